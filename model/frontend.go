@@ -1,6 +1,11 @@
 package model
 
-import "net/netip"
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strconv"
+)
 
 // Match is what a packet must carry to meet a frontend. It is comparable and
 // the frontend's identity: no two frontends of a node have the same Match.
@@ -14,11 +19,21 @@ type Match struct {
 // String is "10.96.0.10:53/udp", "[fd00::a]:53/udp", or "*:30053/udp" for a
 // node port.
 func (m Match) String() string {
-	host := "*:" + itoa(m.Port)
+	host := "*:" + strconv.Itoa(int(m.Port))
 	if m.Addr.IsValid() {
 		host = netip.AddrPortFrom(m.Addr, m.Port).String()
 	}
 	return host + "/" + m.Protocol.String()
+}
+
+// Compare orders matches by family, address, protocol and port.
+func (m Match) Compare(o Match) int {
+	return cmp.Or(
+		cmp.Compare(m.Family, o.Family),
+		m.Addr.Compare(o.Addr),
+		cmp.Compare(m.Protocol, o.Protocol),
+		cmp.Compare(m.Port, o.Port),
+	)
 }
 
 // Kind is where a frontend's address comes from.
@@ -44,7 +59,7 @@ func (k Kind) String() string {
 	case LoadBalancerIP:
 		return "LoadBalancerIP"
 	}
-	return "Kind(" + itoa(uint16(k)) + ")"
+	return "Kind(" + strconv.Itoa(int(k)) + ")"
 }
 
 // Verdict is what happens to a connection that meets a frontend.
@@ -86,4 +101,11 @@ type Frontend struct {
 	// of them to itself must be masqueraded, or its answer would never pass the
 	// node and be translated back. Sorted, without duplicates.
 	Hairpin []netip.Addr
+}
+
+// equal reports whether both frontends mean the same.
+func (f *Frontend) equal(o *Frontend) bool {
+	return f.Match == o.Match && f.Kind == o.Kind && f.Service == o.Service &&
+		f.Verdict == o.Verdict && f.Masquerade == o.Masquerade &&
+		slices.Equal(f.Endpoints, o.Endpoints) && slices.Equal(f.Hairpin, o.Hairpin)
 }

@@ -1,0 +1,167 @@
+package nft
+
+import (
+	"strings"
+
+	"kube-vmap/model"
+)
+
+// Batch is a list of changes that the kernel takes whole or not at all, in the
+// order in which it must see them.
+type Batch []Op
+
+// Op is one change of a [Batch].
+type Op interface {
+	// String is the nft command that does the same.
+	String() string
+	encode(*encoder)
+}
+
+// AddTable makes our table; if it is there already nothing happens.
+type AddTable struct{ Family model.Family }
+
+// DeleteTable removes our table with all it holds.
+type DeleteTable struct{ Family model.Family }
+
+// AddSet declares a set or map for up to Size elements.
+type AddSet struct {
+	Set  SetID
+	Size uint32
+}
+
+// DeleteSet removes a set that no rule refers to any more.
+type DeleteSet struct {
+	Family model.Family
+	Name   string
+}
+
+// AddChain makes a chain without rules.
+type AddChain struct{ Chain ChainID }
+
+// FlushChain removes the rules of a chain.
+type FlushChain struct {
+	Family model.Family
+	Name   string
+}
+
+// DeleteChain removes a chain that nothing refers to any more.
+type DeleteChain struct {
+	Family model.Family
+	Name   string
+}
+
+// AddRule appends a rule to a chain.
+type AddRule struct {
+	Chain ChainID
+	Rule  Rule
+}
+
+// AddElements adds elements to a set.
+type AddElements struct {
+	Set      SetID
+	Elements []Element
+}
+
+// DeleteElements removes elements from a set; only their keys count.
+type DeleteElements struct {
+	Set      SetID
+	Elements []Element
+}
+
+// String is the batch as nft commands, one a line.
+func (b Batch) String() string {
+	var s strings.Builder
+	for _, op := range b {
+		s.WriteString(op.String())
+		s.WriteByte('\n')
+	}
+	return s.String()
+}
+
+// Counts is the size of a batch in the units a person thinks in.
+type Counts struct {
+	Added, Deleted int // elements
+	Objects        int // tables, sets, chains and rules
+}
+
+// Counts sums up what the batch changes.
+func (b Batch) Counts() Counts {
+	var c Counts
+	for _, op := range b {
+		switch op := op.(type) {
+		case AddElements:
+			c.Added += len(op.Elements)
+		case DeleteElements:
+			c.Deleted += len(op.Elements)
+		default:
+			c.Objects++
+		}
+	}
+	return c
+}
+
+// StepElements is how many elements one step of a first load carries. It bounds
+// the memory that the batch and, while any program listens to nftables events,
+// the kernel's notifications take.
+const StepElements = 50_000
+
+// Steps splits the batch of a first load that is too large for one transaction.
+// All but the last step only fill maps that no packet reaches yet; the last
+// one holds every chain, rule and dispatching element, so that for traffic it is
+// still one switch. Any other batch is one step.
+func (b Batch) Steps(limit int) []Batch {
+	if b.Counts().Added <= limit || !b.firstLoad() {
+		return []Batch{b}
+	}
+	var declare, last Batch
+	var steps []Batch
+	step, room := Batch{}, limit
+	for _, op := range b {
+		add, isAdd := op.(AddElements)
+		switch {
+		case isAdd && add.Set.layout().content == contentEndpoint:
+			for rest := add.Elements; len(rest) > 0; {
+				n := min(room, len(rest))
+				step = append(step, AddElements{add.Set, rest[:n]})
+				rest, room = rest[n:], room-n
+				if room == 0 {
+					steps, step, room = append(steps, step), Batch{}, limit
+				}
+			}
+		case isDeclaration(op):
+			declare = append(declare, op)
+		default:
+			last = append(last, op)
+		}
+	}
+	last = append(step, last...)
+	if len(steps) == 0 {
+		return []Batch{append(declare, last...)}
+	}
+	steps[0] = append(declare, steps[0]...)
+	return append(steps, last)
+}
+
+// firstLoad reports whether the batch fills tables that are not there yet.
+func (b Batch) firstLoad() bool {
+	tables := 0
+	for _, op := range b {
+		switch op.(type) {
+		case AddTable:
+			tables++
+		case DeleteElements, DeleteSet, DeleteChain:
+			return false
+		}
+	}
+	return tables == len(model.Families)
+}
+
+// isDeclaration reports whether the op only makes room, so that it may come
+// before everything else.
+func isDeclaration(op Op) bool {
+	switch op.(type) {
+	case AddTable, AddSet:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,117 @@
+package nft
+
+import (
+	"cmp"
+	"slices"
+
+	"kube-vmap/model"
+)
+
+// edit collects changes in any order and puts them in the one order the kernel
+// accepts: what refers to a thing goes before the thing goes, and a thing comes
+// before what refers to it.
+type edit struct {
+	tables       []model.Family
+	elements     map[SetID]*elementEdit
+	flushChains  []FlushChain
+	deleteChains []DeleteChain
+	deleteSets   []DeleteSet
+	addSets      []AddSet
+	addChains    []ChainID
+	rewrite      []ChainID // chains that get their rules, new ones among them
+}
+
+// elementEdit is what changes in one set.
+type elementEdit struct {
+	add, remove []Element
+}
+
+func newEdit() *edit { return &edit{elements: map[SetID]*elementEdit{}} }
+
+// of is the edit of one set.
+func (e *edit) of(id SetID) *elementEdit {
+	s := e.elements[id]
+	if s == nil {
+		s = &elementEdit{}
+		e.elements[id] = s
+	}
+	return s
+}
+
+// batch puts the edit in order. Rules come from the configuration.
+func (e *edit) batch(c *Config) Batch {
+	var b Batch
+	for _, f := range e.tables {
+		b = append(b, AddTable{f})
+	}
+	for _, op := range e.flushChains {
+		b = append(b, op)
+	}
+	sets := e.sortedSets()
+	for _, id := range sets {
+		if removed := e.elements[id].remove; len(removed) > 0 {
+			b = append(b, DeleteElements{id, sorted(removed)})
+		}
+	}
+	for _, op := range e.deleteChains {
+		b = append(b, op)
+	}
+	for _, op := range e.deleteSets {
+		b = append(b, op)
+	}
+	slices.SortFunc(e.addSets, func(a, b AddSet) int { return compareSets(a.Set, b.Set) })
+	for _, op := range e.addSets {
+		b = append(b, op)
+	}
+	slices.SortFunc(e.addChains, compareChains)
+	for _, id := range e.addChains {
+		b = append(b, AddChain{id})
+	}
+	slices.SortFunc(e.rewrite, compareChains)
+	for _, id := range e.rewrite {
+		for _, r := range c.rules(id) {
+			b = append(b, AddRule{id, r})
+		}
+	}
+	return e.appendAdded(b, sets)
+}
+
+// appendAdded adds the new elements: data before dispatch, and those of one set
+// together, which the kernel keeps in one piece.
+func (e *edit) appendAdded(b Batch, sets []SetID) Batch {
+	for _, dispatching := range [...]bool{false, true} {
+		for _, id := range sets {
+			added := e.elements[id].add
+			if len(added) > 0 && (id.layout().content == contentVerdict) == dispatching {
+				b = append(b, AddElements{id, sorted(added)})
+			}
+		}
+	}
+	return b
+}
+
+func (e *edit) sortedSets() []SetID {
+	ids := make([]SetID, 0, len(e.elements))
+	for id := range e.elements {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, compareSets)
+	return ids
+}
+
+// sorted orders elements by key. Most come in order already.
+func sorted(elements []Element) []Element {
+	byKey := func(a, b Element) int { return compareKeys(a.Key, b.Key) }
+	if !slices.IsSortedFunc(elements, byKey) {
+		slices.SortFunc(elements, byKey)
+	}
+	return elements
+}
+
+func compareSets(a, b SetID) int {
+	return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Slot, b.Slot))
+}
+
+func compareChains(a, b ChainID) int {
+	return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.N, b.N))
+}

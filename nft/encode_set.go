@@ -1,0 +1,243 @@
+package nft
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+)
+
+// Flags of sets and of elements (include/uapi/linux/netfilter/nf_tables.h).
+const (
+	setAnonymous   = unix.NFT_SET_ANONYMOUS
+	setConstant    = unix.NFT_SET_CONSTANT
+	setInterval    = unix.NFT_SET_INTERVAL
+	setMap         = unix.NFT_SET_MAP
+	elementEnds    = unix.NFT_SET_ELEM_INTERVAL_END
+	verdictGoto    = 0xfffffffc // NFT_GOTO, -4
+	verdictDrop    = 0          // NF_DROP
+	maxCommentLen  = 127        // nft's 128 include the final zero
+	commentTooLong = "..."
+)
+
+func (o AddSet) encode(e *encoder) {
+	e.setID++
+	e.message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, o.Set.Family)
+	e.text(unix.NFTA_SET_TABLE, e.table)
+	e.text(unix.NFTA_SET_NAME, o.Set.Name())
+	e.number(unix.NFTA_SET_ID, e.setID)
+	e.shape(o.Set.shape(o.Size))
+	if o.Set.layout().typeof {
+		e.bytes(unix.NFTA_SET_USERDATA, o.Set.typeofUserdata())
+	}
+	e.close()
+}
+
+// shape declares types, flags and size of a set.
+func (e *encoder) shape(s SetShape) {
+	e.number(unix.NFTA_SET_FLAGS, s.Flags)
+	e.number(unix.NFTA_SET_KEY_TYPE, s.KeyType)
+	e.number(unix.NFTA_SET_KEY_LEN, s.KeyLen)
+	if s.Flags&setMap != 0 {
+		e.number(unix.NFTA_SET_DATA_TYPE, s.DataType)
+		e.number(unix.NFTA_SET_DATA_LEN, s.DataLen)
+	}
+	if s.Size > 0 {
+		at := e.nest(unix.NFTA_SET_DESC)
+		e.number(unix.NFTA_SET_DESC_SIZE, s.Size)
+		e.shut(at)
+	}
+}
+
+func (o DeleteSet) encode(e *encoder) {
+	e.message(unix.NFT_MSG_DELSET, 0, o.Family)
+	e.text(unix.NFTA_SET_TABLE, e.table)
+	e.text(unix.NFTA_SET_NAME, o.Name)
+	e.close()
+}
+
+// hostOrderKeys tells nft that a set's keys are numbers of this machine's byte
+// order; it lists them wrongly otherwise (NFTNL_UDATA_SET_KEYBYTEORDER = 0,
+// BYTEORDER_HOST_ENDIAN = 1).
+var hostOrderKeys = append([]byte{0, 4}, native(1)...)
+
+// choices writes an anonymous verdict map from numbers to chains, to be used by
+// the rule that follows.
+func (e *encoder) choices(f model.Family, chains []ChainID) {
+	e.setID++
+	e.message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, f)
+	e.text(unix.NFTA_SET_TABLE, e.table)
+	e.text(unix.NFTA_SET_NAME, anonymousMap)
+	e.number(unix.NFTA_SET_ID, e.setID)
+	e.shape(SetShape{
+		Flags:   setAnonymous | setConstant | setMap,
+		KeyType: typeInteger.number, KeyLen: 4, DataType: typeVerdict.number,
+		Size: uint32(len(chains)),
+	})
+	e.bytes(unix.NFTA_SET_USERDATA, hostOrderKeys)
+	e.close()
+
+	e.message(unix.NFT_MSG_NEWSETELEM, unix.NLM_F_CREATE, f)
+	e.text(unix.NFTA_SET_ELEM_LIST_TABLE, e.table)
+	e.text(unix.NFTA_SET_ELEM_LIST_SET, anonymousMap)
+	e.number(unix.NFTA_SET_ELEM_LIST_SET_ID, e.setID)
+	list := e.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+	for i, c := range chains {
+		elem := e.nest(unix.NFTA_LIST_ELEM)
+		key := e.nest(unix.NFTA_SET_ELEM_KEY)
+		e.bytes(unix.NFTA_DATA_VALUE, native(uint32(i)))
+		e.shut(key)
+		e.verdict(Value{Verdict: Goto, Chain: c})
+		e.shut(elem)
+	}
+	e.shut(list)
+	e.close()
+}
+
+func (o AddElements) encode(e *encoder) {
+	e.elements(unix.NFT_MSG_NEWSETELEM, unix.NLM_F_CREATE, o.Set, o.Elements, true)
+}
+
+func (o DeleteElements) encode(e *encoder) {
+	e.elements(unix.NFT_MSG_DELSETELEM, 0, o.Set, o.Elements, false)
+}
+
+// maxList is how long the attribute that lists a message's elements may grow
+// before the next element goes to another message. An element has less than 512
+// bytes.
+const maxList = maxAttribute - 1023
+
+// elements writes as many messages as the elements need.
+func (e *encoder) elements(kind, flags uint16, id SetID, list []Element, whole bool) {
+	for next := 0; next < len(list); {
+		e.message(kind, flags, id.Family)
+		e.out.marks[len(e.out.marks)-1].element = next
+		e.text(unix.NFTA_SET_ELEM_LIST_TABLE, e.table)
+		e.text(unix.NFTA_SET_ELEM_LIST_SET, id.Name())
+		at := e.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+		for ; next < len(list) && len(e.out.Bytes)-at < maxList; next++ {
+			e.element(id, &list[next], whole)
+		}
+		e.shut(at)
+		e.close()
+	}
+}
+
+// element writes an element; whole or only its key.
+func (e *encoder) element(id SetID, el *Element, whole bool) {
+	l := id.layout()
+	at := e.nest(unix.NFTA_LIST_ELEM)
+	e.key(l, &el.Key)
+	if whole {
+		switch {
+		case l.content == contentVerdict:
+			e.verdict(el.Value)
+		case l.content == contentEndpoint:
+			e.endpoint(el.Value)
+		}
+		if l.comments {
+			e.comment(el.Comment)
+		}
+	}
+	e.shut(at)
+	if l.interval {
+		e.intervalEnd(&el.Key)
+	}
+}
+
+// intervalEnd writes the element that ends a prefix: the address behind it. The
+// last prefix of all has none.
+func (e *encoder) intervalEnd(k *Key) {
+	end := lastAddr(k.prefix()).Next()
+	if !end.IsValid() {
+		return
+	}
+	at := e.nest(unix.NFTA_LIST_ELEM)
+	key := e.nest(unix.NFTA_SET_ELEM_KEY)
+	e.bytes(unix.NFTA_DATA_VALUE, end.AsSlice())
+	e.shut(key)
+	e.number(unix.NFTA_SET_ELEM_FLAGS, elementEnds)
+	e.shut(at)
+}
+
+func (e *encoder) key(l *layout, k *Key) {
+	at := e.nest(unix.NFTA_SET_ELEM_KEY)
+	value := e.open(unix.NFTA_DATA_VALUE)
+	for _, f := range l.key {
+		switch f {
+		case fieldSource, fieldDestination:
+			e.address(k.Addr)
+		case fieldProtocol:
+			e.out.Bytes = append(e.out.Bytes, byte(k.Protocol), 0, 0, 0)
+		case fieldPort:
+			e.port(k.Port)
+		case fieldPick:
+			e.out.Bytes = binary.NativeEndian.AppendUint32(e.out.Bytes, k.Pick)
+		}
+	}
+	e.shut(value)
+	e.shut(at)
+}
+
+func (e *encoder) address(a netip.Addr) {
+	if a.Is4() {
+		b := a.As4()
+		e.out.Bytes = append(e.out.Bytes, b[:]...)
+		return
+	}
+	b := a.As16()
+	e.out.Bytes = append(e.out.Bytes, b[:]...)
+}
+
+func (e *encoder) port(p uint16) {
+	e.out.Bytes = append(binary.BigEndian.AppendUint16(e.out.Bytes, p), 0, 0)
+}
+
+func (e *encoder) endpoint(v Value) {
+	at := e.nest(unix.NFTA_SET_ELEM_DATA)
+	value := e.open(unix.NFTA_DATA_VALUE)
+	e.address(v.Endpoint.Addr())
+	e.port(v.Endpoint.Port())
+	e.shut(value)
+	e.shut(at)
+}
+
+func (e *encoder) verdict(v Value) {
+	at := e.nest(unix.NFTA_SET_ELEM_DATA)
+	verdict := e.nest(unix.NFTA_DATA_VERDICT)
+	if v.Verdict == Goto {
+		e.number(unix.NFTA_VERDICT_CODE, verdictGoto)
+		e.text(unix.NFTA_VERDICT_CHAIN, v.Chain.Name())
+	} else {
+		e.number(unix.NFTA_VERDICT_CODE, verdictDrop)
+	}
+	e.shut(verdict)
+	e.shut(at)
+}
+
+// comment writes a comment as nft keeps it in userdata: type 0, length, text
+// and a final zero.
+func (e *encoder) comment(s string) {
+	s = kernelComment(s)
+	at := e.open(unix.NFTA_SET_ELEM_USERDATA)
+	e.out.Bytes = append(e.out.Bytes, 0, byte(len(s)+1))
+	e.out.Bytes = append(append(e.out.Bytes, s...), 0)
+	e.shut(at)
+}
+
+// kernelComment is the part of a comment that fits into the kernel. Names of
+// Services are limited to letters, digits, hyphens and dots, but a cut must not
+// leave half a character whatever the comment.
+func kernelComment(s string) string {
+	if len(s) <= maxCommentLen {
+		return s
+	}
+	end := maxCommentLen - len(commentTooLong)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + commentTooLong
+}

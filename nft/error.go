@@ -1,0 +1,124 @@
+package nft
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Error is the kernel's refusal of a batch, traced to what it refused. Nothing
+// of the batch was applied.
+type Error struct {
+	// Op is the refused change, nil if the batch was refused as a whole.
+	Op Op
+	// Service is the Service port, "namespace/name:port", that the refused
+	// element serves; empty if it was no element or could not be told which.
+	Service string
+	// Element is the refused element, nil if it was none or could not be told.
+	Element *Element
+	Errno   syscall.Errno
+	// Message is the kernel's own explanation, where it gave one.
+	Message string
+}
+
+// Error names the refused command, as short as it can be said.
+func (e *Error) Error() string {
+	what := "batch"
+	switch op := e.Op.(type) {
+	case nil:
+	case AddElements:
+		what = "add " + e.elementText(op.Set, true)
+	case DeleteElements:
+		what = "delete " + e.elementText(op.Set, false)
+	default:
+		what = op.String()
+	}
+	s := fmt.Sprintf("%s: %v", what, e.Errno)
+	if e.Message != "" {
+		s += " (" + e.Message + ")"
+	}
+	if e.Service != "" {
+		s = "service " + e.Service + ": " + s
+	}
+	return s
+}
+
+func (e *Error) elementText(id SetID, whole bool) string {
+	if e.Element == nil {
+		return "elements " + table(id.Family) + " " + id.Name()
+	}
+	return elements(id, []Element{*e.Element}, whole)
+}
+
+// Unwrap is the errno.
+func (e *Error) Unwrap() error { return e.Errno }
+
+// Is makes what nf_tables reports with errno comparable to the errors of package
+// fs.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case fs.ErrNotExist:
+		return e.Errno == unix.ENOENT
+	case fs.ErrExist:
+		return e.Errno == unix.EEXIST
+	case fs.ErrPermission:
+		return e.Errno == unix.EPERM || e.Errno == unix.EACCES
+	}
+	return false
+}
+
+// Explain says what the kernel's refusal of message number sequence is about.
+// offset is where in that message the kernel saw the fault, zero if it did not
+// say (netlink's extended acknowledgement).
+func (e *Encoded) Explain(sequence, offset uint32, errno syscall.Errno, message string) *Error {
+	out := &Error{Errno: errno, Message: message}
+	if sequence == 0 || int(sequence) > len(e.marks) {
+		return out
+	}
+	m := e.marks[sequence-1]
+	out.Op = e.batch[m.op]
+	var list []Element
+	switch op := out.Op.(type) {
+	case AddElements:
+		list = op.Elements
+	case DeleteElements:
+		list = op.Elements
+	default:
+		return out
+	}
+	if offset == 0 {
+		return out
+	}
+	if i := m.element + elementAt(e.Bytes[m.offset:], int(offset)); i < len(list) {
+		out.Element, out.Service = &list[i], list[i].Comment
+	}
+	return out
+}
+
+// elementAt counts the elements of a message that end at or before an offset.
+// Ends of intervals count as elements too, so in an interval set the result may
+// be too high; those hold no Services.
+func elementAt(message []byte, offset int) int {
+	n, end := 0, int(binary.NativeEndian.Uint32(message))
+	at := headerLen + nfHeaderLen
+	for at+attrLen <= end {
+		length := int(binary.NativeEndian.Uint16(message[at:]))
+		kind := binary.NativeEndian.Uint16(message[at+2:]) &^ unix.NLA_F_NESTED
+		if kind == unix.NFTA_SET_ELEM_LIST_ELEMENTS {
+			at, end = at+attrLen, min(end, at+length)
+			break
+		}
+		at += (length + 3) &^ 3
+	}
+	for at+attrLen <= end {
+		length := int(binary.NativeEndian.Uint16(message[at:]))
+		if at += (length + 3) &^ 3; at > offset {
+			return n
+		}
+		n++
+	}
+	return n
+}

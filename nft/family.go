@@ -1,0 +1,42 @@
+package nft
+
+import (
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+)
+
+// family is what the rule set needs to know of an IP family. The rest of the
+// package loops over families and never asks which one it has.
+type family struct {
+	name     string // in nft's words
+	number   uint8  // NFPROTO_*
+	addrType datatype
+	addrLen  uint32
+	saddr    uint32 // offsets in the network header
+	daddr    uint32
+	icmp     uint8 // protocol number
+	icmpName string
+	portUnr  uint8 // the code of ICMP port unreachable
+	// How nft's userdata names the header and its destination field.
+	protoDesc, protoDaddr uint32
+}
+
+var families = [...]family{
+	model.IPv4: {
+		name: "ip", number: unix.NFPROTO_IPV4, addrType: typeIPv4, addrLen: 4, saddr: 12, daddr: 16,
+		icmp: unix.IPPROTO_ICMP, icmpName: "icmp", portUnr: 3,
+		protoDesc: 12, protoDaddr: 12, // PROTO_DESC_IP, IPHDR_DADDR
+	},
+	model.IPv6: {
+		name: "ip6", number: unix.NFPROTO_IPV6, addrType: typeIPv6, addrLen: 16, saddr: 8, daddr: 24,
+		icmp: unix.IPPROTO_ICMPV6, icmpName: "ipv6-icmp", portUnr: 4,
+		protoDesc: 13, protoDaddr: 9, // PROTO_DESC_IP6, IP6HDR_DADDR
+	},
+}
+
+// TableName is the name of our table in each family.
+const TableName = "kube-vmap"
+
+// FamilyName is the family in nft's words, "ip" or "ip6".
+func FamilyName(f model.Family) string { return families[f].name }

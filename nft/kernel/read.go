@@ -1,0 +1,171 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// readTries is how often a read starts again because somebody changed nf_tables
+// under it.
+const readTries = 10
+
+// Read returns what the kernel holds under our name, at one moment. The kernel
+// answers in pieces and does not say when another program changes its tables in
+// between, so the generation is compared before and after.
+func (k *Kernel) Read() (nft.Tables, error) {
+	for range readTries {
+		before, err := k.Generation()
+		if err != nil {
+			return nft.Tables{}, err
+		}
+		tables, err := k.readOnce()
+		if err != nil {
+			return nft.Tables{}, err
+		}
+		after, err := k.Generation()
+		if err != nil {
+			return nft.Tables{}, err
+		}
+		if before == after {
+			return tables, nil
+		}
+	}
+	return nft.Tables{}, errors.New("read nf_tables: other programs change it too fast")
+}
+
+// Generation is a number that grows with every change of nf_tables in this
+// network namespace, by anybody.
+func (k *Kernel) Generation() (uint32, error) {
+	var id uint32
+	err := k.get(unix.NFT_MSG_GETGEN, 0, unix.AF_UNSPEC, nil, func(m netlink.Message) error {
+		ad, err := netlink.NewAttributeDecoder(m.Data[min(4, len(m.Data)):])
+		if err != nil {
+			return err
+		}
+		ad.ByteOrder = binary.BigEndian
+		for ad.Next() {
+			if ad.Type() == unix.NFTA_GEN_ID {
+				id = ad.Uint32()
+			}
+		}
+		return ad.Err()
+	})
+	return id, err
+}
+
+// readOnce reads both tables; each dump by itself is not consistent with the
+// next.
+func (k *Kernel) readOnce() (nft.Tables, error) {
+	var t nft.Tables
+	for _, f := range model.Families {
+		err := k.decode(&t, f, unix.NFT_MSG_GETTABLE, 0, attribute{unix.NFTA_TABLE_NAME, nft.TableName})
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAFNOSUPPORT) {
+			continue
+		}
+		if err == nil {
+			err = k.readTable(&t, f)
+		}
+		if err != nil {
+			return t, fmt.Errorf("read table %s %s: %w", nft.FamilyName(f), nft.TableName, err)
+		}
+	}
+	return t, nil
+}
+
+func (k *Kernel) readTable(t *nft.Tables, f model.Family) error {
+	for _, get := range []struct {
+		kind uint16
+		of   attribute
+	}{
+		{unix.NFT_MSG_GETCHAIN, attribute{unix.NFTA_CHAIN_TABLE, nft.TableName}},
+		{unix.NFT_MSG_GETRULE, attribute{unix.NFTA_RULE_TABLE, nft.TableName}},
+		{unix.NFT_MSG_GETSET, attribute{unix.NFTA_SET_TABLE, nft.TableName}},
+	} {
+		if err := k.decode(t, f, get.kind, netlink.Dump, get.of); err != nil {
+			return err
+		}
+	}
+	for name, set := range t[f].Sets {
+		id, known := nft.SetNamed(f, name)
+		if !known || !set.Shape.Ours(id) {
+			continue
+		}
+		if err := k.readElements(id, &set); err != nil {
+			return err
+		}
+		t[f].Sets[name] = set
+	}
+	return nil
+}
+
+func (k *Kernel) readElements(id nft.SetID, set *nft.SetState) error {
+	err := k.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, family(id.Family), []attribute{
+		{unix.NFTA_SET_ELEM_LIST_TABLE, nft.TableName},
+		{unix.NFTA_SET_ELEM_LIST_SET, id.Name()},
+	}, func(m netlink.Message) (err error) {
+		set.Elements, err = nft.DecodeElements(id, set.Elements, m.Data)
+		return err
+	})
+	set.Elements = nft.SortElements(id, set.Elements)
+	return err
+}
+
+// attribute is a string that a request asks by.
+type attribute struct {
+	kind  uint16
+	value string
+}
+
+// family is the number of a family in nfnetlink.
+func family(f model.Family) uint8 {
+	if f == model.IPv4 {
+		return unix.NFPROTO_IPV4
+	}
+	return unix.NFPROTO_IPV6
+}
+
+// decode asks and adds every answer to the tables.
+func (k *Kernel) decode(t *nft.Tables, f model.Family, kind uint16, flags netlink.HeaderFlags, by attribute) error {
+	return k.get(kind, flags, family(f), []attribute{by}, func(m netlink.Message) error {
+		return t.Decode(f, uint16(m.Header.Type)&0xff, m.Data)
+	})
+}
+
+// get sends a request and calls fn for each answer.
+func (k *Kernel) get(kind uint16, flags netlink.HeaderFlags, family uint8, by []attribute, fn func(netlink.Message) error) error {
+	enc := netlink.NewAttributeEncoder()
+	for _, a := range by {
+		enc.String(a.kind, a.value)
+	}
+	attrs, err := enc.Encode()
+	if err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	request := netlink.Message{
+		Header: netlink.Header{
+			Type:  unix.NFNL_SUBSYS_NFTABLES<<8 | netlink.HeaderType(kind),
+			Flags: netlink.Request | flags,
+		},
+		Data: append([]byte{family, unix.NFNETLINK_V0, 0, 0}, attrs...),
+	}
+	if _, err := k.read.Send(request); err != nil {
+		return fmt.Errorf("ask nf_tables: %w", err)
+	}
+	var first error
+	for m, err := range k.read.ReceiveIter() {
+		if err != nil {
+			return fmt.Errorf("ask nf_tables: %w", err)
+		}
+		if err := fn(m); first == nil {
+			first = err // the rest of the answers must be read all the same
+		}
+	}
+	return first
+}

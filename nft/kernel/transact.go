@@ -1,0 +1,126 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft"
+)
+
+// transact sends the bytes and reads what the kernel had to object.
+func (k *Kernel) transact(e *nft.Encoded) error {
+	// The whole transaction is one datagram, so it must fit the send buffer.
+	if err := k.write.SetWriteBuffer(2 * len(e.Bytes)); err != nil {
+		return fmt.Errorf("make room for a batch of %d bytes: %w", len(e.Bytes), err)
+	}
+	raw, err := k.write.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("reach the netfilter socket: %w", err)
+	}
+	var sent, refused error
+	err = raw.Control(func(fd uintptr) {
+		if sent = send(int(fd), e.Bytes); sent == nil {
+			refused = refusal(int(fd), e)
+		}
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("reach the netfilter socket: %w", err)
+	case sent != nil:
+		return fmt.Errorf("send a batch of %d bytes: %w", len(e.Bytes), sent)
+	}
+	return refused
+}
+
+// send blocks until the kernel has worked through the transaction.
+func send(fd int, b []byte) error {
+	for {
+		err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// refusal reads all that waits on the socket and returns the first error. The
+// kernel goes on after an error to find more, but one is enough to know that
+// nothing was applied.
+func refusal(fd int, e *nft.Encoded) error {
+	var first error
+	buf := make([]byte, 64<<10)
+	for {
+		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return first
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.ENOBUFS) && first != nil:
+			continue // more errors than the buffer holds; the first is at hand
+		case err != nil:
+			return fmt.Errorf("read the answer to a batch: %w", err)
+		}
+		if err := firstError(buf[:n], e); first == nil {
+			first = err
+		}
+	}
+}
+
+// headerLen is the length of a netlink header.
+const headerLen = unix.SizeofNlMsghdr
+
+// firstError reads error messages (struct nlmsgerr, then the attributes of an
+// extended acknowledgement; include/uapi/linux/netlink.h).
+func firstError(b []byte, e *nft.Encoded) error {
+	for len(b) >= headerLen {
+		length := int(binary.NativeEndian.Uint32(b))
+		kind := binary.NativeEndian.Uint16(b[4:])
+		flags := binary.NativeEndian.Uint16(b[6:])
+		if length < headerLen || length > len(b) {
+			return fmt.Errorf("read the answer to a batch: %w", unix.EBADMSG)
+		}
+		body := b[headerLen:length]
+		if kind == unix.NLMSG_ERROR && len(body) >= 4 {
+			if errno := -int32(binary.NativeEndian.Uint32(body)); errno != 0 {
+				sequence := binary.NativeEndian.Uint32(b[8:])
+				offset, message := extended(body[4:], flags)
+				return e.Explain(sequence, offset, syscall.Errno(errno), message)
+			}
+		}
+		b = b[min((length+3)&^3, len(b)):]
+	}
+	return nil
+}
+
+// extended reads where the kernel saw the fault and what it says about it, from
+// what follows the errno: the refused message's header, then attributes.
+func extended(b []byte, flags uint16) (offset uint32, message string) {
+	if flags&unix.NLM_F_ACK_TLVS == 0 || len(b) < headerLen {
+		return 0, ""
+	}
+	skip := headerLen
+	if flags&unix.NLM_F_CAPPED == 0 { // the whole message is repeated
+		skip = int(binary.NativeEndian.Uint32(b)+3) &^ 3
+	}
+	for b = b[min(skip, len(b)):]; len(b) >= unix.SizeofNlAttr; {
+		length := int(binary.NativeEndian.Uint16(b))
+		if length < unix.SizeofNlAttr || length > len(b) {
+			break
+		}
+		value := b[unix.SizeofNlAttr:length]
+		switch binary.NativeEndian.Uint16(b[2:]) {
+		case unix.NLMSGERR_ATTR_OFFS:
+			if len(value) == 4 {
+				offset = binary.NativeEndian.Uint32(value)
+			}
+		case unix.NLMSGERR_ATTR_MSG:
+			message = unix.ByteSliceToString(value)
+		}
+		b = b[min((length+3)&^3, len(b)):]
+	}
+	return offset, message
+}

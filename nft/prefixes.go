@@ -1,0 +1,35 @@
+package nft
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+// outermost sorts the prefixes and leaves out those that another one contains.
+func outermost(prefixes []netip.Prefix) []netip.Prefix {
+	sorted := make([]netip.Prefix, 0, len(prefixes))
+	for _, p := range prefixes {
+		sorted = append(sorted, p.Masked())
+	}
+	slices.SortFunc(sorted, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	var out []netip.Prefix
+	for _, p := range sorted {
+		if n := len(out); n == 0 || !out[n-1].Overlaps(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// lastAddr is the highest address of a prefix.
+func lastAddr(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for i := p.Bits(); i < len(b)*8; i++ {
+		b[i/8] |= 0x80 >> (i % 8)
+	}
+	last, _ := netip.AddrFromSlice(b) // of the length it came from
+	return last
+}

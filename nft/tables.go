@@ -1,0 +1,96 @@
+package nft
+
+import "kube-vmap/model"
+
+// Tables is what the kernel holds, or should hold, under our name in each
+// family; nil where there is no table.
+type Tables [len(model.Families)]*Table
+
+// Table is the content of one table, by the names it has there.
+type Table struct {
+	Chains map[string]ChainState
+	Sets   map[string]SetState
+}
+
+// NewTable makes a table without content.
+func NewTable() *Table {
+	return &Table{Chains: map[string]ChainState{}, Sets: map[string]SetState{}}
+}
+
+// ChainState is a chain: where it hooks in, and its rules' fingerprints in
+// their order, zero for a rule that is none of ours.
+type ChainState struct {
+	Hook  HookState
+	Rules []Fingerprint
+}
+
+// HookState is how a base chain is attached; the zero value is a chain that is
+// only reached from others.
+type HookState struct {
+	Type     string
+	Number   uint32
+	Priority int32
+	Policy   uint32 // NF_ACCEPT or NF_DROP
+}
+
+// hookState is the state that a chain of that kind should have.
+func (id ChainID) hookState() HookState {
+	h := chainSchema[id.Kind].hook
+	if h == nil {
+		return HookState{}
+	}
+	return HookState{h.chainType, h.number, h.priority, policyAccept}
+}
+
+// policyAccept is NF_ACCEPT: what no rule refuses goes on.
+const policyAccept = 1
+
+// SetState is a set or map. Elements are those the layout of that name can
+// describe, sorted by key; they are left out where Shape is not ours.
+type SetState struct {
+	Shape    SetShape
+	Elements []Element
+}
+
+// SetShape is how a set is declared.
+type SetShape struct {
+	KeyType, KeyLen, DataType, DataLen uint32
+	Flags                              uint32
+	Size                               uint32 // most elements; zero means no limit
+}
+
+// shape is how a set of that identity is declared, for size elements.
+func (id SetID) shape(size uint32) SetShape {
+	l, fam := id.layout(), id.family()
+	s := SetShape{KeyType: l.keyType(fam), KeyLen: l.keyLen(fam), Size: size}
+	if l.interval {
+		s.Flags |= setInterval
+		s.Size = 0
+	}
+	if l.content != contentNone {
+		s.Flags |= setMap
+		s.DataType, s.DataLen = l.dataType(fam), l.dataLen(fam)
+	}
+	return s
+}
+
+// SetNamed finds the set of the rule set that has the name.
+func SetNamed(f model.Family, name string) (SetID, bool) {
+	for kind := range setKinds {
+		if id := (SetID{Family: f, Kind: kind}); kind != Endpoints && id.Name() == name {
+			return id, true
+		}
+	}
+	for slot := range MaxSlots {
+		if id := (SetID{f, Endpoints, uint16(slot)}); id.Name() == name {
+			return id, true
+		}
+	}
+	return SetID{}, false
+}
+
+// Ours reports whether a set of that shape can hold what the rule set keeps
+// under that identity, whatever its size.
+func (s SetShape) Ours(id SetID) bool {
+	return s == id.shape(s.Size)
+}

@@ -1,0 +1,204 @@
+package nft
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"kube-vmap/model"
+)
+
+func (o AddTable) String() string    { return "add table " + table(o.Family) }
+func (o DeleteTable) String() string { return "delete table " + table(o.Family) }
+
+func (o AddSet) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "add %s %s %s { ", o.Set.noun(), table(o.Set.Family), o.Set.Name())
+	for _, line := range o.Set.declaration(o.Size) {
+		s.WriteString(line + "; ")
+	}
+	s.WriteString("}")
+	return s.String()
+}
+
+func (o DeleteSet) String() string { return "delete set " + table(o.Family) + " " + o.Name }
+
+func (o AddChain) String() string {
+	s := "add chain " + table(o.Chain.Family) + " " + o.Chain.Name()
+	if h := chainSchema[o.Chain.Kind].hook; h != nil {
+		s += " { " + h.String() + " }"
+	}
+	return s
+}
+
+func (o FlushChain) String() string  { return "flush chain " + table(o.Family) + " " + o.Name }
+func (o DeleteChain) String() string { return "delete chain " + table(o.Family) + " " + o.Name }
+
+func (o AddRule) String() string {
+	return "add rule " + table(o.Chain.Family) + " " + o.Chain.Name() + " " + o.Rule.String()
+}
+
+func (o AddElements) String() string    { return "add " + elements(o.Set, o.Elements, true) }
+func (o DeleteElements) String() string { return "delete " + elements(o.Set, o.Elements, false) }
+
+// String is the declaration that makes a chain a base chain.
+func (h *hook) String() string {
+	return fmt.Sprintf("type %s hook %s priority %s; policy accept;", h.chainType, h.name, h.priorityName)
+}
+
+func table(f model.Family) string { return families[f].name + " " + TableName }
+
+// noun is what nft calls a set of that kind.
+func (id SetID) noun() string {
+	if id.layout().content == contentNone {
+		return "set"
+	}
+	return "map"
+}
+
+// declaration is how a set is declared, a line each.
+func (id SetID) declaration(size uint32) []string {
+	l, fam := id.layout(), id.family()
+	word := "type"
+	if l.typeof {
+		word = "typeof"
+	}
+	line := word + " " + l.keyText(fam)
+	if l.content != contentNone {
+		line += " : " + l.dataText(fam)
+	}
+	if l.interval {
+		return []string{line, "flags interval"}
+	}
+	return []string{line, fmt.Sprintf("size %d", size)}
+}
+
+// elements is the object of a command that adds or deletes elements.
+func elements(id SetID, list []Element, whole bool) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "element %s %s { ", table(id.Family), id.Name())
+	for i := range list {
+		if i > 0 {
+			s.WriteString(", ")
+		}
+		list[i].write(&s, id, whole)
+	}
+	s.WriteString(" }")
+	return s.String()
+}
+
+// write writes an element; whole or only its key.
+func (e *Element) write(s *strings.Builder, id SetID, whole bool) {
+	l := id.layout()
+	for i, f := range l.key {
+		if i > 0 {
+			s.WriteString(" . ")
+		}
+		e.Key.writeField(s, f, l.interval)
+	}
+	if !whole {
+		return
+	}
+	if l.comments && e.Comment != "" {
+		fmt.Fprintf(s, " comment %q", kernelComment(e.Comment))
+	}
+	switch {
+	case l.content == contentEndpoint:
+		fmt.Fprintf(s, " : %s . %d", e.Value.Endpoint.Addr(), e.Value.Endpoint.Port())
+	case e.Value.Verdict == Goto:
+		s.WriteString(" : goto " + e.Value.Chain.Name())
+	case e.Value.Verdict == Drop:
+		s.WriteString(" : drop")
+	}
+}
+
+func (k *Key) writeField(s *strings.Builder, f field, interval bool) {
+	switch f {
+	case fieldSource, fieldDestination:
+		s.WriteString(k.Addr.String())
+		if interval && int(k.Bits) < k.Addr.BitLen() {
+			fmt.Fprintf(s, "/%d", k.Bits)
+		}
+	case fieldProtocol:
+		s.WriteString(k.Protocol.String())
+	case fieldPort:
+		fmt.Fprintf(s, "%d", k.Port)
+	case fieldPick:
+		fmt.Fprintf(s, "%d", k.Pick)
+	}
+}
+
+// Render writes the whole state as a file for nft -f, which replaces our tables
+// by it in one transaction.
+func (r *Ruleset) Render(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	all := r.Elements()
+	for _, f := range model.Families {
+		fmt.Fprintf(out, "add table %[1]s\ndelete table %[1]s\ntable %[1]s {\n", table(f))
+		for i, id := range r.setsOf(f) {
+			if i > 0 {
+				out.WriteString("\n")
+			}
+			r.renderSet(out, id, all[id])
+		}
+		for _, id := range r.chainsOf(f) {
+			out.WriteString("\n")
+			r.renderChain(out, id)
+		}
+		out.WriteString("}\n")
+	}
+	return out.Flush()
+}
+
+func (r *Ruleset) renderSet(out *bufio.Writer, id SetID, list []Element) {
+	fmt.Fprintf(out, "\t%s %s {\n", id.noun(), id.Name())
+	for _, line := range id.declaration(r.sizes[id]) {
+		fmt.Fprintf(out, "\t\t%s\n", line)
+	}
+	if len(list) > 0 {
+		var s strings.Builder
+		for i := range list {
+			if i > 0 {
+				s.WriteString(",\n\t\t\t     ")
+			}
+			list[i].write(&s, id, true)
+		}
+		fmt.Fprintf(out, "\t\telements = { %s }\n", s.String())
+	}
+	out.WriteString("\t}\n")
+}
+
+func (r *Ruleset) renderChain(out *bufio.Writer, id ChainID) {
+	fmt.Fprintf(out, "\tchain %s {\n", id.Name())
+	if h := chainSchema[id.Kind].hook; h != nil {
+		fmt.Fprintf(out, "\t\t%s\n", h)
+	}
+	for _, rule := range r.config.rules(id) {
+		fmt.Fprintf(out, "\t\t%s\n", rule)
+	}
+	out.WriteString("\t}\n")
+}
+
+func (r *Ruleset) setsOf(f model.Family) []SetID {
+	var ids []SetID
+	for id := range r.sizes {
+		if id.Family == f {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, compareSets)
+	return ids
+}
+
+func (r *Ruleset) chainsOf(f model.Family) []ChainID {
+	var ids []ChainID
+	for id := range r.chains {
+		if id.Family == f {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, compareChains)
+	return ids
+}
