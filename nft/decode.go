@@ -295,7 +295,7 @@ func joinIntervals(list []Element) []Element {
 			continue
 		}
 		bits := el.Key.Addr.BitLen()
-		for p := range bits + 1 {
+		for p := bits; p >= 0; p-- {
 			last := lastAddr(netip.PrefixFrom(el.Key.Addr, p))
 			isEnd := i+1 < len(list) && list[i+1].Key.Bits == endMark && list[i+1].Key.Addr == last.Next()
 			if isEnd || i+1 == len(list) && !last.Next().IsValid() {

@@ -16,7 +16,9 @@ var errLayout = errors.New("element does not fit its set's layout")
 func (d *decoder) element(id SetID, b []byte) (Element, bool) {
 	var el Element
 	var flags uint32
-	before := d.err
+	if d.err != nil {
+		return el, false
+	}
 	d.nested(b, func(kind uint16, value []byte) {
 		switch kind {
 		case unix.NFTA_SET_ELEM_KEY:
@@ -35,7 +37,7 @@ func (d *decoder) element(id SetID, b []byte) (Element, bool) {
 			el.Key.Bits = endMark
 		}
 	}
-	return el, d.err == before
+	return el, d.err == nil
 }
 
 func (d *decoder) key(id SetID, k *Key, b []byte) {
