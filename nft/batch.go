@@ -2,6 +2,7 @@ package nft
 
 import (
 	"strings"
+	"time"
 
 	"kube-vmap/model"
 )
@@ -98,6 +99,15 @@ func (b Batch) Counts() Counts {
 		}
 	}
 	return c
+}
+
+// Applied says what it took to apply a batch.
+type Applied struct {
+	Steps    int // transactions; more than one only for a very large first load
+	Messages int
+	Bytes    int
+	// Kernel is the time spent in the kernel, Took includes the encoding.
+	Kernel, Took time.Duration
 }
 
 // StepElements is how many elements one step of a first load carries. It bounds

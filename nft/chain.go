@@ -58,7 +58,7 @@ var chainSchema = [chainKinds]struct {
 	FilterOutput:   {"filter-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", 0, "filter"}},
 	NATPostrouting: {"nat-postrouting", &hook{"nat", unix.NF_INET_POST_ROUTING, "postrouting", 100, "srcnat"}},
 	ServiceCheck:   {"service-check", nil},
-	RejectChain:    {"reject", nil},
+	RejectChain:    {"reject-chain", nil},
 	Endpoint:       {"ep", nil},
 	Balance:        {"lb", nil},
 	Cluster:        {"cluster", nil},

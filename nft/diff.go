@@ -65,7 +65,8 @@ func (r *Ruleset) diffSets(e *edit, have Tables) map[SetID]bool {
 	}
 	for f, t := range have {
 		for name := range t.Sets {
-			if id, known := SetNamed(model.Family(f), name); !known || r.sizes[id] == 0 {
+			id, known := SetNamed(model.Family(f), name)
+			if _, wanted := r.sizes[id]; !known || !wanted {
 				e.deleteSets = append(e.deleteSets, DeleteSet{model.Family(f), name})
 			}
 		}
@@ -158,4 +159,15 @@ func (e *edit) rewriteChain(id ChainID) {
 func (e *edit) dropChain(f model.Family, name string) {
 	e.flushChains = append(e.flushChains, FlushChain{f, name})
 	e.deleteChains = append(e.deleteChains, DeleteChain{f, name})
+}
+
+// Remove is the batch that removes our tables, empty if there are none.
+func Remove(have Tables) Batch {
+	var b Batch
+	for _, f := range model.Families {
+		if have[f] != nil {
+			b = append(b, DeleteTable{f})
+		}
+	}
+	return b
 }

@@ -19,7 +19,10 @@ type Error struct {
 	Service string
 	// Element is the refused element, nil if it was none or could not be told.
 	Element *Element
-	Errno   syscall.Errno
+	// Expression is the refused expression of a rule, by the kernel's name for
+	// it; empty if it was no rule or could not be told.
+	Expression string
+	Errno      syscall.Errno
 	// Message is the kernel's own explanation, where it gave one.
 	Message string
 }
@@ -86,6 +89,9 @@ func (e *Encoded) Explain(sequence, offset uint32, errno syscall.Errno, message 
 		list = op.Elements
 	case DeleteElements:
 		list = op.Elements
+	case AddRule:
+		out.Expression = expressionAt(e.Bytes[m.offset:], int(offset))
+		return out
 	default:
 		return out
 	}

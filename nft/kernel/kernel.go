@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,50 +40,38 @@ func Open(c Config) (*Kernel, error) {
 	}
 	read, err := dial(c, dumpPiece)
 	if err != nil {
-		return nil, fmt.Errorf("%w (and close: %v)", err, write.Close())
+		return nil, errors.Join(err, write.Close())
 	}
+	k := &Kernel{write: write, read: read}
 	for _, o := range []netlink.ConnOption{netlink.ExtendedAcknowledge, netlink.CapAcknowledge} {
 		if err := write.SetOption(o, true); err != nil {
-			return nil, fmt.Errorf("ask nf_tables for details of errors: %w", err)
+			return nil, errors.Join(fmt.Errorf("ask nf_tables for details of errors: %w", err), k.Close())
 		}
 	}
-	return &Kernel{write: write, read: read}, nil
+	return k, nil
 }
 
 func dial(c Config, piece int) (*netlink.Conn, error) {
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: c.NetNS, MessageBufferSize: piece})
 	if err != nil {
-		return nil, fmt.Errorf("open a netfilter socket: %w", err)
+		return nil, missingSocket(err)
 	}
 	if err := conn.SetReadBuffer(readBuffer); err != nil {
-		return nil, fmt.Errorf("set the size of a netfilter socket's buffer: %w", err)
+		return nil, errors.Join(fmt.Errorf("set the size of a netfilter socket's buffer: %w", err), conn.Close())
 	}
 	return conn, nil
 }
 
 // Close gives the sockets back; what was programmed stays.
 func (k *Kernel) Close() error {
-	err := k.write.Close()
-	if e := k.read.Close(); err == nil {
-		err = e
-	}
-	return err
-}
-
-// Applied says what it took to apply a batch.
-type Applied struct {
-	Steps    int // transactions; more than one only for a very large first load
-	Messages int
-	Bytes    int
-	// Kernel is the time spent in the kernel, Took includes the encoding.
-	Kernel, Took time.Duration
+	return errors.Join(k.write.Close(), k.read.Close())
 }
 
 // Apply gives the batch to the kernel, which takes all of it or nothing. An
 // error of type *nft.Error says what was refused. After any other error it is
 // not known what the kernel holds; read it back.
-func (k *Kernel) Apply(b nft.Batch) (Applied, error) {
-	var a Applied
+func (k *Kernel) Apply(b nft.Batch) (nft.Applied, error) {
+	var a nft.Applied
 	start := time.Now()
 	for _, step := range b.Steps(nft.StepElements) {
 		e, err := step.Encode()

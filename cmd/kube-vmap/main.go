@@ -1,0 +1,40 @@
+// Command kube-vmap is a Kubernetes Service proxy for the node it runs on. It
+// programs nftables over netlink and takes kube-proxy's place.
+//
+//	kube-vmap --manifests DIR          run as the node's proxy until SIGTERM
+//	kube-vmap render --manifests DIR   print the rule set as nft text
+//	kube-vmap cleanup                  remove the rule set
+//	kube-vmap version                  say which version this is
+//
+// The command wires what the other packages do: a source of objects, the loop
+// that turns them into batches, and the kernel that takes those.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set by the linker.
+var version = "unknown"
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run returns the exit code: 0, or 1 with one line on stderr that says why.
+func run(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	root := rootCommand(stdout, stderr)
+	root.SetArgs(args)
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(stderr, "kube-vmap:", err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,39 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft"
+)
+
+// probeTable is the name of the table in which the kernel is asked to try what
+// it can do. The transaction is never committed, so the table never exists.
+const probeTable = "kube-vmap-probe"
+
+// Probe asks the kernel to try everything that a rule set needs and says in one
+// line what is missing: permission, nf_tables, or one of its parts.
+func (k *Kernel) Probe(c nft.Config) error {
+	err := k.Check(nft.Sample(c), probeTable)
+	var refusal *nft.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("no permission to program nftables; run as root or with CAP_NET_ADMIN: %w", err)
+	case errors.As(err, &refusal):
+		return fmt.Errorf("the kernel lacks %s: %w", refusal.Missing(), refusal.Errno)
+	}
+	return fmt.Errorf("try nftables: %w", err)
+}
+
+// missingSocket explains why there is no netfilter socket.
+func missingSocket(err error) error {
+	if errors.Is(err, unix.EPROTONOSUPPORT) {
+		return fmt.Errorf("the kernel lacks netfilter's netlink (CONFIG_NETFILTER_NETLINK): %w", err)
+	}
+	return fmt.Errorf("open a netfilter socket: %w", err)
+}

@@ -1,0 +1,98 @@
+package nft
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+)
+
+// Sample is a batch with everything that a rule set can hold, in the smallest
+// number, for trying out what a kernel can do.
+func Sample(c Config) Batch {
+	c.Pods = [...]netip.Prefix{
+		model.IPv4: netip.MustParsePrefix("198.51.100.0/24"),
+		model.IPv6: netip.MustParsePrefix("2001:db8:1::/48"),
+	}
+	var frontends []model.Frontend
+	for f, pods := range c.Pods {
+		var endpoints []netip.AddrPort
+		for a := pods.Addr(); len(endpoints) <= MaxSlots; a = a.Next() {
+			endpoints = append(endpoints, netip.AddrPortFrom(a, 1))
+			if n := len(endpoints); n != 2 && n != MaxSlots+1 {
+				continue
+			}
+			m := model.Match{Family: model.Family(f), Addr: a, Protocol: model.TCP, Port: 1}
+			frontends = append(frontends, model.Frontend{
+				Match: m, Masquerade: model.MasqueradeOffPod, Endpoints: endpoints[:len(endpoints):len(endpoints)],
+			})
+		}
+	}
+	cidrs := c.Pods[:]
+	_, b := Adopt(c, Tables{}, Change{Set: frontends, ServiceCIDRs: &cidrs})
+	return b
+}
+
+// options are the kernel's build options behind what the rule set uses, beside
+// nf_tables itself.
+var options = map[string]string{
+	"ct":      "CONFIG_NFT_CT",
+	"masq":    "CONFIG_NFT_MASQ",
+	"nat":     "CONFIG_NFT_NAT",
+	"numgen":  "CONFIG_NFT_NUMGEN",
+	"reject":  "CONFIG_NFT_REJECT",
+	"ip":      "CONFIG_NF_TABLES_IPV4",
+	"ip6":     "CONFIG_NF_TABLES_IPV6",
+	"natbase": "CONFIG_NF_NAT",
+}
+
+// Missing says in one line what a kernel lacks that refused the [Sample] with
+// this error.
+func (e *Error) Missing() string {
+	named := func(what, key string) string {
+		if option := options[key]; option != "" {
+			return fmt.Sprintf("%s (%s)", what, option)
+		}
+		return what
+	}
+	switch op := e.Op.(type) {
+	case nil:
+		return "nf_tables (CONFIG_NF_TABLES)"
+	case AddTable:
+		return named("nf_tables for family "+families[op.Family].name, families[op.Family].name)
+	case AddChain:
+		if h := chainSchema[op.Chain.Kind].hook; h != nil && h.chainType == "nat" {
+			return named("chains of type nat", "natbase")
+		}
+	case AddRule:
+		if e.Expression != "" {
+			return named("the nf_tables expression "+e.Expression, e.Expression)
+		}
+	}
+	return "what this takes: " + e.Error()
+}
+
+// expressionAt is the name of the expression of a rule's message that an offset
+// points to; empty if it points elsewhere.
+func expressionAt(message []byte, offset int) (name string) {
+	if offset < 0 || offset+attrLen > len(message) {
+		return ""
+	}
+	length := int(binary.NativeEndian.Uint16(message[offset:]))
+	if length < attrLen || offset+length > len(message) {
+		return ""
+	}
+	err := attributes(message[offset+attrLen:offset+length], func(kind uint16, value []byte) error {
+		if kind == unix.NFTA_EXPR_NAME {
+			name = text(value)
+		}
+		return nil
+	})
+	if err != nil {
+		return ""
+	}
+	return name
+}
