@@ -1,0 +1,61 @@
+# What can be done here: `make help`. Set-up and anything longer than a line
+# lives in small scripts under .ci.
+
+VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+FUZZTIME ?= 30s
+
+# Debian keeps nft and ip where not every root looks.
+export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
+
+LINT := .cache/bin/golangci-lint
+
+.PHONY: help demo build test unit integration bench fuzz golden lint docs clean
+
+help: ## say what can be done here
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build ## show the product at work: Services from manifests, real packets (root)
+	@.ci/setup nft
+	go build -o bin/demo ./integration/demo
+	bin/demo bin/kube-vmap
+
+build: ## build bin/kube-vmap, one static binary
+	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/kube-vmap ./cmd/kube-vmap
+
+test: unit integration ## all tests, set-up included (root)
+
+unit: ## unit, property and golden tests, with the race detector (root)
+	@.ci/setup nft ip cc
+	@.ci/nft-versions
+	.ci/gotest -race $$(go list ./... | grep -v '^kube-vmap/integration')
+
+integration: ## tests with real packets between network namespaces (root)
+	@.ci/setup nft ip
+	@.ci/nft-versions
+	.ci/gotest -count=1 -timeout 20m ./integration/...
+
+bench: ## benchmarks, and a report of their ratios (root)
+	@.ci/setup nft
+	go run ./integration/bench
+
+fuzz: ## FUZZTIME (30s) of each fuzz target
+	FUZZTIME=$(FUZZTIME) .ci/fuzz
+
+golden: ## rewrite the golden files from what the kernel lists (root); read the diff
+	@.ci/setup nft
+	.ci/golden
+
+lint: $(LINT) ## formatting, and the rules of .golangci.yml
+	$(LINT) run ./...
+	@if command -v shellcheck >/dev/null; then shellcheck $$(find .ci -maxdepth 1 -type f); fi
+
+docs: ## bring the listings in README.md up to date
+	go run ./integration/docs
+
+clean: ## remove what was built and fetched
+	rm -rf bin .cache
+
+# The linter has a module of its own, so that what it needs never reaches ours.
+$(LINT): .ci/lint/go.mod .ci/lint/go.sum
+	@echo "building the linter; takes some minutes, once"
+	cd .ci/lint && CGO_ENABLED=0 go build -trimpath -o ../../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -1,0 +1,250 @@
+package integration
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	module   = "kube-vmap/"
+	maxLines = 400
+	// thirdParty stands for every import from outside the standard library and
+	// this module.
+	thirdParty = "<third party>"
+)
+
+// arrow is the order of the rooms: each may import those before it. This
+// package stands beside it: it may import all, and nothing imports it.
+var arrow = []string{"model", "nft", "sync", "cmd", "deploy"}
+
+// bans are imports that a room must do without. Since no room can go round its
+// bans by way of another one of ours, what holds for each file holds for the
+// whole. The linter holds more of the kind, where one file tells all there is
+// to know.
+var bans = []struct {
+	in, except string   // the tree it holds for, and the one in it where it does not
+	imports    []string // "a/..." is a and all below it
+	tests      bool     // test files too
+	reason     string
+}{
+	{
+		in: "model", imports: []string{thirdParty}, tests: true,
+		reason: "model is what a Service proxy is; it needs the standard library only",
+	},
+	{
+		in: "model", imports: []string{"context", "log/...", "net", "net/http/...", "os/...", "io/fs", "sync/...", "syscall"},
+		reason: "model is values and functions of values: no I/O, no goroutines, no log",
+	},
+	{
+		in: "nft", except: "nft/kernel", imports: []string{"context", "net", "net/http/...", "os/..."},
+		reason: "the rule set is computed without I/O; what talks to the kernel is in nft/kernel",
+	},
+	{
+		in: "nft", imports: []string{"k8s.io/...", "sigs.k8s.io/..."}, tests: true,
+		reason: "nft knows tables, not Kubernetes",
+	},
+	{
+		in: "nft/kernel", imports: []string{"net", "os/exec"},
+		reason: "the kernel is programmed over netlink, with net/netip addresses, and never through another program",
+	},
+	{
+		in: ".", except: "nft/kernel", imports: []string{"github.com/mdlayher/..."}, tests: true,
+		reason: "only nft/kernel opens a netlink socket",
+	},
+	{
+		in: "sync", imports: []string{"github.com/google/nftables/...", "github.com/vishvananda/...", "os/exec"},
+		reason: "sync reaches the kernel through nft",
+	},
+	{
+		in: "cmd", imports: []string{"github.com/google/nftables/...", "github.com/vishvananda/..."},
+		reason: "cmd wires; it reaches the kernel through nft",
+	},
+}
+
+// clock is what package time offers to those who want to know what time it is
+// or to wait. Durations are values, and free to use.
+var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
+
+func TestImportsFollowTheArrow(t *testing.T) {
+	for _, f := range sources(t) {
+		room, _, _ := strings.Cut(f.dir, "/")
+		if room == "integration" {
+			continue
+		}
+		place := slices.Index(arrow, room)
+		if place < 0 {
+			t.Errorf("%s is in none of the rooms %v", f.path, arrow)
+			continue
+		}
+		for _, imported := range f.imports() {
+			path, ours := strings.CutPrefix(imported, module)
+			if to, _, _ := strings.Cut(path, "/"); ours && !slices.Contains(arrow[:place+1], to) {
+				t.Errorf("%s imports %s: imports go one way, %s", f.path, imported, strings.Join(arrow, " <- "))
+			}
+		}
+	}
+}
+
+func TestRoomsDoWithoutWhatIsBanned(t *testing.T) {
+	for _, f := range sources(t) {
+		for _, ban := range bans {
+			if !within(f.dir, ban.in) || ban.except != "" && within(f.dir, ban.except) || f.test && !ban.tests {
+				continue
+			}
+			for _, imported := range f.imports() {
+				if slices.ContainsFunc(ban.imports, func(pattern string) bool { return matches(pattern, imported) }) {
+					t.Errorf("%s imports %s: %s", f.path, imported, ban.reason)
+				}
+			}
+		}
+	}
+}
+
+func TestPureRoomsHaveNoClock(t *testing.T) {
+	for _, f := range sources(t) {
+		pure := within(f.dir, "model") || within(f.dir, "nft") && !within(f.dir, "nft/kernel")
+		if !pure || f.test {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && slices.Contains(clock, sel.Sel.Name) {
+				if pkg, ok := sel.X.(*ast.Ident); ok && pkg.Name == "time" {
+					t.Errorf("%s uses time.%s: the result must depend on the input only", f.path, sel.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+func TestEveryPackageIsExplainedOnce(t *testing.T) {
+	comments := map[string]int{}
+	for _, f := range sources(t) {
+		if f.test {
+			continue
+		}
+		comments[f.dir] += 0
+		if f.syntax.Doc.Text() != "" {
+			comments[f.dir]++
+		}
+	}
+	for dir, n := range comments {
+		if n != 1 {
+			t.Errorf("%s has %d package comments, want 1", dir, n)
+		}
+	}
+}
+
+func TestFilesAreShort(t *testing.T) {
+	for _, f := range sources(t) {
+		if !f.test && f.lines > maxLines {
+			t.Errorf("%s has %d lines, more than %d: it holds more than one idea", f.path, f.lines, maxLines)
+		}
+	}
+}
+
+func TestReadmeNamesEveryMakeTarget(t *testing.T) {
+	makefile, readme := read(t, "Makefile"), read(t, "README.md")
+	targets := regexp.MustCompile(`(?m)^([a-z-]+):.*##`).FindAllSubmatch(makefile, -1)
+	if len(targets) == 0 {
+		t.Error("no target in the Makefile has a ## help text")
+	}
+	for _, target := range targets {
+		if !regexp.MustCompile(`make ` + string(target[1]) + `\b`).Match(readme) {
+			t.Errorf("README.md does not mention `make %s`", target[1])
+		}
+	}
+}
+
+// source is one Go file of the tree.
+type source struct {
+	path, dir string // from the top of the tree
+	test      bool
+	lines     int
+	syntax    *ast.File
+}
+
+// imports lists the import paths of the file.
+func (s source) imports() []string {
+	var paths []string
+	for _, spec := range s.syntax.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			panic("integration: parsed import that is no string: " + spec.Path.Value)
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// sources parses every Go file of the tree, whatever its build constraints.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	err := fs.WalkDir(os.DirFS(top), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		hidden := strings.HasPrefix(entry.Name(), ".") || strings.HasPrefix(entry.Name(), "_")
+		if entry.IsDir() && path != "." && (hidden || entry.Name() == "testdata" || path == "bin") {
+			return fs.SkipDir
+		}
+		if entry.IsDir() || hidden || filepath.Ext(path) != ".go" {
+			return nil
+		}
+		text := read(t, path)
+		syntax, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		all = append(all, source{
+			path: path, dir: filepath.Dir(path), test: strings.HasSuffix(path, "_test.go"),
+			lines: bytes.Count(text, []byte("\n")), syntax: syntax,
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// top is the top of the tree, from where this package's tests run.
+const top = ".."
+
+// read returns the content of a file of the tree.
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(top, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// within reports whether dir is tree or below it.
+func within(dir, tree string) bool {
+	return tree == "." || dir == tree || strings.HasPrefix(dir, tree+"/")
+}
+
+// matches reports whether an import path is what a pattern of bans says.
+func matches(pattern, path string) bool {
+	if pattern == thirdParty {
+		host, _, _ := strings.Cut(path, "/")
+		return strings.Contains(host, ".")
+	}
+	if tree, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return within(path, tree)
+	}
+	return path == pattern
+}
