@@ -1,0 +1,99 @@
+package lab
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"kube-vmap/integration/lab/sctp"
+	"kube-vmap/model"
+)
+
+// conn is a client's socket of any protocol. Send connects on first use. Errors
+// that come from the network wrap an errno.
+type conn interface {
+	Send(message []byte, deadline time.Time) (local netip.AddrPort, err error)
+	Receive(deadline time.Time) ([]byte, error)
+	Close() error
+}
+
+func dial(p model.Protocol, from, to netip.AddrPort) (conn, error) {
+	switch p {
+	case model.TCP, model.UDP:
+		return openSocket(p, from, to)
+	case model.SCTP:
+		return sctp.Dial(from, to)
+	}
+	return nil, fmt.Errorf("ask over protocol %s: not one of the lab's", p)
+}
+
+// Flow is a client that keeps its protocol, addresses and ports, and so its
+// connection and its entry in connection tracking, over several questions. It
+// is for one goroutine at a time.
+type Flow struct {
+	conn   conn
+	number uint32
+	close  func() error
+}
+
+// newFlow opens a flow in the network namespace of the calling thread.
+func newFlow(p model.Protocol, from, to netip.AddrPort) (*Flow, error) {
+	c, err := dial(p, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return &Flow{conn: c, close: c.Close}, nil
+}
+
+// Flow opens a flow to a server; nothing is sent before the first question. An
+// invalid address or port 0 in from leaves the choice to the host, also if from
+// is the zero value. The flow ends with the host, if not closed before.
+func (h *Host) Flow(p model.Protocol, from, to netip.AddrPort) (flow *Flow, err error) {
+	err = h.Do(func() (err error) { flow, err = newFlow(p, from, to); return err })
+	if err != nil {
+		return nil, fmt.Errorf("open flow from %s: %w", h.Name, err)
+	}
+	if flow.close, err = h.cleanup.add(flow.conn.Close); err != nil {
+		return nil, fmt.Errorf("open flow from %s: %w", h.Name, err)
+	}
+	return flow, nil
+}
+
+// Ask sends one question and waits for its answer. Refusal, reset and silence
+// are outcomes; the error is for what says nothing about the way to the server:
+// no socket to be had, or an answer that makes no sense.
+func (f *Flow) Ask(timeout time.Duration) (Answer, error) {
+	start := time.Now()
+	answer, err := f.exchange(start.Add(timeout))
+	answer.Took = time.Since(start)
+	answer.Outcome = Answered
+	if err != nil {
+		answer.Outcome, answer.Reason, err = judge(err)
+	}
+	return answer, err
+}
+
+func (f *Flow) exchange(deadline time.Time) (answer Answer, err error) {
+	f.number++
+	if answer.Local, err = f.conn.Send(encodeQuestion(f.number), deadline); err != nil {
+		return answer, err
+	}
+	for {
+		message, err := f.conn.Receive(deadline)
+		if err != nil {
+			return answer, err
+		}
+		number, by, seen, err := decodeAnswer(message)
+		if err != nil {
+			return answer, err
+		}
+		if number == f.number {
+			answer.By, answer.Seen = by, seen
+			return answer, nil
+		}
+	}
+}
+
+// Close ends the flow without leaving its connection behind. A second call does
+// nothing. It must not be called while Ask runs.
+func (f *Flow) Close() error { return f.close() }

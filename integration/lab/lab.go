@@ -1,0 +1,201 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+
+	"kube-vmap/model"
+)
+
+// Options say what a lab consists of.
+type Options struct {
+	// Pods is the number of pods on node-1, at most 253.
+	Pods int
+	// RemotePods is the number of pods on node-2, at most 253. There is a node-2
+	// if it is not 0.
+	RemotePods int
+	// Names makes the namespaces visible to `ip netns`, as "<Names>-<process
+	// id>-<host>", and removes what a killed process left behind under the same
+	// prefix. If it is empty, the namespaces have no names and end with the
+	// process, whatever happens to it.
+	Names string
+}
+
+// Lab is a set of hosts connected to each other; see the package's picture.
+type Lab struct {
+	// Node is node-1, where the proxy under test belongs.
+	Node *Node
+	// Pods are the pods of node-1 made by [New].
+	Pods []*Pod
+	// Remote is node-2, or nil.
+	Remote *Node
+	// RemotePods are the pods of node-2.
+	RemotePods []*Pod
+	// Outside is the host outside.
+	Outside *Host
+
+	options Options
+	cleanup cleanup
+}
+
+// New builds a lab. It must be closed. After an error nothing is left of it.
+func New(o Options) (*Lab, error) {
+	l := &Lab{options: o}
+	if err := l.build(); err != nil {
+		return nil, errors.Join(fmt.Errorf("build lab: %w", err), l.Close())
+	}
+	return l, nil
+}
+
+// Close ends all servers and commands and removes everything. The kernel takes
+// down the namespaces in the background. A second call does nothing.
+func (l *Lab) Close() error {
+	if err := l.cleanup.close(); err != nil {
+		return fmt.Errorf("close lab: %w", err)
+	}
+	return nil
+}
+
+// Hosts are all hosts [New] made: the nodes, the host outside, and the pods.
+func (l *Lab) Hosts() []*Host {
+	hosts := []*Host{l.Node.Host}
+	if l.Remote != nil {
+		hosts = append(hosts, l.Remote.Host)
+	}
+	hosts = append(hosts, l.Outside)
+	for _, p := range slices.Concat(l.Pods, l.RemotePods) {
+		hosts = append(hosts, p.Host)
+	}
+	return hosts
+}
+
+// Missing tells what the lab lacks on this machine: a sentence for whoever skips
+// a test, or nil.
+func Missing() error {
+	if os.Geteuid() != 0 {
+		return errors.New("the lab needs root to make network namespaces")
+	}
+	h, err := newHost("", "probe", [2]netip.Addr{})
+	if err != nil {
+		return fmt.Errorf("the lab cannot make network namespaces here: %w", err)
+	}
+	return h.close()
+}
+
+func (l *Lab) build() (err error) {
+	if l.options.Names != "" {
+		if err := sweep(l.options.Names); err != nil {
+			return err
+		}
+	}
+	if err := l.addOutside(); err != nil {
+		return err
+	}
+	if l.Node, err = l.addNode("node-1", nodeAddrs, PodRanges, "pod-%d"); err != nil {
+		return err
+	}
+	for _, f := range model.Families {
+		if err := l.Outside.AddRoute(ServiceRanges[f], l.Node.Addr(f)); err != nil {
+			return err
+		}
+	}
+	if l.Pods, err = l.Node.addPods(l.options.Pods); err != nil {
+		return err
+	}
+	if l.options.RemotePods == 0 {
+		return nil
+	}
+	return l.addRemote()
+}
+
+// addOutside makes the host outside. The wire between it and the nodes is a
+// bridge, which is at the same time the host's own interface.
+func (l *Lab) addOutside() (err error) {
+	if l.Outside, err = newHost(l.options.Names, "outside", outsideAddrs); err != nil {
+		return err
+	}
+	if _, err := l.cleanup.add(l.Outside.close); err != nil {
+		return err
+	}
+	snooping := false // the lab has no querier, and IPv6 needs its multicast at once
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, MulticastSnooping: &snooping}
+	if err := l.Outside.nl.LinkAdd(bridge); err != nil {
+		return fmt.Errorf("make the wire outside: %w", err)
+	}
+	return link{l.Outside, bridge}.up(onWire(outsideAddrs)...)
+}
+
+// addNode makes a node, its link to the outside, and the routes between.
+func (l *Lab) addNode(name string, addrs [2]netip.Addr, ranges [2]netip.Prefix, podName string) (*Node, error) {
+	host, err := newHost(l.options.Names, name, addrs)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{Host: host, ranges: ranges, podName: podName, names: l.options.Names}
+	if _, err := l.cleanup.add(n.close); err != nil {
+		return nil, err
+	}
+	if err := n.set(nodeSysctls); err != nil {
+		return nil, err
+	}
+	return n, l.plug(n)
+}
+
+func (l *Lab) plug(n *Node) error {
+	eth0, port, err := connect(n.Host, "eth0", l.Outside, n.Name)
+	if err != nil {
+		return err
+	}
+	bridge, err := l.Outside.link("eth0")
+	if err != nil {
+		return err
+	}
+	if err := l.Outside.nl.LinkSetMaster(port, bridge); err != nil {
+		return fmt.Errorf("plug %s into the wire: %w", n.Name, err)
+	}
+	if err := errors.Join(port.up(), eth0.up(onWire(n.addrs)...)); err != nil {
+		return err
+	}
+	for _, f := range model.Families {
+		err := errors.Join(
+			eth0.route(everything(n.addrs[f]), outsideAddrs[f]),
+			bridge.route(n.ranges[f], n.addrs[f]),
+		)
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(eth0.await(onWire(n.addrs)...), port.await(), bridge.await(onWire(outsideAddrs)...))
+}
+
+// addRemote makes node-2, and routes between the nodes.
+func (l *Lab) addRemote() (err error) {
+	if l.Remote, err = l.addNode("node-2", remoteAddrs, RemotePodRanges, "remote-%d"); err != nil {
+		return err
+	}
+	for _, f := range model.Families {
+		err := errors.Join(
+			l.Node.AddRoute(RemotePodRanges[f], remoteAddrs[f]),
+			l.Remote.AddRoute(PodRanges[f], nodeAddrs[f]),
+		)
+		if err != nil {
+			return err
+		}
+	}
+	l.RemotePods, err = l.Remote.addPods(l.options.RemotePods)
+	return err
+}
+
+// onWire gives addresses the length of their range on the link outside.
+func onWire(addrs [2]netip.Addr) []netip.Prefix {
+	prefixes := make([]netip.Prefix, len(addrs))
+	for i, a := range addrs {
+		prefixes[i] = netip.PrefixFrom(a, OutsideRanges[i].Bits())
+	}
+	return prefixes
+}

@@ -1,0 +1,49 @@
+// Package labtest gives tests a [lab.Lab].
+package labtest
+
+import (
+	"os"
+	"testing"
+
+	"kube-vmap/integration/lab"
+)
+
+// RequireVariable is the environment variable which, if not empty, makes tests
+// fail that would be skipped for what the machine lacks.
+const RequireVariable = "KUBE_VMAP_REQUIRE_KERNEL"
+
+// New builds a lab that is closed with the test. It skips the test if the
+// machine cannot have one, or fails it if [RequireVariable] is set.
+func New(t testing.TB, o lab.Options) *lab.Lab {
+	t.Helper()
+	Require(t)
+	l, err := lab.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// Require skips the test if the machine cannot have a lab, or fails it if
+// [RequireVariable] is set.
+func Require(t testing.TB) {
+	t.Helper()
+	if err := lab.Missing(); err != nil {
+		Lacking(t, err)
+	}
+}
+
+// Lacking skips the test, or fails it if [RequireVariable] is set: the machine
+// lacks what err says.
+func Lacking(t testing.TB, err error) {
+	t.Helper()
+	if os.Getenv(RequireVariable) != "" {
+		t.Fatalf("cannot run, and %s forbids to skip: %v", RequireVariable, err)
+	}
+	t.Skipf("SKIPPED, NOTHING TESTED: %v", err)
+}

@@ -1,0 +1,80 @@
+package lab
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// link is an interface of a host.
+type link struct {
+	host *Host
+	netlink.Link
+}
+
+// connect joins two hosts by a veth pair, its ends named a and b.
+func connect(one *Host, a string, other *Host, b string) (link, link, error) {
+	veth := &netlink.Veth{
+		LinkAttrs:     netlink.LinkAttrs{Name: a},
+		PeerName:      b,
+		PeerNamespace: netlink.NsFd(other.ns.fd),
+	}
+	if err := one.nl.LinkAdd(veth); err != nil {
+		return link{}, link{}, fmt.Errorf("make link %s of %s: %w", a, one.Name, err)
+	}
+	here, err := one.link(a)
+	if err != nil {
+		return link{}, link{}, err
+	}
+	there, err := other.link(b)
+	return here, there, err
+}
+
+func (h *Host) link(name string) (link, error) {
+	l, err := h.nl.LinkByName(name)
+	if err != nil {
+		return link{}, fmt.Errorf("find link %s of %s: %w", name, h.Name, err)
+	}
+	return link{h, l}, nil
+}
+
+// up gives the link its addresses and takes it up.
+func (l link) up(prefixes ...netip.Prefix) error {
+	for _, p := range prefixes {
+		addr := &netlink.Addr{IPNet: ipNet(p)}
+		if p.Addr().Is6() {
+			// Detecting duplicates takes a second in which the address is useless.
+			addr.Flags = unix.IFA_F_NODAD
+		}
+		if err := l.host.nl.AddrAdd(l, addr); err != nil {
+			return fmt.Errorf("add address %s to %s of %s: %w", p, l.Attrs().Name, l.host.Name, err)
+		}
+	}
+	if err := l.host.nl.LinkSetUp(l); err != nil {
+		return fmt.Errorf("take up %s of %s: %w", l.Attrs().Name, l.host.Name, err)
+	}
+	return nil
+}
+
+// route sends what is for a prefix through the link: to the gateway, or, if that
+// is invalid, straight.
+func (l link) route(to netip.Prefix, via netip.Addr) error {
+	r := &netlink.Route{LinkIndex: l.Attrs().Index, Dst: ipNet(to)}
+	switch {
+	case via.IsValid():
+		r.Gw, r.Flags = via.AsSlice(), int(netlink.FLAG_ONLINK)
+	case to.Addr().Is4():
+		r.Scope = netlink.SCOPE_LINK
+	}
+	if err := l.host.nl.RouteReplace(r); err != nil {
+		return fmt.Errorf("route %s by %s of %s: %w", to, l.Attrs().Name, l.host.Name, err)
+	}
+	return nil
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}

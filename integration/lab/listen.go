@@ -1,0 +1,138 @@
+package lab
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+
+	"kube-vmap/integration/lab/sctp"
+)
+
+func (h *Host) listenTCP(a netip.AddrPort, serve func(net.Listener) running) (running, error) {
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(a))
+	if err != nil {
+		return running{}, err
+	}
+	return serve(l), nil
+}
+
+func (h *Host) serveTCP(l net.Listener) running {
+	conns := &connections{}
+	return running{
+		run: func() error {
+			return untilClosed(func() error {
+				c, err := l.Accept()
+				if err == nil {
+					conns.serve(c, h.converse)
+				}
+				return err
+			})
+		},
+		stop: func() error { err := l.Close(); conns.close(); return err },
+	}
+}
+
+// converse answers a connection's questions until the client has enough.
+func (h *Host) converse(c net.Conn) {
+	seen := c.RemoteAddr().(*net.TCPAddr).AddrPort()
+	buf := make([]byte, 64)
+	for {
+		n, err := c.Read(buf)
+		if err != nil {
+			return
+		}
+		if _, err := c.Write(encodeAnswer(buf[:n], h.Name, seen)); err != nil {
+			return
+		}
+	}
+}
+
+func (h *Host) serveWeb(l net.Listener) running {
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "Hi from "+h.Name+"\n")
+	})}
+	return running{
+		run: func() error {
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		},
+		stop: server.Close,
+	}
+}
+
+func (h *Host) listenUDP(a netip.AddrPort) (running, error) {
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(a))
+	if err != nil {
+		return running{}, err
+	}
+	buf := make([]byte, 64)
+	return running{
+		run: func() error {
+			return untilClosed(func() error {
+				n, from, err := c.ReadFromUDPAddrPort(buf)
+				if err != nil {
+					return err
+				}
+				// An answer that cannot be sent is one that got lost.
+				_, _ = c.WriteToUDPAddrPort(encodeAnswer(buf[:n], h.Name, from), from)
+				return nil
+			})
+		},
+		stop: c.Close,
+	}, nil
+}
+
+func (h *Host) listenSCTP(a netip.AddrPort) (running, error) {
+	l, err := h.sctpListener(a.Addr())
+	if err != nil {
+		return running{}, err
+	}
+	l.Open(a.Port(), func(peer netip.AddrPort, question []byte) []byte {
+		return encodeAnswer(question, h.Name, peer)
+	})
+	return running{
+		run:  func() error { return nil }, // the listener serves all ports
+		stop: func() error { l.Refuse(a.Port()); return nil },
+	}, nil
+}
+
+// sctpListener is the one listener of an address. It stays when its ports close,
+// to refuse. The calling thread is in the host's namespace.
+func (h *Host) sctpListener(a netip.Addr) (*sctp.Listener, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l := h.sctp[a]; l != nil {
+		return l, nil
+	}
+	l, err := sctp.Listen(a)
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- l.Serve() }()
+	if _, err := h.cleanup.add(func() error { return errors.Join(l.Close(), <-done) }); err != nil {
+		return nil, err
+	}
+	h.sctp[a] = l
+	return l, nil
+}
+
+// untilClosed repeats a step until its socket is closed.
+func untilClosed(step func() error) error {
+	for {
+		if err := step(); err != nil {
+			return ignoreClosed(err)
+		}
+	}
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

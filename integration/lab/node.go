@@ -1,0 +1,56 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"kube-vmap/model"
+)
+
+// Node is a host that routes for pods.
+type Node struct {
+	*Host
+	ranges  [2]netip.Prefix
+	podName string // with %d for the number
+	names   string // prefix of namespace names
+	used    int
+}
+
+// Gateway is the node's address towards its pods: what they see as the source of
+// a connection that the node masquerades.
+func (n *Node) Gateway(f model.Family) netip.Addr { return nth(n.ranges[f], 1) }
+
+// AddPod makes a pod on the node; the address after that of the latest one is
+// its. It is removed by its Close, at the latest with the lab. AddPod must not
+// be called twice at the same time.
+func (n *Node) AddPod() (*Pod, error) {
+	if n.used == maxPods {
+		return nil, fmt.Errorf("add pod to %s: no address left", n.Name)
+	}
+	n.used++
+	host, err := newHost(n.names, fmt.Sprintf(n.podName, n.used), nths(n.ranges, n.used+1))
+	if err != nil {
+		return nil, fmt.Errorf("add pod to %s: %w", n.Name, err)
+	}
+	pod := &Pod{Host: host, node: n, Link: fmt.Sprintf("veth%d", n.used)}
+	if pod.task, err = n.cleanup.addTask(host.close); err != nil {
+		return nil, fmt.Errorf("add pod to %s: %w", n.Name, err)
+	}
+	if err := pod.attach(); err != nil {
+		return nil, errors.Join(fmt.Errorf("add pod to %s: %w", n.Name, err), pod.Close())
+	}
+	return pod, nil
+}
+
+func (n *Node) addPods(count int) ([]*Pod, error) {
+	pods := make([]*Pod, 0, count)
+	for range count {
+		pod, err := n.AddPod()
+		if err != nil {
+			return pods, err
+		}
+		pods = append(pods, pod)
+	}
+	return pods, nil
+}

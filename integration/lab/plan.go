@@ -1,0 +1,58 @@
+package lab
+
+import (
+	"net/netip"
+
+	"kube-vmap/model"
+)
+
+// The address plan. Each pair is the IPv4 and the IPv6 range, in the order of
+// [model.Families]; index it with a [model.Family].
+var (
+	// ServiceRanges hold ClusterIPs. Nothing in the lab answers there by itself:
+	// pods and the host outside send such packets to node-1.
+	ServiceRanges = pair("10.96.0.0/16", "fd00:10:96::/112")
+	// PodRanges hold the pods of node-1, the first address being the node's.
+	PodRanges = pair("10.244.1.0/24", "fd00:10:244:1::/64")
+	// RemotePodRanges hold the pods of node-2.
+	RemotePodRanges = pair("10.244.2.0/24", "fd00:10:244:2::/64")
+	// OutsideRanges are the link between the nodes and the host outside.
+	OutsideRanges = pair("192.0.2.0/24", "2001:db8:2::/64")
+)
+
+var (
+	nodeAddrs    = [2]netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8:2::1")}
+	remoteAddrs  = [2]netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8:2::2")}
+	outsideAddrs = [2]netip.Addr{netip.MustParseAddr("192.0.2.100"), netip.MustParseAddr("2001:db8:2::100")}
+)
+
+// maxPods is what fits into the IPv4 range beside the node's own address.
+const maxPods = 253
+
+func pair(ip4, ip6 string) [2]netip.Prefix {
+	return [2]netip.Prefix{netip.MustParsePrefix(ip4), netip.MustParsePrefix(ip6)}
+}
+
+// nth is the n-th address of a range, counted from its base, at most 255.
+func nth(p netip.Prefix, n int) netip.Addr {
+	b := p.Addr().AsSlice()
+	b[len(b)-1] += byte(n)
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
+// nths is nth for both families.
+func nths(ranges [2]netip.Prefix, n int) [2]netip.Addr {
+	return [2]netip.Addr{nth(ranges[model.IPv4], n), nth(ranges[model.IPv6], n)}
+}
+
+// alone is the prefix of one address.
+func alone(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+
+// everything is the default route of an address's family.
+func everything(a netip.Addr) netip.Prefix {
+	if a.Is4() {
+		return netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	}
+	return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+}

@@ -1,0 +1,70 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+
+	"kube-vmap/model"
+)
+
+// Pod is a host behind a node.
+type Pod struct {
+	*Host
+	// Link is the name of the node's interface to the pod, such as "veth1".
+	Link string
+
+	node *Node
+	task *task // of the node, to close the host
+}
+
+// attach connects a pod so that nothing passes it by the node: both ends have
+// nothing but single addresses, and routes to each other.
+func (p *Pod) attach() error {
+	here, there, err := connect(p.node.Host, p.Link, p.Host, "eth0")
+	if err != nil {
+		return err
+	}
+	gateway := []netip.Prefix{alone(p.node.Gateway(model.IPv4)), alone(p.node.Gateway(model.IPv6))}
+	own := []netip.Prefix{alone(p.Addr(model.IPv4)), alone(p.Addr(model.IPv6))}
+	if err := errors.Join(here.up(gateway...), there.up(own...)); err != nil {
+		return err
+	}
+	for _, f := range model.Families {
+		err := errors.Join(
+			here.route(alone(p.Addr(f)), netip.Addr{}),
+			there.route(everything(p.Addr(f)), p.node.Gateway(f)),
+		)
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(here.await(gateway...), there.await(own...))
+}
+
+// Close removes the pod, with its servers, link and routes. A second call does
+// nothing.
+func (p *Pod) Close() error {
+	if !p.node.cleanup.claim(p.task) {
+		return nil
+	}
+	// The link would go with the namespace, but later, and Close promises now.
+	// When the whole lab closes, nobody waits for that: it takes 30 ms a link.
+	return errors.Join(p.unlink(), p.close())
+}
+
+func (p *Pod) unlink() error {
+	l, err := p.node.nl.LinkByName(p.Link)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return nil // AddPod did not come that far
+	}
+	if err == nil {
+		err = p.node.nl.LinkDel(l)
+	}
+	if err != nil {
+		return fmt.Errorf("remove link %s of %s: %w", p.Link, p.node.Name, err)
+	}
+	return nil
+}

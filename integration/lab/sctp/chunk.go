@@ -1,0 +1,124 @@
+package sctp
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// ChunkType tells what a chunk is (RFC 9260, 3.2).
+type ChunkType uint8
+
+// The chunk types in use here.
+const (
+	TypeData       ChunkType = 0
+	TypeInit       ChunkType = 1
+	TypeInitAck    ChunkType = 2
+	TypeSack       ChunkType = 3
+	TypeAbort      ChunkType = 6
+	TypeCookieEcho ChunkType = 10
+	TypeCookieAck  ChunkType = 11
+)
+
+const (
+	// flagsWhole marks DATA that is no fragment: its beginning and its end.
+	flagsWhole = 0x03
+	// flagReflected marks an ABORT whose verification tag is that of the packet it
+	// answers.
+	flagReflected = 0x01
+	// window is the receiver window we announce, in bytes; the RFC asks for 1500
+	// at least.
+	window = 65536
+
+	initSize        = 16
+	dataSize        = 12
+	parameterCookie = 7
+	causeUserAbort  = 12
+)
+
+// Init is the value of an INIT or INIT ACK chunk (RFC 9260, 3.3.2 and 3.3.3).
+type Init struct {
+	Tag    uint32 // the sender wants to find it in every packet it gets; not 0
+	TSN    uint32 // number of the sender's first DATA chunk
+	Cookie []byte // the state cookie; INIT ACK only
+}
+
+// Chunk encodes the value as a chunk of type t: INIT or INIT ACK.
+func (i Init) Chunk(t ChunkType) Chunk {
+	b := make([]byte, 0, initSize+chunkHeaderSize+len(i.Cookie))
+	b = binary.BigEndian.AppendUint32(b, i.Tag)
+	b = binary.BigEndian.AppendUint32(b, window)
+	b = binary.BigEndian.AppendUint16(b, 1) // streams out
+	b = binary.BigEndian.AppendUint16(b, 1) // streams in
+	b = binary.BigEndian.AppendUint32(b, i.TSN)
+	if len(i.Cookie) > 0 {
+		b = binary.BigEndian.AppendUint16(b, parameterCookie)
+		b = binary.BigEndian.AppendUint16(b, uint16(chunkHeaderSize+len(i.Cookie)))
+		b = append(b, i.Cookie...)
+	}
+	return Chunk{Type: t, Value: b}
+}
+
+// DecodeInit reads the value of an INIT or INIT ACK chunk. Parameters other
+// than the cookie are passed over.
+func DecodeInit(c Chunk) (Init, error) {
+	b := c.Value
+	if len(b) < initSize {
+		return Init{}, fmt.Errorf("decode INIT: %w", errShort)
+	}
+	i := Init{Tag: binary.BigEndian.Uint32(b), TSN: binary.BigEndian.Uint32(b[12:])}
+	for b = b[initSize:]; len(b) >= chunkHeaderSize; {
+		size := int(binary.BigEndian.Uint16(b[2:]))
+		if size < chunkHeaderSize || size > len(b) {
+			return Init{}, fmt.Errorf("decode INIT parameter: %w", errLength)
+		}
+		if binary.BigEndian.Uint16(b) == parameterCookie {
+			i.Cookie = b[chunkHeaderSize:size:size]
+		}
+		b = b[min(size+padding(size), len(b)):]
+	}
+	return i, nil
+}
+
+// Data is the value of a DATA chunk that carries a whole message
+// (RFC 9260, 3.3.1).
+type Data struct {
+	TSN      uint32 // counts the sender's DATA chunks
+	Sequence uint16 // counts the messages of the stream
+	Payload  []byte
+}
+
+// Chunk encodes the value as a chunk.
+func (d Data) Chunk() Chunk {
+	b := make([]byte, 0, dataSize+len(d.Payload))
+	b = binary.BigEndian.AppendUint32(b, d.TSN)
+	b = binary.BigEndian.AppendUint16(b, 0) // stream
+	b = binary.BigEndian.AppendUint16(b, d.Sequence)
+	b = binary.BigEndian.AppendUint32(b, 0) // payload protocol: none named
+	return Chunk{Type: TypeData, Flags: flagsWhole, Value: append(b, d.Payload...)}
+}
+
+// DecodeData reads the value of a DATA chunk.
+func DecodeData(c Chunk) (Data, error) {
+	if len(c.Value) < dataSize {
+		return Data{}, fmt.Errorf("decode DATA: %w", errShort)
+	}
+	return Data{
+		TSN:      binary.BigEndian.Uint32(c.Value),
+		Sequence: binary.BigEndian.Uint16(c.Value[6:]),
+		Payload:  c.Value[dataSize:],
+	}, nil
+}
+
+// sack acknowledges all DATA up to tsn (RFC 9260, 3.3.4).
+func sack(tsn uint32) Chunk {
+	b := binary.BigEndian.AppendUint32(nil, tsn)
+	b = binary.BigEndian.AppendUint32(b, window)
+	b = binary.BigEndian.AppendUint32(b, 0) // no gaps, no duplicates
+	return Chunk{Type: TypeSack, Value: b}
+}
+
+// userAbort ends an association on its user's wish (RFC 9260, 3.3.10.12).
+func userAbort() Chunk {
+	b := binary.BigEndian.AppendUint16(nil, causeUserAbort)
+	return Chunk{Type: TypeAbort, Value: binary.BigEndian.AppendUint16(b, chunkHeaderSize)}
+}

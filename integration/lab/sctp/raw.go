@@ -1,0 +1,64 @@
+package sctp
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/integration/lab/internal/errqueue"
+)
+
+// network names raw SCTP sockets of an address's family to package net.
+func network(a netip.Addr) string {
+	if a.Is4() {
+		return "ip4:132"
+	}
+	return "ip6:132"
+}
+
+// leaveChecksum keeps the kernel from writing an Internet checksum of its own
+// into packets. Only raw IPv6 sockets do such a thing, on request; saying no
+// aloud makes it certain.
+func leaveChecksum(conn *net.IPConn, a netip.Addr) error {
+	if a.Is4() {
+		return nil
+	}
+	return control(conn, func(fd int) error {
+		return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_CHECKSUM, -1)
+	})
+}
+
+// wantErrors asks for ICMP errors with the packet each is about. Without, a raw
+// socket, which knows no ports, would report the errors of all clients that
+// talk to the same address.
+func wantErrors(conn *net.IPConn, a netip.Addr) error {
+	return control(conn, func(fd int) error { return errqueue.Set(fd, a, 1) })
+}
+
+// queuedError empties the socket's error queue and returns what ICMP said about
+// packets from port local to port remote, or nil.
+func queuedError(conn *net.IPConn, local, remote uint16) error {
+	return control(conn, func(fd int) (found error) {
+		for e, ok := errqueue.Next(fd); ok; e, ok = errqueue.Next(fd) {
+			b := e.About
+			if len(b) >= 4 && binary.BigEndian.Uint16(b) == local && binary.BigEndian.Uint16(b[2:]) == remote {
+				found = e.Errno
+			}
+		}
+		return found
+	})
+}
+
+func control(conn *net.IPConn, fn func(fd int) error) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { failed = fn(int(fd)) }); err != nil {
+		return err
+	}
+	return failed
+}

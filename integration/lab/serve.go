@@ -1,0 +1,101 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sync/errgroup"
+
+	"kube-vmap/model"
+)
+
+// Server is what answers on one port of a host, on its IPv4 and its IPv6
+// address. It ends with the host, if not closed before.
+type Server struct{ close func() error }
+
+// Close ends the server with its connections; its port refuses from then on. A
+// second call does nothing.
+func (s *Server) Close() error { return s.close() }
+
+// Serve answers questions over a protocol on a port of the host's own two
+// addresses. Other ports of a host that serves SCTP, or once did, refuse; a host
+// that never did is unreachable for SCTP.
+func (h *Host) Serve(p model.Protocol, port uint16) (*Server, error) {
+	s, err := h.serve(func(a netip.AddrPort) (running, error) {
+		switch p {
+		case model.TCP:
+			return h.listenTCP(a, h.serveTCP)
+		case model.UDP:
+			return h.listenUDP(a)
+		case model.SCTP:
+			return h.listenSCTP(a)
+		}
+		return running{}, errors.New("not one of the lab's protocols")
+	}, port)
+	if err != nil {
+		return nil, fmt.Errorf("serve %d/%s on %s: %w", port, p, h.Name, err)
+	}
+	return s, nil
+}
+
+// ServeAll is [Host.Serve] for every protocol a Service can have.
+func (h *Host) ServeAll(port uint16) error {
+	for _, p := range model.Protocols {
+		if _, err := h.Serve(p, port); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ServeWeb answers every HTTP request with "Hi from <host>" and a newline, on a
+// port of the host's own two addresses.
+func (h *Host) ServeWeb(port uint16) (*Server, error) {
+	s, err := h.serve(func(a netip.AddrPort) (running, error) { return h.listenTCP(a, h.serveWeb) }, port)
+	if err != nil {
+		return nil, fmt.Errorf("serve HTTP on port %d of %s: %w", port, h.Name, err)
+	}
+	return s, nil
+}
+
+// running is a server on one address: what it does until stop is called.
+type running struct {
+	run  func() error
+	stop func() error
+}
+
+// serve starts a server on both addresses, or on none.
+func (h *Host) serve(listen func(netip.AddrPort) (running, error), port uint16) (*Server, error) {
+	var parts []running
+	err := h.Do(func() error {
+		for _, f := range model.Families {
+			r, err := listen(h.AddrPort(f, port))
+			if err != nil {
+				return err
+			}
+			parts = append(parts, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, stopAll(parts))
+	}
+	var group errgroup.Group
+	for _, r := range parts {
+		group.Go(r.run)
+	}
+	now, err := h.cleanup.add(func() error { return errors.Join(stopAll(parts), group.Wait()) })
+	if err != nil {
+		return nil, err
+	}
+	return &Server{now}, nil
+}
+
+func stopAll(parts []running) error {
+	var errs []error
+	for _, r := range parts {
+		errs = append(errs, r.stop())
+	}
+	return errors.Join(errs...)
+}
