@@ -119,11 +119,22 @@ func render(o *options, stdout, stderr io.Writer) error {
 	if err := rules.Render(stdout); err != nil {
 		return fmt.Errorf("print the rule set: %w", err)
 	}
+	return report(problems, stderr)
+}
+
+// report prints what is wrong with the manifests and returns an error if
+// anything had to be left out.
+func report(problems []error, stderr io.Writer) error {
+	leftOut := 0
 	for _, p := range problems {
 		fmt.Fprintln(stderr, p)
+		var m *sync.ManifestError
+		if !errors.As(p, &m) || !m.Warning {
+			leftOut++
+		}
 	}
-	if len(problems) > 0 {
-		return fmt.Errorf("%d of the manifests' objects were left out", len(problems))
+	if leftOut > 0 {
+		return fmt.Errorf("%d things were left out", leftOut)
 	}
 	return nil
 }

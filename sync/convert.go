@@ -1,0 +1,109 @@
+package sync
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"kube-vmap/model"
+)
+
+// Converting an object has one of four results:
+//
+//	value, no errors   the object, whole
+//	value, errors      the object without the parts that the errors name
+//	nil, errors        refused: nothing of the object can be used
+//	nil, no errors     none of the proxy's business
+//
+// The API server has checked its objects, a folder's author has not, and old
+// objects passed older checks. So everything is checked again, and the smallest
+// part that makes sense is refused: a bad entry of a list is left out and the
+// rest is used; anything else that is bad refuses the object, and so does a
+// list of which nothing is left, because what was known before is then better
+// than nothing.
+
+// findings collects what is wrong with an object while it is converted.
+type findings struct {
+	errs    field.ErrorList
+	refused bool
+}
+
+// leaveOut notes what is wrong with a part that the result does without, and
+// reports whether there was anything. Nil errors are skipped.
+func (f *findings) leaveOut(errs ...*field.Error) bool {
+	found := false
+	for _, err := range errs {
+		if err != nil {
+			f.errs = append(f.errs, err)
+			found = true
+		}
+	}
+	return found
+}
+
+// refuse notes what makes the object unusable. Nil errors are skipped.
+func (f *findings) refuse(errs ...*field.Error) {
+	if f.leaveOut(errs...) {
+		f.refused = true
+	}
+}
+
+// checkNames refuses an object whose namespace or name the API would refuse.
+// Names end up in the comments of nft listings and in log lines: what is left
+// after this can neither end a quote nor a line.
+func (f *findings) checkNames(meta *metav1.ObjectMeta, nameProblems func(string) []string) {
+	path := field.NewPath("metadata")
+	f.refuse(
+		invalidName(path.Child("namespace"), meta.Namespace, validation.IsDNS1123Label),
+		invalidName(path.Child("name"), meta.Name, nameProblems),
+	)
+}
+
+// invalidName says what problems finds wrong with a name, or nil.
+func invalidName(path *field.Path, name string, problems func(string) []string) *field.Error {
+	if found := problems(name); len(found) > 0 {
+		return field.Invalid(path, name, strings.Join(found, "; "))
+	}
+	return nil
+}
+
+// convertProtocol is the model's word for p; false for one that Services do not
+// have. None given means TCP, as the API documents.
+func convertProtocol(p corev1.Protocol) (model.Protocol, bool) {
+	switch p {
+	case corev1.ProtocolTCP, "":
+		return model.TCP, true
+	case corev1.ProtocolUDP:
+		return model.UDP, true
+	case corev1.ProtocolSCTP:
+		return model.SCTP, true
+	}
+	return 0, false
+}
+
+// unsupportedProtocol is the error for a protocol that [convertProtocol] does
+// not know.
+func unsupportedProtocol(path *field.Path, p corev1.Protocol) *field.Error {
+	return field.NotSupported(path, p,
+		[]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP})
+}
+
+// convertPort checks a port number; zero is none.
+func convertPort(path *field.Path, port int32) (uint16, *field.Error) {
+	if problems := validation.IsValidPortNum(int(port)); len(problems) > 0 {
+		return 0, field.Invalid(path, port, strings.Join(problems, "; "))
+	}
+	return uint16(port), nil
+}
+
+// created is a creation time in nanoseconds since the Unix epoch; zero if there
+// is none, as in most manifests.
+func created(t metav1.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}

@@ -1,0 +1,160 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// rescanInterval is how often the manifests are read again though nothing was
+// seen to change: network file systems tell nothing, and a symbolic link on the
+// way to the folder may be turned.
+const rescanInterval = 30 * time.Second
+
+// Manifests is a [Source] that reads Kubernetes manifests, YAML or JSON, from a
+// folder or a single file and follows their changes.
+//
+// It reads Services, EndpointSlices, ServiceCIDRs and the proxy's own Node, in
+// lists or alone, and skips other kinds. In a folder, the files *.yaml, *.yml
+// and *.json count, but no dotfiles and nothing in subfolders. If several
+// documents describe one object, the first in the order of file names counts.
+//
+// What was good stays. An object that is refused keeps its last good version,
+// and so do all objects of a file that its garbled text may have meant, or that
+// is empty, as files are before they are written. Only an object that is no
+// longer in an intact file is gone, or whose file is. If the folder itself, or
+// the single file, is gone, everything stays and is looked for again.
+type Manifests struct {
+	path string
+	node string
+	log  *slog.Logger
+}
+
+// NewManifests makes a source of the manifests at path, a folder or a file, for
+// the node of the given name. What is wrong with manifests goes to log, once
+// for each content.
+func NewManifests(path, node string, log *slog.Logger) *Manifests {
+	return &Manifests{path: path, node: node, log: log}
+}
+
+// String names the source and where it reads.
+func (m *Manifests) String() string { return "manifests " + m.path }
+
+// Load reads the manifests at path once, for the node of the given name, and
+// returns a complete first burst. The errors are *[ManifestError], with one
+// exception: if path cannot be read at all, there are no events and that error
+// is the only one.
+func Load(path, node string) ([]Event, []error) {
+	found, err := list(path)
+	if err != nil {
+		return nil, []error{fmt.Errorf("read manifests: %w", err)}
+	}
+	events, report := newFolder(node).read(found.files)
+	var errs []error
+	for _, p := range report.problems {
+		errs = append(errs, p)
+	}
+	return events, errs
+}
+
+// Run implements [Source]. It returns an error if path cannot be read or watched
+// at first; later it waits for it to come back.
+func (m *Manifests) Run(ctx context.Context, out chan<- []Event) error {
+	w, err := newWatcher(m.log)
+	if err != nil {
+		return fmt.Errorf("watch manifests: %w", err)
+	}
+	defer w.close()
+	f := newFolder(m.node)
+	events, err := m.scan(f, w)
+	if err != nil {
+		return fmt.Errorf("read manifests: %w", err)
+	}
+	send(ctx, out, events)
+	p := &pace{path: m.path, log: m.log, backoff: lostBackoff()}
+	for p.next(nil); w.wait(ctx, p.delay); p.next(err) {
+		if events, err = m.scan(f, w); len(events) > 0 {
+			send(ctx, out, events)
+		}
+	}
+	return nil
+}
+
+// send delivers a burst unless ctx ends first.
+func send(ctx context.Context, out chan<- []Event, events []Event) {
+	select {
+	case out <- events:
+	case <-ctx.Done():
+	}
+}
+
+// scan reads what has changed and reports what is wrong with it. It watches
+// before it reads, so that no change falls between the two.
+func (m *Manifests) scan(f *folder, w *watcher) ([]Event, error) {
+	dir, err := folderOf(m.path)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.add(dir); err != nil {
+		return nil, err
+	}
+	found, err := list(m.path)
+	if err != nil {
+		return nil, err
+	}
+	w.watchOnly(append(found.linked, found.folder))
+	events, report := f.read(found.files)
+	m.log.Debug("manifests read", "path", m.path, "files", len(found.files), "events", len(events))
+	m.report(report)
+	return events, nil
+}
+
+// report logs what somebody should know.
+func (m *Manifests) report(r report) {
+	for _, p := range r.problems {
+		log := m.log.With("file", p.File, "document", p.Document, "object", p.Object, "error", p.Err)
+		if p.Warning {
+			log.Warn("doubtful manifest")
+		} else {
+			log.Error("bad manifest")
+		}
+	}
+	for _, s := range r.skipped {
+		m.log.Info("kinds that are not read", "file", s.file, "kinds", strings.Join(s.kinds, ", "))
+	}
+}
+
+// pace says how long to wait for a change before looking without one.
+type pace struct {
+	path    string
+	log     *slog.Logger
+	delay   time.Duration
+	backoff wait.Backoff
+	lost    bool
+}
+
+// lostBackoff is how to look for manifests that are gone.
+func lostBackoff() wait.Backoff {
+	return wait.Backoff{Duration: debounce, Factor: 2, Steps: 10, Cap: 5 * time.Second}
+}
+
+// next sets the delay after a scan that ended with err, and logs when the
+// manifests are lost and when they are back.
+func (p *pace) next(err error) {
+	switch {
+	case err != nil && !p.lost:
+		p.log.Error("manifests are gone, what they said last stays", "path", p.path, "error", err)
+		p.lost = true
+	case err == nil && p.lost:
+		p.log.Info("manifests are back", "path", p.path)
+		p.lost, p.backoff = false, lostBackoff()
+	}
+	p.delay = rescanInterval
+	if p.lost {
+		p.delay = p.backoff.Step()
+	}
+}

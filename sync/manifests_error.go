@@ -1,0 +1,41 @@
+package sync
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ManifestError says what is wrong with a manifest and where. The rest of the
+// file is used all the same.
+type ManifestError struct {
+	// File is the path of the file as it was read.
+	File string
+	// Document is the number of the YAML document in the file, from 1; zero if
+	// the error concerns the whole file. Empty documents do not count.
+	Document int
+	// Object is the object's kind and name, "Service default/web"; empty if that
+	// cannot be read.
+	Object string
+	// Warning tells that the object is used as it is. The API server, too, warns
+	// of such things.
+	Warning bool
+	// Err names the line or the field. It is a *field.Error where the content
+	// of a well-formed object is at fault.
+	Err error
+}
+
+// Error is everything that is known of the place, then the error itself.
+func (e *ManifestError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Document > 0 {
+		fmt.Fprintf(&b, ": document %d", e.Document)
+	}
+	if e.Object != "" {
+		b.WriteString(": " + e.Object)
+	}
+	return b.String() + ": " + e.Err.Error()
+}
+
+// Unwrap is the error without the place.
+func (e *ManifestError) Unwrap() error { return e.Err }
