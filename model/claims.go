@@ -6,7 +6,8 @@ import (
 )
 
 // Conflict is a claim that lost: Loser wanted a match that the older Winner
-// holds. The loser's frontend is not programmed while that is so.
+// holds. The loser's frontend is not programmed while that is so. Both may be
+// ports of one Service, of which the first wins.
 type Conflict struct {
 	Match         Match
 	Winner, Loser ServicePortName
@@ -20,7 +21,7 @@ type claims struct {
 	asked map[Match][]claim
 	// settled and lost are what the last settlement said.
 	settled map[Match]*Frontend
-	lost    map[Match][]Conflict
+	lost    map[Match]map[Conflict]struct{}
 }
 
 // claim is one Service's wish for a match.
@@ -33,7 +34,7 @@ func newClaims() claims {
 	return claims{
 		asked:   map[Match][]claim{},
 		settled: map[Match]*Frontend{},
-		lost:    map[Match][]Conflict{},
+		lost:    map[Match]map[Conflict]struct{}{},
 	}
 }
 
@@ -47,55 +48,58 @@ func (c claims) add(s *Service, f *Frontend) {
 	c.asked[f.Match] = slices.Insert(asked, i, claim{s, f})
 }
 
-// withdraw forgets what the Service of that name wants of a match.
+// withdraw forgets what the Service of that name wants of a match, which must
+// be settled next.
 func (c claims) withdraw(name ServiceName, m Match) {
-	left := slices.DeleteFunc(c.asked[m], func(cl claim) bool { return cl.service.Name == name })
-	if len(left) == 0 {
-		delete(c.asked, m)
-		return
-	}
-	c.asked[m] = left
+	c.asked[m] = slices.DeleteFunc(c.asked[m], func(cl claim) bool { return cl.service.Name == name })
 }
 
-// settle decides the touched matches and says what that changed.
-func (c claims) settle(touched map[Match]struct{}) Changes {
+// settle decides the touched matches, in any order and maybe several times the
+// same, and says what that changed.
+func (c claims) settle(touched []Match) Changes {
 	var out Changes
-	for m := range touched {
+	slices.SortFunc(touched, Match.Compare)
+	for _, m := range slices.Compact(touched) {
 		before, after := c.settled[m], c.winner(m)
 		switch {
-		case after == nil && before != nil:
-			out.Gone = append(out.Gone, m)
-			delete(c.settled, m)
 		case after != nil:
 			c.settled[m] = after
 			if before == nil || !before.equal(after) {
 				out.Set = append(out.Set, *after)
 			}
+		case before != nil:
+			out.Gone = append(out.Gone, m)
+			delete(c.settled, m)
 		}
 		out.Conflicts = append(out.Conflicts, c.settleLosers(m)...)
+		if after == nil {
+			delete(c.asked, m)
+		}
 	}
-	slices.SortFunc(out.Set, func(a, b Frontend) int { return a.Match.Compare(b.Match) })
-	slices.SortFunc(out.Gone, Match.Compare)
-	slices.SortFunc(out.Conflicts, func(a, b Conflict) int { return a.Match.Compare(b.Match) })
 	return out
 }
 
-// settleLosers lists the conflicts over m that were not there before.
+// settleLosers lists the conflicts over m that were not there before, the
+// oldest loser first.
 func (c claims) settleLosers(m Match) []Conflict {
-	var now, fresh []Conflict
 	asked := c.asked[m]
-	for i := 1; i < len(asked); i++ {
-		lost := Conflict{m, asked[0].frontend.Service, asked[i].frontend.Service}
-		now = append(now, lost)
-		if !slices.Contains(c.lost[m], lost) {
+	if len(asked) < 2 {
+		delete(c.lost, m)
+		return nil
+	}
+	var fresh []Conflict
+	winner, before, now := asked[0].frontend.Service, c.lost[m], map[Conflict]struct{}{}
+	for _, loser := range asked[1:] {
+		lost := Conflict{m, winner, loser.frontend.Service}
+		if _, twice := now[lost]; twice || lost.Loser == winner {
+			continue
+		}
+		now[lost] = struct{}{}
+		if _, known := before[lost]; !known {
 			fresh = append(fresh, lost)
 		}
 	}
-	if now == nil {
-		delete(c.lost, m)
-	} else {
-		c.lost[m] = now
-	}
+	c.lost[m] = now
 	return fresh
 }
 

@@ -1,6 +1,9 @@
 package model
 
-import "net/netip"
+import (
+	"net/netip"
+	"strconv"
+)
 
 // Family is an IP family: data for loops, never a reason for a second copy of
 // code.
@@ -26,8 +29,11 @@ func FamilyOf(a netip.Addr) Family {
 
 // String is the family's name as Kubernetes writes it: "IPv4" or "IPv6".
 func (f Family) String() string {
-	if f == IPv4 {
+	switch f {
+	case IPv4:
 		return "IPv4"
+	case IPv6:
+		return "IPv6"
 	}
-	return "IPv6"
+	return "Family(" + strconv.Itoa(int(f)) + ")"
 }

@@ -4,26 +4,26 @@ package model
 // each with the endpoints that policy and conditions leave for it. The slices are
 // the Service's own.
 func (o Options) Frontends(s *Service, from []Slice, n Node) []Frontend {
-	var out []Frontend
+	out := make([]Frontend, 0, len(s.ClusterIPs)*len(s.Ports))
 	for _, f := range Families {
 		for _, p := range s.Ports {
-			out = append(out, o.portFrontends(s, p, f, from, n)...)
+			out = o.appendPort(out, s, p, f, from, n)
 		}
 	}
 	return out
 }
 
-// portFrontends are the frontends of one port in one family.
-func (o Options) portFrontends(s *Service, p ServicePort, f Family, from []Slice, n Node) []Frontend {
-	var out []Frontend
+// appendPort adds the frontends of one port in one family.
+func (o Options) appendPort(out []Frontend, s *Service, p ServicePort, f Family, from []Slice, n Node) []Frontend {
 	var sel Selection
+	selected := false
 	name := s.portName(p)
 	for _, addr := range s.ClusterIPs {
 		if FamilyOf(addr) != f {
 			continue
 		}
-		if out == nil {
-			sel = Select(name, f, from, n)
+		if !selected {
+			sel, selected = Select(name, f, from, n), true
 		}
 		out = append(out, o.clusterIPFrontend(Match{f, addr, p.Protocol, p.Port}, name, s.InternalPolicy, sel))
 	}
@@ -51,9 +51,6 @@ func (o Options) clusterIPFrontend(m Match, name ServicePortName, policy Traffic
 		fe.Verdict = Drop
 	default:
 		fe.Verdict = Reject
-	}
-	if fe.Verdict != Balance {
-		fe.Hairpin, fe.Endpoints = nil, nil
 	}
 	return fe
 }

@@ -9,21 +9,25 @@ import (
 // asked, which frontends have changed since it was last asked. An event costs
 // what its Service costs; only a change of the node touches all.
 //
-// It is not safe for use by several goroutines.
+// What it is given, and what it gives, is shared: nobody may change the slices
+// within. It is not safe for use by several goroutines.
 type ServiceMap struct {
 	options  Options
 	node     Node
 	services map[ServiceName]*entry
+	known    int                       // how many of services have a service
 	slices   map[SliceName]ServiceName // whose slice it is
 	claims   claims
-	dirty    map[ServiceName]struct{}
+	dirty    []*entry // changed since Changes was last asked
 }
 
 // entry is one Service with its slices. Slices may come before their Service.
 type entry struct {
+	name      ServiceName
 	service   *Service // nil while only slices are known
 	slices    []Slice  // sorted by name
 	frontends []Frontend
+	dirty     bool // stands in ServiceMap.dirty
 }
 
 // Changes is what differs from the last time.
@@ -32,7 +36,8 @@ type Changes struct {
 	// more; both sorted by Match.
 	Set  []Frontend
 	Gone []Match
-	// Conflicts are claims lost to an older Service, new since the last time.
+	// Conflicts are claims lost to an older Service, new since the last time;
+	// sorted by Match, and for each by age of the loser.
 	Conflicts []Conflict
 }
 
@@ -44,19 +49,24 @@ func NewServiceMap(o Options, n Node) *ServiceMap {
 		services: map[ServiceName]*entry{},
 		slices:   map[SliceName]ServiceName{},
 		claims:   newClaims(),
-		dirty:    map[ServiceName]struct{}{},
 	}
 }
 
 // SetService adds a Service or replaces the one of its name.
 func (m *ServiceMap) SetService(s Service) {
-	m.entry(s.Name).service = &s
+	e := m.entry(s.Name)
+	if e.service == nil {
+		m.known++
+	}
+	e.service = &s
 }
 
 // DeleteService removes a Service; its slices stay known.
 func (m *ServiceMap) DeleteService(name ServiceName) {
-	if e := m.services[name]; e != nil {
-		m.entry(name).service = nil
+	if e := m.services[name]; e != nil && e.service != nil {
+		m.known--
+		e.service = nil
+		m.mark(e)
 	}
 }
 
@@ -96,68 +106,70 @@ func (m *ServiceMap) SetNode(n Node) {
 		return
 	}
 	m.node = n
-	for name := range m.services {
-		m.dirty[name] = struct{}{}
+	for _, e := range m.services {
+		m.mark(e)
 	}
 }
 
 // Len is the number of Services.
-func (m *ServiceMap) Len() int {
-	n := 0
-	for _, e := range m.services {
-		if e.service != nil {
-			n++
-		}
-	}
-	return n
-}
+func (m *ServiceMap) Len() int { return m.known }
 
 // Changes works out what the events since the last call changed.
 func (m *ServiceMap) Changes() Changes {
-	touched := map[Match]struct{}{}
-	for name := range m.dirty {
-		m.update(name, touched)
+	var touched []Match
+	for _, e := range m.dirty {
+		e.dirty = false
+		touched = m.update(e, touched)
 	}
 	clear(m.dirty)
+	m.dirty = m.dirty[:0]
 	return m.claims.settle(touched)
 }
 
-// Frontends lists every frontend as it should stand now, sorted by Match.
+// Frontends lists every frontend as it stood after the last Changes, sorted by
+// Match.
 func (m *ServiceMap) Frontends() []Frontend {
 	return m.claims.winners()
 }
 
-// update computes the frontends of one Service anew and notes every match that
-// it claims, or claimed until now.
-func (m *ServiceMap) update(name ServiceName, touched map[Match]struct{}) {
-	e := m.services[name]
-	old := e.frontends
+// update computes the frontends of one Service anew and adds every match that it
+// claims, or claimed until now, to those touched.
+func (m *ServiceMap) update(e *entry, touched []Match) []Match {
+	for i := range e.frontends {
+		m.claims.withdraw(e.name, e.frontends[i].Match)
+		touched = append(touched, e.frontends[i].Match)
+	}
 	e.frontends = nil
 	if e.service != nil {
 		e.frontends = m.options.Frontends(e.service, e.slices, m.node)
 	}
-	for i := range old {
-		m.claims.withdraw(name, old[i].Match)
-		touched[old[i].Match] = struct{}{}
-	}
 	for i := range e.frontends {
 		m.claims.add(e.service, &e.frontends[i])
-		touched[e.frontends[i].Match] = struct{}{}
+		touched = append(touched, e.frontends[i].Match)
 	}
 	if e.service == nil && len(e.slices) == 0 {
-		delete(m.services, name)
+		delete(m.services, e.name)
 	}
+	return touched
 }
 
 // entry finds or makes the entry of a Service and marks it as changed.
 func (m *ServiceMap) entry(name ServiceName) *entry {
-	m.dirty[name] = struct{}{}
 	e := m.services[name]
 	if e == nil {
-		e = &entry{}
+		e = &entry{name: name}
 		m.services[name] = e
 	}
+	m.mark(e)
 	return e
+}
+
+// mark notes that the entry has changed.
+func (m *ServiceMap) mark(e *entry) {
+	if !e.dirty {
+		e.dirty = true
+		m.dirty = append(m.dirty, e)
+	}
 }
 
 // find tells where the slice of that name is, or belongs.

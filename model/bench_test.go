@@ -1,0 +1,131 @@
+package model
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+)
+
+// BenchmarkSelect chooses among the endpoints of one port in one family, which
+// come in slices of 100 as from the EndpointSlice controller, in no order.
+func BenchmarkSelect(b *testing.B) {
+	for _, endpoints := range []int{10, 250, 100_000} {
+		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
+			from := slicesOf100(endpoints)
+			b.ReportAllocs()
+			for b.Loop() {
+				Select(httpPort(TCP), IPv4, from, thisNode)
+			}
+		})
+	}
+}
+
+// BenchmarkSelectByZone is BenchmarkSelect with hints for one of three zones.
+func BenchmarkSelectByZone(b *testing.B) {
+	for _, endpoints := range []int{10, 250, 100_000} {
+		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
+			from := slicesOf100(endpoints)
+			for i := range from {
+				for j := range from[i].Endpoints {
+					from[i].Endpoints[j].ZoneHints = NameSet(fmt.Sprintf("zone-%c", "abc"[j%3]))
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				Select(httpPort(TCP), IPv4, from, thisNode)
+			}
+		})
+	}
+}
+
+// BenchmarkOneSliceChanges replaces one endpoint of a Service with ten.
+func BenchmarkOneSliceChanges(b *testing.B) {
+	for _, services := range []int{10, 10_000} {
+		b.Run(fmt.Sprintf("services=%d", services), func(b *testing.B) {
+			m := benchMap(services)
+			slice := [2]Slice{benchSlice(services / 2), benchSlice(services / 2)}
+			slice[1].Endpoints[3].Addr = podIP(IPv4, 100_000)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				m.SetSlice(slice[(i+1)%2])
+				if c := m.Changes(); len(c.Set) != 1 || len(c.Gone) > 0 {
+					b.Fatalf("changes: %v", c)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkTheZoneChanges moves the node of 10,000 Services to another zone,
+// for which there are no hints.
+func BenchmarkTheZoneChanges(b *testing.B) {
+	m := benchMap(10_000)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		m.SetNode(Node{Name: here, Zone: []string{zoneA, zoneB}[(i+1)%2]})
+		if c := m.Changes(); len(c.Set) > 0 {
+			b.Fatalf("changes: %v", c)
+		}
+	}
+}
+
+// BenchmarkLoad fills a map with 10,000 Services of ten endpoints.
+func BenchmarkLoad(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		benchMap(10_000)
+	}
+}
+
+// slicesOf100 spreads ready endpoints over slices of 100, every tenth on this
+// node.
+func slicesOf100(endpoints int) []Slice {
+	shuffled := rand.New(rand.NewPCG(1, 2)).Perm(endpoints)
+	var out []Slice
+	for len(shuffled) > 0 {
+		s := webSlice(IPv4, TCP)
+		s.Name.Name += fmt.Sprint("-", len(out))
+		n := min(100, len(shuffled))
+		for _, k := range shuffled[:n] {
+			e := ready(k).on(there).Endpoint
+			e.Addr = podIP(IPv4, k)
+			if k%10 == 0 {
+				e.Node = here
+			}
+			s.Endpoints = append(s.Endpoints, e)
+		}
+		out, shuffled = append(out, s), shuffled[n:]
+	}
+	return out
+}
+
+// benchMap knows Services of ten endpoints and has said so.
+func benchMap(services int) *ServiceMap {
+	m := NewServiceMap(Options{DetectsPods: [len(Families)]bool{true, true}}, thisNode)
+	for k := range services {
+		s := webService(TCP)
+		s.Name.Name += fmt.Sprint("-", k)
+		s.ClusterIPs = []netip.Addr{clusterIP(IPv4, k%250)}
+		s.Ports[0].Port = uint16(1 + k/250)
+		m.SetService(s)
+		m.SetSlice(benchSlice(k))
+	}
+	if c := m.Changes(); len(c.Set) != services {
+		panic(fmt.Sprintf("%d frontends for %d Services", len(c.Set), services))
+	}
+	return m
+}
+
+// benchSlice is the slice of the Service number k.
+func benchSlice(k int) Slice {
+	s := webSlice(IPv4, TCP)
+	s.Name.Name += fmt.Sprint("-", k)
+	s.Service.Name += fmt.Sprint("-", k)
+	for i := range 10 {
+		e := ready(i).on(there).Endpoint
+		e.Addr = podIP(IPv4, 10*k+i)
+		s.Endpoints = append(s.Endpoints, e)
+	}
+	return s
+}

@@ -1,0 +1,123 @@
+package model
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+)
+
+// The tests' addresses: ClusterIPs are from 192.0.2.0/24 and 2001:db8:1::/64,
+// pods from 198.18.0.0/15 and 2001:db8:2::/64, by number. These ranges are for
+// documentation and benchmarks (RFC 5737, RFC 2544, RFC 3849).
+
+// clusterIP is the ClusterIP number k.
+func clusterIP(f Family, k int) netip.Addr {
+	if f == IPv4 {
+		return netip.AddrFrom4([4]byte{192, 0, 2, byte(k)})
+	}
+	return netip.MustParseAddr(fmt.Sprintf("2001:db8:1::%x", k))
+}
+
+// podIP is the address of pod number k.
+func podIP(f Family, k int) netip.Addr {
+	if f == IPv4 {
+		return netip.AddrFrom4([4]byte{198, 18 + byte(k>>16), byte(k >> 8), byte(k)})
+	}
+	addr := netip.MustParseAddr("2001:db8:2::").As16()
+	binary.BigEndian.PutUint64(addr[8:], uint64(k))
+	return netip.AddrFrom16(addr)
+}
+
+// podIPs are the addresses of the pods numbered ks.
+func podIPs(f Family, ks ...int) []netip.Addr {
+	var out []netip.Addr
+	for _, k := range ks {
+		out = append(out, podIP(f, k))
+	}
+	return out
+}
+
+// podPorts are the addresses of the pods numbered ks, with the port they
+// listen on in every test that does not say otherwise.
+func podPorts(f Family, ks ...int) []netip.AddrPort {
+	var out []netip.AddrPort
+	for _, k := range ks {
+		out = append(out, netip.AddrPortFrom(podIP(f, k), podPort))
+	}
+	return out
+}
+
+// What is called the same in all tests.
+const (
+	podPort = 8080
+	here    = "node-1"
+	there   = "node-2"
+	zoneA   = "zone-a"
+	zoneB   = "zone-b"
+)
+
+// thisNode is the node that the tests run on.
+var thisNode = Node{Name: here, Zone: zoneA}
+
+// pod is an endpoint in any family, by its number.
+type pod struct {
+	k int
+	Endpoint
+}
+
+// The four conditions a pod can be in.
+func ready(k int) pod    { return pod{k, Endpoint{Ready: true, Serving: true}} }
+func notReady(k int) pod { return pod{k, Endpoint{}} }
+func draining(k int) pod { return pod{k, Endpoint{Serving: true, Terminating: true}} }
+func dying(k int) pod    { return pod{k, Endpoint{Terminating: true}} }
+
+// on is the pod on a node.
+func (p pod) on(node string) pod {
+	p.Node = node
+	return p
+}
+
+// zones is the pod with hints for zones.
+func (p pod) zones(names ...string) pod {
+	p.ZoneHints = NameSetOf(names...)
+	return p
+}
+
+// nodes is the pod with hints for nodes.
+func (p pod) nodes(names ...string) pod {
+	p.NodeHints = NameSetOf(names...)
+	return p
+}
+
+// web is the name of the Service in tests that need only one.
+var web = ServiceName{"shop", "web"}
+
+// httpPort is the name of web's port.
+func httpPort(p Protocol) ServicePortName {
+	return ServicePortName{ServiceName: web, Port: "http", Protocol: p}
+}
+
+// webSlice is a slice of web's that offers httpPort.
+func webSlice(f Family, p Protocol, pods ...pod) Slice {
+	s := Slice{
+		Name:    SliceName{web.Namespace, "web-" + f.String()},
+		Service: web,
+		Family:  f,
+		Ports:   []SlicePort{{Name: "http", Protocol: p, Port: podPort}},
+	}
+	for _, pod := range pods {
+		pod.Addr = podIP(f, pod.k)
+		s.Endpoints = append(s.Endpoints, pod.Endpoint)
+	}
+	return s
+}
+
+// webService is web with ClusterIP number 10 in the given families, and
+// httpPort at port 80.
+func webService(p Protocol, families ...Family) Service {
+	s := Service{Name: web, Ports: []ServicePort{{Name: "http", Protocol: p, Port: 80}}}
+	for _, f := range families {
+		s.ClusterIPs = append(s.ClusterIPs, clusterIP(f, 10))
+	}
+	return s
+}

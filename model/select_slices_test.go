@@ -1,0 +1,178 @@
+package model
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+func TestOfDuplicatesTheOneThatStaysCounts(t *testing.T) {
+	tests := map[string]struct {
+		twins [2]pod
+		want  selection
+	}{
+		"over a terminating one, when it is ready": {
+			twins: [2]pod{ready(1).on(here), draining(1).on(there)},
+			want:  selection{cluster: []int{1}, local: []int{1}, onNode: []int{1}, anywhere: true},
+		},
+		"over a terminating one, even when it is not ready yet": {
+			twins: [2]pod{notReady(1), draining(1)},
+		},
+		"over a ready one that terminates": {
+			twins: [2]pod{notReady(1), {1, Endpoint{Ready: true, Serving: true, Terminating: true}}},
+		},
+		"ready over not ready": {
+			twins: [2]pod{ready(1), notReady(1)},
+			want:  selection{cluster: []int{1}, anywhere: true},
+		},
+		"serving over not serving, when both terminate": {
+			twins: [2]pod{draining(1), dying(1)},
+			want:  selection{cluster: []int{1}, anywhere: true},
+		},
+		"once, when they are the same": {
+			twins: [2]pod{ready(1), ready(1)},
+			want:  selection{cluster: []int{1}, anywhere: true},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, f := range Families {
+				for _, p := range Protocols {
+					a, b := webSlice(f, p, test.twins[0]), webSlice(f, p, test.twins[1])
+					both := webSlice(f, p, test.twins[1], test.twins[0])
+					for _, from := range [][]Slice{{a, b}, {b, a}, {both}, {b, both, a}} {
+						checkSelection(t, f, Select(httpPort(p), f, from, thisNode), test.want)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestDuplicatesThatDifferInPlaceAreOneOnEveryNodeInAnyOrder(t *testing.T) {
+	for _, f := range Families {
+		a := webSlice(f, TCP, ready(1).on(here).zones(zoneA), ready(2).on(there).nodes(there))
+		b := webSlice(f, TCP, ready(1).on(there).zones(zoneB), ready(2).on(here).nodes(here))
+		locals := 0
+		for _, n := range []Node{{here, zoneA}, {there, zoneB}} {
+			got := Select(httpPort(TCP), f, []Slice{a, b}, n)
+			if again := Select(httpPort(TCP), f, []Slice{b, a}, n); !equalSelections(got, again) {
+				t.Errorf("%s: %v in one order, %v in the other", f, got, again)
+			}
+			locals += len(got.Local)
+		}
+		if locals != 2 {
+			t.Errorf("%s: two endpoints are local on %d nodes together", f, locals)
+		}
+	}
+}
+
+func TestOneAddressWithSeveralPortsIsSeveralEndpoints(t *testing.T) {
+	for _, f := range Families {
+		a, b := webSlice(f, TCP, ready(1).on(here)), webSlice(f, TCP, draining(1).on(here), ready(2))
+		b.Ports[0].Port = 9090
+		got := Select(httpPort(TCP), f, []Slice{a, b}, thisNode)
+		want := []netip.AddrPort{
+			netip.AddrPortFrom(podIP(f, 1), 8080), netip.AddrPortFrom(podIP(f, 2), 9090),
+		}
+		if !slices.Equal(got.Cluster, want) || !slices.Equal(got.OnNode, podIPs(f, 1)) {
+			t.Errorf("got %v, on this node %v", got.Cluster, got.OnNode)
+		}
+	}
+}
+
+func TestSlicesAddUp(t *testing.T) {
+	for _, f := range Families {
+		for _, p := range Protocols {
+			from := []Slice{
+				webSlice(f, p, ready(3), ready(1).on(here)), webSlice(f, p), webSlice(f, p, ready(200), ready(2)),
+			}
+			checkSelection(t, f, Select(httpPort(p), f, from, thisNode),
+				selection{cluster: []int{1, 2, 3, 200}, local: []int{1}, onNode: []int{1}, anywhere: true})
+		}
+	}
+}
+
+func TestHintsAreAskedOfTheEndpointsOfAllSlices(t *testing.T) {
+	from := []Slice{webSlice(IPv4, TCP, ready(1).zones(zoneA), ready(2).zones(zoneB)), webSlice(IPv4, TCP, ready(3))}
+	checkSelection(t, IPv4, Select(httpPort(TCP), IPv4, from, thisNode),
+		selection{cluster: []int{1, 2, 3}, anywhere: true})
+}
+
+func TestASlicePortServesTheServicePortOfItsNameAndProtocol(t *testing.T) {
+	ports := []SlicePort{
+		{"dns", UDP, 1001},
+		{"dns-tcp", TCP, 1002},
+		{"", SCTP, 1003},
+		{"", TCP, 1004},
+		{"metrics", TCP, 1005},
+	}
+	tests := map[string]struct {
+		name     string
+		protocol Protocol
+		want     uint16 // 0 for none
+	}{
+		"of several ports":                 {"metrics", TCP, 1005},
+		"of another protocol":              {"dns", UDP, 1001},
+		"not if only the name matches":     {"dns", TCP, 0},
+		"not if only the protocol matches": {"web", TCP, 0},
+		"not if the name is a part":        {"dns-", TCP, 0},
+		"not if the case differs":          {"Metrics", TCP, 0},
+		"without a name":                   {"", TCP, 1004},
+		"without a name, by protocol":      {"", SCTP, 1003},
+		"not without a name otherwise":     {"", UDP, 0},
+		"not of an unknown protocol":       {"metrics", 0, 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, f := range Families {
+				s := webSlice(f, TCP, ready(1))
+				s.Ports = ports
+				port := ServicePortName{web, test.name, test.protocol}
+				var want []netip.AddrPort
+				if test.want > 0 {
+					want = append(want, netip.AddrPortFrom(podIP(f, 1), test.want))
+				}
+				if got := Select(port, f, []Slice{s}, thisNode); !slices.Equal(got.Cluster, want) {
+					t.Errorf("%s: got %v, want %v", f, got.Cluster, want)
+				}
+			}
+		})
+	}
+}
+
+func TestASliceServesItsFamilyOnly(t *testing.T) {
+	from := []Slice{webSlice(IPv4, TCP, ready(1)), webSlice(IPv6, TCP, ready(2)), webSlice(Family(9), TCP, ready(3))}
+	checkSelection(t, IPv4, Select(httpPort(TCP), IPv4, from, thisNode), selection{cluster: []int{1}, anywhere: true})
+	checkSelection(t, IPv6, Select(httpPort(TCP), IPv6, from, thisNode), selection{cluster: []int{2}, anywhere: true})
+}
+
+func TestEndpointsAreSortedByNumberAndNotByLetter(t *testing.T) {
+	for _, f := range Families {
+		s := webSlice(f, TCP, ready(100), ready(9), ready(20), ready(1000))
+		s.Ports = append(s.Ports, SlicePort{"http", TCP, 900})
+		got := Select(httpPort(TCP), f, []Slice{s}, thisNode).Cluster
+		if !slices.IsSortedFunc(got, netip.AddrPort.Compare) || len(got) != 8 || got[0].Port() != 900 {
+			t.Errorf("%s: got %v", f, got)
+		}
+	}
+}
+
+func TestSelectLeavesItsInputAlone(t *testing.T) {
+	from := []Slice{webSlice(IPv4, TCP, ready(3).on(here), ready(1)), webSlice(IPv4, TCP, draining(1), ready(2))}
+	before := []Slice{from[0], from[1]}
+	for i := range before {
+		before[i].Endpoints = slices.Clone(from[i].Endpoints)
+	}
+	Select(httpPort(TCP), IPv4, from, thisNode)
+	for i := range before {
+		if !slices.Equal(from[i].Endpoints, before[i].Endpoints) {
+			t.Errorf("slice %d was %v and is %v", i, before[i].Endpoints, from[i].Endpoints)
+		}
+	}
+}
+
+func equalSelections(a, b Selection) bool {
+	return slices.Equal(a.Cluster, b.Cluster) && slices.Equal(a.Local, b.Local) &&
+		slices.Equal(a.OnNode, b.OnNode) && a.Anywhere == b.Anywhere
+}

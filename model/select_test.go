@@ -1,0 +1,268 @@
+package model
+
+import (
+	"slices"
+	"testing"
+)
+
+// selection is what a test wants of a [Selection], in numbers of pods.
+type selection struct {
+	cluster, local []int
+	onNode         []int
+	anywhere       bool
+}
+
+// selectTest is pods and what is to be selected of them.
+type selectTest struct {
+	node Node // thisNode if empty
+	pods []pod
+	want selection
+}
+
+// run selects among the pods in every family and for every protocol, in the
+// order given and in the opposite one.
+func (test selectTest) run(t *testing.T) {
+	if test.node == (Node{}) {
+		test.node = thisNode
+	}
+	backwards := slices.Clone(test.pods)
+	slices.Reverse(backwards)
+	for _, f := range Families {
+		for _, p := range Protocols {
+			for _, pods := range [][]pod{test.pods, backwards} {
+				got := Select(httpPort(p), f, []Slice{webSlice(f, p, pods...)}, test.node)
+				checkSelection(t, f, got, test.want)
+			}
+		}
+	}
+}
+
+func runSelectTests(t *testing.T, tests map[string]selectTest) {
+	t.Helper()
+	for name, test := range tests {
+		t.Run(name, test.run)
+	}
+}
+
+func checkSelection(t *testing.T, f Family, got Selection, want selection) {
+	t.Helper()
+	if !slices.Equal(got.Cluster, podPorts(f, want.cluster...)) {
+		t.Errorf("cluster: got %v, want pods %v", got.Cluster, want.cluster)
+	}
+	if !slices.Equal(got.Local, podPorts(f, want.local...)) {
+		t.Errorf("local: got %v, want pods %v", got.Local, want.local)
+	}
+	if !slices.Equal(got.OnNode, podIPs(f, want.onNode...)) {
+		t.Errorf("on this node: got %v, want pods %v", got.OnNode, want.onNode)
+	}
+	if got.Anywhere != want.anywhere {
+		t.Errorf("anywhere: got %v", got.Anywhere)
+	}
+}
+
+func TestConditionsDecideWhoServes(t *testing.T) {
+	runSelectTests(t, map[string]selectTest{
+		"nobody without endpoints": {},
+		"a ready endpoint serves": {
+			pods: []pod{ready(1)},
+			want: selection{cluster: []int{1}, anywhere: true},
+		},
+		"an endpoint that is not ready never serves": {
+			pods: []pod{notReady(1).on(here)},
+		},
+		"an endpoint that is not ready stays out among others": {
+			pods: []pod{ready(1), notReady(2), ready(3)},
+			want: selection{cluster: []int{1, 3}, anywhere: true},
+		},
+		"an endpoint that is serving, but neither ready nor terminating, never serves": {
+			pods: []pod{{1, Endpoint{Serving: true, Node: here}}},
+		},
+		"a terminating endpoint stays out while another is ready": {
+			pods: []pod{ready(1), draining(2), dying(3)},
+			want: selection{cluster: []int{1}, anywhere: true},
+		},
+		"if none is ready, those that are terminating but serving do": {
+			pods: []pod{draining(1), draining(2), dying(3), notReady(4)},
+			want: selection{cluster: []int{1, 2}, anywhere: true},
+		},
+		"if all are terminating and none is serving, nobody serves": {
+			pods: []pod{dying(1).on(here), dying(2)},
+		},
+		"ready is enough, even when terminating (publishNotReadyAddresses)": {
+			pods: []pod{{1, Endpoint{Ready: true, Terminating: true}}, draining(2)},
+			want: selection{cluster: []int{1}, anywhere: true},
+		},
+		"ready is enough, even when not serving": {
+			pods: []pod{{1, Endpoint{Ready: true}}},
+			want: selection{cluster: []int{1}, anywhere: true},
+		},
+	})
+}
+
+func TestTheLocalListIsOfThisNode(t *testing.T) {
+	runSelectTests(t, map[string]selectTest{
+		"all endpoints are local": {
+			pods: []pod{ready(1).on(here), ready(2).on(here)},
+			want: selection{cluster: []int{1, 2}, local: []int{1, 2}, onNode: []int{1, 2}, anywhere: true},
+		},
+		"some endpoints are local": {
+			pods: []pod{ready(1).on(here), ready(2).on(there)},
+			want: selection{cluster: []int{1, 2}, local: []int{1}, onNode: []int{1}, anywhere: true},
+		},
+		"all endpoints are remote": {
+			pods: []pod{ready(1).on(there), ready(2).on(there)},
+			want: selection{cluster: []int{1, 2}, anywhere: true},
+		},
+		"an endpoint without a node is nowhere": {
+			pods: []pod{ready(1)},
+			want: selection{cluster: []int{1}, anywhere: true},
+		},
+		"a node without a name hosts nothing": {
+			node: Node{Zone: zoneA},
+			pods: []pod{ready(1), ready(2).on(here)},
+			want: selection{cluster: []int{1, 2}, anywhere: true},
+		},
+		"a local endpoint that is not ready does not serve": {
+			pods: []pod{notReady(1).on(here), ready(2).on(there)},
+			want: selection{cluster: []int{2}, anywhere: true},
+		},
+		"a terminating local endpoint serves if no local one is ready, whoever else is": {
+			pods: []pod{draining(1).on(here), ready(2).on(there)},
+			want: selection{cluster: []int{2}, local: []int{1}, onNode: []int{1}, anywhere: true},
+		},
+		"a terminating local endpoint stays out while a local one is ready": {
+			pods: []pod{draining(1).on(here), ready(2).on(here), draining(3).on(there)},
+			want: selection{cluster: []int{2}, local: []int{2}, onNode: []int{2}, anywhere: true},
+		},
+		"only terminating endpoints, here and elsewhere": {
+			pods: []pod{draining(1).on(here), draining(2).on(there), dying(3).on(here)},
+			want: selection{cluster: []int{1, 2}, local: []int{1}, onNode: []int{1}, anywhere: true},
+		},
+		"only terminating endpoints, elsewhere": {
+			pods: []pod{draining(1).on(there), dying(2).on(here)},
+			want: selection{cluster: []int{1}, anywhere: true},
+		},
+		"a terminating local endpoint that no longer serves does not": {
+			pods: []pod{dying(1).on(here), ready(2).on(there)},
+			want: selection{cluster: []int{2}, anywhere: true},
+		},
+	})
+}
+
+func TestHintsForTheZoneNarrowTheClusterList(t *testing.T) {
+	runSelectTests(t, map[string]selectTest{
+		"to the endpoints hinted for this zone": {
+			pods: []pod{ready(1).zones(zoneA), ready(2).zones(zoneB), ready(3).zones("zone-c"), ready(4).zones(zoneA)},
+			want: selection{cluster: []int{1, 4}, anywhere: true},
+		},
+		"with several zones in a hint": {
+			pods: []pod{ready(1).zones(zoneA, zoneB, "zone-c"), ready(2).zones(zoneB, "zone-c"), ready(3).zones(zoneB, zoneA)},
+			want: selection{cluster: []int{1, 3}, anywhere: true},
+		},
+		"but not by a part of a zone's name": {
+			pods: []pod{ready(1).zones("zone-aa"), ready(2).zones("zone"), ready(3).zones(zoneB)},
+			want: selection{cluster: []int{1, 2, 3}, anywhere: true},
+		},
+		"but not if one ready endpoint has none": {
+			pods: []pod{ready(1).zones(zoneA), ready(2).zones(zoneB), ready(3)},
+			want: selection{cluster: []int{1, 2, 3}, anywhere: true},
+		},
+		"whatever endpoints hint that are not ready": {
+			pods: []pod{ready(1).zones(zoneA), ready(2).zones(zoneB), notReady(3), draining(4), notReady(5).zones(zoneA)},
+			want: selection{cluster: []int{1}, anywhere: true},
+		},
+		"but not if no hint names this zone": {
+			pods: []pod{ready(1).zones(zoneB), ready(2).zones("zone-c")},
+			want: selection{cluster: []int{1, 2}, anywhere: true},
+		},
+		"but not if only an endpoint that is not ready is hinted for this zone": {
+			pods: []pod{ready(1).zones(zoneB), notReady(2).zones(zoneA), draining(3).zones(zoneA)},
+			want: selection{cluster: []int{1}, anywhere: true},
+		},
+		"but not on a node without a zone": {
+			node: Node{Name: here},
+			pods: []pod{ready(1).zones(zoneA), ready(2).zones(zoneB)},
+			want: selection{cluster: []int{1, 2}, anywhere: true},
+		},
+		"even if the only one is elsewhere and others are local": {
+			pods: []pod{ready(1).on(there).zones(zoneA), ready(2).on(here).zones(zoneB)},
+			want: selection{cluster: []int{1}, local: []int{2}, onNode: []int{2}, anywhere: true},
+		},
+		"not the local one, and both are at hand": {
+			pods: []pod{ready(1).on(here).zones(zoneA), ready(2).on(here).zones(zoneB), ready(3).on(there).zones(zoneA)},
+			want: selection{cluster: []int{1, 3}, local: []int{1, 2}, onNode: []int{1, 2}, anywhere: true},
+		},
+		"not to nobody when all terminate": {
+			pods: []pod{draining(1).zones(zoneA), draining(2).zones(zoneB)},
+			want: selection{cluster: []int{1, 2}, anywhere: true},
+		},
+	})
+}
+
+func TestHintsForTheNodeComeBeforeHintsForTheZone(t *testing.T) {
+	runSelectTests(t, map[string]selectTest{
+		"if all endpoints have both": {
+			pods: []pod{
+				ready(1).nodes(here).zones(zoneA), ready(2).nodes(there).zones(zoneA), ready(3).nodes(there).zones(zoneB),
+			},
+			want: selection{cluster: []int{1}, anywhere: true},
+		},
+		"with several nodes in a hint": {
+			pods: []pod{ready(1).nodes(here, there), ready(2).nodes(there), ready(3).nodes("a", here, "z")},
+			want: selection{cluster: []int{1, 3}, anywhere: true},
+		},
+		"whatever node the endpoint runs on": {
+			pods: []pod{ready(1).on(here).nodes(there), ready(2).on(there).nodes(here)},
+			want: selection{cluster: []int{2}, local: []int{1}, onNode: []int{1}, anywhere: true},
+		},
+		"and without a zone": {
+			node: Node{Name: here},
+			pods: []pod{ready(1).nodes(here), ready(2).nodes(there)},
+			want: selection{cluster: []int{1}, anywhere: true},
+		},
+		"even if the zone's are not complete": {
+			pods: []pod{ready(1).nodes(here), ready(2).nodes(there).zones(zoneA)},
+			want: selection{cluster: []int{1}, anywhere: true},
+		},
+		"but not if one ready endpoint has none": {
+			pods: []pod{ready(1).nodes(here).zones(zoneA), ready(2).nodes(there).zones(zoneA), ready(3).zones(zoneB)},
+			want: selection{cluster: []int{1, 2}, anywhere: true},
+		},
+		"but not if no hint names this node": {
+			pods: []pod{ready(1).nodes(there).zones(zoneA), ready(2).nodes(there).zones(zoneB)},
+			want: selection{cluster: []int{1}, anywhere: true},
+		},
+		"but not on a node without a name": {
+			node: Node{Zone: zoneA},
+			pods: []pod{ready(1).nodes(here).zones(zoneB), ready(2).nodes(there).zones(zoneA)},
+			want: selection{cluster: []int{2}, anywhere: true},
+		},
+		"and if neither can be used, all serve": {
+			pods: []pod{ready(1).nodes(here).zones(zoneA), ready(2).zones(zoneB), ready(3).nodes(there)},
+			want: selection{cluster: []int{1, 2, 3}, anywhere: true},
+		},
+		"whatever endpoints hint that are not ready": {
+			pods: []pod{ready(1).nodes(here), ready(2).nodes(there), notReady(3), draining(4).nodes(here)},
+			want: selection{cluster: []int{1}, anywhere: true},
+		},
+	})
+}
+
+func TestHintsNeverNarrowTheLocalList(t *testing.T) {
+	runSelectTests(t, map[string]selectTest{
+		"of ready endpoints": {
+			pods: []pod{
+				ready(1).on(here).nodes(there).zones(zoneB),
+				ready(2).on(here).nodes(here).zones(zoneA),
+				ready(3).on(there).nodes(there).zones(zoneB),
+			},
+			want: selection{cluster: []int{2}, local: []int{1, 2}, onNode: []int{1, 2}, anywhere: true},
+		},
+		"of terminating endpoints": {
+			pods: []pod{
+				draining(1).on(here).zones(zoneB), draining(2).on(here).zones(zoneA), ready(3).on(there).zones(zoneA),
+			},
+			want: selection{cluster: []int{3}, local: []int{1, 2}, onNode: []int{1, 2}, anywhere: true},
+		},
+	})
+}

@@ -1,0 +1,147 @@
+package model
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// lines writes values below each other.
+func lines[T any](values []T) string {
+	var s strings.Builder
+	for _, v := range values {
+		fmt.Fprintf(&s, "\t%+v\n", v)
+	}
+	return s.String()
+}
+
+func TestEverythingHasItsName(t *testing.T) {
+	tests := []struct {
+		of   fmt.Stringer
+		want string
+	}{
+		{IPv4, "IPv4"},
+		{IPv6, "IPv6"},
+		{Family(2), "Family(2)"},
+		{TCP, "tcp"},
+		{UDP, "udp"},
+		{SCTP, "sctp"},
+		{Protocol(1), "1"},
+		{ClusterIP, "ClusterIP"},
+		{NodePort, "NodePort"},
+		{ExternalIP, "ExternalIP"},
+		{LoadBalancerIP, "LoadBalancerIP"},
+		{Kind(4), "Kind(4)"},
+		{web, "shop/web"},
+		{SliceName{"shop", "web-abc12"}, "shop/web-abc12"},
+		{ServicePortName{web, "http", TCP}, "shop/web:http"},
+		{ServicePortName{web, "", UDP}, "shop/web"},
+		{Match{IPv4, clusterIP(IPv4, 10), UDP, 53}, "192.0.2.10:53/udp"},
+		{Match{IPv6, clusterIP(IPv6, 10), SCTP, 53}, "[2001:db8:1::a]:53/sctp"},
+		{Match{IPv4, netip.Addr{}, TCP, 30053}, "*:30053/tcp"},
+	}
+	for _, test := range tests {
+		if got := test.of.String(); got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}
+
+func TestANameSetHasItsNames(t *testing.T) {
+	tests := map[string]struct {
+		set    NameSet
+		want   NameSet
+		has    []string
+		misses []string
+	}{
+		"none":               {set: NameSetOf(), misses: []string{"", "a", ","}},
+		"an empty one":       {set: NameSetOf(""), misses: []string{"", "a"}},
+		"several empty ones": {set: NameSetOf("", ""), misses: []string{""}},
+		"one":                {set: NameSetOf("b"), want: "b", has: []string{"b"}, misses: []string{"", "a", "bb", "b,"}},
+		"several":            {set: NameSetOf("b", "c", "a"), want: "a,b,c", has: []string{"a", "b", "c"}, misses: []string{"", "a,b", "ab", "b,c"}},
+		"the same again":     {set: NameSetOf("b", "", "a", "b"), want: "a,b", has: []string{"a", "b"}, misses: []string{""}},
+		"parts of others":    {set: NameSetOf("zone-aa", "zone"), want: "zone,zone-aa", has: []string{"zone"}, misses: []string{"zone-a", "one"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if test.set != test.want {
+				t.Errorf("got %q, want %q", test.set, test.want)
+			}
+			for _, name := range test.has {
+				if !test.set.Has(name) {
+					t.Errorf("%q misses %q", test.set, name)
+				}
+			}
+			for _, name := range test.misses {
+				if test.set.Has(name) {
+					t.Errorf("%q has %q", test.set, name)
+				}
+			}
+		})
+	}
+}
+
+func TestANameSetDoesNotChangeWhatItIsMadeOf(t *testing.T) {
+	names := []string{"b", "", "a", "b"}
+	NameSetOf(names...)
+	if !slices.Equal(names, []string{"b", "", "a", "b"}) {
+		t.Errorf("got %q", names)
+	}
+}
+
+func TestMatchesAreOrderedByFamilyAddressProtocolPort(t *testing.T) {
+	sorted := []Match{
+		{IPv4, netip.Addr{}, TCP, 30080},
+		{IPv4, clusterIP(IPv4, 9), TCP, 80},
+		{IPv4, clusterIP(IPv4, 10), TCP, 53},
+		{IPv4, clusterIP(IPv4, 10), TCP, 443},
+		{IPv4, clusterIP(IPv4, 10), UDP, 53},
+		{IPv4, clusterIP(IPv4, 10), SCTP, 53},
+		{IPv6, netip.Addr{}, TCP, 30080},
+		{IPv6, clusterIP(IPv6, 1), TCP, 80},
+	}
+	for i, a := range sorted {
+		for j, b := range sorted {
+			if got := a.Compare(b); got != sign(i-j) {
+				t.Errorf("%s to %s: got %d", a, b, got)
+			}
+		}
+	}
+}
+
+func TestAServiceIsOlderByCreationThenByNamespaceThenByName(t *testing.T) {
+	sorted := []Service{
+		{Name: ServiceName{"z", "z"}, Created: 0},
+		{Name: ServiceName{"b", "b"}, Created: 1},
+		{Name: ServiceName{"a", "z"}, Created: 2},
+		{Name: ServiceName{"a-b", "a"}, Created: 2},
+		{Name: ServiceName{"b", "a"}, Created: 2},
+		{Name: ServiceName{"b", "b"}, Created: 2},
+		{Name: ServiceName{"a", "a"}, Created: 1_700_000_000_000_000_000},
+	}
+	for i := range sorted {
+		for j := range sorted {
+			if got := sorted[i].olderThan(&sorted[j]); got != (i < j) {
+				t.Errorf("%s older than %s: got %v", sorted[i].Name, sorted[j].Name, got)
+			}
+		}
+	}
+}
+
+func TestAMappedAddressCountsAsIPv6(t *testing.T) {
+	if got := FamilyOf(netip.MustParseAddr("::ffff:192.0.2.1")); got != IPv6 {
+		t.Errorf("got %s", got)
+	}
+}
+
+func sign(n int) int {
+	switch {
+	case n < 0:
+		return -1
+	case n > 0:
+		return 1
+	}
+	return 0
+}
