@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+func (s *story) killed(ctx context.Context) error {
+	s.say("   $ kill -9 %d", s.proxy.cmd.Process.Pid)
+	err := s.proxy.kill()
+	s.proxy = nil
+	if err != nil {
+		return err
+	}
+	s.say("")
+	s.say("   It is gone, its rules stay. Packets never passed through kube-vmap:")
+	s.say("")
+	return s.askAll(ctx, s.first(3))
+}
+
+func (s *story) again(ctx context.Context) error {
+	before, err := s.kernel.Generation()
+	if err != nil {
+		return fmt.Errorf("read the generation: %w", err)
+	}
+	u, err := s.start(ctx)
+	if err != nil {
+		return err
+	}
+	after, err := s.kernel.Generation()
+	if err != nil {
+		return fmt.Errorf("read the generation: %w", err)
+	}
+	s.say("   It reads what the kernel holds, compares, and logs:")
+	s.quote(u.line.plain())
+	s.say("   The kernel counts the changes of its rule set: it was at %d before and is at %d now.", before, after)
+	if before != after || u.commands != "" {
+		return fmt.Errorf("the restart wrote: %s", u.commands)
+	}
+	s.say("")
+	if err := s.askAll(ctx, s.first(3)); err != nil {
+		return err
+	}
+	return s.proxy.quiet()
+}
+
+func (s *story) rules(ctx context.Context) error {
+	s.say("   kube-vmap ends in good order, and leaves its rules:")
+	s.say("")
+	s.say("   $ nft list ruleset")
+	err := s.proxy.stop()
+	s.proxy = nil
+	if err != nil {
+		return err
+	}
+	listing, err := s.onNode(ctx, "nft", "list", "ruleset")
+	if err != nil {
+		return err
+	}
+	s.quote(listing)
+	for _, family := range []string{"ip", "ip6"} {
+		if !strings.Contains(listing, "table "+family+" kube-vmap {") {
+			return fmt.Errorf("there is no table of family %s", family)
+		}
+	}
+	return s.cleanup(ctx)
+}
+
+// cleanup removes the rules with the command for that.
+func (s *story) cleanup(ctx context.Context) error {
+	s.say("")
+	s.say("   $ kube-vmap cleanup")
+	if _, err := s.onNode(ctx, s.program, "cleanup"); err != nil {
+		return err
+	}
+	listing, err := s.onNode(ctx, "nft", "list", "ruleset")
+	if err != nil {
+		return err
+	}
+	if listing != "" {
+		return fmt.Errorf("kube-vmap cleanup left:\n%s", listing)
+	}
+	s.say("   Now the node has no rules any more.")
+	return nil
+}

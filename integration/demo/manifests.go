@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// The addresses that the manifests give to the two Services.
+var (
+	nginx = [...]netip.AddrPort{
+		netip.MustParseAddrPort("10.96.191.108:8080"),
+		netip.MustParseAddrPort("[fd00:10:96::bf6c]:8080"),
+	}
+	dns = [...]netip.AddrPort{
+		netip.MustParseAddrPort("10.96.0.10:53"),
+		netip.MustParseAddrPort("[fd00:10:96::a]:53"),
+	}
+)
+
+//go:embed manifests
+var manifests embed.FS
+
+// endpointsFile is the one that changes, written from a template.
+const endpointsFile = "nginx-endpoints.yaml"
+
+var endpointsTemplate = template.Must(template.ParseFS(manifests, "manifests/"+endpointsFile+".tmpl"))
+
+// folder is the folder of manifests that kube-vmap watches.
+type folder string
+
+// newFolder makes a folder with the manifests that stay as they are.
+func newFolder() (folder, error) {
+	dir, err := os.MkdirTemp("", "kube-vmap-demo-")
+	if err != nil {
+		return "", fmt.Errorf("make a folder for manifests: %w", err)
+	}
+	f := folder(dir)
+	for _, name := range []string{"cluster.yaml", "nginx.yaml", "dns.yaml"} {
+		text, err := manifests.ReadFile("manifests/" + name)
+		if err == nil {
+			err = f.write(name, text)
+		}
+		if err != nil {
+			return f, fmt.Errorf("write manifest %s: %w", name, err)
+		}
+	}
+	return f, nil
+}
+
+// slice is what the template needs to know of an EndpointSlice.
+type slice struct {
+	Name        string
+	AddressType model.Family
+	Endpoints   []endpoint
+}
+
+type endpoint struct {
+	Pod     string
+	Address netip.Addr
+}
+
+// setEndpoints makes these pods the endpoints of nginx: one EndpointSlice of
+// each family, in one file.
+func (f folder) setEndpoints(pods []*lab.Pod) error {
+	var slices []slice
+	for _, family := range model.Families {
+		s := slice{Name: "nginx-" + strings.ToLower(family.String()), AddressType: family}
+		for _, p := range pods {
+			s.Endpoints = append(s.Endpoints, endpoint{p.Name, p.Addr(family)})
+		}
+		slices = append(slices, s)
+	}
+	var text bytes.Buffer
+	if err := endpointsTemplate.Execute(&text, slices); err != nil {
+		return fmt.Errorf("write EndpointSlices: %w", err)
+	}
+	if err := f.write(endpointsFile, text.Bytes()); err != nil {
+		return fmt.Errorf("write EndpointSlices: %w", err)
+	}
+	return nil
+}
+
+// write puts a file in place at once: it gets its name when it is complete.
+func (f folder) write(name string, text []byte) error {
+	path := filepath.Join(string(f), name)
+	if err := os.WriteFile(path+".new", text, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+func (f folder) remove() error { return os.RemoveAll(string(f)) }
