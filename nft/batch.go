@@ -79,10 +79,13 @@ func (b Batch) String() string {
 	return s.String()
 }
 
+// MarshalText makes a batch readable in logs of any format.
+func (b Batch) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
 // Counts is the size of a batch in the units a person thinks in.
 type Counts struct {
 	Added, Deleted int // elements
-	Objects        int // tables, sets, chains and rules
+	Objects        int // tables, sets, chains and rules that come or go
 }
 
 // Counts sums up what the batch changes.
@@ -94,6 +97,7 @@ func (b Batch) Counts() Counts {
 			c.Added += len(op.Elements)
 		case DeleteElements:
 			c.Deleted += len(op.Elements)
+		case FlushChain: // rules that go with it are not listed
 		default:
 			c.Objects++
 		}
@@ -159,7 +163,7 @@ func (b Batch) firstLoad() bool {
 		switch op.(type) {
 		case AddTable:
 			tables++
-		case DeleteElements, DeleteSet, DeleteChain:
+		case DeleteTable, DeleteElements, DeleteSet, DeleteChain:
 			return false
 		}
 	}

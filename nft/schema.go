@@ -40,7 +40,7 @@ func (c *Config) rules(id ChainID) []Rule {
 			{in(set(ServiceCIDRs)), drop()},
 		}
 	case RejectChain:
-		return []Rule{{reject(fam)}}
+		return rejectRules(fam)
 	case Cluster:
 		return c.clusterRules(id, fam)
 	case Masquerade:
@@ -52,6 +52,15 @@ func (c *Config) rules(id ChainID) []Rule {
 		return []Rule{{notICMP(fam), translate(slot, 0)}}
 	}
 	return nil
+}
+
+// rejectRules refuse a connection so that the client knows at once. kube-proxy
+// answers TCP with ICMP, too; but from a pod of the same node that answer comes
+// back while the client's socket is still busy connecting, is dropped (counter
+// TcpExtLockDroppedIcmps), and the client learns it a second later, from the
+// answer to its second attempt. A reset is kept for it.
+func rejectRules(fam *family) []Rule {
+	return []Rule{{tcpOnly(), resetTCP()}, {reject(fam)}}
 }
 
 // postroutingRules change the source of what was marked on its way in, and of

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
 )
 
 // statement is one step of a rule in both of its forms, side by side: the text
@@ -222,8 +224,23 @@ func drop() statement {
 	return statement{text: "drop", expressions: []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}}
 }
 
-// reject answers port unreachable, for TCP too, as kube-proxy does: the client
-// sees its connection refused at once.
+// tcpOnly matches TCP.
+func tcpOnly() statement {
+	return statement{text: "meta l4proto tcp", expressions: []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: regValue},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: []byte{byte(model.TCP)}},
+	}}
+}
+
+// resetTCP answers as a host does on whose port nobody listens.
+func resetTCP() statement {
+	return statement{
+		text:        "reject with tcp reset",
+		expressions: []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}},
+	}
+}
+
+// reject answers port unreachable.
 func reject(fam *family) statement {
 	return statement{
 		text:        "reject",
