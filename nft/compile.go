@@ -2,6 +2,7 @@ package nft
 
 import (
 	"net/netip"
+	"slices"
 
 	"kube-vmap/model"
 )
@@ -16,7 +17,13 @@ type placed struct {
 // slots.
 type programmed struct {
 	model.Frontend
-	slots []netip.AddrPort
+	slots   []netip.AddrPort
+	comment string // of its elements, shared by all of them
+}
+
+// place puts a frontend into the tables.
+func place(f model.Frontend, slots []netip.AddrPort) *programmed {
+	return &programmed{Frontend: f, slots: slots, comment: f.Service.String()}
 }
 
 // target is the chain a frontend's connections go to. It says by its kind and
@@ -42,9 +49,10 @@ func (p *programmed) key() Key {
 // compile appends the elements that the frontend has to itself, in the order of
 // their sets and keys.
 func (p *programmed) compile(out []placed) []placed {
-	f, key, comment := p.Match.Family, p.key(), p.Service.String()
+	f, key := p.Match.Family, p.key()
+	out = slices.Grow(out, 1+len(p.slots))
 	add := func(id SetID, k Key, v Value) {
-		out = append(out, placed{id, Element{k, v, comment}})
+		out = append(out, placed{id, Element{k, v, p.comment}})
 	}
 	switch p.Verdict {
 	case model.Reject:

@@ -115,12 +115,20 @@ func (t *Tables) of(f model.Family) *Table {
 }
 
 func (t *Tables) decodeTable(f model.Family, b []byte) error {
+	var name string
+	var flags uint32
 	var d decoder
 	d.nested(b, func(kind uint16, value []byte) {
-		if kind == unix.NFTA_TABLE_NAME && text(value) == TableName {
-			t.of(f)
+		switch kind {
+		case unix.NFTA_TABLE_NAME:
+			name = text(value)
+		case unix.NFTA_TABLE_FLAGS:
+			d.number(&flags, value)
 		}
 	})
+	if d.err == nil && name == TableName {
+		t.of(f).Dormant = flags&unix.NFT_TABLE_F_DORMANT != 0
+	}
 	return d.err
 }
 
@@ -247,7 +255,8 @@ func (d *decoder) shape(s *SetShape, kind uint16, value []byte) {
 }
 
 // DecodeElements appends the elements that a message of a dump of a set holds.
-// Elements that the set's layout cannot describe are an error.
+// One that a [Key] cannot describe has the zero key. Keys and values of another
+// form than the set's layout are an error.
 func DecodeElements(id SetID, list []Element, data []byte) ([]Element, error) {
 	b, err := body(data)
 	if err != nil {
@@ -277,7 +286,7 @@ func SortElements(id SetID, list []Element) []Element {
 	if id.layout().interval {
 		return joinIntervals(list)
 	}
-	return slices.CompactFunc(list, func(a, b Element) bool { return a.Key == b.Key })
+	return slices.CompactFunc(list, sameKey)
 }
 
 // endMark stands in Key.Bits for an element that ends an interval, before
@@ -294,17 +303,21 @@ func joinIntervals(list []Element) []Element {
 		if el.Key.Bits != startMark {
 			continue
 		}
-		bits := el.Key.Addr.BitLen()
-		for p := bits; p >= 0; p-- {
-			last := lastAddr(netip.PrefixFrom(el.Key.Addr, p))
-			isEnd := i+1 < len(list) && list[i+1].Key.Bits == endMark && list[i+1].Key.Addr == last.Next()
-			if isEnd || i+1 == len(list) && !last.Next().IsValid() {
-				bits = p
-				break
-			}
-		}
-		el.Key.Bits = uint8(bits)
+		el.Key = interval(el.Key.Addr, list[i+1:])
 		out = append(out, el)
 	}
 	return out
+}
+
+// interval is the key of the prefix that begins at first and ends at the first
+// of the marks that follow, or never. It is the zero key if no prefix does.
+func interval(first netip.Addr, marks []Element) Key {
+	for bits := first.BitLen(); bits >= 0 && first.IsValid(); bits-- {
+		behind := lastAddr(netip.PrefixFrom(first, bits)).Next()
+		isEnd := len(marks) > 0 && marks[0].Key.Bits == endMark && marks[0].Key.Addr == behind
+		if isEnd || len(marks) == 0 && !behind.IsValid() {
+			return Key{Addr: first, Bits: uint8(bits)}
+		}
+	}
+	return Key{}
 }

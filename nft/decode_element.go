@@ -51,7 +51,12 @@ func (d *decoder) key(id SetID, k *Key, b []byte) {
 		b = b[len(part):]
 		switch f {
 		case fieldSource, fieldDestination:
-			k.Addr, _ = netip.AddrFromSlice(part) // 4 or 16 bytes
+			a, _ := netip.AddrFromSlice(part) // 4 or 16 bytes
+			if k.Addr.IsValid() && k.Addr != a {
+				*k = Key{} // ours have the same address twice
+				return
+			}
+			k.Addr = a
 		case fieldProtocol:
 			k.Protocol = model.Protocol(part[0])
 		case fieldPort:

@@ -21,6 +21,7 @@ func (r *Ruleset) Tables() Tables {
 	}
 	for id, elements := range r.Elements() {
 		for i := range elements {
+			elements[i].Comment = kernelComment(elements[i].Comment)
 			if !id.layout().comments {
 				elements[i].Comment = ""
 			}
@@ -30,34 +31,40 @@ func (r *Ruleset) Tables() Tables {
 	return t
 }
 
-// diff is the batch that leads from what the kernel holds to the state, whoever
-// put there what it holds.
-func (r *Ruleset) diff(have Tables) Batch {
+// diff is the batch that leads from what the kernel holds to the state, which
+// wants these elements, whoever put there what it holds.
+func (r *Ruleset) diff(have Tables, want map[SetID][]Element) Batch {
 	e := newEdit()
 	for _, f := range model.Families {
+		if have[f] != nil && have[f].Dormant {
+			// To wake it up would do, were it not for kernels since 6.9, which refuse to
+			// change a base chain in the same transaction (1bc83a019bbe).
+			e.deleteTables = append(e.deleteTables, f)
+			have[f] = nil
+		}
 		if have[f] == nil {
 			e.tables = append(e.tables, f)
 			have[f] = NewTable()
 		}
 	}
-	rebuilt := r.diffSets(e, have)
+	rebuilt := r.diffSets(e, have, want)
 	r.diffChains(e, have, rebuilt)
 	return e.batch(&r.config)
 }
 
 // diffSets compares sets and their elements. It returns those that must be made
 // anew, with which goes every rule that reads them.
-func (r *Ruleset) diffSets(e *edit, have Tables) map[SetID]bool {
+func (r *Ruleset) diffSets(e *edit, have Tables, want map[SetID][]Element) map[SetID]bool {
 	rebuilt := map[SetID]bool{}
-	want := r.Elements()
 	for id, size := range r.sizes {
 		stands, exists := have[id.Family].Sets[id.Name()]
 		switch {
 		case !exists:
 			e.addSets = append(e.addSets, AddSet{id, size})
 			e.of(id).add = want[id]
-		case stands.Shape != id.shape(size):
+		case stands.Shape != id.shape(size) || slices.ContainsFunc(stands.Elements, strange):
 			rebuilt[id] = true
+			e.of(id).remove = slices.DeleteFunc(slices.Clone(stands.Elements), strange)
 			e.rebuild(id, size, want[id])
 		default:
 			diffElements(e, id, stands.Elements, want[id])
@@ -74,12 +81,20 @@ func (r *Ruleset) diffSets(e *edit, have Tables) map[SetID]bool {
 	return rebuilt
 }
 
-// rebuild replaces a set by an empty one of another size and fills it.
+// rebuild replaces a set by an empty one of another size and fills it. Elements
+// that were to be removed are removed all the same: kernels before 6.4 know only
+// after the transaction that a deleted map refers to no chain any more
+// (628bd3e49cba).
 func (e *edit) rebuild(id SetID, size uint32, elements []Element) {
 	e.deleteSets = append(e.deleteSets, DeleteSet{id.Family, id.Name()})
 	e.addSets = append(e.addSets, AddSet{id, size})
-	e.elements[id] = &elementEdit{add: elements}
+	e.of(id).add = elements
 }
+
+// strange reports whether an element is of a kind we never make, so that we
+// cannot name it to delete it: one for all keys, a range that is no prefix, or
+// one that leads from a pod to another.
+func strange(e Element) bool { return !e.Key.Addr.IsValid() }
 
 // diffElements walks both sorted lists once.
 func diffElements(e *edit, id SetID, have, want []Element) {

@@ -11,6 +11,7 @@ import (
 // accepts: what refers to a thing goes before the thing goes, and a thing comes
 // before what refers to it.
 type edit struct {
+	deleteTables []model.Family
 	tables       []model.Family
 	elements     map[SetID]*elementEdit
 	flushChains  []FlushChain
@@ -41,9 +42,13 @@ func (e *edit) of(id SetID) *elementEdit {
 // batch puts the edit in order. Rules come from the configuration.
 func (e *edit) batch(c *Config) Batch {
 	var b Batch
+	for _, f := range e.deleteTables {
+		b = append(b, DeleteTable{f})
+	}
 	for _, f := range e.tables {
 		b = append(b, AddTable{f})
 	}
+	slices.SortFunc(e.flushChains, func(a, b FlushChain) int { return compareNamed(a.Family, a.Name, b.Family, b.Name) })
 	for _, op := range e.flushChains {
 		b = append(b, op)
 	}
@@ -53,10 +58,12 @@ func (e *edit) batch(c *Config) Batch {
 			b = append(b, DeleteElements{id, sorted(removed)})
 		}
 	}
-	for _, op := range e.deleteChains {
+	slices.SortFunc(e.deleteSets, func(a, b DeleteSet) int { return compareNamed(a.Family, a.Name, b.Family, b.Name) })
+	for _, op := range e.deleteSets {
 		b = append(b, op)
 	}
-	for _, op := range e.deleteSets {
+	slices.SortFunc(e.deleteChains, func(a, b DeleteChain) int { return compareNamed(a.Family, a.Name, b.Family, b.Name) })
+	for _, op := range e.deleteChains {
 		b = append(b, op)
 	}
 	slices.SortFunc(e.addSets, func(a, b AddSet) int { return compareSets(a.Set, b.Set) })
@@ -114,4 +121,9 @@ func compareSets(a, b SetID) int {
 
 func compareChains(a, b ChainID) int {
 	return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.N, b.N))
+}
+
+// compareNamed orders what is known by name only: it may be another program's.
+func compareNamed(f model.Family, name string, g model.Family, other string) int {
+	return cmp.Or(cmp.Compare(f, g), cmp.Compare(name, other))
 }

@@ -66,3 +66,5 @@ func compareKeys(a, b Key) int {
 	}
 	return 0
 }
+
+func sameKey(a, b Element) bool { return a.Key == b.Key }

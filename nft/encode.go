@@ -39,7 +39,7 @@ func (b Batch) Encode() (*Encoded, error) { return b.encode(TableName, true) }
 func (b Batch) EncodeCheck(table string) (*Encoded, error) { return b.encode(table, false) }
 
 func (b Batch) encode(table string, commit bool) (*Encoded, error) {
-	e := &encoder{table: table, out: Encoded{batch: b}}
+	e := &encoder{table: table, out: Encoded{batch: b, Bytes: make([]byte, 0, b.room())}}
 	e.control(unix.NFNL_MSG_BATCH_BEGIN)
 	for i, op := range b {
 		e.op = i
@@ -53,6 +53,26 @@ func (b Batch) encode(table string, commit bool) (*Encoded, error) {
 	}
 	return &e.out, nil
 }
+
+// room is about how many bytes the batch will take, so that they need not be
+// moved while they become more.
+func (b Batch) room() int {
+	n := 0
+	for _, op := range b {
+		switch op := op.(type) {
+		case AddElements:
+			n += roomForObject + len(op.Elements)*op.Set.roomForElement()
+		case DeleteElements:
+			n += roomForObject + len(op.Elements)*op.Set.roomForElement()
+		default:
+			n += roomForObject
+		}
+	}
+	return n
+}
+
+// roomForObject is what most messages need that carry no elements.
+const roomForObject = 256
 
 // encoder appends messages and attributes to one buffer. Lengths are filled in
 // when a message or attribute is closed, so nothing is copied.

@@ -126,6 +126,29 @@ func (e *encoder) elements(kind, flags uint16, id SetID, list []Element, whole b
 	}
 }
 
+// What a goto to a chain with a short name takes, and a comment of usual length.
+const (
+	roomForVerdict = 36
+	roomForComment = 48
+)
+
+// roomForElement is about how many bytes an element of the set takes.
+func (id SetID) roomForElement() int {
+	l, fam := id.layout(), id.family()
+	n := 3*attrLen + int(l.keyLen(fam))
+	switch l.content {
+	case contentVerdict:
+		n += roomForVerdict
+	case contentEndpoint:
+		n += 2*attrLen + int(l.dataLen(fam))
+	case contentNone:
+	}
+	if l.comments {
+		n += roomForComment
+	}
+	return n
+}
+
 // element writes an element; whole or only its key.
 func (e *encoder) element(id SetID, el *Element, whole bool) {
 	l := id.layout()

@@ -95,18 +95,17 @@ func (e *Encoded) Explain(sequence, offset uint32, errno syscall.Errno, message 
 	default:
 		return out
 	}
-	if offset == 0 {
-		return out
-	}
-	if i := m.element + elementAt(e.Bytes[m.offset:], int(offset)); i < len(list) {
-		out.Element, out.Service = &list[i], list[i].Comment
+	if i := elementAt(e.Bytes[m.offset:], int(offset)); i >= 0 && m.element+i < len(list) {
+		el := &list[m.element+i]
+		out.Element, out.Service = el, el.Comment
 	}
 	return out
 }
 
-// elementAt counts the elements of a message that end at or before an offset.
-// Ends of intervals count as elements too, so in an interval set the result may
-// be too high; those hold no Services.
+// elementAt is the number of the element of a message that an offset points to,
+// negative if it points to something before them: the name of a table or set
+// that is not there is no element's fault. Ends of intervals count as elements
+// too, so in an interval set the result may be too high; those hold no Services.
 func elementAt(message []byte, offset int) int {
 	n, end := 0, int(binary.NativeEndian.Uint32(message))
 	at := headerLen + nfHeaderLen
@@ -118,6 +117,9 @@ func elementAt(message []byte, offset int) int {
 			break
 		}
 		at += (length + 3) &^ 3
+	}
+	if offset < at {
+		return -1
 	}
 	for at+attrLen <= end {
 		length := int(binary.NativeEndian.Uint16(message[at:]))

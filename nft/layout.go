@@ -20,6 +20,7 @@ var (
 	typeIPv6    = datatype{8, "ipv6_addr"}
 	typeProto   = datatype{12, "inet_proto"}
 	typeService = datatype{13, "inet_service"}
+	typeMark    = datatype{19, "mark"}
 	typeVerdict = datatype{0xffffff00, "verdict"} // NFT_DATA_VERDICT
 )
 
@@ -53,7 +54,10 @@ func (f field) datatype(fam *family) datatype {
 	case fieldPort:
 		return typeService
 	case fieldPick:
-		return typeInteger
+		// In truth an integer, which the set's typeof says. That nft 0.9.8 cannot
+		// read, and falls back on this number; a type without a size of its own
+		// aborts it. A mark is a number of the same length and byte order.
+		return typeMark
 	}
 	return fam.addrType
 }

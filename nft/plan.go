@@ -35,11 +35,11 @@ func (r *Ruleset) Plan(c Change) *Plan {
 	for i := range c.Set {
 		f := c.Set[i]
 		old := r.frontends[f.Match]
-		var slots = f.Endpoints
+		slots := f.Endpoints
 		if old != nil {
 			slots = assignSlots(old.slots, f.Endpoints)
 		}
-		next := &programmed{Frontend: f, slots: slots}
+		next := place(f, slots)
 		p.set = append(p.set, next)
 		p.replace(old, next)
 	}
@@ -149,7 +149,7 @@ func (p *Plan) settleObjects(r *Ruleset) {
 	for id, step := range p.counts {
 		n := r.counts[id] + step
 		size, exists := r.sizes[id]
-		if !exists || size == 0 || n <= int(size) {
+		if !exists || id.layout().interval || n <= int(size) { // intervals declare no size
 			continue
 		}
 		p.grow(r, id, capacity(n))

@@ -46,12 +46,13 @@ func (c *Change) Empty() bool {
 	return len(c.Set) == 0 && len(c.Gone) == 0 && c.ServiceCIDRs == nil
 }
 
-// newRuleset makes the state of a machine without our tables.
-func newRuleset(c Config) *Ruleset {
+// newRuleset makes the state of a machine without our tables, with room for n
+// frontends.
+func newRuleset(c Config, n int) *Ruleset {
 	return &Ruleset{
 		config:    c,
-		frontends: map[model.Match]*programmed{},
-		shared:    map[sharedKey]int{},
+		frontends: make(map[model.Match]*programmed, n),
+		shared:    make(map[sharedKey]int, n),
 		targets:   map[ChainID]int{},
 		counts:    map[SetID]int{},
 		sizes:     map[SetID]uint32{},
@@ -63,11 +64,13 @@ func newRuleset(c Config) *Ruleset {
 // kernel holds have, and the batch that brings it there, empty if nothing is to
 // be done. Endpoints that the kernel has keep the slot they have there.
 func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
-	r := newRuleset(c)
+	r := newRuleset(c, len(want.Set))
 	slots := slotsIn(have)
+	list := make([]*programmed, len(want.Set))
 	for i := range want.Set {
 		f := want.Set[i]
-		r.put(&programmed{Frontend: f, slots: assignSlots(slots[f.Match], f.Endpoints)})
+		list[i] = place(f, assignSlots(slots[f.Match], f.Endpoints))
+		r.put(list[i])
 	}
 	if want.ServiceCIDRs != nil {
 		r.cidrs = *want.ServiceCIDRs
@@ -76,7 +79,7 @@ func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 		r.counts[id] = n
 	}
 	r.chains, r.sizes = r.objects(have)
-	return r, r.diff(have)
+	return r, r.diff(have, r.elements(list))
 }
 
 // put counts a frontend in.
@@ -125,8 +128,8 @@ func slotsIn(have Tables) map[model.Match][]netip.AddrPort {
 		take := func(id SetID, slot func(Key) uint32) {
 			for _, e := range have[f].Sets[id.Name()].Elements {
 				m := model.Match{Family: f, Addr: e.Key.Addr, Protocol: e.Key.Protocol, Port: e.Key.Port}
-				if slot(e.Key) == uint32(len(slots[m])) {
-					slots[m] = append(slots[m], e.Value.Endpoint)
+				if s := slots[m]; slot(e.Key) == uint32(len(s)) {
+					slots[m] = append(s, e.Value.Endpoint)
 				}
 			}
 		}
@@ -237,22 +240,30 @@ func (r *Ruleset) cidrCounts() map[SetID]int {
 
 // Elements lists what every set of the state holds, sorted by key.
 func (r *Ruleset) Elements() map[SetID][]Element {
+	list := make([]*programmed, 0, len(r.frontends))
+	return r.elements(slices.AppendSeq(list, maps.Values(r.frontends)))
+}
+
+// elements is Elements, with all frontends of the state at hand. They are
+// sorted, and so is then nearly all they have.
+func (r *Ruleset) elements(list []*programmed) map[SetID][]Element {
+	byMatch := func(a, b *programmed) int { return a.Match.Compare(b.Match) }
+	if !slices.IsSortedFunc(list, byMatch) {
+		slices.SortFunc(list, byMatch)
+	}
 	out := r.cidrElements()
 	for id := range r.sizes {
 		out[id] = slices.Grow(out[id], r.counts[id])
 	}
 	var buf []placed
-	for _, m := range slices.SortedFunc(maps.Keys(r.frontends), model.Match.Compare) {
-		buf = r.frontends[m].compile(buf[:0])
+	for _, p := range list {
+		buf = p.share(p.compile(buf[:0]))
 		for _, e := range buf {
 			out[e.set] = append(out[e.set], e.Element)
 		}
 	}
-	for k := range r.shared {
-		out[k.set] = append(out[k.set], Element{Key: k.key})
-	}
-	for _, elements := range out {
-		sorted(elements)
+	for id, elements := range out {
+		out[id] = slices.CompactFunc(sorted(elements), sameKey)
 	}
 	return out
 }

@@ -8,8 +8,11 @@ type Tables [len(model.Families)]*Table
 
 // Table is the content of one table, by the names it has there.
 type Table struct {
-	Chains map[string]ChainState
-	Sets   map[string]SetState
+	// Dormant says that no packet reaches the table's chains: somebody switched
+	// it off.
+	Dormant bool
+	Chains  map[string]ChainState
+	Sets    map[string]SetState
 }
 
 // NewTable makes a table without content.

@@ -60,6 +60,8 @@ func (o *options) config() (sync.Config, error) {
 	var errs []error
 	if o.manifests == "" {
 		errs = append(errs, errors.New("--manifests: must name a folder or a file"))
+	} else if _, err := os.Stat(o.manifests); err != nil {
+		errs = append(errs, fmt.Errorf("--manifests: %w", err))
 	}
 	pods, err := podRanges(o.clusterCIDR)
 	if err != nil {

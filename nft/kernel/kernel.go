@@ -15,6 +15,8 @@ import (
 // not safe for use by several goroutines.
 type Kernel struct {
 	write, read *netlink.Conn
+	room        int    // bytes that the send buffer of write can take
+	answer      []byte // what is read from write goes here
 }
 
 // Config says where to find nf_tables.
@@ -29,6 +31,7 @@ type Config struct {
 const (
 	readBuffer = 1 << 20
 	dumpPiece  = 64 << 10 // larger pieces make the kernel walk a map less often
+	answerSize = 64 << 10 // of one answer to a batch
 )
 
 // Open makes the sockets. It needs no privilege by itself; [Kernel.Probe] says
@@ -42,7 +45,7 @@ func Open(c Config) (*Kernel, error) {
 	if err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
-	k := &Kernel{write: write, read: read}
+	k := &Kernel{write: write, read: read, answer: make([]byte, answerSize)}
 	for _, o := range []netlink.ConnOption{netlink.ExtendedAcknowledge, netlink.CapAcknowledge} {
 		if err := write.SetOption(o, true); err != nil {
 			return nil, errors.Join(fmt.Errorf("ask nf_tables for details of errors: %w", err), k.Close())

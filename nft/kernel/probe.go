@@ -23,11 +23,20 @@ func (k *Kernel) Probe(c nft.Config) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("no permission to program nftables; run as root or with CAP_NET_ADMIN: %w", err)
+		return permission(err)
 	case errors.As(err, &refusal):
 		return fmt.Errorf("the kernel lacks %s: %w", refusal.Missing(), refusal.Errno)
 	}
 	return fmt.Errorf("try nftables: %w", err)
+}
+
+// permission says what to do where permission is missing; other errors stay as
+// they are.
+func permission(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("no permission to program nftables; run as root or with CAP_NET_ADMIN: %w", err)
+	}
+	return err
 }
 
 // missingSocket explains why there is no netfilter socket.

@@ -18,23 +18,21 @@ const readTries = 10
 
 // Read returns what the kernel holds under our name, at one moment. The kernel
 // answers in pieces and does not say when another program changes its tables in
-// between, so the generation is compared before and after.
+// between, so the generation is compared before and after. Something that was
+// listed may also be gone when it is asked for.
 func (k *Kernel) Read() (nft.Tables, error) {
 	for range readTries {
 		before, err := k.Generation()
 		if err != nil {
 			return nft.Tables{}, err
 		}
-		tables, err := k.readOnce()
-		if err != nil {
-			return nft.Tables{}, err
-		}
+		tables, readErr := k.readOnce()
 		after, err := k.Generation()
 		if err != nil {
 			return nft.Tables{}, err
 		}
 		if before == after {
-			return tables, nil
+			return tables, readErr
 		}
 	}
 	return nft.Tables{}, errors.New("read nf_tables: other programs change it too fast")
@@ -156,12 +154,12 @@ func (k *Kernel) get(kind uint16, flags netlink.HeaderFlags, family uint8, by []
 		Data: append([]byte{family, unix.NFNETLINK_V0, 0, 0}, attrs...),
 	}
 	if _, err := k.read.Send(request); err != nil {
-		return fmt.Errorf("ask nf_tables: %w", err)
+		return permission(fmt.Errorf("ask nf_tables: %w", err))
 	}
 	var first error
 	for m, err := range k.read.ReceiveIter() {
 		if err != nil {
-			return fmt.Errorf("ask nf_tables: %w", err)
+			return permission(fmt.Errorf("ask nf_tables: %w", err))
 		}
 		if err := fn(m); first == nil {
 			first = err // the rest of the answers must be read all the same

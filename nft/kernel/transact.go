@@ -13,8 +13,7 @@ import (
 
 // transact sends the bytes and reads what the kernel had to object.
 func (k *Kernel) transact(e *nft.Encoded) error {
-	// The whole transaction is one datagram, so it must fit the send buffer.
-	if err := k.write.SetWriteBuffer(2 * len(e.Bytes)); err != nil {
+	if err := k.makeRoom(2 * len(e.Bytes)); err != nil {
 		return fmt.Errorf("make room for a batch of %d bytes: %w", len(e.Bytes), err)
 	}
 	raw, err := k.write.SyscallConn()
@@ -24,7 +23,7 @@ func (k *Kernel) transact(e *nft.Encoded) error {
 	var sent, refused error
 	err = raw.Control(func(fd uintptr) {
 		if sent = send(int(fd), e.Bytes); sent == nil {
-			refused = refusal(int(fd), e)
+			refused = refusal(int(fd), k.answer, e)
 		}
 	})
 	switch {
@@ -34,6 +33,18 @@ func (k *Kernel) transact(e *nft.Encoded) error {
 		return fmt.Errorf("send a batch of %d bytes: %w", len(e.Bytes), sent)
 	}
 	return refused
+}
+
+// makeRoom lets the send buffer take n bytes: a transaction is one datagram.
+func (k *Kernel) makeRoom(n int) error {
+	if n <= k.room {
+		return nil
+	}
+	if err := k.write.SetWriteBuffer(n); err != nil {
+		return err
+	}
+	k.room = n
+	return nil
 }
 
 // send blocks until the kernel has worked through the transaction.
@@ -49,9 +60,8 @@ func send(fd int, b []byte) error {
 // refusal reads all that waits on the socket and returns the first error. The
 // kernel goes on after an error to find more, but one is enough to know that
 // nothing was applied.
-func refusal(fd int, e *nft.Encoded) error {
+func refusal(fd int, buf []byte, e *nft.Encoded) error {
 	var first error
-	buf := make([]byte, 64<<10)
 	for {
 		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
 		switch {

@@ -1,0 +1,141 @@
+package nft
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"kube-vmap/model"
+)
+
+func TestAFirstLoadInStepsLosesNothing(t *testing.T) {
+	_, batch := load(500)
+	for _, limit := range []int{1, 7, 100, 500, 1000} {
+		t.Run(fmt.Sprintf("of %d elements", limit), func(t *testing.T) {
+			steps := batch.Steps(limit)
+			if len(steps) < 2 {
+				t.Fatalf("%d elements take %d steps", batch.Counts().Added, len(steps))
+			}
+			var joined Batch
+			for _, step := range steps {
+				joined = append(joined, step...)
+			}
+			if got, want := flat(joined), flat(batch); !slices.Equal(got, want) {
+				t.Errorf("the steps hold %d lines and the batch %d, or others", len(got), len(want))
+			}
+			for i, step := range steps[:len(steps)-1] {
+				if n := step.Counts().Added; n > limit || n == 0 {
+					t.Errorf("step %d adds %d elements", i, n)
+				}
+			}
+		})
+	}
+}
+
+// flat is every object and element of a batch on a line of its own, sorted.
+func flat(b Batch) []string {
+	var out []string
+	for _, op := range b {
+		add, isAdd := op.(AddElements)
+		if !isAdd {
+			out = append(out, op.String())
+			continue
+		}
+		for _, el := range add.Elements {
+			out = append(out, AddElements{add.Set, []Element{el}}.String())
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestTheDispatchComesInTheLastStep(t *testing.T) {
+	_, batch := load(500)
+	steps := batch.Steps(100)
+	for i, step := range steps {
+		for _, op := range step {
+			last := i == len(steps)-1
+			switch op := op.(type) {
+			case AddTable, AddSet:
+				if i > 0 {
+					t.Errorf("step %d declares: %v", i, op)
+				}
+			case AddElements:
+				if op.Set.layout().content != contentEndpoint && !last {
+					t.Errorf("step %d dispatches: %v", i, op.Set.Name())
+				}
+			default:
+				if !last {
+					t.Errorf("step %d: %v", i, op)
+				}
+			}
+		}
+	}
+}
+
+func TestOnlyAFirstLoadGoesInSteps(t *testing.T) {
+	rules, first := load(100)
+	grown := sample(100)
+	for i := range grown.Set {
+		grown.Set[i].Masquerade = model.MasqueradeAlways
+	}
+	halfThere := rules.Tables()
+	halfThere[model.IPv6] = nil
+	_, half := Adopt(sampleConfig, halfThere, sample(100))
+	asleep := rules.Tables()
+	asleep[model.IPv4].Dormant = true
+	asleep[model.IPv6].Dormant = true
+	_, awake := Adopt(sampleConfig, asleep, sample(100))
+	for name, tt := range map[string]struct {
+		batch Batch
+		limit int
+	}{
+		"one that is small enough":           {first, first.Counts().Added},
+		"a change":                           {rules.Plan(grown).Batch, 1},
+		"one of a family":                    {half, 1},
+		"one that replaces dormant tables":   {awake, 1},
+		"one with nothing":                   {nil, 0},
+		"a load of more, tables being there": {rules.Plan(sample(300)).Batch, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			steps := tt.batch.Steps(tt.limit)
+			if len(steps) != 1 || steps[0].String() != tt.batch.String() {
+				t.Errorf("%d elements take %d steps, want the batch as it is", tt.batch.Counts().Added, len(steps))
+			}
+		})
+	}
+}
+
+func TestABatchIsCounted(t *testing.T) {
+	rules, batch := load(10)
+	elements := 0
+	for _, list := range rules.Elements() {
+		elements += len(list)
+	}
+	counts := batch.Counts()
+	if counts.Added != elements || counts.Deleted != 0 || counts.Objects == 0 {
+		t.Errorf("a first load counts as %+v, want %d added", counts, elements)
+	}
+	gone := Change{ServiceCIDRs: &[]netip.Prefix{}}
+	for _, fe := range sample(10).Set {
+		gone.Gone = append(gone.Gone, fe.Match)
+	}
+	if counts := rules.Plan(gone).Batch.Counts(); counts.Added != 0 || counts.Deleted == 0 || counts.Objects == 0 {
+		t.Errorf("deleting all counts as %+v", counts)
+	}
+}
+
+func TestAPlanChangesNothingUntilItIsCommitted(t *testing.T) {
+	rules, _ := load(20)
+	before := fmt.Sprint(rules.Elements(), rules.sizes, rules.chains, rules.counts, rules.targets, rules.shared)
+	plan := rules.Plan(sample(900)) // sets outgrow their size
+	if after := fmt.Sprint(rules.Elements(), rules.sizes, rules.chains, rules.counts, rules.targets, rules.shared); after != before {
+		t.Error("a plan changed the state")
+	}
+	rules.Commit(plan)
+	fresh, _ := load(900)
+	if got, want := fmt.Sprint(rules.Elements()), fmt.Sprint(fresh.Elements()); got != want {
+		t.Error("a committed plan leads to another state than a fresh start")
+	}
+}

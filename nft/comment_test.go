@@ -1,0 +1,44 @@
+package nft
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestCommentsAreCutToWhatTheKernelTakes(t *testing.T) {
+	for name, tt := range map[string]struct{ comment, want string }{
+		"none":                            {"", ""},
+		"a short one":                     {"shop/web:http", "shop/web:http"},
+		"one that just fits":              {strings.Repeat("a", 127), strings.Repeat("a", 127)},
+		"one of a byte too many":          {strings.Repeat("a", 128), strings.Repeat("a", 124) + "..."},
+		"a very long one":                 {strings.Repeat("a", 1000), strings.Repeat("a", 124) + "..."},
+		"one cut between characters":      {strings.Repeat("ä", 64), strings.Repeat("ä", 62) + "..."},
+		"one that would end in half of ä": {"a" + strings.Repeat("ä", 64), "a" + strings.Repeat("ä", 61) + "..."},
+		"one that would end in half of 世": {strings.Repeat("世", 43), strings.Repeat("世", 41) + "..."},
+	} {
+		if got := kernelComment(tt.comment); got != tt.want {
+			t.Errorf("%s, %q, is cut to %q, want %q", name, tt.comment, got, tt.want)
+		}
+	}
+}
+
+func FuzzComment(f *testing.F) {
+	f.Add("shop/web:http")
+	f.Add(strings.Repeat("世", 50))
+	f.Fuzz(func(t *testing.T, comment string) {
+		got := kernelComment(comment)
+		if len(got) > maxCommentLen {
+			t.Errorf("%q has %d bytes", got, len(got))
+		}
+		if utf8.ValidString(comment) && !utf8.ValidString(got) {
+			t.Errorf("%q ends in half a character", got)
+		}
+		if kernelComment(got) != got {
+			t.Errorf("%q is cut again", got)
+		}
+		if kept, cut := strings.CutSuffix(got, commentTooLong); got != comment && (!cut || !strings.HasPrefix(comment, kept)) {
+			t.Errorf("%q does not say that it is cut from %q", got, comment)
+		}
+	})
+}

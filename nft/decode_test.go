@@ -1,0 +1,248 @@
+package nft
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+)
+
+// randomElements are elements that a set of that identity may hold, in the order
+// of their keys.
+func randomElements(id SetID, n int) []Element {
+	r := rand.New(rand.NewPCG(1, uint64(id.Kind)))
+	l, fam := id.layout(), id.family()
+	addr := func(n int) netip.Addr { return sampleAddr(id.Family, 96, n) }
+	seen := map[Key]bool{}
+	var out []Element
+	for i := range n {
+		el := Element{Key: Key{Addr: addr(i)}, Comment: "shop/web:http"}
+		for _, f := range l.key {
+			switch f {
+			case fieldProtocol:
+				el.Key.Protocol = model.Protocols[r.IntN(3)]
+			case fieldPort:
+				el.Key.Port = uint16(r.Uint32())
+			case fieldPick:
+				el.Key.Pick = r.Uint32N(1 << 20)
+			case fieldSource, fieldDestination:
+			}
+		}
+		switch {
+		case l.interval:
+			el.Key.Bits = uint8(fam.addrLen * 8)
+		case l.content == contentVerdict && i%3 == 0:
+			el.Value = Value{Verdict: Drop}
+		case l.content == contentVerdict:
+			el.Value = Value{Verdict: Goto, Chain: ChainID{id.Family, Cluster, r.Uint32N(5000)}}
+		case l.content == contentEndpoint:
+			el.Value.Endpoint = netip.AddrPortFrom(addr(r.IntN(1<<16)), uint16(r.Uint32()))
+		}
+		if !seen[el.Key] {
+			seen[el.Key] = true
+			out = append(out, el)
+		}
+	}
+	return sorted(out)
+}
+
+// asRead is what is read of elements that were written.
+func asRead(id SetID, list []Element) []Element {
+	out := make([]Element, len(list))
+	for i, el := range list {
+		if !id.layout().comments {
+			el.Comment = ""
+		}
+		out[i] = el
+	}
+	return out
+}
+
+func compareElements(t *testing.T, got, want []Element) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d elements are read, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Fatalf("element %d is read as %+v, want %+v", i, got[i], want[i])
+		}
+	}
+}
+
+func TestWhatIsEncodedDecodesToTheState(t *testing.T) {
+	for _, n := range []int{0, 1, 12, 500} {
+		rules, batch := load(n)
+		got := decodeAll(t, encoded(t, batch).Bytes)
+		want := rules.Tables()
+		for _, f := range model.Families {
+			if !reflect.DeepEqual(got[f].Chains, want[f].Chains) {
+				t.Errorf("%d Services, %s: chains are read as %v, want %v", n, families[f].name, got[f].Chains, want[f].Chains)
+			}
+			for name, set := range want[f].Sets {
+				if got[f].Sets[name].Shape != set.Shape {
+					t.Errorf("%d Services, %s %s: the shape is read as %+v, want %+v", n, families[f].name, name, got[f].Sets[name].Shape, set.Shape)
+				}
+				compareElements(t, got[f].Sets[name].Elements, set.Elements)
+			}
+			if len(got[f].Sets) != len(want[f].Sets) {
+				t.Errorf("%d Services, %s: %d sets are read, want %d", n, families[f].name, len(got[f].Sets), len(want[f].Sets))
+			}
+		}
+	}
+}
+
+// decodeAll reads the messages of a batch as if the kernel dumped them.
+func decodeAll(t *testing.T, b []byte) Tables {
+	t.Helper()
+	var tables Tables
+	for _, m := range split(t, b) {
+		if m.kind>>8 != unix.NFNL_SUBSYS_NFTABLES {
+			continue
+		}
+		f := model.IPv4
+		if m.family == unix.NFPROTO_IPV6 {
+			f = model.IPv6
+		}
+		if err := tables.Decode(f, m.kind&0xff, m.data()); err != nil {
+			t.Fatal(err)
+		}
+		if m.kind&0xff == unix.NFT_MSG_NEWSETELEM {
+			decodeInto(t, tables[f], f, &m)
+		}
+	}
+	for f, table := range tables {
+		for name, set := range table.Sets {
+			if id, known := SetNamed(model.Family(f), name); known {
+				set.Elements = SortElements(id, set.Elements)
+				table.Sets[name] = set
+			}
+		}
+	}
+	return tables
+}
+
+// decodeInto adds the elements of a message to the set it names.
+func decodeInto(t *testing.T, table *Table, f model.Family, m *message) {
+	t.Helper()
+	name := text(attrs(t, m.raw, headerLen+nfHeaderLen, len(m.raw))[1].value)
+	id, known := SetNamed(f, name)
+	if !known { // a rule's own map
+		return
+	}
+	set := table.Sets[name]
+	var err error
+	if set.Elements, err = DecodeElements(id, set.Elements, m.data()); err != nil {
+		t.Fatal(err)
+	}
+	table.Sets[name] = set
+}
+
+func TestMessagesOfOtherTablesAreNotOurs(t *testing.T) {
+	_, batch := load(12)
+	e, err := batch.EncodeCheck("another")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tables Tables
+	for _, m := range split(t, e.Bytes)[1:] {
+		if err := tables.Decode(model.IPv4, m.kind&0xff, m.data()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tables != (Tables{}) {
+		t.Errorf("they made tables %v", tables)
+	}
+}
+
+func TestAMessageCutWithinAnAttributeIsRefused(t *testing.T) {
+	_, batch := load(12)
+	for _, m := range split(t, encoded(t, batch).Bytes) {
+		if len(m.raw) > 2000 || m.kind>>8 == 0 || m.kind&0xff == unix.NFT_MSG_NEWSETELEM {
+			continue
+		}
+		whole := map[int]bool{headerLen + nfHeaderLen: true}
+		for _, a := range attrs(t, m.raw, headerLen+nfHeaderLen, len(m.raw)) {
+			end := a.offset + attrLen + len(a.value)
+			for n := end; n <= (end+3)&^3; n++ { // padding may be missing
+				whole[n] = true
+			}
+		}
+		for n := headerLen; n < len(m.raw); n++ {
+			var tables Tables
+			err := tables.Decode(model.IPv4, m.kind&0xff, m.raw[headerLen:n])
+			if (err == nil) != whole[n] {
+				t.Fatalf("%d of %d bytes of a message of kind %d: %v", n, len(m.raw), m.kind&0xff, err)
+			}
+		}
+	}
+}
+
+// FuzzDecode gives the decoders what a hostile kernel might say. Whatever comes
+// of it must not panic, and a state must get there from it.
+func FuzzDecode(f *testing.F) {
+	_, batch := load(12)
+	for _, m := range split(f, encoded(f, batch).Bytes) {
+		if m.kind>>8 != 0 {
+			f.Add(uint8(m.kind), m.family == unix.NFPROTO_IPV6, uint8(m.sequence)%uint8(setKinds), m.data())
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, v6 bool, set uint8, data []byte) {
+		family := model.IPv4
+		if v6 {
+			family = model.IPv6
+		}
+		id := SetID{Family: family, Kind: SetKind(set % uint8(setKinds))}
+		var have Tables
+		if have.Decode(family, uint16(kind), data) != nil {
+			return
+		}
+		list, err := DecodeElements(id, nil, data)
+		list = SortElements(id, list)
+		if err != nil {
+			return
+		}
+		if have[family] == nil {
+			have[family] = NewTable()
+		}
+		have[family].Sets[id.Name()] = SetState{Shape: id.shape(1000), Elements: list}
+		_, repair := Adopt(sampleConfig, have, sample(3))
+		if _, err := repair.Encode(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzElements has every element that is read be written again as it was.
+func FuzzElements(f *testing.F) {
+	for kind := range setKinds {
+		id := SetID{Family: model.IPv6, Kind: kind}
+		m := split(f, encoded(f, Batch{AddElements{id, randomElements(id, 5)}}).Bytes)[1]
+		f.Add(true, uint8(kind), m.data())
+	}
+	f.Fuzz(func(t *testing.T, v6 bool, set uint8, data []byte) {
+		id := SetID{Kind: SetKind(set % uint8(setKinds))}
+		if v6 {
+			id.Family = model.IPv6
+		}
+		list, err := DecodeElements(id, nil, data)
+		if list = SortElements(id, list); err != nil || len(list) == 0 {
+			return
+		}
+		for _, el := range list {
+			unknown := el.Value.Verdict == Goto && el.Value.Chain.Kind == unknownChain
+			if strange(el) || unknown || id.layout().content == contentVerdict && el.Value.Verdict == NoVerdict {
+				return // never written
+			}
+		}
+		m := split(t, encoded(t, Batch{AddElements{id, list}}).Bytes)[1]
+		again, err := DecodeElements(id, nil, m.data())
+		if again = SortElements(id, again); err != nil || !reflect.DeepEqual(again, list) {
+			t.Errorf("%v is read again as %v: %v", list, again, err)
+		}
+	})
+}

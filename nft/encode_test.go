@@ -1,0 +1,139 @@
+package nft
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+)
+
+func TestABatchIsOneTransactionOfNumberedMessages(t *testing.T) {
+	_, batch := load(200)
+	e := encoded(t, batch)
+	messages := split(t, e.Bytes)
+	if len(messages) != e.Messages {
+		t.Errorf("there are %d messages, said to be %d", len(messages), e.Messages)
+	}
+	for i, m := range messages {
+		if m.sequence != uint32(i) || m.flags&unix.NLM_F_REQUEST == 0 || m.flags&unix.NLM_F_ACK != 0 {
+			t.Fatalf("message %d has number %d and flags %#x", i, m.sequence, m.flags)
+		}
+		first, last := m.kind == unix.NFNL_MSG_BATCH_BEGIN, m.kind == unix.NFNL_MSG_BATCH_END
+		if first != (i == 0) || last != (i == len(messages)-1) {
+			t.Fatalf("message %d of %d is of kind %#x", i, len(messages), m.kind)
+		}
+		if !first && !last && (m.kind>>8 != unix.NFNL_SUBSYS_NFTABLES || m.family != unix.NFPROTO_IPV4 && m.family != unix.NFPROTO_IPV6) {
+			t.Fatalf("message %d is of kind %#x, family %d", i, m.kind, m.family)
+		}
+		attrs(t, m.raw, headerLen+nfHeaderLen, len(m.raw))
+	}
+}
+
+func TestATriedBatchHasNoEndAndAnotherTable(t *testing.T) {
+	_, batch := load(3)
+	e, err := batch.EncodeCheck("another")
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := split(t, e.Bytes)
+	if last := messages[len(messages)-1]; last.kind == unix.NFNL_MSG_BATCH_END {
+		t.Error("the kernel would commit it")
+	}
+	for _, m := range messages[1:] {
+		// The table comes first in all of them: NFTA_TABLE_NAME, NFTA_CHAIN_TABLE
+		// and so on are all 1.
+		if first := attrs(t, m.raw, headerLen+nfHeaderLen, len(m.raw))[0]; first.kind != 1 || text(first.value) != "another" {
+			t.Fatalf("message %d is about table %q", m.sequence, first.value)
+		}
+	}
+}
+
+func TestTensOfThousandsOfElementsAreSplitOverMessages(t *testing.T) {
+	for kind := range setKinds {
+		for _, f := range model.Families {
+			id := SetID{Family: f, Kind: kind}
+			t.Run(families[f].name+" "+id.Name(), func(t *testing.T) {
+				want := randomElements(id, 40_000)
+				messages := split(t, encoded(t, Batch{AddElements{id, want}}).Bytes)
+				if len(messages) < 10 {
+					t.Errorf("%d elements are in %d messages", len(want), len(messages))
+				}
+				var got []Element
+				for _, m := range messages[1 : len(messages)-1] {
+					var err error
+					if got, err = DecodeElements(id, got, m.data()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				compareElements(t, SortElements(id, got), asRead(id, want))
+			})
+		}
+	}
+}
+
+func TestAnErrorFindsItsElementByOffset(t *testing.T) {
+	for _, kind := range []SetKind{Services, Endpoints, EndpointsMany, Hairpin} {
+		id := SetID{Family: model.IPv6, Kind: kind}
+		t.Run(id.Name(), func(t *testing.T) {
+			list := randomElements(id, 5000)
+			for _, batch := range []Batch{
+				{AddTable{model.IPv6}, AddElements{id, list}, AddTable{}},
+				{AddTable{model.IPv6}, DeleteElements{id, list}, AddTable{}},
+			} {
+				checkOffsets(t, encoded(t, batch), list)
+			}
+		})
+	}
+}
+
+// checkOffsets asserts that every offset within an element leads to it.
+func checkOffsets(t *testing.T, e *Encoded, list []Element) {
+	t.Helper()
+	next := 0
+	for _, m := range split(t, e.Bytes) {
+		if m.kind&0xff != unix.NFT_MSG_NEWSETELEM && m.kind&0xff != unix.NFT_MSG_DELSETELEM || m.kind>>8 == 0 {
+			continue
+		}
+		for _, a := range elementsIn(t, &m) {
+			for _, offset := range []int{a.offset, a.offset + attrLen, a.offset + attrLen + len(a.value) - 1} {
+				got := e.Explain(m.sequence, uint32(offset), unix.EEXIST, "")
+				if got.Element == nil || *got.Element != list[next] || got.Service != list[next].Comment {
+					t.Fatalf("message %d, offset %d: %v of Service %q, want element %d", m.sequence, offset, got.Element, got.Service, next)
+				}
+			}
+			next++
+		}
+	}
+	if next != len(list) {
+		t.Errorf("%d elements were found, want %d", next, len(list))
+	}
+}
+
+func TestAnErrorThatIsNoElementsFaultNamesNone(t *testing.T) {
+	id := SetID{Kind: Services}
+	e := encoded(t, Batch{AddElements{id, randomElements(id, 10)}, DeleteChain{Name: "lb-3"}})
+	first := split(t, e.Bytes)[1]
+	for name, at := range map[string]struct {
+		sequence, offset uint32
+		op               bool
+	}{
+		"the batch as a whole":     {0, 0, false},
+		"its end":                  {3, 0, false},
+		"a message that is none":   {99, 20, false},
+		"no offset":                {1, 0, true},
+		"the message's header":     {1, 4, true},
+		"the name of the table":    {1, uint32(attrs(t, first.raw, 20, len(first.raw))[0].offset), true},
+		"the name of the set":      {1, uint32(attrs(t, first.raw, 20, len(first.raw))[1].offset), true},
+		"the list of all elements": {1, uint32(attrs(t, first.raw, 20, len(first.raw))[2].offset), true},
+		"behind the message":       {1, 1 << 20, true},
+		"a chain":                  {2, 24, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := e.Explain(at.sequence, at.offset, unix.ENOENT, "")
+			if got.Element != nil || got.Service != "" || (got.Op != nil) != at.op {
+				t.Errorf("it is about %v, element %v of Service %q", got.Op, got.Element, got.Service)
+			}
+		})
+	}
+}

@@ -1,0 +1,139 @@
+package nft
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables/expr"
+
+	"kube-vmap/model"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata")
+
+const rulesFile = "testdata/rules.txt"
+
+// allRules is a rule of every kind, by its text.
+func allRules() map[string]Rule {
+	rules := map[string]Rule{}
+	blind := sampleConfig
+	blind.Pods[model.IPv4] = netip.Prefix{}
+	other := sampleConfig
+	other.MasqueradeMark = 1
+	other.Pods[model.IPv4] = prefixesOf("192.0.2.7/32")[0]
+	for _, c := range []Config{sampleConfig, blind, other} {
+		for kind := range chainKinds {
+			for _, f := range model.Families {
+				for _, n := range []uint32{1, 2, 3, MaxSlots + 1} {
+					if kind == Endpoint && n > MaxSlots {
+						continue
+					}
+					for _, r := range c.rules(ChainID{f, kind, n}) {
+						rules[families[f].name+" "+r.String()] = r
+					}
+				}
+			}
+		}
+	}
+	return rules
+}
+
+// expressions is a number for what the kernel runs for a rule.
+func expressions(t *testing.T, r Rule) uint64 {
+	t.Helper()
+	h := fnv.New64a()
+	for _, s := range r {
+		for _, chain := range s.choices {
+			h.Write([]byte(chain.Name() + "\n"))
+		}
+		for _, x := range s.expressions {
+			b, err := expr.Marshal(0, x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Write(b)
+		}
+	}
+	return h.Sum64()
+}
+
+// A node that starts with a new version must know by the fingerprints whether
+// the rules that the old one left mean the same.
+func TestAFingerprintStandsForTheSameExpressionsForEver(t *testing.T) {
+	var now []string
+	for text, r := range allRules() {
+		family, rule, _ := strings.Cut(text, " ")
+		now = append(now, fmt.Sprintf("%-3s %016x = %016x %s", family, uint64(r.Fingerprint()), expressions(t, r), rule))
+	}
+	slices.Sort(now)
+	golden, err := os.ReadFile(rulesFile)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	known := map[string]string{}
+	for line := range strings.Lines(string(golden)) {
+		fingerprint, rest, _ := strings.Cut(strings.TrimSpace(line), " = ")
+		known[fingerprint] = rest
+	}
+	for _, line := range now {
+		fingerprint, rest, _ := strings.Cut(line, " = ")
+		if before := known[fingerprint]; before != "" && before != rest {
+			t.Errorf("fingerprint %s stood for\n\t%s\nand stands for\n\t%s\nencodingVersion must change", fingerprint, before, rest)
+		}
+	}
+	text := strings.Join(now, "\n") + "\n"
+	if *update && !t.Failed() {
+		if err := os.WriteFile(rulesFile, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !*update && text != string(golden) {
+		t.Errorf("%s is not what rules are; run with -update and read what changed", rulesFile)
+	}
+}
+
+func TestRulesHaveFingerprintsOfTheirOwn(t *testing.T) {
+	seen := map[Fingerprint]string{}
+	for _, r := range allRules() {
+		mark := r.Fingerprint()
+		if other, twice := seen[mark]; twice && other != r.String() {
+			t.Errorf("%q and %q have the same fingerprint", r, other)
+		}
+		seen[mark] = r.String()
+		if mark == 0 {
+			t.Errorf("%q has the fingerprint of a foreign rule", r)
+		}
+		if got := fingerprintIn(mark.userdata()); got != mark {
+			t.Errorf("fingerprint %x is read as %x", mark, got)
+		}
+	}
+}
+
+func TestAFingerprintIsFoundAmongOtherUserdata(t *testing.T) {
+	const mark = Fingerprint(0x0123456789abcdef)
+	comment := []byte{0, 3, 'h', 'i', 0}
+	for name, tt := range map[string]struct {
+		userdata []byte
+		want     Fingerprint
+	}{
+		"none":                         {nil, 0},
+		"behind a comment":             {append(slices.Clone(comment), mark.userdata()...), mark},
+		"before a comment":             {append(mark.userdata(), comment...), mark},
+		"only a comment":               {comment, 0},
+		"cut":                          {mark.userdata()[:9], 0},
+		"of another length":            {[]byte{fingerprintTag, 2, 1, 2}, 0},
+		"a comment longer than it is":  {[]byte{0, 200, 'h'}, 0},
+		"a byte that belongs to none":  {append(mark.userdata(), 7), mark},
+		"a comment that looks like it": {append([]byte{0, 10}, mark.userdata()...), 0},
+	} {
+		if got := fingerprintIn(tt.userdata); got != tt.want {
+			t.Errorf("%s: it is read as %x, want %x", name, got, tt.want)
+		}
+	}
+}
