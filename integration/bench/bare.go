@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft"
+)
+
+// bare is the floor: a netlink socket that sends bytes prepared beforehand, with
+// nothing around it, and throws answers away.
+type bare struct {
+	fd     int
+	answer [64 << 10]byte
+}
+
+// newBare makes a socket in the network namespace of the calling thread.
+func newBare() (*bare, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+	if err != nil {
+		return nil, fmt.Errorf("open a netfilter socket: %w", err)
+	}
+	return &bare{fd: fd}, nil
+}
+
+func (b *bare) close() error { return unix.Close(b.fd) }
+
+// prepare encodes the batch, a part for each transaction it takes.
+func prepare(batch nft.Batch) ([][]byte, error) {
+	var parts [][]byte
+	for _, step := range batch.Steps(nft.StepElements) {
+		e, err := step.Encode()
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, e.Bytes)
+	}
+	return parts, nil
+}
+
+// send gives the kernel one transaction after the other and says how long that
+// took.
+func (b *bare) send(parts ...[]byte) (time.Duration, error) {
+	room := 0
+	for _, p := range parts {
+		room = max(room, len(p))
+	}
+	if err := unix.SetsockoptInt(b.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, room); err != nil {
+		return 0, fmt.Errorf("make room for %d bytes: %w", room, err)
+	}
+	start := time.Now()
+	for _, p := range parts {
+		if err := unix.Sendto(b.fd, p, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+			return 0, fmt.Errorf("send %d prepared bytes: %w", len(p), err)
+		}
+		if err := b.drain(); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(start), nil
+}
+
+// drain reads what waits on the socket, which is nothing if all went well.
+func (b *bare) drain() error {
+	var first error
+	for {
+		n, _, err := unix.Recvfrom(b.fd, b.answer[:], unix.MSG_DONTWAIT)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return first
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return fmt.Errorf("read the answer to prepared bytes: %w", err)
+		}
+		if n >= unix.SizeofNlMsghdr+4 && first == nil {
+			errno := -int32(binary.NativeEndian.Uint32(b.answer[unix.SizeofNlMsghdr:]))
+			first = fmt.Errorf("the kernel refuses prepared bytes: %w", syscall.Errno(errno))
+		}
+	}
+}
+
+// dump asks for the elements of all sets and says how long it took until the
+// last of them was there.
+func (b *bare) dump(sets []nft.SetID) (time.Duration, error) {
+	start := time.Now()
+	for _, id := range sets {
+		var w writer
+		w.message(getElements, unix.NLM_F_DUMP, number[id.Family], 0, func() { w.set(id) })
+		if err := unix.Sendto(b.fd, w.bytes, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+			return 0, fmt.Errorf("ask for elements of %s: %w", id.Name(), err)
+		}
+		for done := false; !done; {
+			n, _, err := unix.Recvfrom(b.fd, b.answer[:], 0)
+			if err == nil {
+				done, err = ended(b.answer[:n])
+			}
+			if err != nil {
+				return 0, fmt.Errorf("read elements of %s: %w", id.Name(), err)
+			}
+		}
+	}
+	return time.Since(start), nil
+}
+
+// ended tells whether the messages hold the end of a dump.
+func ended(b []byte) (bool, error) {
+	for len(b) >= unix.SizeofNlMsghdr {
+		length := int(binary.NativeEndian.Uint32(b))
+		kind := binary.NativeEndian.Uint16(b[4:])
+		switch {
+		case kind == unix.NLMSG_DONE:
+			return true, nil
+		case kind == unix.NLMSG_ERROR || length < unix.SizeofNlMsghdr:
+			return true, unix.EBADMSG
+		}
+		b = b[min((length+3)&^3, len(b)):]
+	}
+	return false, nil
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"runtime"
+	"time"
+)
+
+// changeTimes are those of one kind of change, repeated.
+type changeTimes struct {
+	total, model, ours, kernel, bare times
+	bytes                            []int
+}
+
+// change measures single changes: from an object that is at hand to the commit.
+func (b *bench) change() error {
+	s := b.section("Single changes", "", "p50", "p99", "model", "ours", "kernel",
+		"floor p50", "floor p99", "kernel/floor", "total/floor", "bytes")
+	s.note("from changed object to commit; model: selection of endpoints; ours: plan, encode and note the new state (p50 all)")
+	s.note("floor: the same bytes prepared beforehand, sent in turns with ours to the same tables")
+	replaced := map[int]bool{}
+	err := b.clusters(func(c *cluster) error {
+		return inSandbox(func(box *sandbox) error {
+			p, err := newProxy(c, box.kernel)
+			if err != nil {
+				return err
+			}
+			for _, e := range edits {
+				measured, err := b.repeat(e, p, box.bare)
+				if err != nil {
+					return err
+				}
+				for _, name := range e.names() {
+					t := measured[name]
+					t.row(s, c.label()+", "+name)
+					if name == replaces {
+						b.promiseReplaced(c, t, replaced)
+					}
+				}
+			}
+			return nil
+		})
+	})
+	b.promise(len(replaced) == 1, "endpoint replaced, ip: the same number of bytes at all sizes")
+	return err
+}
+
+// promiseReplaced checks what is promised of the most common change.
+func (b *bench) promiseReplaced(c *cluster, t *changeTimes, bytes map[int]bool) {
+	if c.family != 0 {
+		return
+	}
+	for _, n := range t.bytes {
+		bytes[n] = true
+	}
+	if c.size == standard {
+		p50 := t.total.median()
+		b.promise(p50 < time.Millisecond, "endpoint replaced, %s: p50 %s, below 1 ms", c.label(), brief(p50))
+	}
+}
+
+func (t *changeTimes) row(s *section, label string) {
+	kernel, floor := t.kernel.median(), t.bare.median()
+	s.add(label, brief(t.total.median()), brief(t.total.at(0.99)), brief(t.model.median()), brief(t.ours.median()),
+		brief(kernel), brief(floor), brief(t.bare.at(0.99)),
+		factor(ratio(kernel, floor)), factor(ratio(t.total.median(), floor)), bytesText(t.bytes[0]))
+}
+
+// names are the change and its opposite, once if they are the same.
+func (e *edit) names() []string {
+	if e.does == e.undoes {
+		return []string{e.does}
+	}
+	return []string{e.does, e.undoes}
+}
+
+// turns is how often a change and its opposite are repeated.
+func (b *bench) turns() int {
+	if b.quick {
+		return 100
+	}
+	return 250
+}
+
+// turn is one change and its opposite, and the bytes they are known to send.
+type turn struct {
+	change [2]func()
+	bytes  [2][]byte
+}
+
+// repeat makes the change and its opposite over and over, ours and bare in
+// turns. What is bare is prepared before any of it, so that ours does not find
+// everything fresh in the processor's caches.
+func (b *bench) repeat(e edit, p *proxy, floor *bare) (map[string]*changeTimes, error) {
+	names := [2]string{e.does, e.undoes}
+	measured := map[string]*changeTimes{e.does: {}, e.undoes: {}}
+	all := make([]turn, b.turns())
+	for i := range all {
+		if err := all[i].prepare(e, p, i); err != nil {
+			return nil, err
+		}
+	}
+	runtime.GC()
+	for _, t := range all {
+		for i, change := range t.change {
+			if err := measured[names[i]].follow(p, change); err != nil {
+				return nil, err
+			}
+		}
+		for i, bytes := range t.bytes {
+			took, err := floor.send(bytes)
+			if err != nil {
+				return nil, err
+			}
+			m := measured[names[i]]
+			m.bare = append(m.bare, took)
+		}
+	}
+	return measured, nil
+}
+
+func (t *turn) prepare(e edit, p *proxy, number int) (err error) {
+	t.change[0], t.change[1] = e.prepare(p.cluster, number)
+	for i, change := range t.change {
+		if t.bytes[i], err = p.rehearse(change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *changeTimes) follow(p *proxy, change func()) error {
+	f, err := p.follow(change)
+	if err != nil {
+		return err
+	}
+	t.total, t.model = append(t.total, f.total), append(t.model, f.model)
+	t.ours, t.kernel = append(t.ours, f.ours()), append(t.kernel, f.Kernel)
+	t.bytes = append(t.bytes, f.Bytes)
+	return nil
+}

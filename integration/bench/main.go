@@ -1,0 +1,133 @@
+// Command bench measures what the rule set costs, on the real kernel, in network
+// namespaces of its own, and prints one report:
+//
+//	load     encode and send a whole rule set, at 100 to 45,000 Services
+//	change   replace an endpoint, change the count, add and remove a Service
+//	restart  read everything back and find nothing to do
+//	memory   of the kernel for each endpoint, and of this program
+//	connect  a connection through a ClusterIP against the same without one
+//	spread   whether connections fall evenly on the endpoints
+//
+// Times depend on the machine and on what else it does, so a figure stands
+// beside its floor, measured in the same run and in turns with it: what the
+// kernel takes for the same bytes when they are prepared beforehand and sent
+// with nothing around it. What is promised about these figures is checked at the
+// end; a broken promise makes the exit code 1.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime/pprof"
+	"time"
+
+	"kube-vmap/integration/lab"
+)
+
+func main() { os.Exit(run()) }
+
+// bench is one run.
+type bench struct {
+	report
+	quick bool
+}
+
+// parts are what can be chosen, in the order in which they run.
+var parts = []struct {
+	name string
+	run  func(*bench) error
+}{
+	{"load", (*bench).load},
+	{"change", (*bench).change},
+	{"restart", (*bench).restart},
+	{"memory", (*bench).memory},
+	{"connect", (*bench).connect},
+	{"spread", (*bench).spread},
+}
+
+func run() int {
+	only := flag.String("run", "", "run the parts whose name matches this `regexp`")
+	quick := flag.Bool("quick", false, "fewer repetitions and no 45,000 Services: under a minute, rougher")
+	profile := flag.String("cpuprofile", "", "write a CPU profile to this `file`")
+	peak := flag.String("peak", "", "only do the first load of `SERVICESxENDPOINTS` and print the memory it took")
+	flag.Parse()
+	var err error
+	switch {
+	case *peak != "":
+		err = printPeak(*peak)
+	default:
+		err = measure(*only, *quick, *profile)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		return 1
+	}
+	return 0
+}
+
+// measure runs the parts that were asked for and prints the report.
+func measure(only string, quick bool, profile string) error {
+	chosen, err := regexp.Compile(only)
+	if err != nil {
+		return fmt.Errorf("read -run: %w", err)
+	}
+	if err := lab.Missing(); err != nil {
+		return err
+	}
+	stop, err := profileTo(profile)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	b := &bench{quick: quick}
+	err = b.run(chosen)
+	out := bufio.NewWriter(os.Stdout)
+	b.print(out)
+	return errors.Join(err, out.Flush(), b.broken())
+}
+
+// run runs the chosen parts until one fails.
+func (b *bench) run(chosen *regexp.Regexp) error {
+	ran := 0
+	for _, p := range parts {
+		if !chosen.MatchString(p.name) {
+			continue
+		}
+		ran++
+		fmt.Fprintf(os.Stderr, "%s ...", p.name)
+		start := time.Now()
+		err := p.run(b)
+		fmt.Fprintf(os.Stderr, " %s\n", brief(time.Since(start)))
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	if ran == 0 {
+		return fmt.Errorf("no part matches %q", chosen)
+	}
+	return nil
+}
+
+// profileTo begins a CPU profile, if one is asked for.
+func profileTo(path string) (stop func(), err error) {
+	if path == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, fmt.Errorf("begin the profile: %w", err)
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		if err := f.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+		}
+	}, nil
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"fmt"
+	"math/bits"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// memory measures what rules take in the kernel, and what comments on the
+// elements of endpoint maps would add, which are not made; then what this
+// program takes itself.
+func (b *bench) memory() error {
+	c := newCluster(standard, model.IPv4)
+	_, batch := nft.Adopt(config, nft.Tables{}, c.all())
+	built, err := prepare(batch)
+	if err != nil {
+		return err
+	}
+	commented, err := prepareCommented(batch)
+	if err != nil {
+		return err
+	}
+	s := b.section("Kernel memory, "+c.label(), "", "batch", "load", "memory", "buckets", "memory an endpoint", "an element")
+	s.note("growth of the whole machine's slab, vmalloc and per-CPU memory, median of %d loads;", b.weighings())
+	s.note("an endpoint has its share of all, buckets included; an element is without buckets")
+	s.note("as built, elements that dispatch name their Service in a comment; commented, those of endpoint maps too")
+	plain, err := b.weigh(built)
+	if err != nil {
+		return err
+	}
+	wordy, err := b.weigh(commented)
+	if err != nil {
+		return err
+	}
+	endpoints := c.size.services*c.endpoints + c.endpoints + 1
+	plain.row(s, "as built", endpoints)
+	wordy.row(s, "commented", endpoints)
+	s.add("a comment", bytesText((wordy.bytes-plain.bytes)/endpoints), "",
+		bytesText((wordy.memory-plain.memory)/endpoints), "", "", "")
+	return b.peaks()
+}
+
+// weight is what tables of some content take.
+type weight struct {
+	took     times
+	bytes    int // of the batch
+	memory   int // bytes in the kernel
+	buckets  int // how many of them are buckets
+	elements int
+}
+
+// load is the time that was least disturbed.
+func (w *weight) load() time.Duration { return w.took.at(0) }
+
+func (w *weight) row(s *section, label string, endpoints int) {
+	s.add(label, bytesText(w.bytes), brief(w.load()), bytesText(w.memory), bytesText(w.buckets),
+		bytesText(w.memory/endpoints), bytesText((w.memory-w.buckets)/w.elements))
+}
+
+// weighings is how often the same content is weighed.
+func (b *bench) weighings() int {
+	if b.quick {
+		return 3
+	}
+	return 7
+}
+
+// weigh loads prepared bytes and looks by how much the kernel's memory grows.
+// Other programs disturb that, so it is done several times.
+func (b *bench) weigh(parts [][]byte) (w weight, err error) {
+	w.bytes = len(slices.Concat(parts...))
+	var grown []int
+	for range b.weighings() {
+		err = inSandbox(func(s *sandbox) error {
+			before, err := settledMemory()
+			if err != nil {
+				return err
+			}
+			took, err := s.bare.send(parts...)
+			if err != nil {
+				return err
+			}
+			after, err := settledMemory()
+			if err != nil {
+				return err
+			}
+			w.took, grown = append(w.took, took), append(grown, after-before)
+			if w.elements > 0 {
+				return nil
+			}
+			have, err := s.kernel.Read()
+			w.elements, w.buckets = count(have).elements, buckets(have)
+			return err
+		})
+		if err != nil {
+			return w, err
+		}
+	}
+	slices.Sort(grown)
+	w.memory = grown[len(grown)/2]
+	return w, nil
+}
+
+// buckets is how much memory the declared sizes of the sets take: the kernel
+// makes the next power of two of 4/3 of the size, a pointer each
+// (net/netfilter/nft_set_hash.c, nft_hash_buckets).
+func buckets(have nft.Tables) int {
+	sum := 0
+	for _, t := range have {
+		if t == nil {
+			continue
+		}
+		for _, set := range t.Sets {
+			if n := uint(set.Shape.Size); n > 0 {
+				sum += 8 << bits.Len(n*4/3-1)
+			}
+		}
+	}
+	return sum
+}
+
+// settledMemory waits until the kernel has tidied up in the background, as far
+// as other programs let it come to rest, and says how much memory it holds.
+func settledMemory() (int, error) {
+	const (
+		pause = 50 * time.Millisecond
+		rest  = 64 << 10
+	)
+	last, err := kernelMemory()
+	for range 40 {
+		if err != nil {
+			return 0, err
+		}
+		time.Sleep(pause)
+		var now int
+		now, err = kernelMemory()
+		if still := max(now-last, last-now) < rest; still {
+			break
+		}
+		last = now
+	}
+	return last, err
+}
+
+// kernelMemory is how much memory the kernel holds for itself, in bytes, as far
+// as netfilter uses such.
+func kernelMemory() (int, error) {
+	sum := 0
+	for _, name := range []string{"SUnreclaim", "VmallocUsed", "Percpu"} {
+		n, err := kilobytes("/proc/meminfo", name)
+		if err != nil {
+			return 0, err
+		}
+		sum += n << 10
+	}
+	return sum, nil
+}
+
+// kilobytes reads the line of that name from one of the files of /proc that
+// list sizes.
+func kilobytes(path, name string) (int, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			var n int
+			_, err := fmt.Sscan(rest, &n)
+			return n, err
+		}
+	}
+	return 0, fmt.Errorf("%s has no line %s", path, name)
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+
+	"kube-vmap/model"
+)
+
+// peaks measures the memory that this program takes for a first load, in a
+// process of its own each: model, rule set and batch, but no API objects.
+func (b *bench) peaks() error {
+	s := b.section("Memory of the process, first load", "", "peak RSS", "live heap after it")
+	s.note("with the model, without API objects and their caches")
+	sizes := []size{standard, {45_000, 1}}
+	if b.quick {
+		sizes = sizes[:1]
+	}
+	for _, z := range sizes {
+		out, err := exec.Command("/proc/self/exe", "-peak", fmt.Sprintf("%dx%d", z.services, z.endpoints)).Output()
+		if err != nil {
+			return fmt.Errorf("measure the peak of %s in a process: %w", z, err)
+		}
+		var rss, heap int
+		if _, err := fmt.Sscan(string(out), &rss, &heap); err != nil {
+			return fmt.Errorf("read the peak of %s: %w", z, err)
+		}
+		s.add(z.String(), bytesText(rss), bytesText(heap))
+	}
+	return nil
+}
+
+// printPeak does a first load and prints the bytes of the process's peak
+// resident memory and of its live heap.
+func printPeak(text string) error {
+	var z size
+	if _, err := fmt.Sscanf(text, "%dx%d", &z.services, &z.endpoints); err != nil {
+		return fmt.Errorf("read -peak %q: %w", text, err)
+	}
+	return inSandbox(func(s *sandbox) error {
+		p, err := newProxy(newCluster(z, model.IPv4), s.kernel)
+		if err != nil {
+			return err
+		}
+		peak, err := kilobytes("/proc/self/status", "VmHWM")
+		if err != nil {
+			return err
+		}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		_, err = fmt.Fprintln(os.Stdout, peak<<10, m.HeapAlloc)
+		runtime.KeepAlive(p)
+		return err
+	})
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+const (
+	spreadServers   = 3
+	spreadQuestions = 30_000
+	// chiSquareBound is what the statistic of an even spread over three stays
+	// below 999 times in 1,000 (two degrees of freedom).
+	chiSquareBound = 13.8
+)
+
+// spread asks a Service of three endpoints and counts who answers.
+func (b *bench) spread() error {
+	s := b.section("Spread of 30,000 connections over 3 endpoints", "", "pod-1", "pod-2", "pod-3", "chi-square", "bound at 99.9 %")
+	for _, f := range model.Families {
+		if err := b.spreadOf(s, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) spreadOf(s *section, f model.Family) (err error) {
+	site, err := newSite(f, spreadServers)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, site.close()) }()
+	if err := site.program(size{10, 10}); err != nil {
+		return err
+	}
+	tally, err := site.burst(site.clusterIP(), spreadQuestions, 2)
+	if err != nil {
+		return err
+	}
+	row := []string{nft.FamilyName(f) + ", tcp"}
+	const even = float64(spreadQuestions) / spreadServers
+	var chiSquare float64
+	for _, pod := range site.server {
+		n := tally.Answered[pod.Name]
+		chiSquare += (float64(n) - even) * (float64(n) - even) / even
+		row = append(row, thousands(n))
+	}
+	s.add(append(row, fmt.Sprintf("%.2f", chiSquare), fmt.Sprintf("%.1f", chiSquareBound))...)
+	b.promise(chiSquare < chiSquareBound, "spread over 3 endpoints, %s: chi-square %.2f, below %.1f", nft.FamilyName(f), chiSquare, chiSquareBound)
+	return nil
+}
