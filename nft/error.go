@@ -39,7 +39,7 @@ func (e *Error) Error() string {
 	default:
 		what = op.String()
 	}
-	s := fmt.Sprintf("%s: %v", what, e.Errno)
+	s := fmt.Sprintf("%s: %s", what, e.reason())
 	if e.Message != "" {
 		s += " (" + e.Message + ")"
 	}
@@ -47,6 +47,14 @@ func (e *Error) Error() string {
 		s = "service " + e.Service + ": " + s
 	}
 	return s
+}
+
+// reason is the errno in words that fit nf_tables.
+func (e *Error) reason() string {
+	if e.Errno == unix.ENFILE {
+		return "the set is full"
+	}
+	return e.Errno.Error()
 }
 
 func (e *Error) elementText(id SetID, whole bool) string {
@@ -90,7 +98,9 @@ func (e *Encoded) Explain(sequence, offset uint32, errno syscall.Errno, message 
 	case DeleteElements:
 		list = op.Elements
 	case AddRule:
-		out.Expression = expressionAt(e.Bytes[m.offset:], int(offset))
+		if e.Bytes[m.offset+4] == unix.NFT_MSG_NEWRULE { // and not the map that belongs to it
+			out.Expression = expressionAt(e.Bytes[m.offset:], int(offset))
+		}
 		return out
 	default:
 		return out

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/util/wait"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
@@ -17,13 +18,26 @@ import (
 type Kernel interface {
 	// Read returns what the kernel holds under our name.
 	Read() (nft.Tables, error)
-	// Apply makes the kernel take the batch whole or not at all.
+	// Apply makes the kernel take the batch whole or not at all. An error of type
+	// *nft.Error is the kernel's refusal; after any other error it is not known
+	// what the kernel holds.
 	Apply(nft.Batch) (nft.Applied, error)
 }
 
 // Loop keeps the kernel as the source wants it. One goroutine owns all state:
 // it takes what events have come, works out one batch, applies it, and only
 // then believes it.
+//
+//	            +---- the next change is planned against it <----+
+//	            v                                                |
+//	events --> batch --> taken: what was planned is what stands -+
+//	            ^  \---> refused: read the kernel, compare all --+
+//	            |   \--> unknown: the same, after a while -------+
+//	            +------------------------------------------------+
+//
+// A planned change that is refused is no proof against the Service it names:
+// somebody else may have changed our tables. So the kernel is read first, and
+// only what it refuses on top of what was just read is set aside.
 type Loop struct {
 	config Config
 	source Source
@@ -33,38 +47,34 @@ type Loop struct {
 	state *state
 	// rules is what the kernel holds; nil when that is not known, at the start
 	// and after an error.
-	rules *nft.Ruleset
-	// refused are Service ports that the kernel would not take, by the name that
-	// errors give them. They are left out until they are tried again.
-	refused map[string]error
-	backoff wait.Backoff
-	ready   chan struct{}
+	rules    *nft.Ruleset
+	recovery *delay // runs while the kernel is left alone after an error
+	refused  refusals
+	trial    *delay // runs until Service ports that are left out are tried again
+	ready    chan struct{}
 }
 
-// How long to wait after an error, and how many bursts may queue up while the
-// kernel works.
-const (
-	firstRetry = 100 * time.Millisecond
-	lastRetry  = 30 * time.Second
-	queued     = 64
-)
+// queued is how many bursts may wait while the kernel works. Then the source
+// waits, too.
+const queued = 64
 
 // NewLoop makes a loop; nothing happens before Run.
 func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
-	l := &Loop{
-		config:  c,
-		source:  source,
-		kernel:  kernel,
-		log:     log,
-		state:   newState(c),
-		refused: map[string]error{},
-		ready:   make(chan struct{}),
+	return &Loop{
+		config:   c,
+		source:   source,
+		kernel:   kernel,
+		log:      log,
+		state:    newState(c),
+		recovery: newDelay(),
+		refused:  refusals{},
+		trial:    newDelay(),
+		ready:    make(chan struct{}),
 	}
-	l.resetBackoff()
-	return l
 }
 
-// Ready is closed once the kernel has everything the source first wanted.
+// Ready is closed once the kernel has taken what the source first wanted, but
+// for Service ports it refused.
 func (l *Loop) Ready() <-chan struct{} { return l.ready }
 
 // String names the loop in logs.
@@ -74,21 +84,17 @@ func (l *Loop) String() string { return "sync loop" }
 // programmed stays.
 func (l *Loop) Run(ctx context.Context) error {
 	events := make(chan []Event, queued)
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return l.source.Run(ctx, events) })
-	group.Go(func() error { return l.follow(ctx, events) })
-	err := group.Wait()
-	if errors.Is(err, context.Canceled) {
-		return nil
+	group, both := errgroup.WithContext(ctx)
+	group.Go(func() error { return l.source.Run(both, events) })
+	group.Go(func() error { return l.follow(both, events) })
+	if err := group.Wait(); ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
-// follow is the loop itself.
+// follow is the loop itself. Neither delay runs before the first burst.
 func (l *Loop) follow(ctx context.Context, events <-chan []Event) error {
-	retry := time.NewTimer(lastRetry)
-	retry.Stop()
-	started := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -96,70 +102,87 @@ func (l *Loop) follow(ctx context.Context, events <-chan []Event) error {
 		case burst := <-events:
 			l.state.apply(burst)
 			l.drain(events)
-			started = true
-		case <-retry.C:
-			l.rules = nil
-			clear(l.refused)
+		case <-l.recovery.over():
+			l.recovery.running = false
+		case <-l.trial.over():
+			l.trial.running = false
+			l.refused.tryAll()
 		}
-		if !started {
-			continue
-		}
-		if wait := l.sync(); wait > 0 {
-			retry.Reset(wait)
-		} else {
-			retry.Stop()
+		if !l.recovery.running {
+			l.sync()
 		}
 	}
 }
 
-// drain takes in what else has come, so that it goes into the same batch.
+// drain takes in what waits already, so that it goes into the same batch. What
+// comes meanwhile is for the next one: a source that never pauses must not keep
+// the kernel waiting.
 func (l *Loop) drain(events <-chan []Event) {
-	for {
-		select {
-		case burst := <-events:
-			l.state.apply(burst)
-		default:
-			return
-		}
+	for range len(events) {
+		l.state.apply(<-events)
 	}
 }
 
-// sync brings the kernel up to date. It returns how long to wait before trying
-// again what did not work, zero if all is well.
-func (l *Loop) sync() time.Duration {
+// sync brings the kernel up to date. What does not work begins a delay.
+func (l *Loop) sync() {
 	change, conflicts := l.state.take()
 	for _, c := range conflicts {
 		l.log.Warn("an older Service holds the address and port",
 			"match", c.Match.String(), "winner", c.Winner.String(), "loser", c.Loser.String())
 	}
-	for {
-		err := l.apply(change)
-		switch {
-		case err == nil && len(l.refused) == 0:
-			l.announce()
-			l.resetBackoff()
-			return 0
-		case err == nil:
-			l.announce()
-			return l.backoff.Step()
-		}
-		l.rules = nil // whatever the kernel holds now must be read
-		if !l.setAside(err) {
-			l.log.Error("the kernel was not brought up to date", "err", err)
-			return l.backoff.Step()
-		}
+	l.refused.tryChanged(change.Set)
+	err := l.apply(change)
+	for err != nil && l.rules != nil && l.setAside(err, l.refused.onTrial) {
+		// Nothing was applied, so the rules are still what the kernel holds.
+		err = l.apply(change)
+	}
+	if err != nil {
+		l.fallBack(err)
+		return
+	}
+	l.recovery.reset()
+	l.announce()
+	for _, name := range l.refused.acquit() {
+		l.log.Info("Service port is no longer left out", "service", name)
+	}
+	if len(l.refused) > 0 {
+		l.trial.begin()
+	} else {
+		l.trial.reset()
 	}
 }
 
-// setAside leaves out the Service port that the error is about, so that the
-// others can go on. False if the error is about none, or one already left out.
-func (l *Loop) setAside(err error) bool {
+// fallBack gives up what is believed of the kernel, which the next sync reads
+// then: at once if the error says what to do differently, else after a while.
+func (l *Loop) fallBack(err error) {
 	var refusal *nft.Error
-	if !errors.As(err, &refusal) || refusal.Service == "" || l.refused[refusal.Service] != nil {
+	planned := l.rules != nil
+	l.rules = nil
+	switch {
+	case planned && errors.As(err, &refusal):
+		l.log.Warn("a change was refused, reading the kernel", "err", err)
+		l.recovery.beginAtOnce()
+	case l.setAside(err, l.refused.notOut):
+		l.recovery.beginAtOnce()
+	default:
+		l.log.Error("the kernel was not brought up to date", "err", err)
+		l.recovery.begin()
+	}
+}
+
+// setAside leaves out the Service port that the kernel refused, so that the
+// others can go on. False if the error is about none, or one that may not be.
+func (l *Loop) setAside(err error, may func(name string) bool) bool {
+	var refusal *nft.Error
+	if !errors.As(err, &refusal) || refusal.Service == "" || !may(refusal.Service) {
 		return false
 	}
-	l.refused[refusal.Service] = err
-	l.log.Error("Service port is left out", "service", refusal.Service, "err", err)
+	level := slog.LevelDebug
+	if l.refused.convict(refusal.Service, refusal.Errno) {
+		level = slog.LevelError
+		l.trial.reset()
+	}
+	l.log.Log(context.Background(), level, "Service port is left out", "service", refusal.Service, "err", err)
 	return true
 }
 
@@ -172,17 +195,13 @@ func (l *Loop) announce() {
 	}
 }
 
-func (l *Loop) resetBackoff() {
-	l.backoff = wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: lastRetry}
-}
-
 // apply makes the change, or everything anew if it is not known what the kernel
 // holds.
 func (l *Loop) apply(change nft.Change) error {
 	if l.rules == nil {
 		return l.adopt()
 	}
-	plan := l.rules.Plan(l.admit(change))
+	plan := l.rules.Plan(l.admit(l.withTrials(change)))
 	if err := l.send(plan.Batch); err != nil {
 		return err
 	}
@@ -205,17 +224,30 @@ func (l *Loop) adopt() error {
 	return nil
 }
 
-// admit turns frontends of refused Service ports into ones that are gone.
+// withTrials adds to the change everything of the Service ports on trial: what
+// did not change of them is not programmed either.
+func (l *Loop) withTrials(c nft.Change) nft.Change {
+	if !l.refused.anyOnTrial() {
+		return c
+	}
+	onTrial := func(f model.Frontend) bool { return l.refused.onTrial(f.Service.String()) }
+	rest := slices.DeleteFunc(slices.Clone(c.Set), onTrial)
+	c.Set = append(rest, l.state.frontends(onTrial)...)
+	return c
+}
+
+// admit turns frontends of Service ports that are left out into ones that are
+// gone.
 func (l *Loop) admit(c nft.Change) nft.Change {
 	if len(l.refused) == 0 {
 		return c
 	}
-	admitted := nft.Change{Gone: c.Gone, ServiceCIDRs: c.ServiceCIDRs}
+	admitted := nft.Change{Gone: slices.Clip(c.Gone), ServiceCIDRs: c.ServiceCIDRs}
 	for _, f := range c.Set {
-		if l.refused[f.Service.String()] == nil {
-			admitted.Set = append(admitted.Set, f)
-		} else {
+		if l.refused.out(f.Service.String()) {
 			admitted.Gone = append(admitted.Gone, f.Match)
+		} else {
+			admitted.Set = append(admitted.Set, f)
 		}
 	}
 	return admitted

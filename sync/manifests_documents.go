@@ -19,7 +19,8 @@ type document struct {
 	err    error // why the document cannot be told from the next; text is then lost
 }
 
-// splitDocuments splits a file at the lines "---".
+// splitDocuments splits a file at the lines "---". Comments alone
+// are no document.
 func splitDocuments(text []byte) []document {
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 	reader := yamlutil.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -33,13 +34,25 @@ func splitDocuments(text []byte) []document {
 		// The reader does not say where a document was, only what.
 		if at := bytes.Index(rest, bytes.TrimRight(doc, "\n")); err == nil && at >= 0 {
 			line += bytes.Count(rest[:at], []byte("\n"))
-			out = append(out, document{number: len(out) + 1, line: line, text: doc})
+			if !onlyComments(doc) {
+				out = append(out, document{number: len(out) + 1, line: line, text: doc})
+			}
 			end := min(at+len(doc), len(rest))
 			line, rest = line+bytes.Count(rest[at:end], []byte("\n")), rest[end:]
 			continue
 		}
 		out = append(out, document{number: len(out) + 1, text: doc, err: err})
 	}
+}
+
+// onlyComments reports whether YAML has nothing to say.
+func onlyComments(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
 }
 
 // toJSON makes JSON of the document, which may be JSON already. A key that is

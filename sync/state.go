@@ -2,6 +2,7 @@ package sync
 
 import (
 	"net/netip"
+	"slices"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -66,6 +67,12 @@ func (s *state) take() (nft.Change, []model.Conflict) {
 // all returns everything that should stand, as of the last take.
 func (s *state) all() nft.Change {
 	return nft.Change{Set: s.services.Frontends(), ServiceCIDRs: &s.cidrs}
+}
+
+// frontends returns what should stand and is wanted, as of the last take.
+func (s *state) frontends(wanted func(model.Frontend) bool) []model.Frontend {
+	all := s.services.Frontends()
+	return slices.DeleteFunc(all, func(f model.Frontend) bool { return !wanted(f) })
 }
 
 // Build works out the rule set that a complete list of objects leads to on a

@@ -70,9 +70,10 @@ func (k *Kernel) Close() error {
 	return errors.Join(k.write.Close(), k.read.Close())
 }
 
-// Apply gives the batch to the kernel, which takes all of it or nothing. An
-// error of type *nft.Error says what was refused. After any other error it is
-// not known what the kernel holds; read it back.
+// Apply gives the batch to the kernel, which takes all of it or nothing; of a
+// first load in steps, it may have taken the steps before. An error of type
+// *nft.Error says what was refused. After any other error it is not known what
+// the kernel holds; read it back.
 func (k *Kernel) Apply(b nft.Batch) (nft.Applied, error) {
 	var a nft.Applied
 	start := time.Now()

@@ -1,0 +1,219 @@
+package fake
+
+import (
+	"errors"
+	"net/netip"
+	"reflect"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kerneltest"
+)
+
+// The tables of every case: a Service with two endpoints, one without any, and
+// the range of their addresses.
+var (
+	web     = model.Match{Addr: netip.MustParseAddr("10.96.0.1"), Protocol: model.TCP, Port: 80}
+	app     = model.Match{Addr: netip.MustParseAddr("10.96.0.2"), Protocol: model.TCP, Port: 80}
+	ranges  = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
+	service = model.ServicePortName{ServiceName: model.ServiceName{Namespace: "default", Name: "web"}, Protocol: model.TCP}
+	content = nft.Change{Set: []model.Frontend{
+		{
+			Match: web, Service: service, Masquerade: model.MasqueradeOffPod,
+			Endpoints: []netip.AddrPort{netip.MustParseAddrPort("10.244.1.2:80"), netip.MustParseAddrPort("10.244.1.3:80")},
+		},
+		{Match: app, Service: service, Verdict: model.Reject},
+	}, ServiceCIDRs: &ranges}
+	config = nft.Config{
+		MasqueradeMark: nft.DefaultMasqueradeMark,
+		Pods:           [...]netip.Prefix{model.IPv4: netip.MustParsePrefix("10.244.0.0/16"), model.IPv6: {}},
+	}
+)
+
+// Shorthands for IPv4.
+func chain(kind nft.ChainKind, n uint32) nft.ChainID { return nft.ChainID{Kind: kind, N: n} }
+func set(kind nft.SetKind, slot uint16) nft.SetID    { return nft.SetID{Kind: kind, Slot: slot} }
+
+func flush(id nft.ChainID) nft.Op       { return nft.FlushChain{Name: id.Name()} }
+func deleteChain(id nft.ChainID) nft.Op { return nft.DeleteChain{Name: id.Name()} }
+func deleteSet(id nft.SetID) nft.Op     { return nft.DeleteSet{Name: id.Name()} }
+
+func add(id nft.SetID, e ...nft.Element) nft.Op    { return nft.AddElements{Set: id, Elements: e} }
+func remove(id nft.SetID, e ...nft.Element) nft.Op { return nft.DeleteElements{Set: id, Elements: e} }
+
+// to is an element of the map services, or of a map of endpoints.
+func to(m model.Match, v nft.Value) nft.Element {
+	return nft.Element{Key: nft.Key{Addr: m.Addr, Protocol: m.Protocol, Port: m.Port}, Value: v, Comment: service.String()}
+}
+
+func goTo(id nft.ChainID) nft.Value { return nft.Value{Verdict: nft.Goto, Chain: id} }
+
+func endpoint(a string) nft.Value { return nft.Value{Endpoint: netip.MustParseAddrPort(a)} }
+
+func prefix(p string) nft.Element {
+	parsed := netip.MustParsePrefix(p)
+	return nft.Element{Key: nft.Key{Addr: parsed.Addr(), Bits: uint8(parsed.Bits())}}
+}
+
+// rule is the first rule of a chain in the tables of every case.
+func rule(id nft.ChainID) nft.Op {
+	_, all := nft.Adopt(config, nft.Tables{}, content)
+	for _, op := range all {
+		if r, ok := op.(nft.AddRule); ok && r.Chain == id {
+			return r
+		}
+	}
+	panic("fake: no rule in chain " + id.Name())
+}
+
+var (
+	services = set(nft.Services, 0)
+	cidrs    = set(nft.ServiceCIDRs, 0)
+	slot1    = set(nft.Endpoints, 1)
+	slot9    = set(nft.Endpoints, 9) // not there
+
+	cluster2 = chain(nft.Cluster, 2)
+	balance2 = chain(nft.Balance, 2)
+	pod1     = chain(nft.Endpoint, 1)
+
+	toWeb   = to(web, goTo(cluster2))
+	inSlot1 = to(web, endpoint("10.244.1.3:80"))
+)
+
+var cases = []struct {
+	name  string
+	batch nft.Batch
+	want  syscall.Errno
+	// service tells that the error names the Service of the refused element.
+	service bool
+}{
+	{"a chain that a rule leads to may not go", nft.Batch{deleteChain(balance2)}, unix.EBUSY, false},
+	{"a chain that an anonymous map leads to may not go", nft.Batch{deleteChain(pod1)}, unix.EBUSY, false},
+	{"a chain that an element leads to may not go", nft.Batch{flush(cluster2), deleteChain(cluster2)}, unix.EBUSY, false},
+	{"a chain goes with its rules", nft.Batch{remove(services, toWeb), deleteChain(cluster2)}, 0, false},
+	{"chains go from the top", nft.Batch{remove(services, toWeb), deleteChain(cluster2), deleteChain(balance2), deleteChain(pod1)}, 0, false},
+	{"chains do not go from the bottom", nft.Batch{remove(services, toWeb), deleteChain(pod1), deleteChain(balance2)}, unix.EBUSY, false},
+	{"a chain that was flushed leads nowhere", nft.Batch{flush(balance2), deleteChain(pod1)}, 0, false},
+	{"a base chain goes with its rules", nft.Batch{deleteChain(chain(nft.NATOutput, 0))}, 0, false},
+	{"a missing chain cannot go", nft.Batch{deleteChain(chain(nft.Balance, 9))}, unix.ENOENT, false},
+	{"a missing chain cannot be flushed", nft.Batch{flush(chain(nft.Balance, 9))}, unix.ENOENT, false},
+	{"a chain may be added again", nft.Batch{nft.AddChain{Chain: balance2}, nft.AddChain{Chain: chain(nft.NATOutput, 0)}}, 0, false},
+
+	{"a set that a rule reads may not go", nft.Batch{deleteSet(slot1)}, unix.EBUSY, false},
+	{"a set that no rule reads goes with its elements", nft.Batch{flush(pod1), deleteSet(slot1)}, 0, false},
+	{"a set is replaced, and its rule with it", nft.Batch{
+		flush(pod1), deleteSet(slot1), nft.AddSet{Set: slot1, Size: 7}, rule(pod1), add(slot1, inSlot1),
+	}, 0, false},
+	{"the elements of a verdict map let go of their chain with it", nft.Batch{
+		flush(chain(nft.NATPrerouting, 0)), flush(chain(nft.NATOutput, 0)), deleteSet(services), deleteChain(cluster2),
+	}, 0, false},
+	{"a missing set cannot go", nft.Batch{deleteSet(slot9)}, unix.ENOENT, false},
+	{"a set may be added again, and keeps its elements", nft.Batch{nft.AddSet{Set: slot1, Size: 700}}, 0, false},
+	{"a rule needs its chain", nft.Batch{deleteChain(chain(nft.NATOutput, 0)), rule(chain(nft.NATOutput, 0))}, unix.ENOENT, false},
+	{"a rule needs its set", nft.Batch{flush(pod1), deleteSet(slot1), rule(pod1)}, unix.ENOENT, false},
+	{"a rule needs the chains of its anonymous map", nft.Batch{flush(balance2), deleteChain(pod1), rule(balance2)}, unix.ENOENT, false},
+
+	{"an element may be added again", nft.Batch{add(services, toWeb), add(slot1, inSlot1)}, 0, false},
+	{"an element keeps its comment when added again", nft.Batch{
+		add(services, nft.Element{Key: toWeb.Key, Value: toWeb.Value, Comment: "default/other"}),
+	}, 0, false},
+	{"an element may not be added with another verdict", nft.Batch{add(services, to(web, goTo(balance2)))}, unix.EEXIST, true},
+	{"an element may not be added with another endpoint", nft.Batch{add(slot1, to(web, endpoint("10.244.1.9:80")))}, unix.EEXIST, true},
+	{"an element changes by going and coming", nft.Batch{remove(services, toWeb), add(services, to(web, goTo(balance2)))}, 0, false},
+	{"an element does not change by coming and going", nft.Batch{add(services, to(web, goTo(balance2))), remove(services, toWeb)}, unix.EEXIST, true},
+	{"a missing element cannot go", nft.Batch{remove(services, to(app, nft.Value{}))}, unix.ENOENT, true},
+	{"an element cannot go twice", nft.Batch{remove(services, toWeb, toWeb)}, unix.ENOENT, true},
+	{"an element cannot lead to a missing chain", nft.Batch{add(services, to(app, goTo(chain(nft.Balance, 9))))}, unix.ENOENT, true},
+	{"an element cannot lead to a base chain", nft.Batch{add(services, to(app, goTo(chain(nft.NATOutput, 0))))}, unix.EOPNOTSUPP, true},
+	{"elements need their set", nft.Batch{add(slot9, inSlot1)}, unix.ENOENT, false},
+	{"elements need their set to go", nft.Batch{remove(slot9, inSlot1)}, unix.ENOENT, false},
+	{"a set takes what it has room for", nft.Batch{
+		nft.AddSet{Set: slot9, Size: 2}, add(slot9, inSlot1, to(app, inSlot1.Value)),
+	}, 0, false},
+	{"a set takes no more than it has room for", nft.Batch{
+		nft.AddSet{Set: slot9, Size: 1}, add(slot9, inSlot1, to(app, inSlot1.Value)),
+	}, unix.ENFILE, true},
+	{"a full set takes elements for others that go", nft.Batch{
+		nft.AddSet{Set: slot9, Size: 1}, add(slot9, inSlot1), remove(slot9, inSlot1), add(slot9, to(app, inSlot1.Value)),
+	}, 0, false},
+	{"a set has its new size after the batch only", nft.Batch{nft.AddSet{Set: slot1, Size: 1}, add(slot1, to(app, inSlot1.Value))}, 0, false},
+
+	{"intervals may touch", nft.Batch{add(cidrs, prefix("10.95.0.0/16"), prefix("10.97.0.0/16"))}, 0, false},
+	{"an interval may be added again", nft.Batch{add(cidrs, prefix("10.96.0.0/16"))}, 0, false},
+	{"an interval may not lie within another", nft.Batch{add(cidrs, prefix("10.96.1.0/24"))}, unix.EEXIST, false},
+	{"an interval may not contain another", nft.Batch{add(cidrs, prefix("10.64.0.0/10"))}, unix.EEXIST, false},
+	{"an interval may not begin as another does", nft.Batch{add(cidrs, prefix("10.96.0.0/12"))}, unix.EEXIST, false},
+	{"an interval may take another's place", nft.Batch{remove(cidrs, prefix("10.96.0.0/16")), add(cidrs, prefix("10.96.0.0/12"))}, 0, false},
+	{"a missing interval cannot go", nft.Batch{remove(cidrs, prefix("10.97.0.0/16"))}, unix.ENOENT, false},
+
+	{"a table goes with all it holds", nft.Batch{nft.DeleteTable{}}, 0, false},
+	{"a table may be added again, and keeps what it holds", nft.Batch{nft.AddTable{}}, 0, false},
+	{"a missing table cannot go", nft.Batch{nft.DeleteTable{}, nft.DeleteTable{}}, unix.ENOENT, false},
+	{"everything needs its table", nft.Batch{nft.DeleteTable{}, nft.AddChain{Chain: balance2}}, unix.ENOENT, false},
+	{"elements need their table", nft.Batch{nft.DeleteTable{}, add(services, toWeb)}, unix.ENOENT, false},
+	{"a table comes back empty", nft.Batch{nft.DeleteTable{}, nft.AddTable{}}, 0, false},
+	{"nothing is applied of a batch that is refused", nft.Batch{
+		remove(services, toWeb), deleteChain(cluster2), flush(balance2), nft.AddSet{Set: slot9, Size: 2}, deleteSet(services),
+	}, unix.EBUSY, false},
+}
+
+func TestBothKernelsKeepTheSameRules(t *testing.T) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var held [2]nft.Tables
+			for i, k := range []interface {
+				Read() (nft.Tables, error)
+				Apply(nft.Batch) (nft.Applied, error)
+			}{realKernel(t), kerneltest.New()} {
+				held[i] = try(t, [...]string{"real", "fake"}[i], k.Read, k.Apply, c.batch, c.want, c.service)
+			}
+			if !reflect.DeepEqual(held[0], held[1]) {
+				t.Errorf("the tables differ, -real +fake\n%s", cmp.Diff(held[0], held[1], compareKeys))
+			}
+		})
+	}
+}
+
+// try gives a kernel the content of every case and then the batch, checks the
+// answer, and returns what the kernel holds then.
+func try(t *testing.T, name string, read func() (nft.Tables, error), apply func(nft.Batch) (nft.Applied, error),
+	b nft.Batch, want syscall.Errno, names bool,
+) nft.Tables {
+	t.Helper()
+	_, all := nft.Adopt(config, nft.Tables{}, content)
+	if _, err := apply(all); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	before, err := read()
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	_, err = apply(b)
+	var refusal *nft.Error
+	if err != nil && !errors.As(err, &refusal) {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if refusal == nil {
+		refusal = &nft.Error{}
+	}
+	if refusal.Errno != want {
+		t.Errorf("%s: the answer is %v, want %v", name, refusal.Errno, want)
+	}
+	if named := refusal.Service != ""; named != names {
+		t.Errorf("%s: the error names service %q; want one: %t", name, refusal.Service, names)
+	}
+	after, err := read()
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if want != 0 && !reflect.DeepEqual(before, after) {
+		t.Errorf("%s: something of a refused batch was applied\n%s", name, cmp.Diff(before, after, compareKeys))
+	}
+	return after
+}

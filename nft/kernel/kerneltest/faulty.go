@@ -1,0 +1,191 @@
+package kerneltest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft"
+)
+
+// Fault is a way in which a call can fail.
+type Fault uint8
+
+// The faults. Where a kernel refuses, nothing was applied. Where it is cut off,
+// the caller does not learn whether the batch was.
+const (
+	noFault    Fault = iota
+	Refused          // names one of the batch's elements, if it has any
+	Denied           // for lack of permission
+	Cut              // off before the batch was applied
+	Unanswered       // cut off after the batch was applied
+	Unread           // for reads
+)
+
+// Shares say how many of all calls fail in which way, each from 0 to 1.
+type Shares struct {
+	Refused, Denied, Cut, Unanswered float64 // of Apply
+	Unread                           float64 // of Read
+}
+
+// Faulty makes a kernel fail: first for Services it was told to refuse, then as
+// it was told to fail next, else by chance. The same seed and calls fail in the
+// same way. It may be told at any time, by any goroutine.
+type Faulty struct {
+	kernel kernel
+
+	mu      sync.Mutex
+	refused map[string]syscall.Errno // by Service port
+	next    []Fault
+	shares  Shares
+	chance  *rand.Rand
+}
+
+// kernel is what can be made to fail.
+type kernel interface {
+	Read() (nft.Tables, error)
+	Apply(nft.Batch) (nft.Applied, error)
+}
+
+// NewFaulty makes a kernel fail with those shares. With none, it does what it
+// is told only.
+func NewFaulty(k kernel, s Shares, seed uint64) *Faulty {
+	return &Faulty{
+		kernel: k, shares: s, chance: rand.New(rand.NewPCG(seed, 0)),
+		refused: map[string]syscall.Errno{},
+	}
+}
+
+// Refuse makes every batch fail that adds an element of the Service port, as
+// errors name it. Zero ends that.
+func (f *Faulty) Refuse(service string, errno syscall.Errno) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refused[service] = errno; errno == 0 {
+		delete(f.refused, service)
+	}
+}
+
+// Fail makes the next n calls of the fault's kind fail, after those it was told
+// of before.
+func (f *Faulty) Fail(with Fault, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for range n {
+		f.next = append(f.next, with)
+	}
+}
+
+// Heal makes the kernel sound again.
+func (f *Faulty) Heal() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.shares, f.next = Shares{}, nil
+	clear(f.refused)
+}
+
+// Read reads the kernel, if it does not fail.
+func (f *Faulty) Read() (nft.Tables, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.draw(true) != noFault {
+		return nft.Tables{}, fmt.Errorf("ask nf_tables: %w", f.cutOff())
+	}
+	return f.kernel.Read()
+}
+
+// Apply gives the batch to the kernel, if that does not fail.
+func (f *Faulty) Apply(b nft.Batch) (nft.Applied, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.refusal(b); err != nil {
+		return nft.Applied{}, err
+	}
+	switch f.draw(false) {
+	case Refused:
+		return nft.Applied{}, f.refuseAny(b)
+	case Denied:
+		return nft.Applied{}, &nft.Error{Errno: unix.EPERM}
+	case Cut:
+		return nft.Applied{}, fmt.Errorf("send a batch: %w", f.cutOff())
+	case Unanswered:
+		if _, err := f.kernel.Apply(b); err != nil {
+			return nft.Applied{}, err
+		}
+		return nft.Applied{}, fmt.Errorf("read the answer to a batch: %w", unix.ENOBUFS)
+	case noFault, Unread:
+	}
+	return f.kernel.Apply(b)
+}
+
+// draw decides about one call.
+func (f *Faulty) draw(read bool) Fault {
+	if len(f.next) > 0 {
+		next := f.next[0]
+		if (next == Unread) != read {
+			return noFault
+		}
+		f.next = f.next[1:]
+		return next
+	}
+	faults := []struct {
+		fault Fault
+		share float64
+	}{{Refused, f.shares.Refused}, {Denied, f.shares.Denied}, {Cut, f.shares.Cut}, {Unanswered, f.shares.Unanswered}}
+	if read {
+		faults = faults[:1]
+		faults[0].fault, faults[0].share = Unread, f.shares.Unread
+	}
+	drawn := f.chance.Float64()
+	for _, x := range faults {
+		if drawn -= x.share; drawn < 0 {
+			return x.fault
+		}
+	}
+	return noFault
+}
+
+// cutOff is one of the errors that say nothing of what was applied.
+func (f *Faulty) cutOff() error {
+	if f.chance.IntN(2) == 0 {
+		return unix.EINTR
+	}
+	return unix.ENOBUFS
+}
+
+// refusal refuses the first element of a Service port that is to be refused.
+func (f *Faulty) refusal(b nft.Batch) error {
+	for _, e := range added(b) {
+		if errno := f.refused[e.Service]; errno != 0 {
+			e.Errno = errno
+			return e
+		}
+	}
+	return nil
+}
+
+// refuseAny refuses some element that is added, or else some change.
+func (f *Faulty) refuseAny(b nft.Batch) error {
+	if list := added(b); len(list) > 0 {
+		e := list[f.chance.IntN(len(list))]
+		e.Errno = unix.ENOMEM
+		return e
+	}
+	return &nft.Error{Op: b[f.chance.IntN(len(b))], Errno: unix.ENOMEM}
+}
+
+// added are the refusals of all elements that the batch adds.
+func added(b nft.Batch) []*nft.Error {
+	var list []*nft.Error
+	for _, op := range b {
+		if add, ok := op.(nft.AddElements); ok {
+			for i := range add.Elements {
+				list = append(list, &nft.Error{Op: op, Service: add.Elements[i].Comment, Element: &add.Elements[i]})
+			}
+		}
+	}
+	return list
+}

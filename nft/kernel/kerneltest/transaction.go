@@ -1,0 +1,224 @@
+package kerneltest
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft"
+)
+
+// transaction is a batch at work.
+type transaction struct {
+	tables tables // as the batch leaves them
+	// anonymous are the maps that wait for their rule: the chains they lead to, by
+	// the number they have within the batch.
+	anonymous map[uint32][]string
+	// resized are sets that stood and were declared again: they get their new size
+	// with the commit.
+	resized map[*set]uint32
+}
+
+func begin(t tables) *transaction {
+	return &transaction{tables: t.clone(), anonymous: map[uint32][]string{}, resized: map[*set]uint32{}}
+}
+
+// commit ends the transaction.
+func (t *transaction) commit() tables {
+	for s, size := range t.resized {
+		s.shape.Size = size
+	}
+	return t.tables
+}
+
+// do takes one message, or says why not.
+func (t *transaction) do(m message) *refusal {
+	a := m.attributes()
+	switch m.kind {
+	case unix.NFT_MSG_NEWTABLE:
+		if t.tables[m.family] == nil {
+			t.tables[m.family] = &table{chains: map[string]*chain{}, sets: map[string]*set{}}
+		}
+		return nil
+	case unix.NFT_MSG_DELTABLE:
+		if t.tables[m.family] == nil {
+			return &refusal{unix.ENOENT, a.get(unix.NFTA_TABLE_NAME).at}
+		}
+		t.tables[m.family] = nil
+		return nil
+	}
+	table := t.tables[m.family]
+	if table == nil { // everything else names its table first
+		return &refusal{unix.ENOENT, a[0].at}
+	}
+	switch m.kind {
+	case unix.NFT_MSG_NEWSET:
+		return t.newSet(table, m, a)
+	case unix.NFT_MSG_DELSET:
+		return table.deleteSet(a.get(unix.NFTA_SET_NAME))
+	case unix.NFT_MSG_NEWCHAIN:
+		return table.newChain(m, a.get(unix.NFTA_CHAIN_NAME))
+	case unix.NFT_MSG_DELCHAIN:
+		return table.deleteChain(a.get(unix.NFTA_CHAIN_NAME))
+	case unix.NFT_MSG_NEWRULE:
+		return t.newRule(table, m, a)
+	case unix.NFT_MSG_DELRULE:
+		return table.flushChain(a.get(unix.NFTA_RULE_CHAIN))
+	case unix.NFT_MSG_NEWSETELEM:
+		return t.newElements(table, m, a)
+	case unix.NFT_MSG_DELSETELEM:
+		return table.deleteElements(m, a)
+	}
+	return &refusal{unix.EINVAL, 0}
+}
+
+// newSet declares a set. One that is there stays, with its elements.
+func (t *transaction) newSet(table *table, m message, a attributes) *refusal {
+	name := a.get(unix.NFTA_SET_NAME)
+	if strings.HasSuffix(name.text(), "%d") {
+		t.anonymous[a.get(unix.NFTA_SET_ID).number()] = nil
+		return nil
+	}
+	shape := decoded(m).Sets[name.text()].Shape
+	known := table.sets[name.text()]
+	if known == nil {
+		table.sets[name.text()] = &set{shape, map[nft.Key]element{}}
+		return nil
+	}
+	same := known.shape
+	same.Size = shape.Size
+	if same != shape {
+		return &refusal{unix.EEXIST, name.at}
+	}
+	if shape.Size > 0 {
+		t.resized[known] = shape.Size
+	}
+	return nil
+}
+
+// decoded is what the message says, as package nft reads it.
+func decoded(m message) *nft.Table {
+	var t nft.Tables
+	if err := t.Decode(m.family, m.kind, m.data()); err != nil {
+		panic("kerneltest: message that cannot be read back: " + err.Error())
+	}
+	if t[m.family] == nil {
+		panic("kerneltest: message about another table")
+	}
+	return t[m.family]
+}
+
+// newRule appends a rule to its chain.
+func (t *transaction) newRule(table *table, m message, a attributes) *refusal {
+	name := a.get(unix.NFTA_RULE_CHAIN)
+	c := table.chains[name.text()]
+	if c == nil {
+		return &refusal{unix.ENOENT, name.at}
+	}
+	r := rule{mark: decoded(m).Chains[name.text()].Rules[0]}
+	for _, x := range a.get(unix.NFTA_RULE_EXPRESSIONS).nested() {
+		if errno := t.refer(table, x.nested(), &r); errno != 0 {
+			return &refusal{errno, x.at}
+		}
+	}
+	c.rules = append(c.rules, r)
+	return nil
+}
+
+// refer notes what an expression of a rule refers to.
+func (t *transaction) refer(table *table, expression attributes, r *rule) syscall.Errno {
+	data := expression.get(unix.NFTA_EXPR_DATA).nested()
+	switch expression.get(unix.NFTA_EXPR_NAME).text() {
+	case "immediate":
+		chain := data.get(unix.NFTA_IMMEDIATE_DATA).target()
+		if chain.value == nil {
+			return 0
+		}
+		r.chains = append(r.chains, chain.text())
+		return table.leadTo(chain.text())
+	case "lookup":
+		name := data.get(unix.NFTA_LOOKUP_SET).text()
+		if chains, ok := t.anonymous[data.get(unix.NFTA_LOOKUP_SET_ID).number()]; ok {
+			r.chains = append(r.chains, chains...)
+			return 0
+		}
+		if table.sets[name] == nil {
+			return unix.ENOENT
+		}
+		r.sets = append(r.sets, name)
+	}
+	return 0
+}
+
+// leadTo says whether something may lead to the chain.
+func (t *table) leadTo(name string) syscall.Errno {
+	c := t.chains[name]
+	switch {
+	case c == nil:
+		return unix.ENOENT
+	case c.hook != nft.HookState{}:
+		return unix.EOPNOTSUPP
+	}
+	return 0
+}
+
+// newChain makes a chain. One that is there stays, with its rules.
+func (t *table) newChain(m message, name attribute) *refusal {
+	hook := decoded(m).Chains[name.text()].Hook
+	known := t.chains[name.text()]
+	switch {
+	case known == nil:
+		t.chains[name.text()] = &chain{hook: hook}
+	case hook != nft.HookState{} && known.hook != hook:
+		return &refusal{unix.EEXIST, name.at}
+	}
+	return nil
+}
+
+func (t *table) flushChain(name attribute) *refusal {
+	c := t.chains[name.text()]
+	if c == nil {
+		return &refusal{unix.ENOENT, name.at}
+	}
+	c.rules = nil
+	return nil
+}
+
+// deleteChain removes a chain with its rules, unless something leads there.
+func (t *table) deleteChain(name attribute) *refusal {
+	if t.chains[name.text()] == nil {
+		return &refusal{unix.ENOENT, name.at}
+	}
+	for other, c := range t.chains {
+		leads := func(r rule) bool { return slices.Contains(r.chains, name.text()) }
+		if other != name.text() && slices.ContainsFunc(c.rules, leads) {
+			return &refusal{unix.EBUSY, name.at}
+		}
+	}
+	for _, s := range t.sets {
+		for _, e := range s.elements {
+			if e.target == name.text() {
+				return &refusal{unix.EBUSY, name.at}
+			}
+		}
+	}
+	delete(t.chains, name.text())
+	return nil
+}
+
+// deleteSet removes a set with its elements, unless a rule reads it.
+func (t *table) deleteSet(name attribute) *refusal {
+	if t.sets[name.text()] == nil {
+		return &refusal{unix.ENOENT, name.at}
+	}
+	for _, c := range t.chains {
+		reads := func(r rule) bool { return slices.Contains(r.sets, name.text()) }
+		if slices.ContainsFunc(c.rules, reads) {
+			return &refusal{unix.EBUSY, name.at}
+		}
+	}
+	delete(t.sets, name.text())
+	return nil
+}

@@ -1,0 +1,31 @@
+package sync_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/sync/looptest"
+)
+
+var onlySeed = flag.Uint64("seed", 0, "random history to run; 0 means the usual ones and a new one")
+
+// TestHistoriesEndRight gives loops random events, on a kernel that lets a tenth
+// of all calls fail in every way there is, and on a sound one.
+func TestHistoriesEndRight(t *testing.T) {
+	faulty := kerneltest.Shares{Refused: 0.04, Denied: 0.02, Cut: 0.02, Unanswered: 0.02, Unread: 0.1}
+	seeds := []uint64{1, 2, 3, 4, rand.Uint64()}
+	if *onlySeed != 0 {
+		seeds = []uint64{*onlySeed}
+	}
+	for _, seed := range seeds {
+		for name, shares := range map[string]kerneltest.Shares{"sound": {}, "faulty": faulty} {
+			t.Run(fmt.Sprintf("%s,seed=%d", name, seed), func(t *testing.T) {
+				t.Parallel()
+				looptest.History(t, kerneltest.New(), looptest.Random{Seed: seed, Events: 500, Shares: shares})
+			})
+		}
+	}
+}

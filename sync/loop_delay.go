@@ -1,0 +1,53 @@
+package sync
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// How long to wait before something that failed is tried again: the first time,
+// and at most. Each time in a row it is twice as long.
+const (
+	firstDelay = 100 * time.Millisecond
+	lastDelay  = 30 * time.Second
+)
+
+// delay is a wait that grows each time it begins, until it is reset.
+type delay struct {
+	timer   *time.Timer
+	backoff wait.Backoff
+	// running is for its owner to clear when the delay is over.
+	running bool
+}
+
+func newDelay() *delay {
+	d := &delay{timer: time.NewTimer(lastDelay)}
+	d.reset()
+	return d
+}
+
+// over delivers when the delay is.
+func (d *delay) over() <-chan time.Time { return d.timer.C }
+
+// begin starts the delay. One that runs goes on as it is: if whatever happens
+// meanwhile put it off, it might never end.
+func (d *delay) begin() {
+	if !d.running {
+		d.running = true
+		d.timer.Reset(d.backoff.Step())
+	}
+}
+
+// beginAtOnce starts a delay of no length.
+func (d *delay) beginAtOnce() {
+	d.running = true
+	d.timer.Reset(0)
+}
+
+// reset ends the delay and makes the next one the first again.
+func (d *delay) reset() {
+	d.timer.Stop()
+	d.running = false
+	d.backoff = wait.Backoff{Duration: firstDelay, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: lastDelay}
+}

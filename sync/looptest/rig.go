@@ -1,0 +1,135 @@
+package looptest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/sync"
+)
+
+// rig is a loop with all it needs, in a bubble of synctest. Its kernel outlives
+// loops.
+type rig struct {
+	*world
+	kernel sync.Kernel // as it is
+	faulty *kerneltest.Faulty
+	meter  *meter
+	log    journal
+
+	loop   *sync.Loop
+	source *source
+	cancel context.CancelFunc
+	done   chan error
+	sent   bool // the first burst
+}
+
+func newRig(k sync.Kernel, s kerneltest.Shares, seed uint64) *rig {
+	r := &rig{world: newWorld(), kernel: &guarded{kernel: k}}
+	r.faulty = kerneltest.NewFaulty(r.kernel, s, seed)
+	r.meter = &meter{kernel: r.faulty}
+	return r
+}
+
+var errNoLoop = errors.New("no loop is running")
+
+// start runs a new loop.
+func (r *rig) start() {
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	r.source = &source{bursts: make(chan []sync.Event), end: make(chan error)}
+	r.loop = sync.NewLoop(config, r.source, r.meter, slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{ReplaceAttr: terse})))
+	r.done = make(chan error, 1)
+	r.sent = false
+	go func(l *sync.Loop, done chan<- error) { done <- l.Run(ctx) }(r.loop, r.done)
+	synctest.Wait()
+}
+
+// terse leaves out of the log what differs from run to run.
+func terse(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey || a.Key == "took" {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// stop ends the loop's context.
+func (r *rig) stop() error {
+	if r.loop == nil {
+		return errNoLoop
+	}
+	r.loop = nil
+	r.cancel()
+	return <-r.done
+}
+
+// burst sends what was said.
+func (r *rig) burst() error {
+	if r.loop == nil {
+		return errNoLoop
+	}
+	events := r.world.burst()
+	if !r.sent {
+		events = r.world.all()
+	}
+	r.sent = true
+	r.source.bursts <- events
+	synctest.Wait()
+	return nil
+}
+
+// wait lets time pass.
+func (r *rig) wait(d time.Duration) {
+	time.Sleep(d) // no real time: see package synctest
+	synctest.Wait()
+}
+
+// wrong says how the kernel differs from what it should hold; empty if it does
+// not.
+func (r *rig) wrong() (string, error) {
+	have, err := r.kernel.Read()
+	if err != nil {
+		return "", err
+	}
+	return cmp.Diff(strings.Split(meaning(r.world.tables()), "\n"), strings.Split(meaning(have), "\n")), nil
+}
+
+// check returns an error if the kernel does not hold what it should.
+func (r *rig) check() error {
+	diff, err := r.wrong()
+	if err == nil && diff != "" {
+		err = fmt.Errorf("the kernel differs from what it should hold, -want +got\n%s", diff)
+	}
+	return err
+}
+
+// source is a sync.Source in the hands of a test.
+type source struct {
+	bursts chan []sync.Event
+	end    chan error
+}
+
+// Run hands on bursts until it is told to fail.
+func (s *source) Run(ctx context.Context, out chan<- []sync.Event) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-s.end:
+			return err
+		case events := <-s.bursts:
+			select {
+			case out <- events:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+}
