@@ -98,7 +98,8 @@ func (e *Encoded) Explain(sequence, offset uint32, errno syscall.Errno, message 
 	case DeleteElements:
 		list = op.Elements
 	case AddRule:
-		if e.Bytes[m.offset+4] == unix.NFT_MSG_NEWRULE { // and not the map that belongs to it
+		// And not the map that belongs to it.
+		if kind := binary.NativeEndian.Uint16(e.Bytes[m.offset+4:]); kind&0xff == unix.NFT_MSG_NEWRULE {
 			out.Expression = expressionAt(e.Bytes[m.offset:], int(offset))
 		}
 		return out

@@ -127,7 +127,7 @@ func render(o *options, stdout, stderr io.Writer) error {
 func report(problems []error, stderr io.Writer) error {
 	leftOut := 0
 	for _, p := range problems {
-		fmt.Fprintln(stderr, p)
+		_, _ = fmt.Fprintln(stderr, p) // there is no other place to say it
 		var m *sync.ManifestError
 		if !errors.As(p, &m) || !m.Warning {
 			leftOut++

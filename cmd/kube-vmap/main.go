@@ -33,7 +33,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root := rootCommand(stdout, stderr)
 	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(stderr, "kube-vmap:", err)
+		_, _ = fmt.Fprintln(stderr, "kube-vmap:", err) // there is no other place to say it
 		return 1
 	}
 	return 0

@@ -80,7 +80,11 @@ func TestFailedNewLeavesNothingBehind(t *testing.T) {
 	if err := os.WriteFile(obstacle, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	defer os.Remove(obstacle)
+	defer func() {
+		if err := os.Remove(obstacle); err != nil {
+			t.Error(err)
+		}
+	}()
 	before := takeStock(t)
 	l, err := lab.New(lab.Options{Pods: 3, Names: names})
 	if l != nil || !errors.Is(err, os.ErrExist) {

@@ -77,7 +77,7 @@ func (s *socket) Send(message []byte, deadline time.Time) (netip.AddrPort, error
 	})
 	// With EPERM the kernel tells that its own filter stopped the packet. As for
 	// any other filter, whether it refuses or is silent remains to be seen.
-	if err != nil && err != unix.EPERM {
+	if err != nil && !errors.Is(err, unix.EPERM) {
 		return s.local(), fmt.Errorf("send to %s: %w", s.remote, err)
 	}
 	return s.local(), nil

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"os"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 func (s *socket) retry(event int16, deadline time.Time, call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
-		if err != unix.EAGAIN && err != unix.EINTR {
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
 			return n, err
 		}
 		if err := s.wait(event, deadline); err != nil {
