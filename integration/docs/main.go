@@ -92,7 +92,8 @@ func read(root, name string) (string, error) {
 		}
 		table, _, _ := strings.Cut(string(f.Data), "table ip6 ")
 		table = strings.ReplaceAll(strings.TrimSpace(table), "\t", "    ")
-		return "    " + strings.ReplaceAll(table, "\n", "\n    ") + "\n", nil
+		block := "    " + strings.ReplaceAll(table, "\n", "\n    ") + "\n"
+		return strings.ReplaceAll(block, "    \n", "\n"), nil
 	}
 	return "", fmt.Errorf("listing %s: %w", name, errors.New("the golden has no "+section))
 }

@@ -1,0 +1,149 @@
+package proxy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// way is a protocol over a family: every packet test goes all ways.
+type way struct {
+	protocol model.Protocol
+	family   model.Family
+}
+
+// String is "UDP over IPv6" without blanks.
+func (w way) String() string {
+	return strings.ToUpper(w.protocol.String()) + "-over-" + w.family.String()
+}
+
+func ways() []way {
+	var all []way
+	for _, p := range model.Protocols {
+		for _, f := range model.Families {
+			all = append(all, way{p, f})
+		}
+	}
+	return all
+}
+
+// eachWay runs a test for every way, all at the same time.
+func eachWay(t *testing.T, test func(*testing.T, way)) {
+	t.Helper()
+	t.Run("all", func(t *testing.T) {
+		for _, w := range ways() {
+			t.Run(w.String(), func(t *testing.T) {
+				t.Parallel()
+				test(t, w)
+			})
+		}
+	})
+}
+
+// lowestPort is the first of the ports to ask from; servers have lower ones.
+const lowestPort = 21000
+
+// asked counts questions, for freshPort.
+var asked atomic.Uint32
+
+// freshPort is a port that no question of the same lab came from before. To
+// connection tracking, one that is used again is the connection from before,
+// with the endpoint and the source that it had.
+func freshPort() netip.AddrPort {
+	return netip.AddrPortFrom(netip.Addr{}, uint16(lowestPort+asked.Add(1)%(1<<16-lowestPort)))
+}
+
+// ask asks once.
+func ask(t *testing.T, from *lab.Host, w way, to netip.AddrPort, timeout time.Duration) lab.Answer {
+	t.Helper()
+	a, err := from.AskFrom(w.protocol, freshPort(), to, timeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Enough questions: so many that it is as good as impossible that one of a few
+// endpoints was never picked, and as many as are asked if there is but one.
+const (
+	enough = 200
+	few    = 4
+)
+
+// answers asks until all of the given hosts have answered, checks that nobody
+// else did, and hands each answer to check.
+func answers(t *testing.T, from *lab.Host, w way, to netip.AddrPort, by []string, check func(lab.Answer)) {
+	t.Helper()
+	missing := slices.Clone(by)
+	for n := 0; n < enough && (len(missing) > 0 || n < few); n++ {
+		a := ask(t, from, w, to, answer)
+		if a.Outcome != lab.Answered || !slices.Contains(by, a.By) {
+			t.Fatalf("%s asks %s: %s, want an answer by %s", from, to, a, strings.Join(by, " or "))
+		}
+		missing = slices.DeleteFunc(missing, func(name string) bool { return name == a.By })
+		if check != nil {
+			check(a)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("%s asks %s %d times: no answer by %s", from, to, enough, strings.Join(missing, " and "))
+	}
+}
+
+// refused checks that the port is refused each time, and at once: on a busy
+// machine the fastest of a few counts.
+func refused(t *testing.T, from *lab.Host, w way, to netip.AddrPort) {
+	t.Helper()
+	fastest := answer
+	for range 3 {
+		a := ask(t, from, w, to, answer)
+		if a.Outcome != lab.Refused {
+			t.Fatalf("%s asks %s: %s, want refused", from, to, a)
+		}
+		if fastest = min(fastest, a.Took); fastest < soon {
+			break
+		}
+	}
+	if fastest >= soon {
+		t.Errorf("%s asks %s: refused only after %s", from, to, fastest)
+	}
+}
+
+// silent checks that nothing comes back to anybody; all wait at the same time.
+func silent(t *testing.T, all []*lab.Host, w way, to netip.AddrPort) {
+	t.Helper()
+	var group errgroup.Group
+	for _, from := range all {
+		group.Go(func() error {
+			a, err := from.AskFrom(w.protocol, freshPort(), to, silence)
+			if err == nil && a.Outcome != lab.TimedOut {
+				err = fmt.Errorf("%s asks %s: %s, want silence", from, to, a)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// becomes waits until an answer is by the host.
+func becomes(t *testing.T, from *lab.Host, w way, to netip.AddrPort, by string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%s is answered by %s", to, by), func() error {
+		a, err := from.AskFrom(w.protocol, freshPort(), to, silence)
+		if err == nil && (a.Outcome != lab.Answered || a.By != by) {
+			err = fmt.Errorf("%s asks: %s", from, a)
+		}
+		return err
+	})
+}

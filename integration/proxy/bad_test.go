@@ -1,0 +1,272 @@
+package proxy
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// bad are documents that cannot be used, and what the log must say of them. Each
+// stands in a file behind a good Service.
+var bad = []struct {
+	says, text string
+	object     string
+	wants      []string // in the error
+}{
+	{
+		says: "garbage", text: "}{ %%% no: \tyaml [",
+		wants: []string{"line"},
+	},
+	{
+		says: "written by half", text: `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "ha`,
+		wants: []string{"line"},
+	},
+	{
+		says: "not an object", text: "just words",
+		wants: []string{"not an object"},
+	},
+	{
+		says: "no kind", text: "apiVersion: v1\nmetadata: {name: x}",
+		wants: []string{"kind"},
+	},
+	{
+		says: "no name", text: "apiVersion: v1\nkind: Service\nspec: {clusterIP: 10.96.9.1}",
+		wants: []string{"metadata.name"},
+	},
+	{
+		says: "an address that is none", object: "Service default/x",
+		text:  "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {clusterIP: 10.96.0.300, ports: [{port: 80}]}",
+		wants: []string{"spec.clusterIPs[0]", "10.96.0.300"},
+	},
+	{
+		says: "port 0", object: "Service default/x",
+		text:  "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {clusterIP: 10.96.9.1, ports: [{port: 0}]}",
+		wants: []string{"spec.ports[0].port", "0"},
+	},
+	{
+		says: "a word for a port", object: "Service default/x",
+		text:  "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {clusterIP: 10.96.9.1, ports: [{port: http}]}",
+		wants: []string{"spec.ports.port"},
+	},
+	{
+		says: "a protocol that Services do not have", object: "Service default/x",
+		text:  "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {clusterIP: 10.96.9.1, ports: [{port: 80, protocol: ICMP}]}",
+		wants: []string{"spec.ports[0].protocol", "ICMP"},
+	},
+	{
+		says: "a policy that is none", object: "Service default/x",
+		text:  "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {clusterIP: 10.96.9.1, internalTrafficPolicy: Sometimes, ports: [{port: 80}]}",
+		wants: []string{"spec.internalTrafficPolicy", "Sometimes"},
+	},
+	{
+		says: "a name that ends a comment", object: `Service default/x"`,
+		text:  "apiVersion: v1\nkind: Service\nmetadata: {name: 'x\"'}\nspec: {clusterIP: 10.96.9.1, ports: [{port: 80}]}",
+		wants: []string{"metadata.name"},
+	},
+	{
+		says: "an IPv6 endpoint in an IPv4 slice", object: "EndpointSlice default/x",
+		text: "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: x, labels: {kubernetes.io/service-name: x}}\n" +
+			"addressType: IPv4\nports: [{port: 80}]\nendpoints: [{addresses: ['fd00::1']}]",
+		wants: []string{"endpoints[0].addresses[0]", "fd00::1"},
+	},
+	{
+		says: "an endpoint's port out of range", object: "EndpointSlice default/x",
+		text: "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: x, labels: {kubernetes.io/service-name: x}}\n" +
+			"addressType: IPv4\nports: [{port: 65536}]\nendpoints: [{addresses: [10.244.1.2]}]",
+		wants: []string{"ports[0].port", "65536"},
+	},
+	{
+		says: "a range that is none", object: "ServiceCIDR x",
+		text:  "apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: x}\nspec: {cidrs: [10.96.0.0/40]}",
+		wants: []string{"spec.cidrs[0]", "10.96.0.0/40"},
+	},
+}
+
+// badFiles writes each bad document into a file of its own, with a good Service
+// before it, and returns the Services.
+func badFiles(f *folder, endpoints string) []service {
+	var all []service
+	for i, b := range bad {
+		s := service{name: fmt.Sprintf("good-%d", i), address: i + 1, endpoints: endpoints}
+		good := text(f.t, s.objects(f.hosts)...)
+		f.write(fmt.Sprintf("%d.yaml", i), fmt.Appendf(good, "---\n%s\n", b.text))
+		all = append(all, s)
+	}
+	return all
+}
+
+// badDocument is the number of the bad document in its file: it comes behind a
+// Service and a slice of each family.
+const badDocument = 4
+
+func TestBadManifestsAreNamedAndLeaveGoodOnesAlone(t *testing.T) {
+	l := newLab(t)
+	f := newFolder(t, l)
+	named := func(d *daemon, from int) {
+		for i, b := range bad {
+			t.Run(b.says, func(t *testing.T) {
+				d.logged(from, "bad manifest", func(e entry) bool {
+					for _, want := range b.wants {
+						if !strings.Contains(e.text("error"), want) {
+							return false
+						}
+					}
+					file := filepath.Join(f.dir, fmt.Sprintf("%d.yaml", i))
+					return e["file"] == file && e.number("document") == badDocument && e["object"] == b.object
+				})
+			})
+		}
+	}
+	goodAnswer := func(all []service, by string) {
+		for _, s := range all {
+			w := ways()[0]
+			becomes(t, l.Pods[2].Host, w, s.at(w.family), by)
+		}
+		only(t, l, all[0], by)
+		only(t, l, all[len(all)-1], by)
+	}
+
+	all := badFiles(f, "pod-1")
+	d := start(t, l.Node, f.dir, podRanges)
+	named(d, 0)
+	goodAnswer(all, "pod-1")
+
+	before := d.lines()
+	all = badFiles(f, "pod-2") // what is good in those files goes on changing
+	named(d, before)
+	goodAnswer(all, "pod-2")
+}
+
+// TestAServiceThatTurnsBadKeepsItsLastGoodVersion goes through the ways in which
+// a file can be spoiled, and repairs it in the end.
+func TestAServiceThatTurnsBadKeepsItsLastGoodVersion(t *testing.T) {
+	l := newLab(t)
+	f := newFolder(t, l)
+	w := watch(t, l.Node.Host)
+	s := service{name: "web", address: 1, endpoints: "pod-1"}
+	good := string(text(t, s.objects(f.hosts)...))
+	f.write("web.yaml", []byte(good))
+	d := start(t, l.Node, f.dir, podRanges)
+	w.settles(f.dir, podRanges)
+	for _, spoiled := range []struct{ says, text, message string }{
+		{"garbage", "}{ %%%", "bad manifest"},
+		{"empty", "", "doubtful manifest"},
+		{"a cluster IP that is none", strings.ReplaceAll(good, "10.96.0.1", "10.96.0.256"), "bad manifest"},
+		{"ports out of range", strings.ReplaceAll(good, "port: 80", "port: 99999999"), "bad manifest"},
+		{"of another type", strings.ReplaceAll(good, "port: 80", "port: {}"), "bad manifest"},
+		{"addresses that are none", strings.ReplaceAll(good, "10.244.1", "10.244.1111"), "bad manifest"},
+	} {
+		t.Run(spoiled.says, func(t *testing.T) {
+			before, generation := d.lines(), w.generation()
+			f.write("web.yaml", []byte(spoiled.text))
+			d.logged(before, spoiled.message, func(e entry) bool { return e["file"] == filepath.Join(f.dir, "web.yaml") })
+			only(t, l, s, "pod-1")
+			if now := w.generation(); now != generation {
+				t.Errorf("generation %d became %d: something was written", generation, now)
+			}
+		})
+	}
+	s.endpoints = "pod-2"
+	f.put("web.yaml", s)
+	w.settles(f.dir, podRanges)
+	only(t, l, s, "pod-2")
+}
+
+// TestManifestsAreFollowedHoweverTheyAreWritten changes a Service in the ways in
+// which programs change files.
+func TestManifestsAreFollowedHoweverTheyAreWritten(t *testing.T) {
+	l := newLab(t)
+	tcp := ways()[0]
+	s := service{name: "web", address: 1}
+	given := func(f *folder, endpoints string) []byte {
+		s := s
+		s.endpoints = endpoints
+		return text(t, s.objects(f.hosts)...)
+	}
+	for _, c := range []struct {
+		says  string
+		write func(*testing.T, *folder, []byte)
+		path  string // of what the proxy is told, below the folder
+	}{
+		{"in place", writeInPlace, ""},
+		{"in place, in pieces", writeInPieces, ""},
+		{"by renaming", func(_ *testing.T, f *folder, b []byte) { f.write("web.yaml", b) }, ""},
+		{"by removing it first", writeAfterRemoval, ""},
+		{"as a ConfigMap is mounted", writeAsConfigMap, ""},
+		{"in place, one file given", writeInPlace, "web.yaml"},
+		{"by renaming, one file given", func(_ *testing.T, f *folder, b []byte) { f.write("web.yaml", b) }, "web.yaml"},
+		{"as a ConfigMap is mounted, one file given", writeAsConfigMap, "web.yaml"},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			f := newFolder(t, l)
+			c.write(t, f, given(f, "pod-1"))
+			d := start(t, l.Node, filepath.Join(f.dir, c.path), podRanges)
+			for _, by := range []string{"pod-1", "pod-2", "remote-1", "pod-1"} {
+				c.write(t, f, given(f, by))
+				becomes(t, l.Pods[2].Host, tcp, s.at(tcp.family), by)
+			}
+			d.stop()
+		})
+	}
+}
+
+func writeInPlace(t *testing.T, f *folder, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(f.dir, "web.yaml"), b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeInPieces leaves whole documents out for a moment.
+func writeInPieces(t *testing.T, f *folder, b []byte) {
+	t.Helper()
+	file, err := os.Create(filepath.Join(f.dir, "web.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for len(b) > 0 {
+		n := min(100, len(b))
+		if _, err := file.Write(b[:n]); err != nil {
+			t.Fatal(err)
+		}
+		b = b[n:]
+	}
+}
+
+func writeAfterRemoval(t *testing.T, f *folder, b []byte) {
+	t.Helper()
+	_ = os.Remove(filepath.Join(f.dir, "web.yaml"))
+	writeInPlace(t, f, b)
+}
+
+// writeAsConfigMap does as the kubelet: the file is a link into ..data, which is
+// a link to the folder of a version, and is turned at once.
+func writeAsConfigMap(t *testing.T, f *folder, b []byte) {
+	t.Helper()
+	in := func(name string) string { return filepath.Join(f.dir, name) }
+	old, err := os.Readlink(in("..data"))
+	first := err != nil
+	version := "..odd"
+	if old == version {
+		version = "..even"
+	}
+	steps := []func() error{
+		func() error { return os.Mkdir(in(version), 0o755) },
+		func() error { return os.WriteFile(filepath.Join(in(version), "web.yaml"), b, 0o644) },
+		func() error { return os.Symlink(version, in("..data_tmp")) },
+		func() error { return os.Rename(in("..data_tmp"), in("..data")) },
+	}
+	if first {
+		steps = append(steps, func() error { return os.Symlink("..data/web.yaml", in("web.yaml")) })
+	} else {
+		steps = append(steps, func() error { return os.RemoveAll(in(old)) })
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
+	"kube-vmap/sync"
+)
+
+// state is what some manifests and flags should lead to, and compares it with
+// what a kernel holds.
+type state struct {
+	config nft.Config
+	change nft.Change
+}
+
+// stateOf works out what the folder says now.
+func stateOf(t *testing.T, dir string, flags ...string) state {
+	t.Helper()
+	events, errs := sync.Load(dir, "node-1")
+	if len(errs) > 0 {
+		t.Fatalf("read %s: %v", dir, errs)
+	}
+	var options model.Options
+	s := state{config: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}}
+	if slices.Contains(flags, podRanges) {
+		_, list, _ := strings.Cut(podRanges, "=")
+		for i, text := range strings.Split(list, ",") {
+			s.config.Pods[i] = netip.MustParsePrefix(text)
+			options.DetectsPods[i] = true
+		}
+	}
+	options.MasqueradeAll = slices.Contains(flags, "--masquerade-all")
+	s.change = changeOf(options, events)
+	return s
+}
+
+// changeOf is everything that the events say should stand.
+func changeOf(o model.Options, events []sync.Event) nft.Change {
+	services := model.NewServiceMap(o, model.Node{Name: "node-1"})
+	cidrs := []netip.Prefix{}
+	for _, e := range events {
+		switch e := e.(type) {
+		case sync.SetService:
+			services.SetService(e.Service)
+		case sync.SetSlice:
+			services.SetSlice(e.Slice)
+		case sync.SetNode:
+			services.SetNode(e.Node)
+		case sync.SetServiceCIDRs:
+			cidrs = e.CIDRs
+		}
+	}
+	services.Changes()
+	return nft.Change{Set: services.Frontends(), ServiceCIDRs: &cidrs}
+}
+
+// difference says what is missing or too much in the kernel, nil if nothing is.
+// Which endpoint is in which slot is left to the kernel; that they are dense,
+// each is there once, and nothing else is, is not.
+func (s state) difference(have nft.Tables) error {
+	if _, b := nft.Adopt(s.config, have, s.change); len(b) > 0 {
+		return fmt.Errorf("the kernel still needs:\n%s", b)
+	}
+	return nil
+}
+
+// watcher reads what the kernel of a host holds.
+type watcher struct {
+	t *testing.T
+	k *kernel.Kernel
+}
+
+func watch(t *testing.T, h *lab.Host) *watcher {
+	t.Helper()
+	w := &watcher{t: t}
+	err := h.Do(func() (err error) { w.k, err = kernel.Open(kernel.Config{}); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.k.Close() })
+	return w
+}
+
+// settles waits until the kernel holds what the folder says.
+func (w *watcher) settles(dir string, flags ...string) {
+	w.t.Helper()
+	want := stateOf(w.t, dir, flags...)
+	eventually(w.t, "the kernel holds what the manifests say", func() error { return want.difference(w.read()) })
+}
+
+func (w *watcher) read() nft.Tables {
+	w.t.Helper()
+	tables, err := w.k.Read()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return tables
+}
+
+func (w *watcher) generation() uint32 {
+	w.t.Helper()
+	g, err := w.k.Generation()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return g
+}
+
+// addresses makes go-cmp compare addresses.
+var addresses = cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{})
+
+// unchanged checks that the tables are what they were.
+func (w *watcher) unchanged(before nft.Tables) {
+	w.t.Helper()
+	if diff := cmp.Diff(before, w.read(), addresses); diff != "" {
+		w.t.Errorf("the tables changed (-before +after):\n%s", diff)
+	}
+}

@@ -1,0 +1,70 @@
+package ruleset
+
+import (
+	"testing"
+
+	"kube-vmap/nft"
+)
+
+// Rules that nft loaded carry no fingerprint, so they are written anew; sets are
+// the same, whoever filled them.
+func TestWhatNftLoadedIsAdoptedAsItIs(t *testing.T) {
+	for _, name := range []string{"walk", "service-cidrs", "service-cidrs-all", "hairpin", "long-comment"} {
+		t.Run(name, func(t *testing.T) {
+			w := readGolden(t, "testdata/"+name+".txtar").world(t, "frontends")
+			m := newMachine(t)
+			rules, _ := nft.Adopt(w.config, nft.Tables{}, w.all())
+			installed(t).load(m, render(t, rules))
+			p, batch := start(m, w)
+			for _, op := range batch {
+				switch op.(type) {
+				case nft.FlushChain, nft.AddRule:
+				default:
+					t.Errorf("adopting it takes: %v", op)
+				}
+			}
+			if _, again := start(m, w); len(again) > 0 {
+				t.Errorf("adopting it again takes:\n%s", again)
+			}
+			p.turn(&world{config: w.config})
+			p.turn(w)
+		})
+	}
+}
+
+func TestAChangedRuleIsWrittenAnewAfterARestart(t *testing.T) {
+	w := services(20)
+	m := newMachine(t)
+	start(m, w)
+	other := w.clone()
+	other.config.MasqueradeMark = 1 << 20
+	_, batch := start(m, other)
+	for _, op := range batch {
+		switch op.(type) {
+		case nft.FlushChain, nft.AddRule:
+		default:
+			t.Errorf("another mark takes: %v", op)
+		}
+	}
+	if len(batch) == 0 {
+		t.Error("another mark takes nothing")
+	}
+}
+
+func TestAProbeLeavesNothing(t *testing.T) {
+	m := newMachine(t)
+	before, err := m.kernel.Generation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.kernel.Probe(newWorld().config); err != nil {
+		t.Fatal(err)
+	}
+	after, err := m.kernel.Generation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := installed(t).run(m, "", "list", "ruleset"); after != before || o.stdout+o.stderr != "" || o.err != nil {
+		t.Errorf("generation %d became %d, and the machine has: %v\n%s%s", before, after, o.err, o.stdout, o.stderr)
+	}
+}

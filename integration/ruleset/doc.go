@@ -1,0 +1,32 @@
+// Package ruleset holds the tests of package nft that the kernel must judge, but
+// for which no packet has to flow. Each runs in a fresh network namespace, as
+// root.
+//
+// A golden file of testdata says which frontends there are, a line each, and
+// what `nft -s list table` shows of both tables once our batch is in the kernel:
+//
+//	-- frontends --
+//	pods 10.244.0.0/16
+//	service-cidrs 10.96.0.0/16
+//	clusterip 10.96.0.10:53/tcp+udp kube-system/kube-dns:dns offpod -> 10.244.1.2:53 10.244.1.3:53
+//	clusterip 10.96.0.11:80/tcp shop/web reject
+//	-- ruleset.nft --
+//
+// The line pods tells pods from others; without it they cannot be told. A
+// frontend has its kind, its address, port and protocols, the Service port, and
+// either reject, drop, or which connections are masqueraded (never, offpod,
+// always) and the endpoints. Before the arrow, "hairpin=10.244.1.2,10.244.1.3"
+// lists those on this node; "10.244.1.2:53 x256" is that endpoint and the 255
+// addresses behind it.
+//
+// The golden of a change has the frontends in sections before and after, the
+// batch between them as nft commands in batch.nft, and the listing of the state
+// after it. Where the lines of pods differ, kube-vmap was started again between
+// the two, with other flags. A section back.nft is the batch of the way back.
+//
+// Blocks of a listing are sorted by kind and name, because nft lists them in the
+// order in which they were made. To rewrite batches and listings from what the
+// kernel has and the installed nft shows:
+//
+//	go test ./integration/ruleset -update
+package ruleset

@@ -1,0 +1,168 @@
+package ruleset
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+var update = flag.Bool("update", false, "rewrite batches and listings of testdata")
+
+func TestTheKernelHoldsWhatTheGoldenShows(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no goldens: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			g := readGolden(t, file)
+			p := g.run(t)
+			if *update {
+				g.write(t)
+			}
+			checkListings(t, p)
+		})
+	}
+}
+
+// golden is a file of testdata.
+type golden struct {
+	path string
+	*txtar.Archive
+}
+
+func readGolden(t *testing.T, path string) *golden {
+	t.Helper()
+	a, err := txtar.ParseFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &golden{path, a}
+}
+
+// run does what the golden says and compares what comes of it. The proxy it
+// returns stands as the golden's listing shows it.
+func (g *golden) run(t *testing.T) *proxy {
+	t.Helper()
+	m := newMachine(t)
+	if g.section("frontends") != nil {
+		p, _ := start(m, g.world(t, "frontends"))
+		g.compare(t, "ruleset.nft", installed(t).list(m))
+		return p
+	}
+	before, after := g.world(t, "before"), g.world(t, "after")
+	p, _ := start(m, before)
+	rendered := render(t, p.rules)
+	p, batch := p.goTo(after)
+	g.compare(t, "batch.nft", batch.String())
+	listing := installed(t).list(m)
+	g.compare(t, "ruleset.nft", listing)
+	byText := newMachine(t)
+	installed(t).load(byText, rendered)
+	installed(t).load(byText, batch.String())
+	if got := installed(t).list(byText); got != listing {
+		t.Errorf("the batch, loaded as text and listed:%s", firstDifference(got, listing))
+	}
+	if g.section("back.nft") == nil {
+		return p
+	}
+	p, batch = p.goTo(before)
+	g.compare(t, "back.nft", batch.String())
+	p, _ = p.goTo(after)
+	return p
+}
+
+// goTo brings the proxy to another world; with another configuration, by a
+// restart.
+func (p *proxy) goTo(next *world) (*proxy, nft.Batch) {
+	p.t.Helper()
+	if p.world.config != next.config {
+		return start(p.machine, next)
+	}
+	return p, p.turn(next)
+}
+
+// world reads the frontends of a section. Every golden must be of both families
+// and all protocols, as far as it has frontends at all.
+func (g *golden) world(t *testing.T, section string) *world {
+	t.Helper()
+	w, err := parseWorld(*g.section(section))
+	if err != nil {
+		t.Fatalf("%s: %v", g.path, err)
+	}
+	var families [len(model.Families)]bool
+	protocols := map[model.Protocol]bool{}
+	for m, f := range w.frontends {
+		families[m.Family] = true
+		protocols[m.Protocol] = true
+		if len(f.Endpoints) > nft.MaxSlots { // one listing of so many is enough
+			protocols[model.TCP], protocols[model.UDP], protocols[model.SCTP] = true, true, true
+		}
+	}
+	if len(w.frontends) > 0 && (families != [...]bool{true, true} || len(protocols) != len(model.Protocols)) {
+		t.Errorf("%s, %s: the families are %v and the protocols %v, want all", g.path, section, families, protocols)
+	}
+	return w
+}
+
+// section is the text of a section, nil if there is none.
+func (g *golden) section(name string) *string {
+	for _, f := range g.Files {
+		if f.Name == name {
+			text := string(f.Data)
+			return &text
+		}
+	}
+	return nil
+}
+
+// compare compares a section, or puts the text there.
+func (g *golden) compare(t *testing.T, name, text string) {
+	t.Helper()
+	for i := range g.Files {
+		f := &g.Files[i]
+		switch {
+		case f.Name != name:
+		case *update:
+			f.Data = []byte(text)
+			return
+		default:
+			if want := string(f.Data); text != want {
+				t.Errorf("%s, %s:%s", g.path, name, firstDifference(text, want))
+			}
+			return
+		}
+	}
+	if !*update {
+		t.Errorf("%s has no section %s", g.path, name)
+	}
+	g.Files = append(g.Files, txtar.File{Name: name, Data: []byte(text)})
+}
+
+func (g *golden) write(t *testing.T) {
+	t.Helper()
+	if err := os.WriteFile(g.path, txtar.Format(g.Archive), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// firstDifference shows where two texts part.
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	i := 0
+	for i < min(len(g), len(w)) && g[i] == w[i] {
+		i++
+	}
+	show := func(lines []string) string {
+		return strings.Join(lines[min(i, len(lines)):min(i+5, len(lines))], "\n\t")
+	}
+	return "\nhave\n\t" + show(g) + "\nwant\n\t" + show(w)
+}

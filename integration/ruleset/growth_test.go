@@ -1,0 +1,111 @@
+package ruleset
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+func TestSetsGrowWithTheirServices(t *testing.T) {
+	m := newMachine(t)
+	p, _ := start(m, services(300))
+	for _, n := range []int{384, 385, 1536, 1537, 5000, 10} {
+		p.turn(services(n)) // compares what the kernel has with the state
+		p.checkLikeFresh()
+	}
+	for _, f := range model.Families {
+		services := p.read()[f].Sets["services"]
+		if n := len(services.Elements); n != 10 || services.Shape.Size < 5000 {
+			t.Errorf("family %s: map services has %d elements and a size of %d, want 10 and room for 5000",
+				nft.FamilyName(f), n, services.Shape.Size)
+		}
+	}
+}
+
+func TestASetOfFewElementsKeepsItsSize(t *testing.T) {
+	p, _ := start(newMachine(t), services(384))
+	for _, op := range p.turn(services(383)) {
+		if set, ok := op.(nft.AddSet); ok {
+			t.Errorf("a set was made anew: %v", set)
+		}
+	}
+}
+
+// The map that grows still holds elements that go to the chain that goes.
+func TestAMapGrowsWhileAChainGoes(t *testing.T) {
+	p, _ := start(newMachine(t), services(300))
+	next := services(900)
+	for match, fe := range next.frontends {
+		fe.Endpoints = fe.Endpoints[:2]
+		next.frontends[match] = fe
+	}
+	batch := p.turn(next)
+	for _, f := range model.Families {
+		grown := nft.DeleteSet{Family: f, Name: "services"}
+		gone := nft.DeleteChain{Family: f, Name: "lb-3"}
+		if !contains(batch, grown) || !contains(batch, gone) {
+			t.Errorf("the batch lacks %q or %q", grown, gone)
+		}
+	}
+}
+
+func contains(b nft.Batch, op nft.Op) bool {
+	return slices.ContainsFunc(b, func(o nft.Op) bool { return o.String() == op.String() })
+}
+
+func TestMoreServiceCIDRsThanASetBeginsWith(t *testing.T) {
+	p, _ := start(newMachine(t), services(1))
+	next := p.world.clone()
+	for i := range 500 {
+		for _, f := range model.Families {
+			a := address(clusterRanges[f], 2*i)
+			prefix, err := a.Prefix(a.BitLen())
+			if err != nil {
+				t.Fatal(err)
+			}
+			next.cidrs = append(next.cidrs, prefix)
+		}
+	}
+	p.turn(next)
+	for _, f := range model.Families {
+		if n := len(p.read()[f].Sets["service-cidrs"].Elements); n != 500 {
+			t.Errorf("family %s: %d ranges, want 500", nft.FamilyName(f), n)
+		}
+	}
+	if _, batch := start(p.machine, next); len(batch) > 0 {
+		t.Errorf("a restart takes %d changes", len(batch))
+	}
+	p.turn(&world{p.world.config, nil, p.world.frontends})
+}
+
+func TestAServiceOutgrowsTheSlotsAndComesBack(t *testing.T) {
+	with := func(n int) *world {
+		w := services(3)
+		for _, f := range model.Families {
+			fe := w.frontends[web(f, 1)]
+			fe.Endpoints = nil
+			for k := range n {
+				fe.Endpoints = append(fe.Endpoints, endpoint(f, k))
+			}
+			w.frontends[fe.Match] = fe
+		}
+		return w
+	}
+	p, _ := start(newMachine(t), with(255))
+	for _, n := range []int{256, 255, 300, 257, 1, 1000, 3} {
+		t.Run(fmt.Sprintf("to %d", n), func(t *testing.T) {
+			p.turn(with(n))
+			p.checkLikeFresh()
+			for _, f := range model.Families {
+				_, many := p.read()[f].Sets["endpoints-many"]
+				_, last := p.read()[f].Sets["endpoints-254"]
+				if many != (n > nft.MaxSlots) || last != (n == nft.MaxSlots) {
+					t.Errorf("family %s: there is endpoints-many: %t, and endpoints-254: %t", nft.FamilyName(f), many, last)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,114 @@
+package ruleset
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// program is one version of nft.
+type program struct {
+	version string
+	path    string // empty if it cannot be had here
+}
+
+// installed is the nft of this machine, by which goldens are written.
+func installed(t testing.TB) program {
+	t.Helper()
+	path, err := exec.LookPath("nft")
+	if err != nil {
+		path = "/usr/sbin/nft" // not every root's path has it
+	}
+	return program{"the installed", path}
+}
+
+// Versions that .ci/nft-versions fetches.
+var (
+	newer = fetched("1.1.3", "trixie")
+	older = fetched("0.9.8", "bullseye")
+)
+
+func fetched(version, release string) program {
+	path, err := filepath.Abs("../../.cache/nft/" + release + "/nft")
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return program{version: version}
+	}
+	return program{version, path}
+}
+
+// outcome is how a run of nft ended.
+type outcome struct {
+	stdout, stderr string
+	err            error
+}
+
+// run runs nft on the machine.
+func (p program) run(m *machine, stdin string, args ...string) outcome {
+	m.t.Helper()
+	if p.path == "" {
+		m.t.Skipf("nft %s cannot be had", p.version)
+	}
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(m.t.Context(), p.path, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
+	err := m.do(cmd.Start) // the child is where the thread was that started it
+	if err == nil {
+		err = cmd.Wait()
+	}
+	return outcome{out.String(), errs.String(), err}
+}
+
+// load has nft do commands, which it must do without a word.
+func (p program) load(m *machine, commands string) {
+	m.t.Helper()
+	if o := p.run(m, commands, "-f", "-"); o.err != nil || o.stdout+o.stderr != "" {
+		m.t.Fatalf("nft %s -f: %v\n%s%s\nof:\n%s", p.version, o.err, o.stdout, o.stderr, commands)
+	}
+}
+
+// list is what nft shows of both our tables, their blocks sorted by kind and
+// name. It must show them without a complaint.
+func (p program) list(m *machine) string {
+	m.t.Helper()
+	var all strings.Builder
+	for _, f := range model.Families {
+		o := p.run(m, "", "-s", "list", "table", nft.FamilyName(f), nft.TableName)
+		if o.err != nil || o.stderr != "" {
+			m.t.Fatalf("nft %s list table %s: %v\n%s", p.version, nft.FamilyName(f), o.err, o.stderr)
+		}
+		all.WriteString(sortBlocks(o.stdout))
+	}
+	return all.String()
+}
+
+// sortBlocks orders the chains, maps and sets of a listed table: nft lists them
+// in the order in which they were made.
+func sortBlocks(table string) string {
+	head, rest, _ := strings.Cut(table, "\n")
+	blocks := strings.Split(strings.TrimSuffix(rest, "\n}\n"), "\n\n")
+	slices.SortFunc(blocks, func(a, b string) int {
+		a, _, _ = strings.Cut(a, " {")
+		b, _, _ = strings.Cut(b, " {")
+		return cmp.Compare(a, b)
+	})
+	return head + "\n" + strings.Join(blocks, "\n\n") + "\n}\n"
+}
+
+// crashed reports whether a signal ended nft, or the shell that started it saw
+// one do so.
+func (o *outcome) crashed() bool {
+	var exit *exec.ExitError
+	return errors.As(o.err, &exit) && (exit.ExitCode() < 0 || exit.ExitCode() >= 128)
+}

@@ -1,0 +1,152 @@
+package ruleset
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// services makes a world of n Services, each of a frontend of every family with
+// three endpoints.
+func services(n int) *world {
+	w := newWorld()
+	w.config.Pods = podPrefixes
+	for i := range n {
+		for _, f := range model.Families {
+			fe := model.Frontend{
+				Match:      web(f, i),
+				Masquerade: model.MasqueradeOffPod,
+			}
+			fe.Service.Namespace, fe.Service.Name, fe.Service.Protocol = "shop", fmt.Sprintf("web-%d", i), model.TCP
+			for k := range 3 {
+				fe.Endpoints = append(fe.Endpoints, endpoint(f, 3*i+k))
+			}
+			w.frontends[fe.Match] = fe
+		}
+	}
+	return w
+}
+
+// web is what the frontend of Service number n answers to.
+func web(f model.Family, n int) model.Match {
+	return model.Match{Family: f, Addr: address(clusterRanges[f], 1+n), Protocol: model.TCP, Port: 80}
+}
+
+// key is the key of a frontend in the maps.
+func key(m model.Match) nft.Key {
+	return nft.Key{Addr: m.Addr, Protocol: m.Protocol, Port: m.Port}
+}
+
+func endpoint(f model.Family, n int) netip.AddrPort {
+	return netip.AddrPortFrom(address(podRanges[f], 1+n), 8080)
+}
+
+// refused asserts that the kernel refuses the batch and that nothing of it is
+// applied, and returns the refusal.
+func (m *machine) refused(b nft.Batch) *nft.Error {
+	m.t.Helper()
+	before := m.read()
+	_, err := m.kernel.Apply(b)
+	var refusal *nft.Error
+	if !errors.As(err, &refusal) {
+		m.t.Fatalf("apply: %v, want a refusal", err)
+	}
+	same(m.t, "after a refused batch the kernel", m.read(), before)
+	return refusal
+}
+
+func TestARefusalNamesTheElementAmongThousands(t *testing.T) {
+	// All have room in the maps as they are: making them anew would heal it.
+	const before, after = 2000, 5000
+	next := services(after)
+	for _, f := range model.Families {
+		for name, number := range map[string]int{"first": before, "one in the middle": after / 2, "last": after - 1} {
+			t.Run(fmt.Sprintf("the %s, %s", name, nft.FamilyName(f)), func(t *testing.T) {
+				t.Parallel()
+				m := newMachine(t)
+				p, _ := start(m, services(before))
+				victim := next.frontends[web(f, number)]
+				slot := nft.SetID{Family: f, Kind: nft.Endpoints, Slot: 2}
+				// Another program takes the key, for another endpoint.
+				ours := nft.Element{Key: key(victim.Match), Value: nft.Value{Endpoint: victim.Endpoints[2]}}
+				theirs := nft.Element{Key: ours.Key, Value: nft.Value{Endpoint: endpoint(f, 60000)}}
+				if _, err := m.open().Apply(nft.Batch{nft.AddElements{Set: slot, Elements: []nft.Element{theirs}}}); err != nil {
+					t.Fatal(err)
+				}
+
+				refusal := m.refused(p.rules.Plan(p.world.to(next)).Batch)
+				if op, ok := refusal.Op.(nft.AddElements); !ok || op.Set != slot || !errors.Is(refusal, fs.ErrExist) {
+					t.Errorf("refused: %v, want an element of %s that exists", refusal, slot.Name())
+				}
+				ours.Comment = victim.Service.String()
+				if refusal.Service != ours.Comment || refusal.Element == nil || *refusal.Element != ours {
+					t.Errorf("the refusal is about Service %q, element %v; want %v", refusal.Service, refusal.Element, ours)
+				}
+			})
+		}
+	}
+}
+
+func TestABatchForADeletedTableIsRefused(t *testing.T) {
+	for _, f := range model.Families {
+		t.Run(nft.FamilyName(f), func(t *testing.T) {
+			m := newMachine(t)
+			p, _ := start(m, services(10))
+			installed(t).load(m, "delete table "+nft.FamilyName(f)+" "+nft.TableName)
+			refusal := m.refused(p.rules.Plan(p.world.to(services(11))).Batch)
+			add, ok := refusal.Op.(nft.AddElements)
+			if !ok || add.Set.Family != f || !errors.Is(refusal, fs.ErrNotExist) {
+				t.Errorf("refused: %v, want elements of family %s that have no table", refusal, nft.FamilyName(f))
+			}
+			// No Service is to blame for it, or it would be left out from then on.
+			if refusal.Service != "" || refusal.Element != nil {
+				t.Errorf("the refusal blames Service %q, element %v", refusal.Service, refusal.Element)
+			}
+			p, _ = start(m, services(11))
+			p.checkLikeFresh()
+		})
+	}
+}
+
+func TestABatchForADeletedElementIsRefused(t *testing.T) {
+	for _, f := range model.Families {
+		t.Run(nft.FamilyName(f), func(t *testing.T) {
+			m := newMachine(t)
+			p, _ := start(m, services(2000))
+			next := p.world.clone()
+			for match, fe := range next.frontends {
+				fe.Endpoints = slices.Clone(fe.Endpoints)
+				fe.Endpoints[1] = endpoint(match.Family, 61000)
+				slices.SortFunc(fe.Endpoints, netip.AddrPort.Compare)
+				next.frontends[match] = fe
+			}
+			lost := next.frontends[web(f, 1234)]
+			slot := nft.SetID{Family: f, Kind: nft.Endpoints, Slot: 1}
+			m.apply(nft.Batch{nft.DeleteElements{Set: slot, Elements: []nft.Element{{Key: key(lost.Match)}}}})
+
+			refusal := m.refused(p.rules.Plan(p.world.to(next)).Batch)
+			if op, ok := refusal.Op.(nft.DeleteElements); !ok || op.Set != slot || !errors.Is(refusal, fs.ErrNotExist) {
+				t.Errorf("refused: %v, want the deletion of an element of %s", refusal, slot.Name())
+			}
+			if refusal.Service != lost.Service.String() || refusal.Element == nil || refusal.Element.Key != key(lost.Match) {
+				t.Errorf("the refusal is about Service %q, element %v; want %s", refusal.Service, refusal.Element, lost.Match)
+			}
+		})
+	}
+}
+
+func TestABatchWithARuleTheKernelRefusesNamesTheOp(t *testing.T) {
+	m := newMachine(t)
+	start(m, services(1))
+	chain := nft.DeleteChain{Family: model.IPv4, Name: "lb-3"}
+	refusal := m.refused(nft.Batch{nft.AddTable{}, chain})
+	if refusal.Op != chain || refusal.Service != "" {
+		t.Errorf("refused: %v, want %v", refusal, chain)
+	}
+}
