@@ -2,6 +2,7 @@ package nft
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"kube-vmap/model"
@@ -52,7 +53,7 @@ func (e *edit) batch(c *Config) Batch {
 	for _, op := range e.flushChains {
 		b = append(b, op)
 	}
-	sets := e.sortedSets()
+	sets := slices.SortedFunc(maps.Keys(e.elements), compareSets)
 	for _, id := range sets {
 		if removed := e.elements[id].remove; len(removed) > 0 {
 			b = append(b, DeleteElements{id, sorted(removed)})
@@ -95,15 +96,6 @@ func (e *edit) appendAdded(b Batch, sets []SetID) Batch {
 		}
 	}
 	return b
-}
-
-func (e *edit) sortedSets() []SetID {
-	ids := make([]SetID, 0, len(e.elements))
-	for id := range e.elements {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, compareSets)
-	return ids
 }
 
 // sorted orders elements by key. Most come in order already.

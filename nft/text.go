@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -135,17 +136,19 @@ func (k *Key) writeField(s *strings.Builder, f field, interval bool) {
 func (r *Ruleset) Render(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	all := r.Elements()
+	sets := slices.SortedFunc(maps.Keys(r.sizes), compareSets)
+	chains := slices.SortedFunc(maps.Keys(r.chains), compareChains)
 	for _, f := range model.Families {
-		fmt.Fprintf(out, "add table %[1]s\ndelete table %[1]s\ntable %[1]s {\n", table(f))
-		for i, id := range r.setsOf(f) {
-			if i > 0 {
-				out.WriteString("\n")
+		fmt.Fprintf(out, "add table %[1]s\ndelete table %[1]s\ntable %[1]s {", table(f))
+		for _, id := range sets {
+			if id.Family == f {
+				r.renderSet(out, id, all[id])
 			}
-			r.renderSet(out, id, all[id])
 		}
-		for _, id := range r.chainsOf(f) {
-			out.WriteString("\n")
-			r.renderChain(out, id)
+		for _, id := range chains {
+			if id.Family == f {
+				r.renderChain(out, id)
+			}
 		}
 		out.WriteString("}\n")
 	}
@@ -153,7 +156,7 @@ func (r *Ruleset) Render(w io.Writer) error {
 }
 
 func (r *Ruleset) renderSet(out *bufio.Writer, id SetID, list []Element) {
-	fmt.Fprintf(out, "\t%s %s {\n", id.noun(), id.Name())
+	fmt.Fprintf(out, "\n\t%s %s {\n", id.noun(), id.Name())
 	for _, line := range id.declaration(r.sizes[id]) {
 		fmt.Fprintf(out, "\t\t%s\n", line)
 	}
@@ -171,7 +174,7 @@ func (r *Ruleset) renderSet(out *bufio.Writer, id SetID, list []Element) {
 }
 
 func (r *Ruleset) renderChain(out *bufio.Writer, id ChainID) {
-	fmt.Fprintf(out, "\tchain %s {\n", id.Name())
+	fmt.Fprintf(out, "\n\tchain %s {\n", id.Name())
 	if h := chainSchema[id.Kind].hook; h != nil {
 		fmt.Fprintf(out, "\t\t%s\n", h)
 	}
@@ -179,26 +182,4 @@ func (r *Ruleset) renderChain(out *bufio.Writer, id ChainID) {
 		fmt.Fprintf(out, "\t\t%s\n", rule)
 	}
 	out.WriteString("\t}\n")
-}
-
-func (r *Ruleset) setsOf(f model.Family) []SetID {
-	var ids []SetID
-	for id := range r.sizes {
-		if id.Family == f {
-			ids = append(ids, id)
-		}
-	}
-	slices.SortFunc(ids, compareSets)
-	return ids
-}
-
-func (r *Ruleset) chainsOf(f model.Family) []ChainID {
-	var ids []ChainID
-	for id := range r.chains {
-		if id.Family == f {
-			ids = append(ids, id)
-		}
-	}
-	slices.SortFunc(ids, compareChains)
-	return ids
 }

@@ -192,6 +192,7 @@ func (l *Loop) announce() {
 	case <-l.ready:
 	default:
 		close(l.ready)
+		l.log.Info("ready", "services", l.state.services.Len())
 	}
 }
 
