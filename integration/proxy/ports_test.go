@@ -150,6 +150,29 @@ func exchange(c net.Conn, timeout time.Duration) error {
 	return err
 }
 
+// TestOrdinaryTCPClientsAreRefusedAtOnce asks with nothing but connect. The lab's
+// own clients also look where the kernel keeps an ICMP error that comes too soon
+// for connect, which would see it only after a second.
+func TestOrdinaryTCPClientsAreRefusedAtOnce(t *testing.T) {
+	l := newLab(t)
+	f := newFolder(t, l)
+	s := service{name: "none", address: 1}
+	f.put("services.yaml", s)
+	start(t, l.Node, f.dir, podRanges)
+	watch(t, l.Node.Host).settles(f.dir, podRanges)
+	for _, family := range model.Families {
+		for _, from := range everyone(l) {
+			for range 10 {
+				began := time.Now()
+				_, err := from.DialContext(t.Context(), "tcp", s.at(family).String())
+				if took := time.Since(began); !errors.Is(err, syscall.ECONNREFUSED) || took > time.Second/2 {
+					t.Fatalf("%s from %s: %v after %s", family, from, err, took)
+				}
+			}
+		}
+	}
+}
+
 // TestUDPFromTheNodeIsRefusedBySend holds what is different for a process on the
 // node: its own system call is told, not only the socket.
 func TestUDPFromTheNodeIsRefusedBySend(t *testing.T) {

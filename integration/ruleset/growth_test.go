@@ -52,6 +52,18 @@ func TestAMapGrowsWhileAChainGoes(t *testing.T) {
 	}
 }
 
+func TestASetGrowsWhileSomeOfItGoes(t *testing.T) {
+	p, _ := start(newMachine(t), services(300))
+	next := services(900)
+	for i := range 100 {
+		for _, f := range model.Families {
+			delete(next.frontends, web(f, i))
+		}
+	}
+	p.turn(next)
+	p.checkLikeFresh()
+}
+
 func contains(b nft.Batch, op nft.Op) bool {
 	return slices.ContainsFunc(b, func(o nft.Op) bool { return o.String() == op.String() })
 }

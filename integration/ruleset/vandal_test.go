@@ -13,8 +13,8 @@ import (
 )
 
 // vandals are things another program may do to our table of one family: nft
-// commands, in which T is the table, A and B are two addresses of the family
-// outside our plan, and ADDR is the type of addresses.
+// commands, in which T is the table, FAM the family, A and B are two of its
+// addresses outside our plan, C is a ClusterIP, and ADDR the type of addresses.
 var vandals = map[string]string{
 	"flushes a chain that dispatches":   "flush chain T nat-prerouting",
 	"flushes a chain of an endpoint":    "flush chain T ep-0",
@@ -34,9 +34,13 @@ var vandals = map[string]string{
 	"adds an element for all else":      "add element T cluster-ips { * }",
 	"adds a verdict for all else":       "add element T no-endpoint-services { * : drop }",
 	"adds a range that is no prefix":    "add element T service-cidrs { A-B }",
-	"empties a set":                     "flush set T cluster-ips",
-	"empties a map of data":             "flush map T endpoints-1",
-	"empties a map of verdicts":         "flush map T services",
+	"renames a Service": "delete element T services { C . sctp . 3868 };" +
+		"add element T services { C . sctp . 3868 comment \"other\" : goto cluster-1 }",
+	"takes a Service's name": "delete element T services { C . sctp . 3868 };" +
+		"add element T services { C . sctp . 3868 : goto cluster-1 }",
+	"empties a set":             "flush set T cluster-ips",
+	"empties a map of data":     "flush map T endpoints-1",
+	"empties a map of verdicts": "flush map T services",
 	"moves a base chain": "delete chain T filter-input;" +
 		"add chain T filter-input { type filter hook input priority 10; }",
 	"hooks a base chain elsewhere": "delete chain T nat-output;" +
@@ -68,6 +72,7 @@ func commands(vandal string, f model.Family) string {
 		"T":    {"ip kube-vmap", "ip6 kube-vmap"},
 		"A":    {"198.51.100.1", "2001:db8:99::1"},
 		"B":    {"198.51.100.7", "2001:db8:99::7"},
+		"C":    {"10.96.0.11", "fd00:10:96::b"},
 		"ADDR": {"ipv4_addr", "ipv6_addr"},
 		"FAM":  {"ip", "ip6"},
 	}
