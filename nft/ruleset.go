@@ -30,7 +30,8 @@ type sharedKey struct {
 	key Key
 }
 
-// Change is what the world wants to be different.
+// Change is what the world wants to be different. A match occurs in it at most
+// once.
 type Change struct {
 	// Set are frontends that are new or not as they were; Gone are those that
 	// should not be there any more.
