@@ -37,6 +37,9 @@ func (d *decoder) element(id SetID, b []byte) (Element, bool) {
 			el.Key.Bits = endMark
 		}
 	}
+	if id.layout().content == contentEndpoint && !el.Value.Endpoint.IsValid() {
+		el.Key = Key{} // no kernel says so, and we could not write it
+	}
 	return el, d.err == nil
 }
 
