@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,18 +71,33 @@ func (m *Manifests) Run(ctx context.Context, out chan<- []Event) error {
 	}
 	defer w.close()
 	f := newFolder(m.node)
-	events, err := m.scan(f, w)
+	events, err := m.firstScan(ctx, f, w)
 	if err != nil {
 		return fmt.Errorf("read manifests: %w", err)
 	}
 	send(ctx, out, events)
 	p := &pace{path: m.path, log: m.log, backoff: lostBackoff()}
 	for p.next(nil); w.wait(ctx, p.delay); p.next(err) {
-		if events, err = m.scan(f, w); len(events) > 0 {
+		if events, _, err = m.scan(f, w); len(events) > 0 {
 			send(ctx, out, events)
 		}
 	}
 	return nil
+}
+
+// grace is how long the first burst waits for a file that cannot be made out:
+// somebody may be writing it, and what stands from before a restart would go
+// with the first burst.
+const grace = time.Second
+
+// firstScan reads everything, and once more if a file may be half-written.
+func (m *Manifests) firstScan(ctx context.Context, f *folder, w *watcher) ([]Event, error) {
+	events, garbled, err := m.scan(f, w)
+	if !garbled || err != nil || !w.wait(ctx, grace) {
+		return events, err
+	}
+	more, _, err := m.scan(f, w)
+	return append(events, more...), err
 }
 
 // send delivers a burst unless ctx ends first.
@@ -92,31 +108,37 @@ func send(ctx context.Context, out chan<- []Event, events []Event) {
 	}
 }
 
-// scan reads what has changed and reports what is wrong with it. It watches
-// before it reads, so that no change falls between the two.
-func (m *Manifests) scan(f *folder, w *watcher) ([]Event, error) {
+// scan reads what has changed and reports what is wrong with it; garbled says
+// that some text could not be made out. It watches before it reads, so that no
+// change falls between the two.
+func (m *Manifests) scan(f *folder, w *watcher) (events []Event, garbled bool, err error) {
 	dir, err := folderOf(m.path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := w.add(dir); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	found, err := list(m.path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	w.watchOnly(append(found.linked, found.folder))
 	events, report := f.read(found.files)
 	m.log.Debug("manifests read", "path", m.path, "files", len(found.files), "events", len(events))
 	m.report(report)
-	return events, nil
+	garbled = slices.ContainsFunc(report.problems, func(p *ManifestError) bool { return p.Object == "" && !p.Warning })
+	return events, garbled, nil
 }
 
 // report logs what somebody should know.
 func (m *Manifests) report(r report) {
 	for _, p := range r.problems {
-		log := m.log.With("file", p.File, "document", p.Document, "object", p.Object, "error", p.Err)
+		log := m.log.With("file", p.File, "document", p.Document)
+		if p.Object != "" {
+			log = log.With("object", p.Object)
+		}
+		log = log.With("error", p.Err)
 		if p.Warning {
 			log.Warn("doubtful manifest")
 		} else {

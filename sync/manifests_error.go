@@ -16,8 +16,8 @@ type ManifestError struct {
 	// Object is the object's kind and name, "Service default/web"; empty if that
 	// cannot be read.
 	Object string
-	// Warning tells that the object is used as it is. The API server, too, warns
-	// of such things.
+	// Warning tells of what is odd but not bad: a field that nobody knows, of which
+	// the API server, too, only warns, or an object that cannot be served.
 	Warning bool
 	// Err names the line or the field. It is a *field.Error where the content
 	// of a well-formed object is at fault.

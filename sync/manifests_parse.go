@@ -156,6 +156,9 @@ func (r *reading) readObject(data []byte, h header) {
 	for _, err := range errs {
 		r.problem(h.key, err, false)
 	}
+	if why := unserved(obj); why != nil {
+		r.problem(h.key, why, true)
+	}
 	r.objects = append(r.objects, object{
 		key: h.key, file: r.file, document: r.document,
 		value: value, refused: value == nil && len(errs) > 0,
@@ -198,6 +201,28 @@ func (p *parser) convert(obj runtime.Object) (any, field.ErrorList) {
 		return &serviceCIDR{ranges}, errs
 	}
 	return nil, nil
+}
+
+// unserved says why an object that its author surely wants served is not; nil for
+// any other. An API server would have filled in what is missing here.
+func unserved(obj runtime.Object) *field.Error {
+	switch o := obj.(type) {
+	case *corev1.Service:
+		_, others := o.Labels[labelServiceProxyName]
+		if o.Spec.ClusterIP == "" && o.Spec.Type != corev1.ServiceTypeExternalName && !others {
+			return field.Required(field.NewPath("spec", "clusterIP"), "nobody gives an address to a Service of a manifest")
+		}
+	case *discoveryv1.EndpointSlice:
+		_, headless := o.Labels[labelHeadless]
+		switch {
+		case headless:
+		case o.Labels[discoveryv1.LabelServiceName] == "":
+			return field.Required(field.NewPath("metadata", "labels").Key(discoveryv1.LabelServiceName), "names the Service")
+		case o.AddressType == discoveryv1.AddressTypeFQDN:
+			return field.Invalid(field.NewPath("addressType"), o.AddressType, "no proxy serves domain names")
+		}
+	}
+	return nil
 }
 
 // untyped makes a nil pointer a nil interface.

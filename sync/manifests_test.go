@@ -141,7 +141,7 @@ func TestTheFirstFileCounts(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "b.yaml"), serviceText("web", "10.96.0.11"))
 	write(t, filepath.Join(dir, "a.yaml"), serviceText("web", "10.96.0.10"))
-	write(t, filepath.Join(dir, "c.json"), `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}`)
+	write(t, filepath.Join(dir, "c.json"), `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"clusterIP": "10.96.0.12", "ports": [{"port": 80}]}}`)
 	events, errs := Load(dir, "worker-1")
 	if got := events[1].(SetService).Service.ClusterIPs; got[0] != netip.MustParseAddr("10.96.0.10") {
 		t.Errorf("got %v", got)
