@@ -150,3 +150,16 @@ func TestABatchWithARuleTheKernelRefusesNamesTheOp(t *testing.T) {
 		t.Errorf("refused: %v, want %v", refusal, chain)
 	}
 }
+
+// The kernel queues an error for each message until the socket is full. None of
+// them may be taken for the answer to the next batch.
+func TestMoreErrorsThanTheSocketHoldsStayWithTheirBatch(t *testing.T) {
+	m := newMachine(t)
+	p, _ := start(m, services(10))
+	bad := slices.Repeat(nft.Batch{nft.FlushChain{Family: model.IPv4, Name: "nowhere"}}, 20_000)
+	refusal := m.refused(bad)
+	if refusal.Op != bad[0] || !errors.Is(refusal, fs.ErrNotExist) {
+		t.Errorf("refused: %v, want %s", refusal, bad[0])
+	}
+	p.turn(services(11))
+}

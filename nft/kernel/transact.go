@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -59,18 +60,21 @@ func send(fd int, b []byte) error {
 
 // refusal reads all that waits on the socket and returns the first error. The
 // kernel goes on after an error to find more, but one is enough to know that
-// nothing was applied.
+// nothing was applied. All must be read, lest it be taken for the answer to the
+// next transaction; that there were more than the buffer holds is told before
+// the first of those it does hold.
 func refusal(fd int, buf []byte, e *nft.Encoded) error {
-	var first error
+	var first, overflow error
 	for {
 		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
 		switch {
 		case errors.Is(err, unix.EAGAIN):
-			return first
+			return cmp.Or(first, overflow)
 		case errors.Is(err, unix.EINTR):
 			continue
-		case errors.Is(err, unix.ENOBUFS) && first != nil:
-			continue // more errors than the buffer holds; the first is at hand
+		case errors.Is(err, unix.ENOBUFS):
+			overflow = fmt.Errorf("read the answer to a batch: %w", err)
+			continue
 		case err != nil:
 			return fmt.Errorf("read the answer to a batch: %w", err)
 		}
