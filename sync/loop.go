@@ -18,9 +18,9 @@ import (
 type Kernel interface {
 	// Read returns what the kernel holds under our name.
 	Read() (nft.Tables, error)
-	// Apply makes the kernel take the batch whole or not at all. An error of type
-	// *nft.Error is the kernel's refusal; after any other error it is not known
-	// what the kernel holds.
+	// Apply makes the kernel take the batch whole or not at all; of a first load in
+	// steps it may take some. An error of type *nft.Error is the kernel's refusal;
+	// after any other error it is not known what the kernel holds.
 	Apply(nft.Batch) (nft.Applied, error)
 }
 
@@ -76,9 +76,6 @@ func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
 // Ready is closed once the kernel has taken what the source first wanted, but
 // for Service ports it refused.
 func (l *Loop) Ready() <-chan struct{} { return l.ready }
-
-// String names the loop in logs.
-func (l *Loop) String() string { return "sync loop" }
 
 // Run works until ctx ends, which is no error, or the source fails. What is
 // programmed stays.
@@ -174,7 +171,7 @@ func (l *Loop) fallBack(err error) {
 // others can go on. False if the error is about none, or one that may not be.
 func (l *Loop) setAside(err error, may func(name string) bool) bool {
 	var refusal *nft.Error
-	if !errors.As(err, &refusal) || refusal.Service == "" || !may(refusal.Service) {
+	if !errors.As(err, &refusal) || refusal.Service == "" || refusal.Temporary() || !may(refusal.Service) {
 		return false
 	}
 	level := slog.LevelDebug
@@ -203,10 +200,12 @@ func (l *Loop) apply(change nft.Change) error {
 		return l.adopt()
 	}
 	plan := l.rules.Plan(l.admit(l.withTrials(change)))
-	if err := l.send(plan.Batch); err != nil {
+	applied, err := l.send(plan.Batch)
+	if err != nil {
 		return err
 	}
 	l.rules.Commit(plan)
+	l.report(plan.Batch, applied)
 	return nil
 }
 
@@ -218,10 +217,12 @@ func (l *Loop) adopt() error {
 		return fmt.Errorf("read the kernel: %w", err)
 	}
 	rules, batch := nft.Adopt(l.config.Rules, have, l.admit(l.state.all()))
-	if err := l.send(batch); err != nil {
+	applied, err := l.send(batch)
+	if err != nil {
 		return err
 	}
 	l.rules = rules
+	l.report(batch, applied)
 	return nil
 }
 
@@ -254,21 +255,29 @@ func (l *Loop) admit(c nft.Change) nft.Change {
 	return admitted
 }
 
-// send applies a batch and says so, in one line.
-func (l *Loop) send(b nft.Batch) error {
+// send applies a batch.
+func (l *Loop) send(b nft.Batch) (nft.Applied, error) {
 	if len(b) == 0 {
-		l.log.Debug("nothing to change")
-		return nil
+		return nft.Applied{}, nil
 	}
 	l.log.Debug("batch", "commands", b)
 	applied, err := l.kernel.Apply(b)
 	if err != nil {
-		return fmt.Errorf("apply batch: %w", err)
+		return applied, fmt.Errorf("apply batch: %w", err)
+	}
+	return applied, nil
+}
+
+// report says in one line what a batch was and what stands now.
+func (l *Loop) report(b nft.Batch, applied nft.Applied) {
+	if len(b) == 0 {
+		l.log.Debug("nothing to change")
+		return
 	}
 	counts := b.Counts()
 	l.log.Info("applied",
-		"services", l.state.services.Len(), "batches", applied.Steps, "messages", applied.Messages,
-		"bytes", applied.Bytes, "added", counts.Added, "deleted", counts.Deleted, "objects", counts.Objects,
-		"took", applied.Took.Round(time.Microsecond))
-	return nil
+		"services", l.state.services.Len(), "endpoints", l.rules.Endpoints(),
+		"batches", applied.Steps, "messages", applied.Messages, "bytes", applied.Bytes,
+		"added", counts.Added, "deleted", counts.Deleted, "objects", counts.Objects,
+		"took", applied.Took.Round(time.Microsecond).String())
 }

@@ -70,7 +70,7 @@ func (h *history) step(t *testing.T) {
 	t.Helper()
 	h.world.change(h.chance)
 	if h.moody && h.in(6) {
-		h.faulty.Refuse(h.port(), [...]syscall.Errno{0, 0, unix.ENOMEM, unix.ENFILE}[h.IntN(4)])
+		h.faulty.Refuse(h.port(), [...]syscall.Errno{0, 0, unix.ERANGE, unix.ENFILE}[h.IntN(4)])
 	}
 	if !h.in(3) {
 		if err := h.burst(); err != nil {
