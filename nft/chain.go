@@ -125,12 +125,6 @@ var slotNames = func() (names [MaxSlots + 1]struct{ endpoint, balance, cluster, 
 	return names
 }()
 
-// Chain is a chain with its rules.
-type Chain struct {
-	ID    ChainID
-	Rules []Rule
-}
-
 // object is anything in a table that elements or rules refer to, so that what a
 // state needs can be followed from what its elements say.
 type object struct {

@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ type decoder struct{ err error }
 func (d *decoder) number(to *uint32, b []byte) {
 	n, err := number(b)
 	if err != nil {
-		d.err = cmpErr(d.err, err)
+		d.err = cmp.Or(d.err, err)
 		return
 	}
 	*to = n
@@ -71,15 +72,7 @@ func (d *decoder) nested(b []byte, fn func(kind uint16, value []byte)) {
 		fn(kind, value)
 		return nil
 	})
-	d.err = cmpErr(d.err, err)
-}
-
-// cmpErr is the first error there was.
-func cmpErr(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
+	d.err = cmp.Or(d.err, err)
 }
 
 // Decode adds what a message of a dump says to the tables: a chain, a rule or a

@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"net/netip"
@@ -37,16 +38,13 @@ func (d *decoder) element(id SetID, b []byte) (Element, bool) {
 			el.Key.Bits = endMark
 		}
 	}
-	if id.layout().content == contentEndpoint && !el.Value.Endpoint.IsValid() {
-		el.Key = Key{} // no kernel says so, and we could not write it
-	}
 	return el, d.err == nil
 }
 
 func (d *decoder) key(id SetID, k *Key, b []byte) {
 	l, fam := id.layout(), id.family()
 	if uint32(len(b)) != l.keyLen(fam) {
-		d.err = cmpErr(d.err, errLayout)
+		d.err = cmp.Or(d.err, errLayout)
 		return
 	}
 	for _, f := range l.key {
@@ -79,7 +77,7 @@ func (d *decoder) value(id SetID, v *Value, kind uint16, b []byte) {
 		addr, _ := netip.AddrFromSlice(b[:fam.addrLen])
 		v.Endpoint = netip.AddrPortFrom(addr, binary.BigEndian.Uint16(b[fam.addrLen:]))
 	default:
-		d.err = cmpErr(d.err, errLayout)
+		d.err = cmp.Or(d.err, errLayout)
 	}
 }
 

@@ -235,7 +235,8 @@ func FuzzElements(f *testing.F) {
 		}
 		for _, el := range list {
 			unknown := el.Value.Verdict == Goto && el.Value.Chain.Kind == unknownChain
-			if strange(el) || unknown || id.layout().content == contentVerdict && el.Value.Verdict == NoVerdict {
+			bare := id.layout().content == contentEndpoint && !el.Value.Endpoint.IsValid()
+			if strange(el) || unknown || bare || id.layout().content == contentVerdict && el.Value.Verdict == NoVerdict {
 				return // never written
 			}
 		}

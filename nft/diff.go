@@ -13,11 +13,7 @@ func (r *Ruleset) Tables() Tables {
 		t[f] = NewTable()
 	}
 	for id := range r.chains {
-		state := ChainState{Hook: id.hookState()}
-		for _, rule := range r.config.rules(id) {
-			state.Rules = append(state.Rules, rule.Fingerprint())
-		}
-		t[id.Family].Chains[id.Name()] = state
+		t[id.Family].Chains[id.Name()] = ChainState{Hook: id.hookState(), Rules: r.fingerprints(id)}
 	}
 	for id, elements := range r.Elements() {
 		for i := range elements {
@@ -166,7 +162,11 @@ func (e *edit) newChain(id ChainID) {
 	e.rewrite = append(e.rewrite, id)
 }
 
+// rewriteChain replaces the rules of a chain, once, for however many reasons.
 func (e *edit) rewriteChain(id ChainID) {
+	if slices.Contains(e.rewrite, id) {
+		return
+	}
 	e.flushChains = append(e.flushChains, FlushChain{id.Family, id.Name()})
 	e.rewrite = append(e.rewrite, id)
 }
@@ -174,15 +174,4 @@ func (e *edit) rewriteChain(id ChainID) {
 func (e *edit) dropChain(f model.Family, name string) {
 	e.flushChains = append(e.flushChains, FlushChain{f, name})
 	e.deleteChains = append(e.deleteChains, DeleteChain{f, name})
-}
-
-// Remove is the batch that removes our tables, empty if there are none.
-func Remove(have Tables) Batch {
-	var b Batch
-	for _, f := range model.Families {
-		if have[f] != nil {
-			b = append(b, DeleteTable{f})
-		}
-	}
-	return b
 }

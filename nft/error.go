@@ -10,7 +10,7 @@ import (
 )
 
 // Error is the kernel's refusal of a batch, traced to what it refused. Nothing
-// of the batch was applied.
+// of that transaction was applied.
 type Error struct {
 	// Op is the refused change, nil if the batch was refused as a whole.
 	Op Op
@@ -66,6 +66,16 @@ func (e *Error) elementText(id SetID, whole bool) string {
 
 // Unwrap is the errno.
 func (e *Error) Unwrap() error { return e.Errno }
+
+// Temporary reports whether the machine, not the batch, was at fault: the same
+// batch may be taken another time, and whatever it was refused at is innocent.
+func (e *Error) Temporary() bool {
+	switch e.Errno {
+	case unix.ENOMEM, unix.ENOBUFS, unix.EINTR, unix.EAGAIN, unix.EPERM, unix.EACCES:
+		return true
+	}
+	return false
+}
 
 // Is makes what nf_tables reports with errno comparable to the errors of package
 // fs.

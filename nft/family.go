@@ -38,5 +38,8 @@ var families = [...]family{
 // TableName is the name of our table in each family.
 const TableName = "kube-vmap"
 
+// FamilyNumber is the family's number in netfilter (NFPROTO_*).
+func FamilyNumber(f model.Family) uint8 { return families[f].number }
+
 // FamilyName is the family in nft's words, "ip" or "ip6".
 func FamilyName(f model.Family) string { return families[f].name }

@@ -117,7 +117,7 @@ func (l *layout) keyType(fam *family) uint32 {
 
 // keyText describes the key in a set's declaration.
 func (l *layout) keyText(fam *family) string {
-	return l.join(fam, func(f field) string {
+	return l.join(func(f field) string {
 		if l.typeof {
 			return f.text(fam)
 		}
@@ -127,10 +127,10 @@ func (l *layout) keyText(fam *family) string {
 
 // lookupText is the expression that builds the key from a packet.
 func (l *layout) lookupText(fam *family) string {
-	return l.join(fam, func(f field) string { return f.text(fam) })
+	return l.join(func(f field) string { return f.text(fam) })
 }
 
-func (l *layout) join(_ *family, text func(field) string) string {
+func (l *layout) join(text func(field) string) string {
 	parts := make([]string, len(l.key))
 	for i, f := range l.key {
 		parts[i] = text(f)

@@ -132,8 +132,7 @@ func (p *Plan) settleCIDRs(r *Ruleset) {
 	if p.change.ServiceCIDRs == nil {
 		return
 	}
-	next := Ruleset{cidrs: *p.change.ServiceCIDRs}
-	have, want := r.cidrElements(), next.cidrElements()
+	have, want := cidrElements(r.cidrs), cidrElements(*p.change.ServiceCIDRs)
 	for id := range want {
 		diffElements(p.elements, id, have[id], want[id])
 		p.counts[id] += len(want[id]) - len(have[id])

@@ -11,7 +11,8 @@ import (
 )
 
 // Sample is a batch with everything that a rule set can hold, in the smallest
-// number, for trying out what a kernel can do.
+// number, and behind that what takes away all that can go, for trying out what a
+// kernel can do.
 func Sample(c Config) Batch {
 	c.Pods = [...]netip.Prefix{
 		model.IPv4: netip.MustParsePrefix("198.51.100.0/24"),
@@ -32,8 +33,12 @@ func Sample(c Config) Batch {
 		}
 	}
 	cidrs := c.Pods[:]
-	_, b := Adopt(c, Tables{}, Change{Set: frontends, ServiceCIDRs: &cidrs})
-	return b
+	rules, batch := Adopt(c, Tables{}, Change{Set: frontends, ServiceCIDRs: &cidrs})
+	var gone Change
+	for i := range frontends {
+		gone.Gone = append(gone.Gone, frontends[i].Match)
+	}
+	return append(batch, rules.Plan(gone).Batch...)
 }
 
 // options are the kernel's build options behind what the rule set uses, beside
@@ -67,6 +72,8 @@ func (e *Error) Missing() string {
 		if h := chainSchema[op.Chain.Kind].hook; h != nil && h.chainType == "nat" {
 			return named("chains of type nat", "natbase")
 		}
+	case DeleteChain:
+		return "what lets a chain go in one transaction with all that leads there (fix 628bd3e49cba of Linux 6.4)"
 	case AddRule:
 		if e.Expression != "" {
 			return named("the nf_tables expression "+e.Expression, e.Expression)

@@ -42,11 +42,6 @@ type Change struct {
 	ServiceCIDRs *[]netip.Prefix
 }
 
-// Empty reports whether there is nothing to change.
-func (c *Change) Empty() bool {
-	return len(c.Set) == 0 && len(c.Gone) == 0 && c.ServiceCIDRs == nil
-}
-
 // newRuleset makes the state of a machine without our tables, with room for n
 // frontends.
 func newRuleset(c Config, n int) *Ruleset {
@@ -220,10 +215,10 @@ func (r *Ruleset) users(id SetID) []ChainID {
 }
 
 // cidrElements are the elements of the ranges of ClusterIPs.
-func (r *Ruleset) cidrElements() map[SetID][]Element {
+func cidrElements(cidrs []netip.Prefix) map[SetID][]Element {
 	out := map[SetID][]Element{}
 	for _, f := range model.Families {
-		ofFamily := slices.DeleteFunc(slices.Clone(r.cidrs), func(p netip.Prefix) bool {
+		ofFamily := slices.DeleteFunc(slices.Clone(cidrs), func(p netip.Prefix) bool {
 			return model.FamilyOf(p.Addr()) != f
 		})
 		out[SetID{Family: f, Kind: ServiceCIDRs}] = prefixElements(ofFamily)
@@ -233,10 +228,22 @@ func (r *Ruleset) cidrElements() map[SetID][]Element {
 
 func (r *Ruleset) cidrCounts() map[SetID]int {
 	counts := map[SetID]int{}
-	for id, elements := range r.cidrElements() {
+	for id, elements := range cidrElements(r.cidrs) {
 		counts[id] = len(elements)
 	}
 	return counts
+}
+
+// Endpoints is how many endpoints the state has, each counted with every
+// frontend it serves.
+func (r *Ruleset) Endpoints() int {
+	n := 0
+	for id, count := range r.counts {
+		if id.layout().content == contentEndpoint {
+			n += count
+		}
+	}
+	return n
 }
 
 // Elements lists what every set of the state holds, sorted by key.
@@ -252,7 +259,7 @@ func (r *Ruleset) elements(list []*programmed) map[SetID][]Element {
 	if !slices.IsSortedFunc(list, byMatch) {
 		slices.SortFunc(list, byMatch)
 	}
-	out := r.cidrElements()
+	out := cidrElements(r.cidrs)
 	for id := range r.sizes {
 		out[id] = slices.Grow(out[id], r.counts[id])
 	}

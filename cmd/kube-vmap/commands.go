@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
@@ -139,19 +141,19 @@ func report(problems []error, stderr io.Writer) error {
 	return nil
 }
 
-// cleanup removes our tables, if there are any.
+// cleanup removes our tables, if there are any. It does not look first, so that
+// nothing that somebody did to them can keep them.
 func cleanup() (err error) {
 	k, err := kernel.Open(kernel.Config{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, k.Close()) }()
-	have, err := k.Read()
-	if err != nil {
-		return err
-	}
-	if b := nft.Remove(have); len(b) > 0 {
-		_, err = k.Apply(b)
+	for _, f := range model.Families {
+		_, e := k.Apply(nft.Batch{nft.DeleteTable{Family: f}})
+		if !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
 	}
 	return err
 }

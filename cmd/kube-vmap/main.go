@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -33,7 +34,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root := rootCommand(stdout, stderr)
 	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
-		_, _ = fmt.Fprintln(stderr, "kube-vmap:", err) // there is no other place to say it
+		_, _ = fmt.Fprintln(stderr, "kube-vmap:", strings.ReplaceAll(err.Error(), "\n", "; ")) // there is no other place to say it
 		return 1
 	}
 	return 0

@@ -53,7 +53,7 @@ func (o *options) addLogging(flags *pflag.FlagSet) {
 // config checks the flags and fills in what they leave out.
 func (o *options) config() (sync.Config, error) {
 	c := sync.Config{
-		NodeName:      o.hostnameOverride,
+		NodeName:      nodeName(o.hostnameOverride),
 		MasqueradeAll: o.masqueradeAll,
 		Rules:         nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark},
 	}
@@ -73,11 +73,13 @@ func (o *options) config() (sync.Config, error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--hostname-override: not given, and %w", err))
 		}
-		c.NodeName = host
+		c.NodeName = nodeName(host)
 	}
-	c.NodeName = strings.ToLower(strings.TrimSpace(c.NodeName))
 	return c, errors.Join(errs...)
 }
+
+// nodeName is a host's name as Kubernetes writes it.
+func nodeName(host string) string { return strings.ToLower(strings.TrimSpace(host)) }
 
 // podRanges reads --cluster-cidr: at most one range of each family.
 func podRanges(list string) ([len(model.Families)]netip.Prefix, error) {
@@ -88,7 +90,7 @@ func podRanges(list string) ([len(model.Families)]netip.Prefix, error) {
 	for s := range strings.SplitSeq(list, ",") {
 		p, err := netip.ParsePrefix(strings.TrimSpace(s))
 		if err != nil {
-			return pods, fmt.Errorf("--cluster-cidr: %w", err)
+			return pods, fmt.Errorf("--cluster-cidr: %q is not a range such as 10.244.0.0/16 or fd00:10:244::/56", s)
 		}
 		f := model.FamilyOf(p.Addr())
 		if pods[f].IsValid() {

@@ -84,7 +84,7 @@ func (k *Kernel) Apply(b nft.Batch) (nft.Applied, error) {
 		}
 		sent := time.Now()
 		if err := k.transact(e); err != nil {
-			return a, err
+			return a, permission(err)
 		}
 		a.Kernel += time.Since(sent)
 		a.Steps++
@@ -95,9 +95,9 @@ func (k *Kernel) Apply(b nft.Batch) (nft.Applied, error) {
 	return a, nil
 }
 
-// Check asks the kernel to try the batch in a table of another name and to take
+// check asks the kernel to try the batch in a table of another name and to take
 // it back.
-func (k *Kernel) Check(b nft.Batch, table string) error {
+func (k *Kernel) check(b nft.Batch, table string) error {
 	e, err := b.EncodeCheck(table)
 	if err != nil {
 		return err

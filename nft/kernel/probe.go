@@ -17,7 +17,11 @@ const probeTable = "kube-vmap-probe"
 // Probe asks the kernel to try everything that a rule set needs and says in one
 // line what is missing: permission, nf_tables, or one of its parts.
 func (k *Kernel) Probe(c nft.Config) error {
-	err := k.Check(nft.Sample(c), probeTable)
+	return missing(k.check(nft.Sample(c), probeTable))
+}
+
+// missing says what the answer to the probe means.
+func missing(err error) error {
 	var refusal *nft.Error
 	switch {
 	case err == nil:

@@ -104,7 +104,7 @@ func (k *Kernel) readTable(t *nft.Tables, f model.Family) error {
 }
 
 func (k *Kernel) readElements(id nft.SetID, set *nft.SetState) error {
-	err := k.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, family(id.Family), []attribute{
+	err := k.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, nft.FamilyNumber(id.Family), []attribute{
 		{unix.NFTA_SET_ELEM_LIST_TABLE, nft.TableName},
 		{unix.NFTA_SET_ELEM_LIST_SET, id.Name()},
 	}, func(m netlink.Message) (err error) {
@@ -121,17 +121,9 @@ type attribute struct {
 	value string
 }
 
-// family is the number of a family in nfnetlink.
-func family(f model.Family) uint8 {
-	if f == model.IPv4 {
-		return unix.NFPROTO_IPV4
-	}
-	return unix.NFPROTO_IPV6
-}
-
 // decode asks and adds every answer to the tables.
 func (k *Kernel) decode(t *nft.Tables, f model.Family, kind uint16, flags netlink.HeaderFlags, by attribute) error {
-	return k.get(kind, flags, family(f), []attribute{by}, func(m netlink.Message) error {
+	return k.get(kind, flags, nft.FamilyNumber(f), []attribute{by}, func(m netlink.Message) error {
 		return t.Decode(f, uint16(m.Header.Type)&0xff, m.Data)
 	})
 }

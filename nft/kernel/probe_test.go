@@ -1,0 +1,34 @@
+package kernel
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+func TestWhatTheKernelLacksIsSaidInOneLine(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{&nft.Error{Op: nft.AddRule{}, Expression: "numgen", Errno: unix.ENOENT}, "expression numgen (CONFIG_NFT_NUMGEN)"},
+		{&nft.Error{Op: nft.AddTable{Family: model.IPv6}, Errno: unix.EAFNOSUPPORT}, "family ip6 (CONFIG_NF_TABLES_IPV6)"},
+		{&nft.Error{Op: nft.DeleteChain{Name: "ep-1"}, Errno: unix.EBUSY}, "628bd3e49cba"},
+		{&nft.Error{Errno: unix.EOPNOTSUPP}, "nf_tables (CONFIG_NF_TABLES)"},
+		{&nft.Error{Errno: unix.EPERM}, "run as root or with CAP_NET_ADMIN"},
+		{errors.New("no socket"), "no socket"},
+	} {
+		got := missing(tc.err).Error()
+		if !strings.Contains(got, tc.want) || strings.Contains(got, "\n") {
+			t.Errorf("of %v: %q, want one line with %q", tc.err, got, tc.want)
+		}
+	}
+	if err := missing(nil); err != nil {
+		t.Errorf("of a kernel that lacks nothing: %v", err)
+	}
+}
