@@ -36,6 +36,7 @@ integration: ## tests with real packets between network namespaces (root)
 
 bench: ## benchmarks, and a report of their ratios (root)
 	@.ci/setup nft
+	go test -run '^$$' -bench . -benchtime 0.2s ./model ./nft ./sync
 	go run ./integration/bench
 
 fuzz: ## FUZZTIME (30s) of each fuzz target

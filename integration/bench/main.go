@@ -42,6 +42,7 @@ var parts = []struct {
 	run  func(*bench) error
 }{
 	{"load", (*bench).load},
+	{"manifests", (*bench).manifests},
 	{"change", (*bench).change},
 	{"restart", (*bench).restart},
 	{"memory", (*bench).memory},

@@ -31,13 +31,13 @@ func TestTheStoryIsAsTold(t *testing.T) {
 		t.Fatalf("exit code %d, complaints: %q, after:\n%s", r.code, r.complaints, r.text)
 	}
 	for pattern, times := range map[string]int{
-		`(?m)^   \| applied services=2 batches=1 messages=\d+ bytes=\d+ .*took=`: 6,
-		`(?m)^  +Hi from pod-\d +\d+ #+ +\d+ #+ +\d+ #+$`:                        52,
-		`(?m)^  +Hi from pod-4 `:                                                 2,
-		`(?m)^  +connection refused after( +\d+\.\d\d ms){3}$`:                   2,
-		`(?m)^   \| nothing to change$`:                                          1,
-		`(?m)^   \| table ip6? kube-vmap \{$`:                                    2,
-		`(?m)^All as told\.`:                                                     1,
+		`(?m)^   \| applied services=2 endpoints=\d+ batches=1 messages=\d+ bytes=\d+ .*took=`: 6,
+		`(?m)^  +Hi from pod-\d +\d+ #+ +\d+ #+ +\d+ #+$`:                                      52,
+		`(?m)^  +Hi from pod-4 `:                               2,
+		`(?m)^  +connection refused after( +\d+\.\d\d ms){3}$`: 2,
+		`(?m)^   \| nothing to change$`:                        1,
+		`(?m)^   \| table ip6? kube-vmap \{$`:                  2,
+		`(?m)^All as told\.`:                                   1,
 	} {
 		if n := len(regexp.MustCompile(pattern).FindAllString(r.text, -1)); n != times {
 			t.Errorf("%q occurs %d times, want %d", pattern, n, times)

@@ -121,3 +121,22 @@ func TestAServiceOutgrowsTheSlotsAndComesBack(t *testing.T) {
 		})
 	}
 }
+
+// One chain reads both sets; its rules are written once.
+func TestTwoSetsOfOneChainGrowAtOnce(t *testing.T) {
+	p, _ := start(newMachine(t), services(0))
+	next := services(900)
+	for match, fe := range next.frontends {
+		fe.Verdict, fe.Endpoints, fe.Hairpin = model.Reject, nil, nil
+		next.frontends[match] = fe
+	}
+	batch := p.turn(next)
+	for _, f := range model.Families {
+		for _, name := range []string{"no-endpoint-services", "cluster-ips"} {
+			if grown := (nft.DeleteSet{Family: f, Name: name}); !contains(batch, grown) {
+				t.Errorf("the batch lacks %q", grown)
+			}
+		}
+	}
+	p.checkLikeFresh()
+}

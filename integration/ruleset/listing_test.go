@@ -13,10 +13,11 @@ func checkListings(t *testing.T, p *proxy) {
 	t.Helper()
 	for _, nft := range []program{installed(t), newer} {
 		t.Run("nft "+nft.version, func(t *testing.T) {
-			if nft.path == "" {
-				t.Skipf("nft %s cannot be had", nft.version)
-			}
+			nft.mustBeHad(t)
 			listing := nft.list(p.machine)
+			if other := installed(t).list(p.machine); other != listing {
+				t.Errorf("it is listed otherwise than by nft %s:%s", installed(t).version, firstDifference(listing, other))
+			}
 			again := newMachine(t)
 			nft.load(again, listing)
 			if reloaded := nft.list(again); reloaded != listing {
@@ -30,6 +31,7 @@ func checkListings(t *testing.T, p *proxy) {
 		})
 	}
 	t.Run("nft "+older.version+" does not crash", func(t *testing.T) {
+		older.mustBeHad(t)
 		for _, f := range model.Families {
 			o := older.run(p.machine, "", "-s", "list", "table", nft.FamilyName(f), nft.TableName)
 			if o.crashed() {

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
+	"kube-vmap/sync"
+)
+
+// manifests measures the way from a folder of manifests to the kernel: the loop
+// of the proxy itself, started on the folder, until it is ready.
+func (b *bench) manifests() (err error) {
+	s := b.section("First load from a folder of manifests", "", "folder", "read", "total", "kernel", "floor", "kernel/floor")
+	s.note("read: YAML to model values; total: from the start of the loop to ready; floor: the same bytes prepared beforehand")
+	c := newCluster(standard, model.IPv4)
+	folder, err := os.MkdirTemp("", "kube-vmap-bench-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	size, err := c.write(folder)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if _, problems := sync.Load(folder, thisNode); len(problems) > 0 {
+		return errors.Join(problems...)
+	}
+	read := time.Since(start)
+	var loop *watched
+	var total, floor time.Duration
+	err = inSandbox(func(box *sandbox) (err error) {
+		loop = &watched{Kernel: box.kernel}
+		total, err = loop.ready(folder)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	prepared, err := prepare(loop.batch)
+	if err != nil {
+		return err
+	}
+	err = inSandbox(func(box *sandbox) (err error) {
+		floor, err = box.bare.send(prepared...)
+		return err
+	})
+	against := ratio(loop.applied.Kernel, floor)
+	s.add(c.label(), bytesText(size), brief(read), brief(total), brief(loop.applied.Kernel), brief(floor), factor(against))
+	b.promise(against < 2, "first load from manifests, %s: kernel part %s floor, below 2 x", c.label(), factor(against))
+	return err
+}
+
+// watched is a kernel that keeps the batch it was given last.
+type watched struct {
+	*kernel.Kernel
+	batch   nft.Batch
+	applied nft.Applied
+}
+
+// Apply implements [sync.Kernel].
+func (w *watched) Apply(b nft.Batch) (nft.Applied, error) {
+	var err error
+	w.batch = b
+	w.applied, err = w.Kernel.Apply(b)
+	return w.applied, err
+}
+
+// ready runs the loop on a folder and returns how long it took to be ready.
+func (w *watched) ready(folder string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	quiet := slog.New(slog.DiscardHandler)
+	loop := sync.NewLoop(sync.Config{NodeName: thisNode, Rules: config}, sync.NewManifests(folder, thisNode, quiet), w, quiet)
+	done := make(chan error, 1)
+	start := time.Now()
+	go func() { done <- loop.Run(ctx) }()
+	select {
+	case <-loop.Ready():
+	case err := <-done:
+		return 0, errors.Join(errors.New("the loop ended before it was ready"), err)
+	}
+	took := time.Since(start)
+	cancel()
+	return took, <-done
+}
+
+// perFile is how many Services a file of the folder holds.
+const perFile = 100
+
+// write writes the cluster as manifests and returns their length in bytes.
+func (c *cluster) write(folder string) (size int, err error) {
+	var text strings.Builder
+	fmt.Fprintf(&text, "apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: kubernetes}\n"+
+		"spec: {cidrs: [%s, %s]}\n", lab.ServiceRanges[model.IPv4], lab.ServiceRanges[model.IPv6])
+	for i := range c.size.services {
+		c.writeService(&text, i)
+		if i%perFile == perFile-1 || i == c.size.services-1 {
+			size += text.Len()
+			name := filepath.Join(folder, fmt.Sprintf("%06d.yaml", i))
+			if err := os.WriteFile(name, []byte(text.String()), 0o600); err != nil {
+				return 0, err
+			}
+			text.Reset()
+		}
+	}
+	return size, nil
+}
+
+// writeService writes Service number i with its EndpointSlice.
+func (c *cluster) writeService(text *strings.Builder, i int) {
+	s, slice := c.service(i), c.slice(i, c.pods(i, c.size.endpoints))
+	fmt.Fprintf(text, "---\napiVersion: v1\nkind: Service\nmetadata: {namespace: %s, name: %s}\n"+
+		"spec: {clusterIP: %s, ports: [{name: http, port: %d}]}\n",
+		s.Name.Namespace, s.Name.Name, s.ClusterIPs[0], s.Ports[0].Port)
+	fmt.Fprintf(text, "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {namespace: %s, name: %s, "+
+		"labels: {kubernetes.io/service-name: %s}}\naddressType: %s\nports: [{name: http, port: %d}]\nendpoints:\n",
+		slice.Name.Namespace, slice.Name.Name, s.Name.Name, slice.Family, slice.Ports[0].Port)
+	for _, e := range slice.Endpoints {
+		fmt.Fprintf(text, "- {addresses: [%s], nodeName: %s}\n", e.Addr, e.Node)
+	}
+}
