@@ -3,11 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
 
-	"golang.org/x/sys/unix"
-
+	"kube-vmap/integration/lab"
 	"kube-vmap/nft/kernel"
 )
 
@@ -16,39 +13,24 @@ import (
 type sandbox struct {
 	kernel *kernel.Kernel
 	bare   *bare
-	space  *os.File
+	leave  func() error
 }
 
 // newSandbox makes a namespace, which must be closed.
 func newSandbox() (*sandbox, error) {
-	s := &sandbox{}
-	made := make(chan error)
-	go func() {
-		// The thread is never given back: it ends with this goroutine and takes
-		// the foreign namespace with it.
-		runtime.LockOSThread()
-		made <- s.enter()
-	}()
-	err := <-made
+	host, leave, err := lab.Alone()
+	if err != nil {
+		return nil, err
+	}
+	s := &sandbox{leave: leave}
+	err = host.Do(func() (err error) { s.bare, err = newBare(); return err })
 	if err == nil {
-		s.kernel, err = kernel.Open(kernel.Config{NetNS: int(s.space.Fd())})
+		s.kernel, err = kernel.Open(kernel.Config{NetNS: host.FD()})
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make a network namespace: %w", err), s.close())
+		return nil, errors.Join(fmt.Errorf("open nf_tables of a network namespace: %w", err), s.close())
 	}
 	return s, nil
-}
-
-// enter takes the calling thread to a new namespace.
-func (s *sandbox) enter() (err error) {
-	if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		return err
-	}
-	if s.space, err = os.Open("/proc/thread-self/ns/net"); err != nil {
-		return err
-	}
-	s.bare, err = newBare()
-	return err
 }
 
 // close lets go of the namespace; the kernel removes it with its rules.
@@ -60,10 +42,7 @@ func (s *sandbox) close() error {
 	if s.bare != nil {
 		err = errors.Join(err, s.bare.close())
 	}
-	if s.space != nil {
-		err = errors.Join(err, s.space.Close())
-	}
-	return err
+	return errors.Join(err, s.leave())
 }
 
 // inSandbox runs fn with a sandbox that is gone afterwards.

@@ -3,11 +3,7 @@
 package fake
 
 import (
-	"runtime"
 	"testing"
-
-	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
 
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/nft/kernel"
@@ -17,24 +13,7 @@ import (
 // the test.
 func realKernel(t testing.TB) *kernel.Kernel {
 	t.Helper()
-	labtest.Require(t)
-	space := netns.None()
-	made := make(chan error)
-	go func() {
-		// Nobody uses the thread afterwards: it stays locked and ends with this
-		// goroutine.
-		runtime.LockOSThread()
-		err := unix.Unshare(unix.CLONE_NEWNET)
-		if err == nil {
-			space, err = netns.Get()
-		}
-		made <- err
-	}()
-	if err := <-made; err != nil {
-		t.Fatalf("make network namespace: %v", err)
-	}
-	t.Cleanup(func() { space.Close() })
-	k, err := kernel.Open(kernel.Config{NetNS: int(space)})
+	k, err := kernel.Open(kernel.Config{NetNS: labtest.Alone(t).FD()})
 	if err != nil {
 		t.Fatal(err)
 	}

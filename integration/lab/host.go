@@ -45,6 +45,16 @@ func newHost(names, name string, addrs [2]netip.Addr) (*Host, error) {
 	return h, nil
 }
 
+// Alone makes a host of no lab, without a link to anything, for programs that
+// need a kernel's rules to themselves. done closes it.
+func Alone() (h *Host, done func() error, err error) {
+	h, err = newHost("", "alone", [2]netip.Addr{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return h, h.close, nil
+}
+
 func (h *Host) prepare() error {
 	err := h.Do(func() (err error) { h.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE); return err })
 	if err != nil {

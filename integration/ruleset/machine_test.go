@@ -1,12 +1,9 @@
 package ruleset
 
 import (
-	"runtime"
 	"testing"
 
-	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
-
+	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
@@ -15,25 +12,14 @@ import (
 // machine is a network namespace with nothing in it, and our sockets there.
 type machine struct {
 	t      testing.TB
-	ns     netns.NsHandle
+	host   *lab.Host
 	kernel *kernel.Kernel
 }
 
 // newMachine makes a machine that ends with the test.
 func newMachine(t testing.TB) *machine {
 	t.Helper()
-	labtest.Require(t)
-	m := &machine{t: t, ns: netns.None()}
-	err := aside(func() (err error) {
-		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
-			m.ns, err = netns.Get()
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatalf("make network namespace: %v", err)
-	}
-	t.Cleanup(func() { m.ns.Close() })
+	m := &machine{t: t, host: labtest.Alone(t)}
 	m.kernel = m.open()
 	return m
 }
@@ -41,33 +27,12 @@ func newMachine(t testing.TB) *machine {
 // open gives the machine one more program with sockets to nf_tables.
 func (m *machine) open() *kernel.Kernel {
 	m.t.Helper()
-	k, err := kernel.Open(kernel.Config{NetNS: int(m.ns)})
+	k, err := kernel.Open(kernel.Config{NetNS: m.host.FD()})
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	m.t.Cleanup(func() { k.Close() })
 	return k
-}
-
-// do runs fn with its thread in the machine's namespace.
-func (m *machine) do(fn func() error) error {
-	return aside(func() error {
-		if err := netns.Set(m.ns); err != nil {
-			return err
-		}
-		return fn()
-	})
-}
-
-// aside runs fn on a thread that it may put into another namespace: nobody uses
-// the thread afterwards, since it stays locked to a goroutine that ends.
-func aside(fn func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		done <- fn()
-	}()
-	return <-done
 }
 
 // apply gives the kernel a batch that it must take.

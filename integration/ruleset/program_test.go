@@ -68,7 +68,7 @@ func (p program) run(m *machine, stdin string, args ...string) outcome {
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(m.t.Context(), p.path, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
-	err := m.do(cmd.Start) // the child is where the thread was that started it
+	err := m.host.Do(cmd.Start) // the child is where the thread was that started it
 	if err == nil {
 		err = cmd.Wait()
 	}

@@ -29,6 +29,23 @@ func New(t testing.TB, o lab.Options) *lab.Lab {
 	return l
 }
 
+// Alone makes a [lab.Alone] that is closed with the test, which it skips or fails
+// as [New] does.
+func Alone(t testing.TB) *lab.Host {
+	t.Helper()
+	Require(t)
+	h, done, err := lab.Alone()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := done(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
 // Require skips the test if the machine cannot have a lab, or fails it if
 // [RequireVariable] is set.
 func Require(t testing.TB) {
