@@ -76,20 +76,16 @@ type ChainID struct {
 	N      uint32
 }
 
-// Name is the chain's name in the table.
+// Name is the chain's name in the table. One that was read and is none of ours
+// has no name here, and is never written.
 func (id ChainID) Name() string {
-	if id.Kind < baseChains {
+	switch {
+	case id.Kind >= chainKinds:
+		return "(not ours)"
+	case id.Kind < baseChains:
 		return chainSchema[id.Kind].name
-	}
-	if id.N < uint32(len(slotNames)) {
-		switch id.Kind {
-		case Endpoint:
-			return slotNames[id.N].endpoint
-		case Balance:
-			return slotNames[id.N].balance
-		case Cluster:
-			return slotNames[id.N].cluster
-		}
+	case id.N < uint32(len(slotNames)):
+		return slotNames[id.N].chain[id.Kind]
 	}
 	return chainSchema[id.Kind].name + "-" + strconv.FormatUint(uint64(id.N), 10)
 }
@@ -114,12 +110,15 @@ func chainNamed(f model.Family, name string) ChainID {
 }
 
 // slotNames spares building the names again for every element.
-var slotNames = func() (names [MaxSlots + 1]struct{ endpoint, balance, cluster, set string }) {
+var slotNames = func() (names [MaxSlots + 1]struct {
+	chain [chainKinds]string
+	set   string
+}) {
 	for i := range names {
 		n := "-" + strconv.Itoa(i)
-		names[i].endpoint = chainSchema[Endpoint].name + n
-		names[i].balance = chainSchema[Balance].name + n
-		names[i].cluster = chainSchema[Cluster].name + n
+		for kind := baseChains; kind < chainKinds; kind++ {
+			names[i].chain[kind] = chainSchema[kind].name + n
+		}
 		names[i].set = setSchema[Endpoints].name + n
 	}
 	return names

@@ -2,22 +2,29 @@ package nft
 
 import "maps"
 
-// grow replaces a set by a larger one in the same transaction. The kernel would
+// grow replaces sets by larger ones in the same transaction. The kernel would
 // let the limit be raised, but the buckets of a set of a declared size are fixed
 // when it is made, and look-ups would slow down.
-func (p *Plan) grow(r *Ruleset, id SetID, size uint32) {
+func (p *Plan) grow(r *Ruleset, grown map[SetID]uint32) {
+	if len(grown) == 0 {
+		return
+	}
 	p.sizes = maps.Clone(p.sizes)
-	p.sizes[id] = size
-	p.elements.rebuild(id, size, p.elementsOf(r, id))
-	for _, user := range r.users(id) {
-		if _, stays := p.chains[user]; stays {
-			p.elements.rewriteChain(user)
+	all := p.elementsOf(r, grown)
+	for id, size := range grown {
+		p.sizes[id] = size
+		p.edit.rebuild(id, size, all[id])
+		for _, user := range r.users(id) {
+			if _, stays := p.chains[user]; stays {
+				p.edit.rewriteChain(user)
+			}
 		}
 	}
 }
 
-// elementsOf lists what a set will hold after the change.
-func (p *Plan) elementsOf(r *Ruleset, id SetID) []Element {
+// elementsOf lists what the sets will hold after the change, in one pass over
+// all there is.
+func (p *Plan) elementsOf(r *Ruleset, sets map[SetID]uint32) map[SetID][]Element {
 	next := maps.Clone(r.frontends)
 	for _, f := range p.set {
 		next[f.Match] = f
@@ -25,34 +32,21 @@ func (p *Plan) elementsOf(r *Ruleset, id SetID) []Element {
 	for _, m := range p.change.Gone {
 		delete(next, m)
 	}
-	var out []Element
+	out := map[SetID][]Element{}
 	var buf []placed
 	for _, f := range next {
 		buf = f.compile(buf[:0])
 		for _, e := range buf {
-			if e.set == id {
-				out = append(out, e.Element)
+			if _, wanted := sets[e.set]; wanted {
+				out[e.set] = append(out[e.set], e.Element)
 			}
 		}
 	}
-	for _, k := range sharedIn(id, r.shared, p.shared) {
-		out = append(out, Element{Key: k})
-	}
-	return out
-}
-
-// sharedIn lists the shared elements of a set that counts and their differences
-// leave needed.
-func sharedIn(id SetID, counts, steps map[sharedKey]int) []Key {
-	var out []Key
-	for k, n := range counts {
-		if k.set == id && n+steps[k] > 0 {
-			out = append(out, k.key)
-		}
-	}
-	for k, n := range steps {
-		if k.set == id && counts[k] == 0 && n > 0 {
-			out = append(out, k.key)
+	shared := maps.Clone(r.shared)
+	addCounts(shared, p.shared)
+	for k := range shared {
+		if _, wanted := sets[k.set]; wanted {
+			out[k.set] = append(out[k.set], Element{Key: k.key})
 		}
 	}
 	return out

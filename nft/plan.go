@@ -11,26 +11,27 @@ import (
 type Plan struct {
 	Batch Batch
 
-	change   Change
-	set      []*programmed
-	targets  map[ChainID]int // differences in use
-	shared   map[sharedKey]int
-	counts   map[SetID]int
-	chains   map[ChainID]struct{} // all that are needed afterwards
-	sizes    map[SetID]uint32
-	elements *edit
+	change  Change
+	set     []*programmed
+	targets map[ChainID]int // differences in use
+	shared  map[sharedKey]int
+	counts  map[SetID]int
+	chains  map[ChainID]struct{} // all that are needed afterwards
+	sizes   map[SetID]uint32
+	edit    *edit
 }
 
 // Plan works out the batch for a change; the state stays as it is. Its cost is
-// that of the frontends in the change, unless a set outgrows its size: then the
-// whole set is built anew.
+// that of the frontends in the change; of all chains, of which there are some
+// hundreds at most, if one comes or goes; and of everything if a set outgrows its
+// size, which is then built anew with twice the room.
 func (r *Ruleset) Plan(c Change) *Plan {
 	p := &Plan{
-		change:   c,
-		targets:  map[ChainID]int{},
-		shared:   map[sharedKey]int{},
-		counts:   map[SetID]int{},
-		elements: newEdit(),
+		change:  c,
+		targets: map[ChainID]int{},
+		shared:  map[sharedKey]int{},
+		counts:  map[SetID]int{},
+		edit:    newEdit(),
 	}
 	for i := range c.Set {
 		f := c.Set[i]
@@ -49,7 +50,7 @@ func (r *Ruleset) Plan(c Change) *Plan {
 	p.settleShared(r)
 	p.settleCIDRs(r)
 	p.settleObjects(r)
-	p.Batch = p.elements.batch(&r.config)
+	p.Batch = p.edit.batch(&r.config)
 	return p
 }
 
@@ -72,13 +73,13 @@ func (p *Plan) replace(old, next *programmed) {
 			continue
 		}
 		if order <= 0 {
-			s := p.elements.of(have[0].set)
+			s := p.edit.of(have[0].set)
 			s.remove = append(s.remove, have[0].Element)
 			p.counts[have[0].set]--
 			have = have[1:]
 		}
 		if order >= 0 {
-			s := p.elements.of(want[0].set)
+			s := p.edit.of(want[0].set)
 			s.add = append(s.add, want[0].Element)
 			p.counts[want[0].set]++
 			want = want[1:]
@@ -115,7 +116,7 @@ func (p *Plan) use(f *programmed, step int) {
 func (p *Plan) settleShared(r *Ruleset) {
 	for k, step := range p.shared {
 		before := r.shared[k]
-		s := p.elements
+		s := p.edit
 		switch after := before + step; {
 		case before == 0 && after > 0:
 			s.of(k.set).add = append(s.of(k.set).add, Element{Key: k.key})
@@ -134,7 +135,7 @@ func (p *Plan) settleCIDRs(r *Ruleset) {
 	}
 	have, want := cidrElements(r.cidrs), cidrElements(*p.change.ServiceCIDRs)
 	for id := range want {
-		diffElements(p.elements, id, have[id], want[id])
+		diffElements(p.edit, id, have[id], want[id])
 		p.counts[id] += len(want[id]) - len(have[id])
 	}
 }
@@ -145,14 +146,15 @@ func (p *Plan) settleObjects(r *Ruleset) {
 	if p.targetsChange(r) {
 		p.settleChains(r)
 	}
+	grown := map[SetID]uint32{}
 	for id, step := range p.counts {
 		n := r.counts[id] + step
 		size, exists := r.sizes[id]
-		if !exists || id.layout().interval || n <= int(size) { // intervals declare no size
-			continue
+		if exists && !id.layout().interval && n > int(size) { // intervals declare no size
+			grown[id] = capacity(n)
 		}
-		p.grow(r, id, capacity(n))
 	}
+	p.grow(r, grown)
 }
 
 // targetsChange reports whether a chain comes into use or goes out of it.
@@ -178,25 +180,25 @@ func (p *Plan) settleChains(r *Ruleset) {
 	p.chains, p.sizes = chains, maps.Clone(r.sizes)
 	for id := range chains {
 		if _, stands := r.chains[id]; !stands {
-			p.elements.newChain(id)
+			p.edit.newChain(id)
 		}
 	}
 	for id := range r.chains {
 		if _, stays := chains[id]; !stays {
-			p.elements.dropChain(id.Family, id.Name())
+			p.edit.dropChain(id.Family, id.Name())
 		}
 	}
 	for id := range sets {
 		if _, stands := r.sizes[id]; !stands {
 			p.sizes[id] = capacity(p.counts[id])
-			p.elements.addSets = append(p.elements.addSets, AddSet{id, p.sizes[id]})
+			p.edit.addSets = append(p.edit.addSets, AddSet{id, p.sizes[id]})
 		}
 	}
 	for id := range r.sizes {
 		if _, stays := sets[id]; !stays {
 			delete(p.sizes, id)
-			delete(p.elements.elements, id) // its elements go with it
-			p.elements.deleteSets = append(p.elements.deleteSets, DeleteSet{id.Family, id.Name()})
+			delete(p.edit.elements, id) // its elements go with it
+			p.edit.deleteSets = append(p.edit.deleteSets, DeleteSet{id.Family, id.Name()})
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -71,8 +72,8 @@ func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	if want.ServiceCIDRs != nil {
 		r.cidrs = *want.ServiceCIDRs
 	}
-	for id, n := range r.cidrCounts() {
-		r.counts[id] = n
+	for id, elements := range cidrElements(r.cidrs) {
+		r.counts[id] = len(elements)
 	}
 	r.chains, r.sizes = r.objects(have)
 	return r, r.diff(have, r.elements(list))
@@ -139,7 +140,7 @@ func slotsIn(have Tables) map[model.Match][]netip.AddrPort {
 
 // needed follows what the targets refer to, down to the sets. Base chains and
 // the sets they read are always needed.
-func needed[S interface{ ~func(func(ChainID) bool) }](targets S) (map[ChainID]struct{}, map[SetID]struct{}) {
+func needed(targets iter.Seq[ChainID]) (map[ChainID]struct{}, map[SetID]struct{}) {
 	chains, sets := map[ChainID]struct{}{}, map[SetID]struct{}{}
 	for _, f := range model.Families {
 		for kind := range baseChains {
@@ -163,7 +164,9 @@ func needed[S interface{ ~func(func(ChainID) bool) }](targets S) (map[ChainID]st
 			}
 		}
 	}
-	targets(func(id ChainID) bool { follow(id); return true })
+	for id := range targets {
+		follow(id)
+	}
 	return chains, sets
 }
 
@@ -224,14 +227,6 @@ func cidrElements(cidrs []netip.Prefix) map[SetID][]Element {
 		out[SetID{Family: f, Kind: ServiceCIDRs}] = prefixElements(ofFamily)
 	}
 	return out
-}
-
-func (r *Ruleset) cidrCounts() map[SetID]int {
-	counts := map[SetID]int{}
-	for id, elements := range cidrElements(r.cidrs) {
-		counts[id] = len(elements)
-	}
-	return counts
 }
 
 // Endpoints is how many endpoints the state has, each counted with every
