@@ -109,11 +109,14 @@ func chainNamed(f model.Family, name string) ChainID {
 	return ChainID{Family: f, Kind: unknownChain}
 }
 
-// slotNames spares building the names again for every element.
-var slotNames = func() (names [MaxSlots + 1]struct {
+// slotName names what there is of a number of endpoints, or of a slot.
+type slotName struct {
 	chain [chainKinds]string
 	set   string
-}) {
+}
+
+// slotNames spares building the names again for every element.
+var slotNames = func() (names [MaxSlots + 1]slotName) {
 	for i := range names {
 		n := "-" + strconv.Itoa(i)
 		for kind := baseChains; kind < chainKinds; kind++ {
