@@ -27,7 +27,10 @@ func allRules() map[string]Rule {
 	other := sampleConfig
 	other.MasqueradeMark = 1
 	other.Pods[model.IPv4] = prefixesOf("192.0.2.7/32")[0]
-	for _, c := range []Config{sampleConfig, blind, other} {
+	bridge, veths := sampleConfig, sampleConfig
+	bridge.PodInterface = Interface{Name: "cbr0"}
+	veths.PodInterface = Interface{Name: "veth", Prefix: true}
+	for _, c := range []Config{sampleConfig, blind, other, bridge, veths} {
 		for kind := range chainKinds {
 			for _, f := range model.Families {
 				for _, n := range []uint32{1, 2, 3, MaxSlots + 1} {

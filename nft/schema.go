@@ -14,6 +14,21 @@ type Config struct {
 	// Pods is for each family the prefix that pods' addresses come from; an
 	// invalid prefix means that pods cannot be told from others.
 	Pods [len(model.Families)]netip.Prefix
+	// PodInterface, if it is set, tells pods by the interface their packets come
+	// in by, in both families; Pods is not looked at then.
+	PodInterface Interface
+}
+
+// Interface names a network interface, or all whose names begin alike. None need
+// exist: they are compared by name, packet by packet.
+type Interface struct {
+	Name   string // at most 15 bytes (IFNAMSIZ)
+	Prefix bool
+}
+
+// DetectsPods reports whether packets of pods can be told from others.
+func (c *Config) DetectsPods(f model.Family) bool {
+	return c.PodInterface.Name != "" || c.Pods[f].IsValid()
 }
 
 // DefaultMasqueradeMark is kube-proxy's default, masqueradeBit 14.
@@ -77,7 +92,10 @@ func (c *Config) postroutingRules(hairpin SetID) []Rule {
 func (c *Config) clusterRules(id ChainID, fam *family) []Rule {
 	balance := Rule{goTo(ChainID{id.Family, Balance, id.N})}
 	pods := c.Pods[id.Family]
-	if !pods.IsValid() || pods.Bits() == 0 {
+	switch {
+	case c.PodInterface.Name != "":
+		return []Rule{{notFrom(c.PodInterface), setMark(c.MasqueradeMark)}, balance}
+	case !pods.IsValid() || pods.Bits() == 0:
 		return []Rule{balance}
 	}
 	return []Rule{{sourceNotIn(fam, pods), setMark(c.MasqueradeMark)}, balance}

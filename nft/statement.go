@@ -109,6 +109,24 @@ func sourceNotIn(fam *family, p netip.Prefix) statement {
 	}
 }
 
+// notFrom matches packets that come in by no such interface; what the host itself
+// sends comes in by none.
+func notFrom(i Interface) statement {
+	// A name that is compared whole is padded with zeros (include/uapi/linux/if.h);
+	// nft lists a shorter comparison with an asterisk.
+	name, asterisk := []byte(i.Name), "*"
+	if !i.Prefix {
+		name, asterisk = append(name, make([]byte, unix.IFNAMSIZ-len(name))...), ""
+	}
+	return statement{
+		text: fmt.Sprintf("iifname != \"%s%s\"", i.Name, asterisk),
+		expressions: []expr.Any{
+			&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: regValue},
+			&expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: name},
+		},
+	}
+}
+
 func prefixMask(fam *family, bits int) []byte {
 	mask := make([]byte, fam.addrLen)
 	for i := range bits {

@@ -27,7 +27,7 @@ type state struct {
 func newState(c Config) *state {
 	o := model.Options{MasqueradeAll: c.MasqueradeAll}
 	for _, f := range model.Families {
-		o.DetectsPods[f] = c.Rules.Pods[f].IsValid()
+		o.DetectsPods[f] = c.Rules.DetectsPods(f)
 	}
 	return &state{services: model.NewServiceMap(o, model.Node{Name: c.NodeName})}
 }

@@ -12,10 +12,11 @@
 //	clusterip 10.96.0.11:80/tcp shop/web reject
 //	-- ruleset.nft --
 //
-// The line pods tells pods from others; without it they cannot be told. A
-// frontend has its kind, its address, port and protocols, the Service port, and
-// either reject, drop, or which connections are masqueraded (never, offpod,
-// always) and the endpoints. Before the arrow, "hairpin=10.244.1.2,10.244.1.3"
+// The line pods tells pods from others by their addresses, pods-from by their
+// interface (cbr0, veth*); without either they cannot be told. A frontend has its
+// kind, its address, port and protocols, the Service port, and either reject,
+// drop, or which connections are masqueraded (never, offpod, always) and the
+// endpoints. Before the arrow, "hairpin=10.244.1.2,10.244.1.3"
 // lists those on this node; "10.244.1.2:53 x256" is that endpoint and the 255
 // addresses behind it.
 //

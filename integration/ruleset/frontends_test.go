@@ -75,6 +75,9 @@ func parseWorld(text string) (w *world, err error) {
 				prefix := netip.MustParsePrefix(p)
 				w.config.Pods[model.FamilyOf(prefix.Addr())] = prefix
 			}
+		case words[0] == "pods-from" && len(words) == 2:
+			name, prefix := strings.CutSuffix(words[1], "*")
+			w.config.PodInterface = nft.Interface{Name: name, Prefix: prefix}
 		case words[0] == "service-cidrs":
 			for _, p := range words[1:] {
 				w.cidrs = append(w.cidrs, netip.MustParsePrefix(p))

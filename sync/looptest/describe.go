@@ -70,9 +70,9 @@ func describeFrontends(out *strings.Builder, f model.Family, t *nft.Table, sorte
 	}
 }
 
-// meaning is all that tables say, but for the sizes of sets and the order of
+// Meaning is all that tables say, but for the sizes of sets and the order of
 // slots.
-func meaning(t nft.Tables) string {
+func Meaning(t nft.Tables) string {
 	var out strings.Builder
 	for _, f := range model.Families {
 		if t[f] == nil {

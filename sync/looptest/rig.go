@@ -98,7 +98,7 @@ func (r *rig) wrong() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return cmp.Diff(strings.Split(meaning(r.world.tables()), "\n"), strings.Split(meaning(have), "\n")), nil
+	return cmp.Diff(strings.Split(Meaning(r.world.tables()), "\n"), strings.Split(Meaning(have), "\n")), nil
 }
 
 // check returns an error if the kernel does not hold what it should.
