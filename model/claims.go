@@ -103,6 +103,15 @@ func (c claims) settleLosers(m Match) []Conflict {
 	return fresh
 }
 
+// losers is how many claims are lost.
+func (c claims) losers() int {
+	n := 0
+	for _, lost := range c.lost {
+		n += len(lost)
+	}
+	return n
+}
+
 // winner is the frontend that holds m, or nil.
 func (c claims) winner(m Match) *Frontend {
 	if asked := c.asked[m]; len(asked) > 0 {

@@ -69,10 +69,17 @@ func (s NameSet) Has(name string) bool {
 	return false
 }
 
-// Node is what the proxy must know of the node it runs on.
+// Node is what the proxy must know of the node it runs on. Values are
+// comparable.
 type Node struct {
 	Name string
 	Zone string // label topology.kubernetes.io/zone; empty if there is none
+	// Addrs are the node's addresses, the primary one of each family; invalid
+	// where there is none.
+	Addrs [len(Families)]netip.Addr
+	// PodRanges are where the node's pods have their addresses from; invalid
+	// where there is none.
+	PodRanges [len(Families)]netip.Prefix
 }
 
 // hosts reports whether the endpoint runs on the node. An endpoint without a

@@ -54,7 +54,7 @@ func TestDuplicatesThatDifferInPlaceAreOneOnEveryNodeInAnyOrder(t *testing.T) {
 		a := webSlice(f, TCP, ready(1).on(here).zones(zoneA), ready(2).on(there).nodes(there))
 		b := webSlice(f, TCP, ready(1).on(there).zones(zoneB), ready(2).on(here).nodes(here))
 		locals := 0
-		for _, n := range []Node{{here, zoneA}, {there, zoneB}} {
+		for _, n := range []Node{{Name: here, Zone: zoneA}, {Name: there, Zone: zoneB}} {
 			got := Select(httpPort(TCP), f, []Slice{a, b}, n)
 			if again := Select(httpPort(TCP), f, []Slice{b, a}, n); !equalSelections(got, again) {
 				t.Errorf("%s: %v in one order, %v in the other", f, got, again)

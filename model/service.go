@@ -54,6 +54,8 @@ const (
 // families; each is programmed in its own.
 type Service struct {
 	Name ServiceName
+	// UID tells the Service from an earlier one of its name; empty if not known.
+	UID string
 	// Created orders Services that claim the same address and port, in
 	// nanoseconds since the Unix epoch; the older one wins.
 	Created int64

@@ -19,6 +19,7 @@ type ServiceMap struct {
 	slices   map[SliceName]ServiceName // whose slice it is
 	claims   claims
 	dirty    []*entry // changed since Changes was last asked
+	notLocal [len(Families)]int
 }
 
 // entry is one Service with its slices. Slices may come before their Service.
@@ -106,13 +107,36 @@ func (m *ServiceMap) SetNode(n Node) {
 		return
 	}
 	m.node = n
-	for _, e := range m.services {
-		m.mark(e)
+	m.markAll()
+}
+
+// SetOptions replaces what [NewServiceMap] was given.
+func (m *ServiceMap) SetOptions(o Options) {
+	if o == m.options {
+		return
 	}
+	m.options = o
+	m.markAll()
 }
 
 // Len is the number of Services.
 func (m *ServiceMap) Len() int { return m.known }
+
+// Service is the Service of that name, or nil.
+func (m *ServiceMap) Service(name ServiceName) *Service {
+	if e := m.services[name]; e != nil {
+		return e.service
+	}
+	return nil
+}
+
+// NotLocal is for each family the number of Service ports with an internal
+// policy of [PolicyLocal] and endpoints on other nodes only, as of the last
+// Changes.
+func (m *ServiceMap) NotLocal() [len(Families)]int { return m.notLocal }
+
+// Conflicts is the number of claims that are lost, as of the last Changes.
+func (m *ServiceMap) Conflicts() int { return m.claims.losers() }
 
 // Changes works out what the events since the last call changed.
 func (m *ServiceMap) Changes() Changes {
@@ -139,10 +163,12 @@ func (m *ServiceMap) update(e *entry, touched []Match) []Match {
 		m.claims.withdraw(e.name, e.frontends[i].Match)
 		touched = append(touched, e.frontends[i].Match)
 	}
+	m.countNotLocal(e, -1)
 	e.frontends = nil
 	if e.service != nil {
 		e.frontends = m.options.Frontends(e.service, e.slices, m.node)
 	}
+	m.countNotLocal(e, +1)
 	for i := range e.frontends {
 		m.claims.add(e.service, &e.frontends[i])
 		touched = append(touched, e.frontends[i].Match)
@@ -151,6 +177,16 @@ func (m *ServiceMap) update(e *entry, touched []Match) []Match {
 		delete(m.services, e.name)
 	}
 	return touched
+}
+
+// countNotLocal adds n for each Service port of the entry that counts in
+// [ServiceMap.NotLocal].
+func (m *ServiceMap) countNotLocal(e *entry, n int) {
+	for i := range e.frontends {
+		if f := &e.frontends[i]; f.Kind == ClusterIP && f.Verdict == Drop {
+			m.notLocal[f.Match.Family] += n
+		}
+	}
 }
 
 // entry finds or makes the entry of a Service and marks it as changed.
@@ -169,6 +205,13 @@ func (m *ServiceMap) mark(e *entry) {
 	if !e.dirty {
 		e.dirty = true
 		m.dirty = append(m.dirty, e)
+	}
+}
+
+// markAll notes that every entry may have changed.
+func (m *ServiceMap) markAll() {
+	for _, e := range m.services {
+		m.mark(e)
 	}
 }
 

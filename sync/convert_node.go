@@ -12,18 +12,80 @@ import (
 	"kube-vmap/model"
 )
 
-// ConvertNode reduces a Node to what the proxy reads of it: its name and its
-// zone. A zone that cannot exist counts as none.
-func ConvertNode(n *corev1.Node) (*model.Node, field.ErrorList) {
+// taintLeaving is what the cluster autoscaler puts on a node that it is about to
+// take away.
+const taintLeaving = "ToBeDeletedByClusterAutoscaler"
+
+// ConvertNode reduces a Node to what the proxy reads of it. Parts that cannot be
+// used count as not there.
+func ConvertNode(n *corev1.Node) (*SetNode, field.ErrorList) {
+	var f findings
 	path := field.NewPath("metadata")
-	if err := invalidName(path.Child("name"), n.Name, validation.IsDNS1123Subdomain); err != nil {
-		return nil, field.ErrorList{err}
+	f.refuse(invalidName(path.Child("name"), n.Name, validation.IsDNS1123Subdomain))
+	if f.refused {
+		return nil, f.errs
 	}
+	out := &SetNode{Node: model.Node{Name: n.Name}, Ineligible: ineligible(n)}
 	zone := n.Labels[corev1.LabelTopologyZone]
-	if err := invalidName(path.Child("labels").Key(corev1.LabelTopologyZone), zone, content.IsLabelValue); err != nil {
-		return &model.Node{Name: n.Name}, field.ErrorList{err}
+	if !f.leaveOut(invalidName(path.Child("labels").Key(corev1.LabelTopologyZone), zone, content.IsLabelValue)) {
+		out.Node.Zone = zone
 	}
-	return &model.Node{Name: n.Name, Zone: zone}, nil
+	out.Node.Addrs = f.nodeAddrs(n.Status.Addresses)
+	out.Node.PodRanges = f.podRanges(&n.Spec)
+	return out, f.errs
+}
+
+// ineligible says why a load balancer should not choose the node.
+func ineligible(n *corev1.Node) string {
+	if n.DeletionTimestamp != nil {
+		return "the node is being deleted"
+	}
+	for i := range n.Spec.Taints {
+		if n.Spec.Taints[i].Key == taintLeaving {
+			return "the node has the taint " + taintLeaving
+		}
+	}
+	return ""
+}
+
+// nodeAddrs are the node's primary addresses: the first of each family among the
+// internal ones, or else among the external ones.
+func (f *findings) nodeAddrs(addresses []corev1.NodeAddress) (out [len(model.Families)]netip.Addr) {
+	path := field.NewPath("status", "addresses")
+	for _, kind := range [...]corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP} {
+		for i := range addresses {
+			if addresses[i].Type != kind {
+				continue
+			}
+			addr, err := parseAddr(path.Index(i).Child("address"), addresses[i].Address)
+			if f.leaveOut(err) {
+				continue
+			}
+			if family := model.FamilyOf(addr); !out[family].IsValid() {
+				out[family] = addr
+			}
+		}
+	}
+	return out
+}
+
+// podRanges are the first range of each family. The field for a single range is
+// older than the list, which repeats it.
+func (f *findings) podRanges(spec *corev1.NodeSpec) (out [len(model.Families)]netip.Prefix) {
+	path, values := field.NewPath("spec", "podCIDRs"), spec.PodCIDRs
+	if len(values) == 0 && spec.PodCIDR != "" {
+		values = []string{spec.PodCIDR}
+	}
+	for i, value := range values {
+		prefix, err := parsePrefix(path.Index(i), value)
+		if f.leaveOut(err) {
+			continue
+		}
+		if family := model.FamilyOf(prefix.Addr()); !out[family].IsValid() {
+			out[family] = prefix
+		}
+	}
+	return out
 }
 
 // ConvertServiceCIDR reduces a ServiceCIDR to the ranges from which ClusterIPs

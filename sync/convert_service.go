@@ -38,6 +38,7 @@ func ConvertService(s *corev1.Service) (*model.Service, field.ErrorList) {
 	}
 	out := &model.Service{
 		Name:           model.ServiceName{Namespace: s.Namespace, Name: s.Name},
+		UID:            string(s.UID),
 		Created:        created(s.CreationTimestamp),
 		ClusterIPs:     clusterIPs,
 		ExternalIPs:    f.externalIPs(&s.Spec, clusterIPs),

@@ -264,25 +264,6 @@ func TestASliceIsRefused(t *testing.T) {
 	}
 }
 
-func TestANodeIsItsNameAndZone(t *testing.T) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: "worker-1", Labels: map[string]string{corev1.LabelTopologyZone: "zone-a"},
-	}}
-	got, errs := ConvertNode(node)
-	if want := (model.Node{Name: "worker-1", Zone: "zone-a"}); len(errs) > 0 || *got != want {
-		t.Errorf("got %v, errors %v", got, errs)
-	}
-	node.Labels[corev1.LabelTopologyZone] = "zone,a"
-	got, errs = ConvertNode(node)
-	if want := (model.Node{Name: "worker-1"}); len(errs) != 1 || *got != want {
-		t.Errorf("with a bad zone: got %v, errors %v", got, errs)
-	}
-	node.Name = "worker 1"
-	if got, errs = ConvertNode(node); len(errs) != 1 || got != nil {
-		t.Errorf("with a bad name: got %v, errors %v", got, errs)
-	}
-}
-
 func TestAServiceCIDRIsItsRanges(t *testing.T) {
 	cidr := &networkingv1.ServiceCIDR{Spec: networkingv1.ServiceCIDRSpec{
 		CIDRs: []string{"10.96.0.0/12", "fd00:10:96::/112", "10.96.0.0", "::ffff:10.0.0.0/104"},

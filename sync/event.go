@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"net/netip"
+	"time"
 
 	"kube-vmap/model"
 )
@@ -16,8 +17,8 @@ type Source interface {
 }
 
 // Event is one change of what the proxy reads, reduced to model values:
-// [SetService], [DeleteService], [SetSlice], [DeleteSlice], [SetNode] or
-// [SetServiceCIDRs].
+// [SetService], [DeleteService], [SetSlice], [DeleteSlice], [SetNode],
+// [SetServiceCIDRs] or [SetProblem].
 type Event interface{ event() }
 
 // SetService says that a Service is now this.
@@ -28,18 +29,50 @@ type SetService struct{ Service model.Service }
 type DeleteService struct{ Name model.ServiceName }
 
 // SetSlice says that an EndpointSlice is now this.
-type SetSlice struct{ Slice model.Slice }
+type SetSlice struct {
+	Slice model.Slice
+	// Triggered is when what led to this change of the slice happened, a pod that
+	// became ready for instance; zero if that is not known, or was told before.
+	Triggered time.Time
+}
 
 // DeleteSlice says that an EndpointSlice is gone.
 type DeleteSlice struct{ Name model.SliceName }
 
 // SetNode says what is now known of the proxy's own node. Without a Node
 // object, only its name is known.
-type SetNode struct{ Node model.Node }
+type SetNode struct {
+	Node model.Node
+	// Ineligible says why load balancers should not send new connections to this
+	// node (KEP-3836); empty if they may.
+	Ineligible string
+}
 
 // SetServiceCIDRs says from which ranges ClusterIPs are now taken, all
 // ServiceCIDR objects together.
 type SetServiceCIDRs struct{ CIDRs []netip.Prefix }
+
+// SetProblem says what keeps an object, or part of it, from being used. It comes
+// with every change of such an object, and once with a nil Err when nothing does
+// any more.
+type SetProblem struct {
+	Object Object
+	Err    error
+}
+
+// Object refers to an object of the API.
+type Object struct {
+	Kind, Namespace, Name string
+	UID                   string // empty if it is not known
+}
+
+// String is "Kind namespace/name".
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
 
 func (SetService) event()      {}
 func (DeleteService) event()   {}
@@ -47,3 +80,4 @@ func (SetSlice) event()        {}
 func (DeleteSlice) event()     {}
 func (SetNode) event()         {}
 func (SetServiceCIDRs) event() {}
+func (SetProblem) event()      {}

@@ -39,10 +39,11 @@ type Kernel interface {
 // somebody else may have changed our tables. So the kernel is read first, and
 // only what it refuses on top of what was just read is set aside.
 type Loop struct {
-	config Config
-	source Source
-	kernel Kernel
-	log    *slog.Logger
+	source   Source
+	kernel   Kernel
+	observer Observer
+	recorder Recorder
+	log      *slog.Logger
 
 	state *state
 	// rules is what the kernel holds; nil when that is not known, at the start
@@ -51,7 +52,12 @@ type Loop struct {
 	recovery *delay // runs while the kernel is left alone after an error
 	refused  refusals
 	trial    *delay // runs until Service ports that are left out are tried again
-	ready    chan struct{}
+	pause    *pause // runs while the kernel is left alone after a batch
+	// suspect tells that the kernel refused a change that it should have taken.
+	suspect bool
+	// due tells that there is something to sync.
+	due   bool
+	ready chan struct{}
 }
 
 // queued is how many bursts may wait while the kernel works. Then the source
@@ -60,17 +66,26 @@ const queued = 64
 
 // NewLoop makes a loop; nothing happens before Run.
 func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
-	return &Loop{
-		config:   c,
+	l := &Loop{
 		source:   source,
 		kernel:   kernel,
+		observer: c.Observer,
+		recorder: c.Recorder,
 		log:      log,
 		state:    newState(c),
 		recovery: newDelay(),
 		refused:  refusals{},
 		trial:    newDelay(),
+		pause:    newPause(c.MinSyncPeriod),
 		ready:    make(chan struct{}),
 	}
+	if l.observer == nil {
+		l.observer = Observers{}
+	}
+	if l.recorder == nil {
+		l.recorder = unheard{}
+	}
+	return l
 }
 
 // Ready is closed once the kernel has taken what the source first wanted, but
@@ -90,23 +105,30 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow is the loop itself. Neither delay runs before the first burst.
+// follow is the loop itself. No delay runs before the first burst.
 func (l *Loop) follow(ctx context.Context, events <-chan []Event) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case burst := <-events:
-			l.state.apply(burst)
+			l.take(burst)
 			l.drain(events)
+			l.due = true
 		case <-l.recovery.over():
 			l.recovery.running = false
+			l.due = true
 		case <-l.trial.over():
 			l.trial.running = false
 			l.refused.tryAll()
+			l.due = true
+		case <-l.pause.over():
+			l.pause.running = false
 		}
-		if !l.recovery.running {
+		if l.due && !l.recovery.running && !l.pause.running {
+			l.due = false
 			l.sync()
+			l.pause.begin()
 		}
 	}
 }
@@ -116,25 +138,48 @@ func (l *Loop) follow(ctx context.Context, events <-chan []Event) error {
 // the kernel waiting.
 func (l *Loop) drain(events <-chan []Event) {
 	for range len(events) {
-		l.state.apply(<-events)
+		l.take(<-events)
 	}
+}
+
+// take takes in a burst.
+func (l *Loop) take(burst []Event) {
+	var q Queued
+	for _, e := range burst {
+		switch e := e.(type) {
+		case SetService, DeleteService:
+			q.Services++
+		case SetSlice, DeleteSlice:
+			q.Slices++
+		case SetNode:
+			l.observer.Node(e)
+		}
+	}
+	l.observer.Queued(q)
+	l.state.apply(burst)
+	l.state.problems.untold(l.tellProblem)
 }
 
 // sync brings the kernel up to date. What does not work begins a delay.
 func (l *Loop) sync() {
+	start := time.Now()
 	change, conflicts := l.state.take()
 	for _, c := range conflicts {
-		l.log.Warn("an older Service holds the address and port",
-			"match", c.Match.String(), "winner", c.Winner.String(), "loser", c.Loser.String())
+		l.tellConflict(c)
+	}
+	if l.state.rulesChanged {
+		l.state.rulesChanged = false
+		l.rules = nil
 	}
 	l.refused.tryChanged(change.Set)
-	err := l.apply(change)
+	r, err := l.apply(change)
 	for err != nil && l.rules != nil && l.setAside(err, l.refused.onTrial) {
 		// Nothing was applied, so the rules are still what the kernel holds.
-		err = l.apply(change)
+		r, err = l.apply(change)
 	}
 	if err != nil {
 		l.fallBack(err)
+		l.observer.Synced(Report{Err: err, Took: time.Since(start)})
 		return
 	}
 	l.recovery.reset()
@@ -147,6 +192,7 @@ func (l *Loop) sync() {
 	} else {
 		l.trial.reset()
 	}
+	l.observe(r, start)
 }
 
 // fallBack gives up what is believed of the kernel, which the next sync reads
@@ -158,6 +204,7 @@ func (l *Loop) fallBack(err error) {
 	switch {
 	case planned && errors.As(err, &refusal):
 		l.log.Warn("a change was refused, reading the kernel", "err", err)
+		l.suspect = !refusal.Temporary()
 		l.recovery.beginAtOnce()
 	case l.setAside(err, l.refused.notOut):
 		l.recovery.beginAtOnce()
@@ -174,10 +221,12 @@ func (l *Loop) setAside(err error, may func(name string) bool) bool {
 	if !errors.As(err, &refusal) || refusal.Service == "" || refusal.Temporary() || !may(refusal.Service) {
 		return false
 	}
+	l.suspect = false // it was the Service port, not somebody else
 	level := slog.LevelDebug
 	if l.refused.convict(refusal.Service, refusal.Errno) {
 		level = slog.LevelError
 		l.trial.reset()
+		l.recorder.Warn(l.serviceOf(refusal.Service), reasonRefused, err.Error())
 	}
 	l.log.Log(context.Background(), level, "Service port is left out", "service", refusal.Service, "err", err)
 	return true
@@ -195,35 +244,36 @@ func (l *Loop) announce() {
 
 // apply makes the change, or everything anew if it is not known what the kernel
 // holds.
-func (l *Loop) apply(change nft.Change) error {
+func (l *Loop) apply(change nft.Change) (Report, error) {
 	if l.rules == nil {
 		return l.adopt()
 	}
 	plan := l.rules.Plan(l.admit(l.withTrials(change)))
-	applied, err := l.send(plan.Batch)
-	if err != nil {
-		return err
+	r, err := l.send(plan.Batch)
+	if err == nil {
+		l.rules.Commit(plan)
+		l.report(r)
 	}
-	l.rules.Commit(plan)
-	l.report(plan.Batch, applied)
-	return nil
+	return r, err
 }
 
 // adopt compares what the kernel holds with what it should and sends the
 // difference.
-func (l *Loop) adopt() error {
+func (l *Loop) adopt() (Report, error) {
 	have, err := l.kernel.Read()
 	if err != nil {
-		return fmt.Errorf("read the kernel: %w", err)
+		return Report{}, fmt.Errorf("read the kernel: %w", err)
 	}
-	rules, batch := nft.Adopt(l.config.Rules, have, l.admit(l.state.all()))
-	applied, err := l.send(batch)
+	rules, batch := nft.Adopt(l.state.config.Rules, have, l.admit(l.state.all()))
+	r, err := l.send(batch)
 	if err != nil {
-		return err
+		return r, err
 	}
 	l.rules = rules
-	l.report(batch, applied)
-	return nil
+	r.Whole, r.Drift = true, l.suspect
+	l.suspect = false
+	l.report(r)
+	return r, nil
 }
 
 // withTrials adds to the change everything of the Service ports on trial: what
@@ -256,28 +306,14 @@ func (l *Loop) admit(c nft.Change) nft.Change {
 }
 
 // send applies a batch.
-func (l *Loop) send(b nft.Batch) (nft.Applied, error) {
+func (l *Loop) send(b nft.Batch) (Report, error) {
 	if len(b) == 0 {
-		return nft.Applied{}, nil
+		return Report{}, nil
 	}
 	l.log.Debug("batch", "commands", b)
 	applied, err := l.kernel.Apply(b)
 	if err != nil {
-		return applied, fmt.Errorf("apply batch: %w", err)
+		return Report{}, fmt.Errorf("apply batch: %w", err)
 	}
-	return applied, nil
-}
-
-// report says in one line what a batch was and what stands now.
-func (l *Loop) report(b nft.Batch, applied nft.Applied) {
-	if len(b) == 0 {
-		l.log.Debug("nothing to change")
-		return
-	}
-	counts := b.Counts()
-	l.log.Info("applied",
-		"services", l.state.services.Len(), "endpoints", l.rules.Endpoints(),
-		"batches", applied.Steps, "messages", applied.Messages, "bytes", applied.Bytes,
-		"added", counts.Added, "deleted", counts.Deleted, "objects", counts.Objects,
-		"took", applied.Took.Round(time.Microsecond).String())
+	return Report{Applied: applied, Counts: b.Counts()}, nil
 }

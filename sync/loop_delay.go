@@ -51,3 +51,27 @@ func (d *delay) reset() {
 	d.running = false
 	d.backoff = wait.Backoff{Duration: firstDelay, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: lastDelay}
 }
+
+// pause is a wait of the same length each time; one of no length never runs.
+type pause struct {
+	length  time.Duration
+	timer   *time.Timer
+	running bool // for its owner to clear when the pause is over
+}
+
+func newPause(length time.Duration) *pause {
+	p := &pause{length: length, timer: time.NewTimer(length)}
+	p.timer.Stop()
+	return p
+}
+
+// over delivers when the pause is.
+func (p *pause) over() <-chan time.Time { return p.timer.C }
+
+// begin starts the pause.
+func (p *pause) begin() {
+	if p.length > 0 {
+		p.running = true
+		p.timer.Reset(p.length)
+	}
+}

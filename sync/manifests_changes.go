@@ -15,7 +15,7 @@ import (
 func changes(before, now objects, node string) []Event {
 	var out []Event
 	if n := now.node(node); before == nil || n != before.node(node) {
-		out = append(out, SetNode{n})
+		out = append(out, n)
 	}
 	if cidrs := now.serviceCIDRs(); !slices.Equal(cidrs, before.serviceCIDRs()) {
 		out = append(out, SetServiceCIDRs{cidrs})
@@ -58,7 +58,7 @@ func change(key objectKey, value any) Event {
 	case *model.Service:
 		return SetService{*v}
 	case *model.Slice:
-		return SetSlice{*v}
+		return SetSlice{Slice: *v}
 	}
 	switch key.kind {
 	case "Service":
@@ -70,11 +70,11 @@ func change(key objectKey, value any) Event {
 }
 
 // node is what is known of the proxy's node.
-func (o objects) node(name string) model.Node {
-	if n, ok := o[objectKey{kind: "Node", name: name}].value.(*model.Node); ok {
+func (o objects) node(name string) SetNode {
+	if n, ok := o[objectKey{kind: "Node", name: name}].value.(*SetNode); ok {
 		return *n
 	}
-	return model.Node{Name: name}
+	return SetNode{Node: model.Node{Name: name}}
 }
 
 // serviceCIDRs are the ranges of all ServiceCIDRs, sorted, each once.

@@ -3,33 +3,30 @@ package sync
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
-// Config is what shapes the result and is the same for all Services.
-type Config struct {
-	NodeName string
-	// MasqueradeAll masquerades every connection to a ClusterIP.
-	MasqueradeAll bool
-	Rules         nft.Config
-}
-
 // state is what the events so far amount to.
 type state struct {
+	config   Config
 	services *model.ServiceMap
 	cidrs    []netip.Prefix
-	// cidrsChanged tells that cidrs are not what was last taken.
-	cidrsChanged bool
+	// cidrsChanged tells that cidrs are not what was last taken, rulesChanged that
+	// config.Rules are not.
+	cidrsChanged, rulesChanged bool
+	problems                   problems
+	triggered                  []time.Time
 }
 
 func newState(c Config) *state {
-	o := model.Options{MasqueradeAll: c.MasqueradeAll}
-	for _, f := range model.Families {
-		o.DetectsPods[f] = c.Rules.DetectsPods(f)
+	return &state{
+		config:   c,
+		services: model.NewServiceMap(c.options(), model.Node{Name: c.NodeName}),
+		problems: problems{},
 	}
-	return &state{services: model.NewServiceMap(o, model.Node{Name: c.NodeName})}
 }
 
 // apply takes in a burst of events.
@@ -42,14 +39,32 @@ func (s *state) apply(events []Event) {
 			s.services.DeleteService(e.Name)
 		case SetSlice:
 			s.services.SetSlice(e.Slice)
+			if !e.Triggered.IsZero() {
+				s.triggered = append(s.triggered, e.Triggered)
+			}
 		case DeleteSlice:
 			s.services.DeleteSlice(e.Name)
 		case SetNode:
 			s.services.SetNode(e.Node)
+			s.setPodRanges(e.Node.PodRanges)
 		case SetServiceCIDRs:
 			s.cidrs, s.cidrsChanged = e.CIDRs, true
+		case SetProblem:
+			s.problems.set(e)
 		}
 	}
+}
+
+// setPodRanges follows the node's ranges of pods, if it is by those that pods are
+// told. A node that lost all its ranges still has pods.
+func (s *state) setPodRanges(ranges [len(model.Families)]netip.Prefix) {
+	var none [len(model.Families)]netip.Prefix
+	if !s.config.PodsFromNode || ranges == none || ranges == s.config.Rules.Pods {
+		return
+	}
+	s.config.Rules.Pods = ranges
+	s.rulesChanged = true
+	s.services.SetOptions(s.config.options())
 }
 
 // take returns what changed since it was last called, and which claims were
@@ -81,6 +96,6 @@ func Build(c Config, events []Event) (*nft.Ruleset, []model.Conflict) {
 	s := newState(c)
 	s.apply(events)
 	_, conflicts := s.take()
-	rules, _ := nft.Adopt(c.Rules, nft.Tables{}, s.all())
+	rules, _ := nft.Adopt(s.config.Rules, nft.Tables{}, s.all())
 	return rules, conflicts
 }

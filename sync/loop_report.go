@@ -1,0 +1,67 @@
+package sync
+
+import (
+	"strings"
+	"time"
+
+	"kube-vmap/model"
+)
+
+// report says in one line what a batch was and what stands now.
+func (l *Loop) report(r Report) {
+	if r.Drift {
+		l.log.Warn("another program had changed our tables; repaired")
+	}
+	if r.Applied.Steps == 0 {
+		l.log.Debug("nothing to change")
+		return
+	}
+	l.log.Info("applied",
+		"services", l.state.services.Len(), "endpoints", l.rules.Endpoints(),
+		"batches", r.Applied.Steps, "messages", r.Applied.Messages, "bytes", r.Applied.Bytes,
+		"added", r.Counts.Added, "deleted", r.Counts.Deleted, "objects", r.Counts.Objects,
+		"took", r.Applied.Took.Round(time.Microsecond).String())
+}
+
+// observe tells the observer of a sync that worked and began at start.
+func (l *Loop) observe(r Report, start time.Time) {
+	r.Took = time.Since(start)
+	r.Triggered, l.state.triggered = l.state.triggered, nil
+	r.Services = l.state.services.Len()
+	r.Endpoints = l.rules.Endpoints()
+	r.RefusedPorts = len(l.refused)
+	r.RefusedObjects = len(l.state.problems)
+	r.Conflicts = l.state.services.Conflicts()
+	r.NotLocal = l.state.services.NotLocal()
+	l.observer.Synced(r)
+}
+
+// tellProblem tells what is wrong with an object.
+func (l *Loop) tellProblem(o Object, text string) {
+	l.log.Warn("left out what cannot be used", "object", o.String(), "err", text)
+	l.recorder.Warn(o, reasonUnusable, text)
+}
+
+// tellConflict tells that a claim was lost.
+func (l *Loop) tellConflict(c model.Conflict) {
+	l.log.Warn("an older Service holds the address and port",
+		"match", c.Match.String(), "winner", c.Winner.String(), "loser", c.Loser.String())
+	l.recorder.Warn(l.service(c.Loser.ServiceName), reasonConflict,
+		c.Match.String()+" is held by the older Service "+c.Winner.String()+" and not served for this one")
+}
+
+// service refers to the Service of that name.
+func (l *Loop) service(name model.ServiceName) Object {
+	o := Object{Kind: "Service", Namespace: name.Namespace, Name: name.Name}
+	if s := l.state.services.Service(name); s != nil {
+		o.UID = s.UID
+	}
+	return o
+}
+
+// serviceOf refers to the Service of a port, by the name that errors give it.
+func (l *Loop) serviceOf(port string) Object {
+	namespace, name, _ := strings.Cut(port, "/")
+	name, _, _ = strings.Cut(name, ":")
+	return l.service(model.ServiceName{Namespace: namespace, Name: name})
+}

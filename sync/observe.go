@@ -1,0 +1,95 @@
+package sync
+
+import (
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// Observer is told what the loop does, for health and metrics. Its methods are
+// called from the loop's goroutine and must not wait.
+type Observer interface {
+	// Queued tells of changes that the next sync takes in.
+	Queued(Queued)
+	// Synced tells how a sync went.
+	Synced(Report)
+	// Node tells what is now known of the node.
+	Node(SetNode)
+}
+
+// Queued counts changes of objects.
+type Queued struct {
+	Services, Slices int
+}
+
+// Report is how a sync went. If it failed, only Err and Took are set, and what was
+// queued stays so.
+type Report struct {
+	Err  error
+	Took time.Duration // from the first look at what changed to the end
+	// Whole tells that all was compared with what the kernel holds, as at the
+	// start; otherwise only what changed was looked at.
+	Whole bool
+	// Drift tells that somebody else had changed our tables, which was repaired.
+	Drift bool
+
+	Applied nft.Applied
+	Counts  nft.Counts
+	// Triggered are when the changes of endpoints that the sync took in were
+	// triggered, as far as that is known and was not before this process began.
+	Triggered []time.Time
+
+	// What stands: Services and endpoints, ports left out because the kernel
+	// refused them, objects with problems, claims lost to older Services.
+	Services, Endpoints          int
+	RefusedPorts, RefusedObjects int
+	Conflicts                    int
+	NotLocal                     [len(model.Families)]int // see [model.ServiceMap.NotLocal]
+}
+
+// Observers tells each of several.
+type Observers []Observer
+
+// Queued implements [Observer].
+func (o Observers) Queued(q Queued) {
+	for _, each := range o {
+		each.Queued(q)
+	}
+}
+
+// Synced implements [Observer].
+func (o Observers) Synced(r Report) {
+	for _, each := range o {
+		each.Synced(r)
+	}
+}
+
+// Node implements [Observer].
+func (o Observers) Node(n SetNode) {
+	for _, each := range o {
+		each.Node(n)
+	}
+}
+
+// Recorder tells people about their objects where they look for it: as
+// Kubernetes events.
+type Recorder interface {
+	// Warn must not wait. Reason is one word in CamelCase, note a sentence.
+	Warn(o Object, reason, note string)
+}
+
+// Reasons of events.
+const (
+	// reasonUnusable: the object, or part of it, is left out.
+	reasonUnusable = "Unusable"
+	// reasonRefused: the kernel would not take it.
+	reasonRefused = "RefusedByKernel"
+	// reasonConflict: an older Service holds the address and port.
+	reasonConflict = "AddressConflict"
+)
+
+// unheard is the recorder of a loop that was given none.
+type unheard struct{}
+
+func (unheard) Warn(Object, string, string) {}

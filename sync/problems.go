@@ -1,0 +1,46 @@
+package sync
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// problems are what is wrong with which objects.
+type problems map[Object]*problem
+
+// problem is what is wrong with one object.
+type problem struct {
+	text string
+	told bool
+}
+
+// set takes in what a source says. What was told already need not be again.
+func (p problems) set(e SetProblem) {
+	if e.Err == nil {
+		delete(p, e.Object)
+		return
+	}
+	text := e.Err.Error()
+	if known := p[e.Object]; known == nil || known.text != text {
+		p[e.Object] = &problem{text: text}
+	}
+}
+
+// untold calls tell for each problem that was not told yet, in the order of the
+// objects' names.
+func (p problems) untold(tell func(o Object, text string)) {
+	var news []Object
+	for o, problem := range p {
+		if !problem.told {
+			news = append(news, o)
+			problem.told = true
+		}
+	}
+	slices.SortFunc(news, func(a, b Object) int {
+		return cmp.Or(strings.Compare(a.String(), b.String()), strings.Compare(a.UID, b.UID))
+	})
+	for _, o := range news {
+		tell(o, p[o].text)
+	}
+}
