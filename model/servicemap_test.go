@@ -235,3 +235,56 @@ func TestSetAndGoneAreSorted(t *testing.T) {
 		t.Errorf("gone: %v", gone)
 	}
 }
+
+func TestNotLocalCountsPortsServedOnOtherNodesOnly(t *testing.T) {
+	for _, f := range Families {
+		for _, p := range Protocols {
+			m := webMap()
+			service := webService(p, Families[:]...)
+			service.InternalPolicy = PolicyLocal
+			steps := []struct {
+				what string
+				do   func()
+				want int
+			}{
+				{"no endpoint", func() { m.SetService(service) }, 0},
+				{"one elsewhere", func() { m.SetSlice(webSlice(f, p, ready(1).on(there))) }, 1},
+				{"one more here", func() { m.SetSlice(webSlice(f, p, ready(1).on(there), ready(2).on(here))) }, 0},
+				{"elsewhere again", func() { m.SetSlice(webSlice(f, p, ready(1).on(there))) }, 1},
+				{"the Service gone", func() { m.DeleteService(service.Name) }, 0},
+			}
+			for _, step := range steps {
+				step.do()
+				m.Changes()
+				var want [len(Families)]int
+				want[f] = step.want
+				if got := m.NotLocal(); got != want {
+					t.Errorf("%s %s, %s: got %v, want %v", f, p, step.what, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestOtherOptionsChangeEveryFrontendTheyConcern(t *testing.T) {
+	for _, p := range Protocols {
+		m := webMap()
+		m.SetService(webService(p, Families[:]...))
+		for _, f := range Families {
+			m.SetSlice(webSlice(f, p, ready(1)))
+		}
+		before := m.Changes().Set
+		m.SetOptions(Options{MasqueradeAll: true})
+		after := m.Changes().Set
+		if len(before) != len(after) || len(after) != len(Families) {
+			t.Fatalf("%s: %d frontends before, %d after", p, len(before), len(after))
+		}
+		for i := range after {
+			if before[i].Masquerade != MasqueradeNever || after[i].Masquerade != MasqueradeAlways {
+				t.Errorf("%s: before %+v, after %+v", p, before[i], after[i])
+			}
+		}
+		m.SetOptions(Options{MasqueradeAll: true})
+		checkNothing(t, m.Changes())
+	}
+}

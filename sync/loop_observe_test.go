@@ -1,0 +1,323 @@
+package sync_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	stdsync "sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/sync"
+	"kube-vmap/sync/looptest"
+)
+
+// diary writes down what a loop tells. Its lock is for the race detector, which
+// does not know whose turn it is where time passes in between.
+type diary struct {
+	mu      stdsync.Mutex
+	reports []sync.Report
+	lines   []string
+}
+
+func (d *diary) write(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, fmt.Sprintf(format, args...))
+}
+
+// Queued notes what waits.
+func (d *diary) Queued(q sync.Queued) { d.write("queued %d %d", q.Services, q.Slices) }
+
+// Synced notes a report.
+func (d *diary) Synced(r sync.Report) {
+	d.write("synced %v", r.Err == nil)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reports = append(d.reports, r)
+}
+
+// Node notes the node.
+func (d *diary) Node(n sync.SetNode) { d.write("node %s %s", n.Node.Name, n.Ineligible) }
+
+// Warn notes an event.
+func (d *diary) Warn(o sync.Object, reason, note string) {
+	d.write("%s %s: %s: %s", reason, o, o.UID, note)
+}
+
+// take returns the lines since it was last asked.
+func (d *diary) take() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer func() { d.lines = nil }()
+	return strings.Join(d.lines, "\n")
+}
+
+// last is the last report.
+func (d *diary) last() sync.Report {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reports[len(d.reports)-1]
+}
+
+// stage is a running loop whose source is the test. It is used in a bubble.
+type stage struct {
+	t *testing.T
+	*diary
+	kernel *kerneltest.Faulty
+	bursts chan []sync.Event
+}
+
+func newStage(t *testing.T, c sync.Config) *stage {
+	s := &stage{t: t, diary: &diary{}, bursts: make(chan []sync.Event)}
+	s.kernel = kerneltest.NewFaulty(kerneltest.New(), kerneltest.Shares{}, 1)
+	c.NodeName, c.Rules.MasqueradeMark = "node-1", nft.DefaultMasqueradeMark
+	c.Observer, c.Recorder = sync.Observers{s.diary}, s.diary
+	source := sourceFunc(func(ctx context.Context, out chan<- []sync.Event) error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case out <- <-s.bursts:
+			}
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- sync.NewLoop(c, source, s.kernel, slog.New(slog.DiscardHandler)).Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		close(s.bursts)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// say sends a burst and waits until the loop has nothing left to do.
+func (s *stage) say(events ...sync.Event) {
+	s.bursts <- events
+	synctest.Wait()
+}
+
+// pass lets time pass in the bubble.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// expect compares what was told since it was last called.
+func (s *stage) expect(what string, want ...string) {
+	s.t.Helper()
+	if got := s.take(); got != strings.Join(want, "\n") {
+		s.t.Errorf("%s: got\n%s\nwant\n%s", what, got, strings.Join(want, "\n"))
+	}
+}
+
+// web is a Service of both families and all protocols.
+func web(name string, n byte) sync.SetService {
+	s := model.Service{
+		Name: model.ServiceName{Namespace: "default", Name: name}, UID: "uid-of-" + name, Created: int64(n),
+		ClusterIPs: []netip.Addr{netip.AddrFrom4([4]byte{10, 96, 0, n}), netip.AddrFrom16([16]byte{0xfd, 15: n})},
+	}
+	for _, p := range model.Protocols {
+		s.Ports = append(s.Ports, model.ServicePort{Name: p.String(), Protocol: p, Port: 80})
+	}
+	return sync.SetService{Service: s}
+}
+
+// served is the slice of default/web in family f, with one endpoint.
+func served(f model.Family, n byte) sync.SetSlice {
+	addr := netip.AddrFrom4([4]byte{10, 244, 0, n})
+	if f == model.IPv6 {
+		addr = netip.AddrFrom16([16]byte{0xfd, 1, 15: n})
+	}
+	s := model.Slice{
+		Name:      model.SliceName{Namespace: "default", Name: "web-" + f.String()},
+		Service:   model.ServiceName{Namespace: "default", Name: "web"},
+		Family:    f,
+		Endpoints: []model.Endpoint{{Addr: addr, Ready: true, Serving: true, Node: "node-2"}},
+	}
+	for _, p := range model.Protocols {
+		s.Ports = append(s.Ports, model.SlicePort{Name: p.String(), Protocol: p, Port: 8080})
+	}
+	return sync.SetSlice{Slice: s}
+}
+
+func TestObserversHearOfWhatIsQueuedAndWhatBecameOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, sync.Config{})
+		s.say(sync.SetNode{Node: model.Node{Name: "node-1"}, Ineligible: "leaving"}, web("web", 1), served(model.IPv4, 1))
+		s.expect("the first burst", "node node-1 leaving", "queued 1 1", "synced true")
+		if r := s.last(); !r.Whole || r.Drift || r.Services != 1 || r.Endpoints != 3 || r.Applied.Steps != 1 {
+			t.Errorf("the first report is %+v", r)
+		}
+		triggered := time.Now()
+		change := served(model.IPv6, 2)
+		change.Triggered = triggered
+		s.say(change)
+		s.expect("a change", "queued 0 1", "synced true")
+		if r := s.last(); r.Whole || r.Endpoints != 6 || !slices.Equal(r.Triggered, []time.Time{triggered}) || r.Counts.Added == 0 {
+			t.Errorf("the report of the change is %+v", r)
+		}
+		s.say(sync.DeleteService{Name: web("web", 1).Service.Name}, sync.DeleteSlice{Name: change.Slice.Name})
+		s.expect("a deletion", "queued 1 1", "synced true")
+		if r := s.last(); r.Services != 0 || r.Endpoints != 0 || len(r.Triggered) != 0 {
+			t.Errorf("the report of the deletion is %+v", r)
+		}
+	})
+}
+
+func TestTriggersWaitForTheSyncThatWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, sync.Config{})
+		s.say(web("web", 1))
+		s.kernel.Fail(kerneltest.Cut, 1)
+		change := served(model.IPv4, 1)
+		change.Triggered = time.Now()
+		s.say(change)
+		if r := s.last(); r.Err == nil || len(r.Triggered) != 0 {
+			t.Errorf("the kernel failed, and the report is %+v", r)
+		}
+		pass(time.Second)
+		if r := s.last(); r.Err != nil || !slices.Equal(r.Triggered, []time.Time{change.Triggered}) || r.Drift {
+			t.Errorf("after the failure the report is %+v", r)
+		}
+	})
+}
+
+func TestWhatOthersDidToOurTablesIsDrift(t *testing.T) {
+	for _, f := range model.Families {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, sync.Config{})
+			s.say(web("web", 1), served(f, 1))
+			if _, err := s.kernel.Apply(nft.Batch{nft.DeleteTable{Family: f}}); err != nil {
+				t.Fatal(err)
+			}
+			s.say(served(f, 2))
+			if r := s.last(); r.Err != nil || !r.Drift || !r.Whole {
+				t.Errorf("%s: the report is %+v", f, r)
+			}
+		})
+	}
+}
+
+func TestARefusedServicePortIsToldAndIsNoDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, sync.Config{})
+		s.say(web("web", 1))
+		s.kernel.Refuse("default/web:udp", syscall.EINVAL)
+		s.take()
+		s.say(served(model.IPv6, 1))
+		if got := s.take(); strings.Count(got, "RefusedByKernel Service default/web: uid-of-web: apply batch: service default/web:udp") != 1 {
+			t.Errorf("told was\n%s", got)
+		}
+		if r := s.last(); r.Err != nil || r.Drift || r.RefusedPorts != 1 || r.Endpoints != 2 {
+			t.Errorf("the report is %+v", r)
+		}
+	})
+}
+
+func TestALostClaimIsToldToWhoLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, sync.Config{})
+		older, younger := web("older", 1), web("younger", 2)
+		younger.Service.ClusterIPs = older.Service.ClusterIPs
+		s.say(older, younger)
+		got := s.take()
+		for _, m := range []string{"10.96.0.1:80/tcp", "[fd00::1]:80/sctp", "10.96.0.1:80/udp"} {
+			want := "AddressConflict Service default/younger: uid-of-younger: " + m + " is held by the older Service default/older:"
+			if strings.Count(got, want) != 1 {
+				t.Errorf("%q is not told once in\n%s", want, got)
+			}
+		}
+		if r := s.last(); r.Conflicts != 6 {
+			t.Errorf("the report is %+v", r)
+		}
+	})
+}
+
+func TestAProblemIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, sync.Config{})
+		o := sync.Object{Kind: "Service", Namespace: "default", Name: "odd", UID: "1"}
+		bad := sync.SetProblem{Object: o, Err: errors.New("spec.ports[0].port: 0")}
+		s.say(bad)
+		s.expect("news", "queued 0 0", "Unusable Service default/odd: 1: spec.ports[0].port: 0", "synced true")
+		s.say(bad)
+		s.expect("the same again", "queued 0 0", "synced true")
+		if r := s.last(); r.RefusedObjects != 1 {
+			t.Errorf("the report is %+v", r)
+		}
+		s.say(sync.SetProblem{Object: o})
+		s.expect("solved", "queued 0 0", "synced true")
+		if r := s.last(); r.RefusedObjects != 0 {
+			t.Errorf("the report is %+v", r)
+		}
+		s.say(bad)
+		s.expect("again", "queued 0 0", "Unusable Service default/odd: 1: spec.ports[0].port: 0", "synced true")
+	})
+}
+
+func TestTheKernelIsLeftAloneForTheMinimumPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, sync.Config{MinSyncPeriod: time.Second})
+		s.say(web("web", 1))
+		s.expect("the first burst, at once", "queued 1 0", "synced true")
+		s.say(served(model.IPv4, 1))
+		s.say(served(model.IPv6, 1))
+		s.expect("more, too soon", "queued 0 1", "queued 0 1")
+		pass(time.Second)
+		s.expect("the period is over", "synced true")
+		pass(time.Minute)
+		s.expect("nothing happens")
+		s.say(served(model.IPv6, 2))
+		s.expect("a lone change, at once", "queued 0 1", "synced true")
+	})
+}
+
+func TestPodsAreToldByTheRangesOfTheNode(t *testing.T) {
+	ranges := [...]netip.Prefix{
+		model.IPv4: netip.MustParsePrefix("10.244.1.0/24"), model.IPv6: netip.MustParsePrefix("fd00:10:244:1::/64"),
+	}
+	other := [...]netip.Prefix{model.IPv4: netip.MustParsePrefix("10.244.2.0/24"), model.IPv6: {}}
+	for from, c := range map[string]sync.Config{"the node": {PodsFromNode: true}, "nowhere": {}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, c)
+			holds := func(when string, ranges [len(model.Families)]netip.Prefix) {
+				t.Helper()
+				if from == "nowhere" {
+					ranges = [len(model.Families)]netip.Prefix{}
+				}
+				want := sync.Config{NodeName: "node-1", Rules: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Pods: ranges}}
+				rules, _ := sync.Build(want, []sync.Event{web("web", 1), served(model.IPv4, 1), served(model.IPv6, 1)})
+				have, err := s.kernel.Read()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := looptest.Meaning(have), looptest.Meaning(rules.Tables()); got != want {
+					t.Errorf("ranges from %s, %s: got\n%s\nwant\n%s", from, when, got, want)
+				}
+			}
+			node := func(r [len(model.Families)]netip.Prefix) sync.SetNode {
+				return sync.SetNode{Node: model.Node{Name: "node-1", PodRanges: r}}
+			}
+			s.say(node(ranges), web("web", 1), served(model.IPv4, 1), served(model.IPv6, 1))
+			holds("at first", ranges)
+			s.say(node(other))
+			holds("when they change", other)
+			s.say(sync.SetNode{Node: model.Node{Name: "node-1"}})
+			holds("when the node is gone", other)
+		})
+	}
+}
