@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"syscall"
 )
 
 // Cmd is an [exec.Cmd] that runs in a host's network namespace. Its file system
@@ -16,8 +17,9 @@ type Cmd struct {
 	release func() error
 }
 
-// Command prepares a command. The process is killed when ctx ends or the host
-// closes; who started it must wait for it also then.
+// Command prepares a command. The process is killed when ctx ends, the host
+// closes or this process dies, however it does; who started it must wait for it
+// also then. Processes of its own are not killed with it.
 func (h *Host) Command(ctx context.Context, name string, args ...string) *Cmd {
 	ctx, stop := context.WithCancel(ctx)
 	return &Cmd{Cmd: exec.CommandContext(ctx, name, args...), host: h, stop: stop}
@@ -29,6 +31,14 @@ func (c *Cmd) Start() (err error) {
 	if err != nil {
 		return err
 	}
+	// The signal comes when the thread ends that started it, and threads of the
+	// lab end only if they cannot be brought back to where they were.
+	attributes := syscall.SysProcAttr{}
+	if c.SysProcAttr != nil {
+		attributes = *c.SysProcAttr // the caller may use it for others, too
+	}
+	attributes.Pdeathsig = syscall.SIGKILL
+	c.SysProcAttr = &attributes
 	if err := c.host.Do(c.Cmd.Start); err != nil {
 		return errors.Join(err, c.release())
 	}

@@ -21,6 +21,9 @@ type Node struct {
 // a connection that the node masquerades.
 func (n *Node) Gateway(f model.Family) netip.Addr { return nth(n.ranges[f], 1) }
 
+// PodRange is the range that the addresses of the node's pods are taken from.
+func (n *Node) PodRange(f model.Family) netip.Prefix { return n.ranges[f] }
+
 // AddPod makes a pod on the node; the address after that of the latest one is
 // its. It is removed by its Close, at the latest with the lab. AddPod must not
 // be called twice at the same time.

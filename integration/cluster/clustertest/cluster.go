@@ -1,0 +1,164 @@
+package clustertest
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/plane"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
+)
+
+// Patience is for what must come, and is never used up.
+const Patience = 60 * time.Second
+
+// Cluster is a control plane with the nodes and pods of a lab.
+type Cluster struct {
+	*plane.Plane
+	Lab *lab.Lab
+	// Server is the URL of the API server as the lab's hosts reach it: directly, or
+	// by a relay to the plane that all tests share.
+	Server string
+
+	name string // unique in the API
+}
+
+// New builds a lab that is closed with the test, connected to the control plane
+// that all tests of the package share, and makes a Node for each of its nodes, in
+// these zones. The package's TestMain must be [Main]. It skips the test if the
+// machine cannot have all that, or fails it if [labtest.RequireVariable] is set.
+func New(t testing.TB, o lab.Options, zones ...string) *Cluster {
+	t.Helper()
+	p := Shared(t)
+	l := labtest.New(t, o)
+	relay, err := p.Relay(l.Outside, p.AddrPort().Port())
+	Must(t, err)
+	t.Cleanup(func() { Must(t, relay.Close()) })
+	return build(t, p, l, relay.URL(), zones)
+}
+
+// Alone is [New] with a control plane for the test alone, on the lab's host
+// outside.
+func Alone(t testing.TB, o lab.Options, zones ...string) *Cluster {
+	t.Helper()
+	need(t)
+	l := labtest.New(t, o)
+	return AloneIn(t, l, plane.Options{Host: l.Outside}, zones...)
+}
+
+// AloneIn is [Alone] with a lab and options of the caller's.
+func AloneIn(t testing.TB, l *lab.Lab, o plane.Options, zones ...string) *Cluster {
+	t.Helper()
+	need(t)
+	p, err := plane.Start(t.Context(), o)
+	Must(t, err)
+	t.Cleanup(func() { Must(t, p.Close()) })
+	return build(t, p, l, p.URL(), zones)
+}
+
+// numbered makes names unique among tests that run several times.
+var numbered atomic.Int64
+
+func build(t testing.TB, p *plane.Plane, l *lab.Lab, server string, zones []string) *Cluster {
+	t.Helper()
+	c := &Cluster{Plane: p, Lab: l, Server: server, name: fmt.Sprintf("t%d", numbered.Add(1))}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("what the control plane wrote:\n%s", p.Logs())
+		}
+	})
+	for i, n := range c.nodes() {
+		zone := ""
+		if i < len(zones) {
+			zone = zones[i]
+		}
+		name := c.NodeName(n)
+		_, err := objects.CreateNode(t.Context(), p.Client, objects.Node(name, zone, n))
+		Must(t, err)
+		cleanup(t, func(ctx context.Context) error { return objects.DeleteNode(ctx, p.Client, name) })
+	}
+	return c
+}
+
+func (c *Cluster) nodes() []*lab.Node {
+	if c.Lab.Remote == nil {
+		return []*lab.Node{c.Lab.Node}
+	}
+	return []*lab.Node{c.Lab.Node, c.Lab.Remote}
+}
+
+// NodeName is the name of a lab's node in the API: that in the lab, behind one of
+// this cluster's own.
+func (c *Cluster) NodeName(n *lab.Node) string { return c.name + "-" + n.Name }
+
+// At is the place of one of the lab's pods.
+func (c *Cluster) At(p *lab.Pod) objects.Place {
+	for _, remote := range c.Lab.RemotePods {
+		if p == remote {
+			return objects.At(c.NodeName(c.Lab.Remote), p)
+		}
+	}
+	return objects.At(c.NodeName(c.Lab.Node), p)
+}
+
+// Places are those of all the lab's pods.
+func (c *Cluster) Places() []objects.Place {
+	var all []objects.Place
+	for _, p := range append(append([]*lab.Pod(nil), c.Lab.Pods...), c.Lab.RemotePods...) {
+		all = append(all, c.At(p))
+	}
+	return all
+}
+
+// Namespace makes a namespace which is removed with the test, and the removal of
+// which is not waited for.
+func (c *Cluster) Namespace(t testing.TB) *objects.Namespace {
+	t.Helper()
+	ns, err := objects.NewNamespace(Context(t), c.Client, fmt.Sprintf("%s-%d", c.name, numbered.Add(1)))
+	Must(t, err)
+	cleanup(t, ns.BeginDelete)
+	return ns
+}
+
+// Deploy applies deploy/base, from which proxies have their account and rights.
+// [Cluster.Proxy] does so by itself.
+func (c *Cluster) Deploy(t testing.TB) {
+	t.Helper()
+	_, err := c.Kubectl(Context(t), "apply", "-k", filepath.Join(Root(t), "deploy", "base"))
+	Must(t, err)
+}
+
+// Context ends after [Patience], or with the test.
+func Context(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Must ends the test if there is an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(strings.TrimRight(err.Error(), "\n"))
+	}
+}
+
+// cleanup does something in the API when the test is over. An API server that the
+// test killed, or a plane that is closed, needs no cleaning.
+func cleanup(t testing.TB, do func(context.Context) error) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := do(ctx); err != nil {
+			t.Logf("clean up: %v", err)
+		}
+	})
+}

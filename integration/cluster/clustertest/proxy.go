@@ -1,0 +1,78 @@
+package clustertest
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"kube-vmap/integration/cluster/daemon"
+	"kube-vmap/integration/cluster/truth"
+	"kube-vmap/integration/lab"
+)
+
+// The account that deploy/base gives to the proxy.
+const (
+	accountNamespace = "kube-system"
+	account          = "kube-vmap"
+)
+
+// Proxy is kube-vmap on one of the cluster's nodes.
+type Proxy struct {
+	*daemon.Daemon
+	// Truth is what the node's rule set is compared with. Its Config is right for
+	// the flags that [Cluster.Proxy] gives by itself; change it for others.
+	Truth *truth.Truth
+}
+
+// Proxy runs the built kube-vmap on a node, with the rights that deploy/base gives
+// to its account, and waits until it is ready. The proxy is killed with the test.
+func (c *Cluster) Proxy(t testing.TB, n *lab.Node, flags ...string) *Proxy {
+	t.Helper()
+	p := c.StartProxy(t, n, c.Kubeconfig(t, c.Server), flags...)
+	Must(t, p.AwaitReady(Context(t)))
+	return p
+}
+
+// StartProxy is [Cluster.Proxy] with a kubeconfig of the caller's, and does not
+// wait.
+func (c *Cluster) StartProxy(t testing.TB, n *lab.Node, kubeconfig string, flags ...string) *Proxy {
+	t.Helper()
+	name := c.NodeName(n)
+	args := append([]string{
+		"--kubeconfig=" + kubeconfig, "--hostname-override=" + name, "--cluster-cidr=" + truth.PodRanges,
+	}, flags...)
+	d := Start(t, daemon.Config{Program: Program(t), Host: n.Host, Args: args})
+	return &Proxy{d, &truth.Truth{Client: c.Client, Config: truth.Config(name), Host: n.Host}}
+}
+
+// Start starts a proxy of any kind that is killed with the test, and prints its
+// log if the test fails.
+func Start(t testing.TB, c daemon.Config) *daemon.Daemon {
+	t.Helper()
+	d, err := daemon.Start(context.Background(), c)
+	Must(t, err)
+	t.Cleanup(func() {
+		d.Kill()
+		if t.Failed() {
+			t.Logf("what the proxy on %s wrote:\n%s", c.Host, d.Log.Tail())
+		}
+	})
+	return d
+}
+
+// Kubeconfig applies deploy/base and returns the path of a kubeconfig for the
+// proxy's account, which is valid as long as the test lasts. server is the URL to
+// go to.
+func (c *Cluster) Kubeconfig(t testing.TB, server string) string {
+	t.Helper()
+	c.Deploy(t)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	Must(t, c.ServiceAccountKubeconfig(Context(t), accountNamespace, account, server, path))
+	return path
+}
+
+// AwaitTruth waits until the node's rule set means what the API's objects say now.
+func (p *Proxy) AwaitTruth(t testing.TB) {
+	t.Helper()
+	Must(t, p.Truth.Await(Context(t)))
+}

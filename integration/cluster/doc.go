@@ -1,0 +1,19 @@
+// Package cluster holds the tests of kube-vmap against the real Kubernetes API:
+// kube-apiserver on etcd, and the controllers that make EndpointSlices.
+//
+//	tests --> plane: etcd, kube-apiserver, kube-controller-manager
+//	  |         ^ watch                     in a namespace of their own
+//	  |         |
+//	  |       kube-vmap on node-1, node-2   under the account of deploy/base
+//	  |         | netlink
+//	  |         v
+//	  +-----> packets between pods, and truth: what the API's objects mean
+//
+// The packages below are what the tests stand on: plane (the parts and what can
+// happen to them), objects (what users, kubelets and controllers do in the API),
+// daemon (a proxy's process), truth (what a rule set should be), and clustertest,
+// which puts them together for a test.
+//
+// It is a module of its own, so that what a control plane needs never reaches the
+// proxy's. .ci/cluster builds the programs.
+package cluster

@@ -1,0 +1,97 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"kube-vmap/model"
+)
+
+// parallel is how many requests are under way at the same time.
+const parallel = 32
+
+// Filling says what [Namespace.Fill] makes.
+type Filling struct {
+	// Services is their number; they are called "<Prefix>-<number>", from 0.
+	Services int
+	Prefix   string
+	// Endpoints is the number of endpoints of each in each family, in one slice per
+	// family called "<Service>-ipv4" or "-ipv6".
+	Endpoints int
+	// Families are those the Services have; both if there are none.
+	Families []model.Family
+	// Ports of each Service; TCP 80 to 8080 if there are none.
+	Ports []corev1.ServicePort
+	// Node is where the endpoints run; empty means that nobody knows.
+	Node string
+}
+
+// Fill makes Services without selector, and slices for them, as fast as the API
+// server goes, and sets what f leaves open.
+func (n *Namespace) Fill(ctx context.Context, f *Filling) error {
+	if len(f.Families) == 0 {
+		f.Families = model.Families[:]
+	}
+	if len(f.Ports) == 0 {
+		f.Ports = []corev1.ServicePort{Port(model.TCP, 80, 8080)}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for i := range f.Services {
+		group.Go(func() error { return n.fillOne(ctx, f, i) })
+	}
+	return group.Wait()
+}
+
+func (n *Namespace) fillOne(ctx context.Context, f *Filling, i int) error {
+	s := Service(f.Name(i), f.Ports...)
+	s.Spec.Selector = nil
+	if len(f.Families) == 1 {
+		single := corev1.IPFamilyPolicySingleStack
+		s.Spec.IPFamilyPolicy = &single
+		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPFamily(f.Families[0].String())}
+	}
+	if _, err := n.CreateService(ctx, s); err != nil {
+		return err
+	}
+	for _, family := range f.Families {
+		if _, err := n.CreateSlice(ctx, f.Slice(i, family)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Slice is that of the i-th Service in a family, as [Namespace.Fill] made it: to
+// be changed and given to [Namespace.UpdateSlice].
+func (f *Filling) Slice(i int, family model.Family) *discoveryv1.EndpointSlice {
+	endpoints := make([]netip.Addr, f.Endpoints)
+	for k := range endpoints {
+		endpoints[k] = fillAddr(family, i*f.Endpoints+k)
+	}
+	s := Slice(fmt.Sprintf("%s-%s", f.Name(i), strings.ToLower(family.String())), f.Name(i), f.Ports, f.Node, endpoints...)
+	s.AddressType = discoveryv1.AddressType(family.String())
+	return s
+}
+
+// fillAddr is the n-th of many addresses that are nobody's in a lab.
+func fillAddr(f model.Family, n int) netip.Addr {
+	base := netip.MustParseAddr([...]string{model.IPv4: "10.128.0.0", model.IPv6: "fd00:10:128::"}[f])
+	b := base.AsSlice()
+	for i := len(b) - 1; n > 0; i-- {
+		n += int(b[i])
+		b[i] = byte(n)
+		n >>= 8
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
+// Name is that of the i-th Service.
+func (f *Filling) Name(i int) string { return fmt.Sprintf("%s-%d", f.Prefix, i) }

@@ -1,0 +1,52 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// Node is the object of a lab's node: its addresses, the range of its pods, and
+// its zone, if that is not empty. Change it as needed before [CreateNode].
+func Node(name, zone string, n *lab.Node) *corev1.Node {
+	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+	if zone != "" {
+		out.Labels[corev1.LabelTopologyZone] = zone
+	}
+	for _, f := range model.Families {
+		out.Spec.PodCIDRs = append(out.Spec.PodCIDRs, n.PodRange(f).String())
+		out.Status.Addresses = append(out.Status.Addresses,
+			corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: n.Addr(f).String()})
+	}
+	out.Spec.PodCIDR = out.Spec.PodCIDRs[0]
+	out.Status.Addresses = append(out.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
+	out.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "OfTheTests"}}
+	return out
+}
+
+// CreateNode makes a Node, with its status.
+func CreateNode(ctx context.Context, client kubernetes.Interface, n *corev1.Node) (*corev1.Node, error) {
+	made, err := client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("make Node %s: %w", n.Name, err)
+	}
+	made.Status = n.Status
+	if made, err = client.CoreV1().Nodes().UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+		return nil, fmt.Errorf("set the status of Node %s: %w", n.Name, err)
+	}
+	return made, nil
+}
+
+// DeleteNode removes a Node, if it is there.
+func DeleteNode(ctx context.Context, client kubernetes.Interface, name string) error {
+	if err := ignoreGone(client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})); err != nil {
+		return fmt.Errorf("remove Node %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package objects
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// Place is where a Pod runs: on which node, and with which addresses.
+type Place struct {
+	Node  string
+	Addrs []netip.Addr // of one family, or IPv4 and IPv6
+}
+
+// At is the place of a lab's pod, on the node of that name in the API.
+func At(node string, p *lab.Pod) Place {
+	return Place{Node: node, Addrs: []netip.Addr{p.Addr(model.IPv4), p.Addr(model.IPv6)}}
+}
+
+// CreatePod makes a Pod of the app, Running and Ready at a place.
+func (n *Namespace) CreatePod(ctx context.Context, name, app string, at Place) (*corev1.Pod, error) {
+	if _, err := n.CreatePendingPod(ctx, name, app, at.Node); err != nil {
+		return nil, err
+	}
+	return n.SetPodStatus(ctx, name, running(at, true))
+}
+
+// CreatePendingPod makes a Pod that is bound to a node, where nothing was done for
+// it yet.
+func (n *Namespace) CreatePendingPod(ctx context.Context, name, app, node string) (*corev1.Pod, error) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{App: app}},
+		Spec: corev1.PodSpec{
+			NodeName:   node,
+			Containers: []corev1.Container{{Name: "main", Image: "of-nobody"}},
+		},
+	}
+	out, err := n.Client.CoreV1().Pods(n.Name).Create(ctx, pod, metav1.CreateOptions{})
+	return out, n.explain(err, "make", "Pod", name)
+}
+
+// SetReady says that a Pod at a place is Running, and Ready or not.
+func (n *Namespace) SetReady(ctx context.Context, name string, at Place, ready bool) (*corev1.Pod, error) {
+	return n.SetPodStatus(ctx, name, running(at, ready))
+}
+
+// SetPodStatus changes a Pod's status by a merge patch, as the kubelet does.
+func (n *Namespace) SetPodStatus(ctx context.Context, name string, status corev1.PodStatus) (*corev1.Pod, error) {
+	patch, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		return nil, n.explain(err, "encode the status of", "Pod", name)
+	}
+	pods := n.Client.CoreV1().Pods(n.Name)
+	out, err := pods.Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return out, n.explain(err, "change the status of", "Pod", name)
+}
+
+// TerminatePod begins the end of a Pod: from then on it is terminating, until
+// [Namespace.DeletePod].
+func (n *Namespace) TerminatePod(ctx context.Context, name string) error {
+	grace := int64(30)
+	err := n.Client.CoreV1().Pods(n.Name).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+	return n.explain(err, "terminate", "Pod", name)
+}
+
+// DeletePod removes a Pod at once, if it is there.
+func (n *Namespace) DeletePod(ctx context.Context, name string) error {
+	err := n.Client.CoreV1().Pods(n.Name).Delete(ctx, name, atOnce())
+	return n.explain(ignoreGone(err), "remove", "Pod", name)
+}
+
+func running(at Place, ready bool) corev1.PodStatus {
+	is := corev1.ConditionFalse
+	if ready {
+		is = corev1.ConditionTrue
+	}
+	status := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+		{Type: corev1.PodInitialized, Status: corev1.ConditionTrue},
+		{Type: corev1.ContainersReady, Status: is, LastTransitionTime: metav1.Now()},
+		{Type: corev1.PodReady, Status: is, LastTransitionTime: metav1.Now()},
+	}}
+	for i, a := range at.Addrs {
+		if i == 0 {
+			status.PodIP = a.String()
+		}
+		status.PodIPs = append(status.PodIPs, corev1.PodIP{IP: a.String()})
+	}
+	return status
+}

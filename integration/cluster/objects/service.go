@@ -1,0 +1,98 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/util/retry"
+
+	"kube-vmap/model"
+)
+
+// App is the label by which a Service finds its Pods.
+const App = "app"
+
+// Port is a Service's port over a protocol; its name is the protocol's and its
+// number, such as "tcp-80".
+func Port(p model.Protocol, port, target uint16) corev1.ServicePort {
+	return corev1.ServicePort{
+		Name:       fmt.Sprintf("%s-%d", p, port),
+		Protocol:   corev1.Protocol(strings.ToUpper(p.String())),
+		Port:       int32(port),
+		TargetPort: intstr.FromInt32(int32(target)),
+	}
+}
+
+// Ports are [Port] for every protocol a Service can have.
+func Ports(port, target uint16) []corev1.ServicePort {
+	var all []corev1.ServicePort
+	for _, p := range model.Protocols {
+		all = append(all, Port(p, port, target))
+	}
+	return all
+}
+
+// Service is a ClusterIP Service of both families that selects the Pods whose app
+// has its name. Change it as needed before [Namespace.CreateService].
+func Service(name string, ports ...corev1.ServicePort) *corev1.Service {
+	both := corev1.IPFamilyPolicyRequireDualStack
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.ServiceSpec{
+			Selector:       map[string]string{App: name},
+			Ports:          ports,
+			IPFamilyPolicy: &both,
+			IPFamilies:     []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol},
+		},
+	}
+}
+
+// CreateService makes a Service and returns it as the API server completed it,
+// with its ClusterIPs.
+func (n *Namespace) CreateService(ctx context.Context, s *corev1.Service) (*corev1.Service, error) {
+	out, err := n.Client.CoreV1().Services(n.Name).Create(ctx, s, metav1.CreateOptions{})
+	return out, n.explain(err, "make", "Service", s.Name)
+}
+
+// ChangeService changes a Service as it is now, also when others change it at the
+// same time.
+func (n *Namespace) ChangeService(ctx context.Context, name string, change func(*corev1.Service)) (out *corev1.Service, err error) {
+	services := n.Client.CoreV1().Services(n.Name)
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		s, err := services.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(s)
+		out, err = services.Update(ctx, s, metav1.UpdateOptions{})
+		return err
+	})
+	return out, n.explain(err, "change", "Service", name)
+}
+
+// SetLoadBalancer gives a Service of type LoadBalancer its addresses, as a cloud
+// would.
+func (n *Namespace) SetLoadBalancer(ctx context.Context, name string, ingress ...corev1.LoadBalancerIngress) error {
+	services := n.Client.CoreV1().Services(n.Name)
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		s, err := services.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		s.Status.LoadBalancer.Ingress = ingress
+		_, err = services.UpdateStatus(ctx, s, metav1.UpdateOptions{})
+		return err
+	})
+	return n.explain(err, "give a load balancer to", "Service", name)
+}
+
+// DeleteService removes a Service, if it is there. The controllers remove its
+// EndpointSlices a little later.
+func (n *Namespace) DeleteService(ctx context.Context, name string) error {
+	err := n.Client.CoreV1().Services(n.Name).Delete(ctx, name, metav1.DeleteOptions{})
+	return n.explain(ignoreGone(err), "remove", "Service", name)
+}

@@ -1,0 +1,57 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+)
+
+// KillAPIServer ends the API server as a power cut would. Its port refuses from
+// then on.
+func (p *Plane) KillAPIServer() { p.api.kill() }
+
+// RestartAPIServer starts the API server, after it was killed, on the same port
+// and data, and waits until it is ready.
+func (p *Plane) RestartAPIServer(ctx context.Context) (err error) {
+	if p.api, err = p.run("kube-apiserver", p.apiFlags()); err != nil {
+		return err
+	}
+	return p.await(ctx, p.api, p.apiReady)
+}
+
+// FreezeAPIServer stops the API server without ending it: its connections stay,
+// and nothing comes by them until [Plane.ThawAPIServer].
+func (p *Plane) FreezeAPIServer() error { return p.api.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// ThawAPIServer lets a frozen API server go on.
+func (p *Plane) ThawAPIServer() error { return p.api.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Compact makes etcd forget everything before its current revision, which it
+// returns. Who wants to watch from an older one is told so, once the API server
+// does not know it from memory either.
+func (p *Plane) Compact(ctx context.Context) (revision int64, err error) {
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{etcdURL}, Context: ctx, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return p.options.Host.DialContext(ctx, "tcp", etcdAddr)
+		})},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("connect to etcd: %w", err)
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	now, err := client.Get(ctx, "/", clientv3.WithCountOnly())
+	if err != nil {
+		return 0, fmt.Errorf("ask etcd for its revision: %w", err)
+	}
+	if _, err := client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
+		return 0, fmt.Errorf("compact etcd to revision %d: %w", now.Header.Revision, err)
+	}
+	return now.Header.Revision, nil
+}

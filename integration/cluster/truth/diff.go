@@ -1,0 +1,92 @@
+package truth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
+	"kube-vmap/sync"
+	"kube-vmap/sync/looptest"
+)
+
+// PodRanges hold the pods of all nodes of a lab, as flags say it.
+const PodRanges = "10.244.0.0/16,fd00:10:244::/48"
+
+// Config is that of a proxy on the node with --cluster-cidr=PodRanges and nothing
+// else: copy and change it for others.
+func Config(node string) sync.Config {
+	c := sync.Config{NodeName: node, Rules: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}}
+	for i, p := range strings.Split(PodRanges, ",") {
+		c.Rules.Pods[model.Families[i]] = netip.MustParsePrefix(p)
+	}
+	return c
+}
+
+// Truth is where it is looked up and what it is compared with.
+type Truth struct {
+	// Client sees everything.
+	Client kubernetes.Interface
+	// Config is that of the proxy.
+	Config sync.Config
+	// Host is the node.
+	Host *lab.Host
+}
+
+// Diff says how what the node's kernel holds differs from what it should, as lines
+// with - for what is missing and + for what is too much; empty if it does not.
+func (t *Truth) Diff(ctx context.Context) (string, error) {
+	events, err := Events(ctx, t.Client, t.Config.NodeName)
+	if err != nil {
+		return "", err
+	}
+	have, err := Read(t.Host)
+	if err != nil {
+		return "", err
+	}
+	rules, _ := sync.Build(t.Config, events)
+	return difference(looptest.Meaning(rules.Tables()), looptest.Meaning(have)), nil
+}
+
+// Await waits until there is no difference. The error, after ctx ended, holds
+// the last one.
+func (t *Truth) Await(ctx context.Context) error {
+	const pause = 50 * time.Millisecond
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	last := "not compared yet"
+	for {
+		diff, err := t.Diff(ctx)
+		switch {
+		case err == nil && diff == "":
+			return nil
+		case err == nil:
+			last = diff
+		case ctx.Err() == nil:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not hold what it should: %w; - is missing, + is too much\n%s", t.Host, ctx.Err(), last)
+		case <-ticker.C:
+		}
+	}
+}
+
+// Read returns what a host's kernel holds of ours.
+func Read(h *lab.Host) (_ nft.Tables, err error) {
+	k, err := kernel.Open(kernel.Config{NetNS: h.FD()})
+	if err != nil {
+		return nft.Tables{}, err
+	}
+	defer func() { err = errors.Join(err, k.Close()) }()
+	return k.Read()
+}

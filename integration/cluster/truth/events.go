@@ -1,0 +1,94 @@
+package truth
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+)
+
+// What kube-proxy asks the API for (cmd/kube-proxy/app/server.go): Services that
+// have a ClusterIP and no other proxy, and slices of Services that have one.
+const (
+	serviceLabels = "!service.kubernetes.io/service-proxy-name"
+	serviceFields = "spec.clusterIP!=None"
+	sliceLabels   = "!service.kubernetes.io/headless"
+)
+
+// Events is what a proxy on the node should know by what the API says now.
+// Objects that cannot be converted at all are left out.
+func Events(ctx context.Context, client kubernetes.Interface, node string) ([]sync.Event, error) {
+	var events []sync.Event
+	for _, list := range []func(context.Context, kubernetes.Interface, string) ([]sync.Event, error){
+		nodes, cidrs, services, slices,
+	} {
+		more, err := list(ctx, client, node)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, more...)
+	}
+	return events, nil
+}
+
+func nodes(ctx context.Context, client kubernetes.Interface, name string) ([]sync.Event, error) {
+	known := sync.SetNode{Node: model.Node{Name: name}}
+	n, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return nil, fmt.Errorf("get Node %s: %w", name, err)
+	default:
+		if converted, _ := sync.ConvertNode(n); converted != nil {
+			known = *converted
+		}
+	}
+	return []sync.Event{known}, nil
+}
+
+func cidrs(ctx context.Context, client kubernetes.Interface, _ string) ([]sync.Event, error) {
+	list, err := client.NetworkingV1().ServiceCIDRs().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list ServiceCIDRs: %w", err)
+	}
+	var all []netip.Prefix
+	for i := range list.Items {
+		converted, _ := sync.ConvertServiceCIDR(&list.Items[i])
+		all = append(all, converted...)
+	}
+	return []sync.Event{sync.SetServiceCIDRs{CIDRs: all}}, nil
+}
+
+func services(ctx context.Context, client kubernetes.Interface, _ string) (events []sync.Event, err error) {
+	list, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{LabelSelector: serviceLabels, FieldSelector: serviceFields})
+	if err != nil {
+		return nil, fmt.Errorf("list Services: %w", err)
+	}
+	for i := range list.Items {
+		if s, _ := sync.ConvertService(&list.Items[i]); s != nil {
+			events = append(events, sync.SetService{Service: *s})
+		}
+	}
+	return events, nil
+}
+
+func slices(ctx context.Context, client kubernetes.Interface, _ string) (events []sync.Event, err error) {
+	list, err := client.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{LabelSelector: sliceLabels})
+	if err != nil {
+		return nil, fmt.Errorf("list EndpointSlices: %w", err)
+	}
+	for i := range list.Items {
+		if s, _ := sync.ConvertSlice(&list.Items[i]); s != nil {
+			events = append(events, sync.SetSlice{Slice: *s})
+		}
+	}
+	return events, nil
+}
