@@ -1,0 +1,195 @@
+package config
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"kube-vmap/model"
+)
+
+// parseFlags reads arguments as the program does.
+func parseFlags(t *testing.T, args ...string) *Flags {
+	t.Helper()
+	f := NewFlags()
+	fs := pflag.NewFlagSet("kube-vmap", pflag.ContinueOnError)
+	f.AddTo(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// load makes a valid configuration.
+func load(t *testing.T, args ...string) *Config {
+	t.Helper()
+	c, err := parseFlags(t, args...).Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+const header = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
+
+// loadText makes one from the fields in a file.
+func loadText(t *testing.T, fields string, args ...string) *Config {
+	t.Helper()
+	return load(t, append(args, "--config", write(t, header+fields))...)
+}
+
+// write makes a file.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.conf")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// warned returns the warnings with that text.
+func warned(c *Config, text string) []string {
+	return slices.DeleteFunc(slices.Clone(c.Warnings), func(w string) bool { return !strings.Contains(w, text) })
+}
+
+func TestEachModeMeansWhatItsSectionSays(t *testing.T) {
+	const sections = `
+iptables: {masqueradeBit: 10, masqueradeAll: true, syncPeriod: 11s, minSyncPeriod: 1100ms}
+ipvs: {syncPeriod: 22s, minSyncPeriod: 2s, scheduler: sh}
+nftables: {masqueradeBit: 31, masqueradeAll: false, syncPeriod: 33s, minSyncPeriod: 3s}
+`
+	for _, test := range []struct {
+		mode               string
+		mark               uint32
+		masqueradeAll      bool
+		period, leastBreak time.Duration
+	}{
+		{"", 1 << 31, false, 33 * time.Second, 3 * time.Second},
+		{"nftables", 1 << 31, false, 33 * time.Second, 3 * time.Second},
+		{"iptables", 1 << 10, true, 11 * time.Second, 1100 * time.Millisecond},
+		{"ipvs", 1 << 10, true, 22 * time.Second, 2 * time.Second},
+	} {
+		t.Run("mode "+test.mode, func(t *testing.T) {
+			c := loadText(t, "mode: '"+test.mode+"'"+sections)
+			if got := c.MasqueradeMark(); got != test.mark {
+				t.Errorf("MasqueradeMark: got %#x, want %#x", got, test.mark)
+			}
+			if got := c.MasqueradeAll(); got != test.masqueradeAll {
+				t.Errorf("MasqueradeAll: got %v", got)
+			}
+			if got := c.SyncPeriod(); got != test.period {
+				t.Errorf("SyncPeriod: got %s, want %s", got, test.period)
+			}
+			if got := c.MinSyncPeriod(); got != test.leastBreak {
+				t.Errorf("MinSyncPeriod: got %s, want %s", got, test.leastBreak)
+			}
+			if got := c.Scheduler(); got != "sh" {
+				t.Errorf("Scheduler: got %q", got)
+			}
+		})
+	}
+}
+
+func TestClusterCIDRsAreByFamily(t *testing.T) {
+	v4, v6 := netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/56")
+	for _, test := range []struct {
+		name, fields string
+		want         [len(model.Families)]netip.Prefix
+	}{
+		{"none", "", [2]netip.Prefix{}},
+		{"IPv4", "clusterCIDR: 10.244.0.0/16", [2]netip.Prefix{model.IPv4: v4}},
+		{"IPv6", "clusterCIDR: fd00:10:244::/56", [2]netip.Prefix{model.IPv6: v6}},
+		{"both", "clusterCIDR: 10.244.0.0/16,fd00:10:244::/56", [2]netip.Prefix{v4, v6}},
+		{"both, IPv6 first", "clusterCIDR: fd00:10:244::/56,10.244.0.0/16", [2]netip.Prefix{v4, v6}},
+		{"with a space and bits of hosts", "clusterCIDR: 10.244.3.1/16, fd00:10:244::1/56", [2]netip.Prefix{v4, v6}},
+		{"with leading zeros", "clusterCIDR: 010.244.0.00/16", [2]netip.Prefix{model.IPv4: v4}},
+		{"another mode, which does not use it", "clusterCIDR: 10.244.0.0/16\ndetectLocalMode: NodeCIDR", [2]netip.Prefix{}},
+		{"another mode, which does not read it", "clusterCIDR: none\ndetectLocalMode: NodeCIDR", [2]netip.Prefix{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := loadText(t, test.fields).ClusterCIDRs(); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestNodePortAddressesArePrimaryOrRanges(t *testing.T) {
+	for _, test := range []struct {
+		fields    string
+		onPrimary bool
+		want      string
+	}{
+		{"", true, ""},
+		{"nodePortAddresses: []", true, ""},
+		{"nodePortAddresses: [primary]", true, ""},
+		{"mode: iptables", true, ""},
+		{"nodePortAddresses: [192.0.2.7/24, '2001:db8::/32']", false, "192.0.2.0/24 2001:db8::/32"},
+	} {
+		ranges, onPrimary := loadText(t, test.fields).NodePortAddresses()
+		var got []string
+		for _, r := range ranges {
+			got = append(got, r.String())
+		}
+		if onPrimary != test.onPrimary || strings.Join(got, " ") != test.want {
+			t.Errorf("%q: got %v, primary %v", test.fields, got, onPrimary)
+		}
+	}
+}
+
+func TestBindAddressIsNoneIfUnspecified(t *testing.T) {
+	for text, want := range map[string]netip.Addr{
+		"":                 {},
+		"0.0.0.0":          {},
+		"::":               {},
+		"192.0.2.1":        netip.MustParseAddr("192.0.2.1"),
+		"2001:db8::1":      netip.MustParseAddr("2001:db8::1"),
+		"::ffff:192.0.2.1": netip.MustParseAddr("192.0.2.1"),
+	} {
+		if got := loadText(t, "bindAddress: '"+text+"'").BindAddress(); got != want {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestNodeNameIsTrimmedAndInLowerCase(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for fields, want := range map[string]string{
+		"":                              strings.ToLower(host),
+		"hostnameOverride: ' Worker-1'": "worker-1",
+	} {
+		if got, err := loadText(t, fields).NodeName(); err != nil || got != want {
+			t.Errorf("%q: got %q, %v, want %q", fields, got, err, want)
+		}
+	}
+	if got, err := loadText(t, "hostnameOverride: ' '").NodeName(); err == nil || !strings.HasPrefix(err.Error(), "hostnameOverride: ") {
+		t.Errorf("of white space: got %q, %v", got, err)
+	}
+}
+
+func TestFeatureGatesThatMeanSomethingCanBeClosed(t *testing.T) {
+	for _, test := range []struct {
+		fields, gate string
+		want         bool
+	}{
+		{"", "ComponentFlagz", true},
+		{"", "ComponentStatusz", true},
+		{"featureGates: {ComponentFlagz: false}", "ComponentFlagz", false},
+		{"featureGates: {ComponentFlagz: false}", "ComponentStatusz", true},
+		{"featureGates: {Other: true}", "Other", false},
+	} {
+		if got := loadText(t, test.fields).Feature(test.gate); got != test.want {
+			t.Errorf("%s with %q: got %v", test.gate, test.fields, got)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// FuzzConfig reads any text as a configuration file. Whatever is found valid
+// must have answers to all questions, and be read as the same after it was
+// written. The seeds are short: the fuzzer takes its time to shorten long ones.
+func FuzzConfig(f *testing.F) {
+	for _, fields := range []string{
+		"clusterCIDR: 10.244.0.0/16, fd00::/56\nnodePortAddresses: [10.0.0.0/8, '2001:db8::/32']",
+		"mode: ipvs\nipvs: {scheduler: sh, excludeCIDRs: [10.0.0.0/8]}\nbindAddress: '::1'\n---\n" + header,
+		"mode: iptables\nmode: iptables\nfeatureGates: {A: true}\nlogging: {flushFrequency: 5, vmodule: [{filePattern: a, verbosity: 1}]}",
+		"detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: cbr0}\nhealthzBindAddress: '::'\nunknown: [1]",
+		"logging: {options: {json: {infoBufferSize: 1Ki, splitStream: true}}, format: json}\nconntrack: {min: 1e3}",
+	} {
+		f.Add([]byte(header + fields))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		flags := NewFlags()
+		flags.file = "config.conf"
+		c, err := flags.parse(text)
+		if err != nil {
+			if c != nil || !strings.HasPrefix(err.Error(), "config.conf: ") {
+				t.Fatalf("%v with %+v", err, c)
+			}
+			return
+		}
+		ask(t, c)
+		first := written(t, c)
+		again, err := flags.parse([]byte(first))
+		if err != nil {
+			t.Fatalf("what was written is not valid: %v\n%s", err, first)
+		}
+		if second := written(t, again); second != first {
+			t.Errorf("got %s\nwant %s", second, first)
+		}
+		if len(warned(again, "unknown")) > 0 {
+			t.Errorf("warnings: %v", again.Warnings)
+		}
+	})
+}
+
+// ask uses all that is derived from the fields.
+func ask(t *testing.T, c *Config) {
+	if mark := c.MasqueradeMark(); mark == 0 || mark&(mark-1) != 0 {
+		t.Errorf("MasqueradeMark: %#x", mark)
+	}
+	if c.SyncPeriod() <= 0 || c.MinSyncPeriod() < 0 || c.MinSyncPeriod() > c.SyncPeriod() {
+		t.Errorf("periods: %s, %s", c.MinSyncPeriod(), c.SyncPeriod())
+	}
+	for i, r := range c.ClusterCIDRs() {
+		if r.IsValid() && (r != r.Masked() || r.Addr().Is4() != (i == 0)) {
+			t.Errorf("ClusterCIDRs: %v", c.ClusterCIDRs())
+		}
+	}
+	if ranges, onPrimary := c.NodePortAddresses(); onPrimary == (len(ranges) > 0) {
+		t.Errorf("NodePortAddresses: %v, %v", ranges, onPrimary)
+	}
+	if a := c.BindAddress(); a.IsValid() && a.IsUnspecified() {
+		t.Errorf("BindAddress: %v", a)
+	}
+	if f := c.LogFormat(); f != "text" && f != "json" {
+		t.Errorf("LogFormat: %q", f)
+	}
+	if c.Verbosity() < 0 {
+		t.Errorf("Verbosity: %d", c.Verbosity())
+	}
+}

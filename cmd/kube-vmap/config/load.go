@@ -1,0 +1,167 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/kube-proxy/config/v1alpha1"
+)
+
+// Config reads the file that --config names, or else takes the flags, and
+// checks what comes of it. The error is all that is wrong, each with the flag or
+// the field in the file that it is about.
+func (f *Flags) Config() (*Config, error) {
+	if f.file == "" {
+		return f.config(f.fromFlags(), nil)
+	}
+	text, err := os.ReadFile(f.file)
+	if err != nil {
+		return nil, fmt.Errorf("--config: %w", err)
+	}
+	return f.parse(text)
+}
+
+// parse makes a configuration from the text of the file.
+func (f *Flags) parse(text []byte) (*Config, error) {
+	p, warnings, err := decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.file, err)
+	}
+	for i, w := range warnings {
+		warnings[i] = f.file + ": " + w
+	}
+	setDefaults(p)
+	c, err := f.config(p, append(warnings, f.ignored()...))
+	if err != nil {
+		return nil, err
+	}
+	c.text = string(text)
+	return c, nil
+}
+
+// config puts the flags that win onto what the file or the other flags say.
+func (f *Flags) config(p *v1alpha1.KubeProxyConfiguration, warnings []string) (*Config, error) {
+	c := &Config{
+		Proxy: *p, File: f.file, Master: f.master, Manifests: f.manifests,
+		WriteConfigTo: f.writeConfigTo, InitOnly: f.initOnly, Cleanup: f.cleanup,
+		flags: f,
+	}
+	errs := f.override(&c.Proxy)
+	if errs = append(errs, c.validate()...); len(errs) > 0 {
+		return nil, c.named(errs)
+	}
+	more, err := c.warnings()
+	if err != nil {
+		return nil, err
+	}
+	c.Warnings = append(warnings, more...)
+	return c, nil
+}
+
+// fromFlags is what the flags say without a file.
+func (f *Flags) fromFlags() *v1alpha1.KubeProxyConfiguration {
+	p := f.proxy.DeepCopy()
+	orDefault(&p.Mode, ModeNFTables)
+	orDefault(&p.DetectLocalMode, LocalModeClusterCIDR)
+	if len(p.NodePortAddresses) == 0 {
+		p.NodePortAddresses = []string{primary}
+	}
+	f.moveToMode(p)
+	f.setAddresses(p)
+	return p
+}
+
+// moveToMode has the flags that have one name for several modes set the section
+// of the mode that was chosen, as they do in kube-proxy.
+func (f *Flags) moveToMode(p *v1alpha1.KubeProxyConfiguration) {
+	if p.Mode != ModeIPTables && p.Mode != ModeIPVS {
+		return
+	}
+	p.IPTables.MasqueradeAll = p.NFTables.MasqueradeAll
+	p.IPTables.SyncPeriod = p.NFTables.SyncPeriod
+	p.IPTables.MinSyncPeriod = p.NFTables.MinSyncPeriod
+	p.NFTables = defaults().NFTables
+}
+
+// setAddresses turns off the servers that flags leave without an address or
+// with port 0.
+func (f *Flags) setAddresses(p *v1alpha1.KubeProxyConfiguration) {
+	healthz, metrics := p.HealthzBindAddress, p.MetricsBindAddress
+	p.HealthzBindAddress, p.MetricsBindAddress = "", ""
+	setAddressDefaults(p) // now the family of bindAddress is known
+	if f.changed("healthz-bind-address") {
+		p.HealthzBindAddress = withPort(healthz, f.healthzPort)
+	}
+	if f.changed("metrics-bind-address") {
+		p.MetricsBindAddress = withPort(metrics, f.metricsPort)
+	}
+	if f.healthzPort == 0 {
+		p.HealthzBindAddress = ""
+	}
+	if f.metricsPort == 0 {
+		p.MetricsBindAddress = ""
+	}
+}
+
+// wins tells whether a flag for this field counts more than the file.
+func wins(path string) bool {
+	return path == "hostnameOverride" || strings.HasPrefix(path, "logging.")
+}
+
+// override sets what the flags that win say.
+func (f *Flags) override(p *v1alpha1.KubeProxyConfiguration) field.ErrorList {
+	f.overrideLogging(&p.Logging)
+	if f.hostnameOverride == "" {
+		return nil
+	}
+	name := nodeName(f.hostnameOverride)
+	if name == "" {
+		return field.ErrorList{field.Invalid(field.NewPath("hostnameOverride"), f.hostnameOverride, "is nothing but white space")}
+	}
+	p.HostnameOverride = name
+	return nil
+}
+
+// overrideLogging gives the flags of logging a second time, to the
+// configuration that was read from the file.
+func (f *Flags) overrideLogging(c *logsapi.LoggingConfiguration) {
+	if f.file == "" {
+		return
+	}
+	again := newFlagSection("")
+	addLogging(again, c)
+	addMeaninglessLogging(again, c)
+	f.visit(func(flag *pflag.Flag) {
+		if flag.Changed && again.Lookup(flag.Name) != nil {
+			_ = again.Set(flag.Name, flag.Value.String()) // as it was set before
+		}
+	})
+}
+
+// ignored says which flags the file has made meaningless.
+func (f *Flags) ignored() []string {
+	var names []string
+	f.visit(func(flag *pflag.Flag) {
+		fields := flag.Annotations[fieldKey]
+		if flag.Changed && len(fields) > 0 && !wins(fields[0]) {
+			names = append(names, "--"+flag.Name)
+		}
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return []string{"ignored because there is a --config: " + strings.Join(names, ", ")}
+}
+
+// defaults is a configuration in which nothing is set.
+func defaults() *v1alpha1.KubeProxyConfiguration {
+	var p v1alpha1.KubeProxyConfiguration
+	setDefaults(&p)
+	return &p
+}

@@ -1,0 +1,232 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// loadError is what is wrong.
+func loadError(t *testing.T, args ...string) string {
+	t.Helper()
+	c, err := parseFlags(t, args...).Config()
+	if err == nil {
+		t.Fatalf("%v: no error, but %+v", args, c)
+	}
+	return err.Error()
+}
+
+// TestKubeadmsFileRunsUnchanged uses what `kubeadm init phase addon kube-proxy
+// --print-manifest` (1.36.3) writes for a dual-stack cluster with mode nftables,
+// and starts with the arguments of kubeadm's DaemonSet.
+func TestKubeadmsFileRunsUnchanged(t *testing.T) {
+	text, err := os.ReadFile("testdata/kubeadm-1.36.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ name, old, new string }{
+		{"mode nftables", "", ""},
+		{"no mode", "mode: nftables\n", "mode: \"\"\n"},
+		{"IPv6 node", "bindAddress: 0.0.0.0\n", "bindAddress: '::'\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := write(t, strings.Replace(string(text), test.old, test.new, 1))
+			c := load(t, "--config="+path, "--hostname-override=Worker-1")
+			if len(c.Warnings) > 0 {
+				t.Errorf("warnings: %v", c.Warnings)
+			}
+			if c.Proxy.Mode != ModeNFTables || c.MasqueradeMark() != 1<<14 || c.MasqueradeAll() ||
+				c.SyncPeriod() != 30*time.Second || c.MinSyncPeriod() != 0 {
+				t.Errorf("%+v", c.Proxy)
+			}
+			if name, err := c.NodeName(); err != nil || name != "worker-1" {
+				t.Errorf("NodeName: %q, %v", name, err)
+			}
+			for _, r := range c.ClusterCIDRs() {
+				if !r.IsValid() {
+					t.Errorf("ClusterCIDRs: %v", c.ClusterCIDRs())
+				}
+			}
+			if _, onPrimary := c.NodePortAddresses(); !onPrimary {
+				t.Errorf("NodePorts answer on %v", c.Proxy.NodePortAddresses)
+			}
+			if c.Proxy.ClientConnection.Kubeconfig != "/var/lib/kube-proxy/kubeconfig.conf" || c.File != path {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}
+
+func TestDefaultsAreKubeProxysButForThese(t *testing.T) {
+	text, err := os.ReadFile("testdata/kube-proxy-1.36.yaml") // kube-proxy --proxy-mode=nftables --write-config-to
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := yaml.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	want := leaves(fields)
+	for path, other := range map[string]string{
+		"nftables.minSyncPeriod": "0s",
+		// Sections that are not selected have their defaults when it reads them,
+		// and none when it writes.
+		"iptables.syncPeriod": "30s",
+		"ipvs.syncPeriod":     "30s",
+	} {
+		want[path] = other
+	}
+	for name, args := range map[string][]string{"flags": nil, "file": {"--config", write(t, header)}} {
+		c := load(t, args...)
+		text, err := yaml.Marshal(c.Proxy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]any
+		if err := yaml.Unmarshal(text, &fields); err != nil {
+			t.Fatal(err)
+		}
+		if got := leaves(fields); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %v\nwant %v", name, got, want)
+		}
+	}
+}
+
+func TestKubeProxysOwnFileMeansTheSame(t *testing.T) {
+	c := load(t, "--config=testdata/kube-proxy-1.36.yaml", "--cluster-cidr=10.0.0.0/8")
+	if c.MinSyncPeriod() != time.Second {
+		t.Errorf("a minSyncPeriod of 1s is not honoured: %s", c.MinSyncPeriod())
+	}
+	if w := warned(c, "without meaning"); len(w) > 0 {
+		t.Errorf("warnings: %v", w)
+	}
+}
+
+func TestServersInAFileFollowBindAddress(t *testing.T) {
+	for _, test := range []struct{ fields, healthz, metrics string }{
+		{"", "0.0.0.0:10256", "127.0.0.1:10249"},
+		{"bindAddress: 192.0.2.1", "0.0.0.0:10256", "127.0.0.1:10249"},
+		{"bindAddress: '::'", "[::]:10256", "[::1]:10249"},
+		{"bindAddress: '2001:db8::1'", "[::]:10256", "[::1]:10249"},
+		{"{healthzBindAddress: 192.0.2.1, metricsBindAddress: '2001:db8::1'}", "192.0.2.1:10256", "[2001:db8::1]:10249"},
+		{"{healthzBindAddress: '[::]:1', metricsBindAddress: '0.0.0.0:2'}", "[::]:1", "0.0.0.0:2"},
+	} {
+		text := header + test.fields
+		if strings.HasPrefix(test.fields, "{") {
+			text = strings.Replace(test.fields, "{", "{apiVersion: kubeproxy.config.k8s.io/v1alpha1, kind: KubeProxyConfiguration, ", 1)
+		}
+		c := load(t, "--config", write(t, text))
+		if c.Proxy.HealthzBindAddress != test.healthz || c.Proxy.MetricsBindAddress != test.metrics {
+			t.Errorf("%s: got %q and %q", test.fields, c.Proxy.HealthzBindAddress, c.Proxy.MetricsBindAddress)
+		}
+	}
+}
+
+func TestAFileWinsOverFlagsButForSome(t *testing.T) {
+	c := loadText(t, `
+clusterCIDR: 10.244.0.0/16
+hostnameOverride: file
+oomScoreAdj: -500
+logging: {verbosity: 3, format: json, flushFrequency: 6s, vmodule: [{filePattern: file, verbosity: 1}]}
+`, "--cluster-cidr=10.0.0.0/8", "--oom-score-adj=7", "--metrics-port=0",
+		"--hostname-override=Flag", "-v=4", "--vmodule=flag=2", "--master=https://192.0.2.1")
+	if c.Proxy.ClusterCIDR != "10.244.0.0/16" || *c.Proxy.OOMScoreAdj != -500 || c.Proxy.MetricsBindAddress == "" {
+		t.Errorf("a flag won over the file: %+v", c.Proxy)
+	}
+	if c.Proxy.HostnameOverride != "flag" || c.Verbosity() != 4 || len(c.Proxy.Logging.VModule) != 2 || c.Master == "" {
+		t.Errorf("the file won over a flag: %+v", c.Proxy)
+	}
+	if c.LogFormat() != "json" || c.Proxy.Logging.FlushFrequency.Duration.Duration != 6*time.Second {
+		t.Errorf("a flag that was not given won over the file: %+v", c.Proxy.Logging)
+	}
+	want := []string{"ignored because there is a --config: --cluster-cidr, --metrics-port, --oom-score-adj"}
+	if got := warned(c, "ignored"); !slices.Equal(got, want) {
+		t.Errorf("warnings: %v", c.Warnings)
+	}
+}
+
+func TestUnknownAndDuplicateFieldsAreNamedInOneWarning(t *testing.T) {
+	c := loadText(t, "mode: nftables\nclusterCidr: 10.0.0.0/8\nnftables: {bit: 3, masqueradeAll: true}\n"+
+		"clusterCIDR: 10.244.0.0/16\noomScoreAdj: 1\noomScoreAdj: 1\n")
+	if c.Proxy.ClusterCIDR != "10.244.0.0/16" || !c.MasqueradeAll() || *c.Proxy.OOMScoreAdj != 1 {
+		t.Errorf("what is known was not read: %+v", c.Proxy)
+	}
+	if len(c.Warnings) != 1 {
+		t.Errorf("warnings: %v", c.Warnings)
+	}
+	for _, name := range []string{c.File, `"clusterCidr"`, `"nftables.bit"`, `"oomScoreAdj"`} {
+		if !strings.Contains(c.Warnings[0], name) {
+			t.Errorf("%s is not in %s", name, c.Warnings[0])
+		}
+	}
+	if strings.Contains(c.Warnings[0], "\n") {
+		t.Errorf("more than a line: %s", c.Warnings[0])
+	}
+}
+
+func TestAFileMayBeJSONOrHaveMarksAndComments(t *testing.T) {
+	for _, text := range []string{
+		`{"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "clusterCIDR": "10.0.0.0/8"}`,
+		"# comment\n---\n" + header + "clusterCIDR: 10.0.0.0/8\n---\n# the end\n",
+		"---\n---\n" + header + "clusterCIDR: 10.0.0.0/8\n...\n",
+	} {
+		if c := load(t, "--config", write(t, text)); c.Proxy.ClusterCIDR != "10.0.0.0/8" || len(c.Warnings) > 0 {
+			t.Errorf("%q: %+v", text, c)
+		}
+	}
+}
+
+func TestDocumentsAfterTheFirstAreAWarning(t *testing.T) {
+	c := loadText(t, "clusterCIDR: 10.0.0.0/8\n---\n"+header+"clusterCIDR: 11.0.0.0/8\n---\n")
+	if c.Proxy.ClusterCIDR != "10.0.0.0/8" || len(warned(c, "only the first of 2 documents is read")) != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestAFileThatCannotBeUsedIsNamedWithTheReason(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"empty", "", "the file is empty"},
+		{"comments", "# nothing\n---\n", "the file is empty"},
+		{"no mapping", "nftables", "not a KubeProxyConfiguration"},
+		{"no YAML", "a: b: c", "mapping values are not allowed"},
+		{"bytes", "\x00\x01\xff", "yaml: "},
+		{"no kind", "mode: nftables", "apiVersion: (none), kind: (none) is not what is read here"},
+		{"another kind", "apiVersion: v1\nkind: ConfigMap", "apiVersion: v1, kind: ConfigMap is not what is read here"},
+		{"another version", strings.Replace(header, "v1alpha1", "v1", 1), "apiVersion: kubeproxy.config.k8s.io/v1, "},
+		{"wrong type", header + "oomScoreAdj: high", `oomScoreAdj: Invalid value: "high"`},
+		{"wrong duration", header + "nftables: {syncPeriod: soon}", `nftables.syncPeriod: Invalid value: "soon"`},
+		{"wrong gate", header + "featureGates: {A: 1}", "featureGates.A: Invalid value: 1"},
+		{"wrong list", header + "nodePortAddresses: primary", `nodePortAddresses: Invalid value: "primary"`},
+		{"too large", header + "conntrack: {min: 3000000000}", "conntrack.min: Invalid value: 3000000000"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := write(t, test.text)
+			if got := loadError(t, "--config", path); !strings.HasPrefix(got, path+": ") || !strings.Contains(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAllFieldsThatCannotBeReadAreNamedAtOnce(t *testing.T) {
+	got := loadError(t, "--config", write(t, header+"iptables: {syncPeriod: a, minSyncPeriod: b}\nbindAddress: 7\n"))
+	for _, path := range []string{"iptables.syncPeriod: ", "iptables.minSyncPeriod: ", "bindAddress: "} {
+		if strings.Count(got, path) != 1 {
+			t.Errorf("%s is not once in %s", path, got)
+		}
+	}
+}
+
+func TestAFileThatIsNotThereIsAnErrorOfTheFlag(t *testing.T) {
+	for _, path := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir()} {
+		if got := loadError(t, "--config", path); !strings.HasPrefix(got, "--config: ") || !strings.Contains(got, path) {
+			t.Errorf("got %q", got)
+		}
+	}
+}

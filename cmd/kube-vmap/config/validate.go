@@ -1,0 +1,204 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/kube-proxy/config/v1alpha1"
+
+	"kube-vmap/model"
+)
+
+// maxInterfaceName is IFNAMSIZ (include/uapi/linux/if.h) without the final NUL.
+const maxInterfaceName = 15
+
+// validate makes the checks of kube-proxy
+// (pkg/proxy/apis/config/validation/validation.go), of what has a meaning here
+// or would be refused there with good reason.
+func (c *Config) validate() field.ErrorList {
+	p := &c.Proxy
+	var v validator
+	v.mode(p)
+	v.section(c.section())
+	v.node(p)
+	v.conntrack(&p.Conntrack)
+	v.addresses(p)
+	v.detectLocal(p)
+	v.logging(p.Logging)
+	return v.errs
+}
+
+// validator collects errors.
+type validator struct{ errs field.ErrorList }
+
+func (v *validator) invalid(path string, value any, detail string, args ...any) {
+	v.errs = append(v.errs, field.Invalid(field.NewPath(path), value, fmt.Sprintf(detail, args...)))
+}
+
+func (v *validator) within(path string, value *int32, least, most int32) {
+	if *value < least || *value > most {
+		v.invalid(path, *value, "must be from %d to %d", least, most)
+	}
+}
+
+func (v *validator) notNegative(path string, n int32) {
+	if n < 0 {
+		v.invalid(path, n, "must not be negative")
+	}
+}
+
+func (v *validator) notNegativeTime(path string, d time.Duration) {
+	if d < 0 {
+		v.invalid(path, metav1.Duration{Duration: d}, "must not be negative")
+	}
+}
+
+func (v *validator) positive(path string, d time.Duration) {
+	if d <= 0 {
+		v.invalid(path, metav1.Duration{Duration: d}, "must be greater than 0")
+	}
+}
+
+func (v *validator) mode(p *v1alpha1.KubeProxyConfiguration) {
+	if modes := []v1alpha1.ProxyMode{ModeNFTables, ModeIPTables, ModeIPVS}; !slices.Contains(modes, p.Mode) {
+		v.errs = append(v.errs, field.NotSupported(field.NewPath("mode"), p.Mode, modes))
+	}
+	if p.Mode == ModeIPVS {
+		v.notNegativeTime("ipvs.tcpTimeout", p.IPVS.TCPTimeout.Duration)
+		v.notNegativeTime("ipvs.tcpFinTimeout", p.IPVS.TCPFinTimeout.Duration)
+		v.notNegativeTime("ipvs.udpTimeout", p.IPVS.UDPTimeout.Duration)
+		v.ranges("ipvs.excludeCIDRs", p.IPVS.ExcludeCIDRs)
+	}
+	if p.Mode == ModeNFTables { // kube-proxy checks this one in all modes
+		v.within("iptables.masqueradeBit", p.IPTables.MasqueradeBit, 0, 31)
+	}
+}
+
+func (v *validator) section(s section) {
+	v.within(s.marks+".masqueradeBit", s.masqueradeBit, 0, 31)
+	v.positive(s.periods+".syncPeriod", s.syncPeriod)
+	v.notNegativeTime(s.periods+".minSyncPeriod", s.minSyncPeriod)
+	if s.syncPeriod > 0 && s.minSyncPeriod > s.syncPeriod {
+		v.invalid(s.periods+".minSyncPeriod", metav1.Duration{Duration: s.minSyncPeriod},
+			"must not be more than syncPeriod, which is %s", s.syncPeriod)
+	}
+}
+
+func (v *validator) node(p *v1alpha1.KubeProxyConfiguration) {
+	v.within("oomScoreAdj", p.OOMScoreAdj, -1000, 1000)
+	v.positive("configSyncPeriod", p.ConfigSyncPeriod.Duration)
+	v.notNegative("clientConnection.burst", p.ClientConnection.Burst)
+}
+
+func (v *validator) conntrack(c *v1alpha1.KubeProxyConntrackConfiguration) {
+	v.notNegative("conntrack.maxPerCore", *c.MaxPerCore)
+	v.notNegative("conntrack.min", *c.Min)
+	v.notNegativeTime("conntrack.tcpEstablishedTimeout", c.TCPEstablishedTimeout.Duration)
+	v.notNegativeTime("conntrack.tcpCloseWaitTimeout", c.TCPCloseWaitTimeout.Duration)
+	v.notNegativeTime("conntrack.udpTimeout", c.UDPTimeout.Duration)
+	v.notNegativeTime("conntrack.udpStreamTimeout", c.UDPStreamTimeout.Duration)
+}
+
+func (v *validator) addresses(p *v1alpha1.KubeProxyConfiguration) {
+	if _, err := parseAddr(p.BindAddress); err != nil {
+		v.invalid("bindAddress", p.BindAddress, "must be an IP address")
+	}
+	v.server("healthzBindAddress", p.HealthzBindAddress)
+	v.server("metricsBindAddress", p.MetricsBindAddress)
+	if slices.Contains(p.NodePortAddresses, primary) {
+		if len(p.NodePortAddresses) > 1 {
+			v.invalid("nodePortAddresses", p.NodePortAddresses, `must be either "primary" alone or ranges`)
+		}
+		return
+	}
+	v.ranges("nodePortAddresses", p.NodePortAddresses)
+}
+
+// server checks an address to listen on. An empty one turns the server off.
+func (v *validator) server(path, address string) {
+	if address == "" {
+		return
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		v.invalid(path, address, "must be IP:port")
+		return
+	}
+	if _, err := parseAddr(host); err != nil {
+		v.invalid(path, address, "%q is not an IP address", host)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		v.invalid(path, address, "%q is not a port", port)
+	}
+}
+
+func (v *validator) ranges(path string, ranges []string) {
+	for i, r := range ranges {
+		if _, err := parseRange(r); err != nil {
+			v.invalid(field.NewPath(path).Index(i).String(), r, "must be a range such as 192.0.2.0/24 or 2001:db8::/32")
+		}
+	}
+}
+
+func (v *validator) detectLocal(p *v1alpha1.KubeProxyConfiguration) {
+	switch p.DetectLocalMode {
+	case LocalModeClusterCIDR:
+		v.clusterCIDR(p.ClusterCIDR)
+	case LocalModeNodeCIDR:
+	case LocalModeBridgeInterface:
+		v.interfaceName("detectLocal.bridgeInterface", p.DetectLocal.BridgeInterface, p.DetectLocalMode)
+	case LocalModeInterfaceNamePrefix:
+		v.interfaceName("detectLocal.interfaceNamePrefix", p.DetectLocal.InterfaceNamePrefix, p.DetectLocalMode)
+	default:
+		v.errs = append(v.errs, field.NotSupported(field.NewPath("detectLocalMode"), p.DetectLocalMode,
+			[]v1alpha1.LocalMode{LocalModeClusterCIDR, LocalModeNodeCIDR, LocalModeBridgeInterface, LocalModeInterfaceNamePrefix}))
+	}
+}
+
+func (v *validator) clusterCIDR(list string) {
+	var has [len(model.Families)]bool
+	for _, s := range splitRanges(list) {
+		r, err := parseRange(s)
+		if err != nil {
+			v.invalid("clusterCIDR", list, "%q is not a range such as 10.244.0.0/16 or fd00:10:244::/56", s)
+			return
+		}
+		f := model.FamilyOf(r.Addr())
+		if has[f] {
+			v.invalid("clusterCIDR", list, "must have at most one range of each IP family")
+			return
+		}
+		has[f] = true
+	}
+}
+
+// interfaceName checks what dev_valid_name (net/core/dev.c) checks, for names
+// and for beginnings of names.
+func (v *validator) interfaceName(path, name string, mode v1alpha1.LocalMode) {
+	switch {
+	case name == "":
+		v.invalid(path, name, "must not be empty if detectLocalMode is %s", mode)
+	case len(name) > maxInterfaceName:
+		v.invalid(path, name, "is longer than the %d bytes of an interface's name", maxInterfaceName)
+	case strings.ContainsAny(name, "/: \t\n\v\f\r\x00"):
+		v.invalid(path, name, "has a character that no interface's name has")
+	}
+}
+
+// logging leaves what has no meaning here alone, but for what the type itself
+// has rules about.
+func (v *validator) logging(c logsapi.LoggingConfiguration) {
+	if c.Format != logsapi.DefaultLogFormat && c.Format != logsapi.JSONLogFormat {
+		v.errs = append(v.errs, field.NotSupported(field.NewPath("logging.format"), c.Format,
+			[]string{logsapi.DefaultLogFormat, logsapi.JSONLogFormat}))
+	}
+	c.Format, c.Options = logsapi.DefaultLogFormat, logsapi.FormatOptions{}
+	v.errs = append(v.errs, logsapi.Validate(&c, nil, field.NewPath("logging"))...)
+}

@@ -1,0 +1,146 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestErrorsNameTheField(t *testing.T) {
+	for _, test := range []struct{ fields, want string }{
+		{"mode: kernelspace", `mode: Unsupported value: "kernelspace"`},
+		{"mode: userspace", "mode: "},
+		{"nftables: {masqueradeBit: 32}", "nftables.masqueradeBit: Invalid value: 32"},
+		{"nftables: {masqueradeBit: -1}", "nftables.masqueradeBit: "},
+		{"nftables: {syncPeriod: -1s}", "nftables.syncPeriod: "},
+		{"nftables: {minSyncPeriod: -1s}", "nftables.minSyncPeriod: "},
+		{"nftables: {minSyncPeriod: 31s}", "nftables.minSyncPeriod: "},
+		{"iptables: {masqueradeBit: 32}", "iptables.masqueradeBit: "},
+		{"mode: iptables\niptables: {masqueradeBit: 32}", "iptables.masqueradeBit: "},
+		{"mode: iptables\niptables: {syncPeriod: -1s}", "iptables.syncPeriod: "},
+		{"mode: iptables\niptables: {minSyncPeriod: 1m}", "iptables.minSyncPeriod: "},
+		{"mode: ipvs\niptables: {masqueradeBit: -1}", "iptables.masqueradeBit: "},
+		{"mode: ipvs\nipvs: {syncPeriod: -1s}", "ipvs.syncPeriod: "},
+		{"mode: ipvs\nipvs: {minSyncPeriod: -1s}", "ipvs.minSyncPeriod: "},
+		{"mode: ipvs\nipvs: {tcpTimeout: -1s}", "ipvs.tcpTimeout: "},
+		{"mode: ipvs\nipvs: {tcpFinTimeout: -1s}", "ipvs.tcpFinTimeout: "},
+		{"mode: ipvs\nipvs: {udpTimeout: -1s}", "ipvs.udpTimeout: "},
+		{"mode: ipvs\nipvs: {excludeCIDRs: [10.0.0.0/8, x]}", "ipvs.excludeCIDRs[1]: "},
+		{"oomScoreAdj: 1001", "oomScoreAdj: "},
+		{"oomScoreAdj: -1001", "oomScoreAdj: "},
+		{"configSyncPeriod: -1s", "configSyncPeriod: "},
+		{"clientConnection: {burst: -1}", "clientConnection.burst: "},
+		{"conntrack: {maxPerCore: -1}", "conntrack.maxPerCore: "},
+		{"conntrack: {min: -1}", "conntrack.min: "},
+		{"conntrack: {tcpEstablishedTimeout: -1s}", "conntrack.tcpEstablishedTimeout: "},
+		{"conntrack: {tcpCloseWaitTimeout: -1s}", "conntrack.tcpCloseWaitTimeout: "},
+		{"conntrack: {udpTimeout: -1s}", "conntrack.udpTimeout: "},
+		{"conntrack: {udpStreamTimeout: -1s}", "conntrack.udpStreamTimeout: "},
+		{"bindAddress: localhost", "bindAddress: "},
+		{"healthzBindAddress: localhost", "healthzBindAddress: "},
+		{"healthzBindAddress: localhost:80", "healthzBindAddress: "},
+		{"healthzBindAddress: 0.0.0.0:0", "healthzBindAddress: "},
+		{"metricsBindAddress: '[::1]'", "metricsBindAddress: "},
+		{"metricsBindAddress: '[::1]:65536'", "metricsBindAddress: "},
+		{"metricsBindAddress: '[::1]:http'", "metricsBindAddress: "},
+		{"nodePortAddresses: [primary, 10.0.0.0/8]", "nodePortAddresses: "},
+		{"nodePortAddresses: ['2001:db8::/32', primary]", "nodePortAddresses: "},
+		{"nodePortAddresses: [10.0.0.0/8, 10.0.0.1]", "nodePortAddresses[1]: "},
+		{"nodePortAddresses: ['::ffff:10.0.0.0/104']", "nodePortAddresses[0]: "},
+		{"detectLocalMode: Guess", `detectLocalMode: Unsupported value: "Guess"`},
+		{"detectLocalMode: BridgeInterface", "detectLocal.bridgeInterface: "},
+		{"detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: abcdefghijklmnop}", "detectLocal.bridgeInterface: "},
+		{"detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: a/b}", "detectLocal.bridgeInterface: "},
+		{"detectLocalMode: InterfaceNamePrefix", "detectLocal.interfaceNamePrefix: "},
+		{"detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: abcdefghijklmnop}", "detectLocal.interfaceNamePrefix: "},
+		{"detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: 'a b'}", "detectLocal.interfaceNamePrefix: "},
+		{"clusterCIDR: 10.244.0.0", "clusterCIDR: "},
+		{"clusterCIDR: '10.244.0.0/16,'", "clusterCIDR: "},
+		{"clusterCIDR: 10.244.0.0/16,10.245.0.0/16", "clusterCIDR: "},
+		{"clusterCIDR: fd00::/56,fd01::/56", "clusterCIDR: "},
+		{"clusterCIDR: 10.244.0.0/16,fd00::/56,10.245.0.0/16", "clusterCIDR: "},
+		{"logging: {format: xml}", `logging.format: Unsupported value: "xml"`},
+		{"logging: {verbosity: 3000000000}", "logging.verbosity: "},
+		{"logging: {flushFrequency: -1s}", "logging.flushFrequency: "},
+		{"logging: {vmodule: [{filePattern: 'a=b', verbosity: 1}]}", "logging.vmodule[0]: "},
+	} {
+		t.Run(test.fields, func(t *testing.T) {
+			path := write(t, header+test.fields)
+			got := loadError(t, "--config", path)
+			if !strings.HasPrefix(got, path+": "+test.want) || strings.Contains(got, "\n") {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestErrorsNameTheFlag(t *testing.T) {
+	for _, test := range []struct{ args, want string }{
+		{"--proxy-mode=kernelspace", `--proxy-mode: Unsupported value: "kernelspace"`},
+		{"--iptables-sync-period=0", "--iptables-sync-period: "},
+		{"--iptables-min-sync-period=31s", "--iptables-min-sync-period: "},
+		{"--proxy-mode=iptables --iptables-min-sync-period=31s", "--iptables-min-sync-period: "},
+		{"--proxy-mode=ipvs --ipvs-sync-period=0", "--ipvs-sync-period: "},
+		{"--proxy-mode=ipvs --ipvs-exclude-cidrs=x", "--ipvs-exclude-cidrs: "},
+		{"--iptables-masquerade-bit=32", "--iptables-masquerade-bit: "},
+		{"--oom-score-adj=1001", "--oom-score-adj: "},
+		{"--config-sync-period=0", "--config-sync-period: "},
+		{"--kube-api-burst=-1", "--kube-api-burst: "},
+		{"--conntrack-min=-1", "--conntrack-min: "},
+		{"--bind-address=x", "--bind-address: "},
+		{"--healthz-bind-address=x", "--healthz-bind-address: "},
+		{"--metrics-bind-address=[::]:0", "--metrics-bind-address: "},
+		{"--nodeport-addresses=10.0.0.0/8,x", "--nodeport-addresses: "},
+		{"--detect-local-mode=x", "--detect-local-mode: "},
+		{"--detect-local-mode=BridgeInterface", "--pod-bridge-interface: "},
+		{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix: "},
+		{"--cluster-cidr=10.0.0.0/8,11.0.0.0/8", "--cluster-cidr: "},
+		{"--logging-format=xml", "--logging-format: "},
+		{"--log-flush-frequency=0", "--log-flush-frequency: "},
+	} {
+		if got := loadError(t, strings.Fields(test.args)...); !strings.HasPrefix(got, test.want) || strings.Contains(got, "\n") {
+			t.Errorf("%s: got %q, want %q", test.args, got, test.want)
+		}
+	}
+	if got := loadError(t, "--hostname-override= \t"); !strings.HasPrefix(got, "--hostname-override: ") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestErrorsOfFlagsThatWinNameTheFlagAndOthersTheFile(t *testing.T) {
+	path := write(t, header+"oomScoreAdj: 5000\nlogging: {flushFrequency: -1s}")
+	got := loadError(t, "--config", path, "--logging-format=xml", "--hostname-override= ", "--oom-score-adj=1")
+	for _, want := range []string{"--hostname-override: ", "\n--logging-format: ", "\n" + path + ": oomScoreAdj: ", "\nlogging.flushFrequency: "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %s", want, got)
+		}
+	}
+}
+
+func TestAllErrorsAreReportedAtOnce(t *testing.T) {
+	got := loadError(t, "--proxy-mode=x", "--oom-score-adj=5000", "--conntrack-min=-1", "--cluster-cidr=x", "--bind-address=x")
+	for _, want := range []string{"--proxy-mode: ", "--oom-score-adj: ", "--conntrack-min: ", "--cluster-cidr: ", "--bind-address: "} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("%s is not once in %s", want, got)
+		}
+	}
+}
+
+func TestLimitsThemselvesAreValid(t *testing.T) {
+	for _, fields := range []string{
+		"nftables: {masqueradeBit: 0}",
+		"nftables: {masqueradeBit: 31}",
+		"nftables: {minSyncPeriod: 30s, syncPeriod: 30s}",
+		"oomScoreAdj: -1000",
+		"oomScoreAdj: 1000",
+		"conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}",
+		"detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: abcdefghijklmno}",
+		"detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: v}",
+		"detectLocalMode: NodeCIDR",
+		"mode: ipvs\nnftables: {masqueradeBit: 99}", // as in kube-proxy
+		"ipvs: {syncPeriod: -1s, excludeCIDRs: [x]}",
+		"healthzBindAddress: '[::1]:65535'",
+		"logging: {format: json, vmodule: [{filePattern: a, verbosity: 1}], options: {json: {splitStream: true}}}",
+	} {
+		loadText(t, fields)
+	}
+}

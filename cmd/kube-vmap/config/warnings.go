@@ -1,0 +1,126 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	"kube-vmap/model"
+)
+
+// warnings are what is valid, but may not do what was meant.
+func (c *Config) warnings() ([]string, error) {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+
+	if mode := c.Proxy.Mode; mode != ModeNFTables {
+		s := c.section()
+		add("%s: %s is run as nftables, with masqueradeBit and masqueradeAll of %s, syncPeriod and minSyncPeriod of %s; "+
+			"NodePorts answer on addresses in nodePortAddresses: %s",
+			c.name("mode"), mode, s.marks, s.periods, strings.Join(c.Proxy.NodePortAddresses, ", "))
+	}
+	meaningless, err := c.meaningless()
+	if err != nil {
+		return nil, err
+	}
+	if len(meaningless) > 0 {
+		add("set, but without meaning here: %s", strings.Join(meaningless, ", "))
+	}
+	if c.File == "" && (c.flags.changed("healthz-port") || c.flags.changed("metrics-port")) {
+		add("--healthz-port and --metrics-port are deprecated: use --healthz-bind-address and --metrics-bind-address")
+	}
+	if c.WriteConfigTo != "" && (c.Proxy.HealthzBindAddress == "" || c.Proxy.MetricsBindAddress == "") {
+		add("%s: a configuration file cannot say that there is to be no health or metrics server; "+
+			"whoever reads it will have one", c.WriteConfigTo)
+	}
+	return append(out, c.familyWarnings()...), nil
+}
+
+// familyWarnings are about families of addresses that nothing is said about.
+func (c *Config) familyWarnings() []string {
+	var out []string
+	pods := c.ClusterCIDRs()
+	none, both := true, true
+	for _, r := range pods {
+		none, both = none && !r.IsValid(), both && r.IsValid()
+	}
+	if none && c.Proxy.DetectLocalMode == LocalModeClusterCIDR && !c.MasqueradeAll() {
+		out = append(out, c.name("clusterCIDR")+
+			": not set, so connections to ClusterIPs that do not come from pods keep their source address")
+	}
+	ranges, onPrimary := c.NodePortAddresses()
+	if onPrimary || !both {
+		return out
+	}
+	for _, f := range model.Families {
+		if !slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return model.FamilyOf(r.Addr()) == f }) {
+			out = append(out, fmt.Sprintf("%s: no range is %s, so NodePorts answer on all %s addresses of the node",
+				c.name("nodePortAddresses"), f, f))
+		}
+	}
+	return out
+}
+
+// meaningless are the names of what is set to something other than its default
+// and means nothing here.
+func (c *Config) meaningless() ([]string, error) {
+	values, err := leavesOf(&c.Proxy)
+	if err != nil {
+		return nil, err
+	}
+	usual, err := leavesOf(defaults())
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for path, value := range values {
+		if !c.means(path) && !reflect.DeepEqual(value, usual[path]) && !harmless(path, value) {
+			names = append(names, c.name(path))
+		}
+	}
+	for _, flag := range []string{"boot-id-file", "machine-id-file"} {
+		if c.flags.changed(flag) {
+			names = append(names, "--"+flag)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// means tells whether a field does something here, in the mode that is selected.
+func (c *Config) means(path string) bool {
+	top, name, _ := strings.Cut(path, ".")
+	switch top {
+	case "iptables", "ipvs", "nftables":
+		switch name {
+		case "masqueradeBit", "masqueradeAll":
+			return top == c.section().marks
+		case "syncPeriod", "minSyncPeriod":
+			return top == c.section().periods
+		case "excludeCIDRs":
+			return true // of what kube-proxy left
+		}
+		return false
+	case "logging":
+		return name == "format" || name == "verbosity"
+	case "featureGates":
+		return isFeature(name)
+	case "configSyncPeriod", "portRange", "showHiddenMetricsForVersion", "windowsRunAsService", "winkernel":
+		return false
+	}
+	return true
+}
+
+// harmless tells whether a value of a field without meaning is one that
+// kube-proxy writes by itself, or that describes what is done anyway.
+func harmless(path string, value any) bool {
+	switch path {
+	case "iptables.minSyncPeriod", "nftables.minSyncPeriod":
+		return value == "1s"
+	case "ipvs.scheduler":
+		return value == "rr"
+	}
+	return false
+}

@@ -1,0 +1,141 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestOtherModesAreAWarning(t *testing.T) {
+	for _, mode := range []string{"iptables", "ipvs"} {
+		for _, c := range []*Config{load(t, "--proxy-mode", mode), loadText(t, "mode: "+mode)} {
+			if got := warned(c, "mode: "+mode+" is run as nftables"); len(got) != 1 {
+				t.Errorf("warnings: %v", c.Warnings)
+			}
+		}
+	}
+	for _, c := range []*Config{load(t), loadText(t, "mode: nftables"), loadText(t, "mode: ''")} {
+		if got := warned(c, "is run as"); len(got) > 0 {
+			t.Errorf("warnings: %v", c.Warnings)
+		}
+	}
+}
+
+func TestWhatHasNoMeaningIsNamedInOneWarning(t *testing.T) {
+	for _, test := range []struct {
+		fields string
+		want   string // none: no such warning
+	}{
+		{"", ""},
+		{"iptables: {localhostNodePorts: true, minSyncPeriod: 1s, masqueradeBit: 14}\nipvs: {scheduler: rr, excludeCIDRs: []}", ""},
+		{"iptables: {localhostNodePorts: false}", "iptables.localhostNodePorts"},
+		{
+			"iptables: {masqueradeBit: 7, masqueradeAll: true, syncPeriod: 7s, minSyncPeriod: 2s}",
+			"iptables.masqueradeAll, iptables.masqueradeBit, iptables.minSyncPeriod, iptables.syncPeriod",
+		},
+		{"mode: iptables\niptables: {masqueradeBit: 7, masqueradeAll: true, syncPeriod: 7s, minSyncPeriod: 2s}", ""},
+		{"mode: iptables\nnftables: {masqueradeBit: 7, minSyncPeriod: 2s}", "nftables.masqueradeBit, nftables.minSyncPeriod"},
+		{"mode: ipvs\niptables: {masqueradeBit: 7, syncPeriod: 7s}\nipvs: {syncPeriod: 7s, minSyncPeriod: 2s}", "iptables.syncPeriod"},
+		{
+			"ipvs: {syncPeriod: 7s, scheduler: sh, strictARP: true, tcpTimeout: 1s, tcpFinTimeout: 1s, udpTimeout: 1s, excludeCIDRs: [10.0.0.0/8]}",
+			"ipvs.scheduler, ipvs.strictARP, ipvs.syncPeriod, ipvs.tcpFinTimeout, ipvs.tcpTimeout, ipvs.udpTimeout",
+		},
+		{
+			"portRange: 1-2\nwindowsRunAsService: true\nconfigSyncPeriod: 1m\nshowHiddenMetricsForVersion: '1.35'",
+			"configSyncPeriod, portRange, showHiddenMetricsForVersion, windowsRunAsService",
+		},
+		{
+			"winkernel: {networkName: a, sourceVip: b, enableDSR: true, rootHnsEndpointName: c, forwardHealthCheckVip: true}",
+			"winkernel.enableDSR, winkernel.forwardHealthCheckVip, winkernel.networkName, winkernel.rootHnsEndpointName, winkernel.sourceVip",
+		},
+		{"logging: {verbosity: 5, format: json, flushFrequency: 5000000000}", ""},
+		{
+			"logging: {flushFrequency: 6s, vmodule: [{filePattern: a, verbosity: 1}], options: {text: {splitStream: true, infoBufferSize: 1Ki}}}",
+			"logging.flushFrequency, logging.options.text.infoBufferSize, logging.options.text.splitStream, logging.vmodule",
+		},
+		{"featureGates: {ComponentFlagz: false, ComponentStatusz: true}", ""},
+		{"featureGates: {AllAlpha: true, NoSuchGate: false, ComponentFlagz: false}", "featureGates.AllAlpha, featureGates.NoSuchGate"},
+	} {
+		c := loadText(t, test.fields)
+		var want []string
+		if test.want != "" {
+			want = []string{"set, but without meaning here: " + test.want}
+		}
+		if got := warned(c, "without meaning"); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", test.fields, got, want)
+		}
+	}
+}
+
+func TestFlagsWithoutMeaningAreNamedAsFlags(t *testing.T) {
+	args := "--ipvs-strict-arp --iptables-localhost-nodeports=false --boot-id-file=/b --machine-id-file=/m --vmodule=a=1 " +
+		"--feature-gates=AllBeta=false --iptables-masquerade-bit=7 --ipvs-sync-period=7s"
+	want := []string{"set, but without meaning here: --boot-id-file, --ipvs-strict-arp, --ipvs-sync-period, " +
+		"--iptables-localhost-nodeports, --iptables-masquerade-bit, --machine-id-file, --vmodule, featureGates.AllBeta"}
+	c := load(t, strings.Fields(args)...)
+	got := warned(c, "without meaning")
+	if len(got) != 1 || !sameNames(got[0], want[0]) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := warned(load(t, "--proxy-mode=ipvs", "--iptables-sync-period=7s"), "without meaning"); len(got) != 1 ||
+		!strings.HasSuffix(got[0], ": --iptables-sync-period") {
+		t.Errorf("got %q", got)
+	}
+	c = loadText(t, "ipvs: {strictARP: true}", "--vmodule=a=1", "--machine-id-file=/m")
+	if got := warned(c, "without meaning"); len(got) != 1 || !sameNames(got[0], "set, but without meaning here: --machine-id-file, --vmodule, ipvs.strictARP") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// sameNames compares two lists in any order.
+func sameNames(a, b string) bool {
+	x, y := strings.Fields(strings.ReplaceAll(a, ",", "")), strings.Fields(strings.ReplaceAll(b, ",", ""))
+	slices.Sort(x)
+	slices.Sort(y)
+	return slices.Equal(x, y)
+}
+
+func TestPodsThatCannotBeRecognisedAreAWarning(t *testing.T) {
+	const text = "not set, so connections to ClusterIPs"
+	for _, fields := range []string{
+		"clusterCIDR: 10.244.0.0/16",
+		"clusterCIDR: fd00::/56",
+		"detectLocalMode: NodeCIDR",
+		"nftables: {masqueradeAll: true}", // makes no difference then
+	} {
+		if got := warned(loadText(t, fields), text); len(got) > 0 {
+			t.Errorf("%s: %v", fields, got)
+		}
+	}
+	if got := warned(loadText(t, ""), "clusterCIDR: "+text); len(got) != 1 {
+		t.Errorf("got %v", got)
+	}
+	if got := warned(load(t), "--cluster-cidr: "+text); len(got) != 1 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestNodePortsWithoutALimitInOneFamilyAreAWarning(t *testing.T) {
+	for _, test := range []struct{ pods, nodePorts, want string }{
+		{"10.244.0.0/16,fd00::/56", "[10.0.0.0/8]", "no range is IPv6"},
+		{"10.244.0.0/16,fd00::/56", "['2001:db8::/32']", "no range is IPv4"},
+		{"10.244.0.0/16,fd00::/56", "[10.0.0.0/8, '2001:db8::/32']", ""},
+		{"10.244.0.0/16,fd00::/56", "[primary]", ""},
+		{"10.244.0.0/16", "[10.0.0.0/8]", ""},
+	} {
+		c := loadText(t, "clusterCIDR: "+test.pods+"\nnodePortAddresses: "+test.nodePorts)
+		got := warned(c, "nodePortAddresses: no range")
+		if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)) {
+			t.Errorf("%v: got %v", test, got)
+		}
+	}
+}
+
+func TestDeprecatedPortsAreAWarning(t *testing.T) {
+	if got := warned(load(t, "--healthz-port=0"), "deprecated"); len(got) != 1 {
+		t.Errorf("got %v", got)
+	}
+	if got := warned(load(t), "deprecated"); len(got) > 0 {
+		t.Errorf("got %v", got)
+	}
+}
