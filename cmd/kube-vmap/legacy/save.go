@@ -1,0 +1,144 @@
+package legacy
+
+import (
+	"fmt"
+	"strings"
+
+	"kube-vmap/nft/kernel/leftovers"
+)
+
+// saved is a table as iptables-save printed it.
+type saved struct {
+	leftovers.Table
+	// specs are the rules' texts without "-A" and the chain, in the order of
+	// Table.Rules.
+	specs []string
+}
+
+// parse reads what iptables-save printed for one table.
+func parse(name, text string) (saved, error) {
+	t := saved{Table: leftovers.Table{Name: name, Chains: map[string]bool{}}}
+	inside := false
+	for line := range logicalLines(text) {
+		switch {
+		case line == "" || line[0] == '#':
+		case line[0] == '*':
+			inside = line == "*"+name
+		case !inside || line == "COMMIT":
+			inside = false
+		case line[0] == ':':
+			if err := t.addChain(line); err != nil {
+				return saved{}, err
+			}
+		default:
+			if err := t.addRule(line); err != nil {
+				return saved{}, err
+			}
+		}
+	}
+	return t, nil
+}
+
+// logicalLines cuts text into lines, but not within quotes: a comment may hold a
+// line feed.
+func logicalLines(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		start, quoted := 0, false
+		for i := 0; i < len(text); i++ {
+			switch {
+			case text[i] == '\\' && quoted:
+				i++
+			case text[i] == '"' && text[start] != '#':
+				quoted = !quoted
+			case text[i] == '\n' && !quoted:
+				if !yield(text[start:i]) {
+					return
+				}
+				start = i + 1
+			}
+		}
+		if start < len(text) {
+			yield(text[start:])
+		}
+	}
+}
+
+// addChain reads ":PREROUTING ACCEPT [0:0]"; chains that are not built in have
+// the policy "-".
+func (t *saved) addChain(line string) error {
+	fields := strings.Fields(line[1:])
+	if len(fields) < 2 {
+		return fmt.Errorf("no chain of iptables-save: %q", line)
+	}
+	t.Chains[fields[0]] = fields[1] != "-"
+	return nil
+}
+
+// addRule reads "-A PREROUTING -m comment --comment "..." -j KUBE-SERVICES". A
+// jump to a chain has no options, so that its name is the last word; options of a
+// target follow its name. That is all there is to know about a rule's words, some
+// of which anybody may have chosen.
+func (t *saved) addRule(line string) error {
+	rest, ok := strings.CutPrefix(line, "-A ")
+	if !ok {
+		return fmt.Errorf("no rule of iptables-save: %q", line)
+	}
+	chain, spec, _ := strings.Cut(rest, " ")
+	r := leftovers.Rule{Chain: chain}
+	if all := words(spec); len(all) >= 2 {
+		last := all[len(all)-2:]
+		_, isChain := t.Chains[last[1]]
+		if isChain && (last[0] == "-j" || last[0] == "-g") {
+			r.Target = last[1]
+		}
+	}
+	t.Rules = append(t.Rules, r)
+	t.specs = append(t.specs, spec)
+	return nil
+}
+
+// words splits as iptables-restore does: at spaces, but not within double quotes,
+// in which a backslash takes the next byte as it is.
+func words(s string) []string {
+	var all []string
+	var word []byte
+	started, quoted := false, false
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\' && i+1 < len(s):
+			i++
+			word = append(word, s[i])
+		case c == '"':
+			quoted, started = !quoted, true
+		case !quoted && (c == ' ' || c == '\t'):
+			if started {
+				all = append(all, string(word))
+			}
+			word, started = word[:0], false
+		default:
+			word, started = append(word, c), true
+		}
+	}
+	if started {
+		all = append(all, string(word))
+	}
+	return all
+}
+
+// restore is the text for "iptables-restore --noflush" that does what the plan
+// says.
+func (t *saved) restore(p leftovers.Plan) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%s\n", t.Name)
+	for _, i := range p.Unhook {
+		fmt.Fprintf(&b, "-D %s %s\n", t.Rules[i].Chain, t.specs[i])
+	}
+	for _, name := range p.Empty {
+		fmt.Fprintf(&b, "-F %s\n", name)
+	}
+	for _, name := range p.Delete {
+		fmt.Fprintf(&b, "-X %s\n", name)
+	}
+	b.WriteString("COMMIT\n")
+	return b.String()
+}

@@ -1,0 +1,279 @@
+package node
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// machine is a host on a temporary directory.
+type machine struct {
+	*host
+	log    bytes.Buffer
+	writes []string // "nf_conntrack_max=131072"
+}
+
+// newMachine has four CPUs and these files below proc/sys/net/netfilter, named
+// without their "nf_conntrack_". A value that begins with "r" is of a file that
+// nobody may write.
+func newMachine(t *testing.T, values map[string]string) *machine {
+	t.Helper()
+	m := &machine{}
+	m.host = &host{root: t.TempDir(), write: m.write, log: slog.New(slog.NewTextHandler(&m.log, nil))}
+	m.put(t, "sys/devices/system/cpu/online", "0-2,5\n", 0o644)
+	for name, value := range values {
+		value, readOnly := strings.CutPrefix(value, "r")
+		mode := fs.FileMode(0o644)
+		if readOnly {
+			mode = 0o444
+		}
+		m.put(t, "proc/sys/net/netfilter/nf_conntrack_"+name, value+"\n", mode)
+	}
+	return m
+}
+
+func (m *machine) put(t *testing.T, name, text string, mode fs.FileMode) {
+	t.Helper()
+	path := filepath.Join(m.root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *machine) write(name string, data []byte, mode fs.FileMode) error {
+	m.writes = append(m.writes, filepath.Base(name)+"="+string(data))
+	return os.WriteFile(name, data, mode)
+}
+
+// forbid makes every writing end with the errno.
+func (m *machine) forbid(errno unix.Errno) {
+	m.host.write = func(name string, _ []byte, _ fs.FileMode) error {
+		return &fs.PathError{Op: "open", Path: name, Err: errno}
+	}
+}
+
+// fitting is a node on which kube-proxy's defaults are set already, for 4 CPUs.
+func fitting() map[string]string {
+	return map[string]string{
+		"max": "131072", "buckets": "32768",
+		"tcp_timeout_established": "86400", "tcp_timeout_close_wait": "3600",
+		"udp_timeout": "30", "udp_timeout_stream": "120", "tcp_be_liberal": "0",
+	}
+}
+
+func with(values map[string]string, name, value string) map[string]string {
+	values[name] = value
+	return values
+}
+
+// defaults are kube-proxy's.
+var defaults = Conntrack{
+	MaxPerCore: 32768, Min: 131072, TCPEstablishedTimeout: 24 * time.Hour, TCPCloseWaitTimeout: time.Hour,
+}
+
+func TestSysctlsAreWrittenWhereTheyDiffer(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		values map[string]string
+		want   Conntrack
+		writes []string
+	}{
+		{"all as wanted", fitting(), defaults, nil},
+		{"nothing wanted", fitting(), Conntrack{}, nil},
+		{"a larger minimum alone", fitting(), Conntrack{Min: 1 << 20}, nil},
+		{"limit too small", with(fitting(), "max", "65536"), defaults, []string{"nf_conntrack_max=131072"}},
+		{"limit larger, as kube-proxy does", with(fitting(), "max", "2000000"), defaults, []string{"nf_conntrack_max=131072"}},
+		{"few buckets", with(fitting(), "buckets", "16384"), defaults, []string{"nf_conntrack_buckets=32768"}},
+		{"many buckets", with(fitting(), "buckets", "262144"), defaults, nil},
+		{
+			"all timeouts", fitting(),
+			Conntrack{
+				TCPEstablishedTimeout: 2 * time.Hour, TCPCloseWaitTimeout: time.Minute,
+				UDPTimeout: 10 * time.Second, UDPStreamTimeout: 300 * time.Millisecond, TCPBeLiberal: true,
+			},
+			[]string{
+				"nf_conntrack_tcp_timeout_established=7200", "nf_conntrack_tcp_timeout_close_wait=60",
+				"nf_conntrack_udp_timeout=10", "nf_conntrack_udp_timeout_stream=1", "nf_conntrack_tcp_be_liberal=1",
+			},
+		},
+		{"liberal is not undone", with(fitting(), "tcp_be_liberal", "1"), defaults, nil},
+		{"host's limit that fits", with(fitting(), "max", "r131072"), defaults, nil},
+	} {
+		m := newMachine(t, tc.values)
+		if err := m.setConntrack(tc.want); err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if !slices.Equal(m.writes, tc.writes) {
+			t.Errorf("%s: wrote %v, want %v", tc.name, m.writes, tc.writes)
+		}
+		if n := strings.Count(m.log.String(), "set sysctl"); n != len(tc.writes) {
+			t.Errorf("%s: %d lines of log for %d writes:\n%s", tc.name, n, len(tc.writes), &m.log)
+		}
+	}
+}
+
+func TestLimitGrowsWithTheCPUsUpToACap(t *testing.T) {
+	for _, tc := range []struct {
+		perCore, min int32
+		cpus, want   int
+	}{
+		{32768, 131072, 1, 131072},
+		{32768, 131072, 4, 131072},
+		{32768, 131072, 8, 262144},
+		{32768, 131072, 32, 1048576},
+		{32768, 131072, 33, 1048576},
+		{32768, 2000000, 33, 1048576},
+		{32768, 2000000, 32, 2000000},
+		{1 << 30, 0, 128, 1048576},
+	} {
+		if got := limit(Conntrack{MaxPerCore: tc.perCore, Min: tc.min}, tc.cpus); got != tc.want {
+			t.Errorf("%d per CPU, at least %d, %d CPUs: %d, want %d", tc.perCore, tc.min, tc.cpus, got, tc.want)
+		}
+	}
+}
+
+func TestReadOnlySysctlsAreNoErrorWhereTheyFit(t *testing.T) {
+	larger := with(fitting(), "max", "262144")
+	for _, errno := range []unix.Errno{unix.EROFS, unix.EACCES, unix.EPERM} {
+		for _, values := range []map[string]string{fitting(), larger} {
+			m := newMachine(t, values)
+			m.forbid(errno)
+			if err := m.setConntrack(defaults); err != nil {
+				t.Errorf("%v, limit %s: %v", errno, values["max"], err)
+			}
+		}
+	}
+}
+
+func TestErrorsSayWhatIsWrongAndWhatToDo(t *testing.T) {
+	const established, closeWait = "net.netfilter.nf_conntrack_tcp_timeout_established", "net.netfilter.nf_conntrack_tcp_timeout_close_wait"
+	missing := fitting()
+	delete(missing, "max")
+	for _, tc := range []struct {
+		name   string
+		values map[string]string
+		errno  unix.Errno
+		says   []string
+	}{
+		{
+			"limit too small and read-only", with(fitting(), "max", "65536"), unix.EROFS,
+			[]string{"net.netfilter.nf_conntrack_max", "65536", "131072", "read-only", "--init-only", "--conntrack-max-per-core=0"},
+		},
+		{
+			"a larger timeout and no right", with(fitting(), "tcp_timeout_established", "432000"), unix.EACCES,
+			[]string{established, "432000", "86400", "permission denied", "--init-only", "--conntrack-tcp-timeout-established=0s"},
+		},
+		{
+			"a value that the kernel refuses", with(fitting(), "tcp_timeout_close_wait", "60"), unix.EINVAL,
+			[]string{closeWait, "60", "3600", "invalid argument", "--conntrack-tcp-timeout-close-wait=0s"},
+		},
+		{
+			"two at once", with(with(fitting(), "tcp_timeout_close_wait", "60"), "max", "1"), unix.EPERM,
+			[]string{"net.netfilter.nf_conntrack_max", closeWait},
+		},
+		{
+			"no connection tracking", missing, 0,
+			[]string{"net.netfilter.nf_conntrack_max", "131072", "modprobe nf_conntrack", "--conntrack-max-per-core=0"},
+		},
+		{
+			"no number", with(fitting(), "tcp_timeout_established", "soon"), 0,
+			[]string{established, "86400", "soon", "--conntrack-tcp-timeout-established=0s"},
+		},
+	} {
+		m := newMachine(t, tc.values)
+		if tc.errno != 0 {
+			m.forbid(tc.errno)
+		}
+		err := m.setConntrack(defaults)
+		for _, word := range tc.says {
+			if !strings.Contains(fmt.Sprint(err), word) {
+				t.Errorf("%s: error does not say %q: %v", tc.name, word, err)
+			}
+		}
+	}
+}
+
+func TestLimitsOfTheHostAreLeftWithOneLineOfLog(t *testing.T) {
+	m := newMachine(t, with(with(fitting(), "max", "r65536"), "buckets", "r16384"))
+	if err := m.setConntrack(defaults); err != nil {
+		t.Error(err)
+	}
+	line := m.log.String()
+	if strings.Count(line, "\n") != 1 || len(m.writes) > 0 {
+		t.Errorf("wrote %v, and logged\n%s", m.writes, line)
+	}
+	for _, word := range []string{"level=WARN", "nf_conntrack_max", "65536", "131072", "host's own network namespace"} {
+		if !strings.Contains(line, word) {
+			t.Errorf("the log does not say %q: %s", word, line)
+		}
+	}
+}
+
+func TestTooFewBucketsAreAWarning(t *testing.T) {
+	m := newMachine(t, with(fitting(), "buckets", "16384"))
+	m.forbid(unix.EROFS)
+	if err := m.setConntrack(defaults); err != nil {
+		t.Error(err)
+	}
+	if line := m.log.String(); !strings.Contains(line, "level=WARN") || !strings.Contains(line, "nf_conntrack_buckets is 16384") {
+		t.Errorf("log: %s", line)
+	}
+}
+
+func TestCPUsAreThoseOfTheMachine(t *testing.T) {
+	m := newMachine(t, nil)
+	if n := m.cpus(); n != 4 {
+		t.Errorf("of 0-2,5: %d CPUs", n)
+	}
+	for _, tc := range []struct {
+		list string
+		want int // 0 if it is none
+	}{
+		{"0", 1}, {"0-1", 2}, {"0-3,8-11,16", 9}, {"", 0}, {"a", 0}, {"3-1", 0}, {"0-", 0}, {"0,", 0},
+	} {
+		if n, ok := countList(tc.list); ok != (tc.want > 0) || ok && n != tc.want {
+			t.Errorf("of %q: %d, %v", tc.list, n, ok)
+		}
+	}
+	m.put(t, "sys/devices/system/cpu/online", "garbage", 0o644)
+	if n := m.cpus(); n < 1 {
+		t.Errorf("without a list that can be read: %d CPUs", n)
+	}
+}
+
+func TestOOMScoreIsWrittenWhereItDiffers(t *testing.T) {
+	for _, tc := range []struct {
+		is     string
+		writes []string
+	}{
+		{"-999\n", nil},
+		{"0\n", []string{"oom_score_adj=-999"}},
+	} {
+		m := newMachine(t, nil)
+		m.put(t, "proc/self/oom_score_adj", tc.is, 0o644)
+		if err := m.setOOMScoreAdj(-999); err != nil || !slices.Equal(m.writes, tc.writes) {
+			t.Errorf("of %q: wrote %v, %v", tc.is, m.writes, err)
+		}
+	}
+	m := newMachine(t, nil)
+	m.put(t, "proc/self/oom_score_adj", "100\n", 0o644)
+	m.forbid(unix.EACCES)
+	err := fmt.Sprint(m.setOOMScoreAdj(-999))
+	for _, word := range []string{"100", "-999", "CAP_SYS_RESOURCE", "permission denied"} {
+		if !strings.Contains(err, word) {
+			t.Errorf("error does not say %q: %s", word, err)
+		}
+	}
+}

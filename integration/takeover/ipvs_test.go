@@ -1,0 +1,147 @@
+package takeover
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/nft/kernel/leftovers/ipvs"
+)
+
+// sets is a handle on the machine's ipsets.
+func (m *machine) sets() *netlink.Handle {
+	m.t.Helper()
+	h, err := netlink.NewHandleAt(netns.NsHandle(m.host.FD()), unix.NETLINK_NETFILTER)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(h.Close)
+	if _, _, err := h.IpsetProtocol(); err != nil {
+		labtest.Lacking(m.t, fmt.Errorf("the kernel lacks ipsets: %w", err))
+	}
+	return h
+}
+
+// makeSets makes all sets that kube-proxy's ipvs mode has, empty, and some of
+// others. They are not all of the types that kube-proxy gives them, as far as no
+// rule minds.
+func (m *machine) makeSets() *netlink.Handle {
+	m.t.Helper()
+	h := m.sets()
+	for _, name := range append(ipvs.SetNames(), foreignSets...) {
+		options, kind := netlink.IpsetCreateOptions{Family: unix.AF_INET}, "hash:ip,port"
+		if strings.HasPrefix(name, "KUBE-6-") {
+			options.Family = unix.AF_INET6
+		}
+		switch {
+		case strings.HasSuffix(name, "-TCP"), strings.HasSuffix(name, "-UDP"), strings.HasSuffix(name, "HEALTH-CHECK-NODE-PORT"):
+			options, kind = netlink.IpsetCreateOptions{PortTo: 65535}, "bitmap:port"
+		case strings.HasSuffix(name, "LOOP-BACK"):
+			kind = "hash:ip,port,ip"
+		case strings.HasSuffix(name, "IPVS-IPS"):
+			kind = "hash:ip"
+		}
+		if err := h.IpsetCreate(name, kind, options); err != nil {
+			m.t.Fatalf("make set %s: %v", name, err)
+		}
+	}
+	return h
+}
+
+// foreignSets are sets of others, with names as near to kube-proxy's as can be.
+var foreignSets = []string{"KUBE-MINE", "KUBE-CLUSTER-IP-2", "kube-router-node-ips", "MY-KUBE-CLUSTER-IP"}
+
+func setNames(t *testing.T, h *netlink.Handle) (names []string) {
+	t.Helper()
+	all, err := h.IpsetListAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range all {
+		names = append(names, set.SetName)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestSetsGoOnceTheRulesThatReadThemAreGone(t *testing.T) {
+	m := newMachine(t)
+	h := m.makeSets()
+	m.loadKubeProxy(nftBackend, "ipvs")
+	m.remove() // but not the sets, without kube-ipvs0
+	if names := setNames(t, h); len(names) != len(ipvs.SetNames())+len(foreignSets) {
+		t.Errorf("without %s, left are only the sets %v", ipvs.Device, names)
+	}
+	removed, err := ipvs.RemoveSets(m.host.FD())
+	if err != nil || !slices.Equal(slices.Sorted(slices.Values(removed)), slices.Sorted(slices.Values(ipvs.SetNames()))) {
+		t.Errorf("removed sets %v, error %v", removed, err)
+	}
+	if got, want := setNames(t, h), slices.Sorted(slices.Values(foreignSets)); !slices.Equal(got, want) {
+		t.Errorf("left are the sets %v, want %v", got, want)
+	}
+	if removed, err := ipvs.RemoveSets(m.host.FD()); len(removed) > 0 || err != nil {
+		t.Errorf("the second time, removed sets %v, error %v", removed, err)
+	}
+}
+
+func TestASetThatOthersReadStaysAndIsNamed(t *testing.T) {
+	m := newMachine(t)
+	h := m.makeSets()
+	m.run("", "iptables-nft", "-A", "FORWARD", "-m", "set", "--match-set", "KUBE-CLUSTER-IP", "dst,dst", "-j", "ACCEPT")
+	removed, err := ipvs.RemoveSets(m.host.FD())
+	if err == nil || !strings.Contains(err.Error(), "KUBE-CLUSTER-IP") {
+		t.Errorf("error %v", err)
+	}
+	if len(removed) != len(ipvs.SetNames())-1 || slices.Contains(removed, "KUBE-CLUSTER-IP") {
+		t.Errorf("removed %v", removed)
+	}
+	if !slices.Contains(setNames(t, h), "KUBE-CLUSTER-IP") {
+		t.Error("a set in use is gone")
+	}
+}
+
+func TestADeviceOfTheNameThatIsNoDummyIsSomebodyElses(t *testing.T) {
+	m := newMachine(t)
+	h := m.makeSets()
+	m.run("", "ip", "link", "add", ipvs.Device, "type", "veth", "peer", "name", "other")
+	if removed := m.remove(); len(removed) > 0 {
+		t.Errorf("removed %q", removed)
+	}
+	m.run("", "ip", "link", "show", ipvs.Device)
+	if names := setNames(t, h); len(names) != len(ipvs.SetNames())+len(foreignSets) {
+		t.Errorf("left are only the sets %v", names)
+	}
+}
+
+func TestWhatIPVSModeLeftGoesWithItsDevice(t *testing.T) {
+	m := newMachine(t)
+	routes, err := netlink.NewHandleAt(netns.NsHandle(m.host.FD()), unix.NETLINK_ROUTE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer routes.Close()
+	if err := routes.LinkAdd(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: ipvs.Device}}); err != nil {
+		t.Skipf("a dummy device cannot be had here: %v", err)
+	}
+	h := m.makeSets()
+	m.loadKubeProxy(nftBackend, "ipvs")
+	removed := strings.Join(m.remove(), "\n")
+	for _, what := range []string{"device " + ipvs.Device, "KUBE-6-CLUSTER-IP", "ip6 nat: jumps (3), "} {
+		if !strings.Contains(removed, what) {
+			t.Errorf("removed\n%s\nwithout %q", removed, what)
+		}
+	}
+	if _, err := routes.LinkByName(ipvs.Device); err == nil {
+		t.Errorf("%s is still there", ipvs.Device)
+	}
+	if names := setNames(t, h); len(names) != len(foreignSets) {
+		t.Errorf("left are the sets %v", names)
+	}
+	m.removesNothing()
+}

@@ -1,0 +1,143 @@
+package takeover
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-vmap/cmd/kube-vmap/legacy"
+	"kube-vmap/model"
+)
+
+// removeLegacy removes what is left in the legacy backend, and returns the log
+// too.
+func (m *machine) removeLegacy() (removed []string, log string) {
+	m.t.Helper()
+	var text bytes.Buffer
+	err := m.host.Do(func() (err error) {
+		removed, err = legacy.Remove(m.t.Context(), slog.New(slog.NewTextHandler(&text, nil)))
+		return err
+	})
+	if err != nil {
+		m.t.Error(err)
+	}
+	return removed, text.String()
+}
+
+// withTools lets programs be found that are not in every root's path.
+func withTools(t *testing.T) {
+	t.Helper()
+	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
+}
+
+func TestWhatKubeProxyLeftInLegacyIPTablesIsRemovedAndNothingElse(t *testing.T) {
+	withTools(t)
+	for _, tc := range []struct {
+		mode    string
+		prepare func(*machine)
+		removed []string // beginnings
+	}{
+		{
+			"iptables", func(*machine) {},
+			[]string{
+				"iptables-legacy nat: jumps (3), KUBE-MARK-MASQ, KUBE-NODEPORTS, ",
+				"iptables-legacy filter: jumps (9), KUBE-EXTERNAL-SERVICES, ",
+				"iptables-legacy mangle: KUBE-PROXY-CANARY",
+				"ip6tables-legacy nat: jumps (3), KUBE-MARK-MASQ, KUBE-NODEPORTS, ",
+				"ip6tables-legacy filter: jumps (9), KUBE-EXTERNAL-SERVICES, ",
+				"ip6tables-legacy mangle: KUBE-PROXY-CANARY",
+			},
+		},
+		{
+			"ipvs", func(m *machine) { m.makeSets() },
+			[]string{
+				"iptables-legacy nat: jumps (3), KUBE-LOAD-BALANCER, ",
+				"iptables-legacy filter: jumps (6), KUBE-FORWARD, KUBE-IPVS-FILTER, ",
+				"ip6tables-legacy nat: jumps (3), KUBE-LOAD-BALANCER, ",
+				"ip6tables-legacy filter: jumps (6), KUBE-FORWARD, KUBE-IPVS-FILTER, ",
+			},
+		},
+	} {
+		t.Run(tc.mode, func(t *testing.T) {
+			m := newMachine(t)
+			m.loadForeign(legacyBackend)
+			before := m.listing(legacyBackend)
+			tc.prepare(m)
+			m.loadKubeProxy(legacyBackend, tc.mode)
+			if m.listing(legacyBackend) == before {
+				t.Fatal("nothing was loaded that could be removed")
+			}
+			removed, log := m.removeLegacy()
+			if !slices.EqualFunc(removed, tc.removed, strings.HasPrefix) || log != "" {
+				t.Errorf("removed\n%s\nwant\n%s\nlog: %s", strings.Join(removed, "\n"), strings.Join(tc.removed, "\n"), log)
+			}
+			same(t, "what there was before kube-proxy and what there is after the removal", m.listing(legacyBackend), before)
+			if removed, log := m.removeLegacy(); len(removed) > 0 || log != "" {
+				t.Errorf("the second time, removed %q, log: %s", removed, log)
+			}
+		})
+	}
+}
+
+func TestLegacyChainsThatOthersUseAreEmptied(t *testing.T) {
+	withTools(t)
+	m := newMachine(t)
+	m.loadKubeProxy(legacyBackend, "iptables")
+	m.loadUsers(legacyBackend)
+	m.removeLegacy()
+	m.checkUsers(legacyBackend)
+	if removed, _ := m.removeLegacy(); len(removed) > 0 {
+		t.Errorf("the second time, removed %q", removed)
+	}
+}
+
+// Each backend's leftovers are removed without a look at the other one's.
+func TestBackendsDoNotMeet(t *testing.T) {
+	withTools(t)
+	m := newMachine(t)
+	saved := map[backend]string{}
+	for _, b := range []backend{nftBackend, legacyBackend} {
+		m.loadKubeProxy(b, "iptables")
+	}
+	for _, b := range []backend{nftBackend, legacyBackend} {
+		saved[b] = m.listing(b)
+	}
+	m.removeLegacy()
+	same(t, "iptables-nft's rules before and after the removal of legacy ones", m.listing(nftBackend), saved[nftBackend])
+	if m.listing(legacyBackend) == saved[legacyBackend] {
+		t.Error("legacy rules were not removed")
+	}
+	saved[legacyBackend] = m.save(legacyBackend, model.IPv4)
+	m.remove()
+	same(t, "legacy rules before and after the removal of iptables-nft's", m.save(legacyBackend, model.IPv4), saved[legacyBackend])
+	if m.listing(nftBackend) == saved[nftBackend] {
+		t.Error("iptables-nft's rules were not removed")
+	}
+}
+
+func TestMissingToolsAreAWarningOnlyWhereThereAreTables(t *testing.T) {
+	m := newMachine(t)
+	t.Run("no tables", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir())
+		if removed, log := m.removeLegacy(); len(removed) > 0 || log != "" {
+			t.Errorf("removed %q, log: %s", removed, log)
+		}
+	})
+	m.run("", "iptables-legacy", "-t", "nat", "-N", "KUBE-SERVICES")
+	m.run("", "ip6tables-legacy", "-t", "raw", "-N", "MINE")
+	t.Run("table nat of IPv4", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir())
+		removed, log := m.removeLegacy()
+		if len(removed) > 0 || strings.Count(log, "\n") != 1 {
+			t.Errorf("removed %q, log: %s", removed, log)
+		}
+		for _, word := range []string{"level=WARN", `"[iptables-legacy nat]"`, "kube-proxy --cleanup", "iptables-legacy-save | grep"} {
+			if !strings.Contains(log, word) {
+				t.Errorf("the log does not say %q: %s", word, log)
+			}
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package leftovers
+
+import (
+	"regexp"
+	"slices"
+)
+
+// IPTables are the tables of iptables in which kube-proxy has chains.
+var IPTables = []string{"nat", "filter", "mangle"}
+
+// tableName is the name of the table of kube-proxy's nftables mode, in each
+// family.
+const tableName = "kube-proxy"
+
+// markChain is a chain that other programs are invited to use: it marks
+// connections for masquerading, and CNI's portmap plugin, for one, can be told to
+// jump to it.
+const markChain = "KUBE-MARK-MASQ"
+
+// chainNames are the chains with fixed names that kube-proxy's iptables and ipvs
+// modes make in a table (pkg/proxy/iptables/proxier.go and
+// pkg/proxy/ipvs/proxier.go of Kubernetes 1.36).
+type chainNames struct {
+	// hooked ones are jumped to from the built-in chains, inner ones are not.
+	hooked, inner []string
+}
+
+var chains = map[string]chainNames{
+	"nat": {
+		hooked: []string{"KUBE-SERVICES", "KUBE-POSTROUTING"},
+		inner:  []string{"KUBE-NODEPORTS", markChain, "KUBE-PROXY-CANARY", "KUBE-NODE-PORT", "KUBE-LOAD-BALANCER"},
+	},
+	"filter": {
+		hooked: []string{
+			"KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-FORWARD", "KUBE-NODEPORTS", "KUBE-PROXY-FIREWALL",
+			"KUBE-NODE-PORT", "KUBE-IPVS-FILTER", "KUBE-IPVS-OUT-FILTER",
+		},
+		inner: []string{"KUBE-PROXY-CANARY", "KUBE-SOURCE-RANGES-FIREWALL"},
+	},
+	"mangle": {
+		inner: []string{"KUBE-PROXY-CANARY"},
+	},
+}
+
+// hashed matches the chains of single Services and endpoints in table nat: their
+// names end with a hash in base32.
+var hashed = regexp.MustCompile(`^(KUBE-(?:SVC|SVL|SEP|FW|EXT)-)[A-Z2-7]{16}$`)
+
+// Chain reports whether a chain of this name, in this table of iptables (nat,
+// filter or mangle), is one of kube-proxy's. Those of kubelet (KUBE-FIREWALL,
+// KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) and of other programs that begin with
+// KUBE- are not.
+func Chain(table, name string) bool {
+	names := chains[table]
+	return slices.Contains(names.hooked, name) || slices.Contains(names.inner, name) ||
+		table == "nat" && hashed.MatchString(name)
+}
+
+// hook reports whether kube-proxy jumps to the chain from built-in ones.
+func hook(table, name string) bool { return slices.Contains(chains[table].hooked, name) }

@@ -1,0 +1,166 @@
+package leftovers
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	svc = "KUBE-SVC-NPX46M4PTMTKRN6Y"
+	sep = "KUBE-SEP-GDT7UD7DCGSKYHSM"
+)
+
+func TestChainsAreKnownByTableAndName(t *testing.T) {
+	for _, tc := range []struct {
+		table, names string
+		want         bool
+	}{
+		{"nat", "KUBE-SERVICES KUBE-NODEPORTS KUBE-POSTROUTING KUBE-MARK-MASQ KUBE-PROXY-CANARY", true},
+		{"nat", svc + " " + sep + " KUBE-SVL-NPX46M4PTMTKRN6Y KUBE-FW-NPX46M4PTMTKRN6Y KUBE-EXT-NPX46M4PTMTKRN6Y", true},
+		{"nat", "KUBE-NODE-PORT KUBE-LOAD-BALANCER", true},
+		{"filter", "KUBE-SERVICES KUBE-EXTERNAL-SERVICES KUBE-FORWARD KUBE-NODEPORTS KUBE-PROXY-FIREWALL KUBE-PROXY-CANARY", true},
+		{"filter", "KUBE-NODE-PORT KUBE-SOURCE-RANGES-FIREWALL KUBE-IPVS-FILTER KUBE-IPVS-OUT-FILTER", true},
+		{"mangle", "KUBE-PROXY-CANARY", true},
+		// kubelet's.
+		{"nat", "KUBE-KUBELET-CANARY", false},
+		{"filter", "KUBE-FIREWALL KUBE-KUBELET-CANARY", false},
+		{"mangle", "KUBE-KUBELET-CANARY KUBE-IPTABLES-HINT", false},
+		// Those of others, and names in tables where kube-proxy has none.
+		{"filter", "KUBE-NWPLCY-NPX46M4PTMTKRN6Y KUBE-ROUTER-INPUT KUBE-POD-FW-NPX46M4PTMTKRN6Y KUBE-FOO INPUT", false},
+		{"nat", "KUBE-FOO KUBE-SVC- KUBE-SVC-MINE KUBE-SVC-npx46m4ptmtkrn6y KUBE-SVC-NPX46M4PTMTKRN6YX XKUBE-SVC-NPX46M4PTMTKRN6Y", false},
+		{"nat", "KUBE-FORWARD KUBE-PROXY-FIREWALL PREROUTING OUTPUT", false},
+		{"filter", svc + " KUBE-MARK-MASQ KUBE-POSTROUTING", false},
+		{"mangle", "KUBE-SERVICES " + svc, false},
+		{"raw", "KUBE-PROXY-CANARY " + svc, false},
+	} {
+		for name := range strings.FieldsSeq(tc.names) {
+			if got := Chain(tc.table, name); got != tc.want {
+				t.Errorf("%s in %s: %v, want %v", name, tc.table, got, tc.want)
+			}
+		}
+	}
+}
+
+// nat is a table with kube-proxy's chains, more chains of others, and rules
+// written "PREROUTING>KUBE-SERVICES".
+func nat(others, rules string) Table {
+	t := Table{Name: "nat", Chains: map[string]bool{"PREROUTING": true, "OUTPUT": true, "POSTROUTING": true}}
+	for name := range strings.FieldsSeq("KUBE-SERVICES KUBE-POSTROUTING KUBE-MARK-MASQ " + svc + " " + others) {
+		t.Chains[name] = false
+	}
+	for rule := range strings.FieldsSeq(rules) {
+		chain, target, _ := strings.Cut(rule, ">")
+		t.Rules = append(t.Rules, Rule{chain, target})
+	}
+	return t
+}
+
+const (
+	hooks   = "PREROUTING>KUBE-SERVICES OUTPUT>KUBE-SERVICES POSTROUTING>KUBE-POSTROUTING "
+	content = "KUBE-SERVICES>" + svc + " " + svc + ">KUBE-MARK-MASQ " + svc + "> KUBE-MARK-MASQ> KUBE-POSTROUTING> "
+	all     = "KUBE-MARK-MASQ KUBE-POSTROUTING KUBE-SERVICES " + svc
+)
+
+func TestPlanRemovesWhatIsKubeProxys(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		table         Table
+		busy          []string
+		unhook        []int
+		empty, delete string
+		says          string
+	}{
+		{
+			"nothing of others", nat("", hooks+content), nil,
+			[]int{0, 1, 2},
+			all, all,
+			"jumps (3), KUBE-MARK-MASQ, KUBE-POSTROUTING, KUBE-SERVICES, KUBE-SVC-* (1)",
+		},
+		{
+			"rules of others between", nat("KUBE-FOO CNI", "PREROUTING>CNI PREROUTING> CNI> OUTPUT>KUBE-FOO KUBE-FOO>CNI "+hooks), nil,
+			[]int{5, 6, 7},
+			all, all,
+			"jumps (3), KUBE-MARK-MASQ, KUBE-POSTROUTING, KUBE-SERVICES, KUBE-SVC-* (1)",
+		},
+		{
+			"jumps alone are left",
+			Table{Name: "nat", Chains: map[string]bool{"OUTPUT": true}, Rules: []Rule{{"OUTPUT", "KUBE-SERVICES"}}},
+			nil,
+			[]int{0},
+			"", "",
+			"jumps (1)",
+		},
+		{
+			"CNI marks for masquerading", nat("CNI-SETMARK", hooks+content+"CNI-SETMARK>KUBE-MARK-MASQ"), nil,
+			[]int{0, 1, 2},
+			"KUBE-POSTROUTING KUBE-SERVICES " + svc, "KUBE-POSTROUTING KUBE-SERVICES " + svc,
+			"jumps (3), KUBE-POSTROUTING, KUBE-SERVICES, KUBE-SVC-* (1)",
+		},
+		{
+			"a built-in chain that kube-proxy does not mark in", nat("", hooks+content+"PREROUTING>KUBE-MARK-MASQ"), nil,
+			[]int{0, 1, 2},
+			"KUBE-POSTROUTING KUBE-SERVICES " + svc, "KUBE-POSTROUTING KUBE-SERVICES " + svc,
+			"jumps (3), KUBE-POSTROUTING, KUBE-SERVICES, KUBE-SVC-* (1)",
+		},
+		{
+			"another's chain leads to the Services", nat("MINE", hooks+content+"MINE>KUBE-SERVICES"), nil,
+			[]int{0, 1, 2},
+			all, "KUBE-MARK-MASQ KUBE-POSTROUTING " + svc,
+			"jumps (3), KUBE-MARK-MASQ, KUBE-POSTROUTING, KUBE-SVC-* (1), content of KUBE-SERVICES, which others use",
+		},
+		{
+			"others use what the rules do not show", nat("", hooks+content),
+			[]string{"KUBE-SERVICES", svc, "KUBE-MARK-MASQ"},
+			[]int{0, 1, 2},
+			"KUBE-POSTROUTING KUBE-SERVICES " + svc, "KUBE-POSTROUTING",
+			"jumps (3), KUBE-POSTROUTING, content of KUBE-SERVICES, which others use, content of KUBE-SVC-* (1), which others use",
+		},
+		{
+			"second time, with what others use",
+			Table{
+				Name:   "nat",
+				Chains: map[string]bool{"MINE": false, "KUBE-SERVICES": false, "KUBE-MARK-MASQ": false},
+				Rules:  []Rule{{"MINE", "KUBE-SERVICES"}, {"MINE", "KUBE-MARK-MASQ"}, {"KUBE-MARK-MASQ", ""}},
+			},
+			nil,
+			nil, "", "", "",
+		},
+		{"nothing there", Table{Name: "nat"}, nil, nil, "", "", ""},
+	} {
+		p := tc.table.Plan(tc.busy...)
+		if !slices.Equal(p.Unhook, tc.unhook) {
+			t.Errorf("%s: deletes rules %v, want %v", tc.name, p.Unhook, tc.unhook)
+		}
+		if got := strings.Join(p.Empty, " "); got != tc.empty {
+			t.Errorf("%s: empties %s, want %s", tc.name, got, tc.empty)
+		}
+		if got := strings.Join(p.Delete, " "); got != tc.delete {
+			t.Errorf("%s: deletes %s, want %s", tc.name, got, tc.delete)
+		}
+		if got := p.String(); got != tc.says {
+			t.Errorf("%s: says\n%s, want\n%s", tc.name, got, tc.says)
+		}
+		if p.Nothing() != (tc.says == "") {
+			t.Errorf("%s: nothing to do: %v", tc.name, p.Nothing())
+		}
+	}
+}
+
+// A transaction in which the rules that jump go before the chains leaves nothing
+// that leads to what is gone.
+func TestPlanLeavesNoJumpToWhatIsGone(t *testing.T) {
+	table := nat("MINE CNI", hooks+content+"MINE>KUBE-SERVICES CNI>KUBE-MARK-MASQ PREROUTING>"+svc)
+	p := table.Plan()
+	left := maps.Clone(table.Chains)
+	for _, name := range p.Delete {
+		delete(left, name)
+	}
+	for i, r := range table.Rules {
+		gone := slices.Contains(p.Unhook, i) || slices.Contains(p.Empty, r.Chain)
+		if _, there := left[r.Target]; !gone && r.Target != "" && !there {
+			t.Errorf("rule %v leads to a deleted chain", r)
+		}
+	}
+}

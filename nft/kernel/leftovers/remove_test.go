@@ -1,0 +1,172 @@
+package leftovers
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mdlayher/netlink"
+	"github.com/mdlayher/netlink/nltest"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+)
+
+// fakeKernel holds kube-proxy's own table and fails as it is told. What the
+// kernel makes of the messages otherwise is tested with the real one, in
+// integration/takeover.
+type fakeKernel struct {
+	generation uint32
+	there      bool
+	// answers are what becomes of the next readings of tables and of the next
+	// batches: an errno, or zero for success. There is no end of successes.
+	readings, batches []unix.Errno
+	// reads and writes are how many batches somebody else commits in between: one
+	// during each of our readings, one before each of our batches.
+	reads, writes int
+	sockets       int
+	waiting       [][]netlink.Message
+}
+
+func (k *fakeKernel) dial() (*netlink.Conn, error) {
+	k.sockets++
+	k.waiting = nil
+	return nltest.Dial(k.serve), nil
+}
+
+// serve answers to what is sent, and then, without requests, to reading.
+func (k *fakeKernel) serve(requests []netlink.Message) ([]netlink.Message, error) {
+	switch {
+	case len(requests) == 0:
+		if len(k.waiting) == 0 {
+			return nil, errors.New("waited for an answer that never comes")
+		}
+		next := k.waiting[0]
+		k.waiting = k.waiting[1:]
+		return next, nil
+	case len(requests) > 1:
+		k.batch(requests)
+		return nil, nil
+	}
+	m := requests[0]
+	switch m.Header.Type & 0xff {
+	case unix.NFT_MSG_GETGEN:
+		return k.answer(m, unix.NFTA_GEN_ID, binary.BigEndian.AppendUint32(nil, k.generation)), nil
+	case unix.NFT_MSG_GETTABLE:
+		return k.list(m)
+	}
+	return nil, fmt.Errorf("unexpected request %v", m.Header)
+}
+
+func (k *fakeKernel) list(m netlink.Message) ([]netlink.Message, error) {
+	if errno := next(&k.readings); errno != 0 {
+		return nil, errno
+	}
+	name := "somebody's"
+	if k.there {
+		name = tableName
+	}
+	k.disturb(&k.reads)
+	return k.answer(m, unix.NFTA_TABLE_NAME, append([]byte(name), 0)), nil
+}
+
+// answer is a message with one attribute.
+func (k *fakeKernel) answer(m netlink.Message, kind uint16, value []byte) []netlink.Message {
+	m.Data = append([]byte{0, 0, 0, 0}, nltest.MustMarshalAttributes([]netlink.Attribute{{Type: kind, Data: value}})...)
+	return []netlink.Message{m}
+}
+
+func (k *fakeKernel) batch(requests []netlink.Message) {
+	k.disturb(&k.writes)
+	errno, refused := next(&k.batches), requests[1]
+	generation := binary.BigEndian.Uint32(requests[0].Data[8:])
+	if generation != k.generation {
+		errno, refused = unix.ERESTART, requests[0]
+	}
+	refused.Header.Type = netlink.Error
+	refused.Data = binary.NativeEndian.AppendUint32(nil, -uint32(errno))
+	k.waiting = append(k.waiting, []netlink.Message{refused})
+	if errno == 0 {
+		k.there = false
+		k.generation++
+	}
+}
+
+func (k *fakeKernel) disturb(times *int) {
+	if *times > 0 {
+		*times--
+		k.generation++
+	}
+}
+
+func next(answers *[]unix.Errno) unix.Errno {
+	if len(*answers) == 0 {
+		return 0
+	}
+	first := (*answers)[0]
+	*answers = (*answers)[1:]
+	return first
+}
+
+func TestRemovalStartsAgainWhenSomebodyGetsInBetween(t *testing.T) {
+	for _, f := range model.Families {
+		for _, tc := range []struct {
+			name    string
+			kernel  fakeKernel
+			sockets int
+		}{
+			{"nobody does", fakeKernel{there: true}, 1},
+			{"others write before we do, twice", fakeKernel{there: true, writes: 2}, 2},
+			{"others write while we read", fakeKernel{there: true, reads: 1}, 2},
+			{"others never stop to write, but pause before we do", fakeKernel{there: true, reads: 1000}, 3},
+			{"others write, and there is nothing to remove", fakeKernel{reads: 1}, 2},
+			{"others never stop, and there is nothing to remove", fakeKernel{reads: 1000}, 2},
+			{"the answers are too many", fakeKernel{there: true, readings: []unix.Errno{unix.ENOBUFS}}, 2},
+			{"a signal comes", fakeKernel{there: true, readings: []unix.Errno{unix.EINTR, unix.EINTR}}, 3},
+			{"the table goes meanwhile", fakeKernel{there: true, batches: []unix.Errno{unix.ENOENT}}, 2},
+		} {
+			k := tc.kernel
+			removed, err := removeTables(k.dial, f)
+			if err != nil || k.there {
+				t.Errorf("%s: table is there: %v, error: %v", tc.name, k.there, err)
+			}
+			if tc.kernel.there != slices.Contains(removed, fmt.Sprintf("table %s kube-proxy", [...]string{"ip", "ip6"}[f])) {
+				t.Errorf("%s: removed %q", tc.name, removed)
+			}
+			if k.sockets != tc.sockets {
+				t.Errorf("%s: %d tries, want %d", tc.name, k.sockets, tc.sockets)
+			}
+		}
+	}
+}
+
+func TestRemovalGivesUp(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		kernel fakeKernel
+		is     error
+		says   string
+	}{
+		{"others never stop", fakeKernel{there: true, writes: 1000000}, unix.ERESTART, "too fast"},
+		{"no right", fakeKernel{there: true, batches: []unix.Errno{unix.EPERM}}, fs.ErrPermission, "CAP_NET_ADMIN"},
+		{"no right to read", fakeKernel{readings: []unix.Errno{unix.EPERM}}, fs.ErrPermission, "CAP_NET_ADMIN"},
+		{"no memory", fakeKernel{there: true, batches: []unix.Errno{unix.ENOMEM}}, unix.ENOMEM, ""},
+	} {
+		k := tc.kernel
+		removed, err := removeTables(k.dial, model.IPv4)
+		if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) || len(removed) > 0 {
+			t.Errorf("%s: removed %q, error %v", tc.name, removed, err)
+		}
+	}
+}
+
+func TestAKernelWithoutTheFamilyHasNothingToRemove(t *testing.T) {
+	k := fakeKernel{readings: []unix.Errno{unix.EAFNOSUPPORT}}
+	if removed, err := removeTables(k.dial, model.IPv6); err != nil || len(removed) > 0 {
+		t.Errorf("removed %q, error %v", removed, err)
+	}
+}
