@@ -1,0 +1,316 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	stdsync "sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// hosts are this machine's own addresses, in both families.
+var hosts = []string{"127.0.0.1", "::1"}
+
+// journal is where a log is written to. Its lock is for the race detector, which
+// does not know whose turn it is where time passes in between.
+type journal struct {
+	mu   stdsync.Mutex
+	text strings.Builder
+}
+
+// Write writes.
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+// String is what was written.
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+// logged is a log for a test to read.
+func logged() (*slog.Logger, *journal) {
+	j := &journal{}
+	return slog.New(slog.NewTextHandler(j, nil)), j
+}
+
+// run runs a server until the test's end, or until the returned function is
+// called, which returns what Run does.
+func run(t *testing.T, s *Server) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(cancel)
+	return func() error {
+		cancel()
+		return <-done
+	}
+}
+
+// bound waits until the server listens and returns where.
+func bound(t *testing.T, s *Server) (stop func() error, addr string) {
+	t.Helper()
+	listen := s.listen
+	s.listen = func(ctx context.Context, network, address string) (net.Listener, error) {
+		l, err := listen(ctx, network, address)
+		if err == nil {
+			addr = l.Addr().String()
+		}
+		return l, err
+	}
+	stop = run(t, s)
+	select {
+	case <-s.Ready():
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s does not listen", s)
+	}
+	return stop, addr
+}
+
+// get asks for the path and returns the body.
+func get(t *testing.T, addr, path string) (string, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	return string(body), err
+}
+
+func TestAServerServesItsAddressUntilItsContextEnds(t *testing.T) {
+	for _, host := range hosts {
+		t.Run(host, func(t *testing.T) {
+			log, _ := logged()
+			s := New(Config{Name: "test", Address: net.JoinHostPort(host, "0"), Handler: content("text/plain", "here"), Log: log})
+			stop, addr := bound(t, s)
+			if body, err := get(t, addr, "/"); err != nil || body != "here" {
+				t.Errorf("it answers %q, %v", body, err)
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", addr)
+			if err != nil {
+				t.Fatalf("the address is not free again: %v", err)
+			}
+			l.Close()
+		})
+	}
+}
+
+func TestAnUnspecifiedHostIsBothFamilies(t *testing.T) {
+	for _, host := range []string{"0.0.0.0", "::", ""} {
+		log, _ := logged()
+		s := New(Config{Name: "test", Address: net.JoinHostPort(host, "0"), Handler: content("text/plain", "here"), Log: log})
+		_, addr := bound(t, s)
+		_, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, own := range hosts {
+			if body, err := get(t, net.JoinHostPort(own, port), "/"); err != nil || body != "here" {
+				t.Errorf("bound to %q, it answers on %s: %q, %v", host, own, body, err)
+			}
+		}
+	}
+}
+
+func TestAServerThatMustBindEndsWithTheFirstError(t *testing.T) {
+	for _, host := range hosts {
+		taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taken.Close()
+		log, text := logged()
+		s := New(Config{Name: "metrics", Address: taken.Addr().String(), HardFail: true, Log: log})
+		err = s.Run(t.Context())
+		if !errors.Is(err, syscall.EADDRINUSE) || !strings.HasPrefix(err.Error(), "metrics server on "+taken.Addr().String()+": ") {
+			t.Errorf("it ended with %v", err)
+		}
+		if text.String() != "" {
+			t.Errorf("it logged what it returned: %s", text)
+		}
+	}
+}
+
+// network is one whose errors are the test's to choose. It is its own only
+// listener.
+type network struct {
+	broken chan error // what accepting ends with
+
+	mu    stdsync.Mutex // as that of journal
+	fails error         // to listen
+	tries int
+}
+
+func (n *network) listen(context.Context, string, string) (net.Listener, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.tries++
+	return n, n.fails
+}
+
+// Accept never does.
+func (n *network) Accept() (net.Conn, error) { return nil, <-n.broken }
+
+// Close is nothing to it.
+func (n *network) Close() error { return nil }
+
+// Addr is nowhere.
+func (n *network) Addr() net.Addr { return &net.TCPAddr{} }
+
+// become changes how it fails; nil if it does not.
+func (n *network) become(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.fails = err
+}
+
+// tried is how often somebody tried to listen.
+func (n *network) tried() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.tries
+}
+
+func TestAServerTriesUntilItCan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, text := logged()
+		s := New(Config{Name: "health", Address: "192.0.2.1:10256", Log: log})
+		n := &network{broken: make(chan error), fails: syscall.EADDRNOTAVAIL}
+		s.listen = n.listen
+		stop := run(t, s)
+		expect := func(when string, tries, errs int, ready bool) {
+			t.Helper()
+			synctest.Wait()
+			if e := strings.Count(text.String(), "level=ERROR"); n.tried() != tries || e != errs {
+				t.Errorf("%s, it tried %d times and logged %d errors, want %d and %d:\n%s", when, n.tried(), e, tries, errs, text)
+			}
+			isReady := false
+			select {
+			case <-s.Ready():
+				isReady = true
+			default:
+			}
+			if isReady != ready {
+				t.Errorf("%s, it is ready: %t", when, isReady)
+			}
+		}
+		expect("at the start", 1, 1, false)
+		<-time.After(5*time.Second - 1)
+		expect("too soon", 1, 1, false)
+		<-time.After(time.Minute + 1)
+		expect("after a minute", 14, 1, false)
+		n.become(syscall.EADDRINUSE)
+		<-time.After(10 * time.Second)
+		expect("with another error", 16, 2, false)
+		n.become(nil)
+		<-time.After(5 * time.Second)
+		expect("when it can", 17, 2, true)
+		n.broken <- errors.New("accept: no more files")
+		expect("when it cannot accept", 17, 3, true)
+		<-time.After(5 * time.Second)
+		expect("when it can again", 18, 3, true)
+		n.become(syscall.EADDRINUSE)
+		n.broken <- errors.New("accept: no more files")
+		<-time.After(5 * time.Second)
+		expect("with errors of before", 19, 5, true)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAServerWithoutAnAddressServesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, text := logged()
+		s := New(Config{Name: "metrics", HardFail: true, Log: log})
+		s.listen = func(context.Context, string, string) (net.Listener, error) {
+			t.Error("it listens")
+			return nil, io.EOF
+		}
+		stop := run(t, s)
+		<-time.After(time.Hour)
+		if err := stop(); err != nil || text.String() != "" {
+			t.Errorf("it ended with %v and logged %q", err, text)
+		}
+	})
+}
+
+func TestRequestsUnderWayMayEndAndDoNotHoldUp(t *testing.T) {
+	for name, lasts := range map[string]time.Duration{"a short one": 100 * time.Millisecond, "a long one": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log, _ := logged()
+			begun := make(chan struct{})
+			s := New(Config{Name: "test", Address: "127.0.0.1:0", Log: log, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				close(begun)
+				select {
+				case <-r.Context().Done():
+				case <-time.After(lasts):
+					_, _ = io.WriteString(w, "done")
+				}
+			})})
+			stop, addr := bound(t, s)
+			type answer struct {
+				body string
+				err  error
+			}
+			answers := make(chan answer, 1)
+			go func() {
+				body, err := get(t, addr, "/")
+				answers <- answer{body, err}
+			}()
+			<-begun
+			start := time.Now()
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("it ended after %s", took)
+			}
+			if a := <-answers; (lasts < grace) != (a.body == "done" && a.err == nil) {
+				t.Errorf("the request ended with %q, %v", a.body, a.err)
+			}
+		})
+	}
+}
+
+func TestHeadersAreNotReadWithoutEnd(t *testing.T) {
+	log, _ := logged()
+	s := New(Config{Name: "test", Address: "127.0.0.1:0", Log: log, Handler: content("text/plain", "here")})
+	_, addr := bound(t, s)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("x", 1<<15)); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "431") {
+		t.Errorf("it answers %q, %v", line, err)
+	}
+}

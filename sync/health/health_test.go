@@ -1,0 +1,234 @@
+package health_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+	"kube-vmap/sync/health"
+)
+
+// patient is a Health under examination. It is used in a bubble, where time
+// begins with the year 2000.
+type patient struct {
+	*health.Health
+	t      *testing.T
+	probed []string
+}
+
+func newPatient(t *testing.T) *patient {
+	p := &patient{t: t}
+	p.Health = health.New(health.Config{
+		SyncPeriod: 30 * time.Second,
+		Probed:     func(probe string, code int) { p.probed = append(p.probed, fmt.Sprint(probe, " ", code)) },
+	})
+	return p
+}
+
+// ask sends a request.
+func (p *patient) ask(method, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	p.Handler().ServeHTTP(w, httptest.NewRequestWithContext(p.t.Context(), method, path, strings.NewReader("")))
+	return w
+}
+
+// expect compares the statuses of all probes.
+func (p *patient) expect(when string, healthz, livez, readyz int) {
+	p.t.Helper()
+	for path, want := range map[string]int{"/healthz": healthz, "/livez": livez, "/readyz": readyz} {
+		if w := p.ask(http.MethodGet, path); w.Code != want {
+			p.t.Errorf("%s, %s answers %d, want %d: %s", when, path, w.Code, want, w.Body)
+		}
+	}
+}
+
+// node is the proxy's own node, which load balancers may choose.
+var node = sync.SetNode{Node: model.Node{Name: "node-1"}}
+
+// failed is the report of a sync that did not work.
+var failed = sync.Report{Err: errors.New("apply batch: service default/secret: no buffer space available")}
+
+func TestBodiesAreThoseOfKubeProxy(t *testing.T) {
+	const (
+		early = `"2000-01-01T00:00:00Z"`
+		late  = `"2000-01-01T00:01:00Z"`
+		body  = `{"lastUpdated":%[2]s,"currentTime":%[1]s,%[3]s,` +
+			`"status":{"IPv4":{"lastUpdated":%[2]s,"healthy":%[4]t},"IPv6":{"lastUpdated":%[2]s,"healthy":%[4]t}}}`
+		wait = `"reason":"changes have been waiting for the kernel for 1m0s`
+	)
+	tests := []struct {
+		name   string
+		before func(*patient)
+		bodies map[string]string
+	}{
+		{"at the start", func(*patient) {}, map[string]string{
+			"/healthz": fmt.Sprintf(body, early, early, `"nodeEligible":false,"healthy":true,"reason":"nothing is known of the node yet"`, true),
+			"/livez":   fmt.Sprintf(body, early, early, `"healthy":true`, true),
+			"/readyz":  fmt.Sprintf(body, early, early, `"ready":false,"healthy":true,"reason":"nothing has been programmed yet"`, true),
+		}},
+		{"when all is well", func(p *patient) { p.Node(node); p.Queued(sync.Queued{}); p.Synced(sync.Report{}) }, map[string]string{
+			"/healthz": fmt.Sprintf(body, early, early, `"nodeEligible":true,"healthy":true`, true),
+			"/livez":   fmt.Sprintf(body, early, early, `"healthy":true`, true),
+			"/readyz":  fmt.Sprintf(body, early, early, `"ready":true,"healthy":true`, true),
+		}},
+		{"when all was well a minute ago", func(p *patient) { p.Node(node); p.Synced(sync.Report{}); pass(time.Minute) }, map[string]string{
+			"/livez": `{"lastUpdated":` + late + `,"currentTime":` + late + `,"healthy":true,"status":` +
+				`{"IPv4":{"lastUpdated":` + early + `,"healthy":true},"IPv6":{"lastUpdated":` + early + `,"healthy":true}}}`,
+		}},
+		{"when changes are late", func(p *patient) { p.Node(node); p.Queued(sync.Queued{}); pass(time.Minute) }, map[string]string{
+			"/healthz": fmt.Sprintf(body, late, early, `"nodeEligible":true,"healthy":false,`+wait+`"`, false),
+			"/livez":   fmt.Sprintf(body, late, early, `"healthy":false,`+wait+`"`, false),
+			"/readyz":  fmt.Sprintf(body, late, early, `"ready":false,"healthy":false,`+wait+`; nothing has been programmed yet"`, false),
+		}},
+		{"when the node is leaving", func(p *patient) { p.Node(sync.SetNode{Ineligible: "the node is being deleted"}) }, map[string]string{
+			"/healthz": fmt.Sprintf(body, early, early, `"nodeEligible":false,"healthy":true,"reason":"the node is being deleted"`, true),
+			"/livez":   fmt.Sprintf(body, early, early, `"healthy":true`, true),
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPatient(t)
+				test.before(p)
+				for path, want := range test.bodies {
+					w := p.ask(http.MethodGet, path)
+					if got := strings.TrimSuffix(w.Body.String(), "\n"); got != want {
+						t.Errorf("%s answers\n%s\nwant\n%s", path, got, want)
+					}
+					if bad := strings.Contains(want, "reason"); bad != (w.Code == http.StatusServiceUnavailable) || !bad && w.Code != http.StatusOK {
+						t.Errorf("%s answers %d with %s", path, w.Code, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// pass lets time pass in the bubble.
+func pass(d time.Duration) { <-time.After(d) }
+
+func TestNothingIsLateUntilSomethingHasWaitedForTwoPeriods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPatient(t)
+		p.Node(node)
+		p.expect("at the start", 200, 200, 503)
+		pass(time.Hour)
+		p.expect("an hour without a server", 200, 200, 503)
+		p.Queued(sync.Queued{Services: 1})
+		pass(time.Minute - 1)
+		p.expect("just in time", 200, 200, 503)
+		pass(1)
+		p.expect("late", 503, 503, 503)
+		p.Synced(sync.Report{})
+		p.expect("after the first commit", 200, 200, 200)
+		pass(24 * time.Hour)
+		p.expect("a day without news", 200, 200, 200)
+	})
+}
+
+func TestWhatIsQueuedLaterDoesNotPutOffWhatIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPatient(t)
+		p.Node(node)
+		p.Synced(sync.Report{})
+		for range 6 {
+			p.Queued(sync.Queued{Slices: 1})
+			p.Synced(failed)
+			p.expect("the kernel refuses", 200, 200, 200)
+			pass(10 * time.Second)
+		}
+		p.expect("the kernel refused for a minute", 503, 503, 503)
+		p.Synced(sync.Report{})
+		p.expect("the kernel takes it", 200, 200, 200)
+	})
+}
+
+func TestWhatFailsWithoutHavingBeenQueuedIsLateToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPatient(t)
+		p.Node(node)
+		p.Synced(sync.Report{})
+		p.Synced(failed)
+		pass(time.Minute)
+		p.expect("a minute after", 503, 503, 503)
+	})
+}
+
+func TestOnlyHealthzAsksForTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPatient(t)
+		p.Synced(sync.Report{})
+		p.expect("the node is not known", 503, 200, 200)
+		p.Node(sync.SetNode{Ineligible: "the node is being deleted"})
+		p.expect("the node is leaving", 503, 200, 200)
+		p.Node(node)
+		p.expect("the node stays", 200, 200, 200)
+	})
+}
+
+func TestAnswersNameNoObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPatient(t)
+		p.Synced(failed)
+		pass(time.Hour)
+		if w := p.ask(http.MethodGet, "/livez"); w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("/livez answers %d: %s", w.Code, w.Body)
+		}
+	})
+}
+
+func TestAnswersAreForReadingAndNotForKeeping(t *testing.T) {
+	p := newPatient(t)
+	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			header := p.ask(method, path).Header()
+			for name, want := range map[string]string{
+				"Content-Type": "application/json", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",
+			} {
+				if got := header.Get(name); got != want {
+					t.Errorf("%s %s: %s is %q, want %q", method, path, name, got, want)
+				}
+			}
+		}
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
+			if w := p.ask(method, path); w.Code != http.StatusMethodNotAllowed {
+				t.Errorf("%s %s answers %d", method, path, w.Code)
+			}
+		}
+	}
+	for _, path := range []string{"/", "/health", "/healthz/", "/livez/ping", "/metrics"} {
+		if w := p.ask(http.MethodGet, path); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "livez") {
+			t.Errorf("%s answers %d: %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+func TestEachProbeIsCountedWithItsStatus(t *testing.T) {
+	p := newPatient(t)
+	p.ask(http.MethodGet, "/healthz")
+	p.ask(http.MethodHead, "/livez")
+	p.ask(http.MethodPost, "/livez") // is none
+	p.ask(http.MethodGet, "/nothing")
+	p.Node(node)
+	p.Synced(sync.Report{})
+	p.ask(http.MethodGet, "/healthz")
+	p.ask(http.MethodGet, "/readyz")
+	if got, want := strings.Join(p.probed, ", "), "healthz 503, livez 200, healthz 200, readyz 200"; got != want {
+		t.Errorf("probed were %s, want %s", got, want)
+	}
+}
+
+func TestNobodyNeedsToCountProbes(t *testing.T) {
+	w := httptest.NewRecorder()
+	health.New(health.Config{}).Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/livez", nil))
+	if w.Code != http.StatusOK {
+		t.Errorf("/livez answers %d", w.Code)
+	}
+}

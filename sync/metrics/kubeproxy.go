@@ -1,0 +1,135 @@
+package metrics
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+)
+
+// kubeProxy are the metrics that kube-proxy 1.36 has too, in mode nftables.
+type kubeProxy struct {
+	all, whole, partial byFamily[prometheus.Observer]
+	programming         byFamily[prometheus.Observer]
+	failures            byFamily[prometheus.Counter]
+	notLocal            byFamily[prometheus.Gauge]
+	lastQueued          byFamily[prometheus.Gauge]
+	// lastSynced has no values until there are any: zero would be the year 1970.
+	lastSynced *prometheus.GaugeVec
+
+	services, endpoints               prometheus.Counter
+	servicesPending, endpointsPending prometheus.Gauge
+	probes                            map[string]*prometheus.CounterVec
+}
+
+// byFamily is a metric for each family.
+type byFamily[M any] [len(model.Families)]M
+
+// vector is a metric with labels.
+type vector[M any] interface {
+	WithLabelValues(...string) M
+}
+
+// families are the metrics of a vector whose last label is the family.
+func families[M any](v vector[M], labels ...string) (out byFamily[M]) {
+	for _, f := range model.Families {
+		out[f] = v.WithLabelValues(append(slices.Clip(labels), f.String())...)
+	}
+	return out
+}
+
+// syncBuckets are where kube-proxy divides the lengths of syncs: 1 ms to 16 s.
+func syncBuckets() []float64 { return prometheus.ExponentialBuckets(0.001, 2, 15) }
+
+// programmingBuckets are where kube-proxy divides the time from a trigger to the
+// kernel, and Kubernetes' service level objective for it is measured.
+func programmingBuckets() []float64 {
+	return slices.Concat(
+		prometheus.LinearBuckets(0.25, 0.25, 2),
+		prometheus.LinearBuckets(1, 1, 59),
+		prometheus.LinearBuckets(60, 5, 12),
+		prometheus.LinearBuckets(120, 30, 7),
+	)
+}
+
+func newKubeProxy(r prometheus.Registerer) *kubeProxy {
+	f := factory{promauto.With(r), "kubeproxy_"}
+	m := &kubeProxy{
+		all: families(f.histograms("sync_proxy_rules_duration_seconds",
+			"Time a sync took, whether it worked or not.", syncBuckets(), "ip_family")),
+		whole: families(f.histograms("sync_full_proxy_rules_duration_seconds",
+			"Time a sync took that worked and compared everything with the kernel.", syncBuckets(), "ip_family")),
+		partial: families(f.histograms("sync_partial_proxy_rules_duration_seconds",
+			"Time a sync took that worked and looked at changes only.", syncBuckets(), "ip_family")),
+		programming: families(f.histograms("network_programming_duration_seconds",
+			"Time from what led to a change of endpoints until the kernel had it.", programmingBuckets(), "ip_family")),
+		failures: families(f.counters("sync_proxy_rules_nftables_sync_failures_total",
+			"Syncs that did not work.", "ip_family")),
+		notLocal: families(f.gauges("sync_proxy_rules_no_local_endpoints_total",
+			"Service ports with traffic policy Local whose endpoints are all on other nodes.", "traffic_policy", "ip_family"), "internal"),
+		lastQueued: families(f.gauges("sync_proxy_rules_last_queued_timestamp_seconds",
+			"When a change was last queued, at first when the process began.", "ip_family")),
+		lastSynced: f.gauges("sync_proxy_rules_last_timestamp_seconds",
+			"When a sync last worked.", "ip_family"),
+		services:         f.counter("sync_proxy_rules_service_changes_total", "Changes of Services seen."),
+		endpoints:        f.counter("sync_proxy_rules_endpoint_changes_total", "Changes of EndpointSlices seen."),
+		servicesPending:  f.gauge("sync_proxy_rules_service_changes_pending", "Changes of Services that the kernel does not have yet."),
+		endpointsPending: f.gauge("sync_proxy_rules_endpoint_changes_pending", "Changes of EndpointSlices that the kernel does not have yet."),
+		probes: map[string]*prometheus.CounterVec{
+			"healthz": f.counters("proxy_healthz_total", "Answers of /healthz by HTTP status.", "code"),
+			"livez":   f.counters("proxy_livez_total", "Answers of /livez by HTTP status.", "code"),
+		},
+	}
+	for _, probe := range m.probes {
+		for _, code := range [...]string{"200", "503"} {
+			probe.WithLabelValues(code)
+		}
+	}
+	for _, f := range model.Families {
+		m.lastQueued[f].SetToCurrentTime()
+	}
+	return m
+}
+
+// queued counts changes that wait.
+func (m *kubeProxy) queued(q sync.Queued) {
+	m.services.Add(float64(q.Services))
+	m.servicesPending.Add(float64(q.Services))
+	m.endpoints.Add(float64(q.Slices))
+	m.endpointsPending.Add(float64(q.Slices))
+	for _, f := range model.Families {
+		m.lastQueued[f].SetToCurrentTime()
+	}
+}
+
+// failed counts a sync that did not work. What waited still does.
+func (m *kubeProxy) failed(r sync.Report) {
+	for _, f := range model.Families {
+		m.all[f].Observe(r.Took.Seconds())
+		m.failures[f].Inc()
+	}
+}
+
+// synced measures a sync that worked.
+func (m *kubeProxy) synced(r sync.Report) {
+	kind := &m.partial
+	if r.Whole {
+		kind = &m.whole
+	}
+	for _, f := range model.Families {
+		m.all[f].Observe(r.Took.Seconds())
+		kind[f].Observe(r.Took.Seconds())
+		m.notLocal[f].Set(float64(r.NotLocal[f]))
+		m.lastSynced.WithLabelValues(f.String()).SetToCurrentTime()
+		for _, t := range r.Triggered {
+			// The clock of who saw the trigger may be ahead of ours.
+			m.programming[f].Observe(max(0, time.Since(t).Seconds()))
+		}
+	}
+	m.servicesPending.Set(0)
+	m.endpointsPending.Set(0)
+}

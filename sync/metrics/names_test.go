@@ -1,0 +1,270 @@
+package metrics_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	clientgo "k8s.io/client-go/tools/metrics"
+	"k8s.io/component-base/metrics/prometheus/feature"
+
+	"kube-vmap/nft"
+	"kube-vmap/sync"
+	"kube-vmap/sync/metrics"
+)
+
+// full are metrics that have been told something of every kind.
+func full() *metrics.Metrics {
+	m := metrics.New(metrics.Config{Version: "v1.2.3", Kubernetes: "v1.36.3"})
+	m.Queued(sync.Queued{Services: 1, Slices: 1})
+	r := sync.Report{Triggered: []time.Time{time.Now()}}
+	r.Applied.Steps = 1
+	m.Synced(r)
+	return m
+}
+
+// shapes describes what is gathered under our names: a line for each metric with
+// its type, labels and buckets.
+func shapes(t *testing.T, m *metrics.Metrics) []string {
+	t.Helper()
+	families, err := m.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, f := range slices.DeleteFunc(families, isNotOurs) {
+		words := []string{f.GetName(), strings.ToLower(f.GetType().String())}
+		for _, label := range f.GetMetric()[0].GetLabel() {
+			words = append(words, label.GetName())
+		}
+		if b := f.GetMetric()[0].GetHistogram().GetBucket(); b != nil {
+			words = append(words, fmt.Sprintf("%d:%.5g..%.5g", len(b), b[0].GetUpperBound(), b[len(b)-1].GetUpperBound()))
+		}
+		lines = append(lines, strings.Join(words, " "))
+	}
+	return lines
+}
+
+// isNotOurs tells metrics that others make.
+func isNotOurs[F interface{ GetName() string }](f F) bool {
+	name := f.GetName()
+	return !strings.HasPrefix(name, "kubeproxy_") && !strings.HasPrefix(name, "kubevmap_") && name != "kubernetes_build_info"
+}
+
+// theShapes are what [shapes] should say. What begins with kubeproxy_ must be as
+// kube-proxy 1.36.3 serves it in mode nftables (pkg/proxy/metrics/metrics.go).
+const theShapes = `
+kubeproxy_network_programming_duration_seconds histogram ip_family 80:0.25..300
+kubeproxy_proxy_healthz_total counter code
+kubeproxy_proxy_livez_total counter code
+kubeproxy_sync_full_proxy_rules_duration_seconds histogram ip_family 15:0.001..16.384
+kubeproxy_sync_partial_proxy_rules_duration_seconds histogram ip_family 15:0.001..16.384
+kubeproxy_sync_proxy_rules_duration_seconds histogram ip_family 15:0.001..16.384
+kubeproxy_sync_proxy_rules_endpoint_changes_pending gauge
+kubeproxy_sync_proxy_rules_endpoint_changes_total counter
+kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds gauge ip_family
+kubeproxy_sync_proxy_rules_last_timestamp_seconds gauge ip_family
+kubeproxy_sync_proxy_rules_nftables_sync_failures_total counter ip_family
+kubeproxy_sync_proxy_rules_no_local_endpoints_total gauge ip_family traffic_policy
+kubeproxy_sync_proxy_rules_service_changes_pending gauge
+kubeproxy_sync_proxy_rules_service_changes_total counter
+kubernetes_build_info gauge build_date compiler git_commit git_tree_state git_version go_version major minor platform
+kubevmap_address_conflicts gauge
+kubevmap_batch_messages histogram 10:4..1.0486e+06
+kubevmap_batch_size_bytes histogram 10:256..6.7109e+07
+kubevmap_build_info gauge go_version version
+kubevmap_drift_repairs_total counter
+kubevmap_element_changes_total counter operation
+kubevmap_encode_duration_seconds histogram 11:1.6e-05..16.777
+kubevmap_endpoints gauge
+kubevmap_kernel_duration_seconds histogram 11:1.6e-05..16.777
+kubevmap_object_changes_total counter
+kubevmap_refused_objects gauge
+kubevmap_refused_service_ports gauge
+kubevmap_services gauge
+kubevmap_transactions_total counter
+`
+
+func TestMetricsAreNamedLabelledAndDividedAsPeopleExpect(t *testing.T) {
+	if diff := cmp.Diff(strings.Split(strings.TrimSpace(theShapes), "\n"), shapes(t, full())); diff != "" {
+		t.Errorf("metrics differ, -want +got\n%s", diff)
+	}
+}
+
+func TestNothingIsServedBeforeItIsKnown(t *testing.T) {
+	for name := range served(t, metrics.New(metrics.Config{}).Gatherer()) {
+		for _, unknown := range []string{"kubeproxy_sync_proxy_rules_last_timestamp", "kubernetes_build_info"} {
+			if strings.HasPrefix(name, unknown) {
+				t.Errorf("%s is served at the start", name)
+			}
+		}
+	}
+}
+
+func TestLintersAcceptTheNames(t *testing.T) {
+	families, err := full().Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.NewWithMetricFamilies(slices.DeleteFunc(families, isNotOurs)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const kubeProxys = "kubeproxy_sync_proxy_rules_no_local_endpoints_total" // a gauge
+	found := false
+	for _, p := range problems {
+		if found = found || p.Metric == kubeProxys; p.Metric != kubeProxys {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+	if !found {
+		t.Errorf("%s needs no exception any more", kubeProxys)
+	}
+}
+
+func TestReadmeNamesEveryMetric(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, there := strings.Cut(string(text), "\n## Metrics\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	if !there {
+		t.Fatal("README.md has no section Metrics")
+	}
+	for _, line := range shapes(t, full()) {
+		if name, _, _ := strings.Cut(line, " "); !strings.Contains(section, "`"+name+"`") {
+			t.Errorf("README.md does not mention %s", name)
+		}
+	}
+}
+
+func TestBuildInfoHasTheVersions(t *testing.T) {
+	got := served(t, full().Gatherer())
+	for _, want := range []string{
+		`kubevmap_build_info{go_version="` + runtime.Version() + `",version="v1.2.3"}`,
+		`kubernetes_build_info{build_date="",compiler="gc",git_commit="",git_tree_state="",git_version="v1.36.3",go_version="` +
+			runtime.Version() + `",major="1",minor="36",platform="` + runtime.GOOS + "/" + runtime.GOARCH + `"}`,
+	} {
+		if got[want] != 1 {
+			t.Errorf("%s is not served", want)
+		}
+	}
+}
+
+func TestWhatTheProcessCountsIsServedToo(t *testing.T) {
+	clientgo.RequestResult.Increment(t.Context(), "200", "GET", "192.0.2.1:6443")
+	feature.RecordFeatureInfo(t.Context(), "AllowServiceExternalIPs", "DEPRECATED", false)
+	got := served(t, full().Gatherer())
+	for _, want := range []string{
+		`rest_client_requests_total{code="200",host="192.0.2.1:6443",method="GET"}`,
+		`kubernetes_feature_enabled{name="AllowServiceExternalIPs",stage="DEPRECATED"}`,
+		"go_goroutines", "process_resident_memory_bytes", "process_start_time_seconds",
+	} {
+		if _, there := got[want]; !there {
+			t.Errorf("%s is not served", want)
+		}
+	}
+}
+
+func TestProbesAreCountedByStatus(t *testing.T) {
+	m := metrics.New(metrics.Config{})
+	before := served(t, m.SLIs())
+	for probe, codes := range map[string][]int{"healthz": {200, 503, 503}, "livez": {200, 200}, "readyz": {503}} {
+		for _, code := range codes {
+			m.Probed(probe, code)
+		}
+	}
+	m.Pinged()
+	expect := func(what string, got, before, want map[string]float64) {
+		for name, value := range want {
+			if got[name]-before[name] != value {
+				t.Errorf("of %s, %s grew by %v, want %v", what, name, got[name]-before[name], value)
+			}
+		}
+	}
+	expect("metrics", served(t, m.Gatherer()), nil, map[string]float64{
+		`kubeproxy_proxy_healthz_total{code="200"}`: 1, `kubeproxy_proxy_healthz_total{code="503"}`: 2,
+		`kubeproxy_proxy_livez_total{code="200"}`: 2, `kubeproxy_proxy_livez_total{code="503"}`: 0,
+	})
+	after := served(t, m.SLIs())
+	expect("the indicators", after, before, map[string]float64{
+		`kubernetes_healthchecks_total{name="proxy",status="success",type="healthz"}`: 1,
+		`kubernetes_healthchecks_total{name="proxy",status="error",type="healthz"}`:   2,
+		`kubernetes_healthchecks_total{name="proxy",status="success",type="livez"}`:   2,
+		`kubernetes_healthchecks_total{name="proxy",status="error",type="readyz"}`:    1,
+		`kubernetes_healthchecks_total{name="ping",status="success",type="healthz"}`:  1,
+	})
+	for name, want := range map[string]float64{"livez": 1, "readyz": 0} {
+		if got, there := after[`kubernetes_healthcheck{name="proxy",type="`+name+`"}`]; !there || got != want {
+			t.Errorf("the indicator of %s is %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestTimesAreTakenApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := metrics.New(metrics.Config{})
+		m.Synced(sync.Report{Took: time.Second, Triggered: []time.Time{time.Now().Add(time.Hour)}}) // by a clock that is ahead
+		r := sync.Report{Took: 4 * time.Second, Triggered: []time.Time{time.Now().Add(-time.Minute), time.Now()}}
+		r.Applied = nft.Applied{Steps: 2, Messages: 3, Bytes: 500, Kernel: time.Second, Took: 3 * time.Second}
+		m.Synced(r)
+		m.Synced(sync.Report{Took: 8 * time.Second, Err: syscall.ENOBUFS})
+		got := ours(t, m)
+		for name, want := range all(
+			both("kubeproxy_network_programming_duration_seconds_sum", 60),
+			both("kubeproxy_network_programming_duration_seconds_count", 3),
+			both("kubeproxy_sync_proxy_rules_duration_seconds_sum", 13),
+			both("kubeproxy_sync_partial_proxy_rules_duration_seconds_sum", 5),
+			map[string]float64{
+				"kubevmap_kernel_duration_seconds_sum": 1, "kubevmap_kernel_duration_seconds_count": 1,
+				"kubevmap_encode_duration_seconds_sum": 2, "kubevmap_encode_duration_seconds_count": 1,
+				"kubevmap_batch_messages_sum": 3, "kubevmap_batch_messages_count": 1,
+				"kubevmap_batch_size_bytes_sum": 500, "kubevmap_batch_size_bytes_count": 1,
+				"kubevmap_transactions_total": 2,
+			},
+		) {
+			if got[name] != want {
+				t.Errorf("%s is %v, want %v", name, got[name], want)
+			}
+		}
+	})
+}
+
+func TestWhatASyncCostsDoesNotGrowWithWhatWasSynced(t *testing.T) {
+	m := full()
+	r := sync.Report{Services: 100_000, Endpoints: 1_000_000, Conflicts: 1000, RefusedObjects: 1000, RefusedPorts: 1000}
+	r.Counts.Added, r.Applied.Steps = 1_000_000, 20
+	if n := testing.AllocsPerRun(100, func() { m.Queued(sync.Queued{Services: 1}); m.Synced(r) }); n > 0 {
+		t.Errorf("a report costs %v allocations", n)
+	}
+}
+
+func TestMetricsMayBeReadWhileTheLoopWritesThem(t *testing.T) {
+	m := full()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			m.Queued(sync.Queued{Slices: 1})
+			m.Synced(sync.Report{})
+			m.Probed("livez", 200)
+		}
+	}()
+	for range 3 {
+		served(t, m.Gatherer())
+		served(t, m.SLIs())
+	}
+	cancel()
+	<-done
+}
