@@ -9,10 +9,10 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
 LINT := .cache/bin/golangci-lint
 
-.PHONY: help demo build test unit integration bench fuzz golden lint docs clean
+.PHONY: help demo build test unit integration cluster bench bench-cluster image fuzz golden lint docs clean
 
 help: ## say what can be done here
-	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## show the product at work: Services from manifests, real packets (root)
 	@.ci/setup nft
@@ -22,7 +22,7 @@ demo: build ## show the product at work: Services from manifests, real packets (
 build: ## build bin/kube-vmap, one static binary
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/kube-vmap ./cmd/kube-vmap
 
-test: unit integration ## all tests, set-up included (root)
+test: unit integration cluster ## all tests, set-up included (root)
 
 unit: ## unit, property and golden tests, with the race detector (root)
 	@.ci/setup nft ip cc
@@ -30,14 +30,24 @@ unit: ## unit, property and golden tests, with the race detector (root)
 	.ci/gotest -race $$(go list ./... | grep -v '^kube-vmap/integration')
 
 integration: ## tests with real packets between network namespaces (root)
-	@.ci/setup nft ip
+	@.ci/setup nft ip iptables
 	@.ci/nft-versions
 	.ci/gotest -count=1 -timeout 20m ./integration/...
+
+cluster: build ## tests against a real etcd, API server and controllers (root)
+	@.ci/setup nft ip iptables
+	@.ci/cluster
+	MODULE=integration/cluster .ci/gotest -count=1 -timeout 30m ./...
 
 bench: ## benchmarks, and a report of their ratios (root)
 	@.ci/setup nft
 	go test -run '^$$' -bench . -benchtime 0.2s ./model ./nft ./sync
 	go run ./integration/bench
+
+bench-cluster: build ## from API write to kernel, beside informers alone, on a real API server (root)
+	@.ci/setup nft ip
+	@.ci/cluster
+	cd integration/cluster && go run ./bench
 
 fuzz: ## FUZZTIME (30s) of each fuzz target
 	FUZZTIME=$(FUZZTIME) .ci/fuzz
@@ -48,6 +58,7 @@ golden: ## rewrite the golden files from what the kernel lists (root); read the 
 
 lint: $(LINT) ## formatting, and the rules of .golangci.yml
 	$(LINT) run ./...
+	cd integration/cluster && ../../$(LINT) run -c ../../.golangci.yml ./...
 	@if command -v shellcheck >/dev/null; then shellcheck $$(find .ci -maxdepth 1 -type f); fi
 
 docs: ## bring the listings in README.md up to date

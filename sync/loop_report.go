@@ -1,11 +1,18 @@
 package sync
 
 import (
+	"context"
+	"log/slog"
 	"strings"
 	"time"
 
 	"kube-vmap/model"
 )
+
+// LevelBatch is the level of the line for each applied batch, of which a busy
+// cluster has many a second: that of klog's V(2), at which kube-proxy tells of
+// syncs.
+const LevelBatch = slog.LevelInfo - 2
 
 // report says in one line what a batch was and what stands now.
 func (l *Loop) report(r Report) {
@@ -16,7 +23,7 @@ func (l *Loop) report(r Report) {
 		l.log.Debug("nothing to change")
 		return
 	}
-	l.log.Info("applied",
+	l.log.Log(context.Background(), LevelBatch, "applied",
 		"services", l.state.services.Len(), "endpoints", l.rules.Endpoints(),
 		"batches", r.Applied.Steps, "messages", r.Applied.Messages, "bytes", r.Applied.Bytes,
 		"added", r.Counts.Added, "deleted", r.Counts.Deleted, "objects", r.Counts.Objects,

@@ -1,64 +1,88 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/model"
-	"kube-vmap/nft"
-	"kube-vmap/nft/kernel"
+	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/sync"
 )
 
 // rootCommand is the proxy itself with its subcommands.
 func rootCommand(stdout, stderr io.Writer) *cobra.Command {
-	var o options
+	flags := config.NewFlags()
 	root := &cobra.Command{
-		Use:   "kube-vmap --manifests DIR",
+		Use:   "kube-vmap [--config FILE | FLAGS]",
 		Short: "A Kubernetes Service proxy for nodes with nftables",
-		Long: `kube-vmap runs as the Service proxy of the node it is started on: it reads
+		Long: `kube-vmap runs as the Service proxy of the node it is started on, in the place
+of kube-proxy and with kube-proxy's flags and configuration file: it reads
 Services and EndpointSlices and keeps nftables as they say, one netlink
 transaction for each change. Rules stay when it ends; "kube-vmap cleanup"
 removes them.`,
 		Args:          cobra.NoArgs,
+		Version:       version,
 		SilenceErrors: true, // run prints them, in one line
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return proxy(cmd.Context(), &o, stderr)
+			return start(cmd.Context(), cmd, flags)
 		},
 	}
-	o.add(root.Flags())
-	o.addLogging(root.Flags())
+	withFlags(root, flags)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	root.SetVersionTemplate("kube-vmap {{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version and exit")
 	root.AddCommand(renderCommand(stdout, stderr), cleanupCommand(), versionCommand(stdout))
 	return root
 }
 
 func renderCommand(stdout, stderr io.Writer) *cobra.Command {
-	var o options
+	flags := config.NewFlags()
 	cmd := &cobra.Command{
-		Use:   "render --manifests DIR",
+		Use:   "render --manifests DIR [FLAGS]",
 		Short: "Print the rule set as nft text, without touching the kernel",
 		Long: `Print the rule set that the manifests lead to, as text for "nft -f". Objects
 that cannot be programmed are left out and named on stderr; the exit code is
-then 1.`,
+then 1. The flags are those of the proxy; what does not shape the rule set has
+no effect.`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return render(&o, stdout, stderr) },
+		RunE: func(*cobra.Command, []string) error { return render(flags, stdout, stderr) },
 	}
-	o.add(cmd.Flags())
+	withFlags(cmd, flags)
 	return cmd
+}
+
+// helpColumns is how wide help is.
+const helpColumns = 110
+
+// withFlags adds flags to a command, whose help then shows them in sections.
+func withFlags(cmd *cobra.Command, flags *config.Flags) {
+	flags.AddTo(cmd.Flags())
+	cmd.DisableFlagsInUseLine = true
+	cmd.SetUsageFunc(func(c *cobra.Command) error {
+		var text strings.Builder
+		fmt.Fprintf(&text, "Usage:\n  %s\n", c.UseLine())
+		for i, sub := range c.Commands() {
+			if i == 0 {
+				fmt.Fprintf(&text, "  %s COMMAND\n\nCommands:\n", c.CommandPath())
+			}
+			if sub.IsAvailableCommand() {
+				fmt.Fprintf(&text, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
+			}
+		}
+		_, err := fmt.Fprintf(c.OutOrStderr(), "%s\n%s", &text, flags.Usages(helpColumns))
+		return err
+	})
 }
 
 func cleanupCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cleanup",
-		Short: "Remove the rule set from the kernel",
+		Short: "Remove the rule set from the kernel, as --cleanup does",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return cleanup() },
 	}
@@ -76,45 +100,24 @@ func versionCommand(stdout io.Writer) *cobra.Command {
 	}
 }
 
-// proxy runs until the context ends.
-func proxy(ctx context.Context, o *options, stderr io.Writer) (err error) {
-	config, err := o.config()
-	if err != nil {
-		return err
-	}
-	log, err := o.logger(stderr)
-	if err != nil {
-		return err
-	}
-	k, err := kernel.Open(kernel.Config{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, k.Close()) }()
-	if err := k.Probe(config.Rules); err != nil {
-		return err
-	}
-	log.Info("starting", "version", version, "node", config.NodeName, "manifests", o.manifests)
-	if o.clusterCIDR == "" && !o.masqueradeAll {
-		log.Warn("without --cluster-cidr, connections to ClusterIPs from outside the pods keep their source address")
-	}
-	loop := sync.NewLoop(config, sync.NewManifests(o.manifests, config.NodeName, log), k, log)
-	err = loop.Run(ctx)
-	log.Info("stopped; the rules stay")
-	return err
-}
-
 // render prints what the manifests lead to.
-func render(o *options, stdout, stderr io.Writer) error {
-	config, err := o.config()
+func render(flags *config.Flags, stdout, stderr io.Writer) error {
+	c, err := flags.Config()
 	if err != nil {
 		return err
 	}
-	events, problems := sync.Load(o.manifests, config.NodeName)
+	if c.Manifests == "" {
+		return errors.New("--manifests: must name a folder or a file")
+	}
+	loop, err := loopConfig(c)
+	if err != nil {
+		return err
+	}
+	events, problems := sync.Load(c.Manifests, loop.NodeName)
 	if events == nil {
 		return errors.Join(problems...)
 	}
-	rules, conflicts := sync.Build(config, events)
+	rules, conflicts := sync.Build(loop, events)
 	for _, c := range conflicts {
 		problems = append(problems, fmt.Errorf("%s: held by %s, not given to %s, which is younger", c.Match, c.Winner, c.Loser))
 	}
@@ -139,21 +142,4 @@ func report(problems []error, stderr io.Writer) error {
 		return fmt.Errorf("%d things were left out", leftOut)
 	}
 	return nil
-}
-
-// cleanup removes our tables, if there are any. It does not look first, so that
-// nothing that somebody did to them can keep them.
-func cleanup() (err error) {
-	k, err := kernel.Open(kernel.Config{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, k.Close()) }()
-	for _, f := range model.Families {
-		_, e := k.Apply(nft.Batch{nft.DeleteTable{Family: f}})
-		if !errors.Is(e, fs.ErrNotExist) {
-			err = errors.Join(err, e)
-		}
-	}
-	return err
 }

@@ -69,10 +69,10 @@ func TestWhatCannotWorkIsSaidInOneLine(t *testing.T) {
 		args   []string
 		wants  []string
 	}{
-		{"no folder given", nil, nil, []string{"--manifests"}},
+		{"nothing given", nil, nil, []string{"--kubeconfig", "--master"}},
 		{"a folder that is not there", nil, []string{"--manifests", missing}, []string{missing, "no such file"}},
 		{"a pod range that is none", nil, []string{"--manifests", f.dir, "--cluster-cidr", "10.244.0.0/33"}, []string{"--cluster-cidr", "10.244.0.0/33"}},
-		{"two pod ranges of one family", nil, []string{"--manifests", f.dir, "--cluster-cidr", "10.0.0.0/8,10.1.0.0/16"}, []string{"--cluster-cidr", "IPv4"}},
+		{"two pod ranges of one family", nil, []string{"--manifests", f.dir, "--cluster-cidr", "10.0.0.0/8,10.1.0.0/16"}, []string{"--cluster-cidr", "at most one range of each IP family"}},
 		{"a format of logs that is none", nil, []string{"--manifests", f.dir, "--logging-format", "xml"}, []string{"--logging-format", "xml"}},
 		{"a flag that is none", nil, []string{"--manifest", f.dir}, []string{"--manifest"}},
 		{"an argument", nil, []string{"--manifests", f.dir, "now"}, []string{"now"}},
@@ -81,6 +81,9 @@ func TestWhatCannotWorkIsSaidInOneLine(t *testing.T) {
 		{"no permission as a user", nobody, []string{"--manifests", public}, []string{"permission", "CAP_NET_ADMIN"}},
 		{"no permission in a container", contained, []string{"--manifests", public}, []string{"permission", "CAP_NET_ADMIN"}},
 		{"no permission to clean up", nobody, []string{"cleanup"}, []string{"permission", "CAP_NET_ADMIN"}},
+		{"no permission to clean up as kube-proxy is told to", nobody, []string{"--cleanup"}, []string{"permission", "CAP_NET_ADMIN"}},
+		{"a configuration that is not there", nil, []string{"--config", missing}, []string{"--config", missing}},
+		{"a place where no configuration can be written", nil, []string{"--write-config-to", missing + "/file"}, []string{"--write-config-to", missing}},
 		{"nothing to render", nil, []string{"render"}, []string{"--manifests"}},
 		{"nothing there to render", nil, []string{"render", "--manifests", missing}, []string{missing, "no such file"}},
 	} {

@@ -27,7 +27,7 @@ type daemon struct {
 // end does.
 func start(t *testing.T, node *lab.Node, dir string, flags ...string) *daemon {
 	t.Helper()
-	args := append([]string{"--manifests", dir, "--hostname-override", "node-1", "--logging-format", "json"}, flags...)
+	args := append([]string{"--manifests", dir, "--hostname-override", "node-1", "--logging-format", "json", "-v", "2"}, flags...)
 	d := &daemon{t: t, log: &journal{}, done: make(chan error, 1)}
 	d.cmd = node.Command(t.Context(), program(t), args...)
 	d.cmd.Stderr = d.log

@@ -213,11 +213,14 @@ func cluster() []any {
 	return []any{cidr, nodeObject("node-1", "a")}
 }
 
-// nodeObject is a Node in a zone, or in none.
+// nodeObject is a Node in a zone, or in none, with the pods of node-1.
 func nodeObject(name, zone string) *corev1.Node {
 	n := &corev1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
+	}
+	for _, f := range model.Families {
+		n.Spec.PodCIDRs = append(n.Spec.PodCIDRs, lab.PodRanges[f].String())
 	}
 	if zone != "" {
 		n.Labels = map[string]string{corev1.LabelTopologyZone: zone}

@@ -31,14 +31,24 @@ func stateOf(t *testing.T, dir string, flags ...string) state {
 	if len(errs) > 0 {
 		t.Fatalf("read %s: %v", dir, errs)
 	}
-	var options model.Options
 	s := state{config: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}}
-	if slices.Contains(flags, podRanges) {
-		_, list, _ := strings.Cut(podRanges, "=")
-		for i, text := range strings.Split(list, ",") {
-			s.config.Pods[i] = netip.MustParsePrefix(text)
-			options.DetectsPods[i] = true
+	for _, flag := range flags {
+		switch name, value, _ := strings.Cut(flag, "="); name {
+		case "--cluster-cidr":
+			for i, text := range strings.Split(value, ",") {
+				s.config.Pods[i] = netip.MustParsePrefix(text)
+			}
+		case "--pod-interface-name-prefix", "--pod-bridge-interface":
+			s.config.PodInterface = nft.Interface{Name: value, Prefix: name == "--pod-interface-name-prefix"}
+		case "--detect-local-mode":
+			if value == "NodeCIDR" {
+				s.config.Pods = lab.PodRanges
+			}
 		}
+	}
+	var options model.Options
+	for _, f := range model.Families {
+		options.DetectsPods[f] = s.config.DetectsPods(f)
 	}
 	options.MasqueradeAll = slices.Contains(flags, "--masquerade-all")
 	s.change = changeOf(options, events)

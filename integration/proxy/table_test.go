@@ -85,6 +85,11 @@ var modes = []struct {
 	{"pods keep their source where they can be told", []string{podRanges}, own, node, node},
 	{"all keep their source where pods cannot be told", nil, own, own, own},
 	{"none keeps its source with --masquerade-all", []string{podRanges, "--masquerade-all"}, node, node, node},
+	{"pods keep their source where the Node's ranges tell them", []string{"--detect-local-mode=NodeCIDR"}, own, node, node},
+	{
+		"pods keep their source where their interfaces tell them",
+		[]string{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"}, own, node, node,
+	},
 }
 
 func TestClusterIPsAnswerAsTheTableSays(t *testing.T) {
@@ -112,6 +117,23 @@ func TestClusterIPsAnswerAsTheTableSays(t *testing.T) {
 			d.stop()
 		})
 	}
+}
+
+// TestOneInterfaceTellsWhoIsAPod has the bridge mode, which compares a whole name,
+// with the interface of one pod.
+func TestOneInterfaceTellsWhoIsAPod(t *testing.T) {
+	l := newLab(t)
+	f := newFolder(t, l)
+	f.write("cluster.yaml", text(t, cluster()...))
+	s := service{name: "web", address: 1, endpoints: "pod-1 remote-1"}
+	f.put("web.yaml", s)
+	flags := []string{"--detect-local-mode=BridgeInterface", "--pod-bridge-interface=" + l.Pods[2].Link}
+	start(t, l.Node, f.dir, flags...)
+	watch(t, l.Node.Host).settles(f.dir, flags...)
+	clients := []client{{l.Pods[2].Host, own}, {l.Pods[1].Host, node}, {l.Node.Host, node}, {l.Outside, node}}
+	eachWay(t, func(t *testing.T, w way) {
+		askAll(t, l, clients, w, s.at(w.family), s.endpoints)
+	})
 }
 
 // TestHintsFollowTheNodeObject changes the zone of node-1 under the proxy.

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+
+	"kube-vmap/cmd/kube-vmap/node"
+	"kube-vmap/nft/kernel"
+)
+
+// prepare does what a node needs once: it makes sure that the kernel can do all
+// that the rules take, which also loads what it has as modules, and sets what
+// the configuration says of connection tracking and of this process.
+func (p *proxy) prepare(k *kernel.Kernel) error {
+	if err := k.Probe(p.loop.Rules); err != nil {
+		return err
+	}
+	p.log.Info("starting", "version", version, "node", p.loop.NodeName)
+	tellWarnings(p.config, p.log)
+	ct := &p.config.Proxy.Conntrack
+	err := node.SetConntrack(node.Conntrack{
+		MaxPerCore: *ct.MaxPerCore, Min: *ct.Min,
+		TCPEstablishedTimeout: ct.TCPEstablishedTimeout.Duration, TCPCloseWaitTimeout: ct.TCPCloseWaitTimeout.Duration,
+		UDPTimeout: ct.UDPTimeout.Duration, UDPStreamTimeout: ct.UDPStreamTimeout.Duration,
+		TCPBeLiberal: ct.TCPBeLiberal,
+	}, p.log)
+	if err != nil {
+		return fmt.Errorf("set up connection tracking: %w", err)
+	}
+	if err := node.SetOOMScoreAdj(int(*p.config.Proxy.OOMScoreAdj)); err != nil {
+		p.log.Warn("the kernel may end this process when memory is short", "err", err)
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/cmd/kube-vmap/legacy"
+	"kube-vmap/cmd/kube-vmap/serve"
+	"kube-vmap/nft/kernel"
+	"kube-vmap/nft/kernel/leftovers"
+	"kube-vmap/sync"
+	"kube-vmap/sync/cluster"
+	"kube-vmap/sync/health"
+	"kube-vmap/sync/metrics"
+)
+
+// proxy is what runs as the proxy of a node, as tasks: each has one thing to do
+// until the context ends, and the first that cannot ends all.
+type proxy struct {
+	config  *config.Config
+	loop    sync.Config
+	source  sync.Source
+	events  *cluster.Recorder // nil if there is no API to send them to
+	flags   *pflag.FlagSet
+	log     *slog.Logger
+	level   *slog.LevelVar
+	started time.Time
+}
+
+// connect finds where Services come from and where events go to. Nobody is asked
+// for anything yet.
+func (p *proxy) connect() error {
+	if folder := p.config.Manifests; folder != "" {
+		if _, err := os.Stat(folder); err != nil {
+			return fmt.Errorf("--manifests: %w", err)
+		}
+		p.source = sync.NewManifests(folder, p.loop.NodeName, p.log)
+		return nil
+	}
+	cluster.RouteKlog(p.log, p.config.Verbosity())
+	c := &p.config.Proxy.ClientConnection
+	client, err := cluster.NewClient(cluster.ClientConfig{
+		Kubeconfig: c.Kubeconfig, Master: p.config.Master,
+		QPS: c.QPS, Burst: int(c.Burst),
+		ContentType: c.ContentType, AcceptContentTypes: c.AcceptContentTypes,
+		UserAgent: "kube-vmap/" + version,
+	})
+	switch {
+	case err != nil && c.Kubeconfig == "" && p.config.Master == "":
+		return fmt.Errorf("%w; outside of a Pod, give --kubeconfig, --master or --manifests", err)
+	case err != nil:
+		return err
+	}
+	p.source = cluster.NewSource(cluster.Config{
+		Client: client, NodeName: p.loop.NodeName, NeedPodRanges: p.loop.PodsFromNode,
+	}, p.log)
+	p.events = cluster.NewRecorder(client, p.loop.NodeName, p.log)
+	return nil
+}
+
+// run runs until ctx ends, which is no error. The rules stay.
+func (p *proxy) run(ctx context.Context, k *kernel.Kernel) error {
+	m := metrics.New(metrics.Config{Version: version, Kubernetes: metrics.Kubernetes()})
+	h := health.New(health.Config{SyncPeriod: p.config.SyncPeriod(), Probed: m.Probed})
+	servers, err := p.servers(h, m)
+	if err != nil {
+		return err
+	}
+	p.loop.Observer = sync.Observers{h, m}
+	group, ctx := errgroup.WithContext(ctx)
+	if p.events != nil {
+		p.loop.Recorder = p.events
+		p.events.Starting()
+		group.Go(func() error { return p.events.Run(ctx) })
+	}
+	loop := sync.NewLoop(p.loop, p.source, k, p.log)
+	group.Go(func() error { return loop.Run(ctx) })
+	group.Go(func() error { return p.takeOver(ctx, loop.Ready()) })
+	group.Go(func() error { return p.config.Watch(ctx, p.log) })
+	for _, s := range servers {
+		group.Go(func() error { return p.serve(ctx, s) })
+	}
+	err = group.Wait()
+	p.log.Info("stopped; the rules stay")
+	return err
+}
+
+// servers are those of health and metrics.
+func (p *proxy) servers(h *health.Health, m *metrics.Metrics) ([]*serve.Server, error) {
+	handler, err := serve.Metrics(serve.MetricsConfig{
+		Log: p.log, Version: version, Kubernetes: metrics.Kubernetes(), Started: p.started,
+		Metrics: m.Gatherer(), SLIs: m.SLIs(), Pinged: m.Pinged,
+		Object: &p.config.Proxy, Flags: p.flags,
+		Flagz: p.config.Feature("ComponentFlagz"), Statusz: p.config.Feature("ComponentStatusz"),
+		Profiling: p.config.Proxy.EnableProfiling, SetVerbosity: p.setVerbosity,
+	})
+	if err != nil {
+		return nil, err
+	}
+	hard := p.config.Proxy.BindAddressHardFail
+	return []*serve.Server{
+		serve.New(serve.Config{
+			Name: "health", Address: p.config.Proxy.HealthzBindAddress, HardFail: hard, Handler: h.Handler(), Log: p.log,
+		}),
+		serve.New(serve.Config{
+			Name: "metrics", Address: p.config.Proxy.MetricsBindAddress, HardFail: hard, Handler: handler, Log: p.log,
+		}),
+	}, nil
+}
+
+// setVerbosity does what another -v would have done.
+func (p *proxy) setVerbosity(v int) {
+	p.level.Set(logLevel(v))
+	cluster.RouteKlog(p.log, v)
+}
+
+// serve runs a server. That it ends the process is told where people look.
+func (p *proxy) serve(ctx context.Context, s *serve.Server) error {
+	err := s.Run(ctx)
+	if err == nil || p.events == nil {
+		return err
+	}
+	reason := cluster.ReasonHealthServer
+	if s.Name == "metrics" {
+		reason = cluster.ReasonMetricsServer
+	}
+	// The other tasks end now, and ctx with them; the event still has some time.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	if e := p.events.FailedToStart(last, reason, err.Error()); e != nil {
+		p.log.Warn("no event of the end", "err", e)
+	}
+	return err
+}
+
+// lastWords is how long a process that ends may take to say why.
+const lastWords = 2 * time.Second
+
+// takeOver removes what kube-proxy left, once our own rules stand. What cannot
+// be removed is no reason to end.
+func (p *proxy) takeOver(ctx context.Context, ready <-chan struct{}) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-ready:
+	}
+	removed, err := legacy.Remove(ctx, p.log)
+	if err != nil {
+		p.log.Error("could not remove all that kube-proxy left in the legacy iptables", "err", err)
+	}
+	more, err := leftovers.Remove(leftovers.Config{ExcludeCIDRs: p.config.ExcludeCIDRs()})
+	if err != nil {
+		p.log.Error("could not remove all that kube-proxy left", "err", err)
+	}
+	if removed = append(removed, more...); len(removed) > 0 {
+		p.log.Info("removed what kube-proxy left", "removed", strings.Join(removed, ", "))
+	}
+	return nil
+}

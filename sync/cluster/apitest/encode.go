@@ -1,0 +1,62 @@
+package apitest
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// encoder writes objects in the form that was asked for.
+type encoder struct{ runtime.SerializerInfo }
+
+func encoderFor(r *http.Request) encoder {
+	want := runtime.ContentTypeJSON
+	if strings.HasPrefix(r.Header.Get("Accept"), runtime.ContentTypeProtobuf) {
+		want = runtime.ContentTypeProtobuf
+	}
+	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), want)
+	return encoder{info}
+}
+
+// object writes one object.
+func (e encoder) object(w io.Writer, o runtime.Object) error {
+	version := corev1.SchemeGroupVersion
+	if kinds, _, err := scheme.Scheme.ObjectKinds(o); err == nil {
+		version = kinds[0].GroupVersion()
+	}
+	return scheme.Codecs.EncoderForVersion(e.Serializer, schema.GroupVersions{version}).Encode(o, w)
+}
+
+// stream writes what a watch tells.
+type stream struct {
+	encoder
+	streaming.Encoder
+	flush func()
+}
+
+// stream begins the answer to a watch.
+func (e encoder) stream(w http.ResponseWriter) stream {
+	w.Header().Set("Content-Type", e.MediaType+";stream=watch")
+	flush := func() {}
+	if f, ok := w.(http.Flusher); ok {
+		flush = f.Flush
+	}
+	return stream{e, streaming.NewEncoder(e.StreamSerializer.Framer.NewFrameWriter(w), e.StreamSerializer), flush}
+}
+
+func (s stream) send(e watch.Event) error {
+	var b bytes.Buffer
+	if err := s.object(&b, e.Object); err != nil {
+		return err
+	}
+	return s.Encode(&metav1.WatchEvent{Type: string(e.Type), Object: runtime.RawExtension{Raw: b.Bytes()}})
+}

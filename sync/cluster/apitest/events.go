@@ -1,0 +1,59 @@
+package apitest
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// takeEvent keeps a new event, or patches the one of that name.
+func (s *Server) takeEvent(w http.ResponseWriter, r *http.Request, name string) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := &eventsv1.Event{}
+	if name == "" {
+		if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, e); err != nil {
+			s.refuse(w, r, apierrors.NewBadRequest(err.Error()))
+			return
+		}
+		s.events = append(s.events, *e)
+	} else if e = s.patchEvent(name, body); e == nil {
+		s.refuse(w, r, apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, name))
+		return
+	}
+	enc := encoderFor(r)
+	w.Header().Set("Content-Type", enc.MediaType)
+	_ = enc.object(w, e)
+}
+
+// patchEvent changes an event; nil if there is none of that name.
+func (s *Server) patchEvent(name string, patch []byte) *eventsv1.Event {
+	for i := range s.events {
+		if s.events[i].Name != name {
+			continue
+		}
+		before, err := json.Marshal(s.events[i])
+		if err != nil {
+			panic("apitest: " + err.Error())
+		}
+		after, err := strategicpatch.StrategicMergePatch(before, patch, eventsv1.Event{})
+		if err != nil {
+			panic("apitest: " + err.Error())
+		}
+		if err := json.Unmarshal(after, &s.events[i]); err != nil {
+			panic("apitest: " + err.Error())
+		}
+		return &s.events[i]
+	}
+	return nil
+}

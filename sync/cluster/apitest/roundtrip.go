@@ -1,0 +1,85 @@
+package apitest
+
+import (
+	"context"
+	"io"
+	"net/http"
+	stdsync "sync"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Client is a client of the server that does without a network.
+func (s *Server) Client() kubernetes.Interface {
+	config := &rest.Config{Host: "http://api", Transport: s, QPS: -1}
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	return kubernetes.NewForConfigOrDie(config)
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	down := s.faults.down
+	s.mu.Unlock()
+	if down != nil {
+		return nil, down
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	reader, writer := io.Pipe()
+	a := &answer{header: http.Header{}, body: writer, begun: make(chan struct{})}
+	go func() {
+		defer cancel()
+		s.ServeHTTP(a, r.WithContext(ctx))
+		a.WriteHeader(http.StatusOK)
+		_ = writer.Close()
+	}()
+	select {
+	case <-a.begun:
+	case <-r.Context().Done():
+		_ = reader.Close()
+		return nil, r.Context().Err()
+	}
+	return &http.Response{
+		StatusCode: a.code, Status: http.StatusText(a.code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: a.header, Body: &body{reader, cancel}, ContentLength: -1, Request: r,
+	}, nil
+}
+
+// answer is the server's side of an answer.
+type answer struct {
+	header http.Header
+	body   *io.PipeWriter
+	once   stdsync.Once
+	code   int
+	begun  chan struct{}
+}
+
+// Header implements [http.ResponseWriter].
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *answer) WriteHeader(code int) {
+	a.once.Do(func() {
+		a.code = code
+		close(a.begun)
+	})
+}
+
+// Write implements [http.ResponseWriter].
+func (a *answer) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(p)
+}
+
+// body is the client's side of an answer. To close it ends the request.
+type body struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+}
+
+// Close implements [io.Closer].
+func (b *body) Close() error {
+	b.cancel()
+	return b.PipeReader.Close()
+}

@@ -1,0 +1,155 @@
+package apitest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	stdsync "sync"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Object is an API object.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Server is an API server. The zero value is none; see [New].
+type Server struct {
+	mu       stdsync.Mutex
+	revision int64
+	oldest   int64 // the revision from which history is known
+	objects  map[string]Object
+	history  []change
+	changed  chan struct{} // closed by the next change
+	cut      chan struct{} // closed when connections are cut
+	faults   faults
+	requests []Request
+	events   []eventsv1.Event
+}
+
+// change is what happened to an object; before or after is nil if it did not
+// exist.
+type change struct {
+	revision      int64
+	resource      string
+	before, after Object
+}
+
+// Request is one that the server got.
+type Request struct {
+	Method, Resource, Accept string
+	Query                    map[string][]string
+}
+
+// New makes a server without objects.
+func New() *Server {
+	return &Server{
+		revision: 1, objects: map[string]Object{},
+		changed: make(chan struct{}), cut: make(chan struct{}),
+		faults: faults{codes: map[string]int{}},
+	}
+}
+
+// resourceOf is the plural by which paths name the object's kind.
+func resourceOf(o Object) string {
+	switch o.(type) {
+	case *corev1.Service:
+		return "services"
+	case *discoveryv1.EndpointSlice:
+		return "endpointslices"
+	case *networkingv1.ServiceCIDR:
+		return "servicecidrs"
+	case *corev1.Node:
+		return "nodes"
+	}
+	panic(fmt.Sprintf("apitest: no objects of type %T", o))
+}
+
+func keyOf(o Object) string {
+	return resourceOf(o) + "/" + o.GetNamespace() + "/" + o.GetName()
+}
+
+// Put creates or replaces objects. Those that have no UID get one, or keep it.
+func (s *Server) Put(objects ...Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range objects {
+		o = o.DeepCopyObject().(Object)
+		before := s.objects[keyOf(o)]
+		s.revision++
+		o.SetResourceVersion(strconv.FormatInt(s.revision, 10))
+		switch {
+		case o.GetUID() != "":
+		case before != nil:
+			o.SetUID(before.GetUID())
+		default:
+			o.SetUID(types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", s.revision)))
+		}
+		s.objects[keyOf(o)] = o
+		s.happened(change{s.revision, resourceOf(o), before, o})
+	}
+}
+
+// Delete deletes objects; those that are not there are not minded.
+func (s *Server) Delete(objects ...Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range objects {
+		before := s.objects[keyOf(o)]
+		if before == nil {
+			continue
+		}
+		s.revision++
+		delete(s.objects, keyOf(o))
+		s.happened(change{s.revision, resourceOf(o), before, nil})
+	}
+}
+
+// happened tells watches of a change.
+func (s *Server) happened(c change) {
+	s.history = append(s.history, c)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Objects are all that there are, by kind and name.
+func (s *Server) Objects() []Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sorted("")
+}
+
+// sorted are the objects of a resource by name; of all, if it is empty.
+func (s *Server) sorted(resource string) []Object {
+	var out []Object
+	for _, o := range s.objects {
+		if resource == "" || resourceOf(o) == resource {
+			out = append(out, o)
+		}
+	}
+	slices.SortFunc(out, func(a, b Object) int { return strings.Compare(keyOf(a), keyOf(b)) })
+	return out
+}
+
+// Requests are all that the server got.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Events are the events that the server was given, with their latest patches.
+func (s *Server) Events() []eventsv1.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.events)
+}

@@ -1,0 +1,115 @@
+package apitest
+
+import (
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// serveWatch tells of changes until the connection ends.
+func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource string, q query) {
+	s.mu.Lock()
+	noStreams, cut := s.faults.noStreams, s.cut
+	s.mu.Unlock()
+	if q.initial && noStreams {
+		s.refuse(w, r, invalidStreams())
+		return
+	}
+	stream := encoderFor(r).stream(w)
+	w.WriteHeader(http.StatusOK)
+	stream.flush()
+	from, events := s.begin(resource, q)
+	for {
+		for _, e := range events {
+			if stream.send(e) != nil || e.Type == watch.Error {
+				return
+			}
+		}
+		stream.flush()
+		var wait <-chan struct{}
+		if events, from, wait = s.since(resource, q, from); len(events) > 0 {
+			continue
+		}
+		select {
+		case <-wait:
+		case <-cut:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// begin is what a watch begins with, and from which revision it goes on.
+func (s *Server) begin(resource string, q query) (int64, []watch.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !q.initial && q.revision != 0 {
+		return q.revision, nil
+	}
+	var events []watch.Event
+	for _, o := range s.sorted(resource) {
+		if q.selects(o) {
+			events = append(events, watch.Event{Type: watch.Added, Object: o})
+		}
+	}
+	if q.initial {
+		events = append(events, bookmark(resource, s.revision, true))
+	}
+	return s.revision, events
+}
+
+// since is what happened after a revision, and from which one to go on; if that
+// is nothing, the channel is closed when something does.
+func (s *Server) since(resource string, q query, revision int64) ([]watch.Event, int64, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if revision < s.oldest {
+		return []watch.Event{failure(expired(revision, s.oldest))}, revision, nil
+	}
+	var events []watch.Event
+	for _, c := range s.history {
+		if c.revision > revision && c.resource == resource {
+			events = append(events, q.event(c)...)
+		}
+	}
+	return events, s.revision, s.changed
+}
+
+// event is what a change is to who asked.
+func (q query) event(c change) []watch.Event {
+	was, is := q.selects(c.before), q.selects(c.after)
+	switch {
+	case is && was:
+		return []watch.Event{{Type: watch.Modified, Object: c.after}}
+	case is:
+		return []watch.Event{{Type: watch.Added, Object: c.after}}
+	case was:
+		last := c.before.DeepCopyObject().(Object)
+		last.SetResourceVersion(format(c.revision))
+		return []watch.Event{{Type: watch.Deleted, Object: last}}
+	}
+	return nil
+}
+
+// bookmark says that everything until a revision was told.
+func bookmark(resource string, revision int64, endsList bool) watch.Event {
+	o := map[string]Object{
+		"services": &corev1.Service{}, "endpointslices": &discoveryv1.EndpointSlice{},
+		"servicecidrs": &networkingv1.ServiceCIDR{}, "nodes": &corev1.Node{},
+	}[resource]
+	o.SetResourceVersion(format(revision))
+	if endsList {
+		o.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	}
+	return watch.Event{Type: watch.Bookmark, Object: o}
+}
+
+func failure(err *apierrors.StatusError) watch.Event {
+	return watch.Event{Type: watch.Error, Object: &err.ErrStatus}
+}

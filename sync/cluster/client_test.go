@@ -1,0 +1,155 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"kube-vmap/sync"
+	"kube-vmap/sync/cluster"
+	"kube-vmap/sync/cluster/apitest"
+)
+
+// kubeconfig writes a file that leads to a server.
+func kubeconfig(t *testing.T, server string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c",
+"clusters":[{"name":"c","cluster":{"server":%q,"insecure-skip-tls-verify":true}}],"users":[{"name":"c","user":{"token":"secret"}}],
+"contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}]}`, server)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAClientGoesWhereItIsToldTo(t *testing.T) {
+	asked := make(chan *http.Request, 1)
+	ask := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r })
+	plain, secure := httptest.NewServer(ask), httptest.NewTLSServer(ask)
+	defer plain.Close()
+	defer secure.Close()
+	for name, c := range map[string]cluster.ClientConfig{
+		"kubeconfig":            {Kubeconfig: kubeconfig(t, secure.URL)},
+		"master":                {Master: plain.URL},
+		"kubeconfig and master": {Kubeconfig: kubeconfig(t, "https://192.0.2.1"), Master: secure.URL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.UserAgent = "kube-vmap/test"
+			client, err := cluster.NewClient(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = client.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes").DoRaw(t.Context())
+			r := <-asked
+			if got := r.Header.Get("User-Agent"); got != c.UserAgent {
+				t.Errorf("the user agent is %q", got)
+			}
+			if got := r.Header.Get("Accept"); !strings.HasPrefix(got, "application/vnd.kubernetes.protobuf") {
+				t.Errorf("it accepts %q", got)
+			}
+			want := ""
+			if c.Kubeconfig != "" {
+				want = "Bearer secret"
+			}
+			if got := r.Header.Get("Authorization"); got != want {
+				t.Errorf("it is authorized by %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestAClientThatCannotBeMadeSaysWhy(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	garbled := filepath.Join(t.TempDir(), "garbled")
+	if err := os.WriteFile(garbled, []byte("}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		config cluster.ClientConfig
+		want   []string
+	}{
+		"neither":        {cluster.ClientConfig{}, []string{"Pod", "neither a kubeconfig file nor a master"}},
+		"no file":        {cluster.ClientConfig{Kubeconfig: "/no/such/file"}, []string{"kubeconfig /no/such/file"}},
+		"a garbled file": {cluster.ClientConfig{Kubeconfig: garbled}, []string{"kubeconfig " + garbled}},
+		"a bad master":   {cluster.ClientConfig{Master: "http://[::1"}, []string{"master http://[::1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := cluster.NewClient(c.config)
+			if err == nil {
+				t.Fatal("there is a client")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error is %q, want it to have %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// TestNothingIsLeftOfASource runs sources over a real network, where nothing but
+// counting shows what they leave.
+func TestNothingIsLeftOfASource(t *testing.T) {
+	api := filled()
+	server := httptest.NewServer(api)
+	defer server.Close()
+	client, err := cluster.NewClient(cluster.ClientConfig{Master: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := 0
+	for i := range 4 {
+		useOnce(t, server, api, client, i)
+		now := goroutines()
+		if i == 0 {
+			before = now // those that the first one leaves are the client's
+		} else if now > before {
+			t.Fatalf("%d goroutines after one source, %d after %d", before, now, i+1)
+		}
+	}
+}
+
+// useOnce runs a source until it has told a change, the second one on a connection
+// that is cut.
+func useOnce(t *testing.T, server *httptest.Server, api *apitest.Server, client kubernetes.Interface, i int) {
+	ctx, cancel := context.WithCancel(t.Context())
+	bursts, done := make(chan []sync.Event), make(chan error)
+	source := cluster.NewSource(cluster.Config{Client: client, NodeName: "node-1"}, slog.New(slog.DiscardHandler))
+	go func() { done <- source.Run(ctx, bursts) }()
+	<-bursts
+	if i == 1 {
+		server.CloseClientConnections()
+	}
+	api.Put(service("web-0", 10+i))
+	if got := lines(<-bursts); got != fmt.Sprintf("service default/web-0 10.96.0.%d", 10+i) {
+		t.Errorf("told %s", got)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	server.CloseClientConnections()
+}
+
+// goroutines is how many there are once that no longer changes.
+func goroutines() int {
+	last, same := 0, 0
+	for deadline := time.Now().Add(10 * time.Second); same < 10 && time.Now().Before(deadline); same++ {
+		if now := runtime.NumGoroutine(); now != last {
+			last, same = now, 0
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	return last
+}

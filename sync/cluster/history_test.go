@@ -1,0 +1,158 @@
+package cluster_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/sync"
+	"kube-vmap/sync/cluster/apitest"
+)
+
+var onlySeed = flag.Uint64("seed", 0, "random history to run; 0 means the usual ones and a new one")
+
+// TestHistoriesEndRight lets random things happen to objects and to the server, and
+// compares what the events amount to with what the objects say in the end.
+func TestHistoriesEndRight(t *testing.T) {
+	seeds := []uint64{1, 2, 3, 4, rand.Uint64()}
+	if *onlySeed != 0 {
+		seeds = []uint64{*onlySeed}
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { history(t, rand.New(rand.NewPCG(seed, 0))) })
+		})
+	}
+}
+
+func history(t *testing.T, random *rand.Rand) {
+	s := filled()
+	r := run(t, s)
+	events := r.now()
+	if random.IntN(2) == 0 {
+		s.WithoutStreams()
+	}
+	for range 300 {
+		happen(s, random)
+		if random.IntN(3) == 0 {
+			r.quietly(time.Duration(random.IntN(1000)) * time.Millisecond)
+		}
+		if random.IntN(4) == 0 {
+			events = append(events, r.taken()...)
+		}
+	}
+	s.Down(false)
+	s.Put(node())
+	for range 60 {
+		r.quietly(time.Second)
+		events = append(events, r.taken()...)
+	}
+	r.stop()
+	if diff := cmp.Diff(rules(t, stated(s)), rules(t, events)); diff != "" {
+		t.Errorf("the events do not amount to the objects; -objects +events\n%s", diff)
+	}
+}
+
+// taken is what can be had without waiting.
+func (r *rig) taken() (events []sync.Event) {
+	for {
+		synctest.Wait()
+		select {
+		case more := <-r.bursts:
+			events = append(events, more...)
+		default:
+			return events
+		}
+	}
+}
+
+// happen lets one thing happen.
+func happen(s *apitest.Server, random *rand.Rand) {
+	n := random.IntN(5)
+	name := fmt.Sprintf("web-%d", n)
+	family := model.Families[random.IntN(len(model.Families))]
+	switch random.IntN(20) {
+	case 0, 1, 2:
+		s.Put(service(name, 10*n+random.IntN(3)))
+	case 3:
+		s.Delete(service(name, 0))
+	case 4:
+		other := service(name, n)
+		other.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "other"}
+		s.Put(other)
+	case 5:
+		part := service(name, 10*n)
+		part.Spec.ExternalIPs = []string{"127.0.0.1", "203.0.113.1"}
+		s.Put(part)
+	case 6, 7, 8, 9, 10, 11:
+		s.Put(slice(name, family, random.Perm(20)[:random.IntN(20)]...))
+	case 12:
+		s.Delete(slice(name, family))
+	case 13:
+		headless := slice(name, family, 1)
+		headless.Labels[corev1.IsHeadlessService] = ""
+		s.Put(headless)
+	case 14:
+		s.Put(serviceCIDR(name, fmt.Sprintf("10.%d.0.0/16", 96+random.IntN(3))))
+	case 15:
+		s.Delete(serviceCIDR(name))
+	case 16:
+		s.Put(ranged(node()))
+	case 17:
+		s.Cut()
+	case 18:
+		s.Down(random.IntN(2) == 0)
+	case 19:
+		s.Compact()
+	}
+}
+
+// stated is what the server's objects say, converted one by one.
+func stated(s *apitest.Server) []sync.Event {
+	var events []sync.Event
+	var ranges []netip.Prefix
+	for _, o := range s.Objects() {
+		switch o := o.(type) {
+		case *corev1.Service:
+			if converted, _ := sync.ConvertService(o); converted != nil {
+				events = append(events, sync.SetService{Service: *converted})
+			}
+		case *discoveryv1.EndpointSlice:
+			if converted, _ := sync.ConvertSlice(o); converted != nil {
+				events = append(events, sync.SetSlice{Slice: *converted})
+			}
+		case *corev1.Node:
+			converted, _ := sync.ConvertNode(o)
+			events = append(events, *converted)
+		case *networkingv1.ServiceCIDR:
+			converted, _ := sync.ConvertServiceCIDR(o)
+			ranges = append(ranges, converted...)
+		}
+	}
+	slices.SortFunc(ranges, func(a, b netip.Prefix) int { return strings.Compare(a.String(), b.String()) })
+	return append(events, sync.SetServiceCIDRs{CIDRs: slices.Compact(ranges)})
+}
+
+// rules are the rule set that events amount to.
+func rules(t *testing.T, events []sync.Event) []string {
+	t.Helper()
+	rules, _ := sync.Build(sync.Config{NodeName: "node-1", Rules: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}}, events)
+	var text strings.Builder
+	if err := rules.Render(&text); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(text.String(), "\n")
+}

@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"unsafe"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"kube-vmap/sync"
+)
+
+func TestNamesAreKeptOnce(t *testing.T) {
+	reduce := reduceSlices()
+	names := map[string]*byte{}
+	for i := range 3 {
+		it, err := reduce(decoded(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slice := it.value.(sync.SetSlice).Slice
+		e := slice.Endpoints[0]
+		for _, name := range []string{
+			slice.Name.Namespace, slice.Service.Namespace, slice.Ports[0].Name, e.Node, string(e.ZoneHints), string(e.NodeHints),
+		} {
+			if known := names[name]; known != nil && known != unsafe.StringData(name) {
+				t.Errorf("there are two of %q", name)
+			}
+			names[name] = unsafe.StringData(name)
+		}
+	}
+}
+
+// decoded is a slice all of whose strings are its own, as they are after decoding.
+func decoded(i int) *discoveryv1.EndpointSlice {
+	own := func(s string) string { return string([]byte(s)) }
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: own("shop"), Name: fmt.Sprintf("web-%d", i), Labels: map[string]string{discoveryv1.LabelServiceName: own("web")},
+		},
+		AddressType: discoveryv1.AddressTypeIPv6,
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(own("http")), Port: ptr.To(int32(80))}},
+		Endpoints: []discoveryv1.Endpoint{{
+			Addresses: []string{"fd00::1"}, NodeName: ptr.To(own("node-1.example.com")),
+			Hints: &discoveryv1.EndpointHints{
+				ForZones: []discoveryv1.ForZone{{Name: own("zone-2")}, {Name: own("zone-1")}},
+				ForNodes: []discoveryv1.ForNode{{Name: own("node-2.example.com")}},
+			},
+		}},
+	}
+}
+
+func TestNamesThatAreGoneDoNotPileUp(t *testing.T) {
+	names := interner{}
+	for i := range 10 * mostNames {
+		names.one(fmt.Sprint(i))
+	}
+	if len(names) > mostNames {
+		t.Errorf("%d names are kept", len(names))
+	}
+}

@@ -1,0 +1,43 @@
+package cluster
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// name names an object among those of its kind.
+type name struct{ namespace, name string }
+
+// item is what an API object means to the proxy. It shares no memory with the
+// object. It poses as one, because lists and stores of client-go ask for that.
+type item struct {
+	name
+	// value is what the store's teller makes an event of; nil if nothing of the
+	// object can be used or nothing need be.
+	value any
+	// meaning is a hash of the value, not zero if there is one.
+	meaning uint64
+	// refused tells that there is no value because the object is bad.
+	refused bool
+	// err is what is wrong with the object, and uid the object's if there is
+	// something.
+	err error
+	uid string
+	// triggered is when what led to the object's last change happened; zero if
+	// that is not known.
+	triggered time.Time
+}
+
+// GetObjectMeta has what client-go makes keys of.
+func (i *item) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: i.namespace, Name: i.name.name}
+}
+
+// GetObjectKind implements [runtime.Object].
+func (*item) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements [runtime.Object]; items do not change.
+func (i *item) DeepCopyObject() runtime.Object { return i }

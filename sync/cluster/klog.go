@@ -1,0 +1,50 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+)
+
+// RouteKlog sends what client-go logs to log, for the whole process. A line of
+// klog's verbosity n comes at the level -n, so that a handler that shows levels
+// from -verbosity on shows as much as klog did. It must be called before anything
+// else of client-go is.
+func RouteKlog(log *slog.Logger, verbosity int) {
+	klog.SetSlogLogger(log)
+	var level klog.Level
+	// Set is the one way to klog's verbosity but for its flags; a number is never
+	// refused.
+	_ = level.Set(strconv.Itoa(verbosity))
+}
+
+// quiet makes client-go log its own lines to log, but none above the level of
+// debug: of what concerns anybody, [contact] tells.
+func quiet(ctx context.Context, log *slog.Logger) context.Context {
+	return klog.NewContext(ctx, logr.FromSlogHandler(lowered{log.Handler()}))
+}
+
+// lowered is a handler that takes every line for one of debug at most.
+type lowered struct{ slog.Handler }
+
+// Enabled implements [slog.Handler].
+func (l lowered) Enabled(ctx context.Context, level slog.Level) bool {
+	return l.Handler.Enabled(ctx, min(level, slog.LevelDebug))
+}
+
+// Handle implements [slog.Handler].
+func (l lowered) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = min(r.Level, slog.LevelDebug)
+	return l.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements [slog.Handler].
+func (l lowered) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return lowered{l.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements [slog.Handler].
+func (l lowered) WithGroup(name string) slog.Handler { return lowered{l.Handler.WithGroup(name)} }

@@ -1,0 +1,118 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+	"kube-vmap/sync/cluster"
+	"kube-vmap/sync/cluster/apitest"
+)
+
+// TestWhatStaysInMemoryIsTheModel compares what is alive after the first burst,
+// the burst itself included, with what is alive in informers that have the same
+// objects.
+func TestWhatStaysInMemoryIsTheModel(t *testing.T) {
+	s := apitest.New()
+	for i := range 2000 {
+		fill(s, i)
+	}
+	s.Put(node())
+	informers := alive(func() func() { return inform(t, s) })
+	ours := alive(func() func() { return consume(t, s) })
+	t.Logf("informers: %d kB, source: %d kB", informers/1024, ours/1024)
+	if share := float64(ours) / float64(informers); share > 0.4 {
+		t.Errorf("the source keeps %.0f%% of what informers keep, want 40%% at most", 100*share)
+	}
+}
+
+// fill adds a Service with ten endpoints, as controllers make them.
+func fill(s *apitest.Server, i int) {
+	name := fmt.Sprintf("service-%d", i)
+	service, slice := service(name, i+1), slice(name, model.IPv4, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+	for j := range slice.Endpoints {
+		slice.Endpoints[j].TargetRef = &corev1.ObjectReference{
+			Kind: "Pod", Namespace: "default", Name: fmt.Sprintf("%s-5d4f8c7b9-%05d", name, j),
+			UID: "8d0e2b5c-6a4e-4a0e-9a55-3a1d3b0c9f10",
+		}
+		slice.Endpoints[j].NodeName = ptr.To(fmt.Sprintf("node-%d.example.com", (i*10+j)%500))
+	}
+	for _, o := range []apitest.Object{service, slice} {
+		o.SetLabels(merged(o.GetLabels(), map[string]string{"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "shop"}))
+		o.SetManagedFields([]metav1.ManagedFieldsEntry{{
+			Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1",
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(strings.Repeat("{", 400)),
+		}})
+	}
+	s.Put(service, slice)
+}
+
+func merged(a, b map[string]string) map[string]string {
+	for k, v := range a {
+		b[k] = v
+	}
+	return b
+}
+
+// alive is by how much the heap is bigger until what begin returned is called.
+func alive(begin func() (end func())) int64 {
+	before := heap()
+	end := begin()
+	after := heap()
+	end()
+	return after - before
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// inform runs informers as kube-proxy has them.
+func inform(t *testing.T, s *apitest.Server) (end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	f := informers.NewSharedInformerFactory(s.Client(), 15*time.Minute)
+	synced := []cache.InformerSynced{
+		f.Core().V1().Services().Informer().HasSynced, f.Discovery().V1().EndpointSlices().Informer().HasSynced,
+		f.Core().V1().Nodes().Informer().HasSynced, f.Networking().V1().ServiceCIDRs().Informer().HasSynced,
+	}
+	f.StartWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		t.Fatal("no sync")
+	}
+	return func() {
+		cancel()
+		f.Shutdown()
+	}
+}
+
+// consume runs a source and keeps the first burst.
+func consume(t *testing.T, s *apitest.Server) (end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	bursts, done := make(chan []sync.Event), make(chan error)
+	source := cluster.NewSource(cluster.Config{Client: s.Client(), NodeName: "node-1"}, slog.New(slog.DiscardHandler))
+	go func() { done <- source.Run(ctx, bursts) }()
+	first := <-bursts
+	return func() {
+		runtime.KeepAlive(first)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package cluster_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-vmap/sync/cluster"
+	"kube-vmap/sync/cluster/apitest"
+)
+
+const absentLine = `node node-1 "" [invalid IP invalid IP] [invalid Prefix invalid Prefix] "there is no Node object node-1"`
+
+func TestANodeIsWaitedForHalfAMinute(t *testing.T) {
+	for name, c := range map[string]struct {
+		comes time.Duration
+		takes time.Duration
+		want  string
+		warns int
+	}{
+		"there from the start": {0, 0, nodeLine, 0},
+		"in time":              {29 * time.Second, 29 * time.Second, nodeLine, 0},
+		"not in time":          {31 * time.Second, 30 * time.Second, absentLine, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, start := apitest.New(), time.Now()
+				time.AfterFunc(c.comes, func() { s.Put(node()) })
+				synctest.Wait()
+				r := run(t, s)
+				if got := lines(r.next(time.Hour)); got != c.want {
+					t.Errorf("the first burst is %s, want %s", got, c.want)
+				}
+				if took := time.Since(start); took != c.takes {
+					t.Errorf("it took %s, want %s", took, c.takes)
+				}
+				if got := r.logged("level=WARN"); got != c.warns {
+					t.Errorf("%d warnings, want %d", got, c.warns)
+				}
+				if c.want == absentLine {
+					if got := lines(r.next(time.Minute)); got != nodeLine {
+						t.Errorf("then %s, want %s", got, nodeLine)
+					}
+				}
+				r.stop()
+			})
+		})
+	}
+}
+
+func TestRangesOfPodsAreWaitedFor(t *testing.T) {
+	need := func(c *cluster.Config) { c.NeedPodRanges = true }
+	want := strings.ReplaceAll(nodeLine, "invalid Prefix invalid Prefix", "10.1.0.0/24 fd00:1::/64")
+	t.Run("and come", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := run(t, apitest.New(), need)
+			r.quiet(20 * time.Second)
+			r.Put(node())
+			r.quiet(4 * time.Minute)
+			r.Put(ranged(node()))
+			if got := lines(r.now()); got != want {
+				t.Errorf("the first burst is %s, want %s", got, want)
+			}
+			r.stop()
+		})
+	})
+	for name, objects := range map[string][]apitest.Object{"without a Node": nil, "with a Node": {node()}} {
+		t.Run("for ever "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := apitest.New()
+				s.Put(objects...)
+				start := time.Now()
+				r := run(t, s, need)
+				err := <-r.done
+				if err == nil || !strings.Contains(err.Error(), "node-1") || !strings.Contains(err.Error(), "pod CIDRs") {
+					t.Errorf("the source ended with %v", err)
+				}
+				if took := time.Since(start); took < 5*time.Minute || took > 6*time.Minute {
+					t.Errorf("after %s", took)
+				}
+			})
+		})
+	}
+}
+
+func TestHeartbeatsOfTheNodeAreNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, filled())
+		r.now()
+		for range 100 {
+			n := node()
+			n.Annotations = map[string]string{"example.com/seen": time.Now().String()}
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Now()}}
+			r.Put(n)
+			r.quiet(10 * time.Second)
+		}
+		r.stop()
+	})
+}
+
+func TestADeletedNodeIsOnlyUnfitForNewConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New()
+		s.Put(ranged(node()))
+		r := run(t, s)
+		there := lines(r.now())
+		s.Delete(node())
+		gone := strings.TrimSuffix(there, `""`) + `"there is no Node object node-1"`
+		if got := lines(r.now()); got != gone {
+			t.Errorf("told %s, want %s", got, gone)
+		}
+		// A kubelet that registers its node again does not know all at once.
+		bare := node()
+		bare.Status = corev1.NodeStatus{}
+		s.Put(bare)
+		if got := lines(r.now()); got != there {
+			t.Errorf("then %s, want %s", got, there)
+		}
+		s.Put(ranged(node()))
+		r.quiet(time.Minute)
+		r.stop()
+	})
+}
+
+func TestANodeThatLeavesIsUnfitForNewConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, filled())
+		r.now()
+		n := node()
+		n.Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}
+		r.Put(n)
+		if got := lines(r.now()); !strings.Contains(got, "the node has the taint") {
+			t.Errorf("told %s", got)
+		}
+		r.stop()
+	})
+}

@@ -1,0 +1,207 @@
+package cluster_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/sync/cluster/apitest"
+)
+
+// outages are what can happen to watches.
+var outages = map[string]func(s *apitest.Server, meanwhile func()){
+	"cut":       func(s *apitest.Server, meanwhile func()) { s.Cut(); meanwhile() },
+	"compacted": func(s *apitest.Server, meanwhile func()) { s.Down(true); meanwhile(); s.Compact(); s.Down(false) },
+	"away for 30 s": func(s *apitest.Server, meanwhile func()) {
+		s.Down(true)
+		<-time.After(30 * time.Second)
+		meanwhile()
+		s.Down(false)
+	},
+	"refusing for an hour": func(s *apitest.Server, meanwhile func()) {
+		for _, resource := range []string{"services", "endpointslices", "servicecidrs", "nodes"} {
+			s.Answer(resource, 503)
+			defer s.Answer(resource, 0)
+		}
+		s.Cut()
+		meanwhile()
+		<-time.After(time.Hour)
+	},
+	"away and compacted, then without streams": func(s *apitest.Server, meanwhile func()) {
+		s.Down(true)
+		<-time.After(time.Minute)
+		meanwhile()
+		s.WithoutStreams()
+		s.Compact()
+		s.Down(false)
+	},
+}
+
+func TestAfterAnOutageOnlyWhatChangedIsTold(t *testing.T) {
+	for name, outage := range outages {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := run(t, filled())
+				r.now()
+				outage(r.Server, func() {
+					r.Put(service("new", 9), slice("web-0", model.IPv4, 7, 8, 9))
+					r.Delete(service("web-1", 2), slice("web-1", model.IPv4), slice("web-1", model.IPv6))
+					r.Put(serviceCIDR("kubernetes", "10.96.0.0/12"))
+				})
+				want := map[string]bool{
+					"service default/new 10.96.0.9": true, "slice default/web-0-ipv4 3": true,
+					"no service default/web-1": true, "no slice default/web-1-ipv4": true,
+					"no slice default/web-1-ipv6": true, "cidrs [10.96.0.0/12]": true,
+				}
+				for len(want) > 0 {
+					for _, e := range r.next(20 * time.Second) {
+						if !want[line(e)] {
+							t.Errorf("told %s", line(e))
+						}
+						delete(want, line(e))
+					}
+				}
+				r.quiet(time.Hour)
+				r.stop()
+			})
+		})
+	}
+}
+
+func TestARelistIsOneBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, filled())
+		r.now()
+		r.Down(true)
+		for i := range 100 {
+			r.Put(slice("more", model.IPv6, i), slice("web-0", model.IPv4, i), service("more", 20+i))
+		}
+		r.Delete(slice("web-1", model.IPv4), slice("web-1", model.IPv6))
+		r.Compact()
+		r.Down(false)
+		slices := "no slice default/web-1-ipv4\nno slice default/web-1-ipv6\nslice default/more-ipv6 1\nslice default/web-0-ipv4 1"
+		services := "service default/more 10.96.0.119"
+		for range 2 {
+			switch got := lines(r.next(20 * time.Second)); got {
+			case slices, services, services + "\n" + slices:
+			default:
+				t.Errorf("a burst of\n%s", got)
+			}
+		}
+		r.stop()
+	})
+}
+
+func TestAWatchThatIsCutEachSecondLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, filled())
+		got := map[string]bool{}
+		for _, e := range r.now() {
+			got[line(e)] = true
+		}
+		for i := range 120 {
+			r.Put(service("web-0", 10+i), slice("web-1", model.IPv6, make([]int, i+1)...))
+			<-time.After(500 * time.Millisecond)
+			r.Cut()
+			synctest.Wait()
+			select {
+			case events := <-r.bursts:
+				for _, e := range events {
+					got[line(e)] = true
+				}
+			default:
+			}
+		}
+		for !got["service default/web-0 10.96.0.129"] || !got["slice default/web-1-ipv6 120"] {
+			for _, e := range r.next(20 * time.Second) {
+				got[line(e)] = true
+			}
+		}
+		r.quiet(time.Hour)
+		r.stop()
+	})
+}
+
+func TestAnOutageIsSaidOnce(t *testing.T) {
+	resources := []string{"services", "endpointslices", "servicecidrs", "nodes"}
+	for name, outage := range map[string]func(*apitest.Server){
+		"nobody listens": func(s *apitest.Server) { s.Down(true) },
+		"nobody answers": (*apitest.Server).HangUp,
+		"bad answers": func(s *apitest.Server) {
+			for _, resource := range resources {
+				s.Answer(resource, 503)
+			}
+			s.Cut()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := run(t, filled())
+				r.now()
+				outage(r.Server)
+				r.quiet(20 * time.Minute)
+				r.Down(false)
+				for _, resource := range resources {
+					r.Answer(resource, 0)
+				}
+				r.quiet(time.Minute)
+				for text, want := range map[string]int{"level=WARN": 1, "level=ERROR": 0, "read again": 1} {
+					if got := r.logged(text); got != want {
+						t.Errorf("%d lines with %q, want %d; log:\n%s", got, text, want, r.log)
+					}
+				}
+				r.stop()
+			})
+		})
+	}
+}
+
+func TestASourceEndsAtOnceWhenTheServerIsAway(t *testing.T) {
+	for name, known := range map[string]bool{"never seen": false, "seen": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := filled()
+				s.Down(!known)
+				r := run(t, s)
+				if known {
+					r.now()
+					s.Down(true)
+				}
+				r.quiet(10 * time.Minute)
+				r.stop()
+			})
+		})
+	}
+}
+
+func TestASourceEndsAtOnceWhenTheServerDoesNotAnswer(t *testing.T) {
+	for name, prepare := range map[string]func(*apitest.Server){
+		"streamed": func(*apitest.Server) {},
+		"listed":   (*apitest.Server).WithoutStreams,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := filled()
+				prepare(s)
+				r := run(t, s)
+				r.now()
+				for _, resource := range []string{"services", "endpointslices", "servicecidrs", "nodes"} {
+					s.Answer(resource, apitest.Never)
+				}
+				s.Compact()
+				s.Cut()
+				r.quiet(time.Hour)
+				r.stop()
+			})
+		})
+	}
+}
+
+func TestASourceEndsAtOnceWhenNobodyTakesItsBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, filled())
+		synctest.Wait()
+		r.stop()
+	})
+}

@@ -1,0 +1,151 @@
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	stdsync "sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"kube-vmap/sync"
+	"kube-vmap/sync/cluster"
+	"kube-vmap/sync/cluster/apitest"
+)
+
+func TestMain(m *testing.M) {
+	// The second handler keeps errors apart by sleeping, for ages when the clock is
+	// one of synctest.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+	os.Exit(m.Run())
+}
+
+// rig is a source that reads a server, in a bubble of synctest, which fails the
+// test if anything is left running.
+type rig struct {
+	*testing.T
+	*apitest.Server
+	bursts chan []sync.Event
+	cancel context.CancelFunc
+	done   chan error
+	log    *safeBuffer
+}
+
+// run begins to run a source. What it sends is only taken when asked for.
+func run(t *testing.T, s *apitest.Server, change ...func(*cluster.Config)) *rig {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &rig{
+		T: t, Server: s, cancel: cancel, log: &safeBuffer{},
+		bursts: make(chan []sync.Event), done: make(chan error, 1),
+	}
+	c := cluster.Config{Client: s.Client(), NodeName: "node-1"}
+	for _, f := range change {
+		f(&c)
+	}
+	source := cluster.NewSource(c, slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	go func() { r.done <- source.Run(ctx, r.bursts) }()
+	t.Cleanup(func() { cancel() })
+	return r
+}
+
+// stop ends the source and checks that it ended well and at once.
+func (r *rig) stop() {
+	r.Helper()
+	start := time.Now()
+	r.cancel()
+	if err := <-r.done; err != nil {
+		r.Errorf("the source ended with %v", err)
+	}
+	if took := time.Since(start); took > 0 {
+		r.Errorf("the source took %s to end", took)
+	}
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for _, left := range []string{"cache.(*Reflector).RunWithContext", "cluster.(*requests)"} {
+		if bytes.Contains(stacks, []byte(left)) {
+			r.Errorf("the source ended before %s", left)
+		}
+	}
+}
+
+// next is the burst that comes within the time.
+func (r *rig) next(within time.Duration) []sync.Event {
+	r.Helper()
+	select {
+	case events := <-r.bursts:
+		return events
+	case err := <-r.done:
+		r.Fatalf("the source ended with %v", err)
+	case <-time.After(within):
+		r.Fatalf("no burst after %s; log:\n%s", within, r.log)
+	}
+	return nil
+}
+
+// now is the burst that is there once everything has come to rest.
+func (r *rig) now() []sync.Event {
+	r.Helper()
+	synctest.Wait()
+	select {
+	case events := <-r.bursts:
+		return events
+	default:
+		r.Fatalf("no burst; log:\n%s", r.log)
+		return nil
+	}
+}
+
+// quiet checks that no burst comes for that long.
+func (r *rig) quiet(d time.Duration) {
+	r.Helper()
+	select {
+	case events := <-r.bursts:
+		r.Fatalf("a burst where none was due: %s", lines(events))
+	case err := <-r.done:
+		r.Fatalf("the source ended with %v", err)
+	case <-time.After(d):
+	}
+	synctest.Wait()
+}
+
+// logged counts lines of the log that have the text.
+func (r *rig) logged(text string) int {
+	n := 0
+	for line := range strings.Lines(r.log.String()) {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// safeBuffer is a buffer for several goroutines.
+type safeBuffer struct {
+	mu stdsync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// quietly lets time pass, whatever is sent.
+func (r *rig) quietly(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}

@@ -1,0 +1,236 @@
+package cluster_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kube-vmap/model"
+	"kube-vmap/sync/cluster/apitest"
+)
+
+// filled is a server with two Services, their slices, a node and a ServiceCIDR.
+func filled() *apitest.Server {
+	s := apitest.New()
+	for i := range 2 {
+		name := fmt.Sprintf("web-%d", i)
+		s.Put(service(name, i+1), slice(name, model.IPv4, 1, 2), slice(name, model.IPv6, 3, 4, 5))
+	}
+	s.Put(node(), serviceCIDR("kubernetes", "10.96.0.0/16", "fd00:96::/112"))
+	return s
+}
+
+const (
+	nodeLine = `node node-1 "zone-1" [192.0.2.1 2001:db8::1] [invalid Prefix invalid Prefix] ""`
+	all      = `cidrs [10.96.0.0/16 fd00:96::/112]
+` + nodeLine + `
+service default/web-0 10.96.0.1
+service default/web-1 10.96.0.2
+slice default/web-0-ipv4 2
+slice default/web-0-ipv6 3
+slice default/web-1-ipv4 2
+slice default/web-1-ipv6 3`
+)
+
+func TestTheFirstBurstIsComplete(t *testing.T) {
+	for name, prepare := range map[string]func(*apitest.Server){
+		"streamed": func(*apitest.Server) {},
+		"listed":   (*apitest.Server).WithoutStreams,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := filled()
+				prepare(s)
+				r := run(t, s)
+				if got := lines(r.now()); got != all {
+					t.Errorf("the first burst is\n%s\nwant\n%s", got, all)
+				}
+				r.quiet(time.Hour)
+				r.stop()
+				if r.logged("level=WARN") > 0 {
+					t.Errorf("warnings:\n%s", r.log)
+				}
+			})
+		})
+	}
+}
+
+func TestAnEmptyClusterIsABurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New()
+		s.Put(node())
+		r := run(t, s)
+		if got := lines(r.now()); got != nodeLine {
+			t.Errorf("the first burst is %s", got)
+		}
+		r.stop()
+	})
+}
+
+func TestNothingIsSaidBeforeEverythingIsKnown(t *testing.T) {
+	for _, resource := range []string{"services", "endpointslices", "servicecidrs", "nodes"} {
+		for _, code := range []int{401, 429, 500, 503} {
+			t.Run(fmt.Sprintf("%s,%d", resource, code), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := filled()
+					s.Answer(resource, code)
+					r := run(t, s)
+					r.quiet(10 * time.Minute)
+					s.Answer(resource, 0)
+					if got := lines(r.next(20 * time.Second)); got != all {
+						t.Errorf("the first burst is\n%s\nwant\n%s", got, all)
+					}
+					r.stop()
+				})
+			})
+		}
+	}
+}
+
+func TestAServerWithoutServiceCIDRsIsNotWaitedFor(t *testing.T) {
+	for _, code := range []int{403, 404} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := filled()
+				s.Answer("servicecidrs", code)
+				r := run(t, s)
+				_, want, _ := strings.Cut(all, "\n")
+				if got := lines(r.now()); got != want {
+					t.Errorf("the first burst is\n%s\nwant\n%s", got, want)
+				}
+				r.quiet(24 * time.Hour)
+				asked := 0
+				for _, request := range s.Requests() {
+					if request.Resource == "servicecidrs" {
+						asked++
+					}
+				}
+				if asked < 50 || asked > 300 {
+					t.Errorf("%d requests in a day", asked)
+				}
+				if n := r.logged("going on without"); n != 1 {
+					t.Errorf("said %d times", n)
+				}
+				s.Answer("servicecidrs", 0)
+				if got, want := lines(r.next(20*time.Minute)), "cidrs [10.96.0.0/16 fd00:96::/112]"; got != want {
+					t.Errorf("then %s, want %s", got, want)
+				}
+				// What was known stays when the server no longer shows it.
+				s.Answer("servicecidrs", code)
+				s.Cut()
+				r.quiet(time.Hour)
+				r.stop()
+			})
+		})
+	}
+}
+
+func TestOnlyWhatKubeProxyAsksForIsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := filled()
+		r := run(t, s)
+		r.now()
+		r.stop()
+		want := map[string][2]string{
+			"services":       {"!service.kubernetes.io/service-proxy-name", "spec.clusterIP!=None"},
+			"endpointslices": {"!service.kubernetes.io/headless", ""},
+			"servicecidrs":   {"", ""},
+			"nodes":          {"", "metadata.name=node-1"},
+		}
+		for _, request := range s.Requests() {
+			w, known := want[request.Resource]
+			got := [2]string{strings.Join(request.Query["labelSelector"], ""), strings.Join(request.Query["fieldSelector"], "")}
+			if !known || got != w {
+				t.Errorf("%s asked for with the selectors %q, want %q", request.Resource, got, w)
+			}
+			delete(want, request.Resource)
+			if !strings.HasPrefix(request.Accept, "application/vnd.kubernetes.protobuf") {
+				t.Errorf("%s asked for as %s", request.Resource, request.Accept)
+			}
+		}
+		if len(want) > 0 {
+			t.Errorf("not asked for: %v", want)
+		}
+	})
+}
+
+func TestChangesAreToldAsTheyHappen(t *testing.T) {
+	other := service("web-0", 1)
+	other.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "other"}
+	none := service("web-0", 1)
+	none.Spec.ClusterIP, none.Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
+	external := service("web-0", 1)
+	external.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}
+	headless := slice("web-0", model.IPv4, 1, 2)
+	headless.Labels[corev1.IsHeadlessService] = ""
+	nobodys := slice("web-0", model.IPv6, 3, 4, 5)
+	nobodys.Labels = nil
+	noted := service("web-0", 1)
+	noted.Annotations = map[string]string{"example.com/note": "of no concern"}
+	zoneless := node()
+	zoneless.Labels = nil
+
+	for _, c := range []struct {
+		name   string
+		change func(*apitest.Server)
+		want   string // nothing, if it is empty
+	}{
+		{"a new Service", func(s *apitest.Server) { s.Put(service("new", 9)) }, "service default/new 10.96.0.9"},
+		{"a changed Service", func(s *apitest.Server) { s.Put(service("web-0", 9)) }, "service default/web-0 10.96.0.9"},
+		{"a deleted Service", func(s *apitest.Server) { s.Delete(service("web-0", 1)) }, "no service default/web-0"},
+		{"a Service for another proxy", func(s *apitest.Server) { s.Put(other) }, "no service default/web-0"},
+		{"a Service made headless", func(s *apitest.Server) { s.Put(none) }, "no service default/web-0"},
+		{"a Service made a name", func(s *apitest.Server) { s.Put(external) }, "no service default/web-0"},
+		{"a Service of the same meaning", func(s *apitest.Server) { s.Put(noted) }, ""},
+		{"a new slice", func(s *apitest.Server) { s.Put(slice("new", model.IPv6, 1)) }, "slice default/new-ipv6 1"},
+		{"a changed slice", func(s *apitest.Server) { s.Put(slice("web-0", model.IPv4, 7, 8, 9)) }, "slice default/web-0-ipv4 3"},
+		{"a deleted slice", func(s *apitest.Server) { s.Delete(slice("web-0", model.IPv6)) }, "no slice default/web-0-ipv6"},
+		{"a slice made headless", func(s *apitest.Server) { s.Put(headless) }, "no slice default/web-0-ipv4"},
+		{"a slice of no Service", func(s *apitest.Server) { s.Put(nobodys) }, "no slice default/web-0-ipv6"},
+		{"a new ServiceCIDR", func(s *apitest.Server) { s.Put(serviceCIDR("more", "10.97.0.0/16")) }, "cidrs [10.96.0.0/16 10.97.0.0/16 fd00:96::/112]"},
+		{"a ServiceCIDR of nothing new", func(s *apitest.Server) { s.Put(serviceCIDR("more", "10.96.0.0/16")) }, ""},
+		{"a deleted ServiceCIDR", func(s *apitest.Server) { s.Delete(serviceCIDR("kubernetes")) }, "cidrs []"},
+		{"a Node without its zone", func(s *apitest.Server) { s.Put(zoneless) }, strings.ReplaceAll(nodeLine, "zone-1", "")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := run(t, filled())
+				r.now()
+				c.change(r.Server)
+				if c.want == "" {
+					r.quiet(time.Hour)
+				} else if got := lines(r.now()); got != c.want {
+					t.Errorf("told %s, want %s", got, c.want)
+				}
+				r.stop()
+			})
+		})
+	}
+}
+
+func TestWhatComesTogetherIsTakenTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, filled())
+		r.now()
+		// Nobody takes the first one, so that the others meet.
+		r.Put(service("a", 11))
+		synctest.Wait()
+		for i := range 1000 {
+			r.Put(slice("web-0", model.IPv4, i), slice("web-1", model.IPv6, i))
+		}
+		r.Put(service("gone", 12))
+		r.Delete(service("gone", 12))
+		if got, want := lines(r.now()), "service default/a 10.96.0.11"; got != want {
+			t.Errorf("told %s, want %s", got, want)
+		}
+		want := "no service default/gone\nslice default/web-0-ipv4 1\nslice default/web-1-ipv6 1"
+		if got := lines(r.now()); got != want {
+			t.Errorf("then told\n%s\nwant\n%s", got, want)
+		}
+		r.stop()
+	})
+}
