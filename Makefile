@@ -28,6 +28,8 @@ unit: ## unit, property and golden tests, with the race detector (root)
 	@.ci/setup nft ip cc
 	@.ci/nft-versions
 	.ci/gotest -race $$(go list ./... | grep -v '^kube-vmap/integration')
+	@# What this builds is outside of its module, where Go's test cache does not look.
+	MODULE=deploy/image .ci/gotest -count=1 ./...
 
 integration: ## tests with real packets between network namespaces (root)
 	@.ci/setup nft ip iptables
@@ -49,6 +51,10 @@ bench-cluster: build ## from API write to kernel, beside informers alone, on a r
 	@.ci/cluster
 	cd integration/cluster && go run ./bench
 
+image: ## make the container image for amd64 and arm64, and its SBOM, in bin/image
+	cd deploy/image && go build -o ../../bin/make-image .
+	bin/make-image -version '$(VERSION)'
+
 fuzz: ## FUZZTIME (30s) of each fuzz target
 	FUZZTIME=$(FUZZTIME) .ci/fuzz
 
@@ -58,6 +64,7 @@ golden: ## rewrite the golden files from what the kernel lists (root); read the 
 
 lint: $(LINT) ## formatting, and the rules of .golangci.yml
 	$(LINT) run ./...
+	cd deploy/image && ../../$(LINT) run -c ../../.golangci.yml ./...
 	cd integration/cluster && ../../$(LINT) run -c ../../.golangci.yml ./...
 	@if command -v shellcheck >/dev/null; then shellcheck $$(find .ci -maxdepth 1 -type f); fi
 

@@ -1,0 +1,165 @@
+package deploy
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
+
+	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/sync/health"
+)
+
+func TestEveryArgumentIsAFlag(t *testing.T) {
+	for _, c := range containers(t) {
+		parseArguments(t, c)
+	}
+}
+
+func TestConfigurationLacksTheClusterCIDROnly(t *testing.T) {
+	ds := daemonSet(t, "base/daemonset.yaml")
+	for _, container := range slices.Concat(ds.Spec.Template.Spec.InitContainers, ds.Spec.Template.Spec.Containers) {
+		c := configuration(t, container)
+		if len(c.Warnings) != 1 || !strings.HasPrefix(c.Warnings[0], "clusterCIDR: not set") {
+			t.Errorf("%s: warnings %q, want that clusterCIDR is not set and no other", container.Name, c.Warnings)
+		}
+		if c.Proxy.Mode != config.ModeNFTables {
+			t.Errorf("%s: mode %q", container.Name, c.Proxy.Mode)
+		}
+		if name, err := c.NodeName(); name != "node-1" || err != nil {
+			t.Errorf("%s: node %q, %v; want the pod's", container.Name, name, err)
+		}
+	}
+}
+
+// kubelet gives -997 to what is system-node-critical (pkg/kubelet/qos/policy.go),
+// and without CAP_SYS_RESOURCE the score cannot be lowered.
+func TestOOMScoreIsTheOneThatKubeletGives(t *testing.T) {
+	pod := daemonSet(t, "base/daemonset.yaml").Spec.Template.Spec
+	c := configuration(t, pod.Containers[0])
+	if pod.PriorityClassName != "system-node-critical" || *c.Proxy.OOMScoreAdj != -997 {
+		t.Errorf("priority class %s, oomScoreAdj %d; want system-node-critical and -997", pod.PriorityClassName, *c.Proxy.OOMScoreAdj)
+	}
+}
+
+func TestKubeconfigNamesTheTokenAndLeavesTheAddressToTheUser(t *testing.T) {
+	container := daemonSet(t, "base/daemonset.yaml").Spec.Template.Spec.Containers[0]
+	var k clientcmdv1.Config
+	decode(t, mounted(t, container, configuration(t, container).Proxy.ClientConnection.Kubeconfig), &k)
+	const account = "/var/run/secrets/kubernetes.io/serviceaccount/" // where kubelet puts it
+	if got := k.AuthInfos[0].AuthInfo.TokenFile; got != account+corev1.ServiceAccountTokenKey {
+		t.Errorf("token from %s", got)
+	}
+	if got := k.Clusters[0].Cluster.CertificateAuthority; got != account+corev1.ServiceAccountRootCAKey {
+		t.Errorf("certificate authority from %s", got)
+	}
+	// RFC 6761: a name that never resolves. A working default would be worse: it
+	// would work until the day a node comes up without rules.
+	if got := k.Clusters[0].Cluster.Server; !strings.HasSuffix(got, ".invalid:6443") {
+		t.Errorf("the server is %s, want one that cannot be meant", got)
+	}
+}
+
+func TestFilesFromKubeadmAreFoundWhereTheySay(t *testing.T) {
+	text := string(read(t, "../cmd/kube-vmap/config/testdata/kubeadm-1.36.yaml"))
+	_, kubeconfig, _ := strings.Cut(text, "kubeconfig: ")
+	kubeconfig, _, _ = strings.Cut(kubeconfig, "\n")
+	for _, c := range daemonSet(t, "base/daemonset.yaml").Spec.Template.Spec.Containers {
+		mounted(t, c, kubeconfig)
+	}
+}
+
+func TestProbesAskWhatIsServed(t *testing.T) {
+	container := daemonSet(t, "base/daemonset.yaml").Spec.Template.Spec.Containers[0]
+	_, port, err := net.SplitHostPort(configuration(t, container).Proxy.HealthzBindAddress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := health.New(health.Config{}).Handler()
+	for want, probe := range map[string]*corev1.Probe{
+		"/livez": container.LivenessProbe, "/readyz": container.ReadinessProbe, "/readyz ": container.StartupProbe,
+	} {
+		get := probe.HTTPGet
+		if get.Path != strings.TrimSpace(want) {
+			t.Errorf("probe asks %s, want %s", get.Path, want)
+		}
+		named := slices.IndexFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == get.Port.String() })
+		if named < 0 || strconv.Itoa(int(container.Ports[named].ContainerPort)) != port {
+			t.Errorf("%s is asked on port %s of %+v, served on %s", get.Path, get.Port.String(), container.Ports, port)
+		}
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, get.Path, nil))
+		if answer.Code == http.StatusNotFound {
+			t.Errorf("nothing answers on %s", get.Path)
+		}
+	}
+}
+
+// configuration is what a container makes of its arguments and of the file that
+// they name.
+func configuration(t *testing.T, c corev1.Container) *config.Config {
+	t.Helper()
+	args := slices.Clone(c.Args)
+	for i, arg := range args {
+		if file, ok := strings.CutPrefix(arg, "--config="); ok {
+			args[i] = "--config=" + mounted(t, c, file)
+		}
+	}
+	c.Args = args
+	made, err := parseArguments(t, c).Config()
+	if err != nil {
+		t.Fatalf("%s: %v", c.Name, err)
+	}
+	return made
+}
+
+// parseArguments gives a container's arguments to our flags, on a node called
+// node-1.
+func parseArguments(t *testing.T, c corev1.Container) *config.Flags {
+	t.Helper()
+	var args []string
+	for _, arg := range c.Args {
+		for _, env := range c.Env {
+			if env.ValueFrom.FieldRef.FieldPath == "spec.nodeName" {
+				arg = strings.ReplaceAll(arg, "$("+env.Name+")", "node-1")
+			}
+		}
+		if strings.Contains(arg, "$(") {
+			t.Errorf("%s: %s is not in the environment %+v", c.Name, arg, c.Env)
+		}
+		args = append(args, arg)
+	}
+	flags := config.NewFlags()
+	set := pflag.NewFlagSet(c.Name, pflag.ContinueOnError)
+	flags.AddTo(set)
+	if err := set.Parse(args); err != nil || set.NArg() > 0 {
+		t.Fatalf("%s: %v, and %q are no flags", c.Name, err, set.Args())
+	}
+	return flags
+}
+
+// mounted returns which file of base/ a container finds under a path.
+func mounted(t *testing.T, c corev1.Container, file string) string {
+	t.Helper()
+	var base kustomization
+	decode(t, "base/kustomization.yaml", &base)
+	folder, name := path.Split(file)
+	for _, m := range c.VolumeMounts {
+		if m.SubPath != "" {
+			t.Errorf("%s: with a subPath, changes of the ConfigMap do not arrive", c.Name)
+		}
+		if m.MountPath == path.Clean(folder) && slices.Contains(base.ConfigMapGenerator[0].Files, name) {
+			return path.Join("base", name)
+		}
+	}
+	t.Fatalf("%s does not find %s in %+v with %v", c.Name, file, c.VolumeMounts, base.ConfigMapGenerator[0].Files)
+	return ""
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+const (
+	version  = "v1.2.3-of-a-test"
+	revision = "0123456789abcdef0123456789abcdef01234567"
+	created  = "1795000000" // 2026-11-18T11:06:40Z
+)
+
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// TestManifestsAskForTheImageThatIsMade reads the manifests of the folder above.
+func TestManifestsAskForTheImageThatIsMade(t *testing.T) {
+	image := regexp.MustCompile(`image: (\S*kube-vmap\S*)`)
+	for _, file := range []string{"../base/daemonset.yaml", "../overlays/cleanup/daemonset.yaml"} {
+		asked := image.FindAllSubmatch(read(t, file), -1)
+		if len(asked) == 0 {
+			t.Errorf("%s asks for no image of ours", file)
+		}
+		for _, a := range asked {
+			if got := string(a[1]); !slices.Contains((release{name: defaultName, version: version}).tags(), got) {
+				t.Errorf("%s asks for %s", file, got)
+			}
+		}
+	}
+}
+
+// TestImage builds for all architectures, twice, once, because that takes time.
+func TestImage(t *testing.T) {
+	one, other := t.TempDir(), filepath.Join(t.TempDir(), "deeper", "down")
+	copyTree(t, filepath.Join("..", ".."), one)
+	copyTree(t, one, other)
+	out, again := makeImage(t, one), makeImage(t, other)
+
+	t.Run("TwoCheckoutsGiveTheSameBytes", func(t *testing.T) {
+		files := filesIn(t, out)
+		if want := []string{
+			"kube-vmap-amd64.cdx.json", "kube-vmap-amd64.tar", "kube-vmap-arm64.cdx.json", "kube-vmap-arm64.tar", "kube-vmap.tar",
+		}; !slices.Equal(files, want) {
+			t.Fatalf("made %v, want %v", files, want)
+		}
+		for _, file := range files {
+			if !bytes.Equal(read(t, filepath.Join(out, file)), read(t, filepath.Join(again, file))) {
+				t.Errorf("%s differs", file)
+			}
+		}
+	})
+	t.Run("ArchiveOfAllHasOneImageForEachArchitecture", func(t *testing.T) {
+		index := openLayout(t, archivePath(out, ""))
+		checkNames(t, index, types.OCIImageIndex)
+		all, err := index.ImageIndex(indexManifest(t, index).Manifests[0].Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, d := range indexManifest(t, all).Manifests {
+			got = append(got, d.Platform.Architecture)
+			image, err := all.Image(d.Digest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkConfig(t, image, d.Platform.Architecture)
+		}
+		if !slices.Equal(got, architectures) {
+			t.Errorf("holds %v, want %v", got, architectures)
+		}
+	})
+	for _, arch := range architectures {
+		t.Run("ArchiveLoadsIntoContainerdAndDocker/"+arch, func(t *testing.T) {
+			path := archivePath(out, arch)
+			index := openLayout(t, path)
+			checkNames(t, index, types.OCIManifestSchema1)
+			for _, full := range []string{"localhost/kube-vmap:" + version, "localhost/kube-vmap:latest"} {
+				checkDockerImage(t, path, full, arch)
+			}
+			image, err := index.Image(indexManifest(t, index).Manifests[0].Digest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkConfig(t, image, arch)
+		})
+		t.Run("StaticBinaryIsTheOnlyFile/"+arch, func(t *testing.T) {
+			index := openLayout(t, archivePath(out, arch))
+			image, err := index.Image(indexManifest(t, index).Manifests[0].Digest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkBinary(t, onlyFile(t, image), arch)
+		})
+		t.Run("SBOMListsWhatWasLinked/"+arch, func(t *testing.T) {
+			checkSBOM(t, sbomPath(out, arch), arch)
+		})
+	}
+}
+
+func TestNamesThatNoRegistryTakesAreRefused(t *testing.T) {
+	for _, version := range []string{"a tag", "v1+dirty", strings.Repeat("v", 129)} {
+		var stderr strings.Builder
+		code := run([]string{"-version", version, "-revision", revision, "-created", created, "-out", t.TempDir()}, io.Discard, &stderr)
+		if code != 1 || !strings.Contains(stderr.String(), "-version") {
+			t.Errorf("version %q: exit code %d, %q", version, code, stderr.String())
+		}
+	}
+}
+
+func TestTimeIsTakenFromTheEnvironment(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", created)
+	r, err := release{name: "localhost/kube-vmap", version: version, revision: revision}.complete(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := time.Unix(1795000000, 0); !r.created.Equal(want) {
+		t.Errorf("created %v, want %v", r.created, want)
+	}
+	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
+	if _, err := (release{}).complete("."); err == nil || !strings.Contains(err.Error(), "SOURCE_DATE_EPOCH") {
+		t.Errorf("SOURCE_DATE_EPOCH=yesterday: %v", err)
+	}
+}
+
+// copyTree copies what kube-vmap is built from.
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(from), ".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path == ".":
+			return nil
+		case entry.IsDir() && (path[0] == '.' || path == "bin" || path == "integration" || path == "deploy" || entry.Name() == "testdata"):
+			return fs.SkipDir
+		case entry.IsDir() || !entry.Type().IsRegular():
+			return nil
+		}
+		target := filepath.Join(to, path)
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(target, read(t, filepath.Join(from, path)), 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// makeImage runs the command and returns the folder it has written to.
+func makeImage(t *testing.T, root string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "image")
+	var stdout, stderr strings.Builder
+	args := []string{"-root", root, "-out", out, "-version", version, "-revision", revision, "-created", created}
+	if code := run(args, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	for _, want := range []string{"localhost/kube-vmap:" + version, "linux/arm64", "sha256:", "images import " + archivePath(out, "")} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("the report does not say %q:\n%s", want, stdout.String())
+		}
+	}
+	return out
+}
+
+func filesIn(t *testing.T, folder string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}

@@ -1,0 +1,106 @@
+// Command image makes the container image of kube-vmap: from scratch, with the
+// static binary as its only file, for each architecture, without a container
+// engine and without a registry.
+//
+//	root/  --go build-->  kube-vmap  --+-- one layer, config --> image --+-- kube-vmap-ARCH.tar
+//	                     (each arch)   |                                 |   (OCI layout, docker load)
+//	                                   |                                 +-- kube-vmap.tar
+//	                                   +-- its build info -------------+     (OCI layout, all of them)
+//	                                                                   +---- kube-vmap-ARCH.cdx.json
+//
+// The same commit and the same Go give the same bytes, wherever and whenever:
+// paths are trimmed, the environment does not count, and every time is that of
+// the commit (or SOURCE_DATE_EPOCH, https://reproducible-builds.org/specs).
+//
+// It is a module of its own, so that what it needs never reaches kube-vmap's.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+)
+
+// architectures are those that images are made for.
+var architectures = []string{"amd64", "arm64"}
+
+// defaultName is what the manifests in deploy/ call the image. No registry can
+// have it.
+const defaultName = "localhost/kube-vmap"
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run returns the exit code: 0, 2 for bad flags, or 1 with one line on stderr
+// that says why.
+func run(args []string, stdout, stderr io.Writer) int {
+	var root, out string
+	var r release
+	flags := flag.NewFlagSet("image", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&root, "root", ".", "top of the source tree")
+	flags.StringVar(&out, "out", "bin/image", "folder to write to")
+	flags.StringVar(&r.name, "name", defaultName, "name of the image, without tag")
+	flags.StringVar(&r.version, "version", "", "version, and tag of the image (default what git describe says)")
+	flags.StringVar(&r.revision, "revision", "", "commit (default HEAD)")
+	flags.Var(epoch{&r.created}, "created", "seconds since 1970 that all times are set to (default SOURCE_DATE_EPOCH, or the commit's)")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	if err := makeAll(root, out, r, stdout); err != nil {
+		_, _ = fmt.Fprintln(stderr, "image:", err) // there is no other place to say it
+		return 1
+	}
+	return 0
+}
+
+// makeAll builds, packs, writes and tells.
+func makeAll(root, out string, r release, stdout io.Writer) error {
+	r, err := r.complete(root)
+	if err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp("", "kube-vmap-image")
+	if err != nil {
+		return fmt.Errorf("make a place to build in: %w", err)
+	}
+	defer os.RemoveAll(temp) //nolint:errcheck // what stays behind is in the system's place for such things
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return fmt.Errorf("make the folder to write to: %w", err)
+	}
+	var all []platformImage
+	for _, arch := range architectures {
+		p, err := makeOne(root, temp, out, arch, r)
+		if err != nil {
+			return fmt.Errorf("%s: %w", arch, err)
+		}
+		all = append(all, p)
+	}
+	index := newIndex(all, r)
+	if err := writeLayout(archivePath(out, ""), tagged(index, nil, r), nil, r); err != nil {
+		return err
+	}
+	return report(stdout, out, index, all, r)
+}
+
+// makeOne does what is done for each architecture.
+func makeOne(root, temp, out, arch string, r release) (platformImage, error) {
+	path, err := build(root, temp, arch, r)
+	if err != nil {
+		return platformImage{}, err
+	}
+	binary, err := os.ReadFile(path)
+	if err != nil {
+		return platformImage{}, fmt.Errorf("read what was built: %w", err)
+	}
+	if err := writeSBOM(sbomPath(out, arch), binary, arch, r); err != nil {
+		return platformImage{}, err
+	}
+	p, err := newImage(binary, arch, r)
+	if err != nil {
+		return p, err
+	}
+	return p, writeImage(archivePath(out, arch), p, r)
+}

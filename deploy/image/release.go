@@ -1,0 +1,98 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+)
+
+// release is what is known about an image apart from what is in it.
+type release struct {
+	name     string // as in localhost/kube-vmap
+	version  string // the tag too
+	revision string // the commit
+	created  time.Time
+}
+
+// complete asks git and the environment for what was not given.
+func (r release) complete(root string) (release, error) {
+	if r.created.IsZero() {
+		if err := (epoch{&r.created}).Set(os.Getenv("SOURCE_DATE_EPOCH")); err != nil {
+			return r, fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
+		}
+	}
+	var committed string
+	for _, ask := range []struct {
+		missing bool
+		to      *string
+		args    []string
+	}{
+		{r.version == "", &r.version, []string{"describe", "--always", "--dirty"}},
+		{r.revision == "", &r.revision, []string{"rev-parse", "HEAD"}},
+		{r.created.IsZero(), &committed, []string{"log", "-1", "--format=%ct"}},
+	} {
+		if !ask.missing {
+			continue
+		}
+		answer, err := exec.Command("git", append([]string{"-C", root}, ask.args...)...).Output()
+		if err != nil {
+			return r, fmt.Errorf("git %s (or give -version, -revision and -created): %w", strings.Join(ask.args, " "), err)
+		}
+		*ask.to = strings.TrimSpace(string(answer))
+	}
+	if err := (epoch{&r.created}).Set(committed); err != nil {
+		return r, fmt.Errorf("time of the commit: %w", err)
+	}
+	for _, tag := range r.tags() {
+		if _, err := name.NewTag(tag, name.StrictValidation); err != nil {
+			return r, fmt.Errorf("-name and -version: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// tags are the image's full names. The second one is what the manifests in
+// deploy/ ask for unless told otherwise.
+func (r release) tags() []string {
+	return []string{r.name + ":" + r.version, r.name + ":latest"}
+}
+
+// labels describe the image, in its configuration and in its manifests.
+// https://github.com/opencontainers/image-spec/blob/main/annotations.md
+func (r release) labels() map[string]string {
+	return map[string]string{
+		"org.opencontainers.image.title":       "kube-vmap",
+		"org.opencontainers.image.description": "A Kubernetes Service proxy for nodes with nftables",
+		"org.opencontainers.image.version":     r.version,
+		"org.opencontainers.image.revision":    r.revision,
+		"org.opencontainers.image.created":     r.created.Format(time.RFC3339),
+	}
+}
+
+// epoch is a time that is written as seconds since 1970. Nothing leaves it as it
+// is.
+type epoch struct{ *time.Time }
+
+func (e epoch) Set(s string) error {
+	seconds, err := strconv.ParseInt(cmp.Or(s, "0"), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q is not a number of seconds since 1970", s)
+	}
+	if s != "" {
+		*e.Time = time.Unix(seconds, 0).UTC()
+	}
+	return nil
+}
+
+func (e epoch) String() string {
+	if e.Time == nil || e.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(e.Unix(), 10)
+}

@@ -1,0 +1,210 @@
+// Package deploy holds how kube-vmap gets onto the nodes of a cluster: manifests
+// and, in a module of its own, the image. There is no code here but these tests,
+// which hold the manifests against what the code takes and offers. That an API
+// server accepts them, and that their permissions suffice, is for
+// integration/cluster to show.
+package deploy
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// kustomization is what is used of one.
+type kustomization struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Namespace  string   `json:"namespace"`
+	Resources  []string `json:"resources"`
+	Patches    []struct {
+		Path string `json:"path"`
+	} `json:"patches"`
+	ConfigMapGenerator []struct {
+		Name    string   `json:"name"`
+		Files   []string `json:"files"`
+		Options struct {
+			Labels map[string]string `json:"labels"`
+		} `json:"options"`
+	} `json:"configMapGenerator"`
+}
+
+func TestEveryFileIsUsedAndThere(t *testing.T) {
+	for _, folder := range []string{"base", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy", "overlays/cleanup"} {
+		var k kustomization
+		decode(t, path.Join(folder, "kustomization.yaml"), &k)
+		used := []string{"kustomization.yaml"}
+		for _, r := range k.Resources {
+			if strings.HasPrefix(r, "..") {
+				decode(t, path.Join(folder, r, "kustomization.yaml"), &kustomization{})
+				continue
+			}
+			used = append(used, r)
+		}
+		for _, p := range k.Patches {
+			used = append(used, p.Path)
+		}
+		for _, g := range k.ConfigMapGenerator {
+			used = append(used, g.Files...)
+		}
+		if strings.HasSuffix(folder, "kube-proxy") {
+			used = append(used, "kube-proxy.yaml") // for kubectl patch
+		}
+		slices.Sort(used)
+		if there := filesIn(t, folder); !slices.Equal(there, used) {
+			t.Errorf("%s holds %v and uses %v", folder, there, used)
+		}
+	}
+}
+
+func TestObjectsBelongTogether(t *testing.T) {
+	var account corev1.ServiceAccount
+	decode(t, "base/serviceaccount.yaml", &account)
+	var base kustomization
+	decode(t, "base/kustomization.yaml", &base)
+	ds := daemonSet(t, "base/daemonset.yaml")
+
+	for kind, namespace := range map[string]string{
+		"ServiceAccount": account.Namespace, "DaemonSet": ds.Namespace, "the rest": base.Namespace,
+	} {
+		if namespace != "kube-system" {
+			t.Errorf("%s is in namespace %q; system-node-critical and those who look for a Service proxy want kube-system", kind, namespace)
+		}
+	}
+	if ds.Spec.Template.Spec.ServiceAccountName != account.Name {
+		t.Errorf("pods run as %q, the ServiceAccount is %q", ds.Spec.Template.Spec.ServiceAccountName, account.Name)
+	}
+	if name := configVolume(t, ds); name != base.ConfigMapGenerator[0].Name {
+		t.Errorf("pods mount ConfigMap %q, made is %q", name, base.ConfigMapGenerator[0].Name)
+	}
+}
+
+func TestPermissionsAreThoseOfAServiceProxyAndNoMore(t *testing.T) {
+	var binding rbacv1.ClusterRoleBinding
+	decode(t, "base/clusterrolebinding.yaml", &binding)
+	if want := (rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node-proxier"}); binding.RoleRef != want {
+		t.Errorf("bound to %+v, want %+v", binding.RoleRef, want)
+	}
+	if want := (rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "kube-vmap", Namespace: "kube-system"}); len(binding.Subjects) != 1 || binding.Subjects[0] != want {
+		t.Errorf("bound are %+v, want %+v", binding.Subjects, want)
+	}
+	err := fs.WalkDir(os.DirFS("."), ".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(file) != ".yaml" || path.Base(file) == "clusterrolebinding.yaml" {
+			return err
+		}
+		var object struct{ APIVersion string }
+		if err := yaml.Unmarshal(read(t, file), &object); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if strings.HasPrefix(object.APIVersion, rbacv1.GroupName) {
+			t.Errorf("%s gives further permissions", file)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOnlyWhatNeedsPrivilegesHasThem(t *testing.T) {
+	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "overlays/cleanup/daemonset.yaml")
+	for _, c := range []corev1.Container{ds.Spec.Template.Spec.Containers[0], cleanup.Spec.Template.Spec.InitContainers[0]} {
+		s := c.SecurityContext
+		if s.Privileged != nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem {
+			t.Errorf("%s: %+v: want no privileges, no way to them, and nothing to write to", c.Name, s)
+		}
+		if !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) || !slices.Equal(s.Capabilities.Add, []corev1.Capability{"NET_ADMIN"}) {
+			t.Errorf("%s: drops %v and adds %v, want ALL and NET_ADMIN", c.Name, s.Capabilities.Drop, s.Capabilities.Add)
+		}
+	}
+	for _, pod := range []corev1.PodSpec{ds.Spec.Template.Spec, cleanup.Spec.Template.Spec} {
+		if pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *pod.SecurityContext.RunAsUser != 0 {
+			t.Errorf("%+v: want the runtime's seccomp profile, and root: nobody else is given capabilities", pod.SecurityContext)
+		}
+		for _, v := range pod.Volumes {
+			if v.HostPath != nil {
+				t.Errorf("volume %s is the node's %s", v.Name, v.HostPath.Path)
+			}
+		}
+		if !pod.HostNetwork || pod.HostPID || pod.HostIPC || pod.DNSPolicy != corev1.DNSDefault {
+			t.Errorf("host network %t, PID %t, IPC %t, DNS %s; want the node's network and its DNS, no more",
+				pod.HostNetwork, pod.HostPID, pod.HostIPC, pod.DNSPolicy)
+		}
+	}
+	if c := ds.Spec.Template.Spec.InitContainers[0]; !*c.SecurityContext.Privileged || !slices.Contains(c.Args, "--init-only") {
+		t.Errorf("%s: %v: want what writes sysctls, and ends, to be privileged", c.Name, c.Args)
+	}
+	if *cleanup.Spec.Template.Spec.AutomountServiceAccountToken {
+		t.Error("cleanup gets a token for the API server, which it does not talk to")
+	}
+}
+
+// containers are those of our image, in both DaemonSets.
+func containers(t *testing.T) []corev1.Container {
+	t.Helper()
+	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "overlays/cleanup/daemonset.yaml")
+	return slices.Concat(ds.Spec.Template.Spec.InitContainers, ds.Spec.Template.Spec.Containers, cleanup.Spec.Template.Spec.InitContainers)
+}
+
+// configVolume returns the name of the one ConfigMap that is mounted.
+func configVolume(t *testing.T, ds appsv1.DaemonSet) string {
+	t.Helper()
+	volumes := ds.Spec.Template.Spec.Volumes
+	if len(volumes) != 1 || volumes[0].ConfigMap == nil {
+		t.Fatalf("volumes are %+v, want one of a ConfigMap", volumes)
+	}
+	return volumes[0].ConfigMap.Name
+}
+
+func daemonSet(t *testing.T, file string) appsv1.DaemonSet {
+	t.Helper()
+	var ds appsv1.DaemonSet
+	decode(t, file, &ds)
+	return ds
+}
+
+// decode reads a manifest as the API server does: fields that the type does not
+// have, or that are there twice, or in the wrong case, are errors.
+func decode(t *testing.T, file string, into any) {
+	t.Helper()
+	text, err := yaml.YAMLToJSONStrict(read(t, file))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	strict, err := json.UnmarshalStrict(text, into)
+	if err != nil || len(strict) > 0 {
+		t.Fatalf("%s: %v %v", file, err, strict)
+	}
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func filesIn(t *testing.T, folder string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}

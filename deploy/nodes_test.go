@@ -1,0 +1,118 @@
+package deploy
+
+import (
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// kubeProxyLabels are those of kube-proxy's pods as kubeadm makes them
+// (cmd/kubeadm/app/phases/addons/proxy/manifests.go).
+var kubeProxyLabels = labels.Set{"k8s-app": "kube-proxy"}
+
+func TestSelectorsTakeTheirOwnPodsOnly(t *testing.T) {
+	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "overlays/cleanup/daemonset.yaml")
+	ours, theirs := labels.Set(ds.Spec.Template.Labels), labels.Set(cleanup.Spec.Template.Labels)
+	for name, c := range map[string]struct {
+		selector        *metav1.LabelSelector
+		takes, takesNot []labels.Set
+	}{
+		"kube-vmap's":                     {ds.Spec.Selector, []labels.Set{ours}, []labels.Set{kubeProxyLabels, theirs}},
+		"cleanup's":                       {cleanup.Spec.Selector, []labels.Set{theirs}, []labels.Set{kubeProxyLabels, ours}},
+		"what kube-vmap keeps clear of":   {awayFrom(t, ds), []labels.Set{kubeProxyLabels}, []labels.Set{ours, theirs}},
+		"what cleanup keeps clear of":     {awayFrom(t, cleanup), []labels.Set{ours}, []labels.Set{kubeProxyLabels, theirs}},
+		"that of those who look for both": {&metav1.LabelSelector{MatchLabels: kubeProxyLabels}, []labels.Set{kubeProxyLabels, ours}, []labels.Set{theirs}},
+	} {
+		selector, err := metav1.LabelSelectorAsSelector(c.selector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pod := range c.takes {
+			if !selector.Matches(pod) {
+				t.Errorf("selector %s (%s) does not take %v", name, selector, pod)
+			}
+		}
+		for _, pod := range c.takesNot {
+			if selector.Matches(pod) {
+				t.Errorf("selector %s (%s) takes %v", name, selector, pod)
+			}
+		}
+	}
+}
+
+func TestEveryNodeIsMeantForExactlyOneProxy(t *testing.T) {
+	for _, overlay := range []string{"beside-kube-proxy", "instead-of-kube-proxy"} {
+		folder := "overlays/" + overlay
+		ours, theirs := daemonSet(t, folder+"/nodes.yaml"), daemonSet(t, folder+"/kube-proxy.yaml")
+		if base := daemonSet(t, "base/daemonset.yaml"); ours.Name != base.Name || ours.Namespace != base.Namespace || ours.Kind != base.Kind {
+			t.Errorf("%s patches %s %s/%s, which is not in base", overlay, ours.Kind, ours.Namespace, ours.Name)
+		}
+		unlabelled := labels.Set{"kubernetes.io/os": "linux"}
+		if got, want := nodes(t, ours)(unlabelled), overlay == "instead-of-kube-proxy"; got != want {
+			t.Errorf("%s: kube-vmap on a node without label is %t, want %t", overlay, got, want)
+		}
+		for _, node := range []labels.Set{
+			unlabelled, {"kube-vmap": "enabled"}, {"kube-vmap": "disabled"}, {"kube-vmap": "cleanup"}, {"kube-vmap": ""},
+		} {
+			if nodes(t, ours)(node) == nodes(t, theirs)(node) {
+				t.Errorf("%s: a node with %v is for both or for none", overlay, node)
+			}
+		}
+		for value, want := range map[string]bool{"enabled": true, "disabled": false, "cleanup": false} {
+			if got := nodes(t, ours)(labels.Set{"kube-vmap": value}); got != want {
+				t.Errorf("%s: kube-vmap on a node with kube-vmap=%s is %t, want %t", overlay, value, got, want)
+			}
+		}
+	}
+}
+
+func TestCleanupRunsWhereItIsAskedForOnly(t *testing.T) {
+	selector := labels.SelectorFromSet(daemonSet(t, "overlays/cleanup/daemonset.yaml").Spec.Template.Spec.NodeSelector)
+	for _, value := range []string{"enabled", "disabled", "cleanup"} {
+		node := labels.Set{"kubernetes.io/os": "linux", "kube-vmap": value}
+		if got, want := selector.Matches(node), value == "cleanup"; got != want {
+			t.Errorf("on %v: %t, want %t", node, got, want)
+		}
+	}
+}
+
+// Wherever there may be kube-proxy there must be one of ours, tainted nodes too.
+func TestTaintsKeepNobodyAway(t *testing.T) {
+	for _, file := range []string{"base/daemonset.yaml", "overlays/cleanup/daemonset.yaml"} {
+		got := daemonSet(t, file).Spec.Template.Spec.Tolerations
+		if want := (corev1.Toleration{Operator: corev1.TolerationOpExists}); len(got) != 1 || got[0] != want {
+			t.Errorf("%s tolerates %+v, want %+v", file, got, want)
+		}
+	}
+}
+
+// awayFrom returns which pods a DaemonSet's pods do not share a node with.
+func awayFrom(t *testing.T, ds appsv1.DaemonSet) *metav1.LabelSelector {
+	t.Helper()
+	terms := ds.Spec.Template.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if len(terms) != 1 || terms[0].TopologyKey != corev1.LabelHostname {
+		t.Fatalf("%s keeps clear of %+v, want one kind of pods on its node", ds.Name, terms)
+	}
+	return terms[0].LabelSelector
+}
+
+// nodes tells which nodes a patch sends a DaemonSet's pods to.
+func nodes(t *testing.T, patch appsv1.DaemonSet) func(labels.Set) bool {
+	t.Helper()
+	terms := patch.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 {
+		t.Fatalf("nodes are %+v, want one expression", terms)
+	}
+	e := terms[0].MatchExpressions[0]
+	selector, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: e.Key, Operator: metav1.LabelSelectorOperator(e.Operator), Values: e.Values},
+	}})
+	if err != nil {
+		t.Fatal(fmt.Errorf("%+v: %w", e, err))
+	}
+	return func(node labels.Set) bool { return selector.Matches(node) }
+}
