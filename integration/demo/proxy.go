@@ -19,6 +19,8 @@ var arguments = []string{
 	"--cluster-cidr", "10.244.0.0/16,fd00:10:244::/48",
 	"--hostname-override", "node-1",
 	"-v", "4",
+	// What these would set is the machine's, not the namespace's.
+	"--conntrack-max-per-core", "0", "--oom-score-adj", "0",
 }
 
 // proxy is kube-vmap at work, a process in the node's network namespace.
