@@ -63,11 +63,11 @@ func withKernel(do func(*kernel.Kernel) error) (err error) {
 
 // writeConfig writes the configuration as a file.
 func writeConfig(c *config.Config, log *slog.Logger) (err error) {
-	tellWarnings(c, log)
 	f, err := os.Create(c.WriteConfigTo)
 	if err != nil {
 		return fmt.Errorf("--write-config-to: %w", err)
 	}
+	tellWarnings(c, log)
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := c.Write(f); err != nil {
 		return err

@@ -10,7 +10,7 @@ var neighbours = strings.Join([]string{
 	"table ip kube-vmap-2 { chain nat-prerouting { type nat hook prerouting priority dstnat; counter; }; chain ep-0 { accept; }; }",
 	"table inet kube-vmap { set cluster-ips { type ipv4_addr; elements = { 192.0.2.7 }; }; chain c { ip daddr @cluster-ips accept; }; }",
 	"table arp kube-vmap { chain c { }; }",
-	"table ip kube-proxy { map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; }; }",
+	"table ip kube-proxy-other { map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; }; }",
 	"table ip6 filter { chain forward { type filter hook forward priority filter; policy accept; }; }",
 }, "\n")
 

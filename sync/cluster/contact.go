@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/url"
 	stdsync "sync"
 	"time"
 
@@ -43,7 +44,15 @@ func (c *contact) failed(kind string, err error) {
 		c.since = time.Now()
 	}
 	c.lost[kind] = reason
-	c.log.Log(context.Background(), level, "the API cannot be read, what is known stays", "kind", kind, "err", err)
+	c.log.Log(context.Background(), level, "the API cannot be read, what is known stays", "kind", kind, "err", brief(err))
+}
+
+// brief is the error without the address that was asked, which fills a line.
+func brief(err error) error {
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		return u.Err
+	}
+	return err
 }
 
 // works notes that objects of a kind can be read.

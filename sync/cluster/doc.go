@@ -22,15 +22,17 @@
 // # When the API server is away
 //
 // What was told stays. A watch that ends well is taken up where it ended at once;
-// after an error, reflectors wait from 0.8 to 20 seconds. The library's default
-// ends at 60, which after a long outage would leave a node with stale endpoints
-// for up to a minute; and most of the cost to a server that comes back is in what
-// it sends, which is the same however long all have waited, while the waits are
-// random in both cases. A connection that died without a word is noticed by
-// client-go's HTTP/2 health check, which sends a ping after 30 idle seconds and
-// waits 15 for the answer (HTTP2_READ_IDLE_TIMEOUT_SECONDS and
-// HTTP2_PING_TIMEOUT_SECONDS change that); without HTTP/2, by TCP keep-alives
-// every 30 seconds, in about five minutes.
+// after an error, each kind is asked for again after 0.8 to 20 seconds, at random.
+// The library's default ends at 60, and counts twice when a server that comes back
+// has forgotten where a watch was: for two minutes after an outage, a node might
+// have stale endpoints. Nor would longer waits spare such a server much: what
+// costs is what it sends, which is the same however long all have waited, and what
+// they must not do is ask at the same moment.
+//
+// A connection that died without a word is noticed by client-go's HTTP/2 health
+// check, which sends a ping after 30 idle seconds and waits 15 for the answer
+// (HTTP2_READ_IDLE_TIMEOUT_SECONDS and HTTP2_PING_TIMEOUT_SECONDS change that);
+// without HTTP/2, by TCP keep-alives every 30 seconds, in about five minutes.
 //
 // # When the Node object is away
 //

@@ -35,9 +35,13 @@ func (l lowered) Enabled(ctx context.Context, level slog.Level) bool {
 	return l.Handler.Enabled(ctx, min(level, slog.LevelDebug))
 }
 
-// Handle implements [slog.Handler].
+// Handle implements [slog.Handler]. Whoever logs an error may not have asked
+// whether that level is wanted.
 func (l lowered) Handle(ctx context.Context, r slog.Record) error {
 	r.Level = min(r.Level, slog.LevelDebug)
+	if !l.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
 	return l.Handler.Handle(ctx, r)
 }
 

@@ -68,7 +68,7 @@ func (r *rig) stop() {
 	}
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	for _, left := range []string{"cache.(*Reflector).RunWithContext", "cluster.(*requests)"} {
+	for _, left := range []string{"cache.(*Reflector).ListAndWatchWithContext", "cluster.(*requests)"} {
 		if bytes.Contains(stacks, []byte(left)) {
 			r.Errorf("the source ended before %s", left)
 		}

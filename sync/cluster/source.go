@@ -52,13 +52,13 @@ func (s *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 	w := s.newWatching()
 	var reflectors stdsync.WaitGroup
 	for _, r := range w.reflectors(ctx) {
-		reflectors.Go(func() { r.RunWithContext(quiet(ctx, s.log)) })
+		reflectors.Go(func() { follow(quiet(ctx, s.log), r) })
 	}
 	defer w.under.finish()
 	defer reflectors.Wait()
 	defer cancel()
 
-	if err := s.awaitWhole(ctx, w); err != nil {
+	if err := s.awaitWhole(ctx, w); err != nil || ctx.Err() != nil {
 		return err
 	}
 	s.log.Info("the API's objects are complete", "after", time.Since(w.began).Round(time.Millisecond).String())
@@ -121,8 +121,5 @@ func deliver(ctx context.Context, p *pending, out chan<- []sync.Event) {
 		}
 	}
 }
-
-// initially is what is known of the node before anything is.
-func initially(n *ownNode) []sync.Event { return []sync.Event{n.last} }
 
 var _ sync.Source = (*Source)(nil)

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"kube-vmap/sync"
 )
 
 // What kube-proxy asks for, and no more: Services that have a virtual address and
@@ -46,7 +48,7 @@ func (s *Source) newWatching() *watching {
 	w.cidrs = newStore("ServiceCIDR", reduceServiceCIDRs(), newServiceCIDRs().tell, w.pending)
 	w.nodes = newStore("Node", reduceNode(s.config.NodeName), w.node.tell, w.pending)
 	// Until there is a Node, this is what is known of it.
-	w.pending.put(initially(w.node))
+	w.pending.put([]sync.Event{w.node.last})
 	return w
 }
 
@@ -83,10 +85,26 @@ func (w *watching) reflector(ctx context.Context, to *store, of runtime.Object, 
 	})
 }
 
-// backoff is how reflectors wait after errors: each wait is of a random length
-// between a base and twice that, and the base doubles.
+// backoff is how long to wait after errors: each wait is of a random length between
+// a base and twice that, and the base doubles.
 func backoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 10, Cap: 10 * time.Second}
+}
+
+// calmAfter is how long after waits began to grow they are short again.
+const calmAfter = 2 * time.Minute
+
+// follow lists and watches until ctx ends. A reflector's own way to do that would
+// count the time that it waited for a server to come back, and wait as long again
+// when that server has forgotten where it was and a new list is needed.
+func follow(ctx context.Context, r *cache.Reflector) {
+	delay := backoff().DelayWithReset(clock.RealClock{}, calmAfter)
+	for ctx.Err() == nil {
+		if err := r.ListAndWatchWithContext(ctx); err != nil {
+			klog.FromContext(ctx).V(4).Info("Cannot list or watch", "reflector", r.Name(), "err", err)
+		}
+		await(ctx, nil, time.After(delay()))
+	}
 }
 
 // clockUntil is a clock whose waits end with ctx, too. Of the reflector's, not all
