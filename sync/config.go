@@ -17,6 +17,9 @@ type Config struct {
 	// local mode NodeCIDR).
 	PodsFromNode bool
 
+	// SyncPeriod is how long what failed waits before it is tried again, at most;
+	// zero means 30 s.
+	SyncPeriod time.Duration
 	// MinSyncPeriod is how long the kernel is left alone after each batch; what
 	// happens meanwhile is in the next one. Zero means not at all.
 	MinSyncPeriod time.Duration

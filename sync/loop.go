@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"time"
@@ -73,9 +74,9 @@ func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
 		recorder: c.Recorder,
 		log:      log,
 		state:    newState(c),
-		recovery: newDelay(),
+		recovery: newDelay(c.SyncPeriod),
 		refused:  refusals{},
-		trial:    newDelay(),
+		trial:    newDelay(lastDelay),
 		pause:    newPause(c.MinSyncPeriod),
 		ready:    make(chan struct{}),
 	}
@@ -127,8 +128,9 @@ func (l *Loop) follow(ctx context.Context, events <-chan []Event) error {
 		}
 		if l.due && !l.recovery.running && !l.pause.running {
 			l.due = false
-			l.sync()
-			l.pause.begin()
+			if l.sync() {
+				l.pause.begin()
+			}
 		}
 	}
 }
@@ -160,8 +162,9 @@ func (l *Loop) take(burst []Event) {
 	l.state.problems.untold(l.tellProblem)
 }
 
-// sync brings the kernel up to date. What does not work begins a delay.
-func (l *Loop) sync() {
+// sync brings the kernel up to date, and reports whether it is. What does not
+// work begins a delay.
+func (l *Loop) sync() bool {
 	start := time.Now()
 	change, conflicts := l.state.take()
 	for _, c := range conflicts {
@@ -180,7 +183,7 @@ func (l *Loop) sync() {
 	if err != nil {
 		l.fallBack(err)
 		l.observer.Synced(Report{Err: err, Took: time.Since(start)})
-		return
+		return false
 	}
 	l.recovery.reset()
 	l.announce()
@@ -193,6 +196,7 @@ func (l *Loop) sync() {
 		l.trial.reset()
 	}
 	l.observe(r, start)
+	return true
 }
 
 // fallBack gives up what is believed of the kernel, which the next sync reads
@@ -204,7 +208,8 @@ func (l *Loop) fallBack(err error) {
 	switch {
 	case planned && errors.As(err, &refusal):
 		l.log.Warn("a change was refused, reading the kernel", "err", err)
-		l.suspect = !refusal.Temporary()
+		// What is not there, or is there already, is not what we left.
+		l.suspect = errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist)
 		l.recovery.beginAtOnce()
 	case l.setAside(err, l.refused.notOut):
 		l.recovery.beginAtOnce()
@@ -238,7 +243,7 @@ func (l *Loop) announce() {
 	case <-l.ready:
 	default:
 		close(l.ready)
-		l.log.Info("ready", "services", l.state.services.Len())
+		l.log.Info("ready", "services", l.state.services.Len(), "refused", len(l.refused))
 	}
 }
 

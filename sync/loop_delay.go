@@ -17,12 +17,17 @@ const (
 type delay struct {
 	timer   *time.Timer
 	backoff wait.Backoff
+	longest time.Duration
 	// running is for its owner to clear when the delay is over.
 	running bool
 }
 
-func newDelay() *delay {
-	d := &delay{timer: time.NewTimer(lastDelay)}
+// newDelay makes a delay that does not run. Zero stands for the usual longest.
+func newDelay(longest time.Duration) *delay {
+	if longest == 0 {
+		longest = lastDelay
+	}
+	d := &delay{timer: time.NewTimer(longest), longest: longest}
 	d.reset()
 	return d
 }
@@ -49,7 +54,7 @@ func (d *delay) beginAtOnce() {
 func (d *delay) reset() {
 	d.timer.Stop()
 	d.running = false
-	d.backoff = wait.Backoff{Duration: firstDelay, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: lastDelay}
+	d.backoff = wait.Backoff{Duration: firstDelay, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: d.longest}
 }
 
 // pause is a wait of the same length each time; one of no length never runs.

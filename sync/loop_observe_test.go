@@ -321,3 +321,62 @@ func TestPodsAreToldByTheRangesOfTheNode(t *testing.T) {
 		})
 	}
 }
+
+func TestRefusedPortsDoNotPutOffTheFirstBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, sync.Config{MinSyncPeriod: time.Minute})
+		for _, p := range model.Protocols {
+			s.kernel.Refuse("default/web:"+p.String(), syscall.EINVAL)
+		}
+		s.say(web("web", 1), served(model.IPv4, 1), web("other", 2))
+		if r := s.last(); r.Err != nil || r.RefusedPorts != 3 {
+			t.Errorf("before any time has passed, the report is %+v", r)
+		}
+	})
+}
+
+func TestARefusalForOtherReasonsIsNoDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, sync.Config{})
+		s.say(web("web", 1))
+		s.kernel.Fail(kerneltest.Denied, 1)
+		s.say(served(model.IPv4, 1))
+		pass(time.Second)
+		if r := s.last(); r.Err != nil || r.Drift || !r.Whole {
+			t.Errorf("the report is %+v", r)
+		}
+	})
+}
+
+func TestOfASliceOnlyTheOldestTriggerWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, sync.Config{MinSyncPeriod: time.Hour, SyncPeriod: time.Hour})
+		s.say(web("web", 1))
+		first := time.Now()
+		for i := range byte(9) {
+			change := served(model.IPv4, i)
+			change.Triggered = first.Add(time.Duration(i) * time.Second)
+			s.say(change)
+		}
+		gone := served(model.IPv6, 1)
+		gone.Triggered = first
+		s.say(gone)
+		s.say(sync.DeleteSlice{Name: gone.Slice.Name})
+		pass(time.Hour)
+		if r := s.last(); !slices.Equal(r.Triggered, []time.Time{first}) {
+			t.Errorf("the report is %+v", r)
+		}
+	})
+}
+
+func TestWhatFailedIsTriedAgainWithinTheSyncPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, sync.Config{SyncPeriod: 2 * time.Second})
+		s.kernel.Fail(kerneltest.Unread, 8)
+		s.say(web("web", 1))
+		pass(15 * time.Second) // with delays up to 30 s it would be 25
+		if r := s.last(); r.Err != nil {
+			t.Errorf("the report is %+v", r)
+		}
+	})
+}

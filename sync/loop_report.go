@@ -3,6 +3,8 @@ package sync
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +35,8 @@ func (l *Loop) report(r Report) {
 // observe tells the observer of a sync that worked and began at start.
 func (l *Loop) observe(r Report, start time.Time) {
 	r.Took = time.Since(start)
-	r.Triggered, l.state.triggered = l.state.triggered, nil
+	r.Triggered = slices.SortedFunc(maps.Values(l.state.triggered), time.Time.Compare)
+	clear(l.state.triggered)
 	r.Services = l.state.services.Len()
 	r.Endpoints = l.rules.Endpoints()
 	r.RefusedPorts = len(l.refused)

@@ -18,14 +18,15 @@ type state struct {
 	// config.Rules are not.
 	cidrsChanged, rulesChanged bool
 	problems                   problems
-	triggered                  []time.Time
+	// triggered are the oldest triggers of changes that the kernel does not have.
+	triggered map[model.SliceName]time.Time
 }
 
 func newState(c Config) *state {
 	return &state{
 		config:   c,
 		services: model.NewServiceMap(c.options(), model.Node{Name: c.NodeName}),
-		problems: problems{},
+		problems: problems{}, triggered: map[model.SliceName]time.Time{},
 	}
 }
 
@@ -39,11 +40,12 @@ func (s *state) apply(events []Event) {
 			s.services.DeleteService(e.Name)
 		case SetSlice:
 			s.services.SetSlice(e.Slice)
-			if !e.Triggered.IsZero() {
-				s.triggered = append(s.triggered, e.Triggered)
+			if _, waits := s.triggered[e.Slice.Name]; !waits && !e.Triggered.IsZero() {
+				s.triggered[e.Slice.Name] = e.Triggered
 			}
 		case DeleteSlice:
 			s.services.DeleteSlice(e.Name)
+			delete(s.triggered, e.Name)
 		case SetNode:
 			s.services.SetNode(e.Node)
 			s.setPodRanges(e.Node.PodRanges)

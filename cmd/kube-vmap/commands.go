@@ -32,6 +32,7 @@ removes them.`,
 		},
 	}
 	withFlags(root, flags)
+	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetVersionTemplate("kube-vmap {{.Version}}\n")
@@ -63,7 +64,11 @@ const helpColumns = 110
 func withFlags(cmd *cobra.Command, flags *config.Flags) {
 	flags.AddTo(cmd.Flags())
 	cmd.DisableFlagsInUseLine = true
+	plain := (&cobra.Command{}).UsageFunc()
 	cmd.SetUsageFunc(func(c *cobra.Command) error {
+		if c != cmd {
+			return plain(c) // a subcommand without these flags
+		}
 		var text strings.Builder
 		fmt.Fprintf(&text, "Usage:\n  %s\n", c.UseLine())
 		for i, sub := range c.Commands() {

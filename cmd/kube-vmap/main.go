@@ -1,7 +1,8 @@
 // Command kube-vmap is a Kubernetes Service proxy for the node it runs on. It
 // programs nftables over netlink and takes kube-proxy's place.
 //
-//	kube-vmap --manifests DIR          run as the node's proxy until SIGTERM
+//	kube-vmap --config FILE            run as the node's proxy until SIGTERM
+//	kube-vmap --manifests DIR          the same, with Services from a folder
 //	kube-vmap render --manifests DIR   print the rule set as nft text
 //	kube-vmap cleanup                  remove the rule set
 //	kube-vmap version                  say which version this is
@@ -12,6 +13,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,10 +33,13 @@ func main() {
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	root := rootCommand(stdout, stderr)
 	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
-		_, _ = fmt.Fprintln(stderr, "kube-vmap:", strings.ReplaceAll(err.Error(), "\n", "; ")) // there is no other place to say it
+		if !errors.Is(err, errTold) {
+			_, _ = fmt.Fprintln(stderr, "kube-vmap:", strings.ReplaceAll(err.Error(), "\n", "; ")) // there is no other place to say it
+		}
 		return 1
 	}
 	return 0

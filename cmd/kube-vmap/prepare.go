@@ -14,17 +14,20 @@ func (p *proxy) prepare(k *kernel.Kernel) error {
 	if err := k.Probe(p.loop.Rules); err != nil {
 		return err
 	}
-	p.log.Info("starting", "version", version, "node", p.loop.NodeName)
-	tellWarnings(p.config, p.log)
+	p.log.Info("starting", "version", version, "node", p.loop.NodeName, "source", p.config.Source())
 	ct := &p.config.Proxy.Conntrack
 	err := node.SetConntrack(node.Conntrack{
 		MaxPerCore: *ct.MaxPerCore, Min: *ct.Min,
 		TCPEstablishedTimeout: ct.TCPEstablishedTimeout.Duration, TCPCloseWaitTimeout: ct.TCPCloseWaitTimeout.Duration,
 		UDPTimeout: ct.UDPTimeout.Duration, UDPStreamTimeout: ct.UDPStreamTimeout.Duration,
 		TCPBeLiberal: ct.TCPBeLiberal,
+		GoOn:         !p.config.InitOnly,
 	}, p.log)
 	if err != nil {
 		return fmt.Errorf("set up connection tracking: %w", err)
+	}
+	if p.config.InitOnly {
+		return nil
 	}
 	if err := node.SetOOMScoreAdj(int(*p.config.Proxy.OOMScoreAdj)); err != nil {
 		p.log.Warn("the kernel may end this process when memory is short", "err", err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -45,7 +46,6 @@ func (p *proxy) connect() error {
 		p.source = sync.NewManifests(folder, p.loop.NodeName, p.log)
 		return nil
 	}
-	cluster.RouteKlog(p.log, p.config.Verbosity())
 	c := &p.config.Proxy.ClientConnection
 	client, err := cluster.NewClient(cluster.ClientConfig{
 		Kubeconfig: c.Kubeconfig, Master: p.config.Master,
@@ -152,16 +152,23 @@ func (p *proxy) takeOver(ctx context.Context, ready <-chan struct{}) error {
 		return nil
 	case <-ready:
 	}
-	removed, err := legacy.Remove(ctx, p.log)
-	if err != nil {
-		p.log.Error("could not remove all that kube-proxy left in the legacy iptables", "err", err)
+	for {
+		removed, err := legacy.Remove(ctx, p.log)
+		more, e := leftovers.Remove(leftovers.Config{ExcludeCIDRs: p.config.ExcludeCIDRs()})
+		if removed = append(removed, more...); len(removed) > 0 {
+			p.log.Info("removed what kube-proxy left", "removed", strings.Join(removed, ", "))
+		}
+		if err = errors.Join(err, e); err == nil {
+			return nil
+		}
+		p.log.Error("not all that kube-proxy left could be removed, trying again", "every", takeOverPeriod.String(), "err", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(takeOverPeriod):
+		}
 	}
-	more, err := leftovers.Remove(leftovers.Config{ExcludeCIDRs: p.config.ExcludeCIDRs()})
-	if err != nil {
-		p.log.Error("could not remove all that kube-proxy left", "err", err)
-	}
-	if removed = append(removed, more...); len(removed) > 0 {
-		p.log.Info("removed what kube-proxy left", "removed", strings.Join(removed, ", "))
-	}
-	return nil
 }
+
+// takeOverPeriod is how long what could not be removed is left alone.
+const takeOverPeriod = 5 * time.Minute

@@ -16,6 +16,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
+	"kube-vmap/sync/cluster"
 )
 
 // start does what the flags ask for.
@@ -25,18 +26,34 @@ func start(ctx context.Context, cmd *cobra.Command, flags *config.Flags) error {
 	if err != nil {
 		return err
 	}
-	log, level := newLogger(c, cmd.ErrOrStderr())
-	switch {
-	case c.WriteConfigTo != "":
-		return writeConfig(c, log)
-	case c.Cleanup:
+	if c.Cleanup {
 		return cleanup()
+	}
+	log, level := newLogger(c, cmd.ErrOrStderr())
+	cluster.RouteKlog(log, c.Verbosity())
+	tellWarnings(c, log)
+	if c.WriteConfigTo != "" {
+		return writeConfig(c, log)
 	}
 	p := &proxy{config: c, flags: cmd.Flags(), log: log, level: level, started: started}
 	if p.loop, err = loopConfig(c); err != nil {
 		return err
 	}
-	if c.InitOnly {
+	if err := p.work(ctx); err != nil && c.LogFormat() == "json" {
+		log.Error("kube-vmap ends", "err", err)
+		return errTold
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// errTold is an error that the log has already.
+var errTold = errors.New("see the log")
+
+// work does what a proxy does, or what --init-only leaves of it.
+func (p *proxy) work(ctx context.Context) error {
+	if p.config.InitOnly {
 		return withKernel(p.prepare)
 	}
 	// What is wrong with the source is told before anything is done.
@@ -67,7 +84,6 @@ func writeConfig(c *config.Config, log *slog.Logger) (err error) {
 	if err != nil {
 		return fmt.Errorf("--write-config-to: %w", err)
 	}
-	tellWarnings(c, log)
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := c.Write(f); err != nil {
 		return err
@@ -82,6 +98,9 @@ func cleanup() error {
 	return withKernel(func(k *kernel.Kernel) (err error) {
 		for _, f := range model.Families {
 			_, e := k.Apply(nft.Batch{nft.DeleteTable{Family: f}})
+			if errors.Is(e, fs.ErrPermission) {
+				return e // so it will be with the next one
+			}
 			if !errors.Is(e, fs.ErrNotExist) {
 				err = errors.Join(err, e)
 			}
@@ -97,6 +116,7 @@ func loopConfig(c *config.Config) (sync.Config, error) {
 		NodeName:      name,
 		MasqueradeAll: c.MasqueradeAll(),
 		Rules:         nft.Config{MasqueradeMark: c.MasqueradeMark(), Pods: c.ClusterCIDRs()},
+		SyncPeriod:    c.SyncPeriod(),
 		MinSyncPeriod: c.MinSyncPeriod(),
 	}
 	switch c.Proxy.DetectLocalMode {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,6 +56,10 @@ var contained = &syscall.SysProcAttr{
 	GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}},
 }
 
+// configurationWarning is a line about what may be meant otherwise, which comes
+// before what is wrong: it may be the cause.
+var configurationWarning = regexp.MustCompile(`(?m)^.* level=WARN msg=configuration .*\n`)
+
 func TestWhatCannotWorkIsSaidInOneLine(t *testing.T) {
 	l := newLab(t)
 	w := watch(t, l.Node.Host)
@@ -92,6 +97,7 @@ func TestWhatCannotWorkIsSaidInOneLine(t *testing.T) {
 			if out.code != 1 || out.stdout != "" {
 				t.Errorf("%v, want exit code 1 and no output", out)
 			}
+			out.stderr = configurationWarning.ReplaceAllString(out.stderr, "")
 			if strings.Count(out.stderr, "\n") != 1 || !strings.HasPrefix(out.stderr, "kube-vmap: ") {
 				t.Errorf("not one line that begins with kube-vmap:\n%s", out.stderr)
 			}

@@ -252,8 +252,8 @@ func TestChangesArePendingUntilTheKernelHasThem(t *testing.T) {
 		s.say(time.Second/2, slice(model.IPv6, "node-1", time.Time{}))
 		s.expect("while the kernel refuses", all(
 			pending(1, 2),
-			both("kubeproxy_sync_proxy_rules_nftables_sync_failures_total", 1),
-			both("kubeproxy_sync_proxy_rules_duration_seconds_count", 2),
+			both("kubeproxy_sync_proxy_rules_nftables_sync_failures_total", 2),
+			both("kubeproxy_sync_proxy_rules_duration_seconds_count", 3),
 			both("kubeproxy_sync_proxy_rules_last_timestamp_seconds", began),
 			map[string]float64{"kubevmap_endpoints": 0},
 		))

@@ -59,6 +59,19 @@ type Config struct {
 	text  string // of File
 }
 
+// Source says where Services are read from.
+func (c *Config) Source() string {
+	switch {
+	case c.Manifests != "":
+		return "manifests " + c.Manifests
+	case c.Master != "":
+		return "API server " + c.Master
+	case c.Proxy.ClientConnection.Kubeconfig != "":
+		return "kubeconfig " + c.Proxy.ClientConnection.Kubeconfig
+	}
+	return "API server of the cluster this is a Pod of"
+}
+
 // NodeName is the name of this node's Node object: hostnameOverride, or else
 // the host's name; trimmed and in lower case.
 func (c *Config) NodeName() (string, error) {

@@ -41,8 +41,8 @@ func (f *Flags) addTraffic(s flagSection) {
 	s.yes(&p.NFTables.MasqueradeAll, "masquerade-all", "", "masquerade all traffic to ClusterIPs, that from pods too")
 	s.sets("masquerade-all", "nftables.masqueradeAll", "iptables.masqueradeAll")
 	s.list(&p.NodePortAddresses, "nodeport-addresses", "nodePortAddresses",
-		"`ranges` of the node's addresses on which NodePorts answer, or the word primary: "+
-			"its primary address of each IP family")
+		"`ranges` of the node's addresses on which NodePorts are to answer, or the word primary: "+
+			"its primary address of each IP family. NodePorts are not served yet")
 	s.text(&p.BindAddress, "bind-address", "bindAddress",
 		"`IP` address to take for the node's primary one in place of the one in its Node object; nothing listens on it. "+
 			"If it is IPv6, health and metrics are served on IPv6 by default")

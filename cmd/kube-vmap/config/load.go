@@ -19,11 +19,29 @@ func (f *Flags) Config() (*Config, error) {
 	if f.file == "" {
 		return f.config(f.fromFlags(), nil)
 	}
-	text, err := os.ReadFile(f.file)
+	text, err := read(f.file)
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
 	return f.parse(text)
+}
+
+// maxSize is how long a configuration file may be: as long as a ConfigMap.
+const maxSize = 1 << 20
+
+// read reads a configuration file. Others than regular ones may never end, or
+// keep the reader waiting.
+func read(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	case info.Size() > maxSize:
+		return nil, fmt.Errorf("%s is longer than %d bytes", name, maxSize)
+	}
+	return os.ReadFile(name)
 }
 
 // parse makes a configuration from the text of the file.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
 )
 
@@ -227,6 +229,24 @@ func TestAFileThatIsNotThereIsAnErrorOfTheFlag(t *testing.T) {
 	for _, path := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir()} {
 		if got := loadError(t, "--config", path); !strings.HasPrefix(got, "--config: ") || !strings.Contains(got, path) {
 			t.Errorf("got %q", got)
+		}
+	}
+}
+
+func TestOnlyAPlainFileOfReasonableLengthIsRead(t *testing.T) {
+	dir := t.TempDir()
+	pipe, long := filepath.Join(dir, "pipe"), filepath.Join(dir, "long")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(long, bytes.Repeat([]byte("#\n"), maxSize/2+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		pipe: "is not a regular file", "/dev/zero": "is not a regular file", dir: "is not a regular file", long: "is longer than",
+	} {
+		if got := loadError(t, "--config="+file); !strings.HasPrefix(got, "--config: "+file) || !strings.Contains(got, want) {
+			t.Errorf("%s: %s", file, got)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/kube-proxy/config/v1alpha1"
@@ -74,9 +76,9 @@ func (v *validator) mode(p *v1alpha1.KubeProxyConfiguration) {
 		v.notNegativeTime("ipvs.tcpTimeout", p.IPVS.TCPTimeout.Duration)
 		v.notNegativeTime("ipvs.tcpFinTimeout", p.IPVS.TCPFinTimeout.Duration)
 		v.notNegativeTime("ipvs.udpTimeout", p.IPVS.UDPTimeout.Duration)
-		v.ranges("ipvs.excludeCIDRs", p.IPVS.ExcludeCIDRs)
 	}
-	if p.Mode == ModeNFTables { // kube-proxy checks this one in all modes
+	v.ranges("ipvs.excludeCIDRs", p.IPVS.ExcludeCIDRs) // what kube-proxy left does not depend on our mode
+	if p.Mode == ModeNFTables {                        // kube-proxy checks this one in all modes
 		v.within("iptables.masqueradeBit", p.IPTables.MasqueradeBit, 0, 31)
 	}
 }
@@ -95,6 +97,14 @@ func (v *validator) node(p *v1alpha1.KubeProxyConfiguration) {
 	v.within("oomScoreAdj", p.OOMScoreAdj, -1000, 1000)
 	v.positive("configSyncPeriod", p.ConfigSyncPeriod.Duration)
 	v.notNegative("clientConnection.burst", p.ClientConnection.Burst)
+	if qps := float64(p.ClientConnection.QPS); math.IsNaN(qps) || math.IsInf(qps, 0) {
+		v.invalid("clientConnection.qps", fmt.Sprint(qps), "must be a number")
+	}
+	if name := nodeName(p.HostnameOverride); name != "" {
+		for _, problem := range validation.IsDNS1123Subdomain(name) {
+			v.invalid("hostnameOverride", p.HostnameOverride, "%s", problem)
+		}
+	}
 }
 
 func (v *validator) conntrack(c *v1alpha1.KubeProxyConntrackConfiguration) {

@@ -25,6 +25,8 @@ func TestErrorsNameTheField(t *testing.T) {
 		{"mode: ipvs\nipvs: {tcpFinTimeout: -1s}", "ipvs.tcpFinTimeout: "},
 		{"mode: ipvs\nipvs: {udpTimeout: -1s}", "ipvs.udpTimeout: "},
 		{"mode: ipvs\nipvs: {excludeCIDRs: [10.0.0.0/8, x]}", "ipvs.excludeCIDRs[1]: "},
+		{"ipvs: {excludeCIDRs: [10.0.0.1]}", "ipvs.excludeCIDRs[0]: "},
+		{"hostnameOverride: Bad Name/../x", "hostnameOverride: "},
 		{"oomScoreAdj: 1001", "oomScoreAdj: "},
 		{"oomScoreAdj: -1001", "oomScoreAdj: "},
 		{"configSyncPeriod: -1s", "configSyncPeriod: "},
@@ -81,6 +83,8 @@ func TestErrorsNameTheFlag(t *testing.T) {
 		{"--proxy-mode=iptables --iptables-min-sync-period=31s", "--iptables-min-sync-period: "},
 		{"--proxy-mode=ipvs --ipvs-sync-period=0", "--ipvs-sync-period: "},
 		{"--proxy-mode=ipvs --ipvs-exclude-cidrs=x", "--ipvs-exclude-cidrs: "},
+		{"--kube-api-qps=NaN", "--kube-api-qps: "},
+		{"--kube-api-qps=-Inf", "--kube-api-qps: "},
 		{"--iptables-masquerade-bit=32", "--iptables-masquerade-bit: "},
 		{"--oom-score-adj=1001", "--oom-score-adj: "},
 		{"--config-sync-period=0", "--config-sync-period: "},
@@ -137,7 +141,7 @@ func TestLimitsThemselvesAreValid(t *testing.T) {
 		"detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: v}",
 		"detectLocalMode: NodeCIDR",
 		"mode: ipvs\nnftables: {masqueradeBit: 99}", // as in kube-proxy
-		"ipvs: {syncPeriod: -1s, excludeCIDRs: [x]}",
+		"ipvs: {syncPeriod: -1s}",
 		"healthzBindAddress: '[::1]:65535'",
 		"logging: {format: json, vmodule: [{filePattern: a, verbosity: 1}], options: {json: {splitStream: true}}}",
 	} {

@@ -17,9 +17,8 @@ func (c *Config) warnings() ([]string, error) {
 
 	if mode := c.Proxy.Mode; mode != ModeNFTables {
 		s := c.section()
-		add("%s: %s is run as nftables, with masqueradeBit and masqueradeAll of %s, syncPeriod and minSyncPeriod of %s; "+
-			"NodePorts answer on addresses in nodePortAddresses: %s",
-			c.name("mode"), mode, s.marks, s.periods, strings.Join(c.Proxy.NodePortAddresses, ", "))
+		add("%s: %s is run as nftables, with masqueradeBit and masqueradeAll of %s, syncPeriod and minSyncPeriod of %s",
+			c.name("mode"), mode, s.marks, s.periods)
 	}
 	meaningless, err := c.meaningless()
 	if err != nil {
@@ -35,32 +34,11 @@ func (c *Config) warnings() ([]string, error) {
 		add("%s: a configuration file cannot say that there is to be no health or metrics server; "+
 			"whoever reads it will have one", c.WriteConfigTo)
 	}
-	return append(out, c.familyWarnings()...), nil
-}
-
-// familyWarnings are about families of addresses that nothing is said about.
-func (c *Config) familyWarnings() []string {
-	var out []string
-	pods := c.ClusterCIDRs()
-	none, both := true, true
-	for _, r := range pods {
-		none, both = none && !r.IsValid(), both && r.IsValid()
+	none := [len(model.Families)]netip.Prefix{}
+	if c.Proxy.DetectLocalMode == LocalModeClusterCIDR && c.ClusterCIDRs() == none && !c.MasqueradeAll() {
+		add("%s: not set, so connections to ClusterIPs that do not come from pods keep their source address", c.name("clusterCIDR"))
 	}
-	if none && c.Proxy.DetectLocalMode == LocalModeClusterCIDR && !c.MasqueradeAll() {
-		out = append(out, c.name("clusterCIDR")+
-			": not set, so connections to ClusterIPs that do not come from pods keep their source address")
-	}
-	ranges, onPrimary := c.NodePortAddresses()
-	if onPrimary || !both {
-		return out
-	}
-	for _, f := range model.Families {
-		if !slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return model.FamilyOf(r.Addr()) == f }) {
-			out = append(out, fmt.Sprintf("%s: no range is %s, so NodePorts answer on all %s addresses of the node",
-				c.name("nodePortAddresses"), f, f))
-		}
-	}
-	return out
+	return out, nil
 }
 
 // meaningless are the names of what is set to something other than its default
@@ -107,6 +85,8 @@ func (c *Config) means(path string) bool {
 		return name == "format" || name == "verbosity"
 	case "featureGates":
 		return isFeature(name)
+	case "nodePortAddresses": // NodePorts are not served yet
+		return false
 	case "configSyncPeriod", "portRange", "showHiddenMetricsForVersion", "windowsRunAsService", "winkernel":
 		return false
 	}

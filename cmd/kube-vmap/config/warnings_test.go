@@ -53,6 +53,7 @@ func TestWhatHasNoMeaningIsNamedInOneWarning(t *testing.T) {
 			"logging: {flushFrequency: 6s, vmodule: [{filePattern: a, verbosity: 1}], options: {text: {splitStream: true, infoBufferSize: 1Ki}}}",
 			"logging.flushFrequency, logging.options.text.infoBufferSize, logging.options.text.splitStream, logging.vmodule",
 		},
+		{"nodePortAddresses: [10.0.0.0/8]", "nodePortAddresses"},
 		{"featureGates: {ComponentFlagz: false, ComponentStatusz: true}", ""},
 		{"featureGates: {AllAlpha: true, NoSuchGate: false, ComponentFlagz: false}", "featureGates.AllAlpha, featureGates.NoSuchGate"},
 	} {
@@ -112,22 +113,6 @@ func TestPodsThatCannotBeRecognisedAreAWarning(t *testing.T) {
 	}
 	if got := warned(load(t), "--cluster-cidr: "+text); len(got) != 1 {
 		t.Errorf("got %v", got)
-	}
-}
-
-func TestNodePortsWithoutALimitInOneFamilyAreAWarning(t *testing.T) {
-	for _, test := range []struct{ pods, nodePorts, want string }{
-		{"10.244.0.0/16,fd00::/56", "[10.0.0.0/8]", "no range is IPv6"},
-		{"10.244.0.0/16,fd00::/56", "['2001:db8::/32']", "no range is IPv4"},
-		{"10.244.0.0/16,fd00::/56", "[10.0.0.0/8, '2001:db8::/32']", ""},
-		{"10.244.0.0/16,fd00::/56", "[primary]", ""},
-		{"10.244.0.0/16", "[10.0.0.0/8]", ""},
-	} {
-		c := loadText(t, "clusterCIDR: "+test.pods+"\nnodePortAddresses: "+test.nodePorts)
-		got := warned(c, "nodePortAddresses: no range")
-		if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)) {
-			t.Errorf("%v: got %v", test, got)
-		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 )
@@ -33,19 +32,19 @@ func (c *Config) Watch(ctx context.Context, log *slog.Logger) error {
 }
 
 func (c *Config) watch(ctx context.Context, w *watcher, log *slog.Logger) error {
-	read := look{text: c.text} // what has been dealt with
-	for last := read; ; {
+	done := look{text: c.text} // what has been dealt with
+	for last := done; ; {
 		w.follow() // before reading, so that no change falls in between
 		now := lookAt(c.File)
-		if now != read && now == last { // nobody is still writing
-			read = now
+		if now != done && now == last { // nobody is still writing
+			done = now
 			if c.replacedBy(now, log) {
 				return fmt.Errorf("%s: %w", c.File, ErrChanged)
 			}
 		}
 		last = now
 		pause := w.rescan
-		if now != read {
+		if now != done {
 			pause = debounce
 		}
 		if !w.wait(ctx, pause) {
@@ -61,7 +60,7 @@ type look struct {
 }
 
 func lookAt(file string) look {
-	text, err := os.ReadFile(file)
+	text, err := read(file)
 	if err != nil {
 		return look{err: err.Error()}
 	}

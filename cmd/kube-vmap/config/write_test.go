@@ -28,7 +28,7 @@ func TestWhatIsWrittenIsReadAsTheSameAndWithoutWarnings(t *testing.T) {
 		{"--config=testdata/kubeadm-1.36.yaml", "--hostname-override=worker-1", "-v=4"},
 		{
 			"--cluster-cidr=fd00::/56", "--bind-address=::1", "--iptables-min-sync-period=1s", "--masquerade-all",
-			"--nodeport-addresses=10.0.0.0/8,2001:db8::/32", "--conntrack-max-per-core=0", "--oom-score-adj=0",
+			"--conntrack-max-per-core=0", "--oom-score-adj=0",
 			"--logging-format=json", "--feature-gates=ComponentFlagz=false", "--profiling", "--kube-api-qps=0.5",
 		},
 		{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"},

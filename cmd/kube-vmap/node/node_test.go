@@ -157,6 +157,19 @@ func TestReadOnlySysctlsAreNoErrorWhereTheyFit(t *testing.T) {
 	}
 }
 
+func TestReadOnlySysctlsThatDoNotFitAreNoErrorWhereTheProxyIsToGoOn(t *testing.T) {
+	for _, errno := range []unix.Errno{unix.EROFS, unix.EACCES, unix.EPERM, unix.EINVAL} {
+		m := newMachine(t, with(fitting(), "tcp_timeout_established", "432000"))
+		m.forbid(errno)
+		m.goOn = true
+		err := m.setConntrack(defaults)
+		told := strings.Contains(m.log.String(), "level=ERROR") && strings.Contains(m.log.String(), "--init-only")
+		if wrong := errno == unix.EINVAL; (err != nil) != wrong || told == wrong {
+			t.Errorf("%v: error %v, log %s", errno, err, m.log.String())
+		}
+	}
+}
+
 func TestErrorsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 	const established, closeWait = "net.netfilter.nf_conntrack_tcp_timeout_established", "net.netfilter.nf_conntrack_tcp_timeout_close_wait"
 	missing := fitting()

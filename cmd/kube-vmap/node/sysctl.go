@@ -17,6 +17,7 @@ import (
 type host struct {
 	root  string // the directory with proc and sys in it
 	write func(name string, data []byte, mode fs.FileMode) error
+	goOn  bool // see [Conntrack]
 	log   *slog.Logger
 }
 
@@ -60,8 +61,13 @@ func (h *host) set(s sysctl) (is int, err error) {
 		h.log.Info("left sysctl, which is larger than asked for and cannot be written", "name", s.name, "value", is, "want", s.want)
 		return is, nil
 	}
-	return is, fmt.Errorf("%s is %d and must not be set to %d from here; set it on the node, run kube-vmap --init-only before "+
+	err = fmt.Errorf("%s is %d and must not be set to %d from here; set it on the node, run kube-vmap --init-only before "+
 		"in a privileged init container, or use %s: %w", s.name, is, s.want, s.option, err)
+	if h.goOn {
+		h.log.Error("going on with a sysctl that is not as configured", "name", s.name, "err", err)
+		return is, nil
+	}
+	return is, err
 }
 
 // leave is for what nobody may write here: the kernel gives no right to write a

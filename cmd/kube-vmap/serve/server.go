@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 )
 
@@ -64,6 +65,9 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		if text := err.Error(); text != s.told {
 			s.told = text
+			if errors.Is(err, syscall.EADDRINUSE) {
+				err = fmt.Errorf("%w: is another Service proxy running on this node?", err)
+			}
 			s.Log.Error("cannot serve, trying again", "server", s.String(), "every", retryPeriod.String(), "err", err)
 		}
 		select {
