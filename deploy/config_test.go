@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -85,10 +86,10 @@ func TestProbesAskWhatIsServed(t *testing.T) {
 	}
 	handler := health.New(health.Config{}).Handler()
 	for want, probe := range map[string]*corev1.Probe{
-		"/livez": container.LivenessProbe, "/readyz": container.ReadinessProbe, "/readyz ": container.StartupProbe,
+		"/livez": container.LivenessProbe, "/readyz": container.ReadinessProbe,
 	} {
 		get := probe.HTTPGet
-		if get.Path != strings.TrimSpace(want) {
+		if get.Path != want {
 			t.Errorf("probe asks %s, want %s", get.Path, want)
 		}
 		named := slices.IndexFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == get.Port.String() })
@@ -99,6 +100,30 @@ func TestProbesAskWhatIsServed(t *testing.T) {
 		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, get.Path, nil))
 		if answer.Code == http.StatusNotFound {
 			t.Errorf("nothing answers on %s", get.Path)
+		}
+	}
+}
+
+// A proxy that waits for the API server, or for its node's pod ranges, waits no
+// less when it is started again. Only a rollout is to wait for it.
+func TestNoProbeRestartsAPodThatHasProgrammedNothingYet(t *testing.T) {
+	container := daemonSet(t, "base/daemonset.yaml").Spec.Template.Spec.Containers[0]
+	handler := health.New(health.Config{SyncPeriod: time.Minute}).Handler()
+	for name, c := range map[string]struct {
+		probe *corev1.Probe
+		want  int
+	}{
+		"startupProbe":   {container.StartupProbe, http.StatusOK},
+		"livenessProbe":  {container.LivenessProbe, http.StatusOK},
+		"readinessProbe": {container.ReadinessProbe, http.StatusServiceUnavailable},
+	} {
+		if c.probe == nil {
+			continue
+		}
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.probe.HTTPGet.Path, nil))
+		if answer.Code != c.want {
+			t.Errorf("%s asks %s and gets %d, want %d", name, c.probe.HTTPGet.Path, answer.Code, c.want)
 		}
 	}
 }
@@ -146,20 +171,19 @@ func parseArguments(t *testing.T, c corev1.Container) *config.Flags {
 	return flags
 }
 
-// mounted returns which file of base/ a container finds under a path.
+// mounted returns which file of site/ a container finds under a path.
 func mounted(t *testing.T, c corev1.Container, file string) string {
 	t.Helper()
-	var base kustomization
-	decode(t, "base/kustomization.yaml", &base)
+	files := kustomized(t, "site").ConfigMapGenerator[0].Files
 	folder, name := path.Split(file)
 	for _, m := range c.VolumeMounts {
 		if m.SubPath != "" {
 			t.Errorf("%s: with a subPath, changes of the ConfigMap do not arrive", c.Name)
 		}
-		if m.MountPath == path.Clean(folder) && slices.Contains(base.ConfigMapGenerator[0].Files, name) {
-			return path.Join("base", name)
+		if m.MountPath == path.Clean(folder) && slices.Contains(files, name) {
+			return path.Join("site", name)
 		}
 	}
-	t.Fatalf("%s does not find %s in %+v with %v", c.Name, file, c.VolumeMounts, base.ConfigMapGenerator[0].Files)
+	t.Fatalf("%s does not find %s in %+v with %v", c.Name, file, c.VolumeMounts, files)
 	return ""
 }

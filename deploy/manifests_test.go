@@ -21,32 +21,43 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kustomization is what is used of one.
+// kustomization is what is used of one, or of a component.
 type kustomization struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
 	Namespace  string   `json:"namespace"`
 	Resources  []string `json:"resources"`
+	Components []string `json:"components"`
 	Patches    []struct {
 		Path string `json:"path"`
 	} `json:"patches"`
 	ConfigMapGenerator []struct {
-		Name    string   `json:"name"`
-		Files   []string `json:"files"`
-		Options struct {
+		Name      string   `json:"name"`
+		Namespace string   `json:"namespace"`
+		Files     []string `json:"files"`
+		Options   struct {
 			Labels map[string]string `json:"labels"`
 		} `json:"options"`
 	} `json:"configMapGenerator"`
+	Images []image `json:"images"`
 }
 
+// image is where one that the manifests name is to be found.
+type image struct {
+	Name    string `json:"name"`
+	NewName string `json:"newName"`
+	NewTag  string `json:"newTag"`
+}
+
+var folders = []string{"base", "site", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy"}
+
 func TestEveryFileIsUsedAndThere(t *testing.T) {
-	for _, folder := range []string{"base", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy", "overlays/cleanup"} {
-		var k kustomization
-		decode(t, path.Join(folder, "kustomization.yaml"), &k)
+	for _, folder := range folders {
+		k := kustomized(t, folder)
 		used := []string{"kustomization.yaml"}
-		for _, r := range k.Resources {
+		for _, r := range slices.Concat(k.Resources, k.Components) {
 			if strings.HasPrefix(r, "..") {
-				decode(t, path.Join(folder, r, "kustomization.yaml"), &kustomization{})
+				kustomized(t, path.Join(folder, r))
 				continue
 			}
 			used = append(used, r)
@@ -67,15 +78,39 @@ func TestEveryFileIsUsedAndThere(t *testing.T) {
 	}
 }
 
+// Whatever is applied, image and configuration come from there: to go on with
+// another overlay changes neither.
+func TestSiteIsTheOnePlaceToSetImagesAndConfiguration(t *testing.T) {
+	for _, folder := range folders {
+		k := kustomized(t, folder)
+		if folder != "site" && len(k.Images)+len(k.ConfigMapGenerator) > 0 {
+			t.Errorf("%s sets images %v and ConfigMaps %v itself", folder, k.Images, k.ConfigMapGenerator)
+		}
+		if strings.HasPrefix(folder, "overlays/") && !slices.Equal(k.Resources, []string{"../../base"}) {
+			t.Errorf("%s applies %v, want the base, all of it and nothing else", folder, k.Resources)
+		}
+	}
+	if got := kustomized(t, "base").Components; !slices.Equal(got, []string{"../site"}) {
+		t.Errorf("base has the components %v, want site", got)
+	}
+	images := kustomized(t, "site").Images
+	for _, c := range slices.Concat(containers(t), daemonSet(t, "base/cleanup.yaml").Spec.Template.Spec.Containers) {
+		name, tag, _ := strings.Cut(c.Image, ":")
+		if !slices.Contains(images, image{Name: name, NewName: name, NewTag: tag}) {
+			t.Errorf("%s runs %s, which site does not have among %v", c.Name, c.Image, images)
+		}
+	}
+}
+
 func TestObjectsBelongTogether(t *testing.T) {
 	var account corev1.ServiceAccount
 	decode(t, "base/serviceaccount.yaml", &account)
-	var base kustomization
-	decode(t, "base/kustomization.yaml", &base)
+	made := kustomized(t, "site").ConfigMapGenerator[0]
 	ds := daemonSet(t, "base/daemonset.yaml")
 
 	for kind, namespace := range map[string]string{
-		"ServiceAccount": account.Namespace, "DaemonSet": ds.Namespace, "the rest": base.Namespace,
+		"ServiceAccount": account.Namespace, "DaemonSet": ds.Namespace, "ConfigMap": made.Namespace,
+		"cleanup": daemonSet(t, "base/cleanup.yaml").Namespace, "the rest": kustomized(t, "base").Namespace,
 	} {
 		if namespace != "kube-system" {
 			t.Errorf("%s is in namespace %q; system-node-critical and those who look for a Service proxy want kube-system", kind, namespace)
@@ -84,8 +119,8 @@ func TestObjectsBelongTogether(t *testing.T) {
 	if ds.Spec.Template.Spec.ServiceAccountName != account.Name {
 		t.Errorf("pods run as %q, the ServiceAccount is %q", ds.Spec.Template.Spec.ServiceAccountName, account.Name)
 	}
-	if name := configVolume(t, ds); name != base.ConfigMapGenerator[0].Name {
-		t.Errorf("pods mount ConfigMap %q, made is %q", name, base.ConfigMapGenerator[0].Name)
+	if name := configVolume(t, ds); name != made.Name {
+		t.Errorf("pods mount ConfigMap %q, made is %q", name, made.Name)
 	}
 }
 
@@ -117,7 +152,7 @@ func TestPermissionsAreThoseOfAServiceProxyAndNoMore(t *testing.T) {
 }
 
 func TestOnlyWhatNeedsPrivilegesHasThem(t *testing.T) {
-	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "overlays/cleanup/daemonset.yaml")
+	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "base/cleanup.yaml")
 	for _, c := range []corev1.Container{ds.Spec.Template.Spec.Containers[0], cleanup.Spec.Template.Spec.InitContainers[0]} {
 		s := c.SecurityContext
 		if s.Privileged != nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem {
@@ -152,7 +187,7 @@ func TestOnlyWhatNeedsPrivilegesHasThem(t *testing.T) {
 // containers are those of our image, in both DaemonSets.
 func containers(t *testing.T) []corev1.Container {
 	t.Helper()
-	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "overlays/cleanup/daemonset.yaml")
+	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "base/cleanup.yaml")
 	return slices.Concat(ds.Spec.Template.Spec.InitContainers, ds.Spec.Template.Spec.Containers, cleanup.Spec.Template.Spec.InitContainers)
 }
 
@@ -164,6 +199,12 @@ func configVolume(t *testing.T, ds appsv1.DaemonSet) string {
 		t.Fatalf("volumes are %+v, want one of a ConfigMap", volumes)
 	}
 	return volumes[0].ConfigMap.Name
+}
+
+func kustomized(t *testing.T, folder string) (k kustomization) {
+	t.Helper()
+	decode(t, path.Join(folder, "kustomization.yaml"), &k)
+	return k
 }
 
 func daemonSet(t *testing.T, file string) appsv1.DaemonSet {

@@ -15,7 +15,7 @@ import (
 var kubeProxyLabels = labels.Set{"k8s-app": "kube-proxy"}
 
 func TestSelectorsTakeTheirOwnPodsOnly(t *testing.T) {
-	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "overlays/cleanup/daemonset.yaml")
+	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "base/cleanup.yaml")
 	ours, theirs := labels.Set(ds.Spec.Template.Labels), labels.Set(cleanup.Spec.Template.Labels)
 	for name, c := range map[string]struct {
 		selector        *metav1.LabelSelector
@@ -71,7 +71,7 @@ func TestEveryNodeIsMeantForExactlyOneProxy(t *testing.T) {
 }
 
 func TestCleanupRunsWhereItIsAskedForOnly(t *testing.T) {
-	selector := labels.SelectorFromSet(daemonSet(t, "overlays/cleanup/daemonset.yaml").Spec.Template.Spec.NodeSelector)
+	selector := labels.SelectorFromSet(daemonSet(t, "base/cleanup.yaml").Spec.Template.Spec.NodeSelector)
 	for _, value := range []string{"enabled", "disabled", "cleanup"} {
 		node := labels.Set{"kubernetes.io/os": "linux", "kube-vmap": value}
 		if got, want := selector.Matches(node), value == "cleanup"; got != want {
@@ -82,7 +82,7 @@ func TestCleanupRunsWhereItIsAskedForOnly(t *testing.T) {
 
 // Wherever there may be kube-proxy there must be one of ours, tainted nodes too.
 func TestTaintsKeepNobodyAway(t *testing.T) {
-	for _, file := range []string{"base/daemonset.yaml", "overlays/cleanup/daemonset.yaml"} {
+	for _, file := range []string{"base/daemonset.yaml", "base/cleanup.yaml"} {
 		got := daemonSet(t, file).Spec.Template.Spec.Tolerations
 		if want := (corev1.Toleration{Operator: corev1.TolerationOpExists}); len(got) != 1 || got[0] != want {
 			t.Errorf("%s tolerates %+v, want %+v", file, got, want)

@@ -22,14 +22,20 @@ func build(root, temp, arch string, r release) (string, error) {
 		"-ldflags", "-s -w -X main.version="+r.version,
 		"-o", path, "./cmd/kube-vmap")
 	cmd.Dir = root
-	// What could make the result differ from machine to machine is fixed. Of
-	// several values for one name the last one counts, and GOFLAGS must not be
-	// empty: that would bring in what `go env -w` has stored.
-	cmd.Env = append(os.Environ(),
-		"GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0",
-		"GOFLAGS=-mod=readonly", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off")
+	cmd.Env = environment(arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil
+}
+
+// environment is that of the build: what could make the result differ from machine
+// to machine is fixed. Of several values for one name the last one counts. None may
+// be empty, for that would bring in what `go env -w` has stored. A comma is no
+// experiment more or less than this Go has by itself; "none" would take away its
+// garbage collector, too.
+func environment(arch string) []string {
+	return append(os.Environ(),
+		"GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0",
+		"GOFLAGS=-mod=readonly", "GOEXPERIMENT=,", "GOFIPS140=off", "GOWORK=off")
 }

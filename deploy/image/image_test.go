@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,7 +28,7 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 // TestManifestsAskForTheImageThatIsMade reads the manifests of the folder above.
 func TestManifestsAskForTheImageThatIsMade(t *testing.T) {
 	image := regexp.MustCompile(`image: (\S*kube-vmap\S*)`)
-	for _, file := range []string{"../base/daemonset.yaml", "../overlays/cleanup/daemonset.yaml"} {
+	for _, file := range []string{"../base/daemonset.yaml", "../base/cleanup.yaml"} {
 		asked := image.FindAllSubmatch(read(t, file), -1)
 		if len(asked) == 0 {
 			t.Errorf("%s asks for no image of ours", file)
@@ -35,6 +36,40 @@ func TestManifestsAskForTheImageThatIsMade(t *testing.T) {
 		for _, a := range asked {
 			if got := string(a[1]); !slices.Contains((release{name: defaultName, version: version}).tags(), got) {
 				t.Errorf("%s asks for %s", file, got)
+			}
+		}
+	}
+	site := regexp.MustCompile(`- name: (\S*kube-vmap)\s+newName: (\S+)\s+newTag: (\S+)`).FindSubmatch(read(t, "../site/kustomization.yaml"))
+	if site == nil || string(site[1]) != defaultName || !slices.Contains((release{name: defaultName}).tags(), string(site[2])+":"+string(site[3])) {
+		t.Errorf("site says %q of %s", site, defaultName)
+	}
+}
+
+func TestWhatGoEnvHasStoredDoesNotCount(t *testing.T) {
+	stored := filepath.Join(t.TempDir(), "env")
+	const text = "GOOS=plan9\nGOARCH=386\nGOAMD64=v3\nGOARM64=v9.0\nCGO_ENABLED=1\n" +
+		"GOFLAGS=-race\nGOEXPERIMENT=none\nGOFIPS140=latest\nGOWORK=/nowhere\n"
+	if err := os.WriteFile(stored, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// target is what Go would build for; its own tags name the experiments.
+	target := func(env []string, file string) string {
+		t.Helper()
+		cmd := exec.Command("go", "list", "-f", "{{context.GOOS}} {{context.GOARCH}} {{context.CgoEnabled}} {{context.ToolTags}}", "unsafe")
+		cmd.Env = append(env, "GOENV="+file)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("go list with GOENV=%s: %v\n%s", file, err, out)
+		}
+		return string(out)
+	}
+	for _, arch := range architectures {
+		plain := append(os.Environ(),
+			"GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off")
+		want := target(plain, "off")
+		for _, file := range []string{"off", stored} {
+			if got := target(environment(arch), file); got != want {
+				t.Errorf("%s, GOENV=%s: builds for %s, want %s", arch, file, got, want)
 			}
 		}
 	}
