@@ -8,7 +8,7 @@
 //
 //	value found      can be written   cannot be written
 //	as wanted        nothing to do    nothing to do
-//	other            written          an error that says what to do
+//	other            written          an error that says what to do, or a line in the log
 //	a larger limit   written          left as it is
 //
 // Two limits belong to the whole machine: in a network namespace other than the
