@@ -35,7 +35,6 @@ removes them.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetVersionTemplate("kube-vmap {{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version and exit")
 	root.AddCommand(renderCommand(stdout, stderr), cleanupCommand(), versionCommand(stdout))
 	return root

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -83,7 +84,7 @@ func (p *proxy) run(ctx context.Context, k *kernel.Kernel) error {
 	}
 	loop := sync.NewLoop(p.loop, p.source, k, p.log)
 	group.Go(func() error { return loop.Run(ctx) })
-	group.Go(func() error { return p.takeOver(ctx, loop.Ready()) })
+	group.Go(func() error { return p.onceReady(ctx, loop.Ready()) })
 	group.Go(func() error { return p.config.Watch(ctx, p.log) })
 	for _, s := range servers {
 		group.Go(func() error { return p.serve(ctx, s) })
@@ -144,14 +145,21 @@ func (p *proxy) serve(ctx context.Context, s *serve.Server) error {
 // lastWords is how long a process that ends may take to say why.
 const lastWords = 2 * time.Second
 
-// takeOver removes what kube-proxy left, once our own rules stand. What cannot
-// be removed is no reason to end.
-func (p *proxy) takeOver(ctx context.Context, ready <-chan struct{}) error {
+// onceReady does what waits until our own rules stand.
+func (p *proxy) onceReady(ctx context.Context, ready <-chan struct{}) error {
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-ready:
 	}
+	// Of what reading the whole cluster took, a third is not needed again.
+	debug.FreeOSMemory()
+	return p.takeOver(ctx)
+}
+
+// takeOver removes what kube-proxy left. What cannot be removed is no reason to
+// end.
+func (p *proxy) takeOver(ctx context.Context) error {
 	for {
 		removed, err := legacy.Remove(ctx, p.log)
 		more, e := leftovers.Remove(leftovers.Config{ExcludeCIDRs: p.config.ExcludeCIDRs()})
