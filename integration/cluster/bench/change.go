@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"kube-vmap/integration/cluster/truth"
+)
+
+// What one changed endpoint may take.
+const (
+	promisedLatency = 10 * time.Millisecond
+	promisedCPU     = 5 * time.Millisecond
+)
+
+// change measures how kube-vmap follows single changes.
+func (b *bench) change(ctx context.Context) error {
+	s := b.changeSection("Single changes, " + b.size())
+	s.note("%d of each, %g a second; from API write sent to commit in the kernel; floor: to the handler of informers", b.changes, b.rate)
+	s.note("that run at the same time; from answer: from the API server's answer, which may be later; CPU: of a process, for one change")
+	p := b.kubeVMap("kube-vmap")
+	running, err := p.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer running.Kill()
+	if _, err := p.ready(ctx, running); err != nil {
+		return err
+	}
+	err = b.follow(ctx, running, 0, b.changes, b.rate, func(k kind, f *following) {
+		f.row(s, k.name)
+		if k.promised {
+			b.promiseChange(k.name, f)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return b.compareWithTruth(ctx)
+}
+
+func (b *bench) changeSection(title string) *section {
+	return b.section(title, "", "p50", "p99", "floor p50", "floor p99", "p50/floor", "from answer p50", "CPU", "floor CPU")
+}
+
+func (f *following) row(s *section, label string) {
+	s.add(label, f.committed.time(0.5), f.committed.time(0.99), f.handled.time(0.5), f.handled.time(0.99),
+		factor(f.committed.median()/f.handled.median()), f.answered.time(0.5), brief(f.proxyCPU), brief(f.floorCPU))
+}
+
+func (b *bench) promiseChange(name string, f *following) {
+	p50 := seconds(f.committed.median())
+	b.promise(p50 < promisedLatency, "%s, API write to commit: p50 %s (floor %s), below %s",
+		name, brief(p50), f.handled.time(0.5), promisedLatency)
+	b.promise(f.proxyCPU < promisedCPU, "%s: CPU %s, below %s", name, brief(f.proxyCPU), promisedCPU)
+}
+
+// compareWithTruth asks whether the rules are what the API's objects mean.
+func (b *bench) compareWithTruth(ctx context.Context) error {
+	t := truth.Truth{Client: b.plane.Client, Config: truth.Config(nodeName), Host: b.lab.Node.Host}
+	diff, err := t.Diff(ctx)
+	b.promise(diff == "", "after all changes, the rules are those of the API's objects")
+	return err
+}
+
+// follow makes n changes of each kind, from the given one on, and lets the proxy
+// follow them, with the floor beside it.
+func (b *bench) follow(ctx context.Context, proxy *process, from, n int, rate float64, done func(kind, *following)) error {
+	p := b.informers()
+	floor, err := p.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer floor.Kill()
+	if _, err := p.ready(ctx, floor); err != nil {
+		return err
+	}
+	for _, k := range kinds {
+		changes, err := b.prepare(ctx, k, from, n)
+		if err != nil {
+			return err
+		}
+		f := &following{world: b.world, proxy: proxy, floor: floor}
+		if err := f.follow(ctx, changes, rate); err != nil {
+			return fmt.Errorf("%s: %w", k.name, err)
+		}
+		done(k, f)
+		progress("%s: p50 %s", k.name, f.committed.time(0.5))
+	}
+	return floor.end()
+}

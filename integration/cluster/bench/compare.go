@@ -1,0 +1,38 @@
+package main
+
+import "context"
+
+const (
+	// compared is how many changes of a kind kube-proxy is asked to follow: it can
+	// take seconds for one.
+	compared = 10
+	// comparedRate leaves it the time.
+	comparedRate = 0.1
+)
+
+// compare measures kube-proxy in mode nftables at the same cluster. That is no
+// part of what is promised.
+func (b *bench) compare(ctx context.Context) error {
+	if err := b.cleanup(ctx); err != nil {
+		return err
+	}
+	floor, p := b.informers(), b.kubeProxy()
+	if err := floor.once(ctx); err != nil {
+		return err
+	}
+	running, err := p.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer running.Kill() // it has no other end
+	if err := p.measure(ctx, running); err != nil {
+		return err
+	}
+	s := b.startSection("For comparison, start of kube-proxy, " + b.size())
+	s.note("one round, minSyncPeriod 1ms; CPU with that of the nft programs it runs")
+	floor.row(s, floor)
+	p.row(s, floor)
+	s = b.changeSection("For comparison, single changes with kube-proxy, " + b.size())
+	s.note("%d of each, %g a second", compared, comparedRate)
+	return b.follow(ctx, running, b.changes, compared, comparedRate, func(k kind, f *following) { f.row(s, k.name) })
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+// cost is what a program took to start, in one round after the other.
+type cost struct {
+	took     sample // from exec until it was ready
+	complete sample // from exec until the API's objects were there; none if not told
+	kernel   sample // the kernel's part of the batch
+	cpu      sample
+	peak     sample // bytes of resident memory, at most ever
+	resident sample // and a while after
+}
+
+// rest is how long a program is left alone after it started, before its memory
+// and CPU are looked up: what it does then belongs to its start, too.
+const rest = time.Second
+
+// once starts the program, looks up what that took, and ends it.
+func (p *program) once(ctx context.Context) error {
+	running, err := p.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer running.Kill() // after an error, and who does not end in order
+	if err := p.measure(ctx, running); err != nil {
+		return err
+	}
+	return running.end()
+}
+
+// measure waits until the program is ready and notes what that took.
+func (p *program) measure(ctx context.Context, running *process) error {
+	took, err := p.ready(ctx, running)
+	if err != nil {
+		return err
+	}
+	time.Sleep(rest)
+	cpu, err := running.cpu()
+	if err != nil {
+		return err
+	}
+	memory, err := running.Cost()
+	if err != nil {
+		return err
+	}
+	p.took.add(took.Seconds())
+	p.cpu.add(cpu.Seconds())
+	p.peak.add(float64(memory.PeakRSS))
+	p.resident.add(float64(memory.RSS))
+	if p.tells {
+		return p.listen(running)
+	}
+	return nil
+}
+
+// listen notes what kube-vmap tells of its start.
+func (c *cost) listen(running *process) error {
+	complete, err := running.line("the API's objects are complete")
+	if err != nil {
+		return err
+	}
+	families, err := running.Metrics()
+	if err != nil {
+		return err
+	}
+	c.complete.add(complete.Seconds())
+	for _, m := range families["kubevmap_kernel_duration_seconds"].GetMetric() {
+		c.kernel.add(m.GetHistogram().GetSampleSum())
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/model"
+)
+
+// write is a request to the API server that changes one object. It returns the
+// object's new resource version.
+type write func(context.Context) (version string, err error)
+
+// kind is a kind of change.
+type kind struct {
+	name string
+	// promised tells whether it is the change of one endpoint.
+	promised bool
+	// prepare makes what must be there before the n-th of these changes.
+	prepare func(w *world, ctx context.Context, n int) (write, error)
+}
+
+var kinds = []kind{
+	{"endpoint replaced", true, (*world).replaceEndpoint},
+	{"endpoint added", true, (*world).addEndpoint},
+	{"Service added", false, (*world).addService},
+}
+
+// victim is the number of another Service each time, neither close to the one
+// before nor one that the other kind of change meets.
+func (w *world) victim(n, parity int) int {
+	const stride = 7919 // a prime, so that neighbours in time are none in any map
+	return n*stride%(w.filling.Services/2)*2 + parity
+}
+
+// newcomer is the address of the n-th pod that was not there before.
+func newcomer(n int) string {
+	base := netip.MustParseAddr("10.200.0.0").As4()
+	base[2], base[3] = byte(n>>8), byte(n)
+	return netip.AddrFrom4(base).String()
+}
+
+func (w *world) replaceEndpoint(_ context.Context, n int) (write, error) {
+	s := w.filling.Slice(w.victim(n, 0), model.IPv4)
+	s.Endpoints[n%len(s.Endpoints)].Addresses = []string{newcomer(n)}
+	return w.updateSlice(s), nil
+}
+
+func (w *world) addEndpoint(_ context.Context, n int) (write, error) {
+	s := w.filling.Slice(w.victim(n, 1), model.IPv4)
+	more := *s.Endpoints[0].DeepCopy()
+	more.Addresses = []string{newcomer(n)}
+	s.Endpoints = append(s.Endpoints, more)
+	return w.updateSlice(s), nil
+}
+
+func (w *world) updateSlice(s *discoveryv1.EndpointSlice) write {
+	return func(ctx context.Context) (string, error) {
+		s, err := w.ns.UpdateSlice(ctx, s)
+		if err != nil {
+			return "", err
+		}
+		return s.ResourceVersion, nil
+	}
+}
+
+// addService makes the slices of a Service, which mean nothing yet. One more
+// object makes them count.
+func (w *world) addService(ctx context.Context, n int) (write, error) {
+	more := *w.filling
+	more.Prefix = "more"
+	for _, f := range more.Families {
+		if _, err := w.ns.CreateSlice(ctx, more.Slice(n, f)); err != nil {
+			return nil, err
+		}
+	}
+	s := objects.Service(more.Name(n), more.Ports...)
+	s.Spec.Selector = nil
+	if len(more.Families) == 1 {
+		single := corev1.IPFamilyPolicySingleStack
+		s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &single, []corev1.IPFamily{corev1.IPFamily(more.Families[0].String())}
+	}
+	return func(ctx context.Context) (string, error) {
+		s, err := w.ns.CreateService(ctx, s)
+		if err != nil {
+			return "", err
+		}
+		return s.ResourceVersion, nil
+	}, nil
+}
+
+// prepare prepares n changes of a kind, from the given one on.
+func (w *world) prepare(ctx context.Context, k kind, from, n int) ([]write, error) {
+	all := make([]write, n)
+	for i := range all {
+		var err error
+		if all[i], err = k.prepare(w, ctx, from+i); err != nil {
+			return nil, fmt.Errorf("prepare %s: %w", k.name, err)
+		}
+	}
+	return all, nil
+}

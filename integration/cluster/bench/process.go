@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/integration/cluster/daemon"
+)
+
+// process is a program that runs on the node.
+type process struct {
+	*daemon.Daemon
+	began time.Time
+}
+
+// patience is how long anything may take.
+const patience = 10 * time.Minute
+
+func (w *world) start(ctx context.Context, program string, args ...string) (*process, error) {
+	began := time.Now()
+	d, err := daemon.Start(ctx, daemon.Config{Program: program, Host: w.lab.Node.Host, Args: args})
+	if err != nil {
+		return nil, err
+	}
+	return &process{d, began}, nil
+}
+
+// cleanup removes what kube-vmap wrote into the kernel.
+func (w *world) cleanup(ctx context.Context) error {
+	if out, err := w.lab.Node.Command(ctx, w.programs.kubeVMap, "cleanup").CombinedOutput(); err != nil {
+		return fmt.Errorf("remove the rules: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// awaitLine waits for a line of the process's log and says how long after its
+// start it was written.
+func (p *process) awaitLine(ctx context.Context, message string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	line, err := p.AwaitLog(ctx, 0, fmt.Sprintf("%q in the log", message), daemon.Message(message))
+	if err != nil {
+		return 0, err
+	}
+	return p.after(line)
+}
+
+// line is [process.awaitLine] for one that must be there already.
+func (p *process) line(message string) (time.Duration, error) {
+	for _, line := range p.Log.Entries(0) {
+		if line["msg"] == message {
+			return p.after(line)
+		}
+	}
+	return 0, fmt.Errorf("no %q in the log:\n%s", message, p.Log)
+}
+
+// after is how long after the start of the process a line was written.
+func (p *process) after(line daemon.Entry) (time.Duration, error) {
+	at, err := time.Parse(time.RFC3339Nano, line["time"])
+	if err != nil {
+		return 0, fmt.Errorf("read when %q was logged: %w", line["msg"], err)
+	}
+	return at.Sub(p.began), nil
+}
+
+// cpu is the time that the process took so far: all its threads, also those that
+// ended, to the nanosecond, and, to ticks of 10 ms, the programs that it ran and
+// waited for.
+func (p *process) cpu() (time.Duration, error) {
+	const (
+		ofProcess = 2 // CPUCLOCK_SCHED of all threads, include/linux/posix-timers.h
+		bits      = 3
+	)
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^p.PID()<<bits|ofProcess), &t); err != nil {
+		return 0, fmt.Errorf("read the CPU clock of a process: %w", err)
+	}
+	proc, err := procfs.NewProc(p.PID())
+	if err != nil {
+		return 0, fmt.Errorf("look up what a process costs: %w", err)
+	}
+	stat, err := proc.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("look up what a process costs: %w", err)
+	}
+	const tick = 10 * time.Millisecond // USER_HZ is 100 everywhere
+	return time.Duration(t.Nano()) + time.Duration(stat.CUTime+stat.CSTime)*tick, nil
+}
+
+// end ends the process in order.
+func (p *process) end() error {
+	if err := p.Stop(); err != nil {
+		return fmt.Errorf("end a program: %w", err)
+	}
+	return nil
+}

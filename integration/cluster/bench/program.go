@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kube-vmap/integration/cluster/truth"
+)
+
+// program is one that is started again and again, and what that took.
+type program struct {
+	cost
+	label string
+	start func(context.Context) (*process, error)
+	// ready waits until the process is ready and says how long after its start it
+	// was.
+	ready func(context.Context, *process) (time.Duration, error)
+	// tells says whether it has kube-vmap's log and metrics.
+	tells bool
+}
+
+// informers are the floor.
+func (w *world) informers() *program {
+	return &program{
+		label: "informers alone (floor)", ready: line("synced"),
+		start: func(ctx context.Context) (*process, error) {
+			return w.start(ctx, w.programs.informers, "--kubeconfig="+w.kubeconfig, "--node="+nodeName)
+		},
+	}
+}
+
+// kubeVMap is what is measured.
+func (w *world) kubeVMap(label string, flags ...string) *program {
+	flags = append(w.proxyFlags(), flags...)
+	return &program{
+		label: label, ready: line("ready"), tells: true,
+		start: func(ctx context.Context) (*process, error) { return w.start(ctx, w.programs.kubeVMap, flags...) },
+	}
+}
+
+// kubeProxy is what others have, with its period between syncs as short as it can
+// be.
+func (w *world) kubeProxy() *program {
+	flags := append(w.proxyFlags(), "--proxy-mode=nftables", "--iptables-min-sync-period=1ms",
+		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0")
+	return &program{
+		label: "kube-proxy, nftables", ready: synced,
+		start: func(ctx context.Context) (*process, error) { return w.start(ctx, w.programs.kubeProxy, flags...) },
+	}
+}
+
+// proxyFlags are what a proxy of either kind is told.
+func (w *world) proxyFlags() []string {
+	return []string{"--kubeconfig=" + w.kubeconfig, "--hostname-override=" + nodeName, "--cluster-cidr=" + truth.PodRanges}
+}
+
+// line waits for a line of the process's log.
+func line(message string) func(context.Context, *process) (time.Duration, error) {
+	return func(ctx context.Context, p *process) (time.Duration, error) { return p.awaitLine(ctx, message) }
+}
+
+// synced waits until kube-proxy has written the rules of both families.
+func synced(ctx context.Context, p *process) (took time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err = p.Await(ctx, "a sync of each IP family", func() error {
+		families, err := p.Metrics()
+		if err != nil {
+			return err
+		}
+		took = 0
+		done := families["kubeproxy_sync_proxy_rules_last_timestamp_seconds"].GetMetric()
+		for _, m := range done {
+			at := time.UnixMicro(int64(m.GetGauge().GetValue() * 1e6))
+			if at.Before(p.began) {
+				return errors.New("a family without sync")
+			}
+			took = max(took, at.Sub(p.began))
+		}
+		if len(done) < 2 {
+			return fmt.Errorf("syncs of %d families", len(done))
+		}
+		return nil
+	})
+	return took, err
+}
