@@ -88,7 +88,8 @@ var modes = []struct {
 	{"pods keep their source where the Node's ranges tell them", []string{"--detect-local-mode=NodeCIDR"}, own, node, node},
 	{
 		"pods keep their source where their interfaces tell them",
-		[]string{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"}, own, node, node,
+		[]string{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"},
+		own, node, node,
 	},
 }
 
