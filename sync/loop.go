@@ -231,7 +231,7 @@ func (l *Loop) setAside(err error, may func(name string) bool) bool {
 	if l.refused.convict(refusal.Service, refusal.Errno) {
 		level = slog.LevelError
 		l.trial.reset()
-		l.recorder.Warn(l.serviceOf(refusal.Service), reasonRefused, err.Error())
+		l.recorder.Warn(l.serviceOf(refusal.Service), ReasonRefused, err.Error())
 	}
 	l.log.Log(context.Background(), level, "Service port is left out", "service", refusal.Service, "err", err)
 	return true

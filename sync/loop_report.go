@@ -49,14 +49,14 @@ func (l *Loop) observe(r Report, start time.Time) {
 // tellProblem tells what is wrong with an object.
 func (l *Loop) tellProblem(o Object, text string) {
 	l.log.Warn("left out what cannot be used", "object", o.String(), "err", text)
-	l.recorder.Warn(o, reasonUnusable, text)
+	l.recorder.Warn(o, ReasonUnusable, text)
 }
 
 // tellConflict tells that a claim was lost.
 func (l *Loop) tellConflict(c model.Conflict) {
 	l.log.Warn("an older Service holds the address and port",
 		"match", c.Match.String(), "winner", c.Winner.String(), "loser", c.Loser.String())
-	l.recorder.Warn(l.service(c.Loser.ServiceName), reasonConflict,
+	l.recorder.Warn(l.service(c.Loser.ServiceName), ReasonConflict,
 		c.Match.String()+" is held by the older Service "+c.Winner.String()+" and not served for this one")
 }
 

@@ -81,12 +81,12 @@ type Recorder interface {
 
 // Reasons of events.
 const (
-	// reasonUnusable: the object, or part of it, is left out.
-	reasonUnusable = "Unusable"
-	// reasonRefused: the kernel would not take it.
-	reasonRefused = "RefusedByKernel"
-	// reasonConflict: an older Service holds the address and port.
-	reasonConflict = "AddressConflict"
+	// ReasonUnusable: the object, or part of it, is left out.
+	ReasonUnusable = "Unusable"
+	// ReasonRefused: the kernel would not take it.
+	ReasonRefused = "RefusedByKernel"
+	// ReasonConflict: an older Service holds the address and port.
+	ReasonConflict = "AddressConflict"
 )
 
 // unheard is the recorder of a loop that was given none.

@@ -120,7 +120,7 @@ func (p *proxy) servers(h *health.Health, m *metrics.Metrics) ([]*serve.Server, 
 // setVerbosity does what another -v would have done.
 func (p *proxy) setVerbosity(v int) {
 	p.level.Set(logLevel(v))
-	cluster.RouteKlog(p.log, v)
+	cluster.SetKlogVerbosity(v)
 }
 
 // serve runs a server. That it ends the process is told where people look.

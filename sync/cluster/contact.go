@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
+	"slices"
 	stdsync "sync"
 	"time"
 
@@ -13,21 +14,51 @@ import (
 )
 
 // contact says when the API server no longer answers and when it does again, not
-// each time that it is tried meanwhile.
+// each time that it is tried meanwhile. Kinds that are lost together are one
+// outage; one that is lost for good does not hide a later outage of the others.
 type contact struct {
-	log *slog.Logger
+	log   *slog.Logger
+	brief *brevity
 
-	mu    stdsync.Mutex
-	lost  map[string]metav1.StatusReason // why, by kind of objects
-	since time.Time
+	mu   stdsync.Mutex
+	lost map[string]loss // by kind of objects
+	last *outage
+	said time.Time // when a warning was last given
 }
+
+// loss is since when a kind of objects is lost, and what of that is part of.
+type loss struct {
+	*outage
+	from time.Time
+}
+
+// outage is what kinds of objects that were lost together have in common.
+type outage struct {
+	since time.Time
+	kinds int // how many are lost
+	// why has the reasons, with the first time of each, and said those that a
+	// warning told of.
+	why  map[metav1.StatusReason]time.Time
+	said map[metav1.StatusReason]bool
+	// worked is when any kind could last be read since; back tells that some of
+	// this outage are among them, of which nothing was said yet.
+	worked time.Time
+	back   bool
+}
+
+const (
+	// together is within what time kinds are lost that are lost together, and how
+	// long something lasts that is worth a word though there was one recently.
+	together = time.Minute
+	// recently is how long the reader of the log is spared what comes and goes.
+	recently = 5 * time.Minute
+)
 
 func newContact(log *slog.Logger) *contact {
-	return &contact{log: log, lost: map[string]metav1.StatusReason{}}
+	return &contact{log: log, brief: newBrevity(log), lost: map[string]loss{}}
 }
 
-// failed notes that objects of a kind could not be read. It is said aloud when it
-// is the first kind, or for another reason than before.
+// failed notes that objects of a kind could not be read.
 func (c *contact) failed(kind string, err error) {
 	if errors.Is(err, context.Canceled) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return // the end, or only the reason for a new list
@@ -35,20 +66,77 @@ func (c *contact) failed(kind string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	reason := apierrors.ReasonForError(err)
-	before, was := c.lost[kind]
+	l := c.lossOf(kind, reason)
+	c.sayRest(l.outage)
 	level := slog.LevelDebug
-	if len(c.lost) == 0 || was && before != reason {
-		level = slog.LevelWarn
+	if c.worthSaying(l, reason) {
+		level, c.said, l.said[reason] = slog.LevelWarn, time.Now(), true
 	}
-	if len(c.lost) == 0 {
-		c.since = time.Now()
-	}
-	c.lost[kind] = reason
-	c.log.Log(context.Background(), level, "the API cannot be read, what is known stays", "kind", kind, "err", brief(err))
+	c.log.Log(context.Background(), level, "the API cannot be read, what is known stays", "kind", kind, "err", short(err))
 }
 
-// brief is the error without the address that was asked, which fills a line.
-func brief(err error) error {
+// lossOf is the loss that a failure for that reason is, or goes on with.
+func (c *contact) lossOf(kind string, reason metav1.StatusReason) loss {
+	l, was := c.lost[kind]
+	if !was {
+		if c.last == nil || !c.last.takes(reason) {
+			c.last = &outage{
+				since: time.Now(), why: map[metav1.StatusReason]time.Time{}, said: map[metav1.StatusReason]bool{},
+			}
+		}
+		l = loss{c.last, time.Now()}
+		c.lost[kind] = l
+		l.kinds++
+	}
+	if _, known := l.why[reason]; !known {
+		l.why[reason] = time.Now()
+	}
+	return l
+}
+
+// takes reports whether a kind that is lost now is lost in the same outage.
+func (o *outage) takes(reason metav1.StatusReason) bool {
+	_, known := o.why[reason]
+	alike := known && (o.worked.IsZero() || time.Since(o.worked) < together)
+	return o.kinds > 0 && (alike || time.Since(o.since) < together)
+}
+
+// worthSaying reports whether to warn. What has only just begun is worth it if
+// nothing was said recently; else what lasts is, if it is an outage of which
+// nothing was said at all, or a reason that no outage has told.
+func (c *contact) worthSaying(l loss, reason metav1.StatusReason) bool {
+	recent := !c.said.IsZero() && time.Since(c.said) < recently
+	lasts := min(time.Since(l.from), time.Since(l.why[reason])) >= together
+	if len(l.said) == 0 {
+		return lasts || !recent && !c.brief.told()
+	}
+	for _, each := range c.lost {
+		if each.said[reason] {
+			return false
+		}
+	}
+	return !recent && lasts
+}
+
+// sayRest says that an outage is over for some kinds when it is clear that it is
+// not for the others.
+func (c *contact) sayRest(o *outage) {
+	if !o.back || time.Since(o.worked) < together {
+		return
+	}
+	o.back = false
+	var rest []string
+	for kind, of := range c.lost {
+		if of.outage == o {
+			rest = append(rest, kind)
+		}
+	}
+	slices.Sort(rest)
+	c.log.Info("the API can be read again", "but", rest, "after", o.worked.Sub(o.since).Round(time.Millisecond).String())
+}
+
+// short is the error without the address that was asked, which fills a line.
+func short(err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		return u.Err
 	}
@@ -59,11 +147,22 @@ func brief(err error) error {
 func (c *contact) works(kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, was := c.lost[kind]; !was {
+	was, lost := c.lost[kind]
+	delete(c.lost, kind)
+	for _, other := range c.lost {
+		other.worked = time.Now()
+	}
+	if !lost {
 		return
 	}
-	delete(c.lost, kind)
-	if len(c.lost) == 0 {
-		c.log.Info("the API can be read again", "after", time.Since(c.since).Round(time.Millisecond).String())
+	was.kinds--
+	was.back = len(was.said) > 0
+	if was.kinds > 0 {
+		return
 	}
+	level := slog.LevelDebug
+	if was.back {
+		level = slog.LevelInfo
+	}
+	c.log.Log(context.Background(), level, "the API can be read again", "after", time.Since(was.since).Round(time.Millisecond).String())
 }

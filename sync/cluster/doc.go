@@ -29,6 +29,13 @@
 // costs is what it sends, which is the same however long all have waited, and what
 // they must not do is ask at the same moment.
 //
+// The log tells of an outage once, and of its end, and so it does when watches end
+// as soon as they begin, again and again.
+//
+// A server that has only just started refuses everything (403) until it has read
+// who may do what. That ServiceCIDRs are not to be seen, which the source can do
+// without, is therefore believed only after 15 seconds of refusals.
+//
 // A connection that died without a word is noticed by client-go's HTTP/2 health
 // check, which sends a ping after 30 idle seconds and waits 15 for the answer
 // (HTTP2_READ_IDLE_TIMEOUT_SECONDS and HTTP2_PING_TIMEOUT_SECONDS change that);

@@ -22,8 +22,7 @@ type item struct {
 	meaning uint64
 	// refused tells that there is no value because the object is bad.
 	refused bool
-	// err is what is wrong with the object, and uid the object's if there is
-	// something.
+	// err is what is wrong with the object.
 	err error
 	uid string
 	// triggered is when what led to the object's last change happened; zero if

@@ -11,14 +11,21 @@ import (
 
 // RouteKlog sends what client-go logs to log, for the whole process. A line of
 // klog's verbosity n comes at the level -n, so that a handler that shows levels
-// from -verbosity on shows as much as klog did. It must be called before anything
-// else of client-go is.
+// from -verbosity on shows as much as klog did. It must be called once, before
+// anything else of client-go is: klog does not guard its logger. To change the
+// verbosity later, there is [SetKlogVerbosity].
 func RouteKlog(log *slog.Logger, verbosity int) {
 	klog.SetSlogLogger(log)
+	SetKlogVerbosity(verbosity)
+}
+
+// SetKlogVerbosity makes client-go log lines of verbosities up to v, for the whole
+// process. It may be called at any time.
+func SetKlogVerbosity(v int) {
 	var level klog.Level
 	// Set is the one way to klog's verbosity but for its flags; a number is never
 	// refused.
-	_ = level.Set(strconv.Itoa(verbosity))
+	_ = level.Set(strconv.Itoa(v))
 }
 
 // quiet makes client-go log its own lines to log, but none above the level of

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
+	stdsync "sync"
 	"time"
 	"unicode/utf8"
 
@@ -41,7 +43,6 @@ const (
 )
 
 const (
-	eventsAtOnce = 10
 	eventsQueued = 256
 	maxNote      = 1024 // bytes, the API's limit
 )
@@ -52,11 +53,39 @@ const (
 // Events are worth less than anything else the proxy does: one goes out each
 // second, after the first ten, and of those that wait, a few hundred are kept.
 // All of it is in the log as well.
+//
+// What is wrong with an object by itself, every node sees, at the same moment, and
+// says: five thousand nodes make of one bad Service five thousand events. So these
+// wait for up to half a minute, at random, and one goes out in ten seconds, after
+// the first three. They do not hold up the others.
 type Recorder struct {
-	client typedeventsv1.EventsV1Interface
-	node   sync.Object
-	log    *slog.Logger
-	queue  chan *eventsv1.Event
+	client      typedeventsv1.EventsV1Interface
+	node        sync.Object
+	log         *slog.Logger
+	own, shared lane
+}
+
+// lane is a queue of events of one pace. A lane's events wait for a random time of
+// up to spread, and then keep a distance: client-go makes a series of two events
+// that say the same only if the API has the first when the second comes.
+type lane struct {
+	queue  chan due
+	every  time.Duration
+	atOnce int
+	spread time.Duration
+	apart  time.Duration
+}
+
+// due is an event and when it may go out.
+type due struct {
+	*eventsv1.Event
+	at time.Time
+}
+
+// everybodys reports whether all nodes have the same reason to complain. The
+// reasons are those of the loop that programs the rules.
+func everybodys(reason string) bool {
+	return reason == sync.ReasonUnusable || reason == sync.ReasonConflict
 }
 
 var _ sync.Recorder = (*Recorder)(nil)
@@ -66,7 +95,11 @@ var _ sync.Recorder = (*Recorder)(nil)
 func NewRecorder(client kubernetes.Interface, nodeName string, log *slog.Logger) *Recorder {
 	return &Recorder{
 		client: client.EventsV1(), node: sync.Object{Kind: "Node", Name: nodeName}, log: log,
-		queue: make(chan *eventsv1.Event, eventsQueued),
+		own: lane{queue: make(chan due, eventsQueued), every: time.Second, atOnce: 10},
+		shared: lane{
+			queue: make(chan due, eventsQueued), every: 10 * time.Second, atOnce: 3,
+			spread: 30 * time.Second, apart: time.Second,
+		},
 	}
 }
 
@@ -105,8 +138,16 @@ func (r *Recorder) FailedToStart(ctx context.Context, reason, note string) error
 }
 
 func (r *Recorder) enqueue(e *eventsv1.Event) {
+	l := &r.own
+	if everybodys(e.Reason) {
+		l = &r.shared
+	}
+	d := due{Event: e, at: time.Now()}
+	if l.spread > 0 {
+		d.at = d.at.Add(rand.N(l.spread))
+	}
 	select {
-	case r.queue <- e:
+	case l.queue <- d:
 	default:
 		r.log.Debug("an event too many", "object", e.Regarding.Kind+" "+e.Regarding.Name, "reason", e.Reason)
 	}
@@ -123,14 +164,28 @@ func (r *Recorder) Run(ctx context.Context) error {
 		return fmt.Errorf("record events: %w", err)
 	}
 	recorder := broadcaster.NewRecorder(runtime.NewScheme(), reporter)
-	pace := flowcontrol.NewTokenBucketRateLimiter(1, eventsAtOnce)
+	var lanes stdsync.WaitGroup
+	for _, l := range []*lane{&r.own, &r.shared} {
+		lanes.Go(func() { l.run(ctx, recorder) })
+	}
+	lanes.Wait()
+	return nil
+}
+
+// run passes events on until ctx ends.
+func (l *lane) run(ctx context.Context, to events.EventRecorder) {
+	pace := flowcontrol.NewTokenBucketRateLimiter(float32(1/l.every.Seconds()), l.atOnce)
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case e := <-r.queue:
+			return
+		case e := <-l.queue:
+			await(ctx, nil, time.After(time.Until(e.at)))
 			if pace.Wait(ctx) == nil {
-				recorder.Eventf(&e.Regarding, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
+				to.Eventf(&e.Regarding, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
+			}
+			if l.apart > 0 {
+				await(ctx, nil, time.After(l.apart))
 			}
 		}
 	}

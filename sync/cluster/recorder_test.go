@@ -85,7 +85,7 @@ func TestEventsSayWhatTheAPIDemands(t *testing.T) {
 	} {
 		t.Run(c.object.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				events := recording(t, apitest.New(), time.Second, func(r *cluster.Recorder) { r.Warn(c.object, c.reason, c.note) })
+				events := recording(t, apitest.New(), time.Minute, func(r *cluster.Recorder) { r.Warn(c.object, c.reason, c.note) })
 				if len(events) != 1 {
 					t.Fatalf("%d events", len(events))
 				}
@@ -155,6 +155,81 @@ func TestEventsWaitForTheAPI(t *testing.T) {
 		})
 		if len(events) != 1 {
 			t.Errorf("%d events", len(events))
+		}
+	})
+}
+
+func TestEventsThatAllNodesMakeArePacedHarder(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		counts map[time.Duration][2]int // how many there are by then, least and most
+	}{
+		{"Unusable", map[time.Duration][2]int{time.Second: {0, 1}, 35 * time.Second: {3, 6}, 20 * time.Minute: {110, 123}}},
+		{"AddressConflict", map[time.Duration][2]int{time.Second: {0, 1}, 35 * time.Second: {3, 6}, 20 * time.Minute: {110, 123}}},
+		{"RefusedByKernel", map[time.Duration][2]int{time.Second: {10, 11}, time.Minute: {65, 71}}},
+		{cluster.ReasonServiceHealthServer, map[time.Duration][2]int{time.Second: {10, 11}, time.Minute: {65, 71}}},
+	} {
+		for after, want := range c.counts {
+			t.Run(fmt.Sprint(c.reason, " after ", after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					events := recording(t, apitest.New(), after, func(r *cluster.Recorder) {
+						for i := range 200 {
+							r.Warn(sync.Object{Kind: "Service", Namespace: "shop", Name: fmt.Sprint(i)}, c.reason, "bad")
+						}
+					})
+					if len(events) < want[0] || len(events) > want[1] {
+						t.Errorf("%d events, want %d to %d", len(events), want[0], want[1])
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestEventsOfOneNodeDoNotWaitForThoseOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := recording(t, apitest.New(), 0, func(r *cluster.Recorder) {
+			for i := range 200 {
+				r.Warn(sync.Object{Kind: "Service", Namespace: "shop", Name: fmt.Sprint(i)}, "Unusable", "bad")
+			}
+			<-time.After(10 * time.Minute)
+			r.Starting()
+			<-time.After(time.Millisecond)
+		})
+		if !slices.ContainsFunc(events, func(e eventsv1.Event) bool { return e.Reason == cluster.ReasonStarting }) {
+			t.Error("the start waits")
+		}
+	})
+}
+
+// TestNodesDoNotSpeakAllAtOnce lets many recorders see the same object.
+func TestNodesDoNotSpeakAllAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New()
+		counts := map[time.Duration]int{}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		const nodes = 200
+		for i := range nodes {
+			r := cluster.NewRecorder(s.Client(), fmt.Sprint("node-", i), slog.New(slog.DiscardHandler))
+			r.Warn(sync.Object{Kind: "Service", Namespace: "shop", Name: "web"}, "Unusable", "bad")
+			go func() { done <- r.Run(ctx) }()
+		}
+		for _, after := range []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second} {
+			<-time.After(10 * time.Second)
+			synctest.Wait()
+			counts[after] = len(s.Events())
+		}
+		cancel()
+		for range nodes {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		for after, want := range map[time.Duration][2]int{10 * time.Second: {30, 110}, 20 * time.Second: {90, 180}, 30 * time.Second: {nodes, nodes}} {
+			if got := counts[after]; got < want[0] || got > want[1] {
+				t.Errorf("%d events after %s, want %d to %d", got, after, want[0], want[1])
+			}
 		}
 	})
 }

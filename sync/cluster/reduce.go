@@ -32,12 +32,12 @@ func reducing[T any](reduce func(*T) *item) reducer {
 // newItem is the item of an object that was converted to value, nil if there is
 // none, with the result errs.
 func newItem(o *metav1.ObjectMeta, value any, errs field.ErrorList) *item {
-	it := &item{name: name{o.Namespace, o.Name}}
+	it := &item{name: name{o.Namespace, o.Name}, uid: string(o.UID)}
 	if value != nil {
 		it.value, it.meaning = value, meaningOf(value)
 	}
 	if len(errs) > 0 {
-		it.refused, it.err, it.uid = value == nil, errs.ToAggregate(), string(o.UID)
+		it.refused, it.err = value == nil, errs.ToAggregate()
 	}
 	return it
 }

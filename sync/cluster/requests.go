@@ -3,16 +3,13 @@ package cluster
 import (
 	"context"
 	"errors"
-	"log/slog"
 	stdsync "sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -72,7 +69,9 @@ func (r *requests) watch(ctx context.Context, options metav1.ListOptions) (watch
 		// What the client makes of a connection that ends before the answer.
 		r.heard(errCut)
 		return w, nil
-	case err != nil && options.SendInitialEvents != nil && apierrors.IsInvalid(err):
+	case err == nil:
+		w = r.contact.brief.measure(ctx, r.kind, w)
+	case options.SendInitialEvents != nil && apierrors.IsInvalid(err):
 		return nil, err // an older server, which does not stream lists
 	}
 	r.heard(err)
@@ -90,10 +89,10 @@ func (r *requests) heard(err error) {
 	case err == nil:
 		r.missing.found()
 		r.contact.works(r.kind)
-	case r.missing.is(err):
-		r.contact.works(r.kind)
-	default:
+	case !r.missing.refused(err):
 		r.contact.failed(r.kind, err)
+	case r.missing.believed(err):
+		r.contact.works(r.kind)
 	}
 }
 
@@ -138,61 +137,4 @@ func (u *underway) finish() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.over = true
-}
-
-// missing is about objects that a server may not have or not show. It is then
-// asked ever more rarely. Nil is about objects that must be there.
-type missing struct {
-	kind string // of the objects
-	log  *slog.Logger
-	// tell is called when they are missing.
-	tell func()
-
-	told    bool
-	backoff wait.Backoff
-	next    time.Time
-}
-
-func newMissing(kind string, log *slog.Logger, tell func()) *missing {
-	m := &missing{kind: kind, log: log, tell: tell}
-	m.found()
-	return m
-}
-
-// found notes that they are there.
-func (m *missing) found() {
-	if m == nil {
-		return
-	}
-	m.told, m.next = false, time.Time{}
-	m.backoff = wait.Backoff{Duration: 10 * time.Second, Factor: 2, Jitter: 1, Steps: 10, Cap: 10 * time.Minute}
-}
-
-// is reports whether err says that they are missing, and if so notes it.
-func (m *missing) is(err error) bool {
-	if m == nil || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-		return false
-	}
-	m.next = time.Now().Add(m.backoff.Step())
-	if !m.told {
-		m.told = true
-		m.log.Info("going on without what the API server does not have or not show", "kind", m.kind, "err", err)
-	}
-	m.tell()
-	return true
-}
-
-// wait waits until it makes sense to ask again.
-func (m *missing) wait(ctx context.Context) error {
-	if m == nil || m.next.IsZero() {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(time.Until(m.next))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

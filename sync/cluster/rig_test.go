@@ -35,6 +35,7 @@ type rig struct {
 	cancel context.CancelFunc
 	done   chan error
 	log    *safeBuffer
+	heard  [2]int // lines that were counted
 }
 
 // run begins to run a source. What it sends is only taken when asked for.
@@ -124,6 +125,17 @@ func (r *rig) logged(text string) int {
 		}
 	}
 	return n
+}
+
+// loud is the log without what is for debugging.
+func (r *rig) loud() string {
+	var out strings.Builder
+	for line := range strings.Lines(r.log.String()) {
+		if !strings.Contains(line, "level=DEBUG") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
 }
 
 // safeBuffer is a buffer for several goroutines.

@@ -91,44 +91,6 @@ func TestNothingIsSaidBeforeEverythingIsKnown(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutServiceCIDRsIsNotWaitedFor(t *testing.T) {
-	for _, code := range []int{403, 404} {
-		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := filled()
-				s.Answer("servicecidrs", code)
-				r := run(t, s)
-				_, want, _ := strings.Cut(all, "\n")
-				if got := lines(r.now()); got != want {
-					t.Errorf("the first burst is\n%s\nwant\n%s", got, want)
-				}
-				r.quiet(24 * time.Hour)
-				asked := 0
-				for _, request := range s.Requests() {
-					if request.Resource == "servicecidrs" {
-						asked++
-					}
-				}
-				if asked < 50 || asked > 300 {
-					t.Errorf("%d requests in a day", asked)
-				}
-				if n := r.logged("going on without"); n != 1 {
-					t.Errorf("said %d times", n)
-				}
-				s.Answer("servicecidrs", 0)
-				if got, want := lines(r.next(20*time.Minute)), "cidrs [10.96.0.0/16 fd00:96::/112]"; got != want {
-					t.Errorf("then %s, want %s", got, want)
-				}
-				// What was known stays when the server no longer shows it.
-				s.Answer("servicecidrs", code)
-				s.Cut()
-				r.quiet(time.Hour)
-				r.stop()
-			})
-		})
-	}
-}
-
 func TestOnlyWhatKubeProxyAsksForIsAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := filled()

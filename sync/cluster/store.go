@@ -28,7 +28,8 @@ type store struct {
 // known is what a store knows of an object that was told.
 type known struct {
 	meaning   uint64
-	triggered int64 // the trigger last seen, in nanoseconds since the Unix epoch
+	identity  uint64 // a hash of the object's UID
+	triggered int64  // the trigger last seen, in nanoseconds since the Unix epoch
 }
 
 // problem is what was told to be wrong with an object.
@@ -155,16 +156,20 @@ func (s *store) isListed() bool {
 
 // change notes what an item means now and appends the events of what changed.
 func (s *store) change(events []sync.Event, before known, it *item) []sync.Event {
-	switch {
-	case it.refused:
+	identity := identityOf(it.uid)
+	same := identity == before.identity
+	if it.refused && same {
 		// What was known of the object is better than nothing.
 		s.note(it.name, before)
-	case it.value == nil:
-		if before.meaning != 0 {
-			events = appendEvent(events, s.say(it.name, nil))
-		}
-	default:
-		s.note(it.name, known{it.meaning, nanoseconds(it.triggered)})
+		return s.settle(events, it.name, problem{uid: it.uid}, it.err)
+	}
+	// If the name is another object's now, the one that had it is gone, and what is
+	// known of that one must not live on.
+	if before.meaning != 0 && (it.value == nil || !same && it.meaning != before.meaning) {
+		events = appendEvent(events, s.say(it.name, nil))
+	}
+	if it.value != nil {
+		s.note(it.name, known{it.meaning, identity, nanoseconds(it.triggered)})
 		if it.meaning != before.meaning {
 			events = appendEvent(events, s.timed(s.say(it.name, it.value), before, it))
 		}

@@ -63,6 +63,8 @@ func (c *serviceCIDRs) all() []netip.Prefix {
 // ownNode is what is known of the node.
 type ownNode struct {
 	last sync.SetNode
+	// zoneless tells that the Node was away and has had no zone since.
+	zoneless bool
 	// found is closed when there was a Node object, ranged when it had ranges of
 	// pods.
 	found, ranged chan struct{}
@@ -79,15 +81,20 @@ func newOwnNode(name string) *ownNode {
 func absent(node string) string { return "there is no Node object " + node }
 
 // tell is the teller of the node. What a Node that has only just been registered
-// has not yet, the machine still has.
+// has not yet, the machine still has. A zone that is taken from a Node that was
+// there all along is another matter: somebody wants it to go.
 func (o *ownNode) tell(_ name, value any) sync.Event {
 	now := o.last
 	if value == nil {
-		now.Ineligible = absent(now.Node.Name)
+		now.Ineligible, o.zoneless = absent(now.Node.Name), true
 	} else {
 		now = value.(sync.SetNode)
 		now.Node.Addrs = keep(o.last.Node.Addrs, now.Node.Addrs)
 		now.Node.PodRanges = keep(o.last.Node.PodRanges, now.Node.PodRanges)
+		o.zoneless = o.zoneless && now.Node.Zone == ""
+		if o.zoneless {
+			now.Node.Zone = o.last.Node.Zone
+		}
 		closeOnce(o.found)
 		if now.Node.PodRanges != (model.Node{}).PodRanges {
 			closeOnce(o.ranged)

@@ -1,0 +1,134 @@
+package cluster_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAServerWithoutServiceCIDRsIsNotWaitedFor(t *testing.T) {
+	for _, c := range []struct {
+		code            int
+		within          time.Duration // until the first burst
+		atLeast, atMost int           // requests in a day
+		noticed         time.Duration // when there are some
+	}{
+		{404, 0, 50, 300, 20 * time.Minute},
+		// Refusals are believed after 15 seconds, and the next try is up to 20 later.
+		{403, 36 * time.Second, 24 * 60, 2 * 24 * 60, time.Minute},
+	} {
+		t.Run(fmt.Sprint(c.code), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, start := filled(), time.Now()
+				s.Answer("servicecidrs", c.code)
+				r := run(t, s)
+				_, want, _ := strings.Cut(all, "\n")
+				if got := lines(r.next(time.Minute)); got != want {
+					t.Errorf("the first burst is\n%s\nwant\n%s", got, want)
+				}
+				if took := time.Since(start); took > c.within || c.within > 0 && took < 15*time.Second {
+					t.Errorf("the first burst took %s", took)
+				}
+				r.quiet(24 * time.Hour)
+				asked := 0
+				for _, request := range s.Requests() {
+					if request.Resource == "servicecidrs" {
+						asked++
+					}
+				}
+				if asked < c.atLeast || asked > c.atMost {
+					t.Errorf("%d requests in a day", asked)
+				}
+				if n := r.logged("going on without"); n != 1 {
+					t.Errorf("said %d times", n)
+				}
+				s.Answer("servicecidrs", 0)
+				if got, want := lines(r.next(c.noticed)), "cidrs [10.96.0.0/16 fd00:96::/112]"; got != want {
+					t.Errorf("then %s, want %s", got, want)
+				}
+				// What was known stays when the server no longer shows it.
+				s.Answer("servicecidrs", c.code)
+				s.Cut()
+				r.quiet(time.Hour)
+				if n := r.logged("level=WARN"); n > 0 {
+					t.Errorf("%d warnings", n)
+				}
+				r.stop()
+			})
+		})
+	}
+}
+
+func TestAServerThatHasOnlyJustStartedIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := filled()
+		answer(s, 403)
+		r := run(t, s)
+		r.quiet(500 * time.Millisecond)
+		answer(s, 0)
+		if got := lines(r.next(20 * time.Second)); got != all {
+			t.Errorf("the first burst is\n%s\nwant\n%s", got, all)
+		}
+		r.quiet(time.Hour)
+		if n := r.logged("going on without"); n > 0 {
+			t.Errorf("believed %d times", n)
+		}
+		r.stop()
+	})
+}
+
+// TestRefusalsThatDoNotLastAreNotBelieved wants 15 seconds of them in a row: not
+// seconds of refusals with other errors in between.
+func TestRefusalsThatDoNotLastAreNotBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := filled()
+		r := run(t, s)
+		r.now()
+		for range 100 { // a server that restarts
+			s.Down(true)
+			r.quiet(10 * time.Second)
+			answer(s, 403)
+			s.Down(false)
+			r.quiet(10 * time.Second)
+			answer(s, 0)
+			r.quiet(time.Minute)
+		}
+		s.Answer("servicecidrs", 503)
+		s.Cut()
+		for range 100 {
+			r.quiet(8 * time.Second)
+			s.Answer("servicecidrs", 403)
+			r.quiet(14 * time.Second)
+			s.Answer("servicecidrs", 503)
+			r.quiet(21 * time.Second)
+		}
+		if n := r.logged("going on without"); n > 0 {
+			t.Errorf("believed %d times", n)
+		}
+		r.stop()
+	})
+}
+
+func TestWhatIsMissingNowAndThenIsSaidOnce(t *testing.T) {
+	for _, code := range []int{403, 404} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := run(t, filled())
+				r.now()
+				for range 100 {
+					r.Answer("servicecidrs", code)
+					r.Cut()
+					r.quiet(time.Minute)
+					r.Answer("servicecidrs", 0)
+					r.quiet(time.Hour)
+				}
+				if n := r.logged("going on without"); n != 1 {
+					t.Errorf("said %d times", n)
+				}
+				r.stop()
+			})
+		})
+	}
+}
