@@ -67,6 +67,7 @@ func (r *rig) stop() {
 	if took := time.Since(start); took > 0 {
 		r.Errorf("the source took %s to end", took)
 	}
+	synctest.Wait() // for who is on the way out
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	for _, left := range []string{"cache.(*Reflector).ListAndWatchWithContext", "cluster.(*requests)"} {
