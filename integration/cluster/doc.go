@@ -11,8 +11,8 @@
 //
 // The packages below are what the tests stand on: plane (the parts and what can
 // happen to them), objects (what users, kubelets and controllers do in the API),
-// daemon (a proxy's process), truth (what a rule set should be), and clustertest,
-// which puts them together for a test.
+// traffic (what clients do), daemon (a proxy's process), truth (what a rule set
+// should be), and clustertest, which puts them together for a test.
 //
 // It is a module of its own, so that what a control plane needs never reaches the
 // proxy's. .ci/cluster builds the programs.

@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -40,15 +39,7 @@ func TestKubeProxyServes(t *testing.T) {
 			"--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
 		},
 	})
-	clustertest.Must(t, d.AwaitReady(ctx))
-	// kube-proxy is healthy before it has written any rules.
-	clustertest.Must(t, d.Await(ctx, "rules of both families", func() error {
-		n, err := d.Metric("kubeproxy_sync_proxy_rules_duration_seconds")
-		if err == nil && n < 2 {
-			err = fmt.Errorf("%v syncs counted", n)
-		}
-		return err
-	}))
+	awaitKubeProxy(t, d)
 	for _, p := range model.Protocols {
 		for _, f := range model.Families {
 			to := netip.AddrPortFrom(netip.MustParseAddr(svc.Spec.ClusterIPs[f]), 80)

@@ -80,7 +80,9 @@ func (r *requests) watch(ctx context.Context, options metav1.ListOptions) (watch
 
 func (r *requests) get(options *metav1.ListOptions) *rest.Request {
 	options.LabelSelector, options.FieldSelector = r.labels, r.fields
-	return r.client.Get().Resource(r.resource).VersionedParams(options, metav1.ParameterCodec)
+	// Reflectors try again themselves. The client would, for minutes and without a
+	// word, when a server accepts connections and is silent.
+	return r.client.Get().MaxRetries(0).Resource(r.resource).VersionedParams(options, metav1.ParameterCodec)
 }
 
 // heard notes how a request went.

@@ -26,7 +26,8 @@ type Cluster struct {
 	// by a relay to the plane that all tests share.
 	Server string
 
-	name string // unique in the API
+	name     string // unique in the API
+	deployed bool
 }
 
 // New builds a lab that is closed with the test, connected to the control plane
@@ -126,10 +127,16 @@ func (c *Cluster) Namespace(t testing.TB) *objects.Namespace {
 	return ns
 }
 
-// Deploy applies deploy/base, from which proxies have their account and rights.
-// [Cluster.Proxy] does so by itself.
+// Deploy applies deploy/base, from which proxies have their account and rights,
+// once. [Cluster.Proxy] does so by itself.
 func (c *Cluster) Deploy(t testing.TB) {
 	t.Helper()
+	if c.deployed {
+		return
+	}
+	c.deployed = true
+	shared.deploying.Lock()
+	defer shared.deploying.Unlock()
 	_, err := c.Kubectl(Context(t), "apply", "-k", filepath.Join(Root(t), "deploy", "base"))
 	Must(t, err)
 }

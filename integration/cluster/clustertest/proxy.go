@@ -41,8 +41,18 @@ func (c *Cluster) StartProxy(t testing.TB, n *lab.Node, kubeconfig string, flags
 	args := append([]string{
 		"--kubeconfig=" + kubeconfig, "--hostname-override=" + name, "--cluster-cidr=" + truth.PodRanges,
 	}, flags...)
-	d := Start(t, daemon.Config{Program: Program(t), Host: n.Host, Args: args})
-	return &Proxy{d, &truth.Truth{Client: c.Client, Config: truth.Config(name), Host: n.Host}}
+	return c.Run(t, n, daemon.Config{Args: args})
+}
+
+// Run starts the built kube-vmap on a node with nothing but the given arguments,
+// environment and rights. Another program may be one that ends up as kube-vmap.
+func (c *Cluster) Run(t testing.TB, n *lab.Node, d daemon.Config) *Proxy {
+	t.Helper()
+	if d.Program == "" {
+		d.Program = Program(t)
+	}
+	d.Host = n.Host
+	return &Proxy{Start(t, d), &truth.Truth{Client: c.Client, Config: truth.Config(c.NodeName(n)), Host: n.Host}}
 }
 
 // Start starts a proxy of any kind that is killed with the test, and prints its

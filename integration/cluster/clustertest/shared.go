@@ -3,6 +3,7 @@ package clustertest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,10 +21,28 @@ var shared struct {
 	plane *plane.Plane
 	lab   *lab.Lab
 	built string // folder of the program
+
+	// deploying is held by who applies manifests: two who make the same object at
+	// the same time get in each other's way.
+	deploying stdsync.Mutex
 }
+
+// together is how many parallel tests run at the same time, if nobody says it by
+// -parallel. They wait most of the time, and one for each CPU would waste that; but
+// several may have a control plane of their own.
+const together = "5"
 
 // Main runs the tests, removes what they share and ends the process.
 func Main(m *testing.M) {
+	flag.Parse()
+	const name = "test.parallel"
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if !given {
+		if err := flag.Set(name, together); err != nil {
+			panic("clustertest: " + err.Error()) // no such flag
+		}
+	}
 	code := m.Run()
 	if err := closeShared(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -41,8 +41,8 @@ func NewNamespace(ctx context.Context, client kubernetes.Interface, name string)
 	return &Namespace{Name: name, Client: client}, nil
 }
 
-// Delete removes the namespace with all that is in it, and waits until it is
-// gone.
+// Delete removes the namespace with all that is in it, if it is there, and waits
+// until it is gone.
 func (n *Namespace) Delete(ctx context.Context) error {
 	if err := n.BeginDelete(ctx); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (n *Namespace) BeginDelete(ctx context.Context) error {
 	// that they have.
 	err := n.Client.CoreV1().Pods(n.Name).DeleteCollection(ctx, atOnce(), metav1.ListOptions{})
 	if err == nil {
-		err = n.Client.CoreV1().Namespaces().Delete(ctx, n.Name, metav1.DeleteOptions{})
+		err = ignoreGone(n.Client.CoreV1().Namespaces().Delete(ctx, n.Name, metav1.DeleteOptions{}))
 	}
 	if err != nil {
 		return fmt.Errorf("remove namespace %s: %w", n.Name, err)

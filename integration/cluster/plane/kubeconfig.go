@@ -78,6 +78,8 @@ func (p *Plane) restConfig(id identity) *rest.Config {
 		BearerToken: id.token,
 		Dial:        p.options.Host.DialContext,
 		QPS:         -1, // as fast as it goes
+		// That a kind is deprecated is no news to a test that uses it.
+		WarningHandler: rest.NoWarnings{},
 		ContentConfig: rest.ContentConfig{
 			ContentType: runtime.ContentTypeProtobuf, AcceptContentTypes: runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON,
 		},

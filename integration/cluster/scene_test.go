@@ -1,0 +1,174 @@
+package cluster_test
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// What Services are asked at, and what their Pods serve.
+const (
+	port       = 80
+	targetPort = 8080
+)
+
+// scene is a cluster with a namespace, and clients.
+type scene struct {
+	*clustertest.Cluster
+	ns      *objects.Namespace
+	clients []*traffic.Client
+}
+
+// twoNodes is a scene with a proxy on both of its nodes, in zone-a and zone-b, and
+// clients everywhere: pods, nodes, and the host outside.
+type twoNodes struct {
+	scene
+	proxies [2]*clustertest.Proxy
+	// near and far are the last pod of each node, which serve nobody.
+	near, far *traffic.Client
+}
+
+// newTwoNodes has so many pods that serve on each node.
+func newTwoNodes(t *testing.T, pods int) *twoNodes {
+	t.Helper()
+	clustertest.Program(t)
+	c := prepareTwoNodes(t, clustertest.New, pods)
+	for i, n := range []*lab.Node{c.Lab.Node, c.Lab.Remote} {
+		c.proxies[i] = c.Proxy(t, n)
+	}
+	return c
+}
+
+// prepareTwoNodes makes everything but the proxies, with a control plane as kind
+// makes it.
+func prepareTwoNodes(t *testing.T, kind func(testing.TB, lab.Options, ...string) *clustertest.Cluster, pods int) *twoNodes {
+	t.Helper()
+	c := &twoNodes{scene: scene{Cluster: kind(t, lab.Options{Pods: pods + 1, RemotePods: pods + 1}, "zone-a", "zone-b")}}
+	for _, all := range [][]*lab.Pod{c.Lab.Pods, c.Lab.RemotePods} {
+		for _, p := range all[:pods] {
+			clustertest.Must(t, p.ServeAll(targetPort))
+		}
+	}
+	c.ns = c.Namespace(t)
+	c.near, c.far = traffic.From(c.Lab.Pods[pods].Host), traffic.From(c.Lab.RemotePods[pods].Host)
+	c.clients = []*traffic.Client{
+		c.near, c.far, traffic.From(c.Lab.Node.Host), traffic.From(c.Lab.Remote.Host), traffic.From(c.Lab.Outside),
+	}
+	return c
+}
+
+// oneNode is a scene with one node, in zone-a, where all pods serve but the last.
+// Clients are that one, the node, and the host outside.
+type oneNode struct {
+	scene
+	proxy *clustertest.Proxy // none at first
+}
+
+func newOneNode(t *testing.T, pods int) *oneNode {
+	t.Helper()
+	clustertest.Program(t)
+	c := &oneNode{scene: scene{Cluster: clustertest.New(t, lab.Options{Pods: pods + 1}, "zone-a")}}
+	for _, p := range c.Lab.Pods[:pods] {
+		clustertest.Must(t, p.ServeAll(targetPort))
+	}
+	c.ns = c.Namespace(t)
+	c.clients = []*traffic.Client{
+		traffic.From(c.Lab.Pods[pods].Host), traffic.From(c.Lab.Node.Host), traffic.From(c.Lab.Outside),
+	}
+	return c
+}
+
+// service makes a Service of all families and protocols.
+func (c *scene) service(t *testing.T, name string, change ...func(*corev1.Service)) traffic.Target {
+	t.Helper()
+	s := objects.Service(name, objects.Ports(port, targetPort)...)
+	for _, do := range change {
+		do(s)
+	}
+	s, err := c.ns.CreateService(clustertest.Context(t), s)
+	clustertest.Must(t, err)
+	return traffic.Service(s, port)
+}
+
+// handmade makes a Service whose EndpointSlices no controller makes: those of
+// Kubernetes may take a minute to notice that the API server is back.
+func (c *scene) handmade(t *testing.T, name string, pods ...*lab.Pod) traffic.Target {
+	t.Helper()
+	to := c.service(t, name, func(s *corev1.Service) { s.Spec.Selector = nil })
+	for _, s := range slicesOf(name, pods) {
+		_, err := c.ns.CreateSlice(clustertest.Context(t), s)
+		clustertest.Must(t, err)
+	}
+	return to
+}
+
+// move gives a handmade Service other endpoints.
+func (c *scene) move(t *testing.T, name string, pods ...*lab.Pod) {
+	t.Helper()
+	for _, s := range slicesOf(name, pods) {
+		_, err := c.ns.UpdateSlice(clustertest.Context(t), s)
+		clustertest.Must(t, err)
+	}
+}
+
+// slicesOf are a slice for each family.
+func slicesOf(service string, pods []*lab.Pod) (all []*discoveryv1.EndpointSlice) {
+	for _, f := range model.Families {
+		var addrs []netip.Addr
+		for _, p := range pods {
+			addrs = append(addrs, p.Addr(f))
+		}
+		name := service + "-" + strings.ToLower(f.String())
+		all = append(all, objects.Slice(name, service, objects.Ports(port, targetPort), "", addrs...))
+	}
+	return all
+}
+
+// settled waits until both nodes' rule sets are what the API's objects mean.
+func (c *twoNodes) settled(t *testing.T) {
+	t.Helper()
+	for _, p := range c.proxies {
+		p.AwaitTruth(t)
+	}
+}
+
+// answered checks who answers which clients.
+func answered(t *testing.T, clients []*traffic.Client, to traffic.Target, names ...string) {
+	t.Helper()
+	for _, from := range clients {
+		clustertest.Must(t, from.AnsweredBy(to, names...))
+	}
+}
+
+// equal checks that the rule sets of both nodes are what the API's objects mean,
+// or become so in time. It returns when it was so.
+func (c *twoNodes) equal(t *testing.T, within time.Duration) (at [2]time.Time) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	start := time.Now()
+	var group errgroup.Group
+	for i, p := range c.proxies {
+		group.Go(func() error {
+			err := p.Truth.Await(ctx)
+			at[i] = time.Now()
+			return err
+		})
+	}
+	clustertest.Must(t, group.Wait())
+	t.Logf("rule sets are equal to the API's objects after %s and %s",
+		at[0].Sub(start).Round(time.Millisecond), at[1].Sub(start).Round(time.Millisecond))
+	return at
+}

@@ -1,0 +1,358 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/cluster/truth"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/sync/looptest"
+)
+
+// silence is how long to wait for what must not come.
+const silence = 150 * time.Millisecond
+
+// scaled makes a Pod of an app at each place, and waits until its Service has them
+// on both nodes.
+func (c *twoNodes) scaled(t *testing.T, app string, places ...objects.Place) {
+	t.Helper()
+	ctx := clustertest.Context(t)
+	clustertest.Must(t, c.ns.NewWorkload(app, places...).Scale(ctx, len(places)))
+	clustertest.Must(t, c.ns.AwaitEndpoints(ctx, app, len(places)))
+	c.settled(t)
+}
+
+func TestServicesAreServedOnEveryNodeByThePodsThatThereAre(t *testing.T) {
+	t.Parallel()
+	c := newTwoNodes(t, 2)
+	ctx := clustertest.Context(t)
+	web := c.service(t, "web")
+	w := c.ns.NewWorkload("web", c.At(c.Lab.Pods[0]), c.At(c.Lab.RemotePods[0]), c.At(c.Lab.RemotePods[1]))
+	for _, s := range []struct {
+		pods  int
+		names string
+	}{{1, "pod-1"}, {2, "pod-1 remote-1"}, {3, "pod-1 remote-1 remote-2"}, {1, "remote-2"}} {
+		clustertest.Must(t, w.Scale(ctx, s.pods))
+		clustertest.Must(t, c.ns.AwaitEndpoints(ctx, "web", s.pods))
+		c.settled(t)
+		answered(t, c.clients, web, strings.Fields(s.names)...)
+	}
+	clustertest.Must(t, w.Scale(ctx, 0))
+	// Before it is gone, the last one is terminating, and serves; and over UDP, what
+	// has a port that was used before goes where it went.
+	for _, from := range c.clients {
+		clustertest.Must(t, traffic.Await(ctx, func() error { return from.Comes(web, lab.Refused, traffic.Timeout) }))
+	}
+	c.settled(t)
+	clustertest.Must(t, c.ns.DeleteService(ctx, "web"))
+	clustertest.Must(t, c.ns.AwaitEndpoints(ctx, "web", 0))
+	c.settled(t)
+	outcome(t, c.clients, web, lab.TimedOut)
+	for _, p := range c.proxies {
+		if n := requests(t, p, "GET", "403"); n > 0 {
+			t.Errorf("the proxy on %s asked %.0f times for what its account may not read", p.Truth.Host, n)
+		}
+	}
+}
+
+// outcome checks what comes of questions that nobody answers.
+func outcome(t *testing.T, clients []*traffic.Client, to traffic.Target, want lab.Outcome) {
+	t.Helper()
+	within := traffic.Timeout
+	if want == lab.TimedOut {
+		within = silence
+	}
+	for _, from := range clients {
+		clustertest.Must(t, from.Comes(to, want, within))
+	}
+}
+
+// TestPoliciesChooseEndpoints has each Service served by two Pods on each node,
+// unless it says otherwise.
+func TestPoliciesChooseEndpoints(t *testing.T) {
+	t.Parallel()
+	c := newTwoNodes(t, 2)
+	both := []objects.Place{c.At(c.Lab.Pods[0]), c.At(c.Lab.RemotePods[0])}
+	local := func(s *corev1.Service) {
+		policy := corev1.ServiceInternalTrafficPolicyLocal
+		s.Spec.InternalTrafficPolicy = &policy
+	}
+	prefer := func(how string) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Spec.TrafficDistribution = &how }
+	}
+	for _, s := range []struct {
+		name      string
+		change    func(*corev1.Service)
+		places    []objects.Place
+		near, far string // who answers on either node; nobody where it is empty
+	}{
+		{"internal-traffic-policy-local", local, both, "pod-1", "remote-1"},
+		{"internal-traffic-policy-local-without-endpoint", local, both[1:], "", "remote-1"},
+		{"prefer-same-zone", prefer(corev1.ServiceTrafficDistributionPreferSameZone), both, "pod-1", "remote-1"},
+		{"prefer-same-zone-where-there-is-none", prefer(corev1.ServiceTrafficDistributionPreferSameZone), both[:1], "pod-1", "pod-1"},
+		{"prefer-same-node", prefer(corev1.ServiceTrafficDistributionPreferSameNode), both, "pod-1", "remote-1"},
+		{"prefer-nothing", func(*corev1.Service) {}, both, "pod-1 remote-1", "pod-1 remote-1"},
+	} {
+		to := c.service(t, s.name, s.change)
+		c.scaled(t, s.name, s.places...)
+		for from, names := range map[*traffic.Client]string{c.near: s.near, c.far: s.far} {
+			if names == "" {
+				outcome(t, []*traffic.Client{from}, to, lab.TimedOut)
+			} else {
+				answered(t, []*traffic.Client{from}, to, strings.Fields(names)...)
+			}
+		}
+	}
+}
+
+func TestPodsServeWhileTheyAreReadyOrLastToLeave(t *testing.T) {
+	t.Parallel()
+	c := newTwoNodes(t, 1)
+	ctx := clustertest.Context(t)
+	near, far := c.At(c.Lab.Pods[0]), c.At(c.Lab.RemotePods[0])
+	web := c.service(t, "web")
+	ready := func(name string, at objects.Place, is bool) func() error {
+		return func() error {
+			_, err := c.ns.SetReady(ctx, name, at, is)
+			return err
+		}
+	}
+	for _, name := range []string{"near", "far"} {
+		_, err := c.ns.CreatePod(ctx, name, "web", map[string]objects.Place{"near": near, "far": far}[name])
+		clustertest.Must(t, err)
+	}
+	for _, s := range []struct {
+		says      string
+		do        func() error
+		endpoints int // ready ones
+		names     string
+	}{
+		{"both are ready", func() error { return nil }, 2, "pod-1 remote-1"},
+		{"one is not ready", ready("near", near, false), 1, "remote-1"},
+		{"none is ready", ready("far", far, false), 0, ""},
+		{"one is ready again", ready("near", near, true), 1, "pod-1"},
+		{"both are ready again", ready("far", far, true), 2, "pod-1 remote-1"},
+		{"one terminates", func() error { return c.ns.TerminatePod(ctx, "near") }, 1, "remote-1"},
+		{"both terminate", func() error { return c.ns.TerminatePod(ctx, "far") }, 0, "pod-1 remote-1"},
+		{"one has ended", func() error { return c.ns.DeletePod(ctx, "far") }, 0, "pod-1"},
+		{"a new one is ready", func() error { _, err := c.ns.CreatePod(ctx, "new", "web", far); return err }, 1, "remote-1"},
+	} {
+		clustertest.Must(t, s.do())
+		clustertest.Must(t, c.ns.AwaitEndpoints(ctx, "web", s.endpoints))
+		if s.names == "" {
+			c.settled(t)
+			outcome(t, c.clients, web, lab.Refused)
+			continue
+		}
+		// Which endpoints terminate is not for AwaitEndpoints to see.
+		for _, from := range c.clients {
+			if err := from.AwaitAnswers(ctx, web, strings.Fields(s.names)...); err != nil {
+				t.Fatalf("%s: %v", s.says, err)
+			}
+		}
+		c.settled(t)
+	}
+}
+
+// TestServicesOfOthersAreLeftAlone looks into the kernel, because who uses the
+// same selectors as the proxy could share its mistakes.
+func TestServicesOfOthersAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	c := newTwoNodes(t, 1)
+	ctx := clustertest.Context(t)
+	// The Pod of the headless Service has addresses that are nobody else's.
+	nowhere := []netip.Addr{netip.MustParseAddr("10.244.2.77"), netip.MustParseAddr("fd00:10:244:2::77")}
+	places := map[string]objects.Place{
+		"headless": {Node: c.NodeName(c.Lab.Remote), Addrs: nowhere}, "labelled": c.At(c.Lab.RemotePods[0]),
+	}
+	headless := objects.Service("headless", objects.Ports(port, targetPort)...)
+	headless.Spec.ClusterIP = corev1.ClusterIPNone
+	external := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "external"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"},
+	}
+	labelled := objects.Service("labelled", objects.Ports(port, targetPort)...)
+	labelled.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "somebody-else"}
+	var made *corev1.Service
+	for _, s := range []*corev1.Service{headless, external, labelled} {
+		var err error
+		made, err = c.ns.CreateService(ctx, s)
+		clustertest.Must(t, err)
+	}
+	for app, at := range places {
+		_, err := c.ns.CreatePod(ctx, app, app, at)
+		clustertest.Must(t, err)
+		clustertest.Must(t, c.ns.AwaitEndpoints(ctx, app, 1))
+	}
+	other := traffic.Service(made, port)
+	mine := c.service(t, "mine") // came later, so that what came before has been seen
+	c.settled(t)
+	outcome(t, []*traffic.Client{c.near, c.far}, mine, lab.Refused)
+	outcome(t, []*traffic.Client{c.near, c.far}, other, lab.TimedOut)
+	for _, n := range []*lab.Node{c.Lab.Node, c.Lab.Remote} {
+		text := meaning(t, n)
+		for _, a := range append(nowhere, other.Addrs[:]...) {
+			if strings.Contains(text, a.String()) {
+				t.Errorf("%s has %s", n, a)
+			}
+		}
+	}
+
+	// A label that goes makes the Service ours, and one that comes takes it away.
+	label := func(labels map[string]string) {
+		_, err := c.ns.ChangeService(ctx, "labelled", func(s *corev1.Service) { s.Labels = labels })
+		clustertest.Must(t, err)
+		c.settled(t)
+	}
+	label(nil)
+	answered(t, []*traffic.Client{c.near, c.far}, other, "remote-1")
+	label(labelled.Labels)
+	outcome(t, []*traffic.Client{c.near, c.far}, other, lab.TimedOut)
+}
+
+// meaning is what the node's kernel holds of ours. One whose rules change all the
+// time, as other tests may have it, cannot be read.
+func meaning(t *testing.T, n *lab.Node) string {
+	t.Helper()
+	for ctx := clustertest.Context(t); ; {
+		tables, err := truth.Read(n.Host)
+		if err == nil {
+			return looptest.Meaning(tables)
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestServicesWithoutSelectorHaveTheEndpointsThatSomebodyGivesThem gives them by
+// an EndpointSlice for each family, or by Endpoints, of which a controller makes
+// slices. Endpoints are of the Service's first family only.
+func TestServicesWithoutSelectorHaveTheEndpointsThatSomebodyGivesThem(t *testing.T) {
+	t.Parallel()
+	c := newTwoNodes(t, 2)
+	ctx := clustertest.Context(t)
+	none := func(s *corev1.Service) { s.Spec.Selector = nil }
+	pods := []*lab.Pod{c.Lab.Pods[0], c.Lab.RemotePods[0], c.Lab.RemotePods[1]}
+	addrs := func(f model.Family, n int) (out []netip.Addr) {
+		for _, p := range pods[:n] {
+			out = append(out, p.Addr(f))
+		}
+		return out
+	}
+
+	t.Run("EndpointSlices", func(t *testing.T) {
+		to := c.service(t, "slices", none)
+		for n, write := range []func(context.Context, model.Family, []netip.Addr) error{
+			c.createSlice, c.updateSlice,
+		} {
+			for _, f := range model.Families {
+				clustertest.Must(t, write(ctx, f, addrs(f, n+2)))
+			}
+			c.settled(t)
+			answered(t, c.clients, to, names(pods[:n+2])...)
+		}
+		for _, f := range model.Families {
+			clustertest.Must(t, c.ns.DeleteSlice(ctx, sliceName(f)))
+		}
+		c.settled(t)
+		outcome(t, c.clients, to, lab.Refused)
+	})
+	for _, f := range model.Families {
+		t.Run("Endpoints of "+f.String(), func(t *testing.T) {
+			name := "mirrored-" + strings.ToLower(f.String())
+			to := c.service(t, name, none, func(s *corev1.Service) {
+				s.Spec.IPFamilies[0], s.Spec.IPFamilies[1] = corev1.IPFamily(f.String()), corev1.IPFamily(model.Families[1-f].String())
+			})
+			for n := 1; n <= len(pods); n++ {
+				clustertest.Must(t, c.writeEndpoints(ctx, name, addrs(f, n)))
+				clustertest.Must(t, c.ns.AwaitEndpoints(ctx, name, n, f))
+				c.settled(t)
+				for _, p := range model.Protocols {
+					clustertest.Must(t, c.near.AnsweredOver(traffic.Way{Protocol: p, Family: f}, to, names(pods[:n])...))
+				}
+			}
+		})
+	}
+}
+
+func names(pods []*lab.Pod) (out []string) {
+	for _, p := range pods {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+func sliceName(f model.Family) string { return "of-" + strings.ToLower(f.String()) }
+
+func (c *twoNodes) createSlice(ctx context.Context, f model.Family, addrs []netip.Addr) error {
+	_, err := c.ns.CreateSlice(ctx, objects.Slice(sliceName(f), "slices", objects.Ports(port, targetPort), "", addrs...))
+	return err
+}
+
+func (c *twoNodes) updateSlice(ctx context.Context, f model.Family, addrs []netip.Addr) error {
+	_, err := c.ns.UpdateSlice(ctx, objects.Slice(sliceName(f), "slices", objects.Ports(port, targetPort), "", addrs...))
+	return err
+}
+
+// writeEndpoints makes or changes Endpoints.
+func (c *twoNodes) writeEndpoints(ctx context.Context, name string, addrs []netip.Addr) error {
+	subset := corev1.EndpointSubset{} //nolint:staticcheck // deprecated, and mirrored to this day
+	for _, a := range addrs {
+		subset.Addresses = append(subset.Addresses, corev1.EndpointAddress{IP: a.String()})
+	}
+	for _, p := range objects.Ports(port, targetPort) {
+		subset.Ports = append(subset.Ports, corev1.EndpointPort{
+			Name: p.Name, Protocol: p.Protocol, Port: p.TargetPort.IntVal,
+		})
+	}
+	all := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: name}, Subsets: []corev1.EndpointSubset{subset}} //nolint:staticcheck // as above
+	client := c.Client.CoreV1().Endpoints(c.ns.Name)
+	_, err := client.Create(ctx, all, metav1.CreateOptions{})
+	if err != nil {
+		_, err = client.Update(ctx, all, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("write Endpoints %s: %w", name, err)
+	}
+	return nil
+}
+
+// TestChangesOfPortsReachPackets moves a Service to another port and its Pods'
+// servers to another target.
+func TestChangesOfPortsReachPackets(t *testing.T) {
+	t.Parallel()
+	c := newTwoNodes(t, 1)
+	ctx := clustertest.Context(t)
+	web := c.service(t, "web")
+	c.scaled(t, "web", c.At(c.Lab.RemotePods[0]))
+	answered(t, c.clients, web, "remote-1")
+	const other = 8081
+	clustertest.Must(t, c.Lab.RemotePods[0].ServeAll(other))
+	_, err := c.ns.ChangeService(ctx, "web", func(s *corev1.Service) {
+		for i := range s.Spec.Ports {
+			s.Spec.Ports[i].Port++
+			s.Spec.Ports[i].TargetPort = intstr.FromInt32(other)
+		}
+	})
+	clustertest.Must(t, err)
+	moved := web
+	moved.Port++
+	for _, from := range c.clients {
+		clustertest.Must(t, from.AwaitAnswers(ctx, moved, "remote-1"))
+	}
+	c.settled(t)
+	outcome(t, c.clients, web, lab.Refused)
+}

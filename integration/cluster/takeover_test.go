@@ -1,0 +1,195 @@
+package cluster_test
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/cluster/daemon"
+	"kube-vmap/integration/cluster/plane"
+	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/cluster/truth"
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// foreign is what others have in nftables.
+const foreign = `
+table inet others {
+	set seen { type ipv4_addr; elements = { 192.0.2.7 }; }
+	chain services { ip saddr @seen accept; }
+	chain prerouting { type filter hook prerouting priority -150; jump services; }
+}`
+
+// foreignIPTables is what others have in iptables, in tables that kube-proxy uses.
+const foreignIPTables = `*nat
+:OTHERS - [0:0]
+-A PREROUTING -p tcp --dport 9 -j OTHERS
+-A OTHERS -j RETURN
+COMMIT
+*filter
+:OTHERS - [0:0]
+-A FORWARD -p tcp --dport 9 -j OTHERS
+COMMIT
+*mangle
+:OTHERS - [0:0]
+-A POSTROUTING -p tcp --dport 9 -j OTHERS
+COMMIT
+`
+
+// TestTheWayFromKubeProxyAndBackLosesNoPacket has clients ask all the time, from
+// before the first step to after the last.
+func TestTheWayFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
+	for _, mode := range []struct {
+		name    string
+		removed []string // by the log
+	}{
+		{"nftables", []string{"table ip kube-proxy", "table ip6 kube-proxy"}},
+		{"iptables", []string{"ip nat: ", "ip filter: ", "ip mangle: ", "ip6 nat: ", "ip6 filter: ", "ip6 mangle: ", "KUBE-SERVICES", "KUBE-SEP-"}},
+	} {
+		t.Run(mode.name, func(t *testing.T) {
+			t.Parallel()
+			c := newOneNode(t, 2)
+			to := c.handmade(t, "web", c.Lab.Pods[0], c.Lab.Pods[1])
+			kubeconfig := c.Kubeconfig(t, c.Server)
+			c.loadForeign(t)
+			before := c.foreign(t)
+
+			theirs := c.kubeProxy(t, mode.name, kubeconfig)
+			crowd := traffic.Start(c.clients...)
+			asked := crowd.Add(to)
+			clustertest.Must(t, asked.Await(clustertest.Context(t)))
+
+			theirs.Kill() // it has no other end
+			c.again(t, kubeconfig)
+			clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
+			told, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "what was removed", daemon.Message("removed what kube-proxy left"))
+			clustertest.Must(t, err)
+			for _, what := range mode.removed {
+				if !strings.Contains(told["removed"], what) {
+					t.Errorf("the log says that it removed %s, without %s", told["removed"], what)
+				}
+			}
+			c.proxy.AwaitTruth(t)
+			if left := c.left(t); left != "" {
+				t.Errorf("left is\n%s", left)
+			}
+			if after := c.foreign(t); after != before {
+				t.Errorf("others have\n%s\nand had\n%s", after, before)
+			}
+			answered(t, c.clients, to, "pod-1", "pod-2")
+
+			clustertest.Must(t, c.proxy.Stop())
+			c.kubeProxy(t, mode.name, kubeconfig)
+			clustertest.Must(t, ended(c.Run(t, c.Lab.Node, daemon.Config{Args: []string{"--cleanup"}}), clustertest.Patience))
+			if tables, err := truth.Read(c.Lab.Node.Host); err != nil || tables != (nft.Tables{}) {
+				t.Errorf("ours is still there, %v", err)
+			}
+			answered(t, c.clients, to, "pod-1", "pod-2")
+			if after := c.foreign(t); after != before {
+				t.Errorf("in the end others have\n%s\nand had\n%s", after, before)
+			}
+			asked.Remove()
+			questions, err := crowd.Stop()
+			t.Logf("%d questions", questions)
+			clustertest.Must(t, err)
+		})
+	}
+}
+
+// kubeProxy runs the real one, and waits for its rules.
+func (c *oneNode) kubeProxy(t *testing.T, mode, kubeconfig string) *daemon.Daemon {
+	t.Helper()
+	program, err := plane.Program("kube-proxy")
+	clustertest.Must(t, err)
+	d := clustertest.Start(t, daemon.Config{Program: program, Host: c.Lab.Node.Host, Ready: daemon.HealthURL, Args: []string{
+		"--proxy-mode=" + mode, "--kubeconfig=" + kubeconfig, "--hostname-override=" + c.NodeName(c.Lab.Node),
+		"--cluster-cidr=" + truth.PodRanges, "--conntrack-max-per-core=0",
+		"--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
+	}})
+	awaitKubeProxy(t, d)
+	return d
+}
+
+// awaitKubeProxy waits until kube-proxy has written rules of both families. It is
+// healthy before that.
+func awaitKubeProxy(t *testing.T, d *daemon.Daemon) {
+	t.Helper()
+	ctx := clustertest.Context(t)
+	clustertest.Must(t, d.AwaitReady(ctx))
+	clustertest.Must(t, d.Await(ctx, "rules of both families", func() error {
+		families, err := d.Metrics()
+		if err != nil {
+			return err
+		}
+		written := 0
+		for _, m := range families["kubeproxy_sync_proxy_rules_duration_seconds"].GetMetric() {
+			if m.GetHistogram().GetSampleCount() > 0 {
+				written++
+			}
+		}
+		if written < len(model.Families) {
+			return fmt.Errorf("%d families written", written)
+		}
+		return nil
+	}))
+}
+
+// node runs a program in the node, which must succeed, and returns what it prints.
+func (c *oneNode) node(t *testing.T, stdin, program string, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		labtest.Lacking(t, err)
+	}
+	cmd := c.Lab.Node.Command(t.Context(), program, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %v: %v\n%s", program, args, err, out)
+	}
+	return string(out)
+}
+
+var iptables = []string{"iptables-nft", "ip6tables-nft"}
+
+func (c *oneNode) loadForeign(t *testing.T) {
+	t.Helper()
+	c.node(t, foreign, "nft", "-f", "-")
+	for _, program := range iptables {
+		c.node(t, foreignIPTables, program+"-restore", "--noflush")
+	}
+}
+
+// foreign is what others have now.
+func (c *oneNode) foreign(t *testing.T) string {
+	t.Helper()
+	all := c.node(t, "", "nft", "list", "table", "inet", "others")
+	for _, program := range iptables {
+		all += linesWith(c.node(t, "", program+"-save"), "OTHERS")
+	}
+	return all
+}
+
+// left is what there is of kube-proxy, but for KUBE-FIREWALL, which the kubelet has,
+// too, and kube-proxy itself does not remove.
+func (c *oneNode) left(t *testing.T) string {
+	t.Helper()
+	all := linesWith(c.node(t, "", "nft", "list", "tables"), "kube-proxy")
+	for _, program := range iptables {
+		for line := range strings.Lines(linesWith(c.node(t, "", program+"-save"), "KUBE-")) {
+			if !strings.Contains(line, "KUBE-FIREWALL") {
+				all += line
+			}
+		}
+	}
+	return all
+}
+
+func linesWith(text, part string) string {
+	lines := slices.DeleteFunc(strings.SplitAfter(text, "\n"), func(line string) bool { return !strings.Contains(line, part) })
+	return strings.Join(lines, "")
+}

@@ -1,0 +1,112 @@
+package traffic
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"kube-vmap/integration/lab"
+)
+
+// enough questions are so many that it is as good as impossible that one of a few
+// endpoints was never picked.
+const enough = 200
+
+// AnsweredBy asks over every way until each of the named hosts has answered, and
+// at least a few times. An answer by anybody else, or none, is an error.
+func (c *Client) AnsweredBy(t Target, names ...string) error {
+	for _, w := range Ways() {
+		if err := c.AnsweredOver(w, t, names...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AnsweredOver is [Client.AnsweredBy] over one way. One question may time out: on
+// a machine that stands still for a second, that says nothing.
+func (c *Client) AnsweredOver(w Way, t Target, names ...string) error {
+	const few = 4
+	missing := map[string]bool{}
+	for _, name := range names {
+		missing[name] = true
+	}
+	lost := 0
+	for n := 0; n < few || len(missing) > 0; n++ {
+		if n == enough {
+			return fmt.Errorf("%s asks %s over %s %d times: no answer by %v", c, t.Name, w, n, slices.Sorted(maps.Keys(missing)))
+		}
+		start := time.Now()
+		a, err := c.Ask(w, t.At(w.Family))
+		if err == nil && a.Outcome == lab.TimedOut && lost == 0 {
+			lost++
+			continue
+		}
+		if err == nil && (a.Outcome != lab.Answered || !slices.Contains(names, a.By)) {
+			err = fmt.Errorf("want an answer by %s, but %s", strings.Join(names, " or "), a)
+		}
+		if err == nil && t.Check != nil {
+			err = t.Check(a, start)
+		}
+		if err != nil {
+			return fmt.Errorf("%s asks %s over %s: %w", c, t.Name, w, err)
+		}
+		delete(missing, a.By)
+	}
+	return nil
+}
+
+// AwaitAnswers is [Client.AnsweredBy] as soon as that is so.
+func (c *Client) AwaitAnswers(ctx context.Context, t Target, names ...string) error {
+	return Await(ctx, func() error { return c.AnsweredBy(t, names...) })
+}
+
+// Await tries again and again until there is no objection.
+func Await(ctx context.Context, try func() error) error {
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// Comes asks once over every way, all at the same time, and returns an error if
+// anything else comes of one of the questions.
+func (c *Client) Comes(t Target, want lab.Outcome, within time.Duration) error {
+	errs := make(chan error, len(Ways()))
+	for _, w := range Ways() {
+		go func() {
+			a, err := c.AskWithin(w, t.At(w.Family), within)
+			if err == nil && a.Outcome == lab.TimedOut && want != lab.TimedOut { // see AnsweredOver
+				a, err = c.AskWithin(w, t.At(w.Family), within)
+			}
+			if err == nil && a.Outcome != want {
+				err = fmt.Errorf("%s asks %s over %s: %s, want %s", c, t.Name, w, a, want)
+			}
+			errs <- err
+		}()
+	}
+	var err error
+	for range Ways() {
+		err = firstOf(err, <-errs)
+	}
+	return err
+}
+
+func firstOf(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,96 @@
+package traffic
+
+import (
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// Way is a protocol over a family.
+type Way struct {
+	Protocol model.Protocol
+	Family   model.Family
+}
+
+// String is "udp over IPv6".
+func (w Way) String() string { return fmt.Sprintf("%s over %s", w.Protocol, w.Family) }
+
+// Ways are all there are.
+func Ways() []Way {
+	var all []Way
+	for _, p := range model.Protocols {
+		for _, f := range model.Families {
+			all = append(all, Way{p, f})
+		}
+	}
+	return all
+}
+
+// Target is what is asked, at one port over every protocol.
+type Target struct {
+	Name  string
+	Addrs [len(model.Families)]netip.Addr
+	Port  uint16
+	// Check has the last word on an answer to a question that was asked at a time;
+	// nil has no objection.
+	Check func(a lab.Answer, asked time.Time) error
+}
+
+// Service is the target that a Service of both families is by its ClusterIPs.
+func Service(s *corev1.Service, port uint16) Target {
+	t := Target{Name: s.Namespace + "/" + s.Name, Port: port}
+	for i, f := range s.Spec.IPFamilies {
+		for _, family := range model.Families {
+			if string(f) == family.String() {
+				t.Addrs[family] = netip.MustParseAddr(s.Spec.ClusterIPs[i])
+			}
+		}
+	}
+	return t
+}
+
+// At is where the target is asked.
+func (t *Target) At(f model.Family) netip.AddrPort { return netip.AddrPortFrom(t.Addrs[f], t.Port) }
+
+// Client is a host that asks.
+type Client struct {
+	host *lab.Host
+	// asked counts questions by protocol. A port of IPv6 is one of IPv4, too, to who
+	// binds it.
+	asked [256]atomic.Uint32
+}
+
+// From makes a client of a host. There should be one of each host.
+func From(h *lab.Host) *Client { return &Client{host: h} }
+
+// String is the host's name.
+func (c *Client) String() string { return c.host.Name }
+
+// Timeout is the longest that a question takes: less than the second after which
+// TCP tries again.
+const Timeout = 900 * time.Millisecond
+
+// The ports that clients ask from. Below are those of servers, above those that
+// the kernel gives to others.
+const (
+	firstPort = 11000
+	lastPort  = 32767
+)
+
+// Ask asks once.
+func (c *Client) Ask(w Way, to netip.AddrPort) (lab.Answer, error) {
+	return c.AskWithin(w, to, Timeout)
+}
+
+// AskWithin is [Client.Ask] with another timeout.
+func (c *Client) AskWithin(w Way, to netip.AddrPort, timeout time.Duration) (lab.Answer, error) {
+	n := c.asked[w.Protocol].Add(1)
+	from := netip.AddrPortFrom(netip.Addr{}, uint16(firstPort+n%(lastPort-firstPort+1)))
+	return c.host.AskFrom(w.Protocol, from, to, timeout)
+}
