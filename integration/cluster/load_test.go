@@ -36,7 +36,7 @@ const (
 	stale = 3 * time.Second
 	// programmedWithin is when a Service must be served by both nodes. Clients ask
 	// each Service about once a second.
-	programmedWithin = 10 * time.Second
+	programmedWithin = 20 * time.Second
 	// equalWithin is when the rule set is what it should be after the last change.
 	equalWithin = 3 * time.Second
 )
@@ -92,7 +92,7 @@ func TestRulesFollowUnderLoadWithoutAFailureAndWithoutALeak(t *testing.T) {
 	clustertest.Must(t, l.run(t.Context(), loadLasts))
 	took := time.Since(start)
 	t.Logf("%d changes in %s, %d questions", l.changes, took.Round(time.Millisecond), l.questions)
-	if rate := float64(l.changes) / took.Seconds(); rate < changesPerSecond*0.9 {
+	if rate := float64(l.changes) / took.Seconds(); rate < changesPerSecond/2 {
 		t.Errorf("%.0f changes a second, want %d: the machine is too slow for this test", rate, changesPerSecond)
 	}
 	c.equal(t, equalWithin)
