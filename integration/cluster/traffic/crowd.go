@@ -28,6 +28,7 @@ type Crowd struct {
 	failed   int
 	failures []string        // the first of each client and way
 	failing  map[string]bool // those
+	losses   []loss
 	err      error
 }
 
@@ -99,11 +100,15 @@ func (a *Asked) Remove() {
 
 // Stop ends all questions and returns what went wrong. That so many were asked is
 // for the caller to judge; those that timed out while the machine stood still are
-// not among them.
+// not among them. A lone question that was lost is no failure, several at once are.
 func (c *Crowd) Stop() (questions int, err error) {
 	c.stop()
 	c.done.Wait()
 	err = c.err
+	for _, l := range suspicious(c.losses, c.count) {
+		c.failed++
+		c.failures = append(c.failures, l.String())
+	}
 	if c.failed > 0 {
 		err = errors.Join(err, fmt.Errorf("%d of %d questions failed, the first ones:\n%s", c.failed, c.count, strings.Join(c.failures, "\n")))
 	}
@@ -121,16 +126,29 @@ func (c *Crowd) keepAsking(ctx context.Context, client *Client, w Way) {
 		case <-ticker.C:
 		}
 		if a := c.begin(n); a != nil {
-			start := time.Now()
-			answer, err := client.Ask(w, a.At(w.Family))
-			if err == nil && answer.Outcome == lab.TimedOut {
-				// A busy machine loses a packet now and then; a rule that is wrong loses
-				// each that meets it.
-				start = time.Now()
-				answer, err = client.Ask(w, a.At(w.Family))
-			}
-			c.end(a, fmt.Sprintf("%s asks over %s", client, w), start, answer, err)
+			c.ask(a, client, w)
 		}
+	}
+}
+
+// ask asks once, or twice if the first question is lost.
+func (c *Crowd) ask(a *Asked, client *Client, w Way) {
+	who, start := fmt.Sprintf("%s asks over %s", client, w), time.Now()
+	answer, err := client.Ask(w, a.At(w.Family))
+	if err == nil && answer.Outcome == lab.TimedOut {
+		c.lose(a, who, start)
+		start = time.Now()
+		answer, err = client.Ask(w, a.At(w.Family))
+	}
+	c.end(a, who, start, answer, err)
+}
+
+// lose notes that a question was lost, if that says anything.
+func (c *Crowd) lose(a *Asked, who string, asked time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a.answered[who] && !c.pulse.stopped(asked, time.Now()) {
+		c.losses = append(c.losses, loss{asked, fmt.Sprintf("%s of %s: lost", who, a.Name)})
 	}
 }
 

@@ -11,5 +11,7 @@
 // A client never asks twice from the same port over the same way: to connection
 // tracking that would be the connection from before, with the endpoint that it
 // had. A question counts as lost before TCP would have tried a second time, which
-// could hide that the first packet met no rule.
+// could hide that the first packet met no rule. On a busy machine one is lost now
+// and then, so that a crowd asks again: what is told is a second loss in a row, and
+// losses of several clients at once.
 package traffic
