@@ -70,6 +70,19 @@ func BenchmarkTheZoneChanges(b *testing.B) {
 	}
 }
 
+// BenchmarkMaglevTable makes the table of one port.
+func BenchmarkMaglevTable(b *testing.B) {
+	for _, endpoints := range []int{10, 100} {
+		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
+			from := fleet(IPv4, endpoints, nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				MaglevTable(from, smallTable)
+			}
+		})
+	}
+}
+
 // BenchmarkLoad fills a map with 10,000 Services of ten endpoints.
 func BenchmarkLoad(b *testing.B) {
 	b.ReportAllocs()

@@ -2,9 +2,9 @@ package model
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 )
 
@@ -20,155 +20,228 @@ type cluster struct {
 	slices   map[SliceName]Slice
 }
 
-// byTheBook is the frontend that holds each match, and all lost claims.
-func (c *cluster) byTheBook() (map[Match]Frontend, map[Conflict]struct{}) {
-	held, lost := map[Match]Frontend{}, map[Conflict]struct{}{}
-	byAge := slices.SortedFunc(maps.Values(c.services), func(a, b Service) int {
-		return cmp.Or(
-			cmp.Compare(a.Created, b.Created),
-			cmp.Compare(a.Name.Namespace, b.Name.Namespace),
-			cmp.Compare(a.Name.Name, b.Name.Name),
-		)
-	})
-	for _, s := range byAge {
-		for _, port := range s.Ports {
-			for _, addr := range s.ClusterIPs {
-				fe := c.frontendByTheBook(s, port, addr)
-				winner, taken := held[fe.Match]
-				switch {
-				case !taken:
-					held[fe.Match] = fe
-				case winner.Service != fe.Service:
-					lost[Conflict{fe.Match, winner.Service, fe.Service}] = struct{}{}
+// book is what the rules make of a cluster.
+type book struct {
+	held     map[Match]Frontend // who holds each match
+	lost     map[Conflict]struct{}
+	health   map[ServiceName]HealthCheck
+	notLocal NotLocal
+}
+
+// byTheBook works it out. Those with the older claim come first, and addresses
+// from outside after all ClusterIPs: a port that lost its ClusterIP has none.
+func (c *cluster) byTheBook() book {
+	b := book{map[Match]Frontend{}, map[Conflict]struct{}{}, map[ServiceName]HealthCheck{}, NotLocal{}}
+	var outside []Frontend
+	for _, s := range slices.SortedFunc(maps.Values(c.services), olderByTheBook) {
+		if s.HealthCheckNodePort != 0 {
+			b.health[s.Name] = c.healthByTheBook(s)
+		}
+		for _, f := range Families {
+			for _, port := range s.Ports {
+				all := c.frontendsByTheBook(s, port, f)
+				if len(all) == 0 {
+					continue
+				}
+				b.count(all, f)
+				if b.claim(all[0]) {
+					outside = append(outside, all[1:]...)
 				}
 			}
 		}
 	}
-	return held, lost
+	for _, fe := range outside {
+		b.claim(fe)
+	}
+	return b
 }
 
-// frontendByTheBook is a Service's frontend at one port and ClusterIP.
-func (c *cluster) frontendByTheBook(s Service, p ServicePort, addr netip.Addr) Frontend {
-	f := IPv6
-	if addr.Is4() {
-		f = IPv4
+// claim gives the frontend its match, unless somebody has it.
+func (b *book) claim(fe Frontend) bool {
+	winner, taken := b.held[fe.Match]
+	if !taken {
+		b.held[fe.Match] = fe
+		return true
 	}
-	var from []Slice
-	for _, slice := range c.slices {
-		if slice.Service == s.Name {
-			from = append(from, slice)
-		}
-	}
-	fe := Frontend{
-		Match:      Match{Family: f, Addr: addr, Protocol: p.Protocol, Port: p.Port},
-		Service:    ServicePortName{s.Name, p.Name, p.Protocol},
-		Masquerade: MasqueradeNever,
-	}
-	if c.options.DetectsPods[f] {
-		fe.Masquerade = MasqueradeOffPod
-	}
-	if c.options.MasqueradeAll {
-		fe.Masquerade = MasqueradeAlways
-	}
-	got := selectByTheBook(fe.Service, f, from, c.node)
-	endpoints := got.Cluster
-	if s.InternalPolicy == PolicyLocal {
-		endpoints = got.Local
-	}
-	switch {
-	case len(endpoints) > 0:
-		fe.Verdict, fe.Endpoints, fe.Hairpin = Balance, endpoints, got.OnNode
-	case got.Anywhere:
-		fe.Verdict = Drop
-	default:
-		fe.Verdict = Reject
-	}
-	return fe
-}
-
-// selectByTheBook is what Select should be.
-func selectByTheBook(port ServicePortName, f Family, from []Slice, n Node) Selection {
-	offered := map[netip.AddrPort]Endpoint{}
-	for _, s := range from {
-		for _, p := range s.Ports {
-			if s.Family != f || p.Name != port.Port || p.Protocol != port.Protocol {
-				continue
-			}
-			for _, e := range s.Endpoints {
-				at := netip.AddrPortFrom(e.Addr, p.Port)
-				if other, twice := offered[at]; !twice || rankByTheBook(e) < rankByTheBook(other) {
-					offered[at] = e
-				}
-			}
-		}
-	}
-	those := func(serves func(Endpoint) bool) map[netip.AddrPort]Endpoint {
-		out := maps.Clone(offered)
-		maps.DeleteFunc(out, func(_ netip.AddrPort, e Endpoint) bool { return !serves(e) })
-		return out
-	}
-	isHere := func(e Endpoint) bool { return n.Name != "" && e.Node == n.Name }
-	ready := those(func(e Endpoint) bool { return e.Ready })
-	draining := those(func(e Endpoint) bool { return e.Serving && e.Terminating })
-
-	cluster := those(func(e Endpoint) bool { return e.Ready && passesByTheBook(e, ready, n) })
-	if len(cluster) == 0 {
-		cluster = draining
-	}
-	local := those(func(e Endpoint) bool { return isHere(e) && e.Ready })
-	if len(local) == 0 {
-		local = those(func(e Endpoint) bool { return isHere(e) && e.Serving && e.Terminating })
-	}
-
-	onNode := map[netip.Addr]struct{}{}
-	for _, list := range []map[netip.AddrPort]Endpoint{cluster, local} {
-		for at, e := range list {
-			if isHere(e) {
-				onNode[at.Addr()] = struct{}{}
-			}
-		}
-	}
-	return Selection{
-		Cluster:  slices.SortedFunc(maps.Keys(cluster), netip.AddrPort.Compare),
-		Local:    slices.SortedFunc(maps.Keys(local), netip.AddrPort.Compare),
-		Anywhere: len(ready)+len(draining) > 0,
-		OnNode:   slices.SortedFunc(maps.Keys(onNode), netip.Addr.Compare),
-	}
-}
-
-// passesByTheBook reports whether the hints of the ready endpoints leave e to
-// node n.
-func passesByTheBook(e Endpoint, ready map[netip.AddrPort]Endpoint, n Node) bool {
-	allHintNodes, someHintsNode, allHintZones, someHintsZone := true, false, true, false
-	for _, r := range ready {
-		allHintNodes = allHintNodes && r.NodeHints != ""
-		someHintsNode = someHintsNode || hasByTheBook(r.NodeHints, n.Name)
-		allHintZones = allHintZones && r.ZoneHints != ""
-		someHintsZone = someHintsZone || hasByTheBook(r.ZoneHints, n.Zone)
-	}
-	switch {
-	case allHintNodes && someHintsNode:
-		return hasByTheBook(e.NodeHints, n.Name)
-	case allHintZones && someHintsZone:
-		return hasByTheBook(e.ZoneHints, n.Zone)
-	}
-	return true
-}
-
-// hasByTheBook knows only the sets that the histories make.
-func hasByTheBook(s NameSet, name string) bool {
-	switch s {
-	case zoneA, zoneB, here, there:
-		return name == string(s)
-	case zoneA + "," + zoneB:
-		return name == zoneA || name == zoneB
-	case here + "," + there:
-		return name == here || name == there
+	if winner.Service != fe.Service {
+		b.lost[Conflict{fe.Match, winner.Service, fe.Service}] = struct{}{}
 	}
 	return false
 }
 
-// rankByTheBook is lower for the endpoint to believe of two with one address.
-func rankByTheBook(e Endpoint) string {
-	return fmt.Sprintf("%t %t %t %s\x00%s\x00%s", e.Terminating, !e.Ready, !e.Serving, e.Node, e.ZoneHints, e.NodeHints)
+// count counts the frontends of one port in NotLocal: once for inside, and once
+// for outside.
+func (b *book) count(all []Frontend, f Family) {
+	if all[0].Verdict == Drop {
+		b.notLocal.Internal[f]++
+	}
+	if len(all) > 1 && all[1].Verdict == Drop {
+		b.notLocal.External[f]++
+	}
+}
+
+// olderByTheBook compares Services by age.
+func olderByTheBook(a, b Service) int {
+	return cmp.Or(
+		cmp.Compare(a.Created, b.Created),
+		cmp.Compare(a.Name.Namespace, b.Name.Namespace),
+		cmp.Compare(a.Name.Name, b.Name.Name),
+	)
+}
+
+// frontendsByTheBook are those of a Service's port in a family, that of the
+// ClusterIP first; none if there is none.
+func (c *cluster) frontendsByTheBook(s Service, p ServicePort, f Family) []Frontend {
+	clusterIPs := ofFamily(f, s.ClusterIPs)
+	if len(clusterIPs) == 0 {
+		return nil
+	}
+	name := ServicePortName{s.Name, p.Name, p.Protocol}
+	at := func(a netip.Addr) Match { return Match{Family: f, Addr: a, Protocol: p.Protocol, Port: p.Port} }
+	out := []Frontend{{
+		Match: at(clusterIPs[0]), Kind: ClusterIP, Service: name,
+		Policy: s.InternalPolicy, Masquerade: c.masqueradeByTheBook(f),
+	}}
+	add := func(k Kind, m Match) {
+		fe := Frontend{Match: m, Kind: k, Service: name, Policy: s.ExternalPolicy, Masquerade: MasqueradeAlways}
+		if s.ExternalPolicy == PolicyLocal {
+			fe.Masquerade = MasqueradeNever
+		}
+		if k == LoadBalancerIP {
+			fe.Sources, fe.Restricted = c.sourcesByTheBook(s, f)
+		}
+		out = append(out, fe)
+	}
+	if p.NodePort != 0 {
+		add(NodePort, Match{Family: f, Protocol: p.Protocol, Port: p.NodePort})
+	}
+	for _, a := range ofFamily(f, s.LoadBalancerIPs) {
+		add(LoadBalancerIP, at(a))
+	}
+	if !c.options.IgnoreExternalIPs {
+		for _, a := range ofFamily(f, s.ExternalIPs) {
+			add(ExternalIP, at(a))
+		}
+	}
+	c.poolByTheBook(s, f, out)
+	return out
+}
+
+// sameByTheBook reports whether what was said last of a frontend still holds. Of
+// the pool, the owner knows everything, and the others how many endpoints it
+// has, and how it treats clients.
+func sameByTheBook(said, is Frontend) bool {
+	if is.Kind != ClusterIP {
+		for _, f := range []*Frontend{&said, &is} {
+			p := *f.Pool
+			p.Cluster, p.Local = make([]netip.AddrPort, len(p.Cluster)), make([]netip.AddrPort, len(p.Local))
+			p.Hairpin, p.Affinity = nil, min(p.Affinity, 1)
+			f.Pool = &p
+		}
+	}
+	return reflect.DeepEqual(said, is)
+}
+
+// poolByTheBook gives the frontends of one port their pool and verdicts.
+func (c *cluster) poolByTheBook(s Service, f Family, of []Frontend) {
+	got := selectByTheBook(of[0].Service, f, c.slicesOf(s.Name), c.node)
+	pool := &Pool{
+		Key: of[0].Match, Hairpin: got.OnNode,
+		Affinity: s.Affinity, Scheduler: s.Scheduler,
+	}
+	if protocol := of[0].Match.Protocol; protocol == UDP || protocol == TCP && c.options.EndTCP {
+		pool.Flows = got.Flows
+	}
+	if pool.Scheduler == SchedulerDefault {
+		pool.Scheduler = c.options.Scheduler
+	}
+	if pool.Scheduler == SchedulerDefault {
+		pool.Scheduler = Random
+	}
+	outside := len(of) > 1
+	if s.InternalPolicy != PolicyLocal || outside {
+		pool.Cluster = got.Cluster
+	}
+	if s.InternalPolicy == PolicyLocal || s.ExternalPolicy == PolicyLocal && outside {
+		pool.Local = got.Local
+	}
+	for i := range of {
+		endpoints := got.Cluster
+		if of[i].Policy == PolicyLocal {
+			endpoints = got.Local
+		}
+		switch {
+		case len(endpoints) > 0:
+			of[i].Verdict = Balance
+		case got.Anywhere:
+			of[i].Verdict = Drop
+		default:
+			of[i].Verdict = Reject
+		}
+		of[i].Pool = pool
+	}
+}
+
+// slicesOf lists the slices of a Service, in no order.
+func (c *cluster) slicesOf(name ServiceName) []Slice {
+	return slices.DeleteFunc(slices.Collect(maps.Values(c.slices)), func(s Slice) bool { return s.Service != name })
+}
+
+// masqueradeByTheBook is whom the node masquerades on the way to a ClusterIP.
+func (c *cluster) masqueradeByTheBook(f Family) Masquerade {
+	switch {
+	case c.options.MasqueradeAll:
+		return MasqueradeAlways
+	case c.options.DetectsPods[f]:
+		return MasqueradeOffPod
+	}
+	return MasqueradeNever
+}
+
+// sourcesByTheBook is who may use the Service's load balancer IPs in a family.
+func (c *cluster) sourcesByTheBook(s Service, f Family) (sources []netip.Prefix, restricted bool) {
+	nodeMay := false
+	for _, r := range s.SourceRanges {
+		if r.Addr().Is4() != (f == IPv4) {
+			continue
+		}
+		if r.Bits() == 0 {
+			return nil, false
+		}
+		sources = append(sources, r.Masked())
+		nodeMay = nodeMay || r.Contains(c.node.Addrs[f])
+	}
+	if sources == nil {
+		everyone := slices.ContainsFunc(s.SourceRanges, func(p netip.Prefix) bool { return p.Bits() == 0 })
+		return nil, c.options.StrictSourceRanges && len(s.SourceRanges) > 0 && !everyone
+	}
+	if nodeMay {
+		for _, a := range ofFamily(f, s.LoadBalancerIPs) {
+			sources = append(sources, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	return sources, true
+}
+
+// healthByTheBook is what load balancers are told of the Service.
+func (c *cluster) healthByTheBook(s Service) HealthCheck {
+	h := HealthCheck{Service: s.Name, Port: s.HealthCheckNodePort}
+	for _, f := range Families {
+		h.Families[f] = len(ofFamily(f, s.ClusterIPs)) > 0
+	}
+	counted := map[netip.Addr]bool{}
+	for _, slice := range c.slicesOf(s.Name) {
+		for _, e := range slice.Endpoints {
+			if e.Ready && e.Node != "" && e.Node == c.node.Name && !counted[e.Addr] {
+				counted[e.Addr] = true
+				h.Local[slice.Family]++
+			}
+		}
+	}
+	return h
+}
+
+// ofFamily are the addresses of one family.
+func ofFamily(f Family, addrs []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return a.Is4() != (f == IPv4) })
 }

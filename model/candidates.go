@@ -38,6 +38,9 @@ const (
 // has reports whether the candidate has all the wanted traits.
 func (c *candidate) has(want traits) bool { return c.traits&want == want }
 
+// meets reports whether the candidate has all traits of one of the wishes.
+func (c *candidate) meets(wishes []traits) bool { return slices.ContainsFunc(wishes, c.has) }
+
 // candidatesFor lists the endpoints that offer the port in family f as node n
 // sees them.
 //

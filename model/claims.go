@@ -41,11 +41,22 @@ func newClaims() claims {
 // add notes that the Service wants the frontend.
 func (c claims) add(s *Service, f *Frontend) {
 	asked := c.asked[f.Match]
-	i := slices.IndexFunc(asked, func(other claim) bool { return s.olderThan(other.service) })
+	i := slices.IndexFunc(asked, func(other claim) bool { return claim{s, f}.before(other) })
 	if i < 0 {
 		i = len(asked)
 	}
 	c.asked[f.Match] = slices.Insert(asked, i, claim{s, f})
+}
+
+// before reports whether a claim wins over another. A ClusterIP wins over any
+// other kind: else an older Service could list addresses that are not given out
+// yet as its external ones, and get the traffic of whoever is given them
+// (CVE-2020-8554).
+func (c claim) before(o claim) bool {
+	if inside := c.frontend.Kind == ClusterIP; inside != (o.frontend.Kind == ClusterIP) {
+		return inside
+	}
+	return c.service.olderThan(o.service)
 }
 
 // withdraw forgets what the Service of that name wants of a match, which must
@@ -71,8 +82,8 @@ func (c claims) settle(touched []Match) Changes {
 			out.Gone = append(out.Gone, m)
 			delete(c.settled, m)
 		}
-		out.Conflicts = append(out.Conflicts, c.settleLosers(m)...)
-		if after == nil {
+		out.Conflicts = append(out.Conflicts, c.settleLosers(m, after)...)
+		if len(c.asked[m]) == 0 {
 			delete(c.asked, m)
 		}
 	}
@@ -81,17 +92,17 @@ func (c claims) settle(touched []Match) Changes {
 
 // settleLosers lists the conflicts over m that were not there before, the
 // oldest loser first.
-func (c claims) settleLosers(m Match) []Conflict {
+func (c claims) settleLosers(m Match, winner *Frontend) []Conflict {
 	asked := c.asked[m]
-	if len(asked) < 2 {
+	if winner == nil || len(asked) < 2 {
 		delete(c.lost, m)
 		return nil
 	}
 	var fresh []Conflict
-	winner, before, now := asked[0].frontend.Service, c.lost[m], map[Conflict]struct{}{}
-	for _, loser := range asked[1:] {
-		lost := Conflict{m, winner, loser.frontend.Service}
-		if _, twice := now[lost]; twice || lost.Loser == winner {
+	before, now := c.lost[m], map[Conflict]struct{}{}
+	for _, loser := range asked {
+		lost := Conflict{m, winner.Service, loser.frontend.Service}
+		if _, twice := now[lost]; twice || lost.Loser == lost.Winner || !c.reachable(loser.frontend) {
 			continue
 		}
 		now[lost] = struct{}{}
@@ -114,10 +125,42 @@ func (c claims) losers() int {
 
 // winner is the frontend that holds m, or nil.
 func (c claims) winner(m Match) *Frontend {
-	if asked := c.asked[m]; len(asked) > 0 {
-		return asked[0].frontend
+	for _, cl := range c.asked[m] {
+		if c.reachable(cl.frontend) {
+			return cl.frontend
+		}
 	}
 	return nil
+}
+
+// reachable reports whether the frontend is one that leads to its pool: a
+// Service port that lost its ClusterIP has none, and so no other address either.
+func (c claims) reachable(f *Frontend) bool {
+	if f.Owner() {
+		return true
+	}
+	owner := c.asked[f.Pool.Key]
+	return len(owner) > 0 && owner[0].frontend.Pool == f.Pool
+}
+
+// contested lists the Services that want one of the matches as their ClusterIP,
+// together with others: of these, who holds it may have changed, and with it who
+// is reachable.
+func (c claims) contested(matches []Match) []ServiceName {
+	var names []ServiceName
+	for _, m := range matches {
+		asked, settled := c.asked[m], c.settled[m]
+		taken := settled != nil && len(asked) > 0 && settled.Service != asked[0].frontend.Service
+		if len(asked) < 2 && !taken {
+			continue
+		}
+		for _, cl := range asked {
+			if cl.frontend.Kind == ClusterIP {
+				names = append(names, cl.service.Name)
+			}
+		}
+	}
+	return names
 }
 
 // winners lists what was settled last, sorted by Match.

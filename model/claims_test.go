@@ -126,13 +126,6 @@ func TestAConflictThatComesAgainIsReportedAgain(t *testing.T) {
 	}
 }
 
-// changed is a changed copy of the Service.
-func changed(s Service, change func(*Service)) Service {
-	s.Ports = slices.Clone(s.Ports)
-	change(&s)
-	return s
-}
-
 func TestAConflictThatCameAndWentInBetweenIsNotReported(t *testing.T) {
 	m := NewServiceMap(Options{}, thisNode)
 	m.SetService(second)
@@ -168,7 +161,7 @@ func TestTheLoserTakesOver(t *testing.T) {
 			event(m)
 			got := m.Changes()
 			i := slices.IndexFunc(got.Set, func(f Frontend) bool { return f.Match == contested })
-			if i < 0 || got.Set[i].Service != portOf(third) || !slices.Equal(got.Set[i].Endpoints, podPorts(IPv4, 7)) {
+			if i < 0 || got.Set[i].Service != portOf(third) || !slices.Equal(serving(&got.Set[i]), podPorts(IPv4, 7)) {
 				t.Errorf("set: %v", got.Set)
 			}
 			if slices.Contains(got.Gone, contested) || holder(m) != "b" {

@@ -66,7 +66,7 @@ func (k Kind) String() string {
 type Verdict uint8
 
 const (
-	// Balance picks one of the frontend's endpoints at random.
+	// Balance picks one of the endpoints that the policy leaves.
 	Balance Verdict = iota
 	// Reject answers port unreachable: there is no endpoint anywhere.
 	Reject
@@ -92,20 +92,37 @@ type Frontend struct {
 	Match   Match
 	Kind    Kind
 	Service ServicePortName
-	Verdict Verdict
-	// Endpoints serve the frontend, each with the same probability; sorted,
-	// without duplicates, and empty unless Verdict is Balance.
-	Endpoints  []netip.AddrPort
+	// Policy says which endpoints of the pool serve. Where it is [PolicyLocal]
+	// and Kind is not [ClusterIP], pods and the node itself are served by all of
+	// them nevertheless: for them the node stands in for the load balancer.
+	Policy TrafficPolicy
+	// Verdict is what happens to those whom the policy leaves no endpoint.
+	Verdict    Verdict
 	Masquerade Masquerade
-	// Hairpin lists the endpoint addresses on this node. A connection from one
-	// of them to itself must be masqueraded, or its answer would never pass the
-	// node and be translated back. Sorted, without duplicates.
-	Hairpin []netip.Addr
+	// Restricted tells that only connections from Sources may come in.
+	Restricted bool
+	Sources    []netip.Prefix
+	// Pool is never nil. Only the frontend of the ClusterIP owns it: to the others
+	// it matters where it is and how many endpoints it has.
+	Pool *Pool
 }
+
+// Served reports whether some connection to the frontend reaches an endpoint.
+func (f *Frontend) Served() bool { return f.Verdict == Balance || f.ShortCircuit() }
+
+// ShortCircuit reports whether pods and the node are served by all endpoints,
+// whatever the policy does to others.
+func (f *Frontend) ShortCircuit() bool {
+	return f.Kind != ClusterIP && f.Policy == PolicyLocal && len(f.Pool.Cluster) > 0
+}
+
+// Owner reports whether the frontend owns its pool.
+func (f *Frontend) Owner() bool { return f.Kind == ClusterIP }
 
 // equal reports whether both frontends mean the same.
 func (f *Frontend) equal(o *Frontend) bool {
 	return f.Match == o.Match && f.Kind == o.Kind && f.Service == o.Service &&
-		f.Verdict == o.Verdict && f.Masquerade == o.Masquerade &&
-		slices.Equal(f.Endpoints, o.Endpoints) && slices.Equal(f.Hairpin, o.Hairpin)
+		f.Policy == o.Policy && f.Verdict == o.Verdict && f.Masquerade == o.Masquerade &&
+		f.Restricted == o.Restricted && slices.Equal(f.Sources, o.Sources) &&
+		(f.Owner() && f.Pool.equal(o.Pool) || !f.Owner() && f.Pool.looksLike(o.Pool))
 }

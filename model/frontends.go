@@ -1,56 +1,154 @@
 package model
 
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
 // Frontends is what the node programs for one Service: its addresses and ports,
-// each with the endpoints that policy and conditions leave for it. The slices are
-// the Service's own.
+// each with the endpoints that policy and conditions leave for it. Those of one
+// port and family stand together, the ClusterIP first. The slices are the
+// Service's own.
 func (o Options) Frontends(s *Service, from []Slice, n Node) []Frontend {
 	out := make([]Frontend, 0, len(s.ClusterIPs)*len(s.Ports))
 	for _, f := range Families {
+		i := slices.IndexFunc(s.ClusterIPs, func(a netip.Addr) bool { return FamilyOf(a) == f })
+		if i < 0 {
+			continue // without a ClusterIP the Service does not exist in the family
+		}
 		for _, p := range s.Ports {
-			out = o.appendPort(out, s, p, f, from, n)
+			p := port{s, p, Match{f, s.ClusterIPs[i], p.Protocol, p.Port}}
+			out = o.appendPort(out, p, from, n)
 		}
 	}
 	return out
 }
 
-// appendPort adds the frontends of one port in one family.
-func (o Options) appendPort(out []Frontend, s *Service, p ServicePort, f Family, from []Slice, n Node) []Frontend {
-	var sel Selection
-	selected := false
-	name := s.portName(p)
-	for _, addr := range s.ClusterIPs {
-		if FamilyOf(addr) != f {
-			continue
+// port is one port of a Service in one family.
+type port struct {
+	*Service
+	ServicePort
+	key Match // of its pool
+}
+
+// name is the full name of the port.
+func (p *port) name() ServicePortName { return p.portName(p.ServicePort) }
+
+// at is the match of the port at another address.
+func (p *port) at(a netip.Addr) Match { return Match{p.key.Family, a, p.key.Protocol, p.key.Port} }
+
+// externals are the port's addresses for traffic from outside.
+func (o Options) externals(p *port) []Frontend {
+	var out []Frontend
+	externalIPs := p.ExternalIPs
+	if o.IgnoreExternalIPs {
+		externalIPs = nil
+	}
+	add := func(k Kind, m Match) {
+		out = append(out, Frontend{Match: m, Kind: k, Service: p.name(), Policy: p.ExternalPolicy})
+	}
+	if p.NodePort != 0 {
+		add(NodePort, Match{Family: p.key.Family, Protocol: p.Protocol, Port: p.NodePort})
+	}
+	for _, list := range [...]struct {
+		kind  Kind
+		addrs []netip.Addr
+	}{{LoadBalancerIP, p.LoadBalancerIPs}, {ExternalIP, externalIPs}} {
+		for _, a := range list.addrs {
+			if FamilyOf(a) == p.key.Family {
+				add(list.kind, p.at(a))
+			}
 		}
-		if !selected {
-			sel, selected = Select(name, f, from, n), true
-		}
-		out = append(out, o.clusterIPFrontend(Match{f, addr, p.Protocol, p.Port}, name, s.InternalPolicy, sel))
 	}
 	return out
 }
 
-// clusterIPFrontend treats traffic from inside the cluster: the internal policy
-// chooses the endpoints (KEP-2086).
-func (o Options) clusterIPFrontend(m Match, name ServicePortName, policy TrafficPolicy, sel Selection) Frontend {
-	fe := Frontend{
-		Match:      m,
-		Kind:       ClusterIP,
-		Service:    name,
-		Endpoints:  sel.Cluster,
-		Masquerade: o.clusterIPMasquerade(m.Family),
-		Hairpin:    sel.OnNode,
+// appendPort adds the frontends of one port.
+func (o Options) appendPort(out []Frontend, p port, from []Slice, n Node) []Frontend {
+	externals := o.externals(&p)
+	sel := o.selection(&p, from, n)
+	pool := o.pool(&p, sel, len(externals) > 0)
+	inside := Frontend{
+		Match: p.key, Kind: ClusterIP, Service: p.name(), Policy: p.InternalPolicy,
+		Masquerade: o.clusterIPMasquerade(p.key.Family), Pool: pool,
 	}
-	if policy == PolicyLocal {
-		fe.Endpoints = sel.Local
+	inside.Verdict = verdict(pool.list(inside.Policy), sel)
+	out = append(out, inside)
+	for _, f := range externals {
+		f.Pool = pool
+		f.Verdict = verdict(pool.list(f.Policy), sel)
+		if f.Policy == PolicyCluster {
+			f.Masquerade = MasqueradeAlways
+		}
+		if f.Kind == LoadBalancerIP {
+			f.Sources, f.Restricted = o.sources(p.Service, f.Match.Family, n)
+		}
+		out = append(out, f)
 	}
+	return out
+}
+
+// selection chooses the port's endpoints.
+func (o Options) selection(p *port, from []Slice, n Node) Selection {
+	flows := p.Protocol == UDP || p.Protocol == TCP && o.EndTCP
+	return candidatesFor(p.name(), p.key.Family, from, n).selection(flows)
+}
+
+// pool is what stands behind the port: the endpoints of those policies that some
+// frontend has. Beside a Local policy for traffic from outside, pods and the
+// node use all endpoints.
+func (o Options) pool(p *port, sel Selection, external bool) *Pool {
+	pool := &Pool{
+		Key: p.key, UID: p.UID, Hairpin: sel.OnNode, Flows: sel.Flows,
+		Affinity: p.Affinity, Scheduler: cmp.Or(p.Scheduler, o.Scheduler, Random),
+	}
+	if external || p.InternalPolicy == PolicyCluster {
+		pool.Cluster = sel.Cluster
+	}
+	if p.InternalPolicy == PolicyLocal || external && p.ExternalPolicy == PolicyLocal {
+		pool.Local = sel.Local
+	}
+	return pool
+}
+
+// verdict is what happens to those who may use these endpoints only.
+func verdict(endpoints []netip.AddrPort, sel Selection) Verdict {
 	switch {
-	case len(fe.Endpoints) > 0:
-		fe.Verdict = Balance
+	case len(endpoints) > 0:
+		return Balance
 	case sel.Anywhere:
-		fe.Verdict = Drop
-	default:
-		fe.Verdict = Reject
+		return Drop
 	}
-	return fe
+	return Reject
+}
+
+// sources are the prefixes that may use the Service's load balancer addresses of
+// a family, and whether there is such a limit. One that allows everybody is none.
+//
+// A node that connects to an address which is its own uses that address as its
+// source; so where the node may connect, the addresses themselves may.
+func (o Options) sources(s *Service, f Family, n Node) (sources []netip.Prefix, limited bool) {
+	for _, p := range s.SourceRanges {
+		switch {
+		case FamilyOf(p.Addr()) != f:
+		case p.Bits() == 0:
+			return nil, false
+		default:
+			sources = append(sources, p.Masked())
+		}
+	}
+	if len(sources) == 0 {
+		everyone := slices.ContainsFunc(s.SourceRanges, func(p netip.Prefix) bool { return p.Bits() == 0 })
+		return nil, o.StrictSourceRanges && len(s.SourceRanges) > 0 && !everyone
+	}
+	own := n.Addrs[f]
+	if own.IsValid() && slices.ContainsFunc(sources, func(p netip.Prefix) bool { return p.Contains(own) }) {
+		for _, a := range s.LoadBalancerIPs {
+			if FamilyOf(a) == f {
+				sources = append(sources, netip.PrefixFrom(a, a.BitLen()))
+			}
+		}
+	}
+	return sources, true
 }

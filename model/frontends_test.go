@@ -1,6 +1,8 @@
 package model
 
 import (
+	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -71,12 +73,15 @@ func TestTheInternalPolicyChoosesTheEndpoints(t *testing.T) {
 			for _, p := range Protocols {
 				var want []Frontend
 				for _, f := range Families {
-					want = append(want, Frontend{
-						Match: Match{f, clusterIP(f, 10), p, 80}, Service: httpPort(p),
-						Verdict: test.verdict, Endpoints: podPorts(f, test.endpoints...), Hairpin: podIPs(f, test.hairpin...),
-					})
+					pool := Pool{
+						Key: webMatch(ClusterIP, f, p), Hairpin: podIPs(f, test.hairpin...),
+						Scheduler: Random, Flows: flowsOf(f, p, test.pods...),
+					}
+					fe := Frontend{Match: pool.Key, Service: httpPort(p), Policy: test.policy, Verdict: test.verdict, Pool: &pool}
+					*listOf(&fe) = podPorts(f, test.endpoints...)
+					want = append(want, fe)
 				}
-				checkFrontends(t, webFrontends(Options{}, p, test.policy, test.pods...), want)
+				checkExactly(t, webFrontends(Options{}, p, test.policy, test.pods...), want)
 			}
 		})
 	}
@@ -87,7 +92,7 @@ func TestTheHairpinListIsTheEndpointsOfThisNodeWithoutPorts(t *testing.T) {
 	a, b := webSlice(IPv6, TCP, ready(7).on(here), ready(5).on(there)), webSlice(IPv6, TCP, ready(7).on(here), ready(6).on(here))
 	b.Ports[0].Port = 9090
 	got := Options{}.Frontends(&s, []Slice{a, b}, thisNode)
-	if len(got) != 1 || len(got[0].Endpoints) != 4 || !slices.Equal(got[0].Hairpin, podIPs(IPv6, 6, 7)) {
+	if len(got) != 1 || len(got[0].Pool.Cluster) != 4 || !slices.Equal(got[0].Pool.Hairpin, podIPs(IPv6, 6, 7)) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -205,14 +210,14 @@ func TestEveryPortOfAServiceIsAFrontend(t *testing.T) {
 	slice := webSlice(IPv4, TCP, ready(1))
 	slice.Ports = []SlicePort{{"sig", SCTP, podPort}, {"dns-tcp", TCP, podPort}, {"dns", UDP, podPort}, {"none", UDP, podPort}}
 	frontend := func(port string, p Protocol, number uint16) Frontend {
-		return Frontend{
-			Match: Match{IPv4, clusterIP(IPv4, 10), p, number}, Service: ServicePortName{web, port, p},
-			Endpoints: podPorts(IPv4, 1),
-		}
+		m := Match{IPv4, clusterIP(IPv4, 10), p, number}
+		return Frontend{Match: m, Service: ServicePortName{web, port, p}, Pool: &Pool{
+			Key: m, Cluster: podPorts(IPv4, 1), Scheduler: Random, Flows: flowsOf(IPv4, p, ready(1)),
+		}}
 	}
 	want := []Frontend{frontend("dns", UDP, 53), frontend("dns-tcp", TCP, 53), frontend("sig", SCTP, 53), frontend("none", TCP, 80)}
-	want[3].Verdict, want[3].Endpoints = Reject, nil
-	checkFrontends(t, Options{}.Frontends(&s, []Slice{slice}, thisNode), want)
+	want[3].Verdict, want[3].Pool.Cluster = Reject, nil
+	checkExactly(t, Options{}.Frontends(&s, []Slice{slice}, thisNode), want)
 }
 
 func TestAServiceWithoutPortsOrAddressesHasNoFrontends(t *testing.T) {
@@ -223,9 +228,40 @@ func TestAServiceWithoutPortsOrAddressesHasNoFrontends(t *testing.T) {
 	}
 }
 
+// serving are the endpoints that the frontend's policy leaves.
+func serving(f *Frontend) []netip.AddrPort { return *listOf(f) }
+
+// listOf is the list of the pool that the frontend's policy asks for.
+func listOf(f *Frontend) *[]netip.AddrPort {
+	if f.Policy == PolicyLocal {
+		return &f.Pool.Local
+	}
+	return &f.Pool.Cluster
+}
+
+// flowsOf are the flows of a pool of these pods.
+func flowsOf(f Family, p Protocol, pods ...pod) []netip.AddrPort {
+	var out []netip.AddrPort
+	for _, pod := range pods {
+		if p == UDP && (pod.Ready || pod.Serving) {
+			out = append(out, podPorts(f, pod.k)...)
+		}
+	}
+	return out
+}
+
+// checkFrontends fails if the frontends are not equal in what matters to them.
 func checkFrontends(t *testing.T, got, want []Frontend) {
 	t.Helper()
 	if !slices.EqualFunc(got, want, func(a, b Frontend) bool { return a.equal(&b) }) {
-		t.Errorf("got\n%s\nwant\n%s", lines(got), lines(want))
+		t.Errorf("got\n%s\nwant\n%s", frontendLines(got), frontendLines(want))
+	}
+}
+
+// checkExactly fails if the frontends differ in anything.
+func checkExactly(t *testing.T, got, want []Frontend) {
+	t.Helper()
+	if !slices.EqualFunc(got, want, func(a, b Frontend) bool { return reflect.DeepEqual(a, b) }) {
+		t.Errorf("got\n%s\nwant\n%s", frontendLines(got), frontendLines(want))
 	}
 }

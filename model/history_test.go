@@ -2,12 +2,10 @@ package model
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
-	"strings"
 	"testing"
+	"time"
 )
 
 // history is events as bytes tell them, a [ServiceMap] that lives through them,
@@ -18,9 +16,10 @@ type history struct {
 	m     *ServiceMap
 	now   cluster // after all events
 	// programmed and conflicts are what Changes has said until now, summed up.
-	programmed map[Match]Frontend
-	conflicts  map[Conflict]struct{}
-	handedOut  []handedOut
+	programmed   map[Match]Frontend
+	conflicts    map[Conflict]struct{}
+	healthChecks map[ServiceName]HealthCheck
+	handedOut    []handedOut
 }
 
 // handedOut is a frontend of Changes and what it was then.
@@ -54,9 +53,9 @@ func liveThrough(t *testing.T, bytes []byte) {
 	h := &history{
 		T: t, bytes: bytes,
 		now:        cluster{node: thisNode, services: map[ServiceName]Service{}, slices: map[SliceName]Slice{}},
-		programmed: map[Match]Frontend{},
+		programmed: map[Match]Frontend{}, healthChecks: map[ServiceName]HealthCheck{},
 	}
-	h.now.options = Options{MasqueradeAll: h.yes(), DetectsPods: [...]bool{h.yes(), h.yes()}}
+	h.now.options = h.options()
 	h.m = NewServiceMap(h.now.options, h.now.node)
 	for len(h.bytes) > 0 {
 		h.event()
@@ -81,7 +80,7 @@ func (h *history) yes() bool { return h.choose(2) == 1 }
 
 // event is the next thing that happens.
 func (h *history) event() {
-	switch h.choose(8) {
+	switch h.choose(9) {
 	case 0, 1:
 		s := h.service()
 		h.now.services[s.Name] = s
@@ -103,11 +102,26 @@ func (h *history) event() {
 			Name: []string{here, there, ""}[h.choose(3)],
 			Zone: []string{zoneA, zoneB, ""}[h.choose(3)],
 		}
+		for _, f := range Families {
+			h.now.node.Addrs[f] = []netip.Addr{nodeIP(f, 1), {}}[h.choose(2)]
+		}
 		h.m.SetNode(h.now.node)
 	case 7:
 		h.check()
+	case 8:
+		h.now.options = h.options()
+		h.m.SetOptions(h.now.options)
 	}
 }
+
+func (h *history) options() Options {
+	o := Options{MasqueradeAll: h.yes(), DetectsPods: [...]bool{h.yes(), h.yes()}, Scheduler: h.scheduler()}
+	bits := h.choose(8)
+	o.StrictSourceRanges, o.IgnoreExternalIPs, o.EndTCP = bits&1 > 0, bits&2 > 0, bits&4 > 0
+	return o
+}
+
+func (h *history) scheduler() Scheduler { return Scheduler(h.choose(int(Maglev) + 1)) }
 
 func (h *history) serviceName() ServiceName {
 	return ServiceName{[]string{"a", "b"}[h.choose(2)], []string{"x", "y"}[h.choose(2)]}
@@ -131,7 +145,46 @@ func (h *history) service() Service {
 			{Protocol: SCTP, Port: 80},
 		}[h.choose(4)])
 	}
+	if h.yes() {
+		h.goOutside(&s)
+	}
 	return s
+}
+
+// goOutside gives the Service addresses for traffic from outside, which may be
+// those of others, even their ClusterIPs. Its own have a test of their own.
+func (h *history) goOutside(s *Service) {
+	for i := range s.Ports {
+		s.Ports[i].NodePort = [...]uint16{0, 30080, 30081}[h.choose(3)]
+	}
+	for range h.choose(3) {
+		s.LoadBalancerIPs = append(s.LoadBalancerIPs, h.outsideIP())
+	}
+	for range h.choose(3) {
+		s.ExternalIPs = append(s.ExternalIPs, h.outsideIP())
+	}
+	s.ExternalPolicy = TrafficPolicy(h.choose(2))
+	for range h.choose(4) {
+		f := Family(h.choose(2))
+		s.SourceRanges = append(s.SourceRanges, [...]netip.Prefix{
+			netip.PrefixFrom(nodeIP(f, 128), nodeIP(f, 0).BitLen()-7),
+			netip.PrefixFrom(nodeIP(f, 3), nodeIP(f, 0).BitLen()-8),
+			netip.PrefixFrom(podIP(f, 1), 16),
+			netip.PrefixFrom(podIP(f, 0), 0),
+		}[h.choose(4)])
+	}
+	s.Affinity = time.Duration(h.choose(3)) * time.Hour
+	s.Scheduler = h.scheduler()
+	s.HealthCheckNodePort = [...]uint16{0, 31000, 31001}[h.choose(3)]
+}
+
+// outsideIP may be a ClusterIP.
+func (h *history) outsideIP() netip.Addr {
+	f, k := Family(h.choose(2)), h.choose(4)
+	if k < 2 {
+		return clusterIP(f, k)
+	}
+	return outsideIP(f, k)
 }
 
 // slice is one whose endpoints may be in others too.
@@ -153,149 +206,4 @@ func (h *history) slice() Slice {
 		})
 	}
 	return s
-}
-
-// check asks for the changes and holds them against the book.
-func (h *history) check() {
-	h.Helper()
-	got := h.m.Changes()
-	h.apply(got)
-
-	held, lost := h.now.byTheBook()
-	want := slices.SortedFunc(maps.Values(held), compareFrontends)
-	checkFrontends(h.T, slices.SortedFunc(maps.Values(h.programmed), compareFrontends), want)
-	checkFrontends(h.T, h.m.Frontends(), want)
-	if h.m.Len() != len(h.now.services) {
-		h.Errorf("%d Services, want %d", h.m.Len(), len(h.now.services))
-	}
-	h.checkConflicts(got.Conflicts, lost)
-	for i := range want {
-		checkInvariants(h.T, &want[i])
-	}
-	checkNothing(h.T, h.m.Changes())
-}
-
-// apply does what the changes say, and checks that each is one.
-func (h *history) apply(c Changes) {
-	if !slices.IsSortedFunc(c.Set, compareFrontends) || !slices.IsSortedFunc(c.Gone, Match.Compare) {
-		h.Errorf("not sorted: %+v", c)
-	}
-	for _, m := range c.Gone {
-		if _, ok := h.programmed[m]; !ok {
-			h.Errorf("%s is gone, and never was", m)
-		}
-		delete(h.programmed, m)
-	}
-	for _, f := range c.Set {
-		if old, ok := h.programmed[f.Match]; ok && old.equal(&f) {
-			h.Errorf("%s is set to what it is", f.Match)
-		}
-		h.programmed[f.Match] = f
-		h.handedOut = append(h.handedOut, handedOut{f, cloned(f)})
-	}
-}
-
-// checkConflicts compares what was reported with the lost claims that were not
-// there the last time.
-func (h *history) checkConflicts(got []Conflict, lost map[Conflict]struct{}) {
-	for _, c := range got {
-		_, isLost := lost[c]
-		_, wasLost := h.conflicts[c]
-		if !isLost || wasLost {
-			h.Errorf("%v: is lost %v, was lost %v", c, isLost, wasLost)
-		}
-	}
-	fresh := 0
-	for c := range lost {
-		if _, wasLost := h.conflicts[c]; !wasLost {
-			fresh++
-		}
-	}
-	if len(got) != fresh {
-		h.Errorf("%d conflicts are new, reported are\n%s", fresh, lines(got))
-	}
-	h.conflicts = lost
-}
-
-// checkInvariants checks what holds for every frontend.
-func checkInvariants(t *testing.T, f *Frontend) {
-	if (f.Verdict == Balance) != (len(f.Endpoints) > 0) {
-		t.Errorf("%s: verdict %d with endpoints %v", f.Match, f.Verdict, f.Endpoints)
-	}
-	if !isSortedSet(f.Endpoints, netip.AddrPort.Compare) || !isSortedSet(f.Hairpin, netip.Addr.Compare) {
-		t.Errorf("%s: endpoints %v, hairpin %v", f.Match, f.Endpoints, f.Hairpin)
-	}
-	if len(f.Hairpin) > 0 && f.Verdict != Balance {
-		t.Errorf("%s: hairpin %v without endpoints", f.Match, f.Hairpin)
-	}
-	for _, e := range f.Endpoints {
-		if FamilyOf(e.Addr()) != f.Match.Family {
-			t.Errorf("%s: endpoint %s", f.Match, e)
-		}
-	}
-}
-
-// checkFromScratch gives a new map the objects there are, in any order, and
-// expects the same of it.
-func (h *history) checkFromScratch() {
-	fresh := NewServiceMap(h.now.options, h.now.node)
-	var events []func()
-	for _, name := range slices.SortedFunc(maps.Keys(h.now.services), ServiceName.Compare) {
-		events = append(events, func() { fresh.SetService(h.now.services[name]) })
-	}
-	for _, name := range slices.SortedFunc(maps.Keys(h.now.slices), compareSliceNames) {
-		events = append(events, func() { fresh.SetSlice(h.now.slices[name]) })
-	}
-	random := rand.New(rand.NewPCG(uint64(len(h.handedOut)), 0))
-	for _, i := range random.Perm(len(events)) {
-		events[i]()
-		if random.IntN(4) == 0 {
-			fresh.Changes()
-		}
-	}
-	fresh.Changes()
-	checkFrontends(h.T, h.m.Frontends(), fresh.Frontends())
-}
-
-// checkHandedOut checks that nothing later has changed what was handed out.
-func (h *history) checkHandedOut() {
-	for _, out := range h.handedOut {
-		if !out.frontend.equal(&out.copy) {
-			h.Errorf("was\n\t%+v\nis\n\t%+v", out.copy, out.frontend)
-		}
-	}
-}
-
-// forgetAll deletes every object and expects an empty map.
-func (h *history) forgetAll() {
-	for name := range h.now.slices {
-		h.m.DeleteSlice(name)
-	}
-	for name := range h.now.services {
-		h.m.DeleteService(name)
-	}
-	clear(h.now.slices)
-	clear(h.now.services)
-	h.check()
-	checkEmpty(h.T, h.m)
-}
-
-func compareSliceNames(a, b SliceName) int { return strings.Compare(a.String(), b.String()) }
-
-func compareFrontends(a, b Frontend) int { return a.Match.Compare(b.Match) }
-
-// cloned is the frontend with slices of its own.
-func cloned(f Frontend) Frontend {
-	f.Endpoints, f.Hairpin = slices.Clone(f.Endpoints), slices.Clone(f.Hairpin)
-	return f
-}
-
-// isSortedSet reports whether values rise from each to the next.
-func isSortedSet[T any](values []T, compare func(a, b T) int) bool {
-	for i := 1; i < len(values); i++ {
-		if compare(values[i-1], values[i]) >= 0 {
-			return false
-		}
-	}
-	return true
 }

@@ -7,6 +7,16 @@ type Options struct {
 	// DetectsPods tells for each family whether the node can tell a pod's
 	// packet from others; without that, ClusterIP traffic is not masqueraded.
 	DetectsPods [len(Families)]bool
+	// Scheduler is that of Services which name none; zero means [Random].
+	Scheduler Scheduler
+	// StrictSourceRanges closes the load balancer addresses of a family in which a
+	// Service has no source ranges while it has some in the other. kube-proxy
+	// leaves them open.
+	StrictSourceRanges bool
+	// IgnoreExternalIPs does without the external IPs of Services.
+	IgnoreExternalIPs bool
+	// EndTCP makes pools of TCP name their flows, as those of UDP do.
+	EndTCP bool
 }
 
 // clusterIPMasquerade is the treatment of connections to a ClusterIP.

@@ -4,10 +4,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // The tests' addresses: ClusterIPs are from 192.0.2.0/24 and 2001:db8:1::/64,
-// pods from 198.18.0.0/15 and 2001:db8:2::/64, by number. These ranges are for
+// pods from 198.18.0.0/15 and 2001:db8:2::/64, load balancer and external IPs
+// from 203.0.113.0/24 and 2001:db8:3::/64, nodes and clients from
+// 198.51.100.0/24 and 2001:db8:4::/64, by number. These ranges are for
 // documentation and benchmarks (RFC 5737, RFC 2544, RFC 3849).
 
 // clusterIP is the ClusterIP number k.
@@ -16,6 +19,23 @@ func clusterIP(f Family, k int) netip.Addr {
 		return netip.AddrFrom4([4]byte{192, 0, 2, byte(k)})
 	}
 	return netip.MustParseAddr(fmt.Sprintf("2001:db8:1::%x", k))
+}
+
+// outsideIP is the address number k that the world knows a Service by, of a load
+// balancer or any other.
+func outsideIP(f Family, k int) netip.Addr {
+	if f == IPv4 {
+		return netip.AddrFrom4([4]byte{203, 0, 113, byte(k)})
+	}
+	return netip.MustParseAddr(fmt.Sprintf("2001:db8:3::%x", k))
+}
+
+// nodeIP is the address of node, or client, number k.
+func nodeIP(f Family, k int) netip.Addr {
+	if f == IPv4 {
+		return netip.AddrFrom4([4]byte{198, 51, 100, byte(k)})
+	}
+	return netip.MustParseAddr(fmt.Sprintf("2001:db8:4::%x", k))
 }
 
 // podIP is the address of pod number k.
@@ -54,10 +74,12 @@ const (
 	there   = "node-2"
 	zoneA   = "zone-a"
 	zoneB   = "zone-b"
+
+	webNodePort = 30080
 )
 
 // thisNode is the node that the tests run on.
-var thisNode = Node{Name: here, Zone: zoneA}
+var thisNode = Node{Name: here, Zone: zoneA, Addrs: [...]netip.Addr{nodeIP(IPv4, 1), nodeIP(IPv6, 1)}}
 
 // pod is an endpoint in any family, by its number.
 type pod struct {
@@ -118,6 +140,44 @@ func webService(p Protocol, families ...Family) Service {
 	s := Service{Name: web, Ports: []ServicePort{{Name: "http", Protocol: p, Port: 80}}}
 	for _, f := range families {
 		s.ClusterIPs = append(s.ClusterIPs, clusterIP(f, 10))
+	}
+	return s
+}
+
+// webEverywhere is webService with addresses of every kind: webNodePort, and in
+// each family load balancer IP number 1 and external IP number 2.
+func webEverywhere(p Protocol, families ...Family) Service {
+	s := webService(p, families...)
+	s.Ports[0].NodePort = webNodePort
+	for _, f := range families {
+		s.LoadBalancerIPs = append(s.LoadBalancerIPs, outsideIP(f, 1))
+		s.ExternalIPs = append(s.ExternalIPs, outsideIP(f, 2))
+	}
+	return s
+}
+
+// kinds lists every kind, in the order of webEverywhere's matches.
+var kinds = [...]Kind{NodePort, ClusterIP, LoadBalancerIP, ExternalIP}
+
+// webMatch is where webEverywhere is to be found.
+func webMatch(k Kind, f Family, p Protocol) Match {
+	switch k {
+	case NodePort:
+		return Match{Family: f, Protocol: p, Port: webNodePort}
+	case LoadBalancerIP:
+		return Match{f, outsideIP(f, 1), p, 80}
+	case ExternalIP:
+		return Match{f, outsideIP(f, 2), p, 80}
+	}
+	return Match{f, clusterIP(f, 10), p, 80}
+}
+
+// changed is a changed copy of the Service.
+func changed(s Service, changes ...func(*Service)) Service {
+	s.Ports, s.ClusterIPs = slices.Clone(s.Ports), slices.Clone(s.ClusterIPs)
+	s.LoadBalancerIPs, s.ExternalIPs = slices.Clone(s.LoadBalancerIPs), slices.Clone(s.ExternalIPs)
+	for _, change := range changes {
+		change(&s)
 	}
 	return s
 }

@@ -13,6 +13,8 @@ type Selection struct {
 	// OnNode lists the addresses of those endpoints of Cluster and Local that
 	// run on this node; sorted and without duplicates.
 	OnNode []netip.Addr
+	// Flows are all endpoints that serve, where somebody wants to know; see [Pool].
+	Flows []netip.AddrPort
 }
 
 // Select decides which endpoints of family f in these slices serve the port on
@@ -23,15 +25,24 @@ type Selection struct {
 // take over (KEP-1669), whatever the hints. The local list is decided by itself
 // and knows no hints.
 func Select(port ServicePortName, f Family, from []Slice, n Node) Selection {
-	all := candidatesFor(port, f, from, n)
+	return candidatesFor(port, f, from, n).selection(port.Protocol == UDP)
+}
+
+// selection chooses among the candidates, and lists those that flows may stay with
+// if asked to.
+func (all candidates) selection(flows bool) Selection {
 	cluster := all.preferred()
 	local := all.first(isReady|isLocal, isDraining|isLocal)
-	return Selection{
+	sel := Selection{
 		Cluster:  all.addresses(cluster),
 		Local:    all.addresses(local),
 		Anywhere: all.have(isReady) || all.have(isDraining),
 		OnNode:   all.onNode(cluster, local),
 	}
+	if flows {
+		sel.Flows = all.addresses(isServing, isReady)
+	}
+	return sel
 }
 
 // preferred is what an endpoint needs to serve traffic of the whole cluster.
@@ -69,11 +80,11 @@ func (all candidates) have(want traits) bool {
 	return false
 }
 
-// addresses lists the candidates that have all the wanted traits.
-func (all candidates) addresses(want traits) []netip.AddrPort {
+// addresses lists the candidates that meet one of the wishes.
+func (all candidates) addresses(wishes ...traits) []netip.AddrPort {
 	n := 0
 	for i := range all {
-		if all[i].has(want) {
+		if all[i].meets(wishes) {
 			n++
 		}
 	}
@@ -82,7 +93,7 @@ func (all candidates) addresses(want traits) []netip.AddrPort {
 	}
 	out := make([]netip.AddrPort, 0, n)
 	for i := range all {
-		if all[i].has(want) {
+		if all[i].meets(wishes) {
 			out = append(out, all[i].addr)
 		}
 	}

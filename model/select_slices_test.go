@@ -174,5 +174,5 @@ func TestSelectLeavesItsInputAlone(t *testing.T) {
 
 func equalSelections(a, b Selection) bool {
 	return slices.Equal(a.Cluster, b.Cluster) && slices.Equal(a.Local, b.Local) &&
-		slices.Equal(a.OnNode, b.OnNode) && a.Anywhere == b.Anywhere
+		slices.Equal(a.OnNode, b.OnNode) && slices.Equal(a.Flows, b.Flows) && a.Anywhere == b.Anywhere
 }

@@ -72,6 +72,8 @@ type Service struct {
 	// Affinity is how long a client keeps its endpoint after its last new
 	// connection; zero means no affinity.
 	Affinity time.Duration
+	// Scheduler chooses among the endpoints.
+	Scheduler Scheduler
 	// HealthCheckNodePort is the port that tells load balancers whether this
 	// node has local endpoints; zero means none.
 	HealthCheckNodePort uint16

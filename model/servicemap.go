@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -19,7 +20,8 @@ type ServiceMap struct {
 	slices   map[SliceName]ServiceName // whose slice it is
 	claims   claims
 	dirty    []*entry // changed since Changes was last asked
-	notLocal [len(Families)]int
+	notLocal NotLocal
+	health   map[ServiceName]HealthCheck // those that changed
 }
 
 // entry is one Service with its slices. Slices may come before their Service.
@@ -28,6 +30,7 @@ type entry struct {
 	service   *Service // nil while only slices are known
 	slices    []Slice  // sorted by name
 	frontends []Frontend
+	health    HealthCheck
 	dirty     bool // stands in ServiceMap.dirty
 }
 
@@ -40,6 +43,15 @@ type Changes struct {
 	// Conflicts are claims lost to an older Service, new since the last time;
 	// sorted by Match, and for each by age of the loser.
 	Conflicts []Conflict
+	// HealthChecks are those that are new or changed, or gone, without a port
+	// then; sorted by Service.
+	HealthChecks []HealthCheck
+}
+
+// NotLocal counts Service ports, by family, whose policy is [PolicyLocal] while
+// all their endpoints are on other nodes.
+type NotLocal struct {
+	Internal, External [len(Families)]int
 }
 
 // NewServiceMap makes an empty map.
@@ -50,6 +62,7 @@ func NewServiceMap(o Options, n Node) *ServiceMap {
 		services: map[ServiceName]*entry{},
 		slices:   map[SliceName]ServiceName{},
 		claims:   newClaims(),
+		health:   map[ServiceName]HealthCheck{},
 	}
 }
 
@@ -130,10 +143,8 @@ func (m *ServiceMap) Service(name ServiceName) *Service {
 	return nil
 }
 
-// NotLocal is for each family the number of Service ports with an internal
-// policy of [PolicyLocal] and endpoints on other nodes only, as of the last
-// Changes.
-func (m *ServiceMap) NotLocal() [len(Families)]int { return m.notLocal }
+// NotLocal counts what no node but others can serve, as of the last Changes.
+func (m *ServiceMap) NotLocal() NotLocal { return m.notLocal }
 
 // Conflicts is the number of claims that are lost, as of the last Changes.
 func (m *ServiceMap) Conflicts() int { return m.claims.losers() }
@@ -147,13 +158,38 @@ func (m *ServiceMap) Changes() Changes {
 	}
 	clear(m.dirty)
 	m.dirty = m.dirty[:0]
-	return m.claims.settle(touched)
+	slices.SortFunc(touched, Match.Compare)
+	touched = slices.Compact(touched)
+	for _, name := range m.claims.contested(touched) {
+		e := m.services[name]
+		for i := range e.frontends {
+			touched = append(touched, e.frontends[i].Match)
+		}
+	}
+	out := m.claims.settle(touched)
+	for _, name := range slices.SortedFunc(maps.Keys(m.health), ServiceName.Compare) {
+		out.HealthChecks = append(out.HealthChecks, m.health[name])
+	}
+	clear(m.health)
+	return out
 }
 
 // Frontends lists every frontend as it stood after the last Changes, sorted by
 // Match.
 func (m *ServiceMap) Frontends() []Frontend {
 	return m.claims.winners()
+}
+
+// HealthChecks lists all there are, as of the last Changes, sorted by Service.
+func (m *ServiceMap) HealthChecks() []HealthCheck {
+	var out []HealthCheck
+	for _, e := range m.services {
+		if e.health.Port != 0 {
+			out = append(out, e.health)
+		}
+	}
+	slices.SortFunc(out, func(a, b HealthCheck) int { return a.Service.Compare(b.Service) })
+	return out
 }
 
 // update computes the frontends of one Service anew and adds every match that it
@@ -169,6 +205,7 @@ func (m *ServiceMap) update(e *entry, touched []Match) []Match {
 		e.frontends = m.options.Frontends(e.service, e.slices, m.node)
 	}
 	m.countNotLocal(e, +1)
+	m.updateHealth(e)
 	for i := range e.frontends {
 		m.claims.add(e.service, &e.frontends[i])
 		touched = append(touched, e.frontends[i].Match)
@@ -179,12 +216,29 @@ func (m *ServiceMap) update(e *entry, touched []Match) []Match {
 	return touched
 }
 
+// updateHealth notes a health check that is not what it was.
+func (m *ServiceMap) updateHealth(e *entry) {
+	next := HealthCheck{Service: e.name}
+	if e.service != nil {
+		next = healthCheck(e.service, e.slices, m.node)
+	}
+	if before := e.health; next.Port != before.Port || next.Port != 0 && next != before {
+		e.health = next
+		m.health[e.name] = next
+	}
+}
+
 // countNotLocal adds n for each Service port of the entry that counts in
-// [ServiceMap.NotLocal].
+// [NotLocal].
 func (m *ServiceMap) countNotLocal(e *entry, n int) {
 	for i := range e.frontends {
-		if f := &e.frontends[i]; f.Kind == ClusterIP && f.Verdict == Drop {
-			m.notLocal[f.Match.Family] += n
+		f := &e.frontends[i]
+		switch {
+		case f.Verdict != Drop:
+		case f.Owner():
+			m.notLocal.Internal[f.Match.Family] += n
+		case e.frontends[i-1].Owner(): // the first one of the port from outside
+			m.notLocal.External[f.Match.Family] += n
 		}
 	}
 }

@@ -17,7 +17,7 @@ func webMap() *ServiceMap {
 // checkNothing fails if there are changes.
 func checkNothing(t *testing.T, got Changes) {
 	t.Helper()
-	if len(got.Set)+len(got.Gone)+len(got.Conflicts) > 0 {
+	if len(got.Set)+len(got.Gone)+len(got.Conflicts)+len(got.HealthChecks) > 0 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -28,6 +28,7 @@ func checkEmpty(t *testing.T, m *ServiceMap) {
 	for name, n := range map[string]int{
 		"services": len(m.services), "known": m.known, "slices": len(m.slices), "dirty": len(m.dirty),
 		"asked": len(m.claims.asked), "settled": len(m.claims.settled), "lost": len(m.claims.lost),
+		"health checks": len(m.health),
 	} {
 		if n != 0 {
 			t.Errorf("%d %s are left", n, name)
@@ -122,7 +123,7 @@ func TestChangesTellWhatIsNew(t *testing.T) {
 				if len(got.Set) > 0 {
 					t.Errorf("set: got %v", got.Set)
 				}
-			case len(got.Set) != 1 || !slices.Equal(got.Set[0].Endpoints, podPorts(IPv4, test.set...)):
+			case len(got.Set) != 1 || !slices.Equal(serving(&got.Set[0]), podPorts(IPv4, test.set...)):
 				t.Errorf("set: got %v, want pods %v", got.Set, test.set)
 			}
 			checkNothing(t, m.Changes())
@@ -205,6 +206,23 @@ func TestLenCountsServicesAndNotSlices(t *testing.T) {
 	}
 }
 
+func TestAServiceIsFoundByItsName(t *testing.T) {
+	m := webMap()
+	m.SetSlice(Slice{Name: SliceName{"x", "x"}, Service: ServiceName{"x", "x"}})
+	if got := m.Service(web); got == nil || got.Name != web {
+		t.Errorf("got %+v", got)
+	}
+	for _, name := range []ServiceName{{"x", "x"}, {"y", "y"}} {
+		if got := m.Service(name); got != nil {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+	m.DeleteService(web)
+	if got := m.Service(web); got != nil {
+		t.Errorf("it is gone, and got %+v", got)
+	}
+}
+
 func TestFrontendsAreThoseOfTheLastChanges(t *testing.T) {
 	m := webMap()
 	before := m.Frontends()
@@ -233,36 +251,6 @@ func TestSetAndGoneAreSorted(t *testing.T) {
 	}
 	if len(gone) != 16 || !slices.IsSortedFunc(gone, Match.Compare) {
 		t.Errorf("gone: %v", gone)
-	}
-}
-
-func TestNotLocalCountsPortsServedOnOtherNodesOnly(t *testing.T) {
-	for _, f := range Families {
-		for _, p := range Protocols {
-			m := webMap()
-			service := webService(p, Families[:]...)
-			service.InternalPolicy = PolicyLocal
-			steps := []struct {
-				what string
-				do   func()
-				want int
-			}{
-				{"no endpoint", func() { m.SetService(service) }, 0},
-				{"one elsewhere", func() { m.SetSlice(webSlice(f, p, ready(1).on(there))) }, 1},
-				{"one more here", func() { m.SetSlice(webSlice(f, p, ready(1).on(there), ready(2).on(here))) }, 0},
-				{"elsewhere again", func() { m.SetSlice(webSlice(f, p, ready(1).on(there))) }, 1},
-				{"the Service gone", func() { m.DeleteService(service.Name) }, 0},
-			}
-			for _, step := range steps {
-				step.do()
-				m.Changes()
-				var want [len(Families)]int
-				want[f] = step.want
-				if got := m.NotLocal(); got != want {
-					t.Errorf("%s %s, %s: got %v, want %v", f, p, step.what, got, want)
-				}
-			}
-		}
 	}
 }
 

@@ -17,6 +17,16 @@ func lines[T any](values []T) string {
 	return s.String()
 }
 
+// frontendLines writes frontends below each other, each with its pool.
+func frontendLines(frontends []Frontend) string {
+	var s strings.Builder
+	for _, f := range frontends {
+		fmt.Fprintf(&s, "\t%s %s of %s: policy %d, verdict %d, masquerade %d, restricted %v to %v\n\t\t%+v\n",
+			f.Kind, f.Match, f.Service, f.Policy, f.Verdict, f.Masquerade, f.Restricted, f.Sources, *f.Pool)
+	}
+	return s.String()
+}
+
 func TestEverythingHasItsName(t *testing.T) {
 	tests := []struct {
 		of   fmt.Stringer
@@ -34,6 +44,12 @@ func TestEverythingHasItsName(t *testing.T) {
 		{ExternalIP, "ExternalIP"},
 		{LoadBalancerIP, "LoadBalancerIP"},
 		{Kind(4), "Kind(4)"},
+		{SchedulerDefault, "default"},
+		{Random, "random"},
+		{RoundRobin, "rr"},
+		{SourceHash, "sh"},
+		{Maglev, "mh"},
+		{Scheduler(5), "Scheduler(5)"},
 		{web, "shop/web"},
 		{SliceName{"shop", "web-abc12"}, "shop/web-abc12"},
 		{ServicePortName{web, "http", TCP}, "shop/web:http"},

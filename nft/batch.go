@@ -24,6 +24,10 @@ type AddTable struct{ Family model.Family }
 // DeleteTable removes our table with all it holds.
 type DeleteTable struct{ Family model.Family }
 
+// AddCounter makes the counter of connections whose client could not be
+// remembered; if it is there already nothing happens.
+type AddCounter struct{ Family model.Family }
+
 // AddSet declares a set or map for up to Size elements.
 type AddSet struct {
 	Set  SetID
@@ -174,7 +178,7 @@ func (b Batch) firstLoad() bool {
 // before everything else.
 func isDeclaration(op Op) bool {
 	switch op.(type) {
-	case AddTable, AddSet:
+	case AddTable, AddCounter, AddSet:
 		return true
 	}
 	return false

@@ -2,8 +2,11 @@ package nft
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"kube-vmap/model"
@@ -57,7 +60,7 @@ func TestTheDispatchComesInTheLastStep(t *testing.T) {
 		for _, op := range step {
 			last := i == len(steps)-1
 			switch op := op.(type) {
-			case AddTable, AddSet:
+			case AddTable, AddCounter, AddSet:
 				if i > 0 {
 					t.Errorf("step %d declares: %v", i, op)
 				}
@@ -78,7 +81,9 @@ func TestOnlyAFirstLoadGoesInSteps(t *testing.T) {
 	rules, first := load(100)
 	grown := sample(100)
 	for i := range grown.Set {
-		grown.Set[i].Masquerade = model.MasqueradeAlways
+		if grown.Set[i].Owner() {
+			grown.Set[i].Masquerade = model.MasqueradeAlways
+		}
 	}
 	halfThere := rules.Tables()
 	halfThere[model.IPv6] = nil
@@ -117,7 +122,7 @@ func TestABatchIsCounted(t *testing.T) {
 	if counts.Added != elements || counts.Deleted != 0 || counts.Objects == 0 {
 		t.Errorf("a first load counts as %+v, want %d added", counts, elements)
 	}
-	gone := Change{ServiceCIDRs: &[]netip.Prefix{}}
+	gone := Change{ServiceCIDRs: &[]netip.Prefix{}, NodeAddrs: &[]netip.Addr{}}
 	for _, fe := range sample(10).Set {
 		gone.Gone = append(gone.Gone, fe.Match)
 	}
@@ -128,14 +133,27 @@ func TestABatchIsCounted(t *testing.T) {
 
 func TestAPlanChangesNothingUntilItIsCommitted(t *testing.T) {
 	rules, _ := load(20)
-	before := fmt.Sprint(rules.Elements(), rules.sizes, rules.chains, rules.counts, rules.targets, rules.shared)
+	before, text := *rules, rendered(t, rules)
+	before.frontends, before.uses = maps.Clone(rules.frontends), maps.Clone(rules.uses)
+	before.shared, before.counts, before.sizes = maps.Clone(rules.shared), maps.Clone(rules.counts), maps.Clone(rules.sizes)
 	plan := rules.Plan(sample(900)) // sets outgrow their size
-	if after := fmt.Sprint(rules.Elements(), rules.sizes, rules.chains, rules.counts, rules.targets, rules.shared); after != before {
+	if !reflect.DeepEqual(*rules, before) || rendered(t, rules) != text {
 		t.Error("a plan changed the state")
 	}
 	rules.Commit(plan)
 	fresh, _ := load(900)
-	if got, want := fmt.Sprint(rules.Elements()), fmt.Sprint(fresh.Elements()); got != want {
+	rules.sizes = fresh.sizes
+	if rendered(t, rules) != rendered(t, fresh) {
 		t.Error("a committed plan leads to another state than a fresh start")
 	}
+}
+
+// rendered is the whole state as text.
+func rendered(t *testing.T, r *Ruleset) string {
+	t.Helper()
+	var s strings.Builder
+	if err := r.Render(&s); err != nil {
+		t.Fatal(err)
+	}
+	return s.String()
 }

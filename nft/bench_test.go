@@ -7,57 +7,177 @@ import (
 	"kube-vmap/model"
 )
 
-// tenEach is the change from nothing to n Services with ten endpoints each.
+var benchConfig = Config{MasqueradeMark: DefaultMasqueradeMark}
+
+// tenEach is the change from nothing to n Services with ten endpoints each,
+// reached at their ClusterIP only.
 func tenEach(n int) Change {
 	var c Change
 	addr, pod := netip.MustParseAddr("10.96.0.1"), netip.MustParseAddr("10.244.0.1")
 	for range n {
-		f := model.Frontend{
-			Match:      model.Match{Family: model.IPv4, Addr: addr, Protocol: model.TCP, Port: 80},
-			Service:    model.ServicePortName{ServiceName: model.ServiceName{Namespace: "default", Name: "web"}, Protocol: model.TCP},
-			Masquerade: model.MasqueradeOffPod,
-		}
+		pool := &model.Pool{Key: model.Match{Family: model.IPv4, Addr: addr, Protocol: model.TCP, Port: 80}}
 		for range 10 {
-			f.Endpoints = append(f.Endpoints, netip.AddrPortFrom(pod, 8080))
+			pool.Cluster = append(pool.Cluster, netip.AddrPortFrom(pod, 8080))
 			pod = pod.Next()
 		}
-		c.Set = append(c.Set, f)
+		c.Set = append(c.Set, model.Frontend{
+			Match:      pool.Key,
+			Service:    model.ServicePortName{ServiceName: model.ServiceName{Namespace: "default", Name: "web"}, Protocol: model.TCP},
+			Masquerade: model.MasqueradeOffPod,
+			Pool:       pool,
+		})
 		addr = addr.Next()
 	}
 	return c
 }
 
+// tenOutside is the same with a node port and an address of a load balancer
+// under Local policy for each, three of the endpoints being on this node.
+func tenOutside(n int) Change {
+	c, vip := tenEach(n), netip.MustParseAddr("203.0.113.1")
+	for i := range n {
+		inside := c.Set[i]
+		inside.Pool.Local = inside.Pool.Cluster[:3]
+		nodePort := inside
+		nodePort.Kind, nodePort.Policy, nodePort.Masquerade = model.NodePort, model.PolicyLocal, model.MasqueradeNever
+		nodePort.Match.Addr, nodePort.Match.Port = netip.Addr{}, uint16(20000+i)
+		balancer := nodePort
+		balancer.Kind, balancer.Match = model.LoadBalancerIP, inside.Match
+		balancer.Match.Addr = vip
+		vip = vip.Next()
+		c.Set = append(c.Set, nodePort, balancer)
+	}
+	return c
+}
+
+// benchLoads are the loads that costs are measured for.
+var benchLoads = []struct {
+	name string
+	load func(n int) Change
+}{{"ClusterIP", tenEach}, {"NodePort+LB+Local", tenOutside}}
+
+// many is the number of Services of a benchmark.
+const many = 10_000
+
 func BenchmarkAdoptNothing(b *testing.B) {
-	want := tenEach(10_000)
-	b.ReportAllocs()
-	for b.Loop() {
-		Adopt(Config{MasqueradeMark: DefaultMasqueradeMark}, Tables{}, want)
+	for _, l := range benchLoads {
+		b.Run(l.name, func(b *testing.B) {
+			want := l.load(many)
+			b.ReportAllocs()
+			for b.Loop() {
+				Adopt(benchConfig, Tables{}, want)
+			}
+		})
+	}
+}
+
+// A restart that finds all as it should be.
+func BenchmarkAdoptWhatStands(b *testing.B) {
+	for _, l := range benchLoads {
+		b.Run(l.name, func(b *testing.B) {
+			want := l.load(many)
+			rules, _ := Adopt(benchConfig, Tables{}, want)
+			have := rules.Tables()
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, batch := Adopt(benchConfig, have, want); len(batch) > 0 {
+					b.Fatalf("the batch has %d ops", len(batch))
+				}
+			}
+		})
 	}
 }
 
 func BenchmarkEncodeFirstLoad(b *testing.B) {
-	_, batch := Adopt(Config{MasqueradeMark: DefaultMasqueradeMark}, Tables{}, tenEach(10_000))
-	b.ReportAllocs()
-	for b.Loop() {
-		e, err := batch.Encode()
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.SetBytes(int64(len(e.Bytes)))
+	for _, l := range benchLoads {
+		b.Run(l.name, func(b *testing.B) {
+			_, batch := Adopt(benchConfig, Tables{}, l.load(many))
+			b.ReportAllocs()
+			for b.Loop() {
+				e, err := batch.Encode()
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.SetBytes(int64(len(e.Bytes)))
+			}
+		})
 	}
 }
 
-func BenchmarkPlanReplacedEndpoint(b *testing.B) {
-	want := tenEach(10_000)
-	rules, _ := Adopt(Config{MasqueradeMark: DefaultMasqueradeMark}, Tables{}, want)
-	f := want.Set[5_000]
-	other := append(f.Endpoints[:9:9], netip.MustParseAddrPort("10.245.0.1:8080"))
-	f.Endpoints = other
-	b.ReportAllocs()
-	for b.Loop() {
-		p := rules.Plan(Change{Set: []model.Frontend{f}})
-		if len(p.Batch) != 2 {
-			b.Fatalf("the batch has %d ops", len(p.Batch))
+// service is the frontends of one Service of a load, with a pool of their own.
+func service(c Change, i int) ([]model.Frontend, *model.Pool) {
+	pool := *c.Set[i].Pool
+	pool.Cluster = append([]netip.AddrPort(nil), pool.Cluster...)
+	var out []model.Frontend
+	for _, f := range c.Set {
+		if f.Pool.Key == pool.Key {
+			f.Pool = &pool
+			out = append(out, f)
 		}
+	}
+	return out, &pool
+}
+
+// benchPlan measures planning what becomes of one Service among many.
+func benchPlan(b *testing.B, ops int, change func([]model.Frontend, *model.Pool) Change) {
+	for _, l := range benchLoads {
+		b.Run(l.name, func(b *testing.B) {
+			want := l.load(many)
+			rules, _ := Adopt(benchConfig, Tables{}, want)
+			c := change(service(want, many/2))
+			b.ReportAllocs()
+			for b.Loop() {
+				p := rules.Plan(c)
+				if len(p.Batch) < ops {
+					b.Fatalf("the batch has %d ops", len(p.Batch))
+				}
+			}
+		})
+	}
+}
+
+// The frontends from outside do not change with it, and the change does not have
+// them.
+func BenchmarkPlanReplacedEndpoint(b *testing.B) {
+	benchPlan(b, 2, func(service []model.Frontend, pool *model.Pool) Change {
+		pool.Cluster[9] = netip.MustParseAddrPort("10.254.0.1:8080")
+		return Change{Set: service[:1]}
+	})
+}
+
+func BenchmarkPlanLostEndpoint(b *testing.B) {
+	benchPlan(b, 2, func(service []model.Frontend, pool *model.Pool) Change {
+		pool.Cluster = pool.Cluster[:9]
+		return Change{Set: service}
+	})
+}
+
+func BenchmarkPlanDeletedService(b *testing.B) {
+	benchPlan(b, 2, func(service []model.Frontend, _ *model.Pool) Change {
+		var c Change
+		for i := range service {
+			c.Gone = append(c.Gone, service[i].Match)
+		}
+		return c
+	})
+}
+
+// BenchmarkCompile measures making the elements of one Service.
+func BenchmarkCompile(b *testing.B) {
+	for _, l := range benchLoads {
+		b.Run(l.name, func(b *testing.B) {
+			frontends, _ := service(l.load(3), 1)
+			var placedAll []*programmed
+			for i := range frontends {
+				placedAll = append(placedAll, (&Config{}).place(frontends[i], slots{}))
+			}
+			var buf []placed
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, p := range placedAll {
+					buf = p.share(p.compile(buf[:0]))
+				}
+			}
+		})
 	}
 }

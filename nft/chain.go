@@ -1,8 +1,10 @@
 package nft
 
 import (
-	"strconv"
-	"strings"
+	"cmp"
+	"net/netip"
+	"slices"
+	"unique"
 
 	"golang.org/x/sys/unix"
 
@@ -12,20 +14,32 @@ import (
 // ChainKind is one of the kinds of chains of the rule set.
 type ChainKind uint8
 
-// The kinds of chains, in the order in which they are declared.
+// The kinds of chains, in the order in which they are declared. Those up to
+// RejectChain every table has; the others come with use.
 const (
-	NATPrerouting ChainKind = iota
+	FilterPrerouting ChainKind = iota
+	FilterOutputEarly
+	NATPrerouting
 	NATOutput
+	RestorePrerouting
+	RestoreOutput
 	FilterInput
 	FilterForward
 	FilterOutput
 	NATPostrouting
+	SourceCheck
+	Restore
 	ServiceCheck
 	RejectChain
-	Endpoint   // ep-K: translates to the endpoint in slot K
-	Balance    // lb-N: picks one of N endpoints
-	Cluster    // cluster-N: marks for masquerade what is not from a pod, then lb-N
-	Masquerade // masquerade-N: marks everything for masquerade, then lb-N
+	Endpoint       // ep-K: translates to the endpoint in slot K
+	StickyEndpoint // remembers that the client has this endpoint, and translates to what it has
+	StickyPick     // sticky-ep-K: goes to the sticky endpoint in slot K
+	Balance        // lb-N: picks one of N endpoints
+	Cluster        // cluster-N: marks for masquerade what is not from a pod, then balances
+	Masquerade     // masquerade-N: marks everything for masquerade, then balances
+	Service        // service-N: makes the ClusterIP the destination, then balances
+	External       // external-N: marks everything for masquerade, then goes to service-N
+	ExternalLocal  // external-local-N: pods and the node as under Cluster policy, others to local endpoints
 	chainKinds
 	unknownChain
 )
@@ -34,6 +48,21 @@ const (
 // Service with more keeps them all in one map: the kernel finds maps by walking
 // a list, so there must not be thousands. Kubernetes itself supports 250.
 const MaxSlots = 255
+
+// method is how a chain picks an endpoint.
+type method uint8
+
+const (
+	pickRandom method = iota
+	pickRoundRobin
+	pickSourceHash
+	pickMaglev
+	pickSticky // at random, but the same one again for a client that is remembered
+	methods
+)
+
+// methodNames are what balancing chains are called.
+var methodNames = [methods]string{"lb", "rr", "sh", "maglev", "sticky"}
 
 // hook is where and when a base chain sees packets.
 type hook struct {
@@ -51,108 +80,155 @@ var chainSchema = [chainKinds]struct {
 	name string
 	hook *hook
 }{
-	NATPrerouting:  {"nat-prerouting", &hook{"nat", unix.NF_INET_PRE_ROUTING, "prerouting", -100, "dstnat"}},
-	NATOutput:      {"nat-output", &hook{"nat", unix.NF_INET_LOCAL_OUT, "output", -100, "-100"}},
-	FilterInput:    {"filter-input", &hook{"filter", unix.NF_INET_LOCAL_IN, "input", 0, "filter"}},
-	FilterForward:  {"filter-forward", &hook{"filter", unix.NF_INET_FORWARD, "forward", 0, "filter"}},
-	FilterOutput:   {"filter-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", 0, "filter"}},
-	NATPostrouting: {"nat-postrouting", &hook{"nat", unix.NF_INET_POST_ROUTING, "postrouting", 100, "srcnat"}},
-	ServiceCheck:   {"service-check", nil},
-	RejectChain:    {"reject-chain", nil},
-	Endpoint:       {"ep", nil},
-	Balance:        {"lb", nil},
-	Cluster:        {"cluster", nil},
-	Masquerade:     {"masquerade", nil},
+	FilterPrerouting:  {"filter-prerouting", &hook{"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -110, "dstnat - 10"}},
+	FilterOutputEarly: {"filter-output-early", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", -110, "-110"}},
+	NATPrerouting:     {"nat-prerouting", &hook{"nat", unix.NF_INET_PRE_ROUTING, "prerouting", -100, "dstnat"}},
+	NATOutput:         {"nat-output", &hook{"nat", unix.NF_INET_LOCAL_OUT, "output", -100, "-100"}},
+	RestorePrerouting: {"restore-prerouting", &hook{"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -99, "dstnat + 1"}},
+	RestoreOutput:     {"restore-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", -99, "-99"}},
+	FilterInput:       {"filter-input", &hook{"filter", unix.NF_INET_LOCAL_IN, "input", 0, "filter"}},
+	FilterForward:     {"filter-forward", &hook{"filter", unix.NF_INET_FORWARD, "forward", 0, "filter"}},
+	FilterOutput:      {"filter-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", 0, "filter"}},
+	NATPostrouting:    {"nat-postrouting", &hook{"nat", unix.NF_INET_POST_ROUTING, "postrouting", 100, "srcnat"}},
+	SourceCheck:       {"source-check", nil},
+	Restore:           {"restore", nil},
+	ServiceCheck:      {"service-check", nil},
+	RejectChain:       {"reject-chain", nil},
+	Endpoint:          {"ep", nil},
+	StickyEndpoint:    {"sticky", nil},
+	StickyPick:        {"sticky-ep", nil},
+	Balance:           {"", nil}, // named after the method
+	Cluster:           {"cluster", nil},
+	Masquerade:        {"masquerade", nil},
+	Service:           {"service", nil},
+	External:          {"external", nil},
+	ExternalLocal:     {"external-local", nil},
 }
 
-// baseChains are the chains every table has; the others come with use.
+// baseChains are the chains every table has.
 const baseChains = RejectChain + 1
 
-// ChainID refers to a chain of the rule set. N is the slot or the number of
-// endpoints of those kinds that have one.
+// ChainID refers to a chain of the rule set. Fields that a kind does not have
+// are zero.
 type ChainID struct {
 	Family model.Family
 	Kind   ChainKind
-	N      uint32
+	// Local tells that the chain chooses among endpoints of this node only,
+	// NodePort that it is reached by node ports.
+	Local, NodePort bool
+	Method          method
+	// N is the slot or the number of endpoints.
+	N uint32
+	// Sticky is of a StickyEndpoint, which has no N.
+	Sticky unique.Handle[Sticky]
 }
 
-// Name is the chain's name in the table. One that was read and is none of ours
-// has no name here, and is never written.
-func (id ChainID) Name() string {
+// Sticky is an endpoint that remembers its clients for a time.
+type Sticky struct {
+	Endpoint netip.AddrPort
+	Protocol model.Protocol
+	Seconds  uint32
+}
+
+func compareChains(a, b ChainID) int {
+	if a == b {
+		return 0
+	}
+	c := cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Kind, b.Kind), compareBool(a.Local, b.Local),
+		compareBool(a.NodePort, b.NodePort), cmp.Compare(a.Method, b.Method), cmp.Compare(a.N, b.N))
+	if c != 0 || a.Kind != StickyEndpoint {
+		return c
+	}
+	s, t := a.Sticky.Value(), b.Sticky.Value()
+	return cmp.Or(s.Endpoint.Compare(t.Endpoint), cmp.Compare(s.Protocol, t.Protocol), cmp.Compare(s.Seconds, t.Seconds))
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
 	switch {
-	case id.Kind >= chainKinds:
-		return "(not ours)"
-	case id.Kind < baseChains:
-		return chainSchema[id.Kind].name
-	case id.N < uint32(len(slotNames)):
-		return slotNames[id.N].chain[id.Kind]
+	case a == b:
+		return 0
+	case b:
+		return -1
 	}
-	return chainSchema[id.Kind].name + "-" + strconv.FormatUint(uint64(id.N), 10)
+	return 1
 }
 
-// chainNamed finds the chain that has the name; of unknown kind if it is none
-// of ours.
-func chainNamed(f model.Family, name string) ChainID {
-	for kind := range baseChains {
-		if chainSchema[kind].name == name {
-			return ChainID{Family: f, Kind: kind}
-		}
-	}
-	if prefix, number, ok := strings.Cut(name, "-"); ok {
-		n, err := strconv.ParseUint(number, 10, 32)
-		for kind := baseChains; err == nil && kind < chainKinds; kind++ {
-			if id := (ChainID{f, kind, uint32(n)}); chainSchema[kind].name == prefix && id.Name() == name {
-				return id
-			}
-		}
-	}
-	return ChainID{Family: f, Kind: unknownChain}
-}
-
-// slotName names what there is of a number of endpoints, or of a slot.
-type slotName struct {
-	chain [chainKinds]string
-	set   string
-}
-
-// slotNames spares building the names again for every element.
-var slotNames = func() (names [MaxSlots + 1]slotName) {
-	for i := range names {
-		n := "-" + strconv.Itoa(i)
-		for kind := baseChains; kind < chainKinds; kind++ {
-			names[i].chain[kind] = chainSchema[kind].name + n
-		}
-		names[i].set = setSchema[Endpoints].name + n
-	}
-	return names
-}()
-
-// object is anything in a table that elements or rules refer to, so that what a
-// state needs can be followed from what its elements say.
-type object struct {
-	chain ChainID
-	set   SetID
-	isSet bool
-}
-
-// needs lists the chains and sets the rules of the chain refer to.
+// needs lists the chains and sets that come with use and that the rules of the
+// chain refer to.
 func (id ChainID) needs() []object {
-	chain := func(kind ChainKind, n uint32) object { return object{chain: ChainID{id.Family, kind, n}} }
-	set := func(kind SetKind, slot uint16) object { return object{set: SetID{id.Family, kind, slot}, isSet: true} }
+	chain := func(kind ChainKind, local, nodePort bool, m method, n uint32) object {
+		return object{chain: ChainID{Family: id.Family, Kind: kind, Local: local, NodePort: nodePort, Method: m, N: n}}
+	}
+	set := func(kind SetKind, slot uint32) object {
+		return object{set: SetID{id.Family, kind, id.Local, uint16(slot)}, isSet: true}
+	}
 	switch id.Kind {
-	case Cluster, Masquerade:
-		return []object{chain(Balance, id.N)}
+	case Cluster, Masquerade, Service:
+		return []object{chain(Balance, id.Local, false, id.Method, id.N)}
+	case External:
+		return []object{chain(Service, false, id.NodePort, id.Method, id.N)}
+	case ExternalLocal:
+		return []object{
+			chain(Service, false, id.NodePort, id.Method, id.N), chain(External, false, id.NodePort, id.Method, id.N),
+		}
 	case Balance:
-		if id.N > MaxSlots {
-			return []object{set(EndpointsMany, 0)}
-		}
-		slots := make([]object, id.N)
-		for k := range id.N {
-			slots[k] = chain(Endpoint, k)
-		}
-		return slots
+		return id.choices(chain, set)
 	case Endpoint:
-		return []object{set(Endpoints, uint16(id.N))}
+		return []object{set(Endpoints, id.N)}
+	case StickyPick:
+		return []object{set(StickyEndpoints, id.N)}
+	case StickyEndpoint:
+		return []object{set(Affinity, 0)}
 	}
 	return nil
+}
+
+// reads reports whether rules of the chain look into the set.
+func (id ChainID) reads(set SetID) bool {
+	if set.Kind >= baseSets {
+		return slices.ContainsFunc(id.needs(), func(o object) bool { return o.isSet && o.set == set })
+	}
+	switch id.Kind {
+	case FilterPrerouting:
+		return set.Kind == Restricted || set.Kind == EndpointIPs
+	case FilterOutputEarly:
+		return set.Kind == Restricted
+	case SourceCheck:
+		return set.Kind == AllowedSources
+	case NATPrerouting, NATOutput:
+		return set.Kind == Services || set.Kind == NodeIPs || set.Kind == NodePorts
+	case RestorePrerouting, RestoreOutput:
+		return set.Kind == ClusterIPs
+	case FilterInput:
+		return set.Kind == NoEndpointServices || set.Kind == NodeIPs || set.Kind == NoEndpointNodePorts
+	case ServiceCheck:
+		return set.Kind == NoEndpointServices || set.Kind == ClusterIPs || set.Kind == ServiceCIDRs
+	case NATPostrouting:
+		return set.Kind == Hairpin
+	case Service:
+		return !id.NodePort && set.Kind == ServiceIPs ||
+			id.NodePort && (set.Kind == NodePortServiceIPs || set.Kind == NodePortServicePorts)
+	case ExternalLocal:
+		return !id.NodePort && set.Kind == LocalServices || id.NodePort && set.Kind == LocalNodePorts
+	}
+	return false
+}
+
+// choices is what a balancing chain picks from.
+func (id ChainID) choices(
+	chain func(ChainKind, bool, bool, method, uint32) object, set func(SetKind, uint32) object,
+) []object {
+	kind, many := Endpoint, EndpointsMany
+	if id.Method == pickSticky {
+		kind, many = StickyPick, StickyEndpointsMany
+	}
+	if id.N > MaxSlots {
+		return []object{set(many, 0)}
+	}
+	slots := make([]object, id.N)
+	for k := range id.N {
+		slots[k] = chain(kind, id.Local, false, 0, k)
+	}
+	return slots
 }

@@ -92,6 +92,8 @@ func (t *Tables) Decode(f model.Family, kind uint16, data []byte) error {
 		err = t.decodeRule(f, b)
 	case unix.NFT_MSG_NEWSET:
 		err = t.decodeSet(f, b)
+	case unix.NFT_MSG_NEWOBJ:
+		err = t.decodeObject(f, b)
 	}
 	if err != nil {
 		return fmt.Errorf("decode message of type %d: %w", kind, err)
@@ -276,7 +278,7 @@ func DecodeElements(id SetID, list []Element, data []byte) ([]Element, error) {
 // that a dump may have. Ends of intervals become the lengths of prefixes.
 func SortElements(id SetID, list []Element) []Element {
 	list = sorted(list)
-	if id.layout().interval {
+	if l := id.layout(); l.interval && !l.concatenated() {
 		return joinIntervals(list)
 	}
 	return slices.CompactFunc(list, sameKey)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"unique"
 
 	"golang.org/x/sys/unix"
 
@@ -15,7 +16,7 @@ var errLayout = errors.New("element does not fit its set's layout")
 
 // element reads one element; false if it could not.
 func (d *decoder) element(id SetID, b []byte) (Element, bool) {
-	var el Element
+	var el, end Element
 	var flags uint32
 	if d.err != nil {
 		return el, false
@@ -24,6 +25,8 @@ func (d *decoder) element(id SetID, b []byte) (Element, bool) {
 		switch kind {
 		case unix.NFTA_SET_ELEM_KEY:
 			d.nested(value, func(_ uint16, value []byte) { d.key(id, &el.Key, value) })
+		case attrKeyEnd:
+			d.nested(value, func(_ uint16, value []byte) { d.key(id, &end.Key, value) })
 		case unix.NFTA_SET_ELEM_DATA:
 			d.nested(value, func(kind uint16, value []byte) { d.value(id, &el.Value, kind, value) })
 		case unix.NFTA_SET_ELEM_USERDATA:
@@ -32,13 +35,31 @@ func (d *decoder) element(id SetID, b []byte) (Element, bool) {
 			d.number(&flags, value)
 		}
 	})
-	if id.layout().interval {
+	switch l := id.layout(); {
+	case l.concatenated():
+		el.Key.closeAt(end.Key)
+	case l.interval:
 		el.Key.Bits = startMark
 		if flags&elementEnds != 0 {
 			el.Key.Bits = endMark
 		}
 	}
 	return el, d.err == nil
+}
+
+// closeAt completes a key that ends in a prefix by the key of its last address.
+// If it is none, it becomes the zero key.
+func (k *Key) closeAt(end Key) {
+	first, last := k.source(), end.source()
+	for bits := first.Bits(); bits >= 0; bits-- {
+		if p := netip.PrefixFrom(first.Addr(), bits); p == p.Masked() && lastAddr(p) == last.Addr() {
+			k.Source = unique.Make(p)
+			if end.Source = k.Source; *k == end {
+				return
+			}
+		}
+	}
+	*k = Key{}
 }
 
 func (d *decoder) key(id SetID, k *Key, b []byte) {
@@ -58,6 +79,9 @@ func (d *decoder) key(id SetID, k *Key, b []byte) {
 				return
 			}
 			k.Addr = a
+		case fieldClient:
+			a, _ := netip.AddrFromSlice(part)
+			k.Source = unique.Make(netip.PrefixFrom(a, a.BitLen()))
 		case fieldProtocol:
 			k.Protocol = model.Protocol(part[0])
 		case fieldPort:
@@ -73,9 +97,17 @@ func (d *decoder) value(id SetID, v *Value, kind uint16, b []byte) {
 	switch {
 	case kind == unix.NFTA_DATA_VERDICT && l.content == contentVerdict:
 		d.verdict(id.Family, v, b)
-	case kind == unix.NFTA_DATA_VALUE && l.content == contentEndpoint && uint32(len(b)) == l.dataLen(fam):
-		addr, _ := netip.AddrFromSlice(b[:fam.addrLen])
-		v.Endpoint = netip.AddrPortFrom(addr, binary.BigEndian.Uint16(b[fam.addrLen:]))
+	case kind == unix.NFTA_DATA_VALUE && l.content != contentVerdict && uint32(len(b)) == l.dataLen(fam):
+		var addr netip.Addr
+		var port uint16
+		if l.content != contentPort {
+			addr, _ = netip.AddrFromSlice(b[:fam.addrLen])
+			b = b[fam.addrLen:]
+		}
+		if l.content != contentAddress {
+			port = binary.BigEndian.Uint16(b)
+		}
+		v.Endpoint = netip.AddrPortFrom(addr, port)
 	default:
 		d.err = cmp.Or(d.err, errLayout)
 	}

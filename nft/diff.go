@@ -11,8 +11,9 @@ func (r *Ruleset) Tables() Tables {
 	var t Tables
 	for _, f := range model.Families {
 		t[f] = NewTable()
+		t[f].Counter = true
 	}
-	for id := range r.chains {
+	for _, id := range r.chains() {
 		t[id.Family].Chains[id.Name()] = ChainState{Hook: id.hookState(), Rules: r.fingerprints(id)}
 	}
 	for id, elements := range r.Elements() {
@@ -42,6 +43,9 @@ func (r *Ruleset) diff(have Tables, want map[SetID][]Element) Batch {
 			e.tables = append(e.tables, f)
 			have[f] = NewTable()
 		}
+		if !have[f].Counter {
+			e.counters = append(e.counters, f)
+		}
 	}
 	rebuilt := r.diffSets(e, have, want)
 	r.diffChains(e, have, rebuilt)
@@ -67,10 +71,15 @@ func (r *Ruleset) diffSets(e *edit, have Tables, want map[SetID][]Element) map[S
 		}
 	}
 	for f, t := range have {
-		for name := range t.Sets {
+		for name, stands := range t.Sets {
 			id, known := SetNamed(model.Family(f), name)
-			if _, wanted := r.sizes[id]; !known || !wanted {
-				e.deleteSets = append(e.deleteSets, DeleteSet{model.Family(f), name})
+			if _, wanted := r.sizes[id]; known && wanted {
+				continue
+			}
+			e.deleteSets = append(e.deleteSets, DeleteSet{model.Family(f), name})
+			if known {
+				e.of(id).remove = slices.DeleteFunc(slices.Clone(stands.Elements), strange)
+				e.forget(id)
 			}
 		}
 	}
@@ -87,10 +96,19 @@ func (e *edit) rebuild(id SetID, size uint32, elements []Element) {
 	e.of(id).add = elements
 }
 
+// forget leaves out what is to be done to the elements of a set that goes: they
+// go with it. Only those that lead to chains are removed first, for the kernels
+// that rebuild tells of.
+func (e *edit) forget(id SetID) {
+	if id.layout().content != contentVerdict {
+		delete(e.elements, id)
+	}
+}
+
 // strange reports whether an element is of a kind we never make, so that we
 // cannot name it to delete it: one for all keys, a range that is no prefix, or
 // one that leads from a pod to another.
-func strange(e Element) bool { return !e.Key.Addr.IsValid() }
+func strange(e Element) bool { return e.Key == Key{} }
 
 // diffElements walks both sorted lists once.
 func diffElements(e *edit, id SetID, have, want []Element) {
@@ -122,13 +140,15 @@ func diffElements(e *edit, id SetID, have, want []Element) {
 
 // diffChains compares chains and their rules.
 func (r *Ruleset) diffChains(e *edit, have Tables, rebuilt map[SetID]bool) {
-	touched := map[ChainID]bool{}
+	touched, chains := map[ChainID]bool{}, r.chains()
 	for id := range rebuilt {
-		for _, user := range r.users(id) {
+		for _, user := range id.users(chains) {
 			touched[user] = true
 		}
 	}
-	for id := range r.chains {
+	wanted := make(map[ChainID]bool, len(chains))
+	for _, id := range chains {
+		wanted[id] = true
 		stands, exists := have[id.Family].Chains[id.Name()]
 		switch {
 		case !exists:
@@ -142,7 +162,7 @@ func (r *Ruleset) diffChains(e *edit, have Tables, rebuilt map[SetID]bool) {
 	}
 	for f, t := range have {
 		for name := range t.Chains {
-			if _, wanted := r.chains[chainNamed(model.Family(f), name)]; !wanted {
+			if !wanted[chainNamed(model.Family(f), name)] {
 				e.dropChain(model.Family(f), name)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 type edit struct {
 	deleteTables []model.Family
 	tables       []model.Family
+	counters     []model.Family
 	elements     map[SetID]*elementEdit
 	flushChains  []FlushChain
 	deleteChains []DeleteChain
@@ -48,6 +49,9 @@ func (e *edit) batch(c *Config) Batch {
 	}
 	for _, f := range e.tables {
 		b = append(b, AddTable{f})
+	}
+	for _, f := range e.counters {
+		b = append(b, AddCounter{f})
 	}
 	slices.SortFunc(e.flushChains, func(a, b FlushChain) int { return compareNamed(a.Family, a.Name, b.Family, b.Name) })
 	for _, op := range e.flushChains {
@@ -108,11 +112,8 @@ func sorted(elements []Element) []Element {
 }
 
 func compareSets(a, b SetID) int {
-	return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Slot, b.Slot))
-}
-
-func compareChains(a, b ChainID) int {
-	return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.N, b.N))
+	return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Kind, b.Kind),
+		compareBool(a.Local, b.Local), cmp.Compare(a.Slot, b.Slot))
 }
 
 // compareNamed orders what is known by name only: it may be another program's.

@@ -2,6 +2,7 @@ package nft
 
 import (
 	"net/netip"
+	"unique"
 
 	"kube-vmap/model"
 )
@@ -15,17 +16,41 @@ type Key struct {
 	Protocol model.Protocol
 	// Bits is the length of the prefix Addr/Bits where keys are intervals.
 	Bits uint8
+	// Source is who may come, where the key ends in that; a handle, since few
+	// keys have it.
+	Source unique.Handle[netip.Prefix]
+}
+
+// source is the prefix of Source, invalid if there is none.
+func (k *Key) source() netip.Prefix {
+	if k.Source == (unique.Handle[netip.Prefix]{}) {
+		return netip.Prefix{}
+	}
+	return k.Source.Value()
 }
 
 // prefix is the key of an interval set.
 func (k *Key) prefix() netip.Prefix { return netip.PrefixFrom(k.Addr, int(k.Bits)) }
 
-// Value is what an element carries: a verdict, an endpoint, or nothing.
+// Value is what an element carries: a verdict, an endpoint or one half of it, or
+// nothing.
 type Value struct {
 	Verdict  Verdict
 	Chain    ChainID // for Goto
 	Endpoint netip.AddrPort
 }
+
+// address and port are the halves of an endpoint's value.
+func (v Value) address() Value {
+	return Value{Endpoint: netip.AddrPortFrom(v.Endpoint.Addr(), 0)}
+}
+
+func (v Value) port() Value {
+	return Value{Endpoint: netip.AddrPortFrom(netip.Addr{}, v.Endpoint.Port())}
+}
+
+// goesTo is the value of an element that leads to a chain.
+func goesTo(id ChainID) Value { return Value{Verdict: Goto, Chain: id} }
 
 // Verdict is what a verdict map's element does with a packet.
 type Verdict uint8
@@ -64,7 +89,10 @@ func compareKeys(a, b Key) int {
 			return 1
 		}
 	}
-	return 0
+	if a.Source == b.Source {
+		return 0
+	}
+	return comparePrefixes(a.source(), b.source())
 }
 
 func sameKey(a, b Element) bool { return a.Key == b.Key }

@@ -238,12 +238,23 @@ func (e *encoder) statement(f model.Family, s statement) {
 			own.SetID = e.setID
 			x = &own
 		}
-		b, err := expr.Marshal(families[f].number, x)
+		b, err := marshal(f, x)
 		if err != nil {
 			e.errs = append(e.errs, fmt.Errorf("%s: %w", s.text, err))
 		}
 		e.bytes(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, b)
 	}
+}
+
+// marshal encodes an expression.
+func marshal(f model.Family, x any) ([]byte, error) {
+	switch x := x.(type) {
+	case write:
+		return x.marshal(), nil
+	case expr.Any:
+		return expr.Marshal(families[f].number, x)
+	}
+	return nil, fmt.Errorf("%T is no expression", x)
 }
 
 // The fingerprint lies behind a tag that no program uses in a rule's userdata,

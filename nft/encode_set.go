@@ -16,11 +16,22 @@ const (
 	setConstant    = unix.NFT_SET_CONSTANT
 	setInterval    = unix.NFT_SET_INTERVAL
 	setMap         = unix.NFT_SET_MAP
+	setTimeout     = unix.NFT_SET_TIMEOUT
+	setDynamic     = unix.NFT_SET_EVAL
+	setConcat      = 1 << 7 // NFT_SET_CONCAT
 	elementEnds    = unix.NFT_SET_ELEM_INTERVAL_END
 	verdictGoto    = 0xfffffffc // NFT_GOTO, -4
 	verdictDrop    = 0          // NF_DROP
 	maxCommentLen  = 127        // nft's 128 include the final zero
 	commentTooLong = "..."
+)
+
+// Attributes of concatenated intervals (enum nft_set_elem_attributes,
+// nft_set_desc_attributes, nft_set_field_attributes of the same file).
+const (
+	attrKeyEnd   = 10 // NFTA_SET_ELEM_KEY_END
+	attrConcat   = 2  // NFTA_SET_DESC_CONCAT
+	attrFieldLen = 1  // NFTA_SET_FIELD_LEN, in bytes
 )
 
 func (o AddSet) encode(e *encoder) {
@@ -29,15 +40,16 @@ func (o AddSet) encode(e *encoder) {
 	e.text(unix.NFTA_SET_TABLE, e.table)
 	e.text(unix.NFTA_SET_NAME, o.Set.Name())
 	e.number(unix.NFTA_SET_ID, e.setID)
-	e.shape(o.Set.shape(o.Size))
+	e.shape(o.Set.shape(o.Size), o.Set.parts())
 	if o.Set.layout().typeof {
 		e.bytes(unix.NFTA_SET_USERDATA, o.Set.typeofUserdata())
 	}
 	e.close()
 }
 
-// shape declares types, flags and size of a set.
-func (e *encoder) shape(s SetShape) {
+// shape declares types, flags and size of a set. parts are the lengths of the fields that a concatenated interval is made of;
+// the kernel needs them for no other set.
+func (e *encoder) shape(s SetShape, parts []uint32) {
 	e.number(unix.NFTA_SET_FLAGS, s.Flags)
 	e.number(unix.NFTA_SET_KEY_TYPE, s.KeyType)
 	e.number(unix.NFTA_SET_KEY_LEN, s.KeyLen)
@@ -45,11 +57,41 @@ func (e *encoder) shape(s SetShape) {
 		e.number(unix.NFTA_SET_DATA_TYPE, s.DataType)
 		e.number(unix.NFTA_SET_DATA_LEN, s.DataLen)
 	}
-	if s.Size > 0 {
-		at := e.nest(unix.NFTA_SET_DESC)
-		e.number(unix.NFTA_SET_DESC_SIZE, s.Size)
-		e.shut(at)
+	if s.Size == 0 && len(parts) == 0 {
+		return
 	}
+	at := e.nest(unix.NFTA_SET_DESC)
+	if s.Size > 0 {
+		e.number(unix.NFTA_SET_DESC_SIZE, s.Size)
+	}
+	if len(parts) > 0 {
+		e.concat(parts)
+	}
+	e.shut(at)
+}
+
+// concat says where one field of a key ends and the next begins.
+func (e *encoder) concat(parts []uint32) {
+	list := e.nest(attrConcat)
+	for _, n := range parts {
+		part := e.nest(unix.NFTA_LIST_ELEM)
+		e.number(attrFieldLen, n)
+		e.shut(part)
+	}
+	e.shut(list)
+}
+
+// parts are the lengths of the fields of a concatenated interval's key.
+func (id SetID) parts() []uint32 {
+	l := id.layout()
+	if !l.concatenated() {
+		return nil
+	}
+	var out []uint32
+	for _, f := range l.key {
+		out = append(out, f.size(id.family()))
+	}
+	return out
 }
 
 func (o DeleteSet) encode(e *encoder) {
@@ -76,7 +118,7 @@ func (e *encoder) choices(f model.Family, chains []ChainID) {
 		Flags:   setAnonymous | setConstant | setMap,
 		KeyType: typeInteger.number, KeyLen: 4, DataType: typeVerdict.number,
 		Size: uint32(len(chains)),
-	})
+	}, nil)
 	e.bytes(unix.NFTA_SET_USERDATA, hostOrderKeys)
 	e.close()
 
@@ -139,9 +181,12 @@ func (id SetID) roomForElement() int {
 	switch l.content {
 	case contentVerdict:
 		n += roomForVerdict
-	case contentEndpoint:
-		n += 2*attrLen + int(l.dataLen(fam))
+	case contentEndpoint, contentAddress, contentPort:
+		n += 2*attrLen + int(l.dataLen(fam)+3)&^3
 	case contentNone:
+	}
+	if l.concatenated() {
+		n += 2*attrLen + int(l.keyLen(fam))
 	}
 	if l.comments {
 		n += roomForComment
@@ -153,21 +198,37 @@ func (id SetID) roomForElement() int {
 func (e *encoder) element(id SetID, el *Element, whole bool) {
 	l := id.layout()
 	at := e.nest(unix.NFTA_LIST_ELEM)
-	e.key(l, &el.Key)
+	e.key(unix.NFTA_SET_ELEM_KEY, l, &el.Key, netip.Prefix.Addr)
+	if l.concatenated() {
+		e.key(attrKeyEnd, l, &el.Key, lastAddr)
+	}
 	if whole {
-		switch {
-		case l.content == contentVerdict:
-			e.verdict(el.Value)
-		case l.content == contentEndpoint:
-			e.endpoint(el.Value)
-		}
+		e.value(l.content, el.Value)
 		if l.comments {
 			e.comment(el.Comment)
 		}
 	}
 	e.shut(at)
-	if l.interval {
+	if l.interval && !l.concatenated() {
 		e.intervalEnd(&el.Key)
+	}
+}
+
+// value writes what an element carries.
+func (e *encoder) value(c content, v Value) {
+	switch c {
+	case contentVerdict:
+		e.verdict(v)
+	case contentEndpoint:
+		e.data(func() {
+			e.address(v.Endpoint.Addr())
+			e.port(v.Endpoint.Port())
+		})
+	case contentAddress:
+		e.data(func() { e.address(v.Endpoint.Addr()) })
+	case contentPort:
+		e.data(func() { e.out.Bytes = binary.BigEndian.AppendUint16(e.out.Bytes, v.Endpoint.Port()) })
+	case contentNone:
 	}
 }
 
@@ -186,8 +247,10 @@ func (e *encoder) intervalEnd(k *Key) {
 	e.shut(at)
 }
 
-func (e *encoder) key(l *layout, k *Key) {
-	at := e.nest(unix.NFTA_SET_ELEM_KEY)
+// key writes a key, or the end of the interval that it is; bound says which
+// address of a prefix it has.
+func (e *encoder) key(kind uint16, l *layout, k *Key, bound func(netip.Prefix) netip.Addr) {
+	at := e.nest(kind)
 	value := e.open(unix.NFTA_DATA_VALUE)
 	for _, f := range l.key {
 		switch f {
@@ -197,6 +260,8 @@ func (e *encoder) key(l *layout, k *Key) {
 			e.out.Bytes = append(e.out.Bytes, byte(k.Protocol), 0, 0, 0)
 		case fieldPort:
 			e.port(k.Port)
+		case fieldClient:
+			e.address(bound(k.source()))
 		case fieldPick:
 			e.out.Bytes = binary.NativeEndian.AppendUint32(e.out.Bytes, k.Pick)
 		}
@@ -219,11 +284,11 @@ func (e *encoder) port(p uint16) {
 	e.out.Bytes = append(binary.BigEndian.AppendUint16(e.out.Bytes, p), 0, 0)
 }
 
-func (e *encoder) endpoint(v Value) {
+// data writes the data of an element of a data map.
+func (e *encoder) data(write func()) {
 	at := e.nest(unix.NFTA_SET_ELEM_DATA)
 	value := e.open(unix.NFTA_DATA_VALUE)
-	e.address(v.Endpoint.Addr())
-	e.port(v.Endpoint.Port())
+	write()
 	e.shut(value)
 	e.shut(at)
 }
@@ -233,7 +298,9 @@ func (e *encoder) verdict(v Value) {
 	verdict := e.nest(unix.NFTA_DATA_VERDICT)
 	if v.Verdict == Goto {
 		e.number(unix.NFTA_VERDICT_CODE, verdictGoto)
-		e.text(unix.NFTA_VERDICT_CHAIN, v.Chain.Name())
+		at := e.open(unix.NFTA_VERDICT_CHAIN)
+		e.out.Bytes = append(v.Chain.appendName(e.out.Bytes), 0)
+		e.shut(at)
 	} else {
 		e.number(unix.NFTA_VERDICT_CODE, verdictDrop)
 	}

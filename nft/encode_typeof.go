@@ -16,6 +16,7 @@ const (
 	udataKeyTypeof  = 3
 	udataDataTypeof = 4
 
+	exprVerdict = 1
 	exprPayload = 7
 	exprMeta    = 9
 	exprConcat  = 13
@@ -25,15 +26,22 @@ const (
 	fieldDport = 2  // THDR_DPORT
 )
 
-// typeofUserdata describes key and data of the set by expressions.
+// typeofUserdata describes key and data of the set by expressions. Without those
+// of the data, nft takes those of the key for types, and cannot load what it
+// lists. A verdict among them crashes nft 0.9.8; so do the rules of sticky
+// endpoints, beside which alone there are such maps.
 func (id SetID) typeofUserdata() []byte {
 	l, fam := id.layout(), id.family()
-	return slices.Concat(
+	out := slices.Concat(
 		tlv(udataKeyOrder, native(0)),
 		tlv(udataDataOrder, native(0)),
 		tlv(udataKeyTypeof, concatTypeof(fam, l.key)),
-		tlv(udataDataTypeof, concatTypeof(fam, []field{fieldDestination, fieldPort})),
 	)
+	data := exprTypeof(exprVerdict, nil)
+	if l.content == contentEndpoint {
+		data = concatTypeof(fam, []field{fieldDestination, fieldPort})
+	}
+	return append(out, tlv(udataDataTypeof, data)...)
 }
 
 // concatTypeof describes a concatenation of fields.

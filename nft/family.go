@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
@@ -18,6 +19,10 @@ type family struct {
 	icmp     uint8 // protocol number
 	icmpName string
 	portUnr  uint8 // the code of ICMP port unreachable
+	// The header's own checksum: NFT_PAYLOAD_CSUM_* and where it is.
+	csumType, csumOffset uint32
+	// How connection tracking names the destination (NFT_CT_DST_IP*).
+	ctDestination expr.CtKey
 	// How nft's userdata names the header and its destination field.
 	protoDesc, protoDaddr uint32
 }
@@ -26,12 +31,15 @@ var families = [...]family{
 	model.IPv4: {
 		name: "ip", number: unix.NFPROTO_IPV4, addrType: typeIPv4, addrLen: 4, saddr: 12, daddr: 16,
 		icmp: unix.IPPROTO_ICMP, icmpName: "icmp", portUnr: 3,
-		protoDesc: 12, protoDaddr: 12, // PROTO_DESC_IP, IPHDR_DADDR
+		csumType: unix.NFT_PAYLOAD_CSUM_INET, csumOffset: 10,
+		ctDestination: expr.CtKeyDSTIP,
+		protoDesc:     12, protoDaddr: 12, // PROTO_DESC_IP, IPHDR_DADDR
 	},
 	model.IPv6: {
 		name: "ip6", number: unix.NFPROTO_IPV6, addrType: typeIPv6, addrLen: 16, saddr: 8, daddr: 24,
 		icmp: unix.IPPROTO_ICMPV6, icmpName: "ipv6-icmp", portUnr: 4,
-		protoDesc: 13, protoDaddr: 9, // PROTO_DESC_IP6, IP6HDR_DADDR
+		ctDestination: expr.CtKeyDSTIP6,
+		protoDesc:     13, protoDaddr: 9, // PROTO_DESC_IP6, IP6HDR_DADDR
 	},
 }
 

@@ -5,17 +5,24 @@ import "maps"
 // grow replaces sets by larger ones in the same transaction. The kernel would
 // let the limit be raised, but the buckets of a set of a declared size are fixed
 // when it is made, and look-ups would slow down.
-func (p *Plan) grow(r *Ruleset, grown map[SetID]uint32) {
+func (p *Plan) grow(r *Ruleset) {
+	grown := map[SetID]uint32{}
+	for id, step := range p.counts {
+		n := r.counts[id] + step
+		size, exists := r.sizes[id]
+		if exists && !id.layout().interval && n > int(size) { // intervals declare no size
+			grown[id] = capacity(n)
+		}
+	}
 	if len(grown) == 0 {
 		return
 	}
-	p.sizes = maps.Clone(p.sizes)
-	all := p.elementsOf(r, grown)
+	all, chains := p.elementsOf(r, grown), r.chains()
 	for id, size := range grown {
 		p.sizes[id] = size
 		p.edit.rebuild(id, size, all[id])
-		for _, user := range r.users(id) {
-			if _, stays := p.chains[user]; stays {
+		for _, user := range id.users(chains) {
+			if o := (object{chain: user}); user.Kind < baseChains || r.uses[o]+p.uses[o] > 0 {
 				p.edit.rewriteChain(user)
 			}
 		}
@@ -40,6 +47,11 @@ func (p *Plan) elementsOf(r *Ruleset, sets map[SetID]uint32) map[SetID][]Element
 			if _, wanted := sets[e.set]; wanted {
 				out[e.set] = append(out[e.set], e.Element)
 			}
+		}
+	}
+	for id, elements := range p.nodeElements(r) {
+		if _, wanted := sets[id]; wanted {
+			out[id] = elements
 		}
 	}
 	shared := maps.Clone(r.shared)

@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"strconv"
 	"strings"
 
 	"kube-vmap/model"
@@ -36,15 +37,28 @@ const (
 	fieldDestination
 	fieldProtocol
 	fieldPort
-	fieldPick // a random number below the count of endpoints
+	fieldPick   // a random number below the count of endpoints
+	fieldClient // the source, as a prefix or alone, beside a destination
 )
 
 // length is the field's size in a key, padding included, in bytes.
 func (f field) length(fam *family) uint32 {
-	if f == fieldSource || f == fieldDestination {
+	switch f {
+	case fieldSource, fieldDestination, fieldClient:
 		return fam.addrLen
 	}
 	return 4
+}
+
+// size is the field's size in bytes, without padding.
+func (f field) size(fam *family) uint32 {
+	switch f {
+	case fieldProtocol:
+		return 1
+	case fieldPort:
+		return portLen
+	}
+	return f.length(fam)
 }
 
 func (f field) datatype(fam *family) datatype {
@@ -65,7 +79,7 @@ func (f field) datatype(fam *family) datatype {
 // text is the nft expression that reads the field from a packet.
 func (f field) text(fam *family) string {
 	switch f {
-	case fieldSource:
+	case fieldSource, fieldClient:
 		return fam.name + " saddr"
 	case fieldDestination:
 		return fam.name + " daddr"
@@ -84,18 +98,26 @@ const (
 	contentNone     content = iota // a set: membership is all
 	contentVerdict                 // a verdict map: where the packet goes
 	contentEndpoint                // a data map: address and port to translate to
+	contentAddress                 // a data map: an address
+	contentPort                    // a data map: a port
 )
 
 // layout is the shape of a kind of set.
 type layout struct {
 	key      []field
 	content  content
-	interval bool // keys are prefixes
+	interval bool // keys are prefixes, or end in one
 	comments bool // elements name their Service
 	// typeof makes the listing describe keys by expressions instead of types:
 	// needed where a type has no size of its own.
 	typeof bool
+	// dynamic sets are filled by packets, with a timeout; what they hold is not
+	// ours to say.
+	dynamic bool
 }
+
+// concatenated reports whether the prefix is only a part of the key.
+func (l *layout) concatenated() bool { return l.interval && len(l.key) > 1 }
 
 // keyLen is the length of a key in bytes.
 func (l *layout) keyLen(fam *family) uint32 {
@@ -140,8 +162,13 @@ func (l *layout) join(text func(field) string) string {
 
 // dataType is the number of the type of the elements' data.
 func (l *layout) dataType(fam *family) uint32 {
-	if l.content == contentVerdict {
+	switch l.content {
+	case contentVerdict:
 		return typeVerdict.number
+	case contentAddress:
+		return fam.addrType.number
+	case contentPort:
+		return typeService.number
 	}
 	return fam.addrType.number<<concatBits | typeService.number
 }
@@ -149,17 +176,29 @@ func (l *layout) dataType(fam *family) uint32 {
 // dataLen is the length of the elements' data in bytes; the kernel wants none
 // for verdicts.
 func (l *layout) dataLen(fam *family) uint32 {
-	if l.content == contentEndpoint {
+	switch l.content {
+	case contentEndpoint:
 		return fam.addrLen + fieldPort.length(fam)
+	case contentAddress:
+		return fam.addrLen
+	case contentPort:
+		return portLen
 	}
 	return 0
 }
+
+// portLen is the length of a port that stands alone.
+const portLen = 2
 
 // dataText describes the elements' data in a set's declaration.
 func (l *layout) dataText(fam *family) string {
 	switch {
 	case l.content == contentVerdict:
 		return typeVerdict.name
+	case l.content == contentAddress:
+		return fam.addrType.name
+	case l.content == contentPort:
+		return typeService.name
 	case l.typeof:
 		return fieldDestination.text(fam) + " . " + fieldPort.text(fam)
 	}
@@ -169,20 +208,49 @@ func (l *layout) dataText(fam *family) string {
 // SetKind is one of the kinds of sets and maps of the rule set.
 type SetKind uint8
 
-// The kinds of sets, in the order in which they are declared.
+// The kinds of sets, in the order in which they are declared. Those up to
+// EndpointIPs every table has; the others come with use.
 const (
-	Services SetKind = iota
-	NoEndpointServices
-	ClusterIPs
-	Hairpin
-	ServiceCIDRs
-	Endpoints
-	EndpointsMany
+	Services             SetKind = iota // where connections to an address and port go
+	LocalServices                       // the same for clients from outside, where the policy is Local
+	NodePorts                           // where connections to a port of the node go
+	LocalNodePorts                      // as LocalServices
+	NoEndpointServices                  // what is refused or dropped
+	NoEndpointNodePorts                 //
+	ServiceIPs                          // the ClusterIP behind an external address
+	NodePortServiceIPs                  // the ClusterIP behind a node port
+	NodePortServicePorts                // and the port there
+	Restricted                          // addresses that only AllowedSources may use
+	AllowedSources                      //
+	ClusterIPs                          //
+	NodeIPs                             // addresses that serve node ports
+	Hairpin                             // pods that may reach themselves
+	ServiceCIDRs                        //
+	EndpointIPs                         // of TCP, with [Config].DropInvalid
+	Endpoints                           // one for each slot
+	EndpointsMany                       // of Services with more endpoints than slots
+	StickyEndpoints                     // as Endpoints, where clients are remembered
+	StickyEndpointsMany                 //
+	Affinity                            // which client has which endpoint
 	setKinds
 )
 
-// frontendKey is what a packet to an address of a Service carries.
-var frontendKey = []field{fieldDestination, fieldProtocol, fieldPort}
+// baseSets are the sets every table has.
+const baseSets = Endpoints
+
+// Keys.
+var (
+	// frontendKey is what a packet to an address of a Service carries.
+	frontendKey = []field{fieldDestination, fieldProtocol, fieldPort}
+	// nodePortKey is what a packet to a node port carries, whichever address of
+	// the node it came to.
+	nodePortKey = []field{fieldProtocol, fieldPort}
+	pickKey     = []field{fieldDestination, fieldProtocol, fieldPort, fieldPick}
+	// sourceKey has the client first: the kernel goes through all elements that
+	// match so far, and those of one address and port are many (nft_set_pipapo).
+	sourceKey = []field{fieldClient, fieldDestination, fieldProtocol, fieldPort}
+	clientKey = []field{fieldClient, fieldDestination, fieldProtocol, fieldPort}
+)
 
 // layouts and names of the kinds. Only dispatch maps carry comments: there is
 // one element a frontend, while a comment on every endpoint would make the rule
@@ -191,33 +259,84 @@ var setSchema = [setKinds]struct {
 	name   string
 	layout layout
 }{
-	Services:           {"services", layout{key: frontendKey, content: contentVerdict, comments: true}},
-	NoEndpointServices: {"no-endpoint-services", layout{key: frontendKey, content: contentVerdict, comments: true}},
-	ClusterIPs:         {"cluster-ips", layout{key: []field{fieldDestination}}},
-	Hairpin:            {"hairpin", layout{key: []field{fieldSource, fieldDestination}}},
-	ServiceCIDRs:       {"service-cidrs", layout{key: []field{fieldDestination}, interval: true}},
-	Endpoints:          {"endpoints", layout{key: frontendKey, content: contentEndpoint}},
-	EndpointsMany: {"endpoints-many", layout{
-		key:     []field{fieldDestination, fieldProtocol, fieldPort, fieldPick},
-		content: contentEndpoint, typeof: true,
-	}},
+	Services:             {"services", layout{key: frontendKey, content: contentVerdict, comments: true}},
+	LocalServices:        {"local-services", layout{key: frontendKey, content: contentVerdict}},
+	NodePorts:            {"node-ports", layout{key: nodePortKey, content: contentVerdict, comments: true}},
+	LocalNodePorts:       {"local-node-ports", layout{key: nodePortKey, content: contentVerdict}},
+	NoEndpointServices:   {"no-endpoint-services", layout{key: frontendKey, content: contentVerdict, comments: true}},
+	NoEndpointNodePorts:  {"no-endpoint-node-ports", layout{key: nodePortKey, content: contentVerdict, comments: true}},
+	ServiceIPs:           {"service-ips", layout{key: frontendKey, content: contentAddress}},
+	NodePortServiceIPs:   {"node-port-service-ips", layout{key: nodePortKey, content: contentAddress}},
+	NodePortServicePorts: {"node-port-service-ports", layout{key: nodePortKey, content: contentPort}},
+	Restricted:           {"restricted", layout{key: frontendKey}},
+	AllowedSources:       {"allowed-sources", layout{key: sourceKey, interval: true}},
+	ClusterIPs:           {"cluster-ips", layout{key: []field{fieldDestination}}},
+	NodeIPs:              {"node-ips", layout{key: []field{fieldDestination}}},
+	Hairpin:              {"hairpin", layout{key: []field{fieldSource, fieldDestination}}},
+	ServiceCIDRs:         {"service-cidrs", layout{key: []field{fieldDestination}, interval: true}},
+	EndpointIPs:          {"endpoint-ips", layout{key: []field{fieldClient}}},
+	Endpoints:            {"endpoints", layout{key: frontendKey, content: contentEndpoint}},
+	EndpointsMany:        {"endpoints-many", layout{key: pickKey, content: contentEndpoint, typeof: true}},
+	StickyEndpoints:      {"sticky-endpoints", layout{key: frontendKey, content: contentVerdict}},
+	StickyEndpointsMany:  {"sticky-endpoints-many", layout{key: pickKey, content: contentVerdict, typeof: true}},
+	Affinity:             {"affinity", layout{key: clientKey, content: contentEndpoint, dynamic: true}},
 }
 
 // SetID refers to a set or map of the rule set.
 type SetID struct {
 	Family model.Family
 	Kind   SetKind
-	Slot   uint16 // for Endpoints, which slot
+	Local  bool   // it holds endpoints of this node only
+	Slot   uint16 // of Endpoints and StickyEndpoints
 }
 
 func (id SetID) layout() *layout { return &setSchema[id.Kind].layout }
 
 func (id SetID) family() *family { return &families[id.Family] }
 
+// slotted reports whether there is one set of the kind for each slot.
+func (k SetKind) slotted() bool { return k == Endpoints || k == StickyEndpoints }
+
+// Dynamic reports whether packets fill the set, so that what it holds is not known
+// and not compared.
+func (id SetID) Dynamic() bool { return id.layout().dynamic }
+
 // Name is the set's name in the table.
 func (id SetID) Name() string {
-	if id.Kind == Endpoints {
-		return slotNames[id.Slot].set
+	name := setSchema[id.Kind].name
+	if id.Kind < baseSets {
+		return name
 	}
-	return setSchema[id.Kind].name
+	if id.Local {
+		name = localPrefix + name
+	}
+	if id.Kind.slotted() {
+		name += "-" + strconv.Itoa(int(id.Slot))
+	}
+	return name
+}
+
+// SetNamed finds the set of the rule set that has the name.
+func SetNamed(f model.Family, name string) (SetID, bool) {
+	for kind := range baseSets {
+		if setSchema[kind].name == name {
+			return SetID{Family: f, Kind: kind}, true
+		}
+	}
+	rest, local := strings.CutPrefix(name, localPrefix)
+	for kind := baseSets; kind < setKinds; kind++ {
+		id := SetID{Family: f, Kind: kind, Local: local}
+		if kind.slotted() {
+			_, number, _ := strings.Cut(rest, setSchema[kind].name+"-")
+			n, err := strconv.ParseUint(number, 10, 16)
+			if err != nil || n >= MaxSlots {
+				continue
+			}
+			id.Slot = uint16(n)
+		}
+		if id.Name() == name {
+			return id, true
+		}
+	}
+	return SetID{}, false
 }

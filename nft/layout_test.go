@@ -16,6 +16,7 @@ var knownTypes = map[field][len(model.Families)]nftables.SetDatatype{
 	fieldProtocol:    {nftables.TypeInetProto, nftables.TypeInetProto},
 	fieldPort:        {nftables.TypeInetService, nftables.TypeInetService},
 	fieldPick:        {nftables.TypeMark, nftables.TypeMark},
+	fieldClient:      {nftables.TypeIPAddr, nftables.TypeIP6Addr},
 }
 
 func TestSetsAreDeclaredWithTheTypesNftKnows(t *testing.T) {
@@ -43,6 +44,10 @@ func TestSetsAreDeclaredWithTheTypesNftKnows(t *testing.T) {
 					data = nftables.TypeVerdict
 					data.SetNFTMagic(typeVerdict.number) // what the kernel calls it
 					data.Bytes = 0
+				case contentAddress:
+					data = knownTypes[fieldDestination][f]
+				case contentPort:
+					data = nftables.TypeInetService
 				case contentEndpoint:
 				}
 				if shape.DataType != data.GetNFTMagic() || shape.DataLen != data.Bytes {
@@ -65,7 +70,7 @@ func TestASetOfAnotherShapeIsNotOurs(t *testing.T) {
 			"key length":  func(s *SetShape) { s.KeyLen += 4 },
 			"data type":   func(s *SetShape) { s.DataType++ },
 			"data length": func(s *SetShape) { s.DataLen += 4 },
-			"flags":       func(s *SetShape) { s.Flags |= 1 << 4 }, // timeout
+			"flags":       func(s *SetShape) { s.Flags ^= setTimeout },
 		} {
 			other := ours
 			change(&other)

@@ -1,26 +1,108 @@
 package nft
 
 import (
+	"net/netip"
+	"regexp"
 	"testing"
+	"unique"
 
 	"kube-vmap/model"
 )
 
+// sampleStickies are endpoints whose names are easily taken for each other, or
+// for something else.
+func sampleStickies(f model.Family) []Sticky {
+	addrs := []string{"10.1.0.7", "0.0.0.0", "255.255.255.255", "10.1.0.77"}
+	if f == model.IPv6 {
+		addrs = []string{"fd00::7", "::", "::1", "fd00:0:0:1::", "2001:db8:1:2:3:4:5:6", "64:ff9b::10.1.0.7", "ffff::ffff"}
+	}
+	var out []Sticky
+	for _, a := range addrs {
+		for _, p := range model.Protocols {
+			for _, port := range []uint16{0, 1, 80, 65535} {
+				for _, seconds := range []uint32{0, 1, 10800, 86400, 1<<32 - 1} {
+					out = append(out, Sticky{netip.AddrPortFrom(netip.MustParseAddr(a), port), p, seconds})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// allChains is every kind of chain in all its forms, with some numbers.
+func allChains(f model.Family) []ChainID {
+	var out []ChainID
+	for kind := range baseChains {
+		out = append(out, ChainID{Family: f, Kind: kind})
+	}
+	for kind := baseChains; kind < chainKinds; kind++ {
+		for i := range 4 {
+			id := ChainID{Family: f, Kind: kind, Local: i&1 > 0, NodePort: i&2 > 0}
+			if kind == StickyEndpoint {
+				for _, s := range sampleStickies(f) {
+					id.Sticky = unique.Make(s)
+					out = append(out, id)
+				}
+				continue
+			}
+			for id.Method = range methods {
+				if id.Method != 0 && (kind == Endpoint || kind == StickyPick) {
+					break // what they are does not depend on how they were picked
+				}
+				for _, id.N = range []uint32{0, 1, 2, 3, 9, 10, 251, 254, 255, 256, 257, 5000, 1<<32 - 1} {
+					out = append(out, id)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// identifier is what nft reads as one word (src/scanner.l, string), without what
+// it would read as a number.
+var identifier = regexp.MustCompile(`^[a-z][a-z0-9/_.-]*$`)
+
 func TestChainsAreKnownByTheirNames(t *testing.T) {
-	seen := map[string]ChainID{}
-	for kind := range chainKinds {
-		for _, n := range []uint32{0, 1, 9, 10, 254, 255, 256, 257, 5000, 1<<32 - 1} {
-			id := ChainID{Family: model.IPv6, Kind: kind, N: n}
-			if kind < baseChains {
-				id.N = 0
+	for _, f := range model.Families {
+		seen := map[string]ChainID{}
+		for _, id := range allChains(f) {
+			name := id.Name()
+			if other, twice := seen[name]; twice {
+				t.Errorf("%+v and %+v are both called %s", id, other, name)
 			}
-			if other, twice := seen[id.Name()]; twice && other != id {
-				t.Errorf("%v and %v are both called %s", id, other, id.Name())
+			seen[name] = id
+			if got := chainNamed(f, name); got != id {
+				t.Errorf("the chain called %s is %+v, want %+v", name, got, id)
 			}
-			seen[id.Name()] = id
-			if got := chainNamed(model.IPv6, id.Name()); got != id {
-				t.Errorf("the chain called %s is %v, want %v", id.Name(), got, id)
+			if !identifier.MatchString(name) || len(name) > 127 {
+				t.Errorf("nft cannot read the name %q", name)
 			}
+		}
+	}
+}
+
+func TestChainsAreCalledByWhatTheyDo(t *testing.T) {
+	sticky := unique.Make(Sticky{netip.MustParseAddrPort("[fd00::7]:8080"), model.TCP, 10800})
+	for _, tt := range []struct {
+		want string
+		id   ChainID
+	}{
+		{"nat-prerouting", ChainID{Kind: NATPrerouting}},
+		{"lb-3", ChainID{Kind: Balance, N: 3}},
+		{"rr-3", ChainID{Kind: Balance, Method: pickRoundRobin, N: 3}},
+		{"local-sh-2", ChainID{Kind: Balance, Local: true, Method: pickSourceHash, N: 2}},
+		{"maglev-251", ChainID{Kind: Balance, Method: pickMaglev, N: 251}},
+		{"sticky-2", ChainID{Kind: Balance, Method: pickSticky, N: 2}},
+		{"cluster-3", ChainID{Kind: Cluster, N: 3}},
+		{"masquerade-rr-3", ChainID{Kind: Masquerade, Method: pickRoundRobin, N: 3}},
+		{"node-port-external-local-rr-3", ChainID{Kind: ExternalLocal, NodePort: true, Method: pickRoundRobin, N: 3}},
+		{"node-port-local-service-sticky-1", ChainID{Kind: Service, NodePort: true, Local: true, Method: pickSticky, N: 1}},
+		{"local-ep-7", ChainID{Kind: Endpoint, Local: true, N: 7}},
+		{"sticky-ep-7", ChainID{Kind: StickyPick, N: 7}},
+		{"local-sticky-10800s-tcp-fd00..7-8080", ChainID{Kind: StickyEndpoint, Local: true, Sticky: sticky}},
+	} {
+		if got := tt.id.Name(); got != tt.want {
+			t.Errorf("%+v is called %s, want %s", tt.id, got, tt.want)
 		}
 	}
 }
@@ -29,27 +111,59 @@ func TestOtherNamesAreOfNoChain(t *testing.T) {
 	for _, name := range []string{
 		"", "-", "lb", "lb-", "lb-x", "lb-03", "lb-+3", "lb--3", "lb-3-3", "lb-4294967296", " lb-3", "LB-3",
 		"reject-chain-0", "service-check-0", "cluster", "nat", "nat-prerouting-1", "unknown-1",
+		"local-nat-prerouting", "node-port-reject-chain", "local-node-port-lb-3", "local-local-lb-3", "lb-lb-3", "cluster-lb-3",
+		"rr-rr-3", "cluster-", "sticky-", "sticky-x", "sticky-ep", "node-port-", "local-", "-3", "(not ours)",
+		"sticky-3600s-tcp-10.1.0.7", "sticky-3600s-tcp-10.1.0.7-", "sticky-3600-tcp-10.1.0.7-80", "sticky-s-tcp-10.1.0.7-80",
+		"sticky-03600s-tcp-10.1.0.7-80", "sticky-3600s-icmp-10.1.0.7-80", "sticky-3600s-6-10.1.0.7-80",
+		"sticky-3600s-tcp-10.1.0-80", "sticky-3600s-tcp-10.1.0.7-65536", "sticky-3600s-tcp-10.1.0.7-080",
+		"sticky-3600s-tcp-10.1.0.7-80-1", "sticky-4294967296s-tcp-10.1.0.7-80", "sticky-3600s-tcp-fd00..7-80",
+		"sticky-3600s-tcp-invalid IP-80", "sticky-3600s--10.1.0.7-80", "ep-3600s-tcp-10.1.0.7-80",
 	} {
 		if got := chainNamed(model.IPv4, name); got.Kind != unknownChain {
-			t.Errorf("the chain called %q is %v, want none", name, got)
+			t.Errorf("the chain called %q is %+v, want none", name, got)
+		}
+	}
+	for _, address := range []string{"10.1.0.7", "fd00:0..7", "fd00.0.0.0.0.0.0.7", "FD00..7"} {
+		name := "sticky-3600s-tcp-" + address + "-80"
+		if got := chainNamed(model.IPv6, name); got.Kind != unknownChain {
+			t.Errorf("the chain called %q is %+v, want none", name, got)
 		}
 	}
 }
 
-func TestSetsAreKnownByTheirNames(t *testing.T) {
-	seen := map[string]SetID{}
+// allSets is every kind of set in all its forms.
+func allSets(f model.Family) []SetID {
+	var out []SetID
 	for kind := range setKinds {
-		for slot := range uint16(MaxSlots) {
-			id := SetID{Family: model.IPv6, Kind: kind, Slot: slot}
-			if kind != Endpoints {
-				id.Slot = 0
+		for _, local := range []bool{false, true} {
+			id := SetID{Family: f, Kind: kind, Local: local}
+			switch {
+			case kind < baseSets && local:
+			case kind.slotted():
+				for id.Slot = range uint16(MaxSlots) {
+					out = append(out, id)
+				}
+			default:
+				out = append(out, id)
 			}
-			if other, twice := seen[id.Name()]; twice && other != id {
+		}
+	}
+	return out
+}
+
+func TestSetsAreKnownByTheirNames(t *testing.T) {
+	for _, f := range model.Families {
+		seen := map[string]SetID{}
+		for _, id := range allSets(f) {
+			if other, twice := seen[id.Name()]; twice {
 				t.Errorf("%v and %v are both called %s", id, other, id.Name())
 			}
 			seen[id.Name()] = id
-			if got, known := SetNamed(model.IPv6, id.Name()); !known || got != id {
+			if got, known := SetNamed(f, id.Name()); !known || got != id {
 				t.Errorf("the set called %s is %v (%t), want %v", id.Name(), got, known, id)
+			}
+			if !identifier.MatchString(id.Name()) {
+				t.Errorf("nft cannot read the name %q", id.Name())
 			}
 		}
 	}
@@ -58,10 +172,44 @@ func TestSetsAreKnownByTheirNames(t *testing.T) {
 func TestOtherNamesAreOfNoSet(t *testing.T) {
 	for _, name := range []string{
 		"", "endpoints", "endpoints-", "endpoints-x", "endpoints-01", "endpoints-+1", "endpoints-255", "endpoints-many-1",
-		"services-0", "service", "Services",
+		"services-0", "service", "Services", "local-endpoints", "local-endpoints-255", "local-local-endpoints-1", "local-",
+		"local-cluster-ips", "local-hairpin", "affinity-0", "sticky-endpoints", "sticky-endpoints-255", "local-sticky-endpoints-",
+		"xendpoints-1", "x-endpoints-1",
 	} {
 		if got, known := SetNamed(model.IPv4, name); known {
 			t.Errorf("the set called %q is %v, want none", name, got)
 		}
 	}
+}
+
+// FuzzNames reads any name as it would one that another program gave: what is
+// taken for ours has just that name.
+func FuzzNames(f *testing.F) {
+	for _, family := range model.Families {
+		for i, id := range allChains(family) {
+			if i%37 == 0 {
+				f.Add(family == model.IPv6, id.Name())
+			}
+		}
+	}
+	for _, name := range []string{"", "local-", "node-port-", "sticky-3600s-tcp-..ffff.10.1.0.7-80", "local-services", "endpoints-255"} {
+		f.Add(true, name)
+	}
+	f.Fuzz(func(t *testing.T, v6 bool, name string) {
+		family := model.IPv4
+		if v6 {
+			family = model.IPv6
+		}
+		if id := chainNamed(family, name); id.Kind != unknownChain {
+			if id.Name() != name {
+				t.Errorf("the chain called %q is %s", name, id.Name())
+			}
+			if id.Kind == StickyEndpoint && model.FamilyOf(id.Sticky.Value().Endpoint.Addr()) != family {
+				t.Errorf("the chain called %q has an endpoint of the other family", name)
+			}
+		}
+		if id, known := SetNamed(family, name); known && id.Name() != name {
+			t.Errorf("the set called %q is %s", name, id.Name())
+		}
+	})
 }

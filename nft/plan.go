@@ -1,89 +1,120 @@
 package nft
 
-import (
-	"maps"
-
-	"kube-vmap/model"
-)
+import "maps"
 
 // Plan is a change worked out against a [Ruleset], and the batch that makes it.
 // It is good for one commit, of the state it was made for.
 type Plan struct {
 	Batch Batch
 
-	change  Change
-	set     []*programmed
-	targets map[ChainID]int // differences in use
-	shared  map[sharedKey]int
-	counts  map[SetID]int
-	chains  map[ChainID]struct{} // all that are needed afterwards
-	sizes   map[SetID]uint32
-	edit    *edit
+	change    Change
+	set       []*programmed
+	uses      uses // differences
+	shared    map[sharedKey]int
+	counts    map[SetID]int
+	sizes     map[SetID]uint32 // of sets that are new or have grown
+	gone      []SetID
+	endpoints int
+	edit      *edit
 }
 
 // Plan works out the batch for a change; the state stays as it is. Its cost is
-// that of the frontends in the change; of all chains, of which there are some
-// hundreds at most, if one comes or goes; and of everything if a set outgrows its
+// that of the frontends in the change, and of everything if a set outgrows its
 // size, which is then built anew with twice the room.
 func (r *Ruleset) Plan(c Change) *Plan {
 	p := &Plan{
-		change:  c,
-		targets: map[ChainID]int{},
-		shared:  map[sharedKey]int{},
-		counts:  map[SetID]int{},
-		edit:    newEdit(),
+		change: c,
+		uses:   uses{},
+		shared: map[sharedKey]int{},
+		counts: map[SetID]int{},
+		sizes:  map[SetID]uint32{},
+		edit:   newEdit(),
 	}
 	for i := range c.Set {
-		f := c.Set[i]
-		old := r.frontends[f.Match]
-		slots := f.Endpoints
+		old := r.frontends[c.Set[i].Match]
+		var before slots
 		if old != nil {
-			slots = assignSlots(old.slots, f.Endpoints)
+			before = old.slots
 		}
-		next := place(f, slots)
+		next := r.config.place(c.Set[i], before)
 		p.set = append(p.set, next)
-		p.replace(old, next)
+		p.replace(r, old, next)
 	}
 	for _, m := range c.Gone {
-		p.replace(r.frontends[m], nil)
+		p.replace(r, r.frontends[m], nil)
 	}
 	p.settleShared(r)
-	p.settleCIDRs(r)
+	p.settleNode(r)
 	p.settleObjects(r)
+	p.grow(r)
 	p.Batch = p.edit.batch(&r.config)
 	return p
 }
 
 // replace notes how the elements of one frontend change; either may be nil.
-func (p *Plan) replace(old, next *programmed) {
+func (p *Plan) replace(r *Ruleset, old, next *programmed) {
 	var have, want []placed
-	if old != nil {
-		have = old.compile(nil)
-		p.use(old, -1)
-	}
 	if next != nil {
 		want = next.compile(nil)
-		p.use(next, 1)
+		p.endpoints += next.endpoints()
+		p.share(next, 1)
+	}
+	if old != nil {
+		have = old.compile(nil)
+		p.endpoints -= old.endpoints()
+		p.share(old, -1)
 	}
 	// Both lists are in the order of sets and keys.
 	for len(have) > 0 || len(want) > 0 {
 		order := comparePlaced(have, want)
-		if order == 0 && have[0].Element == want[0].Element {
+		if order == 0 && alike(&have[0], &want[0]) {
 			have, want = have[1:], want[1:]
 			continue
 		}
+		if order >= 0 {
+			p.add(r, &want[0])
+		}
 		if order <= 0 {
-			s := p.edit.of(have[0].set)
-			s.remove = append(s.remove, have[0].Element)
-			p.counts[have[0].set]--
+			p.remove(r, &have[0])
 			have = have[1:]
 		}
 		if order >= 0 {
-			s := p.edit.of(want[0].set)
-			s.add = append(s.add, want[0].Element)
-			p.counts[want[0].set]++
 			want = want[1:]
 		}
+	}
+}
+
+// alike reports whether the kernel would hold the same for two elements of the
+// same key.
+func alike(a, b *placed) bool {
+	return a.Value == b.Value && (a.Comment == b.Comment || !a.set.layout().comments)
+}
+
+// add notes an element that comes.
+func (p *Plan) add(r *Ruleset, e *placed) {
+	s := p.edit.of(e.set)
+	s.add = append(s.add, e.Element)
+	p.count(r, e, 1)
+}
+
+// remove notes an element that goes.
+func (p *Plan) remove(r *Ruleset, e *placed) {
+	s := p.edit.of(e.set)
+	s.remove = append(s.remove, e.Element)
+	p.count(r, e, -1)
+}
+
+func (p *Plan) count(r *Ruleset, e *placed, step int) {
+	p.counts[e.set] += step
+	if o, ok := e.refers(); ok {
+		p.uses.add(r.uses, o, step)
+	}
+}
+
+// share counts the shared elements that a frontend needs, by step.
+func (p *Plan) share(f *programmed, step int) {
+	for _, e := range f.share(nil) {
+		p.shared[sharedKey{e.set, e.Key}] += step
 	}
 }
 
@@ -99,16 +130,6 @@ func comparePlaced(have, want []placed) int {
 		return c
 	}
 	return compareKeys(have[0].Key, want[0].Key)
-}
-
-// use counts what a frontend refers to, by step.
-func (p *Plan) use(f *programmed, step int) {
-	if f.Verdict == model.Balance {
-		p.targets[f.target()] += step
-	}
-	for _, e := range f.share(nil) {
-		p.shared[sharedKey{e.set, e.Key}] += step
-	}
 }
 
 // settleShared adds shared elements that are needed for the first time and
@@ -128,77 +149,58 @@ func (p *Plan) settleShared(r *Ruleset) {
 	}
 }
 
-// settleCIDRs changes the ranges of ClusterIPs.
-func (p *Plan) settleCIDRs(r *Ruleset) {
-	if p.change.ServiceCIDRs == nil {
+// settleNode changes what belongs to no Service.
+func (p *Plan) settleNode(r *Ruleset) {
+	if p.change.ServiceCIDRs == nil && p.change.NodeAddrs == nil {
 		return
 	}
-	have, want := cidrElements(r.cidrs), cidrElements(*p.change.ServiceCIDRs)
+	have, want := r.ofNode(), p.nodeElements(r)
 	for id := range want {
 		diffElements(p.edit, id, have[id], want[id])
 		p.counts[id] += len(want[id]) - len(have[id])
 	}
 }
 
-// settleObjects finds the chains and sets that come, go, or outgrow their size.
+// nodeElements are the elements of no Service after the change.
+func (p *Plan) nodeElements(r *Ruleset) map[SetID][]Element {
+	cidrs, addrs := r.cidrs, r.nodeAddrs
+	if p.change.ServiceCIDRs != nil {
+		cidrs = *p.change.ServiceCIDRs
+	}
+	if p.change.NodeAddrs != nil {
+		addrs = *p.change.NodeAddrs
+	}
+	return nodeElements(cidrs, addrs)
+}
+
+// settleObjects adds the chains and sets that come into use and removes those that
+// go out of it. A set is in use while it has elements, too: the endpoints of a
+// Service all of whose addresses for them are another Service's, for instance.
 func (p *Plan) settleObjects(r *Ruleset) {
-	p.chains, p.sizes = r.chains, r.sizes
-	if p.targetsChange(r) {
-		p.settleChains(r)
-	}
-	grown := map[SetID]uint32{}
+	steps := maps.Clone(p.uses)
 	for id, step := range p.counts {
-		n := r.counts[id] + step
-		size, exists := r.sizes[id]
-		if exists && !id.layout().interval && n > int(size) { // intervals declare no size
-			grown[id] = capacity(n)
+		if id.Kind >= baseSets {
+			steps[object{set: id, isSet: true}] += step
 		}
 	}
-	p.grow(r, grown)
-}
-
-// targetsChange reports whether a chain comes into use or goes out of it.
-func (p *Plan) targetsChange(r *Ruleset) bool {
-	for id, step := range p.targets {
-		if before := r.targets[id]; (before == 0) != (before+step == 0) {
-			return true
+	for o, step := range steps {
+		before := r.uses[o]
+		if o.isSet {
+			before += r.counts[o.set]
 		}
-	}
-	return false
-}
-
-// settleChains adds the chains and sets that are needed from now on and removes
-// those that are not.
-func (p *Plan) settleChains(r *Ruleset) {
-	targets := maps.Clone(r.targets)
-	for id, step := range p.targets {
-		if targets[id] += step; targets[id] == 0 {
-			delete(targets, id)
-		}
-	}
-	chains, sets := needed(maps.Keys(targets))
-	p.chains, p.sizes = chains, maps.Clone(r.sizes)
-	for id := range chains {
-		if _, stands := r.chains[id]; !stands {
-			p.edit.newChain(id)
-		}
-	}
-	for id := range r.chains {
-		if _, stays := chains[id]; !stays {
-			p.edit.dropChain(id.Family, id.Name())
-		}
-	}
-	for id := range sets {
-		if _, stands := r.sizes[id]; !stands {
-			p.sizes[id] = capacity(p.counts[id])
-			p.edit.addSets = append(p.edit.addSets, AddSet{id, p.sizes[id]})
-		}
-	}
-	for id := range r.sizes {
-		if _, stays := sets[id]; !stays {
-			delete(p.sizes, id)
-			delete(p.edit.elements, id) // its elements go with it
-			p.edit.deleteSets = append(p.edit.deleteSets, DeleteSet{id.Family, id.Name()})
+		switch after := before + step; {
+		case (before == 0) == (after == 0):
+		case o.isSet && after == 0:
+			p.gone = append(p.gone, o.set)
+			p.edit.forget(o.set)
+			p.edit.deleteSets = append(p.edit.deleteSets, DeleteSet{o.set.Family, o.set.Name()})
+		case o.isSet:
+			p.sizes[o.set] = capacity(p.counts[o.set])
+			p.edit.addSets = append(p.edit.addSets, AddSet{o.set, p.sizes[o.set]})
+		case after == 0:
+			p.edit.dropChain(o.chain.Family, o.chain.Name())
+		default:
+			p.edit.newChain(o.chain)
 		}
 	}
 }
@@ -215,14 +217,21 @@ func (r *Ruleset) Commit(p *Plan) {
 	if p.change.ServiceCIDRs != nil {
 		r.cidrs = *p.change.ServiceCIDRs
 	}
-	addCounts(r.targets, p.targets)
+	if p.change.NodeAddrs != nil {
+		r.nodeAddrs = *p.change.NodeAddrs
+	}
+	addCounts(r.uses, p.uses)
 	addCounts(r.shared, p.shared)
 	addCounts(r.counts, p.counts)
-	r.chains, r.sizes = p.chains, p.sizes
+	maps.Copy(r.sizes, p.sizes)
+	for _, id := range p.gone {
+		delete(r.sizes, id)
+	}
+	r.endpoints += p.endpoints
 }
 
 // addCounts adds differences to counts and forgets what is down to none.
-func addCounts[K comparable](counts, steps map[K]int) {
+func addCounts[M ~map[K]int, K comparable](counts, steps M) {
 	for k, step := range steps {
 		if counts[k] += step; counts[k] == 0 {
 			delete(counts, k)

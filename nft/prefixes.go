@@ -12,9 +12,7 @@ func outermost(prefixes []netip.Prefix) []netip.Prefix {
 	for _, p := range prefixes {
 		sorted = append(sorted, p.Masked())
 	}
-	slices.SortFunc(sorted, func(a, b netip.Prefix) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
-	})
+	slices.SortFunc(sorted, comparePrefixes)
 	var out []netip.Prefix
 	for _, p := range sorted {
 		if n := len(out); n == 0 || !out[n-1].Overlaps(p) {
@@ -22,6 +20,11 @@ func outermost(prefixes []netip.Prefix) []netip.Prefix {
 		}
 	}
 	return out
+}
+
+// comparePrefixes orders prefixes by address, the wider one of two first.
+func comparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }
 
 // lastAddr is the highest address of a prefix.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,17 +21,7 @@ func Sample(c Config) Batch {
 	}
 	var frontends []model.Frontend
 	for f, pods := range c.Pods {
-		var endpoints []netip.AddrPort
-		for a := pods.Addr(); len(endpoints) <= MaxSlots; a = a.Next() {
-			endpoints = append(endpoints, netip.AddrPortFrom(a, 1))
-			if n := len(endpoints); n != 2 && n != MaxSlots+1 {
-				continue
-			}
-			m := model.Match{Family: model.Family(f), Addr: a, Protocol: model.TCP, Port: 1}
-			frontends = append(frontends, model.Frontend{
-				Match: m, Masquerade: model.MasqueradeOffPod, Endpoints: endpoints[:len(endpoints):len(endpoints)],
-			})
-		}
+		frontends = append(frontends, samples(model.Family(f), pods.Addr())...)
 	}
 	cidrs := c.Pods[:]
 	rules, batch := Adopt(c, Tables{}, Change{Set: frontends, ServiceCIDRs: &cidrs})
@@ -41,10 +32,42 @@ func Sample(c Config) Batch {
 	return append(batch, rules.Plan(gone).Batch...)
 }
 
+// samples are frontends with pools of every kind: small and large, and each way
+// to pick an endpoint.
+func samples(f model.Family, addr netip.Addr) []model.Frontend {
+	var endpoints []netip.AddrPort
+	for a := addr; len(endpoints) <= MaxSlots; a = a.Next() {
+		endpoints = append(endpoints, netip.AddrPortFrom(a, 1))
+	}
+	var out []model.Frontend
+	add := func(p model.Pool) {
+		addr = addr.Next()
+		p.Key = model.Match{Family: f, Addr: addr, Protocol: model.TCP, Port: 1}
+		inside := model.Frontend{Match: p.Key, Pool: &p, Masquerade: model.MasqueradeOffPod}
+		nodePort := model.Frontend{
+			Match: model.Match{Family: f, Protocol: model.TCP, Port: uint16(len(out) + 1)},
+			Kind:  model.NodePort, Policy: model.PolicyLocal, Pool: &p,
+		}
+		outside := nodePort
+		outside.Kind, outside.Match = model.LoadBalancerIP, p.Key
+		outside.Match.Port++
+		outside.Restricted, outside.Sources = true, []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen()-1)}
+		out = append(out, inside, nodePort, outside)
+	}
+	for s := model.Random; s <= model.SourceHash; s++ { // Maglev asks for no more, in many more chains
+		add(model.Pool{Scheduler: s, Cluster: endpoints[:2], Local: endpoints[:2]})
+	}
+	add(model.Pool{Affinity: time.Second, Cluster: endpoints[:2], Local: endpoints[:1]})
+	add(model.Pool{Cluster: endpoints, Local: endpoints[:1]})
+	return out
+}
+
 // options are the kernel's build options behind what the rule set uses, beside
 // nf_tables itself.
 var options = map[string]string{
 	"ct":      "CONFIG_NFT_CT",
+	"fib":     "CONFIG_NFT_FIB",
+	"hash":    "CONFIG_NFT_HASH",
 	"masq":    "CONFIG_NFT_MASQ",
 	"nat":     "CONFIG_NFT_NAT",
 	"numgen":  "CONFIG_NFT_NUMGEN",

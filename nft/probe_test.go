@@ -32,7 +32,7 @@ func expressionsOf(t *testing.T, e *Encoded) map[string][2]uint32 {
 }
 
 func TestTheSampleHasEveryExpressionAndHook(t *testing.T) {
-	config := Config{MasqueradeMark: DefaultMasqueradeMark}
+	config := Config{MasqueradeMark: DefaultMasqueradeMark, DropInvalid: true}
 	_, all := Adopt(sampleConfig, Tables{}, sample(50))
 	tried, used := encoded(t, Sample(config)), encoded(t, all)
 	have := expressionsOf(t, tried)
@@ -41,10 +41,33 @@ func TestTheSampleHasEveryExpressionAndHook(t *testing.T) {
 			t.Errorf("expression %q is used and not tried", name)
 		}
 	}
+	kinds := map[ChainID]bool{}
+	sets := map[SetID]bool{}
+	for _, op := range Sample(config) {
+		switch op := op.(type) {
+		case AddChain:
+			kinds[ChainID{Family: op.Chain.Family, Kind: op.Chain.Kind, Method: op.Chain.Method}] = true
+		case AddElements:
+			sets[SetID{Family: op.Set.Family, Kind: op.Set.Kind}] = true
+		}
+	}
 	for _, f := range model.Families {
-		for kind := range baseChains {
-			if !strings.Contains(Sample(config).String(), AddChain{ChainID{Family: f, Kind: kind}}.String()) {
+		for kind := range chainKinds {
+			if kind != Balance && kind != Masquerade && !kinds[ChainID{Family: f, Kind: kind}] {
 				t.Errorf("chain %s of %s is not tried", chainSchema[kind].name, families[f].name)
+			}
+		}
+		for m := range methods {
+			// Maglev is as source hash, but larger.
+			if m != pickMaglev && !kinds[ChainID{Family: f, Kind: Balance, Method: m}] {
+				t.Errorf("chain %s of %s is not tried", methodNames[m], families[f].name)
+			}
+		}
+		for kind := range setKinds {
+			unfilled := kind == NoEndpointServices || kind == NoEndpointNodePorts || kind == NodeIPs || kind == Hairpin || kind == Affinity ||
+				kind == StickyEndpointsMany // many chains, and nothing else that is new
+			if !unfilled && !sets[SetID{Family: f, Kind: kind}] {
+				t.Errorf("set %s of %s is not tried", setSchema[kind].name, families[f].name)
 			}
 		}
 	}
@@ -57,6 +80,7 @@ func TestWhatAKernelLacksIsNamed(t *testing.T) {
 	for name, option := range map[string]string{
 		"numgen": "numgen (CONFIG_NFT_NUMGEN)", "nat": "nat (CONFIG_NFT_NAT)", "masq": "masq (CONFIG_NFT_MASQ)",
 		"reject": "reject (CONFIG_NFT_REJECT)", "ct": "ct (CONFIG_NFT_CT)", "lookup": "lookup",
+		"fib": "fib (CONFIG_NFT_FIB)", "hash": "hash (CONFIG_NFT_HASH)", "dynset": "dynset", "objref": "objref", "payload": "payload",
 	} {
 		at, used := found[name]
 		if !used {

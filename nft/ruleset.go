@@ -1,7 +1,6 @@
 package nft
 
 import (
-	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -18,11 +17,12 @@ type Ruleset struct {
 	config    Config
 	frontends map[model.Match]*programmed
 	cidrs     []netip.Prefix
+	nodeAddrs []netip.Addr
 	shared    map[sharedKey]int // how many frontends need a shared element
-	targets   map[ChainID]int   // how many frontends go to a chain
+	uses      uses              // the chains and sets that come with use
 	counts    map[SetID]int     // elements of each set
 	sizes     map[SetID]uint32  // the sets there are, and for how many elements
-	chains    map[ChainID]struct{}
+	endpoints int               // in all pools
 }
 
 // sharedKey is an element that several frontends may need.
@@ -41,6 +41,9 @@ type Change struct {
 	// ServiceCIDRs are the ranges ClusterIPs come from; nil leaves them as they
 	// are.
 	ServiceCIDRs *[]netip.Prefix
+	// NodeAddrs are the addresses that serve node ports; nil leaves them as they
+	// are.
+	NodeAddrs *[]netip.Addr
 }
 
 // newRuleset makes the state of a machine without our tables, with room for n
@@ -50,10 +53,9 @@ func newRuleset(c Config, n int) *Ruleset {
 		config:    c,
 		frontends: make(map[model.Match]*programmed, n),
 		shared:    make(map[sharedKey]int, n),
-		targets:   map[ChainID]int{},
+		uses:      uses{},
 		counts:    map[SetID]int{},
 		sizes:     map[SetID]uint32{},
-		chains:    map[ChainID]struct{}{},
 	}
 }
 
@@ -62,32 +64,35 @@ func newRuleset(c Config, n int) *Ruleset {
 // be done. Endpoints that the kernel has keep the slot they have there.
 func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	r := newRuleset(c, len(want.Set))
-	slots := slotsIn(have)
+	old := slotsIn(have)
 	list := make([]*programmed, len(want.Set))
 	for i := range want.Set {
-		f := want.Set[i]
-		list[i] = place(f, assignSlots(slots[f.Match], f.Endpoints))
+		list[i] = c.place(want.Set[i], old[want.Set[i].Match])
 		r.put(list[i])
 	}
 	if want.ServiceCIDRs != nil {
 		r.cidrs = *want.ServiceCIDRs
 	}
-	for id, elements := range cidrElements(r.cidrs) {
+	if want.NodeAddrs != nil {
+		r.nodeAddrs = *want.NodeAddrs
+	}
+	for id, elements := range r.ofNode() {
 		r.counts[id] = len(elements)
 	}
-	r.chains, r.sizes = r.objects(have)
+	r.sizes = r.sizesFor(have)
 	return r, r.diff(have, r.elements(list))
 }
 
 // put counts a frontend in.
 func (r *Ruleset) put(p *programmed) {
 	r.frontends[p.Match] = p
-	if p.Verdict == model.Balance {
-		r.targets[p.target()]++
-	}
+	r.endpoints += p.endpoints()
 	var own [16]placed
 	for _, e := range p.compile(own[:0]) {
 		r.counts[e.set]++
+		if o, ok := e.refers(); ok {
+			r.uses.add(nil, o, 1)
+		}
 	}
 	for _, e := range p.share(own[:0]) {
 		k := sharedKey{e.set, e.Key}
@@ -97,12 +102,27 @@ func (r *Ruleset) put(p *programmed) {
 	}
 }
 
-// objects are the chains and sets that the state needs, with a size for each set:
-// the one it has, if that will do.
-func (r *Ruleset) objects(have Tables) (map[ChainID]struct{}, map[SetID]uint32) {
-	chains, sets := needed(maps.Keys(r.targets))
+// refers is the chain that an element leads to, if that comes with use.
+func (e *placed) refers() (object, bool) {
+	if e.Value.Verdict != Goto || e.Value.Chain.Kind < baseChains {
+		return object{}, false
+	}
+	return object{chain: e.Value.Chain}, true
+}
+
+// endpoints is how many endpoints the frontend brings along.
+func (p *programmed) endpoints() int {
+	if !p.Owner() {
+		return 0
+	}
+	return len(p.Pool.Cluster) + len(p.Pool.Local)
+}
+
+// sizesFor is a size for each set that the state needs: the one it has, if that
+// will do.
+func (r *Ruleset) sizesFor(have Tables) map[SetID]uint32 {
 	sizes := map[SetID]uint32{}
-	for id := range sets {
+	set := func(id SetID) {
 		sizes[id] = capacity(r.counts[id])
 		if t := have[id.Family]; t != nil {
 			shape := t.Sets[id.Name()].Shape
@@ -111,63 +131,84 @@ func (r *Ruleset) objects(have Tables) (map[ChainID]struct{}, map[SetID]uint32) 
 			}
 		}
 	}
-	return chains, sizes
+	for _, f := range model.Families {
+		for kind := range baseSets {
+			set(SetID{Family: f, Kind: kind})
+		}
+	}
+	for o := range r.uses {
+		if o.isSet {
+			set(o.set)
+		}
+	}
+	for id := range r.counts { // some may have elements that no rule looks for
+		set(id)
+	}
+	return sizes
 }
 
 // slotsIn reads which endpoints the kernel has in which slots. Where slots are
 // not dense, which only another program can have caused, the rest is forgotten.
-func slotsIn(have Tables) map[model.Match][]netip.AddrPort {
-	slots := map[model.Match][]netip.AddrPort{}
-	for _, f := range model.Families {
-		if have[f] == nil {
-			continue
+func slotsIn(have Tables) map[model.Match]slots {
+	out := map[model.Match]slots{}
+	take := func(id SetID, slot func(Key) uint32) {
+		for _, e := range have[id.Family].Sets[id.Name()].Elements {
+			m := model.Match{Family: id.Family, Addr: e.Key.Addr, Protocol: e.Key.Protocol, Port: e.Key.Port}
+			s := out[m]
+			if list := s.of(id.Local); slot(e.Key) == uint32(len(list)) {
+				s.extend(id.Local, e.Value.endpoint())
+				out[m] = s
+			}
 		}
-		take := func(id SetID, slot func(Key) uint32) {
-			for _, e := range have[f].Sets[id.Name()].Elements {
-				m := model.Match{Family: f, Addr: e.Key.Addr, Protocol: e.Key.Protocol, Port: e.Key.Port}
-				if s := slots[m]; slot(e.Key) == uint32(len(s)) {
-					slots[m] = append(s, e.Value.Endpoint)
+	}
+	for f, t := range have {
+		for _, local := range [...]bool{false, true} {
+			for kind := Endpoints; t != nil && kind <= StickyEndpointsMany; kind++ {
+				id := SetID{Family: model.Family(f), Kind: kind, Local: local}
+				if !kind.slotted() {
+					take(id, func(k Key) uint32 { return k.Pick })
+					continue
+				}
+				for id.Slot = range MaxSlots {
+					take(id, func(Key) uint32 { return uint32(id.Slot) })
 				}
 			}
 		}
-		for k := range uint16(MaxSlots) {
-			take(SetID{f, Endpoints, k}, func(Key) uint32 { return uint32(k) })
-		}
-		take(SetID{Family: f, Kind: EndpointsMany}, func(k Key) uint32 { return k.Pick })
 	}
-	return slots
+	return out
 }
 
-// needed follows what the targets refer to, down to the sets. Base chains and
-// the sets they read are always needed.
-func needed(targets iter.Seq[ChainID]) (map[ChainID]struct{}, map[SetID]struct{}) {
-	chains, sets := map[ChainID]struct{}{}, map[SetID]struct{}{}
+// extend adds an endpoint to one of the lists.
+func (s *slots) extend(local bool, e netip.AddrPort) {
+	if local {
+		s.local = append(s.local, e)
+	} else {
+		s.cluster = append(s.cluster, e)
+	}
+}
+
+// endpoint is the endpoint that the element stands for.
+func (v *Value) endpoint() netip.AddrPort {
+	if v.Chain.Kind == StickyEndpoint {
+		return v.Chain.Sticky.Value().Endpoint
+	}
+	return v.Endpoint
+}
+
+// chains lists the chains of the state.
+func (r *Ruleset) chains() []ChainID {
+	var out []ChainID
 	for _, f := range model.Families {
 		for kind := range baseChains {
-			chains[ChainID{Family: f, Kind: kind}] = struct{}{}
-		}
-		for kind := range Endpoints {
-			sets[SetID{Family: f, Kind: kind}] = struct{}{}
+			out = append(out, ChainID{Family: f, Kind: kind})
 		}
 	}
-	var follow func(ChainID)
-	follow = func(id ChainID) {
-		if _, seen := chains[id]; seen {
-			return
-		}
-		chains[id] = struct{}{}
-		for _, o := range id.needs() {
-			if o.isSet {
-				sets[o.set] = struct{}{}
-			} else {
-				follow(o.chain)
-			}
+	for o := range r.uses {
+		if !o.isSet {
+			out = append(out, o.chain)
 		}
 	}
-	for id := range targets {
-		follow(id)
-	}
-	return chains, sets
+	return out
 }
 
 // Capacities. The kernel spreads a set of a declared size over a fixed number of
@@ -187,61 +228,46 @@ func capacity(n int) uint32 {
 	return uint32(size)
 }
 
-// users are the chains among those that exist whose rules read the set.
-func (r *Ruleset) users(id SetID) []ChainID {
-	base := func(kinds ...ChainKind) []ChainID {
-		var out []ChainID
-		for _, k := range kinds {
-			out = append(out, ChainID{Family: id.Family, Kind: k})
-		}
-		return out
-	}
-	switch id.Kind {
-	case Services:
-		return base(NATPrerouting, NATOutput)
-	case NoEndpointServices:
-		return base(FilterInput, ServiceCheck)
-	case ClusterIPs, ServiceCIDRs:
-		return base(ServiceCheck)
-	case Hairpin:
-		return base(NATPostrouting)
-	case Endpoints:
-		return []ChainID{{id.Family, Endpoint, uint32(id.Slot)}}
-	}
-	var many []ChainID
-	for c := range r.chains {
-		if c.Family == id.Family && c.Kind == Balance && c.N > MaxSlots {
-			many = append(many, c)
+// users are the chains among those given whose rules read the set.
+func (id SetID) users(chains []ChainID) []ChainID {
+	var out []ChainID
+	for _, c := range chains {
+		if c.Family == id.Family && c.reads(id) {
+			out = append(out, c)
 		}
 	}
-	return many
+	return out
 }
 
-// cidrElements are the elements of the ranges of ClusterIPs.
-func cidrElements(cidrs []netip.Prefix) map[SetID][]Element {
+// ofNode are the elements that no Service has: the ranges of ClusterIPs and the
+// addresses that serve node ports.
+func (r *Ruleset) ofNode() map[SetID][]Element { return nodeElements(r.cidrs, r.nodeAddrs) }
+
+func nodeElements(cidrs []netip.Prefix, addrs []netip.Addr) map[SetID][]Element {
 	out := map[SetID][]Element{}
 	for _, f := range model.Families {
 		ofFamily := slices.DeleteFunc(slices.Clone(cidrs), func(p netip.Prefix) bool {
 			return model.FamilyOf(p.Addr()) != f
 		})
 		out[SetID{Family: f, Kind: ServiceCIDRs}] = prefixElements(ofFamily)
+		out[SetID{Family: f, Kind: NodeIPs}] = nil
+	}
+	for _, a := range addrs {
+		id := SetID{Family: model.FamilyOf(a), Kind: NodeIPs}
+		out[id] = append(out[id], Element{Key: Key{Addr: a}})
+	}
+	for id, elements := range out {
+		out[id] = slices.CompactFunc(sorted(elements), sameKey)
 	}
 	return out
 }
 
-// Endpoints is how many endpoints the state has, each counted with every
-// frontend it serves.
-func (r *Ruleset) Endpoints() int {
-	n := 0
-	for id, count := range r.counts {
-		if id.layout().content == contentEndpoint {
-			n += count
-		}
-	}
-	return n
-}
+// Endpoints is how many endpoints the Service ports of the state have; one that
+// serves the cluster and this node by itself, under two policies, counts twice.
+func (r *Ruleset) Endpoints() int { return r.endpoints }
 
-// Elements lists what every set of the state holds, sorted by key.
+// Elements lists what every set of the state holds, sorted by key, but for what
+// packets put there.
 func (r *Ruleset) Elements() map[SetID][]Element {
 	list := make([]*programmed, 0, len(r.frontends))
 	return r.elements(slices.AppendSeq(list, maps.Values(r.frontends)))
@@ -254,7 +280,7 @@ func (r *Ruleset) elements(list []*programmed) map[SetID][]Element {
 	if !slices.IsSortedFunc(list, byMatch) {
 		slices.SortFunc(list, byMatch)
 	}
-	out := cidrElements(r.cidrs)
+	out := r.ofNode()
 	for id := range r.sizes {
 		out[id] = slices.Grow(out[id], r.counts[id])
 	}

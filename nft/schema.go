@@ -17,6 +17,12 @@ type Config struct {
 	// PodInterface, if it is set, tells pods by the interface their packets come
 	// in by, in both families; Pods is not looked at then.
 	PodInterface Interface
+	// DropInvalid drops TCP packets of endpoints that connection tracking cannot
+	// place. They would reach the client untranslated, which would answer with a
+	// reset (kubernetes/kubernetes 74839). Linux before 6.1 takes old data for such;
+	// later ones data far beyond the window, which no sound server sends. It costs
+	// an element for each address of an endpoint.
+	DropInvalid bool
 }
 
 // Interface names a network interface, or all whose names begin alike. None need
@@ -37,36 +43,84 @@ const DefaultMasqueradeMark = 1 << 14
 // rules are the rules of a chain.
 func (c *Config) rules(id ChainID) []Rule {
 	fam := &families[id.Family]
-	set := func(kind SetKind) SetID { return SetID{Family: id.Family, Kind: kind} }
-	chain := func(kind ChainKind, n uint32) ChainID { return ChainID{id.Family, kind, n} }
+	balance := Rule{goTo(ChainID{Family: id.Family, Kind: Balance, Local: id.Local, Method: id.Method, N: id.N})}
+	mark := Rule{setMark(c.MasqueradeMark)}
 	switch id.Kind {
+	case Cluster:
+		return append(c.markOthers(id, fam), balance)
+	case Masquerade:
+		return []Rule{mark, balance}
+	case Service:
+		return append(id.serviceRules(), balance)
+	case External:
+		return []Rule{mark, {goTo(id.as(Service))}}
+	case ExternalLocal:
+		return c.externalLocalRules(id, fam)
+	case Balance:
+		return id.balanceRules(fam)
+	case Endpoint:
+		return []Rule{{notICMP(fam), translate(id.set(Endpoints), draw{})}}
+	case StickyPick:
+		return []Rule{{dispatch(id.set(StickyEndpoints), draw{})}}
+	case StickyEndpoint:
+		return id.stickyRules(fam)
+	}
+	return c.baseRules(id, fam)
+}
+
+// baseRules are the rules of the chains that every table has.
+func (c *Config) baseRules(id ChainID, fam *family) []Rule {
+	by := func(kind SetKind) statement { return dispatch(SetID{Family: id.Family, Kind: kind}, draw{}) }
+	set := func(kind SetKind) SetID { return SetID{Family: id.Family, Kind: kind} }
+	switch id.Kind {
+	case FilterPrerouting, FilterOutputEarly:
+		rules := []Rule{{newConnection(), in(set(Restricted)), goTo(id.as(SourceCheck))}}
+		if c.DropInvalid && id.Kind == FilterPrerouting {
+			rules = append(rules, Rule{invalid(), in(set(EndpointIPs)), protocolIs(model.TCP), drop()})
+		}
+		return rules
+	case SourceCheck:
+		return []Rule{{notIn(set(AllowedSources)), drop()}}
 	case NATPrerouting, NATOutput:
-		return []Rule{{dispatch(set(Services))}}
+		return []Rule{{by(Services)}, {in(set(NodeIPs)), by(NodePorts)}}
+	case RestorePrerouting, RestoreOutput:
+		return []Rule{{newConnection(), notTranslated(), in(set(ClusterIPs)), goTo(id.as(Restore))}}
+	case Restore:
+		return restoreRules(fam)
 	case FilterInput:
-		return []Rule{{newConnection(), dispatch(set(NoEndpointServices))}}
+		return []Rule{
+			{newConnection(), by(NoEndpointServices)},
+			{newConnection(), in(set(NodeIPs)), by(NoEndpointNodePorts)},
+		}
 	case FilterForward, FilterOutput:
-		return []Rule{{newConnection(), goTo(chain(ServiceCheck, 0))}}
+		return []Rule{{newConnection(), goTo(id.as(ServiceCheck))}}
 	case NATPostrouting:
 		return c.postroutingRules(set(Hairpin))
 	case ServiceCheck:
 		return []Rule{
-			{dispatch(set(NoEndpointServices))},
-			{in(set(ClusterIPs)), goTo(chain(RejectChain, 0))},
+			{by(NoEndpointServices)},
+			{in(set(ClusterIPs)), goTo(id.as(RejectChain))},
 			{in(set(ServiceCIDRs)), drop()},
 		}
 	case RejectChain:
 		return rejectRules(fam)
-	case Cluster:
-		return c.clusterRules(id, fam)
-	case Masquerade:
-		return []Rule{{setMark(c.MasqueradeMark)}, {goTo(chain(Balance, id.N))}}
-	case Balance:
-		return balanceRules(id, fam)
-	case Endpoint:
-		slot := SetID{id.Family, Endpoints, uint16(id.N)}
-		return []Rule{{notICMP(fam), translate(slot, 0)}}
 	}
 	return nil
+}
+
+// as is the chain of another kind that is otherwise the same.
+func (id ChainID) as(kind ChainKind) ChainID {
+	id.Kind = kind
+	return id
+}
+
+// set is the set of a kind that belongs to the chain.
+func (id ChainID) set(kind SetKind) SetID {
+	s := SetID{Family: id.Family, Kind: kind, Local: id.Local}
+	if kind.slotted() {
+		s.Slot = uint16(id.N)
+	}
+	return s
 }
 
 // rejectRules refuse a connection so that the client knows at once. kube-proxy
@@ -75,7 +129,7 @@ func (c *Config) rules(id ChainID) []Rule {
 // TcpExtLockDroppedIcmps), and the client learns it a second later, from the
 // answer to its second attempt. A reset is kept for it.
 func rejectRules(fam *family) []Rule {
-	return []Rule{{tcpOnly(), resetTCP()}, {reject(fam)}}
+	return []Rule{{protocolIs(model.TCP), resetTCP()}, {reject(fam)}}
 }
 
 // postroutingRules change the source of what was marked on its way in, and of
@@ -88,30 +142,79 @@ func (c *Config) postroutingRules(hairpin SetID) []Rule {
 	}
 }
 
-// clusterRules mark for masquerade what does not come from a pod.
-func (c *Config) clusterRules(id ChainID, fam *family) []Rule {
-	balance := Rule{goTo(ChainID{id.Family, Balance, id.N})}
-	pods := c.Pods[id.Family]
+// fromPods matches what comes from pods, or what does not. ok is false where pods
+// are not known, and sure true where all is theirs.
+func (c *Config) fromPods(fam *family, f model.Family, want bool) (s statement, ok, sure bool) {
+	pods := c.Pods[f]
 	switch {
 	case c.PodInterface.Name != "":
-		return []Rule{{notFrom(c.PodInterface), setMark(c.MasqueradeMark)}, balance}
-	case !pods.IsValid() || pods.Bits() == 0:
-		return []Rule{balance}
+		return from(c.PodInterface, want), true, false
+	case !pods.IsValid():
+		return statement{}, false, false
+	case pods.Bits() == 0:
+		return statement{}, true, true
 	}
-	return []Rule{{sourceNotIn(fam, pods), setMark(c.MasqueradeMark)}, balance}
+	return sourceIn(fam, pods, want), true, false
+}
+
+// markOthers mark for masquerade what does not come from a pod.
+func (c *Config) markOthers(id ChainID, fam *family) []Rule {
+	others, ok, sure := c.fromPods(fam, id.Family, false)
+	if !ok || sure {
+		return nil
+	}
+	return []Rule{{others, setMark(c.MasqueradeMark)}}
+}
+
+// externalLocalRules treat what comes to an external address under Local policy.
+// For pods and the node itself this node stands in for the load balancer, which
+// would have chosen among all nodes. Others keep their address, and find
+// endpoints of this node or none: what goes on from here is dropped later.
+func (c *Config) externalLocalRules(id ChainID, fam *family) []Rule {
+	var rules []Rule
+	pods, ok, sure := c.fromPods(fam, id.Family, true)
+	switch {
+	case sure:
+		return []Rule{{goTo(id.as(Service))}}
+	case ok:
+		rules = append(rules, Rule{pods, goTo(id.as(Service))})
+	}
+	local := SetID{Family: id.Family, Kind: LocalServices}
+	if id.NodePort {
+		local.Kind = LocalNodePorts
+	}
+	return append(rules, Rule{fromHost(), goTo(id.as(External))}, Rule{dispatch(local, draw{})})
+}
+
+// serviceRules make a packet one to the ClusterIP.
+func (id ChainID) serviceRules() []Rule {
+	set := func(kind SetKind) SetID { return SetID{Family: id.Family, Kind: kind} }
+	if !id.NodePort {
+		return []Rule{{setDestination(set(ServiceIPs))}}
+	}
+	rules := []Rule{{setDestination(set(NodePortServiceIPs))}}
+	for _, p := range model.Protocols {
+		rules = append(rules, Rule{setPort(set(NodePortServicePorts), p)})
+	}
+	return rules
 }
 
 // balanceRules pick one of N endpoints.
-func balanceRules(id ChainID, fam *family) []Rule {
+func (id ChainID) balanceRules(fam *family) []Rule {
+	d := draw{id.N, id.Method}
+	sticky := id.Method == pickSticky
 	switch {
+	case id.N > MaxSlots && sticky:
+		return []Rule{{dispatch(id.set(StickyEndpointsMany), d)}}
 	case id.N > MaxSlots:
-		return []Rule{{notICMP(fam), translate(SetID{Family: id.Family, Kind: EndpointsMany}, id.N)}}
-	case id.N == 1:
-		return []Rule{{goTo(ChainID{id.Family, Endpoint, 0})}}
+		return []Rule{{notICMP(fam), translate(id.set(EndpointsMany), d)}}
 	}
-	choices := make([]ChainID, id.N)
-	for k := range choices {
-		choices[k] = ChainID{id.Family, Endpoint, uint32(k)}
+	var choices []ChainID
+	for _, o := range id.needs() {
+		choices = append(choices, o.chain)
 	}
-	return []Rule{{pickOne(choices)}}
+	if len(choices) == 1 {
+		return []Rule{{goTo(choices[0])}}
+	}
+	return []Rule{{pickOne(fam, d, choices)}}
 }

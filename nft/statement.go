@@ -16,7 +16,7 @@ import (
 // that nft lists for it and the expressions that the kernel runs.
 type statement struct {
 	text        string
-	expressions []expr.Any
+	expressions []any // expr.Any, or write
 	// choices are the chains of the verdict map that belongs to the statement:
 	// number i leads to choices[i].
 	choices []ChainID
@@ -34,6 +34,7 @@ const (
 // Bits of conntrack's state and status as the kernel numbers them
 // (include/uapi/linux/netfilter/nf_conntrack_common.h).
 const (
+	ctStateInvalid = 1 << 0 // NF_CT_STATE_INVALID_BIT
 	ctStateNew     = 1 << 3 // NF_CT_STATE_BIT(IP_CT_NEW)
 	ctStatusDstNAT = 1 << 5 // IPS_DST_NAT
 )
@@ -42,23 +43,36 @@ const (
 func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
 // anyBit matches if the value in the register shares a bit with mask.
-func anyBit(mask uint32) []expr.Any {
-	return []expr.Any{
+func anyBit(mask uint32) []any {
+	return []any{
 		&expr.Bitwise{SourceRegister: regValue, DestRegister: regValue, Len: 4, Mask: native(mask), Xor: native(0)},
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: native(0)},
 	}
 }
 
 // newConnection matches packets that open a connection.
-func newConnection() statement {
+func newConnection() statement { return ctState("new", ctStateNew) }
+
+// invalid matches packets that connection tracking cannot place.
+func invalid() statement { return ctState("invalid", ctStateInvalid) }
+
+func ctState(name string, bit uint32) statement {
 	load := &expr.Ct{Key: expr.CtKeySTATE, Register: regValue}
-	return statement{text: "ct state new", expressions: append([]expr.Any{load}, anyBit(ctStateNew)...)}
+	return statement{text: "ct state " + name, expressions: append([]any{load}, anyBit(bit)...)}
 }
 
 // translated matches connections whose destination was translated.
 func translated() statement {
 	load := &expr.Ct{Key: expr.CtKey(unix.NFT_CT_STATUS), Register: regValue}
-	return statement{text: "ct status dnat", expressions: append([]expr.Any{load}, anyBit(ctStatusDstNAT)...)}
+	return statement{text: "ct status dnat", expressions: append([]any{load}, anyBit(ctStatusDstNAT)...)}
+}
+
+// notTranslated matches connections whose destination was not translated.
+func notTranslated() statement {
+	load := &expr.Ct{Key: expr.CtKey(unix.NFT_CT_STATUS), Register: regValue}
+	bits := anyBit(ctStatusDstNAT)
+	bits[1] = &expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: native(0)}
+	return statement{text: "ct status ! dnat", expressions: append([]any{load}, bits...)}
 }
 
 // marked matches packets that carry a bit of mask.
@@ -66,7 +80,7 @@ func marked(mask uint32) statement {
 	load := &expr.Meta{Key: expr.MetaKeyMARK, Register: regValue}
 	return statement{
 		text:        fmt.Sprintf("meta mark & 0x%08x != 0x00000000", mask),
-		expressions: append([]expr.Any{load}, anyBit(mask)...),
+		expressions: append([]any{load}, anyBit(mask)...),
 	}
 }
 
@@ -82,17 +96,17 @@ func flipMark(mask uint32) statement {
 }
 
 func changeMark(text string, keep, xor uint32) statement {
-	return statement{text: text, expressions: []expr.Any{
+	return statement{text: text, expressions: []any{
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: regValue},
 		&expr.Bitwise{SourceRegister: regValue, DestRegister: regValue, Len: 4, Mask: native(keep), Xor: native(xor)},
 		&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: regValue},
 	}}
 }
 
-// sourceNotIn matches packets whose source is outside the prefix.
-func sourceNotIn(fam *family, p netip.Prefix) statement {
+// sourceIn matches packets whose source is in the prefix, or is not.
+func sourceIn(fam *family, p netip.Prefix, want bool) statement {
 	p = p.Masked()
-	load := []expr.Any{
+	load := []any{
 		&expr.Payload{DestRegister: regValue, Base: expr.PayloadBaseNetworkHeader, Offset: fam.saddr, Len: fam.addrLen},
 	}
 	text := p.Addr().String()
@@ -103,28 +117,46 @@ func sourceNotIn(fam *family, p netip.Prefix) statement {
 			Mask: prefixMask(fam, p.Bits()), Xor: make([]byte, fam.addrLen),
 		})
 	}
+	word, op := equality(want)
 	return statement{
-		text:        fam.name + " saddr != " + text,
-		expressions: append(load, &expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: p.Addr().AsSlice()}),
+		text:        fam.name + " saddr " + word + text,
+		expressions: append(load, &expr.Cmp{Op: op, Register: regValue, Data: p.Addr().AsSlice()}),
 	}
 }
 
-// notFrom matches packets that come in by no such interface; what the host itself
-// sends comes in by none.
-func notFrom(i Interface) statement {
+// from matches packets that come in by such an interface, or by none such; what
+// the host itself sends comes in by none.
+func from(i Interface, want bool) statement {
 	// A name that is compared whole is padded with zeros (include/uapi/linux/if.h);
 	// nft lists a shorter comparison with an asterisk.
 	name, asterisk := []byte(i.Name), "*"
 	if !i.Prefix {
 		name, asterisk = append(name, make([]byte, unix.IFNAMSIZ-len(name))...), ""
 	}
+	word, op := equality(want)
 	return statement{
-		text: fmt.Sprintf("iifname != \"%s%s\"", i.Name, asterisk),
-		expressions: []expr.Any{
+		text: fmt.Sprintf("iifname %s\"%s%s\"", word, i.Name, asterisk),
+		expressions: []any{
 			&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: regValue},
-			&expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: name},
+			&expr.Cmp{Op: op, Register: regValue, Data: name},
 		},
 	}
+}
+
+// equality is how a comparison is listed and done: for equal, or for not.
+func equality(want bool) (string, expr.CmpOp) {
+	if want {
+		return "", expr.CmpOpEq
+	}
+	return "!= ", expr.CmpOpNeq
+}
+
+// fromHost matches packets whose source is an address of the host.
+func fromHost() statement {
+	return statement{text: "fib saddr type local", expressions: []any{
+		&expr.Fib{Register: regValue, ResultADDRTYPE: true, FlagSADDR: true},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: native(unix.RTN_LOCAL)},
+	}}
 }
 
 func prefixMask(fam *family, bits int) []byte {
@@ -139,80 +171,103 @@ func prefixMask(fam *family, bits int) []byte {
 // it is used; without a match on the protocol, nft 1.0.6 complains when it lists
 // a translation that reads ports.
 func notICMP(fam *family) statement {
-	return statement{text: "meta l4proto != " + fam.icmpName, expressions: []expr.Any{
+	return statement{text: "meta l4proto != " + fam.icmpName, expressions: []any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: regValue},
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: []byte{fam.icmp}},
 	}}
 }
 
-// loadKey puts the fields of a key into registers, one behind the other. pick is
-// how many endpoints there are to draw from, where the key has such a field.
-func loadKey(id SetID, pick uint32) []expr.Any {
+// loadKey puts the fields of a key into registers, one behind the other, and
+// says which is the first behind them.
+func loadKey(id SetID, d draw) (load []any, next uint32) {
 	fam := id.family()
-	var load []expr.Any
 	reg := uint32(regKey)
 	for _, f := range id.layout().key {
-		load = append(load, f.load(fam, reg, pick))
+		load = append(load, f.load(fam, reg, d))
 		reg += f.length(fam) / 4
 	}
-	return load
+	return load, reg
 }
 
 // load reads the field of a packet into a register.
-func (f field) load(fam *family, reg, pick uint32) expr.Any {
+func (f field) load(fam *family, reg uint32, d draw) any {
 	switch f {
-	case fieldSource:
+	case fieldSource, fieldClient:
 		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: fam.saddr, Len: fam.addrLen}
 	case fieldDestination:
 		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: fam.daddr, Len: fam.addrLen}
 	case fieldProtocol:
 		return &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg}
 	case fieldPort: // TCP, UDP and SCTP all have it here
-		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2}
+		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: dportAt, Len: portLen}
 	}
-	return &expr.Numgen{Register: reg, Modulus: pick, Type: unix.NFT_NG_RANDOM}
+	return d.expression(fam, reg)[0]
+}
+
+// Where TCP, UDP and SCTP have their ports.
+const (
+	sportAt = 0
+	dportAt = 2
+)
+
+// lookup is the key in nft's words, with what is drawn for it.
+func lookup(id SetID, d draw) string {
+	fam := id.family()
+	key := id.layout().lookupText(fam)
+	if d.count > 0 {
+		key = strings.Replace(key, fieldPick.text(fam), d.text(fam), 1)
+	}
+	return key
 }
 
 // dispatch sends the packet where the verdict map says.
-func dispatch(id SetID) statement {
+func dispatch(id SetID, d draw) statement {
+	load, _ := loadKey(id, d)
 	return statement{
-		text: id.layout().lookupText(id.family()) + " vmap @" + id.Name(),
-		expressions: append(loadKey(id, 0),
+		text: lookup(id, d) + " vmap @" + id.Name(),
+		expressions: append(load,
 			&expr.Lookup{SourceRegister: regKey, DestRegister: regVerdict, IsDestRegSet: true, SetName: id.Name()}),
 	}
 }
 
 // in matches packets whose key is in the set.
-func in(id SetID) statement {
+func in(id SetID) statement { return member(id, "@", false) }
+
+// notIn matches packets whose key is not in the set.
+func notIn(id SetID) statement { return member(id, "!= @", true) }
+
+func member(id SetID, word string, invert bool) statement {
+	load, _ := loadKey(id, draw{})
 	return statement{
-		text:        id.layout().lookupText(id.family()) + " @" + id.Name(),
-		expressions: append(loadKey(id, 0), &expr.Lookup{SourceRegister: regKey, SetName: id.Name()}),
+		text:        lookup(id, draw{}) + " " + word + id.Name(),
+		expressions: append(load, &expr.Lookup{SourceRegister: regKey, SetName: id.Name(), Invert: invert}),
 	}
 }
 
-// translate sends the connection to the endpoint the map holds for it, one of
-// pick where the key asks for a number.
-func translate(id SetID, pick uint32) statement {
+// translate sends the connection to the endpoint the map holds for it.
+func translate(id SetID, d draw) statement {
 	fam := id.family()
-	key := id.layout().lookupText(fam)
-	if pick > 0 {
-		key = strings.Replace(key, fieldPick.text(fam), fmt.Sprintf("numgen random mod %d", pick), 1)
-	}
+	load, _ := loadKey(id, d)
 	return statement{
-		text: fmt.Sprintf("dnat %s to %s map @%s", fam.name, key, id.Name()),
-		expressions: append(loadKey(id, pick),
+		text: fmt.Sprintf("dnat %s to %s map @%s", fam.name, lookup(id, d), id.Name()),
+		expressions: append(load,
 			&expr.Lookup{SourceRegister: regKey, DestRegister: regKey, IsDestRegSet: true, SetName: id.Name()},
-			&expr.NAT{
-				Type: expr.NATTypeDestNAT, Family: uint32(fam.number),
-				RegAddrMin: regKey, RegProtoMin: regKey + fam.addrLen/4, Specified: true,
-			}),
+			translation(fam, regKey)),
+	}
+}
+
+// translation makes the address and port in the registers the destination.
+func translation(fam *family, reg uint32) *expr.NAT {
+	return &expr.NAT{
+		Type: expr.NATTypeDestNAT, Family: uint32(fam.number),
+		RegAddrMin: reg, RegProtoMin: reg + fam.addrLen/4, Specified: true,
 	}
 }
 
 // pickOne draws a number and goes to the chain of that number.
-func pickOne(choices []ChainID) statement {
+func pickOne(fam *family, d draw, choices []ChainID) statement {
 	var text strings.Builder
-	fmt.Fprintf(&text, "numgen random mod %d vmap { ", len(choices))
+	fmt.Fprintf(&text, "%s vmap { ", d.text(fam))
 	for i, c := range choices {
 		if i > 0 {
 			text.WriteString(", ")
@@ -223,10 +278,8 @@ func pickOne(choices []ChainID) statement {
 	return statement{
 		text:    text.String(),
 		choices: choices,
-		expressions: []expr.Any{
-			&expr.Numgen{Register: regValue, Modulus: uint32(len(choices)), Type: unix.NFT_NG_RANDOM},
-			&expr.Lookup{SourceRegister: regValue, DestRegister: regVerdict, IsDestRegSet: true, SetName: anonymousMap},
-		},
+		expressions: append(d.expression(fam, regValue),
+			&expr.Lookup{SourceRegister: regValue, DestRegister: regVerdict, IsDestRegSet: true, SetName: anonymousMap}),
 	}
 }
 
@@ -234,19 +287,19 @@ func pickOne(choices []ChainID) statement {
 func goTo(id ChainID) statement {
 	return statement{
 		text:        "goto " + id.Name(),
-		expressions: []expr.Any{&expr.Verdict{Kind: expr.VerdictGoto, Chain: id.Name()}},
+		expressions: []any{&expr.Verdict{Kind: expr.VerdictGoto, Chain: id.Name()}},
 	}
 }
 
 func drop() statement {
-	return statement{text: "drop", expressions: []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}}
+	return statement{text: "drop", expressions: []any{&expr.Verdict{Kind: expr.VerdictDrop}}}
 }
 
-// tcpOnly matches TCP.
-func tcpOnly() statement {
-	return statement{text: "meta l4proto tcp", expressions: []expr.Any{
+// protocolIs matches one protocol.
+func protocolIs(p model.Protocol) statement {
+	return statement{text: "meta l4proto " + p.String(), expressions: []any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: regValue},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: []byte{byte(model.TCP)}},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: []byte{byte(p)}},
 	}}
 }
 
@@ -254,7 +307,7 @@ func tcpOnly() statement {
 func resetTCP() statement {
 	return statement{
 		text:        "reject with tcp reset",
-		expressions: []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}},
+		expressions: []any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}},
 	}
 }
 
@@ -262,7 +315,7 @@ func resetTCP() statement {
 func reject(fam *family) statement {
 	return statement{
 		text:        "reject",
-		expressions: []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: fam.portUnr}},
+		expressions: []any{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: fam.portUnr}},
 	}
 }
 
@@ -271,6 +324,6 @@ func reject(fam *family) statement {
 func masquerade() statement {
 	return statement{
 		text:        "masquerade fully-random",
-		expressions: []expr.Any{&expr.Masq{FullyRandom: true}},
+		expressions: []any{&expr.Masq{FullyRandom: true}},
 	}
 }

@@ -11,6 +11,8 @@ type Table struct {
 	// Dormant says that no packet reaches the table's chains: somebody switched
 	// it off.
 	Dormant bool
+	// Counter says that the counter of clients not remembered is there.
+	Counter bool
 	Chains  map[string]ChainState
 	Sets    map[string]SetState
 }
@@ -70,6 +72,13 @@ func (id SetID) shape(size uint32) SetShape {
 		s.Flags |= setInterval
 		s.Size = 0
 	}
+	if l.concatenated() {
+		s.Flags |= setConcat
+	}
+	if l.dynamic {
+		s.Flags |= setTimeout | setDynamic
+		s.Size = affinitySize
+	}
 	if l.content != contentNone {
 		s.Flags |= setMap
 		s.DataType, s.DataLen = l.dataType(fam), l.dataLen(fam)
@@ -77,20 +86,10 @@ func (id SetID) shape(size uint32) SetShape {
 	return s
 }
 
-// SetNamed finds the set of the rule set that has the name.
-func SetNamed(f model.Family, name string) (SetID, bool) {
-	for kind := range setKinds {
-		if id := (SetID{Family: f, Kind: kind}); kind != Endpoints && id.Name() == name {
-			return id, true
-		}
-	}
-	for slot := range MaxSlots {
-		if id := (SetID{f, Endpoints, uint16(slot)}); id.Name() == name {
-			return id, true
-		}
-	}
-	return SetID{}, false
-}
+// affinitySize is how many clients are remembered at most in each affinity map.
+// The kernel makes the buckets at once, 4 MiB of them; without a size it would
+// take no more than 65,535.
+const affinitySize = 1 << 18
 
 // Ours reports whether a set of that shape can hold what the rule set keeps
 // under that identity, whatever its size.

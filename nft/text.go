@@ -14,6 +14,8 @@ import (
 func (o AddTable) String() string    { return "add table " + table(o.Family) }
 func (o DeleteTable) String() string { return "delete table " + table(o.Family) }
 
+func (o AddCounter) String() string { return "add counter " + table(o.Family) + " " + counterName }
+
 func (o AddSet) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "add %s %s %s { ", o.Set.noun(), table(o.Set.Family), o.Set.Name())
@@ -70,8 +72,11 @@ func (id SetID) declaration(size uint32) []string {
 	if l.content != contentNone {
 		line += " : " + l.dataText(fam)
 	}
-	if l.interval {
+	switch {
+	case l.interval:
 		return []string{line, "flags interval"}
+	case l.dynamic:
+		return []string{line, fmt.Sprintf("size %d", affinitySize), "flags dynamic,timeout"}
 	}
 	return []string{line, fmt.Sprintf("size %d", size)}
 }
@@ -97,7 +102,7 @@ func (e *Element) write(s *strings.Builder, id SetID, whole bool) {
 		if i > 0 {
 			s.WriteString(" . ")
 		}
-		e.Key.writeField(s, f, l.interval)
+		e.Key.writeField(s, f, l.interval && !l.concatenated())
 	}
 	if !whole {
 		return
@@ -108,6 +113,10 @@ func (e *Element) write(s *strings.Builder, id SetID, whole bool) {
 	switch {
 	case l.content == contentEndpoint:
 		fmt.Fprintf(s, " : %s . %d", e.Value.Endpoint.Addr(), e.Value.Endpoint.Port())
+	case l.content == contentAddress:
+		fmt.Fprintf(s, " : %s", e.Value.Endpoint.Addr())
+	case l.content == contentPort:
+		fmt.Fprintf(s, " : %d", e.Value.Endpoint.Port())
 	case e.Value.Verdict == Goto:
 		s.WriteString(" : goto " + e.Value.Chain.Name())
 	case e.Value.Verdict == Drop:
@@ -121,6 +130,12 @@ func (k *Key) writeField(s *strings.Builder, f field, interval bool) {
 		s.WriteString(k.Addr.String())
 		if interval && int(k.Bits) < k.Addr.BitLen() {
 			fmt.Fprintf(s, "/%d", k.Bits)
+		}
+	case fieldClient:
+		if p := k.source(); p.IsSingleIP() {
+			s.WriteString(p.Addr().String())
+		} else {
+			s.WriteString(p.String())
 		}
 	case fieldProtocol:
 		s.WriteString(k.Protocol.String())
@@ -137,9 +152,11 @@ func (r *Ruleset) Render(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	all := r.Elements()
 	sets := slices.SortedFunc(maps.Keys(r.sizes), compareSets)
-	chains := slices.SortedFunc(maps.Keys(r.chains), compareChains)
+	chains := r.chains()
+	slices.SortFunc(chains, compareChains)
 	for _, f := range model.Families {
 		fmt.Fprintf(out, "add table %[1]s\ndelete table %[1]s\ntable %[1]s {", table(f))
+		fmt.Fprintf(out, "\n\tcounter %s {\n\t\tpackets 0 bytes 0\n\t}\n", counterName)
 		for _, id := range sets {
 			if id.Family == f {
 				r.renderSet(out, id, all[id])

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"net/netip"
 	"time"
 
 	"kube-vmap/model"
@@ -17,20 +18,44 @@ type Config struct {
 	// local mode NodeCIDR).
 	PodsFromNode bool
 
+	// NodePorts says which of the node's addresses serve node ports; Addresses
+	// follows what addresses there are. Without it, none does.
+	NodePorts NodePortAddresses
+	Addresses Addresses
+	// NodeIPs replace the primary addresses that the Node object names, where they
+	// are valid.
+	NodeIPs [len(model.Families)]netip.Addr
+	// Scheduler is that of Services which name none; zero means random.
+	Scheduler model.Scheduler
+	// StrictSourceRanges closes the load balancer addresses of a family in which a
+	// Service names no source ranges while it names some in the other.
+	StrictSourceRanges bool
+	// IgnoreExternalIPs does without the external IPs of Services (feature gate
+	// AllowServiceExternalIPs, KEP-5707).
+	IgnoreExternalIPs bool
+	// EndTCP makes pools name the flows of TCP, too, for whoever ends those of
+	// endpoints that are gone.
+	EndTCP bool
+
 	// SyncPeriod is how long what failed waits before it is tried again, at most;
 	// zero means 30 s.
 	SyncPeriod time.Duration
 	// MinSyncPeriod is how long the kernel is left alone after each batch; what
 	// happens meanwhile is in the next one. Zero means not at all.
 	MinSyncPeriod time.Duration
-	// Observer and Recorder are told what happens; nil means nobody is.
-	Observer Observer
-	Recorder Recorder
+	// Observer and Recorder are told what happens; nil means nobody is. Followers
+	// are told what the kernel has taken.
+	Observer  Observer
+	Recorder  Recorder
+	Followers []Follower
 }
 
 // options are what the model needs of it.
 func (c *Config) options() model.Options {
-	o := model.Options{MasqueradeAll: c.MasqueradeAll}
+	o := model.Options{
+		MasqueradeAll: c.MasqueradeAll, Scheduler: c.Scheduler, StrictSourceRanges: c.StrictSourceRanges,
+		IgnoreExternalIPs: c.IgnoreExternalIPs, EndTCP: c.EndTCP,
+	}
 	for _, f := range model.Families {
 		o.DetectsPods[f] = c.Rules.DetectsPods(f)
 	}

@@ -14,7 +14,8 @@ import (
 // Converting an object has one of four results:
 //
 //	value, no errors   the object, whole
-//	value, errors      the object without the parts that the errors name
+//	value, errors      the object without the parts that the errors name, or
+//	                   whole, if what they name may not do what was meant
 //	nil, errors        refused: nothing of the object can be used
 //	nil, no errors     none of the proxy's business
 //

@@ -46,10 +46,12 @@ func ConvertService(s *corev1.Service) (*model.Service, field.ErrorList) {
 		InternalPolicy: f.internalPolicy(&s.Spec),
 		ExternalPolicy: f.externalPolicy(&s.Spec),
 		Affinity:       f.affinity(&s.Spec),
+		Scheduler:      f.scheduler(s.Annotations),
 
 		HealthCheckNodePort: f.healthCheckNodePort(&s.Spec),
 	}
 	out.SourceRanges, out.LoadBalancerIPs = f.loadBalancer(s, clusterIPs)
+	f.limits(out)
 	if f.refused {
 		return nil, f.errs
 	}
@@ -76,6 +78,24 @@ func (f *findings) checkServiceType(t corev1.ServiceType) {
 	}
 	if t != "" && !slices.Contains(known, t) {
 		f.refuse(field.NotSupported(field.NewPath("spec", "type"), t, known))
+	}
+}
+
+// Limits of one Service, so that nobody can fill the node's memory with an object
+// of some kilobytes.
+const (
+	maxFrontends = 10_000 // addresses with ports
+	maxSources   = 20_000 // of them, each with each range
+)
+
+// limits refuses a Service that would take too much of every node.
+func (f *findings) limits(s *model.Service) {
+	ports := len(s.Ports)
+	if n := ports * (len(s.ClusterIPs) + len(s.ExternalIPs) + len(s.LoadBalancerIPs)); n > maxFrontends {
+		f.refuse(field.TooMany(field.NewPath("spec", "ports"), n, maxFrontends))
+	}
+	if n := ports * len(s.LoadBalancerIPs) * len(s.SourceRanges); n > maxSources {
+		f.refuse(field.TooMany(field.NewPath("spec", "loadBalancerSourceRanges"), n, maxSources))
 	}
 }
 

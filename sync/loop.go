@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -40,11 +41,15 @@ type Kernel interface {
 // somebody else may have changed our tables. So the kernel is read first, and
 // only what it refuses on top of what was just read is set aside.
 type Loop struct {
-	source   Source
-	kernel   Kernel
-	observer Observer
-	recorder Recorder
-	log      *slog.Logger
+	source    Source
+	kernel    Kernel
+	addresses Addresses
+	observer  Observer
+	recorder  Recorder
+	followers []Follower
+	// untold is what followers have still to be told.
+	untold Taken
+	log    *slog.Logger
 
 	state *state
 	// rules is what the kernel holds; nil when that is not known, at the start
@@ -56,9 +61,12 @@ type Loop struct {
 	pause    *pause // runs while the kernel is left alone after a batch
 	// suspect tells that the kernel refused a change that it should have taken.
 	suspect bool
-	// due tells that there is something to sync.
-	due   bool
-	ready chan struct{}
+	// nodeAddrsTold is what was last told of addresses for node ports.
+	nodeAddrsTold string
+	// started tells that the first burst has come, due that there is something to
+	// sync.
+	started, due bool
+	ready        chan struct{}
 }
 
 // queued is how many bursts may wait while the kernel works. Then the source
@@ -68,17 +76,19 @@ const queued = 64
 // NewLoop makes a loop; nothing happens before Run.
 func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
 	l := &Loop{
-		source:   source,
-		kernel:   kernel,
-		observer: c.Observer,
-		recorder: c.Recorder,
-		log:      log,
-		state:    newState(c),
-		recovery: newDelay(c.SyncPeriod),
-		refused:  refusals{},
-		trial:    newDelay(lastDelay),
-		pause:    newPause(c.MinSyncPeriod),
-		ready:    make(chan struct{}),
+		source:    source,
+		addresses: c.Addresses,
+		followers: c.Followers,
+		kernel:    kernel,
+		observer:  c.Observer,
+		recorder:  c.Recorder,
+		log:       log,
+		state:     newState(c),
+		recovery:  newDelay(c.SyncPeriod),
+		refused:   refusals{},
+		trial:     newDelay(lastDelay),
+		pause:     newPause(c.MinSyncPeriod),
+		ready:     make(chan struct{}),
 	}
 	if l.observer == nil {
 		l.observer = Observers{}
@@ -96,18 +106,30 @@ func (l *Loop) Ready() <-chan struct{} { return l.ready }
 // Run works until ctx ends, which is no error, or the source fails. What is
 // programmed stays.
 func (l *Loop) Run(ctx context.Context) error {
-	events := make(chan []Event, queued)
+	events, addresses := make(chan []Event, queued), make(chan []netip.Addr)
 	group, both := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.source.Run(both, events) })
-	group.Go(func() error { return l.follow(both, events) })
+	if l.addresses != nil {
+		group.Go(func() error { return l.addresses.Run(both, addresses) })
+	}
+	group.Go(func() error { return l.follow(both, events, addresses) })
 	if err := group.Wait(); ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
-// follow is the loop itself. No delay runs before the first burst.
-func (l *Loop) follow(ctx context.Context, events <-chan []Event) error {
+// follow is the loop itself. No delay runs before the first burst, and nothing is
+// done before the node's addresses are known.
+func (l *Loop) follow(ctx context.Context, events <-chan []Event, addresses <-chan []netip.Addr) error {
+	if l.addresses != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case list := <-addresses:
+			l.state.setInterfaces(list)
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -115,7 +137,11 @@ func (l *Loop) follow(ctx context.Context, events <-chan []Event) error {
 		case burst := <-events:
 			l.take(burst)
 			l.drain(events)
+			l.started = true
 			l.due = true
+		case list := <-addresses:
+			l.state.setInterfaces(list)
+			l.due = l.started
 		case <-l.recovery.over():
 			l.recovery.running = false
 			l.due = true
@@ -160,16 +186,21 @@ func (l *Loop) take(burst []Event) {
 	l.observer.Queued(q)
 	l.state.apply(burst)
 	l.state.problems.untold(l.tellProblem)
+	l.state.warnings.untold(l.tellWarning)
 }
 
 // sync brings the kernel up to date, and reports whether it is. What does not
 // work begins a delay.
 func (l *Loop) sync() bool {
 	start := time.Now()
-	change, conflicts := l.state.take()
-	for _, c := range conflicts {
+	if l.addresses != nil {
+		l.tellNodeAddrs()
+	}
+	change, changes := l.state.take()
+	for _, c := range changes.Conflicts {
 		l.tellConflict(c)
 	}
+	l.untold.HealthChecks = append(l.untold.HealthChecks, changes.HealthChecks...)
 	if l.state.rulesChanged {
 		l.state.rulesChanged = false
 		l.rules = nil
@@ -253,11 +284,13 @@ func (l *Loop) apply(change nft.Change) (Report, error) {
 	if l.rules == nil {
 		return l.adopt()
 	}
-	plan := l.rules.Plan(l.admit(l.withTrials(change)))
+	change = l.admit(l.withTrials(change))
+	plan := l.rules.Plan(change)
 	r, err := l.send(plan.Batch)
 	if err == nil {
 		l.rules.Commit(plan)
 		l.report(r)
+		l.tellFollowers(change, false)
 	}
 	return r, err
 }
@@ -269,7 +302,8 @@ func (l *Loop) adopt() (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("read the kernel: %w", err)
 	}
-	rules, batch := nft.Adopt(l.state.config.Rules, have, l.admit(l.state.all()))
+	all := l.admit(l.state.all())
+	rules, batch := nft.Adopt(l.state.config.Rules, have, all)
 	r, err := l.send(batch)
 	if err != nil {
 		return r, err
@@ -278,6 +312,7 @@ func (l *Loop) adopt() (Report, error) {
 	r.Whole, r.Drift = true, l.suspect
 	l.suspect = false
 	l.report(r)
+	l.tellFollowers(all, true)
 	return r, nil
 }
 
@@ -299,7 +334,7 @@ func (l *Loop) admit(c nft.Change) nft.Change {
 	if len(l.refused) == 0 {
 		return c
 	}
-	admitted := nft.Change{Gone: slices.Clip(c.Gone), ServiceCIDRs: c.ServiceCIDRs}
+	admitted := nft.Change{Gone: slices.Clip(c.Gone), ServiceCIDRs: c.ServiceCIDRs, NodeAddrs: c.NodeAddrs}
 	for _, f := range c.Set {
 		if l.refused.out(f.Service.String()) {
 			admitted.Gone = append(admitted.Gone, f.Match)

@@ -73,15 +73,20 @@ func (d *diary) last() sync.Report {
 type stage struct {
 	t *testing.T
 	*diary
-	kernel *kerneltest.Faulty
-	bursts chan []sync.Event
+	followed ledger
+	kernel   *kerneltest.Faulty
+	bursts   chan []sync.Event
 }
 
 func newStage(t *testing.T, c sync.Config) *stage {
+	return newLoggedStage(t, c, slog.New(slog.DiscardHandler))
+}
+
+func newLoggedStage(t *testing.T, c sync.Config, log *slog.Logger) *stage {
 	s := &stage{t: t, diary: &diary{}, bursts: make(chan []sync.Event)}
 	s.kernel = kerneltest.NewFaulty(kerneltest.New(), kerneltest.Shares{}, 1)
 	c.NodeName, c.Rules.MasqueradeMark = "node-1", nft.DefaultMasqueradeMark
-	c.Observer, c.Recorder = sync.Observers{s.diary}, s.diary
+	c.Observer, c.Recorder, c.Followers = sync.Observers{s.diary}, s.diary, []sync.Follower{&s.followed}
 	source := sourceFunc(func(ctx context.Context, out chan<- []sync.Event) error {
 		for {
 			select {
@@ -93,7 +98,7 @@ func newStage(t *testing.T, c sync.Config) *stage {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- sync.NewLoop(c, source, s.kernel, slog.New(slog.DiscardHandler)).Run(ctx) }()
+	go func() { done <- sync.NewLoop(c, source, s.kernel, log).Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		close(s.bursts)
@@ -236,7 +241,7 @@ func TestALostClaimIsToldToWhoLost(t *testing.T) {
 		s.say(older, younger)
 		got := s.take()
 		for _, m := range []string{"10.96.0.1:80/tcp", "[fd00::1]:80/sctp", "10.96.0.1:80/udp"} {
-			want := "AddressConflict Service default/younger: uid-of-younger: " + m + " is held by the older Service default/older:"
+			want := "AddressConflict Service default/younger: uid-of-younger: " + m + " is held by Service default/older:"
 			if strings.Count(got, want) != 1 {
 				t.Errorf("%q is not told once in\n%s", want, got)
 			}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 )
 
 // LevelBatch is the level of the line for each applied batch, of which a busy
@@ -46,18 +48,60 @@ func (l *Loop) observe(r Report, start time.Time) {
 	l.observer.Synced(r)
 }
 
+// tellFollowers tells what the kernel has taken.
+func (l *Loop) tellFollowers(c nft.Change, whole bool) {
+	t := Taken{
+		Whole: whole, Set: c.Set, Gone: c.Gone, NodeAddrs: l.state.nodeAddrs,
+		HealthChecks: l.untold.HealthChecks,
+	}
+	if whole {
+		t.HealthChecks = l.state.services.HealthChecks()
+	}
+	l.untold = Taken{}
+	for _, f := range l.followers {
+		f.Follow(t)
+	}
+}
+
 // tellProblem tells what is wrong with an object.
 func (l *Loop) tellProblem(o Object, text string) {
 	l.log.Warn("left out what cannot be used", "object", o.String(), "err", text)
 	l.recorder.Warn(o, ReasonUnusable, text)
 }
 
+// tellNodeAddrs tells of addresses that serve node ports though nobody may want
+// it, or do not though somebody may.
+func (l *Loop) tellNodeAddrs() {
+	s := l.state
+	var text string
+	for _, f := range model.Families {
+		ofFamily := func(a netip.Addr) bool { return model.FamilyOf(a) == f }
+		switch {
+		case !slices.ContainsFunc(s.interfaces, ofFamily):
+		case s.config.NodePorts.Primary && !s.node.Addrs[f].IsValid() && s.config.NodePorts.All(f, s.node.Addrs):
+			text += " the node's primary address of family " + f.String() + " is not known: node ports answer on all of them."
+		case !slices.ContainsFunc(s.nodeAddrs, ofFamily):
+			text += " no address of family " + f.String() + " on the node is one of those that should serve node ports."
+		}
+	}
+	if text != l.nodeAddrsTold && text != "" {
+		l.log.Warn("node ports may not answer where they should", "reason", strings.TrimSpace(text))
+	}
+	l.nodeAddrsTold = text
+}
+
+// tellWarning tells what may surprise about a Service that is served.
+func (l *Loop) tellWarning(o Object, text string) {
+	l.log.Warn("a Service is open to more than it may seem", "service", o.Namespace+"/"+o.Name, "reason", text)
+	l.recorder.Warn(l.service(model.ServiceName{Namespace: o.Namespace, Name: o.Name}), ReasonOpen, text)
+}
+
 // tellConflict tells that a claim was lost.
 func (l *Loop) tellConflict(c model.Conflict) {
-	l.log.Warn("an older Service holds the address and port",
+	l.log.Warn("another Service holds the address and port",
 		"match", c.Match.String(), "winner", c.Winner.String(), "loser", c.Loser.String())
 	l.recorder.Warn(l.service(c.Loser.ServiceName), ReasonConflict,
-		c.Match.String()+" is held by the older Service "+c.Winner.String()+" and not served for this one")
+		c.Match.String()+" is held by Service "+c.Winner.String()+", which is older or whose ClusterIP it is, and not served for this one")
 }
 
 // service refers to the Service of that name.

@@ -45,7 +45,7 @@ type Report struct {
 	Services, Endpoints          int
 	RefusedPorts, RefusedObjects int
 	Conflicts                    int
-	NotLocal                     [len(model.Families)]int // see [model.ServiceMap.NotLocal]
+	NotLocal                     model.NotLocal
 }
 
 // Observers tells each of several.
@@ -85,8 +85,18 @@ const (
 	ReasonUnusable = "Unusable"
 	// ReasonRefused: the kernel would not take it.
 	ReasonRefused = "RefusedByKernel"
-	// ReasonConflict: an older Service holds the address and port.
+	// ReasonOpen: source ranges of one family leave the other one open.
+	ReasonOpen = "OpenToAnyone"
+	// ReasonConflict: another Service holds the address and port.
 	ReasonConflict = "AddressConflict"
+)
+
+// Reasons of events about Services whose ports cannot be listened on.
+const (
+	// ReasonHealthCheck: the health check node port, as kube-proxy says it.
+	ReasonHealthCheck = "FailedToStartServiceHealthcheck"
+	// ReasonLocalhost: a node port on localhost.
+	ReasonLocalhost = "FailedToStartLocalhostNodePort"
 )
 
 // unheard is the recorder of a loop that was given none.

@@ -13,11 +13,18 @@ import (
 type state struct {
 	config   Config
 	services *model.ServiceMap
+	node     model.Node
 	cidrs    []netip.Prefix
+	// interfaces are all addresses of the node, nodeAddrs those that serve node
+	// ports.
+	interfaces, nodeAddrs []netip.Addr
+	nodeAddrsChanged      bool
 	// cidrsChanged tells that cidrs are not what was last taken, rulesChanged that
 	// config.Rules are not.
 	cidrsChanged, rulesChanged bool
 	problems                   problems
+	// warnings are about objects that are used nevertheless.
+	warnings problems
 	// triggered are the oldest triggers of changes that the kernel does not have.
 	triggered map[model.SliceName]time.Time
 }
@@ -26,7 +33,7 @@ func newState(c Config) *state {
 	return &state{
 		config:   c,
 		services: model.NewServiceMap(c.options(), model.Node{Name: c.NodeName}),
-		problems: problems{}, triggered: map[model.SliceName]time.Time{},
+		problems: problems{}, warnings: problems{}, triggered: map[model.SliceName]time.Time{},
 	}
 }
 
@@ -36,8 +43,10 @@ func (s *state) apply(events []Event) {
 		switch e := e.(type) {
 		case SetService:
 			s.services.SetService(e.Service)
+			s.warn(e.Service.Name, openFamily(&e.Service))
 		case DeleteService:
 			s.services.DeleteService(e.Name)
+			s.warn(e.Name, nil)
 		case SetSlice:
 			s.services.SetSlice(e.Slice)
 			if _, waits := s.triggered[e.Slice.Name]; !waits && !e.Triggered.IsZero() {
@@ -47,13 +56,39 @@ func (s *state) apply(events []Event) {
 			s.services.DeleteSlice(e.Name)
 			delete(s.triggered, e.Name)
 		case SetNode:
-			s.services.SetNode(e.Node)
+			s.setNode(e.Node)
 			s.setPodRanges(e.Node.PodRanges)
 		case SetServiceCIDRs:
 			s.cidrs, s.cidrsChanged = e.CIDRs, true
 		case SetProblem:
 			s.problems.set(e)
 		}
+	}
+}
+
+// setNode notes what is known of the node.
+func (s *state) setNode(n model.Node) {
+	for f, a := range s.config.NodeIPs {
+		if a.IsValid() {
+			n.Addrs[f] = a
+		}
+	}
+	s.node = n
+	s.services.SetNode(n)
+	s.selectNodeAddrs()
+}
+
+// setInterfaces notes which addresses the node has.
+func (s *state) setInterfaces(addrs []netip.Addr) {
+	s.interfaces = addrs
+	s.selectNodeAddrs()
+}
+
+// selectNodeAddrs finds the addresses that serve node ports.
+func (s *state) selectNodeAddrs() {
+	next := s.config.NodePorts.Select(s.interfaces, s.node.Addrs)
+	if !slices.Equal(next, s.nodeAddrs) {
+		s.nodeAddrs, s.nodeAddrsChanged = next, true
 	}
 }
 
@@ -69,21 +104,25 @@ func (s *state) setPodRanges(ranges [len(model.Families)]netip.Prefix) {
 	s.services.SetOptions(s.config.options())
 }
 
-// take returns what changed since it was last called, and which claims were
-// lost.
-func (s *state) take() (nft.Change, []model.Conflict) {
+// take returns what changed since it was last called, beside frontends also which
+// claims were lost and what to answer to health checks.
+func (s *state) take() (nft.Change, model.Changes) {
 	changes := s.services.Changes()
 	c := nft.Change{Set: changes.Set, Gone: changes.Gone}
+	if s.nodeAddrsChanged {
+		c.NodeAddrs = &s.nodeAddrs
+		s.nodeAddrsChanged = false
+	}
 	if s.cidrsChanged {
 		c.ServiceCIDRs = &s.cidrs
 		s.cidrsChanged = false
 	}
-	return c, changes.Conflicts
+	return c, changes
 }
 
 // all returns everything that should stand, as of the last take.
 func (s *state) all() nft.Change {
-	return nft.Change{Set: s.services.Frontends(), ServiceCIDRs: &s.cidrs}
+	return nft.Change{Set: s.services.Frontends(), ServiceCIDRs: &s.cidrs, NodeAddrs: &s.nodeAddrs}
 }
 
 // frontends returns what should stand and is wanted, as of the last take.
@@ -93,11 +132,19 @@ func (s *state) frontends(wanted func(model.Frontend) bool) []model.Frontend {
 }
 
 // Build works out the rule set that a complete list of objects leads to on a
-// machine without one, and the claims that Services lost.
+// machine without one, and the claims that Services lost. Of the machine's
+// addresses it knows those of the Node object.
 func Build(c Config, events []Event) (*nft.Ruleset, []model.Conflict) {
 	s := newState(c)
 	s.apply(events)
-	_, conflicts := s.take()
+	var known []netip.Addr
+	for _, a := range s.node.Addrs {
+		if a.IsValid() {
+			known = append(known, a)
+		}
+	}
+	s.setInterfaces(known)
+	_, changes := s.take()
 	rules, _ := nft.Adopt(s.config.Rules, nft.Tables{}, s.all())
-	return rules, conflicts
+	return rules, changes.Conflicts
 }

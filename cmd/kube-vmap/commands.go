@@ -123,7 +123,7 @@ func render(flags *config.Flags, stdout, stderr io.Writer) error {
 	}
 	rules, conflicts := sync.Build(loop, events)
 	for _, c := range conflicts {
-		problems = append(problems, fmt.Errorf("%s: held by %s, not given to %s, which is younger", c.Match, c.Winner, c.Loser))
+		problems = append(problems, fmt.Errorf("%s: held by %s, not given to %s", c.Match, c.Winner, c.Loser))
 	}
 	if err := rules.Render(stdout); err != nil {
 		return fmt.Errorf("print the rule set: %w", err)

@@ -19,6 +19,7 @@ import (
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/leftovers"
 	"kube-vmap/sync"
+	"kube-vmap/sync/addresses"
 	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/health"
 	"kube-vmap/sync/metrics"
@@ -76,6 +77,7 @@ func (p *proxy) run(ctx context.Context, k *kernel.Kernel) error {
 		return err
 	}
 	p.loop.Observer = sync.Observers{h, m}
+	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})
 	group, ctx := errgroup.WithContext(ctx)
 	if p.events != nil {
 		p.loop.Recorder = p.events

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
@@ -118,7 +119,15 @@ func loopConfig(c *config.Config) (sync.Config, error) {
 		Rules:         nft.Config{MasqueradeMark: c.MasqueradeMark(), Pods: c.ClusterCIDRs()},
 		SyncPeriod:    c.SyncPeriod(),
 		MinSyncPeriod: c.MinSyncPeriod(),
+
+		NodePorts:          c.NodePorts(),
+		NodeIPs:            c.NodeIPs(),
+		Scheduler:          c.Scheduler(),
+		StrictSourceRanges: c.StrictSourceRanges(),
+		IgnoreExternalIPs:  !c.ServesExternalIPs(),
+		EndTCP:             c.EndTCPFlows(),
 	}
+	out.Rules.DropInvalid = c.DropInvalid(node.DistrustsOldData())
 	switch c.Proxy.DetectLocalMode {
 	case config.LocalModeNodeCIDR:
 		out.PodsFromNode = true

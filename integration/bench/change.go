@@ -3,12 +3,15 @@ package main
 import (
 	"runtime"
 	"time"
+
+	"kube-vmap/nft"
 )
 
 // changeTimes are those of one kind of change, repeated.
 type changeTimes struct {
 	total, model, ours, kernel, bare times
 	bytes                            []int
+	counts                           []nft.Counts
 }
 
 // change measures single changes: from an object that is at hand to the commit.
@@ -25,12 +28,12 @@ func (b *bench) change() error {
 				return err
 			}
 			for _, e := range edits {
-				measured, err := b.repeat(e, p, box.bare)
+				measured, err := repeat(e, b.turns(), stand{proxy: p, floor: box.bare})
 				if err != nil {
 					return err
 				}
 				for _, name := range e.names() {
-					t := measured[name]
+					t := measured[0][name]
 					t.row(s, c.label()+", "+name)
 					if name == replaces {
 						b.promiseReplaced(c, t, replaced)
@@ -81,38 +84,47 @@ func (b *bench) turns() int {
 	return 250
 }
 
+// stand is a proxy, and what sends prepared bytes to the same kernel.
+type stand struct {
+	proxy *proxy
+	floor *bare
+	done  func() error // closes what was made for it alone, if anything was
+}
+
 // turn is one change and its opposite, and the bytes they are known to send.
 type turn struct {
 	change [2]func()
 	bytes  [2][]byte
 }
 
-// repeat makes the change and its opposite over and over, ours and bare in
-// turns. What is bare is prepared before any of it, so that ours does not find
-// everything fresh in the processor's caches.
-func (b *bench) repeat(e edit, p *proxy, floor *bare) (map[string]*changeTimes, error) {
-	names := [2]string{e.does, e.undoes}
-	measured := map[string]*changeTimes{e.does: {}, e.undoes: {}}
-	all := make([]turn, b.turns())
-	for i := range all {
-		if err := all[i].prepare(e, p, i); err != nil {
-			return nil, err
+// block is how many turns a stand has until it is the next one's. One that begins
+// finds the processor's caches full of the former one's.
+const block = 20
+
+// repeat makes the change and its opposite over and over, on all stands by turns,
+// and on each ours and bare. What is bare is prepared before any of it, so that
+// ours does not find everything fresh in the processor's caches.
+func repeat(e edit, turns int, stands ...stand) ([]map[string]*changeTimes, error) {
+	all := make([][]turn, len(stands))
+	measured := make([]map[string]*changeTimes, len(stands))
+	for k, s := range stands {
+		measured[k] = map[string]*changeTimes{e.does: {}, e.undoes: {}}
+		all[k] = make([]turn, turns)
+		for i := range all[k] {
+			if err := all[k][i].prepare(e, s.proxy, i); err != nil {
+				return nil, err
+			}
 		}
 	}
 	runtime.GC()
-	for _, t := range all {
-		for i, change := range t.change {
-			if err := measured[names[i]].follow(p, change); err != nil {
-				return nil, err
+	for i := 0; i < turns; i += block {
+		for k, s := range stands {
+			to := [2]*changeTimes{measured[k][e.does], measured[k][e.undoes]}
+			for _, t := range all[k][i:min(i+block, turns)] {
+				if err := t.run(s, to); err != nil {
+					return nil, err
+				}
 			}
-		}
-		for i, bytes := range t.bytes {
-			took, err := floor.send(bytes)
-			if err != nil {
-				return nil, err
-			}
-			m := measured[names[i]]
-			m.bare = append(m.bare, took)
 		}
 	}
 	return measured, nil
@@ -128,6 +140,23 @@ func (t *turn) prepare(e edit, p *proxy, number int) (err error) {
 	return nil
 }
 
+// run makes the change and its opposite, then sends the same bytes.
+func (t *turn) run(s stand, to [2]*changeTimes) error {
+	for i, change := range t.change {
+		if err := to[i].follow(s.proxy, change); err != nil {
+			return err
+		}
+	}
+	for i, bytes := range t.bytes {
+		took, err := s.floor.send(bytes)
+		if err != nil {
+			return err
+		}
+		to[i].bare = append(to[i].bare, took)
+	}
+	return nil
+}
+
 func (t *changeTimes) follow(p *proxy, change func()) error {
 	f, err := p.follow(change)
 	if err != nil {
@@ -135,6 +164,6 @@ func (t *changeTimes) follow(p *proxy, change func()) error {
 	}
 	t.total, t.model = append(t.total, f.total), append(t.model, f.model)
 	t.ours, t.kernel = append(t.ours, f.ours()), append(t.kernel, f.Kernel)
-	t.bytes = append(t.bytes, f.Bytes)
+	t.bytes, t.counts = append(t.bytes, f.Bytes), append(t.counts, f.counts)
 	return nil
 }

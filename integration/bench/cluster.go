@@ -16,20 +16,20 @@ type size struct{ services, endpoints int }
 func (s size) String() string { return thousands(s.services) + " x " + strconv.Itoa(s.endpoints) }
 
 // cluster is a made-up cluster as the node knows it: Services of one family and
-// one TCP port, each with one EndpointSlice. One pod of a hundred runs on this
-// node.
+// one TCP port, each with one EndpointSlice.
 //
 // One Service more than its size says has one endpoint more than the others, so
 // that a Service that gains an endpoint finds its chains there, as it nearly
 // always does in a large cluster.
 type cluster struct {
 	size
-	family   model.Family
-	services *model.ServiceMap
+	kind
+	family    model.Family
+	nodeAddrs []netip.Addr // that serve node ports
+	services  *model.ServiceMap
 }
 
 const (
-	onNode      = 100 // every pod with a number divisible by it runs on this node
 	thisNode    = "node-0"
 	servicePort = 80
 	podPort     = 8080
@@ -45,9 +45,12 @@ var (
 // config shapes every rule set here as a usual cluster has it.
 var config = nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Pods: podRanges}
 
-// newCluster makes a cluster; its Services are what is new in it.
-func newCluster(s size, f model.Family) *cluster {
-	c := &cluster{size: s, family: f, services: model.NewServiceMap(
+// newCluster makes a cluster of Services that have a ClusterIP and nothing else,
+// with one pod of a hundred on this node; its Services are what is new in it.
+func newCluster(s size, f model.Family) *cluster { return newClusterOf(kind{onNode: 100}, s, f) }
+
+func newClusterOf(k kind, s size, f model.Family) *cluster {
+	c := &cluster{size: s, kind: k, family: f, services: model.NewServiceMap(
 		model.Options{DetectsPods: [2]bool{true, true}},
 		model.Node{Name: thisNode},
 	)}
@@ -68,6 +71,7 @@ func (c *cluster) changes() nft.Change {
 func (c *cluster) all() nft.Change {
 	change := c.changes()
 	change.ServiceCIDRs = &[]netip.Prefix{lab.ServiceRanges[model.IPv4], lab.ServiceRanges[model.IPv6]}
+	change.NodeAddrs = &c.nodeAddrs
 	return change
 }
 
@@ -83,11 +87,13 @@ func serviceName(i int) model.ServiceName {
 
 // service is Service number i.
 func (c *cluster) service(i int) model.Service {
-	return model.Service{
+	s := model.Service{
 		Name:       serviceName(i),
 		ClusterIPs: []netip.Addr{nth(lab.ServiceRanges[c.family].Addr(), i+1)},
 		Ports:      []model.ServicePort{{Name: "http", Protocol: model.TCP, Port: servicePort}},
 	}
+	c.kind.shape(&s, c.family, i)
+	return s
 }
 
 // slice is the EndpointSlice of Service number i.
@@ -117,7 +123,7 @@ func (c *cluster) pods(i, n int) []model.Endpoint {
 
 func (c *cluster) pod(i, j int) model.Endpoint {
 	number := i*(c.endpoints+spares) + j
-	node := "node-" + strconv.Itoa(1+number%(onNode-1))
+	node := "node-" + strconv.Itoa(1+number%99)
 	if c.local(i, j) {
 		node = thisNode
 	}
@@ -126,7 +132,7 @@ func (c *cluster) pod(i, j int) model.Endpoint {
 
 // local tells whether pod number j of Service number i runs on this node.
 func (c *cluster) local(i, j int) bool {
-	return j < c.endpoints && (i*c.endpoints+j)%onNode == 0
+	return j < c.endpoints && (i*c.endpoints+j)%c.onNode == 0
 }
 
 // victim chooses a pod for a change, another one each time and none of this node.
@@ -134,7 +140,7 @@ func (c *cluster) victim(turn int) (service, pod int) {
 	const stride = 7919 // a prime, so that neighbours in time are none in any map
 	service, pod = turn*stride%c.size.services, turn%c.endpoints
 	if c.local(service, pod) {
-		service = (service + 1) % c.size.services
+		service, pod = (service+1)%c.size.services, (pod+1)%c.endpoints
 	}
 	return service, pod
 }

@@ -21,7 +21,7 @@ func (b *bench) connect() (err error) {
 	defer func() { err = errors.Join(err, site.close()) }()
 	pod := site.server[0].AddrPort(site.family, podPort)
 	bare := &speed{}
-	if err := bare.measure(site, pod); err != nil {
+	if err := bare.measure(site.client.Host, pod); err != nil {
 		return err
 	}
 	s.add(append([]string{"no rules", "", "", ""}, bare.cells()...)...)
@@ -44,10 +44,10 @@ func (b *bench) connect() (err error) {
 func (b *bench) compare(s *site, pod netip.AddrPort) (through, direct *speed, err error) {
 	through, direct = &speed{}, &speed{}
 	for range b.turnsOfBursts() {
-		if err := through.measure(s, s.clusterIP()); err != nil {
+		if err := through.measure(s.client.Host, s.clusterIP()); err != nil {
 			return nil, nil, err
 		}
-		if err := direct.measure(s, pod); err != nil {
+		if err := direct.measure(s.client.Host, pod); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -71,9 +71,8 @@ type speed struct {
 }
 
 // measure adds a burst, one question after the other.
-func (s *speed) measure(from *site, to netip.AddrPort) error {
-	var t lab.Tally
-	t, err := from.burst(to, questionsPerBurst, 1)
+func (s *speed) measure(from *lab.Host, to netip.AddrPort) error {
+	t, err := burst(from, to, questionsPerBurst, 1)
 	s.latency, s.took = append(s.latency, t.Latencies...), s.took+t.Took
 	return err
 }

@@ -14,10 +14,15 @@ type edit struct {
 
 var edits = []edit{
 	{replaces, replaces, replaceEndpoint},
-	{"endpoint more", "endpoint less", addEndpoint},
+	moreEndpoints,
 	{"first of its count", "last of its count", addEndpoints},
-	{"Service more", "Service less", newService},
+	moreServices,
 }
+
+var (
+	moreEndpoints = edit{"endpoint more", "endpoint less", addEndpoint}
+	moreServices  = edit{"Service more", "Service less", newService}
+)
 
 const replaces = "endpoint replaced"
 
@@ -47,7 +52,16 @@ func (c *cluster) exchange(i int, pods []model.Endpoint) func() {
 }
 
 func newService(c *cluster, turn int) (do, undo func()) {
-	i := c.size.services + 1 + turn
+	return c.comesAndGoes(c.size.services + 1 + turn*manyRangesEvery)
+}
+
+// newRangedService adds one of those that have many source ranges, if any have.
+func newRangedService(c *cluster, turn int) (do, undo func()) {
+	return c.comesAndGoes(c.size.services + (1+turn)*manyRangesEvery)
+}
+
+// comesAndGoes adds and removes Service number i.
+func (c *cluster) comesAndGoes(i int) (do, undo func()) {
 	service, slice := c.service(i), c.slice(i, c.pods(i, c.endpoints))
 	do = func() {
 		c.services.SetService(service)
@@ -58,4 +72,39 @@ func newService(c *cluster, turn int) (do, undo func()) {
 		c.services.DeleteSlice(slice.Name)
 	}
 	return do, undo
+}
+
+// replaceLocal replaces an endpoint of this node by another one here.
+func replaceLocal(c *cluster, turn int) (do, undo func()) {
+	i, _ := c.victim(turn)
+	before, pods := c.pods(i, c.endpoints), c.pods(i, c.endpoints)
+	for j := range pods {
+		if c.local(i, j) {
+			pods[j] = c.pod(i, c.endpoints)
+			pods[j].Node = thisNode
+		}
+	}
+	return c.exchange(i, pods), c.exchange(i, before)
+}
+
+// changePolicy changes a Service's policy for traffic from outside.
+func changePolicy(c *cluster, turn int) (do, undo func()) {
+	i, _ := c.victim(turn)
+	before, after := c.service(i), c.service(i)
+	after.ExternalPolicy = other(c.policy)
+	return c.rewrite(after), c.rewrite(before)
+}
+
+// addRange gives one more source range to a Service that has many.
+func addRange(c *cluster, turn int) (do, undo func()) {
+	i, _ := c.victim(turn)
+	i -= i % manyRangesEvery
+	before, after := c.service(i), c.service(i)
+	after.SourceRanges = sourceRanges(c.family, i, manyRanges+1)
+	return c.rewrite(after), c.rewrite(before)
+}
+
+// rewrite gives a Service another form.
+func (c *cluster) rewrite(s model.Service) func() {
+	return func() { c.services.SetService(s) }
 }

@@ -36,7 +36,7 @@ func (c *cluster) label() string { return nft.FamilyName(c.family) + ", " + c.si
 // loadTimes are those of one first load.
 type loadTimes struct {
 	model, adopt, encode, kernel, total, bare, copied times
-	steps, bytes                                      int
+	steps, bytes, elements                            int
 }
 
 // load measures the first load: from the cluster's objects to the commit.
@@ -94,6 +94,7 @@ func (t *loadTimes) round(want nft.Change) error {
 		t.encode = append(t.encode, applied.Took-applied.Kernel)
 		t.kernel = append(t.kernel, applied.Kernel)
 		t.steps, t.bytes = applied.Steps, applied.Bytes
+		t.elements = batch.Counts().Added
 		return err
 	})
 	if err != nil {

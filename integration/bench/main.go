@@ -3,9 +3,12 @@
 //
 //	load     encode and send a whole rule set, at 100 to 45,000 Services
 //	change   replace an endpoint, change the count, add and remove a Service
+//	exposed  the same of Services with node port, load balancer address and
+//	         external IP, beside Services that only have a ClusterIP
 //	restart  read everything back and find nothing to do
 //	memory   of the kernel for each endpoint, and of this program
 //	connect  a connection through a ClusterIP against the same without one
+//	ways     a connection by every kind of address, scheduler, and affinity
 //	spread   whether connections fall evenly on the endpoints
 //
 // Times depend on the machine and on what else it does, so a figure stands
@@ -44,15 +47,17 @@ var parts = []struct {
 	{"load", (*bench).load},
 	{"manifests", (*bench).manifests},
 	{"change", (*bench).change},
+	{"exposed", (*bench).exposed},
 	{"restart", (*bench).restart},
 	{"memory", (*bench).memory},
 	{"connect", (*bench).connect},
+	{"ways", (*bench).ways},
 	{"spread", (*bench).spread},
 }
 
 func run() int {
 	only := flag.String("run", "", "run the parts whose name matches this `regexp`")
-	quick := flag.Bool("quick", false, "fewer repetitions and no 45,000 Services: under a minute, rougher")
+	quick := flag.Bool("quick", false, "fewer repetitions and no 45,000 Services: about a minute, rougher")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this `file`")
 	peak := flag.String("peak", "", "only do the first load of `SERVICESxENDPOINTS` and print the memory it took")
 	flag.Parse()

@@ -32,6 +32,7 @@ func newProxy(c *cluster, k *kernel.Kernel) (*proxy, error) {
 // batch planned, encoded and committed.
 type followed struct {
 	total, model, plan time.Duration
+	counts             nft.Counts
 	nft.Applied
 }
 
@@ -51,6 +52,7 @@ func (p *proxy) follow(change func()) (f followed, err error) {
 	}
 	p.rules.Commit(plan)
 	f.total = time.Since(start)
+	f.counts = plan.Batch.Counts()
 	return f, nil
 }
 

@@ -62,18 +62,27 @@ func (s *site) clusterIP() netip.AddrPort {
 // program makes a cluster of that size and the Service that the pods serve.
 func (s *site) program(z size) (err error) {
 	c := newCluster(z, s.family)
-	pods := make([]model.Endpoint, len(s.server))
-	for i, pod := range s.server {
-		pods[i] = model.Endpoint{Addr: pod.Addr(s.family), Ready: true, Serving: true, Node: thisNode}
-	}
-	c.set(served, pods)
+	c.set(served, s.pods())
 	s.proxy, err = newProxy(c, s.kernel)
 	return err
 }
 
+// pods are those that serve, as endpoints.
+func (s *site) pods() []model.Endpoint {
+	pods := make([]model.Endpoint, len(s.server))
+	for i, pod := range s.server {
+		pods[i] = model.Endpoint{Addr: pod.Addr(s.family), Ready: true, Serving: true, Node: thisNode}
+	}
+	return pods
+}
+
 // burst asks that many questions, which all must be answered.
 func (s *site) burst(to netip.AddrPort, questions, workers int) (lab.Tally, error) {
-	t, err := s.client.Burst(lab.Burst{
+	return burst(s.client.Host, to, questions, workers)
+}
+
+func burst(from *lab.Host, to netip.AddrPort, questions, workers int) (lab.Tally, error) {
+	t, err := from.Burst(lab.Burst{
 		Protocol: model.TCP, To: to, Count: questions, Workers: workers, Timeout: 2 * time.Second,
 	})
 	if err == nil && len(t.Latencies) != questions {

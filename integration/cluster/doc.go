@@ -14,6 +14,9 @@
 // traffic (what clients do), daemon (a proxy's process), truth (what a rule set
 // should be), and clustertest, which puts them together for a test.
 //
+// What Kubernetes' own end-to-end tests ask of a Service proxy is among the tests:
+// TestUpstreamsScenariosHaveCounterparts lists which is which.
+//
 // It is a module of its own, so that what a control plane needs never reaches the
 // proxy's. .ci/cluster builds the programs.
 package cluster

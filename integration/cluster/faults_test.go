@@ -175,7 +175,7 @@ func (c *faults) cutOff(t *testing.T) {
 // frozen has the proxy of node-2 notice it, that of node-1 not.
 func (c *faults) frozen(t *testing.T) {
 	before := c.known(t)
-	clustertest.Must(t, c.FreezeAPIServer())
+	clustertest.Must(t, c.FreezeAPIServer(clustertest.Context(t)))
 	c.unmoved(t, before, 20*time.Second)
 	clustertest.Must(t, c.ThawAPIServer())
 	comes := c.handmade(t, "comes-last", c.Lab.RemotePods[0])

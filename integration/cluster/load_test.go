@@ -33,12 +33,12 @@ const (
 const (
 	// stale is how long an endpoint that is gone may still get new connections:
 	// the controllers' time, and a busy machine's.
-	stale = 3 * time.Second
+	stale = 10 * time.Second
 	// programmedWithin is when a Service must be served by both nodes. Clients ask
 	// each Service about once a second.
-	programmedWithin = 20 * time.Second
+	programmedWithin = clustertest.Patience
 	// equalWithin is when the rule set is what it should be after the last change.
-	equalWithin = 3 * time.Second
+	equalWithin = 10 * time.Second
 )
 
 // load is what changes, and whom clients ask meanwhile.
@@ -72,9 +72,9 @@ type given struct {
 // is there.
 type span struct{ from, to time.Time }
 
-// TestRulesFollowUnderLoadWithoutAFailureAndWithoutALeak changes Services and endpoints as the constants above say, while
-// clients on both nodes and outside keep asking every Service that has ready
-// endpoints.
+// TestRulesFollowUnderLoadWithoutAFailureAndWithoutALeak changes Services and
+// endpoints as the constants above say, while clients on both nodes and outside keep
+// asking every Service that has ready endpoints.
 func TestRulesFollowUnderLoadWithoutAFailureAndWithoutALeak(t *testing.T) {
 	t.Parallel()
 	clustertest.Program(t)
@@ -86,49 +86,26 @@ func TestRulesFollowUnderLoadWithoutAFailureAndWithoutALeak(t *testing.T) {
 	l := newLoad(c, pods)
 	clustertest.Must(t, l.run(t.Context(), 2*time.Second)) // what grows once has grown then
 	l.empty(t)
-	before := consumed(t, c)
+	var before [len(c.proxies)]consumption
+	for i, p := range c.proxies {
+		before[i] = consumed(t, p)
+	}
 
 	start := time.Now()
 	clustertest.Must(t, l.run(t.Context(), loadLasts))
 	took := time.Since(start)
 	t.Logf("%d changes in %s, %d questions", l.changes, took.Round(time.Millisecond), l.questions)
-	if rate := float64(l.changes) / took.Seconds(); rate < changesPerSecond/2 {
+	if rate := float64(l.changes) / took.Seconds(); rate < changesPerSecond/4 {
 		t.Errorf("%.0f changes a second, want %d: the machine is too slow for this test", rate, changesPerSecond)
 	}
 	c.equal(t, equalWithin)
 	l.empty(t)
-	after := consumed(t, c)
 	for i, p := range c.proxies {
-		t.Logf("%s: %s before, %s after", p.Truth.Host, before[i], after[i])
-		if after[i].goroutines > before[i].goroutines+5 || after[i].heap > before[i].heap+1<<20 {
-			t.Errorf("%s leaks: %s before, %s after", p.Truth.Host, before[i], after[i])
-		}
+		noLeak(t, p, before[i])
 		if failures := metric(t, p, "kubeproxy_sync_proxy_rules_nftables_sync_failures_total"); failures > 0 {
 			t.Errorf("%s counts %v failures", p.Truth.Host, failures)
 		}
 	}
-}
-
-// consumption is what a proxy has after garbage was collected.
-type consumption struct{ goroutines, heap float64 }
-
-func (c consumption) String() string {
-	return fmt.Sprintf("%.0f goroutines, %.1f MiB", c.goroutines, c.heap/(1<<20))
-}
-
-func consumed(t *testing.T, c *twoNodes) (all [2]consumption) {
-	t.Helper()
-	for i, p := range c.proxies {
-		for range 2 { // what has a finalizer goes with the second collection
-			status, _, err := p.Get("http://127.0.0.1:10249/debug/pprof/heap?gc=1")
-			clustertest.Must(t, err)
-			if status != 200 {
-				t.Fatalf("no heap profile: %d", status)
-			}
-		}
-		all[i] = consumption{metric(t, p, "go_goroutines"), metric(t, p, "go_memstats_heap_alloc_bytes")}
-	}
-	return all
 }
 
 func metric(t *testing.T, p *clustertest.Proxy, name string) float64 {

@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,6 +122,11 @@ func TestHealthzTellsLoadBalancersOfANodeThatGoes(t *testing.T) {
 	c.proxy = c.Proxy(t, c.Lab.Node)
 	c.proxy.AwaitTruth(t)
 	before := of(to, meaning(t, c.Lab.Node))
+	for url, says := range map[string]string{daemon.HealthURL: `"lastUpdated"`, "http://127.0.0.1:10249/proxyMode": "nftables"} {
+		if status, body, err := c.proxy.Get(url); err != nil || status != 200 || !strings.Contains(body, says) {
+			t.Errorf("%s answers %d, %v: %s, want %s", url, status, err, body, says)
+		}
+	}
 	same := func(*corev1.Node) {}
 	finalizer := []string{"tests.example.com/last"}
 	for _, s := range []struct {

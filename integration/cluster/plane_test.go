@@ -141,7 +141,7 @@ func TestRelayCutsConnections(t *testing.T) {
 
 func TestFrozenAPIServerIsSilent(t *testing.T) {
 	c := clustertest.Alone(t, lab.Options{})
-	clustertest.Must(t, c.FreezeAPIServer())
+	clustertest.Must(t, c.FreezeAPIServer(clustertest.Context(t)))
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := c.Client.CoreV1().Services("default").List(ctx, metav1.ListOptions{}); ctx.Err() == nil {

@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,7 @@ func prepareTwoNodes(t *testing.T, kind func(testing.TB, lab.Options, ...string)
 			clustertest.Must(t, p.ServeAll(targetPort))
 		}
 	}
+	routeElsewhere(t, c.Lab, c.Lab.Node)
 	c.ns = c.Namespace(t)
 	c.near, c.far = traffic.From(c.Lab.Pods[pods].Host), traffic.From(c.Lab.RemotePods[pods].Host)
 	c.clients = []*traffic.Client{
@@ -93,13 +95,31 @@ func newOneNode(t *testing.T, pods int) *oneNode {
 // service makes a Service of all families and protocols.
 func (c *scene) service(t *testing.T, name string, change ...func(*corev1.Service)) traffic.Target {
 	t.Helper()
+	return traffic.Service(c.create(t, name, change...), port)
+}
+
+// create is service, and returns the object.
+func (c *scene) create(t *testing.T, name string, change ...func(*corev1.Service)) *corev1.Service {
+	t.Helper()
 	s := objects.Service(name, objects.Ports(port, targetPort)...)
 	for _, do := range change {
 		do(s)
 	}
 	s, err := c.ns.CreateService(clustertest.Context(t), s)
 	clustertest.Must(t, err)
-	return traffic.Service(s, port)
+	return s
+}
+
+// change changes a Service.
+func (c *scene) change(t *testing.T, name string, change ...func(*corev1.Service)) *corev1.Service {
+	t.Helper()
+	s, err := c.ns.ChangeService(clustertest.Context(t), name, func(s *corev1.Service) {
+		for _, do := range change {
+			do(s)
+		}
+	})
+	clustertest.Must(t, err)
+	return s
 }
 
 // handmade makes a Service whose EndpointSlices no controller makes: those of
@@ -147,9 +167,55 @@ func (c *twoNodes) settled(t *testing.T) {
 // answered checks who answers which clients.
 func answered(t *testing.T, clients []*traffic.Client, to traffic.Target, names ...string) {
 	t.Helper()
+	answeredOver(t, traffic.Ways(), clients, to, names...)
+}
+
+// answeredOver is answered over some ways.
+func answeredOver(t *testing.T, ways []traffic.Way, clients []*traffic.Client, to traffic.Target, names ...string) {
+	t.Helper()
+	var group errgroup.Group
 	for _, from := range clients {
-		clustertest.Must(t, from.AnsweredBy(to, names...))
+		group.Go(func() error {
+			for _, w := range ways {
+				if err := from.AnsweredOver(w, to, names...); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
+	clustertest.Must(t, group.Wait())
+}
+
+// outcome checks what comes of questions that nobody answers.
+func outcome(t *testing.T, clients []*traffic.Client, to traffic.Target, want lab.Outcome) {
+	t.Helper()
+	outcomeOver(t, traffic.Ways(), clients, to, want)
+}
+
+// outcomeOver is outcome over some ways.
+func outcomeOver(t *testing.T, ways []traffic.Way, clients []*traffic.Client, to traffic.Target, want ...lab.Outcome) {
+	t.Helper()
+	within := traffic.Timeout
+	if slices.Contains(want, lab.TimedOut) {
+		within = silence
+	}
+	var group errgroup.Group
+	for _, from := range clients {
+		group.Go(func() error {
+			return from.ComesOver(ways, to, within, func(o lab.Outcome) bool { return slices.Contains(want, o) })
+		})
+	}
+	clustertest.Must(t, group.Wait())
+}
+
+// unserved checks that a node takes nothing for a node port: it refuses, as any
+// host without a server does. Over SCTP that may be word that it speaks none, and
+// from the node itself nothing at all, since it is a client that speaks it.
+func unserved(t *testing.T, clients []*traffic.Client, to traffic.Target) {
+	t.Helper()
+	outcomeOver(t, traffic.Over(model.TCP, model.UDP), clients, to, lab.Refused)
+	outcomeOver(t, traffic.Over(model.SCTP), clients, to, lab.Refused, lab.Unreachable, lab.TimedOut)
 }
 
 // equal checks that the rule sets of both nodes are what the API's objects mean,

@@ -67,56 +67,6 @@ func TestServicesAreServedOnEveryNodeByThePodsThatThereAre(t *testing.T) {
 	}
 }
 
-// outcome checks what comes of questions that nobody answers.
-func outcome(t *testing.T, clients []*traffic.Client, to traffic.Target, want lab.Outcome) {
-	t.Helper()
-	within := traffic.Timeout
-	if want == lab.TimedOut {
-		within = silence
-	}
-	for _, from := range clients {
-		clustertest.Must(t, from.Comes(to, want, within))
-	}
-}
-
-// TestPoliciesChooseEndpoints has each Service served by two Pods on each node,
-// unless it says otherwise.
-func TestPoliciesChooseEndpoints(t *testing.T) {
-	t.Parallel()
-	c := newTwoNodes(t, 2)
-	both := []objects.Place{c.At(c.Lab.Pods[0]), c.At(c.Lab.RemotePods[0])}
-	local := func(s *corev1.Service) {
-		policy := corev1.ServiceInternalTrafficPolicyLocal
-		s.Spec.InternalTrafficPolicy = &policy
-	}
-	prefer := func(how string) func(*corev1.Service) {
-		return func(s *corev1.Service) { s.Spec.TrafficDistribution = &how }
-	}
-	for _, s := range []struct {
-		name      string
-		change    func(*corev1.Service)
-		places    []objects.Place
-		near, far string // who answers on either node; nobody where it is empty
-	}{
-		{"internal-traffic-policy-local", local, both, "pod-1", "remote-1"},
-		{"internal-traffic-policy-local-without-endpoint", local, both[1:], "", "remote-1"},
-		{"prefer-same-zone", prefer(corev1.ServiceTrafficDistributionPreferSameZone), both, "pod-1", "remote-1"},
-		{"prefer-same-zone-where-there-is-none", prefer(corev1.ServiceTrafficDistributionPreferSameZone), both[:1], "pod-1", "pod-1"},
-		{"prefer-same-node", prefer(corev1.ServiceTrafficDistributionPreferSameNode), both, "pod-1", "remote-1"},
-		{"prefer-nothing", func(*corev1.Service) {}, both, "pod-1 remote-1", "pod-1 remote-1"},
-	} {
-		to := c.service(t, s.name, s.change)
-		c.scaled(t, s.name, s.places...)
-		for from, names := range map[*traffic.Client]string{c.near: s.near, c.far: s.far} {
-			if names == "" {
-				outcome(t, []*traffic.Client{from}, to, lab.TimedOut)
-			} else {
-				answered(t, []*traffic.Client{from}, to, strings.Fields(names)...)
-			}
-		}
-	}
-}
-
 func TestPodsServeWhileTheyAreReadyOrLastToLeave(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
@@ -309,16 +259,10 @@ func (c *twoNodes) updateSlice(ctx context.Context, f model.Family, addrs []neti
 
 // writeEndpoints makes or changes Endpoints.
 func (c *twoNodes) writeEndpoints(ctx context.Context, name string, addrs []netip.Addr) error {
-	subset := corev1.EndpointSubset{} //nolint:staticcheck // deprecated, and mirrored to this day
-	for _, a := range addrs {
-		subset.Addresses = append(subset.Addresses, corev1.EndpointAddress{IP: a.String()})
+	all := &corev1.Endpoints{ //nolint:staticcheck // deprecated, and mirrored to this day
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Subsets:    []corev1.EndpointSubset{subset(objects.Ports(port, targetPort), addrs...)}, //nolint:staticcheck // as above
 	}
-	for _, p := range objects.Ports(port, targetPort) {
-		subset.Ports = append(subset.Ports, corev1.EndpointPort{
-			Name: p.Name, Protocol: p.Protocol, Port: p.TargetPort.IntVal,
-		})
-	}
-	all := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: name}, Subsets: []corev1.EndpointSubset{subset}} //nolint:staticcheck // as above
 	client := c.Client.CoreV1().Endpoints(c.ns.Name)
 	_, err := client.Create(ctx, all, metav1.CreateOptions{})
 	if err != nil {
@@ -328,6 +272,17 @@ func (c *twoNodes) writeEndpoints(ctx context.Context, name string, addrs []neti
 		return fmt.Errorf("write Endpoints %s: %w", name, err)
 	}
 	return nil
+}
+
+// subset has every port at every address.
+func subset(ports []corev1.ServicePort, addrs ...netip.Addr) (s corev1.EndpointSubset) { //nolint:staticcheck // as above
+	for _, a := range addrs {
+		s.Addresses = append(s.Addresses, corev1.EndpointAddress{IP: a.String()})
+	}
+	for _, p := range ports {
+		s.Ports = append(s.Ports, corev1.EndpointPort{Name: p.Name, Protocol: p.Protocol, Port: p.TargetPort.IntVal})
+	}
+	return s
 }
 
 // TestChangesOfPortsReachPackets moves a Service to another port and its Pods'

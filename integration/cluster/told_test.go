@@ -10,9 +10,10 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/model"
 )
 
 // event waits for an event of that reason in a namespace that suits.
@@ -45,12 +46,29 @@ func (c *oneNode) described(t *testing.T, args ...string) string {
 	return events
 }
 
+// TestEventsTellWhereTheObjectIsDescribed makes all objects first: events that every
+// node has reason for wait for up to half a minute, and keep a distance.
 func TestEventsTellWhereTheObjectIsDescribed(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
 	ctx := clustertest.Context(t)
 	c.proxy = c.Proxy(t, c.Lab.Node)
-	name := c.NodeName(c.Lab.Node)
+	name, addrs := c.NodeName(c.Lab.Node), anywhere()
+	first := c.create(t, "first", externalIPs(addrs))
+	half := c.create(t, "half", func(s *corev1.Service) {
+		single := corev1.IPFamilyPolicySingleStack
+		s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &single, s.Spec.IPFamilies[:1]
+		s.Spec.ExternalIPs = []string{"2001:db8::7"} // the Service has no IPv6
+	})
+	c.service(t, "slices", func(s *corev1.Service) { s.Spec.Selector = nil })
+	slice := slicesOf("slices", c.Lab.Pods[:1])[0]
+	slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: new("every-port")})
+	slice, err := c.ns.CreateSlice(ctx, slice)
+	clustertest.Must(t, err)
+	open := c.create(t, "open", balanced, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"192.0.2.0/24"} })
+	balancer := c.balancer(t, "open")
+	<-time.After(time.Until(first.CreationTimestamp.Add(time.Second))) // the API has the time to the second
+	second := c.create(t, "second", externalIPs(addrs))
 
 	t.Run("the start of the proxy", func(t *testing.T) {
 		e := c.event(t, "default", "Starting", func(e *eventsv1.Event) bool { return e.Regarding.Name == name })
@@ -61,37 +79,27 @@ func TestEventsTellWhereTheObjectIsDescribed(t *testing.T) {
 			t.Errorf("of the node is described%s", says)
 		}
 	})
-	t.Run("a Service that cannot be used as a whole", func(t *testing.T) {
-		single := corev1.IPFamilyPolicySingleStack
-		s := objects.Service("half", objects.Ports(port, targetPort)...)
-		s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &single, s.Spec.IPFamilies[:1]
-		s.Spec.ExternalIPs = []string{"2001:db8::7"} // the Service has no IPv6
-		s, err := c.ns.CreateService(ctx, s)
-		clustertest.Must(t, err)
-		e := c.event(t, c.ns.Name, "Unusable", func(e *eventsv1.Event) bool { return e.Regarding.UID == s.UID })
-		if e.Regarding.Kind != "Service" || e.Regarding.Name != "half" || e.Type != corev1.EventTypeWarning ||
-			!strings.Contains(e.Note, "spec.externalIPs[0]") {
-			t.Errorf("the event is %+v", e)
-		}
-		if says := c.described(t, "service", "half", "-n", c.ns.Name); !strings.Contains(says, "spec.externalIPs[0]") {
-			t.Errorf("of the Service is described%s", says)
-		}
-	})
-	t.Run("an EndpointSlice that cannot be used as a whole", func(t *testing.T) {
-		c.service(t, "slices", func(s *corev1.Service) { s.Spec.Selector = nil })
-		s := slicesOf("slices", c.Lab.Pods[:1])[0]
-		s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: new("every-port")})
-		s, err := c.ns.CreateSlice(ctx, s)
-		clustertest.Must(t, err)
-		e := c.event(t, c.ns.Name, "Unusable", func(e *eventsv1.Event) bool { return e.Regarding.UID == s.UID })
-		if e.Regarding.Kind != "EndpointSlice" || e.Regarding.Name != s.Name || !strings.Contains(e.Note, "ports[3].port") {
-			t.Errorf("the event is %+v", e)
-		}
-		if says := c.described(t, "endpointslice", s.Name, "-n", c.ns.Name); !strings.Contains(says, "ports[3].port") {
-			t.Errorf("of the EndpointSlice is described%s", says)
-		}
-	})
-	c.proxy.AwaitTruth(t) // what is left of both is served
+	for _, s := range []struct {
+		what, kind, name string
+		uid              types.UID
+		reason, says     string
+	}{
+		{"a Service that cannot be used as a whole", "Service", "half", half.UID, "Unusable", "spec.externalIPs[0]"},
+		{"an EndpointSlice that cannot be used as a whole", "EndpointSlice", slice.Name, slice.UID, "Unusable", "ports[3].port"},
+		{"a Service that is open to anyone in one family", "Service", "open", open.UID, "OpenToAnyone", balancer.Addrs[model.IPv6].String()},
+		{"a Service whose address is another's", "Service", "second", second.UID, "AddressConflict", c.ns.Name + "/first"},
+	} {
+		t.Run(s.what, func(t *testing.T) {
+			e := c.event(t, c.ns.Name, s.reason, func(e *eventsv1.Event) bool { return e.Regarding.UID == s.uid })
+			if e.Regarding.Kind != s.kind || e.Regarding.Name != s.name || e.Type != corev1.EventTypeWarning || !strings.Contains(e.Note, s.says) {
+				t.Errorf("the event is %+v", e)
+			}
+			if says := c.described(t, strings.ToLower(s.kind), s.name, "-n", c.ns.Name); !strings.Contains(says, s.says) {
+				t.Errorf("of the object is described%s", says)
+			}
+		})
+	}
+	c.proxy.AwaitTruth(t) // what is left of all is served
 	if n := metric(t, c.proxy, "kubevmap_refused_objects"); n < 2 {
 		t.Errorf("%v refused objects are counted", n)
 	}

@@ -76,22 +76,31 @@ func (s *story) back(ctx context.Context) error {
 	return s.settled(ctx, s.first(3)...)
 }
 
-// change makes these pods the endpoints of nginx, by a new version of the file
-// that is renamed into place, and shows what kube-vmap sent.
+// change makes these pods the endpoints of nginx and shows what kube-vmap sent.
 func (s *story) change(ctx context.Context, pods ...*lab.Pod) (update, error) {
+	u, err := s.rewrite(ctx, endpointsFile, func() error { return s.folder.setEndpoints(pods) })
+	if err != nil {
+		return u, err
+	}
+	s.say("   That is, as nft commands and for IPv4 (IPv6 is in the same batch):")
+	s.quote(u.ipv4())
+	return u, nil
+}
+
+// rewrite has a file written anew, which is renamed into place, and shows what
+// kube-vmap logs. That must be one batch.
+func (s *story) rewrite(ctx context.Context, file string, write func() error) (update, error) {
 	start := time.Now()
-	if err := s.folder.setEndpoints(pods); err != nil {
+	if err := write(); err != nil {
 		return update{}, err
 	}
 	u, err := s.proxy.await(ctx, applied)
 	if err != nil {
 		return u, err
 	}
-	s.say("   $ mv %s.new %s", endpointsFile, endpointsFile)
+	s.say("   $ mv %s.new %s", file, file)
 	s.say("   %d ms later, 50 of which kube-vmap waits for more files to change, its log says:", time.Since(start).Milliseconds())
 	s.quote(u.line.plain())
-	s.say("   That is, as nft commands and for IPv4 (IPv6 is in the same batch):")
-	s.quote(u.ipv4())
 	return u, u.oneBatch()
 }
 

@@ -31,13 +31,18 @@ func TestTheStoryIsAsTold(t *testing.T) {
 		t.Fatalf("exit code %d, complaints: %q, after:\n%s", r.code, r.complaints, r.text)
 	}
 	for pattern, times := range map[string]int{
-		`(?m)^   \| applied services=2 endpoints=\d+ batches=1 messages=\d+ bytes=\d+ .*took=`: 6,
-		`(?m)^  +Hi from pod-\d +\d+ #+ +\d+ #+ +\d+ #+$`:                                      52,
-		`(?m)^  +Hi from pod-4 `:                               2,
-		`(?m)^  +connection refused after( +\d+\.\d\d ms){3}$`: 2,
-		`(?m)^   \| nothing to change$`:                        1,
-		`(?m)^   \| table ip6? kube-vmap \{$`:                  2,
-		`(?m)^All as told\.`:                                   1,
+		`(?m)^   \| applied services=2 endpoints=\d+ batches=1 messages=\d+ bytes=\d+ .*took=`: 8,
+		`(?m)^  +Hi from pod-\d +\d+ #+ +\d+ #+ +\d+ #+$`:                                      64,
+		`(?m)^  +Hi from pod-4 `:                                      2,
+		`(?m)^  +connection refused after( +\d+\.\d\d ms){3}$`:        2,
+		`(?m)^   \| nothing to change$`:                               1,
+		`(?m)^   outside \$ curl http://.*/whoami +10\.244\.1\.1$`:    2,
+		`(?m)^   outside \$ curl http://.*/whoami +fd00:10:244:1::1$`: 2,
+		`(?m)^   outside \$ curl http://.*/whoami +192\.0\.2\.100$`:   2,
+		`(?m)^   outside \$ curl http://.*/whoami +2001:db8:2::100$`:  2,
+		`(?m)^   \| table ip kube-vmap \{$`:                           1,
+		`(?m)^   table ip6 kube-vmap is another \d+ lines`:            1,
+		`(?m)^All as told\.`:                                          1,
 	} {
 		if n := len(regexp.MustCompile(pattern).FindAllString(r.text, -1)); n != times {
 			t.Errorf("%q occurs %d times, want %d", pattern, n, times)
@@ -64,8 +69,9 @@ func TestAnInterruptedStoryLeavesNothing(t *testing.T) {
 		{"1. A cluster on one machine", syscall.SIGINT},
 		{"4. Who answers", syscall.SIGINT},
 		{"8. A pod is replaced", syscall.SIGTERM},
-		{"12. kube-vmap starts again", syscall.SIGHUP},
-		{"13. What the kernel holds", syscall.SIGINT},
+		{"12. Clients keep their addresses", syscall.SIGINT},
+		{"14. kube-vmap starts again", syscall.SIGHUP},
+		{"15. What the kernel holds", syscall.SIGINT},
 		{"6. A pod goes", closedPipe},
 	} {
 		r := d.run(d.proxy, c.line, c.signal)

@@ -58,12 +58,13 @@ func (s *story) rules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.quote(listing)
-	for _, family := range []string{"ip", "ip6"} {
-		if !strings.Contains(listing, "table "+family+" kube-vmap {") {
-			return fmt.Errorf("there is no table of family %s", family)
-		}
+	ipv4, ipv6, both := strings.Cut(listing, "table ip6 kube-vmap {\n")
+	if !both || !strings.HasPrefix(ipv4, "table ip kube-vmap {\n") || strings.Contains(ipv6, "\ntable ") {
+		return fmt.Errorf("there are other tables than those of kube-vmap for ip and ip6:\n%s", listing)
 	}
+	s.quote(ipv4)
+	s.say("   What is empty is for Services without endpoints, and for those that limit who may come.")
+	s.say("   table ip6 kube-vmap is another %d lines of the same shape.", strings.Count(ipv6, "\n")+1)
 	return s.cleanup(ctx)
 }
 

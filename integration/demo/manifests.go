@@ -20,7 +20,16 @@ var (
 		netip.MustParseAddrPort("10.96.191.108:8080"),
 		netip.MustParseAddrPort("[fd00:10:96::bf6c]:8080"),
 	}
-	dns = [...]netip.AddrPort{
+	nginxNodePort = [...]netip.AddrPort{
+		netip.MustParseAddrPort("192.0.2.1:30080"),
+		netip.MustParseAddrPort("[2001:db8:2::1]:30080"),
+	}
+	nginxBalancer = [...]netip.AddrPort{
+		netip.MustParseAddrPort("198.51.100.80:8080"),
+		netip.MustParseAddrPort("[2001:db8:80::50]:8080"),
+	}
+	nginxHealth = netip.MustParseAddrPort("192.0.2.1:32080")
+	dns         = [...]netip.AddrPort{
 		netip.MustParseAddrPort("10.96.0.10:53"),
 		netip.MustParseAddrPort("[fd00:10:96::a]:53"),
 	}
@@ -29,10 +38,16 @@ var (
 //go:embed manifests
 var manifests embed.FS
 
-// endpointsFile is the one that changes, written from a template.
-const endpointsFile = "nginx-endpoints.yaml"
+// The files that change, written from templates.
+const (
+	endpointsFile = "nginx-endpoints.yaml"
+	serviceFile   = "nginx.yaml"
+)
 
-var endpointsTemplate = template.Must(template.ParseFS(manifests, "manifests/"+endpointsFile+".tmpl"))
+var (
+	endpointsTemplate = template.Must(template.ParseFS(manifests, "manifests/"+endpointsFile+".tmpl"))
+	exposedTemplate   = template.Must(template.ParseFS(manifests, "manifests/nginx-exposed.yaml.tmpl"))
+)
 
 // folder is the folder of manifests that kube-vmap watches.
 type folder string
@@ -44,7 +59,7 @@ func newFolder() (folder, error) {
 		return "", fmt.Errorf("make a folder for manifests: %w", err)
 	}
 	f := folder(dir)
-	for _, name := range []string{"cluster.yaml", "nginx.yaml", "dns.yaml"} {
+	for _, name := range []string{"cluster.yaml", serviceFile, "dns.yaml"} {
 		text, err := manifests.ReadFile("manifests/" + name)
 		if err == nil {
 			err = f.write(name, text)
@@ -85,6 +100,20 @@ func (f folder) setEndpoints(pods []*lab.Pod) error {
 	}
 	if err := f.write(endpointsFile, text.Bytes()); err != nil {
 		return fmt.Errorf("write EndpointSlices: %w", err)
+	}
+	return nil
+}
+
+// expose makes nginx a Service of type LoadBalancer with that policy for traffic
+// from outside.
+func (f folder) expose(policy string) error {
+	var text bytes.Buffer
+	err := exposedTemplate.Execute(&text, policy)
+	if err == nil {
+		err = f.write(serviceFile, text.Bytes())
+	}
+	if err != nil {
+		return fmt.Errorf("write the Service: %w", err)
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/netip"
 	"strings"
 
 	"kube-vmap/integration/lab"
@@ -15,7 +17,8 @@ import (
 // stage is what the story needs: the cluster, the folder, and the program.
 type stage struct {
 	lab     *lab.Lab
-	pods    []*lab.Pod // those that serve
+	pods    []*lab.Pod     // those that serve
+	sites   []*http.Server // of these pods
 	clients []client
 	folder  folder
 	program string
@@ -47,10 +50,18 @@ func (s *stage) build() (err error) {
 		{"node", s.lab.Node.Host},
 		{"outside", s.lab.Outside},
 	}
-	for _, p := range s.pods {
-		if _, err := p.ServeWeb(80); err != nil {
+	for i, a := range nginxBalancer {
+		f := model.Families[i]
+		if err := s.lab.Outside.AddRoute(netip.PrefixFrom(a.Addr(), a.Addr().BitLen()), s.lab.Node.Addr(f)); err != nil {
 			return err
 		}
+	}
+	for _, p := range s.pods {
+		site, err := serve(p.Host)
+		if err != nil {
+			return err
+		}
+		s.sites = append(s.sites, site)
 	}
 	for _, p := range s.pods[:2] {
 		if _, err := p.Serve(model.UDP, 53); err != nil {
@@ -69,6 +80,9 @@ func (s *stage) close() error {
 	}
 	if s.kernel != nil {
 		errs = append(errs, s.kernel.Close())
+	}
+	for _, site := range s.sites {
+		errs = append(errs, site.Close())
 	}
 	if s.lab != nil {
 		errs = append(errs, s.lab.Close())

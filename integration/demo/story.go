@@ -31,6 +31,8 @@ var chapters = []struct {
 	{"A pod is replaced", (*story).podReplaced},
 	{"Scaled to zero", (*story).zero},
 	{"And back", (*story).back},
+	{"From outside the cluster", (*story).exposed},
+	{"Clients keep their addresses", (*story).local},
 	{"kube-vmap is killed", (*story).killed},
 	{"kube-vmap starts again", (*story).again},
 	{"What the kernel holds", (*story).rules},

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"syscall"
 	"testing"
+	"time"
+	"unique"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -15,19 +17,30 @@ import (
 	"kube-vmap/nft/kernel/kerneltest"
 )
 
-// The tables of every case: a Service with two endpoints, one without any, and
-// the range of their addresses.
+// The tables of every case: a Service with two endpoints and the addresses
+// balancer for some, one without any endpoint, one that remembers its clients,
+// and the range of their addresses.
 var (
 	web     = model.Match{Addr: netip.MustParseAddr("10.96.0.1"), Protocol: model.TCP, Port: 80}
 	app     = model.Match{Addr: netip.MustParseAddr("10.96.0.2"), Protocol: model.TCP, Port: 80}
+	shop    = model.Match{Addr: netip.MustParseAddr("10.96.0.3"), Protocol: model.TCP, Port: 80}
+	vip     = model.Match{Addr: netip.MustParseAddr("203.0.113.1"), Protocol: model.TCP, Port: 80}
 	ranges  = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
 	service = model.ServicePortName{ServiceName: model.ServiceName{Namespace: "default", Name: "web"}, Protocol: model.TCP}
+	pool    = &model.Pool{
+		Key: web, Cluster: []netip.AddrPort{netip.MustParseAddrPort("10.244.1.2:80"), netip.MustParseAddrPort("10.244.1.3:80")},
+	}
+	sticky = &model.Pool{
+		Key: shop, Affinity: time.Hour, Cluster: []netip.AddrPort{netip.MustParseAddrPort("10.244.1.4:80")},
+	}
 	content = nft.Change{Set: []model.Frontend{
+		{Match: web, Service: service, Masquerade: model.MasqueradeOffPod, Pool: pool},
 		{
-			Match: web, Service: service, Masquerade: model.MasqueradeOffPod,
-			Endpoints: []netip.AddrPort{netip.MustParseAddrPort("10.244.1.2:80"), netip.MustParseAddrPort("10.244.1.3:80")},
+			Match: vip, Service: service, Kind: model.LoadBalancerIP, Masquerade: model.MasqueradeAlways, Pool: sticky,
+			Restricted: true, Sources: []netip.Prefix{netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.0.2.0/24")},
 		},
-		{Match: app, Service: service, Verdict: model.Reject},
+		{Match: app, Service: service, Verdict: model.Reject, Pool: &model.Pool{Key: app}},
+		{Match: shop, Service: service, Pool: sticky},
 	}, ServiceCIDRs: &ranges}
 	config = nft.Config{
 		MasqueradeMark: nft.DefaultMasqueradeMark,
@@ -60,6 +73,13 @@ func prefix(p string) nft.Element {
 	return nft.Element{Key: nft.Key{Addr: parsed.Addr(), Bits: uint8(parsed.Bits())}}
 }
 
+// source is an element that lets a range use the load balancer's address.
+func source(p string) nft.Element {
+	return nft.Element{Key: nft.Key{
+		Addr: vip.Addr, Protocol: vip.Protocol, Port: vip.Port, Source: unique.Make(netip.MustParsePrefix(p)),
+	}}
+}
+
 // rule is the first rule of a chain in the tables of every case.
 func rule(id nft.ChainID) nft.Op {
 	_, all := nft.Adopt(config, nft.Tables{}, content)
@@ -76,6 +96,12 @@ var (
 	cidrs    = set(nft.ServiceCIDRs, 0)
 	slot1    = set(nft.Endpoints, 1)
 	slot9    = set(nft.Endpoints, 9) // not there
+
+	sources  = set(nft.AllowedSources, 0)
+	affinity = set(nft.Affinity, 0)
+	remember = nft.ChainID{Kind: nft.StickyEndpoint, Sticky: unique.Make(nft.Sticky{
+		Endpoint: sticky.Cluster[0], Protocol: model.TCP, Seconds: 3600,
+	})}
 
 	cluster2 = chain(nft.Cluster, 2)
 	balance2 = chain(nft.Balance, 2)
@@ -150,6 +176,27 @@ var cases = []struct {
 	{"an interval may not begin as another does", nft.Batch{add(cidrs, prefix("10.96.0.0/12"))}, unix.EEXIST, false},
 	{"an interval may take another's place", nft.Batch{remove(cidrs, prefix("10.96.0.0/16")), add(cidrs, prefix("10.96.0.0/12"))}, 0, false},
 	{"a missing interval cannot go", nft.Batch{remove(cidrs, prefix("10.97.0.0/16"))}, unix.ENOENT, false},
+
+	{"a source may be added again", nft.Batch{add(sources, source("192.0.2.0/24"))}, 0, false},
+	{"sources may touch", nft.Batch{add(sources, source("192.0.3.0/24"), source("192.0.1.0/24"))}, 0, false},
+	{"a source may not lie within another", nft.Batch{add(sources, source("192.0.2.1/32"))}, unix.EEXIST, false},
+	{"a source may not begin as another does", nft.Batch{add(sources, source("192.0.2.0/23"))}, unix.EEXIST, false},
+	{"a source may end where another begins", nft.Batch{add(sources, source("172.0.0.0/12"))}, 0, false},
+	{"a source may contain another in its midst", nft.Batch{add(sources, source("192.0.0.0/16"))}, 0, false},
+	{"a source may not contain another at its end", nft.Batch{add(sources, source("192.0.7.0/24")), add(sources, source("192.0.4.0/22"))}, unix.EEXIST, false},
+	{"a source may take another's place", nft.Batch{remove(sources, source("192.0.2.0/24")), add(sources, source("192.0.2.0/25"))}, 0, false},
+	{"a source goes and comes back", nft.Batch{remove(sources, source("192.0.2.0/24")), add(sources, source("192.0.2.0/24"))}, 0, false},
+	{"a missing source cannot go", nft.Batch{remove(sources, source("192.0.3.0/24"))}, unix.ENOENT, false},
+	{"a source goes for one that lies within it", nft.Batch{remove(sources, source("192.0.2.128/25"))}, 0, false},
+	{"a source cannot go twice", nft.Batch{remove(sources, source("192.0.2.0/24"), source("192.0.2.0/24"))}, unix.ENOENT, false},
+
+	{"a map that a rule fills may not go", nft.Batch{deleteSet(affinity)}, unix.EBUSY, false},
+	{"a map that no rule fills goes", nft.Batch{flush(remember), deleteSet(affinity)}, 0, false},
+	{"a rule that fills a map needs it", nft.Batch{flush(remember), deleteSet(affinity), rule(remember)}, unix.ENOENT, false},
+	{"a map that is filled may be added again", nft.Batch{nft.AddSet{Set: affinity, Size: 1}}, 0, false},
+	{"a chain that remembers may not go while an element leads there", nft.Batch{deleteChain(remember)}, unix.EBUSY, false},
+	{"the counter may be added again", nft.Batch{nft.AddCounter{}}, 0, false},
+	{"the counter needs its table", nft.Batch{nft.DeleteTable{}, nft.AddCounter{}}, unix.ENOENT, false},
 
 	{"a table goes with all it holds", nft.Batch{nft.DeleteTable{}}, 0, false},
 	{"a table may be added again, and keeps what it holds", nft.Batch{nft.AddTable{}}, 0, false},

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"unique"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,6 +17,8 @@ import (
 var compareKeys = cmp.Options{
 	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 	cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
+	cmp.Comparer(func(a, b unique.Handle[netip.Prefix]) bool { return a == b }),
+	cmp.Comparer(func(a, b unique.Handle[nft.Sticky]) bool { return a == b }),
 }
 
 // spoil makes a batch that is wrong, more or less, of one that is right and of

@@ -96,7 +96,8 @@ func (h *Host) Do(fn func() error) error { return h.ns.do(fn) }
 func (h *Host) FD() int { return int(h.ns.fd) }
 
 // AddAddress gives the host one more address on its link to the outside world
-// (eth0), to ask from. Servers that run already do not serve it.
+// (eth0), to ask from and to serve at; see [Host.ServeAt]. Servers that run
+// already do not serve it.
 func (h *Host) AddAddress(a netip.Addr) error {
 	eth0, err := h.link("eth0")
 	if err != nil {

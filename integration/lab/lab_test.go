@@ -156,3 +156,33 @@ func TestNoRouteIsUnreachable(t *testing.T) {
 		}
 	})
 }
+
+func TestServeAtAnswersAtOneAddressOnly(t *testing.T) {
+	l := labtest.New(t, lab.Options{Pods: 1})
+	serveAll(t, l.Outside) // whoever listens for SCTP refuses it elsewhere
+	more := [2]netip.Addr{netip.MustParseAddr("192.0.2.50"), netip.MustParseAddr("2001:db8:2::50")}
+	for _, a := range more {
+		if err := l.Outside.AddAddress(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
+		at := netip.AddrPortFrom(more[f], port+1)
+		s, err := l.Outside.ServeAt(p, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := must(t, l.Pods[0].Host, p, at, patience); a.Outcome != lab.Answered || a.By != "outside" {
+			t.Errorf("%s: %s", at, a)
+		}
+		if a := must(t, l.Pods[0].Host, p, l.Outside.AddrPort(f, port+1), patience); a.Outcome != lab.Refused {
+			t.Errorf("the host's own address: %s", a)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if a := must(t, l.Pods[0].Host, p, at, patience); a.Outcome != lab.Refused {
+			t.Errorf("%s, closed: %s", at, a)
+		}
+	})
+}

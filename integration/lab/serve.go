@@ -11,7 +11,8 @@ import (
 )
 
 // Server is what answers on one port of a host, on its IPv4 and its IPv6
-// address. It ends with the host, if not closed before.
+// address unless it was made for one. It ends with the host, if not closed
+// before.
 type Server struct{ close func() error }
 
 // Close ends the server with its connections; its port refuses from then on. A
@@ -22,7 +23,26 @@ func (s *Server) Close() error { return s.close() }
 // addresses. Other ports of a host that serves SCTP, or once did, refuse; a host
 // that never did is unreachable for SCTP.
 func (h *Host) Serve(p model.Protocol, port uint16) (*Server, error) {
-	s, err := h.serve(func(a netip.AddrPort) (running, error) {
+	s, err := h.serve(h.listen(p), h.own(port)...)
+	if err != nil {
+		return nil, fmt.Errorf("serve %d/%s on %s: %w", port, p, h.Name, err)
+	}
+	return s, nil
+}
+
+// ServeAt is [Host.Serve] at one address only, which may be one that came by
+// [Host.AddAddress].
+func (h *Host) ServeAt(p model.Protocol, at netip.AddrPort) (*Server, error) {
+	s, err := h.serve(h.listen(p), at)
+	if err != nil {
+		return nil, fmt.Errorf("serve %s/%s on %s: %w", at, p, h.Name, err)
+	}
+	return s, nil
+}
+
+// listen is how to listen over a protocol.
+func (h *Host) listen(p model.Protocol) func(netip.AddrPort) (running, error) {
+	return func(a netip.AddrPort) (running, error) {
 		switch p {
 		case model.TCP:
 			return h.listenTCP(a, h.serveTCP)
@@ -32,11 +52,12 @@ func (h *Host) Serve(p model.Protocol, port uint16) (*Server, error) {
 			return h.listenSCTP(a)
 		}
 		return running{}, errors.New("not one of the lab's protocols")
-	}, port)
-	if err != nil {
-		return nil, fmt.Errorf("serve %d/%s on %s: %w", port, p, h.Name, err)
 	}
-	return s, nil
+}
+
+// own is a port of the host's own two addresses.
+func (h *Host) own(port uint16) []netip.AddrPort {
+	return []netip.AddrPort{h.AddrPort(model.IPv4, port), h.AddrPort(model.IPv6, port)}
 }
 
 // ServeAll is [Host.Serve] for every protocol a Service can have.
@@ -52,7 +73,7 @@ func (h *Host) ServeAll(port uint16) error {
 // ServeWeb answers every HTTP request with "Hi from <host>" and a newline, on a
 // port of the host's own two addresses.
 func (h *Host) ServeWeb(port uint16) (*Server, error) {
-	s, err := h.serve(func(a netip.AddrPort) (running, error) { return h.listenTCP(a, h.serveWeb) }, port)
+	s, err := h.serve(func(a netip.AddrPort) (running, error) { return h.listenTCP(a, h.serveWeb) }, h.own(port)...)
 	if err != nil {
 		return nil, fmt.Errorf("serve HTTP on port %d of %s: %w", port, h.Name, err)
 	}
@@ -65,12 +86,12 @@ type running struct {
 	stop func() error
 }
 
-// serve starts a server on both addresses, or on none.
-func (h *Host) serve(listen func(netip.AddrPort) (running, error), port uint16) (*Server, error) {
+// serve starts a server on all of the addresses, or on none.
+func (h *Host) serve(listen func(netip.AddrPort) (running, error), at ...netip.AddrPort) (*Server, error) {
 	var parts []running
 	err := h.Do(func() error {
-		for _, f := range model.Families {
-			r, err := listen(h.AddrPort(f, port))
+		for _, a := range at {
+			r, err := listen(a)
 			if err != nil {
 				return err
 			}

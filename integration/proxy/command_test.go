@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft"
 )
 
 // outcome is what a run of the program left.
@@ -165,6 +167,10 @@ func TestRenderedTextListsAsWhatTheProxyPrograms(t *testing.T) {
 			d := start(t, l.Node, f.dir, m.flags...)
 			watch(t, l.Node.Host).settles(f.dir, m.flags...)
 			d.stop()
+			// To render is to look at no machine, and its addresses.
+			for _, f := range model.Families {
+				runNFT(t, l.Node.Host, "flush set "+nft.FamilyName(f)+" kube-vmap node-ips")
+			}
 			if programmed, rendered := listing(t, l.Node.Host), listing(t, l.Remote.Host); programmed != rendered {
 				t.Errorf("programmed\n%s\nrendered\n%s", programmed, rendered)
 			}

@@ -33,7 +33,7 @@ func TestOlderServiceHoldsTheAddress(t *testing.T) {
 		t.Helper()
 		for _, w := range ways() {
 			m := model.Match{Family: w.family, Addr: clusterIP(w.family, 1), Protocol: w.protocol, Port: port}
-			d.logged(from, "an older Service holds the address and port", func(e entry) bool {
+			d.logged(from, "another Service holds the address and port", func(e entry) bool {
 				return e["match"] == m.String() && e["winner"] == "default/older:"+w.protocol.String() &&
 					e["loser"] == "default/a-younger:"+w.protocol.String()
 			})

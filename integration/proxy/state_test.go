@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unique"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -78,7 +79,19 @@ func changeOf(o model.Options, events []sync.Event) nft.Change {
 // difference says what is missing or too much in the kernel, nil if nothing is.
 // Which endpoint is in which slot is left to the kernel; that they are dense,
 // each is there once, and nothing else is, is not.
+// Addresses that serve node ports are taken as they are: integration/matrix asks
+// at them.
 func (s state) difference(have nft.Tables) error {
+	nodeAddrs := []netip.Addr{}
+	for f, t := range have {
+		if t == nil {
+			continue
+		}
+		for _, e := range t.Sets[nft.SetID{Family: model.Family(f), Kind: nft.NodeIPs}.Name()].Elements {
+			nodeAddrs = append(nodeAddrs, e.Key.Addr)
+		}
+	}
+	s.change.NodeAddrs = &nodeAddrs
 	if _, b := nft.Adopt(s.config, have, s.change); len(b) > 0 {
 		return fmt.Errorf("the kernel still needs:\n%s", b)
 	}
@@ -128,7 +141,8 @@ func (w *watcher) generation() uint32 {
 }
 
 // addresses makes go-cmp compare addresses.
-var addresses = cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{})
+var addresses = cmpopts.EquateComparable(
+	netip.Addr{}, netip.AddrPort{}, unique.Handle[netip.Prefix]{}, unique.Handle[nft.Sticky]{})
 
 // unchanged checks that the tables are what they were.
 func (w *watcher) unchanged(before nft.Tables) {

@@ -9,12 +9,17 @@ import (
 // Rules that nft loaded carry no fingerprint, so they are written anew; sets are
 // the same, whoever filled them.
 func TestWhatNftLoadedIsAdoptedAsItIs(t *testing.T) {
-	for _, name := range []string{"walk", "service-cidrs", "service-cidrs-all", "hairpin", "long-comment"} {
+	for _, name := range []string{
+		"walk", "service-cidrs", "service-cidrs-all", "hairpin", "long-comment", "schedulers",
+		"affinity", "node-port", "external-local", "source-ranges", "source-ranges-none", "internal-local",
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := readGolden(t, "testdata/"+name+".txtar").world(t, "frontends")
+			loader := loaderOf(t, w)
+			loader.mustBeHad(t)
 			m := newMachine(t)
 			rules, _ := nft.Adopt(w.config, nft.Tables{}, w.all())
-			installed(t).load(m, render(t, rules))
+			loader.load(m, render(t, rules))
 			p, batch := start(m, w)
 			for _, op := range batch {
 				switch op.(type) {
@@ -26,7 +31,7 @@ func TestWhatNftLoadedIsAdoptedAsItIs(t *testing.T) {
 			if _, again := start(m, w); len(again) > 0 {
 				t.Errorf("adopting it again takes:\n%s", again)
 			}
-			p.turn(&world{config: w.config})
+			p.turn(w.without())
 			p.turn(w)
 		})
 	}

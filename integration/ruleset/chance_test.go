@@ -3,11 +3,11 @@ package ruleset
 import (
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"kube-vmap/model"
 )
@@ -47,6 +47,13 @@ func (c *chance) in(n int) bool { return c.IntN(n) == 0 }
 var (
 	clusterRanges = [...]string{model.IPv4: "10.96.0.0", model.IPv6: "fd00:10:96::"}
 	podRanges     = [...]string{model.IPv4: "10.244.0.0", model.IPv6: "fd00:10:244::"}
+	sourceRanges  = [...]string{model.IPv4: "172.16.0.0", model.IPv6: "2001:db8:172::"}
+	// externalRanges are of external IPs, and of load balancers.
+	externalRanges = [...][2]string{
+		{model.IPv4: "198.51.100.0", model.IPv6: "2001:db8:198::"},
+		{model.IPv4: "203.0.113.0", model.IPv6: "2001:db8:203::"},
+	}
+	nodeRanges = [...]string{model.IPv4: "192.0.2.0", model.IPv6: "2001:db8:2::"}
 )
 
 var podPrefixes = [...]netip.Prefix{
@@ -63,7 +70,8 @@ func address(first string, n int) netip.Addr {
 	return a
 }
 
-// match draws what a frontend answers to, at one of n addresses of each family.
+// match draws the ClusterIP and port of a Service port, at one of n addresses of
+// each family.
 func (c *chance) match(n int) model.Match {
 	f := one(c, model.Families[:]...)
 	return model.Match{
@@ -72,37 +80,79 @@ func (c *chance) match(n int) model.Match {
 	}
 }
 
-// frontend draws a frontend from nothing.
-func (c *chance) frontend(m model.Match) model.Frontend {
-	f := model.Frontend{Match: m}
+// service draws the frontends of a Service port from nothing.
+func (c *chance) service(key model.Match) []model.Frontend {
+	f := model.Frontend{Match: key, Pool: &model.Pool{Key: key}}
 	c.rename(&f)
-	switch {
-	case c.in(8):
-		f.Verdict = one(c, model.Reject, model.Drop)
-		return f
-	case c.in(60):
-		c.endow(&f, 250+c.IntN(12)) // on both sides of what has slots
-	case c.in(8):
-		c.endow(&f, 1+c.IntN(20))
-	default:
-		c.endow(&f, 1+c.IntN(5))
-	}
 	c.masquerade(&f)
-	return f
+	c.treat(f.Pool)
+	if c.in(6) {
+		f.Policy = model.PolicyLocal
+	}
+	out := []model.Frontend{f}
+	switch {
+	case c.in(10):
+		out[0].Verdict = one(c, model.Balance, model.Drop)
+	case c.in(60):
+		c.endow(f.Pool, 250+c.IntN(12)) // on both sides of what has slots
+	case c.in(8):
+		c.endow(f.Pool, 1+c.IntN(20))
+	default:
+		c.endow(f.Pool, 1+c.IntN(5))
+	}
+	if c.in(2) {
+		out = append(out, c.externals(f)...)
+	}
+	return fit(out)
 }
 
-// endow gives the frontend n endpoints, some of them on this node.
-func (c *chance) endow(f *model.Frontend, n int) {
-	f.Verdict, f.Endpoints, f.Hairpin = model.Balance, nil, nil
+// externals draws other addresses of a Service port, some of which others may
+// have as well.
+func (c *chance) externals(inside model.Frontend) (out []model.Frontend) {
+	f := inside
+	f.Policy, f.Verdict = one(c, model.PolicyCluster, model.PolicyLocal), model.Balance
+	for f.Kind = model.NodePort; f.Kind <= model.LoadBalancerIP; f.Kind++ {
+		if c.in(3) {
+			continue
+		}
+		f.Match.Addr, f.Match.Port = netip.Addr{}, uint16(30000+c.IntN(40))
+		if f.Kind != model.NodePort {
+			f.Match.Addr = address(externalRanges[f.Kind-model.ExternalIP][f.Match.Family], c.IntN(6))
+			f.Match.Port = inside.Match.Port
+		}
+		if f.Restricted, f.Sources = f.Kind == model.LoadBalancerIP && c.in(2), nil; f.Restricted {
+			f.Sources = c.prefixes(sourceRanges[f.Match.Family], c.IntN(9))
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// treat draws how endpoints are chosen.
+func (c *chance) treat(p *model.Pool) {
+	p.Scheduler, p.Affinity = one(c, model.Random, model.Random, model.RoundRobin, model.SourceHash), 0
+	switch {
+	case c.in(20): // all its slots make histories slow
+		p.Scheduler = model.Maglev
+	case c.in(5):
+		p.Affinity = one(c, time.Second, 90*time.Second, 3*time.Hour, 24*time.Hour)
+	}
+}
+
+// endow gives a pool n endpoints, some of them on this node.
+func (c *chance) endow(p *model.Pool, n int) {
+	p.Cluster, p.Local, p.Hairpin = nil, nil, nil
 	for _, i := range c.Perm(n + n/2)[:n] {
-		a := address(podRanges[f.Match.Family], 1+i)
-		f.Endpoints = append(f.Endpoints, netip.AddrPortFrom(a, 8080))
+		a := address(podRanges[p.Key.Family], 1+i)
+		p.Cluster = append(p.Cluster, netip.AddrPortFrom(a, 8080))
 		if i%3 == 0 {
-			f.Hairpin = append(f.Hairpin, a)
+			p.Hairpin = append(p.Hairpin, a)
+			p.Local = append(p.Local, netip.AddrPortFrom(a, 8080))
 		}
 	}
-	slices.SortFunc(f.Endpoints, netip.AddrPort.Compare)
-	slices.SortFunc(f.Hairpin, netip.Addr.Compare)
+	slices.SortFunc(p.Cluster, netip.AddrPort.Compare)
+	slices.SortFunc(p.Local, netip.AddrPort.Compare)
+	slices.SortFunc(p.Hairpin, netip.Addr.Compare)
 }
 
 func (c *chance) masquerade(f *model.Frontend) {
@@ -110,26 +160,61 @@ func (c *chance) masquerade(f *model.Frontend) {
 }
 
 func (c *chance) rename(f *model.Frontend) {
-	f.Kind = one(c, model.ClusterIP, model.ClusterIP, model.ExternalIP)
 	f.Service.Namespace = one(c, "shop", "kube-system")
 	f.Service.Name = fmt.Sprintf("service-%d", c.IntN(100))
 	f.Service.Protocol = f.Match.Protocol
 }
 
-// change draws what may become of a frontend.
-func (c *chance) change(f model.Frontend) model.Frontend {
-	n := len(f.Endpoints)
+// change draws what may become of a Service port. What it has beside the
+// ClusterIP comes and goes, most of all.
+func (c *chance) change(w *world, key model.Match) []model.Frontend {
+	var service []model.Frontend
+	for _, f := range w.all().Set {
+		if f.Pool.Key == key {
+			service = append(service, f)
+		}
+	}
+	i := slices.IndexFunc(service, func(f model.Frontend) bool { return f.Owner() })
+	service[0], service[i] = service[i], service[0]
+	pool := *service[0].Pool
+	for i := range service {
+		service[i].Pool = &pool
+	}
+	inside := &service[0]
+	n := max(len(pool.Cluster), len(pool.Local))
 	switch {
 	case c.in(6) || n == 0:
-		return c.frontend(f.Match)
+		return c.service(key)
 	case c.in(6):
-		c.masquerade(&f)
+		c.masquerade(inside)
 	case c.in(6):
-		c.rename(&f)
+		c.rename(inside)
+	case c.in(6):
+		c.treat(&pool)
+	case c.in(4):
+		service = append(service[:1], c.externals(*inside)...)
+		c.endow(&pool, n)
+	case c.in(3):
+		c.resource(service)
 	default:
-		c.endow(&f, max(1, n-1+c.IntN(3))) // most stay, by the narrow choice
+		c.endow(&pool, max(1, n-1+c.IntN(3))) // most stay, by the narrow choice
 	}
-	return f
+	if inside.Verdict == model.Drop {
+		inside.Verdict = model.Balance
+	}
+	return fit(service)
+}
+
+// resource draws other sources for those that have a limit, near what they were.
+func (c *chance) resource(service []model.Frontend) {
+	for i := range service {
+		f := &service[i]
+		if !f.Restricted {
+			continue
+		}
+		more := c.prefixes(sourceRanges[f.Match.Family], 2)
+		f.Sources = slices.Concat(more, f.Sources[:len(f.Sources)/2])
+	}
 }
 
 // step draws the next world.
@@ -141,22 +226,31 @@ func (c *chance) step(w *world) *world {
 	}
 	addresses := max(8, n) // few, unless there are many Services
 	for range n {
-		m := c.match(addresses)
-		old, exists := next.frontends[m]
+		key := c.match(addresses)
+		_, exists := next.frontends[key]
+		var service []model.Frontend
 		switch {
 		case exists && c.in(4):
-			delete(next.frontends, m)
 		case exists:
-			next.frontends[m] = c.change(old)
+			service = c.change(next, key)
 		default:
-			next.frontends[m] = c.frontend(m)
+			service = c.service(key)
 		}
+		next.remove(key)
+		next.put(service...)
 	}
 	switch {
 	case c.in(40):
 		clear(next.frontends)
 	case c.in(20):
-		maps.DeleteFunc(next.frontends, func(model.Match, model.Frontend) bool { return c.in(2) })
+		for _, f := range w.all().Set {
+			if f.Owner() && c.in(2) {
+				next.remove(f.Match)
+			}
+		}
+	}
+	if c.in(10) {
+		next.nodeAddrs = c.nodeAddrs()
 	}
 	if c.in(10) {
 		next.cidrs = c.cidrs()
@@ -166,14 +260,25 @@ func (c *chance) step(w *world) *world {
 
 // cidrs draws ranges that contain, touch and follow each other.
 func (c *chance) cidrs() []netip.Prefix {
-	var out []netip.Prefix
-	for range c.IntN(6) {
-		f := one(c, model.Families[:]...)
-		bits := address(clusterRanges[f], 0).BitLen() - c.IntN(11)
-		p := netip.PrefixFrom(address(clusterRanges[f], c.IntN(1<<12)), bits)
-		out = append(out, p.Masked())
+	return slices.Concat(c.prefixes(clusterRanges[model.IPv4], c.IntN(4)), c.prefixes(clusterRanges[model.IPv6], c.IntN(4)))
+}
+
+// prefixes draws ranges of one family, the same ones now and then.
+func (c *chance) prefixes(first string, n int) (out []netip.Prefix) {
+	for range n {
+		a := address(first, c.IntN(1<<12))
+		out = append(out, netip.PrefixFrom(a, a.BitLen()-c.IntN(11)).Masked())
 	}
 	return out
+}
+
+// nodeAddrs draws addresses that serve node ports.
+func (c *chance) nodeAddrs() (out []netip.Addr) {
+	for range c.IntN(4) {
+		out = append(out, address(nodeRanges[one(c, model.Families[:]...)], 1+c.IntN(4)))
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return slices.Compact(out)
 }
 
 // shuffled is the change in another order.

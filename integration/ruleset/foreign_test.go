@@ -66,10 +66,9 @@ func (f *foreign) check() {
 func TestForeignTablesAreLeftAlone(t *testing.T) {
 	m := newMachine(t)
 	f := addForeign(m)
-	g := readGolden(t, "testdata/walk.txtar")
-	w := g.world(t, "frontends")
+	w := everything(t)
 	p, _ := start(m, w)
-	p.turn(&world{config: w.config})
+	p.turn(w.without())
 	installed(t).load(m, "delete table ip kube-vmap; delete table ip6 kube-vmap")
 	start(m, w)
 	f.check()

@@ -65,11 +65,14 @@ func (g *golden) run(t *testing.T) *proxy {
 	g.compare(t, "batch.nft", batch.String())
 	listing := installed(t).list(m)
 	g.compare(t, "ruleset.nft", listing)
-	byText := newMachine(t)
-	installed(t).load(byText, rendered)
-	installed(t).load(byText, batch.String())
-	if got := installed(t).list(byText); got != listing {
-		t.Errorf("the batch, loaded as text and listed:%s", firstDifference(got, listing))
+	if loader := loaderOf(t, before, after); loader.path != "" {
+		byText := newMachine(t)
+		loader.load(byText, rendered)
+		loader.load(byText, batch.String())
+		// A version of nft need not be able to list what another one loaded.
+		if got := loader.list(byText); got != listing {
+			t.Errorf("the batch, loaded as text and listed:%s", firstDifference(got, listing))
+		}
 	}
 	if g.section("back.nft") == nil {
 		return p
@@ -78,6 +81,16 @@ func (g *golden) run(t *testing.T) *proxy {
 	g.compare(t, "back.nft", batch.String())
 	p, _ = p.goTo(after)
 	return p
+}
+
+// loaderOf is a version of nft that can load what stands in the worlds.
+func loaderOf(t *testing.T, worlds ...*world) program {
+	for _, w := range worlds {
+		if !installed(t).loads(w, model.IPv6) {
+			return newer
+		}
+	}
+	return installed(t)
 }
 
 // goTo brings the proxy to another world; with another configuration, by a
@@ -103,7 +116,7 @@ func (g *golden) world(t *testing.T, section string) *world {
 	for m, f := range w.frontends {
 		families[m.Family] = true
 		protocols[m.Protocol] = true
-		if len(f.Endpoints) > nft.MaxSlots { // one listing of so many is enough
+		if len(f.Pool.Cluster) > nft.MaxSlots { // one listing of so many is enough
 			protocols[model.TCP], protocols[model.UDP], protocols[model.SCTP] = true, true, true
 		}
 	}

@@ -1,9 +1,10 @@
 package ruleset
 
 import (
-	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -39,8 +40,7 @@ func TestAMapGrowsWhileAChainGoes(t *testing.T) {
 	p, _ := start(newMachine(t), services(300))
 	next := services(900)
 	for match, fe := range next.frontends {
-		fe.Endpoints = fe.Endpoints[:2]
-		next.frontends[match] = fe
+		next.serve(match, fe.Pool.Cluster[:2]...)
 	}
 	batch := p.turn(next)
 	for _, f := range model.Families {
@@ -90,35 +90,83 @@ func TestMoreServiceCIDRsThanASetBeginsWith(t *testing.T) {
 	if _, batch := start(p.machine, next); len(batch) > 0 {
 		t.Errorf("a restart takes %d changes", len(batch))
 	}
-	p.turn(&world{p.world.config, nil, p.world.frontends})
+	next = p.world.clone()
+	next.cidrs = nil
+	p.turn(next)
+}
+
+// pools are the kinds of pools that outgrow slots, by the sets they are in.
+var pools = map[string]func(*model.Frontend){
+	"endpoints":        func(*model.Frontend) {},
+	"sticky-endpoints": func(f *model.Frontend) { f.Pool.Affinity = time.Hour },
+	"local-endpoints": func(f *model.Frontend) {
+		f.Policy, f.Pool.Local, f.Pool.Cluster = model.PolicyLocal, f.Pool.Cluster, nil
+	},
+	"local-sticky-endpoints": func(f *model.Frontend) {
+		f.Policy, f.Pool.Local, f.Pool.Cluster = model.PolicyLocal, f.Pool.Cluster, nil
+		f.Pool.Affinity = time.Hour
+	},
 }
 
 func TestAServiceOutgrowsTheSlotsAndComesBack(t *testing.T) {
-	with := func(n int) *world {
-		w := services(3)
-		for _, f := range model.Families {
-			fe := w.frontends[web(f, 1)]
-			fe.Endpoints = nil
-			for k := range n {
-				fe.Endpoints = append(fe.Endpoints, endpoint(f, k))
+	for sets, change := range pools {
+		t.Run(sets, func(t *testing.T) {
+			t.Parallel()
+			with := func(n int) *world {
+				w := services(3)
+				for _, f := range model.Families {
+					var endpoints []netip.AddrPort
+					for k := range n {
+						endpoints = append(endpoints, endpoint(f, k))
+					}
+					w.serve(web(f, 1), endpoints...)
+					service := w.frontends[web(f, 1)]
+					change(&service)
+					w.frontends[service.Match] = service
+				}
+				return w
 			}
-			w.frontends[fe.Match] = fe
-		}
-		return w
-	}
-	p, _ := start(newMachine(t), with(255))
-	for _, n := range []int{256, 255, 300, 257, 1, 1000, 3} {
-		t.Run(fmt.Sprintf("to %d", n), func(t *testing.T) {
-			p.turn(with(n))
-			p.checkLikeFresh()
-			for _, f := range model.Families {
-				_, many := p.read()[f].Sets["endpoints-many"]
-				_, last := p.read()[f].Sets["endpoints-254"]
-				if many != (n > nft.MaxSlots) || last != (n == nft.MaxSlots) {
-					t.Errorf("family %s: there is endpoints-many: %t, and endpoints-254: %t", nft.FamilyName(f), many, last)
+			p, _ := start(newMachine(t), with(255))
+			for _, n := range []int{256, 255, 300, 257, 1, 1000, 3} {
+				p.turn(with(n))
+				p.checkLikeFresh()
+				for _, f := range model.Families {
+					_, many := p.held[f].Sets[sets+"-many"]
+					_, last := p.held[f].Sets[sets+"-254"]
+					if many != (n > nft.MaxSlots) || last != (n == nft.MaxSlots) {
+						t.Errorf("family %s, %d endpoints: there is %[3]s-many: %t, and %[3]s-254: %t", nft.FamilyName(f), n, sets, many, last)
+					}
 				}
 			}
 		})
+	}
+}
+
+// Maglev's slots are as many whatever the endpoints are, as long as they have
+// places there.
+func TestAMaglevTableComesAndGoes(t *testing.T) {
+	with := func(n int) *world {
+		w := services(3)
+		for _, f := range model.Families {
+			var endpoints []netip.AddrPort
+			for k := range n {
+				endpoints = append(endpoints, endpoint(f, k))
+			}
+			w.serve(web(f, 1), endpoints...)
+			w.frontends[web(f, 1)].Pool.Scheduler = model.Maglev
+		}
+		return w
+	}
+	p, _ := start(newMachine(t), with(1))
+	for _, n := range []int{2, 10, 9, 251, 252, 251, 1, 3, 0, 7} {
+		p.turn(with(n))
+		p.checkLikeFresh()
+		for _, f := range model.Families {
+			_, maglev := p.held[f].Chains["maglev-251"]
+			if maglev != (n > 1 && n <= 251) {
+				t.Errorf("family %s, %d endpoints: there is a table: %t", nft.FamilyName(f), n, maglev)
+			}
+		}
 	}
 }
 
@@ -126,9 +174,8 @@ func TestAServiceOutgrowsTheSlotsAndComesBack(t *testing.T) {
 func TestTwoSetsOfOneChainGrowAtOnce(t *testing.T) {
 	p, _ := start(newMachine(t), services(0))
 	next := services(900)
-	for match, fe := range next.frontends {
-		fe.Verdict, fe.Endpoints, fe.Hairpin = model.Reject, nil, nil
-		next.frontends[match] = fe
+	for match := range next.frontends {
+		next.serve(match)
 	}
 	batch := p.turn(next)
 	for _, f := range model.Families {
@@ -139,4 +186,12 @@ func TestTwoSetsOfOneChainGrowAtOnce(t *testing.T) {
 		}
 	}
 	p.checkLikeFresh()
+}
+
+func TestSetsOfEveryKindGrowWithTheirServices(t *testing.T) {
+	p, _ := start(newMachine(t), fullServices(10))
+	for _, n := range []int{100, 500, 1500, 3} {
+		p.turn(fullServices(n))
+		p.checkLikeFresh()
+	}
 }

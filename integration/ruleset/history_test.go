@@ -1,14 +1,16 @@
 package ruleset
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kerneltest"
 )
 
-const steps = 100 // of each history
+const steps = 60 // of each history
 
 func TestAHistoryOfChangesLeavesWhatAFreshStartWouldMake(t *testing.T) {
 	withSeeds(t, 2, func(t *testing.T, c *chance) {
@@ -18,16 +20,35 @@ func TestAHistoryOfChangesLeavesWhatAFreshStartWouldMake(t *testing.T) {
 		if c.in(2) {
 			w.config.Pods = podPrefixes
 		}
-		p, _ := start(m, w)
+		w.config.DropInvalid = c.in(2)
+		p, batch := start(m, w)
+		fake := &shadow{kerneltest.New()}
+		fake.follow(p, batch)
 		for range steps {
 			next := c.step(p.world)
 			p.checkOrderIrrelevant(c, next)
-			p.turn(next) // compares what the kernel has with the state
+			p.checkLikeRestart(next)
+			fake.follow(p, p.turn(next)) // turn compares what the kernel has with the state
 			p.checkNothingToDo(c)
 			p.checkLikeFresh()
 		}
 		foreign.check()
 	})
+}
+
+// shadow is the fake kernel, which must come to hold what the real one does.
+type shadow struct{ *kerneltest.Kernel }
+
+func (s *shadow) follow(p *proxy, b nft.Batch) {
+	p.t.Helper()
+	if _, err := s.Apply(b); err != nil {
+		p.t.Fatalf("the fake kernel: %v", err)
+	}
+	held, err := s.Read()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	same(p.t, "the fake kernel", held, p.held)
 }
 
 // checkOrderIrrelevant asserts that the batch does not depend on the order of
@@ -39,6 +60,23 @@ func (p *proxy) checkOrderIrrelevant(c *chance, next *world) {
 	change.Set, change.Gone = shuffled(c, change.Set), shuffled(c, change.Gone)
 	if again := p.rules.Plan(change).Batch; again.String() != batch.String() {
 		p.t.Fatalf("the order of a change changes its batch:%s", firstDifference(again.String(), batch.String()))
+	}
+}
+
+// checkLikeRestart asserts that the way to the next world is that of a proxy which
+// was not there meanwhile, and compares what the kernel holds with what it wants.
+// Only sets that outgrow their size it would empty first.
+func (p *proxy) checkLikeRestart(next *world) {
+	p.t.Helper()
+	batch := p.rules.Plan(p.world.to(next)).Batch
+	grown := func(op nft.Op) bool {
+		gone, is := op.(nft.DeleteSet)
+		id, _ := nft.SetNamed(gone.Family, gone.Name)
+		return is && slices.ContainsFunc(batch, func(op nft.Op) bool { add, is := op.(nft.AddSet); return is && add.Set == id })
+	}
+	_, diff := nft.Adopt(p.world.config, p.held, next.all())
+	if !slices.ContainsFunc(batch, grown) && diff.String() != batch.String() {
+		p.t.Fatalf("a change takes another batch than what was found does:%s", firstDifference(batch.String(), diff.String()))
 	}
 }
 
@@ -71,17 +109,22 @@ func (p *proxy) checkLikeFresh() {
 // slots, and with sets of no size.
 func slotless(t nft.Tables) nft.Tables {
 	for f, table := range t {
-		slots := map[nft.Key][]*nft.Element{}
-		for k := range uint16(nft.MaxSlots) {
-			gather(slots, table, nft.SetID{Family: model.Family(f), Kind: nft.Endpoints, Slot: k})
+		slots := map[list][]*nft.Element{}
+		for kind := nft.Endpoints; kind <= nft.StickyEndpointsMany; kind++ {
+			for _, local := range []bool{false, true} {
+				for k := range uint16(nft.MaxSlots) {
+					gather(slots, table, nft.SetID{Family: model.Family(f), Kind: kind, Local: local, Slot: k})
+				}
+			}
 		}
-		gather(slots, table, nft.SetID{Family: model.Family(f), Kind: nft.EndpointsMany})
 		for _, elements := range slots {
 			values := make([]nft.Value, len(elements))
 			for i, e := range elements {
 				values[i] = e.Value
 			}
-			slices.SortFunc(values, func(a, b nft.Value) int { return a.Endpoint.Compare(b.Endpoint) })
+			slices.SortFunc(values, func(a, b nft.Value) int {
+				return cmp.Or(a.Endpoint.Compare(b.Endpoint), cmp.Compare(a.Chain.Name(), b.Chain.Name()))
+			})
 			for i, e := range elements {
 				e.Value = values[i]
 			}
@@ -94,12 +137,23 @@ func slotless(t nft.Tables) nft.Tables {
 	return t
 }
 
-// gather adds the elements of a map to those of the frontends they belong to.
-func gather(slots map[nft.Key][]*nft.Element, from *nft.Table, id nft.SetID) {
+// list is one of the two lists of endpoints of a Service port.
+type list struct {
+	frontend nft.Key
+	local    bool
+}
+
+// gather adds the elements of a map to those of the lists they belong to. Kinds
+// that have no slots are the same for every slot, and gathered once.
+func gather(slots map[list][]*nft.Element, from *nft.Table, id nft.SetID) {
+	many := id.Kind == nft.EndpointsMany || id.Kind == nft.StickyEndpointsMany
+	if many && id.Slot > 0 {
+		return
+	}
 	elements := from.Sets[id.Name()].Elements
 	for i := range elements {
-		frontend := elements[i].Key
-		frontend.Pick = 0
-		slots[frontend] = append(slots[frontend], &elements[i])
+		l := list{elements[i].Key, id.Local}
+		l.frontend.Pick = 0
+		slots[l] = append(slots[l], &elements[i])
 	}
 }

@@ -1,7 +1,6 @@
 package ruleset
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -35,11 +34,7 @@ func TestNoChainSetOrRulePerService(t *testing.T) {
 // lists them without elements.
 func objects(m *machine, f model.Family) []string {
 	m.t.Helper()
-	o := installed(m.t).run(m, "", "-s", "-t", "list", "table", nft.FamilyName(f), nft.TableName)
-	if o.err != nil || o.stderr != "" {
-		m.t.Fatalf("nft list: %v\n%s", o.err, o.stderr)
-	}
-	lines := strings.Split(sortBlocks(o.stdout), "\n")
+	lines := strings.Split(installed(m.t).listTable(m, f, "-t"), "\n")
 	return slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "\t\tsize ") })
 }
 
@@ -67,9 +62,10 @@ func TestReplacingAnEndpointCostsTheSameAmongAllServices(t *testing.T) {
 // replaceEndpoint has a Service get another endpoint in place of its second.
 func replaceEndpoint(p *proxy, f model.Family) nft.Applied {
 	p.t.Helper()
-	fe := p.world.frontends[web(f, few/2)]
-	fe.Endpoints = []netip.AddrPort{fe.Endpoints[0], fe.Endpoints[2], endpoint(f, 60000)}
-	plan := p.rules.Plan(nft.Change{Set: []model.Frontend{fe}})
+	next := p.world.clone()
+	had := next.frontends[web(f, few/2)].Pool.Cluster
+	next.serve(web(f, few/2), had[0], had[2], endpoint(f, 60000))
+	plan := p.rules.Plan(p.world.to(next))
 	applied := p.apply(plan.Batch)
 	p.rules.Commit(plan)
 	p.check()

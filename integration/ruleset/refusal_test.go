@@ -22,15 +22,24 @@ func services(n int) *world {
 			fe := model.Frontend{
 				Match:      web(f, i),
 				Masquerade: model.MasqueradeOffPod,
+				Pool:       &model.Pool{Key: web(f, i)},
 			}
 			fe.Service.Namespace, fe.Service.Name, fe.Service.Protocol = "shop", fmt.Sprintf("web-%d", i), model.TCP
 			for k := range 3 {
-				fe.Endpoints = append(fe.Endpoints, endpoint(f, 3*i+k))
+				fe.Pool.Cluster = append(fe.Pool.Cluster, endpoint(f, 3*i+k))
 			}
 			w.frontends[fe.Match] = fe
 		}
 	}
 	return w
+}
+
+// serve has a Service port of [services] have other endpoints.
+func (w *world) serve(m model.Match, endpoints ...netip.AddrPort) {
+	f := w.frontends[m]
+	f.Pool = &model.Pool{Key: m, Cluster: endpoints}
+	f.Verdict = verdict(f.Policy, f.Pool)
+	w.frontends[m] = f
 }
 
 // web is what the frontend of Service number n answers to.
@@ -74,7 +83,7 @@ func TestARefusalNamesTheElementAmongThousands(t *testing.T) {
 				victim := next.frontends[web(f, number)]
 				slot := nft.SetID{Family: f, Kind: nft.Endpoints, Slot: 2}
 				// Another program takes the key, for another endpoint.
-				ours := nft.Element{Key: key(victim.Match), Value: nft.Value{Endpoint: victim.Endpoints[2]}}
+				ours := nft.Element{Key: key(victim.Match), Value: nft.Value{Endpoint: victim.Pool.Cluster[2]}}
 				theirs := nft.Element{Key: ours.Key, Value: nft.Value{Endpoint: endpoint(f, 60000)}}
 				if _, err := m.open().Apply(nft.Batch{nft.AddElements{Set: slot, Elements: []nft.Element{theirs}}}); err != nil {
 					t.Fatal(err)
@@ -121,10 +130,10 @@ func TestABatchForADeletedElementIsRefused(t *testing.T) {
 			p, _ := start(m, services(2000))
 			next := p.world.clone()
 			for match, fe := range next.frontends {
-				fe.Endpoints = slices.Clone(fe.Endpoints)
-				fe.Endpoints[1] = endpoint(match.Family, 61000)
-				slices.SortFunc(fe.Endpoints, netip.AddrPort.Compare)
-				next.frontends[match] = fe
+				others := slices.Clone(fe.Pool.Cluster)
+				others[1] = endpoint(match.Family, 61000)
+				slices.SortFunc(others, netip.AddrPort.Compare)
+				next.serve(match, others...)
 			}
 			lost := next.frontends[web(f, 1234)]
 			slot := nft.SetID{Family: f, Kind: nft.Endpoints, Slot: 1}

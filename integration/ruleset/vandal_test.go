@@ -14,8 +14,34 @@ import (
 
 // vandals are things another program may do to our table of one family: nft
 // commands, in which T is the table, FAM the family, A and B are two of its
-// addresses outside our plan, C is a ClusterIP, and ADDR the type of addresses.
+// addresses outside our plan, C is a ClusterIP, ADDR the type of addresses, and E
+// the sticky endpoint as it stands in names.
 var vandals = map[string]string{
+	"flushes a chain that rewrites":      "flush chain T service-1",
+	"flushes a chain that remembers":     "flush chain T sticky-10800s-tcp-E-8080",
+	"adds a rule to one that remembers":  "insert rule T sticky-10800s-tcp-E-8080 drop",
+	"leads a node port elsewhere":        "add element T node-ports { tcp . 9 : goto lb-3 }",
+	"leads one to this node's endpoints": "add element T local-node-ports { tcp . 9 : goto lb-3 }",
+	"drops a node port":                  "add element T no-endpoint-node-ports { tcp . 9 : drop }",
+	"gives the node an address":          "add element T node-ips { A }",
+	"takes all addresses from the node":  "flush set T node-ips",
+	"leads an address to a Service":      "add element T service-ips { A . tcp . 9 : C }",
+	"empties that map":                   "flush map T service-ips",
+	"leads a node port to a Service":     "add element T node-port-service-ips { tcp . 9 : C }; add element T node-port-service-ports { tcp . 9 : 9 }",
+	"empties the map of their ports":     "flush map T node-port-service-ports",
+	"lets everybody in":                  "flush set T restricted",
+	"lets nobody in":                     "add element T restricted { A . tcp . 9 }",
+	"lets somebody in":                   "add element T allowed-sources { B . A . tcp . 9 }",
+	"lets some in":                       "add element T allowed-sources { A-B . A . tcp . 9 }",
+	"lets those in that were let in":     "flush set T allowed-sources",
+	"gives restrictions other keys": "flush chain T source-check; delete set T allowed-sources;" +
+		"add set T allowed-sources { type ADDR . ADDR . inet_proto . inet_service; flags timeout; }",
+	"forgets all clients, and the map": "flush chain T sticky-10800s-tcp-E-8080; delete map T affinity",
+	"remembers fewer clients": "flush chain T sticky-10800s-tcp-E-8080; delete map T affinity;" +
+		"add map T affinity { type ADDR . ADDR . inet_proto . inet_service : ADDR . inet_service; size 10; flags dynamic,timeout; }",
+	"counts nothing":                    "flush chain T sticky-10800s-tcp-E-8080; delete counter T affinity-full",
+	"takes away a sticky endpoint":      "flush map T sticky-endpoints-0",
+	"empties this node's endpoints":     "flush map T local-endpoints-0",
 	"flushes a chain that dispatches":   "flush chain T nat-prerouting",
 	"flushes a chain of an endpoint":    "flush chain T ep-0",
 	"flushes a chain that picks one":    "flush chain T lb-3",
@@ -23,17 +49,18 @@ var vandals = map[string]string{
 	"puts a rule behind ours":           "add rule T cluster-3 drop",
 	"adds a chain that is used by ours": "add chain T foreign; insert rule T service-check jump foreign",
 	"adds a base chain":                 "add chain T foreign { type filter hook input priority 5; policy drop; }",
-	"adds a chain named like ours":      "add chain T lb-77; add chain T ep-99; add chain T lb-1000; add chain T ep-x",
-	"adds a set and a rule with it":     "add set T foreign { type ADDR; }; add rule T nat-output FAM daddr @foreign accept",
-	"adds a set named like ours":        "add set T endpoints-77 { type ADDR; elements = { A }; }; add map T affinity { type ADDR : verdict; }",
-	"leads a map of its own to ours":    "add map T foreign { type ADDR : verdict; elements = { A : goto cluster-3, B : goto lb-3 }; }",
-	"leads our map to its own chain":    "add chain T foreign; add element T services { A . tcp . 9 : goto foreign }",
-	"adds a Service":                    "add element T services { A . tcp . 9 : goto lb-3 }",
-	"adds an endpoint":                  "add element T endpoints-1 { A . tcp . 9 : B . 9 }",
-	"adds a verdict we never write":     "add element T services { A . tcp . 9 : accept }",
-	"adds an element for all else":      "add element T cluster-ips { * }",
-	"adds a verdict for all else":       "add element T no-endpoint-services { * : drop }",
-	"adds a range that is no prefix":    "add element T service-cidrs { A-B }",
+	"adds a chain named like ours": "add chain T lb-77; add chain T ep-99; add chain T lb-1000; add chain T ep-x;" +
+		"add chain T sh-77; add chain T node-port-external-local-sticky-3; add chain T sticky-7s-udp-E-1",
+	"adds a set and a rule with it":  "add set T foreign { type ADDR; }; add rule T nat-output FAM daddr @foreign accept",
+	"adds a set named like ours":     "add set T endpoints-77 { type ADDR; elements = { A }; }; add map T local-affinity { type ADDR : verdict; }",
+	"leads a map of its own to ours": "add map T foreign { type ADDR : verdict; elements = { A : goto cluster-3, B : goto lb-3 }; }",
+	"leads our map to its own chain": "add chain T foreign; add element T services { A . tcp . 9 : goto foreign }",
+	"adds a Service":                 "add element T services { A . tcp . 9 : goto lb-3 }",
+	"adds an endpoint":               "add element T endpoints-1 { A . tcp . 9 : B . 9 }",
+	"adds a verdict we never write":  "add element T services { A . tcp . 9 : accept }",
+	"adds an element for all else":   "add element T cluster-ips { * }",
+	"adds a verdict for all else":    "add element T no-endpoint-services { * : drop }",
+	"adds a range that is no prefix": "add element T service-cidrs { A-B }",
 	"renames a Service": "delete element T services { C . sctp . 3868 };" +
 		"add element T services { C . sctp . 3868 comment \"other\" : goto cluster-1 }",
 	"takes a Service's name": "delete element T services { C . sctp . 3868 };" +
@@ -50,12 +77,12 @@ var vandals = map[string]string{
 	"makes a base chain drop": "add chain T filter-forward { policy drop; }",
 	"unhooks a base chain":    "delete chain T filter-input; add chain T filter-input",
 	"deletes a base chain":    "delete chain T nat-postrouting",
-	"deletes a set":           "flush chain T service-check; delete set T cluster-ips",
+	"deletes a set":           "flush chain T service-check; flush chain T restore-prerouting; flush chain T restore-output; delete set T cluster-ips",
 	"gives a set a timeout": "flush chain T nat-postrouting; delete set T hairpin;" +
 		"add set T hairpin { type ADDR . ADDR; flags timeout; timeout 1h; }",
 	"gives a set other keys": "flush chain T nat-postrouting; delete set T hairpin;" +
 		"add set T hairpin { type ADDR; elements = { A }; }",
-	"gives a set a smaller size": "flush chain T service-check; delete set T cluster-ips;" +
+	"gives a set a smaller size": "flush chain T service-check; flush chain T restore-prerouting; flush chain T restore-output; delete set T cluster-ips;" +
 		"add set T cluster-ips { type ADDR; size 2; elements = { A, B }; }",
 	"adds a pair of pods": "add element T hairpin { A . B }",
 	"makes a set of verdicts one of data": "flush chain T ep-1; delete map T endpoints-1;" +
@@ -75,8 +102,36 @@ func commands(vandal string, f model.Family) string {
 		"C":    {"10.96.0.11", "fd00:10:96::b"},
 		"ADDR": {"ipv4_addr", "ipv6_addr"},
 		"FAM":  {"ip", "ip6"},
+		"E":    {"10.244.1.9", "fd00.10.244.1..9"},
 	}
 	return regexp.MustCompile(`\b[A-Z]+\b`).ReplaceAllStringFunc(vandal, func(word string) string { return words[word][f] })
+}
+
+// besides are Services of every other kind, beside those of the golden walk.
+const besides = `
+node-addresses 192.0.2.1 2001:db8:2::1
+clusterip 10.96.0.13:80/tcp+udp      shop/cart offpod local=1 hairpin=10.244.1.7 -> 10.244.1.7:80
+clusterip [fd00:10:96::d]:80/tcp+udp shop/cart offpod local=1 hairpin=fd00:10:244:1::7 -> [fd00:10:244:1::7]:80
+nodeport 30080/tcp+udp shop/cart policy=local
+loadbalancerip 203.0.113.7:80/tcp+udp      shop/cart sources=172.16.0.0/12,192.0.2.100/32
+loadbalancerip [2001:db8:203::7]:80/tcp+udp shop/cart sources=2001:db8:172::/48,2001:db8:2::100/128
+externalip 198.51.100.9:80/tcp+udp      shop/cart policy=local
+externalip [2001:db8:198::9]:80/tcp+udp shop/cart policy=local
+clusterip 10.96.0.14:80/tcp      shop/bank offpod affinity=3h -> 10.244.1.9:8080
+clusterip [fd00:10:96::e]:80/tcp shop/bank offpod affinity=3h -> [fd00:10:244:1::9]:8080
+clusterip 10.96.0.15:80/sctp      shop/none offpod rr
+clusterip [fd00:10:96::f]:80/sctp shop/none offpod rr
+nodeport 30081/sctp shop/none
+`
+
+// everything is a world with all kinds of Services.
+func everything(t *testing.T) *world {
+	t.Helper()
+	w, err := parseWorld(*readGolden(t, "testdata/walk.txtar").section("frontends") + besides)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
 }
 
 func TestVandalismIsUndone(t *testing.T) {
@@ -86,8 +141,7 @@ func TestVandalismIsUndone(t *testing.T) {
 				t.Parallel()
 				m := newMachine(t)
 				foreign := addForeign(m)
-				w := readGolden(t, "testdata/walk.txtar").world(t, "frontends")
-				p, _ := start(m, w)
+				p, _ := start(m, everything(t))
 				before := installed(t).list(m)
 				installed(t).load(m, commands(vandals[name], f))
 				if len(compare(m.read(), p.rules.Tables())) == 0 {
@@ -157,7 +211,7 @@ func (c *chance) swap(p *proxy, f model.Family) string {
 	var b nft.Batch
 	for id, elements := range p.rules.Elements() {
 		elements = slices.DeleteFunc(elements, func(nft.Element) bool { return !c.in(3) })
-		if id.Family != f || len(elements) == 0 || id.Kind != nft.Endpoints {
+		if id.Family != f || len(elements) == 0 || id.Kind != nft.Endpoints && id.Kind != nft.EndpointsMany {
 			continue
 		}
 		b = append(b, nft.DeleteElements{Set: id, Elements: elements})

@@ -77,7 +77,7 @@ func (k *Kernel) readOnce() (nft.Tables, error) {
 	return t, nil
 }
 
-func (k *Kernel) readTable(t *nft.Tables, f model.Family) error {
+func (k *Kernel) readTable(t *nft.Tables, f model.Family) (err error) {
 	for _, get := range []struct {
 		kind uint16
 		of   attribute
@@ -85,6 +85,7 @@ func (k *Kernel) readTable(t *nft.Tables, f model.Family) error {
 		{unix.NFT_MSG_GETCHAIN, attribute{unix.NFTA_CHAIN_TABLE, nft.TableName}},
 		{unix.NFT_MSG_GETRULE, attribute{unix.NFTA_RULE_TABLE, nft.TableName}},
 		{unix.NFT_MSG_GETSET, attribute{unix.NFTA_SET_TABLE, nft.TableName}},
+		{unix.NFT_MSG_GETOBJ, attribute{unix.NFTA_OBJ_TABLE, nft.TableName}},
 	} {
 		if err := k.decode(t, f, get.kind, netlink.Dump, get.of); err != nil {
 			return err
@@ -92,10 +93,10 @@ func (k *Kernel) readTable(t *nft.Tables, f model.Family) error {
 	}
 	for name, set := range t[f].Sets {
 		id, known := nft.SetNamed(f, name)
-		if !known || !set.Shape.Ours(id) {
+		if !known || !set.Shape.Ours(id) || id.Dynamic() {
 			continue
 		}
-		if err := k.readElements(id, &set); err != nil {
+		if set.Elements, err = k.Elements(id); err != nil {
 			return err
 		}
 		t[f].Sets[name] = set
@@ -103,16 +104,41 @@ func (k *Kernel) readTable(t *nft.Tables, f model.Family) error {
 	return nil
 }
 
-func (k *Kernel) readElements(id nft.SetID, set *nft.SetState) error {
-	err := k.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, nft.FamilyNumber(id.Family), []attribute{
+// Elements lists what a set holds, sorted by key. If the set changes meanwhile,
+// some may be missing.
+func (k *Kernel) Elements(id nft.SetID) (list []nft.Element, err error) {
+	err = k.EachPart(id, func(part []nft.Element) { list = append(list, part...) })
+	return nft.SortElements(id, list), err
+}
+
+// EachPart calls fn with what a set holds, some elements at a time, in no order
+// and maybe one twice. The list is good until fn returns. If the set changes
+// meanwhile, some may be missing.
+func (k *Kernel) EachPart(id nft.SetID, fn func([]nft.Element)) error {
+	var part []nft.Element
+	return k.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, nft.FamilyNumber(id.Family), []attribute{
 		{unix.NFTA_SET_ELEM_LIST_TABLE, nft.TableName},
 		{unix.NFTA_SET_ELEM_LIST_SET, id.Name()},
 	}, func(m netlink.Message) (err error) {
-		set.Elements, err = nft.DecodeElements(id, set.Elements, m.Data)
+		part, err = nft.DecodeElements(id, part[:0], m.Data)
+		fn(part)
 		return err
 	})
-	set.Elements = nft.SortElements(id, set.Elements)
-	return err
+}
+
+// AffinityFull is how many connections of a family have found the map full that
+// remembers clients, since the table was made; zero if there is no table.
+func (k *Kernel) AffinityFull(f model.Family) (total uint64, err error) {
+	err = k.get(unix.NFT_MSG_GETOBJ, netlink.Dump, nft.FamilyNumber(f), []attribute{
+		{unix.NFTA_OBJ_TABLE, nft.TableName},
+	}, func(m netlink.Message) error {
+		packets, ours, err := nft.DecodeCounter(m.Data)
+		if ours {
+			total = packets
+		}
+		return err
+	})
+	return total, err
 }
 
 // attribute is a string that a request asks by.

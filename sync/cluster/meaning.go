@@ -48,6 +48,7 @@ func (m *meaning) service(s *model.Service) {
 	maphash.WriteComparable(&m.Hash, s.InternalPolicy)
 	maphash.WriteComparable(&m.Hash, s.ExternalPolicy)
 	maphash.WriteComparable(&m.Hash, s.Affinity)
+	maphash.WriteComparable(&m.Hash, s.Scheduler)
 	maphash.WriteComparable(&m.Hash, s.HealthCheckNodePort)
 }
 

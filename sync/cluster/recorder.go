@@ -28,10 +28,9 @@ import (
 
 // Reasons of events by which people know kube-proxy, and alerts may, too.
 const (
-	ReasonStarting            = "Starting"
-	ReasonHealthServer        = "FailedToStartProxierHealthcheck"
-	ReasonMetricsServer       = "FailedToStartMetricServer"
-	ReasonServiceHealthServer = "FailedToStartServiceHealthcheck"
+	ReasonStarting      = "Starting"
+	ReasonHealthServer  = "FailedToStartProxierHealthcheck"
+	ReasonMetricsServer = "FailedToStartMetricServer"
 )
 
 // What else events say: who speaks, and of doing what.
@@ -85,7 +84,7 @@ type due struct {
 // everybodys reports whether all nodes have the same reason to complain. The
 // reasons are those of the loop that programs the rules.
 func everybodys(reason string) bool {
-	return reason == sync.ReasonUnusable || reason == sync.ReasonConflict
+	return reason == sync.ReasonUnusable || reason == sync.ReasonConflict || reason == sync.ReasonOpen
 }
 
 var _ sync.Recorder = (*Recorder)(nil)
@@ -106,7 +105,7 @@ func NewRecorder(client kubernetes.Interface, nodeName string, log *slog.Logger)
 // Warn implements [sync.Recorder].
 func (r *Recorder) Warn(o sync.Object, reason, note string) {
 	action := actionProgram
-	if reason == ReasonServiceHealthServer {
+	if reason == sync.ReasonHealthCheck || reason == sync.ReasonLocalhost {
 		action = actionListen
 	}
 	r.enqueue(newEvent(o, corev1.EventTypeWarning, reason, action, note))

@@ -78,7 +78,7 @@ func TestEventsSayWhatTheAPIDemands(t *testing.T) {
 		},
 		{
 			sync.Object{Kind: "Service", Namespace: "shop", Name: "web"},
-			cluster.ReasonServiceHealthServer, "in use",
+			sync.ReasonHealthCheck, "in use",
 			corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: "shop", Name: "web"},
 			"shop", "Listen",
 		},
@@ -167,7 +167,7 @@ func TestEventsThatAllNodesMakeArePacedHarder(t *testing.T) {
 		{"Unusable", map[time.Duration][2]int{time.Second: {0, 1}, 35 * time.Second: {3, 6}, 20 * time.Minute: {110, 123}}},
 		{"AddressConflict", map[time.Duration][2]int{time.Second: {0, 1}, 35 * time.Second: {3, 6}, 20 * time.Minute: {110, 123}}},
 		{"RefusedByKernel", map[time.Duration][2]int{time.Second: {10, 11}, time.Minute: {65, 71}}},
-		{cluster.ReasonServiceHealthServer, map[time.Duration][2]int{time.Second: {10, 11}, time.Minute: {65, 71}}},
+		{sync.ReasonHealthCheck, map[time.Duration][2]int{time.Second: {10, 11}, time.Minute: {65, 71}}},
 	} {
 		for after, want := range c.counts {
 			t.Run(fmt.Sprint(c.reason, " after ", after), func(t *testing.T) {

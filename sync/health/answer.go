@@ -53,7 +53,7 @@ func (h *Health) answer(judge func(*answer, state) string) *answer {
 	s, now := h.now(), time.Now()
 	a := &answer{LastUpdated: s.updated, CurrentTime: now, Healthy: true, Status: map[string]familyStatus{}}
 	var reasons []string
-	if waited := now.Sub(s.waiting); !s.waiting.IsZero() && waited >= h.timeout {
+	if waited, late := h.late(s, now); late {
 		a.Healthy = false
 		reasons = append(reasons, "changes have been waiting for the kernel for "+waited.Round(time.Second).String())
 	}

@@ -96,6 +96,18 @@ func (h *Health) wait() {
 	}
 }
 
+// Healthy tells whether nothing is late, which is what /livez says.
+func (h *Health) Healthy() bool {
+	_, late := h.late(h.now(), time.Now())
+	return !late
+}
+
+// late tells whether what waits for the kernel has waited too long, and how long.
+func (h *Health) late(s state, now time.Time) (time.Duration, bool) {
+	waited := now.Sub(s.waiting)
+	return waited, !s.waiting.IsZero() && waited >= h.timeout
+}
+
 // now is what is known now.
 func (h *Health) now() state {
 	h.mu.Lock()

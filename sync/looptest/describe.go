@@ -35,39 +35,65 @@ func describe(t nft.Tables) string {
 // describeFrontends writes a line for each address and port. If slots do not
 // matter, endpoints are sorted.
 func describeFrontends(out *strings.Builder, f model.Family, t *nft.Table, sorted bool) {
-	endpoints := map[nft.Key][]netip.AddrPort{}
-	for slot := range uint16(nft.MaxSlots) {
-		for _, e := range t.Sets[nft.SetID{Family: f, Kind: nft.Endpoints, Slot: slot}.Name()].Elements {
-			endpoints[e.Key] = append(endpoints[e.Key], e.Value.Endpoint)
-		}
-	}
-	many := slices.Clone(t.Sets[nft.SetID{Family: f, Kind: nft.EndpointsMany}.Name()].Elements)
-	slices.SortStableFunc(many, func(a, b nft.Element) int { return int(a.Key.Pick) - int(b.Key.Pick) })
-	for _, e := range many {
-		e.Key.Pick = 0
-		endpoints[e.Key] = append(endpoints[e.Key], e.Value.Endpoint)
-	}
+	all, local := endpointsIn(f, t, false, sorted), endpointsIn(f, t, true, sorted)
 	for _, kind := range [...]nft.SetKind{nft.Services, nft.NoEndpointServices} {
 		for _, e := range t.Sets[nft.SetID{Family: f, Kind: kind}.Name()].Elements {
 			m := model.Match{Family: f, Addr: e.Key.Addr, Protocol: e.Key.Protocol, Port: e.Key.Port}
-			target := "drop"
-			if e.Value.Verdict == nft.Goto {
-				target = e.Value.Chain.Name()
+			fmt.Fprintf(out, "%s %s", m, targetOf(e.Value))
+			for _, a := range all[e.Key] {
+				fmt.Fprintf(out, " %s", a)
 			}
-			fmt.Fprintf(out, "%s %s", m, target)
-			list := endpoints[e.Key]
-			if delete(endpoints, e.Key); sorted {
-				slices.SortFunc(list, netip.AddrPort.Compare)
-			}
-			for _, a := range list {
+			for i, a := range local[e.Key] {
+				if i == 0 {
+					out.WriteString(" local")
+				}
 				fmt.Fprintf(out, " %s", a)
 			}
 			out.WriteString("\n")
+			delete(all, e.Key)
+			delete(local, e.Key)
 		}
 	}
-	if len(endpoints) > 0 {
-		fmt.Fprintf(out, "endpoints of nobody: %v\n", endpoints)
+	if len(all)+len(local) > 0 {
+		fmt.Fprintf(out, "endpoints of nobody: %v %v\n", all, local)
 	}
+}
+
+// targetOf is where an element of a verdict map leads.
+func targetOf(v nft.Value) string {
+	if v.Verdict == nft.Goto {
+		return v.Chain.Name()
+	}
+	return "drop"
+}
+
+// endpointsIn are the endpoints in slots, by the key of their pool.
+func endpointsIn(f model.Family, t *nft.Table, local, sorted bool) map[nft.Key][]netip.AddrPort {
+	out := map[nft.Key][]netip.AddrPort{}
+	take := func(id nft.SetID) {
+		list := slices.Clone(t.Sets[id.Name()].Elements)
+		slices.SortStableFunc(list, func(a, b nft.Element) int { return int(a.Key.Pick) - int(b.Key.Pick) })
+		for _, e := range list {
+			e.Key.Pick = 0
+			endpoint := e.Value.Endpoint
+			if e.Value.Verdict == nft.Goto {
+				endpoint = e.Value.Chain.Sticky.Value().Endpoint
+			}
+			out[e.Key] = append(out[e.Key], endpoint)
+		}
+	}
+	for _, kind := range [...]nft.SetKind{nft.Endpoints, nft.StickyEndpoints} {
+		for slot := range uint16(nft.MaxSlots) {
+			take(nft.SetID{Family: f, Kind: kind, Local: local, Slot: slot})
+		}
+		take(nft.SetID{Family: f, Kind: kind + 1, Local: local}) // those of more endpoints than slots
+	}
+	for _, list := range out {
+		if sorted {
+			slices.SortFunc(list, netip.AddrPort.Compare)
+		}
+	}
+	return out
 }
 
 // Meaning is all that tables say, but for the sizes of sets and the order of
@@ -85,7 +111,7 @@ func Meaning(t nft.Tables) string {
 			s.Shape.Size = 0
 			fmt.Fprintf(&out, "set %s %+v\n", name, s.Shape)
 			id, _ := nft.SetNamed(f, name)
-			if id.Kind == nft.Endpoints || id.Kind == nft.EndpointsMany {
+			if id.Kind >= nft.Endpoints && id.Kind <= nft.StickyEndpointsMany {
 				continue // described by frontend
 			}
 			for _, e := range s.Elements {

@@ -13,11 +13,13 @@ import (
 
 // kubeProxy are the metrics that kube-proxy 1.36 has too, in mode nftables.
 type kubeProxy struct {
-	all, whole, partial byFamily[prometheus.Observer]
-	programming         byFamily[prometheus.Observer]
-	failures            byFamily[prometheus.Counter]
-	notLocal            byFamily[prometheus.Gauge]
-	lastQueued          byFamily[prometheus.Gauge]
+	all, whole, partial       byFamily[prometheus.Observer]
+	programming               byFamily[prometheus.Observer]
+	failures                  byFamily[prometheus.Counter]
+	notLocal, notLocalOutside byFamily[prometheus.Gauge]
+	reconciling               byFamily[prometheus.Observer]
+	flowsEnded                byFamily[prometheus.Counter]
+	lastQueued                byFamily[prometheus.Gauge]
 	// lastSynced has no values until there are any: zero would be the year 1970.
 	lastSynced *prometheus.GaugeVec
 
@@ -58,6 +60,8 @@ func programmingBuckets() []float64 {
 
 func newKubeProxy(r prometheus.Registerer) *kubeProxy {
 	f := factory{promauto.With(r), "kubeproxy_"}
+	notLocal := f.gauges("sync_proxy_rules_no_local_endpoints_total",
+		"Service ports with traffic policy Local whose endpoints are all on other nodes.", "traffic_policy", "ip_family")
 	m := &kubeProxy{
 		all: families(f.histograms("sync_proxy_rules_duration_seconds",
 			"Time a sync took, whether it worked or not.", syncBuckets(), "ip_family")),
@@ -69,8 +73,12 @@ func newKubeProxy(r prometheus.Registerer) *kubeProxy {
 			"Time from what led to a change of endpoints until the kernel had it.", programmingBuckets(), "ip_family")),
 		failures: families(f.counters("sync_proxy_rules_nftables_sync_failures_total",
 			"Syncs that did not work.", "ip_family")),
-		notLocal: families(f.gauges("sync_proxy_rules_no_local_endpoints_total",
-			"Service ports with traffic policy Local whose endpoints are all on other nodes.", "traffic_policy", "ip_family"), "internal"),
+		notLocal:        families(notLocal, "internal"),
+		notLocalOutside: families(notLocal, "external"),
+		reconciling: families(f.histograms("conntrack_reconciler_sync_duration_seconds",
+			"Time it took to end the flows to endpoints that are gone, after a batch.", syncBuckets(), "ip_family")),
+		flowsEnded: families(f.counters("conntrack_reconciler_deleted_entries_total",
+			"Entries of connection tracking deleted because their endpoint was gone.", "ip_family")),
 		lastQueued: families(f.gauges("sync_proxy_rules_last_queued_timestamp_seconds",
 			"When a change was last queued, at first when the process began.", "ip_family")),
 		lastSynced: f.gauges("sync_proxy_rules_last_timestamp_seconds",
@@ -106,6 +114,12 @@ func (m *kubeProxy) queued(q sync.Queued) {
 	}
 }
 
+// reconciled measures how flows were ended.
+func (m *kubeProxy) reconciled(f model.Family, deleted int, took time.Duration) {
+	m.reconciling[f].Observe(took.Seconds())
+	m.flowsEnded[f].Add(float64(deleted))
+}
+
 // failed counts a sync that did not work. What waited still does.
 func (m *kubeProxy) failed(r sync.Report) {
 	for _, f := range model.Families {
@@ -123,7 +137,8 @@ func (m *kubeProxy) synced(r sync.Report) {
 	for _, f := range model.Families {
 		m.all[f].Observe(r.Took.Seconds())
 		kind[f].Observe(r.Took.Seconds())
-		m.notLocal[f].Set(float64(r.NotLocal[f]))
+		m.notLocal[f].Set(float64(r.NotLocal.Internal[f]))
+		m.notLocalOutside[f].Set(float64(r.NotLocal.External[f]))
 		m.lastSynced.WithLabelValues(f.String()).SetToCurrentTime()
 		for _, t := range r.Triggered {
 			// The clock of who saw the trigger may be ahead of ours.

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"kube-vmap/model"
 	"kube-vmap/sync"
 )
 
@@ -11,6 +12,9 @@ import (
 type kubeVMap struct {
 	transactions, added, deleted, objects, repairs prometheus.Counter
 	bytes, messages, kernel, encode                prometheus.Histogram
+
+	forgotten    byFamily[prometheus.Counter]
+	forgottenYet byFamily[uint64] // as told last
 
 	services, endpoints, refusedPorts, refusedObjects, conflicts prometheus.Gauge
 }
@@ -34,12 +38,26 @@ func newKubeVMap(r prometheus.Registerer) *kubeVMap {
 		objects: f.counter("object_changes_total", "Tables, chains, rules, sets and maps that came or went."),
 		repairs: f.counter("drift_repairs_total", "Times another program's changes to our tables were undone."),
 
+		forgotten: families(f.counters("affinity_full_connections_total",
+			"Connections whose client could not be remembered, since the affinity map was full.", "ip_family")),
+
 		services:       f.gauge("services", "Services known."),
-		endpoints:      f.gauge("endpoints", "Endpoints of Service ports programmed, over all addresses."),
+		endpoints:      f.gauge("endpoints", "Endpoints of Service ports programmed."),
 		refusedPorts:   f.gauge("refused_service_ports", "Service ports left out because the kernel refuses them."),
 		refusedObjects: f.gauge("refused_objects", "Objects left out, whole or in part, because they cannot be used."),
-		conflicts:      f.gauge("address_conflicts", "Addresses with ports that a Service lost to an older one."),
+		conflicts:      f.gauge("address_conflicts", "Addresses with ports that a Service lost to another one."),
 	}
+}
+
+// affinityFull takes the total that the kernel counts, from zero again if somebody
+// removed the table. It is called from one goroutine.
+func (m *kubeVMap) affinityFull(f model.Family, total uint64) {
+	if before := m.forgottenYet[f]; total >= before {
+		m.forgotten[f].Add(float64(total - before))
+	} else {
+		m.forgotten[f].Add(float64(total))
+	}
+	m.forgottenYet[f] = total
 }
 
 // synced measures a sync that worked.

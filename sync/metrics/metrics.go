@@ -14,9 +14,6 @@
 //
 //   - kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total: nothing is
 //     cleaned up in transactions of its own.
-//   - kubeproxy_conntrack_reconciler_*: connection tracking is not reconciled.
-//   - kubeproxy_sync_proxy_rules_no_local_endpoints_total for the external
-//     policy: frontends that have one are not served.
 //   - all of kube-proxy's other modes.
 //
 // Metrics are brought up to date once for each sync, at a cost that depends on
@@ -25,9 +22,12 @@
 package metrics
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"kube-vmap/model"
 	"kube-vmap/sync"
 )
 
@@ -78,6 +78,16 @@ func (m *Metrics) Synced(r sync.Report) {
 	m.proxy.synced(r)
 	m.own.synced(r)
 }
+
+// Reconciled counts flows of a family that were ended because their endpoints are
+// gone, and how long that took.
+func (m *Metrics) Reconciled(f model.Family, deleted int, took time.Duration) {
+	m.proxy.reconciled(f, deleted, took)
+}
+
+// AffinityFull says how many connections of a family there were, in all, whose
+// client could not be remembered.
+func (m *Metrics) AffinityFull(f model.Family, total uint64) { m.own.affinityFull(f, total) }
 
 // Node implements [sync.Observer].
 func (m *Metrics) Node(sync.SetNode) {}

@@ -63,6 +63,8 @@ func isNotOurs[F interface{ GetName() string }](f F) bool {
 // theShapes are what [shapes] should say. What begins with kubeproxy_ must be as
 // kube-proxy 1.36.3 serves it in mode nftables (pkg/proxy/metrics/metrics.go).
 const theShapes = `
+kubeproxy_conntrack_reconciler_deleted_entries_total counter ip_family
+kubeproxy_conntrack_reconciler_sync_duration_seconds histogram ip_family 15:0.001..16.384
 kubeproxy_network_programming_duration_seconds histogram ip_family 80:0.25..300
 kubeproxy_proxy_healthz_total counter code
 kubeproxy_proxy_livez_total counter code
@@ -79,6 +81,7 @@ kubeproxy_sync_proxy_rules_service_changes_pending gauge
 kubeproxy_sync_proxy_rules_service_changes_total counter
 kubernetes_build_info gauge build_date compiler git_commit git_tree_state git_version go_version major minor platform
 kubevmap_address_conflicts gauge
+kubevmap_affinity_full_connections_total counter ip_family
 kubevmap_batch_messages histogram 10:4..1.0486e+06
 kubevmap_batch_size_bytes histogram 10:256..6.7109e+07
 kubevmap_build_info gauge go_version version

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -29,10 +28,6 @@ const (
 	LocalModeBridgeInterface     v1alpha1.LocalMode = "BridgeInterface"
 	LocalModeInterfaceNamePrefix v1alpha1.LocalMode = "InterfaceNamePrefix"
 )
-
-// primary in nodePortAddresses stands for the node's own address of each
-// family.
-const primary = "primary"
 
 // Config is the configuration of a process: complete, and found valid. Flags
 // makes it.
@@ -91,16 +86,6 @@ func (c *Config) NodeName() (string, error) {
 
 func nodeName(host string) string { return strings.ToLower(strings.TrimSpace(host)) }
 
-// BindAddress is what to take for the node's primary address in place of what
-// its Node object says; invalid if it is to be believed. Nothing listens on it.
-func (c *Config) BindAddress() netip.Addr {
-	addr, err := parseAddr(c.Proxy.BindAddress)
-	if err != nil || addr.IsUnspecified() {
-		return netip.Addr{}
-	}
-	return addr
-}
-
 // ClusterCIDRs are the ranges that tell pods by their addresses, one for each
 // IP family. They are invalid where none was given, and in any detectLocalMode
 // but ClusterCIDR.
@@ -125,21 +110,6 @@ func splitRanges(list string) []string {
 	return strings.Split(list, ",")
 }
 
-// NodePortAddresses says on which of the node's addresses NodePorts answer: on
-// the primary one of each family, or on those in the ranges. A family without a
-// range then has no limit, as in kube-proxy.
-func (c *Config) NodePortAddresses() (ranges []netip.Prefix, onPrimary bool) {
-	if slices.Contains(c.Proxy.NodePortAddresses, primary) {
-		return nil, true
-	}
-	for _, s := range c.Proxy.NodePortAddresses {
-		if r, err := parseRange(s); err == nil {
-			ranges = append(ranges, r)
-		}
-	}
-	return ranges, false
-}
-
 // ExcludeCIDRs are the ranges whose IPVS virtual servers are not kube-proxy's, and
 // so stay when what kube-proxy left is removed.
 func (c *Config) ExcludeCIDRs() (ranges []netip.Prefix) {
@@ -158,8 +128,8 @@ func (c *Config) Verbosity() int { return int(c.Proxy.Logging.Verbosity) }
 func (c *Config) LogFormat() string { return c.Proxy.Logging.Format }
 
 // Feature tells whether one of the feature gates that have a meaning here is
-// open: ComponentFlagz and ComponentStatusz, both open by default. Any other is
-// closed.
+// open: ComponentFlagz, ComponentStatusz and AllowServiceExternalIPs, all open by
+// default. Any other is closed.
 func (c *Config) Feature(gate string) bool {
 	open, known := features()[gate]
 	if set, ok := c.Proxy.FeatureGates[gate]; ok && known {
@@ -170,7 +140,7 @@ func (c *Config) Feature(gate string) bool {
 
 // features are the gates that have a meaning here, with their defaults.
 func features() map[string]bool {
-	return map[string]bool{"ComponentFlagz": true, "ComponentStatusz": true}
+	return map[string]bool{"ComponentFlagz": true, "ComponentStatusz": true, externalIPs: true}
 }
 
 func isFeature(gate string) bool {

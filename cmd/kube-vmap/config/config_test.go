@@ -90,8 +90,8 @@ nftables: {masqueradeBit: 31, masqueradeAll: false, syncPeriod: 33s, minSyncPeri
 			if got := c.MinSyncPeriod(); got != test.leastBreak {
 				t.Errorf("MinSyncPeriod: got %s, want %s", got, test.leastBreak)
 			}
-			if got := c.Scheduler(); got != "sh" {
-				t.Errorf("Scheduler: got %q", got)
+			if got := c.Scheduler(); got != model.SourceHash {
+				t.Errorf("Scheduler: got %s", got)
 			}
 		})
 	}
@@ -121,44 +121,6 @@ func TestClusterCIDRsAreByFamily(t *testing.T) {
 	}
 }
 
-func TestNodePortAddressesArePrimaryOrRanges(t *testing.T) {
-	for _, test := range []struct {
-		fields    string
-		onPrimary bool
-		want      string
-	}{
-		{"", true, ""},
-		{"nodePortAddresses: []", true, ""},
-		{"nodePortAddresses: [primary]", true, ""},
-		{"mode: iptables", true, ""},
-		{"nodePortAddresses: [192.0.2.7/24, '2001:db8::/32']", false, "192.0.2.0/24 2001:db8::/32"},
-	} {
-		ranges, onPrimary := loadText(t, test.fields).NodePortAddresses()
-		var got []string
-		for _, r := range ranges {
-			got = append(got, r.String())
-		}
-		if onPrimary != test.onPrimary || strings.Join(got, " ") != test.want {
-			t.Errorf("%q: got %v, primary %v", test.fields, got, onPrimary)
-		}
-	}
-}
-
-func TestBindAddressIsNoneIfUnspecified(t *testing.T) {
-	for text, want := range map[string]netip.Addr{
-		"":                 {},
-		"0.0.0.0":          {},
-		"::":               {},
-		"192.0.2.1":        netip.MustParseAddr("192.0.2.1"),
-		"2001:db8::1":      netip.MustParseAddr("2001:db8::1"),
-		"::ffff:192.0.2.1": netip.MustParseAddr("192.0.2.1"),
-	} {
-		if got := loadText(t, "bindAddress: '"+text+"'").BindAddress(); got != want {
-			t.Errorf("%q: got %v, want %v", text, got, want)
-		}
-	}
-}
-
 func TestNodeNameIsTrimmedAndInLowerCase(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -184,6 +146,8 @@ func TestFeatureGatesThatMeanSomethingCanBeClosed(t *testing.T) {
 	}{
 		{"", "ComponentFlagz", true},
 		{"", "ComponentStatusz", true},
+		{"", "AllowServiceExternalIPs", true},
+		{"featureGates: {AllowServiceExternalIPs: false}", "AllowServiceExternalIPs", false},
 		{"featureGates: {ComponentFlagz: false}", "ComponentFlagz", false},
 		{"featureGates: {ComponentFlagz: false}", "ComponentStatusz", true},
 		{"featureGates: {Other: true}", "Other", false},

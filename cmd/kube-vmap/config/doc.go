@@ -21,10 +21,22 @@
 //     does so because a sync there costs what all Services cost, and here it
 //     costs what has changed. A value that is set is honoured.
 //
-// Two things follow from running as nftables whatever the mode:
-// nodePortAddresses is ["primary"] in all of them if it is not set, and
-// kube-proxy's --iptables-sync-period and --iptables-min-sync-period set the
-// periods of nftables, as they do in kube-proxy in that mode.
+// Three things follow from running as nftables whatever the mode:
+// nodePortAddresses is ["primary"] in all of them if it is not set;
+// ipvs.scheduler says in all of them how endpoints are chosen, by the names of
+// IPVS, or random, which it is if nothing is said; and kube-proxy's
+// --iptables-sync-period and --iptables-min-sync-period set the periods of
+// nftables, as they do in kube-proxy in that mode.
+//
+// nodePortAddresses may have primary and ranges side by side, and the word
+// localhost, as of kube-proxy 1.37 (KEP-6032); before, kube-proxy refuses both.
+//
+// Some flags are our own, and so have no field in the file and count beside one:
+// --manifests, --strict-source-ranges, --end-tcp-flows, --drop-invalid.
+//
+// What --write-config-to writes and /configz shows has a syncPeriod of 30s in the
+// sections that are not in use, too. kube-proxy writes 0s there if there is no
+// file, and reads that as 30s.
 //
 // What has no meaning here is accepted; if it is set to something other than
 // its default, it is named in one warning. No feature gate is refused.

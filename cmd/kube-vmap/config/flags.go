@@ -17,6 +17,8 @@ type Flags struct {
 	file, master, manifests, writeConfigTo string
 	hostnameOverride                       string
 	initOnly, cleanup                      bool
+	strictSourceRanges                     bool
+	endTCPFlows, dropInvalid               bool
 	healthzPort, metricsPort               int32 // deprecated
 
 	sections []flagSection

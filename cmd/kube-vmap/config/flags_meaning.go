@@ -41,11 +41,24 @@ func (f *Flags) addTraffic(s flagSection) {
 	s.yes(&p.NFTables.MasqueradeAll, "masquerade-all", "", "masquerade all traffic to ClusterIPs, that from pods too")
 	s.sets("masquerade-all", "nftables.masqueradeAll", "iptables.masqueradeAll")
 	s.list(&p.NodePortAddresses, "nodeport-addresses", "nodePortAddresses",
-		"`ranges` of the node's addresses on which NodePorts are to answer, or the word primary: "+
-			"its primary address of each IP family. NodePorts are not served yet")
+		"`ranges` of the node's addresses on which NodePorts answer; among or in place of them the word primary, "+
+			"for the node's primary address of each IP family, and the word localhost, for 127.0.0.1 and ::1 "+
+			"(TCP only, from programs of the node). An IP family for which nothing is listed is not limited: "+
+			"its NodePorts answer on all addresses but those of loopback")
 	s.text(&p.BindAddress, "bind-address", "bindAddress",
 		"`IP` address to take for the node's primary one in place of the one in its Node object; nothing listens on it. "+
 			"If it is IPv6, health and metrics are served on IPv6 by default")
+	s.text(&p.IPVS.Scheduler, "ipvs-scheduler", "ipvs.scheduler",
+		"`scheduler` that chooses endpoints for the Services without the annotation kube-vmap.io/scheduler, "+
+			"whatever --proxy-mode is: random, rr, sh or mh (default random); other names of IPVS are accepted, and stand for one of these")
+	s.yes(&f.strictSourceRanges, "strict-source-ranges", "",
+		"close the load balancer addresses of an IP family to everyone if a Service has source ranges of the other family only; "+
+			"otherwise they are open to everyone, as with kube-proxy. Not one of kube-proxy's")
+	s.yes(&f.endTCPFlows, "end-tcp-flows", "",
+		"end TCP connections whose endpoint is gone at once, rather than when it no longer answers. Not one of kube-proxy's")
+	s.yes(&f.dropInvalid, "drop-invalid", "",
+		"drop TCP packets of endpoints that connection tracking cannot place, which would have their clients reset "+
+			"the connection. Done anyway before Linux 6.1, unless --conntrack-tcp-be-liberal. Not one of kube-proxy's")
 	s.period(&p.NFTables.SyncPeriod, "iptables-sync-period", "",
 		"`time` (30s, 1m): if a change takes more than twice that to reach the kernel, /healthz says so. "+
 			"In spite of its name it is that of nftables too, as in kube-proxy")
@@ -63,7 +76,8 @@ func (f *Flags) addPods(s flagSection) {
 			"One of ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix")
 	s.text(&p.ClusterCIDR, "cluster-cidr", "clusterCIDR",
 		"`ranges` of all pods' addresses, at most one for each IP family, separated by a comma, for ClusterCIDR. "+
-			"Without one, nothing is masqueraded")
+			"Without one, connections to ClusterIPs keep their source unless --masquerade-all, "+
+			"and pods count as clients from outside for externalTrafficPolicy Local")
 	s.text(&p.DetectLocal.BridgeInterface, "pod-bridge-interface", "detectLocal.bridgeInterface",
 		"`name` of the bridge that pods are on, for BridgeInterface")
 	s.text(&p.DetectLocal.InterfaceNamePrefix, "pod-interface-name-prefix", "detectLocal.interfaceNamePrefix",
@@ -85,7 +99,8 @@ func (f *Flags) addServers(s flagSection) {
 	s.yes(&p.EnableProfiling, "profiling", "enableProfiling", "serve /debug/pprof with the metrics")
 	s.value(cliflag.NewMapStringBool(&p.FeatureGates), "feature-gates", "featureGates",
 		"`gates` as name=true or name=false, separated by commas: ComponentFlagz and ComponentStatusz "+
-			"(both true by default) serve /flagz and /statusz with the metrics. No other has a meaning here, and none is refused")
+			"serve /flagz and /statusz with the metrics, AllowServiceExternalIPs serves the external IPs of Services "+
+			"(all true by default). No other has a meaning here, and none is refused")
 }
 
 func (f *Flags) addNode(s flagSection) {

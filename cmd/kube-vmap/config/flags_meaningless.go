@@ -21,13 +21,12 @@ func (f *Flags) addOtherModes(s flagSection) {
 // kube-proxy can start us.
 func (f *Flags) addMeaningless(s flagSection) {
 	p := &f.proxy
-	s.text(&p.IPVS.Scheduler, "ipvs-scheduler", "ipvs.scheduler", "no meaning here: IPVS scheduler")
 	s.yes(&p.IPVS.StrictARP, "ipvs-strict-arp", "ipvs.strictARP", "no meaning here: of IPVS")
 	s.period(&p.IPVS.TCPTimeout, "ipvs-tcp-timeout", "ipvs.tcpTimeout", "no meaning here: of IPVS")
 	s.period(&p.IPVS.TCPFinTimeout, "ipvs-tcpfin-timeout", "ipvs.tcpFinTimeout", "no meaning here: of IPVS")
 	s.period(&p.IPVS.UDPTimeout, "ipvs-udp-timeout", "ipvs.udpTimeout", "no meaning here: of IPVS")
 	s.yes(p.IPTables.LocalhostNodePorts, "iptables-localhost-nodeports", "iptables.localhostNodePorts",
-		"no meaning here: NodePorts on 127.0.0.1, which only kube-proxy's mode iptables has")
+		"no meaning here: NodePorts on 127.0.0.1 are for --nodeport-addresses to say, in every mode")
 	s.period(&p.ConfigSyncPeriod, "config-sync-period", "configSyncPeriod",
 		"no meaning here: the API server says what has changed, and is not asked again")
 	s.text(&p.ShowHiddenMetricsForVersion, "show-hidden-metrics-for-version", "showHiddenMetricsForVersion",

@@ -38,10 +38,12 @@ func ourFlags() map[string]*pflag.Flag {
 	return flags
 }
 
-func TestFlagsAreKubeProxysAndManifests(t *testing.T) {
+func TestFlagsAreKubeProxysAndOurs(t *testing.T) {
 	want := kubeProxyFlags(t)
 	delete(want, "version") // the program's, like --help
-	want["manifests"] = ""
+	for _, own := range []string{"manifests", "strict-source-ranges", "end-tcp-flows", "drop-invalid"} {
+		want[own] = ""
+	}
 	names := slices.Sorted(maps.Keys(ourFlags()))
 	if wanted := slices.Sorted(maps.Keys(want)); !slices.Equal(names, wanted) {
 		t.Errorf("got %v\nwant %v", names, wanted)
@@ -128,6 +130,7 @@ func TestEachFlagSetsItsField(t *testing.T) {
 		{"--proxy-mode=", "mode", "nftables"},
 		{"--masquerade-all", "nftables.masqueradeAll", true},
 		{"--nodeport-addresses=192.0.2.0/24,2001:db8::/32", "nodePortAddresses", []any{"192.0.2.0/24", "2001:db8::/32"}},
+		{"--nodeport-addresses=primary,localhost", "nodePortAddresses", []any{"primary", "localhost"}},
 		{"--nodeport-addresses=", "nodePortAddresses", []any{"primary"}},
 		{"--bind-address=192.0.2.1", "bindAddress", "192.0.2.1"},
 		{"--iptables-sync-period=7s", "nftables.syncPeriod", "7s"},

@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"kube-vmap/model"
 )
 
 // FuzzConfig reads any text as a configuration file. Whatever is found valid
@@ -12,6 +14,7 @@ func FuzzConfig(f *testing.F) {
 	for _, fields := range []string{
 		"clusterCIDR: 10.244.0.0/16, fd00::/56\nnodePortAddresses: [10.0.0.0/8, '2001:db8::/32']",
 		"mode: ipvs\nipvs: {scheduler: sh, excludeCIDRs: [10.0.0.0/8]}\nbindAddress: '::1'\n---\n" + header,
+		"ipvs: {scheduler: dh}\nnodePortAddresses: [localhost, primary, '::1/128']\nfeatureGates: {AllowServiceExternalIPs: false}",
 		"mode: iptables\nmode: iptables\nfeatureGates: {A: true}\nlogging: {flushFrequency: 5, vmodule: [{filePattern: a, verbosity: 1}]}",
 		"detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: cbr0}\nhealthzBindAddress: '::'\nunknown: [1]",
 		"logging: {options: {json: {infoBufferSize: 1Ki, splitStream: true}}, format: json}\nconntrack: {min: 1e3}",
@@ -56,11 +59,16 @@ func ask(t *testing.T, c *Config) {
 			t.Errorf("ClusterCIDRs: %v", c.ClusterCIDRs())
 		}
 	}
-	if ranges, onPrimary := c.NodePortAddresses(); onPrimary == (len(ranges) > 0) {
-		t.Errorf("NodePortAddresses: %v, %v", ranges, onPrimary)
+	if n := c.NodePorts(); !n.Primary && len(n.Prefixes) == 0 {
+		t.Errorf("NodePorts: %+v of %q", n, c.Proxy.NodePortAddresses)
 	}
-	if a := c.BindAddress(); a.IsValid() && a.IsUnspecified() {
-		t.Errorf("BindAddress: %v", a)
+	for i, a := range c.NodeIPs() {
+		if a.IsValid() && (a.IsUnspecified() || a.Is4() != (i == 0)) {
+			t.Errorf("NodeIPs: %v", c.NodeIPs())
+		}
+	}
+	if s := c.Scheduler(); s < model.Random || s > model.Maglev {
+		t.Errorf("Scheduler: %s", s)
 	}
 	if f := c.LogFormat(); f != "text" && f != "json" {
 		t.Errorf("LogFormat: %q", f)

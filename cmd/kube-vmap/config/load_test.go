@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
+
+	"kube-vmap/model"
 )
 
 // loadError is what is wrong.
@@ -55,8 +57,11 @@ func TestKubeadmsFileRunsUnchanged(t *testing.T) {
 					t.Errorf("ClusterCIDRs: %v", c.ClusterCIDRs())
 				}
 			}
-			if _, onPrimary := c.NodePortAddresses(); !onPrimary {
+			if n := c.NodePorts(); !n.Primary || len(n.Prefixes) > 0 || c.LocalhostNodePorts() {
 				t.Errorf("NodePorts answer on %v", c.Proxy.NodePortAddresses)
+			}
+			if c.Scheduler() != model.Random || !c.ServesExternalIPs() || c.NodeIPs() != (model.Node{}).Addrs {
+				t.Errorf("Services have the scheduler %s, the node %v", c.Scheduler(), c.NodeIPs())
 			}
 			if c.Proxy.ClientConnection.Kubeconfig != "/var/lib/kube-proxy/kubeconfig.conf" || c.File != path {
 				t.Errorf("%+v", c)

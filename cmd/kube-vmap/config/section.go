@@ -44,7 +44,3 @@ func (c *Config) SyncPeriod() time.Duration { return c.section().syncPeriod }
 
 // MinSyncPeriod is the least time between two syncs. Zero is none.
 func (c *Config) MinSyncPeriod() time.Duration { return c.section().minSyncPeriod }
-
-// Scheduler is ipvs.scheduler, whatever the mode: the name of an IPVS scheduler
-// ("rr", "sh"), or empty.
-func (c *Config) Scheduler() string { return c.Proxy.IPVS.Scheduler }

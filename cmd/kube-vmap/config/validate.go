@@ -122,13 +122,15 @@ func (v *validator) addresses(p *v1alpha1.KubeProxyConfiguration) {
 	}
 	v.server("healthzBindAddress", p.HealthzBindAddress)
 	v.server("metricsBindAddress", p.MetricsBindAddress)
-	if slices.Contains(p.NodePortAddresses, primary) {
-		if len(p.NodePortAddresses) > 1 {
-			v.invalid("nodePortAddresses", p.NodePortAddresses, `must be either "primary" alone or ranges`)
+	for i, item := range p.NodePortAddresses {
+		if isWord(item) {
+			continue
 		}
-		return
+		if _, err := parseRange(item); err != nil {
+			v.invalid(field.NewPath("nodePortAddresses").Index(i).String(), item,
+				"must be primary, localhost, or a range such as 192.0.2.0/24 or 2001:db8::/32")
+		}
 	}
-	v.ranges("nodePortAddresses", p.NodePortAddresses)
 }
 
 // server checks an address to listen on. An empty one turns the server off.

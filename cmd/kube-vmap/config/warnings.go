@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"kube-vmap/model"
+	"kube-vmap/sync"
 )
 
 // warnings are what is valid, but may not do what was meant.
@@ -19,6 +20,14 @@ func (c *Config) warnings() ([]string, error) {
 		s := c.section()
 		add("%s: %s is run as nftables, with masqueradeBit and masqueradeAll of %s, syncPeriod and minSyncPeriod of %s",
 			c.name("mode"), mode, s.marks, s.periods)
+		if slices.Equal(c.Proxy.NodePortAddresses, []string{primary}) {
+			add("%s: NodePorts answer on the node's primary addresses only; in that mode of kube-proxy they do on all, "+
+				"as they do here with 0.0.0.0/0 and ::/0 in %s", c.name("mode"), c.name("nodePortAddresses"))
+		}
+		if mode == ModeIPVS && c.Proxy.IPVS.Scheduler == "" {
+			add("%s: Services choose among their endpoints at random, since %s is not set; in that mode they do in turn (rr)",
+				c.name("mode"), c.name("ipvs.scheduler"))
+		}
 	}
 	meaningless, err := c.meaningless()
 	if err != nil {
@@ -34,9 +43,14 @@ func (c *Config) warnings() ([]string, error) {
 		add("%s: a configuration file cannot say that there is to be no health or metrics server; "+
 			"whoever reads it will have one", c.WriteConfigTo)
 	}
+	out = append(out, c.nodePortWarnings()...)
+	if _, err := sync.ParseScheduler(c.Proxy.IPVS.Scheduler); err != nil {
+		add("%s: %s: %s", c.name("ipvs.scheduler"), c.Proxy.IPVS.Scheduler, err)
+	}
 	none := [len(model.Families)]netip.Prefix{}
 	if c.Proxy.DetectLocalMode == LocalModeClusterCIDR && c.ClusterCIDRs() == none && !c.MasqueradeAll() {
-		add("%s: not set, so connections to ClusterIPs that do not come from pods keep their source address", c.name("clusterCIDR"))
+		add("%s: not set, so connections to ClusterIPs that do not come from pods keep their source address, "+
+			"and pods count as clients from outside for externalTrafficPolicy Local", c.name("clusterCIDR"))
 	}
 	return out, nil
 }
@@ -73,6 +87,8 @@ func (c *Config) means(path string) bool {
 	switch top {
 	case "iptables", "ipvs", "nftables":
 		switch name {
+		case "scheduler":
+			return true
 		case "masqueradeBit", "masqueradeAll":
 			return top == c.section().marks
 		case "syncPeriod", "minSyncPeriod":
@@ -85,8 +101,6 @@ func (c *Config) means(path string) bool {
 		return name == "format" || name == "verbosity"
 	case "featureGates":
 		return isFeature(name)
-	case "nodePortAddresses": // NodePorts are not served yet
-		return false
 	case "configSyncPeriod", "portRange", "showHiddenMetricsForVersion", "windowsRunAsService", "winkernel":
 		return false
 	}
@@ -99,8 +113,6 @@ func harmless(path string, value any) bool {
 	switch path {
 	case "iptables.minSyncPeriod", "nftables.minSyncPeriod":
 		return value == "1s"
-	case "ipvs.scheduler":
-		return value == "rr"
 	}
 	return false
 }

@@ -38,7 +38,7 @@ func TestWhatHasNoMeaningIsNamedInOneWarning(t *testing.T) {
 		{"mode: ipvs\niptables: {masqueradeBit: 7, syncPeriod: 7s}\nipvs: {syncPeriod: 7s, minSyncPeriod: 2s}", "iptables.syncPeriod"},
 		{
 			"ipvs: {syncPeriod: 7s, scheduler: sh, strictARP: true, tcpTimeout: 1s, tcpFinTimeout: 1s, udpTimeout: 1s, excludeCIDRs: [10.0.0.0/8]}",
-			"ipvs.scheduler, ipvs.strictARP, ipvs.syncPeriod, ipvs.tcpFinTimeout, ipvs.tcpTimeout, ipvs.udpTimeout",
+			"ipvs.strictARP, ipvs.syncPeriod, ipvs.tcpFinTimeout, ipvs.tcpTimeout, ipvs.udpTimeout",
 		},
 		{
 			"portRange: 1-2\nwindowsRunAsService: true\nconfigSyncPeriod: 1m\nshowHiddenMetricsForVersion: '1.35'",
@@ -53,8 +53,8 @@ func TestWhatHasNoMeaningIsNamedInOneWarning(t *testing.T) {
 			"logging: {flushFrequency: 6s, vmodule: [{filePattern: a, verbosity: 1}], options: {text: {splitStream: true, infoBufferSize: 1Ki}}}",
 			"logging.flushFrequency, logging.options.text.infoBufferSize, logging.options.text.splitStream, logging.vmodule",
 		},
-		{"nodePortAddresses: [10.0.0.0/8]", "nodePortAddresses"},
-		{"featureGates: {ComponentFlagz: false, ComponentStatusz: true}", ""},
+		{"nodePortAddresses: [10.0.0.0/8, localhost]\nbindAddress: 192.0.2.1", ""},
+		{"featureGates: {ComponentFlagz: false, ComponentStatusz: true, AllowServiceExternalIPs: false}", ""},
 		{"featureGates: {AllAlpha: true, NoSuchGate: false, ComponentFlagz: false}", "featureGates.AllAlpha, featureGates.NoSuchGate"},
 	} {
 		c := loadText(t, test.fields)

@@ -32,6 +32,7 @@ func TestWhatIsWrittenIsReadAsTheSameAndWithoutWarnings(t *testing.T) {
 			"--logging-format=json", "--feature-gates=ComponentFlagz=false", "--profiling", "--kube-api-qps=0.5",
 		},
 		{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"},
+		{"--cluster-cidr=10.244.0.0/16", "--nodeport-addresses=primary,localhost,192.0.2.0/24", "--ipvs-scheduler=mh"},
 	} {
 		c := load(t, args...)
 		if len(c.Warnings) > 0 {

@@ -29,6 +29,7 @@ var kinds = []kind{
 	{"endpoint replaced", true, (*world).replaceEndpoint},
 	{"endpoint added", true, (*world).addEndpoint},
 	{"Service added", false, (*world).addService},
+	{"endpoint replaced, external traffic Local", true, (*world).replaceLocalEndpoint},
 }
 
 // victim is the number of another Service each time, neither close to the one
@@ -79,12 +80,7 @@ func (w *world) addService(ctx context.Context, n int) (write, error) {
 			return nil, err
 		}
 	}
-	s := objects.Service(more.Name(n), more.Ports...)
-	s.Spec.Selector = nil
-	if len(more.Families) == 1 {
-		single := corev1.IPFamilyPolicySingleStack
-		s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &single, []corev1.IPFamily{corev1.IPFamily(more.Families[0].String())}
-	}
+	s := service(&more, n)
 	return func(ctx context.Context) (string, error) {
 		s, err := w.ns.CreateService(ctx, s)
 		if err != nil {
@@ -92,6 +88,44 @@ func (w *world) addService(ctx context.Context, n int) (write, error) {
 		}
 		return s.ResourceVersion, nil
 	}, nil
+}
+
+// service is the n-th Service of a filling, before its ClusterIPs.
+func service(f *objects.Filling, n int) *corev1.Service {
+	s := objects.Service(f.Name(n), f.Ports...)
+	s.Spec.Selector = nil
+	if len(f.Families) == 1 {
+		single := corev1.IPFamilyPolicySingleStack
+		s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &single, []corev1.IPFamily{corev1.IPFamily(f.Families[0].String())}
+	}
+	return s
+}
+
+// replaceLocalEndpoint makes a Service of type LoadBalancer, with node ports and the
+// external traffic policy Local, whose endpoints are all on the node that is
+// measured: each of them stands there for pods, and once more for who comes from
+// outside.
+func (w *world) replaceLocalEndpoint(ctx context.Context, n int) (write, error) {
+	local, class := *w.filling, "bench.example.com/by-hand"
+	local.Prefix, local.Node = "local", nodeName
+	s := service(&local, n)
+	s.Spec.Type, s.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, &class
+	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	if _, err := w.ns.CreateService(ctx, s); err != nil {
+		return nil, err
+	}
+	ip := netip.AddrFrom4([...]byte{198, 18, byte(n >> 8), byte(n)})
+	if err := w.ns.SetLoadBalancer(ctx, s.Name, corev1.LoadBalancerIngress{IP: ip.String()}); err != nil {
+		return nil, err
+	}
+	for _, f := range local.Families {
+		if _, err := w.ns.CreateSlice(ctx, local.Slice(n, f)); err != nil {
+			return nil, err
+		}
+	}
+	slice := local.Slice(n, model.IPv4)
+	slice.Endpoints[n%len(slice.Endpoints)].Addresses = []string{newcomer(n)}
+	return w.updateSlice(slice), nil
 }
 
 // prepare prepares n changes of a kind, from the given one on.

@@ -24,9 +24,10 @@ func At(node string, p *lab.Pod) Place {
 	return Place{Node: node, Addrs: []netip.Addr{p.Addr(model.IPv4), p.Addr(model.IPv6)}}
 }
 
-// CreatePod makes a Pod of the app, Running and Ready at a place.
-func (n *Namespace) CreatePod(ctx context.Context, name, app string, at Place) (*corev1.Pod, error) {
-	if _, err := n.CreatePendingPod(ctx, name, app, at.Node); err != nil {
+// CreatePod makes a Pod of the app, Running and Ready at a place, that differs from
+// others by what is changed.
+func (n *Namespace) CreatePod(ctx context.Context, name, app string, at Place, change ...func(*corev1.PodSpec)) (*corev1.Pod, error) {
+	if _, err := n.CreatePendingPod(ctx, name, app, at.Node, change...); err != nil {
 		return nil, err
 	}
 	return n.SetPodStatus(ctx, name, running(at, true))
@@ -34,13 +35,16 @@ func (n *Namespace) CreatePod(ctx context.Context, name, app string, at Place) (
 
 // CreatePendingPod makes a Pod that is bound to a node, where nothing was done for
 // it yet.
-func (n *Namespace) CreatePendingPod(ctx context.Context, name, app, node string) (*corev1.Pod, error) {
+func (n *Namespace) CreatePendingPod(ctx context.Context, name, app, node string, change ...func(*corev1.PodSpec)) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{App: app}},
 		Spec: corev1.PodSpec{
 			NodeName:   node,
 			Containers: []corev1.Container{{Name: "main", Image: "of-nobody"}},
 		},
+	}
+	for _, do := range change {
+		do(&pod.Spec)
 	}
 	out, err := n.Client.CoreV1().Pods(n.Name).Create(ctx, pod, metav1.CreateOptions{})
 	return out, n.explain(err, "make", "Pod", name)

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"net"
 	"syscall"
+	"time"
 
+	"github.com/prometheus/procfs"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // KillAPIServer ends the API server as a power cut would. Its port refuses from
@@ -27,7 +30,28 @@ func (p *Plane) RestartAPIServer(ctx context.Context) (err error) {
 
 // FreezeAPIServer stops the API server without ending it: its connections stay,
 // and nothing comes by them until [Plane.ThawAPIServer].
-func (p *Plane) FreezeAPIServer() error { return p.api.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *Plane) FreezeAPIServer(ctx context.Context) error {
+	if err := p.api.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("stop the API server: %w", err)
+	}
+	// On a busy machine a thread may do more before it stops.
+	err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(context.Context) (bool, error) {
+		threads, err := procfs.AllThreads(p.api.cmd.Process.Pid)
+		if err != nil {
+			return false, err
+		}
+		for _, thread := range threads {
+			if stat, err := thread.Stat(); err != nil || stat.State != "T" {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the API server stands still: %w", err)
+	}
+	return nil
+}
 
 // ThawAPIServer lets a frozen API server go on.
 func (p *Plane) ThawAPIServer() error { return p.api.cmd.Process.Signal(syscall.SIGCONT) }

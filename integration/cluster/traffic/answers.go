@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"kube-vmap/integration/lab"
 )
 
@@ -84,29 +86,23 @@ func Await(ctx context.Context, try func() error) error {
 // Comes asks once over every way, all at the same time, and returns an error if
 // anything else comes of one of the questions.
 func (c *Client) Comes(t Target, want lab.Outcome, within time.Duration) error {
-	errs := make(chan error, len(Ways()))
-	for _, w := range Ways() {
-		go func() {
-			a, err := c.AskWithin(w, t.At(w.Family), within)
-			if err == nil && a.Outcome == lab.TimedOut && want != lab.TimedOut { // see AnsweredOver
-				a, err = c.AskWithin(w, t.At(w.Family), within)
-			}
-			if err == nil && a.Outcome != want {
-				err = fmt.Errorf("%s asks %s over %s: %s, want %s", c, t.Name, w, a, want)
-			}
-			errs <- err
-		}()
-	}
-	var err error
-	for range Ways() {
-		err = firstOf(err, <-errs)
-	}
-	return err
+	return c.ComesOver(Ways(), t, within, func(o lab.Outcome) bool { return o == want })
 }
 
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
+// ComesOver is [Client.Comes] over some ways, with outcomes that suit.
+func (c *Client) ComesOver(ways []Way, t Target, within time.Duration, suits func(lab.Outcome) bool) error {
+	var group errgroup.Group
+	for _, w := range ways {
+		group.Go(func() error {
+			a, err := c.AskWithin(w, t.At(w.Family), within)
+			if err == nil && a.Outcome == lab.TimedOut && !suits(lab.TimedOut) { // see AnsweredOver
+				a, err = c.AskWithin(w, t.At(w.Family), within)
+			}
+			if err == nil && !suits(a.Outcome) {
+				err = fmt.Errorf("%s asks %s over %s: %s, which should not come of it", c, t.Name, w, a)
+			}
+			return err
+		})
 	}
-	return b
+	return group.Wait()
 }

@@ -27,7 +27,7 @@ func TestAnswersAreByThoseWhoAreNamedAndByAllOfThem(t *testing.T) {
 			t.Errorf("by %v: %v, want %s", names, err, says)
 		}
 	}
-	if err := c.Comes(to, lab.Refused, traffic.Timeout); err == nil || !strings.Contains(err.Error(), "want refused") {
+	if err := c.Comes(to, lab.Refused, traffic.Timeout); err == nil || !strings.Contains(err.Error(), "should not come") {
 		t.Errorf("who answers refuses: %v", err)
 	}
 	to.Port++

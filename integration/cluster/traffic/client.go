@@ -3,6 +3,7 @@ package traffic
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,16 @@ func Ways() []Way {
 	return all
 }
 
+// Over are those of the protocols.
+func Over(protocols ...model.Protocol) []Way {
+	return slices.DeleteFunc(Ways(), func(w Way) bool { return !slices.Contains(protocols, w.Protocol) })
+}
+
+// Of are those of the family.
+func Of(f model.Family) []Way {
+	return slices.DeleteFunc(Ways(), func(w Way) bool { return w.Family != f })
+}
+
 // Target is what is asked, at one port over every protocol.
 type Target struct {
 	Name  string
@@ -53,6 +64,16 @@ func Service(s *corev1.Service, port uint16) Target {
 		}
 	}
 	return t
+}
+
+// NodePort is the target that the node port of a Service is on a node, that of its
+// first port and of all others with the same number.
+func NodePort(s *corev1.Service, n *lab.Node) Target {
+	return Target{
+		Name:  fmt.Sprintf("node port of %s/%s on %s", s.Namespace, s.Name, n),
+		Addrs: [...]netip.Addr{n.Addr(model.IPv4), n.Addr(model.IPv6)},
+		Port:  uint16(s.Spec.Ports[0].NodePort),
+	}
 }
 
 // At is where the target is asked.

@@ -24,7 +24,11 @@ const PodRanges = "10.244.0.0/16,fd00:10:244::/48"
 // Config is that of a proxy on the node with --cluster-cidr=PodRanges and nothing
 // else: copy and change it for others.
 func Config(node string) sync.Config {
-	c := sync.Config{NodeName: node, Rules: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}}
+	c := sync.Config{
+		NodeName:  node,
+		Rules:     nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark},
+		NodePorts: sync.NodePortAddresses{Primary: true},
+	}
 	for i, p := range strings.Split(PodRanges, ",") {
 		c.Rules.Pods[model.Families[i]] = netip.MustParsePrefix(p)
 	}
@@ -53,7 +57,11 @@ func (t *Truth) Diff(ctx context.Context) (string, error) {
 		return "", err
 	}
 	rules, _ := sync.Build(t.Config, events)
-	return difference(looptest.Meaning(rules.Tables()), looptest.Meaning(have)), nil
+	want := rules.Tables()
+	if err := t.serveNodePorts(want, events); err != nil {
+		return "", err
+	}
+	return difference(looptest.Meaning(want), looptest.Meaning(have)), nil
 }
 
 // Await waits until there is no difference. The error, after ctx ended, holds

@@ -2,7 +2,7 @@
 // mean, and compares that with what the kernel holds.
 //
 //	API  --list-->  sync.Convert...  -->  sync.Build  -->  tables --+
-//	                                                                +--> Diff
+//	node's interfaces  -->  which serve node ports  ----------------+--> Diff
 //	node's nf_tables  --netlink-->  kernel.Read  -->  tables -------+
 //
 // It lists with kube-proxy's selectors, without watches or caches, so that it does

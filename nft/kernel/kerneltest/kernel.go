@@ -24,8 +24,13 @@ type tables [len(model.Families)]*table
 
 // table is what a table holds, by name.
 type table struct {
-	chains map[string]*chain
-	sets   map[string]*set
+	chains   map[string]*chain
+	sets     map[string]*set
+	counters map[string]struct{}
+}
+
+func newTable() *table {
+	return &table{chains: map[string]*chain{}, sets: map[string]*set{}, counters: map[string]struct{}{}}
 }
 
 // chain is a chain with its rules.
@@ -63,6 +68,7 @@ func (k *Kernel) Read() (nft.Tables, error) {
 			continue
 		}
 		out[f] = nft.NewTable()
+		out[f].Counter = len(t.counters) > 0
 		for name, c := range t.chains {
 			state := nft.ChainState{Hook: c.hook}
 			for _, r := range c.rules {
@@ -72,7 +78,7 @@ func (k *Kernel) Read() (nft.Tables, error) {
 		}
 		for name, s := range t.sets {
 			state := nft.SetState{Shape: s.shape}
-			if id, known := nft.SetNamed(f, name); known && s.shape.Ours(id) {
+			if id, known := nft.SetNamed(f, name); known && s.shape.Ours(id) && !id.Dynamic() {
 				state.Elements = s.list(id)
 			}
 			out[f].Sets[name] = state
@@ -132,7 +138,8 @@ func (t tables) clone() tables {
 		if old == nil {
 			continue
 		}
-		t[f] = &table{chains: map[string]*chain{}, sets: map[string]*set{}}
+		t[f] = newTable()
+		maps.Copy(t[f].counters, old.counters)
 		for name, c := range old.chains {
 			t[f].chains[name] = &chain{c.hook, slices.Clone(c.rules)}
 		}

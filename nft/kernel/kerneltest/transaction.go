@@ -39,7 +39,7 @@ func (t *transaction) do(m message) *refusal {
 	switch m.kind {
 	case unix.NFT_MSG_NEWTABLE:
 		if t.tables[m.family] == nil {
-			t.tables[m.family] = &table{chains: map[string]*chain{}, sets: map[string]*set{}}
+			t.tables[m.family] = newTable()
 		}
 		return nil
 	case unix.NFT_MSG_DELTABLE:
@@ -54,6 +54,9 @@ func (t *transaction) do(m message) *refusal {
 		return &refusal{unix.ENOENT, a[0].at}
 	}
 	switch m.kind {
+	case unix.NFT_MSG_NEWOBJ:
+		table.counters[a.get(unix.NFTA_OBJ_NAME).text()] = struct{}{}
+		return nil
 	case unix.NFT_MSG_NEWSET:
 		return t.newSet(table, m, a)
 	case unix.NFT_MSG_DELSET:
@@ -144,11 +147,23 @@ func (t *transaction) refer(table *table, expression attributes, r *rule) syscal
 			r.chains = append(r.chains, chains...)
 			return 0
 		}
-		if table.sets[name] == nil {
+		return table.read(name, r)
+	case "dynset":
+		return table.read(data.get(unix.NFTA_DYNSET_SET_NAME).text(), r)
+	case "objref":
+		if _, known := table.counters[data.get(unix.NFTA_OBJREF_IMM_NAME).text()]; !known {
 			return unix.ENOENT
 		}
-		r.sets = append(r.sets, name)
 	}
+	return 0
+}
+
+// read notes that a rule reads a set.
+func (t *table) read(set string, r *rule) syscall.Errno {
+	if t.sets[set] == nil {
+		return unix.ENOENT
+	}
+	r.sets = append(r.sets, set)
 	return 0
 }
 

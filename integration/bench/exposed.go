@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"kube-vmap/model"
+)
+
+const (
+	elsewhere = "endpoint elsewhere replaced"
+	here      = "endpoint of this node replaced"
+)
+
+// exposedEdits are the changes to Services that traffic from outside reaches, from
+// which kind on they make sense, and how often they are repeated at most if not as
+// often as others.
+var exposedEdits = []struct {
+	edit
+	from, most int
+}{
+	{edit: edit{elsewhere, elsewhere, replaceEndpoint}},
+	{edit: edit{here, here, replaceLocal}},
+	{edit: moreEndpoints},
+	{edit: moreServices},
+	{edit: edit{"policy from Local to Cluster", "policy from Cluster to Local", changePolicy}, from: 2},
+	{edit: edit{"source range more", "source range less", addRange}, from: 3},
+	{edit: edit{"Service with 200 ranges more", "Service with 200 ranges less", newRangedService}, from: 3, most: 3},
+}
+
+// exposed measures what it costs that a Service can be reached from outside.
+func (b *bench) exposed() error {
+	if err := b.exposedLoad(); err != nil {
+		return err
+	}
+	law := &law{bytes: map[int]bool{}}
+	for _, z := range []size{{100, 10}, standard} {
+		if err := b.exposedChanges(z, law); err != nil {
+			return err
+		}
+	}
+	law.promise(b)
+	return nil
+}
+
+// newExposed makes a cluster of a kind. One Service has the other policy, so that
+// one that changes to it finds its chains there.
+func newExposed(k kind, s size, f model.Family) *cluster {
+	c := newClusterOf(k, s, f)
+	c.nodeAddrs = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8:2::1")}
+	if k.external {
+		odd := c.service(served)
+		odd.ExternalPolicy = other(k.policy)
+		c.services.SetService(odd)
+		c.services.SetSlice(c.slice(served, c.pods(served, s.endpoints)))
+	}
+	return c
+}
+
+// exposedLoad measures the first load of each kind.
+func (b *bench) exposedLoad() error {
+	s := b.section("First load of 10,000 Services x 10 endpoints, by kind", "", "model", "compile", "encode", "kernel", "total",
+		"floor", "kernel/floor", "total/floor", "total/ClusterIP", "bytes", "elements")
+	s.note("LoadBalancer: each with a node port, a load balancer address and an external IP; Cluster, Local: their policy")
+	s.note("ranges: source ranges, %d of every %dth Service and one of the others", manyRanges, manyRangesEvery)
+	var plain time.Duration
+	for i, k := range kinds {
+		start := time.Now()
+		want := newExposed(k, standard, model.IPv4).all()
+		t := &loadTimes{model: times{time.Since(start)}}
+		for range b.rounds(standard) {
+			if err := t.round(want); err != nil {
+				return err
+			}
+		}
+		kernel, floor, total := t.kernel.median(), t.bare.median(), t.total.median()
+		if i == 0 {
+			plain = total
+		}
+		s.add(k.name, brief(t.model.median()), brief(t.adopt.median()), brief(t.encode.median()),
+			brief(kernel), brief(total), brief(floor), factor(ratio(kernel, floor)), factor(ratio(total, floor)),
+			factor(ratio(total, plain)), bytesText(t.bytes), thousands(t.elements))
+	}
+	return nil
+}
+
+// exposedChanges measures changes to Services of all kinds, in turns.
+func (b *bench) exposedChanges(z size, law *law) (err error) {
+	s := b.section(fmt.Sprintf("Changes among %s x %d endpoints, one of them on this node, by kind", thousands(z.services), z.endpoints),
+		"", "p50", "p99", "ours", "kernel", "floor", "kernel/floor", "total/floor", "p50/ClusterIP", "added", "deleted", "objects", "bytes")
+	s.note("ours: model, plan, encode and note the new state; floor: the same bytes prepared beforehand")
+	s.note("all kinds stand side by side, each in a network namespace of its own, and are changed in turns of %d", block)
+	var stands []stand
+	defer func() { err = errors.Join(err, closeStands(stands)) }()
+	for _, k := range kinds {
+		if stands, err = appendStand(stands, newExposed(k, z, model.IPv4)); err != nil {
+			return err
+		}
+	}
+	for _, e := range exposedEdits {
+		measured, err := repeat(e.edit, b.exposedTurns(e.most), stands[e.from:]...)
+		if err != nil {
+			return err
+		}
+		for _, name := range e.names() {
+			s.add(name)
+			var plain *changeTimes
+			if e.from == 0 {
+				plain = measured[0][name]
+			}
+			for i, m := range measured {
+				m[name].exposedRow(s, kinds[e.from+i].name, plain)
+				law.note(name, stands[e.from+i].proxy.cluster, m[name])
+			}
+		}
+	}
+	return nil
+}
+
+// exposedTurns is how often a change is repeated: less often than others, because
+// a change of source ranges takes many milliseconds.
+func (b *bench) exposedTurns(most int) int {
+	turns := b.turns() * 2 / 5
+	if b.quick {
+		turns, most = block, most/3
+	}
+	if most > 0 {
+		return most
+	}
+	return turns
+}
+
+// exposedRow adds a row; plain is the same change of a Service that only has a
+// ClusterIP, or nil.
+func (t *changeTimes) exposedRow(s *section, label string, plain *changeTimes) {
+	p50, kernel, floor := t.total.median(), t.kernel.median(), t.bare.median()
+	against := ""
+	if plain != nil {
+		against = factor(ratio(p50, plain.total.median()))
+	}
+	c := t.counts[0]
+	s.add("  "+label, brief(p50), brief(t.total.at(0.99)), brief(p50-kernel), brief(kernel), brief(floor),
+		factor(ratio(kernel, floor)), factor(ratio(p50, floor)), against,
+		thousands(c.Added), thousands(c.Deleted), thousands(c.Objects), bytesText(t.bytes[0]))
+}
+
+// appendStand adds a cluster with a kernel of its own.
+func appendStand(stands []stand, c *cluster) ([]stand, error) {
+	box, err := newSandbox()
+	if err != nil {
+		return stands, err
+	}
+	stands = append(stands, stand{floor: box.bare, done: box.close})
+	stands[len(stands)-1].proxy, err = newProxy(c, box.kernel)
+	return stands, err
+}
+
+func closeStands(stands []stand) error {
+	var errs []error
+	for _, s := range stands {
+		errs = append(errs, s.done())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,132 @@
+package cluster_test
+
+import (
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// elsewhere are the ranges of external IPs and of load balancers: nobody has an
+// address of these.
+var elsewhere = [...]netip.Prefix{
+	model.IPv4: netip.MustParsePrefix("198.18.0.0/15"), model.IPv6: netip.MustParsePrefix("2001:db8:18::/64"),
+}
+
+// taken counts addresses of elsewhere: all tests' Services are in one API, and two
+// of them cannot have the same one.
+var taken atomic.Uint32
+
+// anywhere is an address of elsewhere of each family that no Service has.
+func anywhere() (out [len(model.Families)]netip.Addr) {
+	n := taken.Add(1)
+	for f, r := range elsewhere {
+		b := r.Addr().AsSlice()
+		b[len(b)-2], b[len(b)-1] = byte(n>>8), byte(n)
+		out[f], _ = netip.AddrFromSlice(b)
+	}
+	return out
+}
+
+// routeElsewhere has the host outside send what is for elsewhere to the node.
+func routeElsewhere(t *testing.T, l *lab.Lab, n *lab.Node) {
+	t.Helper()
+	for _, f := range model.Families {
+		clustertest.Must(t, l.Outside.AddRoute(elsewhere[f], n.Addr(f)))
+	}
+}
+
+// numbers counts node ports that are asked for.
+var numbers atomic.Uint32
+
+// numbered gives ports one node port that no other has: of those that come with a
+// change, the API server would give each its own. It gives numbers so low only to
+// who asks for them.
+func numbered(ports []corev1.ServicePort) []corev1.ServicePort {
+	n := int32(30000 + numbers.Add(1)%80)
+	for i := range ports {
+		ports[i].NodePort = n
+	}
+	return ports
+}
+
+// What makes a Service differ from others.
+
+func nodePorts(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }
+
+func internalLocal(s *corev1.Service) {
+	policy := corev1.ServiceInternalTrafficPolicyLocal
+	s.Spec.InternalTrafficPolicy = &policy
+}
+
+func externalLocal(s *corev1.Service) {
+	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+}
+
+func externalCluster(s *corev1.Service) {
+	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
+}
+
+// balanced makes a Service one of type LoadBalancer that nobody implements.
+func balanced(s *corev1.Service) {
+	class := "tests.example.com/by-hand"
+	s.Spec.Type, s.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, &class
+}
+
+func withoutNodePorts(s *corev1.Service) {
+	none := false
+	s.Spec.AllocateLoadBalancerNodePorts = &none
+}
+
+func sticky(seconds int32) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+		s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
+	}
+}
+
+// externalIPs gives a Service external IPs.
+func externalIPs(addrs [len(model.Families)]netip.Addr) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		for _, a := range addrs {
+			s.Spec.ExternalIPs = append(s.Spec.ExternalIPs, a.String())
+		}
+	}
+}
+
+// balancer gives a Service of type LoadBalancer addresses, as a cloud would, and
+// returns where clients find it.
+func (c *scene) balancer(t *testing.T, name string) traffic.Target {
+	t.Helper()
+	addrs := anywhere()
+	var ingress []corev1.LoadBalancerIngress
+	for _, a := range addrs {
+		ingress = append(ingress, corev1.LoadBalancerIngress{IP: a.String()})
+	}
+	clustertest.Must(t, c.ns.SetLoadBalancer(clustertest.Context(t), name, ingress...))
+	return traffic.Target{Name: fmt.Sprintf("load balancer of %s/%s", c.ns.Name, name), Addrs: addrs, Port: port}
+}
+
+// both are the node ports on both nodes.
+func (c *twoNodes) both(s *corev1.Service) [2]traffic.Target {
+	return [...]traffic.Target{traffic.NodePort(s, c.Lab.Node), traffic.NodePort(s, c.Lab.Remote)}
+}
+
+// bothOf is both, to be added to.
+func (c *twoNodes) bothOf(s *corev1.Service) []traffic.Target {
+	all := c.both(s)
+	return all[:]
+}
+
+// on is the place of a Pod in the network of its node.
+func (c *scene) on(n *lab.Node) objects.Place {
+	return objects.Place{Node: c.NodeName(n), Addrs: []netip.Addr{n.Addr(model.IPv4), n.Addr(model.IPv6)}}
+}

@@ -1,0 +1,169 @@
+package ruleset
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// limited is a world with the load balancer of a Service of every protocol that
+// takes connections from some ranges only.
+func limited(f model.Family, sources ...string) *world {
+	w := newWorld()
+	for _, p := range model.Protocols {
+		pool := &model.Pool{Key: web(f, 0), Cluster: []netip.AddrPort{endpoint(f, 0)}}
+		pool.Key.Protocol = p
+		inside := model.Frontend{Match: pool.Key, Pool: pool}
+		inside.Service.Namespace, inside.Service.Name, inside.Service.Protocol = "shop", "web", p
+		outside := inside
+		outside.Kind, outside.Restricted = model.LoadBalancerIP, true
+		outside.Match.Addr = address(externalRanges[1][f], 7)
+		for _, s := range sources {
+			outside.Sources = append(outside.Sources, netip.MustParsePrefix(s))
+		}
+		w.put(fit([]model.Frontend{inside, outside})...)
+	}
+	return w
+}
+
+// sourceSteps are ranges that a Service has one after the other.
+var sourceSteps = [2][]string{
+	model.IPv4: {
+		"10.1.2.0/24", "10.1.0.0/16", "10.1.2.3/32", "10.0.0.0/8 10.1.0.0/16 172.16.0.0/12", "10.1.0.0/16 172.16.0.0/16",
+		"10.0.0.0/9 10.128.0.0/9", "10.0.0.0/8", "10.0.0.0/9", "10.128.0.0/9 10.0.0.0/10 10.64.0.0/10", "0.0.0.0/1 128.0.0.0/1",
+		"0.0.0.0/1 255.255.255.255/32 128.0.0.0/32", "", "255.255.255.254/31 0.0.0.0/32", "10.1.2.4/30 10.1.2.0/30", "10.1.2.0/29",
+	},
+	model.IPv6: {
+		"fd00:1:2::/48", "fd00:1::/32", "fd00:1:2::3/128", "fd00::/16 fd00:1::/32 2001:db8::/48", "fd00:1::/32 2001:db8::/64",
+		"fd00::/17 fd00:8000::/17", "fd00::/16", "fd00::/17", "fd00:8000::/17 fd00::/18 fd00:4000::/18", "::/1 8000::/1",
+		"::/1 ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128 8000::/128", "",
+		"ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/127 ::/128", "fd00::4/126 fd00::/126", "fd00::/125",
+	},
+}
+
+// In one transaction each the ranges become wider, narrower, halves and wholes of
+// each other: the kernel takes no range that lies within one it has, and none that
+// another one overlaps.
+func TestSourceRangesChangeInOneTransaction(t *testing.T) {
+	for _, f := range model.Families {
+		t.Run(nft.FamilyName(f), func(t *testing.T) {
+			t.Parallel()
+			for first, from := range sourceSteps[f] {
+				p, _ := start(newMachine(t), limited(f, strings.Fields(from)...))
+				for i := range sourceSteps[f] {
+					to := sourceSteps[f][(first+i)%len(sourceSteps[f])]
+					p.turn(limited(f, strings.Fields(to)...)) // compares what the kernel has with the state
+					if first == 0 {
+						p.checkSources(f, to)
+					}
+				}
+			}
+		})
+	}
+}
+
+// checkSources asks nft whether the kernel finds the first and the last address of
+// each range, and none beside them.
+func (p *proxy) checkSources(f model.Family, text string) {
+	p.t.Helper()
+	var ranges []netip.Prefix
+	for _, s := range strings.Fields(text) {
+		ranges = append(ranges, netip.MustParsePrefix(s))
+	}
+	for _, r := range ranges {
+		last := lastOf(r)
+		for _, a := range []netip.Addr{r.Addr(), last, r.Addr().Prev(), last.Next()} {
+			if !a.IsValid() {
+				continue
+			}
+			in := slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(a) })
+			element := fmt.Sprintf("{ %s . %s . udp . 80 }", a, address(externalRanges[1][f], 7))
+			o := installed(p.t).run(p.machine, "", "get", "element", nft.FamilyName(f), nft.TableName, "allowed-sources", element)
+			if found := o.err == nil; found != in {
+				p.t.Fatalf("of %q, %s is found: %t, want %t\n%s", text, a, found, in, o.stderr)
+			}
+		}
+	}
+}
+
+// lastOf is the last address of a range.
+func lastOf(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for i := p.Bits(); i < len(b)*8; i++ {
+		b[i/8] |= 0x80 >> (i % 8)
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
+// manyRanges are services(n) with k ranges each.
+func manyRanges(n, k int) *world {
+	w := services(n)
+	for i := range n {
+		for _, f := range model.Families {
+			outside := w.frontends[web(f, i)]
+			outside.Kind, outside.Restricted, outside.Masquerade = model.LoadBalancerIP, true, model.MasqueradeAlways
+			outside.Match.Addr = address(externalRanges[1][f], i)
+			for j := range k {
+				outside.Sources = append(outside.Sources, sourceRange(f, i+j))
+			}
+			w.put(outside)
+		}
+	}
+	return w
+}
+
+// sourceRange is range number i, of four addresses.
+func sourceRange(f model.Family, i int) netip.Prefix {
+	a := address(sourceRanges[f], 8*i)
+	return netip.PrefixFrom(a, a.BitLen()-2)
+}
+
+// resourced is a world in which Service number i has one range more, or one less
+// again.
+func resourced(w *world, f model.Family, i int, more bool) *world {
+	next := w.clone()
+	m := web(f, i)
+	m.Addr = address(externalRanges[1][f], i)
+	outside := next.frontends[m]
+	if more {
+		outside.Sources = append(slices.Clone(outside.Sources), sourceRange(f, 4000))
+	} else {
+		outside.Sources = outside.Sources[:len(outside.Sources)-1]
+	}
+	next.frontends[m] = outside
+	return next
+}
+
+// BenchmarkChangeSourceRange measures one range that comes and goes, the two
+// transactions taken together, beside hundreds of ranges on hundreds of Services.
+func BenchmarkChangeSourceRange(b *testing.B) {
+	for _, size := range []struct{ services, ranges int }{{1, 1}, {10, 100}, {100, 100}, {200, 200}} {
+		for _, f := range model.Families {
+			b.Run(fmt.Sprintf("%s/%d ranges on each of %d Services", nft.FamilyName(f), size.ranges, size.services), func(b *testing.B) {
+				w := manyRanges(size.services, size.ranges)
+				m := newMachine(b)
+				p, _ := start(m, w)
+				more := resourced(w, f, size.services/2, true)
+				less := resourced(more, f, size.services/2, false)
+				there, back := w.to(more), more.to(less)
+				b.ReportAllocs()
+				for b.Loop() {
+					for _, change := range []nft.Change{there, back} {
+						plan := p.rules.Plan(change)
+						if c := plan.Batch.Counts(); c.Added+c.Deleted != 1 {
+							b.Fatalf("the change takes %+v", c)
+						}
+						m.apply(plan.Batch)
+						p.rules.Commit(plan)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package ruleset
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// reader makes a world of the text form that the package's comment describes.
+type reader struct {
+	*world
+	services map[model.Match][]model.Frontend // by the pool's key, the ClusterIP first
+}
+
+func parseWorld(text string) (w *world, err error) {
+	defer func() {
+		// Addresses are read by functions that panic on a wrong one.
+		if wrong := recover(); wrong != nil {
+			err = fmt.Errorf("frontends: %v", wrong)
+		}
+	}()
+	r := &reader{newWorld(), map[model.Match][]model.Frontend{}}
+	for line := range strings.Lines(text) {
+		if err := r.line(strings.Fields(line)); err != nil {
+			return nil, fmt.Errorf("frontends: %s: %w", strings.TrimSpace(line), err)
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(r.services), model.Match.Compare) {
+		r.put(fit(r.services[key])...)
+	}
+	return r.world, nil
+}
+
+func (r *reader) line(words []string) error {
+	switch {
+	case len(words) == 0:
+	case words[0] == "pods":
+		for _, p := range words[1:] {
+			prefix := netip.MustParsePrefix(p)
+			r.config.Pods[model.FamilyOf(prefix.Addr())] = prefix
+		}
+	case words[0] == "pods-from" && len(words) == 2:
+		name, prefix := strings.CutSuffix(words[1], "*")
+		r.config.PodInterface = nft.Interface{Name: name, Prefix: prefix}
+	case words[0] == "drop-invalid":
+		r.config.DropInvalid = true
+	case words[0] == "service-cidrs":
+		for _, p := range words[1:] {
+			r.cidrs = append(r.cidrs, netip.MustParsePrefix(p))
+		}
+	case words[0] == "node-addresses":
+		for _, a := range words[1:] {
+			r.nodeAddrs = append(r.nodeAddrs, netip.MustParseAddr(a))
+		}
+	default:
+		return r.frontends(words)
+	}
+	return nil
+}
+
+var kinds = map[string]model.Kind{
+	"clusterip": model.ClusterIP, "nodeport": model.NodePort,
+	"externalip": model.ExternalIP, "loadbalancerip": model.LoadBalancerIP,
+}
+
+// frontends reads a line, which is one frontend for each protocol, and for each
+// family if it is a node port.
+func (r *reader) frontends(words []string) error {
+	kind, known := kinds[words[0]]
+	if !known {
+		return fmt.Errorf("no kind of frontend is called %s", words[0])
+	}
+	if len(words) < 3 {
+		return fmt.Errorf("%d words are too few", len(words))
+	}
+	f := model.Frontend{Kind: kind}
+	full, port, _ := strings.Cut(words[2], ":")
+	f.Service.Port = port
+	f.Service.Namespace, f.Service.Name, _ = strings.Cut(full, "/")
+	pool, err := parseTreatment(&f, words[3:])
+	if err != nil {
+		return err
+	}
+	at, protocols, _ := strings.Cut(words[1], "/")
+	for protocol := range strings.SplitSeq(protocols, "+") {
+		i := slices.IndexFunc(model.Protocols[:], func(p model.Protocol) bool { return p.String() == protocol })
+		if i < 0 {
+			return fmt.Errorf("no protocol is called %s", protocol)
+		}
+		f.Service.Protocol = model.Protocols[i]
+		if err := r.add(f, at, pool); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add adds a frontend of one protocol at an address and port, or a port alone.
+func (r *reader) add(f model.Frontend, at string, pool model.Pool) error {
+	f.Match.Protocol = f.Service.Protocol
+	switch f.Kind {
+	case model.NodePort:
+		port, err := strconv.ParseUint(at, 10, 16)
+		if err != nil {
+			return err
+		}
+		f.Match.Port = uint16(port)
+	default:
+		where := netip.MustParseAddrPort(at)
+		f.Match.Addr, f.Match.Port, f.Match.Family = where.Addr(), where.Port(), model.FamilyOf(where.Addr())
+	}
+	if f.Kind == model.ClusterIP {
+		pool.Key, f.Pool = f.Match, &pool
+		r.services[f.Match] = []model.Frontend{f}
+		return nil
+	}
+	led := 0
+	for key, service := range r.services {
+		if service[0].Service != f.Service || f.Kind != model.NodePort && key.Family != f.Match.Family {
+			continue
+		}
+		f.Match.Family, f.Pool = key.Family, service[0].Pool
+		r.services[key] = append(service, f)
+		led++
+	}
+	if led == 0 {
+		return fmt.Errorf("no ClusterIP of %s before it", f.Service)
+	}
+	return nil
+}
+
+var masquerades = map[string]model.Masquerade{
+	"never": model.MasqueradeNever, "offpod": model.MasqueradeOffPod, "always": model.MasqueradeAlways,
+}
+
+var schedulers = map[string]model.Scheduler{"rr": model.RoundRobin, "sh": model.SourceHash, "mh": model.Maglev}
+
+// parseTreatment reads what happens to connections to a frontend, and the pool
+// that one of a ClusterIP has.
+func parseTreatment(f *model.Frontend, words []string) (pool model.Pool, err error) {
+	pool.Scheduler = model.Random
+	local := 0
+	for i, word := range words {
+		name, value, _ := strings.Cut(word, "=")
+		switch {
+		case word == "reject": // as whoever has no endpoints
+		case word == "drop":
+			f.Verdict = model.Drop
+		case word == "policy=local":
+			f.Policy = model.PolicyLocal
+		case name == "sources":
+			f.Restricted = true
+			f.Sources = parseList(value, netip.MustParsePrefix)
+		case name == "hairpin":
+			pool.Hairpin = parseList(value, netip.MustParseAddr)
+		case name == "affinity":
+			pool.Affinity, err = time.ParseDuration(value)
+		case name == "local":
+			local, err = strconv.Atoi(value)
+		case word == "->":
+			pool.Cluster, err = parseEndpoints(words[i+1:])
+			pool.Local = pool.Cluster[:min(local, len(pool.Cluster))]
+			return pool, err
+		default:
+			masquerade, isMasquerade := masquerades[word]
+			scheduler, isScheduler := schedulers[word]
+			if !isMasquerade && !isScheduler {
+				return pool, fmt.Errorf("no treatment is called %s", word)
+			}
+			f.Masquerade, pool.Scheduler = cmp.Or(masquerade, f.Masquerade), cmp.Or(scheduler, pool.Scheduler)
+		}
+		if err != nil {
+			return pool, err
+		}
+	}
+	return pool, nil
+}
+
+// parseList reads words with commas between them.
+func parseList[T any](text string, parse func(string) T) (out []T) {
+	for word := range strings.SplitSeq(text, ",") {
+		if word != "" {
+			out = append(out, parse(word))
+		}
+	}
+	return out
+}
+
+// parseEndpoints reads endpoints, each perhaps with how many it stands for.
+func parseEndpoints(words []string) (out []netip.AddrPort, err error) {
+	for _, word := range words {
+		if times, ok := strings.CutPrefix(word, "x"); ok {
+			n, err := strconv.Atoi(times)
+			if err != nil {
+				return nil, err
+			}
+			out = behind(out, n-1)
+			continue
+		}
+		out = append(out, netip.MustParseAddrPort(word))
+	}
+	slices.SortFunc(out, netip.AddrPort.Compare)
+	return out, nil
+}
+
+// behind appends n endpoints on the addresses that follow the last one.
+func behind(endpoints []netip.AddrPort, n int) []netip.AddrPort {
+	last := endpoints[len(endpoints)-1]
+	for range n {
+		last = netip.AddrPortFrom(last.Addr().Next(), last.Port())
+		endpoints = append(endpoints, last)
+	}
+	return endpoints
+}

@@ -1,0 +1,164 @@
+package ruleset
+
+import (
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// world is all that a rule set is made from.
+type world struct {
+	config    nft.Config
+	cidrs     []netip.Prefix
+	nodeAddrs []netip.Addr
+	frontends map[model.Match]model.Frontend
+}
+
+func newWorld() *world {
+	return &world{
+		config:    nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark},
+		frontends: map[model.Match]model.Frontend{},
+	}
+}
+
+func (w *world) clone() *world {
+	next := *w
+	next.cidrs, next.nodeAddrs = slices.Clone(w.cidrs), slices.Clone(w.nodeAddrs)
+	next.frontends = maps.Clone(w.frontends)
+	return &next
+}
+
+// without is the world as it is without a Service, the node's own affairs
+// included.
+func (w *world) without() *world {
+	next := newWorld()
+	next.config = w.config
+	return next
+}
+
+// all is the change from nothing to the world.
+func (w *world) all() nft.Change {
+	cidrs, addrs := slices.Clone(w.cidrs), slices.Clone(w.nodeAddrs)
+	set := slices.SortedFunc(maps.Values(w.frontends), func(a, b model.Frontend) int { return a.Match.Compare(b.Match) })
+	return nft.Change{Set: set, ServiceCIDRs: &cidrs, NodeAddrs: &addrs}
+}
+
+// to is the change from one world to another.
+func (w *world) to(next *world) nft.Change {
+	var c nft.Change
+	for _, f := range next.all().Set {
+		if old, ok := w.frontends[f.Match]; !ok || !reflect.DeepEqual(essence(old), essence(f)) {
+			c.Set = append(c.Set, f)
+		}
+	}
+	for _, f := range w.all().Set {
+		if _, stays := next.frontends[f.Match]; !stays {
+			c.Gone = append(c.Gone, f.Match)
+		}
+	}
+	if !slices.Equal(w.cidrs, next.cidrs) {
+		c.ServiceCIDRs = &next.cidrs
+	}
+	if !slices.Equal(w.nodeAddrs, next.nodeAddrs) {
+		c.NodeAddrs = &next.nodeAddrs
+	}
+	return c
+}
+
+// essence leaves out of a frontend what does not concern it, of a pool that it
+// only leads to: package model does not say when that changes.
+func essence(f model.Frontend) model.Frontend {
+	if f.Owner() {
+		return f
+	}
+	f.Pool = &model.Pool{
+		Key: f.Pool.Key, Scheduler: f.Pool.Scheduler, Affinity: min(f.Pool.Affinity, 1),
+		Cluster: make([]netip.AddrPort, len(f.Pool.Cluster)), Local: make([]netip.AddrPort, len(f.Pool.Local)),
+	}
+	return f
+}
+
+// remembers reports whether some Service remembers its clients.
+func (w *world) remembers() bool {
+	for _, f := range w.frontends {
+		if f.Pool.Affinity > 0 && f.Verdict == model.Balance {
+			return true
+		}
+	}
+	return false
+}
+
+// put adds a Service port, given its frontends, the ClusterIP first. Addresses
+// that are another one's it does not get.
+func (w *world) put(frontends ...model.Frontend) {
+	for _, f := range frontends {
+		if _, taken := w.frontends[f.Match]; !taken {
+			w.frontends[f.Match] = f
+		}
+	}
+}
+
+// remove removes a Service port.
+func (w *world) remove(key model.Match) {
+	maps.DeleteFunc(w.frontends, func(_ model.Match, f model.Frontend) bool { return f.Pool.Key == key })
+}
+
+// edit changes what stands behind a Service port.
+func (w *world) edit(key model.Match, change func(*model.Pool)) {
+	pool := *w.frontends[key].Pool
+	change(&pool)
+	for m, f := range w.frontends {
+		if f.Pool.Key == key {
+			f.Pool = &pool
+			f.Verdict = verdict(f.Policy, &pool)
+			w.frontends[m] = f
+		}
+	}
+}
+
+// verdict is what happens to those who may use the endpoints of a policy only.
+func verdict(policy model.TrafficPolicy, p *model.Pool) model.Verdict {
+	serving := p.Cluster
+	if policy == model.PolicyLocal {
+		serving = p.Local
+	}
+	switch {
+	case len(serving) > 0:
+		return model.Balance
+	case len(p.Cluster) > 0:
+		return model.Drop
+	}
+	return model.Reject
+}
+
+// fit completes the frontends of a Service port once its pool is known: it says
+// what becomes of connections, and leaves out of the pool what no frontend asks
+// for.
+func fit(frontends []model.Frontend) []model.Frontend {
+	pool := frontends[0].Pool
+	local := false
+	for i := range frontends {
+		f := &frontends[i]
+		if f.Verdict != model.Drop { // which may have been chosen
+			f.Verdict = verdict(f.Policy, pool)
+		}
+		local = local || f.Policy == model.PolicyLocal
+		if f.Kind != model.ClusterIP {
+			f.Masquerade = model.MasqueradeNever
+			if f.Policy == model.PolicyCluster {
+				f.Masquerade = model.MasqueradeAlways
+			}
+		}
+	}
+	if !local {
+		pool.Local = nil
+	}
+	if len(frontends) == 1 && local {
+		pool.Cluster = nil
+	}
+	return frontends
+}

@@ -1,0 +1,42 @@
+package model
+
+import "net/netip"
+
+// HealthCheck is what load balancers want to know of a Service whose external
+// policy is Local: how many endpoints this node has for it.
+type HealthCheck struct {
+	Service ServiceName
+	UID     string // of the Service
+	// Port is where they ask; zero if nowhere any more.
+	Port uint16
+	// Local counts the addresses of ready endpoints on this node. Those that
+	// terminate do not count even while they still serve, so that new connections
+	// go elsewhere.
+	Local [len(Families)]int
+	// Families are those in which the Service exists.
+	Families [len(Families)]bool
+}
+
+// healthCheck is that of a Service. Without a health check node port, the port
+// is zero and nothing is counted.
+func healthCheck(s *Service, from []Slice, n Node) HealthCheck {
+	h := HealthCheck{Service: s.Name, UID: s.UID, Port: s.HealthCheckNodePort}
+	if h.Port == 0 {
+		return h
+	}
+	for _, a := range s.ClusterIPs {
+		h.Families[FamilyOf(a)] = true
+	}
+	counted := map[netip.Addr]struct{}{}
+	for i := range from {
+		for k := range from[i].Endpoints {
+			e := &from[i].Endpoints[k]
+			if _, twice := counted[e.Addr]; twice || !e.Ready || !n.hosts(e) {
+				continue
+			}
+			counted[e.Addr] = struct{}{}
+			h.Local[FamilyOf(e.Addr)]++
+		}
+	}
+	return h
+}

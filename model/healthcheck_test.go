@@ -1,0 +1,167 @@
+package model
+
+import (
+	"slices"
+	"testing"
+)
+
+const healthPort = 31000
+
+// localService is webEverywhere with a Local policy outside, and a health check
+// port.
+func localService(p Protocol, families ...Family) Service {
+	s := webEverywhere(p, families...)
+	s.ExternalPolicy, s.HealthCheckNodePort = PolicyLocal, healthPort
+	return s
+}
+
+// local is the number of endpoints in one family and none in the other.
+func local(f Family, n int) (out [len(Families)]int) {
+	out[f] = n
+	return out
+}
+
+func checkHealth(t *testing.T, got Changes, want ...HealthCheck) {
+	t.Helper()
+	if !slices.Equal(got.HealthChecks, want) {
+		t.Errorf("health checks: got\n%s\nwant\n%s", lines(got.HealthChecks), lines(want))
+	}
+}
+
+func TestAHealthCheckCountsAddressesOfReadyEndpointsOfThisNode(t *testing.T) {
+	twoPorts := func(s Slice) Slice {
+		s.Ports = append(s.Ports, SlicePort{"admin", TCP, 9000})
+		return s
+	}
+	named := func(name string, s Slice) Slice {
+		s.Name.Name = name
+		return s
+	}
+	tests := map[string]struct {
+		slices func(Family, Protocol) []Slice
+		want   int
+	}{
+		"none": {slices: func(Family, Protocol) []Slice { return nil }},
+		"one":  {func(f Family, p Protocol) []Slice { return []Slice{webSlice(f, p, ready(1).on(here))} }, 1},
+		"none of another node, nor of nobody knows which": {
+			slices: func(f Family, p Protocol) []Slice { return []Slice{webSlice(f, p, ready(1).on(there), ready(2))} },
+		},
+		"none that is not ready, and none that terminates although it still serves": {
+			func(f Family, p Protocol) []Slice {
+				return []Slice{webSlice(f, p, notReady(1).on(here), draining(2).on(here), dying(3).on(here), ready(4).on(here))}
+			}, 1,
+		},
+		"not even if all terminate": {
+			slices: func(f Family, p Protocol) []Slice { return []Slice{webSlice(f, p, draining(2).on(here))} },
+		},
+		"whatever the hints": {
+			func(f Family, p Protocol) []Slice {
+				return []Slice{webSlice(f, p, ready(1).on(here).zones(zoneB), ready(2).on(there).zones(zoneA))}
+			}, 1,
+		},
+		"once for several ports": {
+			func(f Family, p Protocol) []Slice {
+				return []Slice{twoPorts(webSlice(f, p, ready(1).on(here), ready(2).on(here)))}
+			}, 2,
+		},
+		"once for several slices": {
+			func(f Family, p Protocol) []Slice {
+				other := named("other", webSlice(f, p, ready(1).on(here), ready(3).on(here)))
+				other.Ports[0] = SlicePort{"admin", p, 9000}
+				return []Slice{webSlice(f, p, ready(1).on(here), ready(2).on(here)), other}
+			}, 3,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			every(t, func(t *testing.T, f Family, p Protocol) {
+				m := NewServiceMap(Options{}, thisNode)
+				m.SetService(localService(p, Families[:]...))
+				for _, s := range test.slices(f, p) {
+					m.SetSlice(s)
+				}
+				checkHealth(t, m.Changes(), HealthCheck{Service: web, Port: healthPort, Local: local(f, test.want), Families: [...]bool{true, true}})
+				checkNothing(t, m.Changes())
+			})
+		})
+	}
+}
+
+func TestAHealthCheckIsReportedWhenItChanges(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := NewServiceMap(Options{}, thisNode)
+		service, slice := localService(p, f), webSlice(f, p, ready(1).on(here))
+		elsewhere := webSlice(f, p, ready(1).on(there))
+		otherPort := changed(service, func(s *Service) { s.HealthCheckNodePort++ })
+		noPort := changed(service, func(s *Service) { s.HealthCheckNodePort = 0 })
+		check := func(port uint16, n int) []HealthCheck {
+			return []HealthCheck{{Service: web, Port: port, Local: local(f, n), Families: [...]bool{IPv4: f == IPv4, IPv6: f == IPv6}}}
+		}
+		gone := []HealthCheck{{Service: web}}
+		steps := []struct {
+			what string
+			do   func()
+			want []HealthCheck
+		}{
+			{"a slice alone", func() { m.SetSlice(slice) }, nil},
+			{"a Service without a port", func() { m.SetService(noPort) }, nil},
+			{"the port", func() { m.SetService(service) }, check(healthPort, 1)},
+			{"the same again", func() { m.SetService(service); m.SetSlice(slice) }, nil},
+			{"something else", func() { m.SetService(changed(service, nodePort(30090))) }, nil},
+			{"another port", func() { m.SetService(otherPort) }, check(healthPort+1, 1)},
+			{"one moves away", func() { m.SetSlice(elsewhere) }, check(healthPort+1, 0)},
+			{"and back, unseen", func() { m.SetSlice(slice); m.SetSlice(elsewhere) }, nil},
+			{"the node is that one", func() { m.SetNode(Node{Name: there}) }, check(healthPort+1, 1)},
+			{"the node is nobody", func() { m.SetNode(Node{}) }, check(healthPort+1, 0)},
+			{"no port", func() { m.SetService(noPort) }, gone},
+			{"no port, still", func() { m.SetSlice(slice) }, nil},
+			{"the port again", func() { m.SetNode(thisNode); m.SetService(service) }, check(healthPort, 1)},
+			{"no slice", func() { m.DeleteSlice(slice.Name) }, check(healthPort, 0)},
+			{"no Service", func() { m.DeleteService(web) }, gone},
+			{"no Service, still", func() { m.DeleteService(web) }, nil},
+			{"all at once", func() { m.SetService(service); m.SetSlice(slice) }, check(healthPort, 1)},
+			{"away and back", func() { m.DeleteService(web); m.SetService(service) }, nil},
+			{"away and back with another port", func() { m.DeleteService(web); m.SetService(otherPort) }, check(healthPort+1, 1)},
+			{"away, slices stay", func() { m.DeleteService(web) }, gone},
+		}
+		for _, step := range steps {
+			step.do()
+			if got := m.Changes().HealthChecks; !slices.Equal(got, step.want) {
+				t.Errorf("%s: got %v, want %v", step.what, got, step.want)
+			}
+		}
+		m.DeleteSlice(slice.Name)
+		m.Changes()
+		checkEmpty(t, m)
+	})
+}
+
+func TestAHealthCheckCountsEachFamily(t *testing.T) {
+	for _, p := range Protocols {
+		m := NewServiceMap(Options{}, thisNode)
+		m.SetService(localService(p, Families[:]...))
+		m.SetSlice(webSlice(IPv4, p, ready(1).on(here)))
+		m.SetSlice(webSlice(IPv6, p, ready(1).on(here), ready(2).on(here)))
+		checkHealth(t, m.Changes(), HealthCheck{Service: web, Port: healthPort, Local: [...]int{IPv4: 1, IPv6: 2}, Families: [...]bool{true, true}})
+	}
+}
+
+// Who lost an address is asked all the same: load balancers ask for the Service
+// and not for the address.
+func TestHealthChecksAreSortedAndDoNotDependOnConflicts(t *testing.T) {
+	m := NewServiceMap(Options{}, thisNode)
+	var want []HealthCheck
+	for i, name := range []ServiceName{{"a", "b"}, {"a", "c"}, {"a-b", "a"}, {"b", "a"}} {
+		want = append(want, HealthCheck{Service: name, Port: healthPort + uint16(i), Families: [...]bool{IPv4: true, IPv6: false}})
+	}
+	for _, k := range []int{2, 0, 3, 1} {
+		s := localService(TCP, IPv4)
+		s.Name, s.HealthCheckNodePort = want[k].Service, want[k].Port
+		m.SetService(s)
+	}
+	got := m.Changes()
+	checkHealth(t, got, want...)
+	if len(got.Conflicts) == 0 {
+		t.Error("there is no conflict")
+	}
+}

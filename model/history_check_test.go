@@ -1,0 +1,212 @@
+package model
+
+import (
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// check asks for the changes and holds them against the book.
+func (h *history) check() {
+	h.Helper()
+	got := h.m.Changes()
+	h.apply(got)
+
+	book := h.now.byTheBook()
+	want := slices.SortedFunc(maps.Values(book.held), compareFrontends)
+	checkExactly(h.T, h.m.Frontends(), want)
+	programmed := slices.SortedFunc(maps.Values(h.programmed), compareFrontends)
+	if !slices.EqualFunc(programmed, want, sameByTheBook) {
+		h.Errorf("programmed\n%s\nwant\n%s", frontendLines(programmed), frontendLines(want))
+	}
+	if h.m.Len() != len(h.now.services) {
+		h.Errorf("%d Services, want %d", h.m.Len(), len(h.now.services))
+	}
+	if h.m.NotLocal() != book.notLocal {
+		h.Errorf("not local are %v, want %v", h.m.NotLocal(), book.notLocal)
+	}
+	if !maps.Equal(h.healthChecks, book.health) {
+		h.Errorf("health checks: got %v, want %v", h.healthChecks, book.health)
+	}
+	h.checkConflicts(got.Conflicts, book.lost)
+	if h.m.Conflicts() != len(book.lost) {
+		h.Errorf("%d conflicts, want %d", h.m.Conflicts(), len(book.lost))
+	}
+	for i := range want {
+		checkInvariants(h.T, &want[i])
+	}
+	h.checkPools()
+	checkNothing(h.T, h.m.Changes())
+}
+
+// checkPools checks that every frontend leads to the pool of one that is there.
+func (h *history) checkPools() {
+	for _, f := range h.programmed {
+		owner, ok := h.programmed[f.Pool.Key]
+		if !ok || !owner.Owner() || owner.Service != f.Service {
+			h.Errorf("%s: no pool at %s", f.Match, f.Pool.Key)
+			continue
+		}
+	}
+}
+
+// apply does what the changes say, and checks that each is one.
+func (h *history) apply(c Changes) {
+	if !slices.IsSortedFunc(c.Set, compareFrontends) || !slices.IsSortedFunc(c.Gone, Match.Compare) {
+		h.Errorf("not sorted: %+v", c)
+	}
+	for _, m := range c.Gone {
+		if _, ok := h.programmed[m]; !ok {
+			h.Errorf("%s is gone, and never was", m)
+		}
+		delete(h.programmed, m)
+	}
+	for _, f := range c.Set {
+		if old, ok := h.programmed[f.Match]; ok && old.equal(&f) {
+			h.Errorf("%s is set to what it is", f.Match)
+		}
+		h.programmed[f.Match] = f
+		h.handedOut = append(h.handedOut, handedOut{f, cloned(f)})
+	}
+	h.applyHealthChecks(c.HealthChecks)
+}
+
+func (h *history) applyHealthChecks(changed []HealthCheck) {
+	if !isSortedSet(changed, func(a, b HealthCheck) int { return a.Service.Compare(b.Service) }) {
+		h.Errorf("not sorted: %+v", changed)
+	}
+	for _, c := range changed {
+		if h.healthChecks[c.Service] == c {
+			h.Errorf("%v is set to what it is", c)
+		}
+		h.healthChecks[c.Service] = c
+		if c.Port == 0 {
+			delete(h.healthChecks, c.Service)
+		}
+	}
+}
+
+// checkConflicts compares what was reported with the lost claims that were not
+// there the last time.
+func (h *history) checkConflicts(got []Conflict, lost map[Conflict]struct{}) {
+	for _, c := range got {
+		_, isLost := lost[c]
+		_, wasLost := h.conflicts[c]
+		if !isLost || wasLost {
+			h.Errorf("%v: is lost %v, was lost %v", c, isLost, wasLost)
+		}
+	}
+	fresh := 0
+	for c := range lost {
+		if _, wasLost := h.conflicts[c]; !wasLost {
+			fresh++
+		}
+	}
+	if len(got) != fresh {
+		h.Errorf("%d conflicts are new, reported are\n%s", fresh, lines(got))
+	}
+	h.conflicts = lost
+}
+
+// checkInvariants checks what holds for every frontend.
+func checkInvariants(t *testing.T, f *Frontend) {
+	p := f.Pool
+	if (f.Verdict == Balance) != (len(serving(f)) > 0) {
+		t.Errorf("%s: verdict %d with endpoints %v", f.Match, f.Verdict, serving(f))
+	}
+	if f.Served() != (len(p.Cluster) > 0 && (f.Kind != ClusterIP || f.Policy == PolicyCluster) || len(serving(f)) > 0) {
+		t.Errorf("%s: served %v with %+v", f.Match, f.Served(), *p)
+	}
+	if f.Owner() != (f.Kind == ClusterIP) {
+		t.Errorf("%s: a %s that owns %s", f.Match, f.Kind, p.Key)
+	}
+	for _, list := range [][]netip.AddrPort{p.Cluster, p.Local, p.Flows} {
+		if !isSortedSet(list, netip.AddrPort.Compare) {
+			t.Errorf("%s: endpoints %v", f.Match, list)
+		}
+		for _, e := range list {
+			if FamilyOf(e.Addr()) != f.Match.Family {
+				t.Errorf("%s: endpoint %s", f.Match, e)
+			}
+		}
+	}
+	if !isSortedSet(p.Hairpin, netip.Addr.Compare) {
+		t.Errorf("%s: hairpin %v", f.Match, p.Hairpin)
+	}
+	if len(f.Sources) > 0 && !f.Restricted || f.Restricted && f.Kind != LoadBalancerIP {
+		t.Errorf("%s: a %s restricted %v to %v", f.Match, f.Kind, f.Restricted, f.Sources)
+	}
+}
+
+// checkFromScratch gives a new map the objects there are, in any order, and
+// expects the same of it.
+func (h *history) checkFromScratch() {
+	fresh := NewServiceMap(h.now.options, h.now.node)
+	var events []func()
+	for _, name := range slices.SortedFunc(maps.Keys(h.now.services), ServiceName.Compare) {
+		events = append(events, func() { fresh.SetService(h.now.services[name]) })
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(h.now.slices), compareSliceNames) {
+		events = append(events, func() { fresh.SetSlice(h.now.slices[name]) })
+	}
+	random := rand.New(rand.NewPCG(uint64(len(h.handedOut)), 0))
+	for _, i := range random.Perm(len(events)) {
+		events[i]()
+		if random.IntN(4) == 0 {
+			fresh.Changes()
+		}
+	}
+	fresh.Changes()
+	checkExactly(h.T, h.m.Frontends(), fresh.Frontends())
+	if h.m.Conflicts() != fresh.Conflicts() || h.m.NotLocal() != fresh.NotLocal() {
+		h.Errorf("%d conflicts and %v, from scratch %d and %v",
+			h.m.Conflicts(), h.m.NotLocal(), fresh.Conflicts(), fresh.NotLocal())
+	}
+}
+
+// checkHandedOut checks that nothing later has changed what was handed out.
+func (h *history) checkHandedOut() {
+	for _, out := range h.handedOut {
+		checkExactly(h.T, []Frontend{out.frontend}, []Frontend{out.copy})
+	}
+}
+
+// forgetAll deletes every object and expects an empty map.
+func (h *history) forgetAll() {
+	for name := range h.now.slices {
+		h.m.DeleteSlice(name)
+	}
+	for name := range h.now.services {
+		h.m.DeleteService(name)
+	}
+	clear(h.now.slices)
+	clear(h.now.services)
+	h.check()
+	checkEmpty(h.T, h.m)
+}
+
+func compareSliceNames(a, b SliceName) int { return strings.Compare(a.String(), b.String()) }
+
+func compareFrontends(a, b Frontend) int { return a.Match.Compare(b.Match) }
+
+// cloned is the frontend with slices and a pool of its own.
+func cloned(f Frontend) Frontend {
+	p := *f.Pool
+	p.Cluster, p.Local, p.Flows = slices.Clone(p.Cluster), slices.Clone(p.Local), slices.Clone(p.Flows)
+	p.Hairpin = slices.Clone(p.Hairpin)
+	f.Sources, f.Pool = slices.Clone(f.Sources), &p
+	return f
+}
+
+// isSortedSet reports whether values rise from each to the next.
+func isSortedSet[T any](values []T, compare func(a, b T) int) bool {
+	for i := 1; i < len(values); i++ {
+		if compare(values[i-1], values[i]) >= 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,312 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// every runs a test in each family for each protocol.
+func every(t *testing.T, test func(*testing.T, Family, Protocol)) {
+	t.Helper()
+	for _, f := range Families {
+		for _, p := range Protocols {
+			t.Run(f.String()+" "+p.String(), func(t *testing.T) { test(t, f, p) })
+		}
+	}
+}
+
+// both are the slices of web with the same pods in each family.
+func both(p Protocol, pods ...pod) []Slice {
+	return []Slice{webSlice(IPv4, p, pods...), webSlice(IPv6, p, pods...)}
+}
+
+// byKind tells frontends of one family by their kind.
+func byKind(t *testing.T, frontends []Frontend) map[Kind]*Frontend {
+	t.Helper()
+	out := map[Kind]*Frontend{}
+	for i := range frontends {
+		if twice := out[frontends[i].Kind]; twice != nil {
+			t.Fatalf("%s is at %s and %s", twice.Kind, twice.Match, frontends[i].Match)
+		}
+		out[frontends[i].Kind] = &frontends[i]
+	}
+	return out
+}
+
+// only is webEverywhere with no other addresses than the ClusterIP and those of
+// the given kinds.
+func only(s Service, kinds ...Kind) Service {
+	if !slices.Contains(kinds, NodePort) {
+		s.Ports = slices.Clone(s.Ports)
+		s.Ports[0].NodePort = 0
+	}
+	if !slices.Contains(kinds, LoadBalancerIP) {
+		s.LoadBalancerIPs = nil
+	}
+	if !slices.Contains(kinds, ExternalIP) {
+		s.ExternalIPs = nil
+	}
+	return s
+}
+
+func TestEveryAddressOfAPortIsAFrontendOfItsKind(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		s := webEverywhere(p, Families[:]...)
+		s.LoadBalancerIPs = append(s.LoadBalancerIPs, outsideIP(f, 3))
+		var got, want []string
+		for _, fe := range (Options{}).Frontends(&s, both(p, ready(1)), thisNode) {
+			if fe.Service != httpPort(p) {
+				t.Errorf("%s is of %s", fe.Match, fe.Service)
+			}
+			if fe.Match.Family == f {
+				got = append(got, fmt.Sprint(fe.Kind, " ", fe.Match))
+			}
+		}
+		for _, k := range []Kind{ClusterIP, NodePort, LoadBalancerIP} {
+			want = append(want, fmt.Sprint(k, " ", webMatch(k, f, p)))
+		}
+		want = append(want,
+			fmt.Sprint(LoadBalancerIP, " ", Match{f, outsideIP(f, 3), p, 80}),
+			fmt.Sprint(ExternalIP, " ", webMatch(ExternalIP, f, p)))
+		if !slices.Equal(got, want) {
+			t.Errorf("got\n%s\nwant\n%s", lines(got), lines(want))
+		}
+	})
+}
+
+func TestAFamilyWithoutClusterIPHasNoOtherAddressesEither(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		s := webEverywhere(p, Families[:]...)
+		s.ClusterIPs = s.ClusterIPs[f : f+1]
+		got := Options{}.Frontends(&s, both(p, ready(1)), thisNode)
+		if len(got) != len(kinds) {
+			t.Errorf("got\n%s", frontendLines(got))
+		}
+		for _, fe := range got {
+			if fe.Match.Family != f {
+				t.Errorf("got %s", fe.Match)
+			}
+		}
+	})
+}
+
+func TestOfTwoClusterIPsOfAFamilyTheFirstCounts(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		s := webService(p, f)
+		s.ClusterIPs = append(s.ClusterIPs, clusterIP(f, 11))
+		got := Options{}.Frontends(&s, both(p, ready(1)), thisNode)
+		if len(got) != 1 || got[0].Match != webMatch(ClusterIP, f, p) {
+			t.Errorf("got\n%s", frontendLines(got))
+		}
+	})
+}
+
+// kindsTest is which kinds of addresses, beside the ClusterIP, and policies lead
+// to which lists of the pool.
+type kindsTest struct {
+	kinds              []Kind
+	internal, external TrafficPolicy
+	cluster, local     bool
+}
+
+func (test kindsTest) String() string {
+	policies := [...]string{PolicyCluster: "Cluster", PolicyLocal: "Local"}
+	return fmt.Sprintf("%v inside %s outside %s", test.kinds, policies[test.internal], policies[test.external])
+}
+
+// kindsTests is every set of kinds with every pair of policies. Clients inside
+// need one list, and those outside: all endpoints for pods and the node, and
+// under a Local policy the local ones for all others.
+func kindsTests() []kindsTest {
+	tests := []kindsTest{
+		{nil, PolicyCluster, PolicyCluster, true, false},
+		{nil, PolicyCluster, PolicyLocal, true, false},
+		{nil, PolicyLocal, PolicyCluster, false, true},
+		{nil, PolicyLocal, PolicyLocal, false, true},
+	}
+	for _, kinds := range [][]Kind{
+		{NodePort}, {LoadBalancerIP}, {ExternalIP}, {NodePort, LoadBalancerIP}, {NodePort, LoadBalancerIP, ExternalIP},
+	} {
+		tests = append(tests,
+			kindsTest{kinds, PolicyCluster, PolicyCluster, true, false},
+			kindsTest{kinds, PolicyCluster, PolicyLocal, true, true},
+			kindsTest{kinds, PolicyLocal, PolicyCluster, true, true},
+			kindsTest{kinds, PolicyLocal, PolicyLocal, true, true})
+	}
+	return tests
+}
+
+func TestThePoolHasTheListsThatSomeKindAndPolicyAsksFor(t *testing.T) {
+	for _, test := range kindsTests() {
+		t.Run(test.String(), func(t *testing.T) {
+			every(t, test.check)
+		})
+	}
+}
+
+// check makes the frontends of the test's kinds and policies and looks at their
+// pool and at each.
+func (test kindsTest) check(t *testing.T, f Family, p Protocol) {
+	s := only(webEverywhere(p, f), test.kinds...)
+	s.InternalPolicy, s.ExternalPolicy = test.internal, test.external
+	pods := []pod{ready(1).on(here), ready(2).on(there), draining(3).on(there)}
+	got := byKind(t, Options{DetectsPods: [...]bool{true, true}}.Frontends(&s, both(p, pods...), thisNode))
+	if len(got) != 1+len(test.kinds) {
+		t.Fatalf("%d frontends", len(got))
+	}
+	pool := got[ClusterIP].Pool
+	want := Pool{Key: webMatch(ClusterIP, f, p), Scheduler: Random, Hairpin: podIPs(f, 1), Flows: flowsOf(f, p, pods...)}
+	if test.cluster {
+		want.Cluster = podPorts(f, 1, 2)
+	}
+	if test.local {
+		want.Local = podPorts(f, 1)
+	}
+	if !pool.equal(&want) {
+		t.Errorf("got pool\n\t%+v\nwant\n\t%+v", *pool, want)
+	}
+	for kind, fe := range got {
+		wanted := Frontend{
+			Match: webMatch(kind, f, p), Kind: kind, Service: httpPort(p), Policy: test.external, Pool: pool,
+		}
+		switch {
+		case kind == ClusterIP:
+			wanted.Policy, wanted.Masquerade = test.internal, MasqueradeOffPod
+		case test.external == PolicyCluster:
+			wanted.Masquerade = MasqueradeAlways
+		}
+		checkExactly(t, []Frontend{*fe}, []Frontend{wanted})
+		if fe.Pool != pool || fe.Owner() != (kind == ClusterIP) {
+			t.Errorf("%s: owner %v of pool %p, want %p", kind, fe.Owner(), fe.Pool, pool)
+		}
+		if short := kind != ClusterIP && test.external == PolicyLocal; fe.ShortCircuit() != short || !fe.Served() {
+			t.Errorf("%s: short circuit %v, want %v; served %v", kind, fe.ShortCircuit(), short, fe.Served())
+		}
+	}
+}
+
+// Masquerading of what comes from outside follows the policy alone: it must, or
+// must not, whatever the node knows of pods.
+func TestMasqueradeOutsideDoesNotDependOnOptions(t *testing.T) {
+	for _, o := range []Options{
+		{}, {MasqueradeAll: true}, {DetectsPods: [...]bool{true, true}}, {MasqueradeAll: true, DetectsPods: [...]bool{true, true}},
+	} {
+		for policy, want := range map[TrafficPolicy]Masquerade{PolicyCluster: MasqueradeAlways, PolicyLocal: MasqueradeNever} {
+			every(t, func(t *testing.T, f Family, p Protocol) {
+				s := webEverywhere(p, f)
+				s.ExternalPolicy = policy
+				got := byKind(t, o.Frontends(&s, both(p, ready(1)), thisNode))
+				for _, k := range []Kind{NodePort, LoadBalancerIP, ExternalIP} {
+					if got[k].Masquerade != want {
+						t.Errorf("%+v, policy %d: %s has %d, want %d", o, policy, k, got[k].Masquerade, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestServicesShareALoadBalancerIPByPortAndProtocol(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := NewServiceMap(Options{}, thisNode)
+		want := map[Match]ServiceName{}
+		for i, name := range []string{"a", "b", "c"} {
+			s := webEverywhere(p, f)
+			s.Name.Name = name
+			s.ClusterIPs[0] = clusterIP(f, 20+i)
+			s.ExternalIPs = nil
+			s.Ports[0].Port += uint16(i)
+			s.Ports[0].NodePort += uint16(i)
+			m.SetService(s)
+			want[Match{f, outsideIP(f, 1), p, s.Ports[0].Port}] = s.Name
+			want[Match{f, s.ClusterIPs[0], p, s.Ports[0].Port}] = s.Name
+			want[Match{Family: f, Protocol: p, Port: s.Ports[0].NodePort}] = s.Name
+		}
+		got := m.Changes()
+		checkConflicts(t, got)
+		if len(got.Set) != len(want) {
+			t.Errorf("set\n%s", frontendLines(got.Set))
+		}
+		for _, fe := range got.Set {
+			if want[fe.Match] != fe.Service.ServiceName {
+				t.Errorf("%s is %s's", fe.Match, fe.Service)
+			}
+		}
+	})
+}
+
+func TestOnePortOfAllProtocolsIsAFrontendOfEach(t *testing.T) {
+	for _, f := range Families {
+		s := webEverywhere(TCP, f)
+		slice := webSlice(f, TCP, ready(1))
+		s.Ports, slice.Ports = nil, nil
+		for i, p := range Protocols {
+			s.Ports = append(s.Ports, ServicePort{"http-" + p.String(), p, 80, webNodePort})
+			slice.Ports = append(slice.Ports, SlicePort{"http-" + p.String(), p, podPort + uint16(i)})
+		}
+		m := NewServiceMap(Options{}, thisNode)
+		m.SetService(s)
+		m.SetSlice(slice)
+		got := m.Changes()
+		checkConflicts(t, got)
+		if len(got.Set) != len(kinds)*len(Protocols) {
+			t.Errorf("%s: set\n%s", f, frontendLines(got.Set))
+		}
+		for _, fe := range got.Set {
+			p := fe.Match.Protocol
+			port := podPort + uint16(slices.Index(Protocols[:], p))
+			if fe.Match != webMatch(fe.Kind, f, p) || fe.Service.Protocol != p ||
+				len(serving(&fe)) != 1 || serving(&fe)[0].Port() != port {
+				t.Errorf("%s: got\n%s", f, frontendLines([]Frontend{fe}))
+			}
+		}
+	}
+}
+
+func TestTheSchedulerIsTheServicesOrElseTheOptions(t *testing.T) {
+	tests := map[string]struct{ service, options, want Scheduler }{
+		"neither says":            {want: Random},
+		"the options say":         {options: Maglev, want: Maglev},
+		"the Service says":        {service: SourceHash, want: SourceHash},
+		"the Service says better": {service: RoundRobin, options: Maglev, want: RoundRobin},
+		"even that it is random":  {service: Random, options: Maglev, want: Random},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			every(t, func(t *testing.T, f Family, p Protocol) {
+				s := webEverywhere(p, f)
+				s.Scheduler = test.service
+				for _, fe := range (Options{Scheduler: test.options}).Frontends(&s, both(p, ready(1)), thisNode) {
+					if fe.Pool.Scheduler != test.want {
+						t.Errorf("%s: got %s", fe.Match, fe.Pool.Scheduler)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestExternalIPsAreNoneIfTheOptionsSaySo(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		options := Options{IgnoreExternalIPs: true}
+		s := webEverywhere(p, f)
+		got := byKind(t, options.Frontends(&s, both(p, ready(1)), thisNode))
+		if len(got) != 3 || got[ExternalIP] != nil {
+			t.Errorf("got %v", got)
+		}
+		// A Service with nothing else outside is one inside only.
+		s = only(s, ExternalIP)
+		s.ExternalPolicy = PolicyLocal
+		got = byKind(t, options.Frontends(&s, both(p, ready(1).on(here)), thisNode))
+		if len(got) != 1 || len(got[ClusterIP].Pool.Local) > 0 {
+			t.Errorf("got %v", got)
+		}
+
+		m := everywhereMap(f, p)
+		m.SetOptions(options)
+		checkChanges(t, m.Changes(), nil, []Match{webMatch(ExternalIP, f, p)})
+		m.SetOptions(Options{})
+		checkChanges(t, m.Changes(), []Match{webMatch(ExternalIP, f, p)}, nil)
+	})
+}

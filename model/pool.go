@@ -1,0 +1,96 @@
+package model
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Pool is what stands behind one Service port in one family. All frontends of
+// the port share it, so that a client finds the same endpoints, and is
+// remembered, whichever address it asks.
+//
+// Slices are shared and must not be changed.
+type Pool struct {
+	// Key is the Match of the ClusterIP; it names the pool.
+	Key Match
+	// UID is that of the Service, for events about it. It says nothing of traffic.
+	UID string
+	// Cluster serves traffic under [PolicyCluster], Local under [PolicyLocal];
+	// sorted, without duplicates, and empty where no frontend asks for it.
+	Cluster, Local []netip.AddrPort
+	// Hairpin lists the endpoint addresses on this node. A connection from one
+	// of them to itself must be masqueraded, or its answer would never pass the
+	// node and be translated back. Sorted, without duplicates.
+	Hairpin []netip.Addr
+	// Scheduler says how an endpoint is chosen for a connection.
+	Scheduler Scheduler
+	// Affinity is how long a client keeps its endpoint after its last new
+	// connection; zero means no affinity.
+	Affinity time.Duration
+	// Flows are the endpoints that established flows may go on using: all that
+	// serve, whatever hints and policies say. Only of UDP, whose flows
+	// nobody else ends, and of TCP with [Options].EndTCP; sorted, without
+	// duplicates.
+	Flows []netip.AddrPort
+}
+
+// list are the endpoints for traffic under a policy.
+func (p *Pool) list(policy TrafficPolicy) []netip.AddrPort {
+	if policy == PolicyLocal {
+		return p.Local
+	}
+	return p.Cluster
+}
+
+// equal reports whether both pools mean the same.
+func (p *Pool) equal(o *Pool) bool {
+	return p.looksLike(o) && p.Affinity == o.Affinity &&
+		slices.Equal(p.Cluster, o.Cluster) && slices.Equal(p.Local, o.Local) &&
+		slices.Equal(p.Hairpin, o.Hairpin)
+}
+
+// looksLike reports whether both pools mean the same to a frontend that only
+// leads there.
+func (p *Pool) looksLike(o *Pool) bool {
+	return p.Key == o.Key && p.Scheduler == o.Scheduler && (p.Affinity > 0) == (o.Affinity > 0) &&
+		len(p.Cluster) == len(o.Cluster) && len(p.Local) == len(o.Local) &&
+		slices.Equal(p.Flows, o.Flows)
+}
+
+// Scheduler says how an endpoint is chosen for a connection.
+type Scheduler uint8
+
+// The schedulers.
+const (
+	// SchedulerDefault stands for what [Options] say.
+	SchedulerDefault Scheduler = iota
+	// Random gives every endpoint the same chance.
+	Random
+	// RoundRobin takes one endpoint after the other.
+	RoundRobin
+	// SourceHash gives a client's address the same endpoint for as long as the
+	// endpoints stay as they are.
+	SourceHash
+	// Maglev gives a flow the same endpoint on every node, and moves few flows
+	// when endpoints change; see [MaglevTable].
+	Maglev
+)
+
+// String is the scheduler's name as IPVS has it, where it has one.
+func (s Scheduler) String() string {
+	switch s {
+	case SchedulerDefault:
+		return "default"
+	case Random:
+		return "random"
+	case RoundRobin:
+		return "rr"
+	case SourceHash:
+		return "sh"
+	case Maglev:
+		return "mh"
+	}
+	return "Scheduler(" + strconv.Itoa(int(s)) + ")"
+}

@@ -1,0 +1,137 @@
+package model
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Endpoints stand once behind all addresses of a port; so what changes about them
+// is said once, but for how many there are and whose flows may go on.
+func TestAChangedEndpointChangesTheOwnerOnlyUnlessTheNumberChanges(t *testing.T) {
+	owner := []Kind{ClusterIP}
+	tests := map[string]struct {
+		change func(*Service)
+		pods   []pod // after ready(1) here and ready(2) there
+		set    []Kind
+		udp    []Kind // for UDP, if not as for the others
+	}{
+		"one for another":        {anyType, []pod{ready(1).on(here), ready(3).on(there)}, owner, kinds[:]},
+		"one more":               {anyType, []pod{ready(1).on(here), ready(2).on(there), ready(3).on(there)}, kinds[:], nil},
+		"one less":               {anyType, []pod{ready(1).on(here)}, kinds[:], nil},
+		"none":                   {anyType, nil, kinds[:], nil},
+		"one moves here":         {anyType, []pod{ready(1).on(here), ready(2).on(here)}, owner, nil},
+		"they swap their places": {anyType, []pod{ready(1).on(there), ready(2).on(here)}, owner, nil},
+		"one that drains":        {anyType, []pod{ready(1).on(here), ready(2).on(there), draining(3).on(there)}, nil, kinds[:]},
+		"one that is dying":      {anyType, []pod{ready(1).on(here), ready(2).on(there), dying(3).on(there)}, nil, nil},
+		"one drains while another comes": {
+			anyType, []pod{ready(1).on(here), draining(2).on(there), ready(3).on(there)}, owner, kinds[:],
+		},
+		"one drains that served last": {anyType, []pod{draining(1).on(here), draining(2).on(there)}, nil, nil},
+		"one for another, here": {
+			externalLocal, []pod{ready(3).on(here), ready(2).on(there)}, owner, kinds[:],
+		},
+		"one more, here": {
+			externalLocal, []pod{ready(1).on(here), ready(3).on(here), ready(2).on(there)}, kinds[:], nil,
+		},
+		"the last one moves from here": {
+			externalLocal, []pod{ready(1).on(there), ready(2).on(there)}, kinds[:], nil,
+		},
+		"they swap their places under a Local policy": {
+			externalLocal, []pod{ready(1).on(there), ready(2).on(here)}, owner, nil,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			every(t, func(t *testing.T, f Family, p Protocol) {
+				m := everywhereMap(f, p, test.change)
+				m.SetSlice(webSlice(f, p, test.pods...))
+				wanted := test.set
+				if p == UDP && test.udp != nil {
+					wanted = test.udp
+				}
+				var set []Match
+				for _, k := range kinds {
+					if slices.Contains(wanted, k) {
+						set = append(set, webMatch(k, f, p))
+					}
+				}
+				got := m.Changes()
+				checkChanges(t, got, set, nil)
+				for _, fe := range got.Set {
+					if owner := got.pool(fe.Pool.Key); owner != fe.Pool {
+						t.Errorf("%s leads to another pool than it should", fe.Match)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What Frontends lists is up to date, even if a frontend was not set again.
+func TestFrontendsThatWereNotSetLeadToTheirPoolAsItIs(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := everywhereMap(f, p)
+		m.SetSlice(webSlice(f, p, ready(1).on(here), ready(3).on(there)))
+		m.Changes()
+		for _, fe := range m.Frontends() {
+			if !slices.Equal(fe.Pool.Cluster, podPorts(f, 1, 3)) {
+				t.Errorf("%s leads to %+v", fe.Match, *fe.Pool)
+			}
+		}
+	})
+}
+
+func TestEveryFieldOfAFrontendMatters(t *testing.T) {
+	base := func() *Frontend {
+		return &Frontend{
+			Match: webMatch(ClusterIP, IPv4, UDP), Service: httpPort(UDP),
+			Pool: &Pool{
+				Key: webMatch(ClusterIP, IPv4, UDP), Scheduler: Random, Affinity: time.Minute,
+				Cluster: podPorts(IPv4, 1, 2), Local: podPorts(IPv4, 1),
+			},
+		}
+	}
+	tests := map[string]struct {
+		change  func(*Frontend)
+		anybody bool // it matters to others than the owner of the pool too
+	}{
+		"Kind":       {func(f *Frontend) { f.Kind = ExternalIP }, true},
+		"Service":    {func(f *Frontend) { f.Service.Port = "x" }, true},
+		"Policy":     {func(f *Frontend) { f.Policy = PolicyLocal }, true},
+		"Verdict":    {func(f *Frontend) { f.Verdict = Drop }, true},
+		"Masquerade": {func(f *Frontend) { f.Masquerade = MasqueradeAlways }, true},
+		"Restricted": {func(f *Frontend) { f.Restricted = true }, true},
+		"Sources":    {func(f *Frontend) { f.Sources = []netip.Prefix{sourceRange(IPv4, 0, 25)} }, true},
+
+		"Pool.Key":             {func(f *Frontend) { f.Pool.Key.Port++ }, true},
+		"Pool.Scheduler":       {func(f *Frontend) { f.Pool.Scheduler = Maglev }, true},
+		"Pool.Flows":           {func(f *Frontend) { f.Pool.Flows = podPorts(IPv4, 2) }, true},
+		"the size of Cluster":  {func(f *Frontend) { f.Pool.Cluster = podPorts(IPv4, 1) }, true},
+		"the size of Local":    {func(f *Frontend) { f.Pool.Local = nil }, true},
+		"whether it is sticky": {func(f *Frontend) { f.Pool.Affinity = 0 }, true},
+		"Pool.Cluster":         {func(f *Frontend) { f.Pool.Cluster = podPorts(IPv4, 1, 3) }, false},
+		"Pool.Local":           {func(f *Frontend) { f.Pool.Local = podPorts(IPv4, 2) }, false},
+		"Pool.Affinity":        {func(f *Frontend) { f.Pool.Affinity = time.Hour }, false},
+		"Pool.Hairpin":         {func(f *Frontend) { f.Pool.Hairpin = podIPs(IPv4, 1) }, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, match := range []Match{webMatch(ClusterIP, IPv4, UDP), webMatch(NodePort, IPv4, UDP)} {
+				a, b := base(), base()
+				a.Match, b.Match = match, match
+				if a.Match != a.Pool.Key {
+					a.Kind, b.Kind = NodePort, NodePort
+				}
+				if !a.equal(b) || !b.equal(a) {
+					t.Fatalf("%s: not equal to itself", match)
+				}
+				test.change(b)
+				if want := !test.anybody && !a.Owner(); a.equal(b) != want || b.equal(a) != want {
+					t.Errorf("%s: equal %v, want %v", match, a.equal(b), want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package nft
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// rules of a chain that remembers clients. To update an element that is there
+// already makes it last longer, but leaves the endpoint it holds (kernel:
+// nft_dynset_eval): whichever endpoint was picked, a client that is remembered
+// goes to its own. If the map is full, nothing is remembered, and the connection
+// is counted and goes where it was picked to go.
+func (id ChainID) stickyRules(fam *family) []Rule {
+	s := id.Sticky.Value()
+	clients := SetID{Family: id.Family, Kind: Affinity, Local: id.Local}
+	return []Rule{
+		{remember(clients, s)},
+		{notICMP(fam), translate(clients, draw{})},
+		{protocolIs(s.Protocol), countFull(), translateTo(fam, s)},
+	}
+}
+
+// remember notes that the client has the endpoint, for a time from now.
+func remember(id SetID, s Sticky) statement {
+	load, next := loadKey(id, draw{})
+	timeout := time.Duration(s.Seconds) * time.Second
+	return statement{
+		text: fmt.Sprintf("update @%s { %s timeout %s : %s . %d }",
+			id.Name(), lookup(id, draw{}), durationText(timeout), s.Endpoint.Addr(), s.Endpoint.Port()),
+		expressions: append(append(load, s.immediates(id.family(), next)...),
+			&expr.Dynset{
+				SrcRegKey: regKey, SrcRegData: next, SetName: id.Name(),
+				Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: timeout,
+			}),
+	}
+}
+
+// translateTo sends the connection to the endpoint itself.
+func translateTo(fam *family, s Sticky) statement {
+	to := s.Endpoint.String()
+	return statement{
+		text:        "dnat to " + to,
+		expressions: append(s.immediates(fam, regKey), translation(fam, regKey)),
+	}
+}
+
+// immediates put the endpoint into registers, its address and then its port.
+func (s Sticky) immediates(fam *family, reg uint32) []any {
+	port := s.Endpoint.Port()
+	return []any{
+		&expr.Immediate{Register: reg, Data: s.Endpoint.Addr().AsSlice()},
+		&expr.Immediate{Register: reg + fam.addrLen/4, Data: []byte{byte(port >> 8), byte(port)}},
+	}
+}
+
+// durationText is a time as nft lists it: "3h", "1m30s", "1d".
+func durationText(d time.Duration) string {
+	var s strings.Builder
+	for _, unit := range [...]struct {
+		name string
+		size time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}} {
+		if n := d / unit.size; n > 0 {
+			fmt.Fprintf(&s, "%d%s", n, unit.name)
+			d %= unit.size
+		}
+	}
+	return s.String()
+}

@@ -1,0 +1,58 @@
+package nft
+
+import (
+	"fmt"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// draw is a number below count that is made for a packet, by a method.
+type draw struct {
+	count  uint32
+	method method
+}
+
+// maglevSize is how many slots a Service has whose endpoints are spread by
+// [model.MaglevTable]: the largest prime number there are slots for.
+const maglevSize = 251
+
+// hashSeed makes the same hashes on every node, which Maglev is about.
+const hashSeed = 0x6b766d70
+
+// text is the expression in nft's words.
+func (d draw) text(fam *family) string {
+	switch d.method {
+	case pickRoundRobin:
+		return fmt.Sprintf("numgen inc mod %d", d.count)
+	case pickSourceHash:
+		return fmt.Sprintf("jhash %s saddr mod %d seed 0x%x", fam.name, d.count, hashSeed)
+	case pickMaglev:
+		return fmt.Sprintf("jhash %s saddr . th sport mod %d seed 0x%x", fam.name, d.count, hashSeed)
+	}
+	return fmt.Sprintf("numgen random mod %d", d.count)
+}
+
+// expression puts the number into a register. What is hashed lies in the key
+// registers until then.
+func (d draw) expression(fam *family, reg uint32) []any {
+	switch d.method {
+	case pickRoundRobin:
+		return []any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_INCREMENTAL}}
+	case pickSourceHash:
+		return []any{fieldSource.load(fam, regKey, d), d.hash(reg, fam.addrLen)}
+	case pickMaglev:
+		sport := &expr.Payload{
+			DestRegister: regKey + fam.addrLen/4, Base: expr.PayloadBaseTransportHeader, Offset: sportAt, Len: portLen,
+		}
+		return []any{fieldSource.load(fam, regKey, d), sport, d.hash(reg, fam.addrLen+fieldPort.length(fam))}
+	}
+	return []any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_RANDOM}}
+}
+
+func (d draw) hash(reg, length uint32) *expr.Hash {
+	return &expr.Hash{
+		SourceRegister: regKey, DestRegister: reg, Length: length,
+		Modulus: d.count, Seed: hashSeed, Type: expr.HashTypeJenkins,
+	}
+}

@@ -1,0 +1,151 @@
+package nft
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"unique"
+
+	"kube-vmap/model"
+)
+
+// Prefixes of names: of chains that node ports lead to, and of what knows
+// endpoints of this node only.
+const (
+	nodePortPrefix = "node-port-"
+	localPrefix    = "local-"
+)
+
+// Name is the chain's name in the table, "node-port-external-rr-3" for instance.
+// One that was read and is none of ours has no name here, and is never written.
+func (id ChainID) Name() string { return string(id.appendName(nil)) }
+
+// appendName appends the chain's name. There is one in every element of the
+// dispatch maps, so that it is not kept but made where it is written.
+func (id ChainID) appendName(b []byte) []byte {
+	switch {
+	case id.Kind >= chainKinds:
+		return append(b, "(not ours)"...)
+	case id.Kind < baseChains:
+		return append(b, chainSchema[id.Kind].name...)
+	}
+	if id.NodePort {
+		b = append(b, nodePortPrefix...)
+	}
+	if id.Local {
+		b = append(b, localPrefix...)
+	}
+	b = append(b, chainWord(id.Kind, id.Method)...)
+	b = append(b, '-')
+	if id.Kind == StickyEndpoint {
+		return id.Sticky.Value().appendName(b)
+	}
+	return strconv.AppendUint(b, uint64(id.N), 10)
+}
+
+// chainWord is what a kind of chain is called, number and prefixes left out.
+// What picks at random does not say so.
+func chainWord(kind ChainKind, m method) string { return chainWords[kind][m] }
+
+var chainWords = func() (words [chainKinds][methods]string) {
+	for kind := baseChains; kind < chainKinds; kind++ {
+		for m := range methods {
+			words[kind][m] = chainSchema[kind].name
+			switch {
+			case kind == Balance:
+				words[kind][m] = methodNames[m]
+			case m != pickRandom:
+				words[kind][m] += "-" + methodNames[m]
+			}
+		}
+	}
+	return words
+}()
+
+// appendName appends "10800s-tcp-10.1.0.7-8080". Names have no colons, so that
+// IPv6 addresses are written with dots.
+func (s Sticky) appendName(b []byte) []byte {
+	b = strconv.AppendUint(b, uint64(s.Seconds), 10)
+	b = append(b, 's', '-')
+	b = append(b, s.Protocol.String()...)
+	b = append(b, '-')
+	at := len(b)
+	b = s.Endpoint.Addr().AppendTo(b)
+	for i := at; i < len(b); i++ {
+		if b[i] == ':' {
+			b[i] = '.'
+		}
+	}
+	b = append(b, '-')
+	return strconv.AppendUint(b, uint64(s.Endpoint.Port()), 10)
+}
+
+// chainNamed finds the chain that has the name; of unknown kind if it is none
+// of ours.
+func chainNamed(f model.Family, name string) ChainID {
+	for kind := range baseChains {
+		if chainSchema[kind].name == name {
+			return ChainID{Family: f, Kind: kind}
+		}
+	}
+	id := ChainID{Family: f}
+	rest := name
+	rest, id.NodePort = strings.CutPrefix(rest, nodePortPrefix)
+	rest, id.Local = strings.CutPrefix(rest, localPrefix)
+	if s, ok := stickyNamed(f, rest); ok {
+		id.Kind, id.Sticky = StickyEndpoint, unique.Make(s)
+		return id.ifNamed(name)
+	}
+	i := strings.LastIndexByte(rest, '-')
+	n, err := strconv.ParseUint(rest[i+1:], 10, 32)
+	if i < 0 || err != nil {
+		return ChainID{Family: f, Kind: unknownChain}
+	}
+	id.N = uint32(n)
+	id.Kind, id.Method = kindNamed(rest[:i])
+	return id.ifNamed(name)
+}
+
+// ifNamed is the chain if that is its name, and not one that is read the same.
+func (id ChainID) ifNamed(name string) ChainID {
+	if id.Name() != name {
+		return ChainID{Family: id.Family, Kind: unknownChain}
+	}
+	return id
+}
+
+// kindNamed finds the kind and method of a [chainWord].
+func kindNamed(word string) (ChainKind, method) {
+	for kind := baseChains; kind < chainKinds; kind++ {
+		for m := range methods {
+			if kind != StickyEndpoint && chainWord(kind, m) == word {
+				return kind, m
+			}
+		}
+	}
+	return unknownChain, 0
+}
+
+// stickyNamed reads "sticky-10800s-tcp-10.1.0.7-8080".
+func stickyNamed(f model.Family, name string) (s Sticky, ok bool) {
+	parts := strings.Split(name, "-")
+	if len(parts) != 5 || parts[0] != chainSchema[StickyEndpoint].name {
+		return s, false
+	}
+	seconds, isTime := strings.CutSuffix(parts[1], "s")
+	n, err := strconv.ParseUint(seconds, 10, 32)
+	text := parts[3]
+	if f == model.IPv6 {
+		text = strings.ReplaceAll(text, ".", ":")
+	}
+	addr, addrErr := netip.ParseAddr(text)
+	port, portErr := strconv.ParseUint(parts[4], 10, 16)
+	s = Sticky{Endpoint: netip.AddrPortFrom(addr, uint16(port)), Seconds: uint32(n)}
+	known := false
+	for _, p := range model.Protocols {
+		if p.String() == parts[2] {
+			s.Protocol, known = p, true
+		}
+	}
+	return s, isTime && known && err == nil && addrErr == nil && portErr == nil
+}

@@ -1,0 +1,297 @@
+package nft
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/nftables/expr"
+
+	"kube-vmap/model"
+)
+
+// references are the names of the chains and sets that the rules of a chain
+// refer to.
+func references(rules []Rule) (chains, sets map[string]bool) {
+	chains, sets = map[string]bool{}, map[string]bool{}
+	for _, r := range rules {
+		for _, s := range r {
+			for _, c := range s.choices {
+				chains[c.Name()] = true
+			}
+			for _, x := range s.expressions {
+				switch x := x.(type) {
+				case *expr.Verdict:
+					chains[x.Chain] = true
+				case *expr.Lookup:
+					sets[x.SetName] = true
+				case *expr.Dynset:
+					sets[x.SetName] = true
+				}
+			}
+		}
+	}
+	delete(chains, "") // a verdict that leads nowhere
+	delete(sets, anonymousMap)
+	return chains, sets
+}
+
+// realChains are the chains that may come to be: of allChains, without numbers
+// that no Service has, and forms that nothing leads to.
+func realChains(f model.Family) []ChainID {
+	return slices.DeleteFunc(allChains(f), func(id ChainID) bool {
+		switch id.Kind {
+		case Service:
+		case External, ExternalLocal:
+			if id.Local {
+				return true
+			}
+		case Balance, Cluster, Masquerade:
+			if id.NodePort {
+				return true
+			}
+		case Endpoint, StickyPick:
+			return id.N >= MaxSlots || id.NodePort
+		case StickyEndpoint:
+			return id.NodePort
+		default:
+			return false
+		}
+		few := id.Method == pickSourceHash || id.Method == pickMaglev
+		return id.N == 0 || few && id.N > MaxSlots
+	})
+}
+
+// What a rule refers to must be there when the rule comes: every table has it, or
+// it is counted as used.
+func TestRulesReferToWhatTheirChainNeeds(t *testing.T) {
+	for _, f := range model.Families {
+		for _, id := range realChains(f) {
+			chains, sets := references(sampleConfig.rules(id))
+			for name := range chains {
+				to := chainNamed(f, name)
+				counted := slices.Contains(id.needs(), object{chain: to})
+				if to.Kind == unknownChain || counted == (to.Kind < baseChains) {
+					t.Fatalf("%s leads to %s, which it needs: %t", id.Name(), name, counted)
+				}
+			}
+			for name := range sets {
+				set, known := SetNamed(f, name)
+				counted := slices.Contains(id.needs(), object{set: set, isSet: true})
+				if !known || counted == (set.Kind < baseSets) {
+					t.Fatalf("%s reads %s, which it needs: %t", id.Name(), name, counted)
+				}
+			}
+			for _, need := range id.needs() {
+				if !chains[need.chain.Name()] && !sets[need.set.Name()] {
+					t.Fatalf("%s needs %+v, to which no rule of it refers", id.Name(), need)
+				}
+			}
+		}
+	}
+}
+
+// A set that is made anew takes with it the rules that read it; so it must be
+// known which those are.
+func TestChainsReadTheSetsThatTheirRulesReferTo(t *testing.T) {
+	for _, f := range model.Families {
+		all := allSets(f)
+		for _, id := range realChains(f) {
+			_, sets := references(sampleConfig.rules(id))
+			for _, set := range all {
+				if got, want := id.reads(set), sets[set.Name()]; got != want {
+					t.Fatalf("chain %s reads set %s: %t, want %t", id.Name(), set.Name(), got, want)
+				}
+			}
+		}
+	}
+}
+
+// checkUses asserts that the state counts what there is, nothing less or more,
+// and that whatever an element or a rule refers to stands.
+func checkUses(t *testing.T, r *Ruleset) {
+	t.Helper()
+	all := Change{ServiceCIDRs: &r.cidrs, NodeAddrs: &r.nodeAddrs}
+	for _, p := range r.frontends {
+		all.Set = append(all.Set, p.Frontend)
+	}
+	fresh, _ := Adopt(r.config, Tables{}, all)
+	if !maps.Equal(r.uses, fresh.uses) || !maps.Equal(r.shared, fresh.shared) || r.endpoints != fresh.endpoints {
+		t.Errorf("uses are\n%v\nshared elements\n%v\nand %d endpoints, want\n%v\n%v\n%d",
+			r.uses, r.shared, r.endpoints, fresh.uses, fresh.shared, fresh.endpoints)
+	}
+	counts := map[SetID]int{}
+	for id, list := range r.Elements() {
+		if len(list) != r.counts[id] {
+			t.Errorf("%s holds %d elements, said to be %d", id.Name(), len(list), r.counts[id])
+		}
+		counts[id] = len(list)
+	}
+	checkReferences(t, r)
+	for id := range r.sizes {
+		if id.Kind >= baseSets && counts[id] == 0 && !slices.ContainsFunc(r.chains(), func(c ChainID) bool { return c.reads(id) }) {
+			t.Errorf("%s is left over", id.Name())
+		}
+	}
+}
+
+// checkReferences asserts that nothing refers to what is not there.
+func checkReferences(t *testing.T, r *Ruleset) {
+	t.Helper()
+	tables := r.Tables()
+	for f, table := range tables {
+		for _, id := range r.chains() {
+			if id.Family != model.Family(f) {
+				continue
+			}
+			chains, sets := references(r.config.rules(id))
+			for name := range chains {
+				if _, exists := table.Chains[name]; !exists {
+					t.Errorf("%s leads to %s, which is missing", id.Name(), name)
+				}
+			}
+			for name := range sets {
+				if _, exists := table.Sets[name]; !exists {
+					t.Errorf("%s reads %s, which is missing", id.Name(), name)
+				}
+			}
+		}
+		for name, set := range table.Sets {
+			for _, e := range set.Elements {
+				if _, exists := table.Chains[e.Value.Chain.Name()]; e.Value.Verdict == Goto && !exists {
+					t.Errorf("an element of %s leads to %s, which is missing", name, e.Value.Chain.Name())
+				}
+			}
+		}
+	}
+	for id, list := range r.Elements() {
+		if _, exists := r.sizes[id]; len(list) > 0 && !exists {
+			t.Errorf("%s has %d elements and is not there", id.Name(), len(list))
+		}
+	}
+}
+
+func TestUsesFollowEveryChange(t *testing.T) {
+	rules, _ := Adopt(sampleConfig, Tables{}, Change{})
+	checkUses(t, rules)
+	for step := range 40 {
+		var c Change
+		for i := range 30 {
+			if (i+step)%4 != 0 {
+				continue
+			}
+			for _, f := range model.Families {
+				// The same Service again as another one is, so that all it has changes.
+				shape := sampleService(f, (i+step*7)%60)
+				c.merge(rules, moved(shape, samplePool(f, i).Key), samplePool(f, i).Key, (i+step)%3 == 0)
+			}
+		}
+		rules.Commit(rules.Plan(c))
+		checkUses(t, rules)
+		if t.Failed() {
+			t.Fatalf("after step %d", step)
+		}
+	}
+	var gone Change
+	for m := range rules.frontends {
+		gone.Gone = append(gone.Gone, m)
+	}
+	rules.Commit(rules.Plan(gone))
+	checkUses(t, rules)
+	if len(rules.uses) > 0 || len(rules.shared) > 0 || rules.endpoints != 0 {
+		t.Errorf("of no Service there are left: %v, %v, %d endpoints", rules.uses, rules.shared, rules.endpoints)
+	}
+}
+
+// moved is a Service with another ClusterIP.
+func moved(service []model.Frontend, key model.Match) []model.Frontend {
+	pool := *service[0].Pool
+	pool.Key = key
+	out := slices.Clone(service)
+	for i := range out {
+		out[i].Pool = &pool
+		out[i].Match.Family, out[i].Match.Protocol = key.Family, key.Protocol
+		switch {
+		case i == 0:
+			out[i].Match = key
+		case out[i].Kind == model.NodePort:
+			out[i].Match.Port = 30000 + uint16(key.Addr.AsSlice()[len(key.Addr.AsSlice())-1])
+		default:
+			a := key.Addr.AsSlice()
+			a[1] ^= byte(out[i].Kind)
+			out[i].Match.Addr, _ = netip.AddrFromSlice(a)
+			out[i].Match.Port = key.Port
+		}
+	}
+	return out
+}
+
+// merge has the Service of a pool become another one, or go.
+func (c *Change) merge(r *Ruleset, next []model.Frontend, key model.Match, gone bool) {
+	if gone {
+		next = nil
+	}
+	c.Set = append(c.Set, next...)
+	for m, p := range r.frontends {
+		stays := slices.ContainsFunc(next, func(f model.Frontend) bool { return f.Match == m })
+		if p.Pool.Key == key && !stays {
+			c.Gone = append(c.Gone, m)
+		}
+	}
+}
+
+// A Service may have endpoints that none of its frontends leads to: where its
+// ClusterIP is for endpoints of this node, and its external address another
+// Service's.
+func TestEndpointsThatNobodyLeadsToHaveTheirSets(t *testing.T) {
+	for _, f := range model.Families {
+		for _, affinity := range []time.Duration{0, time.Hour} {
+			t.Run(fmt.Sprint(families[f].name, " ", affinity), func(t *testing.T) {
+				service := sampleService(f, 13)[:1]
+				service[0].Pool.Affinity = affinity
+				service[0].Policy, service[0].Pool.Local = model.PolicyLocal, service[0].Pool.Cluster[:1]
+				rules, _ := Adopt(sampleConfig, Tables{}, Change{Set: service})
+				checkUses(t, rules)
+				rules.Commit(rules.Plan(Change{Gone: []model.Match{service[0].Match}}))
+				checkUses(t, rules)
+				rules.Commit(rules.Plan(Change{Set: service}))
+				checkUses(t, rules)
+			})
+		}
+	}
+}
+
+// Kernels before 6.4 know only after the transaction that a map which goes leads
+// to no chain any more; so its elements go first, whoever finds that it must go.
+func TestElementsThatLeadToChainsGoBeforeTheirMap(t *testing.T) {
+	rules, _ := load(60)
+	all := rules.Elements()
+	var gone Change
+	for m := range rules.frontends {
+		gone.Gone = append(gone.Gone, m)
+	}
+	_, found := Adopt(sampleConfig, rules.Tables(), Change{})
+	for name, batch := range map[string]Batch{"a change": rules.Plan(gone).Batch, "a restart": found} {
+		emptied, maps := map[string]bool{}, 0
+		for _, op := range batch {
+			switch op := op.(type) {
+			case DeleteElements:
+				emptied[op.Set.Name()] = len(op.Elements) == len(all[op.Set])
+			case DeleteSet:
+				id, _ := SetNamed(op.Family, op.Name)
+				if id.layout().content != contentVerdict {
+					continue
+				}
+				if maps++; !emptied[op.Name] {
+					t.Errorf("%s deletes %s with its elements", name, op.Name)
+				}
+			}
+		}
+		if maps == 0 {
+			t.Errorf("%s deletes no map of verdicts", name)
+		}
+	}
+}

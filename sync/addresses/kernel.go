@@ -1,0 +1,117 @@
+package addresses
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// quiet is how long there must be no notice before addresses are listed: who
+	// sets up an interface gives it several.
+	quiet = 20 * time.Millisecond
+	// patience is how long notices may go on without that.
+	patience = 200 * time.Millisecond
+)
+
+// kernel is a feed of what the kernel says over rtnetlink.
+type kernel struct {
+	notices *nl.NetlinkSocket
+	lists   *netlink.Handle
+}
+
+// openKernel subscribes to changes in a network namespace.
+func openKernel(netNS int) (*kernel, error) {
+	ns := netns.None() // that of the calling thread
+	if netNS != 0 {
+		ns = netns.NsHandle(netNS)
+	}
+	notices, err := nl.SubscribeAt(ns, netns.None(), unix.NETLINK_ROUTE, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to changes of addresses: %w", err)
+	}
+	lists, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	if err != nil {
+		notices.Close()
+		return nil, fmt.Errorf("open a routing socket: %w", err)
+	}
+	return &kernel{notices, lists}, nil
+}
+
+func (k *kernel) close() {
+	k.notices.Close()
+	k.lists.Close()
+}
+
+// list implements [feed]. A list that a change came into may lack an address; it
+// is read again.
+func (k *kernel) list() ([]netip.Addr, error) {
+	const attempts = 10
+	var found []netlink.Addr
+	var err error = netlink.ErrDumpInterrupted
+	for i := 0; i < attempts && errors.Is(err, netlink.ErrDumpInterrupted); i++ {
+		found, err = k.lists.AddrList(nil, netlink.FAMILY_ALL)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	out := make([]netip.Addr, 0, len(found))
+	for i := range found {
+		if addr, ok := usable(&found[i]); ok {
+			out = append(out, addr)
+		}
+	}
+	return out, nil
+}
+
+// usable is the address, and whether it counts.
+func usable(a *netlink.Addr) (netip.Addr, bool) {
+	if a.IPNet == nil {
+		return netip.Addr{}, false
+	}
+	addr, ok := netip.AddrFromSlice(a.IP)
+	addr = addr.Unmap()
+	waiting := a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0 && a.Flags&unix.IFA_F_OPTIMISTIC == 0
+	return addr, ok && !waiting && !addr.IsLoopback()
+}
+
+// wait implements [feed].
+func (k *kernel) wait(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, k.notices.Close)
+	defer stop()
+	if err := k.receive(0); err != nil {
+		return fmt.Errorf("wait for changes of addresses: %w", err)
+	}
+	for first := time.Now(); time.Since(first) < patience; {
+		err := k.receive(quiet)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return nil
+		case err != nil:
+			return fmt.Errorf("wait for changes of addresses: %w", err)
+		}
+	}
+	return nil
+}
+
+// receive waits for a notice, or for so long at most if that is not zero; then
+// the error is EAGAIN. That there were more than the socket could hold is a notice
+// as good as any.
+func (k *kernel) receive(limit time.Duration) error {
+	timeout := unix.NsecToTimeval(limit.Nanoseconds())
+	if err := k.notices.SetReceiveTimeout(&timeout); err != nil {
+		return err
+	}
+	_, _, err := k.notices.Receive()
+	if errors.Is(err, unix.ENOBUFS) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,215 @@
+package addresses
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+var errBroken = errors.New("broken")
+
+// script is a feed that lists what it is told to, one after the other, and
+// breaks after the last.
+type script struct {
+	lists  [][]netip.Addr
+	next   int
+	after  time.Duration // from list to list
+	err    error         // of every list
+	closed bool
+}
+
+func (s *script) list() ([]netip.Addr, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	s.next++
+	return slices.Clone(s.lists[s.next-1]), nil
+}
+
+func (s *script) wait(ctx context.Context) error {
+	if s.next == len(s.lists) {
+		return errBroken
+	}
+	select {
+	case <-time.After(s.after):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *script) close() { s.closed = true }
+
+// play runs a source whose sockets are those, one after the other, for so long,
+// and returns what it sent and logged. When there are no more, none can be opened.
+func play(t *testing.T, feeds []*script, length time.Duration) (told []string, opened []time.Duration, log string) {
+	t.Helper()
+	var b bytes.Buffer
+	s := New(Config{Log: slog.New(slog.NewTextHandler(&b, nil))})
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	out := make(chan []netip.Addr)
+	start := time.Now()
+	next := 0
+	s.open = func() (feed, error) {
+		opened = append(opened, time.Since(start))
+		if next >= len(feeds) {
+			return nil, errBroken
+		}
+		next++
+		return feeds[next-1], nil
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, out) }()
+	for {
+		select {
+		case addrs := <-out:
+			told = append(told, join(addrs))
+		case err := <-done:
+			if err != nil {
+				t.Errorf("Run: %v", err)
+			}
+			return told, opened, b.String()
+		}
+	}
+}
+
+func join(addrs []netip.Addr) string {
+	var texts []string
+	for _, a := range addrs {
+		texts = append(texts, a.String())
+	}
+	return strings.Join(texts, " ")
+}
+
+func list(texts ...string) []netip.Addr {
+	var out []netip.Addr
+	for _, text := range texts {
+		out = append(out, netip.MustParseAddr(text))
+	}
+	return out
+}
+
+func TestAddressesAreToldAtOnceAndWhenTheyChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		feed := &script{after: time.Second, lists: [][]netip.Addr{
+			list("2001:db8::2", "192.0.2.9", "192.0.2.1", "192.0.2.9", "fe80::1", "fe80::1"),
+			list("192.0.2.1", "192.0.2.9", "fe80::1", "2001:db8::2"), // the same
+			list("192.0.2.1"),
+			list(),
+		}}
+		told, _, _ := play(t, []*script{feed}, 3500*time.Millisecond)
+		want := []string{"192.0.2.1 192.0.2.9 2001:db8::2 fe80::1", "192.0.2.1", ""}
+		if !slices.Equal(told, want) {
+			t.Errorf("got %q, want %q", told, want)
+		}
+	})
+}
+
+func TestANodeWithoutAddressesIsToldToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told, _, _ := play(t, []*script{{lists: [][]netip.Addr{list(), list()}}}, 50*time.Millisecond)
+		if !slices.Equal(told, []string{""}) {
+			t.Errorf("got %q", told)
+		}
+	})
+}
+
+func TestBrokenSocketsAreMadeAgainEverLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		same := list("192.0.2.1", "2001:db8::1")
+		feeds := []*script{
+			{lists: [][]netip.Addr{same}},
+			{err: errors.New("no list")},
+			{lists: [][]netip.Addr{same, append(same, list("192.0.2.2")...)}, after: time.Minute},
+		}
+		told, opened, log := play(t, feeds, time.Hour)
+		if want := []string{"192.0.2.1 2001:db8::1", "192.0.2.1 192.0.2.2 2001:db8::1"}; !slices.Equal(told, want) {
+			t.Errorf("got %q, want %q", told, want)
+		}
+		for i, f := range feeds {
+			if !f.closed {
+				t.Errorf("feed %d is not closed", i)
+			}
+		}
+		var pauses []time.Duration
+		for i := range opened[1:] {
+			pauses = append(pauses, opened[i+1]-opened[i])
+		}
+		ms := time.Millisecond
+		want := []time.Duration{100 * ms, 200 * ms, time.Minute + 100*ms, 200 * ms, 400 * ms, 800 * ms}
+		if !slices.Equal(pauses[:len(want)], want) {
+			t.Errorf("pauses %v, want %v", pauses, want)
+		}
+		if last := pauses[len(pauses)-1]; last != lastDelay {
+			t.Errorf("in the end every %s", last)
+		}
+		for _, text := range []string{"level=WARN", "err=broken in=100ms", `err="no list" in=200ms`} {
+			if !strings.Contains(log, text) {
+				t.Errorf("%s is not in the log:\n%s", text, log)
+			}
+		}
+	})
+}
+
+func TestARunEndsWhileNobodyListens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Log: slog.New(slog.DiscardHandler)})
+		sockets := &script{lists: [][]netip.Addr{list("192.0.2.1")}}
+		s.open = func() (feed, error) { return sockets, nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, cancel)
+		if err := s.Run(ctx, make(chan []netip.Addr)); err != nil {
+			t.Error(err)
+		}
+		if !sockets.closed {
+			t.Error("the sockets are not closed")
+		}
+	})
+}
+
+func TestAnAddressCountsIfTheNodeAnswersToIt(t *testing.T) {
+	const optimistic = unix.IFA_F_TENTATIVE | unix.IFA_F_OPTIMISTIC
+	for _, test := range []struct {
+		addr  string
+		flags int
+		want  string // none: it does not
+	}{
+		{"192.0.2.1", 0, "192.0.2.1"},
+		{"192.0.2.1", unix.IFA_F_PERMANENT | unix.IFA_F_SECONDARY, "192.0.2.1"},
+		{"169.254.169.254", 0, "169.254.169.254"},
+		{"127.0.0.1", 0, ""},
+		{"127.1.2.3", 0, ""},
+		{"2001:db8::1", 0, "2001:db8::1"},
+		{"fe80::1", unix.IFA_F_PERMANENT, "fe80::1"},
+		{"::ffff:192.0.2.1", 0, "192.0.2.1"},
+		{"::ffff:127.0.0.1", 0, ""},
+		{"::1", unix.IFA_F_PERMANENT, ""},
+		{"2001:db8::1", unix.IFA_F_DEPRECATED, "2001:db8::1"},
+		{"2001:db8::1", unix.IFA_F_TEMPORARY, "2001:db8::1"},
+		{"2001:db8::1", unix.IFA_F_TENTATIVE, ""},
+		{"2001:db8::1", optimistic, "2001:db8::1"},
+		{"2001:db8::1", unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED, ""},
+	} {
+		addr := netip.MustParseAddr(test.addr)
+		a := &netlink.Addr{IPNet: &net.IPNet{IP: addr.AsSlice()}, Flags: test.flags}
+		got, ok := usable(a)
+		if ok != (test.want != "") || ok && got.String() != test.want {
+			t.Errorf("%s with flags %#x: got %s, %v", test.addr, test.flags, got, ok)
+		}
+	}
+	if _, ok := usable(&netlink.Addr{}); ok {
+		t.Error("none is one")
+	}
+}

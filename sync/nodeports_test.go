@@ -1,0 +1,91 @@
+package sync
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kube-vmap/model"
+)
+
+// TestNodePortsAnswerWhereKubeProxysDo has the cases of kube-proxy's own test
+// (pkg/proxy/util/nodeport_addresses_test.go), each with a family's addresses and
+// with the other's, and those of primary addresses, which it resolves elsewhere
+// (newProxyServer in cmd/kube-proxy/app/server.go). Loopback addresses, which
+// its list may have and its nftables mode then skips, are never in ours.
+func TestNodePortsAnswerWhereKubeProxysDo(t *testing.T) {
+	const both, none = "ip ip6", ""
+	interfaces := addrs(
+		"2001:db8::51", "fe80::1", "10.20.30.51", "100.200.201.1", "10.20.30.51", "2001:db8:1::1", "127.0.0.1", "::1", "169.254.0.5",
+	)
+	ip, ip6 := addrs("10.20.30.51", "100.200.201.1", "169.254.0.5"), addrs("2001:db8::51", "2001:db8:1::1", "fe80::1")
+	every := append(append([]netip.Addr{}, ip...), ip6...)
+	tests := map[string]struct {
+		primary  bool
+		prefixes []string
+		node     [2]string // primary addresses, empty if not known
+		all      string
+		want     []netip.Addr
+	}{
+		"nothing said":                 {all: both, want: every},
+		"a range of IPv4":              {prefixes: []string{"10.20.30.0/24"}, all: "ip6", want: append(ip[:1:1], ip6...)},
+		"a range of IPv6":              {prefixes: []string{"2001:db8::/64"}, all: "ip", want: append(ip[:3:3], ip6[0])},
+		"ranges of IPv4":               {prefixes: []string{"10.20.30.0/24", "100.200.201.0/24"}, all: "ip6", want: append(ip[:2:2], ip6...)},
+		"ranges of IPv6":               {prefixes: []string{"2001:db8::/64", "2001:db8:1::/64"}, all: "ip", want: append(ip[:3:3], ip6[:2]...)},
+		"ranges of both":               {prefixes: []string{"10.20.30.0/24", "2001:db8:1::/64"}, all: none, want: []netip.Addr{ip[0], ip6[1]}},
+		"ranges without an address":    {prefixes: []string{"192.168.0.0/16", "fd00::/8"}, all: none},
+		"ranges that overlap":          {prefixes: []string{"10.0.0.0/8", "10.20.0.0/16", "::/1", "2000::/3"}, all: none, want: []netip.Addr{ip[0], ip6[0], ip6[1]}},
+		"all of IPv4":                  {prefixes: []string{"0.0.0.0/0"}, all: both, want: every},
+		"all of IPv6":                  {prefixes: []string{"::/0"}, all: both, want: every},
+		"all of IPv4 and a range":      {prefixes: []string{"1.2.3.0/24", "0.0.0.0/0"}, all: both, want: every},
+		"all of IPv6 and a range":      {prefixes: []string{"::/0", "2001:db8:5::/64"}, all: both, want: every},
+		"all of IPv4, a range of IPv6": {prefixes: []string{"0.0.0.0/0", "1.2.3.0/24", "2001:db8::51/128"}, all: "ip", want: append(ip[:3:3], ip6[0])},
+		"all of IPv6, a range of IPv4": {prefixes: []string{"::/0", "10.20.30.51/32", "2001:db8::51/128"}, all: "ip6", want: append(ip[:1:1], ip6...)},
+		"all, in halves":               {prefixes: []string{"0.0.0.0/1", "128.0.0.0/1", "::/1", "8000::/1"}, all: none, want: every},
+		"an IPv4 loopback address":     {prefixes: []string{"127.0.0.1/32"}, all: "ip6", want: ip6},
+		"an IPv6 loopback address":     {prefixes: []string{"::1/128"}, all: "ip", want: ip},
+		"a loopback address and more":  {prefixes: []string{"2001:db8::/64", "::1/128"}, all: "ip", want: append(ip[:3:3], ip6[0])},
+		"loopback addresses":           {prefixes: []string{"127.0.0.0/8", "::1/128"}, all: none},
+		"link-local addresses":         {prefixes: []string{"fe80::/10", "169.254.0.0/16"}, all: none, want: []netip.Addr{ip[2], ip6[2]}},
+
+		"primary":                              {primary: true, node: [2]string{"10.20.30.51", "2001:db8::51"}, all: none, want: []netip.Addr{ip[0], ip6[0]}},
+		"primary, of IPv4 only":                {primary: true, node: [2]string{"10.20.30.51"}, all: "ip6", want: append(ip[:1:1], ip6...)},
+		"primary, of IPv6 only":                {primary: true, node: [2]string{"", "2001:db8::51"}, all: "ip", want: append(ip[:3:3], ip6[0])},
+		"primary, not known":                   {primary: true, all: both, want: every},
+		"primary, in the loopback range":       {primary: true, node: [2]string{"127.0.0.1", "::1"}, all: both, want: every},
+		"primary, on no interface":             {primary: true, node: [2]string{"203.0.113.1", "2001:db8:9::1"}, all: none},
+		"primary, and a range":                 {primary: true, prefixes: []string{"100.200.201.0/24", "2001:db8:1::/64"}, node: [2]string{"10.20.30.51", "2001:db8::51"}, all: none, want: []netip.Addr{ip[0], ip[1], ip6[0], ip6[1]}},
+		"primary of IPv4, but IPv6 nowhere":    {primary: true, prefixes: []string{"::1/128"}, node: [2]string{"10.20.30.51"}, all: none, want: ip[:1]},
+		"not primary, though there is one":     {node: [2]string{"10.20.30.51", "2001:db8::51"}, all: both, want: every},
+		"a range, whatever the primary one is": {prefixes: []string{"100.200.201.0/24", "fe80::/10"}, node: [2]string{"10.20.30.51", "2001:db8::51"}, all: none, want: []netip.Addr{ip[1], ip6[2]}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			n := NodePortAddresses{Primary: test.primary}
+			for _, text := range test.prefixes {
+				n.Prefixes = append(n.Prefixes, netip.MustParsePrefix(text))
+			}
+			var node [len(model.Families)]netip.Addr
+			for i, text := range test.node {
+				if text != "" {
+					node[i] = netip.MustParseAddr(text)
+				}
+			}
+			for i, all := range [...]bool{test.all == both || test.all == "ip", test.all == both || test.all == "ip6"} {
+				if f := model.Families[i]; n.All(f, node) != all {
+					t.Errorf("All(%s): got %v", f, !all)
+				}
+			}
+			if diff := cmp.Diff(test.want, n.Select(interfaces, node), compareNetip); diff != "" {
+				t.Errorf("Select: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestANodeWithoutAddressesServesNoNodePorts(t *testing.T) {
+	if got := (NodePortAddresses{}).Select(nil, [len(model.Families)]netip.Addr{}); len(got) > 0 {
+		t.Errorf("got %v", got)
+	}
+}
