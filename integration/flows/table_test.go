@@ -1,0 +1,254 @@
+package flows
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/model"
+	"kube-vmap/nft/kernel/conntrack"
+)
+
+// table is the connection tracking of a network namespace, written and read
+// without the code under test.
+type table struct {
+	t    testing.TB
+	host *lab.Host
+}
+
+// newTable gives the test a namespace of its own, with nothing in its table.
+func newTable(t testing.TB) *table {
+	t.Helper()
+	return &table{t: t, host: labtest.Alone(t)}
+}
+
+// open is the code under test on this table.
+func (x *table) open() *conntrack.Conntrack {
+	return conntrack.New(conntrack.Config{NetNS: x.host.FD()})
+}
+
+// ctaTupleZone is the zone within a tuple (CTA_TUPLE_ZONE), which the library
+// does not know.
+const ctaTupleZone = 3
+
+// flow is an entry as the tests write and read it.
+type flow struct {
+	protocol model.Protocol
+	client   netip.AddrPort
+	to       netip.AddrPort // the service address
+	by       netip.AddrPort // the endpoint, or to
+	sees     netip.AddrPort // whom the endpoint sees; the zero value stands for client
+	zone     uint16
+	oneWay   uint16 // the zone of the original direction only
+}
+
+func (f flow) String() string {
+	s := fmt.Sprintf("%s %s -> %s by %s", f.protocol, f.client, f.to, f.by)
+	if f.sees != f.client {
+		s += fmt.Sprintf(" for %s", f.sees)
+	}
+	if f.zone != 0 || f.oneWay != 0 {
+		s += fmt.Sprintf(" in zone %d, one way %d", f.zone, f.oneWay)
+	}
+	return s
+}
+
+func compareFlows(a, b flow) int {
+	return cmp.Or(cmp.Compare(a.protocol, b.protocol), a.to.Compare(b.to), a.client.Compare(b.client),
+		a.by.Compare(b.by), cmp.Compare(a.zone, b.zone), cmp.Compare(a.oneWay, b.oneWay))
+}
+
+// add writes entries, in one call.
+func (x *table) add(flows ...flow) {
+	x.t.Helper()
+	if err := x.tryAdd(flows); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func (x *table) tryAdd(flows []flow) error {
+	var batch []byte
+	for _, f := range flows {
+		batch = append(batch, f.request()...)
+	}
+	return x.host.Do(func() error { return send(batch, len(flows)) })
+}
+
+// send gives messages to the kernel, of which only the last one is answered if
+// all are taken.
+func send(batch []byte, n int) error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+	if err != nil {
+		return fmt.Errorf("open socket: %w", err)
+	}
+	defer unix.Close(fd)
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 2*len(batch)); err != nil {
+		return fmt.Errorf("make room: %w", err)
+	}
+	if err := unix.Sendto(fd, batch, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return fmt.Errorf("send %d entries: %w", n, err)
+	}
+	answer := make([]byte, 4096)
+	read, _, err := unix.Recvfrom(fd, answer, unix.MSG_DONTWAIT)
+	switch {
+	case err == unix.EAGAIN:
+		return nil
+	case err != nil:
+		return fmt.Errorf("write %d entries: %w", n, err)
+	}
+	if read >= 20 {
+		if errno := -int32(nl.NativeEndian().Uint32(answer[16:])); errno != 0 {
+			return fmt.Errorf("write %d entries: %w", n, unix.Errno(errno))
+		}
+	}
+	return nil
+}
+
+// request is the message that makes the entry.
+func (f flow) request() []byte {
+	sees := f.sees
+	if !sees.IsValid() {
+		sees = f.client
+	}
+	r := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	r.AddData(&nl.Nfgenmsg{NfgenFamily: family(f.to.Addr()), Version: nl.NFNETLINK_V0})
+	original := f.tuple(nl.CTA_TUPLE_ORIG, f.client, f.to)
+	if f.oneWay != 0 {
+		original.AddRtAttr(ctaTupleZone, nl.BEUint16Attr(f.oneWay))
+	}
+	r.AddData(original)
+	r.AddData(f.tuple(nl.CTA_TUPLE_REPLY, f.by, sees))
+	r.AddData(nl.NewRtAttr(nl.CTA_TIMEOUT, nl.BEUint32Attr(600)))
+	if f.zone != 0 {
+		r.AddData(nl.NewRtAttr(nl.CTA_ZONE, nl.BEUint16Attr(f.zone)))
+	}
+	if f.protocol == model.TCP {
+		info := nl.NewRtAttr(unix.NLA_F_NESTED|nl.CTA_PROTOINFO, nil)
+		info.AddRtAttr(unix.NLA_F_NESTED|nl.CTA_PROTOINFO_TCP, nil).AddRtAttr(nl.CTA_PROTOINFO_TCP_STATE, []byte{3}) // established
+		r.AddData(info)
+	}
+	return r.Serialize()
+}
+
+func (f flow) tuple(kind int, src, dst netip.AddrPort) *nl.RtAttr {
+	from, to := nl.CTA_IP_V4_SRC, nl.CTA_IP_V4_DST
+	if src.Addr().Is6() {
+		from, to = nl.CTA_IP_V6_SRC, nl.CTA_IP_V6_DST
+	}
+	t := nl.NewRtAttr(unix.NLA_F_NESTED|kind, nil)
+	addresses := t.AddRtAttr(unix.NLA_F_NESTED|nl.CTA_TUPLE_IP, nil)
+	addresses.AddRtAttr(from, src.Addr().AsSlice())
+	addresses.AddRtAttr(to, dst.Addr().AsSlice())
+	ports := t.AddRtAttr(unix.NLA_F_NESTED|nl.CTA_TUPLE_PROTO, nil)
+	ports.AddRtAttr(nl.CTA_PROTO_NUM, []byte{uint8(f.protocol)})
+	ports.AddRtAttr(nl.CTA_PROTO_SRC_PORT, nl.BEUint16Attr(src.Port()))
+	ports.AddRtAttr(nl.CTA_PROTO_DST_PORT, nl.BEUint16Attr(dst.Port()))
+	return t
+}
+
+func family(a netip.Addr) uint8 {
+	if a.Is6() {
+		return unix.AF_INET6
+	}
+	return unix.AF_INET
+}
+
+// flows are all entries of the protocols of Services, sorted.
+func (x *table) flows() []flow {
+	x.t.Helper()
+	var all []flow
+	err := x.host.Do(func() error {
+		dump := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP)
+		dump.AddData(&nl.Nfgenmsg{Version: nl.NFNETLINK_V0})
+		entries, err := dump.Execute(unix.NETLINK_NETFILTER, 0)
+		for _, e := range entries {
+			e = e[nl.SizeofNfgenmsg:]
+			f := flow{
+				zone:   uint16(number(e, nl.CTA_ZONE)),
+				oneWay: uint16(number(attribute(e, nl.CTA_TUPLE_ORIG), ctaTupleZone)),
+			}
+			f.protocol, f.client, f.to = ends(e, nl.CTA_TUPLE_ORIG)
+			_, f.by, f.sees = ends(e, nl.CTA_TUPLE_REPLY)
+			if slices.Contains(model.Protocols[:], f.protocol) {
+				all = append(all, f)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	slices.SortFunc(all, compareFlows)
+	return all
+}
+
+// ends reads one direction of an entry.
+func ends(entry []byte, kind uint16) (p model.Protocol, src, dst netip.AddrPort) {
+	tuple := attribute(entry, kind)
+	addresses, ports := attribute(tuple, nl.CTA_TUPLE_IP), attribute(tuple, nl.CTA_TUPLE_PROTO)
+	address := func(v4, v6 uint16) netip.Addr {
+		a, _ := netip.AddrFromSlice(append(attribute(addresses, v4), attribute(addresses, v6)...))
+		return a
+	}
+	return model.Protocol(number(ports, nl.CTA_PROTO_NUM)),
+		netip.AddrPortFrom(address(nl.CTA_IP_V4_SRC, nl.CTA_IP_V6_SRC), uint16(number(ports, nl.CTA_PROTO_SRC_PORT))),
+		netip.AddrPortFrom(address(nl.CTA_IP_V4_DST, nl.CTA_IP_V6_DST), uint16(number(ports, nl.CTA_PROTO_DST_PORT)))
+}
+
+// attribute is the value of one of several; nil if it is not there.
+func attribute(b []byte, kind uint16) []byte {
+	all, err := nl.ParseRouteAttr(b)
+	if err != nil {
+		panic("flows: garbled entry: " + err.Error())
+	}
+	for _, a := range all {
+		if a.Attr.Type&^unix.NLA_F_NESTED == kind {
+			return a.Value
+		}
+	}
+	return nil
+}
+
+// number is an attribute that is a number of the network; zero if it is not
+// there.
+func number(b []byte, kind uint16) (n uint32) {
+	for _, x := range attribute(b, kind) {
+		n = n<<8 | uint32(x)
+	}
+	return n
+}
+
+// expect compares what is left with what should be.
+func (x *table) expect(want []flow) {
+	x.t.Helper()
+	want = slices.Clone(want)
+	for i, f := range want {
+		if !f.sees.IsValid() {
+			want[i].sees = f.client
+		}
+	}
+	slices.SortFunc(want, compareFlows)
+	have := x.flows()
+	for len(have)+len(want) > 0 {
+		switch {
+		case len(want) == 0 || len(have) > 0 && compareFlows(have[0], want[0]) < 0:
+			x.t.Errorf("should have ended: %s", have[0])
+			have = have[1:]
+		case len(have) == 0 || compareFlows(have[0], want[0]) > 0:
+			x.t.Errorf("should be there: %s", want[0])
+			want = want[1:]
+		default:
+			if have[0] != want[0] {
+				x.t.Errorf("have %s, want %s", have[0], want[0])
+			}
+			have, want = have[1:], want[1:]
+		}
+	}
+}

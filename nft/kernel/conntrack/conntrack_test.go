@@ -1,0 +1,247 @@
+package conntrack
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mdlayher/netlink"
+	"github.com/mdlayher/netlink/nltest"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+)
+
+// What needs no fault is tested in integration/flows, on a real kernel.
+
+// fakeKernel is a connection tracking with faults.
+type fakeKernel struct {
+	entries []Entry
+	// interrupts is how many dumps are interrupted.
+	interrupts int
+	// refuses is what a request is answered with: any, or one with a filter.
+	refuses, refusesFilter unix.Errno
+	// asked are requests, as "get", "get filtered" or "delete".
+	asked []string
+}
+
+// open is a Conntrack of the fake.
+func (k *fakeKernel) open() *Conntrack {
+	c := New(Config{})
+	c.dial = func() (*netlink.Conn, error) { return nltest.Dial(k.serve), nil }
+	return c
+}
+
+// serve filters nothing, as kernels before 5.8 do.
+func (k *fakeKernel) serve(requests []netlink.Message) ([]netlink.Message, error) {
+	if len(requests) == 0 {
+		return nil, errors.New("no request")
+	}
+	m := requests[0]
+	filtered := false
+	for kind := range attributes(m.Data[nfHeaderLen:]) {
+		filtered = filtered || kind == ctaFilter
+	}
+	switch {
+	case m.Header.Type == unix.NFNL_SUBSYS_CTNETLINK<<8|msgDelete:
+		k.asked = append(k.asked, "delete")
+	case filtered:
+		k.asked = append(k.asked, "get filtered")
+	default:
+		k.asked = append(k.asked, "get")
+	}
+	refusal := m
+	refusal.Header.Flags = 0 // those of a request mean something else in an answer
+	switch {
+	case k.refuses != 0:
+		return nltest.Error(int(k.refuses), []netlink.Message{refusal})
+	case filtered && k.refusesFilter != 0:
+		return nltest.Error(int(k.refusesFilter), []netlink.Message{refusal})
+	}
+	var answers []netlink.Message
+	for i, e := range k.entries {
+		answer := netlink.Message{Header: m.Header, Data: entry(e, uint32(i))}
+		if k.interrupts > 0 {
+			answer.Header.Flags |= netlink.DumpInterrupted
+		}
+		answers = append(answers, answer)
+	}
+	k.interrupts--
+	done := m
+	done.Data = nil
+	return nltest.Multipart(append(answers, done))
+}
+
+// entry is what the kernel says of an entry.
+func entry(e Entry, id uint32) []byte {
+	b := message(msgGet, 0, e.Family(), nil).Data
+	client := netip.AddrPortFrom(e.Original.Addr().Next(), 4000)
+	b = appendAttribute(b, unix.NLA_F_NESTED|ctaTupleOrig, encodeTuple(e.Protocol, client, e.Original))
+	b = appendAttribute(b, unix.NLA_F_NESTED|ctaTupleReply, encodeTuple(e.Protocol, e.Reply, client))
+	return appendAttribute(b, ctaID, binary.BigEndian.AppendUint32(nil, id))
+}
+
+func encodeTuple(p model.Protocol, src, dst netip.AddrPort) []byte {
+	from, to := uint16(ctaIPv4Src), uint16(ctaIPv4Dst)
+	if src.Addr().Is6() {
+		from, to = ctaIPv6Src, ctaIPv6Dst
+	}
+	addresses := appendAttribute(appendAttribute(nil, from, src.Addr().AsSlice()), to, dst.Addr().AsSlice())
+	ports := appendAttribute(nil, ctaProtoNum, []byte{uint8(p)})
+	ports = appendAttribute(ports, ctaProtoSrcPort, binary.BigEndian.AppendUint16(nil, src.Port()))
+	ports = appendAttribute(ports, ctaProtoDstPort, binary.BigEndian.AppendUint16(nil, dst.Port()))
+	tuple := appendAttribute(nil, unix.NLA_F_NESTED|ctaTupleIP, addresses)
+	return appendAttribute(tuple, unix.NLA_F_NESTED|ctaTupleProto, ports)
+}
+
+// sample are entries of both families and all protocols at ports 53 and 54.
+func sample() (all []Entry) {
+	for _, p := range model.Protocols {
+		for port := uint16(53); port <= 54; port++ {
+			all = append(all,
+				Entry{Protocol: p, Original: netip.AddrPortFrom(netip.MustParseAddr("10.96.0.10"), port), Reply: netip.MustParseAddrPort("10.244.1.2:5353")},
+				Entry{Protocol: p, Original: netip.AddrPortFrom(netip.MustParseAddr("fd00:10:96::10"), port), Reply: netip.MustParseAddrPort("[fd00:10:244::2]:5353")},
+			)
+		}
+	}
+	return all
+}
+
+func anyEntry(Entry) bool { return true }
+
+// expect compares entries, without their keys.
+func expect(t *testing.T, have, want []Entry) {
+	t.Helper()
+	have = slices.Clone(have)
+	for i := range have {
+		if have[i].key == "" {
+			t.Errorf("%v has no key", have[i])
+		}
+		have[i].key = ""
+	}
+	if !slices.Equal(have, want) {
+		t.Errorf("listed %v, want %v", have, want)
+	}
+}
+
+func TestAKernelWithoutFiltersIsAskedForEverythingOnce(t *testing.T) {
+	for _, refuses := range []unix.Errno{0, unix.EINVAL, unix.EOPNOTSUPP} {
+		for _, f := range model.Families {
+			k := &fakeKernel{entries: sample(), refusesFilter: refuses}
+			c := k.open()
+			for range 2 {
+				list, err := c.List(Query{Family: f, Protocol: model.UDP, Ports: []uint16{53, 54}}, anyEntry)
+				if err != nil {
+					t.Fatal(err)
+				}
+				expect(t, list, slices.DeleteFunc(sample(), func(e Entry) bool { return e.Family() != f || e.Protocol != model.UDP }))
+			}
+			want := []string{"get filtered", "get"}
+			if refuses != 0 {
+				want = []string{"get filtered", "get", "get"}
+			}
+			if !slices.Equal(k.asked, want) {
+				t.Errorf("of a kernel that answers %v to filters: asked %q, want %q", refuses, k.asked, want)
+			}
+		}
+	}
+}
+
+func TestAKernelThatSendsOtherPortsHasNoFilters(t *testing.T) {
+	udp := func(e Entry) bool { return e.Family() != model.IPv4 || e.Protocol != model.UDP }
+	k := &fakeKernel{entries: slices.DeleteFunc(sample(), udp)} // of ports 53 and 54
+	c := k.open()
+	for _, want := range []string{"get filtered", "get"} {
+		k.asked = nil
+		list, err := c.List(Query{Protocol: model.UDP, Ports: []uint16{53}}, anyEntry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, list, k.entries)
+		if !slices.Equal(k.asked, []string{want}) {
+			t.Errorf("asked %q, want %q", k.asked, want)
+		}
+	}
+}
+
+func TestAnInterruptedListBeginsAgain(t *testing.T) {
+	k := &fakeKernel{entries: sample()[:1], interrupts: listTries - 1}
+	k.entries[0].Protocol = model.UDP
+	list, err := k.open().List(Query{Protocol: model.UDP, Ports: []uint16{53}}, anyEntry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, list, k.entries)
+	k.interrupts, k.asked = 100, nil
+	list, err = k.open().List(Query{Protocol: model.UDP, Ports: []uint16{53}}, anyEntry)
+	if !errors.Is(err, unix.EINTR) || len(list) > 0 || len(k.asked) != listTries {
+		t.Errorf("of a list that is always interrupted: %v, %v, asked %d times, want an error after %d", list, err, len(k.asked), listTries)
+	}
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	for _, tc := range []struct {
+		errno unix.Errno
+		want  string
+	}{
+		{unix.EPERM, "CAP_NET_ADMIN"},
+		{unix.EINVAL, "CONFIG_NF_CT_NETLINK"},
+		{unix.ENOBUFS, "no room for its answers"},
+		{unix.ENOMEM, "cannot allocate memory"},
+	} {
+		k := &fakeKernel{refuses: tc.errno}
+		_, err := k.open().List(Query{Family: model.IPv6, Protocol: model.UDP}, anyEntry)
+		checkError(t, err, tc.errno, "list udp flows of IPv6", tc.want)
+		n, err := k.open().Delete(sample())
+		checkError(t, err, tc.errno, "delete 12 flows", tc.want)
+		if n != 0 {
+			t.Errorf("deleted %d despite %v", n, err)
+		}
+	}
+	closed := &Conntrack{dial: func() (*netlink.Conn, error) { return nil, unix.EPROTONOSUPPORT }}
+	_, err := closed.List(Query{Protocol: model.UDP}, anyEntry)
+	checkError(t, err, unix.EPROTONOSUPPORT, "list udp flows of IPv4", "CONFIG_NETFILTER_NETLINK")
+	_, err = closed.Delete(sample())
+	checkError(t, err, unix.EPROTONOSUPPORT, "delete 12 flows", "CONFIG_NETFILTER_NETLINK")
+}
+
+func checkError(t *testing.T, err error, is unix.Errno, want ...string) {
+	t.Helper()
+	if !errors.Is(err, is) {
+		t.Errorf("%v is not %v", err, is)
+	}
+	for _, w := range want {
+		if !strings.Contains(fmt.Sprint(err), w) || strings.Contains(fmt.Sprint(err), "\n") {
+			t.Errorf("%v: want one line with %q", err, w)
+		}
+	}
+}
+
+func TestNothingIsAskedToDeleteNothing(t *testing.T) {
+	k := &fakeKernel{}
+	if n, err := k.open().Delete(nil); n != 0 || err != nil || len(k.asked) > 0 {
+		t.Errorf("deleted %d, %v, asked %q", n, err, k.asked)
+	}
+}
+
+// FuzzDecode expects of any bytes to be read or left, and of an entry that was
+// read to have all that is needed to judge and to delete it.
+func FuzzDecode(f *testing.F) {
+	for i, e := range sample() {
+		f.Add(entry(e, uint32(i)))
+		f.Add(entry(e, uint32(i))[:20+4*i])
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, r, ok := decode(b)
+		if !ok {
+			return
+		}
+		if !e.Original.IsValid() || !e.Reply.IsValid() || len(r.key()) == 0 || len(r.key())%4 != 0 {
+			t.Errorf("read %v with key % x", e, r.key())
+		}
+	})
+}

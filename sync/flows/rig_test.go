@@ -1,0 +1,248 @@
+package flows_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	stdsync "sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/sync"
+	"kube-vmap/sync/flows"
+)
+
+// plan are the addresses of a family, by name: "vip", "lb" and "other" are
+// addresses of Services, "node", "node-2" and "remote" of nodes.
+var plan = [...]map[string]netip.Addr{
+	model.IPv4: addresses("vip 10.96.0.10 other 10.96.0.11 lb 203.0.113.10 node 192.0.2.1 node-2 192.0.2.2 " +
+		"remote 192.0.2.9 ep1 10.244.1.1 ep2 10.244.1.2 ep3 10.244.1.3"),
+	model.IPv6: addresses("vip fd00:10:96::10 other fd00:10:96::11 lb 2001:db8:113::10 node 2001:db8:2::1 node-2 2001:db8:2::2 " +
+		"remote 2001:db8:2::9 ep1 fd00:10:244::1 ep2 fd00:10:244::2 ep3 fd00:10:244::3"),
+}
+
+func addresses(words string) map[string]netip.Addr {
+	all := map[string]netip.Addr{}
+	for pair := range slices.Chunk(strings.Fields(words), 2) {
+		all[pair[0]] = netip.MustParseAddr(pair[1])
+	}
+	return all
+}
+
+// rig is a Flows at work over a fake kernel, in a bubble and one family.
+type rig struct {
+	*flows.Flows
+	t          *testing.T
+	family     model.Family
+	kernel     *fake
+	log        bytes.Buffer
+	reconciled []string
+}
+
+// run runs the test in each family.
+func run(t *testing.T, c flows.Config, test func(*rig)) {
+	for _, f := range model.Families {
+		t.Run(f.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &rig{t: t, family: f, kernel: &fake{}}
+				c := c
+				c.Reconciled = func(f model.Family, deleted int, took time.Duration) {
+					r.reconciled = append(r.reconciled, fmt.Sprint(f, " ", deleted, " ", took))
+				}
+				r.Flows = flows.New(c, r.kernel, slog.New(slog.NewTextHandler(&r.log, nil)))
+				go func() {
+					if err := r.Run(t.Context()); err != nil {
+						t.Errorf("Run: %v", err)
+					}
+				}()
+				test(r)
+			})
+		})
+	}
+}
+
+// addrPort reads "vip:53".
+func (r *rig) addrPort(s string) netip.AddrPort {
+	name, port, _ := strings.Cut(s, ":")
+	a, ok := plan[r.family][name]
+	if !ok {
+		r.t.Fatalf("no address is called %q", name)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return netip.AddrPortFrom(a, uint16(n))
+}
+
+// match reads "vip:53/udp", or "*:30053/udp" of a node port.
+func (r *rig) match(s string) model.Match {
+	where, name, _ := strings.Cut(s, "/")
+	m := model.Match{Family: r.family, Protocol: protocol(r.t, name)}
+	if port, ok := strings.CutPrefix(where, "*:"); ok {
+		m.Port = r.addrPort("vip:" + port).Port()
+		return m
+	}
+	a := r.addrPort(where)
+	m.Addr, m.Port = a.Addr(), a.Port()
+	return m
+}
+
+func protocol(t *testing.T, name string) model.Protocol {
+	i := slices.IndexFunc(model.Protocols[:], func(p model.Protocol) bool { return p.String() == name })
+	if i < 0 {
+		t.Fatalf("no protocol is called %q", name)
+	}
+	return model.Protocols[i]
+}
+
+// frontends reads lines such as "vip:53/udp ep1:5353 ep2:5353": a match and what
+// its flows may use.
+func (r *rig) frontends(lines ...string) (all []model.Frontend) {
+	for _, line := range lines {
+		words := strings.Fields(line)
+		pool := &model.Pool{}
+		for _, w := range words[1:] {
+			pool.Flows = append(pool.Flows, r.addrPort(w))
+		}
+		slices.SortFunc(pool.Flows, netip.AddrPort.Compare)
+		all = append(all, model.Frontend{Match: r.match(words[0]), Pool: pool})
+	}
+	return all
+}
+
+// entries reads lines such as "vip:53/udp ep1:5353": an original destination and
+// a reply source.
+func (r *rig) entries(lines ...string) (all []conntrack.Entry) {
+	for _, line := range lines {
+		to, by, _ := strings.Cut(line, " ")
+		m := r.match(to)
+		all = append(all, conntrack.Entry{
+			Protocol: m.Protocol, Original: netip.AddrPortFrom(m.Addr, m.Port), Reply: r.addrPort(by),
+		})
+	}
+	return all
+}
+
+// nodeAddrs are "node" and more, sorted.
+func (r *rig) nodeAddrs(names ...string) (all []netip.Addr) {
+	for _, name := range names {
+		all = append(all, plan[r.family][name])
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	return all
+}
+
+// whole tells that the frontends are all there is, and change that they are new
+// or changed.
+func (r *rig) whole(lines ...string) {
+	r.follow(sync.Taken{Whole: true, Set: r.frontends(lines...), NodeAddrs: r.nodeAddrs("node")})
+}
+
+func (r *rig) change(lines ...string) {
+	r.follow(sync.Taken{Set: r.frontends(lines...), NodeAddrs: r.nodeAddrs("node")})
+}
+
+func (r *rig) gone(matches ...string) {
+	r.follow(sync.Taken{Gone: r.matches(matches...), NodeAddrs: r.nodeAddrs("node")})
+}
+
+func (r *rig) matches(all ...string) (matches []model.Match) {
+	for _, m := range all {
+		matches = append(matches, r.match(m))
+	}
+	return matches
+}
+
+// follow waits until all is done that can be without time passing.
+func (r *rig) follow(t sync.Taken) {
+	r.Follow(t)
+	synctest.Wait()
+}
+
+// expect compares the kernel's entries with what should be left.
+func (r *rig) expect(when string, lines ...string) {
+	r.t.Helper()
+	have, want := describe(r.kernel.entries), describe(r.entries(lines...))
+	if !slices.Equal(have, want) {
+		r.t.Errorf("%s, there are\n\t%s\nwant\n\t%s", when, strings.Join(have, "\n\t"), strings.Join(want, "\n\t"))
+	}
+}
+
+func describe(entries []conntrack.Entry) (all []string) {
+	for _, e := range entries {
+		all = append(all, fmt.Sprint(e.Protocol, " ", e.Original, " ", e.Reply))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// asked compares what the kernel was asked for since it was last compared:
+// protocols with the ports in question.
+func (r *rig) asked(when string, want ...string) {
+	r.t.Helper()
+	if have := r.kernel.takeAsked(); !slices.Equal(have, want) {
+		r.t.Errorf("%s, the kernel was asked for %q, want %q", when, have, want)
+	}
+}
+
+// fake is a kernel's connection tracking.
+type fake struct {
+	mu      stdsync.Mutex // guards all, but not while listing is called
+	entries []conntrack.Entry
+	asked   []string
+	listing func(conntrack.Query) error // called in the middle of List, if not nil
+	denied  error                       // what Delete fails with
+}
+
+func (k *fake) List(q conntrack.Query, want func(conntrack.Entry) bool) ([]conntrack.Entry, error) {
+	k.mu.Lock()
+	k.asked = append(k.asked, strings.TrimSpace(q.Protocol.String()+" "+strings.Trim(fmt.Sprint(q.Ports), "[]")))
+	var found []conntrack.Entry
+	for _, e := range k.entries {
+		asked := q.Ports == nil || slices.Contains(q.Ports, e.Original.Port())
+		if asked && e.Family() == q.Family && e.Protocol == q.Protocol && want(e) {
+			found = append(found, e)
+		}
+	}
+	listing := k.listing
+	k.mu.Unlock()
+	if listing != nil {
+		return found, listing(q)
+	}
+	return found, nil
+}
+
+func (k *fake) Delete(entries []conntrack.Entry) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.denied != nil {
+		return 0, k.denied
+	}
+	before := len(k.entries)
+	k.entries = slices.DeleteFunc(k.entries, func(e conntrack.Entry) bool { return slices.Contains(entries, e) })
+	return before - len(k.entries), nil
+}
+
+// fail makes the kernel fail from now on, with errors that may be nil.
+func (k *fake) fail(list, del error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.listing, k.denied = func(conntrack.Query) error { return list }, del
+}
+
+// takeAsked is what the kernel was asked for since the last call.
+func (k *fake) takeAsked() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	asked := k.asked
+	k.asked = nil
+	return asked
+}

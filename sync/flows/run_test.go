@@ -1,0 +1,200 @@
+package flows_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/sync"
+	"kube-vmap/sync/flows"
+)
+
+func TestNothingIsAskedWhenNoFlowCanHaveBecomeStale(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.whole()
+		r.asked("without Services")
+		r.whole("vip:80/tcp ep1:80", "vip:80/sctp ep1:80")
+		r.asked("without UDP")
+		r.change("vip:53/udp ep1:53")
+		r.asked("with a new frontend", "udp 53")
+		r.change("vip:53/udp ep1:53 ep2:53")
+		r.change("vip:53/udp ep1:53 ep2:53 ep3:53")
+		r.asked("with more endpoints")
+		r.change("vip:80/tcp", "vip:80/sctp")
+		r.gone("vip:80/tcp", "vip:80/sctp", "other:53/udp")
+		r.asked("with other protocols, and a frontend that nobody knew")
+		r.change("vip:53/udp ep1:53 ep3:53")
+		r.asked("with fewer endpoints", "udp 53")
+		r.change("vip:53/udp")
+		r.asked("without endpoints", "udp 53")
+		r.change("vip:53/udp ep1:53")
+		r.asked("with endpoints again")
+	})
+}
+
+func TestPortsAreAskedForOnceWhateverTheAddresses(t *testing.T) {
+	run(t, flows.Config{EndTCP: true}, func(r *rig) {
+		r.whole()
+		r.change("vip:53/udp ep1:53", "lb:53/udp ep1:53", "*:30053/udp ep1:53", "vip:53/tcp ep1:53")
+		r.asked("with a new Service", "udp 53 30053", "tcp 53")
+		r.gone("vip:53/udp", "lb:53/udp", "*:30053/udp")
+		r.asked("when it is gone", "udp 53 30053")
+	})
+}
+
+func TestFollowDoesNotWaitAndChangesArePutTogether(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.whole("vip:53/udp ep1:53")
+		r.asked("at the start", "udp")
+		hold := make(chan struct{})
+		r.kernel.listing = func(conntrack.Query) error { <-hold; return nil }
+		r.change("vip:53/udp ep2:53")
+		for i := range 100 {
+			r.change("vip:53/udp ep3:53", fmt.Sprintf("other:%d/udp ep1:53", 1000+i%5))
+		}
+		r.asked("while the kernel works", "udp 53")
+		close(hold)
+		pass(time.Minute)
+		r.asked("then", "udp 53 1000 1001 1002 1003 1004")
+		pass(time.Hour)
+		r.asked("an hour later")
+	})
+}
+
+func TestWhatBecameCurrentMeanwhileStays(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.whole("vip:53/udp ep1:53", "other:53/udp ep1:53")
+		r.kernel.entries = r.entries("vip:53/udp ep1:53", "vip:53/udp ep3:53", "other:53/udp ep1:53")
+		r.kernel.listing = func(conntrack.Query) error {
+			r.kernel.listing = nil
+			r.Follow(sync.Taken{Set: r.frontends("vip:53/udp ep3:53", "other:53/udp ep1:53"), NodeAddrs: r.nodeAddrs("node")})
+			return nil
+		}
+		r.follow(sync.Taken{Set: r.frontends("vip:53/udp ep2:53"), Gone: r.matches("other:53/udp"), NodeAddrs: r.nodeAddrs("node")})
+		pass(time.Minute)
+		r.expect("in the end", "vip:53/udp ep3:53", "other:53/udp ep1:53")
+	})
+}
+
+func TestTheKernelIsLeftAloneForFourTimesAsLongAsItWorked(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.whole("vip:53/udp ep1:53")
+		r.kernel.takeAsked()
+		r.kernel.listing = func(conntrack.Query) error { <-time.After(time.Second); return nil }
+		for i := range 19 { // a change every half a second
+			r.change(fmt.Sprintf("vip:53/udp ep%d:53", 2+i%2))
+			pass(time.Second / 2)
+		}
+		r.asked("in nine and a half seconds", "udp 53", "udp 53")
+	})
+}
+
+func TestFailuresAreTriedAgainAndToldOnce(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.whole("vip:53/udp ep1:53", "other:53/udp ep1:53", "lb:53/udp ep1:53")
+		r.kernel.entries = r.entries("vip:53/udp ep1:53", "other:53/udp ep1:53", "lb:53/udp ep1:53")
+		r.asked("at the start", "udp")
+		r.kernel.fail(errors.New("no buffer space available"), nil)
+		r.change("vip:53/udp ep2:53")
+		r.gone("other:53/udp") // waits for the next attempt
+		r.asked("at once", "udp 53")
+		pass(90 * time.Millisecond)
+		r.asked("before the first delay is over")
+		pass(20 * time.Millisecond)
+		r.asked("after the first delay", "udp 53")
+		pass(10 * time.Minute)
+		if n := len(r.kernel.takeAsked()); n < 20 || n > 40 {
+			r.t.Errorf("asked %d times in 10 minutes, want about every 30 seconds", n)
+		}
+		if n := strings.Count(r.log.String(), "no buffer space available"); n != 1 {
+			r.t.Errorf("told %d times, want once:\n%s", n, r.log.String())
+		}
+		r.kernel.fail(nil, nil)
+		pass(time.Minute)
+		r.asked("when it works", "udp 53")
+		r.expect("when it works", "lb:53/udp ep1:53")
+		if !strings.Contains(r.log.String(), "ended again") {
+			r.t.Errorf("not told that it works again:\n%s", r.log.String())
+		}
+		r.kernel.fail(nil, errors.New("operation not permitted"))
+		r.change("lb:53/udp ep2:53")
+		pass(300 * time.Millisecond)
+		if n := len(r.kernel.takeAsked()); n < 2 || !strings.Contains(r.log.String(), "operation not permitted") {
+			r.t.Errorf("asked %d times after another failure, want the first delay again:\n%s", n, r.log.String())
+		}
+		r.kernel.fail(nil, nil)
+		pass(time.Minute)
+		r.expect("when deleting works, too")
+	})
+}
+
+func TestAFamilyThatFailsDoesNotHoldTheOther(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		other := &rig{t: r.t, family: 1 - r.family}
+		both := func(lines ...string) sync.Taken {
+			return sync.Taken{Set: append(r.frontends(lines...), other.frontends(lines...)...)}
+		}
+		start := both("vip:53/udp ep1:53")
+		start.Whole = true
+		r.follow(start)
+		r.kernel.entries = append(r.entries("vip:53/udp ep1:53"), other.entries("vip:53/udp ep1:53")...)
+		r.kernel.listing = func(q conntrack.Query) error {
+			if q.Family != r.family {
+				return errors.New("out of memory")
+			}
+			return nil
+		}
+		r.follow(both("vip:53/udp ep2:53"))
+		if have, want := describe(r.kernel.entries), describe(other.entries("vip:53/udp ep1:53")); !slices.Equal(have, want) {
+			r.t.Errorf("left %q, want %q", have, want)
+		}
+		r.kernel.fail(nil, nil)
+		r.kernel.takeAsked()
+		pass(time.Second)
+		r.expect("in the end")
+		r.asked("of the other family only", "udp 53")
+	})
+}
+
+func TestWhatWasEndedIsReportedOnceItIsDone(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.whole("vip:53/udp ep1:53")
+		r.kernel.entries = r.entries("vip:53/udp ep1:53", "vip:53/udp vip:53")
+		r.kernel.listing = func(conntrack.Query) error { <-time.After(time.Millisecond); return nil }
+		r.change("vip:53/udp ep2:53")
+		pass(time.Second)
+		r.kernel.listing = func(conntrack.Query) error { return errors.New("interrupted") }
+		r.change("vip:53/udp ep3:53")
+		want := []string{r.family.String() + " 0 0s", r.family.String() + " 2 1ms"}
+		if !slices.Equal(r.reconciled, want) {
+			r.t.Errorf("reported %q, want %q", r.reconciled, want)
+		}
+	})
+}
+
+func TestWithNobodyToTellItWorksAsWell(t *testing.T) {
+	for _, f := range model.Families {
+		synctest.Test(t, func(t *testing.T) {
+			r := &rig{t: t, family: f, kernel: &fake{}}
+			r.Flows = flows.New(flows.Config{}, r.kernel, slog.New(slog.DiscardHandler))
+			r.kernel.entries = r.entries("vip:53/udp vip:53")
+			r.whole("vip:53/udp ep1:53") // before it runs
+			go func() { _ = r.Run(t.Context()) }()
+			synctest.Wait()
+			r.expect("at the start")
+		})
+	}
+}
+
+// pass lets time pass in the bubble.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}

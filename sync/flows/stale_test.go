@@ -1,0 +1,157 @@
+package flows_test
+
+import (
+	"testing"
+
+	"kube-vmap/sync"
+	"kube-vmap/sync/flows"
+)
+
+func TestOnlyFlowsToEndpointsThatAreGoneEnd(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		before := []string{"vip:53/udp ep1:5353 ep2:5353", "lb:53/udp ep1:5353 ep2:5353", "*:30053/udp ep1:5353 ep2:5353"}
+		after := []string{"vip:53/udp ep1:5353 ep3:5353", "lb:53/udp ep1:5353 ep3:5353", "*:30053/udp ep1:5353 ep3:5353"}
+		r.whole(before...)
+		var stay []string
+		for _, to := range []string{"vip:53", "lb:53", "node:30053"} {
+			stay = append(stay,
+				to+"/udp ep1:5353",                                     // current
+				to+"/udp ep3:5353",                                     // current, new
+				to+"/tcp ep2:5353", to+"/sctp ep2:5353", to+"/tcp "+to, // other protocols
+			)
+			r.kernel.entries = append(r.kernel.entries, r.entries(
+				to+"/udp ep2:5353", // gone
+				to+"/udp ep1:5354", // has another port
+				to+"/udp "+to,      // was never translated
+			)...)
+		}
+		stay = append(stay,
+			"vip:54/udp ep2:5353",        // another port
+			"other:53/udp ep2:5353",      // another address, and the same port
+			"remote:30053/udp ep2:5353",  // the same port of somebody else
+			"remote:30053/udp remote:53", // the same
+			"ep2:5353/udp vip:53",        // flows from a service address
+			"node:53/udp ep2:5353",       // an address of ours, and a port that is none there
+			"vip:30053/udp ep2:5353",     // the other way round
+		)
+		r.kernel.entries = append(r.kernel.entries, r.entries(stay...)...)
+		r.change(after...)
+		r.expect("after a change", stay...)
+	})
+}
+
+func TestFlowsOfAFrontendWithoutEndpointsEnd(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.whole("vip:53/udp ep1:53", "other:53/udp ep1:53")
+		// What did not change is not looked at, although nobody knows how it got there.
+		stay := []string{"vip:53/tcp ep1:53", "other:53/udp ep1:53", "other:53/udp ep2:53"}
+		r.kernel.entries = r.entries(append(stay, "vip:53/udp ep1:53", "vip:53/udp vip:53")...)
+		r.change("vip:53/udp")
+		r.expect("without endpoints", stay...)
+	})
+}
+
+func TestFlowsOfAFrontendThatIsGoneEnd(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.whole("vip:53/udp ep1:53", "other:53/udp ep1:53", "*:30053/udp ep1:53")
+		r.kernel.entries = r.entries("vip:53/udp ep1:53", "vip:53/tcp ep1:53", "other:53/udp ep1:53",
+			"node:30053/udp ep1:53", "remote:30053/udp ep1:53")
+		r.gone("vip:53/udp", "*:30053/udp", "vip:53/tcp")
+		r.expect("when they are gone", "vip:53/tcp ep1:53", "other:53/udp ep1:53", "remote:30053/udp ep1:53")
+	})
+}
+
+func TestFlowsFromBeforeAServiceAddressWasOneEnd(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.whole("vip:53/udp ep1:53")
+		r.kernel.entries = r.entries("lb:53/udp lb:53", "lb:53/udp ep1:53")
+		r.change("lb:53/udp ep1:53")
+		r.expect("with a new address", "lb:53/udp ep1:53")
+	})
+}
+
+func TestAnEndpointMayHaveTheServiceAddressItself(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.kernel.entries = r.entries("node:53/udp node:53")
+		r.whole("node:53/udp node:53", "*:30053/udp node:53")
+		r.change("node:53/udp ep1:53 node:53")
+		r.expect("with an endpoint on the node's network", "node:53/udp node:53")
+	})
+}
+
+func TestANodePortIsServedByTheNodesAddressesOnly(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.whole("*:30053/udp ep1:53")
+		all := []string{"node:30053/udp ep2:53", "node-2:30053/udp ep2:53", "remote:30053/udp ep2:53"}
+		r.kernel.entries = r.entries(all...)
+		r.follow(sync.Taken{NodeAddrs: r.nodeAddrs("node", "node-2")})
+		r.expect("with a new address", "remote:30053/udp ep2:53")
+		r.kernel.entries = r.entries(all...)
+		r.follow(sync.Taken{NodeAddrs: r.nodeAddrs("node-2")})
+		r.expect("with an address that is gone", all...)
+		r.change("*:30053/udp ep3:53")
+		r.expect("with a change, and addresses that were swapped", "node-2:30053/udp ep2:53", "remote:30053/udp ep2:53")
+	})
+}
+
+func TestAnAddressOfItsOwnWinsOverANodePort(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.whole("*:30053/udp ep1:53", "node:30053/udp ep2:53")
+		r.kernel.entries = r.entries("node:30053/udp ep1:53", "node:30053/udp ep2:53")
+		r.change("*:30053/udp ep3:53", "node:30053/udp ep2:53")
+		r.expect("while there are both", "node:30053/udp ep2:53")
+		r.kernel.entries = r.entries("node:30053/udp ep2:53", "node:30053/udp ep3:53")
+		r.gone("node:30053/udp")
+		r.expect("with the node port alone", "node:30053/udp ep3:53")
+		r.kernel.entries = r.entries("node:30053/udp ep2:53", "node:30053/udp ep3:53")
+		r.change("node:30053/udp ep2:53")
+		r.gone("*:30053/udp")
+		r.expect("with the address alone", "node:30053/udp ep2:53")
+	})
+}
+
+func TestAFrontendMayMoveToAnotherServiceAtOnce(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.whole("vip:53/udp ep1:53", "other:53/udp ep2:53", "lb:53/udp ep1:53", "*:30053/udp ep1:53")
+		r.kernel.entries = r.entries("lb:53/udp ep1:53", "lb:53/udp ep2:53", "node:30053/udp ep1:53", "node:30054/udp ep2:53",
+			"vip:53/udp ep1:53", "other:53/udp ep2:53")
+		r.follow(sync.Taken{
+			Set:       r.frontends("lb:53/udp ep2:53", "*:30054/udp ep1:53"),
+			Gone:      r.matches("*:30053/udp", "vip:53/udp"),
+			NodeAddrs: r.nodeAddrs("node"),
+		})
+		r.expect("after the move", "lb:53/udp ep2:53", "other:53/udp ep2:53")
+	})
+}
+
+func TestAllIsComparedAtTheStartAndAfterRepairs(t *testing.T) {
+	run(t, flows.Config{}, func(r *rig) {
+		r.kernel.entries = r.entries("vip:53/udp ep1:53", "vip:53/udp ep2:53", "node:30053/udp node:30053", "other:53/udp other:53")
+		r.whole("vip:53/udp ep1:53", "vip:80/tcp ep1:80", "*:30053/udp ep1:53")
+		r.expect("at the start", "vip:53/udp ep1:53", "other:53/udp other:53")
+		r.asked("at the start", "udp")
+		r.kernel.entries = r.entries("vip:53/udp ep1:53", "other:53/udp other:53", "vip:53/udp vip:53", "node:30053/udp ep1:53")
+		r.whole("vip:53/udp ep1:53", "vip:80/tcp ep1:80")
+		r.expect("after a repair", "vip:53/udp ep1:53", "other:53/udp other:53")
+		r.asked("after a repair", "udp")
+	})
+}
+
+func TestTCPEndsOnlyIfAsked(t *testing.T) {
+	test := func(want ...string) func(*rig) {
+		return func(r *rig) {
+			r.whole("vip:80/tcp ep1:80 ep2:80", "vip:80/sctp ep1:80 ep2:80", "vip:80/udp ep1:80 ep2:80", "other:80/tcp ep2:80")
+			for _, p := range []string{"tcp", "sctp", "udp"} {
+				r.kernel.entries = append(r.kernel.entries, r.entries("vip:80/"+p+" ep1:80", "vip:80/"+p+" ep2:80", "other:80/"+p+" ep2:80")...)
+			}
+			r.change("vip:80/tcp ep1:80", "vip:80/sctp ep1:80", "vip:80/udp ep1:80")
+			r.gone("other:80/tcp")
+			r.expect("after a change", append(want, "vip:80/tcp ep1:80", "vip:80/sctp ep1:80", "vip:80/sctp ep2:80",
+				"vip:80/udp ep1:80", "other:80/sctp ep2:80", "other:80/udp ep2:80")...)
+		}
+	}
+	t.Run("not asked", func(t *testing.T) {
+		run(t, flows.Config{}, test("vip:80/tcp ep2:80", "other:80/tcp ep2:80"))
+	})
+	t.Run("asked", func(t *testing.T) { run(t, flows.Config{EndTCP: true}, test()) })
+}
