@@ -1,0 +1,72 @@
+package healthcheck
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/sync/listen"
+)
+
+// grace is how long requests may go on when a server ends.
+const grace = time.Second
+
+// answer is the body of every answer. The order of its fields is kube-proxy's.
+type answer struct {
+	Service struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"service"`
+	LocalEndpoints      int  `json:"localEndpoints"`
+	ServiceProxyHealthy bool `json:"serviceProxyHealthy"`
+}
+
+// serve implements [listen.Serve]. Each socket has a server of its own, so that
+// the connections of a Service that goes end with it.
+func (s *Servers) serve(socket listen.Socket, l net.Listener) error {
+	server := s.server(socket)
+	err := server.Serve(l)
+	inTime, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	if server.Shutdown(inTime) != nil {
+		_ = server.Close() // takes the connections away from those that are not done
+	}
+	return err
+}
+
+// server bounds what a client can take: time, and memory for headers.
+func (s *Servers) server(socket listen.Socket) *http.Server {
+	family := model.FamilyOf(socket.Addr.Addr())
+	return &http.Server{
+		Handler:        http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { s.answer(w, socket.Service, family) }),
+		ReadTimeout:    5 * time.Second,
+		WriteTimeout:   10 * time.Second,
+		IdleTimeout:    time.Minute,
+		MaxHeaderBytes: 8 << 10,
+		ErrorLog:       slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
+	}
+}
+
+// answer says how many endpoints the Service has here, whatever the request.
+func (s *Servers) answer(w http.ResponseWriter, service model.ServiceName, family model.Family) {
+	a := answer{LocalEndpoints: s.check(service).Local[family], ServiceProxyHealthy: s.Healthy()}
+	a.Service.Namespace, a.Service.Name = service.Namespace, service.Name
+	body, err := json.MarshalIndent(a, "", "\t")
+	if err != nil {
+		panic("healthcheck: an answer that is no JSON: " + err.Error())
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("X-Load-Balancing-Endpoint-Weight", strconv.Itoa(a.LocalEndpoints))
+	code := http.StatusServiceUnavailable
+	if a.LocalEndpoints > 0 && a.ServiceProxyHealthy {
+		code = http.StatusOK
+	}
+	w.WriteHeader(code)
+	_, _ = w.Write(body) // whoever asked does not listen any more
+}

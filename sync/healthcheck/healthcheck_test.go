@@ -1,0 +1,388 @@
+package healthcheck
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+	"kube-vmap/sync/listen"
+	"kube-vmap/sync/listen/listentest"
+)
+
+// everywhere and nowhere say of each family whether all addresses serve.
+var everywhere, nowhere = [...]bool{true, true}, [...]bool{false, false}
+
+// loopback is how the node's addresses are, sorted.
+var loopback = listentest.Loopback[:]
+
+// rig is a node's servers.
+type rig struct {
+	*Servers
+	sick     atomic.Bool // the proxy
+	recorder listentest.Recorder
+	journal  listentest.Journal
+}
+
+func newRig(all [len(model.Families)]bool) *rig {
+	r := &rig{}
+	r.Servers = New(Config{
+		AllAddresses: all, Healthy: func() bool { return !r.sick.Load() }, Recorder: &r.recorder, Log: r.journal.Log(),
+	})
+	return r
+}
+
+func (r *rig) run(t *testing.T) (stop func()) { return listentest.Run(t, r.Run) }
+
+// service is a name in a namespace of its own.
+func service(name string) model.ServiceName { return model.ServiceName{Namespace: "shop", Name: name} }
+
+// check is a Service's, with as many endpoints in each family.
+func check(name string, port uint16, local ...int) model.HealthCheck {
+	h := model.HealthCheck{Service: service(name), Port: port, Families: [...]bool{true, true}}
+	copy(h.Local[:], local)
+	return h
+}
+
+// reply is what was answered.
+type reply struct {
+	code   int
+	header http.Header
+	body   string
+}
+
+// ask sends a request over a connection of its own.
+func ask(t *testing.T, method string, addr netip.AddrPort, path string) (reply, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr.String()+path, strings.NewReader(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+	if err != nil {
+		return reply{}, err
+	}
+	defer a.Body.Close()
+	body, err := io.ReadAll(a.Body)
+	return reply{a.StatusCode, a.Header, string(body)}, err
+}
+
+// answers waits until an address answers with a status, and something in the body.
+func answers(t *testing.T, addr netip.AddrPort, code int, part string) {
+	t.Helper()
+	listentest.Eventually(t, fmt.Sprintf("%s answers %d with %q", addr, code, part), func() bool {
+		a, err := ask(t, http.MethodGet, addr, "/")
+		return err == nil && a.code == code && strings.Contains(a.body, part)
+	})
+}
+
+func TestAnswersAreThoseOfKubeProxy(t *testing.T) {
+	const body = "{\n\t\"service\": {\n\t\t\"namespace\": \"shop\",\n\t\t\"name\": \"web\"\n\t},\n" +
+		"\t\"localEndpoints\": %d,\n\t\"serviceProxyHealthy\": %t\n}"
+	for _, all := range [][len(model.Families)]bool{everywhere, nowhere} {
+		r, port := newRig(all), listentest.FreePort(t)
+		stop := r.run(t)
+		for _, f := range model.Families {
+			addr := netip.AddrPortFrom(loopback[f], port)
+			for _, test := range []struct {
+				local int
+				sick  bool
+				code  int
+			}{
+				{local: 2, code: 200},
+				{local: 1, code: 200},
+				{local: 0, code: 503},
+				{local: 2, sick: true, code: 503},
+				{local: 0, sick: true, code: 503},
+			} {
+				r.sick.Store(test.sick)
+				h := check("web", port)
+				h.Local[f], h.Local[1-f] = test.local, 7
+				r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{h}, NodeAddrs: loopback})
+				answers(t, addr, test.code, "")
+				for method, path := range map[string]string{
+					http.MethodGet: "/", http.MethodHead: "/healthz", http.MethodPost: "//x/../y?z", http.MethodDelete: "/a%20b/",
+				} {
+					a, err := ask(t, method, addr, path)
+					want := fmt.Sprintf(body, test.local, !test.sick)
+					length := fmt.Sprint(len(want))
+					if method == http.MethodHead {
+						want = ""
+					}
+					if err != nil || a.code != test.code || a.body != want {
+						t.Errorf("%s %s at %s: %v, %d\n%s\nwant %d\n%s", method, path, addr, err, a.code, a.body, test.code, want)
+					}
+					a.header.Del("Date")
+					a.header.Del("Connection")
+					header := http.Header{
+						"Content-Type": {"application/json"}, "X-Content-Type-Options": {"nosniff"},
+						"X-Load-Balancing-Endpoint-Weight": {fmt.Sprint(test.local)}, "Content-Length": {length},
+					}
+					if got, want := fmt.Sprint(a.header), fmt.Sprint(header); got != want {
+						t.Errorf("%s %s at %s has headers %s, want %s", method, path, addr, got, want)
+					}
+				}
+			}
+		}
+		stop()
+		if w := r.recorder.Warnings(); len(w) > 0 {
+			t.Errorf("events are %v", w)
+		}
+	}
+}
+
+func TestThePortIsOpenOnTheAddressesThatServeNodePorts(t *testing.T) {
+	r, port := newRig(nowhere), listentest.FreePort(t)
+	r.run(t)
+	a, b, c := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2"), netip.IPv6Loopback()
+	link := netip.MustParseAddr("fe80::1")
+	all := []netip.Addr{a, b, c}
+	for i, addrs := range [][]netip.Addr{{a}, {a, b}, {a, b, c}, {b, c, link}, {c}, nil, {a, b, c}} {
+		now := sync.Taken{NodeAddrs: addrs}
+		if i == 0 {
+			now.HealthChecks = []model.HealthCheck{check("web", port, 1, 1)}
+		}
+		r.Follow(now)
+		for _, each := range all {
+			where := netip.AddrPortFrom(each, port)
+			if strings.Contains(fmt.Sprint(addrs), each.String()) {
+				answers(t, where, 200, "web")
+			} else {
+				listentest.Closed(t, where)
+			}
+		}
+	}
+	if w := r.recorder.Warnings(); len(w) > 0 {
+		t.Errorf("events are %v", w)
+	}
+}
+
+func TestOneFamilyCanServeEverywhereAndTheOtherSomewhere(t *testing.T) {
+	for _, f := range model.Families {
+		var all [len(model.Families)]bool
+		all[f] = true
+		r, port := newRig(all), listentest.FreePort(t)
+		stop := r.run(t)
+		r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{check("web", port, 1, 1)}})
+		answers(t, netip.AddrPortFrom(loopback[f], port), 200, "web")
+		listentest.Closed(t, netip.AddrPortFrom(loopback[1-f], port))
+		stop()
+	}
+}
+
+func TestAPortIsOpenForAsLongAsItsServiceHasIt(t *testing.T) {
+	for _, f := range model.Families {
+		t.Run(f.String(), func(t *testing.T) {
+			r := newRig(everywhere)
+			r.run(t)
+			ports := listentest.FreePorts(t, 3)
+			old, other, fresh := ports[0], ports[1], ports[2]
+			at := func(port uint16) netip.AddrPort { return netip.AddrPortFrom(loopback[f], port) }
+			follow := func(checks ...model.HealthCheck) { r.Follow(sync.Taken{HealthChecks: checks, NodeAddrs: loopback}) }
+
+			follow(check("web", old, 1, 1), check("mail", other))
+			answers(t, at(old), 200, `"name": "web"`)
+			answers(t, at(other), 503, `"name": "mail"`)
+			follow(check("web", fresh, 1, 1))
+			answers(t, at(fresh), 200, `"name": "web"`)
+			listentest.Closed(t, at(old))
+			follow(check("web", 0), check("mail", fresh, 3, 3)) // takes it over
+			answers(t, at(fresh), 200, `"name": "mail"`)
+			listentest.Closed(t, at(other))
+			follow(check("mail", 0))
+			listentest.Closed(t, at(fresh))
+			if w := r.recorder.Warnings(); len(w) > 0 {
+				t.Errorf("events are %v", w)
+			}
+		})
+	}
+}
+
+func TestWhatIsNotInTheWholeIsClosed(t *testing.T) {
+	r, ports := newRig(everywhere), listentest.FreePorts(t, 2)
+	gone, kept := ports[0], ports[1]
+	stop := r.run(t)
+	r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{check("gone", gone, 1, 1), check("kept", kept, 1, 1)}})
+	connections := map[model.Family]net.Conn{}
+	for _, f := range model.Families {
+		answers(t, netip.AddrPortFrom(loopback[f], gone), 200, "gone")
+		c := dial(t, netip.AddrPortFrom(loopback[f], kept))
+		if code := askAgain(t, c); code != 200 {
+			t.Errorf("%s: %d", f, code)
+		}
+		connections[f] = c
+	}
+	r.Follow(sync.Taken{Whole: true, HealthChecks: []model.HealthCheck{check("kept", kept)}})
+	for _, f := range model.Families {
+		listentest.Closed(t, netip.AddrPortFrom(loopback[f], gone))
+		if code := askAgain(t, connections[f]); code != 503 { // the connection has stayed
+			t.Errorf("%s: %d", f, code)
+		}
+	}
+	stop()
+	for _, f := range model.Families {
+		listentest.Closed(t, netip.AddrPortFrom(loopback[f], kept))
+	}
+}
+
+// dial connects, and closes at the test's end.
+func dial(t *testing.T, addr netip.AddrPort) net.Conn {
+	t.Helper()
+	var c net.Conn
+	listentest.Eventually(t, "a connection to "+addr.String(), func() (ok bool) {
+		var err error
+		c, err = (&net.Dialer{}).DialContext(t.Context(), "tcp", addr.String())
+		return err == nil
+	})
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(listentest.Patience)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// askAgain asks over a connection that is there; zero means no answer.
+func askAgain(t *testing.T, c net.Conn) int {
+	t.Helper()
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: node\r\n\r\n"); err != nil {
+		return 0
+	}
+	a, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return 0
+	}
+	defer a.Body.Close()
+	if _, err := io.Copy(io.Discard, a.Body); err != nil {
+		return 0
+	}
+	return a.StatusCode
+}
+
+func TestConnectionsEndWithTheirService(t *testing.T) {
+	for _, f := range model.Families {
+		r, port := newRig(everywhere), listentest.FreePort(t)
+		stop := r.run(t)
+		r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{check("web", port, 1, 1)}})
+		c := dial(t, netip.AddrPortFrom(loopback[f], port))
+		if code := askAgain(t, c); code != 200 {
+			t.Errorf("%s: %d", f, code)
+		}
+		r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{check("web", 0)}})
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: the connection ended with %v", f, err)
+		}
+		stop()
+	}
+}
+
+func TestAPortThatIsTakenIsToldAndConcernsNobodyElse(t *testing.T) {
+	for _, f := range model.Families {
+		t.Run(f.String(), func(t *testing.T) {
+			foreign, err := listentest.Listen(t, netip.AddrPortFrom(loopback[f], 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer foreign.Close()
+			r := newRig(nowhere)
+			r.run(t)
+			taken, free := foreign.Addr().(*net.TCPAddr).AddrPort(), netip.AddrPortFrom(loopback[f], listentest.FreePort(t))
+			r.Follow(sync.Taken{NodeAddrs: loopback[f : f+1], HealthChecks: []model.HealthCheck{
+				check("taken", taken.Port(), 1, 1), check("free", free.Port(), 1, 1),
+			}})
+			answers(t, free, 200, "free")
+			listentest.Eventually(t, "an event", func() bool { return len(r.recorder.Warnings()) > 0 })
+			w := r.recorder.Warnings()
+			want := sync.Object{Kind: "Service", Namespace: "shop", Name: "taken"}
+			if len(w) != 1 || w[0].Object != want || w[0].Reason != "FailedToStartServiceHealthcheck" {
+				t.Errorf("events are %v", w)
+			}
+			foreign.Close()
+			answers(t, taken, 200, "taken")
+		})
+	}
+}
+
+// pipes is a listener of connections within the process, for time to pass at once.
+type pipes struct {
+	net.Listener
+	in chan net.Conn
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, open := <-p.in
+	if !open {
+		return nil, syscall.EINVAL
+	}
+	return c, nil
+}
+
+func (pipes) Close() error { return nil }
+
+func TestAClientThatIsSlowLosesItsConnection(t *testing.T) {
+	for _, sent := range []string{"", "GET / HT", "GET / HTTP/1.1\r\nHost: node\r\n", "POST / HTTP/1.1\r\nHost: node\r\nContent-Length: 9\r\n\r\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			r, l := newRig(everywhere), pipes{in: make(chan net.Conn)}
+			done := make(chan error, 1)
+			go func() {
+				done <- r.serve(listen.Socket{Service: service("web"), Addr: netip.AddrPortFrom(loopback[0], 1)}, l)
+			}()
+			start := time.Now()
+			client, server := net.Pipe()
+			l.in <- server
+			if _, err := io.WriteString(client, sent); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, client); err != nil {
+				t.Errorf("after %q: %v", sent, err)
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("after %q it took %v", sent, took)
+			}
+			close(l.in)
+			if err := <-done; err == nil {
+				t.Error("it ended without an error")
+			}
+		})
+	}
+}
+
+func TestFollowDoesNotWait(t *testing.T) {
+	r := newRig(everywhere) // and nothing runs
+	for i := range uint16(1000) {
+		r.Follow(sync.Taken{Whole: i%10 == 0, NodeAddrs: loopback, HealthChecks: []model.HealthCheck{check("web", 1000+i)}})
+	}
+	port := listentest.FreePort(t)
+	r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{check("web", port, 1, 1)}})
+	r.run(t)
+	for _, f := range model.Families {
+		answers(t, netip.AddrPortFrom(loopback[f], port), 200, "web")
+	}
+}
+
+func TestAServiceOfOneFamilyListensInNoOther(t *testing.T) {
+	for _, f := range model.Families {
+		r, port := newRig(everywhere), listentest.FreePort(t)
+		h := check("web", port, 1, 1)
+		h.Families = [len(model.Families)]bool{}
+		h.Families[f] = true
+		r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{h}, NodeAddrs: loopback})
+		r.run(t)
+		answers(t, netip.AddrPortFrom(loopback[f], port), 200, "web")
+		other := netip.AddrPortFrom(loopback[1-f], port)
+		if c, err := net.Dial("tcp", other.String()); err == nil {
+			c.Close()
+			t.Errorf("it listens on %s", other)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package localhost
+
+import (
+	"errors"
+	"net/netip"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+	"kube-vmap/sync/listen"
+)
+
+// loopback are the addresses that are served.
+var loopback = [len(model.Families)]netip.Addr{
+	model.IPv4: netip.AddrFrom4([4]byte{127, 0, 0, 1}),
+	model.IPv6: netip.IPv6Loopback(),
+}
+
+// route is where a node port leads.
+type route struct {
+	service   model.ServiceName
+	uid       string // of the Service
+	clusterIP netip.AddrPort
+}
+
+// socket is the one that serves a node port.
+func (r route) socket(m model.Match) listen.Socket {
+	return listen.Socket{Service: r.service, UID: r.uid, Addr: netip.AddrPortFrom(loopback[m.Family], m.Port)}
+}
+
+// Follow implements [sync.Follower].
+func (r *Relay) Follow(t sync.Taken) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hosts = hostsAmong(t.NodeAddrs)
+	var closed, opened []listen.Socket
+	drop := func(m model.Match) {
+		if old, known := r.routes[m]; known {
+			closed = append(closed, old.socket(m))
+			delete(r.routes, m)
+		}
+	}
+	if t.Whole {
+		for m := range r.routes {
+			drop(m)
+		}
+	}
+	for _, m := range t.Gone {
+		drop(m)
+	}
+	for i := range t.Set {
+		f := &t.Set[i]
+		drop(f.Match)
+		if !relays(f) {
+			continue
+		}
+		to := route{
+			service: f.Service.ServiceName, uid: f.Pool.UID,
+			clusterIP: netip.AddrPortFrom(f.Pool.Key.Addr, f.Pool.Key.Port),
+		}
+		r.routes[f.Match] = to
+		opened = append(opened, to.socket(f.Match))
+	}
+	r.sockets.Change(closed, opened)
+}
+
+// relays reports whether a frontend is served. Without endpoints it is not, so
+// that clients are refused at once, as they are at the node's other addresses.
+func relays(f *model.Frontend) bool {
+	return f.Kind == model.NodePort && f.Match.Protocol == model.TCP && f.Served()
+}
+
+// hostsAmong are the addresses of the node to connect to, if it serves these: the
+// first of each family that is not bound to a link, nor a loopback address, which
+// would lead back here.
+func hostsAmong(addrs []netip.Addr) [len(model.Families)]netip.Addr {
+	var hosts [len(model.Families)]netip.Addr
+	for _, a := range addrs {
+		if host := &hosts[model.FamilyOf(a)]; !host.IsValid() && a.IsGlobalUnicast() {
+			*host = a
+		}
+	}
+	return hosts
+}
+
+// errGone is told of a connection that came while the Service went.
+var errGone = errors.New("no Service has this node port any more")
+
+// target is where the connections of a socket go now.
+func (r *Relay) target(s listen.Socket) (netip.AddrPort, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := model.Match{Family: model.FamilyOf(s.Addr.Addr()), Protocol: model.TCP, Port: s.Addr.Port()}
+	to, known := r.routes[m]
+	if !known || to.service != s.Service {
+		return netip.AddrPort{}, errGone
+	}
+	if host := r.hosts[m.Family]; host.IsValid() {
+		return netip.AddrPortFrom(host, m.Port), nil
+	}
+	return to.clusterIP, nil
+}

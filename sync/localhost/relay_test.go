@@ -1,0 +1,370 @@
+package localhost
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+	"kube-vmap/sync/listen"
+	"kube-vmap/sync/listen/listentest"
+)
+
+func TestANodePortIsServedOnTheLoopbackAddressOfItsFamily(t *testing.T) {
+	inBoth(t, func(t *testing.T, f model.Family) {
+		r, b, port := served(t, Config{}, f)
+		p := b.connect(t, port)
+		p.talk(t)
+		for _, other := range []netip.Addr{loopback[1-f], netip.MustParseAddr("127.0.0.2")} {
+			if at := netip.AddrPortFrom(other, port); listentest.Open(t, at) {
+				t.Errorf("%s is open", at)
+			}
+		}
+		if w := r.recorder.Warnings(); len(w) > 0 {
+			t.Errorf("events are %v", w)
+		}
+	})
+}
+
+func TestOnlyTCPNodePortsWithEndpointsAreServed(t *testing.T) {
+	inBoth(t, func(t *testing.T, f model.Family) {
+		r, b := newRig(Config{}), newBackend(t, f)
+		r.run(t)
+		ports := listentest.FreePorts(t, 8)
+		var set []model.Frontend
+		leave := func(change func(*model.Frontend)) {
+			front := b.nodePort("other", ports[len(set)])
+			change(&front)
+			set = append(set, front)
+		}
+		leave(func(f *model.Frontend) { f.Match.Protocol = model.UDP })
+		leave(func(f *model.Frontend) { f.Match.Protocol = model.SCTP })
+		for _, k := range []model.Kind{model.ClusterIP, model.ExternalIP, model.LoadBalancerIP} {
+			leave(func(f *model.Frontend) { f.Kind, f.Match.Addr = k, f.Pool.Key.Addr })
+		}
+		for _, v := range []model.Verdict{model.Reject, model.Drop} {
+			leave(func(f *model.Frontend) { f.Verdict, f.Pool = v, &model.Pool{Key: f.Pool.Key} })
+		}
+		left, port := ports[:len(set)], ports[len(set)]
+		local := b.nodePort("local", port) // drops others, but not the node
+		local.Policy, local.Verdict = model.PolicyLocal, model.Drop
+		r.Follow(sync.Taken{Whole: true, Set: append(set, local)})
+		b.connect(t, port).talk(t)
+		for _, port := range left {
+			if at := b.local(port); listentest.Open(t, at) {
+				t.Errorf("%s is open", at)
+			}
+		}
+	})
+}
+
+func TestConnectionsGoToTheNodesOwnAddressIfItServes(t *testing.T) {
+	addrs := func(words string) (all []netip.Addr) {
+		for word := range strings.FieldsSeq(words) {
+			all = append(all, netip.MustParseAddr(word))
+		}
+		return all
+	}
+	tests := []struct {
+		name, nodeAddrs string
+		want            [len(model.Families)]string
+	}{
+		{"one of each family", "192.0.2.7 2001:db8::7", [...]string{"192.0.2.7:30080", "[2001:db8::7]:30080"}},
+		{"the first of several", "192.0.2.7 192.0.2.8 2001:db8::7 fd00::7", [...]string{"192.0.2.7:30080", "[2001:db8::7]:30080"}},
+		{"one family only", "192.0.2.7", [...]string{"192.0.2.7:30080", "[fd00:10::1]:80"}},
+		{"the other family only", "2001:db8::7", [...]string{"10.96.0.1:80", "[2001:db8::7]:30080"}},
+		{"never itself, nor one of a link", "127.0.0.1 127.0.0.9 169.254.1.1 ::1 fe80::1", [...]string{"10.96.0.1:80", "[fd00:10::1]:80"}},
+		{"none", "", [...]string{"10.96.0.1:80", "[fd00:10::1]:80"}},
+	}
+	clusterIPs := [...]string{"10.96.0.1:80", "[fd00:10::1]:80"}
+	r := newRig(Config{})
+	var set []model.Frontend
+	for _, f := range model.Families {
+		b := backend{addr: netip.MustParseAddrPort(clusterIPs[f])}
+		set = append(set, b.nodePort("web", 30080))
+	}
+	r.Follow(sync.Taken{Whole: true, Set: set})
+	for _, test := range tests {
+		r.Follow(sync.Taken{NodeAddrs: addrs(test.nodeAddrs)})
+		for _, f := range model.Families {
+			s := listen.Socket{Service: set[f].Service.ServiceName, Addr: netip.AddrPortFrom(loopback[f], 30080)}
+			if got, err := r.target(s); err != nil || got.String() != test.want[f] {
+				t.Errorf("%s, %s: it connects to %s, want %s (%v)", test.name, f, got, test.want[f], err)
+			}
+		}
+	}
+}
+
+func TestAConnectionIsNeverTakenToAnotherService(t *testing.T) {
+	inBoth(t, func(t *testing.T, f model.Family) {
+		r, b := newRig(Config{}), backend{addr: netip.MustParseAddrPort([...]string{"10.96.0.1:80", "[fd00:10::1]:80"}[f])}
+		before, after := b.nodePort("before", 30080), b.nodePort("after", 30080)
+		at := func(front model.Frontend) listen.Socket {
+			return listen.Socket{Service: front.Service.ServiceName, Addr: b.local(30080)}
+		}
+		for _, step := range []struct {
+			taken  sync.Taken
+			served model.Frontend
+			other  model.Frontend
+		}{
+			{sync.Taken{Whole: true, Set: []model.Frontend{before}}, before, after},
+			{sync.Taken{Set: []model.Frontend{after}}, after, before},
+		} {
+			r.Follow(step.taken)
+			if _, err := r.target(at(step.served)); err != nil {
+				t.Error(err)
+			}
+			if to, err := r.target(at(step.other)); err == nil {
+				t.Errorf("who came for %s gets to %s of %s", step.other.Service, to, step.served.Service)
+			}
+		}
+	})
+}
+
+func TestConnectionsFollowTheNodesAddresses(t *testing.T) {
+	inBoth(t, func(t *testing.T, f model.Family) {
+		node := [...]string{"192.0.2.7", "2001:db8::7"}[f]
+		r, b, port := newRig(Config{}), newBackend(t, f), listentest.FreePort(t)
+		var last atomic.Value
+		through := r.dial
+		r.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			last.Store(address)
+			return through(ctx, network, b.addr.String()) // as the kernel translates it
+		}
+		r.run(t)
+		r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
+		b.connect(t, port).talk(t)
+		if got := last.Load(); got != b.addr.String() {
+			t.Errorf("it went to %s, want the ClusterIP", got)
+		}
+		addr := netip.MustParseAddr(node)
+		r.Follow(sync.Taken{NodeAddrs: []netip.Addr{addr}})
+		b.connect(t, port).talk(t)
+		if got, want := last.Load(), netip.AddrPortFrom(addr, port).String(); got != want {
+			t.Errorf("it went to %s, want %s", got, want)
+		}
+	})
+}
+
+func TestAServiceThatGoesLeavesItsConnections(t *testing.T) {
+	inBoth(t, func(t *testing.T, f model.Family) {
+		r, b, port := served(t, Config{}, f)
+		front := b.nodePort("web", port)
+		empty := front
+		empty.Verdict, empty.Pool = model.Reject, &model.Pool{Key: front.Pool.Key}
+		for name, taken := range map[string]sync.Taken{
+			"gone": {Gone: []model.Match{front.Match}}, "not in the whole": {Whole: true},
+			"without endpoints": {Set: []model.Frontend{empty}},
+		} {
+			p := b.connect(t, port)
+			r.Follow(taken)
+			listentest.Closed(t, b.local(port))
+			p.talk(t)
+			r.Follow(sync.Taken{Set: []model.Frontend{front}})
+			b.connect(t, port).talk(t)
+			if t.Failed() {
+				t.Fatal(name)
+			}
+		}
+	})
+}
+
+func TestANodePortGoesFromOneServiceToAnother(t *testing.T) {
+	inBoth(t, func(t *testing.T, f model.Family) {
+		r, b, port := served(t, Config{}, f)
+		b.connect(t, port)
+		other := newBackend(t, f)
+		r.Follow(sync.Taken{Set: []model.Frontend{other.nodePort("other", port)}})
+		listentest.Eventually(t, "the other Service serves", func() bool {
+			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", b.local(port).String())
+			if err != nil {
+				return false
+			}
+			defer c.Close()
+			select {
+			case s := <-other.in:
+				s.Close()
+				return true
+			case s := <-b.in:
+				s.Close()
+			case <-time.After(50 * time.Millisecond): // it came in between, and was reset
+			}
+			return false
+		})
+		other.connect(t, port).talk(t)
+		if w := r.recorder.Warnings(); len(w) > 0 {
+			t.Errorf("events are %v", w)
+		}
+	})
+}
+
+func TestAPortOfAnotherProgramIsToldAndConcernsNobodyElse(t *testing.T) {
+	inBoth(t, func(t *testing.T, f model.Family) {
+		foreign, err := listentest.Listen(t, netip.AddrPortFrom(loopback[f], 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer foreign.Close()
+		r, b, free := served(t, Config{}, f)
+		taken := foreign.Addr().(*net.TCPAddr).AddrPort().Port()
+		r.Follow(sync.Taken{Set: []model.Frontend{b.nodePort("taken", taken)}})
+		listentest.Eventually(t, "an event", func() bool { return len(r.recorder.Warnings()) > 0 })
+		want := sync.Object{Kind: "Service", Namespace: "default", Name: "taken"}
+		if w := r.recorder.Warnings(); len(w) != 1 || w[0].Object != want || w[0].Reason != sync.ReasonLocalhost {
+			t.Errorf("events are %v", w)
+		}
+		b.connect(t, free).talk(t)
+		foreign.Close()
+		b.connect(t, taken).talk(t)
+	})
+}
+
+func TestWhoCannotBeServedIsReset(t *testing.T) {
+	refused := func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
+	silent := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
+	for name, dials := range map[string]dialer{"refused": refused, "silent": silent} {
+		inBoth(t, func(t *testing.T, f model.Family) {
+			r, b, port := newRig(Config{DialTimeout: 50 * time.Millisecond}), newBackend(t, f), listentest.FreePort(t)
+			r.dial = dials
+			r.run(t)
+			r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
+			if _, err := dial(t, b.local(port)).Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("%s: the client sees %v", name, err)
+			}
+		})
+	}
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	inBoth(t, func(t *testing.T, f model.Family) {
+		r, b, port := served(t, Config{MaxConnections: 3}, f)
+		var open []pair
+		for range 3 {
+			open = append(open, b.connect(t, port))
+		}
+		for range 5 {
+			if _, err := dial(t, b.local(port)).Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("one too many sees %v", err)
+			}
+		}
+		for _, p := range open {
+			p.talk(t)
+		}
+		if n := strings.Count(r.journal.String(), "too many connections"); n != 1 {
+			t.Errorf("the log tells %d times:\n%s", n, r.journal.String())
+		}
+		open[0].client.Close()
+		open[0].server.Close()
+		listentest.Eventually(t, "a place is free", func() bool {
+			r.places.mu.Lock()
+			defer r.places.mu.Unlock()
+			return r.places.taken < 3
+		})
+		b.connect(t, port).talk(t)
+	})
+}
+
+func TestTheLogTellsOnceAMinuteOfTooManyConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var journal listentest.Journal
+		p := places{max: 1, log: journal.Log()}
+		if !p.take(listen.Socket{}) {
+			t.Error("the first finds no place")
+		}
+		for range 1200 {
+			if p.take(listen.Socket{}) {
+				t.Error("there are too many")
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+		lines := strings.Split(strings.TrimSpace(journal.String()), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], "refused=1 ") || !strings.Contains(lines[1], "refused=600 ") {
+			t.Errorf("the log:\n%s", journal.String())
+		}
+	})
+}
+
+func TestAtTheEndNobodyComesInAndThoseInsideMayFinish(t *testing.T) {
+	inBoth(t, func(t *testing.T, f model.Family) {
+		r, b, port := newRig(Config{Grace: listentest.Patience}), newBackend(t, f), listentest.FreePort(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
+		p := b.connect(t, port)
+		cancel()
+		listentest.Closed(t, b.local(port))
+		p.talk(t)
+		select {
+		case err := <-done:
+			t.Fatal("it did not wait:", err)
+		default:
+		}
+		p.client.Close()
+		if _, err := p.server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the end arrives as %v", err)
+		}
+		p.server.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAtTheEndNobodyStaysForever(t *testing.T) {
+	inBoth(t, func(t *testing.T, f model.Family) {
+		r, b, port := newRig(Config{Grace: 50 * time.Millisecond}), newBackend(t, f), listentest.FreePort(t)
+		stop := r.run(t)
+		r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
+		p := b.connect(t, port)
+		p.talk(t)
+		stop()
+		for _, c := range []net.Conn{p.client, p.server} {
+			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("the end arrives as %v", err)
+			}
+		}
+	})
+}
+
+func TestAtTheEndNobodyWaitsForAnEndpoint(t *testing.T) {
+	inBoth(t, func(t *testing.T, f model.Family) {
+		r, b, port := newRig(Config{Grace: 50 * time.Millisecond, DialTimeout: time.Hour}), newBackend(t, f), listentest.FreePort(t)
+		dialing := make(chan struct{}, 1)
+		r.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			dialing <- struct{}{}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		stop := r.run(t)
+		r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
+		c := dial(t, b.local(port))
+		<-dialing
+		stop()
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("the end arrives as %v", err)
+		}
+	})
+}
+
+func TestFollowDoesNotWait(t *testing.T) {
+	inBoth(t, func(t *testing.T, f model.Family) {
+		r, b, port := newRig(Config{}), newBackend(t, f), listentest.FreePort(t) // and nothing runs
+		for i := range uint16(1000) {
+			r.Follow(sync.Taken{Whole: i%10 == 0, Set: []model.Frontend{b.nodePort("web", 1000+i)}})
+		}
+		r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
+		r.run(t)
+		b.connect(t, port).talk(t)
+	})
+}
