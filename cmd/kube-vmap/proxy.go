@@ -70,6 +70,11 @@ func (p *proxy) connect() error {
 
 // run runs until ctx ends, which is no error. The rules stay.
 func (p *proxy) run(ctx context.Context, k *kernel.Kernel) error {
+	return withKernel(func(aside *kernel.Kernel) error { return p.runTasks(ctx, k, aside) })
+}
+
+// runTasks is run with a kernel for the loop, and one for what is done beside it.
+func (p *proxy) runTasks(ctx context.Context, k, aside *kernel.Kernel) error {
 	m := metrics.New(metrics.Config{Version: version, Kubernetes: metrics.Kubernetes()})
 	h := health.New(health.Config{SyncPeriod: p.config.SyncPeriod(), Probed: m.Probed})
 	servers, err := p.servers(h, m)
@@ -83,6 +88,10 @@ func (p *proxy) run(ctx context.Context, k *kernel.Kernel) error {
 		p.loop.Recorder = p.events
 		p.events.Starting()
 		group.Go(func() error { return p.events.Run(ctx) })
+	}
+	for _, f := range p.followers(aside, h, m) {
+		p.loop.Followers = append(p.loop.Followers, f)
+		group.Go(func() error { return f.Run(ctx) })
 	}
 	loop := sync.NewLoop(p.loop, p.source, k, p.log)
 	group.Go(func() error { return loop.Run(ctx) })
