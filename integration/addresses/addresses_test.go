@@ -1,0 +1,192 @@
+package addresses
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"kube-vmap/model"
+)
+
+func TestAddressesThatComeAndGoAreTold(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	l, _ := m.listen()
+	l.expect() // not those of lo
+
+	lo, eth0 := m.link("lo"), m.addLink("eth0")
+	m.add(eth0, "192.0.2.1/24")
+	l.expect("192.0.2.1")
+	m.add(eth0, "2001:db8::1/64")
+	l.expect("192.0.2.1", "2001:db8::1")
+	m.add(eth0, "fe80::1/64")
+	l.expect("192.0.2.1", "2001:db8::1", "fe80::1")
+
+	m.add(lo, "198.51.100.1/32", "2001:db8:1::1/128", "127.0.0.2/32")
+	l.expect("192.0.2.1", "198.51.100.1", "2001:db8::1", "2001:db8:1::1", "fe80::1")
+	m.remove(lo, "198.51.100.1/32", "2001:db8:1::1/128")
+	l.expect("192.0.2.1", "2001:db8::1", "fe80::1")
+
+	eth1 := m.addLink("eth1") // the same once more is no more, and no less when one is gone
+	m.add(eth1, "192.0.2.1/32", "fe80::1/64", "203.0.113.1 peer 203.0.113.2/32", "2001:db8:2::1 peer 2001:db8:2::2/128")
+	l.expect("192.0.2.1", "203.0.113.1", "2001:db8::1", "2001:db8:2::1", "fe80::1")
+	m.remove(eth0, "192.0.2.1/24")
+	m.must(m.nl.LinkDel(eth0))
+	l.expect("192.0.2.1", "203.0.113.1", "2001:db8:2::1", "fe80::1")
+
+	m.must(m.nl.LinkSetDown(eth1)) // IPv6 gives its addresses up, IPv4 does not
+	l.expect("192.0.2.1", "203.0.113.1")
+	m.must(m.nl.LinkDel(eth1))
+	l.expect()
+	if l.log.String() != "" {
+		t.Errorf("log:\n%s", l.log)
+	}
+}
+
+func TestDeprecatedAddressesCountUntilTheyAreGone(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	eth0 := m.addLink("eth0")
+	for _, text := range []string{"192.0.2.1/24", "2001:db8::1/64"} {
+		a := address(text)
+		a.ValidLft, a.PreferedLft = 3600, 0 // seconds
+		m.must(m.nl.AddrAdd(eth0, a))
+	}
+	l, _ := m.listen()
+	l.expect("192.0.2.1", "2001:db8::1")
+	m.remove(eth0, "192.0.2.1/24", "2001:db8::1/64")
+	l.expect()
+}
+
+// TestAnAddressIsToldWhenOneCanListenThere uses a link on which duplicates are
+// looked for, which takes a while.
+func TestAnAddressIsToldWhenOneCanListenThere(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for key, value := range map[string]string{
+		"ipv6/conf/all/accept_dad": "1", "ipv6/conf/default/accept_dad": "1",
+		"ipv6/conf/default/dad_transmits": "2", "ipv6/conf/default/router_solicitation_delay": "0",
+	} {
+		m.set(key, value)
+	}
+	eth0 := m.addLink("eth0")
+	far := m.link("eth0-far")
+	m.set("ipv6/neigh/eth0/retrans_time_ms", "250")
+	m.set("ipv6/neigh/eth0-far/retrans_time_ms", "250")
+	l, _ := m.listen()
+	l.expect()
+
+	m.add(eth0, "2001:db8::1/64", "192.0.2.1/24")
+	l.expect("192.0.2.1") // told while the other is tentative
+	if canListen(m, "2001:db8::1") {
+		t.Fatal("the kernel does not look for duplicates, and so the test tests nothing")
+	}
+	l.expect("192.0.2.1", "2001:db8::1")
+	if !canListen(m, "2001:db8::1") {
+		t.Error("it was told too early")
+	}
+
+	m.add(far, "2001:db8::1/64", "192.0.2.2/24") // the first is a duplicate of the one on the other end
+	l.expect("192.0.2.1", "192.0.2.2", "2001:db8::1")
+	m.remove(eth0, "2001:db8::1/64")
+	l.expect("192.0.2.1", "192.0.2.2")
+	if canListen(m, "2001:db8::1") {
+		t.Error("the duplicate is left out and could be used")
+	}
+}
+
+// canListen reports whether a socket of the machine can have the address.
+func canListen(m *machine, addr string) bool {
+	return m.host.Do(func() error {
+		c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 0)))
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	}) == nil
+}
+
+// many are so many addresses of each family, and their prefixes.
+func many(n int) (texts []string, prefixes []string) {
+	for _, f := range model.Families {
+		for i := range n {
+			text := [...]string{fmt.Sprintf("10.1.%d.%d", i/200, 1+i%200), fmt.Sprintf("2001:db8::1:%04x", 0x1000+i)}[f]
+			texts = append(texts, text)
+			prefixes = append(prefixes, text+[...]string{"/32", "/128"}[f])
+		}
+	}
+	return texts, prefixes
+}
+
+func TestABurstOfChangesIsToldInAFewLists(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	eth0 := m.addLink("eth0")
+	l, _ := m.listen()
+	l.expect()
+	want, prefixes := many(100)
+	added := make(chan struct{})
+	go func() {
+		defer close(added)
+		pace := time.NewTicker(time.Millisecond) // slower than they can be listed
+		defer pace.Stop()
+		for _, p := range prefixes {
+			<-pace.C
+			if err := m.nl.AddrAdd(eth0, address(p)); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	l.expect(want...)
+	<-added
+	if l.n > len(want)/5 {
+		t.Errorf("%d addresses were told in %d lists", len(want), l.n)
+	}
+}
+
+// TestMoreChangesThanTheSocketHoldsLoseNothing has nobody listen while there are
+// far more than its 200 KiB can hold.
+func TestMoreChangesThanTheSocketHoldsLoseNothing(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	eth0 := m.addLink("eth0")
+	m.add(eth0, "192.0.2.1/32")
+	l, _ := m.listen()
+	l.expect("192.0.2.1")
+	m.add(eth0, "192.0.2.2/32")
+	want, prefixes := many(50)
+	for range 20 {
+		m.add(eth0, prefixes...)
+		m.remove(eth0, prefixes...)
+	}
+	m.add(eth0, prefixes...)
+	m.remove(eth0, "192.0.2.1/32")
+	want = slices.Insert(want, 50, "192.0.2.2")
+	l.expect(want...)
+	if l.log.String() != "" {
+		t.Errorf("log:\n%s", l.log)
+	}
+}
+
+func TestNothingIsMissedBetweenTheFirstListAndTheSubscription(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	eth0 := m.addLink("eth0")
+	texts, prefixes := many(20)
+	for i := range texts {
+		started := make(chan struct{})
+		go func() {
+			close(started)
+			if err := m.nl.AddrAdd(eth0, address(prefixes[i])); err != nil {
+				t.Error(err)
+			}
+		}()
+		<-started
+		l, end := m.listen()
+		l.expect(texts[:i+1]...)
+		end()
+	}
+}

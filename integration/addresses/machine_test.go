@@ -1,0 +1,184 @@
+package addresses
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	stdsync "sync"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/sync/addresses"
+)
+
+// deadline is how long the kernel may take, on a machine that is busy.
+const deadline = 10 * time.Second
+
+// machine is a network namespace with no interface but lo.
+type machine struct {
+	*testing.T
+	host *lab.Host
+	nl   *netlink.Handle
+}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	host := labtest.Alone(t)
+	nl, err := netlink.NewHandleAt(netns.NsHandle(host.FD()), unix.NETLINK_ROUTE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nl.Close)
+	m := &machine{t, host, nl}
+	m.set("ipv6/conf/default/addr_gen_mode", "1") // no link-local addresses but those of the test
+	return m
+}
+
+// set writes a setting below /proc/sys/net.
+func (m *machine) set(key, value string) {
+	m.Helper()
+	m.must(m.host.Do(func() error {
+		return os.WriteFile(filepath.Join("/proc/sys/net", key), []byte(value), 0)
+	}))
+}
+
+func (m *machine) must(err error) {
+	m.Helper()
+	if err != nil {
+		m.Fatal(err)
+	}
+}
+
+// addLink makes a link and takes it up. It leads to another of the same machine.
+func (m *machine) addLink(name string) netlink.Link {
+	m.Helper()
+	far := name + "-far"
+	m.must(m.nl.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: far}))
+	m.must(m.nl.LinkSetUp(m.link(far)))
+	l := m.link(name)
+	m.must(m.nl.LinkSetUp(l))
+	return l
+}
+
+func (m *machine) link(name string) netlink.Link {
+	m.Helper()
+	l, err := m.nl.LinkByName(name)
+	m.must(err)
+	return l
+}
+
+// address is "192.0.2.1/24" or "192.0.2.1 peer 192.0.2.2/32" as the library wants it.
+func address(text string) *netlink.Addr {
+	own, peer, both := strings.Cut(text, " peer ")
+	if !both {
+		return &netlink.Addr{IPNet: ipNet(own)}
+	}
+	a := &netlink.Addr{IPNet: ipNet(own + "/32"), Peer: ipNet(peer)}
+	if strings.Contains(own, ":") {
+		a.IPNet = ipNet(own + "/128")
+	}
+	return a
+}
+
+func ipNet(text string) *net.IPNet {
+	p := netip.MustParsePrefix(text)
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+func (m *machine) add(l netlink.Link, addrs ...string) {
+	m.Helper()
+	for _, a := range addrs {
+		m.must(m.nl.AddrAdd(l, address(a)))
+	}
+}
+
+func (m *machine) remove(l netlink.Link, addrs ...string) {
+	m.Helper()
+	for _, a := range addrs {
+		m.must(m.nl.AddrDel(l, address(a)))
+	}
+}
+
+// listener hears of a machine's addresses.
+type listener struct {
+	*machine
+	told <-chan []netip.Addr
+	log  *safeBuffer
+	n    int // how often it was told
+}
+
+// listen begins to. It ends with the test, or with the function it returns.
+func (m *machine) listen() (*listener, context.CancelFunc) {
+	m.Helper()
+	ctx, cancel := context.WithCancel(m.Context())
+	told, done, log := make(chan []netip.Addr), make(chan error, 1), &safeBuffer{}
+	source := addresses.New(addresses.Config{NetNS: m.host.FD(), Log: slog.New(slog.NewTextHandler(log, nil))})
+	go func() { done <- source.Run(ctx, told) }()
+	end := stdsync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			m.Errorf("Run: %v", err)
+		}
+	})
+	m.Cleanup(end)
+	return &listener{machine: m, told: told, log: log}, end
+}
+
+// next is what is told next.
+func (l *listener) next() []netip.Addr {
+	l.Helper()
+	select {
+	case addrs := <-l.told:
+		l.n++
+		return addrs
+	case <-time.After(deadline):
+		l.Fatalf("nothing is told; log:\n%s", l.log)
+		return nil
+	}
+}
+
+// expect waits for exactly these to be told.
+func (l *listener) expect(want ...string) {
+	l.Helper()
+	var last []string
+	for end := time.Now().Add(deadline); time.Now().Before(end); {
+		last = nil
+		for _, a := range l.next() {
+			last = append(last, a.String())
+		}
+		if slices.Equal(last, want) {
+			return
+		}
+	}
+	l.Fatalf("got %q, want %q", last, want)
+}
+
+// safeBuffer is a buffer for several goroutines.
+type safeBuffer struct {
+	mu stdsync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}

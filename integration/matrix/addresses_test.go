@@ -1,0 +1,107 @@
+package matrix
+
+import (
+	"fmt"
+	"net/netip"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// The ranges that a Service's addresses for traffic from outside are from; see
+// [lab.ServiceRanges] for its ClusterIPs.
+var (
+	vipRanges      = [2]netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8:203::/64")}
+	externalRanges = [2]netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("2001:db8:198::/64")}
+)
+
+// The addresses that node-1 has beside its primary one: on another, NodePorts are
+// served if the flags say so, on a stray one they never are.
+var (
+	anotherAddrs = [2]netip.Addr{netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("2001:db8:2::11")}
+	strayAddrs   = [2]netip.Addr{netip.MustParseAddr("192.0.2.12"), netip.MustParseAddr("2001:db8:2::12")}
+)
+
+// nodePortAddresses is the flag that lists the primary address and the other one.
+const nodePortAddresses = "--nodeport-addresses=192.0.2.1/32,192.0.2.11/32,2001:db8:2::1/128,2001:db8:2::11/128"
+
+const (
+	// port is what Services are asked at, targetPort what their endpoints serve.
+	port       = 80
+	targetPort = 8080
+	// nodePorts is the NodePort of Service 0.
+	nodePorts = 30000
+)
+
+// nth is the n-th address of a range, at most the 255th.
+func nth(p netip.Prefix, n int) netip.Addr {
+	b := p.Addr().AsSlice()
+	b[len(b)-1] = byte(n)
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
+// kind is a way to reach a Service.
+type kind uint8
+
+const (
+	clusterIP kind = iota
+	nodePort
+	// nodePortToo is the NodePort at the node's other address.
+	nodePortToo
+	vip
+	externalIP
+)
+
+// kinds are all ways to reach a Service, usual those with one kind of NodePort.
+var (
+	kinds = []kind{clusterIP, nodePort, nodePortToo, vip, externalIP}
+	usual = []kind{clusterIP, nodePort, vip, externalIP}
+)
+
+// String is the kind in the words of the tables.
+func (k kind) String() string {
+	return [...]string{"ClusterIP", "NodePort", "NodePort at the node's other address", "LB VIP", "external IP"}[k]
+}
+
+// at is where to ask the n-th Service for its port 80.
+func (k kind) at(f model.Family, n int) netip.AddrPort { return k.port(f, n, port, nodePorts+n) }
+
+// port is where to ask the n-th Service for a port, which has the given NodePort.
+func (k kind) port(f model.Family, n, port, nodePort int) netip.AddrPort {
+	switch k {
+	case clusterIP:
+		return addrPort(nth(lab.ServiceRanges[f], n), port)
+	case nodePortToo:
+		return addrPort(anotherAddrs[f], nodePort)
+	case vip:
+		return addrPort(nth(vipRanges[f], n), port)
+	case externalIP:
+		return addrPort(nth(externalRanges[f], n), port)
+	}
+	return addrPort(nodeAddr(f), nodePort)
+}
+
+// nodeAddr is the primary address of node-1.
+func nodeAddr(f model.Family) netip.Addr { return nth(lab.OutsideRanges[f], 1) }
+
+func addrPort(a netip.Addr, port int) netip.AddrPort { return netip.AddrPortFrom(a, uint16(port)) }
+
+// way is a protocol over a family: every packet test goes all ways.
+type way struct {
+	protocol model.Protocol
+	family   model.Family
+}
+
+// String is "UDP over IPv6".
+func (w way) String() string { return fmt.Sprintf("%s over %s", apiProtocol(w.protocol), w.family) }
+
+func ways() []way {
+	var all []way
+	for _, p := range model.Protocols {
+		for _, f := range model.Families {
+			all = append(all, way{p, f})
+		}
+	}
+	return all
+}

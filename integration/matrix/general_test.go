@@ -1,0 +1,309 @@
+package matrix
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
+
+	"kube-vmap/model"
+)
+
+// holdOutside gives the host outside an address of the n-th Service, of each
+// family, and servers on some ports there: they answer what the proxy leaves
+// alone, as the real owner of the address would.
+func (s *scene) holdOutside(k kind, n int, ports ...int) {
+	s.t.Helper()
+	for _, f := range model.Families {
+		s.must(s.Outside.AddAddress(k.at(f, n).Addr()))
+		for _, p := range model.Protocols {
+			for _, port := range ports {
+				_, err := s.Outside.ServeAt(p, addrPort(k.at(f, n).Addr(), port))
+				s.must(err)
+			}
+		}
+	}
+}
+
+// inside are the clients that reach somebody outside by way of the node.
+func (s *scene) inside() []*client { return []*client{s.pod, s.node} }
+
+// of leaves the questions over some protocols.
+func of(cells []cell, protocols ...model.Protocol) []cell {
+	return slices.DeleteFunc(cells, func(c cell) bool { return !slices.Contains(protocols, c.way.protocol) })
+}
+
+// asksPort are the questions to a port of the n-th Service, by the ways that
+// have it.
+func asksPort(clients []*client, kinds []kind, n, port, nodePort int, want result) []cell {
+	var all []cell
+	for _, k := range kinds {
+		at := func(f model.Family) netip.AddrPort { return k.port(f, n, port, nodePort) }
+		for _, c := range asksAt(clients, at, want) {
+			c.says = k.String()
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// TestPortsOfAServiceDoNotMeet has the twins: one number for a port, and one for
+// a NodePort, of every protocol, each with endpoints and a target port of its
+// own.
+func TestPortsOfAServiceDoNotMeet(t *testing.T) {
+	s := newScene(t)
+	s.must(s.Pods[0].ServeAll(targetPort + 1))
+	s.must(s.Node.ServeAll(targetPort)) // whoever listens for SCTP refuses other ports
+	s.holdOutside(vip, 2, port, port+1)
+	s.holdOutside(externalIP, 2, port, port+1)
+	s.cluster(serviceCIDR(), nodeObject())
+	twins := everyProtocol("", port, targetPort, nodePorts+1)
+	for i, endpoints := range []string{"pod-1", "pod-2", "remote-1"} {
+		twins[i].endpoints = endpoints
+	}
+	more := everyProtocol("more-", port+1, targetPort+1, nodePorts+101)
+	for i := range more {
+		more[i].endpoints = "pod-1"
+	}
+	onlyTCP := []servicePort{{name: "tcp", protocol: model.TCP, port: port, target: targetPort, nodePort: nodePorts + 2}}
+	s.put(
+		service{n: 1, ports: append(twins, more...)},
+		service{n: 2, endpoints: "pod-3", ports: onlyTCP},
+	)
+	s.start(podRanges, nodePortAddresses)
+
+	for i, p := range model.Protocols {
+		t.Run(p.String()+" has endpoints of its own", func(t *testing.T) {
+			s.check(t, of(asks(s.clients(), kinds, 1, by(anySource, twins[i].endpoints)), p))
+			s.check(t, of(asksPort(s.clients(), kinds, 1, port+1, nodePorts+101, by(anySource, "pod-1")), p))
+		})
+	}
+	t.Run("a port of one protocol is no port of another", func(t *testing.T) {
+		s.check(t, of(asks(s.clients(), []kind{clusterIP}, 2, by(anySource, "pod-3")), model.TCP))
+		s.check(t, of(asks(s.inside(), usual, 2, by(anySource, "pod-3")), model.TCP))
+		s.check(t, of(asks(s.clients(), []kind{clusterIP, nodePort}, 2, isRefused), model.UDP, model.SCTP))
+		s.check(t, of(asks(s.inside(), []kind{vip, externalIP}, 2, by(anySource, "outside")), model.UDP, model.SCTP))
+	})
+	t.Run("a Service does not accept the port of another", func(t *testing.T) {
+		s.check(t, asksPort(s.clients(), []kind{clusterIP}, 2, port+1, 0, isRefused))
+		s.check(t, asksPort(s.inside(), []kind{vip, externalIP}, 2, port+1, 0, by(anySource, "outside")))
+	})
+	t.Run("a target port is no port", func(t *testing.T) {
+		s.check(t, asksPort(s.clients(), []kind{clusterIP}, 1, targetPort, 0, isRefused))
+	})
+	t.Run("nobody is at an address of no Service", func(t *testing.T) {
+		s.check(t, asks(s.clients(), []kind{clusterIP}, 99, isSilent))
+	})
+}
+
+// TestIPModeProxyLeavesTheAddressToItsLoadBalancer has the load balancer outside.
+func TestIPModeProxyLeavesTheAddressToItsLoadBalancer(t *testing.T) {
+	s := newScene(t)
+	proxy, address := ptr.To(corev1.LoadBalancerIPModeProxy), ptr.To(corev1.LoadBalancerIPModeVIP)
+	put := func(modes ...*corev1.LoadBalancerIPMode) {
+		var all []service
+		for i, mode := range modes {
+			all = append(all, service{n: i + 1, endpoints: "pod-1", edit: func(o *corev1.Service) {
+				for j := range o.Status.LoadBalancer.Ingress {
+					o.Status.LoadBalancer.Ingress[j].IPMode = mode
+				}
+			}})
+		}
+		s.put(all...)
+	}
+	for n := range 3 {
+		s.holdOutside(vip, n+1, port)
+	}
+	s.cluster(serviceCIDR(), nodeObject())
+	check := func(t *testing.T, answers ...string) {
+		t.Helper()
+		for i, who := range answers {
+			s.check(t, asks(s.inside(), []kind{vip}, i+1, by(anySource, who)))
+			s.check(t, asks(s.clients(), []kind{clusterIP, nodePort, externalIP}, i+1, by(anySource, "pod-1")))
+		}
+	}
+	put(proxy, address, nil)
+	s.start(podRanges)
+	t.Run("from the start", func(t *testing.T) { check(t, "outside", "pod-1", "pod-1") })
+	put(nil, proxy, address)
+	t.Run("when it changes", func(t *testing.T) { check(t, "pod-1", "outside", "pod-1") })
+}
+
+// TestServicesShareAnAddressByPortAndProtocol takes one of the Services away in
+// the end.
+func TestServicesShareAnAddressByPortAndProtocol(t *testing.T) {
+	s := newScene(t)
+	s.cluster(serviceCIDR(), nodeObject())
+	sharing := func(n int, endpoints string, ports ...servicePort) service {
+		return service{n: n, endpoints: endpoints, ports: ports, edit: func(o *corev1.Service) {
+			o.Spec.ExternalIPs, o.Status = nil, corev1.ServiceStatus{}
+			for _, f := range model.Families {
+				o.Spec.ExternalIPs = append(o.Spec.ExternalIPs, externalIP.at(f, 1).Addr().String())
+				o.Status.LoadBalancer.Ingress = append(o.Status.LoadBalancer.Ingress,
+					corev1.LoadBalancerIngress{IP: vip.at(f, 1).Addr().String()})
+			}
+		}}
+	}
+	web := sharing(1, "pod-1", everyProtocol("web-", port, targetPort, nodePorts+1)...)
+	admin := sharing(2, "pod-2", everyProtocol("admin-", port+1, targetPort, nodePorts+2)...)
+	third := func(p model.Protocol) []servicePort {
+		return []servicePort{{name: "dns", protocol: p, port: port + 2, target: targetPort}}
+	}
+	overTCP := sharing(3, "pod-1", third(model.TCP)...)
+	overUDP := sharing(4, "pod-2", third(model.UDP)...)
+	overSCTP := sharing(5, "pod-3", third(model.SCTP)...)
+	s.put(web, admin, overTCP, overUDP, overSCTP)
+	s.start(podRanges)
+	shared := []kind{vip, externalIP}
+	t.Run("together", func(t *testing.T) {
+		s.check(t, asks(s.clients(), shared, 1, by(snat, "pod-1")))
+		s.check(t, asksPort(s.clients(), shared, 1, port+1, 0, by(snat, "pod-2")))
+		for i, p := range model.Protocols {
+			who := []string{"pod-1", "pod-2", "pod-3"}[i]
+			s.check(t, of(asksPort(s.clients(), shared, 1, port+2, 0, by(snat, who)), p))
+		}
+	})
+	s.holdOutside(vip, 1, port, port+1)
+	s.holdOutside(externalIP, 1, port, port+1)
+	s.put(admin, overUDP)
+	t.Run("without the first", func(t *testing.T) {
+		s.check(t, asks(s.inside(), shared, 1, by(anySource, "outside")))
+		s.check(t, asksPort(s.inside(), shared, 1, port+1, 0, by(snat, "pod-2")))
+		s.check(t, of(asksPort(s.inside(), shared, 1, port+2, 0, by(snat, "pod-2")), model.UDP))
+	})
+}
+
+// TestLeadingZerosInAddressesAreDecimal has a Service as an old API server let
+// pass: it is about IPv4 only, whose notation has those who take 011 for nine.
+func TestLeadingZerosInAddressesAreDecimal(t *testing.T) {
+	s := newScene(t)
+	_, blocked := s.askers()
+	s.cluster(serviceCIDR(), nodeObject())
+	zeros := service{n: 11, endpoints: "pod-1", edit: func(o *corev1.Service) {
+		o.Spec.ClusterIP, o.Spec.ClusterIPs, o.Spec.IPFamilies = "010.096.000.011", []string{"010.096.000.011"}, []corev1.IPFamily{corev1.IPv4Protocol}
+		o.Spec.ExternalIPs = []string{"198.051.100.011"}
+		o.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.000.113.011"}}
+		o.Spec.LoadBalancerSourceRanges = []string{"192.000.002.000/025"}
+	}}
+	objects := zeros.objects(s.hosts)
+	for _, o := range objects {
+		if slice, ok := o.(*discoveryv1.EndpointSlice); ok && slice.AddressType == discoveryv1.AddressTypeIPv4 {
+			slice.Endpoints[0].Addresses[0] = "010.244.001.002"
+		}
+	}
+	s.putObjects(objects...)
+	s.start(podRanges)
+	one := by(snat, "pod-1")
+	allowed := s.outside.fromOther("an allowed address outside", allowedAddrs)
+	s.check(t, overFamilies(asks([]*client{s.node, allowed}, usual, 11, one), nil))
+	s.check(t, overFamilies(asks([]*client{s.pod, blocked}, []kind{nodePort, externalIP}, 11, one), nil))
+	s.check(t, overFamilies(asks([]*client{s.pod}, []kind{clusterIP}, 11, by(own, "pod-1")), nil))
+	s.check(t, overFamilies(asks([]*client{s.pod, blocked}, []kind{vip}, 11, isSilent), nil))
+}
+
+// TestAddressesDoNotNeedTheirType has what the fields of a Service mean whatever
+// its type is.
+func TestAddressesDoNotNeedTheirType(t *testing.T) {
+	s := newScene(t)
+	s.must(s.Node.ServeAll(targetPort)) // whoever listens for SCTP refuses other ports
+	s.cluster(serviceCIDR(), nodeObject())
+	withoutNodePorts := func(o *corev1.Service) {
+		for i := range o.Spec.Ports {
+			o.Spec.Ports[i].NodePort = 0
+		}
+	}
+	inner := func(o *corev1.Service) {
+		withoutNodePorts(o)
+		o.Spec.Type, o.Status = corev1.ServiceTypeClusterIP, corev1.ServiceStatus{}
+	}
+	hostname := func(o *corev1.Service) {
+		o.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example"}}
+	}
+	s.put(
+		service{n: 1, endpoints: "pod-1 remote-1", edit: withoutNodePorts},
+		service{n: 2, endpoints: "pod-1 remote-1", externalLocal: true, edit: inner},
+		service{n: 3, endpoints: "remote-1", externalLocal: true, edit: inner},
+		service{n: 4, endpoints: "pod-1", edit: hostname},
+	)
+	s.start(podRanges)
+	t.Run("a load balancer needs no NodePorts", func(t *testing.T) {
+		s.check(t, asks(s.clients(), []kind{vip, externalIP}, 1, by(snat, "pod-1 remote-1")))
+		s.check(t, asks(s.clients(), []kind{nodePort}, 1, isRefused))
+	})
+	t.Run("an external IP is enough for the policy of traffic from outside", func(t *testing.T) {
+		s.check(t, asks([]*client{s.pod}, []kind{externalIP}, 2, by(own, "pod-1 remote-1")))
+		s.check(t, asks([]*client{s.node}, []kind{externalIP}, 2, by(snat, "pod-1 remote-1")))
+		s.check(t, asks([]*client{s.outside}, []kind{externalIP}, 2, by(own, "pod-1")))
+		s.check(t, asks([]*client{s.outside}, []kind{externalIP}, 3, isSilent))
+		s.check(t, asks(s.inside(), []kind{externalIP}, 3, by(anySource, "remote-1")))
+	})
+	t.Run("a hostname is no address", func(t *testing.T) {
+		s.check(t, asks(s.clients(), []kind{clusterIP, nodePort, externalIP}, 4, by(anySource, "pod-1")))
+	})
+}
+
+// TestServiceCIDRsTellWhichAddressesAreNobodys has somebody answer at such an
+// address, while nobody says that it is one.
+func TestServiceCIDRsTellWhichAddressesAreNobodys(t *testing.T) {
+	if kubeProxy != "" {
+		t.Skip("kube-proxy writes such a change down at the next occasion, up to an hour later")
+	}
+	s := newScene(t)
+	s.holdOutside(clusterIP, 99, port)
+	s.put(service{n: 1, endpoints: "pod-1"})
+	s.cluster(nodeObject())
+	s.start(podRanges)
+	for _, step := range []struct {
+		says string
+		told []any
+		want result
+	}{
+		{"no range is told", []any{nodeObject()}, by(anySource, "outside")},
+		{"the range is told", []any{nodeObject(), serviceCIDR()}, isSilent},
+		{"it is told no longer", []any{nodeObject()}, by(anySource, "outside")},
+	} {
+		t.Run(step.says, func(t *testing.T) {
+			s.cluster(step.told...)
+			s.announce()
+			s.settles()
+			s.check(t, asks(s.inside(), []kind{clusterIP}, 99, step.want))
+			s.check(t, asks(s.clients(), usual, 1, by(anySource, "pod-1")))
+		})
+	}
+}
+
+// TestAnEndpointMayBeTheVeryAddressThatIsAsked has an ingress on the node's own
+// network: it serves where clients ask, so that there is nothing to translate.
+func TestAnEndpointMayBeTheVeryAddressThatIsAsked(t *testing.T) {
+	const ownNodePort = 30301
+	s := newScene(t)
+	s.must(s.Node.ServeAll(port))
+	s.must(s.Node.ServeAll(ownNodePort))
+	s.cluster(serviceCIDR(), nodeObject())
+	atNode := everyProtocol("", port, port, nodePorts+1)
+	atNodePort := everyProtocol("own-", port+1, ownNodePort, ownNodePort)
+	own := func(o *corev1.Service) {
+		o.Spec.ExternalIPs, o.Status.LoadBalancer.Ingress = nil, nil
+		for _, f := range model.Families {
+			o.Spec.ExternalIPs = append(o.Spec.ExternalIPs, s.Node.Addr(f).String())
+		}
+	}
+	sticky := func(o *corev1.Service) { o.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }
+	for name, edit := range map[string]func(*corev1.Service){
+		"picked at random": own,
+		"remembered":       func(o *corev1.Service) { own(o); sticky(o) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.put(service{n: 1, ports: append(atNode, atNodePort...), endpoints: "node-1", edit: edit})
+			s.start(podRanges, nodePortAddresses)
+			for _, number := range []int{port, ownNodePort, nodePorts + 1} {
+				at := func(f model.Family) netip.AddrPort { return addrPort(s.Node.Addr(f), number) }
+				s.check(t, asksAt(s.clients(), at, by(anySource, "node-1")))
+			}
+			s.check(t, asks(s.clients(), []kind{clusterIP}, 1, by(anySource, "node-1")))
+		})
+	}
+}

@@ -1,0 +1,115 @@
+package matrix
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// configurations are the sections of the table of flows, each with the ways to
+// tell the proxy so.
+var configurations = []struct {
+	says, section string
+	flags         []string
+}{
+	{"pods are told by their addresses", "pods are told by a detector", []string{podRanges}},
+	{"pods are told by their interfaces", "pods are told by a detector", []string{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"}},
+	{"pods cannot be told", "no detector", nil},
+	{"masquerade all", "masquerade all", []string{podRanges, "--masquerade-all"}},
+	{"masquerade all, and pods cannot be told", "masquerade all, no detector", []string{"--masquerade-all"}},
+}
+
+// TestEveryWayToAServiceIsAsTheTablesSay takes a Service for each policy and
+// situation of the endpoints, and everybody asks them all in every way.
+func TestEveryWayToAServiceIsAsTheTablesSay(t *testing.T) {
+	s := newScene(t)
+	situations := readEndpoints()
+	s.cluster(serviceCIDR(), nodeObject())
+	s.put(matrixServices(situations)...)
+	for _, c := range configurations {
+		t.Run(c.says, func(t *testing.T) {
+			s.t = t
+			table := readFlows(t, c.section)
+			d := s.start(append(c.flags, nodePortAddresses)...)
+			defer d.stop()
+			asked := 0
+			for i, situation := range situations {
+				cells := s.cells(table, situation, i)
+				asked += len(cells)
+				ok := t.Run("endpoints: "+situation.endpoints, func(t *testing.T) { s.check(t, cells) })
+				if !ok {
+					return // what does not answer takes long, and the rest may be like it
+				}
+			}
+			t.Logf("%d cells", asked)
+		})
+	}
+}
+
+// serviceOf is the number of the Service for a situation and a policy.
+func serviceOf(situation, policy int) int { return 1 + situation*len(policies) + policy }
+
+func matrixServices(situations []situation) []service {
+	var all []service
+	for i, situation := range situations {
+		for j, p := range policies {
+			all = append(all, service{
+				n: serviceOf(i, j), endpoints: situation.endpoints,
+				externalLocal: p.externalLocal, internalLocal: p.internalLocal,
+			})
+		}
+	}
+	return all
+}
+
+// cells are all questions about a situation. In the first one, everybody asks in
+// all ways; in the others, a client and an address of each kind will do.
+func (s *scene) cells(table map[string][]treatment, situation situation, number int) []cell {
+	clients, to := []*client{s.pod, s.itself, s.node, s.nodeToo, s.outside}, kinds
+	if number > 0 {
+		clients, to = s.clients(), usual
+	}
+	var all []cell
+	for j, p := range policies {
+		for _, c := range clients {
+			for _, k := range to {
+				want := situation.result(table[rowOf(c, k)][column(j, k)])
+				for _, w := range ways() {
+					all = append(all, cell{
+						says: fmt.Sprintf("%s, %s", p.says, k), from: c, way: w,
+						to: k.at(w.family, serviceOf(number, j)), want: want,
+					})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// column is the column of flows for a policy: for one that is both, the column
+// of the policy that matters.
+func column(policy int, k kind) int {
+	p := policies[policy]
+	wanted := p
+	if k == clusterIP {
+		wanted.externalLocal = p.externalLocal && !p.internalLocal
+	} else {
+		wanted.internalLocal = p.internalLocal && !p.externalLocal
+	}
+	for i, q := range policies {
+		if q.externalLocal == wanted.externalLocal && q.internalLocal == wanted.internalLocal {
+			return i
+		}
+	}
+	panic("matrix: no column for " + p.says)
+}
+
+func (s situation) result(t treatment) result {
+	r := s.all
+	if t.local {
+		r = s.local
+	}
+	r.source = t.source
+	r.by = slices.Clone(r.by)
+	return r
+}

@@ -1,0 +1,140 @@
+package matrix
+
+import (
+	"net/netip"
+	"testing"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// gatewayAddrs are the addresses of node-1 towards its pods, loopbackAddrs those
+// of every host.
+var (
+	primaryAddrs  = [2]netip.Addr{nodeAddr(model.IPv4), nodeAddr(model.IPv6)}
+	gatewayAddrs  = [2]netip.Addr{nth(lab.PodRanges[model.IPv4], 1), nth(lab.PodRanges[model.IPv6], 1)}
+	loopbackAddrs = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}
+)
+
+// nodePortPlaces are the addresses of node-1, and who may ask there.
+var nodePortPlaces = []struct {
+	says  string
+	addrs [2]netip.Addr
+	from  func(*scene) []*client
+}{
+	{"primary", primaryAddrs, (*scene).clients},
+	{"another", anotherAddrs, (*scene).clients},
+	{"stray", strayAddrs, (*scene).clients},
+	{"gateway", gatewayAddrs, (*scene).clients},
+	{"loopback", loopbackAddrs, func(s *scene) []*client { return []*client{s.node} }},
+}
+
+// nodePortFlags is where NodePorts are served, by the flag, as y(es) and n(o) for
+// the places above, over IPv4 and IPv6.
+var nodePortFlags = []struct {
+	flag   string
+	served [2]string
+}{
+	{"", [2]string{"ynnnn", "ynnnn"}},
+	{"primary", [2]string{"ynnnn", "ynnnn"}},
+	{"192.0.2.1/32,192.0.2.11/32,2001:db8:2::1/128,2001:db8:2::11/128", [2]string{"yynnn", "yynnn"}},
+	{"192.0.2.8/29,2001:db8:2::12/128", [2]string{"nyynn", "nnynn"}},
+	{"192.0.2.0/24,2001:db8:2::/64", [2]string{"yyynn", "yyynn"}},
+	{"192.0.2.0/24", [2]string{"yyynn", "yyyyn"}}, // no range of a family is all of it
+	{"2001:db8:2::1/128", [2]string{"yyyyn", "ynnnn"}},
+	{"0.0.0.0/0,::/0", [2]string{"yyyyn", "yyyyn"}},
+	{"127.0.0.0/8,::1/128,192.0.2.1/32,2001:db8:2::1/128", [2]string{"ynnnn", "ynnnn"}},
+}
+
+// TestNodePortsAreServedAtTheListedAddressesOnly has processes of the node on
+// some of the ports, which must be heard wherever the proxy leaves the packets
+// alone.
+func TestNodePortsAreServedAtTheListedAddressesOnly(t *testing.T) {
+	s := newScene(t)
+	s.cluster(serviceCIDR(), nodeObject())
+	const (
+		shadows = iota + 1 // a process of the node, where it is let
+		nobodys
+		refuses
+		drops
+	)
+	s.put(
+		service{n: shadows, endpoints: "pod-1"},
+		service{n: nobodys, endpoints: "pod-1"},
+		service{n: refuses},
+		service{n: drops, endpoints: "remote-1", externalLocal: true},
+	)
+	for _, p := range nodePortPlaces {
+		for _, w := range ways() {
+			for _, n := range []int{shadows, refuses, drops} {
+				_, err := s.Node.ServeAt(w.protocol, addrPort(p.addrs[w.family], nodePorts+n))
+				s.must(err)
+			}
+		}
+	}
+	for _, c := range nodePortFlags {
+		t.Run("addresses "+c.flag, func(t *testing.T) {
+			s.t = t
+			flags := []string{podRanges}
+			if c.flag != "" {
+				flags = append(flags, "--nodeport-addresses="+c.flag)
+			}
+			var served [2][]netip.Addr
+			for i, p := range nodePortPlaces {
+				for _, f := range model.Families {
+					if c.served[f][i] == 'y' {
+						served[f] = append(served[f], p.addrs[f])
+					}
+				}
+			}
+			defer s.startServing(served, flags...).stop()
+			var cells []cell
+			for i, p := range nodePortPlaces {
+				ask := func(clients []*client, n int, served, left result) {
+					at := func(f model.Family) netip.AddrPort { return addrPort(p.addrs[f], nodePorts+n) }
+					for _, q := range asksAt(clients, at, left) {
+						q.says = p.says + ", not served"
+						if c.served[q.way.family][i] == 'y' {
+							q.says, q.want = p.says+", served", served
+						}
+						cells = append(cells, q)
+					}
+				}
+				all, node := p.from(s), by(anySource, "node-1")
+				ask(all, shadows, by(snat, "pod-1"), node)
+				ask(all, nobodys, by(snat, "pod-1"), isRefused)
+				ask(all, refuses, isRefused, node)
+				ask(all[:len(all)-1], drops, by(anySource, "remote-1"), node)
+				if len(all) > 1 {
+					ask(all[len(all)-1:], drops, isSilent, node)
+				}
+			}
+			s.check(t, cells)
+		})
+	}
+}
+
+// TestNodePortsFollowTheNodesAddresses gives the node an address in a listed
+// range while the proxy runs, and takes it away again.
+func TestNodePortsFollowTheNodesAddresses(t *testing.T) {
+	if kubeProxy != "" {
+		t.Skip("kube-proxy looks at addresses once an hour")
+	}
+	s := newScene(t)
+	s.cluster(serviceCIDR(), nodeObject())
+	s.put(service{n: 1, endpoints: "pod-1"})
+	s.start(podRanges, "--nodeport-addresses=192.0.2.0/24,2001:db8:2::/64")
+	late := [2]netip.Addr{netip.MustParseAddr("192.0.2.33"), netip.MustParseAddr("2001:db8:2::33")}
+	at := func(f model.Family) netip.AddrPort { return addrPort(late[f], nodePorts+1) }
+	for range 2 {
+		for _, f := range model.Families {
+			s.giveNode(late[f])
+			c := cell{from: s.outside, way: way{model.TCP, f}, to: at(f), want: by(snat, "pod-1")}
+			eventually(t, "the new address is served", func() error { return s.ask(c) })
+		}
+		s.check(t, asksAt(s.clients(), at, by(snat, "pod-1")))
+		for _, f := range model.Families {
+			s.must(s.Node.Command(t.Context(), "ip", "address", "del", late[f].String(), "dev", "eth0").Run())
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package matrix
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// flows is who reaches which endpoints of a Service, and as whom its server sees
+// the client. It holds the same rows as kube-proxy's TestInternalExternalMasquerade
+// does, where they are 27 flows: three clients, three destinations (here four,
+// the NodePort at two addresses), three policies.
+//
+// External stands for NodePort, LB VIP and external IP. Of the endpoints, all or
+// the node's own (local) answer; what these are is in the table of endpoints. The
+// server sees the client's own address, or the node's in its place (SNAT).
+//
+// The first section is complete, of the others what is different.
+const flows = `
+source -> destination | Cluster policy   | eTP: Local     | iTP: Local
+
+pods are told by a detector
+pod     -> ClusterIP  | own, all         | own, all       | own, local
+node    -> ClusterIP  | SNAT, all        | SNAT, all      | SNAT, local
+outside -> ClusterIP  | SNAT, all        | SNAT, all      | SNAT, local
+pod     -> external   | SNAT, all        | own, all       | SNAT, all
+node    -> external   | SNAT, all        | SNAT, all      | SNAT, all
+outside -> external   | SNAT, all        | own, local     | SNAT, all
+
+no detector
+node    -> ClusterIP  | own, all         | own, all       | own, local
+outside -> ClusterIP  | own, all         | own, all       | own, local
+pod     -> external   | SNAT, all        | own, local     | SNAT, all
+
+masquerade all
+pod     -> ClusterIP  | SNAT, all        | SNAT, all      | SNAT, local
+
+masquerade all, no detector
+pod     -> ClusterIP  | SNAT, all        | SNAT, all      | SNAT, local
+pod     -> external   | SNAT, all        | own, local     | SNAT, all
+`
+
+// endpoints is what all and local are in the table of flows: names of those who
+// answer, each sooner or later, or that the question is refused, or that nothing
+// comes back. It is about ready, terminating and no endpoints what kube-proxy's
+// TestNoEndpointsReject, TestInternalTrafficPolicy and TestTerminatingEndpoints*
+// are; pods are endpoints on this node, remotes on the other.
+const endpoints = `
+there are                                                             | all                  | local
+
+pod-1 pod-2 remote-1                                                  | pod-1 pod-2 remote-1 | pod-1 pod-2
+pod-1 pod-2 pod-3/terminating remote-1 remote-2/terminated            | pod-1 pod-2 remote-1 | pod-1 pod-2
+pod-1/terminating pod-2/terminating pod-3/terminated remote-1         | remote-1             | pod-1 pod-2
+pod-1/terminating pod-2/terminating remote-1/terminating              | pod-1 pod-2 remote-1 | pod-1 pod-2
+pod-1/unready pod-2 remote-1/unready                                  | pod-2                | pod-2
+remote-1                                                              | remote-1             | silent
+remote-1/terminating remote-2/terminated                              | remote-1             | silent
+pod-1/terminated pod-2/unready remote-1/terminated remote-2/unready   | refused              | refused
+none                                                                  | refused              | refused
+`
+
+// policies are the columns of flows, with the two fields of a Service. One that
+// has both is as each column says where its policy matters.
+var policies = []struct {
+	says                         string
+	externalLocal, internalLocal bool
+}{
+	{says: "Cluster policy"},
+	{says: "eTP: Local", externalLocal: true},
+	{says: "iTP: Local", internalLocal: true},
+	{says: "eTP: Local and iTP: Local", externalLocal: true, internalLocal: true},
+}
+
+// treatment is a field of flows.
+type treatment struct {
+	source source
+	local  bool
+}
+
+// lines are the fields of a table's rows, with the title of their section, if
+// there are any, in front. The first row is the head.
+func lines(table string) [][]string {
+	var rows [][]string
+	title := ""
+	for line := range strings.Lines(table) {
+		fields := strings.Split(line, "|")
+		for i := range fields {
+			fields[i] = strings.Join(strings.Fields(fields[i]), " ")
+		}
+		switch {
+		case len(fields) > 1:
+			rows = append(rows, append([]string{title}, fields...))
+		case fields[0] != "":
+			title = fields[0]
+		}
+	}
+	return rows[1:]
+}
+
+// readFlows returns the treatments by policy of a section's rows, by the row's
+// name.
+func readFlows(t *testing.T, section string) map[string][]treatment {
+	t.Helper()
+	words := map[string]source{"own": own, "SNAT": snat}
+	reach := map[string]bool{"all": false, "local": true}
+	rows, found := map[string][]treatment{}, false
+	for _, row := range lines(flows) {
+		if row[0] != section && row[0] != "pods are told by a detector" {
+			continue
+		}
+		found = found || row[0] == section
+		rows[row[1]] = nil
+		for _, field := range row[2:] {
+			who, which, _ := strings.Cut(field, ", ")
+			source, ok := words[who]
+			local, ok2 := reach[which]
+			if !ok || !ok2 {
+				t.Fatalf("table of flows, %s: %q is no treatment", row[1], field)
+			}
+			rows[row[1]] = append(rows[row[1]], treatment{source, local})
+		}
+	}
+	if !found {
+		t.Fatalf("the table of flows has no section %q", section)
+	}
+	return rows
+}
+
+// rowOf is the name of a row of flows.
+func rowOf(c *client, k kind) string {
+	to := "external"
+	if k == clusterIP {
+		to = k.String()
+	}
+	return fmt.Sprintf("%s -> %s", c.row, to)
+}
+
+// situation is a row of endpoints.
+type situation struct {
+	endpoints  string
+	all, local result
+}
+
+func readEndpoints() []situation {
+	var all []situation
+	for _, row := range lines(endpoints) {
+		s := situation{endpoints: row[1], all: readResult(row[2]), local: readResult(row[3])}
+		if s.endpoints == "none" {
+			s.endpoints = ""
+		}
+		s.all.others = len(s.all.by) < len(strings.Fields(s.endpoints))
+		s.local.others = len(s.local.by) < len(strings.Fields(s.endpoints))
+		all = append(all, s)
+	}
+	return all
+}
+
+func readResult(field string) result {
+	switch field {
+	case "refused":
+		return isRefused
+	case "silent":
+		return isSilent
+	}
+	return by(anySource, field)
+}
