@@ -1,0 +1,138 @@
+package affinity
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// asker is a client: a host, and which of its addresses.
+type asker struct {
+	host *lab.Host
+	addr netip.Addr
+}
+
+// everyone are clients of all sorts: pods that serve and one that does not, the
+// node, and some outside.
+func everyone(l *lab.Lab, f model.Family) []asker {
+	all := []asker{{l.Node.Host, netip.Addr{}}, {l.Outside, netip.Addr{}}}
+	for _, pod := range l.Pods {
+		all = append(all, asker{pod.Host, netip.Addr{}})
+	}
+	for n := range 10 {
+		all = append(all, asker{l.Outside, daemon.Client(f, n)})
+	}
+	return all
+}
+
+// TestAffinityIsOfTheClientAndThePortOfAService asks by all addresses in any
+// order.
+func TestAffinityIsOfTheClientAndThePortOfAService(t *testing.T) {
+	const ports = 2
+	l, servers := newLab(t, 4, 2)
+	for _, h := range servers {
+		if err := h.ServeAll(daemon.Target + 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := daemon.NewFolder(t, l)
+	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Affinity: long, Ports: ports, Kinds: daemon.Kinds}
+	other := s
+	other.Name, other.Number = "other", 2
+	f.Put("web", s, other)
+	daemon.Start(t, l.Node, f)
+	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+		var found [][]string // by client: who answers port 0, port 1, and those of the other Service
+		for _, c := range everyone(l, w.Family) {
+			var mine []string
+			for _, s := range []daemon.Service{s, other} {
+				for n := range ports {
+					mine = append(mine, theOne(t, l, c, w, s, n))
+				}
+			}
+			found = append(found, mine)
+		}
+		if slices.IndexFunc(found, func(mine []string) bool { return mine[0] != mine[1] }) < 0 {
+			t.Errorf("all clients have the same endpoint at both ports: %v", found)
+		}
+		if slices.IndexFunc(found, func(mine []string) bool { return mine[0] != mine[ports] }) < 0 {
+			t.Errorf("all clients have the same endpoint of both Services: %v", found)
+		}
+		if slices.IndexFunc(found, func(mine []string) bool { return mine[0] != found[0][0] }) < 0 {
+			t.Errorf("all clients have the same endpoint: %v", found)
+		}
+	})
+}
+
+// theOne asks by all addresses of a Service's n-th port, each twice, and returns
+// who always answered.
+func theOne(t *testing.T, l *lab.Lab, c asker, w daemon.Way, s daemon.Service, n int) (by string) {
+	t.Helper()
+	kinds := slices.Concat(daemon.Kinds, daemon.Kinds)
+	rand.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	for i, k := range kinds {
+		got, err := ask(c.host, c.addr, w, s.At(l.Node, w.Family, k, n))
+		if err != nil {
+			t.Fatalf("%s: %v", k, err)
+		}
+		if by == "" {
+			by = got
+		}
+		if got != by {
+			t.Fatalf("%s %s was answered by %s, and by its %s by %s (order %v)", c.host, c.addr, by, k, got, kinds[:i+1])
+		}
+	}
+	return by
+}
+
+// TestPoliciesComeBeforeAffinity lets clients get an endpoint by an address where
+// all may serve, and ask by another where only those on the node may.
+func TestPoliciesComeBeforeAffinity(t *testing.T) {
+	l, servers := newLab(t, 3, 4)
+	local := names(servers[:3])
+	f := daemon.NewFolder(t, l)
+	outside := daemon.Service{
+		Name: "outside", Number: 1, Endpoints: servers, Affinity: long, Kinds: daemon.Kinds, LocalOutside: true,
+	}
+	inside := daemon.Service{
+		Name: "inside", Number: 2, Endpoints: servers, Affinity: long, Kinds: daemon.Kinds, LocalInside: true,
+	}
+	f.Put("web", outside, inside)
+	daemon.Start(t, l.Node, f)
+	clients := crowd{0, 40}
+	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+		for _, c := range []struct {
+			s           daemon.Service
+			first, then model.Kind
+		}{
+			{outside, model.ClusterIP, model.NodePort},
+			{outside, model.ClusterIP, model.LoadBalancerIP},
+			{outside, model.ClusterIP, model.ExternalIP},
+			{inside, model.NodePort, model.ClusterIP},
+			{inside, model.LoadBalancerIP, model.ClusterIP},
+			{inside, model.ExternalIP, model.ClusterIP},
+		} {
+			to := c.s.At(l.Node, w.Family, c.first, 0)
+			if slices.IndexFunc(survey(t, l, w, to, clients), func(by string) bool { return !local[by] }) < 0 {
+				t.Errorf("%s, %s: only endpoints on the node answered %d clients", c.s.Name, c.first, clients.count)
+			}
+			to = c.s.At(l.Node, w.Family, c.then, 0)
+			got := survey(t, l, w, to, clients)
+			if i := slices.IndexFunc(got, func(by string) bool { return !local[by] }); i >= 0 {
+				t.Errorf("%s, %s after %s: answered by %s, which is not on the node", c.s.Name, c.then, c.first, got[i])
+			}
+			keep(t, got, survey(t, l, w, to, clients))
+		}
+		// To pods and the node, the node stands in for the load balancer.
+		for _, c := range everyone(l, w.Family)[:2+len(l.Pods)] {
+			if c.host != l.Outside {
+				theOne(t, l, c, w, outside, 0)
+			}
+		}
+	})
+}

@@ -1,0 +1,178 @@
+package affinity
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// thousand are the clients of these tests, and later those that come new.
+var (
+	thousand = crowd{0, 1000}
+	newcomer = crowd{1000, 400}
+)
+
+// TestAThousandClientsKeepTheirEndpoints takes a Service through what happens to
+// it in life, with 20 endpoints at first.
+func TestAThousandClientsKeepTheirEndpoints(t *testing.T) {
+	l, servers := newLab(t, 18, 7)
+	f := daemon.NewFolder(t, l)
+	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers[:20], Affinity: long}
+	f.Put("web", s)
+	d := daemon.Start(t, l.Node, f)
+	had := newMemory()
+	look := func(t *testing.T, w daemon.Way, c crowd) {
+		t.Helper()
+		keep(t, c.of(thousand, *had[w]), survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), c))
+	}
+	all := func(t *testing.T, w daemon.Way) { t.Helper(); look(t, w, thousand) }
+	some := func(t *testing.T, w daemon.Way) { t.Helper(); look(t, w, thousand.some(100)) }
+
+	step(t, "at first they spread", func(t *testing.T, w daemon.Way) {
+		*had[w] = survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), thousand)
+		reaches(t, *had[w], s.Endpoints)
+	})
+	d.Stop()
+	step(t, "without the proxy", some)
+	d = daemon.Start(t, l.Node, f)
+	step(t, "after a restart", all)
+	d.Kill()
+	d = daemon.Start(t, l.Node, f)
+	step(t, "after it was killed", some)
+	for n := 21; n <= 25; n++ {
+		s.Endpoints = servers[:n]
+		d.After(func() { f.Put("web", s) })
+		step(t, fmt.Sprintf("with %d endpoints", n), some)
+	}
+	step(t, "after all that", all)
+	step(t, "newcomers reach all", func(t *testing.T, w daemon.Way) {
+		reaches(t, survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), newcomer), s.Endpoints)
+	})
+
+	s.Endpoints = slices.Concat(servers[3:10], servers[12:])
+	d.After(func() { f.Put("web", s) })
+	step(t, "with 20 endpoints again", func(t *testing.T, w daemon.Way) {
+		*had[w] = leave(t, l, w, s, thousand, *had[w])
+	})
+	step(t, "those who moved stay", some)
+}
+
+// reaches checks that clients got each of the endpoints. They are so many that it
+// is as good as impossible that chance left one out.
+func reaches(t *testing.T, by []string, endpoints []*lab.Host) {
+	t.Helper()
+	for _, e := range endpoints {
+		if !slices.Contains(by, e.Name) {
+			t.Errorf("%d clients, and none got %s", len(by), e)
+		}
+	}
+}
+
+// atOnce is how long clients may be sent to an endpoint that is gone, after the
+// proxy has told that it has taken the change: what clients have is looked
+// through then.
+const atOnce = time.Second
+
+// leave lets all of a crowd ask after endpoints have gone, and returns who
+// answered each. Only the clients of those may have moved, and to others that are
+// there, not all to the same.
+func leave(t *testing.T, l *lab.Lab, w daemon.Way, s daemon.Service, c crowd, before []string) []string {
+	t.Helper()
+	to, there := s.At(l.Node, w.Family, model.ClusterIP, 0), names(s.Endpoints)
+	began := time.Now()
+	for i, by := range before {
+		for !there[by] {
+			if time.Since(began) > atOnce {
+				t.Fatalf("a client of %s, which is gone for %s, is not answered by another (but %q)", before[i], time.Since(began), by)
+			}
+			// A question to what is gone may also get lost.
+			a, _ := l.Outside.AskFrom(w.Protocol, netip.AddrPortFrom(daemon.Client(w.Family, c.first+i), freshPort()), to, atOnce/4)
+			by = a.By
+		}
+	}
+	after := survey(t, l, w, to, c)
+	onlyTheLostMove(t, before, after, there)
+	return after
+}
+
+func onlyTheLostMove(t *testing.T, before, after []string, there map[string]bool) {
+	t.Helper()
+	to, lost := map[string]bool{}, 0
+	for i := range before {
+		if !there[after[i]] || there[before[i]] && after[i] != before[i] {
+			t.Fatalf("a client of %s moved to %s", before[i], after[i])
+		}
+		if !there[before[i]] {
+			to[after[i]] = true
+			lost++
+		}
+	}
+	if lost == 0 || len(to) < 2 {
+		t.Errorf("%d clients moved to %d endpoints", lost, len(to))
+	}
+}
+
+// TestOneEndpointTakesAnothersPlace replaces endpoints one by one; each takes the
+// place in the kernel that the other had.
+func TestOneEndpointTakesAnothersPlace(t *testing.T) {
+	l, servers := newLab(t, 5, 3)
+	f := daemon.NewFolder(t, l)
+	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers[:5], Affinity: long}
+	f.Put("web", s)
+	d := daemon.Start(t, l.Node, f)
+	clients, had := crowd{0, 60}, newMemory()
+	step(t, "at first", func(t *testing.T, w daemon.Way) {
+		*had[w] = survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), clients)
+	})
+	for n := range 3 {
+		s.Endpoints = slices.Concat(servers[n+1:5], servers[5:n+6])
+		d.After(func() { f.Put("web", s) })
+		step(t, fmt.Sprintf("%s takes the place of %s", servers[n+5], servers[n]), func(t *testing.T, w daemon.Way) {
+			*had[w] = leave(t, l, w, s, clients, *had[w])
+		})
+	}
+}
+
+// TestAffinityOutlivesTheLimitOfSlots has more endpoints than there are slots,
+// then fewer, then more again: the Service changes from one kind of map to the
+// other.
+func TestAffinityOutlivesTheLimitOfSlots(t *testing.T) {
+	const times = 40
+	l, servers := newLab(t, 5, 2)
+	for _, h := range servers {
+		for n := range uint16(times - 1) {
+			if err := h.ServeAll(daemon.Target + 1 + n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	f := daemon.NewFolder(t, l)
+	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Affinity: long, Times: times}
+	f.Put("web", s)
+	d := daemon.Start(t, l.Node, f)
+	clients, had := crowd{0, 60}, newMemory()
+	check := func(t *testing.T, w daemon.Way) {
+		for range 2 {
+			keep(t, *had[w], survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), clients))
+		}
+	}
+	step(t, "280 endpoints", func(t *testing.T, w daemon.Way) {
+		*had[w] = survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), clients)
+		check(t, w)
+	})
+	s.Endpoints = servers[:6]
+	d.After(func() { f.Put("web", s) })
+	step(t, "240 endpoints", func(t *testing.T, w daemon.Way) {
+		*had[w] = leave(t, l, w, s, clients, *had[w])
+		check(t, w)
+	})
+	s.Endpoints = servers
+	d.After(func() { f.Put("web", s) })
+	step(t, "280 again", check)
+}

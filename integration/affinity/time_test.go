@@ -1,0 +1,130 @@
+package affinity
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// short is an affinity that a test can wait for.
+const short = 2 * time.Second
+
+// TestAffinityEndsWhenNoConnectionsCome has three kinds of clients: who makes new
+// connections now and then, who makes none, and who goes on talking by one that
+// is established, which does not count.
+func TestAffinityEndsWhenNoConnectionsCome(t *testing.T) {
+	t.Parallel()
+	l, servers := newLab(t, 5, 2)
+	f := daemon.NewFolder(t, l)
+	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Affinity: short}
+	f.Put("web", s)
+	daemon.Start(t, l.Node, f)
+	busy, idle, talking := crowd{0, 15}, crowd{100, 30}, crowd{200, 30}
+	busyHad, idleHad, talkingHad := newMemory(), newMemory(), newMemory()
+	flows := map[daemon.Way][]*lab.Flow{}
+	for _, w := range daemon.Ways() {
+		flows[w] = openFlows(t, l, w, s, talking)
+	}
+	look := func(t *testing.T, w daemon.Way, c crowd) []string {
+		t.Helper()
+		return survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), c)
+	}
+	last := time.Now()
+	step(t, "at first", func(t *testing.T, w daemon.Way) {
+		*idleHad[w], *talkingHad[w], *busyHad[w] = look(t, w, idle), talk(t, flows[w]), look(t, w, busy)
+	})
+	for began, judged := time.Now(), 0; time.Since(began) < short*3/2 || judged < 3; {
+		<-time.After(short / 5)
+		now := time.Now()
+		step(t, "some go on", func(t *testing.T, w daemon.Way) {
+			keep(t, *talkingHad[w], talk(t, flows[w]))
+			again := look(t, w, busy)
+			if time.Since(last) < short { // else the machine was too busy to say
+				keep(t, *busyHad[w], again)
+			}
+			*busyHad[w] = again
+		})
+		if time.Since(last) < short {
+			judged++
+		}
+		last = now
+	}
+	step(t, "the others are free", func(t *testing.T, w daemon.Way) {
+		free(t, *idleHad[w], look(t, w, idle))
+		free(t, *talkingHad[w], look(t, w, talking))
+	})
+}
+
+// openFlows opens a flow for each client.
+func openFlows(t *testing.T, l *lab.Lab, w daemon.Way, s daemon.Service, c crowd) (flows []*lab.Flow) {
+	t.Helper()
+	for n := range c.count {
+		from := netip.AddrPortFrom(daemon.Client(w.Family, c.first+n), freshPort())
+		flow, err := l.Outside.Flow(w.Protocol, from, s.At(l.Node, w.Family, model.ClusterIP, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		flows = append(flows, flow)
+	}
+	return flows
+}
+
+// talk asks one question by each flow.
+func talk(t *testing.T, flows []*lab.Flow) (by []string) {
+	t.Helper()
+	for _, f := range flows {
+		a, err := f.Ask(answer)
+		if err != nil || a.Outcome != lab.Answered {
+			t.Fatalf("question by an established flow: %s, %v", a, err)
+		}
+		by = append(by, a.By)
+	}
+	return by
+}
+
+// TestAffinityIsSwitchedAndChanged changes what the Service says of it.
+func TestAffinityIsSwitchedAndChanged(t *testing.T) {
+	t.Parallel()
+	l, servers := newLab(t, 5, 2)
+	f := daemon.NewFolder(t, l)
+	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Kinds: daemon.Kinds}
+	f.Put("web", s)
+	d := daemon.Start(t, l.Node, f)
+	clients := crowd{0, 30}
+	look := func(t *testing.T, w daemon.Way) []string {
+		t.Helper()
+		return survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), clients)
+	}
+	had := newMemory()
+	bound := func(t *testing.T, w daemon.Way) {
+		*had[w] = look(t, w)
+		keep(t, *had[w], look(t, w))
+	}
+	unbound := func(t *testing.T, w daemon.Way) { free(t, look(t, w), look(t, w)) }
+	to := func(affinity time.Duration) {
+		s.Affinity = affinity
+		d.After(func() { f.Put("web", s) })
+	}
+
+	step(t, "without", unbound)
+	to(long)
+	step(t, "switched on", bound)
+	to(0)
+	step(t, "switched off", unbound)
+	to(long)
+	step(t, "on again", bound)
+	to(time.Second)
+	step(t, "a short one", func(t *testing.T, w daemon.Way) {
+		keep(t, *had[w], look(t, w)) // the long one still runs
+	})
+	<-time.After(1500 * time.Millisecond)
+	step(t, "is over", func(t *testing.T, w daemon.Way) { free(t, *had[w], look(t, w)) })
+	to(long)
+	step(t, "a long one", bound)
+	<-time.After(1500 * time.Millisecond)
+	step(t, "is not over", func(t *testing.T, w daemon.Way) { keep(t, *had[w], look(t, w)) })
+}

@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"net/netip"
+	"testing"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// Where Services are found beside their ClusterIPs; in the order of
+// [model.Families].
+var (
+	externalRanges = ranges("198.51.100.0/24", "2001:db8:e::/112")
+	balancerRanges = ranges("203.0.113.0/24", "2001:db8:b::/112")
+)
+
+// firstNodePort is that of the first port of Service number 0.
+const firstNodePort = 30000
+
+// nodePortsEach is how many node ports a Service may have.
+const nodePortsEach = 4
+
+func ranges(ip4, ip6 string) [2]netip.Prefix {
+	return [2]netip.Prefix{netip.MustParsePrefix(ip4), netip.MustParsePrefix(ip6)}
+}
+
+// Kinds are all kinds of frontends.
+var Kinds = []model.Kind{model.ClusterIP, model.NodePort, model.ExternalIP, model.LoadBalancerIP}
+
+// Addr is the Service's address of a kind; invalid for node ports.
+func (s Service) Addr(f model.Family, k model.Kind) netip.Addr {
+	switch k {
+	case model.ClusterIP:
+		return nth(lab.ServiceRanges[f], s.Number)
+	case model.ExternalIP:
+		return nth(externalRanges[f], s.Number)
+	case model.LoadBalancerIP:
+		return nth(balancerRanges[f], s.Number)
+	}
+	return netip.Addr{}
+}
+
+// nodePort is that of the n-th port.
+func (s Service) nodePort(n int32) int32 { return firstNodePort + nodePortsEach*int32(s.Number) + n }
+
+// At is where a client finds the n-th port by a kind of frontend; for a node port,
+// at the given node.
+func (s Service) At(node *lab.Node, f model.Family, k model.Kind, n int) netip.AddrPort {
+	if k == model.NodePort {
+		return node.AddrPort(f, uint16(s.nodePort(int32(n))))
+	}
+	return netip.AddrPortFrom(s.Addr(f, k), uint16(Port+n))
+}
+
+// RouteServices makes the host outside send what is for Services to a node.
+func RouteServices(t testing.TB, l *lab.Lab, node *lab.Node) {
+	t.Helper()
+	for _, all := range [][2]netip.Prefix{lab.ServiceRanges, externalRanges, balancerRanges} {
+		for _, f := range model.Families {
+			if err := l.Outside.AddRoute(all[f], node.Addr(f)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

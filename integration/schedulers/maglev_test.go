@@ -1,0 +1,142 @@
+package schedulers
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// places is the size of the table that the proxy gives Maglev.
+const places = 251
+
+// many flows tell enough of how the table is.
+var many = flowsOf(60, 10)
+
+// TestMaglevChoosesTheSameOnEveryNode has a proxy on either node, with the same
+// manifests, and asks both from the same addresses and ports, by addresses that
+// differ and by such that do not.
+func TestMaglevChoosesTheSameOnEveryNode(t *testing.T) {
+	s := newScene(t, "mh", 10)
+	daemon.Start(t, s.lab.Remote, s.folder)
+	had := map[daemon.Way][]string{}
+	some := many[:len(many)/3]
+	check := func(t *testing.T, w daemon.Way, to netip.AddrPort) {
+		t.Helper()
+		same(t, had[w][:len(some)], askBy(t, s.lab, w, to, some))
+	}
+	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+		had[w] = askBy(t, s.lab, w, s.at(w, model.ClusterIP), many)
+		even(t, tally(had[w]), weights(s.servers, w.Family))
+		for _, node := range []*lab.Node{s.lab.Node, s.lab.Remote} {
+			check(t, w, s.service.At(node, w.Family, model.NodePort, 0))
+		}
+	})
+	daemon.RouteServices(t, s.lab, s.lab.Remote)
+	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+		for _, k := range []model.Kind{model.ClusterIP, model.ExternalIP, model.LoadBalancerIP} {
+			check(t, w, s.at(w, k))
+		}
+	})
+	daemon.RouteServices(t, s.lab, s.lab.Node)
+	s.proxy.Kill()
+	daemon.Start(t, s.lab.Node, s.folder)
+	eachInTurn(t, func(t *testing.T, w daemon.Way) { check(t, w, s.at(w, model.ClusterIP)) })
+}
+
+// same checks that every flow has the endpoint that it had.
+func same(t *testing.T, had, have []string) {
+	t.Helper()
+	n := 0
+	for i := range had {
+		if had[i] != have[i] {
+			n++
+		}
+	}
+	if n > 0 {
+		t.Errorf("%d of %d flows have another endpoint", n, len(had))
+	}
+}
+
+// TestMaglevMovesAsFewFlowsAsItsTableSays takes an endpoint away and gives it
+// back. Which place a flow has, nobody outside can know; which endpoints it may
+// have at once before and after, the tables say, and how many flows move.
+func TestMaglevMovesAsFewFlowsAsItsTableSays(t *testing.T) {
+	s := newScene(t, "mh", 10)
+	before := map[daemon.Way][]string{}
+	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+		before[w] = askBy(t, s.lab, w, s.at(w, model.ClusterIP), many)
+	})
+	fewer := s.service
+	fewer.Endpoints = slices.Delete(slices.Clone(s.servers), 4, 5)
+	s.proxy.After(func() { s.folder.Put("web", fewer) })
+	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+		after := askBy(t, s.lab, w, s.at(w, model.ClusterIP), many)
+		even(t, tally(after), weights(fewer.Endpoints, w.Family))
+		asPromised(t, tableOf(s.servers, w.Family), tableOf(fewer.Endpoints, w.Family), before[w], after)
+	})
+	s.proxy.After(func() { s.folder.Put("web", s.service) })
+	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+		same(t, before[w], askBy(t, s.lab, w, s.at(w, model.ClusterIP), many))
+	})
+}
+
+// tableOf is Maglev's table by the names of the endpoints.
+func tableOf(hosts []*lab.Host, f model.Family) []string {
+	var endpoints []netip.AddrPort
+	name := map[netip.AddrPort]string{}
+	for _, h := range hosts {
+		e := h.AddrPort(f, daemon.Target)
+		endpoints = append(endpoints, e)
+		name[e] = h.Name
+	}
+	slices.SortFunc(endpoints, netip.AddrPort.Compare)
+	table := make([]string, places)
+	for i, e := range model.MaglevTable(endpoints, places) {
+		table[i] = name[e]
+	}
+	return table
+}
+
+// weights are how many places each endpoint has.
+func weights(hosts []*lab.Host, f model.Family) map[string]float64 {
+	w := map[string]float64{}
+	for _, name := range tableOf(hosts, f) {
+		w[name]++
+	}
+	return w
+}
+
+// asPromised checks that flows moved only from and to where places of the table
+// did, and about as many.
+func asPromised(t *testing.T, table, tableAfter, had, have []string) {
+	t.Helper()
+	type move struct{ from, to string }
+	allowed, share := map[move]bool{}, 0.0
+	for i := range table {
+		allowed[move{table[i], tableAfter[i]}] = true
+		if table[i] != tableAfter[i] {
+			share += 1.0 / places
+		}
+	}
+	moved := 0
+	for i := range had {
+		if !allowed[move{had[i], have[i]}] {
+			t.Fatalf("a flow went from %s to %s, which no place of the table does", had[i], have[i])
+		}
+		if had[i] != have[i] {
+			moved++
+		}
+	}
+	// Each flow is at some place of the table by chance: five standard deviations.
+	n := float64(len(had))
+	if slack := 5 * math.Sqrt(n*share*(1-share)); math.Abs(float64(moved)-n*share) > slack {
+		t.Errorf("%d of %d flows moved, want %.0f, give or take %.0f", moved, len(had), n*share, slack)
+	}
+	t.Logf("%d of %d flows moved; the table says %.1f%%, and none could be moved less than %.1f%%",
+		moved, len(had), 100*share, 100*float64(len(table)/10)/places)
+}

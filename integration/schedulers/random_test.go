@@ -1,0 +1,72 @@
+package schedulers
+
+import (
+	"net/netip"
+	"testing"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/model"
+)
+
+// TestRandomGivesAllTheSameChance lets many flows choose.
+func TestRandomGivesAllTheSameChance(t *testing.T) {
+	s := newScene(t, "random", 5)
+	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+		even(t, tally(askBy(t, s.lab, w, s.at(w, model.ClusterIP), flowsOf(80, 10))), alike(s.servers))
+	})
+}
+
+// TestRoundRobinTakesTurns asks one Service and nobody else, one question after
+// the other: who shares the turn with others sees gaps.
+func TestRoundRobinTakesTurns(t *testing.T) {
+	s := newScene(t, "rr", 5)
+	client := s.lab.Pods[len(s.lab.Pods)-1]
+	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+		for _, k := range daemon.Kinds {
+			var by []string
+			for n := range uint16(8 * len(s.servers)) {
+				name, err := ask(client.Host, w, netip.AddrPortFrom(netip.Addr{}, firstPort+n), s.at(w, k))
+				if err != nil {
+					t.Fatal(err)
+				}
+				by = append(by, name)
+			}
+			for i, name := range by[len(s.servers):] {
+				if name != by[i] {
+					t.Fatalf("%s: not in turn: %v", k, by)
+				}
+			}
+			if n := len(tally(by)); n != len(s.servers) {
+				t.Errorf("%s: %d of %d endpoints answered: %v", k, n, len(s.servers), by)
+			}
+			forget(t, s.lab)
+		}
+	})
+}
+
+// TestSourceHashGivesAClientOneEndpoint asks by all of the Service's addresses,
+// from several ports.
+func TestSourceHashGivesAClientOneEndpoint(t *testing.T) {
+	const clients = 300
+	s := newScene(t, "sh", 5)
+	had := map[daemon.Way][]string{}
+	few := flowsOf(clients/10, 3)
+	check := func(t *testing.T, w daemon.Way, k model.Kind) {
+		t.Helper()
+		var firsts []string
+		for _, f := range few {
+			firsts = append(firsts, had[w][f.client])
+		}
+		same(t, firsts, askBy(t, s.lab, w, s.at(w, k), few))
+	}
+	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+		had[w] = askBy(t, s.lab, w, s.at(w, model.ClusterIP), flowsOf(clients, 1))
+		even(t, tally(had[w]), alike(s.servers))
+		for _, k := range daemon.Kinds {
+			check(t, w, k)
+		}
+	})
+	s.proxy.Kill()
+	daemon.Start(t, s.lab.Node, s.folder)
+	eachInTurn(t, func(t *testing.T, w daemon.Way) { check(t, w, model.ClusterIP) })
+}
