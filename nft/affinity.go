@@ -14,12 +14,15 @@ import (
 // nft_dynset_eval): whichever endpoint was picked, a client that is remembered
 // goes to its own. If the map is full, nothing is remembered, and the connection
 // is counted and goes where it was picked to go.
+//
+// The look-up has a chain of its own, once: for each chain that looks into a map, the
+// kernel walks all that do already (nf_tables_bind_set).
 func (id ChainID) stickyRules(fam *family) []Rule {
 	s := id.Sticky.Value()
 	clients := SetID{Family: id.Family, Kind: Affinity, Local: id.Local}
 	return []Rule{
 		{remember(clients, s)},
-		{notICMP(fam), translate(clients, draw{})},
+		{jump(ChainID{Family: id.Family, Kind: StickyFound, Local: id.Local})},
 		{protocolIs(s.Protocol), countFull(), translateTo(fam, s)},
 	}
 }

@@ -33,6 +33,7 @@ const (
 	RejectChain
 	Endpoint       // ep-K: translates to the endpoint in slot K
 	StickyEndpoint // remembers that the client has this endpoint, and translates to what it has
+	StickyFound    // sticky-found: translates to the endpoint that the client has
 	StickyPick     // sticky-ep-K: goes to the sticky endpoint in slot K
 	Balance        // lb-N: picks one of N endpoints
 	Cluster        // cluster-N: marks for masquerade what is not from a pod, then balances
@@ -96,6 +97,7 @@ var chainSchema = [chainKinds]struct {
 	RejectChain:       {"reject-chain", nil},
 	Endpoint:          {"ep", nil},
 	StickyEndpoint:    {"sticky", nil},
+	StickyFound:       {"sticky-found", nil},
 	StickyPick:        {"sticky-ep", nil},
 	Balance:           {"", nil}, // named after the method
 	Cluster:           {"cluster", nil},
@@ -179,6 +181,8 @@ func (id ChainID) needs() []object {
 	case StickyPick:
 		return []object{set(StickyEndpoints, id.N)}
 	case StickyEndpoint:
+		return []object{set(Affinity, 0), chain(StickyFound, id.Local, false, 0, 0)}
+	case StickyFound:
 		return []object{set(Affinity, 0)}
 	}
 	return nil

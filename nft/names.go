@@ -36,6 +36,9 @@ func (id ChainID) appendName(b []byte) []byte {
 		b = append(b, localPrefix...)
 	}
 	b = append(b, chainWord(id.Kind, id.Method)...)
+	if id.Kind == StickyFound {
+		return b
+	}
 	b = append(b, '-')
 	if id.Kind == StickyEndpoint {
 		return id.Sticky.Value().appendName(b)
@@ -94,6 +97,10 @@ func chainNamed(f model.Family, name string) ChainID {
 	rest, id.Local = strings.CutPrefix(rest, localPrefix)
 	if s, ok := stickyNamed(f, rest); ok {
 		id.Kind, id.Sticky = StickyEndpoint, unique.Make(s)
+		return id.ifNamed(name)
+	}
+	if rest == chainSchema[StickyFound].name {
+		id.Kind = StickyFound
 		return id.ifNamed(name)
 	}
 	i := strings.LastIndexByte(rest, '-')

@@ -45,6 +45,10 @@ func allChains(f model.Family) []ChainID {
 				}
 				continue
 			}
+			if kind == StickyFound {
+				out = append(out, id) // there is one for each list
+				continue
+			}
 			for id.Method = range methods {
 				if id.Method != 0 && (kind == Endpoint || kind == StickyPick) {
 					break // what they are does not depend on how they were picked

@@ -64,6 +64,8 @@ func (c *Config) rules(id ChainID) []Rule {
 		return []Rule{{dispatch(id.set(StickyEndpoints), draw{})}}
 	case StickyEndpoint:
 		return id.stickyRules(fam)
+	case StickyFound:
+		return []Rule{{notICMP(fam), translate(id.set(Affinity), draw{})}}
 	}
 	return c.baseRules(id, fam)
 }

@@ -291,6 +291,14 @@ func goTo(id ChainID) statement {
 	}
 }
 
+// jump goes on in another chain, and comes back if that decides nothing.
+func jump(id ChainID) statement {
+	return statement{
+		text:        "jump " + id.Name(),
+		expressions: []any{&expr.Verdict{Kind: expr.VerdictJump, Chain: id.Name()}},
+	}
+}
+
 func drop() statement {
 	return statement{text: "drop", expressions: []any{&expr.Verdict{Kind: expr.VerdictDrop}}}
 }

@@ -103,6 +103,8 @@ var (
 		Endpoint: sticky.Cluster[0], Protocol: model.TCP, Seconds: 3600,
 	})}
 
+	found = chain(nft.StickyFound, 0)
+
 	cluster2 = chain(nft.Cluster, 2)
 	balance2 = chain(nft.Balance, 2)
 	pod1     = chain(nft.Endpoint, 1)
@@ -191,8 +193,8 @@ var cases = []struct {
 	{"a source cannot go twice", nft.Batch{remove(sources, source("192.0.2.0/24"), source("192.0.2.0/24"))}, unix.ENOENT, false},
 
 	{"a map that a rule fills may not go", nft.Batch{deleteSet(affinity)}, unix.EBUSY, false},
-	{"a map that no rule fills goes", nft.Batch{flush(remember), deleteSet(affinity)}, 0, false},
-	{"a rule that fills a map needs it", nft.Batch{flush(remember), deleteSet(affinity), rule(remember)}, unix.ENOENT, false},
+	{"a map that no rule fills goes", nft.Batch{flush(remember), flush(found), deleteSet(affinity)}, 0, false},
+	{"a rule that fills a map needs it", nft.Batch{flush(remember), flush(found), deleteSet(affinity), rule(remember)}, unix.ENOENT, false},
 	{"a map that is filled may be added again", nft.Batch{nft.AddSet{Set: affinity, Size: 1}}, 0, false},
 	{"a chain that remembers may not go while an element leads there", nft.Batch{deleteChain(remember)}, unix.EBUSY, false},
 	{"the counter may be added again", nft.Batch{nft.AddCounter{}}, 0, false},

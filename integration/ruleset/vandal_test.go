@@ -36,8 +36,8 @@ var vandals = map[string]string{
 	"lets those in that were let in":     "flush set T allowed-sources",
 	"gives restrictions other keys": "flush chain T source-check; delete set T allowed-sources;" +
 		"add set T allowed-sources { type ADDR . ADDR . inet_proto . inet_service; flags timeout; }",
-	"forgets all clients, and the map": "flush chain T sticky-10800s-tcp-E-8080; delete map T affinity",
-	"remembers fewer clients": "flush chain T sticky-10800s-tcp-E-8080; delete map T affinity;" +
+	"forgets all clients, and the map": "flush chain T sticky-10800s-tcp-E-8080; flush chain T sticky-found; delete map T affinity",
+	"remembers fewer clients": "flush chain T sticky-10800s-tcp-E-8080; flush chain T sticky-found; delete map T affinity;" +
 		"add map T affinity { type ADDR . ADDR . inet_proto . inet_service : ADDR . inet_service; size 10; flags dynamic,timeout; }",
 	"counts nothing":                    "flush chain T sticky-10800s-tcp-E-8080; delete counter T affinity-full",
 	"takes away a sticky endpoint":      "flush map T sticky-endpoints-0",
