@@ -15,8 +15,9 @@ type Conflict struct {
 
 // claims decides which Service holds a match that several ask for. Kubernetes
 // does not stop two Services from listing the same external address, nor a
-// folder from listing the same ClusterIP twice. The older Service wins, at any
-// time and on every node; when it goes, the next one takes over.
+// folder from listing the same ClusterIP twice. Whose ClusterIP it is wins, then the
+// older Service, at any time and on every node; when it goes, the next one takes
+// over.
 type claims struct {
 	asked map[Match][]claim
 	// settled and lost are what the last settlement said.

@@ -40,7 +40,7 @@ type Changes struct {
 	// more; both sorted by Match.
 	Set  []Frontend
 	Gone []Match
-	// Conflicts are claims lost to an older Service, new since the last time;
+	// Conflicts are claims lost to another Service, new since the last time;
 	// sorted by Match, and for each by age of the loser.
 	Conflicts []Conflict
 	// HealthChecks are those that are new or changed, or gone, without a port

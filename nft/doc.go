@@ -7,7 +7,7 @@
 //
 // There is one table of the same shape in each family, and in it the law: no
 // chain, set or rule per Service or endpoint. A Service is elements of shared
-// maps.
+// maps. Only an endpoint that remembers its clients has a chain (affinity.go).
 //
 //	map services     { ip daddr . meta l4proto . th dport : verdict }
 //	                 10.96.0.10 . udp . 53 : goto cluster-3
@@ -21,7 +21,9 @@
 // Chain lb-N stands once for each number of endpoints in use, chain ep-K with
 // its map endpoints-K once for each slot; every Service with N endpoints shares
 // them. So a replaced endpoint is one element deleted and one added in a map of
-// plain data, which the kernel takes without looking at anything else.
+// plain data, which the kernel takes without looking at anything else. A packet to
+// another address of the Service is first given its ClusterIP as destination
+// (rewrite.go), so that they share these elements, too.
 //
 // [Ruleset] is the state as it stands; [Ruleset.Plan] says which [Batch] leads
 // to another one, and only [Ruleset.Commit], after the kernel took the batch,

@@ -246,9 +246,9 @@ var (
 	// the node it came to.
 	nodePortKey = []field{fieldProtocol, fieldPort}
 	pickKey     = []field{fieldDestination, fieldProtocol, fieldPort, fieldPick}
-	// sourceKey has the client first: the kernel goes through all elements that
-	// match so far, and those of one address and port are many (nft_set_pipapo).
-	sourceKey = []field{fieldClient, fieldDestination, fieldProtocol, fieldPort}
+	// clientKey has the client first: where that is a prefix, the kernel goes through
+	// all elements that match so far, and those of one address and port are many
+	// (nft_set_pipapo).
 	clientKey = []field{fieldClient, fieldDestination, fieldProtocol, fieldPort}
 )
 
@@ -269,7 +269,7 @@ var setSchema = [setKinds]struct {
 	NodePortServiceIPs:   {"node-port-service-ips", layout{key: nodePortKey, content: contentAddress}},
 	NodePortServicePorts: {"node-port-service-ports", layout{key: nodePortKey, content: contentPort}},
 	Restricted:           {"restricted", layout{key: frontendKey}},
-	AllowedSources:       {"allowed-sources", layout{key: sourceKey, interval: true}},
+	AllowedSources:       {"allowed-sources", layout{key: clientKey, interval: true}},
 	ClusterIPs:           {"cluster-ips", layout{key: []field{fieldDestination}}},
 	NodeIPs:              {"node-ips", layout{key: []field{fieldDestination}}},
 	Hairpin:              {"hairpin", layout{key: []field{fieldSource, fieldDestination}}},

@@ -41,7 +41,7 @@ type Report struct {
 	Triggered []time.Time
 
 	// What stands: Services and endpoints, ports left out because the kernel
-	// refused them, objects with problems, claims lost to older Services.
+	// refused them, objects with problems, claims lost to other Services.
 	Services, Endpoints          int
 	RefusedPorts, RefusedObjects int
 	Conflicts                    int
