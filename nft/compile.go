@@ -29,10 +29,13 @@ type programmed struct {
 // cluster, and those on this node.
 type slots struct {
 	cluster, local []netip.AddrPort
+	// of is the pool whose lists these are, each endpoint once; nil where that is
+	// not so, or not known.
+	of *model.Pool
 }
 
-// of are the slots of one of the two lists.
-func (s *slots) of(local bool) []netip.AddrPort {
+// list are the slots of one of the two lists.
+func (s *slots) list(local bool) []netip.AddrPort {
 	if local {
 		return s.local
 	}
@@ -45,18 +48,31 @@ func (c *Config) place(f model.Frontend, old slots) *programmed {
 	p := &programmed{Frontend: f, comment: f.Service.String()}
 	p.known = c.DropInvalid && f.Match.Protocol == model.TCP
 	if f.Owner() {
-		p.slots.cluster = assign(f.Pool, old.cluster, f.Pool.Cluster)
-		p.slots.local = assign(f.Pool, old.local, f.Pool.Local)
+		p.slots = old.next(f.Pool)
 	}
 	return p
 }
 
-// assign places one list of endpoints.
-func assign(p *model.Pool, old, endpoints []netip.AddrPort) []netip.AddrPort {
-	if methodOf(p, len(endpoints)) == pickMaglev {
-		return model.MaglevTable(endpoints, maglevSize)
+// next places the endpoints of a pool where old ones stand.
+func (s *slots) next(p *model.Pool) slots {
+	out := slots{of: p}
+	assign := func(old, before, endpoints []netip.AddrPort) []netip.AddrPort {
+		switch {
+		case methodOf(p, len(endpoints)) == pickMaglev:
+			out.of = nil
+			return model.MaglevTable(endpoints, maglevSize)
+		case s.of != nil:
+			return reassignSlots(old, before, endpoints)
+		}
+		return assignSlots(old, endpoints)
 	}
-	return assignSlots(old, endpoints)
+	var before model.Pool
+	if s.of != nil {
+		before = *s.of
+	}
+	out.cluster = assign(s.cluster, before.Cluster, p.Cluster)
+	out.local = assign(s.local, before.Local, p.Local)
+	return out
 }
 
 // methodOf is how one of n endpoints of the pool is picked. Hashes choose among
@@ -134,15 +150,25 @@ func (c *compiler) put(id SetID, k Key, v Value) {
 	c.out = append(c.out, placed{id, Element{k, v, c.comment}})
 }
 
-// compile appends the elements that the frontend has to itself, in the order of
-// their sets and keys.
+// compile appends the elements that the frontend has to itself.
 func (p *programmed) compile(out []placed) []placed {
-	c := compiler{p, slices.Grow(out, 2+len(p.slots.cluster)+len(p.slots.local))}
+	out = p.entry(slices.Grow(out, 2+len(p.slots.cluster)+len(p.slots.local)))
+	for _, local := range [...]bool{false, true} {
+		row := p.row(local)
+		for k := range row.list {
+			out = append(out, row.at(k))
+		}
+	}
+	return out
+}
+
+// entry appends the elements that lead to the endpoints, in the order of their
+// sets and keys.
+func (p *programmed) entry(out []placed) []placed {
+	c := compiler{p, out}
 	c.dispatch()
 	c.way()
 	c.sources()
-	c.endpoints(false)
-	c.endpoints(true)
 	return c.out
 }
 
@@ -194,37 +220,46 @@ func (c *compiler) sources() {
 	}
 }
 
-// endpoints are what is in the slots.
-func (c *compiler) endpoints(local bool) {
-	id, key := SetID{Family: c.Match.Family, Kind: Endpoints, Local: local}, c.key()
-	list := c.slots.of(local)
-	many := len(list) > MaxSlots
-	if many {
-		id.Kind = EndpointsMany
+// row is one list of endpoints as it stands in the tables.
+type row struct {
+	*programmed
+	kind  SetKind
+	local bool
+	list  []netip.AddrPort
+}
+
+// row is one of the two lists.
+func (p *programmed) row(local bool) row {
+	r := row{programmed: p, kind: Endpoints, local: local, list: p.slots.list(local)}
+	if len(r.list) > MaxSlots {
+		r.kind = EndpointsMany
 	}
-	sticky := c.Pool.Affinity > 0
-	if sticky {
-		id.Kind += StickyEndpoints - Endpoints
+	if p.Pool.Affinity > 0 {
+		r.kind += StickyEndpoints - Endpoints
 	}
-	for k, endpoint := range list {
-		if many {
-			key.Pick = uint32(k)
-		} else {
-			id.Slot = uint16(k)
-		}
-		v := Value{Endpoint: endpoint}
-		if sticky {
-			v = goesTo(c.sticky(endpoint, local))
-		}
-		c.put(id, key, v)
+	return r
+}
+
+// at is the element of the endpoint in slot k.
+func (r *row) at(k int) placed {
+	id, key := SetID{Family: r.Match.Family, Kind: r.kind, Local: r.local}, r.key()
+	if r.kind.slotted() {
+		id.Slot = uint16(k)
+	} else {
+		key.Pick = uint32(k)
 	}
+	v := Value{Endpoint: r.list[k]}
+	if r.Pool.Affinity > 0 {
+		v = goesTo(r.sticky(r.list[k], r.local))
+	}
+	return placed{id, Element{key, v, r.comment}}
 }
 
 // sticky is the chain of an endpoint that remembers its clients.
-func (c *compiler) sticky(endpoint netip.AddrPort, local bool) ChainID {
+func (p *programmed) sticky(endpoint netip.AddrPort, local bool) ChainID {
 	return ChainID{
-		Family: c.Match.Family, Kind: StickyEndpoint, Local: local,
-		Sticky: unique.Make(Sticky{endpoint, c.Match.Protocol, uint32(c.Pool.Affinity / time.Second)}),
+		Family: p.Match.Family, Kind: StickyEndpoint, Local: local,
+		Sticky: unique.Make(Sticky{endpoint, p.Match.Protocol, uint32(p.Pool.Affinity / time.Second)}),
 	}
 }
 
@@ -236,24 +271,40 @@ func clientKeyOf(a netip.Addr) Key {
 // share appends the elements that several frontends may need: the address that
 // answers for unknown ports, the pods that may reach themselves, and the addresses
 // of endpoints.
-func (p *programmed) share(out []placed) []placed {
-	f := p.Match.Family
+func (p *programmed) share(out []sharedKey) []sharedKey {
 	if !p.Owner() {
 		return out
 	}
-	out = append(out, placed{SetID{Family: f, Kind: ClusterIPs}, Element{Key: Key{Addr: p.Match.Addr}}})
+	out = append(out, p.shared(ClusterIPs, Key{Addr: p.Match.Addr}))
 	for _, pod := range p.Pool.Hairpin {
-		out = append(out, placed{SetID{Family: f, Kind: Hairpin}, Element{Key: Key{Addr: pod}}})
+		out = append(out, p.hairpin(pod))
 	}
-	if !p.known {
-		return out
-	}
-	for _, list := range [...][]netip.AddrPort{p.Pool.Cluster, p.Pool.Local} {
+	for _, list := range p.endpointIPs() {
 		for _, e := range list {
-			out = append(out, placed{SetID{Family: f, Kind: EndpointIPs}, Element{Key: clientKeyOf(e.Addr())}})
+			out = append(out, p.endpointIP(e))
 		}
 	}
 	return out
+}
+
+func (p *programmed) shared(kind SetKind, k Key) sharedKey {
+	return sharedKey{SetID{Family: p.Match.Family, Kind: kind}, k}
+}
+
+// hairpin is the element of a pod that may reach itself.
+func (p *programmed) hairpin(pod netip.Addr) sharedKey { return p.shared(Hairpin, Key{Addr: pod}) }
+
+// endpointIP is the element of an endpoint whose address is to be known.
+func (p *programmed) endpointIP(e netip.AddrPort) sharedKey {
+	return p.shared(EndpointIPs, clientKeyOf(e.Addr()))
+}
+
+// endpointIPs are the endpoints whose addresses are to be known.
+func (p *programmed) endpointIPs() [2][]netip.AddrPort {
+	if !p.known {
+		return [2][]netip.AddrPort{}
+	}
+	return [2][]netip.AddrPort{p.Pool.Cluster, p.Pool.Local}
 }
 
 // prefixElements are the elements of an interval set that together cover the

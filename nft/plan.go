@@ -1,6 +1,9 @@
 package nft
 
-import "maps"
+import (
+	"maps"
+	"net/netip"
+)
 
 // Plan is a change worked out against a [Ruleset], and the batch that makes it.
 // It is good for one commit, of the state it was made for.
@@ -55,14 +58,12 @@ func (r *Ruleset) Plan(c Change) *Plan {
 func (p *Plan) replace(r *Ruleset, old, next *programmed) {
 	var have, want []placed
 	if next != nil {
-		want = next.compile(nil)
+		want = next.entry(nil)
 		p.endpoints += next.endpoints()
-		p.share(next, 1)
 	}
 	if old != nil {
-		have = old.compile(nil)
+		have = old.entry(nil)
 		p.endpoints -= old.endpoints()
-		p.share(old, -1)
 	}
 	// Both lists are in the order of sets and keys.
 	for len(have) > 0 || len(want) > 0 {
@@ -80,6 +81,38 @@ func (p *Plan) replace(r *Ruleset, old, next *programmed) {
 		}
 		if order >= 0 {
 			want = want[1:]
+		}
+	}
+	for _, local := range [...]bool{false, true} {
+		p.replaceRow(r, old.rowOrNone(local), next.rowOrNone(local))
+	}
+	p.replaceShared(old, next)
+}
+
+// rowOrNone is row, of nil too.
+func (p *programmed) rowOrNone(local bool) row {
+	if p == nil {
+		return row{}
+	}
+	return p.row(local)
+}
+
+// replaceRow notes which slots change. It looks at all, and makes elements of those
+// that do.
+func (p *Plan) replaceRow(r *Ruleset, old, next row) {
+	same := len(old.list) > 0 && len(next.list) > 0 && old.kind == next.kind && old.Pool.Affinity == next.Pool.Affinity
+	for k := range max(len(old.list), len(next.list)) {
+		had, has := k < len(old.list), k < len(next.list)
+		if same && had && has && old.list[k] == next.list[k] {
+			continue
+		}
+		if has {
+			e := next.at(k)
+			p.add(r, &e)
+		}
+		if had {
+			e := old.at(k)
+			p.remove(r, &e)
 		}
 	}
 }
@@ -111,10 +144,40 @@ func (p *Plan) count(r *Ruleset, e *placed, step int) {
 	}
 }
 
-// share counts the shared elements that a frontend needs, by step.
+// replaceShared counts the shared elements of which a frontend needs more or fewer
+// than before.
+func (p *Plan) replaceShared(old, next *programmed) {
+	if old == nil || next == nil || !old.Owner() || !next.Owner() {
+		p.share(old, -1)
+		p.share(next, 1)
+		return
+	}
+	gone, come := differing(old.Pool.Hairpin, next.Pool.Hairpin, netip.Addr.Compare)
+	for _, pod := range gone {
+		p.shared[old.hairpin(pod)]--
+	}
+	for _, pod := range come {
+		p.shared[next.hairpin(pod)]++
+	}
+	before, after := old.endpointIPs(), next.endpointIPs()
+	for i := range before {
+		gone, come := differing(before[i], after[i], netip.AddrPort.Compare)
+		for _, e := range gone {
+			p.shared[old.endpointIP(e)]--
+		}
+		for _, e := range come {
+			p.shared[next.endpointIP(e)]++
+		}
+	}
+}
+
+// share counts the shared elements that a frontend needs, by step; it may be nil.
 func (p *Plan) share(f *programmed, step int) {
-	for _, e := range f.share(nil) {
-		p.shared[sharedKey{e.set, e.Key}] += step
+	if f == nil {
+		return
+	}
+	for _, k := range f.share(nil) {
+		p.shared[k] += step
 	}
 }
 

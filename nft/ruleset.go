@@ -1,7 +1,6 @@
 package nft
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -67,8 +66,9 @@ func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	old := slotsIn(have)
 	list := make([]*programmed, len(want.Set))
 	for i := range want.Set {
-		list[i] = c.place(want.Set[i], old[want.Set[i].Match])
-		r.put(list[i])
+		p := c.place(want.Set[i], old[want.Set[i].Match])
+		list[i], r.frontends[p.Match] = p, p
+		r.endpoints += p.endpoints()
 	}
 	if want.ServiceCIDRs != nil {
 		r.cidrs = *want.ServiceCIDRs
@@ -76,30 +76,12 @@ func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	if want.NodeAddrs != nil {
 		r.nodeAddrs = *want.NodeAddrs
 	}
-	for id, elements := range r.ofNode() {
-		r.counts[id] = len(elements)
+	elements := r.gather(list, r)
+	for id, list := range elements {
+		r.counts[id] = len(list)
 	}
 	r.sizes = r.sizesFor(have)
-	return r, r.diff(have, r.elements(list))
-}
-
-// put counts a frontend in.
-func (r *Ruleset) put(p *programmed) {
-	r.frontends[p.Match] = p
-	r.endpoints += p.endpoints()
-	var own [16]placed
-	for _, e := range p.compile(own[:0]) {
-		r.counts[e.set]++
-		if o, ok := e.refers(); ok {
-			r.uses.add(nil, o, 1)
-		}
-	}
-	for _, e := range p.share(own[:0]) {
-		k := sharedKey{e.set, e.Key}
-		if r.shared[k]++; r.shared[k] == 1 {
-			r.counts[e.set]++
-		}
-	}
+	return r, r.diff(have, elements)
 }
 
 // refers is the chain that an element leads to, if that comes with use.
@@ -155,7 +137,7 @@ func slotsIn(have Tables) map[model.Match]slots {
 		for _, e := range have[id.Family].Sets[id.Name()].Elements {
 			m := model.Match{Family: id.Family, Addr: e.Key.Addr, Protocol: e.Key.Protocol, Port: e.Key.Port}
 			s := out[m]
-			if list := s.of(id.Local); slot(e.Key) == uint32(len(list)) {
+			if list := s.list(id.Local); slot(e.Key) == uint32(len(list)) {
 				s.extend(id.Local, e.Value.endpoint())
 				out[m] = s
 			}
@@ -266,33 +248,3 @@ func nodeElements(cidrs []netip.Prefix, addrs []netip.Addr) map[SetID][]Element 
 // serves the cluster and this node by itself, under two policies, counts twice.
 func (r *Ruleset) Endpoints() int { return r.endpoints }
 
-// Elements lists what every set of the state holds, sorted by key, but for what
-// packets put there.
-func (r *Ruleset) Elements() map[SetID][]Element {
-	list := make([]*programmed, 0, len(r.frontends))
-	return r.elements(slices.AppendSeq(list, maps.Values(r.frontends)))
-}
-
-// elements is Elements, with all frontends of the state at hand. They are
-// sorted, and so is then nearly all they have.
-func (r *Ruleset) elements(list []*programmed) map[SetID][]Element {
-	byMatch := func(a, b *programmed) int { return a.Match.Compare(b.Match) }
-	if !slices.IsSortedFunc(list, byMatch) {
-		slices.SortFunc(list, byMatch)
-	}
-	out := r.ofNode()
-	for id := range r.sizes {
-		out[id] = slices.Grow(out[id], r.counts[id])
-	}
-	var buf []placed
-	for _, p := range list {
-		buf = p.share(p.compile(buf[:0]))
-		for _, e := range buf {
-			out[e.set] = append(out[e.set], e.Element)
-		}
-	}
-	for id, elements := range out {
-		out[id] = slices.CompactFunc(sorted(elements), sameKey)
-	}
-	return out
-}

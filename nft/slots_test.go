@@ -118,4 +118,8 @@ func checkSlots(t *testing.T, old, endpoints []netip.AddrPort) {
 	if most := max(came, went) + max(0, went-came); changed > most {
 		t.Fatalf("%d came, %d went, and %d slots changed, more than %d: %v -> %v", came, went, changed, most, old, slots)
 	}
+	back := slices.Compact(slices.SortedFunc(slices.Values(old), netip.AddrPort.Compare))
+	if got, want := reassignSlots(slots, endpoints, back), assignSlots(slots, back); !slices.Equal(got, want) {
+		t.Fatalf("looking only for what differs, %v becomes %v, want %v", slots, got, want)
+	}
 }

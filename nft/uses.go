@@ -16,15 +16,20 @@ type object struct {
 //	                                               \-> ep-2 --> endpoints-2
 type uses map[object]int
 
-// add counts step references more, one or minus one, on top of what base counts
-// already.
+// add counts step references more, or fewer if it is negative, on top of what base
+// counts already.
 func (u uses) add(base uses, o object, step int) {
 	before := base[o] + u[o]
 	u[o] += step
-	if after := before + step; (before == 0) == (after == 0) || o.isSet {
+	after := before + step
+	if (before == 0) == (after == 0) || o.isSet {
 		return
 	}
+	own := 1 // a chain refers once to what it needs, however many lead to it
+	if after == 0 {
+		own = -1
+	}
 	for _, need := range o.chain.needs() {
-		u.add(base, need, step)
+		u.add(base, need, own)
 	}
 }
