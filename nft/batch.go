@@ -18,8 +18,14 @@ type Op interface {
 	encode(*encoder)
 }
 
-// AddTable makes our table; if it is there already nothing happens.
-type AddTable struct{ Family model.Family }
+// AddTable makes our table; if it is there already nothing happens, but that one
+// which is to be protected and has lost its owner gets one again.
+type AddTable struct {
+	Family model.Family
+	// Protected makes the table belong to the socket it comes through, so that no
+	// other program can change it, and stay when that is closed.
+	Protected bool
+}
 
 // DeleteTable removes our table with all it holds.
 type DeleteTable struct{ Family model.Family }

@@ -111,7 +111,7 @@ func (t *Tables) of(f model.Family) *Table {
 
 func (t *Tables) decodeTable(f model.Family, b []byte) error {
 	var name string
-	var flags uint32
+	var flags, owner uint32
 	var d decoder
 	d.nested(b, func(kind uint16, value []byte) {
 		switch kind {
@@ -119,10 +119,13 @@ func (t *Tables) decodeTable(f model.Family, b []byte) error {
 			name = text(value)
 		case unix.NFTA_TABLE_FLAGS:
 			d.number(&flags, value)
+		case attrTableOwner:
+			d.number(&owner, value)
 		}
 	})
 	if d.err == nil && name == TableName {
-		t.of(f).Dormant = flags&unix.NFT_TABLE_F_DORMANT != 0
+		state := t.of(f)
+		state.Dormant, state.Protected, state.Owner = flags&unix.NFT_TABLE_F_DORMANT != 0, flags&tablePersists != 0, owner
 	}
 	return d.err
 }

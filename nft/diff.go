@@ -11,7 +11,7 @@ func (r *Ruleset) Tables() Tables {
 	var t Tables
 	for _, f := range model.Families {
 		t[f] = NewTable()
-		t[f].Counter = true
+		t[f].Counter, t[f].Protected = true, r.config.Protect
 	}
 	for _, id := range r.chains() {
 		t[id.Family].Chains[id.Name()] = ChainState{Hook: id.hookState(), Rules: r.fingerprints(id)}
@@ -33,23 +33,33 @@ func (r *Ruleset) Tables() Tables {
 func (r *Ruleset) diff(have Tables, want map[SetID][]Element) Batch {
 	e := newEdit()
 	for _, f := range model.Families {
-		if have[f] != nil && have[f].Dormant {
-			// To wake it up would do, were it not for kernels since 6.9, which refuse to
-			// change a base chain in the same transaction (1bc83a019bbe).
+		stands := have[f]
+		if stands != nil && r.mustBeMadeAnew(stands) {
 			e.deleteTables = append(e.deleteTables, f)
-			have[f] = nil
+			stands = nil
 		}
-		if have[f] == nil {
+		if stands == nil {
+			stands = NewTable()
 			e.tables = append(e.tables, f)
-			have[f] = NewTable()
+		} else if stands.Protected && stands.Owner == 0 {
+			e.tables = append(e.tables, f)
 		}
-		if !have[f].Counter {
+		if !stands.Counter {
 			e.counters = append(e.counters, f)
 		}
+		have[f] = stands
 	}
 	rebuilt := r.diffSets(e, have, want)
 	r.diffChains(e, have, rebuilt)
 	return e.batch(&r.config)
+}
+
+// mustBeMadeAnew reports whether a table is such as no change can make it what it
+// should be. A dormant one could be woken up, were it not for kernels since 6.9,
+// which refuse to change a base chain in the same transaction (1bc83a019bbe); one
+// that stands cannot become protected, or cease to be.
+func (r *Ruleset) mustBeMadeAnew(t *Table) bool {
+	return t.Dormant || t.Protected != r.config.Protect
 }
 
 // diffSets compares sets and their elements. It returns those that must be made

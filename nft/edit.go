@@ -48,7 +48,7 @@ func (e *edit) batch(c *Config) Batch {
 		b = append(b, DeleteTable{f})
 	}
 	for _, f := range e.tables {
-		b = append(b, AddTable{f})
+		b = append(b, AddTable{f, c.Protect})
 	}
 	for _, f := range e.counters {
 		b = append(b, AddCounter{f})

@@ -169,8 +169,19 @@ func (e *encoder) number(kind uint16, n uint32) {
 func (o AddTable) encode(e *encoder) {
 	e.message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, o.Family)
 	e.text(unix.NFTA_TABLE_NAME, e.table)
+	if o.Protected {
+		e.number(unix.NFTA_TABLE_FLAGS, tableOwned|tablePersists)
+	}
 	e.close()
 }
+
+// Flags and attributes of tables that belong to a socket
+// (include/uapi/linux/netfilter/nf_tables.h).
+const (
+	tableOwned     = 0x2 // NFT_TABLE_F_OWNER
+	tablePersists  = 0x4 // NFT_TABLE_F_PERSIST
+	attrTableOwner = 7   // NFTA_TABLE_OWNER
+)
 
 func (o DeleteTable) encode(e *encoder) {
 	e.message(unix.NFT_MSG_DELTABLE, 0, o.Family)

@@ -78,8 +78,8 @@ func TestAnErrorFindsItsElementByOffset(t *testing.T) {
 		t.Run(id.Name(), func(t *testing.T) {
 			list := randomElements(id, 5000)
 			for _, batch := range []Batch{
-				{AddTable{model.IPv6}, AddElements{id, list}, AddTable{}},
-				{AddTable{model.IPv6}, DeleteElements{id, list}, AddTable{}},
+				{AddTable{Family: model.IPv6}, AddElements{id, list}, AddTable{}},
+				{AddTable{Family: model.IPv6}, DeleteElements{id, list}, AddTable{}},
 			} {
 				checkOffsets(t, encoded(t, batch), list)
 			}

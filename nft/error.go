@@ -25,6 +25,9 @@ type Error struct {
 	Errno      syscall.Errno
 	// Message is the kernel's own explanation, where it gave one.
 	Message string
+	// Others are what else the kernel refused of the same transaction, which may be
+	// only because of the first.
+	Others []*Error
 }
 
 // Error names the refused command, as short as it can be said.
@@ -67,14 +70,54 @@ func (e *Error) elementText(id SetID, whole bool) string {
 // Unwrap is the errno.
 func (e *Error) Unwrap() error { return e.Errno }
 
-// Temporary reports whether the machine, not the batch, was at fault: the same
-// batch may be taken another time, and whatever it was refused at is innocent.
-func (e *Error) Temporary() bool {
+// Cause says who or what is to blame for a refusal, and so what can be done.
+type Cause uint8
+
+// The causes.
+const (
+	// CauseObject: the batch asks for something that the kernel does not do. What it
+	// was refused at must be left out.
+	CauseObject Cause = iota
+	// CauseState: the kernel does not hold what the batch builds on. It must be read
+	// again.
+	CauseState
+	// CauseMemory: there is none. A smaller batch, or the same one later, may be taken.
+	CauseMemory
+	// CauseFull: a set has as many elements as it declares. It must be made anew.
+	CauseFull
+	// CausePermission: there is none, for whatever was tried.
+	CausePermission
+)
+
+// Cause is what the errno says in nf_tables (net/netfilter/nf_tables_api.c,
+// nfnetlink.c).
+func (e *Error) Cause() Cause {
 	switch e.Errno {
-	case unix.ENOMEM, unix.ENOBUFS, unix.EINTR, unix.EAGAIN, unix.EPERM, unix.EACCES:
-		return true
+	case unix.ENOENT, unix.EEXIST, unix.EBUSY, unix.ERESTART:
+		return CauseState
+	case unix.ENOMEM, unix.ENOBUFS, unix.EINTR, unix.EAGAIN:
+		return CauseMemory
+	case unix.ENFILE:
+		return CauseFull
+	case unix.EPERM, unix.EACCES:
+		return CausePermission
 	}
-	return false
+	return CauseObject
+}
+
+// Culprits are the refusals that name a Service port which may be to blame: this
+// one, and of the others that came with it those for what the kernel does not do.
+func (e *Error) Culprits() []*Error {
+	var out []*Error
+	if cause := e.Cause(); e.Service != "" && cause != CauseMemory && cause != CausePermission {
+		out = append(out, e)
+	}
+	for _, other := range e.Others {
+		if other.Service != "" && other.Cause() == CauseObject {
+			out = append(out, other)
+		}
+	}
+	return out
 }
 
 // Is makes what nf_tables reports with errno comparable to the errors of package

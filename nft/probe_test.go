@@ -97,8 +97,8 @@ func TestWhatAKernelLacksIsNamed(t *testing.T) {
 		want string
 	}{
 		{nil, "nf_tables (CONFIG_NF_TABLES)"},
-		{AddTable{model.IPv6}, "nf_tables for family ip6 (CONFIG_NF_TABLES_IPV6)"},
-		{AddTable{model.IPv4}, "nf_tables for family ip (CONFIG_NF_TABLES_IPV4)"},
+		{AddTable{Family: model.IPv6}, "nf_tables for family ip6 (CONFIG_NF_TABLES_IPV6)"},
+		{AddTable{Family: model.IPv4}, "nf_tables for family ip (CONFIG_NF_TABLES_IPV4)"},
 		{AddChain{ChainID{Kind: NATOutput}}, "chains of type nat (CONFIG_NF_NAT)"},
 	} {
 		if got := (&Error{Op: tt.op, Errno: unix.EOPNOTSUPP}).Missing(); got != tt.want {

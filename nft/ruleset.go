@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -82,6 +83,26 @@ func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	}
 	r.sizes = r.sizesFor(have)
 	return r, r.diff(have, elements)
+}
+
+// Snapshot is the state as it is now, for another goroutine to look at.
+func (r *Ruleset) Snapshot() *Ruleset {
+	s := *r
+	s.frontends, s.shared, s.uses = maps.Clone(r.frontends), maps.Clone(r.shared), maps.Clone(r.uses)
+	s.counts, s.sizes = maps.Clone(r.counts), maps.Clone(r.sizes)
+	return &s
+}
+
+// Repair is the batch that leads from what the kernel holds to the state, empty if
+// that is the same. What it is given belongs to it.
+func (r *Ruleset) Repair(have Tables) Batch { return r.diff(have, r.Elements()) }
+
+// Outgrown notes that a set takes no more elements, whatever its size: the next
+// [Plan] that adds to it makes it anew.
+func (r *Ruleset) Outgrown(id SetID) {
+	if _, exists := r.sizes[id]; exists {
+		r.sizes[id] = 0
+	}
 }
 
 // refers is the chain that an element leads to, if that comes with use.
@@ -247,4 +268,3 @@ func nodeElements(cidrs []netip.Prefix, addrs []netip.Addr) map[SetID][]Element 
 // Endpoints is how many endpoints the Service ports of the state have; one that
 // serves the cluster and this node by itself, under two policies, counts twice.
 func (r *Ruleset) Endpoints() int { return r.endpoints }
-

@@ -23,6 +23,10 @@ type Config struct {
 	// later ones data far beyond the window, which no sound server sends. It costs
 	// an element for each address of an endpoint.
 	DropInvalid bool
+	// Protect makes the tables belong to the socket they are written through, for
+	// kernels that can ([kernel.Kernel.Protects]). It is no part of what the rules
+	// say.
+	Protect bool
 }
 
 // Interface names a network interface, or all whose names begin alike. None need

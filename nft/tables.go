@@ -11,6 +11,10 @@ type Table struct {
 	// Dormant says that no packet reaches the table's chains: somebody switched
 	// it off.
 	Dormant bool
+	// Protected says that the table was made to belong to a socket, and Owner to
+	// which, by the number netlink knows it by: zero if that one was closed.
+	Protected bool
+	Owner     uint32
 	// Counter says that the counter of clients not remembered is there.
 	Counter bool
 	Chains  map[string]ChainState
@@ -20,6 +24,18 @@ type Table struct {
 // NewTable makes a table without content.
 func NewTable() *Table {
 	return &Table{Chains: map[string]ChainState{}, Sets: map[string]SetState{}}
+}
+
+// Outgrown notes that a set takes no more elements, whatever its size, so that it
+// is made anew by [Adopt].
+func (t *Tables) Outgrown(id SetID) {
+	if t[id.Family] == nil {
+		return
+	}
+	if set, exists := t[id.Family].Sets[id.Name()]; exists {
+		set.Shape.Size = 0
+		t[id.Family].Sets[id.Name()] = set
+	}
 }
 
 // ChainState is a chain: where it hooks in, and its rules' fingerprints in

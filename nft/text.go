@@ -11,7 +11,14 @@ import (
 	"kube-vmap/model"
 )
 
-func (o AddTable) String() string    { return "add table " + table(o.Family) }
+func (o AddTable) String() string {
+	s := "add table " + table(o.Family)
+	if o.Protected {
+		s += " { flags owner, persist; }"
+	}
+	return s
+}
+
 func (o DeleteTable) String() string { return "delete table " + table(o.Family) }
 
 func (o AddCounter) String() string { return "add counter " + table(o.Family) + " " + counterName }

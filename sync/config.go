@@ -37,6 +37,10 @@ type Config struct {
 	// endpoints that are gone.
 	EndTCP bool
 
+	// Beside reads the kernel in another goroutine, to find out what others did to our
+	// tables. Without it, and where Rules.Protect them, nobody looks.
+	Beside Reader
+
 	// SyncPeriod is how long what failed waits before it is tried again, at most;
 	// zero means 30 s.
 	SyncPeriod time.Duration

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -24,6 +23,9 @@ type Kernel interface {
 	// steps it may take some. An error of type *nft.Error is the kernel's refusal;
 	// after any other error it is not known what the kernel holds.
 	Apply(nft.Batch) (nft.Applied, error)
+	// Foreign is a number that changes whenever others than the loop, and those it
+	// shares the kernel with, change nf_tables.
+	Foreign() (uint32, error)
 }
 
 // Loop keeps the kernel as the source wants it. One goroutine owns all state:
@@ -37,9 +39,10 @@ type Kernel interface {
 //	            |   \--> unknown: the same, after a while -------+
 //	            +------------------------------------------------+
 //
-// A planned change that is refused is no proof against the Service it names:
-// somebody else may have changed our tables. So the kernel is read first, and
-// only what it refuses on top of what was just read is set aside.
+// A change that is refused is proof against the Service it names only if nobody else
+// can have changed our tables: then the Service port is set aside and the rest goes
+// again, at once. Else the kernel is read first, and what it refuses on top of
+// what was just read is set aside.
 type Loop struct {
 	source    Source
 	kernel    Kernel
@@ -56,6 +59,8 @@ type Loop struct {
 	// and after an error.
 	rules    *nft.Ruleset
 	recovery *delay // runs while the kernel is left alone after an error
+	drift    *drift
+	full     []nft.SetID // sets that take no more, to be made anew
 	refused  refusals
 	trial    *delay // runs until Service ports that are left out are tried again
 	pause    *pause // runs while the kernel is left alone after a batch
@@ -85,6 +90,7 @@ func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
 		log:       log,
 		state:     newState(c),
 		recovery:  newDelay(c.SyncPeriod),
+		drift:     newDrift(c, kernel),
 		refused:   refusals{},
 		trial:     newDelay(lastDelay),
 		pause:     newPause(c.MinSyncPeriod),
@@ -151,6 +157,10 @@ func (l *Loop) follow(ctx context.Context, events <-chan []Event, addresses <-ch
 			l.due = true
 		case <-l.pause.over():
 			l.pause.running = false
+		case <-l.drift.tick():
+			l.drift.look(l.rules)
+		case found := <-l.drift.found:
+			l.judge(found)
 		}
 		if l.due && !l.recovery.running && !l.pause.running {
 			l.due = false
@@ -207,7 +217,7 @@ func (l *Loop) sync() bool {
 	}
 	l.refused.tryChanged(change.Set)
 	r, err := l.apply(change)
-	for err != nil && l.rules != nil && l.setAside(err, l.refused.onTrial) {
+	for err != nil && l.rules != nil && l.isolate(err) {
 		// Nothing was applied, so the rules are still what the kernel holds.
 		r, err = l.apply(change)
 	}
@@ -217,6 +227,7 @@ func (l *Loop) sync() bool {
 		return false
 	}
 	l.recovery.reset()
+	l.full = nil
 	l.announce()
 	for _, name := range l.refused.acquit() {
 		l.log.Info("Service port is no longer left out", "service", name)
@@ -227,44 +238,6 @@ func (l *Loop) sync() bool {
 		l.trial.reset()
 	}
 	l.observe(r, start)
-	return true
-}
-
-// fallBack gives up what is believed of the kernel, which the next sync reads
-// then: at once if the error says what to do differently, else after a while.
-func (l *Loop) fallBack(err error) {
-	var refusal *nft.Error
-	planned := l.rules != nil
-	l.rules = nil
-	switch {
-	case planned && errors.As(err, &refusal):
-		l.log.Warn("a change was refused, reading the kernel", "err", err)
-		// What is not there, or is there already, is not what we left.
-		l.suspect = errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist)
-		l.recovery.beginAtOnce()
-	case l.setAside(err, l.refused.notOut):
-		l.recovery.beginAtOnce()
-	default:
-		l.log.Error("the kernel was not brought up to date", "err", err)
-		l.recovery.begin()
-	}
-}
-
-// setAside leaves out the Service port that the kernel refused, so that the
-// others can go on. False if the error is about none, or one that may not be.
-func (l *Loop) setAside(err error, may func(name string) bool) bool {
-	var refusal *nft.Error
-	if !errors.As(err, &refusal) || refusal.Service == "" || refusal.Temporary() || !may(refusal.Service) {
-		return false
-	}
-	l.suspect = false // it was the Service port, not somebody else
-	level := slog.LevelDebug
-	if l.refused.convict(refusal.Service, refusal.Errno) {
-		level = slog.LevelError
-		l.trial.reset()
-		l.recorder.Warn(l.serviceOf(refusal.Service), ReasonRefused, err.Error())
-	}
-	l.log.Log(context.Background(), level, "Service port is left out", "service", refusal.Service, "err", err)
 	return true
 }
 
@@ -284,23 +257,54 @@ func (l *Loop) apply(change nft.Change) (Report, error) {
 	if l.rules == nil {
 		return l.adopt()
 	}
-	change = l.admit(l.withTrials(change))
+	return l.applyParts(l.admit(l.withTrials(change)))
+}
+
+// applyParts makes the change; in parts, each of whole Services, if the kernel has
+// no memory for all at once.
+func (l *Loop) applyParts(change nft.Change) (Report, error) {
 	plan := l.rules.Plan(change)
 	r, err := l.send(plan.Batch)
 	if err == nil {
-		l.rules.Commit(plan)
+		l.commit(plan)
 		l.report(r)
 		l.tellFollowers(change, false)
+		return r, nil
 	}
-	return r, err
+	var refusal *nft.Error
+	if !errors.As(err, &refusal) || refusal.Cause() != nft.CauseMemory {
+		return r, err
+	}
+	first, second, divided := halves(change)
+	if !divided {
+		return r, err
+	}
+	if r, err = l.applyParts(first); err != nil {
+		return r, err
+	}
+	more, err := l.applyParts(second)
+	return r.and(more), err
+}
+
+// commit believes what the kernel has taken.
+func (l *Loop) commit(p *nft.Plan) {
+	l.rules.Commit(p)
+	l.drift.changed()
 }
 
 // adopt compares what the kernel holds with what it should and sends the
 // difference.
 func (l *Loop) adopt() (Report, error) {
+	foreign, err := l.kernel.Foreign()
+	if err != nil {
+		return Report{}, fmt.Errorf("read the kernel: %w", err)
+	}
 	have, err := l.kernel.Read()
 	if err != nil {
 		return Report{}, fmt.Errorf("read the kernel: %w", err)
+	}
+	for _, id := range l.full {
+		have.Outgrown(id)
 	}
 	all := l.admit(l.state.all())
 	rules, batch := nft.Adopt(l.state.config.Rules, have, all)
@@ -309,7 +313,8 @@ func (l *Loop) adopt() (Report, error) {
 		return r, err
 	}
 	l.rules = rules
-	r.Whole, r.Drift = true, l.suspect
+	l.drift.adopted(foreign)
+	r.Whole, r.Drift = true, l.suspect && len(batch) > 0
 	l.suspect = false
 	l.report(r)
 	l.tellFollowers(all, true)

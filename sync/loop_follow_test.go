@@ -101,9 +101,9 @@ func TestServicePortsThatAreLeftOutAreGoneToFollowers(t *testing.T) {
 		s := followed(t, nil)
 		s.say(web("web", 1), served(model.IPv4, 1), served(model.IPv6, 1))
 		s.followed.take()
-		s.kernel.Refuse("default/web:udp", 22)
+		s.kernel.Refuse("default/web:udp", 22, 0)
 		s.say(served(model.IPv4, 2))
-		if got, want := s.followed.take(), "whole set 4 gone 2 at []"; got != want {
+		if got, want := s.followed.take(), "set 2 gone 1 at []"; got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	})

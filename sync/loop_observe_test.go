@@ -221,10 +221,10 @@ func TestARefusedServicePortIsToldAndIsNoDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, sync.Config{})
 		s.say(web("web", 1))
-		s.kernel.Refuse("default/web:udp", syscall.EINVAL)
+		s.kernel.Refuse("default/web:udp", syscall.EINVAL, 0)
 		s.take()
 		s.say(served(model.IPv6, 1))
-		if got := s.take(); strings.Count(got, "RefusedByKernel Service default/web: uid-of-web: apply batch: service default/web:udp") != 1 {
+		if got := s.take(); strings.Count(got, "RefusedByKernel Service default/web: uid-of-web: service default/web:udp") != 1 {
 			t.Errorf("told was\n%s", got)
 		}
 		if r := s.last(); r.Err != nil || r.Drift || r.RefusedPorts != 1 || r.Endpoints != 2 {
@@ -331,7 +331,7 @@ func TestRefusedPortsDoNotPutOffTheFirstBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, sync.Config{MinSyncPeriod: time.Minute})
 		for _, p := range model.Protocols {
-			s.kernel.Refuse("default/web:"+p.String(), syscall.EINVAL)
+			s.kernel.Refuse("default/web:"+p.String(), syscall.EINVAL, 0)
 		}
 		s.say(web("web", 1), served(model.IPv4, 1), web("other", 2))
 		if r := s.last(); r.Err != nil || r.RefusedPorts != 3 {

@@ -48,6 +48,19 @@ type Report struct {
 	NotLocal                     model.NotLocal
 }
 
+// and adds what a second part of the same sync took.
+func (r Report) and(o Report) Report {
+	r.Applied.Steps += o.Applied.Steps
+	r.Applied.Messages += o.Applied.Messages
+	r.Applied.Bytes += o.Applied.Bytes
+	r.Applied.Kernel += o.Applied.Kernel
+	r.Applied.Took += o.Applied.Took
+	r.Counts.Added += o.Counts.Added
+	r.Counts.Deleted += o.Counts.Deleted
+	r.Counts.Objects += o.Counts.Objects
+	return r
+}
+
 // Observers tells each of several.
 type Observers []Observer
 

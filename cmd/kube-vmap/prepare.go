@@ -14,7 +14,15 @@ func (p *proxy) prepare(k *kernel.Kernel) error {
 	if err := k.Probe(p.loop.Rules); err != nil {
 		return err
 	}
-	p.log.Info("starting", "version", version, "node", p.loop.NodeName, "source", p.config.Source())
+	if p.loop.Rules.Protect {
+		able, err := k.Protects()
+		if err != nil {
+			return err
+		}
+		p.loop.Rules.Protect = able
+	}
+	p.log.Info("starting", "version", version, "node", p.loop.NodeName, "source", p.config.Source(),
+		"protected", p.loop.Rules.Protect)
 	ct := &p.config.Proxy.Conntrack
 	err := node.SetConntrack(node.Conntrack{
 		MaxPerCore: *ct.MaxPerCore, Min: *ct.Min,

@@ -70,7 +70,22 @@ func (p *proxy) connect() error {
 
 // run runs until ctx ends, which is no error. The rules stay.
 func (p *proxy) run(ctx context.Context, k *kernel.Kernel) error {
-	return withKernel(func(aside *kernel.Kernel) error { return p.runTasks(ctx, k, aside) })
+	return beside(k, func(aside *kernel.Kernel) error {
+		return beside(k, func(reader *kernel.Kernel) error {
+			p.loop.Beside = reader
+			return p.runTasks(ctx, k, aside)
+		})
+	})
+}
+
+// beside opens a kernel beside another for as long as a function runs.
+func beside(k *kernel.Kernel, do func(*kernel.Kernel) error) (err error) {
+	other, err := k.Beside()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, other.Close()) }()
+	return do(other)
 }
 
 // runTasks is run with a kernel for the loop, and one for what is done beside it.

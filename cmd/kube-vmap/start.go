@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +101,10 @@ func cleanup() error {
 		for _, f := range model.Families {
 			_, e := k.Apply(nft.Batch{nft.DeleteTable{Family: f}})
 			if errors.Is(e, fs.ErrPermission) {
-				return e // so it will be with the next one
+				// So it will be with the next one. If the table belongs to somebody, that
+				// is why, and reading it tells.
+				_, owned := k.Read()
+				return cmp.Or(owned, e)
 			}
 			if !errors.Is(e, fs.ErrNotExist) {
 				err = errors.Join(err, e)
@@ -127,6 +131,7 @@ func loopConfig(c *config.Config) (sync.Config, error) {
 		IgnoreExternalIPs:  !c.ServesExternalIPs(),
 		EndTCP:             c.EndTCPFlows(),
 	}
+	out.Rules.Protect = c.ProtectTables() // if the kernel can, see prepare
 	out.Rules.DropInvalid = c.DropInvalid(node.DistrustsOldData())
 	switch c.Proxy.DetectLocalMode {
 	case config.LocalModeNodeCIDR:

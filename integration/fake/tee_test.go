@@ -81,6 +81,9 @@ func (k *tee) Read() (nft.Tables, error) {
 	return want, nil
 }
 
+// Foreign is the same always: nobody else changes either of them.
+func (k *tee) Foreign() (uint32, error) { return 0, nil }
+
 // differ says how the fake is not like the real one.
 func (k *tee) differ(format string, args ...any) {
 	k.t.Errorf(format, args...)

@@ -3,20 +3,17 @@ package kernel
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
-
-	"kube-vmap/nft"
 )
 
 // Kernel holds the lasting sockets to nf_tables of one network namespace. It is
-// not safe for use by several goroutines.
+// not safe for use by several goroutines; what [Kernel.Beside] gives is another
+// one for another goroutine.
 type Kernel struct {
-	write, read *netlink.Conn
-	room        int    // bytes that the send buffer of write can take
-	answer      []byte // what is read from write goes here
+	*writer
+	read *netlink.Conn
 }
 
 // Config says where to find nf_tables.
@@ -37,21 +34,27 @@ const (
 // Open makes the sockets. It needs no privilege by itself; [Kernel.Probe] says
 // whether the kernel will do what is asked of it.
 func Open(c Config) (*Kernel, error) {
-	write, err := dial(c, 0)
+	w, err := newWriter(c)
 	if err != nil {
 		return nil, err
 	}
 	read, err := dial(c, dumpPiece)
 	if err != nil {
-		return nil, errors.Join(err, write.Close())
+		return nil, errors.Join(err, w.conn.Close())
 	}
-	k := &Kernel{write: write, read: read, answer: make([]byte, answerSize)}
-	for _, o := range []netlink.ConnOption{netlink.ExtendedAcknowledge, netlink.CapAcknowledge} {
-		if err := write.SetOption(o, true); err != nil {
-			return nil, errors.Join(fmt.Errorf("ask nf_tables for details of errors: %w", err), k.Close())
-		}
+	return &Kernel{w, read}, nil
+}
+
+// Beside opens a Kernel for another goroutine: with a socket of its own to read
+// from, and the same one to write to, in turns, since tables may belong to that
+// socket. Close it before this one.
+func (k *Kernel) Beside() (*Kernel, error) {
+	read, err := dial(k.config, dumpPiece)
+	if err != nil {
+		return nil, err
 	}
-	return k, nil
+	k.users.Add(1)
+	return &Kernel{k.writer, read}, nil
 }
 
 func dial(c Config, piece int) (*netlink.Conn, error) {
@@ -67,40 +70,5 @@ func dial(c Config, piece int) (*netlink.Conn, error) {
 
 // Close gives the sockets back; what was programmed stays.
 func (k *Kernel) Close() error {
-	return errors.Join(k.write.Close(), k.read.Close())
-}
-
-// Apply gives the batch to the kernel, which takes all of it or nothing; of a
-// first load in steps, it may have taken the steps before. An error of type
-// *nft.Error says what was refused. After any other error it is not known what
-// the kernel holds; read it back.
-func (k *Kernel) Apply(b nft.Batch) (nft.Applied, error) {
-	var a nft.Applied
-	start := time.Now()
-	for _, step := range b.Steps(nft.StepElements) {
-		e, err := step.Encode()
-		if err != nil {
-			return a, err
-		}
-		sent := time.Now()
-		if err := k.transact(e); err != nil {
-			return a, permission(err)
-		}
-		a.Kernel += time.Since(sent)
-		a.Steps++
-		a.Messages += e.Messages
-		a.Bytes += len(e.Bytes)
-	}
-	a.Took = time.Since(start)
-	return a, nil
-}
-
-// check asks the kernel to try the batch in a table of another name and to take
-// it back.
-func (k *Kernel) check(b nft.Batch, table string) error {
-	e, err := b.EncodeCheck(table)
-	if err != nil {
-		return err
-	}
-	return k.transact(e)
+	return errors.Join(k.read.Close(), k.writer.close())
 }

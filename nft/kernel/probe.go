@@ -20,6 +20,16 @@ func (k *Kernel) Probe(c nft.Config) error {
 	return missing(k.check(nft.Sample(c), probeTable))
 }
 
+// Protects reports whether the kernel lets a table belong to a socket and keeps it
+// when that closes (table flags owner and persist; Linux 6.9, da5141bbe0c2).
+func (k *Kernel) Protects() (bool, error) {
+	err := k.check(nft.Batch{nft.AddTable{Protected: true}}, probeTable)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
+		return false, nil
+	}
+	return err == nil, missing(err)
+}
+
 // missing says what the answer to the probe means.
 func missing(err error) error {
 	var refusal *nft.Error

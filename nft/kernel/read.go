@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -32,7 +33,7 @@ func (k *Kernel) Read() (nft.Tables, error) {
 			return nft.Tables{}, err
 		}
 		if before == after {
-			return tables, readErr
+			return tables, errors.Join(readErr, k.belong(tables))
 		}
 	}
 	return nft.Tables{}, errors.New("read nf_tables: other programs change it too fast")
@@ -58,6 +59,16 @@ func (k *Kernel) Generation() (uint32, error) {
 	return id, err
 }
 
+// Foreign is a number that changes whenever nf_tables of this network namespace is
+// changed by anybody but this Kernel and those beside it. (A transaction of ours that
+// had nothing to do, which the kernel does not count, changes it too.)
+func (k *Kernel) Foreign() (uint32, error) {
+	k.mu.Lock() // so that nothing is between being applied and being counted
+	defer k.mu.Unlock()
+	id, err := k.Generation()
+	return id - k.commits, err
+}
+
 // readOnce reads both tables; each dump by itself is not consistent with the
 // next.
 func (k *Kernel) readOnce() (nft.Tables, error) {
@@ -75,6 +86,18 @@ func (k *Kernel) readOnce() (nft.Tables, error) {
 		}
 	}
 	return t, nil
+}
+
+// belong returns an error if a table belongs to another socket, so that nothing of
+// it could be changed.
+func (k *Kernel) belong(t nft.Tables) error {
+	for _, f := range model.Families {
+		if t[f] != nil && t[f].Owner != 0 && t[f].Owner != k.port {
+			return fmt.Errorf("table %s %s belongs to another program, with netlink port %d; does another kube-vmap run here?: %w",
+				nft.FamilyName(f), nft.TableName, t[f].Owner, fs.ErrPermission)
+		}
+	}
+	return nil
 }
 
 func (k *Kernel) readTable(t *nft.Tables, f model.Family) (err error) {

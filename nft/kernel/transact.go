@@ -13,18 +13,18 @@ import (
 )
 
 // transact sends the bytes and reads what the kernel had to object.
-func (k *Kernel) transact(e *nft.Encoded) error {
-	if err := k.makeRoom(2 * len(e.Bytes)); err != nil {
+func (w *writer) transact(e *nft.Encoded) error {
+	if err := w.makeRoom(2 * len(e.Bytes)); err != nil {
 		return fmt.Errorf("make room for a batch of %d bytes: %w", len(e.Bytes), err)
 	}
-	raw, err := k.write.SyscallConn()
+	raw, err := w.conn.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("reach the netfilter socket: %w", err)
 	}
 	var sent, refused error
 	err = raw.Control(func(fd uintptr) {
 		if sent = send(int(fd), e.Bytes); sent == nil {
-			refused = refusal(int(fd), k.answer, e)
+			refused = refusal(int(fd), w.answer, e)
 		}
 	})
 	switch {
@@ -37,14 +37,14 @@ func (k *Kernel) transact(e *nft.Encoded) error {
 }
 
 // makeRoom lets the send buffer take n bytes: a transaction is one datagram.
-func (k *Kernel) makeRoom(n int) error {
-	if n <= k.room {
+func (w *writer) makeRoom(n int) error {
+	if n <= w.room {
 		return nil
 	}
-	if err := k.write.SetWriteBuffer(n); err != nil {
+	if err := w.conn.SetWriteBuffer(n); err != nil {
 		return err
 	}
-	k.room = n
+	w.room = n
 	return nil
 }
 
@@ -58,28 +58,39 @@ func send(fd int, b []byte) error {
 	}
 }
 
-// refusal reads all that waits on the socket and returns the first error. The
-// kernel goes on after an error to find more, but one is enough to know that
-// nothing was applied. All must be read, lest it be taken for the answer to the
-// next transaction; that there were more than the buffer holds is told before
-// the first of those it does hold.
+// mostErrors is how many refusals of one transaction are listed.
+const mostErrors = 100
+
+// refusal reads all that waits on the socket and returns the first error, with the
+// others: the kernel goes on after an error to find more. All must be read, lest
+// it be taken for the answer to the next transaction; that there were more than the
+// buffer holds is told before the first of those it does hold.
 func refusal(fd int, buf []byte, e *nft.Encoded) error {
-	var first, overflow error
+	var first *nft.Error
+	var broken error
 	for {
 		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
 		switch {
+		case errors.Is(err, unix.EAGAIN) && first != nil:
+			return first
 		case errors.Is(err, unix.EAGAIN):
-			return cmp.Or(first, overflow)
+			return broken
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.ENOBUFS):
-			overflow = fmt.Errorf("read the answer to a batch: %w", err)
+			broken = cmp.Or(broken, fmt.Errorf("read the answer to a batch: %w", err))
 			continue
 		case err != nil:
 			return fmt.Errorf("read the answer to a batch: %w", err)
 		}
-		if err := firstError(buf[:n], e); first == nil {
-			first = err
+		refusals, err := refusalsIn(buf[:n], e)
+		broken = cmp.Or(broken, err)
+		for _, r := range refusals {
+			if first == nil {
+				first = r
+			} else if len(first.Others) < mostErrors {
+				first.Others = append(first.Others, r)
+			}
 		}
 	}
 }
@@ -87,27 +98,27 @@ func refusal(fd int, buf []byte, e *nft.Encoded) error {
 // headerLen is the length of a netlink header.
 const headerLen = unix.SizeofNlMsghdr
 
-// firstError reads error messages (struct nlmsgerr, then the attributes of an
+// refusalsIn reads error messages (struct nlmsgerr, then the attributes of an
 // extended acknowledgement; include/uapi/linux/netlink.h).
-func firstError(b []byte, e *nft.Encoded) error {
+func refusalsIn(b []byte, e *nft.Encoded) (list []*nft.Error, err error) {
 	for len(b) >= headerLen {
 		length := int(binary.NativeEndian.Uint32(b))
 		kind := binary.NativeEndian.Uint16(b[4:])
 		flags := binary.NativeEndian.Uint16(b[6:])
 		if length < headerLen || length > len(b) {
-			return fmt.Errorf("read the answer to a batch: %w", unix.EBADMSG)
+			return list, fmt.Errorf("read the answer to a batch: %w", unix.EBADMSG)
 		}
 		body := b[headerLen:length]
 		if kind == unix.NLMSG_ERROR && len(body) >= 4 {
 			if errno := -int32(binary.NativeEndian.Uint32(body)); errno != 0 {
 				sequence := binary.NativeEndian.Uint32(b[8:])
 				offset, message := extended(body[4:], flags)
-				return e.Explain(sequence, offset, syscall.Errno(errno), message)
+				list = append(list, e.Explain(sequence, offset, syscall.Errno(errno), message))
 			}
 		}
 		b = b[min((length+3)&^3, len(b)):]
 	}
-	return nil
+	return list, nil
 }
 
 // extended reads where the kernel saw the fault and what it says about it, from

@@ -45,6 +45,7 @@ var commands = map[string]command{
 	"faults":  {1, (*script).faults},
 	"heal":    {0, func(s *script, _ []string) error { s.faulty.Heal(); return nil }},
 	"vandal":  {2, (*script).vandal},
+	"disturb": {0, func(s *script, _ []string) error { s.meter.disturb(); return nil }},
 
 	"holds":   {1, (*script).holds},
 	"right":   {1, (*script).right},
@@ -115,9 +116,16 @@ func (s *script) release([]string) error {
 }
 
 func (s *script) refuse(args []string) error {
+	times := 0
+	if len(args) > 2 {
+		var err error
+		if times, err = strconv.Atoi(args[2]); err != nil {
+			return err
+		}
+	}
 	for errno := syscall.Errno(1); errno < 200; errno++ {
 		if unix.ErrnoName(errno) == args[1] {
-			s.faulty.Refuse(namespace+"/"+args[0], errno)
+			s.faulty.Refuse(namespace+"/"+args[0], errno, times)
 			return nil
 		}
 	}
@@ -125,7 +133,7 @@ func (s *script) refuse(args []string) error {
 }
 
 func (s *script) accept(args []string) error {
-	s.faulty.Refuse(namespace+"/"+args[0], 0)
+	s.faulty.Refuse(namespace+"/"+args[0], 0, 0)
 	return nil
 }
 
@@ -170,11 +178,15 @@ func (s *script) vandal(args []string) error {
 		if !known {
 			return fmt.Errorf("%q is no set", args[1])
 		}
+		if have[model.IPv4] == nil {
+			return nil // another vandal was here
+		}
 		b = nft.Batch{nft.DeleteElements{Set: id, Elements: have[model.IPv4].Sets[args[1]].Elements}}
 	default:
 		return fmt.Errorf("%q is no way to destroy", args[0])
 	}
 	_, err := s.kernel.Apply(b)
+	s.meter.disturb()
 	return err
 }
 

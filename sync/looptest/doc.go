@@ -33,12 +33,13 @@
 //
 //	hold      let batches wait in the kernel
 //	release   let them through
-//	refuse SERVICE ERRNO   refuse every batch that adds something of it
+//	refuse SERVICE ERRNO [N]   refuse every batch, or N, that adds something of it
 //	accept SERVICE         no more
 //	faults FAULT [N]       let the next N calls fail: refused, denied, cut,
 //	                       unanswered, unread (see package kerneltest)
 //	heal                   no failures any more
 //	vandal delete tables | flush CHAIN | empty SET   as another program
+//	disturb                another program changes tables of its own
 //
 // What is expected:
 //

@@ -32,12 +32,21 @@ func (g *guarded) Apply(b nft.Batch) (nft.Applied, error) {
 	return g.kernel.Apply(b)
 }
 
-// meter counts what a loop does with a kernel, and can make it wait.
+// Foreign is the kernel's.
+func (g *guarded) Foreign() (uint32, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.kernel.Foreign()
+}
+
+// meter counts what a loop does with a kernel, and what others do, and can make it
+// wait.
 type meter struct {
 	kernel sync.Kernel
 
 	mu             stdsync.Mutex
 	reads, batches int
+	foreign        uint32
 	gate           chan struct{} // nil, or what batches wait for
 }
 
@@ -60,6 +69,20 @@ func (m *meter) Apply(b nft.Batch) (nft.Applied, error) {
 		m.count(&m.batches)
 	}
 	return a, err
+}
+
+// Foreign counts what others have done.
+func (m *meter) Foreign() (uint32, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.foreign, nil
+}
+
+// disturb notes that others have done something.
+func (m *meter) disturb() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.foreign++
 }
 
 func (m *meter) count(n *int) {

@@ -19,7 +19,7 @@ type Random struct {
 	Seed   uint64
 	Events int
 	// Shares of the calls to the kernel fail. If it refuses any, it also refuses
-	// some Services for a while.
+	// some Services for a while, and other programs change our tables.
 	Shares kerneltest.Shares
 	// Settle, if not nil, is called when nothing may go wrong any more, and the
 	// loop is started again then: the kernel's content may not be its fault.
@@ -61,7 +61,7 @@ func History(t *testing.T, k sync.Kernel, o Random) {
 type history struct {
 	*rig
 	*chance
-	moody bool // refuses some Services for a while
+	moody bool // refuses some Services for a while, and is not alone
 }
 
 // step makes one event and perhaps sends it, lets time pass, or starts the loop
@@ -70,7 +70,10 @@ func (h *history) step(t *testing.T) {
 	t.Helper()
 	h.world.change(h.chance)
 	if h.moody && h.in(6) {
-		h.faulty.Refuse(h.port(), [...]syscall.Errno{0, 0, unix.ERANGE, unix.ENFILE}[h.IntN(4)])
+		h.faulty.Refuse(h.port(), [...]syscall.Errno{0, 0, unix.ERANGE, unix.ENFILE}[h.IntN(4)], h.IntN(2))
+	}
+	if h.moody && h.in(20) {
+		h.vandalise()
 	}
 	if !h.in(3) {
 		if err := h.burst(); err != nil {
@@ -83,6 +86,19 @@ func (h *history) step(t *testing.T) {
 	if h.in(50) {
 		h.restart(t)
 	}
+}
+
+// vandalise does what another program might; there may be nothing to do it to.
+func (h *history) vandalise() {
+	what := [][]string{
+		{"delete", "tables"},
+		{"flush", "nat-prerouting"},
+		{"flush", "lb-1"},
+		{"empty", "services"},
+		{"empty", "endpoints-0"},
+		{"empty", "hairpin"},
+	}
+	_ = (&script{rig: h.rig}).vandal(what[h.IntN(len(what))])
 }
 
 func (h *history) restart(t *testing.T) {

@@ -45,7 +45,9 @@ func (r *rig) start() {
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	r.source = &source{bursts: make(chan []sync.Event), end: make(chan error)}
-	r.loop = sync.NewLoop(config, r.source, r.meter, slog.New(slog.NewTextHandler(&r.log,
+	c := config
+	c.Beside = r.meter
+	r.loop = sync.NewLoop(c, r.source, r.meter, slog.New(slog.NewTextHandler(&r.log,
 		&slog.HandlerOptions{Level: sync.LevelBatch, ReplaceAttr: terse})))
 	r.done = make(chan error, 1)
 	r.sent = false

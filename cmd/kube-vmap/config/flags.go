@@ -18,6 +18,7 @@ type Flags struct {
 	hostnameOverride                       string
 	initOnly, cleanup                      bool
 	strictSourceRanges                     bool
+	protectTables                          bool
 	endTCPFlows, dropInvalid               bool
 	healthzPort, metricsPort               int32 // deprecated
 
@@ -26,7 +27,7 @@ type Flags struct {
 
 // NewFlags returns flags that have their defaults.
 func NewFlags() *Flags {
-	f := &Flags{healthzPort: healthzPort, metricsPort: metricsPort}
+	f := &Flags{healthzPort: healthzPort, metricsPort: metricsPort, protectTables: true}
 	setDefaults(&f.proxy)
 	f.addGeneral(f.section("General"))
 	f.addKubernetes(f.section("Kubernetes API"))

@@ -59,6 +59,9 @@ func (f *Flags) addTraffic(s flagSection) {
 	s.yes(&f.dropInvalid, "drop-invalid", "",
 		"drop TCP packets of endpoints that connection tracking cannot place, which would have their clients reset "+
 			"the connection. Done anyway before Linux 6.1, unless --conntrack-tcp-be-liberal. Not one of kube-proxy's")
+	s.yes(&f.protectTables, "protect-tables", "",
+		"have the tables belong to this process where the kernel can (Linux 6.9), so that no other program changes them, not even "+
+			"nft flush ruleset; otherwise, and elsewhere, what others do to them is noticed and undone. Not one of kube-proxy's")
 	s.period(&p.NFTables.SyncPeriod, "iptables-sync-period", "",
 		"`time` (30s, 1m): if a change takes more than twice that to reach the kernel, /healthz says so. "+
 			"In spite of its name it is that of nftables too, as in kube-proxy")

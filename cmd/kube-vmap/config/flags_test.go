@@ -41,7 +41,7 @@ func ourFlags() map[string]*pflag.Flag {
 func TestFlagsAreKubeProxysAndOurs(t *testing.T) {
 	want := kubeProxyFlags(t)
 	delete(want, "version") // the program's, like --help
-	for _, own := range []string{"manifests", "strict-source-ranges", "end-tcp-flows", "drop-invalid"} {
+	for _, own := range []string{"manifests", "strict-source-ranges", "end-tcp-flows", "drop-invalid", "protect-tables"} {
 		want[own] = ""
 	}
 	names := slices.Sorted(maps.Keys(ourFlags()))

@@ -34,6 +34,10 @@ func (c *Config) DropInvalid(more bool) bool {
 	return c.flags.dropInvalid || more && !c.Proxy.Conntrack.TCPBeLiberal
 }
 
+// ProtectTables tells whether our tables are to belong to this process, where the
+// kernel can do that.
+func (c *Config) ProtectTables() bool { return c.flags.protectTables }
+
 // EndTCPFlows tells whether TCP connections are ended whose endpoint is gone. In
 // kube-proxy they go on for as long as the endpoint answers.
 func (c *Config) EndTCPFlows() bool { return c.flags.endTCPFlows }

@@ -54,6 +54,9 @@ func TestOurOwnFlagsCountBesideAFileAndAreOffByDefault(t *testing.T) {
 		if off.StrictSourceRanges() || off.EndTCPFlows() {
 			t.Errorf("%v: on", args)
 		}
+		if !off.ProtectTables() || load(t, append(args, "--protect-tables=false")...).ProtectTables() {
+			t.Errorf("%v: tables are not protected as the flag says", args)
+		}
 		strict := load(t, append(args, "--strict-source-ranges")...)
 		end := load(t, append(args, "--end-tcp-flows")...)
 		if !strict.StrictSourceRanges() || strict.EndTCPFlows() || end.StrictSourceRanges() || !end.EndTCPFlows() {

@@ -18,7 +18,7 @@ type Fault uint8
 // the caller does not learn whether the batch was.
 const (
 	noFault    Fault = iota
-	Refused          // names one of the batch's elements, if it has any
+	Refused          // for lack of memory, or by chance of anything; names one of the batch's elements, if it has any
 	Denied           // for lack of permission
 	Cut              // off before the batch was applied
 	Unanswered       // cut off after the batch was applied
@@ -38,7 +38,7 @@ type Faulty struct {
 	kernel kernel
 
 	mu      sync.Mutex
-	refused map[string]syscall.Errno // by Service port
+	refused map[string]refusedPort // by Service port
 	next    []Fault
 	shares  Shares
 	chance  *rand.Rand
@@ -48,6 +48,7 @@ type Faulty struct {
 type kernel interface {
 	Read() (nft.Tables, error)
 	Apply(nft.Batch) (nft.Applied, error)
+	Foreign() (uint32, error)
 }
 
 // NewFaulty makes a kernel fail with those shares. With none, it does what it
@@ -55,16 +56,23 @@ type kernel interface {
 func NewFaulty(k kernel, s Shares, seed uint64) *Faulty {
 	return &Faulty{
 		kernel: k, shares: s, chance: rand.New(rand.NewPCG(seed, 0)),
-		refused: map[string]syscall.Errno{},
+		refused: map[string]refusedPort{},
 	}
 }
 
+// refusedPort is how a Service port is refused, and how often still; zero means
+// always.
+type refusedPort struct {
+	errno syscall.Errno
+	times int
+}
+
 // Refuse makes every batch fail that adds an element of the Service port, as
-// errors name it. Zero ends that.
-func (f *Faulty) Refuse(service string, errno syscall.Errno) {
+// errors name it, or only some times if that is not zero. No errno ends that.
+func (f *Faulty) Refuse(service string, errno syscall.Errno, times int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.refused[service] = errno; errno == 0 {
+	if f.refused[service] = (refusedPort{errno, times}); errno == 0 {
 		delete(f.refused, service)
 	}
 }
@@ -104,9 +112,14 @@ func (f *Faulty) Apply(b nft.Batch) (nft.Applied, error) {
 	if err := f.refusal(b); err != nil {
 		return nft.Applied{}, err
 	}
+	told := len(f.next) > 0
 	switch f.draw(false) {
 	case Refused:
-		return nft.Applied{}, f.refuseAny(b)
+		errno := unix.ENOMEM
+		if !told {
+			errno = refusals[f.chance.IntN(len(refusals))]
+		}
+		return nft.Applied{}, f.refuseAny(b, errno)
 	case Denied:
 		return nft.Applied{}, &nft.Error{Errno: unix.EPERM}
 	case Cut:
@@ -119,6 +132,13 @@ func (f *Faulty) Apply(b nft.Batch) (nft.Applied, error) {
 	case noFault, Unread:
 	}
 	return f.kernel.Apply(b)
+}
+
+// Foreign is the kernel's.
+func (f *Faulty) Foreign() (uint32, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.kernel.Foreign()
 }
 
 // draw decides about one call.
@@ -159,22 +179,36 @@ func (f *Faulty) cutOff() error {
 // refusal refuses the first element of a Service port that is to be refused.
 func (f *Faulty) refusal(b nft.Batch) error {
 	for _, e := range added(b) {
-		if errno := f.refused[e.Service]; errno != 0 {
-			e.Errno = errno
-			return e
+		port, refused := f.refused[e.Service]
+		if !refused {
+			continue
 		}
+		switch port.times {
+		case 0:
+		case 1:
+			delete(f.refused, e.Service)
+		default:
+			f.refused[e.Service] = refusedPort{port.errno, port.times - 1}
+		}
+		e.Errno = port.errno
+		return e
 	}
 	return nil
 }
 
+// refusals are one or more of each cause that a kernel has.
+var refusals = []syscall.Errno{
+	unix.ENOMEM, unix.ENOBUFS, unix.EINTR, unix.ENOENT, unix.EEXIST, unix.EBUSY, unix.ERESTART, unix.ENFILE, unix.EINVAL,
+}
+
 // refuseAny refuses some element that is added, or else some change.
-func (f *Faulty) refuseAny(b nft.Batch) error {
+func (f *Faulty) refuseAny(b nft.Batch, errno syscall.Errno) error {
 	if list := added(b); len(list) > 0 {
 		e := list[f.chance.IntN(len(list))]
-		e.Errno = unix.ENOMEM
+		e.Errno = errno
 		return e
 	}
-	return &nft.Error{Op: b[f.chance.IntN(len(b))], Errno: unix.ENOMEM}
+	return &nft.Error{Op: b[f.chance.IntN(len(b))], Errno: errno}
 }
 
 // added are the refusals of all elements that the batch adds.

@@ -24,9 +24,10 @@ type tables [len(model.Families)]*table
 
 // table is what a table holds, by name.
 type table struct {
-	chains   map[string]*chain
-	sets     map[string]*set
-	counters map[string]struct{}
+	protected bool
+	chains    map[string]*chain
+	sets      map[string]*set
+	counters  map[string]struct{}
 }
 
 func newTable() *table {
@@ -69,6 +70,9 @@ func (k *Kernel) Read() (nft.Tables, error) {
 		}
 		out[f] = nft.NewTable()
 		out[f].Counter = len(t.counters) > 0
+		if t.protected {
+			out[f].Protected, out[f].Owner = true, 1
+		}
 		for name, c := range t.chains {
 			state := nft.ChainState{Hook: c.hook}
 			for _, r := range c.rules {
@@ -126,6 +130,9 @@ func (k *Kernel) Apply(b nft.Batch) (nft.Applied, error) {
 	return a, nil
 }
 
+// Foreign is always the same: nobody else can change what this kernel holds.
+func (k *Kernel) Foreign() (uint32, error) { return 0, nil }
+
 // refusal is why a message is refused, and at which place of it.
 type refusal struct {
 	errno syscall.Errno
@@ -139,6 +146,7 @@ func (t tables) clone() tables {
 			continue
 		}
 		t[f] = newTable()
+		t[f].protected = old.protected
 		maps.Copy(t[f].counters, old.counters)
 		for name, c := range old.chains {
 			t[f].chains[name] = &chain{c.hook, slices.Clone(c.rules)}

@@ -40,6 +40,7 @@ func (t *transaction) do(m message) *refusal {
 	case unix.NFT_MSG_NEWTABLE:
 		if t.tables[m.family] == nil {
 			t.tables[m.family] = newTable()
+			t.tables[m.family].protected = a.get(unix.NFTA_TABLE_FLAGS).number() != 0
 		}
 		return nil
 	case unix.NFT_MSG_DELTABLE:

@@ -1,0 +1,169 @@
+package ruleset
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
+)
+
+// protected is a machine whose kernel lets tables belong to a socket, and a rule
+// set that does.
+func protected(t *testing.T) (*machine, nft.Config, nft.Change) {
+	t.Helper()
+	m := newMachine(t)
+	able, err := m.kernel.Protects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !able {
+		t.Skip("this kernel does not let tables belong to a socket (Linux 6.9)")
+	}
+	w := services(20)
+	w.config.Protect = true
+	return m, w.config, w.all()
+}
+
+func TestProtectedTablesCannotBeChangedByOthers(t *testing.T) {
+	m, c, all := protected(t)
+	rules, batch := nft.Adopt(c, m.read(), all)
+	m.apply(batch)
+	before := m.read()
+	for _, f := range model.Families {
+		table := nft.FamilyName(f) + " " + nft.TableName
+		for _, command := range []string{
+			"delete table " + table, "flush table " + table, "insert rule " + table + " nat-prerouting accept",
+			"flush map " + table + " services", "add chain " + table + " foreign",
+		} {
+			if out, err := m.host.Command(t.Context(), "nft", command).CombinedOutput(); err == nil {
+				t.Errorf("nft %s is taken: %s", command, out)
+			}
+		}
+	}
+	if out, err := m.host.Command(t.Context(), "nft", "flush", "ruleset").CombinedOutput(); err != nil {
+		t.Errorf("nft flush ruleset: %v: %s", err, out)
+	}
+	other := m.open()
+	_, err := other.Apply(nft.Batch{nft.DeleteTable{Family: model.IPv6}})
+	if !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("another socket deletes a table: %v", err)
+	}
+	if _, err := other.Read(); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "belongs to another program") {
+		t.Errorf("another program that wants the tables reads: %v", err)
+	}
+	if again := rules.Repair(m.read()); len(again) > 0 || len(rules.Repair(before)) > 0 {
+		t.Errorf("there is something to repair:\n%s", again)
+	}
+}
+
+func TestProtectedTablesOutliveTheirOwnerAndFindANewOne(t *testing.T) {
+	m, c, all := protected(t)
+	_, batch := nft.Adopt(c, m.read(), all)
+	m.apply(batch)
+	if err := m.kernel.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.kernel = m.open()
+	_, batch = nft.Adopt(c, m.read(), all)
+	for _, op := range batch {
+		if add, isAdd := op.(nft.AddTable); !isAdd || !add.Protected {
+			t.Errorf("a new owner changes %s", op)
+		}
+	}
+	if len(batch) != len(model.Families) {
+		t.Errorf("it takes possession of %d tables", len(batch))
+	}
+	m.apply(batch)
+	if _, batch := nft.Adopt(c, m.read(), all); len(batch) > 0 {
+		t.Errorf("what is owned is taken again:\n%s", batch)
+	}
+	if _, err := m.open().Apply(nft.Batch{nft.DeleteTable{}}); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("the new owner's table is not its own: %v", err)
+	}
+}
+
+func TestTablesBecomeProtectedAndUnprotected(t *testing.T) {
+	m, on, all := protected(t)
+	off := on
+	off.Protect = false
+	for _, c := range []nft.Config{off, on, off, on} {
+		rules, batch := nft.Adopt(c, m.read(), all)
+		if len(batch) == 0 {
+			t.Fatalf("nothing changes for protection: %t", c.Protect)
+		}
+		m.apply(batch)
+		have := m.read()
+		for _, f := range model.Families {
+			if have[f].Protected != c.Protect {
+				t.Errorf("%s: protected is %t, want %t", nft.FamilyName(f), have[f].Protected, c.Protect)
+			}
+		}
+		if again := rules.Repair(have); len(again) > 0 {
+			t.Errorf("protection %t leaves\n%s", c.Protect, again)
+		}
+	}
+}
+
+// What shares the socket may write as well.
+func TestAKernelBesideWritesToProtectedTables(t *testing.T) {
+	m, c, all := protected(t)
+	rules, batch := nft.Adopt(c, m.read(), all)
+	m.apply(batch)
+	beside, err := m.kernel.Beside()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range model.Families {
+		if _, err := beside.Apply(nft.Batch{nft.FlushChain{Family: f, Name: "nat-prerouting"}}); err != nil {
+			t.Errorf("%s: %v", nft.FamilyName(f), err)
+		}
+	}
+	m.apply(rules.Repair(m.read()))
+	if err := beside.Close(); err != nil {
+		t.Error(err)
+	}
+	m.apply(nft.Batch{nft.FlushChain{Family: model.IPv4, Name: "nat-output"}})
+}
+
+func TestOnlyWhatOthersDoIsForeign(t *testing.T) {
+	m := newMachine(t)
+	foreign := func() uint32 {
+		n, err := m.kernel.Foreign()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := foreign()
+	w := services(20)
+	_, batch := nft.Adopt(w.config, m.read(), w.all())
+	m.apply(batch)
+	beside, err := m.kernel.Beside()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer beside.Close()
+	for chain, k := range map[string]*kernel.Kernel{"nat-prerouting": m.kernel, "nat-output": beside} {
+		for _, f := range model.Families {
+			if _, err := k.Apply(nft.Batch{nft.FlushChain{Family: f, Name: chain}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := k.Apply(nft.Batch{nft.DeleteChain{Name: "no-such-chain"}}); err == nil {
+			t.Fatal("a chain that is not there was deleted")
+		}
+	}
+	if now := foreign(); now != before {
+		t.Errorf("what we did counts as foreign: %d, then %d", before, now)
+	}
+	if out, err := m.host.Command(t.Context(), "nft", "add", "table", "inet", "elsewhere").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if now := foreign(); now != before+1 {
+		t.Errorf("what another program did is not seen: %d, then %d", before, now)
+	}
+}
