@@ -33,6 +33,7 @@ var chapters = []struct {
 	{"And back", (*story).back},
 	{"From outside the cluster", (*story).exposed},
 	{"Clients keep their addresses", (*story).local},
+	{"Another program flushes all rules", (*story).flushed},
 	{"kube-vmap is killed", (*story).killed},
 	{"kube-vmap starts again", (*story).again},
 	{"What the kernel holds", (*story).rules},
