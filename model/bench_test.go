@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 )
 
@@ -54,6 +55,32 @@ func BenchmarkOneSliceChanges(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkOneSliceOfManyChanges replaces one endpoint in one slice of a Service
+// with many slices, or adds one and takes it away again.
+func BenchmarkOneSliceOfManyChanges(b *testing.B) {
+	another := ready(0).on(there).Endpoint
+	another.Addr = podIP(IPv4, 1<<17-1) // the last
+	for what, change := range map[string]func([]Endpoint) []Endpoint{
+		"replaced": func(e []Endpoint) []Endpoint { return append(e[:len(e)-1], another) },
+		"more":     func(e []Endpoint) []Endpoint { return append(e, another) },
+	} {
+		for _, endpoints := range []int{1_000, 10_000, 100_000} {
+			b.Run(fmt.Sprintf("one-%s/endpoints=%d", what, endpoints), func(b *testing.B) {
+				m, from := bigMap(endpoints)
+				slice := [2]Slice{from[len(from)/2], from[len(from)/2]}
+				slice[1].Endpoints = change(slices.Clone(slice[1].Endpoints))
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					m.SetSlice(slice[(i+1)%2])
+					if c := m.Changes(); len(c.Set) != 1 || len(c.Gone) > 0 {
+						b.Fatalf("changes: %v", c)
+					}
+				}
+			})
+		}
 	}
 }
 
@@ -111,6 +138,18 @@ func slicesOf100(endpoints int) []Slice {
 		out, shuffled = append(out, s), shuffled[n:]
 	}
 	return out
+}
+
+// bigMap knows one Service, of which it gives the slices, and has said so.
+func bigMap(endpoints int) (*ServiceMap, []Slice) {
+	m := NewServiceMap(Options{DetectsPods: [len(Families)]bool{true, true}}, thisNode)
+	m.SetService(webService(TCP, IPv4))
+	from := slicesOf100(endpoints)
+	for _, s := range from {
+		m.SetSlice(s)
+	}
+	m.Changes()
+	return m, from
 }
 
 // benchMap knows Services of ten endpoints and has said so.

@@ -7,103 +7,79 @@ import (
 	"slices"
 )
 
-// candidates are all endpoints that offer a port: sorted by address, each
-// address and port once. There may be a hundred thousand, so that choosing
-// among them copies none but the chosen.
-type candidates []candidate
-
-// candidate is one address and port that could serve, and what decides it.
-type candidate struct {
-	addr     netip.AddrPort
-	traits   traits
-	endpoint *Endpoint
+// offer is what an EndpointSlice must have for a Service port: a port of its
+// name and protocol, in its family.
+type offer struct {
+	port     string
+	protocol Protocol
+	family   Family
 }
 
-// traits are what there is to know about a candidate on one node, a bit each.
-type traits uint8
+// numbers ranges over the numbers that the port has in the slice: none if it is
+// not offered there.
+func (o offer) numbers(s *Slice) iter.Seq[uint16] {
+	return func(yield func(uint16) bool) {
+		if s.Family != o.family {
+			return
+		}
+		for _, p := range s.Ports {
+			if p.Name == o.port && p.Protocol == o.protocol && !yield(p.Port) {
+				return
+			}
+		}
+	}
+}
 
-const (
-	isReady traits = 1 << iota
-	isServing
-	isTerminating
-	isLocal // runs on the node
-	hintedForNode
-	hintedForZone
-	withoutNodeHint // for any node
-	withoutZoneHint // for any zone
+// candidate is one endpoint at one port number, and what decides whether it
+// serves. Services have up to hundreds of thousands, so that it is small: what
+// it stands for is found by its place.
+type candidate struct {
+	slice, index uint32 // of the endpoint; see places
+	number       uint16 // of the port
+	// traits are none where another candidate of the same address and number
+	// counts. Nobody wishes for a candidate without traits.
+	traits traits
+}
 
-	isDraining = isServing | isTerminating
-)
-
-// has reports whether the candidate has all the wanted traits.
-func (c *candidate) has(want traits) bool { return c.traits&want == want }
-
-// meets reports whether the candidate has all traits of one of the wishes.
-func (c *candidate) meets(wishes []traits) bool { return slices.ContainsFunc(wishes, c.has) }
-
-// candidatesFor lists the endpoints that offer the port in family f as node n
-// sees them.
+// candidates lists who makes the offer as node n sees them, sorted.
 //
 // The same address may stand in several slices while an endpoint moves between
 // them, and a terminating pod's address may already belong to a new pod: the
 // endpoint that is not terminating counts.
-func candidatesFor(port ServicePortName, f Family, from []Slice, n Node) candidates {
-	count := 0
-	for s := range offers(port, f, from) {
-		count += len(s.Endpoints)
+func (p places) candidates(o offer, n *Node) []candidate {
+	type found struct { // with the address, which most comparisons are about
+		at netip.AddrPort
+		candidate
 	}
-	all := make(candidates, 0, count)
-	for s, number := range offers(port, f, from) {
-		for i := range s.Endpoints {
-			e := &s.Endpoints[i]
-			all = append(all, candidate{netip.AddrPortFrom(e.Addr, number), n.traitsOf(e), e})
+	count := 0
+	for i := range p {
+		for range o.numbers(&p[i]) {
+			count += len(p[i].Endpoints)
 		}
 	}
-	slices.SortFunc(all, func(a, b candidate) int {
-		if c := a.addr.Compare(b.addr); c != 0 {
+	all := make([]found, 0, count)
+	for i := range p {
+		for number := range o.numbers(&p[i]) {
+			for k := range p[i].Endpoints {
+				c := candidate{uint32(i), uint32(k), number, n.traitsOf(&p[i].Endpoints[k])}
+				all = append(all, found{p.addr(c), c})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b found) int {
+		if c := a.at.Compare(b.at); c != 0 {
 			return c
 		}
-		return compareDuplicates(a.endpoint, b.endpoint)
+		return p.compareTwins(a.candidate, b.candidate)
 	})
-	return slices.CompactFunc(all, func(a, b candidate) bool { return a.addr == b.addr })
-}
-
-// offers ranges over the slices that offer the port in family f, each with the
-// port's number there.
-func offers(port ServicePortName, f Family, from []Slice) iter.Seq2[*Slice, uint16] {
-	return func(yield func(*Slice, uint16) bool) {
-		for i := range from {
-			s := &from[i]
-			if s.Family != f {
-				continue
-			}
-			for _, p := range s.Ports {
-				if p.Name == port.Port && p.Protocol == port.Protocol && !yield(s, p.Port) {
-					return
-				}
-			}
+	out := make([]candidate, len(all))
+	for i := range all {
+		out[i] = all[i].candidate
+		if i > 0 && all[i].at == all[i-1].at {
+			out[i].traits = 0
 		}
 	}
-}
-
-// traitsOf is what node n sees in the endpoint.
-func (n Node) traitsOf(e *Endpoint) traits {
-	return isReady.when(e.Ready) |
-		isServing.when(e.Serving) |
-		isTerminating.when(e.Terminating) |
-		isLocal.when(n.hosts(e)) |
-		hintedForNode.when(e.NodeHints.Has(n.Name)) |
-		hintedForZone.when(e.ZoneHints.Has(n.Zone)) |
-		withoutNodeHint.when(e.NodeHints == "") |
-		withoutZoneHint.when(e.ZoneHints == "")
-}
-
-// when is t if it holds, or else nothing.
-func (t traits) when(holds bool) traits {
-	if holds {
-		return t
-	}
-	return 0
+	return out
 }
 
 // compareDuplicates orders endpoints of one address so that the one to believe

@@ -23,6 +23,7 @@ type claims struct {
 	// settled and lost are what the last settlement said.
 	settled map[Match]*Frontend
 	lost    map[Match]map[Conflict]struct{}
+	losers  int // how many conflicts are in lost
 }
 
 // claim is one Service's wish for a match.
@@ -40,7 +41,7 @@ func newClaims() claims {
 }
 
 // add notes that the Service wants the frontend.
-func (c claims) add(s *Service, f *Frontend) {
+func (c *claims) add(s *Service, f *Frontend) {
 	asked := c.asked[f.Match]
 	i := slices.IndexFunc(asked, func(other claim) bool { return claim{s, f}.before(other) })
 	if i < 0 {
@@ -62,13 +63,13 @@ func (c claim) before(o claim) bool {
 
 // withdraw forgets what the Service of that name wants of a match, which must
 // be settled next.
-func (c claims) withdraw(name ServiceName, m Match) {
+func (c *claims) withdraw(name ServiceName, m Match) {
 	c.asked[m] = slices.DeleteFunc(c.asked[m], func(cl claim) bool { return cl.service.Name == name })
 }
 
 // settle decides the touched matches, in any order and maybe several times the
 // same, and says what that changed.
-func (c claims) settle(touched []Match) Changes {
+func (c *claims) settle(touched []Match) Changes {
 	var out Changes
 	slices.SortFunc(touched, Match.Compare)
 	for _, m := range slices.Compact(touched) {
@@ -93,14 +94,15 @@ func (c claims) settle(touched []Match) Changes {
 
 // settleLosers lists the conflicts over m that were not there before, the
 // oldest loser first.
-func (c claims) settleLosers(m Match, winner *Frontend) []Conflict {
-	asked := c.asked[m]
+func (c *claims) settleLosers(m Match, winner *Frontend) []Conflict {
+	asked, before := c.asked[m], c.lost[m]
+	c.losers -= len(before)
 	if winner == nil || len(asked) < 2 {
 		delete(c.lost, m)
 		return nil
 	}
 	var fresh []Conflict
-	before, now := c.lost[m], map[Conflict]struct{}{}
+	now := map[Conflict]struct{}{}
 	for _, loser := range asked {
 		lost := Conflict{m, winner.Service, loser.frontend.Service}
 		if _, twice := now[lost]; twice || lost.Loser == lost.Winner || !c.reachable(loser.frontend) {
@@ -112,20 +114,12 @@ func (c claims) settleLosers(m Match, winner *Frontend) []Conflict {
 		}
 	}
 	c.lost[m] = now
+	c.losers += len(now)
 	return fresh
 }
 
-// losers is how many claims are lost.
-func (c claims) losers() int {
-	n := 0
-	for _, lost := range c.lost {
-		n += len(lost)
-	}
-	return n
-}
-
 // winner is the frontend that holds m, or nil.
-func (c claims) winner(m Match) *Frontend {
+func (c *claims) winner(m Match) *Frontend {
 	for _, cl := range c.asked[m] {
 		if c.reachable(cl.frontend) {
 			return cl.frontend
@@ -136,7 +130,7 @@ func (c claims) winner(m Match) *Frontend {
 
 // reachable reports whether the frontend is one that leads to its pool: a
 // Service port that lost its ClusterIP has none, and so no other address either.
-func (c claims) reachable(f *Frontend) bool {
+func (c *claims) reachable(f *Frontend) bool {
 	if f.Owner() {
 		return true
 	}
@@ -147,7 +141,7 @@ func (c claims) reachable(f *Frontend) bool {
 // contested lists the Services that want one of the matches as their ClusterIP,
 // together with others: of these, who holds it may have changed, and with it who
 // is reachable.
-func (c claims) contested(matches []Match) []ServiceName {
+func (c *claims) contested(matches []Match) []ServiceName {
 	var names []ServiceName
 	for _, m := range matches {
 		asked, settled := c.asked[m], c.settled[m]
@@ -165,7 +159,7 @@ func (c claims) contested(matches []Match) []ServiceName {
 }
 
 // winners lists what was settled last, sorted by Match.
-func (c claims) winners() []Frontend {
+func (c *claims) winners() []Frontend {
 	out := make([]Frontend, 0, len(c.settled))
 	for _, m := range slices.SortedFunc(maps.Keys(c.settled), Match.Compare) {
 		out = append(out, *c.settled[m])

@@ -84,4 +84,4 @@ type Node struct {
 
 // hosts reports whether the endpoint runs on the node. An endpoint without a
 // node name is nowhere, and a node without a name hosts nothing.
-func (n Node) hosts(e *Endpoint) bool { return n.Name != "" && e.Node == n.Name }
+func (n *Node) hosts(e *Endpoint) bool { return n.Name != "" && e.Node == n.Name }

@@ -11,6 +11,11 @@ import (
 // port and family stand together, the ClusterIP first. The slices are the
 // Service's own.
 func (o Options) Frontends(s *Service, from []Slice, n Node) []Frontend {
+	return o.frontends(s, &view{slices: from, node: &n})
+}
+
+// frontends are those of a Service by what is seen of its endpoints.
+func (o Options) frontends(s *Service, v *view) []Frontend {
 	out := make([]Frontend, 0, len(s.ClusterIPs)*len(s.Ports))
 	for _, f := range Families {
 		i := slices.IndexFunc(s.ClusterIPs, func(a netip.Addr) bool { return FamilyOf(a) == f })
@@ -19,7 +24,7 @@ func (o Options) Frontends(s *Service, from []Slice, n Node) []Frontend {
 		}
 		for _, p := range s.Ports {
 			p := port{s, p, Match{f, s.ClusterIPs[i], p.Protocol, p.Port}}
-			out = o.appendPort(out, p, from, n)
+			out = o.appendPort(out, p, v)
 		}
 	}
 	return out
@@ -65,9 +70,9 @@ func (o Options) externals(p *port) []Frontend {
 }
 
 // appendPort adds the frontends of one port.
-func (o Options) appendPort(out []Frontend, p port, from []Slice, n Node) []Frontend {
+func (o Options) appendPort(out []Frontend, p port, v *view) []Frontend {
 	externals := o.externals(&p)
-	sel := o.selection(&p, from, n)
+	sel := o.selection(&p, v)
 	pool := o.pool(&p, sel, len(externals) > 0)
 	inside := Frontend{
 		Match: p.key, Kind: ClusterIP, Service: p.name(), Policy: p.InternalPolicy,
@@ -82,7 +87,7 @@ func (o Options) appendPort(out []Frontend, p port, from []Slice, n Node) []Fron
 			f.Masquerade = MasqueradeAlways
 		}
 		if f.Kind == LoadBalancerIP {
-			f.Sources, f.Restricted = o.sources(p.Service, f.Match.Family, n)
+			f.Sources, f.Restricted = o.sources(p.Service, f.Match.Family, v.node)
 		}
 		out = append(out, f)
 	}
@@ -90,9 +95,9 @@ func (o Options) appendPort(out []Frontend, p port, from []Slice, n Node) []Fron
 }
 
 // selection chooses the port's endpoints.
-func (o Options) selection(p *port, from []Slice, n Node) Selection {
+func (o Options) selection(p *port, v *view) Selection {
 	flows := p.Protocol == UDP || p.Protocol == TCP && o.EndTCP
-	return candidatesFor(p.name(), p.key.Family, from, n).selection(flows)
+	return v.selection(offer{p.ServicePort.Name, p.Protocol, p.key.Family}, flows)
 }
 
 // pool is what stands behind the port: the endpoints of those policies that some
@@ -128,7 +133,7 @@ func verdict(endpoints []netip.AddrPort, sel Selection) Verdict {
 //
 // A node that connects to an address which is its own uses that address as its
 // source; so where the node may connect, the addresses themselves may.
-func (o Options) sources(s *Service, f Family, n Node) (sources []netip.Prefix, limited bool) {
+func (o Options) sources(s *Service, f Family, n *Node) (sources []netip.Prefix, limited bool) {
 	for _, p := range s.SourceRanges {
 		switch {
 		case FamilyOf(p.Addr()) != f:

@@ -1,7 +1,5 @@
 package model
 
-import "net/netip"
-
 // HealthCheck is what load balancers want to know of a Service whose external
 // policy is Local: how many endpoints this node has for it.
 type HealthCheck struct {
@@ -19,7 +17,7 @@ type HealthCheck struct {
 
 // healthCheck is that of a Service. Without a health check node port, the port
 // is zero and nothing is counted.
-func healthCheck(s *Service, from []Slice, n Node) HealthCheck {
+func healthCheck(s *Service, v *view) HealthCheck {
 	h := HealthCheck{Service: s.Name, UID: s.UID, Port: s.HealthCheckNodePort}
 	if h.Port == 0 {
 		return h
@@ -27,16 +25,8 @@ func healthCheck(s *Service, from []Slice, n Node) HealthCheck {
 	for _, a := range s.ClusterIPs {
 		h.Families[FamilyOf(a)] = true
 	}
-	counted := map[netip.Addr]struct{}{}
-	for i := range from {
-		for k := range from[i].Endpoints {
-			e := &from[i].Endpoints[k]
-			if _, twice := counted[e.Addr]; twice || !e.Ready || !n.hosts(e) {
-				continue
-			}
-			counted[e.Addr] = struct{}{}
-			h.Local[FamilyOf(e.Addr)]++
-		}
+	for a := range v.hosted() {
+		h.Local[FamilyOf(a)]++
 	}
 	return h
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"maps"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -39,6 +40,7 @@ func (h *history) check() {
 		checkInvariants(h.T, &want[i])
 	}
 	h.checkPools()
+	checkGathered(h.T, h.m)
 	checkNothing(h.T, h.m.Changes())
 }
 
@@ -145,6 +147,7 @@ func checkInvariants(t *testing.T, f *Frontend) {
 // expects the same of it.
 func (h *history) checkFromScratch() {
 	fresh := NewServiceMap(h.now.options, h.now.node)
+	fresh.many = math.MaxInt
 	var events []func()
 	for _, name := range slices.SortedFunc(maps.Keys(h.now.services), ServiceName.Compare) {
 		events = append(events, func() { fresh.SetService(h.now.services[name]) })

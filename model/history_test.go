@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
@@ -33,7 +34,7 @@ func TestHistories(t *testing.T) {
 		for i := range bytes {
 			bytes[i] = byte(random.Uint32())
 		}
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { liveThrough(t, bytes) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { liveThroughAll(t, bytes) })
 	}
 }
 
@@ -43,13 +44,32 @@ func FuzzHistory(f *testing.F) {
 		if len(bytes) > 300 {
 			t.Skip("long histories are for TestHistories: to minimize one takes its square in time")
 		}
-		liveThrough(t, bytes)
+		liveThroughAll(t, bytes)
 	})
+}
+
+// liveThroughAll makes histories of the bytes in which slices are gathered of
+// every Service that has one, of those that have two, which come and go, and of
+// none.
+func liveThroughAll(t *testing.T, bytes []byte) {
+	for _, many := range []int{1, 2, math.MaxInt} {
+		liveThrough(t, bytes, many)
+	}
 }
 
 // liveThrough makes a history of the bytes and checks everything that must hold
 // whatever has happened.
-func liveThrough(t *testing.T, bytes []byte) {
+func liveThrough(t *testing.T, bytes []byte, many int) {
+	h := newHistory(t, bytes, many)
+	for len(h.bytes) > 0 {
+		h.event()
+	}
+	h.end()
+}
+
+// newHistory is one that the bytes tell. Slices are gathered of Services with so
+// many.
+func newHistory(t *testing.T, bytes []byte, many int) *history {
 	h := &history{
 		T: t, bytes: bytes,
 		now:        cluster{node: thisNode, services: map[ServiceName]Service{}, slices: map[SliceName]Slice{}},
@@ -57,9 +77,12 @@ func liveThrough(t *testing.T, bytes []byte) {
 	}
 	h.now.options = h.options()
 	h.m = NewServiceMap(h.now.options, h.now.node)
-	for len(h.bytes) > 0 {
-		h.event()
-	}
+	h.m.many = many
+	return h
+}
+
+// end checks what came of it, and what is left of it after all.
+func (h *history) end() {
 	h.check()
 	h.checkFromScratch()
 	h.checkHandedOut()
@@ -82,36 +105,57 @@ func (h *history) yes() bool { return h.choose(2) == 1 }
 func (h *history) event() {
 	switch h.choose(9) {
 	case 0, 1:
-		s := h.service()
-		h.now.services[s.Name] = s
-		h.m.SetService(s)
+		h.setService(h.service())
 	case 2:
-		name := h.serviceName()
-		delete(h.now.services, name)
-		h.m.DeleteService(name)
+		h.deleteService(h.serviceName())
 	case 3, 4:
-		s := h.slice()
-		h.now.slices[s.Name] = s
-		h.m.SetSlice(s)
+		h.setSlice(h.slice())
 	case 5:
-		name := h.sliceName()
-		delete(h.now.slices, name)
-		h.m.DeleteSlice(name)
+		h.deleteSlice(h.sliceName())
 	case 6:
-		h.now.node = Node{
+		n := Node{
 			Name: []string{here, there, ""}[h.choose(3)],
 			Zone: []string{zoneA, zoneB, ""}[h.choose(3)],
 		}
 		for _, f := range Families {
-			h.now.node.Addrs[f] = []netip.Addr{nodeIP(f, 1), {}}[h.choose(2)]
+			n.Addrs[f] = []netip.Addr{nodeIP(f, 1), {}}[h.choose(2)]
 		}
-		h.m.SetNode(h.now.node)
+		h.setNode(n)
 	case 7:
 		h.check()
 	case 8:
-		h.now.options = h.options()
-		h.m.SetOptions(h.now.options)
+		h.setOptions(h.options())
 	}
+}
+
+func (h *history) setService(s Service) {
+	h.now.services[s.Name] = s
+	h.m.SetService(s)
+}
+
+func (h *history) deleteService(name ServiceName) {
+	delete(h.now.services, name)
+	h.m.DeleteService(name)
+}
+
+func (h *history) setSlice(s Slice) {
+	h.now.slices[s.Name] = s
+	h.m.SetSlice(s)
+}
+
+func (h *history) deleteSlice(name SliceName) {
+	delete(h.now.slices, name)
+	h.m.DeleteSlice(name)
+}
+
+func (h *history) setNode(n Node) {
+	h.now.node = n
+	h.m.SetNode(n)
+}
+
+func (h *history) setOptions(o Options) {
+	h.now.options = o
+	h.m.SetOptions(o)
 }
 
 func (h *history) options() Options {

@@ -47,8 +47,8 @@ func (p *Pool) list(policy TrafficPolicy) []netip.AddrPort {
 // equal reports whether both pools mean the same.
 func (p *Pool) equal(o *Pool) bool {
 	return p.looksLike(o) && p.Affinity == o.Affinity &&
-		slices.Equal(p.Cluster, o.Cluster) && slices.Equal(p.Local, o.Local) &&
-		slices.Equal(p.Hairpin, o.Hairpin)
+		sameList(p.Cluster, o.Cluster) && sameList(p.Local, o.Local) &&
+		sameList(p.Hairpin, o.Hairpin)
 }
 
 // looksLike reports whether both pools mean the same to a frontend that only
@@ -56,7 +56,13 @@ func (p *Pool) equal(o *Pool) bool {
 func (p *Pool) looksLike(o *Pool) bool {
 	return p.Key == o.Key && p.Scheduler == o.Scheduler && (p.Affinity > 0) == (o.Affinity > 0) &&
 		len(p.Cluster) == len(o.Cluster) && len(p.Local) == len(o.Local) &&
-		slices.Equal(p.Flows, o.Flows)
+		sameList(p.Flows, o.Flows)
+}
+
+// sameList reports whether both lists have the same in them. Many are one and the
+// same list, which nobody changes.
+func sameList[T comparable](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
 // Scheduler says how an endpoint is chosen for a connection.

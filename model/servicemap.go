@@ -8,7 +8,8 @@ import (
 
 // ServiceMap holds every Service and EndpointSlice the node knows and says, when
 // asked, which frontends have changed since it was last asked. An event costs
-// what its Service costs; only a change of the node touches all.
+// what its Service costs, and of a slice among many not even that; only a change of
+// the node touches all.
 //
 // What it is given, and what it gives, is shared: nobody may change the slices
 // within. It is not safe for use by several goroutines.
@@ -22,13 +23,15 @@ type ServiceMap struct {
 	dirty    []*entry // changed since Changes was last asked
 	notLocal NotLocal
 	health   map[ServiceName]HealthCheck // those that changed
+	many     int                         // how many slices of a Service are worth to be gathered
 }
 
 // entry is one Service with its slices. Slices may come before their Service.
 type entry struct {
 	name      ServiceName
-	service   *Service // nil while only slices are known
-	slices    []Slice  // sorted by name
+	service   *Service  // nil while only slices are known
+	slices    []Slice   // sorted by name
+	gathered  *gathered // from slices, as of the last Changes; nil if there was no need
 	frontends []Frontend
 	health    HealthCheck
 	dirty     bool // stands in ServiceMap.dirty
@@ -63,6 +66,7 @@ func NewServiceMap(o Options, n Node) *ServiceMap {
 		slices:   map[SliceName]ServiceName{},
 		claims:   newClaims(),
 		health:   map[ServiceName]HealthCheck{},
+		many:     manySlices,
 	}
 }
 
@@ -92,6 +96,7 @@ func (m *ServiceMap) SetSlice(s Slice) {
 	}
 	m.slices[s.Name] = s.Service
 	e := m.entry(s.Service)
+	e.gathered.note(s.Name)
 	i, found := e.find(s.Name)
 	if found {
 		e.slices[i] = s
@@ -108,6 +113,7 @@ func (m *ServiceMap) DeleteSlice(name SliceName) {
 	}
 	delete(m.slices, name)
 	e := m.entry(owner)
+	e.gathered.note(name)
 	if i, found := e.find(name); found {
 		e.slices = slices.Delete(e.slices, i, i+1)
 	}
@@ -147,7 +153,7 @@ func (m *ServiceMap) Service(name ServiceName) *Service {
 func (m *ServiceMap) NotLocal() NotLocal { return m.notLocal }
 
 // Conflicts is the number of claims that are lost, as of the last Changes.
-func (m *ServiceMap) Conflicts() int { return m.claims.losers() }
+func (m *ServiceMap) Conflicts() int { return m.claims.losers }
 
 // Changes works out what the events since the last call changed.
 func (m *ServiceMap) Changes() Changes {
@@ -200,12 +206,15 @@ func (m *ServiceMap) update(e *entry, touched []Match) []Match {
 		touched = append(touched, e.frontends[i].Match)
 	}
 	m.countNotLocal(e, -1)
+	e.gather(m.many, m.node)
 	e.frontends = nil
+	view := &view{e.slices, &m.node, e.gathered}
 	if e.service != nil {
-		e.frontends = m.options.Frontends(e.service, e.slices, m.node)
+		e.frontends = m.options.frontends(e.service, view)
 	}
+	e.gathered.forget()
 	m.countNotLocal(e, +1)
-	m.updateHealth(e)
+	m.updateHealth(e, view)
 	for i := range e.frontends {
 		m.claims.add(e.service, &e.frontends[i])
 		touched = append(touched, e.frontends[i].Match)
@@ -217,10 +226,10 @@ func (m *ServiceMap) update(e *entry, touched []Match) []Match {
 }
 
 // updateHealth notes a health check that is not what it was.
-func (m *ServiceMap) updateHealth(e *entry) {
+func (m *ServiceMap) updateHealth(e *entry, v *view) {
 	next := HealthCheck{Service: e.name}
 	if e.service != nil {
-		next = healthCheck(e.service, e.slices, m.node)
+		next = healthCheck(e.service, v)
 	}
 	if before := e.health; next.Port != before.Port || next.Port != 0 && next != before {
 		e.health = next
@@ -267,6 +276,27 @@ func (m *ServiceMap) markAll() {
 	for _, e := range m.services {
 		m.mark(e)
 	}
+}
+
+// gather brings what is gathered from slices up to date, if there are many, and
+// gives up what nobody needs.
+func (e *entry) gather(many int, n Node) {
+	switch {
+	case e.service == nil || len(e.slices) < many:
+		e.gathered = nil
+	case e.gathered == nil || e.gathered.node != n:
+		e.gathered = gather(e.slices, n)
+	default:
+		e.gathered.update(e.slice)
+	}
+}
+
+// slice is the slice of that name, or nil.
+func (e *entry) slice(name SliceName) *Slice {
+	if i, found := e.find(name); found {
+		return &e.slices[i]
+	}
+	return nil
 }
 
 // find tells where the slice of that name is, or belongs.

@@ -1,0 +1,187 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// checkGathered checks that what the map keeps of slices, of whom it should keep
+// any, is what it would gather anew.
+func checkGathered(t *testing.T, m *ServiceMap) {
+	t.Helper()
+	for _, e := range m.services {
+		if many := e.service != nil && len(e.slices) >= m.many; many != (e.gathered != nil) {
+			t.Errorf("%s has %d slices, gathered are %+v", e.name, len(e.slices), e.gathered)
+		}
+		if e.gathered == nil {
+			continue
+		}
+		g, anew := e.gathered, gather(e.slices, m.node)
+		if len(g.changed) > 0 || len(g.at) != len(e.slices) || len(g.at)+len(g.free) != len(g.slices) {
+			t.Errorf("%s has %d slices: of %d places, %d are taken, %d free, %d to be updated",
+				e.name, len(e.slices), len(g.slices), len(g.at), len(g.free), len(g.changed))
+		}
+		if !maps.Equal(g.hosted, anew.hosted) {
+			t.Errorf("%s: ready on the node are %v, want %v", e.name, g.hosted, anew.hosted)
+		}
+		for o, r := range g.rolls {
+			got, want := r.chosen, anew.selection(o, r.choice.flows)
+			if !reflect.DeepEqual(got, want) || r.tally != anew.rolls[o].tally {
+				t.Errorf("%s %+v: got\n\t%+v\nwant\n\t%+v", e.name, o, got, want)
+			}
+			if all, want := listed(g.slices, r), listed(anew.slices, anew.rolls[o]); !slices.Equal(all, want) {
+				t.Errorf("%s %+v: got\n%s\nwant\n%s", e.name, o, lines(all), lines(want))
+			}
+		}
+	}
+}
+
+// called is what a candidate stands for.
+type called struct {
+	Endpoint
+	number uint16
+	traits traits
+}
+
+// listed is who is on a roll.
+func listed(p places, r *roll) []called {
+	var out []called
+	for _, c := range r.all {
+		out = append(out, called{*p.endpoint(c), c.number, c.traits})
+	}
+	return out
+}
+
+// crowdMap knows web with manySlices of ten pods, which it gives, and has said so.
+func crowdMap(f Family, p Protocol) (*ServiceMap, []Slice) {
+	m := NewServiceMap(Options{}, thisNode)
+	m.SetService(webService(p, f))
+	var from []Slice
+	for i := range manySlices {
+		var pods []pod
+		for k := range 10 {
+			pods = append(pods, ready(10*i+k).on(there))
+		}
+		s := webSlice(f, p, pods...)
+		s.Name.Name += fmt.Sprint("-", i)
+		m.SetSlice(s)
+		from = append(from, s)
+	}
+	m.Changes()
+	return m, from
+}
+
+func TestSlicesAreGatheredOfServicesWithManyOnly(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m, from := crowdMap(f, p)
+		gathered := func() bool { return m.services[web].gathered != nil }
+		if !gathered() {
+			t.Errorf("not of %d slices", len(from))
+		}
+		m.DeleteSlice(from[0].Name)
+		m.Changes()
+		if gathered() {
+			t.Errorf("of %d slices", len(from)-1)
+		}
+		m.SetSlice(from[0])
+		m.Changes()
+		m.DeleteService(web)
+		m.Changes()
+		if gathered() {
+			t.Error("of a Service that is gone")
+		}
+	})
+}
+
+func TestListsThatStayAreTheSame(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m, from := crowdMap(f, p)
+		m.SetOptions(Options{EndTCP: true})
+		m.Changes()
+		pool := func() *Pool { return m.services[web].frontends[0].Pool }
+		before := pool()
+		if before.Flows != nil && &before.Flows[0] != &before.Cluster[0] {
+			t.Error("two lists of the same")
+		}
+		s := from[2]
+		s.Endpoints = append(slices.Clone(s.Endpoints), notReady(1000).Endpoint)
+		s.Endpoints[10].Addr = podIP(f, 1000)
+		m.SetSlice(s)
+		checkNothing(t, m.Changes())
+		if after := pool(); &after.Cluster[0] != &before.Cluster[0] {
+			t.Error("one that is not ready changed the list")
+		}
+	})
+}
+
+func TestAPortThatIsGoneIsForgotten(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m, _ := crowdMap(f, p)
+		s := webService(p, f)
+		s.Ports[0].Name = "other"
+		m.SetService(s)
+		m.Changes()
+		rolls := m.services[web].gathered.rolls
+		if _, asked := rolls[offer{"other", p, f}]; len(rolls) != 1 || !asked {
+			t.Errorf("kept are %v", slices.Collect(maps.Keys(rolls)))
+		}
+	})
+}
+
+func TestASliceOfAnUnknownFamilyServesNobody(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m, from := crowdMap(f, p)
+		s := from[1]
+		s.Family = 9
+		m.SetSlice(s)
+		if got := m.Changes(); len(got.Set) != 1 || len(got.Set[0].Pool.Cluster) != 10*(manySlices-1) {
+			t.Errorf("got %+v", got)
+		}
+		m.SetSlice(from[1])
+		if got := m.Changes(); len(got.Set) != 1 || len(got.Set[0].Pool.Cluster) != 10*manySlices {
+			t.Errorf("when it is of a family again: got %+v", got)
+		}
+	})
+}
+
+func TestAServiceThatShrinksGivesMemoryBack(t *testing.T) {
+	m, from := bigMap(4000)
+	for _, s := range from[manySlices:] {
+		m.DeleteSlice(s.Name)
+		m.Changes()
+	}
+	for _, r := range m.services[web].gathered.rolls {
+		if len(r.all) != 100*manySlices || cap(r.all) > 5*len(r.all) {
+			t.Errorf("there is room for %d, and there are %d", cap(r.all), len(r.all))
+		}
+	}
+}
+
+// TestAnEndpointOfManyCostsOneCopyOfTheList counts bytes: with all endpoints
+// sorted again, these would be some times as many.
+func TestAnEndpointOfManyCostsOneCopyOfTheList(t *testing.T) {
+	const endpoints = 20_000
+	m, from := bigMap(endpoints)
+	list := endpoints * uint64(reflect.TypeFor[netip.AddrPort]().Size())
+	s := from[7]
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const times = 10
+	for i := range times {
+		s.Endpoints = slices.Clone(s.Endpoints)
+		s.Endpoints[i].Ready = !s.Endpoints[i].Ready
+		m.SetSlice(s)
+		if got := m.Changes(); len(got.Set) != 1 {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) / times; got > list*5/4 {
+		t.Errorf("%d bytes for each, and the list has %d", got, list)
+	}
+}
