@@ -1,6 +1,11 @@
 package nft
 
-import "kube-vmap/model"
+import (
+	"fmt"
+	"io/fs"
+
+	"kube-vmap/model"
+)
 
 // Tables is what the kernel holds, or should hold, under our name in each
 // family; nil where there is no table.
@@ -12,9 +17,11 @@ type Table struct {
 	// it off.
 	Dormant bool
 	// Protected says that the table was made to belong to a socket, and Owner to
-	// which, by the number netlink knows it by: zero if that one was closed.
+	// which, by the number netlink knows it by: zero if that one was closed. Foreign
+	// says that it is not the one through which the table was read.
 	Protected bool
 	Owner     uint32
+	Foreign   bool
 	// Counter says that the counter of clients not remembered is there.
 	Counter bool
 	Chains  map[string]ChainState
@@ -24,6 +31,28 @@ type Table struct {
 // NewTable makes a table without content.
 func NewTable() *Table {
 	return &Table{Chains: map[string]ChainState{}, Sets: map[string]SetState{}}
+}
+
+// ReadBy notes through which socket the tables were read.
+func (t Tables) ReadBy(port uint32) Tables {
+	for _, table := range t {
+		if table != nil {
+			table.Foreign = table.Owner != 0 && table.Owner != port
+		}
+	}
+	return t
+}
+
+// Writable returns an error if a table belongs to somebody else, so that nothing of
+// it can be changed; it is [fs.ErrPermission].
+func (t Tables) Writable() error {
+	for f, state := range t {
+		if state != nil && state.Foreign {
+			return fmt.Errorf("table %s belongs to another program, with netlink port %d; does another kube-vmap run here?: %w",
+				table(model.Family(f)), state.Owner, fs.ErrPermission)
+		}
+	}
+	return nil
 }
 
 // Outgrown notes that a set takes no more elements, whatever its size, so that it

@@ -303,6 +303,9 @@ func (l *Loop) adopt() (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("read the kernel: %w", err)
 	}
+	if err := have.Writable(); err != nil {
+		return Report{}, err
+	}
 	for _, id := range l.full {
 		have.Outgrown(id)
 	}

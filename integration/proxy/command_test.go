@@ -164,7 +164,7 @@ func TestRenderedTextListsAsWhatTheProxyPrograms(t *testing.T) {
 			runNFT(t, l.Remote.Host, "-f", file)
 
 			runNFT(t, l.Node.Host, "flush ruleset")
-			d := start(t, l.Node, f.dir, m.flags...)
+			d := start(t, l.Node, f.dir, append([]string{unprotected}, m.flags...)...)
 			watch(t, l.Node.Host).settles(f.dir, m.flags...)
 			d.stop()
 			// To render is to look at no machine, and its addresses.

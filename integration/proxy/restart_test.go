@@ -2,9 +2,13 @@ package proxy
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"kube-vmap/model"
 )
 
 // debugging makes the log tell also when there is nothing to do.
@@ -40,6 +44,44 @@ func TestRulesStayWhenTheProxyEnds(t *testing.T) {
 	}
 }
 
+// unprotected is the flag by which other programs may change the tables.
+const unprotected = "--protect-tables=false"
+
+// TestRestartOfProtectedTablesOnlyTakesPossession shows all that a restart writes
+// where tables belong to a process: whose they are.
+func TestRestartOfProtectedTablesOnlyTakesPossession(t *testing.T) {
+	l := newLab(t)
+	f := newFolder(t, l)
+	w := watch(t, l.Node.Host)
+	s := service{name: "web", address: 1, endpoints: "pod-1 pod-2"}
+	f.put("web.yaml", s)
+	d := start(t, l.Node, f.dir, podRanges).settled(w, f.dir)
+	if e := d.logged(0, "starting", func(entry) bool { return true }); e["protected"] != true {
+		t.Skip("this kernel does not let tables belong to a process (Linux 6.9)")
+	}
+	for _, end := range []func(*daemon){(*daemon).stop, (*daemon).kill} {
+		generation, before := w.generation(), w.read()
+		end(d)
+		d = start(t, l.Node, f.dir, podRanges)
+		e := d.logged(0, "applied", func(entry) bool { return true })
+		if e.number("added") != 0 || e.number("deleted") != 0 || e.number("objects") != len(model.Families) {
+			t.Errorf("a restart sent %v", e)
+		}
+		if now := w.generation(); now != generation+1 {
+			t.Errorf("generation %d became %d, not the next one", generation, now)
+		}
+		w.unchanged(before)
+		only(t, l, s, "pod-1 pod-2")
+	}
+	out, err := l.Node.Command(t.Context(), program(t), "cleanup").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "belongs to another program") {
+		t.Errorf("cleanup beside the proxy: %v: %s", err, out)
+	}
+	runNFT(t, l.Node.Host, "flush ruleset")
+	w.settles(f.dir, podRanges)
+	only(t, l, s, "pod-1 pod-2")
+}
+
 // TestRestartWithoutChangesWritesNothing has a history behind it, so that the
 // endpoints are not in the slots that a first start would give them.
 func TestRestartWithoutChangesWritesNothing(t *testing.T) {
@@ -47,7 +89,7 @@ func TestRestartWithoutChangesWritesNothing(t *testing.T) {
 	f := newFolder(t, l)
 	w := watch(t, l.Node.Host)
 	f.write("cluster.yaml", text(t, cluster()...))
-	d := start(t, l.Node, f.dir, podRanges)
+	d := start(t, l.Node, f.dir, podRanges, unprotected)
 	for _, endpoints := range []string{"remote-1", "remote-1 pod-2", "pod-1 pod-2 remote-1", "pod-1 remote-1"} {
 		f.put("web.yaml", service{name: "web", address: 1, endpoints: endpoints}, service{name: "none", address: 2})
 		w.settles(f.dir, podRanges)
@@ -55,14 +97,14 @@ func TestRestartWithoutChangesWritesNothing(t *testing.T) {
 	for _, end := range []func(*daemon){(*daemon).stop, (*daemon).kill} {
 		generation, before := w.generation(), w.read()
 		end(d)
-		d = start(t, l.Node, f.dir, podRanges, debugging)
+		d = start(t, l.Node, f.dir, podRanges, unprotected, debugging)
 		d.nothingToDo()
 		d.stop()
 		if now := w.generation(); now != generation {
 			t.Errorf("generation %d became %d: something was written", generation, now)
 		}
 		w.unchanged(before)
-		d = start(t, l.Node, f.dir, podRanges, debugging)
+		d = start(t, l.Node, f.dir, podRanges, unprotected, debugging)
 		d.nothingToDo()
 	}
 }
@@ -135,6 +177,46 @@ func TestEditsBySomebodyElseAreRepaired(t *testing.T) {
 	}
 }
 
+// TestWhatOthersDoUnderTheProxyIsUndone shows that edits are noticed without any
+// change of ours, each repaired by no more than it takes.
+func TestWhatOthersDoUnderTheProxyIsUndone(t *testing.T) {
+	l := newLab(t)
+	f := newFolder(t, l)
+	w := watch(t, l.Node.Host)
+	s := service{name: "web", address: 1, endpoints: "pod-1 pod-2"}
+	f.write("cluster.yaml", text(t, cluster()...))
+	f.put("web.yaml", s)
+	d := start(t, l.Node, f.dir, podRanges, unprotected).settled(w, f.dir)
+	for edit, objects := range map[string]int{
+		"flush map ip kube-vmap endpoints-0": 0, "delete element ip6 kube-vmap services { fd00:10:96::1 . tcp . 80 }": 0,
+		"flush chain ip kube-vmap nat-prerouting": -1, "delete table ip6 kube-vmap": -1, "flush ruleset": -1,
+	} {
+		from := d.lines()
+		runNFT(t, l.Node.Host, edit)
+		edited := time.Now()
+		d.logged(from, "another program had changed our tables; repaired", func(entry) bool { return true })
+		// Half a second until it is noticed, and as much for a busy machine.
+		if took := time.Since(edited); took > 2*time.Second {
+			t.Errorf("%s: undone after %s", edit, took)
+		}
+		d.settled(w, f.dir)
+		e := d.logged(from, "applied", func(entry) bool { return true })
+		if objects == 0 && (e.number("objects") != 0 || e.number("added") > 4) {
+			t.Errorf("%s: it took %v", edit, e)
+		}
+		only(t, l, s, "pod-1 pod-2")
+	}
+	from, generation := d.lines(), w.generation()
+	runNFT(t, l.Node.Host, "add table inet elsewhere; add chain inet elsewhere foreign")
+	<-time.After(1200 * time.Millisecond)
+	if now := w.generation(); now != generation+1 {
+		t.Errorf("another program's own table made us write: generation %d became %d", generation, now)
+	}
+	if told, _ := d.log.find(from, "another program had changed our tables; repaired"); len(told) > 0 {
+		t.Errorf("another program's own table counts as ours: %v", told)
+	}
+}
+
 // TestRulesFlushedUnderTheProxyComeBackWithTheNextChange shows that the proxy
 // does not go on from a state that is no more.
 func TestRulesFlushedUnderTheProxyComeBackWithTheNextChange(t *testing.T) {
@@ -145,7 +227,7 @@ func TestRulesFlushedUnderTheProxyComeBackWithTheNextChange(t *testing.T) {
 	other := service{name: "other", address: 2, endpoints: "pod-1"}
 	f.put("web.yaml", web)
 	f.put("other.yaml", other)
-	d := start(t, l.Node, f.dir, podRanges).settled(w, f.dir)
+	d := start(t, l.Node, f.dir, podRanges, unprotected).settled(w, f.dir)
 	for _, endpoints := range []string{"pod-2", "pod-1 pod-2", "pod-1"} {
 		before := d.lines()
 		runNFT(t, l.Node.Host, "flush ruleset")

@@ -52,8 +52,15 @@ func TestProtectedTablesCannotBeChangedByOthers(t *testing.T) {
 	if !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("another socket deletes a table: %v", err)
 	}
-	if _, err := other.Read(); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "belongs to another program") {
-		t.Errorf("another program that wants the tables reads: %v", err)
+	have, err := other.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := have.Writable(); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "belongs to another program") {
+		t.Errorf("another program finds the tables writable: %v", err)
+	}
+	if err := m.read().Writable(); err != nil {
+		t.Error(err)
 	}
 	if again := rules.Repair(m.read()); len(again) > 0 || len(rules.Repair(before)) > 0 {
 		t.Errorf("there is something to repair:\n%s", again)

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -33,7 +32,7 @@ func (k *Kernel) Read() (nft.Tables, error) {
 			return nft.Tables{}, err
 		}
 		if before == after {
-			return tables, errors.Join(readErr, k.belong(tables))
+			return tables.ReadBy(k.port), readErr
 		}
 	}
 	return nft.Tables{}, errors.New("read nf_tables: other programs change it too fast")
@@ -86,18 +85,6 @@ func (k *Kernel) readOnce() (nft.Tables, error) {
 		}
 	}
 	return t, nil
-}
-
-// belong returns an error if a table belongs to another socket, so that nothing of
-// it could be changed.
-func (k *Kernel) belong(t nft.Tables) error {
-	for _, f := range model.Families {
-		if t[f] != nil && t[f].Owner != 0 && t[f].Owner != k.port {
-			return fmt.Errorf("table %s %s belongs to another program, with netlink port %d; does another kube-vmap run here?: %w",
-				nft.FamilyName(f), nft.TableName, t[f].Owner, fs.ErrPermission)
-		}
-	}
-	return nil
 }
 
 func (k *Kernel) readTable(t *nft.Tables, f model.Family) (err error) {
