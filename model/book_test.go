@@ -29,7 +29,8 @@ type book struct {
 }
 
 // byTheBook works it out. Those with the older claim come first, and addresses
-// from outside after all ClusterIPs: a port that lost its ClusterIP has none.
+// from outside after all ClusterIPs, external ones last: a port that lost its ClusterIP
+// has none.
 func (c *cluster) byTheBook() book {
 	b := book{map[Match]Frontend{}, map[Conflict]struct{}{}, map[ServiceName]HealthCheck{}, NotLocal{}}
 	var outside []Frontend
@@ -50,6 +51,9 @@ func (c *cluster) byTheBook() book {
 			}
 		}
 	}
+	slices.SortStableFunc(outside, func(a, b Frontend) int {
+		return firstIf(a.Kind != ExternalIP, b.Kind != ExternalIP)
+	})
 	for _, fe := range outside {
 		b.claim(fe)
 	}

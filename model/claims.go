@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -15,8 +16,8 @@ type Conflict struct {
 
 // claims decides which Service holds a match that several ask for. Kubernetes
 // does not stop two Services from listing the same external address, nor a
-// folder from listing the same ClusterIP twice. Whose ClusterIP it is wins, then the
-// older Service, at any time and on every node; when it goes, the next one takes
+// folder from listing the same ClusterIP twice. Whose ClusterIP it is wins, then whose
+// load balancer's address, then the older Service, at any time and on every node; when it goes, the next one takes
 // over.
 type claims struct {
 	asked map[Match][]claim
@@ -50,15 +51,28 @@ func (c *claims) add(s *Service, f *Frontend) {
 	c.asked[f.Match] = slices.Insert(asked, i, claim{s, f})
 }
 
-// before reports whether a claim wins over another. A ClusterIP wins over any
-// other kind: else an older Service could list addresses that are not given out
-// yet as its external ones, and get the traffic of whoever is given them
-// (CVE-2020-8554).
+// before reports whether a claim wins over another. What a cluster gave out wins over
+// what a Service's author wrote: else an older Service could list addresses that are
+// not given out yet as its external ones, and get the traffic of whoever is given
+// them (CVE-2020-8554).
 func (c claim) before(o claim) bool {
-	if inside := c.frontend.Kind == ClusterIP; inside != (o.frontend.Kind == ClusterIP) {
-		return inside
+	if order := cmp.Compare(c.frontend.Kind.authority(), o.frontend.Kind.authority()); order != 0 {
+		return order < 0
 	}
 	return c.service.olderThan(o.service)
+}
+
+// authority is smaller the fewer may write addresses of the kind: the API server
+// gives out ClusterIPs and node ports, controllers write addresses of load balancers,
+// and everybody who may make Services writes external IPs.
+func (k Kind) authority() int {
+	switch k {
+	case LoadBalancerIP:
+		return 1
+	case ExternalIP:
+		return 2
+	}
+	return 0
 }
 
 // withdraw forgets what the Service of that name wants of a match, which must

@@ -19,6 +19,12 @@ func (h *history) check() {
 	book := h.now.byTheBook()
 	want := slices.SortedFunc(maps.Values(book.held), compareFrontends)
 	checkExactly(h.T, h.m.Frontends(), want)
+	var byService []Frontend
+	for name := range h.m.services {
+		byService = append(byService, h.m.FrontendsOf(name)...)
+	}
+	slices.SortFunc(byService, compareFrontends)
+	checkExactly(h.T, byService, want)
 	programmed := slices.SortedFunc(maps.Values(h.programmed), compareFrontends)
 	if !slices.EqualFunc(programmed, want, sameByTheBook) {
 		h.Errorf("programmed\n%s\nwant\n%s", frontendLines(programmed), frontendLines(want))

@@ -186,6 +186,19 @@ func (m *ServiceMap) Frontends() []Frontend {
 	return m.claims.winners()
 }
 
+// FrontendsOf lists those of [ServiceMap.Frontends] that are one Service's.
+func (m *ServiceMap) FrontendsOf(name ServiceName) []Frontend {
+	var out []Frontend
+	if e := m.services[name]; e != nil {
+		for i := range e.frontends {
+			if f := &e.frontends[i]; m.claims.settled[f.Match] == f {
+				out = append(out, *f)
+			}
+		}
+	}
+	return out
+}
+
 // HealthChecks lists all there are, as of the last Changes, sorted by Service.
 func (m *ServiceMap) HealthChecks() []HealthCheck {
 	var out []HealthCheck

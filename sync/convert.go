@@ -1,7 +1,10 @@
 package sync
 
 import (
+	"fmt"
+	"reflect"
 	"strings"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,20 +32,58 @@ import (
 // findings collects what is wrong with an object while it is converted.
 type findings struct {
 	errs    field.ErrorList
+	untold  int // how many more there are
 	refused bool
 }
+
+// What is told of one object, so that nobody can fill every node's log and memory
+// with an object of a megabyte: so many errors, and so much of a value, in bytes.
+const (
+	maxErrors = 20
+	maxValue  = 256
+)
 
 // leaveOut notes what is wrong with a part that the result does without, and
 // reports whether there was anything. Nil errors are skipped.
 func (f *findings) leaveOut(errs ...*field.Error) bool {
 	found := false
 	for _, err := range errs {
-		if err != nil {
-			f.errs = append(f.errs, err)
-			found = true
+		if err == nil {
+			continue
 		}
+		found = true
+		if len(f.errs) == maxErrors {
+			f.untold++
+			continue
+		}
+		if v := reflect.ValueOf(err.BadValue); v.Kind() == reflect.String {
+			err.BadValue = shorten(v.String())
+		}
+		err.Detail = shorten(err.Detail)
+		f.errs = append(f.errs, err)
 	}
 	return found
+}
+
+// all is what was found.
+func (f *findings) all() field.ErrorList {
+	if f.untold == 0 {
+		return f.errs
+	}
+	rest := field.Invalid(field.NewPath("..."), field.OmitValueType{}, fmt.Sprintf("and %d things more", f.untold))
+	return append(f.errs, rest)
+}
+
+// shorten cuts a text to what is told of it, between characters.
+func shorten(s string) string {
+	if len(s) <= maxValue {
+		return s
+	}
+	end := maxValue
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "..."
 }
 
 // refuse notes what makes the object unusable. Nil errors are skipped.

@@ -63,6 +63,10 @@ func parseHostIP(path *field.Path, value string) (netip.Addr, *field.Error) {
 	return addr, err
 }
 
+// broadcast is everybody on a link. Who has it takes what all hosts look for their
+// first address with (DHCP).
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
 // nobodys says why no Service and no endpoint can have the address; empty if
 // one can.
 func nobodys(addr netip.Addr) string {
@@ -73,6 +77,8 @@ func nobodys(addr netip.Addr) string {
 		return "may not be in the loopback range (127.0.0.0/8, ::1/128)"
 	case addr.IsMulticast():
 		return "may not be in the multicast range (224.0.0.0/4, ff00::/8)"
+	case addr == broadcast:
+		return "may not be the broadcast address (255.255.255.255)"
 	}
 	return ""
 }

@@ -23,7 +23,7 @@ func ConvertNode(n *corev1.Node) (*SetNode, field.ErrorList) {
 	path := field.NewPath("metadata")
 	f.refuse(invalidName(path.Child("name"), n.Name, validation.IsDNS1123Subdomain))
 	if f.refused {
-		return nil, f.errs
+		return nil, f.all()
 	}
 	out := &SetNode{Node: model.Node{Name: n.Name}, Ineligible: ineligible(n)}
 	zone := n.Labels[corev1.LabelTopologyZone]
@@ -32,7 +32,7 @@ func ConvertNode(n *corev1.Node) (*SetNode, field.ErrorList) {
 	}
 	out.Node.Addrs = f.nodeAddrs(n.Status.Addresses)
 	out.Node.PodRanges = f.podRanges(&n.Spec)
-	return out, f.errs
+	return out, f.all()
 }
 
 // ineligible says why a load balancer should not choose the node.
@@ -104,5 +104,5 @@ func ConvertServiceCIDR(c *networkingv1.ServiceCIDR) ([]netip.Prefix, field.Erro
 	if len(c.Spec.CIDRs) == 0 {
 		f.refuse(field.Required(path, "a ServiceCIDR needs a range"))
 	}
-	return out, f.errs
+	return out, f.all()
 }

@@ -57,3 +57,17 @@ func (f *findings) scheduler(annotations map[string]string) model.Scheduler {
 	}
 	return s
 }
+
+// maxTables is how many ports, in all families, of a Service with the annotation
+// may have a table of [model.Maglev]: a table has hundreds of elements.
+const maxTables = 400
+
+// limitTables has a Service spread at random whose tables would take too much of
+// every node.
+func (f *findings) limitTables(s *model.Service) {
+	if n := len(s.Ports) * len(s.ClusterIPs); s.Scheduler == model.Maglev && n > maxTables {
+		s.Scheduler = model.Random
+		path := field.NewPath("metadata", "annotations").Key(annotationScheduler)
+		f.leaveOut(field.TooMany(path, n, maxTables))
+	}
+}

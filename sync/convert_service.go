@@ -31,10 +31,11 @@ func ConvertService(s *corev1.Service) (*model.Service, field.ErrorList) {
 	var f findings
 	f.checkNames(&s.ObjectMeta, validation.IsDNS1123Label)
 	f.checkServiceType(s.Spec.Type)
+	f.checkLengths(s)
 	clusterIPs := f.clusterIPs(&s.Spec)
 	if f.refused {
 		// Without ClusterIPs, every other address would be one more complaint.
-		return nil, f.errs
+		return nil, f.all()
 	}
 	out := &model.Service{
 		Name:           model.ServiceName{Namespace: s.Namespace, Name: s.Name},
@@ -52,10 +53,11 @@ func ConvertService(s *corev1.Service) (*model.Service, field.ErrorList) {
 	}
 	out.SourceRanges, out.LoadBalancerIPs = f.loadBalancer(s, clusterIPs)
 	f.limits(out)
+	f.limitTables(out)
 	if f.refused {
-		return nil, f.errs
+		return nil, f.all()
 	}
-	return out, f.errs
+	return out, f.all()
 }
 
 // isProxied reports whether the Service has a virtual address that is this
@@ -87,6 +89,24 @@ const (
 	maxFrontends = 10_000 // addresses with ports
 	maxSources   = 20_000 // of them, each with each range
 )
+
+// checkLengths refuses a Service with lists that are too long to be looked at: the
+// API server sets them no limit.
+func (f *findings) checkLengths(s *corev1.Service) {
+	for _, list := range [...]struct {
+		path         *field.Path
+		length, most int
+	}{
+		{field.NewPath("spec", "ports"), len(s.Spec.Ports), maxFrontends},
+		{field.NewPath("spec", "externalIPs"), len(s.Spec.ExternalIPs), maxFrontends},
+		{field.NewPath("spec", "loadBalancerSourceRanges"), len(s.Spec.LoadBalancerSourceRanges), maxSources},
+		{field.NewPath("status", "loadBalancer", "ingress"), len(s.Status.LoadBalancer.Ingress), maxFrontends},
+	} {
+		if list.length > list.most {
+			f.refuse(field.TooMany(list.path, list.length, list.most))
+		}
+	}
+}
 
 // limits refuses a Service that would take too much of every node.
 func (f *findings) limits(s *model.Service) {

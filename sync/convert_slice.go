@@ -32,7 +32,7 @@ func ConvertSlice(s *discoveryv1.EndpointSlice) (*model.Slice, field.ErrorList) 
 	family := f.addressFamily(s.AddressType)
 	if f.refused {
 		// Of unknown family, each endpoint would only be one more complaint.
-		return nil, f.errs
+		return nil, f.all()
 	}
 	out := &model.Slice{
 		Name:      model.SliceName{Namespace: s.Namespace, Name: s.Name},
@@ -41,11 +41,19 @@ func ConvertSlice(s *discoveryv1.EndpointSlice) (*model.Slice, field.ErrorList) 
 		Ports:     f.slicePorts(s.Ports),
 		Endpoints: f.endpoints(s.Endpoints, family),
 	}
-	if f.refused {
-		return nil, f.errs
+	if n := len(out.Ports) * len(out.Endpoints); n > maxOffers {
+		f.refuse(field.TooMany(field.NewPath("endpoints"), n, maxOffers))
 	}
-	return out, f.errs
+	if f.refused {
+		return nil, f.all()
+	}
+	return out, f.all()
 }
+
+// maxOffers is how many endpoints, each with each port, one slice may have. The API
+// allows 1,000 endpoints and 20,000 ports, twenty millions of elements in an object
+// of half a megabyte.
+const maxOffers = 100_000
 
 func (f *findings) addressFamily(t discoveryv1.AddressType) model.Family {
 	switch t {

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
@@ -207,9 +205,7 @@ func (l *Loop) sync() bool {
 		l.tellNodeAddrs()
 	}
 	change, changes := l.state.take()
-	for _, c := range changes.Conflicts {
-		l.tellConflict(c)
-	}
+	l.tellConflicts(changes.Conflicts)
 	l.untold.HealthChecks = append(l.untold.HealthChecks, changes.HealthChecks...)
 	if l.state.rulesChanged {
 		l.state.rulesChanged = false
@@ -322,35 +318,6 @@ func (l *Loop) adopt() (Report, error) {
 	l.report(r)
 	l.tellFollowers(all, true)
 	return r, nil
-}
-
-// withTrials adds to the change everything of the Service ports on trial: what
-// did not change of them is not programmed either.
-func (l *Loop) withTrials(c nft.Change) nft.Change {
-	if !l.refused.anyOnTrial() {
-		return c
-	}
-	onTrial := func(f model.Frontend) bool { return l.refused.onTrial(f.Service.String()) }
-	rest := slices.DeleteFunc(slices.Clone(c.Set), onTrial)
-	c.Set = append(rest, l.state.frontends(onTrial)...)
-	return c
-}
-
-// admit turns frontends of Service ports that are left out into ones that are
-// gone.
-func (l *Loop) admit(c nft.Change) nft.Change {
-	if len(l.refused) == 0 {
-		return c
-	}
-	admitted := nft.Change{Gone: slices.Clip(c.Gone), ServiceCIDRs: c.ServiceCIDRs, NodeAddrs: c.NodeAddrs}
-	for _, f := range c.Set {
-		if l.refused.out(f.Service.String()) {
-			admitted.Gone = append(admitted.Gone, f.Match)
-		} else {
-			admitted.Set = append(admitted.Set, f)
-		}
-	}
-	return admitted
 }
 
 // send applies a batch.

@@ -73,7 +73,7 @@ func (l *Loop) setAside(err *nft.Error, may func(name string) bool) bool {
 		if l.refused.convict(culprit.Service, culprit.Errno) {
 			level = slog.LevelError
 			l.trial.reset()
-			l.recorder.Warn(l.serviceOf(culprit.Service), ReasonRefused, culprit.Error())
+			l.recorder.Warn(l.service(serviceOf(culprit.Service)), ReasonRefused, culprit.Error())
 		}
 		l.log.Log(context.Background(), level, "Service port is left out", "service", culprit.Service, "err", culprit)
 	}

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 )
 
 // refusals are the Service ports that the kernel would not take, by the name
@@ -47,12 +48,9 @@ func (r refusals) tryChanged(changed []model.Frontend) {
 
 // acquit forgets those on trial, because the kernel took them, and names them.
 func (r refusals) acquit() []string {
-	var names []string
-	for name, x := range r {
-		if !x.out {
-			names = append(names, name)
-			delete(r, name)
-		}
+	names := r.trials()
+	for _, name := range names {
+		delete(r, name)
 	}
 	slices.Sort(names)
 	return names
@@ -67,12 +65,49 @@ func (r refusals) notOut(name string) bool { return !r.out(name) }
 // onTrial reports whether a Service port was refused and is tried again.
 func (r refusals) onTrial(name string) bool { return r[name] != nil && !r[name].out }
 
-// anyOnTrial reports whether any is.
-func (r refusals) anyOnTrial() bool {
-	for _, x := range r {
+// trials names the Service ports that are tried again.
+func (r refusals) trials() []string {
+	var names []string
+	for name, x := range r {
 		if !x.out {
-			return true
+			names = append(names, name)
 		}
 	}
-	return false
+	return names
+}
+
+// withTrials adds to the change everything of the Service ports on trial: what
+// did not change of them is not programmed either.
+func (l *Loop) withTrials(c nft.Change) nft.Change {
+	names := l.refused.trials()
+	if len(names) == 0 {
+		return c
+	}
+	onTrial := func(f model.Frontend) bool { return l.refused.onTrial(f.Service.String()) }
+	c.Set = slices.DeleteFunc(slices.Clone(c.Set), onTrial)
+	for _, name := range names {
+		for _, f := range l.state.services.FrontendsOf(serviceOf(name)) {
+			if f.Service.String() == name {
+				c.Set = append(c.Set, f)
+			}
+		}
+	}
+	return c
+}
+
+// admit turns frontends of Service ports that are left out into ones that are
+// gone.
+func (l *Loop) admit(c nft.Change) nft.Change {
+	if len(l.refused) == 0 {
+		return c
+	}
+	admitted := nft.Change{Gone: slices.Clip(c.Gone), ServiceCIDRs: c.ServiceCIDRs, NodeAddrs: c.NodeAddrs}
+	for _, f := range c.Set {
+		if l.refused.out(f.Service.String()) {
+			admitted.Gone = append(admitted.Gone, f.Match)
+		} else {
+			admitted.Set = append(admitted.Set, f)
+		}
+	}
+	return admitted
 }

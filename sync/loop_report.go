@@ -96,12 +96,28 @@ func (l *Loop) tellWarning(o Object, text string) {
 	l.recorder.Warn(l.service(model.ServiceName{Namespace: o.Namespace, Name: o.Name}), ReasonOpen, text)
 }
 
-// tellConflict tells that a claim was lost.
-func (l *Loop) tellConflict(c model.Conflict) {
-	l.log.Warn("another Service holds the address and port",
-		"match", c.Match.String(), "winner", c.Winner.String(), "loser", c.Loser.String())
-	l.recorder.Warn(l.service(c.Loser.ServiceName), ReasonConflict,
-		c.Match.String()+" is held by Service "+c.Winner.String()+", which is older or whose ClusterIP it is, and not served for this one")
+// mostConflicts is how many lost claims of one Service are told one by one at a time:
+// whoever writes Services could fill every node's log with those of one.
+const mostConflicts = 20
+
+// tellConflicts tells that claims were lost.
+func (l *Loop) tellConflicts(conflicts []model.Conflict) {
+	lost := map[model.ServiceName]int{}
+	for _, c := range conflicts {
+		if lost[c.Loser.ServiceName]++; lost[c.Loser.ServiceName] > mostConflicts {
+			continue
+		}
+		l.log.Warn("another Service holds the address and port",
+			"match", c.Match.String(), "winner", c.Winner.String(), "loser", c.Loser.String())
+		l.recorder.Warn(l.service(c.Loser.ServiceName), ReasonConflict,
+			c.Match.String()+" is held by Service "+c.Winner.String()+
+				", which is older or whose own address it is, and not served for this one")
+	}
+	for name, n := range lost {
+		if n > mostConflicts {
+			l.log.Warn("other Services hold more addresses and ports of this one", "loser", name.String(), "more", n-mostConflicts)
+		}
+	}
 }
 
 // service refers to the Service of that name.
@@ -113,9 +129,9 @@ func (l *Loop) service(name model.ServiceName) Object {
 	return o
 }
 
-// serviceOf refers to the Service of a port, by the name that errors give it.
-func (l *Loop) serviceOf(port string) Object {
+// serviceOf is the Service of a port, by the name that errors give that.
+func serviceOf(port string) model.ServiceName {
 	namespace, name, _ := strings.Cut(port, "/")
 	name, _, _ = strings.Cut(name, ":")
-	return l.service(model.ServiceName{Namespace: namespace, Name: name})
+	return model.ServiceName{Namespace: namespace, Name: name}
 }

@@ -57,19 +57,25 @@ func onlyComments(text []byte) bool {
 
 // toJSON makes JSON of the document, which may be JSON already. A key that is
 // there twice is only worth a warning, because the API server takes the last
-// one. Lines in errors are lines of the file.
-func (d document) toJSON() (data []byte, warning, err error) {
+// one. Lines in errors are lines of the file; unless it may be read once more, they
+// are those of the document.
+func (d document) toJSON(reread func() bool) (data []byte, warning, err error) {
 	switch {
 	case d.err != nil:
 		return nil, nil, d.err
 	case json.Valid(d.text):
 		return d.text, nil, nil
 	}
+	if err := checkAliases(d.text); err != nil {
+		return nil, nil, err
+	}
 	if data, err = yaml.YAMLToJSONStrict(d.text); err == nil {
 		return data, nil, nil
 	}
-	// The same again with the lines before it, for the sake of the message.
-	text := append(bytes.Repeat([]byte("\n"), d.line), d.text...)
+	text := d.text
+	if reread() {
+		text = append(bytes.Repeat([]byte("\n"), d.line), text...)
+	}
 	_, strict := yaml.YAMLToJSONStrict(text)
 	data, err = yaml.YAMLToJSON(text)
 	return data, strict, err

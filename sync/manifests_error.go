@@ -2,7 +2,9 @@ package sync
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // ManifestError says what is wrong with a manifest and where. The rest of the
@@ -27,14 +29,23 @@ type ManifestError struct {
 // Error is everything that is known of the place, then the error itself.
 func (e *ManifestError) Error() string {
 	var b strings.Builder
-	b.WriteString(e.File)
+	b.WriteString(printable(e.File))
 	if e.Document > 0 {
 		fmt.Fprintf(&b, ": document %d", e.Document)
 	}
 	if e.Object != "" {
-		b.WriteString(": " + e.Object)
+		b.WriteString(": " + printable(e.Object))
 	}
 	return b.String() + ": " + e.Err.Error()
+}
+
+// printable is a name that nobody has checked in a form that no terminal takes for
+// anything else.
+func printable(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // Unwrap is the error without the place.

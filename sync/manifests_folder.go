@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 )
@@ -75,7 +74,7 @@ func (f *folder) readFile(path string, r *report) {
 		known = &file{}
 		f.files[path] = known
 	}
-	text, err := os.ReadFile(path)
+	text, err := readManifest(path)
 	if err != nil {
 		if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 			err = pathErr.Err

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,20 @@ func FuzzManifest(f *testing.F) {
 			}
 			f.Add(text)
 		}
+	}
+	for _, text := range []string{
+		"kind: ServiceList\napiVersion: v1\nitems:\n- metadata: {name: a}\n- {metadata: {name: b}, kind: Node}\n- 1\n- []\n",
+		"kind: List\napiVersion: v1\nitems: {a: b}\n---\nkind: List\napiVersion: v1\nitems:\n- {kind: List, apiVersion: v1, items: []}\n",
+		"---\n---\n# nothing\n--- !!map {}\n...\n---\n\"a\n",
+		strings.Repeat("[", 2000),
+		strings.Repeat("{a: ", 500) + strings.Repeat("}", 500),
+		strings.Repeat("- ", 500) + "a",
+		"kind: Service\napiVersion: v1\nmetadata: &m {name: &n web}\nspec: {clusterIP: 10.96.0.1, ports: [{port: 80, name: *n}]}\nx: [*m, *m, *n]\n",
+		"a: &a " + strings.Repeat("x", 1000) + "\nb: &b [" + strings.Repeat("*a,", 100) + "]\nc: [" + strings.Repeat("*b,", 100) + "]\n",
+		"a: &a [*a]\n",
+		"<<: &a {kind: Service, apiVersion: v1}\nmetadata: {<<: *a, name: web}\n",
+	} {
+		f.Add([]byte(text))
 	}
 	p := newParser("worker-1")
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -65,6 +65,10 @@ func (p *parser) parse(file string, text []byte) parsed {
 	r := reading{parser: p, file: file}
 	for _, d := range splitDocuments(text) {
 		r.readDocument(d)
+		if r.tooMuch() {
+			r.unrecognised(errTooMuch)
+			break
+		}
 	}
 	slices.Sort(r.skipped)
 	r.skipped = slices.Compact(r.skipped)
@@ -77,11 +81,23 @@ type reading struct {
 	parsed
 	file     string
 	document int
+	// unrecognisable is how much could not be made out, reread how many documents
+	// were read a second time.
+	unrecognisable, reread int
+}
+
+// tooMuch reports whether the rest of the file is not worth looking at.
+func (r *reading) tooMuch() bool { return r.unrecognisable > maxUnrecognised }
+
+// mayReread reports whether one more document may be read a second time.
+func (r *reading) mayReread() bool {
+	r.reread++
+	return r.reread <= maxReread
 }
 
 func (r *reading) readDocument(d document) {
 	r.document = d.number
-	data, warning, err := d.toJSON()
+	data, warning, err := d.toJSON(r.mayReread)
 	if err != nil {
 		r.unrecognised(err)
 		return
@@ -126,6 +142,9 @@ func (r *reading) readItems(data []byte, kind schema.GroupVersionKind) {
 		return
 	}
 	for i, item := range list.Items {
+		if r.tooMuch() {
+			return
+		}
 		h, err := readHeader(item, kind)
 		if err != nil {
 			r.unrecognised(fmt.Errorf("items[%d]: %w", i, err))
@@ -236,6 +255,7 @@ func untyped[T any](value *T, errs field.ErrorList) (any, field.ErrorList) {
 // unrecognised notes an error in something that could be any object.
 func (r *reading) unrecognised(err error) {
 	r.garbled = true
+	r.unrecognisable++
 	r.problem(objectKey{}, err, false)
 }
 

@@ -125,12 +125,6 @@ func (s *state) all() nft.Change {
 	return nft.Change{Set: s.services.Frontends(), ServiceCIDRs: &s.cidrs, NodeAddrs: &s.nodeAddrs}
 }
 
-// frontends returns what should stand and is wanted, as of the last take.
-func (s *state) frontends(wanted func(model.Frontend) bool) []model.Frontend {
-	all := s.services.Frontends()
-	return slices.DeleteFunc(all, func(f model.Frontend) bool { return !wanted(f) })
-}
-
 // Build works out the rule set that a complete list of objects leads to on a
 // machine without one, and the claims that Services lost. Of the machine's
 // addresses it knows those of the Node object.

@@ -32,23 +32,7 @@ type Daemon struct {
 // it, the test's end does. Warnings in its log fail the test.
 func Start(t testing.TB, node *lab.Node, f *Folder, flags ...string) *Daemon {
 	t.Helper()
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := append([]string{
-		"--manifests", f.dir, "--hostname-override", node.Name,
-		"--logging-format", "json", "-v", "4", PodRanges,
-		"--oom-score-adj", "0", // not everybody may set it
-	}, flags...)
-	d := &Daemon{t: t, log: &journal{}, over: make(chan struct{})}
-	d.cmd = node.Command(t.Context(), path, args...)
-	d.cmd.Stderr = d.log
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { d.err = d.cmd.Wait(); close(d.over) }()
-	t.Cleanup(d.close)
+	d := Launch{Node: node, Folder: f, Flags: flags}.Start(t)
 	d.logged(0, "ready")
 	return d
 }

@@ -36,21 +36,39 @@ func NewFolder(t testing.TB, l *lab.Lab) *Folder {
 // it. It is one change, however many they are.
 func (f *Folder) Put(name string, services ...Service) {
 	f.t.Helper()
+	f.Write(name, f.Text(services...))
+}
+
+// Text is what [Folder.Put] writes of the Services.
+func (f *Folder) Text(services ...Service) []byte {
+	f.t.Helper()
 	var objects []any
 	for _, s := range services {
 		objects = append(objects, s.objects()...)
 	}
-	f.write(name, objects)
+	text, err := encode(objects)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return text
 }
 
-// write puts a file in place at once, as careful programs do: it is written
-// under another name, which then becomes its own.
+// Dir is where the manifests are.
+func (f *Folder) Dir() string { return f.dir }
+
 func (f *Folder) write(name string, objects []any) {
 	f.t.Helper()
 	text, err := encode(objects)
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	f.Write(name, text)
+}
+
+// Write puts a file in place at once, as careful programs do: it is written
+// under another name, which then becomes its own.
+func (f *Folder) Write(name string, text []byte) {
+	f.t.Helper()
 	path := filepath.Join(f.dir, name+".yaml")
 	if err := os.WriteFile(path+".new", text, 0o644); err != nil {
 		f.t.Fatal(err)

@@ -30,7 +30,7 @@ type answer struct {
 // the connections of a Service that goes end with it.
 func (s *Servers) serve(socket listen.Socket, l net.Listener) error {
 	server := s.server(socket)
-	err := server.Serve(l)
+	err := server.Serve(s.bound.Listener(l))
 	inTime, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	if server.Shutdown(inTime) != nil {
@@ -39,7 +39,8 @@ func (s *Servers) serve(socket listen.Socket, l net.Listener) error {
 	return err
 }
 
-// server bounds what a client can take: time, and memory for headers.
+// server bounds what a client can take: time, and memory for headers. How many there
+// are is bounded by the listener.
 func (s *Servers) server(socket listen.Socket) *http.Server {
 	family := model.FamilyOf(socket.Addr.Addr())
 	return &http.Server{

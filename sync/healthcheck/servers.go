@@ -31,6 +31,7 @@ type Config struct {
 type Servers struct {
 	Config
 	sockets *listen.Sockets
+	bound   *listen.Bound
 
 	mu     stdsync.RWMutex // guards what follows
 	checks map[model.ServiceName]model.HealthCheck
@@ -39,10 +40,14 @@ type Servers struct {
 
 var _ sync.Follower = (*Servers)(nil)
 
+// maxConnections is how many load balancers may be connected at a time, to all
+// Services together. One more closes the oldest.
+const maxConnections = 1024
+
 // New makes the servers; none listens before Run.
 func New(c Config) *Servers {
 	return &Servers{
-		Config: c, checks: map[model.ServiceName]model.HealthCheck{},
+		Config: c, checks: map[model.ServiceName]model.HealthCheck{}, bound: listen.NewBound(maxConnections),
 		sockets: listen.New(listen.Config{Name: "health check server", Reason: sync.ReasonHealthCheck, Recorder: c.Recorder, Log: c.Log}),
 	}
 }

@@ -115,7 +115,7 @@ func Meaning(t nft.Tables) string {
 				continue // described by frontend
 			}
 			for _, e := range s.Elements {
-				fmt.Fprintf(&out, "\t%+v\n", e)
+				fmt.Fprintf(&out, "\t%s\n", nft.AddElements{Set: id, Elements: []nft.Element{e}})
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(t[f].Chains)) {

@@ -1,8 +1,12 @@
 package config
 
 import (
+	"io"
+	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 
 	"kube-vmap/model"
 )
@@ -42,6 +46,65 @@ func FuzzConfig(f *testing.F) {
 		}
 		if len(warned(again, "unknown")) > 0 {
 			t.Errorf("warnings: %v", again.Warnings)
+		}
+		for _, same := range []string{string(text), first} {
+			if c.replacedBy(look{text: same}, slog.New(slog.DiscardHandler)) {
+				t.Errorf("is replaced by what says the same:\n%s", same)
+			}
+		}
+	})
+}
+
+// FuzzFlags gives the program any arguments, a line each, and any fields in a file,
+// or no file. What is found valid has answers to all questions, and is the same
+// once it was written to a file and read from there.
+func FuzzFlags(f *testing.F) {
+	for argv, fields := range map[string]string{
+		"--cluster-cidr=10.244.0.0/16,fd00:10:244::/56\n--proxy-mode\nipvs\n--ipvs-scheduler=sh":           "",
+		"--proxy_mode=iptables\n--masquerade-all\n--iptables-sync-period=7s\n-v=4":                         "",
+		"--nodeport-addresses=primary,localhost\n--healthz-port=0\n--metrics-bind-address=[::]:1":          "",
+		"--detect-local-mode=InterfaceNamePrefix\n--pod-interface-name-prefix=veth\n--logging-format=json": "",
+		"--vmodule=a=1,b=2\n--feature-gates=ComponentFlagz=false,A=true\n--log-json-info-buffer-size=4Ki":  "",
+		"--hostname-override= Worker-1 \n--conntrack-min=-1\n--init-only\n--bind-address=::":               "mode: ipvs\nhostnameOverride: b",
+		"--manifests=/m\n--cleanup\n--kubeconfig=/k\n--strict-source-ranges=maybe":                         "clusterCIDR: 10.0.0.0/8",
+		"--show-hidden-metrics-for-version=1.35\n--config-sync-period=-7s\n--\n--x\nx":                     "logging: {verbosity: 3}",
+	} {
+		f.Add(argv, fields)
+	}
+	f.Fuzz(func(t *testing.T, argv, fields string) {
+		flags := NewFlags()
+		fs := pflag.NewFlagSet("kube-vmap", pflag.ContinueOnError)
+		fs.SetOutput(io.Discard)
+		fs.Usage = func() {}
+		flags.AddTo(fs)
+		if fs.Parse(strings.Split(argv, "\n")) != nil {
+			return
+		}
+		flags.file = "" // not that of the machine that this runs on
+		c, err := flags.Config()
+		if fields != "" {
+			flags.file = "config.conf"
+			c, err = flags.parse([]byte(header + fields))
+		}
+		if err != nil {
+			if c != nil || err.Error() == "" {
+				t.Fatalf("%q with %+v", err, c)
+			}
+			return
+		}
+		ask(t, c)
+		if c.Proxy.HealthzBindAddress == "" || c.Proxy.MetricsBindAddress == "" {
+			return // only flags can turn a server off; in a file, no address is the default one
+		}
+		first := written(t, c)
+		read := NewFlags()
+		read.file = "config.conf"
+		again, err := read.parse([]byte(first))
+		if err != nil {
+			t.Fatalf("what was written is not valid: %v\n%s", err, first)
+		}
+		if second := written(t, again); second != first {
+			t.Errorf("got %s\nwant %s", second, first)
 		}
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"syscall"
 	"time"
+
+	"kube-vmap/sync/listen"
 )
 
 const (
@@ -17,6 +19,9 @@ const (
 	// grace is how long requests may go on when a server ends. Nothing is worth
 	// more: whoever replaces this process needs the port.
 	grace = time.Second
+	// maxConnections is how many clients may be connected at a time. One more closes
+	// the oldest, so that a flood keeps no probe out.
+	maxConnections = 512
 )
 
 // Config is what a [Server] is told once.
@@ -89,7 +94,7 @@ func (s *Server) serve(ctx context.Context) error {
 	s.listens(listener.Addr())
 	server := s.http()
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- server.Serve(listen.NewBound(maxConnections).Listener(listener)) }()
 	select {
 	case err := <-failed:
 		return unlessOver(ctx, errors.Join(err, server.Close()))

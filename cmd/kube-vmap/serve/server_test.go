@@ -81,10 +81,10 @@ func bound(t *testing.T, s *Server) (stop func() error, addr string) {
 	return stop, addr
 }
 
-// get asks for the path and returns the body.
-func get(t *testing.T, addr, path string) (string, error) {
+// get asks for the root and returns the body.
+func get(t *testing.T, addr string) (string, error) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+path, nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestAServerServesItsAddressUntilItsContextEnds(t *testing.T) {
 			log, _ := logged()
 			s := New(Config{Name: "test", Address: net.JoinHostPort(host, "0"), Handler: content("text/plain", "here"), Log: log})
 			stop, addr := bound(t, s)
-			if body, err := get(t, addr, "/"); err != nil || body != "here" {
+			if body, err := get(t, addr); err != nil || body != "here" {
 				t.Errorf("it answers %q, %v", body, err)
 			}
 			if err := stop(); err != nil {
@@ -129,7 +129,7 @@ func TestAnUnspecifiedHostIsBothFamilies(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, own := range hosts {
-			if body, err := get(t, net.JoinHostPort(own, port), "/"); err != nil || body != "here" {
+			if body, err := get(t, net.JoinHostPort(own, port)); err != nil || body != "here" {
 				t.Errorf("bound to %q, it answers on %s: %q, %v", host, own, body, err)
 			}
 		}
@@ -280,7 +280,7 @@ func TestRequestsUnderWayMayEndAndDoNotHoldUp(t *testing.T) {
 			}
 			answers := make(chan answer, 1)
 			go func() {
-				body, err := get(t, addr, "/")
+				body, err := get(t, addr)
 				answers <- answer{body, err}
 			}()
 			<-begun
@@ -312,5 +312,55 @@ func TestHeadersAreNotReadWithoutEnd(t *testing.T) {
 	}
 	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "431") {
 		t.Errorf("it answers %q, %v", line, err)
+	}
+}
+
+func TestAFloodOfConnectionsKeepsNoProbeOut(t *testing.T) {
+	for _, host := range hosts {
+		log, _ := logged()
+		s := New(Config{Name: "test", Address: net.JoinHostPort(host, "0"), Handler: content("text/plain", "here"), Log: log})
+		_, addr := bound(t, s)
+		var first net.Conn
+		for i := range maxConnections + 1 {
+			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if i == 0 {
+				first = c
+			}
+		}
+		start := time.Now()
+		if body, err := get(t, addr); err != nil || body != "here" {
+			t.Errorf("among %d clients that say nothing, it answers %q, %v", maxConnections+1, body, err)
+		}
+		// Before the time is up that a client has for its question.
+		if _, err := io.Copy(io.Discard, first); err != nil || time.Since(start) > 4*time.Second {
+			t.Errorf("the first of them went after %s: %v", time.Since(start), err)
+		}
+	}
+}
+
+func TestNoQuestionIsWorthALineOfLog(t *testing.T) {
+	log, text := logged()
+	s := New(Config{Name: "test", Address: "127.0.0.1:0", Handler: content("text/plain", "here"), Log: log})
+	_, addr := bound(t, s)
+	before := text.String()
+	for _, question := range []string{
+		"GET /?a;b HTTP/1.1\r\nHost: x\r\n\r\n", "GET /\x1b[2J HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02\x00\x01", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: \n\r\n", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "\r\n\r\n",
+	} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, question)
+		_ = conn.(*net.TCPConn).CloseWrite()
+		_, _ = io.Copy(io.Discard, conn) // whatever it says
+		conn.Close()
+	}
+	if after := text.String(); after != before {
+		t.Errorf("it logs\n%s", strings.TrimPrefix(after, before))
 	}
 }

@@ -1,0 +1,103 @@
+package crash
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+const (
+	// stay is how many Services stay as they are, churn how many change.
+	stay, churn = 10, 20
+	// local is how many of the servers run on the node of the proxy.
+	local = 4
+)
+
+// sources are source ranges of both families; the first let in all clients here.
+var sources = [][]string{
+	{"10.0.0.0/8", "192.0.2.0/24", "fd00:10::/32", "2001:db8:2::/48"},
+	{"192.0.2.0/24", "2001:db8:2::/64"},
+	{"203.0.113.0/24", "198.18.0.0/15", "2001:db8:ffff::/48"},
+}
+
+// staying are Services of all kinds that are answered to all clients.
+func staying(servers []*lab.Host) []daemon.Service {
+	both := []*lab.Host{servers[0], servers[local]}
+	all := []daemon.Service{
+		{Name: "plain"},
+		{Name: "node-ports", Kinds: []model.Kind{model.NodePort}},
+		{Name: "external", Kinds: []model.Kind{model.ExternalIP}, Scheduler: "rr"},
+		{Name: "balanced", Kinds: []model.Kind{model.LoadBalancerIP}, Sources: sources[0]},
+		{Name: "everything", Kinds: daemon.Kinds, Endpoints: servers},
+		{Name: "remembers", Kinds: []model.Kind{model.NodePort}, Affinity: time.Hour},
+		{Name: "local-outside", Kinds: daemon.Kinds, LocalOutside: true},
+		{Name: "local-inside", LocalInside: true, Scheduler: "sh"},
+		{Name: "local-remembers", Kinds: daemon.Kinds, LocalOutside: true, LocalInside: true, Affinity: time.Hour},
+		{Name: "many", Kinds: []model.Kind{model.LoadBalancerIP}, Endpoints: servers, Scheduler: "rr", LocalInside: true},
+	}
+	for i := range all {
+		all[i].Number = i + 1
+		if all[i].Endpoints == nil {
+			all[i].Endpoints = both
+		}
+	}
+	return all[:stay]
+}
+
+// churning are Services as chance will have them; now and then one is gone.
+// Those before stay as they are, but for every changed-th.
+func churning(random *rand.Rand, servers []*lab.Host, before []daemon.Service, changed int) []daemon.Service {
+	all := make([]daemon.Service, 0, churn)
+	for n := range churn {
+		name := fmt.Sprintf("churn-%d", n)
+		if len(before) > 0 && random.IntN(changed) != 0 {
+			i := slices.IndexFunc(before, func(s daemon.Service) bool { return s.Name == name })
+			if i >= 0 {
+				all = append(all, before[i])
+			}
+			continue
+		}
+		if random.IntN(8) == 0 {
+			continue
+		}
+		s := anyService(random, servers, name, stay+1+n)
+		if n == 0 && random.IntN(3) == 0 {
+			s.Scheduler = "mh" // which comes and goes with 251 slots in each family
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// schedulers are values of the annotation.
+var schedulers = []string{"", "random", "rr", "sh"}
+
+// anyService is a Service as chance will have it.
+func anyService(random *rand.Rand, servers []*lab.Host, name string, number int) daemon.Service {
+	s := daemon.Service{
+		Name: name, Number: number,
+		Ports:     1 + random.IntN(2),
+		Times:     1 + random.IntN(3),
+		Scheduler: schedulers[random.IntN(len(schedulers))],
+		Affinity:  []time.Duration{0, 0, 0, time.Minute, time.Hour}[random.IntN(5)],
+	}
+	for _, k := range daemon.Kinds {
+		if random.IntN(2) == 0 {
+			s.Kinds = append(s.Kinds, k)
+		}
+	}
+	for _, i := range random.Perm(len(servers))[:random.IntN(len(servers)+1)] {
+		s.Endpoints = append(s.Endpoints, servers[i])
+	}
+	s.LocalInside = random.IntN(3) == 0
+	s.LocalOutside = len(s.Kinds) > 0 && random.IntN(2) == 0
+	if s.Has(model.LoadBalancerIP) && random.IntN(2) == 0 {
+		s.Sources = sources[random.IntN(len(sources))]
+	}
+	return s
+}

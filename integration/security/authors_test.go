@@ -1,0 +1,111 @@
+package security
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// TestExternalIPsTakeTrafficUnlessTheyAreNotServed is what CVE-2020-8554 is about:
+// the author of a Service gets what this node's pods send to a host elsewhere.
+func TestExternalIPsTakeTrafficUnlessTheyAreNotServed(t *testing.T) {
+	for name, test := range map[string]struct {
+		flags []string
+		by    string
+	}{
+		"they are served":     {nil, "pod-2"},
+		"they are not served": {[]string{"--feature-gates=AllowServiceExternalIPs=false"}, "outside"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			if err := l.Outside.ServeAll(daemon.Port); err != nil {
+				t.Fatal(err)
+			}
+			f := daemon.NewFolder(t, l)
+			put(f, service{name: "thief", number: 1, endpoints: addrsOf(l.Pods[1].Host), spec: externalIPs(addrsOf(l.Outside)...)})
+			daemon.Start(t, l.Node, f, test.flags...)
+			daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+				for _, from := range []*lab.Host{l.Pods[0].Host, l.Node.Host} {
+					answered(t, from, w, l.Outside.AddrPort(w.Family, daemon.Port), test.by)
+				}
+			})
+		})
+	}
+}
+
+func externalIPs(addrs ...netip.Addr) string {
+	var list []string
+	for _, a := range addrs {
+		list = append(list, `"`+a.String()+`"`)
+	}
+	return "externalIPs: [" + strings.Join(list, ", ") + "]\n"
+}
+
+// TestAClusterIPCannotBeTaken has a thief who was there long before; of the same
+// address, what its owner does not serve is not protected.
+func TestAClusterIPCannotBeTaken(t *testing.T) {
+	l := newLab(t)
+	if err := l.Pods[0].ServeAll(daemon.Target); err != nil {
+		t.Fatal(err)
+	}
+	f := daemon.NewFolder(t, l)
+	owner := service{name: "owner", number: 1, endpoints: addrsOf(l.Pods[0].Host), created: "2026-01-01T00:00:00Z"}
+	all := []netip.Addr{owner.clusterIP(model.IPv4), owner.clusterIP(model.IPv6)}
+	thief := service{name: "thief", number: 2, endpoints: addrsOf(l.Pods[1].Host), spec: externalIPs(all...)}
+	other := service{name: "other-port", number: 3, port: 81, endpoints: addrsOf(l.Pods[1].Host), spec: externalIPs(all...)}
+	put(f, owner, thief, other)
+	d := daemon.Start(t, l.Node, f)
+	d.Ignore("another Service holds the address and port")
+	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+		for _, from := range everybody(l) {
+			answered(t, from, w, owner.at(w.Family), "pod-1")
+			answered(t, from, w, thief.at(w.Family), "pod-2")
+			answered(t, from, w, netip.AddrPortFrom(owner.clusterIP(w.Family), 81), "pod-2")
+		}
+	})
+}
+
+// TestAFolderMayTakeThePortsOfTheNode holds what an API server forbids: in a folder
+// there is no range of node ports.
+func TestAFolderMayTakeThePortsOfTheNode(t *testing.T) {
+	l := newLab(t)
+	const ssh = 22
+	if err := l.Node.ServeAll(ssh); err != nil {
+		t.Fatal(err)
+	}
+	f := daemon.NewFolder(t, l)
+	put(f, service{name: "thief", number: 1, endpoints: addrsOf(l.Pods[1].Host), nodePort: ssh, spec: "type: NodePort\n"})
+	daemon.Start(t, l.Node, f)
+	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+		answered(t, l.Outside, w, l.Node.AddrPort(w.Family, ssh), "pod-2")
+	})
+}
+
+// TestAHealthCheckPortThatIsTakenIsNotServed asks for the port of kube-vmap's own
+// health server, which other addresses of the node would go round.
+func TestAHealthCheckPortThatIsTakenIsNotServed(t *testing.T) {
+	l := newLab(t)
+	f := daemon.NewFolder(t, l)
+	s := service{
+		name: "thief", number: 1, endpoints: addrsOf(l.Pods[1].Host),
+		spec: "type: LoadBalancer\nexternalTrafficPolicy: Local\nhealthCheckNodePort: 10256\n",
+	}
+	put(f, s)
+	d := daemon.Start(t, l.Node, f)
+	d.Ignore("cannot listen, trying again")
+	d.Await("cannot listen, trying again")
+	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+		answered(t, l.Pods[0].Host, w, s.at(w.Family), "pod-2")
+	})
+	for _, family := range model.Families {
+		page, err := l.Outside.Get("http://"+l.Node.AddrPort(family, 10256).String()+"/healthz", answer)
+		if err != nil || !strings.Contains(page, "nodeEligible") {
+			t.Errorf("the health server's answer is %q, %v", page, err)
+		}
+	}
+}

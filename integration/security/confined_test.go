@@ -1,0 +1,110 @@
+package security
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// launch runs the proxy as confined as in its container, and returns its process id.
+// Time-outs are left as they are, which it could not change; the init container does.
+func launch(t *testing.T, l *lab.Lab, f *daemon.Folder, flags ...string) (d *daemon.Daemon, pid int) {
+	t.Helper()
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	d = daemon.Launch{
+		Node: l.Node, Folder: f, By: []string{os.Args[0], confined, pidFile},
+		Flags: append([]string{
+			"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s",
+		}, flags...),
+	}.Start(t)
+	d.Await("ready")
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pid, err = strconv.Atoi(string(text)); err != nil {
+		t.Fatal(err)
+	}
+	return d, pid
+}
+
+// status is a field of /proc/PID/status.
+func status(t *testing.T, pid int, field string) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	t.Fatalf("there is no %s in\n%s", field, text)
+	return ""
+}
+
+// TestOneCapabilityAndNothingToWriteToIsEnough runs the proxy as its manifest does:
+// with CAP_NET_ADMIN alone, no way to more, and a read-only file system.
+func TestOneCapabilityAndNothingToWriteToIsEnough(t *testing.T) {
+	l := newLab(t)
+	f := daemon.NewFolder(t, l)
+	s := service{
+		name: "web", number: 1, endpoints: addrsOf(l.Pods[1].Host), nodePort: 30080,
+		spec: "type: LoadBalancer\nexternalTrafficPolicy: Local\nhealthCheckNodePort: 30081\n",
+	}
+	put(f, s)
+	d, pid := launch(t, l, f, "--nodeport-addresses=primary,localhost")
+	for field, want := range map[string]string{
+		"CapEff": fmt.Sprintf("%016x", 1<<unix.CAP_NET_ADMIN), "CapBnd": fmt.Sprintf("%016x", 1<<unix.CAP_NET_ADMIN),
+		"CapInh": fmt.Sprintf("%016x", 0), "NoNewPrivs": "1",
+	} {
+		if got := status(t, pid, field); got != want {
+			t.Errorf("%s is %s, want %s", field, got, want)
+		}
+	}
+	late := service{name: "late", number: 2, endpoints: s.endpoints}
+	d.After(func() { put(f, late) })
+	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+		for _, from := range everybody(l) {
+			answered(t, from, w, s.at(w.Family), "pod-2")
+			answered(t, from, w, l.Node.AddrPort(w.Family, 30080), "pod-2")
+			answered(t, from, w, late.at(w.Family), "pod-2")
+		}
+	})
+	for _, family := range model.Families {
+		page, err := l.Outside.Get("http://"+l.Node.AddrPort(family, 30081).String(), answer)
+		if err != nil || !strings.Contains(page, `"localEndpoints": 1`) {
+			t.Errorf("the health check answers %q, %v", page, err)
+		}
+	}
+	onlyWritesItsLog(t, pid)
+}
+
+// onlyWritesItsLog looks at what files a process has open for writing.
+func onlyWritesItsLog(t *testing.T, pid int) {
+	t.Helper()
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil || len(fds) < 3 {
+		t.Fatalf("open are %v, %v", fds, err)
+	}
+	for _, fd := range fds {
+		target, err := os.Readlink(fd)
+		info, e := os.Lstat(fd) // its mode is how it was opened
+		if err != nil || e != nil || !filepath.IsAbs(target) || target == os.DevNull {
+			continue // a socket, or what the kernel has no name for
+		}
+		if info.Mode()&0o200 != 0 {
+			t.Errorf("%s is open for writing", target)
+		}
+	}
+}

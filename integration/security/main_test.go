@@ -1,0 +1,74 @@
+package security
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/integration/daemon"
+)
+
+// TestMain runs the tests, or, if it is called by the name of [confined], becomes
+// another program.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == confined {
+		_, _ = fmt.Fprintln(os.Stderr, "confine:", confine(os.Args[2], os.Args[3:]))
+		os.Exit(1)
+	}
+	os.Exit(daemon.Main(m))
+}
+
+// confined, as the first argument, makes this program write its process id to the
+// file that is the second, and become the program that follows, as confined as the
+// container of base/daemonset.yaml.
+const confined = "--confined"
+
+// confine takes from the process what the manifest takes from the container, and
+// runs a program in its place.
+func confine(pidFile string, line []string) error {
+	runtime.LockOSThread() // all of this is the thread's, and exec makes it the process's
+	if err := os.WriteFile(pidFile, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		return err
+	}
+	if err := readOnly(); err != nil {
+		return fmt.Errorf("make the file system read-only: %w", err)
+	}
+	if err := dropCapabilities(); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("set no_new_privs: %w", err)
+	}
+	return syscall.Exec(line[0], line, []string{})
+}
+
+// readOnly makes all that is mounted read-only, for this process alone.
+func readOnly() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	return unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{
+		Attr_set: unix.MOUNT_ATTR_RDONLY, Propagation: unix.MS_PRIVATE,
+	})
+}
+
+// dropCapabilities leaves CAP_NET_ADMIN.
+func dropCapabilities() error {
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		if c == unix.CAP_NET_ADMIN {
+			continue
+		}
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && err != unix.EINVAL { // not of this kernel
+			return err
+		}
+	}
+	const netAdmin = 1 << unix.CAP_NET_ADMIN
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	only := [2]unix.CapUserData{{Effective: netAdmin, Permitted: netAdmin}}
+	return unix.Capset(&header, &only[0])
+}

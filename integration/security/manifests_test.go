@@ -1,0 +1,135 @@
+package security
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/model"
+)
+
+const (
+	// answer is how long an answer may take on a busy machine.
+	answer = 5 * time.Second
+	// silence is how long nobody must answer.
+	silence = 300 * time.Millisecond
+)
+
+// service is a Service of both families and all protocols, as somebody writes it.
+type service struct {
+	name      string
+	number    int          // chooses the ClusterIPs
+	endpoints []netip.Addr // of either family
+	port      int          // 80 if 0
+	target    int          // daemon.Target if 0
+	nodePort  int
+	spec      string // more lines of its spec
+	created   string // when; long ago if empty
+}
+
+// clusterIP is the Service's address of a family.
+func (s service) clusterIP(f model.Family) netip.Addr {
+	return daemon.Service{Number: s.number}.Addr(f, model.ClusterIP)
+}
+
+// at is the Service's port at its ClusterIP.
+func (s service) at(f model.Family) netip.AddrPort {
+	return netip.AddrPortFrom(s.clusterIP(f), uint16(numberOr(s.port, daemon.Port)))
+}
+
+// numberOr is a number, or another one if that is 0.
+func numberOr(n, otherwise int) int {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
+
+// text is the Service and its EndpointSlices as YAML.
+func (s service) text() []byte {
+	var out strings.Builder
+	created := s.created
+	if created == "" {
+		created = "2020-01-01T00:00:00Z"
+	}
+	fmt.Fprintf(&out, "apiVersion: v1\nkind: Service\nmetadata: {namespace: default, name: %s, creationTimestamp: %q}\nspec:\n", s.name, created)
+	fmt.Fprintf(&out, "  clusterIP: %s\n  clusterIPs: [%[1]s, \"%s\"]\n  ports:\n", s.clusterIP(model.IPv4), s.clusterIP(model.IPv6))
+	for _, p := range model.Protocols {
+		fmt.Fprintf(&out, "  - {name: %s, protocol: %s, port: %d", p, strings.ToUpper(p.String()), numberOr(s.port, daemon.Port))
+		if s.nodePort > 0 {
+			fmt.Fprintf(&out, ", nodePort: %d", s.nodePort)
+		}
+		out.WriteString("}\n")
+	}
+	for line := range strings.Lines(s.spec) {
+		out.WriteString("  " + line)
+	}
+	for _, f := range model.Families {
+		s.slice(&out, f)
+	}
+	return []byte(out.String())
+}
+
+func (s service) slice(out *strings.Builder, f model.Family) {
+	fmt.Fprintf(out, "\n---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {namespace: default, name: %s-%s, "+
+		"labels: {kubernetes.io/service-name: %s}}\naddressType: %s\nports:\n", s.name, strings.ToLower(f.String()), s.name, f)
+	for _, p := range model.Protocols {
+		fmt.Fprintf(out, "- {name: %s, protocol: %s, port: %d}\n", p, strings.ToUpper(p.String()), numberOr(s.target, daemon.Target))
+	}
+	out.WriteString("endpoints:\n")
+	for _, a := range s.endpoints {
+		if model.FamilyOf(a) == f {
+			fmt.Fprintf(out, "- {addresses: [\"%s\"], nodeName: node-1}\n", a)
+		}
+	}
+}
+
+// put describes Services in a folder, each in a file of its own.
+func put(f *daemon.Folder, services ...service) {
+	for _, s := range services {
+		f.Write(s.name, s.text())
+	}
+}
+
+// addrsOf are the addresses of a host.
+func addrsOf(h *lab.Host) []netip.Addr { return []netip.Addr{h.Addr(model.IPv4), h.Addr(model.IPv6)} }
+
+// newLab is a lab with two pods, of which the second one serves all protocols.
+func newLab(t *testing.T) *lab.Lab {
+	t.Helper()
+	l := labtest.New(t, lab.Options{Pods: 2})
+	if err := l.Pods[1].ServeAll(daemon.Target); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// everybody are those who may ask: a pod, the node, and the host outside.
+func everybody(l *lab.Lab) []*lab.Host { return []*lab.Host{l.Pods[0].Host, l.Node.Host, l.Outside} }
+
+// answered wants an answer by a host of that name; of none if it is empty.
+func answered(t *testing.T, from *lab.Host, w daemon.Way, to netip.AddrPort, by string) {
+	t.Helper()
+	patience := answer
+	if by == "" {
+		patience = silence
+	}
+	got, err := from.Ask(w.Protocol, to, patience)
+	if err != nil || got.By != by {
+		t.Errorf("%s asks %s over %s: %s, %v; want an answer by %q", from, to, w, got, err, by)
+	}
+}
+
+// refused wants to be refused, rather than met with silence.
+func refused(t *testing.T, from *lab.Host, w daemon.Way, to netip.AddrPort) {
+	t.Helper()
+	got, err := from.Ask(w.Protocol, to, answer)
+	if err != nil || got.Outcome != lab.Refused {
+		t.Errorf("%s asks %s over %s: %s, %v; want it refused", from, to, w, got, err)
+	}
+}

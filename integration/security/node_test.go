@@ -1,0 +1,167 @@
+package security
+
+import (
+	"bufio"
+	"encoding/hex"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// TestItListensWhereTheDocumentSays has all that makes the proxy listen, without the
+// node ports on localhost and with them.
+func TestItListensWhereTheDocumentSays(t *testing.T) {
+	always := []string{"tcp6 [::]:10256", "tcp 127.0.0.1:10249", "tcp 192.0.2.1:30081", "tcp6 [2001:db8:2::1]:30081"}
+	for nodePorts, more := range map[string][]string{
+		"primary":           nil,
+		"primary,localhost": {"tcp 127.0.0.1:30080", "tcp6 [::1]:30080"},
+	} {
+		t.Run(nodePorts, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			f := daemon.NewFolder(t, l)
+			put(f, service{
+				name: "web", number: 1, endpoints: addrsOf(l.Pods[1].Host), nodePort: 30080,
+				spec: "type: LoadBalancer\nexternalTrafficPolicy: Local\nhealthCheckNodePort: 30081\n",
+			})
+			before := sockets(t, l.Node)
+			d := daemon.Start(t, l.Node, f, "--nodeport-addresses="+nodePorts)
+			want := slices.Sorted(slices.Values(slices.Concat(always, more)))
+			d.After(func() { put(f, service{name: "next", number: 2}) }) // what comes after the first rules has been opened then
+			for _, socket := range want {
+				_, addr, _ := strings.Cut(socket, " ")
+				reachable(t, l.Node, addr)
+			}
+			var got []string
+			for _, s := range sockets(t, l.Node) {
+				if !slices.Contains(before, s) {
+					got = append(got, s)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("it listens on\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+// reachable waits until somebody listens on an address of the host.
+func reachable(t *testing.T, h *lab.Node, addr string) {
+	t.Helper()
+	to := netip.MustParseAddrPort(addr)
+	if to.Addr().IsUnspecified() {
+		to = netip.AddrPortFrom(netip.IPv6Loopback(), to.Port())
+	}
+	for range 200 {
+		if got, err := h.Ask(model.TCP, to, silence); err == nil && got.Outcome != lab.Refused {
+			return
+		}
+	}
+	t.Errorf("nobody listens on %s", addr)
+}
+
+// sockets are those of the host that take packets from anybody: TCP that listens, and
+// any of UDP or that is raw, sorted.
+func sockets(t *testing.T, h *lab.Node) []string {
+	t.Helper()
+	var all []string
+	for _, table := range []string{"tcp", "tcp6", "udp", "udp6", "udplite", "udplite6", "raw", "raw6"} {
+		err := h.Do(func() error {
+			file, err := os.Open("/proc/thread-self/net/" + table)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			lines := bufio.NewScanner(file)
+			for lines.Scan() {
+				fields := strings.Fields(lines.Text())
+				const listen = "0A" // TCP_LISTEN (include/net/tcp_states.h)
+				if strings.Contains(fields[1], ":") && (fields[3] == listen || !strings.HasPrefix(table, "tcp")) {
+					all = append(all, table+" "+socketAddr(fields[1]))
+				}
+			}
+			return lines.Err()
+		})
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// socketAddr reads an address as /proc/net has it: 32-bit words in the order of this
+// machine's bytes, in hexadecimal.
+func socketAddr(text string) string {
+	addr, port, _ := strings.Cut(text, ":")
+	b, err := hex.DecodeString(addr)
+	if err != nil {
+		return text
+	}
+	for word := range slices.Chunk(b, 4) {
+		slices.Reverse(word) // tests run on little-endian machines
+	}
+	a, _ := netip.AddrFromSlice(b)
+	n, _ := strconv.ParseUint(port, 16, 16)
+	return netip.AddrPortFrom(a, uint16(n)).String()
+}
+
+// TestOfTheNodesSettingsOnlyConntracksChange compares all settings of the node's
+// network before and after; route_localnet is one of them.
+func TestOfTheNodesSettingsOnlyConntracksChange(t *testing.T) {
+	l := newLab(t)
+	f := daemon.NewFolder(t, l)
+	put(f, service{name: "web", number: 1, endpoints: addrsOf(l.Pods[1].Host), nodePort: 30080, spec: "type: NodePort\n"})
+	before := settings(t, l.Node)
+	daemon.Start(t, l.Node, f, "--nodeport-addresses=primary,localhost", "--conntrack-tcp-be-liberal")
+	after := settings(t, l.Node)
+	if len(before) < 100 || before["ipv4/conf/all/route_localnet"] != "0" {
+		t.Fatalf("%d settings are known, route_localnet is %q", len(before), before["ipv4/conf/all/route_localnet"])
+	}
+	allowed := []string{
+		"netfilter/nf_conntrack_tcp_be_liberal", "netfilter/nf_conntrack_tcp_timeout_close_wait",
+		"netfilter/nf_conntrack_tcp_timeout_established",
+	}
+	var changed []string
+	for name, value := range after {
+		if old, known := before[name]; known && old != value {
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	if !slices.Equal(changed, allowed) {
+		t.Errorf("it changes %v, want %v", changed, allowed)
+	}
+}
+
+// settings are the sysctls of a host's network, without those that count.
+func settings(t *testing.T, h *lab.Node) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := h.Do(func() error {
+		const root = "/proc/sys/net/"
+		return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || strings.HasSuffix(path, "nf_conntrack_count") {
+				return err
+			}
+			// Some are for writing only, or of a kind that is off.
+			if text, err := os.ReadFile(path); err == nil {
+				all[strings.TrimPrefix(path, root)] = strings.TrimSpace(string(text))
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}

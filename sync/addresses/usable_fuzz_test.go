@@ -1,0 +1,36 @@
+package addresses
+
+import (
+	"net"
+	"slices"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// FuzzUsable has the kernel name any address, of any length, with any flags. What
+// counts is an address that can be asked for, and one that the node answers to.
+func FuzzUsable(f *testing.F) {
+	for _, addr := range list("192.0.2.1", "127.0.0.1", "0.0.0.0", "2001:db8::1", "::1", "fe80::1", "::ffff:192.0.2.1", "::ffff:127.0.0.1") {
+		f.Add(addr.AsSlice(), unix.IFA_F_PERMANENT)
+		f.Add(addr.AsSlice()[1:], unix.IFA_F_TENTATIVE)
+	}
+	f.Add([]byte{}, -1)
+	f.Fuzz(func(t *testing.T, ip []byte, flags int) {
+		before := slices.Clone(ip)
+		addr, ok := usable(&netlink.Addr{IPNet: &net.IPNet{IP: ip}, Flags: flags})
+		if !slices.Equal(before, ip) {
+			t.Errorf("% x became % x", before, ip)
+		}
+		if !ok {
+			return
+		}
+		if !addr.IsValid() || addr.Is4In6() || addr.IsLoopback() || addr.Zone() != "" || !net.IP(ip).Equal(addr.AsSlice()) {
+			t.Errorf("% x counts as %s", ip, addr)
+		}
+		if refused := flags&unix.IFA_F_DADFAILED != 0; refused && flags&unix.IFA_F_OPTIMISTIC == 0 {
+			t.Errorf("%s counts with the flags %#x", addr, flags)
+		}
+	})
+}
