@@ -88,6 +88,11 @@ func (f *findings) podRanges(spec *corev1.NodeSpec) (out [len(model.Families)]ne
 	return out
 }
 
+// minServiceBits is how long the prefix of a range of ClusterIPs is at least. New
+// connections to those of its addresses that no Service has are dropped: a range of
+// everything would leave nothing.
+const minServiceBits = 8
+
 // ConvertServiceCIDR reduces a ServiceCIDR to the ranges from which ClusterIPs
 // are taken; nil with errors if none can be used. Whether the ServiceCIDR is
 // ready does not matter.
@@ -97,6 +102,9 @@ func ConvertServiceCIDR(c *networkingv1.ServiceCIDR) ([]netip.Prefix, field.Erro
 	var out []netip.Prefix
 	for i, value := range c.Spec.CIDRs {
 		prefix, err := parsePrefix(path.Index(i), value)
+		if err == nil && prefix.Bits() < minServiceBits {
+			err = field.Invalid(path.Index(i), value, "connections to all these addresses would be dropped")
+		}
 		if !f.leaveOut(err) {
 			out = append(out, prefix)
 		}

@@ -266,14 +266,17 @@ func TestASliceIsRefused(t *testing.T) {
 
 func TestAServiceCIDRIsItsRanges(t *testing.T) {
 	cidr := &networkingv1.ServiceCIDR{Spec: networkingv1.ServiceCIDRSpec{
-		CIDRs: []string{"10.96.0.0/12", "fd00:10:96::/112", "10.96.0.0", "::ffff:10.0.0.0/104"},
+		CIDRs: []string{"10.96.0.0/12", "fd00:10:96::/112", "10.96.0.0", "::ffff:10.0.0.0/104", "0.0.0.0/0", "2000::/3"},
 	}}
 	got, errs := ConvertServiceCIDR(cidr)
 	want := []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00:10:96::/112")}
 	if diff := cmp.Diff(want, got, compareNetip); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	wantErrs := []string{"spec.cidrs[2]: Invalid value", "spec.cidrs[3]: Invalid value"}
+	wantErrs := []string{
+		"spec.cidrs[2]: Invalid value", "spec.cidrs[3]: Invalid value",
+		"spec.cidrs[4]: Invalid value", "spec.cidrs[5]: Invalid value", // of everything, nearly
+	}
 	if diff := cmp.Diff(wantErrs, fields(errs)); diff != "" {
 		t.Errorf("errors, -want +got\n%s", diff)
 	}

@@ -66,7 +66,7 @@ func (d document) toJSON(reread func() bool) (data []byte, warning, err error) {
 	case json.Valid(d.text):
 		return d.text, nil, nil
 	}
-	if err := checkAliases(d.text); err != nil {
+	if err := CheckAliases(d.text); err != nil {
 		return nil, nil, err
 	}
 	if data, err = yaml.YAMLToJSONStrict(d.text); err == nil {

@@ -46,9 +46,9 @@ func readManifest(path string) (text []byte, err error) {
 	return text, err
 }
 
-// checkAliases refuses a document in which aliases repeat more than may be. The
+// CheckAliases refuses a YAML document in which aliases repeat more than may be. The
 // library limits how many values they stand for, but not how long those are.
-func checkAliases(text []byte) error {
+func CheckAliases(text []byte) error {
 	if !bytes.Contains(text, []byte("&")) || !bytes.Contains(text, []byte("*")) {
 		return nil
 	}

@@ -118,13 +118,13 @@ func TestRestartSendsOnlyWhatChangedMeanwhile(t *testing.T) {
 		services = append(services, service{name: fmt.Sprintf("web-%d", i), address: i + 1, endpoints: "pod-1 pod-2"})
 	}
 	f.put("web.yaml", services...)
-	d := start(t, l.Node, f.dir, podRanges)
+	d := start(t, l.Node, f.dir, podRanges, unprotected)
 	w.settles(f.dir, podRanges)
 	d.stop()
 
 	services[3].endpoints = "pod-1 remote-1"
 	f.put("web.yaml", services...)
-	d = start(t, l.Node, f.dir, podRanges)
+	d = start(t, l.Node, f.dir, podRanges, unprotected)
 	w.settles(f.dir, podRanges)
 	e := d.logged(0, "applied", func(entry) bool { return true })
 	// In each way one endpoint takes another's slot, and pod-2 is still needed by

@@ -111,7 +111,7 @@ func as(m netlink.Message, kind uint16, attributes ...netlink.Attribute) netlink
 
 func TestAnInterruptedDumpIsReadAgain(t *testing.T) {
 	k := &changing{generation: 1, changes: readTries - 1}
-	have, err := (&Kernel{read: nltest.Dial(k.answer)}).Read()
+	have, err := (&Kernel{writer: &writer{}, read: nltest.Dial(k.answer)}).Read()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestAnInterruptedDumpIsReadAgain(t *testing.T) {
 		}
 	}
 	k = &changing{generation: 1, changes: 1000}
-	if have, err := (&Kernel{read: nltest.Dial(k.answer)}).Read(); err == nil {
+	if have, err := (&Kernel{writer: &writer{}, read: nltest.Dial(k.answer)}).Read(); err == nil {
 		t.Errorf("of tables that never hold still, read %+v", have)
 	}
 }

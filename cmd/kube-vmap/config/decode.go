@@ -17,6 +17,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/kube-proxy/config/v1alpha1"
 	"sigs.k8s.io/yaml"
+
+	"kube-vmap/sync"
 )
 
 // kind of the object that the file holds.
@@ -59,6 +61,9 @@ func splitDocuments(text []byte) ([][]byte, error) {
 			return documents, nil
 		}
 		if err != nil {
+			return nil, err
+		}
+		if err := sync.CheckAliases(document); err != nil {
 			return nil, err
 		}
 		data, err := yaml.YAMLToJSON(document)

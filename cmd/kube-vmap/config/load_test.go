@@ -255,3 +255,10 @@ func TestOnlyAPlainFileOfReasonableLengthIsRead(t *testing.T) {
 		}
 	}
 }
+
+func TestAliasesThatRepeatTooMuchAreRefused(t *testing.T) {
+	text := header + "metadata: {name: &a " + strings.Repeat("x", 100_000) + "}\nnodePortAddresses: [*a" + strings.Repeat(", *a", 800) + "]\n"
+	if _, err := parseFlags(t, "--config", write(t, text)).Config(); err == nil || !strings.Contains(err.Error(), "aliases") {
+		t.Errorf("got %v", err)
+	}
+}

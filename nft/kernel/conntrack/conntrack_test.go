@@ -227,21 +227,3 @@ func TestNothingIsAskedToDeleteNothing(t *testing.T) {
 		t.Errorf("deleted %d, %v, asked %q", n, err, k.asked)
 	}
 }
-
-// FuzzDecode expects of any bytes to be read or left, and of an entry that was
-// read to have all that is needed to judge and to delete it.
-func FuzzDecode(f *testing.F) {
-	for i, e := range sample() {
-		f.Add(entry(e, uint32(i)))
-		f.Add(entry(e, uint32(i))[:20+4*i])
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		e, r, ok := decode(b)
-		if !ok {
-			return
-		}
-		if !e.Original.IsValid() || !e.Reply.IsValid() || len(r.key()) == 0 || len(r.key())%4 != 0 {
-			t.Errorf("read %v with key % x", e, r.key())
-		}
-	})
-}

@@ -1,0 +1,122 @@
+package leftovers
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"github.com/mdlayher/netlink"
+	"github.com/mdlayher/netlink/nlenc"
+	"github.com/mdlayher/netlink/nltest"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+)
+
+// attribute is a string or what attributes are within.
+func attribute(kind uint16, value any) netlink.Attribute {
+	switch v := value.(type) {
+	case string:
+		return netlink.Attribute{Type: kind, Data: nlenc.Bytes(v)}
+	case []byte:
+		return netlink.Attribute{Type: kind, Data: v}
+	}
+	return netlink.Attribute{Type: kind | unix.NLA_F_NESTED, Data: nltest.MustMarshalAttributes(value.([]netlink.Attribute))}
+}
+
+type nest = []netlink.Attribute
+
+// jump is a rule of table nat, as the kernel sends it.
+func jump(chain, target string) []byte {
+	verdict := attribute(unix.NFTA_DATA_VERDICT, nest{attribute(unix.NFTA_VERDICT_CHAIN, target)})
+	expression := nest{
+		attribute(unix.NFTA_EXPR_NAME, "immediate"),
+		attribute(unix.NFTA_EXPR_DATA, nest{attribute(unix.NFTA_IMMEDIATE_DATA, nest{verdict})}),
+	}
+	return nltest.MustMarshalAttributes(nest{
+		attribute(unix.NFTA_RULE_TABLE, "nat"),
+		attribute(unix.NFTA_RULE_CHAIN, chain),
+		attribute(unix.NFTA_RULE_HANDLE, binary.BigEndian.AppendUint64(nil, 7)),
+		attribute(unix.NFTA_RULE_EXPRESSIONS, nest{
+			attribute(unix.NFTA_LIST_ELEM, nest{attribute(unix.NFTA_EXPR_NAME, "counter"), attribute(unix.NFTA_EXPR_DATA, []byte{1, 2})}),
+			attribute(unix.NFTA_LIST_ELEM, expression),
+		}),
+	})
+}
+
+// chainNamed is a chain of table nat; one at a hook if that is so.
+func chainNamed(name string, base bool) []byte {
+	list := nest{attribute(unix.NFTA_CHAIN_TABLE, "nat"), attribute(unix.NFTA_CHAIN_NAME, name)}
+	if base {
+		list = append(list, attribute(unix.NFTA_CHAIN_HOOK, nest{}))
+	}
+	return nltest.MustMarshalAttributes(list)
+}
+
+// pack puts messages into one text: whether each is a rule, its length, the
+// message.
+func pack(rule bool, messages ...[]byte) []byte {
+	var out []byte
+	for _, m := range messages {
+		kind := uint8(unix.NFT_MSG_NEWCHAIN)
+		if rule {
+			kind = unix.NFT_MSG_NEWRULE
+		}
+		out = binary.LittleEndian.AppendUint16(append(out, kind), uint16(len(m)))
+		out = append(out, m...)
+	}
+	return out
+}
+
+// FuzzRead reads any bytes as chains and rules of table nat. Whatever they are, a
+// batch can be made of what comes of them, and it touches nothing that is not
+// kube-proxy's.
+func FuzzRead(f *testing.F) {
+	const service = "KUBE-SVC-ABCDEFGHIJKLMNOP"
+	chains := pack(false, chainNamed("PREROUTING", true), chainNamed("KUBE-SERVICES", false), chainNamed(service, false), chainNamed("MINE", false))
+	rules := pack(true, jump("PREROUTING", "KUBE-SERVICES"), jump("KUBE-SERVICES", service), jump("MINE", markChain), jump("PREROUTING", "MINE"))
+	f.Add(append(slices.Clone(chains), rules...))
+	f.Add(append(slices.Clone(rules), chains...))
+	f.Add(rules[:len(rules)-9])
+	f.Add(pack(true, jump("", ""), jump("KUBE-SERVICES", "KUBE-SERVICES")))
+	f.Add(pack(false, chainNamed("KUBE-SERVICES", true), chainNamed("", true)))
+	f.Fuzz(func(t *testing.T, dump []byte) {
+		nat := &table{Table: Table{Name: "nat", Chains: map[string]bool{}}}
+		for b := dump; len(b) >= 3; {
+			n := min(int(binary.LittleEndian.Uint16(b[1:])), len(b)-3)
+			read := nat.addChain
+			if b[0] == unix.NFT_MSG_NEWRULE {
+				read = func(ad *netlink.AttributeDecoder) error { nat.addRule(ad, ""); return nil }
+			}
+			_ = decode(netlink.Message{Data: append(make([]byte, nfHeaderLen), b[3:3+n]...)}, read) // the rest is read all the same
+			b = b[3+n:]
+		}
+		if len(nat.Rules) != len(nat.handles) || len(nat.Rules)+len(nat.Chains) > len(dump) {
+			t.Fatalf("%d bytes became %d chains, %d rules, %d handles", len(dump), len(nat.Chains), len(nat.Rules), len(nat.handles))
+		}
+		p := nat.Plan()
+		_ = p.String()
+		for _, name := range slices.Concat(p.Empty, p.Delete) {
+			if _, there := nat.Chains[name]; !there || !Chain("nat", name) {
+				t.Errorf("chain %q is not kube-proxy's", name)
+			}
+		}
+		for _, i := range p.Unhook {
+			if r := nat.Rules[i]; !nat.Chains[r.Chain] || !hook("nat", r.Target) {
+				t.Errorf("rule %+v is not kube-proxy's", r)
+			}
+		}
+		if !p.Nothing() {
+			b := newBatch(model.IPv6, &state{tables: []*table{nat}}, []Plan{p})
+			if want := 2 + len(p.Unhook) + len(p.Empty) + len(p.Delete); len(b.messages) != want {
+				t.Errorf("%d messages, want %d", len(b.messages), want)
+			}
+		}
+		nat.forget()
+		for i := range nat.Rules {
+			if nat.Chains[nat.Rules[i].Chain] {
+				t.Errorf("rule %+v is not forgotten", nat.Rules[i])
+			}
+		}
+	})
+}

@@ -1,0 +1,319 @@
+package nft
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+)
+
+// reply is a message as the kernel answers with: of a dump of a set's elements if
+// that is its kind.
+type reply struct {
+	kind uint16
+	set  SetID
+	data []byte // what follows the netlink header
+}
+
+// captured are replies of a real kernel, about tables with our name that another
+// program made.
+func captured(t testing.TB) []reply {
+	t.Helper()
+	file, err := os.Open("testdata/replies.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var out []reply
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "#") {
+			continue
+		}
+		var family, set, data string
+		var r reply
+		if _, err := fmt.Sscan(lines.Text(), &family, &r.kind, &set, &data); err != nil {
+			t.Fatal(err)
+		}
+		if family == families[model.IPv6].name {
+			r.set.Family = model.IPv6
+		}
+		if set != "-" {
+			r.set, _ = SetNamed(r.set.Family, set)
+		}
+		if r.data, err = hex.DecodeString(data); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	if len(out) == 0 {
+		t.Fatal("no replies")
+	}
+	return out
+}
+
+// written are messages of a batch of ours, as if the kernel answered with them;
+// of those that there are many of a kind, some, and no long ones: the fuzzer takes
+// its time with them.
+func written(t testing.TB) []reply {
+	t.Helper()
+	_, batch := load(12)
+	var out []reply
+	for i, m := range split(t, encoded(t, batch).Bytes) {
+		r := reply{kind: m.kind & 0xff, data: m.data()}
+		if m.family == unix.NFPROTO_IPV6 {
+			r.set.Family = model.IPv6
+		}
+		many := r.kind == unix.NFT_MSG_NEWCHAIN || r.kind == unix.NFT_MSG_NEWRULE
+		if m.kind>>8 != unix.NFNL_SUBSYS_NFTABLES || many && i%11 != 0 || len(r.data) > 1000 {
+			continue
+		}
+		if r.kind == unix.NFT_MSG_NEWSETELEM {
+			name := text(attrs(t, m.raw, headerLen+nfHeaderLen, len(m.raw))[1].value)
+			var known bool
+			if r.set, known = SetNamed(r.set.Family, name); !known {
+				continue // a rule's own map
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// pack puts replies into one text for the fuzzer to work on, unpack reads it: the
+// kind, what is asked for, the length, the reply.
+func pack(replies []reply) []byte {
+	var out []byte
+	for _, r := range replies {
+		out = append(out, uint8(r.kind), uint8(r.set.Kind)<<2|uint8(r.set.Family)<<1)
+		if r.set.Local {
+			out[len(out)-1] |= 1
+		}
+		out = binary.LittleEndian.AppendUint16(out, uint16(len(r.data)))
+		out = append(out, r.data...)
+	}
+	return out
+}
+
+func unpack(b []byte) []reply {
+	var out []reply
+	for len(b) >= 4 {
+		r := reply{kind: uint16(b[0]), set: SetID{
+			Family: model.Family(b[1] >> 1 & 1), Kind: SetKind(b[1]>>2) % setKinds, Local: b[1]&1 > 0 && b[1]>>2 >= uint8(baseSets),
+		}}
+		n := min(int(binary.LittleEndian.Uint16(b[2:])), len(b)-4)
+		r.data, b = b[4:4+n], b[4+n:]
+		out = append(out, r)
+	}
+	return out
+}
+
+// FuzzDecode gives the decoders a whole dump as a broken or hostile kernel might
+// send it: cut, garbled, in any order, of tables that other programs filled.
+// Whatever comes of it must not panic or be more than was sent; a state must get
+// there from it, and what is ours in it must be what we would write.
+func FuzzDecode(f *testing.F) {
+	all := append(written(f), captured(f)...)
+	f.Add(pack(written(f)))
+	f.Add(pack(captured(f)))
+	for i := 0; i < len(all); i += 12 {
+		f.Add(pack(all[i:min(i+12, len(all))]))
+	}
+	f.Fuzz(func(t *testing.T, dump []byte) {
+		var have Tables
+		found := 0
+		for _, r := range unpack(dump) {
+			decodeReply(&have, r)
+		}
+		for f, table := range have {
+			if table != nil {
+				found += checkDecoded(t, model.Family(f), table)
+			}
+		}
+		if found > len(dump) {
+			t.Errorf("%d bytes became %d things", len(dump), found)
+		}
+		rules, repair := Adopt(sampleConfig, have, sample(3))
+		if _, err := repair.Encode(); err != nil {
+			t.Fatal(err)
+		}
+		if _, again := Adopt(sampleConfig, rules.Tables(), sample(3)); len(again) > 0 {
+			t.Errorf("once it is so, it is to become\n%s", again)
+		}
+	})
+}
+
+// decodeReply does what a reader of the kernel does with a reply.
+func decodeReply(have *Tables, r reply) {
+	if r.kind != unix.NFT_MSG_NEWSETELEM {
+		_ = have.Decode(r.set.Family, r.kind, r.data) // the rest of a dump is read all the same
+		return
+	}
+	list, _ := DecodeElements(r.set, nil, r.data)
+	table := have.of(r.set.Family)
+	state := table.Sets[r.set.Name()]
+	if state.Shape.Ours(r.set) && !r.set.Dynamic() {
+		state.Elements = SortElements(r.set, append(state.Elements, list...))
+		table.Sets[r.set.Name()] = state
+	}
+}
+
+// checkDecoded has what is ours of a table be read again as it was when it is
+// written, and counts what there is.
+func checkDecoded(t *testing.T, f model.Family, table *Table) int {
+	n := len(table.Chains) + len(table.Sets)
+	var ours Batch
+	want := NewTable()
+	for name, c := range table.Chains {
+		n += len(c.Rules)
+		if id := chainNamed(f, name); id.Kind < chainKinds {
+			if id.Name() != name {
+				t.Errorf("chain %q is taken for %q", name, id.Name())
+			}
+			ours = append(ours, AddChain{id})
+			want.Chains[name] = ChainState{Hook: id.hookState()}
+		}
+	}
+	for name, s := range table.Sets {
+		n += len(s.Elements)
+		if id, known := SetNamed(f, name); known && s.Shape.Ours(id) {
+			ours = append(ours, AddSet{id, s.Shape.Size})
+			want.Sets[name] = SetState{Shape: s.Shape}
+		}
+	}
+	if len(ours) == 0 {
+		return n
+	}
+	var again Tables
+	messages := split(t, encoded(t, ours).Bytes)
+	for _, m := range messages[1 : len(messages)-1] {
+		if err := again.Decode(f, m.kind&0xff, m.data()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := again[f]
+	if !reflect.DeepEqual(got.Chains, want.Chains) || !reflect.DeepEqual(got.Sets, want.Sets) {
+		t.Errorf("is read again as %+v, want %+v", got, want)
+	}
+	return n
+}
+
+// FuzzElements has every element that is read be written again as it was.
+func FuzzElements(f *testing.F) {
+	for kind := range setKinds {
+		for _, family := range model.Families {
+			id := SetID{Family: family, Kind: kind}
+			m := split(f, encoded(f, Batch{AddElements{id, randomElements(id, 5)}}).Bytes)[1]
+			f.Add(family == model.IPv6, uint8(kind), m.data())
+		}
+	}
+	for _, r := range captured(f) {
+		if r.kind == unix.NFT_MSG_NEWSETELEM {
+			f.Add(r.set.Family == model.IPv6, uint8(r.set.Kind), r.data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, v6 bool, set uint8, data []byte) {
+		id := SetID{Kind: SetKind(set % uint8(setKinds))}
+		if v6 {
+			id.Family = model.IPv6
+		}
+		list, err := DecodeElements(id, nil, data)
+		if len(list) > len(data)/attrLen {
+			t.Fatalf("%d bytes became %d elements", len(data), len(list))
+		}
+		var ours []Element
+		for _, el := range SortElements(id, list) {
+			unknown := el.Value.Verdict == Goto && el.Value.Chain.Kind == unknownChain
+			bare := el.Value == Value{} && id.layout().content != contentNone
+			if !strange(el) && !unknown && !bare { // those are never written
+				el.Comment = kernelComment(el.Comment)
+				ours = append(ours, el)
+			}
+		}
+		ours = asRead(id, ours)
+		if err != nil || len(ours) == 0 {
+			return
+		}
+		m := split(t, encoded(t, Batch{AddElements{id, ours}}).Bytes)[1]
+		again, err := DecodeElements(id, nil, m.data())
+		if again = SortElements(id, again); err != nil || !reflect.DeepEqual(again, ours) {
+			t.Errorf("%v is read again as %v: %v", ours, again, err)
+		}
+	})
+}
+
+// FuzzCounter has both readers of the counter agree.
+func FuzzCounter(f *testing.F) {
+	for _, r := range append(written(f), captured(f)...) {
+		if r.kind == unix.NFT_MSG_NEWOBJ {
+			f.Add(r.data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, ours, err := DecodeCounter(data)
+		var tables Tables
+		if e := tables.Decode(model.IPv6, unix.NFT_MSG_NEWOBJ, data); (e == nil) != (err == nil) {
+			t.Errorf("one reader says %v, the other %v", err, e)
+		}
+		if there := tables[model.IPv6] != nil && tables[model.IPv6].Counter; there != ours {
+			t.Errorf("ours to one reader %t, to the other %t", ours, there)
+		}
+	})
+}
+
+// FuzzExplain has the kernel refuse any message of a batch, at any place and with
+// any number and words. What is said of it must be of that message.
+func FuzzExplain(f *testing.F) {
+	rules, batch := load(12)
+	gone := Change{}
+	for m := range rules.frontends {
+		gone.Gone = append(gone.Gone, m)
+	}
+	batch = append(batch, rules.Plan(gone).Batch...)
+	e, err := batch.Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i, m := range split(f, e.Bytes) {
+		if i%50 == 0 {
+			f.Add(m.sequence, uint32(len(m.raw)/2), uint16(unix.EEXIST), "")
+		}
+	}
+	f.Add(uint32(0), uint32(0), uint16(unix.EPERM), "no")
+	f.Add(^uint32(0), ^uint32(0), ^uint16(0), "Chain\nx")
+	f.Fuzz(func(t *testing.T, sequence, offset uint32, errno uint16, message string) {
+		got := e.Explain(sequence, offset, syscall.Errno(errno), message)
+		if text := got.Error(); got.Errno != syscall.Errno(errno) || !strings.Contains(text, message) {
+			t.Errorf("errno %d %q became %q", errno, message, text)
+		}
+		if whole := sequence == 0 || int(sequence) > len(e.marks); whole != (got.Op == nil) {
+			t.Fatalf("message %d is about %v", sequence, got.Op)
+		}
+		var list []Element
+		switch op := got.Op.(type) {
+		case AddElements:
+			list = op.Elements
+		case DeleteElements:
+			list = op.Elements
+		}
+		found := got.Element == nil
+		for i := range list {
+			found = found || &list[i] == got.Element
+		}
+		if !found || got.Element != nil && got.Service != got.Element.Comment {
+			t.Errorf("%+v is none of the message's", got)
+		}
+		_, isRule := got.Op.(AddRule)
+		if got.Expression != "" && !isRule {
+			t.Errorf("%v has no expression %q", got.Op, got.Expression)
+		}
+	})
+}
