@@ -3,13 +3,14 @@
 
 VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
+KERNELS  ?= 5.10 6.1 6.12
 
 # Debian keeps nft and ip where not every root looks.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
 LINT := .cache/bin/golangci-lint
 
-.PHONY: help demo build test unit integration cluster bench bench-cluster image fuzz golden lint docs clean
+.PHONY: help demo build test unit integration cluster test-kernels test-nft bench bench-cluster image fuzz golden lint docs clean
 
 help: ## say what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +41,18 @@ cluster: build ## tests against a real etcd, API server and controllers (root)
 	@.ci/setup nft ip iptables
 	@.ci/cluster
 	MODULE=integration/cluster .ci/gotest -count=1 -timeout 30m ./...
+
+test-kernels: ## tests with packets and of the rule set on Debian's kernels KERNELS, which qemu boots
+	@.ci/setup nft ip qemu-system-x86_64 depmod xz
+	@.ci/nft-versions
+	@.ci/kernels $(KERNELS)
+	go build -o bin/test-kernels ./integration/kernels
+	RUN=bin/test-kernels .ci/gotest $(KERNELS)
+
+test-nft: ## listings are read and reload with nft 0.9.8 (no crash), 1.0.6 and 1.1.3 (root)
+	@.ci/setup nft
+	@KUBE_VMAP_REQUIRE_NFT_VERSIONS=1 .ci/nft-versions
+	CI=true .ci/gotest -count=1 -run 'Golden|ListedAndLoaded|NftLoaded' ./integration/ruleset
 
 bench: ## benchmarks, and a report of their ratios (root)
 	@.ci/setup nft

@@ -86,7 +86,16 @@ func (s *Sweeper) set(p *model.Pool) {
 
 // lost reports whether an endpoint is not there any more; both lists are sorted.
 func lost(before, now []netip.AddrPort) bool {
-	return slices.ContainsFunc(before, func(e netip.AddrPort) bool { return !has(now, e) })
+	for _, e := range before {
+		for len(now) > 0 && now[0].Compare(e) < 0 {
+			now = now[1:]
+		}
+		if len(now) == 0 || now[0] != e {
+			return true
+		}
+		now = now[1:]
+	}
+	return false
 }
 
 func has(list []netip.AddrPort, e netip.AddrPort) bool {

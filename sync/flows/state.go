@@ -202,6 +202,10 @@ func (s *state) stale(e conntrack.Entry, job todo) bool {
 // contain reports whether all of some are in all. Both are sorted.
 func contain(all, some []netip.AddrPort) bool {
 	for _, a := range some {
+		if len(all) > 0 && all[0] == a { // as nearly always
+			all = all[1:]
+			continue
+		}
 		i, found := slices.BinarySearchFunc(all, a, netip.AddrPort.Compare)
 		if !found {
 			return false
