@@ -182,3 +182,25 @@ func BenchmarkCompile(b *testing.B) {
 		})
 	}
 }
+
+// A Service of very many endpoints, of which one is replaced.
+func BenchmarkPlanOneOfManyEndpoints(b *testing.B) {
+	pool := &model.Pool{Key: model.Match{Family: model.IPv4, Addr: netip.MustParseAddr("10.96.0.1"), Protocol: model.TCP, Port: 80}}
+	pod := netip.MustParseAddr("10.0.0.1")
+	for range 100_000 {
+		pool.Cluster = append(pool.Cluster, netip.AddrPortFrom(pod, 8080))
+		pod = pod.Next()
+	}
+	f := model.Frontend{Match: pool.Key, Masquerade: model.MasqueradeOffPod, Pool: pool}
+	rules, _ := Adopt(benchConfig, Tables{}, Change{Set: []model.Frontend{f}})
+	other := *pool
+	other.Cluster = append([]netip.AddrPort(nil), pool.Cluster...)
+	other.Cluster[99_999] = netip.MustParseAddrPort("10.254.0.1:8080")
+	g := f
+	g.Pool = &other
+	b.ReportAllocs()
+	for b.Loop() {
+		rules.Commit(rules.Plan(Change{Set: []model.Frontend{g}}))
+		f, g = g, f
+	}
+}

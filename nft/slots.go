@@ -46,10 +46,11 @@ func reassignSlots(old, before, endpoints []netip.AddrPort) []netip.AddrPort {
 	}
 	slots := make([]netip.AddrPort, max(len(old), len(endpoints)))
 	copy(slots, old)
-	for k := 0; len(gone) > 0 && k < len(old); k++ {
-		if _, found := slices.BinarySearchFunc(gone, old[k], netip.AddrPort.Compare); !found {
+	for k, left := 0, len(gone); left > 0; k++ {
+		if !among(gone, old[k]) {
 			continue
 		}
+		left--
 		slots[k] = netip.AddrPort{}
 		if len(come) > 0 {
 			slots[k], come = come[0], come[1:]
@@ -57,6 +58,16 @@ func reassignSlots(old, before, endpoints []netip.AddrPort) []netip.AddrPort {
 	}
 	copy(slots[len(old):], come)
 	return compact(slots, len(endpoints))
+}
+
+// among reports whether an endpoint is one of a sorted list, which is short nearly
+// always.
+func among(list []netip.AddrPort, e netip.AddrPort) bool {
+	if len(list) < 8 {
+		return slices.Contains(list, e)
+	}
+	_, found := slices.BinarySearchFunc(list, e, netip.AddrPort.Compare)
+	return found
 }
 
 // differing walks two sorted lists without duplicates and returns what is only in
