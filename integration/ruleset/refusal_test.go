@@ -172,3 +172,53 @@ func TestMoreErrorsThanTheSocketHoldsStayWithTheirBatch(t *testing.T) {
 	}
 	p.turn(services(11))
 }
+
+// What the kernel does not do is named all at once, so that one more batch is
+// enough.
+func TestAllThatIsRefusedIsNamedAtOnce(t *testing.T) {
+	m := newMachine(t)
+	p, _ := start(m, services(10))
+	batch := p.rules.Plan(p.world.to(services(20))).Batch
+	var want []string
+	for _, op := range batch {
+		if add, isAdd := op.(nft.AddElements); isAdd && add.Set.Kind == nft.Services {
+			bad := &add.Elements[len(add.Elements)/2]
+			bad.Value.Chain = nft.ChainID{Family: add.Set.Family, Kind: nft.NATPrerouting} // a hook is no target
+			want = append(want, bad.Comment)
+		}
+	}
+	if len(want) != len(model.Families) {
+		t.Fatalf("the batch adds %q", want)
+	}
+	var got []string
+	for _, culprit := range m.refused(batch).Culprits() {
+		got = append(got, culprit.Service)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("blamed are %q, want %q", got, want)
+	}
+}
+
+// A set that is full takes others in place of what it holds all the same: the
+// kernel does not count what the same transaction deletes.
+func TestAFullSetTakesReplacements(t *testing.T) {
+	const size = 384 // of a set that was made for half as many
+	m := newMachine(t)
+	p, _ := start(m, services(size/2))
+	p.turn(services(size))
+	for _, f := range model.Families {
+		id := nft.SetID{Family: f, Kind: nft.Endpoints}
+		if full := p.rules.Tables()[f].Sets[id.Name()]; len(full.Elements) != size || full.Shape.Size != size {
+			t.Fatalf("%s holds %d of %d", id.Name(), len(full.Elements), full.Shape.Size)
+		}
+	}
+	next := p.world.clone()
+	for match, fe := range next.frontends {
+		others := slices.Clone(fe.Pool.Cluster)
+		for i := range others {
+			others[i] = endpoint(match.Family, 60_000+i)
+		}
+		next.serve(match, others...)
+	}
+	p.turn(next)
+}
