@@ -154,5 +154,7 @@ func (l *Loop) judge(f finding) {
 	l.drift.adopted(f.foreign)
 	r.Drift = true
 	l.report(r)
+	// Flows that began meanwhile may lead nowhere.
+	l.tellFollowers(l.admit(l.state.all()), true)
 	l.observe(r, start)
 }

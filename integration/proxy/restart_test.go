@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 )
 
 // debugging makes the log tell also when there is nothing to do.
@@ -247,4 +248,35 @@ func (d *daemon) settled(w *watcher, dir string) *daemon {
 	d.t.Helper()
 	w.settles(dir, podRanges)
 	return d
+}
+
+// TestFlowsLedAstrayFindTheirServiceAgain has somebody lead a Service elsewhere: what
+// UDP flows remember of that must not outlive it.
+func TestFlowsLedAstrayFindTheirServiceAgain(t *testing.T) {
+	l := newLab(t)
+	f := newFolder(t, l)
+	w := watch(t, l.Node.Host)
+	s := service{name: "web", address: 1, endpoints: "pod-1"}
+	f.write("cluster.yaml", text(t, cluster()...))
+	f.put("web.yaml", s)
+	start(t, l.Node, f.dir, podRanges, unprotected).settled(w, f.dir)
+	for _, family := range model.Families {
+		flow, err := l.Outside.Flow(model.UDP, freshPort(), s.at(family))
+		if err != nil {
+			t.Fatal(err)
+		}
+		element := nft.FamilyName(family) + " kube-vmap endpoints-0 { " + s.at(family).Addr().String() + " . udp . 80"
+		runNFT(t, l.Node.Host, "delete element "+element+" };"+
+			"add element "+element+" : "+l.Pods[1].Addr(family).String()+" . 8080 }")
+		if a, err := flow.Ask(answer); err != nil || a.By != "pod-2" {
+			t.Fatalf("%s: led astray, it is answered by %q, %v", family, a.By, err)
+		}
+		eventually(t, "an answer by the endpoint", func() error {
+			a, err := flow.Ask(answer)
+			if err == nil && a.By != "pod-1" {
+				err = fmt.Errorf("%s by %s", a.Outcome, a.By)
+			}
+			return err
+		})
+	}
 }
