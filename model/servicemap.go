@@ -23,6 +23,7 @@ type ServiceMap struct {
 	dirty    []*entry // changed since Changes was last asked
 	notLocal NotLocal
 	health   map[ServiceName]HealthCheck // those that changed
+	excesses []Excess                    // as well
 	many     int                         // how many slices of a Service are worth to be gathered
 }
 
@@ -34,6 +35,7 @@ type entry struct {
 	gathered  *gathered // from slices, as of the last Changes; nil if there was no need
 	frontends []Frontend
 	health    HealthCheck
+	excess    bool // not served, for its weight
 	dirty     bool // stands in ServiceMap.dirty
 }
 
@@ -49,6 +51,8 @@ type Changes struct {
 	// HealthChecks are those that are new or changed, or gone, without a port
 	// then; sorted by Service.
 	HealthChecks []HealthCheck
+	// Excesses are Services that are not served for their weight, or are again.
+	Excesses []Excess
 }
 
 // NotLocal counts Service ports, by family, whose policy is [PolicyLocal] while
@@ -177,6 +181,7 @@ func (m *ServiceMap) Changes() Changes {
 		out.HealthChecks = append(out.HealthChecks, m.health[name])
 	}
 	clear(m.health)
+	out.Excesses, m.excesses = m.excesses, nil
 	return out
 }
 
@@ -222,7 +227,7 @@ func (m *ServiceMap) update(e *entry, touched []Match) []Match {
 	e.gather(m.many, m.node)
 	e.frontends = nil
 	view := &view{e.slices, &m.node, e.gathered}
-	if e.service != nil {
+	if m.weigh(e) {
 		e.frontends = m.options.frontends(e.service, view)
 	}
 	e.gathered.forget()

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
@@ -206,6 +207,9 @@ func (l *Loop) sync() bool {
 	}
 	change, changes := l.state.take()
 	l.tellConflicts(changes.Conflicts)
+	l.state.excesses.untold(func(o Object, text string) {
+		l.tellProblem(l.service(model.ServiceName{Namespace: o.Namespace, Name: o.Name}), text)
+	})
 	l.untold.HealthChecks = append(l.untold.HealthChecks, changes.HealthChecks...)
 	if l.state.rulesChanged {
 		l.state.rulesChanged = false

@@ -233,6 +233,27 @@ func TestARefusedServicePortIsToldAndIsNoDrift(t *testing.T) {
 	})
 }
 
+func TestAServiceWithTooManyEndpointsIsToldAndLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, sync.Config{})
+		heavy := model.Slice{
+			Name: model.SliceName{Namespace: "default", Name: "heavy-1"}, Service: web("heavy", 1).Service.Name,
+			Ports: make([]model.SlicePort, 1000), Endpoints: make([]model.Endpoint, 1001),
+		}
+		s.say(web("heavy", 1), sync.SetSlice{Slice: heavy}, web("light", 2), served(model.IPv4, 2))
+		if got := s.take(); strings.Count(got, "Unusable Service default/heavy: uid-of-heavy: its EndpointSlices have 1001000 endpoints") != 1 {
+			t.Errorf("told was\n%s", got)
+		}
+		if r := s.last(); r.Err != nil || r.RefusedObjects != 1 {
+			t.Errorf("the report is %+v", r)
+		}
+		s.say(sync.DeleteSlice{Name: heavy.Name})
+		if r := s.last(); r.RefusedObjects != 0 {
+			t.Errorf("when it weighs less, the report is %+v", r)
+		}
+	})
+}
+
 func TestALostClaimIsToldToWhoLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, sync.Config{})

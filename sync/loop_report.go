@@ -42,7 +42,7 @@ func (l *Loop) observe(r Report, start time.Time) {
 	r.Services = l.state.services.Len()
 	r.Endpoints = l.rules.Endpoints()
 	r.RefusedPorts = len(l.refused)
-	r.RefusedObjects = len(l.state.problems)
+	r.RefusedObjects = len(l.state.problems) + len(l.state.excesses)
 	r.Conflicts = l.state.services.Conflicts()
 	r.NotLocal = l.state.services.NotLocal()
 	l.observer.Synced(r)

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -23,8 +24,9 @@ type state struct {
 	// config.Rules are not.
 	cidrsChanged, rulesChanged bool
 	problems                   problems
-	// warnings are about objects that are used nevertheless.
-	warnings problems
+	// warnings are about objects that are used nevertheless, excesses about Services
+	// that are not served for their weight.
+	warnings, excesses problems
 	// triggered are the oldest triggers of changes that the kernel does not have.
 	triggered map[model.SliceName]time.Time
 }
@@ -33,7 +35,7 @@ func newState(c Config) *state {
 	return &state{
 		config:   c,
 		services: model.NewServiceMap(c.options(), model.Node{Name: c.NodeName}),
-		problems: problems{}, warnings: problems{}, triggered: map[model.SliceName]time.Time{},
+		problems: problems{}, warnings: problems{}, excesses: problems{}, triggered: map[model.SliceName]time.Time{},
 	}
 }
 
@@ -109,6 +111,9 @@ func (s *state) setPodRanges(ranges [len(model.Families)]netip.Prefix) {
 func (s *state) take() (nft.Change, model.Changes) {
 	changes := s.services.Changes()
 	c := nft.Change{Set: changes.Set, Gone: changes.Gone}
+	for _, e := range changes.Excesses {
+		s.excesses.set(SetProblem{Object{Kind: "Service", Namespace: e.Service.Namespace, Name: e.Service.Name}, tooHeavy(e)})
+	}
 	if s.nodeAddrsChanged {
 		c.NodeAddrs = &s.nodeAddrs
 		s.nodeAddrsChanged = false
@@ -118,6 +123,15 @@ func (s *state) take() (nft.Change, model.Changes) {
 		s.cidrsChanged = false
 	}
 	return c, changes
+}
+
+// tooHeavy says why a Service is not served; nil if it is.
+func tooHeavy(e model.Excess) error {
+	if e.Weight == 0 {
+		return nil
+	}
+	return fmt.Errorf("its EndpointSlices have %d endpoints, counted for each port; %d are served at most, and with session affinity %d",
+		e.Weight, mostEndpoints, mostEndpoints/model.StickyWeight)
 }
 
 // all returns everything that should stand, as of the last take.
