@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kube-vmap/nft"
+	"kube-vmap/sync"
 )
 
 // changeTimes are those of one kind of change, repeated.
@@ -93,7 +94,7 @@ type stand struct {
 
 // turn is one change and its opposite, and the bytes they are known to send.
 type turn struct {
-	change [2]func()
+	change [2][]sync.Event
 	bytes  [2][]byte
 }
 
@@ -157,7 +158,7 @@ func (t *turn) run(s stand, to [2]*changeTimes) error {
 	return nil
 }
 
-func (t *changeTimes) follow(p *proxy, change func()) error {
+func (t *changeTimes) follow(p *proxy, change []sync.Event) error {
 	f, err := p.follow(change)
 	if err != nil {
 		return err

@@ -2,25 +2,28 @@ package main
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/sync"
 )
 
 // size is how many Services there are and how many endpoints each has.
 type size struct{ services, endpoints int }
 
-func (s size) String() string { return thousands(s.services) + " x " + strconv.Itoa(s.endpoints) }
+func (s size) String() string { return thousands(s.services) + " x " + thousands(s.endpoints) }
 
 // cluster is a made-up cluster as the node knows it: Services of one family and
-// one TCP port, each with one EndpointSlice.
+// one TCP port, each with an EndpointSlice for a hundred endpoints.
 //
 // One Service more than its size says has one endpoint more than the others, so
 // that a Service that gains an endpoint finds its chains there, as it nearly
-// always does in a large cluster.
+// always does in a large cluster. A Service that is alone stays so.
 type cluster struct {
 	size
 	kind
@@ -42,23 +45,55 @@ var (
 	podRanges = [2]netip.Prefix{netip.MustParsePrefix("10.128.0.0/9"), netip.MustParsePrefix("fd00:10::/32")}
 )
 
+// serviceCIDRs are the ranges that ClusterIPs come from.
+var serviceCIDRs = lab.ServiceRanges[:]
+
 // config shapes every rule set here as a usual cluster has it.
 var config = nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Pods: podRanges}
 
 // newCluster makes a cluster of Services that have a ClusterIP and nothing else,
 // with one pod of a hundred on this node; its Services are what is new in it.
-func newCluster(s size, f model.Family) *cluster { return newClusterOf(kind{onNode: 100}, s, f) }
+func newCluster(s size, f model.Family) *cluster { return newClusterOf(usual, s, f) }
 
 func newClusterOf(k kind, s size, f model.Family) *cluster {
 	c := &cluster{size: s, kind: k, family: f, services: model.NewServiceMap(
 		model.Options{DetectsPods: [2]bool{true, true}},
 		model.Node{Name: thisNode},
 	)}
-	for i := range s.services {
-		c.set(i, c.pods(i, s.endpoints))
+	for each := range c.objects() {
+		c.apply(each)
 	}
-	c.set(s.services, c.pods(s.services, s.endpoints+1))
 	return c
+}
+
+// objects are all that there is in the cluster, one Service after the other.
+func (c *cluster) objects() iter.Seq[[]sync.Event] {
+	return func(yield func([]sync.Event) bool) {
+		for i := range c.size.services {
+			if !yield(c.set(i, c.pods(i, c.endpoints))) {
+				return
+			}
+		}
+		if c.size.services > 1 {
+			yield(c.set(c.size.services, c.pods(c.size.services, c.endpoints+1)))
+		}
+	}
+}
+
+// apply makes changes.
+func (c *cluster) apply(changes []sync.Event) {
+	for _, e := range changes {
+		switch e := e.(type) {
+		case sync.SetService:
+			c.services.SetService(e.Service)
+		case sync.SetSlice:
+			c.services.SetSlice(e.Slice)
+		case sync.DeleteService:
+			c.services.DeleteService(e.Name)
+		case sync.DeleteSlice:
+			c.services.DeleteSlice(e.Name)
+		}
+	}
 }
 
 // changes is everything that changed in the cluster, for the rule set.
@@ -70,15 +105,23 @@ func (c *cluster) changes() nft.Change {
 // all is everything there is in the cluster, for a rule set that is not there.
 func (c *cluster) all() nft.Change {
 	change := c.changes()
-	change.ServiceCIDRs = &[]netip.Prefix{lab.ServiceRanges[model.IPv4], lab.ServiceRanges[model.IPv6]}
+	change.ServiceCIDRs = &serviceCIDRs
 	change.NodeAddrs = &c.nodeAddrs
 	return change
 }
 
 // set adds Service number i.
-func (c *cluster) set(i int, pods []model.Endpoint) {
-	c.services.SetService(c.service(i))
-	c.services.SetSlice(c.slice(i, pods))
+func (c *cluster) set(i int, pods []model.Endpoint) []sync.Event {
+	return append([]sync.Event{sync.SetService{Service: c.service(i)}}, c.exchange(i, pods)...)
+}
+
+// exchange gives Service number i other pods.
+func (c *cluster) exchange(i int, pods []model.Endpoint) []sync.Event {
+	var all []sync.Event
+	for some := range slices.Chunk(pods, perSlice) {
+		all = append(all, sync.SetSlice{Slice: c.slice(i, len(all), some)})
+	}
+	return all
 }
 
 func serviceName(i int) model.ServiceName {
@@ -96,11 +139,15 @@ func (c *cluster) service(i int) model.Service {
 	return s
 }
 
-// slice is the EndpointSlice of Service number i.
-func (c *cluster) slice(i int, pods []model.Endpoint) model.Slice {
+// perSlice is how many endpoints Kubernetes puts into one EndpointSlice, unless it
+// is told otherwise (kube-controller-manager, --max-endpoints-per-slice).
+const perSlice = 100
+
+// slice is an EndpointSlice of Service number i.
+func (c *cluster) slice(i, part int, pods []model.Endpoint) model.Slice {
 	name := serviceName(i)
 	return model.Slice{
-		Name:      model.SliceName{Namespace: name.Namespace, Name: name.Name + "-abcde"},
+		Name:      model.SliceName{Namespace: name.Namespace, Name: fmt.Sprintf("%s-%05d", name.Name, part)},
 		Service:   name,
 		Family:    c.family,
 		Ports:     []model.SlicePort{{Name: "http", Protocol: model.TCP, Port: podPort}},
@@ -114,9 +161,14 @@ const spares = 2
 // pods are the first n pods of Service number i; those above the cluster's usual
 // count are on other nodes.
 func (c *cluster) pods(i, n int) []model.Endpoint {
-	pods := make([]model.Endpoint, n)
-	for j := range pods {
-		pods[j] = c.pod(i, j)
+	return c.someOf(i, 0, n)
+}
+
+// someOf are pods of Service number i, of from to below to.
+func (c *cluster) someOf(i, from, to int) []model.Endpoint {
+	pods := make([]model.Endpoint, 0, to-from)
+	for j := from; j < to; j++ {
+		pods = append(pods, c.pod(i, j))
 	}
 	return pods
 }
@@ -138,7 +190,7 @@ func (c *cluster) local(i, j int) bool {
 // victim chooses a pod for a change, another one each time and none of this node.
 func (c *cluster) victim(turn int) (service, pod int) {
 	const stride = 7919 // a prime, so that neighbours in time are none in any map
-	service, pod = turn*stride%c.size.services, turn%c.endpoints
+	service, pod = turn*stride%c.size.services, turn*stride%c.endpoints
 	if c.local(service, pod) {
 		service, pod = (service+1)%c.size.services, (pod+1)%c.endpoints
 	}

@@ -53,8 +53,8 @@ func newExposed(k kind, s size, f model.Family) *cluster {
 	if k.external {
 		odd := c.service(served)
 		odd.ExternalPolicy = other(k.policy)
-		c.services.SetService(odd)
-		c.services.SetSlice(c.slice(served, c.pods(served, s.endpoints)))
+		c.apply(c.set(served, c.pods(served, s.endpoints)))
+		c.apply(c.rewrite(odd))
 	}
 	return c
 }

@@ -53,6 +53,9 @@ func ratio(a, b time.Duration) float64 {
 // factor is a ratio as text.
 func factor(x float64) string { return fmt.Sprintf("%.2f x", x) }
 
+// percent is a part of one as text.
+func percent(x float64) string { return digits(100*x) + " %" }
+
 // bytesText is a number of bytes with three digits that count.
 func bytesText(n int) string {
 	switch {

@@ -17,6 +17,9 @@ type kind struct {
 	ranged   bool // source ranges limit who may use the load balancer addresses
 }
 
+// usual is a kind that has a ClusterIP, and one pod of a hundred on this node.
+var usual = kind{onNode: 100}
+
 // kinds are what is compared; the first is what the others are compared with.
 // Where there are ten endpoints, one is on this node.
 var kinds = []kind{

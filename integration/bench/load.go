@@ -10,11 +10,33 @@ import (
 
 // sizes are those of the main tables.
 func (b *bench) sizes() []size {
-	all := []size{{100, 10}, {1_000, 10}, {10_000, 10}, {45_000, 1}}
+	all := []size{{100, 10}, {1_000, 10}, standard, {45_000, 1}}
 	if b.quick {
 		return all[:3]
 	}
 	return all
+}
+
+// loads are the sizes of first loads, and what the time from the model's values to
+// the commit must stay below; zero is any time.
+var loads = []struct {
+	size
+	below time.Duration
+}{
+	{size{100, 10}, 0},
+	{size{1_000, 10}, 0},
+	{standard, time.Second},
+	{size{45_000, 1}, time.Second},
+	{size{5_000, 50}, 2 * time.Second},
+	{size{1, 100_000}, 2 * time.Second},
+}
+
+// families are those in which marks are measured.
+func (b *bench) families() []model.Family {
+	if b.quick {
+		return model.Families[:1]
+	}
+	return model.Families[:]
 }
 
 // standard is the size that promises are about.
@@ -36,37 +58,56 @@ func (c *cluster) label() string { return nft.FamilyName(c.family) + ", " + c.si
 // loadTimes are those of one first load.
 type loadTimes struct {
 	model, adopt, encode, kernel, total, bare, copied times
+	cpu, bareCPU                                      []cpuTime
 	steps, bytes, elements                            int
 }
 
 // load measures the first load: from the cluster's objects to the commit.
 func (b *bench) load() error {
 	s := b.section("First load", "", "model", "compile", "encode", "kernel", "total",
-		"floor", "kernel/floor", "total/floor", "ours/total", "bytes", "steps", "copy")
+		"floor", "kernel/floor", "total/floor", "ours/total", "CPU", "user/CPU", "more/CPU", "bytes", "steps", "copy")
 	s.note("model: selection of endpoints, once; compile: Adopt; encode: Batch.Encode; kernel: sending and commit")
 	s.note("floor: the same bytes prepared beforehand; total leaves out the model; copy: those bytes copied to new memory")
-	return b.clusters(func(c *cluster) error {
-		start := time.Now()
-		want := c.all()
-		t := &loadTimes{model: times{time.Since(start)}}
-		for range b.rounds(c.size) {
-			if err := t.round(want); err != nil {
-				return err
-			}
+	s.note("CPU: of the whole process from compile to commit; user: compile, encode and the collector; more: than the floor takes,")
+	s.note("with what the kernel does to give the process memory")
+	for _, l := range loads {
+		if err := b.loadOf(s, newCluster(l.size, model.IPv4), l.below); err != nil {
+			return err
 		}
-		kernel, floor, total := t.kernel.median(), t.bare.median(), t.total.median()
-		s.add(c.label(), brief(t.model.median()), brief(t.adopt.median()), brief(t.encode.median()),
-			brief(kernel), brief(total), brief(floor),
-			factor(ratio(kernel, floor)), factor(ratio(total, floor)), factor(ratio(total-kernel, total)),
-			bytesText(t.bytes), thousands(t.steps), brief(t.copied.median()))
-		if c.size == standard {
-			// The least disturbed round of each: what else the machine does is no
-			// part of the promise.
-			least := ratio(t.kernel.at(0), t.bare.at(0))
-			b.promise(least < 2, "first load, %s: kernel part %s floor, below 2 x", c.label(), factor(least))
+	}
+	return b.loadOf(s, newCluster(standard, model.IPv6), time.Second)
+}
+
+func (b *bench) loadOf(s *section, c *cluster, below time.Duration) error {
+	start := time.Now()
+	want := c.all()
+	t := &loadTimes{model: times{time.Since(start)}}
+	for range b.rounds(c.size) {
+		if err := t.round(want); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	kernel, floor, total, cpu := t.kernel.median(), t.bare.median(), t.total.median(), sum(t.cpu)
+	more := ratio(cpu.all()-sum(t.bareCPU).all(), cpu.all())
+	s.add(c.label(), brief(t.model.median()), brief(t.adopt.median()), brief(t.encode.median()),
+		brief(kernel), brief(total), brief(floor),
+		factor(ratio(kernel, floor)), factor(ratio(total, floor)), factor(ratio(total-kernel, total)),
+		brief(cpu.all()/time.Duration(len(t.cpu))), percent(cpu.share()), percent(more),
+		bytesText(t.bytes), thousands(t.steps), brief(t.copied.median()))
+	if c.size == standard {
+		// The least disturbed round of each: what else the machine does is no
+		// part of the promise.
+		least := ratio(t.kernel.at(0), t.bare.at(0))
+		b.promise(least < 2, "first load, %s: kernel part %s floor, below 2 x", c.label(), factor(least))
+	}
+	if below > 0 {
+		b.markTime("first load from the model, "+c.label(), t.model.median()+total, "floor "+brief(floor), below)
+		b.mark(mark{
+			"first load, " + c.label() + ", share of CPU that is ours", percent(cpu.share()),
+			"more than the floor " + percent(more), "below 25 %", cpu.share() < 0.25,
+		})
+	}
+	return nil
 }
 
 // rounds is how often a first load of that size is repeated.
@@ -85,11 +126,13 @@ func (b *bench) rounds(s size) int {
 func (t *loadTimes) round(want nft.Change) error {
 	runtime.GC()
 	err := inSandbox(func(s *sandbox) error {
+		before := cpuOfProcess()
 		start := time.Now()
 		_, batch := nft.Adopt(config, nft.Tables{}, want)
 		adopted := time.Now()
 		applied, err := s.kernel.Apply(batch)
 		t.total = append(t.total, time.Since(start))
+		t.cpu = append(t.cpu, cpuOfProcess().since(before))
 		t.adopt = append(t.adopt, adopted.Sub(start))
 		t.encode = append(t.encode, applied.Took-applied.Kernel)
 		t.kernel = append(t.kernel, applied.Kernel)
@@ -108,8 +151,9 @@ func (t *loadTimes) round(want nft.Change) error {
 	runtime.GC()
 	t.copied = append(t.copied, copying(prepared))
 	return inSandbox(func(s *sandbox) error {
+		before := cpuOfProcess()
 		took, err := s.bare.send(prepared...)
-		t.bare = append(t.bare, took)
+		t.bare, t.bareCPU = append(t.bare, took), append(t.bareCPU, cpuOfProcess().since(before))
 		return err
 	})
 }

@@ -12,8 +12,6 @@ import (
 
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
-	"kube-vmap/nft"
-	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
 )
 
@@ -37,17 +35,16 @@ func (b *bench) manifests() (err error) {
 		return errors.Join(problems...)
 	}
 	read := time.Since(start)
-	var loop *watched
+	var first commit
 	var total, floor time.Duration
 	err = inSandbox(func(box *sandbox) (err error) {
-		loop = &watched{Kernel: box.kernel}
-		total, err = loop.ready(folder)
+		total, first, err = newWatched(box.kernel).ready(folder)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	prepared, err := prepare(loop.batch)
+	prepared, err := prepare(first.batch)
 	if err != nil {
 		return err
 	}
@@ -55,44 +52,30 @@ func (b *bench) manifests() (err error) {
 		floor, err = box.bare.send(prepared...)
 		return err
 	})
-	against := ratio(loop.applied.Kernel, floor)
-	s.add(c.label(), bytesText(size), brief(read), brief(total), brief(loop.applied.Kernel), brief(floor), factor(against))
+	against := ratio(first.applied.Kernel, floor)
+	s.add(c.label(), bytesText(size), brief(read), brief(total), brief(first.applied.Kernel), brief(floor), factor(against))
 	b.promise(against < 2, "first load from manifests, %s: kernel part %s floor, below 2 x", c.label(), factor(against))
 	return err
 }
 
-// watched is a kernel that keeps the batch it was given last.
-type watched struct {
-	*kernel.Kernel
-	batch   nft.Batch
-	applied nft.Applied
-}
-
-// Apply implements [sync.Kernel].
-func (w *watched) Apply(b nft.Batch) (nft.Applied, error) {
-	var err error
-	w.batch = b
-	w.applied, err = w.Kernel.Apply(b)
-	return w.applied, err
-}
-
-// ready runs the loop on a folder and returns how long it took to be ready.
-func (w *watched) ready(folder string) (time.Duration, error) {
+// ready runs the loop on a folder and returns how long it took to be ready, and
+// what it sent.
+func (w *watched) ready(folder string) (time.Duration, commit, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	quiet := slog.New(slog.DiscardHandler)
 	loop := sync.NewLoop(sync.Config{NodeName: thisNode, Rules: config}, sync.NewManifests(folder, thisNode, quiet), w, quiet)
-	done := make(chan error, 1)
+	done, first := make(chan error, 1), w.await(model.ServiceName{})
 	start := time.Now()
 	go func() { done <- loop.Run(ctx) }()
 	select {
 	case <-loop.Ready():
 	case err := <-done:
-		return 0, errors.Join(errors.New("the loop ended before it was ready"), err)
+		return 0, commit{}, errors.Join(errors.New("the loop ended before it was ready"), err)
 	}
 	took := time.Since(start)
 	cancel()
-	return took, <-done
+	return took, <-first, <-done
 }
 
 // perFile is how many Services a file of the folder holds.
@@ -119,7 +102,7 @@ func (c *cluster) write(folder string) (size int, err error) {
 
 // writeService writes Service number i with its EndpointSlice.
 func (c *cluster) writeService(text *strings.Builder, i int) {
-	s, slice := c.service(i), c.slice(i, c.pods(i, c.size.endpoints))
+	s, slice := c.service(i), c.slice(i, 0, c.pods(i, c.size.endpoints))
 	fmt.Fprintf(text, "---\napiVersion: v1\nkind: Service\nmetadata: {namespace: %s, name: %s}\n"+
 		"spec: {clusterIP: %s, ports: [{name: http, port: %d}]}\n",
 		s.Name.Namespace, s.Name.Name, s.ClusterIPs[0], s.Ports[0].Port)

@@ -41,9 +41,25 @@ func (b *bench) memory() error {
 	endpoints := c.size.services*c.endpoints + c.endpoints + 1
 	plain.row(s, "as built", endpoints)
 	wordy.row(s, "commented", endpoints)
+	b.markMemory(&plain, c.label(), endpoints)
 	s.add("a comment", bytesText((wordy.bytes-plain.bytes)/endpoints), "",
 		bytesText((wordy.memory-plain.memory)/endpoints), "", "", "")
 	return b.peaks()
+}
+
+// kernelBytes is what an endpoint takes in the kernel, its share of the elements that
+// dispatch included, where Services have ten. Buckets come on top of it.
+const kernelBytes = 133
+
+// markMemory notes the memory of an endpoint. Buckets are there whether there is
+// anything in them or not.
+func (b *bench) markMemory(w *weight, label string, endpoints int) {
+	buckets := w.buckets / endpoints
+	bound := (kernelBytes + buckets) * 11 / 10
+	b.mark(mark{
+		"kernel memory of an endpoint, " + label, bytesText(w.memory / endpoints),
+		fmt.Sprintf("%d B + buckets of %d B", kernelBytes, buckets), "10 % more: " + bytesText(bound), w.memory/endpoints <= bound,
+	})
 }
 
 // weight is what tables of some content take.

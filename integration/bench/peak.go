@@ -14,11 +14,7 @@ import (
 func (b *bench) peaks() error {
 	s := b.section("Memory of the process, first load", "", "peak RSS", "live heap after it")
 	s.note("with the model, without API objects and their caches")
-	sizes := []size{standard, {45_000, 1}}
-	if b.quick {
-		sizes = sizes[:1]
-	}
-	for _, z := range sizes {
+	for _, z := range []size{standard, {45_000, 1}, {5_000, 50}, {1, 100_000}} {
 		out, err := exec.Command("/proc/self/exe", "-peak", fmt.Sprintf("%dx%d", z.services, z.endpoints)).Output()
 		if err != nil {
 			return fmt.Errorf("measure the peak of %s in a process: %w", z, err)

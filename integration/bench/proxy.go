@@ -5,6 +5,7 @@ import (
 
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
+	"kube-vmap/sync"
 )
 
 // proxy is what the daemon does, without the API: a cluster that changes and a
@@ -40,9 +41,9 @@ type followed struct {
 func (f *followed) ours() time.Duration { return f.total - f.model - f.Kernel }
 
 // follow makes a change and brings the rule set after it.
-func (p *proxy) follow(change func()) (f followed, err error) {
+func (p *proxy) follow(change []sync.Event) (f followed, err error) {
 	start := time.Now()
-	change()
+	p.apply(change)
 	changed := p.changes()
 	f.model = time.Since(start)
 	plan := p.rules.Plan(changed)
@@ -58,8 +59,8 @@ func (p *proxy) follow(change func()) (f followed, err error) {
 
 // rehearse makes a change without the kernel and returns the bytes it would
 // send. The opposite must be rehearsed too, before anything else is done.
-func (p *proxy) rehearse(change func()) ([]byte, error) {
-	change()
+func (p *proxy) rehearse(change []sync.Event) ([]byte, error) {
+	p.apply(change)
 	plan := p.rules.Plan(p.changes())
 	p.rules.Commit(plan)
 	e, err := plan.Batch.Encode()

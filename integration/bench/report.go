@@ -13,6 +13,7 @@ import (
 type report struct {
 	sections []*section
 	promises []promise
+	marks    []mark
 }
 
 // section is one table of the report.
@@ -57,6 +58,11 @@ func (r *report) broken() error {
 			texts = append(texts, p.text)
 		}
 	}
+	for _, m := range r.marks {
+		if !m.kept {
+			texts = append(texts, m.what+": "+m.measured+", bound "+m.bound)
+		}
+	}
 	if len(texts) == 0 {
 		return nil
 	}
@@ -67,12 +73,7 @@ func (r *report) broken() error {
 func (r *report) print(out *bufio.Writer) {
 	fmt.Fprintf(out, "Linux %s, %s, %d processors\n", release(), runtime.Version(), runtime.NumCPU())
 	for _, s := range r.sections {
-		fmt.Fprintf(out, "\n%s\n", s.title)
-		for _, note := range s.notes {
-			fmt.Fprintf(out, "  %s\n", note)
-		}
-		out.WriteByte('\n')
-		s.table(out)
+		s.print(out)
 	}
 	out.WriteString("\nWhat is promised\n\n")
 	for _, p := range r.promises {
@@ -82,6 +83,7 @@ func (r *report) print(out *bufio.Writer) {
 		}
 		fmt.Fprintf(out, "  %s  %s\n", verdict, p.text)
 	}
+	r.printMarks(out)
 }
 
 // release is the kernel's version.
@@ -91,6 +93,16 @@ func release() string {
 		return "of unknown version"
 	}
 	return unix.ByteSliceToString(u.Release[:])
+}
+
+// print writes title, notes and table.
+func (s *section) print(out *bufio.Writer) {
+	fmt.Fprintf(out, "\n%s\n", s.title)
+	for _, note := range s.notes {
+		fmt.Fprintf(out, "  %s\n", note)
+	}
+	out.WriteByte('\n')
+	s.table(out)
 }
 
 // table writes the rows in columns, numbers to the right.

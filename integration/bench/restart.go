@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"runtime"
 	"time"
 
@@ -11,66 +12,131 @@ import (
 // restart measures a start that finds everything in place, and counts what is
 // in place: the law says that only elements grow with Services.
 func (b *bench) restart() error {
-	s := b.section("Restart with nothing changed", "", "read", "floor", "read/floor", "compile, compare", "total",
+	s := b.section("Restart with nothing changed", "", "read", "floor", "read/floor", "compile, compare", "write", "total",
 		"changes", "sets", "chains", "rules", "elements")
-	s.note("floor: the same elements dumped and thrown away")
-	var found []objects
-	for _, z := range []size{{10, 10}, standard} {
-		o, err := restartOf(s, newCluster(z, model.IPv4))
-		if err != nil {
-			return err
-		}
-		found = append(found, o)
-		b.promise(o.changes == 0, "restart, %s: nothing to write", z)
+	s.note("floor: the same elements dumped and thrown away; protected: tables belong to the process's socket,")
+	s.note("and a new process takes possession of them")
+	few, _, err := restartOf(s, newCluster(size{10, 10}, model.IPv4), config)
+	if err != nil {
+		return err
 	}
-	few, many := found[0], found[1]
-	few.elements, many.elements = 0, 0
-	b.promise(few == many, "as many sets, chains and rules at 10 as at 10,000 Services")
+	b.promise(len(few.changes) == 0, "restart, 10 x 10: nothing to write")
+	for _, f := range b.families() {
+		for _, protect := range [...]bool{false, true} {
+			many, err := b.markRestart(s, f, protect)
+			if err != nil {
+				return err
+			}
+			alike := few.sets == many.sets && few.chains == many.chains && few.rules == many.rules
+			b.promise(alike, "%s: as many sets, chains and rules at 10 as at 10,000 Services", nft.FamilyName(f))
+		}
+	}
 	return nil
 }
 
-// objects is what tables hold, and how much of it a restart would change.
-type objects struct{ sets, chains, rules, elements, changes int }
+// markRestart restarts at the size that marks are about.
+func (b *bench) markRestart(s *section, f model.Family, protect bool) (objects, error) {
+	c, rules := newCluster(standard, f), config
+	rules.Protect = protect
+	o, took, err := restartOf(s, c, rules)
+	if err != nil {
+		return o, err
+	}
+	what, writes := "restart, "+c.label(), 0
+	if protect {
+		what, writes = what+", protected", len(model.Families)
+	}
+	owning := 0
+	for _, op := range o.changes {
+		if _, ok := op.(nft.AddTable); ok {
+			owning++
+		}
+	}
+	b.mark(mark{
+		what + ", writes", thousands(len(o.changes)), thousands(owning) + " to own the tables", "exactly " + thousands(writes),
+		len(o.changes) == writes && owning == writes,
+	})
+	b.markTime(what, took, thousands(o.elements)+" elements", time.Second)
+	return o, nil
+}
+
+// objects is what tables hold, and what of it a restart would change.
+type objects struct {
+	sets, chains, rules, elements int
+	changes                       nft.Batch
+}
 
 // restarts is how often a start is repeated.
 const restarts = 5
 
-func restartOf(s *section, c *cluster) (o objects, err error) {
+// restartOf starts again and again, each time as a new process would, and returns
+// what that came to and how long it took.
+func restartOf(s *section, c *cluster, rules nft.Config) (o objects, took time.Duration, err error) {
 	want := c.all()
 	err = inSandbox(func(box *sandbox) error {
-		_, batch := nft.Adopt(config, nft.Tables{}, want)
-		if _, err := box.kernel.Apply(batch); err != nil {
+		if err := (&restarted{}).start(box, rules, want); err != nil {
 			return err
 		}
-		var read, compile, total, floor times
+		var r restarted
+		var floor times
 		for range restarts {
 			runtime.GC()
-			start := time.Now()
-			have, err := box.kernel.Read()
-			if err != nil {
+			if err := r.start(box, rules, want); err != nil {
 				return err
 			}
-			middle := time.Now()
-			o = count(have)
-			sets := setsOf(have)
-			compiling := time.Now()
-			_, batch := nft.Adopt(config, have, want)
-			end := time.Now()
-			o.changes = len(batch)
-			read, compile = append(read, middle.Sub(start)), append(compile, end.Sub(compiling))
-			total = append(total, middle.Sub(start)+end.Sub(compiling))
-			took, err := box.bare.dump(sets)
+			took, err := box.bare.dump(r.sets)
 			if err != nil {
 				return err
 			}
 			floor = append(floor, took)
 		}
-		s.add(c.label(), brief(read.median()), brief(floor.median()), factor(ratio(read.median(), floor.median())),
-			brief(compile.median()), brief(total.median()), thousands(o.changes),
+		o, took = r.objects, r.total.median()
+		label := c.label()
+		if rules.Protect {
+			label += ", protected"
+		}
+		s.add(label, brief(r.read.median()), brief(floor.median()), factor(ratio(r.read.median(), floor.median())),
+			brief(r.compile.median()), brief(r.write.median()), brief(took), thousands(len(o.changes)),
 			thousands(o.sets), thousands(o.chains), thousands(o.rules), thousands(o.elements))
 		return nil
 	})
-	return o, err
+	return o, took, err
+}
+
+// restarted is what starts came to.
+type restarted struct {
+	read, compile, write, total times
+	objects                     objects
+	sets                        []nft.SetID
+}
+
+// start opens the kernel, reads it and writes what is missing.
+func (r *restarted) start(box *sandbox, rules nft.Config, want nft.Change) (err error) {
+	start := time.Now()
+	k, err := box.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, k.Close()) }()
+	have, err := k.Read()
+	if err != nil {
+		return err
+	}
+	read := time.Since(start)
+	o := count(have)
+	r.sets = setsOf(have)
+	compiling := time.Now()
+	_, o.changes = nft.Adopt(rules, have, want)
+	compile := time.Since(compiling)
+	writing := time.Now()
+	if len(o.changes) > 0 {
+		_, err = k.Apply(o.changes)
+	}
+	write := time.Since(writing)
+	r.objects = o
+	r.read, r.compile, r.write = append(r.read, read), append(r.compile, compile), append(r.write, write)
+	r.total = append(r.total, read+compile+write)
+	return err
 }
 
 // count counts what the tables of both families hold.

@@ -11,6 +11,7 @@ import (
 // sandbox is a fresh network namespace with nothing in it, and both ways to
 // program it: ours and the bare one.
 type sandbox struct {
+	host   *lab.Host
 	kernel *kernel.Kernel
 	bare   *bare
 	leave  func() error
@@ -22,15 +23,20 @@ func newSandbox() (*sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sandbox{leave: leave}
+	s := &sandbox{host: host, leave: leave}
 	err = host.Do(func() (err error) { s.bare, err = newBare(); return err })
 	if err == nil {
-		s.kernel, err = kernel.Open(kernel.Config{NetNS: host.FD()})
+		s.kernel, err = s.open()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open nf_tables of a network namespace: %w", err), s.close())
 	}
 	return s, nil
+}
+
+// open is one more way to program it, as another process would have.
+func (s *sandbox) open() (*kernel.Kernel, error) {
+	return kernel.Open(kernel.Config{NetNS: s.host.FD()})
 }
 
 // close lets go of the namespace; the kernel removes it with its rules.

@@ -62,7 +62,7 @@ func (s *site) clusterIP() netip.AddrPort {
 // program makes a cluster of that size and the Service that the pods serve.
 func (s *site) program(z size) (err error) {
 	c := newCluster(z, s.family)
-	c.set(served, s.pods())
+	c.apply(c.set(served, s.pods()))
 	s.proxy, err = newProxy(c, s.kernel)
 	return err
 }

@@ -136,8 +136,8 @@ func (s *site) open(ways []way) ([]netip.AddrPort, error) {
 		if w.shape != nil {
 			w.shape(&service)
 		}
-		c.services.SetService(service)
-		c.services.SetSlice(c.slice(number, s.pods()))
+		c.apply(c.set(number, s.pods()))
+		c.apply(c.rewrite(service))
 		targets[i] = w.at(&service)
 		if !targets[i].Addr().IsValid() {
 			targets[i] = s.lab.Node.AddrPort(f, targets[i].Port())
