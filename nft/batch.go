@@ -166,18 +166,27 @@ func (b Batch) Steps(limit int) []Batch {
 	return append(steps, last)
 }
 
-// firstLoad reports whether the batch fills tables that are not there yet.
+// firstLoad reports whether the batch only adds, and for each family that it fills
+// also the chain through which packets come: what it adds is reached by none before
+// that stands. So is what is left of a load that ended between two steps.
 func (b Batch) firstLoad() bool {
-	tables := 0
+	var fills, enters [len(model.Families)]bool
 	for _, op := range b {
-		switch op.(type) {
-		case AddTable:
-			tables++
-		case DeleteTable, DeleteElements, DeleteSet, DeleteChain:
+		switch op := op.(type) {
+		case AddElements:
+			fills[op.Set.Family] = true
+		case AddChain:
+			enters[op.Chain.Family] = enters[op.Chain.Family] || op.Chain.Kind == NATPrerouting
+		case DeleteTable, DeleteElements, DeleteSet, DeleteChain, FlushChain:
 			return false
 		}
 	}
-	return tables == len(model.Families)
+	for f := range fills {
+		if fills[f] && !enters[f] {
+			return false
+		}
+	}
+	return true
 }
 
 // isDeclaration reports whether the op only makes room, so that it may come

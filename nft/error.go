@@ -107,17 +107,24 @@ func (e *Error) Cause() Cause {
 
 // Culprits are the refusals that name a Service port which may be to blame: this
 // one, and of the others that came with it those for what the kernel does not do.
+// Nobody is to blame for an element that cannot be deleted.
 func (e *Error) Culprits() []*Error {
 	var out []*Error
-	if cause := e.Cause(); e.Service != "" && cause != CauseMemory && cause != CausePermission {
+	if cause := e.Cause(); e.named() && cause != CauseMemory && cause != CausePermission {
 		out = append(out, e)
 	}
 	for _, other := range e.Others {
-		if other.Service != "" && other.Cause() == CauseObject {
+		if other.named() && other.Cause() == CauseObject {
 			out = append(out, other)
 		}
 	}
 	return out
+}
+
+// named reports whether the error is about an element that some Service adds.
+func (e *Error) named() bool {
+	_, adds := e.Op.(AddElements)
+	return adds && e.Service != ""
 }
 
 // Is makes what nf_tables reports with errno comparable to the errors of package

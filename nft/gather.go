@@ -75,8 +75,10 @@ func newGathering(list []*programmed) *gathering {
 	g := &gathering{make([][]Element, last.number())}
 	rooms := make([]int32, len(g.sets))
 	for _, p := range list {
-		first := SetID{Family: p.Match.Family, Kind: Services}
-		rooms[first.number()]++
+		rooms[SetID{Family: p.Match.Family, Kind: Services}.number()]++
+		if p.Owner() {
+			rooms[SetID{Family: p.Match.Family, Kind: ClusterIPs}.number()]++
+		}
 		for _, local := range [...]bool{false, true} {
 			row := p.row(local)
 			if !row.kind.slotted() {

@@ -287,6 +287,7 @@ func (r *Ruleset) Commit(p *Plan) {
 	addCounts(r.shared, p.shared)
 	addCounts(r.counts, p.counts)
 	maps.Copy(r.sizes, p.sizes)
+	clear(r.outgrown)
 	for _, id := range p.gone {
 		delete(r.sizes, id)
 	}

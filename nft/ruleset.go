@@ -9,7 +9,7 @@ import (
 )
 
 // Ruleset is the state of the tables as they stand. It is changed by committing
-// a [Plan] and in no other way.
+// a [Plan] and in no other way; [Ruleset.Outgrown] is for the next one.
 //
 // It does not keep elements: a frontend and its slots say which elements it has,
 // and comparing those of before and after costs what the frontend costs.
@@ -22,6 +22,7 @@ type Ruleset struct {
 	uses      uses              // the chains and sets that come with use
 	counts    map[SetID]int     // elements of each set
 	sizes     map[SetID]uint32  // the sets there are, and for how many elements
+	outgrown  map[SetID]bool    // those that take no more, whatever their size
 	endpoints int               // in all pools
 }
 
@@ -56,6 +57,7 @@ func newRuleset(c Config, n int) *Ruleset {
 		uses:      uses{},
 		counts:    map[SetID]int{},
 		sizes:     map[SetID]uint32{},
+		outgrown:  map[SetID]bool{},
 	}
 }
 
@@ -85,11 +87,12 @@ func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	return r, r.diff(have, elements)
 }
 
-// Snapshot is the state as it is now, for another goroutine to look at.
+// Snapshot is the state as it is now, for another goroutine to compare with the
+// kernel; nothing can be planned against it.
 func (r *Ruleset) Snapshot() *Ruleset {
 	s := *r
-	s.frontends, s.shared, s.uses = maps.Clone(r.frontends), maps.Clone(r.shared), maps.Clone(r.uses)
-	s.counts, s.sizes = maps.Clone(r.counts), maps.Clone(r.sizes)
+	s.frontends, s.uses, s.sizes = maps.Clone(r.frontends), maps.Clone(r.uses), maps.Clone(r.sizes)
+	s.shared, s.counts, s.outgrown = nil, nil, nil
 	return &s
 }
 
@@ -99,10 +102,26 @@ func (r *Ruleset) Repair(have Tables) Batch { return r.diff(have, r.Elements()) 
 
 // Outgrown notes that a set takes no more elements, whatever its size: the next
 // [Plan] that adds to it makes it anew.
-func (r *Ruleset) Outgrown(id SetID) {
-	if _, exists := r.sizes[id]; exists {
-		r.sizes[id] = 0
+func (r *Ruleset) Outgrown(id SetID) { r.outgrown[id] = true }
+
+// MatchesOf lists what a Service has in the tables. It looks at all there is.
+func (r *Ruleset) MatchesOf(name model.ServiceName) []model.Match {
+	var out []model.Match
+	for m, f := range r.frontends {
+		if f.Service.ServiceName == name {
+			out = append(out, m)
+		}
 	}
+	return out
+}
+
+// ServiceAt is the Service that has a match in the tables; the zero value if none
+// does.
+func (r *Ruleset) ServiceAt(m model.Match) model.ServiceName {
+	if f := r.frontends[m]; f != nil {
+		return f.Service.ServiceName
+	}
+	return model.ServiceName{}
 }
 
 // refers is the chain that an element leads to, if that comes with use.

@@ -3,6 +3,7 @@ package nft
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"kube-vmap/model"
 )
@@ -53,6 +54,11 @@ func (t Tables) Writable() error {
 		}
 	}
 	return nil
+}
+
+// Orphaned reports whether a table is there that belongs to nobody.
+func (t Tables) Orphaned() bool {
+	return slices.ContainsFunc(t[:], func(state *Table) bool { return state != nil && state.Owner == 0 })
 }
 
 // Outgrown notes that a set takes no more elements, whatever its size, so that it

@@ -11,7 +11,8 @@ import (
 // then is the kernel read, by a goroutine beside the loop, and compared with what
 // the loop believed when the reading began.
 //
-// Tables that belong to us cannot be changed by others, and need none of this.
+// Tables that belong to us cannot be changed by others, and need none of this once
+// they do.
 //
 // It is never subscribed to what nf_tables tells of changes: a listener makes every
 // commit on the machine slower, several times over.
@@ -26,12 +27,13 @@ type drift struct {
 	version int    // how often we have changed them
 	running bool
 	resting time.Time // until when nothing is read
-	inVain  int       // readings in a row that said nothing
 }
 
 // Reader reads what the kernel holds, beside the loop.
 type Reader interface {
-	Read() (nft.Tables, error)
+	// ReadOnce says with what it read whether nobody changed nf_tables meanwhile; if
+	// somebody did, it may be a mixture of before and after.
+	ReadOnce() (have nft.Tables, whole bool, err error)
 }
 
 // finding is what a reading has come to.
@@ -39,6 +41,7 @@ type finding struct {
 	foreign uint32
 	version int
 	repair  nft.Batch
+	whole   bool
 	err     error
 	took    time.Duration
 }
@@ -50,9 +53,6 @@ const (
 	// change nf_tables all the time, readings take no more than a twentieth of a
 	// processor.
 	readShare = 19
-	// readTries is how many readings in a row may come to nothing, because tables
-	// changed meanwhile, before the loop itself stands still and reads.
-	readTries = 3
 )
 
 // newDrift makes what looks for drift, or what does nothing where there can be none.
@@ -72,21 +72,18 @@ func (d *drift) tick() <-chan time.Time {
 	return d.ticker.C
 }
 
-// adopted notes that our tables are right, if others have done nothing since.
-func (d *drift) adopted(foreign uint32) {
-	d.foreign, d.inVain = foreign, 0
-	d.changed()
-}
+// adopting notes that a reading begins by which our tables will be made right.
+func (d *drift) adopting(foreign uint32) { d.foreign = foreign }
 
 // changed notes that we have changed our tables.
 func (d *drift) changed() { d.version++ }
 
 // possible reports whether others can have changed our tables since they were
 // known to be right.
-func (d *drift) possible() bool {
-	if d.protected {
-		return false
-	}
+func (d *drift) possible() bool { return !d.protected && d.disturbed() }
+
+// disturbed reports whether others have changed anything since then.
+func (d *drift) disturbed() bool {
 	foreign, err := d.kernel.Foreign()
 	return err != nil || foreign != d.foreign
 }
@@ -104,8 +101,8 @@ func (d *drift) look(rules *nft.Ruleset) {
 	begun := finding{foreign: foreign, version: d.version}
 	go func(believed *nft.Ruleset) {
 		start := time.Now()
-		have, err := d.reader.Read()
-		if begun.err = err; err == nil {
+		have, whole, err := d.reader.ReadOnce()
+		if begun.whole, begun.err = whole, err; err == nil {
 			begun.repair = believed.Repair(have)
 		}
 		begun.took = time.Since(start)
@@ -113,37 +110,26 @@ func (d *drift) look(rules *nft.Ruleset) {
 	}(rules.Snapshot())
 }
 
-// ended takes in what a reading has come to, and says whether it says anything, and
-// whether it is time to read in another way.
-func (d *drift) ended(f finding) (certain, enough bool) {
-	d.running = false
-	d.resting = time.Now().Add(readShare * f.took)
-	switch {
-	case f.err == nil && len(f.repair) == 0:
-		d.foreign, d.inVain = f.foreign, 0
-		return true, false
-	case f.err == nil && f.version == d.version:
-		d.inVain = 0
-		return true, false
-	}
-	d.inVain++
-	return false, d.inVain >= readTries
-}
-
-// judge undoes what a reading found others to have done.
+// judge undoes what a reading found others to have done. A reading that says
+// nothing, because tables changed under it, the loop repeats standing still.
 func (l *Loop) judge(f finding) {
-	certain, enough := l.drift.ended(f)
-	switch {
-	case l.rules == nil || certain && len(f.repair) == 0:
-		return
-	case enough:
-		l.log.Debug("our tables change too fast to be read beside", "err", f.err)
-		l.suspect, l.rules, l.due = true, nil, true
-		return
-	case !certain:
+	l.drift.running = false
+	if l.rules == nil {
 		return
 	}
 	start := time.Now()
+	if f.err != nil || len(f.repair) > 0 && (!f.whole || f.version != l.drift.version) {
+		f = l.drift.readHere(l.rules)
+	}
+	l.drift.resting = start.Add(readShare * f.took)
+	if f.err != nil {
+		l.log.Debug("our tables were not compared with what the kernel holds", "err", f.err)
+		return
+	}
+	l.drift.foreign = f.foreign
+	if len(f.repair) == 0 {
+		return
+	}
 	r, err := l.send(f.repair)
 	if err != nil {
 		l.fallBack(err)
@@ -151,10 +137,27 @@ func (l *Loop) judge(f finding) {
 		l.observer.Synced(Report{Err: err, Took: time.Since(start)})
 		return
 	}
-	l.drift.adopted(f.foreign)
+	l.drift.changed()
 	r.Drift = true
 	l.report(r)
 	// Flows that began meanwhile may lead nowhere.
 	l.tellFollowers(l.admit(l.state.all()), true)
+	waiting := l.state.triggered
+	l.state.triggered = nil
 	l.observe(r, start)
+	l.state.triggered = waiting // changes that the repair has not brought
+}
+
+// readHere reads while nothing of ours changes.
+func (d *drift) readHere(rules *nft.Ruleset) (f finding) {
+	start := time.Now()
+	if f.foreign, f.err = d.kernel.Foreign(); f.err != nil {
+		return f
+	}
+	var have nft.Tables
+	if have, f.err = d.kernel.Read(); f.err == nil {
+		f.repair = rules.Repair(have)
+	}
+	f.took = time.Since(start)
+	return f
 }

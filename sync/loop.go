@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -63,6 +62,16 @@ type Loop struct {
 	refused  refusals
 	trial    *delay // runs until Service ports that are left out are tried again
 	pause    *pause // runs while the kernel is left alone after a batch
+	// postponed are Services for whose change there was no memory; they are tried
+	// again when trial is over, as postponedDue tells.
+	postponed    map[model.ServiceName]struct{}
+	postponedDue bool
+	// starved is the Service port for which there was no memory when all was compared.
+	starved string
+	// ownedLevel is how loud it is said that the tables are another process's.
+	ownedLevel slog.Level
+	// doubtful tells that others may have done something before the tables were ours.
+	doubtful bool
 	// suspect tells that the kernel refused a change that it should have taken.
 	suspect bool
 	// nodeAddrsTold is what was last told of addresses for node ports.
@@ -80,20 +89,22 @@ const queued = 64
 // NewLoop makes a loop; nothing happens before Run.
 func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
 	l := &Loop{
-		source:    source,
-		addresses: c.Addresses,
-		followers: c.Followers,
-		kernel:    kernel,
-		observer:  c.Observer,
-		recorder:  c.Recorder,
-		log:       log,
-		state:     newState(c),
-		recovery:  newDelay(c.SyncPeriod),
-		drift:     newDrift(c, kernel),
-		refused:   refusals{},
-		trial:     newDelay(lastDelay),
-		pause:     newPause(c.MinSyncPeriod),
-		ready:     make(chan struct{}),
+		source:     source,
+		addresses:  c.Addresses,
+		followers:  c.Followers,
+		kernel:     kernel,
+		observer:   c.Observer,
+		recorder:   c.Recorder,
+		log:        log,
+		state:      newState(c),
+		recovery:   newDelay(c.SyncPeriod),
+		drift:      newDrift(c, kernel),
+		refused:    refusals{},
+		ownedLevel: slog.LevelError,
+		postponed:  map[model.ServiceName]struct{}{},
+		trial:      newDelay(lastDelay),
+		pause:      newPause(c.MinSyncPeriod),
+		ready:      make(chan struct{}),
 	}
 	if l.observer == nil {
 		l.observer = Observers{}
@@ -153,6 +164,7 @@ func (l *Loop) follow(ctx context.Context, events <-chan []Event, addresses <-ch
 		case <-l.trial.over():
 			l.trial.running = false
 			l.refused.tryAll()
+			l.postponedDue = true
 			l.due = true
 		case <-l.pause.over():
 			l.pause.running = false
@@ -218,7 +230,8 @@ func (l *Loop) sync() bool {
 	l.refused.tryChanged(change.Set)
 	r, err := l.apply(change)
 	for err != nil && l.rules != nil && l.isolate(err) {
-		// Nothing was applied, so the rules are still what the kernel holds.
+		// The rules are what the kernel holds, with those parts of the change that it
+		// has taken; what is in place already makes no difference.
 		r, err = l.apply(change)
 	}
 	if err != nil {
@@ -232,12 +245,16 @@ func (l *Loop) sync() bool {
 	for _, name := range l.refused.acquit() {
 		l.log.Info("Service port is no longer left out", "service", name)
 	}
-	if len(l.refused) > 0 {
+	if len(l.refused)+len(l.postponed) > 0 {
 		l.trial.begin()
 	} else {
 		l.trial.reset()
 	}
 	l.observe(r, start)
+	if l.doubtful {
+		l.doubtful, l.suspect, l.rules = false, true, nil
+		l.recovery.beginAtOnce()
+	}
 	return true
 }
 
@@ -257,7 +274,7 @@ func (l *Loop) apply(change nft.Change) (Report, error) {
 	if l.rules == nil {
 		return l.adopt()
 	}
-	return l.applyParts(l.admit(l.withTrials(change)))
+	return l.applyParts(l.admit(l.withTrials(l.withPostponed(change))))
 }
 
 // applyParts makes the change; in parts, each of whole Services, if the kernel has
@@ -271,13 +288,12 @@ func (l *Loop) applyParts(change nft.Change) (Report, error) {
 		l.tellFollowers(change, false)
 		return r, nil
 	}
-	var refusal *nft.Error
-	if !errors.As(err, &refusal) || refusal.Cause() != nft.CauseMemory {
+	if !noMemory(err) {
 		return r, err
 	}
 	first, second, divided := halves(change)
 	if !divided {
-		return r, err
+		return r, l.postpone(change, err)
 	}
 	if r, err = l.applyParts(first); err != nil {
 		return r, err
@@ -299,12 +315,13 @@ func (l *Loop) adopt() (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("read the kernel: %w", err)
 	}
+	l.drift.adopting(foreign)
 	have, err := l.kernel.Read()
 	if err != nil {
 		return Report{}, fmt.Errorf("read the kernel: %w", err)
 	}
 	if err := have.Writable(); err != nil {
-		return Report{}, err
+		return Report{}, fmt.Errorf("%w: %w", errOwned, err)
 	}
 	for _, id := range l.full {
 		have.Outgrown(id)
@@ -315,8 +332,11 @@ func (l *Loop) adopt() (Report, error) {
 	if err != nil {
 		return r, err
 	}
-	l.rules = rules
-	l.drift.adopted(foreign)
+	l.rules, l.starved, l.ownedLevel = rules, "", slog.LevelError
+	clear(l.postponed)
+	l.drift.changed()
+	// What others did between the reading and our taking possession nobody looks for.
+	l.doubtful = l.state.config.Rules.Protect && have.Orphaned() && l.drift.disturbed()
 	r.Whole, r.Drift = true, l.suspect && len(batch) > 0
 	l.suspect = false
 	l.report(r)

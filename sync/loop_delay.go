@@ -45,9 +45,12 @@ func (d *delay) begin() {
 }
 
 // beginAtOnce starts a delay of no length.
-func (d *delay) beginAtOnce() {
+func (d *delay) beginAtOnce() { d.beginFor(0) }
+
+// beginFor starts a delay of that length.
+func (d *delay) beginFor(length time.Duration) {
 	d.running = true
-	d.timer.Reset(0)
+	d.timer.Reset(length)
 }
 
 // reset ends the delay and makes the next one the first again.

@@ -1,15 +1,20 @@
 package sync
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"slices"
+	"time"
 
-	"kube-vmap/model"
 	"kube-vmap/nft"
 )
+
+// errOwned is that the tables belong to another process.
+var errOwned = errors.New("not ours")
+
+// ownedPeriod is how often it is looked whether they still do.
+const ownedPeriod = time.Second
 
 // isolate finds what is to be done so that the same change may be taken, without
 // reading the kernel; false if nothing is.
@@ -18,10 +23,15 @@ func (l *Loop) isolate(err error) bool {
 	if !errors.As(err, &refusal) {
 		return false
 	}
-	if l.makeRoom(refusal) || l.setAside(refusal, l.refused.onTrial) {
+	switch {
+	case l.makeRoom(refusal):
+		return true
+	case refusal.Cause() == nft.CauseState:
+		return false
+	case l.setAside(refusal, l.refused.onTrial):
 		return true
 	}
-	return refusal.Cause() != nft.CauseState && !l.drift.possible() && l.setAside(refusal, l.refused.notOut)
+	return !l.drift.possible() && l.setAside(refusal, l.refused.notOut)
 }
 
 // makeRoom has a set made anew that was refused for being full, once: what does
@@ -45,17 +55,40 @@ func (l *Loop) fallBack(err error) {
 	planned := l.rules != nil
 	l.rules = nil
 	switch refused := errors.As(err, &refusal); {
+	case errors.Is(err, errOwned):
+		// Told once. Whose they are may end at any time, and then nobody follows changes.
+		l.log.Log(context.Background(), l.ownedLevel, "waiting for the tables", "err", err)
+		l.ownedLevel = slog.LevelDebug
+		l.recovery.beginFor(ownedPeriod)
 	case refused && planned && refusal.Cause() != nft.CauseMemory && refusal.Cause() != nft.CausePermission:
 		l.log.Warn("a change was refused, reading the kernel", "err", err)
 		// What is not there, or is there already, is not what we left.
 		l.suspect = refusal.Cause() == nft.CauseState
 		l.recovery.beginAtOnce()
-	case refused && (l.makeRoom(refusal) || l.setAside(refusal, l.refused.notOut)):
+	case refused && l.makeRoom(refusal):
+		l.recovery.beginAtOnce()
+	// That something is missing, or there already, may be what others did since it was read.
+	case refused && !(refusal.Cause() == nft.CauseState && l.drift.disturbed()) && l.setAside(refusal, l.refused.notOut),
+		refused && l.starve(refusal):
 		l.recovery.beginAtOnce()
 	default:
 		l.log.Error("the kernel was not brought up to date", "err", err)
 		l.recovery.begin()
 	}
+}
+
+// starve leaves out the Service port for which there was no memory twice in a row
+// when all was compared: without it, there may be enough for the others.
+func (l *Loop) starve(refusal *nft.Error) bool {
+	if refusal.Cause() != nft.CauseMemory || refusal.Service == "" {
+		return false
+	}
+	if l.starved != refusal.Service {
+		l.starved = refusal.Service
+		return false
+	}
+	l.convict(refusal)
+	return true
 }
 
 // setAside leaves out the Service ports that the kernel refused for what they are,
@@ -68,29 +101,19 @@ func (l *Loop) setAside(err *nft.Error, may func(name string) bool) bool {
 			continue
 		}
 		aside = true
-		l.suspect = false // it was the Service port, not somebody else
-		level := slog.LevelDebug
-		if l.refused.convict(culprit.Service, culprit.Errno) {
-			level = slog.LevelError
-			l.trial.reset()
-			l.recorder.Warn(l.service(serviceOf(culprit.Service)), ReasonRefused, culprit.Error())
-		}
-		l.log.Log(context.Background(), level, "Service port is left out", "service", culprit.Service, "err", culprit)
+		l.convict(culprit)
 	}
 	return aside
 }
 
-// halves divides a change into two, each of whole Services; false if it has only
-// one.
-func halves(c nft.Change) (first, second nft.Change, divided bool) {
-	byService := func(a, b model.Frontend) int { return a.Service.ServiceName.Compare(b.Service.ServiceName) }
-	set := slices.SortedStableFunc(slices.Values(c.Set), byService)
-	for middle := cmp.Or(len(set)/2, 1); middle < len(set); middle++ {
-		if byService(set[middle-1], set[middle]) != 0 {
-			first, second = c, nft.Change{Set: set[middle:]}
-			first.Set = set[:middle]
-			return first, second, true
-		}
+// convict leaves out the Service port that an error names.
+func (l *Loop) convict(culprit *nft.Error) {
+	l.suspect = false // it was the Service port, not somebody else
+	level := slog.LevelDebug
+	if l.refused.convict(culprit.Service, culprit.Errno) {
+		level = slog.LevelError
+		l.trial.reset()
+		l.recorder.Warn(l.service(serviceOf(culprit.Service)), ReasonRefused, culprit.Error())
 	}
-	return c, second, false
+	l.log.Log(context.Background(), level, "Service port is left out", "service", culprit.Service, "err", culprit)
 }

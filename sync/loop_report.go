@@ -21,7 +21,8 @@ const LevelBatch = slog.LevelInfo - 2
 // report says in one line what a batch was and what stands now.
 func (l *Loop) report(r Report) {
 	if r.Drift {
-		l.log.Warn("another program had changed our tables; repaired")
+		l.log.Warn("another program had changed our tables; repaired",
+			"added", r.Counts.Added, "deleted", r.Counts.Deleted, "objects", r.Counts.Objects)
 	}
 	if r.Applied.Steps == 0 {
 		l.log.Debug("nothing to change")
@@ -41,7 +42,7 @@ func (l *Loop) observe(r Report, start time.Time) {
 	clear(l.state.triggered)
 	r.Services = l.state.services.Len()
 	r.Endpoints = l.rules.Endpoints()
-	r.RefusedPorts = len(l.refused)
+	r.RefusedPorts = len(l.refused) + len(l.postponed)
 	r.RefusedObjects = len(l.state.problems) + len(l.state.excesses)
 	r.Conflicts = l.state.services.Conflicts()
 	r.NotLocal = l.state.services.NotLocal()

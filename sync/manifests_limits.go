@@ -2,12 +2,14 @@ package sync
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	yaml2 "go.yaml.in/yaml/v2"
+	"golang.org/x/sys/unix"
 )
 
 // What a file may cost. A hundred thousand Services fit in it.
@@ -26,19 +28,24 @@ const (
 )
 
 var (
+	errNotRegular = errors.New("not a regular file")
+
 	errTooLong = fmt.Errorf("longer than %d bytes", maxManifest)
 	errAliases = errors.New("aliases repeat too much of it")
 	errTooMuch = errors.New("too much cannot be made out: the rest of the file is not read")
 )
 
-// readManifest reads a file that is no longer than may be, whatever it is: a
-// device may have no end.
+// readManifest reads a regular file that is no longer than may be.
 func readManifest(path string) (text []byte, err error) {
-	file, err := os.Open(path)
+	// Others than regular files may never end, or keep the reader waiting.
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, cmp.Or(err, errNotRegular)
+	}
 	text, err = io.ReadAll(io.LimitReader(file, maxManifest+1))
 	if err == nil && len(text) > maxManifest {
 		return nil, errTooLong

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestAFileHasALengthThatItMayHave(t *testing.T) {
@@ -24,8 +26,14 @@ func TestAFileHasALengthThatItMayHave(t *testing.T) {
 	if len(events) > 0 || len(report.problems) != 1 || !errors.Is(report.problems[0], errTooLong) {
 		t.Errorf("of a file that has become too long: events %v, problems %v", events, report.problems)
 	}
-	if _, errs := Load("/dev/zero", "worker-1"); len(errs) != 1 || !errors.Is(errs[0], errTooLong) {
-		t.Errorf("of a file without an end: %v", errs)
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/dev/zero", fifo} { // has no end; never begins
+		if _, errs := Load(path, "worker-1"); len(errs) != 1 || !errors.Is(errs[0], errNotRegular) {
+			t.Errorf("of %s: %v", path, errs)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -14,6 +15,7 @@ import (
 type Kernel struct {
 	*writer
 	read *netlink.Conn
+	said maphash.Hash // of the last reading, to know it again
 }
 
 // Config says where to find nf_tables.
@@ -42,7 +44,7 @@ func Open(c Config) (*Kernel, error) {
 	if err != nil {
 		return nil, errors.Join(err, w.conn.Close())
 	}
-	return &Kernel{w, read}, nil
+	return &Kernel{writer: w, read: read}, nil
 }
 
 // Beside opens a Kernel for another goroutine: with a socket of its own to read
@@ -54,7 +56,7 @@ func (k *Kernel) Beside() (*Kernel, error) {
 		return nil, err
 	}
 	k.users.Add(1)
-	return &Kernel{k.writer, read}, nil
+	return &Kernel{writer: k.writer, read: read}, nil
 }
 
 func dial(c Config, piece int) (*netlink.Conn, error) {

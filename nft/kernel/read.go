@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -14,28 +16,44 @@ import (
 
 // readTries is how often a read starts again because somebody changed nf_tables
 // under it.
-const readTries = 10
+const readTries = 5
 
 // Read returns what the kernel holds under our name, at one moment. The kernel
-// answers in pieces and does not say when another program changes its tables in
-// between, so the generation is compared before and after. Something that was
-// listed may also be gone when it is asked for.
+// answers in pieces and does not say whose tables other programs change in between,
+// so the generation is compared before and after; where others change theirs all the
+// time, two readings in a row that came to the same. Something that was listed may
+// also be gone when it is asked for.
 func (k *Kernel) Read() (nft.Tables, error) {
+	var last uint64
 	for range readTries {
-		before, err := k.Generation()
-		if err != nil {
-			return nft.Tables{}, err
+		tables, whole, err := k.ReadOnce()
+		if whole {
+			return tables, err
 		}
-		tables, readErr := k.readOnce()
-		after, err := k.Generation()
-		if err != nil {
-			return nft.Tables{}, err
+		now := k.said.Sum64()
+		if err == nil && now == last {
+			return tables, nil
 		}
-		if before == after {
-			return tables.ReadBy(k.port), readErr
-		}
+		last = now
 	}
 	return nft.Tables{}, errors.New("read nf_tables: other programs change it too fast")
+}
+
+// ReadOnce reads what the kernel holds under our name, and says whether nobody
+// changed nf_tables meanwhile. If somebody did, what it returns, an error too, may
+// be a mixture of before and after.
+func (k *Kernel) ReadOnce() (tables nft.Tables, whole bool, err error) {
+	before, err := k.Generation()
+	if err != nil {
+		return tables, true, err
+	}
+	k.said.Reset()
+	tables, readErr := k.readOnce()
+	after, err := k.Generation()
+	if err != nil {
+		return tables, true, err
+	}
+	return tables.ReadBy(k.port), before == after, readErr
 }
 
 // Generation is a number that grows with every change of nf_tables in this
@@ -101,7 +119,9 @@ func (k *Kernel) readTable(t *nft.Tables, f model.Family) (err error) {
 			return err
 		}
 	}
-	for name, set := range t[f].Sets {
+	// In the same order each time, by which one reading is known from another.
+	for _, name := range slices.Sorted(maps.Keys(t[f].Sets)) {
+		set := t[f].Sets[name]
 		id, known := nft.SetNamed(f, name)
 		if !known || !set.Shape.Ours(id) || id.Dynamic() {
 			continue
@@ -130,11 +150,20 @@ func (k *Kernel) EachPart(id nft.SetID, fn func([]nft.Element)) error {
 		{unix.NFTA_SET_ELEM_LIST_TABLE, nft.TableName},
 		{unix.NFTA_SET_ELEM_LIST_SET, id.Name()},
 	}, func(m netlink.Message) (err error) {
+		k.hear(m)
 		part, err = nft.DecodeElements(id, part[:0], m.Data)
 		fn(part)
 		return err
 	})
 }
+
+// hear notes what the kernel said, but for the generation in its header.
+func (k *Kernel) hear(m netlink.Message) {
+	_, _ = k.said.Write(m.Data[min(nfHeaderLen, len(m.Data)):])
+}
+
+// nfHeaderLen is the length of a netfilter message's own header (struct nfgenmsg).
+const nfHeaderLen = 4
 
 // AffinityFull is how many connections of a family have found the map full that
 // remembers clients, since the table was made; zero if there is no table.
@@ -160,6 +189,9 @@ type attribute struct {
 // decode asks and adds every answer to the tables.
 func (k *Kernel) decode(t *nft.Tables, f model.Family, kind uint16, flags netlink.HeaderFlags, by attribute) error {
 	return k.get(kind, flags, nft.FamilyNumber(f), []attribute{by}, func(m netlink.Message) error {
+		if kind != unix.NFT_MSG_GETOBJ { // counters count on
+			k.hear(m)
+		}
 		return t.Decode(f, uint16(m.Header.Type)&0xff, m.Data)
 	})
 }

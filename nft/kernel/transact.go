@@ -30,6 +30,8 @@ func (w *writer) transact(e *nft.Encoded) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("reach the netfilter socket: %w", err)
+	case errors.Is(sent, unix.ENOMEM) || errors.Is(sent, unix.ENOBUFS):
+		return &nft.Error{Errno: unix.ENOMEM, Message: fmt.Sprintf("to send %d bytes", len(e.Bytes))}
 	case sent != nil:
 		return fmt.Errorf("send a batch of %d bytes: %w", len(e.Bytes), sent)
 	}

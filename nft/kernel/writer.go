@@ -92,8 +92,12 @@ func (w *writer) Apply(b nft.Batch) (nft.Applied, error) {
 // smallestStep is how many elements a step has at least that is made smaller still.
 const smallestStep = 4_000
 
-// noMemory reports whether the kernel had none, and so applied nothing.
-func noMemory(err error) bool { return errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ENOBUFS) }
+// noMemory reports whether the kernel refused for lack of memory, and so applied
+// nothing.
+func noMemory(err error) bool {
+	var refusal *nft.Error
+	return errors.As(err, &refusal) && refusal.Cause() == nft.CauseMemory
+}
 
 func (w *writer) applySteps(steps []nft.Batch) (a nft.Applied, err error) {
 	for _, step := range steps {

@@ -56,6 +56,12 @@ func (m *meter) Read() (nft.Tables, error) {
 	return m.kernel.Read()
 }
 
+// ReadOnce is Read, at one moment.
+func (m *meter) ReadOnce() (nft.Tables, bool, error) {
+	have, err := m.Read()
+	return have, true, err
+}
+
 // Apply applies, and counts what was taken.
 func (m *meter) Apply(b nft.Batch) (nft.Applied, error) {
 	m.mu.Lock()

@@ -1,0 +1,101 @@
+package drift
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/sync"
+)
+
+// many is a number of Services at which reading takes longer than it takes until the
+// next change.
+const many = 6000
+
+// Our own changes, one after the other, must not keep us from seeing those of others.
+func TestDriftIsUndoneWhileWeChangeTheTablesAllTheTime(t *testing.T) {
+	r := newRig(t)
+	stop := r.start(many, false, nil)
+	defer stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for version := 1; ctx.Err() == nil; version++ {
+			select {
+			case r.bursts <- []sync.Event{slice(version%100, version)}:
+			case <-ctx.Done():
+			}
+			<-time.After(20 * time.Millisecond)
+		}
+	}()
+	for _, f := range model.Families {
+		r.deface(f)
+		// A tick, a reading beside, one by the loop; and as much again for a busy machine.
+		if took := r.mended(); took > 5*time.Second {
+			t.Errorf("%s: undone after %s", f, took)
+		}
+		<-time.After(4 * time.Second) // nothing is read for a while
+	}
+	cancel()
+	<-done
+}
+
+// What another program does between our reading of tables that were nobody's and
+// their becoming ours is nothing that anybody looks for later.
+func TestTablesAreReadAgainIfOthersWereQuickerThanWe(t *testing.T) {
+	for _, protect := range []bool{true, false} {
+		r := newRig(t)
+		if able, err := r.vandal.Protects(); err != nil {
+			t.Fatal(err)
+		} else if protect && !able {
+			t.Skip("this kernel does not let tables belong to a socket (Linux 6.9)")
+		}
+		r.start(10, protect, nil)()
+		defer r.start(10, protect, func() {
+			for _, f := range model.Families {
+				r.deface(f)
+			}
+		})()
+		r.mended()
+	}
+}
+
+// Somebody who writes to tables of their own ten times a second is no reason not to
+// start, nor to read for ever, nor for a word about our tables.
+func TestOthersWhoNeverRestKeepNobodyFromStarting(t *testing.T) {
+	r := newRig(t)
+	r.start(many, false, nil)()
+	ctx, cancel := context.WithCancel(t.Context())
+	neighbour := r.host.Command(ctx, "sh", "-c",
+		"nft add table inet elsewhere; while sleep 0.02; do nft 'add chain inet elsewhere c; delete chain inet elsewhere c'; done")
+	if err := neighbour.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cancel(); _ = neighbour.Wait() }()
+	defer r.start(many, false, nil)()
+	// Changes go on, too.
+	for version := range 20 {
+		r.bursts <- []sync.Event{slice(0, version)}
+		<-time.After(100 * time.Millisecond)
+	}
+	id := nft.SetID{Family: model.IPv4, Kind: nft.Endpoints}
+	want := address(model.IPv4, 100, 1)
+	elements, err := r.vandal.Elements(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, e := range elements {
+		found = found || e.Key.Addr == address(model.IPv4, 96, 0) && e.Value.Endpoint.Addr() == want
+	}
+	if !found {
+		t.Errorf("the last of 20 changes is not there")
+	}
+	if log := r.log.String(); strings.Contains(log, "repaired") || strings.Contains(log, "level=ERROR") {
+		t.Errorf("the log:\n%s", log)
+	}
+}
