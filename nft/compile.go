@@ -45,12 +45,18 @@ func (s *slots) list(local bool) []netip.AddrPort {
 // place puts a frontend into the tables; endpoints that are in old keep their
 // slots.
 func (c *Config) place(f model.Frontend, old slots) *programmed {
-	p := &programmed{Frontend: f, comment: f.Service.String()}
+	p := new(programmed)
+	c.placeAt(p, f, old)
+	return p
+}
+
+// placeAt is place, for one of many.
+func (c *Config) placeAt(p *programmed, f model.Frontend, old slots) {
+	*p = programmed{Frontend: f, comment: f.Service.String()}
 	p.known = c.DropInvalid && f.Match.Protocol == model.TCP
 	if f.Owner() {
 		p.slots = old.next(f.Pool)
 	}
-	return p
 }
 
 // next places the endpoints of a pool where old ones stand.

@@ -67,9 +67,10 @@ func newRuleset(c Config, n int) *Ruleset {
 func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	r := newRuleset(c, len(want.Set))
 	old := slotsIn(have)
-	list := make([]*programmed, len(want.Set))
+	list, all := make([]*programmed, len(want.Set)), make([]programmed, len(want.Set))
 	for i := range want.Set {
-		p := c.place(want.Set[i], old[want.Set[i].Match])
+		p := &all[i]
+		c.placeAt(p, want.Set[i], old[want.Set[i].Match])
 		list[i], r.frontends[p.Match] = p, p
 		r.endpoints += p.endpoints()
 	}
