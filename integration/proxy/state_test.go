@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	settings "kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -32,7 +33,7 @@ func stateOf(t *testing.T, dir string, flags ...string) state {
 	if len(errs) > 0 {
 		t.Fatalf("read %s: %v", dir, errs)
 	}
-	s := state{config: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}}
+	s := state{config: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.DistrustsOldData()}}
 	for _, flag := range flags {
 		switch name, value, _ := strings.Cut(flag, "="); name {
 		case "--cluster-cidr":

@@ -1,0 +1,67 @@
+// Command guest is all the user space that a machine has which boots to run
+// tests: the first process, and what the kernel calls to load modules.
+//
+//	kernel --> /init           mounts what programs need, runs the suites of the plan, switches off
+//	kernel --> /sbin/modprobe  the same program: loads what provides an alias
+//
+// What the tests say goes to the machine's second serial line, which the kernel
+// does not write to.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/integration/kernels/plan"
+)
+
+func main() {
+	if filepath.Base(os.Args[0]) == "modprobe" {
+		if err := modprobe(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, "modprobe:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if err := start(); err != nil {
+		fmt.Fprintln(os.Stderr, "init:", err)
+	}
+	unix.Sync()
+	// Does not return; if it does, the kernel panics and says so.
+	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+}
+
+// talk is the serial line for what tests say.
+const talk = "/dev/ttyS1"
+
+// start does everything between boot and power off.
+func start() error {
+	if err := prepare(); err != nil {
+		return err
+	}
+	line, err := os.OpenFile(talk, os.O_WRONLY|unix.O_NOCTTY, 0)
+	if err != nil {
+		return fmt.Errorf("open the line to the host: %w", err)
+	}
+	p, err := plan.Read()
+	if err != nil {
+		return err
+	}
+	failed := runAll(p, line)
+	_, err = fmt.Fprintf(line, "%s%d\n", plan.EndMark, failed)
+	return err
+}
+
+// runAll runs the suites and counts those that failed.
+func runAll(p plan.Plan, out io.Writer) (failed int) {
+	for _, s := range p.Suites {
+		if !run(s, p.Settings, out) {
+			failed++
+		}
+	}
+	return failed
+}

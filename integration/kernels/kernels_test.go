@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestADiskHoldsWhatWasPutThere(t *testing.T) {
+	dir := t.TempDir()
+	from := filepath.Join(dir, "from")
+	if err := os.MkdirAll(filepath.Join(from, "below"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"odd": "12345", "below/empty": "", "below/even": "1234"} {
+		if err := os.WriteFile(filepath.Join(from, name), []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("odd", filepath.Join(from, "link")); err != nil {
+		t.Fatal(err)
+	}
+	disk := filepath.Join(dir, "disk")
+	a, err := newArchive(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.text("/etc/deep/text", "a line\n")
+	a.copy("/folder", from)
+	a.text("/etc/deep/text", "what is there already stays")
+	if err := a.close(); err != nil {
+		t.Fatal(err)
+	}
+	to := unpack(t, disk)
+	for name, want := range map[string]string{
+		"etc/deep/text": "a line\n", "folder/odd": "12345", "folder/link": "12345",
+		"folder/below/empty": "", "folder/below/even": "1234",
+	} {
+		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(to, "folder/odd")); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("a program is no program: %v, %v", info.Mode(), err)
+	}
+}
+
+// unpack lets another program read an archive.
+func unpack(t *testing.T, disk string) (dir string) {
+	t.Helper()
+	path, err := exec.LookPath("cpio")
+	if err != nil {
+		t.Skip("cpio cannot be had")
+	}
+	file, err := os.Open(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	cmd := exec.Command(path, "--extract", "--make-directories", "--quiet")
+	cmd.Stdin, cmd.Dir = file, t.TempDir()
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("cpio: %v\n%s", err, out)
+	}
+	return cmd.Dir
+}
+
+func TestADiskThatIsNotWholeIsAnError(t *testing.T) {
+	a, err := newArchive(filepath.Join(t.TempDir(), "disk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.copy("/missing", "/does/not/exist")
+	a.text("/there", "")
+	if err := a.close(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v, want that something does not exist", err)
+	}
+}
+
+func TestModulesComeWithWhatTheyNeedAndWithoutSCTP(t *testing.T) {
+	got := chosenModules(map[string][]string{
+		"kernel/net/netfilter/nf_tables.ko": {"kernel/net/netfilter/nfnetlink.ko", "kernel/drivers/needed.ko"},
+		"kernel/net/sctp/sctp.ko":           {"kernel/lib/sum.ko"},
+		"kernel/net/netfilter/xt_sctp.ko":   nil,
+		"kernel/drivers/net/veth.ko":        nil,
+		"kernel/drivers/net/other.ko":       nil,
+	})
+	want := []string{
+		"kernel/drivers/needed.ko", "kernel/drivers/net/veth.ko", "kernel/net/netfilter/nf_tables.ko",
+		"kernel/net/netfilter/nfnetlink.ko", "kernel/net/netfilter/xt_sctp.ko",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestAMachineIsJudgedByWhatItSays(t *testing.T) {
+	for _, tt := range []struct {
+		says, want string // want is the error, or none
+	}{
+		{"ok\r\nsuites that failed: 0\r\n", ""},
+		{"FAIL\r\nsuites that failed: 2\r\n", "2 suites failed"},
+		{"ok\r\nsuites that failed: ", " suites failed"},
+		{"ok\r\n", errDied.Error()},
+		{"", errDied.Error()},
+	} {
+		var out bytes.Buffer
+		err := relay(&out, strings.NewReader(tt.says))
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.says, got, tt.want)
+		}
+		if strings.Contains(out.String(), "\r") || strings.Contains(out.String(), "suites that") {
+			t.Errorf("%q is printed as %q", tt.says, out.String())
+		}
+	}
+}
+
+func TestAKernelThatComplainsIsNoSuccess(t *testing.T) {
+	console := filepath.Join(t.TempDir(), "console")
+	for text, fine := range map[string]bool{
+		"[    0.5] acpi PNP0A03:00: fail to add MMCONFIG information\n":                          true,
+		"[   19.3] WARNING: CPU: 0 PID: 100 at net/netfilter/nf_tables_api.c:2049\n":             false,
+		"[   19.3] BUG: kernel NULL pointer dereference\n[    4.2] Kernel panic - not syncing\n": false,
+	} {
+		if err := os.WriteFile(console, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		err := withConsole(nil, console)
+		if fine != (err == nil) || !fine && !strings.Contains(err.Error(), text) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestLibrariesOfAProgramAreFound(t *testing.T) {
+	path, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	libraries, err := librariesOf(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"libc.so", "ld-linux"} {
+		if !slices.ContainsFunc(libraries, func(l string) bool { return strings.Contains(l, want) && exists(l) }) {
+			t.Errorf("%s needs %v, without %s", path, libraries, want)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"kube-vmap/integration/kernels/plan"
+)
+
+// machine is a virtual machine for one kernel.
+type machine struct {
+	kernel string // the folder of vmlinuz and modules
+	dir    string // of what was built, and for files of the machine's own
+}
+
+// qemu is what every machine is like. There is no KVM in it, so that it runs
+// everywhere. Of several processors, each would wait for what another is to do
+// for as long as the clock lets it, so there is one. It does without cmpxchg16b,
+// which qemu 7.2 emulates such that Linux 6.12 dies of it when a timer interrupts.
+var qemu = []string{
+	"-accel", "tcg", "-icount", "shift=0,sleep=off", "-cpu", "max,cx16=off", "-smp", "1", "-m", "3072",
+	"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+}
+
+// commandLine is the kernel's: a panic ends the machine, and the clock is to be
+// the one that qemu keeps.
+const commandLine = "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr mitigations=off tsc=reliable clocksource=tsc"
+
+var (
+	errHung     = errors.New("the machine did not come to the end of its suites in time")
+	errDied     = errors.New("the machine ended before its suites did")
+	errComplain = errors.New("the kernel complains about itself")
+)
+
+// complaint is what a kernel prints about its own mistakes.
+var complaint = regexp.MustCompile(`(?m)^.*(BUG:|WARNING: CPU|Oops:|Call Trace:|Kernel panic).*$`)
+
+// run boots the machine, prints what its tests say, and waits for its end.
+func (m machine) run(ctx context.Context, chosen []suite, o options) error {
+	disk, console := filepath.Join(m.dir, "disk"), filepath.Join(m.dir, "console")
+	if err := m.makeDisk(disk, chosen, func(s suite) []string { return s.args(o.tests) }); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, errHung)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", append(qemu,
+		"-kernel", filepath.Join(m.kernel, "vmlinuz"), "-initrd", disk, "-append", commandLine,
+		"-serial", "file:"+console, "-chardev", "stdio,id=talk,signal=off", "-serial", "chardev:talk")...)
+	cmd.Stderr, cmd.WaitDelay = os.Stderr, time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("boot: %w", err)
+	}
+	err = relay(os.Stdout, out)
+	if e := cmd.Wait(); ctx.Err() != nil {
+		err = context.Cause(ctx)
+	} else {
+		err = errors.Join(err, e)
+	}
+	return withConsole(err, console)
+}
+
+// relay prints what the tests say, and returns an error if not all suites ended
+// well.
+func relay(to io.Writer, from io.Reader) error {
+	lines, failed := bufio.NewReader(from), errDied
+	for {
+		line, err := lines.ReadString('\n')
+		line = strings.TrimRight(line, "\r\n")
+		if end, ok := strings.CutPrefix(line, plan.EndMark); ok {
+			failed = suitesFailed(end)
+		} else if line != "" || err == nil {
+			_, _ = fmt.Fprintln(to, line)
+		}
+		if err != nil {
+			return failed
+		}
+	}
+}
+
+// suitesFailed is what the machine's last line means.
+func suitesFailed(count string) error {
+	if n, err := strconv.Atoi(count); err != nil || n > 0 {
+		return fmt.Errorf("%s suites failed", count)
+	}
+	return nil
+}
+
+// withConsole looks at what the kernel wrote: it is part of what went wrong, or
+// it is what went wrong.
+func withConsole(err error, console string) error {
+	text, e := os.ReadFile(console)
+	if e != nil {
+		return errors.Join(err, e)
+	}
+	if complaint.Match(text) {
+		err = errors.Join(err, errComplain)
+	}
+	if errors.Is(err, errHung) || errors.Is(err, errDied) || errors.Is(err, errComplain) {
+		return fmt.Errorf("%w; its console:\n%s", err, text)
+	}
+	return err
+}

@@ -1,0 +1,91 @@
+// Command kernels runs tests on Linux kernels other than the one of this machine:
+// it boots each in a virtual machine of its own, without network and without a
+// disk, and prints what the tests there say, as `go test -v` does.
+//
+//	.ci/kernels 6.1 6.12         fetches kernels into .cache/kernels
+//	kernels 6.1 6.12             boots them, one after the other
+//	kernels -suites matrix 6.1   runs some of the tests only
+//
+//	    here                                  in the machine
+//	    suites, kube-vmap, nft, ip  --cpio--> guest, the first process
+//	    what is printed            <--ttyS1-- runs each suite in a folder as here
+//	    kept, for when it fails    <--ttyS0-- the kernel's messages
+//
+// The machine's clock counts what its processors do: it is not late for anything
+// because they are slow, and nothing is waited for while they are idle. So tests
+// keep the time-outs that they have on real machines.
+//
+// It is no success if a suite fails, if a machine does not come to the end of its
+// suites in time, or if its kernel complains about itself.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+func main() { os.Exit(run()) }
+
+// options are what can be chosen.
+type options struct {
+	suites, tests *regexp.Regexp
+	limit         time.Duration
+	cache         string
+}
+
+func run() int {
+	var o options
+	suites := flag.String("suites", "", "only suites whose package matches this `regexp`")
+	tests := flag.String("run", "", "only tests whose name matches this `regexp`")
+	flag.DurationVar(&o.limit, "limit", time.Hour, "how long a machine may take")
+	flag.StringVar(&o.cache, "kernels", ".cache/kernels", "the `folder` of kernels")
+	flag.Parse()
+	var err error
+	if o.suites, err = regexp.Compile(*suites); err == nil {
+		o.tests, err = regexp.Compile(*tests)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "kernels:", err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := bootAll(ctx, o, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "kernels:", err)
+		return 1
+	}
+	return 0
+}
+
+// bootAll makes what all machines have, and boots one for each kernel.
+func bootAll(ctx context.Context, o options, kernels []string) (err error) {
+	dir, err := os.MkdirTemp("", "kernels-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	chosen, err := build(ctx, dir, o)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range kernels {
+		fmt.Printf("# Linux %s\n", name)
+		began := time.Now()
+		m := machine{kernel: filepath.Join(o.cache, name), dir: dir}
+		err := m.run(ctx, chosen, o)
+		fmt.Printf("Linux %s: %d suites, in %.0f s\n", name, len(chosen), time.Since(began).Seconds())
+		if err != nil {
+			errs = append(errs, fmt.Errorf("on Linux %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// suite is a package of tests that asks the kernel.
+type suite struct {
+	name string // the package, from the top of the tree
+	skip string // tests that read the tree, or look at the build
+}
+
+// suites are what runs on every kernel, in this order.
+var suites = []suite{
+	{name: "nft/kernel/conntrack"},
+	{name: "integration/lab"},
+	{name: "integration/addresses"},
+	{name: "integration/ruleset"},
+	{name: "integration/flows"},
+	{name: "integration/invalid"},
+	{name: "integration/affinity"},
+	{name: "integration/schedulers"},
+	{name: "integration/proxy"},
+	{name: "integration/clock"},
+	{name: "integration/matrix", skip: "^TestTheTestsThatTheCommentNamesExist$"},
+}
+
+// args are the flags of a suite's program.
+func (s suite) args(tests *regexp.Regexp) []string {
+	args := []string{"-test.v", "-test.timeout=30m"}
+	if s.skip != "" {
+		args = append(args, "-test.skip="+s.skip)
+	}
+	if tests.String() != "" {
+		args = append(args, "-test.run="+tests.String())
+	}
+	return args
+}
+
+// program is the name of the suite's program.
+func (s suite) program() string { return strings.ReplaceAll(s.name, "/", "-") }
+
+const (
+	module = "kube-vmap/"
+	// proxy and guest are the other programs that are built.
+	proxy, guest = "kube-vmap", "guest"
+)
+
+// build makes the programs of the chosen suites in dir, and says which they are.
+func build(ctx context.Context, dir string, o options) ([]suite, error) {
+	var chosen []suite
+	jobs := map[string][]string{
+		// The version is what tests of the program's output expect.
+		proxy: {"build", "-ldflags", "-w -X main.version=of-the-tests", module + "cmd/kube-vmap"},
+		guest: {"build", "-ldflags", "-s -w", module + "integration/kernels/guest"},
+	}
+	for _, s := range suites {
+		if o.suites.MatchString(s.name) {
+			chosen = append(chosen, s)
+			jobs[s.program()] = []string{"test", "-c", "-ldflags", "-s -w", module + s.name}
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, errors.New("no suite has such a name")
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(2)
+	for name, args := range jobs {
+		group.Go(func() error { return compile(ctx, filepath.Join(dir, name), args) })
+	}
+	return chosen, group.Wait()
+}
+
+// compile runs a command of go that writes a program which needs no library.
+func compile(ctx context.Context, path string, args []string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{args[0], "-o", path}, args[1:]...)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strconv.Quote(cmd.String()), err, out)
+	}
+	return nil
+}
