@@ -74,46 +74,37 @@ func (r *Ruleset) diffSets(e *edit, have Tables, want map[SetID][]Element) map[S
 			e.of(id).add = want[id]
 		case stands.Shape != id.shape(size) || slices.ContainsFunc(stands.Elements, strange):
 			rebuilt[id] = true
-			e.of(id).remove = slices.DeleteFunc(slices.Clone(stands.Elements), strange)
 			e.rebuild(id, size, want[id])
 		default:
 			diffElements(e, id, stands.Elements, want[id])
 		}
 	}
 	for f, t := range have {
-		for name, stands := range t.Sets {
+		for name := range t.Sets {
 			id, known := SetNamed(model.Family(f), name)
 			if _, wanted := r.sizes[id]; known && wanted {
 				continue
 			}
 			e.deleteSets = append(e.deleteSets, DeleteSet{model.Family(f), name})
-			if known {
-				e.of(id).remove = slices.DeleteFunc(slices.Clone(stands.Elements), strange)
-				e.forget(id)
-			}
 		}
 	}
 	return rebuilt
 }
 
-// rebuild replaces a set by an empty one of another size and fills it. Elements
-// that were to be removed are removed all the same: kernels before 6.4 know only
-// after the transaction that a deleted map refers to no chain any more
-// (628bd3e49cba).
+// rebuild replaces a set by an empty one of another size and fills it. What it held
+// goes with it: Linux 6.1.176 was seen to lose count of what elements lead to if they
+// are deleted in one transaction with their set, and that is taken back. A kernel that
+// does not know in time that a set which goes leads nowhere any more (before
+// 628bd3e49cba) fails the probe, which says so.
 func (e *edit) rebuild(id SetID, size uint32, elements []Element) {
 	e.deleteSets = append(e.deleteSets, DeleteSet{id.Family, id.Name()})
 	e.addSets = append(e.addSets, AddSet{id, size})
-	e.of(id).add = elements
+	e.elements[id] = &elementEdit{add: elements}
 }
 
-// forget leaves out what is to be done to the elements of a set that goes: they
-// go with it. Only those that lead to chains are removed first, for the kernels
-// that rebuild tells of.
-func (e *edit) forget(id SetID) {
-	if id.layout().content != contentVerdict {
-		delete(e.elements, id)
-	}
-}
+// forget leaves out what is to be done to the elements of a set that goes, for the
+// same reason.
+func (e *edit) forget(id SetID) { delete(e.elements, id) }
 
 // strange reports whether an element is of a kind we never make, so that we
 // cannot name it to delete it: one for all keys, a range that is no prefix, or

@@ -11,15 +11,16 @@ import (
 // that the rules take, which also loads what it has as modules, and sets what
 // the configuration says of connection tracking and of this process.
 func (p *proxy) prepare(k *kernel.Kernel) error {
-	if err := k.Probe(p.loop.Rules); err != nil {
-		return err
-	}
+	// First, since what follows tries all that the rules are to be.
 	if p.loop.Rules.Protect {
 		able, err := k.Protects()
 		if err != nil {
 			return err
 		}
 		p.loop.Rules.Protect = able
+	}
+	if err := k.Probe(p.loop.Rules); err != nil {
+		return err
 	}
 	p.log.Info("starting", "version", version, "node", p.loop.NodeName, "source", p.config.Source(),
 		"protected", p.loop.Rules.Protect)

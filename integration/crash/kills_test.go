@@ -132,7 +132,7 @@ func (s *stage) killing(t *testing.T, n int) {
 	t.Logf("%d kills in %s, a start takes %s; what the kills came at: %v; %d versions written",
 		n, time.Since(start).Round(time.Millisecond), startup.Round(time.Millisecond), steps, s.written)
 	for _, step := range []string{"before the batch", "taken by the kernel, and nobody knew", "after the batch"} {
-		if n >= len(aims) && steps[step] == 0 {
+		if n >= 100 && steps[step] == 0 { // of few, chance may leave out one
 			t.Errorf("no kill came %s", step)
 		}
 	}

@@ -31,6 +31,7 @@ var suites = []suite{
 	{name: "integration/affinity"},
 	{name: "integration/schedulers"},
 	{name: "integration/proxy"},
+	{name: "integration/drift"},
 	{name: "integration/clock"},
 	{name: "integration/matrix", skip: "^TestTheTestsThatTheCommentNamesExist$"},
 }
