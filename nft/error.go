@@ -2,6 +2,7 @@ package nft
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"syscall"
@@ -103,6 +104,13 @@ func (e *Error) Cause() Cause {
 		return CausePermission
 	}
 	return CauseObject
+}
+
+// OutOfMemory reports whether the kernel refused for lack of memory, and so applied
+// nothing of that transaction.
+func OutOfMemory(err error) bool {
+	var refusal *Error
+	return errors.As(err, &refusal) && refusal.Cause() == CauseMemory
 }
 
 // Culprits are the refusals that name a Service port which may be to blame: this

@@ -288,7 +288,7 @@ func (l *Loop) applyParts(change nft.Change) (Report, error) {
 		l.tellFollowers(change, false)
 		return r, nil
 	}
-	if !noMemory(err) {
+	if !nft.OutOfMemory(err) {
 		return r, err
 	}
 	first, second, divided := halves(change)

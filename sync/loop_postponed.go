@@ -1,20 +1,12 @@
 package sync
 
 import (
-	"errors"
 	"maps"
 	"slices"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
-
-// noMemory reports whether the kernel refused for lack of memory, and so applied
-// nothing.
-func noMemory(err error) bool {
-	var refusal *nft.Error
-	return errors.As(err, &refusal) && refusal.Cause() == nft.CauseMemory
-}
 
 // halves divides a change into two, each of whole Services: what only goes first, and
 // what belongs to no Service. False if there is nothing to divide.

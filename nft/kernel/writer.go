@@ -83,7 +83,7 @@ func (w *writer) Apply(b nft.Batch) (nft.Applied, error) {
 	for limit := nft.StepElements; ; limit /= 4 {
 		a, err := w.applySteps(b.Steps(limit))
 		a.Took = time.Since(start)
-		if err == nil || limit < smallestStep || !noMemory(err) || len(b.Steps(limit/4)) == 1 {
+		if err == nil || limit < smallestStep || !nft.OutOfMemory(err) || len(b.Steps(limit/4)) == 1 {
 			return a, permission(err)
 		}
 	}
@@ -91,13 +91,6 @@ func (w *writer) Apply(b nft.Batch) (nft.Applied, error) {
 
 // smallestStep is how many elements a step has at least that is made smaller still.
 const smallestStep = 4_000
-
-// noMemory reports whether the kernel refused for lack of memory, and so applied
-// nothing.
-func noMemory(err error) bool {
-	var refusal *nft.Error
-	return errors.As(err, &refusal) && refusal.Cause() == nft.CauseMemory
-}
 
 func (w *writer) applySteps(steps []nft.Batch) (a nft.Applied, err error) {
 	for _, step := range steps {
