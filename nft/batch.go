@@ -105,6 +105,8 @@ func (b Batch) Counts() Counts {
 		switch op := op.(type) {
 		case AddElements:
 			c.Added += len(op.Elements)
+		case AddEndpoints:
+			c.Added += len(op.slots)
 		case DeleteElements:
 			c.Deleted += len(op.Elements)
 		case FlushChain: // rules that go with it are not listed
@@ -141,14 +143,13 @@ func (b Batch) Steps(limit int) []Batch {
 	var steps []Batch
 	step, room := Batch{}, limit
 	for _, op := range b {
-		add, isAdd := op.(AddElements)
 		switch {
-		case isAdd && add.Set.layout().content == contentEndpoint:
-			for rest := add.Elements; len(rest) > 0; {
-				n := min(room, len(rest))
-				step = append(step, AddElements{add.Set, rest[:n]})
-				rest, room = rest[n:], room-n
-				if room == 0 {
+		case fillsWithEndpoints(op):
+			for op != nil {
+				var part Op
+				part, op = divide(op, room)
+				step = append(step, part)
+				if room -= (Batch{part}).Counts().Added; room == 0 {
 					steps, step, room = append(steps, step), Batch{}, limit
 				}
 			}
@@ -166,6 +167,33 @@ func (b Batch) Steps(limit int) []Batch {
 	return append(steps, last)
 }
 
+// fillsWithEndpoints reports whether the op only adds endpoints to maps.
+func fillsWithEndpoints(op Op) bool {
+	switch op := op.(type) {
+	case AddElements:
+		return op.Set.layout().content == contentEndpoint
+	case AddEndpoints:
+		return true
+	}
+	return false
+}
+
+// divide takes the first elements from an op that adds some, at most n; the rest is
+// nil if nothing is left.
+func divide(op Op, n int) (first, rest Op) {
+	switch op := op.(type) {
+	case AddElements:
+		if len(op.Elements) > n {
+			return AddElements{op.Set, op.Elements[:n]}, AddElements{op.Set, op.Elements[n:]}
+		}
+	case AddEndpoints:
+		if len(op.slots) > n {
+			return AddEndpoints{op.Set, op.slots[:n]}, AddEndpoints{op.Set, op.slots[n:]}
+		}
+	}
+	return op, nil
+}
+
 // firstLoad reports whether the batch only adds, and for each family that it fills
 // also the chain through which packets come: what it adds is reached by none before
 // that stands. So is what is left of a load that ended between two steps.
@@ -174,6 +202,8 @@ func (b Batch) firstLoad() bool {
 	for _, op := range b {
 		switch op := op.(type) {
 		case AddElements:
+			fills[op.Set.Family] = true
+		case AddEndpoints:
 			fills[op.Set.Family] = true
 		case AddChain:
 			enters[op.Chain.Family] = enters[op.Chain.Family] || op.Chain.Kind == NATPrerouting

@@ -40,13 +40,13 @@ func TestAFirstLoadInStepsLosesNothing(t *testing.T) {
 func flat(b Batch) []string {
 	var out []string
 	for _, op := range b {
-		add, isAdd := op.(AddElements)
-		if !isAdd {
+		id, list, adds := Added(op)
+		if !adds {
 			out = append(out, op.String())
 			continue
 		}
-		for _, el := range add.Elements {
-			out = append(out, AddElements{add.Set, []Element{el}}.String())
+		for _, el := range list {
+			out = append(out, AddElements{id, []Element{el}}.String())
 		}
 	}
 	slices.Sort(out)
@@ -64,6 +64,7 @@ func TestTheDispatchComesInTheLastStep(t *testing.T) {
 				if i > 0 {
 					t.Errorf("step %d declares: %v", i, op)
 				}
+			case AddEndpoints:
 			case AddElements:
 				if op.Set.layout().content != contentEndpoint && !last {
 					t.Errorf("step %d dispatches: %v", i, op.Set.Name())

@@ -246,9 +246,12 @@ func (p *programmed) row(local bool) row {
 	return r
 }
 
+// set is the set of the row's elements, or of the first.
+func (r *row) set() SetID { return SetID{Family: r.Match.Family, Kind: r.kind, Local: r.local} }
+
 // at is the element of the endpoint in slot k.
 func (r *row) at(k int) placed {
-	id, key := SetID{Family: r.Match.Family, Kind: r.kind, Local: r.local}, r.key()
+	id, key := r.set(), r.key()
 	if r.kind.slotted() {
 		id.Slot = uint16(k)
 	} else {

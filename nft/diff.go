@@ -30,7 +30,7 @@ func (r *Ruleset) Tables() Tables {
 
 // diff is the batch that leads from what the kernel holds to the state, which
 // wants these elements, whoever put there what it holds.
-func (r *Ruleset) diff(have Tables, want map[SetID][]Element) Batch {
+func (r *Ruleset) diff(have Tables, want *contents) Batch {
 	e := newEdit()
 	for _, f := range model.Families {
 		stands := have[f]
@@ -64,19 +64,19 @@ func (r *Ruleset) mustBeMadeAnew(t *Table) bool {
 
 // diffSets compares sets and their elements. It returns those that must be made
 // anew, with which goes every rule that reads them.
-func (r *Ruleset) diffSets(e *edit, have Tables, want map[SetID][]Element) map[SetID]bool {
+func (r *Ruleset) diffSets(e *edit, have Tables, want *contents) map[SetID]bool {
 	rebuilt := map[SetID]bool{}
 	for id, size := range r.sizes {
 		stands, exists := have[id.Family].Sets[id.Name()]
 		switch {
 		case !exists:
 			e.addSets = append(e.addSets, AddSet{id, size})
-			e.of(id).add = want[id]
+			e.fill(id, want)
 		case stands.Shape != id.shape(size) || slices.ContainsFunc(stands.Elements, strange):
 			rebuilt[id] = true
-			e.rebuild(id, size, want[id])
+			e.rebuild(id, size, want.of(id))
 		default:
-			diffElements(e, id, stands.Elements, want[id])
+			diffElements(e, id, stands.Elements, want.of(id))
 		}
 	}
 	for f, t := range have {

@@ -27,6 +27,7 @@ type edit struct {
 // elementEdit is what changes in one set.
 type elementEdit struct {
 	add, remove []Element
+	endpoints   []slot // to add, to a set that is new
 }
 
 func newEdit() *edit { return &edit{elements: map[SetID]*elementEdit{}} }
@@ -93,9 +94,14 @@ func (e *edit) batch(c *Config) Batch {
 func (e *edit) appendAdded(b Batch, sets []SetID) Batch {
 	for _, dispatching := range [...]bool{false, true} {
 		for _, id := range sets {
-			added := e.elements[id].add
-			if len(added) > 0 && (id.layout().content == contentVerdict) == dispatching {
+			if (id.layout().content == contentVerdict) != dispatching {
+				continue
+			}
+			if added := e.elements[id].add; len(added) > 0 {
 				b = append(b, AddElements{id, sorted(added)})
+			}
+			if endpoints := e.elements[id].endpoints; len(endpoints) > 0 {
+				b = append(b, AddEndpoints{id, endpoints})
 			}
 		}
 	}

@@ -62,6 +62,8 @@ func (b Batch) room() int {
 		switch op := op.(type) {
 		case AddElements:
 			n += roomForObject + len(op.Elements)*op.Set.roomForElement()
+		case AddEndpoints:
+			n += roomForObject + len(op.slots)*op.Set.roomForElement()
 		case DeleteElements:
 			n += roomForObject + len(op.Elements)*op.Set.roomForElement()
 		default:

@@ -140,30 +140,42 @@ func (e *encoder) choices(f model.Family, chains []ChainID) {
 }
 
 func (o AddElements) encode(e *encoder) {
-	e.elements(unix.NFT_MSG_NEWSETELEM, unix.NLM_F_CREATE, o.Set, o.Elements, true)
+	e.elements(added, o.Set, len(o.Elements), func(i int) *Element { return &o.Elements[i] })
 }
 
 func (o DeleteElements) encode(e *encoder) {
-	e.elements(unix.NFT_MSG_DELSETELEM, 0, o.Set, o.Elements, false)
+	e.elements(deleted, o.Set, len(o.Elements), func(i int) *Element { return &o.Elements[i] })
 }
+
+// operation is what a message does with the elements it lists; whole or only their
+// keys.
+type operation struct {
+	kind, flags uint16
+	whole       bool
+}
+
+var (
+	added   = operation{unix.NFT_MSG_NEWSETELEM, unix.NLM_F_CREATE, true}
+	deleted = operation{kind: unix.NFT_MSG_DELSETELEM}
+)
 
 // maxList is how long the attribute that lists a message's elements may grow
 // before the next element goes to another message. An element has less than 512
 // bytes.
 const maxList = maxAttribute - 1023
 
-// elements writes as many messages as the elements need.
-func (e *encoder) elements(kind, flags uint16, id SetID, list []Element, whole bool) {
-	for next := 0; next < len(list); {
-		e.message(kind, flags, id.Family)
+// elements writes as many messages as n elements need.
+func (e *encoder) elements(o operation, id SetID, n int, at func(int) *Element) {
+	for next := 0; next < n; {
+		e.message(o.kind, o.flags, id.Family)
 		e.out.marks[len(e.out.marks)-1].element = next
 		e.text(unix.NFTA_SET_ELEM_LIST_TABLE, e.table)
 		e.text(unix.NFTA_SET_ELEM_LIST_SET, id.Name())
-		at := e.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
-		for ; next < len(list) && len(e.out.Bytes)-at < maxList; next++ {
-			e.element(id, &list[next], whole)
+		list := e.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+		for ; next < n && len(e.out.Bytes)-list < maxList; next++ {
+			e.element(id, at(next), o.whole)
 		}
-		e.shut(at)
+		e.shut(list)
 		e.close()
 	}
 }

@@ -38,6 +38,8 @@ func (e *Error) Error() string {
 	case nil:
 	case AddElements:
 		what = "add " + e.elementText(op.Set, true)
+	case AddEndpoints:
+		what = "add " + e.elementText(op.Set, true)
 	case DeleteElements:
 		what = "delete " + e.elementText(op.Set, false)
 	default:
@@ -131,8 +133,20 @@ func (e *Error) Culprits() []*Error {
 
 // named reports whether the error is about an element that some Service adds.
 func (e *Error) named() bool {
-	_, adds := e.Op.(AddElements)
+	_, adds := e.Fills()
 	return adds && e.Service != ""
+}
+
+// Fills is the set to which the refused command adds elements; false if it adds
+// none.
+func (e *Error) Fills() (id SetID, adds bool) {
+	switch op := e.Op.(type) {
+	case AddElements:
+		return op.Set, true
+	case AddEndpoints:
+		return op.Set, true
+	}
+	return SetID{}, false
 }
 
 // Is makes what nf_tables reports with errno comparable to the errors of package
@@ -163,6 +177,8 @@ func (e *Encoded) Explain(sequence, offset uint32, errno syscall.Errno, message 
 	switch op := out.Op.(type) {
 	case AddElements:
 		list = op.Elements
+	case AddEndpoints:
+		list = op.Elements()
 	case DeleteElements:
 		list = op.Elements
 	case AddRule:

@@ -10,8 +10,7 @@ import (
 // Elements lists what every set of the state holds, sorted by key, but for what
 // packets put there.
 func (r *Ruleset) Elements() map[SetID][]Element {
-	list := make([]*programmed, 0, len(r.frontends))
-	out := r.gather(slices.AppendSeq(list, maps.Values(r.frontends)), nil)
+	out := r.contents().all()
 	for id := range r.sizes {
 		if _, filled := out[id]; !filled {
 			out[id] = nil
@@ -20,10 +19,16 @@ func (r *Ruleset) Elements() map[SetID][]Element {
 	return out
 }
 
+// contents are the elements of the state.
+func (r *Ruleset) contents() *contents {
+	list := make([]*programmed, 0, len(r.frontends))
+	return r.gather(slices.AppendSeq(list, maps.Values(r.frontends)), nil)
+}
+
 // gather makes the elements of all frontends of the state, which are at hand, in
 // one pass. What they refer to and share is counted in the ruleset that is given,
 // unless that is nil.
-func (r *Ruleset) gather(list []*programmed, count *Ruleset) map[SetID][]Element {
+func (r *Ruleset) gather(list []*programmed, count *Ruleset) *contents {
 	byMatch := func(a, b *programmed) int { return a.Match.Compare(b.Match) }
 	if !slices.IsSortedFunc(list, byMatch) {
 		slices.SortFunc(list, byMatch)
@@ -33,7 +38,7 @@ func (r *Ruleset) gather(list []*programmed, count *Ruleset) map[SetID][]Element
 	var own []placed
 	var shared []sharedKey
 	for _, p := range list {
-		own = p.compile(own[:0])
+		own = g.rows(p, p.entry(own[:0]))
 		for i := range own {
 			g.put(&own[i])
 			if o, ok := own[i].refers(); ok {
@@ -53,12 +58,15 @@ func (r *Ruleset) gather(list []*programmed, count *Ruleset) map[SetID][]Element
 			count.uses.add(nil, object{chain: chain}, n)
 		}
 	}
-	return g.lists(r.ofNode())
+	return g.contents(r.ofNode())
 }
 
 // gathering collects elements by set. Sets are numbered densely for it: a hundred
 // thousand look-ups in a hash table would be most of a first load's work.
-type gathering struct{ sets [][]Element }
+type gathering struct {
+	sets  [][]Element
+	slots [][]slot
+}
 
 // number is the place of a set.
 func (id SetID) number() int {
@@ -71,9 +79,9 @@ func (id SetID) number() int {
 
 // newGathering makes room for what most of the frontends have.
 func newGathering(list []*programmed) *gathering {
-	last := SetID{Family: model.Families[len(model.Families)-1], Kind: setKinds, Local: true}
-	g := &gathering{make([][]Element, last.number())}
-	rooms := make([]int32, len(g.sets))
+	last := SetID{Family: model.Families[len(model.Families)-1], Kind: setKinds, Local: true}.number()
+	g := &gathering{make([][]Element, last), make([][]slot, last)}
+	rooms := make([]int32, last)
 	for _, p := range list {
 		rooms[SetID{Family: p.Match.Family, Kind: Services}.number()]++
 		if p.Owner() {
@@ -81,17 +89,23 @@ func newGathering(list []*programmed) *gathering {
 		}
 		for _, local := range [...]bool{false, true} {
 			row := p.row(local)
-			if !row.kind.slotted() {
-				continue
-			}
-			slots := rooms[SetID{Family: p.Match.Family, Kind: row.kind, Local: local}.number():]
-			for k := range row.list {
-				slots[k]++
+			at := rooms[row.set().number():]
+			switch {
+			case row.kind.slotted():
+				for k := range row.list {
+					at[k]++
+				}
+			default:
+				at[0] += int32(len(row.list))
 			}
 		}
 	}
 	for n, room := range rooms {
-		if room > 0 {
+		switch {
+		case room == 0:
+		case setNumbered(n).layout().content == contentEndpoint:
+			g.slots[n] = make([]slot, 0, room)
+		default:
 			g.sets[n] = make([]Element, 0, room)
 		}
 	}
@@ -103,15 +117,42 @@ func (g *gathering) put(e *placed) {
 	g.sets[n] = append(g.sets[n], e.Element)
 }
 
-// lists are the elements of each set that has some, and of those given besides;
+// rows collects the endpoints of a frontend: their slots, or if they remember their
+// clients, elements, which it appends to others.
+func (g *gathering) rows(p *programmed, out []placed) []placed {
+	for _, local := range [...]bool{false, true} {
+		row := p.row(local)
+		if row.Pool.Affinity > 0 {
+			for k := range row.list {
+				out = append(out, row.at(k))
+			}
+			continue
+		}
+		first := row.set().number()
+		for k := range row.list {
+			n := first
+			if row.kind.slotted() {
+				n += k
+			}
+			g.slots[n] = append(g.slots[n], slot{p, uint32(k)})
+		}
+	}
+	return out
+}
+
+// contents are the elements of each set that has some, and of those given besides;
 // sorted, each once.
-func (g *gathering) lists(besides map[SetID][]Element) map[SetID][]Element {
-	out := besides
+func (g *gathering) contents(besides map[SetID][]Element) *contents {
+	out := &contents{besides, map[SetID][]slot{}}
 	for n, elements := range g.sets {
 		if len(elements) > 0 {
-			id := setNumbered(n)
 			// All come in the order of frontends, which is that of most keys.
-			out[id] = slices.CompactFunc(sorted(elements), sameKey)
+			out.elements[setNumbered(n)] = slices.CompactFunc(sorted(elements), sameKey)
+		}
+	}
+	for n, slots := range g.slots {
+		if len(slots) > 0 {
+			out.slots[setNumbered(n)] = slots
 		}
 	}
 	return out

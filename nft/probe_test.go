@@ -49,6 +49,8 @@ func TestTheSampleHasEveryExpressionAndHook(t *testing.T) {
 			kinds[ChainID{Family: op.Chain.Family, Kind: op.Chain.Kind, Method: op.Chain.Method}] = true
 		case AddElements:
 			sets[SetID{Family: op.Set.Family, Kind: op.Set.Kind}] = true
+		case AddEndpoints:
+			sets[SetID{Family: op.Set.Family, Kind: op.Set.Kind}] = true
 		}
 	}
 	for _, f := range model.Families {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -297,18 +298,11 @@ func FuzzExplain(f *testing.F) {
 		if whole := sequence == 0 || int(sequence) > len(e.marks); whole != (got.Op == nil) {
 			t.Fatalf("message %d is about %v", sequence, got.Op)
 		}
-		var list []Element
-		switch op := got.Op.(type) {
-		case AddElements:
-			list = op.Elements
-		case DeleteElements:
+		_, list, _ := Added(got.Op)
+		if op, deletes := got.Op.(DeleteElements); deletes {
 			list = op.Elements
 		}
-		found := got.Element == nil
-		for i := range list {
-			found = found || &list[i] == got.Element
-		}
-		if !found || got.Element != nil && got.Service != got.Element.Comment {
+		if got.Element != nil && !slices.Contains(list, *got.Element) || got.Element != nil && got.Service != got.Element.Comment {
 			t.Errorf("%+v is none of the message's", got)
 		}
 		_, isRule := got.Op.(AddRule)

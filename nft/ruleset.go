@@ -80,12 +80,10 @@ func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	if want.NodeAddrs != nil {
 		r.nodeAddrs = *want.NodeAddrs
 	}
-	elements := r.gather(list, r)
-	for id, list := range elements {
-		r.counts[id] = len(list)
-	}
+	content := r.gather(list, r)
+	content.count(r.counts)
 	r.sizes = r.sizesFor(have)
-	return r, r.diff(have, elements)
+	return r, r.diff(have, content)
 }
 
 // Snapshot is the state as it is now, for another goroutine to compare with the
@@ -99,7 +97,7 @@ func (r *Ruleset) Snapshot() *Ruleset {
 
 // Repair is the batch that leads from what the kernel holds to the state, empty if
 // that is the same. What it is given belongs to it.
-func (r *Ruleset) Repair(have Tables) Batch { return r.diff(have, r.Elements()) }
+func (r *Ruleset) Repair(have Tables) Batch { return r.diff(have, r.contents()) }
 
 // Outgrown notes that a set takes no more elements, whatever its size: the next
 // [Plan] that adds to it makes it anew.

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// slot names an endpoint by one letter, and none by a dot.
-func slot(letter rune) netip.AddrPort {
+// lettered names an endpoint by one letter, and none by a dot.
+func lettered(letter rune) netip.AddrPort {
 	if letter == '.' {
 		return netip.AddrPort{}
 	}
@@ -17,7 +17,7 @@ func slot(letter rune) netip.AddrPort {
 func slotsOf(letters string) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, l := range letters {
-		out = append(out, slot(l))
+		out = append(out, lettered(l))
 	}
 	return out
 }

@@ -37,13 +37,13 @@ func (l *Loop) isolate(err error) bool {
 // makeRoom has a set made anew that was refused for being full, once: what does
 // not help is not repeated.
 func (l *Loop) makeRoom(refusal *nft.Error) bool {
-	add, isAdd := refusal.Op.(nft.AddElements)
-	if refusal.Cause() != nft.CauseFull || !isAdd || slices.Contains(l.full, add.Set) {
+	set, adds := refusal.Fills()
+	if refusal.Cause() != nft.CauseFull || !adds || slices.Contains(l.full, set) {
 		return false
 	}
-	l.full = append(l.full, add.Set)
+	l.full = append(l.full, set)
 	if l.rules != nil {
-		l.rules.Outgrown(add.Set)
+		l.rules.Outgrown(set)
 	}
 	return true
 }

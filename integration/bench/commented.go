@@ -16,8 +16,8 @@ func prepareCommented(batch nft.Batch) ([][]byte, error) {
 	var rest nft.Batch
 	var endpoints []nft.AddElements
 	for _, op := range batch {
-		if add, ok := op.(nft.AddElements); ok && add.Set.Kind == nft.Endpoints {
-			endpoints = append(endpoints, add)
+		if id, list, adds := nft.Added(op); adds && id.Kind == nft.Endpoints {
+			endpoints = append(endpoints, nft.AddElements{Set: id, Elements: list})
 			continue
 		}
 		rest = append(rest, op)

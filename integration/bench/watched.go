@@ -125,13 +125,11 @@ func concerns(b nft.Batch, comment string) bool {
 }
 
 func elementsOf(op nft.Op) []nft.Element {
-	switch op := op.(type) {
-	case nft.AddElements:
-		return op.Elements
-	case nft.DeleteElements:
+	if op, deletes := op.(nft.DeleteElements); deletes {
 		return op.Elements
 	}
-	return nil
+	_, list, _ := nft.Added(op)
+	return list
 }
 
 // Queued implements [sync.Observer].

@@ -215,10 +215,9 @@ func (f *Faulty) refuseAny(b nft.Batch, errno syscall.Errno) error {
 func added(b nft.Batch) []*nft.Error {
 	var list []*nft.Error
 	for _, op := range b {
-		if add, ok := op.(nft.AddElements); ok {
-			for i := range add.Elements {
-				list = append(list, &nft.Error{Op: op, Service: add.Elements[i].Comment, Element: &add.Elements[i]})
-			}
+		_, elements, _ := nft.Added(op)
+		for i := range elements {
+			list = append(list, &nft.Error{Op: op, Service: elements[i].Comment, Element: &elements[i]})
 		}
 	}
 	return list
