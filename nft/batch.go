@@ -25,6 +25,8 @@ type AddTable struct {
 	// Protected makes the table belong to the socket it comes through, so that no
 	// other program can change it, and stay when that is closed.
 	Protected bool
+	// Stands tells that the table is there, and only lacks its owner.
+	Stands bool
 }
 
 // DeleteTable removes our table with all it holds.
@@ -109,6 +111,10 @@ func (b Batch) Counts() Counts {
 			c.Added += len(op.slots)
 		case DeleteElements:
 			c.Deleted += len(op.Elements)
+		case AddCounted:
+			c.Added += len(op.List)
+		case DeleteCounted:
+			c.Deleted += len(op.List)
 		case FlushChain: // rules that go with it are not listed
 		default:
 			c.Objects++
@@ -119,7 +125,7 @@ func (b Batch) Counts() Counts {
 
 // Applied says what it took to apply a batch.
 type Applied struct {
-	Steps    int // transactions; more than one only for a very large first load
+	Steps    int // transactions; more than one only where [Batch.Steps] says so
 	Messages int
 	Bytes    int
 	// Kernel is the time spent in the kernel, Took includes the encoding.
@@ -135,7 +141,14 @@ const StepElements = 50_000
 // All but the last step only fill maps that no packet reaches yet; the last
 // one holds every chain, rule and dispatching element, so that for traffic it is
 // still one switch. Any other batch is one step.
+//
+// A table that stands gets its owner back in a step of its own if a base chain comes
+// with it, which the kernel refuses in the same transaction (nf_tables_addchain,
+// __NFT_TABLE_F_UPDATE).
 func (b Batch) Steps(limit int) []Batch {
+	if take, rest := b.repossession(); take != nil {
+		return append([]Batch{take}, rest.Steps(limit)...)
+	}
 	if b.Counts().Added <= limit || !b.firstLoad() {
 		return []Batch{b}
 	}
@@ -165,6 +178,28 @@ func (b Batch) Steps(limit int) []Batch {
 	}
 	steps[0] = append(declare, steps[0]...)
 	return append(steps, last)
+}
+
+// repossession takes out of the batch what gives tables an owner, where that must come
+// before the rest.
+func (b Batch) repossession() (take, rest Batch) {
+	hooks := false
+	for _, op := range b {
+		switch op := op.(type) {
+		case AddTable:
+			if op.Stands {
+				take = append(take, op)
+				continue
+			}
+		case AddChain:
+			hooks = hooks || chainSchema[op.Chain.Kind].hook != nil
+		}
+		rest = append(rest, op)
+	}
+	if !hooks {
+		return nil, b
+	}
+	return take, rest
 }
 
 // fillsWithEndpoints reports whether the op only adds endpoints to maps.

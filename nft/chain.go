@@ -41,6 +41,7 @@ const (
 	Service        // service-N: makes the ClusterIP the destination, then balances
 	External       // external-N: marks everything for masquerade, then goes to service-N
 	ExternalLocal  // external-local-N: pods and the node as under Cluster policy, others to local endpoints
+	NATInput       // nat-input: counts connections to endpoints that are this node, with [Config].Count
 	chainKinds
 	unknownChain
 )
@@ -105,6 +106,7 @@ var chainSchema = [chainKinds]struct {
 	Service:           {"service", nil},
 	External:          {"external", nil},
 	ExternalLocal:     {"external-local", nil},
+	NATInput:          {"nat-input", &hook{"nat", unix.NF_INET_LOCAL_IN, "input", 100, "100"}},
 }
 
 // baseChains are the chains every table has.
@@ -184,6 +186,8 @@ func (id ChainID) needs() []object {
 		return []object{set(Affinity, 0), chain(StickyFound, id.Local, false, 0, 0)}
 	case StickyFound:
 		return []object{set(Affinity, 0)}
+	case NATInput, NATPostrouting: // only if connections are counted, see newRuleset
+		return []object{set(Connections, 0)}
 	}
 	return nil
 }

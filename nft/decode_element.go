@@ -86,6 +86,8 @@ func (d *decoder) key(id SetID, k *Key, b []byte) {
 			k.Protocol = model.Protocol(part[0])
 		case fieldPort:
 			k.Port = binary.BigEndian.Uint16(part)
+		case fieldAsked, fieldAskedPort:
+			d.err = cmp.Or(d.err, errLayout) // see DecodeCounted
 		case fieldPick:
 			k.Pick = binary.NativeEndian.Uint32(part)
 		}

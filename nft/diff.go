@@ -42,7 +42,7 @@ func (r *Ruleset) diff(have Tables, want *contents) Batch {
 			stands = NewTable()
 			e.tables = append(e.tables, f)
 		} else if stands.Protected && stands.Owner == 0 {
-			e.tables = append(e.tables, f)
+			e.retaken = append(e.retaken, f)
 		}
 		if !stands.Counter {
 			e.counters = append(e.counters, f)

@@ -14,6 +14,7 @@ import (
 type edit struct {
 	deleteTables []model.Family
 	tables       []model.Family
+	retaken      []model.Family // tables that stand and lack their owner
 	counters     []model.Family
 	elements     map[SetID]*elementEdit
 	flushChains  []FlushChain
@@ -49,7 +50,10 @@ func (e *edit) batch(c *Config) Batch {
 		b = append(b, DeleteTable{f})
 	}
 	for _, f := range e.tables {
-		b = append(b, AddTable{f, c.Protect})
+		b = append(b, AddTable{Family: f, Protected: c.Protect})
+	}
+	for _, f := range e.retaken {
+		b = append(b, AddTable{Family: f, Protected: c.Protect, Stands: true})
 	}
 	for _, f := range e.counters {
 		b = append(b, AddCounter{f})

@@ -220,14 +220,20 @@ func (o DeleteChain) encode(e *encoder) {
 	e.close()
 }
 
-// anonymousMap is how a rule names the map it brings along; the kernel puts a
-// number for %d.
-const anonymousMap = "__map%d"
+// anonymousMap and anonymousSet are how a rule names what it brings along; the kernel
+// puts a number for %d.
+const (
+	anonymousMap = "__map%d"
+	anonymousSet = "__set%d"
+)
 
 func (o AddRule) encode(e *encoder) {
 	for _, s := range o.Rule {
-		if s.choices != nil {
+		switch {
+		case s.choices != nil:
 			e.choices(o.Chain.Family, s.choices)
+		case s.protocols != nil:
+			e.protocols(o.Chain.Family, s.protocols)
 		}
 	}
 	e.message(unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_APPEND, o.Chain.Family)
@@ -246,7 +252,7 @@ func (o AddRule) encode(e *encoder) {
 // map refers to the one written last.
 func (e *encoder) statement(f model.Family, s statement) {
 	for _, x := range s.expressions {
-		if l, ok := x.(*expr.Lookup); ok && s.choices != nil {
+		if l, ok := x.(*expr.Lookup); ok && s.brings() {
 			own := *l
 			own.SetID = e.setID
 			x = &own

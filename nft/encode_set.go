@@ -139,6 +139,34 @@ func (e *encoder) choices(f model.Family, chains []ChainID) {
 	e.close()
 }
 
+// protocols writes an anonymous set of protocols, to be used by the rule that follows.
+func (e *encoder) protocols(f model.Family, list []model.Protocol) {
+	e.setID++
+	e.message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, f)
+	e.text(unix.NFTA_SET_TABLE, e.table)
+	e.text(unix.NFTA_SET_NAME, anonymousSet)
+	e.number(unix.NFTA_SET_ID, e.setID)
+	e.shape(SetShape{
+		Flags: setAnonymous | setConstant, KeyType: typeProto.number, KeyLen: 1, Size: uint32(len(list)),
+	}, nil)
+	e.close()
+
+	e.message(unix.NFT_MSG_NEWSETELEM, unix.NLM_F_CREATE, f)
+	e.text(unix.NFTA_SET_ELEM_LIST_TABLE, e.table)
+	e.text(unix.NFTA_SET_ELEM_LIST_SET, anonymousSet)
+	e.number(unix.NFTA_SET_ELEM_LIST_SET_ID, e.setID)
+	at := e.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+	for _, p := range list {
+		elem := e.nest(unix.NFTA_LIST_ELEM)
+		key := e.nest(unix.NFTA_SET_ELEM_KEY)
+		e.bytes(unix.NFTA_DATA_VALUE, []byte{byte(p)})
+		e.shut(key)
+		e.shut(elem)
+	}
+	e.shut(at)
+	e.close()
+}
+
 func (o AddElements) encode(e *encoder) {
 	e.elements(added, o.Set, len(o.Elements), func(i int) *Element { return &o.Elements[i] })
 }

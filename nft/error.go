@@ -42,6 +42,10 @@ func (e *Error) Error() string {
 		what = "add " + e.elementText(op.Set, true)
 	case DeleteElements:
 		what = "delete " + e.elementText(op.Set, false)
+	case AddCounted:
+		what = "add " + e.elementText(SetID{Family: op.Family, Kind: Connections}, true)
+	case DeleteCounted:
+		what = "delete " + e.elementText(SetID{Family: op.Family, Kind: Connections}, false)
 	default:
 		what = op.String()
 	}

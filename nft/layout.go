@@ -39,12 +39,14 @@ const (
 	fieldPort
 	fieldPick   // a random number below the count of endpoints
 	fieldClient // the source, as a prefix or alone, beside a destination
+	fieldAsked  // the destination before it was translated, and its port
+	fieldAskedPort
 )
 
 // length is the field's size in a key, padding included, in bytes.
 func (f field) length(fam *family) uint32 {
 	switch f {
-	case fieldSource, fieldDestination, fieldClient:
+	case fieldSource, fieldDestination, fieldClient, fieldAsked:
 		return fam.addrLen
 	}
 	return 4
@@ -55,7 +57,7 @@ func (f field) size(fam *family) uint32 {
 	switch f {
 	case fieldProtocol:
 		return 1
-	case fieldPort:
+	case fieldPort, fieldAskedPort:
 		return portLen
 	}
 	return f.length(fam)
@@ -65,7 +67,7 @@ func (f field) datatype(fam *family) datatype {
 	switch f {
 	case fieldProtocol:
 		return typeProto
-	case fieldPort:
+	case fieldPort, fieldAskedPort:
 		return typeService
 	case fieldPick:
 		// In truth an integer, which the set's typeof says. That nft 0.9.8 cannot
@@ -87,6 +89,10 @@ func (f field) text(fam *family) string {
 		return "meta l4proto"
 	case fieldPort:
 		return "th dport"
+	case fieldAsked:
+		return "ct original " + fam.name + " daddr"
+	case fieldAskedPort:
+		return "ct original proto-dst"
 	}
 	return "numgen random mod 65536"
 }
@@ -111,10 +117,15 @@ type layout struct {
 	// typeof makes the listing describe keys by expressions instead of types:
 	// needed where a type has no size of its own.
 	typeof bool
-	// dynamic sets are filled by packets, with a timeout; what they hold is not
-	// ours to say.
-	dynamic bool
+	// limit is of sets that packets fill: how many elements they take. What they
+	// hold is not ours to say.
+	limit uint32
+	// timeout lets elements of such a set end by themselves.
+	timeout bool
 }
+
+// dynamic reports whether packets fill the set.
+func (l *layout) dynamic() bool { return l.limit > 0 }
 
 // concatenated reports whether the prefix is only a part of the key.
 func (l *layout) concatenated() bool { return l.interval && len(l.key) > 1 }
@@ -232,6 +243,7 @@ const (
 	StickyEndpoints                     // as Endpoints, where clients are remembered
 	StickyEndpointsMany                 //
 	Affinity                            // which client has which endpoint
+	Connections                         // how many asked for what and got which endpoint, with [Config].Count
 	setKinds
 )
 
@@ -250,6 +262,8 @@ var (
 	// all elements that match so far, and those of one address and port are many
 	// (nft_set_pipapo).
 	clientKey = []field{fieldClient, fieldDestination, fieldProtocol, fieldPort}
+	// countKey is what a connection has that was translated.
+	countKey = []field{fieldAsked, fieldProtocol, fieldAskedPort, fieldDestination, fieldPort}
 )
 
 // layouts and names of the kinds. Only dispatch maps carry comments: there is
@@ -279,7 +293,8 @@ var setSchema = [setKinds]struct {
 	EndpointsMany:        {"endpoints-many", layout{key: pickKey, content: contentEndpoint, typeof: true}},
 	StickyEndpoints:      {"sticky-endpoints", layout{key: frontendKey, content: contentVerdict}},
 	StickyEndpointsMany:  {"sticky-endpoints-many", layout{key: pickKey, content: contentVerdict, typeof: true}},
-	Affinity:             {"affinity", layout{key: clientKey, content: contentEndpoint, dynamic: true}},
+	Affinity:             {"affinity", layout{key: clientKey, content: contentEndpoint, limit: affinitySize, timeout: true}},
+	Connections:          {"connections", layout{key: countKey, limit: MostCounted}},
 }
 
 // SetID refers to a set or map of the rule set.
@@ -299,7 +314,7 @@ func (k SetKind) slotted() bool { return k == Endpoints || k == StickyEndpoints 
 
 // Dynamic reports whether packets fill the set, so that what it holds is not known
 // and not compared.
-func (id SetID) Dynamic() bool { return id.layout().dynamic }
+func (id SetID) Dynamic() bool { return id.layout().dynamic() }
 
 // Name is the set's name in the table.
 func (id SetID) Name() string {

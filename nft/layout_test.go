@@ -17,6 +17,8 @@ var knownTypes = map[field][len(model.Families)]nftables.SetDatatype{
 	fieldPort:        {nftables.TypeInetService, nftables.TypeInetService},
 	fieldPick:        {nftables.TypeMark, nftables.TypeMark},
 	fieldClient:      {nftables.TypeIPAddr, nftables.TypeIP6Addr},
+	fieldAsked:       {nftables.TypeIPAddr, nftables.TypeIP6Addr},
+	fieldAskedPort:   {nftables.TypeInetService, nftables.TypeInetService},
 }
 
 func TestSetsAreDeclaredWithTheTypesNftKnows(t *testing.T) {

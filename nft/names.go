@@ -36,7 +36,7 @@ func (id ChainID) appendName(b []byte) []byte {
 		b = append(b, localPrefix...)
 	}
 	b = append(b, chainWord(id.Kind, id.Method)...)
-	if id.Kind == StickyFound {
+	if id.Kind.single() {
 		return b
 	}
 	b = append(b, '-')
@@ -45,6 +45,9 @@ func (id ChainID) appendName(b []byte) []byte {
 	}
 	return strconv.AppendUint(b, uint64(id.N), 10)
 }
+
+// single reports whether there is at most one chain of a kind that comes with use.
+func (k ChainKind) single() bool { return k == StickyFound || k == NATInput }
 
 // chainWord is what a kind of chain is called, number and prefixes left out.
 // What picks at random does not say so.
@@ -99,9 +102,11 @@ func chainNamed(f model.Family, name string) ChainID {
 		id.Kind, id.Sticky = StickyEndpoint, unique.Make(s)
 		return id.ifNamed(name)
 	}
-	if rest == chainSchema[StickyFound].name {
-		id.Kind = StickyFound
-		return id.ifNamed(name)
+	for kind := baseChains; kind < chainKinds; kind++ {
+		if kind.single() && rest == chainSchema[kind].name {
+			id.Kind = kind
+			return id.ifNamed(name)
+		}
 	}
 	i := strings.LastIndexByte(rest, '-')
 	n, err := strconv.ParseUint(rest[i+1:], 10, 32)

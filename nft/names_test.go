@@ -49,6 +49,12 @@ func allChains(f model.Family) []ChainID {
 				out = append(out, id) // there is one for each list
 				continue
 			}
+			if kind == NATInput {
+				if i == 0 {
+					out = append(out, id)
+				}
+				continue
+			}
 			for id.Method = range methods {
 				if id.Method != 0 && (kind == Endpoint || kind == StickyPick) {
 					break // what they are does not depend on how they were picked
@@ -142,7 +148,7 @@ func allSets(f model.Family) []SetID {
 		for _, local := range []bool{false, true} {
 			id := SetID{Family: f, Kind: kind, Local: local}
 			switch {
-			case kind < baseSets && local:
+			case (kind < baseSets || kind == Connections) && local:
 			case kind.slotted():
 				for id.Slot = range uint16(MaxSlots) {
 					out = append(out, id)

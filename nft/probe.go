@@ -65,6 +65,7 @@ func samples(f model.Family, addr netip.Addr) []model.Frontend {
 // options are the kernel's build options behind what the rule set uses, beside
 // nf_tables itself.
 var options = map[string]string{
+	"counter": "CONFIG_NFT_COUNTER",
 	"ct":      "CONFIG_NFT_CT",
 	"fib":     "CONFIG_NFT_FIB",
 	"hash":    "CONFIG_NFT_HASH",

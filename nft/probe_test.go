@@ -32,7 +32,7 @@ func expressionsOf(t *testing.T, e *Encoded) map[string][2]uint32 {
 }
 
 func TestTheSampleHasEveryExpressionAndHook(t *testing.T) {
-	config := Config{MasqueradeMark: DefaultMasqueradeMark, DropInvalid: true}
+	config := Config{MasqueradeMark: DefaultMasqueradeMark, DropInvalid: true, Count: true}
 	_, all := Adopt(sampleConfig, Tables{}, sample(50))
 	tried, used := encoded(t, Sample(config)), encoded(t, all)
 	have := expressionsOf(t, tried)
@@ -66,7 +66,7 @@ func TestTheSampleHasEveryExpressionAndHook(t *testing.T) {
 			}
 		}
 		for kind := range setKinds {
-			unfilled := kind == NoEndpointServices || kind == NoEndpointNodePorts || kind == NodeIPs || kind == Hairpin || kind == Affinity ||
+			unfilled := kind == NoEndpointServices || kind == NoEndpointNodePorts || kind == NodeIPs || kind == Hairpin || kind == Affinity || kind == Connections ||
 				kind == StickyEndpointsMany // many chains, and nothing else that is new
 			if !unfilled && !sets[SetID{Family: f, Kind: kind}] {
 				t.Errorf("set %s of %s is not tried", setSchema[kind].name, families[f].name)

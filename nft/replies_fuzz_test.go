@@ -209,7 +209,7 @@ func checkDecoded(t *testing.T, f model.Family, table *Table) int {
 
 // FuzzElements has every element that is read be written again as it was.
 func FuzzElements(f *testing.F) {
-	for kind := range setKinds {
+	for kind := range Connections { // see FuzzCounted
 		for _, family := range model.Families {
 			id := SetID{Family: family, Kind: kind}
 			m := split(f, encoded(f, Batch{AddElements{id, randomElements(id, 5)}}).Bytes)[1]
@@ -222,7 +222,7 @@ func FuzzElements(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, v6 bool, set uint8, data []byte) {
-		id := SetID{Kind: SetKind(set % uint8(setKinds))}
+		id := SetID{Kind: SetKind(set % uint8(Connections))}
 		if v6 {
 			id.Family = model.IPv6
 		}

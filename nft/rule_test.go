@@ -28,7 +28,7 @@ func allRules() map[string]Rule {
 	everybody := sampleConfig
 	everybody.Pods[model.IPv4] = prefixesOf("0.0.0.0/0")[0]
 	keeping := sampleConfig
-	keeping.DropInvalid = false
+	keeping.DropInvalid, keeping.Count = false, false
 	bridge, veths := sampleConfig, sampleConfig
 	bridge.PodInterface = Interface{Name: "cbr0"}
 	veths.PodInterface = Interface{Name: "veth", Prefix: true}
@@ -77,6 +77,9 @@ func expressions(t *testing.T, f model.Family, r Rule) uint64 {
 	for _, s := range r {
 		for _, chain := range s.choices {
 			h.Write([]byte(chain.Name() + "\n"))
+		}
+		for _, p := range s.protocols {
+			h.Write([]byte{byte(p)})
 		}
 		for _, x := range s.expressions {
 			b, err := marshal(f, x)

@@ -50,7 +50,7 @@ type Change struct {
 // newRuleset makes the state of a machine without our tables, with room for n
 // frontends.
 func newRuleset(c Config, n int) *Ruleset {
-	return &Ruleset{
+	r := &Ruleset{
 		config:    c,
 		frontends: make(map[model.Match]*programmed, n),
 		shared:    make(map[sharedKey]int, n),
@@ -59,6 +59,12 @@ func newRuleset(c Config, n int) *Ruleset {
 		sizes:     map[SetID]uint32{},
 		outgrown:  map[SetID]bool{},
 	}
+	for _, f := range model.Families {
+		if c.Count { // what the configuration needs comes with use, but to stay
+			r.uses.add(nil, object{chain: ChainID{Family: f, Kind: NATInput}}, 1)
+		}
+	}
+	return r
 }
 
 // Adopt makes the state that the frontends should lead to on a machine whose
@@ -94,6 +100,9 @@ func (r *Ruleset) Snapshot() *Ruleset {
 	s.shared, s.counts, s.outgrown = nil, nil, nil
 	return &s
 }
+
+// Config is what shapes the rule set.
+func (r *Ruleset) Config() Config { return r.config }
 
 // Repair is the batch that leads from what the kernel holds to the state, empty if
 // that is the same. What it is given belongs to it.

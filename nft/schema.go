@@ -23,6 +23,9 @@ type Config struct {
 	// later ones data far beyond the window, which no sound server sends. It costs
 	// an element for each address of an endpoint.
 	DropInvalid bool
+	// Count counts connections that were translated, by what they asked for and the
+	// endpoint they got (count.go).
+	Count bool
 	// Protect makes the tables belong to the socket they are written through, for
 	// kernels that can ([kernel.Kernel.Protects]). It is no part of what the rules
 	// say.
@@ -70,6 +73,8 @@ func (c *Config) rules(id ChainID) []Rule {
 		return id.stickyRules(fam)
 	case StickyFound:
 		return []Rule{{notICMP(fam), translate(id.set(Affinity), draw{})}}
+	case NATInput:
+		return []Rule{countRule(id.Family)}
 	}
 	return c.baseRules(id, fam)
 }
@@ -101,7 +106,7 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 	case FilterForward, FilterOutput:
 		return []Rule{{newConnection(), goTo(id.as(ServiceCheck))}}
 	case NATPostrouting:
-		return c.postroutingRules(set(Hairpin))
+		return c.postroutingRules(id.Family, set(Hairpin))
 	case ServiceCheck:
 		return []Rule{
 			{by(NoEndpointServices)},
@@ -141,11 +146,15 @@ func rejectRules(fam *family) []Rule {
 // postroutingRules change the source of what was marked on its way in, and of
 // pods that reach themselves. The mark is cleared first: it stays with a packet
 // that is wrapped into another one, which would be masqueraded again.
-func (c *Config) postroutingRules(hairpin SetID) []Rule {
-	return []Rule{
-		{marked(c.MasqueradeMark), flipMark(c.MasqueradeMark), masquerade()},
-		{translated(), in(hairpin), masquerade()},
+func (c *Config) postroutingRules(f model.Family, hairpin SetID) []Rule {
+	var rules []Rule
+	if c.Count {
+		rules = append(rules, countRule(f))
 	}
+	return append(rules,
+		Rule{marked(c.MasqueradeMark), flipMark(c.MasqueradeMark), masquerade()},
+		Rule{translated(), in(hairpin), masquerade()},
+	)
 }
 
 // fromPods matches what comes from pods, or what does not. ok is false where pods

@@ -20,7 +20,12 @@ type statement struct {
 	// choices are the chains of the verdict map that belongs to the statement:
 	// number i leads to choices[i].
 	choices []ChainID
+	// protocols are the elements of the set that belongs to the statement.
+	protocols []model.Protocol
 }
+
+// brings reports whether a set belongs to the statement.
+func (s *statement) brings() bool { return s.choices != nil || s.protocols != nil }
 
 // Registers. Keys are built from the first 4-byte register on, one field behind
 // the other; a single value lies in the first 16-byte one, which is the same
@@ -200,6 +205,10 @@ func (f field) load(fam *family, reg uint32, d draw) any {
 		return &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg}
 	case fieldPort: // TCP, UDP and SCTP all have it here
 		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: dportAt, Len: portLen}
+	case fieldAsked:
+		return &expr.Ct{Key: fam.ctDestination, Register: reg}
+	case fieldAskedPort:
+		return &expr.Ct{Key: expr.CtKeyPROTODST, Register: reg}
 	}
 	return d.expression(fam, reg)[0]
 }

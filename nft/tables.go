@@ -126,9 +126,12 @@ func (id SetID) shape(size uint32) SetShape {
 	if l.concatenated() {
 		s.Flags |= setConcat
 	}
-	if l.dynamic {
-		s.Flags |= setTimeout | setDynamic
-		s.Size = affinitySize
+	if l.dynamic() {
+		s.Flags |= setDynamic
+		s.Size = l.limit
+	}
+	if l.timeout {
+		s.Flags |= setTimeout
 	}
 	if l.content != contentNone {
 		s.Flags |= setMap
@@ -138,8 +141,7 @@ func (id SetID) shape(size uint32) SetShape {
 }
 
 // affinitySize is how many clients are remembered at most in each affinity map.
-// The kernel makes the buckets at once, 4 MiB of them; without a size it would
-// take no more than 65,535.
+// Without a size the kernel would take no more than 65,535.
 const affinitySize = 1 << 18
 
 // Ours reports whether a set of that shape can hold what the rule set keeps

@@ -82,8 +82,10 @@ func (id SetID) declaration(size uint32) []string {
 	switch {
 	case l.interval:
 		return []string{line, "flags interval"}
-	case l.dynamic:
-		return []string{line, fmt.Sprintf("size %d", affinitySize), "flags dynamic,timeout"}
+	case l.timeout:
+		return []string{line, fmt.Sprintf("size %d", l.limit), "flags dynamic,timeout"}
+	case l.dynamic():
+		return []string{line, fmt.Sprintf("size %d", l.limit), "flags dynamic"}
 	}
 	return []string{line, fmt.Sprintf("size %d", size)}
 }
@@ -166,7 +168,7 @@ func (r *Ruleset) Render(w io.Writer) error {
 		fmt.Fprintf(out, "\n\tcounter %s {\n\t\tpackets 0 bytes 0\n\t}\n", counterName)
 		for _, id := range sets {
 			if id.Family == f {
-				r.renderSet(out, id, all[id])
+				renderSet(out, id, r.sizes[id], all[id])
 			}
 		}
 		for _, id := range chains {
@@ -179,9 +181,9 @@ func (r *Ruleset) Render(w io.Writer) error {
 	return out.Flush()
 }
 
-func (r *Ruleset) renderSet(out *bufio.Writer, id SetID, list []Element) {
+func renderSet(out *bufio.Writer, id SetID, size uint32, list []Element) {
 	fmt.Fprintf(out, "\n\t%s %s {\n", id.noun(), id.Name())
-	for _, line := range id.declaration(r.sizes[id]) {
+	for _, line := range id.declaration(size) {
 		fmt.Fprintf(out, "\t\t%s\n", line)
 	}
 	if len(list) > 0 {

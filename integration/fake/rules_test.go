@@ -43,8 +43,8 @@ var (
 		{Match: shop, Service: service, Pool: sticky},
 	}, ServiceCIDRs: &ranges}
 	config = nft.Config{
-		MasqueradeMark: nft.DefaultMasqueradeMark,
-		Pods:           [...]netip.Prefix{model.IPv4: netip.MustParsePrefix("10.244.0.0/16"), model.IPv6: {}},
+		MasqueradeMark: nft.DefaultMasqueradeMark, Count: true,
+		Pods: [...]netip.Prefix{model.IPv4: netip.MustParsePrefix("10.244.0.0/16"), model.IPv6: {}},
 	}
 )
 

@@ -18,8 +18,8 @@
 //
 // The line pods tells pods from others by their addresses, pods-from by their
 // interface (cbr0, veth*); without either they cannot be told. The line
-// drop-invalid sets the flag of that name. A frontend has its kind, its address
-// or none, its port and protocols, and the Service port. That of a ClusterIP says
+// drop-invalid sets the flag of that name, and so does count-connections. A
+// frontend has its kind, its address or none, its port and protocols, and the Service port. That of a ClusterIP says
 // what is behind the others: either reject or drop, or which connections are
 // masqueraded (never, offpod, always) and the endpoints. Before the arrow may
 // stand how endpoints are chosen (rr, sh, mh, affinity=90s), "local=1" for how

@@ -21,6 +21,7 @@ func TestAHistoryOfChangesLeavesWhatAFreshStartWouldMake(t *testing.T) {
 			w.config.Pods = podPrefixes
 		}
 		w.config.DropInvalid = c.in(2)
+		w.config.Count = c.in(2)
 		p, batch := start(m, w)
 		fake := &shadow{kerneltest.New()}
 		fake.follow(p, batch)

@@ -114,11 +114,13 @@ func (p program) listTable(m *machine, f model.Family, flags ...string) string {
 }
 
 // outputPriority makes one of what versions list differently: 1.0.6 knows the
-// name of the priority only at prerouting, 1.1.3 at output as well.
+// names of priorities only at prerouting and postrouting, 1.1.3 at output and input
+// as well.
 var outputPriority = strings.NewReplacer(
 	"hook output priority dstnat;", "hook output priority -100;",
 	"hook output priority dstnat - 10;", "hook output priority -110;",
 	"hook output priority dstnat + 1;", "hook output priority -99;",
+	"hook input priority srcnat;", "hook input priority 100;",
 )
 
 // sortBlocks orders the chains, maps and sets of a listed table: nft lists them

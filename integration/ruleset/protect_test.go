@@ -93,6 +93,42 @@ func TestProtectedTablesOutliveTheirOwnerAndFindANewOne(t *testing.T) {
 	}
 }
 
+// The kernel takes no base chain in the transaction that gives a table its owner.
+func TestANewOwnerMayBringBaseChains(t *testing.T) {
+	m, c, all := protected(t)
+	for _, c.Count = range []bool{false, true, false, true} {
+		rules, batch := nft.Adopt(c, m.read(), all)
+		m.apply(batch)
+		if again := rules.Repair(m.read()); len(again) > 0 {
+			t.Errorf("counting %t leaves\n%s", c.Count, again)
+		}
+		for _, op := range batch {
+			if _, anew := op.(nft.DeleteTable); anew {
+				t.Errorf("for counting %t a table is made anew", c.Count)
+			}
+		}
+		if err := m.kernel.Close(); err != nil {
+			t.Fatal(err)
+		}
+		m.kernel = m.open()
+	}
+	for _, f := range model.Families {
+		k := m.open()
+		batch := nft.Batch{nft.AddTable{Family: f, Protected: true, Stands: true}, nft.FlushChain{Family: f, Name: "nat-input"}, nft.DeleteChain{Family: f, Name: "nat-input"}}
+		if _, err := k.Apply(batch); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules, batch := nft.Adopt(c, m.read(), all)
+	m.apply(batch)
+	if again := rules.Repair(m.read()); len(again) > 0 {
+		t.Errorf("a base chain that was gone leaves\n%s", again)
+	}
+}
+
 func TestTablesBecomeProtectedAndUnprotected(t *testing.T) {
 	m, on, all := protected(t)
 	off := on

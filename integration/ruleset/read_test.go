@@ -1,19 +1,23 @@
 package ruleset
 
 import (
+	"math/rand/v2"
 	"testing"
-
-	"golang.org/x/sync/errgroup"
+	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
 )
 
 // bystanders are Services that nobody touches meanwhile.
 const bystanders = 30
 
+// moves is how often an element is moved away and back.
+const moves = 100
+
 // Another program moves an element from one map to another and back, in one
-// transaction each time. Whoever reads must see it once.
+// transaction each time. What is read as a whole has it once.
 func TestWhatIsReadIsOfOneMoment(t *testing.T) {
 	m := newMachine(t)
 	start(m, services(bystanders))
@@ -26,20 +30,12 @@ func TestWhatIsReadIsOfOneMoment(t *testing.T) {
 	back := nft.Batch{nft.AddElements{Set: from, Elements: one(model.IPv4)}, nft.DeleteElements{Set: to, Elements: one(model.IPv6)}}
 	m.apply(back[:1])
 
-	other := m.open()
-	var mover errgroup.Group
-	mover.Go(func() error {
-		for range 500 {
-			for _, b := range []nft.Batch{there, back} {
-				if _, err := other.Apply(b); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
+	began := time.Now()
+	m.read()
+	reading, other := time.Since(began), m.open()
 	done := make(chan error)
-	go func() { done <- mover.Wait() }()
+	go func() { done <- move(other, []nft.Batch{there, back}, 2*reading) }()
+	whole, mixed := 0, 0
 	for {
 		select {
 		case err := <-done:
@@ -47,14 +43,37 @@ func TestWhatIsReadIsOfOneMoment(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkOnce(t, m.read(), from, to)
+			if whole == 0 || mixed == 0 {
+				t.Errorf("%d readings were of one moment, %d were not; want some of both", whole, mixed)
+			}
 			return
 		default:
-			// That the other one is too fast is an answer too.
-			if tables, err := m.kernel.Read(); err == nil {
-				checkOnce(t, tables, from, to)
+			tables, one, err := m.kernel.ReadOnce()
+			if !one {
+				mixed++
+				continue
 			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole++
+			checkOnce(t, tables, from, to)
 		}
 	}
+}
+
+// move applies the batches in turn, with pauses of any length up to a longest one:
+// else it might keep step with those who read.
+func move(k *kernel.Kernel, batches []nft.Batch, longest time.Duration) error {
+	for range moves {
+		for _, b := range batches {
+			if _, err := k.Apply(b); err != nil {
+				return err
+			}
+			<-time.After(rand.N(longest))
+		}
+	}
+	return nil
 }
 
 func checkOnce(t *testing.T, tables nft.Tables, sets ...nft.SetID) {

@@ -73,6 +73,7 @@ func (m *machine) refused(b nft.Batch) *nft.Error {
 func TestARefusalNamesTheElementAmongThousands(t *testing.T) {
 	// All have room in the maps as they are: making them anew would heal it.
 	const before, after = 2000, 5000
+	mustNameElements(t)
 	next := services(after)
 	for _, f := range model.Families {
 		for name, number := range map[string]int{"first": before, "one in the middle": after / 2, "last": after - 1} {
@@ -124,6 +125,7 @@ func TestABatchForADeletedTableIsRefused(t *testing.T) {
 }
 
 func TestABatchForADeletedElementIsRefused(t *testing.T) {
+	mustNameElements(t)
 	for _, f := range model.Families {
 		t.Run(nft.FamilyName(f), func(t *testing.T) {
 			m := newMachine(t)

@@ -52,6 +52,8 @@ func (r *reader) line(words []string) error {
 		r.config.PodInterface = nft.Interface{Name: name, Prefix: prefix}
 	case words[0] == "drop-invalid":
 		r.config.DropInvalid = true
+	case words[0] == "count-connections":
+		r.config.Count = true
 	case words[0] == "service-cidrs":
 		for _, p := range words[1:] {
 			r.cidrs = append(r.cidrs, netip.MustParsePrefix(p))

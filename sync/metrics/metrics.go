@@ -18,7 +18,8 @@
 //
 // Metrics are brought up to date once for each sync, at a cost that depends on
 // nothing but the number of triggers it reports. Nothing is labelled with
-// objects.
+// objects but the numbers of connections, which are read when they are gathered
+// (connections.go).
 package metrics
 
 import (

@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -17,8 +18,10 @@ import (
 	clientgo "k8s.io/client-go/tools/metrics"
 	"k8s.io/component-base/metrics/prometheus/feature"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
+	"kube-vmap/sync/connections"
 	"kube-vmap/sync/metrics"
 )
 
@@ -29,7 +32,30 @@ func full() *metrics.Metrics {
 	r := sync.Report{Triggered: []time.Time{time.Now()}}
 	r.Applied.Steps = 1
 	m.Synced(r)
+	m.Count(counts{}, true)
 	return m
+}
+
+// counts are one connection each to three endpoints of a Service port in both
+// families.
+type counts struct{}
+
+func (counts) Totals() (t connections.Totals) {
+	t.Counters = [...]int{model.IPv4: 3, model.IPv6: 4}
+	for _, f := range model.Families {
+		of := connections.PortTotal{Number: 80, Connections: 3}
+		of.Namespace, of.Name, of.Family = "shop", "web", f
+		of.Protocol = model.TCP
+		for n := range byte(3) {
+			a := netip.AddrFrom4([4]byte{10, 244, 1, n})
+			if f == model.IPv6 {
+				a = netip.AddrFrom16([16]byte{0xfd, 15: n})
+			}
+			of.Endpoints = append(of.Endpoints, connections.EndpointTotal{Endpoint: netip.AddrPortFrom(a, 8080), Connections: 1})
+		}
+		t.Ports = append(t.Ports, of)
+	}
+	return t
 }
 
 // shapes describes what is gathered under our names: a line for each metric with
@@ -85,14 +111,18 @@ kubevmap_affinity_full_connections_total counter ip_family
 kubevmap_batch_messages histogram 10:4..1.0486e+06
 kubevmap_batch_size_bytes histogram 10:256..6.7109e+07
 kubevmap_build_info gauge go_version version
+kubevmap_connection_counters gauge ip_family
+kubevmap_connection_series_left_out gauge
 kubevmap_drift_repairs_total counter
 kubevmap_element_changes_total counter operation
 kubevmap_encode_duration_seconds histogram 11:1.6e-05..16.777
+kubevmap_endpoint_connections_total counter endpoint ip_family namespace port protocol service
 kubevmap_endpoints gauge
 kubevmap_kernel_duration_seconds histogram 11:1.6e-05..16.777
 kubevmap_object_changes_total counter
 kubevmap_refused_objects gauge
 kubevmap_refused_service_ports gauge
+kubevmap_service_connections_total counter ip_family namespace port protocol service
 kubevmap_services gauge
 kubevmap_transactions_total counter
 `

@@ -16,7 +16,11 @@ func (t *transaction) newElements(table *table, m message, a attributes) *refusa
 	list := a.get(unix.NFTA_SET_ELEM_LIST_ELEMENTS).nested()
 	if number := a.get(unix.NFTA_SET_ELEM_LIST_SET_ID).number(); number != 0 {
 		for _, x := range list {
-			chain := x.nested().get(unix.NFTA_SET_ELEM_DATA).target().text()
+			target := x.nested().get(unix.NFTA_SET_ELEM_DATA).target()
+			if target.value == nil { // a set
+				continue
+			}
+			chain := target.text()
 			if errno := table.leadTo(chain); errno != 0 {
 				return &refusal{errno, x.at}
 			}
@@ -28,6 +32,9 @@ func (t *transaction) newElements(table *table, m message, a attributes) *refusa
 	s := table.sets[name.text()]
 	if s == nil {
 		return &refusal{unix.ENOENT, name.at}
+	}
+	if isConnections(m, name.text()) {
+		return s.addCounted(m, list)
 	}
 	for i, e := range elements(m, name.text()) {
 		chain := list[i].nested().get(unix.NFTA_SET_ELEM_DATA).target()
@@ -137,6 +144,9 @@ func (t *table) deleteElements(m message, a attributes) *refusal {
 		return &refusal{unix.ENOENT, name.at}
 	}
 	list := a.get(unix.NFTA_SET_ELEM_LIST_ELEMENTS).nested()
+	if isConnections(m, name.text()) {
+		return s.deleteCounted(m, list)
+	}
 	for i, e := range elements(m, name.text()) {
 		key := e.Key
 		if s.shape.Flags&concatenated != 0 && key.Source != (unique.Handle[netip.Prefix]{}) {

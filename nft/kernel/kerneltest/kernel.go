@@ -52,6 +52,7 @@ type rule struct {
 type set struct {
 	shape    nft.SetShape
 	elements map[nft.Key]element
+	counted  map[nft.Counted]uint64 // of nft.Connections, by what it is but for how many
 }
 
 // element is an element with the chain it leads to, if any.
@@ -152,7 +153,7 @@ func (t tables) clone() tables {
 			t[f].chains[name] = &chain{c.hook, slices.Clone(c.rules)}
 		}
 		for name, s := range old.sets {
-			t[f].sets[name] = &set{s.shape, maps.Clone(s.elements)}
+			t[f].sets[name] = &set{s.shape, maps.Clone(s.elements), maps.Clone(s.counted)}
 		}
 	}
 	return t

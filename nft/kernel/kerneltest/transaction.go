@@ -13,7 +13,7 @@ import (
 // transaction is a batch at work.
 type transaction struct {
 	tables tables // as the batch leaves them
-	// anonymous are the maps that wait for their rule: the chains they lead to, by
+	// anonymous are the maps and sets that wait for their rule: the chains they lead to, by
 	// the number they have within the batch.
 	anonymous map[uint32][]string
 	// resized are sets that stood and were declared again: they get their new size
@@ -88,7 +88,7 @@ func (t *transaction) newSet(table *table, m message, a attributes) *refusal {
 	shape := decoded(m).Sets[name.text()].Shape
 	known := table.sets[name.text()]
 	if known == nil {
-		table.sets[name.text()] = &set{shape, map[nft.Key]element{}}
+		table.sets[name.text()] = &set{shape, map[nft.Key]element{}, map[nft.Counted]uint64{}}
 		return nil
 	}
 	same := known.shape

@@ -1,0 +1,168 @@
+package counters
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/model"
+)
+
+// scene is a lab with servers everywhere.
+type scene struct {
+	*lab.Lab
+	servers []*lab.Host // pods of the node, then remote ones
+	folder  *daemon.Folder
+	ledger  *ledger
+}
+
+func newScene(t *testing.T, pods, remote int) *scene {
+	t.Helper()
+	s := &scene{Lab: labtest.New(t, lab.Options{Pods: pods, RemotePods: remote})}
+	daemon.RouteServices(t, s.Lab, s.Node)
+	for _, pod := range append(s.Pods[:pods:pods], s.RemotePods...) {
+		s.servers = append(s.servers, pod.Host)
+	}
+	for _, h := range append(s.servers[:len(s.servers):len(s.servers)], s.Node.Host) {
+		if err := h.ServeAll(daemon.Target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.folder = daemon.NewFolder(t, s.Lab)
+	s.ledger = newLedger(append(s.servers[:len(s.servers):len(s.servers)], s.Node.Host)...)
+	return s
+}
+
+// each asks for every kind of address of a Service, from a pod, the node and outside.
+func (s *scene) each(t *testing.T, of daemon.Service, times int) {
+	t.Helper()
+	t.Run(of.Name, func(t *testing.T) {
+		daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+			for _, k := range daemon.Kinds {
+				if !of.Has(k) {
+					continue
+				}
+				for _, from := range []*lab.Host{s.Pods[0].Host, s.Node.Host, s.Outside} {
+					s.ledger.ask(t, from, w, of.At(s.Node, w.Family, k, 0), times)
+				}
+			}
+		})
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+func TestConnectionsAreCountedByAllTheirWays(t *testing.T) {
+	s := newScene(t, 3, 1)
+	k := open(t, s.Node)
+	plain := daemon.Service{Name: "plain", Number: 1, Endpoints: s.servers, Kinds: daemon.Kinds}
+	remembered := daemon.Service{Name: "remembered", Number: 2, Endpoints: s.servers, Kinds: daemon.Kinds, Affinity: time.Hour}
+	local := daemon.Service{Name: "local", Number: 3, Endpoints: s.servers, Kinds: daemon.Kinds, LocalOutside: true}
+	itself := daemon.Service{Name: "itself", Number: 4, Endpoints: s.servers[:1], Kinds: daemon.Kinds}
+	node := daemon.Service{Name: "node", Number: 5, Endpoints: []*lab.Host{s.Node.Host}, Kinds: daemon.Kinds}
+	hashed := daemon.Service{Name: "hashed", Number: 6, Endpoints: s.servers, Kinds: daemon.Kinds, Scheduler: "mh"}
+	none := daemon.Service{Name: "none", Number: 7, Kinds: daemon.Kinds}
+	s.folder.Put("web", plain, remembered, local, itself, node, hashed, none)
+	daemon.Start(t, s.Node, s.folder, "--endpoint-metrics")
+	for _, of := range []daemon.Service{plain, remembered, local, itself, node, hashed} {
+		s.each(t, of, 3)
+		s.ledger.check(t, "after "+of.Name, k)
+	}
+	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+		for _, from := range []*lab.Host{s.Pods[1].Host, s.Node.Host, s.Outside} {
+			to := none.At(s.Node, w.Family, model.ClusterIP, 0)
+			got, err := from.AskFrom(w.Protocol, netip.AddrPortFrom(netip.Addr{}, freshPort()), to, answer)
+			if err != nil || got.Outcome != lab.Refused {
+				t.Errorf("%s asks %s: %s, %v", from, to, got, err)
+			}
+		}
+		pod := s.servers[2].AddrPort(w.Family, daemon.Target)
+		got, err := s.Pods[0].AskFrom(w.Protocol, netip.AddrPortFrom(netip.Addr{}, freshPort()), pod, answer)
+		if err != nil || got.Outcome != lab.Answered {
+			t.Errorf("a pod asks %s: %s, %v", pod, got, err)
+		}
+	})
+	s.ledger.check(t, "with refused connections and some straight to a pod", k)
+	s.checkMetrics(t)
+}
+
+// checkMetrics compares the ledger with what is served.
+func (s *scene) checkMetrics(t *testing.T) {
+	t.Helper()
+	services, endpoints := map[string]uint64{}, map[string]uint64{}
+	for at, n := range s.ledger.lines {
+		number := int(at.asked.Port-30000) / 4 // of a node port
+		if at.asked.Port == daemon.Port {
+			number = int(at.asked.Addr.AsSlice()[at.asked.Addr.BitLen()/8-1])
+		}
+		name := []string{"", "plain", "remembered", "local", "itself", "node", "hashed"}[number]
+		labels := fmt.Sprintf("ip_family=%q,namespace=\"default\",port=\"%s-0\",protocol=%q,service=%q",
+			at.asked.Family, at.asked.Protocol, strings.ToUpper(at.asked.Protocol.String()), name)
+		services[labels] += n
+		endpoints[fmt.Sprintf("endpoint=%q,", at.endpoint)+labels] += n
+	}
+	page, err := s.Node.Get("http://127.0.0.1:10249/metrics", answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]map[string]uint64{"service": services, "endpoint": endpoints} {
+		found := 0
+		for _, m := range regexp.MustCompile(`(?m)^kubevmap_`+name+`_connections_total\{(.*)\} (\S+)$`).FindAllStringSubmatch(page, -1) {
+			if got, err := strconv.ParseFloat(m[2], 64); err != nil || got != float64(want[m[1]]) {
+				t.Errorf("of %s %s are served, want %d", m[1], m[2], want[m[1]])
+			}
+			found++
+		}
+		if found != len(want) {
+			t.Errorf("there are %d series of %ss, want %d", found, name, len(want))
+		}
+	}
+}
+
+func TestCountsStayThroughScalingAndRestarts(t *testing.T) {
+	s := newScene(t, 4, 0)
+	k := open(t, s.Node)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: s.servers[:2], Kinds: daemon.Kinds}
+	s.folder.Put("web", web)
+	d := daemon.Start(t, s.Node, s.folder)
+	step := func(when string) {
+		t.Helper()
+		s.each(t, web, 2)
+		s.ledger.check(t, when, k)
+	}
+	step("at first")
+	for _, endpoints := range [][]*lab.Host{s.servers, s.servers[1:], s.servers[3:], {s.servers[0], s.servers[3], s.servers[2]}} {
+		web.Endpoints = endpoints
+		d.After(func() { s.folder.Put("web", web) })
+		step(fmt.Sprintf("with endpoints %v", endpoints))
+	}
+	d.Stop()
+	step("without the proxy")
+	d = daemon.Start(t, s.Node, s.folder)
+	step("after a restart")
+	d.Kill()
+	step("after it was killed")
+	d = daemon.Start(t, s.Node, s.folder)
+	step("after that")
+
+	d.Stop()
+	d = daemon.Start(t, s.Node, s.folder, "--count-connections=false")
+	if got := sets(t, k); got != [2]bool{} {
+		t.Errorf("without counting, the tables have sets of connections: %v", got)
+	}
+	s.ledger.lines = map[line]uint64{}
+	s.each(t, web, 1)
+	s.ledger.lines = map[line]uint64{}
+	s.ledger.check(t, "without counting", k)
+	d.Stop()
+	daemon.Start(t, s.Node, s.folder)
+	step("with counting again")
+}

@@ -1,0 +1,149 @@
+package counters
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	gosync "sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
+)
+
+func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
+
+// answer is how long an answer may take on a busy machine.
+const answer = 5 * time.Second
+
+// asked counts questions. No port is used again soon: to connection tracking,
+// that would be the connection from before.
+var asked atomic.Uint32
+
+func freshPort() uint16 { return 21000 + uint16(asked.Add(1)%44000) }
+
+// line is what is told apart: by whom, and what for.
+type line struct {
+	asked    model.Match
+	endpoint netip.AddrPort // invalid for those that are gone
+}
+
+// ledger is what was asked, by those who did.
+type ledger struct {
+	hosts []*lab.Host // that serve
+
+	mu    gosync.Mutex
+	lines map[line]uint64
+}
+
+func newLedger(hosts ...*lab.Host) *ledger { return &ledger{hosts: hosts, lines: map[line]uint64{}} }
+
+// note notes an answer.
+func (b *ledger) note(w daemon.Way, to netip.AddrPort, by string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.hosts, func(h *lab.Host) bool { return h.Name == by })
+	b.lines[line{match(w, to), b.hosts[i].AddrPort(w.Family, daemon.Target)}]++
+}
+
+// fold has the former endpoints of one counted together. It returns how many
+// connections they had.
+func (b *ledger) fold(gone ...*lab.Host) {
+	for at, n := range b.lines {
+		if slices.ContainsFunc(gone, func(h *lab.Host) bool { return h.Addr(at.asked.Family) == at.endpoint.Addr() }) {
+			delete(b.lines, at)
+			b.lines[line{asked: at.asked}] += n
+		}
+	}
+}
+
+// forget takes out what asked for one of the addresses.
+func (b *ledger) forget(addrs ...netip.Addr) {
+	for at := range b.lines {
+		if slices.Contains(addrs, at.asked.Addr) {
+			delete(b.lines, at)
+		}
+	}
+}
+
+func match(w daemon.Way, to netip.AddrPort) model.Match {
+	return model.Match{Family: w.Family, Addr: to.Addr(), Protocol: w.Protocol, Port: to.Port()}
+}
+
+// text is a ledger as lines, sorted.
+func text(lines map[line]uint64) string {
+	var out []string
+	for at, n := range lines {
+		out = append(out, fmt.Sprintf("%s -> %s: %d\n", at.asked, at.endpoint, n))
+	}
+	slices.Sort(out)
+	return strings.Join(out, "")
+}
+
+// counted is what the kernel has.
+func counted(t testing.TB, k *kernel.Kernel) map[line]uint64 {
+	t.Helper()
+	out := map[line]uint64{}
+	for _, f := range model.Families {
+		list, err := k.Connections(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range list {
+			out[line{c.Asked, c.Endpoint}] = c.Connections
+		}
+	}
+	return out
+}
+
+// check compares the ledger with what the kernel has.
+func (b *ledger) check(t *testing.T, when string, k *kernel.Kernel) {
+	t.Helper()
+	if got, want := text(counted(t, k)), text(b.lines); got != want {
+		t.Fatalf("%s there were counted\n%swant\n%s", when, got, want)
+	}
+}
+
+// open opens the kernel of a node.
+func open(t *testing.T, n *lab.Node) *kernel.Kernel {
+	t.Helper()
+	k, err := kernel.Open(kernel.Config{NetNS: n.FD()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.Close() })
+	return k
+}
+
+// ask asks some times, each over a connection of its own, and notes who answered.
+func (b *ledger) ask(t *testing.T, from *lab.Host, w daemon.Way, to netip.AddrPort, times int) {
+	t.Helper()
+	for range times {
+		got, err := from.AskFrom(w.Protocol, netip.AddrPortFrom(netip.Addr{}, freshPort()), to, answer)
+		if err != nil || got.Outcome != lab.Answered {
+			t.Fatalf("%s asks %s over %s: %s, %v", from, to, w, got, err)
+		}
+		b.note(w, to, got.By)
+	}
+}
+
+// sets are the sets of the kernel's tables.
+func sets(t *testing.T, k *kernel.Kernel) [2]bool {
+	t.Helper()
+	have, err := k.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out [2]bool
+	for _, f := range model.Families {
+		_, out[f] = have[f].Sets[nft.SetID{Family: f, Kind: nft.Connections}.Name()]
+	}
+	return out
+}

@@ -1,0 +1,35 @@
+package counters
+
+import (
+	"net/netip"
+	"testing"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/model"
+)
+
+func TestAFlowIsCountedOnceHoweverManyPacketsItHas(t *testing.T) {
+	s := newScene(t, 2, 0)
+	k := open(t, s.Node)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: s.servers}
+	s.folder.Put("web", web)
+	daemon.Start(t, s.Node, s.folder)
+	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+		to := web.At(s.Node, w.Family, model.ClusterIP, 0)
+		flow, err := s.Outside.Flow(w.Protocol, netip.AddrPort{}, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer flow.Close()
+		for i := range 20 {
+			got, err := flow.Ask(answer)
+			if err != nil || got.By == "" {
+				t.Fatalf("question %d: %s, %v", i, got, err)
+			}
+			if i == 0 {
+				s.ledger.note(w, to, got.By)
+			}
+		}
+	})
+	s.ledger.check(t, "after many questions over one connection", k)
+}

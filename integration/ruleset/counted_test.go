@@ -1,0 +1,111 @@
+package ruleset
+
+import (
+	"errors"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// counting is a machine that counts connections, of which there are some.
+func counting(t *testing.T) (*proxy, [2][]nft.Counted) {
+	t.Helper()
+	p, _ := start(newMachine(t), readGolden(t, "testdata/walk.txtar").world(t, "frontends"))
+	var lists [2][]nft.Counted
+	for _, f := range model.Families {
+		for i := range 5000 {
+			c := nft.Counted{
+				Asked:       model.Match{Family: f, Addr: address(sourceRanges[f], i%40), Protocol: model.Protocols[i%3], Port: 80},
+				Endpoint:    netip.AddrPortFrom(address(sourceRanges[f], i), 8080),
+				Connections: uint64(i)<<40 + 1,
+			}
+			if i < 40 {
+				c.Endpoint = netip.AddrPort{}
+			}
+			lists[f] = append(lists[f], c)
+		}
+		nft.SortCounted(lists[f])
+		p.machine.apply(nft.Batch{nft.AddCounted{Family: f, List: lists[f]}})
+	}
+	return p, lists
+}
+
+func (m *machine) connections(f model.Family) []nft.Counted {
+	m.t.Helper()
+	list, err := m.kernel.Connections(f)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return list
+}
+
+func TestTheKernelKeepsCountsThatAreWritten(t *testing.T) {
+	p, lists := counting(t)
+	p.check() // what was counted is no concern of ours
+	for _, f := range model.Families {
+		if got := p.machine.connections(f); !slices.Equal(got, lists[f]) {
+			t.Errorf("%s: %d are read, otherwise than %d were written", nft.FamilyName(f), len(got), len(lists[f]))
+		}
+		// Two become one, which was there before.
+		gone, sum := lists[f][:3], uint64(0)
+		for i := range gone {
+			sum += gone[i].Connections
+		}
+		former := nft.Counted{Asked: gone[0].Asked, Connections: sum}
+		if gone[0].Endpoint.IsValid() || gone[1].Asked != gone[0].Asked || gone[2].Asked != gone[0].Asked {
+			t.Fatalf("%v are not of one address", gone)
+		}
+		p.machine.apply(nft.Batch{nft.DeleteCounted{Family: f, List: gone}, nft.AddCounted{Family: f, List: []nft.Counted{former}}})
+		if got, want := p.machine.connections(f), append([]nft.Counted{former}, lists[f][3:]...); !slices.Equal(got, want) {
+			t.Errorf("%s: put together there are %d, want %d", nft.FamilyName(f), len(got), len(want))
+		}
+		_, err := p.machine.kernel.Apply(nft.Batch{nft.DeleteCounted{Family: f, List: gone[1:2]}})
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: deleted again: %v", nft.FamilyName(f), err)
+		}
+	}
+}
+
+func TestNothingIsCountedWithoutTheSetOrTheTable(t *testing.T) {
+	m := newMachine(t)
+	for _, f := range model.Families {
+		if got := m.connections(f); len(got) > 0 {
+			t.Errorf("without a table there are %v", got)
+		}
+	}
+	start(m, newWorld())
+	for _, f := range model.Families {
+		if got := m.connections(f); len(got) > 0 {
+			t.Errorf("without counting there are %v", got)
+		}
+	}
+}
+
+func TestCountedConnectionsAreListedAndLoaded(t *testing.T) {
+	p, lists := counting(t)
+	for _, f := range model.Families {
+		for _, nft := range []program{installed(t), newer} {
+			t.Run("nft "+nft.version+", "+f.String(), func(t *testing.T) {
+				nft.mustBeHad(t)
+				o := nft.run(p.machine, "", "list", "table", commands("FAM", f), "kube-vmap")
+				if n := strings.Count(o.stdout, " counter packets "); o.err != nil || o.stderr != "" || n < len(lists[f]) {
+					t.Fatalf("%d counters are listed: %v\n%s", n, o.err, o.stderr)
+				}
+				again := newMachine(t)
+				nft.load(again, o.stdout)
+				if got := again.connections(f); !slices.Equal(got, lists[f]) {
+					t.Errorf("%d are loaded, otherwise than %d were listed", len(got), len(lists[f]))
+				}
+			})
+		}
+		o := older.run(p.machine, "", "list", "table", commands("FAM", f), "kube-vmap")
+		if older.path != "" && o.crashed() {
+			t.Errorf("nft %s: %v\n%s", older.version, o.err, o.stderr)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package kerneltest
+
+import (
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// Connect counts a connection, as a packet would have it counted; nothing happens
+// where none are.
+func (k *Kernel) Connect(asked model.Match, endpoint netip.AddrPort) {
+	if s := k.connections(asked.Family); s != nil {
+		s.counted[nft.Counted{Asked: asked, Endpoint: endpoint}]++
+	}
+}
+
+// Connections are what was counted of a family, sorted.
+func (k *Kernel) Connections(f model.Family) ([]nft.Counted, error) {
+	var out []nft.Counted
+	if s := k.connections(f); s != nil {
+		for c, n := range s.counted {
+			c.Connections = n
+			out = append(out, c)
+		}
+	}
+	return nft.SortCounted(out), nil
+}
+
+// connections is the set of a family; nil if there is none.
+func (k *Kernel) connections(f model.Family) *set {
+	if k.tables[f] == nil {
+		return nil
+	}
+	return k.tables[f].sets[nft.SetID{Family: f, Kind: nft.Connections}.Name()]
+}
+
+func isConnections(m message, name string) bool {
+	id, _ := nft.SetNamed(m.family, name)
+	return id == nft.SetID{Family: m.family, Kind: nft.Connections}
+}
+
+// counted reads what a message says of counted connections, one for each attribute of
+// its list.
+func counted(m message) []nft.Counted {
+	list, err := nft.DecodeCounted(m.family, nil, m.data())
+	if err != nil {
+		panic("kerneltest: counted connections that cannot be read back: " + err.Error())
+	}
+	return list
+}
+
+// addCounted adds counters. One that is there stays as it is.
+func (s *set) addCounted(m message, list attributes) *refusal {
+	for i, c := range counted(m) {
+		key := c
+		key.Connections = 0
+		if _, exists := s.counted[key]; exists {
+			continue
+		}
+		if len(s.counted) >= int(s.shape.Size) {
+			return &refusal{unix.ENFILE, list[i].at}
+		}
+		s.counted[key] = c.Connections
+	}
+	return nil
+}
+
+func (s *set) deleteCounted(m message, list attributes) *refusal {
+	for i, c := range counted(m) {
+		c.Connections = 0
+		if _, exists := s.counted[c]; !exists {
+			return &refusal{unix.ENOENT, list[i].at}
+		}
+		delete(s.counted, c)
+	}
+	return nil
+}

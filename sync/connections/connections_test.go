@@ -1,0 +1,358 @@
+package connections
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	gosync "sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/sync"
+)
+
+// kernel is a fake that may fail, and whose listings may be wrong.
+type kernel struct {
+	mu gosync.Mutex // guards all but what has its own
+	*kerneltest.Kernel
+	broken, refusing atomic.Bool
+	// listed changes what a listing says; nil leaves it as it is.
+	listed  func([]nft.Counted) []nft.Counted
+	reads   int
+	applied []nft.Batch
+}
+
+func (k *kernel) Connections(f model.Family) ([]nft.Counted, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.reads++
+	if k.broken.Load() {
+		return nil, unix.ENOBUFS
+	}
+	list, err := k.Kernel.Connections(f)
+	if k.listed != nil {
+		list = k.listed(list)
+	}
+	return list, err
+}
+
+func (k *kernel) Apply(b nft.Batch) (nft.Applied, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.refusing.Load() {
+		return nft.Applied{}, &nft.Error{Op: b[0], Errno: unix.EPERM}
+	}
+	k.applied = append(k.applied, b)
+	return k.Kernel.Apply(b)
+}
+
+// rig is a kernel that counts, and what follows.
+type rig struct {
+	*testing.T
+	kernel *kernel
+	c      *Connections
+	log    bytes.Buffer
+}
+
+// run runs a test in a time of its own, for every family and protocol.
+func run(t *testing.T, do func(r *rig, w way)) {
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			t.Run(f.String()+"/"+p.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := &rig{T: t, kernel: &kernel{Kernel: kerneltest.New()}}
+					r.load()
+					r.c = New(Config{Kernel: r.kernel, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
+					ctx, cancel := context.WithCancel(t.Context())
+					done := make(chan error)
+					go func() { done <- r.c.Run(ctx) }()
+					do(r, way{f, p})
+					synctest.Wait()
+					cancel()
+					if err := <-done; err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// load makes tables that count.
+func (r *rig) load() {
+	r.Helper()
+	_, batch := nft.Adopt(nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Count: true}, nft.Tables{}, nft.Change{})
+	if _, err := r.kernel.Kernel.Apply(batch); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// empty has somebody remove the tables and make them anew.
+func (r *rig) empty() {
+	r.Helper()
+	r.kernel.mu.Lock()
+	defer r.kernel.mu.Unlock()
+	for _, f := range model.Families {
+		if _, err := r.kernel.Kernel.Apply(nft.Batch{nft.DeleteTable{Family: f}}); err != nil {
+			r.Fatal(err)
+		}
+	}
+	r.load()
+}
+
+// way is a family and a protocol.
+type way struct {
+	f model.Family
+	p model.Protocol
+}
+
+var (
+	clusterIPs = [...]netip.Addr{netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("fd00:10:96::a")}
+	externals  = [...]netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:e::1")}
+	nodes      = [...]netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}
+	pods       = [...]netip.Addr{netip.MustParseAddr("10.244.0.1"), netip.MustParseAddr("fd00:10:244::1")}
+)
+
+const (
+	port     = 80
+	nodePort = 30080
+)
+
+func (w way) match(a netip.Addr, n uint16) model.Match {
+	return model.Match{Family: w.f, Addr: a, Protocol: w.p, Port: n}
+}
+
+func (w way) clusterIP() model.Match { return w.match(clusterIPs[w.f], port) }
+func (w way) external() model.Match  { return w.match(externals[w.f], port) }
+func (w way) atNode() model.Match    { return w.match(nodes[w.f], nodePort) }
+
+// endpoint is the n-th endpoint.
+func (w way) endpoint(n int) netip.AddrPort {
+	a := pods[w.f]
+	for range n {
+		a = a.Next()
+	}
+	return netip.AddrPortFrom(a, 8080)
+}
+
+// service has all kinds of addresses, and these endpoints.
+func (w way) service(endpoints ...int) []model.Frontend {
+	name := model.ServicePortName{ServiceName: model.ServiceName{Namespace: "shop", Name: "web"}, Port: "http", Protocol: w.p}
+	pool := &model.Pool{Key: w.clusterIP()}
+	for _, n := range endpoints {
+		pool.Cluster = append(pool.Cluster, w.endpoint(n))
+	}
+	return []model.Frontend{
+		{Match: w.clusterIP(), Service: name, Pool: pool},
+		{Match: w.match(netip.Addr{}, nodePort), Service: name, Kind: model.NodePort, Pool: pool},
+		{Match: w.external(), Service: name, Kind: model.ExternalIP, Pool: pool},
+	}
+}
+
+// all is everything there is, as at the start.
+func (w way) all(endpoints ...int) sync.Taken {
+	return sync.Taken{Whole: true, Set: w.service(endpoints...), NodeAddrs: nodes[w.f : w.f+1]}
+}
+
+// change is a change of endpoints: of other frontends but the ClusterIP's nothing is
+// said.
+func (w way) change(endpoints ...int) sync.Taken {
+	return sync.Taken{Set: w.service(endpoints...)[:1], NodeAddrs: nodes[w.f : w.f+1]}
+}
+
+// connect makes connections to endpoints.
+func (r *rig) connect(to model.Match, w way, endpoints ...int) {
+	r.kernel.mu.Lock()
+	defer r.kernel.mu.Unlock()
+	for _, n := range endpoints {
+		r.kernel.Connect(to, w.endpoint(n))
+	}
+}
+
+// listed has listings of the kernel changed.
+func (r *rig) listed(by func([]nft.Counted) []nft.Counted) {
+	r.kernel.mu.Lock()
+	defer r.kernel.mu.Unlock()
+	r.kernel.listed = by
+}
+
+// pass lets looks for what is stale pass by.
+func (r *rig) pass(periods int) {
+	<-time.After(time.Duration(periods)*sweepPeriod + fresh)
+	synctest.Wait()
+}
+
+// expect compares the sums: of all, and of each endpoint.
+func (r *rig) expect(when string, w way, total uint64, endpoints map[int]uint64) {
+	r.Helper()
+	<-time.After(fresh)
+	var want []PortTotal
+	if total > 0 {
+		of := PortTotal{Port: Port{w.service()[0].Service, w.f}, Number: port, Connections: total}
+		for n := range 10 {
+			if c, known := endpoints[n]; known {
+				of.Endpoints = append(of.Endpoints, EndpointTotal{w.endpoint(n), c})
+			}
+		}
+		want = []PortTotal{of}
+	}
+	got := r.c.Totals().Ports
+	if len(got) != len(want) || len(got) > 0 && (got[0].Port != want[0].Port || got[0].Number != want[0].Number ||
+		got[0].Connections != want[0].Connections || !slices.Equal(got[0].Endpoints, want[0].Endpoints)) {
+		r.Errorf("%s the sums are %+v, want %+v", when, got, want)
+	}
+}
+
+// has compares what the kernel has, as "endpoint: count" by their numbers; that of
+// former endpoints is "-".
+func (r *rig) has(when string, w way, want ...nft.Counted) {
+	r.Helper()
+	r.kernel.mu.Lock()
+	defer r.kernel.mu.Unlock()
+	got, err := r.kernel.Kernel.Connections(w.f)
+	if err != nil {
+		r.Fatal(err)
+	}
+	if want = nft.SortCounted(want); !slices.Equal(got, want) {
+		r.Errorf("%s the kernel has %v, want %v", when, got, want)
+	}
+}
+
+func (w way) counted(m model.Match, endpoint int, n uint64) nft.Counted {
+	return nft.Counted{Asked: m, Endpoint: w.endpoint(endpoint), Connections: n}
+}
+
+func TestSumsAreThoseOfAllAddressesOfAServicePort(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		r.connect(w.clusterIP(), w, 1, 1, 2)
+		r.c.Follow(w.all(1, 2, 3))
+		r.expect("of before the start", w, 3, map[int]uint64{1: 2, 2: 1})
+		r.connect(w.external(), w, 1)
+		r.connect(w.atNode(), w, 2, 3)
+		r.connect(w.match(externals[w.f].Next(), port), w, 1) // nobody's
+		r.connect(w.match(nodes[w.f], port), w, 1)
+		r.expect("with more", w, 6, map[int]uint64{1: 3, 2: 2, 3: 1})
+	})
+}
+
+func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		r.c.Follow(w.all(1, 2, 3))
+		r.connect(w.clusterIP(), w, 1, 1, 2, 3)
+		r.connect(w.external(), w, 1, 2)
+		r.expect("at first", w, 6, map[int]uint64{1: 3, 2: 2, 3: 1})
+		r.c.Follow(w.change(2, 3))
+		synctest.Wait()
+		r.expect("without an endpoint", w, 6, map[int]uint64{2: 2, 3: 1})
+		r.pass(1)
+		r.has("after one look", w, w.counted(w.clusterIP(), 1, 2), w.counted(w.clusterIP(), 2, 1), w.counted(w.clusterIP(), 3, 1),
+			w.counted(w.external(), 1, 1), w.counted(w.external(), 2, 1))
+		r.connect(w.clusterIP(), w, 1) // late
+		r.pass(1)
+		former := nft.Counted{Asked: w.clusterIP(), Connections: 3}
+		r.has("after two", w, former, w.counted(w.clusterIP(), 2, 1), w.counted(w.clusterIP(), 3, 1),
+			nft.Counted{Asked: w.external(), Connections: 1}, w.counted(w.external(), 2, 1))
+		r.expect("then", w, 7, map[int]uint64{2: 2, 3: 1})
+		r.c.Follow(w.change(3))
+		r.pass(2)
+		former.Connections = 4
+		r.has("when another is gone", w, former, w.counted(w.clusterIP(), 3, 1), nft.Counted{Asked: w.external(), Connections: 2})
+		r.expect("then", w, 7, map[int]uint64{3: 1})
+		r.c.Follow(w.change(1, 3))
+		r.connect(w.clusterIP(), w, 1)
+		r.expect("when one is back", w, 8, map[int]uint64{1: 1, 3: 1})
+		if n := len(r.kernel.applied); n != 2 {
+			r.Errorf("there were %d transactions", n)
+		}
+	})
+}
+
+func TestAnEndpointThatComesBackInTimeKeepsItsCount(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		r.c.Follow(w.all(1, 2))
+		r.connect(w.clusterIP(), w, 1, 2)
+		r.c.Follow(w.change(2))
+		r.pass(1)
+		r.c.Follow(w.change(1, 2))
+		synctest.Wait()
+		r.c.Follow(w.change(2)) // not gone for long enough again
+		r.pass(1)
+		r.has("when it was back in between", w, w.counted(w.clusterIP(), 1, 1), w.counted(w.clusterIP(), 2, 1))
+		r.pass(1)
+		r.has("when it was not", w, nft.Counted{Asked: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
+	})
+}
+
+func TestWhatNobodyAsksForGoes(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		strange := w.match(externals[w.f].Next(), 443)
+		r.c.Follow(w.all(1))
+		r.connect(strange, w, 1, 2)
+		r.connect(w.external(), w, 1)
+		r.connect(w.atNode(), w, 1)
+		r.expect("at first", w, 2, map[int]uint64{1: 2})
+		r.c.Follow(sync.Taken{Gone: []model.Match{w.external()}, NodeAddrs: nodes[w.f : w.f+1]})
+		r.pass(1)
+		r.connect(strange, w, 1)
+		r.pass(2)
+		r.has("then", w, w.counted(w.atNode(), 1, 1))
+		r.expect("then", w, 2, map[int]uint64{1: 2}) // no sum falls
+		r.connect(w.external(), w, 1)
+		r.c.Follow(sync.Taken{Set: w.service(1)[2:], NodeAddrs: nodes[w.f : w.f+1]})
+		r.expect("when the address is back", w, 3, map[int]uint64{1: 3})
+		r.c.Follow(sync.Taken{Whole: true})
+		r.pass(3)
+		r.has("without any Service", w)
+		r.expect("without any Service", w, 0, nil)
+	})
+}
+
+func TestSumsNeverFall(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		r.c.Follow(w.all(1, 2))
+		r.connect(w.clusterIP(), w, 1, 1, 1, 2)
+		r.expect("at first", w, 4, map[int]uint64{1: 3, 2: 1})
+		r.listed(func(list []nft.Counted) []nft.Counted { return list[:0] })
+		r.expect("when a listing misses all", w, 4, map[int]uint64{1: 3, 2: 1})
+		r.listed(nil)
+		r.expect("when the next one has them", w, 4, map[int]uint64{1: 3, 2: 1})
+		r.kernel.broken.Store(true)
+		r.connect(w.clusterIP(), w, 2)
+		r.expect("when the kernel cannot be read", w, 4, map[int]uint64{1: 3, 2: 1})
+		r.kernel.broken.Store(false)
+		r.expect("when it can", w, 5, map[int]uint64{1: 3, 2: 2})
+		if text := r.log.String(); strings.Count(text, "not up to date") != 1 || strings.Count(text, "up to date again") != 1 {
+			r.Errorf("the log says\n%s", text)
+		}
+		r.empty()
+		r.connect(w.clusterIP(), w, 1)
+		r.expect("when the tables were made anew", w, 6, map[int]uint64{1: 4, 2: 2})
+		r.pass(3)
+		r.expect("long after", w, 6, map[int]uint64{1: 4, 2: 2})
+		r.connect(w.clusterIP(), w, 2)
+		r.expect("with what begins anew", w, 7, map[int]uint64{1: 4, 2: 3})
+	})
+}
+
+func TestTheKernelIsReadOnceASecond(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		r.c.Follow(w.all(1))
+		for range 10 {
+			r.c.Totals()
+			<-time.After(fresh / 5)
+		}
+		if r.kernel.reads != 2*len(model.Families) {
+			r.Errorf("in two seconds it was read %d times", r.kernel.reads)
+		}
+	})
+}

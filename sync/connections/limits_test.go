@@ -1,0 +1,83 @@
+package connections
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kerneltest"
+)
+
+func TestWhatCannotBeRemovedIsTriedAgain(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		r.c.Follow(w.all(1, 2))
+		r.connect(w.clusterIP(), w, 1, 2)
+		r.c.Follow(w.change(2))
+		r.kernel.refusing.Store(true)
+		r.pass(3)
+		r.has("while it is refused", w, w.counted(w.clusterIP(), 1, 1), w.counted(w.clusterIP(), 2, 1))
+		r.kernel.refusing.Store(false)
+		r.pass(2)
+		r.has("then", w, nft.Counted{Asked: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
+		r.expect("then", w, 2, map[int]uint64{2: 1})
+	})
+}
+
+func TestAFullSetIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := way{model.IPv6, model.UDP}
+		r := &rig{T: t, kernel: &kernel{Kernel: kerneltest.New()}}
+		var counters int
+		r.kernel.listed = func([]nft.Counted) []nft.Counted {
+			list := make([]nft.Counted, counters)
+			for i := range list {
+				list[i] = nft.Counted{Asked: w.match(externals[w.f], uint16(i)), Connections: 1}
+			}
+			return list
+		}
+		r.c = New(Config{Kernel: r.kernel, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
+		told := func(n, times int) {
+			t.Helper()
+			counters = n
+			<-time.After(fresh)
+			totals := r.c.Totals()
+			if got := strings.Count(r.log.String(), "no room"); got != times*len(model.Families) || totals.Counters != [...]int{n, n} {
+				t.Errorf("with %d counters it was told %d times, and that there are %v", n, got, totals.Counters)
+			}
+		}
+		told(nft.MostCounted/2, 0)
+		told(nft.MostCounted, 1)
+		told(nft.MostCounted-1, 1)
+		told(1, 1)
+		told(nft.MostCounted, 2)
+	})
+}
+
+func TestManyAreRemovedInMoreThanOneTransaction(t *testing.T) {
+	const addresses, endpoints = 50, 100
+	run(t, func(r *rig, w way) {
+		all, one := w.all(), w.service()[1]
+		for n := range addresses {
+			one.Match = w.match(externals[w.f], uint16(1000+n))
+			all.Set = append(all.Set, one)
+		}
+		r.c.Follow(all)
+		var want []nft.Counted
+		for n := range addresses {
+			for e := range endpoints {
+				r.connect(w.match(externals[w.f], uint16(1000+n)), w, e)
+			}
+			want = append(want, nft.Counted{Asked: w.match(externals[w.f], uint16(1000+n)), Connections: endpoints})
+		}
+		r.pass(2)
+		r.has("then", w, want...)
+		if n := len(r.kernel.applied); n < 2 || n > addresses*endpoints/atOnce+1 {
+			r.Errorf("that took %d transactions", n)
+		}
+		r.expect("then", w, addresses*endpoints, nil)
+	})
+}

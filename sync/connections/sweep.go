@@ -1,0 +1,195 @@
+package connections
+
+import (
+	"errors"
+	"io/fs"
+	"net/netip"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// sweep is what was found stale in one family when it was last looked for, and has
+// been since.
+type sweep struct {
+	gone    map[*series]map[netip.AddrPort]struct{} // endpoints that serve no longer
+	strange map[model.Match]struct{}                // addresses and ports that are no Service's
+	missing map[pair]struct{}                       // pairs that were listed once
+}
+
+func newSweep() sweep {
+	return sweep{map[*series]map[netip.AddrPort]struct{}{}, map[model.Match]struct{}{}, map[pair]struct{}{}}
+}
+
+// unstrange notes that an address and port is a Service's now; a node port is so at
+// any address.
+func (w *sweep) unstrange(m model.Match) {
+	if m.Addr.IsValid() {
+		delete(w.strange, m)
+	} else {
+		clear(w.strange)
+	}
+}
+
+// serves notes which endpoints a Service port has now.
+func (w *sweep) serves(one *series) {
+	for e := range w.gone[one] {
+		if one.serves(e) {
+			delete(w.gone[one], e)
+		}
+	}
+}
+
+// note notes that an endpoint serves no longer.
+func (w *sweep) note(one *series, e netip.AddrPort) {
+	if w.gone[one] == nil {
+		w.gone[one] = map[netip.AddrPort]struct{}{}
+	}
+	w.gone[one][e] = struct{}{}
+}
+
+// sweep looks for what is stale and removes what was so already.
+func (c *Connections) sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.takeNews()
+	var failed error
+	for _, f := range model.Families {
+		if err := c.sweepFamily(f); err != nil {
+			failed = err
+		}
+	}
+	c.readAt = time.Now()
+	c.tell(failed)
+}
+
+// atOnce is about how many elements one transaction deletes.
+const atOnce = 1024
+
+func (c *Connections) sweepFamily(f model.Family) error {
+	list, err := c.read(f)
+	if err != nil {
+		return err
+	}
+	c.forget(f, list)
+	next := newSweep()
+	next.missing = c.sweeps[f].missing
+	var batch change
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].Asked == list[0].Asked {
+			n++
+		}
+		c.judge(f, list[:n], &next, &batch)
+		list = list[n:]
+		if len(batch.remove) >= atOnce || len(list) == 0 {
+			err = errors.Join(err, c.apply(f, &batch))
+			batch = change{}
+		}
+	}
+	c.sweeps[f] = next
+	return err
+}
+
+// change is what is done to the set in one transaction.
+type change struct{ remove, add []nft.Counted }
+
+// judge says what becomes of all that was counted for one address and port. Those
+// found stale for the first time are noted.
+func (c *Connections) judge(f model.Family, list []nft.Counted, next *sweep, batch *change) {
+	asked := list[0].Asked
+	one := c.state.asked(asked)
+	if one == nil {
+		if _, before := c.sweeps[f].strange[asked]; before {
+			batch.remove = append(batch.remove, list...)
+		} else {
+			next.strange[asked] = struct{}{}
+		}
+		return
+	}
+	former := nft.Counted{Asked: asked}
+	folds := false
+	for _, counted := range list {
+		if !counted.Endpoint.IsValid() || one.serves(counted.Endpoint) {
+			continue
+		}
+		if _, before := c.sweeps[f].gone[one][counted.Endpoint]; !before {
+			next.note(one, counted.Endpoint)
+			continue
+		}
+		folds = true
+		batch.remove = append(batch.remove, counted)
+		former.Connections += counted.Connections
+	}
+	if !folds {
+		return
+	}
+	if first := list[0]; !first.Endpoint.IsValid() { // it sorts before all others
+		batch.remove = append(batch.remove, first)
+		former.Connections += first.Connections
+	}
+	if former.Connections > 0 { // others may have put an element there without a counter
+		batch.add = append(batch.add, former)
+	}
+}
+
+// apply does what was judged to be done. If somebody has meanwhile emptied the set,
+// there is nothing to do.
+func (c *Connections) apply(f model.Family, todo *change) error {
+	if len(todo.remove) == 0 {
+		return nil
+	}
+	batch := nft.Batch{nft.DeleteCounted{Family: f, List: todo.remove}}
+	if len(todo.add) > 0 {
+		batch = append(batch, nft.AddCounted{Family: f, List: todo.add})
+	}
+	_, err := c.kernel.Apply(batch)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, counted := range todo.remove {
+		c.state.drop(f, pair{counted.Asked, counted.Endpoint})
+	}
+	for _, counted := range todo.add {
+		c.state.last[f][pair{counted.Asked, counted.Endpoint}] = counted.Connections
+	}
+	c.log.Debug("counters of what is gone were put together", "family", f.String(),
+		"removed", len(todo.remove), "added", len(todo.add))
+	return nil
+}
+
+// drop forgets a pair that is not in the kernel any more.
+func (s *state) drop(f model.Family, p pair) {
+	delete(s.last[f], p)
+	if one := s.asked(p.asked); one != nil && !one.serves(p.endpoint) {
+		delete(one.endpoints, p.endpoint)
+	}
+}
+
+// forget drops pairs that were neither listed now nor the time before: somebody
+// emptied the set.
+func (c *Connections) forget(f model.Family, list []nft.Counted) {
+	if len(c.state.last[f]) == 0 {
+		return
+	}
+	listed := make(map[pair]struct{}, len(list))
+	for i := range list {
+		listed[pair{list[i].Asked, list[i].Endpoint}] = struct{}{}
+	}
+	missing := map[pair]struct{}{}
+	for p := range c.state.last[f] {
+		if _, there := listed[p]; there {
+			continue
+		}
+		if _, before := c.sweeps[f].missing[p]; before {
+			c.state.drop(f, p)
+		} else {
+			missing[p] = struct{}{}
+		}
+	}
+	c.sweeps[f].missing = missing
+}

@@ -1,0 +1,120 @@
+package metrics
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kube-vmap/model"
+	"kube-vmap/sync/connections"
+)
+
+// told are totals that a test may change.
+type told connections.Totals
+
+func (t *told) Totals() connections.Totals { return connections.Totals(*t) }
+
+// put sets how many connections a Service had, as many to each of its endpoints.
+func (t *told) put(f model.Family, p model.Protocol, name, port string, each uint64, endpoints ...string) {
+	of := connections.PortTotal{Number: 80, Connections: each * uint64(len(endpoints))}
+	of.Namespace, of.Name, of.ServicePortName.Port, of.Protocol, of.Family = "shop", name, port, p, f
+	for _, e := range endpoints {
+		of.Endpoints = append(of.Endpoints, connections.EndpointTotal{Endpoint: netip.MustParseAddrPort(e), Connections: each})
+	}
+	t.Ports = append(t.Ports, of)
+}
+
+// gathered are the values that a collector serves, by name and labels in the order of
+// their names.
+func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(c)
+	list, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, f := range list {
+		for _, m := range f.GetMetric() {
+			words := []string{strings.TrimPrefix(f.GetName(), "kubevmap_")}
+			for _, l := range m.GetLabel() {
+				words = append(words, l.GetValue())
+			}
+			out[strings.Join(words, " ")] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return out
+}
+
+func TestConnectionsAreToldByServicePortAndIfAskedByEndpoint(t *testing.T) {
+	from := &told{Counters: [...]int{model.IPv4: 5, model.IPv6: 7}}
+	from.put(model.IPv4, model.TCP, "web", "http", 3, "10.244.1.2:8080", "10.244.1.3:8080")
+	from.put(model.IPv6, model.UDP, "web", "", 2, "[fd00::2]:53")
+	from.put(model.IPv6, model.SCTP, "web", "", 1, "[fd00::2]:53")
+	want := map[string]float64{
+		"connection_counters IPv4":                         5,
+		"connection_counters IPv6":                         7,
+		"connection_series_left_out":                       0,
+		"service_connections_total IPv4 shop http TCP web": 6,
+		"service_connections_total IPv6 shop 80 UDP web":   2,
+		"service_connections_total IPv6 shop 80 SCTP web":  1,
+	}
+	if got := gathered(t, newCounted(from, false, 10, 10)); !maps.Equal(got, want) {
+		t.Errorf("without endpoints there is\n%v, want\n%v", got, want)
+	}
+	for _, e := range []string{"10.244.1.2:8080", "10.244.1.3:8080"} {
+		want["endpoint_connections_total "+e+" IPv4 shop http TCP web"] = 3
+	}
+	want["endpoint_connections_total [fd00::2]:53 IPv6 shop 80 UDP web"] = 2
+	want["endpoint_connections_total [fd00::2]:53 IPv6 shop 80 SCTP web"] = 1
+	if got := gathered(t, newCounted(from, true, 10, 10)); !maps.Equal(got, want) {
+		t.Errorf("with endpoints there is\n%v, want\n%v", got, want)
+	}
+}
+
+func TestSeriesAreBoundedAndStayForAsLongAsTheirObjects(t *testing.T) {
+	services := func(names ...string) *told {
+		from := &told{}
+		for _, f := range model.Families {
+			for _, n := range names {
+				at := map[model.Family]string{model.IPv4: "10.244.1.2:%s", model.IPv6: "[fd00::2]:%s"}[f]
+				from.put(f, model.TCP, "svc-"+n, "", 1, fmt.Sprintf(at, n))
+			}
+		}
+		return from
+	}
+	has := func(when string, got map[string]float64, left float64, names ...string) {
+		t.Helper()
+		var ports, endpoints []string
+		for name := range got {
+			kind, rest, _ := strings.Cut(name, " ")
+			_, n, _ := strings.Cut(rest, "svc-")
+			switch kind {
+			case "service_connections_total":
+				ports = append(ports, n)
+			case "endpoint_connections_total":
+				endpoints = append(endpoints, n)
+			}
+		}
+		slices.Sort(ports)
+		slices.Sort(endpoints)
+		if !slices.Equal(ports, names) || !slices.Equal(endpoints, names) || got["connection_series_left_out"] != 2*left {
+			t.Errorf("%s there are ports %v and endpoints %v, %v left out; want of both %v, %v left out",
+				when, ports, endpoints, got["connection_series_left_out"], names, 2*left)
+		}
+	}
+	c := newCounted(services("5", "6"), true, 4, 4)
+	has("at first", gathered(t, c), 0, "5", "5", "6", "6")
+	c.from = services("4", "5", "6", "7")
+	has("when more come, before and behind", gathered(t, c), 4, "5", "5", "6", "6")
+	c.from = services("4", "6", "7")
+	has("when one goes", gathered(t, c), 2, "4", "6", "6", "7")
+	c.from = services("9")
+	has("when all of them go", gathered(t, c), 0, "9", "9")
+}
