@@ -54,8 +54,9 @@ type Loop struct {
 
 	state *state
 	// rules is what the kernel holds; nil when that is not known, at the start
-	// and after an error.
+	// and after an error. Then before is what it last was, for who looks.
 	rules    *nft.Ruleset
+	before   *nft.Ruleset
 	recovery *delay // runs while the kernel is left alone after an error
 	drift    *drift
 	full     []nft.SetID // sets that take no more, to be made anew
@@ -80,6 +81,8 @@ type Loop struct {
 	// sync.
 	started, due bool
 	ready        chan struct{}
+	looks        chan func()   // what others have the loop's goroutine look at
+	ended        chan struct{} // closed when there is none any more
 }
 
 // queued is how many bursts may wait while the kernel works. Then the source
@@ -105,6 +108,8 @@ func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
 		trial:      newDelay(lastDelay),
 		pause:      newPause(c.MinSyncPeriod),
 		ready:      make(chan struct{}),
+		looks:      make(chan func()),
+		ended:      make(chan struct{}),
 	}
 	if l.observer == nil {
 		l.observer = Observers{}
@@ -138,12 +143,16 @@ func (l *Loop) Run(ctx context.Context) error {
 // follow is the loop itself. No delay runs before the first burst, and nothing is
 // done before the node's addresses are known.
 func (l *Loop) follow(ctx context.Context, events <-chan []Event, addresses <-chan []netip.Addr) error {
-	if l.addresses != nil {
+	defer close(l.ended)
+	for known := l.addresses == nil; !known; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case list := <-addresses:
 			l.state.setInterfaces(list)
+			known = true
+		case look := <-l.looks:
+			look()
 		}
 	}
 	for {
@@ -172,6 +181,8 @@ func (l *Loop) follow(ctx context.Context, events <-chan []Event, addresses <-ch
 			l.drift.look(l.rules)
 		case found := <-l.drift.found:
 			l.judge(found)
+		case look := <-l.looks:
+			look()
 		}
 		if l.due && !l.recovery.running && !l.pause.running {
 			l.due = false
@@ -225,7 +236,7 @@ func (l *Loop) sync() bool {
 	l.untold.HealthChecks = append(l.untold.HealthChecks, changes.HealthChecks...)
 	if l.state.rulesChanged {
 		l.state.rulesChanged = false
-		l.rules = nil
+		l.forget()
 	}
 	l.refused.tryChanged(change.Set)
 	r, err := l.apply(change)
@@ -252,7 +263,8 @@ func (l *Loop) sync() bool {
 	}
 	l.observe(r, start)
 	if l.doubtful {
-		l.doubtful, l.suspect, l.rules = false, true, nil
+		l.doubtful, l.suspect = false, true
+		l.forget()
 		l.recovery.beginAtOnce()
 	}
 	return true
@@ -332,7 +344,8 @@ func (l *Loop) adopt() (Report, error) {
 	if err != nil {
 		return r, err
 	}
-	l.rules, l.starved, l.ownedLevel = rules, "", slog.LevelError
+	l.rules, l.before = rules, nil
+	l.starved, l.ownedLevel = "", slog.LevelError
 	clear(l.postponed)
 	l.drift.changed()
 	// What others did between the reading and our taking possession nobody looks for.

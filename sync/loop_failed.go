@@ -53,7 +53,7 @@ func (l *Loop) makeRoom(refusal *nft.Error) bool {
 func (l *Loop) fallBack(err error) {
 	var refusal *nft.Error
 	planned := l.rules != nil
-	l.rules = nil
+	l.forget()
 	switch refused := errors.As(err, &refusal); {
 	case errors.Is(err, errOwned):
 		// Told once. Whose they are may end at any time, and then nobody follows changes.
@@ -110,7 +110,7 @@ func (l *Loop) setAside(err *nft.Error, may func(name string) bool) bool {
 func (l *Loop) convict(culprit *nft.Error) {
 	l.suspect = false // it was the Service port, not somebody else
 	level := slog.LevelDebug
-	if l.refused.convict(culprit.Service, culprit.Errno) {
+	if l.refused.convict(culprit) {
 		level = slog.LevelError
 		l.trial.reset()
 		l.recorder.Warn(l.service(serviceOf(culprit.Service)), ReasonRefused, culprit.Error())

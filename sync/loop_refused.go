@@ -16,15 +16,16 @@ type refusals map[string]*refusal
 // next batch, and nobody's concern any more if the kernel takes that.
 type refusal struct {
 	errno syscall.Errno
+	text  string
 	out   bool
 }
 
-// convict leaves out a Service port. It reports whether that is news: the first
+// convict leaves out the Service port that an error names. It reports whether that is news: the first
 // time, or for another reason than the last time.
-func (r refusals) convict(name string, errno syscall.Errno) bool {
-	known := r[name]
-	r[name] = &refusal{errno: errno, out: true}
-	return known == nil || known.errno != errno
+func (r refusals) convict(culprit *nft.Error) bool {
+	known := r[culprit.Service]
+	r[culprit.Service] = &refusal{errno: culprit.Errno, text: culprit.Error(), out: true}
+	return known == nil || known.errno != culprit.Errno
 }
 
 // tryAll puts all on trial.

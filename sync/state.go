@@ -156,3 +156,14 @@ func Build(c Config, events []Event) (*nft.Ruleset, []model.Conflict) {
 	rules, _ := nft.Adopt(s.config.Rules, nft.Tables{}, s.all())
 	return rules, changes.Conflicts
 }
+
+// Compare works out the batch that leads from what the kernel holds to what a
+// complete list of objects leads to on a machine with these addresses.
+func Compare(c Config, events []Event, interfaces []netip.Addr, have nft.Tables) nft.Batch {
+	s := newState(c)
+	s.apply(events)
+	s.setInterfaces(interfaces)
+	s.take()
+	_, batch := nft.Adopt(s.config.Rules, have, s.all())
+	return batch
+}

@@ -48,6 +48,7 @@ var commands = map[string]command{
 	"disturb": {0, func(s *script, _ []string) error { s.meter.disturb(); return nil }},
 
 	"holds":   {1, (*script).holds},
+	"looks":   {1, (*script).looks},
 	"right":   {1, (*script).right},
 	"batches": {1, func(s *script, args []string) error { return expectNumber(args[0], s.meter.take(&s.meter.batches)) }},
 	"reads":   {1, func(s *script, args []string) error { return expectNumber(args[0], s.meter.take(&s.meter.reads)) }},

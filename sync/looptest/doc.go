@@ -46,6 +46,8 @@
 //	holds FILE     the kernel holds this: a line for each address and port with
 //	               the chain it goes to and its endpoints in the order of their
 //	               slots, then other sets
+//	looks FILE     a look at the loop shows this: whether it is ready, and sure what
+//	               the kernel holds, then what stands and what is known
 //	right yes|no   the kernel holds what it should by all that was said, but for
 //	               the sizes of sets and the order of slots
 //	batches N      how many the kernel took since last asked

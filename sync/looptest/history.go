@@ -1,6 +1,7 @@
 package looptest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"syscall"
@@ -79,6 +80,9 @@ func (h *history) step(t *testing.T) {
 		if err := h.burst(); err != nil {
 			t.Fatal(err)
 		}
+		if err := h.checkView(); err != nil && !h.moody {
+			t.Fatal(err)
+		}
 	}
 	if h.in(4) {
 		h.wait(time.Duration(h.IntN(500)) * time.Millisecond)
@@ -120,7 +124,7 @@ func (h *history) settle(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.wait(2 * time.Minute)
-	if err := h.check(); err != nil {
+	if err := errors.Join(h.check(), h.checkView()); err != nil {
 		t.Fatal(err)
 	}
 }

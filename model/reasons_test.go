@@ -1,0 +1,152 @@
+package model
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+// TestAnEndpointHasNoReasonExactlyIfItServes compares with the selection, of random
+// slices, on several nodes.
+func TestAnEndpointHasNoReasonExactlyIfItServes(t *testing.T) {
+	ports := []ServicePortName{{web, "http", TCP}, {web, "dns", UDP}, {web, "", SCTP}, {web, "alias", TCP}, {web, "none", TCP}}
+	nodes := []Node{{Name: here, Zone: zoneA}, {Name: there}, {Zone: zoneB}, {}}
+	serving := 0
+	for seed := range uint64(3000) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		bytes := make([]byte, 300)
+		for i := range bytes {
+			bytes[i] = byte(random.Uint32())
+		}
+		h := &history{T: t, bytes: bytes}
+		from := make([]Slice, random.IntN(5))
+		for i := range from {
+			from[i] = h.slice()
+		}
+		for _, port := range ports {
+			for _, f := range Families {
+				for _, n := range nodes {
+					sel := Select(port, f, from, n)
+					serving += len(sel.Cluster) + len(sel.Local)
+					got := Consider(port, f, from, n)
+					checkServing(t, got, sel)
+					checkEveryEndpoint(t, got, f, from)
+				}
+			}
+		}
+	}
+	if serving < 10000 {
+		t.Errorf("in all only %d served", serving)
+	}
+}
+
+// checkServing checks that those without a reason are those selected, once each.
+func checkServing(t *testing.T, got []Considered, sel Selection) {
+	t.Helper()
+	var cluster, local []netip.AddrPort
+	for _, c := range got {
+		if c.Cluster == Serves {
+			cluster = append(cluster, c.At)
+		}
+		if c.Local == Serves {
+			local = append(local, c.At)
+		}
+		if c.Fallback != (!c.Ready && (c.Cluster == Serves || c.Local == Serves)) {
+			t.Errorf("%+v of %+v: fallback is wrong", c, *c.Endpoint)
+		}
+	}
+	if !slices.Equal(cluster, sel.Cluster) || !slices.Equal(local, sel.Local) {
+		t.Fatalf("without a reason are %v, and on this node %v; selected are %v, and on this node %v", cluster, local, sel.Cluster, sel.Local)
+	}
+}
+
+// checkEveryEndpoint checks that every address of the family is there.
+func checkEveryEndpoint(t *testing.T, got []Considered, f Family, from []Slice) {
+	t.Helper()
+	there := map[netip.Addr]bool{}
+	for _, c := range got {
+		there[c.At.Addr()] = true
+		if (c.At.Port() == 0) != (c.Cluster == WithoutPort) {
+			t.Errorf("%v has the reason %v", c.At, c.Cluster)
+		}
+	}
+	for _, s := range from {
+		for _, e := range s.Endpoints {
+			if s.Family == f && !there[e.Addr] {
+				t.Errorf("%v is missing", e.Addr)
+			}
+		}
+	}
+}
+
+func TestReasonsSayWhy(t *testing.T) {
+	type reasons struct{ cluster, local Reason }
+	tests := map[string]struct {
+		pods []pod
+		want []reasons // of pod 1
+	}{
+		"ready, here":               {[]pod{ready(1).on(here)}, []reasons{{Serves, Serves}}},
+		"ready, elsewhere":          {[]pod{ready(1).on(there)}, []reasons{{Serves, OnOtherNode}}},
+		"ready, nowhere":            {[]pod{ready(1)}, []reasons{{Serves, OnOtherNode}}},
+		"not ready":                 {[]pod{notReady(1).on(here), ready(2)}, []reasons{{NotServing, NotServing}}},
+		"not ready, with no trait":  {[]pod{notReady(1).zones(zoneB).nodes(there), ready(2)}, []reasons{{NotServing, NotServing}}},
+		"dying":                     {[]pod{dying(1).on(here), draining(2)}, []reasons{{NotServing, NotServing}}},
+		"draining beside ready":     {[]pod{draining(1).on(here), ready(2).on(here)}, []reasons{{Draining, Draining}}},
+		"draining, the last here":   {[]pod{draining(1).on(here), ready(2)}, []reasons{{Draining, Serves}}},
+		"draining, none is ready":   {[]pod{draining(1).on(here), notReady(2)}, []reasons{{Serves, Serves}}},
+		"draining elsewhere":        {[]pod{draining(1).on(there), ready(2).on(here)}, []reasons{{Draining, OnOtherNode}}},
+		"hinted for another zone":   {[]pod{ready(1).on(here).zones(zoneB), ready(2).zones(zoneA)}, []reasons{{HintedToZones, Serves}}},
+		"hinted for another node":   {[]pod{ready(1).nodes(there), ready(2).nodes(here)}, []reasons{{HintedToNodes, OnOtherNode}}},
+		"of twins the one in doubt": {[]pod{ready(1).on(here), draining(1).on(here)}, []reasons{{Serves, Serves}, {Duplicate, Duplicate}}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, f := range Families {
+				for _, p := range Protocols {
+					var got []reasons
+					for _, c := range Consider(httpPort(p), f, []Slice{webSlice(f, p, test.pods...)}, thisNode) {
+						if c.At.Addr() == podIP(f, 1) {
+							got = append(got, reasons{c.Cluster, c.Local})
+						}
+					}
+					if !slices.Equal(got, test.want) {
+						t.Errorf("%s %s: got %v, want %v", f, p, got, test.want)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAnEndpointWithoutThePortIsNamedOnceAndOnlyIfItHasNone(t *testing.T) {
+	for _, f := range Families {
+		for _, p := range Protocols {
+			with, without := webSlice(f, p, ready(1)), webSlice(f, p, ready(1), ready(2))
+			without.Ports = []SlicePort{{"other", p, 1}}
+			for _, from := range [][]Slice{{with, without, without}, {without, with}} {
+				got := Consider(httpPort(p), f, from, thisNode)
+				if len(got) != 2 || got[0].Cluster != Serves || got[1].At != netip.AddrPortFrom(podIP(f, 2), 0) || got[1].Local != WithoutPort {
+					t.Errorf("got %s", lines(got))
+				}
+			}
+		}
+	}
+}
+
+func TestReasonsAreWords(t *testing.T) {
+	seen := map[string]bool{"": true}
+	if Serves.String() != "" {
+		t.Errorf("no reason is called %q", Serves)
+	}
+	for r := WithoutPort; r <= HintedToZones; r++ {
+		if text := r.String(); seen[text] || text == fmt.Sprintf("Reason(%d)", r) {
+			t.Errorf("reason %d is called %q", r, text)
+		}
+		seen[r.String()] = true
+	}
+	if got := (HintedToZones + 1).String(); got != "Reason(8)" {
+		t.Errorf("an unknown reason is called %q", got)
+	}
+}

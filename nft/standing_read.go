@@ -1,0 +1,292 @@
+package nft
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"kube-vmap/model"
+)
+
+// Standing reads the tables back as frontends, sorted by match: what
+// [Ruleset.Standing] says of the state that made them, as far as elements tell it.
+//
+//	services 10.96.0.10:80/tcp : goto cluster-2 "shop/web:http"  ClusterIP, masquerade off-pod
+//	  endpoints-0, endpoints-1, or the names of sticky chains    its slots
+//	node-ports tcp/30080 : goto external-2 "shop/web:http"       NodePort, policy Cluster
+//	  node-port-service-ips, node-port-service-ports             whose pool is behind it
+//	no-endpoint-services ... : drop                              policy Local, none here
+//
+// An external address is an ExternalIP here, be it one or a load balancer's; a
+// frontend that is rejected has no policy that could be told, and one without any
+// endpoint no treatment of sources: both are zero. The port's name may be cut, since a
+// comment has 127 bytes.
+func (t Tables) Standing() []Standing {
+	r := reading{slots: slotsIn(t), at: map[model.Match]*model.Frontend{}, pools: map[model.Match]*model.Pool{}}
+	for f, table := range t {
+		if table == nil {
+			continue
+		}
+		r.family, r.table = model.Family(f), table
+		r.read()
+	}
+	return r.all()
+}
+
+// NodeAddrs are the addresses that serve node ports, by the tables.
+func (t Tables) NodeAddrs() []netip.Addr {
+	var out []netip.Addr
+	for f := range t {
+		r := reading{family: model.Family(f), table: t[f]}
+		for _, e := range r.elements(NodeIPs) {
+			out = append(out, e.Key.Addr)
+		}
+	}
+	return out
+}
+
+// reading is what was made out of the tables so far, and the table at hand.
+type reading struct {
+	slots  map[model.Match]slots
+	at     map[model.Match]*model.Frontend
+	pools  map[model.Match]*model.Pool
+	family model.Family
+	table  *Table
+	owners map[netip.Addr]bool // ClusterIPs
+	ways   map[model.Match]model.Match
+}
+
+func (r *reading) elements(kind SetKind) []Element {
+	if r.table == nil {
+		return nil
+	}
+	return r.table.Sets[SetID{Family: r.family, Kind: kind}.Name()].Elements
+}
+
+// match is what an element of that key is about.
+func (r *reading) match(k *Key) model.Match {
+	return model.Match{Family: r.family, Addr: k.Addr, Protocol: k.Protocol, Port: k.Port}
+}
+
+// read reads one table.
+func (r *reading) read() {
+	r.owners, r.ways = map[netip.Addr]bool{}, map[model.Match]model.Match{}
+	for _, e := range r.elements(ClusterIPs) {
+		r.owners[e.Key.Addr] = true
+	}
+	r.readWays()
+	for _, kind := range [...]SetKind{Services, NodePorts} {
+		for i, list := 0, r.elements(kind); i < len(list); i++ {
+			r.served(&list[i])
+		}
+	}
+	for _, kind := range [...]SetKind{LocalServices, LocalNodePorts} {
+		for _, e := range r.elements(kind) {
+			if f := r.at[r.match(&e.Key)]; f != nil && f.Pool != nil {
+				scheduled(f.Pool, e.Value.Chain)
+			}
+		}
+	}
+	for _, kind := range [...]SetKind{NoEndpointServices, NoEndpointNodePorts} {
+		for i, list := 0, r.elements(kind); i < len(list); i++ {
+			r.unserved(&list[i])
+		}
+	}
+	r.readSources()
+}
+
+// readWays finds the ClusterIP and port behind other addresses.
+func (r *reading) readWays() {
+	for _, e := range r.elements(ServiceIPs) {
+		m := r.match(&e.Key)
+		to := m
+		to.Addr = e.Value.Endpoint.Addr()
+		r.ways[m] = to
+	}
+	for _, e := range r.elements(NodePortServiceIPs) {
+		m := r.match(&e.Key)
+		to := m
+		to.Addr = e.Value.Endpoint.Addr()
+		r.ways[m] = to
+	}
+	for _, e := range r.elements(NodePortServicePorts) {
+		m := r.match(&e.Key)
+		to := r.ways[m]
+		to.Port = e.Value.Endpoint.Port()
+		r.ways[m] = to
+	}
+}
+
+// frontend is the one at a match, made if it is not there yet.
+func (r *reading) frontend(e *Element) *model.Frontend {
+	m := r.match(&e.Key)
+	f := r.at[m]
+	if f == nil {
+		f = &model.Frontend{Match: m, Kind: model.ExternalIP, Service: portNamed(e.Comment, m.Protocol)}
+		switch {
+		case !m.Addr.IsValid():
+			f.Kind = model.NodePort
+		case r.owners[m.Addr]:
+			f.Kind = model.ClusterIP
+		}
+		r.at[m] = f
+	}
+	return f
+}
+
+// served reads an element of a map that dispatches.
+func (r *reading) served(e *Element) {
+	if e.Value.Verdict != Goto || e.Value.Chain.Kind >= chainKinds {
+		return // none of ours
+	}
+	f, to := r.frontend(e), e.Value.Chain
+	switch to.Kind {
+	case External:
+		f.Masquerade = model.MasqueradeAlways
+		f.Kind = external(f.Kind)
+	case ExternalLocal:
+		f.Policy = model.PolicyLocal
+		f.Kind = external(f.Kind)
+	case Masquerade:
+		f.Masquerade = model.MasqueradeAlways
+	case Cluster:
+		f.Masquerade = model.MasqueradeOffPod
+	}
+	if to.Local {
+		f.Policy = model.PolicyLocal
+	}
+	key := f.Match
+	if !f.Owner() {
+		key = r.ways[f.Match]
+	}
+	f.Pool = r.pool(key)
+	scheduled(f.Pool, to)
+}
+
+// scheduled notes how a chain picks from the pool. To pick one of one is left to
+// chance, whatever the scheduler.
+func scheduled(p *model.Pool, by ChainID) {
+	if s := by.Method.scheduler(); s != model.Random || p.Scheduler == model.SchedulerDefault {
+		p.Scheduler = s
+	}
+}
+
+// external is the kind of what leads to a pool that is another's.
+func external(k model.Kind) model.Kind {
+	if k == model.ClusterIP {
+		return model.ExternalIP
+	}
+	return k
+}
+
+// unserved reads an element of a map that refuses.
+func (r *reading) unserved(e *Element) {
+	f := r.frontend(e)
+	f.Verdict = model.Reject
+	if e.Value.Verdict == Drop {
+		f.Verdict, f.Policy = model.Drop, model.PolicyLocal
+	}
+	if f.Owner() {
+		f.Pool = r.pool(f.Match) // other addresses may lead to it all the same
+	}
+}
+
+// readSources finds out who may come.
+func (r *reading) readSources() {
+	for _, e := range r.elements(Restricted) {
+		if f := r.at[r.match(&e.Key)]; f != nil {
+			f.Restricted = true
+		}
+	}
+	for _, e := range r.elements(AllowedSources) {
+		if f := r.at[r.match(&e.Key)]; f != nil {
+			f.Sources = append(f.Sources, e.Key.source())
+		}
+	}
+}
+
+// pool is the pool of a ClusterIP, with what its slots tell.
+func (r *reading) pool(key model.Match) *model.Pool {
+	p := r.pools[key]
+	if p != nil {
+		return p
+	}
+	p = &model.Pool{Key: key}
+	r.pools[key] = p
+	s := r.slots[key]
+	p.Cluster, p.Local = endpointsOf(s.cluster), endpointsOf(s.local)
+	p.Affinity = affinityOf(r.table, key, len(s.cluster) == 0)
+	return p
+}
+
+// endpointsOf are the endpoints in slots as a pool has them.
+func endpointsOf(slots []netip.AddrPort) []netip.AddrPort {
+	return slices.Compact(slices.SortedFunc(slices.Values(slots), netip.AddrPort.Compare))
+}
+
+// affinityOf is how long clients of a pool are remembered, by the chain of the
+// endpoint in its first slot.
+func affinityOf(t *Table, key model.Match, local bool) time.Duration {
+	for _, kind := range [...]SetKind{StickyEndpoints, StickyEndpointsMany} {
+		list := t.Sets[SetID{Family: key.Family, Kind: kind, Local: local}.Name()].Elements
+		first := Key{Addr: key.Addr, Protocol: key.Protocol, Port: key.Port}
+		i, found := slices.BinarySearchFunc(list, first, func(e Element, k Key) int { return compareKeys(e.Key, k) })
+		if found && list[i].Value.Chain.Kind == StickyEndpoint {
+			return time.Duration(list[i].Value.Chain.Sticky.Value().Seconds) * time.Second
+		}
+	}
+	return 0
+}
+
+// all are the frontends with their slots.
+func (r *reading) all() []Standing {
+	out := make([]Standing, 0, len(r.at))
+	for _, f := range r.at {
+		if f.Pool == nil {
+			f.Pool = &model.Pool{Key: f.Match} // of nobody's endpoints
+		}
+		s := Standing{Frontend: f}
+		if f.Owner() {
+			slots := r.slots[f.Match]
+			s.Cluster, s.Local = slots.cluster, slots.local
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b Standing) int { return a.Match.Compare(b.Match) })
+	return out
+}
+
+// scheduler is the one of which a method is what became.
+func (m method) scheduler() model.Scheduler {
+	switch m {
+	case pickRoundRobin:
+		return model.RoundRobin
+	case pickSourceHash:
+		return model.SourceHash
+	case pickMaglev:
+		return model.Maglev
+	}
+	return model.Random
+}
+
+// portNamed is the Service port that [model.ServicePortName.String] names so.
+func portNamed(name string, p model.Protocol) model.ServicePortName {
+	out := model.ServicePortName{Protocol: p}
+	out.Namespace, out.Name, _ = strings.Cut(name, "/")
+	out.Name, out.Port, _ = strings.Cut(out.Name, ":")
+	return out
+}
+
+// Counts reports whether connections are counted by the tables.
+func (t Tables) Counts() bool {
+	for f, table := range t {
+		if table == nil {
+			continue
+		}
+		if _, counts := table.Sets[SetID{Family: model.Family(f), Kind: Connections}.Name()]; counts {
+			return true
+		}
+	}
+	return false
+}

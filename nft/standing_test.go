@@ -1,0 +1,122 @@
+package nft
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"kube-vmap/model"
+)
+
+// readable is what tables tell of a frontend.
+func readable(s Standing) string {
+	kind, policy, treatment, scheduler := s.Kind, fmt.Sprint(s.Policy), fmt.Sprint(s.Masquerade), "none"
+	if kind == model.LoadBalancerIP {
+		kind = model.ExternalIP
+	}
+	switch s.Verdict {
+	case model.Reject:
+		policy = "unknown"
+	case model.Drop: // samples have some of Cluster policy, which the model never drops
+		policy = fmt.Sprint(model.PolicyLocal)
+	}
+	if !s.Served() {
+		treatment = "unknown"
+	}
+	if n := len(s.Cluster) + len(s.Local); n > 0 {
+		p := programmed{Frontend: *s.Frontend}
+		scheduler = fmt.Sprint(p.target().Method.scheduler(), s.Pool.Affinity)
+	}
+	return fmt.Sprintf("%s %s of %s: policy %s, verdict %d, masquerade %s, restricted %v to %v, pool %v by %s, slots %v and %v",
+		kind, s.Match, s.Service, policy, s.Verdict, treatment, s.Restricted, sortedPrefixes(s), poolKey(s), scheduler, s.Cluster, s.Local)
+}
+
+// sortedPrefixes are the sources as they are programmed.
+func sortedPrefixes(s Standing) []netip.Prefix { return outermost(s.Sources) }
+
+// poolKey is the ClusterIP behind, which nobody needs who serves nobody.
+func poolKey(s Standing) string {
+	if !s.Owner() && !s.Served() {
+		return "unknown"
+	}
+	return s.Pool.Key.String()
+}
+
+func readables(all []Standing) []string {
+	slices.SortFunc(all, func(a, b Standing) int { return cmp.Or(a.Match.Compare(b.Match)) })
+	out := make([]string, len(all))
+	for i := range all {
+		out[i] = readable(all[i])
+	}
+	return out
+}
+
+// TestTablesTellWhichFrontendsStand compares what is read back with the state, for
+// Services of every kind.
+func TestTablesTellWhichFrontendsStand(t *testing.T) {
+	for _, n := range []int{0, 1, 12, 300} {
+		rules, _ := load(n)
+		got, want := readables(rules.Tables().Standing()), readables(rules.Standing())
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("%d Services: -state +read\n%s", n, diff)
+		}
+		if n == 300 && len(want) < 1000 {
+			t.Errorf("300 Services have %d frontends only", len(want))
+		}
+		if got := rules.Tables().NodeAddrs(); !slices.Equal(got, rules.NodeAddrs()) {
+			t.Errorf("node addresses are read as %v, want %v", got, rules.NodeAddrs())
+		}
+	}
+}
+
+// TestWhatOthersPutIntoTablesIsNoFrontend holds that nothing in tables makes reading
+// them fail.
+func TestWhatOthersPutIntoTablesIsNoFrontend(t *testing.T) {
+	rules, _ := load(12)
+	tables := rules.Tables()
+	for f := range tables {
+		delete(tables[f].Sets, "node-port-service-ips")
+		delete(tables[f].Sets, "endpoints-0")
+		for _, name := range []string{"services", "node-ports"} {
+			list := tables[f].Sets[name].Elements
+			for i := range list {
+				list[i].Value = Value{}
+				list[i].Comment = strings.Repeat("x", i)
+			}
+		}
+	}
+	for _, s := range tables.Standing() {
+		if s.Served() && s.Verdict == model.Balance {
+			t.Errorf("%s is served by nothing", s.Match)
+		}
+	}
+	if got := (Tables{}).Standing(); len(got) != 0 {
+		t.Errorf("of no tables, %v is read", got)
+	}
+}
+
+func TestAListOfWhatStandsStaysAsItWas(t *testing.T) {
+	rules, _ := load(12)
+	before := rules.Standing()
+	want := readables(slices.Clone(before))
+	change := Change{Gone: []model.Match{before[0].Match}}
+	for _, s := range before[1:] {
+		f := *s.Frontend
+		pool := *f.Pool
+		f.Pool, f.Policy = &pool, model.PolicyCluster
+		pool.Cluster = nil
+		change.Set = append(change.Set, f)
+	}
+	rules.Commit(rules.Plan(change))
+	if diff := gocmp.Diff(want, readables(before)); diff != "" {
+		t.Errorf("a commit changed it: -before +after\n%s", diff)
+	}
+	if n := len(rules.Standing()); n != len(before)-1 {
+		t.Errorf("%d stand, want %d", n, len(before)-1)
+	}
+}

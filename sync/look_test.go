@@ -1,0 +1,101 @@
+package sync_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/sync"
+)
+
+// slow is a kernel that takes its time.
+type slow struct{ *kerneltest.Kernel }
+
+func (k slow) Apply(b nft.Batch) (nft.Applied, error) {
+	<-time.After(time.Minute) // no real time: see package synctest
+	return k.Kernel.Apply(b)
+}
+
+func TestALookWaitsForTheKernelButNotForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nothing := sourceFunc(func(ctx context.Context, out chan<- []sync.Event) error {
+			out <- nil
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		l := sync.NewLoop(sync.Config{NodeName: "node-1"}, nothing, slow{kerneltest.New()}, slog.New(slog.DiscardHandler))
+		before, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.Look(before); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a look at a loop that does not run: %v", err)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- l.Run(ctx) }()
+		<-time.After(time.Second)
+		during, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := l.Look(during); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a look while the kernel works: %v", err)
+		}
+		v, err := l.Look(t.Context())
+		if err != nil || !v.Ready || !v.Sure || v.Node.Name != "node-1" {
+			t.Errorf("a look that waits: %+v, %v", v, err)
+		}
+		end()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if _, err := l.Look(t.Context()); err == nil {
+			t.Error("a loop that has ended answers")
+		}
+	})
+}
+
+// BenchmarkLook is what a look costs the loop's goroutine, with 45,000 Services of
+// three endpoints each.
+func BenchmarkLook(b *testing.B) {
+	const many = 45_000
+	events := make([]sync.Event, 0, 2*many)
+	for i := range many {
+		name := fmt.Sprint("web-", i)
+		s := model.Service{
+			Name: model.ServiceName{Namespace: "shop", Name: name}, ClusterIPs: []netip.Addr{addressOf(96, i)},
+			Ports: []model.ServicePort{{Protocol: model.TCP, Port: 80}},
+		}
+		slice := model.Slice{
+			Name: model.SliceName{Namespace: "shop", Name: name}, Service: s.Name,
+			Ports: []model.SlicePort{{Protocol: model.TCP, Port: 8080}},
+		}
+		for k := range 3 {
+			slice.Endpoints = append(slice.Endpoints, model.Endpoint{Addr: addressOf(244+k, i), Ready: true, Serving: true})
+		}
+		events = append(events, sync.SetService{Service: s}, sync.SetSlice{Slice: slice})
+	}
+	l := newLoop(func(ctx context.Context, out chan<- []sync.Event) error {
+		out <- events
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	go func() { _ = l.Run(b.Context()) }()
+	<-l.Ready()
+	b.ReportAllocs()
+	for b.Loop() {
+		if v, err := l.Look(b.Context()); err != nil || len(v.Standing) != many || len(v.Services) != many {
+			b.Fatal(err)
+		}
+	}
+}
+
+// addressOf is address n of a range.
+func addressOf(net, n int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(net), byte(n >> 8), byte(n)})
+}

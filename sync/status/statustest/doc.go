@@ -1,0 +1,2 @@
+// Package statustest says what documents of two sources must have in common.
+package statustest
