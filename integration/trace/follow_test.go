@@ -1,0 +1,135 @@
+package trace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	gosync "sync"
+	"testing"
+	"time"
+
+	"kube-vmap/cmd/kube-vmap/explaintrace"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// journal is an output that can be read while it is written.
+type journal struct {
+	mu   gosync.Mutex
+	text bytes.Buffer
+}
+
+// Write appends to the output.
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(b)
+}
+
+// String is the output so far.
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+// follow runs explain --trace for one packet, sends it, and returns what is shown.
+func (s *scene) follow(w way, port uint16, want lab.Outcome) string {
+	s.t.Helper()
+	var out journal
+	done := make(chan error, 1)
+	o := explaintrace.Options{NetNS: s.Node.FD(), Count: 1, Timeout: patience}
+	go func() { done <- explaintrace.Follow(s.t.Context(), s.packet(w, port), o, &out) }()
+	s.waits(&out)
+	if a := s.ask(s.client, w, port); a.Outcome != want {
+		s.t.Errorf("%s: %s, want %s", w, a, want)
+	}
+	s.must(<-done)
+	return out.String()
+}
+
+// waits waits until packets can come.
+func (s *scene) waits(out *journal) {
+	s.t.Helper()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(patience); !strings.Contains(out.String(), "now send one"); <-ticker.C {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("not waiting after %s: %s", patience, out)
+		}
+	}
+}
+
+func TestPeopleAreToldWhoDroppedAPacket(t *testing.T) {
+	s := newScene(t)
+	s.nft(`table inet firewall { chain forward { type filter hook forward priority 10; th dport 8080 drop comment "no web for pods"; }; }`)
+	for _, w := range ways() {
+		text := s.follow(w, servicePort, lab.TimedOut)
+		fam := nft.FamilyName(w.family)
+		for _, want := range []string{
+			"waiting for packets", fmt.Sprintf("-100  %s kube-vmap nat-prerouting\n", fam), "vmap @services  -> goto cluster-2\n",
+			fmt.Sprintf("destination %s becomes ", s.packet(w, servicePort).To),
+			"forward, to veth", "10  inet firewall forward\n",
+			`DROPPED by table inet firewall, chain forward, rule `, `, comment "no web for pods"`,
+			"the rule: th dport 8080 drop\n", "nft -a list chain inet firewall forward\n", "1 packet shown\n",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q is missing in\n%s", w, want, text)
+			}
+		}
+		if strings.Contains(text, "kube-vmap-trace") {
+			t.Errorf("%s: the tracer shows itself:\n%s", w, text)
+		}
+		s.gone()
+	}
+}
+
+func TestPeopleAreToldThatAServiceHasNoEndpoints(t *testing.T) {
+	s := newScene(t)
+	for _, w := range ways() {
+		text := s.follow(w, emptyPort, lab.Refused)
+		if !strings.Contains(text, "REFUSED") || !strings.Contains(text, "no endpoints that are ready") {
+			t.Errorf("%s:\n%s", w, text)
+		}
+	}
+}
+
+func TestThatNoPacketCameIsAnError(t *testing.T) {
+	s := newScene(t)
+	for _, f := range model.Families {
+		var out journal
+		o := explaintrace.Options{NetNS: s.Node.FD(), Timeout: 50 * time.Millisecond}
+		err := explaintrace.Follow(t.Context(), s.packet(way{model.TCP, f}, servicePort), o, &out)
+		if !errors.Is(err, explaintrace.ErrNone) || !strings.Contains(err.Error(), "on another node") {
+			t.Error(err)
+		}
+		s.gone()
+	}
+}
+
+// As after a signal.
+func TestTheTableGoesWhenFollowingIsStopped(t *testing.T) {
+	s := newScene(t)
+	for _, w := range ways() {
+		ctx, cancel := context.WithCancel(t.Context())
+		var out journal
+		done := make(chan error, 1)
+		go func() {
+			done <- explaintrace.Follow(ctx, s.packet(w, servicePort), explaintrace.Options{NetNS: s.Node.FD()}, &out)
+		}()
+		s.waits(&out)
+		if len(s.tables()) != 1 {
+			t.Errorf("%s: tables %q", w, s.tables())
+		}
+		cancel()
+		if err := <-done; err != nil || !strings.HasSuffix(out.String(), "0 packets shown\n") {
+			t.Errorf("%s: %v after\n%s", w, err, &out)
+		}
+		if len(s.tables()) != 0 {
+			t.Errorf("%s: tables %q stay", w, s.tables())
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft/kernel/trace"
+)
+
+// burst sends many packets.
+func (s *scene) burst(w way, count int) {
+	s.t.Helper()
+	_, err := s.client.Burst(lab.Burst{Protocol: w.protocol, To: s.packet(w, servicePort).To, Count: count, Workers: 4, Timeout: patience})
+	s.must(err)
+}
+
+func TestNoMoreAreFollowedThanTheLimitAllows(t *testing.T) {
+	s := newScene(t)
+	for _, f := range model.Families {
+		w := way{model.UDP, f}
+		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Rate: 2})
+		s.burst(w, 40)
+		ended(t, s.walk(tracer), trace.Sent)
+		followed := 1
+		for ctx, cancel := context.WithTimeout(t.Context(), silence); ; followed++ {
+			if _, err := tracer.NextWalk(ctx); err != nil {
+				cancel()
+				break
+			}
+		}
+		if followed > 6 {
+			t.Errorf("%s: %d followed", w, followed)
+		}
+		if n, err := tracer.Matched(); n != 40 || err != nil {
+			t.Errorf("%s: %d matched, %v", w, n, err)
+		}
+	}
+}
+
+// Nobody reads while more is told than the socket holds.
+func TestLostMessagesAreTold(t *testing.T) {
+	s := newScene(t)
+	w := way{model.UDP, model.IPv4}
+	tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Rate: 1_000_000})
+	s.burst(w, 3000)
+	for range 1_000_000 {
+		_, err := tracer.Next(t.Context())
+		if errors.Is(err, trace.ErrLost) {
+			return
+		}
+		s.must(err)
+	}
+	t.Error("nothing was lost")
+}

@@ -1,0 +1,172 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/explain"
+	"kube-vmap/nft/kernel"
+	"kube-vmap/nft/kernel/trace"
+)
+
+const (
+	// patience is for what must come, and is never used up.
+	patience = 20 * time.Second
+	// silence is how long a client waits that gets no answer.
+	silence = 300 * time.Millisecond
+
+	servicePort = 80
+	emptyPort   = 81 // of a Service without endpoints
+	targetPort  = 8080
+)
+
+// clusterIPs are the Service's address, by family.
+var clusterIPs = [...]netip.Addr{
+	model.IPv4: netip.MustParseAddr("10.96.0.10"), model.IPv6: netip.MustParseAddr("fd00:10:96::a"),
+}
+
+// scene is a node with our tables, and pods: pod-1 and pod-2 serve, pod-3 asks.
+type scene struct {
+	*lab.Lab
+	t      *testing.T
+	kernel *kernel.Kernel
+	client *lab.Host
+}
+
+// way is a protocol in a family.
+type way struct {
+	protocol model.Protocol
+	family   model.Family
+}
+
+func (w way) String() string { return fmt.Sprintf("%s-%s", w.family, w.protocol) }
+
+// ways are all there are.
+func ways() (list []way) {
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			list = append(list, way{p, f})
+		}
+	}
+	return list
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	t.Parallel() // most of the time is spent on waiting for answers that do not come
+	s := &scene{Lab: labtest.New(t, lab.Options{Pods: 3}), t: t}
+	s.client = s.Pods[2].Host
+	for _, p := range s.Pods[:2] {
+		s.must(p.ServeAll(targetPort))
+	}
+	s.must(s.Node.ServeAll(targetPort))
+	k, err := kernel.Open(kernel.Config{NetNS: s.Node.FD()})
+	s.must(err)
+	t.Cleanup(func() { k.Close() })
+	s.kernel = k
+	protect, err := k.Protects()
+	s.must(err)
+	var frontends []model.Frontend
+	for _, w := range ways() {
+		frontends = append(frontends, s.frontend(w, servicePort, s.Pods[0].Host, s.Pods[1].Host), s.frontend(w, emptyPort))
+		frontends = append(frontends, s.frontend(w, nodePort, s.Node.Host))
+	}
+	c := nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Protect: protect}
+	for _, f := range model.Families {
+		c.Pods[f] = s.Node.PodRange(f)
+	}
+	cidrs := lab.ServiceRanges[:]
+	have, err := k.Read()
+	s.must(err)
+	_, batch := nft.Adopt(c, have, nft.Change{Set: frontends, ServiceCIDRs: &cidrs})
+	_, err = k.Apply(batch)
+	s.must(err)
+	return s
+}
+
+// nodePort is the port of a Service whose endpoint is the node itself.
+const nodePort = 82
+
+// frontend is a ClusterIP with endpoints.
+func (s *scene) frontend(w way, port uint16, endpoints ...*lab.Host) model.Frontend {
+	m := model.Match{Family: w.family, Addr: clusterIPs[w.family], Protocol: w.protocol, Port: port}
+	pool := &model.Pool{Key: m}
+	for _, h := range endpoints {
+		pool.Cluster = append(pool.Cluster, h.AddrPort(w.family, targetPort))
+	}
+	f := model.Frontend{Match: m, Pool: pool, Masquerade: model.MasqueradeOffPod}
+	if len(endpoints) == 0 {
+		f.Verdict = model.Reject
+	}
+	return f
+}
+
+func (s *scene) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// nft runs a script of nft on the node.
+func (s *scene) nft(script string) string {
+	s.t.Helper()
+	out, err := s.Node.Command(s.t.Context(), "nft", "-a", script).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("nft %s: %v: %s", script, err, out)
+	}
+	return string(out)
+}
+
+// packet is one from the client to a port of the Service.
+func (s *scene) packet(w way, port uint16) explain.Packet {
+	return explain.Packet{
+		From: s.client.Addr(w.family), To: netip.AddrPortFrom(clusterIPs[w.family], port), Protocol: w.protocol,
+	}
+}
+
+// open starts a tracer on the node.
+func (s *scene) open(c trace.Config) *trace.Tracer {
+	s.t.Helper()
+	c.NetNS = s.Node.FD()
+	tracer, err := trace.Open(c)
+	s.must(err)
+	s.t.Cleanup(func() { tracer.Close() })
+	return tracer
+}
+
+// ask sends a packet, and says what came of it.
+func (s *scene) ask(from *lab.Host, w way, port uint16) lab.Answer {
+	s.t.Helper()
+	a, err := from.Ask(w.protocol, netip.AddrPortFrom(clusterIPs[w.family], port), silence)
+	s.must(err)
+	return a
+}
+
+// walk is the next one.
+func (s *scene) walk(t *trace.Tracer) *trace.Walk {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	w, err := t.NextWalk(ctx)
+	s.must(err)
+	return w
+}
+
+// quiet makes sure that no other packet was followed.
+func (s *scene) quiet(t *trace.Tracer) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), silence)
+	defer cancel()
+	if w, err := t.NextWalk(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		s.t.Errorf("one more packet: %+v, %v", w, err)
+	}
+}

@@ -1,0 +1,196 @@
+package trace
+
+import (
+	"bufio"
+	"fmt"
+	"net/netip"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/explain"
+	"kube-vmap/nft/kernel/trace"
+)
+
+// childVariable makes this program a tracer that waits to be killed. It holds the
+// destination.
+const childVariable = "KUBE_VMAP_TEST_TRACER"
+
+func TestMain(m *testing.M) {
+	if to := os.Getenv(childVariable); to != "" {
+		os.Exit(child(to))
+	}
+	os.Exit(m.Run())
+}
+
+// child traces until it is killed.
+func child(to string) int {
+	tracer, err := trace.Open(trace.Config{Packet: explain.Packet{To: netip.MustParseAddrPort(to), Protocol: model.TCP}})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println(tracer.Table())
+	select {}
+}
+
+// tables are the tables of tracers.
+func (s *scene) tables() (list []string) {
+	s.t.Helper()
+	for line := range strings.Lines(s.nft("list tables")) {
+		line, _, _ = strings.Cut(line, " #")
+		if strings.Contains(line, trace.TableName) {
+			list = append(list, strings.TrimSpace(line))
+		}
+	}
+	return list
+}
+
+func TestTheTableGoesWithTheTracer(t *testing.T) {
+	s := newScene(t)
+	for _, w := range ways() {
+		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
+		want := "table " + nft.FamilyName(w.family) + " " + tracer.Table()
+		if got := s.tables(); len(got) != 1 || got[0] != want {
+			t.Errorf("tables %q, want %q", got, want)
+		}
+		s.must(tracer.Close())
+		if got := s.tables(); len(got) != 0 {
+			t.Errorf("after Close there are tables %q", got)
+		}
+	}
+}
+
+// A killed tracer's table goes with its socket, or, where tables belong to nobody,
+// by the next tracer.
+func TestTheTableOfAKilledTracerGoes(t *testing.T) {
+	s := newScene(t)
+	for _, f := range model.Families {
+		cmd := s.Node.Command(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), childVariable+"="+netip.AddrPortFrom(clusterIPs[f], servicePort).String())
+		out, err := cmd.StdoutPipe()
+		s.must(err)
+		s.must(cmd.Start())
+		name, err := bufio.NewReader(out).ReadString('\n')
+		s.must(err)
+		if got := s.tables(); len(got) != 1 || !strings.HasSuffix(got[0], strings.TrimSpace(name)) {
+			t.Fatalf("tables %q while %q runs", got, name)
+		}
+		s.must(cmd.Process.Kill())
+		if err := cmd.Wait(); err == nil {
+			t.Error("it was not killed")
+		}
+		if strings.TrimSpace(name) != trace.TableName { // it belonged to the socket
+			s.gone()
+		}
+		s.must(s.open(trace.Config{Packet: s.packet(way{model.TCP, f}, servicePort)}).Close())
+		s.gone()
+	}
+}
+
+// gone waits until there is no table of a tracer.
+func (s *scene) gone() {
+	s.t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(patience); len(s.tables()) > 0; <-ticker.C {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("tables %q stay", s.tables())
+		}
+	}
+}
+
+func TestTablesThatBelongToNobodyAreRemoved(t *testing.T) {
+	s := newScene(t)
+	s.nft("table ip kube-vmap-trace { chain c { type filter hook input priority 0; jump d; }; chain d { meta nftrace set 1; }; }")
+	s.nft("table ip6 kube-vmap-trace-12345 { }")
+	s.nft("table inet kube-vmap-tracer { }") // somebody else's
+	for _, w := range ways() {
+		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
+		if got := s.tables(); len(got) != 2 {
+			t.Errorf("tables %q", got)
+		}
+		s.must(tracer.Close())
+		if got := s.tables(); len(got) != 1 || got[0] != "table inet kube-vmap-tracer" {
+			t.Errorf("tables %q", got)
+		}
+	}
+}
+
+func TestSeveralTracersRunSideBySide(t *testing.T) {
+	s := newScene(t)
+	var tracers []*trace.Tracer
+	for _, w := range ways() {
+		tracers = append(tracers, s.open(trace.Config{Packet: s.packet(w, servicePort)}))
+	}
+	if tracers[0].Table() == trace.TableName {
+		t.Skip("tables belong to nobody on this kernel, so that only one tracer can run")
+	}
+	for _, w := range ways() {
+		s.ask(s.client, w, servicePort)
+	}
+	for i, w := range ways() {
+		if p := s.walk(tracers[i]).Passages[0].Packet; p.Protocol != uint8(w.protocol) || model.FamilyOf(p.To.Addr()) != w.family {
+			t.Errorf("%s: followed %s", w, p)
+		}
+	}
+}
+
+// Our tables belong to the proxy's socket here, where the kernel can.
+func TestTracingLeavesOurTablesAlone(t *testing.T) {
+	s := newScene(t)
+	before, err := s.kernel.Read()
+	s.must(err)
+	for _, w := range ways() {
+		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Replies: true})
+		s.ask(s.client, w, servicePort)
+		s.walk(tracer)
+		during, err := s.kernel.Read()
+		s.must(err)
+		s.must(tracer.Close())
+		after, err := s.kernel.Read()
+		s.must(err)
+		if !reflect.DeepEqual(before, during) || !reflect.DeepEqual(before, after) {
+			t.Errorf("%s: our tables changed", w)
+		}
+	}
+}
+
+// Nothing of what others commit is sent to a tracer.
+func TestATracerHearsNothingOfChanges(t *testing.T) {
+	s := newScene(t)
+	tracer := s.open(trace.Config{Packet: s.packet(ways()[0], servicePort)})
+	for range 50 {
+		s.nft("table inet busy { chain c { type filter hook input priority 0; accept; }; }; delete table inet busy")
+	}
+	s.quiet(tracer)
+}
+
+func TestWithoutPermissionItIsSaid(t *testing.T) {
+	labtest.Require(t)
+	h := labtest.Alone(t)
+	err := h.Do(func() error {
+		if err := dropPrivileges(); err != nil {
+			return err
+		}
+		_, err := trace.Open(trace.Config{Packet: explain.Packet{To: netip.MustParseAddrPort("10.0.0.1:1"), Protocol: model.UDP}})
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "run as root or with CAP_NET_ADMIN") {
+		t.Error(err)
+	}
+}
+
+// dropPrivileges takes all capabilities from the calling thread alone.
+func dropPrivileges() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	return unix.Capset(&header, &none[0])
+}

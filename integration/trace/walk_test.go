@@ -1,0 +1,235 @@
+package trace
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/explain"
+	"kube-vmap/nft/kernel/trace"
+)
+
+// visited are the steps of the walk in our chains, in order, without what it left
+// without meeting a rule.
+func visited(w *trace.Walk) (list []string) {
+	for _, p := range w.Passages {
+		for _, step := range p.Steps {
+			if p.Chain.Table == nft.TableName && step.Kind == trace.KindRule {
+				list = append(list, step.Chain+": "+step.Verdict.String())
+			}
+		}
+	}
+	return list
+}
+
+// at is the first passage of a hook, in a table.
+func at(w *trace.Walk, hook, table string) *trace.Passage {
+	for i := range w.Passages {
+		if p := &w.Passages[i]; p.Chain.Hook == hook && strings.HasPrefix(p.Chain.Table, table) {
+			return p
+		}
+	}
+	return &trace.Passage{}
+}
+
+// ended checks the end of a walk, and returns where it was.
+func ended(t *testing.T, w *trace.Walk, want trace.Ending) (*trace.Passage, *trace.Step) {
+	t.Helper()
+	ending, p, step := w.End()
+	if ending != want {
+		t.Fatalf("ended as %s in %+v, want %s", ending, p, want)
+	}
+	return p, step
+}
+
+func TestAWalkShowsTheWayThroughOurChains(t *testing.T) {
+	s := newScene(t)
+	for _, w := range ways() {
+		t.Run(w.String(), func(t *testing.T) {
+			s.t = t
+			tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
+			a := s.ask(s.client, w, servicePort)
+			if a.Outcome != lab.Answered {
+				t.Fatal(a)
+			}
+			walk := s.walk(tracer)
+			s.quiet(tracer)
+			server := slices.IndexFunc(s.Pods, func(p *lab.Pod) bool { return p.Name == a.By })
+			to := s.Pods[server].AddrPort(w.family, targetPort)
+			slot := []string{"0", "1"}[server]
+			want := []string{
+				"nat-prerouting: goto cluster-2", "cluster-2: goto lb-2", "lb-2: goto ep-" + slot,
+				"ep-" + slot + ": accept", "filter-forward: goto service-check",
+			}
+			if got := visited(walk); !slices.Equal(got, want) {
+				t.Errorf("the way was\n%q, want\n%q", got, want)
+			}
+			if walk.State != "new" || walk.Answer || walk.Lost {
+				t.Errorf("state %q, answer %t, lost %t", walk.State, walk.Answer, walk.Lost)
+			}
+			nat := at(walk, "prerouting", nft.TableName+"-trace")
+			if nat.Packet.To != netip.AddrPortFrom(clusterIPs[w.family], servicePort) || nat.In != s.Pods[2].Link {
+				t.Errorf("it came as %s by %s", nat.Packet, nat.In)
+			}
+			end, _ := ended(t, walk, trace.Sent)
+			if end.Packet.To != to || end.Packet.From != a.Local || end.Out != s.Pods[server].Link {
+				t.Errorf("it left as %s by %s, for %s", end.Packet, end.Out, a)
+			}
+		})
+	}
+}
+
+func TestTheRuleThatTranslatesIsThereAsNftListsIt(t *testing.T) {
+	s := newScene(t)
+	for _, w := range ways() {
+		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
+		s.ask(s.client, w, servicePort)
+		walk := s.walk(tracer)
+		i := slices.IndexFunc(walk.Passages, func(p trace.Passage) bool { return p.Chain.Name == "nat-prerouting" })
+		nat := walk.Passages[i]
+		last := nat.Steps[len(nat.Steps)-1]
+		fam := nft.FamilyName(w.family)
+		listing := s.nft("list chain " + fam + " " + nft.TableName + " " + last.Chain)
+		if !strings.Contains(listing, last.Rule.Text) || !strings.Contains(last.Rule.Text, "dnat "+fam+" to ") {
+			t.Errorf("%s: rule %q; the chain is\n%s", w, last.Rule.Text, listing)
+		}
+		if nat.Chain.Priority != -100 || nat.Chain.Type != "nat" || nat.Chain.FamilyName() != fam {
+			t.Errorf("%s: %+v", w, nat.Chain)
+		}
+	}
+}
+
+// The endpoint is the node's own: from a pod, and from the node itself, by way of
+// the loopback.
+func TestWhatTheNodeTakesItselfIsDelivered(t *testing.T) {
+	s := newScene(t)
+	for _, w := range ways() {
+		for _, client := range []*lab.Host{s.client, s.Node.Host} {
+			p := s.packet(w, nodePort)
+			p.From = netip.Addr{}
+			tracer := s.open(trace.Config{Packet: p})
+			if a := s.ask(client, w, nodePort); a.Outcome != lab.Answered || a.By != s.Node.Name {
+				t.Fatalf("%s from %s: %s", w, client, a)
+			}
+			walk := s.walk(tracer)
+			s.quiet(tracer)
+			end, _ := ended(t, walk, trace.Delivered)
+			if end.Packet.To != s.Node.AddrPort(w.family, targetPort) {
+				t.Errorf("%s from %s: delivered as %s", w, client, end.Packet)
+			}
+			if own := client == s.Node.Host; own != (at(walk, "output", nft.TableName).Chain.Name != "") {
+				t.Errorf("%s from %s: began in %s", w, client, walk.Passages[0].Chain.Hook)
+			}
+			s.must(tracer.Close())
+		}
+	}
+}
+
+// A packet to itself comes through the hooks twice, as it was.
+func TestWhatTheNodeSendsToItselfIsOnePacket(t *testing.T) {
+	s := newScene(t)
+	for _, w := range ways() {
+		to := s.Node.AddrPort(w.family, targetPort)
+		tracer := s.open(trace.Config{Packet: explain.Packet{From: to.Addr(), To: to, Protocol: w.protocol}})
+		if a, err := s.Node.Ask(w.protocol, to, silence); err != nil || a.Outcome != lab.Answered {
+			t.Fatal(w, a, err)
+		}
+		walk := s.walk(tracer)
+		ended(t, walk, trace.Delivered)
+		if at(walk, "output", trace.TableName).Chain.Name == "" || at(walk, "prerouting", trace.TableName).In != "lo" {
+			t.Errorf("%s: the way was %+v", w, walk.Passages)
+		}
+		s.quiet(tracer)
+		if n, err := tracer.Matched(); n != 1 || err != nil {
+			t.Errorf("%s: %d packets matched, %v", w, n, err)
+		}
+		s.must(tracer.Close())
+	}
+}
+
+func TestAnswersAreFollowedIfWanted(t *testing.T) {
+	s := newScene(t)
+	for _, w := range ways() {
+		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Replies: true})
+		a := s.ask(s.client, w, servicePort)
+		if a.Outcome != lab.Answered {
+			t.Fatalf("%s: %s", w, a)
+		}
+		walk := s.walk(tracer)
+		for !walk.Answer {
+			walk = s.walk(tracer)
+		}
+		end, _ := ended(t, walk, trace.Sent)
+		if end.Packet.From != netip.AddrPortFrom(clusterIPs[w.family], servicePort) || end.Packet.To != a.Local {
+			t.Errorf("%s: the answer left as %s", w, end.Packet)
+		}
+		if end.Packet.From.Addr() == walk.Passages[0].Packet.From.Addr() {
+			t.Errorf("%s: the answer was not translated back: %s", w, end.Packet)
+		}
+		s.must(tracer.Close())
+	}
+}
+
+// Packets of connections that are there already look different, and conntrack says
+// so.
+func TestEveryPacketIsFollowedIfWanted(t *testing.T) {
+	s := newScene(t)
+	for _, w := range ways() {
+		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Every: true, Rate: 100})
+		flow, err := s.client.Flow(w.protocol, netip.AddrPort{}, netip.AddrPortFrom(clusterIPs[w.family], servicePort))
+		s.must(err)
+		for range 2 {
+			if a, err := flow.Ask(silence); err != nil || a.Outcome != lab.Answered {
+				t.Fatal(a, err)
+			}
+		}
+		if first := s.walk(tracer); first.State != "new" {
+			t.Errorf("%s: the first packet is %q", w, first.State)
+		}
+		second := s.walk(tracer)
+		ended(t, second, trace.Sent)
+		if second.State != "established" || slices.ContainsFunc(visited(second), func(v string) bool { return strings.HasPrefix(v, "nat-") }) {
+			t.Errorf("%s: the second packet is %q and came through %q", w, second.State, visited(second))
+		}
+		s.must(flow.Close())
+		s.must(tracer.Close())
+	}
+}
+
+func TestOnlyWhatWasAskedForIsFollowed(t *testing.T) {
+	s := newScene(t)
+	s.nft("table inet others { chain c { type filter hook prerouting priority -350; meta nftrace set 1; }; }")
+	for _, w := range ways() {
+		p := s.packet(w, servicePort)
+		p.FromPort = 40_000
+		tracer := s.open(trace.Config{Packet: p})
+		s.ask(s.client, w, servicePort)                                // from another port
+		s.ask(s.Node.Host, w, servicePort)                             // from another address
+		s.ask(s.client, way{other(w.protocol), w.family}, servicePort) // over another protocol
+		s.quiet(tracer)
+		if n, err := tracer.Matched(); n != 0 || err != nil {
+			t.Errorf("%s: %d packets matched, %v", w, n, err)
+		}
+		from := s.client.AddrPort(w.family, 40_000)
+		_, err := s.client.AskFrom(w.protocol, from, p.To, silence)
+		s.must(err)
+		if walk := s.walk(tracer); walk.Passages[0].Packet.From != from {
+			t.Errorf("%s: followed %s", w, walk.Passages[0].Packet)
+		}
+		if n, err := tracer.Matched(); n == 0 || err != nil {
+			t.Errorf("%s: %d packets matched, %v", w, n, err)
+		}
+		s.must(tracer.Close())
+	}
+}
+
+func other(p model.Protocol) model.Protocol {
+	if p == model.UDP {
+		return model.TCP
+	}
+	return model.UDP
+}

@@ -1,0 +1,215 @@
+package trace
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/kernel/trace/ruletext"
+)
+
+var now = time.Unix(1_000_000, 0)
+
+// told is what the kernel would say of the places of recorded events.
+func tell(t *testing.T, message []byte) told {
+	t.Helper()
+	e, err := DecodeEvent(message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := told{Event: e, chain: Chain{Family: e.Family, Table: e.Table, Name: e.Chain}}
+	out.chain.Own = strings.HasPrefix(e.Table, TableName)
+	for _, hook := range hookNames {
+		if strings.HasSuffix(e.Chain, hook) {
+			out.chain.Hook, out.chain.Base = hook, true
+		}
+	}
+	switch {
+	case e.Rule == 0:
+	case e.Chain == "begin-prerouting":
+		out.rule.Comment = commentBegin
+	case e.Chain == "state-prerouting":
+		out.rule.Comment = commentState + "new"
+	}
+	return out
+}
+
+func TestRecordedEventsMakeOneWalkEach(t *testing.T) {
+	for name, messages := range recorded(t) {
+		var a assembler
+		var over []*Walk
+		for _, m := range messages {
+			if len(over) > 0 {
+				t.Fatalf("%s: over before its end", name)
+			}
+			over = a.add(tell(t, m), now)
+		}
+		if len(over) != 1 || len(a.open) != 0 {
+			t.Fatalf("%s: %d walks, %d open", name, len(over), len(a.open))
+		}
+		var hooks []string
+		for _, p := range over[0].Passages {
+			if p.Chain.Hook != "" && !slices.Contains(hooks, p.Chain.Hook) {
+				hooks = append(hooks, p.Chain.Hook)
+			}
+		}
+		want := Dropped
+		if strings.Contains(name, "policy") {
+			want = DroppedByPolicy
+		}
+		ending, p, _ := over[0].End()
+		if ending != want || p.Chain.Table != "firewall" || over[0].State != "new" || !slices.Equal(hooks, []string{"prerouting", "forward"}) {
+			t.Errorf("%s: %s in %+v; state %q, hooks %q", name, ending, p, over[0].State, hooks)
+		}
+	}
+}
+
+// step is an event of a chain at a hook, as simple as can be.
+func step(id uint32, hook, name string, own bool) told {
+	return told{
+		Event: Event{
+			ID: id, Table: "t", Chain: name, Kind: KindPolicy, Verdict: Verdict{Code: nfAccept},
+			Packet: &Packet{From: netip.MustParseAddrPort("10.0.0.1:1"), To: netip.MustParseAddrPort("10.0.0.2:2")},
+		},
+		chain: Chain{Table: "t", Name: name, Hook: hook, Base: true, Own: own},
+	}
+}
+
+// begin is the event that a mark was put on a packet.
+func begin(id uint32) told {
+	e := step(id, "prerouting", "begin-prerouting", true)
+	e.Kind, e.Rule, e.Verdict.Code = KindRule, 5, unix.NFT_CONTINUE
+	e.rule = Rule{Rule: ruletext.Rule{Comment: commentBegin}}
+	return e
+}
+
+func end(id uint32, hook string) told { return step(id, hook, endPrefix+hook, true) }
+
+func TestTheEndIsToldFromHowFarAPacketCame(t *testing.T) {
+	outBy := func(e told, link string) told { e.out = link; return e }
+	inBy := func(e told, link string) told { e.in = link; return e }
+	for _, tc := range []struct {
+		name   string
+		events []told
+		want   Ending
+		hook   string
+	}{
+		{"nowhere but at the beginning", []told{begin(1)}, LostInHook, "prerouting"},
+		{"to the end of prerouting", []told{begin(1), end(1, "prerouting")}, LostBehindHook, "prerouting"},
+		{"into input", []told{begin(1), end(1, "prerouting"), step(1, "input", "c", false)}, LostInHook, "input"},
+		{"through input", []told{begin(1), end(1, "prerouting"), end(1, "input")}, Delivered, "input"},
+		{"into forward", []told{begin(1), end(1, "prerouting"), step(1, "forward", "begin-forward", true)}, LostInHook, "forward"},
+		{"through forward", []told{begin(1), end(1, "prerouting"), end(1, "forward")}, LostBehindHook, "forward"},
+		{
+			"through postrouting",
+			[]told{begin(1), end(1, "prerouting"), end(1, "forward"), outBy(end(1, "postrouting"), "eth0")},
+			Sent, "postrouting",
+		},
+		{
+			"out by the loopback, and no further",
+			[]told{begin(1), outBy(end(1, "postrouting"), "lo")},
+			LostBehindHook, "postrouting",
+		},
+		{
+			"out by the loopback, in again under another number, and lost there",
+			[]told{begin(1), end(1, "prerouting"), outBy(end(1, "postrouting"), "lo"), inBy(step(2, "prerouting", "c", false), "lo")},
+			LostInHook, "prerouting",
+		},
+		{
+			"out by the loopback, in again, and delivered",
+			[]told{begin(1), outBy(end(1, "postrouting"), "lo"), inBy(end(2, "prerouting"), "lo"), inBy(end(2, "input"), "lo")},
+			Delivered, "input",
+		},
+		{
+			"through postrouting, and out of an interface's own hook",
+			[]told{begin(1), outBy(end(1, "postrouting"), "eth0"), step(1, "egress", "c", false)},
+			Sent, "postrouting",
+		},
+	} {
+		var a assembler
+		for _, e := range tc.events {
+			if over := a.add(e, now); len(over) > 0 {
+				t.Errorf("%s: over too early", tc.name)
+			}
+		}
+		if over := a.overdue(now.Add(brief - 1)); len(over) > 0 {
+			t.Errorf("%s: over too early", tc.name)
+		}
+		over := a.overdue(now.Add(quiet))
+		if len(over) != 1 {
+			t.Fatalf("%s: %d walks", tc.name, len(over))
+		}
+		ending, p, _ := over[0].End()
+		if ending != tc.want || p.Chain.Hook != tc.hook {
+			t.Errorf("%s: %s in %s, want %s in %s", tc.name, ending, p.Chain.Hook, tc.want, tc.hook)
+		}
+	}
+}
+
+func TestPacketsThatSomebodyElseTracesAreLeftOut(t *testing.T) {
+	var a assembler
+	drop := step(7, "forward", "c", false)
+	drop.Kind, drop.Rule, drop.Verdict.Code = KindRule, 3, nfDrop
+	over := slices.Concat(a.add(step(7, "prerouting", "c", false), now), a.add(drop, now), a.add(end(8, "input"), now))
+	if over = slices.Concat(over, a.overdue(now.Add(time.Hour)), a.rest()); len(over) > 0 {
+		t.Errorf("walks %+v", over)
+	}
+	if _, open := a.next(); open {
+		t.Error("something is still open")
+	}
+}
+
+func TestANumberUsedAgainIsAnotherPacket(t *testing.T) {
+	var a assembler
+	a.add(begin(1), now)
+	a.add(end(1, "prerouting"), now)
+	if over := a.add(begin(1), now); len(over) != 1 || len(over[0].Passages) != 2 {
+		t.Errorf("walks %+v", over)
+	}
+	if over := a.rest(); len(over) != 1 || len(over[0].Passages) != 1 {
+		t.Errorf("walks %+v", over)
+	}
+}
+
+func TestWalksComeInTheOrderInWhichThePacketsCame(t *testing.T) {
+	var a assembler
+	a.add(begin(1), now)
+	drop := step(2, "forward", "c", false)
+	drop.Kind, drop.Rule, drop.Verdict.Code = KindRule, 3, nfDrop
+	a.add(begin(2), now)
+	if over := a.add(drop, now); len(over) != 0 {
+		t.Errorf("the second is over before the first: %+v", over)
+	}
+	over := a.add(begin(1), now) // the first is over
+	if len(over) != 2 || len(over[0].Passages) != 1 || len(over[1].Passages) != 2 {
+		t.Errorf("walks %+v", over)
+	}
+}
+
+func TestOfLostMessagesNoEndIsConcluded(t *testing.T) {
+	var a assembler
+	a.add(begin(1), now)
+	a.lose()
+	over := a.rest()
+	if len(over) != 1 || !over[0].Lost {
+		t.Fatalf("walks %+v", over)
+	}
+	if ending, _, _ := over[0].End(); ending != Unknown {
+		t.Errorf("ended as %s", ending)
+	}
+}
+
+func TestThereIsAnEndToHowManyPacketsAreOpen(t *testing.T) {
+	var a assembler
+	var over []*Walk
+	for id := range uint32(3 * mostOpen) {
+		over = append(over, a.add(begin(id), now)...)
+	}
+	if len(a.open) != mostOpen || len(over) != 2*mostOpen {
+		t.Errorf("%d open, %d over", len(a.open), len(over))
+	}
+}

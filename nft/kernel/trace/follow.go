@@ -1,0 +1,117 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/kernel/trace/ruletext"
+)
+
+// NextWalk waits for a packet whose way is over, which shows by a verdict or by a
+// moment's silence. When ctx ends it still gives those that were on their way, and
+// then the error of ctx.
+func (t *Tracer) NextWalk(ctx context.Context) (*Walk, error) {
+	for len(t.ready) == 0 {
+		err := t.hear(ctx)
+		switch {
+		case err == nil:
+		case errors.Is(err, ErrLost):
+			t.walks.lose()
+		case ctx.Err() != nil:
+			if t.ready = append(t.ready, t.walks.rest()...); len(t.ready) == 0 {
+				return nil, ctx.Err()
+			}
+		default:
+			return nil, err
+		}
+	}
+	w := t.ready[0]
+	t.ready = t.ready[1:]
+	return w, nil
+}
+
+// hear hears one event, or none if none came in time.
+func (t *Tracer) hear(ctx context.Context) error {
+	wait := ctx
+	if at, open := t.walks.next(); open {
+		// What has come already is heard in any case, on a busy machine, too.
+		limited, cancel := context.WithTimeout(ctx, max(time.Until(at), glance))
+		defer cancel()
+		wait = limited
+	}
+	e, err := t.Next(wait)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		t.ready = append(t.ready, t.walks.overdue(time.Now())...)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	complete, err := t.complete(e)
+	if err != nil {
+		return err
+	}
+	t.ready = append(t.ready, t.walks.add(complete, time.Now())...)
+	// Where there is never silence, some other program's trace goes on all the time.
+	t.ready = append(t.ready, t.walks.overdue(time.Now().Add(-neverSilent))...)
+	return nil
+}
+
+const (
+	// glance is how long it may take to see what waits at a socket.
+	glance = 5 * time.Millisecond
+	// neverSilent is how much longer a walk is kept open while other events come.
+	neverSilent = 2 * time.Second
+)
+
+// complete reads what the event refers to.
+func (t *Tracer) complete(e Event) (told, error) {
+	out := told{Event: e}
+	if t.walks.find(e.ID) == nil {
+		if err := t.refresh(); err != nil {
+			return out, err
+		}
+	}
+	var errs [4]error
+	out.chain, errs[0] = t.chainOf(&e)
+	if e.Kind != KindPolicy && e.Rule != 0 {
+		out.rule, errs[1] = t.ruleOf(&e)
+	}
+	out.in, errs[2] = t.linkName(e.In)
+	out.out, errs[3] = t.linkName(e.Out)
+	return out, errors.Join(errs[:]...)
+}
+
+// Matched is how many packets looked as asked for so far, answers left out: those
+// that were followed, and those that were too many.
+func (t *Tracer) Matched() (total uint64, err error) {
+	for _, c := range t.config.chains() {
+		if c.priority == atBegin {
+			n, err := t.matchedIn(c.name)
+			if err != nil {
+				return total, err
+			}
+			total += n
+		}
+	}
+	return total, nil
+}
+
+func (t *Tracer) matchedIn(chain string) (n uint64, err error) {
+	m, err := request(unix.NFT_MSG_GETRULE, netlink.Dump, t.config.family(), func(ae *netlink.AttributeEncoder) {
+		ae.String(unix.NFTA_RULE_TABLE, t.table)
+		ae.String(unix.NFTA_RULE_CHAIN, chain)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, ask(t.own, m, func(data []byte) error {
+		r, err := ruletext.Decode(data)
+		n += r.Packets
+		return err
+	})
+}

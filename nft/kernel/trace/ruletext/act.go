@@ -1,0 +1,258 @@
+package ruletext
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// expression says what an expression does.
+func (w *writer) expression(b []byte) error {
+	outer, err := parse(b)
+	if err != nil {
+		return err
+	}
+	name := outer.text(unix.NFTA_EXPR_NAME)
+	say := w.named(name)
+	if say == nil {
+		w.say("(" + name + ")")
+		return nil
+	}
+	a, err := parse(outer[unix.NFTA_EXPR_DATA])
+	if err != nil {
+		return err
+	}
+	say(a)
+	return nil
+}
+
+// named is what says an expression of that name; nil if there is none.
+func (w *writer) named(name string) func(attributes) {
+	switch name {
+	case "meta":
+		return w.meta
+	case "ct":
+		return w.ct
+	case "payload":
+		return w.payload
+	case "fib":
+		return w.fib
+	case "numgen":
+		return w.numgen
+	case "hash":
+		return w.hash
+	case "cmp":
+		return w.cmp
+	case "range":
+		return w.between
+	case "bitwise":
+		return w.bitwise
+	case "byteorder":
+		return w.byteorder
+	case "lookup":
+		return w.lookup
+	case "dynset":
+		return w.dynset
+	}
+	return w.action(name)
+}
+
+// action is named for what changes or decides something.
+func (w *writer) action(name string) func(attributes) {
+	switch name {
+	case "immediate":
+		return w.immediate
+	case "nat":
+		return w.nat
+	case "masq":
+		return w.masquerade
+	case "redir":
+		return w.redirect
+	case "reject":
+		return w.reject
+	case "queue":
+		return func(a attributes) { w.say("queue", "to", strconv.Itoa(int(a.number(unix.NFTA_QUEUE_NUM)))) }
+	case "counter":
+		return w.counter
+	case "notrack":
+		return func(attributes) { w.say("notrack") }
+	case "limit":
+		return w.limit
+	case "log":
+		return w.log
+	case "objref":
+		return w.object
+	case "match":
+		return w.xtMatch
+	case "target":
+		return w.xtTarget
+	}
+	return nil
+}
+
+// immediate is a verdict, or a constant for what comes.
+func (w *writer) immediate(a attributes) {
+	if a.number(unix.NFTA_IMMEDIATE_DREG) != unix.NFT_REG_VERDICT {
+		b := a.data(unix.NFTA_IMMEDIATE_DATA)
+		w.load(a, unix.NFTA_IMMEDIATE_DREG, value{kind: guess(b), data: b, length: uint32(len(b))})
+		return
+	}
+	inner, _ := parse(a[unix.NFTA_IMMEDIATE_DATA]) // what is broken has no code, and reads as drop
+	verdict, _ := parse(inner[unix.NFTA_DATA_VERDICT])
+	w.say(verdictText(int32(verdict.number(unix.NFTA_VERDICT_CODE)), verdict.text(unix.NFTA_VERDICT_CHAIN)))
+}
+
+func verdictText(code int32, chain string) string {
+	switch code {
+	case unix.NFT_JUMP:
+		return "jump " + chain
+	case unix.NFT_GOTO:
+		return "goto " + chain
+	case unix.NFT_RETURN:
+		return "return"
+	case unix.NFT_CONTINUE:
+		return "continue"
+	case 0: // NF_DROP
+		return "drop"
+	case 1: // NF_ACCEPT
+		return "accept"
+	}
+	return fmt.Sprintf("(verdict %d)", code)
+}
+
+func (w *writer) nat(a attributes) {
+	word := "snat"
+	if a.number(unix.NFTA_NAT_TYPE) == unix.NFT_NAT_DNAT {
+		word = "dnat"
+	}
+	var to, port value
+	if a.has(unix.NFTA_NAT_REG_ADDR_MIN) {
+		to = w.take(a, unix.NFTA_NAT_REG_ADDR_MIN)
+	}
+	if a.has(unix.NFTA_NAT_REG_PROTO_MIN) && !to.fromMap {
+		port = w.take(a, unix.NFTA_NAT_REG_PROTO_MIN)
+	}
+	if to.fromMap || w.family == unix.NFPROTO_INET {
+		word += " " + named(natFamilies, uint32(a.number(unix.NFTA_NAT_FAMILY)))
+	}
+	w.say(word, "to", w.endpoint(to, port))
+	w.natFlags(a.number(unix.NFTA_NAT_FLAGS))
+}
+
+var natFamilies = map[uint32]string{unix.NFPROTO_IPV4: "ip", unix.NFPROTO_IPV6: "ip6"}
+
+// endpoint is an address and a port, each if there is one.
+func (w *writer) endpoint(to, port value) string {
+	a, isAddress := netip.AddrFromSlice(to.data)
+	number, _ := strconv.ParseUint(kindNumber.text(port.data), 10, 16)
+	switch {
+	case isAddress && len(port.data) == 2:
+		return netip.AddrPortFrom(a, uint16(number)).String()
+	case port.data != nil || port.text != "":
+		return w.show(to) + ":" + w.show(port)
+	}
+	return w.show(to)
+}
+
+// natFlags say how ports are chosen (NF_NAT_RANGE_*,
+// include/uapi/linux/netfilter/nf_nat.h).
+func (w *writer) natFlags(n uint64) {
+	for _, flag := range []struct {
+		bit  uint64
+		name string
+	}{{1 << 2, "random"}, {1 << 4, "fully-random"}, {1 << 3, "persistent"}} {
+		if n&flag.bit != 0 {
+			w.say(flag.name)
+		}
+	}
+}
+
+func (w *writer) masquerade(a attributes) {
+	w.say("masquerade")
+	w.natFlags(a.number(unix.NFTA_MASQ_FLAGS))
+}
+
+func (w *writer) redirect(a attributes) {
+	w.say("redirect")
+	if a.has(unix.NFTA_REDIR_REG_PROTO_MIN) {
+		w.say("to :" + w.show(w.take(a, unix.NFTA_REDIR_REG_PROTO_MIN)))
+	}
+}
+
+// reject is short for what is usual, as nft has it.
+func (w *writer) reject(a attributes) {
+	w.rejects = true
+	code := uint32(a.number(unix.NFTA_REJECT_ICMP_CODE))
+	switch {
+	case a.number(unix.NFTA_REJECT_TYPE) == unix.NFT_REJECT_TCP_RST:
+		w.say("reject with tcp reset")
+	case a.number(unix.NFTA_REJECT_TYPE) == unix.NFT_REJECT_ICMPX_UNREACH && code == unix.NFT_REJECT_ICMPX_PORT_UNREACH,
+		w.family == unix.NFPROTO_IPV4 && code == 3, w.family == unix.NFPROTO_IPV6 && code == 4:
+		w.say("reject")
+	case a.number(unix.NFTA_REJECT_TYPE) == unix.NFT_REJECT_ICMPX_UNREACH:
+		w.say("reject with icmpx", named(icmpx, code))
+	case w.family == unix.NFPROTO_IPV6:
+		w.say("reject with icmpv6", named(icmp6, code))
+	default:
+		w.say("reject with icmp", named(icmp, code))
+	}
+}
+
+var icmpx = map[uint32]string{0: "no-route", 1: "port-unreachable", 2: "host-unreachable", 3: "admin-prohibited"}
+
+var icmp = map[uint32]string{
+	0: "net-unreachable", 1: "host-unreachable", 2: "prot-unreachable", 3: "port-unreachable",
+	9: "net-prohibited", 10: "host-prohibited", 13: "admin-prohibited",
+}
+
+var icmp6 = map[uint32]string{0: "no-route", 1: "admin-prohibited", 3: "addr-unreachable", 4: "port-unreachable"}
+
+func (w *writer) counter(a attributes) {
+	w.packets += a.number(unix.NFTA_COUNTER_PACKETS)
+	w.say("counter")
+}
+
+func (w *writer) limit(a attributes) {
+	over, unit := "", "packets"
+	if a.number(unix.NFTA_LIMIT_FLAGS)&unix.NFT_LIMIT_F_INV != 0 {
+		over = "over "
+	}
+	if a.number(unix.NFTA_LIMIT_TYPE) == unix.NFT_LIMIT_PKT_BYTES {
+		unit = "bytes"
+	}
+	per := named(map[uint32]string{1: "second", 60: "minute", 3600: "hour", 86400: "day", 604800: "week"},
+		uint32(a.number(unix.NFTA_LIMIT_UNIT)))
+	w.say(fmt.Sprintf("limit rate %s%d/%s burst %d %s", over, a.number(unix.NFTA_LIMIT_RATE), per,
+		a.number(unix.NFTA_LIMIT_BURST), unit))
+}
+
+func (w *writer) log(a attributes) {
+	w.say("log")
+	if p := a.text(unix.NFTA_LOG_PREFIX); p != "" {
+		w.say("prefix", strconv.Quote(p))
+	}
+}
+
+func (w *writer) object(a attributes) {
+	noun := named(map[uint32]string{1: "counter", 2: "quota", 4: "limit"}, uint32(a.number(unix.NFTA_OBJREF_IMM_TYPE)))
+	w.say(noun, "name", strconv.Quote(a.text(unix.NFTA_OBJREF_IMM_NAME)))
+}
+
+// duration is a time as nft lists it: "3h", "1m30s", "1d".
+func duration(d time.Duration) string {
+	var s strings.Builder
+	for _, unit := range [...]struct {
+		name string
+		size time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
+		if n := d / unit.size; n > 0 {
+			fmt.Fprintf(&s, "%d%s", n, unit.name)
+			d %= unit.size
+		}
+	}
+	return s.String()
+}

@@ -1,0 +1,142 @@
+package ruletext
+
+import (
+	"bytes"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var operators = [...]string{"", "!= ", "< ", "<= ", "> ", ">= "} // enum nft_cmp_ops
+
+func operator(n uint64) string {
+	if n < uint64(len(operators)) {
+		return operators[n]
+	}
+	return "? "
+}
+
+func (w *writer) cmp(a attributes) {
+	v := w.take(a, unix.NFTA_CMP_SREG)
+	op := a.number(unix.NFTA_CMP_OP)
+	constant := a.data(unix.NFTA_CMP_DATA)
+	equal := op == unix.NFT_CMP_EQ
+	isZero := len(bytes.Trim(constant, "\x00")) == 0
+	switch {
+	case v.mask != nil && (v.kind == kindState || v.kind == kindStatus) && isZero:
+		not := ""
+		if equal {
+			not = "! "
+		}
+		w.say(v.text, not+v.kind.bits(v.mask))
+	case v.mask != nil && v.kind == kindAddress:
+		if p, ok := prefix(constant, v.mask); ok {
+			w.say(v.text, operator(op)+p)
+			return
+		}
+		fallthrough
+	case v.mask != nil:
+		word := operator(op)
+		if equal {
+			word = "== "
+		}
+		w.say(w.show(v), word+v.kind.bits(constant))
+	default:
+		w.say(w.show(v) + " " + operator(op) + v.kind.text(constant))
+		if v.protocol && equal {
+			w.sure(v.kind.text(constant))
+		}
+	}
+}
+
+func (w *writer) between(a attributes) {
+	v := w.take(a, unix.NFTA_RANGE_SREG)
+	from, to := a.data(unix.NFTA_RANGE_FROM_DATA), a.data(unix.NFTA_RANGE_TO_DATA)
+	w.say(w.show(v), operator(a.number(unix.NFTA_RANGE_OP))+v.kind.text(from)+"-"+v.kind.text(to))
+}
+
+// bitwise changes bits of a value: x & mask ^ xor; of a shift only the name is
+// told.
+func (w *writer) bitwise(a attributes) {
+	v := w.take(a, unix.NFTA_BITWISE_SREG)
+	v.mask, v.xor = a.data(unix.NFTA_BITWISE_MASK), a.data(unix.NFTA_BITWISE_XOR)
+	if v.mask == nil {
+		v.text += " (shifted)"
+	}
+	w.load(a, unix.NFTA_BITWISE_DREG, v)
+}
+
+// byteorder leaves the value what it means.
+func (w *writer) byteorder(a attributes) {
+	const source, destination = 1, 2 // NFTA_BYTEORDER_SREG, NFTA_BYTEORDER_DREG
+	w.load(a, destination, w.take(a, source))
+}
+
+// lookupInverted is NFT_LOOKUP_F_INV.
+const lookupInverted = 1
+
+func (w *writer) lookup(a attributes) {
+	key := w.join(w.takeAll(a, unix.NFTA_LOOKUP_SREG))
+	set := setName(a.text(unix.NFTA_LOOKUP_SET))
+	switch {
+	case !a.has(unix.NFTA_LOOKUP_DREG) && a.number(unix.NFTA_LOOKUP_FLAGS)&lookupInverted != 0:
+		w.say(key, "!= "+set)
+	case !a.has(unix.NFTA_LOOKUP_DREG):
+		w.say(key, set)
+	case a.number(unix.NFTA_LOOKUP_DREG) == unix.NFT_REG_VERDICT:
+		w.say(key, "vmap "+set)
+	default:
+		w.load(a, unix.NFTA_LOOKUP_DREG, value{text: key + " map " + set, fromMap: true})
+	}
+}
+
+// setName is how a rule refers to a set; those without a name of their own are
+// written in place, and what they hold is not in the rule.
+func setName(name string) string {
+	if strings.HasPrefix(name, "__map") || strings.HasPrefix(name, "__set") {
+		return "{...}"
+	}
+	return "@" + name
+}
+
+func (w *writer) dynset(a attributes) {
+	verb := "add"
+	switch a.number(unix.NFTA_DYNSET_OP) {
+	case unix.NFT_DYNSET_OP_UPDATE:
+		verb = "update"
+	case 2: // NFT_DYNSET_OP_DELETE
+		verb = "delete"
+	}
+	data := w.dataOf(a) // which lies behind the key, and is not to be taken for a part of it
+	element := w.join(w.takeAll(a, unix.NFTA_DYNSET_SREG_KEY))
+	if ms := a.number(unix.NFTA_DYNSET_TIMEOUT); ms > 0 {
+		element += " timeout " + duration(time.Duration(ms)*time.Millisecond)
+	}
+	if a.has(unix.NFTA_DYNSET_EXPR) {
+		inner := &writer{family: w.family, registers: w.registers}
+		if inner.expression(a[unix.NFTA_DYNSET_EXPR]) == nil {
+			element += " " + strings.Join(inner.words, " ")
+		}
+	}
+	w.say(verb, "@"+a.text(unix.NFTA_DYNSET_SET_NAME), "{ "+element+data+" }")
+}
+
+// dataOf is what an element of a map is given.
+func (w *writer) dataOf(a attributes) string {
+	if !a.has(unix.NFTA_DYNSET_SREG_DATA) {
+		return ""
+	}
+	return " : " + w.join(w.takeAll(a, unix.NFTA_DYNSET_SREG_DATA))
+}
+
+// guess is what a constant may be that no field was compared with.
+func guess(b []byte) kind {
+	switch len(b) {
+	case 2:
+		return kindNumber
+	case 4, 16:
+		return kindAddress
+	}
+	return kindHex
+}

@@ -1,0 +1,144 @@
+package ruletext
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// kind is how a constant is written.
+type kind uint8
+
+const (
+	kindHex kind = iota // nothing is known of it
+	kindAddress
+	kindNumber // in network byte order
+	kindNative // a number in the machine's byte order
+	kindMark
+	kindName
+	kindProtocol
+	kindFamily
+	kindState
+	kindStatus
+	kindRoute // type of an address
+)
+
+// text is a constant.
+func (k kind) text(b []byte) string {
+	n, isNative := native(b)
+	switch {
+	case k == kindAddress:
+		if a, ok := netip.AddrFromSlice(b); ok {
+			return a.String()
+		}
+	case k == kindNumber && len(b) <= 8:
+		return strconv.FormatUint(attributes{0: b}.number(0), 10)
+	case k == kindNative && len(b) == 2:
+		return strconv.Itoa(int(binary.NativeEndian.Uint16(b)))
+	case k == kindNative && isNative:
+		return strconv.FormatUint(uint64(n), 10)
+	case k == kindName:
+		return nameText(b)
+	case k == kindProtocol && len(b) == 1:
+		return named(protocols, uint32(b[0]))
+	case k == kindFamily && len(b) == 1:
+		return named(protocolFamilies, uint32(b[0]))
+	case k == kindRoute && isNative:
+		return named(routes, n)
+	}
+	return k.bits(b)
+}
+
+// bits is a constant of which each bit counts.
+func (k kind) bits(b []byte) string {
+	n, isNative := native(b)
+	switch {
+	case k == kindState && isNative:
+		return flags(states, n)
+	case k == kindStatus && isNative:
+		return flags(statuses, n)
+	case k == kindMark && isNative:
+		return fmt.Sprintf("0x%08x", n)
+	case len(b) == 0:
+		return "0"
+	}
+	return "0x" + hex.EncodeToString(b)
+}
+
+// nameText is an interface's name; one that is compared in part ends with an
+// asterisk.
+func nameText(b []byte) string {
+	asterisk := ""
+	if bytes.IndexByte(b, 0) < 0 {
+		asterisk = "*"
+	}
+	return strconv.Quote(trim(b) + asterisk)
+}
+
+// prefix is an address and the mask it was compared under, if that is a prefix's.
+func prefix(address, mask []byte) (string, bool) {
+	a, ok := netip.AddrFromSlice(address)
+	if !ok || len(mask) != len(address) {
+		return "", false
+	}
+	ones, ended := 0, false
+	for _, m := range mask {
+		n := bits.LeadingZeros8(^m)
+		if m<<n != 0 || ended && m != 0 {
+			return "", false
+		}
+		ones, ended = ones+n, ended || n < 8
+	}
+	return netip.PrefixFrom(a, ones).String(), true
+}
+
+func named(names map[uint32]string, n uint32) string {
+	if name, known := names[n]; known {
+		return name
+	}
+	return strconv.FormatUint(uint64(n), 10)
+}
+
+// flags are the names of the bits of n.
+func flags(names map[uint32]string, n uint32) string {
+	var list []string
+	for bit := uint32(1); bit != 0; bit <<= 1 {
+		if n&bit != 0 {
+			name, known := names[bit]
+			if !known {
+				name = fmt.Sprintf("0x%x", bit)
+			}
+			list = append(list, name)
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+var protocols = map[uint32]string{
+	unix.IPPROTO_ICMP: "icmp", unix.IPPROTO_IGMP: "igmp", unix.IPPROTO_TCP: "tcp", unix.IPPROTO_UDP: "udp",
+	unix.IPPROTO_DCCP: "dccp", unix.IPPROTO_GRE: "gre", unix.IPPROTO_ESP: "esp", unix.IPPROTO_AH: "ah",
+	unix.IPPROTO_ICMPV6: "ipv6-icmp", unix.IPPROTO_SCTP: "sctp", unix.IPPROTO_UDPLITE: "udplite",
+}
+
+var protocolFamilies = map[uint32]string{unix.NFPROTO_IPV4: "ipv4", unix.NFPROTO_IPV6: "ipv6"}
+
+// Bits of conntrack's state (include/uapi/linux/netfilter/nf_conntrack_common.h).
+var states = map[uint32]string{1: "invalid", 2: "established", 4: "related", 8: "new", 64: "untracked"}
+
+// Bits of conntrack's status.
+var statuses = map[uint32]string{
+	1: "expected", 2: "seen-reply", 4: "assured", 8: "confirmed", 16: "snat", 32: "dnat", 512: "dying",
+}
+
+var routes = map[uint32]string{
+	unix.RTN_UNSPEC: "unspec", unix.RTN_UNICAST: "unicast", unix.RTN_LOCAL: "local", unix.RTN_BROADCAST: "broadcast",
+	unix.RTN_ANYCAST: "anycast", unix.RTN_MULTICAST: "multicast", unix.RTN_BLACKHOLE: "blackhole",
+	unix.RTN_UNREACHABLE: "unreachable", unix.RTN_PROHIBIT: "prohibit",
+}

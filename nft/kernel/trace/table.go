@@ -1,0 +1,214 @@
+package trace
+
+import (
+	"encoding/binary"
+	"math"
+	"net/netip"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/explain"
+)
+
+// TableName is what the names of tracers' tables begin with.
+const TableName = "kube-vmap-trace"
+
+// Priorities of the table's chains. Conntrack puts fragments together at -400 and
+// looks for the connection at -200; it confirms new ones last of all
+// (include/uapi/linux/netfilter_ipv4.h).
+const (
+	atFirst = math.MinInt32
+	atBegin = -399
+	atState = -199
+	atEnd   = math.MaxInt32 - 1
+)
+
+// Comments of the table's rules, by which events are told apart.
+const (
+	commentBegin = "begin"
+	commentReply = "answer"
+	commentState = "connection is "
+)
+
+// chain is a base chain of the table.
+type chain struct {
+	name     string
+	hook     uint32
+	priority int32
+	rules    []rule
+}
+
+// rule is a rule of the table.
+type rule struct {
+	comment     string
+	expressions []expr.Any
+}
+
+// hookNames are the hooks of IP as nft calls them, by number.
+var hookNames = [...]string{
+	unix.NF_INET_PRE_ROUTING:  "prerouting",
+	unix.NF_INET_LOCAL_IN:     "input",
+	unix.NF_INET_FORWARD:      "forward",
+	unix.NF_INET_LOCAL_OUT:    "output",
+	unix.NF_INET_POST_ROUTING: "postrouting",
+}
+
+// chains are all of the table's.
+func (c *Config) chains() []chain {
+	var out []chain
+	for _, hook := range [...]uint32{unix.NF_INET_PRE_ROUTING, unix.NF_INET_LOCAL_OUT} {
+		out = append(out,
+			chain{"begin-" + hookNames[hook], hook, atBegin, []rule{c.begin(hook)}},
+			chain{"state-" + hookNames[hook], hook, atState, c.states()},
+		)
+	}
+	for _, hook := range [...]uint32{unix.NF_INET_LOCAL_IN, unix.NF_INET_FORWARD, unix.NF_INET_POST_ROUTING} {
+		out = append(out, chain{"begin-" + hookNames[hook], hook, atFirst, nil})
+	}
+	for hook, name := range hookNames {
+		out = append(out, chain{endPrefix + name, uint32(hook), atEnd, nil})
+	}
+	return out
+}
+
+// endPrefix begins the names of the chains that are last in their hook.
+const endPrefix = "end-"
+
+// begin puts the mark on packets that look as asked for. One that comes in by the
+// loopback has it already, from when it went out.
+func (c *Config) begin(hook uint32) rule {
+	match := matchPacket(c.Packet)
+	if hook == unix.NF_INET_PRE_ROUTING {
+		match = append(match, &expr.Meta{Key: expr.MetaKeyIIF, Register: unix.NFT_REG_1},
+			&expr.Cmp{Op: expr.CmpOpNeq, Register: unix.NFT_REG_1, Data: native(loopbackIndex)})
+	}
+	if !c.Every {
+		match = append(match, matchBegin(c.Packet.Protocol)...)
+	}
+	return rule{commentBegin, append(match, c.mark()...)}
+}
+
+// mark counts packets and puts the mark on some of them.
+func (c *Config) mark() []expr.Any {
+	return []expr.Any{
+		&expr.Counter{},
+		&expr.Limit{Type: expr.LimitTypePkts, Rate: uint64(c.rate()), Unit: expr.LimitTimeSecond, Burst: c.rate()},
+		&expr.Immediate{Register: unix.NFT_REG_1, Data: []byte{1}},
+		&expr.Meta{Key: expr.MetaKeyNFTRACE, SourceRegister: true, Register: unix.NFT_REG_1},
+	}
+}
+
+// states tell what conntrack makes of the packet. They do nothing, but a rule that
+// matches is told of, if the packet carries the mark.
+func (c *Config) states() []rule {
+	var out []rule
+	for _, s := range [...]struct {
+		name string
+		bit  uint32
+	}{{"new", 8}, {"established", 2}, {"related", 4}, {"invalid", 1}, {"untracked", 64}} {
+		out = append(out, rule{commentState + s.name, append(matchPacket(c.Packet),
+			&expr.Ct{Key: expr.CtKeySTATE, Register: unix.NFT_REG_1},
+			&expr.Bitwise{
+				SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, Len: 4,
+				Mask: native(s.bit), Xor: native(0),
+			},
+			&expr.Cmp{Op: expr.CmpOpNeq, Register: unix.NFT_REG_1, Data: native(0)},
+		)})
+	}
+	if c.Replies {
+		out = append(out, rule{commentReply, append(matchAnswer(c.Packet), c.mark()...)})
+	}
+	return out
+}
+
+// native is a number as the kernel keeps it in a register.
+func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
+
+// equal matches what is loaded into the register in front.
+func equal(load expr.Any, want []byte) []expr.Any {
+	return []expr.Any{load, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: want}}
+}
+
+// field loads a field of the packet's headers.
+func field(base expr.PayloadBase, offset, length uint32) expr.Any {
+	return &expr.Payload{DestRegister: unix.NFT_REG_1, Base: base, Offset: offset, Len: length}
+}
+
+// port is a port as packets carry it.
+func port(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
+
+// matchPacket matches packets from and to where they were asked for. What is most
+// likely to differ comes first.
+func matchPacket(p explain.Packet) []expr.Any {
+	source, destination, length := uint32(12), uint32(16), uint32(4)
+	if p.To.Addr().Is6() {
+		source, destination, length = 8, 24, 16
+	}
+	const network, transport = expr.PayloadBaseNetworkHeader, expr.PayloadBaseTransportHeader
+	match := equal(field(network, destination, length), p.To.Addr().AsSlice())
+	match = append(match, equal(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1}, []byte{byte(p.Protocol)})...)
+	match = append(match, equal(field(transport, 2, 2), port(p.To.Port()))...)
+	if p.From.IsValid() {
+		match = append(match, equal(field(network, source, length), p.From.AsSlice())...)
+	}
+	if p.FromPort != 0 {
+		match = append(match, equal(field(transport, 0, 2), port(p.FromPort))...)
+	}
+	return match
+}
+
+// matchBegin matches what opens a connection; any datagram of UDP, which does not say.
+func matchBegin(p model.Protocol) []expr.Any {
+	const transport = expr.PayloadBaseTransportHeader
+	switch p {
+	case model.TCP:
+		flags := []expr.Any{field(transport, tcpFlagsAt, 1), &expr.Bitwise{
+			SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, Len: 1,
+			Mask: []byte{tcpSYN | tcpACK}, Xor: []byte{0},
+		}}
+		return append(flags, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: []byte{tcpSYN}})
+	case model.SCTP:
+		return equal(field(transport, sctpChunkAt, 1), []byte{sctpINIT})
+	case model.UDP:
+	}
+	return nil
+}
+
+// matchAnswer matches packets that answer such as were asked for. Their addresses may
+// be any, so it is conntrack that has to know them.
+func matchAnswer(p explain.Packet) []expr.Any {
+	source, destination := expr.CtKeySRCIP, expr.CtKeyDSTIP
+	if p.To.Addr().Is6() {
+		source, destination = expr.CtKeySRCIP6, expr.CtKeyDSTIP6
+	}
+	original := func(key expr.CtKey, want []byte) []expr.Any {
+		return equal(&expr.Ct{Key: key, Register: unix.NFT_REG_1, OptDirection: true}, want)
+	}
+	match := equal(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1}, []byte{byte(p.Protocol)})
+	match = append(match, equal(&expr.Ct{Key: expr.CtKeyDIRECTION, Register: unix.NFT_REG_1}, []byte{expr.CtDirReply})...)
+	match = append(match, original(destination, p.To.Addr().AsSlice())...)
+	match = append(match, original(expr.CtKeyPROTODST, port(p.To.Port()))...)
+	if p.From.IsValid() {
+		match = append(match, original(source, p.From.AsSlice())...)
+	}
+	if p.FromPort != 0 {
+		match = append(match, original(expr.CtKeyPROTOSRC, port(p.FromPort))...)
+	}
+	return match
+}
+
+// loopbackIndex is the number of the loopback in every network namespace
+// (LOOPBACK_IFINDEX, include/net/flow.h).
+const loopbackIndex = 1
+
+// family is the family of the table.
+func (c *Config) family() uint8 { return nft.FamilyNumber(model.FamilyOf(c.Packet.To.Addr())) }
+
+// unmapped is the packet with addresses of one form.
+func unmapped(p explain.Packet) explain.Packet {
+	p.From, p.To = p.From.Unmap(), netip.AddrPortFrom(p.To.Addr().Unmap(), p.To.Port())
+	return p
+}
