@@ -1,0 +1,153 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/explain"
+)
+
+// found is a base chain as it was listed.
+type found struct {
+	explain.Base
+	device string // that it is for, in families where it is for one
+}
+
+// Bases implements [explain.Rules].
+func (r *Rules) Bases(f model.Family) ([]explain.Base, error) {
+	if !r.complete {
+		if err := r.readBases(); err != nil {
+			return nil, fmt.Errorf("list base chains: %w", err)
+		}
+	}
+	var out []explain.Base
+	for _, b := range r.bases {
+		if sees(b.Chain.Table.Family, f) {
+			out = append(out, b.Base)
+		}
+	}
+	return out, nil
+}
+
+func (r *Rules) readBases() error {
+	dormant, err := r.dormant()
+	if err != nil {
+		return err
+	}
+	r.bases = nil
+	err = r.get(unix.NFT_MSG_GETCHAIN, netlink.Dump, unix.NFPROTO_UNSPEC, nil, func(m netlink.Message) error {
+		b, hooked, err := decodeBase(m)
+		if hooked && !dormant[b.Chain.Table] {
+			r.bases = append(r.bases, b)
+		}
+		return err
+	})
+	r.complete = err == nil
+	return err
+}
+
+// dormant are the tables that are switched off.
+func (r *Rules) dormant() (map[explain.Table]bool, error) {
+	out := map[explain.Table]bool{}
+	err := r.get(unix.NFT_MSG_GETTABLE, netlink.Dump, unix.NFPROTO_UNSPEC, nil, func(m netlink.Message) error {
+		t := explain.Table{Family: familyOf(m)}
+		var flags uint32
+		err := attributes(m, func(ad *netlink.AttributeDecoder) {
+			switch ad.Type() {
+			case unix.NFTA_TABLE_NAME:
+				t.Name = ad.String()
+			case unix.NFTA_TABLE_FLAGS:
+				flags = ad.Uint32()
+			}
+		})
+		out[t] = flags&unix.NFT_TABLE_F_DORMANT != 0
+		return err
+	})
+	return out, err
+}
+
+// familyOf is the family of a message, in nft's words.
+func familyOf(m netlink.Message) string {
+	if len(m.Data) == 0 {
+		return ""
+	}
+	return families[m.Data[0]]
+}
+
+// decodeBase reads a chain; false if no hook leads there, or none that is on the way
+// of a packet.
+func decodeBase(m netlink.Message) (b found, hooked bool, err error) {
+	t := explain.Table{Family: familyOf(m)}
+	number := uint32(0)
+	decode := func(ad *netlink.AttributeDecoder) {
+		switch ad.Type() {
+		case unix.NFTA_CHAIN_TABLE:
+			t.Name = ad.String()
+		case unix.NFTA_CHAIN_NAME:
+			b.Chain.Name = ad.String()
+		case unix.NFTA_CHAIN_TYPE:
+			b.Type = ad.String()
+		case unix.NFTA_CHAIN_POLICY:
+			b.Drops = ad.Uint32() == policyDrop
+		case unix.NFTA_CHAIN_HOOK:
+			hooked = true
+			err = errors.Join(err, nested(ad.Bytes(), func(ad *netlink.AttributeDecoder) {
+				switch ad.Type() {
+				case unix.NFTA_HOOK_HOOKNUM:
+					number = ad.Uint32()
+				case unix.NFTA_HOOK_PRIORITY:
+					b.Priority = int32(ad.Uint32())
+				case unix.NFTA_HOOK_DEV:
+					b.device = ad.String()
+				}
+			}))
+		}
+	}
+	err = errors.Join(err, attributes(m, decode))
+	b.Chain.Table = t
+	b.Hook = explain.Hook(number)
+	if t.Family == "netdev" {
+		b.Hook = explain.Ingress
+		hooked = hooked && number == netdevIngress
+	}
+	return b, hooked && t.Family != "" && b.Hook <= explain.Ingress, err
+}
+
+const (
+	policyDrop    = 0 // NF_DROP
+	netdevIngress = 0 // NF_NETDEV_INGRESS
+)
+
+// Rules implements [explain.Rules].
+func (r *Rules) Rules(c explain.Chain) ([]explain.Rule, error) {
+	if list, ok := r.rules[c]; ok {
+		return list, nil
+	}
+	list, err := r.readRules(c)
+	if err != nil {
+		return nil, fmt.Errorf("list the rules of chain %s in table %s: %w", c.Name, c.Table, err)
+	}
+	r.rules[c] = list
+	return list, nil
+}
+
+func (r *Rules) readRules(c explain.Chain) (list []explain.Rule, err error) {
+	by, err := encode(func(enc *netlink.AttributeEncoder) {
+		enc.String(unix.NFTA_RULE_TABLE, c.Table.Name)
+		enc.String(unix.NFTA_RULE_CHAIN, c.Name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	family := familyNumber(c.Table.Family)
+	err = r.get(unix.NFT_MSG_GETRULE, netlink.Dump, family, by, func(m netlink.Message) error {
+		rule, err := decodeRule(family, m)
+		list = append(list, rule)
+		return err
+	})
+	return list, err
+}

@@ -1,0 +1,107 @@
+package inspect
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/explain"
+)
+
+// attribute is one of netlink's, padded.
+func attribute(kind uint16, value []byte) []byte {
+	b := binary.NativeEndian.AppendUint16(nil, uint16(4+len(value)))
+	b = append(binary.NativeEndian.AppendUint16(b, kind), value...)
+	for len(b)%4 != 0 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+// ruleOf is a message with expressions, as the kernel sends one.
+func ruleOf(t testing.TB, list ...expr.Any) []byte {
+	var all []byte
+	for _, e := range list {
+		b, err := expr.Marshal(unix.NFPROTO_IPV4, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, attribute(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, b)...)
+	}
+	return append([]byte{unix.NFPROTO_IPV4, 0, 0, 0}, attribute(unix.NFTA_RULE_EXPRESSIONS|unix.NLA_F_NESTED, all)...)
+}
+
+func decoded(t *testing.T, data []byte) []any {
+	t.Helper()
+	rule, err := decodeRule(unix.NFPROTO_IPV4, netlink.Message{Data: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rule.Expressions
+}
+
+func TestExpressionsAreReadWholeOrNotAtAll(t *testing.T) {
+	got := decoded(t, ruleOf(t,
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
+		&expr.Hash{SourceRegister: 1, DestRegister: 2, Length: 4, Modulus: 5, Seed: 7},
+		&expr.Limit{Rate: 1},
+		&expr.Verdict{Kind: expr.VerdictGoto, Chain: "lb-3"},
+	))
+	if len(got) != 4 {
+		t.Fatalf("%d expressions", len(got))
+	}
+	if m, ok := got[0].(*expr.Meta); !ok || m.Key != expr.MetaKeyMARK {
+		t.Errorf("%+v", got[0])
+	}
+	if h, ok := got[1].(*expr.Hash); !ok || h.Seed != 7 {
+		t.Errorf("%+v", got[1])
+	}
+	if got[2] != any(explain.Unknown{Name: "limit"}) {
+		t.Errorf("%+v", got[2])
+	}
+	if v, ok := got[3].(*expr.Verdict); !ok || v.Chain != "lb-3" {
+		t.Errorf("%+v", got[3])
+	}
+	// The library reads a shift as a mask, and a seed that the kernel chose as none.
+	for name, data := range map[string][]byte{
+		"bitwise": attribute(6, []byte{0, 0, 0, 1}),
+		"hash":    attribute(unix.NFTA_HASH_MODULUS, []byte{0, 0, 0, 5}),
+	} {
+		e := append(attribute(unix.NFTA_EXPR_NAME, []byte(name+"\x00")), attribute(unix.NFTA_EXPR_DATA|unix.NLA_F_NESTED, data)...)
+		got, err := decodeExpression(unix.NFPROTO_IPV4, e)
+		if u, ok := got.(explain.Unknown); !ok || err != nil {
+			t.Errorf("%s: %+v, %v", name, u, err)
+		}
+	}
+}
+
+func FuzzReplies(f *testing.F) {
+	f.Add(ruleOf(f, &expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, &expr.Verdict{Kind: expr.VerdictDrop},
+		&expr.Cmp{Register: 1, Data: []byte{1}}, &expr.Lookup{SetName: "s"}, &expr.Dynset{SetName: "s", Exprs: []expr.Any{&expr.Counter{}}}))
+	key := attribute(unix.NFTA_SET_ELEM_KEY|unix.NLA_F_NESTED, attribute(unix.NFTA_DATA_VALUE, []byte{1, 2, 3, 4}))
+	f.Add(append([]byte{2, 0, 0, 0}, attribute(unix.NFTA_SET_ELEM_LIST_ELEMENTS|unix.NLA_F_NESTED, attribute(1, key))...))
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		m := netlink.Message{Data: data}
+		_, _ = decodeRule(unix.NFPROTO_IPV4, m)
+		_, _, _ = decodeBase(m)
+		_ = attributes(m, new(set).decode)
+		var list intervals
+		_ = eachElement(m, func(e element) { list = append(list, e) })
+		list.find([]byte{1, 2, 3, 4})
+	})
+}
+
+func TestAKeyIsInTheIntervalThatItIsIn(t *testing.T) {
+	mark := func(n byte, end bool, comment string) element {
+		return element{key: []byte{10, n}, end: end, Element: explain.Element{Comment: comment}}
+	}
+	list := intervals{mark(2, false, "two"), mark(4, true, ""), mark(4, false, "four"), mark(6, true, ""), mark(9, false, "nine")}
+	for n, want := range map[byte]string{1: "", 2: "two", 3: "two", 4: "four", 5: "four", 6: "", 8: "", 9: "nine", 200: "nine"} {
+		if got := list.find([]byte{10, n}); got.Comment != want || got.found != (want != "") {
+			t.Errorf("%d: %+v, want %q", n, got, want)
+		}
+	}
+}

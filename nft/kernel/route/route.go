@@ -1,0 +1,129 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/explain"
+)
+
+// Network is the routing of one network namespace. It implements [explain.Network].
+// It is not safe for use by several goroutines.
+type Network struct {
+	handle *netlink.Handle
+	links  map[int]explain.Link
+}
+
+// Config says where to look.
+type Config struct {
+	// NetNS is a file descriptor of a network namespace; zero means that of the
+	// calling thread.
+	NetNS int
+}
+
+// Open makes a socket to ask on.
+func Open(c Config) (*Network, error) {
+	ns := netns.None()
+	if c.NetNS != 0 {
+		ns = netns.NsHandle(c.NetNS)
+	}
+	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open an rtnetlink socket: %w", err)
+	}
+	return &Network{handle: handle, links: map[int]explain.Link{}}, nil
+}
+
+// Close gives the socket back.
+func (n *Network) Close() error {
+	n.handle.Close()
+	return nil
+}
+
+// Route implements [explain.Network].
+func (n *Network) Route(w explain.Way) (explain.Route, error) {
+	o := &netlink.RouteGetOptions{IifIndex: w.In.Index, Mark: w.Mark}
+	if w.From.IsValid() {
+		o.SrcAddr = w.From.AsSlice()
+	}
+	list, err := n.handle.RouteGetWithOptions(w.To.AsSlice(), o)
+	if err != nil {
+		return explain.Route{}, fmt.Errorf("find the way to %s: %w", w.To, noRoute(err, w))
+	}
+	if len(list) == 0 {
+		return explain.Route{}, fmt.Errorf("find the way to %s: %w", w.To, explain.ErrNoRoute)
+	}
+	r := explain.Route{Local: list[0].Type == unix.RTN_LOCAL}
+	r.Via, _ = netip.AddrFromSlice(list[0].Gw)
+	r.Via = r.Via.Unmap()
+	if list[0].LinkIndex != 0 {
+		r.Out, err = n.link(list[0].LinkIndex)
+	}
+	return r, err
+}
+
+// noRoute tells an answer that there is no way from an error.
+func noRoute(err error, w explain.Way) error {
+	switch {
+	case errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EINVAL) && w.In.Index != 0:
+		return fmt.Errorf("%w for a packet from %s that comes in by %s: the kernel does not expect that source there",
+			explain.ErrNoRoute, w.From, w.In.Name)
+	case errors.Is(err, unix.EHOSTUNREACH) && w.In.Index != 0:
+		return fmt.Errorf("%w, or the node does not forward (net.ipv4.ip_forward)", explain.ErrNoRoute)
+	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES), errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("%w on this node", explain.ErrNoRoute)
+	}
+	return err
+}
+
+// link is an interface by its number.
+func (n *Network) link(index int) (explain.Link, error) {
+	if l, ok := n.links[index]; ok {
+		return l, nil
+	}
+	l, err := n.handle.LinkByIndex(index)
+	if err != nil {
+		return explain.Link{}, fmt.Errorf("find interface %d: %w", index, err)
+	}
+	n.links[index] = explain.Link{Index: index, Name: l.Attrs().Name}
+	return n.links[index], nil
+}
+
+// Link finds an interface by its name.
+func (n *Network) Link(name string) (explain.Link, error) {
+	l, err := n.handle.LinkByName(name)
+	if err != nil {
+		return explain.Link{}, fmt.Errorf("find interface %s: %w", name, err)
+	}
+	return explain.Link{Index: l.Attrs().Index, Name: l.Attrs().Name}, nil
+}
+
+// AddressType implements [explain.Network]: what is in no local table is unicast.
+func (n *Network) AddressType(a netip.Addr) (uint32, error) {
+	if a.IsMulticast() {
+		return unix.RTN_MULTICAST, nil
+	}
+	list, err := n.handle.RouteGetWithOptions(a.AsSlice(), nil)
+	switch {
+	case err != nil && errors.Is(noRoute(err, explain.Way{To: a}), explain.ErrNoRoute):
+		return unix.RTN_UNICAST, nil
+	case err != nil:
+		return 0, fmt.Errorf("find out about %s: %w", a, err)
+	}
+	for _, r := range list {
+		switch r.Type {
+		case unix.RTN_LOCAL, unix.RTN_BROADCAST, unix.RTN_ANYCAST:
+			return uint32(r.Type), nil
+		}
+	}
+	return unix.RTN_UNICAST, nil
+}
+
+// families are the families' numbers for rtnetlink.
+var families = [...]int{model.IPv4: unix.AF_INET, model.IPv6: unix.AF_INET6}

@@ -1,0 +1,57 @@
+package walk
+
+import (
+	"errors"
+
+	"kube-vmap/nft/explain"
+	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/nft/kernel/inspect"
+	"kube-vmap/nft/kernel/route"
+)
+
+// Walker explains packets. It is not safe for use by several goroutines.
+type Walker struct {
+	rules       *inspect.Rules
+	network     *route.Network
+	connections *conntrack.Conntrack
+}
+
+// Config says whose packets they are.
+type Config struct {
+	// NetNS is a file descriptor of a network namespace; zero means that of the
+	// calling thread.
+	NetNS int
+}
+
+// Open makes the sockets that answers come from.
+func Open(c Config) (*Walker, error) {
+	rules, err := inspect.Open(inspect.Config{NetNS: c.NetNS})
+	if err != nil {
+		return nil, err
+	}
+	network, err := route.Open(route.Config{NetNS: c.NetNS})
+	if err != nil {
+		return nil, errors.Join(err, rules.Close())
+	}
+	return &Walker{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS})}, nil
+}
+
+// Close gives the sockets back.
+func (w *Walker) Close() error { return errors.Join(w.rules.Close(), w.network.Close()) }
+
+// Explain says what would become of a packet, by [explain.Explain]. It comes in by the
+// interface of that name; without one, by that towards its source.
+func (w *Walker) Explain(p explain.Packet, in string) (found explain.Walk, err error) {
+	var link explain.Link
+	if in != "" {
+		if link, err = w.network.Link(in); err != nil {
+			return found, err
+		}
+	}
+	sources := explain.Sources{Rules: w.rules, Network: w.network, Connections: w.connections}
+	err = w.rules.Look(func() (err error) {
+		found, err = explain.Explain(sources, p, link)
+		return err
+	})
+	return found, err
+}
