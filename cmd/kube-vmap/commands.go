@@ -1,15 +1,14 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/sync"
 )
 
 // rootCommand is the proxy itself with its subcommands.
@@ -23,6 +22,9 @@ of kube-proxy and with kube-proxy's flags and configuration file: it reads
 Services and EndpointSlices and keeps nftables as they say, one netlink
 transaction for each change. Rules stay when it ends; "kube-vmap cleanup"
 removes them.`,
+		Example: `  kube-vmap --config /var/lib/kube-proxy/config.conf
+  kube-vmap --kubeconfig FILE --cluster-cidr 10.244.0.0/16,fd00:10:244::/56 -v 2
+  kube-vmap --manifests DIR --hostname-override node-1`,
 		Args:          cobra.NoArgs,
 		Version:       version,
 		SilenceErrors: true, // run prints them, in one line
@@ -32,28 +34,18 @@ removes them.`,
 		},
 	}
 	withFlags(root, flags)
-	root.CompletionOptions.DisableDefaultCmd = true
+	root.CompletionOptions.DisableDefaultCmd = true // there is ours
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.Flags().Bool("version", false, "print the version and exit")
 	root.AddCommand(renderCommand(stdout, stderr), cleanupCommand(), versionCommand(stdout))
+	root.AddCommand(getCommand(stdout, stderr))
+	root.AddCommand(explainCommand(stdout, stderr))
+	root.AddCommand(topCommand(stdout, stderr))
+	root.AddCommand(diffCommand(stdout, stderr), bundleCommand(stdout, stderr))
+	root.AddCommand(completionCommand(stdout))
+	completeValues(root) // of all commands, so it is the last
 	return root
-}
-
-func renderCommand(stdout, stderr io.Writer) *cobra.Command {
-	flags := config.NewFlags()
-	cmd := &cobra.Command{
-		Use:   "render --manifests DIR [FLAGS]",
-		Short: "Print the rule set as nft text, without touching the kernel",
-		Long: `Print the rule set that the manifests lead to, as text for "nft -f". Objects
-that cannot be programmed are left out and named on stderr; the exit code is
-then 1. The flags are those of the proxy; what does not shape the rule set has
-no effect.`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return render(flags, stdout, stderr) },
-	}
-	withFlags(cmd, flags)
-	return cmd
 }
 
 // helpColumns is how wide help is.
@@ -78,9 +70,24 @@ func withFlags(cmd *cobra.Command, flags *config.Flags) {
 				fmt.Fprintf(&text, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
 			}
 		}
+		if own := ownFlags(c, flags); own.HasFlags() {
+			fmt.Fprintf(&text, "\nOf this command:\n%s", own.FlagUsagesWrapped(helpColumns))
+		}
 		_, err := fmt.Fprintf(c.OutOrStderr(), "%s\n%s", &text, flags.Usages(helpColumns))
 		return err
 	})
+}
+
+// ownFlags are those of a command that are not the proxy's.
+func ownFlags(c *cobra.Command, flags *config.Flags) *pflag.FlagSet {
+	proxy, own := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.AddTo(proxy)
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if proxy.Lookup(f.Name) == nil && f.Name != "help" && f.Name != "version" {
+			own.AddFlag(f)
+		}
+	})
+	return own
 }
 
 func cleanupCommand() *cobra.Command {
@@ -102,48 +109,4 @@ func versionCommand(stdout io.Writer) *cobra.Command {
 			return err
 		},
 	}
-}
-
-// render prints what the manifests lead to.
-func render(flags *config.Flags, stdout, stderr io.Writer) error {
-	c, err := flags.Config()
-	if err != nil {
-		return err
-	}
-	if c.Manifests == "" {
-		return errors.New("--manifests: must name a folder or a file")
-	}
-	loop, err := loopConfig(c)
-	if err != nil {
-		return err
-	}
-	events, problems := sync.Load(c.Manifests, loop.NodeName)
-	if events == nil {
-		return errors.Join(problems...)
-	}
-	rules, conflicts := sync.Build(loop, events)
-	for _, c := range conflicts {
-		problems = append(problems, fmt.Errorf("%s: held by %s, not given to %s", c.Match, c.Winner, c.Loser))
-	}
-	if err := rules.Render(stdout); err != nil {
-		return fmt.Errorf("print the rule set: %w", err)
-	}
-	return report(problems, stderr)
-}
-
-// report prints what is wrong with the manifests and returns an error if
-// anything had to be left out.
-func report(problems []error, stderr io.Writer) error {
-	leftOut := 0
-	for _, p := range problems {
-		_, _ = fmt.Fprintln(stderr, p) // there is no other place to say it
-		var m *sync.ManifestError
-		if !errors.As(p, &m) || !m.Warning {
-			leftOut++
-		}
-	}
-	if leftOut > 0 {
-		return fmt.Errorf("%d things were left out", leftOut)
-	}
-	return nil
 }

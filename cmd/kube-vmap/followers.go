@@ -10,6 +10,7 @@ import (
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
 	"kube-vmap/sync/affinity"
+	"kube-vmap/sync/connections"
 	"kube-vmap/sync/flows"
 	"kube-vmap/sync/health"
 	"kube-vmap/sync/healthcheck"
@@ -36,6 +37,11 @@ func (p *proxy) followers(k *kernel.Kernel, h *health.Health, m *metrics.Metrics
 		healthcheck.New(healthcheck.Config{
 			AllAddresses: everywhere(p.config), Healthy: h.Healthy, Recorder: recorder, Log: p.log,
 		}),
+	}
+	if p.config.CountConnections() {
+		c := connections.New(connections.Config{Kernel: p.counting, Log: p.log})
+		m.Count(c, p.config.EndpointMetrics())
+		out = append(out, c)
 	}
 	if p.config.LocalhostNodePorts() {
 		out = append(out, localhost.New(localhost.Config{Recorder: recorder, Log: p.log}))

@@ -5,18 +5,20 @@ import (
 	"log/slog"
 
 	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/cmd/kube-vmap/recent"
 )
 
 // newLogger makes the log that the configuration asks for, and its level, which
-// may change.
-func newLogger(c *config.Config, w io.Writer) (*slog.Logger, *slog.LevelVar) {
+// may change. What matters of it is kept, too.
+func newLogger(c *config.Config, w io.Writer, kept *recent.Log) (*slog.Logger, *slog.LevelVar) {
 	level := &slog.LevelVar{}
 	level.Set(logLevel(c.Verbosity()))
 	h := &slog.HandlerOptions{Level: level, ReplaceAttr: plainLevel}
+	var handler slog.Handler = slog.NewTextHandler(w, h)
 	if c.LogFormat() == "json" {
-		return slog.New(slog.NewJSONHandler(w, h)), level
+		handler = slog.NewJSONHandler(w, h)
 	}
-	return slog.New(slog.NewTextHandler(w, h)), level
+	return slog.New(kept.Handler(handler)), level
 }
 
 // tellWarnings tells what whoever wrote the configuration should know.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"kube-vmap/cmd/kube-vmap/node"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 )
 
@@ -12,12 +13,8 @@ import (
 // the configuration says of connection tracking and of this process.
 func (p *proxy) prepare(k *kernel.Kernel) error {
 	// First, since what follows tries all that the rules are to be.
-	if p.loop.Rules.Protect {
-		able, err := k.Protects()
-		if err != nil {
-			return err
-		}
-		p.loop.Rules.Protect = able
+	if err := ifAble(k, &p.loop.Rules); err != nil {
+		return err
 	}
 	if err := k.Probe(p.loop.Rules); err != nil {
 		return err
@@ -42,4 +39,14 @@ func (p *proxy) prepare(k *kernel.Kernel) error {
 		p.log.Warn("the kernel may end this process when memory is short", "err", err)
 	}
 	return nil
+}
+
+// ifAble leaves out of what the rules are to be what the kernel cannot do.
+func ifAble(k *kernel.Kernel, rules *nft.Config) error {
+	if !rules.Protect {
+		return nil
+	}
+	able, err := k.Protects()
+	rules.Protect = able
+	return err
 }

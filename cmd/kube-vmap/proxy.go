@@ -15,6 +15,7 @@ import (
 
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/legacy"
+	"kube-vmap/cmd/kube-vmap/recent"
 	"kube-vmap/cmd/kube-vmap/serve"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/leftovers"
@@ -23,6 +24,7 @@ import (
 	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/health"
 	"kube-vmap/sync/metrics"
+	"kube-vmap/sync/status"
 )
 
 // proxy is what runs as the proxy of a node, as tasks: each has one thing to do
@@ -35,7 +37,11 @@ type proxy struct {
 	flags   *pflag.FlagSet
 	log     *slog.Logger
 	level   *slog.LevelVar
+	recent  *recent.Log // the last lines of log that matter
 	started time.Time
+	// counting is a kernel for what is counted, asked one for who asks for it.
+	counting, asked *kernel.Kernel
+	answers         status.Answer // to who asks what is programmed, once there is a loop
 }
 
 // connect finds where Services come from and where events go to. Nobody is asked
@@ -72,8 +78,12 @@ func (p *proxy) connect() error {
 func (p *proxy) run(ctx context.Context, k *kernel.Kernel) error {
 	return beside(k, func(aside *kernel.Kernel) error {
 		return beside(k, func(reader *kernel.Kernel) error {
-			p.loop.Beside = reader
-			return p.runTasks(ctx, k, aside)
+			return beside(k, func(counting *kernel.Kernel) error {
+				return beside(k, func(asked *kernel.Kernel) error {
+					p.loop.Beside, p.counting, p.asked = reader, counting, asked
+					return p.runTasks(ctx, k, aside)
+				})
+			})
 		})
 	})
 }
@@ -92,23 +102,28 @@ func beside(k *kernel.Kernel, do func(*kernel.Kernel) error) (err error) {
 func (p *proxy) runTasks(ctx context.Context, k, aside *kernel.Kernel) error {
 	m := metrics.New(metrics.Config{Version: version, Kubernetes: metrics.Kubernetes()})
 	h := health.New(health.Config{SyncPeriod: p.config.SyncPeriod(), Probed: m.Probed})
-	servers, err := p.servers(h, m)
+	p.loop.Observer = sync.Observers{h, m}
+	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})
+	if p.events != nil {
+		p.loop.Recorder = p.events
+	}
+	followers := p.followers(aside, h, m)
+	for _, f := range followers {
+		p.loop.Followers = append(p.loop.Followers, f)
+	}
+	loop := sync.NewLoop(p.loop, p.source, k, p.log)
+	servers, err := p.servers(h, m, loop)
 	if err != nil {
 		return err
 	}
-	p.loop.Observer = sync.Observers{h, m}
-	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})
 	group, ctx := errgroup.WithContext(ctx)
 	if p.events != nil {
-		p.loop.Recorder = p.events
 		p.events.Starting()
 		group.Go(func() error { return p.events.Run(ctx) })
 	}
-	for _, f := range p.followers(aside, h, m) {
-		p.loop.Followers = append(p.loop.Followers, f)
+	for _, f := range followers {
 		group.Go(func() error { return f.Run(ctx) })
 	}
-	loop := sync.NewLoop(p.loop, p.source, k, p.log)
 	group.Go(func() error { return loop.Run(ctx) })
 	group.Go(func() error { return p.onceReady(ctx, loop.Ready()) })
 	group.Go(func() error { return p.config.Watch(ctx, p.log) })
@@ -120,11 +135,11 @@ func (p *proxy) runTasks(ctx context.Context, k, aside *kernel.Kernel) error {
 	return err
 }
 
-// servers are those of health and metrics.
-func (p *proxy) servers(h *health.Health, m *metrics.Metrics) ([]*serve.Server, error) {
+// servers are those of health, metrics and status.
+func (p *proxy) servers(h *health.Health, m *metrics.Metrics, loop *sync.Loop) ([]*serve.Server, error) {
 	handler, err := serve.Metrics(serve.MetricsConfig{
 		Log: p.log, Version: version, Kubernetes: metrics.Kubernetes(), Started: p.started,
-		Metrics: m.Gatherer(), SLIs: m.SLIs(), Pinged: m.Pinged,
+		Metrics: m.Gatherer(), SLIs: m.SLIs(), Pinged: m.Pinged, Status: p.statusPage(loop),
 		Object: &p.config.Proxy, Flags: p.flags,
 		Flagz: p.config.Feature("ComponentFlagz"), Statusz: p.config.Feature("ComponentStatusz"),
 		Profiling: p.config.Proxy.EnableProfiling, SetVerbosity: p.setVerbosity,
@@ -140,6 +155,7 @@ func (p *proxy) servers(h *health.Health, m *metrics.Metrics) ([]*serve.Server, 
 		serve.New(serve.Config{
 			Name: "metrics", Address: p.config.Proxy.MetricsBindAddress, HardFail: hard, Handler: handler, Log: p.log,
 		}),
+		p.statusServer(loop, m.Gatherer()),
 	}, nil
 }
 

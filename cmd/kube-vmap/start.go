@@ -14,6 +14,7 @@ import (
 
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/node"
+	"kube-vmap/cmd/kube-vmap/recent"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
@@ -31,13 +32,14 @@ func start(ctx context.Context, cmd *cobra.Command, flags *config.Flags) error {
 	if c.Cleanup {
 		return cleanup()
 	}
-	log, level := newLogger(c, cmd.ErrOrStderr())
+	kept := &recent.Log{}
+	log, level := newLogger(c, cmd.ErrOrStderr(), kept)
 	cluster.RouteKlog(log, c.Verbosity())
 	tellWarnings(c, log)
 	if c.WriteConfigTo != "" {
 		return writeConfig(c, log)
 	}
-	p := &proxy{config: c, flags: cmd.Flags(), log: log, level: level, started: started}
+	p := &proxy{config: c, flags: cmd.Flags(), log: log, level: level, recent: kept, started: started}
 	if p.loop, err = loopConfig(c); err != nil {
 		return err
 	}
@@ -132,6 +134,7 @@ func loopConfig(c *config.Config) (sync.Config, error) {
 		EndTCP:             c.EndTCPFlows(),
 	}
 	out.Rules.Protect = c.ProtectTables() // if the kernel can, see prepare
+	out.Rules.Count = c.CountConnections()
 	out.Rules.DropInvalid = c.DropInvalid(node.DistrustsOldData())
 	switch c.Proxy.DetectLocalMode {
 	case config.LocalModeNodeCIDR:

@@ -108,11 +108,14 @@ func cluster(l *lab.Lab) []any {
 	return objects
 }
 
+// Zone is where a node is.
+func Zone(n *lab.Node) string { return "zone-of-" + n.Name }
+
 // node is the Node object of a lab's node.
 func node(n *lab.Node) *corev1.Node {
 	out := &corev1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-		ObjectMeta: metav1.ObjectMeta{Name: n.Name},
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{corev1.LabelTopologyZone: Zone(n)}},
 	}
 	for _, f := range model.Families {
 		out.Spec.PodCIDRs = append(out.Spec.PodCIDRs, n.PodRange(f).String())

@@ -41,6 +41,8 @@ type Service struct {
 	// LocalInside and LocalOutside are the traffic policies Local.
 	LocalInside, LocalOutside bool
 	Sources                   []string // load balancer source ranges
+	// Zone is the only zone that its endpoints are meant for; empty if there is none.
+	Zone string
 }
 
 // Has reports whether the Service has frontends of the kind.
@@ -153,10 +155,18 @@ func (s Service) slice(f model.Family, n int32) *discoveryv1.EndpointSlice {
 	}
 	for _, h := range s.Endpoints {
 		out.Endpoints = append(out.Endpoints, discoveryv1.Endpoint{
-			Addresses: []string{h.Addr(f).String()}, NodeName: ptr.To(nodeOf(h, f)),
+			Addresses: []string{h.Addr(f).String()}, NodeName: ptr.To(nodeOf(h, f)), Hints: s.hints(),
 		})
 	}
 	return out
+}
+
+// hints say which zone an endpoint is meant for.
+func (s Service) hints() *discoveryv1.EndpointHints {
+	if s.Zone == "" {
+		return nil
+	}
+	return &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: s.Zone}}}
 }
 
 // nodeOf is the name of the node that a pod runs on.

@@ -91,7 +91,7 @@ func TestWhatCannotWorkIsSaidInOneLine(t *testing.T) {
 		{"no permission to clean up as kube-proxy is told to", nobody, []string{"--cleanup"}, []string{"permission", "CAP_NET_ADMIN"}},
 		{"a configuration that is not there", nil, []string{"--config", missing}, []string{"--config", missing}},
 		{"a place where no configuration can be written", nil, []string{"--write-config-to", missing + "/file"}, []string{"--write-config-to", missing}},
-		{"nothing to render", nil, []string{"render"}, []string{"--manifests"}},
+		{"nothing to render", nil, []string{"render"}, []string{"nobody answers"}},
 		{"nothing there to render", nil, []string{"render", "--manifests", missing}, []string{missing, "no such file"}},
 	} {
 		t.Run(c.says, func(t *testing.T) {

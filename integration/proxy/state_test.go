@@ -33,7 +33,7 @@ func stateOf(t *testing.T, dir string, flags ...string) state {
 	if len(errs) > 0 {
 		t.Fatalf("read %s: %v", dir, errs)
 	}
-	s := state{config: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.DistrustsOldData()}}
+	s := state{config: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.DistrustsOldData(), Count: true}}
 	for _, flag := range flags {
 		switch name, value, _ := strings.Cut(flag, "="); name {
 		case "--cluster-cidr":

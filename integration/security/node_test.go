@@ -20,7 +20,9 @@ import (
 // TestItListensWhereTheDocumentSays has all that makes the proxy listen, without the
 // node ports on localhost and with them.
 func TestItListensWhereTheDocumentSays(t *testing.T) {
-	always := []string{"tcp6 [::]:10256", "tcp 127.0.0.1:10249", "tcp 192.0.2.1:30081", "tcp6 [2001:db8:2::1]:30081"}
+	always := []string{
+		"tcp6 [::]:10256", "tcp 127.0.0.1:10249", "tcp 192.0.2.1:30081", "tcp6 [2001:db8:2::1]:30081", "unix @kube-vmap",
+	}
 	for nodePorts, more := range map[string][]string{
 		"primary":           nil,
 		"primary,localhost": {"tcp 127.0.0.1:30080", "tcp6 [::1]:30080"},
@@ -38,8 +40,9 @@ func TestItListensWhereTheDocumentSays(t *testing.T) {
 			want := slices.Sorted(slices.Values(slices.Concat(always, more)))
 			d.After(func() { put(f, service{name: "next", number: 2}) }) // what comes after the first rules has been opened then
 			for _, socket := range want {
-				_, addr, _ := strings.Cut(socket, " ")
-				reachable(t, l.Node, addr)
+				if table, addr, _ := strings.Cut(socket, " "); table != "unix" {
+					reachable(t, l.Node, addr)
+				}
 			}
 			var got []string
 			for _, s := range sockets(t, l.Node) {
@@ -95,7 +98,28 @@ func sockets(t *testing.T, h *lab.Node) []string {
 			t.Fatal(err)
 		}
 	}
+	all = append(all, unixSockets(t, h)...)
 	slices.Sort(all)
+	return all
+}
+
+// unixSockets are those of the host's network namespace that listen.
+func unixSockets(t *testing.T, h *lab.Node) (all []string) {
+	t.Helper()
+	var table []byte
+	err := h.Do(func() (err error) {
+		table, err = os.ReadFile("/proc/thread-self/net/unix")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(table)) {
+		const listens = "00010000" // __SO_ACCEPTCON (include/linux/net.h)
+		if fields := strings.Fields(line); len(fields) == 8 && fields[3] == listens {
+			all = append(all, "unix "+fields[7])
+		}
+	}
 	return all
 }
 

@@ -32,7 +32,8 @@
 // localhost, as of kube-proxy 1.37 (KEP-6032); before, kube-proxy refuses both.
 //
 // Some flags are our own, and so have no field in the file and count beside one:
-// --manifests, --strict-source-ranges, --end-tcp-flows, --drop-invalid, --protect-tables.
+// --manifests, --strict-source-ranges, --end-tcp-flows, --drop-invalid, --protect-tables,
+// --count-connections, --endpoint-metrics, --status-socket, --status-page.
 //
 // What --write-config-to writes and /configz shows has a syncPeriod of 30s in the
 // sections that are not in use, too. kube-proxy writes 0s there if there is no

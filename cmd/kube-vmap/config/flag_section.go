@@ -49,10 +49,14 @@ func (s flagSection) value(to pflag.Value, name, field, usage string) {
 }
 
 func (s flagSection) sets(name string, fields ...string) {
-	if fields[0] == "" {
-		return
+	if fields[0] != "" {
+		s.annotate(name, fieldKey, fields...)
 	}
-	if err := s.SetAnnotation(name, fieldKey, fields); err != nil {
+}
+
+// annotate notes something of a flag that is there.
+func (s flagSection) annotate(name, key string, values ...string) {
+	if err := s.SetAnnotation(name, key, values); err != nil {
 		panic("config: " + err.Error())
 	}
 }

@@ -19,6 +19,9 @@ type Flags struct {
 	initOnly, cleanup                      bool
 	strictSourceRanges                     bool
 	protectTables                          bool
+	countConnections, endpointMetrics      bool
+	statusSocket                           string
+	statusPage                             bool
 	endTCPFlows, dropInvalid               bool
 	healthzPort, metricsPort               int32 // deprecated
 
@@ -27,7 +30,7 @@ type Flags struct {
 
 // NewFlags returns flags that have their defaults.
 func NewFlags() *Flags {
-	f := &Flags{healthzPort: healthzPort, metricsPort: metricsPort, protectTables: true}
+	f := &Flags{healthzPort: healthzPort, metricsPort: metricsPort, protectTables: true, countConnections: true, statusSocket: StatusSocket}
 	setDefaults(&f.proxy)
 	f.addGeneral(f.section("General"))
 	f.addKubernetes(f.section("Kubernetes API"))
@@ -48,9 +51,14 @@ func NewFlags() *Flags {
 func (f *Flags) AddTo(fs *pflag.FlagSet) {
 	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	for _, s := range f.sections {
+		s.VisitAll(func(flag *pflag.Flag) { s.annotate(flag.Name, SectionKey, s.title) })
 		fs.AddFlagSet(s.FlagSet)
 	}
 }
+
+// SectionKey is the annotation of a flag with the title of its section in help, for
+// manual pages.
+const SectionKey = "section"
 
 // Usages is the help for all flags, wrapped at so many columns (0: not at all),
 // in sections with titles. Those without meaning here are in the last.

@@ -62,6 +62,8 @@ func (f *Flags) addTraffic(s flagSection) {
 	s.yes(&f.protectTables, "protect-tables", "",
 		"have the tables belong to this process where the kernel can (Linux 6.9), so that no other program changes them, not even "+
 			"nft flush ruleset; otherwise, and elsewhere, what others do to them is noticed and undone. Not one of kube-proxy's")
+	s.yes(&f.countConnections, "count-connections", "",
+		"count the connections of each address of a Service and each of its endpoints, in the kernel. Not one of kube-proxy's")
 	s.period(&p.NFTables.SyncPeriod, "iptables-sync-period", "",
 		"`time` (30s, 1m): if a change takes more than twice that to reach the kernel, /healthz says so. "+
 			"In spite of its name it is that of nftables too, as in kube-proxy")
@@ -100,6 +102,12 @@ func (f *Flags) addServers(s flagSection) {
 	s.yes(&p.BindAddressHardFail, "bind-address-hard-fail", "bindAddressHardFail",
 		"end the process if one of these servers cannot listen, rather than try again")
 	s.yes(&p.EnableProfiling, "profiling", "enableProfiling", "serve /debug/pprof with the metrics")
+	s.text(&f.statusSocket, "status-socket", "",
+		"Unix `socket` on which kube-vmap get, explain, top, diff and bundle ask this process, as root: a path, or @ and a name "+
+			"in this network namespace; an empty one turns it off. Not one of kube-proxy's")
+	s.yes(&f.statusPage, "status-page", "", "serve a page with the state of all Services as /status/ with the metrics. Not one of kube-proxy's")
+	s.yes(&f.endpointMetrics, "endpoint-metrics", "",
+		"have a metric of the connections of each endpoint, not of each Service port only. Not one of kube-proxy's")
 	s.value(cliflag.NewMapStringBool(&p.FeatureGates), "feature-gates", "featureGates",
 		"`gates` as name=true or name=false, separated by commas: ComponentFlagz and ComponentStatusz "+
 			"serve /flagz and /statusz with the metrics, AllowServiceExternalIPs serves the external IPs of Services "+

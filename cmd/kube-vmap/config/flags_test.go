@@ -41,7 +41,11 @@ func ourFlags() map[string]*pflag.Flag {
 func TestFlagsAreKubeProxysAndOurs(t *testing.T) {
 	want := kubeProxyFlags(t)
 	delete(want, "version") // the program's, like --help
-	for _, own := range []string{"manifests", "strict-source-ranges", "end-tcp-flows", "drop-invalid", "protect-tables"} {
+	ours := []string{
+		"manifests", "strict-source-ranges", "end-tcp-flows", "drop-invalid", "protect-tables",
+		"count-connections", "endpoint-metrics", "status-socket", "status-page",
+	}
+	for _, own := range ours {
 		want[own] = ""
 	}
 	names := slices.Sorted(maps.Keys(ourFlags()))

@@ -8,8 +8,8 @@ import (
 )
 
 // Write writes the configuration as a file that --config reads, with every
-// default. What has no field is not in it: --master, --manifests,
-// --strict-source-ranges, --end-tcp-flows, --drop-invalid, --protect-tables, and servers that flags have turned off.
+// default. What has no field is not in it: --master, the flags that are our own,
+// and servers that flags have turned off.
 func (c *Config) Write(w io.Writer) error {
 	text, err := yaml.Marshal(&c.Proxy)
 	if err != nil {

@@ -36,6 +36,9 @@ type MetricsConfig struct {
 	// and ComponentStatusz).
 	Flagz, Statusz bool
 
+	// Status serves what is under /status/, a page for people; nil means nothing is.
+	Status http.Handler
+
 	// Profiling serves what is under /debug/. SetVerbosity then does what another
 	// -v at the start would have done.
 	Profiling    bool
@@ -64,6 +67,9 @@ func Metrics(c MetricsConfig) (http.Handler, error) {
 	}
 	if c.Statusz {
 		mux.Handle("GET /statusz", textOnly(c.statusz))
+	}
+	if c.Status != nil {
+		mux.Handle("/status/", c.Status)
 	}
 	if c.Profiling {
 		c.debug(mux)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,8 @@ const (
 	// grace is how long requests may go on when a server ends. Nothing is worth
 	// more: whoever replaces this process needs the port.
 	grace = time.Second
-	// maxConnections is how many clients may be connected at a time. One more closes
-	// the oldest, so that a flood keeps no probe out.
+	// maxConnections is how many clients may be connected at a time if nothing else is
+	// said. One more closes the oldest, so that a flood keeps no probe out.
 	maxConnections = 512
 )
 
@@ -30,10 +31,16 @@ type Config struct {
 	// Address is what to listen on, as host:port. An unspecified IPv4 host stands
 	// for both families. Nothing is served without an address.
 	Address string
-	// HardFail makes the first error final.
-	HardFail bool
-	Handler  http.Handler
-	Log      *slog.Logger
+	// Network is tcp, for which empty stands, or unix: then Address is a path, or @ and
+	// a name, and requests have the user who asks as their remote address.
+	Network string
+	// Most is how many clients may be connected at a time, if it is not zero.
+	Most int
+	// HardFail makes the first error final; Minor makes errors worth no more than a
+	// warning.
+	HardFail, Minor bool
+	Handler         http.Handler
+	Log             *slog.Logger
 }
 
 // Server is a task that serves HTTP on one address.
@@ -46,7 +53,12 @@ type Server struct {
 
 // New makes a server; nothing happens before Run.
 func New(c Config) *Server {
-	return &Server{Config: c, listen: (&net.ListenConfig{}).Listen, ready: make(chan struct{})}
+	c.Network, c.Most = cmp.Or(c.Network, "tcp"), cmp.Or(c.Most, maxConnections)
+	s := &Server{Config: c, listen: (&net.ListenConfig{}).Listen, ready: make(chan struct{})}
+	if c.Network == "unix" {
+		s.listen = listenUnix
+	}
+	return s
 }
 
 // String is what the server serves, and where.
@@ -73,7 +85,11 @@ func (s *Server) Run(ctx context.Context) error {
 			if errors.Is(err, syscall.EADDRINUSE) {
 				err = fmt.Errorf("%w: is another Service proxy running on this node?", err)
 			}
-			s.Log.Error("cannot serve, trying again", "server", s.String(), "every", retryPeriod.String(), "err", err)
+			level := slog.LevelError
+			if s.Minor {
+				level = slog.LevelWarn
+			}
+			s.Log.Log(ctx, level, "cannot serve, trying again", "server", s.String(), "every", retryPeriod.String(), "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -87,14 +103,14 @@ func (s *Server) Run(ctx context.Context) error {
 
 // serve listens and serves until ctx ends, or it cannot.
 func (s *Server) serve(ctx context.Context) error {
-	listener, err := s.listen(ctx, "tcp", s.Address)
+	listener, err := s.listen(ctx, s.Network, s.Address)
 	if err != nil {
 		return unlessOver(ctx, err)
 	}
 	s.listens(listener.Addr())
 	server := s.http()
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listen.NewBound(maxConnections).Listener(listener)) }()
+	go func() { failed <- server.Serve(listen.NewBound(s.Most).Listener(listener)) }()
 	select {
 	case err := <-failed:
 		return unlessOver(ctx, errors.Join(err, server.Close()))

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/kube-vmap/bundle"
+	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/cmd/kube-vmap/node"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
+	"kube-vmap/sync/status"
+)
+
+func bundleCommand(stdout, stderr io.Writer) *cobra.Command {
+	var socket, output string
+	cmd := &cobra.Command{
+		Use:   "bundle [--output FILE]",
+		Short: "Collect what helps to find a fault into one archive",
+		Long: `Collect into one .tar.gz what helps others to understand this node: versions,
+the configuration in use, what the running kube-vmap programs and the kernel
+holds, the difference, metrics, the last warnings and errors of the log, and the
+settings of connection tracking. What cannot be had, because nothing runs for
+instance, is left out and named.
+
+Names and addresses of Services and endpoints are in it; credentials, the
+environment and the objects of other kinds are not.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return collect(cmd.Context(), socket, output, stdout, stderr)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to write, - for stdout (default kube-vmap-bundle-HOST-TIME.tar.gz)")
+	cmd.Flags().StringVar(&socket, "status-socket", config.StatusSocket, "Unix `socket` on which the running kube-vmap answers")
+	return cmd
+}
+
+// collect writes the archive and tells where it is.
+func collect(ctx context.Context, socket, output string, stdout, stderr io.Writer) (err error) {
+	at := time.Now()
+	if output == "" {
+		host, _ := os.Hostname() // without, the time tells archives apart
+		output = fmt.Sprintf("kube-vmap-bundle-%s-%s.tar.gz", host, at.UTC().Format("20060102T150405Z"))
+	}
+	out := stdout
+	if output != "-" {
+		// Others on the node need not know what is in it.
+		f, err := os.OpenFile(output, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fmt.Errorf("--output: %w", err)
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		out = f
+	}
+	missing, err := bundle.Write(ctx, out, parts(socket), at)
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		_, _ = fmt.Fprintf(stderr, "kube-vmap: not to be had, the files *.error say why: %s\n", strings.Join(missing, ", "))
+	}
+	if output != "-" {
+		_, err = fmt.Fprintln(stdout, output)
+	}
+	return err
+}
+
+// parts are the files of the archive.
+func parts(socket string) []bundle.Part {
+	asked := func(name, path string) bundle.Part {
+		return bundle.Part{Name: name, Write: func(ctx context.Context, w io.Writer) error { return ask(ctx, socket, path, w) }}
+	}
+	return []bundle.Part{
+		{Name: "versions.txt", Write: writeVersions},
+		asked("config.yaml", pathConfig),
+		asked("status.json", status.Path),
+		asked("recent.log", pathRecent),
+		asked("metrics.txt", pathMetrics),
+		asked("rules-wanted.nft", pathRules),
+		asked("drift.txt", pathDrift),
+		{Name: "rules-kernel.nft", Write: func(ctx context.Context, w io.Writer) error {
+			return renderKernel(ctx, socket, nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}, w)
+		}},
+		{Name: "sysctl.txt", Write: writeSysctls},
+	}
+}
+
+// writeVersions tells what is at work.
+func writeVersions(_ context.Context, w io.Writer) error {
+	if _, err := fmt.Fprintf(w, "kube-vmap %s (%s, %s)\n", version, runtime.Version(), runtime.GOARCH); err != nil {
+		return err
+	}
+	release, err := node.Release()
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(w, "Linux", release); err != nil {
+		return err
+	}
+	return withKernel(func(k *kernel.Kernel) error {
+		able, err := k.Protects()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(w, "tables can be protected: %t\n", able)
+		return err
+	})
+}
+
+// sysctls are the settings that decide whether translated packets find their way.
+var sysctls = []string{
+	"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding", "net/ipv4/conf/all/rp_filter", "net/ipv4/conf/default/rp_filter",
+	"net/ipv4/conf/all/route_localnet", "net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables",
+	"net/netfilter/nf_conntrack_count", "net/netfilter/nf_conntrack_max", "net/netfilter/nf_conntrack_buckets",
+	"net/netfilter/nf_conntrack_tcp_be_liberal", "net/netfilter/nf_conntrack_tcp_timeout_established",
+	"net/netfilter/nf_conntrack_tcp_timeout_close_wait", "net/netfilter/nf_conntrack_udp_timeout",
+	"net/netfilter/nf_conntrack_udp_timeout_stream",
+}
+
+// writeSysctls writes settings as sysctl -a would. One that is not there is named.
+func writeSysctls(_ context.Context, w io.Writer) error {
+	for _, name := range sysctls {
+		value := "not there"
+		if text, err := os.ReadFile("/proc/sys/" + name); err == nil {
+			value = strings.TrimSpace(string(text))
+		}
+		if _, err := fmt.Fprintf(w, "%s = %s\n", strings.ReplaceAll(name, "/", "."), value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

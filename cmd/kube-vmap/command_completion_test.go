@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"kube-vmap/cmd/kube-vmap/config"
+)
+
+// completed are the words that shells are offered for a command line.
+func completed(t *testing.T, line ...string) []string {
+	t.Helper()
+	var out bytes.Buffer
+	root := rootCommand(&out, io.Discard)
+	root.SetArgs(append([]string{"__completeNoDesc"}, line...))
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Split(strings.TrimSpace(out.String()), "\n")
+	return slices.DeleteFunc(words, func(w string) bool { return strings.HasPrefix(w, ":") }) // what to do with the rest
+}
+
+func TestShellsAreOfferedCommandsFlagsAndTheirWords(t *testing.T) {
+	for _, c := range []struct{ line, want []string }{
+		{[]string{"cl"}, []string{"cleanup"}},
+		{[]string{"completion", ""}, []string{"bash", "fish", "zsh"}},
+		{[]string{"--detect-local-m"}, []string{"--detect-local-mode"}},
+		{[]string{"--proxy-mode", ""}, []string{"iptables", "ipvs", "nftables"}},
+		{[]string{"--detect-local-mode="}, []string{"BridgeInterface", "ClusterCIDR", "InterfaceNamePrefix", "NodeCIDR"}},
+		{[]string{"render", "--ipvs-scheduler", ""}, []string{"mh", "random", "rr", "sh"}},
+		{[]string{"get", "-o", ""}, []string{"json", "name", "wide", "yaml"}},
+	} {
+		if got := completed(t, c.line...); !slices.Equal(slices.Sorted(slices.Values(got)), c.want) {
+			t.Errorf("kube-vmap %s is completed to %q, want %q", strings.Join(c.line, " "), got, c.want)
+		}
+	}
+}
+
+func TestEveryWordOfferedForAFlagOfTheProxyIsTaken(t *testing.T) {
+	more := map[string][]string{ // without which a word alone is an error
+		"BridgeInterface": {"--pod-bridge-interface=br0"}, "InterfaceNamePrefix": {"--pod-interface-name-prefix=veth"},
+	}
+	for of, words := range flagValues() {
+		if of[0] != "" {
+			continue
+		}
+		for _, word := range words {
+			flags := config.NewFlags()
+			set := pflag.NewFlagSet("", pflag.ContinueOnError)
+			flags.AddTo(set)
+			if err := set.Parse(append(more[word], "--hostname-override=node", "--"+of[1]+"="+word)); err != nil {
+				t.Errorf("--%s=%s: %v", of[1], word, err)
+			} else if _, err := flags.Config(); err != nil {
+				t.Errorf("--%s=%s: %v", of[1], word, err)
+			}
+		}
+	}
+}
+
+func TestScriptsForShellsAreScripts(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		var out bytes.Buffer
+		root := rootCommand(&out, io.Discard)
+		root.SetArgs([]string{"completion", shell})
+		if err := root.Execute(); err != nil || !strings.Contains(out.String(), "kube-vmap") {
+			t.Errorf("%s: %v\n%s", shell, err, out.String())
+		}
+		if shell != "bash" {
+			continue // the others are not on every machine
+		}
+		check := exec.CommandContext(t.Context(), "bash", "-n")
+		check.Stdin = &out
+		if text, err := check.CombinedOutput(); err != nil {
+			t.Errorf("bash does not understand it: %v\n%s", err, text)
+		}
+	}
+}
+
+func TestCompletionForAShellThatIsNotKnownIsRefused(t *testing.T) {
+	var out bytes.Buffer
+	root := rootCommand(&out, io.Discard)
+	root.SetArgs([]string{"completion", "tcsh"})
+	if err := root.Execute(); err == nil || out.Len() > 0 {
+		t.Errorf("error %v, printed %q; want an error and nothing printed", err, out.String())
+	}
+}

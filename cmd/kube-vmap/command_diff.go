@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/nft/kernel"
+	"kube-vmap/sync"
+	"kube-vmap/sync/addresses"
+	"kube-vmap/sync/status"
+)
+
+func diffCommand(stdout, stderr io.Writer) *cobra.Command {
+	flags := config.NewFlags()
+	cmd := &cobra.Command{
+		Use:   "diff [--manifests DIR] [FLAGS]",
+		Short: "Show what the kernel holds that it should not, and what it lacks",
+		Long: `Compare the rule set in the kernel with the one that the kube-vmap which runs
+here wants; or with the one that a folder of manifests leads to, with the flags
+that the proxy has, whether one runs or not. Each line is an element, rule, chain
+or map: behind - what is there and should not be, behind + what is missing.
+Nothing is changed.
+
+The exit code is 0 if there is no difference, 1 if there is one, and 2 if it
+could not be found out.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			different, err := diff(cmd.Context(), flags, stdout, stderr)
+			switch {
+			case err != nil:
+				return &exitError{exitTrouble, err}
+			case different:
+				return &exitError{code: 1}
+			}
+			return nil
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitTrouble, err} })
+	withFlags(cmd, flags)
+	return cmd
+}
+
+// diff prints the difference, and reports whether there is one.
+func diff(ctx context.Context, flags *config.Flags, stdout, stderr io.Writer) (bool, error) {
+	c, err := flags.Config()
+	if err != nil {
+		return false, err
+	}
+	var text bytes.Buffer
+	if c.Manifests == "" {
+		err = ask(ctx, c.StatusSocket(), pathDrift, &text)
+	} else {
+		err = diffManifests(ctx, c, &text, stderr)
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = stdout.Write(text.Bytes())
+	return text.Len() > 0, err
+}
+
+// ask copies what the process that runs here says.
+func ask(ctx context.Context, socket, path string, w io.Writer) (err error) {
+	answer, err := status.Ask(ctx, socket, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, answer.Close()) }()
+	if _, err := io.Copy(w, answer); err != nil {
+		return fmt.Errorf("read the answer from %s: %w", socket, err)
+	}
+	return nil
+}
+
+// diffManifests compares the kernel with what manifests lead to.
+func diffManifests(ctx context.Context, c *config.Config, w, stderr io.Writer) error {
+	loop, err := loopConfig(c)
+	if err != nil {
+		return err
+	}
+	events, problems := sync.Load(c.Manifests, loop.NodeName)
+	if events == nil {
+		return errors.Join(problems...)
+	}
+	if err := report(problems, stderr); err != nil {
+		_, _ = fmt.Fprintln(stderr, "kube-vmap:", err) // there is no other place to say it
+	}
+	interfaces, err := nodeAddresses(ctx)
+	if err != nil {
+		return err
+	}
+	return withKernel(func(k *kernel.Kernel) error {
+		if err := ifAble(k, &loop.Rules); err != nil {
+			return err
+		}
+		have, err := k.Read()
+		if err != nil {
+			return fmt.Errorf("read the kernel: %w", err)
+		}
+		return sync.Compare(loop, events, interfaces, have).Differences(w)
+	})
+}
+
+// nodeAddresses are those of the machine, as the proxy would follow them.
+func nodeAddresses(ctx context.Context) ([]netip.Addr, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	list, failed := make(chan []netip.Addr), make(chan error, 1)
+	source := addresses.New(addresses.Config{Log: slog.New(slog.DiscardHandler)})
+	go func() { failed <- source.Run(ctx, list) }()
+	select {
+	case found := <-list:
+		return found, nil
+	case err := <-failed:
+		return nil, fmt.Errorf("read the addresses of the node: %w", err)
+	}
+}

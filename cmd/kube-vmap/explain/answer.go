@@ -1,0 +1,182 @@
+package explain
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"kube-vmap/nft/explain"
+)
+
+// Answer is what is printed, and the form of JSON and YAML.
+type Answer struct {
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Protocol string `json:"protocol"`
+	// Interface is the one that the packet comes in by; empty if the node sends it.
+	Interface string `json:"interface,omitempty"`
+	// Service is "namespace/name:port"; empty if no Service has the address and port.
+	Service string `json:"service,omitempty"`
+	// Kind is ClusterIP, NodePort, ExternalIP, LoadBalancerIP; External where only the
+	// kernel was asked.
+	Kind string `json:"kind,omitempty"`
+	// Arrives is always, sometimes, never or unknown.
+	Arrives  string         `json:"arrives"`
+	Outcomes []Outcome      `json:"outcomes"`
+	Steps    []explain.Step `json:"steps"`
+	// Unseen is how many endpoints were not looked at one by one.
+	Unseen   int       `json:"unseenEndpoints,omitempty"`
+	Affinity *Affinity `json:"affinity,omitempty"`
+	// Connection is what the packet belongs to, and Otherwise what would become of one
+	// that began a connection. Connections are those of the same client to the same
+	// address and port from other ports, or all, if no port was named.
+	Connection  *Connection  `json:"connection,omitempty"`
+	Otherwise   []Outcome    `json:"otherwise,omitempty"`
+	Connections []Connection `json:"connections,omitempty"`
+	// Faults say where the tables are not as kube-vmap wrote them, Doubts which rules of
+	// others may decide otherwise.
+	Faults []string `json:"faults,omitempty"`
+	Doubts []string `json:"doubts,omitempty"`
+	// Hints are what the running process knows about it.
+	Hints []string `json:"hints,omitempty"`
+	// Process says whether it answered: "answers", or why not.
+	Process string `json:"process"`
+}
+
+// Outcome is what may become of the packet.
+type Outcome struct {
+	Verdict     string         `json:"verdict"` // delivered, not a Service, refused, dropped, unreachable, unknown
+	Probability float64        `json:"probability"`
+	Endpoints   []Endpoint     `json:"endpoints,omitempty"`
+	Masquerade  bool           `json:"masquerade"`
+	Why         string         `json:"why,omitempty"` // it is masqueraded, or not
+	How         string         `json:"how,omitempty"` // it is refused, or not routed
+	By          *explain.Place `json:"by,omitempty"`
+	Because     string         `json:"because,omitempty"`
+
+	verdict explain.Verdict
+}
+
+// Endpoint is where the packet may go.
+type Endpoint struct {
+	Address     string  `json:"address"`
+	Port        uint16  `json:"port"`
+	Probability float64 `json:"probability"`
+	Sees        string  `json:"sees"` // the source that is seen there
+	Node        bool    `json:"thisNode,omitempty"`
+}
+
+// Affinity is what is remembered of the client.
+type Affinity struct {
+	Endpoint       string `json:"endpoint"`
+	ExpiresSeconds int    `json:"expiresSeconds"`
+}
+
+// Connection is one that is under way.
+type Connection struct {
+	FromPort       uint16     `json:"fromPort"`
+	Endpoint       string     `json:"endpoint"`
+	Sees           string     `json:"sees"`
+	State          string     `json:"state,omitempty"`
+	Since          *time.Time `json:"since,omitempty"`
+	ExpiresSeconds int        `json:"expiresSeconds"`
+	// Stale tells that no connection would go to that endpoint now.
+	Stale bool `json:"stale,omitempty"`
+}
+
+// newAnswer puts a walk into the form that is printed.
+func newAnswer(w explain.Walk) *Answer {
+	p := w.Packet
+	a := &Answer{
+		From: p.From.String(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
+		Service: w.Service, Kind: w.Kind, Steps: w.Steps, Unseen: w.Unseen, Faults: w.Faults, Doubts: w.Doubts,
+		Outcomes: outcomes(w.Outcomes), Otherwise: outcomes(w.Otherwise),
+	}
+	if p.FromPort != 0 {
+		a.From = netip.AddrPortFrom(p.From, p.FromPort).String()
+	}
+	if w.Affinity != nil {
+		a.Affinity = &Affinity{w.Affinity.Endpoint.String(), int(w.Affinity.Expires / time.Second)}
+	}
+	fresh := w.Outcomes
+	if w.Flow != nil {
+		fresh = w.Otherwise
+		c := connection(*w.Flow, w, fresh)
+		a.Connection = &c
+	}
+	for _, f := range w.Flows {
+		a.Connections = append(a.Connections, connection(f, w, fresh))
+	}
+	a.Arrives = a.arrives()
+	return a
+}
+
+func outcomes(list []explain.Outcome) (out []Outcome) {
+	for _, o := range list {
+		n := Outcome{
+			Verdict: o.Verdict.String(), Probability: o.Probability, Masquerade: o.Masquerade, Why: o.Why,
+			How: o.How, By: o.By, Because: o.Because, verdict: o.Verdict,
+		}
+		for _, e := range o.Endpoints {
+			n.Endpoints = append(n.Endpoints, Endpoint{
+				Address: e.Address.Addr().String(), Port: e.Address.Port(), Probability: e.Probability,
+				Sees: e.Source.String(), Node: e.Local,
+			})
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func connection(f explain.Flow, w explain.Walk, fresh []explain.Outcome) Connection {
+	c := Connection{
+		FromPort: f.Client.Port(), Endpoint: f.Endpoint.String(), Sees: f.Seen.String(), State: f.State,
+		ExpiresSeconds: int(f.Expires / time.Second),
+	}
+	if !f.Since.IsZero() {
+		c.Since = &f.Since
+	}
+	goes := func(o explain.Outcome) bool {
+		return slices.ContainsFunc(o.Endpoints, func(e explain.Endpoint) bool { return e.Address == f.Endpoint })
+	}
+	c.Stale = !f.Reopens && w.Affinity == nil && w.Unseen == 0 && !slices.ContainsFunc(fresh, goes)
+	return c
+}
+
+// arrives sums up: one that goes to where no connection would go now does not arrive.
+func (a *Answer) arrives() string {
+	yes, no, unknown := false, false, false
+	for _, o := range a.Outcomes {
+		switch {
+		case o.verdict == explain.Untold:
+			unknown = true
+		case o.verdict.Arrives():
+			yes = true
+		default:
+			no = true
+		}
+	}
+	switch {
+	case unknown:
+		return Unknown
+	case a.Connection != nil && a.Connection.Stale, !yes:
+		return Never
+	case no:
+		return Sometimes
+	}
+	return Always
+}
+
+// What Arrives may be.
+const (
+	Always    = "always"
+	Sometimes = "sometimes"
+	Never     = "never"
+	Unknown   = "unknown"
+)
+
+// likeliest is the outcome to name first.
+func (a *Answer) likeliest() Outcome {
+	return slices.MaxFunc(a.Outcomes, func(x, y Outcome) int { return cmp.Compare(x.Probability, y.Probability) })
+}

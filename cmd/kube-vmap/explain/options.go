@@ -1,0 +1,94 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/explain"
+)
+
+// Options are what the command was asked.
+type Options struct {
+	From, To  string
+	Interface string // that the packet comes in by
+	Output    string // text, json, yaml
+	Socket    string // on which the running process answers
+}
+
+// Packet is the packet that the options name.
+func (o Options) Packet() (p explain.Packet, err error) {
+	if o.From == "" || o.To == "" {
+		return p, errors.New("--from and --to: both must be given, for instance --from 10.244.1.7 --to 10.96.0.10:53/udp")
+	}
+	if p.From, p.FromPort, err = parseFrom(o.From); err != nil {
+		return p, fmt.Errorf("--from: %w", err)
+	}
+	if p.To, p.Protocol, err = parseTo(o.To); err != nil {
+		return p, fmt.Errorf("--to: %w", err)
+	}
+	if model.FamilyOf(p.From) != p.Family() {
+		return p, fmt.Errorf("--from and --to: %s is %s, %s is %s; they must be of one family",
+			p.From, model.FamilyOf(p.From), p.To.Addr(), p.Family())
+	}
+	return p, nil
+}
+
+// parseFrom reads "10.244.1.7", "10.244.1.7:40000", "fd00::7", "[fd00::7]:40000".
+func parseFrom(text string) (netip.Addr, uint16, error) {
+	if a, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
+		return plain(a)(0)
+	}
+	a, err := netip.ParseAddrPort(text)
+	if err != nil {
+		return netip.Addr{}, 0, fmt.Errorf("%q is no address: write 10.244.1.7, 10.244.1.7:40000 or [fd00::7]:40000; "+
+			"of a pod, kubectl get pod -o wide shows it", text)
+	}
+	return plain(a.Addr())(a.Port())
+}
+
+// plain refuses addresses that are good on one link only.
+func plain(a netip.Addr) func(port uint16) (netip.Addr, uint16, error) {
+	return func(port uint16) (netip.Addr, uint16, error) {
+		if a.Zone() != "" {
+			return a, port, fmt.Errorf("%s is an address of one link, which no Service has", a)
+		}
+		return a.Unmap(), port, nil
+	}
+}
+
+// parseTo reads "10.96.0.10:53/udp" and "[fd00::a]:53/udp"; without a protocol it is
+// TCP.
+func parseTo(text string) (to netip.AddrPort, p model.Protocol, err error) {
+	where, protocol, named := strings.Cut(text, "/")
+	if p = model.TCP; named {
+		if p, err = parseProtocol(protocol); err != nil {
+			return to, p, err
+		}
+	}
+	if to, err = netip.ParseAddrPort(where); err == nil && to.Port() != 0 {
+		a, _, err := plain(to.Addr())(0)
+		return netip.AddrPortFrom(a, to.Port()), p, err
+	}
+	if a, err := netip.ParseAddr(where); err == nil {
+		return to, p, fmt.Errorf("%q has no port: write %s", text, netip.AddrPortFrom(a, 80))
+	}
+	if host, _, ok := strings.Cut(where, ":"); ok && host != "" && !strings.ContainsAny(host, ".[") && !isNumber(host) {
+		return to, p, fmt.Errorf("%q is a name: give the address, which kubectl get service shows", host)
+	}
+	return to, p, fmt.Errorf("%q is no address with a port: write 10.96.0.10:53/udp or [fd00::a]:53/udp", text)
+}
+
+func isNumber(s string) bool { _, err := strconv.ParseUint(s, 16, 64); return err == nil }
+
+func parseProtocol(text string) (model.Protocol, error) {
+	for _, p := range model.Protocols {
+		if strings.EqualFold(p.String(), text) {
+			return p, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is no protocol of Services: write tcp, udp or sctp", text)
+}

@@ -1,0 +1,81 @@
+package explain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"sigs.k8s.io/yaml"
+
+	"kube-vmap/nft/explain"
+	"kube-vmap/nft/kernel/walk"
+)
+
+// Run explains the packet and prints the answer. It returns what the answer is, for
+// the exit code.
+func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*Answer, error) {
+	p, err := o.Packet()
+	if err != nil {
+		return nil, err
+	}
+	write, err := printer(o.Output)
+	if err != nil {
+		return nil, err
+	}
+	found, err := look(p, o.Interface)
+	if err != nil {
+		return nil, err
+	}
+	a := newAnswer(found)
+	a.addHints(ctx, ask, p)
+	return a, write(a, stdout)
+}
+
+// look walks through what the kernel holds.
+func look(p explain.Packet, in string) (found explain.Walk, err error) {
+	w, err := walk.Open(walk.Config{})
+	if err != nil {
+		return found, err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	found, err = w.Explain(p, in)
+	switch {
+	case errors.Is(err, explain.ErrNoTable):
+		return found, fmt.Errorf("%w of %s in this network namespace: is kube-vmap running here? "+
+			"Run this on the node (nsenter --net=/proc/1/ns/net), or in the pod of kube-vmap", err, p.Family())
+	case errors.Is(err, explain.ErrNoRoute) && in == "":
+		return found, fmt.Errorf("%w; say by --in-interface where the packet comes in", err)
+	}
+	return found, err
+}
+
+// printer is how the answer is printed.
+func printer(output string) (func(*Answer, io.Writer) error, error) {
+	switch output {
+	case "", "text":
+		return (*Answer).text, nil
+	case "json":
+		return func(a *Answer, w io.Writer) error { return write(json.MarshalIndent, a, w) }, nil
+	case "yaml":
+		return func(a *Answer, w io.Writer) error {
+			return write(func(v any, _, _ string) ([]byte, error) { return yaml.Marshal(v) }, a, w)
+		}, nil
+	}
+	return nil, fmt.Errorf("--output: %q is none of text, json, yaml", output)
+}
+
+func write(marshal func(v any, prefix, indent string) ([]byte, error), a *Answer, w io.Writer) error {
+	b, err := marshal(a, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	if b[len(b)-1] != '\n' {
+		b = append(b, '\n')
+	}
+	if _, err := w.Write(b); err != nil {
+		return fmt.Errorf("print the answer: %w", err)
+	}
+	return nil
+}

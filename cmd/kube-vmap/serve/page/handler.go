@@ -1,0 +1,98 @@
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"kube-vmap/sync/status"
+)
+
+// Path is below what everything is served.
+const Path = "/status/"
+
+// Config is what a [Handler] is told once.
+type Config struct {
+	// Document reads the state. It is asked at most [readings] times at a time.
+	Document func(ctx context.Context, q status.Query) (*status.Document, error)
+	Version  string // of kube-vmap
+	// Hosts are names by which the page may be asked for, beside localhost and
+	// addresses; that is the node's name, and those by which it is known.
+	Hosts []string
+	Log   *slog.Logger
+}
+
+// Handler serves the page and its API below [Path].
+func Handler(c Config) http.Handler {
+	a := newAnswers(c)
+	mux := http.NewServeMux()
+	for name, f := range files() {
+		mux.Handle("GET "+Path+name, f)
+	}
+	mux.HandleFunc("GET "+Path+"api/document", func(w http.ResponseWriter, r *http.Request) {
+		q, err := queryOf(r)
+		if err != nil {
+			refuse(w, http.StatusBadRequest, err)
+			return
+		}
+		a.serve(w, r, q)
+	})
+	mux.HandleFunc("GET "+Path+"api/overview", func(w http.ResponseWriter, r *http.Request) {
+		a.serve(w, r, query{overview: true})
+	})
+	return guarded(onlyHosts(c.Hosts, readOnly(mux)))
+}
+
+// query is what an answer is to.
+type query struct {
+	status.Query
+	overview bool
+}
+
+// queryOf reads what is asked for. A misspelt parameter is an error, since the
+// answer without would be much more than what was meant.
+func queryOf(r *http.Request) (q query, err error) {
+	for name, values := range r.URL.Query() {
+		value := values[len(values)-1]
+		switch name {
+		case "namespace":
+			q.Namespace = value
+		case "name":
+			q.Name = value
+		case "brief":
+			if q.Brief, err = strconv.ParseBool(value); err != nil {
+				return q, fmt.Errorf("brief: %q is neither true nor false", value)
+			}
+		default:
+			return q, fmt.Errorf("%q is none of namespace, name, brief", name)
+		}
+	}
+	return q, nil
+}
+
+// read makes the answer to a query, as JSON, and says what it took.
+func (c *Config) read(ctx context.Context, q query) ([]byte, time.Duration, error) {
+	start := time.Now()
+	d, err := c.Document(ctx, q.Query)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the state: %w", err)
+	}
+	var answer any = d
+	if q.overview {
+		answer = overviewOf(d, c.Version)
+	}
+	body, err := json.Marshal(answer)
+	return body, time.Since(start), err
+}
+
+// refuse answers with an error, as JSON.
+func refuse(w http.ResponseWriter, code int, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // whoever asked does not listen any more
+}

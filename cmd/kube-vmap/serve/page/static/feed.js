@@ -1,0 +1,81 @@
+// The feed asks the server again and again, and knows how old its answer is.
+
+const period = 2000; // ms from one answer to the next question
+const limit = 25000; // ms until a question is given up; the server gives up before
+const late = 12000; // ms without a new state after which what is shown counts as old
+
+export class Feed {
+  // changed is called when there is something new to show: data, or an error.
+  constructor(changed) {
+    this.changed = changed;
+    this.paused = false;
+    document.addEventListener("visibilitychange", () => this.again());
+  }
+
+  // ask makes another address the one that is asked.
+  ask(path) {
+    if (path === this.path) return;
+    Object.assign(this, { path, data: null, error: null, at: null, newest: null });
+    this.again();
+  }
+
+  // pause stops asking, or goes on.
+  pause(on) {
+    this.paused = on;
+    this.again();
+  }
+
+  get waiting() {
+    return this.paused || document.hidden;
+  }
+
+  // again starts over at once, or stops while nobody looks.
+  again() {
+    clearTimeout(this.timer);
+    this.running?.abort();
+    this.running = null;
+    if (this.waiting) {
+      this.changed();
+      return;
+    }
+    this.resumed = performance.now();
+    this.once();
+  }
+
+  async once() {
+    const running = (this.running = new AbortController());
+    try {
+      const data = await this.fetch(running.signal);
+      if (running !== this.running) return;
+      if (data.time !== this.data?.time) this.newest = performance.now();
+      Object.assign(this, { data, error: null, at: new Date() });
+    } catch (error) {
+      if (running !== this.running) return;
+      this.error = error;
+    }
+    this.timer = setTimeout(() => this.once(), period);
+    this.changed();
+  }
+
+  async fetch(signal) {
+    const response = await fetch(this.path, {
+      signal: AbortSignal.any([signal, AbortSignal.timeout(limit)]),
+      cache: "no-store",
+      credentials: "omit",
+    });
+    if (response.ok) return response.json();
+    const said = await response.json().catch(() => ({}));
+    throw new Error(said.error ?? `${response.status} ${response.statusText}`, { cause: "answered" });
+  }
+
+  // state is what there is to say about what is shown: live, loading, paused, gone
+  // (no answer), failing (an answer without a state), old (the same state again
+  // and again).
+  state() {
+    if (this.error) return this.error.cause === "answered" ? "failing" : "gone";
+    if (this.waiting) return "paused";
+    if (!this.data) return "loading";
+    const since = Math.max(this.newest, this.resumed);
+    return performance.now() - since > late ? "old" : "live";
+  }
+}

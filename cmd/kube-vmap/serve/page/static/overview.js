@@ -1,0 +1,274 @@
+// The service map: all Services of the node, with totals and what is wrong.
+
+import { h, icon, number, plural, rate, spark, text } from "./dom.js";
+import { Rates, length } from "./rates.js";
+import { Table, compareText } from "./table.js";
+
+// states of a Service, worst first, with what the filter calls them.
+const states = [
+  { key: "problem", label: "Problems", has: (s) => s.problems > 0, word: (s) => plural(s.problems, "problem") },
+  { key: "reject", label: "Refusing", has: (s) => s.rejecting > 0, word: () => "refuses" },
+  { key: "drop", label: "Dropping", has: (s) => s.dropping > 0, word: () => "drops" },
+  { key: "ok", label: "Serving", has: () => true, word: () => "serves" },
+];
+const rank = new Map(states.map((s, i) => [s.key, i]));
+const stateOf = (service) => states.find((s) => s.has(service));
+const few = 4; // problems shown at first
+
+export const key = (s) => `${s.namespace}/${s.name}`;
+export const link = (s) => `#/${encodeURIComponent(s.namespace)}/${encodeURIComponent(s.name)}`;
+
+export class Overview {
+  title = "Services";
+  path = "api/overview";
+
+  constructor() {
+    this.rates = new Rates();
+    this.filter = "all";
+    this.table = new Table({
+      id: "services",
+      label: "Services",
+      columns: this.columns(),
+      height: { wide: 44, narrow: 66 },
+      sorted: { key: "name", direction: 1 },
+      key,
+      link,
+      open: (s) => (location.hash = link(s)),
+      empty: () => (this.all?.length ? "No Service is like that." : "There are no Services."),
+    });
+    this.search = h("input", {
+      type: "search", id: "search", placeholder: "Name, namespace, address, port", autocomplete: "off", spellcheck: "false",
+      "aria-label": "Search Services by name, namespace, address or port", "aria-controls": "services", "aria-keyshortcuts": "/",
+      input: () => this.find(), keydown: (e) => this.searching(e),
+    });
+    this.count = h("p", { class: "count", role: "status" });
+    this.chips = h("div", { class: "chips", role: "group", "aria-label": "Show only" });
+    this.totals = new Totals();
+    this.problems = new Problems();
+    this.node = h(
+      "div", { class: "overview" },
+      h("h1", { class: "visually-hidden" }, "Services"),
+      this.totals.node,
+      this.problems.node,
+      h("div", { class: "bar" }, h("div", { class: "search" }, icon("search"), this.search, h("kbd", { "aria-hidden": "true" }, "/")), this.chips, this.count),
+      this.table.place,
+    );
+    this.makeChips();
+  }
+
+  columns() {
+    const by = (value) => (a, b) => (value(a) ?? -1) - (value(b) ?? -1);
+    const plain = (value) => (cell, s) => text(cell, value(s));
+    return [
+      { key: "name", label: "Service", compare: (a, b) => compareText(a.name, b.name), cell: nameCell },
+      { key: "namespace", label: "Namespace", compare: (a, b) => compareText(a.namespace, b.namespace), cell: plain((s) => s.namespace) },
+      { key: "address", label: "Address", compare: (a, b) => compareText(a.order, b.order), cell: addressCell },
+      { key: "rate", label: "New/s", first: -1, compare: by((s) => s.rate), cell: plain((s) => rate(s.rate)) },
+      { key: "active", label: "Active", first: -1, compare: by((s) => s.active), cell: plain((s) => number(s.active)) },
+      { key: "connections", label: "So far", first: -1, compare: by((s) => s.connections), cell: plain((s) => number(s.connections)) },
+      { key: "endpoints", label: "Endpoints", first: -1, compare: (a, b) => a.used - b.used || a.all - b.all, cell: endpointsCell },
+      { key: "status", label: "Status", compare: (a, b) => rank.get(a.state.key) - rank.get(b.state.key), cell: statusCell },
+    ];
+  }
+
+  makeChips() {
+    const chip = (key, label) => {
+      const count = h("span", { class: "n" });
+      const node = h(
+        "button", { type: "button", class: "chip", "data-key": key, click: () => this.only(key) },
+        key === "all" ? null : icon(key), label, count,
+      );
+      return { key, node, count };
+    };
+    this.chipList = [chip("all", "All"), ...states.map((s) => chip(s.key, s.label))];
+    this.chips.append(...this.chipList.map((c) => c.node));
+    this.only("all");
+  }
+
+  only(filter) {
+    this.filter = filter;
+    for (const c of this.chipList) c.node.setAttribute("aria-pressed", c.key === filter);
+    if (this.all) this.find();
+  }
+
+  enter() {
+    this.table.attach();
+    if (this.seeking) this.search.focus();
+    else if (this.table.active !== null) {
+      this.table.node.focus({ preventScroll: true });
+      const at = this.table.at();
+      if (at >= 0) this.table.activate(at);
+    }
+    this.seeking = false;
+  }
+
+  leave() {
+    this.table.detach();
+  }
+
+  // select makes a Service the active one.
+  select(namespace, name) {
+    this.table.active = key({ namespace, name });
+  }
+
+  clear() {
+    this.search.value = "";
+    this.only("all");
+    this.table.node.focus({ preventScroll: true });
+  }
+
+  press(k) {
+    if (!["j", "k", "ArrowDown", "ArrowUp"].includes(k)) return false;
+    this.table.node.focus({ preventScroll: true });
+    return this.table.move(k);
+  }
+
+  searching(event) {
+    if (event.key !== "ArrowDown" && event.key !== "Enter") return;
+    event.preventDefault();
+    this.table.node.focus({ preventScroll: true });
+    if (this.table.rows.length) this.table.activate(0);
+    if (event.key === "Enter" && this.table.rows.length === 1) this.table.open(this.table.rows[0]);
+  }
+
+  show(data) {
+    const fresh = this.rates.take(Date.parse(data.time), new Map(data.services.map((s) => [key(s), s.connections])));
+    this.all = data.services;
+    for (const s of this.all) {
+      s.rate = data.counted ? this.rates.of(key(s)) : null;
+      if (!data.counted) s.active = s.connections = null;
+      s.state = stateOf(s);
+      s.order = addressOrder(s.addresses[0]);
+      s.words = `${s.namespace}/${s.name} ${s.addresses.join(" ")}`.toLowerCase();
+    }
+    this.totals.show(data, this.all, this.rates, fresh);
+    this.problems.show(data.problems);
+    for (const c of this.chipList) text(c.count, number(this.all.filter((s) => c.key === "all" || s.state.key === c.key).length));
+    this.find();
+  }
+
+  // find shows the Services that are asked for: each word must be in one.
+  find() {
+    if (!this.all) return;
+    const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const rows = this.all.filter(
+      (s) => (this.filter === "all" || s.state.key === this.filter) && words.every((w) => s.words.includes(w)),
+    );
+    this.table.show(rows);
+    const part = rows.length !== this.all.length;
+    text(this.count, part ? `${number(rows.length)} of ${plural(this.all.length, "Service")}` : plural(rows.length, "Service"));
+  }
+}
+
+function nameCell(cell, s) {
+  if (!cell.name) {
+    cell.name = h("span", { class: "name" });
+    cell.inside = h("span", { class: "inside" });
+    cell.append(cell.name, cell.inside);
+  }
+  text(cell.name, s.name);
+  text(cell.inside, s.namespace);
+}
+
+function addressCell(cell, s) {
+  if (!cell.first) {
+    cell.first = h("span", { class: "mono" });
+    cell.more = h("span", { class: "more" });
+    cell.append(cell.first, cell.more);
+  }
+  text(cell.first, s.addresses[0] ?? "none");
+  text(cell.more, s.addresses.length > 1 ? `+${s.addresses.length - 1}` : "");
+  cell.title = s.addresses.slice(0, 20).join("\n");
+}
+
+function endpointsCell(cell, s) {
+  if (!cell.used) {
+    cell.used = h("span", {});
+    cell.all = h("span", { class: "of" });
+    cell.append(cell.used, cell.all);
+  }
+  text(cell.used, number(s.used));
+  text(cell.all, ` / ${number(s.all)}`);
+}
+
+function statusCell(cell, s) {
+  if (cell.state !== s.state.key) {
+    cell.state = s.state.key;
+    cell.word = h("span", {});
+    cell.replaceChildren(h("span", { class: `status status-${s.state.key}` }, icon(s.state.key), cell.word));
+  }
+  text(cell.word, s.state.word(s));
+}
+
+// addressOrder is a text that orders as addresses do: "10.96.0.9:80" before
+// "10.96.0.10:80".
+const addressOrder = (a) => (a ?? "").replace(/\d+/g, (n) => n.padStart(5, "0"));
+
+// Totals are numbers of the whole node.
+class Totals {
+  constructor() {
+    this.values = {};
+    const card = (key, label, more) => h("div", { class: `card card-${key}` }, h("dt", {}, label), (this.values[key] = h("dd", {}, "–")), more);
+    this.line = h("div", { class: "line" });
+    this.node = h(
+      "dl", { class: "totals", "aria-label": "Totals of this node" },
+      card("rate", "New connections per second", this.line),
+      card("active", "Active connections"),
+      card("services", "Services"),
+      card("endpoints", "Endpoints in use"),
+      card("problems", "Problems"),
+    );
+  }
+
+  show(data, all, rates, fresh) {
+    const sum = (value) => all.reduce((n, s) => n + value(s), 0);
+    const known = data.counted && all.some((s) => s.rate !== null);
+    const total = known ? sum((s) => s.rate ?? 0) : null;
+    if (fresh) rates.note("", total);
+    text(this.values.rate, rate(total));
+    text(this.values.active, data.counted ? number(sum((s) => s.active)) : "–");
+    text(this.values.services, number(all.length));
+    this.values.endpoints.replaceChildren(number(sum((s) => s.used)), h("span", { class: "of" }, ` / ${number(sum((s) => s.all))}`));
+    text(this.values.problems, number(data.problems.length));
+    this.node.querySelector(".card-problems").classList.toggle("is-bad", data.problems.length > 0);
+    this.line.replaceChildren(data.counted ? spark(rates.history(""), length, 150, 28) : h("span", { class: "hint" }, "not counted here"));
+  }
+}
+
+// Problems are what is wrong, with the Service it is about.
+class Problems {
+  constructor() {
+    this.list = h("ul", {});
+    this.title = h("h2", { id: "problems-title" });
+    this.more = h("button", { type: "button", class: "plain", click: () => this.toggle() });
+    this.node = h(
+      "section", { class: "problems", "aria-labelledby": "problems-title", hidden: true },
+      h("div", { class: "problems-head" }, icon("problem"), this.title, this.more), this.list,
+    );
+  }
+
+  toggle() {
+    this.open = !this.open;
+    this.show(this.given);
+  }
+
+  show(problems) {
+    this.given = problems;
+    this.node.hidden = problems.length === 0;
+    text(this.title, plural(problems.length, "problem"));
+    const shown = problems.slice(0, this.open ? 200 : few);
+    this.more.hidden = problems.length <= few;
+    text(this.more, this.open ? "Show fewer" : `Show ${problems.length > 200 ? "200 of them" : "all"}`);
+    this.more.setAttribute("aria-expanded", Boolean(this.open));
+    const now = JSON.stringify(shown);
+    if (now === this.now) return; // whoever has the focus on one keeps it
+    this.now = now;
+    this.list.replaceChildren(...shown.map(problemItem));
+  }
+}
+
+// problemItem is one problem in a list.
+export function problemItem(p) {
+  const object = p.name ? h("a", { href: link(p) }, p.object) : h("span", {}, p.object);
+  return h("li", {}, h("span", { class: "object" }, object), h("span", { class: "reason" }, p.reason), h("span", { class: "words" }, p.text));
+}

@@ -1,0 +1,232 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"kube-vmap/sync/status"
+)
+
+// open listens on a path until the test's end.
+func open(t *testing.T, path string) net.Listener {
+	t.Helper()
+	l, err := listenUnix(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func TestOnlyTheOwnerMayConnectToAPathThatGoesWithTheListener(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "status.sock")
+	l := open(t, path)
+	there, err := os.Stat(path)
+	if err != nil || there.Mode() != os.ModeSocket|ownerOnly {
+		t.Errorf("it is %v, %v", there.Mode(), err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after its end: %v", err)
+	}
+}
+
+func TestTheSocketOfADeadProcessIsReplacedAndThatOfALiveOneIsNot(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "status.sock")
+	first := open(t, path)
+	if _, err := listenUnix(t.Context(), "unix", path); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("beside a live one: %v", err)
+	}
+	// As a process that is killed leaves it.
+	first.(peers).Listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path)
+}
+
+func TestOfManyThatReplaceADeadSocketOneDoes(t *testing.T) {
+	for range 20 {
+		path := filepath.Join(t.TempDir(), "status.sock")
+		dead := open(t, path)
+		dead.(peers).Listener.(*net.UnixListener).SetUnlinkOnClose(false)
+		_ = dead.Close()
+		const many = 8
+		done := make(chan net.Listener, many)
+		for range many {
+			go func() {
+				l, _ := listenUnix(t.Context(), "unix", path)
+				done <- l
+			}()
+		}
+		listening := 0
+		for range many {
+			if l := <-done; l != nil {
+				listening++
+				t.Cleanup(func() { _ = l.Close() })
+			}
+		}
+		conn, err := net.Dial("unix", path) //nolint:noctx // a local socket answers at once
+		if err != nil || listening != 1 {
+			t.Fatalf("%d listen, and to connect gives %v", listening, err)
+		}
+		_ = conn.Close()
+	}
+}
+
+func TestWhatIsNoSocketStaysWhereItIs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "status.sock")
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listenUnix(t.Context(), "unix", path); err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("it is listened on: %v", err)
+	}
+	if text, err := os.ReadFile(path); string(text) != "mine" {
+		t.Errorf("it became %q, %v", text, err)
+	}
+}
+
+// serveStatus runs a status server until the test's end.
+func serveStatus(t *testing.T, socket string, answer status.Answer) *journal {
+	t.Helper()
+	log, text := logged()
+	s, mux := NewStatus(StatusConfig{Socket: socket, Answer: answer, Log: log})
+	mux.Handle("GET /more", content("text/plain", "more"))
+	bound(t, s)
+	return text
+}
+
+// needRoot skips a test of who is answered.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root is answered, and this is not root")
+	}
+}
+
+func TestWhatIsAskedForIsAnsweredOnNamesAndPaths(t *testing.T) {
+	needRoot(t)
+	failure := errors.New("not now")
+	answer := func(_ context.Context, q status.Query) (*status.Document, error) {
+		if q.Name == "bad" {
+			return nil, failure
+		}
+		return &status.Document{Source: status.FromDaemon, Node: fmt.Sprint(q)}, nil
+	}
+	for _, socket := range []string{fmt.Sprintf("@kube-vmap-test-%d", os.Getpid()), filepath.Join(t.TempDir(), "s")} {
+		serveStatus(t, socket, answer)
+		for _, q := range []status.Query{{}, {Namespace: "a b&c", Name: "web"}, {Brief: true}} {
+			d, err := status.Get(t.Context(), socket, q)
+			if err != nil || d.Node != fmt.Sprint(q) {
+				t.Errorf("%s %+v: got %+v, %v", socket, q, d, err)
+			}
+		}
+		if _, err := status.Get(t.Context(), socket, status.Query{Name: "bad"}); err == nil || !strings.Contains(err.Error(), "not now") {
+			t.Errorf("an answer that fails: %v", err)
+		}
+		more, err := status.Ask(t.Context(), socket, "/more")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = more.Close()
+		if _, err := status.Ask(t.Context(), socket, "/other"); err == nil || !strings.Contains(err.Error(), "not served") {
+			t.Errorf("what there is not: %v", err)
+		}
+	}
+}
+
+func TestNobodyButRootIsAnswered(t *testing.T) {
+	h := rootAlone(content("text/plain", "secret"))
+	for from, want := range map[string]int{
+		rootPeer: http.StatusOK, "uid 1000": http.StatusForbidden, "": http.StatusForbidden,
+		peer{}.String(): http.StatusForbidden, peer{uid: 1, known: true}.String(): http.StatusForbidden,
+	} {
+		w := &recorder{header: http.Header{}}
+		h.ServeHTTP(w, &http.Request{RemoteAddr: from})
+		if w.status != want || (want != http.StatusOK) == strings.Contains(w.text, "secret") {
+			t.Errorf("%q is answered %d: %s", from, w.status, w.text)
+		}
+	}
+}
+
+// recorder keeps an answer.
+type recorder struct {
+	header http.Header
+	status int
+	text   string
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+
+func (r *recorder) WriteHeader(status int) { r.status = status }
+
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	r.text += string(p)
+	return len(p), nil
+}
+
+func TestAUserWhoIsAskingIsKnown(t *testing.T) {
+	l := open(t, filepath.Join(t.TempDir(), "s"))
+	go func() {
+		conn, err := net.Dial("unix", l.Addr().String()) //nolint:noctx // a local socket answers at once
+		if err == nil {
+			t.Cleanup(func() { _ = conn.Close() })
+		}
+	}()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got, want := conn.RemoteAddr().String(), fmt.Sprintf("uid %d", os.Geteuid()); got != want || conn.RemoteAddr().Network() != "unix" {
+		t.Errorf("it is %q, want %q", got, want)
+	}
+}
+
+func TestASocketThatCannotBeHadIsAWarning(t *testing.T) {
+	log, text := logged()
+	path := filepath.Join(t.TempDir(), "none", "s")
+	s, _ := NewStatus(StatusConfig{Socket: path, Log: log})
+	stop := run(t, s)
+	waitFor(t, func() bool { return strings.Contains(text.String(), "cannot serve") })
+	if err := stop(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if got := text.String(); !strings.Contains(got, "level="+slog.LevelWarn.String()) || strings.Contains(got, slog.LevelError.String()) {
+		t.Errorf("it is told as\n%s", got)
+	}
+}
+
+// waitFor waits until something is so.
+func waitFor(t *testing.T, so func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	late := time.After(10 * time.Second)
+	for !so() {
+		select {
+		case <-ticker.C:
+		case <-late:
+			t.Fatal("it did not come")
+		}
+	}
+}

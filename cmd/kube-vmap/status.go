@@ -1,0 +1,31 @@
+package main
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kube-vmap/cmd/kube-vmap/serve"
+	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/sync"
+	"kube-vmap/sync/status"
+)
+
+// answer is what answers questions about what is programmed, the same for all who
+// ask: what it has read of the kernel is good for a second.
+func (p *proxy) answer(loop *sync.Loop) status.Answer {
+	if p.answers != nil {
+		return p.answers
+	}
+	counts := status.Counts{Active: status.Active(conntrack.New(conntrack.Config{}))}
+	if p.config.CountConnections() {
+		counts.Counted = status.Counted(p.asked)
+	}
+	p.answers = status.New(status.Config{Look: loop.Look, Version: version, Counts: counts})
+	return p.answers
+}
+
+// statusServer is what the commands ask that tell about a running process.
+func (p *proxy) statusServer(loop *sync.Loop, metrics prometheus.Gatherer) *serve.Server {
+	s, mux := serve.NewStatus(serve.StatusConfig{Socket: p.config.StatusSocket(), Answer: p.answer(loop), Log: p.log})
+	p.inspected(mux, loop, metrics)
+	return s
+}

@@ -1,0 +1,53 @@
+package top
+
+import "testing"
+
+// manyBench is how many Services the largest clusters have.
+const manyBench = 45_000
+
+// BenchmarkSheet is what an answer costs, away from where keys are answered.
+func BenchmarkSheet(b *testing.B) {
+	one, two := document(0, crowd(manyBench, 1)...), document(1, crowd(manyBench, 2)...)
+	before := newSheet(one, serviceRows, nil)
+	for b.Loop() {
+		newSheet(two, serviceRows, before)
+	}
+}
+
+// large is a screen with an answer that is to come.
+func large(b *testing.B) (*screenOf, answer) {
+	one, two := document(0, crowd(manyBench, 1)...), document(1, crowd(manyBench, 2)...)
+	s := newSheet(two, serviceRows, newSheet(one, serviceRows, nil))
+
+	m := newScreen(b, &script{answers: []any{one}})
+	m.size(200, 60)
+	return m, answer{sheet: s}
+}
+
+// BenchmarkAnswer is how long keys wait while an answer is taken: it is sorted.
+func BenchmarkAnswer(b *testing.B) {
+	m, a := large(b)
+	m.overview.move(100)
+	for b.Loop() {
+		m.Update(a)
+		_ = m.View()
+	}
+}
+
+// BenchmarkKey is what a key costs that moves the selection.
+func BenchmarkKey(b *testing.B) {
+	m, _ := large(b)
+	for b.Loop() {
+		m.Update(keyOf("down"))
+		_ = m.View()
+	}
+}
+
+// BenchmarkSearch is what a key costs that is typed in a search.
+func BenchmarkSearch(b *testing.B) {
+	m, _ := large(b)
+	for b.Loop() {
+		m.overview.find("service-0001")
+		_ = m.View()
+	}
+}

@@ -1,0 +1,73 @@
+package top
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"kube-vmap/sync/status"
+)
+
+// clockLayout is how times are shown: of the same day, in local time.
+const clockLayout = "15:04:05"
+
+// between stands between the parts of a line.
+const between = "  "
+
+// identity says whose numbers they are, and of when.
+func (s *sheet) identity() string {
+	parts := []string{"kube-vmap top"}
+	if s.node != "" {
+		parts = append(parts, "node "+s.node)
+	}
+	if s.version != "" {
+		parts = append(parts, "version "+s.version)
+	}
+	from := "from the " + s.source
+	if s.source == status.FromKernel {
+		from = "from the kernel: no process runs"
+	}
+	parts = append(parts, from, s.time.Local().Format(clockLayout))
+	return strings.Join(parts, between)
+}
+
+// sums says what the rows come to, as many as there are of what.
+func (s *sheet) sums(what string) string {
+	parts := []string{fmt.Sprintf("%d %s", len(s.rows), what)}
+	if what == "" {
+		parts = nil
+	}
+	if s.counted {
+		parts = append(parts, rateText(s.total.rate, s.rated)+" conn/s")
+	}
+	parts = append(parts, strconv.Itoa(s.total.active)+" active")
+	if s.counted {
+		parts = append(parts, strconv.FormatUint(s.total.connections, 10)+" connections")
+	}
+	problems := fmt.Sprintf("%d problems", s.problems)
+	if s.problems == 1 {
+		problems = "1 problem"
+	}
+	if s.problems > 0 {
+		problems = "! " + problems
+	}
+	return strings.Join(append(parts, problems), between)
+}
+
+// warnings say what the numbers lack.
+func (s *sheet) warnings() []string {
+	var out []string
+	if !s.ready {
+		out = append(out, "! not ready: the first state is not programmed yet")
+	}
+	if !s.counted {
+		out = append(out, "! connections are not counted (--count-connections=false): active ones only")
+	}
+	return out
+}
+
+// troubleText says that an answer did not come.
+func troubleText(err error, at time.Time) string {
+	return "! " + at.Local().Format(clockLayout) + " " + clean(err.Error())
+}

@@ -1,0 +1,52 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// order is how rows are sorted.
+type order struct {
+	column   int
+	backward bool // other than the column's own way
+}
+
+// arrange returns the rows that hold a text, sorted. Of those that are equal, the
+// first of the document comes first, both ways.
+func arrange(s *sheet, columns []column, o order, text string) []*row {
+	c := &columns[o.column]
+	down := c.down != o.backward
+	out := matching(s, text)
+	slices.SortFunc(out, func(a, b *row) int {
+		d := c.compare(a, b)
+		if down {
+			d = -d
+		}
+		return cmp.Or(cmp.Compare(a.group, b.group), d, cmp.Compare(a.order, b.order))
+	})
+	return out
+}
+
+// matching returns the rows in whose names or status a text is found, in whatever
+// case. A slash in it stands between namespace and name.
+func matching(s *sheet, text string) []*row {
+	text = strings.ToLower(strings.TrimSpace(text))
+	out := make([]*row, 0, len(s.rows))
+	for i := range s.rows {
+		if r := &s.rows[i]; text == "" || r.holds(text) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// holds reports whether a text in lower case is found in a row.
+func (r *row) holds(text string) bool {
+	name := r.names[0] + "/" + r.names[1]
+	if r.names[2] != "" {
+		name += "/" + r.names[2]
+	}
+	return strings.Contains(strings.ToLower(name), text) ||
+		r.severity != fine && strings.Contains(strings.ToLower(r.status), text)
+}

@@ -1,0 +1,64 @@
+package top
+
+import (
+	"bytes"
+	"regexp"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/exp/teatest/v2"
+)
+
+// started is a program that the library runs by itself, with its own clock, on a
+// terminal with such variables.
+func started(t *testing.T, env ...string) *teatest.TestModel {
+	s := &script{answers: []any{three(0), three(1), three(2)}}
+	c := Config{Interval: LeastInterval, Sort: "rate"}
+	m := newModel(c, newPoll(t.Context(), s.get, c.Interval), newSheet(three(0), serviceRows, nil))
+	return teatest.NewTestModel(t, m, teatest.WithInitialTermSize(100, 20),
+		teatest.WithProgramOptions(tea.WithEnvironment(append(env, "TERM=xterm-256color", "TTY_FORCE=1"))))
+}
+
+// see waits until something is written.
+func see(t *testing.T, tm *teatest.TestModel, what func([]byte) bool) {
+	t.Helper()
+	teatest.WaitFor(t, tm.Output(), what, teatest.WithDuration(10*time.Second))
+}
+
+func has(text string) func([]byte) bool {
+	return func(b []byte) bool { return bytes.Contains(b, []byte(text)) }
+}
+
+func TestTheProgramRunsByItself(t *testing.T) {
+	tm := started(t)
+	see(t, tm, has("54.0"))
+	tm.Type("/slow")
+	tm.Send(keyOf("enter"))
+	see(t, tm, has("1 found"))
+	tm.Send(keyOf("enter"))
+	see(t, tm, has("*:30080/tcp"))
+	tm.Type("q")
+	tm.WaitFinished(t, teatest.WithFinalTimeout(10*time.Second))
+}
+
+// colours are the sequences that set any.
+var colours = regexp.MustCompile(`\x1b\[([0-9;]*;)?(38|48|3[0-7]|9[0-7])[;m]`)
+
+func TestNoColorIsHonoured(t *testing.T) {
+	for setting, coloured := range map[string]bool{"NO_COLOR=": true, "NO_COLOR=1": false} {
+		t.Run(setting, func(t *testing.T) {
+			tm := started(t, setting)
+			var seen bool
+			see(t, tm, func(b []byte) bool {
+				seen = colours.Match(b)
+				return bytes.Contains(b, []byte("54.0"))
+			})
+			if seen != coloured {
+				t.Errorf("there are colours: %v, want %v", seen, coloured)
+			}
+			tm.Type("q")
+			tm.WaitFinished(t, teatest.WithFinalTimeout(10*time.Second))
+		})
+	}
+}

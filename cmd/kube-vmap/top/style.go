@@ -1,0 +1,45 @@
+package top
+
+import (
+	"charm.land/bubbles/v2/help"
+	"charm.land/bubbles/v2/table"
+	"charm.land/bubbles/v2/textinput"
+	"charm.land/lipgloss/v2"
+)
+
+// style is how things look. Whatever colours say is said by a sign or a word, too:
+// there are terminals, and people, without them.
+type style struct {
+	plain, strong, quiet, alarm lipgloss.Style
+	table                       table.Styles
+	help                        help.Styles
+	input                       textinput.Styles
+}
+
+// newStyle takes colours that can be read on a dark background, or on a light one.
+func newStyle(dark bool) style {
+	either := lipgloss.LightDark(dark)
+	faint := either(lipgloss.Color("242"), lipgloss.Color("246"))
+	red := either(lipgloss.Color("124"), lipgloss.Color("210"))
+	blue := either(lipgloss.Color("25"), lipgloss.Color("117"))
+	plain := lipgloss.NewStyle()
+	s := style{
+		plain:  plain,
+		strong: plain.Bold(true),
+		quiet:  plain.Foreground(faint),
+		alarm:  plain.Bold(true).Foreground(red),
+	}
+	cell := plain.PaddingRight(gap)
+	s.table = table.Styles{
+		Header:   cell.Bold(true).Foreground(blue),
+		Cell:     cell,
+		Selected: plain.Reverse(true),
+	}
+	s.help = help.Styles{
+		ShortKey: s.strong, ShortDesc: s.quiet, ShortSeparator: s.quiet, Ellipsis: s.quiet,
+		FullKey: s.strong, FullDesc: s.quiet, FullSeparator: s.quiet,
+	}
+	typed := textinput.StyleState{Prompt: s.strong, Text: s.plain}
+	s.input = textinput.Styles{Focused: typed, Blurred: typed} // its cursor does not blink, as nothing does
+	return s
+}

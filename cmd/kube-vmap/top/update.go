@@ -1,0 +1,142 @@
+package top
+
+import (
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+)
+
+// Update takes what has happened.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case answer:
+		return m, m.answered(msg)
+	case due:
+		if msg.turn == m.turn {
+			return m, m.question()
+		}
+	case tea.BackgroundColorMsg:
+		m.wear(newStyle(msg.IsDark()))
+	case tea.KeyPressMsg:
+		return m, m.pressed(msg)
+	case tea.PasteMsg:
+		if m.searching { // else it is no keys to press
+			return m, m.typed(msg)
+		}
+	}
+	return m, nil
+}
+
+// pressed takes a key.
+func (m *model) pressed(msg tea.KeyPressMsg) tea.Cmd {
+	switch k := &m.keys; {
+	case key.Matches(msg, k.interrupt):
+		return tea.Quit
+	case key.Matches(msg, k.suspend):
+		return tea.Suspend
+	case m.searching:
+		return m.searched(msg)
+	case key.Matches(msg, k.quit):
+		return tea.Quit
+	case key.Matches(msg, k.help):
+		m.helping = !m.helping
+	case m.helping:
+		m.helping = !key.Matches(msg, k.back)
+	case key.Matches(msg, k.pause):
+		m.paused = !m.paused
+		return m.again()
+	case key.Matches(msg, k.enter):
+		return m.enter()
+	case key.Matches(msg, k.back):
+		return m.back()
+	case key.Matches(msg, k.search):
+		m.searching = true
+		m.input.SetValue(m.pane().search)
+		m.input.CursorEnd()
+		return m.input.Focus()
+	default:
+		m.moved(msg)
+		m.sorted(msg)
+	}
+	return nil
+}
+
+// searched takes a key while a search is typed.
+func (m *model) searched(msg tea.KeyPressMsg) tea.Cmd {
+	switch msg.String() {
+	case "enter":
+		m.searching = false
+	case "esc":
+		m.searching = false
+		m.pane().find("")
+	case "up", "down", "pgup", "pgdown":
+		m.moved(msg)
+	default:
+		return m.typed(msg)
+	}
+	return nil
+}
+
+// typed changes what is searched for; the rows follow at once.
+func (m *model) typed(msg tea.Msg) (cmd tea.Cmd) {
+	m.input, cmd = m.input.Update(msg)
+	m.pane().find(m.input.Value())
+	return cmd
+}
+
+// enter shows the parts of the selected Service.
+func (m *model) enter() tea.Cmd {
+	r := m.overview.selected()
+	if m.detail != nil || r == nil {
+		return nil
+	}
+	m.detail = newDetail(r)
+	m.paused = false // there is nothing yet that could stay
+	return m.again()
+}
+
+// back undoes the last of what was done: a search, or a look at one Service.
+func (m *model) back() tea.Cmd {
+	if p := m.pane(); p.search != "" {
+		p.find("")
+		return nil
+	}
+	if m.detail == nil {
+		return nil
+	}
+	m.detail = nil
+	return m.again()
+}
+
+// moved takes a key that selects another row.
+func (m *model) moved(msg tea.KeyPressMsg) {
+	p, k := m.pane(), &m.keys
+	switch {
+	case key.Matches(msg, k.up):
+		p.move(-1)
+	case key.Matches(msg, k.down):
+		p.move(1)
+	case key.Matches(msg, k.pageUp):
+		p.move(-m.rows())
+	case key.Matches(msg, k.pageDown):
+		p.move(m.rows())
+	case key.Matches(msg, k.home):
+		p.move(-len(p.shown))
+	case key.Matches(msg, k.end):
+		p.move(len(p.shown))
+	}
+}
+
+// sorted takes a key that sorts.
+func (m *model) sorted(msg tea.KeyPressMsg) {
+	p, k := m.pane(), &m.keys
+	switch {
+	case key.Matches(msg, k.sort):
+		p.sortByNext()
+	case key.Matches(msg, k.reverse):
+		p.sortBy(p.order.column)
+	case key.Matches(msg, k.column):
+		p.sortBy(int(msg.String()[0] - '1'))
+	}
+}

@@ -1,0 +1,186 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+
+	"charm.land/bubbles/v2/table"
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+)
+
+// fixedLines are those above and below the rows: who, how much, what is wrong; the
+// titles; the keys.
+const fixedLines = 5
+
+// mostNotes is how many lines the problems of a Service take at most.
+const mostNotes = 3
+
+// View is the screen, which takes the place of what was there until it ends.
+func (m *model) View() tea.View {
+	v := tea.NewView(m.draw())
+	v.AltScreen, v.WindowTitle = true, "kube-vmap top"
+	return v
+}
+
+// draw draws the screen, and of the rows those in sight.
+func (m *model) draw() string {
+	if m.width == 0 {
+		return "" // not known yet
+	}
+	lines := m.header()
+	if m.helping {
+		lines = append(lines, strings.Split(m.helpView(), "\n")...)
+	} else {
+		lines = append(lines, m.notes()...)
+		lines = append(lines, m.table())
+	}
+	lines = append(lines, m.footer())
+	return strings.Join(lines, "\n")
+}
+
+// rows is how many rows are in sight.
+func (m *model) rows() int { return max(1, m.height-fixedLines-len(m.notes())) }
+
+// line is a text in one line, cut to the screen's width.
+func (m *model) line(st lipgloss.Style, text string) string {
+	return st.Inline(true).MaxWidth(m.width).Render(text)
+}
+
+// header is always three lines, so that nothing jumps.
+func (m *model) header() []string {
+	p := m.pane()
+	s := p.sheet
+	if s == nil {
+		s = m.overview.sheet // for whose it is
+	}
+	out := []string{m.line(m.style.strong, s.identity()), "", ""}
+	switch {
+	case p.service == nil:
+		out[1] = m.line(m.style.plain, s.sums("services"))
+	case p.sheet == nil:
+		out[1] = m.line(m.style.strong, p.title()+between+"asking...")
+	default:
+		out[1] = m.line(m.style.strong, p.title()+between+s.sums(""))
+	}
+	out[2] = m.line(m.style.alarm, strings.Join(m.alarms(), between))
+	return out
+}
+
+// title is the name of the Service that is shown.
+func (p *pane) title() string { return p.service.names[0] + "/" + p.service.names[1] }
+
+// alarms say what is not as usual.
+func (m *model) alarms() []string {
+	var out []string
+	p := m.pane()
+	if m.paused {
+		out = append(out, "! paused: p goes on")
+	}
+	if p.trouble != nil {
+		out = append(out, troubleText(p.trouble, p.troubleAt))
+	}
+	if p.sheet == nil {
+		return out
+	}
+	if p.service != nil && len(p.sheet.rows) == 0 {
+		out = append(out, "! nothing is programmed of it")
+	}
+	return append(out, p.sheet.warnings()...)
+}
+
+// notes are the problems of the Service that is shown, if there is room.
+func (m *model) notes() []string {
+	p := m.pane()
+	if p.service == nil || p.sheet == nil || m.height < fixedLines+2*mostNotes {
+		return nil
+	}
+	var out []string
+	for _, n := range p.sheet.notes[:min(mostNotes, len(p.sheet.notes))] {
+		out = append(out, m.line(m.style.alarm, "! "+n))
+	}
+	return out
+}
+
+// table draws the rows in sight.
+func (m *model) table() string {
+	p := m.pane()
+	rows := m.rows()
+	if p.sheet == nil {
+		return strings.Repeat("\n", rows)
+	}
+	visible := p.window(rows)
+	widths := fit(p.columns, p.sheet, m.width)
+	t := table.New(
+		table.WithStyles(m.style.table),
+		table.WithColumns(p.titles(widths)),
+		table.WithRows(p.cells(visible, widths)),
+		table.WithWidth(m.width),
+		table.WithHeight(rows+1),
+	)
+	t.SetCursor(p.at - p.first)
+	return t.View()
+}
+
+// titles are the columns, with a sign at the one that the rows are sorted by.
+func (p *pane) titles(widths []int) []table.Column {
+	var out []table.Column
+	for i, w := range widths {
+		if w == 0 {
+			continue
+		}
+		title := p.columns[i].title
+		if i == p.order.column {
+			title += p.arrow()
+		}
+		out = append(out, table.Column{Title: pad(title, w, p.columns[i].width > 0), Width: w})
+	}
+	if len(out) > 0 {
+		out[0].Title = strings.Repeat(" ", mark) + out[0].Title
+		out[0].Width += mark
+	}
+	return out
+}
+
+func (p *pane) arrow() string {
+	if p.columns[p.order.column].down != p.order.backward {
+		return "▼"
+	}
+	return "▲"
+}
+
+// cells are the texts of rows, with a sign at the selected one.
+func (p *pane) cells(rows []*row, widths []int) []table.Row {
+	out := make([]table.Row, len(rows))
+	for i, r := range rows {
+		sign := strings.Repeat(" ", mark)
+		if p.first+i == p.at {
+			sign = "> "
+		}
+		for j, w := range widths {
+			if w > 0 {
+				out[i] = append(out[i], pad(p.columns[j].text(r), w, p.columns[j].width > 0))
+			}
+		}
+		if len(out[i]) > 0 {
+			out[i][0] = sign + out[i][0]
+		}
+	}
+	return out
+}
+
+// footer is where a search is typed, or what it found, or the keys.
+func (m *model) footer() string {
+	p := m.pane()
+	switch {
+	case m.searching:
+		found := fmt.Sprintf("%s%d found", between, len(p.shown))
+		m.input.SetWidth(max(1, m.width-len(found)-2))
+		return m.input.View() + m.line(m.style.quiet, found)
+	case p.search != "":
+		found := fmt.Sprintf("/%s%s%d found, Esc shows all", clean(p.search), between, len(p.shown))
+		return m.line(m.style.strong, found)
+	}
+	m.help.SetWidth(m.width)
+	return m.line(m.style.plain, m.help.ShortHelpView(m.keys.ShortHelp()))
+}

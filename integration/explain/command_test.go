@@ -1,0 +1,130 @@
+package explain
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/daemon/built"
+	"kube-vmap/model"
+)
+
+// command runs the program on the node and returns what it wrote, and its exit code.
+func (r *rig) command(args ...string) (stdout, stderr string, code int) {
+	r.t.Helper()
+	program, err := built.Path()
+	r.must(err)
+	var out, errs strings.Builder
+	cmd := r.Node.Command(r.t.Context(), program, append([]string{"explain"}, args...)...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var exit *exec.ExitError
+	if err := cmd.Run(); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		r.must(err)
+	}
+	return out.String(), errs.String(), code
+}
+
+// expect runs the command and looks for words in what it prints.
+func (r *rig) expect(code int, words []string, args ...string) {
+	r.t.Helper()
+	stdout, stderr, got := r.command(args...)
+	if got != code {
+		r.t.Errorf("explain %s: exit code %d, want %d", strings.Join(args, " "), got, code)
+	}
+	for _, word := range words {
+		if !strings.Contains(stdout+stderr, word) {
+			r.t.Errorf("explain %s: does not say %q", strings.Join(args, " "), word)
+		}
+	}
+	r.t.Logf("explain %s: exit code %d\n%s%s", strings.Join(args, " "), got, stdout, stderr)
+}
+
+// to is what the command is told to explain.
+func to(a fmt.Stringer, p model.Protocol) string { return fmt.Sprintf("--to=%s/%s", a, p) }
+
+func TestTheCommandSaysWhatBecomesOfAPacket(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Kinds: daemon.Kinds[1:], Endpoints: r.servers}
+	none := daemon.Service{Name: "none", Number: 2, Kinds: daemon.Kinds[1:]}
+	far := daemon.Service{Name: "far", Number: 3, Kinds: daemon.Kinds[1:], Endpoints: r.servers[3:], LocalOutside: true}
+	few := daemon.Service{Name: "few", Number: 4, Kinds: daemon.Kinds[1:], Endpoints: r.servers, Sources: []string{"198.18.0.0/26", "2001:db8:c::/122"}}
+	sticky := daemon.Service{Name: "sticky", Number: 5, Endpoints: r.servers, Affinity: time.Hour}
+	r.folder.Put("services", web, none, far, few, sticky)
+	daemon.Start(t, r.Node, r.folder)
+	for _, w := range daemon.Ways() {
+		f, p := w.Family, w.Protocol
+		t.Run(w.String(), func(t *testing.T) {
+			r.t = t
+			pod, outside := "--from="+r.Pods[3].Addr(f).String(), "--from="+daemon.Client(f, 200).String()
+			at := func(s daemon.Service, k model.Kind) string { return to(s.At(r.Node, f, k, 0), p) }
+			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints", "keeps its address", "picks one of 5 at random"}, pod, at(web, model.ClusterIP))
+			r.expect(0, []string{"(LoadBalancerIP)", "it sees this node", "marked for masquerade"}, outside, at(web, model.LoadBalancerIP))
+			r.expect(0, []string{"(NodePort)", "sent by this node"}, "--from="+r.Node.Addr(f).String(), at(web, model.NodePort))
+			r.expect(1, []string{"refused with", "no endpoint that is ready", "does the selector"}, pod, at(none, model.ClusterIP))
+			r.expect(1, []string{"dropped: the Service has endpoints, but its policy is Local", "on node-2"}, outside, at(far, model.ExternalIP))
+			r.expect(1, []string{"dropped: the client is in none of the source ranges", "only "}, outside, at(few, model.LoadBalancerIP))
+			r.expect(0, []string{"affinity does not know the client"}, pod, at(sticky, model.ClusterIP))
+			wrong := web.At(r.Node, f, model.ClusterIP, 77)
+			r.expect(1, []string{"refused with", "which has no such port", "default/web, which has 80/"}, pod, to(wrong, p))
+			web2 := web
+			web2.Number = 99
+			r.expect(1, []string{"dropped: no Service has this address"}, pod, at(web2, model.ClusterIP))
+			r.expect(0, []string{"no address and port of a Service", "is not translated"}, pod, to(r.Pods[0].AddrPort(f, 80), p))
+		})
+	}
+}
+
+func TestJSONAndYAMLSayTheSame(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
+	r.folder.Put("services", web)
+	daemon.Start(t, r.Node, r.folder)
+	for _, f := range model.Families {
+		args := []string{"--from=" + r.Pods[3].Addr(f).String(), to(web.At(r.Node, f, model.ClusterIP, 0), model.TCP)}
+		stdout, _, code := r.command(append(args, "-o", "json")...)
+		var got struct {
+			Service, Arrives, Process string
+			Outcomes                  []struct {
+				Verdict   string
+				Endpoints []struct {
+					Address string
+					Port    int
+				}
+			}
+		}
+		r.must(json.Unmarshal([]byte(stdout), &got))
+		if code != 0 || got.Service != "default/web:tcp-0" || got.Arrives != "always" || got.Process != "answers" ||
+			len(got.Outcomes) != 1 || got.Outcomes[0].Verdict != "delivered" ||
+			got.Outcomes[0].Endpoints[0].Address != r.servers[0].Addr(f).String() || got.Outcomes[0].Endpoints[0].Port != daemon.Target {
+			t.Errorf("exit code %d, %s", code, stdout)
+		}
+		r.expect(0, []string{"arrives: always\n", "verdict: delivered\n", "service: default/web:tcp-0\n"}, append(args, "-o", "yaml")...)
+	}
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	r := newRig(t)
+	from, target := "--from=10.244.1.5", "--to=10.96.0.1:80"
+	r.expect(2, []string{"there is no table kube-vmap of IPv4", "is kube-vmap running here?", "nsenter"}, from, target)
+	for _, tc := range []struct {
+		says string
+		args []string
+	}{
+		{"both must be given", nil},
+		{"write 10.96.0.10:80", []string{from, "--to=10.96.0.10"}},
+		{"write tcp, udp or sctp", []string{from, "--to=10.96.0.10:53/icmp"}},
+		{"kubectl get service", []string{from, "--to=kube-dns:53"}},
+		{"kubectl get pod", []string{"--from=web-0", target}},
+		{"of one family", []string{from, "--to=[fd00::1]:80"}},
+		{"text, json, yaml", []string{from, target, "-o", "xml"}},
+	} {
+		r.expect(2, []string{tc.says}, tc.args...)
+	}
+}

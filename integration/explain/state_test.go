@@ -1,0 +1,224 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft/explain"
+)
+
+// packet is one of a pod that serves nothing, from a fresh port.
+func (r *rig) packet(w daemon.Way, s daemon.Service) explain.Packet {
+	return explain.Packet{
+		From: r.Pods[3].Addr(w.Family), FromPort: r.port(),
+		To: s.At(r.Node, w.Family, model.ClusterIP, 0), Protocol: w.Protocol,
+	}
+}
+
+// send sends the packet and returns who answered; "" if nobody did.
+func (r *rig) sendOne(p explain.Packet) string {
+	r.t.Helper()
+	got, err := r.Pods[3].AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, answer)
+	r.must(err)
+	return got.By
+}
+
+// TestAConnectionUnderWayStaysWhereItIs takes its endpoint away from new ones.
+func TestAConnectionUnderWayStaysWhereItIs(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
+	r.folder.Put("services", web)
+	d := daemon.Start(t, r.Node, r.folder)
+	type talk struct {
+		explain.Packet
+		flow *lab.Flow
+	}
+	var talks []talk
+	for _, w := range daemon.Ways() {
+		p := r.packet(w, web)
+		flow, err := r.Pods[3].Flow(w.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
+		r.must(err)
+		got, err := flow.Ask(answer)
+		r.must(err)
+		if got.By != "pod-1" {
+			t.Fatalf("%s: %s", p, got)
+		}
+		talks = append(talks, talk{p, flow})
+	}
+	// Nobody ends the UDP flows: the proxy is gone, and the rules are changed by another.
+	d.Stop()
+	web.Endpoints = r.servers[1:2]
+	r.folder.Put("services", web)
+	r.replaceEndpoint(web)
+	for _, k := range talks {
+		w := r.explain(k.Packet)
+		if w.Flow == nil || r.server(w.Flow.Endpoint.Addr()) != "pod-1" || w.Flow.Expires <= 0 {
+			t.Errorf("%s: the connection is %+v", k.Packet, w.Flow)
+		}
+		if o := single(t, w); o.Verdict != explain.Delivered || r.server(o.Endpoints[0].Address.Addr()) != "pod-1" {
+			t.Errorf("%s: %+v", k.Packet, o)
+		}
+		if len(w.Otherwise) != 1 || r.server(w.Otherwise[0].Endpoints[0].Address.Addr()) != "pod-2" {
+			t.Errorf("%s: otherwise %+v", k.Packet, w.Otherwise)
+		}
+		if got, err := k.flow.Ask(answer); err != nil || got.By != "pod-1" {
+			t.Errorf("%s: %s, %v", k.Packet, got, err)
+		}
+		args := []string{fmt.Sprintf("--from=%s", netip.AddrPortFrom(k.From, k.FromPort)), to(k.To, k.Protocol)}
+		r.expect(1, []string{"is under way", "no new connection would go there"}, args...)
+		unknown := k.Packet
+		unknown.FromPort = 0
+		w = r.explain(unknown)
+		if w.Flow != nil || len(w.Flows) != 1 || r.server(w.Outcomes[0].Endpoints[0].Address.Addr()) != "pod-2" {
+			t.Errorf("%s: flow %v, flows %v, %+v", unknown, w.Flow, w.Flows, w.Outcomes)
+		}
+		args[0] = "--from=" + k.From.String()
+		r.expect(0, []string{"stay where they are", fmt.Sprintf("from port %d to ", k.FromPort), "no new connection"}, args...)
+	}
+}
+
+// replaceEndpoint changes the only endpoint in the tables as the proxy would, which
+// does not run.
+func (r *rig) replaceEndpoint(s daemon.Service) {
+	r.t.Helper()
+	var b strings.Builder
+	for _, f := range model.Families {
+		family := [...]string{model.IPv4: "ip", model.IPv6: "ip6"}[f]
+		for _, p := range model.Protocols {
+			key := fmt.Sprintf("%s . %s . 80", s.Addr(f, model.ClusterIP), p)
+			fmt.Fprintf(&b, "delete element %s kube-vmap endpoints-0 { %s }\n", family, key)
+			fmt.Fprintf(&b, "add element %s kube-vmap endpoints-0 { %s : %s . %d }\n", family, key, s.Endpoints[0].Addr(f), daemon.Target)
+		}
+	}
+	r.nft(b.String())
+}
+
+func TestAClientThatIsRememberedGoesWhereItWas(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers, Affinity: time.Hour}
+	r.folder.Put("services", web)
+	daemon.Start(t, r.Node, r.folder)
+	for _, w := range daemon.Ways() {
+		p := r.packet(w, web)
+		if got := r.explain(p); got.Affinity != nil || len(single(t, got).Endpoints) != len(r.servers) {
+			t.Errorf("%s, not remembered: %+v, %+v", p, got.Affinity, got.Outcomes)
+		}
+		by := r.sendOne(p)
+		p.FromPort = r.port()
+		got := r.explain(p)
+		o := single(t, got)
+		if got.Affinity == nil || r.server(got.Affinity.Endpoint.Addr()) != by || got.Affinity.Expires <= 0 || got.Affinity.Expires > time.Hour ||
+			len(o.Endpoints) != 1 || r.server(o.Endpoints[0].Address.Addr()) != by || o.Endpoints[0].Probability < 0.999 {
+			t.Errorf("%s, remembered with %s: %+v, %+v", p, by, got.Affinity, o)
+		}
+	}
+}
+
+// TestAnotherTableThatDropsIsNamed has a firewall in the way to one endpoint.
+func TestAnotherTableThatDropsIsNamed(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:2]}
+	r.folder.Put("services", web)
+	daemon.Start(t, r.Node, r.folder)
+	r.nft(fmt.Sprintf(`table inet firewall {
+		set bad { type ipv4_addr; flags interval; elements = { 10.9.0.0/16, %s/32 }; }
+		chain nobody { limit rate 1/hour counter; }
+		chain checks { ip daddr @bad drop; ip6 daddr { %s } counter drop; meta l4proto icmp accept; }
+		chain forward { type filter hook forward priority 10; policy accept; ct state established,related accept; jump checks; }
+	}`, r.Pods[0].Addr(model.IPv4), r.Pods[0].Addr(model.IPv6)))
+	for _, w := range daemon.Ways() {
+		p := r.packet(w, web)
+		got := r.explain(p)
+		i := slices.IndexFunc(got.Outcomes, func(o explain.Outcome) bool { return o.Verdict == explain.Dropped })
+		if len(got.Outcomes) != 2 || i < 0 || len(got.Doubts) > 0 {
+			t.Fatalf("%s: %+v, doubts %v", p, got.Outcomes, got.Doubts)
+		}
+		drop, pass := got.Outcomes[i], got.Outcomes[1-i]
+		if drop.By == nil || drop.By.Table != "inet firewall" || drop.By.Chain != "checks" || drop.By.Rule == 0 || drop.Probability != 0.5 {
+			t.Errorf("%s: dropped by %+v, probability %v", p, drop.By, drop.Probability)
+		}
+		if len(pass.Endpoints) != 1 || r.server(pass.Endpoints[0].Address.Addr()) != "pod-2" {
+			t.Errorf("%s: goes to %+v", p, pass.Endpoints)
+		}
+		r.expect(1, []string{"50%: dropped by table inet firewall, chain checks, rule handle", "50%: goes to one endpoint"},
+			"--from="+p.From.String(), to(p.To, p.Protocol))
+	}
+	r.nft(`flush chain inet firewall checks; add rule inet firewall forward limit rate 1/hour drop`)
+	for _, w := range daemon.Ways() {
+		p := r.packet(w, web)
+		got := r.explain(p)
+		if o := single(t, got); o.Verdict != explain.Delivered || len(o.Endpoints) != 2 {
+			t.Errorf("%s: %+v", p, o)
+		}
+		if len(got.Doubts) != 1 || !strings.HasPrefix(got.Doubts[0], "table inet firewall, chain forward, may decide otherwise") {
+			t.Errorf("%s: doubts %q", p, got.Doubts)
+		}
+		r.expect(0, []string{"may decide otherwise", "limit", "--trace"}, "--from="+p.From.String(), to(p.To, p.Protocol))
+	}
+	r.nft(`flush chain inet firewall forward; add chain inet firewall forward { policy drop; }`)
+	for _, w := range daemon.Ways() {
+		p := r.packet(w, web)
+		if o := single(t, r.explain(p)); o.Verdict != explain.Dropped || o.By.Rule != 0 || o.By.Chain != "forward" {
+			t.Errorf("%s: %+v", p, o)
+		}
+		r.expect(1, []string{"dropped by table inet firewall, chain forward, whose policy it is"}, "--from="+p.From.String(), to(p.To, p.Protocol))
+	}
+}
+
+// TestDriftShows has somebody else take rules and elements away.
+func TestDriftShows(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:2]}
+	r.folder.Put("services", web)
+	daemon.Start(t, r.Node, r.folder).Stop()
+	for _, f := range model.Families {
+		family := [...]string{model.IPv4: "ip", model.IPv6: "ip6"}[f]
+		for _, p := range model.Protocols {
+			r.nft(fmt.Sprintf("delete element %s kube-vmap endpoints-1 { %s . %s . 80 }", family, web.Addr(f, model.ClusterIP), p))
+		}
+	}
+	for _, w := range daemon.Ways() {
+		got := r.explain(r.packet(w, web))
+		if len(got.Outcomes) != 2 || len(got.Faults) != 1 || !strings.HasPrefix(got.Faults[0], "endpoints-1 does not have ") {
+			t.Errorf("%s: %+v, faults %q", w, got.Outcomes, got.Faults)
+		}
+		p := r.packet(w, web)
+		r.expect(1, []string{"not as kube-vmap writes them", "endpoints-1 does not have", "no kube-vmap answers here"}, "--from="+p.From.String(), to(p.To, p.Protocol))
+	}
+	r.nft("flush chain ip kube-vmap nat-prerouting; flush chain ip6 kube-vmap nat-prerouting")
+	for _, w := range daemon.Ways() {
+		p := r.packet(w, web)
+		got := r.explain(p)
+		if o := single(t, got); o.Verdict != explain.Refused || len(got.Faults) != 1 || got.Service == "" {
+			t.Errorf("%s: %+v, faults %q, service %q", p, o, got.Faults, got.Service)
+		}
+		if by := r.sendOne(p); by != "" {
+			t.Errorf("%s: answered by %s", p, by)
+		}
+		r.expect(1, []string{"default/web:" + p.Protocol.String() + "-0", "chain nat-prerouting has no rules", "refused"}, "--from="+p.From.String(), to(p.To, p.Protocol))
+	}
+}
+
+// TestAServiceOfThousandsIsSummedUp has more endpoints than are looked at.
+func TestAServiceOfThousandsIsSummedUp(t *testing.T) {
+	r := newRig(t)
+	large := daemon.Service{Name: "large", Number: 1, Endpoints: r.servers, Times: 400}
+	r.folder.Put("services", large)
+	daemon.Start(t, r.Node, r.folder)
+	for _, w := range daemon.Ways() {
+		p := r.packet(w, large)
+		got := r.explain(p)
+		o := single(t, got)
+		if n := len(o.Endpoints) + got.Unseen; n != 5*400 || len(o.Endpoints) != 256 {
+			t.Errorf("%s: %d endpoints, and %d not looked at", p, len(o.Endpoints), got.Unseen)
+		}
+		r.expect(0, []string{"goes to one of 2000 endpoints", "and 1990 more"}, "--from="+p.From.String(), to(p.To, p.Protocol))
+	}
+}

@@ -1,0 +1,135 @@
+package matrix
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/explain"
+	"kube-vmap/nft/kernel/walk"
+)
+
+// TestExplainAgreesWithTheTables asks `kube-vmap explain` about every cell of which
+// TestEveryWayToAServiceIsAsTheTablesSay asks the kernel, so that the two agree.
+func TestExplainAgreesWithTheTables(t *testing.T) {
+	if kubeProxy != "" {
+		t.Skip("explain knows the tables of kube-vmap")
+	}
+	s := newScene(t)
+	situations := readEndpoints()
+	s.cluster(serviceCIDR(), nodeObject())
+	s.put(matrixServices(situations)...)
+	for _, c := range configurations {
+		t.Run(c.says, func(t *testing.T) {
+			s.t = t
+			table := readFlows(t, c.section)
+			d := s.start(append(c.flags, nodePortAddresses)...)
+			defer d.stop()
+			w, err := walk.Open(walk.Config{NetNS: s.Node.FD()})
+			s.must(err)
+			defer func() { _ = w.Close() }()
+			asked, wrong := 0, 0
+			for i, situation := range situations {
+				for _, c := range s.cells(table, situation, i) {
+					asked++
+					if err := s.explains(w, c); err != nil {
+						wrong++
+						t.Errorf("%s: %v", c, err)
+					}
+					if wrong == mostComplaints {
+						t.FailNow() // the rest may be like it
+					}
+				}
+			}
+			t.Logf("%d cells", asked)
+		})
+	}
+}
+
+// explains compares what explain says about a cell with what must come of it.
+func (s *scene) explains(w *walk.Walker, c cell) error {
+	p := explain.Packet{From: s.asksFrom(c), To: c.to, Protocol: c.way.protocol}
+	if c.from.asked.Add(1)%50 != 0 { // without, the kernel goes through all connections there are
+		p.FromPort = 10000
+	}
+	got, err := w.Explain(p, "")
+	if err != nil {
+		return err
+	}
+	if len(got.Faults)+len(got.Doubts) > 0 || got.Service == "" {
+		return fmt.Errorf("explain finds service %q, faults %q, doubts %q", got.Service, got.Faults, got.Doubts)
+	}
+	var by []string
+	for _, o := range got.Outcomes {
+		if o.Verdict != c.want.verdict() {
+			return fmt.Errorf("explain says %s %s, want %s", o.Verdict, o.How, c.want.verdict())
+		}
+		for _, e := range o.Endpoints {
+			name := s.serverAt(e.Address)
+			by = append(by, name)
+			if err := s.explainsSource(c, name, o.Masquerade, e.Source, p.From); err != nil {
+				return err
+			}
+		}
+	}
+	slices.Sort(by)
+	if want := slices.Sorted(slices.Values(c.want.by)); !slices.Equal(by, want) {
+		return fmt.Errorf("explain says it goes to %q, want %q", by, want)
+	}
+	return nil
+}
+
+// verdict is what explain must say.
+func (r result) verdict() explain.Verdict {
+	switch {
+	case r.refused:
+		return explain.Refused
+	case len(r.by) == 0:
+		return explain.Dropped
+	}
+	return explain.Delivered
+}
+
+// asksFrom is the address that the client asks from, which the node chooses for
+// itself: to one of its own addresses it is that, to others that of its link there.
+func (s *scene) asksFrom(c cell) netip.Addr {
+	switch f := c.way.family; {
+	case c.from.from[f].IsValid():
+		return c.from.from[f]
+	case c.from.Host == s.Node.Host && slices.Contains(s.nodeAddrs, c.to.Addr()):
+		return c.to.Addr()
+	default:
+		return c.from.Addr(f)
+	}
+}
+
+// serverAt is the name of the host that serves at an address.
+func (s *scene) serverAt(a netip.AddrPort) string {
+	for name, h := range s.hosts {
+		if h.AddrPort(model.FamilyOf(a.Addr()), targetPort) == a {
+			return name
+		}
+	}
+	return a.String()
+}
+
+// explainsSource compares the source that is seen.
+func (s *scene) explainsSource(c cell, server string, masquerade bool, seen, from netip.Addr) error {
+	want := c.want.source
+	if server == c.from.Name && want != anySource {
+		want = snat
+	}
+	switch {
+	case want == anySource:
+		return nil
+	case masquerade != (want == snat):
+		return fmt.Errorf("explain says masquerade %t, want %s", masquerade, want)
+	case want == own && seen != from:
+		return fmt.Errorf("explain says that %s sees %s, want %s", server, seen, from)
+	case want == snat && !slices.Contains(s.masquerades(server, c.way.family), seen):
+		return fmt.Errorf("explain says that %s sees %s, want the node", server, seen)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/sync/status"
+	"kube-vmap/sync/status/statustest"
+)
+
+// TestTheKernelTellsWhatTheDaemonTold compares what both know: while the daemon runs
+// and after it was killed, with tables that it protects and others.
+func TestTheKernelTellsWhatTheDaemonTold(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--protect-tables=false", "--count-connections=false"}} {
+		t.Run(fmt.Sprint(flags), func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			f := daemon.NewFolder(t, l)
+			f.Put("features", features(l)...)
+			d := daemon.Start(t, l.Node, f, flags...)
+			// The slots of what has a history are not in order.
+			d.After(func() {
+				less := features(l)
+				for i := range less {
+					less[i].Endpoints = less[i].Endpoints[min(1, len(less[i].Endpoints)):]
+				}
+				f.Put("features", less...)
+			})
+			d.After(func() { f.Put("features", features(l)...) })
+
+			told := document(t, l.Node.Host)
+			if told.Source != status.FromDaemon || len(told.Services) != len(features(l)) || told.Counted != (flags == nil) {
+				t.Fatalf("the daemon tells of %d Services, counted: %v", len(told.Services), told.Counted)
+			}
+			agree(t, told, document(t, l.Node.Host, "--kernel"))
+			forms(t, l.Node.Host, "")
+			d.Kill()
+			agree(t, told, document(t, l.Node.Host))
+			forms(t, l.Node.Host, "nobody answers on @kube-vmap here; read from the kernel's tables, which know no EndpointSlices")
+		})
+	}
+}
+
+// agree compares the daemon's document with the kernel's.
+func agree(t *testing.T, daemon, kernel *status.Document) {
+	t.Helper()
+	if kernel.Source != status.FromKernel || kernel.Counted != daemon.Counted {
+		t.Errorf("it is from the %s, counted: %v", kernel.Source, kernel.Counted)
+	}
+	if diff := cmp.Diff(statustest.AsKernel(daemon), statustest.AsKernel(kernel)); diff != "" {
+		t.Errorf("-daemon +kernel\n%s", diff)
+	}
+}
+
+func TestAfterCleanupItSaysThatThereIsNothing(t *testing.T) {
+	l := newLab(t)
+	out := run(t, l.Node.Host, 0, "get", "services")
+	if out.code != 1 || !strings.Contains(out.stderr, "nobody answers on @kube-vmap in this network namespace: does kube-vmap run?") ||
+		!strings.Contains(out.stderr, "there is no table of kube-vmap in this network namespace") || strings.Count(out.stderr, "\n") != 1 {
+		t.Errorf("got %+v", out)
+	}
+}

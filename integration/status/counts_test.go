@@ -1,0 +1,81 @@
+package status
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/sync/status"
+)
+
+// each is how many connections of each way are made to each kind of frontend.
+const each = 3
+
+// TestConnectionsAreThoseThatWereMade makes some to every kind of frontend of a
+// Service, in both families and over all protocols, and asks for them: the daemon,
+// and after its end the kernel.
+func TestConnectionsAreThoseThatWereMade(t *testing.T) {
+	l := newLab(t)
+	f := daemon.NewFolder(t, l)
+	s := daemon.Service{
+		Name: "web", Number: 1, Kinds: daemon.Kinds[1:],
+		Endpoints: []*lab.Host{l.Pods[0].Host, l.Pods[1].Host, l.RemotePods[0].Host},
+	}
+	f.Put("web", s, daemon.Service{Name: "other", Number: 2, Endpoints: s.Endpoints})
+	d := daemon.Start(t, l.Node, f)
+	for _, w := range daemon.Ways() {
+		for _, kind := range daemon.Kinds {
+			for range each {
+				connect(t, l.Outside, w, s.At(l.Node, w.Family, kind, 0))
+			}
+		}
+	}
+	check := func(d *status.Document) {
+		t.Helper()
+		for _, service := range d.Services {
+			for _, p := range service.Ports {
+				checkPort(t, d, p, service.Name == "web")
+			}
+		}
+	}
+	check(document(t, l.Node.Host))
+	check(document(t, l.Node.Host, "--kernel"))
+	d.Kill()
+	check(document(t, l.Node.Host))
+}
+
+// connect makes one connection.
+func connect(t *testing.T, from *lab.Host, w daemon.Way, to netip.AddrPort) {
+	t.Helper()
+	if got, err := from.Ask(w.Protocol, to, 10*time.Second); err != nil || got.Outcome != lab.Answered {
+		t.Fatalf("%s asks %s over %s: %s, %v", from, to, w, got, err)
+	}
+}
+
+// checkPort wants all connections of a port, or none. Of those that are over the
+// kernel may forget some, but has not been given the time.
+func checkPort(t *testing.T, d *status.Document, p status.Port, asked bool) {
+	t.Helper()
+	n := 0
+	if asked {
+		n = each
+	}
+	for _, f := range p.Frontends {
+		if f.Connections != uint64(n) || f.Active > n || asked && p.Protocol == "UDP" && f.Active != n {
+			t.Errorf("by the %s, %s %s %s %s has %+v, want %d", d.Source, p.Family, p.Protocol, f.Kind, f.Address, f.Traffic, n)
+		}
+	}
+	var sum status.Traffic
+	for _, e := range p.Endpoints {
+		sum.Connections += e.Connections
+		sum.Active += e.Active
+	}
+	if all := uint64(n * len(p.Frontends)); sum != p.Traffic || sum.Connections != all {
+		t.Errorf("by the %s, endpoints of %s %s have %+v, the port %+v, want %d", d.Source, p.Family, p.Protocol, sum, p.Traffic, all)
+	}
+	if asked && len(p.Frontends) != len(daemon.Kinds) {
+		t.Errorf("%s %s has %d frontends", p.Family, p.Protocol, len(p.Frontends))
+	}
+}

@@ -1,0 +1,79 @@
+package status
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+)
+
+// TestTenThousandServicesAreAskedForInSeconds measures what a question costs; the
+// limits are far above that, for machines that are busy.
+func TestTenThousandServicesAreAskedForInSeconds(t *testing.T) {
+	const many = 10_000
+	l := newLab(t)
+	f := daemon.NewFolder(t, l)
+	services := make([]daemon.Service, many)
+	for i := range services {
+		services[i] = daemon.Service{Name: fmt.Sprint("web-", i), Number: i + 1, Endpoints: []*lab.Host{l.Pods[0].Host, l.Pods[1].Host}}
+	}
+	f.Put("many", services...)
+	pid := filepath.Join(t.TempDir(), "pid")
+	d := daemon.Launch{Node: l.Node, Folder: f, By: []string{"sh", "-c", `echo $$ > ` + pid + `; exec "$@"`, "sh"}}.Start(t)
+	d.Await("ready")
+	number, err := os.ReadFile(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := "/proc/" + strings.TrimSpace(string(number))
+	measure := func(what string, args ...string) {
+		t.Helper()
+		if err := os.WriteFile(process+"/clear_refs", []byte("5"), 0o200); err != nil { // forgets the peak
+			t.Fatal(err)
+		}
+		before, start := memory(t, process, "VmRSS"), time.Now()
+		out := get(t, l.Node.Host, args...)
+		took, grown := time.Since(start), memory(t, process, "VmHWM")-before
+		t.Logf("%s: %s, %d KiB printed, the daemon has %d MiB and took %d MiB more", what, took.Round(time.Millisecond),
+			len(out.stdout)>>10, before>>10, grown>>10)
+		if took > 20*time.Second || grown > 400<<10 {
+			t.Errorf("%s takes %s and %d MiB", what, took, grown>>10)
+		}
+	}
+	measure("one Service", "svc", "web-7")
+	measure("all Services", "svc", "-A")
+	measure("all Services again", "svc", "-A")
+	measure("all endpoints as JSON", "ep", "-A", "-o", "json")
+	measure("one Service after them", "svc", "web-7")
+	start := time.Now()
+	get(t, l.Node.Host, "svc", "-A", "--kernel")
+	t.Logf("all Services from the kernel: %s", time.Since(start).Round(time.Millisecond))
+}
+
+// memory is a number of a process, in KiB.
+func memory(t *testing.T, process, what string) int {
+	t.Helper()
+	file, err := os.Open(process + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); fields[0] == what+":" {
+			n, err := strconv.Atoi(fields[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("%s has no %s", process, what)
+	return 0
+}

@@ -1,0 +1,89 @@
+package status
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+)
+
+// TestNobodyButRootIsAnswered asks as another user, on a name and on a path.
+func TestNobodyButRootIsAnswered(t *testing.T) {
+	l := newLab(t)
+	f := daemon.NewFolder(t, l)
+	f.Put("web", daemon.Service{Name: "web", Number: 1})
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil { // so that it is the socket that says no
+		t.Fatal(err)
+	}
+	for _, socket := range []string{"@kube-vmap", filepath.Join(dir, "status.sock")} {
+		d := daemon.Start(t, l.Node, f, "--status-socket", socket)
+		args := []string{"get", "services", "--status-socket", socket}
+		if out := run(t, l.Node.Host, 0, args...); out.code != 0 || !strings.Contains(out.stdout, "web") {
+			t.Errorf("%s: root gets %+v", socket, out)
+		}
+		out := run(t, l.Node.Host, nobody, args...)
+		if out.code != 1 || out.stdout != "" || !strings.Contains(out.stderr, "only root") || strings.Contains(out.stderr, "kernel") {
+			t.Errorf("%s: nobody gets %+v", socket, out)
+		}
+		d.Stop()
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 || err != nil {
+		t.Errorf("after the end there are %v, %v", left, err)
+	}
+}
+
+// TestDaemonsOfTwoNodesDoNotMeet holds for the name that all of them have.
+func TestDaemonsOfTwoNodesDoNotMeet(t *testing.T) {
+	l := newLab(t)
+	for node, name := range map[*lab.Node]string{l.Node: "here", l.Remote: "there"} {
+		f := daemon.NewFolder(t, l)
+		f.Put(name, daemon.Service{Name: name, Number: 1})
+		daemon.Start(t, node, f)
+	}
+	for node, name := range map[*lab.Node]string{l.Node: "here", l.Remote: "there"} {
+		if got := get(t, node.Host, "services", "-A", "-o", "name").stdout; got != "service/"+name+"\n" {
+			t.Errorf("%s has %q, want %s", node, got, name)
+		}
+	}
+}
+
+// TestWhoWaitsForTheSocketGetsItWhenItIsFree runs a second daemon on a node, on a
+// name and on a path that the first one leaves behind when it is killed.
+func TestWhoWaitsForTheSocketGetsItWhenItIsFree(t *testing.T) {
+	for _, socket := range []string{"@kube-vmap", filepath.Join(t.TempDir(), "status.sock")} {
+		l := newLab(t)
+		flags := []string{"--status-socket", socket, "--protect-tables=false", "--metrics-bind-address=", "--healthz-bind-address="}
+		start := func(name string) *daemon.Daemon {
+			f := daemon.NewFolder(t, l)
+			f.Put(name, daemon.Service{Name: name, Number: 1})
+			d := daemon.Launch{Node: l.Node, Folder: f, Flags: flags}.Start(t)
+			for _, m := range []string{"cannot serve, trying again", "another program had changed our tables; repaired", "a change was refused, reading the kernel"} {
+				d.Ignore(m)
+			}
+			d.Await("ready")
+			return d
+		}
+		who := func() string {
+			return run(t, l.Node.Host, 0, "get", "svc", "-A", "-o", "name", "--status-socket", socket).stdout
+		}
+		first := start("first")
+		second := start("second")
+		second.Await("cannot serve, trying again")
+		if got := who(); got != "service/first\n" {
+			t.Errorf("%s: beside a second one, the first is asked and says %q", socket, got)
+		}
+		first.Kill()
+		second.Await("serving")
+		deadline := time.Now().Add(20 * time.Second)
+		for who() != "service/second\n" {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: after the end of the first, %q", socket, who())
+			}
+		}
+	}
+}

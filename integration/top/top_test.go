@@ -1,0 +1,255 @@
+package top
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/model"
+)
+
+func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
+
+const (
+	// patience is far more than anything here takes.
+	patience = 20 * time.Second
+	// kept is how many connections of each way are kept open.
+	kept = 3
+)
+
+// scene is a node with two Services, one of which has open connections.
+type scene struct {
+	*lab.Lab
+	web, idle daemon.Service
+	daemon    *daemon.Daemon
+}
+
+func newScene(t *testing.T, flags ...string) *scene {
+	t.Helper()
+	s := &scene{Lab: labtest.New(t, lab.Options{Pods: 2})}
+	for _, pod := range s.Pods {
+		if err := pod.ServeAll(daemon.Target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pods := []*lab.Host{s.Pods[0].Host, s.Pods[1].Host}
+	s.web = daemon.Service{Name: "web", Number: 1, Endpoints: pods[1:]}
+	s.idle = daemon.Service{Name: "idle", Number: 2, Endpoints: pods}
+	none := daemon.Service{Name: "none", Number: 3}
+	folder := daemon.NewFolder(t, s.Lab)
+	folder.Put("services", s.web, s.idle, none)
+	s.daemon = daemon.Start(t, s.Node, folder, flags...)
+	for _, w := range daemon.Ways() {
+		for range kept {
+			flow, err := s.Pods[0].Flow(w.Protocol, fresh(), s.web.At(s.Node, w.Family, model.ClusterIP, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := flow.Ask(patience); err != nil || got.Outcome != lab.Answered {
+				t.Fatalf("ask over %s: %s, %v", w, got, err)
+			}
+		}
+	}
+	return s
+}
+
+// asked counts questions.
+var asked atomic.Uint32
+
+// fresh is where a client asks from. No port is used again: to connection tracking
+// that could be the connection from before. Servers have lower ones.
+func fresh() netip.AddrPort {
+	return netip.AddrPortFrom(netip.Addr{}, 10000+uint16(asked.Add(1)%55000))
+}
+
+// open is how many connections the Service has that are kept open.
+func (s *scene) open() int { return kept * len(daemon.Ways()) }
+
+// meanwhile asks over all ways, again and again, while a function runs, and returns
+// how many connections that were.
+func (s *scene) meanwhile(t *testing.T, do func()) int {
+	t.Helper()
+	over := make(chan struct{})
+	var group errgroup.Group
+	var made int
+	group.Go(func() error {
+		for {
+			for _, w := range daemon.Ways() {
+				select {
+				case <-over:
+					return nil
+				default:
+				}
+				got, err := s.Pods[0].AskFrom(w.Protocol, fresh(), s.web.At(s.Node, w.Family, model.ClusterIP, 0), patience)
+				if err != nil || got.Outcome != lab.Answered {
+					return errors.Join(fmt.Errorf("ask over %s: %s", w, got), err)
+				}
+				made++
+			}
+		}
+	})
+	do()
+	close(over)
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// line are the numbers in the line of a Service, by its columns.
+func line(t *testing.T, block, name string) map[string]string {
+	t.Helper()
+	titles := strings.Fields(regexp.MustCompile(`(?m)^NAMESPACE.*$`).FindString(block))
+	cells := strings.Fields(regexp.MustCompile(`(?m)^default +` + name + ` .*$`).FindString(block))
+	if len(cells) < len(titles) {
+		t.Fatalf("there is no line of %s:\n%s", name, block)
+	}
+	out := map[string]string{}
+	for i, title := range titles {
+		out[title] = cells[i]
+	}
+	return out
+}
+
+func number(t *testing.T, text string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// top runs it with lines.
+func (s *scene) top(t *testing.T, args ...string) string {
+	t.Helper()
+	said := daemon.Run(t, s.Node.Host, append([]string{"top"}, args...)...)
+	if said.Code != 0 || said.Err != "" {
+		t.Fatalf("%v: exit code %d: %s", args, said.Code, said.Err)
+	}
+	return said.Out
+}
+
+func TestConnectionsShowAsTheyAreMade(t *testing.T) {
+	s := newScene(t)
+	quiet := s.top(t, "--once")
+	got := line(t, quiet, "web")
+	open := strconv.Itoa(s.open())
+	if got["CONN/S"] != "0.0" || got["ACTIVE"] != open || got["CONNECTIONS"] != open || got["STATUS"] != "OK" {
+		t.Errorf("with %s open connections:\n%s", open, quiet)
+	}
+	if none := line(t, quiet, "none"); none["STATUS"] != "!" || !strings.Contains(quiet, "! NoEndpoints") {
+		t.Errorf("a Service without endpoints:\n%s", quiet)
+	}
+
+	var busy string
+	var took time.Duration
+	made := s.meanwhile(t, func() {
+		start := time.Now()
+		busy = s.top(t, "--once", "--interval", "2s")
+		took = time.Since(start)
+	})
+	web := line(t, busy, "web")
+	rate := number(t, web["CONN/S"])
+	// It cannot have seen more than there were, and saw at least those of two seconds.
+	if rate <= 0 || rate*2 > float64(made)+1 || rate*took.Seconds() < float64(made)/4 {
+		t.Errorf("%d connections in %s:\n%s", made, took, busy)
+	}
+	if so := number(t, web["CONNECTIONS"]); so <= float64(s.open()) || so > float64(s.open()+made) {
+		t.Errorf("%d connections, %d before:\n%s", made, s.open(), busy)
+	}
+	if active := number(t, web["ACTIVE"]); active < float64(s.open()) {
+		t.Errorf("%d are open:\n%s", s.open(), busy)
+	}
+	idle := line(t, busy, "idle")
+	if idle["CONN/S"] != "0.0" || idle["ACTIVE"] != "0" || idle["CONNECTIONS"] != "0" {
+		t.Errorf("a Service without connections:\n%s", busy)
+	}
+	if strings.Index(busy, "web") > strings.Index(busy, "idle") {
+		t.Errorf("the busiest is not first:\n%s", busy)
+	}
+
+	after := s.top(t, "--once", "-n", "default")
+	if got := line(t, after, "web")["CONNECTIONS"]; got != strconv.Itoa(s.open()+made) {
+		t.Errorf("%s connections, want %d", got, s.open()+made)
+	}
+	if other := s.top(t, "--once", "-n", "other"); !strings.Contains(other, "0 services") {
+		t.Errorf("of another namespace:\n%s", other)
+	}
+	if lines := s.top(t, "--count", "2"); strings.Count(lines, "NAMESPACE") != 2 || strings.Contains(lines, "\x1b") {
+		t.Errorf("two blocks of lines:\n%q", lines)
+	}
+}
+
+func TestWithoutCountsActiveConnectionsShow(t *testing.T) {
+	s := newScene(t, "--count-connections=false")
+	block := s.top(t, "--once")
+	if got := line(t, block, "web"); got["ACTIVE"] != strconv.Itoa(s.open()) || !strings.Contains(block, "not counted") {
+		t.Errorf("with %d open connections:\n%s", s.open(), block)
+	}
+}
+
+func TestWithoutAProxyItSaysWhatToDo(t *testing.T) {
+	s := newScene(t)
+	s.daemon.Stop()
+	said := daemon.Run(t, s.Node.Host, "top", "--once")
+	if said.Code != 1 || said.Out != "" || !strings.Contains(said.Err, "does kube-vmap run?") {
+		t.Errorf("exit code %d: %s%s", said.Code, said.Out, said.Err)
+	}
+}
+
+func TestAPersonMovesInTheTable(t *testing.T) {
+	s := newScene(t)
+	term := open(t, s.Node.Host, "top")
+	term.press("", "3 services")
+	s.meanwhile(t, func() {
+		// Busy, with a rate.
+		deadline := time.Now().Add(patience)
+		busy := regexp.MustCompile(`> default .*web .* [1-9][0-9]*\.[0-9] `)
+		for !busy.MatchString(term.written()) {
+			if time.Now().After(deadline) {
+				t.Fatalf("there is no rate:\n%q", term.written())
+			}
+			term.press("", "default")
+		}
+	})
+	term.press("/web\r", "1 found")
+	term.press("\r", "default/web")
+	term.press("", s.Pods[1].AddrPort(model.IPv6, daemon.Target).String())
+	term.press("\x1b", "3 services")
+	term.press("?", "CONN/S       new connections")
+	term.press("q", "\x1b[?1049l") // the screen that was there before
+	term.over()
+}
+
+func TestASignalEndsItWithoutAnError(t *testing.T) {
+	s := newScene(t)
+	for name, end := range map[string]func(*terminal){
+		"by its key": func(term *terminal) { term.press("\x03", "\x1b[?1049l") },
+		"by SIGTERM": func(term *terminal) { _ = term.cmd.Process.Signal(syscall.SIGTERM) },
+		"by SIGINT":  func(term *terminal) { _ = term.cmd.Process.Signal(syscall.SIGINT) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			term := open(t, s.Node.Host, "top")
+			term.press("", "3 services")
+			end(term)
+			term.over()
+			if !strings.Contains(term.written(), "\x1b[?1049l") {
+				t.Error("the terminal is not as it was")
+			}
+		})
+	}
+}

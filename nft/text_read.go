@@ -1,0 +1,73 @@
+package nft
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"kube-vmap/model"
+)
+
+// Render writes what was read as nft text, for people. Of rules only a fingerprint is
+// read: those that the configuration makes are written out, and any other is a
+// comment. What packets put into sets is not there.
+func (t Tables) Render(w io.Writer, c Config) error {
+	out := bufio.NewWriter(w)
+	for _, f := range model.Families {
+		if t[f] != nil {
+			t[f].render(out, f, &c)
+		}
+	}
+	return out.Flush()
+}
+
+func (t *Table) render(out *bufio.Writer, f model.Family, c *Config) {
+	fmt.Fprintf(out, "table %s {", table(f))
+	switch {
+	case t.Owner != 0:
+		fmt.Fprintf(out, " # belongs to netlink port %d", t.Owner)
+	case t.Protected:
+		out.WriteString(" # belongs to nobody who lives")
+	}
+	if t.Dormant {
+		out.WriteString("\n\tflags dormant")
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Sets)) {
+		set := t.Sets[name]
+		id, known := SetNamed(f, name)
+		if !known || !set.Shape.Ours(id) {
+			fmt.Fprintf(out, "\n\t# set or map %s is none that kube-vmap makes\n", name)
+			continue
+		}
+		renderSet(out, id, set.Shape.Size, set.Elements)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Chains)) {
+		t.Chains[name].render(out, name, chainNamed(f, name), c)
+	}
+	out.WriteString("}\n")
+}
+
+func (s ChainState) render(out *bufio.Writer, name string, id ChainID, c *Config) {
+	fmt.Fprintf(out, "\n\tchain %s {\n", name)
+	switch h := chainSchema[id.Kind].hook; {
+	case s.Hook == HookState{}:
+	case h != nil && s.Hook == id.hookState():
+		fmt.Fprintf(out, "\t\t%s\n", h)
+	default:
+		fmt.Fprintf(out, "\t\t# type %s, hook %d, priority %d\n", s.Hook.Type, s.Hook.Number, s.Hook.Priority)
+	}
+	texts := map[Fingerprint]string{}
+	for _, r := range c.rules(id) {
+		texts[r.Fingerprint()] = r.String()
+	}
+	for _, fingerprint := range s.Rules {
+		text := texts[fingerprint]
+		if text == "" {
+			text = "# a rule that kube-vmap does not make here with these flags"
+		}
+		fmt.Fprintf(out, "\t\t%s\n", text)
+	}
+	out.WriteString("\t}\n")
+}
