@@ -1,0 +1,247 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"kube-vmap/integration/daemon"
+)
+
+// patience is far more than the page ever needs.
+const patience = 20 * time.Second
+
+// browser is started once, and has a window of its own, with nothing in common with
+// others, for each test.
+var browser context.Context
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath("chromium"),
+		chromedp.NoSandbox, // it does not work for root
+		chromedp.DisableGPU,
+		chromedp.Flag("disable-dev-shm-usage", true), // small in containers
+		chromedp.Flag("force-color-profile", "srgb"),
+		chromedp.Flag("hide-scrollbars", true),
+	)
+	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
+	defer end()
+	started, stop := chromedp.NewContext(allocator)
+	defer stop()
+	browser = started //nolint:fatcontext // once, for all tests
+	if err := chromedp.Do(browser); err != nil {
+		fmt.Fprintln(os.Stderr, "start chromium:", err)
+		return 1
+	}
+	return daemon.Main(m)
+}
+
+// window is a browser's window with the page.
+type window struct {
+	*testing.T
+	ctx    context.Context //nolint:containedctx // that is what a window is to chromedp
+	server string          // the address of the server under test
+	cancel context.CancelFunc
+	mu     sync.Mutex
+	bad    []string
+	fine   []string // complaints that are to be expected
+}
+
+// serve serves a handler to this machine.
+func serve(t *testing.T, h http.Handler) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// open opens a window of a size on the page, at an address within it.
+func open(t *testing.T, server, hash string, width, height int64) *window {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	t.Cleanup(cancel)
+	ctx, late := context.WithTimeout(ctx, 3*time.Minute)
+	t.Cleanup(late)
+	w := &window{T: t, ctx: ctx, server: server, cancel: cancel}
+	if err := chromedp.Listen(ctx, w.listen); err != nil {
+		t.Fatal(err)
+	}
+	call(w, network.Enable, network.EnableParams{})
+	call(w, log.Enable, cdp.Empty{})
+	w.resize(width, height)
+	w.do(chromedp.Navigate(server + "/status/" + hash))
+	t.Cleanup(w.complaints)
+	return w
+}
+
+// listen notes what must not happen.
+func (w *window) listen(event any) {
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		w.note(fmt.Sprint("exception: ", e.ExceptionDetails.Text, " ", describe(e.ExceptionDetails.Exception)))
+	case *runtime.EventConsoleAPICalled:
+		var words []string
+		for _, a := range e.Args {
+			words = append(words, describe(a))
+		}
+		w.note("console: " + strings.Join(words, " "))
+	case *log.EventEntryAdded:
+		w.note(fmt.Sprintf("log: %s (%s) %s", e.Entry.Text, e.Entry.Source, e.Entry.URL))
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, w.server+"/status/") {
+			w.note("asked elsewhere: " + e.Request.URL)
+		}
+	}
+}
+
+func (w *window) note(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bad = append(w.bad, text)
+}
+
+// ignore says that complaints with the text in them are to be expected.
+func (w *window) ignore(text string) { w.fine = append(w.fine, text) }
+
+// close closes the window. Else the test's end does; but then a daemon ends before.
+func (w *window) close() {
+	w.Helper()
+	w.complaints()
+	w.cancel()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bad = nil
+}
+
+// complaints fails the test for what must not have happened.
+func (w *window) complaints() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, b := range w.bad {
+		if !slices.ContainsFunc(w.fine, func(f string) bool { return strings.Contains(b, f) }) {
+			w.Errorf("the page complains: %s", b)
+		}
+	}
+}
+
+// describe is a value of the page's language in words.
+func describe(o *runtime.RemoteObject) string {
+	if o == nil {
+		return ""
+	}
+	return string(o.Value) + o.Description
+}
+
+// do does something in the window.
+func (w *window) do(actions ...chromedp.Action[chromedp.Void]) {
+	w.Helper()
+	if err := chromedp.Do(w.ctx, actions...); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// call gives the browser a command.
+func call[P, R any](w *window, command cdp.Command[P, R], params P) R {
+	w.Helper()
+	result, err := chromedp.Call(w.ctx, command, params)
+	if err != nil {
+		w.Fatalf("%s: %v", command.Method, err)
+	}
+	return result
+}
+
+// resize gives the window another size.
+func (w *window) resize(width, height int64) {
+	w.Helper()
+	call(w, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
+}
+
+// prefer is what the system says that its user prefers, such as
+// "prefers-color-scheme" "dark".
+func (w *window) prefer(what, value string) {
+	w.Helper()
+	call(w, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: what, Value: value}}})
+}
+
+// get is what an expression in the page's language is.
+func get[V any](w *window, expression string) V {
+	w.Helper()
+	value, err := chromedp.Run(w.ctx, chromedp.Evaluate[V](expression))
+	if err != nil {
+		w.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+// await waits until an expression holds. It asks again and again from outside: within
+// the page, its policy forbids to run a text.
+func (w *window) await(expression string) {
+	w.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	late := time.After(patience)
+	for !get[bool](w, "Boolean("+expression+")") {
+		select {
+		case <-ticker.C:
+		case <-late:
+			w.Fatalf("it never holds that %s; the page says:\n%s", expression, get[string](w, "document.body.innerText.slice(0, 3000)"))
+		}
+	}
+}
+
+// press presses keys, one after the other. As with a real keyboard, a key that the
+// page has taken for itself types nothing.
+func (w *window) press(keys ...string) {
+	w.Helper()
+	for _, r := range strings.Join(keys, "") {
+		events := kb.Encode(r)
+		down, up := events[0], events[len(events)-1]
+		if k := kb.Keys[r]; k.Print {
+			down.Type, down.Text, down.UnmodifiedText = input.DispatchKeyEventTypeKeyDown, k.Text, k.Unmodified
+		}
+		call(w, input.DispatchKeyEvent, *down)
+		call(w, input.DispatchKeyEvent, *up)
+	}
+}
+
+// picture keeps what the window shows, under .cache/page.
+func (w *window) picture(name string) {
+	w.Helper()
+	w.save(name, chromedp.CaptureScreenshot())
+}
+
+func (w *window) save(name string, capture chromedp.Action[[]byte]) {
+	w.Helper()
+	png, err := chromedp.Run(w.ctx, capture)
+	if err != nil {
+		w.Fatal(err)
+	}
+	dir := filepath.Join("..", "..", ".cache", "page")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		w.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600); err != nil {
+		w.Fatal(err)
+	}
+}

@@ -1,0 +1,234 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"kube-vmap/cmd/kube-vmap/serve/page"
+	"kube-vmap/sync/status"
+)
+
+// node is a node whose document a test makes. Each reading is later than the one
+// before by 2 s, and in that time connections were made.
+type node struct {
+	mu       sync.Mutex
+	document *status.Document
+	err      error
+	rates    map[string]uint64 // new connections in 2 s, by namespace/name
+	asked    int
+}
+
+// handler serves the page about the node.
+func (n *node) handler() http.Handler {
+	return page.Handler(page.Config{Document: n.read, Version: "v1.0.0", Hosts: []string{"node-1"}, Log: slog.New(slog.DiscardHandler)})
+}
+
+// read answers as a daemon does.
+func (n *node) read(_ context.Context, q status.Query) (*status.Document, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.asked++
+	if n.err != nil {
+		return nil, n.err
+	}
+	n.document.Time = n.document.Time.Add(2 * time.Second)
+	out := *n.document
+	out.Services = nil
+	for i := range n.document.Services {
+		s := &n.document.Services[i]
+		n.connect(s)
+		if (q.Namespace == "" || s.Namespace == q.Namespace) && (q.Name == "" || s.Name == q.Name) {
+			out.Services = append(out.Services, copied(s))
+		}
+	}
+	return &out, nil
+}
+
+// connect makes the connections of 2 s: to the ClusterIPs, spread over what serves.
+func (n *node) connect(s *status.Service) {
+	more := n.rates[s.Namespace+"/"+s.Name]
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		var serving []*status.Endpoint
+		for j := range p.Endpoints {
+			if p.Endpoints[j].Reason == "" {
+				serving = append(serving, &p.Endpoints[j])
+			}
+		}
+		if len(serving) == 0 {
+			continue
+		}
+		p.Connections += more
+		p.Frontends[0].Connections += more
+		for j, e := range serving {
+			share := more / uint64(len(serving))
+			if j == 0 {
+				share += more % uint64(len(serving))
+			}
+			e.Connections += share
+		}
+	}
+}
+
+func copied(s *status.Service) status.Service {
+	out := *s
+	out.Ports = append([]status.Port(nil), s.Ports...)
+	for i := range out.Ports {
+		out.Ports[i].Frontends = append([]status.Frontend(nil), s.Ports[i].Frontends...)
+		out.Ports[i].Endpoints = append([]status.Endpoint(nil), s.Ports[i].Endpoints...)
+	}
+	return out
+}
+
+func newNode(services ...status.Service) *node {
+	return &node{rates: map[string]uint64{}, document: &status.Document{
+		Source: status.FromDaemon, Time: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), Node: "node-1", Version: "v1.0.0",
+		Ready: true, Counted: true, NodeAddresses: []string{"192.0.2.1", "2001:db8::1"}, Services: services,
+	}}
+}
+
+// families and their words in addresses.
+var families = []string{"IPv4", "IPv6"}
+
+// address is one of a Service or an endpoint, by its number.
+func address(family string, subnet string, n int) string {
+	if family == "IPv6" {
+		return fmt.Sprintf("fd00:%s::%x", map[string]string{"96": "10:96", "244": "10:244"}[subnet], n)
+	}
+	return fmt.Sprintf("10.%s.%d.%d", subnet, n/250, n%250+1)
+}
+
+// port is a port with n endpoints, all in use, and a ClusterIP.
+func port(name, protocol, family string, number uint16, service, n int) status.Port {
+	p := status.Port{
+		Name: name, Protocol: protocol, Family: family, Scheduler: "random",
+		Frontends: []status.Frontend{{
+			Address: address(family, "96", service), Port: number, Kind: "ClusterIP", Policy: "Cluster", Verdict: "Balance", Masquerade: "off-pod",
+		}},
+	}
+	for k := range n {
+		local := (*int)(nil)
+		where := "node-" + strconv.Itoa(k%4+1)
+		if k%4 == 0 {
+			local = ptr(k / 4)
+		}
+		p.Endpoints = append(p.Endpoints, status.Endpoint{
+			Address: address(family, "244", service*8+k), Port: 8080, Slot: ptr(k), LocalSlot: local, Node: where, Ready: true, Serving: true,
+			Traffic: status.Traffic{Active: (service*7 + k*3) % 40, Connections: uint64(service * 31)},
+		})
+		p.Active += (service*7 + k*3) % 40
+		p.Connections += uint64(service * 31)
+	}
+	if n == 0 {
+		p.Frontends[0].Verdict = "Reject"
+	}
+	p.Frontends[0].Traffic = p.Traffic
+	return p
+}
+
+func ptr[V any](v V) *V { return &v }
+
+// web is a Service with everything: all kinds of frontends, both families, endpoints
+// that are not used, Local policy, source ranges.
+func web() status.Service {
+	s := status.Service{Namespace: "shop", Name: "web"}
+	for _, f := range families {
+		p := port("http", "TCP", f, 80, 10, 3)
+		external, balancer := "198.51.100.7", "203.0.113.20"
+		sources := []string{"198.51.100.0/24", "192.0.2.0/25"}
+		if f == "IPv6" {
+			external, balancer, sources = "2001:db8:51::7", "2001:db8:113::20", []string{"2001:db8:51::/48"}
+		}
+		p.Frontends = append(p.Frontends,
+			status.Frontend{Port: 30080, Kind: "NodePort", Policy: "Local", Verdict: "Balance", Masquerade: "never"},
+			status.Frontend{Address: external, Port: 80, Kind: "ExternalIP", Policy: "Cluster", Verdict: "Balance", Masquerade: "always"},
+			status.Frontend{
+				Address: balancer, Port: 80, Kind: "LoadBalancerIP", Policy: "Local", Verdict: "Balance", Masquerade: "never",
+				Restricted: true, Sources: sources,
+			},
+		)
+		p.Endpoints = append(p.Endpoints,
+			status.Endpoint{Address: address(f, "244", 88), Port: 8080, Node: "node-2", Serving: true, Reason: "it is not ready"},
+			status.Endpoint{Address: address(f, "244", 89), Port: 8080, Node: "node-3", Ready: true, Serving: true, Reason: "its hints name zone-b, and this node is in zone-a", ZoneHints: []string{"zone-b"}},
+		)
+		s.Ports = append(s.Ports, p)
+	}
+	s.Problems = []status.Problem{{
+		Object: "Service shop/web", Reason: "AddressConflict",
+		Text: "198.51.100.7:80/tcp belongs to Service shop/old, which claimed it first",
+	}}
+	return s
+}
+
+// shopkeeping are Services as people have them.
+func shopkeeping() []status.Service {
+	dns := status.Service{Namespace: "kube-system", Name: "kube-dns"}
+	for _, f := range families {
+		dns.Ports = append(dns.Ports, port("dns", "UDP", f, 53, 9, 3), port("dns-tcp", "TCP", f, 53, 9, 3))
+	}
+	diameter := status.Service{Namespace: "core", Name: "diameter", Ports: []status.Port{port("", "SCTP", "IPv4", 3868, 12, 1)}}
+	cart := status.Service{Namespace: "shop", Name: "cart", Ports: []status.Port{port("http", "TCP", "IPv4", 80, 13, 0)}}
+	local := status.Service{Namespace: "shop", Name: "uploads", Ports: []status.Port{port("https", "TCP", "IPv4", 443, 14, 2)}}
+	for k := range local.Ports[0].Endpoints {
+		local.Ports[0].Endpoints[k].LocalSlot, local.Ports[0].Endpoints[k].Node = nil, "node-3"
+	}
+	local.Ports[0].Frontends = append(local.Ports[0].Frontends, status.Frontend{
+		Address: "203.0.113.21", Port: 443, Kind: "LoadBalancerIP", Policy: "Local", Verdict: "Drop", Masquerade: "never",
+	})
+	session := status.Service{Namespace: "shop", Name: "sessions", Ports: []status.Port{port("http", "TCP", "IPv4", 80, 15, 12)}}
+	session.Ports[0].AffinitySeconds = 10800
+	return []status.Service{dns, diameter, cart, local, session, web()}
+}
+
+// crowd is n Services of many namespaces.
+func crowd(n int) []status.Service {
+	random := rand.New(rand.NewPCG(6, 6))
+	words := []string{"api", "auth", "billing", "cache", "catalogue", "checkout", "feed", "ledger", "mail", "orders", "payments", "queue", "search", "stock"}
+	out := make([]status.Service, 0, n)
+	for i := range n {
+		s := status.Service{
+			Namespace: fmt.Sprintf("team-%02d", random.IntN(60)),
+			Name:      fmt.Sprintf("%s-%s-%d", words[random.IntN(len(words))], words[random.IntN(len(words))], i),
+		}
+		protocol := []string{"TCP", "TCP", "TCP", "UDP", "SCTP"}[random.IntN(5)]
+		endpoints := 1 + random.IntN(6)
+		if random.IntN(200) == 0 {
+			endpoints = 0
+		}
+		s.Ports = []status.Port{port("", protocol, families[i%2], uint16(80+random.IntN(4)*1000), 100+i, endpoints)}
+		out = append(out, s)
+	}
+	return out
+}
+
+// busy gives Services connections.
+func (n *node) busy() *node {
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range n.document.Services {
+		s := &n.document.Services[i]
+		n.rates[s.Namespace+"/"+s.Name] = uint64(random.ExpFloat64() * 30)
+	}
+	n.rates["shop/web"], n.rates["kube-system/kube-dns"] = 246, 1873
+	return n
+}
+
+// shop is a node with the lot and some problems.
+func shop(t *testing.T, more int) *node {
+	t.Helper()
+	n := newNode(append(shopkeeping(), crowd(more)...)...).busy()
+	n.document.Problems = []status.Problem{
+		{Object: "EndpointSlice shop/search-x2x7p", Reason: "Unusable", Text: "address 127.0.0.1 cannot be an endpoint"},
+		{Object: "ServiceCIDR other", Reason: "Unusable", Text: "10.96.0.0/33 is no prefix"},
+	}
+	n.document.Services[2].Problems = []status.Problem{{
+		Object: "Service shop/cart", Reason: "NoEndpoints", Text: "port http: its EndpointSlices name no port http, but one called web",
+	}}
+	return n
+}

@@ -1,0 +1,124 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+)
+
+// switchable serves until a channel is closed, and breaks connections from then on.
+func switchable(h http.Handler, away <-chan struct{}) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-away:
+			panic(http.ErrAbortHandler)
+		default:
+			h.ServeHTTP(w, r)
+		}
+	})
+}
+
+// active is the Service whose row is active.
+const active = `document.querySelector('.rows .row[aria-selected="true"] .name')?.textContent ?? ""`
+
+func TestEverythingIsReachedByKeys(t *testing.T) {
+	w := rows(t, shop(t, 500))
+	names := func() string { return get[string](w, active) }
+	all := get[[]string](w, shown)
+	w.press("j")
+	if got := names(); got != all[0] {
+		t.Errorf("j goes to %q, want %q", got, all[0])
+	}
+	w.press("j", kb.ArrowDown, "k")
+	if got := names(); got != all[1] {
+		t.Errorf("j, down and k go to %q, want %q", got, all[1])
+	}
+	w.press(kb.End)
+	w.await(`document.querySelector('.rows .row[aria-selected="true"]').ariaRowIndex === "507"`)
+	bottom := get[float64](w, `document.querySelector('.rows .row[aria-selected="true"]').getBoundingClientRect().bottom`)
+	if bottom > 860 {
+		t.Errorf("the active row is out of sight, at %v", bottom)
+	}
+	w.press(kb.PageUp, kb.ArrowUp)
+	if !get[bool](w, `(r => r.top > 80 && r.bottom <= 860)(document.querySelector('.rows .row[aria-selected="true"]').getBoundingClientRect())`) {
+		t.Error("the active row is out of sight")
+	}
+	w.press(kb.Home)
+	if got := names(); got != all[0] {
+		t.Errorf("Home goes to %q", got)
+	}
+	if got := get[string](w, `document.getElementById(document.getElementById("services").getAttribute("aria-activedescendant")).querySelector(".name").textContent`); got != all[0] {
+		t.Errorf("those who do not see are told of %q", got)
+	}
+	w.press("/")
+	w.press("shop/web")
+	w.await(`document.querySelector(".count").textContent.startsWith("1 ")`)
+	w.press(kb.Enter)
+	w.await(`document.querySelector(".walk")`)
+	if got := get[string](w, `document.activeElement.textContent`); got != "shop / web" {
+		t.Errorf("the focus is on %q", got)
+	}
+	w.press("j", "j")
+	w.await(`document.querySelector(".frontends tr.is-chosen td").textContent === "198.51.100.7:80"`)
+	w.press("k")
+	w.await(`document.querySelector(".frontends tr.is-chosen td").textContent === "*:30080"`)
+	w.press(kb.Escape)
+	w.await(`document.querySelector(".overview")`)
+	if got := names(); got != "web" {
+		t.Errorf("back again, %q is active", got)
+	}
+	if got := get[string](w, `document.activeElement.id`); got != "services" {
+		t.Errorf("back again, the focus is on %q", got)
+	}
+	w.press(kb.Escape)
+	w.says(".count", "506 Services")
+	w.press("?")
+	if !get[bool](w, `document.getElementById("keys").open`) {
+		t.Error("? shows no help")
+	}
+	w.press("j", kb.Escape)
+	if get[bool](w, `document.getElementById("keys").open`) {
+		t.Error("Esc does not close the help")
+	}
+}
+
+func TestTabsAreMovedByArrows(t *testing.T) {
+	w := detail(t, shop(t, 0), "kube-system/kube-dns")
+	get[bool](w, `(document.querySelector('[role="tab"]').focus(), true)`)
+	for _, want := range []string{"dns-tcp TCP IPv4", "dns UDP IPv6", "dns-tcp TCP IPv6", "dns UDP IPv4"} {
+		w.press(kb.ArrowRight)
+		w.await(fmt.Sprintf(`document.querySelector('[role="tab"][aria-selected="true"]').textContent === %q && document.activeElement.textContent === %q`, want, want))
+	}
+}
+
+// focus is what has the focus, in short.
+const focus = `(e => e === document.body ? "" : e.id || e.className || e.textContent)(document.activeElement)`
+
+func TestTheFocusGoesInOrderAndIsSeen(t *testing.T) {
+	w := rows(t, shop(t, 0))
+	var order []string
+	for range 40 {
+		w.press(kb.Tab)
+		at := get[string](w, focus)
+		if at == "" || slices.Contains(order, at) && at == order[0] {
+			break
+		}
+		order = append(order, at)
+		seen := get[bool](w, `(e => { const s = getComputedStyle(e); const r = e.getBoundingClientRect(); return s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2 && r.width > 0 && r.bottom > 0; })(document.activeElement)`)
+		if !seen && at != "skip" {
+			t.Errorf("the focus on %q is not seen", at)
+		}
+	}
+	places := []string{"skip", "brand", "theme", "help", "search", "chip", "services"}
+	last := -1
+	for _, p := range places {
+		i := slices.Index(order, p)
+		if i <= last {
+			t.Fatalf("%s comes at %d, after %d, in %q", p, i, last, order)
+		}
+		last = i
+	}
+}

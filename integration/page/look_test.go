@@ -1,0 +1,154 @@
+package page
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// ground is the colour of the page.
+const ground = `getComputedStyle(document.documentElement).backgroundColor`
+
+func TestTheThemeIsTheSystemsUnlessChosen(t *testing.T) {
+	w := rows(t, shop(t, 0))
+	w.prefer("prefers-color-scheme", "light")
+	light := get[string](w, ground)
+	w.prefer("prefers-color-scheme", "dark")
+	dark := get[string](w, ground)
+	if light == dark {
+		t.Fatalf("light and dark are both %s", light)
+	}
+	for i, want := range []string{light, dark, dark} { // light, dark, as the system
+		w.press("t")
+		if got := get[string](w, ground); got != want {
+			t.Errorf("after %d changes it is %s, want %s", i+1, got, want)
+		}
+	}
+	w.press("t")
+	w.do(chromedp.Reload())
+	w.await(`document.querySelectorAll(".rows .row").length > 3`)
+	if got := get[string](w, ground); got != light {
+		t.Errorf("the choice is forgotten: %s", got)
+	}
+	if got := get[string](w, `document.getElementById("theme").getAttribute("aria-label")`); got != "Theme: light" {
+		t.Errorf("the button says %q", got)
+	}
+}
+
+// contrasts finds texts that are hard to read: WCAG 2.2, 1.4.3.
+const contrasts = `(() => {
+	const parse = (c) => { const m = c.match(/[\d.]+/g).map(Number); return { rgb: m.slice(0, 3), a: m[3] ?? 1 }; };
+	const over = (top, under) => top.rgb.map((v, i) => v * top.a + under[i] * (1 - top.a));
+	const light = (rgb) => rgb.map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
+	const behind = (e) => {
+		const layers = [];
+		for (let n = e; n; n = n.parentElement) layers.push(parse(getComputedStyle(n).backgroundColor));
+		return layers.reverse().reduce((under, l) => over(l, under), [255, 255, 255]);
+	};
+	const rect = (e) => { const r = e.closest(".node")?.querySelector("rect"); return r ? parse(getComputedStyle(r).fill).rgb : behind(e.closest("div")); };
+	const bad = [];
+	let seen = 0;
+	for (const e of document.querySelectorAll("body *")) {
+		const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+		const box = e.getBoundingClientRect();
+		if (!own || box.width < 2 || box.height < 2 || e.closest(".visually-hidden, .icons, title, option")) continue;
+		const drawn = e instanceof SVGElement;
+		const style = getComputedStyle(e);
+		const under = drawn ? rect(e) : behind(e);
+		const [a, b] = [light(over(parse(drawn ? style.fill : style.color), under)), light(under)];
+		const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+		seen++;
+		if (ratio < 4.5) bad.push(e.tagName + "." + (e.getAttribute("class") ?? "") + " " + e.textContent.slice(0, 30) + ": " + ratio.toFixed(2));
+	}
+	return seen < 30 ? ["only " + seen + " texts"] : [...new Set(bad)];
+})()`
+
+func TestTextsAreReadableInBothThemes(t *testing.T) {
+	server := serve(t, shop(t, 50).handler())
+	for _, at := range []string{"", "#/shop/web", "#/shop/cart", "#/shop/uploads/https-TCP-IPv4/LoadBalancerIP-203.0.113.21-443"} {
+		w := open(t, server, at, 1560, 1300)
+		w.await(`document.querySelector(".walk") || document.querySelectorAll(".rows .row").length > 3`)
+		for _, s := range []string{"light", "dark"} {
+			w.prefer("prefers-color-scheme", s)
+			for _, bad := range get[[]string](w, contrasts) {
+				t.Errorf("%s, %s: %s", at, s, bad)
+			}
+		}
+	}
+}
+
+// unnamed finds what can be used and has no name, or what has a role that is not
+// complete.
+const unnamed = `(() => {
+	const bad = [];
+	const name = (e) => e.getAttribute("aria-label") || (e.getAttribute("aria-labelledby") ?? "").split(" ").map((i) => document.getElementById(i)?.textContent ?? "").join("") || e.labels?.[0]?.textContent || e.textContent;
+	for (const e of document.querySelectorAll("a, button, input, select, [role=grid], [role=tab], [role=tablist], [role=img], [role=tabpanel], dialog, table, summary"))
+		if (!name(e).trim()) bad.push("no name: " + e.outerHTML.slice(0, 80));
+	for (const e of document.querySelectorAll("[aria-controls], [aria-labelledby], [aria-activedescendant]"))
+		for (const a of ["aria-controls", "aria-labelledby", "aria-activedescendant"])
+			for (const i of (e.getAttribute(a) ?? "").split(" ").filter(Boolean)) if (!document.getElementById(i)) bad.push(a + " to nothing: " + i);
+	const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
+	bad.push(...ids.filter((id, i) => ids.indexOf(id) !== i).map((id) => "twice: " + id));
+	for (const r of document.querySelectorAll("[role=row]")) {
+		if (!r.closest("[role=grid]") || !r.closest("[role=rowgroup]")) bad.push("a row in no grid");
+		if (![...r.children].every((c) => ["gridcell", "columnheader"].includes(c.getAttribute("role")))) bad.push("a row with other things than cells");
+	}
+	for (const i of document.querySelectorAll(".status")) if (!i.textContent.trim()) bad.push("a state by its colour alone");
+	const heads = [...document.querySelectorAll("h1, h2")].filter((e) => e.checkVisibility());
+	if (heads[0]?.tagName !== "H1" || document.querySelectorAll("main h1").length !== 1) bad.push("no order of headings");
+	if (!document.documentElement.lang || !document.querySelector("main") || !document.title) bad.push("no language, main part or title");
+	return bad;
+})()`
+
+func TestWhatIsSeenIsAlsoNamed(t *testing.T) {
+	server := serve(t, shop(t, 50).handler())
+	for _, at := range []string{"", "#/shop/web", "#/shop/cart", "#/kube-system/kube-dns"} {
+		w := open(t, server, at, 1360, 860)
+		w.await(`document.querySelector(".walk") || document.querySelectorAll(".rows .row").length > 3`)
+		for _, bad := range get[[]string](w, unnamed) {
+			t.Errorf("%s: %s", at, bad)
+		}
+	}
+}
+
+func TestNarrowScreensLoseNothing(t *testing.T) {
+	server := serve(t, shop(t, 300).handler())
+	for name, at := range map[string]string{
+		"overview": "", "detail": "#/shop/web", "refused": "#/shop/cart",
+		"balancer": "#/shop/web/http-TCP-IPv6/LoadBalancerIP-2001%3Adb8%3A113%3A%3A20-80",
+	} {
+		w := open(t, server, at, 360, 740)
+		w.await(`document.querySelector(".glance strong, .card-rate dd") && document.querySelector(".glance strong, .card-rate dd").textContent !== "–"`)
+		out := `[...document.querySelectorAll("body *")].filter(e => { const r = e.getBoundingClientRect(); return r.width > 0 && (r.right > innerWidth + 1 || r.left < -1) && !e.closest(".chips, .tabs, pre, .skip, .visually-hidden, .icons, .head, thead"); }).map(e => e.tagName + "." + (e.getAttribute("class") ?? "") + " " + e.textContent.slice(0, 20))`
+		for _, e := range get[[]string](w, out) {
+			t.Errorf("%s: out of the screen: %s", name, e)
+		}
+		if got := get[int](w, `document.documentElement.scrollWidth`); got > 360 {
+			t.Errorf("%s: the page is %d px wide", name, got)
+		}
+		w.picture("narrow-" + name)
+	}
+}
+
+func TestNothingMovesForThoseWhoDoNotWantIt(t *testing.T) {
+	w := rows(t, shop(t, 0))
+	moving := `document.getAnimations().length`
+	if get[int](w, moving) == 0 {
+		t.Error("nothing moves at all, so that this test tests nothing")
+	}
+	w.prefer("prefers-reduced-motion", "reduce")
+	if n := get[int](w, moving); n != 0 {
+		t.Errorf("%d things move", n)
+	}
+}
+
+func TestNumbersStandBelowEachOther(t *testing.T) {
+	w := rows(t, shop(t, 100))
+	for _, column := range []string{"rate", "active", "connections", "endpoints"} {
+		same := fmt.Sprintf(`(cells => cells.length > 5 && cells.every(c => getComputedStyle(c).fontVariantNumeric.includes("tabular-nums") && getComputedStyle(c).textAlign === "right" && c.getBoundingClientRect().right === cells[0].getBoundingClientRect().right))([...document.querySelectorAll(".table .c-%s")])`, column)
+		if !get[bool](w, same) {
+			t.Errorf("the numbers of %s are not aligned", column)
+		}
+	}
+}

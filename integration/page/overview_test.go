@@ -1,0 +1,186 @@
+package page
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+)
+
+// shown are the names of the rows in sight, in their order.
+const shown = `[...document.querySelectorAll(".rows .row")].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).map(r => r.querySelector(".c-name .name").textContent)`
+
+// rows opens the service map of a node, and waits until it stands and rates are known.
+func rows(t *testing.T, n *node) *window {
+	t.Helper()
+	w := open(t, serve(t, n.handler()), "", 1360, 860)
+	w.await(`document.querySelectorAll(".rows .row").length > 3`)
+	w.await(`document.querySelector(".card-rate dd").textContent !== "–"`)
+	return w
+}
+
+// text is that of the first element that a selector finds.
+func (w *window) text(selector string) string {
+	w.Helper()
+	return get[string](w, fmt.Sprintf(`document.querySelector(%q)?.textContent ?? "(none)"`, selector))
+}
+
+// says fails unless the first element that a selector finds has the text.
+func (w *window) says(selector, want string) {
+	w.Helper()
+	if got := w.text(selector); got != want {
+		w.Errorf("%s says %q, want %q", selector, got, want)
+	}
+}
+
+func TestTheOverviewShowsTotalsAndEveryService(t *testing.T) {
+	w := rows(t, shop(t, 9994))
+	w.says(".card-services dd", "10,000")
+	w.says(".card-problems dd", "4")
+	w.says("#problems-title", "4 problems")
+	w.says(".count", "10,000 Services")
+	w.says("#where", "node-1v1.0.0")
+	if got := get[string](w, `document.getElementById("services").getAttribute("aria-rowcount")`); got != "10001" {
+		t.Errorf("the grid tells of %s rows", got)
+	}
+	if n := get[int](w, `document.querySelectorAll(".rows .row").length`); n > 60 {
+		t.Errorf("%d rows are in the document", n)
+	}
+	w.await(`document.querySelectorAll(".card .spark .values").length > 0`)
+	w.picture("overview-light")
+	w.prefer("prefers-color-scheme", "dark")
+	w.picture("overview-dark")
+}
+
+func TestRatesAreDifferencesOverTime(t *testing.T) {
+	w := rows(t, shop(t, 0))
+	// The node makes 246 connections in 2 s, for each port.
+	w.search("shop/web")
+	w.says(".rows .row .c-rate", "246")
+	w.search("diameter")
+	if w.says(".rows .row .c-address", "10.96.0.13:3868/sctp"); w.text(".rows .row .c-endpoints") != "1 / 1" {
+		t.Errorf("diameter uses %s", w.text(".rows .row .c-endpoints"))
+	}
+	w.search("shop/web")
+	w.says(".rows .row .c-endpoints", "6 / 10")
+}
+
+func TestWhatIsNotCountedIsNotShownAsNone(t *testing.T) {
+	n := shop(t, 0)
+	n.document.Counted = false
+	w := open(t, serve(t, n.handler()), "", 1360, 860)
+	w.await(`document.querySelectorAll(".rows .row").length > 3`)
+	for _, cell := range []string{".rows .c-rate", ".rows .c-active", ".rows .c-connections", ".card-rate dd", ".card-active dd"} {
+		w.says(cell, "–")
+	}
+	w.says(".card-rate .hint", "not counted here")
+}
+
+// search types into the search field, in place of what is there.
+func (w *window) search(text string) {
+	w.Helper()
+	get[bool](w, `(document.getElementById("search").focus(), document.getElementById("search").select(), true)`)
+	if text == "" {
+		w.press(kb.Delete)
+		return
+	}
+	w.press(text)
+}
+
+func TestSearchFindsNamesNamespacesAddressesAndPorts(t *testing.T) {
+	w := rows(t, shop(t, 9994))
+	for text, want := range map[string][]string{
+		"diameter":           {"diameter"},
+		"DIAMETER":           {"diameter"},
+		"core/":              {"diameter"},
+		"203.0.113.21":       {"uploads"},
+		"fd00:10:96::a]":     {"web"},
+		":30080":             {"web"},
+		":3868/sctp core":    {"diameter"},
+		"shop up":            {"uploads"},
+		"kube-system":        {"kube-dns"},
+		"<script>":           {},
+		"shop/sessions :443": {},
+	} {
+		w.search(text)
+		w.await(fmt.Sprintf(`document.querySelector(".count").textContent.startsWith("%d ")`, len(want)))
+		if got := get[[]string](w, shown); !slices.Equal(got, want) {
+			t.Errorf("%q finds %q, want %q", text, got, want)
+		}
+	}
+	w.says(".table-place .empty", "No Service is like that.")
+	w.search("")
+	w.says(".count", "10,000 Services")
+}
+
+func TestFiltersShowWhatIsWrong(t *testing.T) {
+	w := rows(t, shop(t, 0))
+	for chip, want := range map[string][]string{
+		"problem": {"cart", "web"}, "drop": {"uploads"}, "ok": {"diameter", "kube-dns", "sessions"}, "reject": {},
+		"all": {"cart", "diameter", "kube-dns", "sessions", "uploads", "web"},
+	} {
+		get[bool](w, fmt.Sprintf(`(document.querySelector('.chip[data-key="%s"]').click(), true)`, chip))
+		if got := get[[]string](w, shown); !slices.Equal(got, want) {
+			t.Errorf("%s shows %q, want %q", chip, got, want)
+		}
+		if pressed := get[[]string](w, `[...document.querySelectorAll('.chip[aria-pressed="true"]')].map(c => c.dataset.key)`); !slices.Equal(pressed, []string{chip}) {
+			t.Errorf("the filters that are on are %q, want %s", pressed, chip)
+		}
+	}
+	get[bool](w, `(document.querySelector('.chip[data-key="all"]').click(), true)`)
+	words := get[[]string](w, `[...document.querySelectorAll(".rows .row .c-status")].map(c => c.textContent)`)
+	slices.Sort(words)
+	if got := strings.Join(words, " "); got != "1 problem 1 problem drops serves serves serves" {
+		t.Errorf("the states are told as %q", got)
+	}
+}
+
+func TestColumnsSort(t *testing.T) {
+	w := rows(t, shop(t, 200))
+	for column, in := range map[string]string{
+		"name": "(a, b) => a < b ? -1 : a > b ? 1 : 0", "namespace": "(a, b) => a < b ? -1 : a > b ? 1 : 0",
+		"rate": "(a, b) => number(b) - number(a)", "active": "(a, b) => number(b) - number(a)", "connections": "(a, b) => number(b) - number(a)",
+		"endpoints": "(a, b) => parseInt(b) - parseInt(a)",
+	} {
+		for _, order := range []string{"first", "again"} {
+			w.search("")
+			if column == "name" && order == "first" {
+				get[bool](w, `(document.querySelector(".head .c-rate button").click(), true)`)
+			}
+			get[bool](w, fmt.Sprintf(`(document.querySelector(".head .c-%s button").click(), true)`, column))
+			sorted := fmt.Sprintf(`(() => {
+				const number = (t) => parseFloat(t.replaceAll(",", "").replace("<0.1", "0.05"));
+				const selector = %q;
+				const cells = [...document.querySelectorAll(".rows .row")].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).map(r => r.querySelector(selector).textContent);
+				const compare = %s;
+				return cells.length > 10 && cells.every((c, i) => i === 0 || compare(cells[i - 1], c) * %d <= 0);
+			})()`, map[bool]string{true: ".c-name .name", false: ".c-" + column}[column == "name"], in, map[string]int{"first": 1, "again": -1}[order])
+			if !get[bool](w, sorted) {
+				t.Errorf("by %s, %s, it is not in order: %q", column, order, get[[]string](w, fmt.Sprintf(`[...document.querySelectorAll(".rows .c-%s")].map(c => c.textContent)`, column)))
+			}
+			direction := get[string](w, fmt.Sprintf(`document.querySelector(".head .c-%s").getAttribute("aria-sort")`, column))
+			up := column == "name" || column == "namespace"
+			if want := map[bool]string{true: "ascending", false: "descending"}[up == (order == "first")]; direction != want {
+				t.Errorf("by %s, %s, the header tells %q, want %q", column, order, direction, want)
+			}
+		}
+	}
+}
+
+func TestManyProblemsAreShownOnRequest(t *testing.T) {
+	n := shop(t, 0)
+	for i := range 300 {
+		n.document.Problems = append(n.document.Problems, n.document.Problems[i%2])
+	}
+	w := rows(t, n)
+	count := `document.querySelectorAll(".problems li").length`
+	if got := get[int](w, count); got != 4 {
+		t.Errorf("%d of 304 problems are shown at first", got)
+	}
+	get[bool](w, `(document.querySelector(".problems .plain").click(), true)`)
+	if got := get[int](w, count); got != 200 {
+		t.Errorf("%d of 304 problems are shown on request", got)
+	}
+}
