@@ -10,7 +10,7 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
 LINT := .cache/bin/golangci-lint
 
-.PHONY: help demo build test unit integration cluster test-kernels test-nft bench bench-cluster image fuzz golden lint docs clean
+.PHONY: help demo build test unit integration cluster page test-kernels test-nft bench bench-cluster image fuzz golden lint docs man monitoring clean
 
 help: ## say what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,7 +23,7 @@ demo: build ## show the product at work: Services from manifests, real packets (
 build: ## build bin/kube-vmap, one static binary
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/kube-vmap ./cmd/kube-vmap
 
-test: unit integration cluster ## all tests, set-up included (root)
+test: unit integration cluster page ## all tests, set-up included (root)
 
 unit: ## unit, property and golden tests, with the race detector (root)
 	@.ci/setup nft ip cc
@@ -31,6 +31,8 @@ unit: ## unit, property and golden tests, with the race detector (root)
 	.ci/gotest -race $$(go list ./... | grep -v '^kube-vmap/integration')
 	@# What this builds is outside of its module, where Go's test cache does not look.
 	MODULE=deploy/image .ci/gotest -count=1 ./...
+	@.ci/promtool
+	MODULE=deploy/monitoring .ci/gotest -count=1 ./...
 
 integration: ## tests with real packets between network namespaces (root)
 	@.ci/setup nft ip iptables
@@ -41,6 +43,10 @@ cluster: build ## tests against a real etcd, API server and controllers (root)
 	@.ci/setup nft ip iptables
 	@.ci/cluster
 	MODULE=integration/cluster .ci/gotest -count=1 -timeout 30m ./...
+
+page: ## tests of the status page in a browser, with pictures in .cache/page (root)
+	@.ci/setup nft ip chromium
+	MODULE=integration/page .ci/gotest -count=1 ./...
 
 test-kernels: ## tests with packets and of the rule set on Debian's kernels KERNELS, which qemu boots
 	@.ci/setup nft ip qemu-system-x86_64 depmod xz
@@ -78,11 +84,19 @@ golden: ## rewrite the golden files from what the kernel lists (root); read the 
 lint: $(LINT) ## formatting, and the rules of .golangci.yml
 	$(LINT) run ./...
 	cd deploy/image && ../../$(LINT) run -c ../../.golangci.yml ./...
+	cd deploy/monitoring && ../../$(LINT) run -c ../../.golangci.yml ./...
 	cd integration/cluster && ../../$(LINT) run -c ../../.golangci.yml ./...
+	cd integration/page && ../../$(LINT) run -c ../../.golangci.yml ./...
 	@if command -v shellcheck >/dev/null; then shellcheck $$(find .ci -maxdepth 1 -type f); fi
 
 docs: ## bring the listings in README.md up to date
 	go run ./integration/docs
+
+man: ## make the manual pages in deploy/man from what the commands say of themselves
+	go test -count=1 -run TestManualPagesAreUpToDate ./cmd/kube-vmap -update
+
+monitoring: ## make the operator's rules and the dashboard in deploy/monitoring
+	cd deploy/monitoring && go run .
 
 clean: ## remove what was built and fetched
 	rm -rf bin .cache

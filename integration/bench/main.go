@@ -16,6 +16,7 @@
 //	connect    a connection through a ClusterIP against the same without one
 //	ways       a connection by every kind of address, scheduler, and affinity
 //	spread     whether connections fall evenly on the endpoints
+//	counters   what it costs to count connections
 //
 // Times depend on the machine and on what else it does, so a figure stands
 // beside its floor, measured in the same run and in turns with it: what the
@@ -64,6 +65,7 @@ var parts = []struct {
 	{"connect", (*bench).connect},
 	{"ways", (*bench).ways},
 	{"spread", (*bench).spread},
+	{"counters", (*bench).counters},
 }
 
 func run() int {

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"sigs.k8s.io/yaml"
+)
+
+// ruleFile is a file of rules.
+type ruleFile struct {
+	Groups []struct {
+		Name  string `json:"name"`
+		Rules []rule `json:"rules"`
+	} `json:"groups"`
+}
+
+// rule is one that records, or one that alerts.
+type rule struct {
+	Record      string            `json:"record"`
+	Alert       string            `json:"alert"`
+	Expr        string            `json:"expr"`
+	For         string            `json:"for"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// ruleset are all rules of rules.yaml.
+func ruleset(t *testing.T) (out []rule) {
+	t.Helper()
+	var f ruleFile
+	unmarshal(t, "rules.yaml", &f)
+	for _, g := range f.Groups {
+		out = append(out, g.Rules...)
+	}
+	if len(out) == 0 {
+		t.Fatal("there are no rules")
+	}
+	return out
+}
+
+// board is what is looked at of the dashboard.
+type board struct {
+	Panels []struct {
+		ID      int    `json:"id"`
+		Title   string `json:"title"`
+		Type    string `json:"type"`
+		About   string `json:"description"`
+		GridPos struct{ X, Y, W, H int }
+		Targets []struct {
+			Expr       string            `json:"expr"`
+			Datasource map[string]string `json:"datasource"`
+		} `json:"targets"`
+	} `json:"panels"`
+	Templating struct {
+		List []struct {
+			Name       string `json:"name"`
+			Definition string `json:"definition"`
+		} `json:"list"`
+	} `json:"templating"`
+}
+
+func theBoard(t *testing.T) (b board) {
+	t.Helper()
+	if err := json.Unmarshal(read(t, "dashboard.json"), &b); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// filled is a query of the dashboard with its variables as Grafana fills them in.
+var filled = strings.NewReplacer("$__rate_interval", "5m", "$cluster", ".*", "$instance", "a|b")
+
+// exprs are all queries by where they stand, parsed.
+func exprs(t *testing.T) map[string]parser.Expr {
+	t.Helper()
+	out := map[string]parser.Expr{}
+	parse := func(where, text string) {
+		e, err := parser.ParseExpr(text)
+		if err != nil {
+			t.Errorf("%s: %v", where, err)
+			return
+		}
+		out[where+": "+text] = e
+	}
+	for _, r := range ruleset(t) {
+		parse(r.Record+r.Alert, r.Expr)
+	}
+	b := theBoard(t)
+	for _, p := range b.Panels {
+		for _, q := range p.Targets {
+			parse(p.Title, filled.Replace(q.Expr))
+		}
+	}
+	for _, v := range b.Templating.List {
+		if of, ok := strings.CutPrefix(v.Definition, "label_values("); ok {
+			metric, _, _ := strings.Cut(of, ", "+v.Name+")")
+			parse("$"+v.Name, filled.Replace(metric))
+		}
+	}
+	return out
+}
+
+// fromTheTarget are labels that Prometheus adds, and cluster, which those add who have
+// more than one.
+var fromTheTarget = []string{"job", "instance", "cluster"}
+
+func TestQueriesAskForMetricsAndLabelsThatThereAre(t *testing.T) {
+	known := served(t)
+	for _, r := range ruleset(t) {
+		if r.Record != "" {
+			known[r.Record] = labelsOf(r.Record, grouping(t, r.Expr))
+		}
+	}
+	known["up"] = nil
+	for where, e := range exprs(t) {
+		parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+			switch n := n.(type) {
+			case *parser.VectorSelector:
+				labels, there := known[n.Name]
+				if !there {
+					t.Errorf("%s\nthere is no metric %s", where, n.Name)
+					return nil
+				}
+				for _, m := range n.LabelMatchers {
+					if m.Name != "__name__" && !slices.Contains(labels, m.Name) && !slices.Contains(fromTheTarget, m.Name) {
+						t.Errorf("%s\n%s has no label %s", where, n.Name, m.Name)
+					}
+				}
+			case *parser.AggregateExpr:
+				labels := below(n, known)
+				for _, label := range n.Grouping {
+					if labels != nil && !slices.Contains(labels, label) && !slices.Contains(fromTheTarget, label) {
+						t.Errorf("%s\nnothing has the label %s by which it is grouped", where, label)
+					}
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// below are the labels of all metrics that an expression is about.
+func below(e parser.Expr, known map[string][]string) (out []string) {
+	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+		if s, ok := n.(*parser.VectorSelector); ok {
+			out = append(out, known[s.Name]...)
+		}
+		return nil
+	})
+	return out
+}
+
+// grouping are the labels that an expression is grouped by, inside most.
+func grouping(t *testing.T, text string) (out []string) {
+	t.Helper()
+	e, err := parser.ParseExpr(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+		if a, ok := n.(*parser.AggregateExpr); ok {
+			out = a.Grouping
+		}
+		return nil
+	})
+	return out
+}
+
+// labelsOf are those that stay of a recorded metric: a quantile has no le.
+func labelsOf(name string, labels []string) []string {
+	if strings.Contains(name, ":p99") {
+		return slices.DeleteFunc(slices.Clone(labels), func(l string) bool { return l == "le" })
+	}
+	return labels
+}
+
+func TestQueriesAskForOursOnly(t *testing.T) {
+	for where, e := range exprs(t) {
+		ours := false
+		parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+			if s, ok := n.(*parser.VectorSelector); ok {
+				ours = ours || strings.Contains(s.Name, ":") || slices.ContainsFunc(s.LabelMatchers, func(m *matcher) bool { return m.Name == "job" && m.Matches("kube-vmap") && !m.Matches("kube-proxy") })
+			}
+			return nil
+		})
+		if !ours {
+			t.Errorf("%s\nmeans the metrics of kube-proxy, too, on nodes that have it", where)
+		}
+	}
+}
+
+func unmarshal(t *testing.T, file string, into any) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict(read(t, file), into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// monitor is what is used of a ServiceMonitor.
+type monitor struct {
+	Metadata struct{ Namespace string }
+	Spec     struct {
+		JobLabel          string
+		Selector          struct{ MatchLabels map[string]string }
+		NamespaceSelector struct{ MatchNames []string }
+		Endpoints         []struct {
+			Port, Path  string
+			HonorLabels bool
+		}
+	}
+}
+
+func TestTheMonitorFindsThePodsAndTheRulesTheirJob(t *testing.T) {
+	var (
+		ds      appsv1.DaemonSet
+		service corev1.Service
+		m       monitor
+	)
+	for file, into := range map[string]any{"../base/daemonset.yaml": &ds, "service.yaml": &service, "servicemonitor.yaml": &m} {
+		if err := yamlOf(t, file, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !within(service.Spec.Selector, ds.Spec.Template.Labels) || service.Namespace != ds.Namespace {
+		t.Errorf("the Service selects %v in %s; pods have %v in %s", service.Spec.Selector, service.Namespace, ds.Spec.Template.Labels, ds.Namespace)
+	}
+	if service.Spec.ClusterIP != corev1.ClusterIPNone {
+		t.Errorf("the Service has an address, %q, at which any node would answer", service.Spec.ClusterIP)
+	}
+	if !within(m.Spec.Selector.MatchLabels, service.Labels) || fmt.Sprint(m.Spec.NamespaceSelector.MatchNames) != "["+service.Namespace+"]" {
+		t.Errorf("the monitor selects %v in %v, the Service has %v in %s",
+			m.Spec.Selector.MatchLabels, m.Spec.NamespaceSelector.MatchNames, service.Labels, service.Namespace)
+	}
+	if job := service.Labels[m.Spec.JobLabel]; job != "kube-vmap" {
+		t.Errorf("the job is %q; all rules ask for kube-vmap", job)
+	}
+	port, e := service.Spec.Ports[0], m.Spec.Endpoints[0]
+	if port.Name != e.Port || cmp.Or(port.TargetPort.IntValue(), int(port.Port)) != 10249 || e.Path != "/metrics" {
+		t.Errorf("asked are %s %s of %+v, served /metrics at port 10249", e.Port, e.Path, port)
+	}
+	if !e.HonorLabels {
+		t.Error("namespace and service would not be those that connections were made to")
+	}
+}
+
+func TestPanelsHaveAPlaceAndSayWhatTheyShow(t *testing.T) {
+	taken, ids := map[[2]int]string{}, map[int]bool{}
+	for _, p := range theBoard(t).Panels {
+		if ids[p.ID] {
+			t.Errorf("%s has the number of another panel", p.Title)
+		}
+		ids[p.ID] = true
+		if p.Type != "row" && (p.About == "" || len(p.Targets) == 0) {
+			t.Errorf("%s says nothing of itself, or shows nothing", p.Title)
+		}
+		for _, q := range p.Targets {
+			if q.Datasource["uid"] != "${datasource}" {
+				t.Errorf("%s asks %v, whatever data source is chosen", p.Title, q.Datasource)
+			}
+		}
+		g := p.GridPos
+		if g.X+g.W > columns {
+			t.Errorf("%s is wider than the page", p.Title)
+		}
+		for x := g.X; x < g.X+g.W; x++ {
+			for y := g.Y; y < g.Y+g.H; y++ {
+				if other := taken[[2]int{x, y}]; other != "" {
+					t.Fatalf("%s lies on %s", p.Title, other)
+				}
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+	}
+}
+
+// within tells whether labels are among others, and that there are any.
+func within(some, all map[string]string) bool {
+	for k, v := range some {
+		if all[k] != v {
+			return false
+		}
+	}
+	return len(some) > 0
+}
+
+// yamlOf reads a manifest of which not all fields are looked at.
+func yamlOf(t *testing.T, file string, into any) error {
+	t.Helper()
+	text, err := yaml.YAMLToJSONStrict(read(t, file))
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return json.Unmarshal(text, into)
+}

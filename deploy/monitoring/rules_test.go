@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// runbook is what the links of alerts lead to.
+const runbook = "docs/runbook.md"
+
+func TestFilesAreAsTheyAreMade(t *testing.T) {
+	files, err := made(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		if !bytes.Equal(read(t, name), want) {
+			t.Errorf("%s is not up to date: make monitoring", name)
+		}
+	}
+}
+
+func TestTheOperatorsRulesAreTheSame(t *testing.T) {
+	var object struct {
+		Kind string   `json:"kind"`
+		Spec ruleFile `json:"spec"`
+	}
+	if err := yamlOf(t, "prometheusrule.yaml", &object); err != nil {
+		t.Fatal(err)
+	}
+	var plain ruleFile
+	unmarshal(t, "rules.yaml", &plain)
+	if diff := cmp.Diff(plain, object.Spec); diff != "" || object.Kind != "PrometheusRule" {
+		t.Errorf("%s differs, -rules.yaml +prometheusrule.yaml\n%s", object.Kind, diff)
+	}
+}
+
+func TestEveryAlertSaysWhatToDo(t *testing.T) {
+	sections := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(string(read(t, "../../"+runbook)), -1) {
+		sections[anchor(m[1])] = true
+	}
+	alerts := map[string]bool{}
+	for _, r := range ruleset(t) {
+		if r.Alert == "" {
+			continue
+		}
+		alerts[anchor(r.Alert)] = true
+		for _, name := range []string{"summary", "description"} {
+			if text := r.Annotations[name]; !strings.HasSuffix(text, ".") {
+				t.Errorf("%s: the %s is no sentence: %q", r.Alert, name, text)
+			}
+		}
+		if want := runbook + "#" + anchor(r.Alert); r.Annotations["runbook_url"] != want || !sections[anchor(r.Alert)] {
+			t.Errorf("%s leads to %s, want %s, where there must be a section (there is one: %t)", r.Alert, r.Annotations["runbook_url"], want, sections[anchor(r.Alert)])
+		}
+		if severity := r.Labels["severity"]; !slices.Contains([]string{"critical", "warning", "info"}, severity) {
+			t.Errorf("%s is of severity %q", r.Alert, severity)
+		}
+	}
+	for s := range sections {
+		if strings.HasPrefix(s, "kubevmap") && !alerts[s] {
+			t.Errorf("%s has a section %s, and there is no such alert", runbook, s)
+		}
+	}
+}
+
+// anchor is what a heading is called in links.
+func anchor(heading string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.Trim(heading, "` ")), " ", "-")
+}
+
+func TestEveryRuleIsTried(t *testing.T) {
+	trials := string(read(t, "rules_test.yaml"))
+	for _, r := range ruleset(t) {
+		if want := fmt.Sprintf("{alertname=%q", r.Alert); r.Alert != "" && !strings.Contains(trials, want) {
+			t.Errorf("no case of rules_test.yaml expects %s", r.Alert)
+		}
+		if r.Record != "" && !strings.Contains(trials, r.Record) {
+			t.Errorf("no case of rules_test.yaml asks for %s", r.Record)
+		}
+	}
+}
+
+func TestPrometheusTakesTheRulesAndTellsAlertsOnTime(t *testing.T) {
+	for _, args := range [][]string{
+		{"check", "rules", "rules.yaml"},
+		{"test", "rules", "rules_test.yaml"},
+	} {
+		if out, err := exec.CommandContext(t.Context(), promtool(t), args...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
+
+// That promtool can say no, without which its yes is worth nothing.
+func TestPromtoolFindsAThresholdThatIsWrong(t *testing.T) {
+	const right, wrong = "last_timestamp_seconds{job=\"kube-vmap\"} > 60", "last_timestamp_seconds{job=\"kube-vmap\"} > 600"
+	text := string(read(t, "rules.yaml"))
+	if !strings.Contains(text, right) {
+		t.Fatalf("rules.yaml does not say %s", right)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"rules.yaml": strings.Replace(text, right, wrong, 1), "rules_test.yaml": string(read(t, "rules_test.yaml")),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), promtool(t), "test", "rules", filepath.Join(dir, "rules_test.yaml")).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "KubeVMapChangesWait") {
+		t.Errorf("promtool takes it: %v\n%s", err, out)
+	}
+}
+
+// promtool is where .ci/promtool puts it.
+func promtool(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../../.cache/promtool/promtool")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("promtool cannot be had: .ci/promtool fetches it")
+	}
+	return path
+}

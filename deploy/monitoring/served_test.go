@@ -1,0 +1,83 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/prometheus/model/labels"
+	clientgo "k8s.io/client-go/tools/metrics"
+
+	"kube-vmap/sync"
+	"kube-vmap/sync/connections"
+	"kube-vmap/sync/metrics"
+)
+
+// nothing are no connections at all.
+type nothing struct{}
+
+func (nothing) Totals() connections.Totals { return connections.Totals{} }
+
+// matcher is what a query asks of a label.
+type matcher = labels.Matcher
+
+// served are the names of all that kube-vmap serves, with their labels: of what has
+// values once something happened, and of what is registered and has none.
+func served(t *testing.T) map[string][]string {
+	t.Helper()
+	m := metrics.New(metrics.Config{Version: "v1.2.3", Kubernetes: "v1.36.3"})
+	m.Count(nothing{}, true)
+	m.Queued(sync.Queued{Services: 1, Slices: 1})
+	m.Synced(sync.Report{Triggered: []time.Time{time.Now()}})
+	clientgo.RequestResult.Increment(t.Context(), "200", "GET", "192.0.2.1:6443")
+	out := described(t, m)
+	families, err := m.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		var names []string
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			names = append(names, l.GetName())
+		}
+		out[f.GetName()] = names
+		if f.GetType() == dto.MetricType_HISTOGRAM {
+			delete(out, f.GetName())
+			out[f.GetName()+"_sum"], out[f.GetName()+"_count"] = names, names
+			out[f.GetName()+"_bucket"] = append([]string{"le"}, names...)
+		}
+	}
+	return out
+}
+
+// descriptions are in the text form of [prometheus.Desc], which has no other.
+var descriptions = regexp.MustCompile(`^Desc\{fqName: "([^"]+)".* variableLabels: \{([^}]*)\}\}$`)
+
+// described are the metrics that are registered.
+func described(t *testing.T, m *metrics.Metrics) map[string][]string {
+	t.Helper()
+	all := make(chan *prometheus.Desc)
+	go func() {
+		defer close(all)
+		for _, g := range m.Gatherer().(prometheus.Gatherers) {
+			if c, ok := g.(prometheus.Collector); ok {
+				c.Describe(all)
+			}
+		}
+	}()
+	out := map[string][]string{}
+	for d := range all {
+		parts := descriptions.FindStringSubmatch(d.String())
+		if parts == nil {
+			t.Fatalf("%s is not what is expected of a description", d)
+		}
+		out[parts[1]] = strings.Split(parts[2], ",")
+	}
+	if len(out) == 0 {
+		t.Fatal("nothing is registered")
+	}
+	return out
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"errors"
+	"net/netip"
+	"runtime"
+	"slices"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// counters measures what it costs to count connections, against the same without.
+func (b *bench) counters() error {
+	return errors.Join(b.countedLoads(), b.countedConnections(), b.countersKept())
+}
+
+// counting is the configuration with and without.
+func counting(on bool) nft.Config {
+	c := config
+	c.Count = on
+	return c
+}
+
+// mostCounting is how many times as long a connection may take if it is counted.
+const mostCounting = 1.05
+
+// countedLoads measures a first load both ways, in turns, and the way from one to the
+// other.
+func (b *bench) countedLoads() error {
+	s := b.section("Counting connections: load, ip and ip6", "", "first load on", "off", "on/off",
+		"switched on", "bytes", "switched off", "bytes", "memory on", "off")
+	s.note("first load: from Adopt to commit; memory: growth of the whole machine's slab, vmalloc and per-CPU memory")
+	for _, z := range []size{{1, 1}, {100, 10}, standard} {
+		want := newCluster(z, model.IPv4).all()
+		var took, switched [2]times
+		var memory [2][]int
+		var bytes [2]int
+		for range b.rounds(z) {
+			for i, on := range [...]bool{false, true} {
+				runtime.GC()
+				err := inSandbox(func(s *sandbox) error {
+					before, err := settledMemory()
+					if err != nil {
+						return err
+					}
+					start := time.Now()
+					_, batch := nft.Adopt(counting(on), nft.Tables{}, want)
+					if _, err := s.kernel.Apply(batch); err != nil {
+						return err
+					}
+					took[i] = append(took[i], time.Since(start))
+					after, err := settledMemory()
+					memory[i] = append(memory[i], after-before)
+					if err != nil {
+						return err
+					}
+					have, err := s.kernel.Read()
+					if err != nil {
+						return err
+					}
+					_, batch = nft.Adopt(counting(!on), have, want)
+					applied, err := s.kernel.Apply(batch)
+					switched[1-i], bytes[1-i] = append(switched[1-i], applied.Took), applied.Bytes
+					return err
+				})
+				if err != nil {
+					return err
+				}
+			}
+		}
+		s.add(z.String(), brief(took[1].median()), brief(took[0].median()), factor(ratio(took[1].median(), took[0].median())),
+			brief(switched[1].median()), bytesText(bytes[1]), brief(switched[0].median()), bytesText(bytes[0]),
+			bytesText(median(memory[1])), bytesText(median(memory[0])))
+	}
+	return nil
+}
+
+// countedConnections measures connections through a ClusterIP both ways, and straight
+// to the pod, in turns.
+func (b *bench) countedConnections() (err error) {
+	s := b.section("Counting connections: tcp over ip, pod to pod, through a ClusterIP", "", "p50", "p99", "per s", "p50/off")
+	s.note("in turns; each: connect, ask, be answered, close")
+	site, err := newSite(model.IPv4, 3)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, site.close()) }()
+	c := newCluster(size{10, 10}, site.family)
+	c.apply(c.set(served, site.pods()))
+	want := c.all()
+	site.proxy = &proxy{cluster: c}
+	direct, off, on := &speed{}, &speed{}, &speed{}
+	for range 2 * b.turnsOfBursts() {
+		if err := direct.measure(site.client.Host, site.server[0].AddrPort(site.family, podPort)); err != nil {
+			return err
+		}
+		for _, way := range []struct {
+			*speed
+			on bool
+		}{{off, false}, {on, true}} {
+			have, err := site.kernel.Read()
+			if err != nil {
+				return err
+			}
+			_, batch := nft.Adopt(counting(way.on), have, want)
+			if _, err := site.kernel.Apply(batch); err != nil {
+				return err
+			}
+			if err := way.measure(site.client.Host, site.clusterIP()); err != nil {
+				return err
+			}
+		}
+	}
+	without := off.latency.median()
+	for _, row := range []struct {
+		name string
+		*speed
+	}{{"straight to the pod", direct}, {"not counted", off}, {"counted", on}} {
+		s.add(append(append([]string{row.name}, row.cells()...), factor(ratio(row.latency.median(), without)))...)
+	}
+	b.markRatio("a connection that is counted, p50", on.latency.median(), "not counted", without, mostCounting)
+	return nil
+}
+
+// countersKept measures what counters take, and how long it takes to read them.
+func (b *bench) countersKept() error {
+	s := b.section("Counting connections: counters", "", "memory", "each", "written", "read", "deleted")
+	s.note("on %d processors; a counter has 16 bytes for each that there may be", runtime.NumCPU())
+	for _, f := range model.Families {
+		for _, n := range []int{1_000, 50_000, nft.MostCounted} {
+			if err := b.keep(s, f, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keep writes counters, reads and deletes them.
+func (b *bench) keep(s *section, f model.Family, n int) error {
+	list := make([]nft.Counted, n)
+	asked, endpoint := serviceCIDRs[f].Addr(), podBase[f]
+	for i := range list {
+		endpoint = endpoint.Next()
+		if i%10 == 0 {
+			asked = asked.Next()
+		}
+		list[i] = nft.Counted{
+			Asked:       model.Match{Family: f, Addr: asked, Protocol: model.TCP, Port: servicePort},
+			Endpoint:    netip.AddrPortFrom(endpoint, podPort),
+			Connections: uint64(i),
+		}
+	}
+	var grown []int
+	var written, read, deleted times
+	for range b.weighings() {
+		err := inSandbox(func(s *sandbox) error {
+			_, batch := nft.Adopt(counting(true), nft.Tables{}, nft.Change{})
+			if _, err := s.kernel.Apply(batch); err != nil {
+				return err
+			}
+			before, err := settledMemory()
+			if err != nil {
+				return err
+			}
+			start := time.Now()
+			if _, err := s.kernel.Apply(nft.Batch{nft.AddCounted{Family: f, List: list}}); err != nil {
+				return err
+			}
+			written = append(written, time.Since(start))
+			after, err := settledMemory()
+			grown = append(grown, after-before)
+			if err != nil {
+				return err
+			}
+			start = time.Now()
+			if _, err := s.kernel.Connections(f); err != nil {
+				return err
+			}
+			read = append(read, time.Since(start))
+			start = time.Now()
+			_, err = s.kernel.Apply(nft.Batch{nft.DeleteCounted{Family: f, List: list}})
+			deleted = append(deleted, time.Since(start))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.add(nft.FamilyName(f)+", "+thousands(n), bytesText(median(grown)), bytesText(median(grown)/n),
+		brief(written.median()), brief(read.median()), brief(deleted.median()))
+	return nil
+}
+
+// median is the middle one of some numbers.
+func median(of []int) int { return slices.Sorted(slices.Values(of))[len(of)/2] }
