@@ -65,7 +65,7 @@ func TestTheCommandSaysWhatBecomesOfAPacket(t *testing.T) {
 			pod, outside := "--from="+r.Pods[3].Addr(f).String(), "--from="+daemon.Client(f, 200).String()
 			at := func(s daemon.Service, k model.Kind) string { return to(s.At(r.Node, f, k, 0), p) }
 			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints", "keeps its address", "picks one of 5 at random"}, pod, at(web, model.ClusterIP))
-			r.expect(0, []string{"(LoadBalancerIP)", "it sees this node", "marked for masquerade"}, outside, at(web, model.LoadBalancerIP))
+			r.expect(0, []string{"(LoadBalancerIP)", "this node is seen as the client", "marked for masquerade"}, outside, at(web, model.LoadBalancerIP))
 			r.expect(0, []string{"(NodePort)", "sent by this node"}, "--from="+r.Node.Addr(f).String(), at(web, model.NodePort))
 			r.expect(1, []string{"refused with", "no endpoint that is ready", "does the selector"}, pod, at(none, model.ClusterIP))
 			r.expect(1, []string{"dropped: the Service has endpoints, but its policy is Local", "on node-2"}, outside, at(far, model.ExternalIP))

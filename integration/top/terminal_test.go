@@ -3,6 +3,8 @@ package top
 import (
 	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	stdsync "sync"
 	"syscall"
@@ -15,6 +17,12 @@ import (
 	"kube-vmap/integration/lab"
 )
 
+// The size of a terminal.
+const (
+	rows    = 30
+	columns = 120
+)
+
 // terminal is a pseudo-terminal with the program on it.
 type terminal struct {
 	t    testing.TB
@@ -25,7 +33,7 @@ type terminal struct {
 	done chan struct{} // closed when nothing more comes
 }
 
-// open runs the program on a terminal of a usual size.
+// open runs the program on a terminal.
 func open(t *testing.T, host *lab.Host, args ...string) *terminal {
 	t.Helper()
 	path, err := built.Path()
@@ -36,7 +44,6 @@ func open(t *testing.T, host *lab.Host, args ...string) *terminal {
 	term := &terminal{t: t, keys: ours, done: make(chan struct{})}
 	term.cmd = host.Command(t.Context(), path, args...)
 	term.cmd.Stdin, term.cmd.Stdout, term.cmd.Stderr = theirs, theirs, theirs
-	// Of a terminal of this name nobody asks for its colours, which nobody would tell.
 	term.cmd.Env = append(os.Environ(), "TERM=xterm-256color")
 	term.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := term.cmd.Start(); err != nil {
@@ -63,7 +70,7 @@ func pair(t *testing.T) (ours, theirs *os.File) {
 	err = raw.Control(func(fd uintptr) {
 		number, _ = unix.IoctlGetInt(int(fd), unix.TIOCGPTN) // else it is not there to be opened
 		_ = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0)
-		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 30, Col: 120})
+		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -96,21 +103,70 @@ func (term *terminal) written() string {
 	return term.text.String()
 }
 
-// press presses keys and waits until a text is written thereafter.
+// resize makes the terminal wider or narrower, for which all of it is drawn anew:
+// else it is only what differs from before.
+func (term *terminal) resize(width uint16) {
+	term.t.Helper()
+	raw, err := term.keys.SyscallConn()
+	if err != nil {
+		term.t.Fatal(err)
+	}
+	err = raw.Control(func(fd uintptr) {
+		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: width})
+	})
+	if err != nil {
+		term.t.Fatal(err)
+	}
+}
+
+var (
+	erased    = regexp.MustCompile(`\x1b\[(\d+)X`)
+	sequences = regexp.MustCompile(`\x1b\[[0-9;:?<>]*[A-Za-z]`)
+)
+
+// screen is the text that was drawn when all of it was last, if that was after so
+// much had been written.
+func (term *terminal) screen(after int) string {
+	written := term.written()[after:]
+	start := strings.LastIndex(written, "\x1b[2J")
+	if start < 0 {
+		return ""
+	}
+	text := erased.ReplaceAllStringFunc(written[start:], func(s string) string {
+		n, _ := strconv.Atoi(erased.FindStringSubmatch(s)[1])
+		return strings.Repeat(" ", n)
+	})
+	return sequences.ReplaceAllString(text, "")
+}
+
+// press presses keys and waits until a text is on the screen.
 func (term *terminal) press(keys, want string) {
 	term.t.Helper()
-	before := len(term.written())
+	term.types(keys)
+	term.until(want, func(screen string) bool { return strings.Contains(screen, want) })
+}
+
+// types presses keys.
+func (term *terminal) types(keys string) {
+	term.t.Helper()
 	if _, err := term.keys.WriteString(keys); err != nil {
 		term.t.Fatal(err)
 	}
-	ticker := time.NewTicker(10 * time.Millisecond)
+}
+
+// until waits until something is seen on a screen that is drawn from now on.
+func (term *terminal) until(what string, seen func(screen string) bool) {
+	term.t.Helper()
+	start := len(term.written())
+	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	late := time.After(patience)
-	for !strings.Contains(term.written()[before:], want) {
+	for n := uint16(0); !seen(term.screen(start)); n++ {
+		term.resize(columns + n%2)
 		select {
 		case <-ticker.C:
 		case <-late:
-			term.t.Fatalf("after %q there is no %q:\n%q", keys, want, term.written()[before:])
+			term.t.Fatalf("there is no %s on the screen:\n%s", what, term.screen(start))
 		}
 	}
 }

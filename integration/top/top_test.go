@@ -216,29 +216,50 @@ func TestAPersonMovesInTheTable(t *testing.T) {
 	term := open(t, s.Node.Host, "top")
 	term.press("", "3 services")
 	s.meanwhile(t, func() {
-		// Busy, with a rate.
-		deadline := time.Now().Add(patience)
 		busy := regexp.MustCompile(`> default .*web .* [1-9][0-9]*\.[0-9] `)
-		for !busy.MatchString(term.written()) {
-			if time.Now().After(deadline) {
-				t.Fatalf("there is no rate:\n%q", term.written())
-			}
-			term.press("", "default")
-		}
+		term.until("rate", busy.MatchString)
 	})
 	term.press("/web\r", "1 found")
 	term.press("\r", "default/web")
 	term.press("", s.Pods[1].AddrPort(model.IPv6, daemon.Target).String())
 	term.press("\x1b", "3 services")
 	term.press("?", "CONN/S       new connections")
-	term.press("q", "\x1b[?1049l") // the screen that was there before
+	term.types("q")
 	term.over()
+}
+
+func TestTheTerminalIsAskedForItsColoursAndMayKeepSilent(t *testing.T) {
+	s := newScene(t)
+	term := open(t, s.Node.Host, "top")
+	term.press("", "3 services")
+	if text := term.written(); !strings.Contains(text, "\x1b]11;?") || !strings.Contains(text, "\x1b[38;5;117") {
+		t.Errorf("there are no colours for a dark background:\n%q", text)
+	}
+	term.types("\x1b]11;rgb:ffff/ffff/ffff\a") // what a white one says
+	term.until("colour for a light background", func(string) bool { return strings.Contains(term.written(), "\x1b[38;5;25") })
+	term.types("q")
+	term.over()
+}
+
+// TestOtherCommandsAskNothingOfTheTerminal is of what is linked with them.
+func TestOtherCommandsAskNothingOfTheTerminal(t *testing.T) {
+	l := labtest.New(t, lab.Options{})
+	for command, want := range map[string]string{
+		"version":   "kube-vmap of-the-tests\r\n",
+		"--version": "kube-vmap version of-the-tests\r\n",
+	} {
+		term := open(t, l.Node.Host, command)
+		term.over()
+		if got := term.written(); got != want {
+			t.Errorf("%s writes %q, want %q", command, got, want)
+		}
+	}
 }
 
 func TestASignalEndsItWithoutAnError(t *testing.T) {
 	s := newScene(t)
 	for name, end := range map[string]func(*terminal){
-		"by its key": func(term *terminal) { term.press("\x03", "\x1b[?1049l") },
+		"by its key": func(term *terminal) { term.types("\x03") },
 		"by SIGTERM": func(term *terminal) { _ = term.cmd.Process.Signal(syscall.SIGTERM) },
 		"by SIGINT":  func(term *terminal) { _ = term.cmd.Process.Signal(syscall.SIGINT) },
 	} {

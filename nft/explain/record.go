@@ -171,7 +171,7 @@ func (w *way) marked(mark uint32) {
 		return
 	}
 	if w.reason.text == "" && w.isChain("external") {
-		w.reason.text = cmp.Or(w.record.why, "an external address, of Cluster policy")
+		w.reason.text = cmp.Or(w.record.why, "an external address under Cluster policy")
 	}
 	w.record.why = w.reason.text
 	if w.isChain("masquerade-") {

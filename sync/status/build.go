@@ -138,6 +138,6 @@ func (b *builder) service(name model.ServiceName, f *found) Service {
 		p := portBuilder{builder: b, key: key, found: f, standing: at[key]}
 		out.Ports[i] = p.port()
 	}
-	out.Problems = f.problems
+	out.Problems, out.Contested = f.problems, f.contested
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"kube-vmap/nft"
 	"kube-vmap/nft/explain"
 	"kube-vmap/sync/status"
 )
@@ -21,7 +22,8 @@ func (a *Answer) addHints(ctx context.Context, ask Ask, p explain.Packet) {
 	if err != nil {
 		a.Process = err.Error()
 		if errors.Is(err, status.ErrNobody) {
-			a.Process = "no kube-vmap answers here, so this is what the kernel's tables hold, and nothing of the objects behind them"
+			a.Process = "no kube-vmap answers here, so this is what the kernel's tables hold, and nothing of the objects behind them; " +
+				"kube-vmap diff --manifests tells whether they are as objects want them"
 		}
 		return
 	}
@@ -136,10 +138,17 @@ var reasons = map[string]string{
 	"NotProgrammed": "it is not programmed",
 }
 
+// droppedByUs reports whether it was a rule of kube-vmap that dropped the packet: it
+// does so where the policy leaves no endpoint.
+func (h *hinter) droppedByUs() bool {
+	o := h.likeliest()
+	return o.verdict == explain.Dropped && o.By != nil && strings.HasSuffix(o.By.Table, " "+nft.TableName)
+}
+
 // ofPort says what is known about the port of the Service.
 func (h *hinter) ofPort(s *status.Service, port *status.Port) {
 	unused, used := 0, 0
-	elsewhere := h.likeliest().verdict == explain.Dropped
+	elsewhere := h.droppedByUs()
 	for _, e := range port.Endpoints {
 		if e.Reason == "" && !(elsewhere && e.LocalSlot == nil) {
 			used++
@@ -159,6 +168,7 @@ func (h *hinter) ofPort(s *status.Service, port *status.Port) {
 		h.add("no EndpointSlice names an endpoint for this port: does the selector of the Service match pods?")
 	}
 	h.problems(s.Problems)
+	h.problems(s.Contested)
 }
 
 func endpointText(e status.Endpoint) string {

@@ -154,7 +154,7 @@ func (a *Answer) sentence(o Outcome) string {
 func masqueradeText(o Outcome) string {
 	text := "the client keeps its address"
 	if o.Masquerade {
-		text = "it sees this node as the client"
+		text = "this node is seen as the client"
 	}
 	if o.Why != "" {
 		text += " (" + o.Why + ")"

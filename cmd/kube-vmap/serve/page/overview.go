@@ -18,6 +18,8 @@ type overview struct {
 	Version string    `json:"version"`
 	Ready   bool      `json:"ready"`
 	Counted bool      `json:"counted"`
+	// CountedAt is when the connections were read, from which rates are made.
+	CountedAt time.Time `json:"countedAt,omitzero"`
 
 	Services []line    `json:"services"`
 	Problems []problem `json:"problems"` // of Services, too
@@ -52,7 +54,7 @@ type problem struct {
 // that serves it.
 func overviewOf(d *status.Document, version string) *overview {
 	out := &overview{
-		Source: d.Source, Time: d.Time, Node: d.Node, Version: d.Version, Ready: d.Ready, Counted: d.Counted,
+		Source: d.Source, Time: d.Time, Node: d.Node, Version: d.Version, Ready: d.Ready, Counted: d.Counted, CountedAt: d.CountedAt,
 		Services: make([]line, len(d.Services)), Problems: []problem{},
 	}
 	if out.Version == "" {

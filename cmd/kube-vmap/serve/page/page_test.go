@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"kube-vmap/sync/status"
 )
@@ -205,7 +206,8 @@ func TestTheDocumentIsWhatWasAskedFor(t *testing.T) {
 func TestTheOverviewSumsUpEachService(t *testing.T) {
 	three := status.Traffic{Connections: 3, Active: 2}
 	doc := &status.Document{
-		Problems: []status.Problem{{Object: "ServiceCIDR x", Reason: "Unusable", Text: "no prefix"}},
+		CountedAt: time.Unix(1, 0).UTC(),
+		Problems:  []status.Problem{{Object: "ServiceCIDR x", Reason: "Unusable", Text: "no prefix"}},
 		Services: []status.Service{{
 			Namespace: "shop", Name: "web", Problems: []status.Problem{{Object: "Service shop/web", Reason: "AddressConflict", Text: "taken"}},
 			Ports: []status.Port{
@@ -220,7 +222,8 @@ func TestTheOverviewSumsUpEachService(t *testing.T) {
 		}},
 	}
 	w := ask(t, sample(fixed(doc)), http.MethodGet, "/status/api/overview")
-	want := `{"source":"","time":"0001-01-01T00:00:00Z","node":"","version":"v1.2.3","ready":false,"counted":false,"services":[` +
+	want := `{"source":"","time":"0001-01-01T00:00:00Z","node":"","version":"v1.2.3","ready":false,"counted":false,` +
+		`"countedAt":"1970-01-01T00:00:01Z","services":[` +
 		`{"namespace":"shop","name":"web","addresses":["10.96.0.10:80/tcp","*:30080/tcp","[fd00::a]:53/udp","10.96.0.10:3868/sctp"],` +
 		`"used":3,"all":4,"rejecting":1,"dropping":1,"problems":1,"connections":6,"active":4}],"problems":[` +
 		`{"object":"ServiceCIDR x","reason":"Unusable","text":"no prefix"},` +

@@ -1,7 +1,7 @@
 // The service map: all Services of the node, with totals and what is wrong.
 
 import { h, icon, number, plural, rate, spark, text } from "./dom.js";
-import { Rates, length } from "./rates.js";
+import { Rates, length, readAt } from "./rates.js";
 import { Table, compareText } from "./table.js";
 
 // states of a Service, worst first, with what the filter calls them.
@@ -132,7 +132,7 @@ export class Overview {
   }
 
   show(data) {
-    const fresh = this.rates.take(Date.parse(data.time), new Map(data.services.map((s) => [key(s), s.connections])));
+    const fresh = this.rates.take(readAt(data), new Map(data.services.map((s) => [key(s), s.connections])));
     this.all = data.services;
     for (const s of this.all) {
       s.rate = data.counted ? this.rates.of(key(s)) : null;

@@ -2,6 +2,9 @@
 
 export const length = 60; // how many of them a history has
 
+// readAt is when the connections of a document were read, in ms.
+export const readAt = (data) => Date.parse(data.countedAt ?? data.time);
+
 export class Rates {
   constructor() {
     this.before = null; // { time, counts }

@@ -3,7 +3,7 @@
 import { h, icon, number, rate, spark, text } from "./dom.js";
 import { draw } from "./draw.js";
 import { problemItem } from "./overview.js";
-import { Rates, length } from "./rates.js";
+import { Rates, length, readAt } from "./rates.js";
 import { Table, compareText } from "./table.js";
 import { host, walk } from "./walk.js";
 
@@ -111,7 +111,7 @@ export class Service {
       for (const e of p.endpoints) counts.set(`${portKey(p)} to ${host(e.address, e.port)}`, e.connections);
     }
     counts.set("", total);
-    if (this.rates.take(Date.parse(data.time), counts)) this.rates.note("", this.rates.of(""));
+    if (this.rates.take(readAt(data), counts)) this.rates.note("", this.rates.of(""));
   }
 
   rateOf(key) {

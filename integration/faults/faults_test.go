@@ -1,0 +1,231 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// at is where a Service is found by a kind of frontend.
+func (s *scene) at(service daemon.Service, kind model.Kind, port int) func(model.Family) netip.AddrPort {
+	return func(f model.Family) netip.AddrPort { return service.At(s.lab.Node, f, kind, port) }
+}
+
+func TestTheWrongPort(t *testing.T) {
+	s := newScene(t)
+	web := s.web(nil)
+	s.put(web)
+	s.each(t, s.client(), s.at(web, model.ClusterIP, 1), func(s *scene, q question) {
+		s.feels(q, lab.Refused)
+		s.explains(q, "Result: refused", "the address is a Service's, which has no such port", "is an address of default/web, which has 80/")
+	})
+}
+
+func TestNoEndpoints(t *testing.T) {
+	s := newScene(t)
+	web := s.web(func(w *daemon.Service) { w.Endpoints = nil })
+	s.put(web)
+	s.says([]string{"get", "services"}, "NoEndpoints")
+	s.each(t, s.client(), s.at(web, model.ClusterIP, 0), func(s *scene, q question) {
+		s.feels(q, lab.Refused)
+		s.explains(q, "Result: refused", "the Service has no endpoint that is ready", "no EndpointSlice names an endpoint for this port")
+	})
+}
+
+func TestLocalPolicyWithoutAnEndpointOnTheNode(t *testing.T) {
+	s := newScene(t)
+	web := s.web(func(w *daemon.Service) {
+		w.Kinds, w.LocalOutside = []model.Kind{model.LoadBalancerIP}, true
+		w.Endpoints = []*lab.Host{s.lab.RemotePods[0].Host}
+	})
+	s.put(web)
+	s.says([]string{"get", "frontends"}, "Drop")
+	s.each(t, s.lab.Outside, s.at(web, model.LoadBalancerIP, 0), func(s *scene, q question) {
+		s.feels(q, lab.TimedOut)
+		s.explains(q, "Result: dropped", "its policy is Local and none of them is on this node",
+			"on node-2 gets no connections: it is on another node, and the policy is Local")
+	})
+}
+
+func TestTheClientIsInNoSourceRange(t *testing.T) {
+	s := newScene(t)
+	web := s.web(func(w *daemon.Service) {
+		w.Kinds, w.Sources = []model.Kind{model.LoadBalancerIP}, []string{"203.0.113.128/25", "2001:db8:77::/48"}
+	})
+	s.put(web)
+	s.each(t, s.lab.Outside, s.at(web, model.LoadBalancerIP, 0), func(s *scene, q question) {
+		s.feels(q, lab.TimedOut)
+		s.explains(q, "Result: dropped", "the client is in none of the source ranges of the Service", "may come (loadBalancerSourceRanges)")
+	})
+}
+
+func TestAnotherTableDrops(t *testing.T) {
+	s := newScene(t)
+	web := s.web(nil)
+	s.put(web)
+	s.nft(`add table inet firewall
+		add chain inet firewall forward { type filter hook forward priority 10; policy accept; }
+		add rule inet firewall forward meta l4proto { tcp, udp, sctp } th dport 8080 counter drop comment "no servers here"`)
+	s.each(t, s.client(), s.at(web, model.ClusterIP, 0), func(s *scene, q question) {
+		s.feels(q, lab.TimedOut)
+		s.explains(q, "Result: dropped by table inet firewall, chain forward, rule handle ")
+		s.silent(q, "gets no connections") // that is not why
+		s.traces(q, "inet firewall", "no servers here")
+	})
+}
+
+// A flow that began under rules that are gone goes where they sent it, for as long as
+// it has packets.
+func TestAStaleUDPEntry(t *testing.T) {
+	s := newScene(t)
+	web := s.web(nil)
+	s.put(web)
+	for _, f := range model.Families {
+		t.Run(f.String(), func(t *testing.T) {
+			s.t = t
+			name, dead := map[model.Family]string{model.IPv4: "ip", model.IPv6: "ip6"}[f], s.dead(f)
+			client, to := s.client().AddrPort(f, 10000), s.at(web, model.ClusterIP, 0)(f)
+			s.nft(fmt.Sprintf(`add table %[1]s old
+				add chain %[1]s old c { type nat hook prerouting priority -110; }
+				add rule %[1]s old c udp sport 10000 dnat to %s`, name, dead))
+			flow, err := s.client().Flow(model.UDP, client, to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask := func() lab.Outcome {
+				a, err := flow.Ask(patience)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return a.Outcome
+			}
+			ask()
+			s.nft("delete table " + name + " old")
+			if got := ask(); got == lab.Answered {
+				t.Fatal("the flow does not go where it did")
+			}
+			s.says([]string{"explain", "--from", client.String(), "--to", to.String() + "/udp"},
+				"The packet belongs to a connection that is under way", "from port 10000 to "+dead.String(), "no new connection would go there")
+		})
+	}
+}
+
+// traces follows a packet of the question, which is asked until one has come.
+func (s *scene) traces(q question, want ...string) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		for ctx.Err() == nil {
+			_, _ = q.from.Ask(q.Protocol, q.to, patience) // what comes of it is known
+		}
+	}()
+	s.says(append(q.explain(), "--trace", "--count", "1", "--timeout", "20s"), want...)
+	cancel()
+	<-asked
+}
+
+// dead is an endpoint of no Service.
+func (s *scene) dead(f model.Family) netip.AddrPort {
+	return s.pods[0].AddrPort(f, daemon.Target+50)
+}
+
+func TestAStickyClient(t *testing.T) {
+	s := newScene(t)
+	web := s.web(func(w *daemon.Service) { w.Affinity = time.Hour })
+	s.put(web)
+	s.each(t, s.client(), s.at(web, model.ClusterIP, 0), func(s *scene, q question) {
+		var by string
+		for range 4 { // always the same
+			a, err := q.from.Ask(q.Protocol, q.to, patience)
+			if err != nil || a.Outcome != lab.Answered || by != "" && a.By != by {
+				s.t.Fatalf("%v, %v, after %s", a, err, by)
+			}
+			by = a.By
+		}
+		for _, p := range s.pods {
+			if p.Name == by {
+				s.explains(q, "The client is remembered: it has "+p.AddrPort(q.Family, daemon.Target).String())
+			}
+		}
+	})
+}
+
+func TestAHintToAnotherZone(t *testing.T) {
+	s := newScene(t)
+	near := s.web(func(w *daemon.Service) { w.Endpoints, w.Zone = s.pods[:1], daemon.Zone(s.lab.Node) })
+	far := s.web(func(w *daemon.Service) { w.Endpoints, w.Zone = s.pods[1:], "elsewhere" })
+	text := string(s.folder.Text(near))
+	slices := farSlices(string(s.folder.Text(far)))
+	s.proxy.After(func() { s.folder.Write("web", []byte(text+slices)) })
+	s.says([]string{"get", "endpoints"}, "OtherZones")
+	s.each(t, s.client(), s.at(near, model.ClusterIP, 0), func(s *scene, q question) {
+		s.feels(q, lab.Answered)
+		s.explains(q, s.pods[1].AddrPort(q.Family, daemon.Target).String()+
+			" on node-1 gets no connections: its topology hints are for other zones (elsewhere)")
+	})
+}
+
+// farSlices are the EndpointSlices of manifests, by other names.
+func farSlices(manifests string) string {
+	var out strings.Builder
+	for doc := range strings.SplitSeq(manifests, "---\n") {
+		if strings.Contains(doc, "kind: EndpointSlice") {
+			out.WriteString("---\n" + strings.Replace(doc, "  name: web-", "  name: far-", 1))
+		}
+	}
+	return out.String()
+}
+
+func TestAnAddressThatIsClaimedTwice(t *testing.T) {
+	s := newScene(t)
+	external := func(name string, number int) daemon.Service {
+		return s.web(func(w *daemon.Service) {
+			w.Name, w.Number, w.Kinds = name, number, []model.Kind{model.ExternalIP}
+			w.Endpoints = s.pods[:number]
+		})
+	}
+	first, second := external("first", 1), external("second", 2)
+	text := string(s.folder.Text(first, second))
+	for _, f := range model.Families {
+		text = strings.ReplaceAll(text, second.Addr(f, model.ExternalIP).String(), first.Addr(f, model.ExternalIP).String())
+	}
+	s.proxy.Ignore("another Service holds the address and port")
+	s.proxy.After(func() { s.folder.Write("web", []byte(text)) })
+	s.says([]string{"get", "services", "second"}, "Conflict")
+	s.each(t, s.lab.Outside, s.at(first, model.ExternalIP, 0), func(s *scene, q question) {
+		s.feels(q, lab.Answered)
+		s.explains(q, "asks for default/first", "Service default/second")
+	})
+}
+
+func TestDrift(t *testing.T) {
+	s := newScene(t, "--protect-tables=false")
+	web := s.web(nil)
+	s.put(web)
+	s.proxy.Kill() // or it would be undone within a second
+	s.nft("flush map ip kube-vmap services; flush map ip6 kube-vmap services")
+	s.each(t, s.client(), s.at(web, model.ClusterIP, 0), func(s *scene, q question) {
+		s.feels(q, lab.Refused)
+		s.explains(q, "services does not have "+q.to.Addr().String(), "kube-vmap diff --manifests")
+	})
+	s.says([]string{
+		"diff", "--protect-tables=false", "--manifests", s.folder.Dir(), "--hostname-override", s.lab.Node.Name, daemon.PodRanges,
+	}, "+ ip kube-vmap map services: ", "+ ip6 kube-vmap map services: ")
+}
+
+// nft runs commands of nft on the node.
+func (s *scene) nft(commands string) {
+	s.t.Helper()
+	if said, err := s.lab.Node.Command(s.t.Context(), "nft", commands).CombinedOutput(); err != nil {
+		s.t.Fatalf("nft: %v: %s", err, said)
+	}
+}
