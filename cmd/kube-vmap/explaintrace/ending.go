@@ -81,7 +81,7 @@ func lostIn(p *trace.Passage) string {
 
 // after is the place that was reached last.
 func after(p *trace.Passage) string {
-	if p.Chain.Own {
+	if p.Chain.Tracing() {
 		return "its beginning"
 	}
 	return fmt.Sprintf("chain %s of table %s %s, priority %d,", p.Chain.Name, p.Chain.FamilyName(), p.Chain.Table, p.Chain.Priority)

@@ -15,7 +15,7 @@ func Text(number int, w *trace.Walk) string {
 	hook := ""
 	for i := range w.Passages {
 		p := &w.Passages[i]
-		if p.Chain.Own {
+		if p.Chain.Tracing() {
 			continue
 		}
 		if p.Chain.Hook != hook {

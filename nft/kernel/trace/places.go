@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -25,6 +26,9 @@ type Chain struct {
 	// Own tells that the chain is the tracer's.
 	Own bool
 }
+
+// Tracing tells that the chain is a tracer's, this one's or that of another.
+func (c Chain) Tracing() bool { return c.Own || strings.HasPrefix(c.Table, TableName) }
 
 // FamilyName is the table's family in nft's words.
 func (c Chain) FamilyName() string {
