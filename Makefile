@@ -49,7 +49,7 @@ page: ## tests of the status page in a browser, with pictures in .cache/page (ro
 	MODULE=integration/page .ci/gotest -count=1 ./...
 
 test-kernels: ## tests with packets and of the rule set on Debian's kernels KERNELS, which qemu boots
-	@.ci/setup nft ip qemu-system-x86_64 depmod xz
+	@.ci/setup nft ip iptables qemu-system-x86_64 depmod xz
 	@.ci/nft-versions
 	@.ci/kernels $(KERNELS)
 	go build -o bin/test-kernels ./integration/kernels

@@ -51,20 +51,22 @@ func (r *rig) keepChanging() (stop func()) {
 // What another program does between our reading of tables that were nobody's and
 // their becoming ours is nothing that anybody looks for later.
 func TestTablesAreReadAgainIfOthersWereQuickerThanWe(t *testing.T) {
-	for _, protect := range []bool{true, false} {
-		r := newRig(t)
-		if able, err := r.vandal.Protects(); err != nil {
-			t.Fatal(err)
-		} else if protect && !able {
-			t.Skip("this kernel does not let tables belong to a socket (Linux 6.9)")
-		}
-		r.start(10, protect, nil)()
-		defer r.start(10, protect, func() {
-			for _, f := range model.Families {
-				r.deface(f)
+	for name, protect := range map[string]bool{"protected": true, "unprotected": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			if able, err := r.vandal.Protects(); err != nil {
+				t.Fatal(err)
+			} else if protect && !able {
+				t.Skip("this kernel does not let tables belong to a socket (Linux 6.9)")
 			}
-		})()
-		r.mended()
+			r.start(10, protect, nil)()
+			defer r.start(10, protect, func() {
+				for _, f := range model.Families {
+					r.deface(f)
+				}
+			})()
+			r.mended()
+		})
 	}
 }
 

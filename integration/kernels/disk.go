@@ -33,8 +33,10 @@ func (m machine) makeDisk(path string, chosen []suite, args func(suite) []string
 		at := "/" + s.name
 		p.Suites = append(p.Suites, plan.Suite{Package: module + s.name, Dir: at, Args: args(s)})
 		a.copy(filepath.Join(at, plan.Program), filepath.Join(m.dir, s.program()))
-		if data := filepath.Join(s.name, "testdata"); exists(data) {
-			a.copy(filepath.Join(at, "testdata"), data)
+		for _, data := range append([]string{filepath.Join(s.name, "testdata")}, s.reads...) {
+			if exists(data) {
+				a.copy("/"+data, data)
+			}
 		}
 	}
 	for _, release := range []string{"bullseye", "trixie"} { // where tests look for other versions of nft

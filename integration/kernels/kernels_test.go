@@ -128,6 +128,11 @@ func TestAKernelThatComplainsIsNoSuccess(t *testing.T) {
 	console := filepath.Join(t.TempDir(), "console")
 	for text, fine := range map[string]bool{
 		"[    0.5] acpi PNP0A03:00: fail to add MMCONFIG information\n":                          true,
+		"[    0.1] Spectre V2 : WARNING: Unprivileged eBPF is enabled\n":                         true,
+		"[   12.4] ------------[ cut here ]------------\n[   12.4] WARNING: net/core/dev.c:1\n":  false,
+		"[   20.0] rcu: INFO: rcu_preempt self-detected stall on CPU\n":                          false,
+		"[   33.1] unregister_netdevice: waiting for lo to become free. Usage count = 2\n":       false,
+		"[  242.8] INFO: task kworker/u2:1:34 blocked for more than 120 seconds.\n":              false,
 		"[   19.3] WARNING: CPU: 0 PID: 100 at net/netfilter/nf_tables_api.c:2049\n":             false,
 		"[   19.3] BUG: kernel NULL pointer dereference\n[    4.2] Kernel panic - not syncing\n": false,
 	} {

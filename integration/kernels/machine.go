@@ -42,8 +42,10 @@ var (
 	errComplain = errors.New("the kernel complains about itself")
 )
 
-// complaint is what a kernel prints about its own mistakes.
-var complaint = regexp.MustCompile(`(?m)^.*(BUG:|WARNING: CPU|Oops:|Call Trace:|Kernel panic).*$`)
+// complaint is what a kernel prints about its own mistakes. Not every warning is
+// one: of those that are, the line before says where to cut.
+var complaint = regexp.MustCompile(`\[ cut here \]|BUG:|WARNING: CPU|Oops:|Call Trace:|Kernel panic|` +
+	`general protection fault|detected stalls|self-detected stall|blocked for more than|waiting for \S+ to become free`)
 
 // run boots the machine, prints what its tests say, and waits for its end.
 func (m machine) run(ctx context.Context, chosen []suite, o options) error {

@@ -45,7 +45,7 @@ func run() int {
 	var o options
 	suites := flag.String("suites", "", "only suites whose package matches this `regexp`")
 	tests := flag.String("run", "", "only tests whose name matches this `regexp`")
-	flag.DurationVar(&o.limit, "limit", time.Hour, "how long a machine may take")
+	flag.DurationVar(&o.limit, "limit", 90*time.Minute, "how long a machine may take")
 	flag.StringVar(&o.cache, "kernels", ".cache/kernels", "the `folder` of kernels")
 	flag.Parse()
 	var err error

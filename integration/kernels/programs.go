@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -10,30 +9,48 @@ import (
 
 // programs are those of this machine that tests run, and that the wrappers of
 // other versions of nft need.
-var programs = []string{"nft", "ip", "sh", "readlink", "dirname", "true", "sleep"}
+var programs = []string{
+	"nft", "ip", "sh", "readlink", "dirname", "true", "sleep",
+	"iptables-nft", "iptables-nft-save", "iptables-nft-restore",
+	"ip6tables-nft", "ip6tables-nft-save", "ip6tables-nft-restore",
+	"iptables-legacy", "iptables-legacy-save", "iptables-legacy-restore",
+	"ip6tables-legacy", "ip6tables-legacy-save", "ip6tables-legacy-restore",
+}
+
+// extensions are what iptables loads, on any architecture.
+const extensions = "/usr/lib/*/xtables/*.so"
 
 // settings are files of this machine that its programs read. They may be missing.
 var settings = []string{"/etc/protocols", "/etc/services", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/iproute2"}
 
 // addPrograms puts programs into the disk, with their libraries.
 func addPrograms(a *archive) error {
+	var loaders []string // what loads libraries
 	for _, name := range programs {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			return fmt.Errorf("tests need %s: %w", name, err)
 		}
 		a.copy("/usr/bin/"+name, path)
-		libraries, err := librariesOf(path)
-		if err != nil {
-			return err
-		}
-		for _, l := range libraries {
-			a.copy(l, l)
-		}
+		loaders = append(loaders, path)
+	}
+	more, err := filepath.Glob(extensions)
+	if err != nil {
+		return err
+	}
+	for _, path := range more {
+		a.copy(path, path)
+	}
+	libraries, err := librariesOf(append(loaders, more...)...)
+	if err != nil {
+		return err
+	}
+	for _, l := range libraries {
+		a.copy(l, l)
 	}
 	a.link("/bin", "/usr/bin")
 	for _, path := range settings {
-		if _, err := os.Stat(path); err == nil {
+		if exists(path) {
 			a.copy(path, path)
 		}
 	}
@@ -42,11 +59,11 @@ func addPrograms(a *archive) error {
 
 var library = regexp.MustCompile(`(?m)(?:=> |^\s+)(/\S+) \(0x`)
 
-// librariesOf lists what a program loads, its loader included.
-func librariesOf(path string) ([]string, error) {
-	out, err := exec.Command("ldd", path).Output()
+// librariesOf lists what programs load, their loader included.
+func librariesOf(programs ...string) ([]string, error) {
+	out, err := exec.Command("ldd", programs...).Output()
 	if err != nil {
-		return nil, fmt.Errorf("ask which libraries %s needs: %w", path, err)
+		return nil, fmt.Errorf("ask which libraries %v need: %w", programs, err)
 	}
 	var paths []string
 	for _, match := range library.FindAllStringSubmatch(string(out), -1) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -31,17 +32,11 @@ func modprobe(args []string) error {
 		return err
 	}
 	loaded := 0
-	for file, needed := range needs {
+	for file := range needs {
 		if !names[moduleName(file)] {
 			continue
 		}
-		// depmod lists what is to be loaded first last.
-		for i := len(needed) - 1; i >= 0; i-- {
-			if err := load(needed[i]); err != nil {
-				return err
-			}
-		}
-		if err := load(file); err != nil {
+		if err := needs.load(file); err != nil {
 			return err
 		}
 		loaded++
@@ -52,14 +47,28 @@ func modprobe(args []string) error {
 	return nil
 }
 
-// readNeeds reads which files of modules there are, and which each needs.
-func readNeeds() (map[string][]string, error) {
-	needs := map[string][]string{}
+// needs are the files of modules that there are, and which others each needs.
+type needs map[string][]string
+
+// readNeeds reads them.
+func readNeeds() (needs, error) {
+	needs := needs{}
 	err := eachLine("modules.dep", func(line string) {
 		file, needed, _ := strings.Cut(line, ":")
 		needs[file] = strings.Fields(needed)
 	})
 	return needs, err
+}
+
+// load loads a module and what it needs.
+func (n needs) load(file string) error {
+	// depmod lists what is to be loaded first last.
+	for _, needed := range slices.Backward(n[file]) {
+		if err := load(needed); err != nil {
+			return err
+		}
+	}
+	return load(file)
 }
 
 // providers are the names of the modules which provide an alias, or have it as

@@ -32,6 +32,9 @@ func prepare() error {
 	if err != nil {
 		return fmt.Errorf("take up lo: %w", err)
 	}
+	if err := loadEarly(); err != nil {
+		return err
+	}
 	return trackMany()
 }
 
@@ -39,9 +42,6 @@ func prepare() error {
 // processors: numbers for the whole machine, which it could set on a node, but
 // not in the namespaces of tests.
 func trackMany() error {
-	if err := modprobe([]string{"nf_conntrack"}); err != nil {
-		return err
-	}
 	for name, value := range map[string]string{"nf_conntrack_max": "131072", "nf_conntrack_buckets": "32768"} {
 		if err := os.WriteFile("/proc/sys/net/netfilter/"+name, []byte(value), 0); err != nil {
 			return fmt.Errorf("let the kernel track many connections: %w", err)
