@@ -3,7 +3,7 @@
 
 VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
-KERNELS  ?= 5.10 6.1 6.12
+KERNELS  ?= 6.1 6.12
 
 # Debian keeps nft and ip where not every root looks.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin

@@ -186,15 +186,17 @@ func renderSet(out *bufio.Writer, id SetID, size uint32, list []Element) {
 	for _, line := range id.declaration(size) {
 		fmt.Fprintf(out, "\t\t%s\n", line)
 	}
-	if len(list) > 0 {
-		var s strings.Builder
-		for i := range list {
-			if i > 0 {
-				s.WriteString(",\n\t\t\t     ")
-			}
-			list[i].write(&s, id, true)
+	for i := range list {
+		var s strings.Builder // of one element: a set can have tens of megabytes
+		list[i].write(&s, id, true)
+		before := ",\n\t\t\t     "
+		if i == 0 {
+			before = "\t\telements = { "
 		}
-		fmt.Fprintf(out, "\t\telements = { %s }\n", s.String())
+		out.WriteString(before + s.String())
+	}
+	if len(list) > 0 {
+		out.WriteString(" }\n")
 	}
 	out.WriteString("\t}\n")
 }

@@ -90,10 +90,6 @@ func look[T any](ctx context.Context, l *Loop, at func() T) (found T, err error)
 
 // view is what the loop knows now. It copies lists, and nothing that they lead to.
 func (l *Loop) view() View {
-	rules := l.rules
-	if rules == nil {
-		rules = l.before
-	}
 	v := View{
 		Ready: l.isReady(), Sure: l.rules != nil,
 		Node:      l.state.node,
@@ -106,10 +102,20 @@ func (l *Loop) view() View {
 	if v.Node.Name == "" {
 		v.Node.Name = l.state.config.NodeName
 	}
-	if rules != nil {
-		v.Standing, v.NodeAddrs = rules.Standing(), rules.NodeAddrs()
+	switch {
+	case l.rules != nil:
+		v.Standing, v.NodeAddrs = l.rules.Standing(), l.rules.NodeAddrs()
+	case l.before != nil:
+		v.Standing, v.NodeAddrs = l.before.standing, l.before.nodeAddrs
 	}
 	return v
+}
+
+// stood is what a [View] has of a rule set. The rule set itself is not kept while the
+// kernel is read and a new one is made: that would be all of it three times.
+type stood struct {
+	standing  []nft.Standing
+	nodeAddrs []netip.Addr
 }
 
 // isReady reports whether the first state stands.
@@ -151,6 +157,6 @@ func (l *Loop) allProblems() []Problem {
 // until it is known again.
 func (l *Loop) forget() {
 	if l.rules != nil {
-		l.before, l.rules = l.rules, nil
+		l.before, l.rules = &stood{l.rules.Standing(), l.rules.NodeAddrs()}, nil
 	}
 }

@@ -56,7 +56,7 @@ type Loop struct {
 	// rules is what the kernel holds; nil when that is not known, at the start
 	// and after an error. Then before is what it last was, for who looks.
 	rules    *nft.Ruleset
-	before   *nft.Ruleset
+	before   *stood
 	recovery *delay // runs while the kernel is left alone after an error
 	drift    *drift
 	full     []nft.SetID // sets that take no more, to be made anew

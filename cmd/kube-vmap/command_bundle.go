@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +34,12 @@ settings of connection tracking. What cannot be had, because nothing runs for
 instance, is left out and named.
 
 Names and addresses of Services and endpoints are in it; credentials, the
-environment and the objects of other kinds are not.`,
+environment and the objects of other kinds are not.
+
+The exit code is 1 if the archive cannot be written, or if nothing of kube-vmap
+could be had.`,
+		Example: `  kube-vmap bundle
+  kubectl -n kube-system exec POD -- /kube-vmap bundle -o - > bundle.tar.gz`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return collect(cmd.Context(), socket, output, stdout, stderr)
@@ -57,12 +64,19 @@ func collect(ctx context.Context, socket, output string, stdout, stderr io.Write
 		if err != nil {
 			return fmt.Errorf("--output: %w", err)
 		}
-		defer func() { err = errors.Join(err, f.Close()) }()
+		defer func() {
+			if err = errors.Join(err, f.Close()); err != nil {
+				err = errors.Join(err, os.Remove(output)) // half of it helps nobody
+			}
+		}()
 		out = f
 	}
 	missing, err := bundle.Write(ctx, out, parts(socket), at)
 	if err != nil {
 		return err
+	}
+	if slices.Contains(missing, kernelPart) && slices.Contains(missing, statePart) {
+		return errors.New("neither the kernel nor a running kube-vmap could be asked; run it as root")
 	}
 	if len(missing) > 0 {
 		_, _ = fmt.Fprintf(stderr, "kube-vmap: not to be had, the files *.error say why: %s\n", strings.Join(missing, ", "))
@@ -73,20 +87,38 @@ func collect(ctx context.Context, socket, output string, stdout, stderr io.Write
 	return err
 }
 
-// parts are the files of the archive.
+// Parts without which there is nothing to look at.
+const (
+	kernelPart = "rules-kernel.nft"
+	statePart  = "status.json"
+)
+
+// parts are the files of the archive. A process that does not answer is not asked
+// again, for each question waits.
 func parts(socket string) []bundle.Part {
+	var silent error
 	asked := func(name, path string) bundle.Part {
-		return bundle.Part{Name: name, Write: func(ctx context.Context, w io.Writer) error { return ask(ctx, socket, path, w) }}
+		return bundle.Part{Name: name, Write: func(ctx context.Context, w io.Writer) error {
+			if silent != nil {
+				return silent
+			}
+			err := ask(ctx, socket, path, w)
+			var waited net.Error
+			if errors.As(err, &waited) && waited.Timeout() {
+				silent = fmt.Errorf("not asked: %w", err)
+			}
+			return err
+		}}
 	}
 	return []bundle.Part{
 		{Name: "versions.txt", Write: writeVersions},
 		asked("config.yaml", pathConfig),
-		asked("status.json", status.Path),
+		asked(statePart, status.Path),
 		asked("recent.log", pathRecent),
 		asked("metrics.txt", pathMetrics),
 		asked("rules-wanted.nft", pathRules),
 		asked("drift.txt", pathDrift),
-		{Name: "rules-kernel.nft", Write: func(ctx context.Context, w io.Writer) error {
+		{Name: kernelPart, Write: func(ctx context.Context, w io.Writer) error {
 			return renderKernel(ctx, socket, nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}, w)
 		}},
 		{Name: "sysctl.txt", Write: writeSysctls},

@@ -31,7 +31,7 @@ Nothing is changed.
 
 The exit code is 0 if there is no difference, 1 if there is one, and 2 if it
 could not be found out.`,
-		Args: cobra.NoArgs,
+		Args: troubleArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			different, err := diff(cmd.Context(), flags, stdout, stderr)
 			switch {
@@ -43,14 +43,14 @@ could not be found out.`,
 			return nil
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitTrouble, err} })
+	cmd.SetFlagErrorFunc(troubleFlags)
 	withFlags(cmd, flags)
 	return cmd
 }
 
 // diff prints the difference, and reports whether there is one.
 func diff(ctx context.Context, flags *config.Flags, stdout, stderr io.Writer) (bool, error) {
-	c, err := flags.Config()
+	c, err := lookOnly(flags)
 	if err != nil {
 		return false, err
 	}
@@ -65,6 +65,23 @@ func diff(ctx context.Context, flags *config.Flags, stdout, stderr io.Writer) (b
 	}
 	_, err = stdout.Write(text.Bytes())
 	return text.Len() > 0, err
+}
+
+// lookOnly is the configuration of a command that changes nothing, whatever flags it
+// shares with the proxy.
+func lookOnly(flags *config.Flags) (*config.Config, error) {
+	c, err := flags.Config()
+	if err != nil {
+		return nil, err
+	}
+	for flag, given := range map[string]bool{
+		"--cleanup": c.Cleanup, "--init-only": c.InitOnly, "--write-config-to": c.WriteConfigTo != "",
+	} {
+		if given {
+			return nil, fmt.Errorf("%s: this command changes nothing; give the flag to kube-vmap itself", flag)
+		}
+	}
+	return c, nil
 }
 
 // ask copies what the process that runs here says.

@@ -39,12 +39,17 @@ its own, which goes with it. The exit code is then 1 if no packet came before --
 
 The exit code is 0 if the packet arrives whichever endpoint is picked, 1 if it does
 not or not always, and 2 if that cannot be said, for instance without permission. In
-JSON and YAML, "arrives" is always, sometimes, never or unknown.`,
+JSON and YAML, "arrives" is always, sometimes, never or unknown.
+
+At most 256 choices of one pick are looked at, and 4,096 ways in all. Further endpoints
+of a large Service are taken to be like those looked at; "unseen" says how probable they
+are. Where a rule of another program has more choices than that, what becomes of the
+packet cannot be said, unless it arrives by some of those looked at and not by others.`,
 		Example: `  kube-vmap explain --from 10.244.1.7 --to 10.96.0.10:53/udp
   kube-vmap explain --from 192.0.2.9 --to 192.0.2.1:30080 -o json
   kube-vmap explain --from fd00:10:244::7 --to '[fd00:10:96::a]:53/udp'
   kube-vmap explain --from 10.244.1.7 --to 10.96.0.10:53/udp --trace --count 1`,
-		Args: cobra.NoArgs,
+		Args: troubleArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if trace {
 				return traced(cmd.Context(), o, live, stdout)
@@ -56,6 +61,7 @@ JSON and YAML, "arrives" is always, sometimes, never or unknown.`,
 			return explained(answer, err)
 		},
 	}
+	cmd.SetFlagErrorFunc(troubleFlags)
 	f := cmd.Flags()
 	f.StringVar(&o.From, "from", "", "`address` of the client, with its port if that is known")
 	f.StringVar(&o.To, "to", "", "`address`, port and protocol that it asks for")

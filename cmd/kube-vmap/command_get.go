@@ -31,8 +31,10 @@ pod. If none does, what the kernel's tables hold is shown, read-only.
                    none is ready.
   frontends  fe    VERDICT: Balance, or Reject or Drop if there is no endpoint.
 
-CONNECTIONS are those so far, ACTIVE those that the kernel tracks now. Endpoints
-and frontends are named by their address, or by their Service.`,
+CONNECTIONS are those so far, ACTIVE those that are open now (of UDP, flows that
+had packets lately). Endpoints and frontends are named by their address, or by
+their Service. Services without an address of their own (headless, ExternalName)
+need no proxy, and are not there.`,
 		Example: `  kube-vmap get svc -A
   kube-vmap get endpoints -n shop web -o wide
   kube-vmap get fe -A --field-selector spec.verdict!=Balance

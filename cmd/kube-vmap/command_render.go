@@ -29,7 +29,7 @@ With --kernel, print what the kernel holds. Rules are told by what is known of
 them: those of the running kube-vmap, or those that the flags lead to.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := flags.Config()
+			c, err := lookOnly(flags)
 			switch {
 			case err != nil:
 				return err

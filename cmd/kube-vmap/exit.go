@@ -1,5 +1,7 @@
 package main
 
+import "github.com/spf13/cobra"
+
 // Exit codes beyond 0 and 1. Commands that compare say by 1 that there is a
 // difference, as diff(1) and kubectl diff do, so that an error must be another.
 const exitTrouble = 2
@@ -18,3 +20,16 @@ func (e *exitError) Error() string {
 }
 
 func (e *exitError) Unwrap() error { return e.err }
+
+// troubleArgs makes wrong arguments of a command trouble, where 1 means something else.
+func troubleArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return &exitError{exitTrouble, err}
+		}
+		return nil
+	}
+}
+
+// troubleFlags makes wrong flags trouble.
+func troubleFlags(_ *cobra.Command, err error) error { return &exitError{exitTrouble, err} }

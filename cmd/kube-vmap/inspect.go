@@ -1,12 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -28,16 +28,9 @@ const (
 
 // inspected adds what a process says of itself to what a server serves.
 func (p *proxy) inspected(mux *http.ServeMux, loop *sync.Loop, metrics prometheus.Gatherer) {
+	turn := make(chan struct{}, 1)
 	text := func(path string, write func(context.Context, io.Writer) error) {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			var body bytes.Buffer
-			if err := write(r.Context(), &body); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_, _ = body.WriteTo(w) // whoever asked does not listen any more
-		})
+		mux.HandleFunc("GET "+path, inTurn(turn, write))
 	}
 	text(pathRules, func(ctx context.Context, w io.Writer) error {
 		rules, _, err := standing(ctx, loop)
@@ -62,6 +55,49 @@ func (p *proxy) inspected(mux *http.ServeMux, loop *sync.Loop, metrics prometheu
 		return err
 	})
 	mux.Handle("GET "+pathMetrics, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
+}
+
+// inTurn serves a text while it is written, one of all that have the same turn at a
+// time: of a big cluster each takes hundreds of megabytes. An error is told as long as
+// nothing is sent; then the connection is cut, so that a part is not taken for all.
+func inTurn(turn chan struct{}, write func(context.Context, io.Writer) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		out := &begun{ResponseWriter: w, control: http.NewResponseController(w)}
+		_ = out.control.SetWriteDeadline(time.Time{}) // the server's is from the question on, and would count the wait
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+		case <-r.Context().Done():
+			http.Error(w, "wait for others who ask: "+r.Context().Err().Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		switch err := write(r.Context(), out); {
+		case err != nil && out.any:
+			panic(http.ErrAbortHandler) // which net/http has for this
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	}
+}
+
+// begun is an answer that knows whether any of it is sent.
+type begun struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	any     bool
+}
+
+// takeTime is how long a client may take for an answer, once that begins.
+const takeTime = 30 * time.Second
+
+// Write implements [io.Writer].
+func (b *begun) Write(p []byte) (int, error) {
+	if !b.any {
+		b.any = true
+		_ = b.control.SetWriteDeadline(time.Now().Add(takeTime))
+	}
+	return b.ResponseWriter.Write(p)
 }
 
 // errNothing is that there is no state to compare with or to print.

@@ -19,6 +19,9 @@ func (p *proxy) prepare(k *kernel.Kernel) error {
 	if err := k.Probe(p.loop.Rules); err != nil {
 		return err
 	}
+	if release, old := node.TooOld(); old {
+		p.log.Warn("this kernel is older than what the rules are made for; source ranges may not keep all others out", "release", release, "oldest", node.Oldest)
+	}
 	p.log.Info("starting", "version", version, "node", p.loop.NodeName, "source", p.config.Source(),
 		"protected", p.loop.Rules.Protect)
 	ct := &p.config.Proxy.Conntrack

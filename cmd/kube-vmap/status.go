@@ -10,7 +10,8 @@ import (
 )
 
 // answer is what answers questions about what is programmed, the same for all who
-// ask: what it has read of the kernel is good for a second.
+// ask: what it has read of the kernel is good for a second, or longer where there is
+// much to read.
 func (p *proxy) answer(loop *sync.Loop) status.Answer {
 	if p.answers != nil {
 		return p.answers

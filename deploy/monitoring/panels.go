@@ -178,7 +178,7 @@ func services() []panel {
 		},
 		{
 			title: "Counters of connections", kind: lines, unit: "short",
-			about: "In the kernel, 262,144 at most for an IP family; and what has had connections and is not served, since it would be too much.",
+			about: "In the kernel, 131,072 at most for an IP family; and what has had connections and is not served, since it would be too much.",
 			queries: []query{
 				{`topk(10, kubevmap_connection_counters{$sel})`, "{{instance}} {{ip_family}}"},
 				{`kubevmap_connection_series_left_out{$sel} > 0`, "{{instance}} left out"},

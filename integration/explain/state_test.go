@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -216,9 +217,11 @@ func TestAServiceOfThousandsIsSummedUp(t *testing.T) {
 		p := r.packet(w, large)
 		got := r.explain(p)
 		o := single(t, got)
-		if n := len(o.Endpoints) + got.Unseen; n != 5*400 || len(o.Endpoints) != 256 {
-			t.Errorf("%s: %d endpoints, and %d not looked at", p, len(o.Endpoints), got.Unseen)
+		if n := len(o.Endpoints) + got.Unseen.Endpoints; n != 5*400 || len(o.Endpoints) != 256 ||
+			math.Abs(o.Probability+got.Unseen.Probability-1) > 1e-9 || got.Unseen.Others {
+			t.Errorf("%s: %d endpoints, and not looked at %+v", p, len(o.Endpoints), got.Unseen)
 		}
-		r.expect(0, []string{"goes to one of 2000 endpoints", "and 1990 more"}, "--from="+p.From.String(), to(p.To, p.Protocol))
+		r.expect(0, []string{"goes to one of 2000 endpoints", "and 1990 more", "Not looked at, because there is so much to pick from: 87.2%, with 1744 more endpoints, taken to be like"}, "--from="+p.From.String(), to(p.To, p.Protocol))
+		r.expect(0, []string{`"arrives": "always"`, `"endpoints": 1744`, `"unseen": {`}, "--from="+p.From.String(), to(p.To, p.Protocol), "-o=json")
 	}
 }

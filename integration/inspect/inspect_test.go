@@ -230,3 +230,21 @@ func (s *scene) same(what string, got, want []string) {
 		}
 	}
 }
+
+// They share the proxy's flags, and some of those do something at once.
+func TestCommandsThatLookChangeNothing(t *testing.T) {
+	s := newScene(t)
+	daemon.Start(t, s.lab.Node, s.folder).Kill()
+	before := s.run("render", "--kernel").Out
+	for command, code := range map[string]int{"diff": 2, "render": 1} {
+		for _, flag := range []string{"--cleanup", "--init-only", "--write-config-to=/nowhere"} {
+			said := s.run(append([]string{command, flag}, s.manifests()...)...)
+			if said.Code != code || said.Out != "" || !strings.Contains(said.Err, "this command changes nothing") {
+				t.Errorf("%s %s: %+v", command, flag, said)
+			}
+		}
+	}
+	if s.run("render", "--kernel").Out != before || before == "" {
+		t.Error("the tables are not what they were")
+	}
+}

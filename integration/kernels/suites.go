@@ -40,7 +40,6 @@ var suites = []suite{
 	{name: "integration/schedulers"},
 	{name: "integration/proxy"},
 	{name: "integration/counters"},
-	{name: "integration/trace"},
 	{name: "integration/drift"},
 	{name: "integration/clock"},
 	{name: "integration/faults"},

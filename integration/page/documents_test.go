@@ -120,7 +120,7 @@ func port(name, protocol, family string, number uint16, service, n int) status.P
 			local = ptr(k / 4)
 		}
 		p.Endpoints = append(p.Endpoints, status.Endpoint{
-			Address: address(family, "244", service*8+k), Port: 8080, Slot: ptr(k), LocalSlot: local, Node: where, Ready: true, Serving: true,
+			Address: address(family, "244", service*8+k), Port: 8080, Slot: ptr(k), LocalSlot: local, Node: where, Conditions: &status.Conditions{Ready: true, Serving: true},
 			Traffic: status.Traffic{Active: (service*7 + k*3) % 40, Connections: uint64(service * 31)},
 		})
 		p.Active += (service*7 + k*3) % 40
@@ -155,8 +155,8 @@ func web() status.Service {
 			},
 		)
 		p.Endpoints = append(p.Endpoints,
-			status.Endpoint{Address: address(f, "244", 88), Port: 8080, Node: "node-2", Serving: true, Reason: "it is not ready"},
-			status.Endpoint{Address: address(f, "244", 89), Port: 8080, Node: "node-3", Ready: true, Serving: true, Reason: "its hints name zone-b, and this node is in zone-a", ZoneHints: []string{"zone-b"}},
+			status.Endpoint{Address: address(f, "244", 88), Port: 8080, Node: "node-2", Conditions: &status.Conditions{Serving: true}, Reason: "it is not ready"},
+			status.Endpoint{Address: address(f, "244", 89), Port: 8080, Node: "node-3", Conditions: &status.Conditions{Ready: true, Serving: true}, Reason: "its hints name zone-b, and this node is in zone-a", ZoneHints: []string{"zone-b"}},
 		)
 		s.Ports = append(s.Ports, p)
 	}

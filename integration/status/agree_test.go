@@ -40,7 +40,7 @@ func TestTheKernelTellsWhatTheDaemonTold(t *testing.T) {
 			forms(t, l.Node.Host, "")
 			d.Kill()
 			agree(t, told, document(t, l.Node.Host))
-			forms(t, l.Node.Host, "nobody answers on @kube-vmap here; read from the kernel's tables, which know no EndpointSlices")
+			forms(t, l.Node.Host, "nobody answers on @kube-vmap in this network namespace; read from the kernel's tables, which know no EndpointSlices")
 		})
 	}
 }

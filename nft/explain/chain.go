@@ -3,6 +3,7 @@ package explain
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/nftables/expr"
 )
@@ -105,14 +106,17 @@ func (w *way) enter(here frameOf, rules []Rule) {
 	}
 }
 
-// rule runs the expressions of a rule. What cannot be said of another program's rule
+// rule runs the expressions of a rule, if anything may come of it. What cannot be said of another program's rule
 // is a doubt if the rule might decide something, and then it counts as one that does
 // not match.
 func (w *way) rule(r Rule) (verdict, error) {
 	w.place.handle = r.Handle
+	if !w.place.ours() && !matters(r) {
+		return goesOn, nil
+	}
 	w.regs, w.reason = registers{}, reason{}
-	for _, e := range r.Expressions {
-		v, err := w.evaluate(e)
+	for i, e := range r.Expressions {
+		v, err := w.next(r.Expressions[i:])
 		var unsaid unsaidError
 		switch {
 		case errors.As(err, &unsaid) && !w.place.ours():
@@ -131,16 +135,42 @@ func (w *way) rule(r Rule) (verdict, error) {
 	return goesOn, nil
 }
 
+// next runs the first of a rule's expressions that are left. A pick of another program is
+// not made if something behind it is not understood: whatever it came to, the rule would
+// be a doubt.
+func (w *way) next(list []any) (verdict, error) {
+	if !w.place.ours() && picks(list[0]) {
+		if i := slices.IndexFunc(list, func(e any) bool { _, unknown := e.(Unknown); return unknown }); i > 0 {
+			return w.statement(list[i])
+		}
+	}
+	return w.evaluate(list[0])
+}
+
 // wrap says of an error where it was met.
 func (w *way) wrap(err error) error { return fmt.Errorf("%s: %w", w.place, err) }
+
+// matters reports whether anything may come of a rule, now or in a rule behind it that
+// finds what this one enters into a set. Others count and log: what they pick need not be
+// picked.
+func matters(r Rule) bool {
+	return decisive(r) || slices.ContainsFunc(r.Expressions, func(e any) bool {
+		_, enters := e.(*expr.Dynset)
+		return enters
+	})
+}
 
 // decisive reports whether a rule may decide what becomes of a packet, or changes
 // something by which others do.
 func decisive(r Rule) bool {
 	for _, e := range r.Expressions {
 		switch e := e.(type) {
-		case *expr.Verdict, *expr.NAT, *expr.Masq, *expr.Redir, *expr.Reject, *expr.Notrack, Unknown:
+		case *expr.Verdict, *expr.NAT, *expr.Masq, *expr.Redir, *expr.Reject, *expr.Notrack:
 			return true
+		case Unknown:
+			if !e.onlyMatches() {
+				return true
+			}
 		case *expr.Lookup:
 			if e.IsDestRegSet && e.DestRegister == 0 {
 				return true

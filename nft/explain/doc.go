@@ -15,7 +15,8 @@
 // way met a pick, another way is run for each other choice, from the start. So the
 // interpreter itself never branches, and reads as the kernel does: registers, one
 // expression after the other, verdicts (net/netfilter/nf_tables_core.c). Sources are
-// asked for a thing once, whatever number of ways meet it.
+// asked for a thing once, whatever number of ways meet it. Leaves are put together as
+// they come; there are at most 4,096, and of the rest only the probability is told.
 //
 // What it does not understand it says. In a table of ours nothing can be said then;
 // in one of another program the walk goes on as if the rule did not match, with a

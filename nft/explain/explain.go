@@ -29,7 +29,7 @@ func Explain(s Sources, p Packet, in Link) (Walk, error) {
 	if err := explore(m, from, &walk); err != nil || own == nil {
 		return walk, err
 	}
-	established := Walk{Packet: p, In: from.Name, Flow: own, Flows: walk.Flows, Otherwise: walk.Outcomes}
+	established := Walk{Packet: p, In: from.Name, Flow: own, Flows: walk.Flows, Otherwise: walk.Outcomes, OtherwiseUnseen: walk.Unseen}
 	err = explore(m, from, &established)
 	established.Kind = cmp.Or(established.Kind, walk.Kind)
 	return established, err
@@ -75,11 +75,13 @@ func takeOwn(p Packet, flows *[]Flow) *Flow {
 	return &own
 }
 
-// explore goes all ways there are.
+// explore goes all ways there are, or so many of them that the rest is only counted.
 func explore(m *memo, in Link, walk *Walk) error {
-	var leaves []leaf
-	c := &choices{}
-	for {
+	c, s := &choices{}, &sum{Walk: walk}
+	for more := true; more; more = c.advance() {
+		if err := m.interrupted(); err != nil {
+			return err
+		}
 		w := &way{memo: m, choices: c, packet: walk.Packet, in: in, flow: walk.Flow}
 		err := w.run()
 		var unsaid unsaidError
@@ -88,16 +90,22 @@ func explore(m *memo, in Link, walk *Walk) error {
 		} else if err != nil {
 			return err
 		}
-		leaves = append(leaves, w.leaf())
-		for _, made := range c.made {
-			walk.Unseen = max(walk.Unseen, int(made.of-made.explored))
-		}
-		if !c.advance() {
-			break
-		}
+		s.add(w.leaf())
+		s.left(c)
 	}
-	walk.sum(leaves)
+	s.end()
 	return m.identify(walk)
+}
+
+// interrupted is an error if nobody waits for an answer any more.
+func (m *memo) interrupted() error {
+	if m.Interrupted == nil {
+		return nil
+	}
+	if err := m.Interrupted(); err != nil {
+		return fmt.Errorf("go the ways of the packet: %w", err)
+	}
+	return nil
 }
 
 // leaf is where a way ended.
@@ -120,57 +128,4 @@ func (w *way) leaf() leaf {
 		l.masquerade, l.why = true, "the connection was made so"
 	}
 	return l
-}
-
-// sum makes outcomes of leaves.
-func (walk *Walk) sum(leaves []leaf) {
-	for _, l := range leaves {
-		walk.Service = cmp.Or(walk.Service, l.service)
-		walk.Kind = cmp.Or(walk.Kind, l.kind)
-		walk.Affinity = cmp.Or(walk.Affinity, l.affinity)
-		walk.Faults = union(walk.Faults, l.faults)
-		walk.Doubts = union(walk.Doubts, l.doubts)
-		walk.add(l)
-	}
-	walk.Steps = steps(leaves)
-	for i := range walk.Outcomes {
-		list := walk.Outcomes[i].Endpoints
-		slices.SortStableFunc(list, func(a, b Endpoint) int { return cmp.Compare(b.Probability, a.Probability) })
-	}
-	slices.SortStableFunc(walk.Outcomes, func(a, b Outcome) int { return cmp.Compare(b.Probability, a.Probability) })
-}
-
-// add adds a leaf to the outcome that it belongs to.
-func (walk *Walk) add(l leaf) {
-	i := slices.IndexFunc(walk.Outcomes, l.belongsTo)
-	if i < 0 {
-		i = len(walk.Outcomes)
-		walk.Outcomes = append(walk.Outcomes, Outcome{Verdict: l.verdict, Masquerade: l.masquerade, Why: l.why, How: l.how, By: l.by, Because: l.because})
-	}
-	o := &walk.Outcomes[i]
-	o.Probability += l.probability
-	if !l.verdict.Arrives() {
-		return
-	}
-	same := func(e Endpoint) bool { return e.Address == l.endpoint.Address && e.Source == l.endpoint.Source }
-	if j := slices.IndexFunc(o.Endpoints, same); j >= 0 {
-		o.Endpoints[j].Probability += l.probability
-		return
-	}
-	o.Endpoints = append(o.Endpoints, l.endpoint)
-}
-
-func (l leaf) belongsTo(o Outcome) bool {
-	sameBy := l.by == nil && o.By == nil || l.by != nil && o.By != nil && *l.by == *o.By
-	return l.verdict == o.Verdict && l.masquerade == o.Masquerade && l.why == o.Why && l.how == o.How && sameBy
-}
-
-// union adds what is new.
-func union(all, more []string) []string {
-	for _, s := range more {
-		if !slices.Contains(all, s) {
-			all = append(all, s)
-		}
-	}
-	return all
 }

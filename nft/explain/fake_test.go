@@ -21,9 +21,21 @@ type fake struct {
 	local []netip.Addr
 	flows []Flow
 	asked int
+	// ways are how many were gone, and givesUp is after how many nobody waits any more,
+	// if that is not zero.
+	ways, givesUp int
 }
 
-func (f *fake) sources() Sources { return Sources{f, f, f} }
+var errGivenUp = errors.New("given up")
+
+func (f *fake) sources() Sources {
+	return Sources{Rules: f, Network: f, Connections: f, Interrupted: func() error {
+		if f.ways++; f.ways == f.givesUp {
+			return errGivenUp
+		}
+		return nil
+	}}
+}
 
 func (f *fake) Bases(model.Family) ([]Base, error) { return f.bases, nil }
 

@@ -2,6 +2,10 @@ package explain
 
 import "kube-vmap/nft"
 
+// OnlyElsewhere is what it means that a packet is dropped because no endpoint may serve it
+// here, while others could elsewhere.
+const OnlyElsewhere = "the Service has endpoints, but its policy is Local and none of them is on this node"
+
 // because is what it means that a rule of ours refuses or drops a packet, by the set
 // that the packet was looked for in last.
 func because(k nft.SetKind, v Verdict) string {
@@ -10,7 +14,7 @@ func because(k nft.SetKind, v Verdict) string {
 		return "the client is in none of the source ranges of the Service"
 	case nft.NoEndpointServices, nft.NoEndpointNodePorts:
 		if v == Dropped {
-			return "the Service has endpoints, but its policy is Local and none of them is on this node"
+			return OnlyElsewhere
 		}
 		return "the Service has no endpoint that is ready"
 	case nft.ClusterIPs:

@@ -16,7 +16,7 @@ func (w *way) numgen(e *expr.Numgen) (verdict, error) {
 	if e.Modulus == 0 {
 		return breaks, unsaidError("a number of nothing")
 	}
-	n := w.choose(e.Modulus)
+	n := w.choose(e.Modulus, w.place.ours())
 	w.picks(e.Modulus, how)
 	return goesOn, w.regs.load(e.Register, known(native(e.Offset+n)))
 }
@@ -36,10 +36,19 @@ func (w *way) hash(e *expr.Hash) (verdict, error) {
 		n = scale(jhash(v.bytes, e.Seed), e.Modulus)
 		w.picks(e.Modulus, fmt.Sprintf("by the client's hash: number %d", n))
 	} else {
-		n = w.choose(e.Modulus)
+		n = w.choose(e.Modulus, w.place.ours())
 		w.picks(e.Modulus, "by the hash of the client's port, which is not named")
 	}
 	return goesOn, w.regs.load(e.DestRegister, known(native(e.Offset+n)))
+}
+
+// picks reports whether an expression is a pick.
+func picks(e any) bool {
+	switch e.(type) {
+	case *expr.Numgen, *expr.Hash:
+		return true
+	}
+	return false
 }
 
 // choices are what picks came to on a way.
@@ -51,19 +60,35 @@ type choices struct {
 type choice struct {
 	pick, of uint32
 	explored uint32 // how many of them are looked at
+	ours     bool   // a table of ours picks, so that all of them are endpoints
 }
 
-// mostPicks is how many choices of one pick are looked at: all there are where
-// Services spread over slots, and the first ones of a Service that is larger.
-const mostPicks = 256
+const (
+	// mostPicks is how many choices of one pick are looked at: all there are where
+	// Services spread over slots, and the first ones of a Service that is larger.
+	mostPicks = 256
+	// mostWays is how many ways are gone, of picks behind each other.
+	mostWays = 4096
+)
 
 // choose makes the next choice: what the way was told, or the first one.
-func (c *choices) choose(of uint32) uint32 {
+func (c *choices) choose(of uint32, ours bool) uint32 {
 	if c.next == len(c.made) {
-		c.made = append(c.made, choice{of: of, explored: min(of, mostPicks)})
+		c.made = append(c.made, choice{of: of, explored: min(of, mostPicks, c.room()), ours: ours})
 	}
 	c.next++
 	return c.made[c.next-1].pick
+}
+
+// room is how many choices the next pick may have looked at. Since the ways branch in
+// no more than mostWays along any of them, there are no more in all; and as earlier picks
+// take what they need first, all endpoints are seen before all that comes of one.
+func (c *choices) room() uint32 {
+	room := uint32(mostWays)
+	for _, made := range c.made {
+		room /= made.explored
+	}
+	return max(room, 1)
 }
 
 // advance makes the choices of the way that follows; false if that was the last.

@@ -3,6 +3,8 @@ package explain
 import (
 	"errors"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/nftables/expr"
@@ -16,6 +18,9 @@ type Sources struct {
 	Rules       Rules
 	Network     Network
 	Connections Connections
+	// Interrupted is asked again and again: an error ends the explanation with it. It
+	// may be nil.
+	Interrupted func() error
 }
 
 // ErrNoTable tells that there is no table of ours for the packet's family.
@@ -54,6 +59,17 @@ type Base struct {
 	Hook     Hook
 	Priority int32
 	Drops    bool // what no rule decides
+	// Devices are, at Ingress, the interfaces whose packets it sees, by name; one that
+	// ends in an asterisk stands for all that begin so. Elsewhere they mean nothing.
+	Devices []string
+}
+
+// sees reports whether packets that come in by an interface pass the chain.
+func (b Base) sees(in Link) bool {
+	return b.Hook != Ingress || slices.ContainsFunc(b.Devices, func(name string) bool {
+		begins, some := strings.CutSuffix(name, "*")
+		return name == in.Name || some && strings.HasPrefix(in.Name, begins)
+	})
 }
 
 // Hook is a place on a packet's way, by netfilter's number (NF_INET_*).
@@ -86,6 +102,16 @@ type Rule struct {
 // Unknown is an expression that is not understood, by the kernel's name for it and
 // what of it is not.
 type Unknown struct{ Name string }
+
+// onlyMatches reports whether it computes something or compares, so that what comes of it
+// is up to the rest of its rule.
+func (u Unknown) onlyMatches() bool {
+	switch u.Name {
+	case "byteorder", "connlimit", "last", "limit", "osf", "quota", "rt", "socket", "tunnel", "xfrm":
+		return true
+	}
+	return strings.HasPrefix(u.Name, "xt match ")
+}
 
 // Set is a set or map, and how to look into it.
 type Set struct {

@@ -5,53 +5,59 @@ import (
 	"unicode"
 )
 
-// steps puts the ways together: what all have in common, and then, for each sort of
-// way that it goes on, one of that sort.
-func steps(leaves []leaf) []Step {
-	common := 0
-	for ; all(leaves, common); common++ {
-	}
-	out := append([]Step(nil), leaves[0].steps[:common]...)
-	if len(leaves) == 1 {
-		return out
-	}
-	first := map[string]int{}
-	var sorts []string
-	alike := map[string]int{}
-	for i, l := range leaves {
-		sort := sortOf(l, common)
-		if _, known := first[sort]; !known {
-			first[sort] = i
-			sorts = append(sorts, sort)
+// sorts are the ways by what they have in common: the first steps of all of them, and
+// then, for each sort of way that it goes on, one of that sort.
+type sorts struct {
+	common []Step
+	list   []*sort
+	named  map[string]*sort
+}
+
+// sort is the first way of its sort, and how many others there are.
+type sort struct {
+	steps  []Step
+	to     string
+	others int
+}
+
+// add adds a way.
+func (s *sorts) add(l leaf) {
+	name := sortOf(l)
+	if known := s.named[name]; known != nil {
+		known.others++
+	} else {
+		fresh := &sort{steps: l.steps, to: l.endpoint.Address.String()}
+		if s.list == nil {
+			s.common, s.named = l.steps, map[string]*sort{}
 		}
-		alike[sort]++
+		s.list, s.named[name] = append(s.list, fresh), fresh
 	}
-	for _, sort := range sorts {
-		l := leaves[first[sort]]
-		for _, s := range l.steps[common:] {
-			s.For, s.Alike = l.endpoint.Address.String(), alike[sort]-1
-			out = append(out, s)
+	n := 0
+	for n < min(len(s.common), len(l.steps)) && s.common[n] == l.steps[n] {
+		n++
+	}
+	s.common = s.common[:n]
+}
+
+// steps puts the ways together.
+func (s *sorts) steps() []Step {
+	out := append([]Step(nil), s.common...)
+	for _, one := range s.list {
+		for _, step := range one.steps[len(s.common):] {
+			step.For, step.Alike = one.to, one.others
+			out = append(out, step)
 		}
 	}
 	return out
 }
 
-// all reports whether all ways have the same step there.
-func all(leaves []leaf, at int) bool {
-	for _, l := range leaves {
-		if at >= len(l.steps) || l.steps[at] != leaves[0].steps[at] {
-			return false
-		}
-	}
-	return true
-}
-
 // sortOf is what is the same for ways that differ only by the endpoint: hooks and
-// chains, but for their numbers, and what becomes of the packet.
-func sortOf(l leaf, from int) string {
+// chains, but for their numbers, and what becomes of the packet. Steps that all ways have
+// in common are the same for all, and make no difference.
+func sortOf(l leaf) string {
 	var b strings.Builder
 	b.WriteString(l.verdict.String())
-	for _, s := range l.steps[from:] {
+	for _, s := range l.steps {
 		b.WriteString(" " + s.Hook + "/")
 		for _, r := range s.Chain {
 			if !unicode.IsDigit(r) {

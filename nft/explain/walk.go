@@ -20,20 +20,33 @@ type Walk struct {
 	// Outcomes are what may become of it, the most probable first. There are several
 	// only where one was picked.
 	Outcomes []Outcome
-	// Unseen is how many choices of a pick were not looked at, because there are so
-	// many; Outcomes have the others.
-	Unseen int
+	// Unseen is what was not looked at; Outcomes have the rest.
+	Unseen Unseen
 	// Affinity is set if the client is remembered.
 	Affinity *Affinity
 	// Flow is the connection that the packet belongs to; nil if it begins one. Flows
 	// are others of the same client to the same address and port.
 	Flow  *Flow
 	Flows []Flow
-	// Otherwise is, with a Flow, what would become of a packet that began a connection.
-	Otherwise []Outcome
+	// Otherwise is, with a Flow, what would become of a packet that began a connection,
+	// but for what of that was not looked at.
+	Otherwise       []Outcome
+	OtherwiseUnseen Unseen
 	// Faults say where our tables are not as kube-vmap wrote them, Doubts which rules
 	// of others may decide otherwise.
 	Faults, Doubts []string
+}
+
+// Unseen is what was not looked at, because picks have so many choices: more than 256 of
+// one, or more than 4,096 together.
+type Unseen struct {
+	// Endpoints are how many more the Service has.
+	Endpoints int
+	// Probability is that of what was not looked at.
+	Probability float64
+	// Others tells that rules of other programs pick, too, of which no choice need be
+	// like another.
+	Others bool
 }
 
 // Step is something that the packet met.

@@ -88,7 +88,7 @@ func (w *way) isSent() error {
 	}
 	// The loopback interface gives it back, with the connection that it has.
 	w.frame.in, w.frame.out, w.frame.sent = w.frame.out, Link{}, false
-	return w.hook(Prerouting, Input)
+	return w.hook(Ingress, Prerouting, Input)
 }
 
 // routed asks where the packet goes now.
@@ -133,6 +133,9 @@ func (w *way) passes(h Hook) error {
 	w.record.hook = h
 	natted := false
 	for _, b := range list {
+		if !b.sees(w.frame.in) {
+			continue
+		}
 		if b.priority() >= conntrackPriority && h != Ingress {
 			w.track()
 		}

@@ -95,18 +95,38 @@ func (c *Connections) takeNews() {
 func (c *Connections) Run(ctx context.Context) error {
 	look := time.NewTicker(c.period)
 	defer look.Stop()
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-c.told:
-			c.mu.Lock()
-			c.takeNews()
-			c.mu.Unlock()
+			again = c.hear()
+		case <-again:
+			again = c.hear()
 		case <-look.C:
 			c.sweep()
 		}
 	}
+}
+
+// hear takes news. If an address and port is another Service port's now, the kernel is
+// read at once, to tell what is whose, or when what is returned says so.
+func (c *Connections) hear() (again <-chan time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.takeNews()
+	if !c.state.moves.any() {
+		return nil
+	}
+	if wait := rest*c.took - time.Since(c.readAt); wait > 0 {
+		return time.After(wait)
+	}
+	c.readAll()
+	if !c.state.moves.any() {
+		return nil
+	}
+	return time.After(max(fresh, rest*c.took))
 }
 
 // Totals are the connections to Services that are there, as far as they were counted
@@ -150,13 +170,14 @@ func (c *Connections) read(f model.Family) ([]nft.Counted, error) {
 	if err != nil {
 		return nil, err
 	}
+	list, err = c.settle(f, list)
 	before := c.state.counters[f]
 	c.state.add(f, list)
 	if full(len(list)) && !full(before) {
 		c.log.Warn("there is no room for more counters: connections between pairs that are not known yet are not counted",
 			"family", f.String(), "counters", len(list))
 	}
-	return list, nil
+	return list, err
 }
 
 // full reports whether so many counters are as good as all that there may be: a

@@ -22,4 +22,9 @@
 // before, too, and all the time in between. So no connection can be about to be counted.
 // (Were an endpoint to come back between the reading and the transaction, and get
 // connections, those few would not be counted.)
+//
+// An address and port that goes from one Service port to another keeps its elements.
+// So they are deleted then, at once, and what comes between the change and that is
+// not counted. Where no process runs meanwhile nobody can tell: the next one counts
+// for the Service port that has the address and port now.
 package connections

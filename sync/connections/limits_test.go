@@ -27,6 +27,21 @@ func TestWhatCannotBeRemovedIsTriedAgain(t *testing.T) {
 	})
 }
 
+func TestWhatIsRefusedStaysStale(t *testing.T) {
+	run(t, func(r *rig, w way) {
+		strange := w.match(externals[w.f].Next(), 443)
+		r.c.Follow(w.all(1, 2))
+		r.connect(w.clusterIP(), w, 1, 2)
+		r.connect(strange, w, 1)
+		r.c.Follow(w.change(2))
+		r.kernel.refusing.Store(true)
+		r.pass(2)
+		r.kernel.refusing.Store(false)
+		r.pass(1)
+		r.has("a look later", w, nft.Counted{Asked: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
+	})
+}
+
 func TestAFullSetIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := way{model.IPv6, model.UDP}

@@ -57,10 +57,11 @@ type state struct {
 	series    map[Port]*series
 	last      [len(model.Families)]map[pair]uint64 // as of the last reading
 	counters  [len(model.Families)]int
+	moves     moves
 }
 
 func newState() state {
-	s := state{frontends: map[model.Match]*series{}, series: map[Port]*series{}}
+	s := state{frontends: map[model.Match]*series{}, series: map[Port]*series{}, moves: newMoves()}
 	for f := range s.last {
 		s.last[f] = map[pair]uint64{}
 	}
@@ -68,13 +69,13 @@ func newState() state {
 }
 
 // take brings the state up to date, and takes off the sweeps' lists what is not stale
-// any more.
+// any more. What is new comes first: a series ends with the last of its frontends.
 func (s *state) take(t sync.Taken, sweeps []sweep) {
-	if t.Whole {
-		s.takeWhole(t.Set)
-	}
 	for i := range t.Set {
 		s.set(&t.Set[i], &sweeps[t.Set[i].Match.Family])
+	}
+	if t.Whole {
+		s.keep(t.Set)
 	}
 	for _, m := range t.Gone {
 		s.remove(m)
@@ -87,8 +88,8 @@ func (s *state) take(t sync.Taken, sweeps []sweep) {
 	}
 }
 
-// takeWhole removes what is not among all there is.
-func (s *state) takeWhole(all []model.Frontend) {
+// keep removes what is not among all there is.
+func (s *state) keep(all []model.Frontend) {
 	still := make(map[model.Match]struct{}, len(all))
 	for i := range all {
 		still[all[i].Match] = struct{}{}
@@ -111,6 +112,7 @@ func (s *state) set(f *model.Frontend, w *sweep) {
 	if one != before {
 		w.unstrange(f.Match)
 		s.remove(f.Match)
+		s.moves.to(f.Match, port)
 		s.frontends[f.Match] = one
 		one.frontends++
 	}
@@ -127,6 +129,7 @@ func (s *state) remove(m model.Match) {
 		return
 	}
 	delete(s.frontends, m)
+	s.moves.from(m, one.port)
 	if one.frontends--; one.frontends == 0 {
 		delete(s.series, one.port)
 	}
@@ -134,15 +137,18 @@ func (s *state) remove(m model.Match) {
 
 // asked is the series of the Service port that has an address and port; nil if none
 // has.
-func (s *state) asked(m model.Match) *series {
-	if one := s.frontends[m]; one != nil {
-		return one
+func (s *state) asked(m model.Match) *series { return s.frontends[s.meets(m)] }
+
+// meets is the match of the frontend that has an address and port: the same, or that
+// of a node port.
+func (s *state) meets(m model.Match) model.Match {
+	if s.frontends[m] != nil {
+		return m
 	}
-	if _, ours := slices.BinarySearchFunc(s.nodeAddrs, m.Addr, netip.Addr.Compare); !ours {
-		return nil
+	if _, ours := slices.BinarySearchFunc(s.nodeAddrs, m.Addr, netip.Addr.Compare); ours {
+		m.Addr = netip.Addr{}
 	}
-	m.Addr = netip.Addr{}
-	return s.frontends[m]
+	return m
 }
 
 // serves reports whether connections may go to an endpoint now.

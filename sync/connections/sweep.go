@@ -73,6 +73,7 @@ func (c *Connections) sweepFamily(f model.Family) error {
 		return err
 	}
 	c.forget(f, list)
+	c.state.age(f)
 	next := newSweep()
 	next.missing = c.sweeps[f].missing
 	var batch change
@@ -95,40 +96,48 @@ func (c *Connections) sweepFamily(f model.Family) error {
 // change is what is done to the set in one transaction.
 type change struct{ remove, add []nft.Counted }
 
-// judge says what becomes of all that was counted for one address and port. Those
-// found stale for the first time are noted.
+// judge says what becomes of all that was counted for one address and port. All that
+// is stale is noted: what was for the first time, and what may turn out to be there
+// still.
 func (c *Connections) judge(f model.Family, list []nft.Counted, next *sweep, batch *change) {
 	asked := list[0].Asked
 	one := c.state.asked(asked)
 	if one == nil {
+		next.strange[asked] = struct{}{}
 		if _, before := c.sweeps[f].strange[asked]; before {
 			batch.remove = append(batch.remove, list...)
-		} else {
-			next.strange[asked] = struct{}{}
 		}
 		return
 	}
-	former := nft.Counted{Asked: asked}
-	folds := false
+	var stale []nft.Counted
 	for _, counted := range list {
 		if !counted.Endpoint.IsValid() || one.serves(counted.Endpoint) {
 			continue
 		}
-		if _, before := c.sweeps[f].gone[one][counted.Endpoint]; !before {
-			next.note(one, counted.Endpoint)
-			continue
+		next.note(one, counted.Endpoint)
+		if _, before := c.sweeps[f].gone[one][counted.Endpoint]; before {
+			stale = append(stale, counted)
 		}
-		folds = true
-		batch.remove = append(batch.remove, counted)
-		former.Connections += counted.Connections
 	}
-	if !folds {
+	if len(stale) > 0 {
+		c.fold(f, list[0], stale, batch)
+	}
+}
+
+// fold puts what is stale of one address and port together with what was before, which
+// sorts before all others: first. The kernel leaves an element as it is that is added
+// once more; so if the listing has missed it, nothing is done this time.
+func (c *Connections) fold(f model.Family, first nft.Counted, stale []nft.Counted, batch *change) {
+	former := nft.Counted{Asked: first.Asked}
+	if !first.Endpoint.IsValid() {
+		stale = append(stale, first)
+	} else if _, missed := c.state.last[f][pair{asked: first.Asked}]; missed {
 		return
 	}
-	if first := list[0]; !first.Endpoint.IsValid() { // it sorts before all others
-		batch.remove = append(batch.remove, first)
-		former.Connections += first.Connections
+	for _, counted := range stale {
+		former.Connections += counted.Connections
 	}
+	batch.remove = append(batch.remove, stale...)
 	if former.Connections > 0 { // others may have put an element there without a counter
 		batch.add = append(batch.add, former)
 	}

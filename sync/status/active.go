@@ -34,13 +34,13 @@ type Reading struct {
 // asked for, and from there to each endpoint. What is not translated is not counted:
 // it leads to no endpoint. Nobody else may use the tracking.
 func Active(t Tracking) func() (Reading, error) {
-	return onceASecond(func() ([]nft.Counted, error) { return active(t) })
+	return sparingly(func() ([]nft.Counted, error) { return active(t) })
 }
 
 // Counted reads what was counted so far, in both families. Nobody else may use the
 // counter.
 func Counted(c Counter) func() (Reading, error) {
-	return onceASecond(func() (all []nft.Counted, err error) {
+	return sparingly(func() (all []nft.Counted, err error) {
 		for _, f := range model.Families {
 			list, err := c.Connections(f)
 			if err != nil {
@@ -52,24 +52,31 @@ func Counted(c Counter) func() (Reading, error) {
 	})
 }
 
-// goodFor is how long an answer of the kernel is good. To look at all that it tracks
-// costs it some 30 ms, and more where that is much.
-const goodFor = time.Second
+const (
+	// goodFor is how long an answer of the kernel is good at least. To look at all that
+	// it tracks costs it some 30 ms.
+	goodFor = time.Second
+	// rest is how much longer it rests than the last answer took, where there is much,
+	// so that those who ask all the time cost no more than a tenth of a processor.
+	rest = 9
+)
 
-// onceASecond asks at most that often, and one at a time, however many want to know.
+// sparingly asks at most that often, and one at a time, however many want to know.
 // What is returned is shared.
-func onceASecond(ask func() ([]nft.Counted, error)) func() (Reading, error) {
+func sparingly(ask func() ([]nft.Counted, error)) func() (Reading, error) {
 	var mu stdsync.Mutex // guards what follows, also while the kernel is asked
 	var done time.Time   // the kernel rests from then on
+	var took time.Duration
 	var last Reading
 	var err error
 	return func() (Reading, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if done.IsZero() || time.Since(done) >= goodFor {
+		if done.IsZero() || time.Since(done) >= max(goodFor, rest*took) {
 			last.At = time.Now()
 			last.Connections, err = ask()
 			done = time.Now()
+			took = done.Sub(last.At)
 		}
 		return last, err
 	}

@@ -10,9 +10,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Query says which part of a [Document] is wanted.
@@ -45,15 +48,22 @@ func QueryOf(v url.Values) Query {
 // Path is where a process answers with its [Document].
 const Path = "/status"
 
-// ErrNobody is that no process answers on a socket.
+// ErrNobody is that no process answers on a socket that is to be believed.
 var ErrNobody = errors.New("nobody answers")
 
 // patience is how long a process may take to begin its answer.
 const patience = 30 * time.Second
 
+// Of an answer as many bytes are read, or it is an error: of all that is asked for,
+// and of a [Document], which is held in memory.
+const (
+	mostOfAll      = 1 << 30
+	mostOfDocument = 256 << 20
+)
+
 // Get asks the process that answers on a socket ("@name" or a path). The error is
-// [ErrNobody] if there is none, and [fs.ErrPermission] if it does not answer this
-// user.
+// [ErrNobody] if there is none, or one of neither root nor this user, and
+// [fs.ErrPermission] if it does not answer this user.
 func Get(ctx context.Context, socket string, q Query) (*Document, error) {
 	path := Path
 	if v := q.Values(); len(v) > 0 {
@@ -65,7 +75,7 @@ func Get(ctx context.Context, socket string, q Query) (*Document, error) {
 	}
 	defer body.Close()
 	d := &Document{}
-	if err := json.NewDecoder(body).Decode(d); err != nil {
+	if err := json.NewDecoder(&limited{body, mostOfDocument}).Decode(d); err != nil {
 		return nil, fmt.Errorf("read the answer from %s: %w", socket, err)
 	}
 	return d, nil
@@ -86,7 +96,7 @@ func Ask(ctx context.Context, socket, path string) (io.ReadCloser, error) {
 		return nil, explain(socket, err)
 	}
 	if answer.StatusCode == http.StatusOK {
-		return answer.Body, nil
+		return &limited{answer.Body, mostOfAll}, nil
 	}
 	defer answer.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // it is only for the error
@@ -103,16 +113,67 @@ func Ask(ctx context.Context, socket, path string) (io.ReadCloser, error) {
 // client asks on one socket, once.
 func client(socket string) *http.Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		if err != nil {
+			return nil, err
+		}
+		if err := believed(conn, socket); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		return conn, nil
 	}
 	return &http.Client{Transport: &http.Transport{
 		DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: patience,
 	}}
 }
 
+// believed is an error unless it was root, or the user who asks, that began to listen
+// on the socket (SO_PEERCRED, unix(7)): a name without a file is whose comes first.
+func believed(conn net.Conn, socket string) error {
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	var of *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) { of, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err := errors.Join(err, failed); err != nil {
+		return fmt.Errorf("find out whose socket it is: %w", err)
+	}
+	if of.Uid == 0 || int64(of.Uid) == int64(os.Geteuid()) {
+		return nil
+	}
+	return fmt.Errorf("%w on %s: another program holds it, of the user with uid %d, and is not believed", ErrNobody, socket, of.Uid)
+}
+
+// errLong is the end of an answer that is too long.
+var errLong = errors.New("the answer is too long")
+
+// limited is an answer of which only so much is read.
+type limited struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read implements [io.Reader].
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, errLong
+	}
+	n, err := l.ReadCloser.Read(p[:min(int64(len(p)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}
+
 // explain says what to do about an error.
 func explain(socket string, err error) error {
+	var inner *url.Error
+	if errors.As(err, &inner) {
+		err = inner.Err
+	}
 	switch {
+	case errors.Is(err, ErrNobody):
+		return err
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
 		place := "here"
 		if strings.HasPrefix(socket, "@") {
@@ -122,10 +183,6 @@ func explain(socket string, err error) error {
 			ErrNobody, socket, place)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("ask on %s: only root may: %w", socket, fs.ErrPermission)
-	}
-	var inner *url.Error
-	if errors.As(err, &inner) {
-		err = inner.Err
 	}
 	return fmt.Errorf("ask on %s: %w", socket, err)
 }

@@ -22,6 +22,7 @@ func (d *Document) Count(so, active []nft.Counted) {
 // counting finds what a connection counts for.
 type counting struct {
 	at        map[model.Match]place
+	nodeAddrs map[netip.Addr]struct{}
 	endpoints map[*Port]map[netip.AddrPort]*Endpoint // made when first needed
 }
 
@@ -32,7 +33,15 @@ type place struct {
 }
 
 func newCounting(d *Document) *counting {
-	c := &counting{at: map[model.Match]place{}, endpoints: map[*Port]map[netip.AddrPort]*Endpoint{}}
+	c := &counting{
+		at: map[model.Match]place{}, nodeAddrs: make(map[netip.Addr]struct{}, len(d.NodeAddresses)),
+		endpoints: map[*Port]map[netip.AddrPort]*Endpoint{},
+	}
+	for _, text := range d.NodeAddresses {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			c.nodeAddrs[addr] = struct{}{}
+		}
+	}
 	for i := range d.Services {
 		for k := range d.Services[i].Ports {
 			p := &d.Services[i].Ports[k]
@@ -61,16 +70,18 @@ func (p *Port) match(f *Frontend) model.Match {
 	return m
 }
 
-// add counts for the frontend that was asked for, or else for the node port: not
-// only addresses that serve them now may have been asked.
+// add counts for the frontend that was asked for, or else, at an address of the node,
+// for the node port. A document may be of some Services only: other addresses with
+// that port are those of others, or of other programs.
 func (c *counting) add(n *nft.Counted, to func(*Traffic, uint64)) {
 	at, found := c.at[n.Asked]
-	if !found {
+	if _, ours := c.nodeAddrs[n.Asked.Addr]; !found && ours {
 		port := n.Asked
 		port.Addr = netip.Addr{}
-		if at, found = c.at[port]; !found {
-			return
-		}
+		at, found = c.at[port]
+	}
+	if !found {
+		return
 	}
 	to(&at.port.Traffic, n.Connections)
 	to(&at.frontend.Traffic, n.Connections)

@@ -54,6 +54,7 @@ func counted(f model.Family, p model.Protocol, at netip.Addr, port uint16, endpo
 func TestConnectionsCountForWhoWasAskedAndWhoAnswers(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
 	d := status.FromView(&v, status.Query{}, then)
+	d.NodeAddresses = nodeAddresses()
 	var so, active []nft.Counted
 	for _, f := range model.Families {
 		for k, p := range model.Protocols {
@@ -73,6 +74,40 @@ func TestConnectionsCountForWhoWasAskedAndWhoAnswers(t *testing.T) {
 	for _, p := range d.Services[0].Ports {
 		got := fmt.Sprint(p.Traffic, p.Frontends[0].Traffic, p.Frontends[1].Traffic, p.Endpoints[0].Traffic, p.Endpoints[1].Traffic)
 		if want := "{31 8} {7 3} {24 5} {1 5} {10 3}"; got != want {
+			t.Errorf("%s %s: port, ClusterIP, node port and endpoints have %s, want %s", p.Family, p.Protocol, got, want)
+		}
+	}
+}
+
+// nodeAddresses are one of each family.
+func nodeAddresses() (out []string) {
+	for _, f := range model.Families {
+		out = append(out, address(f, 1, 1).String())
+	}
+	return out
+}
+
+// TestOtherAddressesWithTheNumberOfANodePortAreOthers asks for one Service, and counts
+// connections to the same number at addresses of others.
+func TestOtherAddressesWithTheNumberOfANodePortAreOthers(t *testing.T) {
+	v := loop(t, config, newKernel(), web())
+	d := status.FromView(&v, status.Query{Name: "web"}, then)
+	d.NodeAddresses = nodeAddresses()
+	var all []nft.Counted
+	for _, f := range model.Families {
+		for k, p := range model.Protocols {
+			port := uint16(30000 + k)
+			all = append(all,
+				counted(f, p, address(f, 96, 2), port, 0, 1000), // another Service's ClusterIP
+				counted(f, p, address(f, 244, 9), port, 1, 1000),
+				counted(f, p, address(f, 1, 2), port, 0, 1000), // another node's
+				counted(f, p, address(f, 1, 1), port, 0, 1))
+		}
+	}
+	d.Count(all, all)
+	for _, p := range d.Services[0].Ports {
+		got := fmt.Sprint(p.Traffic, p.Frontends[0].Traffic, p.Frontends[1].Traffic, p.Endpoints[0].Traffic, p.Endpoints[1].Traffic)
+		if want := "{1 1} {0 0} {1 1} {1 1} {0 0}"; got != want {
 			t.Errorf("%s %s: port, ClusterIP, node port and endpoints have %s, want %s", p.Family, p.Protocol, got, want)
 		}
 	}
@@ -143,12 +178,13 @@ func TestWhatCannotBeReadIsAProblemAndNoError(t *testing.T) {
 }
 
 // slow are rules of which a reading takes a while.
-type slow struct{ reads uint64 }
-
-const slowness = 50 * time.Millisecond // of each family
+type slow struct {
+	takes time.Duration // of each family
+	reads uint64
+}
 
 func (s *slow) Connections(f model.Family) ([]nft.Counted, error) {
-	<-time.After(slowness) // no real time: see package synctest
+	<-time.After(s.takes) // no real time: see package synctest
 	s.reads++
 	return []nft.Counted{counted(f, model.TCP, address(f, 96, 1), 80, 0, s.reads)}, nil
 }
@@ -156,7 +192,7 @@ func (s *slow) Connections(f model.Family) ([]nft.Counted, error) {
 func TestADocumentSaysWhenItsConnectionsWereRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		counts := status.Counts{Counted: status.Counted(&slow{}), Active: status.Active(&tracking{})}
+		counts := status.Counts{Counted: status.Counted(&slow{takes: 50 * time.Millisecond}), Active: status.Active(&tracking{})}
 		for _, step := range []struct{ asked, read time.Duration }{
 			{0, 0},
 			{500 * time.Millisecond, 0},
@@ -171,6 +207,34 @@ func TestADocumentSaysWhenItsConnectionsWereRead(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestTheKernelRestsNineTimesAsLongAsAReadingTook(t *testing.T) {
+	for _, tt := range []struct {
+		takes time.Duration // of each family
+		reads uint64        // of both, in 60 s
+	}{
+		{10 * time.Millisecond, 59},
+		{50 * time.Millisecond, 55},
+		{500 * time.Millisecond, 6},
+		{3 * time.Second, 1},
+	} {
+		t.Run(tt.takes.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rules := &slow{takes: tt.takes}
+				ask := status.Counted(rules)
+				for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+					if _, err := ask(); err != nil {
+						t.Fatal(err)
+					}
+					<-time.After(10 * time.Millisecond) // no real time: see package synctest
+				}
+				if got := rules.reads / uint64(len(model.Families)); got != tt.reads {
+					t.Errorf("it was read %d times, want %d", got, tt.reads)
+				}
+			})
+		})
+	}
 }
 
 func TestOfWhatIsNotCountedADocumentSaysWhenItWasTracked(t *testing.T) {

@@ -95,13 +95,26 @@ type Endpoint struct {
 	// Reason is why it gets no new connections; empty if it does.
 	Reason string `json:"reason,omitempty"`
 	// What the EndpointSlices say; daemon only.
-	Node        string   `json:"node,omitempty"`
-	Ready       bool     `json:"ready"`
-	Serving     bool     `json:"serving"`
-	Terminating bool     `json:"terminating,omitempty"`
-	ZoneHints   []string `json:"zoneHints,omitempty"`
-	NodeHints   []string `json:"nodeHints,omitempty"`
+	Node string `json:"node,omitempty"`
+	*Conditions
+	ZoneHints []string `json:"zoneHints,omitempty"`
+	NodeHints []string `json:"nodeHints,omitempty"`
 	Traffic
+}
+
+// Conditions are what an EndpointSlice says of an endpoint.
+type Conditions struct {
+	Ready       bool `json:"ready"`
+	Serving     bool `json:"serving"`
+	Terminating bool `json:"terminating,omitempty"`
+}
+
+// Known are the endpoint's conditions; none is true where they are not known.
+func (e *Endpoint) Known() Conditions {
+	if e.Conditions == nil {
+		return Conditions{}
+	}
+	return *e.Conditions
 }
 
 // Traffic is what went through.

@@ -189,8 +189,8 @@ func reason(c *model.Considered, byLocal bool) string {
 func endpoint(c *model.Considered) Endpoint {
 	return Endpoint{
 		Address: c.At.Addr().String(), Port: c.At.Port(), Node: c.Node,
-		Ready: c.Ready, Serving: c.Serving, Terminating: c.Terminating,
-		ZoneHints: names(c.ZoneHints), NodeHints: names(c.NodeHints),
+		Conditions: &Conditions{Ready: c.Ready, Serving: c.Serving, Terminating: c.Terminating},
+		ZoneHints:  names(c.ZoneHints), NodeHints: names(c.NodeHints),
 	}
 }
 

@@ -118,70 +118,71 @@ func TestUsagesShowEveryFlag(t *testing.T) {
 	}
 }
 
-// TestEachFlagSetsItsField gives one flag at a time. Fields are as a file has
-// them.
+// fieldsOfFlags are flags, each with the field that it sets, as a file has them.
+var fieldsOfFlags = []struct {
+	arg, field string
+	want       any
+}{
+	{"--kubeconfig=/k", "clientConnection.kubeconfig", "/k"},
+	{"--kube-api-content-type=application/json", "clientConnection.contentType", "application/json"},
+	{"--kube-api-qps=7.5", "clientConnection.qps", 7.5},
+	{"--kube-api-burst=70", "clientConnection.burst", int64(70)},
+	{"--hostname-override= Worker-1 ", "hostnameOverride", "worker-1"},
+	{"--proxy-mode=ipvs", "mode", "ipvs"},
+	{"--proxy-mode=", "mode", "nftables"},
+	{"--masquerade-all", "nftables.masqueradeAll", true},
+	{"--nodeport-addresses=192.0.2.0/24,2001:db8::/32", "nodePortAddresses", []any{"192.0.2.0/24", "2001:db8::/32"}},
+	{"--nodeport-addresses=primary,localhost", "nodePortAddresses", []any{"primary", "localhost"}},
+	{"--nodeport-addresses=", "nodePortAddresses", []any{"primary"}},
+	{"--bind-address=192.0.2.1", "bindAddress", "192.0.2.1"},
+	{"--iptables-sync-period=7s", "nftables.syncPeriod", "7s"},
+	{"--iptables-min-sync-period=7s", "nftables.minSyncPeriod", "7s"},
+	{"--detect-local-mode=NodeCIDR", "detectLocalMode", "NodeCIDR"},
+	{"--detect-local-mode=", "detectLocalMode", "ClusterCIDR"},
+	{"--cluster-cidr=10.244.0.0/16,fd00:10:244::/56", "clusterCIDR", "10.244.0.0/16,fd00:10:244::/56"},
+	{"--pod-bridge-interface=cbr0", "detectLocal.bridgeInterface", "cbr0"},
+	{"--pod-interface-name-prefix=veth", "detectLocal.interfaceNamePrefix", "veth"},
+	{"--healthz-bind-address=127.0.0.1:1", "healthzBindAddress", "127.0.0.1:1"},
+	{"--healthz-port=0", "healthzBindAddress", ""},
+	{"--metrics-bind-address=[::]:1", "metricsBindAddress", "[::]:1"},
+	{"--metrics-port=0", "metricsBindAddress", ""},
+	{"--bind-address-hard-fail", "bindAddressHardFail", true},
+	{"--profiling", "enableProfiling", true},
+	{"--feature-gates=ComponentFlagz=false", "featureGates.ComponentFlagz", false},
+	{"--oom-score-adj=-5", "oomScoreAdj", int64(-5)},
+	{"--conntrack-max-per-core=0", "conntrack.maxPerCore", int64(0)},
+	{"--conntrack-min=7", "conntrack.min", int64(7)},
+	{"--conntrack-tcp-timeout-established=0", "conntrack.tcpEstablishedTimeout", "0s"},
+	{"--conntrack-tcp-timeout-close-wait=7s", "conntrack.tcpCloseWaitTimeout", "7s"},
+	{"--conntrack-tcp-be-liberal", "conntrack.tcpBeLiberal", true},
+	{"--conntrack-udp-timeout=7s", "conntrack.udpTimeout", "7s"},
+	{"--conntrack-udp-timeout-stream=7s", "conntrack.udpStreamTimeout", "7s"},
+	{"--v=7", "logging.verbosity", int64(7)},
+	{"--logging-format=json", "logging.format", "json"},
+	{"--iptables-masquerade-bit=7", "iptables.masqueradeBit", int64(7)},
+	{"--ipvs-sync-period=7s", "ipvs.syncPeriod", "7s"},
+	{"--ipvs-min-sync-period=7s", "ipvs.minSyncPeriod", "7s"},
+	{"--ipvs-scheduler=sh", "ipvs.scheduler", "sh"},
+	{"--ipvs-exclude-cidrs=192.0.2.0/24,2001:db8::/32", "ipvs.excludeCIDRs", []any{"192.0.2.0/24", "2001:db8::/32"}},
+	{"--ipvs-strict-arp", "ipvs.strictARP", true},
+	{"--ipvs-tcp-timeout=7s", "ipvs.tcpTimeout", "7s"},
+	{"--ipvs-tcpfin-timeout=7s", "ipvs.tcpFinTimeout", "7s"},
+	{"--ipvs-udp-timeout=7s", "ipvs.udpTimeout", "7s"},
+	{"--iptables-localhost-nodeports=false", "iptables.localhostNodePorts", false},
+	{"--config-sync-period=7s", "configSyncPeriod", "7s"},
+	{"--show-hidden-metrics-for-version=1.35", "showHiddenMetricsForVersion", "1.35"},
+	{"--vmodule=a=1", "logging.vmodule", []any{map[string]any{"filePattern": "a", "verbosity": int64(1)}}},
+	{"--log-flush-frequency=7s", "logging.flushFrequency", "7s"},
+	{"--log-text-split-stream", "logging.options.text.splitStream", true},
+	{"--log-json-split-stream", "logging.options.json.splitStream", true},
+	{"--log-text-info-buffer-size=4Ki", "logging.options.text.infoBufferSize", "4Ki"},
+	{"--log-json-info-buffer-size=4Ki", "logging.options.json.infoBufferSize", "4Ki"},
+}
+
+// TestEachFlagSetsItsField gives one flag at a time.
 func TestEachFlagSetsItsField(t *testing.T) {
-	tests := []struct {
-		arg, field string
-		want       any
-	}{
-		{"--kubeconfig=/k", "clientConnection.kubeconfig", "/k"},
-		{"--kube-api-content-type=application/json", "clientConnection.contentType", "application/json"},
-		{"--kube-api-qps=7.5", "clientConnection.qps", 7.5},
-		{"--kube-api-burst=70", "clientConnection.burst", int64(70)},
-		{"--hostname-override= Worker-1 ", "hostnameOverride", "worker-1"},
-		{"--proxy-mode=ipvs", "mode", "ipvs"},
-		{"--proxy-mode=", "mode", "nftables"},
-		{"--masquerade-all", "nftables.masqueradeAll", true},
-		{"--nodeport-addresses=192.0.2.0/24,2001:db8::/32", "nodePortAddresses", []any{"192.0.2.0/24", "2001:db8::/32"}},
-		{"--nodeport-addresses=primary,localhost", "nodePortAddresses", []any{"primary", "localhost"}},
-		{"--nodeport-addresses=", "nodePortAddresses", []any{"primary"}},
-		{"--bind-address=192.0.2.1", "bindAddress", "192.0.2.1"},
-		{"--iptables-sync-period=7s", "nftables.syncPeriod", "7s"},
-		{"--iptables-min-sync-period=7s", "nftables.minSyncPeriod", "7s"},
-		{"--detect-local-mode=NodeCIDR", "detectLocalMode", "NodeCIDR"},
-		{"--detect-local-mode=", "detectLocalMode", "ClusterCIDR"},
-		{"--cluster-cidr=10.244.0.0/16,fd00:10:244::/56", "clusterCIDR", "10.244.0.0/16,fd00:10:244::/56"},
-		{"--pod-bridge-interface=cbr0", "detectLocal.bridgeInterface", "cbr0"},
-		{"--pod-interface-name-prefix=veth", "detectLocal.interfaceNamePrefix", "veth"},
-		{"--healthz-bind-address=127.0.0.1:1", "healthzBindAddress", "127.0.0.1:1"},
-		{"--healthz-port=0", "healthzBindAddress", ""},
-		{"--metrics-bind-address=[::]:1", "metricsBindAddress", "[::]:1"},
-		{"--metrics-port=0", "metricsBindAddress", ""},
-		{"--bind-address-hard-fail", "bindAddressHardFail", true},
-		{"--profiling", "enableProfiling", true},
-		{"--feature-gates=ComponentFlagz=false", "featureGates.ComponentFlagz", false},
-		{"--oom-score-adj=-5", "oomScoreAdj", int64(-5)},
-		{"--conntrack-max-per-core=0", "conntrack.maxPerCore", int64(0)},
-		{"--conntrack-min=7", "conntrack.min", int64(7)},
-		{"--conntrack-tcp-timeout-established=0", "conntrack.tcpEstablishedTimeout", "0s"},
-		{"--conntrack-tcp-timeout-close-wait=7s", "conntrack.tcpCloseWaitTimeout", "7s"},
-		{"--conntrack-tcp-be-liberal", "conntrack.tcpBeLiberal", true},
-		{"--conntrack-udp-timeout=7s", "conntrack.udpTimeout", "7s"},
-		{"--conntrack-udp-timeout-stream=7s", "conntrack.udpStreamTimeout", "7s"},
-		{"--v=7", "logging.verbosity", int64(7)},
-		{"--logging-format=json", "logging.format", "json"},
-		{"--iptables-masquerade-bit=7", "iptables.masqueradeBit", int64(7)},
-		{"--ipvs-sync-period=7s", "ipvs.syncPeriod", "7s"},
-		{"--ipvs-min-sync-period=7s", "ipvs.minSyncPeriod", "7s"},
-		{"--ipvs-scheduler=sh", "ipvs.scheduler", "sh"},
-		{"--ipvs-exclude-cidrs=192.0.2.0/24,2001:db8::/32", "ipvs.excludeCIDRs", []any{"192.0.2.0/24", "2001:db8::/32"}},
-		{"--ipvs-strict-arp", "ipvs.strictARP", true},
-		{"--ipvs-tcp-timeout=7s", "ipvs.tcpTimeout", "7s"},
-		{"--ipvs-tcpfin-timeout=7s", "ipvs.tcpFinTimeout", "7s"},
-		{"--ipvs-udp-timeout=7s", "ipvs.udpTimeout", "7s"},
-		{"--iptables-localhost-nodeports=false", "iptables.localhostNodePorts", false},
-		{"--config-sync-period=7s", "configSyncPeriod", "7s"},
-		{"--show-hidden-metrics-for-version=1.35", "showHiddenMetricsForVersion", "1.35"},
-		{"--vmodule=a=1", "logging.vmodule", []any{map[string]any{"filePattern": "a", "verbosity": int64(1)}}},
-		{"--log-flush-frequency=7s", "logging.flushFrequency", "7s"},
-		{"--log-text-split-stream", "logging.options.text.splitStream", true},
-		{"--log-json-split-stream", "logging.options.json.splitStream", true},
-		{"--log-text-info-buffer-size=4Ki", "logging.options.text.infoBufferSize", "4Ki"},
-		{"--log-json-info-buffer-size=4Ki", "logging.options.json.infoBufferSize", "4Ki"},
-	}
 	tested := map[string]bool{}
-	for _, test := range tests {
+	for _, test := range fieldsOfFlags {
 		name, _, _ := strings.Cut(strings.TrimPrefix(test.arg, "--"), "=")
 		tested[name] = true
 		c := load(t, test.arg)

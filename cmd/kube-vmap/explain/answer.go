@@ -21,19 +21,23 @@ type Answer struct {
 	// Kind is ClusterIP, NodePort, ExternalIP, LoadBalancerIP; External where only the
 	// kernel was asked.
 	Kind string `json:"kind,omitempty"`
-	// Arrives is always, sometimes, never or unknown.
+	// Arrives is always, sometimes, never or unknown. The endpoints of a Service that were
+	// not looked at are taken to be like those that were; where rules of others pick
+	// what becomes of the packet, nothing is taken for granted, and it is unknown unless
+	// what was looked at differs already.
 	Arrives  string         `json:"arrives"`
 	Outcomes []Outcome      `json:"outcomes"`
 	Steps    []explain.Step `json:"steps"`
-	// Unseen is how many endpoints were not looked at one by one.
-	Unseen   int       `json:"unseenEndpoints,omitempty"`
+	// Unseen is what was not looked at, and so is not in Outcomes; nil if that is nothing.
+	Unseen   *Unseen   `json:"unseen,omitempty"`
 	Affinity *Affinity `json:"affinity,omitempty"`
 	// Connection is what the packet belongs to, and Otherwise what would become of one
 	// that began a connection. Connections are those of the same client to the same
 	// address and port from other ports, or all, if no port was named.
-	Connection  *Connection  `json:"connection,omitempty"`
-	Otherwise   []Outcome    `json:"otherwise,omitempty"`
-	Connections []Connection `json:"connections,omitempty"`
+	Connection      *Connection  `json:"connection,omitempty"`
+	Otherwise       []Outcome    `json:"otherwise,omitempty"`
+	OtherwiseUnseen *Unseen      `json:"otherwiseUnseen,omitempty"`
+	Connections     []Connection `json:"connections,omitempty"`
 	// Faults say where the tables are not as kube-vmap wrote them, Doubts which rules of
 	// others may decide otherwise.
 	Faults []string `json:"faults,omitempty"`
@@ -56,6 +60,14 @@ type Outcome struct {
 	Because     string         `json:"because,omitempty"`
 
 	verdict explain.Verdict
+}
+
+// Unseen is what was not looked at, because there is so much to pick from.
+type Unseen struct {
+	Endpoints   int     `json:"endpoints,omitempty"` // more of the Service
+	Probability float64 `json:"probability"`
+	// OthersPick tells that rules of other programs have so many choices, too.
+	OthersPick bool `json:"othersPick,omitempty"`
 }
 
 // Endpoint is where the packet may go.
@@ -90,8 +102,8 @@ func newAnswer(w explain.Walk) *Answer {
 	p := w.Packet
 	a := &Answer{
 		From: p.From.String(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
-		Service: w.Service, Kind: w.Kind, Steps: w.Steps, Unseen: w.Unseen, Faults: w.Faults, Doubts: w.Doubts,
-		Outcomes: outcomes(w.Outcomes), Otherwise: outcomes(w.Otherwise),
+		Service: w.Service, Kind: w.Kind, Steps: w.Steps, Unseen: unseen(w.Unseen), Faults: w.Faults, Doubts: w.Doubts,
+		Outcomes: outcomes(w.Outcomes), Otherwise: outcomes(w.Otherwise), OtherwiseUnseen: unseen(w.OtherwiseUnseen),
 	}
 	if p.FromPort != 0 {
 		a.From = netip.AddrPortFrom(p.From, p.FromPort).String()
@@ -99,17 +111,22 @@ func newAnswer(w explain.Walk) *Answer {
 	if w.Affinity != nil {
 		a.Affinity = &Affinity{w.Affinity.Endpoint.String(), int(w.Affinity.Expires / time.Second)}
 	}
-	fresh := w.Outcomes
 	if w.Flow != nil {
-		fresh = w.Otherwise
-		c := connection(*w.Flow, w, fresh)
+		c := connection(*w.Flow, w)
 		a.Connection = &c
 	}
 	for _, f := range w.Flows {
-		a.Connections = append(a.Connections, connection(f, w, fresh))
+		a.Connections = append(a.Connections, connection(f, w))
 	}
 	a.Arrives = a.arrives()
 	return a
+}
+
+func unseen(u explain.Unseen) *Unseen {
+	if u == (explain.Unseen{}) {
+		return nil
+	}
+	return &Unseen{Endpoints: u.Endpoints, Probability: u.Probability, OthersPick: u.Others}
 }
 
 func outcomes(list []explain.Outcome) (out []Outcome) {
@@ -129,7 +146,7 @@ func outcomes(list []explain.Outcome) (out []Outcome) {
 	return out
 }
 
-func connection(f explain.Flow, w explain.Walk, fresh []explain.Outcome) Connection {
+func connection(f explain.Flow, w explain.Walk) Connection {
 	c := Connection{
 		FromPort: f.Client.Port(), Endpoint: f.Endpoint.String(), Sees: f.Seen.String(), State: f.State,
 		ExpiresSeconds: int(f.Expires / time.Second),
@@ -137,10 +154,14 @@ func connection(f explain.Flow, w explain.Walk, fresh []explain.Outcome) Connect
 	if !f.Since.IsZero() {
 		c.Since = &f.Since
 	}
+	fresh, left := w.Outcomes, w.Unseen
+	if w.Flow != nil {
+		fresh, left = w.Otherwise, w.OtherwiseUnseen
+	}
 	goes := func(o explain.Outcome) bool {
 		return slices.ContainsFunc(o.Endpoints, func(e explain.Endpoint) bool { return e.Address == f.Endpoint })
 	}
-	c.Stale = !f.Reopens && w.Affinity == nil && w.Unseen == 0 && !slices.ContainsFunc(fresh, goes)
+	c.Stale = !f.Reopens && w.Affinity == nil && left == (explain.Unseen{}) && !slices.ContainsFunc(fresh, goes)
 	return c
 }
 
@@ -160,12 +181,16 @@ func (a *Answer) arrives() string {
 	switch {
 	case unknown:
 		return Unknown
-	case a.Connection != nil && a.Connection.Stale, !yes:
+	case a.Connection != nil && a.Connection.Stale:
 		return Never
-	case no:
+	case yes && no:
 		return Sometimes
+	case a.Unseen != nil && a.Unseen.OthersPick:
+		return Unknown
+	case yes:
+		return Always
 	}
-	return Always
+	return Never
 }
 
 // What Arrives may be.

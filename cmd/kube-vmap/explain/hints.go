@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"kube-vmap/nft"
 	"kube-vmap/nft/explain"
 	"kube-vmap/sync/status"
 )
@@ -138,17 +137,14 @@ var reasons = map[string]string{
 	"NotProgrammed": "it is not programmed",
 }
 
-// droppedByUs reports whether it was a rule of kube-vmap that dropped the packet: it
-// does so where the policy leaves no endpoint.
-func (h *hinter) droppedByUs() bool {
-	o := h.likeliest()
-	return o.verdict == explain.Dropped && o.By != nil && strings.HasSuffix(o.By.Table, " "+nft.TableName)
-}
+// onlyElsewhere reports whether kube-vmap dropped the packet because the policy leaves no
+// endpoint on this node, and for no other reason.
+func (h *hinter) onlyElsewhere() bool { return h.likeliest().Because == explain.OnlyElsewhere }
 
 // ofPort says what is known about the port of the Service.
 func (h *hinter) ofPort(s *status.Service, port *status.Port) {
 	unused, used := 0, 0
-	elsewhere := h.droppedByUs()
+	elsewhere := h.onlyElsewhere()
 	for _, e := range port.Endpoints {
 		if e.Reason == "" && !(elsewhere && e.LocalSlot == nil) {
 			used++
@@ -205,7 +201,7 @@ func (h *hinter) problems(list []status.Problem) {
 
 // ofAddress says what the address does have, where it does not have the port.
 func (h *hinter) ofAddress() {
-	to := h.packet.To.Addr().String()
+	to := h.packet.To.Addr()
 	for i := range h.document.Services {
 		s := &h.document.Services[i]
 		if ports := h.portsAt(s); len(ports) > 0 {
@@ -213,11 +209,28 @@ func (h *hinter) ofAddress() {
 		}
 		h.nodePortOf(s)
 		for _, p := range s.Problems {
-			if strings.Contains(p.Text, to) || h.Service == s.Namespace+"/"+s.Name {
+			if names(p.Text, to) || h.Service == s.Namespace+"/"+s.Name {
 				h.problems([]status.Problem{p})
 			}
 		}
 	}
+}
+
+// names reports whether a text names an address, whole, alone or with a port.
+func names(text string, a netip.Addr) bool {
+	words := strings.FieldsFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF.:[]", r) })
+	return slices.ContainsFunc(words, func(word string) bool {
+		if at, err := netip.ParseAddrPort(strings.TrimRight(word, ".:")); err == nil {
+			return at.Addr() == a
+		}
+		word = strings.Trim(word, "[]")
+		for _, w := range []string{word, strings.TrimRight(word, ".:")} {
+			if named, err := netip.ParseAddr(w); err == nil && named == a {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // portsAt are the ports that a Service has at the address.

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/explain"
 	"kube-vmap/sync/status"
 )
@@ -124,6 +126,122 @@ func TestArrivesSumsUp(t *testing.T) {
 		}
 		if got := newAnswer(w).Arrives; got != want {
 			t.Errorf("%v: %s, want %s", verdicts, got, want)
+		}
+	}
+}
+
+// TestOnlyThePolicyKeepsEndpointsOfOtherNodesAway has packets that our tables drop, for
+// one reason or another, while the only endpoint is on another node.
+func TestOnlyThePolicyKeepsEndpointsOfOtherNodesAway(t *testing.T) {
+	for _, p := range model.Protocols {
+		for _, f := range model.Families {
+			for _, tc := range []struct {
+				chain, because string
+				want           bool
+			}{
+				{"service-check", explain.OnlyElsewhere, true},
+				{"filter-input", explain.OnlyElsewhere, true},
+				{"service-check", "no Service has this address, which is in a range of ClusterIPs", false},
+				{"service-check", "the packet comes here only because chain nat-prerouting has no rules", false},
+				{"source-check", "the client is in none of the source ranges of the Service", false},
+				{"source-check", "", false},
+			} {
+				by := explain.Place{Table: nft.FamilyName(f) + " " + nft.TableName, Chain: tc.chain}
+				w := asked(f, p, 80, explain.Outcome{Verdict: explain.Dropped, Probability: 1, By: &by, Because: tc.because}, "shop/web:http")
+				d := document(f, p)
+				d.Services[0].Ports[0].Endpoints[0].LocalSlot = nil
+				d.Services[0].Ports[0].Frontends[0].Restricted = false
+				got := newAnswer(w)
+				got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
+				if said := strings.Contains(strings.Join(got.Hints, " "), "the policy is Local"); said != tc.want {
+					t.Errorf("%s, %s, dropped in %s because %q: hints are %q", p, f, tc.chain, tc.because, got.Hints)
+				}
+			}
+		}
+	}
+}
+
+func TestAddressesInTextsAreComparedWhole(t *testing.T) {
+	for text, want := range map[string]bool{
+		"10.96.0.1 belongs to shop/older":         true,
+		"it belongs to (10.96.0.1).":              true,
+		"10.96.0.1:80/tcp, 10.96.0.2":             true,
+		"other: 10.96.0.1: taken":                 true,
+		"10.96.0.10 belongs to shop/older":        false,
+		"110.96.0.1 and 10.96.0.1.2":              false,
+		"10.96.0.10:80":                           false,
+		"fd00::1 belongs to shop/older":           true,
+		"[fd00::1]:80 is FD00::1.":                true,
+		"address fd00:0:0::1, [fd00::2]":          true,
+		"fd00::10, fd00::1:1, [fd00::11]:80, ::1": false,
+		"": false,
+	} {
+		a := netip.MustParseAddr("10.96.0.1")
+		if strings.Contains(strings.ToLower(text), "fd00") {
+			a = netip.MustParseAddr("fd00::1")
+		}
+		if got := names(text, a); got != want {
+			t.Errorf("%q names %s: %t, want %t", text, a, got, want)
+		}
+	}
+}
+
+// TestProblemsOfOtherAddressesAreNotTold asks at an address that another begins with.
+func TestProblemsOfOtherAddressesAreNotTold(t *testing.T) {
+	for _, f := range model.Families {
+		w := asked(f, model.TCP, 81, explain.Outcome{Verdict: explain.Refused, Probability: 1}, "")
+		d := document(f, model.TCP)
+		d.Services[0].Problems[0].Text = families[f].service + "0 belongs to shop/older"
+		got := newAnswer(w)
+		got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
+		if all := strings.Join(got.Hints, " "); strings.Contains(all, "shop/older") {
+			t.Errorf("%s: hints are %q", f, got.Hints)
+		}
+	}
+}
+
+func TestWhatWasNotLookedAtIsTold(t *testing.T) {
+	delivered := explain.Outcome{Verdict: explain.Delivered, Probability: 0.25}
+	dropped := explain.Outcome{Verdict: explain.Dropped, Probability: 0.25}
+	for _, tc := range []struct {
+		unseen   explain.Unseen
+		outcomes []explain.Outcome
+		arrives  string
+		text     string
+	}{
+		{explain.Unseen{}, []explain.Outcome{delivered}, Always, ""},
+		{explain.Unseen{Endpoints: 744, Probability: 0.75}, []explain.Outcome{delivered}, Always, "75%, with 744 more endpoints, taken to be like the others"},
+		{explain.Unseen{Endpoints: 744, Probability: 0.75}, []explain.Outcome{dropped}, Never, "75%, with 744 more endpoints, taken to be like the others"},
+		{explain.Unseen{Probability: 0.5, Others: true}, []explain.Outcome{delivered, dropped}, Sometimes, "50%. Rules of other programs pick, too"},
+		{explain.Unseen{Probability: 0.75, Others: true}, []explain.Outcome{delivered}, Unknown, "75%. Rules of other programs pick, too"},
+		{explain.Unseen{Probability: 0.75, Others: true, Endpoints: 7}, []explain.Outcome{dropped}, Unknown, "75%, with 7 more endpoints. Rules of other programs pick, too"},
+	} {
+		w := asked(model.IPv6, model.SCTP, 80, explain.Outcome{}, "shop/web:http")
+		w.Outcomes, w.Unseen = tc.outcomes, tc.unseen
+		got := newAnswer(w)
+		var text, encoded strings.Builder
+		if err := errors.Join(got.text(&text), write(json.MarshalIndent, got, &encoded)); err != nil {
+			t.Fatal(err)
+		}
+		told := strings.Contains(text.String(), "Not looked at")
+		if got.Arrives != tc.arrives || told != (tc.text != "") || !strings.Contains(text.String(), tc.text) {
+			t.Errorf("%+v: arrives %s, want %s\n%s", tc.unseen, got.Arrives, tc.arrives, text.String())
+		}
+		if p := fmt.Sprintf(`"probability": %v`, tc.unseen.Probability); told != strings.Contains(encoded.String(), `"unseen": {`) || told && !strings.Contains(encoded.String(), p) {
+			t.Errorf("%+v: %s", tc.unseen, encoded.String())
+		}
+	}
+}
+
+// TestAConnectionIsNotStaleBecauseItsEndpointWasNotLookedAt has one of a large Service.
+func TestAConnectionIsNotStaleBecauseItsEndpointWasNotLookedAt(t *testing.T) {
+	for left, want := range map[explain.Unseen]string{{}: Never, {Endpoints: 744, Probability: 0.744}: Always} {
+		w := asked(model.IPv4, model.TCP, 80, explain.Outcome{Verdict: explain.Delivered, Probability: 1}, "shop/web:http")
+		w.Flow = &explain.Flow{Client: netip.MustParseAddrPort("10.244.1.7:4000"), Asked: w.Packet.To, Endpoint: netip.MustParseAddrPort("10.244.9.9:8080")}
+		w.Otherwise, w.OtherwiseUnseen = []explain.Outcome{{Verdict: explain.Delivered, Probability: 1 - left.Probability}}, left
+		got := newAnswer(w)
+		if got.Arrives != want || (got.OtherwiseUnseen != nil) != (want == Always) {
+			t.Errorf("not looked at %+v: arrives %s, want %s", left, got.Arrives, want)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*Answer, er
 	if err != nil {
 		return nil, err
 	}
-	found, err := look(p, o.Interface)
+	found, err := look(ctx, p, o.Interface)
 	if err != nil {
 		return nil, err
 	}
@@ -34,8 +34,8 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*Answer, er
 }
 
 // look walks through what the kernel holds.
-func look(p explain.Packet, in string) (found explain.Walk, err error) {
-	w, err := walk.Open(walk.Config{})
+func look(ctx context.Context, p explain.Packet, in string) (found explain.Walk, err error) {
+	w, err := walk.Open(walk.Config{Interrupted: ctx.Err})
 	if err != nil {
 		return found, err
 	}

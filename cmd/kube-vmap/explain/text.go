@@ -15,7 +15,7 @@ func (a *Answer) text(w io.Writer) error {
 	a.head(&b)
 	a.steps(&b)
 	b.WriteString("\nResult:")
-	a.results(&b, a.Outcomes)
+	results(&b, a.Outcomes, a.Unseen)
 	a.connections(&b)
 	list(&b, "The tables are not as kube-vmap writes them:", a.Faults)
 	list(&b, "Not certain, because rules of others were not understood:", a.Doubts)
@@ -97,26 +97,48 @@ func alikeText(n int) string {
 // mostPrinted is how many endpoints are printed one by one.
 const mostPrinted = 10
 
-// results prints outcomes, each with its probability if there are several.
-func (a *Answer) results(b *strings.Builder, list []Outcome) {
+// results prints outcomes, each with its probability if there are several, and what was
+// not looked at.
+func results(b *strings.Builder, list []Outcome, left *Unseen) {
 	if len(list) > 1 {
 		b.WriteString("\n")
+	}
+	more := 0 // endpoints; of several outcomes, nobody knows of which
+	if left != nil && len(list) == 1 {
+		more = left.Endpoints
 	}
 	for _, o := range list {
 		if len(list) > 1 {
 			fmt.Fprintf(b, "  %.4g%%:", o.Probability*100)
 		}
-		b.WriteString(" " + a.sentence(o) + "\n")
+		b.WriteString(" " + sentence(o, more) + "\n")
 		for i, e := range o.Endpoints {
 			if i == mostPrinted {
 				break
 			}
 			fmt.Fprintf(b, "    %s\n", endpointLine(e))
 		}
-		if more := len(o.Endpoints) - mostPrinted + a.Unseen; more > 0 && len(o.Endpoints) >= mostPrinted {
-			fmt.Fprintf(b, "    and %d more\n", more)
+		if rest := len(o.Endpoints) - mostPrinted + more; rest > 0 && len(o.Endpoints) >= mostPrinted {
+			fmt.Fprintf(b, "    and %d more\n", rest)
 		}
 	}
+	left.text(b)
+}
+
+// text says what was not looked at, and what is taken for granted of it.
+func (u *Unseen) text(b *strings.Builder) {
+	if u == nil {
+		return
+	}
+	fmt.Fprintf(b, "  Not looked at, because there is so much to pick from: %.4g%%", u.Probability*100)
+	if u.Endpoints > 0 {
+		fmt.Fprintf(b, ", with %d more endpoints", u.Endpoints)
+	}
+	if u.OthersPick {
+		b.WriteString(". Rules of other programs pick, too, so that may end in another way\n")
+		return
+	}
+	b.WriteString(", taken to be like the others\n")
 }
 
 func endpointLine(e Endpoint) string {
@@ -131,11 +153,11 @@ func endpointLine(e Endpoint) string {
 	return line
 }
 
-// sentence is an outcome in a sentence.
-func (a *Answer) sentence(o Outcome) string {
+// sentence is an outcome in a sentence; more are endpoints besides those it has.
+func sentence(o Outcome, more int) string {
 	switch o.verdict {
 	case explain.Delivered:
-		return "goes to " + count(len(o.Endpoints)+a.Unseen) + "; " + masqueradeText(o)
+		return "goes to " + count(len(o.Endpoints)+more) + "; " + masqueradeText(o)
 	case explain.NotService:
 		if len(o.Endpoints) > 0 && o.Endpoints[0].Node {
 			return "is not translated, and stays on this node: whether a program listens there is not for the rules to say"
@@ -191,7 +213,7 @@ func (a *Answer) connections(b *strings.Builder) {
 	if c := a.Connection; c != nil {
 		fmt.Fprintf(b, "\nThe packet belongs to a connection that is under way, which no rule of nat sees again:\n  %s\n", c.text())
 		b.WriteString("One that began a connection:")
-		a.results(b, a.Otherwise)
+		results(b, a.Otherwise, a.OtherwiseUnseen)
 	}
 	if len(a.Connections) == 0 {
 		return

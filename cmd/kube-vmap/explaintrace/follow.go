@@ -34,6 +34,9 @@ var ErrNone = errors.New("no such packet came")
 // until ctx ends or the options say that it is enough. That ctx ends is no error. It
 // needs CAP_NET_ADMIN.
 func Follow(ctx context.Context, p explain.Packet, o Options, out io.Writer) (err error) {
+	if o.Count < 0 || o.Timeout < 0 {
+		return errors.New("--count and --timeout: must not be negative")
+	}
 	tracer, err := trace.Open(trace.Config{NetNS: o.NetNS, Packet: p, Every: o.Every, Replies: o.Replies, Rate: o.Rate})
 	if err != nil {
 		return err

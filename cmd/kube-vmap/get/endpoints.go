@@ -41,12 +41,12 @@ func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *statu
 			connections(d, &e.Traffic), strconv.Itoa(e.Active),
 		},
 		wide: []string{
-			number(e.LocalSlot), told(d, e.Serving), told(d, e.Terminating),
+			number(e.LocalSlot), told(d, e.Known().Serving), told(d, e.Known().Terminating),
 			cmp.Or(strings.Join(e.ZoneHints, ","), none), cmp.Or(strings.Join(e.NodeHints, ","), none),
 		},
 		fields: o.fields(fields.Set{
 			"spec.address": e.Address, "spec.port": strconv.Itoa(int(e.Port)), "spec.node": e.Node,
-			"status.ready": strconv.FormatBool(e.Ready), "status.used": strconv.FormatBool(e.Used()), "status.reason": e.Reason,
+			"status.ready": strconv.FormatBool(e.Known().Ready), "status.used": strconv.FormatBool(e.Used()), "status.reason": e.Reason,
 		}),
 		object: struct {
 			origin          `json:",inline"`
@@ -66,7 +66,7 @@ func slot(e *status.Endpoint) string {
 
 // why it gets no connections, or although it terminates: nobody is ready.
 func why(e *status.Endpoint) string {
-	if e.Used() && e.Terminating && !e.Ready {
+	if e.Used() && e.Known().Terminating && !e.Known().Ready {
 		return "(fallback)"
 	}
 	return cmp.Or(e.Reason, none)
@@ -81,10 +81,10 @@ func number(n *int) string {
 
 // ready is whether the endpoint is, in a word.
 func ready(d *status.Document, e *status.Endpoint) string {
-	if e.Terminating && !e.Ready {
+	if c := e.Known(); c.Terminating && !c.Ready {
 		return "Terminating"
 	}
-	return told(d, e.Ready)
+	return told(d, e.Known().Ready)
 }
 
 // told is what EndpointSlices say, which the kernel does not know.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"kube-vmap/model"
@@ -25,7 +26,9 @@ func Ask(socket string) Source {
 		if kernelErr != nil {
 			return nil, "", fmt.Errorf("%w; and in the kernel: %w", err, kernelErr)
 		}
-		return d, fmt.Sprintf("nobody answers on %s here; %s", socket, note), nil
+		// What to do about it is said where nothing else helps.
+		why, _, _ := strings.Cut(err.Error(), ": does kube-vmap run?")
+		return d, why + "; " + note, nil
 	}
 }
 

@@ -23,11 +23,25 @@ func Release() (string, error) {
 	return unix.ByteSliceToString(name.Release[:]), nil
 }
 
-// before61 reads a release such as "5.15.0-91-generic".
-func before61(release string) bool {
-	var major, minor int
-	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+// Oldest is the oldest release that rules are made for, as for those of kube-proxy's
+// nftables mode. Before, the kernel does not do all that it takes: Linux 5.10 was seen
+// to let clients in whom the IPv6 source ranges of a Service do not have.
+const Oldest = "5.13"
+
+// TooOld tells whether the kernel is older than [Oldest], and its release.
+func TooOld() (release string, old bool) {
+	release, err := Release()
+	return release, err == nil && before(release, 5, 13)
+}
+
+// before61 tells whether a release is older than Linux 6.1.
+func before61(release string) bool { return before(release, 6, 1) }
+
+// before compares a release such as "5.15.0-91-generic".
+func before(release string, major, minor int) bool {
+	var ofIt, alsoOfIt int
+	if _, err := fmt.Sscanf(release, "%d.%d", &ofIt, &alsoOfIt); err != nil {
 		return false
 	}
-	return major < 6 || major == 6 && minor < 1
+	return ofIt < major || ofIt == major && alsoOfIt < minor
 }

@@ -8,6 +8,9 @@ import (
 func TestTheStatusPageIsServedOnlyIfItIsThere(t *testing.T) {
 	with := sample(t)
 	with.Status = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got := w.Header().Get("Cache-Control"); got != "no-store" {
+			t.Errorf("%s: what the page does not keep is %q", r.URL, got)
+		}
 		w.Header().Set("Cache-Control", "no-cache")
 		_, _ = w.Write([]byte(r.Method + " " + r.URL.Path))
 	})
@@ -20,6 +23,10 @@ func TestTheStatusPageIsServedOnlyIfItIsThere(t *testing.T) {
 			if got := w.Header().Get("Cache-Control"); got != "no-cache" {
 				t.Errorf("%s %s: Cache-Control is %q: the page knows best what may be kept", method, path, got)
 			}
+		}
+		header := ask(t, with, request(t, http.MethodGet, path, "")).Header()
+		if got := header.Get("X-Content-Type-Options"); got != "nosniff" {
+			t.Errorf("%s: X-Content-Type-Options is %q", path, got)
 		}
 		if w := ask(t, sample(t), request(t, http.MethodGet, path, "")); w.Code != http.StatusNotFound {
 			t.Errorf("without the page, %s answers %d", path, w.Code)

@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/sync/listen"
 )
 
 // rootAlone answers none but root, by what the kernel says of who is connected
@@ -52,6 +54,39 @@ func (l peers) Accept() (net.Conn, error) {
 	}
 	return peerConn{conn, peerOf(conn)}, nil
 }
+
+// mostOthers is how many that are not root may be connected to a Unix socket, which
+// tells them that they are not answered. One more closes the oldest.
+const mostOthers = 8
+
+// sorted is a listener that bounds connections of root and of others apart: nobody
+// who gets no answer takes the place of one who does.
+type sorted struct {
+	net.Listener
+	root, others *listen.Bound
+}
+
+// Accept implements [net.Listener].
+func (l sorted) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	bound := l.others
+	if conn.RemoteAddr().String() == rootPeer {
+		bound = l.root
+	}
+	return bound.Listener(accepted{l.Listener, conn}).Accept()
+}
+
+// accepted is a listener whose next connection is there already.
+type accepted struct {
+	net.Listener
+	conn net.Conn
+}
+
+// Accept implements [net.Listener].
+func (a accepted) Accept() (net.Conn, error) { return a.conn, nil }
 
 // peerOf finds out who is connected.
 func peerOf(conn net.Conn) (p peer) {

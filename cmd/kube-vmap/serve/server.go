@@ -34,7 +34,8 @@ type Config struct {
 	// Network is tcp, for which empty stands, or unix: then Address is a path, or @ and
 	// a name, and requests have the user who asks as their remote address.
 	Network string
-	// Most is how many clients may be connected at a time, if it is not zero.
+	// Most is how many clients may be connected at a time, if it is not zero; on a Unix
+	// socket, clients of root.
 	Most int
 	// HardFail makes the first error final; Minor makes errors worth no more than a
 	// warning.
@@ -110,7 +111,7 @@ func (s *Server) serve(ctx context.Context) error {
 	s.listens(listener.Addr())
 	server := s.http()
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listen.NewBound(s.Most).Listener(listener)) }()
+	go func() { failed <- server.Serve(s.bounded(listener)) }()
 	select {
 	case err := <-failed:
 		return unlessOver(ctx, errors.Join(err, server.Close()))
@@ -122,6 +123,14 @@ func (s *Server) serve(ctx context.Context) error {
 		_ = server.Close() // takes the connections away from those that are not done
 	}
 	return unlessOver(ctx, <-failed)
+}
+
+// bounded bounds how many are connected.
+func (s *Server) bounded(l net.Listener) net.Listener {
+	if s.Network == "unix" {
+		return sorted{l, listen.NewBound(s.Most), listen.NewBound(mostOthers)}
+	}
+	return listen.NewBound(s.Most).Listener(l)
 }
 
 // unlessOver is the error, or nil if it does not matter any more.

@@ -16,8 +16,8 @@ type StatusConfig struct {
 	Log    *slog.Logger
 }
 
-// mostStatus is how many may be connected to the status socket. One more closes the
-// oldest.
+// mostStatus is how many of root may be connected to the status socket. One more
+// closes the oldest.
 const mostStatus = 32
 
 // NewStatus makes the server of the status socket, which answers none but root, and

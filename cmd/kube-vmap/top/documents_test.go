@@ -49,7 +49,7 @@ func port(family, protocol string, connections uint64, active int) status.Port {
 			{Port: 30080, Kind: "NodePort", Policy: "Local", Verdict: status.VerdictBalance},
 		},
 		Endpoints: []status.Endpoint{
-			{Address: pod.String(), Port: 8080, Slot: &slot, Node: "node-1", Ready: true, Serving: true, Traffic: t},
+			{Address: pod.String(), Port: 8080, Slot: &slot, Node: "node-1", Conditions: &status.Conditions{Ready: true, Serving: true}, Traffic: t},
 			{Address: pod.Next().String(), Port: 8080, Reason: "NotReady", Node: "node-2"},
 		},
 	}

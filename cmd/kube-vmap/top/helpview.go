@@ -5,7 +5,7 @@ import "strings"
 // meaning says what the columns are.
 var meaning = []string{
 	"CONN/S       new connections in a second, since the numbers before",
-	"ACTIVE       connections that the kernel tracks now",
+	"ACTIVE       connections that are open now; of UDP, flows that had packets lately",
 	"CONNECTIONS  connections so far",
 	"ENDPOINTS    addresses that get connections / in EndpointSlices; not with very many Services",
 	"STATUS       a ! is before what is wrong; kube-vmap get and explain say more",

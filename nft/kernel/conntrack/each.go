@@ -6,11 +6,14 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
 )
 
 // Each calls fn for every entry with addresses and ports of both families, in one
-// walk of the kernel's table. An entry that ends or begins
-// meanwhile may be missing. Begin is called first, and again if the kernel's table
+// walk of the kernel's table. Connections that are over, which the kernel remembers
+// for some minutes to know late packets of theirs, are left out; of UDP that cannot be
+// told. An entry that ends or begins meanwhile may be missing. Begin is called first, and again if the kernel's table
 // was rebuilt meanwhile and all begins anew.
 func (c *Conntrack) Each(begin func(), fn func(Entry)) (err error) {
 	for range listTries {
@@ -49,9 +52,33 @@ func (c *Conntrack) walk(fn func(Entry)) (err error) {
 		case m.Header.Flags&netlink.DumpInterrupted != 0:
 			return unix.EINTR
 		}
-		if e, _, known := decode(m.Data); known {
+		if e, _, known := decode(m.Data); known && !over(e.Protocol, m.Data) {
 			fn(e)
 		}
 	}
 	return nil
+}
+
+// The last states of connections, as they are numbered there; see [tcpStates] and
+// [sctpStates].
+const (
+	tcpTimeWait, tcpClose           = 7, 8
+	sctpClosed, sctpShutdownAckSent = 1, 7
+)
+
+// over reports whether both sides have ended the connection of an entry.
+func over(p model.Protocol, entry []byte) bool {
+	var state byte
+	for kind, value := range attributes(entry[nfHeaderLen:]) {
+		if kind == ctaProtoInfo {
+			state = stateIn(value)
+		}
+	}
+	switch p {
+	case model.TCP:
+		return state == tcpTimeWait || state == tcpClose
+	case model.SCTP:
+		return state == sctpClosed || state == sctpShutdownAckSent
+	}
+	return false
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
 )
 
 // collect walks the table.
@@ -40,4 +42,24 @@ func TestAnInterruptedWalkBeginsAgain(t *testing.T) {
 func TestErrorsOfAWalkSayWhatToDo(t *testing.T) {
 	_, err := collect((&fakeKernel{refuses: unix.EPERM}).open())
 	checkError(t, err, unix.EPERM, "list flows", "CAP_NET_ADMIN")
+}
+
+func TestConnectionsAreOverInTheirLastStates(t *testing.T) {
+	of := func(protocol uint16, state byte) []byte {
+		info := appendAttribute(nil, unix.NLA_F_NESTED|protocol, appendAttribute(nil, ctaInfoState, []byte{state}))
+		return appendAttribute(make([]byte, nfHeaderLen), unix.NLA_F_NESTED|ctaProtoInfo, info)
+	}
+	for state, name := range tcpStates {
+		if got, want := over(model.TCP, of(ctaProtoInfoTCP, byte(state))), name == "TIME_WAIT" || name == "CLOSE"; got != want {
+			t.Errorf("TCP in %s is over: %t", name, got)
+		}
+	}
+	for state, name := range sctpStates {
+		if got, want := over(model.SCTP, of(ctaProtoInfoSCTP, byte(state))), name == "CLOSED" || name == "SHUTDOWN_ACK_SENT"; got != want {
+			t.Errorf("SCTP in %s is over: %t", name, got)
+		}
+	}
+	if over(model.UDP, make([]byte, nfHeaderLen)) {
+		t.Error("UDP is over")
+	}
 }

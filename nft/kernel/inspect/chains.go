@@ -11,12 +11,6 @@ import (
 	"kube-vmap/nft/explain"
 )
 
-// found is a base chain as it was listed.
-type found struct {
-	explain.Base
-	device string // that it is for, in families where it is for one
-}
-
 // Bases implements [explain.Rules].
 func (r *Rules) Bases(f model.Family) ([]explain.Base, error) {
 	if !r.complete {
@@ -27,7 +21,7 @@ func (r *Rules) Bases(f model.Family) ([]explain.Base, error) {
 	var out []explain.Base
 	for _, b := range r.bases {
 		if sees(b.Chain.Table.Family, f) {
-			out = append(out, b.Base)
+			out = append(out, b)
 		}
 	}
 	return out, nil
@@ -80,7 +74,7 @@ func familyOf(m netlink.Message) string {
 
 // decodeBase reads a chain; false if no hook leads there, or none that is on the way
 // of a packet.
-func decodeBase(m netlink.Message) (b found, hooked bool, err error) {
+func decodeBase(m netlink.Message) (b explain.Base, hooked bool, err error) {
 	t := explain.Table{Family: familyOf(m)}
 	number := uint32(0)
 	decode := func(ad *netlink.AttributeDecoder) {
@@ -101,8 +95,8 @@ func decodeBase(m netlink.Message) (b found, hooked bool, err error) {
 					number = ad.Uint32()
 				case unix.NFTA_HOOK_PRIORITY:
 					b.Priority = int32(ad.Uint32())
-				case unix.NFTA_HOOK_DEV:
-					b.device = ad.String()
+				case hookDevices: // which has the one of NFTA_HOOK_DEV, too
+					err = errors.Join(err, nested(ad.Bytes(), func(ad *netlink.AttributeDecoder) { b.Devices = appendDevice(b.Devices, ad) }))
 				}
 			}))
 		}
@@ -117,9 +111,24 @@ func decodeBase(m netlink.Message) (b found, hooked bool, err error) {
 	return b, hooked && t.Family != "" && b.Hook <= explain.Ingress, err
 }
 
+// appendDevice reads one of the interfaces that a chain is for.
+func appendDevice(list []string, ad *netlink.AttributeDecoder) []string {
+	switch ad.Type() {
+	case deviceName:
+		return append(list, ad.String())
+	case devicePrefix:
+		return append(list, ad.String()+"*")
+	}
+	return list
+}
+
 const (
 	policyDrop    = 0 // NF_DROP
 	netdevIngress = 0 // NF_NETDEV_INGRESS
+
+	hookDevices  = 4 // NFTA_HOOK_DEVS
+	deviceName   = 1 // NFTA_DEVICE_NAME
+	devicePrefix = 2 // NFTA_DEVICE_PREFIX, since Linux 6.16
 )
 
 // Rules implements [explain.Rules].

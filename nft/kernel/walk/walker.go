@@ -14,6 +14,7 @@ type Walker struct {
 	rules       *inspect.Rules
 	network     *route.Network
 	connections *conntrack.Conntrack
+	interrupted func() error
 }
 
 // Config says whose packets they are.
@@ -21,6 +22,9 @@ type Config struct {
 	// NetNS is a file descriptor of a network namespace; zero means that of the
 	// calling thread.
 	NetNS int
+	// Interrupted ends an explanation by its error, as the Err of a context would. It may
+	// be nil.
+	Interrupted func() error
 }
 
 // Open makes the sockets that answers come from.
@@ -33,7 +37,7 @@ func Open(c Config) (*Walker, error) {
 	if err != nil {
 		return nil, errors.Join(err, rules.Close())
 	}
-	return &Walker{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS})}, nil
+	return &Walker{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), c.Interrupted}, nil
 }
 
 // Close gives the sockets back.
@@ -48,7 +52,7 @@ func (w *Walker) Explain(p explain.Packet, in string) (found explain.Walk, err e
 			return found, err
 		}
 	}
-	sources := explain.Sources{Rules: w.rules, Network: w.network, Connections: w.connections}
+	sources := explain.Sources{Rules: w.rules, Network: w.network, Connections: w.connections, Interrupted: w.interrupted}
 	err = w.rules.Look(func() (err error) {
 		found, err = explain.Explain(sources, p, link)
 		return err

@@ -16,26 +16,25 @@ import (
 )
 
 const (
-	// readings is how many may read the state at the same time, each for all who ask
-	// the same.
-	readings = 4
+	// waiting is how many questions may wait for their turn to be read, each for all who
+	// ask the same; that for the overview always may.
+	waiting = 4
 	// freshness is how long an answer is as good as a new one.
 	freshness = time.Second
-	// share is how much longer an answer is kept than it took to make: viewers
-	// together cost no more than about a tenth of a processor, however much there is
-	// to read.
+	// share is how much longer nothing is read than the last reading took, and its
+	// answer is kept: viewers together cost no more than about a tenth of a processor,
+	// however much there is to read, and however many things they ask for.
 	share = 10
-	// longest is how long an answer is kept at most, whatever it took.
-	longest = 5 * time.Second
-	// patience is how long a reading may take.
-	patience = 20 * time.Second
+	// patience is how long a question may wait for its turn, and a reading may take.
+	patience = 12 * time.Second
 )
 
 // answers are those to queries, each made once for all who ask within a second.
 type answers struct {
 	Config
 	making  singleflight.Group
-	reading chan struct{} // holds one for each reading
+	waiting chan struct{} // holds one for each question that waits
+	turn    chan struct{} // holds one during a reading and the rest after it
 	mu      stdsync.Mutex // of what follows
 	kept    map[query]*answer
 	told    string // the last error that was logged; empty again once it works
@@ -48,10 +47,10 @@ type answer struct {
 }
 
 func newAnswers(c Config) *answers {
-	return &answers{Config: c, reading: make(chan struct{}, readings), kept: map[query]*answer{}}
+	return &answers{Config: c, waiting: make(chan struct{}, waiting), turn: make(chan struct{}, 1), kept: map[query]*answer{}}
 }
 
-// errBusy is the answer to one more query than can be read at a time.
+// errBusy is the answer to a query whose turn does not come.
 var errBusy = errors.New("too many ask for different things at the same time; try again")
 
 // serve answers a query.
@@ -67,7 +66,6 @@ func (a *answers) serve(w http.ResponseWriter, r *http.Request, q query) {
 	}
 	body := answer.body
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Vary", "Accept-Encoding")
 	if takesGzip(r.Header.Get("Accept-Encoding")) {
 		body = answer.packed()
@@ -84,8 +82,7 @@ func (a *answers) get(ctx context.Context, q query) (*answer, error) {
 	}
 	made := a.making.DoChan(q.key(), func() (any, error) {
 		// Others may wait for it even if the one who asked first does not any more.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
+		ctx := context.WithoutCancel(ctx)
 		if kept := a.have(q); kept != nil {
 			return kept, nil // it was made since
 		}
@@ -116,20 +113,40 @@ func (q query) key() string {
 
 // make reads the state, and keeps the answer for a while.
 func (a *answers) make(ctx context.Context, q query) (*answer, error) {
-	select {
-	case a.reading <- struct{}{}:
-		defer func() { <-a.reading }()
-	default:
-		return nil, errBusy
+	if err := a.await(q); err != nil {
+		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	body, took, err := a.read(ctx, q)
+	time.AfterFunc(share*took, func() { <-a.turn })
 	a.tell(err)
 	if err != nil {
 		return nil, err
 	}
 	made := &answer{body: body, packed: stdsync.OnceValue(func() []byte { return pack(body) })}
-	a.keep(q, made, min(max(freshness, share*took), longest))
+	a.keep(q, made, max(freshness, share*took))
 	return made, nil
+}
+
+// await waits for the turn of a query.
+func (a *answers) await(q query) error {
+	if !q.overview {
+		select {
+		case a.waiting <- struct{}{}:
+			defer func() { <-a.waiting }()
+		default:
+			return errBusy
+		}
+	}
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case a.turn <- struct{}{}:
+		return nil
+	case <-late.C:
+		return errBusy
+	}
 }
 
 // keep keeps an answer. When its time is over its memory is given back, even if

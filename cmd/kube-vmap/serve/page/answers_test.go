@@ -38,7 +38,7 @@ func TestManyViewersCostOneReading(t *testing.T) {
 		if n := readings.Load(); n != 2 {
 			t.Errorf("a second later there are %d readings", n)
 		}
-		ask(t, h, http.MethodGet, "/status/api/document")
+		ask(t, h, http.MethodGet, "/status/api/document?name=web")
 		if n := readings.Load(); n != 3 {
 			t.Errorf("another question is answered by %d readings", n)
 		}
@@ -63,12 +63,89 @@ func TestWhatTakesLongIsReadSeldom(t *testing.T) {
 	})
 }
 
-func TestOnlySoManyReadAtATime(t *testing.T) {
+// asked counts the readings of a handler during a minute in which clients ask one
+// question after the other, each reading taking as long as given.
+func asked(t *testing.T, clients int, took time.Duration, path func(n int32) string) (readings int32) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var n, questions atomic.Int32
+		h := sample(func(context.Context, status.Query) (*status.Document, error) {
+			n.Add(1)
+			<-time.After(took)
+			return &status.Document{}, nil
+		})
+		ctx, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		for range clients {
+			go func() {
+				for ctx.Err() == nil {
+					h.ServeHTTP(discard{}, newRequest(ctx, path(questions.Add(1))))
+					<-time.After(10 * time.Millisecond)
+				}
+			}()
+		}
+		<-ctx.Done()
+		readings = n.Load()
+		<-time.After(10 * time.Minute)
+	})
+	return readings
+}
+
+func TestTheShareHoldsHoweverManyThingsAreAskedForAndHoweverLongTheyTake(t *testing.T) {
+	for _, took := range []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second} {
+		for _, clients := range []int{1, 10} {
+			paths := map[string]func(n int32) string{
+				"one thing":    func(int32) string { return "/status/api/overview" },
+				"other things": func(n int32) string { return fmt.Sprint("/status/api/document?name=x", n) },
+			}
+			for name, path := range paths {
+				n := asked(t, clients, took, path)
+				if most := int32(time.Minute/((share+1)*took)) + 1; n == 0 || n > most {
+					t.Errorf("%d clients ask for %s: %d readings of %s in a minute, want up to %d", clients, name, n, took, most)
+				}
+			}
+		}
+	}
+}
+
+func TestWhatIsWaitedForCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := sample(func(context.Context, status.Query) (*status.Document, error) {
+			<-time.After(8 * time.Second) // for the kernel, until there is a look
+			return &status.Document{Time: time.Now()}, nil
+		})
+		ask(t, h, http.MethodGet, "/status/api/overview")
+		start := time.Now()
+		w := ask(t, h, http.MethodGet, "/status/api/document?name=web")
+		if took := time.Since(start); w.Code != http.StatusOK || took != share*look+8*time.Second {
+			t.Errorf("the next question is answered %d after %s", w.Code, took)
+		}
+	})
+}
+
+func TestWhoAsksForTheOverviewWaitsBehindFewOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := sample(func(context.Context, status.Query) (*status.Document, error) {
+			<-time.After(100 * time.Millisecond)
+			return &status.Document{}, nil
+		})
+		for i := range 100 {
+			go func() { ask(t, h, http.MethodGet, fmt.Sprint("/status/api/document?name=x", i)) }()
+		}
+		synctest.Wait()
+		if w := ask(t, h, http.MethodGet, "/status/api/overview"); w.Code != http.StatusOK {
+			t.Errorf("it is answered %d", w.Code)
+		}
+		<-time.After(time.Minute)
+	})
+}
+
+func TestOneIsReadAtATimeAndFewWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most, refused atomic.Int32
 		h := sample(func(context.Context, status.Query) (*status.Document, error) {
 			most.Store(max(most.Load(), now.Add(1)))
-			time.Sleep(time.Second) //nolint:forbidigo // a reading takes time, in a bubble where none passes
+			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // a reading takes time, in a bubble where none passes
 			now.Add(-1)
 			return &status.Document{}, nil
 		})
@@ -81,7 +158,7 @@ func TestOnlySoManyReadAtATime(t *testing.T) {
 			}()
 		}
 		<-time.After(10 * time.Second)
-		if most.Load() != readings || refused.Load() != 20-readings {
+		if most.Load() != 1 || refused.Load() != 20-waiting-1 {
 			t.Errorf("%d read at a time, %d are refused", most.Load(), refused.Load())
 		}
 		if w := ask(t, h, http.MethodGet, "/status/api/document?name=web-19"); w.Code != http.StatusOK {

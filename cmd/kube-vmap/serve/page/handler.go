@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,7 +18,8 @@ const Path = "/status/"
 
 // Config is what a [Handler] is told once.
 type Config struct {
-	// Document reads the state. It is asked at most [readings] times at a time.
+	// Document reads the state. It is asked for one thing at a time, with a rest
+	// in between.
 	Document func(ctx context.Context, q status.Query) (*status.Document, error)
 	Version  string // of kube-vmap
 	// Hosts are names by which the page may be asked for, beside localhost and
@@ -71,28 +73,42 @@ func queryOf(r *http.Request) (q query, err error) {
 			return q, fmt.Errorf("%q is none of namespace, name, brief", name)
 		}
 	}
+	if q.Name == "" && !q.Brief {
+		return q, errWhole
+	}
 	return q, nil
 }
 
-// read makes the answer to a query, as JSON, and says what it took.
+// errWhole is that more is asked for than one answer should hold: it would be kept, and
+// of a big cluster hundreds of megabytes.
+var errWhole = errors.New("name: say which Service, or brief=true for all without endpoints; kube-vmap get has the whole")
+
+// look is how long a look at the state itself takes at most. What takes longer is
+// waiting for the kernel, which costs nothing.
+const look = 500 * time.Millisecond
+
+// read makes the answer to a query, as JSON, and says what work it took.
 func (c *Config) read(ctx context.Context, q query) ([]byte, time.Duration, error) {
 	start := time.Now()
 	d, err := c.Document(ctx, q.Query)
 	if err != nil {
-		return nil, 0, fmt.Errorf("read the state: %w", err)
+		return nil, min(time.Since(start), look), fmt.Errorf("read the state: %w", err)
 	}
 	var answer any = d
 	if q.overview {
 		answer = overviewOf(d, c.Version)
 	}
 	body, err := json.Marshal(answer)
-	return body, time.Since(start), err
+	took := time.Since(start)
+	if looked := start.Add(look); d.Time.After(looked) {
+		took -= d.Time.Sub(looked)
+	}
+	return body, took, err
 }
 
 // refuse answers with an error, as JSON.
 func refuse(w http.ResponseWriter, code int, err error) {
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // whoever asked does not listen any more
 }

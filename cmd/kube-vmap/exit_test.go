@@ -1,0 +1,20 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// TestWrongWordsAreTroubleWhereOneMeansSomethingElse has commands whose exit code 1 is an
+// answer.
+func TestWrongWordsAreTroubleWhereOneMeansSomethingElse(t *testing.T) {
+	for _, command := range []string{"explain", "diff"} {
+		for _, word := range []string{"foo", "--foo"} {
+			var out, errs bytes.Buffer
+			if code := run([]string{command, word}, &out, &errs); code != exitTrouble || !strings.Contains(errs.String(), "foo") || out.Len() > 0 {
+				t.Errorf("kube-vmap %s %s: exit code %d, want %d; printed %q, %q", command, word, code, exitTrouble, out.String(), errs.String())
+			}
+		}
+	}
+}

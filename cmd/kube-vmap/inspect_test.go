@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// inspectServer serves texts in turn, with the server's times as short as given.
+func inspectServer(t *testing.T, limit time.Duration, write func(context.Context, io.Writer) error) (ask func() (code int, text string, err error)) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(inTurn(make(chan struct{}, 1), write))
+	s.Config.ReadTimeout, s.Config.WriteTimeout = limit, limit
+	s.Start()
+	t.Cleanup(s.Close)
+	return func() (int, string, error) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, http.NoBody)
+		if err != nil {
+			return 0, "", err
+		}
+		answer, err := s.Client().Do(r)
+		if err != nil {
+			return 0, "", err
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		return answer.StatusCode, string(text), err
+	}
+}
+
+// TestTextsAreWrittenInTurn also where that takes longer than a question may.
+func TestTextsAreWrittenInTurn(t *testing.T) {
+	const limit, clients = 50 * time.Millisecond, 4
+	var now atomic.Int32
+	ask := inspectServer(t, limit, func(_ context.Context, w io.Writer) error {
+		if n := now.Add(1); n > 1 {
+			t.Errorf("%d are written at a time", n)
+		}
+		<-time.After(2 * limit)
+		_, err := io.WriteString(w, "text")
+		now.Add(-1)
+		return err
+	})
+	failed := make(chan error)
+	for range clients {
+		go func() {
+			code, text, err := ask()
+			if code != http.StatusOK || text != "text" {
+				failed <- fmt.Errorf("%d %q, %w", code, text, err)
+				return
+			}
+			failed <- err
+		}()
+	}
+	for range clients {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestATextThatCannotBeHadIsAnErrorAndAPartIsNotAWhole(t *testing.T) {
+	failure := errors.New("read the kernel: no")
+	for before, want := range map[string]int{"": http.StatusServiceUnavailable, strings.Repeat("add table\n", 10000): http.StatusOK} {
+		const limit = 50 * time.Millisecond
+		ask := inspectServer(t, limit, func(_ context.Context, w io.Writer) error {
+			<-time.After(2 * limit)
+			if before == "" {
+				return failure
+			}
+			_, err := io.WriteString(w, before)
+			return errors.Join(err, failure)
+		})
+		for range 2 { // the turn is given back
+			code, text, err := ask()
+			if whole := code == http.StatusOK && err == nil; code != want || whole || code != http.StatusOK && !strings.Contains(text, failure.Error()) {
+				t.Errorf("after %d bytes: %d, %d bytes, %v", len(before), code, len(text), err)
+			}
+		}
+	}
+}
+
+func TestATextIsSentWhileItIsWritten(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	begun := make(chan struct{})
+	s := httptest.NewServer(inTurn(make(chan struct{}, 1), func(ctx context.Context, w io.Writer) error {
+		_, err := io.WriteString(w, strings.Repeat("x", 1<<16))
+		select {
+		case <-begun:
+		case <-ctx.Done():
+			t.Error("nothing came before the end")
+		}
+		return err
+	}))
+	defer s.Close()
+	defer leave()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(10*time.Second, leave)
+	defer late.Stop()
+	answer, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.ReadFull(answer.Body, make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+	close(begun)
+}

@@ -1,0 +1,84 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"kube-vmap/sync/status"
+)
+
+// dialAs connects to a socket as another user, in a thread of its own.
+func dialAs(t *testing.T, uid int, socket string) net.Conn {
+	t.Helper()
+	type result struct {
+		net.Conn
+		err error
+	}
+	done := make(chan result)
+	go func() {
+		runtime.LockOSThread() // and not unlocked: the thread ends with its user
+		if _, _, failed := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); failed != 0 {
+			done <- result{nil, failed}
+			return
+		}
+		conn, err := net.Dial("unix", socket) //nolint:noctx // a local socket answers at once
+		done <- result{conn, err}
+	}()
+	r := <-done
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r.Conn
+}
+
+func TestWhoIsNotAnsweredTakesNoPlaceOfRoot(t *testing.T) {
+	needRoot(t)
+	socket := fmt.Sprintf("@kube-vmap-places-%d", os.Getpid())
+	serveStatus(t, socket, func(context.Context, status.Query) (*status.Document, error) { return &status.Document{}, nil })
+	root := dialAs(t, 0, socket)
+	others := make([]net.Conn, mostStatus+mostOthers)
+	for i := range others {
+		others[i] = dialAs(t, 65534, socket)
+	}
+	if _, err := status.Get(t.Context(), socket, status.Query{}); err != nil { // behind all of them
+		t.Errorf("beside them, root is answered: %v", err)
+	}
+	_ = root.SetDeadline(time.Now().Add(100 * time.Millisecond))
+	if _, err := root.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("root's connection: %v", err)
+	}
+	_ = others[0].SetDeadline(time.Now().Add(3 * time.Second))
+	if _, err := others[0].Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the oldest of the others: %v", err)
+	}
+	last := others[len(others)-1]
+	_, _ = io.WriteString(last, "GET /status HTTP/1.0\r\n\r\n")
+	if text, err := io.ReadAll(last); err != nil || !strings.Contains(string(text), "403") || !strings.Contains(string(text), "only root (uid 0)") {
+		t.Errorf("the last of the others is told %q, %v", text, err)
+	}
+}
+
+func TestRootsPlacesHaveABound(t *testing.T) {
+	needRoot(t)
+	socket := filepath.Join(t.TempDir(), "s")
+	serveStatus(t, socket, nil)
+	first := dialAs(t, 0, socket)
+	for range mostStatus {
+		dialAs(t, 0, socket)
+	}
+	_ = first.SetDeadline(time.Now().Add(3 * time.Second))
+	if _, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the oldest of %d: %v", mostStatus+1, err)
+	}
+}

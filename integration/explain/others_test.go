@@ -1,0 +1,127 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	command "kube-vmap/cmd/kube-vmap/explain"
+	"kube-vmap/integration/daemon"
+	"kube-vmap/nft/explain"
+	"kube-vmap/nft/kernel/walk"
+	"kube-vmap/sync/status"
+)
+
+// TestIngressOfOtherInterfacesIsNotPassed has tables that drop all that comes by an
+// interface: that of the packet, or that of a pod which has nothing to do with it.
+func TestIngressOfOtherInterfacesIsNotPassed(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
+	r.folder.Put("services", web)
+	daemon.Start(t, r.Node, r.folder)
+	p := r.packet(daemon.Ways()[0], web)
+	in := r.explain(p).In
+	other := r.explain(explain.Packet{From: r.Pods[2].Addr(p.Family()), To: p.To, Protocol: p.Protocol}).In
+	if in == "" || other == "" || in == other {
+		t.Fatalf("packets come in by %q and %q", in, other)
+	}
+	for devices, want := range map[string]explain.Verdict{
+		"device " + other: explain.Delivered,
+		"device " + in:    explain.Dropped,
+		fmt.Sprintf("devices = { %s, %s }", other, in):   explain.Dropped,
+		fmt.Sprintf("devices = { %s, %s }", other, "lo"): explain.Delivered,
+	} {
+		for _, family := range []string{"netdev", "inet"} {
+			r.nft(fmt.Sprintf("table %s guard { chain ingress { type filter hook ingress %s priority 0; policy drop; }; }", family, devices))
+			for _, w := range daemon.Ways() {
+				p := r.packet(w, web)
+				wait := answer
+				if want == explain.Dropped {
+					wait = silence
+				}
+				o := single(t, r.explain(p))
+				if o.Verdict != want || want == explain.Dropped && o.By.Table != family+" guard" {
+					t.Errorf("%s, %s, %s: %s by %+v, want %s", family, devices, p, o.Verdict, o.By, want)
+				}
+				if got, err := r.ask(p, wait); err != nil || (got != "") != (want == explain.Delivered) {
+					t.Errorf("%s, %s, %s: answered by %q, %v; want it %s", family, devices, p, got, err, want)
+				}
+			}
+			r.nft(fmt.Sprintf("delete table %s guard", family))
+		}
+	}
+}
+
+// ask sends the packet and says who answered, if anybody did.
+func (r *rig) ask(p explain.Packet, wait time.Duration) (string, error) {
+	got, err := r.Pods[3].AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, wait)
+	return got.By, err
+}
+
+// picking is a table of another program whose rules pick and do something then.
+func picking(what string) string {
+	rules := strings.Repeat("numgen random mod 97 < 1 "+what+"; numgen random mod 97 == 1 "+what+"; ", 4)
+	return "table inet picking { chain forward { type filter hook forward priority 10; " + rules + " }; }"
+}
+
+// TestPicksOfOthersAreBounded has so many of them that to go all ways takes for ever.
+func TestPicksOfOthersAreBounded(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers}
+	r.folder.Put("services", web)
+	daemon.Start(t, r.Node, r.folder)
+	for _, tc := range []struct {
+		what   string
+		others bool
+		code   int
+		says   string
+	}{
+		{"log", false, 0, "goes to one of 5 endpoints"},
+		{"counter log prefix x", false, 0, "goes to one of 5 endpoints"},
+		{"counter drop", true, 1, "Rules of other programs pick, too"},
+	} {
+		r.nft(picking(tc.what))
+		for _, w := range daemon.Ways() {
+			p := r.packet(w, web)
+			got := r.explain(p)
+			all := got.Unseen.Probability
+			for _, o := range got.Outcomes {
+				all += o.Probability
+			}
+			if got.Unseen.Others != tc.others || !tc.others && len(got.Doubts) > 0 || all < 0.999 || all > 1.001 {
+				t.Errorf("%s, %s: not looked at %+v, doubts %q, all together %v", tc.what, p, got.Unseen, got.Doubts, all)
+			}
+			r.expect(tc.code, []string{tc.says}, "--from="+p.From.String(), to(p.To, p.Protocol))
+		}
+		r.nft("delete table inet picking")
+	}
+}
+
+func TestNobodyIsExplainedToWhoIsGone(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers}
+	r.folder.Put("services", web)
+	daemon.Start(t, r.Node, r.folder)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	walker, err := walk.Open(walk.Config{NetNS: r.Node.FD(), Interrupted: ctx.Err})
+	r.must(err)
+	defer func() { r.must(walker.Close()) }()
+	for _, w := range daemon.Ways() {
+		p := r.packet(w, web)
+		if _, err := walker.Explain(p, ""); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want %v", p, err, context.Canceled)
+		}
+		o := command.Options{From: p.From.String(), To: fmt.Sprintf("%s/%s", p.To, p.Protocol)}
+		ask := func(context.Context, status.Query) (*status.Document, error) { return nil, status.ErrNobody }
+		run := func() error { _, err := command.Run(ctx, o, ask, io.Discard); return err }
+		if err := r.Node.Do(run); !errors.Is(err, context.Canceled) {
+			t.Errorf("the command, %s: %v, want %v", p, err, context.Canceled)
+		}
+	}
+}

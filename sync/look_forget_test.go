@@ -1,0 +1,43 @@
+package sync
+
+import (
+	"log/slog"
+	"net/netip"
+	"runtime"
+	"slices"
+	"testing"
+	"weak"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// TestAForgottenRuleSetIsStillSeenAndItsMemoryGivenBack holds while the kernel is read
+// and a new rule set is made: all of it three times would be too much.
+func TestAForgottenRuleSetIsStillSeenAndItsMemoryGivenBack(t *testing.T) {
+	l := NewLoop(Config{NodeName: "node-1"}, nil, nil, slog.New(slog.DiscardHandler))
+	addrs := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}
+	change := nft.Change{NodeAddrs: &addrs}
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			key := model.Match{Family: f, Protocol: p, Addr: []netip.Addr{netip.MustParseAddr("10.96.0.1"), netip.MustParseAddr("fd00::1")}[f], Port: 80}
+			change.Set = append(change.Set, model.Frontend{Match: key, Pool: &model.Pool{Key: key}, Verdict: model.Reject})
+		}
+	}
+	l.rules, _ = nft.Adopt(l.state.config.Rules, nft.Tables{}, change)
+	before := l.view()
+	gone := weak.Make(l.rules)
+	l.forget()
+	runtime.GC()
+	if gone.Value() != nil {
+		t.Error("the old rule set is kept")
+	}
+	after := l.view()
+	if len(after.Standing) != len(before.Standing) || len(after.Standing) != len(change.Set) || !slices.Equal(after.NodeAddrs, addrs) || after.Sure {
+		t.Errorf("of %d frontends %d are seen, at %v; sure: %t", len(change.Set), len(after.Standing), after.NodeAddrs, after.Sure)
+	}
+	l.forget()
+	if again := l.view(); len(again.Standing) != len(change.Set) {
+		t.Errorf("forgotten twice, %d are seen", len(again.Standing))
+	}
+}
