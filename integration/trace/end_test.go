@@ -117,21 +117,6 @@ func TestARefusalOfOursIsNamed(t *testing.T) {
 	}
 }
 
-func TestAPacketQueuedToNobodyIsQueued(t *testing.T) {
-	s := newScene(t)
-	script := "table inet inspector { chain c { type filter hook forward priority 0; queue to 7; }; }"
-	if out, err := s.Node.Command(t.Context(), "nft", script).CombinedOutput(); err != nil {
-		t.Skipf("this kernel has no queues (CONFIG_NFT_QUEUE): %s", out)
-	}
-	for _, w := range ways() {
-		walk := s.walkOf(w, servicePort, lab.TimedOut)
-		ending, p, step := walk.End()
-		if ending != trace.Queued && ending != trace.Dropped || p.Chain.Table != "inspector" || !strings.Contains(step.Rule.Text, "queue to 7") {
-			t.Errorf("%s: %s in %+v by %+v", w, ending, p.Chain, step)
-		}
-	}
-}
-
 // iptables runs one of its programs on the node, or skips the test if the kernel has
 // no part for it.
 func (s *scene) iptables(command string, args ...string) {
