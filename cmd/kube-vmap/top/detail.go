@@ -75,7 +75,7 @@ func endpointStatus(e *status.Endpoint) (severity int, text string) {
 		return odd, clean("! " + e.Reason)
 	}
 	text = "serves"
-	if e.Terminating {
+	if e.Known().Terminating {
 		text = "serves while it terminates"
 	}
 	if e.Node != "" {
