@@ -99,7 +99,7 @@ func (d *decoder) value(id SetID, v *Value, kind uint16, b []byte) {
 	switch {
 	case kind == unix.NFTA_DATA_VERDICT && l.content == contentVerdict:
 		d.verdict(id.Family, v, b)
-	case kind == unix.NFTA_DATA_VALUE && l.content != contentVerdict && uint32(len(b)) == l.dataLen(fam):
+	case kind == unix.NFTA_DATA_VALUE && l.content.isData() && uint32(len(b)) == l.dataLen(fam):
 		var addr netip.Addr
 		var port uint16
 		if l.content != contentPort {

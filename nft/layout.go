@@ -108,6 +108,9 @@ const (
 	contentPort                    // a data map: a port
 )
 
+// isData reports whether elements carry values, not verdicts.
+func (c content) isData() bool { return c != contentNone && c != contentVerdict }
+
 // layout is the shape of a kind of set.
 type layout struct {
 	key      []field
