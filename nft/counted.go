@@ -127,15 +127,10 @@ func DecodeCounted(f model.Family, list []Counted, data []byte) ([]Counted, erro
 		return list, err
 	}
 	var d decoder
-	d.nested(b, func(kind uint16, value []byte) {
-		if kind != unix.NFTA_SET_ELEM_LIST_ELEMENTS {
-			return
+	d.listed(b, func(element []byte) {
+		if c, ok := d.counted(f, element); ok {
+			list = append(list, c)
 		}
-		d.nested(value, func(_ uint16, value []byte) {
-			if c, ok := d.counted(f, value); ok {
-				list = append(list, c)
-			}
-		})
 	})
 	if d.err != nil {
 		return list, fmt.Errorf("decode elements of %s: %w", SetID{Family: f, Kind: Connections}.Name(), d.err)

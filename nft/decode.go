@@ -252,6 +252,15 @@ func (d *decoder) shape(s *SetShape, kind uint16, value []byte) {
 	}
 }
 
+// listed calls fn for each element that a message about some lists.
+func (d *decoder) listed(b []byte, fn func(element []byte)) {
+	d.nested(b, func(kind uint16, value []byte) {
+		if kind == unix.NFTA_SET_ELEM_LIST_ELEMENTS {
+			d.nested(value, func(_ uint16, element []byte) { fn(element) })
+		}
+	})
+}
+
 // DecodeElements appends the elements that a message of a dump of a set holds.
 // One that a [Key] cannot describe has the zero key. Keys and values of another
 // form than the set's layout are an error.
@@ -261,15 +270,10 @@ func DecodeElements(id SetID, list []Element, data []byte) ([]Element, error) {
 		return list, err
 	}
 	var d decoder
-	d.nested(b, func(kind uint16, value []byte) {
-		if kind != unix.NFTA_SET_ELEM_LIST_ELEMENTS {
-			return
+	d.listed(b, func(element []byte) {
+		if el, ok := d.element(id, element); ok {
+			list = append(list, el)
 		}
-		d.nested(value, func(_ uint16, value []byte) {
-			if el, ok := d.element(id, value); ok {
-				list = append(list, el)
-			}
-		})
 	})
 	if d.err != nil {
 		return list, fmt.Errorf("decode elements of %s: %w", id.Name(), d.err)

@@ -60,9 +60,9 @@ func collect(ctx context.Context, socket, output string, stdout, stderr io.Write
 	out := stdout
 	if output != "-" {
 		// Others on the node need not know what is in it.
-		f, err := os.OpenFile(output, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
-			return fmt.Errorf("--output: %w", err)
+		f, e := os.OpenFile(output, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if e != nil {
+			return fmt.Errorf("--output: %w", e)
 		}
 		defer func() {
 			if err = errors.Join(err, f.Close()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"kube-vmap/integration/lab"
@@ -19,12 +20,19 @@ type Said struct {
 // help.
 func Run(t testing.TB, host *lab.Host, args ...string) Said {
 	t.Helper()
+	return RunBy(t, host, nil, args...)
+}
+
+// RunBy is [Run] by another program, which takes a command behind its own arguments.
+func RunBy(t testing.TB, host *lab.Host, by []string, args ...string) Said {
+	t.Helper()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out, problems bytes.Buffer
-	cmd := host.Command(t.Context(), path, args...)
+	line := slices.Concat(by, []string{path}, args)
+	cmd := host.Command(t.Context(), line[0], line[1:]...)
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	err = cmd.Run()
 	var exit *exec.ExitError

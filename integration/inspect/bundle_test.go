@@ -127,3 +127,14 @@ func (s *scene) kubeconfig(token string) string {
 	}
 	return file
 }
+
+// Half an archive helps nobody, and would be in the way of the next try.
+func TestABundleThatFindsNoRoomLeavesNothingBehind(t *testing.T) {
+	s := newScene(t)
+	daemon.Start(t, s.lab.Node, s.folder)
+	const small = `mount -t tmpfs -o size=8k none /mnt && { "$@"; code=$?; echo "there is: $(ls /mnt)" >&2; exit $code; }`
+	said := daemon.RunBy(t, s.lab.Node.Host, []string{"unshare", "--mount", "sh", "-c", small, "sh"}, "bundle", "-o", "/mnt/bundle.tar.gz")
+	if said.Code != 1 || !strings.Contains(said.Err, "no space left") || !strings.HasSuffix(said.Err, "there is: \n") {
+		t.Errorf("exit code %d: %s", said.Code, said.Err)
+	}
+}

@@ -21,7 +21,7 @@ type Document struct {
 	// Counted tells whether connections are counted; without, all Connections are
 	// zero.
 	Counted bool `json:"counted"`
-	// CountedAt is when the kernel was asked for Connections, up to a second before
+	// CountedAt is when the kernel was asked for Connections, a second or some before
 	// Time; without, when it was asked for Active ones; zero if for neither. Of the
 	// same CountedAt are the same numbers.
 	CountedAt time.Time `json:"countedAt,omitzero"`
