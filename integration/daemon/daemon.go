@@ -33,7 +33,7 @@ type Daemon struct {
 func Start(t testing.TB, node *lab.Node, f *Folder, flags ...string) *Daemon {
 	t.Helper()
 	d := Launch{Node: node, Folder: f, Flags: flags}.Start(t)
-	d.logged(0, "ready")
+	d.logged(0, 1, "ready")
 	return d
 }
 
@@ -85,19 +85,19 @@ func (d *Daemon) After(change func()) {
 	d.t.Helper()
 	before := d.log.count()
 	change()
-	d.logged(before, "applied", "nothing to change")
+	d.logged(before, 1, "applied", "nothing to change")
 }
 
 // patience is far more than the program ever needs.
 const patience = 20 * time.Second
 
-// logged waits for a line with one of the messages, from the n-th line on.
-func (d *Daemon) logged(from int, messages ...string) {
+// logged waits for so many lines with one of the messages, from a line on.
+func (d *Daemon) logged(from, n int, messages ...string) {
 	d.t.Helper()
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
 	late := time.After(patience)
-	for len(d.log.find(from, messages...)) == 0 {
+	for len(d.log.find(from, messages...)) < n {
 		select {
 		case <-ticker.C:
 		case <-d.over:

@@ -50,11 +50,11 @@ func Build(t testing.TB) {
 	}
 }
 
-// Await waits until the program has told one of the messages.
-func (d *Daemon) Await(messages ...string) {
-	d.t.Helper()
-	d.logged(0, messages...)
-}
+// Await waits until the program has told the message.
+func (d *Daemon) Await(message string) { d.t.Helper(); d.AwaitTimes(1, message) }
+
+// AwaitTimes waits until the program has told the message so often.
+func (d *Daemon) AwaitTimes(n int, message string) { d.t.Helper(); d.logged(0, n, message) }
 
 // Told is how many lines with one of the messages the program has written.
 func (d *Daemon) Told(messages ...string) int { return len(d.log.find(0, messages...)) }

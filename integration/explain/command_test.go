@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,19 +32,15 @@ func (r *rig) command(args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), code
 }
 
-// expect runs the command and looks for words in what it prints.
+// expect runs the command and looks for words in what it prints, and tells that if it
+// is not as expected.
 func (r *rig) expect(code int, words []string, args ...string) {
 	r.t.Helper()
 	stdout, stderr, got := r.command(args...)
-	if got != code {
-		r.t.Errorf("explain %s: exit code %d, want %d", strings.Join(args, " "), got, code)
+	missing := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return strings.Contains(stdout+stderr, word) })
+	if got != code || len(missing) > 0 {
+		r.t.Errorf("explain %s: exit code %d, want %d; does not say %q\n%s%s", strings.Join(args, " "), got, code, missing, stdout, stderr)
 	}
-	for _, word := range words {
-		if !strings.Contains(stdout+stderr, word) {
-			r.t.Errorf("explain %s: does not say %q", strings.Join(args, " "), word)
-		}
-	}
-	r.t.Logf("explain %s: exit code %d\n%s%s", strings.Join(args, " "), got, stdout, stderr)
 }
 
 // to is what the command is told to explain.

@@ -87,34 +87,42 @@ func TestAStaleUDPEntry(t *testing.T) {
 	s := newScene(t)
 	web := s.web(nil)
 	s.put(web)
+	// Else it might still be looking for flows to end, and find this one.
+	s.proxy.AwaitTimes(len(model.Families), "flows that lead nowhere ended")
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
 			s.t = t
 			name, dead := map[model.Family]string{model.IPv4: "ip", model.IPv6: "ip6"}[f], s.dead(f)
-			client, to := s.client().AddrPort(f, 10000), s.at(web, model.ClusterIP, 0)(f)
-			s.nft(fmt.Sprintf(`add table %[1]s old
-				add chain %[1]s old c { type nat hook prerouting priority -110; }
-				add rule %[1]s old c udp sport 10000 dnat to %s`, name, dead))
-			flow, err := s.client().Flow(model.UDP, client, to)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ask := func() lab.Outcome {
-				a, err := flow.Ask(patience)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return a.Outcome
-			}
-			ask()
-			s.nft("delete table " + name + " old")
-			if got := ask(); got == lab.Answered {
+			to := s.at(web, model.ClusterIP, 0)(f)
+			client := s.client().AddrPort(f, 10000)
+			if s.staleFlow(name, client, to, dead) == lab.Answered {
 				t.Fatal("the flow does not go where it did")
 			}
 			s.says([]string{"explain", "--from", client.String(), "--to", to.String() + "/udp"},
-				"The packet belongs to a connection that is under way", "from port 10000 to "+dead.String(), "no new connection would go there")
+				"The packet belongs to a connection that is under way", fmt.Sprintf("from port %d to %s", client.Port(), dead), "no new connection would go there")
 		})
 	}
+}
+
+// staleFlow has another table send a UDP flow to an endpoint of no Service, and returns
+// what comes of the flow without that table.
+func (s *scene) staleFlow(family string, from, to, dead netip.AddrPort) lab.Outcome {
+	s.t.Helper()
+	s.nft(fmt.Sprintf(`add table %[1]s old
+		add chain %[1]s old c { type nat hook prerouting priority -110; }
+		add rule %[1]s old c udp sport %[2]d dnat to %[3]s`, family, from.Port(), dead))
+	flow, err := s.client().Flow(model.UDP, from, to)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var a lab.Answer
+	for _, after := range []string{"delete table " + family + " old", ""} {
+		if a, err = flow.Ask(patience); err != nil {
+			s.t.Fatal(err)
+		}
+		s.nft(after)
+	}
+	return a.Outcome
 }
 
 // traces follows a packet of the question, which is asked until one has come.
