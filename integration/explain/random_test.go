@@ -196,9 +196,11 @@ func (r *rig) isSo(o explain.Outcome, a asking, got lab.Answer) bool {
 		}
 		return got.By == r.server(a.To.Addr())
 	case explain.Delivered:
+		// The node's own port may be taken at the endpoint, by what it masquerades.
+		anyPort := o.Masquerade || a.host == r.Node.Host
 		return slices.ContainsFunc(o.Endpoints, func(e explain.Endpoint) bool {
 			return e.Probability > 0 && got.Outcome == lab.Answered && r.server(e.Address.Addr()) == got.By &&
-				e.Source == got.Seen.Addr() && (o.Masquerade || got.Seen == got.Local)
+				e.Source == got.Seen.Addr() && (anyPort || got.Seen == got.Local)
 		})
 	}
 	return false
