@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 
@@ -46,7 +47,10 @@ func TestHashesAreTheKernels(t *testing.T) {
 			host := labtest.Alone(t)
 			run(t, host, "nft", hashing(tc.family, tc.key, tc.to))
 			run(t, host, "ip", "-6", "route", "add", "local", "fd00:127::/64", "dev", "lo")
-			run(t, host, "sysctl", "-qw", "net.ipv6.ip_nonlocal_bind=1")
+			nonlocal := func() error { return os.WriteFile("/proc/sys/net/ipv6/ip_nonlocal_bind", []byte("1"), 0) }
+			if err := host.Do(nonlocal); err != nil {
+				t.Fatal(err)
+			}
 			w, err := walk.Open(walk.Config{NetNS: host.FD()})
 			if err != nil {
 				t.Fatal(err)

@@ -43,6 +43,9 @@ var suites = []suite{
 	{name: "integration/drift"},
 	{name: "integration/clock"},
 	{name: "integration/faults"},
+	{name: "integration/explain"},
+	{name: "integration/status"},
+	{name: "integration/inspect"},
 	{name: "integration/takeover"},
 	{name: "integration/security"},
 	// Not what wants memory to be short, of which the kernel prints traces, several

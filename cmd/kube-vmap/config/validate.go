@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -201,6 +202,8 @@ func (v *validator) interfaceName(path, name string, mode v1alpha1.LocalMode) {
 		v.invalid(path, name, "is longer than the %d bytes of an interface's name", maxInterfaceName)
 	case strings.ContainsAny(name, "/: \t\n\v\f\r\x00"):
 		v.invalid(path, name, "has a character that no interface's name has")
+	case !utf8.ValidString(name):
+		v.invalid(path, name, "is not UTF-8, as all of a configuration file must be")
 	}
 }
 

@@ -99,6 +99,7 @@ func TestErrorsNameTheFlag(t *testing.T) {
 		{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix: "},
 		{"--cluster-cidr=10.0.0.0/8,11.0.0.0/8", "--cluster-cidr: "},
 		{"--logging-format=xml", "--logging-format: "},
+		{"--detect-local-mode=InterfaceNamePrefix --pod-interface-name-prefix=v\xff", "--pod-interface-name-prefix: "},
 		{"--log-flush-frequency=0", "--log-flush-frequency: "},
 	} {
 		if got := loadError(t, strings.Fields(test.args)...); !strings.HasPrefix(got, test.want) || strings.Contains(got, "\n") {
