@@ -104,7 +104,7 @@ func parts(socket string) []bundle.Part {
 			}
 			err := ask(ctx, socket, path, w)
 			var waited net.Error
-			if errors.As(err, &waited) && waited.Timeout() {
+			if errors.Is(err, status.ErrSilent) || errors.As(err, &waited) && waited.Timeout() {
 				silent = fmt.Errorf("not asked: %w", err)
 			}
 			return err
@@ -119,7 +119,11 @@ func parts(socket string) []bundle.Part {
 		asked("rules-wanted.nft", pathRules),
 		asked("drift.txt", pathDrift),
 		{Name: kernelPart, Write: func(ctx context.Context, w io.Writer) error {
-			return renderKernel(ctx, socket, nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}, w)
+			rules := nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}
+			if silent != nil {
+				return withKernel(func(k *kernel.Kernel) error { return readKernel(k, rules, w) })
+			}
+			return renderKernel(ctx, socket, rules, w)
 		}},
 		{Name: "sysctl.txt", Write: writeSysctls},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -54,10 +55,7 @@ packet cannot be said, unless it arrives by some of those looked at and not by o
 			if trace {
 				return traced(cmd.Context(), o, live, stdout)
 			}
-			ask := func(ctx context.Context, q status.Query) (*status.Document, error) {
-				return status.Get(ctx, o.Socket, q)
-			}
-			answer, err := explain.Run(cmd.Context(), o, ask, stdout)
+			answer, err := explain.Run(cmd.Context(), o, status.Client{Socket: o.Socket, Sign: signForHints}.Get, stdout)
 			return explained(answer, err)
 		},
 	}
@@ -72,6 +70,10 @@ packet cannot be said, unless it arrives by some of those looked at and not by o
 	live.AddTo(f)
 	return cmd
 }
+
+// signForHints is how long it is waited for a sign of the process that adds hints: the
+// answer stands without them.
+const signForHints = 3 * time.Second
 
 // traced follows live packets.
 func traced(ctx context.Context, o explain.Options, live explaintrace.Options, stdout io.Writer) error {

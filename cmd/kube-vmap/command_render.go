@@ -72,11 +72,11 @@ func render(c *config.Config, stdout, stderr io.Writer) error {
 	return report(problems, stderr)
 }
 
-// renderKernel prints what the kernel holds. If a kube-vmap runs here, it knows which
-// rules are its own; else a configuration tells.
+// renderKernel prints what the kernel holds. If a kube-vmap runs here, and is not
+// stopped, it knows which rules are its own; else a configuration tells.
 func renderKernel(ctx context.Context, socket string, rules nft.Config, w io.Writer) error {
 	err := ask(ctx, socket, pathKernel, w)
-	if !errors.Is(err, status.ErrNobody) {
+	if !errors.Is(err, status.ErrNobody) && !errors.Is(err, status.ErrSilent) {
 		return err
 	}
 	return withKernel(func(k *kernel.Kernel) error { return readKernel(k, rules, w) })

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strings"
@@ -51,9 +53,6 @@ const Path = "/status"
 // ErrNobody is that no process answers on a socket that is to be believed.
 var ErrNobody = errors.New("nobody answers")
 
-// patience is how long a process may take to begin its answer.
-const patience = 30 * time.Second
-
 // Of an answer as many bytes are read, or it is an error: of all that is asked for,
 // and of a [Document], which is held in memory.
 const (
@@ -61,40 +60,61 @@ const (
 	mostOfDocument = 256 << 20
 )
 
-// Get asks the process that answers on a socket ("@name" or a path). The error is
-// [ErrNobody] if there is none, or one of neither root nor this user, and
-// [fs.ErrPermission] if it does not answer this user.
+// Client asks the process that answers on a socket.
+type Client struct {
+	// Socket is "@name" or a path.
+	Socket string
+	// Sign is how long the process may take to show that it lives; zero means five
+	// seconds.
+	Sign time.Duration
+}
+
+// Get asks as a [Client] does that has nothing but a socket.
 func Get(ctx context.Context, socket string, q Query) (*Document, error) {
+	return Client{Socket: socket}.Get(ctx, q)
+}
+
+// Ask asks as a [Client] does that has nothing but a socket.
+func Ask(ctx context.Context, socket, path string) (io.ReadCloser, error) {
+	return Client{Socket: socket}.Ask(ctx, path)
+}
+
+// Get asks for a document. The error is [ErrNobody] if there is no process, or one of
+// neither root nor this user, [fs.ErrPermission] if it does not answer this user, and
+// [ErrSilent] if it gives no sign of life.
+func (c Client) Get(ctx context.Context, q Query) (*Document, error) {
 	path := Path
 	if v := q.Values(); len(v) > 0 {
 		path += "?" + v.Encode()
 	}
-	body, err := Ask(ctx, socket, path)
+	body, err := c.Ask(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
 	d := &Document{}
 	if err := json.NewDecoder(&limited{body, mostOfDocument}).Decode(d); err != nil {
-		return nil, fmt.Errorf("read the answer from %s: %w", socket, err)
+		return nil, fmt.Errorf("read the answer from %s: %w", c.Socket, err)
 	}
 	return d, nil
 }
 
-// Ask gets a path from the process that answers on a socket, as [Get] does. Who asks
-// closes the answer.
-func Ask(ctx context.Context, socket, path string) (io.ReadCloser, error) {
-	if socket == "" {
-		return nil, fmt.Errorf("%w: the status socket is turned off (--status-socket is empty)", ErrNobody)
+// Ask gets a path from the process, as [Client.Get] does. Who asks closes the answer.
+func (c Client) Ask(ctx context.Context, path string) (io.ReadCloser, error) {
+	if c.Socket == "" {
+		return nil, fmt.Errorf("%w: %w", ErrNobody, ErrNoSocket)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://kube-vmap"+path, http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("ask on %s: %w", socket, err)
+		return nil, fmt.Errorf("ask on %s: %w", c.Socket, err)
 	}
-	answer, err := client(socket).Do(r)
+	var begins func()
+	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { begins = i.Conn.(*patient).begins }}
+	answer, err := c.client().Do(r.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	if err != nil {
-		return nil, explain(socket, err)
+		return nil, c.explain(err)
 	}
+	begins()
 	if answer.StatusCode == http.StatusOK {
 		return &limited{answer.Body, mostOfAll}, nil
 	}
@@ -103,29 +123,36 @@ func Ask(ctx context.Context, socket, path string) (io.ReadCloser, error) {
 	text := strings.TrimSpace(string(said))
 	switch answer.StatusCode {
 	case http.StatusForbidden:
-		return nil, fmt.Errorf("ask on %s: %s: %w", socket, text, fs.ErrPermission)
+		return nil, fmt.Errorf("ask on %s: %s: %w", c.Socket, text, fs.ErrPermission)
 	case http.StatusNotFound:
-		return nil, fmt.Errorf("ask on %s for %s: not served; is the kube-vmap that runs here of another version?", socket, path)
+		return nil, fmt.Errorf("ask on %s for %s: not served; is the kube-vmap that runs here of another version?", c.Socket, path)
 	}
-	return nil, fmt.Errorf("ask on %s: %s: %s", socket, answer.Status, text)
+	return nil, fmt.Errorf("ask on %s: %s: %s", c.Socket, answer.Status, text)
 }
 
-// client asks on one socket, once.
-func client(socket string) *http.Client {
+// ErrNoSocket is that there is no name to ask by.
+var ErrNoSocket = errors.New("--status-socket is empty, by which a kube-vmap that runs has its socket switched off; to ask one, give the name or path of its socket")
+
+// client asks once.
+func (c Client) client() *http.Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.Socket)
 		if err != nil {
 			return nil, err
 		}
-		if err := believed(conn, socket); err != nil {
+		if err := believed(conn, c.Socket); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
-		return conn, nil
+		patient, err := newPatient(conn, c.sign())
+		if err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		return patient, nil
 	}
-	return &http.Client{Transport: &http.Transport{
-		DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: patience,
-	}}
+	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
 }
+
+func (c Client) sign() time.Duration { return cmp.Or(c.Sign, signOfLife) }
 
 // believed is an error unless it was root, or the user who asks, that began to listen
 // on the socket (SO_PEERCRED, unix(7)): a name without a file is whose comes first.
@@ -166,7 +193,7 @@ func (l *limited) Read(p []byte) (int, error) {
 }
 
 // explain says what to do about an error.
-func explain(socket string, err error) error {
+func (c Client) explain(err error) error {
 	var inner *url.Error
 	if errors.As(err, &inner) {
 		err = inner.Err
@@ -176,13 +203,16 @@ func explain(socket string, err error) error {
 		return err
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
 		place := "here"
-		if strings.HasPrefix(socket, "@") {
+		if strings.HasPrefix(c.Socket, "@") {
 			place = "in this network namespace"
 		}
 		return fmt.Errorf("%w on %s %s: does kube-vmap run? Run this in its pod (kubectl exec), or on the node (nsenter --net=/proc/1/ns/net)",
-			ErrNobody, socket, place)
+			ErrNobody, c.Socket, place)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("ask on %s: only root may: %w", socket, fs.ErrPermission)
+		return fmt.Errorf("ask on %s: only root may: %w", c.Socket, fs.ErrPermission)
+	case errors.Is(err, ErrSilent), errors.Is(err, syscall.EAGAIN): // or so many wait that there is no room for one more
+		return fmt.Errorf("%w on %s in %s: the process that holds it is stopped or gets no processor time (ps shows its state)",
+			ErrSilent, c.Socket, c.sign())
 	}
-	return fmt.Errorf("ask on %s: %w", socket, err)
+	return fmt.Errorf("ask on %s: %w", c.Socket, err)
 }

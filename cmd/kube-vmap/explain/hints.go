@@ -20,9 +20,14 @@ func (a *Answer) addHints(ctx context.Context, ask Ask, p explain.Packet) {
 	d, err := ask(ctx, a.query())
 	if err != nil {
 		a.Process = err.Error()
-		if errors.Is(err, status.ErrNobody) {
-			a.Process = "no kube-vmap answers here, so this is what the kernel's tables hold, and nothing of the objects behind them; " +
-				"kube-vmap diff --manifests tells whether they are as objects want them"
+		const only = ", so this is what the kernel's tables hold, and nothing of the objects behind them"
+		switch {
+		case errors.Is(err, status.ErrNoSocket):
+			a.Process = "no kube-vmap was asked, for --status-socket is empty" + only
+		case errors.Is(err, status.ErrNobody):
+			a.Process = "no kube-vmap answers here" + only + "; kube-vmap diff --manifests tells whether they are as objects want them"
+		case errors.Is(err, status.ErrSilent):
+			a.Process += only
 		}
 		return
 	}

@@ -99,7 +99,9 @@ func TestTheProcessAddsWhatOnlyItKnows(t *testing.T) {
 
 func TestWithoutAProcessItSaysSo(t *testing.T) {
 	for err, want := range map[error]string{
-		status.ErrNobody:     "no kube-vmap answers here",
+		status.ErrNobody: "no kube-vmap answers here, so this is what the kernel's tables hold",
+		status.ErrSilent: "no sign of life, so this is what the kernel's tables hold",
+		fmt.Errorf("%w: %w", status.ErrNobody, status.ErrNoSocket): "no kube-vmap was asked, for --status-socket is empty, so",
 		errors.New("broken"): "broken",
 	} {
 		w := asked(model.IPv4, model.TCP, 80, explain.Outcome{Verdict: explain.Delivered}, "shop/web:http")

@@ -19,7 +19,10 @@ import (
 func Ask(socket string) Source {
 	return func(ctx context.Context, q status.Query) (*status.Document, string, error) {
 		d, err := status.Get(ctx, socket, q)
-		if !errors.Is(err, status.ErrNobody) {
+		switch {
+		case errors.Is(err, status.ErrSilent):
+			return nil, "", fmt.Errorf("%w; --kernel reads the kernel's tables without it", err)
+		case !errors.Is(err, status.ErrNobody):
 			return d, "", err
 		}
 		d, note, kernelErr := Kernel(ctx, q)

@@ -28,7 +28,7 @@ func NewStatus(c StatusConfig) (*Server, *http.ServeMux) {
 	mux.Handle("GET "+status.Path, StatusJSON(c.Answer))
 	s := New(Config{
 		Name: "status", Address: c.Socket, Network: "unix", Minor: true, Most: mostStatus,
-		Handler: guarded(rootAlone(mux)), Log: c.Log,
+		Handler: guarded(rootAlone(status.ShowLife(mux))), Log: c.Log,
 	})
 	return s, mux
 }
