@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,17 +26,26 @@ pod. If none does, what the kernel's tables hold is shown, read-only.
                    STATUS: OK, NoEndpoints (of a port, anywhere), NotLocal (a Local
                    policy, and none on this node), NoPort (endpoints, but none with
                    the port), Refused (by the kernel), Conflict (another Service
-                   holds an address), Unusable (part of the object), Missing, Open.
+                   holds an address), Unusable (part of the object), Missing, Open;
+                   from the kernel, which cannot tell, Programmed instead of OK.
   endpoints  ep    REASON why one gets no connections: NotReady, Terminating,
                    NotLocal, OtherZones and OtherNodes (hints), NoPort, Duplicate,
                    NotProgrammed; (fallback) serves although it terminates, since
                    none is ready.
-  frontends  fe    VERDICT: Balance, or Reject or Drop if there is no endpoint.
+  frontends  fe    KIND: ClusterIP, NodePort, ExternalIP, LoadBalancerIP; from the
+                   kernel, External for the last two, which are the same to it.
+                   VERDICT: Balance, or Reject or Drop if there is no endpoint.
 
 CONNECTIONS are those so far, ACTIVE those that are open now (of UDP, flows that
-had packets lately). Endpoints and frontends are named by their address, or by
-their Service. Services without an address of their own (headless, ExternalName)
-need no proxy, and are not there.`,
+had packets lately). Services without an address of their own (headless,
+ExternalName) need no proxy, and are not there.
+
+Endpoints and frontends are named by their Service, or by their address, with or
+without port and protocol: 10.96.0.10, 10.96.0.10:53, [fd00::a]:53/udp, *:30080.
+What -o name prints is a name, too.
+
+What --field-selector knows:
+` + fieldsHelp(),
 		Example: `  kube-vmap get svc -A
   kube-vmap get endpoints -n shop web -o wide
   kube-vmap get fe -A --field-selector spec.verdict!=Balance
@@ -59,6 +70,27 @@ need no proxy, and are not there.`,
 	f.BoolVar(&fromKernel, "kernel", false, "read the kernel's tables, even if a kube-vmap runs")
 	f.StringVar(&socket, "status-socket", config.StatusSocket, "`socket` of the kube-vmap to ask")
 	return cmd
+}
+
+// fieldsHelp lists the fields of each resource, in lines.
+func fieldsHelp() string {
+	const columns, indent = 80, 13
+	var b strings.Builder
+	for _, r := range get.Resources() {
+		line := fmt.Sprintf("  %-*s", indent-2, r.Plural)
+		for i, name := range r.Fields() {
+			if i > 0 {
+				line += ","
+			}
+			if len(line)+len(name)+2 > columns {
+				b.WriteString(line + "\n")
+				line = strings.Repeat(" ", indent)
+			}
+			line += " " + name
+		}
+		b.WriteString(line + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // completeGet completes the resource.

@@ -47,6 +47,9 @@ const (
 	StateElsewhere = "NotLocal"    // a policy is Local, and the endpoints are on other nodes
 	StateOpen      = "Open"        // open to more than it may seem
 	StateOK        = "OK"
+	// StateProgrammed: nothing is wrong with what the kernel has of it, which knows
+	// nothing of objects, conflicts and what it does not have.
+	StateProgrammed = "Programmed"
 )
 
 // reasonStates are the states that problems of a reason make.
@@ -54,6 +57,15 @@ var reasonStates = []struct{ reason, state string }{
 	{"RefusedByKernel", StateRefused},
 	{"AddressConflict", StateConflict},
 	{"Unusable", StateUnusable},
+}
+
+// StateOf is the state of a Service of the document, as far as its source can know it.
+func (d *Document) StateOf(s *Service) string {
+	state := s.State()
+	if d.Source == FromKernel && state == StateOK {
+		return StateProgrammed
+	}
+	return state
 }
 
 // State is the state of the Service in one word: the worst that is true.

@@ -15,8 +15,11 @@ func endpoints() Resource {
 		Singular: "endpoint", Plural: "endpoints", Short: "ep",
 		columns: []string{"ADDRESS", "SERVICE", "SLOT", "NODE", "READY", "REASON", "CONNECTIONS", "ACTIVE"},
 		wide:    []string{"LOCAL-SLOT", "SERVING", "TERMINATING", "ZONE-HINTS", "NODE-HINTS"},
-		fields:  originFields("spec.address", "spec.port", "spec.node", "status.ready", "status.used", "status.reason"),
-		rows:    endpointRows,
+		fields: originFields(
+			address("spec.address"), port("spec.port"), anything("spec.node"), yesOrNo("status.ready"), yesOrNo("status.used"),
+			one("status.reason", append(status.Reasons(), "")...),
+		),
+		rows: endpointRows,
 	}
 }
 
@@ -35,7 +38,7 @@ func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *statu
 		at = join(e.Address, e.Port, p.Protocol)
 	}
 	return row{
-		namespace: s.Namespace, name: at, service: s.Name, address: e.Address,
+		namespace: s.Namespace, name: at, service: s.Name,
 		cells: []string{
 			at, of(s, p), slot(e), cmp.Or(e.Node, none), ready(d, e), why(e),
 			connections(d, &e.Traffic), strconv.Itoa(e.Active),

@@ -15,8 +15,11 @@ func frontends() Resource {
 		Singular: "frontend", Plural: "frontends", Short: "fe",
 		columns: []string{"ADDRESS", "KIND", "SERVICE", "POLICY", "MASQUERADE", "VERDICT", "CONNECTIONS", "ACTIVE"},
 		wide:    []string{"FAMILY", "SCHEDULER", "AFFINITY", "ENDPOINTS", "SOURCES"},
-		fields:  originFields("spec.address", "spec.port", "spec.kind", "spec.policy", "spec.masquerade", "spec.verdict"),
-		rows:    frontendRows,
+		fields: originFields(
+			address("spec.address"), port("spec.port"), one("spec.kind", status.Kinds()...), one("spec.policy", append(status.Policies(), "")...),
+			one("spec.masquerade", append(status.Masquerades(), "")...), one("spec.verdict", status.Verdicts()...),
+		),
+		rows: frontendRows,
 	}
 }
 
@@ -32,7 +35,7 @@ func frontendRows(d *status.Document) (out []row) {
 func frontendRow(d *status.Document, s *status.Service, p *status.Port, f *status.Frontend) row {
 	at, o := f.At(p.Protocol), originOf(s, p)
 	return row{
-		namespace: s.Namespace, name: at, service: s.Name, address: f.Address,
+		namespace: s.Namespace, name: at, service: s.Name,
 		cells: []string{
 			at, f.Kind, of(s, p), cmp.Or(f.Policy, unknown), cmp.Or(f.Masquerade, unknown), f.Verdict,
 			connections(d, &f.Traffic), strconv.Itoa(f.Active),

@@ -90,7 +90,12 @@ func (o *Options) resource() (Resource, error) {
 		return r, fmt.Errorf("there is no resource type %q: get services (svc), endpoints (ep) or frontends (fe)", name)
 	}
 	if !joined {
-		o.Names = o.Args[1:]
+		for _, arg := range o.Args[1:] { // as -o name prints them, too
+			if kind, rest, typed := strings.Cut(arg, "/"); typed && r.called(kind) {
+				arg = rest
+			}
+			o.Names = append(o.Names, arg)
+		}
 		return r, nil
 	}
 	o.Names = []string{first}
@@ -113,16 +118,7 @@ func (o *Options) check(r *Resource) (fields.Selector, error) {
 	if !slices.Contains(outputs, o.Output) {
 		return nil, fmt.Errorf("-o %s: must be wide, json, yaml or name", o.Output)
 	}
-	s, err := fields.ParseSelector(o.FieldSelector)
-	if err != nil {
-		return nil, fmt.Errorf("--field-selector: %w", err)
-	}
-	for _, q := range s.Requirements() {
-		if !slices.Contains(r.fields, q.Field) {
-			return nil, fmt.Errorf("--field-selector: %s have no field %s; they have %s", r.Plural, q.Field, strings.Join(r.fields, ", "))
-		}
-	}
-	return s, nil
+	return r.selector(o.FieldSelector)
 }
 
 // query is what to ask for.
@@ -137,20 +133,26 @@ func (o *Options) query(r *Resource) status.Query {
 	return q
 }
 
-// named are the rows that were asked for by name, in the order of the names, and
-// the names that there are not.
+// named are the rows that were asked for by name, each once and in the order of the
+// names, and the names that there are not.
 func (o *Options) named(rows []row) (found []row, missing []string) {
 	if len(o.Names) == 0 {
 		return rows, nil
 	}
+	taken := make([]bool, len(rows))
 	for _, name := range o.Names {
-		n := len(found)
+		want, there := newWanted(name), false
 		for i := range rows {
-			if rows[i].is(name) {
+			if !rows[i].is(want) {
+				continue
+			}
+			there = true
+			if !taken[i] {
+				taken[i] = true
 				found = append(found, rows[i])
 			}
 		}
-		if len(found) == n {
+		if !there {
 			missing = append(missing, name)
 		}
 	}

@@ -149,12 +149,50 @@ func TestEveryRowHasEveryColumnAndField(t *testing.T) {
 						t.Errorf("%s %s has a cell %q", r.Singular, x.name, cell)
 					}
 				}
-				for _, name := range r.fields {
+				for _, name := range r.Fields() {
 					if !x.fields.Has(name) {
 						t.Errorf("%s %s has no field %s", r.Singular, x.name, name)
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestWhatIsPrintedAsANameIsOne gives the names of everything back.
+func TestWhatIsPrintedAsANameIsOne(t *testing.T) {
+	for _, r := range Resources() {
+		var names, again bytes.Buffer
+		if err := Run(t.Context(), options(r.Short+" -A -o name"), source(document(t), ""), &names, &bytes.Buffer{}); err != nil {
+			t.Fatal(err)
+		}
+		all := strings.Join(strings.Fields(names.String()), " ")
+		for _, line := range []string{all, r.Plural + " " + all} {
+			again.Reset()
+			err := Run(t.Context(), options(line+" -A -o name"), source(document(t), ""), &again, &bytes.Buffer{})
+			// What has one name in both families comes together.
+			got, want := strings.Fields(again.String()), strings.Fields(names.String())
+			slices.Sort(got)
+			slices.Sort(want)
+			if err != nil || len(all) == 0 || !slices.Equal(got, want) {
+				t.Errorf("%s: %v\n%s\nnot\n%s", line, err, &again, &names)
+			}
+		}
+	}
+}
+
+// TestTheKernelSaysNoMoreThanItKnows has a Service with which nothing is wrong there.
+func TestTheKernelSaysNoMoreThanItKnows(t *testing.T) {
+	for from, want := range map[string]string{status.FromDaemon: status.StateOK, status.FromKernel: status.StateProgrammed} {
+		d := document(t)
+		d.Source = from
+		d.Services = []status.Service{{Namespace: "default", Name: "fine"}}
+		var stdout bytes.Buffer
+		if err := Run(t.Context(), options("svc --no-headers --field-selector status="+want), source(d, ""), &stdout, &bytes.Buffer{}); err != nil {
+			t.Fatal(err)
+		}
+		if words := strings.Fields(stdout.String()); len(words) == 0 || words[len(words)-1] != want {
+			t.Errorf("from the %s: %s, want %s", from, &stdout, want)
 		}
 	}
 }

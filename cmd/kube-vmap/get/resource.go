@@ -15,7 +15,7 @@ type Resource struct {
 	Singular, Plural, Short string
 
 	columns, wide []string // headings; the second are of -o wide only
-	fields        []string // that can be selected by
+	fields        []field  // that can be selected by
 	rows          func(*status.Document) []row
 }
 
@@ -23,7 +23,6 @@ type Resource struct {
 type row struct {
 	namespace, name string
 	service         string // whose it is
-	address         string // without a port; empty if it has none
 	cells, wide     []string
 	fields          fields.Set
 	object          any // for JSON and YAML
@@ -37,19 +36,16 @@ func Resources() []Resource {
 // find is the resource of a name.
 func find(name string) (r Resource, found bool) {
 	all := Resources()
-	i := slices.IndexFunc(all, func(r Resource) bool {
-		return slices.Contains([]string{r.Singular, r.Plural, r.Short}, strings.ToLower(name))
-	})
+	i := slices.IndexFunc(all, func(r Resource) bool { return r.called(name) })
 	if i < 0 {
 		return r, false
 	}
 	return all[i], true
 }
 
-// is reports whether a name that was asked for is that of the row: its own, or that
-// of its Service, or its address.
-func (r *row) is(name string) bool {
-	return name == r.name || name == r.service || name == r.address && name != ""
+// called reports whether it is one of the resource's names.
+func (r *Resource) called(name string) bool {
+	return slices.Contains([]string{r.Singular, r.Plural, r.Short}, strings.ToLower(name))
 }
 
 // of is the name of the Service port that a row is about: "web:http".
@@ -85,9 +81,12 @@ func (o *origin) fields(more fields.Set) fields.Set {
 	return out
 }
 
-// originFields are the names of what origin.fields gives.
-func originFields(more ...string) []string {
-	return append([]string{"metadata.name", "metadata.namespace", "spec.portName", "spec.protocol", "spec.family"}, more...)
+// originFields are what origin.fields gives.
+func originFields(more ...field) []field {
+	return append([]field{
+		anything("metadata.name"), anything("metadata.namespace"), anything("spec.portName"),
+		one("spec.protocol", protocols()...), one("spec.family", families()...),
+	}, more...)
 }
 
 // each calls fn for each port in a document.

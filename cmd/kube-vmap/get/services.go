@@ -17,8 +17,10 @@ func services() Resource {
 		Singular: "service", Plural: "services", Short: "svc",
 		columns: []string{"NAME", "KINDS", "CLUSTER-IP", "PORT(S)", "ENDPOINTS", "CONNECTIONS", "ACTIVE", "STATUS"},
 		wide:    []string{"EXTERNAL", "POLICY", "SCHEDULER", "AFFINITY", "PROBLEM"},
-		fields:  []string{"metadata.name", "metadata.namespace", "spec.clusterIP", "status"},
-		rows:    serviceRows,
+		fields: []field{
+			anything("metadata.name"), anything("metadata.namespace"), address("spec.clusterIP"), one("status", status.States()...),
+		},
+		rows: serviceRows,
 	}
 }
 
@@ -33,7 +35,7 @@ func serviceRows(d *status.Document) []row {
 // serviceRow is one Service, its ports and families taken together.
 func serviceRow(d *status.Document, s *status.Service) row {
 	sum := summarize(s)
-	state := s.State()
+	state := d.StateOf(s)
 	return row{
 		namespace: s.Namespace, name: s.Name, service: s.Name,
 		cells: []string{

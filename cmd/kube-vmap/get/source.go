@@ -55,7 +55,7 @@ func Kernel(_ context.Context, q status.Query) (d *status.Document, note string,
 		counts.Counted = status.Counted(k)
 	}
 	counts.To(d)
-	return d, "read from the kernel's tables, which know no EndpointSlices" + ownership(tables), nil
+	return d, "read from the kernel's tables, which know no EndpointSlices, and of Services only what is programmed" + ownership(tables), nil
 }
 
 // ownership says who keeps the tables.

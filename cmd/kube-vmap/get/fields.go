@@ -1,0 +1,114 @@
+package get
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+
+	"kube-vmap/model"
+)
+
+// field is something that rows can be selected by.
+type field struct {
+	name string
+	// read makes of a value, as people write it, the one that rows have; the error says
+	// which there are. Without it, every text is possible.
+	read func(string) (string, error)
+}
+
+// Fields are the names of what rows can be selected by.
+func (r *Resource) Fields() (names []string) {
+	for _, f := range r.fields {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// selector reads a selector of the resource's rows.
+func (r *Resource) selector(text string) (fields.Selector, error) {
+	s, err := fields.ParseSelector(text)
+	if err != nil {
+		return nil, fmt.Errorf("--field-selector: %w", err)
+	}
+	if s.Empty() {
+		return s, nil
+	}
+	return s.Transform(func(name, value string) (string, string, error) {
+		i := slices.IndexFunc(r.fields, func(f field) bool { return f.name == name })
+		if i < 0 {
+			return "", "", fmt.Errorf("--field-selector: %s have no field %s; they have %s", r.Plural, name, strings.Join(r.Fields(), ", "))
+		}
+		if r.fields[i].read == nil {
+			return name, value, nil
+		}
+		value, err := r.fields[i].read(value)
+		if err != nil {
+			return "", "", fmt.Errorf("--field-selector: %s: %w", name, err)
+		}
+		return name, value, nil
+	})
+}
+
+// anything is a field of any text.
+func anything(name string) field { return field{name: name} }
+
+// one is a field that has one of some words. One that is empty is to be among them if
+// the field may be.
+func one(name string, words ...string) field {
+	return field{name, func(value string) (string, error) {
+		if slices.Contains(words, value) {
+			return value, nil
+		}
+		shown := slices.Clone(words)
+		if i := slices.Index(shown, ""); i >= 0 {
+			shown[i] = "nothing"
+		}
+		return "", fmt.Errorf("%q is none of %s", value, strings.Join(shown, ", "))
+	}}
+}
+
+func yesOrNo(name string) field { return one(name, "true", "false") }
+
+// address is a field of an address, however it is spelled, or of none.
+func address(name string) field {
+	return field{name, func(value string) (string, error) {
+		if value == "" {
+			return value, nil
+		}
+		a, err := netip.ParseAddr(strings.Trim(value, "[]"))
+		if err != nil {
+			return "", fmt.Errorf("%q is no address", value)
+		}
+		return a.Unmap().String(), nil
+	}}
+}
+
+// port is a field of a port's number.
+func port(name string) field {
+	return field{name, func(value string) (string, error) {
+		n, err := strconv.ParseUint(value, 10, 16)
+		if err != nil {
+			return "", fmt.Errorf("%q is no port number", value)
+		}
+		return strconv.FormatUint(n, 10), nil
+	}}
+}
+
+// protocols and families are those of all ports.
+func protocols() (out []string) {
+	for _, p := range model.Protocols {
+		out = append(out, strings.ToUpper(p.String()))
+	}
+	return out
+}
+
+func families() (out []string) {
+	for _, f := range model.Families {
+		out = append(out, f.String())
+	}
+	return out
+}
