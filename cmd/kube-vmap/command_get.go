@@ -45,6 +45,7 @@ without port and protocol: 10.96.0.10, 10.96.0.10:53, [fd00::a]:53/udp, *:30080.
 What -o name prints is a name, too.
 
 What --field-selector knows:
+
 ` + fieldsHelp(),
 		Example: `  kube-vmap get svc -A
   kube-vmap get endpoints -n shop web -o wide
