@@ -48,6 +48,7 @@ type builder struct {
 	doc   *Document
 	view  *sync.View // nil where only the kernel is known
 	of    map[model.ServiceName]*found
+	seen  map[netip.Addr]struct{} // of one Service after the other
 }
 
 // found is what is known of one Service.
@@ -60,7 +61,7 @@ type found struct {
 
 func newBuilder(q Query, source string, now time.Time) *builder {
 	doc := &Document{Source: source, Time: now, Services: []Service{}}
-	return &builder{query: q, doc: doc, of: map[model.ServiceName]*found{}}
+	return &builder{query: q, doc: doc, of: map[model.ServiceName]*found{}, seen: map[netip.Addr]struct{}{}}
 }
 
 func (b *builder) nodeAddrs(addrs []netip.Addr) {
@@ -138,6 +139,39 @@ func (b *builder) service(name model.ServiceName, f *found) Service {
 		p := portBuilder{builder: b, key: key, found: f, standing: at[key]}
 		out.Ports[i] = p.port()
 	}
+	if b.query.Brief {
+		out.Addresses = b.addresses(f, keys)
+	}
 	out.Problems, out.Contested = f.problems, f.contested
+	return out
+}
+
+// addresses counts endpoints of the ports' families without saying anything of each,
+// which is what costs.
+func (b *builder) addresses(f *found, ports []portKey) *Addresses {
+	out := &Addresses{}
+	clear(b.seen)
+	for i := range f.standing {
+		if s := &f.standing[i]; s.Owner() {
+			for _, list := range [...][]netip.AddrPort{s.Cluster, s.Local} {
+				for _, at := range list {
+					b.seen[at.Addr()] = struct{}{}
+				}
+			}
+		}
+	}
+	out.Used = len(b.seen)
+	if f.known != nil {
+		for i := range f.known.Slices {
+			s := &f.known.Slices[i]
+			if !slices.ContainsFunc(ports, func(k portKey) bool { return k.family == s.Family }) {
+				continue
+			}
+			for k := range s.Endpoints {
+				b.seen[s.Endpoints[k].Addr] = struct{}{}
+			}
+		}
+	}
+	out.All = len(b.seen)
 	return out
 }

@@ -41,11 +41,20 @@ type Service struct {
 	Name      string `json:"name"`
 	// Ports are those of the Service, once for each IP family; sorted by family, name
 	// and protocol.
-	Ports    []Port    `json:"ports"`
-	Problems []Problem `json:"problems,omitempty"` // daemon only
+	Ports []Port `json:"ports"`
+	// Addresses is how many endpoints there are, in a document that is brief; nil in
+	// one that lists them.
+	Addresses *Addresses `json:"addresses,omitempty"`
+	Problems  []Problem  `json:"problems,omitempty"` // daemon only
 	// Contested are problems of other Services, which want an address and port that
 	// this one has; daemon only.
 	Contested []Problem `json:"contested,omitempty"`
+}
+
+// Addresses are those of a Service's endpoints, over all ports: each counts once.
+type Addresses struct {
+	Used int `json:"used"` // get connections
+	All  int `json:"all"`  // in EndpointSlices, or used
 }
 
 // Port is one port of a Service in one IP family, and everything that shares its

@@ -206,11 +206,31 @@ func TestAQueryLeavesOutTheOthers(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range status.FromView(&v, status.Query{Brief: true}, then).Services {
+	for i, s := range status.FromView(&v, status.Query{Brief: true}, then).Services {
+		if want := listed(&whole.Services[i]); s.Addresses == nil || *s.Addresses != want {
+			t.Errorf("in brief, %s has %+v, want %+v", s.Name, s.Addresses, want)
+		}
 		for _, p := range s.Ports {
 			if len(p.Endpoints) > 0 || len(p.Frontends) == 0 {
 				t.Errorf("in brief, %s has %d endpoints and %d frontends", s.Name, len(p.Endpoints), len(p.Frontends))
 			}
 		}
 	}
+}
+
+// listed counts the endpoints that are listed.
+func listed(s *status.Service) (out status.Addresses) {
+	used := map[string]bool{}
+	for i := range s.Ports {
+		for k := range s.Ports[i].Endpoints {
+			e := &s.Ports[i].Endpoints[k]
+			used[e.Address] = used[e.Address] || e.Used()
+		}
+	}
+	for _, yes := range used {
+		if out.All++; yes {
+			out.Used++
+		}
+	}
+	return out
 }

@@ -65,14 +65,14 @@ func frontendStatus(f *status.Frontend) (severity int, text string) {
 	case status.VerdictBalance:
 		return fine, clean(text)
 	case status.VerdictDrop:
-		return bad, clean("! no endpoints: drops, " + text)
+		return bad, clean(markOf("no endpoints: drops, " + text))
 	}
-	return bad, clean("! no endpoints: refuses, " + text)
+	return bad, clean(markOf("no endpoints: refuses, " + text))
 }
 
 func endpointStatus(e *status.Endpoint) (severity int, text string) {
 	if e.Reason != "" {
-		return odd, clean("! " + e.Reason)
+		return odd, clean(markOf(e.Reason))
 	}
 	text = "serves"
 	if e.Known().Terminating {

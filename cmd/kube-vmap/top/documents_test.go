@@ -61,7 +61,9 @@ func crowd(n int, times uint64) []status.Service {
 	out := make([]status.Service, n)
 	for i := range out {
 		t := status.Traffic{Connections: uint64(i) * times, Active: i % 7}
-		out[i] = status.Service{Namespace: fmt.Sprintf("team-%03d", i/100), Name: fmt.Sprintf("service-%05d", i)}
+		out[i] = status.Service{
+			Namespace: fmt.Sprintf("team-%03d", i/100), Name: fmt.Sprintf("service-%05d", i), Addresses: &status.Addresses{Used: 2, All: 3},
+		}
 		for _, family := range []string{"IPv4", "IPv6"} {
 			out[i].Ports = append(out[i].Ports, status.Port{
 				Protocol: "TCP", Family: family, Traffic: t,

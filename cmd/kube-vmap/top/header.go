@@ -45,14 +45,33 @@ func (s *sheet) sums(what string) string {
 	if s.counted {
 		parts = append(parts, strconv.FormatUint(s.total.connections, 10)+" connections")
 	}
-	problems := fmt.Sprintf("%d problems", s.problems)
-	if s.problems == 1 {
-		problems = "1 problem"
+	return strings.Join(append(parts, s.troubles(what)...), between)
+}
+
+// troubles counts what has a mark: Services, or what is wrong with one and its parts.
+// Objects that have no row are counted apart.
+func (s *sheet) troubles(what string) (out []string) {
+	if what == "" {
+		out = some(out, s.marked+len(s.notes), "problem", "problems")
+	} else {
+		out = some(out, s.marked, "with problems", "with problems")
+		out = some(out, s.others, "problem of other objects", "problems of other objects")
 	}
-	if s.problems > 0 {
-		problems = "! " + problems
+	if out == nil {
+		return []string{"no problems"}
 	}
-	return strings.Join(append(parts, problems), between)
+	return out
+}
+
+// some adds how many there are, if any.
+func some(list []string, n int, one, many string) []string {
+	switch n {
+	case 0:
+		return list
+	case 1:
+		return append(list, wrong+"1 "+one)
+	}
+	return append(list, fmt.Sprintf("%s%d %s", wrong, n, many))
 }
 
 // warnings say what the numbers lack.

@@ -7,7 +7,7 @@ var meaning = []string{
 	"CONN/S       new connections in a second, since the numbers before",
 	"ACTIVE       connections that are open now; of UDP, flows that had packets lately",
 	"CONNECTIONS  connections so far",
-	"ENDPOINTS    addresses that get connections / in EndpointSlices; not with very many Services",
+	"ENDPOINTS    addresses that get connections / in EndpointSlices",
 	"STATUS       a ! is before what is wrong; kube-vmap get and explain say more",
 	"",
 	"The selected row stays selected wherever it goes; at the top, the first place is.",

@@ -35,7 +35,7 @@ type model struct {
 func newModel(c Config, ask poll, first *sheet) *model {
 	m := &model{
 		ask: ask, namespace: c.Namespace, interval: c.Interval,
-		overview: newOverview(c.Sort), keys: newKeys(),
+		overview: newOverview(c), keys: newKeys(),
 		help: help.New(), input: newInput(),
 	}
 	m.wear(newStyle(true)) // until the terminal tells: most are dark

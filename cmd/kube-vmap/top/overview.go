@@ -32,12 +32,15 @@ func serviceRow(s *status.Service) row {
 // serviceStatus is the state of a Service, and the first of its problems.
 func serviceStatus(s *status.Service) (severity int, text string) {
 	text = s.State()
+	if text == status.StateOK && len(s.Problems) > 0 {
+		text = s.Problems[0].Reason // which is no state of its own
+	}
 	switch text {
 	case status.StateOK:
 	case status.StateElsewhere, status.StateOpen:
 		severity = odd // it may be meant so
 	default:
-		severity, text = bad, "! "+text
+		severity, text = bad, markOf(text)
 	}
 	if n := len(s.Problems); n > 0 {
 		text += ": " + s.Problems[0].Text
@@ -51,6 +54,9 @@ func serviceStatus(s *status.Service) (severity int, text string) {
 // behind counts the addresses of endpoints that get connections, and of all of them,
 // as get does: an address serves more than one port.
 func behind(s *status.Service) (used, all int) {
+	if s.Addresses != nil {
+		return s.Addresses.Used, s.Addresses.All
+	}
 	addresses := map[string]bool{} // to whether it is used
 	for i := range s.Ports {
 		for k := range s.Ports[i].Endpoints {

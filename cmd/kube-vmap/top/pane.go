@@ -12,12 +12,13 @@ import (
 type pane struct {
 	columns []column
 	rows    func(*status.Document) []row
-	// service is whose parts are shown; nil for all Services.
-	service *row
-	sheet   *sheet // nil until there is one
-	order   order
-	search  string
-	shown   []*row
+	// service is whose parts are shown; nil for all Services, or for those of a namespace.
+	service   *row
+	namespace string
+	sheet     *sheet // nil until there is one
+	order     order
+	search    string
+	shown     []*row
 	// at is the place of the selected row among the shown, first that of the first in
 	// sight.
 	at, first int
@@ -29,9 +30,9 @@ type pane struct {
 	troubleAt time.Time
 }
 
-func newOverview(sort string) *pane {
-	p := &pane{columns: overviewColumns(), rows: serviceRows}
-	p.order.column = columnOf(p.columns, sort)
+func newOverview(c Config) *pane {
+	p := &pane{columns: overviewColumns(), rows: serviceRows, namespace: c.Namespace}
+	p.order.column = columnOf(p.columns, c.Sort)
 	return p
 }
 
@@ -45,6 +46,19 @@ func (p *pane) query(namespace string) status.Query {
 		return status.Query{Namespace: p.service.id[0], Name: p.service.id[1]}
 	}
 	return overviewQuery(namespace, p.sheet)
+}
+
+// nothing says that there are no rows; empty if there are some.
+func (p *pane) nothing() string {
+	switch {
+	case len(p.sheet.rows) > 0:
+		return ""
+	case p.service != nil:
+		return "! nothing is programmed of it"
+	case p.namespace != "":
+		return "! there is no Service of namespace " + clean(p.namespace)
+	}
+	return "! there are no Services"
 }
 
 // sheetOf makes a sheet of a document. It touches nothing of the pane that changes.

@@ -16,7 +16,7 @@ const news = time.Second
 // lines prints a block of lines for each interval, until there were enough or the
 // context ends. The first answer is there to compare with, and is not printed.
 func lines(ctx context.Context, c Config, ask poll, first *sheet) error {
-	p := newOverview(c.Sort)
+	p := newOverview(c)
 	p.show(first)
 	wait := max(c.Interval, news) // or else there might be no rates at first
 	for n := 1; ; n++ {
@@ -86,6 +86,9 @@ func (p *pane) block(b *bytes.Buffer) {
 	}
 	if p.trouble != nil {
 		fmt.Fprintln(b, troubleText(p.trouble, p.troubleAt))
+	}
+	if none := p.nothing(); none != "" {
+		fmt.Fprintln(b, none)
 	}
 	widths := p.widths()
 	p.plainLine(b, widths, func(c *column) string { return c.title })

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"strings"
 	"time"
 
 	"kube-vmap/sync/status"
@@ -16,9 +17,10 @@ type sheet struct {
 	rows           []row
 	byID           map[id]int // of rows
 	endpoints      bool       // whether their numbers are known
-	problems       int
-	notes          []string // what is wrong, each in a line
-	widest         [3]int   // of each of the names
+	marked         int        // rows with a mark
+	others         int        // problems of objects that have no row
+	notes          []string   // what is wrong, each in a line
+	widest         [3]int     // of each of the names
 	total          traffic
 	rated          bool // whether there is a total rate
 }
@@ -49,6 +51,14 @@ const (
 	bad
 )
 
+// wrong is before a status that tells of something wrong.
+const wrong = "! "
+
+func markOf(status string) string { return wrong + status }
+
+// marked reports whether the row's status has a mark.
+func (r *row) marked() bool { return strings.HasPrefix(r.status, wrong) }
+
 // traffic is what goes through.
 type traffic struct {
 	rate        float64 // new connections in a second
@@ -73,16 +83,16 @@ func newSheet(d *status.Document, rows func(*status.Document) []row, before *she
 		ready: d.Ready || d.Source != status.FromDaemon, counted: d.Counted,
 		rows: rows(d), notes: notes(d.Problems),
 	}
-	s.problems = len(d.Problems)
-	for i := range d.Services {
-		s.problems += len(d.Services[i].Problems)
-	}
+	s.others = len(d.Problems)
 	s.byID = make(map[id]int, len(s.rows))
 	for i := range s.rows {
 		r := &s.rows[i]
 		r.order = i
 		s.byID[r.id] = i
 		s.endpoints = s.endpoints || r.all > 0
+		if r.marked() {
+			s.marked++
+		}
 		for n, name := range r.names {
 			s.widest[n] = max(s.widest[n], width(name))
 		}

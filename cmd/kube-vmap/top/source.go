@@ -29,8 +29,8 @@ func newPoll(ctx context.Context, s Source, interval time.Duration) poll {
 // with the answer, so that of a second there is always something new.
 func rest(interval, took time.Duration) time.Duration { return max(interval, took) }
 
-// manyServices is from how many Services on their endpoints are not asked for: the
-// overview can do without, and documents stay small.
+// manyServices is from how many Services on their endpoints are not asked for, only how
+// many there are: documents stay small.
 const manyServices = 500
 
 // overviewQuery asks for all that the overview needs, as seen from its last sheet,

@@ -200,9 +200,9 @@ func TestProblemsOfAServiceAreShown(t *testing.T) {
 	}
 	m := newScreen(t, &script{answers: []any{document(0, s)}})
 	m.size(150, 30)
-	m.onScreen("! 4 problems", "! Unusable: reason 0 (and 3 more)")
+	m.onScreen("! 1 with problems", "! Unusable: reason 0 (and 3 more)")
 	m.press("enter")
-	m.onScreen("! 4 problems", "! Service a/web: Unusable: reason 0", "reason 2")
+	m.onScreen("! 10 problems", "! Service a/web: Unusable: reason 0", "reason 2")
 	m.notOnScreen("reason 3")
 	if n := strings.Count(m.draw(), "\n") + 1; n != 30 {
 		t.Errorf("%d lines on a screen of 30", n)
@@ -256,6 +256,7 @@ func TestManyServicesAreAskedForInBrief(t *testing.T) {
 		if !s.asked[0].Brief || s.asked[1].Brief != brief {
 			t.Errorf("%d Services: %+v", n, s.asked)
 		}
+		m.onScreen("ENDPOINTS", " 2/3 ")
 	}
 }
 

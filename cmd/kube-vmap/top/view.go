@@ -83,8 +83,8 @@ func (m *model) alarms() []string {
 	if p.sheet == nil {
 		return out
 	}
-	if p.service != nil && len(p.sheet.rows) == 0 {
-		out = append(out, "! nothing is programmed of it")
+	if none := p.nothing(); none != "" {
+		out = append(out, none)
 	}
 	return append(out, p.sheet.warnings()...)
 }
