@@ -138,7 +138,7 @@ func TestStepsAreToldOnceForEachSort(t *testing.T) {
 	f.chain(oursTable, "filter-forward", "filter", Forward, 0, draws(3, verdictOf(expr.VerdictDrop, "")))
 	w := explained(t, f)
 	// "Picks one of 3" is on all ways; one drops, and two go on.
-	if len(w.Steps) != 2 || w.Steps[0].For != "" || w.Steps[1].Text != "Dropped" || w.Steps[1].Alike != 0 {
+	if len(w.Steps) != 2 || w.Steps[0].For != "" || w.Steps[1].Text != "dropped" || w.Steps[1].Alike != 0 {
 		t.Errorf("%+v", w.Steps)
 	}
 	f = node()

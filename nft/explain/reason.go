@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"github.com/google/nftables/expr"
 )
@@ -110,7 +109,7 @@ func nameText(b []byte) string {
 // with puts a reason before what comes of it.
 func (r reason) with(text string) string {
 	if r.text == "" {
-		return strings.ToUpper(text[:1]) + text[1:]
+		return text
 	}
 	return r.text + ": " + text
 }

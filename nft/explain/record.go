@@ -79,10 +79,14 @@ func (w *way) isChain(word string) bool {
 
 // looked notes what was found in a set, or was not.
 func (w *way) looked(set *Set, key []byte, e Element, found bool) {
-	if set.Anonymous || !w.place.ours() {
+	text := valueText(set.KeyType, key)
+	if !w.place.ours() {
+		w.reason = reason{text: lookedText(set, text, found)}
 		return
 	}
-	text := valueText(set.KeyType, key)
+	if set.Anonymous {
+		return
+	}
 	if id, known := nft.SetNamed(w.packet.Family(), set.Name); known && (found || id.Kind == nft.AllowedSources) {
 		w.record.last = id.Kind
 	}
@@ -94,6 +98,22 @@ func (w *way) looked(set *Set, key []byte, e Element, found bool) {
 	default:
 		w.reason = reason{text: fmt.Sprintf("%s has %s", set.Name, text)}
 	}
+}
+
+// lookedText is what another program's rule found, or did not. What is in braces in the
+// rule itself has no name.
+func lookedText(set *Set, key string, found bool) string {
+	what, has := "set", "has"
+	if set.IsMap {
+		what = "map"
+	}
+	if !found {
+		has = "does not have"
+	}
+	if set.Anonymous {
+		return fmt.Sprintf("the rule's own %s %s %s", what, has, key)
+	}
+	return fmt.Sprintf("%s %s %s %s", what, set.Name, has, key)
 }
 
 // dispatched notes an element of a verdict map, from which we know what the packet
@@ -241,7 +261,7 @@ func (w *way) masqueraded(as netip.Addr) {
 // refused notes that the packet is answered with a refusal.
 func (w *way) refused(how string) {
 	w.record.how, w.record.verdict = how, Refused
-	w.note("refused with " + how)
+	w.note(w.reason.with("refused with " + how))
 }
 
 // dropped notes who took the packet away.

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"net/netip"
 	"strings"
 	"unicode"
 )
@@ -13,20 +14,23 @@ type sorts struct {
 	named  map[string]*sort
 }
 
-// sort is the first way of its sort, and how many others there are.
+// sort is the first way of its sort, and to which others ways lead that are like it: to
+// one endpoint there may be many, where a table has it more than once.
 type sort struct {
 	steps  []Step
-	to     string
-	others int
+	to     netip.AddrPort
+	others map[netip.AddrPort]bool
 }
 
 // add adds a way.
 func (s *sorts) add(l leaf) {
 	name := sortOf(l)
 	if known := s.named[name]; known != nil {
-		known.others++
+		if l.endpoint.Address != known.to {
+			known.others[l.endpoint.Address] = true
+		}
 	} else {
-		fresh := &sort{steps: l.steps, to: l.endpoint.Address.String()}
+		fresh := &sort{steps: l.steps, to: l.endpoint.Address, others: map[netip.AddrPort]bool{}}
 		if s.list == nil {
 			s.common, s.named = l.steps, map[string]*sort{}
 		}
@@ -44,7 +48,7 @@ func (s *sorts) steps() []Step {
 	out := append([]Step(nil), s.common...)
 	for _, one := range s.list {
 		for _, step := range one.steps[len(s.common):] {
-			step.For, step.Alike = one.to, one.others
+			step.For, step.Alike = one.to.String(), len(one.others)
 			out = append(out, step)
 		}
 	}

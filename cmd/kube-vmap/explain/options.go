@@ -73,13 +73,32 @@ func parseTo(text string) (to netip.AddrPort, p model.Protocol, err error) {
 		a, _, err := plain(to.Addr())(0)
 		return netip.AddrPortFrom(a, to.Port()), p, err
 	}
-	if a, err := netip.ParseAddr(where); err == nil {
-		return to, p, fmt.Errorf("%q has no port: write %s", text, netip.AddrPortFrom(a, 80))
+	rest := ""
+	if named {
+		rest = "/" + p.String()
+	}
+	if with, is := bracketed(where); is {
+		return to, p, fmt.Errorf("%q may end in a port or not: write %s%s", text, with, rest)
+	}
+	if a, err := netip.ParseAddr(strings.Trim(where, "[]")); err == nil {
+		return to, p, fmt.Errorf("%q has no port: write %s%s", text, netip.AddrPortFrom(a, 80), rest)
 	}
 	if host, _, ok := strings.Cut(where, ":"); ok && host != "" && !strings.ContainsAny(host, ".[") && !isNumber(host) {
 		return to, p, fmt.Errorf("%q is a name: give the address, which kubectl get service shows", host)
 	}
 	return to, p, fmt.Errorf("%q is no address with a port: write 10.96.0.10:53/udp or [fd00::a]:53/udp", text)
+}
+
+// bracketed is an IPv6 address and port that were written without brackets, with them:
+// "fd00::1:80" is "[fd00::1]:80", if that was meant.
+func bracketed(text string) (at netip.AddrPort, is bool) {
+	i := strings.LastIndexByte(text, ':')
+	if i < 0 {
+		return at, false
+	}
+	a, err := netip.ParseAddr(text[:i])
+	port, bad := strconv.ParseUint(text[i+1:], 10, 16)
+	return netip.AddrPortFrom(a, uint16(port)), err == nil && bad == nil && a.Is6() && port != 0
 }
 
 func isNumber(s string) bool { _, err := strconv.ParseUint(s, 16, 64); return err == nil }

@@ -199,9 +199,14 @@ func byText(o Outcome) string {
 	case o.Because != "":
 		return ": " + o.Because
 	case o.By.Rule == 0:
-		return fmt.Sprintf(" by table %s, chain %s, whose policy it is", o.By.Table, o.By.Chain)
+		return fmt.Sprintf(" by table %s, chain %s, whose policy it is%s", o.By.Table, o.By.Chain, toSeeIt(o.By))
 	}
-	return fmt.Sprintf(" by table %s, chain %s, rule handle %d", o.By.Table, o.By.Chain, o.By.Rule)
+	return fmt.Sprintf(" by table %s, chain %s, rule handle %d%s", o.By.Table, o.By.Chain, o.By.Rule, toSeeIt(o.By))
+}
+
+// toSeeIt is what shows a chain as its author wrote it; our own is told in words.
+func toSeeIt(by *explain.Place) string {
+	return fmt.Sprintf("\n    to see it: nft -a list chain %s %s", by.Table, by.Chain)
 }
 
 // connections prints what is under way, and what is remembered.
