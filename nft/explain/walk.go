@@ -98,7 +98,8 @@ type Outcome struct {
 	// or why not.
 	Masquerade bool
 	Why        string
-	// How is what it is refused with, or why it cannot be routed or said.
+	// How is what it is refused with, why it cannot be routed or said, or who gets it of
+	// many.
 	How string
 	// By is who refused or dropped it, and Because what that means, where the rule is one
 	// of ours.

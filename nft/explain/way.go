@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
@@ -41,10 +42,7 @@ func (w *way) run() error {
 	if w.frame.sent {
 		walk = w.isSent
 	}
-	if err := walk(); !errors.Is(err, errStopped) {
-		return err
-	}
-	return nil
+	return w.all(walk)
 }
 
 // comesIn is the way of a packet from elsewhere.
@@ -68,6 +66,11 @@ func (w *way) comesIn() error {
 
 // isSent is the way of a packet that a program of the node sends.
 func (w *way) isSent() error {
+	if w.packet.Protocol != model.UDP {
+		if err := w.reaches(); err != nil {
+			return err
+		}
+	}
 	r, err := w.routed()
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ type Outcome struct {
 	Endpoints   []Endpoint     `json:"endpoints,omitempty"`
 	Masquerade  bool           `json:"masquerade"`
 	Why         string         `json:"why,omitempty"` // it is masqueraded, or not
-	How         string         `json:"how,omitempty"` // it is refused, or not routed
+	How         string         `json:"how,omitempty"` // it is refused, not routed, or goes to many
 	By          *explain.Place `json:"by,omitempty"`
 	Because     string         `json:"because,omitempty"`
 

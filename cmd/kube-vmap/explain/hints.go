@@ -249,17 +249,3 @@ func (h *hinter) portsAt(s *status.Service) (ports []string) {
 	}
 	return ports
 }
-
-// nodePortOf says where a node port is served, or over what, if not as it was asked.
-func (h *hinter) nodePortOf(s *status.Service) {
-	for i := range s.Ports {
-		port := &s.Ports[i]
-		for _, f := range port.Frontends {
-			if f.Address != "" || f.Port != h.packet.To.Port() || port.Family != h.packet.Family().String() {
-				continue
-			}
-			h.add("%d/%s is the node port of %s/%s, and is served at %s", f.Port, strings.ToLower(port.Protocol),
-				s.Namespace, s.Name, strings.Join(h.document.NodeAddresses, ", "))
-		}
-	}
-}

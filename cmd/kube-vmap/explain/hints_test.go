@@ -77,7 +77,7 @@ func TestTheProcessAddsWhatOnlyItKnows(t *testing.T) {
 					fmt.Sprintf("%s is an address of shop/web, which has 80/%s there", a.service, p), "belongs to shop/older",
 				}},
 				{"a node port at a Service's address", asked(f, p, 30080, refused, ""), []string{
-					fmt.Sprintf("30080/%s is the node port of shop/web, and is served at %s", p, a.node),
+					fmt.Sprintf("30080/%s is the node port of shop/web, and is served at %s; %s serves no node ports", p, a.node, a.service),
 				}},
 				{"the kernel lacks it", asked(f, p, 80, refused, ""), []string{"shop/web has this address and port, but the kernel's tables do not"}},
 			} {

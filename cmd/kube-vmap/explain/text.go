@@ -159,6 +159,9 @@ func sentence(o Outcome, more int) string {
 	case explain.Delivered:
 		return "goes to " + count(len(o.Endpoints)+more) + "; " + masqueradeText(o)
 	case explain.NotService:
+		if o.How != "" {
+			return "is not translated: " + o.How
+		}
 		if len(o.Endpoints) > 0 && o.Endpoints[0].Node {
 			return "is not translated, and stays on this node: whether a program listens there is not for the rules to say"
 		}

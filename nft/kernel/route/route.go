@@ -52,6 +52,9 @@ func (n *Network) Route(w explain.Way) (explain.Route, error) {
 	if w.From.IsValid() {
 		o.SrcAddr = w.From.AsSlice()
 	}
+	if w.In.Index != 0 && w.To.Is6() && w.To.IsMulticast() {
+		return explain.Route{Local: true}, nil // the kernel cannot say so (EMSGSIZE)
+	}
 	list, err := n.handle.RouteGetWithOptions(w.To.AsSlice(), o)
 	if err != nil {
 		return explain.Route{}, fmt.Errorf("find the way to %s: %w", w.To, noRoute(err, w))
@@ -59,7 +62,7 @@ func (n *Network) Route(w explain.Way) (explain.Route, error) {
 	if len(list) == 0 {
 		return explain.Route{}, fmt.Errorf("find the way to %s: %w", w.To, explain.ErrNoRoute)
 	}
-	r := explain.Route{Local: list[0].Type == unix.RTN_LOCAL}
+	r := explain.Route{Local: keeps(list[0].Type, w.In)}
 	r.Via, _ = netip.AddrFromSlice(list[0].Gw)
 	r.Via = r.Via.Unmap()
 	if list[0].LinkIndex != 0 {
@@ -68,9 +71,23 @@ func (n *Network) Route(w explain.Way) (explain.Route, error) {
 	return r, err
 }
 
+// keeps reports whether the node keeps packets of a type of route: of those for many
+// hosts, all that come in, for it forwards none.
+func keeps(kind int, in explain.Link) bool {
+	switch kind {
+	case unix.RTN_LOCAL, unix.RTN_ANYCAST:
+		return true
+	case unix.RTN_BROADCAST, unix.RTN_MULTICAST:
+		return in.Index != 0
+	}
+	return false
+}
+
 // noRoute tells an answer that there is no way from an error.
 func noRoute(err error, w explain.Way) error {
 	switch {
+	case errors.Is(err, unix.EINVAL) && w.In.Index != 0 && w.To.IsMulticast():
+		return fmt.Errorf("%w: nobody on this node has joined that group by %s", explain.ErrNoRoute, w.In.Name)
 	case errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EINVAL) && w.In.Index != 0:
 		return fmt.Errorf("%w for a packet from %s that comes in by %s: the kernel does not expect that source there",
 			explain.ErrNoRoute, w.From, w.In.Name)

@@ -1,0 +1,138 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft/explain"
+)
+
+// TestPacketsForManyHostsAreNoConnections sends such packets from the other node, and
+// compares what becomes of them with what is said.
+func TestPacketsForManyHostsAreNoConnections(t *testing.T) {
+	r := newRig(t)
+	r.folder.Put("services", daemon.Service{Name: "web", Number: 1, Endpoints: r.servers})
+	daemon.Start(t, r.Node, r.folder)
+	const port = 7777
+	listeners := [2]net.PacketConn{}
+	for f, network := range map[model.Family]string{model.IPv4: "udp4", model.IPv6: "udp6"} {
+		r.must(r.Node.Do(func() (err error) {
+			listeners[f], err = net.ListenPacket(network, fmt.Sprintf(":%d", port)) //nolint:noctx // it is there at once
+			return err
+		}))
+		defer listeners[f].Close()
+	}
+	for _, tc := range []struct {
+		to   string
+		want explain.Verdict
+		says string
+	}{
+		{"192.0.2.255", explain.NotService, "a broadcast address; it stays on this node"},
+		{"255.255.255.255", explain.NotService, "a broadcast address; it stays on this node"},
+		{"224.0.0.1", explain.NotService, "a multicast address; it stays on this node"},
+		{"239.1.1.1", explain.Unreachable, "nobody on this node has joined that group by eth0"},
+		{"ff02::1", explain.NotService, "a multicast address; it stays on this node"},
+	} {
+		to := netip.AddrPortFrom(netip.MustParseAddr(tc.to), port)
+		p := explain.Packet{From: r.Remote.Addr(model.FamilyOf(to.Addr())), To: to, Protocol: model.UDP}
+		o := single(t, r.explain(p))
+		if o.Verdict != tc.want || !strings.Contains(o.How, tc.says) || o.Verdict.Arrives() && !o.Endpoints[0].Local {
+			t.Errorf("%s: %s, %q, %+v", p, o.Verdict, o.How, o.Endpoints)
+		}
+		if got := r.hears(r.Remote.Host, listeners[p.Family()], to); got != o.Verdict.Arrives() {
+			t.Errorf("%s: it arrives is %t, but is said to be %s", p, got, o.Verdict)
+		}
+		for _, protocol := range []model.Protocol{model.TCP, model.SCTP} {
+			for _, from := range []*lab.Host{r.Remote.Host, r.Node.Host} {
+				p := explain.Packet{From: from.Addr(model.FamilyOf(to.Addr())), To: to, Protocol: protocol}
+				if o := single(t, r.explain(p)); o.Verdict != explain.Unreachable {
+					t.Errorf("%s: %s", p, o.Verdict)
+				}
+			}
+		}
+		err := r.Node.Do(func() error { return dial(scoped(to)) })
+		if !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("a connection to %s: %v", to, err)
+		}
+	}
+}
+
+// scoped has an address of one link lead to the only one.
+func scoped(to netip.AddrPort) netip.AddrPort {
+	if to.Addr().Is6() {
+		return netip.AddrPortFrom(to.Addr().WithZone("eth0"), to.Port())
+	}
+	return to
+}
+
+func dial(to netip.AddrPort) error {
+	c, err := net.DialTimeout("tcp", to.String(), answer)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// hears reports whether what a host sends comes to a listener.
+func (r *rig) hears(from *lab.Host, at net.PacketConn, to netip.AddrPort) bool {
+	r.t.Helper()
+	text := to.String()
+	r.must(from.Do(func() error {
+		c, err := net.Dial("udp", scoped(to).String()) //nolint:noctx // it waits for nobody
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.Write([]byte(text))
+		return err
+	}))
+	r.must(at.SetReadDeadline(time.Now().Add(10 * silence)))
+	got := make([]byte, 64)
+	n, _, err := at.ReadFrom(got)
+	return err == nil && string(got[:n]) == text
+}
+
+// TestAnAddressThatServesNoNodePortsIsTold asks for a node port at an address of the node
+// that is not one of those that serve them.
+func TestAnAddressThatServesNoNodePortsIsTold(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Kinds: []model.Kind{model.NodePort}, Endpoints: r.servers}
+	r.folder.Put("services", web)
+	daemon.Start(t, r.Node, r.folder, "--nodeport-addresses", "primary")
+	for f, other := range map[model.Family]string{model.IPv4: "10.244.1.1", model.IPv6: "fd00:10:244:1::1"} {
+		at := web.At(r.Node, f, model.NodePort, 0)
+		for _, p := range model.Protocols {
+			says := fmt.Sprintf("%d/%s is the node port of default/web, and is served at %s; %s serves no node ports\n", at.Port(), p, at.Addr(), other)
+			asked := netip.AddrPortFrom(netip.MustParseAddr(other), at.Port())
+			r.expect(0, []string{"From the running kube-vmap:\n  " + says}, "--from="+r.Pods[3].Addr(f).String(), to(asked, p))
+		}
+	}
+}
+
+// TestASetOfOthersIsTold has a client in a set of another program.
+func TestASetOfOthersIsTold(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers}
+	r.folder.Put("services", web)
+	daemon.Start(t, r.Node, r.folder)
+	r.nft(fmt.Sprintf(`table inet guard {
+		set blocked4 { type ipv4_addr; elements = { %s }; }
+		set blocked6 { type ipv6_addr; elements = { %s }; }
+		chain forward { type filter hook forward priority 10; ip saddr @blocked4 drop; ip6 saddr @blocked6 drop; }
+	}`, r.Pods[3].Addr(model.IPv4), r.Pods[3].Addr(model.IPv6)))
+	for _, w := range daemon.Ways() {
+		client := r.Pods[3].Addr(w.Family).String()
+		set := map[model.Family]string{model.IPv4: "blocked4", model.IPv6: "blocked6"}[w.Family]
+		r.expect(1, []string{fmt.Sprintf("set %s has %s: dropped", set, client), "to see it: nft -a list chain inet guard forward\n"},
+			"--from="+client, to(web.At(r.Node, w.Family, model.ClusterIP, 0), w.Protocol))
+	}
+}
