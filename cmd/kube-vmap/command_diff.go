@@ -91,10 +91,29 @@ func ask(ctx context.Context, socket, path string, w io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, answer.Close()) }()
-	if _, err := io.Copy(w, answer); err != nil {
+	out := &outlet{Writer: w}
+	if _, err := io.Copy(out, answer); out.err != nil {
+		return fmt.Errorf("print the answer: %w", out.err)
+	} else if err != nil {
 		return fmt.Errorf("read the answer from %s: %w", socket, err)
 	}
 	return nil
+}
+
+// outlet keeps the error of what is written to, so that it is not taken for one of what
+// is read.
+type outlet struct {
+	io.Writer
+	err error
+}
+
+// Write implements [io.Writer].
+func (o *outlet) Write(p []byte) (n int, err error) {
+	n, err = o.Writer.Write(p)
+	if err != nil {
+		o.err = err
+	}
+	return n, err
 }
 
 // diffManifests compares the kernel with what manifests lead to.

@@ -131,7 +131,7 @@ func (c Client) Ask(ctx context.Context, path string) (io.ReadCloser, error) {
 }
 
 // ErrNoSocket is that there is no name to ask by.
-var ErrNoSocket = errors.New("--status-socket is empty, by which a kube-vmap that runs has its socket switched off; to ask one, give the name or path of its socket")
+var ErrNoSocket = errors.New("--status-socket is empty, which is a socket switched off; give the name or path of the one that the kube-vmap to ask has")
 
 // client asks once.
 func (c Client) client() *http.Client {

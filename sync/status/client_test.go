@@ -17,7 +17,7 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 	for socket, want := range map[string]string{
 		fmt.Sprintf("@nobody-%d", os.Getpid()): "nobody answers on @nobody-" + fmt.Sprint(os.Getpid()) + " in this network namespace: does kube-vmap run? Run this in its pod",
 		filepath.Join(t.TempDir(), "none"):     "here: does kube-vmap run?",
-		"":                                     "nobody answers: --status-socket is empty, by which a kube-vmap that runs has its socket switched off; to ask one, give the name",
+		"":                                     "nobody answers: --status-socket is empty, which is a socket switched off; give the name or path",
 	} {
 		_, err := status.Get(t.Context(), socket, status.Query{})
 		if !errors.Is(err, status.ErrNobody) || !strings.Contains(fmt.Sprint(err), want) || strings.Contains(fmt.Sprint(err), "\n") {

@@ -29,7 +29,7 @@ func TestEachPartOfAnAnswerHasATimeOfItsOwn(t *testing.T) {
 			waits := [...]time.Duration{signOfLife - 1, patience - 1, idle - 1, idle}
 			go func() {
 				for i := range bytes {
-					time.Sleep(waits[i]) // on the clock of the bubble: it is the process that takes its time
+					<-time.After(waits[i]) // on the clock of the bubble: it is the process that takes its time
 					_, _ = there.Write([]byte{1})
 				}
 			}()

@@ -35,7 +35,7 @@ func newSpot(text string) (s spot, ok bool) {
 	if named {
 		s.protocol = strings.ToLower(protocol)
 	}
-	if port, any := strings.CutPrefix(where, "*:"); any {
+	if port, wild := strings.CutPrefix(where, "*:"); wild {
 		n, err := strconv.ParseUint(port, 10, 16)
 		s.any, s.port = true, uint16(n)
 		return s, err == nil
