@@ -1,0 +1,37 @@
+package serve
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"kube-vmap/sync/status"
+)
+
+// TestAnAnswerThatTookLongIsStillSent has a server that gives each question less time
+// than the answer takes.
+func TestAnAnswerThatTookLongIsStillSent(t *testing.T) {
+	const limit = 50 * time.Millisecond
+	s := httptest.NewUnstartedServer(status.ShowLife(StatusJSON(func(context.Context, status.Query) (*status.Document, error) {
+		<-time.After(2 * limit)
+		return &status.Document{Node: "busy"}, nil
+	})))
+	s.Config.WriteTimeout = limit
+	s.Start()
+	defer s.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || len(text) == 0 {
+		t.Errorf("%q, %v", text, err)
+	}
+}
