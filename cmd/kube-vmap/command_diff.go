@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,9 +26,9 @@ func diffCommand(stdout, stderr io.Writer) *cobra.Command {
 		Short: "Show what the kernel holds that it should not, and what it lacks",
 		Long: `Compare the rule set in the kernel with the one that the kube-vmap which runs
 here wants; or with the one that a folder of manifests leads to, with the flags
-that the proxy has, whether one runs or not. Each line is an element, rule, chain
-or map: behind - what is there and should not be, behind + what is missing.
-Nothing is changed.
+that the proxy has, whether one runs or not; if the one that runs is set
+otherwise, that is told. Each line is an element, rule, chain or map: behind -
+what is there and should not be, behind + what is missing. Nothing is changed.
 
 The exit code is 0 if there is no difference, 1 if there is one, and 2 if it
 could not be found out.`,
@@ -64,7 +65,23 @@ func diff(ctx context.Context, flags *config.Flags, stdout, stderr io.Writer) (b
 		return false, err
 	}
 	_, err = stdout.Write(text.Bytes())
+	if text.Len() > 0 && c.Manifests != "" {
+		hintSettings(ctx, c, stderr)
+	}
 	return text.Len() > 0, err
+}
+
+// hintSettings says in what the kube-vmap that runs here is set otherwise than this
+// command, for the difference may be that.
+func hintSettings(ctx context.Context, c *config.Config, stderr io.Writer) {
+	var running bytes.Buffer
+	if ask(ctx, c.StatusSocket(), pathConfig, &running) != nil {
+		return // none runs, or none that tells
+	}
+	if others, err := c.Others(running.Bytes()); err == nil && len(others) > 0 {
+		_, _ = fmt.Fprintf(stderr, "kube-vmap: the kube-vmap that runs here is set otherwise than this command, which may be the difference: it has %s\n",
+			strings.Join(others, "; "))
+	}
 }
 
 // lookOnly is the configuration of a command that changes nothing, whatever flags it

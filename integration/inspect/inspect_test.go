@@ -99,6 +99,16 @@ func TestThereIsNoDifferenceToWhatTheProxyWants(t *testing.T) {
 	}
 }
 
+// Without the ranges of pods, what comes from them is masqueraded, too.
+func TestThatTheProxyIsSetOtherwiseIsTold(t *testing.T) {
+	s := newScene(t)
+	daemon.Start(t, s.lab.Node, s.folder)
+	said := s.run("diff", "--manifests", s.folder.Dir(), "--hostname-override", s.lab.Node.Name)
+	if said.Code != 1 || !strings.Contains(said.Out, "lb-") || !strings.Contains(said.Err, "it has clusterCIDR: "+strings.TrimPrefix(daemon.PodRanges, "--cluster-cidr=")+"\n") {
+		t.Errorf("%+v", said)
+	}
+}
+
 func TestADifferenceIsShownAndToldByTheExitCode(t *testing.T) {
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
