@@ -283,6 +283,7 @@ func TestAnEndpointMayBeTheVeryAddressThatIsAsked(t *testing.T) {
 	s.must(s.Node.ServeAll(port))
 	s.must(s.Node.ServeAll(ownNodePort))
 	s.cluster(serviceCIDR(), nodeObject())
+	s.start(podRanges, nodePortAddresses)
 	atNode := everyProtocol("", port, port, nodePorts+1)
 	atNodePort := everyProtocol("own-", port+1, ownNodePort, ownNodePort)
 	own := func(o *corev1.Service) {
@@ -298,7 +299,6 @@ func TestAnEndpointMayBeTheVeryAddressThatIsAsked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.put(service{n: 1, ports: append(atNode, atNodePort...), endpoints: "node-1", edit: edit})
-			s.start(podRanges, nodePortAddresses)
 			for _, number := range []int{port, ownNodePort, nodePorts + 1} {
 				at := func(f model.Family) netip.AddrPort { return addrPort(s.Node.Addr(f), number) }
 				s.check(t, asksAt(s.clients(), at, by(anySource, "node-1")))
