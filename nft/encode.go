@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -32,14 +33,18 @@ type mark struct {
 
 // Encode turns the batch into bytes. Messages are numbered from zero. An error
 // is a mistake in the schema, never one of the elements.
-func (b Batch) Encode() (*Encoded, error) { return b.encode(TableName, true) }
+func (b Batch) Encode() (*Encoded, error) { return b.EncodeOver(nil) }
+
+// EncodeOver is Encode, but writes over bytes that are of no use any more, if it finds
+// room there: the steps of a first load are megabytes each.
+func (b Batch) EncodeOver(old []byte) (*Encoded, error) { return b.encode(old, TableName, true) }
 
 // EncodeCheck is Encode for a table of another name and without the end: the
 // kernel tries such a transaction and takes it back.
-func (b Batch) EncodeCheck(table string) (*Encoded, error) { return b.encode(table, false) }
+func (b Batch) EncodeCheck(table string) (*Encoded, error) { return b.encode(nil, table, false) }
 
-func (b Batch) encode(table string, commit bool) (*Encoded, error) {
-	e := &encoder{table: table, out: Encoded{batch: b, Bytes: make([]byte, 0, b.room())}}
+func (b Batch) encode(old []byte, table string, commit bool) (*Encoded, error) {
+	e := &encoder{table: table, out: Encoded{batch: b, Bytes: slices.Grow(old[:0], b.room())}}
 	e.control(unix.NFNL_MSG_BATCH_BEGIN)
 	for i, op := range b {
 		e.op = i

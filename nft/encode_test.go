@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"bytes"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,26 @@ func TestABatchIsOneTransactionOfNumberedMessages(t *testing.T) {
 			t.Fatalf("message %d is of kind %#x, family %d", i, m.kind, m.family)
 		}
 		attrs(t, m.raw, headerLen+nfHeaderLen, len(m.raw))
+	}
+}
+
+// Nothing may be taken over from what was there before, and no memory be taken for what
+// has room.
+func TestWhatIsWrittenOverOldBytesIsTheSame(t *testing.T) {
+	_, batch := load(200)
+	fresh := encoded(t, batch)
+	for _, room := range []int{0, 100, 2 * len(fresh.Bytes)} {
+		old := bytes.Repeat([]byte{0xff}, room)
+		over, err := batch.EncodeOver(old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(over.Bytes, fresh.Bytes) {
+			t.Errorf("over %d bytes it is otherwise", room)
+		}
+		if reused := room > 0 && &old[0] == &over.Bytes[0]; reused != (room > len(fresh.Bytes)) {
+			t.Errorf("over %d bytes, for %d, reused is %t", room, len(fresh.Bytes), reused)
+		}
 	}
 }
 

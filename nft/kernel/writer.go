@@ -93,8 +93,9 @@ func (w *writer) Apply(b nft.Batch) (nft.Applied, error) {
 const smallestStep = 4_000
 
 func (w *writer) applySteps(steps []nft.Batch) (a nft.Applied, err error) {
+	var sentBefore []byte
 	for _, step := range steps {
-		e, err := step.Encode()
+		e, err := step.EncodeOver(sentBefore)
 		if err != nil {
 			return a, err
 		}
@@ -104,6 +105,7 @@ func (w *writer) applySteps(steps []nft.Batch) (a nft.Applied, err error) {
 		}
 		w.commits++
 		a.Kernel += time.Since(sent)
+		sentBefore = e.Bytes
 		a.Steps++
 		a.Messages += e.Messages
 		a.Bytes += len(e.Bytes)
