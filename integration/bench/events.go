@@ -200,6 +200,8 @@ func (b *bench) markEvent(c *cluster, name string, t, base *changeTimes) {
 		p99 := t.total.at(0.99)
 		b.markTime(what+", p99", p99, "floor p99 "+brief(t.bare.at(0.99)), 3*time.Millisecond)
 		b.markRatio(what+", p99 against 100", p99, "among 100", base.total.at(0.99), 1.3)
+	case replaceColdAndWarm.undoes:
+		// Not of those that are in no cache: a hundred small Services leave none.
 		b.markRatio(what+", p50 against 100", p50, "among 100", base.total.median(), 1.3)
 	case moreEndpoints.does, moreServices.does:
 		b.markRatio(what+", p50", p50, "floor", t.bare.median(), 1.5)
