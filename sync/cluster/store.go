@@ -17,6 +17,7 @@ type store struct {
 	reduce reducer
 	say    teller
 	to     *pending
+	told   func()    // is called whenever something was told, if set
 	since  time.Time // when the source began
 
 	known    map[name]known
@@ -68,7 +69,7 @@ func (s *store) Update(obj any) error {
 	}
 	before := s.known[it.name]
 	delete(s.known, it.name)
-	s.to.put(s.change(nil, before, it))
+	s.put(s.change(nil, before, it))
 	return nil
 }
 
@@ -84,7 +85,7 @@ func (s *store) Delete(obj any) error {
 		delete(s.known, n)
 		events = appendEvent(events, s.say(n, nil))
 	}
-	s.to.put(s.settle(events, n, problem{}, nil))
+	s.put(s.settle(events, n, problem{}, nil))
 	return nil
 }
 
@@ -110,9 +111,17 @@ func (s *store) Replace(list []any, _ string) error {
 	for n := range settled {
 		events = s.settle(events, n, problem{}, nil)
 	}
-	s.to.put(events)
+	s.put(events)
 	s.complete()
 	return nil
+}
+
+// put tells of events.
+func (s *store) put(events []sync.Event) {
+	s.to.put(events)
+	if s.told != nil {
+		s.told()
+	}
 }
 
 // Resync implements [cache.ReflectorStore]. There is nothing to say again.

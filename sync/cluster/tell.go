@@ -65,8 +65,10 @@ type ownNode struct {
 	last sync.SetNode
 	// zoneless tells that the Node was away and has had no zone since.
 	zoneless bool
-	// found is closed when there was a Node object, ranged when it had ranges of
-	// pods.
+	// there tells that there was a Node object.
+	there bool
+	// found is closed when it was told that there is a Node object, ranged when it was
+	// told that it has ranges of pods.
 	found, ranged chan struct{}
 }
 
@@ -95,16 +97,23 @@ func (o *ownNode) tell(_ name, value any) sync.Event {
 		if o.zoneless {
 			now.Node.Zone = o.last.Node.Zone
 		}
-		closeOnce(o.found)
-		if now.Node.PodRanges != (model.Node{}).PodRanges {
-			closeOnce(o.ranged)
-		}
+		o.there = true
 	}
 	if now == o.last {
 		return nil
 	}
 	o.last = now
 	return now
+}
+
+// told lets go on who waits for what was told: whoever goes on finds it pending.
+func (o *ownNode) told() {
+	if o.there {
+		closeOnce(o.found)
+	}
+	if o.last.Node.PodRanges != (model.Node{}).PodRanges {
+		closeOnce(o.ranged)
+	}
 }
 
 // keep returns what is there now, or what was if that is nothing.

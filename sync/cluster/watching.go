@@ -47,6 +47,7 @@ func (s *Source) newWatching() *watching {
 	w.slices = newStore("EndpointSlice", reduceSlices(), tellSlice, w.pending)
 	w.cidrs = newStore("ServiceCIDR", reduceServiceCIDRs(), newServiceCIDRs().tell, w.pending)
 	w.nodes = newStore("Node", reduceNode(s.config.NodeName), w.node.tell, w.pending)
+	w.nodes.told = w.node.told
 	// Until there is a Node, this is what is known of it.
 	w.pending.put([]sync.Event{w.node.last})
 	return w

@@ -1,0 +1,45 @@
+package cluster
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-vmap/sync"
+)
+
+// Who goes on because there is a node, or because it has ranges, must find that among
+// what is pending, or the first tables are those of a node that is not there.
+func TestNobodyGoesOnBeforeTheNodeIsPending(t *testing.T) {
+	o, p := newOwnNode("node-1"), newPending()
+	closed := func(c chan struct{}) bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	}
+	s := newStore("Node", reduceNode("node-1"), func(n name, value any) sync.Event {
+		e := o.tell(n, value)
+		if closed(o.found) || closed(o.ranged) {
+			t.Error("it is told that there is a node, or ranges, before that is pending")
+		}
+		return e
+	}, p)
+	s.told = o.told
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "u"},
+		Spec:       corev1.NodeSpec{PodCIDRs: []string{"10.1.0.0/24", "fd00:1::/64"}},
+	}
+	if err := s.Update(node); err != nil {
+		t.Fatal(err)
+	}
+	if !closed(o.found) || !closed(o.ranged) {
+		t.Error("it is not told that there is a node with ranges")
+	}
+	if events := p.take(); len(events) != 1 || !events[0].(sync.SetNode).Node.PodRanges[0].IsValid() {
+		t.Errorf("pending are %v", events)
+	}
+}
