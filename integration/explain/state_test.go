@@ -12,6 +12,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/explain"
 )
 
@@ -91,7 +92,7 @@ func (r *rig) replaceEndpoint(s daemon.Service) {
 	r.t.Helper()
 	var b strings.Builder
 	for _, f := range model.Families {
-		family := [...]string{model.IPv4: "ip", model.IPv6: "ip6"}[f]
+		family := nft.FamilyName(f)
 		for _, p := range model.Protocols {
 			key := fmt.Sprintf("%s . %s . 80", s.Addr(f, model.ClusterIP), p)
 			fmt.Fprintf(&b, "delete element %s kube-vmap endpoints-0 { %s }\n", family, key)
@@ -180,7 +181,7 @@ func TestDriftShows(t *testing.T) {
 	r.folder.Put("services", web)
 	daemon.Start(t, r.Node, r.folder).Stop()
 	for _, f := range model.Families {
-		family := [...]string{model.IPv4: "ip", model.IPv6: "ip6"}[f]
+		family := nft.FamilyName(f)
 		for _, p := range model.Protocols {
 			r.nft(fmt.Sprintf("delete element %s kube-vmap endpoints-1 { %s . %s . 80 }", family, web.Addr(f, model.ClusterIP), p))
 		}

@@ -11,6 +11,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
+	"kube-vmap/nft"
 )
 
 // at is where a Service is found by a kind of frontend.
@@ -92,7 +93,7 @@ func TestAStaleUDPEntry(t *testing.T) {
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
 			s.t = t
-			name, dead := map[model.Family]string{model.IPv4: "ip", model.IPv6: "ip6"}[f], s.dead(f)
+			name, dead := nft.FamilyName(f), s.dead(f)
 			to := s.at(web, model.ClusterIP, 0)(f)
 			client := s.client().AddrPort(f, 10000)
 			if s.staleFlow(name, client, to, dead) == lab.Answered {

@@ -7,35 +7,20 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
+
+	"kube-vmap/sync/status/asuser"
 )
 
-// listenAs listens on a name as another user, in a thread of its own.
+// listenAs listens on a name as another user.
 func listenAs(t *testing.T, uid int, name string) net.Listener {
 	t.Helper()
-	type result struct {
-		net.Listener
-		err error
-	}
-	done := make(chan result)
-	go func() {
-		runtime.LockOSThread() // and not unlocked: the thread ends with its user
-		if _, _, failed := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); failed != 0 {
-			done <- result{nil, failed}
-			return
-		}
-		l, err := net.Listen("unix", name) //nolint:noctx // a name without a file is there at once
-		done <- result{l, err}
-	}()
-	r := <-done
-	if r.err != nil {
-		t.Fatal(r.err)
-	}
-	t.Cleanup(func() { _ = r.Close() })
-	return r.Listener
+	l := asuser.Do(t, uid, func() (net.Listener, error) {
+		return net.Listen("unix", name) //nolint:noctx // a name without a file is there at once
+	})
+	t.Cleanup(func() { _ = l.Close() })
+	return l
 }
 
 func TestWhoeverElseHoldsTheNameIsNotBelieved(t *testing.T) {

@@ -8,38 +8,23 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"kube-vmap/sync/status"
+	"kube-vmap/sync/status/asuser"
 )
 
-// dialAs connects to a socket as another user, in a thread of its own.
+// dialAs connects to a socket as another user.
 func dialAs(t *testing.T, uid int, socket string) net.Conn {
 	t.Helper()
-	type result struct {
-		net.Conn
-		err error
-	}
-	done := make(chan result)
-	go func() {
-		runtime.LockOSThread() // and not unlocked: the thread ends with its user
-		if _, _, failed := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); failed != 0 {
-			done <- result{nil, failed}
-			return
-		}
-		conn, err := net.Dial("unix", socket) //nolint:noctx // a local socket answers at once
-		done <- result{conn, err}
-	}()
-	r := <-done
-	if r.err != nil {
-		t.Fatal(r.err)
-	}
-	t.Cleanup(func() { _ = r.Close() })
-	return r.Conn
+	conn := asuser.Do(t, uid, func() (net.Conn, error) {
+		return net.Dial("unix", socket) //nolint:noctx // a local socket answers at once
+	})
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 func TestWhoIsNotAnsweredTakesNoPlaceOfRoot(t *testing.T) {
