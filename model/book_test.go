@@ -18,6 +18,8 @@ type cluster struct {
 	node     Node
 	services map[ServiceName]Service
 	slices   map[SliceName]Slice
+	// nodeAddrs serve node ports.
+	nodeAddrs []netip.Addr
 }
 
 // book is what the rules make of a cluster.
@@ -45,24 +47,30 @@ func (c *cluster) byTheBook() book {
 					continue
 				}
 				b.count(all, f)
-				if b.claim(all[0]) {
+				if b.claim(all[0], nil) {
 					outside = append(outside, all[1:]...)
 				}
 			}
 		}
 	}
 	slices.SortStableFunc(outside, func(a, b Frontend) int {
-		return firstIf(a.Kind != ExternalIP, b.Kind != ExternalIP)
+		return cmp.Or(firstIf(a.Kind == NodePort, b.Kind == NodePort), firstIf(a.Kind != ExternalIP, b.Kind != ExternalIP))
 	})
 	for _, fe := range outside {
-		b.claim(fe)
+		b.claim(fe, c.nodeAddrs)
 	}
 	return b
 }
 
-// claim gives the frontend its match, unless somebody has it.
-func (b *book) claim(fe Frontend) bool {
+// claim gives the frontend its match, unless another one has it, or has the port on
+// that address of the node.
+func (b *book) claim(fe Frontend, nodeAddrs []netip.Addr) bool {
 	winner, taken := b.held[fe.Match]
+	if slices.Contains(nodeAddrs, fe.Match.Addr) && !(taken && winner.Kind == ClusterIP) {
+		if port, serves := b.held[fe.Match.nodePort()]; serves {
+			winner, taken = port, true
+		}
+	}
 	if !taken {
 		b.held[fe.Match] = fe
 		return true
@@ -119,13 +127,18 @@ func (c *cluster) frontendsByTheBook(s Service, p ServicePort, f Family) []Front
 	if p.NodePort != 0 {
 		add(NodePort, Match{Family: f, Protocol: p.Protocol, Port: p.NodePort})
 	}
-	for _, a := range ofFamily(f, s.LoadBalancerIPs) {
-		add(LoadBalancerIP, at(a))
-	}
-	if !c.options.IgnoreExternalIPs {
-		for _, a := range ofFamily(f, s.ExternalIPs) {
-			add(ExternalIP, at(a))
+	listed := []netip.Addr{clusterIPs[0]}
+	addAll := func(k Kind, addrs []netip.Addr) {
+		for _, a := range ofFamily(f, addrs) {
+			if !slices.Contains(listed, a) {
+				listed = append(listed, a)
+				add(k, at(a))
+			}
 		}
+	}
+	addAll(LoadBalancerIP, s.LoadBalancerIPs)
+	if !c.options.IgnoreExternalIPs {
+		addAll(ExternalIP, s.ExternalIPs)
 	}
 	c.poolByTheBook(s, f, out)
 	return out

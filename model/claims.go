@@ -3,28 +3,34 @@ package model
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 )
 
-// Conflict is a claim that lost: Loser wanted a match that the older Winner
-// holds. The loser's frontend is not programmed while that is so. Both may be
-// ports of one Service, of which the first wins.
+// Conflict is a claim that lost: Loser wants a match that Winner holds. The
+// loser's frontend is not programmed while that is so.
 type Conflict struct {
 	Match         Match
 	Winner, Loser ServicePortName
 }
 
-// claims decides which Service holds a match that several ask for. Kubernetes
+// claims decides which Service holds a match that several claim. Kubernetes
 // does not stop two Services from listing the same external address, nor a
-// folder from listing the same ClusterIP twice. Whose ClusterIP it is wins, then whose
-// load balancer's address, then the older Service, at any time and on every node; when it goes, the next one takes
-// over.
+// folder from listing the same ClusterIP twice. The ClusterIP's owner wins, then
+// the load balancer address's, then the older Service, at any time and on every
+// node; when the winner goes, the next one takes over.
+//
+// A claim costs the logarithm of how many others there are at its match: many
+// Services may list one address, and each of them many.
 type claims struct {
-	asked map[Match][]claim
-	// settled and lost are what the last settlement said.
+	asked map[Match][]claim // in the order of compare: the first wins
+	// settled are the winners and lost counts the losers of contested matches, both
+	// as of the last settlement. losers is the sum of lost.
 	settled map[Match]*Frontend
-	lost    map[Match]map[Conflict]struct{}
-	losers  int // how many conflicts are in lost
+	lost    map[Match]int
+	losers  int
+	// nodeAddrs serve node ports.
+	nodeAddrs map[netip.Addr]struct{}
 }
 
 // claim is one Service's wish for a match.
@@ -34,32 +40,18 @@ type claim struct {
 }
 
 func newClaims() claims {
-	return claims{
-		asked:   map[Match][]claim{},
-		settled: map[Match]*Frontend{},
-		lost:    map[Match]map[Conflict]struct{}{},
-	}
+	return claims{asked: map[Match][]claim{}, settled: map[Match]*Frontend{}, lost: map[Match]int{}}
 }
 
-// add notes that the Service wants the frontend.
-func (c *claims) add(s *Service, f *Frontend) {
-	asked := c.asked[f.Match]
-	i := slices.IndexFunc(asked, func(other claim) bool { return claim{s, f}.before(other) })
-	if i < 0 {
-		i = len(asked)
-	}
-	c.asked[f.Match] = slices.Insert(asked, i, claim{s, f})
-}
-
-// before reports whether a claim wins over another. What a cluster gave out wins over
-// what a Service's author wrote: else an older Service could list addresses that are
-// not given out yet as its external ones, and get the traffic of whoever is given
-// them (CVE-2020-8554).
-func (c claim) before(o claim) bool {
-	if order := cmp.Compare(c.frontend.Kind.authority(), o.frontend.Kind.authority()); order != 0 {
-		return order < 0
-	}
-	return c.service.olderThan(o.service)
+// compare orders the claims of one match; the winner comes first. What a cluster
+// gave out wins over what a Service's author wrote: else an older Service could
+// list addresses that are not given out yet as its external ones, and get the
+// traffic of whoever is given them (CVE-2020-8554).
+func (c claim) compare(o claim) int {
+	return cmp.Or(
+		cmp.Compare(c.frontend.Kind.authority(), o.frontend.Kind.authority()),
+		c.service.compareAge(o.service),
+	)
 }
 
 // authority is smaller the fewer may write addresses of the kind: the API server
@@ -75,101 +67,176 @@ func (k Kind) authority() int {
 	return 0
 }
 
-// withdraw forgets what the Service of that name wants of a match, which must
-// be settled next.
-func (c *claims) withdraw(name ServiceName, m Match) {
-	c.asked[m] = slices.DeleteFunc(c.asked[m], func(cl claim) bool { return cl.service.Name == name })
-}
-
-// settle decides the touched matches, in any order and maybe several times the
-// same, and says what that changed.
-func (c *claims) settle(touched []Match) Changes {
-	var out Changes
-	slices.SortFunc(touched, Match.Compare)
-	for _, m := range slices.Compact(touched) {
-		before, after := c.settled[m], c.winner(m)
-		switch {
-		case after != nil:
-			c.settled[m] = after
-			if before == nil || !before.equal(after) {
-				out.Set = append(out.Set, *after)
-			}
-		case before != nil:
-			out.Gone = append(out.Gone, m)
-			delete(c.settled, m)
-		}
-		out.Conflicts = append(out.Conflicts, c.settleLosers(m, after)...)
-		if len(c.asked[m]) == 0 {
-			delete(c.asked, m)
+// find returns the index of a claim among those of its match, false if it is not
+// there. Claims that compare alike are one Service's, in the order of its ports.
+func (c *claims) find(cl claim) (int, bool) {
+	asked := c.asked[cl.frontend.Match]
+	i, _ := slices.BinarySearchFunc(asked, cl, claim.compare)
+	for ; i < len(asked) && asked[i].frontend != cl.frontend; i++ {
+		if asked[i].compare(cl) != 0 {
+			return i, false
 		}
 	}
-	return out
+	return i, i < len(asked)
 }
 
-// settleLosers lists the conflicts over m that were not there before, the
-// oldest loser first.
-func (c *claims) settleLosers(m Match, winner *Frontend) []Conflict {
-	asked, before := c.asked[m], c.lost[m]
-	c.losers -= len(before)
-	if winner == nil || len(asked) < 2 {
-		delete(c.lost, m)
-		return nil
-	}
-	var fresh []Conflict
-	now := map[Conflict]struct{}{}
-	for _, loser := range asked {
-		lost := Conflict{m, winner.Service, loser.frontend.Service}
-		if _, twice := now[lost]; twice || lost.Loser == lost.Winner || !c.reachable(loser.frontend) {
-			continue
-		}
-		now[lost] = struct{}{}
-		if _, known := before[lost]; !known {
-			fresh = append(fresh, lost)
-		}
-	}
-	c.lost[m] = now
-	c.losers += len(now)
-	return fresh
+// enter adds a claim.
+func (c *claims) enter(cl claim) {
+	i, _ := c.find(cl)
+	m := cl.frontend.Match
+	c.asked[m] = slices.Insert(c.asked[m], i, cl)
 }
 
-// winner is the frontend that holds m, or nil.
-func (c *claims) winner(m Match) *Frontend {
-	for _, cl := range c.asked[m] {
-		if c.reachable(cl.frontend) {
-			return cl.frontend
-		}
+// withdraw removes a claim.
+func (c *claims) withdraw(cl claim) {
+	m := cl.frontend.Match
+	i, found := c.find(cl)
+	switch {
+	case !found:
+	case len(c.asked[m]) == 1:
+		delete(c.asked, m)
+	default:
+		c.asked[m] = slices.Delete(c.asked[m], i, i+1)
+	}
+}
+
+// first is the claim that comes first at the match, or nil.
+func (c *claims) first(m Match) *claim {
+	if asked := c.asked[m]; len(asked) > 0 {
+		return &asked[0]
 	}
 	return nil
 }
 
-// reachable reports whether the frontend is one that leads to its pool: a
-// Service port that lost its ClusterIP has none, and so no other address either.
-func (c *claims) reachable(f *Frontend) bool {
-	if f.Owner() {
-		return true
+// holder is the claim that holds the match, or nil, and how many claims lose it.
+// A node port, which the API server gave out, holds its port on the addresses
+// that serve node ports, whoever claims such an address as an external one.
+func (c *claims) holder(m Match) (holder *claim, losers int) {
+	first := c.first(m)
+	if first == nil {
+		return nil, 0
 	}
-	owner := c.asked[f.Pool.Key]
-	return len(owner) > 0 && owner[0].frontend.Pool == f.Pool
+	if port := c.nodePortOver(m); port != nil && !first.frontend.Owner() {
+		return port, len(c.asked[m]) - c.alsoClaims(m, port)
+	}
+	return first, len(c.asked[m]) - 1
 }
 
-// contested lists the Services that want one of the matches as their ClusterIP,
-// together with others: of these, who holds it may have changed, and with it who
-// is reachable.
-func (c *claims) contested(matches []Match) []ServiceName {
-	var names []ServiceName
-	for _, m := range matches {
-		asked, settled := c.asked[m], c.settled[m]
-		taken := settled != nil && len(asked) > 0 && settled.Service != asked[0].frontend.Service
-		if len(asked) < 2 && !taken {
-			continue
-		}
-		for _, cl := range asked {
-			if cl.frontend.Kind == ClusterIP {
-				names = append(names, cl.service.Name)
+// alsoClaims counts the claims of a match that are the node port's own Service
+// port's, which loses nothing to itself.
+func (c *claims) alsoClaims(m Match, port *claim) int {
+	n := 0
+	for _, kind := range [...]Kind{LoadBalancerIP, ExternalIP} {
+		own := claim{port.service, &Frontend{Match: m, Kind: kind}}
+		asked := c.asked[m]
+		i, _ := slices.BinarySearchFunc(asked, own, claim.compare)
+		for ; i < len(asked) && asked[i].compare(own) == 0; i++ {
+			if asked[i].frontend.Service == port.frontend.Service {
+				n++
 			}
 		}
 	}
-	return names
+	return n
+}
+
+// nodePortOver is the node port that serves the match, or nil.
+func (c *claims) nodePortOver(m Match) *claim {
+	if _, ours := c.nodeAddrs[m.Addr]; !ours {
+		return nil
+	}
+	return c.first(m.nodePort())
+}
+
+// nodePort is the match of the node port of the same number.
+func (m Match) nodePort() Match { return Match{Family: m.Family, Protocol: m.Protocol, Port: m.Port} }
+
+// winner is the frontend to program for the match, or nil.
+func (c *claims) winner(m Match) *Frontend {
+	if holder, _ := c.holder(m); holder != nil && holder.frontend.Match == m {
+		return holder.frontend
+	}
+	return nil
+}
+
+// setNodeAddrs replaces the addresses that serve node ports and returns the
+// matches whose holder that may change. It looks at all claims.
+func (c *claims) setNodeAddrs(addrs []netip.Addr) []Match {
+	before := c.nodeAddrs
+	c.nodeAddrs = make(map[netip.Addr]struct{}, len(addrs))
+	for _, a := range addrs {
+		c.nodeAddrs[a] = struct{}{}
+	}
+	var touched []Match
+	for m := range c.asked {
+		_, was := before[m.Addr]
+		_, is := c.nodeAddrs[m.Addr]
+		if was != is {
+			touched = append(touched, m)
+		}
+	}
+	return touched
+}
+
+// beside returns the matches whose holder may change with that of a node port.
+func (c *claims) beside(m Match) []Match {
+	if m.Addr.IsValid() {
+		return nil
+	}
+	var touched []Match
+	for a := range c.nodeAddrs {
+		m.Addr = a
+		if FamilyOf(a) == m.Family && len(c.asked[m]) > 0 {
+			touched = append(touched, m)
+		}
+	}
+	return touched
+}
+
+// settle decides one match and notes in the changes what that changed. It returns
+// the frontend that held the match until now, or nil.
+func (c *claims) settle(m Match, out *Changes) (before *Frontend) {
+	before, after := c.settled[m], c.winner(m)
+	switch {
+	case after != nil:
+		c.settled[m] = after
+		if before == nil || !before.equal(after) {
+			out.Set = append(out.Set, *after)
+		}
+	case before != nil:
+		out.Gone = append(out.Gone, m)
+		delete(c.settled, m)
+	}
+	_, losers := c.holder(m)
+	c.losers += losers - c.lost[m]
+	if losers > 0 {
+		c.lost[m] = losers
+	} else {
+		delete(c.lost, m)
+	}
+	return before
+}
+
+// conflict is the conflict of a claim that loses its match; false if it does not.
+func (c *claims) conflict(cl claim) (Conflict, bool) {
+	m := cl.frontend.Match
+	holder, _ := c.holder(m)
+	if holder == nil || holder.frontend.Service == cl.frontend.Service {
+		return Conflict{}, false
+	}
+	return Conflict{m, holder.frontend.Service, cl.frontend.Service}, true
+}
+
+// conflicts lists all there are, in no order.
+func (c *claims) conflicts() []Conflict {
+	out := make([]Conflict, 0, c.losers)
+	for m := range c.lost {
+		for _, cl := range c.asked[m] {
+			if lost, loses := c.conflict(cl); loses {
+				out = append(out, lost)
+			}
+		}
+	}
+	return out
 }
 
 // winners lists what was settled last, sorted by Match.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAServicesOwnClusterIPListedOutsideCountsOnce(t *testing.T) {
+func TestAServicesOwnClusterIPIsNoExternalAddress(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		m := NewServiceMap(Options{}, thisNode)
 		s := webService(p, f)
@@ -14,7 +14,7 @@ func TestAServicesOwnClusterIPListedOutsideCountsOnce(t *testing.T) {
 		m.SetService(s)
 		m.SetSlice(webSlice(f, p, ready(1).on(there)))
 		m.Changes()
-		if got := m.NotLocal(); got != notLocal(f, 1, 1) {
+		if got := m.NotLocal(); got != notLocal(f, 1, 0) {
 			t.Errorf("got %v", got)
 		}
 	})

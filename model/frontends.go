@@ -22,8 +22,9 @@ func (o Options) frontends(s *Service, v *view) []Frontend {
 		if i < 0 {
 			continue // without a ClusterIP the Service does not exist in the family
 		}
+		externals := o.externalAddrs(s, s.ClusterIPs[i])
 		for _, p := range s.Ports {
-			p := port{s, p, Match{f, s.ClusterIPs[i], p.Protocol, p.Port}}
+			p := port{s, p, Match{f, s.ClusterIPs[i], p.Protocol, p.Port}, externals}
 			out = o.appendPort(out, p, v)
 		}
 	}
@@ -34,7 +35,38 @@ func (o Options) frontends(s *Service, v *view) []Frontend {
 type port struct {
 	*Service
 	ServicePort
-	key Match // of its pool
+	key       Match // of its pool
+	externals []externalAddr
+}
+
+// externalAddr is an address of a Service beside its ClusterIP.
+type externalAddr struct {
+	kind Kind
+	addr netip.Addr
+}
+
+// externalAddrs lists the Service's addresses of the ClusterIP's family, each once,
+// as the kind that fewest may write.
+func (o Options) externalAddrs(s *Service, clusterIP netip.Addr) []externalAddr {
+	if len(s.LoadBalancerIPs) == 0 && len(s.ExternalIPs) == 0 {
+		return nil
+	}
+	var out []externalAddr
+	listed := map[netip.Addr]struct{}{clusterIP: {}}
+	add := func(kind Kind, addrs []netip.Addr) {
+		for _, a := range addrs {
+			if _, twice := listed[a]; twice || FamilyOf(a) != FamilyOf(clusterIP) {
+				continue
+			}
+			listed[a] = struct{}{}
+			out = append(out, externalAddr{kind, a})
+		}
+	}
+	add(LoadBalancerIP, s.LoadBalancerIPs)
+	if !o.IgnoreExternalIPs {
+		add(ExternalIP, s.ExternalIPs)
+	}
+	return out
 }
 
 // name is the full name of the port.
@@ -43,44 +75,33 @@ func (p *port) name() ServicePortName { return p.portName(p.ServicePort) }
 // at is the match of the port at another address.
 func (p *port) at(a netip.Addr) Match { return Match{p.key.Family, a, p.key.Protocol, p.key.Port} }
 
-// externals are the port's addresses for traffic from outside.
-func (o Options) externals(p *port) []Frontend {
+// outside lists the port's frontends for traffic from outside.
+func (p *port) outside() []Frontend {
 	var out []Frontend
-	externalIPs := p.ExternalIPs
-	if o.IgnoreExternalIPs {
-		externalIPs = nil
-	}
 	add := func(k Kind, m Match) {
 		out = append(out, Frontend{Match: m, Kind: k, Service: p.name(), Policy: p.ExternalPolicy})
 	}
 	if p.NodePort != 0 {
 		add(NodePort, Match{Family: p.key.Family, Protocol: p.Protocol, Port: p.NodePort})
 	}
-	for _, list := range [...]struct {
-		kind  Kind
-		addrs []netip.Addr
-	}{{LoadBalancerIP, p.LoadBalancerIPs}, {ExternalIP, externalIPs}} {
-		for _, a := range list.addrs {
-			if FamilyOf(a) == p.key.Family {
-				add(list.kind, p.at(a))
-			}
-		}
+	for _, e := range p.externals {
+		add(e.kind, p.at(e.addr))
 	}
 	return out
 }
 
 // appendPort adds the frontends of one port.
 func (o Options) appendPort(out []Frontend, p port, v *view) []Frontend {
-	externals := o.externals(&p)
+	outside := p.outside()
 	sel := o.selection(&p, v)
-	pool := o.pool(&p, sel, len(externals) > 0)
+	pool := o.pool(&p, sel, len(outside) > 0)
 	inside := Frontend{
 		Match: p.key, Kind: ClusterIP, Service: p.name(), Policy: p.InternalPolicy,
 		Masquerade: o.clusterIPMasquerade(p.key.Family), Pool: pool,
 	}
 	inside.Verdict = verdict(pool.list(inside.Policy), sel)
 	out = append(out, inside)
-	for _, f := range externals {
+	for _, f := range outside {
 		f.Pool = pool
 		f.Verdict = verdict(pool.list(f.Policy), sel)
 		if f.Policy == PolicyCluster {

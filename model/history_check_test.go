@@ -98,23 +98,29 @@ func (h *history) applyHealthChecks(changed []HealthCheck) {
 }
 
 // checkConflicts compares what was reported with the lost claims that were not
-// there the last time.
+// lost the last time, to whomever.
 func (h *history) checkConflicts(got []Conflict, lost map[Conflict]struct{}) {
-	for _, c := range got {
-		_, isLost := lost[c]
-		_, wasLost := h.conflicts[c]
-		if !isLost || wasLost {
-			h.Errorf("%v: is lost %v, was lost %v", c, isLost, wasLost)
+	was, fresh := map[lostClaim]bool{}, 0
+	for c := range h.conflicts {
+		was[lostClaim{c.Match, c.Loser}] = true
+	}
+	for c := range lost {
+		if !was[lostClaim{c.Match, c.Loser}] {
+			fresh++
 		}
 	}
-	fresh := 0
-	for c := range lost {
-		if _, wasLost := h.conflicts[c]; !wasLost {
-			fresh++
+	for _, c := range got {
+		if _, isLost := lost[c]; !isLost || was[lostClaim{c.Match, c.Loser}] {
+			h.Errorf("%v: is lost %v, was lost %v", c, isLost, was[lostClaim{c.Match, c.Loser}])
 		}
 	}
 	if len(got) != fresh {
 		h.Errorf("%d conflicts are new, reported are\n%s", fresh, lines(got))
+	}
+	for _, c := range h.m.Lost() {
+		if _, isLost := lost[c]; !isLost {
+			h.Errorf("%v is listed as lost", c)
+		}
 	}
 	h.conflicts = lost
 }
@@ -161,6 +167,7 @@ func (h *history) checkFromScratch() {
 	for _, name := range slices.SortedFunc(maps.Keys(h.now.slices), compareSliceNames) {
 		events = append(events, func() { fresh.SetSlice(h.now.slices[name]) })
 	}
+	events = append(events, func() { fresh.SetNodeAddrs(h.now.nodeAddrs) })
 	random := rand.New(rand.NewPCG(uint64(len(h.handedOut)), 0))
 	for _, i := range random.Perm(len(events)) {
 		events[i]()

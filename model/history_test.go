@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 )
@@ -103,7 +104,7 @@ func (h *history) yes() bool { return h.choose(2) == 1 }
 
 // event is the next thing that happens.
 func (h *history) event() {
-	switch h.choose(9) {
+	switch h.choose(10) {
 	case 0, 1:
 		h.setService(h.service())
 	case 2:
@@ -125,6 +126,13 @@ func (h *history) event() {
 		h.check()
 	case 8:
 		h.setOptions(h.options())
+	case 9:
+		var addrs []netip.Addr
+		for range h.choose(3) {
+			addrs = append(addrs, h.outsideIP())
+		}
+		h.now.nodeAddrs = addrs
+		h.m.SetNodeAddrs(addrs)
 	}
 }
 
@@ -175,19 +183,22 @@ func (h *history) sliceName() SliceName {
 	return SliceName{"a", []string{"p", "q", "r", "s", "t"}[h.choose(5)]}
 }
 
-// service is one that may claim what others claim, and anything twice.
+// service is one that may claim what others claim, and any address twice.
 func (h *history) service() Service {
 	s := Service{Name: h.serviceName(), Created: int64(h.choose(3)), InternalPolicy: TrafficPolicy(h.choose(2))}
 	for range h.choose(4) {
 		s.ClusterIPs = append(s.ClusterIPs, clusterIP(Family(h.choose(2)), h.choose(2)))
 	}
-	for range h.choose(4) {
-		s.Ports = append(s.Ports, [...]ServicePort{
-			{Name: "http", Protocol: TCP, Port: 80},
-			{Name: "alias", Protocol: TCP, Port: 80},
-			{Name: "dns", Protocol: UDP, Port: 53},
-			{Protocol: SCTP, Port: 80},
-		}[h.choose(4)])
+	ports := []ServicePort{
+		{Name: "http", Protocol: TCP, Port: 80},
+		{Name: "alias", Protocol: TCP, Port: 80},
+		{Name: "dns", Protocol: UDP, Port: 53},
+		{Protocol: SCTP, Port: 80},
+	}
+	for range h.choose(len(ports)) {
+		i := h.choose(len(ports))
+		s.Ports = append(s.Ports, ports[i])
+		ports = slices.Delete(ports, i, i+1) // a name occurs once
 	}
 	if h.yes() {
 		h.goOutside(&s)
@@ -199,7 +210,7 @@ func (h *history) service() Service {
 // those of others, even their ClusterIPs. Its own have a test of their own.
 func (h *history) goOutside(s *Service) {
 	for i := range s.Ports {
-		s.Ports[i].NodePort = [...]uint16{0, 30080, 30081}[h.choose(3)]
+		s.Ports[i].NodePort = [...]uint16{0, 30080, 30081, 80, 53}[h.choose(5)]
 	}
 	for range h.choose(3) {
 		s.LoadBalancerIPs = append(s.LoadBalancerIPs, h.outsideIP())

@@ -1,10 +1,5 @@
 package model
 
-import (
-	"maps"
-	"slices"
-)
-
 // Known is a Service with its slices, as a [ServiceMap] was told of them. Nothing
 // of it must be changed.
 type Known struct {
@@ -32,10 +27,4 @@ func (m *ServiceMap) Known() []Known {
 }
 
 // Lost lists the conflicts there are, as of the last Changes, in no order.
-func (m *ServiceMap) Lost() []Conflict {
-	out := make([]Conflict, 0, m.claims.losers)
-	for _, lost := range m.claims.lost {
-		out = slices.AppendSeq(out, maps.Keys(lost))
-	}
-	return out
-}
+func (m *ServiceMap) Lost() []Conflict { return m.claims.conflicts() }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"net/netip"
 	"strings"
 	"time"
@@ -92,11 +93,10 @@ func (s *Service) portName(p ServicePort) ServicePortName {
 	return ServicePortName{ServiceName: s.Name, Port: p.Name, Protocol: p.Protocol}
 }
 
-// olderThan reports whether s comes before o: by creation time, then by name,
-// so that any two Services have one order on every node and at any time.
-func (s *Service) olderThan(o *Service) bool {
-	if s.Created != o.Created {
-		return s.Created < o.Created
-	}
-	return s.Name.Compare(o.Name) < 0
+// compareAge orders Services: the older one first. The API server's creation times
+// are in seconds; of one second, the UID decides, which no author can choose, and
+// where there is none, the name. So any two Services have one order on every node
+// and at any time.
+func (s *Service) compareAge(o *Service) int {
+	return cmp.Or(cmp.Compare(s.Created, o.Created), strings.Compare(s.UID, o.UID), s.Name.Compare(o.Name))
 }

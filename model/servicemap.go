@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 )
 
@@ -21,6 +22,7 @@ type ServiceMap struct {
 	slices   map[SliceName]ServiceName // whose slice it is
 	claims   claims
 	dirty    []*entry // changed since Changes was last asked
+	touched  []Match  // as well, whoever claims them
 	notLocal NotLocal
 	health   map[ServiceName]HealthCheck // those that changed
 	excesses []Excess                    // as well
@@ -31,9 +33,12 @@ type ServiceMap struct {
 type entry struct {
 	name      ServiceName
 	service   *Service  // nil while only slices are known
+	served    *Service  // whose frontends these are
 	slices    []Slice   // sorted by name
 	gathered  *gathered // from slices, as of the last Changes; nil if there was no need
 	frontends []Frontend
+	without   map[*Frontend]bool // ClusterIPs that another Service holds
+	replaced  bool               // frontends are new, and claim no address but ClusterIPs
 	health    HealthCheck
 	excess    bool // not served, for its weight
 	dirty     bool // stands in ServiceMap.dirty
@@ -142,6 +147,13 @@ func (m *ServiceMap) SetOptions(o Options) {
 	m.markAll()
 }
 
+// SetNodeAddrs replaces the addresses that serve node ports; there are none at
+// first. A Service that lists one of them as an external address gets no port of it
+// that is a node port.
+func (m *ServiceMap) SetNodeAddrs(addrs []netip.Addr) {
+	m.touched = append(m.touched, m.claims.setNodeAddrs(addrs)...)
+}
+
 // Len is the number of Services.
 func (m *ServiceMap) Len() int { return m.known }
 
@@ -161,22 +173,15 @@ func (m *ServiceMap) Conflicts() int { return m.claims.losers }
 
 // Changes works out what the events since the last call changed.
 func (m *ServiceMap) Changes() Changes {
-	var touched []Match
+	s := settlement{ServiceMap: m, touched: m.touched, lost: map[lostClaim]struct{}{}}
+	m.touched = nil
 	for _, e := range m.dirty {
 		e.dirty = false
-		touched = m.update(e, touched)
+		s.replace(e)
 	}
 	clear(m.dirty)
 	m.dirty = m.dirty[:0]
-	slices.SortFunc(touched, Match.Compare)
-	touched = slices.Compact(touched)
-	for _, name := range m.claims.contested(touched) {
-		e := m.services[name]
-		for i := range e.frontends {
-			touched = append(touched, e.frontends[i].Match)
-		}
-	}
-	out := m.claims.settle(touched)
+	out := s.changes()
 	for _, name := range slices.SortedFunc(maps.Keys(m.health), ServiceName.Compare) {
 		out.HealthChecks = append(out.HealthChecks, m.health[name])
 	}
@@ -216,13 +221,8 @@ func (m *ServiceMap) HealthChecks() []HealthCheck {
 	return out
 }
 
-// update computes the frontends of one Service anew and adds every match that it
-// claims, or claimed until now, to those touched.
-func (m *ServiceMap) update(e *entry, touched []Match) []Match {
-	for i := range e.frontends {
-		m.claims.withdraw(e.name, e.frontends[i].Match)
-		touched = append(touched, e.frontends[i].Match)
-	}
+// update computes the frontends and the health check of one Service again.
+func (m *ServiceMap) update(e *entry) {
 	m.countNotLocal(e, -1)
 	e.gather(m.many, m.node)
 	e.frontends = nil
@@ -233,14 +233,9 @@ func (m *ServiceMap) update(e *entry, touched []Match) []Match {
 	e.gathered.forget()
 	m.countNotLocal(e, +1)
 	m.updateHealth(e, view)
-	for i := range e.frontends {
-		m.claims.add(e.service, &e.frontends[i])
-		touched = append(touched, e.frontends[i].Match)
-	}
 	if e.service == nil && len(e.slices) == 0 {
 		delete(m.services, e.name)
 	}
-	return touched
 }
 
 // updateHealth notes a health check that is not what it was.

@@ -127,7 +127,7 @@ func TestMatchesAreOrderedByFamilyAddressProtocolPort(t *testing.T) {
 	}
 }
 
-func TestAServiceIsOlderByCreationThenByNamespaceThenByName(t *testing.T) {
+func TestServicesAreOrderedByCreationThenUIDThenName(t *testing.T) {
 	sorted := []Service{
 		{Name: ServiceName{"z", "z"}, Created: 0},
 		{Name: ServiceName{"b", "b"}, Created: 1},
@@ -135,12 +135,14 @@ func TestAServiceIsOlderByCreationThenByNamespaceThenByName(t *testing.T) {
 		{Name: ServiceName{"a-b", "a"}, Created: 2},
 		{Name: ServiceName{"b", "a"}, Created: 2},
 		{Name: ServiceName{"b", "b"}, Created: 2},
+		{Name: ServiceName{"b", "b"}, Created: 2, UID: "3f"},
+		{Name: ServiceName{"a", "a"}, Created: 2, UID: "4a"},
 		{Name: ServiceName{"a", "a"}, Created: 1_700_000_000_000_000_000},
 	}
 	for i := range sorted {
 		for j := range sorted {
-			if got := sorted[i].olderThan(&sorted[j]); got != (i < j) {
-				t.Errorf("%s older than %s: got %v", sorted[i].Name, sorted[j].Name, got)
+			if got := sorted[i].compareAge(&sorted[j]); got != sign(i-j) {
+				t.Errorf("%s to %s: got %d", sorted[i].Name, sorted[j].Name, got)
 			}
 		}
 	}
