@@ -24,10 +24,12 @@ import (
 //
 // The API server has checked its objects, a folder's author has not, and old
 // objects passed older checks. So everything is checked again, and the smallest
-// part that makes sense is refused: a bad entry of a list is left out and the
-// rest is used; anything else that is bad refuses the object, and so does a
-// list of which nothing is left, because what was known before is then better
-// than nothing.
+// part that makes sense is skipped: a bad entry of a list, or a list that is too
+// long; for a bad choice among words the API's default is used. An object is
+// refused only if it cannot be known what it claims.
+//
+// The result depends on the object alone, never on what it was before: its
+// addresses of yesterday may be another object's today.
 
 // findings collects what is wrong with an object while it is converted.
 type findings struct {

@@ -51,56 +51,78 @@ func manyIngress(n int) []corev1.LoadBalancerIngress {
 }
 
 // TestAServiceHasItsLimits has for each the most that is allowed, and one more. The
-// Service has a ClusterIP of each family.
+// Service has a ClusterIP of each family, and keeps it beyond all limits but that of
+// its ports.
 func TestAServiceHasItsLimits(t *testing.T) {
+	none := func(*model.Service) int { return 0 }
+	external := func(s *model.Service) int { return len(s.ExternalIPs) }
+	balanced := func(s *model.Service) int { return len(s.LoadBalancerIPs) }
 	tests := map[string]struct {
 		most   int
 		change func(*corev1.Service, int)
 		field  string
+		served func(*model.Service) int // of what is not served beyond the limit
 	}{
 		"addresses with ports": {
-			5000, func(s *corev1.Service, n int) { s.Spec.Ports = manyPorts(n) }, "spec.ports",
+			5000, func(s *corev1.Service, n int) { s.Spec.Ports = manyPorts(n) }, "spec.ports", nil,
 		},
 		"ports": {
 			maxFrontends, func(s *corev1.Service, n int) {
 				s.Spec.Ports, s.Spec.ClusterIPs = manyPorts(n), s.Spec.ClusterIPs[:1]
-			}, "spec.ports",
+			}, "spec.ports", nil,
 		},
 		"external IPs, which count with the ClusterIPs": {
-			maxFrontends - 2, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = manyAddrs(n) }, "spec.ports",
+			maxFrontends - 2, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = manyAddrs(n) }, "spec.externalIPs", external,
+		},
+		"external IPs with ports": {
+			maxFrontends/2 - 2, func(s *corev1.Service, n int) {
+				s.Spec.Ports, s.Spec.ExternalIPs = manyPorts(2), manyAddrs(n)
+			}, "spec.externalIPs", external,
 		},
 		"external IPs that are all the same": {
-			maxFrontends, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = repeated("198.51.100.1", n) }, "spec.externalIPs",
+			maxFrontends, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = repeated("198.51.100.1", n) }, "spec.externalIPs", external,
+		},
+		"addresses of the load balancer": {
+			maxFrontends - 2, func(s *corev1.Service, n int) { s.Status.LoadBalancer.Ingress = manyIngress(n) },
+			"status.loadBalancer.ingress", balanced,
 		},
 		"addresses of the load balancer that are all the same": {
 			maxFrontends, func(s *corev1.Service, n int) {
 				for range n {
 					s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: "198.51.100.1"})
 				}
-			}, "status.loadBalancer.ingress",
+			}, "status.loadBalancer.ingress", balanced,
 		},
 		"source ranges": {
 			maxSources, func(s *corev1.Service, n int) {
 				s.Spec.LoadBalancerSourceRanges, s.Status.LoadBalancer.Ingress = manyRanges(n), manyIngress(1)
-			}, "spec.loadBalancerSourceRanges",
+			}, "spec.loadBalancerSourceRanges", balanced,
 		},
 		"source ranges without an address": {
-			maxSources, func(s *corev1.Service, n int) { s.Spec.LoadBalancerSourceRanges = manyRanges(n) }, "spec.loadBalancerSourceRanges",
+			maxSources, func(s *corev1.Service, n int) { s.Spec.LoadBalancerSourceRanges = manyRanges(n) }, "spec.loadBalancerSourceRanges", none,
 		},
 		"source ranges of each of ten addresses": {
 			maxSources / 10, func(s *corev1.Service, n int) {
 				s.Spec.LoadBalancerSourceRanges, s.Status.LoadBalancer.Ingress = manyRanges(n), manyIngress(10)
-			}, "spec.loadBalancerSourceRanges",
+			}, "spec.loadBalancerSourceRanges", balanced,
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int{test.most, test.most + 1} {
+				within := n == test.most
 				got, errs := ConvertService(service(func(s *corev1.Service) { test.change(s, n) }))
-				if kept := got != nil; kept != (n == test.most) {
-					t.Errorf("of %d, the Service is kept: %t, errors %v", n, kept, errs)
+				switch {
+				case got == nil:
+					if within || test.served != nil {
+						t.Errorf("%d are refused: %v", n, errs)
+					}
+				case test.served == nil && !within:
+					t.Errorf("%d are not refused", n)
+				case len(got.ClusterIPs) != 2 && name != "ports" || test.served != nil && !within && test.served(got) > 0:
+					t.Errorf("of %d, there are %v", n, got)
 				}
-				if want := test.field + ": Too many"; n > test.most && !strings.Contains(errs.ToAggregate().Error(), want) {
+				if want := test.field + ": Too many"; !within && !strings.Contains(errs.ToAggregate().Error(), want) {
 					t.Errorf("of %d, the errors are %v, want %q", n, errs, want)
 				}
 			}
@@ -211,9 +233,9 @@ func TestWhatAuthorsWriteIsToldInOneLine(t *testing.T) {
 		func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{hostile} },
 		func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = hostile },
 	} {
-		got, errs := ConvertService(service(change))
-		if got != nil || len(errs) == 0 {
-			t.Errorf("got %v, errors %v", got, errs)
+		_, errs := ConvertService(service(change))
+		if len(errs) == 0 {
+			t.Error("there are no errors")
 		}
 		check(errs.ToAggregate())
 	}

@@ -31,7 +31,7 @@ func ConvertService(s *corev1.Service) (*model.Service, field.ErrorList) {
 	var f findings
 	f.checkNames(&s.ObjectMeta, validation.IsDNS1123Label)
 	f.checkServiceType(s.Spec.Type)
-	f.checkLengths(s)
+	f.refuse(tooMany(field.NewPath("spec", "ports"), len(s.Spec.Ports), maxFrontends))
 	clusterIPs := f.clusterIPs(&s.Spec)
 	if f.refused {
 		// Without ClusterIPs, every other address would be one more complaint.
@@ -52,7 +52,7 @@ func ConvertService(s *corev1.Service) (*model.Service, field.ErrorList) {
 		HealthCheckNodePort: f.healthCheckNodePort(&s.Spec),
 	}
 	out.SourceRanges, out.LoadBalancerIPs = f.loadBalancer(s, clusterIPs)
-	f.limits(out)
+	f.limitAddresses(out)
 	f.limitTables(out)
 	if f.refused {
 		return nil, f.all()
@@ -71,52 +71,47 @@ func isProxied(s *corev1.Service) bool {
 	return !others && s.Spec.Type != corev1.ServiceTypeExternalName
 }
 
-// checkServiceType refuses a type that does not exist. ExternalName cannot
-// come here.
+// checkServiceType reports a type that does not exist, which is served as the
+// API's default, ClusterIP. ExternalName cannot come here.
 func (f *findings) checkServiceType(t corev1.ServiceType) {
 	known := []corev1.ServiceType{
 		corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort,
 		corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName,
 	}
 	if t != "" && !slices.Contains(known, t) {
-		f.refuse(field.NotSupported(field.NewPath("spec", "type"), t, known))
+		f.leaveOut(field.NotSupported(field.NewPath("spec", "type"), t, known))
 	}
 }
 
-// Limits of one Service, so that nobody can fill the node's memory with an object
-// of some kilobytes.
+// Limits of one Service, so that no author can fill the node's memory with an
+// object of some kilobytes. The API server sets the lists no limit.
 const (
 	maxFrontends = 10_000 // addresses with ports
 	maxSources   = 20_000 // of them, each with each range
 )
 
-// checkLengths refuses a Service with lists that are too long to be looked at: the
-// API server sets them no limit.
-func (f *findings) checkLengths(s *corev1.Service) {
-	for _, list := range [...]struct {
-		path         *field.Path
-		length, most int
-	}{
-		{field.NewPath("spec", "ports"), len(s.Spec.Ports), maxFrontends},
-		{field.NewPath("spec", "externalIPs"), len(s.Spec.ExternalIPs), maxFrontends},
-		{field.NewPath("spec", "loadBalancerSourceRanges"), len(s.Spec.LoadBalancerSourceRanges), maxSources},
-		{field.NewPath("status", "loadBalancer", "ingress"), len(s.Status.LoadBalancer.Ingress), maxFrontends},
-	} {
-		if list.length > list.most {
-			f.refuse(field.TooMany(list.path, list.length, list.most))
-		}
+// tooMany is the error for a list, or a product of lists, that is too long; nil if
+// it is not.
+func tooMany(path *field.Path, n, most int) *field.Error {
+	if n <= most {
+		return nil
 	}
+	return field.TooMany(path, n, most)
 }
 
-// limits refuses a Service that would take too much of every node.
-func (f *findings) limits(s *model.Service) {
-	ports := len(s.Ports)
-	if n := ports * (len(s.ClusterIPs) + len(s.ExternalIPs) + len(s.LoadBalancerIPs)); n > maxFrontends {
-		f.refuse(field.TooMany(field.NewPath("spec", "ports"), n, maxFrontends))
+// limitAddresses removes the addresses that would take too much of every node:
+// external IPs first, which only the author wants, then those of load balancers.
+// Without them a Service is within the limits.
+func (f *findings) limitAddresses(s *model.Service) {
+	ports, addrs := len(s.Ports), len(s.ClusterIPs)+len(s.LoadBalancerIPs)
+	if f.leaveOut(tooMany(field.NewPath("spec", "externalIPs"), ports*(addrs+len(s.ExternalIPs)), maxFrontends)) {
+		s.ExternalIPs = nil
 	}
-	if n := ports * len(s.LoadBalancerIPs) * len(s.SourceRanges); n > maxSources {
-		f.refuse(field.TooMany(field.NewPath("spec", "loadBalancerSourceRanges"), n, maxSources))
+	if f.leaveOut(tooMany(field.NewPath("status", "loadBalancer", "ingress"), ports*addrs, maxFrontends),
+		tooMany(field.NewPath("spec", "loadBalancerSourceRanges"), ports*len(s.LoadBalancerIPs)*len(s.SourceRanges), maxSources)) {
+		s.LoadBalancerIPs, s.SourceRanges = nil, nil
 	}
+	f.refuse(tooMany(field.NewPath("spec", "ports"), ports*len(s.ClusterIPs), maxFrontends))
 }
 
 // internalPolicy is the policy for traffic to the ClusterIPs (KEP-2086).
@@ -144,7 +139,7 @@ func (f *findings) trafficPolicy(name, value string) model.TrafficPolicy {
 	case "Local":
 		return model.PolicyLocal
 	}
-	f.refuse(field.NotSupported(field.NewPath("spec", name), value, []string{"Cluster", "Local"}))
+	f.leaveOut(field.NotSupported(field.NewPath("spec", name), value, []string{"Cluster", "Local"}))
 	return model.PolicyCluster
 }
 
@@ -156,7 +151,7 @@ func (f *findings) affinity(spec *corev1.ServiceSpec) time.Duration {
 	case corev1.ServiceAffinityClientIP:
 		return f.affinityTimeout(spec.SessionAffinityConfig)
 	}
-	f.refuse(field.NotSupported(field.NewPath("spec", "sessionAffinity"), spec.SessionAffinity,
+	f.leaveOut(field.NotSupported(field.NewPath("spec", "sessionAffinity"), spec.SessionAffinity,
 		[]corev1.ServiceAffinity{corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone}))
 	return 0
 }
@@ -168,7 +163,8 @@ func (f *findings) affinityTimeout(config *corev1.SessionAffinityConfig) time.Du
 	}
 	if seconds < 1 || seconds > maxAffinitySeconds {
 		path := field.NewPath("spec", "sessionAffinityConfig", "clientIP", "timeoutSeconds")
-		f.refuse(field.Invalid(path, seconds, validation.InclusiveRangeError(1, maxAffinitySeconds)))
+		f.leaveOut(field.Invalid(path, seconds, validation.InclusiveRangeError(1, maxAffinitySeconds)))
+		seconds = corev1.DefaultClientIPServiceAffinitySeconds
 	}
 	return time.Duration(seconds) * time.Second
 }
@@ -181,7 +177,7 @@ func (f *findings) healthCheckNodePort(spec *corev1.ServiceSpec) uint16 {
 		return 0
 	}
 	port, err := convertPort(field.NewPath("spec", "healthCheckNodePort"), spec.HealthCheckNodePort)
-	f.refuse(err)
+	f.leaveOut(err)
 	return port
 }
 

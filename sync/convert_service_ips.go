@@ -3,7 +3,6 @@ package sync
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -61,12 +60,15 @@ func wrongFamily(path *field.Path, addr netip.Addr, families []corev1.IPFamily, 
 // externalIPs are addresses that somebody routes to the nodes.
 func (f *findings) externalIPs(spec *corev1.ServiceSpec, clusterIPs []netip.Addr) []netip.Addr {
 	path := field.NewPath("spec", "externalIPs")
-	var out []netip.Addr
+	if f.leaveOut(tooMany(path, len(spec.ExternalIPs), maxFrontends)) {
+		return nil
+	}
+	list := addrList{clusterIPs: clusterIPs}
 	for i, value := range spec.ExternalIPs {
 		addr, err := parseHostIP(path.Index(i), value)
-		out = f.appendExternal(out, path.Index(i), addr, err, clusterIPs)
+		f.leaveOut(list.add(path.Index(i), addr, err))
 	}
-	return out
+	return list.addrs
 }
 
 // loadBalancer is the addresses of the Service's load balancer and who may use
@@ -74,6 +76,9 @@ func (f *findings) externalIPs(spec *corev1.ServiceSpec, clusterIPs []netip.Addr
 // are left out: to ignore the range could open them to everyone.
 func (f *findings) loadBalancer(s *corev1.Service, clusterIPs []netip.Addr) ([]netip.Prefix, []netip.Addr) {
 	path := field.NewPath("spec", "loadBalancerSourceRanges")
+	if f.leaveOut(tooMany(path, len(s.Spec.LoadBalancerSourceRanges), maxSources)) {
+		return nil, nil
+	}
 	var ranges []netip.Prefix
 	for i, value := range s.Spec.LoadBalancerSourceRanges {
 		prefix, err := parsePrefix(path.Index(i), value)
@@ -89,7 +94,10 @@ func (f *findings) loadBalancer(s *corev1.Service, clusterIPs []netip.Addr) ([]n
 // got them. Those in the mode Proxy do not, and must be left alone (KEP-1860).
 func (f *findings) loadBalancerIPs(s *corev1.Service, clusterIPs []netip.Addr) []netip.Addr {
 	path := field.NewPath("status", "loadBalancer", "ingress")
-	var out []netip.Addr
+	if f.leaveOut(tooMany(path, len(s.Status.LoadBalancer.Ingress), maxFrontends)) {
+		return nil
+	}
+	list := addrList{clusterIPs: clusterIPs}
 	for i, ingress := range s.Status.LoadBalancer.Ingress {
 		if ingress.IP == "" {
 			continue
@@ -102,26 +110,35 @@ func (f *findings) loadBalancerIPs(s *corev1.Service, clusterIPs []netip.Addr) [
 			continue
 		}
 		addr, err := parseVirtualIP(path.Index(i).Child("ip"), ingress.IP)
-		out = f.appendExternal(out, path.Index(i).Child("ip"), addr, err, clusterIPs)
+		f.leaveOut(list.add(path.Index(i).Child("ip"), addr, err))
 	}
-	return out
+	return list.addrs
 }
 
-// appendExternal adds an address that was parsed with the result err, unless it
-// is there already or of a family in which the Service does not exist.
-func (f *findings) appendExternal(out []netip.Addr, path *field.Path, addr netip.Addr, err *field.Error,
-	clusterIPs []netip.Addr,
-) []netip.Addr {
-	switch {
-	case err != nil:
-	case slices.Contains(out, addr):
-		err = field.Duplicate(path, addr.String())
-	case !hasFamilyOf(clusterIPs, addr):
-		err = field.Invalid(path, addr.String(),
-			fmt.Sprintf("the Service has no ClusterIP of family %s", model.FamilyOf(addr)))
-	default:
-		return append(out, addr)
+// addrList collects a Service's addresses for traffic from outside.
+type addrList struct {
+	clusterIPs []netip.Addr // of the Service
+	addrs      []netip.Addr
+	listed     map[netip.Addr]struct{}
+}
+
+// add adds an address that was parsed with the result err, unless it is in the
+// list already or of a family in which the Service does not exist.
+func (l *addrList) add(path *field.Path, addr netip.Addr, err *field.Error) *field.Error {
+	if err != nil {
+		return err
 	}
-	f.leaveOut(err)
-	return out
+	if _, twice := l.listed[addr]; twice {
+		return field.Duplicate(path, addr.String())
+	}
+	if !hasFamilyOf(l.clusterIPs, addr) {
+		return field.Invalid(path, addr.String(),
+			fmt.Sprintf("the Service has no ClusterIP of family %s", model.FamilyOf(addr)))
+	}
+	if l.listed == nil {
+		l.listed = map[netip.Addr]struct{}{}
+	}
+	l.listed[addr] = struct{}{}
+	l.addrs = append(l.addrs, addr)
+	return nil
 }

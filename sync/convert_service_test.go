@@ -361,38 +361,6 @@ func TestAServiceIsRefused(t *testing.T) {
 			func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} },
 			[]string{"spec.clusterIPs[0]: Invalid value", "spec.clusterIPs[1]: Invalid value"},
 		},
-		"of an unknown type": {
-			func(s *corev1.Service) { s.Spec.Type = "Balancer" },
-			[]string{"spec.type: Unsupported value"},
-		},
-		"with an unknown affinity": {
-			func(s *corev1.Service) { s.Spec.SessionAffinity = "Cookie" },
-			[]string{"spec.sessionAffinity: Unsupported value"},
-		},
-		"with an affinity of more than a day": {
-			func(s *corev1.Service) {
-				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
-				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
-					ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(int32(86401))},
-				}
-			},
-			[]string{"spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value"},
-		},
-		"with unknown policies": {
-			func(s *corev1.Service) {
-				s.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicy("Near"))
-				s.Spec.ExternalTrafficPolicy = "Far"
-			},
-			[]string{"spec.internalTrafficPolicy: Unsupported value", "spec.externalTrafficPolicy: Unsupported value"},
-		},
-		"with an impossible health check port": {
-			func(s *corev1.Service) {
-				s.Spec.Type = corev1.ServiceTypeLoadBalancer
-				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-				s.Spec.HealthCheckNodePort = 70000
-			},
-			[]string{"spec.healthCheckNodePort: Invalid value"},
-		},
 		"without ports": {
 			func(s *corev1.Service) { s.Spec.Ports = nil },
 			[]string{"spec.ports: Required value"},
@@ -407,6 +375,68 @@ func TestAServiceIsRefused(t *testing.T) {
 			got, errs := ConvertService(service(test.change))
 			if got != nil {
 				t.Errorf("got %+v", got)
+			}
+			if diff := cmp.Diff(test.errs, fields(errs)); diff != "" {
+				t.Errorf("errors, -want +got\n%s\n%v", diff, errs)
+			}
+		})
+	}
+}
+
+// TestABadChoiceIsServedAsTheDefault holds that a word which is not known does not
+// take away what else the Service claims, and that nothing of an earlier version
+// stands in for it.
+func TestABadChoiceIsServedAsTheDefault(t *testing.T) {
+	tests := map[string]struct {
+		change func(*corev1.Service)
+		errs   []string
+		want   func(*model.Service)
+	}{
+		"an unknown type": {
+			func(s *corev1.Service) { s.Spec.Type = "Balancer" },
+			[]string{"spec.type: Unsupported value"},
+			func(*model.Service) {},
+		},
+		"an unknown affinity": {
+			func(s *corev1.Service) { s.Spec.SessionAffinity = "Cookie" },
+			[]string{"spec.sessionAffinity: Unsupported value"},
+			func(*model.Service) {},
+		},
+		"an affinity of more than a day": {
+			func(s *corev1.Service) {
+				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
+					ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(int32(86401))},
+				}
+			},
+			[]string{"spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value"},
+			func(s *model.Service) { s.Affinity = 3 * time.Hour },
+		},
+		"unknown policies": {
+			func(s *corev1.Service) {
+				s.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicy("Near"))
+				s.Spec.ExternalTrafficPolicy = "Far"
+			},
+			[]string{"spec.internalTrafficPolicy: Unsupported value", "spec.externalTrafficPolicy: Unsupported value"},
+			func(*model.Service) {},
+		},
+		"an impossible health check port": {
+			func(s *corev1.Service) {
+				s.Spec.Type = corev1.ServiceTypeLoadBalancer
+				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+				s.Spec.HealthCheckNodePort = 70000
+			},
+			[]string{"spec.healthCheckNodePort: Invalid value"},
+			func(s *model.Service) { s.ExternalPolicy = model.PolicyLocal },
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			want, _ := ConvertService(service(nil))
+			test.want(want)
+			got, errs := ConvertService(service(test.change))
+			if diff := cmp.Diff(want, got, compareNetip); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
 			}
 			if diff := cmp.Diff(test.errs, fields(errs)); diff != "" {
 				t.Errorf("errors, -want +got\n%s\n%v", diff, errs)

@@ -41,9 +41,7 @@ func ConvertSlice(s *discoveryv1.EndpointSlice) (*model.Slice, field.ErrorList) 
 		Ports:     f.slicePorts(s.Ports),
 		Endpoints: f.endpoints(s.Endpoints, family),
 	}
-	if n := len(out.Ports) * len(out.Endpoints); n > maxOffers {
-		f.refuse(field.TooMany(field.NewPath("endpoints"), n, maxOffers))
-	}
+	f.refuse(tooMany(field.NewPath("endpoints"), len(out.Ports)*len(out.Endpoints), maxOffers))
 	if f.refused {
 		return nil, f.all()
 	}

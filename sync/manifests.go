@@ -24,11 +24,11 @@ const rescanInterval = 30 * time.Second
 // and *.json count, but no dotfiles and nothing in subfolders. If several
 // documents describe one object, the first in the order of file names counts.
 //
-// What was good stays. An object that is refused keeps its last good version,
-// and so do all objects of a file that its garbled text may have meant, or that
-// is empty, as files are before they are written. Only an object that is no
-// longer in an intact file is gone, or whose file is. If the folder itself, or
-// the single file, is gone, everything stays and is looked for again.
+// An object is what its document says now, or gone if that cannot be used. Only
+// where text cannot be recognised at all, or a file is empty, as files are before
+// they are written, do the objects stay that the file may mean; such Services
+// count as the youngest, and hold no address against another one. If the folder
+// itself, or the single file, is gone, everything stays and is looked for again.
 type Manifests struct {
 	path string
 	node string

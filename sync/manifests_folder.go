@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
 	"strings"
+
+	"kube-vmap/model"
 )
 
 // objects is what manifests say, by the object they say it of.
@@ -105,15 +108,15 @@ func (f *folder) readFile(path string, r *report) {
 	}
 }
 
-// keep is what a file says now, where its old objects stand in for those that
-// are refused or cannot be recognised.
+// keep is what a file says now. An object that is refused is gone. Only while some
+// text cannot be recognised do old objects stand in for those it may be about.
 func keep(old objects, p parsed) (objects, []*ManifestError) {
 	now := objects{}
 	var clashes []*ManifestError
-	refused := map[objectKey]struct{}{}
+	refused := map[objectKey]bool{}
 	for _, o := range p.objects {
 		if o.refused {
-			refused[o.key] = struct{}{}
+			refused[o.key] = true
 			continue
 		}
 		if first, ok := now[o.key]; ok {
@@ -122,13 +125,26 @@ func keep(old objects, p parsed) (objects, []*ManifestError) {
 		}
 		now[o.key] = o
 	}
+	if !p.garbled {
+		return now, clashes
+	}
 	for key, o := range old {
-		_, isRefused := refused[key]
-		if _, ok := now[key]; !ok && (isRefused || p.garbled) {
-			now[key] = o
+		if _, ok := now[key]; !ok && !refused[key] {
+			now[key] = o.outdated()
 		}
 	}
 	return now, clashes
+}
+
+// outdated is the object as one that may not be current: a Service counts as the
+// youngest of all, so that it holds no address against one of an intact file.
+func (o object) outdated() object {
+	if s, ok := o.value.(*model.Service); ok && s.Created != math.MaxInt64 {
+		service := *s
+		service.Created = math.MaxInt64
+		o.value = &service
+	}
+	return o
 }
 
 // merge is what all files say together; of two that speak of the same object,

@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -213,11 +214,18 @@ func TestAnEmptyFileIsNotWrittenYet(t *testing.T) {
 	f.until()
 }
 
-func TestGarbageChangesNothingUntilItIsRepaired(t *testing.T) {
+// TestGarbageRemovesNothingUntilItIsRepaired holds, too, that Services of a garbled
+// file become the youngest, so that they hold nothing that others have been given.
+func TestGarbageRemovesNothingUntilItIsRepaired(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("a.yaml", serviceText("web", "10.96.0.10")+"---\n"+serviceText("db", "10.96.0.11"))
 	f.until("db 10.96.0.11", "web 10.96.0.10")
 	f.write("a.yaml", "garbage: [")
+	for _, event := range f.next() {
+		if set, ok := event.(SetService); !ok || set.Service.Created != math.MaxInt64 {
+			t.Errorf("event: %v", event)
+		}
+	}
 	f.stays("db 10.96.0.11", "web 10.96.0.10")
 	f.write("a.yaml", serviceText("web", "10.96.0.12")+"---\ngarbage: [")
 	f.until("db 10.96.0.11", "web 10.96.0.12")
@@ -228,13 +236,13 @@ func TestGarbageChangesNothingUntilItIsRepaired(t *testing.T) {
 	}
 }
 
-func TestARefusedObjectKeepsItsLastVersion(t *testing.T) {
+func TestARefusedObjectIsGone(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("a.yaml", serviceText("web", "10.96.0.10")+"---\n"+serviceText("db", "10.96.0.11"))
 	f.until("db 10.96.0.11", "web 10.96.0.10")
 	for _, ip := range []string{"300.96.0.10", "{not: text}"} {
 		f.write("a.yaml", serviceText("web", ip))
-		f.until("web 10.96.0.10") // db is not there any more, and that is certain
+		f.until()
 		f.write("a.yaml", serviceText("web", "10.96.0.10")+"---\n"+serviceText("db", "10.96.0.11"))
 		f.until("db 10.96.0.11", "web 10.96.0.10")
 	}

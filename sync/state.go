@@ -91,6 +91,7 @@ func (s *state) selectNodeAddrs() {
 	next := s.config.NodePorts.Select(s.interfaces, s.node.Addrs)
 	if !slices.Equal(next, s.nodeAddrs) {
 		s.nodeAddrs, s.nodeAddrsChanged = next, true
+		s.services.SetNodeAddrs(next)
 	}
 }
 

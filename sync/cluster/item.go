@@ -20,8 +20,6 @@ type item struct {
 	value any
 	// meaning is a hash of the value, not zero if there is one.
 	meaning uint64
-	// refused tells that there is no value because the object is bad.
-	refused bool
 	// err is what is wrong with the object.
 	err error
 	uid string

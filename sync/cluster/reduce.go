@@ -37,7 +37,7 @@ func newItem(o *metav1.ObjectMeta, value any, errs field.ErrorList) *item {
 		it.value, it.meaning = value, meaningOf(value)
 	}
 	if len(errs) > 0 {
-		it.refused, it.err = value == nil, errs.ToAggregate()
+		it.err = errs.ToAggregate()
 	}
 	return it
 }

@@ -167,13 +167,9 @@ func (s *store) isListed() bool {
 func (s *store) change(events []sync.Event, before known, it *item) []sync.Event {
 	identity := identityOf(it.uid)
 	same := identity == before.identity
-	if it.refused && same {
-		// What was known of the object is better than nothing.
-		s.note(it.name, before)
-		return s.settle(events, it.name, problem{uid: it.uid}, it.err)
-	}
-	// If the name is another object's now, the one that had it is gone, and what is
-	// known of that one must not live on.
+	// What an object said before is not served once it says something else, even if
+	// nothing of that can be used: the API server may have given its addresses to
+	// others. And if the name is another object's now, the one that had it is gone.
 	if before.meaning != 0 && (it.value == nil || !same && it.meaning != before.meaning) {
 		events = appendEvent(events, s.say(it.name, nil))
 	}
