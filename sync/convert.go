@@ -59,9 +59,9 @@ func (f *findings) leaveOut(errs ...*field.Error) bool {
 			continue
 		}
 		if v := reflect.ValueOf(err.BadValue); v.Kind() == reflect.String {
-			err.BadValue = shorten(v.String())
+			err.BadValue = shorten(v.String(), maxValue)
 		}
-		err.Detail = shorten(err.Detail)
+		err.Detail = shorten(err.Detail, maxValue)
 		f.errs = append(f.errs, err)
 	}
 	return found
@@ -76,12 +76,12 @@ func (f *findings) all() field.ErrorList {
 	return append(f.errs, rest)
 }
 
-// shorten cuts a text to what is told of it, between characters.
-func shorten(s string) string {
-	if len(s) <= maxValue {
+// shorten cuts a text that is longer than so many bytes, between characters.
+func shorten(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	end := maxValue
+	end := most
 	for end > 0 && !utf8.RuneStart(s[end]) {
 		end--
 	}

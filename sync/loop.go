@@ -47,6 +47,7 @@ type Loop struct {
 	addresses Addresses
 	observer  Observer
 	recorder  Recorder
+	notices   notices
 	followers []Follower
 	// untold is what followers have still to be told.
 	untold Taken
@@ -98,6 +99,7 @@ func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
 		kernel:     kernel,
 		observer:   c.Observer,
 		recorder:   c.Recorder,
+		notices:    notices{},
 		log:        log,
 		state:      newState(c),
 		recovery:   newDelay(c.SyncPeriod),

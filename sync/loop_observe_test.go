@@ -254,21 +254,51 @@ func TestAServiceWithTooManyEndpointsIsToldAndLeftOut(t *testing.T) {
 	})
 }
 
-func TestALostClaimIsToldToWhoLost(t *testing.T) {
+// TestLostClaimsAreOneNoticeOfTheLoser has two Services of one address, of six ports
+// each in both families together.
+func TestLostClaimsAreOneNoticeOfTheLoser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, sync.Config{})
 		older, younger := web("older", 1), web("younger", 2)
 		younger.Service.ClusterIPs = older.Service.ClusterIPs
 		s.say(older, younger)
 		got := s.take()
-		for _, m := range []string{"10.96.0.1:80/tcp", "[fd00::1]:80/sctp", "10.96.0.1:80/udp"} {
-			want := "AddressConflict Service default/younger: uid-of-younger: " + m + " is held by Service default/older:"
-			if strings.Count(got, want) != 1 {
-				t.Errorf("%q is not told once in\n%s", want, got)
-			}
+		want := "AddressConflict Service default/younger: uid-of-younger: 10.96.0.1:80/tcp is held by Service default/older:tcp," +
+			" which is older or whose own address it is, and not served for this one; so are 5 more of its addresses and ports"
+		if strings.Count(got, want) != 1 || strings.Count(got, "AddressConflict") != 1 {
+			t.Errorf("%q is not reported once in\n%s", want, got)
 		}
 		if r := s.last(); r.Conflicts != 6 {
 			t.Errorf("the report is %+v", r)
+		}
+	})
+}
+
+// TestNoticesAreLimitedByNamespace floods one namespace with problems, while another
+// has one; later, when the namespace's share is back, the skipped ones are counted.
+func TestNoticesAreLimitedByNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, sync.Config{})
+		problem := func(namespace string, n int) sync.Event {
+			o := sync.Object{Kind: "Service", Namespace: namespace, Name: fmt.Sprintf("odd-%d", n), UID: "1"}
+			return sync.SetProblem{Object: o, Err: errors.New(strings.Repeat("long ", 10_000))}
+		}
+		var flood []sync.Event
+		for n := range 1000 {
+			flood = append(flood, problem("flood", n))
+		}
+		s.say(append(flood, problem("quiet", 0))...)
+		got := s.take()
+		if n := strings.Count(got, "Unusable Service flood/"); n != 20 || !strings.Contains(got, "Unusable Service quiet/odd-0") {
+			t.Errorf("%d notices of the flood, want 20, in\n%s", n, got)
+		}
+		if most := 21 * 2200; len(got) > most {
+			t.Errorf("%d bytes are reported, want %d at most", len(got), most)
+		}
+		time.Sleep(time.Minute)
+		s.say(problem("flood", 1000))
+		if got := s.take(); strings.Count(got, "Unusable Service flood/") != 1 {
+			t.Errorf("after a minute, reported is\n%s", got)
 		}
 	})
 }

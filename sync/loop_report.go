@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -64,10 +65,24 @@ func (l *Loop) tellFollowers(c nft.Change, whole bool) {
 	}
 }
 
-// tellProblem tells what is wrong with an object.
+// notify reports what is wrong with an object, in a line of log and as an event,
+// within the limits of its namespace.
+func (l *Loop) notify(o Object, reason, note, message string, args ...any) {
+	skipped, ok := l.notices.take(o.Namespace)
+	if !ok {
+		return
+	}
+	if skipped > 0 {
+		args = append(args, "skipped", skipped)
+	}
+	l.log.Warn(message, args...)
+	l.recorder.Warn(o, reason, note)
+}
+
+// tellProblem reports what is wrong with an object.
 func (l *Loop) tellProblem(o Object, text string) {
-	l.log.Warn("left out what cannot be used", "object", o.String(), "err", text)
-	l.recorder.Warn(o, ReasonUnusable, text)
+	text = shorten(text, maxNotice)
+	l.notify(o, ReasonUnusable, text, "left out what cannot be used", "object", o.String(), "err", text)
 }
 
 // tellNodeAddrs tells of addresses that serve node ports though nobody may want
@@ -91,33 +106,34 @@ func (l *Loop) tellNodeAddrs() {
 	l.nodeAddrsTold = text
 }
 
-// tellWarning tells what may surprise about a Service that is served.
+// tellWarning reports what may surprise about a Service that is served.
 func (l *Loop) tellWarning(o Object, text string) {
-	l.log.Warn("a Service is open to more than it may seem", "service", o.Namespace+"/"+o.Name, "reason", text)
-	l.recorder.Warn(l.service(model.ServiceName{Namespace: o.Namespace, Name: o.Name}), ReasonOpen, text)
+	o = l.service(model.ServiceName{Namespace: o.Namespace, Name: o.Name})
+	l.notify(o, ReasonOpen, text,
+		"a Service is open to more than it may seem", "service", o.Namespace+"/"+o.Name, "reason", text)
 }
 
-// mostConflicts is how many lost claims of one Service are told one by one at a time:
-// whoever writes Services could fill every node's log with those of one.
-const mostConflicts = 20
-
-// tellConflicts tells that claims were lost.
+// tellConflicts reports lost claims: of each Service one, and how many more there
+// are.
 func (l *Loop) tellConflicts(conflicts []model.Conflict) {
 	lost := map[model.ServiceName]int{}
 	for _, c := range conflicts {
-		if lost[c.Loser.ServiceName]++; lost[c.Loser.ServiceName] > mostConflicts {
-			continue
-		}
-		l.log.Warn("another Service holds the address and port",
-			"match", c.Match.String(), "winner", c.Winner.String(), "loser", c.Loser.String())
-		l.recorder.Warn(l.service(c.Loser.ServiceName), ReasonConflict,
-			c.Match.String()+" is held by Service "+c.Winner.String()+
-				", which is older or whose own address it is, and not served for this one")
+		lost[c.Loser.ServiceName]++
 	}
-	for name, n := range lost {
-		if n > mostConflicts {
-			l.log.Warn("other Services hold more addresses and ports of this one", "loser", name.String(), "more", n-mostConflicts)
+	for _, c := range conflicts {
+		n := lost[c.Loser.ServiceName]
+		if n == 0 {
+			continue // reported
 		}
+		lost[c.Loser.ServiceName] = 0
+		note := c.Match.String() + " is held by Service " + c.Winner.String() +
+			", which is older or whose own address it is, and not served for this one"
+		args := []any{"match", c.Match.String(), "winner", c.Winner.String(), "loser", c.Loser.String()}
+		if n > 1 {
+			note += fmt.Sprintf("; so are %d more of its addresses and ports", n-1)
+			args = append(args, "more", n-1)
+		}
+		l.notify(l.service(c.Loser.ServiceName), ReasonConflict, note, "another Service holds the address and port", args...)
 	}
 }
 

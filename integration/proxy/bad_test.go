@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"fmt"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
 	"os"
 	"path/filepath"
 	"strings"
@@ -140,9 +142,9 @@ func TestBadManifestsAreNamedAndLeaveGoodOnesAlone(t *testing.T) {
 	goodAnswer(all, "pod-2")
 }
 
-// TestAServiceThatTurnsBadKeepsItsLastGoodVersion goes through the ways in which
-// a file can be spoiled, and repairs it in the end.
-func TestAServiceThatTurnsBadKeepsItsLastGoodVersion(t *testing.T) {
+// TestAServiceThatTurnsBadServesNothing goes through the ways in which a manifest
+// can be bad. Only text that cannot be recognised leaves the Service as it was.
+func TestAServiceThatTurnsBadServesNothing(t *testing.T) {
 	l := newLab(t)
 	f := newFolder(t, l)
 	w := watch(t, l.Node.Host)
@@ -151,22 +153,43 @@ func TestAServiceThatTurnsBadKeepsItsLastGoodVersion(t *testing.T) {
 	f.write("web.yaml", []byte(good))
 	d := start(t, l.Node, f.dir, podRanges)
 	w.settles(f.dir, podRanges)
-	for _, spoiled := range []struct{ says, text, message string }{
-		{"garbage", "}{ %%%", "bad manifest"},
-		{"empty", "", "doubtful manifest"},
-		{"a cluster IP that is none", strings.ReplaceAll(good, "10.96.0.1", "10.96.0.256"), "bad manifest"},
-		{"ports out of range", strings.ReplaceAll(good, "port: 80", "port: 99999999"), "bad manifest"},
-		{"of another type", strings.ReplaceAll(good, "port: 80", "port: {}"), "bad manifest"},
-		{"addresses that are none", strings.ReplaceAll(good, "10.244.1", "10.244.1111"), "bad manifest"},
+	for _, spoiled := range []struct {
+		says, text, message string
+		served              bool
+	}{
+		{"garbage", "}{ %%%", "bad manifest", true},
+		{"empty", "", "doubtful manifest", true},
+		{"a cluster IP that is none", strings.ReplaceAll(good, "10.96.0.1", "10.96.0.256"), "bad manifest", false},
+		{"ports out of range", strings.ReplaceAll(good, "port: 80", "port: 99999999"), "bad manifest", false},
+		{"of another type", strings.ReplaceAll(good, "port: 80", "port: {}"), "bad manifest", false},
+		{"addresses that are none", strings.ReplaceAll(good, "10.244.1", "10.244.1111"), "bad manifest", false},
 	} {
 		t.Run(spoiled.says, func(t *testing.T) {
 			before, generation := d.lines(), w.generation()
 			f.write("web.yaml", []byte(spoiled.text))
 			d.logged(before, spoiled.message, func(e entry) bool { return e["file"] == filepath.Join(f.dir, "web.yaml") })
-			only(t, l, s, "pod-1")
-			if now := w.generation(); now != generation {
-				t.Errorf("generation %d became %d: something was written", generation, now)
+			if spoiled.served {
+				only(t, l, s, "pod-1")
+				if now := w.generation(); now != generation {
+					t.Errorf("generation %d became %d: something was written", generation, now)
+				}
+				return
 			}
+			for _, way := range ways() {
+				if way.family != model.IPv4 {
+					continue // of the endpoints, only those of IPv4 are bad
+				}
+				eventually(t, way.String()+" is not served", func() error {
+					a, err := l.Pods[1].AskFrom(way.protocol, freshPort(), s.at(way.family), silence)
+					if err == nil && a.Outcome == lab.Answered {
+						err = fmt.Errorf("%s", a)
+					}
+					return err
+				})
+			}
+			f.write("web.yaml", []byte(good))
+			w.settles(f.dir, podRanges)
+			only(t, l, s, "pod-1")
 		})
 	}
 	s.endpoints = "pod-2"
