@@ -194,6 +194,9 @@ func (id ChainID) needs() []object {
 
 // reads reports whether rules of the chain look into the set.
 func (id ChainID) reads(set SetID) bool {
+	if set.Kind == AllowedSources {
+		return id.Kind == SourceCheck
+	}
 	if set.Kind >= baseSets {
 		return slices.ContainsFunc(id.needs(), func(o object) bool { return o.isSet && o.set == set })
 	}
@@ -202,8 +205,6 @@ func (id ChainID) reads(set SetID) bool {
 		return set.Kind == Restricted || set.Kind == EndpointIPs
 	case FilterOutputEarly:
 		return set.Kind == Restricted
-	case SourceCheck:
-		return set.Kind == AllowedSources
 	case NATPrerouting, NATOutput:
 		return set.Kind == Services || set.Kind == NodeIPs || set.Kind == NodePorts
 	case RestorePrerouting, RestoreOutput:

@@ -219,10 +219,10 @@ func (c *compiler) sources() {
 		return
 	}
 	c.add(Restricted, c.key(), Value{})
-	for _, prefix := range outermost(c.Sources) {
+	for _, prefix := range byLength(outermost(c.Sources)) {
 		k := c.key()
 		k.Source = unique.Make(prefix)
-		c.add(AllowedSources, k, Value{})
+		c.put(SetID{Family: c.Match.Family, Kind: AllowedSources, Slot: uint16(prefix.Bits())}, k, Value{})
 	}
 }
 

@@ -285,7 +285,7 @@ func DecodeElements(id SetID, list []Element, data []byte) ([]Element, error) {
 // that a dump may have. Ends of intervals become the lengths of prefixes.
 func SortElements(id SetID, list []Element) []Element {
 	list = sorted(list)
-	if l := id.layout(); l.interval && !l.concatenated() {
+	if l := id.layout(); l.interval {
 		return joinIntervals(list)
 	}
 	return slices.CompactFunc(list, sameKey)

@@ -16,7 +16,7 @@ var errLayout = errors.New("element does not fit its set's layout")
 
 // element reads one element; false if it could not.
 func (d *decoder) element(id SetID, b []byte) (Element, bool) {
-	var el, end Element
+	var el Element
 	var flags uint32
 	if d.err != nil {
 		return el, false
@@ -25,8 +25,6 @@ func (d *decoder) element(id SetID, b []byte) (Element, bool) {
 		switch kind {
 		case unix.NFTA_SET_ELEM_KEY:
 			d.nested(value, func(_ uint16, value []byte) { d.key(id, &el.Key, value) })
-		case attrKeyEnd:
-			d.nested(value, func(_ uint16, value []byte) { d.key(id, &end.Key, value) })
 		case unix.NFTA_SET_ELEM_DATA:
 			d.nested(value, func(kind uint16, value []byte) { d.value(id, &el.Value, kind, value) })
 		case unix.NFTA_SET_ELEM_USERDATA:
@@ -35,31 +33,13 @@ func (d *decoder) element(id SetID, b []byte) (Element, bool) {
 			d.number(&flags, value)
 		}
 	})
-	switch l := id.layout(); {
-	case l.concatenated():
-		el.Key.closeAt(end.Key)
-	case l.interval:
+	if id.layout().interval {
 		el.Key.Bits = startMark
 		if flags&elementEnds != 0 {
 			el.Key.Bits = endMark
 		}
 	}
 	return el, d.err == nil
-}
-
-// closeAt completes a key that ends in a prefix by the key of its last address.
-// If it is none, it becomes the zero key.
-func (k *Key) closeAt(end Key) {
-	first, last := k.source(), end.source()
-	for bits := first.Bits(); bits >= 0; bits-- {
-		if p := netip.PrefixFrom(first.Addr(), bits); p == p.Masked() && lastAddr(p) == last.Addr() {
-			k.Source = unique.Make(p)
-			if end.Source = k.Source; *k == end {
-				return
-			}
-		}
-	}
-	*k = Key{}
 }
 
 func (d *decoder) key(id SetID, k *Key, b []byte) {
@@ -81,7 +61,7 @@ func (d *decoder) key(id SetID, k *Key, b []byte) {
 			k.Addr = a
 		case fieldClient:
 			a, _ := netip.AddrFromSlice(part)
-			k.Source = unique.Make(netip.PrefixFrom(a, a.BitLen()))
+			k.Source = unique.Make(netip.PrefixFrom(a, id.sourceBits()))
 		case fieldProtocol:
 			k.Protocol = model.Protocol(part[0])
 		case fieldPort:

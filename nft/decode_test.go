@@ -42,21 +42,14 @@ func randomKey(r *rand.Rand, id SetID, i int) (k Key) {
 		case fieldSource, fieldDestination:
 			k.Addr = sampleAddr(id.Family, 96, i)
 		case fieldClient:
-			source := netip.PrefixFrom(sampleAddr(id.Family, 16, i), id.family().bits())
-			if l.interval {
-				source = netip.PrefixFrom(source.Addr(), source.Bits()-r.IntN(25)).Masked()
-			}
-			k.Source = unique.Make(source)
+			k.Source = unique.Make(netip.PrefixFrom(sampleAddr(id.Family, 16, i), id.sourceBits()).Masked())
 		}
 	}
-	if l.interval && !l.concatenated() {
+	if l.interval {
 		k.Bits = uint8(id.family().bits())
 	}
 	return k
 }
-
-// bits is the length of an address.
-func (fam *family) bits() int { return int(fam.addrLen) * 8 }
 
 // randomValue is value number i of a set.
 func randomValue(r *rand.Rand, id SetID, i int) Value {

@@ -51,7 +51,7 @@ func (r *Ruleset) diff(have Tables, want *contents) Batch {
 	}
 	rebuilt := r.diffSets(e, have, want)
 	r.diffChains(e, have, rebuilt)
-	return e.batch(&r.config)
+	return e.batch(&r.config, r.has)
 }
 
 // mustBeMadeAnew reports whether a table is such as no change can make it what it
@@ -172,7 +172,7 @@ func (r *Ruleset) diffChains(e *edit, have Tables, rebuilt map[SetID]bool) {
 
 func (r *Ruleset) fingerprints(id ChainID) []Fingerprint {
 	var out []Fingerprint
-	for _, rule := range r.config.rules(id) {
+	for _, rule := range r.rules(id) {
 		out = append(out, rule.Fingerprint())
 	}
 	return out
@@ -190,6 +190,14 @@ func (e *edit) rewriteChain(id ChainID) {
 	}
 	e.flushChains = append(e.flushChains, FlushChain{id.Family, id.Name()})
 	e.rewrite = append(e.rewrite, id)
+}
+
+// rewriteReader replaces the rules of the chain that looks into each set of a kind
+// that there is, because the set comes or goes.
+func (e *edit) rewriteReader(id SetID) {
+	if id.Kind == AllowedSources {
+		e.rewriteChain(ChainID{Family: id.Family, Kind: SourceCheck})
+	}
 }
 
 func (e *edit) dropChain(f model.Family, name string) {

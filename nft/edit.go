@@ -43,8 +43,9 @@ func (e *edit) of(id SetID) *elementEdit {
 	return s
 }
 
-// batch puts the edit in order. Rules come from the configuration.
-func (e *edit) batch(c *Config) Batch {
+// batch puts the edit in order. Rules come from the configuration, for tables that
+// have these sets then.
+func (e *edit) batch(c *Config, has func(SetID) bool) Batch {
 	var b Batch
 	for _, f := range e.deleteTables {
 		b = append(b, DeleteTable{f})
@@ -86,7 +87,7 @@ func (e *edit) batch(c *Config) Batch {
 	}
 	slices.SortFunc(e.rewrite, compareChains)
 	for _, id := range e.rewrite {
-		for _, r := range c.rules(id) {
+		for _, r := range c.rules(id, has) {
 			b = append(b, AddRule{id, r})
 		}
 	}

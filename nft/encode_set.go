@@ -18,20 +18,11 @@ const (
 	setMap         = unix.NFT_SET_MAP
 	setTimeout     = unix.NFT_SET_TIMEOUT
 	setDynamic     = unix.NFT_SET_EVAL
-	setConcat      = 1 << 7 // NFT_SET_CONCAT
 	elementEnds    = unix.NFT_SET_ELEM_INTERVAL_END
 	verdictGoto    = 0xfffffffc // NFT_GOTO, -4
 	verdictDrop    = 0          // NF_DROP
 	maxCommentLen  = 127        // nft's 128 include the final zero
 	commentTooLong = "..."
-)
-
-// Attributes of concatenated intervals (enum nft_set_elem_attributes,
-// nft_set_desc_attributes, nft_set_field_attributes of the same file).
-const (
-	attrKeyEnd   = 10 // NFTA_SET_ELEM_KEY_END
-	attrConcat   = 2  // NFTA_SET_DESC_CONCAT
-	attrFieldLen = 1  // NFTA_SET_FIELD_LEN, in bytes
 )
 
 func (o AddSet) encode(e *encoder) {
@@ -40,16 +31,15 @@ func (o AddSet) encode(e *encoder) {
 	e.text(unix.NFTA_SET_TABLE, e.table)
 	e.text(unix.NFTA_SET_NAME, o.Set.Name())
 	e.number(unix.NFTA_SET_ID, e.setID)
-	e.shape(o.Set.shape(o.Size), o.Set.parts())
+	e.shape(o.Set.shape(o.Size))
 	if o.Set.layout().typeof {
 		e.bytes(unix.NFTA_SET_USERDATA, o.Set.typeofUserdata())
 	}
 	e.close()
 }
 
-// shape declares types, flags and size of a set. parts are the lengths of the fields that a concatenated interval is made of;
-// the kernel needs them for no other set.
-func (e *encoder) shape(s SetShape, parts []uint32) {
+// shape declares types, flags and size of a set.
+func (e *encoder) shape(s SetShape) {
 	e.number(unix.NFTA_SET_FLAGS, s.Flags)
 	e.number(unix.NFTA_SET_KEY_TYPE, s.KeyType)
 	e.number(unix.NFTA_SET_KEY_LEN, s.KeyLen)
@@ -57,41 +47,12 @@ func (e *encoder) shape(s SetShape, parts []uint32) {
 		e.number(unix.NFTA_SET_DATA_TYPE, s.DataType)
 		e.number(unix.NFTA_SET_DATA_LEN, s.DataLen)
 	}
-	if s.Size == 0 && len(parts) == 0 {
+	if s.Size == 0 {
 		return
 	}
 	at := e.nest(unix.NFTA_SET_DESC)
-	if s.Size > 0 {
-		e.number(unix.NFTA_SET_DESC_SIZE, s.Size)
-	}
-	if len(parts) > 0 {
-		e.concat(parts)
-	}
+	e.number(unix.NFTA_SET_DESC_SIZE, s.Size)
 	e.shut(at)
-}
-
-// concat says where one field of a key ends and the next begins.
-func (e *encoder) concat(parts []uint32) {
-	list := e.nest(attrConcat)
-	for _, n := range parts {
-		part := e.nest(unix.NFTA_LIST_ELEM)
-		e.number(attrFieldLen, n)
-		e.shut(part)
-	}
-	e.shut(list)
-}
-
-// parts are the lengths of the fields of a concatenated interval's key.
-func (id SetID) parts() []uint32 {
-	l := id.layout()
-	if !l.concatenated() {
-		return nil
-	}
-	var out []uint32
-	for _, f := range l.key {
-		out = append(out, f.size(id.family()))
-	}
-	return out
 }
 
 func (o DeleteSet) encode(e *encoder) {
@@ -118,7 +79,7 @@ func (e *encoder) choices(f model.Family, chains []ChainID) {
 		Flags:   setAnonymous | setConstant | setMap,
 		KeyType: typeInteger.number, KeyLen: 4, DataType: typeVerdict.number,
 		Size: uint32(len(chains)),
-	}, nil)
+	})
 	e.bytes(unix.NFTA_SET_USERDATA, hostOrderKeys)
 	e.close()
 
@@ -148,7 +109,7 @@ func (e *encoder) protocols(f model.Family, list []model.Protocol) {
 	e.number(unix.NFTA_SET_ID, e.setID)
 	e.shape(SetShape{
 		Flags: setAnonymous | setConstant, KeyType: typeProto.number, KeyLen: 1, Size: uint32(len(list)),
-	}, nil)
+	})
 	e.close()
 
 	e.message(unix.NFT_MSG_NEWSETELEM, unix.NLM_F_CREATE, f)
@@ -225,9 +186,6 @@ func (id SetID) roomForElement() int {
 		n += 2*attrLen + int(l.dataLen(fam)+3)&^3
 	case contentNone:
 	}
-	if l.concatenated() {
-		n += 2*attrLen + int(l.keyLen(fam))
-	}
 	if l.comments {
 		n += roomForComment
 	}
@@ -238,10 +196,7 @@ func (id SetID) roomForElement() int {
 func (e *encoder) element(id SetID, el *Element, whole bool) {
 	l := id.layout()
 	at := e.nest(unix.NFTA_LIST_ELEM)
-	e.key(unix.NFTA_SET_ELEM_KEY, l, &el.Key, netip.Prefix.Addr)
-	if l.concatenated() {
-		e.key(attrKeyEnd, l, &el.Key, lastAddr)
-	}
+	e.key(l, &el.Key)
 	if whole {
 		e.value(l.content, el.Value)
 		if l.comments {
@@ -249,7 +204,7 @@ func (e *encoder) element(id SetID, el *Element, whole bool) {
 		}
 	}
 	e.shut(at)
-	if l.interval && !l.concatenated() {
+	if l.interval {
 		e.intervalEnd(&el.Key)
 	}
 }
@@ -287,10 +242,9 @@ func (e *encoder) intervalEnd(k *Key) {
 	e.shut(at)
 }
 
-// key writes a key, or the end of the interval that it is; bound says which
-// address of a prefix it has.
-func (e *encoder) key(kind uint16, l *layout, k *Key, bound func(netip.Prefix) netip.Addr) {
-	at := e.nest(kind)
+// key writes a key; of a prefix, its first address.
+func (e *encoder) key(l *layout, k *Key) {
+	at := e.nest(unix.NFTA_SET_ELEM_KEY)
 	value := e.open(unix.NFTA_DATA_VALUE)
 	for _, f := range l.key {
 		switch f {
@@ -301,7 +255,7 @@ func (e *encoder) key(kind uint16, l *layout, k *Key, bound func(netip.Prefix) n
 		case fieldPort:
 			e.port(k.Port)
 		case fieldClient:
-			e.address(bound(k.source()))
+			e.address(k.source().Addr())
 		case fieldPick:
 			e.out.Bytes = binary.NativeEndian.AppendUint32(e.out.Bytes, k.Pick)
 		}

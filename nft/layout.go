@@ -38,7 +38,7 @@ const (
 	fieldProtocol
 	fieldPort
 	fieldPick   // a random number below the count of endpoints
-	fieldClient // the source, as a prefix or alone, beside a destination
+	fieldClient // the source, or the prefix it is in, beside a destination
 	fieldAsked  // the destination before it was translated, and its port
 	fieldAskedPort
 )
@@ -115,7 +115,7 @@ func (c content) isData() bool { return c != contentNone && c != contentVerdict 
 type layout struct {
 	key      []field
 	content  content
-	interval bool // keys are prefixes, or end in one
+	interval bool // keys are prefixes
 	comments bool // elements name their Service
 	// typeof makes the listing describe keys by expressions instead of types:
 	// needed where a type has no size of its own.
@@ -129,9 +129,6 @@ type layout struct {
 
 // dynamic reports whether packets fill the set.
 func (l *layout) dynamic() bool { return l.limit > 0 }
-
-// concatenated reports whether the prefix is only a part of the key.
-func (l *layout) concatenated() bool { return l.interval && len(l.key) > 1 }
 
 // keyLen is the length of a key in bytes.
 func (l *layout) keyLen(fam *family) uint32 {
@@ -235,7 +232,6 @@ const (
 	NodePortServiceIPs                  // the ClusterIP behind a node port
 	NodePortServicePorts                // and the port there
 	Restricted                          // addresses that only AllowedSources may use
-	AllowedSources                      //
 	ClusterIPs                          //
 	NodeIPs                             // addresses that serve node ports
 	Hairpin                             // pods that may reach themselves
@@ -247,6 +243,7 @@ const (
 	StickyEndpointsMany                 //
 	Affinity                            // which client has which endpoint
 	Connections                         // how many asked for what and got which endpoint, with [Config].Count
+	AllowedSources                      // who may use Restricted addresses, one for each length of a prefix
 	setKinds
 )
 
@@ -261,10 +258,7 @@ var (
 	// the node it came to.
 	nodePortKey = []field{fieldProtocol, fieldPort}
 	pickKey     = []field{fieldDestination, fieldProtocol, fieldPort, fieldPick}
-	// clientKey has the client first: where that is a prefix, the kernel goes through
-	// all elements that match so far, and those of one address and port are many
-	// (nft_set_pipapo).
-	clientKey = []field{fieldClient, fieldDestination, fieldProtocol, fieldPort}
+	clientKey   = []field{fieldClient, fieldDestination, fieldProtocol, fieldPort}
 	// countKey is what a connection has that was translated.
 	countKey = []field{fieldAsked, fieldProtocol, fieldAskedPort, fieldDestination, fieldPort}
 )
@@ -286,7 +280,6 @@ var setSchema = [setKinds]struct {
 	NodePortServiceIPs:   {"node-port-service-ips", layout{key: nodePortKey, content: contentAddress}},
 	NodePortServicePorts: {"node-port-service-ports", layout{key: nodePortKey, content: contentPort}},
 	Restricted:           {"restricted", layout{key: frontendKey}},
-	AllowedSources:       {"allowed-sources", layout{key: clientKey, interval: true}},
 	ClusterIPs:           {"cluster-ips", layout{key: []field{fieldDestination}}},
 	NodeIPs:              {"node-ips", layout{key: []field{fieldDestination}}},
 	Hairpin:              {"hairpin", layout{key: []field{fieldSource, fieldDestination}}},
@@ -298,6 +291,7 @@ var setSchema = [setKinds]struct {
 	StickyEndpointsMany:  {"sticky-endpoints-many", layout{key: pickKey, content: contentVerdict, typeof: true}},
 	Affinity:             {"affinity", layout{key: clientKey, content: contentEndpoint, limit: affinitySize, timeout: true}},
 	Connections:          {"connections", layout{key: countKey, limit: MostCounted}},
+	AllowedSources:       {"allowed-sources", layout{key: clientKey}},
 }
 
 // SetID refers to a set or map of the rule set.
@@ -305,7 +299,7 @@ type SetID struct {
 	Family model.Family
 	Kind   SetKind
 	Local  bool   // it holds endpoints of this node only
-	Slot   uint16 // of Endpoints and StickyEndpoints
+	Slot   uint16 // of Endpoints and StickyEndpoints; of AllowedSources, the length of the prefixes
 }
 
 func (id SetID) layout() *layout { return &setSchema[id.Kind].layout }
@@ -313,7 +307,17 @@ func (id SetID) layout() *layout { return &setSchema[id.Kind].layout }
 func (id SetID) family() *family { return &families[id.Family] }
 
 // slotted reports whether there is one set of the kind for each slot.
-func (k SetKind) slotted() bool { return k == Endpoints || k == StickyEndpoints }
+func (k SetKind) slotted() bool {
+	return k == Endpoints || k == StickyEndpoints || k == AllowedSources
+}
+
+// exists reports whether there may be a set of that slot.
+func (id SetID) exists() bool {
+	if id.Kind == AllowedSources {
+		return !id.Local && id.Slot > 0 && int(id.Slot) <= id.family().bits()
+	}
+	return id.Slot < MaxSlots
+}
 
 // Dynamic reports whether packets fill the set, so that what it holds is not known
 // and not compared.
@@ -347,10 +351,9 @@ func SetNamed(f model.Family, name string) (SetID, bool) {
 		if kind.slotted() {
 			_, number, _ := strings.Cut(rest, setSchema[kind].name+"-")
 			n, err := strconv.ParseUint(number, 10, 16)
-			if err != nil || n >= MaxSlots {
+			if id.Slot = uint16(n); err != nil || !id.exists() {
 				continue
 			}
-			id.Slot = uint16(n)
 		}
 		if id.Name() == name {
 			return id, true

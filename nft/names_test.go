@@ -151,7 +151,9 @@ func allSets(f model.Family) []SetID {
 			case (kind < baseSets || kind == Connections) && local:
 			case kind.slotted():
 				for id.Slot = range uint16(MaxSlots) {
-					out = append(out, id)
+					if id.exists() {
+						out = append(out, id)
+					}
 				}
 			default:
 				out = append(out, id)
@@ -184,7 +186,7 @@ func TestOtherNamesAreOfNoSet(t *testing.T) {
 		"", "endpoints", "endpoints-", "endpoints-x", "endpoints-01", "endpoints-+1", "endpoints-255", "endpoints-many-1",
 		"services-0", "service", "Services", "local-endpoints", "local-endpoints-255", "local-local-endpoints-1", "local-",
 		"local-cluster-ips", "local-hairpin", "affinity-0", "sticky-endpoints", "sticky-endpoints-255", "local-sticky-endpoints-",
-		"xendpoints-1", "x-endpoints-1",
+		"xendpoints-1", "x-endpoints-1", "allowed-sources", "allowed-sources-0", "allowed-sources-33", "local-allowed-sources-8",
 	} {
 		if got, known := SetNamed(model.IPv4, name); known {
 			t.Errorf("the set called %q is %v, want none", name, got)

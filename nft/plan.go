@@ -3,6 +3,7 @@ package nft
 import (
 	"maps"
 	"net/netip"
+	"slices"
 )
 
 // Plan is a change worked out against a [Ruleset], and the batch that makes it.
@@ -50,7 +51,7 @@ func (r *Ruleset) Plan(c Change) *Plan {
 	p.settleNode(r)
 	p.settleObjects(r)
 	p.grow(r)
-	p.Batch = p.edit.batch(&r.config)
+	p.Batch = p.edit.batch(&r.config, func(id SetID) bool { return p.has(r, id) })
 	return p
 }
 
@@ -255,9 +256,11 @@ func (p *Plan) settleObjects(r *Ruleset) {
 		case (before == 0) == (after == 0):
 		case o.isSet && after == 0:
 			p.gone = append(p.gone, o.set)
+			p.edit.rewriteReader(o.set)
 			p.edit.forget(o.set)
 			p.edit.deleteSets = append(p.edit.deleteSets, DeleteSet{o.set.Family, o.set.Name()})
 		case o.isSet:
+			p.edit.rewriteReader(o.set)
 			p.sizes[o.set] = capacity(p.counts[o.set])
 			p.edit.addSets = append(p.edit.addSets, AddSet{o.set, p.sizes[o.set]})
 		case after == 0:
@@ -266,6 +269,14 @@ func (p *Plan) settleObjects(r *Ruleset) {
 			p.edit.newChain(o.chain)
 		}
 	}
+}
+
+// has reports whether the set exists after the change.
+func (p *Plan) has(r *Ruleset, id SetID) bool {
+	if _, comes := p.sizes[id]; comes {
+		return true
+	}
+	return r.has(id) && !slices.Contains(p.gone, id)
 }
 
 // Commit makes the planned state the current one, once the kernel has taken the

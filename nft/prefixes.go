@@ -27,6 +27,12 @@ func comparePrefixes(a, b netip.Prefix) int {
 	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }
 
+// byLength sorts prefixes of a family in the order of the sets they belong to.
+func byLength(prefixes []netip.Prefix) []netip.Prefix {
+	slices.SortStableFunc(prefixes, func(a, b netip.Prefix) int { return cmp.Compare(a.Bits(), b.Bits()) })
+	return prefixes
+}
+
 // lastAddr is the highest address of a prefix.
 func lastAddr(p netip.Prefix) netip.Addr {
 	b := p.Addr().AsSlice()

@@ -38,13 +38,18 @@ func allRules() map[string]Rule {
 				if !tellsMore(id) {
 					continue
 				}
-				for _, r := range c.rules(id) {
+				for _, r := range c.rules(id, someLengths) {
 					rules[families[f].name+" "+r.String()] = r
 				}
 			}
 		}
 	}
 	return rules
+}
+
+// someLengths are the sets of a table in which few lengths of prefixes are in use.
+func someLengths(id SetID) bool {
+	return slices.Contains([]int{1, 24, 31, 32, 48, 61, 127, 128}, int(id.Slot))
 }
 
 // tellsMore picks chains whose rules are not like those of another one but for

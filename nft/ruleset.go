@@ -132,6 +132,15 @@ func (r *Ruleset) ServiceAt(m model.Match) model.ServiceName {
 	return model.ServiceName{}
 }
 
+// has reports whether the set exists.
+func (r *Ruleset) has(id SetID) bool {
+	_, exists := r.sizes[id]
+	return exists
+}
+
+// rules are the rules of a chain.
+func (r *Ruleset) rules(id ChainID) []Rule { return r.config.rules(id, r.has) }
+
 // refers is the chain that an element leads to, if that comes with use.
 func (e *placed) refers() (object, bool) {
 	if e.Value.Verdict != Goto || e.Value.Chain.Kind < baseChains {

@@ -47,12 +47,14 @@ func (c *Config) DetectsPods(f model.Family) bool {
 // DefaultMasqueradeMark is kube-proxy's default, masqueradeBit 14.
 const DefaultMasqueradeMark = 1 << 14
 
-// rules are the rules of a chain.
-func (c *Config) rules(id ChainID) []Rule {
+// rules are the rules of a chain in a table that has these sets.
+func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	fam := &families[id.Family]
 	balance := Rule{goTo(ChainID{Family: id.Family, Kind: Balance, Local: id.Local, Method: id.Method, N: id.N})}
 	mark := Rule{setMark(c.MasqueradeMark)}
 	switch id.Kind {
+	case SourceCheck:
+		return sourceRules(id.Family, has)
 	case Cluster:
 		return append(c.markOthers(id, fam), balance)
 	case Masquerade:
@@ -90,8 +92,6 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 			rules = append(rules, Rule{invalid(), in(set(EndpointIPs)), protocolIs(model.TCP), drop()})
 		}
 		return rules
-	case SourceCheck:
-		return []Rule{{notIn(set(AllowedSources)), drop()}}
 	case NATPrerouting, NATOutput:
 		return []Rule{{by(Services)}, {in(set(NodeIPs)), by(NodePorts)}}
 	case RestorePrerouting, RestoreOutput:
@@ -100,8 +100,8 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 		return restoreRules(fam)
 	case FilterInput:
 		return []Rule{
-			{newConnection(), by(NoEndpointServices)},
-			{newConnection(), in(set(NodeIPs)), by(NoEndpointNodePorts)},
+			{newConnection(), notTranslated(), by(NoEndpointServices)},
+			{newConnection(), notTranslated(), in(set(NodeIPs)), by(NoEndpointNodePorts)},
 		}
 	case FilterForward, FilterOutput:
 		return []Rule{{newConnection(), goTo(id.as(ServiceCheck))}}
@@ -109,7 +109,7 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 		return c.postroutingRules(id.Family, set(Hairpin))
 	case ServiceCheck:
 		return []Rule{
-			{by(NoEndpointServices)},
+			{notTranslated(), by(NoEndpointServices)},
 			{in(set(ClusterIPs)), goTo(id.as(RejectChain))},
 			{in(set(ServiceCIDRs)), drop()},
 		}

@@ -194,15 +194,24 @@ func (r *reading) unserved(e *Element) {
 
 // readSources finds out who may come.
 func (r *reading) readSources() {
+	if r.table == nil {
+		return
+	}
 	for _, e := range r.elements(Restricted) {
 		if f := r.at[r.match(&e.Key)]; f != nil {
 			f.Restricted = true
 		}
 	}
-	for _, e := range r.elements(AllowedSources) {
-		if f := r.at[r.match(&e.Key)]; f != nil {
-			f.Sources = append(f.Sources, e.Key.source())
+	for bits := 1; bits <= families[r.family].bits(); bits++ {
+		id := SetID{Family: r.family, Kind: AllowedSources, Slot: uint16(bits)}
+		for _, e := range r.table.Sets[id.Name()].Elements {
+			if f := r.at[r.match(&e.Key)]; f != nil {
+				f.Sources = append(f.Sources, e.Key.source())
+			}
 		}
+	}
+	for _, f := range r.at {
+		slices.SortFunc(f.Sources, comparePrefixes)
 	}
 }
 

@@ -117,10 +117,7 @@ func sourceIn(fam *family, p netip.Prefix, want bool) statement {
 	text := p.Addr().String()
 	if !p.IsSingleIP() {
 		text = p.String()
-		load = append(load, &expr.Bitwise{
-			SourceRegister: regValue, DestRegister: regValue, Len: fam.addrLen,
-			Mask: prefixMask(fam, p.Bits()), Xor: make([]byte, fam.addrLen),
-		})
+		load = append(load, maskTo(fam, regValue, p.Bits()))
 	}
 	word, op := equality(want)
 	return statement{
@@ -189,9 +186,20 @@ func loadKey(id SetID, d draw) (load []any, next uint32) {
 	reg := uint32(regKey)
 	for _, f := range id.layout().key {
 		load = append(load, f.load(fam, reg, d))
+		if f == fieldClient && id.sourceBits() < fam.bits() {
+			load = append(load, maskTo(fam, reg, id.sourceBits()))
+		}
 		reg += f.length(fam) / 4
 	}
 	return load, reg
+}
+
+// maskTo keeps as many bits of the address in the register.
+func maskTo(fam *family, reg uint32, bits int) *expr.Bitwise {
+	return &expr.Bitwise{
+		SourceRegister: reg, DestRegister: reg, Len: fam.addrLen,
+		Mask: prefixMask(fam, bits), Xor: make([]byte, fam.addrLen),
+	}
 }
 
 // load reads the field of a packet into a register.
@@ -226,6 +234,11 @@ func lookup(id SetID, d draw) string {
 	if d.count > 0 {
 		key = strings.Replace(key, fieldPick.text(fam), d.text(fam), 1)
 	}
+	if bits := id.sourceBits(); bits < fam.bits() {
+		mask, _ := netip.AddrFromSlice(prefixMask(fam, bits))
+		source := fieldClient.text(fam)
+		key = strings.Replace(key, source, source+" & "+mask.String(), 1)
+	}
 	return key
 }
 
@@ -240,16 +253,11 @@ func dispatch(id SetID, d draw) statement {
 }
 
 // in matches packets whose key is in the set.
-func in(id SetID) statement { return member(id, "@", false) }
-
-// notIn matches packets whose key is not in the set.
-func notIn(id SetID) statement { return member(id, "!= @", true) }
-
-func member(id SetID, word string, invert bool) statement {
+func in(id SetID) statement {
 	load, _ := loadKey(id, draw{})
 	return statement{
-		text:        lookup(id, draw{}) + " " + word + id.Name(),
-		expressions: append(load, &expr.Lookup{SourceRegister: regKey, SetName: id.Name(), Invert: invert}),
+		text:        lookup(id, draw{}) + " @" + id.Name(),
+		expressions: append(load, &expr.Lookup{SourceRegister: regKey, SetName: id.Name()}),
 	}
 }
 
@@ -306,6 +314,11 @@ func jump(id ChainID) statement {
 		text:        "jump " + id.Name(),
 		expressions: []any{&expr.Verdict{Kind: expr.VerdictJump, Chain: id.Name()}},
 	}
+}
+
+// accept lets the packet pass the hook.
+func accept() statement {
+	return statement{text: "accept", expressions: []any{&expr.Verdict{Kind: expr.VerdictAccept}}}
 }
 
 func drop() statement {

@@ -123,9 +123,6 @@ func (id SetID) shape(size uint32) SetShape {
 		s.Flags |= setInterval
 		s.Size = 0
 	}
-	if l.concatenated() {
-		s.Flags |= setConcat
-	}
 	if l.dynamic() {
 		s.Flags |= setDynamic
 		s.Size = l.limit

@@ -111,7 +111,7 @@ func (e *Element) write(s *strings.Builder, id SetID, whole bool) {
 		if i > 0 {
 			s.WriteString(" . ")
 		}
-		e.Key.writeField(s, f, l.interval && !l.concatenated())
+		e.Key.writeField(s, f, l.interval)
 	}
 	if !whole {
 		return
@@ -141,11 +141,7 @@ func (k *Key) writeField(s *strings.Builder, f field, interval bool) {
 			fmt.Fprintf(s, "/%d", k.Bits)
 		}
 	case fieldClient:
-		if p := k.source(); p.IsSingleIP() {
-			s.WriteString(p.Addr().String())
-		} else {
-			s.WriteString(p.String())
-		}
+		s.WriteString(k.source().Addr().String())
 	case fieldProtocol:
 		s.WriteString(k.Protocol.String())
 	case fieldPort:
@@ -206,7 +202,7 @@ func (r *Ruleset) renderChain(out *bufio.Writer, id ChainID) {
 	if h := chainSchema[id.Kind].hook; h != nil {
 		fmt.Fprintf(out, "\t\t%s\n", h)
 	}
-	for _, rule := range r.config.rules(id) {
+	for _, rule := range r.rules(id) {
 		fmt.Fprintf(out, "\t\t%s\n", rule)
 	}
 	out.WriteString("\t}\n")

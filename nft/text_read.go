@@ -44,12 +44,20 @@ func (t *Table) render(out *bufio.Writer, f model.Family, c *Config) {
 		renderSet(out, id, set.Shape.Size, set.Elements)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Chains)) {
-		t.Chains[name].render(out, name, chainNamed(f, name), c)
+		id := chainNamed(f, name)
+		t.Chains[name].render(out, name, id, c.rules(id, t.has))
 	}
 	out.WriteString("}\n")
 }
 
-func (s ChainState) render(out *bufio.Writer, name string, id ChainID, c *Config) {
+// has reports whether the set is in the table.
+func (t *Table) has(id SetID) bool {
+	_, exists := t.Sets[id.Name()]
+	return exists
+}
+
+// render writes a chain with those of its rules that are among the given ones.
+func (s ChainState) render(out *bufio.Writer, name string, id ChainID, rules []Rule) {
 	fmt.Fprintf(out, "\n\tchain %s {\n", name)
 	switch h := chainSchema[id.Kind].hook; {
 	case s.Hook == HookState{}:
@@ -59,7 +67,7 @@ func (s ChainState) render(out *bufio.Writer, name string, id ChainID, c *Config
 		fmt.Fprintf(out, "\t\t# type %s, hook %d, priority %d\n", s.Hook.Type, s.Hook.Number, s.Hook.Priority)
 	}
 	texts := map[Fingerprint]string{}
-	for _, r := range c.rules(id) {
+	for _, r := range rules {
 		texts[r.Fingerprint()] = r.String()
 	}
 	for _, fingerprint := range s.Rules {

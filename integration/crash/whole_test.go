@@ -195,10 +195,15 @@ func (c *check) behind(kind nft.SetKind, key nft.Key) (nft.Key, bool) {
 // sources compares who may come with where that is asked.
 func (c *check) sources() {
 	restricted := c.index(nft.Restricted)
-	for _, e := range c.set(nft.AllowedSources) {
-		of := nft.Key{Addr: e.Key.Addr, Protocol: e.Key.Protocol, Port: e.Key.Port}
-		if _, is := restricted[of]; !is {
-			c.flaw("%v lets in sources that nobody asks for", of)
+	for name, set := range c.Sets {
+		if id, _ := nft.SetNamed(c.family, name); id.Kind != nft.AllowedSources {
+			continue
+		}
+		for _, e := range set.Elements {
+			of := nft.Key{Addr: e.Key.Addr, Protocol: e.Key.Protocol, Port: e.Key.Port}
+			if _, is := restricted[of]; !is {
+				c.flaw("%v lets in sources without being restricted", of)
+			}
 		}
 	}
 }
@@ -217,7 +222,7 @@ func TestFlawsAreFound(t *testing.T) {
 		"an endpoint too much":   func(t *nft.Table) { t.Sets[slot(2)] = t.Sets[slot(0)] },
 		"endpoints of nobody":    func(t *nft.Table) { t.Sets["services"] = nft.SetState{} },
 		"a ClusterIP for nobody": func(t *nft.Table) { t.Sets["service-ips"] = nft.SetState{Elements: []nft.Element{{Key: key}}} },
-		"sources for nobody":     func(t *nft.Table) { t.Sets["allowed-sources"] = nft.SetState{Elements: []nft.Element{{Key: key}}} },
+		"sources for nobody":     func(t *nft.Table) { t.Sets["allowed-sources-24"] = nft.SetState{Elements: []nft.Element{{Key: key}}} },
 		"a set of somebody else": func(t *nft.Table) { t.Sets["intruder"] = nft.SetState{} },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -133,26 +133,7 @@ func sortBlocks(table string) string {
 		b, _, _ = strings.Cut(b, " {")
 		return cmp.Compare(a, b)
 	})
-	for i, block := range blocks {
-		if strings.HasPrefix(block, "\tset allowed-sources ") {
-			blocks[i] = sortElements(block)
-		}
-	}
 	return head + "\n" + strings.Join(blocks, "\n\n") + "\n}\n"
-}
-
-// sortElements orders the elements of a listed set whose keys end in ranges: nft
-// lists those, too, in the order in which they were made.
-func sortElements(block string) string {
-	const begin, between, end = "elements = { ", ",\n\t\t\t     ", " }"
-	before, rest, found := strings.Cut(block, begin)
-	list, after, _ := strings.Cut(rest, end)
-	if !found {
-		return block
-	}
-	elements := strings.Split(list, between)
-	slices.Sort(elements)
-	return before + begin + strings.Join(elements, between) + end + after
 }
 
 // crashed reports whether a signal ended nft, or the shell that started it saw

@@ -32,11 +32,10 @@ var vandals = map[string]string{
 	"empties the map of their ports":     "flush map T node-port-service-ports",
 	"lets everybody in":                  "flush set T restricted",
 	"lets nobody in":                     "add element T restricted { A . tcp . 9 }",
-	"lets somebody in":                   "add element T allowed-sources { B . A . tcp . 9 }",
-	"lets some in":                       "add element T allowed-sources { A-B . A . tcp . 9 }",
-	"lets those in that were let in":     "flush set T allowed-sources",
-	"gives restrictions other keys": "flush chain T source-check; delete set T allowed-sources;" +
-		"add set T allowed-sources { type ADDR . ADDR . inet_proto . inet_service; flags timeout; }",
+	"lets somebody in":                   "add element T allowed-sources-L { B . A . tcp . 9 }",
+	"lets those in that were let in":     "flush set T allowed-sources-L",
+	"gives restrictions other keys": "flush chain T source-check; delete set T allowed-sources-L;" +
+		"add set T allowed-sources-L { type ADDR . ADDR . inet_proto . inet_service; flags timeout; }",
 	"forgets all clients, and the map": "flush chain T sticky-10800s-tcp-E-8080; flush chain T sticky-found; delete map T affinity",
 	"remembers fewer clients": "flush chain T sticky-10800s-tcp-E-8080; flush chain T sticky-found; delete map T affinity;" +
 		"add map T affinity { type ADDR . ADDR . inet_proto . inet_service : ADDR . inet_service; size 10; flags dynamic,timeout; }",
@@ -110,6 +109,7 @@ func commands(vandal string, f model.Family) string {
 		"C":    {"10.96.0.11", "fd00:10:96::b"},
 		"ADDR": {"ipv4_addr", "ipv6_addr"},
 		"FAM":  {"ip", "ip6"},
+		"L":    {"32", "128"},
 		"E":    {"10.244.1.9", "fd00.10.244.1..9"},
 	}
 	return regexp.MustCompile(`\b[A-Z]+\b`).ReplaceAllStringFunc(vandal, func(word string) string { return words[word][f] })

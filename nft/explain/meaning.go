@@ -10,7 +10,7 @@ const OnlyElsewhere = "the Service has endpoints, but its policy is Local and no
 // that the packet was looked for in last.
 func because(k nft.SetKind, v Verdict) string {
 	switch k {
-	case nft.AllowedSources:
+	case nft.Restricted, nft.AllowedSources:
 		return "the client is in none of the source ranges of the Service"
 	case nft.NoEndpointServices, nft.NoEndpointNodePorts:
 		if v == Dropped {

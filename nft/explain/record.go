@@ -87,7 +87,7 @@ func (w *way) looked(set *Set, key []byte, e Element, found bool) {
 	if set.Anonymous {
 		return
 	}
-	if id, known := nft.SetNamed(w.packet.Family(), set.Name); known && (found || id.Kind == nft.AllowedSources) {
+	if id, known := nft.SetNamed(w.packet.Family(), set.Name); known && found {
 		w.record.last = id.Kind
 	}
 	switch {

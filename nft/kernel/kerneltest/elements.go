@@ -1,10 +1,8 @@
 package kerneltest
 
 import (
-	"net/netip"
 	"slices"
 	"syscall"
-	"unique"
 
 	"golang.org/x/sys/unix"
 
@@ -71,9 +69,6 @@ func (s *set) add(e element) syscall.Errno {
 		return unix.EEXIST
 	case exists:
 		return 0
-	case s.shape.Flags&concatenated != 0 && s.overlapped(e.Key):
-		return unix.EEXIST
-	case s.shape.Flags&concatenated != 0:
 	case s.shape.Flags&unix.NFT_SET_INTERVAL != 0:
 		return s.addBound(e)
 	case s.shape.Size > 0 && len(s.elements) >= int(s.shape.Size):
@@ -81,42 +76,6 @@ func (s *set) add(e element) syscall.Errno {
 	}
 	s.elements[e.Key] = e
 	return 0
-}
-
-// concatenated is the flag of sets whose keys end in an interval
-// (NFT_SET_CONCAT).
-const concatenated = 1 << 7
-
-// overlapped reports whether an element has the first or the last address of the
-// range that the key ends in. That one lies within the range otherwise, the kernel
-// does not see (net/netfilter/nft_set_pipapo.c, nft_pipapo_insert).
-func (s *set) overlapped(k nft.Key) bool {
-	own := k.Source.Value()
-	_, first := s.find(k, own.Addr())
-	_, last := s.find(k, lastAddr(own))
-	return first || last
-}
-
-// find is the element whose key ends in a range with the address, and begins as
-// the given one does.
-func (s *set) find(k nft.Key, a netip.Addr) (nft.Key, bool) {
-	for other := range s.elements {
-		same := k
-		if same.Source = other.Source; same == other && other.Source.Value().Contains(a) {
-			return other, true
-		}
-	}
-	return nft.Key{}, false
-}
-
-// lastAddr is the highest address of a prefix.
-func lastAddr(p netip.Prefix) netip.Addr {
-	b := p.Addr().AsSlice()
-	for i := p.Bits(); i < len(b)*8; i++ {
-		b[i/8] |= 0x80 >> (i % 8)
-	}
-	last, _ := netip.AddrFromSlice(b) // of the length it came from
-	return last
 }
 
 // addBound adds the beginning or the end of an interval. They must alternate:
@@ -149,10 +108,6 @@ func (t *table) deleteElements(m message, a attributes) *refusal {
 	}
 	for i, e := range elements(m, name.text()) {
 		key := e.Key
-		if s.shape.Flags&concatenated != 0 && key.Source != (unique.Handle[netip.Prefix]{}) {
-			// The kernel asks for the range that the first address is in.
-			key, _ = s.find(key, key.Source.Value().Addr())
-		}
 		if _, exists := s.elements[key]; !exists {
 			return &refusal{unix.ENOENT, list[i].at}
 		}

@@ -68,6 +68,10 @@ func (k kind) bits(b []byte) string {
 		return fmt.Sprintf("0x%08x", n)
 	case len(b) == 0:
 		return "0"
+	case k == kindAddress:
+		if a, ok := netip.AddrFromSlice(b); ok {
+			return a.String()
+		}
 	}
 	return "0x" + hex.EncodeToString(b)
 }
