@@ -14,6 +14,14 @@
 //	                                         |
 //	                              outside 192.0.2.100
 //
+// With [Options.Bridge] the pods of a node are on a bridge of it instead of links of
+// their own, and what the bridge carries passes the node's hooks:
+//
+//	        pod-1            pod-2            ...
+//	+--------+----------------+--------+
+//	|        +---- cni0 ------+        |
+//	|          10.244.1.1              |
+//
 // Every address has its IPv6 sister: fd00:10:244:1::2 for 10.244.1.2,
 // 2001:db8:2::1 for 192.0.2.1, and so on. Nodes forward. Packets between pods of
 // one node pass the node, also those of a pod to itself once the node has

@@ -7,8 +7,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/vishvananda/netlink"
-
 	"kube-vmap/model"
 )
 
@@ -19,6 +17,11 @@ type Options struct {
 	// RemotePods is the number of pods on node-2, at most 253. There is a node-2
 	// if it is not 0.
 	RemotePods int
+	// Bridge attaches the pods of each node to a Linux bridge of it, [BridgeName],
+	// whose packets pass the hooks of IP (net.bridge.bridge-nf-call-iptables and
+	// -ip6tables), as nodes of kubeadm do. Pods of a node then reach each other
+	// without its routing. See [MissingBridge].
+	Bridge bool
 	// Names makes the namespaces visible to `ip netns`, as "<Names>-<process
 	// id>-<host>", and removes what a killed process left behind under the same
 	// prefix. If it is empty, the namespaces have no names and end with the
@@ -122,12 +125,11 @@ func (l *Lab) addOutside() (err error) {
 	if _, err := l.cleanup.add(l.Outside.close); err != nil {
 		return err
 	}
-	snooping := false // the lab has no querier, and IPv6 needs its multicast at once
-	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, MulticastSnooping: &snooping}
-	if err := l.Outside.nl.LinkAdd(bridge); err != nil {
-		return fmt.Errorf("make the wire outside: %w", err)
+	bridge, err := l.Outside.newBridge("eth0")
+	if err != nil {
+		return err
 	}
-	return link{l.Outside, bridge}.up(onWire(outsideAddrs)...)
+	return bridge.up(onWire(outsideAddrs)...)
 }
 
 // addNode makes a node, its link to the outside, and the routes between.
@@ -142,6 +144,11 @@ func (l *Lab) addNode(name string, addrs [2]netip.Addr, ranges [2]netip.Prefix, 
 	}
 	if err := n.set(nodeSysctls); err != nil {
 		return nil, err
+	}
+	if l.options.Bridge {
+		if err := n.addBridge(); err != nil {
+			return nil, err
+		}
 	}
 	return n, l.plug(n)
 }

@@ -49,15 +49,24 @@ func must(t *testing.T, h *lab.Host, p model.Protocol, to netip.AddrPort, timeou
 }
 
 func TestEveryHostReachesEveryOther(t *testing.T) {
-	l := labtest.New(t, lab.Options{Pods: 3, RemotePods: 2})
-	serveAll(t, l.Hosts()...)
-	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
-		for _, from := range l.Hosts() {
-			for _, to := range l.Hosts() {
-				reaches(t, l, p, f, from, to)
+	eachLink(t, func(t *testing.T, bridge bool) {
+		l := labtest.New(t, lab.Options{Pods: 3, RemotePods: 2, Bridge: bridge})
+		serveAll(t, l.Hosts()...)
+		forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
+			for _, from := range l.Hosts() {
+				for _, to := range l.Hosts() {
+					reaches(t, l, p, f, from, to)
+				}
 			}
-		}
+		})
 	})
+}
+
+// eachLink runs a test with pods that have links of their own, and with pods on a
+// bridge.
+func eachLink(t *testing.T, test func(t *testing.T, bridge bool)) {
+	t.Run("links", func(t *testing.T) { test(t, false) })
+	t.Run("bridge", func(t *testing.T) { test(t, true) })
 }
 
 func reaches(t *testing.T, l *lab.Lab, p model.Protocol, f model.Family, from, to *lab.Host) {

@@ -24,29 +24,33 @@ const refused = port + 1
 // clients and servers send, SCTP made by hand included: packets that it takes
 // for invalid are not translated.
 func TestClientsFollowNAT(t *testing.T) {
-	l := labtest.New(t, lab.Options{Pods: 2, RemotePods: 1})
-	translate(t, l.Node, l.Pods[0].Host)
-	serveAll(t, l.Pods[0].Host)
-	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
-		for _, from := range []*lab.Host{l.Pods[1].Host, l.Node.Host, l.Outside} {
-			a := must(t, from, p, netip.AddrPortFrom(virtual[f], port), patience)
-			if a.Outcome != lab.Answered || a.By != "pod-1" || a.Seen != a.Local {
-				t.Errorf("%s: %s after %s, from %s", from, a, a.Took, a.Local)
+	eachLink(t, func(t *testing.T, bridge bool) {
+		l := labtest.New(t, lab.Options{Pods: 2, RemotePods: 1, Bridge: bridge})
+		translate(t, l.Node, l.Pods[0].Host)
+		serveAll(t, l.Pods[0].Host)
+		forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
+			for _, from := range []*lab.Host{l.Pods[1].Host, l.Node.Host, l.Outside} {
+				a := must(t, from, p, netip.AddrPortFrom(virtual[f], port), patience)
+				if a.Outcome != lab.Answered || a.By != "pod-1" || a.Seen != a.Local {
+					t.Errorf("%s: %s after %s, from %s", from, a, a.Took, a.Local)
+				}
 			}
-		}
+		})
 	})
 }
 
 func TestPodReachesItselfThroughTheNode(t *testing.T) {
-	l := labtest.New(t, lab.Options{Pods: 1})
-	pod := l.Pods[0].Host
-	translate(t, l.Node, pod)
-	serveAll(t, pod)
-	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
-		a := must(t, pod, p, netip.AddrPortFrom(virtual[f], port), patience)
-		if a.Outcome != lab.Answered || a.By != pod.Name || a.Seen.Addr() != l.Node.Gateway(f) {
-			t.Errorf("%s after %s, from %s", a, a.Took, a.Local)
-		}
+	eachLink(t, func(t *testing.T, bridge bool) {
+		l := labtest.New(t, lab.Options{Pods: 1, Bridge: bridge})
+		pod := l.Pods[0].Host
+		translate(t, l.Node, pod)
+		serveAll(t, pod)
+		forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
+			a := must(t, pod, p, netip.AddrPortFrom(virtual[f], port), patience)
+			if a.Outcome != lab.Answered || a.By != pod.Name || a.Seen.Addr() != l.Node.Gateway(f) {
+				t.Errorf("%s after %s, from %s", a, a.Took, a.Local)
+			}
+		})
 	})
 }
 

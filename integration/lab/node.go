@@ -15,6 +15,7 @@ type Node struct {
 	podName string // with %d for the number
 	names   string // prefix of namespace names
 	used    int
+	bridge  *link // to the pods, or nil
 }
 
 // Gateway is the node's address towards its pods: what they see as the source of

@@ -13,16 +13,25 @@ import (
 // Pod is a host behind a node.
 type Pod struct {
 	*Host
-	// Link is the name of the node's interface to the pod, such as "veth1".
+	// Link is the name of the node's interface to the pod, such as "veth1". With
+	// [Options.Bridge] it is a port of the bridge.
 	Link string
 
 	node *Node
 	task *task // of the node, to close the host
 }
 
-// attach connects a pod so that nothing passes it by the node: both ends have
-// nothing but single addresses, and routes to each other.
+// attach connects a pod to its node.
 func (p *Pod) attach() error {
+	if p.node.bridge != nil {
+		return p.attachTo(*p.node.bridge)
+	}
+	return p.attachAlone()
+}
+
+// attachAlone connects a pod so that nothing passes it by the node: both ends have
+// nothing but single addresses, and routes to each other.
+func (p *Pod) attachAlone() error {
 	here, there, err := connect(p.node.Host, p.Link, p.Host, "eth0")
 	if err != nil {
 		return err

@@ -17,6 +17,11 @@ const RequireVariable = "KUBE_VMAP_REQUIRE_KERNEL"
 func New(t testing.TB, o lab.Options) *lab.Lab {
 	t.Helper()
 	Require(t)
+	if o.Bridge {
+		if err := lab.MissingBridge(); err != nil {
+			Lacking(t, err)
+		}
+	}
 	l, err := lab.New(o)
 	if err != nil {
 		t.Fatal(err)
