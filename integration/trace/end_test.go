@@ -1,22 +1,25 @@
 package trace
 
 import (
+	"context"
 	"fmt"
-	"net/netip"
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"kube-vmap/integration/lab"
+	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/trace"
 )
 
-// walkOf follows one packet of the client that is not answered.
+// walkOf follows one packet of the client, with this outcome.
 func (s *scene) walkOf(w way, port uint16, want lab.Outcome) *trace.Walk {
 	s.t.Helper()
 	tracer := s.open(trace.Config{Packet: s.packet(w, port)})
 	if a := s.ask(s.client, w, port); a.Outcome != want {
-		s.t.Fatalf("%s: %s, want %s", w, a, want)
+		s.t.Fatalf("%s to port %d: %s, want %s", w, port, a, want)
 	}
 	walk := s.walk(tracer)
 	s.must(tracer.Close())
@@ -24,97 +27,129 @@ func (s *scene) walkOf(w way, port uint16, want lab.Outcome) *trace.Walk {
 }
 
 func TestADropInAnotherTableIsNamed(t *testing.T) {
-	s := newScene(t)
-	s.nft(`table inet firewall { chain forward { type filter hook forward priority 10; policy accept; jump pods; }; chain pods {
-		th dport 8080 counter drop comment "no web for pods"; }; }`)
-	for _, w := range ways() {
-		walk := s.walkOf(w, servicePort, lab.TimedOut)
-		p, step := ended(t, walk, trace.Dropped)
-		c := p.Chain
-		if c.FamilyName() != "inet" || c.Table != "firewall" || c.Name != "forward" || c.Hook != "forward" || c.Priority != 10 {
-			t.Errorf("%s: dropped in %+v", w, c)
+	inEachLab(t, func(s *scene) {
+		s.nft(`table inet firewall { chain forward { type filter hook forward priority 10; policy accept; jump pods; }; chain pods {
+			th dport 8080 counter drop comment "no web for pods"; }; }`)
+		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
+			p, step := ended(s.t, walk, trace.Dropped)
+			c := p.Chain
+			if c.FamilyName() != "inet" || c.Table != "firewall" || c.Name != "forward" || c.Hook != "forward" || c.Priority != 10 {
+				s.t.Errorf("%s: dropped in %+v", w, c)
+			}
+			if step.Chain != "pods" || step.Rule.Comment != "no web for pods" || step.Rule.Text != "th dport 8080 counter drop" {
+				s.t.Errorf("%s: dropped by %+v", w, step)
+			}
+			if p.Packet.To.Port() != targetPort {
+				s.t.Errorf("%s: dropped as %s, before it was translated?", w, p.Packet)
+			}
+			if !strings.Contains(s.nft("list chain inet firewall pods"), fmt.Sprintf("# handle %d", step.Rule.Handle)) {
+				s.t.Errorf("%s: no rule with handle %d", w, step.Rule.Handle)
+			}
 		}
-		if step.Chain != "pods" || step.Rule.Comment != "no web for pods" || step.Rule.Text != "th dport 8080 counter drop" {
-			t.Errorf("%s: dropped by %+v", w, step)
-		}
-		if p.Packet.To.Port() != targetPort {
-			t.Errorf("%s: dropped as %s, before it was translated?", w, p.Packet)
-		}
-		if !strings.Contains(s.nft("list chain inet firewall pods"), fmt.Sprintf("# handle %d", step.Rule.Handle)) {
-			t.Errorf("%s: no rule with handle %d", w, step.Rule.Handle)
-		}
-	}
+	})
 }
 
 func TestADropByPolicyIsNamed(t *testing.T) {
-	s := newScene(t)
-	s.nft("table inet firewall { chain forward { type filter hook forward priority -5; policy drop; ip protocol icmp accept; }; }")
-	for _, w := range ways() {
-		p, _ := ended(t, s.walkOf(w, servicePort, lab.TimedOut), trace.DroppedByPolicy)
-		if p.Chain.Table != "firewall" || !p.Chain.Drops {
-			t.Errorf("%s: dropped in %+v", w, p.Chain)
+	inEachLab(t, func(s *scene) {
+		s.nft("table inet firewall { chain forward { type filter hook forward priority -5; policy drop; ip protocol icmp accept; }; }")
+		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
+			p, _ := ended(s.t, walk, trace.DroppedByPolicy)
+			if p.Chain.Table != "firewall" || !p.Chain.Drops {
+				s.t.Errorf("%s: dropped in %+v", w, p.Chain)
+			}
 		}
-	}
+	})
 }
 
 func TestADropOfIptablesIsNamed(t *testing.T) {
-	s := newScene(t)
-	for _, command := range []string{"iptables-nft", "ip6tables-nft"} {
-		s.iptables(command, "-A", "FORWARD", "-m", "comment", "--comment", "not today", "-j", "DROP")
-	}
-	for _, w := range ways() {
-		p, step := ended(t, s.walkOf(w, servicePort, lab.TimedOut), trace.Dropped)
-		if p.Chain.Table != "filter" || p.Chain.Name != "FORWARD" || step.Rule.Comment != "not today" {
-			t.Errorf("%s: dropped in %+v by %+v", w, p.Chain, step)
+	inEachLab(t, func(s *scene) {
+		for _, command := range []string{"iptables-nft", "ip6tables-nft"} {
+			s.iptables(command, "-A", "FORWARD", "-m", "comment", "--comment", "not today", "-j", "DROP")
 		}
-	}
+		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
+			p, step := ended(s.t, walk, trace.Dropped)
+			if p.Chain.Table != "filter" || p.Chain.Name != "FORWARD" || step.Rule.Comment != "not today" {
+				s.t.Errorf("%s: dropped in %+v by %+v", w, p.Chain, step)
+			}
+		}
+	})
 }
 
 // What no table of nf_tables does is not told of, but that it was done is, and
 // between which two places.
 func TestADropOutsideOfNfTablesIsPlaced(t *testing.T) {
-	s := newScene(t)
-	for _, command := range []string{"iptables-legacy", "ip6tables-legacy"} {
-		s.iptables(command, "-A", "FORWARD", "-j", "DROP")
-	}
-	for _, w := range ways() {
-		walk := s.walkOf(w, servicePort, lab.TimedOut)
-		if p, _ := ended(t, walk, trace.LostInHook); p.Chain.Hook != "forward" {
-			t.Errorf("%s: lost in %+v", w, p.Chain)
+	inEachLab(t, func(s *scene) {
+		for _, command := range []string{"iptables-legacy", "ip6tables-legacy"} {
+			s.iptables(command, "-A", "FORWARD", "-j", "DROP")
 		}
-	}
+		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
+			if p, _ := ended(s.t, walk, trace.LostInHook); p.Chain.Hook != "forward" {
+				s.t.Errorf("%s: lost in %+v", w, p.Chain)
+			}
+		}
+	})
 }
 
 func TestAPacketWithoutARouteIsLostBehindItsHook(t *testing.T) {
-	s := newScene(t)
-	for _, pod := range s.Pods[:2] {
-		for _, w := range ways() {
-			family := map[string]string{"ip": "-4", "ip6": "-6"}[nft.FamilyName(w.family)]
-			target := netip.PrefixFrom(pod.Addr(w.family), pod.Addr(w.family).BitLen()).String()
-			out, err := s.Node.Command(t.Context(), "ip", family, "rule", "add", "to", target, "priority", "1", "blackhole").CombinedOutput()
-			if err != nil && !strings.Contains(string(out), "exists") {
-				t.Fatalf("%v: %s", err, out)
+	inEachLab(t, func(s *scene) {
+		for _, pod := range s.Pods[:2] {
+			for _, f := range model.Families {
+				family := map[model.Family]string{model.IPv4: "-4", model.IPv6: "-6"}[f]
+				s.run("ip", family, "rule", "add", "to", pod.Addr(f).String(), "priority", "1", "blackhole")
 			}
 		}
-	}
-	for _, w := range ways() {
-		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
-		s.ask(s.client, w, servicePort)
-		if p, _ := ended(t, s.walk(tracer), trace.LostBehindHook); p.Chain.Hook != "prerouting" {
-			t.Errorf("%s: lost behind %+v", w, p.Chain)
+		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
+			if p, _ := ended(s.t, walk, trace.LostBehindHook); p.Chain.Hook != "prerouting" || !strings.Contains(walk.Refusal, "no route") {
+				s.t.Errorf("%s: lost behind %+v: %s", w, p.Chain, walk.Refusal)
+			}
 		}
-		s.must(tracer.Close())
+	})
+}
+
+// walksOf follows one packet of each way to a port, with this outcome, at the same time if
+// several tracers can run.
+func (s *scene) walksOf(port uint16, want lab.Outcome) map[way]*trace.Walk {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	alone := s.onlyOneTracer()
+	walks := make([]*trace.Walk, len(ways()))
+	var group errgroup.Group
+	for i, w := range ways() {
+		p := s.packet(w, port)
+		tracer := s.open(trace.Config{Packet: p})
+		group.Go(func() error {
+			a, err := s.client.Ask(w.protocol, p.To, silence)
+			if err == nil && a.Outcome != want {
+				err = fmt.Errorf("%s to port %d: %s, want %s", w, port, a, want)
+			}
+			if err == nil {
+				walks[i], err = tracer.NextWalk(ctx)
+			}
+			return err
+		})
+		if alone {
+			s.must(group.Wait())
+			s.must(tracer.Close())
+		}
 	}
+	s.must(group.Wait())
+	all := map[way]*trace.Walk{}
+	for i, w := range ways() {
+		all[w] = walks[i]
+	}
+	return all
 }
 
 func TestARefusalOfOursIsNamed(t *testing.T) {
-	s := newScene(t)
-	for _, w := range ways() {
-		p, step := ended(t, s.walkOf(w, emptyPort, lab.Refused), trace.Rejected)
-		if p.Chain.Table != nft.TableName || step.Chain != "reject-chain" || !strings.Contains(step.Rule.Text, "reject") {
-			t.Errorf("%s: refused in %+v by %+v", w, p.Chain, step)
+	inEachLab(t, func(s *scene) {
+		for w, walk := range s.walksOf(emptyPort, lab.Refused) {
+			p, step := ended(s.t, walk, trace.Rejected)
+			if p.Chain.Table != nft.TableName || step.Chain != "reject-chain" || !strings.Contains(step.Rule.Text, "reject") {
+				s.t.Errorf("%s: refused in %+v by %+v", w, p.Chain, step)
+			}
 		}
-	}
+	})
 }
 
 // iptables runs one of its programs on the node, or skips the test if the kernel has

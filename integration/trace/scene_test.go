@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,10 +63,27 @@ func ways() (list []way) {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
+	return newSceneIn(t, lab.Options{Pods: 3})
+}
+
+// inEachLab runs a test with pods that have links of their own, and with pods on a
+// bridge that calls the hooks of IP.
+func inEachLab(t *testing.T, test func(s *scene)) {
+	t.Helper()
+	t.Run("links", func(t *testing.T) { test(newScene(t)) })
+	t.Run("bridge", func(t *testing.T) { test(newSceneIn(t, bridge)) })
+}
+
+// bridge is a lab whose pods are on a bridge.
+var bridge = lab.Options{Pods: 3, RemotePods: 1, Bridge: true}
+
+// newSceneIn is newScene in a lab with at least 3 pods.
+func newSceneIn(t *testing.T, o lab.Options) *scene {
+	t.Helper()
 	t.Parallel() // most of the time is spent on waiting for answers that do not come
-	s := &scene{Lab: labtest.New(t, lab.Options{Pods: 3}), t: t}
+	s := &scene{Lab: labtest.New(t, o), t: t}
 	s.client = s.Pods[2].Host
-	for _, p := range s.Pods[:2] {
+	for _, p := range slices.Concat(s.Pods, s.RemotePods) {
 		s.must(p.ServeAll(targetPort))
 	}
 	s.must(s.Node.ServeAll(targetPort))
@@ -77,7 +96,10 @@ func newScene(t *testing.T) *scene {
 	var frontends []model.Frontend
 	for _, w := range ways() {
 		frontends = append(frontends, s.frontend(w, servicePort, s.Pods[0].Host, s.Pods[1].Host), s.frontend(w, emptyPort))
-		frontends = append(frontends, s.frontend(w, nodePort, s.Node.Host))
+		frontends = append(frontends, s.frontend(w, nodePort, s.Node.Host), s.frontend(w, ownPort, s.client))
+		if s.Remote != nil {
+			frontends = append(frontends, s.frontend(w, remotePort, s.RemotePods[0].Host))
+		}
 	}
 	c := nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Protect: protect}
 	for _, f := range model.Families {
@@ -92,8 +114,12 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// nodePort is the port of a Service whose endpoint is the node itself.
-const nodePort = 82
+// Ports of Services with one endpoint.
+const (
+	nodePort   = 82 // the node itself
+	ownPort    = 83 // the client itself
+	remotePort = 84 // a pod of node-2
+)
 
 // frontend is a ClusterIP with endpoints.
 func (s *scene) frontend(w way, port uint16, endpoints ...*lab.Host) model.Frontend {
@@ -101,6 +127,7 @@ func (s *scene) frontend(w way, port uint16, endpoints ...*lab.Host) model.Front
 	pool := &model.Pool{Key: m}
 	for _, h := range endpoints {
 		pool.Cluster = append(pool.Cluster, h.AddrPort(w.family, targetPort))
+		pool.Hairpin = append(pool.Hairpin, h.Addr(w.family))
 	}
 	f := model.Frontend{Match: m, Pool: pool, Masquerade: model.MasqueradeOffPod}
 	if len(endpoints) == 0 {
@@ -113,6 +140,14 @@ func (s *scene) must(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
+	}
+}
+
+// run runs a command on the node.
+func (s *scene) run(name string, args ...string) {
+	s.t.Helper()
+	if out, err := s.Node.Command(s.t.Context(), name, args...).CombinedOutput(); err != nil {
+		s.t.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, out)
 	}
 }
 

@@ -152,26 +152,27 @@ func TestWhatTheNodeSendsToItselfIsOnePacket(t *testing.T) {
 }
 
 func TestAnswersAreFollowedIfWanted(t *testing.T) {
-	s := newScene(t)
-	for _, w := range ways() {
-		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Replies: true})
-		a := s.ask(s.client, w, servicePort)
-		if a.Outcome != lab.Answered {
-			t.Fatalf("%s: %s", w, a)
+	inEachLab(t, func(s *scene) {
+		for _, w := range ways() {
+			tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Replies: true})
+			a := s.ask(s.client, w, servicePort)
+			if a.Outcome != lab.Answered {
+				s.t.Fatalf("%s: %s", w, a)
+			}
+			walk := s.walk(tracer)
+			for !walk.Answer {
+				walk = s.walk(tracer)
+			}
+			end, _ := ended(s.t, walk, trace.Sent)
+			if end.Packet.From != netip.AddrPortFrom(clusterIPs[w.family], servicePort) || end.Packet.To != a.Local {
+				s.t.Errorf("%s: the answer left as %s", w, end.Packet)
+			}
+			if end.Packet.From.Addr() == walk.Passages[0].Packet.From.Addr() {
+				s.t.Errorf("%s: the answer was not translated back: %s", w, end.Packet)
+			}
+			s.must(tracer.Close())
 		}
-		walk := s.walk(tracer)
-		for !walk.Answer {
-			walk = s.walk(tracer)
-		}
-		end, _ := ended(t, walk, trace.Sent)
-		if end.Packet.From != netip.AddrPortFrom(clusterIPs[w.family], servicePort) || end.Packet.To != a.Local {
-			t.Errorf("%s: the answer left as %s", w, end.Packet)
-		}
-		if end.Packet.From.Addr() == walk.Passages[0].Packet.From.Addr() {
-			t.Errorf("%s: the answer was not translated back: %s", w, end.Packet)
-		}
-		s.must(tracer.Close())
-	}
+	})
 }
 
 // Packets of connections that are there already look different, and conntrack says

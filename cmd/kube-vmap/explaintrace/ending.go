@@ -30,7 +30,9 @@ func ending(w *trace.Walk) string {
 	case trace.LostInHook:
 		return lostIn(p)
 	case trace.LostBehindHook:
-		return lostBehind(p)
+		return lostBehind(p, w.Refusal)
+	case trace.NotSeenAgain:
+		return notSeenAgain(p, w.Refusal)
 	}
 	return "  What became of it is not known: messages of the kernel were lost.\n"
 }
@@ -87,14 +89,33 @@ func after(p *trace.Passage) string {
 	return fmt.Sprintf("chain %s of table %s %s, priority %d,", p.Chain.Name, p.Chain.FamilyName(), p.Chain.Table, p.Chain.Priority)
 }
 
-// lostBehind says what is between hooks.
-func lostBehind(p *trace.Passage) string {
+// notSeenAgain lists what may have become of a packet between a bridge and the node. It
+// may have arrived.
+func notSeenAgain(p *trace.Passage, refusal string) string {
+	routing := "routing does not refuse it"
+	if refusal != "" {
+		routing = "routing would refuse it (" + refusal + "), unless the bridge forwards it"
+	}
+	return fmt.Sprintf("  NOT SEEN AGAIN behind hook prerouting: nf_tables accepted it as %[1]s, and saw it in no other hook;\n"+
+		"    whether it arrived is not certain: %[3]s\n"+
+		"    the bridge %[2]s may have dropped it: ip neigh show dev %[2]s; bridge -d link (hairpin, isolated, state); bridge vlan\n"+
+		"    a program may have taken it there: tc filter show dev %[2]s ingress\n", p.Packet, p.In, routing)
+}
+
+// lostBehind says what is between hooks. refusal is why routing refuses the packet, if
+// that is known.
+func lostBehind(p *trace.Passage, refusal string) string {
 	s := fmt.Sprintf("  LOST behind hook %s: nf_tables let it go as %s, and saw it in no other hook\n", p.Chain.Hook, p.Packet)
 	from, to := p.Packet.From.Addr(), p.Packet.To.Addr()
 	switch p.Chain.Hook {
 	case "prerouting":
-		return s + fmt.Sprintf("    routing has refused it: no route, rp_filter, or forwarding switched off\n"+
-			"    to see it: ip route get %s from %s iif %s; sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding\n", to, from, p.In)
+		why := "routing has refused it: no route, rp_filter, or forwarding switched off"
+		if refusal != "" {
+			why = "it was refused: " + refusal
+		}
+		return s + fmt.Sprintf("    %s\n"+
+			"    to see it: ip route get %s from %s iif %s; sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding\n",
+			why, to, from, p.In)
 	case "output":
 		return s + fmt.Sprintf("    no route to where it was translated to; to see it: ip route get %s\n", to)
 	case "forward":

@@ -38,6 +38,8 @@ func TestEveryEndingIsSaidWithWhatToDoNext(t *testing.T) {
 	passed := func(hook string) trace.Passage { return at(hook, "end-"+hook, true) }
 	sent := passed("postrouting")
 	sent.Out = "eth1"
+	onBridge := end
+	onBridge.Bridge = true
 	ours := at("input", "filter-input", false, trace.Step{Chain: "reject-chain", Kind: trace.KindRule, Rule: trace.Rule{
 		Rule: ruletext.Rule{Text: "reject", Rejects: true},
 	}})
@@ -77,6 +79,18 @@ func TestEveryEndingIsSaidWithWhatToDoNext(t *testing.T) {
 			[]string{"LOST in hook forward: it came to chain c of table inet t, priority 0,"},
 		},
 		{trace.Walk{Passages: []trace.Passage{begin, end}}, []string{"LOST behind hook prerouting", "ip route get fd00::2 from 10.0.0.1 iif eth0"}},
+		{
+			trace.Walk{Refusal: "no route on this node", Passages: []trace.Passage{begin, end}},
+			[]string{"LOST behind hook prerouting", "it was refused: no route on this node\n"},
+		},
+		{
+			trace.Walk{Passages: []trace.Passage{begin, onBridge}},
+			[]string{"NOT SEEN AGAIN behind hook prerouting", "not certain: routing does not refuse it\n", "ip neigh show dev eth0;"},
+		},
+		{
+			trace.Walk{Refusal: "no route on this node", Passages: []trace.Passage{begin, onBridge}},
+			[]string{"NOT SEEN AGAIN", "routing would refuse it (no route on this node), unless the bridge forwards it\n"},
+		},
 		{trace.Walk{Passages: []trace.Passage{passed("output")}}, []string{"LOST behind hook output", "ip route get fd00::2"}},
 		{trace.Walk{Passages: []trace.Passage{begin, end, passed("forward")}}, []string{"LOST behind hook forward", "next hop"}},
 		{trace.Walk{Lost: true, Passages: []trace.Passage{begin}}, []string{"not known", "messages of the kernel were lost"}},

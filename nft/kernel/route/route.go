@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -71,6 +72,19 @@ func (n *Network) Route(w explain.Way) (explain.Route, error) {
 	return r, err
 }
 
+// Silent reports whether the kernel has asked for a neighbour at an interface and has no
+// answer.
+func (n *Network) Silent(neighbour netip.Addr, out explain.Link) (bool, error) {
+	list, err := n.handle.NeighList(out.Index, families[model.FamilyOf(neighbour)])
+	if err != nil {
+		return false, fmt.Errorf("find neighbours at %s: %w", out.Name, err)
+	}
+	return slices.ContainsFunc(list, func(entry netlink.Neigh) bool {
+		a, _ := netip.AddrFromSlice(entry.IP)
+		return a.Unmap() == neighbour && entry.State&(netlink.NUD_FAILED|netlink.NUD_INCOMPLETE) != 0
+	}), nil
+}
+
 // keeps reports whether the node keeps packets of a type of route: of those for many
 // hosts, all that come in, for it forwards none.
 func keeps(kind int, in explain.Link) bool {
@@ -89,7 +103,7 @@ func noRoute(err error, w explain.Way) error {
 	case errors.Is(err, unix.EINVAL) && w.In.Index != 0 && w.To.IsMulticast():
 		return fmt.Errorf("%w: nobody on this node has joined that group by %s", explain.ErrNoRoute, w.In.Name)
 	case errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EINVAL) && w.In.Index != 0:
-		return fmt.Errorf("%w for a packet from %s that comes in by %s: the kernel does not expect that source there",
+		return fmt.Errorf("%w for a packet from %s that comes in by %s: the kernel does not expect that source there, or drops what goes there",
 			explain.ErrNoRoute, w.From, w.In.Name)
 	case errors.Is(err, unix.EHOSTUNREACH) && w.In.Index != 0:
 		return fmt.Errorf("%w, or the node does not forward (net.ipv4.ip_forward)", explain.ErrNoRoute)

@@ -15,6 +15,11 @@ const quiet = 300 * time.Millisecond
 // might come in again by the loopback.
 const brief = 50 * time.Millisecond
 
+// neighbour is how much longer a bridge may keep a packet that was translated: until it
+// knows the address of the endpoint's interface, or gives up (by default three
+// questions, a second apart).
+const neighbour = 3500 * time.Millisecond
+
 // mostOpen is how many packets can be on their way at a time; the oldest is taken to
 // be at its end if there are more.
 const mostOpen = 256
@@ -39,7 +44,7 @@ type told struct {
 	Event
 	chain   Chain
 	rule    Rule
-	in, out string
+	in, out link
 }
 
 // add adds an event and returns walks that are over by it.
@@ -67,7 +72,7 @@ func (a *assembler) add(e told, now time.Time) []*Walk {
 func (u *unfinished) add(e told, marks bool, now time.Time) {
 	u.last, u.begun = now, u.begun || marks
 	if e.Packet != nil || len(u.Passages) == 0 {
-		p := Passage{Chain: e.chain, In: e.in, Out: e.out}
+		p := Passage{Chain: e.chain, In: e.in.name, Out: e.out.name, Bridge: e.in.bridge}
 		if e.Packet != nil {
 			p.Packet = *e.Packet
 		}
@@ -106,19 +111,42 @@ func (a *assembler) find(id uint32) *unfinished {
 	return nil
 }
 
-// continued is the packet that went out by the loopback and comes in there again,
-// under another number, as it was.
+// continued is the packet that comes to a hook under another number. The kernel makes
+// the number from the packet's buffer and the interface that it came in by, so it
+// changes where the packet
+//
+//   - went out by the loopback and comes in there again,
+//   - came through prerouting at the port of a bridge (br_netfilter), and goes on to the
+//     node by the bridge, or as a copy to several ports.
+//
+// Of packets that look the same, the latest goes on: the kernel does all of that in one
+// go.
 func (a *assembler) continued(e *told) *unfinished {
-	if e.in != loopback || e.Packet == nil {
+	if e.Packet == nil {
 		return nil
 	}
-	for _, u := range a.open {
-		p := u.Passages[len(u.Passages)-1]
-		if u.begun && !u.over && p.Chain.Own && p.Chain.Name == endPrefix+"postrouting" && p.Packet == *e.Packet {
+	for _, u := range slices.Backward(a.open) {
+		if u.begun && !u.over && u.goesOn(e) {
 			return u
 		}
 	}
 	return nil
+}
+
+// goesOn reports whether the packet may be the one that e is about, the first event
+// under another number.
+func (u *unfinished) goesOn(e *told) bool {
+	p := u.lastOfIP()
+	if p == nil || p.Packet != *e.Packet || !e.chain.ofIP() || !u.passed(p.Chain.Hook) {
+		return false
+	}
+	switch p.Chain.Hook {
+	case "postrouting":
+		return e.in.name == loopback
+	case "prerouting":
+		return e.chain.Hook == "forward" || e.chain.Hook == "input"
+	}
+	return false
 }
 
 // lose notes that events are missing.
@@ -148,8 +176,11 @@ func (a *assembler) next() (at time.Time, ok bool) {
 
 // due is when the walk is taken to be over.
 func (u *unfinished) due() time.Time {
-	if ending, _, _ := u.End(); ending == Sent || ending == Delivered {
+	switch ending, _, _ := u.End(); ending {
+	case Sent, Delivered:
 		return u.last.Add(brief)
+	case NotSeenAgain:
+		return u.last.Add(neighbour)
 	}
 	return u.last.Add(quiet)
 }

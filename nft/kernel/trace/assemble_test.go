@@ -90,8 +90,11 @@ func begin(id uint32) told {
 func end(id uint32, hook string) told { return step(id, hook, endPrefix+hook, true) }
 
 func TestTheEndIsToldFromHowFarAPacketCame(t *testing.T) {
-	outBy := func(e told, link string) told { e.out = link; return e }
-	inBy := func(e told, link string) told { e.in = link; return e }
+	outBy := func(e told, link string) told { e.out.name = link; return e }
+	inBy := func(e told, link string) told { e.in.name = link; return e }
+	fromBridge := func(e told) told { e.in = link{"br0", true}; return e }
+	ofBridge := func(e told) told { e.chain.Family = unix.NFPROTO_BRIDGE; return e }
+	elsewhere := func(e told) told { e.Packet.To = netip.MustParseAddrPort("10.0.0.3:2"); return e }
 	for _, tc := range []struct {
 		name   string
 		events []told
@@ -125,6 +128,32 @@ func TestTheEndIsToldFromHowFarAPacketCame(t *testing.T) {
 			Delivered, "input",
 		},
 		{
+			"to the end of prerouting, in by a bridge",
+			[]told{begin(1), fromBridge(end(1, "prerouting"))},
+			NotSeenAgain, "prerouting",
+		},
+		{
+			"on from a bridge under another number, past another tracer's chain and chains of the bridge",
+			[]told{
+				begin(1), fromBridge(end(1, "prerouting")), fromBridge(step(1, "prerouting", "c", false)),
+				ofBridge(step(1, "input", "c", false)), fromBridge(step(2, "input", "c", false)), fromBridge(end(2, "input")),
+			},
+			Delivered, "input",
+		},
+		{
+			"copied by a bridge, and forwarded by it",
+			[]told{
+				begin(1), fromBridge(end(1, "prerouting")), fromBridge(end(2, "forward")), outBy(end(2, "postrouting"), "br0"),
+				fromBridge(end(3, "forward")),
+			},
+			Sent, "postrouting",
+		},
+		{
+			"not on from a bridge, where a packet to elsewhere came to the next hook",
+			[]told{begin(1), fromBridge(end(1, "prerouting")), elsewhere(step(2, "input", "c", false))},
+			NotSeenAgain, "prerouting",
+		},
+		{
 			"through postrouting, and out of an interface's own hook",
 			[]told{begin(1), outBy(end(1, "postrouting"), "eth0"), step(1, "egress", "c", false)},
 			Sent, "postrouting",
@@ -140,6 +169,12 @@ func TestTheEndIsToldFromHowFarAPacketCame(t *testing.T) {
 			t.Errorf("%s: over too early", tc.name)
 		}
 		over := a.overdue(now.Add(quiet))
+		if tc.want == NotSeenAgain {
+			if len(over) > 0 {
+				t.Errorf("%s: over while it may wait for a neighbour", tc.name)
+			}
+			over = a.overdue(now.Add(neighbour))
+		}
 		if len(over) != 1 {
 			t.Fatalf("%s: %d walks", tc.name, len(over))
 		}

@@ -27,6 +27,22 @@
 // they arrive. The group of sockets that hears traces is not the one that hears
 // changes, so that a tracer makes commits no slower.
 //
+// Messages name a packet by a number that the kernel makes from its buffer and from the
+// interface it came in by. So the number changes where the interface does: on the
+// loopback, and on a bridge that calls the hooks of IP (br_netfilter), whose prerouting
+// belongs to the port and the rest to the bridge. Copies that a bridge makes have numbers
+// of their own. There a walk goes on with the packet of the same addresses and ports that
+// comes to the next hook.
+//
+//	port --> prerouting --+--> routing by the bridge --> input, or forward, postrouting
+//	         (of IP)      |
+//	                      +--> another port ----------> forward, postrouting
+//
+// Between the two a bridge can drop packets, keep them until a neighbour is known, or a
+// program of tc can take them. If a packet was not seen again there, the tracer asks
+// routing, and where that does not refuse it, the walk does not claim a loss
+// ([NotSeenAgain]).
+//
 // Limits. The mark is a packet's, not a connection's: each packet is found anew by
 // what it looks like, and the answer's packets look different. Of a connection,
 // chains of type nat see the first packet only. What happens before begin-prerouting

@@ -3,11 +3,13 @@ package trace
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/nft/explain"
 	"kube-vmap/nft/kernel/trace/ruletext"
 )
 
@@ -31,7 +33,35 @@ func (t *Tracer) NextWalk(ctx context.Context) (*Walk, error) {
 	}
 	w := t.ready[0]
 	t.ready = t.ready[1:]
+	t.askRouting(w)
 	return w, nil
+}
+
+// askRouting asks why routing refuses a packet that was not seen behind prerouting, if
+// it does. It only adds a reason: that it cannot be asked is no error.
+func (t *Tracer) askRouting(w *Walk) {
+	ending, p, _ := w.End()
+	if ending != NotSeenAgain && (ending != LostBehindHook || p.Chain.Hook != "prerouting") {
+		return
+	}
+	in, err := t.routes.Link(p.In)
+	if err != nil {
+		return
+	}
+	way := explain.Way{In: in, From: p.Packet.From.Addr(), To: p.Packet.To.Addr()}
+	if n := len(p.Steps); n > 0 {
+		way.Mark = p.Steps[n-1].Mark
+	}
+	r, err := t.routes.Route(way)
+	switch {
+	case errors.Is(err, explain.ErrNoRoute):
+		w.Refusal = err.Error()
+	case err == nil && r.Out == in && !r.Via.IsValid():
+		// It would stay on the bridge, which has waited for the neighbour.
+		if silent, err := t.routes.Silent(way.To, in); silent && err == nil {
+			w.Refusal = fmt.Sprintf("no neighbour at %s answers for %s (ip neigh)", in.Name, way.To)
+		}
+	}
 }
 
 // hear hears one event, or none if none came in time.
@@ -81,8 +111,8 @@ func (t *Tracer) complete(e Event) (told, error) {
 	if e.Kind != KindPolicy && e.Rule != 0 {
 		out.rule, errs[1] = t.ruleOf(&e)
 	}
-	out.in, errs[2] = t.linkName(e.In)
-	out.out, errs[3] = t.linkName(e.Out)
+	out.in, errs[2] = t.link(e.In)
+	out.out, errs[3] = t.link(e.Out)
 	return out, errors.Join(errs[:]...)
 }
 

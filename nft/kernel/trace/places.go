@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/mdlayher/netlink"
@@ -29,6 +30,11 @@ type Chain struct {
 
 // Tracing tells that the chain is a tracer's, this one's or that of another.
 func (c Chain) Tracing() bool { return c.Own || strings.HasPrefix(c.Table, TableName) }
+
+// ofIP tells that packets come to the chain from a hook of IP.
+func (c Chain) ofIP() bool {
+	return c.Family != unix.NFPROTO_BRIDGE && slices.Contains(hookNames[:], c.Hook)
+}
 
 // FamilyName is the table's family in nft's words.
 func (c Chain) FamilyName() string {
@@ -62,7 +68,13 @@ type places struct {
 	generation uint32
 	chains     map[chainKey]Chain
 	rules      map[ruleKey]Rule
-	links      map[uint32]string
+	links      map[uint32]link
+}
+
+// link is a network interface.
+type link struct {
+	name   string
+	bridge bool
 }
 
 type chainKey struct {
@@ -93,7 +105,7 @@ func (t *Tracer) refresh() error {
 		})
 	}
 	if t.known.chains == nil || now != t.known.generation {
-		t.known = places{now, map[chainKey]Chain{}, map[ruleKey]Rule{}, map[uint32]string{}}
+		t.known = places{now, map[chainKey]Chain{}, map[ruleKey]Rule{}, map[uint32]link{}}
 	}
 	return err
 }
@@ -191,27 +203,44 @@ func (t *Tracer) ruleOf(e *Event) (Rule, error) {
 	return r, nil
 }
 
-// linkName is the name of an interface, empty for none.
-func (t *Tracer) linkName(number uint32) (string, error) {
-	if name, known := t.known.links[number]; known || number == 0 {
-		return name, nil
+// link reads an interface; the zero value is none.
+func (t *Tracer) link(number uint32) (link, error) {
+	if l, known := t.known.links[number]; known || number == 0 {
+		return l, nil
 	}
-	name := fmt.Sprintf("interface %d", number)
+	l := link{name: fmt.Sprintf("interface %d", number)}
 	m := netlink.Message{Header: netlink.Header{Type: unix.RTM_GETLINK, Flags: netlink.Request}, Data: linkRequest(number)}
-	err := ask(t.links, m, func(data []byte) error {
-		ad, err := netlink.NewAttributeDecoder(data[min(unix.SizeofIfInfomsg, len(data)):])
-		for err == nil && ad.Next() {
-			if ad.Type() == unix.IFLA_IFNAME {
-				name = ruletext.Printable(ad.String())
-			}
-		}
-		return err
-	})
+	err := ask(t.links, m, l.decode)
 	if err != nil && !errors.Is(err, unix.ENODEV) {
-		return name, fmt.Errorf("read the name of interface %d: %w", number, err)
+		return l, fmt.Errorf("read the name of interface %d: %w", number, err)
 	}
-	t.known.links[number] = name
-	return name, nil
+	t.known.links[number] = l
+	return l, nil
+}
+
+func (l *link) decode(data []byte) error {
+	ad, err := netlink.NewAttributeDecoder(data[min(unix.SizeofIfInfomsg, len(data)):])
+	if err != nil {
+		return err
+	}
+	for ad.Next() {
+		switch ad.Type() {
+		case unix.IFLA_IFNAME:
+			l.name = ruletext.Printable(ad.String())
+		case unix.IFLA_LINKINFO:
+			ad.Nested(l.decodeKind)
+		}
+	}
+	return ad.Err()
+}
+
+func (l *link) decodeKind(ad *netlink.AttributeDecoder) error {
+	for ad.Next() {
+		if ad.Type() == unix.IFLA_INFO_KIND {
+			l.bridge = ad.String() == "bridge"
+		}
+	}
+	return nil // the decoder keeps its own
 }
 
 // linkRequest is the body of a request for an interface (struct ifinfomsg).

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft/explain"
+	"kube-vmap/nft/kernel/route"
 )
 
 // Config says which packets to follow.
@@ -52,7 +53,8 @@ type Tracer struct {
 	table  string        // its own, in the family of the packet
 	events *netlink.Conn // hears traces
 	own    *netlink.Conn // owns the table, and asks
-	links  *netlink.Conn // asks for the names of interfaces
+	links  *netlink.Conn // asks for interfaces
+	routes *route.Network
 	known  places
 	walks  assembler
 	ready  []*Walk // that are over
@@ -114,6 +116,9 @@ func (t *Tracer) open() (err error) {
 	}
 	t.events, t.links = dial(unix.NETLINK_NETFILTER), dial(unix.NETLINK_ROUTE)
 	if err != nil {
+		return err
+	}
+	if t.routes, err = route.Open(route.Config{NetNS: t.config.NetNS}); err != nil {
 		return err
 	}
 	if err := t.events.SetReadBuffer(eventBuffer); err != nil {
@@ -216,6 +221,9 @@ func (t *Tracer) Close() error {
 		if conn != nil {
 			errs = append(errs, conn.Close())
 		}
+	}
+	if t.routes != nil {
+		errs = append(errs, t.routes.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -1,7 +1,5 @@
 package trace
 
-import "slices"
-
 // Walk is the way of one packet through nf_tables.
 type Walk struct {
 	// Answer tells that the packet answers such as were asked for.
@@ -15,12 +13,16 @@ type Walk struct {
 	// Lost tells that messages were lost while the packet was on its way, so that
 	// some of it may be missing.
 	Lost bool
+	// Refusal is why routing refuses such a packet, if it came through prerouting and was
+	// not seen again; empty if routing was not asked, or has a route and a neighbour.
+	Refusal string
 }
 
 // Passage is a packet's way through a base chain and those it leads to.
 type Passage struct {
 	Chain   Chain
 	In, Out string // names of interfaces, where there are
+	Bridge  bool   // In is a bridge
 	Packet  Packet // as it came here
 	Steps   []Step
 }
@@ -59,7 +61,35 @@ const (
 	LostInHook
 	// LostBehindHook: it came through a hook and to no other.
 	LostBehindHook
+	// NotSeenAgain: it came through prerouting from a bridge and to no other hook, and
+	// it is not certain that routing refused it. The bridge may have dropped it, or
+	// something that nf_tables does not see may have forwarded it.
+	NotSeenAgain
 )
+
+// Arrival says whether a packet arrived, as far as this node can see. Of several, the
+// largest is that of all together.
+type Arrival uint8
+
+// The arrivals.
+const (
+	Arrived Arrival = iota
+	// ArrivalUnknown: what became of the packet is not certain.
+	ArrivalUnknown
+	NotArrived
+)
+
+// Arrival is what the ending means for the packet.
+func (e Ending) Arrival() Arrival {
+	switch e {
+	case Sent, Delivered:
+		return Arrived
+	case Dropped, Rejected, DroppedByPolicy, LostInHook, LostBehindHook:
+		return NotArrived
+	case Unknown, Queued, Taken, NotSeenAgain:
+	}
+	return ArrivalUnknown
+}
 
 // End is what became of the packet, and where that was: the passage and step are nil
 // for the endings that name none.
@@ -100,24 +130,35 @@ func (s *Step) ending() Ending {
 
 // endOfHook tells from how far it came in the last hook that it was seen in.
 func (w *Walk) endOfHook() (Ending, *Passage, *Step) {
-	ofIP := func(p Passage) bool { return slices.Contains(hookNames[:], p.Chain.Hook) }
-	var last *Passage
-	for i := range w.Passages {
-		if ofIP(w.Passages[i]) {
-			last = &w.Passages[i]
-		}
-	}
+	last := w.lastOfIP()
 	switch {
 	case last == nil:
 		return Unknown, &w.Passages[len(w.Passages)-1], nil
 	case !w.passed(last.Chain.Hook):
 		return LostInHook, last, nil
+	case last.Chain.Hook == "prerouting" && last.Bridge && (w.Refusal == "" || !w.translated()):
+		return NotSeenAgain, last, nil
 	case last.Chain.Hook == "input":
 		return Delivered, last, nil
 	case last.Chain.Hook == "postrouting" && last.Out != loopback:
 		return Sent, last, nil
 	}
 	return LostBehindHook, last, nil
+}
+
+// translated reports whether the destination changed. Routing has to agree to that also
+// where the packet stays on a bridge (br_nf_pre_routing_finish).
+func (w *Walk) translated() bool { return w.Passages[0].Packet.To != w.lastOfIP().Packet.To }
+
+// lastOfIP is the last passage in a hook of IP, or nil. A bridge has hooks of the same
+// names.
+func (w *Walk) lastOfIP() *Passage {
+	for i := len(w.Passages) - 1; i >= 0; i-- {
+		if p := &w.Passages[i]; p.Chain.ofIP() {
+			return p
+		}
+	}
+	return nil
 }
 
 // passed reports whether the packet came to the end of the hook it was seen in last.
@@ -127,7 +168,7 @@ func (w *Walk) passed(hook string) bool {
 		switch {
 		case c.Own && c.Name == endPrefix+hook:
 			return true
-		case c.Hook != hook && slices.Contains(hookNames[:], c.Hook):
+		case c.Hook != hook && c.ofIP():
 			return false // that was another time, on the other side of the loopback
 		}
 	}
@@ -158,6 +199,8 @@ func (e Ending) String() string {
 		return "lost in a hook"
 	case LostBehindHook:
 		return "lost behind a hook"
+	case NotSeenAgain:
+		return "not seen again"
 	}
 	return "unknown"
 }
