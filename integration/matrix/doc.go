@@ -10,6 +10,10 @@
 //	by ClusterIP, NodePort (at two addresses), LB VIP or external IP
 //	over TCP, UDP or SCTP, over IPv4 or IPv6
 //
+// TestEveryWayFromABridgeIsAsTheTablesSay asks the same where the pods of each node are
+// on a bridge that calls the hooks of IP (net.bridge.bridge-nf-call-iptables=1), as on
+// nodes of kubeadm.
+//
 // Every cell of the matrix comes from two tables in table_test.go that people
 // read, too: who reaches which endpoints under which policy and as whom, and
 // which endpoints there are to reach. matrix_test.go multiplies them with each

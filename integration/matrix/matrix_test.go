@@ -4,14 +4,19 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"kube-vmap/integration/lab"
 )
 
-// configurations are the sections of the table of flows, each with the ways to
-// tell the proxy so.
-var configurations = []struct {
+// configuration is a section of the table of flows with flags of the proxy that lead
+// to it.
+type configuration struct {
 	says, section string
 	flags         []string
-}{
+}
+
+// configurations are for pods with interfaces of their own.
+var configurations = []configuration{
 	{"pods are told by their addresses", "pods are told by a detector", []string{podRanges}},
 	{"pods are told by their interfaces", "pods are told by a detector", []string{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"}},
 	{"pods cannot be told", "no detector", nil},
@@ -19,10 +24,29 @@ var configurations = []struct {
 	{"masquerade all, and pods cannot be told", "masquerade all, no detector", []string{"--masquerade-all"}},
 }
 
+// bridgeConfigurations are for pods on a bridge: what kubeadm sets up, rules that ask
+// for the bridge, and masquerading of what stays on it.
+var bridgeConfigurations = []configuration{
+	{"pods are recognised by their addresses", "pods are told by a detector", []string{podRanges}},
+	{"pods are recognised by their bridge", "pods are told by a detector", []string{"--detect-local-mode=BridgeInterface", "--pod-bridge-interface=" + lab.BridgeName}},
+	{"masquerade all", "masquerade all", []string{podRanges, "--masquerade-all"}},
+}
+
 // TestEveryWayToAServiceIsAsTheTablesSay takes a Service for each policy and
 // situation of the endpoints, and everybody asks them all in every way.
 func TestEveryWayToAServiceIsAsTheTablesSay(t *testing.T) {
-	s := newScene(t)
+	newScene(t).everyWay(configurations)
+}
+
+// TestEveryWayFromABridgeIsAsTheTablesSay is the same with pods on a bridge, where
+// packets come to the rules from the bridge, and not from routing.
+func TestEveryWayFromABridgeIsAsTheTablesSay(t *testing.T) {
+	newSceneIn(t, lab.Options{Pods: 4, RemotePods: 2, Bridge: true}).everyWay(bridgeConfigurations)
+}
+
+// everyWay asks every question of the tables under these configurations.
+func (s *scene) everyWay(configurations []configuration) {
+	t := s.t
 	situations := readEndpoints()
 	s.cluster(serviceCIDR(), nodeObject())
 	s.put(matrixServices(situations)...)

@@ -42,7 +42,13 @@ type scene struct {
 // way to the Services' addresses by way of it.
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	l := labtest.New(t, lab.Options{Pods: 4, RemotePods: 2})
+	return newSceneIn(t, lab.Options{Pods: 4, RemotePods: 2})
+}
+
+// newSceneIn is newScene in a lab that has as many pods.
+func newSceneIn(t *testing.T, o lab.Options) *scene {
+	t.Helper()
+	l := labtest.New(t, o)
 	s := &scene{
 		Lab: l, t: t, dir: t.TempDir(), hosts: map[string]*lab.Host{},
 		pod:     &client{Host: l.Pods[3].Host, name: "a pod", row: "pod", asked: new(atomic.Uint32)},
