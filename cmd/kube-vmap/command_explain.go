@@ -11,13 +11,14 @@ import (
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/explain"
 	"kube-vmap/cmd/kube-vmap/explaintrace"
+	"kube-vmap/nft/kernel/trace"
 	"kube-vmap/sync/status"
 )
 
 func explainCommand(stdout, _ io.Writer) *cobra.Command {
 	var o explain.Options
 	var live explaintrace.Options
-	var trace bool
+	var follow bool
 	cmd := &cobra.Command{
 		Use:   "explain --from ADDRESS[:PORT] --to ADDRESS:PORT[/PROTOCOL]",
 		Short: "Say what would happen to a packet, hook by hook",
@@ -36,11 +37,14 @@ asks for; the protocol is tcp, udp or sctp, and tcp if not given.
 
 With --trace it waits for such packets instead, and says of each what nf_tables did with
 it, in the tables of all programs, until it is interrupted. For that it adds a table of
-its own, which goes with it. The exit code is then 1 if no packet came before --timeout.
+its own, which goes with it.
 
 The exit code is 0 if the packet arrives whichever endpoint is picked, 1 if it does
 not or not always, and 2 if that cannot be said, for instance without permission. In
-JSON and YAML, "arrives" is always, sometimes, never or unknown.
+JSON and YAML, "arrives" is always, sometimes, never or unknown. With --trace it is 0
+if this node sent or delivered every packet shown, 1 if it dropped, refused or lost one
+or if none came before --timeout, and 2 if that is not certain or if it was interrupted
+before one came. Other nodes may still drop what this one sent.
 
 At most 256 choices of one pick are looked at, and 4,096 ways in all. Further endpoints
 of a large Service are taken to be like those looked at; "unseen" says how probable they
@@ -52,7 +56,7 @@ packet cannot be said, unless it arrives by some of those looked at and not by o
   kube-vmap explain --from 10.244.1.7 --to 10.96.0.10:53/udp --trace --count 1`,
 		Args: troubleArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if trace {
+			if follow {
 				return traced(cmd.Context(), o, live, stdout)
 			}
 			answer, err := explain.Run(cmd.Context(), o, status.Client{Socket: o.Socket, Sign: signForHints}.Get, stdout)
@@ -66,7 +70,7 @@ packet cannot be said, unless it arrives by some of those looked at and not by o
 	f.StringVar(&o.Interface, "in-interface", "", "`interface` that the packet comes in by; by default the one towards the client")
 	f.StringVarP(&o.Output, "output", "o", "text", "`form`: text, json or yaml")
 	f.StringVar(&o.Socket, "status-socket", config.StatusSocket, "`socket` of the kube-vmap to ask")
-	f.BoolVar(&trace, "trace", false, "follow live packets instead, as they come")
+	f.BoolVar(&follow, "trace", false, "follow live packets instead, as they come")
 	live.AddTo(f)
 	return cmd
 }
@@ -84,11 +88,15 @@ func traced(ctx context.Context, o explain.Options, live explaintrace.Options, s
 	case o.Output != "text":
 		return &exitError{exitTrouble, errors.New("--trace: packets are told of in text only; leave out --output")}
 	}
-	switch err := explaintrace.Follow(ctx, p, live, stdout); {
+	switch arrival, err := explaintrace.Follow(ctx, p, live, stdout); {
 	case errors.Is(err, explaintrace.ErrNone):
 		return &exitError{1, err}
 	case err != nil:
 		return &exitError{exitTrouble, err}
+	case arrival == trace.NotArrived:
+		return &exitError{code: 1}
+	case arrival != trace.Arrived:
+		return &exitError{code: exitTrouble}
 	}
 	return nil
 }

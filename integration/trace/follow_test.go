@@ -14,6 +14,7 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/trace"
 )
 
 // journal is an output that can be read while it is written.
@@ -36,18 +37,32 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-// follow runs explain --trace for one packet, sends it, and returns what is shown.
+// outcome is what a trace returns.
+type outcome struct {
+	arrival trace.Arrival
+	err     error
+}
+
+// follow runs explain --trace for one packet, sends it, and returns what is shown. A
+// packet has arrived if it is answered.
 func (s *scene) follow(w way, port uint16, want lab.Outcome) string {
 	s.t.Helper()
 	var out journal
-	done := make(chan error, 1)
+	done := make(chan outcome, 1)
 	o := explaintrace.Options{NetNS: s.Node.FD(), Count: 1, Timeout: patience}
-	go func() { done <- explaintrace.Follow(s.t.Context(), s.packet(w, port), o, &out) }()
+	go func() {
+		arrival, err := explaintrace.Follow(s.t.Context(), s.packet(w, port), o, &out)
+		done <- outcome{arrival, err}
+	}()
 	s.waits(&out)
 	if a := s.ask(s.client, w, port); a.Outcome != want {
 		s.t.Errorf("%s: %s, want %s", w, a, want)
 	}
-	s.must(<-done)
+	got := <-done
+	s.must(got.err)
+	if (got.arrival == trace.Arrived) != (want == lab.Answered) || got.arrival == trace.ArrivalUnknown {
+		s.t.Errorf("%s: %s, and the trace returns %d", w, want, got.arrival)
+	}
 	return out.String()
 }
 
@@ -102,7 +117,7 @@ func TestThatNoPacketCameIsAnError(t *testing.T) {
 	for _, f := range model.Families {
 		var out journal
 		o := explaintrace.Options{NetNS: s.Node.FD(), Timeout: 50 * time.Millisecond}
-		err := explaintrace.Follow(t.Context(), s.packet(way{model.TCP, f}, servicePort), o, &out)
+		_, err := explaintrace.Follow(t.Context(), s.packet(way{model.TCP, f}, servicePort), o, &out)
 		if !errors.Is(err, explaintrace.ErrNone) || !strings.Contains(err.Error(), "on another node") {
 			t.Error(err)
 		}
@@ -116,17 +131,18 @@ func TestTheTableGoesWhenFollowingIsStopped(t *testing.T) {
 	for _, w := range ways() {
 		ctx, cancel := context.WithCancel(t.Context())
 		var out journal
-		done := make(chan error, 1)
+		done := make(chan outcome, 1)
 		go func() {
-			done <- explaintrace.Follow(ctx, s.packet(w, servicePort), explaintrace.Options{NetNS: s.Node.FD()}, &out)
+			arrival, err := explaintrace.Follow(ctx, s.packet(w, servicePort), explaintrace.Options{NetNS: s.Node.FD()}, &out)
+			done <- outcome{arrival, err}
 		}()
 		s.waits(&out)
 		if len(s.tables()) != 1 {
 			t.Errorf("%s: tables %q", w, s.tables())
 		}
 		cancel()
-		if err := <-done; err != nil || !strings.HasSuffix(out.String(), "0 packets shown\n") {
-			t.Errorf("%s: %v after\n%s", w, err, &out)
+		if got := <-done; got != (outcome{trace.ArrivalUnknown, nil}) || !strings.HasSuffix(out.String(), "0 packets shown\n") {
+			t.Errorf("%s: %v after\n%s", w, got, &out)
 		}
 		if len(s.tables()) != 0 {
 			t.Errorf("%s: tables %q stay", w, s.tables())

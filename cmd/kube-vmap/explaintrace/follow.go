@@ -32,18 +32,20 @@ var ErrNone = errors.New("no such packet came")
 
 // Follow writes what happens to packets that look like p, one by one as they come,
 // until ctx ends or the options say that it is enough. That ctx ends is no error. It
-// needs CAP_NET_ADMIN.
-func Follow(ctx context.Context, p explain.Packet, o Options, out io.Writer) (err error) {
+// needs CAP_NET_ADMIN. The arrival is that of all packets together, and unknown if
+// there was none.
+func Follow(ctx context.Context, p explain.Packet, o Options, out io.Writer) (arrival trace.Arrival, err error) {
+	const unknown = trace.ArrivalUnknown
 	if o.Count < 0 || o.Timeout < 0 {
-		return errors.New("--count and --timeout: must not be negative")
+		return unknown, errors.New("--count and --timeout: must not be negative")
 	}
 	tracer, err := trace.Open(trace.Config{NetNS: o.NetNS, Packet: p, Every: o.Every, Replies: o.Replies, Rate: o.Rate})
 	if err != nil {
-		return err
+		return unknown, err
 	}
 	defer func() { err = errors.Join(err, tracer.Close()) }()
 	if _, err := fmt.Fprintln(out, waiting(p, o)); err != nil {
-		return fmt.Errorf("show packets: %w", err)
+		return unknown, fmt.Errorf("show packets: %w", err)
 	}
 	limited := ctx
 	if o.Timeout > 0 {
@@ -51,37 +53,42 @@ func Follow(ctx context.Context, p explain.Packet, o Options, out io.Writer) (er
 		limited, cancel = context.WithTimeout(ctx, o.Timeout)
 		defer cancel()
 	}
-	shown, err := show(limited, tracer, o.Count, out)
+	shown, arrival, err := show(limited, tracer, o.Count, out)
 	if err != nil {
-		return err
+		return unknown, err
 	}
 	matched, err := tracer.Matched()
 	if err != nil {
-		return fmt.Errorf("ask how many packets came: %w", err)
+		return unknown, fmt.Errorf("ask how many packets came: %w", err)
 	}
 	if shown == 0 && ctx.Err() == nil {
-		return fmt.Errorf("%w within %s%s", ErrNone, o.Timeout, whyNone(matched, o))
+		return unknown, fmt.Errorf("%w within %s%s", ErrNone, o.Timeout, whyNone(matched, o))
+	}
+	if shown == 0 {
+		arrival = unknown
 	}
 	_, err = fmt.Fprintln(out, summary(shown, matched, o))
-	return err
+	return arrival, err
 }
 
-// show writes packets as they come, and returns how many.
-func show(ctx context.Context, tracer *trace.Tracer, count int, out io.Writer) (shown int, err error) {
+// show writes packets as they come, and returns how many, and whether all arrived.
+func show(ctx context.Context, tracer *trace.Tracer, count int, out io.Writer) (shown int, arrival trace.Arrival, err error) {
 	for count == 0 || shown < count {
 		w, err := tracer.NextWalk(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
-			return shown, nil
+			return shown, arrival, nil
 		case err != nil:
-			return shown, err
+			return shown, arrival, err
 		}
 		shown++
+		ending, _, _ := w.End()
+		arrival = max(arrival, ending.Arrival())
 		if _, err := io.WriteString(out, Text(shown, w)); err != nil {
-			return shown, fmt.Errorf("show packets: %w", err)
+			return shown, arrival, fmt.Errorf("show packets: %w", err)
 		}
 	}
-	return shown, nil
+	return shown, arrival, nil
 }
 
 // waiting says what is being waited for.

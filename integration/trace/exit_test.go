@@ -1,0 +1,103 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"kube-vmap/integration/daemon/built"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// started is explain --trace at work.
+type started struct {
+	cmd *lab.Cmd
+	out *journal
+}
+
+// start runs explain --trace for packets to a port.
+func (s *scene) start(w way, port uint16, flags ...string) started {
+	s.t.Helper()
+	program, err := built.Path()
+	s.must(err)
+	p := s.packet(w, port)
+	args := []string{"explain", "--trace", "--from=" + p.From.String(), fmt.Sprintf("--to=%s/%s", p.To, p.Protocol)}
+	c := started{s.Node.Command(s.t.Context(), program, append(args, flags...)...), &journal{}}
+	c.cmd.Stdout, c.cmd.Stderr = c.out, c.out
+	s.must(c.cmd.Start())
+	return c
+}
+
+// exits checks the exit code.
+func (s *scene) exits(c started, want int) {
+	s.t.Helper()
+	code := 0
+	var exit *exec.ExitError
+	if err := c.cmd.Wait(); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		s.must(err)
+	}
+	if code != want {
+		s.t.Errorf("exit code %d, want %d:\n%s", code, want, c.out)
+	}
+}
+
+func TestTheExitCodeOfATraceSaysWhetherPacketsArrived(t *testing.T) {
+	s := newSceneIn(t, bridge)
+	s.run("bridge", "link", "set", "dev", s.Pods[2].Link, "hairpin", "off")
+	alone := s.onlyOneTracer()
+	for _, tc := range []struct {
+		port uint16
+		want int
+	}{
+		{remotePort, 0}, // sent
+		{emptyPort, 1},  // refused
+		{ownPort, 2},    // not seen again
+	} {
+		var traces []started
+		for _, w := range ways() {
+			c := s.start(w, tc.port, "--count=1", "--timeout="+patience.String())
+			s.waits(c.out)
+			s.ask(s.client, w, tc.port)
+			if alone {
+				s.exits(c, tc.want)
+				continue
+			}
+			traces = append(traces, c)
+		}
+		for _, c := range traces {
+			s.exits(c, tc.want)
+		}
+	}
+}
+
+// One of several packets that was lost makes the difference.
+func TestTheExitCodeOfATraceIsThatOfTheWorstPacket(t *testing.T) {
+	s := newSceneIn(t, bridge)
+	for _, f := range model.Families {
+		w := way{model.TCP, f}
+		c := s.start(w, servicePort, "--count=2", "--timeout="+patience.String())
+		s.waits(c.out)
+		s.ask(s.client, w, servicePort)
+		s.nft("table inet firewall { chain forward { type filter hook forward priority 0; drop; }; }")
+		s.ask(s.client, w, servicePort)
+		s.exits(c, 1)
+		s.nft("delete table inet firewall")
+	}
+}
+
+func TestTheExitCodeOfATraceWithoutPackets(t *testing.T) {
+	s := newSceneIn(t, bridge)
+	for _, f := range model.Families {
+		w := way{model.TCP, f}
+		s.exits(s.start(w, servicePort, "--timeout=1ms"), 1)
+		c := s.start(w, servicePort)
+		s.waits(c.out)
+		s.must(c.cmd.Process.Signal(os.Interrupt))
+		s.exits(c, 2)
+	}
+}
