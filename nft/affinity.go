@@ -36,7 +36,7 @@ func remember(id SetID, s Sticky) statement {
 			id.Name(), lookup(id, draw{}), durationText(timeout), s.Endpoint.Addr(), s.Endpoint.Port()),
 		expressions: append(append(load, s.immediates(id.family(), next)...),
 			&expr.Dynset{
-				SrcRegKey: regKey, SrcRegData: next, SetName: id.Name(),
+				SrcRegKey: regKey, SrcRegData: next, SetName: id.Name(), SetID: byNameOnly,
 				Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: timeout,
 			}),
 	}

@@ -79,7 +79,7 @@ func setDestination(id SetID) statement {
 	return statement{
 		text: fmt.Sprintf("%s daddr set %s map @%s", fam.name, lookup(id, draw{}), id.Name()),
 		expressions: append(load,
-			&expr.Lookup{SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name()},
+			&expr.Lookup{SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name(), SetID: byNameOnly},
 			fam.writeDestination()),
 	}
 }
@@ -100,7 +100,7 @@ func setPort(id SetID, p model.Protocol) statement {
 	return statement{
 		text: fmt.Sprintf("%[1]s dport set meta l4proto . %[1]s dport map @%[2]s", p, id.Name()),
 		expressions: append(append(onlyThis.expressions, load...),
-			&expr.Lookup{SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name()},
+			&expr.Lookup{SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name(), SetID: byNameOnly},
 			writePort(p)),
 	}
 }

@@ -25,7 +25,7 @@ type Fingerprint uint64
 
 // encodingVersion is part of every fingerprint. It must change when the same
 // text comes to mean other expressions.
-const encodingVersion = "1 "
+const encodingVersion = "2 "
 
 // Fingerprint identifies the rule by its text.
 func (r Rule) Fingerprint() Fingerprint {

@@ -179,6 +179,11 @@ func notICMP(fam *family) statement {
 	}}
 }
 
+// byNameOnly is the number of no set of a batch. Where a set of the name is missing,
+// the kernel looks for the number (nft_set_lookup_global), and zero is that of every
+// set which the batch declares again.
+const byNameOnly = 1<<32 - 1
+
 // loadKey puts the fields of a key into registers, one behind the other, and
 // says which is the first behind them.
 func loadKey(id SetID, d draw) (load []any, next uint32) {
@@ -248,7 +253,7 @@ func dispatch(id SetID, d draw) statement {
 	return statement{
 		text: lookup(id, d) + " vmap @" + id.Name(),
 		expressions: append(load,
-			&expr.Lookup{SourceRegister: regKey, DestRegister: regVerdict, IsDestRegSet: true, SetName: id.Name()}),
+			&expr.Lookup{SourceRegister: regKey, DestRegister: regVerdict, IsDestRegSet: true, SetName: id.Name(), SetID: byNameOnly}),
 	}
 }
 
@@ -257,7 +262,7 @@ func in(id SetID) statement {
 	load, _ := loadKey(id, draw{})
 	return statement{
 		text:        lookup(id, draw{}) + " @" + id.Name(),
-		expressions: append(load, &expr.Lookup{SourceRegister: regKey, SetName: id.Name()}),
+		expressions: append(load, &expr.Lookup{SourceRegister: regKey, SetName: id.Name(), SetID: byNameOnly}),
 	}
 }
 
@@ -268,7 +273,7 @@ func translate(id SetID, d draw) statement {
 	return statement{
 		text: fmt.Sprintf("dnat %s to %s map @%s", fam.name, lookup(id, d), id.Name()),
 		expressions: append(load,
-			&expr.Lookup{SourceRegister: regKey, DestRegister: regKey, IsDestRegSet: true, SetName: id.Name()},
+			&expr.Lookup{SourceRegister: regKey, DestRegister: regKey, IsDestRegSet: true, SetName: id.Name(), SetID: byNameOnly},
 			translation(fam, regKey)),
 	}
 }
