@@ -17,8 +17,8 @@ type Options struct {
 	IgnoreExternalIPs bool
 	// EndTCP makes pools of TCP name their flows, as those of UDP do.
 	EndTCP bool
-	// Most is how much one Service may weigh; see [Excess]. Zero means any.
-	Most int
+	// Budget limits what authors of Services can take of a node.
+	Budget Budget
 }
 
 // clusterIPMasquerade is the treatment of connections to a ClusterIP.

@@ -26,7 +26,8 @@ type ServiceMap struct {
 	notLocal NotLocal
 	health   map[ServiceName]HealthCheck // those that changed
 	excesses []Excess                    // as well
-	many     int                         // how many slices of a Service are worth to be gathered
+	spending spending
+	many     int // how many slices of a Service are worth to be gathered
 }
 
 // entry is one Service with its slices. Slices may come before their Service.
@@ -40,8 +41,10 @@ type entry struct {
 	without   map[*Frontend]bool // ClusterIPs that another Service holds
 	replaced  bool               // frontends are new, and claim no address but ClusterIPs
 	health    HealthCheck
-	excess    bool // not served, for its weight
-	dirty     bool // stands in ServiceMap.dirty
+	weight    int    // as of the last Changes
+	sticky    int    // of its endpoints, how many remember clients
+	excess    Excess // why it is not served, if it is beyond the budget
+	dirty     bool   // stands in ServiceMap.dirty
 }
 
 // Changes is what differs from the last time.
@@ -56,7 +59,7 @@ type Changes struct {
 	// HealthChecks are those that are new or changed, or gone, without a port
 	// then; sorted by Service.
 	HealthChecks []HealthCheck
-	// Excesses are Services that are not served for their weight, or are again.
+	// Excesses are Services that are beyond the budget, or are within it again.
 	Excesses []Excess
 }
 
@@ -75,6 +78,7 @@ func NewServiceMap(o Options, n Node) *ServiceMap {
 		slices:   map[SliceName]ServiceName{},
 		claims:   newClaims(),
 		health:   map[ServiceName]HealthCheck{},
+		spending: spending{by: map[string]int{}},
 		many:     manySlices,
 	}
 }
@@ -175,6 +179,7 @@ func (m *ServiceMap) Conflicts() int { return m.claims.losers }
 func (m *ServiceMap) Changes() Changes {
 	s := settlement{ServiceMap: m, touched: m.touched, lost: map[lostClaim]struct{}{}}
 	m.touched = nil
+	m.spend()
 	for _, e := range m.dirty {
 		e.dirty = false
 		s.replace(e)
@@ -227,7 +232,7 @@ func (m *ServiceMap) update(e *entry) {
 	e.gather(m.many, m.node)
 	e.frontends = nil
 	view := &view{e.slices, &m.node, e.gathered}
-	if m.weigh(e) {
+	if e.service != nil && e.excess.Weight == 0 {
 		e.frontends = m.options.frontends(e.service, view)
 	}
 	e.gathered.forget()

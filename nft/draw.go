@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
 )
 
 // draw is a number below count that is made for a packet, by a method.
@@ -15,7 +17,7 @@ type draw struct {
 
 // maglevSize is how many slots a Service has whose endpoints are spread by
 // [model.MaglevTable]: the largest prime number there are slots for.
-const maglevSize = 251
+const maglevSize = model.MaglevSlots
 
 // hashSeed makes the same hashes on every node, which Maglev is about.
 const hashSeed = 0x6b766d70

@@ -54,15 +54,14 @@ type Config struct {
 	Followers []Follower
 }
 
-// mostEndpoints is how many endpoints one Service may have, counted for each port of
-// its slices; each takes about 143 bytes of every node's kernel, and one whose clients
-// are remembered a chain, for which it counts a hundred times.
-const mostEndpoints = 1_000_000
+// budget is what authors of Services may have every node hold. An element takes about
+// 143 bytes of the kernel; the largest cluster known has 250,000 endpoints.
+var budget = model.Budget{Namespace: 1_000_000, Total: 4_000_000, Sticky: 2_000}
 
 // options are what the model needs of it.
 func (c *Config) options() model.Options {
 	o := model.Options{
-		Most:          mostEndpoints,
+		Budget:        budget,
 		MasqueradeAll: c.MasqueradeAll, Scheduler: c.Scheduler, StrictSourceRanges: c.StrictSourceRanges,
 		IgnoreExternalIPs: c.IgnoreExternalIPs, EndTCP: c.EndTCP,
 	}

@@ -131,8 +131,8 @@ func tooHeavy(e model.Excess) error {
 	if e.Weight == 0 {
 		return nil
 	}
-	return fmt.Errorf("its EndpointSlices have %d endpoints, counted for each port; %d are served at most, and with session affinity %d",
-		e.Weight, mostEndpoints, mostEndpoints/model.StickyWeight)
+	return fmt.Errorf("it needs %d elements of the rule set, counted for each port; it and the older Services of its namespace may have %d",
+		e.Weight, e.Most)
 }
 
 // all returns everything that should stand, as of the last take.
