@@ -243,9 +243,6 @@ func (c *cluster) sourcesByTheBook(s Service, f Family) (sources []netip.Prefix,
 // healthByTheBook is what load balancers are told of the Service.
 func (c *cluster) healthByTheBook(s Service) HealthCheck {
 	h := HealthCheck{Service: s.Name, Port: s.HealthCheckNodePort}
-	for _, f := range Families {
-		h.Families[f] = len(ofFamily(f, s.ClusterIPs)) > 0
-	}
 	counted := map[netip.Addr]bool{}
 	for _, slice := range c.slicesOf(s.Name) {
 		for _, e := range slice.Endpoints {
@@ -253,6 +250,11 @@ func (c *cluster) healthByTheBook(s Service) HealthCheck {
 				counted[e.Addr] = true
 				h.Local[slice.Family]++
 			}
+		}
+	}
+	for _, f := range Families {
+		if len(ofFamily(f, s.ClusterIPs)) == 0 && len(s.ClusterIPs) > 0 {
+			h.Local[f] = h.Local[1-f]
 		}
 	}
 	return h

@@ -9,10 +9,9 @@ type HealthCheck struct {
 	Port uint16
 	// Local counts the addresses of ready endpoints on this node. Those that
 	// terminate do not count even while they still serve, so that new connections
-	// go elsewhere.
+	// go elsewhere. A family that the Service does not have repeats the count of the
+	// one that it has: load balancers may ask at any address of the node.
 	Local [len(Families)]int
-	// Families are those in which the Service exists.
-	Families [len(Families)]bool
 }
 
 // healthCheck is that of a Service. Without a health check node port, the port
@@ -22,11 +21,17 @@ func healthCheck(s *Service, v *view) HealthCheck {
 	if h.Port == 0 {
 		return h
 	}
-	for _, a := range s.ClusterIPs {
-		h.Families[FamilyOf(a)] = true
-	}
 	for a := range v.hosted() {
 		h.Local[FamilyOf(a)]++
+	}
+	var has [len(Families)]bool
+	for _, a := range s.ClusterIPs {
+		has[FamilyOf(a)] = true
+	}
+	for _, f := range Families {
+		if other := 1 - f; !has[f] && has[other] {
+			h.Local[f] = h.Local[other]
+		}
 	}
 	return h
 }

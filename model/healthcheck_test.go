@@ -80,7 +80,7 @@ func TestAHealthCheckCountsAddressesOfReadyEndpointsOfThisNode(t *testing.T) {
 				for _, s := range test.slices(f, p) {
 					m.SetSlice(s)
 				}
-				checkHealth(t, m.Changes(), HealthCheck{Service: web, Port: healthPort, Local: local(f, test.want), Families: [...]bool{true, true}})
+				checkHealth(t, m.Changes(), HealthCheck{Service: web, Port: healthPort, Local: local(f, test.want)})
 				checkNothing(t, m.Changes())
 			})
 		})
@@ -95,7 +95,7 @@ func TestAHealthCheckIsReportedWhenItChanges(t *testing.T) {
 		otherPort := changed(service, func(s *Service) { s.HealthCheckNodePort++ })
 		noPort := changed(service, func(s *Service) { s.HealthCheckNodePort = 0 })
 		check := func(port uint16, n int) []HealthCheck {
-			return []HealthCheck{{Service: web, Port: port, Local: local(f, n), Families: [...]bool{IPv4: f == IPv4, IPv6: f == IPv6}}}
+			return []HealthCheck{{Service: web, Port: port, Local: [...]int{n, n}}}
 		}
 		gone := []HealthCheck{{Service: web}}
 		steps := []struct {
@@ -142,8 +142,17 @@ func TestAHealthCheckCountsEachFamily(t *testing.T) {
 		m.SetService(localService(p, Families[:]...))
 		m.SetSlice(webSlice(IPv4, p, ready(1).on(here)))
 		m.SetSlice(webSlice(IPv6, p, ready(1).on(here), ready(2).on(here)))
-		checkHealth(t, m.Changes(), HealthCheck{Service: web, Port: healthPort, Local: [...]int{IPv4: 1, IPv6: 2}, Families: [...]bool{true, true}})
+		checkHealth(t, m.Changes(), HealthCheck{Service: web, Port: healthPort, Local: [...]int{IPv4: 1, IPv6: 2}})
 	}
+}
+
+func TestAHealthCheckOfOneFamilyHasItsCountInBoth(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := NewServiceMap(Options{}, thisNode)
+		m.SetService(localService(p, f))
+		m.SetSlice(webSlice(f, p, ready(1).on(here), ready(2).on(here), ready(3).on(there)))
+		checkHealth(t, m.Changes(), HealthCheck{Service: web, Port: healthPort, Local: [...]int{2, 2}})
+	})
 }
 
 // Who lost an address is asked all the same: load balancers ask for the Service
@@ -152,7 +161,7 @@ func TestHealthChecksAreSortedAndDoNotDependOnConflicts(t *testing.T) {
 	m := NewServiceMap(Options{}, thisNode)
 	var want []HealthCheck
 	for i, name := range []ServiceName{{"a", "b"}, {"a", "c"}, {"a-b", "a"}, {"b", "a"}} {
-		want = append(want, HealthCheck{Service: name, Port: healthPort + uint16(i), Families: [...]bool{IPv4: true, IPv6: false}})
+		want = append(want, HealthCheck{Service: name, Port: healthPort + uint16(i)})
 	}
 	for _, k := range []int{2, 0, 3, 1} {
 		s := localService(TCP, IPv4)

@@ -141,6 +141,23 @@ func TestHealthCheckNodePortsFollowTheExternalTrafficPolicy(t *testing.T) {
 	c.closed(t, s.Spec.HealthCheckNodePort, c.Lab.Node)
 }
 
+// TestHealthChecksOfOneFamilyAnswerAtNodeAddressesOfBoth asks single-stack Services
+// at every address of the nodes, as upstream's e2e test does.
+func TestHealthChecksOfOneFamilyAnswerAtNodeAddressesOfBoth(t *testing.T) {
+	t.Parallel()
+	c := newTwoNodes(t, 1)
+	for _, f := range model.Families {
+		name := fmt.Sprintf("health-%d", f)
+		s := c.create(t, name, balanced, externalLocal, ofFamilies(f))
+		_, err := c.ns.CreatePod(clustertest.Context(t), name, name, c.At(c.Lab.Pods[0]))
+		clustertest.Must(t, err)
+		clustertest.Must(t, c.ns.AwaitEndpoints(clustertest.Context(t), name, 1, f))
+		c.settled(t)
+		c.healthy(t, s, c.Lab.Node, 1)
+		c.healthy(t, s, c.Lab.Remote, 0)
+	}
+}
+
 // TestPodsThatTerminateServeWhereNobodyElseDoes has all ready Pods of an app gone
 // but for those that another policy hides.
 func TestPodsThatTerminateServeWhereNobodyElseDoes(t *testing.T) {

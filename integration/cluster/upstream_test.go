@@ -157,8 +157,10 @@ import (
 //   - should be able to change the type and ports of a TCP service, of a UDP service;
 //     should be able to create LoadBalancer Service without NodePort and change it;
 //     should only allow access from service loadbalancer source ranges; should work for
-//     type=LoadBalancer; should only target nodes with endpoints; should work from
-//     pods: TestServicesAreReachedFromOutside
+//     type=LoadBalancer; should work from pods: TestServicesAreReachedFromOutside
+//   - should only target nodes with endpoints: TestServicesAreReachedFromOutside, and
+//     TestHealthChecksOfOneFamilyAnswerAtNodeAddressesOfBoth, because it asks every
+//     address of a node for a single-stack Service, which kube-proxy fails
 //   - should have session affinity work, and be able to switch it, for LoadBalancer
 //     service with Local and with Cluster traffic policy: TestClientsKeepTheirEndpoint
 //   - should be able to preserve UDP traffic when server pod cycles for a LoadBalancer

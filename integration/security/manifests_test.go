@@ -20,13 +20,14 @@ const (
 	silence = 300 * time.Millisecond
 )
 
-// service is a Service of both families and all protocols, as somebody writes it.
+// service is a Service of all protocols, as somebody writes it.
 type service struct {
 	name      string
-	number    int          // chooses the ClusterIPs
-	endpoints []netip.Addr // of either family
-	port      int          // 80 if 0
-	target    int          // daemon.Target if 0
+	number    int            // chooses the ClusterIPs
+	families  []model.Family // both if nil
+	endpoints []netip.Addr   // of either family
+	port      int            // 80 if 0
+	target    int            // daemon.Target if 0
 	nodePort  int
 	spec      string // more lines of its spec
 	created   string // when; long ago if empty
@@ -58,7 +59,14 @@ func (s service) text() []byte {
 		created = "2020-01-01T00:00:00Z"
 	}
 	fmt.Fprintf(&out, "apiVersion: v1\nkind: Service\nmetadata: {namespace: default, name: %s, creationTimestamp: %q}\nspec:\n", s.name, created)
-	fmt.Fprintf(&out, "  clusterIP: %s\n  clusterIPs: [%[1]s, \"%s\"]\n  ports:\n", s.clusterIP(model.IPv4), s.clusterIP(model.IPv6))
+	if s.families == nil {
+		s.families = model.Families[:]
+	}
+	fmt.Fprintf(&out, "  clusterIP: %q\n  clusterIPs:\n", s.clusterIP(s.families[0]))
+	for _, f := range s.families {
+		fmt.Fprintf(&out, "  - %q\n", s.clusterIP(f))
+	}
+	out.WriteString("  ports:\n")
 	for _, p := range model.Protocols {
 		fmt.Fprintf(&out, "  - {name: %s, protocol: %s, port: %d", p, strings.ToUpper(p.String()), numberOr(s.port, daemon.Port))
 		if s.nodePort > 0 {
@@ -69,7 +77,7 @@ func (s service) text() []byte {
 	for line := range strings.Lines(s.spec) {
 		out.WriteString("  " + line)
 	}
-	for _, f := range model.Families {
+	for _, f := range s.families {
 		s.slice(&out, f)
 	}
 	return []byte(out.String())

@@ -9,10 +9,12 @@
 // A Service gets one if its external traffic policy is Local: only nodes that
 // have endpoints of it should get its connections. Answers are kube-proxy's in
 // each byte; 200 means that the node has some and that their rules are kept up to
-// date, 503 that it has not. Endpoints are counted per IP family, and who asks
-// over IPv6 hears of those of IPv6.
+// date, 503 that it has not. Endpoints are counted per IP family: the answer at an
+// IPv6 address is the count of IPv6 endpoints.
 //
-// What differs: addresses of the node that come and go are followed, while
-// kube-proxy looks for them once, and a port that could not be opened is tried
-// again soon and not only when some Service changes.
+// What differs: a Service of one family answers at the node's addresses of the
+// other family too, with the count of its own, because Kubernetes' e2e tests and
+// some load balancers ask there; addresses of the node that come and go are
+// followed, while kube-proxy looks for them once; and a port that could not be
+// opened is tried again soon and not only when some Service changes.
 package healthcheck

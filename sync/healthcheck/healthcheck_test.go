@@ -50,7 +50,7 @@ func service(name string) model.ServiceName { return model.ServiceName{Namespace
 
 // check is a Service's, with as many endpoints in each family.
 func check(name string, port uint16, local ...int) model.HealthCheck {
-	h := model.HealthCheck{Service: service(name), Port: port, Families: [...]bool{true, true}}
+	h := model.HealthCheck{Service: service(name), Port: port}
 	copy(h.Local[:], local)
 	return h
 }
@@ -367,23 +367,6 @@ func TestFollowDoesNotWait(t *testing.T) {
 	r.run(t)
 	for _, f := range model.Families {
 		answers(t, netip.AddrPortFrom(loopback[f], port), 200, "web")
-	}
-}
-
-func TestAServiceOfOneFamilyListensInNoOther(t *testing.T) {
-	for _, f := range model.Families {
-		r, port := newRig(everywhere), listentest.FreePort(t)
-		h := check("web", port, 1, 1)
-		h.Families = [len(model.Families)]bool{}
-		h.Families[f] = true
-		r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{h}, NodeAddrs: loopback})
-		r.run(t)
-		answers(t, netip.AddrPortFrom(loopback[f], port), 200, "web")
-		other := netip.AddrPortFrom(loopback[1-f], port)
-		if c, err := net.Dial("tcp", other.String()); err == nil {
-			c.Close()
-			t.Errorf("it listens on %s", other)
-		}
 	}
 }
 

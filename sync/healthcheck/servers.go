@@ -119,9 +119,6 @@ func (s *Servers) socketsOf(services []model.ServiceName) []listen.Socket {
 			continue
 		}
 		for _, a := range s.hosts {
-			if !h.Families[model.FamilyOf(a)] {
-				continue // the Service does not exist there
-			}
 			all = append(all, listen.Socket{Service: name, UID: h.UID, Addr: netip.AddrPortFrom(a, h.Port)})
 		}
 	}
