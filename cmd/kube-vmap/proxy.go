@@ -7,18 +7,16 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/cmd/kube-vmap/legacy"
 	"kube-vmap/cmd/kube-vmap/recent"
 	"kube-vmap/cmd/kube-vmap/serve"
 	"kube-vmap/nft/kernel"
-	"kube-vmap/nft/kernel/leftovers"
 	"kube-vmap/sync"
 	"kube-vmap/sync/addresses"
 	"kube-vmap/sync/cluster"
@@ -42,6 +40,8 @@ type proxy struct {
 	// counting is a kernel for what is counted, asked one for who asks for it.
 	counting, asked *kernel.Kernel
 	answers         status.Answer // to who asks what is programmed, once there is a loop
+	// otherProxy is why another proxy seems to run here; nil if none does.
+	otherProxy atomic.Pointer[string]
 }
 
 // connect finds where Services come from and where events go to. Nobody is asked
@@ -198,27 +198,3 @@ func (p *proxy) onceReady(ctx context.Context, ready <-chan struct{}) error {
 	debug.FreeOSMemory()
 	return p.takeOver(ctx)
 }
-
-// takeOver removes what kube-proxy left. What cannot be removed is no reason to
-// end.
-func (p *proxy) takeOver(ctx context.Context) error {
-	for {
-		removed, err := legacy.Remove(ctx, p.log)
-		more, e := leftovers.Remove(leftovers.Config{ExcludeCIDRs: p.config.ExcludeCIDRs()})
-		if removed = append(removed, more...); len(removed) > 0 {
-			p.log.Info("removed what kube-proxy left", "removed", strings.Join(removed, ", "))
-		}
-		if err = errors.Join(err, e); err == nil {
-			return nil
-		}
-		p.log.Error("not all that kube-proxy left could be removed, trying again", "every", takeOverPeriod.String(), "err", err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(takeOverPeriod):
-		}
-	}
-}
-
-// takeOverPeriod is how long what could not be removed is left alone.
-const takeOverPeriod = 5 * time.Minute

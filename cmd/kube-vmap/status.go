@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kube-vmap/cmd/kube-vmap/serve"
@@ -20,8 +22,20 @@ func (p *proxy) answer(loop *sync.Loop) status.Answer {
 	if p.config.CountConnections() {
 		counts.Counted = status.Counted(p.asked)
 	}
-	p.answers = status.New(status.Config{Look: loop.Look, Version: version, Counts: counts})
+	p.answers = status.New(status.Config{Look: p.lookAt(loop), Version: version, Counts: counts})
 	return p.answers
+}
+
+// lookAt returns a function that returns what the loop knows, and whether another
+// proxy seems to run.
+func (p *proxy) lookAt(loop *sync.Loop) func(context.Context) (sync.View, error) {
+	return func(ctx context.Context) (sync.View, error) {
+		v, err := loop.Look(ctx)
+		if other := p.otherProxy.Load(); other != nil {
+			v.Problems = append(v.Problems, sync.Problem{Object: p.node(), Reason: reasonOtherProxy, Text: otherProxyRuns + ": " + *other})
+		}
+		return v, err
+	}
 }
 
 // statusServer is what the commands ask that tell about a running process.

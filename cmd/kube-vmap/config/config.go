@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -85,6 +86,20 @@ func (c *Config) NodeName() (string, error) {
 }
 
 func nodeName(host string) string { return strings.ToLower(strings.TrimSpace(host)) }
+
+// ProxyPorts are those on which a Service proxy of this node serves health and
+// metrics: by default, and by this configuration, which kube-proxy may have too.
+// Sorted, each once.
+func (c *Config) ProxyPorts() []uint16 {
+	ports := []uint16{healthzPort, metricsPort}
+	for _, address := range []string{c.Proxy.HealthzBindAddress, c.Proxy.MetricsBindAddress} {
+		if a, err := netip.ParseAddrPort(address); err == nil && a.Port() != 0 {
+			ports = append(ports, a.Port())
+		}
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
 
 // ClusterCIDRs are the ranges that tell pods by their addresses, one for each
 // IP family. They are invalid where none was given, and in any detectLocalMode

@@ -121,6 +121,19 @@ func TestClusterCIDRsAreByFamily(t *testing.T) {
 	}
 }
 
+func TestPortsOfAProxyAreTheDefaultsAndTheConfiguredOnes(t *testing.T) {
+	for flags, want := range map[string][]uint16{
+		"": {10249, 10256},
+		"--healthz-bind-address=192.0.2.1 --metrics-bind-address=[::]:2": {2, 10249, 10256},
+		"--healthz-bind-address=:: --metrics-bind-address=::1":           {10249, 10256},
+		"--healthz-bind-address=[::1]:7 --metrics-bind-address=[::1]:7":  {7, 10249, 10256},
+	} {
+		if got := load(t, strings.Fields(flags)...).ProxyPorts(); !slices.Equal(got, want) {
+			t.Errorf("%s: got %d, want %d", flags, got, want)
+		}
+	}
+}
+
 func TestNodeNameIsTrimmedAndInLowerCase(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {

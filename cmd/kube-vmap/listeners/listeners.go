@@ -1,0 +1,98 @@
+package listeners
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// listening is TCP_LISTEN (include/net/tcp_states.h), as the tables print it.
+const listening = "0A"
+
+// Foreign returns those of the ports on which another process listens, at any
+// address, in the order given.
+func Foreign(ports ...uint16) ([]uint16, error) {
+	// A socket of ours that is opened in between is not in the tables, which are read
+	// first.
+	inodes := map[uint16][]string{}
+	for _, table := range []string{"tcp", "tcp6"} {
+		if err := read(filepath.Join("/proc/thread-self/net", table), inodes); err != nil {
+			return nil, fmt.Errorf("look for listening sockets: %w", err)
+		}
+	}
+	own, err := ownSockets()
+	if err != nil {
+		return nil, fmt.Errorf("look for own sockets: %w", err)
+	}
+	var out []uint16
+	for _, port := range ports {
+		if slices.ContainsFunc(inodes[port], func(inode string) bool { return !own[inode] }) {
+			out = append(out, port)
+		}
+	}
+	return out, nil
+}
+
+// read adds the inodes of a table's listening sockets by port. A kernel without the
+// family has no table.
+func read(path string, inodes map[uint16][]string) error {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return parse(file, inodes)
+}
+
+// parse reads a table: "0: 00000000:2810 00000000:0000 0A 00000000:00000000 ...". Its
+// listening sockets come first (tcp_get_idx in net/ipv4/tcp_ipv4.c), so that it need
+// not be read to its end, which may be far.
+func parse(table io.Reader, inodes map[uint16][]string) error {
+	lines := bufio.NewScanner(table)
+	lines.Scan() // names of the columns
+	for lines.Scan() {
+		const local, state, inode = 1, 3, 9
+		fields := strings.Fields(lines.Text())
+		if len(fields) <= inode {
+			return fmt.Errorf("no socket: %q", lines.Text())
+		}
+		if fields[state] != listening {
+			break
+		}
+		_, text, _ := strings.Cut(fields[local], ":")
+		port, err := strconv.ParseUint(text, 16, 16)
+		if err != nil {
+			return fmt.Errorf("port of %q: %w", lines.Text(), err)
+		}
+		inodes[uint16(port)] = append(inodes[uint16(port)], fields[inode])
+	}
+	return lines.Err()
+}
+
+// ownSockets are the inodes of this process's sockets.
+func ownSockets() (map[string]bool, error) {
+	const folder = "/proc/self/fd"
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	own := map[string]bool{}
+	for _, f := range files {
+		// One that was closed in between has no target any more.
+		target, err := os.Readlink(filepath.Join(folder, f.Name()))
+		if rest, isSocket := strings.CutPrefix(target, "socket:["); err == nil && isSocket {
+			own[strings.TrimSuffix(rest, "]")] = true
+		}
+	}
+	return own, nil
+}

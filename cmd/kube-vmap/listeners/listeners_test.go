@@ -1,0 +1,90 @@
+package listeners
+
+import (
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+)
+
+// addresses are of both families, and of all addresses of both.
+var addresses = []string{"127.0.0.1:0", "[::1]:0", ":0"}
+
+func listen(t *testing.T, address string) (*net.TCPListener, uint16) {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.(*net.TCPListener), l.Addr().(*net.TCPAddr).AddrPort().Port()
+}
+
+// check wants these ports of all to be foreign.
+func check(t *testing.T, all []uint16, want ...uint16) {
+	t.Helper()
+	got, err := Foreign(all...)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("of %v, %v are foreign, %v; want %v", all, got, err, want)
+	}
+}
+
+func TestOwnPortsAreNotForeign(t *testing.T) {
+	for _, address := range addresses {
+		l, port := listen(t, address)
+		check(t, []uint16{port})
+		// A connection of ours is no listener, either.
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, []uint16{port, c.LocalAddr().(*net.TCPAddr).AddrPort().Port()})
+		c.Close()
+		l.Close()
+		check(t, []uint16{port})
+	}
+}
+
+// TestPortsOfAnotherProcessAreForeignUntilItEnds hands a listener over to a process
+// that does nothing else.
+func TestPortsOfAnotherProcessAreForeignUntilItEnds(t *testing.T) {
+	for _, address := range addresses {
+		l, port := listen(t, address)
+		_, own := listen(t, address)
+		end := handOver(t, l)
+		check(t, []uint16{own, port}, port)
+		end()
+		check(t, []uint16{own, port})
+	}
+}
+
+// handOver gives a listener to a new process, which has it until end.
+func handOver(t *testing.T, l *net.TCPListener) (end func()) {
+	t.Helper()
+	file, err := l.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "cat")
+	cmd.ExtraFiles = []*os.File{file}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []io.Closer{file, l} {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+}

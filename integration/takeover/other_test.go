@@ -1,0 +1,143 @@
+package takeover
+
+import (
+	"net/netip"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/model"
+)
+
+func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
+
+// otherRuns is what the log and the status say while another proxy runs.
+const otherRuns = "another proxy seems to run; its tables are left untouched until it ends"
+
+// TestNothingOfAProxyThatRunsIsTouched has this process listen on ports of a proxy,
+// beside rules as kube-proxy writes them in each mode.
+func TestNothingOfAProxyThatRunsIsTouched(t *testing.T) {
+	for mode, tc := range map[string]struct {
+		backend backend
+		load    func(*machine)
+		at      []string
+		flags   []string
+		reason  string
+	}{
+		"nftables": {
+			backend: nftBackend, load: func(m *machine) { m.run(readFile(m.t, "testdata/nftables.nft"), "nft", "-f", "-") },
+			at: []string{"[::]:10256"}, reason: "port 10256 is in use",
+		},
+		"iptables-nft": {
+			backend: nftBackend, load: func(m *machine) { m.loadKubeProxy(nftBackend, "iptables") },
+			at: []string{"127.0.0.1:10249"}, reason: "port 10249 is in use",
+		},
+		"iptables-legacy": {
+			backend: legacyBackend, load: func(m *machine) { m.loadKubeProxy(legacyBackend, "iptables") },
+			at: []string{"[::1]:10249", "192.0.2.1:10256"}, reason: "ports [10249 10256] are in use",
+		},
+		"ipvs": {
+			backend: nftBackend, load: func(m *machine) { m.makeSets(); m.loadKubeProxy(nftBackend, "ipvs") },
+			at: []string{"[::]:10256", "127.0.0.1:10300"}, flags: []string{"--healthz-bind-address=127.0.0.1:10300"},
+			reason: "ports [10256 10300] are in use",
+		},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			n := newNeighbors(t, tc.backend, tc.load)
+			var servers []*lab.Server
+			for _, a := range tc.at {
+				s, err := n.host.ServeAt(model.TCP, netip.MustParseAddrPort(a))
+				if err != nil {
+					t.Fatal(err)
+				}
+				servers = append(servers, s)
+			}
+			n.stay(tc.reason, tc.flags...).Stop()
+			d := n.stay(tc.reason, tc.flags...)
+			for _, s := range servers {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			n.goes(d)
+		})
+	}
+}
+
+// neighbors are rules of kube-proxy and of others on a node.
+type neighbors struct {
+	*machine
+	lab          *lab.Lab
+	folder       *daemon.Folder
+	backend      backend
+	others, both string // listings without kube-proxy's rules and with them
+	daemons      int
+}
+
+func newNeighbors(t *testing.T, b backend, load func(*machine)) *neighbors {
+	t.Helper()
+	l := labtest.New(t, lab.Options{})
+	n := &neighbors{machine: &machine{t, l.Node.Host}, lab: l, folder: daemon.NewFolder(t, l), backend: b}
+	n.loadForeign(b)
+	n.others = n.theirs()
+	load(n.machine)
+	n.both = n.theirs()
+	return n
+}
+
+var (
+	ours   = regexp.MustCompile(`(?ms)^table (ip|ip6) kube-vmap .*?^}\n`)
+	counts = regexp.MustCompile(`packets \d+ bytes \d+|\[\d+:\d+\]`)
+)
+
+// theirs is the listing without our tables and without counts of packets.
+func (n *neighbors) theirs() string {
+	n.t.Helper()
+	return counts.ReplaceAllString(ours.ReplaceAllString(n.listing(n.backend), ""), "")
+}
+
+// stay starts the program beside another proxy, in place of one that was started
+// before. It programs, takes changes, and leaves the other's rules alone.
+func (n *neighbors) stay(reason string, flags ...string) *daemon.Daemon {
+	n.t.Helper()
+	d := daemon.Launch{Node: n.lab.Node, Folder: n.folder, Flags: flags}.Start(n.t)
+	for _, message := range []string{otherRuns, "cannot serve, trying again"} {
+		d.Ignore(message)
+	}
+	d.Await(otherRuns)
+	n.daemons++
+	d.After(func() { n.folder.Put("web", daemon.Service{Name: "web", Number: n.daemons}) })
+	same(n.t, "rules of another proxy", n.theirs(), n.both)
+	if got := n.problems(); !strings.Contains(got, "Node node-1: "+otherRuns+": "+reason) {
+		n.t.Errorf("the problems are %q, without the reason %q", got, reason)
+	}
+	if d.Told("removed what kube-proxy left") > 0 {
+		n.t.Error("it removed something")
+	}
+	return d
+}
+
+// problems is what "kube-vmap get" reports beside Services.
+func (n *neighbors) problems() string {
+	n.t.Helper()
+	said := daemon.Run(n.t, n.host, "get", "services", "-A", "-o", "wide")
+	if said.Code != 0 || !strings.Contains(said.Out, "web") {
+		n.t.Errorf("get ends with %d:\n%s%s", said.Code, said.Out, said.Err)
+	}
+	return said.Err
+}
+
+// goes waits until the other proxy's rules are removed, after its end.
+func (n *neighbors) goes(d *daemon.Daemon) {
+	n.t.Helper()
+	d.Await("removed what kube-proxy left")
+	same(n.t, "what there was before kube-proxy and what there is now", n.theirs(), n.others)
+	if got := n.problems(); strings.Contains(got, otherRuns) {
+		n.t.Errorf("still there is the problem %q", got)
+	}
+}
