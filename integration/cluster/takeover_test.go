@@ -1,8 +1,10 @@
 package cluster_test
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -99,6 +101,70 @@ func TestTheWayFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
 			clustertest.Must(t, err)
 		})
 	}
+}
+
+// TestARunningKubeProxyIsLeftAlone runs kube-vmap beside the real kube-proxy, as it is
+// where that is a process of the host. Both take in changes, and no packet is lost.
+func TestARunningKubeProxyIsLeftAlone(t *testing.T) {
+	for _, mode := range []string{"nftables", "iptables"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			c := newOneNode(t, 2)
+			to := c.handmade(t, "web", c.Lab.Pods[0], c.Lab.Pods[1])
+			kubeconfig := c.Kubeconfig(t, c.Server)
+			theirs := c.kubeProxy(t, mode, kubeconfig)
+			rules := c.theirs(t, "web")
+			crowd := traffic.Start(c.clients...)
+			asked := crowd.Add(to)
+			clustertest.Must(t, asked.Await(clustertest.Context(t)))
+
+			c.again(t, kubeconfig)
+			_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "the other proxy", daemon.Message(
+				"another proxy seems to run; its tables are left untouched until it ends"))
+			clustertest.Must(t, err)
+			c.proxy.AwaitTruth(t)
+			if now := c.theirs(t, "web"); now != rules || now == "" {
+				t.Errorf("kube-proxy's rules are\n%s\nand were\n%s", now, rules)
+			}
+			more := c.handmade(t, "more", c.Lab.Pods[1])
+			c.proxy.AwaitTruth(t)
+			clustertest.Must(t, theirs.Await(clustertest.Context(t), "kube-proxy's rules of the new Service", func() error {
+				if c.theirs(t, "more") == "" {
+					return errors.New("there are none")
+				}
+				return nil
+			}))
+			answered(t, c.clients, more, "pod-2")
+			answered(t, c.clients, to, "pod-1", "pod-2")
+
+			theirs.Kill()
+			_, err = c.proxy.AwaitLog(clustertest.Context(t), 0, "the removal", daemon.Message("removed what kube-proxy left"))
+			clustertest.Must(t, err)
+			if left := c.left(t); left != "" {
+				t.Errorf("left is\n%s", left)
+			}
+			clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
+			answered(t, c.clients, more, "pod-2")
+			asked.Remove()
+			questions, err := crowd.Stop()
+			t.Logf("%d questions", questions)
+			clustertest.Must(t, err)
+		})
+	}
+}
+
+var counted = regexp.MustCompile(`packets \d+ bytes \d+|\[\d+:\d+\]`)
+
+// theirs are kube-proxy's rules for a Service, in either mode, without counts of
+// packets. Other tests have Services, too.
+func (c *oneNode) theirs(t *testing.T, service string) string {
+	t.Helper()
+	all := c.node(t, "", "nft", "-a", "list", "ruleset")
+	for _, program := range iptables {
+		all += c.node(t, "", program+"-save")
+	}
+	ours := regexp.MustCompile(`(?ms)^table ip6? kube-vmap .*?^}\n`)
+	return counted.ReplaceAllString(linesWith(ours.ReplaceAllString(all, ""), c.ns.Name+"/"+service), "")
 }
 
 // kubeProxy runs the real one, and waits for its rules.
