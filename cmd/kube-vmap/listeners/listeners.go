@@ -50,7 +50,7 @@ func read(path string, inodes map[uint16][]string) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // nothing was written to it
 	return parse(file, inodes)
 }
 
