@@ -63,8 +63,8 @@ func untilAlone(ctx context.Context, other func() bool) bool {
 	}
 }
 
-// findOther reports whether another process listens on a proxy's ports, which is how
-// a kube-proxy shows that is a process of the host.
+// findOther reports whether another process listens on a proxy's ports. Of a
+// kube-proxy that is a process of the host, a container can see nothing else.
 func (p *proxy) findOther() bool {
 	reason := otherProxy(p.config.ProxyPorts())
 	p.reportOther(reason)

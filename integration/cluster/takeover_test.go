@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	eventsv1 "k8s.io/api/events/v1"
+
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/daemon"
 	"kube-vmap/integration/cluster/plane"
@@ -122,6 +124,9 @@ func TestARunningKubeProxyIsLeftAlone(t *testing.T) {
 			_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "the other proxy", daemon.Message(
 				"another proxy seems to run; its tables are left untouched until it ends"))
 			clustertest.Must(t, err)
+			c.event(t, "default", "OtherProxy", func(e *eventsv1.Event) bool {
+				return e.Regarding.Name == c.NodeName(c.Lab.Node) && strings.Contains(e.Note, "ports [10249 10256] are in use")
+			})
 			c.proxy.AwaitTruth(t)
 			if now := c.theirs(t, "web"); now != rules || now == "" {
 				t.Errorf("kube-proxy's rules are\n%s\nand were\n%s", now, rules)

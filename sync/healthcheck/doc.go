@@ -13,8 +13,8 @@
 // IPv6 address is the count of IPv6 endpoints.
 //
 // What differs: a Service of one family answers at the node's addresses of the
-// other family too, with the count of its own, because Kubernetes' e2e tests and
-// some load balancers ask there; addresses of the node that come and go are
-// followed, while kube-proxy looks for them once; and a port that could not be
-// opened is tried again soon and not only when some Service changes.
+// other family too, with the count of its own, because Kubernetes' e2e tests ask
+// there; addresses of the node that come and go are followed, while kube-proxy
+// looks for them once; and a port that could not be opened is tried again soon and
+// not only when some Service changes.
 package healthcheck
