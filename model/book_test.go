@@ -67,7 +67,7 @@ func (c *cluster) byTheBook() book {
 func (b *book) claim(fe Frontend, nodeAddrs []netip.Addr) bool {
 	winner, taken := b.held[fe.Match]
 	if slices.Contains(nodeAddrs, fe.Match.Addr) && !(taken && winner.Kind == ClusterIP) {
-		if port, serves := b.held[fe.Match.nodePort()]; serves {
+		if port, serves := b.held[fe.Match.atNodePort()]; serves {
 			winner, taken = port, true
 		}
 	}

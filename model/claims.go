@@ -29,8 +29,9 @@ type claims struct {
 	settled map[Match]*Frontend
 	lost    map[Match]int
 	losers  int
-	// nodeAddrs serve node ports.
+	// nodeAddrs serve node ports; nodePorts is how many of settled are such.
 	nodeAddrs map[netip.Addr]struct{}
+	nodePorts [len(Families)]int
 }
 
 // claim is one Service's wish for a match.
@@ -144,11 +145,11 @@ func (c *claims) nodePortOver(m Match) *claim {
 	if _, ours := c.nodeAddrs[m.Addr]; !ours {
 		return nil
 	}
-	return c.first(m.nodePort())
+	return c.first(m.atNodePort())
 }
 
-// nodePort is the match of the node port of the same number.
-func (m Match) nodePort() Match { return Match{Family: m.Family, Protocol: m.Protocol, Port: m.Port} }
+// atNodePort is the match of the node port of the same number.
+func (m Match) atNodePort() Match { return Match{Family: m.Family, Protocol: m.Protocol, Port: m.Port} }
 
 // winner is the frontend to program for the match, or nil.
 func (c *claims) winner(m Match) *Frontend {
@@ -179,7 +180,7 @@ func (c *claims) setNodeAddrs(addrs []netip.Addr) []Match {
 
 // beside returns the matches whose holder may change with that of a node port.
 func (c *claims) beside(m Match) []Match {
-	if m.Addr.IsValid() {
+	if !m.nodePort() {
 		return nil
 	}
 	var touched []Match
@@ -198,6 +199,9 @@ func (c *claims) settle(m Match, out *Changes) (before *Frontend) {
 	before, after := c.settled[m], c.winner(m)
 	switch {
 	case after != nil:
+		if before == nil && m.nodePort() {
+			c.nodePorts[m.Family]++
+		}
 		c.settled[m] = after
 		if before == nil || !before.equal(after) {
 			out.Set = append(out.Set, *after)
@@ -205,6 +209,9 @@ func (c *claims) settle(m Match, out *Changes) (before *Frontend) {
 	case before != nil:
 		out.Gone = append(out.Gone, m)
 		delete(c.settled, m)
+		if m.nodePort() {
+			c.nodePorts[m.Family]--
+		}
 	}
 	_, losers := c.holder(m)
 	c.losers += losers - c.lost[m]

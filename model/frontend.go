@@ -16,11 +16,14 @@ type Match struct {
 	Port     uint16
 }
 
+// nodePort reports whether any address of the node serves it.
+func (m Match) nodePort() bool { return !m.Addr.IsValid() }
+
 // String is "10.96.0.10:53/udp", "[fd00::a]:53/udp", or "*:30053/udp" for a
 // node port.
 func (m Match) String() string {
 	host := "*:" + strconv.Itoa(int(m.Port))
-	if m.Addr.IsValid() {
+	if !m.nodePort() {
 		host = netip.AddrPortFrom(m.Addr, m.Port).String()
 	}
 	return host + "/" + m.Protocol.String()

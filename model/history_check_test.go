@@ -42,8 +42,17 @@ func (h *history) check() {
 	if h.m.Conflicts() != len(book.lost) {
 		h.Errorf("%d conflicts, want %d", h.m.Conflicts(), len(book.lost))
 	}
+	var nodePorts [len(Families)]int
 	for i := range want {
 		checkInvariants(h.T, &want[i])
+		if want[i].Kind == NodePort {
+			nodePorts[want[i].Match.Family]++
+		}
+	}
+	for _, f := range Families {
+		if got := h.m.NodePorts(f); got != nodePorts[f] {
+			h.Errorf("%d node ports of %s, want %d", got, f, nodePorts[f])
+		}
 	}
 	h.checkPools()
 	checkGathered(h.T, h.m)

@@ -175,6 +175,9 @@ func (m *ServiceMap) NotLocal() NotLocal { return m.notLocal }
 // Conflicts is the number of claims that are lost, as of the last Changes.
 func (m *ServiceMap) Conflicts() int { return m.claims.losers }
 
+// NodePorts is the number of node ports of a family, as of the last Changes.
+func (m *ServiceMap) NodePorts(f Family) int { return m.claims.nodePorts[f] }
+
 // Changes works out what the events since the last call changed.
 func (m *ServiceMap) Changes() Changes {
 	s := settlement{ServiceMap: m, touched: m.touched, lost: map[lostClaim]struct{}{}}

@@ -227,10 +227,10 @@ func (l *Loop) take(burst []Event) {
 // work begins a delay.
 func (l *Loop) sync() bool {
 	start := time.Now()
+	change, changes := l.state.take()
 	if l.addresses != nil {
 		l.tellNodeAddrs()
 	}
-	change, changes := l.state.take()
 	l.tellConflicts(changes.Conflicts)
 	l.state.excesses.untold(func(o Object, text string) {
 		l.tellProblem(l.service(model.ServiceName{Namespace: o.Namespace, Name: o.Name}), text)

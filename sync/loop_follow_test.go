@@ -3,7 +3,6 @@ package sync_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
@@ -107,42 +106,6 @@ func TestServicePortsThatAreLeftOutAreGoneToFollowers(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	})
-}
-
-func TestNodePortsThatAnswerElsewhereThanMeantAreToldOnce(t *testing.T) {
-	first := netip.MustParseAddr("192.0.2.1")
-	for _, test := range []struct {
-		name  string
-		ports sync.NodePortAddresses
-		node  model.Node
-		want  string
-	}{
-		{"no primary address", sync.NodePortAddresses{Primary: true}, model.Node{}, "is not known: node ports answer on all"},
-		{
-			"one that no interface has",
-			sync.NodePortAddresses{Primary: true},
-			model.Node{Addrs: [...]netip.Addr{model.IPv4: netip.MustParseAddr("192.0.2.9"), model.IPv6: {}}},
-			"no address of family IPv4 on the node",
-		},
-		{"as meant", sync.NodePortAddresses{Primary: true}, model.Node{Addrs: [...]netip.Addr{model.IPv4: first, model.IPv6: {}}}, ""},
-		{"all", sync.NodePortAddresses{}, model.Node{}, ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				addrs := make(addressList)
-				var log strings.Builder
-				s := newLoggedStage(t, sync.Config{Addresses: addrs, NodePorts: test.ports}, slog.New(slog.NewTextHandler(&log, nil)))
-				addrs <- []netip.Addr{first}
-				for n := range byte(3) {
-					s.say(sync.SetNode{Node: test.node}, web("web", n))
-				}
-				told := strings.Count(log.String(), "node ports may not answer")
-				if test.want == "" && told != 0 || test.want != "" && (told != 1 || !strings.Contains(log.String(), test.want)) {
-					t.Errorf("the log says\n%s", log.String())
-				}
-			})
-		})
-	}
 }
 
 func TestAddressesThatServeNodePortsAreFollowed(t *testing.T) {

@@ -75,6 +75,7 @@ type stage struct {
 	*diary
 	followed ledger
 	kernel   *kerneltest.Faulty
+	loop     *sync.Loop
 	bursts   chan []sync.Event
 }
 
@@ -98,7 +99,8 @@ func newLoggedStage(t *testing.T, c sync.Config, log *slog.Logger) *stage {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- sync.NewLoop(c, source, s.kernel, log).Run(ctx) }()
+	s.loop = sync.NewLoop(c, source, s.kernel, log)
+	go func() { done <- s.loop.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		close(s.bursts)

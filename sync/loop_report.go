@@ -85,15 +85,16 @@ func (l *Loop) tellProblem(o Object, text string) {
 	l.notify(o, ReasonUnusable, text, "left out what cannot be used", "object", o.String(), "err", text)
 }
 
-// tellNodeAddrs tells of addresses that serve node ports though nobody may want
-// it, or do not though somebody may.
+// tellNodeAddrs warns if node ports answer on more addresses than configured, or on
+// none. A family in which no Service has a node port has nothing to warn about: most
+// nodes of clusters with one family have addresses of the other, too.
 func (l *Loop) tellNodeAddrs() {
 	s := l.state
 	var text string
 	for _, f := range model.Families {
 		ofFamily := func(a netip.Addr) bool { return model.FamilyOf(a) == f }
 		switch {
-		case !slices.ContainsFunc(s.interfaces, ofFamily):
+		case s.services.NodePorts(f) == 0 || !slices.ContainsFunc(s.interfaces, ofFamily):
 		case s.config.NodePorts.Primary && !s.node.Addrs[f].IsValid() && s.config.NodePorts.All(f, s.node.Addrs):
 			text += " the node's primary address of family " + f.String() + " is not known: node ports answer on all of them."
 		case !slices.ContainsFunc(s.nodeAddrs, ofFamily):
