@@ -22,12 +22,17 @@ func getCommand(stdout, stderr io.Writer) *cobra.Command {
 ports that clients ask), by the kube-vmap that runs here: on the node, or in its
 pod. If none does, what the kernel's tables hold is shown, read-only.
 
-  services   svc   ENDPOINTS: addresses that get connections / in EndpointSlices.
+  services   svc   ENDPOINTS: addresses that get connections / in EndpointSlices; one
+                   that serves several ports counts once.
                    STATUS: OK, NoEndpoints (of a port, anywhere), NotLocal (a Local
                    policy, and none on this node), NoPort (endpoints, but none with
                    the port), Refused (by the kernel), Conflict (another Service
                    holds an address), Unusable (part of the object), Missing, Open;
                    from the kernel, which cannot tell, Programmed instead of OK.
+                   A Service has a problem if its STATUS is none of these two, nor
+                   NotLocal or Open, which may be intended and are notices. It counts
+                   once, here (--field-selector severity=Problem, or Notice), in
+                   kube-vmap top and on the status page.
   endpoints  ep    REASON why one gets no connections: NotReady, Terminating,
                    NotLocal, OtherZones and OtherNodes (hints), NoPort, Duplicate,
                    NotProgrammed; (fallback) serves although it terminates, since

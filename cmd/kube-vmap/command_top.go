@@ -32,7 +32,10 @@ func topCommand(stdout, _ io.Writer) *cobra.Command {
 		Long: `Show new connections per second and active connections of each Service on this
 node, as the running kube-vmap knows them, and, on Enter, of each frontend and
 endpoint of one Service; ? explains the keys. Where the output is no terminal, it is
-a block of lines for each interval.`,
+a block of lines for each interval.
+
+Problems and notices are numbers of Services, as kube-vmap get defines them by STATUS.
+Problems of objects that are no Services are counted apart.`,
 		Example: `  kube-vmap top                      a table to move in; q ends it
   kube-vmap top -n shop --sort active
   kube-vmap top --once | head        the busiest Services of one second

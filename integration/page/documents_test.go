@@ -45,7 +45,7 @@ func (n *node) read(_ context.Context, q status.Query) (*status.Document, error)
 		s := &n.document.Services[i]
 		n.connect(s)
 		if (q.Namespace == "" || s.Namespace == q.Namespace) && (q.Name == "" || s.Name == q.Name) {
-			out.Services = append(out.Services, copied(s))
+			out.Services = append(out.Services, copied(s, q.Brief))
 		}
 	}
 	return &out, nil
@@ -77,12 +77,19 @@ func (n *node) connect(s *status.Service) {
 	}
 }
 
-func copied(s *status.Service) status.Service {
+func copied(s *status.Service, brief bool) status.Service {
 	out := *s
+	if brief {
+		n := s.EndpointCount()
+		out.Addresses = &n
+	}
 	out.Ports = append([]status.Port(nil), s.Ports...)
 	for i := range out.Ports {
 		out.Ports[i].Frontends = append([]status.Frontend(nil), s.Ports[i].Frontends...)
 		out.Ports[i].Endpoints = append([]status.Endpoint(nil), s.Ports[i].Endpoints...)
+		if brief {
+			out.Ports[i].Endpoints = nil
+		}
 	}
 	return out
 }
@@ -228,7 +235,7 @@ func shop(t *testing.T, more int) *node {
 		{Object: "ServiceCIDR other", Reason: "Unusable", Text: "10.96.0.0/33 is no prefix"},
 	}
 	n.document.Services[2].Problems = []status.Problem{{
-		Object: "Service shop/cart", Reason: "NoEndpoints", Text: "port http: its EndpointSlices name no port http, but one called web",
+		Object: "Service shop/cart:http", Reason: "NoPort", Text: "port http: its EndpointSlices name no port http, but one called web",
 	}}
 	return n
 }

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -36,10 +37,13 @@ func (w *window) says(selector, want string) {
 }
 
 func TestTheOverviewShowsTotalsAndEveryService(t *testing.T) {
-	w := rows(t, shop(t, 9994))
+	n := shop(t, 9994)
+	sum := n.document.Summary()
+	w := rows(t, n)
 	w.says(".card-services dd", "10,000")
-	w.says(".card-problems dd", "4")
-	w.says("#problems-title", "4 problems")
+	w.says(".card-problems dd", fmt.Sprintf("%d / %d of other objects", sum.Problems+sum.Others, sum.Others))
+	w.says("#problems-title", fmt.Sprintf("%d problems", sum.Problems+sum.Others))
+	w.says(`.chip[data-key="problem"] .n`, strconv.Itoa(sum.Problems))
 	w.says(".count", "10,000 Services")
 	w.says("#where", "node-1v1.0.0")
 	if got := get[string](w, `document.getElementById("services").getAttribute("aria-rowcount")`); got != "10001" {
@@ -65,6 +69,8 @@ func TestRatesAreDifferencesOverTime(t *testing.T) {
 	}
 	w.search("shop/web")
 	w.says(".rows .row .c-endpoints", "6 / 10")
+	w.search("kube-dns") // whose endpoints serve two ports
+	w.says(".rows .row .c-endpoints", "6 / 6")
 }
 
 func TestWhatIsNotCountedIsNotShownAsNone(t *testing.T) {
@@ -118,12 +124,15 @@ func TestSearchFindsNamesNamespacesAddressesAndPorts(t *testing.T) {
 func TestFiltersShowWhatIsWrong(t *testing.T) {
 	w := rows(t, shop(t, 0))
 	for chip, want := range map[string][]string{
-		"problem": {"cart", "web"}, "drop": {"uploads"}, "ok": {"diameter", "kube-dns", "sessions"}, "reject": {},
+		"problem": {"cart", "web"}, "notice": {"uploads"}, "ok": {"diameter", "kube-dns", "sessions"},
 		"all": {"cart", "diameter", "kube-dns", "sessions", "uploads", "web"},
 	} {
 		get[bool](w, fmt.Sprintf(`(document.querySelector('.chip[data-key="%s"]').click(), true)`, chip))
 		if got := get[[]string](w, shown); !slices.Equal(got, want) {
 			t.Errorf("%s shows %q, want %q", chip, got, want)
+		}
+		if got := w.text(fmt.Sprintf(`.chip[data-key="%s"] .n`, chip)); got != strconv.Itoa(len(want)) {
+			t.Errorf("%s counts %s, want %d", chip, got, len(want))
 		}
 		if pressed := get[[]string](w, `[...document.querySelectorAll('.chip[aria-pressed="true"]')].map(c => c.dataset.key)`); !slices.Equal(pressed, []string{chip}) {
 			t.Errorf("the filters that are on are %q, want %s", pressed, chip)
@@ -132,7 +141,7 @@ func TestFiltersShowWhatIsWrong(t *testing.T) {
 	get[bool](w, `(document.querySelector('.chip[data-key="all"]').click(), true)`)
 	words := get[[]string](w, `[...document.querySelectorAll(".rows .row .c-status")].map(c => c.textContent)`)
 	slices.Sort(words)
-	if got := strings.Join(words, " "); got != "1 problem 1 problem drops serves serves serves" {
+	if got := strings.Join(words, " "); got != "Conflict NoPort NotLocal OK OK OK" {
 		t.Errorf("the states are told as %q", got)
 	}
 }

@@ -24,7 +24,7 @@ import (
 type Query struct {
 	// Namespace and Name are those of Services; empty means all.
 	Namespace, Name string
-	// Brief leaves the endpoints out, and what is only known by a look at them.
+	// Brief leaves the endpoints out, and counts them instead.
 	Brief bool
 }
 

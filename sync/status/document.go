@@ -43,7 +43,7 @@ type Service struct {
 	// and protocol.
 	Ports []Port `json:"ports"`
 	// Addresses is how many endpoints there are, in a document that is brief; nil in
-	// one that lists them.
+	// one that lists them. See [Service.EndpointCount].
 	Addresses *Addresses `json:"addresses,omitempty"`
 	Problems  []Problem  `json:"problems,omitempty"` // daemon only
 	// Contested are problems of other Services, which want an address and port that

@@ -31,8 +31,16 @@ func (b *portBuilder) port() Port {
 		out.Frontends[i] = b.frontend(&b.standing[i])
 	}
 	out.Scheduler, out.AffinitySeconds = b.balancing()
+	served := slices.ContainsFunc(b.standing, func(s nft.Standing) bool { return s.Served() })
+	if b.query.Brief && served {
+		return out // to consider all endpoints is what costs
+	}
+	considered := b.considered()
+	if !served {
+		b.tellWithoutPort(considered)
+	}
 	if !b.query.Brief {
-		out.Endpoints = b.endpoints()
+		out.Endpoints = b.endpoints(considered)
 	}
 	return out
 }
@@ -116,17 +124,20 @@ func (s slotsOf) of(e netip.AddrPort) *int {
 	return nil
 }
 
+// considered are the endpoints that the slices name.
+func (b *portBuilder) considered() []model.Considered {
+	if b.known == nil {
+		return nil
+	}
+	port := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
+	return model.Consider(port, b.key.family, b.known.Slices, b.view.Node)
+}
+
 // endpoints are those that the slices name, and those that the kernel has.
-func (b *portBuilder) endpoints() []Endpoint {
+func (b *portBuilder) endpoints(considered []model.Considered) []Endpoint {
 	var cluster, local slotsOf
 	if len(b.standing) > 0 && b.standing[0].Owner() {
 		cluster, local = newSlots(b.standing[0].Cluster), newSlots(b.standing[0].Local)
-	}
-	var considered []model.Considered
-	if b.known != nil {
-		port := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
-		considered = model.Consider(port, b.key.family, b.known.Slices, b.view.Node)
-		b.tellWithoutPort(considered)
 	}
 	out := make([]Endpoint, 0, len(considered))
 	seen := make(map[netip.AddrPort]bool, len(cluster)+len(local))

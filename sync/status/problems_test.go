@@ -79,15 +79,17 @@ func TestAServiceIsInTheWorstStateThatIsTrue(t *testing.T) {
 				}
 			}
 			v := loop(t, config, k, tc.events)
-			all := status.FromView(&v, status.Query{Name: "web"}, then).Services
-			if len(all) != 1 {
-				t.Fatalf("there are %d Services", len(all))
-			}
-			if got := all[0].State(); got != tc.want {
-				t.Errorf("it is %s, want %s", got, tc.want)
-			}
-			if text := fmt.Sprintf("%+v", all[0]); !strings.Contains(text, tc.says) {
-				t.Errorf("%s does not say %q", text, tc.says)
+			for _, q := range []status.Query{{Name: "web"}, {Name: "web", Brief: true}} {
+				all := status.FromView(&v, q, then).Services
+				if len(all) != 1 {
+					t.Fatalf("there are %d Services", len(all))
+				}
+				if got := all[0].State(); got != tc.want {
+					t.Errorf("brief %v: it is %s, want %s", q.Brief, got, tc.want)
+				}
+				if text := fmt.Sprintf("%+v", all[0]); !q.Brief && !strings.Contains(text, tc.says) {
+					t.Errorf("%s does not say %q", text, tc.says)
+				}
 			}
 		})
 	}

@@ -3,8 +3,11 @@ package status
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+
+	"kube-vmap/sync"
 )
 
 // External is the kind of a frontend of which only the kernel is known: it is one of
@@ -52,11 +55,10 @@ const (
 	StateProgrammed = "Programmed"
 )
 
-// reasonStates are the states that problems of a reason make.
+// reasonStates are the states that problems of a reason make, the worst first.
 var reasonStates = []struct{ reason, state string }{
-	{"RefusedByKernel", StateRefused},
-	{"AddressConflict", StateConflict},
-	{"Unusable", StateUnusable},
+	{sync.ReasonRefused, StateRefused},
+	{sync.ReasonConflict, StateConflict},
 }
 
 // StateOf is the state of a Service of the document, as far as its source can know it.
@@ -68,12 +70,16 @@ func (d *Document) StateOf(s *Service) string {
 	return state
 }
 
-// State is the state of the Service in one word: the worst that is true.
+// State is the state of the Service in one word: the worst that is true. A problem of a
+// reason that has no state of its own makes it Unusable.
 func (s *Service) State() string {
 	for _, r := range reasonStates {
 		if s.has(r.reason) {
 			return r.state
 		}
+	}
+	if slices.ContainsFunc(s.Problems, func(p Problem) bool { return p.Reason != ReasonNoPort && p.Reason != sync.ReasonOpen }) {
+		return StateUnusable
 	}
 	verdicts := map[string]bool{}
 	for i := range s.Ports {
@@ -91,7 +97,7 @@ func (s *Service) State() string {
 		return StateNone
 	case verdicts[VerdictDrop]:
 		return StateElsewhere
-	case s.has("OpenToAnyone"):
+	case s.has(sync.ReasonOpen):
 		return StateOpen
 	}
 	return StateOK

@@ -1,7 +1,7 @@
 package get
 
 import (
-	"fmt"
+	"cmp"
 	"net"
 	"slices"
 	"strconv"
@@ -19,6 +19,7 @@ func services() Resource {
 		wide:    []string{"EXTERNAL", "POLICY", "SCHEDULER", "AFFINITY", "PROBLEM"},
 		fields: []field{
 			anything("metadata.name"), anything("metadata.namespace"), address("spec.clusterIP"), one("status", status.States()...),
+			one("severity", status.Severities()...),
 		},
 		rows: serviceRows,
 	}
@@ -35,24 +36,25 @@ func serviceRows(d *status.Document) []row {
 // serviceRow is one Service, its ports and families taken together.
 func serviceRow(d *status.Document, s *status.Service) row {
 	sum := summarize(s)
-	state := d.StateOf(s)
+	state, severity := d.StateOf(s), s.Severity()
 	return row{
 		namespace: s.Namespace, name: s.Name, service: s.Name,
 		cells: []string{
-			s.Name, orNone(sum.kinds), orNone(sum.clusterIPs), orNone(portsOf(s)), sum.endpoints(d),
+			s.Name, orNone(sum.kinds), orNone(sum.clusterIPs), orNone(portsOf(s)), d.EndpointText(s),
 			connections(d, &sum.Traffic), strconv.Itoa(sum.Active), state,
 		},
 		wide: []string{
-			orNone(sum.external), orNone(sum.policies), orNone(sum.schedulers), affinity(s), problem(s),
+			orNone(sum.external), orNone(sum.policies), orNone(sum.schedulers), affinity(s), cmp.Or(s.Why(), none),
 		},
 		fields: fields.Set{
 			"metadata.name": s.Name, "metadata.namespace": s.Namespace,
-			"spec.clusterIP": first(sum.clusterIPs), "status": state,
+			"spec.clusterIP": first(sum.clusterIPs), "status": state, "severity": severity,
 		},
 		object: struct {
 			status.Service `json:",inline"`
 			Status         string `json:"status"`
-		}{*s, state},
+			Severity       string `json:"severity"`
+		}{*s, state, severity},
 	}
 }
 
@@ -61,11 +63,10 @@ type summary struct {
 	status.Traffic
 
 	kinds, clusterIPs, external, policies, schedulers []string
-	used, all                                         map[string]bool // addresses of endpoints
 }
 
 func summarize(s *status.Service) summary {
-	sum := summary{used: map[string]bool{}, all: map[string]bool{}}
+	var sum summary
 	for i := range s.Ports {
 		p := &s.Ports[i]
 		sum.Connections += p.Connections
@@ -73,13 +74,6 @@ func summarize(s *status.Service) summary {
 		sum.schedulers = once(sum.schedulers, p.Scheduler)
 		for k := range p.Frontends {
 			sum.frontend(&p.Frontends[k])
-		}
-		for k := range p.Endpoints {
-			e := &p.Endpoints[k]
-			sum.all[e.Address] = true
-			if e.Used() {
-				sum.used[e.Address] = true
-			}
 		}
 	}
 	return sum
@@ -94,14 +88,6 @@ func (s *summary) frontend(f *status.Frontend) {
 	case f.Address != "":
 		s.external = once(s.external, f.Address)
 	}
-}
-
-// endpoints are how many addresses get connections, of how many in EndpointSlices.
-func (s *summary) endpoints(d *status.Document) string {
-	if d.Source == status.FromKernel {
-		return strconv.Itoa(len(s.used))
-	}
-	return fmt.Sprintf("%d/%d", len(s.used), len(s.all))
 }
 
 // portsOf are the ports as kubectl writes them, those of both families once.
@@ -137,18 +123,6 @@ func affinity(s *status.Service) string {
 		}
 	}
 	return none
-}
-
-// problem is the first problem, and how many more there are.
-func problem(s *status.Service) string {
-	if len(s.Problems) == 0 {
-		return none
-	}
-	text := strings.ReplaceAll(s.Problems[0].Text, "\n", "; ")
-	if more := len(s.Problems) - 1; more > 0 {
-		text += fmt.Sprintf(" (and %d more, see -o yaml)", more)
-	}
-	return text
 }
 
 // none is what stands where there is nothing.

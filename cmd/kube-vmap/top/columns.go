@@ -32,7 +32,7 @@ func overviewColumns() []column {
 		rateColumn(), activeColumn(), connectionsColumn(),
 		{
 			title: "ENDPOINTS", word: "endpoints", weight: 3, width: 10, name: -1, down: true,
-			text:    func(r *row) string { return strconv.Itoa(r.used) + "/" + strconv.Itoa(r.all) },
+			text:    func(r *row) string { return r.endpoints },
 			compare: func(a, b *row) int { return cmp.Compare(a.used, b.used) },
 			shown:   func(s *sheet) bool { return s.endpoints },
 		},

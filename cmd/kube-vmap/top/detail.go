@@ -92,3 +92,11 @@ func partNotes(d *status.Document) []string {
 	}
 	return out
 }
+
+// partState is the state of the one Service, as in the overview; empty if there is none.
+func partState(d *status.Document) string {
+	if len(d.Services) == 0 {
+		return ""
+	}
+	return stateText(d, &d.Services[0])
+}

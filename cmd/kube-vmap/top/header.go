@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,30 +49,30 @@ func (s *sheet) sums(what string) string {
 	return strings.Join(append(parts, s.troubles(what)...), between)
 }
 
-// troubles counts what has a mark: Services, or what is wrong with one and its parts.
-// Objects that have no row are counted apart.
+// troubles counts the Services with problems, and the problems of objects that have no
+// row; see [status.Summary]. Of one Service it is the state.
 func (s *sheet) troubles(what string) (out []string) {
 	if what == "" {
-		out = some(out, s.marked+len(s.notes), "problem", "problems")
-	} else {
-		out = some(out, s.marked, "with problems", "with problems")
-		out = some(out, s.others, "problem of other objects", "problems of other objects")
+		return slices.DeleteFunc([]string{s.state}, func(state string) bool { return state == "" })
 	}
-	if out == nil {
-		return []string{"no problems"}
+	n := s.summary
+	switch {
+	case n.Problems > 0:
+		out = append(out, fmt.Sprintf("%s%d with problems", wrong, n.Problems))
+	case n.Others == 0:
+		out = append(out, "no problems")
+	}
+	if n.Notices > 0 {
+		out = append(out, fmt.Sprintf("%d with notices", n.Notices))
+	}
+	switch n.Others {
+	case 0:
+	case 1:
+		out = append(out, wrong+"1 problem of other objects")
+	default:
+		out = append(out, fmt.Sprintf("%s%d problems of other objects", wrong, n.Others))
 	}
 	return out
-}
-
-// some adds how many there are, if any.
-func some(list []string, n int, one, many string) []string {
-	switch n {
-	case 0:
-		return list
-	case 1:
-		return append(list, wrong+"1 "+one)
-	}
-	return append(list, fmt.Sprintf("%s%d %s", wrong, n, many))
 }
 
 // warnings say what the numbers lack.

@@ -1,7 +1,6 @@
 package top
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,7 +9,7 @@ import (
 )
 
 // TestTheHeaderCountsWhatHasAMark has Services with problems of all sorts, and some
-// without any that have no endpoints.
+// without any that have no endpoints, or none here.
 func TestTheHeaderCountsWhatHasAMark(t *testing.T) {
 	problem := func(name, reason string) status.Service {
 		s := service("a", name, 1, 1)
@@ -19,6 +18,8 @@ func TestTheHeaderCountsWhatHasAMark(t *testing.T) {
 	}
 	none := service("a", "none", 0, 0)
 	none.Ports[3].Frontends[0].Verdict = status.VerdictReject
+	elsewhere := service("a", "elsewhere", 0, 0)
+	elsewhere.Ports[3].Frontends[1].Verdict = status.VerdictDrop
 	for _, tc := range []struct {
 		services []status.Service
 		others   int
@@ -27,7 +28,8 @@ func TestTheHeaderCountsWhatHasAMark(t *testing.T) {
 		{[]status.Service{service("a", "web", 1, 1)}, 0, "no problems"},
 		{[]status.Service{service("a", "web", 1, 1), none}, 0, "! 1 with problems"},
 		{[]status.Service{none, problem("held", "AddressConflict"), problem("unwell", "FailedToStartServiceHealthcheck")}, 0, "! 3 with problems"},
-		{[]status.Service{problem("open", "OpenToAnyone")}, 0, "no problems"}, // it may be meant so
+		{[]status.Service{problem("open", "OpenToAnyone"), elsewhere}, 0, "no problems  2 with notices"},
+		{[]status.Service{elsewhere, none}, 1, "! 1 with problems  1 with notices  ! 1 problem of other objects"},
 		{[]status.Service{none}, 1, "! 1 with problems  ! 1 problem of other objects"},
 		{[]status.Service{service("a", "web", 1, 1)}, 2, "! 2 problems of other objects"},
 	} {
@@ -38,22 +40,27 @@ func TestTheHeaderCountsWhatHasAMark(t *testing.T) {
 		p := newOverview(Config{Sort: "rate"})
 		p.show(newSheet(d, serviceRows, nil))
 		text := plainText(p)
-		if head := strings.Split(text, "\n")[1]; !strings.HasSuffix(head, "connections  "+tc.want) || strings.Count(text, " ! ")-strings.Count(head, " ! ") != p.sheet.marked {
+		if head := strings.Split(text, "\n")[1]; !strings.HasSuffix(head, "connections  "+tc.want) || strings.Count(text, " ! ")-strings.Count(head, " ! ") != p.sheet.summary.Problems {
 			t.Errorf("want %q:\n%s", tc.want, text)
 		}
 	}
 }
 
-// TestAPartOfAServiceWithAMarkIsCounted counts the lines of the screen.
-func TestAPartOfAServiceWithAMarkIsCounted(t *testing.T) {
-	s := service("a", "web", 1, 1)
-	s.Problems = []status.Problem{problemOf("a", "web", "so it is")}
-	m := newScreen(t, &script{answers: []any{document(0, s)}})
-	m.size(150, 40)
-	m.press("enter")
-	head, rest, _ := strings.Cut(m.draw(), "\n\n")
-	if n := strings.Count(rest, "! "); !strings.HasSuffix(head, fmt.Sprintf("! %d problems", n)) {
-		t.Errorf("%d marks:\n%s", n, m.draw())
+// TestTheStateOfOneServiceIsThatOfItsRow has an endpoint that is not ready, which is no
+// problem of the Service.
+func TestTheStateOfOneServiceIsThatOfItsRow(t *testing.T) {
+	for want, problems := range map[string][]status.Problem{"OK": nil, "! Unusable": {problemOf("a", "web", "so it is")}} {
+		s := service("a", "web", 1, 1)
+		s.Problems = problems
+		m := newScreen(t, &script{answers: []any{document(0, s)}})
+		m.size(150, 40)
+		if row := m.overview.shown[0].status; !strings.HasPrefix(row, want) {
+			t.Errorf("the row has %q, want %q", row, want)
+		}
+		m.press("enter")
+		if head, _, _ := strings.Cut(m.draw(), "\n\n"); !strings.HasSuffix(strings.Split(head, "\n")[1], between+want) {
+			t.Errorf("want %q:\n%s", want, m.draw())
+		}
 	}
 }
 

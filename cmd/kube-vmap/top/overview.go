@@ -1,8 +1,6 @@
 package top
 
 import (
-	"fmt"
-
 	"kube-vmap/sync/status"
 )
 
@@ -10,12 +8,12 @@ import (
 func serviceRows(d *status.Document) []row {
 	out := make([]row, len(d.Services))
 	for i := range d.Services {
-		out[i] = serviceRow(&d.Services[i])
+		out[i] = serviceRow(d, &d.Services[i])
 	}
 	return out
 }
 
-func serviceRow(s *status.Service) row {
+func serviceRow(d *status.Document, s *status.Service) row {
 	r := row{id: id{s.Namespace, s.Name}, names: [3]string{clean(s.Namespace), clean(s.Name)}}
 	r.counts = make([]count, len(s.Ports))
 	for i := range s.Ports {
@@ -24,50 +22,28 @@ func serviceRow(s *status.Service) row {
 		r.connections += p.Connections
 		r.active += p.Active
 	}
-	r.used, r.all = behind(s)
-	r.severity, r.status = serviceStatus(s)
+	n := s.EndpointCount()
+	r.used, r.known, r.endpoints = n.Used, n.All > 0, d.EndpointText(s)
+	r.severity, r.status = serviceStatus(d, s)
 	return r
 }
 
-// serviceStatus is the state of a Service, and the first of its problems.
-func serviceStatus(s *status.Service) (severity int, text string) {
-	text = s.State()
-	if text == status.StateOK && len(s.Problems) > 0 {
-		text = s.Problems[0].Reason // which is no state of its own
+// severities are those of [status.Severities] here.
+var severities = map[string]int{status.SeverityOK: fine, status.SeverityNotice: odd, status.SeverityProblem: bad}
+
+// stateText is the state of a Service, with a mark if it is a problem.
+func stateText(d *status.Document, s *status.Service) string {
+	if s.Severity() == status.SeverityProblem {
+		return markOf(d.StateOf(s))
 	}
-	switch text {
-	case status.StateOK:
-	case status.StateElsewhere, status.StateOpen:
-		severity = odd // it may be meant so
-	default:
-		severity, text = bad, markOf(text)
-	}
-	if n := len(s.Problems); n > 0 {
-		text += ": " + s.Problems[0].Text
-		if n > 1 {
-			text += fmt.Sprintf(" (and %d more)", n-1)
-		}
-	}
-	return severity, clean(text)
+	return d.StateOf(s)
 }
 
-// behind counts the addresses of endpoints that get connections, and of all of them,
-// as get does: an address serves more than one port.
-func behind(s *status.Service) (used, all int) {
-	if s.Addresses != nil {
-		return s.Addresses.Used, s.Addresses.All
+// serviceStatus is the state of a Service, and the first of its problems.
+func serviceStatus(d *status.Document, s *status.Service) (severity int, text string) {
+	text = stateText(d, s)
+	if why := s.Why(); why != "" {
+		text += ": " + why
 	}
-	addresses := map[string]bool{} // to whether it is used
-	for i := range s.Ports {
-		for k := range s.Ports[i].Endpoints {
-			e := &s.Ports[i].Endpoints[k]
-			addresses[e.Address] = addresses[e.Address] || e.Used()
-		}
-	}
-	for _, yes := range addresses {
-		if yes {
-			used++
-		}
-	}
-	return used, len(addresses)
+	return severities[s.Severity()], clean(text)
 }

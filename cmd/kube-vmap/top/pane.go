@@ -65,7 +65,7 @@ func (p *pane) nothing() string {
 func (p *pane) sheetOf(d *status.Document, before *sheet) *sheet {
 	s := newSheet(d, p.rows, before)
 	if p.service != nil {
-		s.notes = partNotes(d)
+		s.notes, s.state = partNotes(d), partState(d)
 	}
 	return s
 }

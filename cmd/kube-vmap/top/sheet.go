@@ -1,7 +1,6 @@
 package top
 
 import (
-	"strings"
 	"time"
 
 	"kube-vmap/sync/status"
@@ -17,10 +16,10 @@ type sheet struct {
 	rows           []row
 	byID           map[id]int // of rows
 	endpoints      bool       // whether their numbers are known
-	marked         int        // rows with a mark
-	others         int        // problems of objects that have no row
-	notes          []string   // what is wrong, each in a line
-	widest         [3]int     // of each of the names
+	summary        status.Summary
+	state          string   // of the Service that is shown alone
+	notes          []string // what is wrong, each in a line
+	widest         [3]int   // of each of the names
 	total          traffic
 	rated          bool // whether there is a total rate
 }
@@ -37,7 +36,9 @@ type row struct {
 	// names are a Service's namespace and name; or a port, a kind and an address.
 	names     [3]string
 	counts    []count
-	used, all int // endpoints that get connections, and all
+	used      int // endpoints that get connections
+	endpoints string
+	known     bool // whether there are any endpoints
 	severity  int
 	status    string
 	traffic
@@ -55,9 +56,6 @@ const (
 const wrong = "! "
 
 func markOf(status string) string { return wrong + status }
-
-// marked reports whether the row's status has a mark.
-func (r *row) marked() bool { return strings.HasPrefix(r.status, wrong) }
 
 // traffic is what goes through.
 type traffic struct {
@@ -81,18 +79,14 @@ func newSheet(d *status.Document, rows func(*status.Document) []row, before *she
 	s := &sheet{
 		time: d.Time, countedAt: d.CountedAt, source: clean(d.Source), node: clean(d.Node), version: clean(d.Version),
 		ready: d.Ready || d.Source != status.FromDaemon, counted: d.Counted,
-		rows: rows(d), notes: notes(d.Problems),
+		rows: rows(d), notes: notes(d.Problems), summary: d.Summary(),
 	}
-	s.others = len(d.Problems)
 	s.byID = make(map[id]int, len(s.rows))
 	for i := range s.rows {
 		r := &s.rows[i]
 		r.order = i
 		s.byID[r.id] = i
-		s.endpoints = s.endpoints || r.all > 0
-		if r.marked() {
-			s.marked++
-		}
+		s.endpoints = s.endpoints || r.known
 		for n, name := range r.names {
 			s.widest[n] = max(s.widest[n], width(name))
 		}

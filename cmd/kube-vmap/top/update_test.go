@@ -202,7 +202,7 @@ func TestProblemsOfAServiceAreShown(t *testing.T) {
 	m.size(150, 30)
 	m.onScreen("! 1 with problems", "! Unusable: reason 0 (and 3 more)")
 	m.press("enter")
-	m.onScreen("! 10 problems", "! Service a/web: Unusable: reason 0", "reason 2")
+	m.onScreen("! Unusable\n", "! Service a/web: Unusable: reason 0", "! (and 1 more) Service a/web: Unusable: reason 2")
 	m.notOnScreen("reason 3")
 	if n := strings.Count(m.draw(), "\n") + 1; n != 30 {
 		t.Errorf("%d lines on a screen of 30", n)

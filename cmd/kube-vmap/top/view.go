@@ -96,7 +96,10 @@ func (m *model) notes() []string {
 		return nil
 	}
 	var out []string
-	for _, n := range p.sheet.notes[:min(mostNotes, len(p.sheet.notes))] {
+	for i, n := range p.sheet.notes[:min(mostNotes, len(p.sheet.notes))] {
+		if more := len(p.sheet.notes) - mostNotes; i == mostNotes-1 && more > 0 {
+			n = fmt.Sprintf("(and %d more) %s", more, n)
+		}
 		out = append(out, m.line(m.style.alarm, "! "+n))
 	}
 	return out

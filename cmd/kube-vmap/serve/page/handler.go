@@ -44,7 +44,7 @@ func Handler(c Config) http.Handler {
 		a.serve(w, r, q)
 	})
 	mux.HandleFunc("GET "+Path+"api/overview", func(w http.ResponseWriter, r *http.Request) {
-		a.serve(w, r, query{overview: true})
+		a.serve(w, r, query{Query: status.Query{Brief: true}, overview: true})
 	})
 	return guarded(onlyHosts(c.Hosts, readOnly(mux)))
 }

@@ -1,9 +1,7 @@
 package page
 
 import (
-	"net"
-	"strconv"
-	"strings"
+	"cmp"
 	"time"
 
 	"kube-vmap/sync/status"
@@ -21,8 +19,11 @@ type overview struct {
 	// CountedAt is when the connections were read, from which rates are made.
 	CountedAt time.Time `json:"countedAt,omitzero"`
 
-	Services []line    `json:"services"`
-	Problems []problem `json:"problems"` // of Services, too
+	Summary  status.Summary `json:"summary"`
+	Services []line         `json:"services"`
+	// Problems are those that Summary counts: one for each Service of severity Problem,
+	// and those of other objects.
+	Problems []problem `json:"problems"`
 }
 
 // line is a Service in the overview.
@@ -32,14 +33,10 @@ type line struct {
 	// Addresses are those of its frontends, "10.96.0.10:53/udp", the first being
 	// that by which it is known; that of a node port is "*:30053/udp".
 	Addresses []string `json:"addresses"`
-	// Used is how many endpoints get connections, of All; one that serves several
-	// ports counts at each.
-	Used int `json:"used"`
-	All  int `json:"all"`
-	// Rejecting and Dropping are how many frontends answer so.
-	Rejecting int `json:"rejecting"`
-	Dropping  int `json:"dropping"`
-	Problems  int `json:"problems"`
+	// Endpoints are how many there are, as everywhere.
+	Endpoints status.Addresses `json:"endpoints"`
+	State     string           `json:"state"`
+	Severity  string           `json:"severity"`
 	status.Traffic
 }
 
@@ -55,7 +52,7 @@ type problem struct {
 func overviewOf(d *status.Document, version string) *overview {
 	out := &overview{
 		Source: d.Source, Time: d.Time, Node: d.Node, Version: d.Version, Ready: d.Ready, Counted: d.Counted, CountedAt: d.CountedAt,
-		Services: make([]line, len(d.Services)), Problems: []problem{},
+		Summary: d.Summary(), Services: make([]line, len(d.Services)), Problems: []problem{},
 	}
 	if out.Version == "" {
 		out.Version = version
@@ -65,45 +62,34 @@ func overviewOf(d *status.Document, version string) *overview {
 	}
 	for i := range d.Services {
 		s := &d.Services[i]
-		out.Services[i] = lineOf(s)
-		for _, p := range s.Problems {
+		out.Services[i] = lineOf(d, s)
+		if s.Severity() == status.SeverityProblem {
+			p := status.Problem{Object: "Service " + s.Namespace + "/" + s.Name, Reason: d.StateOf(s), Text: cmp.Or(s.Why(), withoutText[s.State()])}
 			out.Problems = append(out.Problems, problem{p, s.Namespace, s.Name})
 		}
 	}
 	return out
 }
 
+// withoutText are the states that need no problem to be one.
+var withoutText = map[string]string{
+	status.StateNone:    "a port has no endpoints: its connections are refused",
+	status.StateMissing: "a port is not programmed",
+}
+
 // lineOf is a Service in short.
-func lineOf(s *status.Service) line {
-	out := line{Namespace: s.Namespace, Name: s.Name, Problems: len(s.Problems), Addresses: []string{}}
+func lineOf(d *status.Document, s *status.Service) line {
+	out := line{
+		Namespace: s.Namespace, Name: s.Name, Addresses: []string{}, Endpoints: s.EndpointCount(),
+		State: d.StateOf(s), Severity: s.Severity(),
+	}
 	for i := range s.Ports {
 		p := &s.Ports[i]
 		for j := range p.Frontends {
-			out.frontend(&p.Frontends[j], p.Protocol)
-		}
-		out.All += len(p.Endpoints)
-		for j := range p.Endpoints {
-			if p.Endpoints[j].Reason == "" {
-				out.Used++
-			}
+			out.Addresses = append(out.Addresses, p.Frontends[j].At(p.Protocol))
 		}
 		out.Connections += p.Connections
 		out.Active += p.Active
 	}
 	return out
-}
-
-// frontend adds a frontend.
-func (l *line) frontend(f *status.Frontend, protocol string) {
-	host := f.Address
-	if host == "" {
-		host = "*"
-	}
-	l.Addresses = append(l.Addresses, net.JoinHostPort(host, strconv.Itoa(int(f.Port)))+"/"+strings.ToLower(protocol))
-	switch f.Verdict {
-	case "Reject":
-		l.Rejecting++
-	case "Drop":
-		l.Dropping++
-	}
 }

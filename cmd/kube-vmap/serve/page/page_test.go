@@ -218,20 +218,25 @@ func TestTheOverviewSumsUpEachService(t *testing.T) {
 				{
 					Protocol: "TCP", Family: "IPv4", Traffic: three,
 					Frontends: []status.Frontend{{Address: "10.96.0.10", Port: 80, Verdict: "Balance"}, {Port: 30080, Verdict: "Drop"}},
-					Endpoints: []status.Endpoint{{Address: "10.244.1.1"}, {Address: "10.244.1.2", Reason: "not ready"}},
+					Endpoints: []status.Endpoint{{Address: "10.244.1.1", Slot: new(int)}, {Address: "10.244.1.2", Reason: "NotReady"}},
 				},
 				{Protocol: "UDP", Family: "IPv6", Traffic: three, Frontends: []status.Frontend{{Address: "fd00::a", Port: 53, Verdict: "Reject"}}},
-				{Protocol: "SCTP", Family: "IPv4", Frontends: []status.Frontend{{Address: "10.96.0.10", Port: 3868, Verdict: "Balance"}}, Endpoints: make([]status.Endpoint, 2)},
+				{Protocol: "SCTP", Family: "IPv4", Frontends: []status.Frontend{{Address: "10.96.0.10", Port: 3868, Verdict: "Balance"}}, Endpoints: []status.Endpoint{{Address: "10.244.1.1", Slot: new(int)}}},
 			},
+		}, {
+			Namespace: "shop", Name: "none", Ports: []status.Port{{Frontends: []status.Frontend{{Port: 80, Verdict: "Reject"}}}},
 		}},
 	}
 	w := ask(t, sample(fixed(doc)), http.MethodGet, "/status/api/overview")
 	want := `{"source":"","time":"0001-01-01T00:00:00Z","node":"","version":"v1.2.3","ready":false,"counted":false,` +
-		`"countedAt":"1970-01-01T00:00:01Z","services":[` +
+		`"countedAt":"1970-01-01T00:00:01Z","summary":{"services":2,"problems":2,"notices":0,"others":1},"services":[` +
 		`{"namespace":"shop","name":"web","addresses":["10.96.0.10:80/tcp","*:30080/tcp","[fd00::a]:53/udp","10.96.0.10:3868/sctp"],` +
-		`"used":3,"all":4,"rejecting":1,"dropping":1,"problems":1,"connections":6,"active":4}],"problems":[` +
+		`"endpoints":{"used":1,"all":2},"state":"Conflict","severity":"Problem","connections":6,"active":4},` +
+		`{"namespace":"shop","name":"none","addresses":["*:80/"],"endpoints":{"used":0,"all":0},"state":"NoEndpoints","severity":"Problem",` +
+		`"connections":0,"active":0}],"problems":[` +
 		`{"object":"ServiceCIDR x","reason":"Unusable","text":"no prefix"},` +
-		`{"object":"Service shop/web","reason":"AddressConflict","text":"taken","namespace":"shop","name":"web"}]}`
+		`{"object":"Service shop/web","reason":"Conflict","text":"taken","namespace":"shop","name":"web"},` +
+		`{"object":"Service shop/none","reason":"NoEndpoints","text":"a port has no endpoints: its connections are refused","namespace":"shop","name":"none"}]}`
 	if got := w.Body.String(); got != want {
 		t.Errorf("the overview is\n%s\nwant\n%s", got, want)
 	}

@@ -4,15 +4,14 @@ import { h, icon, number, plural, rate, spark, text } from "./dom.js";
 import { Rates, length, readAt } from "./rates.js";
 import { Table, compareText } from "./table.js";
 
-// states of a Service, worst first, with what the filter calls them.
-const states = [
-  { key: "problem", label: "Problems", has: (s) => s.problems > 0, word: (s) => plural(s.problems, "problem") },
-  { key: "reject", label: "Refusing", has: (s) => s.rejecting > 0, word: () => "refuses" },
-  { key: "drop", label: "Dropping", has: (s) => s.dropping > 0, word: () => "drops" },
-  { key: "ok", label: "Serving", has: () => true, word: () => "serves" },
+// severities of a Service, worst first, with what the filter calls them.
+const severities = [
+  { key: "problem", name: "Problem", label: "Problems", count: (sum) => sum.problems },
+  { key: "notice", name: "Notice", label: "Notices", count: (sum) => sum.notices },
+  { key: "ok", name: "OK", label: "OK", count: (sum) => sum.services - sum.problems - sum.notices },
 ];
-const rank = new Map(states.map((s, i) => [s.key, i]));
-const stateOf = (service) => states.find((s) => s.has(service));
+const rank = new Map(severities.map((s, i) => [s.key, i]));
+const severityOf = (service) => severities.find((s) => s.name === service.severity).key;
 const few = 4; // problems shown at first
 
 export const key = (s) => `${s.namespace}/${s.name}`;
@@ -66,21 +65,21 @@ export class Overview {
       { key: "rate", label: "New/s", first: -1, compare: by((s) => s.rate), cell: plain((s) => rate(s.rate)) },
       { key: "active", label: "Active", first: -1, compare: by((s) => s.active), cell: plain((s) => number(s.active)) },
       { key: "connections", label: "So far", first: -1, compare: by((s) => s.connections), cell: plain((s) => number(s.connections)) },
-      { key: "endpoints", label: "Endpoints", first: -1, compare: (a, b) => a.used - b.used || a.all - b.all, cell: endpointsCell },
-      { key: "status", label: "Status", compare: (a, b) => rank.get(a.state.key) - rank.get(b.state.key), cell: statusCell },
+      { key: "endpoints", label: "Endpoints", first: -1, compare: (a, b) => a.endpoints.used - b.endpoints.used || a.endpoints.all - b.endpoints.all, cell: endpointsCell },
+      { key: "status", label: "Status", compare: (a, b) => rank.get(a.key) - rank.get(b.key) || compareText(a.state, b.state), cell: statusCell },
     ];
   }
 
   makeChips() {
-    const chip = (key, label) => {
+    const chip = (key, label, number) => {
       const count = h("span", { class: "n" });
       const node = h(
         "button", { type: "button", class: "chip", "data-key": key, click: () => this.only(key) },
         key === "all" ? null : icon(key), label, count,
       );
-      return { key, node, count };
+      return { key, node, count, number };
     };
-    this.chipList = [chip("all", "All"), ...states.map((s) => chip(s.key, s.label))];
+    this.chipList = [chip("all", "All", (sum) => sum.services), ...severities.map((s) => chip(s.key, s.label, s.count))];
     this.chips.append(...this.chipList.map((c) => c.node));
     this.only("all");
   }
@@ -137,13 +136,13 @@ export class Overview {
     for (const s of this.all) {
       s.rate = data.counted ? this.rates.of(key(s)) : null;
       if (!data.counted) s.active = s.connections = null;
-      s.state = stateOf(s);
+      s.key = severityOf(s);
       s.order = addressOrder(s.addresses[0]);
       s.words = `${s.namespace}/${s.name} ${s.addresses.join(" ")}`.toLowerCase();
     }
     this.totals.show(data, this.all, this.rates, fresh);
     this.problems.show(data.problems);
-    for (const c of this.chipList) text(c.count, number(this.all.filter((s) => c.key === "all" || s.state.key === c.key).length));
+    for (const c of this.chipList) text(c.count, number(c.number(data.summary)));
     this.find();
   }
 
@@ -152,7 +151,7 @@ export class Overview {
     if (!this.all) return;
     const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const rows = this.all.filter(
-      (s) => (this.filter === "all" || s.state.key === this.filter) && words.every((w) => s.words.includes(w)),
+      (s) => (this.filter === "all" || s.key === this.filter) && words.every((w) => s.words.includes(w)),
     );
     this.table.show(rows);
     const part = rows.length !== this.all.length;
@@ -187,17 +186,17 @@ function endpointsCell(cell, s) {
     cell.all = h("span", { class: "of" });
     cell.append(cell.used, cell.all);
   }
-  text(cell.used, number(s.used));
-  text(cell.all, ` / ${number(s.all)}`);
+  text(cell.used, number(s.endpoints.used));
+  text(cell.all, ` / ${number(s.endpoints.all)}`);
 }
 
 function statusCell(cell, s) {
-  if (cell.state !== s.state.key) {
-    cell.state = s.state.key;
+  if (cell.key !== s.key) {
+    cell.key = s.key;
     cell.word = h("span", {});
-    cell.replaceChildren(h("span", { class: `status status-${s.state.key}` }, icon(s.state.key), cell.word));
+    cell.replaceChildren(h("span", { class: `status status-${s.key}` }, icon(s.key), cell.word));
   }
-  text(cell.word, s.state.word(s));
+  text(cell.word, s.state);
 }
 
 // addressOrder is a text that orders as addresses do: "10.96.0.9:80" before
@@ -228,8 +227,9 @@ class Totals {
     text(this.values.rate, rate(total));
     text(this.values.active, data.counted ? number(sum((s) => s.active)) : "–");
     text(this.values.services, number(all.length));
-    this.values.endpoints.replaceChildren(number(sum((s) => s.used)), h("span", { class: "of" }, ` / ${number(sum((s) => s.all))}`));
-    text(this.values.problems, number(data.problems.length));
+    this.values.endpoints.replaceChildren(number(sum((s) => s.endpoints.used)), h("span", { class: "of" }, ` / ${number(sum((s) => s.endpoints.all))}`));
+    const { problems, others } = data.summary;
+    this.values.problems.replaceChildren(number(problems + others), h("span", { class: "of" }, others ? ` / ${number(others)} of other objects` : ""));
     this.node.querySelector(".card-problems").classList.toggle("is-bad", data.problems.length > 0);
     this.line.replaceChildren(data.counted ? spark(rates.history(""), length, 150, 28) : h("span", { class: "hint" }, "not counted here"));
   }

@@ -1,0 +1,148 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	getter "kube-vmap/cmd/kube-vmap/get"
+	"kube-vmap/cmd/kube-vmap/top"
+	"kube-vmap/sync/status"
+)
+
+// everyState is a node with a Service of each state that a daemon knows.
+func everyState(t *testing.T) *node {
+	t.Helper()
+	n := shop(t, 0)
+	for i, reason := range []string{"RefusedByKernel", "Unusable", "OpenToAnyone", "Unheard"} {
+		name := strings.ToLower(reason)
+		n.document.Services = append(n.document.Services, status.Service{
+			Namespace: "states", Name: name, Ports: []status.Port{port("", "TCP", "IPv4", 80, 20+i, 2)},
+			Problems: []status.Problem{{Object: "Service states/" + name, Reason: reason, Text: "it is so"}, {Object: "Service states/" + name, Reason: reason, Text: "and so"}},
+		})
+	}
+	none := status.Service{Namespace: "states", Name: "none", Ports: []status.Port{port("", "UDP", "IPv6", 53, 30, 0), port("", "TCP", "IPv6", 53, 30, 0)}}
+	missing := status.Service{Namespace: "states", Name: "missing", Ports: []status.Port{port("http", "SCTP", "IPv4", 80, 31, 0)}}
+	missing.Ports[0].Frontends = nil
+	n.document.Services = append(n.document.Services, none, missing)
+	return n
+}
+
+// view is what is shown of a node: of each Service the state and the number of endpoints,
+// and how many Services are of which severity.
+type view struct {
+	states, endpoints          map[string]string
+	problems, notices, healthy []string
+}
+
+func newView() view { return view{states: map[string]string{}, endpoints: map[string]string{}} }
+
+// ofGet is the view of kube-vmap get.
+func ofGet(t *testing.T, n *node) view {
+	t.Helper()
+	v := newView()
+	run := func(selector string) (names []string) {
+		var out bytes.Buffer
+		o := getter.Options{Args: []string{"svc"}, AllNamespaces: true, NoHeaders: true, FieldSelector: selector}
+		source := func(ctx context.Context, q status.Query) (*status.Document, string, error) {
+			d, err := n.read(ctx, q)
+			return d, "", err
+		}
+		if err := getter.Run(t.Context(), o, source, &out, &out); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			cells := strings.Fields(line)
+			names = append(names, cells[1])
+			v.endpoints[cells[1]], v.states[cells[1]] = cells[5], cells[8]
+		}
+		slices.Sort(names)
+		return names
+	}
+	v.problems, v.notices, v.healthy = run("severity=Problem"), run("severity=Notice"), run("severity=OK")
+	return v
+}
+
+// ofTop is the view of kube-vmap top, and the line that sums it up.
+func ofTop(t *testing.T, n *node) (v view, head string) {
+	t.Helper()
+	var out bytes.Buffer
+	if err := top.Run(t.Context(), top.Config{Source: n.read, Interval: top.LeastInterval, Sort: "service", Out: &out, Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	v = newView()
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	for _, line := range lines[3:] {
+		cells := strings.Fields(line)
+		name, state := cells[1], cells[6]
+		if state == "!" {
+			state = cells[7]
+			v.problems = append(v.problems, name)
+		}
+		v.endpoints[name], v.states[name] = cells[5], strings.TrimSuffix(state, ":")
+	}
+	slices.Sort(v.problems)
+	return v, lines[1]
+}
+
+// ofPage is the view of the status page, by its filters.
+func ofPage(w *window) view {
+	w.Helper()
+	v := newView()
+	only := func(chip string) []string {
+		get[bool](w, fmt.Sprintf(`(document.querySelector('.chip[data-key="%s"]').click(), true)`, chip))
+		for _, row := range get[[][]string](w, `[...document.querySelectorAll(".rows .row")].map(r => [".c-name .name", ".c-endpoints", ".c-status"].map(c => r.querySelector(c).textContent))`) {
+			v.endpoints[row[0]], v.states[row[0]] = strings.ReplaceAll(row[1], " ", ""), row[2]
+		}
+		names := get[[]string](w, shown)
+		if got := w.text(fmt.Sprintf(`.chip[data-key="%s"] .n`, chip)); got != fmt.Sprint(len(names)) {
+			w.Errorf("the filter %s counts %s and shows %d", chip, got, len(names))
+		}
+		slices.Sort(names)
+		return names
+	}
+	v.problems, v.notices, v.healthy = only("problem"), only("notice"), only("ok")
+	return v
+}
+
+// TestGetTopAndPageAgree shows one state in all ways.
+func TestGetTopAndPageAgree(t *testing.T) {
+	n := everyState(t)
+	want := ofGet(t, n)
+	inTop, head := ofTop(t, n)
+	w := rows(t, n)
+	onPage := ofPage(w)
+	for who, got := range map[string]view{"top": inTop, "the page": onPage} {
+		if !maps.Equal(got.states, want.states) {
+			t.Errorf("%s has the states %v, get %v", who, got.states, want.states)
+		}
+		if !maps.Equal(got.endpoints, want.endpoints) {
+			t.Errorf("%s has the endpoints %v, get %v", who, got.endpoints, want.endpoints)
+		}
+		if !slices.Equal(got.problems, want.problems) {
+			t.Errorf("%s has problems with %v, get with %v", who, got.problems, want.problems)
+		}
+	}
+	if !slices.Equal(onPage.notices, want.notices) || !slices.Equal(onPage.healthy, want.healthy) {
+		t.Errorf("the page has notices for %v and none for %v, get for %v and %v", onPage.notices, onPage.healthy, want.notices, want.healthy)
+	}
+	const others = 2
+	sum := n.document.Summary()
+	if sum != (status.Summary{Services: len(want.states), Problems: len(want.problems), Notices: len(want.notices), Others: others}) {
+		t.Errorf("the document has %+v", sum)
+	}
+	if text := fmt.Sprintf("! %d with problems  %d with notices  ! %d problems of other objects", len(want.problems), len(want.notices), others); !strings.HasSuffix(head, text) {
+		t.Errorf("top says %q, want %q", head, text)
+	}
+	w.says("#problems-title", fmt.Sprintf("%d problems", len(want.problems)+others))
+	w.says(".card-problems dd", fmt.Sprintf("%d / %d of other objects", len(want.problems)+others, others))
+	for _, s := range []string{status.StateRefused, status.StateUnusable, status.StateMissing, status.StateNoPort, status.StateNone} {
+		if !slices.Contains(slices.Collect(maps.Values(want.states)), s) {
+			t.Errorf("no Service is %s", s)
+		}
+	}
+}
