@@ -58,11 +58,19 @@ func Run(ctx context.Context, o Options, from Source, stdout, stderr io.Writer) 
 			tell(stderr, p.Object+": "+strings.ReplaceAll(p.Text, "\n", "; "))
 		}
 	}
-	rows := slices.DeleteFunc(r.rows(doc), func(x row) bool { return !selector.Matches(x.fields) })
-	rows, missing := o.named(rows)
-	if len(rows) == 0 && len(missing) == 0 && (o.Output == "" || o.Output == "wide" || o.Output == "name") {
-		tell(stderr, o.nothing())
-		return nil
+	rows, missing := o.named(r.rows(doc))
+	empty, missing := withoutRows(doc, missing)
+	rows = slices.DeleteFunc(rows, func(x row) bool { return !selector.Matches(x.fields) })
+	if o.Output == "" || o.Output == "wide" || o.Output == "name" {
+		for _, name := range empty {
+			tell(stderr, "Service "+name+" has no "+r.Plural+".")
+		}
+		if len(rows)+len(missing)+len(empty) == 0 {
+			tell(stderr, o.nothing())
+		}
+		if len(rows)+len(missing) == 0 {
+			return nil
+		}
 	}
 	if len(rows) > 0 || len(missing) == 0 {
 		if err := o.print(stdout, &r, doc, rows); err != nil {
@@ -157,6 +165,23 @@ func (o *Options) named(rows []row) (found []row, missing []string) {
 		}
 	}
 	return found, missing
+}
+
+// withoutRows are the Services among those names that have no rows, as "namespace/name",
+// and the names of which there is no Service.
+func withoutRows(d *status.Document, names []string) (empty, missing []string) {
+	for _, name := range names {
+		before := len(empty)
+		for i := range d.Services {
+			if s := &d.Services[i]; s.Name == name {
+				empty = append(empty, s.Namespace+"/"+s.Name)
+			}
+		}
+		if len(empty) == before {
+			missing = append(missing, name)
+		}
+	}
+	return empty, missing
 }
 
 // nothing says that there is nothing, as kubectl does.
