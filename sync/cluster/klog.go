@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/features"
 	"k8s.io/klog/v2"
 )
 
@@ -15,9 +16,15 @@ import (
 // anything else of client-go is: klog does not guard its logger. To change the
 // verbosity later, there is [SetKlogVerbosity].
 func RouteKlog(log *slog.Logger, verbosity int) {
+	klog.SetLoggerWithOptions(logr.FromSlogHandler(log.Handler()).V(gatesVerbosity-1), klog.ContextualLogger(true))
+	features.FeatureGates().Enabled(features.WatchListClient) // any will do
 	klog.SetSlogLogger(log)
 	SetKlogVerbosity(verbosity)
 }
+
+// gatesVerbosity is the verbosity from which client-go's list of feature gates is
+// logged. That has a line for each gate, at V(1), when the process first asks for one.
+const gatesVerbosity = 5
 
 // SetKlogVerbosity makes client-go log lines of verbosities up to v, for the whole
 // process. It may be called at any time.

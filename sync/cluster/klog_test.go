@@ -3,10 +3,14 @@ package cluster_test
 import (
 	"errors"
 	"log/slog"
+	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	stdsync "sync"
 	"testing"
 
+	"k8s.io/client-go/features"
 	"k8s.io/klog/v2"
 
 	"kube-vmap/sync/cluster"
@@ -57,5 +61,31 @@ func TestKlogsVerbosityCanChangeAtAnyTime(t *testing.T) {
 	klog.V(4).InfoS("hidden")
 	if text := out.String(); !strings.Contains(text, "msg=shown") || strings.Contains(text, "hidden") {
 		t.Errorf("what is shown does not follow the verbosity:\n%s", text[max(0, len(text)-500):])
+	}
+}
+
+// verbosityOfChild has a process of the test's own binary log with that verbosity.
+const verbosityOfChild = "KUBE_VMAP_TEST_VERBOSITY"
+
+// TestFeatureGatesAreListedAtHighVerbosityOnly runs itself in other processes, because
+// client-go lists them once in a process.
+func TestFeatureGatesAreListedAtHighVerbosityOnly(t *testing.T) {
+	if v, err := strconv.Atoi(os.Getenv(verbosityOfChild)); err == nil {
+		cluster.RouteKlog(slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.Level(-v)})), v)
+		features.FeatureGates().Enabled(features.InformerResourceVersion)
+		klog.V(klog.Level(v)).InfoS("other lines are shown")
+		return
+	}
+	for verbosity, want := range map[int]bool{0: false, 2: false, 4: false, 5: true, 9: true} {
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$")
+		child.Env = append(os.Environ(), verbosityOfChild+"="+strconv.Itoa(verbosity))
+		out, err := child.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+		text := string(out)
+		if strings.Contains(text, "Feature gate") != want || !strings.Contains(text, "other lines are shown") {
+			t.Errorf("-v %d: want feature gates: %t\n%s", verbosity, want, text)
+		}
 	}
 }
