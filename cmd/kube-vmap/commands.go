@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/cmd/kube-vmap/recent"
 )
 
 // rootCommand is the proxy itself with its subcommands.
@@ -38,7 +39,7 @@ removes them.`,
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.Flags().Bool("version", false, "print the version and exit")
-	root.AddCommand(renderCommand(stdout, stderr), cleanupCommand(), versionCommand(stdout))
+	root.AddCommand(renderCommand(stdout, stderr), cleanupCommand(stderr), versionCommand(stdout))
 	root.AddCommand(getCommand(stdout, stderr))
 	root.AddCommand(explainCommand(stdout, stderr))
 	root.AddCommand(topCommand(stdout, stderr))
@@ -90,12 +91,15 @@ func ownFlags(c *cobra.Command, flags *config.Flags) *pflag.FlagSet {
 	return own
 }
 
-func cleanupCommand() *cobra.Command {
+func cleanupCommand(stderr io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cleanup",
 		Short: "Remove the rule set from the kernel, as --cleanup does",
 		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return cleanup() },
+		RunE: func(*cobra.Command, []string) error {
+			log, _ := newLogger(&config.Config{}, stderr, &recent.Log{})
+			return cleanup(log)
+		},
 	}
 }
 

@@ -29,11 +29,11 @@ func start(ctx context.Context, cmd *cobra.Command, flags *config.Flags) error {
 	if err != nil {
 		return err
 	}
-	if c.Cleanup {
-		return cleanup()
-	}
 	kept := &recent.Log{}
 	log, level := newLogger(c, cmd.ErrOrStderr(), kept)
+	if c.Cleanup {
+		return cleanup(log)
+	}
 	cluster.RouteKlog(log, c.Verbosity())
 	tellWarnings(c, log)
 	if c.WriteConfigTo != "" {
@@ -96,21 +96,30 @@ func writeConfig(c *config.Config, log *slog.Logger) (err error) {
 	return nil
 }
 
-// cleanup removes our tables, if there are any. It does not look first, so that
-// nothing that somebody did to them can keep them.
-func cleanup() error {
+// cleanup removes our tables, if there are any, and logs which. It does not look first,
+// so that nothing that somebody did to them can keep them.
+func cleanup(log *slog.Logger) error {
 	return withKernel(func(k *kernel.Kernel) (err error) {
+		var removed []string
 		for _, f := range model.Families {
 			_, e := k.Apply(nft.Batch{nft.DeleteTable{Family: f}})
-			if errors.Is(e, fs.ErrPermission) {
+			switch {
+			case e == nil:
+				removed = append(removed, nft.FamilyName(f)+" "+nft.TableName)
+			case errors.Is(e, fs.ErrPermission):
 				// So it will be with the next one. It may be that the tables belong to
 				// somebody.
 				have, _ := k.Read()
 				return cmp.Or(have.Writable(), e)
-			}
-			if !errors.Is(e, fs.ErrNotExist) {
+			case !errors.Is(e, fs.ErrNotExist):
 				err = errors.Join(err, e)
 			}
+		}
+		switch {
+		case len(removed) > 0:
+			log.Info("tables removed", "tables", removed)
+		case err == nil:
+			log.Info("nothing to remove: this network namespace has no table of kube-vmap")
 		}
 		return err
 	})

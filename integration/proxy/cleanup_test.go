@@ -30,17 +30,23 @@ func TestCleanupRemovesOurTablesAndNoOthers(t *testing.T) {
 	w.settles(f.dir, podRanges)
 	d.stop()
 
-	if out := run(t, l.Node.Host, "cleanup"); out.code != 0 || out.stdout != "" || out.stderr != "" {
-		t.Errorf("cleanup: %v", out)
+	cleanup := func(want string, args ...string) {
+		t.Helper()
+		out := run(t, l.Node.Host, args...)
+		if out.code != 0 || out.stdout != "" || strings.Count(out.stderr, "\n") != 1 || !strings.Contains(out.stderr, want) {
+			t.Errorf("%v: %v, want %q in the log", args, out, want)
+		}
 	}
+	cleanup(`level=INFO msg="tables removed" tables="[ip kube-vmap ip6 kube-vmap]"`, "cleanup")
 	if after := runNFT(t, l.Node.Host, "list", "ruleset"); after != before {
 		t.Errorf("with others' tables untouched, the rule set would be\n%s\nand is\n%s", before, after)
 	}
 	generation := w.generation()
-	if out := run(t, l.Node.Host, "cleanup"); out.code != 0 || out.stdout != "" || out.stderr != "" {
-		t.Errorf("cleanup where nothing is left: %v", out)
-	}
+	cleanup("nothing to remove", "cleanup")
+	cleanup("nothing to remove", "--cleanup")
 	if w.generation() != generation {
 		t.Error("cleanup wrote although nothing was left")
 	}
+	runNFT(t, l.Node.Host, "add table ip6 kube-vmap")
+	cleanup(`"level":"INFO","msg":"tables removed","tables":["ip6 kube-vmap"]`, "--cleanup", "--logging-format=json")
 }
