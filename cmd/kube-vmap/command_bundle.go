@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +23,10 @@ import (
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync/status"
 )
+
+// bundleFromPod is the command that works where kube-vmap runs in a pod. It has no -t: a
+// terminal would change what is not text.
+const bundleFromPod = "kubectl -n kube-system exec POD -- /kube-vmap bundle -o - > bundle.tar.gz"
 
 func bundleCommand(stdout, stderr io.Writer) *cobra.Command {
 	var socket, output string
@@ -36,11 +42,13 @@ instance, is left out and named.
 Names and addresses of Services and endpoints are in it; credentials, the
 environment and the objects of other kinds are not.
 
+A pod of kube-vmap has no place for files, since its file system is read-only: there,
+write to stdout (-o -) and have kubectl make the file.
+
 The exit code is 1 if the archive cannot be written, or if nothing of kube-vmap
 could be had.`,
-		Example: `  kube-vmap bundle
-  kubectl -n kube-system exec POD -- /kube-vmap bundle -o - > bundle.tar.gz`,
-		Args: cobra.NoArgs,
+		Example: "  kube-vmap bundle\n  " + bundleFromPod,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return collect(cmd.Context(), socket, output, stdout, stderr)
 		},
@@ -61,7 +69,10 @@ func collect(ctx context.Context, socket, output string, stdout, stderr io.Write
 	if output != "-" {
 		// Others on the node need not know what is in it.
 		f, e := os.OpenFile(output, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if e != nil {
+		switch {
+		case errors.Is(e, syscall.EROFS) || errors.Is(e, fs.ErrPermission):
+			return fmt.Errorf("--output: %w; -o - writes to stdout, as from a pod: %s", e, bundleFromPod)
+		case e != nil:
 			return fmt.Errorf("--output: %w", e)
 		}
 		defer func() {

@@ -138,3 +138,22 @@ func TestABundleThatFindsNoRoomLeavesNothingBehind(t *testing.T) {
 		t.Errorf("exit code %d: %s", said.Code, said.Err)
 	}
 }
+
+// TestABundleOnAReadOnlyFileSystemSaysWhatToDo is what happens in the DaemonSet's pod.
+func TestABundleOnAReadOnlyFileSystemSaysWhatToDo(t *testing.T) {
+	s := newScene(t)
+	daemon.Start(t, s.lab.Node, s.folder)
+	const readOnly = `mount -t tmpfs -o ro none /mnt && cd /mnt && exec "$@"`
+	by := []string{"unshare", "--mount", "sh", "-c", readOnly, "sh"}
+	for _, args := range [][]string{{"bundle"}, {"bundle", "-o", "/mnt/bundle.tar.gz"}} {
+		said := daemon.RunBy(t, s.lab.Node.Host, by, args...)
+		if said.Code != 1 || said.Out != "" || strings.Count(said.Err, "\n") != 1 || !strings.Contains(said.Err, "read-only file system") ||
+			!strings.Contains(said.Err, "exec POD -- /kube-vmap bundle -o - > bundle.tar.gz") {
+			t.Errorf("%v: %+v", args, said)
+		}
+	}
+	said := daemon.RunBy(t, s.lab.Node.Host, by, "bundle", "-o", "-")
+	if got := unpack(t, strings.NewReader(said.Out)); said.Code != 0 || len(got) != len(expected) {
+		t.Errorf("-o -: exit code %d, %d files: %s", said.Code, len(got), said.Err)
+	}
+}
