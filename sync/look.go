@@ -21,6 +21,9 @@ type View struct {
 	Sure bool
 	// Node is what is known of the proxy's own node.
 	Node model.Node
+	// Pods are the ranges by which pods are told from others, invalid in a family where
+	// they are not.
+	Pods [len(model.Families)]netip.Prefix
 	// NodeAddrs are addresses that serve node ports.
 	NodeAddrs []netip.Addr
 	// Standing are frontends that the kernel has taken, with their slots; in no order,
@@ -93,6 +96,7 @@ func (l *Loop) view() View {
 	v := View{
 		Ready: l.isReady(), Sure: l.rules != nil,
 		Node:      l.state.node,
+		Pods:      l.state.config.Rules.Pods,
 		NodeAddrs: l.state.nodeAddrs,
 		Services:  l.state.services.Known(),
 		Scheduler: l.state.config.Scheduler,

@@ -31,6 +31,11 @@ would meet, also where the tables are not as they should be, and in tables of
 other programs as far as their rules are understood. Nothing is sent or changed.
 A kube-vmap that runs here adds what only it knows.
 
+Ask on the node of the client, for each node translates what its own pods and programs
+ask for; of a client outside of the cluster, on the node that it sends to. If the client
+is not on this node, the answer says so, and where to ask. It holds for a packet that
+comes here unchanged, and is "unknown" for a pod that is known to be of another node.
+
 --from is the client: a pod, somebody outside, or this node. Without its port any
 is meant, and all its connections to the same address are listed. --to is what it
 asks for; the protocol is tcp, udp or sctp, and tcp if not given.

@@ -22,6 +22,9 @@ func Explain(s Sources, p Packet, in Link) (Walk, error) {
 		return Walk{}, fmt.Errorf("find where %s comes from: %w", p.From, err)
 	}
 	walk := Walk{Packet: p, In: from.Name}
+	if err := m.locate(&walk, from); err != nil {
+		return Walk{}, fmt.Errorf("find where %s is: %w", p.From, err)
+	}
 	if walk.Flows, err = s.Connections.Flows(p); err != nil {
 		return Walk{}, fmt.Errorf("look for connections of %s: %w", p.From, err)
 	}
@@ -29,7 +32,10 @@ func Explain(s Sources, p Packet, in Link) (Walk, error) {
 	if err := explore(m, from, &walk); err != nil || own == nil {
 		return walk, err
 	}
-	established := Walk{Packet: p, In: from.Name, Flow: own, Flows: walk.Flows, Otherwise: walk.Outcomes, OtherwiseUnseen: walk.Unseen}
+	established := Walk{
+		Packet: p, In: from.Name, Via: walk.Via, ToNode: walk.ToNode,
+		Flow: own, Flows: walk.Flows, Otherwise: walk.Outcomes, OtherwiseUnseen: walk.Unseen,
+	}
 	err = explore(m, from, &established)
 	established.Kind = cmp.Or(established.Kind, walk.Kind)
 	return established, err
@@ -59,6 +65,19 @@ func (m *memo) comesBy(p Packet, in Link) (Link, error) {
 	}
 	back, err := m.route(Way{To: p.From})
 	return back.Out, err
+}
+
+// locate finds out where the client is, and whether it asks for the node itself.
+func (m *memo) locate(walk *Walk, from Link) (err error) {
+	if walk.ToNode, err = (&way{memo: m}).local(walk.Packet.To.Addr()); err != nil || from == (Link{}) {
+		return err
+	}
+	back, err := m.route(Way{To: walk.Packet.From})
+	if errors.Is(err, ErrNoRoute) {
+		return nil // the interface was named
+	}
+	walk.Via = back.Via
+	return err
 }
 
 // takeOwn takes the flow that the packet belongs to out of the list.

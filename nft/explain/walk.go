@@ -10,6 +10,11 @@ type Walk struct {
 	Packet Packet
 	// In is the interface that it comes in by; empty if the node sends it.
 	In string
+	// Via is the next hop towards the client; invalid if the client is on a link of the
+	// node, or the node itself.
+	Via netip.Addr
+	// ToNode tells that the packet asks for an address of the node itself.
+	ToNode bool
 	// Service is "namespace/name:port" of what it asks for, as the tables call it;
 	// empty if that is no Service of theirs.
 	Service string

@@ -18,6 +18,11 @@ func FromView(v *sync.View, q Query, now time.Time) *Document {
 	b.view = v
 	b.doc.Node, b.doc.Ready = v.Node.Name, v.Ready
 	b.nodeAddrs(v.NodeAddrs)
+	for _, p := range v.Pods {
+		if p.IsValid() {
+			b.doc.PodRanges = append(b.doc.PodRanges, p.String())
+		}
+	}
 	b.take(v.Standing)
 	for i := range v.Services {
 		if name := v.Services[i].Name; q.wants(name) {

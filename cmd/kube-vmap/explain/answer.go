@@ -16,6 +16,9 @@ type Answer struct {
 	Protocol string `json:"protocol"`
 	// Interface is the one that the packet comes in by; empty if the node sends it.
 	Interface string `json:"interface,omitempty"`
+	// Elsewhere is set if the client is not on this node, so that the rules of another
+	// one may decide before the packet comes here.
+	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 	// Service is "namespace/name:port"; empty if no Service has the address and port.
 	Service string `json:"service,omitempty"`
 	// Kind is ClusterIP, NodePort, ExternalIP, LoadBalancerIP; External where only the

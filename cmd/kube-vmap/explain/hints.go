@@ -15,8 +15,9 @@ import (
 // Ask gets what a running process knows.
 type Ask func(ctx context.Context, q status.Query) (*status.Document, error)
 
-// addHints adds what the running process knows about the packet, if one answers.
-func (a *Answer) addHints(ctx context.Context, ask Ask, p explain.Packet) {
+// addHints adds what the running process knows about the packet, if one answers. It
+// returns the document about that; nil if there is none.
+func (a *Answer) addHints(ctx context.Context, ask Ask, p explain.Packet) *status.Document {
 	d, err := ask(ctx, a.query())
 	if err != nil {
 		a.Process = err.Error()
@@ -29,7 +30,7 @@ func (a *Answer) addHints(ctx context.Context, ask Ask, p explain.Packet) {
 		case errors.Is(err, status.ErrSilent):
 			a.Process += only
 		}
-		return
+		return nil
 	}
 	a.Process = "answers"
 	h := hinter{Answer: a, packet: p, document: d}
@@ -40,9 +41,10 @@ func (a *Answer) addHints(ctx context.Context, ask Ask, p explain.Packet) {
 	if port != nil && a.Service == "" {
 		h.add("%s/%s has this address and port, but the kernel's tables do not", service.Namespace, service.Name)
 		a.Service = service.Namespace + "/" + service.Name
-		if h.document, err = ask(ctx, a.query()); err != nil {
-			return
+		if d, err = ask(ctx, a.query()); err != nil {
+			return nil
 		}
+		h.document = d
 		service, port, asked = h.service()
 	}
 	switch {
@@ -53,6 +55,7 @@ func (a *Answer) addHints(ctx context.Context, ask Ask, p explain.Packet) {
 	default:
 		h.ofPort(service, port)
 	}
+	return d
 }
 
 // query asks for the Service with its endpoints, or briefly for all if it is none.

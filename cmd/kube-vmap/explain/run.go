@@ -29,7 +29,7 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*Answer, er
 		return nil, err
 	}
 	a := newAnswer(found)
-	a.addHints(ctx, ask, p)
+	a.locate(found, a.addHints(ctx, ask, p))
 	return a, write(a, stdout)
 }
 

@@ -14,7 +14,12 @@ func (a *Answer) text(w io.Writer) error {
 	var b strings.Builder
 	a.head(&b)
 	a.steps(&b)
-	b.WriteString("\nResult:")
+	if a.Elsewhere.decides() {
+		a.Elsewhere.text(&b, a.From)
+		b.WriteString("\nResult, if it comes to this node unchanged:")
+	} else {
+		b.WriteString("\nResult:")
+	}
 	results(&b, a.Outcomes, a.Unseen)
 	a.connections(&b)
 	list(&b, "The tables are not as kube-vmap writes them:", a.Faults)
@@ -23,6 +28,9 @@ func (a *Answer) text(w io.Writer) error {
 		b.WriteString("  kube-vmap explain --trace shows what a live packet meets\n")
 	}
 	list(&b, "From the running kube-vmap:", a.Hints)
+	if a.Elsewhere != nil && !a.Elsewhere.decides() {
+		a.Elsewhere.text(&b, a.From)
+	}
 	if a.Process != "answers" {
 		fmt.Fprintf(&b, "\nNote: %s\n", a.Process)
 	}

@@ -1,0 +1,74 @@
+package explain
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/model"
+)
+
+// TestAClientOfAnotherNodeIsToldWhereToAsk asks on node-1 for clients that are and are not
+// there.
+func TestAClientOfAnotherNodeIsToldWhereToAsk(t *testing.T) {
+	r := newRig(t)
+	web := daemon.Service{Name: "web", Number: 1, Kinds: daemon.Kinds[1:], Endpoints: r.servers}
+	near := daemon.Service{Name: "near", Number: 2, Kinds: daemon.Kinds[1:], Endpoints: r.servers[:1]}
+	r.folder.Put("services", web, near)
+	d := daemon.Start(t, r.Node, r.folder)
+	const exec = "kubectl -n kube-system exec POD -- /kube-vmap explain --from "
+	for _, w := range daemon.Ways() {
+		f, p := w.Family, w.Protocol
+		t.Run(w.String(), func(t *testing.T) {
+			r.t = t
+			remote, via := r.RemotePods[1].Addr(f).String(), "by way of "+r.Remote.Addr(f).String()
+			outside, neighbour := daemon.Client(f, 201).String(), r.Outside.Addr(f).String()
+			at := func(s daemon.Service, k model.Kind) string { return to(s.At(r.Node, f, k, 0), p) }
+			for _, k := range []model.Kind{model.ClusterIP, model.ExternalIP, model.LoadBalancerIP} {
+				r.expect(2, []string{
+					"is a pod of node node-2, " + via, "spec.nodeName=node-2", exec + "'" + remote + "'", "if it comes to this node unchanged",
+				}, "--from="+remote, at(web, k))
+				r.expect(2, []string{
+					"is a pod of another node, " + via, "status.podIP=" + remote, "spec.nodeName=NODE", exec,
+				}, "--from="+remote, at(near, k))
+			}
+			for from, how := range map[string]string{outside: ", by way of " + neighbour, neighbour: ""} {
+				r.expect(0, []string{from + " is not on this node" + how + ".", "If it is a pod or a node", "\nResult:", "outside of the cluster"},
+					"--from="+from, at(web, model.LoadBalancerIP))
+			}
+			// No other node translates what asks for this one.
+			for from, kinds := range map[string][]model.Kind{
+				remote: {model.NodePort}, outside: {model.NodePort},
+				r.Node.Addr(f).String():    {model.ClusterIP, model.LoadBalancerIP, model.NodePort},
+				r.Pods[3].Addr(f).String(): {model.ClusterIP, model.LoadBalancerIP, model.NodePort},
+				r.Pods[0].Addr(f).String(): {model.ClusterIP}, // an endpoint
+			} {
+				for _, k := range kinds {
+					stdout, _, code := r.command("--from="+from, at(web, k))
+					if code != 0 || strings.Contains(stdout, "node of the cluster") || strings.Contains(stdout, "whose rules decide") || !strings.Contains(stdout, "\nResult:") {
+						t.Errorf("%s to the %s: exit code %d\n%s", from, k, code, stdout)
+					}
+				}
+			}
+			stdout, _, _ := r.command("--from="+remote, at(web, model.ClusterIP), "-o", "json")
+			var got struct {
+				Arrives   string
+				Elsewhere struct {
+					Pod       bool
+					Node, Via string
+					Ask       []string
+				}
+			}
+			r.must(json.Unmarshal([]byte(stdout), &got))
+			if e := got.Elsewhere; got.Arrives != "unknown" || !e.Pod || e.Node != "node-2" || "by way of "+e.Via != via || len(e.Ask) != 2 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	r.t = t
+	d.Kill() // the kernel alone does not know what is a pod
+	f := model.IPv6
+	r.expect(0, []string{"is not on this node, by way of " + r.Remote.Addr(f).String()},
+		"--from="+r.RemotePods[0].Addr(f).String(), to(web.At(r.Node, f, model.ClusterIP, 0), model.TCP))
+}
