@@ -41,7 +41,7 @@ func TestTheOverviewShowsTotalsAndEveryService(t *testing.T) {
 	sum := n.document.Summary()
 	w := rows(t, n)
 	w.says(".card-services dd", "10,000")
-	w.says(".card-problems dd", fmt.Sprintf("%d / %d of other objects", sum.Problems+sum.Others, sum.Others))
+	w.says(".card-problems dd", fmt.Sprintf("%d + %d others", sum.Problems, sum.Others))
 	w.says("#problems-title", fmt.Sprintf("%d problems", sum.Problems+sum.Others))
 	w.says(`.chip[data-key="problem"] .n`, strconv.Itoa(sum.Problems))
 	w.says(".count", "10,000 Services")

@@ -22,7 +22,7 @@ const scrolling = `(async () => {
 		document.body.getBoundingClientRect();
 		took.push(performance.now() - start);
 		await new Promise(requestAnimationFrame);
-		if (!document.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest(".row")) blank++;
+		if (!document.elementFromPoint(innerWidth / 2, innerHeight * 2 / 3)?.closest(".row")) blank++;
 	}
 	return { took, blank };
 })()`

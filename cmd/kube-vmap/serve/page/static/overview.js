@@ -229,7 +229,7 @@ class Totals {
     text(this.values.services, number(all.length));
     this.values.endpoints.replaceChildren(number(sum((s) => s.endpoints.used)), h("span", { class: "of" }, ` / ${number(sum((s) => s.endpoints.all))}`));
     const { problems, others } = data.summary;
-    this.values.problems.replaceChildren(number(problems + others), h("span", { class: "of" }, others ? ` / ${number(others)} of other objects` : ""));
+    this.values.problems.replaceChildren(number(problems), h("span", { class: "of" }, others ? ` + ${plural(others, "other")}` : ""));
     this.node.querySelector(".card-problems").classList.toggle("is-bad", data.problems.length > 0);
     this.line.replaceChildren(data.counted ? spark(rates.history(""), length, 150, 28) : h("span", { class: "hint" }, "not counted here"));
   }
