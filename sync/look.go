@@ -21,8 +21,8 @@ type View struct {
 	Sure bool
 	// Node is what is known of the proxy's own node.
 	Node model.Node
-	// Pods are the ranges by which pods are told from others, invalid in a family where
-	// they are not.
+	// Pods are the ranges that distinguish pods from other hosts, invalid in a family that
+	// has none.
 	Pods [len(model.Families)]netip.Prefix
 	// NodeAddrs are addresses that serve node ports.
 	NodeAddrs []netip.Addr

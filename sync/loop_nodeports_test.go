@@ -24,7 +24,7 @@ func exposed(s sync.SetService, families ...model.Family) sync.SetService {
 	return s
 }
 
-func TestNodePortsThatAnswerElsewhereThanMeantAreToldOnce(t *testing.T) {
+func TestNodePortsThatAnswerElsewhereThanMeantAreLoggedOnce(t *testing.T) {
 	const (
 		onAll  = "primary address of family %s is not known: node ports answer on all"
 		onNone = "no address of family %s on the node"
@@ -61,14 +61,14 @@ func TestNodePortsThatAnswerElsewhereThanMeantAreToldOnce(t *testing.T) {
 					for n := range byte(3) {
 						s.say(exposed(web("web", n), test.services...))
 					}
-					told, want := strings.Count(log.String(), "node ports may not answer"), 1
+					got, want := strings.Count(log.String(), "node ports may not answer"), 1
 					if test.want == "" {
 						want = 0
 					} else if text := fmt.Sprintf(test.want, f); !strings.Contains(log.String(), text) {
 						t.Errorf("the log does not say %q", text)
 					}
-					if told != want {
-						t.Errorf("%d warnings, want %d:\n%s", told, want, log.String())
+					if got != want {
+						t.Errorf("%d warnings, want %d:\n%s", got, want, log.String())
 					}
 				})
 			})

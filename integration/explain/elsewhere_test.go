@@ -9,9 +9,9 @@ import (
 	"kube-vmap/model"
 )
 
-// TestAClientOfAnotherNodeIsToldWhereToAsk asks on node-1 for clients that are and are not
+// TestAnAnswerNamesTheNodeOfItsClient asks on node-1 for clients that are and are not
 // there.
-func TestAClientOfAnotherNodeIsToldWhereToAsk(t *testing.T) {
+func TestAnAnswerNamesTheNodeOfItsClient(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Kinds: daemon.Kinds[1:], Endpoints: r.servers}
 	near := daemon.Service{Name: "near", Number: 2, Kinds: daemon.Kinds[1:], Endpoints: r.servers[:1]}

@@ -27,7 +27,7 @@ type Document struct {
 	CountedAt time.Time `json:"countedAt,omitzero"`
 	// NodeAddresses serve node ports.
 	NodeAddresses []string `json:"nodeAddresses,omitempty"`
-	// PodRanges are those by which pods are told from others, if they are; daemon only.
+	// PodRanges distinguish pods from other hosts, if configured; daemon only.
 	PodRanges []string `json:"podRanges,omitempty"`
 	// Services are sorted by namespace and name. One that the API has and of which
 	// nothing is programmed is there, too, with the reason among its Problems; daemon

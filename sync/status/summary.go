@@ -32,7 +32,7 @@ func (s *Service) Severity() string {
 
 // Summary counts what a document says. A Service counts once, however many of its ports
 // have a problem, or how many problems a port has. What is wrong with objects that are
-// no Services is counted apart, since no row of a list of Services stands for it.
+// no Services is counted apart, since no row of a list of Services is about it.
 type Summary struct {
 	Services int `json:"services"`
 	Problems int `json:"problems"` // Services of severity Problem
