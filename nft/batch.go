@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -100,6 +101,13 @@ type Counts struct {
 	Objects        int // tables, sets, chains and rules that come or go
 }
 
+// objectCost is what a chain, set or rule costs the kernel, in elements.
+const objectCost = 10
+
+// Cost is about how long the kernel needs for the changes, in elements: a million of
+// them take one to two seconds.
+func (c Counts) Cost() int { return c.Added + c.Deleted + objectCost*c.Objects }
+
 // Counts sums up what the batch changes.
 func (b Batch) Counts() Counts {
 	var c Counts
@@ -132,15 +140,19 @@ type Applied struct {
 	Kernel, Took time.Duration
 }
 
-// StepElements is how many elements one step of a first load carries. It bounds
-// the memory that the batch and, while any program listens to nftables events,
-// the kernel's notifications take.
+// StepElements is how many elements one step carries. It bounds how long the kernel
+// keeps other programs from nf_tables, and the memory that the batch and, while any
+// program listens to nftables events, the kernel's notifications take.
 const StepElements = 50_000
 
-// Steps splits the batch of a first load that is too large for one transaction.
-// All but the last step only fill maps that no packet reaches yet; the last
-// one holds every chain, rule and dispatching element, so that for traffic it is
-// still one switch. Any other batch is one step.
+// Steps splits a batch that is too large for one transaction. For traffic it is
+// still one switch:
+//
+//	before   fills maps of endpoints with keys that no packet is led to yet
+//	switch   every chain, rule, dispatching element, and endpoint that is replaced
+//	after    deletes from maps of endpoints the keys that none is led to any more
+//
+// A batch that replaces a table is one step.
 //
 // A table that stands gets its owner back in a step of its own if a base chain comes
 // with it, which the kernel refuses in the same transaction (nf_tables_addchain,
@@ -149,35 +161,15 @@ func (b Batch) Steps(limit int) []Batch {
 	if take, rest := b.repossession(); take != nil {
 		return append([]Batch{take}, rest.Steps(limit)...)
 	}
-	if b.Counts().Added <= limit || !b.firstLoad() {
+	if c := b.Counts(); c.Added+c.Deleted <= limit || b.replacesTable() {
 		return []Batch{b}
 	}
-	var declare, last Batch
-	var steps []Batch
-	step, room := Batch{}, limit
-	for _, op := range b {
-		switch {
-		case fillsWithEndpoints(op):
-			for op != nil {
-				var part Op
-				part, op = divide(op, room)
-				step = append(step, part)
-				if room -= (Batch{part}).Counts().Added; room == 0 {
-					steps, step, room = append(steps, step), Batch{}, limit
-				}
-			}
-		case isDeclaration(op):
-			declare = append(declare, op)
-		default:
-			last = append(last, op)
-		}
-	}
-	last = append(step, last...)
-	if len(steps) == 0 {
-		return []Batch{append(declare, last...)}
-	}
-	steps[0] = append(declare, steps[0]...)
-	return append(steps, last)
+	return newDivision(b).steps(limit)
+}
+
+// replacesTable reports whether the batch deletes a table.
+func (b Batch) replacesTable() bool {
+	return slices.ContainsFunc(b, func(op Op) bool { _, deletes := op.(DeleteTable); return deletes })
 }
 
 // repossession takes out of the batch what gives tables an owner, where that must come
@@ -200,66 +192,4 @@ func (b Batch) repossession() (take, rest Batch) {
 		return nil, b
 	}
 	return take, rest
-}
-
-// fillsWithEndpoints reports whether the op only adds endpoints to maps.
-func fillsWithEndpoints(op Op) bool {
-	switch op := op.(type) {
-	case AddElements:
-		return op.Set.layout().content == contentEndpoint
-	case AddEndpoints:
-		return true
-	}
-	return false
-}
-
-// divide takes the first elements from an op that adds some, at most n; the rest is
-// nil if nothing is left.
-func divide(op Op, n int) (first, rest Op) {
-	switch op := op.(type) {
-	case AddElements:
-		if len(op.Elements) > n {
-			return AddElements{op.Set, op.Elements[:n]}, AddElements{op.Set, op.Elements[n:]}
-		}
-	case AddEndpoints:
-		if len(op.slots) > n {
-			return AddEndpoints{op.Set, op.slots[:n]}, AddEndpoints{op.Set, op.slots[n:]}
-		}
-	}
-	return op, nil
-}
-
-// firstLoad reports whether the batch only adds, and for each family that it fills
-// also the chain through which packets come: what it adds is reached by none before
-// that stands. So is what is left of a load that ended between two steps.
-func (b Batch) firstLoad() bool {
-	var fills, enters [len(model.Families)]bool
-	for _, op := range b {
-		switch op := op.(type) {
-		case AddElements:
-			fills[op.Set.Family] = true
-		case AddEndpoints:
-			fills[op.Set.Family] = true
-		case AddChain:
-			enters[op.Chain.Family] = enters[op.Chain.Family] || op.Chain.Kind == NATPrerouting
-		case DeleteTable, DeleteElements, DeleteSet, DeleteChain, FlushChain:
-			return false
-		}
-	}
-	for f := range fills {
-		if fills[f] && !enters[f] {
-			return false
-		}
-	}
-	return true
-}
-
-// isDeclaration reports whether the op only makes room, so that it may come
-// before everything else.
-func isDeclaration(op Op) bool {
-	switch op.(type) {
-	case AddTable, AddCounter, AddSet:
-		return true
-	}
-	return false
 }

@@ -40,6 +40,12 @@ func TestAFirstLoadInStepsLosesNothing(t *testing.T) {
 func flat(b Batch) []string {
 	var out []string
 	for _, op := range b {
+		if gone, deletes := op.(DeleteElements); deletes {
+			for _, el := range gone.Elements {
+				out = append(out, DeleteElements{gone.Set, []Element{el}}.String())
+			}
+			continue
+		}
 		id, list, adds := Added(op)
 		if !adds {
 			out = append(out, op.String())
@@ -78,7 +84,7 @@ func TestTheDispatchComesInTheLastStep(t *testing.T) {
 	}
 }
 
-func TestOnlyAFirstLoadGoesInSteps(t *testing.T) {
+func TestWhatCannotBeDividedIsOneStep(t *testing.T) {
 	rules, first := load(100)
 	grown := sample(100)
 	for i := range grown.Set {
@@ -94,19 +100,73 @@ func TestOnlyAFirstLoadGoesInSteps(t *testing.T) {
 		batch Batch
 		limit int
 	}{
-		"one that is small enough":           {first, first.Counts().Added},
-		"a change":                           {rules.Plan(grown).Batch, 1},
-		"one that replaces dormant tables":   {awake, 1},
-		"one with nothing":                   {nil, 0},
-		"a load of more, tables being there": {rules.Plan(sample(300)).Batch, 1},
+		"one that is small enough":         {first, first.Counts().Added},
+		"one of dispatching elements":      {rules.Plan(grown).Batch, 1},
+		"one that replaces dormant tables": {awake, 1},
+		"one with nothing":                 {nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			steps := tt.batch.Steps(tt.limit)
-			if len(steps) != 1 || steps[0].String() != tt.batch.String() {
+			if len(steps) != 1 || !slices.Equal(flat(steps[0]), flat(tt.batch)) {
 				t.Errorf("%d elements take %d steps, want the batch as it is", tt.batch.Counts().Added, len(steps))
 			}
 		})
 	}
+}
+
+// TestALargeChangeIsOneSwitch has a rule set grow and shrink: before and after the
+// switch, there are endpoints only, and none of a key that the change replaces.
+func TestALargeChangeIsOneSwitch(t *testing.T) {
+	const limit = 50
+	rules, _ := load(100)
+	more := rules.Plan(sample(300))
+	grown := more.Batch
+	rules.Commit(more)
+	less := Change{}
+	for _, f := range sample(300).Set[200:] {
+		less.Gone = append(less.Gone, f.Match)
+	}
+	for name, batch := range map[string]Batch{"grow": grown, "shrink": rules.Plan(less).Batch} {
+		steps := batch.Steps(limit)
+		if len(steps) < 3 {
+			t.Fatalf("%s: %d steps", name, len(steps))
+		}
+		var joined Batch
+		switches := 0
+		for _, step := range steps {
+			joined = append(joined, step...)
+			if !onlyEndpoints(step) {
+				switches++
+			} else if c := step.Counts(); c.Added+c.Deleted > limit {
+				t.Errorf("%s: a step beside the switch has %+v", name, c)
+			}
+		}
+		if switches != 1 || !slices.Equal(flat(joined), flat(batch)) {
+			t.Errorf("%s: %d of %d steps change what packets meet; all is there: %t",
+				name, switches, len(steps), slices.Equal(flat(joined), flat(batch)))
+		}
+	}
+}
+
+// onlyEndpoints reports whether a step declares sets, and adds or deletes endpoints,
+// and nothing else.
+func onlyEndpoints(b Batch) bool {
+	for _, op := range b {
+		switch op := op.(type) {
+		case AddSet, AddEndpoints:
+			continue
+		case AddElements:
+			if op.Set.layout().content == contentEndpoint {
+				continue
+			}
+		case DeleteElements:
+			if op.Set.layout().content == contentEndpoint {
+				continue
+			}
+		}
+		return false
+	}
+	return true
 }
 
 // A load may end between two steps, or one of the tables be deleted.

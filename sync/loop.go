@@ -291,10 +291,16 @@ func (l *Loop) apply(change nft.Change) (Report, error) {
 	return l.applyParts(l.admit(l.withTrials(l.withPostponed(change))))
 }
 
-// applyParts makes the change; in parts, each of whole Services, if the kernel has
-// no memory for all at once.
+// applyParts makes the change; in parts, each of whole Services, if one transaction
+// would keep other programs from nf_tables for long, or the kernel has no memory for
+// all at once.
 func (l *Loop) applyParts(change nft.Change) (Report, error) {
 	plan := l.rules.Plan(change)
+	if plan.Batch.Counts().Cost() > nft.StepElements {
+		if first, second, divided := halves(change, l.rules.ServiceAt); divided {
+			return l.applyBoth(first, second)
+		}
+	}
 	r, err := l.send(plan.Batch)
 	if err == nil {
 		l.commit(plan)
@@ -305,11 +311,17 @@ func (l *Loop) applyParts(change nft.Change) (Report, error) {
 	if !nft.OutOfMemory(err) {
 		return r, err
 	}
-	first, second, divided := halves(change)
+	first, second, divided := halves(change, l.rules.ServiceAt)
 	if !divided {
 		return r, l.postpone(change, err)
 	}
-	if r, err = l.applyParts(first); err != nil {
+	return l.applyBoth(first, second)
+}
+
+// applyBoth makes one change and then another.
+func (l *Loop) applyBoth(first, second nft.Change) (Report, error) {
+	r, err := l.applyParts(first)
+	if err != nil {
 		return r, err
 	}
 	more, err := l.applyParts(second)
@@ -366,6 +378,9 @@ func (l *Loop) send(b nft.Batch) (Report, error) {
 	}
 	l.log.Debug("batch", "commands", b)
 	applied, err := l.kernel.Apply(b)
+	if err != nil && applied.Steps > 0 {
+		l.forget() // the kernel has some of it
+	}
 	if err != nil {
 		return Report{}, fmt.Errorf("apply batch: %w", err)
 	}

@@ -9,25 +9,39 @@ import (
 )
 
 // halves divides a change into two, each of whole Services: what only goes first, and
-// what belongs to no Service. False if there is nothing to divide.
-func halves(c nft.Change) (first, second nft.Change, divided bool) {
+// what belongs to no Service. False if there is nothing to divide. at is the Service
+// that has a match now.
+func halves(c nft.Change, at func(model.Match) model.ServiceName) (first, second nft.Change, divided bool) {
 	if alone := (nft.Change{Set: c.Set}); len(c.Set) > 0 && (len(c.Gone) > 0 || c.ServiceCIDRs != nil || c.NodeAddrs != nil) {
 		c.Set = nil
 		return c, alone, true
 	}
-	byService := func(a, b model.Frontend) int { return a.Service.ServiceName.Compare(b.Service.ServiceName) }
-	set := slices.SortedStableFunc(slices.Values(c.Set), byService)
-	for step := range set {
+	if len(c.Set) == 0 {
+		one, other, divided := halve(c.Gone, at)
+		first, second = c, nft.Change{Gone: other}
+		first.Gone = one
+		return first, second, divided
+	}
+	one, other, divided := halve(c.Set, func(f model.Frontend) model.ServiceName { return f.Service.ServiceName })
+	return nft.Change{Set: one}, nft.Change{Set: other}, divided
+}
+
+// halve divides a list, near its middle, between the items of two Services; false if
+// all are one Service's.
+func halve[T any](list []T, of func(T) model.ServiceName) (one, other []T, divided bool) {
+	byService := func(a, b T) int { return of(a).Compare(of(b)) }
+	list = slices.SortedStableFunc(slices.Values(list), byService)
+	for step := range list {
 		// From the middle in both directions.
-		middle := len(set)/2 + (step+1)/2
+		middle := len(list)/2 + (step+1)/2
 		if step%2 == 0 {
-			middle = len(set)/2 - step/2
+			middle = len(list)/2 - step/2
 		}
-		if middle > 0 && middle < len(set) && byService(set[middle-1], set[middle]) != 0 {
-			return nft.Change{Set: set[:middle]}, nft.Change{Set: set[middle:]}, true
+		if middle > 0 && middle < len(list) && byService(list[middle-1], list[middle]) != 0 {
+			return list[:middle], list[middle:], true
 		}
 	}
-	return c, second, false
+	return list, nil, false
 }
 
 // postpone leaves a Service as it stands for which there is no memory, so that the

@@ -18,3 +18,18 @@ func TestALoadThatEndedBetweenStepsIsTakenUpAgain(t *testing.T) {
 	m.apply(rest)
 	same(t, "the kernel", m.read(), rules.Tables())
 }
+
+// TestAChangeInStepsLeadsToTheSameTables takes every batch in the smallest steps,
+// while Services of all kinds come, change and go.
+func TestAChangeInStepsLeadsToTheSameTables(t *testing.T) {
+	p, _ := start(newMachine(t), services(few))
+	for _, next := range []*world{fullServices(crowd), services(3), fullServices(few), services(crowd), services(0)} {
+		plan := p.rules.Plan(p.world.to(next))
+		for _, step := range plan.Batch.Steps(3) {
+			p.machine.apply(step)
+		}
+		p.rules.Commit(plan)
+		p.world = next
+		p.check()
+	}
+}

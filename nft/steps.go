@@ -1,0 +1,171 @@
+package nft
+
+// division divides a batch into what may come before the switch, the switch, and what
+// may come after it.
+type division struct {
+	added, deleted map[SetID]map[Key]struct{} // keys of endpoints that the batch adds and deletes
+	dropped        map[DeleteSet]struct{}     // sets that the batch deletes
+	declare        Batch
+	before, after  Batch
+	now            Batch
+}
+
+func newDivision(b Batch) *division {
+	s := &division{
+		added: map[SetID]map[Key]struct{}{}, deleted: map[SetID]map[Key]struct{}{}, dropped: map[DeleteSet]struct{}{},
+	}
+	for _, op := range b {
+		switch op := op.(type) {
+		case DeleteSet:
+			s.dropped[op] = struct{}{}
+		case DeleteElements:
+			note(s.deleted, op.Set, op.Elements)
+		}
+	}
+	for _, op := range b {
+		if op, adds := op.(AddElements); adds && len(s.deleted[op.Set]) > 0 {
+			note(s.added, op.Set, op.Elements)
+		}
+	}
+	for _, op := range b {
+		s.place(op)
+	}
+	return s
+}
+
+// note notes the keys of endpoints.
+func note(keys map[SetID]map[Key]struct{}, id SetID, list []Element) {
+	if id.layout().content != contentEndpoint {
+		return
+	}
+	if keys[id] == nil {
+		keys[id] = make(map[Key]struct{}, len(list))
+	}
+	for i := range list {
+		keys[id][list[i].Key] = struct{}{}
+	}
+}
+
+// place puts an op, or each part of it, where it may come.
+func (s *division) place(op Op) {
+	switch op := op.(type) {
+	case AddTable, AddCounter:
+		s.declare = append(s.declare, op)
+	case AddSet:
+		if s.isDropped(op.Set) {
+			s.now = append(s.now, op)
+		} else {
+			s.declare = append(s.declare, op)
+		}
+	case AddEndpoints:
+		if s.isDropped(op.Set) {
+			s.now = append(s.now, op)
+		} else {
+			s.before = append(s.before, op)
+		}
+	case AddElements:
+		free, bound := s.divide(op.Set, op.Elements, s.deleted)
+		s.before = appendElements(s.before, AddElements{op.Set, free}, len(free))
+		s.now = appendElements(s.now, AddElements{op.Set, bound}, len(bound))
+	case DeleteElements:
+		free, bound := s.divide(op.Set, op.Elements, s.added)
+		s.after = appendElements(s.after, DeleteElements{op.Set, free}, len(free))
+		s.now = appendElements(s.now, DeleteElements{op.Set, bound}, len(bound))
+	default:
+		s.now = append(s.now, op)
+	}
+}
+
+// isDropped reports whether the batch deletes a set of that name.
+func (s *division) isDropped(id SetID) bool {
+	_, dropped := s.dropped[DeleteSet{id.Family, id.Name()}]
+	return dropped
+}
+
+// divide separates elements that need not go with the switch: endpoints whose keys
+// are not among others of their set, which is there before and after.
+func (s *division) divide(id SetID, list []Element, others map[SetID]map[Key]struct{}) (free, bound []Element) {
+	if id.layout().content != contentEndpoint || s.isDropped(id) {
+		return nil, list
+	}
+	if len(others[id]) == 0 {
+		return list, nil
+	}
+	for _, e := range list {
+		if _, replaced := others[id][e.Key]; replaced {
+			bound = append(bound, e)
+		} else {
+			free = append(free, e)
+		}
+	}
+	return free, bound
+}
+
+// appendElements appends an op of n elements, if it has some.
+func appendElements(b Batch, op Op, n int) Batch {
+	if n == 0 {
+		return b
+	}
+	return append(b, op)
+}
+
+// steps are the transactions of at most so many elements, but for the switch.
+func (s *division) steps(limit int) []Batch {
+	steps := s.before.pieces(limit)
+	if last := len(steps) - 1; last >= 0 && steps[last].Counts().Added < limit {
+		s.now = append(steps[last], s.now...) // a rest goes with the switch
+		steps = steps[:last]
+	}
+	if len(steps) > 0 {
+		steps[0] = append(s.declare, steps[0]...)
+	} else {
+		s.now = append(s.declare, s.now...)
+	}
+	after := s.after.pieces(limit)
+	if len(s.now) == 0 {
+		return append(steps, after...)
+	}
+	return append(append(steps, s.now), after...)
+}
+
+// pieces divides ops on elements into batches of at most so many.
+func (b Batch) pieces(limit int) []Batch {
+	var out []Batch
+	var piece Batch
+	room := limit
+	for _, op := range b {
+		for op != nil {
+			var part Op
+			part, op = divideOp(op, room)
+			piece = append(piece, part)
+			c := (Batch{part}).Counts()
+			if room -= c.Added + c.Deleted; room == 0 {
+				out, piece, room = append(out, piece), nil, limit
+			}
+		}
+	}
+	if len(piece) > 0 {
+		out = append(out, piece)
+	}
+	return out
+}
+
+// divideOp takes the first elements from an op, at most n; the rest is nil if nothing
+// is left.
+func divideOp(op Op, n int) (first, rest Op) {
+	switch op := op.(type) {
+	case AddElements:
+		if len(op.Elements) > n {
+			return AddElements{op.Set, op.Elements[:n]}, AddElements{op.Set, op.Elements[n:]}
+		}
+	case DeleteElements:
+		if len(op.Elements) > n {
+			return DeleteElements{op.Set, op.Elements[:n]}, DeleteElements{op.Set, op.Elements[n:]}
+		}
+	case AddEndpoints:
+		if len(op.slots) > n {
+			return AddEndpoints{op.Set, op.slots[:n]}, AddEndpoints{op.Set, op.slots[n:]}
+		}
+	}
+	return op, nil
+}
