@@ -69,6 +69,7 @@ type Recorder struct {
 // that say the same only if the API has the first when the second comes.
 type lane struct {
 	queue  chan due
+	shares *shares
 	every  time.Duration
 	atOnce int
 	spread time.Duration
@@ -94,9 +95,9 @@ var _ sync.Recorder = (*Recorder)(nil)
 func NewRecorder(client kubernetes.Interface, nodeName string, log *slog.Logger) *Recorder {
 	return &Recorder{
 		client: client.EventsV1(), node: sync.Object{Kind: "Node", Name: nodeName}, log: log,
-		own: lane{queue: make(chan due, eventsQueued), every: time.Second, atOnce: 10},
+		own: lane{queue: make(chan due, eventsQueued), shares: newShares(), every: time.Second, atOnce: 10},
 		shared: lane{
-			queue: make(chan due, eventsQueued), every: 10 * time.Second, atOnce: 3,
+			queue: make(chan due, eventsQueued), shares: newShares(), every: 10 * time.Second, atOnce: 3,
 			spread: 30 * time.Second, apart: time.Second,
 		},
 	}
@@ -145,11 +146,16 @@ func (r *Recorder) enqueue(e *eventsv1.Event) {
 	if l.spread > 0 {
 		d.at = d.at.Add(rand.N(l.spread))
 	}
-	select {
-	case l.queue <- d:
-	default:
-		r.log.Debug("an event too many", "object", e.Regarding.Kind+" "+e.Regarding.Name, "reason", e.Reason)
+	namespace := e.Regarding.Namespace
+	if l.shares.take(namespace) {
+		select {
+		case l.queue <- d:
+			return
+		default:
+			l.shares.give(namespace)
+		}
 	}
+	r.log.Debug("an event too many", "object", e.Regarding.Kind+" "+e.Regarding.Name, "reason", e.Reason)
 }
 
 // Run sends events until ctx ends, which is no error. What waits then is lost.
@@ -179,6 +185,7 @@ func (l *lane) run(ctx context.Context, to events.EventRecorder) {
 		case <-ctx.Done():
 			return
 		case e := <-l.queue:
+			l.shares.give(e.Regarding.Namespace)
 			await(ctx, nil, time.After(time.Until(e.at)))
 			if pace.Wait(ctx) == nil {
 				to.Eventf(&e.Regarding, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
