@@ -1,0 +1,211 @@
+package model
+
+import (
+	"fmt"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// The cost of one change, by what it is about and what is there beside it. Memory is
+// counted exactly; time, which other programs of the machine disturb, is the least of
+// several runs, and bounded by what the square of the size would take.
+
+// dimension is one thing that may be many. build returns what makes one change, in a
+// state with n of them, over and over again.
+type dimension struct {
+	name  string
+	build func(n int) (change func())
+	// own tells that the change is about all n, so that it may cost as much.
+	own bool
+}
+
+// costOf is what one change takes at least.
+func costOf(change func()) (bytes uint64, took time.Duration) {
+	change() // room that stays
+	change()
+	for range 7 {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		change()
+		elapsed := time.Since(start)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; bytes == 0 || n < bytes {
+			bytes = n
+		}
+		if took == 0 || elapsed < took {
+			took = elapsed
+		}
+	}
+	return bytes, took
+}
+
+// alternating makes changes from one state to the other and back.
+func alternating(m *ServiceMap, a, b func()) func() {
+	turn := false
+	return func() {
+		if turn = !turn; turn {
+			a()
+		} else {
+			b()
+		}
+		m.Changes()
+	}
+}
+
+func costService(name string, i int) Service {
+	return Service{
+		Name: ServiceName{"shop", name}, UID: name, Created: int64(i),
+		ClusterIPs: []netip.Addr{clusterIP(IPv4, i), clusterIP(IPv6, i)},
+		Ports:      []ServicePort{{Name: "p", Protocol: TCP, Port: 80}},
+	}
+}
+
+func costSlice(s Service, part, endpoints int) Slice {
+	out := Slice{Name: SliceName{"shop", fmt.Sprint(s.Name.Name, "-", part)}, Service: s.Name}
+	for _, p := range s.Ports {
+		out.Ports = append(out.Ports, SlicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Port})
+	}
+	for k := range endpoints {
+		out.Endpoints = append(out.Endpoints, Endpoint{Addr: podIP(IPv4, part*10_000+k), Ready: true, Serving: true})
+	}
+	return out
+}
+
+// changedPolicy returns what changes the policies of the Service beside others, and
+// back.
+func changedPolicy(s Service, others ...Service) func() {
+	m := NewServiceMap(Options{}, thisNode)
+	for _, o := range others {
+		m.SetService(o)
+	}
+	other := s
+	other.ExternalPolicy, other.InternalPolicy = PolicyLocal, PolicyLocal
+	m.SetService(s)
+	m.Changes()
+	return alternating(m, func() { m.SetService(other) }, func() { m.SetService(s) })
+}
+
+func ports(n int) []ServicePort {
+	var out []ServicePort
+	for i := range n {
+		out = append(out, ServicePort{Name: fmt.Sprint("p", i), Protocol: TCP, Port: uint16(i + 1)})
+	}
+	return out
+}
+
+func externals(n int) []netip.Addr {
+	var out []netip.Addr
+	for i := range n {
+		out = append(out, outsideIP(IPv4, i))
+	}
+	return out
+}
+
+var dimensions = []dimension{
+	{"ports of the Service", func(n int) func() {
+		s := costService("web", 1)
+		s.Ports = ports(n)
+		return changedPolicy(s)
+	}, true},
+	{"ports of a Service that lists its own ClusterIP", func(n int) func() {
+		s := costService("web", 1)
+		s.Ports, s.ExternalIPs = ports(n), s.ClusterIPs
+		return changedPolicy(s)
+	}, true},
+	{"ports that are renamed", func(n int) func() {
+		m := NewServiceMap(Options{}, thisNode)
+		a, b := costService("web", 1), costService("web", 1)
+		a.Ports, b.Ports = ports(n), ports(n)
+		for i := range b.Ports {
+			b.Ports[i].Name += "x"
+		}
+		return alternating(m, func() { m.SetService(a) }, func() { m.SetService(b) })
+	}, true},
+	{"external addresses", func(n int) func() {
+		s := costService("web", 1)
+		s.ExternalIPs = externals(n)
+		return changedPolicy(s)
+	}, true},
+	{"external addresses that others hold", func(n int) func() {
+		s, older := costService("web", 2), costService("older", 1)
+		s.ExternalIPs, older.ExternalIPs = externals(n), externals(n)
+		return changedPolicy(s, older)
+	}, true},
+	{"ports that another Service of the same ClusterIP holds", func(n int) func() {
+		s, older := costService("web", 2), costService("older", 1)
+		s.Ports, older.Ports, s.ClusterIPs = ports(n), ports(n), older.ClusterIPs
+		return changedPolicy(s, older)
+	}, true},
+	{"source ranges", func(n int) func() {
+		s := costService("web", 1)
+		s.LoadBalancerIPs = externals(1)
+		for i := range n {
+			s.SourceRanges = append(s.SourceRanges, netip.PrefixFrom(podIP(IPv4, i), 32))
+		}
+		return changedPolicy(s)
+	}, true},
+	{"endpoints of a slice", func(n int) func() {
+		m := NewServiceMap(Options{}, thisNode)
+		s := costService("web", 1)
+		m.SetService(s)
+		return alternating(m, func() { m.SetSlice(costSlice(s, 0, n)) }, func() { m.SetSlice(costSlice(s, 0, n-1)) })
+	}, true},
+	{"other Services", func(n int) func() {
+		var others []Service
+		for i := range n {
+			others = append(others, costService(fmt.Sprint("other-", i), i+2))
+		}
+		return changedPolicy(costService("web", 1), others...)
+	}, false},
+	{"other claims of its external address", func(n int) func() {
+		var others []Service
+		for i := range n {
+			o := costService(fmt.Sprint("other-", i), i)
+			o.ExternalIPs = externals(1)
+			others = append(others, o)
+		}
+		s := costService("web", n/2)
+		s.ExternalIPs = externals(1)
+		return changedPolicy(s, others...)
+	}, false},
+	{"claims of the external address that it takes from others", func(n int) func() {
+		m := NewServiceMap(Options{}, thisNode)
+		for i := range n {
+			o := costService(fmt.Sprint("other-", i), i+2)
+			o.ExternalIPs = externals(1)
+			m.SetService(o)
+		}
+		s, without := costService("web", 1), costService("web", 1)
+		s.ExternalIPs = externals(1)
+		return alternating(m, func() { m.SetService(s) }, func() { m.SetService(without) })
+	}, false},
+}
+
+// TestTheCostOfAChangeDoesNotGrowFaster compares one change at three sizes, each twice
+// the one before.
+func TestTheCostOfAChangeDoesNotGrowFaster(t *testing.T) {
+	const n = 1000
+	for _, d := range dimensions {
+		t.Run(d.name, func(t *testing.T) {
+			bytes, took := costOf(d.build(n))
+			for _, times := range []uint64{2, 4} {
+				moreBytes, longer := costOf(d.build(int(times) * n))
+				most := bytes + bytes/4 + 4096
+				if d.own { // lists that are appended to take up to twice what is in them
+					most = 2 * times * bytes
+				}
+				if moreBytes > most {
+					t.Errorf("of %d, a change takes %d bytes, of %d times as many %d", n, bytes, times, moreBytes)
+				}
+				// The square would be times*times; a hash table that leaves the cache is slower, too.
+				if bound := 3*time.Duration(times)*took + 2*time.Millisecond; longer > bound {
+					t.Errorf("of %d, a change takes %s, of %d times as many %s", n, took, times, longer)
+				}
+			}
+		})
+	}
+}
