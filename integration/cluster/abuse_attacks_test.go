@@ -1,0 +1,92 @@
+package cluster_test
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/model"
+)
+
+// attacks are all of them. Of each field, TestEveryFieldIsPartOfAnAttack holds that
+// an attack has it.
+func attacks() (all []attack) {
+	all = append(all, portAttacks()...)
+	all = append(all, rangeAttacks()...)
+	return append(all, addressAttacks()...)
+}
+
+// portAttacks are Services with many ports.
+func portAttacks() []attack {
+	ownIP := func(prefix string) *corev1.Service {
+		const ip = "10.96.200.1"
+		return single("own-ip", tcp(prefix, 5000), external(ip), func(s *corev1.Service) { s.Spec.ClusterIP = ip })
+	}
+	renamed := func(prefix string) *corev1.Service { return single("renamed", tcp(prefix, 3000)) }
+	return []attack{
+		{
+			name:   "5000-ports-at-the-own-ClusterIP",
+			create: one(ownIP("before")), changes: one(ownIP("after")),
+		},
+		{
+			name:   "3000-renamed-ports",
+			create: one(renamed("before"), sliceOf("renamed", "renamed", model.IPv4, tcp("before", 3000), 0, 1)), changes: one(renamed("after")),
+		},
+		{
+			name: "scheduler-tables",
+			create: one(
+				double("tables", tcp("p", 200), scheduler("mh")),
+				sliceOf("tables-4", "tables", model.IPv4, tcp("p", 200), 0, 2),
+				sliceOf("tables-6", "tables", model.IPv6, tcp("p", 200), 0, 2),
+			),
+			changes: one(sliceOf("tables-4", "tables", model.IPv4, tcp("p", 200), 1, 2)),
+		},
+	}
+}
+
+func scheduler(name string) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Annotations = map[string]string{"kube-vmap.io/scheduler": name} }
+}
+
+// rangeAttacks are Services with many source ranges.
+func rangeAttacks() []attack {
+	ranged := func(name string, address, first, n int) *corev1.Service {
+		return single(name, []corev1.ServicePort{objects.Port(model.TCP, 80, 8080)}, ingress(address, 1), sources(sourceRanges(first, n)))
+	}
+	return []attack{
+		{
+			name:   "19378-source-ranges",
+			create: one(ranged("ranges", 0, 0, 19_378)), changes: one(ranged("ranges", 0, 0, 0)),
+		},
+		{
+			name: "2000-source-ranges-beside-39800",
+			create: one(
+				ranged("others-1", 1, 0, 19_900), ranged("others-2", 2, 20_000, 19_900), ranged("ranges", 3, 40_000, 2000),
+			),
+			changes: one(ranged("ranges", 3, 0, 0)),
+		},
+	}
+}
+
+// addressAttacks are Services that claim what others have.
+func addressAttacks() []attack {
+	shared := external("10.160.0.1")
+	flood := func(i int) []metav1.Object {
+		return []metav1.Object{single(numberOf("flood", i), tcp("p", 25), shared)}
+	}
+	equal := func(n int) func(int) []metav1.Object {
+		return func(i int) []metav1.Object {
+			return []metav1.Object{single(numberOf("equal", i), tcp("p", 1), external(texts(externalBase[model.IPv4], n)...))}
+		}
+	}
+	return []attack{
+		{
+			name:   "300-Services-at-one-external-IP",
+			create: many(300, flood), changes: one(single(numberOf("flood", 0), tcp("p", 25))),
+		},
+		{
+			name:   "100-Services-with-9999-equal-external-IPs",
+			create: many(100, equal(9999)), changes: many(1, equal(9998)),
+		},
+	}
+}

@@ -1,0 +1,126 @@
+package cluster_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+// What one tenant of a cluster may cost the node and the other tenants, at most. The
+// figures of a sound proxy are two to three times smaller, so that a busy machine
+// breaks none of these; an object that costs more than it should breaks them by far.
+const (
+	// maxAnswer is how long a question to the victim may take until its answer. Those
+	// without an answer within [traffic.Timeout] fail in any case.
+	maxAnswer = 500 * time.Millisecond
+	// maxFollow is how long the change of another Service may take from the API's
+	// answer to the first packet that follows it. Kubernetes' objective is 1 s for a
+	// cluster that is not under attack (network programming latency).
+	maxFollow = 3 * time.Second
+	// maxLock is how long a transaction may keep other programs from nf_tables. The
+	// mark is 100 ms on a machine with nothing else to do.
+	maxLock = 250 * time.Millisecond
+	// maxCPU is for a phase of an attack, and maxCPUPerMB for each megabyte of objects
+	// in it, which have to be decoded. Beside it the proxy follows the other Service.
+	maxCPU, maxCPUPerMB = 3 * time.Second, 150 * time.Millisecond
+	// maxRSS is resident memory at its peak beyond that of before. An object of
+	// 1.5 MB becomes several times as large when decoded, and the collector lets the
+	// heap double.
+	maxRSS = 300 << 20
+	// maxHeap is live memory beyond that of before, with the objects in place.
+	maxHeap = 100 << 20
+	// maxLines and maxBytes are for the log of a phase, with some more for each object
+	// that is written: something may be wrong with each, of which 20 errors with 256
+	// bytes each are described.
+	maxLines, maxLinesPerWrite = 500, 3
+	maxBytes, maxBytesPerWrite = 128 << 10, 8 << 10
+	// maxEvents is how many Events a phase may make in the API: they are paced, and
+	// the pace allows a few at first.
+	maxEvents = 60
+	// maxElements is of all sets together. An element takes about 150 bytes of the
+	// kernel's memory.
+	maxElements = 250_000
+	// maxObjects is for chains and sets. The kernel finds each by walking a list.
+	maxObjects = 1500
+)
+
+// What may be left of an attack when all its objects are deleted.
+const (
+	// maxHeapLeft is for maps, which do not shrink, and maxGoroutinesLeft for what comes
+	// and goes with connections and requests.
+	maxHeapLeft, maxGoroutinesLeft = 16 << 20, 8
+	// maxRSSLeft is for what the runtime keeps for a while before it gives it back.
+	maxRSSLeft = 200 << 20
+)
+
+// figures are what a phase of an attack took.
+type figures struct {
+	attack, phase string
+
+	writes, written int           // objects, and their bytes as JSON
+	took            time.Duration // until the proxy had followed
+	answer, follow  time.Duration // the longest
+	lock            time.Duration // the longest
+	cpu             time.Duration
+	rss, heap       int64 // beyond those of before: the peak, and what is live
+	lines, bytes    int   // of the log
+	events          int
+	elements        int // of all sets
+	objects         int // chains and sets
+}
+
+// limit is a figure and its budget.
+type limit struct {
+	what           string
+	figure, budget int64
+}
+
+// limits are the figures that have a budget.
+func (f *figures) limits() []limit {
+	mb := float64(f.written) / (1 << 20)
+	return []limit{
+		{"ns until an answer of the victim", int64(f.answer), int64(maxAnswer)},
+		{"ns until a change of another Service was followed", int64(f.follow), int64(maxFollow)},
+		{"ns of a transaction of another program", int64(f.lock), int64(maxLock)},
+		{"ns of CPU time", int64(f.cpu), int64(maxCPU) + int64(mb*float64(maxCPUPerMB))},
+		{"bytes of resident memory", f.rss, maxRSS},
+		{"bytes of live memory", f.heap, maxHeap},
+		{"lines of log", int64(f.lines), int64(maxLines + maxLinesPerWrite*f.writes)},
+		{"bytes of log", int64(f.bytes), int64(maxBytes + maxBytesPerWrite*f.writes)},
+		{"Events", int64(f.events), maxEvents},
+		{"elements", int64(f.elements), maxElements},
+		{"chains and sets", int64(f.objects), maxObjects},
+	}
+}
+
+// check fails the test for each figure beyond its budget, but for those that the
+// attack names.
+func (f *figures) check(t *testing.T, known []string) {
+	t.Helper()
+	for _, l := range f.limits() {
+		if l.figure > l.budget && !slices.Contains(known, l.what) {
+			t.Errorf("%s: %d %s, budget %d", f.phase, l.figure, l.what, l.budget)
+		}
+	}
+}
+
+// table prints figures in rows.
+func table(all []figures) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "attack\tphase\twrites\tMB\ttook\tanswer\tfollow\tlock\tCPU\tRSS MB\theap MB\tlines\tlog KB\tevents\telements\tobjects\t")
+	for _, f := range all {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%.1f\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", f.attack, f.phase, f.writes,
+			float64(f.written)/(1<<20), short(f.took), short(f.answer), short(f.follow), short(f.lock), short(f.cpu),
+			f.rss>>20, f.heap>>20, f.lines, f.bytes>>10, f.events, f.elements, f.objects)
+	}
+	if err := w.Flush(); err != nil {
+		return err.Error()
+	}
+	return text.String()
+}
+
+func short(d time.Duration) string { return d.Round(time.Millisecond).String() }

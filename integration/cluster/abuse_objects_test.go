@@ -1,0 +1,149 @@
+package cluster_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/model"
+)
+
+// Where the attackers' addresses begin. No host of the lab has one of them.
+var (
+	externalBase = [...]netip.Addr{model.IPv4: netip.MustParseAddr("10.160.0.0"), model.IPv6: netip.MustParseAddr("2001:db8:e::")}
+	balancerBase = [...]netip.Addr{model.IPv4: netip.MustParseAddr("10.176.0.0"), model.IPv6: netip.MustParseAddr("2001:db8:b::")}
+	endpointBase = [...]netip.Addr{model.IPv4: netip.MustParseAddr("10.192.0.0"), model.IPv6: netip.MustParseAddr("2001:db8:a::")}
+	sourceBase   = [...]netip.Addr{model.IPv4: netip.MustParseAddr("100.64.0.0"), model.IPv6: netip.MustParseAddr("2001:db8:5::")}
+)
+
+// after is the n-th address after one.
+func after(base netip.Addr, n int) netip.Addr {
+	b := base.AsSlice()
+	for i := len(b) - 1; n > 0; i-- {
+		n += int(b[i])
+		b[i] = byte(n)
+		n >>= 8
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
+// texts are n addresses from a base on.
+func texts(base netip.Addr, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = after(base, i).String()
+	}
+	return out
+}
+
+// sourceRanges are n ranges that do not meet, from the first-th on.
+func sourceRanges(first, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = after(sourceBase[model.IPv4], 4*(first+i)).String() + "/31"
+	}
+	return out
+}
+
+// tcp are n ports over TCP from 1 on, with names of the prefix.
+func tcp(prefix string, n int) []corev1.ServicePort {
+	out := make([]corev1.ServicePort, n)
+	for i := range out {
+		out[i] = corev1.ServicePort{
+			Name: fmt.Sprintf("%s-%d", prefix, i+1), Protocol: corev1.ProtocolTCP,
+			Port: int32(i + 1), TargetPort: intstr.FromInt32(int32(10000 + i)),
+		}
+	}
+	return out
+}
+
+// single is a Service without selector, of IPv4 alone.
+func single(name string, ports []corev1.ServicePort, change ...func(*corev1.Service)) *corev1.Service {
+	return double(name, ports, append([]func(*corev1.Service){ofIPv4}, change...)...)
+}
+
+func ofIPv4(s *corev1.Service) {
+	policy := corev1.IPFamilyPolicySingleStack
+	s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &policy, []corev1.IPFamily{corev1.IPv4Protocol}
+}
+
+// double is a Service without selector, of both families.
+func double(name string, ports []corev1.ServicePort, change ...func(*corev1.Service)) *corev1.Service {
+	s := objects.Service(name, ports...)
+	s.Spec.Selector = nil
+	for _, do := range change {
+		do(s)
+	}
+	return s
+}
+
+// external adds external IPs.
+func external(addrs ...string) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.ExternalIPs = append(s.Spec.ExternalIPs, addrs...) }
+}
+
+// ingress gives it n addresses of a load balancer, from the first-th on.
+func ingress(first, n int) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		balanced(s)
+		withoutNodePorts(s)
+		for i := range n {
+			s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress,
+				corev1.LoadBalancerIngress{IP: after(balancerBase[model.IPv4], first+i).String()})
+		}
+	}
+}
+
+// sources gives it source ranges.
+func sources(ranges []string) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = ranges }
+}
+
+// annotated gives it annotations of the size, which the API limits to 256 KB.
+func annotated(fill string, size int) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		s.Annotations = map[string]string{"example.com/long": strings.Repeat(fill, size)}
+	}
+}
+
+// sliceOf has n endpoints of a family for ports, from the first-th address on.
+func sliceOf(name, service string, f model.Family, ports []corev1.ServicePort, first, n int) *discoveryv1.EndpointSlice {
+	addrs := make([]netip.Addr, n)
+	for i := range addrs {
+		addrs[i] = after(endpointBase[f], first+i)
+	}
+	s := objects.Slice(name, service, ports, "", addrs...)
+	s.AddressType = discoveryv1.AddressType(f.String())
+	return s
+}
+
+// cidr is a ServiceCIDR.
+func cidr(name string, ranges ...string) *networkingv1.ServiceCIDR {
+	return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: ranges}}
+}
+
+// many makes the objects of n numbers.
+func many(n int, make func(i int) []metav1.Object) func() []metav1.Object {
+	return func() (all []metav1.Object) {
+		for i := range n {
+			all = append(all, make(i)...)
+		}
+		return all
+	}
+}
+
+// one is [many] of one number.
+func one(objects ...metav1.Object) func() []metav1.Object {
+	return func() []metav1.Object { return objects }
+}
+
+// numberOf is a name with a number; names of one length sort as their numbers do.
+func numberOf(name string, i int) string { return fmt.Sprintf("%s-%03d", name, i) }
