@@ -61,9 +61,9 @@ func rangeAttacks() []attack {
 		{
 			name: "2000-source-ranges-beside-39800",
 			create: one(
-				ranged("others-1", 1, 0, 19_900), ranged("others-2", 2, 20_000, 19_900), ranged("ranges", 3, 40_000, 2000),
+				ranged("ranges", 0, 0, 2000), ranged("others-1", 1, 2000, 19_900), ranged("others-2", 2, 30_000, 19_900),
 			),
-			changes: one(ranged("ranges", 3, 0, 0)),
+			changes: one(ranged("ranges", 0, 0, 0)),
 		},
 	}
 }

@@ -89,14 +89,17 @@ type thread struct {
 	longest time.Duration
 }
 
-// run keeps its thread of the operating system, which ends with the goroutine: it
-// has real-time priority, since it would otherwise measure how long it waits for a
-// processor.
-func (t *thread) run(ctx context.Context) error {
+// run keeps its thread of the operating system, which has real-time priority: it
+// would otherwise measure how long it waits for a processor. The thread must not end,
+// since processes that it started would end with it (see [lab.Host.Command]).
+func (t *thread) run(ctx context.Context) (err error) {
 	runtime.LockOSThread()
-	if err := t.prepare(); err != nil {
+	defer runtime.UnlockOSThread()
+	restore, err := t.prepare()
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, restore()) }()
 	batch, between := addTable(), unix.NsecToTimespec(int64(pause))
 	for ctx.Err() == nil {
 		_ = unix.Nanosleep(&between, nil) // a signal may end it early
@@ -110,18 +113,23 @@ func (t *thread) run(ctx context.Context) error {
 	return nil
 }
 
-// prepare gives the calling thread its processor and its priority.
-func (t *thread) prepare() error {
-	var own unix.CPUSet
+// prepare gives the calling thread its processor and its priority; restore takes them
+// back.
+func (t *thread) prepare() (restore func() error, err error) {
+	var before, own unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return nil, fmt.Errorf("find a thread's processors: %w", err)
+	}
 	own.Set(t.cpu)
-	if err := unix.SchedSetaffinity(0, &own); err != nil {
-		return fmt.Errorf("keep a thread on processor %d: %w", t.cpu, err)
+	usual := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}
+	first := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+	restore = func() error {
+		return errors.Join(unix.SchedSetAttr(0, &usual, 0), unix.SchedSetaffinity(0, &before))
 	}
-	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
-	if err := unix.SchedSetAttr(0, &attr, 0); err != nil {
-		return fmt.Errorf("give a thread real-time priority: %w", err)
+	if err := errors.Join(unix.SchedSetaffinity(0, &own), unix.SchedSetAttr(0, &first, 0)); err != nil {
+		return nil, errors.Join(fmt.Errorf("give a thread processor %d and real-time priority: %w", t.cpu, err), restore())
 	}
-	return nil
+	return restore, nil
 }
 
 func (t *thread) begin() {
