@@ -1,0 +1,222 @@
+package cluster_test
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/cluster/objects"
+	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// twoTenants is a scene with a proxy, whose namespace is that of a bank, and with a
+// tenant that attacks it. The bank's pod is pod-1, the attacker's pod-2.
+type twoTenants struct {
+	*oneNode
+	// evil has the objects of the attacker.
+	evil *scene
+}
+
+const (
+	banksPod  = "pod-1"
+	othersPod = "pod-2"
+)
+
+func newTwoTenants(t *testing.T) *twoTenants {
+	t.Helper()
+	c := &twoTenants{oneNode: newOneNode(t, 2)}
+	routeElsewhere(t, c.Lab, c.Lab.Node)
+	evil := c.scene
+	evil.ns = c.Namespace(t)
+	c.evil = &evil
+	c.proxy = c.Proxy(t, c.Lab.Node)
+	return c
+}
+
+// serve gives a Service of the name endpoints at a pod.
+func (c *scene) serve(t *testing.T, name string, pod *lab.Pod) {
+	t.Helper()
+	for _, s := range slicesOf(name, []*lab.Pod{pod}) {
+		_, err := c.ns.CreateSlice(clustertest.Context(t), s)
+		clustertest.Must(t, err)
+	}
+}
+
+// takenWithin is when the next owner of an address must be served at it.
+const takenWithin = 10 * time.Second
+
+// taken waits until the bank's pod, and no other, answers at all targets.
+func (c *twoTenants) taken(t *testing.T, all ...traffic.Target) {
+	t.Helper()
+	for _, to := range all {
+		ctx, cancel := context.WithTimeout(t.Context(), takenWithin)
+		defer cancel()
+		for _, from := range c.clients {
+			ways := traffic.Ways()
+			if !to.Addrs[model.IPv4].IsValid() {
+				ways = traffic.Of(model.IPv6)
+			}
+			for _, w := range ways {
+				if err := traffic.Await(ctx, func() error { return from.AnsweredOver(w, to, banksPod) }); err != nil {
+					t.Errorf("%s: %v", to.Name, err)
+				}
+			}
+		}
+	}
+}
+
+// exposed is a Service with node ports of one number and a load balancer, without
+// selector.
+func exposed(s *corev1.Service) {
+	balanced(s)
+	s.Spec.Selector = nil
+	s.Spec.Ports = numbered(s.Spec.Ports)
+}
+
+// tooMany makes a Service one that the proxy refuses for its size.
+func tooMany(s *corev1.Service) {
+	s.Spec.ExternalIPs = texts(externalBase[model.IPv4], 5001)
+	s.Spec.Ports = tcp("p", 2)
+}
+
+// TestAddressesThatARefusedServiceGaveUpServeTheirNextOwner has the API free a node
+// port, an address of a load balancer and a ClusterIP in the change that makes the
+// Service too large to be served, and give them to the bank.
+func TestAddressesThatARefusedServiceGaveUpServeTheirNextOwner(t *testing.T) {
+	t.Parallel()
+	c := newTwoTenants(t)
+	ctx := clustertest.Context(t)
+	was := c.evil.create(t, "web", exposed)
+	c.evil.serve(t, "web", c.Lab.Pods[1])
+	balancer := c.evil.balancer(t, "web")
+	nodePort, inside := traffic.NodePort(was, c.Lab.Node), traffic.Service(was, port)
+	for _, to := range []traffic.Target{balancer, nodePort, inside} {
+		for _, from := range c.clients {
+			clustertest.Must(t, from.AwaitAnswers(ctx, to, othersPod))
+		}
+	}
+
+	c.evil.change(t, "web", tooMany, ofIPv4, func(s *corev1.Service) {
+		s.Spec.Type, s.Spec.LoadBalancerClass, s.Spec.AllocateLoadBalancerNodePorts = corev1.ServiceTypeClusterIP, nil, nil
+		s.Spec.ExternalTrafficPolicy = ""
+		s.Spec.ClusterIPs = s.Spec.ClusterIPs[:1]
+	})
+	c.create(t, "web", balanced, func(s *corev1.Service) {
+		s.Spec.Selector = nil
+		for i := range s.Spec.Ports {
+			s.Spec.Ports[i].NodePort = int32(nodePort.Port)
+		}
+		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
+		s.Spec.ClusterIP = inside.Addrs[model.IPv6].String()
+	})
+	c.serve(t, "web", c.Lab.Pods[0])
+	clustertest.Must(t, c.ns.SetLoadBalancer(ctx, "web", ingressOf(balancer)...))
+	inside.Addrs[model.IPv4] = netip.Addr{} // which the attacker still has
+	nodePort.Name, balancer.Name, inside.Name = "the node port", "the address of the load balancer", "the ClusterIP"
+	c.taken(t, nodePort, balancer, inside)
+}
+
+// ingressOf are the addresses of a load balancer.
+func ingressOf(to traffic.Target) (all []corev1.LoadBalancerIngress) {
+	for _, a := range to.Addrs {
+		all = append(all, corev1.LoadBalancerIngress{IP: a.String()})
+	}
+	return all
+}
+
+// TestANodePortThatARefusedServiceGaveUpServesItsNextOwner refuses the Service for
+// its source ranges.
+func TestANodePortThatARefusedServiceGaveUpServesItsNextOwner(t *testing.T) {
+	t.Parallel()
+	c := newTwoTenants(t)
+	was := c.evil.create(t, "web", exposed)
+	c.evil.serve(t, "web", c.Lab.Pods[1])
+	nodePort := traffic.NodePort(was, c.Lab.Node)
+	for _, from := range c.clients {
+		clustertest.Must(t, from.AwaitAnswers(clustertest.Context(t), nodePort, othersPod))
+	}
+	c.evil.change(t, "web", sources(sourceRanges(0, 20_001)), func(s *corev1.Service) { s.Spec.Ports = numbered(s.Spec.Ports) })
+	c.create(t, "web", nodePorts, func(s *corev1.Service) {
+		s.Spec.Selector = nil
+		for i := range s.Spec.Ports {
+			s.Spec.Ports[i].NodePort = int32(nodePort.Port)
+		}
+	})
+	c.serve(t, "web", c.Lab.Pods[0])
+	c.taken(t, nodePort)
+}
+
+// TestARefusedSliceLeadsNobodyToAnAddressThatItDoesNotList moves a Service away from
+// a pod, whose address may be another's by now, in the change that makes its slices
+// too large to be used.
+func TestARefusedSliceLeadsNobodyToAnAddressThatItDoesNotList(t *testing.T) {
+	t.Parallel()
+	c := newTwoTenants(t)
+	to := c.evil.handmade(t, "web", c.Lab.Pods[1])
+	for _, from := range c.clients {
+		clustertest.Must(t, from.AwaitAnswers(clustertest.Context(t), to, othersPod))
+	}
+	for i, was := range slicesOf("web", c.Lab.Pods[1:2]) {
+		is := sliceOf(was.Name, "web", model.Families[i], tcp("p", 101), 0, 1000)
+		is.Ports[0].Name, is.Ports[0].Protocol, is.Ports[0].Port = was.Ports[0].Name, was.Ports[0].Protocol, was.Ports[0].Port
+		_, err := c.evil.ns.UpdateSlice(clustertest.Context(t), is)
+		clustertest.Must(t, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), takenWithin)
+	defer cancel()
+	for _, from := range c.clients {
+		clustertest.Must(t, traffic.Await(ctx, func() error {
+			return from.ComesOver(traffic.Ways(), to, silence, func(o lab.Outcome) bool { return o != lab.Answered })
+		}))
+	}
+}
+
+// TestAnExternalIPThatIsAPodsAddressDoesNotStopThePodsService claims the address and
+// port of the bank's endpoint for a Service without endpoints, which is refused.
+func TestAnExternalIPThatIsAPodsAddressDoesNotStopThePodsService(t *testing.T) {
+	t.Parallel()
+	c := newTwoTenants(t)
+	to := c.handmade(t, "web", c.Lab.Pods[0])
+	c.proxy.AwaitTruth(t)
+	answered(t, c.clients, to, banksPod)
+	c.evil.create(t, "web", func(s *corev1.Service) {
+		s.Spec.Ports = objects.Ports(targetPort, targetPort)
+		for _, f := range model.Families {
+			s.Spec.ExternalIPs = append(s.Spec.ExternalIPs, c.Lab.Pods[0].Addr(f).String())
+		}
+	})
+	c.proxy.AwaitTruth(t)
+	answered(t, c.clients, to, banksPod)
+}
+
+// TestAnExternalIPOfTheNodeDoesNotTakeNodePorts has the attacker's Service first, and
+// then the bank's.
+func TestAnExternalIPOfTheNodeDoesNotTakeNodePorts(t *testing.T) {
+	t.Parallel()
+	c := newTwoTenants(t)
+	ports := numbered(objects.Ports(port, targetPort))
+	c.evil.create(t, "web", func(s *corev1.Service) {
+		s.Spec.Selector = nil
+		for i := range s.Spec.Ports {
+			s.Spec.Ports[i].Port = ports[i].NodePort
+			s.Spec.Ports[i].TargetPort = intstr.FromInt32(targetPort)
+		}
+		for _, f := range model.Families {
+			s.Spec.ExternalIPs = append(s.Spec.ExternalIPs, c.Lab.Node.Addr(f).String())
+		}
+	})
+	c.evil.serve(t, "web", c.Lab.Pods[1])
+	to := traffic.NodePort(c.create(t, "web", nodePorts, func(s *corev1.Service) {
+		s.Spec.Selector, s.Spec.Ports = nil, ports
+	}), c.Lab.Node)
+	c.serve(t, "web", c.Lab.Pods[0])
+	c.proxy.AwaitTruth(t)
+	answered(t, c.clients, to, banksPod)
+}
