@@ -13,7 +13,11 @@ import (
 func attacks() (all []attack) {
 	all = append(all, portAttacks()...)
 	all = append(all, rangeAttacks()...)
-	return append(all, addressAttacks()...)
+	all = append(all, addressAttacks()...)
+	all = append(all, serviceAttacks()...)
+	all = append(all, sliceAttacks()...)
+	all = append(all, endpointAttacks()...)
+	return append(all, clusterAttacks()...)
 }
 
 // portAttacks are Services with many ports.

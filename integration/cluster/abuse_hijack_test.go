@@ -59,17 +59,25 @@ func (c *twoTenants) taken(t *testing.T, all ...traffic.Target) {
 		ctx, cancel := context.WithTimeout(t.Context(), takenWithin)
 		defer cancel()
 		for _, from := range c.clients {
-			ways := traffic.Ways()
-			if !to.Addrs[model.IPv4].IsValid() {
-				ways = traffic.Of(model.IPv6)
-			}
-			for _, w := range ways {
-				if err := traffic.Await(ctx, func() error { return from.AnsweredOver(w, to, banksPod) }); err != nil {
-					t.Errorf("%s: %v", to.Name, err)
-				}
+			if err := traffic.Await(ctx, func() error { return answeredWhere(from, to) }); err != nil {
+				t.Errorf("%s: %v", to.Name, err)
+				break
 			}
 		}
 	}
+}
+
+// answeredWhere asks for the bank's pod over all ways for which there is an address.
+func answeredWhere(from *traffic.Client, to traffic.Target) error {
+	for _, w := range traffic.Ways() {
+		if !to.Addrs[w.Family].IsValid() {
+			continue
+		}
+		if err := from.AnsweredOver(w, to, banksPod); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // exposed is a Service with node ports of one number and a load balancer, without

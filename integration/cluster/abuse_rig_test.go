@@ -48,8 +48,8 @@ func newAbuse(t *testing.T) *abuse {
 	return a
 }
 
-// How long a phase may take before the attack is given up, after how long the next
-// phase is not begun, and how much memory the proxy may have before it is killed: the
+// How long a phase may take before the attack is given up, how slow the proxy may be
+// for the next phase to begin, and how much memory the proxy may have before it is killed: the
 // machine has other tests to run.
 const (
 	phasePatience = 45 * time.Second
@@ -226,7 +226,7 @@ func (r *round) phase(name string, do func(context.Context) (writes, written int
 		f.heap, f.elements, f.objects = int64(now.heap-r.before.heap), now.elements, now.objects
 		f.events = r.events(ctx) - events
 	}
-	r.broken = r.broken || f.took > phaseSlow
+	r.broken = r.broken || max(f.follow, f.lock) > phaseSlow
 	r.rows = append(r.rows, f)
 	t.Logf("figures:\n%s", table([]figures{f}))
 	f.check(t, r.attack.allowed)

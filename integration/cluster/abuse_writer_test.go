@@ -12,13 +12,13 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	typeddiscoveryv1 "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/util/retry"
 
 	"kube-vmap/integration/cluster/objects"
-	"kube-vmap/integration/cluster/traffic"
 )
 
 // writer writes objects of an attack to the API: Services and EndpointSlices in the
@@ -123,8 +123,7 @@ func (w *writer) update(ctx context.Context, o metav1.Object) (err error) {
 	return err
 }
 
-// remove deletes an object, if it exists, and waits for ServiceCIDRs, which have a
-// finalizer. The Node becomes what it was.
+// remove deletes an object, if it exists. The Node becomes what it was.
 func (w *writer) remove(ctx context.Context, o metav1.Object) (err error) {
 	switch o := o.(type) {
 	case *corev1.Service:
@@ -144,18 +143,14 @@ func (w *writer) remove(ctx context.Context, o metav1.Object) (err error) {
 	return err
 }
 
+// removeCIDR does not wait for the controller, which takes a second for each.
 func (w *writer) removeCIDR(ctx context.Context, name string) error {
 	cidrs := w.client.NetworkingV1().ServiceCIDRs()
 	if err := cidrs.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	return traffic.Await(ctx, func() error {
-		_, err := cidrs.Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("it is still there: %w", err)
-	})
+	_, err := cidrs.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	return err
 }
 
 // status gives a Service the status of another one, if it has any.

@@ -1,0 +1,135 @@
+package cluster_test
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-vmap/model"
+)
+
+// slice4 has n endpoints of IPv4 from the first-th on.
+func slice4(name, service string, ports, first, n int) *discoveryv1.EndpointSlice {
+	return sliceOf(name, service, model.IPv4, tcp("p", ports), first, n)
+}
+
+// sliceAttacks are EndpointSlices with many endpoints, of one Service and of many.
+func sliceAttacks() []attack {
+	const most = 1000 // endpoints of a slice, for the API
+	// large are slices of one Service; the addresses begin with the first-th.
+	large := func(count, ports, first int) []metav1.Object {
+		all := []metav1.Object{single("large", tcp("p", ports))}
+		for i := range count {
+			all = append(all, slice4(numberOf("large", i), "large", ports, first+i*most, most))
+		}
+		return all
+	}
+	each := func(count, endpoints, first int, change ...func(*corev1.Service)) func() []metav1.Object {
+		return many(count, func(i int) []metav1.Object {
+			name := numberOf("each", i)
+			return []metav1.Object{single(name, tcp("p", 1), change...), slice4(name, name, 1, first+i*endpoints, endpoints)}
+		})
+	}
+	sticky := func(first int) []metav1.Object {
+		all := large(10, 1, first)
+		affine(all[0].(*corev1.Service))
+		return all
+	}
+	const elsewhere = 200_000
+	return []attack{
+		{
+			name:   "1000-endpoints-with-100-ports",
+			create: one(large(1, 100, 0)...), changes: one(large(1, 100, elsewhere)[1:]...),
+		},
+		{
+			name:   "100-slices-of-1000-endpoints",
+			create: one(large(100, 1, 0)...), changes: one(large(100, 1, elsewhere)[1:]...),
+		},
+		{
+			name:   "200-Services-with-500-endpoints",
+			create: each(200, 500, 0), changes: each(200, 500, elsewhere),
+		},
+		{
+			name:   "more-endpoints-than-are-served",
+			create: one(large(11, 100, 0)...), changes: one(large(11, 100, elsewhere)[1:]...),
+		},
+		{
+			name:   "10000-endpoints-with-affinity",
+			create: one(sticky(0)...), changes: one(sticky(elsewhere)[1:]...),
+		},
+		{
+			name:   "20-Services-with-500-endpoints-and-affinity",
+			create: each(20, 500, 0, affine), changes: each(20, 500, elsewhere, affine),
+		},
+	}
+}
+
+// affine is the longest session affinity.
+func affine(s *corev1.Service) { sticky(86400)(s) }
+
+// endpointAttacks have everything that an endpoint may have, and what no endpoint
+// should.
+func endpointAttacks() []attack {
+	const flaps = 20
+	return []attack{
+		{
+			name: "flapping-endpoints",
+			create: func() []metav1.Object {
+				return []metav1.Object{single("flaps", tcp("p", 1)), flapping(0)}
+			},
+			changes: many(flaps, func(i int) []metav1.Object { return []metav1.Object{flapping(i + 1)} }),
+		},
+		{name: "slices-of-others-and-nobody", create: strange(0), changes: strange(1)},
+	}
+}
+
+// flapping is the n-th version of a slice whose endpoints have conditions, places and
+// hints that differ from version to version.
+func flapping(n int) *discoveryv1.EndpointSlice {
+	s := slice4("flaps", "flaps", 1, 0, 1000)
+	for i := range s.Endpoints {
+		e, odd := &s.Endpoints[i], (i+n)%2 == 1
+		terminating := (i+n)%3 == 0
+		e.Conditions = discoveryv1.EndpointConditions{Ready: &odd, Serving: new(!odd), Terminating: &terminating}
+		e.NodeName, e.Zone = new(fmt.Sprintf("node-%d", i%7)), new("zone-a")
+		e.Hostname = new(fmt.Sprintf("host-%d", i))
+		e.TargetRef = &corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: fmt.Sprintf("pod-%d", i)}
+		if odd {
+			e.Hints = &discoveryv1.EndpointHints{}
+			for z := range 8 {
+				e.Hints.ForZones = append(e.Hints.ForZones, discoveryv1.ForZone{Name: fmt.Sprintf("zone-%c", 'a'+(z+n)%26)})
+				e.Hints.ForNodes = append(e.Hints.ForNodes, discoveryv1.ForNode{Name: fmt.Sprintf("node-%d", z+n)})
+			}
+		}
+	}
+	return s
+}
+
+// strange are slices that name the victim, that are of no IP family, that repeat the
+// addresses of others, and that have ports without a number or 20,000 of them.
+func strange(version int) func() []metav1.Object {
+	return many(8, func(i int) []metav1.Object {
+		victims := slice4(numberOf("victims", i), "victim", 1, 0, 1000)
+		repeated := slice4(numberOf("repeated", i), "repeated", 1, version, 1000)
+		names := sliceOf(numberOf("names", i), "repeated", model.IPv4, tcp("p", 1), 0, 0)
+		names.AddressType = discoveryv1.AddressTypeFQDN
+		for n := range 100 {
+			names.Endpoints = append(names.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("host-%d-%d.example.com", version, n)}})
+		}
+		ports := slice4(numberOf("ports", i), "repeated", 0, version, 100)
+		for n := range 20_000 {
+			ports.Ports = append(ports.Ports, discoveryv1.EndpointPort{Name: new(fmt.Sprintf("p-%d", n)), AppProtocol: new("example.com/x")})
+		}
+		addresses := slice4(numberOf("addresses", i), "repeated", 1, 0, 100)
+		for n := range addresses.Endpoints {
+			addresses.Endpoints[n].Addresses = texts(endpointBase[model.IPv4], 100)
+		}
+		all := []metav1.Object{victims, repeated, names, ports, addresses}
+		if i == 0 {
+			all = append(all, single("repeated", tcp("p", 3)))
+		}
+		return all
+	})
+}
