@@ -40,10 +40,10 @@ func newTwoTenants(t *testing.T) *twoTenants {
 	return c
 }
 
-// serve gives a Service of the name endpoints at a pod.
-func (c *scene) serve(t *testing.T, name string, pod *lab.Pod) {
+// serve gives the tenant's Service, which is called web, endpoints at a pod.
+func (c *scene) serve(t *testing.T, pod *lab.Pod) {
 	t.Helper()
-	for _, s := range slicesOf(name, []*lab.Pod{pod}) {
+	for _, s := range slicesOf("web", []*lab.Pod{pod}) {
 		_, err := c.ns.CreateSlice(clustertest.Context(t), s)
 		clustertest.Must(t, err)
 	}
@@ -102,7 +102,7 @@ func TestAddressesThatARefusedServiceGaveUpServeTheirNextOwner(t *testing.T) {
 	c := newTwoTenants(t)
 	ctx := clustertest.Context(t)
 	was := c.evil.create(t, "web", exposed)
-	c.evil.serve(t, "web", c.Lab.Pods[1])
+	c.evil.serve(t, c.Lab.Pods[1])
 	balancer := c.evil.balancer(t, "web")
 	nodePort, inside := traffic.NodePort(was, c.Lab.Node), traffic.Service(was, port)
 	for _, to := range []traffic.Target{balancer, nodePort, inside} {
@@ -124,7 +124,7 @@ func TestAddressesThatARefusedServiceGaveUpServeTheirNextOwner(t *testing.T) {
 		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
 		s.Spec.ClusterIP = inside.Addrs[model.IPv6].String()
 	})
-	c.serve(t, "web", c.Lab.Pods[0])
+	c.serve(t, c.Lab.Pods[0])
 	clustertest.Must(t, c.ns.SetLoadBalancer(ctx, "web", ingressOf(balancer)...))
 	inside.Addrs[model.IPv4] = netip.Addr{} // which the attacker still has
 	nodePort.Name, balancer.Name, inside.Name = "the node port", "the address of the load balancer", "the ClusterIP"
@@ -145,7 +145,7 @@ func TestANodePortThatARefusedServiceGaveUpServesItsNextOwner(t *testing.T) {
 	t.Parallel()
 	c := newTwoTenants(t)
 	was := c.evil.create(t, "web", exposed)
-	c.evil.serve(t, "web", c.Lab.Pods[1])
+	c.evil.serve(t, c.Lab.Pods[1])
 	nodePort := traffic.NodePort(was, c.Lab.Node)
 	for _, from := range c.clients {
 		clustertest.Must(t, from.AwaitAnswers(clustertest.Context(t), nodePort, othersPod))
@@ -157,7 +157,7 @@ func TestANodePortThatARefusedServiceGaveUpServesItsNextOwner(t *testing.T) {
 			s.Spec.Ports[i].NodePort = int32(nodePort.Port)
 		}
 	})
-	c.serve(t, "web", c.Lab.Pods[0])
+	c.serve(t, c.Lab.Pods[0])
 	c.taken(t, nodePort)
 }
 
@@ -220,11 +220,11 @@ func TestAnExternalIPOfTheNodeDoesNotTakeNodePorts(t *testing.T) {
 			s.Spec.ExternalIPs = append(s.Spec.ExternalIPs, c.Lab.Node.Addr(f).String())
 		}
 	})
-	c.evil.serve(t, "web", c.Lab.Pods[1])
+	c.evil.serve(t, c.Lab.Pods[1])
 	to := traffic.NodePort(c.create(t, "web", nodePorts, func(s *corev1.Service) {
 		s.Spec.Selector, s.Spec.Ports = nil, ports
 	}), c.Lab.Node)
-	c.serve(t, "web", c.Lab.Pods[0])
+	c.serve(t, c.Lab.Pods[0])
 	c.proxy.AwaitTruth(t)
 	answered(t, c.clients, to, banksPod)
 }

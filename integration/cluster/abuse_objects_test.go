@@ -131,10 +131,10 @@ func cidr(name string, ranges ...string) *networkingv1.ServiceCIDR {
 }
 
 // many makes the objects of n numbers.
-func many(n int, make func(i int) []metav1.Object) func() []metav1.Object {
+func many(n int, objects func(i int) []metav1.Object) func() []metav1.Object {
 	return func() (all []metav1.Object) {
 		for i := range n {
-			all = append(all, make(i)...)
+			all = append(all, objects(i)...)
 		}
 		return all
 	}

@@ -211,6 +211,7 @@ func (r *round) phase(name string, do func(context.Context) (writes, written int
 		t.Errorf("%s: the proxy did not follow within %s: %v", name, time.Since(start).Round(time.Second), err)
 		r.broken = true
 	}
+	r.neighbour.Turn()
 	f.took = time.Since(start)
 	f.answer, f.follow, f.lock = r.answers.take(), r.mover.take(), r.neighbour.Take()
 	f.lines, f.bytes = written(r.proxy.Log.Lines(lines))
@@ -310,6 +311,10 @@ func (r *round) nothingLeft() {
 		return nil
 	}); err != nil {
 		t.Errorf("after the attack: %v", err)
+	}
+	r.neighbour.Turn()
+	if longest := r.neighbour.Take(); longest > maxLock {
+		t.Errorf("after the attack: %s for a transaction of another program, budget %s", longest, maxLock)
 	}
 	t.Logf("before: %s, %d MB; after: %s, %d MB", r.before.consumption, r.before.rss>>20, s.consumption, s.rss>>20)
 }

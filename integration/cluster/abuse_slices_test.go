@@ -26,10 +26,11 @@ func sliceAttacks() []attack {
 		}
 		return all
 	}
-	each := func(count, endpoints, first int, change ...func(*corev1.Service)) func() []metav1.Object {
+	const few = 500
+	each := func(count, first int, change ...func(*corev1.Service)) func() []metav1.Object {
 		return many(count, func(i int) []metav1.Object {
 			name := numberOf("each", i)
-			return []metav1.Object{single(name, tcp("p", 1), change...), slice4(name, name, 1, first+i*endpoints, endpoints)}
+			return []metav1.Object{single(name, tcp("p", 1), change...), slice4(name, name, 1, first+i*few, few)}
 		})
 	}
 	sticky := func(first int) []metav1.Object {
@@ -49,7 +50,13 @@ func sliceAttacks() []attack {
 		},
 		{
 			name:   "200-Services-with-500-endpoints",
-			create: each(200, 500, 0), changes: each(200, 500, elsewhere),
+			create: each(200, 0), changes: each(200, elsewhere),
+		},
+		{
+			// As many as are served, and documented.
+			name:   "10000-endpoints-with-100-ports",
+			create: one(large(10, 100, 0)...), changes: one(large(10, 100, elsewhere)[1:]...),
+			allowed: []string{limitElements},
 		},
 		{
 			name:   "more-endpoints-than-are-served",
@@ -61,7 +68,7 @@ func sliceAttacks() []attack {
 		},
 		{
 			name:   "20-Services-with-500-endpoints-and-affinity",
-			create: each(20, 500, 0, affine), changes: each(20, 500, elsewhere, affine),
+			create: each(20, 0, affine), changes: each(20, elsewhere, affine),
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	stdsync "sync"
 	"time"
@@ -66,6 +67,23 @@ func (n *Neighbour) Take() (longest time.Duration) {
 	return longest
 }
 
+// Turn waits for a transaction that began after the call: so all others that were
+// under way have let go of the lock. Packets follow a transaction before that, since
+// the kernel frees what it deleted at its end.
+func (n *Neighbour) Turn() {
+	from := make([]int, len(n.threads))
+	for i, each := range n.threads {
+		from[i] = each.ended()
+	}
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for i, each := range n.threads {
+		for from[i] < math.MaxInt && each.ended() < from[i]+2 { // the first may have begun before
+			<-ticker.C
+		}
+	}
+}
+
 // Stop ends it and returns what went wrong.
 func (n *Neighbour) Stop() error {
 	n.stop()
@@ -87,12 +105,15 @@ type thread struct {
 	mu      stdsync.Mutex
 	began   time.Time // of the transaction under way; zero if there is none
 	longest time.Duration
+	count   int // of those that ended
+	over    bool
 }
 
 // run keeps its thread of the operating system, which has real-time priority: it
 // would otherwise measure how long it waits for a processor. The thread must not end,
 // since processes that it started would end with it (see [lab.Host.Command]).
 func (t *thread) run(ctx context.Context) (err error) {
+	defer t.leave()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	restore, err := t.prepare()
@@ -142,6 +163,24 @@ func (t *thread) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.began, t.longest = time.Time{}, max(t.longest, time.Since(t.began))
+	t.count++
+}
+
+// ended is how many transactions have ended, or a number that no more can reach if
+// there will be none.
+func (t *thread) ended() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return math.MaxInt
+	}
+	return t.count
+}
+
+func (t *thread) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
 }
 
 func (t *thread) take() time.Duration {
