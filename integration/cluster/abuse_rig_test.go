@@ -53,7 +53,8 @@ func newAbuse(t *testing.T) *abuse {
 // machine has other tests to run.
 const (
 	phasePatience = 45 * time.Second
-	phaseSlow     = 6 * time.Second
+	phaseSlow     = 2 * maxFollow
+	lockSlow      = 3 * maxLock
 	maxMemory     = 3 << 30
 )
 
@@ -227,7 +228,7 @@ func (r *round) phase(name string, do func(context.Context) (writes, written int
 		f.heap, f.elements, f.objects = int64(now.heap-r.before.heap), now.elements, now.objects
 		f.events = r.events(ctx) - events
 	}
-	r.broken = r.broken || max(f.follow, f.lock) > phaseSlow
+	r.broken = r.broken || f.follow > phaseSlow || f.lock > lockSlow
 	r.rows = append(r.rows, f)
 	t.Logf("figures:\n%s", table([]figures{f}))
 	f.check(t, r.attack.allowed)

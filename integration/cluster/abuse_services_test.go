@@ -22,7 +22,14 @@ func serviceAttacks() []attack {
 		})
 	}
 	nodePorted := func(kind corev1.ServiceType) []metav1.Object {
-		return []metav1.Object{single("node-ports", tcp("p", 1000), func(s *corev1.Service) { s.Spec.Type = kind })}
+		return []metav1.Object{single("node-ports", tcp("p", 1000), func(s *corev1.Service) {
+			s.Spec.Type = kind
+			for i := range s.Spec.Ports {
+				if kind == corev1.ServiceTypeNodePort {
+					s.Spec.Ports[i].NodePort = int32(30200 + i)
+				}
+			}
+		})}
 	}
 	return []attack{
 		{
