@@ -1,6 +1,9 @@
 package cluster_test
 
 import (
+	"fmt"
+	"net/netip"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -63,6 +66,10 @@ func rangeAttacks() []attack {
 			create: one(ranged("ranges", 0, 0, 19_378)), changes: one(ranged("ranges", 0, 0, 0)),
 		},
 		{
+			name:   "nested-source-ranges",
+			create: one(nested(0)), changes: one(nested(1)),
+		},
+		{
 			name: "2000-source-ranges-beside-39800",
 			create: one(
 				ranged("ranges", 0, 0, 2000), ranged("others-1", 1, 2000, 19_900), ranged("others-2", 2, 30_000, 19_900),
@@ -70,6 +77,19 @@ func rangeAttacks() []attack {
 			changes: one(ranged("ranges", 0, 0, 0)),
 		},
 	}
+}
+
+// nested is a Service with source ranges that hold each other, repeat each other, and
+// have bits behind the length of the prefix.
+func nested(version int) *corev1.Service {
+	var ranges []string
+	for i := range 400 {
+		at := after(sourceBase[model.IPv4], 257*i+version)
+		for bits := 9; bits <= 32; bits++ {
+			ranges = append(ranges, fmt.Sprintf("%s/%d", netip.PrefixFrom(at, bits).Masked().Addr(), bits), fmt.Sprintf(" %s/%d ", at, bits))
+		}
+	}
+	return single("nested", []corev1.ServicePort{objects.Port(model.TCP, 80, 8080)}, ingress(0, 1), sources(ranges))
 }
 
 // addressAttacks are Services that claim what others have.

@@ -48,13 +48,13 @@ func newAbuse(t *testing.T) *abuse {
 	return a
 }
 
-// How long a phase may take before the attack is given up, how slow the proxy may be
-// for the next phase to begin, and how much memory the proxy may have before it is killed: the
+// How long a phase may take before the attack is given up, how slow it may be for the
+// next one to begin, and how much memory the proxy may have before it is killed: the
 // machine has other tests to run.
 const (
 	phasePatience = 45 * time.Second
 	phaseSlow     = 2 * maxFollow
-	lockSlow      = 3 * maxLock
+	lockSlow      = 2 * maxLock
 	maxMemory     = 3 << 30
 )
 
@@ -212,7 +212,9 @@ func (r *round) phase(name string, do func(context.Context) (writes, written int
 		t.Errorf("%s: the proxy did not follow within %s: %v", name, time.Since(start).Round(time.Second), err)
 		r.broken = true
 	}
-	r.neighbour.Turn()
+	if !r.broken {
+		r.neighbour.Turn()
+	}
 	f.took = time.Since(start)
 	f.answer, f.follow, f.lock = r.answers.take(), r.mover.take(), r.neighbour.Take()
 	f.lines, f.bytes = written(r.proxy.Log.Lines(lines))
