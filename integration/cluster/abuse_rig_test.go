@@ -75,6 +75,7 @@ func (a *abuse) run(t *testing.T, k *attack) {
 		}
 	}
 	r.nothingLeft()
+	r.over = true
 }
 
 // round is an attack under way.
@@ -88,7 +89,9 @@ type round struct {
 	answers   *longest
 	guard     func()
 	before    state
-	broken    bool
+	// broken tells that the proxy does not follow any more, and over that all phases
+	// were done.
+	broken, over bool
 }
 
 // longest is the longest of several durations.
@@ -164,7 +167,7 @@ func (r *round) end() {
 		r.t.Error(err)
 	}
 	r.proxy.Kill()
-	if r.broken {
+	if !r.over {
 		r.clean()
 	}
 }
@@ -202,7 +205,7 @@ func (r *round) phase(name string, do func(context.Context) (writes, written int
 	r.neighbour.Take()
 	from, err := r.proxy.Cost()
 	clustertest.Must(t, err)
-	lines, events := r.proxy.Log.Len(), r.events(ctx)
+	lines, events := r.proxy.Log.Len(), r.events()
 	start := time.Now()
 	f := figures{attack: r.attack.name, phase: name}
 	if f.writes, f.written, err = do(ctx); err != nil {
@@ -228,7 +231,7 @@ func (r *round) phase(name string, do func(context.Context) (writes, written int
 		now, err := r.state()
 		clustertest.Must(t, err)
 		f.heap, f.elements, f.objects = int64(now.heap-r.before.heap), now.elements, now.objects
-		f.events = r.events(ctx) - events
+		f.events = r.events() - events
 	}
 	r.broken = r.broken || f.follow > phaseSlow || f.lock > lockSlow
 	r.rows = append(r.rows, f)
@@ -251,8 +254,8 @@ func (r *round) forgetPeak() error {
 }
 
 // events is how many Events the proxy has made.
-func (r *round) events(ctx context.Context) (n int) {
-	list, err := r.Client.EventsV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+func (r *round) events() (n int) {
+	list, err := r.Client.EventsV1().Events(metav1.NamespaceAll).List(clustertest.Context(r.t), metav1.ListOptions{})
 	clustertest.Must(r.t, err)
 	for i := range list.Items {
 		if list.Items[i].ReportingController == "kube-vmap" {
