@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"fmt"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +46,25 @@ func portAttacks() []attack {
 				sliceOf("tables-6", "tables", model.IPv6, tcp("p", 200), 0, 2),
 			),
 			changes: one(sliceOf("tables-4", "tables", model.IPv4, tcp("p", 200), 1, 2)),
+			// An annotation must not make a hundred times as much of two endpoints.
+			budgets: map[string]int64{limitElements: 25_000, limitObjects: 300},
 		},
+		{
+			name:   "20-Services-with-80-scheduler-tables",
+			create: many(20, tabled(0)), changes: many(20, tabled(1)),
+		},
+	}
+}
+
+// tabled are Services with 40 ports in two families, and the slices of a version.
+func tabled(version int) func(int) []metav1.Object {
+	return func(i int) []metav1.Object {
+		name := numberOf("tabled", i)
+		return []metav1.Object{
+			double(name, tcp("p", 40), scheduler("mh")),
+			sliceOf(name+"-4", name, model.IPv4, tcp("p", 40), version, 2),
+			sliceOf(name+"-6", name, model.IPv6, tcp("p", 40), version, 2),
+		}
 	}
 }
 
@@ -79,14 +96,13 @@ func rangeAttacks() []attack {
 	}
 }
 
-// nested is a Service with source ranges that hold each other, repeat each other, and
-// have bits behind the length of the prefix.
+// nested is a Service with source ranges that hold and repeat each other.
 func nested(version int) *corev1.Service {
 	var ranges []string
-	for i := range 400 {
+	for i := range 800 {
 		at := after(sourceBase[model.IPv4], 257*i+version)
 		for bits := 9; bits <= 32; bits++ {
-			ranges = append(ranges, fmt.Sprintf("%s/%d", netip.PrefixFrom(at, bits).Masked().Addr(), bits), fmt.Sprintf(" %s/%d ", at, bits))
+			ranges = append(ranges, netip.PrefixFrom(at, bits).Masked().String())
 		}
 	}
 	return single("nested", []corev1.ServicePort{objects.Port(model.TCP, 80, 8080)}, ingress(0, 1), sources(ranges))

@@ -236,7 +236,7 @@ func (r *round) phase(name string, do func(context.Context) (writes, written int
 	r.broken = r.broken || f.follow > phaseSlow || f.lock > lockSlow
 	r.rows = append(r.rows, f)
 	t.Logf("figures:\n%s", table([]figures{f}))
-	f.check(t, r.attack.allowed)
+	f.check(t, r.attack.budgets)
 	return !r.broken
 }
 

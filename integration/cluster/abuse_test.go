@@ -12,9 +12,9 @@ type attack struct {
 	// create are the objects as they are made, and changes what they are changed to,
 	// in one version or several. At the end they are deleted.
 	create, changes func() []metav1.Object
-	// allowed are limits that the attack may exceed, since what it costs is in
-	// proportion to what it is: see the attack.
-	allowed []string
+	// budgets are those of this attack, in place of the ones that all others have, by
+	// what they are for.
+	budgets map[string]int64
 }
 
 // TestAbuse makes every attack beside an honest tenant, whose Services are asked and
