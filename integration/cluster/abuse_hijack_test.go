@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"kube-vmap/integration/cluster/clustertest"
@@ -31,7 +32,12 @@ const (
 
 func newTwoTenants(t *testing.T) *twoTenants {
 	t.Helper()
-	c := &twoTenants{oneNode: newOneNode(t, 2)}
+	return withTwoTenants(t, newOneNode(t, 2))
+}
+
+func withTwoTenants(t *testing.T, n *oneNode) *twoTenants {
+	t.Helper()
+	c := &twoTenants{oneNode: n}
 	routeElsewhere(t, c.Lab, c.Lab.Node)
 	evil := c.scene
 	evil.ns = c.Namespace(t)
@@ -48,6 +54,10 @@ func (c *scene) serve(t *testing.T, pod *lab.Pod) {
 		clustertest.Must(t, err)
 	}
 }
+
+// aged waits until what is made from now on is younger than the Service, for the API,
+// which has the time to the second: the older one wins.
+func aged(s *corev1.Service) { <-time.After(time.Until(s.CreationTimestamp.Add(time.Second))) }
 
 // takenWithin is when the next owner of an address must be served at it.
 const takenWithin = 10 * time.Second
@@ -116,6 +126,7 @@ func TestAddressesThatARefusedServiceGaveUpServeTheirNextOwner(t *testing.T) {
 		s.Spec.ExternalTrafficPolicy = ""
 		s.Spec.ClusterIPs = s.Spec.ClusterIPs[:1]
 	})
+	aged(was)
 	c.create(t, "web", balanced, func(s *corev1.Service) {
 		s.Spec.Selector = nil
 		for i := range s.Spec.Ports {
@@ -151,6 +162,7 @@ func TestANodePortThatARefusedServiceGaveUpServesItsNextOwner(t *testing.T) {
 		clustertest.Must(t, from.AwaitAnswers(clustertest.Context(t), nodePort, othersPod))
 	}
 	c.evil.change(t, "web", sources(sourceRanges(0, 20_001)), func(s *corev1.Service) { s.Spec.Ports = numbered(s.Spec.Ports) })
+	aged(was)
 	c.create(t, "web", nodePorts, func(s *corev1.Service) {
 		s.Spec.Selector = nil
 		for i := range s.Spec.Ports {
@@ -163,17 +175,38 @@ func TestANodePortThatARefusedServiceGaveUpServesItsNextOwner(t *testing.T) {
 
 // TestARefusedSliceLeadsNobodyToAnAddressThatItDoesNotList moves a Service away from
 // a pod, whose address may be another's by now, in the change that makes its slices
-// too large to be used.
+// such as the proxy does not use.
 func TestARefusedSliceLeadsNobodyToAnAddressThatItDoesNotList(t *testing.T) {
 	t.Parallel()
 	c := newTwoTenants(t)
-	to := c.evil.handmade(t, "web", c.Lab.Pods[1])
+	for name, refused := range map[string]func(*discoveryv1.EndpointSlice){
+		"too-large": func(s *discoveryv1.EndpointSlice) {
+			large := sliceOf("", "", model.IPv4, tcp("p", 101), 0, 0)
+			s.Ports = append(large.Ports, s.Ports...)
+		},
+		"without-numbers": func(s *discoveryv1.EndpointSlice) {
+			for i := range s.Ports {
+				s.Ports[i].Port = nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.movesAway(t, name, refused)
+		})
+	}
+}
+
+// movesAway has a Service leave the attacker's pod with slices of a thousand others
+// that are refused.
+func (c *twoTenants) movesAway(t *testing.T, name string, refused func(*discoveryv1.EndpointSlice)) {
+	to := c.evil.handmade(t, name, c.Lab.Pods[1])
 	for _, from := range c.clients {
 		clustertest.Must(t, from.AwaitAnswers(clustertest.Context(t), to, othersPod))
 	}
-	for i, was := range slicesOf("web", c.Lab.Pods[1:2]) {
-		is := sliceOf(was.Name, "web", model.Families[i], tcp("p", 101), 0, 1000)
-		is.Ports[0].Name, is.Ports[0].Protocol, is.Ports[0].Port = was.Ports[0].Name, was.Ports[0].Protocol, was.Ports[0].Port
+	for i, was := range slicesOf(name, c.Lab.Pods[1:2]) {
+		is := sliceOf(was.Name, name, model.Families[i], objects.Ports(port, targetPort), 0, 1000)
+		refused(is)
 		_, err := c.evil.ns.UpdateSlice(clustertest.Context(t), is)
 		clustertest.Must(t, err)
 	}
@@ -187,21 +220,41 @@ func TestARefusedSliceLeadsNobodyToAnAddressThatItDoesNotList(t *testing.T) {
 }
 
 // TestAnExternalIPThatIsAPodsAddressDoesNotStopThePodsService claims the address and
-// port of the bank's endpoint for a Service without endpoints, which is refused.
+// port of the bank's endpoint for a Service that refuses, since it has no endpoints,
+// and for one that drops, since none of them is on the node. Pods of all tests have
+// the same addresses, so that this one has a control plane of its own.
 func TestAnExternalIPThatIsAPodsAddressDoesNotStopThePodsService(t *testing.T) {
 	t.Parallel()
-	c := newTwoTenants(t)
+	clustertest.Program(t)
+	c := withTwoTenants(t, prepareOneNode(t, clustertest.Alone, 2))
 	to := c.handmade(t, "web", c.Lab.Pods[0])
 	c.proxy.AwaitTruth(t)
 	answered(t, c.clients, to, banksPod)
 	c.evil.create(t, "web", func(s *corev1.Service) {
-		s.Spec.Ports = objects.Ports(targetPort, targetPort)
+		s.Spec.Selector = nil
+		for i := range s.Spec.Ports {
+			s.Spec.Ports[i].Port = targetPort
+		}
 		for _, f := range model.Families {
 			s.Spec.ExternalIPs = append(s.Spec.ExternalIPs, c.Lab.Pods[0].Addr(f).String())
 		}
 	})
-	c.proxy.AwaitTruth(t)
-	answered(t, c.clients, to, banksPod)
+	for _, part := range []struct {
+		name string
+		do   func()
+	}{
+		{"refuses", func() {}},
+		{"drops", func() {
+			c.evil.change(t, "web", externalLocal)
+			c.evil.serve(t, c.Lab.Pods[1]) // on no node that is known
+		}},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			part.do()
+			c.proxy.AwaitTruth(t)
+			answered(t, c.clients, to, banksPod)
+		})
+	}
 }
 
 // TestAnExternalIPOfTheNodeDoesNotTakeNodePorts has the attacker's Service first, and

@@ -32,14 +32,9 @@ type abuse struct {
 func newAbuse(t *testing.T) *abuse {
 	t.Helper()
 	clustertest.Program(t)
-	const serving = 3
-	a := &abuse{oneNode: &oneNode{scene: scene{Cluster: clustertest.Alone(t, lab.Options{Pods: serving + 1}, "zone-a")}}}
-	for _, p := range a.Lab.Pods[:serving] {
-		clustertest.Must(t, p.ServeAll(targetPort))
-	}
-	a.ns = a.Namespace(t)
-	client := traffic.From(a.Lab.Pods[serving].Host)
-	a.clients = []*traffic.Client{client, traffic.From(a.Lab.Outside)}
+	a := &abuse{oneNode: prepareOneNode(t, clustertest.Alone, 3)}
+	client := a.clients[0]
+	a.clients = []*traffic.Client{client, a.clients[2]} // a pod, and the host outside
 	a.victim = a.handmade(t, "victim", a.Lab.Pods[0])
 	a.writer = &writer{client: a.Client, evil: a.Namespace(t), node: a.NodeName(a.Lab.Node)}
 	var err error
@@ -48,13 +43,11 @@ func newAbuse(t *testing.T) *abuse {
 	return a
 }
 
-// How long a phase may take before the attack is given up, how slow it may be for the
-// next one to begin, and how much memory the proxy may have before it is killed: the
-// machine has other tests to run.
+// How long a phase may take before the attack is given up, and how much memory the
+// proxy may have before it is killed: the machine has other tests to run. After a phase
+// in which others had to wait for too long, the next one does not begin.
 const (
 	phasePatience = 45 * time.Second
-	phaseSlow     = 2 * maxFollow
-	lockSlow      = 2 * maxLock
 	maxMemory     = 3 << 30
 )
 
@@ -233,7 +226,7 @@ func (r *round) phase(name string, do func(context.Context) (writes, written int
 		f.heap, f.elements, f.objects = int64(now.heap-r.before.heap), now.elements, now.objects
 		f.events = r.events() - events
 	}
-	r.broken = r.broken || f.follow > phaseSlow || f.lock > lockSlow
+	r.broken = r.broken || f.follow > maxFollow || f.lock > maxLock
 	r.rows = append(r.rows, f)
 	t.Logf("figures:\n%s", table([]figures{f}))
 	f.check(t, r.attack.budgets)

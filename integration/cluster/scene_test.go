@@ -81,7 +81,13 @@ type oneNode struct {
 func newOneNode(t *testing.T, pods int) *oneNode {
 	t.Helper()
 	clustertest.Program(t)
-	c := &oneNode{scene: scene{Cluster: clustertest.New(t, lab.Options{Pods: pods + 1}, "zone-a")}}
+	return prepareOneNode(t, clustertest.New, pods)
+}
+
+// prepareOneNode is newOneNode with a control plane as kind makes it.
+func prepareOneNode(t *testing.T, kind func(testing.TB, lab.Options, ...string) *clustertest.Cluster, pods int) *oneNode {
+	t.Helper()
+	c := &oneNode{scene: scene{Cluster: kind(t, lab.Options{Pods: pods + 1}, "zone-a")}}
 	for _, p := range c.Lab.Pods[:pods] {
 		clustertest.Must(t, p.ServeAll(targetPort))
 	}
