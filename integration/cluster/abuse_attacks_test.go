@@ -89,9 +89,10 @@ func rangeAttacks() []attack {
 		{
 			name: "2000-source-ranges-beside-39800",
 			create: one(
-				ranged("ranges", 0, 0, 2000), ranged("others-1", 1, 2000, 19_900), ranged("others-2", 2, 30_000, 19_900),
+				ranged("ranges", 3, 0, 0), ranged("others-1", 1, 2000, 19_900), ranged("others-2", 2, 30_000, 19_900),
 			),
-			changes: one(ranged("ranges", 0, 0, 0)),
+			// The ranges come after those of the others, and are looked for there.
+			changes: one(ranged("ranges", 3, 0, 2000), ranged("ranges", 3, 0, 0)),
 		},
 	}
 }

@@ -117,7 +117,7 @@ func flapping(n int) *discoveryv1.EndpointSlice {
 // strange are slices that name the victim, that are of no IP family, that repeat the
 // addresses of others, and that have ports without a number or 20,000 of them.
 func strange(version int) func() []metav1.Object {
-	return many(8, func(i int) []metav1.Object {
+	return many(4, func(i int) []metav1.Object {
 		victims := slice4(numberOf("victims", i), "victim", 1, 0, 1000)
 		repeated := slice4(numberOf("repeated", i), "repeated", 1, version, 1000)
 		names := sliceOf(numberOf("names", i), "repeated", model.IPv4, tcp("p", 1), 0, 0)

@@ -17,6 +17,10 @@
 // What Kubernetes' own end-to-end tests ask of a Service proxy is among the tests:
 // TestUpstreamsScenariosHaveCounterparts lists which is which.
 //
+// TestAbuse is what one tenant can do to others: a table of attacks, which are made,
+// changed and deleted beside an honest tenant and another program that writes
+// nf_tables, with a budget for each figure. With -v it prints the figures.
+//
 // It is a module of its own, so that what a control plane needs never reaches the
 // proxy's. .ci/cluster builds the programs.
 package cluster
