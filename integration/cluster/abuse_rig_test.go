@@ -161,20 +161,7 @@ func (r *round) end() {
 	}
 	r.proxy.Kill()
 	if !r.over {
-		r.clean()
-	}
-}
-
-// clean removes objects and rules of an attack that was given up.
-func (r *round) clean() {
-	ctx, cancel := context.WithTimeout(context.Background(), clustertest.Patience)
-	defer cancel()
-	if _, _, err := r.writer.deleteAll(ctx, r.attack.create()); err != nil {
-		r.t.Error(err)
-	}
-	for _, family := range []string{"ip", "ip6"} {
-		// There is none if the proxy did not come that far.
-		_ = r.Lab.Node.Command(ctx, "nft", "delete", "table", family, "kube-vmap").Run()
+		r.clean(r.t, r.attack.create())
 	}
 }
 

@@ -15,17 +15,19 @@ func slice4(name, service string, ports, first, n int) *discoveryv1.EndpointSlic
 	return sliceOf(name, service, model.IPv4, tcp("p", ports), first, n)
 }
 
+// large is a Service with slices of as many endpoints as the API takes, from the
+// first-th on.
+func large(slices, ports, first int) []metav1.Object {
+	const most = 1000
+	all := []metav1.Object{single("large", tcp("p", ports))}
+	for i := range slices {
+		all = append(all, slice4(numberOf("large", i), "large", ports, first+i*most, most))
+	}
+	return all
+}
+
 // sliceAttacks are EndpointSlices with many endpoints, of one Service and of many.
 func sliceAttacks() []attack {
-	const most = 1000 // endpoints of a slice, for the API
-	// large are slices of one Service; the addresses begin with the first-th.
-	large := func(count, ports, first int) []metav1.Object {
-		all := []metav1.Object{single("large", tcp("p", ports))}
-		for i := range count {
-			all = append(all, slice4(numberOf("large", i), "large", ports, first+i*most, most))
-		}
-		return all
-	}
 	const few = 500
 	each := func(count, first int, change ...func(*corev1.Service)) func() []metav1.Object {
 		return many(count, func(i int) []metav1.Object {

@@ -1,0 +1,56 @@
+package cluster_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-vmap/integration/cluster/clustertest"
+)
+
+// maxRestart is how long a new proxy may take until it is ready. It reads first what
+// the kernel holds, and follows nobody's changes meanwhile.
+const maxRestart = 5 * time.Second
+
+// restart replaces the proxy beside a Service with as many endpoints as are served.
+func (a *abuse) restart(t *testing.T) {
+	objects := large(10, 100, 0)
+	defer a.clean(t, objects)
+	proxy := a.Proxy(t, a.Lab.Node)
+	a.mover.start()
+	ctx := clustertest.Context(t)
+	_, _, err := a.writer.createAll(ctx, objects)
+	if err == nil {
+		err = a.mover.settle(ctx)
+	}
+	if ended := a.mover.end(); err == nil {
+		err = ended
+	}
+	proxy.Kill()
+	clustertest.Must(t, err)
+
+	start := time.Now()
+	proxy = a.Proxy(t, a.Lab.Node)
+	took := time.Since(start)
+	proxy.Kill()
+	t.Logf("a new proxy was ready after %s", took.Round(time.Millisecond))
+	if took > maxRestart {
+		t.Errorf("a new proxy was ready after %s, budget %s", took.Round(time.Millisecond), maxRestart)
+	}
+}
+
+// clean removes objects, and the rules of a proxy that was ended before it followed.
+func (a *abuse) clean(t *testing.T, objects []metav1.Object) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), clustertest.Patience)
+	defer cancel()
+	if _, _, err := a.writer.deleteAll(ctx, objects); err != nil {
+		t.Error(err)
+	}
+	for _, family := range []string{"ip", "ip6"} {
+		// There is none if the proxy did not come that far.
+		_ = a.Lab.Node.Command(ctx, "nft", "delete", "table", family, "kube-vmap").Run()
+	}
+}
