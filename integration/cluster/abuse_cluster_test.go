@@ -9,7 +9,7 @@ import (
 )
 
 // clusterAttacks are of those who may write what belongs to no namespace. What a
-// ServiceCIDR covers is cut off, so that these cover nothing that anybody has.
+// ServiceCIDR covers is cut off, so these cover no address that is in use.
 func clusterAttacks() []attack {
 	return []attack{
 		{
@@ -18,7 +18,7 @@ func clusterAttacks() []attack {
 				bits := 20 + i%13 // up to a single address
 				return []metav1.Object{cidr(numberOf("odd", i), fmt.Sprintf("10.%d.%d.0/%d", 120+i%2, 16*(i%16), min(bits, 24)), fmt.Sprintf("fd00:10:%x::/%d", 0x200+i, 108+i%21))}
 			}),
-			changes: one(), // the API lets nobody change them
+			changes: one(), // the API refuses changes of them
 		},
 		{
 			name:    "a-Node-with-everything",

@@ -48,7 +48,7 @@ func TestEveryFieldIsPartOfAnAttack(t *testing.T) {
 	}
 }
 
-// ours tells whether a type is one of the API's whose fields are looked at.
+// ours reports whether a type is one of the API's whose fields are looked at.
 func ours(t reflect.Type) bool {
 	path := t.PkgPath()
 	return t.Kind() == reflect.Struct && (strings.HasPrefix(path, "k8s.io/api/") || t.Name() == "Condition")

@@ -173,10 +173,10 @@ func TestANodePortThatARefusedServiceGaveUpServesItsNextOwner(t *testing.T) {
 	c.taken(t, nodePort)
 }
 
-// TestARefusedSliceLeadsNobodyToAnAddressThatItDoesNotList moves a Service away from
+// TestARefusedSliceLeadsToNoAddressThatItDoesNotList moves a Service away from
 // a pod, whose address may be another's by now, in the change that makes its slices
 // such as the proxy does not use.
-func TestARefusedSliceLeadsNobodyToAnAddressThatItDoesNotList(t *testing.T) {
+func TestARefusedSliceLeadsToNoAddressThatItDoesNotList(t *testing.T) {
 	t.Parallel()
 	c := newTwoTenants(t)
 	for name, refused := range map[string]func(*discoveryv1.EndpointSlice){

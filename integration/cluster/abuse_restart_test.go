@@ -11,7 +11,7 @@ import (
 )
 
 // maxRestart is how long a new proxy may take until it is ready. It reads first what
-// the kernel holds, and follows nobody's changes meanwhile.
+// the kernel holds, and follows no changes until then.
 const maxRestart = 5 * time.Second
 
 // restart replaces the proxy beside a Service with as many endpoints as are served.

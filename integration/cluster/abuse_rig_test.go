@@ -2,18 +2,12 @@ package cluster_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
 	stdsync "sync"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/traffic"
-	"kube-vmap/integration/cluster/truth"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/neighbour"
 )
@@ -53,8 +47,9 @@ const (
 
 // run makes an attack on a proxy of its own.
 func (a *abuse) run(t *testing.T, k *attack) {
-	r := a.begin(t, k)
+	r := &round{abuse: a, t: t, attack: k, answers: &longest{}}
 	defer r.end()
+	r.begin()
 	for _, phase := range []struct {
 		name string
 		do   func(context.Context) (writes, written int, err error)
@@ -82,7 +77,7 @@ type round struct {
 	answers   *longest
 	guard     func()
 	before    state
-	// broken tells that the proxy does not follow any more, and over that all phases
+	// broken means that the proxy does not follow any more, and over that all phases
 	// were done.
 	broken, over bool
 }
@@ -103,22 +98,22 @@ func (l *longest) take() (d time.Duration) {
 }
 
 // begin starts the proxy, its neighbour and the honest tenant.
-func (a *abuse) begin(t *testing.T, k *attack) *round {
+func (r *round) begin() {
+	t := r.t
 	t.Helper()
-	r := &round{abuse: a, t: t, attack: k, answers: &longest{}, proxy: a.Proxy(t, a.Lab.Node, "--profiling")}
-	a.mover.start()
+	r.proxy = r.Proxy(t, r.Lab.Node, "--profiling")
+	r.guard = guard(r.proxy)
+	r.mover.start()
 	var err error
-	r.neighbour, err = neighbour.Start(a.Lab.Node.Host)
+	r.neighbour, err = neighbour.Start(r.Lab.Node.Host)
 	clustertest.Must(t, err)
-	r.crowd = traffic.Start(a.clients...)
-	victim := a.victim
+	r.crowd = traffic.Start(r.clients...)
+	victim := r.victim
 	victim.Check = func(answer lab.Answer, _ time.Time) error { r.answers.note(answer.Took); return nil }
 	clustertest.Must(t, r.crowd.Add(victim).Await(clustertest.Context(t)))
-	clustertest.Must(t, a.mover.settle(clustertest.Context(t)))
-	r.guard = guard(r.proxy)
+	clustertest.Must(t, r.mover.settle(clustertest.Context(t)))
 	r.before, err = r.state()
 	clustertest.Must(t, err)
-	return r
 }
 
 // guard kills a proxy that takes too much memory, until it is called.
@@ -143,25 +138,32 @@ func guard(p *clustertest.Proxy) (stop func()) {
 	return func() { cancel(); done.Wait() }
 }
 
-// end stops all that begin started, and removes what the attack left.
+// end stops what begin started, and removes what the attack left.
 func (r *round) end() {
-	r.guard()
-	if err := r.mover.end(); err != nil && !r.broken {
-		r.t.Error(err)
+	t := r.t
+	if r.guard != nil {
+		r.guard()
+		if err := r.mover.end(); err != nil && !r.broken {
+			t.Error(err)
+		}
 	}
-	asked, err := r.crowd.Stop()
-	if err != nil {
-		r.t.Errorf("the victim: %v", err)
+	if r.crowd != nil {
+		if asked, err := r.crowd.Stop(); err != nil {
+			t.Errorf("the victim: %v", err)
+		} else if asked == 0 {
+			t.Error("the victim was not asked")
+		}
 	}
-	if asked == 0 {
-		r.t.Error("the victim was not asked")
+	if r.neighbour != nil {
+		if err := r.neighbour.Stop(); err != nil {
+			t.Error(err)
+		}
 	}
-	if err := r.neighbour.Stop(); err != nil {
-		r.t.Error(err)
+	if r.proxy != nil {
+		r.proxy.Kill()
 	}
-	r.proxy.Kill()
 	if !r.over {
-		r.clean(r.t, r.attack.create())
+		r.clean(t, r.attack.create())
 	}
 }
 
@@ -219,91 +221,3 @@ func (r *round) phase(name string, do func(context.Context) (writes, written int
 	f.check(t, r.attack.budgets)
 	return !r.broken
 }
-
-// written counts lines and their bytes.
-func written(lines []string) (n, bytes int) {
-	for _, line := range lines {
-		bytes += len(line) + 1
-	}
-	return len(lines), bytes
-}
-
-// forgetPeak has the kernel begin anew with the proxy's peak of memory.
-func (r *round) forgetPeak() error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", r.proxy.PID()), []byte("5"), 0)
-}
-
-// events is how many Events the proxy has made.
-func (r *round) events() (n int) {
-	list, err := r.Client.EventsV1().Events(metav1.NamespaceAll).List(clustertest.Context(r.t), metav1.ListOptions{})
-	clustertest.Must(r.t, err)
-	for i := range list.Items {
-		if list.Items[i].ReportingController == "kube-vmap" {
-			n++
-		}
-	}
-	return n
-}
-
-// state is what the proxy has, and what the kernel has of it.
-type state struct {
-	consumption
-	rss               uint64
-	elements, objects int
-}
-
-// state looks while nothing moves.
-func (r *round) state() (s state, err error) {
-	r.mover.turn.Lock()
-	defer r.mover.turn.Unlock()
-	tables, err := truth.Read(r.Lab.Node.Host)
-	if err != nil {
-		return s, err
-	}
-	for _, table := range tables {
-		if table == nil {
-			return s, errors.New("a table is missing")
-		}
-		s.objects += len(table.Chains) + len(table.Sets)
-		for _, set := range table.Sets {
-			s.elements += len(set.Elements)
-		}
-	}
-	s.consumption = consumed(r.t, r.proxy)
-	cost, err := r.proxy.Cost()
-	s.rss = cost.RSS
-	return s, err
-}
-
-// nothingLeft waits until everything is about as it was before the attack.
-func (r *round) nothingLeft() {
-	t := r.t
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), leftPatience)
-	defer cancel()
-	var s state
-	if err := traffic.Await(ctx, func() (err error) {
-		if s, err = r.state(); err != nil {
-			return err
-		}
-		switch b := r.before; {
-		case s.elements != b.elements || s.objects != b.objects:
-			return fmt.Errorf("%d elements in %d chains and sets, %d in %d before", s.elements, s.objects, b.elements, b.objects)
-		case s.goroutines > b.goroutines+maxGoroutinesLeft || s.heap > b.heap+maxHeapLeft:
-			return fmt.Errorf("%s, before %s", s.consumption, b.consumption)
-		case s.rss > b.rss+maxRSSLeft:
-			return fmt.Errorf("%d MB of resident memory, before %d", s.rss>>20, b.rss>>20)
-		}
-		return nil
-	}); err != nil {
-		t.Errorf("after the attack: %v", err)
-	}
-	r.neighbour.Turn()
-	if longest := r.neighbour.Take(); longest > maxLock {
-		t.Errorf("after the attack: %s for a transaction of another program, budget %s", longest, maxLock)
-	}
-	t.Logf("before: %s, %d MB; after: %s, %d MB", r.before.consumption, r.before.rss>>20, s.consumption, s.rss>>20)
-}
-
-// leftPatience is for connections to end and for memory to be given back.
-const leftPatience = 10 * time.Second

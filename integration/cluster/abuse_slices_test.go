@@ -90,7 +90,7 @@ func endpointAttacks() []attack {
 			},
 			changes: many(flaps, func(i int) []metav1.Object { return []metav1.Object{flapping(i + 1)} }),
 		},
-		{name: "slices-of-others-and-nobody", create: strange(0), changes: strange(1)},
+		{name: "slices-of-others-and-of-no-Service", create: strange(0), changes: strange(1)},
 	}
 }
 

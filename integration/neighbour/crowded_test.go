@@ -106,7 +106,7 @@ func steps() (all []*step) {
 	return all
 }
 
-// marker is a Service whose port a change moves, so that a packet to the new one tells
+// marker is a Service whose port a change moves, so that a packet to the new one shows
 // that the proxy has followed what was written before.
 type marker struct {
 	t      *testing.T

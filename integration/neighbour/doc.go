@@ -8,7 +8,7 @@
 // network plugin beside the proxy waits as long.
 //
 //	n, err := neighbour.Start(host)
-//	...                        // what the proxy does meanwhile
+//	...                        // what the proxy does during this time
 //	longest := n.Take()        // of the transactions since Start or the last Take
 //	err = n.Stop()
 //
