@@ -32,6 +32,7 @@ type Excess struct {
 const (
 	weightOfAddress  = 10
 	weightOfEndpoint = 1
+	weightOfMany     = 4   // an endpoint of a Service with so many that they share one map
 	weightOfSticky   = 100 // an endpoint that remembers its clients is a chain
 	weightOfTable    = MaglevSlots
 )
@@ -59,8 +60,16 @@ func (e *entry) weigh() (weight, sticky int) {
 	if s.Affinity > 0 {
 		return weight + offers*weightOfSticky, offers
 	}
+	if offers > manyEndpoints*ports {
+		return weight + offers*weightOfMany, 0
+	}
 	return weight + offers*weightOfEndpoint, 0
 }
+
+// manyEndpoints is how many endpoints of a port have slots of their own. More share one
+// map, which the kernel lists at a cost of the square of its size: a million take half
+// a minute at each start.
+const manyEndpoints = 255
 
 // spending is what the Services weigh, by namespace and in all.
 type spending struct {

@@ -243,7 +243,7 @@ func TestAServiceWithTooManyEndpointsIsToldAndLeftOut(t *testing.T) {
 			Ports: make([]model.SlicePort, 1000), Endpoints: make([]model.Endpoint, 1001),
 		}
 		s.say(web("heavy", 1), sync.SetSlice{Slice: heavy}, web("light", 2), served(model.IPv4, 2))
-		if got := s.take(); strings.Count(got, "Unusable Service default/heavy: uid-of-heavy: it needs 1001006 elements of the rule set") != 1 {
+		if got := s.take(); strings.Count(got, "Unusable Service default/heavy: uid-of-heavy: it needs 4004006 elements of the rule set") != 1 {
 			t.Errorf("told was\n%s", got)
 		}
 		if r := s.last(); r.Err != nil || r.RefusedObjects != 1 {
