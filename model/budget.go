@@ -34,7 +34,7 @@ const (
 	weightOfEndpoint = 1
 	weightOfMany     = 4   // an endpoint of a Service with so many that they share one map
 	weightOfSticky   = 100 // an endpoint that remembers its clients is a chain
-	weightOfTable    = MaglevSlots
+	weightOfTable    = 4 * MaglevSlots // kilobytes that a word of an author asks for
 )
 
 // MaglevSlots is how many slots the table of a port with the scheduler [Maglev] has.

@@ -32,6 +32,8 @@ type claims struct {
 	// nodeAddrs serve node ports; nodePorts is how many of settled are such.
 	nodeAddrs map[netip.Addr]struct{}
 	nodePorts [len(Families)]int
+	// peaks are what asked, settled and lost held at most.
+	peaks [3]int
 }
 
 // claim is one Service's wish for a match.
@@ -221,6 +223,13 @@ func (c *claims) settle(m Match, out *Changes) (before *Frontend) {
 		delete(c.lost, m)
 	}
 	return before
+}
+
+// shrink gives back the room of claims that are gone.
+func (c *claims) shrink() {
+	c.asked = Shrink(c.asked, &c.peaks[0])
+	c.settled = Shrink(c.settled, &c.peaks[1])
+	c.lost = Shrink(c.lost, &c.peaks[2])
 }
 
 // conflict is the conflict of a claim that loses its match; false if it does not.

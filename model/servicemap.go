@@ -27,7 +27,8 @@ type ServiceMap struct {
 	health   map[ServiceName]HealthCheck // those that changed
 	excesses []Excess                    // as well
 	spending spending
-	many     int // how many slices of a Service are worth to be gathered
+	peaks    [2]int // of services and slices
+	many     int    // how many slices of a Service are worth to be gathered
 }
 
 // entry is one Service with its slices. Slices may come before their Service.
@@ -194,6 +195,7 @@ func (m *ServiceMap) Changes() Changes {
 		out.HealthChecks = append(out.HealthChecks, m.health[name])
 	}
 	clear(m.health)
+	m.services, m.slices = Shrink(m.services, &m.peaks[0]), Shrink(m.slices, &m.peaks[1])
 	out.Excesses, m.excesses = m.excesses, nil
 	return out
 }

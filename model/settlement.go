@@ -138,6 +138,7 @@ func (s *settlement) changes() Changes {
 		}
 	}
 	out.Conflicts = s.conflicts(losers)
+	s.claims.shrink()
 	return out
 }
 

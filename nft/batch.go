@@ -148,8 +148,9 @@ const StepElements = 50_000
 // Steps splits a batch that is too large for one transaction. For traffic it is
 // still one switch:
 //
-//	before   fills maps of endpoints with keys that no packet is led to yet
-//	switch   every chain, rule, dispatching element, and endpoint that is replaced
+//	before   fills maps of endpoints with keys that no packet is led to yet; replaces
+//	         endpoints, each at once
+//	switch   every chain, rule and dispatching element
 //	after    deletes from maps of endpoints the keys that none is led to any more
 //
 // A batch that replaces a table is one step.

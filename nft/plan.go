@@ -4,6 +4,8 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+
+	"kube-vmap/model"
 )
 
 // Plan is a change worked out against a [Ruleset], and the batch that makes it.
@@ -303,6 +305,7 @@ func (r *Ruleset) Commit(p *Plan) {
 		delete(r.sizes, id)
 	}
 	r.endpoints += p.endpoints
+	r.frontends, r.shared = model.Shrink(r.frontends, &r.peaks[0]), model.Shrink(r.shared, &r.peaks[1])
 }
 
 // addCounts adds differences to counts and forgets what is down to none.

@@ -24,6 +24,7 @@ type Ruleset struct {
 	sizes     map[SetID]uint32  // the sets there are, and for how many elements
 	outgrown  map[SetID]bool    // those that take no more, whatever their size
 	endpoints int               // in all pools
+	peaks     [2]int            // of frontends and shared
 }
 
 // sharedKey is an element that several frontends may need.

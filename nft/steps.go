@@ -1,18 +1,26 @@
 package nft
 
+import (
+	"maps"
+	"slices"
+)
+
 // division divides a batch into what may come before the switch, the switch, and what
-// may come after it.
+// may come after it. Endpoints that are replaced may come at any time, each with the
+// one whose place it takes.
 type division struct {
 	added, deleted map[SetID]map[Key]struct{} // keys of endpoints that the batch adds and deletes
 	dropped        map[DeleteSet]struct{}     // sets that the batch deletes
 	declare        Batch
 	before, after  Batch
 	now            Batch
+	replaced       map[SetID]*elementEdit // with the same keys on both sides
 }
 
 func newDivision(b Batch) *division {
 	s := &division{
 		added: map[SetID]map[Key]struct{}{}, deleted: map[SetID]map[Key]struct{}{}, dropped: map[DeleteSet]struct{}{},
+		replaced: map[SetID]*elementEdit{},
 	}
 	for _, op := range b {
 		switch op := op.(type) {
@@ -66,11 +74,19 @@ func (s *division) place(op Op) {
 	case AddElements:
 		free, bound := s.divide(op.Set, op.Elements, s.deleted)
 		s.before = appendElements(s.before, AddElements{op.Set, free}, len(free))
-		s.now = appendElements(s.now, AddElements{op.Set, bound}, len(bound))
+		if s.divides(op.Set) {
+			s.replacing(op.Set).add = bound
+		} else {
+			s.now = append(s.now, op)
+		}
 	case DeleteElements:
 		free, bound := s.divide(op.Set, op.Elements, s.added)
 		s.after = appendElements(s.after, DeleteElements{op.Set, free}, len(free))
-		s.now = appendElements(s.now, DeleteElements{op.Set, bound}, len(bound))
+		if s.divides(op.Set) {
+			s.replacing(op.Set).remove = bound
+		} else {
+			s.now = append(s.now, op)
+		}
 	default:
 		s.now = append(s.now, op)
 	}
@@ -82,11 +98,24 @@ func (s *division) isDropped(id SetID) bool {
 	return dropped
 }
 
-// divide separates elements that need not go with the switch: endpoints whose keys
-// are not among others of their set, which is there before and after.
+// divides reports whether elements of the set need not go with the switch: endpoints
+// in a map that is there before and after.
+func (s *division) divides(id SetID) bool {
+	return id.layout().content == contentEndpoint && !s.isDropped(id)
+}
+
+// replacing is what is replaced in a set.
+func (s *division) replacing(id SetID) *elementEdit {
+	if s.replaced[id] == nil {
+		s.replaced[id] = &elementEdit{}
+	}
+	return s.replaced[id]
+}
+
+// divide separates endpoints whose keys are not among others of their set.
 func (s *division) divide(id SetID, list []Element, others map[SetID]map[Key]struct{}) (free, bound []Element) {
-	if id.layout().content != contentEndpoint || s.isDropped(id) {
-		return nil, list
+	if !s.divides(id) {
+		return nil, nil
 	}
 	if len(others[id]) == 0 {
 		return list, nil
@@ -121,11 +150,31 @@ func (s *division) steps(limit int) []Batch {
 	} else {
 		s.now = append(s.declare, s.now...)
 	}
+	steps = append(steps, s.replacements(limit)...)
 	after := s.after.pieces(limit)
 	if len(s.now) == 0 {
 		return append(steps, after...)
 	}
 	return append(append(steps, s.now), after...)
+}
+
+// replacements are the steps that replace endpoints; a rest goes with the switch.
+func (s *division) replacements(limit int) (steps []Batch) {
+	var step Batch
+	most := max(1, limit/2)
+	room := most
+	for _, id := range slices.SortedFunc(maps.Keys(s.replaced), compareSets) {
+		r := s.replaced[id]
+		for n := 0; len(r.add) > 0; r.add, r.remove = r.add[n:], r.remove[n:] {
+			n = min(room, len(r.add))
+			step = append(step, DeleteElements{id, r.remove[:n]}, AddElements{id, r.add[:n]})
+			if room -= n; room == 0 {
+				steps, step, room = append(steps, step), nil, most
+			}
+		}
+	}
+	s.now = append(step, s.now...)
+	return steps
 }
 
 // pieces divides ops on elements into batches of at most so many.

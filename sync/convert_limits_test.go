@@ -71,16 +71,16 @@ func TestAServiceHasItsLimits(t *testing.T) {
 				s.Spec.Ports, s.Spec.ClusterIPs = manyPorts(n), s.Spec.ClusterIPs[:1]
 			}, "spec.ports", nil,
 		},
-		"external IPs, which count with the ClusterIPs": {
-			maxFrontends - 2, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = manyAddrs(n) }, "spec.externalIPs", external,
+		"external IPs": {
+			maxExternals, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = manyAddrs(n) }, "spec.externalIPs", external,
 		},
 		"external IPs with ports": {
-			maxFrontends/2 - 2, func(s *corev1.Service, n int) {
+			maxExternals / 2, func(s *corev1.Service, n int) {
 				s.Spec.Ports, s.Spec.ExternalIPs = manyPorts(2), manyAddrs(n)
 			}, "spec.externalIPs", external,
 		},
 		"external IPs that are all the same": {
-			maxFrontends, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = repeated("198.51.100.1", n) }, "spec.externalIPs", external,
+			maxExternals, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = repeated("198.51.100.1", n) }, "spec.externalIPs", external,
 		},
 		"addresses of the load balancer": {
 			maxFrontends - 2, func(s *corev1.Service, n int) { s.Status.LoadBalancer.Ingress = manyIngress(n) },

@@ -60,7 +60,7 @@ func (f *findings) scheduler(annotations map[string]string) model.Scheduler {
 
 // maxTables is how many ports, in all families, of a Service with the annotation
 // may have a table of [model.Maglev]: a table has hundreds of elements.
-const maxTables = 400
+const maxTables = 50
 
 // limitTables has a Service spread at random whose tables would take too much of
 // every node.

@@ -87,6 +87,7 @@ func (f *findings) checkServiceType(t corev1.ServiceType) {
 // object of some kilobytes. The API server sets the lists no limit.
 const (
 	maxFrontends = 10_000 // addresses with ports
+	maxExternals = 2_000  // of them, those that only the author wants
 	maxSources   = 20_000 // of them, each with each range
 )
 
@@ -104,7 +105,7 @@ func tooMany(path *field.Path, n, most int) *field.Error {
 // Without them a Service is within the limits.
 func (f *findings) limitAddresses(s *model.Service) {
 	ports, addrs := len(s.Ports), len(s.ClusterIPs)+len(s.LoadBalancerIPs)
-	if f.leaveOut(tooMany(field.NewPath("spec", "externalIPs"), ports*(addrs+len(s.ExternalIPs)), maxFrontends)) {
+	if f.leaveOut(tooMany(field.NewPath("spec", "externalIPs"), ports*len(s.ExternalIPs), maxExternals)) {
 		s.ExternalIPs = nil
 	}
 	if f.leaveOut(tooMany(field.NewPath("status", "loadBalancer", "ingress"), ports*addrs, maxFrontends),

@@ -60,7 +60,7 @@ func wrongFamily(path *field.Path, addr netip.Addr, families []corev1.IPFamily, 
 // externalIPs are addresses that somebody routes to the nodes.
 func (f *findings) externalIPs(spec *corev1.ServiceSpec, clusterIPs []netip.Addr) []netip.Addr {
 	path := field.NewPath("spec", "externalIPs")
-	if f.leaveOut(tooMany(path, len(spec.ExternalIPs), maxFrontends)) {
+	if f.leaveOut(tooMany(path, len(spec.ExternalIPs), maxExternals)) {
 		return nil
 	}
 	list := addrList{clusterIPs: clusterIPs}

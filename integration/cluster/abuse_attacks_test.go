@@ -47,23 +47,23 @@ func portAttacks() []attack {
 			),
 			changes: one(sliceOf("tables-4", "tables", model.IPv4, tcp("p", 200), 1, 2)),
 			// An annotation must not make a hundred times as much of two endpoints.
-			budgets: map[string]int64{limitElements: 25_000, limitObjects: 300},
+			budgets: map[string]int64{limitElements: 30_000, limitObjects: 1_200},
 		},
 		{
-			name:   "20-Services-with-80-scheduler-tables",
+			name:   "20-Services-with-50-scheduler-tables",
 			create: many(20, tabled(0)), changes: many(20, tabled(1)),
 		},
 	}
 }
 
-// tabled are Services with 40 ports in two families, and the slices of a version.
+// tabled are Services with 25 ports in two families, and the slices of a version.
 func tabled(version int) func(int) []metav1.Object {
 	return func(i int) []metav1.Object {
 		name := numberOf("tabled", i)
 		return []metav1.Object{
-			double(name, tcp("p", 40), scheduler("mh")),
-			sliceOf(name+"-4", name, model.IPv4, tcp("p", 40), version, 2),
-			sliceOf(name+"-6", name, model.IPv6, tcp("p", 40), version, 2),
+			double(name, tcp("p", 25), scheduler("mh")),
+			sliceOf(name+"-4", name, model.IPv4, tcp("p", 25), version, 2),
+			sliceOf(name+"-6", name, model.IPv6, tcp("p", 25), version, 2),
 		}
 	}
 }
@@ -128,6 +128,10 @@ func addressAttacks() []attack {
 		{
 			name:   "100-Services-with-9999-equal-external-IPs",
 			create: many(100, equal(9999)), changes: many(1, equal(9998)),
+		},
+		{
+			name:   "100-Services-with-2000-equal-external-IPs",
+			create: many(100, equal(2000)), changes: many(1, equal(1999)),
 		},
 	}
 }

@@ -43,8 +43,10 @@ const (
 	// maxElements is of all sets together. An element takes about 150 bytes of the
 	// kernel's memory.
 	maxElements = 250_000
-	// maxObjects is for chains and sets. The kernel finds each by walking a list.
-	maxObjects = 1500
+	// maxObjects is for chains and sets. The kernel finds each by walking a list. Where
+	// one Service uses the scheduler mh, all share a chain and a map for each of its
+	// 251 slots, by family.
+	maxObjects = 2500
 )
 
 // What may be left of an attack when all its objects are deleted.

@@ -16,7 +16,7 @@ const maxRestart = 5 * time.Second
 
 // restart replaces the proxy beside a Service with as many endpoints as are served.
 func (a *abuse) restart(t *testing.T) {
-	objects := large(10, 100, 0)
+	objects := large(2, 100, 0)
 	defer a.clean(t, objects)
 	proxy := a.Proxy(t, a.Lab.Node)
 	a.mover.start()

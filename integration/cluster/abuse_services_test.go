@@ -15,7 +15,7 @@ import (
 // by the hundred.
 func serviceAttacks() []attack {
 	withExternalIPs := func(prefix string) func() []metav1.Object {
-		const each = 4998 // at two ports, with the ClusterIP, 9,998 frontends
+		const each = 1000 // at two ports, as many as are served
 		return many(20, func(i int) []metav1.Object {
 			all := texts(after(externalBase[model.IPv4], i*each), each)
 			return []metav1.Object{single(numberOf("external", i), tcp(prefix, 2), external(all...))}
@@ -33,7 +33,7 @@ func serviceAttacks() []attack {
 	}
 	return []attack{
 		{
-			name:   "20-Services-with-9996-frontends",
+			name:   "20-Services-with-2000-external-addresses",
 			create: withExternalIPs("before"), changes: withExternalIPs("after"),
 		},
 		{

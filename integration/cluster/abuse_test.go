@@ -25,6 +25,6 @@ func TestAbuse(t *testing.T) {
 	for _, k := range attacks() {
 		t.Run(k.name, func(t *testing.T) { a.run(t, &k) })
 	}
-	t.Run("restart-beside-a-million-endpoints", a.restart)
+	t.Run("restart-beside-200000-endpoints", a.restart)
 	t.Logf("figures of all attacks:\n%s", table(a.rows))
 }

@@ -89,9 +89,9 @@ func steps() (all []*step) {
 		m.service("large", nth(97, 3), 100, "}")
 		m.slice("large", 100, nths(200, 1000*version, 1000)...)
 	})
-	add("9,000 other addresses", func(m *manifests, version int) {
+	add("2,000 other addresses", func(m *manifests, version int) {
 		var list bytes.Buffer
-		for _, a := range nths(160, 9000*version, 9000) {
+		for _, a := range nths(160, 2000*version, 2000) {
 			fmt.Fprintf(&list, "%s,", a)
 		}
 		m.service("external", nth(97, 4), 1, ", externalIPs: ["+list.String()+"]}")

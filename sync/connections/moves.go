@@ -16,6 +16,7 @@ type moves struct {
 	former map[model.Match]owner
 	// moved are those that are another's since the last reading.
 	moved [len(model.Families)]map[model.Match]struct{}
+	peak  int // of former
 }
 
 // owner is a Service port that had an address and port, and how many sweeps ago.
@@ -65,6 +66,7 @@ func (s *state) age(f model.Family) {
 			delete(s.moves.former, m)
 		}
 	}
+	s.moves.former = model.Shrink(s.moves.former, &s.moves.peak)
 }
 
 // settle removes what was counted for addresses and ports before they moved, and

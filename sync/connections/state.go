@@ -58,6 +58,7 @@ type state struct {
 	last      [len(model.Families)]map[pair]uint64 // as of the last reading
 	counters  [len(model.Families)]int
 	moves     moves
+	peaks     [2]int // of frontends and series
 }
 
 func newState() state {
@@ -80,6 +81,7 @@ func (s *state) take(t sync.Taken, sweeps []sweep) {
 	for _, m := range t.Gone {
 		s.remove(m)
 	}
+	s.frontends, s.series = model.Shrink(s.frontends, &s.peaks[0]), model.Shrink(s.series, &s.peaks[1])
 	if !slices.Equal(s.nodeAddrs, t.NodeAddrs) {
 		s.nodeAddrs = t.NodeAddrs
 		for i := range sweeps {
