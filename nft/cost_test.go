@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unique"
 
 	"golang.org/x/sys/unix"
 
@@ -145,5 +146,34 @@ func TestTheCostOfAPlanDoesNotGrowFaster(t *testing.T) {
 				return costOf(r, comes(costFrontends(0, 1, 1, 1, 3)))
 			}, false)
 		})
+	}
+}
+
+// TestTheCostOfRewritingChainsDoesNotGrowFaster is about a new version whose rules of
+// sticky endpoints differ from those of the tables.
+func TestTheCostOfRewritingChainsDoesNotGrowFaster(t *testing.T) {
+	cost := func(n int) (least time.Duration) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		chains := make([]ChainID, n)
+		for i := range chains {
+			endpoint := netip.AddrPortFrom(costAddr(10, i), 80)
+			chains[i] = ChainID{Kind: StickyEndpoint, Sticky: unique.Make(Sticky{endpoint, model.TCP, 3600})}
+		}
+		for range 5 {
+			e, start := newEdit(), processorTime()
+			for _, id := range chains {
+				e.rewriteChain(id)
+				e.rewriteChain(id)
+			}
+			if took := processorTime() - start; least == 0 || took < least {
+				least = took
+			}
+		}
+		return least
+	}
+	const n, times = 5000, 4
+	if took, longer := cost(n), cost(times*n); longer > 3*times*took {
+		t.Errorf("%d chains take %s, %d times as many %s", n, took, times, longer)
 	}
 }

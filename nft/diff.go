@@ -180,16 +180,16 @@ func (r *Ruleset) fingerprints(id ChainID) []Fingerprint {
 
 func (e *edit) newChain(id ChainID) {
 	e.addChains = append(e.addChains, id)
-	e.rewrite = append(e.rewrite, id)
+	e.rewrite[id] = struct{}{}
 }
 
 // rewriteChain replaces the rules of a chain, once, for however many reasons.
 func (e *edit) rewriteChain(id ChainID) {
-	if slices.Contains(e.rewrite, id) {
+	if _, already := e.rewrite[id]; already {
 		return
 	}
 	e.flushChains = append(e.flushChains, FlushChain{id.Family, id.Name()})
-	e.rewrite = append(e.rewrite, id)
+	e.rewrite[id] = struct{}{}
 }
 
 // rewriteReader replaces the rules of the chain that looks into each set of a kind

@@ -22,7 +22,7 @@ type edit struct {
 	deleteSets   []DeleteSet
 	addSets      []AddSet
 	addChains    []ChainID
-	rewrite      []ChainID // chains that get their rules, new ones among them
+	rewrite      map[ChainID]struct{} // chains that get their rules, new ones among them
 }
 
 // elementEdit is what changes in one set.
@@ -31,7 +31,9 @@ type elementEdit struct {
 	endpoints   []slot // to add, to a set that is new
 }
 
-func newEdit() *edit { return &edit{elements: map[SetID]*elementEdit{}} }
+func newEdit() *edit {
+	return &edit{elements: map[SetID]*elementEdit{}, rewrite: map[ChainID]struct{}{}}
+}
 
 // of is the edit of one set.
 func (e *edit) of(id SetID) *elementEdit {
@@ -85,8 +87,7 @@ func (e *edit) batch(c *Config, has func(SetID) bool) Batch {
 	for _, id := range e.addChains {
 		b = append(b, AddChain{id})
 	}
-	slices.SortFunc(e.rewrite, compareChains)
-	for _, id := range e.rewrite {
+	for _, id := range slices.SortedFunc(maps.Keys(e.rewrite), compareChains) {
 		for _, r := range c.rules(id, has) {
 			b = append(b, AddRule{id, r})
 		}
