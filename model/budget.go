@@ -32,8 +32,8 @@ type Excess struct {
 const (
 	weightOfAddress  = 10
 	weightOfEndpoint = 1
-	weightOfMany     = 4   // an endpoint of a Service with so many that they share one map
-	weightOfSticky   = 100 // an endpoint that remembers its clients is a chain
+	weightOfMany     = 4               // an endpoint of a Service with so many that they share one map
+	weightOfSticky   = 100             // an endpoint that remembers its clients is a chain
 	weightOfTable    = 4 * MaglevSlots // kilobytes that a word of an author asks for
 )
 

@@ -52,17 +52,6 @@ func (f field) length(fam *family) uint32 {
 	return 4
 }
 
-// size is the field's size in bytes, without padding.
-func (f field) size(fam *family) uint32 {
-	switch f {
-	case fieldProtocol:
-		return 1
-	case fieldPort, fieldAskedPort:
-		return portLen
-	}
-	return f.length(fam)
-}
-
 func (f field) datatype(fam *family) datatype {
 	switch f {
 	case fieldProtocol:

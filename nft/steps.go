@@ -165,9 +165,10 @@ func (s *division) replacements(limit int) (steps []Batch) {
 	room := most
 	for _, id := range slices.SortedFunc(maps.Keys(s.replaced), compareSets) {
 		r := s.replaced[id]
-		for n := 0; len(r.add) > 0; r.add, r.remove = r.add[n:], r.remove[n:] {
-			n = min(room, len(r.add))
+		for len(r.add) > 0 {
+			n := min(room, len(r.add))
 			step = append(step, DeleteElements{id, r.remove[:n]}, AddElements{id, r.add[:n]})
+			r.add, r.remove = r.add[n:], r.remove[n:]
 			if room -= n; room == 0 {
 				steps, step, room = append(steps, step), nil, most
 			}

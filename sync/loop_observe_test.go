@@ -297,7 +297,7 @@ func TestNoticesAreLimitedByNamespace(t *testing.T) {
 		if most := 21 * 2200; len(got) > most {
 			t.Errorf("%d bytes are reported, want %d at most", len(got), most)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		s.say(problem("flood", 1000))
 		if got := s.take(); strings.Count(got, "Unusable Service flood/") != 1 {
 			t.Errorf("after a minute, reported is\n%s", got)

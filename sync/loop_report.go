@@ -67,22 +67,25 @@ func (l *Loop) tellFollowers(c nft.Change, whole bool) {
 
 // notify reports what is wrong with an object, in a line of log and as an event,
 // within the limits of its namespace.
-func (l *Loop) notify(o Object, reason, note, message string, args ...any) {
+func (l *Loop) notify(o Object, reason, note string, log func(*slog.Logger)) {
 	skipped, ok := l.notices.take(o.Namespace)
 	if !ok {
 		return
 	}
+	to := l.log
 	if skipped > 0 {
-		args = append(args, "skipped", skipped)
+		to = to.With("skipped", skipped)
 	}
-	l.log.Warn(message, args...)
+	log(to)
 	l.recorder.Warn(o, reason, note)
 }
 
 // tellProblem reports what is wrong with an object.
 func (l *Loop) tellProblem(o Object, text string) {
 	text = shorten(text, maxNotice)
-	l.notify(o, ReasonUnusable, text, "left out what cannot be used", "object", o.String(), "err", text)
+	l.notify(o, ReasonUnusable, text, func(log *slog.Logger) {
+		log.Warn("left out what cannot be used", "object", o.String(), "err", text)
+	})
 }
 
 // tellNodeAddrs warns if node ports answer on more addresses than configured, or on
@@ -110,8 +113,9 @@ func (l *Loop) tellNodeAddrs() {
 // tellWarning reports what may surprise about a Service that is served.
 func (l *Loop) tellWarning(o Object, text string) {
 	o = l.service(model.ServiceName{Namespace: o.Namespace, Name: o.Name})
-	l.notify(o, ReasonOpen, text,
-		"a Service is open to more than it may seem", "service", o.Namespace+"/"+o.Name, "reason", text)
+	l.notify(o, ReasonOpen, text, func(log *slog.Logger) {
+		log.Warn("a Service is open to more than it may seem", "service", o.Namespace+"/"+o.Name, "reason", text)
+	})
 }
 
 // tellConflicts reports lost claims: of each Service one, and how many more there
@@ -134,7 +138,9 @@ func (l *Loop) tellConflicts(conflicts []model.Conflict) {
 			note += fmt.Sprintf("; so are %d more of its addresses and ports", n-1)
 			args = append(args, "more", n-1)
 		}
-		l.notify(l.service(c.Loser.ServiceName), ReasonConflict, note, "another Service holds the address and port", args...)
+		l.notify(l.service(c.Loser.ServiceName), ReasonConflict, note, func(log *slog.Logger) {
+			log.Warn("another Service holds the address and port", args...)
+		})
 	}
 }
 

@@ -2,12 +2,13 @@ package proxy
 
 import (
 	"fmt"
-	"kube-vmap/integration/lab"
-	"kube-vmap/model"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
 )
 
 // bad are documents that cannot be used, and what the log must say of them. Each
