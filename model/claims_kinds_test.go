@@ -356,3 +356,36 @@ func TestServicesThatClaimEachOthersClusterIPKeepTheirOwn(t *testing.T) {
 		checkOwners(t, m, held("a", ClusterIP, Match{f, one, p, 80}), held("b", ClusterIP, Match{f, two, p, 80}))
 	})
 }
+
+// TestANodePortHoldsItsPortOnTheAddressesThatServeIt has an older Service list an
+// address of the node as its external IP: the address and port are the node port's
+// while the node has both.
+func TestANodePortHoldsItsPortOnTheAddressesThatServeIt(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := NewServiceMap(Options{}, thisNode)
+		thief, owner := player("a", f, p), player("b", f, p)
+		thief.Created, owner.Created = 1, 2
+		thief.ExternalIPs, thief.Ports[0].Port = []netip.Addr{nodeIP(f, 1)}, 30080
+		owner.Ports[0].NodePort = 30080
+		match := Match{f, nodeIP(f, 1), p, 30080}
+		served := func() bool {
+			return slices.ContainsFunc(m.Frontends(), func(fe Frontend) bool { return fe.Match == match })
+		}
+		m.SetService(thief)
+		m.SetService(owner)
+		checkConflicts(t, m.Changes())
+		if !served() {
+			t.Error("an address that serves no node ports is not served")
+		}
+		m.SetNodeAddrs([]netip.Addr{nodeIP(f, 1)})
+		checkConflicts(t, m.Changes(), Conflict{match, portOf(owner), portOf(thief)})
+		if served() || m.Conflicts() != 1 {
+			t.Errorf("the node port is taken: %t, conflicts %d", served(), m.Conflicts())
+		}
+		m.DeleteService(owner.Name)
+		checkConflicts(t, m.Changes())
+		if !served() || m.Conflicts() != 0 {
+			t.Errorf("without the node port, served: %t, conflicts %d", served(), m.Conflicts())
+		}
+	})
+}

@@ -181,7 +181,7 @@ func (m *ServiceMap) NodePorts(f Family) int { return m.claims.nodePorts[f] }
 
 // Changes works out what the events since the last call changed.
 func (m *ServiceMap) Changes() Changes {
-	s := settlement{ServiceMap: m, touched: m.touched, lost: map[lostClaim]struct{}{}}
+	s := settlement{ServiceMap: m, touched: m.touched}
 	m.touched = nil
 	m.spend()
 	for _, e := range m.dirty {

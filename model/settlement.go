@@ -59,6 +59,9 @@ func (s *settlement) enter(e *entry, f *Frontend) {
 
 func (s *settlement) withdraw(e *entry, f *Frontend) {
 	if s.claims.lost[f.Match] > 0 && s.claims.settled[f.Match] != f {
+		if s.lost == nil {
+			s.lost = map[lostClaim]struct{}{}
+		}
 		s.lost[lostClaim{f.Match, f.Service}] = struct{}{}
 	}
 	s.claims.withdraw(claim{e.served, f})
