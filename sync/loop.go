@@ -17,8 +17,8 @@ import (
 type Kernel interface {
 	// Read returns what the kernel holds under our name.
 	Read() (nft.Tables, error)
-	// Apply makes the kernel take the batch whole or not at all; of a first load in
-	// steps it may take some. An error of type *nft.Error is the kernel's refusal;
+	// Apply makes the kernel take the batch whole or not at all; of a large one in steps
+	// it may take some, which the result says. An error of type *nft.Error is the kernel's refusal;
 	// after any other error it is not known what the kernel holds.
 	Apply(nft.Batch) (nft.Applied, error)
 	// Foreign is a number that changes whenever others than the loop, and those it

@@ -70,19 +70,21 @@ func (w *writer) close() error {
 	return w.conn.Close()
 }
 
-// Apply gives the batch to the kernel, which takes all of it or nothing; of a
-// first load in steps, it may have taken the steps before. An error of type
-// *nft.Error says what was refused. After any other error it is not known what
-// the kernel holds; read it back.
+// Apply gives the batch to the kernel, which takes all of it or nothing; of a large
+// one in steps, it may have taken the steps before, as Steps of the result says. An
+// error of type *nft.Error says what was refused. After any other error it is not
+// known what the kernel holds; read it back.
 //
-// A first load for which the kernel has no memory is tried again in smaller steps.
+// A batch in steps for which the kernel has no memory is tried again in smaller ones.
 func (w *writer) Apply(b nft.Batch) (nft.Applied, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	start := time.Now()
+	start, taken := time.Now(), 0
 	for limit := nft.StepElements; ; limit /= 4 {
 		a, err := w.applySteps(b.Steps(limit))
 		a.Took = time.Since(start)
+		a.Steps += taken
+		taken = a.Steps
 		if err == nil || limit < smallestStep || !nft.OutOfMemory(err) || len(b.Steps(limit/4)) == 1 {
 			return a, permission(err)
 		}
