@@ -175,7 +175,7 @@ func TestASliceHasItsLimit(t *testing.T) {
 }
 
 func TestOfManyErrorsFewAreTold(t *testing.T) {
-	const wrong = 5000
+	const wrong = maxExternals
 	_, errs := ConvertService(service(func(s *corev1.Service) { s.Spec.ExternalIPs = repeated("127.0.0.1", wrong) }))
 	if len(errs) != maxErrors+1 {
 		t.Fatalf("%d errors are told, want %d and how many more there are", len(errs), maxErrors)

@@ -308,7 +308,7 @@ func (l *Loop) applyParts(change nft.Change) (Report, error) {
 		l.tellFollowers(change, false)
 		return r, nil
 	}
-	if !nft.OutOfMemory(err) {
+	if !nft.OutOfMemory(err) || l.rules == nil { // the kernel may have some of it
 		return r, err
 	}
 	first, second, divided := halves(change, l.rules.ServiceAt)
@@ -379,7 +379,7 @@ func (l *Loop) send(b nft.Batch) (Report, error) {
 	l.log.Debug("batch", "commands", b)
 	applied, err := l.kernel.Apply(b)
 	if err != nil && applied.Steps > 0 {
-		l.forget() // the kernel has some of it
+		l.forget() // steps that came before the one that was refused
 	}
 	if err != nil {
 		return Report{}, fmt.Errorf("apply batch: %w", err)
