@@ -111,7 +111,8 @@ func (s *story) rules(ctx context.Context) error {
 func (s *story) cleanup(ctx context.Context) error {
 	s.say("")
 	s.say("   $ kube-vmap cleanup")
-	if _, err := s.onNode(ctx, s.program, "cleanup"); err != nil {
+	// It logs what it removed.
+	if _, err := s.lab.Node.Command(ctx, s.program, "cleanup").CombinedOutput(); err != nil {
 		return err
 	}
 	listing, err := s.onNode(ctx, "nft", "list", "ruleset")

@@ -19,16 +19,18 @@ const listening = "0A"
 // Foreign returns those of the ports on which another process listens, at any
 // address, in the order given.
 func Foreign(ports ...uint16) ([]uint16, error) {
-	// A socket of ours that is opened in between is not in the tables, which are read
-	// first.
+	// A socket of ours may be closed, or opened, while the tables are read.
+	own := map[string]bool{}
+	if err := addOwnSockets(own); err != nil {
+		return nil, fmt.Errorf("look for own sockets: %w", err)
+	}
 	inodes := map[uint16][]string{}
 	for _, table := range []string{"tcp", "tcp6"} {
 		if err := read(filepath.Join("/proc/thread-self/net", table), inodes); err != nil {
 			return nil, fmt.Errorf("look for listening sockets: %w", err)
 		}
 	}
-	own, err := ownSockets()
-	if err != nil {
+	if err := addOwnSockets(own); err != nil {
 		return nil, fmt.Errorf("look for own sockets: %w", err)
 	}
 	var out []uint16
@@ -79,14 +81,13 @@ func parse(table io.Reader, inodes map[uint16][]string) error {
 	return lines.Err()
 }
 
-// ownSockets are the inodes of this process's sockets.
-func ownSockets() (map[string]bool, error) {
+// addOwnSockets adds the inodes of this process's sockets.
+func addOwnSockets(own map[string]bool) error {
 	const folder = "/proc/self/fd"
 	files, err := os.ReadDir(folder)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	own := map[string]bool{}
 	for _, f := range files {
 		// One that was closed in between has no target any more.
 		target, err := os.Readlink(filepath.Join(folder, f.Name()))
@@ -94,5 +95,5 @@ func ownSockets() (map[string]bool, error) {
 			own[strings.TrimSuffix(rest, "]")] = true
 		}
 	}
-	return own, nil
+	return nil
 }

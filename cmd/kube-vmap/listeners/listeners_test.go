@@ -88,3 +88,17 @@ func handOver(t *testing.T, l *net.TCPListener) (end func()) {
 		}
 	}
 }
+
+// TestASocketOfOursThatClosesMeanwhileIsNotForeign looks while the process ends, which
+// closes what it listens on.
+func TestASocketOfOursThatClosesMeanwhileIsNotForeign(t *testing.T) {
+	for range 500 {
+		l, port := listen(t, addresses[0])
+		closed := make(chan error)
+		go func() { closed <- l.Close() }()
+		check(t, []uint16{port})
+		if err := <-closed; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
