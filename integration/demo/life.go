@@ -19,7 +19,7 @@ func (s *story) flushed(ctx context.Context) error {
 		return fmt.Errorf("read the generation: %w", err)
 	}
 	s.proxy.expected = repaired
-	if _, err := s.onNode(ctx, "nft", "flush", "ruleset"); err != nil {
+	if _, err := s.nft(ctx, "flush", "ruleset"); err != nil {
 		return err
 	}
 	after, err := s.kernel.Generation()
@@ -93,7 +93,7 @@ func (s *story) rules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listing, err := s.onNode(ctx, "nft", "list", "ruleset")
+	listing, err := s.nft(ctx, "list", "ruleset")
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (s *story) cleanup(ctx context.Context) error {
 	if _, err := s.lab.Node.Command(ctx, s.program, "cleanup").CombinedOutput(); err != nil {
 		return err
 	}
-	listing, err := s.onNode(ctx, "nft", "list", "ruleset")
+	listing, err := s.nft(ctx, "list", "ruleset")
 	if err != nil {
 		return err
 	}

@@ -98,18 +98,17 @@ func (s *stage) start(ctx context.Context) (u update, err error) {
 	return s.proxy.await(ctx, applied, inOrder)
 }
 
-// onNode runs a program on the node and returns what it prints. A program that
-// complains is an error.
-func (s *stage) onNode(ctx context.Context, name string, args ...string) (string, error) {
+// nft runs nft on the node and returns what it prints. That it complains is an error.
+func (s *stage) nft(ctx context.Context, args ...string) (string, error) {
 	var out, complaints bytes.Buffer
-	cmd := s.lab.Node.Command(ctx, name, args...)
+	cmd := s.lab.Node.Command(ctx, "nft", args...)
 	cmd.Stdout, cmd.Stderr = &out, &complaints
 	err := cmd.Run()
 	if err == nil && complaints.Len() > 0 {
 		err = errors.New("it complains")
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, complaints.String())
+		return "", fmt.Errorf("nft %s: %w: %s", strings.Join(args, " "), err, complaints.String())
 	}
 	return out.String(), nil
 }

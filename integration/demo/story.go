@@ -119,7 +119,7 @@ func (s *story) way(ctx context.Context) error {
 		{"All Services that use slot 1 share the chain and the map that know the endpoint there:", "chain ip kube-vmap ep-1"},
 		{"So a Service is elements of maps, never a chain or rule of its own:", "map ip kube-vmap endpoints-1"},
 	} {
-		out, err := s.onNode(ctx, "nft", append([]string{"list"}, strings.Fields(step.object)...)...)
+		out, err := s.nft(ctx, append([]string{"list"}, strings.Fields(step.object)...)...)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
@@ -80,8 +81,18 @@ func asked(t *testing.T, l *lab.Lab, at netip.AddrPort, body string, serves bool
 		refused(t, l.Outside, daemon.Way{Protocol: model.TCP, Family: model.FamilyOf(at.Addr())}, at)
 		return
 	}
-	reachable(t, l.Node, at.String())
-	if got, err := l.Outside.Get("http://"+at.String()+"/healthz", answer); err != nil || got != body {
-		t.Errorf("%s answers %s, %v; want %s", at, got, err, body)
+	// The ports are opened once the rules are there.
+	for start := time.Now(); ; <-time.After(10 * time.Millisecond) {
+		got, err := l.Outside.Get("http://"+at.String()+"/healthz", answer)
+		if err == nil && got == body {
+			return
+		}
+		if time.Since(start) > patience {
+			t.Errorf("%s answers %s, %v; want %s", at, got, err, body)
+			return
+		}
 	}
 }
+
+// patience is how long the ports may take to open.
+const patience = 5 * time.Second
