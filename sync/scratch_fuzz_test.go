@@ -211,8 +211,9 @@ func toldOf(errs field.ErrorList) told {
 	return out
 }
 
+// of reports whether an error is about the entry, or about the whole list.
 func (t told) of(list string, i int) bool {
-	return t[andMore] || t[list+"["+strconv.Itoa(i)]
+	return t[andMore] || t[list] || t[list+"["+strconv.Itoa(i)]
 }
 
 // checkServiceTold expects every part of a Service to be used or told of.
