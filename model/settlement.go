@@ -71,6 +71,7 @@ func (s *settlement) withdraw(e *entry, f *Frontend) {
 // contested finds the entries that won or lost a ClusterIP because another one
 // changed.
 func (s *settlement) contested() {
+	changed := len(s.ports)
 	for _, m := range s.touched {
 		before, after := s.claims.settled[m], s.claims.first(m)
 		if before == nil || after == nil || !before.Owner() || !after.frontend.Owner() {
@@ -85,6 +86,9 @@ func (s *settlement) contested() {
 				s.ports = append(s.ports, e)
 			}
 		}
+	}
+	if len(s.ports) == changed {
+		return
 	}
 	slices.SortFunc(s.ports, func(a, b *entry) int { return a.name.Compare(b.name) })
 	s.ports = slices.Compact(s.ports)
