@@ -148,24 +148,36 @@ func (b Budget) sticky(e *entry) Excess {
 }
 
 // admit decides which Services are within the budget: those that changed, and all of
-// the namespaces that are or were beyond it, the oldest first.
+// a namespace that is or was beyond it, the oldest first, if one of its Services or
+// what it may spend has changed. Other namespaces do not pay for it.
 func (m *ServiceMap) admit(before map[string]int) {
-	contended := func(namespace string) bool {
+	affected := map[string]bool{}
+	for _, e := range m.dirty {
+		namespace := e.name.Namespace
 		_, was := before[namespace]
 		_, is := m.spending.short[namespace]
-		return was || is
+		if was || is {
+			affected[namespace] = true
+		}
+	}
+	for _, limits := range [...]map[string]int{before, m.spending.short} {
+		for namespace := range limits {
+			if before[namespace] != m.spending.short[namespace] {
+				affected[namespace] = true
+			}
+		}
 	}
 	for _, e := range m.dirty {
-		if e.service == nil || !contended(e.name.Namespace) {
+		if e.service == nil || !affected[e.name.Namespace] {
 			m.setExcess(e, m.options.Budget.sticky(e))
 		}
 	}
-	if len(before) == 0 && len(m.spending.short) == 0 {
+	if len(affected) == 0 {
 		return
 	}
 	of := map[string][]*entry{}
 	for _, e := range m.services {
-		if e.service != nil && contended(e.name.Namespace) {
+		if e.service != nil && affected[e.name.Namespace] {
 			of[e.name.Namespace] = append(of[e.name.Namespace], e)
 		}
 	}

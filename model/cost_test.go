@@ -224,3 +224,27 @@ func TestTheCostOfAChangeDoesNotGrowFaster(t *testing.T) {
 		})
 	}
 }
+
+// TestANamespaceBeyondItsBudgetCostsOthersNothing changes a Service beside ever more of
+// a namespace that is beyond its budget.
+func TestANamespaceBeyondItsBudgetCostsOthersNothing(t *testing.T) {
+	build := func(n int) func() {
+		m := NewServiceMap(Options{Budget: Budget{Namespace: 10}}, thisNode)
+		for i := range n {
+			o := costService(fmt.Sprint("other-", i), i+2)
+			o.Name.Namespace = "greedy"
+			m.SetService(o)
+		}
+		s := costService("web", 1)
+		other := s
+		other.InternalPolicy = PolicyLocal
+		m.SetService(s)
+		m.Changes()
+		return alternating(m, func() { m.SetService(other) }, func() { m.SetService(s) })
+	}
+	bytes, took := costOf(build(1000))
+	moreBytes, longer := costOf(build(64_000))
+	if moreBytes > bytes+bytes/4+4096 || longer > 10*took+5*time.Millisecond {
+		t.Errorf("a change takes %d bytes and %s, beside 64 times as many %d and %s", bytes, took, moreBytes, longer)
+	}
+}
