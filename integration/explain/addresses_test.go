@@ -13,7 +13,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
 // TestPacketsForManyHostsAreNoConnections sends such packets from the other node, and
@@ -33,17 +33,17 @@ func TestPacketsForManyHostsAreNoConnections(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		to   string
-		want explain.Verdict
+		want simulate.Verdict
 		says string
 	}{
-		{"192.0.2.255", explain.NotService, "a broadcast address; it stays on this node"},
-		{"255.255.255.255", explain.NotService, "a broadcast address; it stays on this node"},
-		{"224.0.0.1", explain.NotService, "a multicast address; it stays on this node"},
-		{"239.1.1.1", explain.Unreachable, "nobody on this node has joined that group by eth0"},
-		{"ff02::1", explain.NotService, "a multicast address; it stays on this node"},
+		{"192.0.2.255", simulate.NotService, "a broadcast address; it stays on this node"},
+		{"255.255.255.255", simulate.NotService, "a broadcast address; it stays on this node"},
+		{"224.0.0.1", simulate.NotService, "a multicast address; it stays on this node"},
+		{"239.1.1.1", simulate.Unreachable, "nobody on this node has joined that group by eth0"},
+		{"ff02::1", simulate.NotService, "a multicast address; it stays on this node"},
 	} {
 		to := netip.AddrPortFrom(netip.MustParseAddr(tc.to), port)
-		p := explain.Packet{From: r.Remote.Addr(model.FamilyOf(to.Addr())), To: to, Protocol: model.UDP}
+		p := simulate.Packet{From: r.Remote.Addr(model.FamilyOf(to.Addr())), To: to, Protocol: model.UDP}
 		o := single(t, r.explain(p))
 		if o.Verdict != tc.want || !strings.Contains(o.How, tc.says) || o.Verdict.Arrives() && !o.Endpoints[0].Local {
 			t.Errorf("%s: %s, %q, %+v", p, o.Verdict, o.How, o.Endpoints)
@@ -53,8 +53,8 @@ func TestPacketsForManyHostsAreNoConnections(t *testing.T) {
 		}
 		for _, protocol := range []model.Protocol{model.TCP, model.SCTP} {
 			for _, from := range []*lab.Host{r.Remote.Host, r.Node.Host} {
-				p := explain.Packet{From: from.Addr(model.FamilyOf(to.Addr())), To: to, Protocol: protocol}
-				if o := single(t, r.explain(p)); o.Verdict != explain.Unreachable {
+				p := simulate.Packet{From: from.Addr(model.FamilyOf(to.Addr())), To: to, Protocol: protocol}
+				if o := single(t, r.explain(p)); o.Verdict != simulate.Unreachable {
 					t.Errorf("%s: %s", p, o.Verdict)
 				}
 			}

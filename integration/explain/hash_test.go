@@ -10,9 +10,9 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
-	"kube-vmap/nft/explain"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/nft/kernel/walk"
+	"kube-vmap/nft/simulate"
 )
 
 // hashes are how many numbers the kernel hashes to here: so many that nobody guesses.
@@ -58,7 +58,7 @@ func TestHashesAreTheKernels(t *testing.T) {
 			defer func() { _ = w.Close() }()
 			tracked := conntrack.New(conntrack.Config{NetNS: host.FD()})
 			for n := range 100 {
-				p := explain.Packet{From: tc.from(n), FromPort: uint16(20_000 + 37*n), To: netip.MustParseAddrPort(at(tc.to)), Protocol: model.UDP}
+				p := simulate.Packet{From: tc.from(n), FromPort: uint16(20_000 + 37*n), To: netip.MustParseAddrPort(at(tc.to)), Protocol: model.UDP}
 				said, err := w.Explain(p, "")
 				if err != nil {
 					t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	command "kube-vmap/cmd/kube-vmap/explain"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
-	"kube-vmap/nft/explain"
 	"kube-vmap/nft/kernel/walk"
+	"kube-vmap/nft/simulate"
 	"kube-vmap/sync/status"
 )
 
@@ -26,25 +26,25 @@ func TestIngressOfOtherInterfacesIsNotPassed(t *testing.T) {
 	daemon.Start(t, r.Node, r.folder)
 	p := r.packet(daemon.Ways()[0], web)
 	in := r.explain(p).In
-	other := r.explain(explain.Packet{From: r.Pods[2].Addr(p.Family()), To: p.To, Protocol: p.Protocol}).In
+	other := r.explain(simulate.Packet{From: r.Pods[2].Addr(p.Family()), To: p.To, Protocol: p.Protocol}).In
 	if in == "" || other == "" || in == other {
 		t.Fatalf("packets come in by %q and %q", in, other)
 	}
-	for devices, want := range map[string]explain.Verdict{
-		"device " + other: explain.Delivered,
-		"device " + in:    explain.Dropped,
-		fmt.Sprintf("devices = { %s, %s }", other, in):   explain.Dropped,
-		fmt.Sprintf("devices = { %s, %s }", other, "lo"): explain.Delivered,
+	for devices, want := range map[string]simulate.Verdict{
+		"device " + other: simulate.Delivered,
+		"device " + in:    simulate.Dropped,
+		fmt.Sprintf("devices = { %s, %s }", other, in):   simulate.Dropped,
+		fmt.Sprintf("devices = { %s, %s }", other, "lo"): simulate.Delivered,
 	} {
 		for _, family := range []string{"netdev", "inet"} {
 			r.nft(fmt.Sprintf("table %s guard { chain ingress { type filter hook ingress %s priority 0; policy drop; }; }", family, devices))
 			for _, w := range daemon.Ways() {
 				p := r.packet(w, web)
 				o := single(t, r.explain(p))
-				if o.Verdict != want || want == explain.Dropped && o.By.Table != family+" guard" {
+				if o.Verdict != want || want == simulate.Dropped && o.By.Table != family+" guard" {
 					t.Errorf("%s, %s, %s: %s by %+v, want %s", family, devices, p, o.Verdict, o.By, want)
 				}
-				if got := r.reaches(w, web, want); got != (want == explain.Delivered) {
+				if got := r.reaches(w, web, want); got != (want == simulate.Delivered) {
 					t.Errorf("%s, %s, %s: answered is %t, want it %s", family, devices, p, got, want)
 				}
 			}
@@ -56,10 +56,10 @@ func TestIngressOfOtherInterfacesIsNotPassed(t *testing.T) {
 // reaches reports whether a packet is answered, and waits as long as what is wanted
 // takes. Hosts whose packets were dropped for seconds have lost each other's link
 // addresses, and what waits for them may fail once more, so it is sent again.
-func (r *rig) reaches(w daemon.Way, s daemon.Service, want explain.Verdict) bool {
+func (r *rig) reaches(w daemon.Way, s daemon.Service, want simulate.Verdict) bool {
 	r.t.Helper()
 	wait, times := silence, 1
-	if want == explain.Delivered {
+	if want == simulate.Delivered {
 		wait, times = answer, 3
 	}
 	for range times {

@@ -13,7 +13,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
 const (
@@ -26,9 +26,9 @@ const (
 
 // asking is a packet, who sends it, and what is said about it.
 type asking struct {
-	explain.Packet
+	simulate.Packet
 	host *lab.Host
-	said explain.Walk
+	said simulate.Walk
 }
 
 // TestExplainAgreesWithRandomPackets makes Services of every sort, and has anybody ask
@@ -42,7 +42,7 @@ func TestExplainAgreesWithRandomPackets(t *testing.T) {
 	}
 	r.folder.Put("services", all...)
 	daemon.Start(t, r.Node, r.folder)
-	var verdicts [explain.Untold + 1]int
+	var verdicts [simulate.Untold + 1]int
 	var explaining, sending time.Duration
 	for range rounds {
 		batch := make([]asking, packets/rounds)
@@ -58,7 +58,7 @@ func TestExplainAgreesWithRandomPackets(t *testing.T) {
 		sending += time.Since(start)
 	}
 	t.Logf("%d packets explained in %s, sent in %s", packets, explaining.Round(time.Millisecond), sending.Round(time.Millisecond))
-	for _, v := range []explain.Verdict{explain.NotService, explain.Delivered, explain.Refused, explain.Dropped} {
+	for _, v := range []simulate.Verdict{simulate.NotService, simulate.Delivered, simulate.Refused, simulate.Dropped} {
 		t.Logf("%s: %d", v, verdicts[v])
 		if verdicts[v] < packets/100 {
 			t.Errorf("only %d of %d packets are %s", verdicts[v], packets, v)
@@ -103,7 +103,7 @@ func (r *rig) randomService(random *rand.Rand, n int) daemon.Service {
 
 func (r *rig) randomPacket(random *rand.Rand, all []daemon.Service) asking {
 	f := model.Families[random.IntN(len(model.Families))]
-	a := asking{Packet: explain.Packet{Protocol: model.Protocols[random.IntN(len(model.Protocols))], FromPort: r.port()}}
+	a := asking{Packet: simulate.Packet{Protocol: model.Protocols[random.IntN(len(model.Protocols))], FromPort: r.port()}}
 	a.To = r.randomTarget(random, f, all[random.IntN(len(all))])
 	switch random.IntN(4) {
 	case 0:
@@ -141,7 +141,7 @@ func (r *rig) randomTarget(random *rand.Rand, f model.Family, s daemon.Service) 
 // whatever happens, and nothing else must slow it down.
 func (r *rig) compare(batch []asking) {
 	r.t.Helper()
-	quiet := func(a asking) bool { return a.said.Outcomes[0].Verdict == explain.Dropped }
+	quiet := func(a asking) bool { return a.said.Outcomes[0].Verdict == simulate.Dropped }
 	wrong := r.send(slices.DeleteFunc(slices.Clone(batch), quiet), 16)
 	wrong = append(wrong, r.send(slices.DeleteFunc(batch, func(a asking) bool { return !quiet(a) }), 128)...)
 	for i, err := range wrong {
@@ -167,7 +167,7 @@ func (r *rig) send(batch []asking, atATime int) []error {
 // agrees sends a packet and compares what becomes of it with what was said.
 func (r *rig) agrees(a asking) error {
 	wait := answer
-	if v := a.said.Outcomes[0].Verdict; v == explain.Dropped || v == explain.NotService {
+	if v := a.said.Outcomes[0].Verdict; v == simulate.Dropped || v == simulate.NotService {
 		wait = silence
 	}
 	got, err := a.host.AskFrom(a.Protocol, netip.AddrPortFrom(a.From, a.FromPort), a.To, wait)
@@ -183,22 +183,22 @@ func (r *rig) agrees(a asking) error {
 }
 
 // isSo reports whether an outcome is what came of the packet.
-func (r *rig) isSo(o explain.Outcome, a asking, got lab.Answer) bool {
+func (r *rig) isSo(o simulate.Outcome, a asking, got lab.Answer) bool {
 	switch o.Verdict {
-	case explain.Refused:
+	case simulate.Refused:
 		return got.Outcome == lab.Refused
-	case explain.Dropped:
+	case simulate.Dropped:
 		return got.Outcome == lab.TimedOut
-	case explain.NotService:
+	case simulate.NotService:
 		if got.Outcome != lab.Answered {
 			return r.server(a.To.Addr()) == a.To.Addr().String() || a.To.Addr() == r.Pods[3].Addr(a.Family()) ||
 				a.To.Addr() == r.Node.Addr(a.Family()) || got.Outcome == lab.TimedOut
 		}
 		return got.By == r.server(a.To.Addr())
-	case explain.Delivered:
+	case simulate.Delivered:
 		// The node's own port may be taken at the endpoint, by what it masquerades.
 		anyPort := o.Masquerade || a.host == r.Node.Host
-		return slices.ContainsFunc(o.Endpoints, func(e explain.Endpoint) bool {
+		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool {
 			return e.Probability > 0 && got.Outcome == lab.Answered && r.server(e.Address.Addr()) == got.By &&
 				e.Source == got.Seen.Addr() && (anyPort || got.Seen == got.Local)
 		})

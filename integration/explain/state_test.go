@@ -13,19 +13,19 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
 // packet is one of a pod that serves nothing, from a fresh port.
-func (r *rig) packet(w daemon.Way, s daemon.Service) explain.Packet {
-	return explain.Packet{
+func (r *rig) packet(w daemon.Way, s daemon.Service) simulate.Packet {
+	return simulate.Packet{
 		From: r.Pods[3].Addr(w.Family), FromPort: r.port(),
 		To: s.At(r.Node, w.Family, model.ClusterIP, 0), Protocol: w.Protocol,
 	}
 }
 
 // send sends the packet and returns who answered; "" if nobody did.
-func (r *rig) sendOne(p explain.Packet) string {
+func (r *rig) sendOne(p simulate.Packet) string {
 	r.t.Helper()
 	got, err := r.Pods[3].AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, answer)
 	r.must(err)
@@ -39,7 +39,7 @@ func TestAConnectionUnderWayStaysWhereItIs(t *testing.T) {
 	r.folder.Put("services", web)
 	d := daemon.Start(t, r.Node, r.folder)
 	type talk struct {
-		explain.Packet
+		simulate.Packet
 		flow *lab.Flow
 	}
 	var talks []talk
@@ -64,7 +64,7 @@ func TestAConnectionUnderWayStaysWhereItIs(t *testing.T) {
 		if w.Flow == nil || r.server(w.Flow.Endpoint.Addr()) != "pod-1" || w.Flow.Expires <= 0 {
 			t.Errorf("%s: the connection is %+v", k.Packet, w.Flow)
 		}
-		if o := single(t, w); o.Verdict != explain.Delivered || r.server(o.Endpoints[0].Address.Addr()) != "pod-1" {
+		if o := single(t, w); o.Verdict != simulate.Delivered || r.server(o.Endpoints[0].Address.Addr()) != "pod-1" {
 			t.Errorf("%s: %+v", k.Packet, o)
 		}
 		if len(w.Otherwise) != 1 || r.server(w.Otherwise[0].Endpoints[0].Address.Addr()) != "pod-2" {
@@ -138,7 +138,7 @@ func TestAnotherTableThatDropsIsNamed(t *testing.T) {
 	for _, w := range daemon.Ways() {
 		p := r.packet(w, web)
 		got := r.explain(p)
-		i := slices.IndexFunc(got.Outcomes, func(o explain.Outcome) bool { return o.Verdict == explain.Dropped })
+		i := slices.IndexFunc(got.Outcomes, func(o simulate.Outcome) bool { return o.Verdict == simulate.Dropped })
 		if len(got.Outcomes) != 2 || i < 0 || len(got.Doubts) > 0 {
 			t.Fatalf("%s: %+v, doubts %v", p, got.Outcomes, got.Doubts)
 		}
@@ -156,7 +156,7 @@ func TestAnotherTableThatDropsIsNamed(t *testing.T) {
 	for _, w := range daemon.Ways() {
 		p := r.packet(w, web)
 		got := r.explain(p)
-		if o := single(t, got); o.Verdict != explain.Delivered || len(o.Endpoints) != 2 {
+		if o := single(t, got); o.Verdict != simulate.Delivered || len(o.Endpoints) != 2 {
 			t.Errorf("%s: %+v", p, o)
 		}
 		if len(got.Doubts) != 1 || !strings.HasPrefix(got.Doubts[0], "table inet firewall, chain forward, may decide otherwise") {
@@ -167,7 +167,7 @@ func TestAnotherTableThatDropsIsNamed(t *testing.T) {
 	r.nft(`flush chain inet firewall forward; add chain inet firewall forward { policy drop; }`)
 	for _, w := range daemon.Ways() {
 		p := r.packet(w, web)
-		if o := single(t, r.explain(p)); o.Verdict != explain.Dropped || o.By.Rule != 0 || o.By.Chain != "forward" {
+		if o := single(t, r.explain(p)); o.Verdict != simulate.Dropped || o.By.Rule != 0 || o.By.Chain != "forward" {
 			t.Errorf("%s: %+v", p, o)
 		}
 		r.expect(1, []string{"dropped by table inet firewall, chain forward, whose policy it is"}, "--from="+p.From.String(), to(p.To, p.Protocol))
@@ -198,7 +198,7 @@ func TestDriftShows(t *testing.T) {
 	for _, w := range daemon.Ways() {
 		p := r.packet(w, web)
 		got := r.explain(p)
-		if o := single(t, got); o.Verdict != explain.Refused || len(got.Faults) != 1 || got.Service == "" {
+		if o := single(t, got); o.Verdict != simulate.Refused || len(got.Faults) != 1 || got.Service == "" {
 			t.Errorf("%s: %+v, faults %q, service %q", p, o, got.Faults, got.Service)
 		}
 		if by := r.sendOne(p); by != "" {

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/explain"
 	"kube-vmap/nft/kernel/walk"
+	"kube-vmap/nft/simulate"
 )
 
 // TestExplainAgreesWithTheTables asks `kube-vmap explain` about every cell of which
@@ -50,7 +50,7 @@ func TestExplainAgreesWithTheTables(t *testing.T) {
 
 // explains compares what explain says about a cell with what must come of it.
 func (s *scene) explains(w *walk.Walker, c cell) error {
-	p := explain.Packet{From: s.asksFrom(c), To: c.to, Protocol: c.way.protocol}
+	p := simulate.Packet{From: s.asksFrom(c), To: c.to, Protocol: c.way.protocol}
 	if c.from.asked.Add(1)%50 != 0 { // without, the kernel goes through all connections there are
 		p.FromPort = 10000
 	}
@@ -82,14 +82,14 @@ func (s *scene) explains(w *walk.Walker, c cell) error {
 }
 
 // verdict is what explain must say.
-func (r result) verdict() explain.Verdict {
+func (r result) verdict() simulate.Verdict {
 	switch {
 	case r.refused:
-		return explain.Refused
+		return simulate.Refused
 	case len(r.by) == 0:
-		return explain.Dropped
+		return simulate.Dropped
 	}
-	return explain.Delivered
+	return simulate.Delivered
 }
 
 // asksFrom is the address that the client asks from, which the node chooses for

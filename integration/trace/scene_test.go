@@ -14,9 +14,9 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/explain"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/trace"
+	"kube-vmap/nft/simulate"
 )
 
 const (
@@ -162,8 +162,8 @@ func (s *scene) nft(script string) string {
 }
 
 // packet is one from the client to a port of the Service.
-func (s *scene) packet(w way, port uint16) explain.Packet {
-	return explain.Packet{
+func (s *scene) packet(w way, port uint16) simulate.Packet {
+	return simulate.Packet{
 		From: s.client.Addr(w.family), To: netip.AddrPortFrom(clusterIPs[w.family], port), Protocol: w.protocol,
 	}
 }

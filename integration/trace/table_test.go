@@ -16,8 +16,8 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/explain"
 	"kube-vmap/nft/kernel/trace"
+	"kube-vmap/nft/simulate"
 )
 
 // childVariable makes this program a tracer that waits to be killed. It holds the
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 // child traces until it is killed.
 func child(to string) {
-	tracer, err := trace.Open(trace.Config{Packet: explain.Packet{To: netip.MustParseAddrPort(to), Protocol: model.TCP}})
+	tracer, err := trace.Open(trace.Config{Packet: simulate.Packet{To: netip.MustParseAddrPort(to), Protocol: model.TCP}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -193,7 +193,7 @@ func TestWithoutPermissionItIsSaid(t *testing.T) {
 		if err := dropPrivileges(); err != nil {
 			return err
 		}
-		_, err := trace.Open(trace.Config{Packet: explain.Packet{To: netip.MustParseAddrPort("10.0.0.1:1"), Protocol: model.UDP}})
+		_, err := trace.Open(trace.Config{Packet: simulate.Packet{To: netip.MustParseAddrPort("10.0.0.1:1"), Protocol: model.UDP}})
 		return err
 	})
 	if err == nil || !strings.Contains(err.Error(), "run as root or with CAP_NET_ADMIN") {

@@ -9,8 +9,8 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/explain"
 	"kube-vmap/nft/kernel/trace"
+	"kube-vmap/nft/simulate"
 )
 
 // visited are the steps of the walk in our chains, in order, without what it left
@@ -134,7 +134,7 @@ func TestWhatTheNodeSendsToItselfIsOnePacket(t *testing.T) {
 	s := newScene(t)
 	for _, w := range ways() {
 		to := s.Node.AddrPort(w.family, targetPort)
-		tracer := s.open(trace.Config{Packet: explain.Packet{From: to.Addr(), To: to, Protocol: w.protocol}})
+		tracer := s.open(trace.Config{Packet: simulate.Packet{From: to.Addr(), To: to, Protocol: w.protocol}})
 		if a, err := s.Node.Ask(w.protocol, to, silence); err != nil || a.Outcome != lab.Answered {
 			t.Fatal(w, a, err)
 		}

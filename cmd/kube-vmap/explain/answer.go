@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
 // Answer is what is printed, and the form of JSON and YAML.
@@ -28,9 +28,9 @@ type Answer struct {
 	// not looked at are taken to be like those that were; where rules of others pick
 	// what becomes of the packet, nothing is taken for granted, and it is unknown unless
 	// what was looked at differs already.
-	Arrives  string         `json:"arrives"`
-	Outcomes []Outcome      `json:"outcomes"`
-	Steps    []explain.Step `json:"steps"`
+	Arrives  string          `json:"arrives"`
+	Outcomes []Outcome       `json:"outcomes"`
+	Steps    []simulate.Step `json:"steps"`
 	// Unseen is what was not looked at, and so is not in Outcomes; nil if that is nothing.
 	Unseen   *Unseen   `json:"unseen,omitempty"`
 	Affinity *Affinity `json:"affinity,omitempty"`
@@ -53,16 +53,16 @@ type Answer struct {
 
 // Outcome is what may become of the packet.
 type Outcome struct {
-	Verdict     string         `json:"verdict"` // delivered, not a Service, refused, dropped, unreachable, unknown
-	Probability float64        `json:"probability"`
-	Endpoints   []Endpoint     `json:"endpoints,omitempty"`
-	Masquerade  bool           `json:"masquerade"`
-	Why         string         `json:"why,omitempty"` // it is masqueraded, or not
-	How         string         `json:"how,omitempty"` // it is refused, not routed, or goes to many
-	By          *explain.Place `json:"by,omitempty"`
-	Because     string         `json:"because,omitempty"`
+	Verdict     string          `json:"verdict"` // delivered, not a Service, refused, dropped, unreachable, unknown
+	Probability float64         `json:"probability"`
+	Endpoints   []Endpoint      `json:"endpoints,omitempty"`
+	Masquerade  bool            `json:"masquerade"`
+	Why         string          `json:"why,omitempty"` // it is masqueraded, or not
+	How         string          `json:"how,omitempty"` // it is refused, not routed, or goes to many
+	By          *simulate.Place `json:"by,omitempty"`
+	Because     string          `json:"because,omitempty"`
 
-	verdict explain.Verdict
+	verdict simulate.Verdict
 }
 
 // Unseen is what was not looked at, because there is so much to pick from.
@@ -101,7 +101,7 @@ type Connection struct {
 }
 
 // newAnswer puts a walk into the form that is printed.
-func newAnswer(w explain.Walk) *Answer {
+func newAnswer(w simulate.Walk) *Answer {
 	p := w.Packet
 	a := &Answer{
 		From: p.From.String(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
@@ -125,14 +125,14 @@ func newAnswer(w explain.Walk) *Answer {
 	return a
 }
 
-func unseen(u explain.Unseen) *Unseen {
-	if u == (explain.Unseen{}) {
+func unseen(u simulate.Unseen) *Unseen {
+	if u == (simulate.Unseen{}) {
 		return nil
 	}
 	return &Unseen{Endpoints: u.Endpoints, Probability: u.Probability, OthersPick: u.Others}
 }
 
-func outcomes(list []explain.Outcome) (out []Outcome) {
+func outcomes(list []simulate.Outcome) (out []Outcome) {
 	for _, o := range list {
 		n := Outcome{
 			Verdict: o.Verdict.String(), Probability: o.Probability, Masquerade: o.Masquerade, Why: o.Why,
@@ -149,7 +149,7 @@ func outcomes(list []explain.Outcome) (out []Outcome) {
 	return out
 }
 
-func connection(f explain.Flow, w explain.Walk) Connection {
+func connection(f simulate.Flow, w simulate.Walk) Connection {
 	c := Connection{
 		FromPort: f.Client.Port(), Endpoint: f.Endpoint.String(), Sees: f.Seen.String(), State: f.State,
 		ExpiresSeconds: int(f.Expires / time.Second),
@@ -161,10 +161,10 @@ func connection(f explain.Flow, w explain.Walk) Connection {
 	if w.Flow != nil {
 		fresh, left = w.Otherwise, w.OtherwiseUnseen
 	}
-	goes := func(o explain.Outcome) bool {
-		return slices.ContainsFunc(o.Endpoints, func(e explain.Endpoint) bool { return e.Address == f.Endpoint })
+	goes := func(o simulate.Outcome) bool {
+		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool { return e.Address == f.Endpoint })
 	}
-	c.Stale = !f.Reopens && w.Affinity == nil && left == (explain.Unseen{}) && !slices.ContainsFunc(fresh, goes)
+	c.Stale = !f.Reopens && w.Affinity == nil && left == (simulate.Unseen{}) && !slices.ContainsFunc(fresh, goes)
 	return c
 }
 
@@ -173,7 +173,7 @@ func (a *Answer) arrives() string {
 	yes, no, unknown := false, false, false
 	for _, o := range a.Outcomes {
 		switch {
-		case o.verdict == explain.Untold:
+		case o.verdict == simulate.Untold:
 			unknown = true
 		case o.verdict.Arrives():
 			yes = true

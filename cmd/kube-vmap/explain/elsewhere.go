@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 	"kube-vmap/sync/status"
 )
 
@@ -27,7 +27,7 @@ type Elsewhere struct {
 //
 // The kernel knows of it where routes lead: to a pod of this node by a link, without a
 // next hop. What is on a link but in no range of pods is another host of the network.
-func (a *Answer) locate(w explain.Walk, d *status.Document) {
+func (a *Answer) locate(w simulate.Walk, d *status.Document) {
 	if w.In == "" || w.ToNode && (a.Service == "" || a.Kind == model.NodePort.String()) {
 		return // this node sends it, or no other node translates it
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 	"kube-vmap/sync/status"
 )
 
@@ -17,7 +17,7 @@ type Ask func(ctx context.Context, q status.Query) (*status.Document, error)
 
 // addHints adds what the running process knows about the packet, if one answers. It
 // returns the document about that; nil if there is none.
-func (a *Answer) addHints(ctx context.Context, ask Ask, p explain.Packet) *status.Document {
+func (a *Answer) addHints(ctx context.Context, ask Ask, p simulate.Packet) *status.Document {
 	d, err := ask(ctx, a.query())
 	if err != nil {
 		a.Process = err.Error()
@@ -70,7 +70,7 @@ func (a *Answer) query() status.Query {
 
 type hinter struct {
 	*Answer
-	packet   explain.Packet
+	packet   simulate.Packet
 	document *status.Document
 }
 
@@ -119,7 +119,7 @@ func (h *hinter) service() (*status.Service, *status.Port, status.Frontend) {
 // barred says who may come, if the packet may not.
 func (h *hinter) barred(f status.Frontend) bool {
 	o := h.likeliest()
-	if !f.Restricted || o.verdict != explain.Dropped || o.By == nil || o.By.Chain != "source-check" {
+	if !f.Restricted || o.verdict != simulate.Dropped || o.By == nil || o.By.Chain != "source-check" {
 		return false
 	}
 	if len(f.Sources) == 0 {
@@ -147,7 +147,7 @@ var reasons = map[string]string{
 
 // onlyElsewhere reports whether kube-vmap dropped the packet because the policy leaves no
 // endpoint on this node, and for no other reason.
-func (h *hinter) onlyElsewhere() bool { return h.likeliest().Because == explain.OnlyElsewhere }
+func (h *hinter) onlyElsewhere() bool { return h.likeliest().Because == simulate.OnlyElsewhere }
 
 // ofPort says what is known about the port of the Service.
 func (h *hinter) ofPort(s *status.Service, port *status.Port) {

@@ -11,7 +11,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 	"kube-vmap/sync/status"
 )
 
@@ -45,27 +45,27 @@ func document(f model.Family, p model.Protocol) *status.Document {
 }
 
 // asked is what the hints are about.
-func asked(f model.Family, p model.Protocol, port uint16, o explain.Outcome, service string) explain.Walk {
+func asked(f model.Family, p model.Protocol, port uint16, o simulate.Outcome, service string) simulate.Walk {
 	a := families[f]
-	return explain.Walk{
-		Packet: explain.Packet{
+	return simulate.Walk{
+		Packet: simulate.Packet{
 			From: netip.MustParseAddr(a.client), To: netip.AddrPortFrom(netip.MustParseAddr(a.service), port), Protocol: p,
 		},
-		Service: service, Kind: "External", Outcomes: []explain.Outcome{o},
+		Service: service, Kind: "External", Outcomes: []simulate.Outcome{o},
 	}
 }
 
 func TestTheProcessAddsWhatOnlyItKnows(t *testing.T) {
-	delivered := explain.Outcome{Verdict: explain.Delivered, Probability: 1}
-	barred := explain.Outcome{Verdict: explain.Dropped, Probability: 1, By: &explain.Place{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
-	refused := explain.Outcome{Verdict: explain.Refused, Probability: 1, How: "a TCP reset"}
+	delivered := simulate.Outcome{Verdict: simulate.Delivered, Probability: 1}
+	barred := simulate.Outcome{Verdict: simulate.Dropped, Probability: 1, By: &simulate.Place{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
+	refused := simulate.Outcome{Verdict: simulate.Refused, Probability: 1, How: "a TCP reset"}
 	for _, p := range model.Protocols {
 		for _, f := range model.Families {
 			a := families[f]
 			other := netip.AddrPortFrom(netip.MustParseAddr(a.other), 8080)
 			for _, tc := range []struct {
 				says string
-				walk explain.Walk
+				walk simulate.Walk
 				want []string
 			}{
 				{"an endpoint is not used", asked(f, p, 80, delivered, "shop/web:http"), []string{
@@ -104,7 +104,7 @@ func TestWithoutAProcessItSaysSo(t *testing.T) {
 		fmt.Errorf("%w: %w", status.ErrNobody, status.ErrNoSocket): "no kube-vmap was asked, for --status-socket is empty, so",
 		errors.New("broken"): "broken",
 	} {
-		w := asked(model.IPv4, model.TCP, 80, explain.Outcome{Verdict: explain.Delivered}, "shop/web:http")
+		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.Delivered}, "shop/web:http")
 		got := newAnswer(w)
 		got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return nil, err }, w.Packet)
 		var text strings.Builder
@@ -115,16 +115,16 @@ func TestWithoutAProcessItSaysSo(t *testing.T) {
 }
 
 func TestArrivesSumsUp(t *testing.T) {
-	for want, verdicts := range map[string][]explain.Verdict{
-		Always:    {explain.Delivered, explain.NotService},
-		Sometimes: {explain.Delivered, explain.Dropped},
-		Never:     {explain.Refused, explain.Dropped, explain.Unreachable},
-		Unknown:   {explain.Delivered, explain.Untold},
+	for want, verdicts := range map[string][]simulate.Verdict{
+		Always:    {simulate.Delivered, simulate.NotService},
+		Sometimes: {simulate.Delivered, simulate.Dropped},
+		Never:     {simulate.Refused, simulate.Dropped, simulate.Unreachable},
+		Unknown:   {simulate.Delivered, simulate.Untold},
 	} {
-		w := asked(model.IPv6, model.UDP, 80, explain.Outcome{}, "")
+		w := asked(model.IPv6, model.UDP, 80, simulate.Outcome{}, "")
 		w.Outcomes = nil
 		for _, v := range verdicts {
-			w.Outcomes = append(w.Outcomes, explain.Outcome{Verdict: v})
+			w.Outcomes = append(w.Outcomes, simulate.Outcome{Verdict: v})
 		}
 		if got := newAnswer(w).Arrives; got != want {
 			t.Errorf("%v: %s, want %s", verdicts, got, want)
@@ -141,15 +141,15 @@ func TestOnlyThePolicyKeepsEndpointsOfOtherNodesAway(t *testing.T) {
 				chain, because string
 				want           bool
 			}{
-				{"service-check", explain.OnlyElsewhere, true},
-				{"filter-input", explain.OnlyElsewhere, true},
+				{"service-check", simulate.OnlyElsewhere, true},
+				{"filter-input", simulate.OnlyElsewhere, true},
 				{"service-check", "no Service has this address, which is in a range of ClusterIPs", false},
 				{"service-check", "the packet comes here only because chain nat-prerouting has no rules", false},
 				{"source-check", "the client is in none of the source ranges of the Service", false},
 				{"source-check", "", false},
 			} {
-				by := explain.Place{Table: nft.FamilyName(f) + " " + nft.TableName, Chain: tc.chain}
-				w := asked(f, p, 80, explain.Outcome{Verdict: explain.Dropped, Probability: 1, By: &by, Because: tc.because}, "shop/web:http")
+				by := simulate.Place{Table: nft.FamilyName(f) + " " + nft.TableName, Chain: tc.chain}
+				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.Dropped, Probability: 1, By: &by, Because: tc.because}, "shop/web:http")
 				d := document(f, p)
 				d.Services[0].Ports[0].Endpoints[0].LocalSlot = nil
 				d.Services[0].Ports[0].Frontends[0].Restricted = false
@@ -191,7 +191,7 @@ func TestAddressesInTextsAreComparedWhole(t *testing.T) {
 // TestProblemsOfOtherAddressesAreNotTold asks at an address that another begins with.
 func TestProblemsOfOtherAddressesAreNotTold(t *testing.T) {
 	for _, f := range model.Families {
-		w := asked(f, model.TCP, 81, explain.Outcome{Verdict: explain.Refused, Probability: 1}, "")
+		w := asked(f, model.TCP, 81, simulate.Outcome{Verdict: simulate.Refused, Probability: 1}, "")
 		d := document(f, model.TCP)
 		d.Services[0].Problems[0].Text = families[f].service + "0 belongs to shop/older"
 		got := newAnswer(w)
@@ -203,22 +203,22 @@ func TestProblemsOfOtherAddressesAreNotTold(t *testing.T) {
 }
 
 func TestWhatWasNotLookedAtIsTold(t *testing.T) {
-	delivered := explain.Outcome{Verdict: explain.Delivered, Probability: 0.25}
-	dropped := explain.Outcome{Verdict: explain.Dropped, Probability: 0.25}
+	delivered := simulate.Outcome{Verdict: simulate.Delivered, Probability: 0.25}
+	dropped := simulate.Outcome{Verdict: simulate.Dropped, Probability: 0.25}
 	for _, tc := range []struct {
-		unseen   explain.Unseen
-		outcomes []explain.Outcome
+		unseen   simulate.Unseen
+		outcomes []simulate.Outcome
 		arrives  string
 		text     string
 	}{
-		{explain.Unseen{}, []explain.Outcome{delivered}, Always, ""},
-		{explain.Unseen{Endpoints: 744, Probability: 0.75}, []explain.Outcome{delivered}, Always, "75%, with 744 more endpoints, taken to be like the others"},
-		{explain.Unseen{Endpoints: 744, Probability: 0.75}, []explain.Outcome{dropped}, Never, "75%, with 744 more endpoints, taken to be like the others"},
-		{explain.Unseen{Probability: 0.5, Others: true}, []explain.Outcome{delivered, dropped}, Sometimes, "50%. Rules of other programs pick, too"},
-		{explain.Unseen{Probability: 0.75, Others: true}, []explain.Outcome{delivered}, Unknown, "75%. Rules of other programs pick, too"},
-		{explain.Unseen{Probability: 0.75, Others: true, Endpoints: 7}, []explain.Outcome{dropped}, Unknown, "75%, with 7 more endpoints. Rules of other programs pick, too"},
+		{simulate.Unseen{}, []simulate.Outcome{delivered}, Always, ""},
+		{simulate.Unseen{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{delivered}, Always, "75%, with 744 more endpoints, taken to be like the others"},
+		{simulate.Unseen{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{dropped}, Never, "75%, with 744 more endpoints, taken to be like the others"},
+		{simulate.Unseen{Probability: 0.5, Others: true}, []simulate.Outcome{delivered, dropped}, Sometimes, "50%. Rules of other programs pick, too"},
+		{simulate.Unseen{Probability: 0.75, Others: true}, []simulate.Outcome{delivered}, Unknown, "75%. Rules of other programs pick, too"},
+		{simulate.Unseen{Probability: 0.75, Others: true, Endpoints: 7}, []simulate.Outcome{dropped}, Unknown, "75%, with 7 more endpoints. Rules of other programs pick, too"},
 	} {
-		w := asked(model.IPv6, model.SCTP, 80, explain.Outcome{}, "shop/web:http")
+		w := asked(model.IPv6, model.SCTP, 80, simulate.Outcome{}, "shop/web:http")
 		w.Outcomes, w.Unseen = tc.outcomes, tc.unseen
 		got := newAnswer(w)
 		var text, encoded strings.Builder
@@ -237,10 +237,10 @@ func TestWhatWasNotLookedAtIsTold(t *testing.T) {
 
 // TestAConnectionIsNotStaleBecauseItsEndpointWasNotLookedAt has one of a large Service.
 func TestAConnectionIsNotStaleBecauseItsEndpointWasNotLookedAt(t *testing.T) {
-	for left, want := range map[explain.Unseen]string{{}: Never, {Endpoints: 744, Probability: 0.744}: Always} {
-		w := asked(model.IPv4, model.TCP, 80, explain.Outcome{Verdict: explain.Delivered, Probability: 1}, "shop/web:http")
-		w.Flow = &explain.Flow{Client: netip.MustParseAddrPort("10.244.1.7:4000"), Asked: w.Packet.To, Endpoint: netip.MustParseAddrPort("10.244.9.9:8080")}
-		w.Otherwise, w.OtherwiseUnseen = []explain.Outcome{{Verdict: explain.Delivered, Probability: 1 - left.Probability}}, left
+	for left, want := range map[simulate.Unseen]string{{}: Never, {Endpoints: 744, Probability: 0.744}: Always} {
+		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.Delivered, Probability: 1}, "shop/web:http")
+		w.Flow = &simulate.Flow{Client: netip.MustParseAddrPort("10.244.1.7:4000"), Asked: w.Packet.To, Endpoint: netip.MustParseAddrPort("10.244.9.9:8080")}
+		w.Otherwise, w.OtherwiseUnseen = []simulate.Outcome{{Verdict: simulate.Delivered, Probability: 1 - left.Probability}}, left
 		got := newAnswer(w)
 		if got.Arrives != want || (got.OtherwiseUnseen != nil) != (want == Always) {
 			t.Errorf("not looked at %+v: arrives %s, want %s", left, got.Arrives, want)

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
 // Options are what the command was asked.
@@ -20,7 +20,7 @@ type Options struct {
 }
 
 // Packet is the packet that the options name.
-func (o Options) Packet() (p explain.Packet, err error) {
+func (o Options) Packet() (p simulate.Packet, err error) {
 	if o.From == "" || o.To == "" {
 		return p, errors.New("--from and --to: both must be given, for instance --from 10.244.1.7 --to 10.96.0.10:53/udp")
 	}

@@ -9,8 +9,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"kube-vmap/nft/explain"
 	"kube-vmap/nft/kernel/walk"
+	"kube-vmap/nft/simulate"
 )
 
 // Run explains the packet and prints the answer. It returns what the answer is, for
@@ -34,7 +34,7 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*Answer, er
 }
 
 // look walks through what the kernel holds.
-func look(ctx context.Context, p explain.Packet, in string) (found explain.Walk, err error) {
+func look(ctx context.Context, p simulate.Packet, in string) (found simulate.Walk, err error) {
 	w, err := walk.Open(walk.Config{Interrupted: ctx.Err})
 	if err != nil {
 		return found, err
@@ -42,10 +42,10 @@ func look(ctx context.Context, p explain.Packet, in string) (found explain.Walk,
 	defer func() { err = errors.Join(err, w.Close()) }()
 	found, err = w.Explain(p, in)
 	switch {
-	case errors.Is(err, explain.ErrNoTable):
+	case errors.Is(err, simulate.ErrNoTable):
 		return found, fmt.Errorf("%w of %s in this network namespace: is kube-vmap running here? "+
 			"Run this on the node (nsenter --net=/proc/1/ns/net), or in the pod of kube-vmap", err, p.Family())
-	case errors.Is(err, explain.ErrNoRoute) && in == "":
+	case errors.Is(err, simulate.ErrNoRoute) && in == "":
 		return found, fmt.Errorf("%w; say by --in-interface where the packet comes in", err)
 	}
 	return found, err

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
 // text prints the answer for people.
@@ -85,7 +85,7 @@ func (a *Answer) steps(b *strings.Builder) {
 }
 
 // chainText is the chain, with its table unless that is ours.
-func chainText(s explain.Step) string {
+func chainText(s simulate.Step) string {
 	if strings.HasSuffix(s.Table, " kube-vmap") || s.Table == "" {
 		return s.Chain
 	}
@@ -164,9 +164,9 @@ func endpointLine(e Endpoint) string {
 // sentence is an outcome in a sentence; more are endpoints besides those it has.
 func sentence(o Outcome, more int) string {
 	switch o.verdict {
-	case explain.Delivered:
+	case simulate.Delivered:
 		return "goes to " + count(len(o.Endpoints)+more) + "; " + masqueradeText(o)
-	case explain.NotService:
+	case simulate.NotService:
 		if o.How != "" {
 			return "is not translated: " + o.How
 		}
@@ -174,11 +174,11 @@ func sentence(o Outcome, more int) string {
 			return "is not translated, and stays on this node: whether a program listens there is not for the rules to say"
 		}
 		return "is not translated, and goes on to the address that it asks for"
-	case explain.Refused:
+	case simulate.Refused:
 		return "refused with " + o.How + byText(o)
-	case explain.Dropped:
+	case simulate.Dropped:
 		return "dropped" + byText(o)
-	case explain.Unreachable:
+	case simulate.Unreachable:
 		return "does not get there: " + o.How
 	}
 	return o.How
@@ -216,7 +216,7 @@ func byText(o Outcome) string {
 }
 
 // toSeeIt is what shows a chain as its author wrote it; our own is told in words.
-func toSeeIt(by *explain.Place) string {
+func toSeeIt(by *simulate.Place) string {
 	return fmt.Sprintf("\n    to see it: nft -a list chain %s %s", by.Table, by.Chain)
 }
 

@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
-	"kube-vmap/nft/explain"
 	"kube-vmap/nft/kernel/trace"
+	"kube-vmap/nft/simulate"
 )
 
 // Options say for how long packets are followed, and which.
@@ -34,7 +34,7 @@ var ErrNone = errors.New("no such packet came")
 // until ctx ends or the options say that it is enough. That ctx ends is no error. It
 // needs CAP_NET_ADMIN. The arrival is that of all packets together, and unknown if
 // there was none.
-func Follow(ctx context.Context, p explain.Packet, o Options, out io.Writer) (arrival trace.Arrival, err error) {
+func Follow(ctx context.Context, p simulate.Packet, o Options, out io.Writer) (arrival trace.Arrival, err error) {
 	const unknown = trace.ArrivalUnknown
 	if o.Count < 0 || o.Timeout < 0 {
 		return unknown, errors.New("--count and --timeout: must not be negative")
@@ -92,7 +92,7 @@ func show(ctx context.Context, tracer *trace.Tracer, count int, out io.Writer) (
 }
 
 // waiting says what is being waited for.
-func waiting(p explain.Packet, o Options) string {
+func waiting(p simulate.Packet, o Options) string {
 	from := "anybody"
 	switch {
 	case p.From.IsValid() && p.FromPort != 0:

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
-	explainer "kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
 // More of what ctnetlink calls things.
@@ -33,9 +33,9 @@ const (
 	ctaTimestampStart = 1
 )
 
-// Flows implements [explainer.Connections]. One of a named port is found at once; for
+// Flows implements [simulate.Connections]. One of a named port is found at once; for
 // any port the kernel goes through its table.
-func (c *Conntrack) Flows(p explainer.Packet) (flows []explainer.Flow, err error) {
+func (c *Conntrack) Flows(p simulate.Packet) (flows []simulate.Flow, err error) {
 	requests, err := encodeFlows(p, !c.unfiltered)
 	if err != nil {
 		return nil, fmt.Errorf("encode request: %w", err)
@@ -65,7 +65,7 @@ func (c *Conntrack) Flows(p explainer.Packet) (flows []explainer.Flow, err error
 	return flows, nil
 }
 
-func flowsError(p explainer.Packet, err error) error {
+func flowsError(p simulate.Packet, err error) error {
 	return fmt.Errorf("list %s flows from %s: %w", p.Protocol, p.From, explain(err))
 }
 
@@ -76,7 +76,7 @@ const msgStatistics = 4
 //
 // The kernel marks the answer that is one flow as part of several, of which it sends
 // no other and no end. So something short is asked for behind it, whose end is told.
-func encodeFlows(p explainer.Packet, filtered bool) ([]netlink.Message, error) {
+func encodeFlows(p simulate.Packet, filtered bool) ([]netlink.Message, error) {
 	if p.FromPort == 0 {
 		m, err := encodeList(Query{Family: p.Family(), Protocol: p.Protocol}, p.To.Port(), filtered)
 		return []netlink.Message{m}, err
@@ -88,7 +88,7 @@ func encodeFlows(p explainer.Packet, filtered bool) ([]netlink.Message, error) {
 	}, nil
 }
 
-func appendTuple(b []byte, p explainer.Packet) []byte {
+func appendTuple(b []byte, p simulate.Packet) []byte {
 	from, to := uint16(ctaIPv4Src), uint16(ctaIPv4Dst)
 	if p.Family() == model.IPv6 {
 		from, to = ctaIPv6Src, ctaIPv6Dst
@@ -103,14 +103,14 @@ func appendTuple(b []byte, p explainer.Packet) []byte {
 
 // flow is a flow with its protocol.
 type flow struct {
-	explainer.Flow
+	simulate.Flow
 	protocol model.Protocol
 	state    byte
 }
 
 // of reports whether it is what the packet's client has, at the address and port that
 // the packet asks for.
-func (f flow) of(p explainer.Packet) bool {
+func (f flow) of(p simulate.Packet) bool {
 	return f.protocol == p.Protocol && f.Client.Addr() == p.From && f.Asked == p.To &&
 		(p.FromPort == 0 || p.FromPort == f.Client.Port())
 }

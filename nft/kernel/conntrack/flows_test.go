@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
-	explainer "kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
 // flowMessage is an entry of a protocol in a state, as the kernel sends it.
@@ -45,7 +45,7 @@ func TestAFlowTellsItsStateAndHowLongItLives(t *testing.T) {
 		if f.Expires != 25*time.Second || f.Status != 0x1aa || !f.Since.Equal(time.Unix(1, 0)) || f.Endpoint != netip.MustParseAddrPort("10.244.1.2:5353") {
 			t.Errorf("read as %+v", f.Flow)
 		}
-		p := explainer.Packet{From: f.Client.Addr(), To: f.Asked, Protocol: tc.protocol}
+		p := simulate.Packet{From: f.Client.Addr(), To: f.Asked, Protocol: tc.protocol}
 		if !f.of(p) {
 			t.Errorf("%s is none of %s", f.Flow.Client, p)
 		}

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
-// Bases implements [explain.Rules].
-func (r *Rules) Bases(f model.Family) ([]explain.Base, error) {
+// Bases implements [simulate.Rules].
+func (r *Rules) Bases(f model.Family) ([]simulate.Base, error) {
 	if !r.complete {
 		if err := r.readBases(); err != nil {
 			return nil, fmt.Errorf("list base chains: %w", err)
 		}
 	}
-	var out []explain.Base
+	var out []simulate.Base
 	for _, b := range r.bases {
 		if sees(b.Chain.Table.Family, f) {
 			out = append(out, b)
@@ -45,10 +45,10 @@ func (r *Rules) readBases() error {
 }
 
 // dormant are the tables that are switched off.
-func (r *Rules) dormant() (map[explain.Table]bool, error) {
-	out := map[explain.Table]bool{}
+func (r *Rules) dormant() (map[simulate.Table]bool, error) {
+	out := map[simulate.Table]bool{}
 	err := r.get(unix.NFT_MSG_GETTABLE, netlink.Dump, unix.NFPROTO_UNSPEC, nil, func(m netlink.Message) error {
-		t := explain.Table{Family: familyOf(m)}
+		t := simulate.Table{Family: familyOf(m)}
 		var flags uint32
 		err := attributes(m, func(ad *netlink.AttributeDecoder) {
 			switch ad.Type() {
@@ -74,8 +74,8 @@ func familyOf(m netlink.Message) string {
 
 // decodeBase reads a chain; false if no hook leads there, or none that is on the way
 // of a packet.
-func decodeBase(m netlink.Message) (b explain.Base, hooked bool, err error) {
-	t := explain.Table{Family: familyOf(m)}
+func decodeBase(m netlink.Message) (b simulate.Base, hooked bool, err error) {
+	t := simulate.Table{Family: familyOf(m)}
 	number := uint32(0)
 	decode := func(ad *netlink.AttributeDecoder) {
 		switch ad.Type() {
@@ -103,12 +103,12 @@ func decodeBase(m netlink.Message) (b explain.Base, hooked bool, err error) {
 	}
 	err = errors.Join(err, attributes(m, decode))
 	b.Chain.Table = t
-	b.Hook = explain.Hook(number)
+	b.Hook = simulate.Hook(number)
 	if t.Family == "netdev" {
-		b.Hook = explain.Ingress
+		b.Hook = simulate.Ingress
 		hooked = hooked && number == netdevIngress
 	}
-	return b, hooked && t.Family != "" && b.Hook <= explain.Ingress, err
+	return b, hooked && t.Family != "" && b.Hook <= simulate.Ingress, err
 }
 
 // appendDevice reads one of the interfaces that a chain is for.
@@ -131,8 +131,8 @@ const (
 	devicePrefix = 2 // NFTA_DEVICE_PREFIX, since Linux 6.16
 )
 
-// Rules implements [explain.Rules].
-func (r *Rules) Rules(c explain.Chain) ([]explain.Rule, error) {
+// Rules implements [simulate.Rules].
+func (r *Rules) Rules(c simulate.Chain) ([]simulate.Rule, error) {
 	if list, ok := r.rules[c]; ok {
 		return list, nil
 	}
@@ -144,7 +144,7 @@ func (r *Rules) Rules(c explain.Chain) ([]explain.Rule, error) {
 	return list, nil
 }
 
-func (r *Rules) readRules(c explain.Chain) (list []explain.Rule, err error) {
+func (r *Rules) readRules(c simulate.Chain) (list []simulate.Rule, err error) {
 	by, err := encode(func(enc *netlink.AttributeEncoder) {
 		enc.String(unix.NFTA_RULE_TABLE, c.Table.Name)
 		enc.String(unix.NFTA_RULE_CHAIN, c.Name)

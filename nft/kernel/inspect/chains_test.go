@@ -8,7 +8,7 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
 // chainOf is a message with a base chain of an interface, as the kernel sends one.
@@ -31,9 +31,9 @@ func TestChainsKeepTheirInterfaces(t *testing.T) {
 	for _, tc := range []struct {
 		family uint8
 		hook   uint32
-	}{{unix.NFPROTO_NETDEV, netdevIngress}, {unix.NFPROTO_INET, uint32(explain.Ingress)}} {
+	}{{unix.NFPROTO_NETDEV, netdevIngress}, {unix.NFPROTO_INET, uint32(simulate.Ingress)}} {
 		b, hooked, err := decodeBase(chainOf(tc.family, tc.hook, devices))
-		if err != nil || !hooked || b.Hook != explain.Ingress || b.Priority != 7 || !slices.Equal(b.Devices, []string{"eth1", "eth2", "veth*"}) {
+		if err != nil || !hooked || b.Hook != simulate.Ingress || b.Priority != 7 || !slices.Equal(b.Devices, []string{"eth1", "eth2", "veth*"}) {
 			t.Errorf("family %d: %+v, hooked %t, %v", tc.family, b, hooked, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
 // attribute is one of netlink's, padded.
@@ -59,7 +59,7 @@ func TestExpressionsAreReadWholeOrNotAtAll(t *testing.T) {
 	if h, ok := got[1].(*expr.Hash); !ok || h.Seed != 7 {
 		t.Errorf("%+v", got[1])
 	}
-	if got[2] != any(explain.Unknown{Name: "limit"}) {
+	if got[2] != any(simulate.Unknown{Name: "limit"}) {
 		t.Errorf("%+v", got[2])
 	}
 	if v, ok := got[3].(*expr.Verdict); !ok || v.Chain != "lb-3" {
@@ -72,7 +72,7 @@ func TestExpressionsAreReadWholeOrNotAtAll(t *testing.T) {
 	} {
 		e := append(attribute(unix.NFTA_EXPR_NAME, []byte(name+"\x00")), attribute(unix.NFTA_EXPR_DATA|unix.NLA_F_NESTED, data)...)
 		got, err := decodeExpression(unix.NFPROTO_IPV4, e)
-		if u, ok := got.(explain.Unknown); !ok || err != nil {
+		if u, ok := got.(simulate.Unknown); !ok || err != nil {
 			t.Errorf("%s: %+v, %v", name, u, err)
 		}
 	}
@@ -96,7 +96,7 @@ func FuzzReplies(f *testing.F) {
 
 func TestAKeyIsInTheIntervalThatItIsIn(t *testing.T) {
 	mark := func(n byte, end bool, comment string) element {
-		return element{key: []byte{10, n}, end: end, Element: explain.Element{Comment: comment}}
+		return element{key: []byte{10, n}, end: end, Element: simulate.Element{Comment: comment}}
 	}
 	list := intervals{mark(2, false, "two"), mark(4, true, ""), mark(4, false, "four"), mark(6, true, ""), mark(9, false, "nine")}
 	for n, want := range map[byte]string{1: "", 2: "two", 3: "two", 4: "four", 5: "four", 6: "", 8: "", 9: "nine", 200: "nine"} {

@@ -8,10 +8,10 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
-func decodeRule(family uint8, m netlink.Message) (rule explain.Rule, err error) {
+func decodeRule(family uint8, m netlink.Message) (rule simulate.Rule, err error) {
 	decode := func(ad *netlink.AttributeDecoder) {
 		switch ad.Type() {
 		case unix.NFTA_RULE_HANDLE:
@@ -28,7 +28,7 @@ func decodeRule(family uint8, m netlink.Message) (rule explain.Rule, err error) 
 }
 
 // decodeExpression reads an expression; one that would be understood in part only is
-// [explain.Unknown].
+// [simulate.Unknown].
 func decodeExpression(family uint8, b []byte) (any, error) {
 	name, data := "", []byte(nil)
 	err := nested(b, func(ad *netlink.AttributeDecoder) {
@@ -44,10 +44,10 @@ func decodeExpression(family uint8, b []byte) (any, error) {
 	}
 	shape, ok := shapes[name]
 	if !ok {
-		return explain.Unknown{Name: foreignName(name, data)}, nil
+		return simulate.Unknown{Name: foreignName(name, data)}, nil
 	}
 	if what, err := shape.unknown(data); what || err != nil {
-		return explain.Unknown{Name: name + " of a kind that is not understood"}, err
+		return simulate.Unknown{Name: name + " of a kind that is not understood"}, err
 	}
 	e := shape.make()
 	if err := expr.Unmarshal(family, data, e); err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
 // Rules is the nf_tables of one network namespace. It is not safe for use by several
@@ -23,8 +23,8 @@ type Rules struct {
 
 // cache is what was read and holds as long as the generation is the same.
 type cache struct {
-	bases    []explain.Base
-	rules    map[explain.Chain][]explain.Rule
+	bases    []simulate.Base
+	rules    map[simulate.Chain][]simulate.Rule
 	sets     map[setName]*set
 	complete bool // bases are
 }
@@ -54,7 +54,7 @@ func Open(c Config) (*Rules, error) {
 }
 
 func newCache() cache {
-	return cache{rules: map[explain.Chain][]explain.Rule{}, sets: map[setName]*set{}}
+	return cache{rules: map[simulate.Chain][]simulate.Rule{}, sets: map[setName]*set{}}
 }
 
 // Close gives the socket back.

@@ -10,18 +10,18 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
 type setName struct {
-	table explain.Table
+	table simulate.Table
 	name  string
 }
 
 // set is a set and what was read of it.
 type set struct {
-	explain.Set
-	table    explain.Table
+	simulate.Set
+	table    simulate.Table
 	flags    uint32
 	elements map[string]answer // of one that only transactions change
 	whole    *intervals
@@ -30,7 +30,7 @@ type set struct {
 
 // answer is what was found for a key.
 type answer struct {
-	explain.Element
+	simulate.Element
 	found bool
 }
 
@@ -46,8 +46,8 @@ func (s *set) intervals() bool {
 	return s.flags&unix.NFT_SET_INTERVAL != 0 && s.flags&setConcat == 0
 }
 
-// Set implements [explain.Rules].
-func (r *Rules) Set(t explain.Table, name string) (*explain.Set, error) {
+// Set implements [simulate.Rules].
+func (r *Rules) Set(t simulate.Table, name string) (*simulate.Set, error) {
 	by := setName{t, name}
 	if s := r.sets[by]; s != nil {
 		return &s.Set, nil
@@ -56,10 +56,10 @@ func (r *Rules) Set(t explain.Table, name string) (*explain.Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read set %s of table %s: %w", name, t, err)
 	}
-	s.Find = func(key []byte) (explain.Element, bool, error) {
+	s.Find = func(key []byte) (simulate.Element, bool, error) {
 		a, err := r.find(s, key)
 		if err != nil {
-			return explain.Element{}, false, fmt.Errorf("look into set %s of table %s: %w", name, t, err)
+			return simulate.Element{}, false, fmt.Errorf("look into set %s of table %s: %w", name, t, err)
 		}
 		return a.Element, a.found, nil
 	}
@@ -67,7 +67,7 @@ func (r *Rules) Set(t explain.Table, name string) (*explain.Set, error) {
 	return &s.Set, nil
 }
 
-func (r *Rules) readSet(t explain.Table, name string) (*set, error) {
+func (r *Rules) readSet(t simulate.Table, name string) (*set, error) {
 	by, err := encode(func(enc *netlink.AttributeEncoder) {
 		enc.String(unix.NFTA_SET_TABLE, t.Name)
 		enc.String(unix.NFTA_SET_NAME, name)
@@ -186,7 +186,7 @@ func (s *set) name(enc *netlink.AttributeEncoder) {
 
 // element is an element with its key.
 type element struct {
-	explain.Element
+	simulate.Element
 	key []byte
 	end bool // of an interval
 }

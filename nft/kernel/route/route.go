@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
-// Network is the routing of one network namespace. It implements [explain.Network].
+// Network is the routing of one network namespace. It implements [simulate.Network].
 // It is not safe for use by several goroutines.
 type Network struct {
 	handle *netlink.Handle
-	links  map[int]explain.Link
+	links  map[int]simulate.Link
 }
 
 // Config says where to look.
@@ -38,7 +38,7 @@ func Open(c Config) (*Network, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open an rtnetlink socket: %w", err)
 	}
-	return &Network{handle: handle, links: map[int]explain.Link{}}, nil
+	return &Network{handle: handle, links: map[int]simulate.Link{}}, nil
 }
 
 // Close gives the socket back.
@@ -47,23 +47,23 @@ func (n *Network) Close() error {
 	return nil
 }
 
-// Route implements [explain.Network].
-func (n *Network) Route(w explain.Way) (explain.Route, error) {
+// Route implements [simulate.Network].
+func (n *Network) Route(w simulate.Way) (simulate.Route, error) {
 	o := &netlink.RouteGetOptions{IifIndex: w.In.Index, Mark: w.Mark}
 	if w.From.IsValid() {
 		o.SrcAddr = w.From.AsSlice()
 	}
 	if w.In.Index != 0 && w.To.Is6() && w.To.IsMulticast() {
-		return explain.Route{Local: true}, nil // the kernel cannot say so (EMSGSIZE)
+		return simulate.Route{Local: true}, nil // the kernel cannot say so (EMSGSIZE)
 	}
 	list, err := n.handle.RouteGetWithOptions(w.To.AsSlice(), o)
 	if err != nil {
-		return explain.Route{}, fmt.Errorf("find the way to %s: %w", w.To, noRoute(err, w))
+		return simulate.Route{}, fmt.Errorf("find the way to %s: %w", w.To, noRoute(err, w))
 	}
 	if len(list) == 0 {
-		return explain.Route{}, fmt.Errorf("find the way to %s: %w", w.To, explain.ErrNoRoute)
+		return simulate.Route{}, fmt.Errorf("find the way to %s: %w", w.To, simulate.ErrNoRoute)
 	}
-	r := explain.Route{Local: keeps(list[0].Type, w.In)}
+	r := simulate.Route{Local: keeps(list[0].Type, w.In)}
 	r.Via, _ = netip.AddrFromSlice(list[0].Gw)
 	r.Via = r.Via.Unmap()
 	if list[0].LinkIndex != 0 {
@@ -74,7 +74,7 @@ func (n *Network) Route(w explain.Way) (explain.Route, error) {
 
 // Silent reports whether the kernel has asked for a neighbour at an interface and has no
 // answer.
-func (n *Network) Silent(neighbour netip.Addr, out explain.Link) (bool, error) {
+func (n *Network) Silent(neighbour netip.Addr, out simulate.Link) (bool, error) {
 	list, err := n.handle.NeighList(out.Index, families[model.FamilyOf(neighbour)])
 	if err != nil {
 		return false, fmt.Errorf("find neighbours at %s: %w", out.Name, err)
@@ -87,7 +87,7 @@ func (n *Network) Silent(neighbour netip.Addr, out explain.Link) (bool, error) {
 
 // keeps reports whether the node keeps packets of a type of route: of those for many
 // hosts, all that come in, for it forwards none.
-func keeps(kind int, in explain.Link) bool {
+func keeps(kind int, in simulate.Link) bool {
 	switch kind {
 	case unix.RTN_LOCAL, unix.RTN_ANYCAST:
 		return true
@@ -98,51 +98,51 @@ func keeps(kind int, in explain.Link) bool {
 }
 
 // noRoute tells an answer that there is no way from an error.
-func noRoute(err error, w explain.Way) error {
+func noRoute(err error, w simulate.Way) error {
 	switch {
 	case errors.Is(err, unix.EINVAL) && w.In.Index != 0 && w.To.IsMulticast():
-		return fmt.Errorf("%w: nobody on this node has joined that group by %s", explain.ErrNoRoute, w.In.Name)
+		return fmt.Errorf("%w: nobody on this node has joined that group by %s", simulate.ErrNoRoute, w.In.Name)
 	case errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EINVAL) && w.In.Index != 0:
 		return fmt.Errorf("%w for a packet from %s that comes in by %s: the kernel does not expect that source there, or drops what goes there",
-			explain.ErrNoRoute, w.From, w.In.Name)
+			simulate.ErrNoRoute, w.From, w.In.Name)
 	case errors.Is(err, unix.EHOSTUNREACH) && w.In.Index != 0:
-		return fmt.Errorf("%w, or the node does not forward (net.ipv4.ip_forward)", explain.ErrNoRoute)
+		return fmt.Errorf("%w, or the node does not forward (net.ipv4.ip_forward)", simulate.ErrNoRoute)
 	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES), errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("%w on this node", explain.ErrNoRoute)
+		return fmt.Errorf("%w on this node", simulate.ErrNoRoute)
 	}
 	return err
 }
 
 // link is an interface by its number.
-func (n *Network) link(index int) (explain.Link, error) {
+func (n *Network) link(index int) (simulate.Link, error) {
 	if l, ok := n.links[index]; ok {
 		return l, nil
 	}
 	l, err := n.handle.LinkByIndex(index)
 	if err != nil {
-		return explain.Link{}, fmt.Errorf("find interface %d: %w", index, err)
+		return simulate.Link{}, fmt.Errorf("find interface %d: %w", index, err)
 	}
-	n.links[index] = explain.Link{Index: index, Name: l.Attrs().Name}
+	n.links[index] = simulate.Link{Index: index, Name: l.Attrs().Name}
 	return n.links[index], nil
 }
 
 // Link finds an interface by its name.
-func (n *Network) Link(name string) (explain.Link, error) {
+func (n *Network) Link(name string) (simulate.Link, error) {
 	l, err := n.handle.LinkByName(name)
 	if err != nil {
-		return explain.Link{}, fmt.Errorf("find interface %s: %w", name, err)
+		return simulate.Link{}, fmt.Errorf("find interface %s: %w", name, err)
 	}
-	return explain.Link{Index: l.Attrs().Index, Name: l.Attrs().Name}, nil
+	return simulate.Link{Index: l.Attrs().Index, Name: l.Attrs().Name}, nil
 }
 
-// AddressType implements [explain.Network]: what is in no local table is unicast.
+// AddressType implements [simulate.Network]: what is in no local table is unicast.
 func (n *Network) AddressType(a netip.Addr) (uint32, error) {
 	if a.IsMulticast() {
 		return unix.RTN_MULTICAST, nil
 	}
 	list, err := n.handle.RouteGetWithOptions(a.AsSlice(), nil)
 	switch {
-	case err != nil && errors.Is(noRoute(err, explain.Way{To: a}), explain.ErrNoRoute):
+	case err != nil && errors.Is(noRoute(err, simulate.Way{To: a}), simulate.ErrNoRoute):
 		return unix.RTN_UNICAST, nil
 	case err != nil:
 		return 0, fmt.Errorf("find out about %s: %w", a, err)

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
-// Source implements [explain.Network]. An address is chosen as masquerade does it,
+// Source implements [simulate.Network]. An address is chosen as masquerade does it,
 // which of IPv6 is what the kernel says of a route by the interface.
-func (n *Network) Source(out explain.Link, via netip.Addr) (netip.Addr, error) {
+func (n *Network) Source(out simulate.Link, via netip.Addr) (netip.Addr, error) {
 	if via.Is6() {
 		list, err := n.handle.RouteGetWithOptions(via.AsSlice(), &netlink.RouteGetOptions{OifIndex: out.Index})
 		if err == nil && len(list) > 0 && list[0].Src != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/nft/explain"
 	"kube-vmap/nft/kernel/trace/ruletext"
+	"kube-vmap/nft/simulate"
 )
 
 // NextWalk waits for a packet whose way is over, which shows by a verdict or by a
@@ -48,13 +48,13 @@ func (t *Tracer) askRouting(w *Walk) {
 	if err != nil {
 		return
 	}
-	way := explain.Way{In: in, From: p.Packet.From.Addr(), To: p.Packet.To.Addr()}
+	way := simulate.Way{In: in, From: p.Packet.From.Addr(), To: p.Packet.To.Addr()}
 	if n := len(p.Steps); n > 0 {
 		way.Mark = p.Steps[n-1].Mark
 	}
 	r, err := t.routes.Route(way)
 	switch {
-	case errors.Is(err, explain.ErrNoRoute):
+	case errors.Is(err, simulate.ErrNoRoute):
 		w.Refusal = err.Error()
 	case err == nil && r.Out == in && !r.Via.IsValid():
 		// It would stay on the bridge, which has waited for the neighbour.

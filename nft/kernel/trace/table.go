@@ -10,7 +10,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/explain"
+	"kube-vmap/nft/simulate"
 )
 
 // TableName is what the names of tracers' tables begin with.
@@ -142,7 +142,7 @@ func port(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
 
 // matchPacket matches packets from and to where they were asked for. What is most
 // likely to differ comes first.
-func matchPacket(p explain.Packet) []expr.Any {
+func matchPacket(p simulate.Packet) []expr.Any {
 	source, destination, length := uint32(12), uint32(16), uint32(4)
 	if p.To.Addr().Is6() {
 		source, destination, length = 8, 24, 16
@@ -179,7 +179,7 @@ func matchBegin(p model.Protocol) []expr.Any {
 
 // matchAnswer matches packets that answer such as were asked for. Their addresses may
 // be any, so it is conntrack that has to know them.
-func matchAnswer(p explain.Packet) []expr.Any {
+func matchAnswer(p simulate.Packet) []expr.Any {
 	source, destination := expr.CtKeySRCIP, expr.CtKeyDSTIP
 	if p.To.Addr().Is6() {
 		source, destination = expr.CtKeySRCIP6, expr.CtKeyDSTIP6
@@ -208,7 +208,7 @@ const loopbackIndex = 1
 func (c *Config) family() uint8 { return nft.FamilyNumber(model.FamilyOf(c.Packet.To.Addr())) }
 
 // unmapped is the packet with addresses of one form.
-func unmapped(p explain.Packet) explain.Packet {
+func unmapped(p simulate.Packet) simulate.Packet {
 	p.From, p.To = p.From.Unmap(), netip.AddrPortFrom(p.To.Addr().Unmap(), p.To.Port())
 	return p
 }

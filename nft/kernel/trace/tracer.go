@@ -11,8 +11,8 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/nft/explain"
 	"kube-vmap/nft/kernel/route"
+	"kube-vmap/nft/simulate"
 )
 
 // Config says which packets to follow.
@@ -22,7 +22,7 @@ type Config struct {
 	NetNS int
 	// Packet is what they look like when they come to the node. Without From, they may
 	// come from anybody.
-	Packet explain.Packet
+	Packet simulate.Packet
 	// Every follows each packet, and not only those that open a connection. (UDP does
 	// not say which do.)
 	Every bool

@@ -3,10 +3,10 @@ package walk
 import (
 	"errors"
 
-	"kube-vmap/nft/explain"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/nft/kernel/inspect"
 	"kube-vmap/nft/kernel/route"
+	"kube-vmap/nft/simulate"
 )
 
 // Walker explains packets. It is not safe for use by several goroutines.
@@ -43,18 +43,18 @@ func Open(c Config) (*Walker, error) {
 // Close gives the sockets back.
 func (w *Walker) Close() error { return errors.Join(w.rules.Close(), w.network.Close()) }
 
-// Explain says what would become of a packet, by [explain.Explain]. It comes in by the
+// Explain says what would become of a packet, by [simulate.Explain]. It comes in by the
 // interface of that name; without one, by that towards its source.
-func (w *Walker) Explain(p explain.Packet, in string) (found explain.Walk, err error) {
-	var link explain.Link
+func (w *Walker) Explain(p simulate.Packet, in string) (found simulate.Walk, err error) {
+	var link simulate.Link
 	if in != "" {
 		if link, err = w.network.Link(in); err != nil {
 			return found, err
 		}
 	}
-	sources := explain.Sources{Rules: w.rules, Network: w.network, Connections: w.connections, Interrupted: w.interrupted}
+	sources := simulate.Sources{Rules: w.rules, Network: w.network, Connections: w.connections, Interrupted: w.interrupted}
 	err = w.rules.Look(func() (err error) {
-		found, err = explain.Explain(sources, p, link)
+		found, err = simulate.Explain(sources, p, link)
 		return err
 	})
 	return found, err

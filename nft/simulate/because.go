@@ -1,0 +1,28 @@
+package simulate
+
+import "kube-vmap/nft"
+
+// OnlyElsewhere is what it means that a packet is dropped because no endpoint may serve it
+// here, while others could elsewhere.
+const OnlyElsewhere = "the Service has endpoints, but its policy is Local and none of them is on this node"
+
+// because is what it means that a rule of ours refuses or drops a packet, by the set
+// that the packet was looked for in last.
+func because(k nft.SetKind, v Verdict) string {
+	switch k {
+	case nft.Restricted, nft.AllowedSources:
+		return "the client is in none of the source ranges of the Service"
+	case nft.NoEndpointServices, nft.NoEndpointNodePorts:
+		if v == Dropped {
+			return OnlyElsewhere
+		}
+		return "the Service has no endpoint that is ready"
+	case nft.ClusterIPs:
+		return "the address is a Service's, which has no such port"
+	case nft.ServiceCIDRs:
+		return "no Service has this address, which is in a range of ClusterIPs"
+	case nft.EndpointIPs:
+		return "connection tracking cannot place the packet"
+	}
+	return ""
+}

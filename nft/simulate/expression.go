@@ -1,0 +1,144 @@
+package simulate
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/google/nftables/expr"
+)
+
+// verdict is what an expression or a chain comes to.
+type verdict struct {
+	kind  expr.VerdictKind
+	chain string
+}
+
+var (
+	goesOn = verdict{kind: expr.VerdictContinue}
+	breaks = verdict{kind: expr.VerdictBreak} // the rule does not match
+)
+
+// matches goes on if the packet matches.
+func matches(ok bool) verdict {
+	if ok {
+		return goesOn
+	}
+	return breaks
+}
+
+// evaluate runs one expression.
+func (w *way) evaluate(e any) (verdict, error) {
+	switch e := e.(type) {
+	case *expr.Payload:
+		return w.payload(e)
+	case *expr.Meta:
+		return w.meta(e)
+	case *expr.Ct:
+		return w.ct(e)
+	case *expr.Cmp:
+		return w.compare(e)
+	case *expr.Range:
+		return w.between(e)
+	case *expr.Bitwise:
+		return w.bitwise(e)
+	case *expr.Immediate:
+		return goesOn, w.regs.load(e.Register, known(e.Data))
+	case *expr.Verdict:
+		return verdict{e.Kind, e.Chain}, nil
+	case *expr.Lookup:
+		return w.lookup(e)
+	case *expr.Dynset:
+		return w.dynset(e)
+	case *expr.Numgen:
+		return w.numgen(e)
+	case *expr.Hash:
+		return w.hash(e)
+	case *expr.Fib:
+		return w.fib(e)
+	}
+	return w.statement(e)
+}
+
+// statement runs an expression that does something.
+func (w *way) statement(e any) (verdict, error) {
+	switch e := e.(type) {
+	case *expr.NAT:
+		return w.nat(e)
+	case *expr.Masq:
+		return w.masquerade()
+	case *expr.Redir:
+		return w.redirect(e)
+	case *expr.Reject:
+		return w.reject(e), nil
+	case *expr.Counter, *expr.Log, *expr.FlowOffload:
+		return goesOn, nil
+	case *expr.Notrack:
+		if !w.conn.known {
+			w.conn.untracked = true
+		}
+		return goesOn, nil
+	case *expr.Objref:
+		const counter = 1 // NFT_OBJECT_COUNTER; others may have a say
+		if e.Type == counter {
+			return goesOn, nil
+		}
+		return breaks, unsaidError("expression objref")
+	case *expr.Exthdr:
+		if e.SourceRegister != 0 {
+			return goesOn, nil // it writes an option, which decides nothing
+		}
+		return goesOn, w.regs.load(e.DestRegister, unknownValue(max(4, int(e.Len))))
+	case Unknown:
+		return breaks, unsaidError("expression " + e.Name)
+	}
+	return breaks, unsaidError(fmt.Sprintf("expression %T", e))
+}
+
+func (w *way) compare(e *expr.Cmp) (verdict, error) {
+	v, err := w.regs.read(e.Register, len(e.Data))
+	if err != nil {
+		return breaks, err
+	}
+	if !v.certain() {
+		return breaks, unsaidError("what the packet carries is not known here")
+	}
+	c := bytes.Compare(v.bytes, e.Data)
+	ok, found := map[expr.CmpOp]bool{
+		expr.CmpOpEq: c == 0, expr.CmpOpNeq: c != 0, expr.CmpOpLt: c < 0,
+		expr.CmpOpLte: c <= 0, expr.CmpOpGt: c > 0, expr.CmpOpGte: c >= 0,
+	}[e.Op]
+	if !found {
+		return breaks, unsaidError("a comparison of no known kind")
+	}
+	w.compared(e, ok)
+	return matches(ok), nil
+}
+
+func (w *way) between(e *expr.Range) (verdict, error) {
+	v, err := w.regs.read(e.Register, len(e.FromData))
+	if err != nil {
+		return breaks, err
+	}
+	if !v.certain() || len(e.FromData) != len(e.ToData) {
+		return breaks, unsaidError("what the packet carries is not known here")
+	}
+	in := bytes.Compare(v.bytes, e.FromData) >= 0 && bytes.Compare(v.bytes, e.ToData) <= 0
+	return matches(in == (e.Op == expr.CmpOpEq)), nil
+}
+
+func (w *way) bitwise(e *expr.Bitwise) (verdict, error) {
+	from, err := w.regs.read(e.SourceRegister, int(e.Len))
+	if err != nil {
+		return breaks, err
+	}
+	if len(e.Mask) != int(e.Len) || len(e.Xor) != int(e.Len) {
+		return breaks, unsaidError("expression bitwise of another kind")
+	}
+	to := value{bytes: make([]byte, e.Len), unknown: make([]bool, e.Len)}
+	for i := range to.bytes {
+		to.bytes[i] = from.bytes[i]&e.Mask[i] ^ e.Xor[i]
+		to.unknown[i] = from.unknown[i] && e.Mask[i] != 0
+	}
+	w.reason.mask = e.Mask
+	return goesOn, w.regs.load(e.DestRegister, to)
+}

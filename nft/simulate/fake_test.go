@@ -1,0 +1,144 @@
+package simulate
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+)
+
+// fake is a node with rules that a test made up. Everything is reached by eth0, and
+// the node has the addresses in local.
+type fake struct {
+	bases []Base
+	rules map[Chain][]Rule
+	sets  map[string]map[string]Element
+	shape map[string]*Set
+	local []netip.Addr
+	flows []Flow
+	asked int
+	// ways are how many were gone, and givesUp is after how many nobody waits any more,
+	// if that is not zero.
+	ways, givesUp int
+}
+
+var errGivenUp = errors.New("given up")
+
+func (f *fake) sources() Sources {
+	return Sources{Rules: f, Network: f, Connections: f, Interrupted: func() error {
+		if f.ways++; f.ways == f.givesUp {
+			return errGivenUp
+		}
+		return nil
+	}}
+}
+
+func (f *fake) Bases(model.Family) ([]Base, error) { return f.bases, nil }
+
+func (f *fake) Rules(c Chain) ([]Rule, error) { f.asked++; return f.rules[c], nil }
+
+func (f *fake) Set(_ Table, name string) (*Set, error) {
+	s, ok := f.shape[name]
+	if !ok {
+		return nil, unix.ENOENT
+	}
+	s.Name = name
+	s.Find = func(key []byte) (Element, bool, error) {
+		f.asked++
+		e, found := f.sets[name][string(key)]
+		return e, found, nil
+	}
+	return s, nil
+}
+
+var eth0 = Link{Index: 2, Name: "eth0"}
+
+func (f *fake) Route(w Way) (Route, error) {
+	if w.To == nowhere {
+		return Route{}, ErrNoRoute
+	}
+	kind, _ := f.AddressType(w.To)
+	return Route{Local: kind == unix.RTN_LOCAL, Out: eth0}, nil
+}
+
+func (f *fake) AddressType(a netip.Addr) (uint32, error) {
+	for _, l := range f.local {
+		if l == a {
+			return unix.RTN_LOCAL, nil
+		}
+	}
+	return unix.RTN_UNICAST, nil
+}
+
+func (f *fake) Source(Link, netip.Addr) (netip.Addr, error) {
+	if len(f.local) == 0 {
+		return netip.Addr{}, errors.New("no address")
+	}
+	return f.local[0], nil
+}
+
+func (f *fake) Flows(Packet) ([]Flow, error) { return f.flows, nil }
+
+var (
+	client  = netip.MustParseAddr("192.0.2.9")
+	nodeIP  = netip.MustParseAddr("192.0.2.1")
+	service = netip.MustParseAddrPort("10.96.0.10:80")
+	nowhere = netip.MustParseAddr("203.0.113.1")
+	sample  = Packet{From: client, FromPort: 4000, To: service, Protocol: model.TCP}
+
+	oursTable  = Table{"ip", tableName}
+	otherTable = Table{"inet", "firewall"}
+)
+
+// chain adds a base chain with rules.
+func (f *fake) chain(t Table, name, kind string, h Hook, priority int32, rules ...[]any) {
+	c := Chain{t, name}
+	f.bases = append(f.bases, Base{Chain: c, Type: kind, Hook: h, Priority: priority})
+	f.add(c, rules...)
+}
+
+func (f *fake) add(c Chain, rules ...[]any) {
+	if f.rules == nil {
+		f.rules = map[Chain][]Rule{}
+	}
+	for i, r := range rules {
+		f.rules[c] = append(f.rules[c], Rule{Handle: uint64(i + 1), Expressions: r})
+	}
+}
+
+// node is one with our table, which has a chain that does nothing.
+func node() *fake {
+	f := &fake{local: []netip.Addr{nodeIP}, shape: map[string]*Set{}, sets: map[string]map[string]Element{}}
+	f.chain(oursTable, "filter-input", "filter", Input, 0, []any{&expr.Counter{}})
+	return f
+}
+
+// to are expressions that translate the destination.
+func to(a netip.AddrPort) []any {
+	return []any{
+		&expr.Immediate{Register: unix.NFT_REG_1, Data: a.Addr().AsSlice()},
+		&expr.Immediate{Register: unix.NFT_REG_2, Data: []byte{byte(a.Port() >> 8), byte(a.Port())}},
+		&expr.NAT{Type: expr.NATTypeDestNAT, RegAddrMin: unix.NFT_REG_1, RegProtoMin: unix.NFT_REG_2},
+	}
+}
+
+func verdictOf(kind expr.VerdictKind, chain string) *expr.Verdict {
+	return &expr.Verdict{Kind: kind, Chain: chain}
+}
+
+// only is the only outcome of the sample packet, or of another.
+func only(t *testing.T, f *fake, p Packet) (Outcome, Walk) {
+	t.Helper()
+	w, err := Explain(f.sources(), p, Link{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(w.Outcomes) != 1 {
+		t.Fatalf("%d outcomes: %+v", len(w.Outcomes), w.Outcomes)
+	}
+	return w.Outcomes[0], w
+}

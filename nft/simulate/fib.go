@@ -1,0 +1,66 @@
+package simulate
+
+import (
+	"errors"
+	"net/netip"
+
+	"github.com/google/nftables/expr"
+)
+
+// fib asks the node's routes about one of the packet's addresses.
+func (w *way) fib(e *expr.Fib) (verdict, error) {
+	a := w.frame.destination().Addr()
+	if e.FlagSADDR {
+		a = w.frame.source().Addr()
+	}
+	switch {
+	case e.ResultADDRTYPE:
+		kind, err := w.addressType(a)
+		w.reason.fib = a
+		return goesOn, errors.Join(err, w.regs.load(e.Register, known(native(kind))))
+	case e.ResultOIF, e.ResultOIFNAME:
+		out, err := w.routeOf(a, e)
+		if err != nil {
+			return breaks, err
+		}
+		return goesOn, w.regs.load(e.Register, fibResult(out, e))
+	}
+	return breaks, unsaidError("expression fib of another kind")
+}
+
+// routeOf is the interface towards an address; the zero value if there is none, or
+// not the one that it must be.
+func (w *way) routeOf(a netip.Addr, e *expr.Fib) (Link, error) {
+	way := Way{To: a}
+	if e.FlagMARK {
+		way.Mark = w.frame.mark
+	}
+	r, err := w.route(way)
+	wanted := Link{}
+	switch {
+	case errors.Is(err, ErrNoRoute) || err == nil && r.Local:
+		return Link{}, nil
+	case err != nil:
+		return Link{}, err
+	case e.FlagIIF:
+		wanted = w.frame.in
+	case e.FlagOIF:
+		wanted = w.frame.out
+	}
+	if wanted != (Link{}) && wanted != r.Out {
+		return Link{}, nil
+	}
+	return r.Out, nil
+}
+
+func fibResult(out Link, e *expr.Fib) value {
+	switch {
+	case e.FlagPRESENT && out.Index != 0:
+		return known([]byte{1})
+	case e.FlagPRESENT:
+		return known([]byte{0})
+	case e.ResultOIFNAME:
+		return known(interfaceName(out.Name))
+	}
+	return known(native(uint32(out.Index)))
+}

@@ -1,0 +1,135 @@
+package simulate
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"kube-vmap/model"
+)
+
+// header is bytes of a packet, and which of them nobody can know beforehand.
+type header struct {
+	bytes   []byte
+	unknown []bool
+}
+
+func newHeader(n int) header { return header{make([]byte, n), make([]bool, n)} }
+
+// hide makes bytes unknown.
+func (h header) hide(from, to int) {
+	for i := from; i < to; i++ {
+		h.unknown[i] = true
+	}
+}
+
+// set makes bytes known.
+func (h header) set(at int, b []byte) {
+	copy(h.bytes[at:], b)
+	clear(h.unknown[at : at+len(b)])
+}
+
+// at are bytes of the header; false if it does not reach so far.
+func (h header) at(offset, n uint32) (value, bool) {
+	if uint64(offset)+uint64(n) > uint64(len(h.bytes)) {
+		return value{}, false
+	}
+	return value{h.bytes[offset : offset+n], h.unknown[offset : offset+n]}, true
+}
+
+// addresses is where a network header has them.
+var addresses = [...]struct{ source, destination, length int }{
+	model.IPv4: {12, 16, 4},
+	model.IPv6: {8, 24, 16},
+}
+
+// network is the IP header of a packet.
+func network(p Packet) (h header) {
+	if p.Family() == model.IPv4 {
+		h = newHeader(20)
+		h.bytes[0], h.bytes[9] = 0x45, byte(p.Protocol)
+		h.hide(2, 9)   // length, id, fragments, TTL
+		h.hide(10, 12) // checksum
+	} else {
+		h = newHeader(40)
+		h.bytes[0], h.bytes[6] = 0x60, byte(p.Protocol)
+		h.hide(1, 6) // flow label, length
+		h.hide(7, 8) // hop limit
+	}
+	a := addresses[p.Family()]
+	h.set(a.source, p.From.AsSlice())
+	h.set(a.destination, p.To.Addr().AsSlice())
+	return h
+}
+
+// Where all three protocols have their ports.
+const (
+	sourcePort      = 0
+	destinationPort = 2
+)
+
+// transport is the header of the protocol as a connection begins: a SYN, a datagram,
+// an INIT.
+func transport(p Packet) header {
+	length := map[model.Protocol]int{model.TCP: 20, model.UDP: 8, model.SCTP: 16}[p.Protocol]
+	h := newHeader(length)
+	h.hide(4, length)
+	switch p.Protocol {
+	case model.TCP:
+		h.set(8, make([]byte, 4)) // no acknowledgement
+		h.set(13, []byte{0x02})   // SYN
+	case model.SCTP:
+		h.set(4, make([]byte, 4)) // no tag
+		h.set(12, []byte{1})      // INIT
+	case model.UDP:
+	}
+	h.set(destinationPort, binary.BigEndian.AppendUint16(nil, p.To.Port()))
+	h.set(sourcePort, binary.BigEndian.AppendUint16(nil, p.FromPort))
+	if p.FromPort == 0 {
+		h.hide(sourcePort, destinationPort)
+	}
+	return h
+}
+
+// frame is a packet on its way.
+type frame struct {
+	family    model.Family
+	protocol  model.Protocol
+	network   header
+	transport header
+	mark      uint32
+	in, out   Link
+	// sent tells that a program of the node sends it, which has a socket.
+	sent bool
+}
+
+// destination is where the packet goes at this moment.
+func (f *frame) destination() netip.AddrPort {
+	a := addresses[f.family]
+	addr, _ := netip.AddrFromSlice(f.network.bytes[a.destination : a.destination+a.length])
+	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(f.transport.bytes[destinationPort:]))
+}
+
+// source is where it says it comes from; port zero is one that is not known.
+func (f *frame) source() netip.AddrPort {
+	a := addresses[f.family]
+	addr, _ := netip.AddrFromSlice(f.network.bytes[a.source : a.source+a.length])
+	if f.transport.unknown[sourcePort] {
+		return netip.AddrPortFrom(addr, 0)
+	}
+	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(f.transport.bytes[sourcePort:]))
+}
+
+// send changes where the packet goes.
+func (f *frame) send(to netip.AddrPort) {
+	f.network.set(addresses[f.family].destination, to.Addr().AsSlice())
+	f.transport.set(destinationPort, binary.BigEndian.AppendUint16(nil, to.Port()))
+}
+
+// disguise changes where it says it comes from; port zero is one that is not known.
+func (f *frame) disguise(as netip.AddrPort) {
+	f.network.set(addresses[f.family].source, as.Addr().AsSlice())
+	f.transport.set(sourcePort, binary.BigEndian.AppendUint16(nil, as.Port()))
+	if as.Port() == 0 {
+		f.transport.hide(sourcePort, destinationPort)
+	}
+}

@@ -1,0 +1,288 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/nftables/expr"
+
+	"kube-vmap/nft"
+)
+
+// record is what a way came to.
+type record struct {
+	hook  Hook
+	steps []Step
+	// service is the comment of the element that the packet met, kind what sort of
+	// address it asked.
+	service, kind string
+	met           bool // an element that leads to endpoints
+	verdict       Verdict
+	how           string // it was refused
+	by            *Place // who refused or dropped it
+	last          nft.SetKind
+	because       string
+	why           string // it was marked for masquerade, or not
+	masquerade    bool
+	affinity      *Affinity
+	faults        []string
+	doubts        []string
+}
+
+// note adds a step in words.
+func (w *way) note(text string) {
+	w.record.steps = append(w.record.steps, Step{
+		Hook: w.record.hook.String(), Table: w.place.chain.Table.String(), Chain: w.place.chain.Name,
+		Rule: w.place.handle, Text: text,
+	})
+}
+
+// noteOurs is note for what is worth telling in a table of ours only.
+func (w *way) noteOurs(text string) {
+	if w.place.ours() {
+		w.note(text)
+	}
+}
+
+// fault notes that a table of ours is not as it was written.
+func (w *way) fault(text string) {
+	if !slices.Contains(w.record.faults, text) {
+		w.record.faults = append(w.record.faults, text)
+		w.note(text)
+	}
+}
+
+// doubt notes that a rule may decide otherwise; one for each base chain will do.
+func (w *way) doubt(r Rule, c unsaidError) {
+	if !decisive(r) {
+		return
+	}
+	chain := fmt.Sprintf("table %s, chain %s", w.place.base.Chain.Table, w.place.base.Chain.Name)
+	if slices.ContainsFunc(w.record.doubts, func(d string) bool { return strings.HasPrefix(d, chain) }) {
+		return
+	}
+	w.record.doubts = append(w.record.doubts,
+		fmt.Sprintf("%s, may decide otherwise: rule handle %d of %s has %s", chain, r.Handle, w.place.chain.Name, strings.TrimPrefix(string(c), "expression ")))
+}
+
+// isChain reports whether the packet is in a chain of ours whose name has the word,
+// whatever it is reached by.
+func (w *way) isChain(word string) bool {
+	name := strings.TrimPrefix(w.place.chain.Name, "node-port-")
+	name = strings.TrimPrefix(name, "local-")
+	return w.place.ours() && strings.HasPrefix(name, word)
+}
+
+// looked notes what was found in a set, or was not.
+func (w *way) looked(set *Set, key []byte, e Element, found bool) {
+	text := valueText(set.KeyType, key)
+	if !w.place.ours() {
+		w.reason = reason{text: lookedText(set, text, found)}
+		return
+	}
+	if set.Anonymous {
+		return
+	}
+	if id, known := nft.SetNamed(w.packet.Family(), set.Name); known && found {
+		w.record.last = id.Kind
+	}
+	switch {
+	case !found:
+		w.missed(set, text)
+	case e.Verdict != nil:
+		w.dispatched(set, text, e)
+	default:
+		w.reason = reason{text: fmt.Sprintf("%s has %s", set.Name, text)}
+	}
+}
+
+// lookedText is what another program's rule found, or did not. What is in braces in the
+// rule itself has no name.
+func lookedText(set *Set, key string, found bool) string {
+	what, has := "set", "has"
+	if set.IsMap {
+		what = "map"
+	}
+	if !found {
+		has = "does not have"
+	}
+	if set.Anonymous {
+		return fmt.Sprintf("the rule's own %s %s %s", what, has, key)
+	}
+	return fmt.Sprintf("%s %s %s %s", what, set.Name, has, key)
+}
+
+// dispatched notes an element of a verdict map, from which we know what the packet
+// asked for.
+func (w *way) dispatched(set *Set, key string, e Element) {
+	name := ""
+	if e.Comment != "" {
+		name = " (" + e.Comment + ")"
+		w.record.service = e.Comment
+	}
+	switch set.Name {
+	case "services", "node-ports":
+		w.record.met, w.record.kind = true, kindOf(e.Verdict.Chain)
+	case "no-endpoint-node-ports":
+		w.record.kind = "NodePort"
+	}
+	w.reason = reason{text: fmt.Sprintf("%s has %s%s", set.Name, key, name)}
+	if e.Verdict.Kind == expr.VerdictGoto || e.Verdict.Kind == expr.VerdictJump {
+		w.note(w.reason.with("goto " + e.Verdict.Chain))
+	}
+}
+
+// kindOf is the kind of an address by the chain it leads to.
+func kindOf(chain string) string {
+	switch {
+	case strings.HasPrefix(chain, "node-port-"):
+		return "NodePort"
+	case strings.HasPrefix(chain, "external-"), strings.HasPrefix(chain, "service-"), strings.HasPrefix(chain, "local-service-"):
+		return "External"
+	}
+	return "ClusterIP"
+}
+
+// missed notes that a set does not have a key, if somebody might wonder.
+func (w *way) missed(set *Set, key string) {
+	id, known := nft.SetNamed(w.packet.Family(), set.Name)
+	text := fmt.Sprintf("%s does not have %s", set.Name, key)
+	w.reason = reason{text: text}
+	switch {
+	case !known:
+	case id.Kind == nft.Services || id.Kind == nft.NodePorts || id.Kind == nft.LocalServices || id.Kind == nft.LocalNodePorts:
+		w.note(text)
+	case id.Kind >= nft.Endpoints && id.Kind < nft.Affinity,
+		id.Kind == nft.ServiceIPs || id.Kind == nft.NodePortServiceIPs || id.Kind == nft.NodePortServicePorts:
+		w.fault(text)
+	}
+}
+
+// unmatched notes why a rule did not match, where that decides something.
+func (w *way) unmatched() {
+	if w.isChain("cluster-") && w.reason.text != "" {
+		w.record.why = w.reason.text
+		w.note(w.reason.with("it keeps its address"))
+	}
+}
+
+// left notes that a rule with a reason sends the packet on.
+func (w *way) left(e any, v verdict) {
+	_, direct := e.(*expr.Verdict)
+	away := v.kind == expr.VerdictGoto || v.kind == expr.VerdictJump
+	if !direct || !away || w.reason.text == "" || v.chain == "restore" {
+		return
+	}
+	if w.isChain("external-local") {
+		w.record.why = w.reason.text
+	}
+	w.noteOurs(w.reason.with("goto " + v.chain))
+}
+
+// marked changes the packet's mark.
+func (w *way) marked(mark uint32) {
+	fresh := mark&^w.frame.mark != 0
+	w.frame.mark = mark
+	if !fresh || !w.place.ours() {
+		return
+	}
+	if w.reason.text == "" && w.isChain("external") {
+		w.reason.text = cmp.Or(w.record.why, "an external address under Cluster policy")
+	}
+	w.record.why = w.reason.text
+	if w.isChain("masquerade-") {
+		w.record.why = "everything is masqueraded (masqueradeAll)"
+		w.reason.text = w.record.why
+	}
+	w.note(w.reason.with("marked for masquerade"))
+}
+
+// readdressed notes that a rule wrote another destination.
+func (w *way) readdressed(before netip.AddrPort) {
+	after := w.frame.destination()
+	switch {
+	case after == before:
+	case w.isChain("restore"):
+		w.note("nothing was translated: the destination is " + after.String() + " again")
+	default:
+		w.noteOurs(w.reason.with("the destination becomes " + after.String() + ", the ClusterIP"))
+	}
+}
+
+// picks notes that one of several is picked.
+func (w *way) picks(n uint32, how string) {
+	w.noteOurs(fmt.Sprintf("picks one of %d %s", n, how))
+}
+
+// remembered notes what the affinity map has for the client.
+func (w *way) remembered(set *Set, e Element, found bool, timeout time.Duration) {
+	if !w.place.ours() {
+		return
+	}
+	if found && len(e.Data) > 0 {
+		at := endpointIn(w.frame.family, e.Data)
+		w.record.affinity = &Affinity{Endpoint: at, Expires: e.Expires}
+		w.note(fmt.Sprintf("%s remembers that the client has %s, for %s", set.Name, at, e.Expires.Round(time.Second)))
+		return
+	}
+	w.note(fmt.Sprintf("%s does not know the client: it is remembered from now on, for %s", set.Name, timeout))
+}
+
+// translated translates the connection.
+func (w *way) translated(source bool, to netip.AddrPort) {
+	side := "goes to "
+	if source {
+		side = "the source becomes "
+	}
+	w.note(w.reason.with(side + to.String()))
+	w.translate(source, to)
+}
+
+// masqueraded gives the connection an address of the node as its source.
+func (w *way) masqueraded(as netip.Addr) {
+	why := w.reason.text
+	switch {
+	case !w.place.ours():
+		w.record.why = w.place.String()
+	case strings.HasPrefix(why, "hairpin"):
+		w.record.why = "a pod reaches itself"
+	default:
+		why = "it is marked"
+	}
+	w.record.masquerade = true
+	w.note(reason{text: why}.with("masquerade, the source becomes " + as.String()))
+	w.translate(true, netip.AddrPortFrom(as, 0))
+}
+
+// refused notes that the packet is answered with a refusal.
+func (w *way) refused(how string) {
+	w.record.how, w.record.verdict = how, Refused
+	w.note(w.reason.with("refused with " + how))
+}
+
+// dropped notes who took the packet away.
+func (w *way) dropped() {
+	if w.record.verdict != Refused {
+		w.record.verdict = Dropped
+		w.note(w.reason.with("dropped"))
+	}
+	w.record.by = &Place{Table: w.place.chain.Table.String(), Chain: w.place.chain.Name, Rule: w.place.handle}
+	switch {
+	case !w.place.ours():
+	case len(w.record.faults) > 0:
+		w.record.because = "the packet comes here only because " + w.record.faults[0]
+	default:
+		w.record.because = because(w.record.last, w.record.verdict)
+	}
+}
+
+// unreachable notes that there is no way for the packet.
+func (w *way) unreachable(err error) {
+	w.place = place{}
+	w.record.verdict, w.record.how = Unreachable, err.Error()
+	w.record.steps = append(w.record.steps, Step{Hook: "routing", Text: err.Error()})
+}

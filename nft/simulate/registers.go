@@ -1,0 +1,85 @@
+package simulate
+
+import "golang.org/x/sys/unix"
+
+// registers are the kernel's registers for one rule: 16 of 4 bytes, which are also
+// addressed as four of 16 bytes. What was loaded may be unknown, byte by byte: the
+// port of a client that was not named, for instance.
+type registers struct {
+	data    [64]byte
+	unknown [64]bool
+}
+
+// at is where a register begins.
+func at(register uint32) (int, error) {
+	switch {
+	case register >= unix.NFT_REG_1 && register <= unix.NFT_REG_4:
+		return int(register-unix.NFT_REG_1) * 16, nil
+	case register >= unix.NFT_REG32_00 && register <= unix.NFT_REG32_15:
+		return int(register-unix.NFT_REG32_00) * 4, nil
+	}
+	return 0, unsaidError("a register of no known number")
+}
+
+// load puts bytes into a register, and zeros behind them up to the next one.
+func (r *registers) load(register uint32, b value) error {
+	i, err := at(register)
+	if err != nil {
+		return err
+	}
+	n := (len(b.bytes) + 3) &^ 3
+	if i+n > len(r.data) {
+		return unsaidError("a value longer than the registers")
+	}
+	clear(r.data[i : i+n])
+	clear(r.unknown[i : i+n])
+	copy(r.data[i:], b.bytes)
+	copy(r.unknown[i:], b.unknown)
+	return nil
+}
+
+// read takes bytes out of a register.
+func (r *registers) read(register uint32, n int) (value, error) {
+	i, err := at(register)
+	if err != nil {
+		return value{}, err
+	}
+	if n < 0 || i+n > len(r.data) {
+		return value{}, unsaidError("a value longer than the registers")
+	}
+	return value{bytes: r.data[i : i+n], unknown: r.unknown[i : i+n]}, nil
+}
+
+// value is what a register holds. unknown is as long as bytes, or nil if all is known.
+type value struct {
+	bytes   []byte
+	unknown []bool
+}
+
+// known makes a value of bytes that are known.
+func known(b []byte) value { return value{bytes: b} }
+
+// unknownValue is one of which only the length is known.
+func unknownValue(n int) value {
+	v := value{bytes: make([]byte, n), unknown: make([]bool, n)}
+	for i := range v.unknown {
+		v.unknown[i] = true
+	}
+	return v
+}
+
+// certain reports whether all of the value is known.
+func (v value) certain() bool {
+	for _, u := range v.unknown {
+		if u {
+			return false
+		}
+	}
+	return true
+}
+
+// unsaidError is why something cannot be said.
+type unsaidError string
+
+// Error implements error.
+func (c unsaidError) Error() string { return "cannot say: " + string(c) }
