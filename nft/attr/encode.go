@@ -1,0 +1,144 @@
+package attr
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sizes of headers, in bytes (include/uapi/linux/netlink.h, nfnetlink.h).
+const (
+	MessageHeaderLen = unix.SizeofNlMsghdr
+	HeaderLen        = unix.SizeofNlAttr
+	// BodyHeaderLen is the length of struct nfgenmsg, and of struct genlmsghdr.
+	BodyHeaderLen = 4
+)
+
+// MaxLen is the length of the longest attribute, header included: it is a 16-bit number.
+const MaxLen = 1<<16 - 1
+
+// An Encoder appends messages and attributes to one buffer. Lengths are filled in when a
+// message or attribute is closed, so nothing is copied. The zero value is ready for use.
+type Encoder struct {
+	// Bytes is the buffer. Callers may append the value of an open attribute to it.
+	Bytes []byte
+	// Messages is the number of messages so far, and the sequence number of the next.
+	Messages int
+
+	message int // where the open message begins
+	err     error
+}
+
+// Err returns the first error: an attribute that is too long.
+func (e *Encoder) Err() error { return e.err }
+
+// OpenMessage begins a message with a netlink header. Messages are numbered from zero.
+func (e *Encoder) OpenMessage(kind, flags uint16) {
+	e.message = len(e.Bytes)
+	b := binary.NativeEndian.AppendUint32(e.Bytes, 0) // length, see CloseMessage
+	b = binary.NativeEndian.AppendUint16(b, kind)
+	b = binary.NativeEndian.AppendUint16(b, flags)
+	b = binary.NativeEndian.AppendUint32(b, uint32(e.Messages))
+	e.Bytes = binary.NativeEndian.AppendUint32(b, 0) // the kernel knows the port
+	e.Messages++
+}
+
+// CloseMessage fills in the length of the open message.
+func (e *Encoder) CloseMessage() {
+	binary.NativeEndian.PutUint32(e.Bytes[e.message:], uint32(len(e.Bytes)-e.message))
+}
+
+// NetfilterHeader appends the header that the body of every message of netfilter begins
+// with (struct nfgenmsg).
+func (e *Encoder) NetfilterHeader(family uint8, resource uint16) {
+	e.Bytes = binary.BigEndian.AppendUint16(append(e.Bytes, family, unix.NFNETLINK_V0), resource)
+}
+
+// Open begins an attribute and returns where, for [Encoder.Close].
+func (e *Encoder) Open(kind uint16) int {
+	at := len(e.Bytes)
+	e.Bytes = binary.NativeEndian.AppendUint16(append(e.Bytes, 0, 0), kind)
+	return at
+}
+
+// OpenNested is [Encoder.Open] for an attribute that holds others.
+func (e *Encoder) OpenNested(kind uint16) int { return e.Open(kind | unix.NLA_F_NESTED) }
+
+// Close fills in the length of the attribute that begins at the given place, and pads it.
+func (e *Encoder) Close(at int) {
+	n := len(e.Bytes) - at
+	if n > MaxLen {
+		e.err = cmp.Or(e.err, tooLong(n))
+	}
+	binary.NativeEndian.PutUint16(e.Bytes[at:], uint16(n))
+	for len(e.Bytes)%4 != 0 {
+		e.Bytes = append(e.Bytes, 0)
+	}
+}
+
+func tooLong(n int) error { return fmt.Errorf("attribute of %d bytes is too long", n) }
+
+// Nested appends an attribute that holds those that fn appends.
+func (e *Encoder) Nested(kind uint16, fn func()) {
+	at := e.OpenNested(kind)
+	fn()
+	e.Close(at)
+}
+
+// String appends a string and its final zero.
+func (e *Encoder) String(kind uint16, s string) {
+	at := e.Open(kind)
+	e.Bytes = append(append(e.Bytes, s...), 0)
+	e.Close(at)
+}
+
+// Data appends an attribute with these bytes.
+func (e *Encoder) Data(kind uint16, b []byte) {
+	at := e.Open(kind)
+	e.Bytes = append(e.Bytes, b...)
+	e.Close(at)
+}
+
+// Uint8 appends a number of one byte.
+func (e *Encoder) Uint8(kind uint16, n uint8) {
+	at := e.Open(kind)
+	e.Bytes = append(e.Bytes, n)
+	e.Close(at)
+}
+
+// Uint16 appends a number in network byte order.
+func (e *Encoder) Uint16(kind, n uint16) {
+	at := e.Open(kind)
+	e.Bytes = binary.BigEndian.AppendUint16(e.Bytes, n)
+	e.Close(at)
+}
+
+// Uint32 appends a number in network byte order.
+func (e *Encoder) Uint32(kind uint16, n uint32) {
+	at := e.Open(kind)
+	e.Bytes = binary.BigEndian.AppendUint32(e.Bytes, n)
+	e.Close(at)
+}
+
+// Uint64 appends a number in network byte order.
+func (e *Encoder) Uint64(kind uint16, n uint64) {
+	at := e.Open(kind)
+	e.Bytes = binary.BigEndian.AppendUint64(e.Bytes, n)
+	e.Close(at)
+}
+
+// NativeUint16 appends a number in the byte order of the machine.
+func (e *Encoder) NativeUint16(kind, n uint16) {
+	at := e.Open(kind)
+	e.Bytes = binary.NativeEndian.AppendUint16(e.Bytes, n)
+	e.Close(at)
+}
+
+// NativeUint32 appends a number in the byte order of the machine.
+func (e *Encoder) NativeUint32(kind uint16, n uint32) {
+	at := e.Open(kind)
+	e.Bytes = binary.NativeEndian.AppendUint32(e.Bytes, n)
+	e.Close(at)
+}

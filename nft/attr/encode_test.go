@@ -1,0 +1,100 @@
+package attr_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
+)
+
+// native is a number in the byte order of the machine.
+func native(n uint16) []byte { return binary.NativeEndian.AppendUint16(nil, n) }
+
+func TestEncodeAttributes(t *testing.T) {
+	header := func(length, kind uint16) []byte { return append(native(length), native(kind)...) }
+	for _, tt := range []struct {
+		name   string
+		encode func(*attr.Encoder)
+		want   []byte
+	}{
+		{"string", func(e *attr.Encoder) { e.String(1, "abc") }, append(header(8, 1), 'a', 'b', 'c', 0)},
+		{"padded string", func(e *attr.Encoder) { e.String(1, "a") }, append(header(6, 1), 'a', 0, 0, 0)},
+		{"data", func(e *attr.Encoder) { e.Data(1, []byte{9}) }, append(header(5, 1), 9, 0, 0, 0)},
+		{"flag", func(e *attr.Encoder) { e.Data(1, nil) }, header(4, 1)},
+		{"uint8", func(e *attr.Encoder) { e.Uint8(1, 7) }, append(header(5, 1), 7, 0, 0, 0)},
+		{"uint16", func(e *attr.Encoder) { e.Uint16(1, 0x102) }, append(header(6, 1), 1, 2, 0, 0)},
+		{"uint32", func(e *attr.Encoder) { e.Uint32(1, 0x1020304) }, append(header(8, 1), 1, 2, 3, 4)},
+		{"uint64", func(e *attr.Encoder) { e.Uint64(1, 0x102030405060708) }, append(header(12, 1), 1, 2, 3, 4, 5, 6, 7, 8)},
+		{
+			"native uint16", func(e *attr.Encoder) { e.NativeUint16(1, 0x102) },
+			append(append(header(6, 1), native(0x102)...), 0, 0),
+		},
+		{
+			"native uint32", func(e *attr.Encoder) { e.NativeUint32(1, 0x1020304) },
+			binary.NativeEndian.AppendUint32(header(8, 1), 0x1020304),
+		},
+		{
+			"nested", func(e *attr.Encoder) { e.Nested(2, func() { e.Uint8(1, 7) }) },
+			append(header(12, 2|unix.NLA_F_NESTED), append(header(5, 1), 7, 0, 0, 0)...),
+		},
+		{"netfilter header", func(e *attr.Encoder) { e.NetfilterHeader(2, 10) }, []byte{2, 0, 0, 10}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var e attr.Encoder
+			if tt.encode(&e); !bytes.Equal(e.Bytes, tt.want) || e.Err() != nil {
+				t.Errorf("encoded as %v, %v, want %v", e.Bytes, e.Err(), tt.want)
+			}
+		})
+	}
+}
+
+func TestEncodeMessages(t *testing.T) {
+	var e attr.Encoder
+	for kind := range uint16(2) {
+		e.OpenMessage(kind, 5)
+		e.NetfilterHeader(unix.NFPROTO_IPV4, 0)
+		e.CloseMessage()
+	}
+	message := func(n uint16) []byte {
+		b := binary.NativeEndian.AppendUint32(nil, 20)
+		b = append(append(b, native(n)...), native(5)...)
+		b = binary.NativeEndian.AppendUint32(b, uint32(n)) // sequence number
+		return append(b, 0, 0, 0, 0, unix.NFPROTO_IPV4, 0, 0, 0)
+	}
+	if want := append(message(0), message(1)...); !bytes.Equal(e.Bytes, want) || e.Messages != 2 {
+		t.Errorf("encoded %d messages as %v, want %v", e.Messages, e.Bytes, want)
+	}
+}
+
+func TestEncodeRefusesAttributeThatIsTooLong(t *testing.T) {
+	var e attr.Encoder
+	e.Data(1, make([]byte, attr.MaxLen-attr.HeaderLen))
+	if e.Err() != nil {
+		t.Errorf("an attribute of the greatest length is refused: %v", e.Err())
+	}
+	e.Data(1, make([]byte, attr.MaxLen-attr.HeaderLen+1))
+	e.Uint8(1, 7)
+	if e.Err() == nil || !strings.Contains(e.Err().Error(), "65536 bytes") {
+		t.Errorf("error %v, want that of the attribute of 65536 bytes", e.Err())
+	}
+}
+
+func TestEncodeDoesNotAllocate(t *testing.T) {
+	buf := make([]byte, 0, 1024)
+	if n := testing.AllocsPerRun(100, func() {
+		e := attr.Encoder{Bytes: buf}
+		e.OpenMessage(1, 2)
+		list := e.OpenNested(3)
+		e.String(1, "abc")
+		e.Uint32(2, 3)
+		e.Nested(4, func() { e.Uint8(1, 7) })
+		e.Close(list)
+		e.CloseMessage()
+	}); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
