@@ -16,12 +16,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kube-vmap/cmd/kube-vmap/bundle"
+	"kube-vmap/cmd/inspect/bundle"
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
-	"kube-vmap/sync/status"
 )
 
 // bundleFromPod is the command that works where kube-vmap runs in a pod. It has no -t: a

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/cmd/kube-vmap/top"
 )
 
 // completionCommand is ours and not cobra's, which has a shell that no node has, and

@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
 	"kube-vmap/sync/addresses"
-	"kube-vmap/sync/status"
 )
 
 func diffCommand(stdout, stderr io.Writer) *cobra.Command {

@@ -8,16 +8,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/explain"
+	"kube-vmap/cmd/inspect/status"
+	command "kube-vmap/cmd/inspect/trace"
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/cmd/kube-vmap/explain"
-	"kube-vmap/cmd/kube-vmap/explaintrace"
 	"kube-vmap/nft/kernel/trace"
-	"kube-vmap/sync/status"
 )
 
 func explainCommand(stdout, _ io.Writer) *cobra.Command {
 	var o explain.Options
-	var live explaintrace.Options
+	var live command.Options
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "explain --from ADDRESS[:PORT] --to ADDRESS:PORT[/PROTOCOL]",
@@ -85,7 +85,7 @@ packet cannot be said, unless it arrives by some of those looked at and not by o
 const signForHints = 3 * time.Second
 
 // traced follows live packets.
-func traced(ctx context.Context, o explain.Options, live explaintrace.Options, stdout io.Writer) error {
+func traced(ctx context.Context, o explain.Options, live command.Options, stdout io.Writer) error {
 	p, err := o.Packet()
 	switch {
 	case err != nil:
@@ -93,8 +93,8 @@ func traced(ctx context.Context, o explain.Options, live explaintrace.Options, s
 	case o.Output != "text":
 		return &exitError{exitTrouble, errors.New("--trace: packets are told of in text only; leave out --output")}
 	}
-	switch arrival, err := explaintrace.Follow(ctx, p, live, stdout); {
-	case errors.Is(err, explaintrace.ErrNone):
+	switch arrival, err := command.Follow(ctx, p, live, stdout); {
+	case errors.Is(err, command.ErrNone):
 		return &exitError{1, err}
 	case err != nil:
 		return &exitError{exitTrouble, err}

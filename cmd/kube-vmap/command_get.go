@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/get"
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/cmd/kube-vmap/get"
 )
 
 func getCommand(stdout, stderr io.Writer) *cobra.Command {

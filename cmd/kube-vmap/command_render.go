@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
-	"kube-vmap/sync/status"
 )
 
 func renderCommand(stdout, stderr io.Writer) *cobra.Command {

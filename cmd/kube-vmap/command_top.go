@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/cmd/kube-vmap/top"
-	"kube-vmap/sync/status"
 )
 
 // topFlags are those of top.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/cmd/kube-vmap/recent"
+	"kube-vmap/cmd/kube-vmap/logring"
 )
 
 // rootCommand is the proxy itself with its subcommands.
@@ -97,7 +97,7 @@ func cleanupCommand(stderr io.Writer) *cobra.Command {
 		Short: "Remove the rule set from the kernel, as --cleanup does",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			log, _ := newLogger(&config.Config{}, stderr, &recent.Log{})
+			log, _ := newLogger(&config.Config{}, stderr, &logring.Log{})
 			return cleanup(log)
 		},
 	}

@@ -5,12 +5,12 @@ import (
 	"log/slog"
 
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/cmd/kube-vmap/recent"
+	"kube-vmap/cmd/kube-vmap/logring"
 )
 
 // newLogger makes the log that the configuration asks for, and its level, which
 // may change. What matters of it is kept, too.
-func newLogger(c *config.Config, w io.Writer, kept *recent.Log) (*slog.Logger, *slog.LevelVar) {
+func newLogger(c *config.Config, w io.Writer, kept *logring.Log) (*slog.Logger, *slog.LevelVar) {
 	level := &slog.LevelVar{}
 	level.Set(logLevel(c.Verbosity()))
 	h := &slog.HandlerOptions{Level: level, ReplaceAttr: plainLevel}

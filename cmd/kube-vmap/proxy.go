@@ -13,8 +13,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kube-vmap/config"
-	"kube-vmap/cmd/kube-vmap/recent"
+	"kube-vmap/cmd/kube-vmap/logring"
 	"kube-vmap/cmd/kube-vmap/serve"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
@@ -22,7 +23,6 @@ import (
 	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/health"
 	"kube-vmap/sync/metrics"
-	"kube-vmap/sync/status"
 )
 
 // proxy is what runs as the proxy of a node, as tasks: each has one thing to do
@@ -35,7 +35,7 @@ type proxy struct {
 	flags   *pflag.FlagSet
 	log     *slog.Logger
 	level   *slog.LevelVar
-	recent  *recent.Log // the last lines of log that matter
+	recent  *logring.Log // the last lines of log that matter
 	started time.Time
 	// counting is a kernel for what is counted, asked one for who asks for it.
 	counting, asked *kernel.Kernel

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/cmd/kube-vmap/logring"
 	"kube-vmap/cmd/kube-vmap/node"
-	"kube-vmap/cmd/kube-vmap/recent"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
@@ -29,7 +29,7 @@ func start(ctx context.Context, cmd *cobra.Command, flags *config.Flags) error {
 	if err != nil {
 		return err
 	}
-	kept := &recent.Log{}
+	kept := &logring.Log{}
 	log, level := newLogger(c, cmd.ErrOrStderr(), kept)
 	if c.Cleanup {
 		return cleanup(log)

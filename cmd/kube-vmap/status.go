@@ -5,10 +5,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kube-vmap/serve"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
-	"kube-vmap/sync/status"
 )
 
 // answer is what answers questions about what is programmed, the same for all who

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"os"
 
-	"kube-vmap/cmd/kube-vmap/serve/page"
+	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/sync"
 )
 

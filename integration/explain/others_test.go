@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	command "kube-vmap/cmd/kube-vmap/explain"
+	command "kube-vmap/cmd/inspect/explain"
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/nft/kernel/walk"
 	"kube-vmap/nft/simulate"
-	"kube-vmap/sync/status"
 )
 
 // TestIngressOfOtherInterfacesIsNotPassed has tables that drop all that comes by an

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	getter "kube-vmap/cmd/kube-vmap/get"
-	"kube-vmap/cmd/kube-vmap/top"
-	"kube-vmap/sync/status"
+	getter "kube-vmap/cmd/inspect/get"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/top"
 )
 
 // everyState is a node with a Service of each state that a daemon knows.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/cmd/kube-vmap/serve/page"
-	"kube-vmap/sync/status"
+	"kube-vmap/cmd/inspect/page"
+	"kube-vmap/cmd/inspect/status"
 )
 
 // node is a node whose document a test makes. Each reading is later than the one

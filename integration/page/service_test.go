@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/sync/status"
+	"kube-vmap/cmd/inspect/status"
 )
 
 // detail opens one Service, at an address within it.

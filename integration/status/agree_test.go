@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/statustest"
 	"kube-vmap/integration/daemon"
-	"kube-vmap/sync/status"
-	"kube-vmap/sync/status/statustest"
 )
 
 // TestTheKernelTellsWhatTheDaemonTold compares what both know: while the daemon runs

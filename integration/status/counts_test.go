@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
-	"kube-vmap/sync/status"
 )
 
 // each is how many connections of each way are made to each kind of frontend.

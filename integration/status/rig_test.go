@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/daemon/built"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
-	"kube-vmap/sync/status"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }

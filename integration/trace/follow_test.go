@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/cmd/kube-vmap/explaintrace"
+	command "kube-vmap/cmd/inspect/trace"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -49,9 +49,9 @@ func (s *scene) follow(w way, port uint16, want lab.Outcome) string {
 	s.t.Helper()
 	var out journal
 	done := make(chan outcome, 1)
-	o := explaintrace.Options{NetNS: s.Node.FD(), Count: 1, Timeout: patience}
+	o := command.Options{NetNS: s.Node.FD(), Count: 1, Timeout: patience}
 	go func() {
-		arrival, err := explaintrace.Follow(s.t.Context(), s.packet(w, port), o, &out)
+		arrival, err := command.Follow(s.t.Context(), s.packet(w, port), o, &out)
 		done <- outcome{arrival, err}
 	}()
 	s.waits(&out)
@@ -116,9 +116,9 @@ func TestThatNoPacketCameIsAnError(t *testing.T) {
 	s := newScene(t)
 	for _, f := range model.Families {
 		var out journal
-		o := explaintrace.Options{NetNS: s.Node.FD(), Timeout: 50 * time.Millisecond}
-		_, err := explaintrace.Follow(t.Context(), s.packet(way{model.TCP, f}, servicePort), o, &out)
-		if !errors.Is(err, explaintrace.ErrNone) || !strings.Contains(err.Error(), "on another node") {
+		o := command.Options{NetNS: s.Node.FD(), Timeout: 50 * time.Millisecond}
+		_, err := command.Follow(t.Context(), s.packet(way{model.TCP, f}, servicePort), o, &out)
+		if !errors.Is(err, command.ErrNone) || !strings.Contains(err.Error(), "on another node") {
 			t.Error(err)
 		}
 		s.gone()
@@ -133,7 +133,7 @@ func TestTheTableGoesWhenFollowingIsStopped(t *testing.T) {
 		var out journal
 		done := make(chan outcome, 1)
 		go func() {
-			arrival, err := explaintrace.Follow(ctx, s.packet(w, servicePort), explaintrace.Options{NetNS: s.Node.FD()}, &out)
+			arrival, err := command.Follow(ctx, s.packet(w, servicePort), command.Options{NetNS: s.Node.FD()}, &out)
 			done <- outcome{arrival, err}
 		}()
 		s.waits(&out)

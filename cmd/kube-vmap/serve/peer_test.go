@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/sync/status"
-	"kube-vmap/sync/status/asuser"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/status/asuser"
 )
 
 // dialAs connects to a socket as another user.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"kube-vmap/sync/status"
+	"kube-vmap/cmd/inspect/status"
 )
 
 // StatusConfig is what a status server is told once.

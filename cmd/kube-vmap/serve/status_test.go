@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/sync/status"
+	"kube-vmap/cmd/inspect/status"
 )
 
 // TestAnAnswerThatTookLongIsStillSent has a server that gives each question less time

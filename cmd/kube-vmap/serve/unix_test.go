@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"kube-vmap/sync/status"
+	"kube-vmap/cmd/inspect/status"
 )
 
 // open listens on a path until the test's end.

@@ -1,0 +1,125 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/model"
+	"kube-vmap/nft/simulate"
+)
+
+// Elsewhere is where a client is that is not on this node.
+type Elsewhere struct {
+	// Pod tells that it is a pod of another node. Else it may be one, or another node, or
+	// outside of the cluster.
+	Pod  bool   `json:"pod"`
+	Node string `json:"node,omitempty"` // that it is on, if an EndpointSlice says so
+	Via  string `json:"via,omitempty"`  // the next hop towards it
+	// Ask are the commands that lead to the answer.
+	Ask []string `json:"ask"`
+}
+
+// locate notes whether the client is on another node; d is what the running process
+// knows, nil if none answers. Each node translates what its own pods and programs ask
+// for, so the rules of this one are not the first that such a packet meets.
+//
+// The kernel knows of it where routes lead: to a pod of this node by a link, without a
+// next hop. What is on a link but in no range of pods is another host of the network.
+func (a *Answer) locate(w simulate.Walk, d *status.Document) {
+	if w.In == "" || w.ToNode && (a.Service == "" || a.Kind == model.NodePort.String()) {
+		return // this node sends it, or no other node translates it
+	}
+	from := w.Packet.From
+	inRange, known := isPod(d, from)
+	e := &Elsewhere{Node: nodeOf(d, from), Pod: inRange && w.Via.IsValid()}
+	switch {
+	case e.Node != "" && e.Node == d.Node:
+		return
+	case e.Node != "":
+		e.Pod = true
+	case !w.Via.IsValid() && (inRange || !known):
+		return
+	}
+	if w.Via.IsValid() {
+		e.Via = w.Via.String()
+	}
+	e.Ask = a.askThere(from, e.Node)
+	a.Elsewhere = e
+	if e.Pod && a.Service != "" && a.Connection == nil && len(a.Connections) == 0 {
+		a.Arrives = Unknown
+	}
+}
+
+// isPod reports whether an address is in a range of pods, and whether there is one.
+func isPod(d *status.Document, a netip.Addr) (is, known bool) {
+	if d == nil {
+		return false, false
+	}
+	for _, text := range d.PodRanges {
+		if r, err := netip.ParsePrefix(text); err == nil && model.FamilyOf(r.Addr()) == model.FamilyOf(a) {
+			is, known = is || r.Contains(a), true
+		}
+	}
+	return is, known
+}
+
+// nodeOf is the node of the endpoint with that address; empty if the document has none.
+func nodeOf(d *status.Document, a netip.Addr) string {
+	if d == nil {
+		return ""
+	}
+	for i := range d.Services {
+		for k := range d.Services[i].Ports {
+			for _, e := range d.Services[i].Ports[k].Endpoints {
+				if e.Address == a.String() {
+					return e.Node
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// askThere are the commands that ask the client's node, which may not be known.
+func (a *Answer) askThere(from netip.Addr, node string) (commands []string) {
+	if node == "" {
+		node = "NODE"
+		commands = append(commands, "kubectl get pods -A -o wide --field-selector status.podIP="+from.String())
+	}
+	return append(commands,
+		"kubectl -n kube-system get pods -l app.kubernetes.io/name=kube-vmap --field-selector spec.nodeName="+node,
+		fmt.Sprintf("kubectl -n kube-system exec POD -- /kube-vmap explain --from '%s' --to '%s/%s'", a.From, a.To, a.Protocol))
+}
+
+// decides reports whether the rules of another node are known to decide first.
+func (e *Elsewhere) decides() bool { return e != nil && e.Pod }
+
+// text says what of the answer holds, and where to ask instead.
+func (e *Elsewhere) text(b *strings.Builder, from string) {
+	if !e.decides() {
+		fmt.Fprintf(b, "\nNote: %s is not on this node%s. If it is a pod or a node of the cluster, the rules of\n"+
+			"its own node decide first: ask there. If it is outside of the cluster, ask on the node that the packet is sent to.\n", from, e.by())
+		return
+	}
+	fmt.Fprintf(b, "\n%s is a pod of %s%s, whose rules decide first. What they do with\n"+
+		"the packet cannot be said here; what follows holds if it comes to this node unchanged. Ask there:\n", from, e.where(), e.by())
+	for _, command := range e.Ask {
+		fmt.Fprintf(b, "  %s\n", command)
+	}
+}
+
+func (e *Elsewhere) where() string {
+	if e.Node == "" {
+		return "another node"
+	}
+	return "node " + e.Node
+}
+
+func (e *Elsewhere) by() string {
+	if e.Via == "" {
+		return ""
+	}
+	return ", by way of " + e.Via
+}

@@ -1,0 +1,52 @@
+package explain
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/model"
+)
+
+// nodePortOf says where a node port is served, or over what, if not as it was asked.
+func (h *hinter) nodePortOf(s *status.Service) {
+	found, exact := map[string]bool{}, false // by protocol
+	for i := range s.Ports {
+		port := &s.Ports[i]
+		has := func(f status.Frontend) bool { return f.Address == "" && f.Port == h.packet.To.Port() }
+		if port.Family == h.packet.Family().String() && slices.ContainsFunc(port.Frontends, has) {
+			found[strings.ToLower(port.Protocol)] = true
+			exact = exact || h.speaks(port)
+		}
+	}
+	at := slices.DeleteFunc(slices.Clone(h.document.NodeAddresses), func(text string) bool {
+		a, err := netip.ParseAddr(text)
+		return err != nil || model.FamilyOf(a) != h.packet.Family()
+	})
+	for _, p := range slices.Sorted(maps.Keys(found)) {
+		if exact && p != h.packet.Protocol.String() {
+			continue // what was asked for is there, elsewhere
+		}
+		h.add("%d/%s is the node port of %s/%s, and is served at %s%s", h.packet.To.Port(), p, s.Namespace, s.Name,
+			orNowhere(at), h.notServedHere(at))
+	}
+}
+
+// notServedHere says that the address that was asked does not serve node ports; at are
+// those that do.
+func (h *hinter) notServedHere(at []string) string {
+	to := h.packet.To.Addr().String()
+	if slices.Contains(at, to) {
+		return ""
+	}
+	return "; " + to + " serves no node ports"
+}
+
+func orNowhere(at []string) string {
+	if len(at) == 0 {
+		return "no address of this family"
+	}
+	return strings.Join(at, ", ")
+}

@@ -1,0 +1,249 @@
+package explain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/simulate"
+)
+
+// families are the addresses of a test in both.
+var families = [...]struct{ client, service, endpoint, other, node string }{
+	model.IPv4: {"10.244.1.7", "10.96.0.10", "10.244.1.2", "10.244.2.2", "192.0.2.1"},
+	model.IPv6: {"fd00:10:244::7", "fd00:10:96::a", "fd00:10:244::2", "fd00:10:244:2::2", "2001:db8:2::1"},
+}
+
+// document is of one Service, whose endpoints do not all get connections.
+func document(f model.Family, p model.Protocol) *status.Document {
+	a, slot := families[f], 0
+	return &status.Document{
+		Source: status.FromDaemon, Ready: true, NodeAddresses: []string{a.node},
+		Services: []status.Service{{
+			Namespace: "shop", Name: "web",
+			Ports: []status.Port{{
+				Name: "http", Protocol: strings.ToUpper(p.String()), Family: f.String(),
+				Frontends: []status.Frontend{
+					{Address: a.service, Port: 80, Kind: "LoadBalancerIP", Policy: "Cluster", Restricted: true, Sources: []string{"192.0.2.0/28"}},
+					{Port: 30080, Kind: "NodePort", Policy: "Cluster"},
+				},
+				Endpoints: []status.Endpoint{
+					{Address: a.endpoint, Port: 8080, Slot: &slot, LocalSlot: &slot, Node: "node-1"},
+					{Address: a.other, Port: 8080, Node: "node-2", Reason: "OtherZones", ZoneHints: []string{"zone-b"}},
+				},
+			}},
+			Problems: []status.Problem{{Object: "Service shop/web", Reason: "AddressConflict", Text: a.service + " belongs to shop/older"}},
+		}},
+	}
+}
+
+// asked is what the hints are about.
+func asked(f model.Family, p model.Protocol, port uint16, o simulate.Outcome, service string) simulate.Walk {
+	a := families[f]
+	return simulate.Walk{
+		Packet: simulate.Packet{
+			From: netip.MustParseAddr(a.client), To: netip.AddrPortFrom(netip.MustParseAddr(a.service), port), Protocol: p,
+		},
+		Service: service, Kind: "External", Outcomes: []simulate.Outcome{o},
+	}
+}
+
+func TestTheProcessAddsWhatOnlyItKnows(t *testing.T) {
+	delivered := simulate.Outcome{Verdict: simulate.Delivered, Probability: 1}
+	barred := simulate.Outcome{Verdict: simulate.Dropped, Probability: 1, By: &simulate.Place{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
+	refused := simulate.Outcome{Verdict: simulate.Refused, Probability: 1, How: "a TCP reset"}
+	for _, p := range model.Protocols {
+		for _, f := range model.Families {
+			a := families[f]
+			other := netip.AddrPortFrom(netip.MustParseAddr(a.other), 8080)
+			for _, tc := range []struct {
+				says string
+				walk simulate.Walk
+				want []string
+			}{
+				{"an endpoint is not used", asked(f, p, 80, delivered, "shop/web:http"), []string{
+					other.String() + " on node-2 gets no connections: its topology hints are for other zones (zone-b)",
+					"Service shop/web: AddressConflict: " + a.service + " belongs to shop/older",
+				}},
+				{"a client may not come", asked(f, p, 80, barred, "shop/web:http"), []string{"only 192.0.2.0/28 may come", "AddressConflict"}},
+				{"a wrong port", asked(f, p, 81, refused, ""), []string{
+					fmt.Sprintf("%s is an address of shop/web, which has 80/%s there", a.service, p), "belongs to shop/older",
+				}},
+				{"a node port at a Service's address", asked(f, p, 30080, refused, ""), []string{
+					fmt.Sprintf("30080/%s is the node port of shop/web, and is served at %s; %s serves no node ports", p, a.node, a.service),
+				}},
+				{"the kernel lacks it", asked(f, p, 80, refused, ""), []string{"shop/web has this address and port, but the kernel's tables do not"}},
+			} {
+				got := newAnswer(tc.walk)
+				got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return document(f, p), nil }, tc.walk.Packet)
+				all := strings.Join(got.Hints, "\n")
+				for _, want := range tc.want {
+					if !strings.Contains(all, want) {
+						t.Errorf("%s, %s, %s: hints are %q, want %q", tc.says, p, f, got.Hints, want)
+					}
+				}
+				if got.Process != "answers" {
+					t.Errorf("the process %s", got.Process)
+				}
+			}
+		}
+	}
+}
+
+func TestWithoutAProcessItSaysSo(t *testing.T) {
+	for err, want := range map[error]string{
+		status.ErrNobody: "no kube-vmap answers here, so this is what the kernel's tables hold",
+		status.ErrSilent: "no sign of life, so this is what the kernel's tables hold",
+		fmt.Errorf("%w: %w", status.ErrNobody, status.ErrNoSocket): "no kube-vmap was asked, for --status-socket is empty, so",
+		errors.New("broken"): "broken",
+	} {
+		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.Delivered}, "shop/web:http")
+		got := newAnswer(w)
+		got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return nil, err }, w.Packet)
+		var text strings.Builder
+		if printErr := got.text(&text); printErr != nil || !strings.Contains(text.String(), want) || !strings.Contains(text.String(), "shop/web:http (External)") {
+			t.Errorf("%v: %v\n%s", err, printErr, text.String())
+		}
+	}
+}
+
+func TestArrivesSumsUp(t *testing.T) {
+	for want, verdicts := range map[string][]simulate.Verdict{
+		Always:    {simulate.Delivered, simulate.NotService},
+		Sometimes: {simulate.Delivered, simulate.Dropped},
+		Never:     {simulate.Refused, simulate.Dropped, simulate.Unreachable},
+		Unknown:   {simulate.Delivered, simulate.Untold},
+	} {
+		w := asked(model.IPv6, model.UDP, 80, simulate.Outcome{}, "")
+		w.Outcomes = nil
+		for _, v := range verdicts {
+			w.Outcomes = append(w.Outcomes, simulate.Outcome{Verdict: v})
+		}
+		if got := newAnswer(w).Arrives; got != want {
+			t.Errorf("%v: %s, want %s", verdicts, got, want)
+		}
+	}
+}
+
+// TestOnlyThePolicyKeepsEndpointsOfOtherNodesAway has packets that our tables drop, for
+// one reason or another, while the only endpoint is on another node.
+func TestOnlyThePolicyKeepsEndpointsOfOtherNodesAway(t *testing.T) {
+	for _, p := range model.Protocols {
+		for _, f := range model.Families {
+			for _, tc := range []struct {
+				chain, because string
+				want           bool
+			}{
+				{"service-check", simulate.OnlyElsewhere, true},
+				{"filter-input", simulate.OnlyElsewhere, true},
+				{"service-check", "no Service has this address, which is in a range of ClusterIPs", false},
+				{"service-check", "the packet comes here only because chain nat-prerouting has no rules", false},
+				{"source-check", "the client is in none of the source ranges of the Service", false},
+				{"source-check", "", false},
+			} {
+				by := simulate.Place{Table: nft.FamilyName(f) + " " + nft.TableName, Chain: tc.chain}
+				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.Dropped, Probability: 1, By: &by, Because: tc.because}, "shop/web:http")
+				d := document(f, p)
+				d.Services[0].Ports[0].Endpoints[0].LocalSlot = nil
+				d.Services[0].Ports[0].Frontends[0].Restricted = false
+				got := newAnswer(w)
+				got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
+				if said := strings.Contains(strings.Join(got.Hints, " "), "the policy is Local"); said != tc.want {
+					t.Errorf("%s, %s, dropped in %s because %q: hints are %q", p, f, tc.chain, tc.because, got.Hints)
+				}
+			}
+		}
+	}
+}
+
+func TestAddressesInTextsAreComparedWhole(t *testing.T) {
+	for text, want := range map[string]bool{
+		"10.96.0.1 belongs to shop/older":         true,
+		"it belongs to (10.96.0.1).":              true,
+		"10.96.0.1:80/tcp, 10.96.0.2":             true,
+		"other: 10.96.0.1: taken":                 true,
+		"10.96.0.10 belongs to shop/older":        false,
+		"110.96.0.1 and 10.96.0.1.2":              false,
+		"10.96.0.10:80":                           false,
+		"fd00::1 belongs to shop/older":           true,
+		"[fd00::1]:80 is FD00::1.":                true,
+		"address fd00:0:0::1, [fd00::2]":          true,
+		"fd00::10, fd00::1:1, [fd00::11]:80, ::1": false,
+		"": false,
+	} {
+		a := netip.MustParseAddr("10.96.0.1")
+		if strings.Contains(strings.ToLower(text), "fd00") {
+			a = netip.MustParseAddr("fd00::1")
+		}
+		if got := names(text, a); got != want {
+			t.Errorf("%q names %s: %t, want %t", text, a, got, want)
+		}
+	}
+}
+
+// TestProblemsOfOtherAddressesAreNotTold asks at an address that another begins with.
+func TestProblemsOfOtherAddressesAreNotTold(t *testing.T) {
+	for _, f := range model.Families {
+		w := asked(f, model.TCP, 81, simulate.Outcome{Verdict: simulate.Refused, Probability: 1}, "")
+		d := document(f, model.TCP)
+		d.Services[0].Problems[0].Text = families[f].service + "0 belongs to shop/older"
+		got := newAnswer(w)
+		got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
+		if all := strings.Join(got.Hints, " "); strings.Contains(all, "shop/older") {
+			t.Errorf("%s: hints are %q", f, got.Hints)
+		}
+	}
+}
+
+func TestWhatWasNotLookedAtIsTold(t *testing.T) {
+	delivered := simulate.Outcome{Verdict: simulate.Delivered, Probability: 0.25}
+	dropped := simulate.Outcome{Verdict: simulate.Dropped, Probability: 0.25}
+	for _, tc := range []struct {
+		unseen   simulate.Unseen
+		outcomes []simulate.Outcome
+		arrives  string
+		text     string
+	}{
+		{simulate.Unseen{}, []simulate.Outcome{delivered}, Always, ""},
+		{simulate.Unseen{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{delivered}, Always, "75%, with 744 more endpoints, taken to be like the others"},
+		{simulate.Unseen{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{dropped}, Never, "75%, with 744 more endpoints, taken to be like the others"},
+		{simulate.Unseen{Probability: 0.5, Others: true}, []simulate.Outcome{delivered, dropped}, Sometimes, "50%. Rules of other programs pick, too"},
+		{simulate.Unseen{Probability: 0.75, Others: true}, []simulate.Outcome{delivered}, Unknown, "75%. Rules of other programs pick, too"},
+		{simulate.Unseen{Probability: 0.75, Others: true, Endpoints: 7}, []simulate.Outcome{dropped}, Unknown, "75%, with 7 more endpoints. Rules of other programs pick, too"},
+	} {
+		w := asked(model.IPv6, model.SCTP, 80, simulate.Outcome{}, "shop/web:http")
+		w.Outcomes, w.Unseen = tc.outcomes, tc.unseen
+		got := newAnswer(w)
+		var text, encoded strings.Builder
+		if err := errors.Join(got.text(&text), write(json.MarshalIndent, got, &encoded)); err != nil {
+			t.Fatal(err)
+		}
+		told := strings.Contains(text.String(), "Not looked at")
+		if got.Arrives != tc.arrives || told != (tc.text != "") || !strings.Contains(text.String(), tc.text) {
+			t.Errorf("%+v: arrives %s, want %s\n%s", tc.unseen, got.Arrives, tc.arrives, text.String())
+		}
+		if p := fmt.Sprintf(`"probability": %v`, tc.unseen.Probability); told != strings.Contains(encoded.String(), `"unseen": {`) || told && !strings.Contains(encoded.String(), p) {
+			t.Errorf("%+v: %s", tc.unseen, encoded.String())
+		}
+	}
+}
+
+// TestAConnectionIsNotStaleBecauseItsEndpointWasNotLookedAt has one of a large Service.
+func TestAConnectionIsNotStaleBecauseItsEndpointWasNotLookedAt(t *testing.T) {
+	for left, want := range map[simulate.Unseen]string{{}: Never, {Endpoints: 744, Probability: 0.744}: Always} {
+		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.Delivered, Probability: 1}, "shop/web:http")
+		w.Flow = &simulate.Flow{Client: netip.MustParseAddrPort("10.244.1.7:4000"), Asked: w.Packet.To, Endpoint: netip.MustParseAddrPort("10.244.9.9:8080")}
+		w.Otherwise, w.OtherwiseUnseen = []simulate.Outcome{{Verdict: simulate.Delivered, Probability: 1 - left.Probability}}, left
+		got := newAnswer(w)
+		if got.Arrives != want || (got.OtherwiseUnseen != nil) != (want == Always) {
+			t.Errorf("not looked at %+v: arrives %s, want %s", left, got.Arrives, want)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package get
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+func endpoints() Resource {
+	return Resource{
+		Singular: "endpoint", Plural: "endpoints", Short: "ep",
+		columns: []string{"ADDRESS", "SERVICE", "SLOT", "NODE", "READY", "REASON", "CONNECTIONS", "ACTIVE"},
+		wide:    []string{"LOCAL-SLOT", "SERVING", "TERMINATING", "ZONE-HINTS", "NODE-HINTS"},
+		fields: originFields(
+			address("spec.address"), port("spec.port"), anything("spec.node"), yesOrNo("status.ready"), yesOrNo("status.used"),
+			one("status.reason", append(status.Reasons(), "")...),
+		),
+		rows: endpointRows,
+	}
+}
+
+func endpointRows(d *status.Document) (out []row) {
+	each(d, func(s *status.Service, p *status.Port) {
+		for i := range p.Endpoints {
+			out = append(out, endpointRow(d, s, p, &p.Endpoints[i]))
+		}
+	})
+	return out
+}
+
+func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *status.Endpoint) row {
+	o, at := originOf(s, p), e.Address
+	if e.Port != 0 {
+		at = join(e.Address, e.Port, p.Protocol)
+	}
+	return row{
+		namespace: s.Namespace, name: at, service: s.Name,
+		cells: []string{
+			at, of(s, p), slot(e), cmp.Or(e.Node, none), ready(d, e), why(e),
+			connections(d, &e.Traffic), strconv.Itoa(e.Active),
+		},
+		wide: []string{
+			number(e.LocalSlot), told(d, e.Known().Serving), told(d, e.Known().Terminating),
+			cmp.Or(strings.Join(e.ZoneHints, ","), none), cmp.Or(strings.Join(e.NodeHints, ","), none),
+		},
+		fields: o.fields(fields.Set{
+			"spec.address": e.Address, "spec.port": strconv.Itoa(int(e.Port)), "spec.node": e.Node,
+			"status.ready": strconv.FormatBool(e.Known().Ready), "status.used": strconv.FormatBool(e.Used()), "status.reason": e.Reason,
+		}),
+		object: struct {
+			origin          `json:",inline"`
+			status.Endpoint `json:",inline"`
+		}{o, *e},
+	}
+}
+
+// slot is where the endpoint is among those of the cluster, or else among those of
+// this node.
+func slot(e *status.Endpoint) string {
+	if e.Slot == nil && e.LocalSlot != nil {
+		return "local-" + number(e.LocalSlot)
+	}
+	return number(e.Slot)
+}
+
+// why it gets no connections, or although it terminates: nobody is ready.
+func why(e *status.Endpoint) string {
+	if e.Used() && e.Known().Terminating && !e.Known().Ready {
+		return "(fallback)"
+	}
+	return cmp.Or(e.Reason, none)
+}
+
+func number(n *int) string {
+	if n == nil {
+		return none
+	}
+	return strconv.Itoa(*n)
+}
+
+// ready is whether the endpoint is, in a word.
+func ready(d *status.Document, e *status.Endpoint) string {
+	if c := e.Known(); c.Terminating && !c.Ready {
+		return "Terminating"
+	}
+	return told(d, e.Known().Ready)
+}
+
+// told is what EndpointSlices say, which the kernel does not know.
+func told(d *status.Document, yes bool) string {
+	switch {
+	case d.Source == status.FromKernel:
+		return unknown
+	case yes:
+		return "True"
+	}
+	return "False"
+}

@@ -1,0 +1,86 @@
+package get
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+func frontends() Resource {
+	return Resource{
+		Singular: "frontend", Plural: "frontends", Short: "fe",
+		columns: []string{"ADDRESS", "KIND", "SERVICE", "POLICY", "MASQUERADE", "VERDICT", "CONNECTIONS", "ACTIVE"},
+		wide:    []string{"FAMILY", "SCHEDULER", "AFFINITY", "ENDPOINTS", "SOURCES"},
+		fields: originFields(
+			address("spec.address"), port("spec.port"), one("spec.kind", status.Kinds()...), one("spec.policy", append(status.Policies(), "")...),
+			one("spec.masquerade", append(status.Masquerades(), "")...), one("spec.verdict", status.Verdicts()...),
+		),
+		rows: frontendRows,
+	}
+}
+
+func frontendRows(d *status.Document) (out []row) {
+	each(d, func(s *status.Service, p *status.Port) {
+		for i := range p.Frontends {
+			out = append(out, frontendRow(d, s, p, &p.Frontends[i]))
+		}
+	})
+	return out
+}
+
+func frontendRow(d *status.Document, s *status.Service, p *status.Port, f *status.Frontend) row {
+	at, o := f.At(p.Protocol), originOf(s, p)
+	return row{
+		namespace: s.Namespace, name: at, service: s.Name,
+		cells: []string{
+			at, f.Kind, of(s, p), cmp.Or(f.Policy, unknown), cmp.Or(f.Masquerade, unknown), f.Verdict,
+			connections(d, &f.Traffic), strconv.Itoa(f.Active),
+		},
+		wide: []string{p.Family, cmp.Or(p.Scheduler, none), seconds(p.AffinitySeconds), behind(p, f), sources(f)},
+		fields: o.fields(fields.Set{
+			"spec.address": f.Address, "spec.port": strconv.Itoa(int(f.Port)), "spec.kind": f.Kind,
+			"spec.policy": f.Policy, "spec.masquerade": f.Masquerade, "spec.verdict": f.Verdict,
+		}),
+		object: struct {
+			origin          `json:",inline"`
+			status.Frontend `json:",inline"`
+		}{o, *f},
+	}
+}
+
+// unknown is what stands where the kernel does not tell.
+const unknown = "<unknown>"
+
+func seconds(n int) string {
+	if n == 0 {
+		return none
+	}
+	return strconv.Itoa(n) + "s"
+}
+
+// behind is how many endpoints those find whom the policy leaves some.
+func behind(p *status.Port, f *status.Frontend) string {
+	n := 0
+	for i := range p.Endpoints {
+		e := &p.Endpoints[i]
+		if f.Policy == "Local" && e.LocalSlot != nil || f.Policy != "Local" && e.Slot != nil {
+			n++
+		}
+	}
+	return strconv.Itoa(n)
+}
+
+// sources are those who may come.
+func sources(f *status.Frontend) string {
+	switch {
+	case !f.Restricted:
+		return "<any>"
+	case len(f.Sources) == 0:
+		return none
+	}
+	return strings.Join(f.Sources, ",")
+}

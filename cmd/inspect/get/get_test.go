@@ -1,0 +1,247 @@
+package get
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+var update = flag.Bool("update", false, "rewrite what commands print")
+
+// document is a document as a daemon makes it, read anew.
+func document(t *testing.T) *status.Document {
+	t.Helper()
+	text, err := os.ReadFile("testdata/document.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &status.Document{}
+	if err := yaml.UnmarshalStrict(text, d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// source answers as a daemon does.
+func source(d *status.Document, note string) Source {
+	return func(_ context.Context, q status.Query) (*status.Document, string, error) {
+		out := *d
+		out.Services = slices.DeleteFunc(slices.Clone(d.Services), func(s status.Service) bool {
+			return q.Namespace != "" && q.Namespace != s.Namespace || q.Name != "" && q.Name != s.Name
+		})
+		return &out, note, nil
+	}
+}
+
+// options reads a command line, "svc web -n shop".
+func options(line string) (o Options) {
+	o.Namespace = "default"
+	words := strings.Fields(line)
+	for i := 0; i < len(words); i++ {
+		value := func() string { i++; return words[i] }
+		switch words[i] {
+		case "-n":
+			o.Namespace = value()
+		case "-A":
+			o.AllNamespaces = true
+		case "-o":
+			o.Output = value()
+		case "-l":
+			o.Labels = value()
+		case "--no-headers":
+			o.NoHeaders = true
+		case "--field-selector":
+			o.FieldSelector = value()
+		default:
+			o.Args = append(o.Args, words[i])
+		}
+	}
+	return o
+}
+
+// TestCommandsPrint runs the command lines that sections of the archive are named
+// after.
+func TestCommandsPrint(t *testing.T) {
+	const file = "testdata/get.txtar"
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range archive.Files {
+		f := &archive.Files[i]
+		t.Run(f.Name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			err := Run(t.Context(), options(f.Name), source(document(t), ""), &stdout, &stderr)
+			got := stdout.String()
+			for line := range strings.Lines(stderr.String()) {
+				got += "stderr: " + line
+			}
+			if err != nil {
+				got += "error: " + err.Error() + "\n"
+			}
+			if *update {
+				f.Data = []byte(got)
+			}
+			if diff := cmp.Diff(string(f.Data), got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+	if *update {
+		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestJSONAndYAMLHoldTheSame(t *testing.T) {
+	for _, r := range Resources() {
+		var all [2]any
+		for i, form := range []string{"json", "yaml"} {
+			var stdout bytes.Buffer
+			err := Run(t.Context(), options(r.Short+" -A -o "+form), source(document(t), ""), &stdout, &bytes.Buffer{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if form == "json" {
+				err = json.Unmarshal(stdout.Bytes(), &all[i])
+			} else {
+				err = yaml.Unmarshal(stdout.Bytes(), &all[i])
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(all[0], all[1]); diff != "" {
+			t.Errorf("%s: -json +yaml\n%s", r.Plural, diff)
+		}
+		if n := len(all[0].(map[string]any)["items"].([]any)); n != len(r.rows(document(t))) {
+			t.Errorf("%s: %d items", r.Plural, n)
+		}
+	}
+}
+
+// TestEveryRowHasEveryColumnAndField holds for a kernel's document, too.
+func TestEveryRowHasEveryColumnAndField(t *testing.T) {
+	for _, from := range []string{status.FromDaemon, status.FromKernel} {
+		d := document(t)
+		d.Source = from
+		for _, r := range Resources() {
+			for _, x := range r.rows(d) {
+				if len(x.cells) != len(r.columns) || len(x.wide) != len(r.wide) || len(x.fields) != len(r.fields) {
+					t.Errorf("%s %s has %d and %d cells and the fields %v", r.Singular, x.name, len(x.cells), len(x.wide), x.fields)
+				}
+				for _, cell := range append(x.cells, x.wide...) {
+					if cell == "" || strings.ContainsAny(cell, "\t\n") {
+						t.Errorf("%s %s has a cell %q", r.Singular, x.name, cell)
+					}
+				}
+				for _, name := range r.Fields() {
+					if !x.fields.Has(name) {
+						t.Errorf("%s %s has no field %s", r.Singular, x.name, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestWhatIsPrintedAsANameIsOne gives the names of everything back.
+func TestWhatIsPrintedAsANameIsOne(t *testing.T) {
+	for _, r := range Resources() {
+		var names, again bytes.Buffer
+		if err := Run(t.Context(), options(r.Short+" -A -o name"), source(document(t), ""), &names, &bytes.Buffer{}); err != nil {
+			t.Fatal(err)
+		}
+		all := strings.Join(strings.Fields(names.String()), " ")
+		for _, line := range []string{all, r.Plural + " " + all} {
+			again.Reset()
+			err := Run(t.Context(), options(line+" -A -o name"), source(document(t), ""), &again, &bytes.Buffer{})
+			// What has one name in both families comes together.
+			got, want := strings.Fields(again.String()), strings.Fields(names.String())
+			slices.Sort(got)
+			slices.Sort(want)
+			if err != nil || len(all) == 0 || !slices.Equal(got, want) {
+				t.Errorf("%s: %v\n%s\nnot\n%s", line, err, &again, &names)
+			}
+		}
+	}
+}
+
+// TestTheKernelSaysNoMoreThanItKnows has a Service with which nothing is wrong there.
+func TestTheKernelSaysNoMoreThanItKnows(t *testing.T) {
+	for from, want := range map[string]string{status.FromDaemon: status.StateOK, status.FromKernel: status.StateProgrammed} {
+		d := document(t)
+		d.Source = from
+		d.Services = []status.Service{{Namespace: "default", Name: "fine"}}
+		var stdout bytes.Buffer
+		if err := Run(t.Context(), options("svc --no-headers --field-selector status="+want), source(d, ""), &stdout, &bytes.Buffer{}); err != nil {
+			t.Fatal(err)
+		}
+		if words := strings.Fields(stdout.String()); len(words) == 0 || words[len(words)-1] != want {
+			t.Errorf("from the %s: %s, want %s", from, &stdout, want)
+		}
+	}
+}
+
+func TestWhereItComesFromIsToldOnStderr(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	d := document(t)
+	d.Problems = []status.Problem{
+		{Object: "Node worker-1", Reason: status.ReasonUnread, Text: "tracked connections: no\nway"},
+		{Object: "EndpointSlice shop/x", Reason: "Unusable", Text: "bad"},
+	}
+	if err := Run(t.Context(), options("svc -A"), source(d, "read from the kernel"), &stdout, &stderr); err != nil {
+		t.Fatal(err)
+	}
+	if want := "read from the kernel\nNode worker-1: tracked connections: no; way\n"; stderr.String() != want {
+		t.Errorf("got %q, want %q", stderr.String(), want)
+	}
+	failure := errors.New("nobody there")
+	err := Run(t.Context(), options("svc -A"), func(context.Context, status.Query) (*status.Document, string, error) {
+		return nil, "", failure
+	}, &stdout, &stderr)
+	if !errors.Is(err, failure) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestOnlyWhatIsNeededIsAskedFor holds that a big cluster is not sent for one
+// Service.
+func TestOnlyWhatIsNeededIsAskedFor(t *testing.T) {
+	for line, want := range map[string]status.Query{
+		"svc":                {Namespace: "default"},
+		"svc -A":             {},
+		"svc web -n shop":    {Namespace: "shop", Name: "web"},
+		"svc/web":            {Namespace: "default", Name: "web"},
+		"svc web app":        {Namespace: "default"},
+		"ep web -n shop":     {Namespace: "shop"},
+		"fe 10.96.0.10 -A":   {},
+		"services -n shop":   {Namespace: "shop"},
+		"Service web -n x":   {Namespace: "x", Name: "web"},
+		"frontends fe -n x":  {Namespace: "x"},
+		"endpoints -n other": {Namespace: "other"},
+	} {
+		var got []status.Query
+		_ = Run(t.Context(), options(line), func(_ context.Context, q status.Query) (*status.Document, string, error) {
+			got = append(got, q)
+			return &status.Document{}, "", nil
+		}, &bytes.Buffer{}, &bytes.Buffer{})
+		if fmt.Sprint(got) != fmt.Sprint([]status.Query{want}) {
+			t.Errorf("%s: asked %+v, want %+v", line, got, want)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package get
+
+import (
+	"cmp"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+func services() Resource {
+	return Resource{
+		Singular: "service", Plural: "services", Short: "svc",
+		columns: []string{"NAME", "KINDS", "CLUSTER-IP", "PORT(S)", "ENDPOINTS", "CONNECTIONS", "ACTIVE", "STATUS"},
+		wide:    []string{"EXTERNAL", "POLICY", "SCHEDULER", "AFFINITY", "PROBLEM"},
+		fields: []field{
+			anything("metadata.name"), anything("metadata.namespace"), address("spec.clusterIP"), one("status", status.States()...),
+			one("severity", status.Severities()...),
+		},
+		rows: serviceRows,
+	}
+}
+
+func serviceRows(d *status.Document) []row {
+	out := make([]row, len(d.Services))
+	for i := range d.Services {
+		out[i] = serviceRow(d, &d.Services[i])
+	}
+	return out
+}
+
+// serviceRow is one Service, its ports and families taken together.
+func serviceRow(d *status.Document, s *status.Service) row {
+	sum := summarize(s)
+	state, severity := d.StateOf(s), s.Severity()
+	return row{
+		namespace: s.Namespace, name: s.Name, service: s.Name,
+		cells: []string{
+			s.Name, orNone(sum.kinds), orNone(sum.clusterIPs), orNone(portsOf(s)), d.EndpointText(s),
+			connections(d, &sum.Traffic), strconv.Itoa(sum.Active), state,
+		},
+		wide: []string{
+			orNone(sum.external), orNone(sum.policies), orNone(sum.schedulers), affinity(s), cmp.Or(s.Why(), none),
+		},
+		fields: fields.Set{
+			"metadata.name": s.Name, "metadata.namespace": s.Namespace,
+			"spec.clusterIP": first(sum.clusterIPs), "status": state, "severity": severity,
+		},
+		object: struct {
+			status.Service `json:",inline"`
+			Status         string `json:"status"`
+			Severity       string `json:"severity"`
+		}{*s, state, severity},
+	}
+}
+
+// summary is what a Service's ports have together, each value once.
+type summary struct {
+	status.Traffic
+
+	kinds, clusterIPs, external, policies, schedulers []string
+}
+
+func summarize(s *status.Service) summary {
+	var sum summary
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		sum.Connections += p.Connections
+		sum.Active += p.Active
+		sum.schedulers = once(sum.schedulers, p.Scheduler)
+		for k := range p.Frontends {
+			sum.frontend(&p.Frontends[k])
+		}
+	}
+	return sum
+}
+
+func (s *summary) frontend(f *status.Frontend) {
+	s.kinds = once(s.kinds, f.Kind)
+	s.policies = once(s.policies, f.Policy)
+	switch {
+	case f.Kind == "ClusterIP":
+		s.clusterIPs = once(s.clusterIPs, f.Address)
+	case f.Address != "":
+		s.external = once(s.external, f.Address)
+	}
+}
+
+// portsOf are the ports as kubectl writes them, those of both families once.
+func portsOf(s *status.Service) (out []string) {
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		var at, node uint16
+		for k := range p.Frontends {
+			switch f := &p.Frontends[k]; f.Kind {
+			case "NodePort":
+				node = f.Port
+			default:
+				at = f.Port
+			}
+		}
+		text := strconv.Itoa(int(at))
+		switch {
+		case at == 0 && node == 0:
+			text = p.Name
+		case node != 0:
+			text += ":" + strconv.Itoa(int(node))
+		}
+		out = once(out, text+"/"+p.Protocol)
+	}
+	return out
+}
+
+// affinity is how long clients keep their endpoint.
+func affinity(s *status.Service) string {
+	for i := range s.Ports {
+		if n := s.Ports[i].AffinitySeconds; n > 0 {
+			return strconv.Itoa(n) + "s"
+		}
+	}
+	return none
+}
+
+// none is what stands where there is nothing.
+const none = "<none>"
+
+// orNone are the values, one after the other.
+func orNone(values []string) string {
+	if len(values) == 0 {
+		return none
+	}
+	return strings.Join(values, ",")
+}
+
+// once adds a value that is not there yet, nor empty.
+func once(list []string, value string) []string {
+	if value == "" || slices.Contains(list, value) {
+		return list
+	}
+	return append(list, value)
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// connections are how many there were so far, if they are counted.
+func connections(d *status.Document, t *status.Traffic) string {
+	if !d.Counted {
+		return "-"
+	}
+	return strconv.FormatUint(t.Connections, 10)
+}
+
+// join is an address with its port and protocol.
+func join(address string, port uint16, protocol string) string {
+	return net.JoinHostPort(address, strconv.Itoa(int(port))) + "/" + strings.ToLower(protocol)
+}

@@ -1,0 +1,77 @@
+package get
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
+	"kube-vmap/nft/kernel/conntrack"
+)
+
+// Ask is the source that asks the running process, and where none answers, the
+// kernel.
+func Ask(socket string) Source {
+	return func(ctx context.Context, q status.Query) (*status.Document, string, error) {
+		d, err := status.Get(ctx, socket, q)
+		switch {
+		case errors.Is(err, status.ErrSilent):
+			return nil, "", fmt.Errorf("%w; --kernel reads the kernel's tables without it", err)
+		case !errors.Is(err, status.ErrNobody):
+			return d, "", err
+		}
+		d, note, kernelErr := Kernel(ctx, q)
+		if kernelErr != nil {
+			return nil, "", fmt.Errorf("%w; and in the kernel: %w", err, kernelErr)
+		}
+		// What to do about it is said where nothing else helps.
+		why, _, _ := strings.Cut(err.Error(), ": does kube-vmap run?")
+		return d, why + "; " + note, nil
+	}
+}
+
+// Kernel is the source that reads the kernel's tables, and changes nothing.
+func Kernel(_ context.Context, q status.Query) (d *status.Document, note string, err error) {
+	k, err := kernel.Open(kernel.Config{})
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, k.Close()) }()
+	tables, err := k.Read()
+	if err != nil {
+		return nil, "", err
+	}
+	if tables == (nft.Tables{}) {
+		return nil, "", errors.New("there is no table of kube-vmap in this network namespace, so nothing is programmed in it")
+	}
+	d = status.FromTables(tables, q, time.Now())
+	counts := status.Counts{Active: status.Active(conntrack.New(conntrack.Config{}))}
+	if tables.Counts() {
+		counts.Counted = status.Counted(k)
+	}
+	counts.To(d)
+	return d, "read from the kernel's tables, which know no EndpointSlices, and of Services only what is programmed" + ownership(tables), nil
+}
+
+// ownership says who keeps the tables.
+func ownership(t nft.Tables) string {
+	protected := false
+	for _, f := range model.Families {
+		if t[f] == nil {
+			continue
+		}
+		if t[f].Owner != 0 {
+			return fmt.Sprintf("; they belong to the process with netlink port %d", t[f].Owner)
+		}
+		protected = protected || t[f].Protected
+	}
+	if protected {
+		return "; the process they belonged to has ended"
+	}
+	return "; they belong to no process"
+}

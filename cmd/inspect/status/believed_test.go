@@ -1,0 +1,56 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"kube-vmap/cmd/inspect/status/asuser"
+)
+
+// listenAs listens on a name as another user.
+func listenAs(t *testing.T, uid int, name string) net.Listener {
+	t.Helper()
+	l := asuser.Do(t, uid, func() (net.Listener, error) {
+		return net.Listen("unix", name) //nolint:noctx // a name without a file is there at once
+	})
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func TestWhoeverElseHoldsTheNameIsNotBelieved(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("to be another user takes root")
+	}
+	for uid, believed := range map[int]bool{0: true, 65534: false} {
+		name := fmt.Sprintf("@kube-vmap-believed-%d-%d", os.Getpid(), uid)
+		l := listenAs(t, uid, name)
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { //nolint:gosec // its only client is this test
+			_, _ = io.WriteString(w, `{"node":"a lie"}`)
+		})}
+		go func() { _ = server.Serve(l) }()
+		t.Cleanup(func() { _ = server.Close() })
+		d, err := Get(t.Context(), name, Query{})
+		switch {
+		case believed && (err != nil || d.Node != "a lie"):
+			t.Errorf("of uid %d: %+v, %v", uid, d, err)
+		case !believed && (!errors.Is(err, ErrNobody) || !strings.Contains(err.Error(), "of the user with uid 65534") || strings.Contains(err.Error(), "\n")):
+			t.Errorf("of uid %d: %+v, %v", uid, d, err)
+		}
+	}
+}
+
+func TestAnAnswerIsReadUpToALength(t *testing.T) {
+	for length, want := range map[int]error{0: nil, 9: nil, 10: errLong, 11: errLong, 1000: errLong} {
+		body := io.NopCloser(strings.NewReader(strings.Repeat("x", length)))
+		text, err := io.ReadAll(&limited{body, 10})
+		if !errors.Is(err, want) || err == nil && len(text) != length || len(text) > 10 {
+			t.Errorf("of %d bytes %d are read: %v", length, len(text), err)
+		}
+	}
+}

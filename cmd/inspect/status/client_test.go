@@ -1,0 +1,36 @@
+package status_test
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+func TestErrorsSayWhatToDoNext(t *testing.T) {
+	for socket, want := range map[string]string{
+		fmt.Sprintf("@nobody-%d", os.Getpid()): "nobody answers on @nobody-" + fmt.Sprint(os.Getpid()) + " in this network namespace: does kube-vmap run? Run this in its pod",
+		filepath.Join(t.TempDir(), "none"):     "here: does kube-vmap run?",
+		"":                                     "nobody answers: --status-socket is empty, which is a socket switched off; give the name or path",
+	} {
+		_, err := status.Get(t.Context(), socket, status.Query{})
+		if !errors.Is(err, status.ErrNobody) || !strings.Contains(fmt.Sprint(err), want) || strings.Contains(fmt.Sprint(err), "\n") {
+			t.Errorf("%q: %v, want one line with %q", socket, err, want)
+		}
+	}
+}
+
+func TestAQueryGoesThroughAURL(t *testing.T) {
+	for _, q := range []status.Query{{}, {Namespace: "shop"}, {Name: "web", Brief: true}, {Namespace: "a&b=c", Name: "ü ?"}} {
+		u, err := url.ParseQuery(q.Values().Encode())
+		if err != nil || !reflect.DeepEqual(status.QueryOf(u), q) {
+			t.Errorf("%+v becomes %+v, %v", q, status.QueryOf(u), err)
+		}
+	}
+}

@@ -1,0 +1,282 @@
+package status_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/sync"
+)
+
+// web is a Service of both families and all protocols with a node port each, and two
+// endpoints.
+func web() []sync.Event {
+	s := model.Service{Name: model.ServiceName{Namespace: "shop", Name: "web"}}
+	events := []sync.Event{}
+	for _, f := range model.Families {
+		s.ClusterIPs = append(s.ClusterIPs, address(f, 96, 1))
+		slice := model.Slice{Name: model.SliceName{Namespace: "shop", Name: f.String()}, Service: s.Name, Family: f}
+		for _, p := range model.Protocols {
+			slice.Ports = append(slice.Ports, model.SlicePort{Name: p.String(), Protocol: p, Port: 8080})
+		}
+		for n := range 2 {
+			slice.Endpoints = append(slice.Endpoints, model.Endpoint{Addr: address(f, 244, n), Ready: true, Serving: true})
+		}
+		events = append(events, sync.SetSlice{Slice: slice})
+	}
+	for k, p := range model.Protocols {
+		s.Ports = append(s.Ports, model.ServicePort{Name: p.String(), Protocol: p, Port: 80, NodePort: uint16(30000 + k)})
+	}
+	return append(events, sync.SetService{Service: s})
+}
+
+// counted is what was asked for at an address, and which endpoint got it.
+func counted(f model.Family, p model.Protocol, at netip.Addr, port uint16, endpoint int, n uint64) nft.Counted {
+	c := nft.Counted{Asked: model.Match{Family: f, Addr: at, Protocol: p, Port: port}, Connections: n}
+	if endpoint >= 0 {
+		c.Endpoint = netip.AddrPortFrom(address(f, 244, endpoint), 8080)
+	}
+	return c
+}
+
+// TestConnectionsCountForWhoWasAskedAndWhoAnswers counts in both families and all
+// protocols, for ClusterIPs and node ports, also of endpoints that are gone, and of
+// addresses that are nobody's.
+func TestConnectionsCountForWhoWasAskedAndWhoAnswers(t *testing.T) {
+	v := loop(t, config, newKernel(), web())
+	d := status.FromView(&v, status.Query{}, then)
+	d.NodeAddresses = nodeAddresses()
+	var so, active []nft.Counted
+	for _, f := range model.Families {
+		for k, p := range model.Protocols {
+			cluster, node, port := address(f, 96, 1), address(f, 1, 1), uint16(30000+k)
+			so = append(so,
+				counted(f, p, cluster, 80, 0, 1), counted(f, p, cluster, 80, 1, 2), counted(f, p, cluster, 80, -1, 4),
+				counted(f, p, node, port, 1, 8), counted(f, p, node, port, 7, 16),
+				counted(f, p, cluster, 81, 0, 1000), counted(f, p, address(f, 96, 2), 80, 0, 1000),
+			)
+			active = append(active, counted(f, p, cluster, 80, 1, 3), counted(f, p, node, port, 0, 5))
+		}
+	}
+	d.Count(so, active)
+	if n := len(d.Services[0].Ports); n != 6 {
+		t.Fatalf("there are %d ports", n)
+	}
+	for _, p := range d.Services[0].Ports {
+		got := fmt.Sprint(p.Traffic, p.Frontends[0].Traffic, p.Frontends[1].Traffic, p.Endpoints[0].Traffic, p.Endpoints[1].Traffic)
+		if want := "{31 8} {7 3} {24 5} {1 5} {10 3}"; got != want {
+			t.Errorf("%s %s: port, ClusterIP, node port and endpoints have %s, want %s", p.Family, p.Protocol, got, want)
+		}
+	}
+}
+
+// nodeAddresses are one of each family.
+func nodeAddresses() (out []string) {
+	for _, f := range model.Families {
+		out = append(out, address(f, 1, 1).String())
+	}
+	return out
+}
+
+// TestOtherAddressesWithTheNumberOfANodePortAreOthers asks for one Service, and counts
+// connections to the same number at addresses of others.
+func TestOtherAddressesWithTheNumberOfANodePortAreOthers(t *testing.T) {
+	v := loop(t, config, newKernel(), web())
+	d := status.FromView(&v, status.Query{Name: "web"}, then)
+	d.NodeAddresses = nodeAddresses()
+	var all []nft.Counted
+	for _, f := range model.Families {
+		for k, p := range model.Protocols {
+			port := uint16(30000 + k)
+			all = append(all,
+				counted(f, p, address(f, 96, 2), port, 0, 1000), // another Service's ClusterIP
+				counted(f, p, address(f, 244, 9), port, 1, 1000),
+				counted(f, p, address(f, 1, 2), port, 0, 1000), // another node's
+				counted(f, p, address(f, 1, 1), port, 0, 1))
+		}
+	}
+	d.Count(all, all)
+	for _, p := range d.Services[0].Ports {
+		got := fmt.Sprint(p.Traffic, p.Frontends[0].Traffic, p.Frontends[1].Traffic, p.Endpoints[0].Traffic, p.Endpoints[1].Traffic)
+		if want := "{1 1} {0 0} {1 1} {1 1} {0 0}"; got != want {
+			t.Errorf("%s %s: port, ClusterIP, node port and endpoints have %s, want %s", p.Family, p.Protocol, got, want)
+		}
+	}
+}
+
+// tracking is a connection tracking in the hands of a test.
+type tracking struct {
+	entries []conntrack.Entry
+	err     error
+	walks   int
+}
+
+func (k *tracking) Each(begin func(), fn func(conntrack.Entry)) error {
+	k.walks++
+	for range 2 { // as if the first walk was interrupted
+		begin()
+		for _, e := range k.entries {
+			fn(e)
+		}
+	}
+	return k.err
+}
+
+func TestTheTableIsWalkedOnceASecondHoweverManyAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, from := netip.MustParseAddrPort("10.96.0.1:80"), netip.MustParseAddrPort("10.244.0.1:8080")
+		k := &tracking{entries: []conntrack.Entry{
+			{Protocol: model.TCP, Original: to, Reply: from},
+			{Protocol: model.TCP, Original: to, Reply: from},
+			{Protocol: model.UDP, Original: to, Reply: to}, // not translated
+		}}
+		ask := status.Active(k)
+		for range 3 {
+			for range 4 {
+				got, err := ask()
+				want := nft.Counted{Asked: model.Match{Addr: to.Addr(), Protocol: model.TCP, Port: 80}, Endpoint: from, Connections: 2}
+				if err != nil || len(got.Connections) != 1 || got.Connections[0] != want {
+					t.Errorf("got %v, %v", got, err)
+				}
+				<-time.After(200 * time.Millisecond) // no real time: see package synctest
+			}
+			<-time.After(200 * time.Millisecond)
+		}
+		if k.walks != 3 {
+			t.Errorf("in 3 s it was walked %d times", k.walks)
+		}
+	})
+}
+
+func TestWhatCannotBeReadIsAProblemAndNoError(t *testing.T) {
+	v := loop(t, config, newKernel(), web())
+	failure := errors.New("no such thing")
+	answer := status.New(status.Config{
+		Look:    func(context.Context) (sync.View, error) { return v, nil },
+		Version: "v1",
+		Counts: status.Counts{
+			Counted: func() (status.Reading, error) { return status.Reading{At: then}, nil },
+			Active:  status.Active(&tracking{err: failure}),
+		},
+	})
+	d, err := answer(t.Context(), status.Query{Name: "web"})
+	if err != nil || !d.Counted || !d.CountedAt.Equal(then) || d.Version != "v1" || len(d.Services) != 1 {
+		t.Fatalf("got %+v, %v", d, err)
+	}
+	if len(d.Problems) != 1 || d.Problems[0].Reason != status.ReasonUnread || d.Problems[0].Object != "Node worker-1" {
+		t.Errorf("problems are %v", d.Problems)
+	}
+}
+
+// slow are rules of which a reading takes a while.
+type slow struct {
+	takes time.Duration // of each family
+	reads uint64
+}
+
+func (s *slow) Connections(f model.Family) ([]nft.Counted, error) {
+	<-time.After(s.takes) // no real time: see package synctest
+	s.reads++
+	return []nft.Counted{counted(f, model.TCP, address(f, 96, 1), 80, 0, s.reads)}, nil
+}
+
+func TestADocumentSaysWhenItsConnectionsWereRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		counts := status.Counts{Counted: status.Counted(&slow{takes: 50 * time.Millisecond}), Active: status.Active(&tracking{})}
+		for _, step := range []struct{ asked, read time.Duration }{
+			{0, 0},
+			{500 * time.Millisecond, 0},
+			{time.Second, 0}, // it was done a little later than it began
+			{1200 * time.Millisecond, 1200 * time.Millisecond},
+		} {
+			<-time.After(time.Until(start.Add(step.asked)))
+			d := &status.Document{}
+			counts.To(d)
+			if got := d.CountedAt.Sub(start); got != step.read || !d.Counted {
+				t.Errorf("asked after %s: it was read after %s, want %s", step.asked, got, step.read)
+			}
+		}
+	})
+}
+
+func TestTheKernelRestsNineTimesAsLongAsAReadingTook(t *testing.T) {
+	for _, tt := range []struct {
+		takes time.Duration // of each family
+		reads uint64        // of both, in 60 s
+	}{
+		{10 * time.Millisecond, 59},
+		{50 * time.Millisecond, 55},
+		{500 * time.Millisecond, 6},
+		{3 * time.Second, 1},
+	} {
+		t.Run(tt.takes.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rules := &slow{takes: tt.takes}
+				ask := status.Counted(rules)
+				for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+					if _, err := ask(); err != nil {
+						t.Fatal(err)
+					}
+					<-time.After(10 * time.Millisecond) // no real time: see package synctest
+				}
+				if got := rules.reads / uint64(len(model.Families)); got != tt.reads {
+					t.Errorf("it was read %d times, want %d", got, tt.reads)
+				}
+			})
+		})
+	}
+}
+
+func TestOfWhatIsNotCountedADocumentSaysWhenItWasTracked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		active := status.Active(&tracking{})
+		_, _ = active()
+		<-time.After(300 * time.Millisecond) // no real time: see package synctest
+		d, none := &status.Document{}, &status.Document{}
+		status.Counts{Active: active}.To(d)
+		status.Counts{}.To(none)
+		if !d.CountedAt.Equal(start) || d.Counted || !none.CountedAt.IsZero() {
+			t.Errorf("read %s after the first time, %v; nothing is read at %s", d.CountedAt.Sub(start), d.Counted, none.CountedAt)
+		}
+	})
+}
+
+func TestWhoAsksWhileOthersAreAnsweredWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var looks atomic.Int32
+		answer := status.New(status.Config{Look: func(ctx context.Context) (sync.View, error) {
+			looks.Add(1)
+			<-ctx.Done()
+			return sync.View{}, ctx.Err()
+		}})
+		ctx, end := context.WithCancel(t.Context())
+		done := make(chan error)
+		for range 5 {
+			go func() {
+				_, err := answer(ctx, status.Query{})
+				done <- err
+			}()
+		}
+		synctest.Wait()
+		if n := looks.Load(); n != 2 {
+			t.Errorf("%d were answered at a time", n)
+		}
+		end()
+		for range 5 {
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("who waits no more gets %v", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,134 @@
+package status_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/model"
+	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/sync"
+)
+
+// named changes the Service of web.
+func named(change func(*model.Service)) []sync.Event {
+	events := web()
+	s := events[len(events)-1].(sync.SetService)
+	change(&s.Service)
+	events[len(events)-1] = s
+	return events
+}
+
+// TestAServiceIsInTheWorstStateThatIsTrue tells what is wrong in one word, and by
+// which problem or endpoint.
+func TestAServiceIsInTheWorstStateThatIsTrue(t *testing.T) {
+	object := sync.Object{Kind: "Service", Namespace: "shop", Name: "web"}
+	tests := []struct {
+		want   string
+		events []sync.Event
+		says   string // somewhere in the document
+		refuse bool
+	}{
+		{want: status.StateOK, events: web()},
+		{want: status.StateNone, events: web()[2:]},
+		{
+			want: status.StateElsewhere, says: "NotLocal",
+			events: named(func(s *model.Service) {
+				s.InternalPolicy = model.PolicyLocal
+				for i := range s.Ports {
+					s.Ports[i].NodePort = 0
+				}
+			}),
+		},
+		{
+			want: status.StateElsewhere, says: "Drop",
+			events: named(func(s *model.Service) { s.ExternalPolicy = model.PolicyLocal }),
+		},
+		{
+			want: status.StateNoPort, says: "none of its 2 IPv6 endpoints has the port admin/TCP; their EndpointSlices have sctp/SCTP, tcp/TCP, udp/UDP",
+			events: named(func(s *model.Service) { s.Ports[0].Name = "admin" }),
+		},
+		{
+			want: status.StateUnusable, says: "no such port",
+			events: append(web(), sync.SetProblem{Object: object, Err: errors.New("no such port")}),
+		},
+		{
+			want: status.StateUnusable, says: "is no Service",
+			events: []sync.Event{sync.SetProblem{Object: object, Err: errors.New("is no Service")}},
+		},
+		{
+			want: status.StateConflict, says: "is held by Service shop/old",
+			events: append(web(), sync.SetService{Service: model.Service{
+				Name: model.ServiceName{Namespace: "shop", Name: "old"}, Created: -1,
+				Ports:      []model.ServicePort{{Name: "dns", Protocol: model.UDP, Port: 80}},
+				ClusterIPs: named(func(*model.Service) {})[2].(sync.SetService).Service.ClusterIPs,
+			}}),
+		},
+		{want: status.StateRefused, events: web(), says: "numerical result out of range", refuse: true},
+	}
+	for _, tc := range tests {
+		t.Run(tc.want, func(t *testing.T) {
+			k := kerneltest.NewFaulty(kerneltest.New(), kerneltest.Shares{}, 1)
+			if tc.refuse {
+				for _, p := range model.Protocols {
+					k.Refuse("shop/web:"+p.String(), unix.ERANGE, 0)
+				}
+			}
+			v := loop(t, config, k, tc.events)
+			for _, q := range []status.Query{{Name: "web"}, {Name: "web", Brief: true}} {
+				all := status.FromView(&v, q, then).Services
+				if len(all) != 1 {
+					t.Fatalf("there are %d Services", len(all))
+				}
+				if got := all[0].State(); got != tc.want {
+					t.Errorf("brief %v: it is %s, want %s", q.Brief, got, tc.want)
+				}
+				if text := fmt.Sprintf("%+v", all[0]); !q.Brief && !strings.Contains(text, tc.says) {
+					t.Errorf("%s does not say %q", text, tc.says)
+				}
+			}
+		})
+	}
+}
+
+func TestOfManyProblemsFewAreTold(t *testing.T) {
+	claim := func(name string, created int64) sync.Event {
+		s := model.Service{Name: model.ServiceName{Namespace: "shop", Name: name}, Created: created}
+		for _, f := range model.Families {
+			s.ClusterIPs = append(s.ClusterIPs, address(f, 96, 1))
+		}
+		for i := range 100 {
+			s.Ports = append(s.Ports, model.ServicePort{Name: fmt.Sprint("p", i), Protocol: model.SCTP, Port: uint16(1 + i)})
+		}
+		return sync.SetService{Service: s}
+	}
+	v := loop(t, config, newKernel(), []sync.Event{claim("old", 1), claim("young", 2)})
+	problems := status.FromView(&v, status.Query{Name: "young"}, then).Services[0].Problems
+	if len(problems) != 20 || !strings.HasSuffix(problems[19].Text, "(and 180 more)") {
+		t.Errorf("%d problems are told, the last is %v", len(problems), problems[len(problems)-1])
+	}
+}
+
+func TestProblemsOfOtherObjectsAreThoseOfTheNamespaceAskedFor(t *testing.T) {
+	slice := func(namespace string) sync.Event {
+		return sync.SetProblem{Object: sync.Object{Kind: "EndpointSlice", Namespace: namespace, Name: "x"}, Err: errors.New("bad")}
+	}
+	events := append(web(), slice("shop"), slice("other"), sync.SetProblem{Object: sync.Object{Kind: "ServiceCIDR", Name: "y"}, Err: errors.New("bad")})
+	v := loop(t, config, newKernel(), events)
+	for namespace, want := range map[string]string{
+		"":     "[EndpointSlice other/x EndpointSlice shop/x ServiceCIDR y]",
+		"shop": "[EndpointSlice shop/x ServiceCIDR y]",
+	} {
+		var objects []string
+		for _, p := range status.FromView(&v, status.Query{Namespace: namespace}, then).Problems {
+			objects = append(objects, p.Object)
+		}
+		if fmt.Sprint(objects) != want {
+			t.Errorf("of namespace %q: %v, want %s", namespace, objects, want)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package status_test
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"testing"
+	"time"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/sync"
+)
+
+// then is when every document of a test is made.
+var then = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// config is that of every loop here.
+var config = sync.Config{
+	NodeName: "worker-1",
+	Rules: nft.Config{
+		MasqueradeMark: nft.DefaultMasqueradeMark,
+		Pods: [...]netip.Prefix{
+			model.IPv4: netip.MustParsePrefix("10.244.0.0/16"), model.IPv6: netip.MustParsePrefix("fd00:10:244::/56"),
+		},
+	},
+}
+
+// told is a source that has told everything at once.
+type told []sync.Event
+
+func (t told) Run(ctx context.Context, out chan<- []sync.Event) error {
+	out <- t
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// loop runs a loop on a kernel with what it is told, and returns what it knows when
+// it is ready.
+func loop(t *testing.T, c sync.Config, k sync.Kernel, events []sync.Event) sync.View {
+	t.Helper()
+	l := sync.NewLoop(c, told(events), k, slog.New(slog.DiscardHandler))
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	<-l.Ready()
+	v, err := l.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	end()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// both are the documents of a loop and of the kernel after it.
+func both(t *testing.T, events []sync.Event) (daemon, kernel *status.Document) {
+	t.Helper()
+	k := kerneltest.New()
+	v := loop(t, config, k, events)
+	tables, err := k.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status.FromView(&v, status.Query{}, then), status.FromTables(tables, status.Query{}, then)
+}
+
+func newKernel() sync.Kernel { return kerneltest.New() }

@@ -1,0 +1,102 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+// Groups of the rows of one Service.
+const (
+	frontends = iota
+	endpoints
+)
+
+// partRows are the rows of one Service, the only one in the document: its frontends
+// and its endpoints.
+func partRows(d *status.Document) []row {
+	var out []row
+	for i := range d.Services {
+		for j := range d.Services[i].Ports {
+			out = appendPort(out, &d.Services[i].Ports[j])
+		}
+	}
+	return out
+}
+
+func appendPort(out []row, p *status.Port) []row {
+	for i := range p.Frontends {
+		f := &p.Frontends[i]
+		r := partRow(p, f.Kind, f.At(p.Protocol), f.Traffic)
+		r.group = frontends
+		r.severity, r.status = frontendStatus(f)
+		out = append(out, r)
+	}
+	for i := range p.Endpoints {
+		e := &p.Endpoints[i]
+		r := partRow(p, "endpoint", e.At(), e.Traffic)
+		r.group = endpoints
+		r.severity, r.status = endpointStatus(e)
+		out = append(out, r)
+	}
+	return out
+}
+
+func partRow(p *status.Port, kind, address string, t status.Traffic) row {
+	name := strings.TrimSpace(p.Name + " " + p.Protocol + " " + p.Family)
+	return row{
+		id:      id{p.Family, p.Protocol, p.Name, kind, address},
+		names:   [3]string{clean(name), clean(kind), clean(address)},
+		counts:  []count{{n: t.Connections}},
+		traffic: traffic{active: t.Active, connections: t.Connections},
+	}
+}
+
+func frontendStatus(f *status.Frontend) (severity int, text string) {
+	text = f.Policy
+	if text != "" {
+		text = "policy " + text
+	}
+	if f.Restricted {
+		text += fmt.Sprintf(", for %d source ranges", len(f.Sources))
+	}
+	switch f.Verdict {
+	case status.VerdictBalance:
+		return fine, clean(text)
+	case status.VerdictDrop:
+		return bad, clean(markOf("no endpoints: drops, " + text))
+	}
+	return bad, clean(markOf("no endpoints: refuses, " + text))
+}
+
+func endpointStatus(e *status.Endpoint) (severity int, text string) {
+	if e.Reason != "" {
+		return odd, clean(markOf(e.Reason))
+	}
+	text = "serves"
+	if e.Known().Terminating {
+		text = "serves while it terminates"
+	}
+	if e.Node != "" {
+		text += ", on " + e.Node
+	}
+	return fine, clean(text)
+}
+
+// partNotes are what is wrong with one Service.
+func partNotes(d *status.Document) []string {
+	var out []string
+	for i := range d.Services {
+		out = append(out, notes(d.Services[i].Problems)...)
+	}
+	return out
+}
+
+// partState is the state of the one Service, as in the overview; empty if there is none.
+func partState(d *status.Document) string {
+	if len(d.Services) == 0 {
+		return ""
+	}
+	return stateText(d, &d.Services[0])
+}

@@ -1,0 +1,130 @@
+package top
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"charm.land/bubbles/v2/table"
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+// screenOf is a model whose time is the test's: it asks when the test says so.
+type screenOf struct {
+	*model
+	t testing.TB
+}
+
+// newScreen starts with the first answer of a source, and has no colours.
+func newScreen(t testing.TB, s *script) *screenOf {
+	t.Helper()
+	ask := newPoll(t.Context(), s.get, time.Second)
+	d, err := ask(overviewQuery("", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Interval: time.Second, Sort: "rate"}
+	m := &screenOf{newModel(c, ask, newSheet(d, serviceRows, nil)), t}
+	m.wear(colourless())
+	m.size(100, 20)
+	return m
+}
+
+// colourless is a style of nothing but room.
+func colourless() style {
+	cell := lipgloss.NewStyle().PaddingRight(gap)
+	return style{table: table.Styles{Header: cell, Cell: cell}}
+}
+
+func (m *screenOf) size(width, height int) { m.send(tea.WindowSizeMsg{Width: width, Height: height}) }
+
+// send has the model take a message and the answer to what it asks then. What else
+// it does is wait.
+func (m *screenOf) send(msg tea.Msg) {
+	if _, cmd := m.Update(msg); cmd != nil && m.asking {
+		m.send(cmd())
+	}
+}
+
+// tick is the time of the next question.
+func (m *screenOf) tick() { m.send(due{m.turn}) }
+
+// press presses keys, by the names that the library has for them.
+func (m *screenOf) press(keys ...string) {
+	for _, k := range keys {
+		m.send(keyOf(k))
+	}
+}
+
+// write presses a key for each character.
+func (m *screenOf) write(text string) {
+	for _, r := range text {
+		m.send(tea.KeyPressMsg{Code: r, Text: string(r)})
+	}
+}
+
+func keyOf(name string) tea.KeyPressMsg {
+	for code, n := range map[rune]string{
+		tea.KeyEnter: "enter", tea.KeyEscape: "esc", tea.KeyUp: "up", tea.KeyDown: "down", tea.KeyPgUp: "pgup",
+		tea.KeyPgDown: "pgdown", tea.KeyHome: "home", tea.KeyEnd: "end", tea.KeyBackspace: "backspace",
+	} {
+		if n == name {
+			return tea.KeyPressMsg{Code: code}
+		}
+	}
+	last := rune(name[len(name)-1])
+	if strings.HasPrefix(name, "ctrl+") {
+		return tea.KeyPressMsg{Code: last, Mod: tea.ModCtrl}
+	}
+	return tea.KeyPressMsg{Code: last, Text: name}
+}
+
+// onScreen wants texts to be seen.
+func (m *screenOf) onScreen(texts ...string) {
+	m.t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(m.draw(), text) {
+			m.t.Errorf("there is no %q on the screen:\n%s", text, m.draw())
+		}
+	}
+}
+
+// notOnScreen wants texts not to be seen.
+func (m *screenOf) notOnScreen(texts ...string) {
+	m.t.Helper()
+	for _, text := range texts {
+		if strings.Contains(m.draw(), text) {
+			m.t.Errorf("there is %q on the screen:\n%s", text, m.draw())
+		}
+	}
+}
+
+// under is the name of the selected row, as the screen shows it.
+func (m *screenOf) under() string {
+	m.t.Helper()
+	var marked []string
+	for line := range strings.Lines(m.draw()) {
+		if rest, yes := strings.CutPrefix(line, "> "); yes {
+			marked = append(marked, strings.Fields(rest)[1])
+		}
+	}
+	if len(marked) != 1 {
+		m.t.Fatalf("%d rows are marked:\n%s", len(marked), m.draw())
+	}
+	return marked[0]
+}
+
+// plainText is what a pane is as lines.
+func plainText(p *pane) string {
+	var b bytes.Buffer
+	p.block(&b)
+	return b.String()
+}
+
+func problemOf(namespace, name, text string) status.Problem {
+	return status.Problem{Object: "Service " + namespace + "/" + name, Reason: "Unusable", Text: text}
+}

@@ -1,0 +1,125 @@
+package trace
+
+import (
+	"fmt"
+
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/trace"
+)
+
+// ending says what became of the packet, and how to look further.
+func ending(w *trace.Walk) string {
+	how, p, step := w.End()
+	switch how {
+	case trace.Dropped:
+		return by("DROPPED", p, step)
+	case trace.Rejected:
+		return by("REFUSED, and its sender told so,", p, step)
+	case trace.DroppedByPolicy:
+		return fmt.Sprintf("  DROPPED by the policy of table %s %s, chain %s (%s): no rule there accepts it\n%s",
+			p.Chain.FamilyName(), p.Chain.Table, p.Chain.Name, p.Chain.Hook, see(p, p.Chain.Name))
+	case trace.Queued:
+		return by("HANDED to a program that has not given it back (NFQUEUE)", p, step)
+	case trace.Taken:
+		return by("TAKEN out of the usual way", p, step)
+	case trace.Sent:
+		return fmt.Sprintf("  SENT by %s as %s\n", p.Out, p.Packet)
+	case trace.Delivered:
+		return fmt.Sprintf("  DELIVERED to the node itself as %s\n"+
+			"    if nobody answers, nobody listens there: ss -ltunSp\n", p.Packet)
+	case trace.LostInHook:
+		return lostIn(p)
+	case trace.LostBehindHook:
+		return lostBehind(p, w.Refusal)
+	case trace.NotSeenAgain:
+		return notSeenAgain(p, w.Refusal)
+	}
+	return "  What became of it is not known: messages of the kernel were lost.\n"
+}
+
+// by names a rule as the one that decided.
+func by(what string, p *trace.Passage, step *trace.Step) string {
+	s := fmt.Sprintf("  %s by table %s %s, chain %s", what, p.Chain.FamilyName(), p.Chain.Table, step.Chain)
+	if step.Chain != p.Chain.Name {
+		s += " (from " + p.Chain.Name + ")"
+	}
+	s += fmt.Sprintf(", rule %d", step.Rule.Handle)
+	if step.Rule.Comment != "" {
+		s += fmt.Sprintf(", comment %q", step.Rule.Comment)
+	}
+	s += "\n    the rule: " + ruleText(step.Rule) + "\n"
+	if p.Chain.Table == nft.TableName {
+		s += ours(step.Chain)
+	}
+	return s + see(p, step.Chain)
+}
+
+// see is the command that lists a chain.
+func see(p *trace.Passage, chain string) string {
+	return fmt.Sprintf("    to see it: nft -a list chain %s %s %s\n", p.Chain.FamilyName(), p.Chain.Table, chain)
+}
+
+// ours is why one of our own chains does that.
+func ours(chain string) string {
+	switch chain {
+	case "source-check":
+		return "    the Service has loadBalancerSourceRanges, and the client is not in them\n"
+	case "reject-chain":
+		return "    the Service has no endpoints that are ready, or no such port\n"
+	case "service-check", "filter-input":
+		return "    the Service has endpoints, but none that this node may use (traffic policy Local), or no Service has the address\n"
+	case "filter-prerouting":
+		return "    connection tracking cannot place the packet, which would go on untranslated\n"
+	}
+	return ""
+}
+
+// lostIn says what else than nf_tables is in a hook.
+func lostIn(p *trace.Passage) string {
+	return fmt.Sprintf("  LOST in hook %s: it came to %s and not to the hook's end, and no rule of nf_tables took it\n"+
+		"    what else is there: iptables-legacy (iptables-legacy-save -c), connection tracking (conntrack -S), IPVS, BPF\n",
+		p.Chain.Hook, after(p))
+}
+
+// after is the place that was reached last.
+func after(p *trace.Passage) string {
+	if p.Chain.Tracing() {
+		return "its beginning"
+	}
+	return fmt.Sprintf("chain %s of table %s %s, priority %d,", p.Chain.Name, p.Chain.FamilyName(), p.Chain.Table, p.Chain.Priority)
+}
+
+// notSeenAgain lists what may have become of a packet between a bridge and the node. It
+// may have arrived.
+func notSeenAgain(p *trace.Passage, refusal string) string {
+	routing := "routing does not refuse it"
+	if refusal != "" {
+		routing = "routing would refuse it (" + refusal + "), unless the bridge forwards it"
+	}
+	return fmt.Sprintf("  NOT SEEN AGAIN behind hook prerouting: nf_tables accepted it as %[1]s, and saw it in no other hook;\n"+
+		"    whether it arrived is not certain: %[3]s\n"+
+		"    the bridge %[2]s may have dropped it: ip neigh show dev %[2]s; bridge -d link (hairpin, isolated, state); bridge vlan\n"+
+		"    a program may have taken it there: tc filter show dev %[2]s ingress\n", p.Packet, p.In, routing)
+}
+
+// lostBehind says what is between hooks. refusal is why routing refuses the packet, if
+// that is known.
+func lostBehind(p *trace.Passage, refusal string) string {
+	s := fmt.Sprintf("  LOST behind hook %s: nf_tables let it go as %s, and saw it in no other hook\n", p.Chain.Hook, p.Packet)
+	from, to := p.Packet.From.Addr(), p.Packet.To.Addr()
+	switch p.Chain.Hook {
+	case "prerouting":
+		why := "routing has refused it: no route, rp_filter, or forwarding switched off"
+		if refusal != "" {
+			why = "it was refused: " + refusal
+		}
+		return s + fmt.Sprintf("    %s\n"+
+			"    to see it: ip route get %s from %s iif %s; sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding\n",
+			why, to, from, p.In)
+	case "output":
+		return s + fmt.Sprintf("    no route to where it was translated to; to see it: ip route get %s\n", to)
+	case "forward":
+		return s + "    the way to the next hop is missing, or the packet is too long for it: ip neigh, ip link\n"
+	}
+	return s
+}

@@ -1,0 +1,132 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"kube-vmap/nft/kernel/trace"
+	"kube-vmap/nft/simulate"
+)
+
+// Options say for how long packets are followed, and which.
+type Options struct {
+	// NetNS is a file descriptor of a network namespace; zero means that of the
+	// calling thread.
+	NetNS int
+	// Count is after how many packets it is enough; zero means never.
+	Count int
+	// Timeout is for how long to wait; zero means for ever.
+	Timeout time.Duration
+	// Every follows all packets and not only those that open a connection; Replies
+	// follows answers, too.
+	Every, Replies bool
+	// Rate is how many packets are followed a second at most; zero means 10.
+	Rate uint32
+}
+
+// ErrNone says that no packet came in time.
+var ErrNone = errors.New("no such packet came")
+
+// Follow writes what happens to packets that look like p, one by one as they come,
+// until ctx ends or the options say that it is enough. That ctx ends is no error. It
+// needs CAP_NET_ADMIN. The arrival is that of all packets together, and unknown if
+// there was none.
+func Follow(ctx context.Context, p simulate.Packet, o Options, out io.Writer) (arrival trace.Arrival, err error) {
+	const unknown = trace.ArrivalUnknown
+	if o.Count < 0 || o.Timeout < 0 {
+		return unknown, errors.New("--count and --timeout: must not be negative")
+	}
+	tracer, err := trace.Open(trace.Config{NetNS: o.NetNS, Packet: p, Every: o.Every, Replies: o.Replies, Rate: o.Rate})
+	if err != nil {
+		return unknown, err
+	}
+	defer func() { err = errors.Join(err, tracer.Close()) }()
+	if _, err := fmt.Fprintln(out, waiting(p, o)); err != nil {
+		return unknown, fmt.Errorf("show packets: %w", err)
+	}
+	limited := ctx
+	if o.Timeout > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, o.Timeout)
+		defer cancel()
+	}
+	shown, arrival, err := show(limited, tracer, o.Count, out)
+	if err != nil {
+		return unknown, err
+	}
+	matched, err := tracer.Matched()
+	if err != nil {
+		return unknown, fmt.Errorf("ask how many packets came: %w", err)
+	}
+	if shown == 0 && ctx.Err() == nil {
+		return unknown, fmt.Errorf("%w within %s%s", ErrNone, o.Timeout, whyNone(matched, o))
+	}
+	if shown == 0 {
+		arrival = unknown
+	}
+	_, err = fmt.Fprintln(out, summary(shown, matched, o))
+	return arrival, err
+}
+
+// show writes packets as they come, and returns how many, and whether all arrived.
+func show(ctx context.Context, tracer *trace.Tracer, count int, out io.Writer) (shown int, arrival trace.Arrival, err error) {
+	for count == 0 || shown < count {
+		w, err := tracer.NextWalk(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
+			return shown, arrival, nil
+		case err != nil:
+			return shown, arrival, err
+		}
+		shown++
+		ending, _, _ := w.End()
+		arrival = max(arrival, ending.Arrival())
+		if _, err := io.WriteString(out, Text(shown, w)); err != nil {
+			return shown, arrival, fmt.Errorf("show packets: %w", err)
+		}
+	}
+	return shown, arrival, nil
+}
+
+// waiting says what is being waited for.
+func waiting(p simulate.Packet, o Options) string {
+	from := "anybody"
+	switch {
+	case p.From.IsValid() && p.FromPort != 0:
+		from = fmt.Sprintf("%s port %d", p.From, p.FromPort)
+	case p.From.IsValid():
+		from = p.From.String()
+	}
+	what := "packets that open a connection"
+	if o.Every || p.Protocol.String() == "udp" {
+		what = "packets"
+	}
+	return fmt.Sprintf("waiting for %s from %s to %s/%s; now send one", what, from, p.To, p.Protocol)
+}
+
+// whyNone is what else there is to say where nothing came.
+func whyNone(matched uint64, o Options) string {
+	switch {
+	case matched > 0:
+		return fmt.Sprintf(": %d matched, but nf_tables told nothing of them", matched)
+	case o.Every:
+		return ": neither by an interface of this node nor from the node itself; is the client on another node?"
+	}
+	return ": neither by an interface of this node nor from the node itself; is the client on another node, " +
+		"or its connection open already (--every)?"
+}
+
+// summary says whether that was all.
+func summary(shown int, matched uint64, o Options) string {
+	s := fmt.Sprintf("%d packets shown", shown)
+	if shown == 1 {
+		s = "1 packet shown"
+	}
+	if o.Count == 0 && !o.Replies && matched > uint64(shown) {
+		s += fmt.Sprintf("; %d more came, which were too many to follow", matched-uint64(shown))
+	}
+	return s
+}

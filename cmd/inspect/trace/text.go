@@ -1,0 +1,147 @@
+package trace
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"kube-vmap/nft/kernel/trace"
+)
+
+// Text is a packet's way in words, some lines of them. number is the packet's.
+func Text(number int, w *trace.Walk) string {
+	var s strings.Builder
+	s.WriteString(heading(number, w))
+	hook := ""
+	for i := range w.Passages {
+		p := &w.Passages[i]
+		if p.Chain.Tracing() {
+			continue
+		}
+		if p.Chain.Hook != hook {
+			hook = p.Chain.Hook
+			fmt.Fprintf(&s, "  %s%s\n", hookText(hook), way(p))
+		}
+		writePassage(&s, p)
+		if i+1 < len(w.Passages) {
+			writeTranslation(&s, p.Packet, w.Passages[i+1].Packet)
+		}
+	}
+	s.WriteString(ending(w))
+	return s.String()
+}
+
+// heading is what the packet was when it came.
+func heading(number int, w *trace.Walk) string {
+	if len(w.Passages) == 0 {
+		return fmt.Sprintf("packet %d\n", number)
+	}
+	first := &w.Passages[0]
+	s := fmt.Sprintf("packet %d  %s", number, first.Packet)
+	if w.Answer {
+		s = fmt.Sprintf("answer, packet %d  %s", number, first.Packet)
+	}
+	if first.In != "" {
+		s += ", in by " + first.In
+	} else {
+		s += ", from the node itself"
+	}
+	switch w.State {
+	case "":
+	case "new":
+		s += ", opens a connection"
+	case "established":
+		s += ",\n  of a connection that is there already: chains of type nat are not asked again"
+	case "invalid":
+		s += ",\n  which connection tracking cannot place: it will not be translated"
+	default:
+		s += ", to connection tracking " + w.State
+	}
+	if w.Lost {
+		s += "\n  (messages of the kernel were lost meanwhile: some of this may be missing)"
+	}
+	return s + "\n"
+}
+
+// hookText is the hook, or what to say of a chain that was gone before its hook could
+// be asked for.
+func hookText(hook string) string {
+	if hook == "" {
+		return "(hook not known)"
+	}
+	return hook
+}
+
+// way is where the packet goes from the hook, where that is known there.
+func way(p *trace.Passage) string {
+	if p.Out == "" {
+		return ""
+	}
+	return ", to " + p.Out
+}
+
+// writePassage writes a base chain and what happened there.
+func writePassage(s *strings.Builder, p *trace.Passage) {
+	fmt.Fprintf(s, "  %6d  %s %s %s", p.Chain.Priority, p.Chain.FamilyName(), p.Chain.Table, p.Chain.Name)
+	width := 0
+	rules := 0
+	for _, step := range p.Steps {
+		width = max(width, len(step.Chain))
+		if step.Kind != trace.KindPolicy {
+			rules++
+		}
+	}
+	if rules == 0 {
+		s.WriteString(": no rule matched")
+	}
+	for _, step := range p.Steps {
+		if step.Kind == trace.KindPolicy {
+			if rules == 0 {
+				fmt.Fprintf(s, ", policy %s", step.Verdict)
+			} else {
+				fmt.Fprintf(s, "\n            policy %s", step.Verdict)
+			}
+			continue
+		}
+		fmt.Fprintf(s, "\n            %-*s  %s", width, step.Chain, stepText(&step))
+	}
+	s.WriteString("\n")
+}
+
+// stepText is the rule and what it decided, once.
+func stepText(step *trace.Step) string {
+	text := ruleText(step.Rule)
+	verdict := step.Verdict.String()
+	switch {
+	case verdict == "continue", strings.HasSuffix(step.Rule.Text, verdict), step.Rule.Rejects:
+	case text == "":
+		text = verdict
+	default:
+		text += "  -> " + verdict
+	}
+	if step.Rule.Comment != "" {
+		text += fmt.Sprintf("  comment %q", step.Rule.Comment)
+	}
+	return text
+}
+
+func ruleText(r trace.Rule) string {
+	if r.Gone {
+		return fmt.Sprintf("(rule %d, which has been replaced since)", r.Handle)
+	}
+	return r.Text
+}
+
+// writeTranslation says what of the addresses changed from one chain to the next.
+func writeTranslation(s *strings.Builder, before, after trace.Packet) {
+	unknown := netip.AddrPort{}
+	if before.To == unknown || after.To == unknown {
+		return
+	}
+	if before.To != after.To {
+		fmt.Fprintf(s, "          destination %s becomes %s\n", before.To, after.To)
+	}
+	if before.From != after.From {
+		fmt.Fprintf(s, "          source %s becomes %s\n", before.From, after.From)
+	}
+}

@@ -1,0 +1,39 @@
+package logring_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"kube-vmap/cmd/kube-vmap/logring"
+)
+
+func TestWarningsAreKeptWithWhatTheirLoggerHas(t *testing.T) {
+	var kept logring.Log
+	log := slog.New(kept.Handler(slog.DiscardHandler))
+	log.Info("not kept")
+	log.With("task", "loop").WithGroup("kernel").Warn("refused", "errno", 22)
+	log.Error("ends")
+	lines := strings.Split(strings.TrimSpace(kept.Text()), "\n")
+	if len(lines) != 2 || !strings.Contains(lines[0], `msg=refused task=loop kernel.errno=22`) || !strings.Contains(lines[1], "msg=ends") {
+		t.Errorf("kept are %q", lines)
+	}
+}
+
+func TestTheOldestLinesGo(t *testing.T) {
+	var kept logring.Log
+	log := slog.New(kept.Handler(slog.DiscardHandler))
+	for i := range 1000 {
+		log.Warn("no", "n", i)
+	}
+	lines := strings.Split(strings.TrimSpace(kept.Text()), "\n")
+	if len(lines) != 200 {
+		t.Fatalf("%d lines are kept", len(lines))
+	}
+	for i, line := range lines {
+		if want := fmt.Sprintf("n=%d", 800+i); !strings.HasSuffix(line, want) {
+			t.Errorf("line %d is %q, want %s", i, line, want)
+		}
+	}
+}
