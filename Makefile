@@ -8,9 +8,16 @@ KERNELS  ?= 6.1 6.12
 # Debian keeps nft and ip where not every root looks.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
-LINT := .cache/bin/golangci-lint
+# The same flags for everything, so that nothing is compiled twice. Only tests with the
+# race detector need cgo.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(shell go env GOFLAGS) -trimpath
 
-.PHONY: help demo build test unit integration cluster page test-kernels test-nft bench bench-cluster image fuzz golden lint docs man monitoring clean
+LINT := .cache/bin/golangci-lint
+# The modules beside that of the top.
+MODULES := deploy/image deploy/monitoring integration/cluster integration/page
+
+.PHONY: help demo build modules tools test unit integration cluster page test-kernels test-nft bench bench-cluster image fuzz golden lint docs man monitoring clean
 
 help: ## say what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,14 +28,21 @@ demo: build ## show the product at work: Services from manifests, real packets (
 	bin/demo bin/kube-vmap
 
 build: ## build bin/kube-vmap, one static binary
-	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/kube-vmap ./cmd/kube-vmap
+	go build -ldflags '-X main.version=$(VERSION)' -o bin/kube-vmap ./cmd/kube-vmap
+
+modules: ## download the modules that the build, the tests and the tools need
+	@for module in . $(MODULES) .ci/lint; do go -C $$module mod download || exit; done
+
+tools: $(LINT) ## build the linter, and the control plane that tests run
+	@.ci/cluster
 
 test: unit integration cluster page ## all tests, set-up included (root)
 
-unit: ## unit, property and golden tests, with the race detector (root)
+unit: ## unit, property and golden tests, with the race detector where there are goroutines (root)
 	@.ci/setup nft ip cc
 	@.ci/nft-versions
-	.ci/gotest -race $$(go list ./... | grep -v '^kube-vmap/integration')
+	.ci/gotest ./model/... ./nft/... ./deploy/...
+	CGO_ENABLED=1 .ci/gotest -race ./sync/... ./cmd/...
 	@# What this builds is outside of its module, where Go's test cache does not look.
 	MODULE=deploy/image .ci/gotest -count=1 ./...
 	@.ci/promtool
@@ -37,9 +51,9 @@ unit: ## unit, property and golden tests, with the race detector (root)
 integration: ## tests with real packets between network namespaces (root)
 	@.ci/setup nft ip iptables
 	@.ci/nft-versions
-	.ci/gotest -count=1 -timeout 20m ./integration/...
+	.ci/with-program .ci/gotest -count=1 -timeout 20m ./integration/...
 
-cluster: build ## tests against a real etcd, API server and controllers (root)
+cluster: ## tests against a real etcd, API server and controllers (root)
 	@.ci/setup nft ip iptables
 	@.ci/cluster
 	MODULE=integration/cluster .ci/gotest -count=1 -timeout 30m ./...
@@ -71,7 +85,7 @@ bench-cluster: build ## from API write to kernel, beside informers alone, on a r
 	cd integration/cluster && go run ./bench
 
 image: ## make the container image for amd64 and arm64, and its SBOM, in bin/image
-	cd deploy/image && go build -o ../../bin/make-image .
+	go -C deploy/image build -o ../../bin/make-image .
 	bin/make-image -version '$(VERSION)'
 
 fuzz: ## FUZZTIME (30s) of each fuzz target
@@ -82,11 +96,7 @@ golden: ## rewrite the golden files from what the kernel lists (root); read the 
 	.ci/golden
 
 lint: $(LINT) ## formatting, and the rules of .golangci.yml
-	$(LINT) run ./...
-	cd deploy/image && ../../$(LINT) run -c ../../.golangci.yml ./...
-	cd deploy/monitoring && ../../$(LINT) run -c ../../.golangci.yml ./...
-	cd integration/cluster && ../../$(LINT) run -c ../../.golangci.yml ./...
-	cd integration/page && ../../$(LINT) run -c ../../.golangci.yml ./...
+	@for module in . $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run -c $(CURDIR)/.golangci.yml ./...) || exit; done
 	@if command -v shellcheck >/dev/null; then shellcheck $$(find .ci -maxdepth 1 -type f); fi
 
 docs: ## bring the listings in README.md up to date
@@ -104,4 +114,4 @@ clean: ## remove what was built and fetched
 # The linter has a module of its own, so that what it needs never reaches ours.
 $(LINT): .ci/lint/go.mod .ci/lint/go.sum
 	@echo "building the linter; takes some minutes, once"
-	cd .ci/lint && CGO_ENABLED=0 go build -trimpath -o ../../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	go -C .ci/lint build -ldflags '-s -w' -o ../../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
