@@ -40,7 +40,7 @@ func (p *proxy) followers(k *kernel.Kernel, h *health.Health, m *metrics.Metrics
 	}
 	if p.config.CountConnections() {
 		c := connections.New(connections.Config{Kernel: p.counting, Log: p.log})
-		m.Count(c, p.config.EndpointMetrics())
+		m.AddConnections(c, p.config.EndpointMetrics())
 		out = append(out, c)
 	}
 	if p.config.LocalhostNodePorts() {

@@ -29,7 +29,7 @@ type matcher = labels.Matcher
 func served(t *testing.T) map[string][]string {
 	t.Helper()
 	m := metrics.New(metrics.Config{Version: "v1.2.3", Kubernetes: "v1.36.3"})
-	m.Count(nothing{}, true)
+	m.AddConnections(nothing{}, true)
 	m.Queued(sync.Queued{Services: 1, Slices: 1})
 	m.Synced(sync.Report{Triggered: []time.Time{time.Now()}})
 	clientgo.RequestResult.Increment(t.Context(), "200", "GET", "192.0.2.1:6443")

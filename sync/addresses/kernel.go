@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// quiet is how long there must be no notice before addresses are listed: who
+	// quietPeriod is how long there must be no notice before addresses are listed: who
 	// sets up an interface gives it several.
-	quiet = 20 * time.Millisecond
-	// patience is how long notices may go on without that.
-	patience = 200 * time.Millisecond
+	quietPeriod = 20 * time.Millisecond
+	// maxSettle is how long notices may go on without that.
+	maxSettle = 200 * time.Millisecond
 )
 
 // kernel is a feed of what the kernel says over rtnetlink.
@@ -64,15 +64,15 @@ func (k *kernel) list() ([]netip.Addr, error) {
 	}
 	out := make([]netip.Addr, 0, len(found))
 	for i := range found {
-		if addr, ok := usable(&found[i]); ok {
+		if addr, ok := usableAddr(&found[i]); ok {
 			out = append(out, addr)
 		}
 	}
 	return out, nil
 }
 
-// usable is the address, and whether it counts.
-func usable(a *netlink.Addr) (netip.Addr, bool) {
+// usableAddr is the address, and whether it counts.
+func usableAddr(a *netlink.Addr) (netip.Addr, bool) {
 	if a.IPNet == nil {
 		return netip.Addr{}, false
 	}
@@ -89,8 +89,8 @@ func (k *kernel) wait(ctx context.Context) error {
 	if err := k.receive(0); err != nil {
 		return fmt.Errorf("wait for changes of addresses: %w", err)
 	}
-	for first := time.Now(); time.Since(first) < patience; {
-		err := k.receive(quiet)
+	for first := time.Now(); time.Since(first) < maxSettle; {
+		err := k.receive(quietPeriod)
 		switch {
 		case errors.Is(err, unix.EAGAIN):
 			return nil

@@ -11,8 +11,8 @@ import (
 // After a failure, the sockets are made again: soon at first, then ever less
 // often.
 const (
-	firstDelay = 100 * time.Millisecond
-	lastDelay  = 30 * time.Second
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 30 * time.Second
 )
 
 // Source tells the addresses of the interfaces of one network namespace.
@@ -49,12 +49,12 @@ type feed interface {
 // change, until ctx ends, which is no error. What keeps it from knowing them is
 // logged, and tried again; until then, what was sent last stands.
 func (s *Source) Run(ctx context.Context, out chan<- []netip.Addr) error {
-	t := &telling{out: out}
-	for delay := firstDelay; ctx.Err() == nil; delay = min(2*delay, lastDelay) {
+	t := &sender{out: out}
+	for delay := minBackoff; ctx.Err() == nil; delay = min(2*delay, maxBackoff) {
 		start := time.Now()
 		err := s.follow(ctx, t)
-		if time.Since(start) > lastDelay { // it worked
-			delay = firstDelay
+		if time.Since(start) > maxBackoff { // it worked
+			delay = minBackoff
 		}
 		s.pause(ctx, err, delay)
 	}
@@ -74,7 +74,7 @@ func (s *Source) pause(ctx context.Context, err error, length time.Duration) {
 }
 
 // follow tells the addresses for as long as one feed works.
-func (s *Source) follow(ctx context.Context, t *telling) error {
+func (s *Source) follow(ctx context.Context, t *sender) error {
 	f, err := s.open()
 	if err != nil {
 		return err
@@ -85,31 +85,31 @@ func (s *Source) follow(ctx context.Context, t *telling) error {
 		if err != nil {
 			return err
 		}
-		t.tell(ctx, addrs)
+		t.sendIfChanged(ctx, addrs)
 		if err := f.wait(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// telling is what has been told to whom.
-type telling struct {
-	out   chan<- []netip.Addr
-	began bool
-	last  []netip.Addr
+// sender is what has been told to whom.
+type sender struct {
+	out      chan<- []netip.Addr
+	sentOnce bool
+	last     []netip.Addr
 }
 
-// tell sends the addresses unless they are those that were sent last, or ctx
+// sendIfChanged sends the addresses unless they are those that were sent last, or ctx
 // ends first.
-func (t *telling) tell(ctx context.Context, addrs []netip.Addr) {
+func (t *sender) sendIfChanged(ctx context.Context, addrs []netip.Addr) {
 	slices.SortFunc(addrs, netip.Addr.Compare)
 	addrs = slices.Compact(addrs)
-	if t.began && slices.Equal(addrs, t.last) {
+	if t.sentOnce && slices.Equal(addrs, t.last) {
 		return
 	}
 	select {
 	case t.out <- addrs:
-		t.began, t.last = true, addrs
+		t.sentOnce, t.last = true, addrs
 	case <-ctx.Done():
 	}
 }

@@ -152,7 +152,7 @@ func TestBrokenSocketsAreMadeAgainEverLessOften(t *testing.T) {
 		if !slices.Equal(pauses[:len(want)], want) {
 			t.Errorf("pauses %v, want %v", pauses, want)
 		}
-		if last := pauses[len(pauses)-1]; last != lastDelay {
+		if last := pauses[len(pauses)-1]; last != maxBackoff {
 			t.Errorf("in the end every %s", last)
 		}
 		for _, text := range []string{"level=WARN", "err=broken in=100ms", `err="no list" in=200ms`} {
@@ -204,12 +204,12 @@ func TestAnAddressCountsIfTheNodeAnswersToIt(t *testing.T) {
 	} {
 		addr := netip.MustParseAddr(test.addr)
 		a := &netlink.Addr{IPNet: &net.IPNet{IP: addr.AsSlice()}, Flags: test.flags}
-		got, ok := usable(a)
+		got, ok := usableAddr(a)
 		if ok != (test.want != "") || ok && got.String() != test.want {
 			t.Errorf("%s with flags %#x: got %s, %v", test.addr, test.flags, got, ok)
 		}
 	}
-	if _, ok := usable(&netlink.Addr{}); ok {
+	if _, ok := usableAddr(&netlink.Addr{}); ok {
 		t.Error("none is one")
 	}
 }

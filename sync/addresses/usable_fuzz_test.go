@@ -19,7 +19,7 @@ func FuzzUsable(f *testing.F) {
 	f.Add([]byte{}, -1)
 	f.Fuzz(func(t *testing.T, ip []byte, flags int) {
 		before := slices.Clone(ip)
-		addr, ok := usable(&netlink.Addr{IPNet: &net.IPNet{IP: ip}, Flags: flags})
+		addr, ok := usableAddr(&netlink.Addr{IPNet: &net.IPNet{IP: ip}, Flags: flags})
 		if !slices.Equal(before, ip) {
 			t.Errorf("% x became % x", before, ip)
 		}

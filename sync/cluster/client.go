@@ -31,7 +31,7 @@ type ClientConfig struct {
 
 // NewClient makes a client. The server is not asked for anything yet.
 func NewClient(c ClientConfig) (kubernetes.Interface, error) {
-	config, err := c.rest()
+	config, err := c.restConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func NewClient(c ClientConfig) (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// rest is where the server is and who asks.
-func (c ClientConfig) rest() (*rest.Config, error) {
+// restConfig is where the server is and who asks.
+func (c ClientConfig) restConfig() (*rest.Config, error) {
 	var config *rest.Config
 	var err error
 	if c.Kubeconfig == "" && c.Master == "" {

@@ -43,7 +43,7 @@ func history(t *testing.T, random *rand.Rand) {
 	r := run(t, s)
 	events := r.now()
 	if random.IntN(2) == 0 {
-		s.WithoutStreams()
+		s.DisableStreamedLists()
 	}
 	for range 300 {
 		happen(s, random)
@@ -54,7 +54,7 @@ func history(t *testing.T, random *rand.Rand) {
 			events = append(events, r.taken()...)
 		}
 	}
-	s.Down(false)
+	s.SetDown(false)
 	s.Put(node())
 	for range 60 {
 		r.quietly(time.Second)
@@ -112,9 +112,9 @@ func happen(s *apitest.Server, random *rand.Rand) {
 	case 16:
 		s.Put(ranged(node()))
 	case 17:
-		s.Cut()
+		s.EndWatches()
 	case 18:
-		s.Down(random.IntN(2) == 0)
+		s.SetDown(random.IntN(2) == 0)
 	case 19:
 		s.Compact()
 	}

@@ -45,11 +45,11 @@ func TestARefusedObjectKeepsNothing(t *testing.T) {
 				if got := lines(r.now()); !strings.Contains(got, c.gone) || strings.Count(got, "problem of ") != 1 {
 					t.Errorf("got %s, want %s", got, c.gone)
 				}
-				s.Down(true)
+				s.SetDown(true)
 				s.Delete(c.bad)
 				s.Put(c.bad)
 				s.Compact()
-				s.Down(false)
+				s.SetDown(false)
 				got := lines(r.next(20 * time.Second))
 				if strings.Count(got, "problem of ") != strings.Count(got, "\n")+1 {
 					t.Errorf("made again, got %s, want problems only", got)
@@ -67,11 +67,11 @@ func TestAnotherLifeThatIsGoodIsOneEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, filled())
 		r.now()
-		r.Down(true)
+		r.SetDown(true)
 		r.Delete(slice("web-0", model.IPv4), slice("web-0", model.IPv6), slice("web-1", model.IPv6))
 		r.Put(slice("web-0", model.IPv4, 1, 2), slice("web-0", model.IPv6, 9), slice("web-1", model.IPv6, 3, 4, 5))
 		r.Compact()
-		r.Down(false)
+		r.SetDown(false)
 		if got, want := lines(r.next(20*time.Second)), "slice default/web-0-ipv6 1"; got != want {
 			t.Errorf("told %s, want %s", got, want)
 		}
@@ -122,11 +122,11 @@ func TestTheZoneOfANodeThatIsRegisteredAgainStays(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := run(t, filled())
 			r.now()
-			r.Down(true)
+			r.SetDown(true)
 			r.Delete(node())
 			r.Put(bare)
 			r.Compact()
-			r.Down(false)
+			r.SetDown(false)
 			select {
 			case events := <-r.bursts:
 				if got := lines(events); got != nodeLine {

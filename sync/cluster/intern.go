@@ -7,36 +7,36 @@ import "kube-vmap/model"
 // would be a good part of what the proxy keeps.
 type interner map[string]string
 
-// mostNames is how many names an interner holds. Then it forgets them all: what is
+// maxInterned is how many names an interner holds. Then it forgets them all: what is
 // still in use lives on where it is used, and names of nodes that went away do not
 // pile up.
-const mostNames = 1 << 14
+const maxInterned = 1 << 14
 
-// one returns the copy of s.
-func (n interner) one(s string) string {
+// intern returns the copy of s.
+func (n interner) intern(s string) string {
 	if s == "" {
 		return ""
 	}
 	if known, ok := n[s]; ok {
 		return known
 	}
-	if len(n) >= mostNames {
+	if len(n) >= maxInterned {
 		clear(n)
 	}
 	n[s] = s
 	return s
 }
 
-// slice replaces the names in a slice that others have, too.
-func (n interner) slice(s *model.Slice) {
+// internSlice replaces the names in a slice that others have, too.
+func (n interner) internSlice(s *model.Slice) {
 	s.Service.Namespace = s.Name.Namespace
 	for i := range s.Ports {
-		s.Ports[i].Name = n.one(s.Ports[i].Name)
+		s.Ports[i].Name = n.intern(s.Ports[i].Name)
 	}
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
-		e.Node = n.one(e.Node)
-		e.ZoneHints = model.NameSet(n.one(string(e.ZoneHints)))
-		e.NodeHints = model.NameSet(n.one(string(e.NodeHints)))
+		e.Node = n.intern(e.Node)
+		e.ZoneHints = model.NameSet(n.intern(string(e.ZoneHints)))
+		e.NodeHints = model.NameSet(n.intern(string(e.NodeHints)))
 	}
 }

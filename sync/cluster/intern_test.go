@@ -13,7 +13,7 @@ import (
 )
 
 func TestNamesAreKeptOnce(t *testing.T) {
-	reduce := reduceSlices()
+	reduce := sliceConverter()
 	names := map[string]*byte{}
 	for i := range 3 {
 		it, err := reduce(decoded(i))
@@ -54,10 +54,10 @@ func decoded(i int) *discoveryv1.EndpointSlice {
 
 func TestNamesThatAreGoneDoNotPileUp(t *testing.T) {
 	names := interner{}
-	for i := range 10 * mostNames {
-		names.one(fmt.Sprint(i))
+	for i := range 10 * maxInterned {
+		names.intern(fmt.Sprint(i))
 	}
-	if len(names) > mostNames {
+	if len(names) > maxInterned {
 		t.Errorf("%d names are kept", len(names))
 	}
 }

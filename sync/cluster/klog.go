@@ -16,15 +16,15 @@ import (
 // anything else of client-go is: klog does not guard its logger. To change the
 // verbosity later, there is [SetKlogVerbosity].
 func RouteKlog(log *slog.Logger, verbosity int) {
-	klog.SetLoggerWithOptions(logr.FromSlogHandler(log.Handler()).V(gatesVerbosity-1), klog.ContextualLogger(true))
+	klog.SetLoggerWithOptions(logr.FromSlogHandler(log.Handler()).V(featureGatesVerbosity-1), klog.ContextualLogger(true))
 	features.FeatureGates().Enabled(features.WatchListClient) // any will do
 	klog.SetSlogLogger(log)
 	SetKlogVerbosity(verbosity)
 }
 
-// gatesVerbosity is the verbosity from which client-go's list of feature gates is
+// featureGatesVerbosity is the verbosity from which client-go's list of feature gates is
 // logged. That has a line for each gate, at V(1), when the process first asks for one.
-const gatesVerbosity = 5
+const featureGatesVerbosity = 5
 
 // SetKlogVerbosity makes client-go log lines of verbosities up to v, for the whole
 // process. It may be called at any time.
@@ -35,23 +35,23 @@ func SetKlogVerbosity(v int) {
 	_ = level.Set(strconv.Itoa(v))
 }
 
-// quiet makes client-go log its own lines to log, but none above the level of
-// debug: of what concerns anybody, [contact] tells.
-func quiet(ctx context.Context, log *slog.Logger) context.Context {
-	return klog.NewContext(ctx, logr.FromSlogHandler(lowered{log.Handler()}))
+// withDebugLog makes client-go log its own lines to log, but none above the level of
+// debug: of what concerns anybody, [outageLog] tells.
+func withDebugLog(ctx context.Context, log *slog.Logger) context.Context {
+	return klog.NewContext(ctx, logr.FromSlogHandler(debugHandler{log.Handler()}))
 }
 
-// lowered is a handler that takes every line for one of debug at most.
-type lowered struct{ slog.Handler }
+// debugHandler is a handler that takes every line for one of debug at most.
+type debugHandler struct{ slog.Handler }
 
 // Enabled implements [slog.Handler].
-func (l lowered) Enabled(ctx context.Context, level slog.Level) bool {
+func (l debugHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return l.Handler.Enabled(ctx, min(level, slog.LevelDebug))
 }
 
 // Handle implements [slog.Handler]. Whoever logs an error may not have asked
 // whether that level is wanted.
-func (l lowered) Handle(ctx context.Context, r slog.Record) error {
+func (l debugHandler) Handle(ctx context.Context, r slog.Record) error {
 	r.Level = min(r.Level, slog.LevelDebug)
 	if !l.Handler.Enabled(ctx, r.Level) {
 		return nil
@@ -60,9 +60,11 @@ func (l lowered) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements [slog.Handler].
-func (l lowered) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return lowered{l.Handler.WithAttrs(attrs)}
+func (l debugHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return debugHandler{l.Handler.WithAttrs(attrs)}
 }
 
 // WithGroup implements [slog.Handler].
-func (l lowered) WithGroup(name string) slog.Handler { return lowered{l.Handler.WithGroup(name)} }
+func (l debugHandler) WithGroup(name string) slog.Handler {
+	return debugHandler{l.Handler.WithGroup(name)}
+}

@@ -32,7 +32,7 @@ func service(name string, n int) *corev1.Service {
 	return s
 }
 
-// slice is a slice of the Service with endpoints of those numbers.
+// internSlice is a slice of the Service with endpoints of those numbers.
 func slice(service string, f model.Family, endpoints ...int) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
@@ -70,7 +70,7 @@ func node() *corev1.Node {
 	}
 }
 
-// ranged adds ranges of pods to a node.
+// hasPodRanges adds ranges of pods to a node.
 func ranged(n *corev1.Node) *corev1.Node {
 	n.Spec.PodCIDRs = []string{"10.1.0.0/24", "fd00:1::/64"}
 	return n

@@ -18,7 +18,7 @@ func TestClientGoErrorsAreDebugAtMost(t *testing.T) {
 		slog.LevelDebug: `level=DEBUG msg="no answer" a=b err=refused c=d`,
 	} {
 		var out bytes.Buffer
-		ctx := quiet(t.Context(), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})))
+		ctx := withDebugLog(t.Context(), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})))
 		klog.FromContext(ctx).WithValues("a", "b").Error(errors.New("refused"), "no answer", "c", "d")
 		if got := out.String(); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("at level %s: %q", level, got)

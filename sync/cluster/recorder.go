@@ -42,8 +42,8 @@ const (
 )
 
 const (
-	eventsQueued = 256
-	maxNote      = 1024 // bytes, the API's limit
+	queueLength = 256
+	maxNote     = 1024 // bytes, the API's limit
 )
 
 // Recorder is a [sync.Recorder] that makes Kubernetes events (events.k8s.io/v1).
@@ -58,33 +58,33 @@ const (
 // wait for up to half a minute, at random, and one goes out in ten seconds, after
 // the first three. They do not hold up the others.
 type Recorder struct {
-	client      typedeventsv1.EventsV1Interface
-	node        sync.Object
-	log         *slog.Logger
-	own, shared lane
+	client             typedeventsv1.EventsV1Interface
+	node               sync.Object
+	log                *slog.Logger
+	local, clusterWide pacedQueue
 }
 
-// lane is a queue of events of one pace. A lane's events wait for a random time of
+// pacedQueue is a queue of events of one pace. A lane's events wait for a random time of
 // up to spread, and then keep a distance: client-go makes a series of two events
 // that say the same only if the API has the first when the second comes.
-type lane struct {
-	queue  chan due
-	shares *shares
-	every  time.Duration
-	atOnce int
-	spread time.Duration
-	apart  time.Duration
+type pacedQueue struct {
+	events   chan queuedEvent
+	quota    *namespaceQuota
+	interval time.Duration
+	burst    int
+	maxDelay time.Duration
+	gap      time.Duration
 }
 
-// due is an event and when it may go out.
-type due struct {
+// queuedEvent is an event and when it may go out.
+type queuedEvent struct {
 	*eventsv1.Event
-	at time.Time
+	notBefore time.Time
 }
 
-// everybodys reports whether all nodes have the same reason to complain. The
+// isClusterWide reports whether all nodes have the same reason to complain. The
 // reasons are those of the loop that programs the rules.
-func everybodys(reason string) bool {
+func isClusterWide(reason string) bool {
 	return reason == sync.ReasonUnusable || reason == sync.ReasonConflict || reason == sync.ReasonOpen
 }
 
@@ -95,10 +95,10 @@ var _ sync.Recorder = (*Recorder)(nil)
 func NewRecorder(client kubernetes.Interface, nodeName string, log *slog.Logger) *Recorder {
 	return &Recorder{
 		client: client.EventsV1(), node: sync.Object{Kind: "Node", Name: nodeName}, log: log,
-		own: lane{queue: make(chan due, eventsQueued), shares: newShares(), every: time.Second, atOnce: 10},
-		shared: lane{
-			queue: make(chan due, eventsQueued), shares: newShares(), every: 10 * time.Second, atOnce: 3,
-			spread: 30 * time.Second, apart: time.Second,
+		local: pacedQueue{events: make(chan queuedEvent, queueLength), quota: newNamespaceQuota(), interval: time.Second, burst: 10},
+		clusterWide: pacedQueue{
+			events: make(chan queuedEvent, queueLength), quota: newNamespaceQuota(), interval: 10 * time.Second, burst: 3,
+			maxDelay: 30 * time.Second, gap: time.Second,
 		},
 	}
 }
@@ -138,21 +138,21 @@ func (r *Recorder) FailedToStart(ctx context.Context, reason, note string) error
 }
 
 func (r *Recorder) enqueue(e *eventsv1.Event) {
-	l := &r.own
-	if everybodys(e.Reason) {
-		l = &r.shared
+	l := &r.local
+	if isClusterWide(e.Reason) {
+		l = &r.clusterWide
 	}
-	d := due{Event: e, at: time.Now()}
-	if l.spread > 0 {
-		d.at = d.at.Add(rand.N(l.spread))
+	d := queuedEvent{Event: e, notBefore: time.Now()}
+	if l.maxDelay > 0 {
+		d.notBefore = d.notBefore.Add(rand.N(l.maxDelay))
 	}
 	namespace := e.Regarding.Namespace
-	if l.shares.take(namespace) {
+	if l.quota.acquire(namespace) {
 		select {
-		case l.queue <- d:
+		case l.events <- d:
 			return
 		default:
-			l.shares.give(namespace)
+			l.quota.release(namespace)
 		}
 	}
 	r.log.Debug("an event too many", "object", e.Regarding.Kind+" "+e.Regarding.Name, "reason", e.Reason)
@@ -164,13 +164,13 @@ func (r *Recorder) Run(ctx context.Context) error {
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: r.client})
 	defer broadcaster.Shutdown()
 	defer cancel()
-	ctx = quiet(ctx, r.log)
+	ctx = withDebugLog(ctx, r.log)
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return fmt.Errorf("record events: %w", err)
 	}
 	recorder := broadcaster.NewRecorder(runtime.NewScheme(), reporter)
 	var lanes stdsync.WaitGroup
-	for _, l := range []*lane{&r.own, &r.shared} {
+	for _, l := range []*pacedQueue{&r.local, &r.clusterWide} {
 		lanes.Go(func() { l.run(ctx, recorder) })
 	}
 	lanes.Wait()
@@ -178,20 +178,20 @@ func (r *Recorder) Run(ctx context.Context) error {
 }
 
 // run passes events on until ctx ends.
-func (l *lane) run(ctx context.Context, to events.EventRecorder) {
-	pace := flowcontrol.NewTokenBucketRateLimiter(float32(1/l.every.Seconds()), l.atOnce)
+func (l *pacedQueue) run(ctx context.Context, to events.EventRecorder) {
+	pace := flowcontrol.NewTokenBucketRateLimiter(float32(1/l.interval.Seconds()), l.burst)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case e := <-l.queue:
-			l.shares.give(e.Regarding.Namespace)
-			await(ctx, nil, time.After(time.Until(e.at)))
+		case e := <-l.events:
+			l.quota.release(e.Regarding.Namespace)
+			waitFor(ctx, nil, time.After(time.Until(e.notBefore)))
 			if pace.Wait(ctx) == nil {
 				to.Eventf(&e.Regarding, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
 			}
-			if l.apart > 0 {
-				await(ctx, nil, time.After(l.apart))
+			if l.gap > 0 {
+				waitFor(ctx, nil, time.After(l.gap))
 			}
 		}
 	}
@@ -200,7 +200,7 @@ func (l *lane) run(ctx context.Context, to events.EventRecorder) {
 // newEvent is what the recorder says; when and by whom is added later.
 func newEvent(o sync.Object, kind, reason, action, note string) *eventsv1.Event {
 	return &eventsv1.Event{
-		Regarding: reference(o), Type: kind, Reason: reason, Action: action, Note: shorten(note),
+		Regarding: reference(o), Type: kind, Reason: reason, Action: action, Note: truncate(note),
 	}
 }
 
@@ -226,8 +226,8 @@ func reference(o sync.Object) corev1.ObjectReference {
 	return r
 }
 
-// shorten cuts a note to what the API takes, between characters.
-func shorten(note string) string {
+// truncate cuts a note to what the API takes, between characters.
+func truncate(note string) string {
 	const dots = "..."
 	if len(note) <= maxNote {
 		return note

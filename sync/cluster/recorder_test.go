@@ -147,11 +147,11 @@ func TestEventsThatSayTheSameAreOne(t *testing.T) {
 func TestEventsWaitForTheAPI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New()
-		s.Down(true)
+		s.SetDown(true)
 		events := recording(t, s, time.Minute, func(r *cluster.Recorder) {
 			r.Warn(sync.Object{Kind: "Service", Namespace: "shop", Name: "web"}, "Unusable", "bad")
 			<-time.After(time.Minute)
-			s.Down(false)
+			s.SetDown(false)
 		})
 		if len(events) != 1 {
 			t.Errorf("%d events", len(events))

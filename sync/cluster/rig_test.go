@@ -77,7 +77,7 @@ func (r *rig) stop() {
 	}
 }
 
-// next is the burst that comes within the time.
+// nextRequest is the burst that comes within the time.
 func (r *rig) next(within time.Duration) []sync.Event {
 	r.Helper()
 	select {
@@ -104,7 +104,7 @@ func (r *rig) now() []sync.Event {
 	}
 }
 
-// quiet checks that no burst comes for that long.
+// withDebugLog checks that no burst comes for that long.
 func (r *rig) quiet(d time.Duration) {
 	r.Helper()
 	select {

@@ -15,7 +15,7 @@ import (
 	"kube-vmap/sync/cluster/apitest"
 )
 
-// since is a slice of so many endpoints whose last change was triggered then.
+// refusedSince is a slice of so many endpoints whose last change was triggered then.
 func since(t time.Time, endpoints int) *discoveryv1.EndpointSlice {
 	s := slice("web-0", model.IPv4, make([]int, endpoints)...)
 	for i := range s.Endpoints {
@@ -25,7 +25,7 @@ func since(t time.Time, endpoints int) *discoveryv1.EndpointSlice {
 	return s
 }
 
-// triggered is when the one slice of a burst was.
+// triggerTime is when the one slice of a burst was.
 func triggered(t *testing.T, events []sync.Event) time.Time {
 	t.Helper()
 	if e, ok := events[0].(sync.SetSlice); ok && len(events) == 1 {
@@ -79,12 +79,12 @@ func TestAChangeOfASliceComesWithItsTrigger(t *testing.T) {
 func TestWhatIsInTheFirstListIsNoChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := filled()
-		s.Answer("endpointslices", 503)
+		s.SetStatus("endpointslices", 503)
 		r := run(t, s)
 		r.quiet(time.Hour)
 		s.Put(since(time.Now(), 1))
 		r.quiet(time.Minute)
-		s.Answer("endpointslices", 0)
+		s.SetStatus("endpointslices", 0)
 		for _, e := range r.next(20 * time.Second) {
 			if e, ok := e.(sync.SetSlice); ok && !e.Triggered.IsZero() {
 				t.Errorf("slice %s was triggered %s", e.Slice.Name, e.Triggered)
@@ -144,10 +144,10 @@ func TestProblemsAreToldUntilThereAreNone(t *testing.T) {
 			{"a bad part again", func(s *apitest.Server) { s.Put(bad) }, before + fmt.Sprintf(loopback, 1)},
 			{"another object", func(s *apitest.Server) { s.Put(again) }, before + "<nil>\n" + after + fmt.Sprintf(loopback, 1) + "\nservice default/web-0 10.96.0.1"},
 			{"nothing new", func(s *apitest.Server) { s.Put(noted) }, ""},
-			{"a new list", func(s *apitest.Server) { s.Down(true); s.Compact(); s.Down(false) }, ""},
+			{"a new list", func(s *apitest.Server) { s.SetDown(true); s.Compact(); s.SetDown(false) }, ""},
 			{"gone", func(s *apitest.Server) { s.Delete(again) }, "no service default/web-0\n" + after + "<nil>"},
 			{"bad from the start", func(s *apitest.Server) { s.Put(refused) }, "?"},
-			{"gone in a new list", func(s *apitest.Server) { s.Down(true); s.Delete(refused); s.Compact(); s.Down(false) }, "?"},
+			{"gone in a new list", func(s *apitest.Server) { s.SetDown(true); s.Delete(refused); s.Compact(); s.SetDown(false) }, "?"},
 		} {
 			c.change(r.Server)
 			if c.want == "" {

@@ -16,8 +16,8 @@ import (
 // yet: the Node object, which kubelet makes, and after that its ranges of pods,
 // which a controller gives it. kube-proxy waits as long.
 const (
-	nodePatience   = 30 * time.Second
-	rangesPatience = 5 * time.Minute
+	nodeTimeout      = 30 * time.Second
+	podRangesTimeout = 5 * time.Minute
 )
 
 // Config is what a [Source] is told.
@@ -49,49 +49,49 @@ func (s *Source) String() string { return "Kubernetes API" }
 // for. All that it started has ended when it returns.
 func (s *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 	ctx, cancel := context.WithCancel(ctx)
-	w := s.newWatching()
+	w := s.newWatcher()
 	var reflectors stdsync.WaitGroup
 	for _, r := range w.reflectors(ctx) {
-		reflectors.Go(func() { follow(quiet(ctx, s.log), r) })
+		reflectors.Go(func() { listAndWatch(withDebugLog(ctx, s.log), r) })
 	}
-	defer w.under.finish()
+	defer w.lists.closeAndWait()
 	defer reflectors.Wait()
 	defer cancel()
 
-	if err := s.awaitWhole(ctx, w); err != nil || ctx.Err() != nil {
+	if err := s.waitForLists(ctx, w); err != nil || ctx.Err() != nil {
 		return err
 	}
-	s.log.Info("the API's objects are complete", "after", time.Since(w.began).Round(time.Millisecond).String())
-	deliver(ctx, w.pending, out)
+	s.log.Info("the API's objects are complete", "after", time.Since(w.started).Round(time.Millisecond).String())
+	deliver(ctx, w.queue, out)
 	return nil
 }
 
-// awaitWhole waits until what is pending is complete.
-func (s *Source) awaitWhole(ctx context.Context, w *watching) error {
-	await(ctx, w.nodes.listed, nil)
-	if err := s.awaitNode(ctx, w.node); err != nil {
+// waitForLists waits until what is pending is complete.
+func (s *Source) waitForLists(ctx context.Context, w *watcher) error {
+	waitFor(ctx, w.nodes.listed, nil)
+	if err := s.waitForNode(ctx, w.node); err != nil {
 		return err
 	}
 	for _, each := range w.stores() {
-		await(ctx, each.listed, nil)
+		waitFor(ctx, each.listed, nil)
 	}
 	return nil
 }
 
-// awaitNode waits for what must be known of the node, but not for ever.
-func (s *Source) awaitNode(ctx context.Context, n *ownNode) error {
-	if !await(ctx, n.found, time.After(nodePatience)) {
-		s.log.Warn("going on without the Node object", "node", s.config.NodeName, "waited", nodePatience.String())
+// waitForNode waits for what must be known of the node, but not for ever.
+func (s *Source) waitForNode(ctx context.Context, n *ownNode) error {
+	if !waitFor(ctx, n.found, time.After(nodeTimeout)) {
+		s.log.Warn("going on without the Node object", "node", s.config.NodeName, "waited", nodeTimeout.String())
 	}
-	if !s.config.NeedPodRanges || await(ctx, n.ranged, time.After(rangesPatience)) {
+	if !s.config.NeedPodRanges || waitFor(ctx, n.hasPodRanges, time.After(podRangesTimeout)) {
 		return nil
 	}
-	return fmt.Errorf("wait for node %s to have pod CIDRs: there are none after %s", s.config.NodeName, rangesPatience)
+	return fmt.Errorf("wait for node %s to have pod CIDRs: there are none after %s", s.config.NodeName, podRangesTimeout)
 }
 
-// await waits for done or the end; false if patience is over before. Nil is
+// waitFor waits for done or the end; false if patience is over before. Nil is
 // endless.
-func await(ctx context.Context, done <-chan struct{}, patience <-chan time.Time) bool {
+func waitFor(ctx context.Context, done <-chan struct{}, patience <-chan time.Time) bool {
 	select {
 	case <-done:
 		return true
@@ -107,7 +107,7 @@ func await(ctx context.Context, done <-chan struct{}, patience <-chan time.Time)
 }
 
 // deliver sends what is pending, at once and whenever there is something.
-func deliver(ctx context.Context, p *pending, out chan<- []sync.Event) {
+func deliver(ctx context.Context, p *eventQueue, out chan<- []sync.Event) {
 	for ctx.Err() == nil {
 		if events := p.take(); len(events) > 0 {
 			select {
@@ -116,7 +116,7 @@ func deliver(ctx context.Context, p *pending, out chan<- []sync.Event) {
 			}
 		}
 		select {
-		case <-p.some:
+		case <-p.ready:
 		case <-ctx.Done():
 		}
 	}

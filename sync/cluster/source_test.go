@@ -39,7 +39,7 @@ slice default/web-1-ipv6 3`
 func TestTheFirstBurstIsComplete(t *testing.T) {
 	for name, prepare := range map[string]func(*apitest.Server){
 		"streamed": func(*apitest.Server) {},
-		"listed":   (*apitest.Server).WithoutStreams,
+		"listed":   (*apitest.Server).DisableStreamedLists,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -77,10 +77,10 @@ func TestNothingIsSaidBeforeEverythingIsKnown(t *testing.T) {
 			t.Run(fmt.Sprintf("%s,%d", resource, code), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := filled()
-					s.Answer(resource, code)
+					s.SetStatus(resource, code)
 					r := run(t, s)
 					r.quiet(10 * time.Minute)
-					s.Answer(resource, 0)
+					s.SetStatus(resource, 0)
 					if got := lines(r.next(20 * time.Second)); got != all {
 						t.Errorf("the first burst is\n%s\nwant\n%s", got, all)
 					}

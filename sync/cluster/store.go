@@ -13,49 +13,49 @@ import (
 // store is what a reflector feeds. It makes events of what is news and keeps only
 // what it takes to know that. It belongs to the reflector's goroutine.
 type store struct {
-	kind   string // of the objects
-	reduce reducer
-	say    teller
-	to     *pending
-	told   func()    // is called whenever something was told, if set
-	since  time.Time // when the source began
+	kind     string // of the objects
+	convert  convertFunc
+	event    eventFunc
+	queue    *eventQueue
+	onChange func()    // is called whenever something was told, if set
+	since    time.Time // when the source began
 
-	known    map[name]known
-	problems map[name]problem
+	known    map[objectName]knownObject
+	problems map[objectName]problem
 	// listed is closed once the store is complete for the first time.
 	listed chan struct{}
 }
 
-// known is what a store knows of an object that was told.
-type known struct {
-	meaning   uint64
-	identity  uint64 // a hash of the object's UID
+// knownObject is what a store knows of an object that was told.
+type knownObject struct {
+	content   uint64
+	uid       uint64 // a hash of the object's UID
 	triggered int64  // the trigger last seen, in nanoseconds since the Unix epoch
 }
 
 // problem is what was told to be wrong with an object.
 type problem struct{ uid, text string }
 
-// teller makes an event of an item's value, where nil means that the object is
+// eventFunc makes an event of an item's value, where nil means that the object is
 // gone. The event may be nil, too.
-type teller func(n name, value any) sync.Event
+type eventFunc func(n objectName, value any) sync.Event
 
 var (
 	_ cache.ReflectorStore    = (*store)(nil)
 	_ cache.TransformingStore = (*store)(nil)
 )
 
-func newStore(kind string, r reducer, say teller, to *pending) *store {
+func newStore(kind string, r convertFunc, say eventFunc, to *eventQueue) *store {
 	return &store{
-		kind: kind, reduce: r, say: say, to: to, since: time.Now(),
-		known: map[name]known{}, problems: map[name]problem{}, listed: make(chan struct{}),
+		kind: kind, convert: r, event: say, queue: to, since: time.Now(),
+		known: map[objectName]knownObject{}, problems: map[objectName]problem{}, listed: make(chan struct{}),
 	}
 }
 
 // Transformer implements [cache.TransformingStore]: while a list is streamed, the
 // reflector keeps items.
 func (s *store) Transformer() cache.TransformFunc {
-	return func(obj any) (any, error) { return s.reduce(obj) }
+	return func(obj any) (any, error) { return s.convert(obj) }
 }
 
 // Add implements [cache.ReflectorStore].
@@ -63,13 +63,13 @@ func (s *store) Add(obj any) error { return s.Update(obj) }
 
 // Update implements [cache.ReflectorStore].
 func (s *store) Update(obj any) error {
-	it, err := s.reduce(obj)
+	it, err := s.convert(obj)
 	if err != nil {
 		return err
 	}
-	before := s.known[it.name]
-	delete(s.known, it.name)
-	s.put(s.change(nil, before, it))
+	before := s.known[it.objectName]
+	delete(s.known, it.objectName)
+	s.send(s.change(nil, before, it))
 	return nil
 }
 
@@ -79,76 +79,76 @@ func (s *store) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	n := name{o.GetNamespace(), o.GetName()}
+	n := objectName{o.GetNamespace(), o.GetName()}
 	var events []sync.Event
 	if _, told := s.known[n]; told {
 		delete(s.known, n)
-		events = appendEvent(events, s.say(n, nil))
+		events = appendEvent(events, s.event(n, nil))
 	}
-	s.put(s.settle(events, n, problem{}, nil))
+	s.send(s.updateProblem(events, n, problem{}, nil))
 	return nil
 }
 
 // Replace implements [cache.ReflectorStore]. All that a list changes is put
 // together.
 func (s *store) Replace(list []any, _ string) error {
-	items, err := s.reduceAll(list)
+	items, err := s.convertAll(list)
 	if err != nil {
 		return err
 	}
 	gone, settled := s.known, maps.Clone(s.problems)
-	s.known = make(map[name]known, len(items))
-	events := make([]sync.Event, 0, s.expected(len(items)))
+	s.known = make(map[objectName]knownObject, len(items))
+	events := make([]sync.Event, 0, s.eventCapacity(len(items)))
 	for _, it := range items {
-		before := gone[it.name]
-		delete(gone, it.name)
-		delete(settled, it.name)
+		before := gone[it.objectName]
+		delete(gone, it.objectName)
+		delete(settled, it.objectName)
 		events = s.change(events, before, it)
 	}
 	for n := range gone {
-		events = appendEvent(events, s.say(n, nil))
+		events = appendEvent(events, s.event(n, nil))
 	}
 	for n := range settled {
-		events = s.settle(events, n, problem{}, nil)
+		events = s.updateProblem(events, n, problem{}, nil)
 	}
-	s.put(events)
-	s.complete()
+	s.send(events)
+	s.markListed()
 	return nil
 }
 
-// put tells of events.
-func (s *store) put(events []sync.Event) {
-	s.to.put(events)
-	if s.told != nil {
-		s.told()
+// send tells of events.
+func (s *store) send(events []sync.Event) {
+	s.queue.put(events)
+	if s.onChange != nil {
+		s.onChange()
 	}
 }
 
 // Resync implements [cache.ReflectorStore]. There is nothing to say again.
 func (s *store) Resync() error { return nil }
 
-// reduceAll makes items of a list. A streamed one has them already.
-func (s *store) reduceAll(list []any) ([]*item, error) {
-	items := make([]*item, len(list))
+// convertAll makes items of a list. A streamed one has them already.
+func (s *store) convertAll(list []any) ([]*convertedObject, error) {
+	items := make([]*convertedObject, len(list))
 	for i, obj := range list {
 		var err error
-		if items[i], err = s.reduce(obj); err != nil {
+		if items[i], err = s.convert(obj); err != nil {
 			return nil, err
 		}
 	}
 	return items, nil
 }
 
-// expected is how many events a list of that length will make.
-func (s *store) expected(length int) int {
+// eventCapacity is how many events a list of that length will make.
+func (s *store) eventCapacity(length int) int {
 	if s.isListed() {
 		return 0
 	}
 	return length
 }
 
-// complete says that what was told so far is complete.
-func (s *store) complete() {
+// markListed says that what was told so far is complete.
+func (s *store) markListed() {
 	if !s.isListed() {
 		close(s.listed)
 	}
@@ -164,36 +164,36 @@ func (s *store) isListed() bool {
 }
 
 // change notes what an item means now and appends the events of what changed.
-func (s *store) change(events []sync.Event, before known, it *item) []sync.Event {
-	identity := identityOf(it.uid)
-	same := identity == before.identity
+func (s *store) change(events []sync.Event, before knownObject, it *convertedObject) []sync.Event {
+	identity := hashUID(it.uid)
+	same := identity == before.uid
 	// What an object said before is not served once it says something else, even if
 	// nothing of that can be used: the API server may have given its addresses to
 	// others. And if the name is another object's now, the one that had it is gone.
-	if before.meaning != 0 && (it.value == nil || !same && it.meaning != before.meaning) {
-		events = appendEvent(events, s.say(it.name, nil))
+	if before.content != 0 && (it.value == nil || !same && it.content != before.content) {
+		events = appendEvent(events, s.event(it.objectName, nil))
 	}
 	if it.value != nil {
-		s.note(it.name, known{it.meaning, identity, nanoseconds(it.triggered)})
-		if it.meaning != before.meaning {
-			events = appendEvent(events, s.timed(s.say(it.name, it.value), before, it))
+		s.remember(it.objectName, knownObject{it.content, identity, unixNano(it.triggered)})
+		if it.content != before.content {
+			events = appendEvent(events, s.withTrigger(s.event(it.objectName, it.value), before, it))
 		}
 	}
-	return s.settle(events, it.name, problem{uid: it.uid}, it.err)
+	return s.updateProblem(events, it.objectName, problem{uid: it.uid}, it.err)
 }
 
-// note keeps what is known of an object that was told.
-func (s *store) note(n name, k known) {
-	if k.meaning != 0 {
+// remember keeps what is known of an object that was told.
+func (s *store) remember(n objectName, k knownObject) {
+	if k.content != 0 {
 		s.known[n] = k
 	}
 }
 
-// timed adds to the event of a slice when the change was triggered. What is in the
+// withTrigger adds to the event of a slice when the change was triggered. What is in the
 // first list happened before anybody could have told of it here; a trigger that
 // was seen before is that of an earlier change; and one that is yet to come is
 // from another clock, by which nothing can be measured.
-func (s *store) timed(e sync.Event, before known, it *item) sync.Event {
+func (s *store) withTrigger(e sync.Event, before knownObject, it *convertedObject) sync.Event {
 	t := it.triggered
 	slice, ok := e.(sync.SetSlice)
 	if !ok || !s.isListed() || !t.After(s.since) || t.UnixNano() == before.triggered || t.After(time.Now()) {
@@ -203,9 +203,9 @@ func (s *store) timed(e sync.Event, before known, it *item) sync.Event {
 	return slice
 }
 
-// settle appends an event if what is wrong with the object is not what was told;
+// updateProblem appends an event if what is wrong with the object is not what was told;
 // nil is nothing.
-func (s *store) settle(events []sync.Event, n name, now problem, err error) []sync.Event {
+func (s *store) updateProblem(events []sync.Event, n objectName, now problem, err error) []sync.Event {
 	before, had := s.problems[n]
 	if err != nil {
 		now.text = err.Error()
@@ -221,7 +221,7 @@ func (s *store) settle(events []sync.Event, n name, now problem, err error) []sy
 	return events
 }
 
-func (s *store) object(n name, uid string) sync.Object {
+func (s *store) object(n objectName, uid string) sync.Object {
 	return sync.Object{Kind: s.kind, Namespace: n.namespace, Name: n.name, UID: uid}
 }
 
@@ -232,8 +232,8 @@ func appendEvent(events []sync.Event, e sync.Event) []sync.Event {
 	return append(events, e)
 }
 
-// nanoseconds is t since the Unix epoch; zero for the zero time.
-func nanoseconds(t time.Time) int64 {
+// unixNano is t since the Unix epoch; zero for the zero time.
+func unixNano(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}

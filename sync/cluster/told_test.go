@@ -12,7 +12,7 @@ import (
 // Who goes on because there is a node, or because it has ranges, must find that among
 // what is pending, or the first tables are those of a node that is not there.
 func TestNobodyGoesOnBeforeTheNodeIsPending(t *testing.T) {
-	o, p := newOwnNode("node-1"), newPending()
+	o, p := newOwnNode("node-1"), newEventQueue()
 	closed := func(c chan struct{}) bool {
 		select {
 		case <-c:
@@ -21,14 +21,14 @@ func TestNobodyGoesOnBeforeTheNodeIsPending(t *testing.T) {
 			return false
 		}
 	}
-	s := newStore("Node", reduceNode("node-1"), func(n name, value any) sync.Event {
-		e := o.tell(n, value)
-		if closed(o.found) || closed(o.ranged) {
+	s := newStore("Node", nodeConverter("node-1"), func(n objectName, value any) sync.Event {
+		e := o.event(n, value)
+		if closed(o.found) || closed(o.hasPodRanges) {
 			t.Error("it is told that there is a node, or ranges, before that is pending")
 		}
 		return e
 	}, p)
-	s.told = o.told
+	s.onChange = o.closeWaiters
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "u"},
 		Spec:       corev1.NodeSpec{PodCIDRs: []string{"10.1.0.0/24", "fd00:1::/64"}},
@@ -36,7 +36,7 @@ func TestNobodyGoesOnBeforeTheNodeIsPending(t *testing.T) {
 	if err := s.Update(node); err != nil {
 		t.Fatal(err)
 	}
-	if !closed(o.found) || !closed(o.ranged) {
+	if !closed(o.found) || !closed(o.hasPodRanges) {
 		t.Error("it is not told that there is a node with ranges")
 	}
 	if events := p.take(); len(events) != 1 || !events[0].(sync.SetNode).Node.PodRanges[0].IsValid() {

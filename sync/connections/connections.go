@@ -28,14 +28,14 @@ type Config struct {
 }
 
 const (
-	// sweepPeriod is long beside what a packet takes from where its endpoint is chosen
+	// cleanUpPeriod is long beside what a packet takes from where its endpoint is chosen
 	// to where it is counted, also if the affinity map still has to forget the endpoint.
-	sweepPeriod = 2 * time.Minute
-	// fresh is how long a reading is good at least: several may ask at the same time.
-	fresh = time.Second
-	// rest is how much longer nothing is read for a sum than the last reading took, so
+	cleanUpPeriod = 2 * time.Minute
+	// minReadInterval is how long a reading is good at least: several may ask at the same time.
+	minReadInterval = time.Second
+	// restFactor is how much longer nothing is read for a sum than the last reading took, so
 	// that whoever asks all the time costs no more than a tenth of a processor.
-	rest = 9
+	restFactor = 9
 )
 
 // Connections is a [sync.Follower] that sums up counted connections.
@@ -45,26 +45,26 @@ type Connections struct {
 	period time.Duration
 
 	mu      gosync.Mutex // guards all that follows, and the kernel
-	state   state
+	tracker tracker
 	readAt  time.Time
 	took    time.Duration // the last reading
 	failing bool          // the last reading failed, or the last sweep
-	sweeps  [len(model.Families)]sweep
+	stale   [len(model.Families)]staleSet
 
-	newsMu gosync.Mutex
-	news   []sync.Taken
-	// told has room for one: that there are news.
-	told chan struct{}
+	newsMu  gosync.Mutex
+	updates []sync.Taken
+	// wake has room for one: that there are news.
+	wake chan struct{}
 }
 
 // New makes Connections; nothing happens before Run.
 func New(c Config) *Connections {
 	out := &Connections{
-		kernel: c.Kernel, log: c.Log, period: cmp.Or(c.Period, sweepPeriod),
-		state: newState(), told: make(chan struct{}, 1),
+		kernel: c.Kernel, log: c.Log, period: cmp.Or(c.Period, cleanUpPeriod),
+		tracker: newTracker(), wake: make(chan struct{}, 1),
 	}
 	for _, f := range model.Families {
-		out.sweeps[f] = newSweep()
+		out.stale[f] = newStaleSet()
 	}
 	return out
 }
@@ -73,21 +73,21 @@ func New(c Config) *Connections {
 func (c *Connections) Follow(t sync.Taken) {
 	c.newsMu.Lock()
 	defer c.newsMu.Unlock()
-	c.news = append(c.news, t)
+	c.updates = append(c.updates, t)
 	select {
-	case c.told <- struct{}{}:
+	case c.wake <- struct{}{}:
 	default: // told already
 	}
 }
 
-// takeNews brings the state up to date. It is called with mu held.
-func (c *Connections) takeNews() {
+// applyUpdates brings the state up to date. It is called with mu held.
+func (c *Connections) applyUpdates() {
 	c.newsMu.Lock()
-	news := c.news
-	c.news = nil
+	news := c.updates
+	c.updates = nil
 	c.newsMu.Unlock()
 	for _, t := range news {
-		c.state.take(t, c.sweeps[:])
+		c.tracker.apply(t, c.stale[:])
 	}
 }
 
@@ -100,33 +100,33 @@ func (c *Connections) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.told:
-			again = c.hear()
+		case <-c.wake:
+			again = c.handleUpdates()
 		case <-again:
-			again = c.hear()
+			again = c.handleUpdates()
 		case <-look.C:
-			c.sweep()
+			c.cleanUp()
 		}
 	}
 }
 
-// hear takes news. If an address and port is another Service port's now, the kernel is
+// handleUpdates takes news. If an address and port is another Service port's now, the kernel is
 // read at once, to tell what is whose, or when what is returned says so.
-func (c *Connections) hear() (again <-chan time.Time) {
+func (c *Connections) handleUpdates() (again <-chan time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.takeNews()
-	if !c.state.moves.any() {
+	c.applyUpdates()
+	if !c.tracker.moves.anyMoved() {
 		return nil
 	}
-	if wait := rest*c.took - time.Since(c.readAt); wait > 0 {
+	if wait := restFactor*c.took - time.Since(c.readAt); wait > 0 {
 		return time.After(wait)
 	}
 	c.readAll()
-	if !c.state.moves.any() {
+	if !c.tracker.moves.anyMoved() {
 		return nil
 	}
-	return time.After(max(fresh, rest*c.took))
+	return time.After(max(minReadInterval, restFactor*c.took))
 }
 
 // Totals are the connections to Services that are there, as far as they were counted
@@ -143,11 +143,11 @@ type Totals struct {
 func (c *Connections) Totals() Totals {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.takeNews()
-	if time.Since(c.readAt) >= max(fresh, rest*c.took) {
+	c.applyUpdates()
+	if time.Since(c.readAt) >= max(minReadInterval, restFactor*c.took) {
 		c.readAll()
 	}
-	return Totals{Ports: c.state.ports(), Counters: c.state.counters}
+	return Totals{Ports: c.tracker.totals(), Counters: c.tracker.counters}
 }
 
 // readAll reads both families.
@@ -161,7 +161,7 @@ func (c *Connections) readAll() {
 	}
 	c.readAt = time.Now()
 	c.took = c.readAt.Sub(start)
-	c.tell(failed)
+	c.logOutcome(failed)
 }
 
 // read adds what was counted since the last reading. It returns all there is.
@@ -170,22 +170,22 @@ func (c *Connections) read(f model.Family) ([]nft.Counted, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err = c.settle(f, list)
-	before := c.state.counters[f]
-	c.state.add(f, list)
-	if full(len(list)) && !full(before) {
+	list, err = c.removeMoved(f, list)
+	before := c.tracker.counters[f]
+	c.tracker.add(f, list)
+	if isFull(len(list)) && !isFull(before) {
 		c.log.Warn("there is no room for more counters: connections between pairs that are not known yet are not counted",
 			"family", f.String(), "counters", len(list))
 	}
 	return list, err
 }
 
-// full reports whether so many counters are as good as all that there may be: a
+// isFull reports whether so many counters are as good as all that there may be: a
 // listing may miss some.
-func full(counters int) bool { return counters >= nft.MostCounted*15/16 }
+func isFull(counters int) bool { return counters >= nft.MostCounted*15/16 }
 
-// tell logs that something begins or ceases to fail.
-func (c *Connections) tell(err error) {
+// logOutcome logs that something begins or ceases to fail.
+func (c *Connections) logOutcome(err error) {
 	switch {
 	case err != nil && !c.failing:
 		c.log.Warn("counted connections are not up to date, trying again", "err", err)

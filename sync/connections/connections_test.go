@@ -188,14 +188,14 @@ func (r *rig) listed(by func([]nft.Counted) []nft.Counted) {
 
 // pass lets looks for what is stale pass by.
 func (r *rig) pass(periods int) {
-	<-time.After(time.Duration(periods)*sweepPeriod + fresh)
+	<-time.After(time.Duration(periods)*cleanUpPeriod + minReadInterval)
 	synctest.Wait()
 }
 
 // expect compares the sums: of all, and of each endpoint.
 func (r *rig) expect(when string, w way, total uint64, endpoints map[int]uint64) {
 	r.Helper()
-	<-time.After(fresh)
+	<-time.After(minReadInterval)
 	var want []PortTotal
 	if total > 0 {
 		of := PortTotal{Port: Port{w.service()[0].Service, w.f}, Number: port, Connections: total}
@@ -349,7 +349,7 @@ func TestTheKernelIsReadOnceASecond(t *testing.T) {
 		r.c.Follow(w.all(1))
 		for range 10 {
 			r.c.Totals()
-			<-time.After(fresh / 5)
+			<-time.After(minReadInterval / 5)
 		}
 		if r.kernel.reads != 2*len(model.Families) {
 			r.Errorf("in two seconds it was read %d times", r.kernel.reads)

@@ -58,7 +58,7 @@ func TestAFullSetIsToldOnce(t *testing.T) {
 		told := func(n, times int) {
 			t.Helper()
 			counters = n
-			<-time.After(fresh)
+			<-time.After(minReadInterval)
 			totals := r.c.Totals()
 			if got := strings.Count(r.log.String(), "no room"); got != times*len(model.Families) || totals.Counters != [...]int{n, n} {
 				t.Errorf("with %d counters it was told %d times, and that there are %v", n, got, totals.Counters)
@@ -90,7 +90,7 @@ func TestManyAreRemovedInMoreThanOneTransaction(t *testing.T) {
 		}
 		r.pass(2)
 		r.has("then", w, want...)
-		if n := len(r.kernel.applied); n < 2 || n > addresses*endpoints/atOnce+1 {
+		if n := len(r.kernel.applied); n < 2 || n > addresses*endpoints/batchSize+1 {
 			r.Errorf("that took %d transactions", n)
 		}
 		r.expect("then", w, addresses*endpoints, nil)

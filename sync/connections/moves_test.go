@@ -150,10 +150,10 @@ func TestWhatWasWhoseIsForgotten(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1))
 		r.c.Follow(sync.Taken{Whole: true})
-		r.pass(remembered)
+		r.pass(keepCleanUps)
 		r.c.mu.Lock()
 		defer r.c.mu.Unlock()
-		if n := len(r.c.state.moves.former); n != 0 {
+		if n := len(r.c.tracker.moves.former); n != 0 {
 			r.Errorf("of %d addresses and ports it is remembered whose they were", n)
 		}
 	})

@@ -35,15 +35,15 @@ type Flows struct {
 	reconciled func(model.Family, int, time.Duration)
 	log        *slog.Logger
 
-	// state belongs to Run's goroutine, as does all below that has no lock.
-	state state
-	ended [len(model.Families)]int // not reported yet
-	pause pause
+	// tracker belongs to Run's goroutine, as does all below that has no lock.
+	tracker tracker
+	deleted [len(model.Families)]int // not reported yet
+	pause   pause
 
-	mu   stdsync.Mutex // guards news
-	news []sync.Taken
-	// told has room for one: that there are news.
-	told chan struct{}
+	mu      stdsync.Mutex // guards news
+	updates []sync.Taken
+	// wake has room for one: that there are news.
+	wake chan struct{}
 }
 
 // New makes a Flows; nothing happens before Run.
@@ -54,7 +54,7 @@ func New(c Config, kernel Kernel, log *slog.Logger) *Flows {
 	}
 	f := &Flows{
 		kernel: kernel, reconciled: c.Reconciled, log: log,
-		state: newState(protocols), pause: newPause(), told: make(chan struct{}, 1),
+		tracker: newTracker(protocols), pause: newPause(), wake: make(chan struct{}, 1),
 	}
 	if f.reconciled == nil {
 		f.reconciled = func(model.Family, int, time.Duration) {}
@@ -66,20 +66,20 @@ func New(c Config, kernel Kernel, log *slog.Logger) *Flows {
 func (f *Flows) Follow(t sync.Taken) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.news = append(f.news, t)
+	f.updates = append(f.updates, t)
 	select {
-	case f.told <- struct{}{}:
+	case f.wake <- struct{}{}:
 	default: // told already
 	}
 }
 
-// takeNews brings the state up to date.
-func (f *Flows) takeNews() {
+// applyUpdates brings the state up to date.
+func (f *Flows) applyUpdates() {
 	f.mu.Lock()
-	news := f.news
-	f.news = nil
+	news := f.updates
+	f.updates = nil
 	f.mu.Unlock()
 	for _, t := range news {
-		f.state.take(t)
+		f.tracker.apply(t)
 	}
 }

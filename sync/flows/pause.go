@@ -9,12 +9,12 @@ import (
 const (
 	// How long to wait before what failed is tried again: the first time, and at
 	// most. Each time in a row it is twice as long.
-	firstDelay = 100 * time.Millisecond
-	lastDelay  = 30 * time.Second
-	// rest is for how many times as long as it worked the kernel is then left
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 30 * time.Second
+	// restFactor is for how many times as long as it worked the kernel is then left
 	// alone, so that to walk its table takes at most a fifth of one processor,
 	// however many changes come.
-	rest = 4
+	restFactor = 4
 )
 
 // pause is the wait between two looks at the kernel's table.
@@ -26,7 +26,7 @@ type pause struct {
 }
 
 func newPause() pause {
-	p := pause{timer: time.NewTimer(lastDelay)}
+	p := pause{timer: time.NewTimer(maxBackoff)}
 	p.timer.Stop()
 	return p
 }
@@ -34,12 +34,12 @@ func newPause() pause {
 // over delivers when the pause is.
 func (p *pause) over() <-chan time.Time { return p.timer.C }
 
-// begin starts the pause after a look that took a while.
+// takePending starts the pause after a look that took a while.
 func (p *pause) begin(failed bool, took time.Duration) {
 	if failed && !p.failing {
-		p.backoff = wait.Backoff{Duration: firstDelay, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: lastDelay}
+		p.backoff = wait.Backoff{Duration: minBackoff, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: maxBackoff}
 	}
-	length := rest * took
+	length := restFactor * took
 	if failed {
 		length = max(length, p.backoff.Step())
 	}

@@ -140,7 +140,7 @@ func (r *rig) nodeAddrs(names ...string) (all []netip.Addr) {
 	return all
 }
 
-// whole tells that the frontends are all there is, and change that they are new
+// all tells that the frontends are all there is, and change that they are new
 // or changed.
 func (r *rig) whole(lines ...string) {
 	r.follow(sync.Taken{Whole: true, Set: r.frontends(lines...), NodeAddrs: r.nodeAddrs("node")})

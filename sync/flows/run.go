@@ -18,12 +18,12 @@ func (f *Flows) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-f.told:
+		case <-f.wake:
 		case <-f.pause.over():
 			f.pause.running = false
 		}
-		f.takeNews()
-		if !f.pause.running && f.state.due() {
+		f.applyUpdates()
+		if !f.pause.running && f.tracker.hasPending() {
 			f.reconcile()
 		}
 	}
@@ -49,36 +49,36 @@ func (f *Flows) reconcile() {
 }
 
 func (f *Flows) reconcileFamily(family model.Family) error {
-	start, job := time.Now(), f.state.begin(family)
-	queries := f.state.queries(family, job)
+	start, job := time.Now(), f.tracker.takePending(family)
+	queries := f.tracker.queries(family, job)
 	if len(queries) == 0 {
 		return nil
 	}
 	for _, q := range queries {
-		n, err := f.end(q, job)
-		f.ended[family] += n
+		n, err := f.deleteStale(q, job)
+		f.deleted[family] += n
 		if err != nil {
-			f.state.putBack(family, job)
+			f.tracker.putBack(family, job)
 			return fmt.Errorf("end flows: %w", err)
 		}
 	}
 	took := time.Since(start)
-	f.log.Debug("flows that lead nowhere ended", "family", family, "flows", f.ended[family], "took", took)
-	f.reconciled(family, f.ended[family], took)
-	f.ended[family] = 0
+	f.log.Debug("flows that lead nowhere ended", "family", family, "flows", f.deleted[family], "took", took)
+	f.reconciled(family, f.deleted[family], took)
+	f.deleted[family] = 0
 	return nil
 }
 
-// end ends what is stale of the entries that the query matches.
-func (f *Flows) end(q conntrack.Query, job todo) (int, error) {
-	stale := func(e conntrack.Entry) bool { return f.state.stale(e, job) }
+// deleteStale ends what is stale of the entries that the query matches.
+func (f *Flows) deleteStale(q conntrack.Query, job pendingChecks) (int, error) {
+	stale := func(e conntrack.Entry) bool { return f.tracker.isStale(e, job) }
 	entries, err := f.kernel.List(q, stale)
 	if err != nil || len(entries) == 0 {
 		return 0, err
 	}
 	// The kernel may have taken more while it listed: what was stale then may have
 	// become the way to a new endpoint.
-	f.takeNews()
+	f.applyUpdates()
 	entries = slices.DeleteFunc(entries, func(e conntrack.Entry) bool { return !stale(e) })
 	return f.kernel.Delete(entries)
 }

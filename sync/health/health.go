@@ -48,11 +48,11 @@ type Health struct {
 type state struct {
 	// updated is when the kernel was last as it should be, waiting since when it is
 	// not: zero if it is.
-	updated, waiting time.Time
-	committed        bool // anything, since the process began
-	// known tells whether the node is. Ineligible says why it should get no
+	updated, pendingSince time.Time
+	committed             bool // anything, since the process began
+	// nodeKnown tells whether the node is. Ineligible says why it should get no
 	// connections from load balancers; empty if it should.
-	known      bool
+	nodeKnown  bool
 	ineligible string
 }
 
@@ -67,49 +67,49 @@ func New(c Config) *Health {
 }
 
 // Queued implements [sync.Observer].
-func (h *Health) Queued(sync.Queued) { h.wait() }
+func (h *Health) Queued(sync.Queued) { h.markPending() }
 
 // Synced implements [sync.Observer].
 func (h *Health) Synced(r sync.Report) {
 	if r.Err != nil {
-		h.wait() // also for what nobody queued, another attempt at what the kernel refused for instance
+		h.markPending() // also for what nobody queued, another attempt at what the kernel refused for instance
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.state.updated, h.state.waiting, h.state.committed = time.Now(), time.Time{}, true
+	h.state.updated, h.state.pendingSince, h.state.committed = time.Now(), time.Time{}, true
 }
 
 // Node implements [sync.Observer].
 func (h *Health) Node(n sync.SetNode) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.state.known, h.state.ineligible = true, n.Ineligible
+	h.state.nodeKnown, h.state.ineligible = true, n.Ineligible
 }
 
-// wait notes that something waits from now on, if nothing does yet.
-func (h *Health) wait() {
+// markPending notes that something waits from now on, if nothing does yet.
+func (h *Health) markPending() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.state.waiting.IsZero() {
-		h.state.waiting = time.Now()
+	if h.state.pendingSince.IsZero() {
+		h.state.pendingSince = time.Now()
 	}
 }
 
 // Healthy tells whether nothing is late, which is what /livez says.
 func (h *Health) Healthy() bool {
-	_, late := h.late(h.now(), time.Now())
+	_, late := h.overdue(h.snapshot(), time.Now())
 	return !late
 }
 
-// late tells whether what waits for the kernel has waited too long, and how long.
-func (h *Health) late(s state, now time.Time) (time.Duration, bool) {
-	waited := now.Sub(s.waiting)
-	return waited, !s.waiting.IsZero() && waited >= h.timeout
+// overdue tells whether what waits for the kernel has waited too long, and how long.
+func (h *Health) overdue(s state, now time.Time) (time.Duration, bool) {
+	waited := now.Sub(s.pendingSince)
+	return waited, !s.pendingSince.IsZero() && waited >= h.timeout
 }
 
-// now is what is known now.
-func (h *Health) now() state {
+// snapshot is what is known now.
+func (h *Health) snapshot() state {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.state

@@ -32,7 +32,7 @@ type rig struct {
 	*Servers
 	sick     atomic.Bool // the proxy
 	recorder listentest.Recorder
-	journal  listentest.Journal
+	journal  listentest.LogBuffer
 }
 
 func newRig(all [len(model.Families)]bool) *rig {
@@ -159,7 +159,7 @@ func TestThePortIsOpenOnTheAddressesThatServeNodePorts(t *testing.T) {
 			if strings.Contains(fmt.Sprint(addrs), each.String()) {
 				answers(t, where, 200, "web")
 			} else {
-				listentest.Closed(t, where)
+				listentest.WaitClosed(t, where)
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func TestOneFamilyCanServeEverywhereAndTheOtherSomewhere(t *testing.T) {
 		stop := r.run(t)
 		r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{check("web", port, 1, 1)}})
 		answers(t, netip.AddrPortFrom(loopback[f], port), 200, "web")
-		listentest.Closed(t, netip.AddrPortFrom(loopback[1-f], port))
+		listentest.WaitClosed(t, netip.AddrPortFrom(loopback[1-f], port))
 		stop()
 	}
 }
@@ -196,12 +196,12 @@ func TestAPortIsOpenForAsLongAsItsServiceHasIt(t *testing.T) {
 			answers(t, at(other), 503, `"name": "mail"`)
 			follow(check("web", fresh, 1, 1))
 			answers(t, at(fresh), 200, `"name": "web"`)
-			listentest.Closed(t, at(old))
+			listentest.WaitClosed(t, at(old))
 			follow(check("web", 0), check("mail", fresh, 3, 3)) // takes it over
 			answers(t, at(fresh), 200, `"name": "mail"`)
-			listentest.Closed(t, at(other))
+			listentest.WaitClosed(t, at(other))
 			follow(check("mail", 0))
-			listentest.Closed(t, at(fresh))
+			listentest.WaitClosed(t, at(fresh))
 			if w := r.recorder.Warnings(); len(w) > 0 {
 				t.Errorf("events are %v", w)
 			}
@@ -225,14 +225,14 @@ func TestWhatIsNotInTheWholeIsClosed(t *testing.T) {
 	}
 	r.Follow(sync.Taken{Whole: true, HealthChecks: []model.HealthCheck{check("kept", kept)}})
 	for _, f := range model.Families {
-		listentest.Closed(t, netip.AddrPortFrom(loopback[f], gone))
+		listentest.WaitClosed(t, netip.AddrPortFrom(loopback[f], gone))
 		if code := askAgain(t, connections[f]); code != 503 { // the connection has stayed
 			t.Errorf("%s: %d", f, code)
 		}
 	}
 	stop()
 	for _, f := range model.Families {
-		listentest.Closed(t, netip.AddrPortFrom(loopback[f], kept))
+		listentest.WaitClosed(t, netip.AddrPortFrom(loopback[f], kept))
 	}
 }
 
@@ -246,7 +246,7 @@ func dial(t *testing.T, addr netip.AddrPort) net.Conn {
 		return err == nil
 	})
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(listentest.Patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(listentest.Timeout)); err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -31,11 +31,11 @@ type Config struct {
 type Servers struct {
 	Config
 	sockets *listen.Sockets
-	bound   *listen.Bound
+	limit   *listen.ConnLimit
 
 	mu     stdsync.RWMutex // guards what follows
 	checks map[model.ServiceName]model.HealthCheck
-	hosts  []netip.Addr // where all of them listen
+	addrs  []netip.Addr // where all of them listen
 }
 
 var _ sync.Follower = (*Servers)(nil)
@@ -47,7 +47,7 @@ const maxConnections = 1024
 // New makes the servers; none listens before Run.
 func New(c Config) *Servers {
 	return &Servers{
-		Config: c, checks: map[model.ServiceName]model.HealthCheck{}, bound: listen.NewBound(maxConnections),
+		Config: c, checks: map[model.ServiceName]model.HealthCheck{}, limit: listen.NewConnLimit(maxConnections),
 		sockets: listen.New(listen.Config{Name: "health check server", Reason: sync.ReasonHealthCheck, Recorder: c.Recorder, Log: c.Log}),
 	}
 }
@@ -66,18 +66,18 @@ func (s *Servers) Follow(t sync.Taken) {
 	for _, h := range t.HealthChecks {
 		touched = append(touched, h.Service)
 	}
-	hosts := s.hostsAmong(t.NodeAddrs)
-	if t.Whole || !slices.Equal(hosts, s.hosts) {
+	hosts := s.listenAddrs(t.NodeAddrs)
+	if t.Whole || !slices.Equal(hosts, s.addrs) {
 		touched = slices.AppendSeq(touched, maps.Keys(s.checks))
 	}
 	before := s.socketsOf(touched)
-	s.hosts = hosts
-	s.take(t)
+	s.addrs = hosts
+	s.apply(t)
 	s.sockets.Change(before, s.socketsOf(touched))
 }
 
-// take takes in what is known of Services.
-func (s *Servers) take(t sync.Taken) {
+// apply takes in what is known of Services.
+func (s *Servers) apply(t sync.Taken) {
 	if t.Whole {
 		clear(s.checks)
 	}
@@ -90,8 +90,8 @@ func (s *Servers) take(t sync.Taken) {
 	}
 }
 
-// hostsAmong are the addresses to listen on if the node has these.
-func (s *Servers) hostsAmong(addrs []netip.Addr) []netip.Addr {
+// listenAddrs are the addresses to listen on if the node has these.
+func (s *Servers) listenAddrs(addrs []netip.Addr) []netip.Addr {
 	var hosts []netip.Addr
 	unspecified := [len(model.Families)]netip.Addr{model.IPv4: netip.IPv4Unspecified(), model.IPv6: netip.IPv6Unspecified()}
 	for _, f := range model.Families {
@@ -118,7 +118,7 @@ func (s *Servers) socketsOf(services []model.ServiceName) []listen.Socket {
 		if !known {
 			continue
 		}
-		for _, a := range s.hosts {
+		for _, a := range s.addrs {
 			all = append(all, listen.Socket{Service: name, UID: h.UID, Addr: netip.AddrPortFrom(a, h.Port)})
 		}
 	}

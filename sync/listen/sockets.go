@@ -49,18 +49,18 @@ type Sockets struct {
 	Config
 	listen func(context.Context, Socket) (net.Listener, error)
 
-	mu    stdsync.Mutex   // guards asked; held for no longer than it takes to change it
-	asked map[Socket]bool // since Run last looked: to be open, or not any more
-	news  chan struct{}   // holds one if there is something in asked
+	mu     stdsync.Mutex   // guards asked; held for no longer than it takes to change it
+	wanted map[Socket]bool // since Run last looked: to be open, or not any more
+	wake   chan struct{}   // holds one if there is something in asked
 
 	// What follows belongs to the goroutine of Run.
-	open  map[Socket]net.Listener
-	late  map[Socket]*delay
-	ended chan end
+	open   map[Socket]net.Listener
+	failed map[Socket]*retryState
+	ended  chan servedSocket
 }
 
-// end tells that nobody serves a listener any more.
-type end struct {
+// servedSocket tells that nobody serves a listener any more.
+type servedSocket struct {
 	Socket
 	listener net.Listener
 	err      error
@@ -69,12 +69,12 @@ type end struct {
 // New makes Sockets; none is opened before Run.
 func New(c Config) *Sockets {
 	if c.Recorder == nil {
-		c.Recorder = unheard{}
+		c.Recorder = nopRecorder{}
 	}
 	return &Sockets{
 		Config: c, listen: open,
-		asked: map[Socket]bool{}, news: make(chan struct{}, 1),
-		open: map[Socket]net.Listener{}, late: map[Socket]*delay{}, ended: make(chan end),
+		wanted: map[Socket]bool{}, wake: make(chan struct{}, 1),
+		open: map[Socket]net.Listener{}, failed: map[Socket]*retryState{}, ended: make(chan servedSocket),
 	}
 }
 
@@ -87,13 +87,13 @@ func (s *Sockets) Change(closed, opened []Socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, socket := range closed {
-		s.asked[socket] = false
+		s.wanted[socket] = false
 	}
 	for _, socket := range opened {
-		s.asked[socket] = true
+		s.wanted[socket] = true
 	}
 	select {
-	case s.news <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default: // Run has not looked yet
 	}
 }
@@ -108,7 +108,7 @@ func (s *Sockets) Run(ctx context.Context, serve Serve) error {
 		serving.Go(func() {
 			err := serve(socket, l)
 			select {
-			case s.ended <- end{socket, l, err}:
+			case s.ended <- servedSocket{socket, l, err}:
 			case <-ctx.Done():
 			}
 		})
@@ -117,22 +117,22 @@ func (s *Sockets) Run(ctx context.Context, serve Serve) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.news:
-			s.change(ctx, start)
+		case <-s.wake:
+			s.applyWanted(ctx, start)
 		case e := <-s.ended:
-			s.lose(e)
-		case <-s.due():
+			s.handleEnd(e)
+		case <-s.nextRetry():
 			s.retry(ctx, start)
 		}
 	}
 }
 
-// change does what was asked for. It closes first, so that a port can go from one
+// applyWanted does what was asked for. It closes first, so that a port can go from one
 // Service to another.
-func (s *Sockets) change(ctx context.Context, start func(Socket, net.Listener)) {
+func (s *Sockets) applyWanted(ctx context.Context, start func(Socket, net.Listener)) {
 	s.mu.Lock()
-	asked := s.asked
-	s.asked = map[Socket]bool{}
+	asked := s.wanted
+	s.wanted = map[Socket]bool{}
 	s.mu.Unlock()
 
 	var fresh []Socket
@@ -140,51 +140,51 @@ func (s *Sockets) change(ctx context.Context, start func(Socket, net.Listener)) 
 		switch {
 		case !wanted:
 			s.close(socket)
-		case s.open[socket] == nil && s.late[socket] == nil:
+		case s.open[socket] == nil && s.failed[socket] == nil:
 			fresh = append(fresh, socket)
 		}
 	}
 	slices.SortFunc(fresh, Socket.compare)
 	for _, socket := range fresh {
-		s.try(ctx, socket, start)
+		s.tryListen(ctx, socket, start)
 	}
 }
 
 // retry tries again what is due.
 func (s *Sockets) retry(ctx context.Context, start func(Socket, net.Listener)) {
 	var due []Socket
-	for socket, d := range s.late {
+	for socket, d := range s.failed {
 		if time.Until(d.until) <= 0 {
 			due = append(due, socket)
 		}
 	}
 	slices.SortFunc(due, Socket.compare)
 	for _, socket := range due {
-		s.try(ctx, socket, start)
+		s.tryListen(ctx, socket, start)
 	}
 }
 
-// try opens a socket, or puts it off.
-func (s *Sockets) try(ctx context.Context, socket Socket, start func(Socket, net.Listener)) {
+// tryListen opens a socket, or puts it off.
+func (s *Sockets) tryListen(ctx context.Context, socket Socket, start func(Socket, net.Listener)) {
 	l, err := s.listen(ctx, socket)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.postpone(socket, err)
+			s.scheduleRetry(socket, err)
 		}
 		return
 	}
-	s.listens(socket)
+	s.markListening(socket)
 	s.open[socket] = l
 	start(socket, l)
 }
 
-// lose puts off a socket that is not served any more although it should be.
-func (s *Sockets) lose(e end) {
+// handleEnd puts off a socket that is not served any more although it should be.
+func (s *Sockets) handleEnd(e servedSocket) {
 	if s.open[e.Socket] != e.listener {
 		return // it was closed, as everybody wanted
 	}
 	s.close(e.Socket)
-	s.postpone(e.Socket, e.err)
+	s.scheduleRetry(e.Socket, e.err)
 }
 
 // close forgets a socket. If it was open, the port is free on return.
@@ -194,7 +194,7 @@ func (s *Sockets) close(socket Socket) {
 		s.Log.Debug("closed", "what", s.Name, "service", socket.Service.String(), "address", socket.Addr.String())
 	}
 	delete(s.open, socket)
-	delete(s.late, socket)
+	delete(s.failed, socket)
 }
 
 // closeAll closes all.
@@ -204,7 +204,7 @@ func (s *Sockets) closeAll() {
 	}
 }
 
-// unheard is the recorder where none was given.
-type unheard struct{}
+// nopRecorder is the recorder where none was given.
+type nopRecorder struct{}
 
-func (unheard) Warn(sync.Object, string, string) {}
+func (nopRecorder) Warn(sync.Object, string, string) {}

@@ -24,7 +24,7 @@ import (
 type rig struct {
 	*Sockets
 	recorder listentest.Recorder
-	journal  listentest.Journal
+	journal  listentest.LogBuffer
 }
 
 func newRig() *rig {
@@ -90,11 +90,11 @@ func TestAnUnspecifiedAddressIsAllOfItsFamilyAndNoneOfTheOther(t *testing.T) {
 			stop := r.run(t)
 			r.Change(nil, []Socket{s})
 			greets(t, listentest.Loopback[f], s)
-			if other := netip.AddrPortFrom(listentest.Loopback[1-f], port); listentest.Open(t, other) {
+			if other := netip.AddrPortFrom(listentest.Loopback[1-f], port); listentest.IsOpen(t, other) {
 				t.Errorf("%s is open", other)
 			}
 			stop()
-			listentest.Closed(t, netip.AddrPortFrom(listentest.Loopback[f], port))
+			listentest.WaitClosed(t, netip.AddrPortFrom(listentest.Loopback[f], port))
 			r.quiet(t)
 		})
 	}
@@ -163,7 +163,7 @@ func TestTheLastWordBeforeRunCounts(t *testing.T) {
 	r.Change([]Socket{dropped}, []Socket{kept})
 	r.run(t)
 	greets(t, kept.Addr.Addr(), kept)
-	if listentest.Open(t, dropped.Addr) {
+	if listentest.IsOpen(t, dropped.Addr) {
 		t.Errorf("%s is open", dropped.Addr)
 	}
 }

@@ -16,15 +16,15 @@ import (
 
 // rig is a relay.
 type rig struct {
-	*Relay
+	*Proxy
 	recorder listentest.Recorder
-	journal  listentest.Journal
+	journal  listentest.LogBuffer
 }
 
 func newRig(c Config) *rig {
 	r := &rig{}
 	c.Recorder, c.Log = &r.recorder, r.journal.Log()
-	r.Relay = New(c)
+	r.Proxy = New(c)
 	return r
 }
 
@@ -91,7 +91,7 @@ func (b *backend) connect(t *testing.T, port uint16) pair {
 	p := pair{client: dial(t, b.local(port))}
 	select {
 	case p.server = <-b.in:
-	case <-time.After(listentest.Patience):
+	case <-time.After(listentest.Timeout):
 		t.Fatal("the connection does not come out")
 	}
 	t.Cleanup(func() { p.server.Close() })
@@ -121,7 +121,7 @@ func dial(t *testing.T, addr netip.AddrPort) *net.TCPConn {
 // limit ends what takes too long.
 func limit(t *testing.T, c *net.TCPConn) {
 	t.Helper()
-	if err := c.SetDeadline(time.Now().Add(listentest.Patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(listentest.Timeout)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -19,44 +19,44 @@ type Connections interface {
 // How many series there are at most: of Service ports, which are told always, and of
 // endpoints, which are told if that is asked for.
 const (
-	mostPorts     = 50_000
-	mostEndpoints = 20_000
+	maxPorts     = 50_000
+	maxEndpoints = 20_000
 )
 
-// Count serves how many connections there were to each Service port, read when it is
+// AddConnections serves how many connections there were to each Service port, read when it is
 // gathered; with endpoints also to each endpoint.
-func (m *Metrics) Count(from Connections, endpoints bool) {
-	m.registry.MustRegister(newCounted(from, endpoints, mostPorts, mostEndpoints))
+func (m *Metrics) AddConnections(from Connections, endpoints bool) {
+	m.registry.MustRegister(newConnectionCollector(from, endpoints, maxPorts, maxEndpoints))
 }
 
-// counted collects what is served about connections. These are the only metrics that
+// connectionCollector collects what is served about connections. These are the only metrics that
 // are labelled with objects; those are no more than have had connections through this
 // node, and no more than a bound.
-type counted struct {
+type connectionCollector struct {
 	from        Connections
 	byEndpoint  bool
 	perPort     *prometheus.Desc
 	perEndpoint *prometheus.Desc
 	counters    *prometheus.Desc
-	leftOut     *prometheus.Desc
+	skipped     *prometheus.Desc
 
 	mu        gosync.Mutex // guards the rest
-	ports     bounded[connections.Port]
-	endpoints bounded[endpointOf]
+	ports     boundedSet[connections.Port]
+	endpoints boundedSet[endpointKey]
 }
 
-// endpointOf is an endpoint as one of a Service port.
-type endpointOf struct {
+// endpointKey is an endpoint as one of a Service port.
+type endpointKey struct {
 	connections.Port
 	endpoint string
 }
 
-func newCounted(from Connections, endpoints bool, mostPorts, mostEndpoints int) *counted {
+func newConnectionCollector(from Connections, endpoints bool, mostPorts, mostEndpoints int) *connectionCollector {
 	labels := []string{"namespace", "service", "port", "protocol", "ip_family"}
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("kubevmap_"+name, help, labels, nil)
 	}
-	return &counted{
+	return &connectionCollector{
 		from: from, byEndpoint: endpoints,
 		perPort: desc("service_connections_total",
 			"Connections that went from this node to endpoints of a Service port.", labels...),
@@ -65,22 +65,22 @@ func newCounted(from Connections, endpoints bool, mostPorts, mostEndpoints int) 
 			append(labels, "endpoint")...),
 		counters: desc("connection_counters",
 			"Pairs of what is asked for and the endpoint that is got for which connections are counted; 131072 at most.", "ip_family"),
-		leftOut: desc("connection_series_left_out",
+		skipped: desc("connection_series_left_out",
 			"Service ports and endpoints with connections that are not served here, since they would be too many."),
-		ports:     bounded[connections.Port]{most: mostPorts},
-		endpoints: bounded[endpointOf]{most: mostEndpoints},
+		ports:     boundedSet[connections.Port]{max: mostPorts},
+		endpoints: boundedSet[endpointKey]{max: mostEndpoints},
 	}
 }
 
 // Describe implements [prometheus.Collector].
-func (c *counted) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range [...]*prometheus.Desc{c.perPort, c.perEndpoint, c.counters, c.leftOut} {
+func (c *connectionCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range [...]*prometheus.Desc{c.perPort, c.perEndpoint, c.counters, c.skipped} {
 		out <- d
 	}
 }
 
 // Collect implements [prometheus.Collector].
-func (c *counted) Collect(out chan<- prometheus.Metric) {
+func (c *connectionCollector) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	totals := c.from.Totals()
@@ -91,10 +91,10 @@ func (c *counted) Collect(out chan<- prometheus.Metric) {
 	if c.byEndpoint {
 		left += c.collectEndpoints(totals, out)
 	}
-	out <- prometheus.MustNewConstMetric(c.leftOut, prometheus.GaugeValue, float64(left))
+	out <- prometheus.MustNewConstMetric(c.skipped, prometheus.GaugeValue, float64(left))
 }
 
-func (c *counted) collectPorts(totals connections.Totals, out chan<- prometheus.Metric) (left int) {
+func (c *connectionCollector) collectPorts(totals connections.Totals, out chan<- prometheus.Metric) (left int) {
 	all := make([]connections.Port, len(totals.Ports))
 	for i := range totals.Ports {
 		all[i] = totals.Ports[i].Port
@@ -108,11 +108,11 @@ func (c *counted) collectPorts(totals connections.Totals, out chan<- prometheus.
 	return left
 }
 
-func (c *counted) collectEndpoints(totals connections.Totals, out chan<- prometheus.Metric) (left int) {
-	var all []endpointOf
+func (c *connectionCollector) collectEndpoints(totals connections.Totals, out chan<- prometheus.Metric) (left int) {
+	var all []endpointKey
 	for i := range totals.Ports {
 		for _, e := range totals.Ports[i].Endpoints {
-			all = append(all, endpointOf{totals.Ports[i].Port, e.Endpoint.String()})
+			all = append(all, endpointKey{totals.Ports[i].Port, e.Endpoint.String()})
 		}
 	}
 	left = c.endpoints.choose(all)
@@ -120,7 +120,7 @@ func (c *counted) collectEndpoints(totals connections.Totals, out chan<- prometh
 		t := &totals.Ports[i]
 		for _, e := range t.Endpoints {
 			endpoint := e.Endpoint.String()
-			if c.endpoints.has(endpointOf{t.Port, endpoint}) {
+			if c.endpoints.has(endpointKey{t.Port, endpoint}) {
 				out <- prometheus.MustNewConstMetric(c.perEndpoint, prometheus.CounterValue, float64(e.Connections),
 					append(labelsOf(t), endpoint)...)
 			}
@@ -139,23 +139,23 @@ func labelsOf(t *connections.PortTotal) []string {
 	return []string{t.Namespace, t.Name, port, strings.ToUpper(t.Protocol.String()), t.Family.String()}
 }
 
-// bounded are series of which there may be only so many: the first that came, for as
+// boundedSet are series of which there may be only so many: the first that came, for as
 // long as they are there, so that none comes and goes because of another.
-type bounded[K comparable] struct {
-	most int
+type boundedSet[K comparable] struct {
+	max  int
 	kept map[K]struct{}
 }
 
 // choose chooses among all there are, and says how many are left out.
-func (b *bounded[K]) choose(all []K) (left int) {
-	kept := make(map[K]struct{}, min(len(all), b.most))
+func (b *boundedSet[K]) choose(all []K) (left int) {
+	kept := make(map[K]struct{}, min(len(all), b.max))
 	for _, k := range all {
 		if b.has(k) {
 			kept[k] = struct{}{}
 		}
 	}
 	for _, k := range all {
-		if len(kept) == b.most {
+		if len(kept) == b.max {
 			break
 		}
 		kept[k] = struct{}{}
@@ -164,7 +164,7 @@ func (b *bounded[K]) choose(all []K) (left int) {
 	return len(all) - len(kept)
 }
 
-func (b *bounded[K]) has(k K) bool {
+func (b *boundedSet[K]) has(k K) bool {
 	_, kept := b.kept[k]
 	return kept
 }

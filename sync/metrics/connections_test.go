@@ -65,7 +65,7 @@ func TestConnectionsAreToldByServicePortAndIfAskedByEndpoint(t *testing.T) {
 		"service_connections_total IPv6 shop 80 UDP web":   2,
 		"service_connections_total IPv6 shop 80 SCTP web":  1,
 	}
-	if got := gathered(t, newCounted(from, false, 10, 10)); !maps.Equal(got, want) {
+	if got := gathered(t, newConnectionCollector(from, false, 10, 10)); !maps.Equal(got, want) {
 		t.Errorf("without endpoints there is\n%v, want\n%v", got, want)
 	}
 	for _, e := range []string{"10.244.1.2:8080", "10.244.1.3:8080"} {
@@ -73,7 +73,7 @@ func TestConnectionsAreToldByServicePortAndIfAskedByEndpoint(t *testing.T) {
 	}
 	want["endpoint_connections_total [fd00::2]:53 IPv6 shop 80 UDP web"] = 2
 	want["endpoint_connections_total [fd00::2]:53 IPv6 shop 80 SCTP web"] = 1
-	if got := gathered(t, newCounted(from, true, 10, 10)); !maps.Equal(got, want) {
+	if got := gathered(t, newConnectionCollector(from, true, 10, 10)); !maps.Equal(got, want) {
 		t.Errorf("with endpoints there is\n%v, want\n%v", got, want)
 	}
 }
@@ -109,7 +109,7 @@ func TestSeriesAreBoundedAndStayForAsLongAsTheirObjects(t *testing.T) {
 				when, ports, endpoints, got["connection_series_left_out"], names, 2*left)
 		}
 	}
-	c := newCounted(services("5", "6"), true, 4, 4)
+	c := newConnectionCollector(services("5", "6"), true, 4, 4)
 	has("at first", gathered(t, c), 0, "5", "5", "6", "6")
 	c.from = services("4", "5", "6", "7")
 	has("when more come, before and behind", gathered(t, c), 4, "5", "5", "6", "6")

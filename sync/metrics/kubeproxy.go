@@ -13,13 +13,13 @@ import (
 
 // kubeProxy are the metrics that kube-proxy 1.36 has too, in mode nftables.
 type kubeProxy struct {
-	all, whole, partial       byFamily[prometheus.Observer]
-	programming               byFamily[prometheus.Observer]
-	failures                  byFamily[prometheus.Counter]
-	notLocal, notLocalOutside byFamily[prometheus.Gauge]
-	reconciling               byFamily[prometheus.Observer]
-	flowsEnded                byFamily[prometheus.Counter]
-	lastQueued                byFamily[prometheus.Gauge]
+	duration, fullDuration, partialDuration byFamily[prometheus.Observer]
+	programming                             byFamily[prometheus.Observer]
+	failures                                byFamily[prometheus.Counter]
+	noLocalInternal, noLocalExternal        byFamily[prometheus.Gauge]
+	reconcileDuration                       byFamily[prometheus.Observer]
+	flowsDeleted                            byFamily[prometheus.Counter]
+	lastQueued                              byFamily[prometheus.Gauge]
 	// lastSynced has no values until there are any: zero would be the year 1970.
 	lastSynced *prometheus.GaugeVec
 
@@ -63,21 +63,21 @@ func newKubeProxy(r prometheus.Registerer) *kubeProxy {
 	notLocal := f.gauges("sync_proxy_rules_no_local_endpoints_total",
 		"Service ports with traffic policy Local whose endpoints are all on other nodes.", "traffic_policy", "ip_family")
 	m := &kubeProxy{
-		all: families(f.histograms("sync_proxy_rules_duration_seconds",
+		duration: families(f.histograms("sync_proxy_rules_duration_seconds",
 			"Time a sync took, whether it worked or not.", syncBuckets(), "ip_family")),
-		whole: families(f.histograms("sync_full_proxy_rules_duration_seconds",
+		fullDuration: families(f.histograms("sync_full_proxy_rules_duration_seconds",
 			"Time a sync took that worked and compared everything with the kernel.", syncBuckets(), "ip_family")),
-		partial: families(f.histograms("sync_partial_proxy_rules_duration_seconds",
+		partialDuration: families(f.histograms("sync_partial_proxy_rules_duration_seconds",
 			"Time a sync took that worked and looked at changes only.", syncBuckets(), "ip_family")),
 		programming: families(f.histograms("network_programming_duration_seconds",
 			"Time from what led to a change of endpoints until the kernel had it.", programmingBuckets(), "ip_family")),
 		failures: families(f.counters("sync_proxy_rules_nftables_sync_failures_total",
 			"Syncs that did not work.", "ip_family")),
-		notLocal:        families(notLocal, "internal"),
-		notLocalOutside: families(notLocal, "external"),
-		reconciling: families(f.histograms("conntrack_reconciler_sync_duration_seconds",
+		noLocalInternal: families(notLocal, "internal"),
+		noLocalExternal: families(notLocal, "external"),
+		reconcileDuration: families(f.histograms("conntrack_reconciler_sync_duration_seconds",
 			"Time it took to end the flows to endpoints that are gone, after a batch.", syncBuckets(), "ip_family")),
-		flowsEnded: families(f.counters("conntrack_reconciler_deleted_entries_total",
+		flowsDeleted: families(f.counters("conntrack_reconciler_deleted_entries_total",
 			"Entries of connection tracking deleted because their endpoint was gone.", "ip_family")),
 		lastQueued: families(f.gauges("sync_proxy_rules_last_queued_timestamp_seconds",
 			"When a change was last queued, at first when the process began.", "ip_family")),
@@ -116,29 +116,29 @@ func (m *kubeProxy) queued(q sync.Queued) {
 
 // reconciled measures how flows were ended.
 func (m *kubeProxy) reconciled(f model.Family, deleted int, took time.Duration) {
-	m.reconciling[f].Observe(took.Seconds())
-	m.flowsEnded[f].Add(float64(deleted))
+	m.reconcileDuration[f].Observe(took.Seconds())
+	m.flowsDeleted[f].Add(float64(deleted))
 }
 
 // failed counts a sync that did not work. What waited still does.
 func (m *kubeProxy) failed(r sync.Report) {
 	for _, f := range model.Families {
-		m.all[f].Observe(r.Took.Seconds())
+		m.duration[f].Observe(r.Took.Seconds())
 		m.failures[f].Inc()
 	}
 }
 
 // synced measures a sync that worked.
 func (m *kubeProxy) synced(r sync.Report) {
-	kind := &m.partial
+	kind := &m.partialDuration
 	if r.Whole {
-		kind = &m.whole
+		kind = &m.fullDuration
 	}
 	for _, f := range model.Families {
-		m.all[f].Observe(r.Took.Seconds())
+		m.duration[f].Observe(r.Took.Seconds())
 		kind[f].Observe(r.Took.Seconds())
-		m.notLocal[f].Set(float64(r.NotLocal.Internal[f]))
-		m.notLocalOutside[f].Set(float64(r.NotLocal.External[f]))
+		m.noLocalInternal[f].Set(float64(r.NotLocal.Internal[f]))
+		m.noLocalExternal[f].Set(float64(r.NotLocal.External[f]))
 		m.lastSynced.WithLabelValues(f.String()).SetToCurrentTime()
 		for _, t := range r.Triggered {
 			// The clock of who saw the trigger may be ahead of ours.

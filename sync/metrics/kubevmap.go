@@ -13,8 +13,8 @@ type kubeVMap struct {
 	transactions, added, deleted, objects, repairs prometheus.Counter
 	bytes, messages, kernel, encode                prometheus.Histogram
 
-	forgotten    byFamily[prometheus.Counter]
-	forgottenYet byFamily[uint64] // as told last
+	affinityFullTotal byFamily[prometheus.Counter]
+	lastAffinityFull  byFamily[uint64] // as told last
 
 	services, endpoints, refusedPorts, refusedObjects, conflicts prometheus.Gauge
 }
@@ -38,7 +38,7 @@ func newKubeVMap(r prometheus.Registerer) *kubeVMap {
 		objects: f.counter("object_changes_total", "Tables, chains, rules, sets and maps that came or went."),
 		repairs: f.counter("drift_repairs_total", "Times another program's changes to our tables were undone."),
 
-		forgotten: families(f.counters("affinity_full_connections_total",
+		affinityFullTotal: families(f.counters("affinity_full_connections_total",
 			"Connections whose client could not be remembered, since the affinity map was full.", "ip_family")),
 
 		services:       f.gauge("services", "Services known."),
@@ -52,12 +52,12 @@ func newKubeVMap(r prometheus.Registerer) *kubeVMap {
 // affinityFull takes the total that the kernel counts, from zero again if somebody
 // removed the table. It is called from one goroutine.
 func (m *kubeVMap) affinityFull(f model.Family, total uint64) {
-	if before := m.forgottenYet[f]; total >= before {
-		m.forgotten[f].Add(float64(total - before))
+	if before := m.lastAffinityFull[f]; total >= before {
+		m.affinityFullTotal[f].Add(float64(total - before))
 	} else {
-		m.forgotten[f].Add(float64(total))
+		m.affinityFullTotal[f].Add(float64(total))
 	}
-	m.forgottenYet[f] = total
+	m.lastAffinityFull[f] = total
 }
 
 // synced measures a sync that worked.

@@ -45,7 +45,7 @@ type Config struct {
 type Metrics struct {
 	registry *prometheus.Registry
 	proxy    *kubeProxy
-	own      *kubeVMap
+	kubeVMap *kubeVMap
 	slis     *indicators
 }
 
@@ -53,7 +53,7 @@ type Metrics struct {
 func New(c Config) *Metrics {
 	r := prometheus.NewRegistry()
 	registerBuild(r, c)
-	return &Metrics{registry: r, proxy: newKubeProxy(r), own: newKubeVMap(r), slis: newIndicators()}
+	return &Metrics{registry: r, proxy: newKubeProxy(r), kubeVMap: newKubeVMap(r), slis: newIndicators()}
 }
 
 // Gatherer gathers these metrics, and those of client-go, the Go runtime and the
@@ -77,7 +77,7 @@ func (m *Metrics) Synced(r sync.Report) {
 		return
 	}
 	m.proxy.synced(r)
-	m.own.synced(r)
+	m.kubeVMap.synced(r)
 }
 
 // Reconciled counts flows of a family that were ended because their endpoints are
@@ -88,7 +88,7 @@ func (m *Metrics) Reconciled(f model.Family, deleted int, took time.Duration) {
 
 // AffinityFull says how many connections of a family there were, in all, whose
 // client could not be remembered.
-func (m *Metrics) AffinityFull(f model.Family, total uint64) { m.own.affinityFull(f, total) }
+func (m *Metrics) AffinityFull(f model.Family, total uint64) { m.kubeVMap.affinityFull(f, total) }
 
 // Node implements [sync.Observer].
 func (m *Metrics) Node(sync.SetNode) {}

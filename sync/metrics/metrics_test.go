@@ -132,7 +132,7 @@ func both(name string, value float64) map[string]float64 {
 	return out
 }
 
-// all merges values.
+// duration merges values.
 func all(parts ...map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for _, p := range parts {

@@ -32,7 +32,7 @@ func full() *metrics.Metrics {
 	r := sync.Report{Triggered: []time.Time{time.Now()}}
 	r.Applied.Steps = 1
 	m.Synced(r)
-	m.Count(counts{}, true)
+	m.AddConnections(counts{}, true)
 	return m
 }
 

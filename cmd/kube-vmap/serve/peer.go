@@ -63,7 +63,7 @@ const mostOthers = 8
 // who gets no answer takes the place of one who does.
 type sorted struct {
 	net.Listener
-	root, others *listen.Bound
+	root, others *listen.ConnLimit
 }
 
 // Accept implements [net.Listener].

@@ -128,9 +128,9 @@ func (s *Server) serve(ctx context.Context) error {
 // bounded bounds how many are connected.
 func (s *Server) bounded(l net.Listener) net.Listener {
 	if s.Network == "unix" {
-		return sorted{l, listen.NewBound(s.Most), listen.NewBound(mostOthers)}
+		return sorted{l, listen.NewConnLimit(s.Most), listen.NewConnLimit(mostOthers)}
 	}
-	return listen.NewBound(s.Most).Listener(l)
+	return listen.NewConnLimit(s.Most).Listener(l)
 }
 
 // unlessOver is the error, or nil if it does not matter any more.

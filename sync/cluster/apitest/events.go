@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// takeEvent keeps a new event, or patches the one of that name.
-func (s *Server) takeEvent(w http.ResponseWriter, r *http.Request, name string) {
+// handleEvent keeps a new event, or patches the one of that name.
+func (s *Server) handleEvent(w http.ResponseWriter, r *http.Request, name string) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return

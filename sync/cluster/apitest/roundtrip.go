@@ -20,14 +20,14 @@ func (s *Server) Client() kubernetes.Interface {
 // RoundTrip implements [http.RoundTripper].
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
-	down := s.faults.down
+	down := s.faults.connectErr
 	s.mu.Unlock()
 	if down != nil {
 		return nil, down
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	reader, writer := io.Pipe()
-	a := &answer{header: http.Header{}, body: writer, begun: make(chan struct{})}
+	a := &responseWriter{header: http.Header{}, body: writer, headerSent: make(chan struct{})}
 	go func() {
 		defer cancel()
 		s.ServeHTTP(a, r.WithContext(ctx))
@@ -35,51 +35,51 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = writer.Close()
 	}()
 	select {
-	case <-a.begun:
+	case <-a.headerSent:
 	case <-r.Context().Done():
 		_ = reader.Close()
 		return nil, r.Context().Err()
 	}
 	return &http.Response{
 		StatusCode: a.code, Status: http.StatusText(a.code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: a.header, Body: &body{reader, cancel}, ContentLength: -1, Request: r,
+		Header: a.header, Body: &responseBody{reader, cancel}, ContentLength: -1, Request: r,
 	}, nil
 }
 
-// answer is the server's side of an answer.
-type answer struct {
-	header http.Header
-	body   *io.PipeWriter
-	once   stdsync.Once
-	code   int
-	begun  chan struct{}
+// responseWriter is the server's side of an answer.
+type responseWriter struct {
+	header     http.Header
+	body       *io.PipeWriter
+	once       stdsync.Once
+	code       int
+	headerSent chan struct{}
 }
 
 // Header implements [http.ResponseWriter].
-func (a *answer) Header() http.Header { return a.header }
+func (a *responseWriter) Header() http.Header { return a.header }
 
 // WriteHeader implements [http.ResponseWriter].
-func (a *answer) WriteHeader(code int) {
+func (a *responseWriter) WriteHeader(code int) {
 	a.once.Do(func() {
 		a.code = code
-		close(a.begun)
+		close(a.headerSent)
 	})
 }
 
 // Write implements [http.ResponseWriter].
-func (a *answer) Write(p []byte) (int, error) {
+func (a *responseWriter) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	return a.body.Write(p)
 }
 
-// body is the client's side of an answer. To close it ends the request.
-type body struct {
+// responseBody is the client's side of an answer. To close it ends the request.
+type responseBody struct {
 	*io.PipeReader
 	cancel context.CancelFunc
 }
 
 // Close implements [io.Closer].
-func (b *body) Close() error {
+func (b *responseBody) Close() error {
 	b.cancel()
 	return b.PipeReader.Close()
 }

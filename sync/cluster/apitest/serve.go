@@ -16,18 +16,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	resource, rest := split(r.URL.Path)
 	s.mu.Lock()
 	s.requests = append(s.requests, Request{r.Method, resource, r.Header.Get("Accept"), r.URL.Query()})
-	code := s.faults.codes[resource]
+	code := s.faults.status[resource]
 	s.mu.Unlock()
 	q, err := newQuery(r.URL.Query())
 	switch {
-	case code == Never:
+	case code == NoResponse:
 		<-r.Context().Done()
 	case code != 0:
 		s.refuse(w, r, apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{Resource: resource}, "", "as told", 0, false))
 	case err != nil:
 		s.refuse(w, r, apierrors.NewBadRequest(err.Error()))
 	case resource == "events":
-		s.takeEvent(w, r, rest)
+		s.handleEvent(w, r, rest)
 	case q.watch:
 		s.serveWatch(w, r, resource, q)
 	default:
@@ -63,8 +63,8 @@ func expired(revision, oldest int64) *apierrors.StatusError {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, oldest))
 }
 
-// invalidStreams is what an older server says when asked to stream a list.
-func invalidStreams() *apierrors.StatusError {
+// streamedListsUnsupported is what an older server says when asked to stream a list.
+func streamedListsUnsupported() *apierrors.StatusError {
 	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", nil)
 }
 

@@ -24,16 +24,16 @@ type Object interface {
 
 // Server is an API server. The zero value is none; see [New].
 type Server struct {
-	mu       stdsync.Mutex
-	revision int64
-	oldest   int64 // the revision from which history is known
-	objects  map[string]Object
-	history  []change
-	changed  chan struct{} // closed by the next change
-	cut      chan struct{} // closed when connections are cut
-	faults   faults
-	requests []Request
-	events   []eventsv1.Event
+	mu         stdsync.Mutex
+	revision   int64
+	oldest     int64 // the revision from which history is known
+	objects    map[string]Object
+	history    []change
+	changed    chan struct{} // closed by the next change
+	endWatches chan struct{} // closed when connections are cut
+	faults     faults
+	requests   []Request
+	events     []eventsv1.Event
 }
 
 // change is what happened to an object; before or after is nil if it did not
@@ -54,8 +54,8 @@ type Request struct {
 func New() *Server {
 	return &Server{
 		revision: 1, objects: map[string]Object{},
-		changed: make(chan struct{}), cut: make(chan struct{}),
-		faults: faults{codes: map[string]int{}},
+		changed: make(chan struct{}), endWatches: make(chan struct{}),
+		faults: faults{status: map[string]int{}},
 	}
 }
 
@@ -95,7 +95,7 @@ func (s *Server) Put(objects ...Object) {
 			o.SetUID(types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", s.revision)))
 		}
 		s.objects[keyOf(o)] = o
-		s.happened(change{s.revision, resourceOf(o), before, o})
+		s.record(change{s.revision, resourceOf(o), before, o})
 	}
 }
 
@@ -110,12 +110,12 @@ func (s *Server) Delete(objects ...Object) {
 		}
 		s.revision++
 		delete(s.objects, keyOf(o))
-		s.happened(change{s.revision, resourceOf(o), before, nil})
+		s.record(change{s.revision, resourceOf(o), before, nil})
 	}
 }
 
-// happened tells watches of a change.
-func (s *Server) happened(c change) {
+// record tells watches of a change.
+func (s *Server) record(c change) {
 	s.history = append(s.history, c)
 	close(s.changed)
 	s.changed = make(chan struct{})

@@ -14,16 +14,16 @@ import (
 // serveWatch tells of changes until the connection ends.
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource string, q query) {
 	s.mu.Lock()
-	noStreams, cut := s.faults.noStreams, s.cut
+	noStreams, cut := s.faults.noStreams, s.endWatches
 	s.mu.Unlock()
 	if q.initial && noStreams {
-		s.refuse(w, r, invalidStreams())
+		s.refuse(w, r, streamedListsUnsupported())
 		return
 	}
 	stream := encoderFor(r).stream(w)
 	w.WriteHeader(http.StatusOK)
 	stream.flush()
-	from, events := s.begin(resource, q)
+	from, events := s.initialEvents(resource, q)
 	for {
 		for _, e := range events {
 			if stream.send(e) != nil || e.Type == watch.Error {
@@ -32,7 +32,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource str
 		}
 		stream.flush()
 		var wait <-chan struct{}
-		if events, from, wait = s.since(resource, q, from); len(events) > 0 {
+		if events, from, wait = s.eventsSince(resource, q, from); len(events) > 0 {
 			continue
 		}
 		select {
@@ -45,8 +45,8 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource str
 	}
 }
 
-// begin is what a watch begins with, and from which revision it goes on.
-func (s *Server) begin(resource string, q query) (int64, []watch.Event) {
+// initialEvents is what a watch begins with, and from which revision it goes on.
+func (s *Server) initialEvents(resource string, q query) (int64, []watch.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !q.initial && q.revision != 0 {
@@ -64,13 +64,13 @@ func (s *Server) begin(resource string, q query) (int64, []watch.Event) {
 	return s.revision, events
 }
 
-// since is what happened after a revision, and from which one to go on; if that
+// eventsSince is what happened after a revision, and from which one to go on; if that
 // is nothing, the channel is closed when something does.
-func (s *Server) since(resource string, q query, revision int64) ([]watch.Event, int64, <-chan struct{}) {
+func (s *Server) eventsSince(resource string, q query, revision int64) ([]watch.Event, int64, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if revision < s.oldest {
-		return []watch.Event{failure(expired(revision, s.oldest))}, revision, nil
+		return []watch.Event{errorEvent(expired(revision, s.oldest))}, revision, nil
 	}
 	var events []watch.Event
 	for _, c := range s.history {
@@ -110,6 +110,6 @@ func bookmark(resource string, revision int64, endsList bool) watch.Event {
 	return watch.Event{Type: watch.Bookmark, Object: o}
 }
 
-func failure(err *apierrors.StatusError) watch.Event {
+func errorEvent(err *apierrors.StatusError) watch.Event {
 	return watch.Event{Type: watch.Error, Object: &err.ErrStatus}
 }

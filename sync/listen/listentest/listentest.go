@@ -17,9 +17,9 @@ import (
 	"kube-vmap/sync"
 )
 
-// Patience is how long a test waits for what should happen at once, or within a
+// Timeout is how long a test waits for what should happen at once, or within a
 // second or two of real time.
-const Patience = 20 * time.Second
+const Timeout = 20 * time.Second
 
 // Loopback are this machine's own addresses.
 var Loopback = [len(model.Families)]netip.Addr{
@@ -32,7 +32,7 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(Patience); !holds(); <-tick.C {
+	for deadline := time.Now().Add(Timeout); !holds(); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("not in time: %s", what)
 		}
@@ -50,7 +50,7 @@ func FreePorts(t testing.TB, n int) []uint16 {
 			t.Fatalf("%d ports are not free in both families", n)
 		}
 		port := uint16(next)
-		if free(t, netip.AddrPortFrom(netip.IPv4Unspecified(), port)) && free(t, netip.AddrPortFrom(netip.IPv6Unspecified(), port)) {
+		if isFree(t, netip.AddrPortFrom(netip.IPv4Unspecified(), port)) && isFree(t, netip.AddrPortFrom(netip.IPv6Unspecified(), port)) {
 			ports = append(ports, port)
 		}
 	}
@@ -63,8 +63,8 @@ func FreePort(t testing.TB) uint16 {
 	return FreePorts(t, 1)[0]
 }
 
-// free reports whether nobody listens, without connecting.
-func free(t testing.TB, addr netip.AddrPort) bool {
+// isFree reports whether nobody listens, without connecting.
+func isFree(t testing.TB, addr netip.AddrPort) bool {
 	t.Helper()
 	l, err := Listen(t, addr)
 	if err != nil {
@@ -90,8 +90,8 @@ func Listen(t testing.TB, addr netip.AddrPort) (*net.TCPListener, error) {
 	return l.(*net.TCPListener), nil
 }
 
-// Open reports whether somebody listens.
-func Open(t testing.TB, addr netip.AddrPort) bool {
+// IsOpen reports whether somebody listens.
+func IsOpen(t testing.TB, addr netip.AddrPort) bool {
 	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(context.WithoutCancel(t.Context()), "tcp", addr.String())
 	if err != nil {
@@ -103,10 +103,10 @@ func Open(t testing.TB, addr netip.AddrPort) bool {
 	return true
 }
 
-// Closed waits until nobody listens.
-func Closed(t testing.TB, addr netip.AddrPort) {
+// WaitClosed waits until nobody listens.
+func WaitClosed(t testing.TB, addr netip.AddrPort) {
 	t.Helper()
-	Eventually(t, addr.String()+" is closed", func() bool { return free(t, addr) })
+	Eventually(t, addr.String()+" is closed", func() bool { return isFree(t, addr) })
 }
 
 // Run runs a task until the test's end, or until the returned function is called.
@@ -125,7 +125,7 @@ func Run(t testing.TB, task func(context.Context) error) (stop func()) {
 			if err != nil {
 				t.Errorf("it ended with %v", err)
 			}
-		case <-time.After(Patience):
+		case <-time.After(Timeout):
 			t.Error("it does not end")
 			return
 		}
@@ -161,24 +161,24 @@ func (r *Recorder) Warnings() []Warning {
 	return append([]Warning(nil), r.warnings...)
 }
 
-// Journal is where a log is written to.
-type Journal struct {
+// LogBuffer is where a log is written to.
+type LogBuffer struct {
 	mu   stdsync.Mutex
 	text bytes.Buffer
 }
 
 // Log is a log that ends up in the journal.
-func (j *Journal) Log() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
+func (j *LogBuffer) Log() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
 
 // Write writes.
-func (j *Journal) Write(p []byte) (int, error) {
+func (j *LogBuffer) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.Write(p)
 }
 
 // String is what was written.
-func (j *Journal) String() string {
+func (j *LogBuffer) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.String()

@@ -138,7 +138,7 @@ func TestAnAnswerIsNotLostOnAClientThatSendsOn(t *testing.T) {
 func TestAClientThatSendsOnForeverLosesItsConnection(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		r, b, port := newRig(Config{}), newBackend(t, f), listentest.FreePort(t)
-		r.lingering = 100 * time.Millisecond
+		r.drainTimeout = 100 * time.Millisecond
 		r.run(t)
 		r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
 		p := b.connect(t, port)

@@ -12,7 +12,7 @@ import (
 // answer makes all requests be answered with a status; zero ends that.
 func answer(s *apitest.Server, code int) {
 	for _, resource := range []string{"services", "endpointslices", "servicecidrs", "nodes"} {
-		s.Answer(resource, code)
+		s.SetStatus(resource, code)
 	}
 }
 
@@ -36,11 +36,11 @@ func TestAnOutageOfChangingReasonsIsNotSaidEachTime(t *testing.T) {
 		r.now()
 		for range 360 { // an hour
 			answer(r.Server, 503)
-			r.Cut()
+			r.EndWatches()
 			r.quiet(5 * time.Second)
-			r.Down(true)
+			r.SetDown(true)
 			r.quiet(5 * time.Second)
-			r.Down(false)
+			r.SetDown(false)
 		}
 		// One for each of the two reasons.
 		r.says("the outage", 2, 0)
@@ -55,11 +55,11 @@ func TestAReasonThatLastsIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, filled())
 		r.now()
-		r.Down(true)
+		r.SetDown(true)
 		r.quiet(30 * time.Second)
 		r.says("nobody listens", 1, 0)
 		answer(r.Server, 401)
-		r.Down(false)
+		r.SetDown(false)
 		r.quiet(4 * time.Minute)
 		r.says("another reason so soon", 0, 0)
 		r.quiet(time.Hour)
@@ -74,12 +74,12 @@ func TestAReasonThatLastsIsSaid(t *testing.T) {
 func TestAKindLostForGoodHidesNoOutage(t *testing.T) {
 	for name, outage := range map[string]struct{ begin, end func(*apitest.Server) }{
 		"nobody listens": {
-			func(s *apitest.Server) { s.Down(true) },
-			func(s *apitest.Server) { s.Down(false) },
+			func(s *apitest.Server) { s.SetDown(true) },
+			func(s *apitest.Server) { s.SetDown(false) },
 		},
 		"bad answers": {
-			func(s *apitest.Server) { answer(s, 503); s.Cut() },
-			func(s *apitest.Server) { answer(s, 0); s.Answer("nodes", 403) },
+			func(s *apitest.Server) { answer(s, 503); s.EndWatches() },
+			func(s *apitest.Server) { answer(s, 0); s.SetStatus("nodes", 403) },
 		},
 	} {
 		for wait, after := range map[string]time.Duration{"a minute later": time.Minute, "much later": 10 * time.Minute} {
@@ -87,8 +87,8 @@ func TestAKindLostForGoodHidesNoOutage(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := run(t, filled())
 					r.now()
-					r.Answer("nodes", 403)
-					r.Cut()
+					r.SetStatus("nodes", 403)
+					r.EndWatches()
 					r.quiet(after)
 					r.says("a kind is lost", 1, 0)
 					for range 3 {
@@ -99,7 +99,7 @@ func TestAKindLostForGoodHidesNoOutage(t *testing.T) {
 						r.quiet(10 * time.Minute)
 						r.says("its end", 0, 1)
 					}
-					r.Answer("nodes", 0)
+					r.SetStatus("nodes", 0)
 					r.quiet(time.Minute)
 					r.says("all can be read", 0, 1)
 					r.stop()
@@ -113,17 +113,17 @@ func TestTheReturnOfAllButOneKindIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, filled())
 		r.now()
-		r.Down(true)
+		r.SetDown(true)
 		r.quiet(10 * time.Minute)
 		r.says("the outage", 1, 0)
-		r.Answer("nodes", 403)
-		r.Down(false)
+		r.SetStatus("nodes", 403)
+		r.SetDown(false)
 		r.quiet(time.Hour)
 		r.says("the return of most, and why not of all", 1, 1)
 		if r.logged("but=[Node]") != 1 {
 			t.Errorf("log:\n%s", r.loud())
 		}
-		r.Down(true)
+		r.SetDown(true)
 		r.quiet(time.Hour)
 		r.says("an outage of the others", 1, 0)
 		r.stop()
@@ -136,9 +136,9 @@ func TestShortOutagesAreSaidNowAndThen(t *testing.T) {
 		r := run(t, filled())
 		r.now()
 		for range 360 { // an hour
-			r.Down(true)
+			r.SetDown(true)
 			r.quiet(2 * time.Second)
-			r.Down(false)
+			r.SetDown(false)
 			r.quiet(8 * time.Second)
 		}
 		r.quiet(10 * time.Minute)
@@ -155,7 +155,7 @@ func TestShortOutagesAreSaidNowAndThen(t *testing.T) {
 func TestWatchesThatDoNotLastAreSaidOnce(t *testing.T) {
 	for name, prepare := range map[string]func(*apitest.Server){
 		"streamed": func(*apitest.Server) {},
-		"listed":   (*apitest.Server).WithoutStreams,
+		"listed":   (*apitest.Server).DisableStreamedLists,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -164,13 +164,13 @@ func TestWatchesThatDoNotLastAreSaidOnce(t *testing.T) {
 				r := run(t, s)
 				r.now()
 				for range 2 * 3600 { // an hour
-					r.Cut()
+					r.EndWatches()
 					r.quiet(500 * time.Millisecond)
 				}
 				r.says("the cuts", 1, 0)
 				r.quiet(10 * time.Minute)
 				r.says("calm", 0, 1)
-				r.Cut()
+				r.EndWatches()
 				r.quiet(10 * time.Minute)
 				r.says("a lone cut", 0, 0)
 				r.stop()
@@ -185,17 +185,17 @@ func TestAnOutageSoonAfterAnotherIsSaidWhenItLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, filled())
 		r.now()
-		r.Down(true)
+		r.SetDown(true)
 		r.quiet(10 * time.Second)
-		r.Down(false)
+		r.SetDown(false)
 		r.quiet(time.Minute)
 		r.says("the first", 1, 1)
-		r.Down(true)
+		r.SetDown(true)
 		r.quiet(50 * time.Second)
 		r.says("the second, which may not last", 0, 0)
 		r.quiet(time.Minute)
 		r.says("the second, which lasts", 1, 0)
-		r.Down(false)
+		r.SetDown(false)
 		r.quiet(time.Minute)
 		r.says("its end", 0, 1)
 		r.stop()

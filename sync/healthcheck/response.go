@@ -13,11 +13,11 @@ import (
 	"kube-vmap/sync/listen"
 )
 
-// grace is how long requests may go on when a server ends.
-const grace = time.Second
+// shutdownTimeout is how long requests may go on when a server ends.
+const shutdownTimeout = time.Second
 
-// answer is the body of every answer. The order of its fields is kube-proxy's.
-type answer struct {
+// respond is the body of every answer. The order of its fields is kube-proxy's.
+type response struct {
 	Service struct {
 		Namespace string `json:"namespace"`
 		Name      string `json:"name"`
@@ -30,8 +30,8 @@ type answer struct {
 // the connections of a Service that goes end with it.
 func (s *Servers) serve(socket listen.Socket, l net.Listener) error {
 	server := s.server(socket)
-	err := server.Serve(s.bound.Listener(l))
-	inTime, cancel := context.WithTimeout(context.Background(), grace)
+	err := server.Serve(s.limit.Listener(l))
+	inTime, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	if server.Shutdown(inTime) != nil {
 		_ = server.Close() // takes the connections away from those that are not done
@@ -44,7 +44,7 @@ func (s *Servers) serve(socket listen.Socket, l net.Listener) error {
 func (s *Servers) server(socket listen.Socket) *http.Server {
 	family := model.FamilyOf(socket.Addr.Addr())
 	return &http.Server{
-		Handler:        http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { s.answer(w, socket.Service, family) }),
+		Handler:        http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { s.respond(w, socket.Service, family) }),
 		ReadTimeout:    5 * time.Second,
 		WriteTimeout:   10 * time.Second,
 		IdleTimeout:    time.Minute,
@@ -53,9 +53,9 @@ func (s *Servers) server(socket listen.Socket) *http.Server {
 	}
 }
 
-// answer says how many endpoints the Service has here, whatever the request.
-func (s *Servers) answer(w http.ResponseWriter, service model.ServiceName, family model.Family) {
-	a := answer{LocalEndpoints: s.check(service).Local[family], ServiceProxyHealthy: s.Healthy()}
+// respond says how many endpoints the Service has here, whatever the request.
+func (s *Servers) respond(w http.ResponseWriter, service model.ServiceName, family model.Family) {
+	a := response{LocalEndpoints: s.check(service).Local[family], ServiceProxyHealthy: s.Healthy()}
 	a.Service.Namespace, a.Service.Name = service.Namespace, service.Name
 	body, err := json.MarshalIndent(a, "", "\t")
 	if err != nil {

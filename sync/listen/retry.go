@@ -12,34 +12,34 @@ import (
 // How long a socket waits that could not be opened: at first, then twice as long
 // each time, and at most.
 const (
-	shortest = time.Second
-	longest  = time.Minute
+	minBackoff = time.Second
+	maxBackoff = time.Minute
 )
 
-// delay is how a socket waits that cannot be opened.
-type delay struct {
+// retryState is how a socket waits that cannot be opened.
+type retryState struct {
 	wait  time.Duration // the last one
 	until time.Time
 	told  string // the error that people know of
 }
 
-// postpone puts off a socket. People are told once of each error.
-func (s *Sockets) postpone(socket Socket, err error) {
-	d := s.late[socket]
+// scheduleRetry puts off a socket. People are told once of each error.
+func (s *Sockets) scheduleRetry(socket Socket, err error) {
+	d := s.failed[socket]
 	if d == nil {
-		d = &delay{wait: shortest / 2}
-		s.late[socket] = d
+		d = &retryState{wait: minBackoff / 2}
+		s.failed[socket] = d
 	}
-	d.wait = min(2*d.wait, longest)
+	d.wait = min(2*d.wait, maxBackoff)
 	d.until = time.Now().Add(d.wait)
 	if text := fmt.Sprint(err); text != d.told {
 		d.told = text
-		s.tell(socket, err)
+		s.report(socket, err)
 	}
 }
 
-// tell tells the log, and people where they look for it.
-func (s *Sockets) tell(socket Socket, err error) {
+// report tells the log, and people where they look for it.
+func (s *Sockets) report(socket Socket, err error) {
 	if errors.Is(err, syscall.EAFNOSUPPORT) {
 		// The machine was started without this family. Nothing is wrong with a Service
 		// that could use it elsewhere.
@@ -52,21 +52,21 @@ func (s *Sockets) tell(socket Socket, err error) {
 	s.Recorder.Warn(o, s.Reason, fmt.Sprintf("The %s is not available on %s: %v. It will be tried again.", s.Name, socket.Addr, err))
 }
 
-// listens notes that a socket is open, and tells those who know that it was not.
-func (s *Sockets) listens(socket Socket) {
+// markListening notes that a socket is open, and tells those who know that it was not.
+func (s *Sockets) markListening(socket Socket) {
 	log := s.Log.Debug
-	if s.late[socket] != nil {
+	if s.failed[socket] != nil {
 		log = s.Log.Info
 	}
 	log("listening", "what", s.Name, "service", socket.Service.String(), "address", socket.Addr.String())
-	delete(s.late, socket)
+	delete(s.failed, socket)
 }
 
-// due delivers when the first socket has waited long enough; it is nil if none
+// nextRetry delivers when the first socket has waited long enough; it is nil if none
 // waits.
-func (s *Sockets) due() <-chan time.Time {
+func (s *Sockets) nextRetry() <-chan time.Time {
 	var first time.Time
-	for _, d := range s.late {
+	for _, d := range s.failed {
 		if first.IsZero() || d.until.Before(first) {
 			first = d.until
 		}

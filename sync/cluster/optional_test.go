@@ -22,7 +22,7 @@ func TestAServerWithoutServiceCIDRsIsNotWaitedFor(t *testing.T) {
 		t.Run(fmt.Sprint(c.code), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, start := filled(), time.Now()
-				s.Answer("servicecidrs", c.code)
+				s.SetStatus("servicecidrs", c.code)
 				r := run(t, s)
 				_, want, _ := strings.Cut(all, "\n")
 				if got := lines(r.next(time.Minute)); got != want {
@@ -44,13 +44,13 @@ func TestAServerWithoutServiceCIDRsIsNotWaitedFor(t *testing.T) {
 				if n := r.logged("going on without"); n != 1 {
 					t.Errorf("said %d times", n)
 				}
-				s.Answer("servicecidrs", 0)
+				s.SetStatus("servicecidrs", 0)
 				if got, want := lines(r.next(c.noticed)), "cidrs [10.96.0.0/16 fd00:96::/112]"; got != want {
 					t.Errorf("then %s, want %s", got, want)
 				}
 				// What was known stays when the server no longer shows it.
-				s.Answer("servicecidrs", c.code)
-				s.Cut()
+				s.SetStatus("servicecidrs", c.code)
+				s.EndWatches()
 				r.quiet(time.Hour)
 				if n := r.logged("level=WARN"); n > 0 {
 					t.Errorf("%d warnings", n)
@@ -87,21 +87,21 @@ func TestRefusalsThatDoNotLastAreNotBelieved(t *testing.T) {
 		r := run(t, s)
 		r.now()
 		for range 100 { // a server that restarts
-			s.Down(true)
+			s.SetDown(true)
 			r.quiet(10 * time.Second)
 			answer(s, 403)
-			s.Down(false)
+			s.SetDown(false)
 			r.quiet(10 * time.Second)
 			answer(s, 0)
 			r.quiet(time.Minute)
 		}
-		s.Answer("servicecidrs", 503)
-		s.Cut()
+		s.SetStatus("servicecidrs", 503)
+		s.EndWatches()
 		for range 100 {
 			r.quiet(8 * time.Second)
-			s.Answer("servicecidrs", 403)
+			s.SetStatus("servicecidrs", 403)
 			r.quiet(14 * time.Second)
-			s.Answer("servicecidrs", 503)
+			s.SetStatus("servicecidrs", 503)
 			r.quiet(21 * time.Second)
 		}
 		if n := r.logged("going on without"); n > 0 {
@@ -118,10 +118,10 @@ func TestWhatIsMissingNowAndThenIsSaidOnce(t *testing.T) {
 				r := run(t, filled())
 				r.now()
 				for range 100 {
-					r.Answer("servicecidrs", code)
-					r.Cut()
+					r.SetStatus("servicecidrs", code)
+					r.EndWatches()
 					r.quiet(time.Minute)
-					r.Answer("servicecidrs", 0)
+					r.SetStatus("servicecidrs", 0)
 					r.quiet(time.Hour)
 				}
 				if n := r.logged("going on without"); n != 1 {

@@ -25,64 +25,64 @@ const (
 	slicesLabels   = "!" + corev1.IsHeadlessService
 )
 
-// watching is a source at work.
-type watching struct {
+// watcher is a source at work.
+type watcher struct {
 	source  *Source
-	began   time.Time
-	pending *pending
-	contact *contact
-	under   *underway
+	started time.Time
+	queue   *eventQueue
+	outages *outageLog
+	lists   *activeLists
 
 	node                           *ownNode
 	services, slices, cidrs, nodes *store
 }
 
-func (s *Source) newWatching() *watching {
-	w := &watching{
-		source: s, began: time.Now(),
-		pending: newPending(), contact: newContact(s.log), under: &underway{},
+func (s *Source) newWatcher() *watcher {
+	w := &watcher{
+		source: s, started: time.Now(),
+		queue: newEventQueue(), outages: newOutageLog(s.log), lists: &activeLists{},
 		node: newOwnNode(s.config.NodeName),
 	}
-	w.services = newStore("Service", reduceServices(), tellService, w.pending)
-	w.slices = newStore("EndpointSlice", reduceSlices(), tellSlice, w.pending)
-	w.cidrs = newStore("ServiceCIDR", reduceServiceCIDRs(), newServiceCIDRs().tell, w.pending)
-	w.nodes = newStore("Node", reduceNode(s.config.NodeName), w.node.tell, w.pending)
-	w.nodes.told = w.node.told
+	w.services = newStore("Service", serviceConverter(), serviceEvent, w.queue)
+	w.slices = newStore("EndpointSlice", sliceConverter(), sliceEvent, w.queue)
+	w.cidrs = newStore("ServiceCIDR", serviceCIDRConverter(), newServiceCIDRs().event, w.queue)
+	w.nodes = newStore("Node", nodeConverter(s.config.NodeName), w.node.event, w.queue)
+	w.nodes.onChange = w.node.closeWaiters
 	// Until there is a Node, this is what is known of it.
-	w.pending.put([]sync.Event{w.node.last})
+	w.queue.put([]sync.Event{w.node.last})
 	return w
 }
 
-func (w *watching) stores() []*store {
+func (w *watcher) stores() []*store {
 	return []*store{w.services, w.slices, w.cidrs, w.nodes}
 }
 
 // reflectors watch everything.
-func (w *watching) reflectors(ctx context.Context) []*cache.Reflector {
+func (w *watcher) reflectors(ctx context.Context) []*cache.Reflector {
 	client := w.source.config.Client
 	own := fields.OneTermEqualSelector("metadata.name", w.source.config.NodeName).String()
-	missing := newMissing("ServiceCIDR", w.source.log, w.cidrs.complete)
+	missing := newOptionalResource("ServiceCIDR", w.source.log, w.cidrs.markListed)
 	return []*cache.Reflector{
-		w.reflector(ctx, w.services, &corev1.Service{}, &requests{
+		w.reflector(ctx, w.services, &corev1.Service{}, &resourceClient{
 			client: client.CoreV1().RESTClient(), resource: "services", labels: servicesLabels, fields: servicesFields,
 		}),
-		w.reflector(ctx, w.slices, &discoveryv1.EndpointSlice{}, &requests{
+		w.reflector(ctx, w.slices, &discoveryv1.EndpointSlice{}, &resourceClient{
 			client: client.DiscoveryV1().RESTClient(), resource: "endpointslices", labels: slicesLabels,
 		}),
-		w.reflector(ctx, w.cidrs, &networkingv1.ServiceCIDR{}, &requests{
-			client: client.NetworkingV1().RESTClient(), resource: "servicecidrs", missing: missing,
+		w.reflector(ctx, w.cidrs, &networkingv1.ServiceCIDR{}, &resourceClient{
+			client: client.NetworkingV1().RESTClient(), resource: "servicecidrs", optional: missing,
 		}),
-		w.reflector(ctx, w.nodes, &corev1.Node{}, &requests{
+		w.reflector(ctx, w.nodes, &corev1.Node{}, &resourceClient{
 			client: client.CoreV1().RESTClient(), resource: "nodes", fields: own,
 		}),
 	}
 }
 
-func (w *watching) reflector(ctx context.Context, to *store, of runtime.Object, r *requests) *cache.Reflector {
-	r.kind, r.reduce, r.contact, r.under = to.kind, to.reduce, w.contact, w.under
-	logger := klog.FromContext(quiet(ctx, w.source.log))
+func (w *watcher) reflector(ctx context.Context, to *store, of runtime.Object, r *resourceClient) *cache.Reflector {
+	r.kind, r.convert, r.outages, r.lists = to.kind, to.convert, w.outages, w.lists
+	logger := klog.FromContext(withDebugLog(ctx, w.source.log))
 	return cache.NewReflectorWithOptions(r.listerWatcher(), of, to, cache.ReflectorOptions{
-		Name: to.kind, Logger: &logger, Clock: newClockUntil(ctx), Backoff: backoff(),
+		Name: to.kind, Logger: &logger, Clock: newContextClock(ctx), Backoff: backoff(),
 	})
 }
 
@@ -92,31 +92,31 @@ func backoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 10, Cap: 10 * time.Second}
 }
 
-// calmAfter is how long after waits began to grow they are short again.
-const calmAfter = 2 * time.Minute
+// backoffReset is how long after waits began to grow they are short again.
+const backoffReset = 2 * time.Minute
 
-// follow lists and watches until ctx ends. A reflector's own way to do that would
+// listAndWatch lists and watches until ctx ends. A reflector's own way to do that would
 // count the time that it waited for a server to come back, and wait as long again
 // when that server has forgotten where it was and a new list is needed.
-func follow(ctx context.Context, r *cache.Reflector) {
-	delay := backoff().DelayWithReset(clock.RealClock{}, calmAfter)
+func listAndWatch(ctx context.Context, r *cache.Reflector) {
+	delay := backoff().DelayWithReset(clock.RealClock{}, backoffReset)
 	for ctx.Err() == nil {
 		if err := r.ListAndWatchWithContext(ctx); err != nil {
 			klog.FromContext(ctx).V(4).Info("Cannot list or watch", "reflector", r.Name(), "err", err)
 		}
-		await(ctx, nil, time.After(delay()))
+		waitFor(ctx, nil, time.After(delay()))
 	}
 }
 
-// clockUntil is a clock whose waits end with ctx, too. Of the reflector's, not all
+// contextClock is a clock whose waits end with ctx, too. Of the reflector's, not all
 // do: one that waits for a server to come back would keep its source from ending.
-type clockUntil struct {
+type contextClock struct {
 	clock.RealClock
 	after func(time.Duration) <-chan time.Time
 }
 
-func newClockUntil(ctx context.Context) clockUntil {
-	return clockUntil{after: func(d time.Duration) <-chan time.Time {
+func newContextClock(ctx context.Context) contextClock {
+	return contextClock{after: func(d time.Duration) <-chan time.Time {
 		over := make(chan time.Time, 1)
 		waited, cancel := context.WithTimeout(ctx, d)
 		context.AfterFunc(waited, func() {
@@ -128,4 +128,4 @@ func newClockUntil(ctx context.Context) clockUntil {
 }
 
 // After delivers when d has passed or the end has come.
-func (c clockUntil) After(d time.Duration) <-chan time.Time { return c.after(d) }
+func (c contextClock) After(d time.Duration) <-chan time.Time { return c.after(d) }

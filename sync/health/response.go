@@ -9,8 +9,8 @@ import (
 	"kube-vmap/model"
 )
 
-// answer is the body of every answer. The order of its fields is kube-proxy's.
-type answer struct {
+// response is the body of every answer. The order of its fields is kube-proxy's.
+type response struct {
 	LastUpdated time.Time `json:"lastUpdated"`
 	CurrentTime time.Time `json:"currentTime"`
 	// NodeEligible is in answers of /healthz only, Ready in those of /readyz.
@@ -32,28 +32,28 @@ type familyStatus struct {
 
 // Handler serves /healthz, /livez and /readyz, for GET and HEAD.
 func (h *Health) Handler() http.Handler {
-	probes := map[string]func(*answer, state) string{
-		"healthz": (*answer).eligible,
-		"livez":   func(*answer, state) string { return "" },
-		"readyz":  (*answer).ready,
+	probes := map[string]func(*response, state) string{
+		"healthz": (*response).checkEligible,
+		"livez":   func(*response, state) string { return "" },
+		"readyz":  (*response).checkReady,
 	}
 	mux := http.NewServeMux()
 	for probe, judge := range probes {
 		mux.HandleFunc("GET /"+probe, func(w http.ResponseWriter, _ *http.Request) {
-			a := h.answer(judge)
+			a := h.response(judge)
 			h.probed(probe, a.write(w))
 		})
 	}
 	return mux
 }
 
-// answer says how things stand. What the probe asks beyond that nothing is late
+// response says how things stand. What the probe asks beyond that nothing is late
 // is for judge to tell, which says what is wrong with it.
-func (h *Health) answer(judge func(*answer, state) string) *answer {
-	s, now := h.now(), time.Now()
-	a := &answer{LastUpdated: s.updated, CurrentTime: now, Healthy: true, Status: map[string]familyStatus{}}
+func (h *Health) response(judge func(*response, state) string) *response {
+	s, now := h.snapshot(), time.Now()
+	a := &response{LastUpdated: s.updated, CurrentTime: now, Healthy: true, Status: map[string]familyStatus{}}
 	var reasons []string
-	if waited, late := h.late(s, now); late {
+	if waited, late := h.overdue(s, now); late {
 		a.Healthy = false
 		reasons = append(reasons, "changes have been waiting for the kernel for "+waited.Round(time.Second).String())
 	}
@@ -67,19 +67,19 @@ func (h *Health) answer(judge func(*answer, state) string) *answer {
 	return a
 }
 
-// eligible judges whether load balancers may choose the node (KEP-3836). One that
+// checkEligible judges whether load balancers may choose the node (KEP-3836). One that
 // nothing is known of yet they may not, as in kube-proxy.
-func (a *answer) eligible(s state) string {
-	eligible := s.known && s.ineligible == ""
+func (a *response) checkEligible(s state) string {
+	eligible := s.nodeKnown && s.ineligible == ""
 	a.NodeEligible = &eligible
-	if !s.known {
+	if !s.nodeKnown {
 		return "nothing is known of the node yet"
 	}
 	return s.ineligible
 }
 
-// ready judges whether anything is programmed.
-func (a *answer) ready(s state) string {
+// checkReady judges whether anything is programmed.
+func (a *response) checkReady(s state) string {
 	a.Ready = &s.committed
 	if !s.committed {
 		return "nothing has been programmed yet"
@@ -88,7 +88,7 @@ func (a *answer) ready(s state) string {
 }
 
 // write writes the answer and returns its status.
-func (a *answer) write(w http.ResponseWriter) int {
+func (a *response) write(w http.ResponseWriter) int {
 	code := http.StatusServiceUnavailable
 	if a.Reason == "" {
 		// Older kube-proxies worked even if there was nothing to do, so those who

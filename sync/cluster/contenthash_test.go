@@ -27,13 +27,13 @@ func TestEveryFieldHasAMeaning(t *testing.T) {
 	} {
 		v := reflect.New(reflect.TypeOf(value)).Elem()
 		v.Set(reflect.ValueOf(value))
-		before := meaningOf(v.Interface())
-		if before == 0 || before != meaningOf(value) {
+		before := contentHash(v.Interface())
+		if before == 0 || before != contentHash(value) {
 			t.Fatalf("%T does not mean what it means", value)
 		}
 		eachField(v, v.Type().String(), func(path string, change, restore func()) {
 			change()
-			if meaningOf(v.Interface()) == before {
+			if contentHash(v.Interface()) == before {
 				t.Errorf("%s has no meaning", path)
 			}
 			restore()

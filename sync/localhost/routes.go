@@ -28,10 +28,10 @@ func (r route) socket(m model.Match) listen.Socket {
 }
 
 // Follow implements [sync.Follower].
-func (r *Relay) Follow(t sync.Taken) {
+func (r *Proxy) Follow(t sync.Taken) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.hosts = hostsAmong(t.NodeAddrs)
+	r.nodeAddrs = usableNodeAddrs(t.NodeAddrs)
 	var closed, opened []listen.Socket
 	drop := func(m model.Match) {
 		if old, known := r.routes[m]; known {
@@ -50,7 +50,7 @@ func (r *Relay) Follow(t sync.Taken) {
 	for i := range t.Set {
 		f := &t.Set[i]
 		drop(f.Match)
-		if !relays(f) {
+		if !isServed(f) {
 			continue
 		}
 		to := route{
@@ -63,16 +63,16 @@ func (r *Relay) Follow(t sync.Taken) {
 	r.sockets.Change(closed, opened)
 }
 
-// relays reports whether a frontend is served. Without endpoints it is not, so
+// isServed reports whether a frontend is served. Without endpoints it is not, so
 // that clients are refused at once, as they are at the node's other addresses.
-func relays(f *model.Frontend) bool {
+func isServed(f *model.Frontend) bool {
 	return f.Kind == model.NodePort && f.Match.Protocol == model.TCP && f.Served()
 }
 
-// hostsAmong are the addresses of the node to connect to, if it serves these: the
+// usableNodeAddrs are the addresses of the node to connect to, if it serves these: the
 // first of each family that is not bound to a link, nor a loopback address, which
 // would lead back here.
-func hostsAmong(addrs []netip.Addr) [len(model.Families)]netip.Addr {
+func usableNodeAddrs(addrs []netip.Addr) [len(model.Families)]netip.Addr {
 	var hosts [len(model.Families)]netip.Addr
 	for _, a := range addrs {
 		if host := &hosts[model.FamilyOf(a)]; !host.IsValid() && a.IsGlobalUnicast() {
@@ -82,19 +82,19 @@ func hostsAmong(addrs []netip.Addr) [len(model.Families)]netip.Addr {
 	return hosts
 }
 
-// errGone is told of a connection that came while the Service went.
-var errGone = errors.New("no Service has this node port any more")
+// errNoService is told of a connection that came while the Service went.
+var errNoService = errors.New("no Service has this node port any more")
 
 // target is where the connections of a socket go now.
-func (r *Relay) target(s listen.Socket) (netip.AddrPort, error) {
+func (r *Proxy) target(s listen.Socket) (netip.AddrPort, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := model.Match{Family: model.FamilyOf(s.Addr.Addr()), Protocol: model.TCP, Port: s.Addr.Port()}
 	to, known := r.routes[m]
 	if !known || to.service != s.Service {
-		return netip.AddrPort{}, errGone
+		return netip.AddrPort{}, errNoService
 	}
-	if host := r.hosts[m.Family]; host.IsValid() {
+	if host := r.nodeAddrs[m.Family]; host.IsValid() {
 		return netip.AddrPortFrom(host, m.Port), nil
 	}
 	return to.clusterIP, nil

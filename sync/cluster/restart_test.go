@@ -11,37 +11,37 @@ import (
 
 // outages are what can happen to watches.
 var outages = map[string]func(s *apitest.Server, meanwhile func()){
-	"cut":       func(s *apitest.Server, meanwhile func()) { s.Cut(); meanwhile() },
-	"compacted": func(s *apitest.Server, meanwhile func()) { s.Down(true); meanwhile(); s.Compact(); s.Down(false) },
+	"cut":       func(s *apitest.Server, meanwhile func()) { s.EndWatches(); meanwhile() },
+	"compacted": func(s *apitest.Server, meanwhile func()) { s.SetDown(true); meanwhile(); s.Compact(); s.SetDown(false) },
 	"away for 30 s": func(s *apitest.Server, meanwhile func()) {
-		s.Down(true)
+		s.SetDown(true)
 		<-time.After(30 * time.Second)
 		meanwhile()
-		s.Down(false)
+		s.SetDown(false)
 	},
 	"refusing for an hour": func(s *apitest.Server, meanwhile func()) {
 		for _, resource := range []string{"services", "endpointslices", "servicecidrs", "nodes"} {
-			s.Answer(resource, 503)
-			defer s.Answer(resource, 0)
+			s.SetStatus(resource, 503)
+			defer s.SetStatus(resource, 0)
 		}
-		s.Cut()
+		s.EndWatches()
 		meanwhile()
 		<-time.After(time.Hour)
 	},
 	"restarted after a minute": func(s *apitest.Server, meanwhile func()) {
-		s.Down(true)
+		s.SetDown(true)
 		<-time.After(time.Minute)
 		meanwhile()
 		s.Compact() // its memory begins where it starts
-		s.Down(false)
+		s.SetDown(false)
 	},
 	"away and compacted, then without streams": func(s *apitest.Server, meanwhile func()) {
-		s.Down(true)
+		s.SetDown(true)
 		<-time.After(time.Minute)
 		meanwhile()
-		s.WithoutStreams()
+		s.DisableStreamedLists()
 		s.Compact()
-		s.Down(false)
+		s.SetDown(false)
 	},
 }
 
@@ -85,13 +85,13 @@ func TestARelistIsOneBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, filled())
 		r.now()
-		r.Down(true)
+		r.SetDown(true)
 		for i := range 100 {
 			r.Put(slice("more", model.IPv6, i), slice("web-0", model.IPv4, i), service("more", 20+i))
 		}
 		r.Delete(slice("web-1", model.IPv4), slice("web-1", model.IPv6))
 		r.Compact()
-		r.Down(false)
+		r.SetDown(false)
 		slices := "no slice default/web-1-ipv4\nno slice default/web-1-ipv6\nslice default/more-ipv6 1\nslice default/web-0-ipv4 1"
 		services := "service default/more 10.96.0.119"
 		for range 2 {
@@ -115,7 +115,7 @@ func TestAWatchThatIsCutEachSecondLosesNothing(t *testing.T) {
 		for i := range 120 {
 			r.Put(service("web-0", 10+i), slice("web-1", model.IPv6, make([]int, i+1)...))
 			<-time.After(500 * time.Millisecond)
-			r.Cut()
+			r.EndWatches()
 			synctest.Wait()
 			select {
 			case events := <-r.bursts:
@@ -138,13 +138,13 @@ func TestAWatchThatIsCutEachSecondLosesNothing(t *testing.T) {
 func TestAnOutageIsSaidOnce(t *testing.T) {
 	resources := []string{"services", "endpointslices", "servicecidrs", "nodes"}
 	for name, outage := range map[string]func(*apitest.Server){
-		"nobody listens": func(s *apitest.Server) { s.Down(true) },
-		"nobody answers": (*apitest.Server).HangUp,
+		"nobody listens": func(s *apitest.Server) { s.SetDown(true) },
+		"nobody answers": (*apitest.Server).CloseConnections,
 		"bad answers": func(s *apitest.Server) {
 			for _, resource := range resources {
-				s.Answer(resource, 503)
+				s.SetStatus(resource, 503)
 			}
-			s.Cut()
+			s.EndWatches()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,9 +153,9 @@ func TestAnOutageIsSaidOnce(t *testing.T) {
 				r.now()
 				outage(r.Server)
 				r.quiet(20 * time.Minute)
-				r.Down(false)
+				r.SetDown(false)
 				for _, resource := range resources {
-					r.Answer(resource, 0)
+					r.SetStatus(resource, 0)
 				}
 				r.quiet(time.Minute)
 				for text, want := range map[string]int{"level=WARN": 1, "level=ERROR": 0, "read again": 1} {
@@ -174,11 +174,11 @@ func TestASourceEndsAtOnceWhenTheServerIsAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := filled()
-				s.Down(!known)
+				s.SetDown(!known)
 				r := run(t, s)
 				if known {
 					r.now()
-					s.Down(true)
+					s.SetDown(true)
 				}
 				r.quiet(10 * time.Minute)
 				r.stop()
@@ -190,7 +190,7 @@ func TestASourceEndsAtOnceWhenTheServerIsAway(t *testing.T) {
 func TestASourceEndsAtOnceWhenTheServerDoesNotAnswer(t *testing.T) {
 	for name, prepare := range map[string]func(*apitest.Server){
 		"streamed": func(*apitest.Server) {},
-		"listed":   (*apitest.Server).WithoutStreams,
+		"listed":   (*apitest.Server).DisableStreamedLists,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -199,10 +199,10 @@ func TestASourceEndsAtOnceWhenTheServerDoesNotAnswer(t *testing.T) {
 				r := run(t, s)
 				r.now()
 				for _, resource := range []string{"services", "endpointslices", "servicecidrs", "nodes"} {
-					s.Answer(resource, apitest.Never)
+					s.SetStatus(resource, apitest.NoResponse)
 				}
 				s.Compact()
-				s.Cut()
+				s.EndWatches()
 				r.quiet(time.Hour)
 				r.stop()
 			})

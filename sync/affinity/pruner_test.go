@@ -103,7 +103,7 @@ func remembers(f model.Family, p model.Protocol, c, e int) nft.Element {
 }
 
 // run runs a sweeper in a time of its own.
-func run(t *testing.T, k *kernel, full func(model.Family, uint64), do func(*Sweeper)) {
+func run(t *testing.T, k *kernel, full func(model.Family, uint64), do func(*Pruner)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Kernel: k, Log: slog.New(slog.DiscardHandler), Full: full})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -140,7 +140,7 @@ func each(t *testing.T, do func(t *testing.T, f model.Family, p model.Protocol))
 	}
 }
 
-// full is a map of five clients on the endpoints 1, 2, 3, 1, 2.
+// reported is a map of five clients on the endpoints 1, 2, 3, 1, 2.
 func full(f model.Family, p model.Protocol) []nft.Element {
 	var out []nft.Element
 	for c := range 5 {
@@ -178,7 +178,7 @@ func TestClientsOfWhatIsGoneAreForgotten(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				k := &kernel{maps: map[nft.SetID][]nft.Element{id: full(f, p)}}
-				run(t, k, nil, func(s *Sweeper) {
+				run(t, k, nil, func(s *Pruner) {
 					s.Follow(sync.Taken{Whole: true, Set: []model.Frontend{owner(f, p, sticky, 0, 1, 2, 3)}})
 					synctest.Wait()
 					if got := k.left(id); len(got) != 5 {
@@ -198,7 +198,7 @@ func TestWhatWentBeforeTheStartIsForgottenAtTheStart(t *testing.T) {
 	each(t, func(t *testing.T, f model.Family, p model.Protocol) {
 		all, local := nft.SetID{Family: f, Kind: nft.Affinity}, nft.SetID{Family: f, Kind: nft.Affinity, Local: true}
 		k := &kernel{maps: map[nft.SetID][]nft.Element{all: full(f, p), local: full(f, p)}}
-		run(t, k, nil, func(s *Sweeper) {
+		run(t, k, nil, func(s *Pruner) {
 			s.Follow(sync.Taken{Whole: true, Set: []model.Frontend{owner(f, p, time.Hour, 2, 1, 3)}})
 		})
 		if got := k.left(all); !slices.Equal(got, []int{0, 2, 3}) {
@@ -213,7 +213,7 @@ func TestWhatWentBeforeTheStartIsForgottenAtTheStart(t *testing.T) {
 func TestChangesWithoutAffinityListNothing(t *testing.T) {
 	each(t, func(t *testing.T, f model.Family, p model.Protocol) {
 		k := &kernel{maps: map[nft.SetID][]nft.Element{}}
-		run(t, k, nil, func(s *Sweeper) {
+		run(t, k, nil, func(s *Pruner) {
 			for n := range 10 {
 				s.Follow(sync.Taken{Set: []model.Frontend{owner(f, p, 0, 0, n)}})
 			}
@@ -228,7 +228,7 @@ func TestAClientThatTimesOutMeanwhileIsNoError(t *testing.T) {
 	each(t, func(t *testing.T, f model.Family, p model.Protocol) {
 		id := nft.SetID{Family: f, Kind: nft.Affinity}
 		k := &kernel{maps: map[nft.SetID][]nft.Element{id: full(f, p)}, gone: 2}
-		run(t, k, nil, func(s *Sweeper) {
+		run(t, k, nil, func(s *Pruner) {
 			s.Follow(sync.Taken{Whole: true, Set: []model.Frontend{owner(f, p, time.Hour, 0, 9)}})
 		})
 		if got := k.left(id); len(got) > 0 {
@@ -242,7 +242,7 @@ func TestAFailedSweepIsRepeated(t *testing.T) {
 		id := nft.SetID{Family: f, Kind: nft.Affinity}
 		k := &kernel{maps: map[nft.SetID][]nft.Element{id: full(f, p)}}
 		k.broken.Store(true)
-		run(t, k, nil, func(s *Sweeper) {
+		run(t, k, nil, func(s *Pruner) {
 			s.Follow(sync.Taken{Whole: true, Set: []model.Frontend{owner(f, p, time.Hour, 0, 1)}})
 			<-time.After(5 * retryPeriod)
 			k.broken.Store(false)
@@ -257,7 +257,7 @@ func TestAFailedSweepIsRepeated(t *testing.T) {
 func TestClientsThatAreNotRememberedAreCounted(t *testing.T) {
 	k := &kernel{maps: map[nft.SetID][]nft.Element{}, full: [...]uint64{model.IPv4: 7, model.IPv6: 9}}
 	told := [len(model.Families)]uint64{}
-	run(t, k, func(f model.Family, n uint64) { told[f] = n }, func(*Sweeper) { <-time.After(2 * countPeriod) })
+	run(t, k, func(f model.Family, n uint64) { told[f] = n }, func(*Pruner) { <-time.After(2 * counterPeriod) })
 	if told != k.full {
 		t.Errorf("told %v, want %v", told, k.full)
 	}

@@ -25,7 +25,7 @@ func TestANodePortIsServedOnTheLoopbackAddressOfItsFamily(t *testing.T) {
 		p := b.connect(t, port)
 		p.talk(t)
 		for _, other := range []netip.Addr{loopback[1-f], netip.MustParseAddr("127.0.0.2")} {
-			if at := netip.AddrPortFrom(other, port); listentest.Open(t, at) {
+			if at := netip.AddrPortFrom(other, port); listentest.IsOpen(t, at) {
 				t.Errorf("%s is open", at)
 			}
 		}
@@ -60,7 +60,7 @@ func TestOnlyTCPNodePortsWithEndpointsAreServed(t *testing.T) {
 		r.Follow(sync.Taken{Whole: true, Set: append(set, local)})
 		b.connect(t, port).talk(t)
 		for _, port := range left {
-			if at := b.local(port); listentest.Open(t, at) {
+			if at := b.local(port); listentest.IsOpen(t, at) {
 				t.Errorf("%s is open", at)
 			}
 		}
@@ -167,7 +167,7 @@ func TestAServiceThatGoesLeavesItsConnections(t *testing.T) {
 		} {
 			p := b.connect(t, port)
 			r.Follow(taken)
-			listentest.Closed(t, b.local(port))
+			listentest.WaitClosed(t, b.local(port))
 			p.talk(t)
 			r.Follow(sync.Taken{Set: []model.Frontend{front}})
 			b.connect(t, port).talk(t)
@@ -265,9 +265,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 		open[0].client.Close()
 		open[0].server.Close()
 		listentest.Eventually(t, "a place is free", func() bool {
-			r.places.mu.Lock()
-			defer r.places.mu.Unlock()
-			return r.places.taken < 3
+			r.limit.mu.Lock()
+			defer r.limit.mu.Unlock()
+			return r.limit.open < 3
 		})
 		b.connect(t, port).talk(t)
 	})
@@ -275,13 +275,13 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 func TestTheLogTellsOnceAMinuteOfTooManyConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var journal listentest.Journal
-		p := places{max: 1, log: journal.Log()}
-		if !p.take(listen.Socket{}) {
+		var journal listentest.LogBuffer
+		p := connLimit{max: 1, log: journal.Log()}
+		if !p.acquire(listen.Socket{}) {
 			t.Error("the first finds no place")
 		}
 		for range 1200 {
-			if p.take(listen.Socket{}) {
+			if p.acquire(listen.Socket{}) {
 				t.Error("there are too many")
 			}
 			<-time.After(100 * time.Millisecond)
@@ -295,7 +295,7 @@ func TestTheLogTellsOnceAMinuteOfTooManyConnections(t *testing.T) {
 
 func TestAtTheEndNobodyComesInAndThoseInsideMayFinish(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b, port := newRig(Config{Grace: listentest.Patience}), newBackend(t, f), listentest.FreePort(t)
+		r, b, port := newRig(Config{Grace: listentest.Timeout}), newBackend(t, f), listentest.FreePort(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		done := make(chan error, 1)
@@ -303,7 +303,7 @@ func TestAtTheEndNobodyComesInAndThoseInsideMayFinish(t *testing.T) {
 		r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
 		p := b.connect(t, port)
 		cancel()
-		listentest.Closed(t, b.local(port))
+		listentest.WaitClosed(t, b.local(port))
 		p.talk(t)
 		select {
 		case err := <-done:

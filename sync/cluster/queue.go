@@ -7,22 +7,22 @@ import (
 	"kube-vmap/sync"
 )
 
-// pending are the events that nobody took yet. There is one for each object: a
+// queue are the events that nobody took yet. There is one for each object: a
 // newer one takes the place of the older.
-type pending struct {
+type eventQueue struct {
 	mu     stdsync.Mutex
 	events []sync.Event
-	at     map[any]int // the place in events, by subject
-	// some has a token when there is something to take.
-	some chan struct{}
+	index  map[any]int // the place in events, by subject
+	// ready has a token when there is something to take.
+	ready chan struct{}
 }
 
-func newPending() *pending {
-	return &pending{at: map[any]int{}, some: make(chan struct{}, 1)}
+func newEventQueue() *eventQueue {
+	return &eventQueue{index: map[any]int{}, ready: make(chan struct{}, 1)}
 }
 
-// put adds events that are taken together, or with what follows them.
-func (p *pending) put(events []sync.Event) {
+// send adds events that are taken together, or with what follows them.
+func (p *eventQueue) put(events []sync.Event) {
 	if len(events) == 0 {
 		return
 	}
@@ -30,27 +30,27 @@ func (p *pending) put(events []sync.Event) {
 	defer p.mu.Unlock()
 	for _, e := range events {
 		about := subject(e)
-		if i, waits := p.at[about]; waits {
-			p.events[i] = supersede(p.events[i], e)
+		if i, waits := p.index[about]; waits {
+			p.events[i] = merge(p.events[i], e)
 			continue
 		}
-		p.at[about] = len(p.events)
+		p.index[about] = len(p.events)
 		p.events = append(p.events, e)
 	}
 	select {
-	case p.some <- struct{}{}:
+	case p.ready <- struct{}{}:
 	default:
 	}
 }
 
-// take returns what waits; nil if that is nothing.
-func (p *pending) take() []sync.Event {
+// acquire returns what waits; nil if that is nothing.
+func (p *eventQueue) take() []sync.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	events := p.events
 	if len(events) > 0 {
 		// Not cleared for the next ones: after a list, that would be big.
-		p.events, p.at = nil, map[any]int{}
+		p.events, p.index = nil, map[any]int{}
 	}
 	return events
 }
@@ -73,9 +73,9 @@ func subject(e sync.Event) any {
 	return reflect.TypeOf(e)
 }
 
-// supersede returns the newer event. It has waited since what the older one tells
+// merge returns the newer event. It has waited since what the older one tells
 // of was triggered.
-func supersede(older, newer sync.Event) sync.Event {
+func merge(older, newer sync.Event) sync.Event {
 	was, ok := older.(sync.SetSlice)
 	if !ok || was.Triggered.IsZero() {
 		return newer

@@ -11,13 +11,13 @@ import (
 // seed makes hashes comparable within this process, which is all they are for.
 var seed = maphash.MakeSeed()
 
-// meaning is a hash of what an object means. Two that mean the same have the same
+// content is a hash of what an object means. Two that mean the same have the same
 // hash; that two which do not have it, too, is as likely as one in 2^64.
-type meaning struct{ maphash.Hash }
+type contentHasher struct{ maphash.Hash }
 
-// meaningOf hashes an item's value; never zero.
-func meaningOf(value any) uint64 {
-	var m meaning
+// contentHash hashes an item's value; never zero.
+func contentHash(value any) uint64 {
+	var m contentHasher
 	m.SetSeed(seed)
 	switch v := value.(type) {
 	case sync.SetService:
@@ -27,24 +27,24 @@ func meaningOf(value any) uint64 {
 	case sync.SetNode:
 		maphash.WriteComparable(&m.Hash, v)
 	case []netip.Prefix:
-		list(&m, v)
+		writeList(&m, v)
 	}
 	return max(m.Sum64(), 1)
 }
 
-// identityOf hashes a UID, which takes less memory than the text.
-func identityOf(uid string) uint64 { return maphash.String(seed, uid) }
+// hashUID hashes a UID, which takes less memory than the text.
+func hashUID(uid string) uint64 { return maphash.String(seed, uid) }
 
-func (m *meaning) service(s *model.Service) {
+func (m *contentHasher) service(s *model.Service) {
 	m.text(s.Name.Namespace)
 	m.text(s.Name.Name)
 	m.text(s.UID)
 	maphash.WriteComparable(&m.Hash, s.Created)
-	list(m, s.ClusterIPs)
-	list(m, s.ExternalIPs)
-	list(m, s.LoadBalancerIPs)
-	list(m, s.SourceRanges)
-	list(m, s.Ports)
+	writeList(m, s.ClusterIPs)
+	writeList(m, s.ExternalIPs)
+	writeList(m, s.LoadBalancerIPs)
+	writeList(m, s.SourceRanges)
+	writeList(m, s.Ports)
 	maphash.WriteComparable(&m.Hash, s.InternalPolicy)
 	maphash.WriteComparable(&m.Hash, s.ExternalPolicy)
 	maphash.WriteComparable(&m.Hash, s.Affinity)
@@ -52,13 +52,13 @@ func (m *meaning) service(s *model.Service) {
 	maphash.WriteComparable(&m.Hash, s.HealthCheckNodePort)
 }
 
-func (m *meaning) slice(s *model.Slice) {
+func (m *contentHasher) slice(s *model.Slice) {
 	m.text(s.Name.Namespace)
 	m.text(s.Name.Name)
 	m.text(s.Service.Namespace)
 	m.text(s.Service.Name)
 	maphash.WriteComparable(&m.Hash, s.Family)
-	list(m, s.Ports)
+	writeList(m, s.Ports)
 	maphash.WriteComparable(&m.Hash, len(s.Endpoints))
 	for i := range s.Endpoints {
 		m.endpoint(&s.Endpoints[i])
@@ -67,7 +67,7 @@ func (m *meaning) slice(s *model.Slice) {
 
 // endpoint is written out, because WriteComparable would copy each of a hundred
 // thousand endpoints to the heap.
-func (m *meaning) endpoint(e *model.Endpoint) {
+func (m *contentHasher) endpoint(e *model.Endpoint) {
 	addr := e.Addr.As16()
 	_, _ = m.Write(addr[:])
 	for _, b := range [...]bool{e.Addr.Is4(), e.Ready, e.Serving, e.Terminating} {
@@ -79,12 +79,12 @@ func (m *meaning) endpoint(e *model.Endpoint) {
 }
 
 // text adds a string so that it cannot run into the next one.
-func (m *meaning) text(s string) {
+func (m *contentHasher) text(s string) {
 	_, _ = m.WriteString(s)
 	_ = m.WriteByte(0)
 }
 
-func (m *meaning) flag(b bool) {
+func (m *contentHasher) flag(b bool) {
 	if b {
 		_ = m.WriteByte(1)
 	} else {
@@ -92,8 +92,8 @@ func (m *meaning) flag(b bool) {
 	}
 }
 
-// list adds a list so that it cannot run into the next one.
-func list[T comparable](m *meaning, values []T) {
+// writeList adds a list so that it cannot run into the next one.
+func writeList[T comparable](m *contentHasher, values []T) {
 	maphash.WriteComparable(&m.Hash, len(values))
 	for _, v := range values {
 		maphash.WriteComparable(&m.Hash, v)

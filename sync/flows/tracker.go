@@ -11,83 +11,83 @@ import (
 	"kube-vmap/sync"
 )
 
-// state is what the kernel's rules are known to do, and what is still to be done
+// tracker is what the kernel's rules are known to do, and what is still to be done
 // about flows.
-type state struct {
+type tracker struct {
 	protocols []model.Protocol
 	// endpoints are those that flows of a frontend may use, sorted.
 	endpoints map[model.Match][]netip.AddrPort
 	nodeAddrs []netip.Addr // sorted
-	todo      [len(model.Families)]todo
+	pending   [len(model.Families)]pendingChecks
 }
 
-// todo are frontends of one family whose flows are to be looked at.
-type todo struct {
-	whole   bool // all that are known, besides
-	matches map[model.Match]struct{}
+// pendingChecks are frontends of one family whose flows are to be looked at.
+type pendingChecks struct {
+	all       bool // all that are known, besides
+	frontends map[model.Match]struct{}
 }
 
-func newState(protocols []model.Protocol) state {
-	s := state{protocols: protocols, endpoints: map[model.Match][]netip.AddrPort{}}
-	for f := range s.todo {
-		s.todo[f] = todo{matches: map[model.Match]struct{}{}}
+func newTracker(protocols []model.Protocol) tracker {
+	s := tracker{protocols: protocols, endpoints: map[model.Match][]netip.AddrPort{}}
+	for f := range s.pending {
+		s.pending[f] = pendingChecks{frontends: map[model.Match]struct{}{}}
 	}
 	return s
 }
 
-// take brings the state up to date.
-func (s *state) take(t sync.Taken) {
+// apply brings the state up to date.
+func (s *tracker) apply(t sync.Taken) {
 	if t.Whole {
-		s.takeWhole(t.Set)
+		s.applySnapshot(t.Set)
 	} else {
-		s.takeChange(t)
+		s.applyChange(t)
 	}
-	s.takeNodeAddrs(t.NodeAddrs)
+	s.applyNodeAddrs(t.NodeAddrs)
 }
 
-// takeWhole takes in all there is.
-func (s *state) takeWhole(all []model.Frontend) {
+// applySnapshot takes in all there is.
+func (s *tracker) applySnapshot(all []model.Frontend) {
 	known := s.endpoints
 	s.endpoints = make(map[model.Match][]netip.AddrPort, len(known))
 	for i := range all {
-		if m := all[i].Match; s.follows(m) {
+		if m := all[i].Match; s.tracks(m) {
 			s.endpoints[m] = all[i].Pool.Flows
 		}
 	}
 	for m := range known {
 		if _, still := s.endpoints[m]; !still {
-			s.look(m)
+			s.markForCheck(m)
 		}
 	}
-	for f := range s.todo {
-		s.todo[f].whole = true
+	for f := range s.pending {
+		s.pending[f].all = true
 	}
 }
 
-func (s *state) takeChange(t sync.Taken) {
+func (s *tracker) applyChange(t sync.Taken) {
 	for _, m := range t.Gone {
 		if _, known := s.endpoints[m]; known {
 			delete(s.endpoints, m)
-			s.look(m)
+			s.markForCheck(m)
 		}
 	}
 	for i := range t.Set {
 		m := t.Set[i].Match
-		if !s.follows(m) {
+		if !s.tracks(m) {
 			continue
 		}
 		before, known := s.endpoints[m]
 		s.endpoints[m] = t.Set[i].Pool.Flows
-		if !known || !contain(s.endpoints[m], before) {
-			s.look(m)
+		if !known || !containsAll(s.endpoints[m], before) {
+			s.markForCheck(m)
 		}
 	}
 }
 
-// takeNodeAddrs takes in the addresses that serve node ports. To new ones there
+// applyNodeAddrs takes in the addresses that serve node ports. To new ones there
 // may be flows from before. Flows to one that is gone are left alone: it may be
 // back in a moment, and if not, nobody misses what they lead to.
-func (s *state) takeNodeAddrs(all []netip.Addr) {
+func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 	known := s.nodeAddrs
 	s.nodeAddrs = all
 	var fresh [len(model.Families)]bool
@@ -101,48 +101,48 @@ func (s *state) takeNodeAddrs(all []netip.Addr) {
 	}
 	for m := range s.endpoints {
 		if !m.Addr.IsValid() && fresh[m.Family] {
-			s.look(m)
+			s.markForCheck(m)
 		}
 	}
 }
 
-func (s *state) follows(m model.Match) bool { return slices.Contains(s.protocols, m.Protocol) }
+func (s *tracker) tracks(m model.Match) bool { return slices.Contains(s.protocols, m.Protocol) }
 
-// look notes that flows of a frontend are to be looked at.
-func (s *state) look(m model.Match) { s.todo[m.Family].matches[m] = struct{}{} }
+// markForCheck notes that flows of a frontend are to be looked at.
+func (s *tracker) markForCheck(m model.Match) { s.pending[m.Family].frontends[m] = struct{}{} }
 
-// due reports whether there is anything to do.
-func (s *state) due() bool {
-	return slices.ContainsFunc(s.todo[:], func(t todo) bool { return !t.empty() })
+// hasPending reports whether there is anything to do.
+func (s *tracker) hasPending() bool {
+	return slices.ContainsFunc(s.pending[:], func(t pendingChecks) bool { return !t.empty() })
 }
 
-func (t todo) empty() bool { return !t.whole && len(t.matches) == 0 }
+func (t pendingChecks) empty() bool { return !t.all && len(t.frontends) == 0 }
 
 // has reports whether the frontend is one of those to look at, not counting that
 // all are.
-func (t todo) has(m model.Match) bool {
-	_, ok := t.matches[m]
+func (t pendingChecks) has(m model.Match) bool {
+	_, ok := t.frontends[m]
 	return ok
 }
 
-// begin hands out what is to be done; it counts as done until it is put back.
-func (s *state) begin(f model.Family) todo {
-	job := s.todo[f]
-	s.todo[f] = todo{matches: map[model.Match]struct{}{}}
+// takePending hands out what is to be done; it counts as done until it is put back.
+func (s *tracker) takePending(f model.Family) pendingChecks {
+	job := s.pending[f]
+	s.pending[f] = pendingChecks{frontends: map[model.Match]struct{}{}}
 	return job
 }
 
 // putBack makes what failed due again.
-func (s *state) putBack(f model.Family, job todo) {
-	s.todo[f].whole = s.todo[f].whole || job.whole
-	maps.Copy(s.todo[f].matches, job.matches)
+func (s *tracker) putBack(f model.Family, job pendingChecks) {
+	s.pending[f].all = s.pending[f].all || job.all
+	maps.Copy(s.pending[f].frontends, job.frontends)
 }
 
 // queries are what to ask the kernel for: if all is to be looked at, for whatever
 // it has of a protocol, else for the ports that matter.
-func (s *state) queries(f model.Family, job todo) []conntrack.Query {
+func (s *tracker) queries(f model.Family, job pendingChecks) []conntrack.Query {
 	ports := map[model.Protocol]map[uint16]struct{}{}
-	for m := range s.concerned(f, job) {
+	for m := range s.matchesOf(f, job) {
 		if ports[m.Protocol] == nil {
 			ports[m.Protocol] = map[uint16]struct{}{}
 		}
@@ -151,7 +151,7 @@ func (s *state) queries(f model.Family, job todo) []conntrack.Query {
 	var queries []conntrack.Query
 	for _, p := range s.protocols {
 		q := conntrack.Query{Family: f, Protocol: p}
-		if !job.whole {
+		if !job.all {
 			q.Ports = slices.Sorted(maps.Keys(ports[p]))
 		}
 		if len(ports[p]) > 0 {
@@ -161,31 +161,31 @@ func (s *state) queries(f model.Family, job todo) []conntrack.Query {
 	return queries
 }
 
-// concerned yields all frontends of the family that the job is about.
-func (s *state) concerned(f model.Family, job todo) iter.Seq[model.Match] {
+// matchesOf yields all frontends of the family that the job is about.
+func (s *tracker) matchesOf(f model.Family, job pendingChecks) iter.Seq[model.Match] {
 	return func(yield func(model.Match) bool) {
-		for m := range job.matches {
+		for m := range job.frontends {
 			if !yield(m) {
 				return
 			}
 		}
 		for m := range s.endpoints {
-			if job.whole && m.Family == f && !yield(m) {
+			if job.all && m.Family == f && !yield(m) {
 				return
 			}
 		}
 	}
 }
 
-// stale reports whether a flow leads nowhere, as far as the job goes.
-func (s *state) stale(e conntrack.Entry, job todo) bool {
+// isStale reports whether a flow leads nowhere, as far as the job goes.
+func (s *tracker) isStale(e conntrack.Entry, job pendingChecks) bool {
 	to := e.Original
 	own := model.Match{Family: e.Family(), Addr: to.Addr(), Protocol: e.Protocol, Port: to.Port()}
 	node := own
 	node.Addr = netip.Addr{}
 	atNode := has(s.nodeAddrs, to.Addr())
 	named := job.has(own) || atNode && job.has(node)
-	if !named && !job.whole {
+	if !named && !job.all {
 		return false
 	}
 	endpoints, served := s.endpoints[own]
@@ -199,8 +199,8 @@ func (s *state) stale(e conntrack.Entry, job todo) bool {
 	return !current
 }
 
-// contain reports whether all of some are in all. Both are sorted.
-func contain(all, some []netip.AddrPort) bool {
+// containsAll reports whether all of some are in all. Both are sorted.
+func containsAll(all, some []netip.AddrPort) bool {
 	for _, a := range some {
 		if len(all) > 0 && all[0] == a { // as nearly always
 			all = all[1:]

@@ -40,8 +40,8 @@ type pair struct {
 	endpoint netip.AddrPort
 }
 
-// series is what a Service port has had.
-type series struct {
+// ports is what a Service port has had.
+type portCounts struct {
 	port      Port
 	number    uint16
 	frontends int // that it has; without any, the series ends
@@ -50,48 +50,48 @@ type series struct {
 	pool      *model.Pool // the latest
 }
 
-// state is what is known of Services, and of what they had.
-type state struct {
-	frontends map[model.Match]*series
+// tracker is what is known of Services, and of what they had.
+type tracker struct {
+	frontends map[model.Match]*portCounts
 	nodeAddrs []netip.Addr // sorted
-	series    map[Port]*series
+	ports     map[Port]*portCounts
 	last      [len(model.Families)]map[pair]uint64 // as of the last reading
 	counters  [len(model.Families)]int
-	moves     moves
+	moves     moveTracker
 	peaks     [2]int // of frontends and series
 }
 
-func newState() state {
-	s := state{frontends: map[model.Match]*series{}, series: map[Port]*series{}, moves: newMoves()}
+func newTracker() tracker {
+	s := tracker{frontends: map[model.Match]*portCounts{}, ports: map[Port]*portCounts{}, moves: newMoveTracker()}
 	for f := range s.last {
 		s.last[f] = map[pair]uint64{}
 	}
 	return s
 }
 
-// take brings the state up to date, and takes off the sweeps' lists what is not stale
+// apply brings the state up to date, and takes off the sweeps' lists what is not stale
 // any more. What is new comes first: a series ends with the last of its frontends.
-func (s *state) take(t sync.Taken, sweeps []sweep) {
+func (s *tracker) apply(t sync.Taken, sweeps []staleSet) {
 	for i := range t.Set {
 		s.set(&t.Set[i], &sweeps[t.Set[i].Match.Family])
 	}
 	if t.Whole {
-		s.keep(t.Set)
+		s.removeOthers(t.Set)
 	}
 	for _, m := range t.Gone {
 		s.remove(m)
 	}
-	s.frontends, s.series = model.Shrink(s.frontends, &s.peaks[0]), model.Shrink(s.series, &s.peaks[1])
+	s.frontends, s.ports = model.Shrink(s.frontends, &s.peaks[0]), model.Shrink(s.ports, &s.peaks[1])
 	if !slices.Equal(s.nodeAddrs, t.NodeAddrs) {
 		s.nodeAddrs = t.NodeAddrs
 		for i := range sweeps {
-			clear(sweeps[i].strange)
+			clear(sweeps[i].frontends)
 		}
 	}
 }
 
-// keep removes what is not among all there is.
-func (s *state) keep(all []model.Frontend) {
+// removeOthers removes what is not among all there is.
+func (s *tracker) removeOthers(all []model.Frontend) {
 	still := make(map[model.Match]struct{}, len(all))
 	for i := range all {
 		still[all[i].Match] = struct{}{}
@@ -104,46 +104,46 @@ func (s *state) keep(all []model.Frontend) {
 }
 
 // set notes what a frontend is now.
-func (s *state) set(f *model.Frontend, w *sweep) {
+func (s *tracker) set(f *model.Frontend, w *staleSet) {
 	port := Port{f.Service, f.Match.Family}
-	before, one := s.frontends[f.Match], s.series[port]
+	before, one := s.frontends[f.Match], s.ports[port]
 	if one == nil {
-		one = &series{port: port, pool: f.Pool}
-		s.series[port] = one
+		one = &portCounts{port: port, pool: f.Pool}
+		s.ports[port] = one
 	}
 	if one != before {
-		w.unstrange(f.Match)
+		w.frontendServed(f.Match)
 		s.remove(f.Match)
-		s.moves.to(f.Match, port)
+		s.moves.assigned(f.Match, port)
 		s.frontends[f.Match] = one
 		one.frontends++
 	}
 	if f.Owner() { // to others it does not matter which endpoints there are
 		one.number, one.pool = f.Match.Port, f.Pool
-		w.serves(one)
+		w.dropServing(one)
 	}
 }
 
 // remove notes that a frontend is gone.
-func (s *state) remove(m model.Match) {
+func (s *tracker) remove(m model.Match) {
 	one := s.frontends[m]
 	if one == nil {
 		return
 	}
 	delete(s.frontends, m)
-	s.moves.from(m, one.port)
+	s.moves.released(m, one.port)
 	if one.frontends--; one.frontends == 0 {
-		delete(s.series, one.port)
+		delete(s.ports, one.port)
 	}
 }
 
-// asked is the series of the Service port that has an address and port; nil if none
+// portOf is the series of the Service port that has an address and port; nil if none
 // has.
-func (s *state) asked(m model.Match) *series { return s.frontends[s.meets(m)] }
+func (s *tracker) portOf(m model.Match) *portCounts { return s.frontends[s.matchOf(m)] }
 
-// meets is the match of the frontend that has an address and port: the same, or that
+// matchOf is the match of the frontend that has an address and port: the same, or that
 // of a node port.
-func (s *state) meets(m model.Match) model.Match {
+func (s *tracker) matchOf(m model.Match) model.Match {
 	if s.frontends[m] != nil {
 		return m
 	}
@@ -153,8 +153,8 @@ func (s *state) meets(m model.Match) model.Match {
 	return m
 }
 
-// serves reports whether connections may go to an endpoint now.
-func (one *series) serves(e netip.AddrPort) bool {
+// dropServing reports whether connections may go to an endpoint now.
+func (one *portCounts) serves(e netip.AddrPort) bool {
 	for _, list := range [...][]netip.AddrPort{one.pool.Cluster, one.pool.Local} {
 		if _, found := slices.BinarySearchFunc(list, e, netip.AddrPort.Compare); found {
 			return true
@@ -164,11 +164,11 @@ func (one *series) serves(e netip.AddrPort) bool {
 }
 
 // add adds what has come since the last reading. A count that has fallen began anew.
-func (s *state) add(f model.Family, list []nft.Counted) {
+func (s *tracker) add(f model.Family, list []nft.Counted) {
 	s.counters[f] = len(list)
 	for i := range list {
 		c := &list[i]
-		one := s.asked(c.Asked)
+		one := s.portOf(c.Asked)
 		if one == nil {
 			continue
 		}
@@ -189,10 +189,10 @@ func (s *state) add(f model.Family, list []nft.Counted) {
 	}
 }
 
-// ports are the sums as they are now.
-func (s *state) ports() []PortTotal {
-	out := make([]PortTotal, 0, len(s.series))
-	for port, one := range s.series {
+// totals are the sums as they are now.
+func (s *tracker) totals() []PortTotal {
+	out := make([]PortTotal, 0, len(s.ports))
+	for port, one := range s.ports {
 		if one.total == 0 {
 			continue
 		}

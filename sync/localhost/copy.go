@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// join copies both ways between two connections until both directions are done,
+// copyBoth copies both ways between two connections until both directions are done,
 // and closes them. One that is done early is closed by itself: its end has sent
 // all, and may wait for an answer.
-func join(a, b *net.TCPConn, lingering time.Duration) {
+func copyBoth(a, b *net.TCPConn, lingering time.Duration) {
 	var one stdsync.WaitGroup
-	one.Go(func() { pour(a, b, lingering) })
-	pour(b, a, lingering)
+	one.Go(func() { copyOneWay(a, b, lingering) })
+	copyOneWay(b, a, lingering)
 	one.Wait()
 	_ = a.Close()
 	_ = b.Close()
 }
 
-// pour copies what comes from one connection into the other, until there is no
+// copyOneWay copies what comes from one connection into the other, until there is no
 // more. Both must be bare TCP connections, so that the kernel does it (splice(2)).
 //
 // If from was reset, to is reset, since what it got is not all. But if to takes
@@ -30,7 +30,7 @@ func join(a, b *net.TCPConn, lingering time.Duration) {
 // Then what still comes is thrown away for a while, because the kernel resets a
 // connection that is closed with something unread, and forgets what it had to
 // send.
-func pour(to, from *net.TCPConn, lingering time.Duration) {
+func copyOneWay(to, from *net.TCPConn, lingering time.Duration) {
 	_, err := io.Copy(to, from)
 	switch {
 	case err == nil:

@@ -24,7 +24,7 @@ type Kernel interface {
 	AffinityFull(model.Family) (uint64, error)
 }
 
-// Config is what a [Sweeper] is told once.
+// Config is what a [Pruner] is told once.
 type Config struct {
 	Kernel Kernel
 	Log    *slog.Logger
@@ -34,58 +34,58 @@ type Config struct {
 	Full func(f model.Family, total uint64)
 }
 
-// Sweeper follows which endpoints clients may have, and deletes what the kernel
+// Pruner follows which endpoints clients may have, and deletes what the kernel
 // remembers of others. It is a [sync.Follower].
-type Sweeper struct {
+type Pruner struct {
 	Config
-	wake chan struct{}
-	full [len(model.Families)]uint64 // as told last; of Run's goroutine
+	wake     chan struct{}
+	reported [len(model.Families)]uint64 // as told last; of Run's goroutine
 
-	mu    gosync.Mutex
-	pools map[model.Match]*model.Pool // those with affinity
-	due   [len(model.Families)]bool   // some client may have what is gone
+	mu      gosync.Mutex
+	pools   map[model.Match]*model.Pool // those with affinity
+	pending [len(model.Families)]bool   // some client may have what is gone
 }
 
 // New makes a Sweeper; it does nothing before Run.
-func New(c Config) *Sweeper {
-	return &Sweeper{Config: c, wake: make(chan struct{}, 1), pools: map[model.Match]*model.Pool{}}
+func New(c Config) *Pruner {
+	return &Pruner{Config: c, wake: make(chan struct{}, 1), pools: map[model.Match]*model.Pool{}}
 }
 
 // Follow implements [sync.Follower].
-func (s *Sweeper) Follow(t sync.Taken) {
+func (s *Pruner) Follow(t sync.Taken) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.Whole {
 		clear(s.pools)
-		s.due = [...]bool{true, true}
+		s.pending = [...]bool{true, true}
 	}
 	for i := range t.Set {
 		if f := &t.Set[i]; f.Owner() {
-			s.set(f.Pool)
+			s.setPool(f.Pool)
 		}
 	}
 	for _, m := range t.Gone {
-		s.set(&model.Pool{Key: m})
+		s.setPool(&model.Pool{Key: m})
 	}
-	if s.due != [len(model.Families)]bool{} {
+	if s.pending != [len(model.Families)]bool{} {
 		s.wakeUp()
 	}
 }
 
-// set notes what a pool is now.
-func (s *Sweeper) set(p *model.Pool) {
+// setPool notes what a pool is now.
+func (s *Pruner) setPool(p *model.Pool) {
 	before := s.pools[p.Key]
 	delete(s.pools, p.Key)
 	if p.Affinity > 0 {
 		s.pools[p.Key] = p
 	}
-	if before != nil && (p.Affinity == 0 || lost(before.Cluster, p.Cluster) || lost(before.Local, p.Local)) {
-		s.due[p.Key.Family] = true
+	if before != nil && (p.Affinity == 0 || lostEndpoint(before.Cluster, p.Cluster) || lostEndpoint(before.Local, p.Local)) {
+		s.pending[p.Key.Family] = true
 	}
 }
 
-// lost reports whether an endpoint is not there any more; both lists are sorted.
-func lost(before, now []netip.AddrPort) bool {
+// lostEndpoint reports whether an endpoint is not there any more; both lists are sorted.
+func lostEndpoint(before, now []netip.AddrPort) bool {
 	for _, e := range before {
 		for len(now) > 0 && now[0].Compare(e) < 0 {
 			now = now[1:]
@@ -105,16 +105,16 @@ func has(list []netip.AddrPort, e netip.AddrPort) bool {
 
 // Times between looks at the counter, and between attempts to sweep.
 const (
-	countPeriod = 15 * time.Second
-	retryPeriod = time.Second
-	// rest is how much longer the sweeper rests than it worked, so that endpoints
+	counterPeriod = 15 * time.Second
+	retryPeriod   = time.Second
+	// restFactor is how much longer the sweeper rests than it worked, so that endpoints
 	// that come and go all the time cost no more than a fifth of a processor.
-	rest = 4
+	restFactor = 4
 )
 
 // Run works until ctx ends.
-func (s *Sweeper) Run(ctx context.Context) error {
-	counted := time.NewTicker(countPeriod)
+func (s *Pruner) Run(ctx context.Context) error {
+	counted := time.NewTicker(counterPeriod)
 	defer counted.Stop()
 	var resting <-chan time.Time
 	for {
@@ -126,41 +126,41 @@ func (s *Sweeper) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-counted.C:
-			s.count()
+			s.readCounters()
 		case <-resting:
 			resting = nil
 		case <-wake:
-			resting = s.work()
+			resting = s.prune()
 		}
 	}
 }
 
-// work sweeps, and says until when to rest.
-func (s *Sweeper) work() <-chan time.Time {
+// prune sweeps, and says until when to rest.
+func (s *Pruner) prune() <-chan time.Time {
 	start := time.Now()
-	if err := s.sweep(); err != nil {
+	if err := s.prunePending(); err != nil {
 		s.Log.Error("clients may still go to endpoints that are gone, trying again",
 			"every", retryPeriod.String(), "err", err)
 		s.wakeUp()
 		return time.After(retryPeriod)
 	}
-	return time.After(rest * time.Since(start))
+	return time.After(restFactor * time.Since(start))
 }
 
 // wakeUp has Run look again.
-func (s *Sweeper) wakeUp() {
+func (s *Pruner) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// sweep sweeps what is due.
-func (s *Sweeper) sweep() (err error) {
+// prunePending sweeps what is due.
+func (s *Pruner) prunePending() (err error) {
 	for _, f := range model.Families {
-		if s.takeDue(f) {
-			if e := s.sweepFamily(f); e != nil {
-				s.setDue(f)
+		if s.takePending(f) {
+			if e := s.pruneFamily(f); e != nil {
+				s.setPending(f)
 				err = errors.Join(err, e)
 			}
 		}
@@ -168,39 +168,39 @@ func (s *Sweeper) sweep() (err error) {
 	return err
 }
 
-func (s *Sweeper) takeDue(f model.Family) bool {
+func (s *Pruner) takePending(f model.Family) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	due := s.due[f]
-	s.due[f] = false
+	due := s.pending[f]
+	s.pending[f] = false
 	return due
 }
 
-func (s *Sweeper) setDue(f model.Family) {
+func (s *Pruner) setPending(f model.Family) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.due[f] = true
+	s.pending[f] = true
 }
 
-// sweepFamily deletes what is stale from both maps of a family.
-func (s *Sweeper) sweepFamily(f model.Family) error {
+// pruneFamily deletes what is stale from both maps of a family.
+func (s *Pruner) pruneFamily(f model.Family) error {
 	for _, local := range [...]bool{false, true} {
 		id := nft.SetID{Family: f, Kind: nft.Affinity, Local: local}
-		if err := s.sweepMap(id); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.pruneMap(id); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("delete from map %s %s: %w", nft.FamilyName(f), id.Name(), err)
 		}
 	}
 	return nil
 }
 
-// tries is how often a map is listed until nothing stale is found. A listing of a
+// maxListings is how often a map is listed until nothing stale is found. A listing of a
 // map that grows may miss some elements, and one that was listed may time out
 // before it is deleted.
-const tries = 10
+const maxListings = 10
 
-func (s *Sweeper) sweepMap(id nft.SetID) error {
+func (s *Pruner) pruneMap(id nft.SetID) error {
 	deleted := 0
-	for range tries {
+	for range maxListings {
 		stale, err := s.stale(id)
 		if err != nil {
 			return err
@@ -211,7 +211,7 @@ func (s *Sweeper) sweepMap(id nft.SetID) error {
 			}
 			return nil
 		}
-		for part := range slices.Chunk(stale, atOnce) {
+		for part := range slices.Chunk(stale, batchSize) {
 			_, err := s.Kernel.Apply(nft.Batch{nft.DeleteElements{Set: id, Elements: part}})
 			switch {
 			case err == nil:
@@ -224,12 +224,12 @@ func (s *Sweeper) sweepMap(id nft.SetID) error {
 	return errors.New("there is always more")
 }
 
-// atOnce is how many elements one transaction deletes. If one of them timed out
+// batchSize is how many elements one transaction deletes. If one of them timed out
 // since it was listed, none of them is deleted.
-const atOnce = 2048
+const batchSize = 2048
 
 // stale lists the elements whose endpoint is not one of their pool.
-func (s *Sweeper) stale(id nft.SetID) (out []nft.Element, err error) {
+func (s *Pruner) stale(id nft.SetID) (out []nft.Element, err error) {
 	err = s.Kernel.EachPart(id, func(part []nft.Element) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -250,19 +250,19 @@ func endpoints(p *model.Pool, local bool) []netip.AddrPort {
 	return p.Cluster
 }
 
-// count tells how many connections were not remembered.
-func (s *Sweeper) count() {
+// readCounters tells how many connections were not remembered.
+func (s *Pruner) readCounters() {
 	for _, f := range model.Families {
 		total, err := s.Kernel.AffinityFull(f)
 		if err != nil {
 			s.Log.Debug("cannot read how many clients were not remembered", "err", err)
 			continue
 		}
-		if total > s.full[f] {
+		if total > s.reported[f] {
 			s.Log.Warn("the affinity map is full: new clients are not remembered",
-				"family", f.String(), "connections", total-s.full[f], "period", countPeriod.String())
+				"family", f.String(), "connections", total-s.reported[f], "period", counterPeriod.String())
 		}
-		s.full[f] = total
+		s.reported[f] = total
 		if s.Full != nil {
 			s.Full(f, total)
 		}

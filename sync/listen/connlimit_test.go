@@ -35,7 +35,7 @@ func pairs(t *testing.T, n int, listeners ...net.Listener) (clients, servers []n
 }
 
 // bothFamilies are listeners on the loopback addresses, which count together.
-func bothFamilies(t *testing.T, b *Bound) []net.Listener {
+func bothFamilies(t *testing.T, b *ConnLimit) []net.Listener {
 	t.Helper()
 	var all []net.Listener
 	for _, f := range model.Families {
@@ -65,7 +65,7 @@ func over(t *testing.T, c net.Conn) bool {
 
 func TestWhoIsOneTooManyGetsThePlaceOfTheOldest(t *testing.T) {
 	const most, came = 4, 6
-	clients, _ := pairs(t, came, bothFamilies(t, NewBound(most))...)
+	clients, _ := pairs(t, came, bothFamilies(t, NewConnLimit(most))...)
 	for i, c := range clients {
 		if got, want := over(t, c), i < came-most; got != want {
 			t.Errorf("of %d connections where there is place for %d, number %d is over: %t", came, most, i, got)
@@ -75,7 +75,7 @@ func TestWhoIsOneTooManyGetsThePlaceOfTheOldest(t *testing.T) {
 
 func TestAConnectionThatEndsLeavesItsPlace(t *testing.T) {
 	const most = 3
-	listeners := bothFamilies(t, NewBound(most))
+	listeners := bothFamilies(t, NewConnLimit(most))
 	clients, servers := pairs(t, most, listeners...)
 	for range 2 { // the second time it does not count
 		_ = servers[1].Close()

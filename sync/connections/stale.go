@@ -10,101 +10,101 @@ import (
 	"kube-vmap/nft"
 )
 
-// sweep is what was found stale in one family when it was last looked for, and has
+// staleSet is what was found stale in one family when it was last looked for, and has
 // been since.
-type sweep struct {
-	gone    map[*series]map[netip.AddrPort]struct{} // endpoints that serve no longer
-	strange map[model.Match]struct{}                // addresses and ports that are no Service's
-	missing map[pair]struct{}                       // pairs that were listed once
+type staleSet struct {
+	endpoints map[*portCounts]map[netip.AddrPort]struct{} // endpoints that serve no longer
+	frontends map[model.Match]struct{}                    // addresses and ports that are no Service's
+	unlisted  map[pair]struct{}                           // pairs that were listed once
 }
 
-func newSweep() sweep {
-	return sweep{map[*series]map[netip.AddrPort]struct{}{}, map[model.Match]struct{}{}, map[pair]struct{}{}}
+func newStaleSet() staleSet {
+	return staleSet{map[*portCounts]map[netip.AddrPort]struct{}{}, map[model.Match]struct{}{}, map[pair]struct{}{}}
 }
 
-// unstrange notes that an address and port is a Service's now; a node port is so at
+// frontendServed notes that an address and port is a Service's now; a node port is so at
 // any address.
-func (w *sweep) unstrange(m model.Match) {
+func (w *staleSet) frontendServed(m model.Match) {
 	if m.Addr.IsValid() {
-		delete(w.strange, m)
+		delete(w.frontends, m)
 	} else {
-		clear(w.strange)
+		clear(w.frontends)
 	}
 }
 
-// serves notes which endpoints a Service port has now.
-func (w *sweep) serves(one *series) {
-	for e := range w.gone[one] {
+// dropServing notes which endpoints a Service port has now.
+func (w *staleSet) dropServing(one *portCounts) {
+	for e := range w.endpoints[one] {
 		if one.serves(e) {
-			delete(w.gone[one], e)
+			delete(w.endpoints[one], e)
 		}
 	}
 }
 
-// note notes that an endpoint serves no longer.
-func (w *sweep) note(one *series, e netip.AddrPort) {
-	if w.gone[one] == nil {
-		w.gone[one] = map[netip.AddrPort]struct{}{}
+// addEndpoint notes that an endpoint serves no longer.
+func (w *staleSet) addEndpoint(one *portCounts, e netip.AddrPort) {
+	if w.endpoints[one] == nil {
+		w.endpoints[one] = map[netip.AddrPort]struct{}{}
 	}
-	w.gone[one][e] = struct{}{}
+	w.endpoints[one][e] = struct{}{}
 }
 
-// sweep looks for what is stale and removes what was so already.
-func (c *Connections) sweep() {
+// staleSet looks for what is stale and removes what was so already.
+func (c *Connections) cleanUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.takeNews()
+	c.applyUpdates()
 	var failed error
 	for _, f := range model.Families {
-		if err := c.sweepFamily(f); err != nil {
+		if err := c.cleanUpFamily(f); err != nil {
 			failed = err
 		}
 	}
 	c.readAt = time.Now()
-	c.tell(failed)
+	c.logOutcome(failed)
 }
 
-// atOnce is about how many elements one transaction deletes.
-const atOnce = 1024
+// batchSize is about how many elements one transaction deletes.
+const batchSize = 1024
 
-func (c *Connections) sweepFamily(f model.Family) error {
+func (c *Connections) cleanUpFamily(f model.Family) error {
 	list, err := c.read(f)
 	if err != nil {
 		return err
 	}
-	c.forget(f, list)
-	c.state.age(f)
-	next := newSweep()
-	next.missing = c.sweeps[f].missing
+	c.dropUnlisted(f, list)
+	c.tracker.age(f)
+	next := newStaleSet()
+	next.unlisted = c.stale[f].unlisted
 	var batch change
 	for len(list) > 0 {
 		n := 1
 		for n < len(list) && list[n].Asked == list[0].Asked {
 			n++
 		}
-		c.judge(f, list[:n], &next, &batch)
+		c.classify(f, list[:n], &next, &batch)
 		list = list[n:]
-		if len(batch.remove) >= atOnce || len(list) == 0 {
+		if len(batch.remove) >= batchSize || len(list) == 0 {
 			err = errors.Join(err, c.apply(f, &batch))
 			batch = change{}
 		}
 	}
-	c.sweeps[f] = next
+	c.stale[f] = next
 	return err
 }
 
 // change is what is done to the set in one transaction.
 type change struct{ remove, add []nft.Counted }
 
-// judge says what becomes of all that was counted for one address and port. All that
+// classify says what becomes of all that was counted for one address and port. All that
 // is stale is noted: what was for the first time, and what may turn out to be there
 // still.
-func (c *Connections) judge(f model.Family, list []nft.Counted, next *sweep, batch *change) {
+func (c *Connections) classify(f model.Family, list []nft.Counted, next *staleSet, batch *change) {
 	asked := list[0].Asked
-	one := c.state.asked(asked)
+	one := c.tracker.portOf(asked)
 	if one == nil {
-		next.strange[asked] = struct{}{}
-		if _, before := c.sweeps[f].strange[asked]; before {
+		next.frontends[asked] = struct{}{}
+		if _, before := c.stale[f].frontends[asked]; before {
 			batch.remove = append(batch.remove, list...)
 		}
 		return
@@ -114,8 +114,8 @@ func (c *Connections) judge(f model.Family, list []nft.Counted, next *sweep, bat
 		if !counted.Endpoint.IsValid() || one.serves(counted.Endpoint) {
 			continue
 		}
-		next.note(one, counted.Endpoint)
-		if _, before := c.sweeps[f].gone[one][counted.Endpoint]; before {
+		next.addEndpoint(one, counted.Endpoint)
+		if _, before := c.stale[f].endpoints[one][counted.Endpoint]; before {
 			stale = append(stale, counted)
 		}
 	}
@@ -131,7 +131,7 @@ func (c *Connections) fold(f model.Family, first nft.Counted, stale []nft.Counte
 	former := nft.Counted{Asked: first.Asked}
 	if !first.Endpoint.IsValid() {
 		stale = append(stale, first)
-	} else if _, missed := c.state.last[f][pair{asked: first.Asked}]; missed {
+	} else if _, missed := c.tracker.last[f][pair{asked: first.Asked}]; missed {
 		return
 	}
 	for _, counted := range stale {
@@ -161,10 +161,10 @@ func (c *Connections) apply(f model.Family, todo *change) error {
 		return err
 	}
 	for _, counted := range todo.remove {
-		c.state.drop(f, pair{counted.Asked, counted.Endpoint})
+		c.tracker.drop(f, pair{counted.Asked, counted.Endpoint})
 	}
 	for _, counted := range todo.add {
-		c.state.last[f][pair{counted.Asked, counted.Endpoint}] = counted.Connections
+		c.tracker.last[f][pair{counted.Asked, counted.Endpoint}] = counted.Connections
 	}
 	c.log.Debug("counters of what is gone were put together", "family", f.String(),
 		"removed", len(todo.remove), "added", len(todo.add))
@@ -172,17 +172,17 @@ func (c *Connections) apply(f model.Family, todo *change) error {
 }
 
 // drop forgets a pair that is not in the kernel any more.
-func (s *state) drop(f model.Family, p pair) {
+func (s *tracker) drop(f model.Family, p pair) {
 	delete(s.last[f], p)
-	if one := s.asked(p.asked); one != nil && !one.serves(p.endpoint) {
+	if one := s.portOf(p.asked); one != nil && !one.serves(p.endpoint) {
 		delete(one.endpoints, p.endpoint)
 	}
 }
 
-// forget drops pairs that were neither listed now nor the time before: somebody
+// dropUnlisted drops pairs that were neither listed now nor the time before: somebody
 // emptied the set.
-func (c *Connections) forget(f model.Family, list []nft.Counted) {
-	if len(c.state.last[f]) == 0 {
+func (c *Connections) dropUnlisted(f model.Family, list []nft.Counted) {
+	if len(c.tracker.last[f]) == 0 {
 		return
 	}
 	listed := make(map[pair]struct{}, len(list))
@@ -190,15 +190,15 @@ func (c *Connections) forget(f model.Family, list []nft.Counted) {
 		listed[pair{list[i].Asked, list[i].Endpoint}] = struct{}{}
 	}
 	missing := map[pair]struct{}{}
-	for p := range c.state.last[f] {
+	for p := range c.tracker.last[f] {
 		if _, there := listed[p]; there {
 			continue
 		}
-		if _, before := c.sweeps[f].missing[p]; before {
-			c.state.drop(f, p)
+		if _, before := c.stale[f].unlisted[p]; before {
+			c.tracker.drop(f, p)
 		} else {
 			missing[p] = struct{}{}
 		}
 	}
-	c.sweeps[f].missing = missing
+	c.stale[f].unlisted = missing
 }
