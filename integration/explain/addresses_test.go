@@ -36,11 +36,11 @@ func TestPacketsForManyHostsAreNoConnections(t *testing.T) {
 		want simulate.Verdict
 		says string
 	}{
-		{"192.0.2.255", simulate.NotService, "a broadcast address; it stays on this node"},
-		{"255.255.255.255", simulate.NotService, "a broadcast address; it stays on this node"},
-		{"224.0.0.1", simulate.NotService, "a multicast address; it stays on this node"},
-		{"239.1.1.1", simulate.Unreachable, "nobody on this node has joined that group by eth0"},
-		{"ff02::1", simulate.NotService, "a multicast address; it stays on this node"},
+		{"192.0.2.255", simulate.VerdictNotService, "a broadcast address; it stays on this node"},
+		{"255.255.255.255", simulate.VerdictNotService, "a broadcast address; it stays on this node"},
+		{"224.0.0.1", simulate.VerdictNotService, "a multicast address; it stays on this node"},
+		{"239.1.1.1", simulate.VerdictUnreachable, "nobody on this node has joined that group by eth0"},
+		{"ff02::1", simulate.VerdictNotService, "a multicast address; it stays on this node"},
 	} {
 		to := netip.AddrPortFrom(netip.MustParseAddr(tc.to), port)
 		p := simulate.Packet{From: r.Remote.Addr(model.FamilyOf(to.Addr())), To: to, Protocol: model.UDP}
@@ -54,7 +54,7 @@ func TestPacketsForManyHostsAreNoConnections(t *testing.T) {
 		for _, protocol := range []model.Protocol{model.TCP, model.SCTP} {
 			for _, from := range []*lab.Host{r.Remote.Host, r.Node.Host} {
 				p := simulate.Packet{From: from.Addr(model.FamilyOf(to.Addr())), To: to, Protocol: protocol}
-				if o := single(t, r.explain(p)); o.Verdict != simulate.Unreachable {
+				if o := single(t, r.explain(p)); o.Verdict != simulate.VerdictUnreachable {
 					t.Errorf("%s: %s", p, o.Verdict)
 				}
 			}

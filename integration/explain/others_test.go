@@ -31,20 +31,20 @@ func TestIngressOfOtherInterfacesIsNotPassed(t *testing.T) {
 		t.Fatalf("packets come in by %q and %q", in, other)
 	}
 	for devices, want := range map[string]simulate.Verdict{
-		"device " + other: simulate.Delivered,
-		"device " + in:    simulate.Dropped,
-		fmt.Sprintf("devices = { %s, %s }", other, in):   simulate.Dropped,
-		fmt.Sprintf("devices = { %s, %s }", other, "lo"): simulate.Delivered,
+		"device " + other: simulate.VerdictDelivered,
+		"device " + in:    simulate.VerdictDropped,
+		fmt.Sprintf("devices = { %s, %s }", other, in):   simulate.VerdictDropped,
+		fmt.Sprintf("devices = { %s, %s }", other, "lo"): simulate.VerdictDelivered,
 	} {
 		for _, family := range []string{"netdev", "inet"} {
 			r.nft(fmt.Sprintf("table %s guard { chain ingress { type filter hook ingress %s priority 0; policy drop; }; }", family, devices))
 			for _, w := range daemon.Ways() {
 				p := r.packet(w, web)
 				o := single(t, r.explain(p))
-				if o.Verdict != want || want == simulate.Dropped && o.By.Table != family+" guard" {
+				if o.Verdict != want || want == simulate.VerdictDropped && o.By.Table != family+" guard" {
 					t.Errorf("%s, %s, %s: %s by %+v, want %s", family, devices, p, o.Verdict, o.By, want)
 				}
-				if got := r.reaches(w, web, want); got != (want == simulate.Delivered) {
+				if got := r.reaches(w, web, want); got != (want == simulate.VerdictDelivered) {
 					t.Errorf("%s, %s, %s: answered is %t, want it %s", family, devices, p, got, want)
 				}
 			}
@@ -59,7 +59,7 @@ func TestIngressOfOtherInterfacesIsNotPassed(t *testing.T) {
 func (r *rig) reaches(w daemon.Way, s daemon.Service, want simulate.Verdict) bool {
 	r.t.Helper()
 	wait, times := silence, 1
-	if want == simulate.Delivered {
+	if want == simulate.VerdictDelivered {
 		wait, times = answer, 3
 	}
 	for range times {
@@ -99,12 +99,12 @@ func TestPicksOfOthersAreBounded(t *testing.T) {
 		for _, w := range daemon.Ways() {
 			p := r.packet(w, web)
 			got := r.explain(p)
-			all := got.Unseen.Probability
+			all := got.Unexplored.Probability
 			for _, o := range got.Outcomes {
 				all += o.Probability
 			}
-			if got.Unseen.Others != tc.others || !tc.others && len(got.Doubts) > 0 || all < 0.999 || all > 1.001 {
-				t.Errorf("%s, %s: not looked at %+v, doubts %q, all together %v", tc.what, p, got.Unseen, got.Doubts, all)
+			if got.Unexplored.OtherPrograms != tc.others || !tc.others && len(got.Doubts) > 0 || all < 0.999 || all > 1.001 {
+				t.Errorf("%s, %s: not looked at %+v, doubts %q, all together %v", tc.what, p, got.Unexplored, got.Doubts, all)
 			}
 			r.expect(tc.code, []string{tc.says}, "--from="+p.From.String(), to(p.To, p.Protocol))
 		}

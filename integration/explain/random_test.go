@@ -28,7 +28,7 @@ const (
 type asking struct {
 	simulate.Packet
 	host *lab.Host
-	said simulate.Walk
+	said simulate.Result
 }
 
 // TestExplainAgreesWithRandomPackets makes Services of every sort, and has anybody ask
@@ -42,7 +42,7 @@ func TestExplainAgreesWithRandomPackets(t *testing.T) {
 	}
 	r.folder.Put("services", all...)
 	daemon.Start(t, r.Node, r.folder)
-	var verdicts [simulate.Untold + 1]int
+	var verdicts [simulate.VerdictUnknown + 1]int
 	var explaining, sending time.Duration
 	for range rounds {
 		batch := make([]asking, packets/rounds)
@@ -58,7 +58,7 @@ func TestExplainAgreesWithRandomPackets(t *testing.T) {
 		sending += time.Since(start)
 	}
 	t.Logf("%d packets explained in %s, sent in %s", packets, explaining.Round(time.Millisecond), sending.Round(time.Millisecond))
-	for _, v := range []simulate.Verdict{simulate.NotService, simulate.Delivered, simulate.Refused, simulate.Dropped} {
+	for _, v := range []simulate.Verdict{simulate.VerdictNotService, simulate.VerdictDelivered, simulate.VerdictRefused, simulate.VerdictDropped} {
 		t.Logf("%s: %d", v, verdicts[v])
 		if verdicts[v] < packets/100 {
 			t.Errorf("only %d of %d packets are %s", verdicts[v], packets, v)
@@ -141,7 +141,7 @@ func (r *rig) randomTarget(random *rand.Rand, f model.Family, s daemon.Service) 
 // whatever happens, and nothing else must slow it down.
 func (r *rig) compare(batch []asking) {
 	r.t.Helper()
-	quiet := func(a asking) bool { return a.said.Outcomes[0].Verdict == simulate.Dropped }
+	quiet := func(a asking) bool { return a.said.Outcomes[0].Verdict == simulate.VerdictDropped }
 	wrong := r.send(slices.DeleteFunc(slices.Clone(batch), quiet), 16)
 	wrong = append(wrong, r.send(slices.DeleteFunc(batch, func(a asking) bool { return !quiet(a) }), 128)...)
 	for i, err := range wrong {
@@ -167,7 +167,7 @@ func (r *rig) send(batch []asking, atATime int) []error {
 // agrees sends a packet and compares what becomes of it with what was said.
 func (r *rig) agrees(a asking) error {
 	wait := answer
-	if v := a.said.Outcomes[0].Verdict; v == simulate.Dropped || v == simulate.NotService {
+	if v := a.said.Outcomes[0].Verdict; v == simulate.VerdictDropped || v == simulate.VerdictNotService {
 		wait = silence
 	}
 	got, err := a.host.AskFrom(a.Protocol, netip.AddrPortFrom(a.From, a.FromPort), a.To, wait)
@@ -185,17 +185,17 @@ func (r *rig) agrees(a asking) error {
 // isSo reports whether an outcome is what came of the packet.
 func (r *rig) isSo(o simulate.Outcome, a asking, got lab.Answer) bool {
 	switch o.Verdict {
-	case simulate.Refused:
+	case simulate.VerdictRefused:
 		return got.Outcome == lab.Refused
-	case simulate.Dropped:
+	case simulate.VerdictDropped:
 		return got.Outcome == lab.TimedOut
-	case simulate.NotService:
+	case simulate.VerdictNotService:
 		if got.Outcome != lab.Answered {
 			return r.server(a.To.Addr()) == a.To.Addr().String() || a.To.Addr() == r.Pods[3].Addr(a.Family()) ||
 				a.To.Addr() == r.Node.Addr(a.Family()) || got.Outcome == lab.TimedOut
 		}
 		return got.By == r.server(a.To.Addr())
-	case simulate.Delivered:
+	case simulate.VerdictDelivered:
 		// The node's own port may be taken at the endpoint, by what it masquerades.
 		anyPort := o.Masquerade || a.host == r.Node.Host
 		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool {

@@ -64,7 +64,7 @@ func (r *rig) must(err error) {
 }
 
 // explain explains a packet.
-func (r *rig) explain(p simulate.Packet) simulate.Walk {
+func (r *rig) explain(p simulate.Packet) simulate.Result {
 	r.t.Helper()
 	w, err := r.walker.Explain(p, "")
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *rig) server(a netip.Addr) string {
 }
 
 // single is the only outcome of a walk.
-func single(t *testing.T, w simulate.Walk) simulate.Outcome {
+func single(t *testing.T, w simulate.Result) simulate.Outcome {
 	t.Helper()
 	if len(w.Outcomes) != 1 {
 		t.Fatalf("%s: %d outcomes, want one: %+v", w.Packet, len(w.Outcomes), w.Outcomes)

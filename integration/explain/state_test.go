@@ -64,11 +64,11 @@ func TestAConnectionUnderWayStaysWhereItIs(t *testing.T) {
 		if w.Flow == nil || r.server(w.Flow.Endpoint.Addr()) != "pod-1" || w.Flow.Expires <= 0 {
 			t.Errorf("%s: the connection is %+v", k.Packet, w.Flow)
 		}
-		if o := single(t, w); o.Verdict != simulate.Delivered || r.server(o.Endpoints[0].Address.Addr()) != "pod-1" {
+		if o := single(t, w); o.Verdict != simulate.VerdictDelivered || r.server(o.Endpoints[0].Address.Addr()) != "pod-1" {
 			t.Errorf("%s: %+v", k.Packet, o)
 		}
-		if len(w.Otherwise) != 1 || r.server(w.Otherwise[0].Endpoints[0].Address.Addr()) != "pod-2" {
-			t.Errorf("%s: otherwise %+v", k.Packet, w.Otherwise)
+		if len(w.IfNew) != 1 || r.server(w.IfNew[0].Endpoints[0].Address.Addr()) != "pod-2" {
+			t.Errorf("%s: otherwise %+v", k.Packet, w.IfNew)
 		}
 		if got, err := k.flow.Ask(answer); err != nil || got.By != "pod-1" {
 			t.Errorf("%s: %s, %v", k.Packet, got, err)
@@ -138,7 +138,7 @@ func TestAnotherTableThatDropsIsNamed(t *testing.T) {
 	for _, w := range daemon.Ways() {
 		p := r.packet(w, web)
 		got := r.explain(p)
-		i := slices.IndexFunc(got.Outcomes, func(o simulate.Outcome) bool { return o.Verdict == simulate.Dropped })
+		i := slices.IndexFunc(got.Outcomes, func(o simulate.Outcome) bool { return o.Verdict == simulate.VerdictDropped })
 		if len(got.Outcomes) != 2 || i < 0 || len(got.Doubts) > 0 {
 			t.Fatalf("%s: %+v, doubts %v", p, got.Outcomes, got.Doubts)
 		}
@@ -156,7 +156,7 @@ func TestAnotherTableThatDropsIsNamed(t *testing.T) {
 	for _, w := range daemon.Ways() {
 		p := r.packet(w, web)
 		got := r.explain(p)
-		if o := single(t, got); o.Verdict != simulate.Delivered || len(o.Endpoints) != 2 {
+		if o := single(t, got); o.Verdict != simulate.VerdictDelivered || len(o.Endpoints) != 2 {
 			t.Errorf("%s: %+v", p, o)
 		}
 		if len(got.Doubts) != 1 || !strings.HasPrefix(got.Doubts[0], "table inet firewall, chain forward, may decide otherwise") {
@@ -167,7 +167,7 @@ func TestAnotherTableThatDropsIsNamed(t *testing.T) {
 	r.nft(`flush chain inet firewall forward; add chain inet firewall forward { policy drop; }`)
 	for _, w := range daemon.Ways() {
 		p := r.packet(w, web)
-		if o := single(t, r.explain(p)); o.Verdict != simulate.Dropped || o.By.Rule != 0 || o.By.Chain != "forward" {
+		if o := single(t, r.explain(p)); o.Verdict != simulate.VerdictDropped || o.By.Rule != 0 || o.By.Chain != "forward" {
 			t.Errorf("%s: %+v", p, o)
 		}
 		r.expect(1, []string{"dropped by table inet firewall, chain forward, whose policy it is"}, "--from="+p.From.String(), to(p.To, p.Protocol))
@@ -198,7 +198,7 @@ func TestDriftShows(t *testing.T) {
 	for _, w := range daemon.Ways() {
 		p := r.packet(w, web)
 		got := r.explain(p)
-		if o := single(t, got); o.Verdict != simulate.Refused || len(got.Faults) != 1 || got.Service == "" {
+		if o := single(t, got); o.Verdict != simulate.VerdictRefused || len(got.Faults) != 1 || got.Service == "" {
 			t.Errorf("%s: %+v, faults %q, service %q", p, o, got.Faults, got.Service)
 		}
 		if by := r.sendOne(p); by != "" {
@@ -218,9 +218,9 @@ func TestAServiceOfThousandsIsSummedUp(t *testing.T) {
 		p := r.packet(w, large)
 		got := r.explain(p)
 		o := single(t, got)
-		if n := len(o.Endpoints) + got.Unseen.Endpoints; n != 5*400 || len(o.Endpoints) != 256 ||
-			math.Abs(o.Probability+got.Unseen.Probability-1) > 1e-9 || got.Unseen.Others {
-			t.Errorf("%s: %d endpoints, and not looked at %+v", p, len(o.Endpoints), got.Unseen)
+		if n := len(o.Endpoints) + got.Unexplored.Endpoints; n != 5*400 || len(o.Endpoints) != 256 ||
+			math.Abs(o.Probability+got.Unexplored.Probability-1) > 1e-9 || got.Unexplored.OtherPrograms {
+			t.Errorf("%s: %d endpoints, and not looked at %+v", p, len(o.Endpoints), got.Unexplored)
 		}
 		r.expect(0, []string{"goes to one of 2000 endpoints", "and 1990 more", "Not looked at, because there is so much to pick from: 87.2%, with 1744 more endpoints, taken to be like"}, "--from="+p.From.String(), to(p.To, p.Protocol))
 		r.expect(0, []string{`"arrives": "always"`, `"endpoints": 1744`, `"unseen": {`}, "--from="+p.From.String(), to(p.To, p.Protocol), "-o=json")

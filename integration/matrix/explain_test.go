@@ -85,11 +85,11 @@ func (s *scene) explains(w *walk.Walker, c cell) error {
 func (r result) verdict() simulate.Verdict {
 	switch {
 	case r.refused:
-		return simulate.Refused
+		return simulate.VerdictRefused
 	case len(r.by) == 0:
-		return simulate.Dropped
+		return simulate.VerdictDropped
 	}
-	return simulate.Delivered
+	return simulate.VerdictDelivered
 }
 
 // asksFrom is the address that the client asks from, which the node chooses for

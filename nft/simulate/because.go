@@ -2,19 +2,19 @@ package simulate
 
 import "kube-vmap/nft"
 
-// OnlyElsewhere is what it means that a packet is dropped because no endpoint may serve it
+// ReasonNoLocalEndpoint is what it means that a packet is dropped because no endpoint may serve it
 // here, while others could elsewhere.
-const OnlyElsewhere = "the Service has endpoints, but its policy is Local and none of them is on this node"
+const ReasonNoLocalEndpoint = "the Service has endpoints, but its policy is Local and none of them is on this node"
 
-// because is what it means that a rule of ours refuses or drops a packet, by the set
+// verdictReason is what it means that a rule of ours refuses or drops a packet, by the set
 // that the packet was looked for in last.
-func because(k nft.SetKind, v Verdict) string {
+func verdictReason(k nft.SetKind, v Verdict) string {
 	switch k {
 	case nft.Restricted, nft.AllowedSources:
 		return "the client is in none of the source ranges of the Service"
 	case nft.NoEndpointServices, nft.NoEndpointNodePorts:
-		if v == Dropped {
-			return OnlyElsewhere
+		if v == VerdictDropped {
+			return ReasonNoLocalEndpoint
 		}
 		return "the Service has no endpoint that is ready"
 	case nft.ClusterIPs:

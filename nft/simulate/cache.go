@@ -6,17 +6,17 @@ import (
 	"kube-vmap/model"
 )
 
-// memo asks the sources for a thing once, however many ways meet it.
-type memo struct {
+// sourceCache asks the sources for a thing once, however many ways meet it.
+type sourceCache struct {
 	Sources
-	family   model.Family
-	bases    map[Hook][]Base
-	rules    map[Chain][]Rule
-	sets     map[setName]*Set
-	elements map[entry]foundElement
-	routes   map[Way]foundRoute
-	types    map[netip.Addr]uint32
-	sources  map[leaving]netip.Addr
+	family     model.Family
+	baseChains map[Hook][]BaseChain
+	rules      map[Chain][]Rule
+	sets       map[setName]*Set
+	elements   map[elementKey]foundElement
+	routes     map[RouteQuery]foundRoute
+	types      map[netip.Addr]uint32
+	sources    map[egress]netip.Addr
 }
 
 type setName struct {
@@ -34,33 +34,33 @@ type foundRoute struct {
 	err error
 }
 
-// leaving is a packet that leaves by an interface towards somebody.
-type leaving struct {
+// egress is a packet that leaves by an interface towards somebody.
+type egress struct {
 	out Link
 	via netip.Addr
 }
 
-func newMemo(s Sources, f model.Family) *memo {
-	return &memo{
+func newSourceCache(s Sources, f model.Family) *sourceCache {
+	return &sourceCache{
 		Sources: s, family: f,
-		rules: map[Chain][]Rule{}, sets: map[setName]*Set{}, elements: map[entry]foundElement{},
-		routes: map[Way]foundRoute{}, types: map[netip.Addr]uint32{}, sources: map[leaving]netip.Addr{},
+		rules: map[Chain][]Rule{}, sets: map[setName]*Set{}, elements: map[elementKey]foundElement{},
+		routes: map[RouteQuery]foundRoute{}, types: map[netip.Addr]uint32{}, sources: map[egress]netip.Addr{},
 	}
 }
 
-// at are the base chains of a hook in the order in which packets pass them.
-func (m *memo) at(h Hook) ([]Base, error) {
-	if m.bases == nil {
-		list, err := m.Rules.Bases(m.family)
+// registerOffset are the base chains of a hook in the order in which packets pass them.
+func (m *sourceCache) baseChainsAt(h Hook) ([]BaseChain, error) {
+	if m.baseChains == nil {
+		list, err := m.Rules.BaseChains(m.family)
 		if err != nil {
 			return nil, err
 		}
-		m.bases = inOrder(list)
+		m.baseChains = orderBaseChains(list)
 	}
-	return m.bases[h], nil
+	return m.baseChains[h], nil
 }
 
-func (m *memo) rulesOf(c Chain) ([]Rule, error) {
+func (m *sourceCache) rulesOf(c Chain) ([]Rule, error) {
 	if list, ok := m.rules[c]; ok {
 		return list, nil
 	}
@@ -71,7 +71,7 @@ func (m *memo) rulesOf(c Chain) ([]Rule, error) {
 	return list, err
 }
 
-func (m *memo) set(t Table, name string) (*Set, error) {
+func (m *sourceCache) set(t Table, name string) (*Set, error) {
 	by := setName{t, name}
 	if s := m.sets[by]; s != nil {
 		return s, nil
@@ -83,8 +83,8 @@ func (m *memo) set(t Table, name string) (*Set, error) {
 	return s, err
 }
 
-func (m *memo) element(t Table, s *Set, key []byte) (Element, bool, error) {
-	by := entry{t, s.Name, string(key)}
+func (m *sourceCache) element(t Table, s *Set, key []byte) (Element, bool, error) {
+	by := elementKey{t, s.Name, string(key)}
 	if e, ok := m.elements[by]; ok {
 		return e.Element, e.found, nil
 	}
@@ -95,7 +95,7 @@ func (m *memo) element(t Table, s *Set, key []byte) (Element, bool, error) {
 	return e, found, err
 }
 
-func (m *memo) route(w Way) (Route, error) {
+func (m *sourceCache) route(w RouteQuery) (Route, error) {
 	r, ok := m.routes[w]
 	if !ok {
 		r.Route, r.err = m.Network.Route(w)
@@ -104,7 +104,7 @@ func (m *memo) route(w Way) (Route, error) {
 	return r.Route, r.err
 }
 
-func (m *memo) addressType(a netip.Addr) (uint32, error) {
+func (m *sourceCache) addressType(a netip.Addr) (uint32, error) {
 	if kind, ok := m.types[a]; ok {
 		return kind, nil
 	}
@@ -115,8 +115,8 @@ func (m *memo) addressType(a netip.Addr) (uint32, error) {
 	return kind, err
 }
 
-func (m *memo) source(out Link, via netip.Addr) (netip.Addr, error) {
-	by := leaving{out, via}
+func (m *sourceCache) source(out Link, via netip.Addr) (netip.Addr, error) {
+	by := egress{out, via}
 	if a, ok := m.sources[by]; ok {
 		return a, nil
 	}

@@ -30,14 +30,14 @@ type connection struct {
 	status    uint32
 	mark      uint32
 	// What the client sent and asked for, where that goes, and who is seen there.
-	client, asked, endpoint, seen netip.AddrPort
+	client, requested, endpoint, seenSource netip.AddrPort
 }
 
 // rawPriority is where connection tracking hooks in (NF_IP_PRI_CONNTRACK).
 const conntrackPriority = -200
 
 // track finds the packet's connection, or makes one.
-func (w *way) track() {
+func (w *walk) track() {
 	c := &w.conn
 	switch {
 	case c.known || c.untracked:
@@ -45,37 +45,37 @@ func (w *way) track() {
 	case w.flow != nil:
 		*c = connection{
 			state: stateNew, status: w.flow.Status | statusSourceDone | statusDestDone, mark: w.flow.Mark,
-			client: w.flow.Client, asked: w.flow.Asked, endpoint: w.flow.Endpoint, seen: w.flow.Seen,
+			client: w.flow.Client, requested: w.flow.Requested, endpoint: w.flow.Endpoint, seenSource: w.flow.SeenSource,
 		}
 		if w.flow.Status&statusSeenReply != 0 {
 			c.state = stateEstablished
 		}
 	default:
-		*c = connection{state: stateNew, client: w.frame.source(), asked: w.frame.destination()}
-		c.endpoint, c.seen = c.asked, c.client
+		*c = connection{state: stateNew, client: w.frame.source(), requested: w.frame.destination()}
+		c.endpoint, c.seenSource = c.requested, c.client
 	}
 	c.known = true
 }
 
-// translatesSource says which of its two translations a hook is for.
-func (h Hook) translatesSource() bool { return h == Input || h == Postrouting }
+// isSourceNAT says which of its two translations a hook is for.
+func (h Hook) isSourceNAT() bool { return h == HookInput || h == HookPostrouting }
 
-// done is the status of a connection whose translation at the hook is decided.
-func (h Hook) done() uint32 {
-	if h.translatesSource() {
+// natDone is the status of a connection whose translation at the hook is decided.
+func (h Hook) natDone() uint32 {
+	if h.isSourceNAT() {
 		return statusSourceDone
 	}
 	return statusDestDone
 }
 
-// translate decides a translation of the connection (nf_nat_setup_info). What would
+// setTranslation decides a translation of the connection (nf_nat_setup_info). What would
 // change nothing is none: the status does not tell of it, and packets stay as they
 // are.
-func (w *way) translate(source bool, to netip.AddrPort) {
+func (w *walk) setTranslation(source bool, to netip.AddrPort) {
 	c := &w.conn
 	side, bit, done := &c.endpoint, uint32(statusDestNAT), uint32(statusDestDone)
 	if source {
-		side, bit, done = &c.seen, statusSourceNAT, statusSourceDone
+		side, bit, done = &c.seenSource, statusSourceNAT, statusSourceDone
 	}
 	if *side != to {
 		*side = to
@@ -84,18 +84,18 @@ func (w *way) translate(source bool, to netip.AddrPort) {
 	c.status |= done
 }
 
-// rewrite does to the packet what was decided (nf_nat_packet).
-func (w *way) rewrite(h Hook) {
+// applyTranslation does to the packet what was decided (nf_nat_packet).
+func (w *walk) applyTranslation(h Hook) {
 	switch c := &w.conn; {
-	case h.translatesSource() && c.status&statusSourceNAT != 0:
-		w.frame.disguise(c.seen)
-	case !h.translatesSource() && c.status&statusDestNAT != 0:
-		w.frame.send(c.endpoint)
+	case h.isSourceNAT() && c.status&statusSourceNAT != 0:
+		w.frame.setSource(c.seenSource)
+	case !h.isSourceNAT() && c.status&statusDestNAT != 0:
+		w.frame.setDestination(c.endpoint)
 	}
 }
 
-// local reports whether an address belongs to the node.
-func (w *way) local(a netip.Addr) (bool, error) {
+// isLocal reports whether an address belongs to the node.
+func (w *walk) isLocal(a netip.Addr) (bool, error) {
 	kind, err := w.addressType(a)
 	return kind == unix.RTN_LOCAL, err
 }

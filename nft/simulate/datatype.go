@@ -10,34 +10,34 @@ import (
 	"kube-vmap/model"
 )
 
-// kind is one of nft's data types (nftables include/datatype.h).
-type kind uint32
+// dataType is one of nft's data types (nftables include/datatype.h).
+type dataType uint32
 
 const (
-	kindIPv4    kind = 7
-	kindIPv6    kind = 8
-	kindProto   kind = 12
-	kindService kind = 13
-	kindMark    kind = 19
+	typeIPv4    dataType = 7
+	typeIPv6    dataType = 8
+	typeProto   dataType = 12
+	typeService dataType = 13
+	typeMark    dataType = 19
 )
 
 // length is how many bytes it takes in a key of several, padding included; zero if
 // that is not known.
-func (k kind) length() int {
+func (k dataType) length() int {
 	switch k {
-	case kindIPv4, kindProto, kindService, kindMark:
+	case typeIPv4, typeProto, typeService, typeMark:
 		return 4
-	case kindIPv6:
+	case typeIPv6:
 		return 16
 	}
 	return 0
 }
 
-// kindsOf are the types that a key or data is made of.
-func kindsOf(number uint32) (all []kind) {
+// dataTypes are the types that a key or data is made of.
+func dataTypes(number uint32) (all []dataType) {
 	const bits = 6 // that nft shifts each by
 	for ; number > 0; number >>= bits {
-		all = append([]kind{kind(number & (1<<bits - 1))}, all...)
+		all = append([]dataType{dataType(number & (1<<bits - 1))}, all...)
 	}
 	return all
 }
@@ -45,7 +45,7 @@ func kindsOf(number uint32) (all []kind) {
 // valueText is a key or data in nft's words; as hexadecimal digits if its type is not
 // known.
 func valueText(number uint32, b []byte) string {
-	kinds := kindsOf(number)
+	kinds := dataTypes(number)
 	whole := b
 	var parts []string
 	for _, k := range kinds {
@@ -65,25 +65,25 @@ func valueText(number uint32, b []byte) string {
 	return strings.Join(parts, " . ")
 }
 
-func (k kind) text(b []byte) string {
+func (k dataType) text(b []byte) string {
 	switch {
-	case k == kindIPv4 || k == kindIPv6:
+	case k == typeIPv4 || k == typeIPv6:
 		if a, ok := netip.AddrFromSlice(b); ok {
 			return a.String()
 		}
-	case k == kindProto && len(b) > 0:
+	case k == typeProto && len(b) > 0:
 		return model.Protocol(b[0]).String()
-	case k == kindService && len(b) >= 2:
+	case k == typeService && len(b) >= 2:
 		return strconv.Itoa(int(binary.BigEndian.Uint16(b)))
-	case k == kindMark && len(b) == 4:
+	case k == typeMark && len(b) == 4:
 		return strconv.FormatUint(uint64(binary.NativeEndian.Uint32(b)), 10)
 	}
 	return "0x" + hex.EncodeToString(b)
 }
 
-// endpointIn reads the address and port that data of a map is.
-func endpointIn(f model.Family, data []byte) netip.AddrPort {
-	n := addresses[f].length
+// decodeAddrPort reads the address and port that data of a map is.
+func decodeAddrPort(f model.Family, data []byte) netip.AddrPort {
+	n := addressFields[f].length
 	if len(data) < n+2 {
 		return netip.AddrPort{}
 	}

@@ -14,20 +14,20 @@ type verdict struct {
 }
 
 var (
-	goesOn = verdict{kind: expr.VerdictContinue}
-	breaks = verdict{kind: expr.VerdictBreak} // the rule does not match
+	verdictContinue = verdict{kind: expr.VerdictContinue}
+	verdictBreak    = verdict{kind: expr.VerdictBreak} // the rule does not match
 )
 
-// matches goes on if the packet matches.
-func matches(ok bool) verdict {
+// matchVerdict goes on if the packet matches.
+func matchVerdict(ok bool) verdict {
 	if ok {
-		return goesOn
+		return verdictContinue
 	}
-	return breaks
+	return verdictBreak
 }
 
 // evaluate runs one expression.
-func (w *way) evaluate(e any) (verdict, error) {
+func (w *walk) evaluate(e any) (verdict, error) {
 	switch e := e.(type) {
 	case *expr.Payload:
 		return w.payload(e)
@@ -38,11 +38,11 @@ func (w *way) evaluate(e any) (verdict, error) {
 	case *expr.Cmp:
 		return w.compare(e)
 	case *expr.Range:
-		return w.between(e)
+		return w.inRange(e)
 	case *expr.Bitwise:
 		return w.bitwise(e)
 	case *expr.Immediate:
-		return goesOn, w.regs.load(e.Register, known(e.Data))
+		return verdictContinue, w.regs.load(e.Register, known(e.Data))
 	case *expr.Verdict:
 		return verdict{e.Kind, e.Chain}, nil
 	case *expr.Lookup:
@@ -60,7 +60,7 @@ func (w *way) evaluate(e any) (verdict, error) {
 }
 
 // statement runs an expression that does something.
-func (w *way) statement(e any) (verdict, error) {
+func (w *walk) statement(e any) (verdict, error) {
 	switch e := e.(type) {
 	case *expr.NAT:
 		return w.nat(e)
@@ -71,36 +71,36 @@ func (w *way) statement(e any) (verdict, error) {
 	case *expr.Reject:
 		return w.reject(e), nil
 	case *expr.Counter, *expr.Log, *expr.FlowOffload:
-		return goesOn, nil
+		return verdictContinue, nil
 	case *expr.Notrack:
 		if !w.conn.known {
 			w.conn.untracked = true
 		}
-		return goesOn, nil
+		return verdictContinue, nil
 	case *expr.Objref:
 		const counter = 1 // NFT_OBJECT_COUNTER; others may have a say
 		if e.Type == counter {
-			return goesOn, nil
+			return verdictContinue, nil
 		}
-		return breaks, unsaidError("expression objref")
+		return verdictBreak, undecidedError("expression objref")
 	case *expr.Exthdr:
 		if e.SourceRegister != 0 {
-			return goesOn, nil // it writes an option, which decides nothing
+			return verdictContinue, nil // it writes an option, which decides nothing
 		}
-		return goesOn, w.regs.load(e.DestRegister, unknownValue(max(4, int(e.Len))))
-	case Unknown:
-		return breaks, unsaidError("expression " + e.Name)
+		return verdictContinue, w.regs.load(e.DestRegister, unknownValue(max(4, int(e.Len))))
+	case UnknownExpression:
+		return verdictBreak, undecidedError("expression " + e.Name)
 	}
-	return breaks, unsaidError(fmt.Sprintf("expression %T", e))
+	return verdictBreak, undecidedError(fmt.Sprintf("expression %T", e))
 }
 
-func (w *way) compare(e *expr.Cmp) (verdict, error) {
+func (w *walk) compare(e *expr.Cmp) (verdict, error) {
 	v, err := w.regs.read(e.Register, len(e.Data))
 	if err != nil {
-		return breaks, err
+		return verdictBreak, err
 	}
-	if !v.certain() {
-		return breaks, unsaidError("what the packet carries is not known here")
+	if !v.isKnown() {
+		return verdictBreak, undecidedError("what the packet carries is not known here")
 	}
 	c := bytes.Compare(v.bytes, e.Data)
 	ok, found := map[expr.CmpOp]bool{
@@ -108,31 +108,31 @@ func (w *way) compare(e *expr.Cmp) (verdict, error) {
 		expr.CmpOpLte: c <= 0, expr.CmpOpGt: c > 0, expr.CmpOpGte: c >= 0,
 	}[e.Op]
 	if !found {
-		return breaks, unsaidError("a comparison of no known kind")
+		return verdictBreak, undecidedError("a comparison of no known kind")
 	}
-	w.compared(e, ok)
-	return matches(ok), nil
+	w.noteComparison(e, ok)
+	return matchVerdict(ok), nil
 }
 
-func (w *way) between(e *expr.Range) (verdict, error) {
+func (w *walk) inRange(e *expr.Range) (verdict, error) {
 	v, err := w.regs.read(e.Register, len(e.FromData))
 	if err != nil {
-		return breaks, err
+		return verdictBreak, err
 	}
-	if !v.certain() || len(e.FromData) != len(e.ToData) {
-		return breaks, unsaidError("what the packet carries is not known here")
+	if !v.isKnown() || len(e.FromData) != len(e.ToData) {
+		return verdictBreak, undecidedError("what the packet carries is not known here")
 	}
 	in := bytes.Compare(v.bytes, e.FromData) >= 0 && bytes.Compare(v.bytes, e.ToData) <= 0
-	return matches(in == (e.Op == expr.CmpOpEq)), nil
+	return matchVerdict(in == (e.Op == expr.CmpOpEq)), nil
 }
 
-func (w *way) bitwise(e *expr.Bitwise) (verdict, error) {
+func (w *walk) bitwise(e *expr.Bitwise) (verdict, error) {
 	from, err := w.regs.read(e.SourceRegister, int(e.Len))
 	if err != nil {
-		return breaks, err
+		return verdictBreak, err
 	}
 	if len(e.Mask) != int(e.Len) || len(e.Xor) != int(e.Len) {
-		return breaks, unsaidError("expression bitwise of another kind")
+		return verdictBreak, undecidedError("expression bitwise of another kind")
 	}
 	to := value{bytes: make([]byte, e.Len), unknown: make([]bool, e.Len)}
 	for i := range to.bytes {
@@ -140,5 +140,5 @@ func (w *way) bitwise(e *expr.Bitwise) (verdict, error) {
 		to.unknown[i] = from.unknown[i] && e.Mask[i] != 0
 	}
 	w.reason.mask = e.Mask
-	return goesOn, w.regs.load(e.DestRegister, to)
+	return verdictContinue, w.regs.load(e.DestRegister, to)
 }

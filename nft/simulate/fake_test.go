@@ -14,7 +14,7 @@ import (
 // fake is a node with rules that a test made up. Everything is reached by eth0, and
 // the node has the addresses in local.
 type fake struct {
-	bases []Base
+	bases []BaseChain
 	rules map[Chain][]Rule
 	sets  map[string]map[string]Element
 	shape map[string]*Set
@@ -37,7 +37,7 @@ func (f *fake) sources() Sources {
 	}}
 }
 
-func (f *fake) Bases(model.Family) ([]Base, error) { return f.bases, nil }
+func (f *fake) BaseChains(model.Family) ([]BaseChain, error) { return f.bases, nil }
 
 func (f *fake) Rules(c Chain) ([]Rule, error) { f.asked++; return f.rules[c], nil }
 
@@ -57,7 +57,7 @@ func (f *fake) Set(_ Table, name string) (*Set, error) {
 
 var eth0 = Link{Index: 2, Name: "eth0"}
 
-func (f *fake) Route(w Way) (Route, error) {
+func (f *fake) Route(w RouteQuery) (Route, error) {
 	if w.To == nowhere {
 		return Route{}, ErrNoRoute
 	}
@@ -97,7 +97,7 @@ var (
 // chain adds a base chain with rules.
 func (f *fake) chain(t Table, name, kind string, h Hook, priority int32, rules ...[]any) {
 	c := Chain{t, name}
-	f.bases = append(f.bases, Base{Chain: c, Type: kind, Hook: h, Priority: priority})
+	f.bases = append(f.bases, BaseChain{Chain: c, Type: kind, Hook: h, Priority: priority})
 	f.add(c, rules...)
 }
 
@@ -113,7 +113,7 @@ func (f *fake) add(c Chain, rules ...[]any) {
 // node is one with our table, which has a chain that does nothing.
 func node() *fake {
 	f := &fake{local: []netip.Addr{nodeIP}, shape: map[string]*Set{}, sets: map[string]map[string]Element{}}
-	f.chain(oursTable, "filter-input", "filter", Input, 0, []any{&expr.Counter{}})
+	f.chain(oursTable, "filter-input", "filter", HookInput, 0, []any{&expr.Counter{}})
 	return f
 }
 
@@ -131,9 +131,9 @@ func verdictOf(kind expr.VerdictKind, chain string) *expr.Verdict {
 }
 
 // only is the only outcome of the sample packet, or of another.
-func only(t *testing.T, f *fake, p Packet) (Outcome, Walk) {
+func only(t *testing.T, f *fake, p Packet) (Outcome, Result) {
 	t.Helper()
-	w, err := Explain(f.sources(), p, Link{})
+	w, err := Run(f.sources(), p, Link{})
 	if err != nil {
 		t.Fatal(err)
 	}

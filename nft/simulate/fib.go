@@ -8,7 +8,7 @@ import (
 )
 
 // fib asks the node's routes about one of the packet's addresses.
-func (w *way) fib(e *expr.Fib) (verdict, error) {
+func (w *walk) fib(e *expr.Fib) (verdict, error) {
 	a := w.frame.destination().Addr()
 	if e.FlagSADDR {
 		a = w.frame.source().Addr()
@@ -17,25 +17,25 @@ func (w *way) fib(e *expr.Fib) (verdict, error) {
 	case e.ResultADDRTYPE:
 		kind, err := w.addressType(a)
 		w.reason.fib = a
-		return goesOn, errors.Join(err, w.regs.load(e.Register, known(native(kind))))
+		return verdictContinue, errors.Join(err, w.regs.load(e.Register, known(nativeBytes(kind))))
 	case e.ResultOIF, e.ResultOIFNAME:
 		out, err := w.routeOf(a, e)
 		if err != nil {
-			return breaks, err
+			return verdictBreak, err
 		}
-		return goesOn, w.regs.load(e.Register, fibResult(out, e))
+		return verdictContinue, w.regs.load(e.Register, fibResult(out, e))
 	}
-	return breaks, unsaidError("expression fib of another kind")
+	return verdictBreak, undecidedError("expression fib of another kind")
 }
 
 // routeOf is the interface towards an address; the zero value if there is none, or
 // not the one that it must be.
-func (w *way) routeOf(a netip.Addr, e *expr.Fib) (Link, error) {
-	way := Way{To: a}
+func (w *walk) routeOf(a netip.Addr, e *expr.Fib) (Link, error) {
+	query := RouteQuery{To: a}
 	if e.FlagMARK {
-		way.Mark = w.frame.mark
+		query.Mark = w.frame.mark
 	}
-	r, err := w.route(way)
+	r, err := w.route(query)
 	wanted := Link{}
 	switch {
 	case errors.Is(err, ErrNoRoute) || err == nil && r.Local:
@@ -62,5 +62,5 @@ func fibResult(out Link, e *expr.Fib) value {
 	case e.ResultOIFNAME:
 		return known(interfaceName(out.Name))
 	}
-	return known(native(uint32(out.Index)))
+	return known(nativeBytes(uint32(out.Index)))
 }

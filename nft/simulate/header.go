@@ -15,8 +15,8 @@ type header struct {
 
 func newHeader(n int) header { return header{make([]byte, n), make([]bool, n)} }
 
-// hide makes bytes unknown.
-func (h header) hide(from, to int) {
+// markUnknown makes bytes unknown.
+func (h header) markUnknown(from, to int) {
 	for i := from; i < to; i++ {
 		h.unknown[i] = true
 	}
@@ -28,7 +28,7 @@ func (h header) set(at int, b []byte) {
 	clear(h.unknown[at : at+len(b)])
 }
 
-// at are bytes of the header; false if it does not reach so far.
+// registerOffset are bytes of the header; false if it does not reach so far.
 func (h header) at(offset, n uint32) (value, bool) {
 	if uint64(offset)+uint64(n) > uint64(len(h.bytes)) {
 		return value{}, false
@@ -36,26 +36,26 @@ func (h header) at(offset, n uint32) (value, bool) {
 	return value{h.bytes[offset : offset+n], h.unknown[offset : offset+n]}, true
 }
 
-// addresses is where a network header has them.
-var addresses = [...]struct{ source, destination, length int }{
+// addressFields is where a network header has them.
+var addressFields = [...]struct{ source, destination, length int }{
 	model.IPv4: {12, 16, 4},
 	model.IPv6: {8, 24, 16},
 }
 
-// network is the IP header of a packet.
-func network(p Packet) (h header) {
+// newNetworkHeader is the IP header of a packet.
+func newNetworkHeader(p Packet) (h header) {
 	if p.Family() == model.IPv4 {
 		h = newHeader(20)
 		h.bytes[0], h.bytes[9] = 0x45, byte(p.Protocol)
-		h.hide(2, 9)   // length, id, fragments, TTL
-		h.hide(10, 12) // checksum
+		h.markUnknown(2, 9)   // length, id, fragments, TTL
+		h.markUnknown(10, 12) // checksum
 	} else {
 		h = newHeader(40)
 		h.bytes[0], h.bytes[6] = 0x60, byte(p.Protocol)
-		h.hide(1, 6) // flow label, length
-		h.hide(7, 8) // hop limit
+		h.markUnknown(1, 6) // flow label, length
+		h.markUnknown(7, 8) // hop limit
 	}
-	a := addresses[p.Family()]
+	a := addressFields[p.Family()]
 	h.set(a.source, p.From.AsSlice())
 	h.set(a.destination, p.To.Addr().AsSlice())
 	return h
@@ -67,12 +67,12 @@ const (
 	destinationPort = 2
 )
 
-// transport is the header of the protocol as a connection begins: a SYN, a datagram,
+// newTransportHeader is the header of the protocol as a connection begins: a SYN, a datagram,
 // an INIT.
-func transport(p Packet) header {
+func newTransportHeader(p Packet) header {
 	length := map[model.Protocol]int{model.TCP: 20, model.UDP: 8, model.SCTP: 16}[p.Protocol]
 	h := newHeader(length)
-	h.hide(4, length)
+	h.markUnknown(4, length)
 	switch p.Protocol {
 	case model.TCP:
 		h.set(8, make([]byte, 4)) // no acknowledgement
@@ -85,7 +85,7 @@ func transport(p Packet) header {
 	h.set(destinationPort, binary.BigEndian.AppendUint16(nil, p.To.Port()))
 	h.set(sourcePort, binary.BigEndian.AppendUint16(nil, p.FromPort))
 	if p.FromPort == 0 {
-		h.hide(sourcePort, destinationPort)
+		h.markUnknown(sourcePort, destinationPort)
 	}
 	return h
 }
@@ -98,20 +98,20 @@ type frame struct {
 	transport header
 	mark      uint32
 	in, out   Link
-	// sent tells that a program of the node sends it, which has a socket.
-	sent bool
+	// fromNode tells that a program of the node sends it, which has a socket.
+	fromNode bool
 }
 
 // destination is where the packet goes at this moment.
 func (f *frame) destination() netip.AddrPort {
-	a := addresses[f.family]
+	a := addressFields[f.family]
 	addr, _ := netip.AddrFromSlice(f.network.bytes[a.destination : a.destination+a.length])
 	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(f.transport.bytes[destinationPort:]))
 }
 
 // source is where it says it comes from; port zero is one that is not known.
 func (f *frame) source() netip.AddrPort {
-	a := addresses[f.family]
+	a := addressFields[f.family]
 	addr, _ := netip.AddrFromSlice(f.network.bytes[a.source : a.source+a.length])
 	if f.transport.unknown[sourcePort] {
 		return netip.AddrPortFrom(addr, 0)
@@ -119,17 +119,17 @@ func (f *frame) source() netip.AddrPort {
 	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(f.transport.bytes[sourcePort:]))
 }
 
-// send changes where the packet goes.
-func (f *frame) send(to netip.AddrPort) {
-	f.network.set(addresses[f.family].destination, to.Addr().AsSlice())
+// setDestination changes where the packet goes.
+func (f *frame) setDestination(to netip.AddrPort) {
+	f.network.set(addressFields[f.family].destination, to.Addr().AsSlice())
 	f.transport.set(destinationPort, binary.BigEndian.AppendUint16(nil, to.Port()))
 }
 
-// disguise changes where it says it comes from; port zero is one that is not known.
-func (f *frame) disguise(as netip.AddrPort) {
-	f.network.set(addresses[f.family].source, as.Addr().AsSlice())
+// setSource changes where it says it comes from; port zero is one that is not known.
+func (f *frame) setSource(as netip.AddrPort) {
+	f.network.set(addressFields[f.family].source, as.Addr().AsSlice())
 	f.transport.set(sourcePort, binary.BigEndian.AppendUint16(nil, as.Port()))
 	if as.Port() == 0 {
-		f.transport.hide(sourcePort, destinationPort)
+		f.transport.markUnknown(sourcePort, destinationPort)
 	}
 }

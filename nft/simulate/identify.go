@@ -10,24 +10,24 @@ import (
 
 // identify finds out whose address and port were asked for where the packet did not
 // come so far as to meet it: because it was dropped before, or something is missing.
-func (m *memo) identify(walk *Walk) error {
-	if walk.Service != "" {
+func (m *sourceCache) identify(r *Result) error {
+	if r.Service != "" {
 		return nil
 	}
-	t := Table{Family: nft.FamilyName(walk.Packet.Family()), Name: tableName}
-	at, port := keysOf(walk.Packet)
-	err := m.comment(walk, t, at, nft.Services, nft.NoEndpointServices)
-	if err != nil || walk.Service != "" {
+	t := Table{Family: nft.FamilyName(r.Packet.Family()), Name: tableName}
+	at, port := frontendKeys(r.Packet)
+	err := m.serviceComment(r, t, at, nft.Services, nft.NoEndpointServices)
+	if err != nil || r.Service != "" {
 		return err
 	}
-	if _, served, err := m.peek(t, nft.NodeIPs, walk.Packet.To.Addr().AsSlice()); !served || err != nil {
+	if _, served, err := m.peek(t, nft.NodeIPs, r.Packet.To.Addr().AsSlice()); !served || err != nil {
 		return err
 	}
-	return m.comment(walk, t, port, nft.NodePorts, nft.NoEndpointNodePorts)
+	return m.serviceComment(r, t, port, nft.NodePorts, nft.NoEndpointNodePorts)
 }
 
-// comment takes the name of the Service from whichever of the maps has the key.
-func (m *memo) comment(walk *Walk, t Table, key []byte, maps ...nft.SetKind) error {
+// serviceComment takes the name of the Service from whichever of the maps has the key.
+func (m *sourceCache) serviceComment(r *Result, t Table, key []byte, maps ...nft.SetKind) error {
 	for _, kind := range maps {
 		e, _, err := m.peek(t, kind, key)
 		if err != nil {
@@ -36,9 +36,9 @@ func (m *memo) comment(walk *Walk, t Table, key []byte, maps ...nft.SetKind) err
 		if e.Comment == "" {
 			continue
 		}
-		walk.Service = e.Comment
+		r.Service = e.Comment
 		if e.Verdict != nil && kind != nft.NoEndpointServices {
-			walk.Kind = kindOf(e.Verdict.Chain)
+			r.Kind = frontendKind(e.Verdict.Chain)
 		}
 		return nil
 	}
@@ -46,7 +46,7 @@ func (m *memo) comment(walk *Walk, t Table, key []byte, maps ...nft.SetKind) err
 }
 
 // peek looks into a set that may be missing, or of another shape.
-func (m *memo) peek(t Table, kind nft.SetKind, key []byte) (Element, bool, error) {
+func (m *sourceCache) peek(t Table, kind nft.SetKind, key []byte) (Element, bool, error) {
 	s, err := m.set(t, nft.SetID{Kind: kind}.Name())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -59,9 +59,9 @@ func (m *memo) peek(t Table, kind nft.SetKind, key []byte) (Element, bool, error
 	return m.element(t, s, key)
 }
 
-// keysOf are the packet's keys in maps of addresses and ports, and in those of node
+// frontendKeys are the packet's keys in maps of addresses and ports, and in those of node
 // ports.
-func keysOf(p Packet) (at, port []byte) {
+func frontendKeys(p Packet) (at, port []byte) {
 	port = append(port, byte(p.Protocol), 0, 0, 0)
 	port = binary.BigEndian.AppendUint16(port, p.To.Port())
 	port = append(port, 0, 0)

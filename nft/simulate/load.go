@@ -11,92 +11,92 @@ import (
 )
 
 // header is the part of the packet that offsets count from.
-func (w *way) header(base expr.PayloadBase) (header, error) {
+func (w *walk) header(base expr.PayloadBase) (header, error) {
 	switch base {
 	case expr.PayloadBaseNetworkHeader:
 		return w.frame.network, nil
 	case expr.PayloadBaseTransportHeader:
 		return w.frame.transport, nil
 	}
-	return header{}, unsaidError("a header that is neither the network's nor the transport's")
+	return header{}, undecidedError("a header that is neither the network's nor the transport's")
 }
 
 // payload reads from the packet, or writes to it.
-func (w *way) payload(e *expr.Payload) (verdict, error) {
+func (w *walk) payload(e *expr.Payload) (verdict, error) {
 	h, err := w.header(e.Base)
 	if err != nil {
-		return breaks, err
+		return verdictBreak, err
 	}
 	v, there := h.at(e.Offset, e.Len)
 	if !there {
-		return breaks, nil
+		return verdictBreak, nil
 	}
 	if e.OperationType == expr.PayloadLoad {
-		w.reason.read(w, e)
-		return goesOn, w.regs.load(e.DestRegister, v)
+		w.reason.aboutPayload(w, e)
+		return verdictContinue, w.regs.load(e.DestRegister, v)
 	}
 	from, err := w.regs.read(e.SourceRegister, int(e.Len))
 	if err != nil {
-		return breaks, err
+		return verdictBreak, err
 	}
 	before := w.frame.destination()
 	copy(v.bytes, from.bytes)
 	copy(v.unknown, from.unknown)
-	w.readdressed(before)
-	return goesOn, nil
+	w.noteNewDestination(before)
+	return verdictContinue, nil
 }
 
 // meta reads what is known about the packet, or changes it.
-func (w *way) meta(e *expr.Meta) (verdict, error) {
+func (w *walk) meta(e *expr.Meta) (verdict, error) {
 	if e.SourceRegister {
 		return w.setMeta(e)
 	}
 	v, there := w.metaValue(e.Key)
 	if !there {
-		return breaks, nil
+		return verdictBreak, nil
 	}
-	w.reason.about(e.Key)
-	return goesOn, w.regs.load(e.Register, v)
+	w.reason.aboutMeta(e.Key)
+	return verdictContinue, w.regs.load(e.Register, v)
 }
 
-func (w *way) setMeta(e *expr.Meta) (verdict, error) {
+func (w *walk) setMeta(e *expr.Meta) (verdict, error) {
 	if e.Key != expr.MetaKeyMARK {
-		return goesOn, nil // tracing, priorities and the like decide nothing
+		return verdictContinue, nil // tracing, priorities and the like decide nothing
 	}
 	v, err := w.regs.read(e.Register, 4)
 	if err != nil {
-		return breaks, err
+		return verdictBreak, err
 	}
-	if !v.certain() {
-		return breaks, unsaidError("a mark that is not known here")
+	if !v.isKnown() {
+		return verdictBreak, undecidedError("a mark that is not known here")
 	}
-	w.marked(binary.NativeEndian.Uint32(v.bytes))
-	return goesOn, nil
+	w.setMark(binary.NativeEndian.Uint32(v.bytes))
+	return verdictContinue, nil
 }
 
 // etherTypes are the families as interfaces name them.
 var etherTypes = [...]uint16{model.IPv4: 0x0800, model.IPv6: 0x86dd}
 
-// protocols are the families as netfilter names them.
-var protocols = [...]byte{model.IPv4: unix.NFPROTO_IPV4, model.IPv6: unix.NFPROTO_IPV6}
+// netfilterFamilies are the families as netfilter names them.
+var netfilterFamilies = [...]byte{model.IPv4: unix.NFPROTO_IPV4, model.IPv6: unix.NFPROTO_IPV6}
 
 // metaValue is something about the packet; false if it has none, so that the rule
 // does not match.
-func (w *way) metaValue(key expr.MetaKey) (value, bool) {
+func (w *walk) metaValue(key expr.MetaKey) (value, bool) {
 	f := &w.frame
 	switch key {
 	case expr.MetaKeyL4PROTO:
 		return known([]byte{byte(f.protocol)}), true
 	case expr.MetaKeyNFPROTO:
-		return known([]byte{protocols[f.family]}), true
+		return known([]byte{netfilterFamilies[f.family]}), true
 	case expr.MetaKeyPROTOCOL:
 		return known(binary.BigEndian.AppendUint16(nil, etherTypes[f.family])), true
 	case expr.MetaKeyMARK:
-		return known(native(f.mark)), true
+		return known(nativeBytes(f.mark)), true
 	case expr.MetaKeyIIF:
-		return known(native(uint32(f.in.Index))), true
+		return known(nativeBytes(uint32(f.in.Index))), true
 	case expr.MetaKeyOIF:
-		return known(native(uint32(f.out.Index))), true
+		return known(nativeBytes(uint32(f.out.Index))), true
 	case expr.MetaKeyIIFNAME:
 		return known(interfaceName(f.in.Name)), true
 	case expr.MetaKeyOIFNAME:
@@ -104,7 +104,7 @@ func (w *way) metaValue(key expr.MetaKey) (value, bool) {
 	case expr.MetaKeyPKTTYPE:
 		return known([]byte{unix.PACKET_HOST}), true
 	case expr.MetaKeySKUID, expr.MetaKeySKGID:
-		return unknownValue(4), f.sent
+		return unknownValue(4), f.fromNode
 	}
 	return unknownValue(16), true
 }
@@ -116,10 +116,10 @@ func interfaceName(name string) []byte {
 	return b
 }
 
-func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
+func nativeBytes(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
 // ct reads from the packet's connection, or changes it.
-func (w *way) ct(e *expr.Ct) (verdict, error) {
+func (w *walk) ct(e *expr.Ct) (verdict, error) {
 	c := &w.conn
 	if e.SourceRegister {
 		return w.setCt(e)
@@ -132,43 +132,43 @@ func (w *way) ct(e *expr.Ct) (verdict, error) {
 		case c.known:
 			state = c.state
 		}
-		return goesOn, w.regs.load(e.Register, known(native(state)))
+		return verdictContinue, w.regs.load(e.Register, known(nativeBytes(state)))
 	}
 	if !c.known {
-		return breaks, nil
+		return verdictBreak, nil
 	}
-	return goesOn, w.regs.load(e.Register, w.ctValue(e))
+	return verdictContinue, w.regs.load(e.Register, w.ctValue(e))
 }
 
-func (w *way) setCt(e *expr.Ct) (verdict, error) {
+func (w *walk) setCt(e *expr.Ct) (verdict, error) {
 	switch e.Key {
 	case expr.CtKeyMARK:
 		v, err := w.regs.read(e.Register, 4)
 		if err != nil {
-			return breaks, err
+			return verdictBreak, err
 		}
 		w.conn.mark = binary.NativeEndian.Uint32(v.bytes)
 	case expr.CtKeyZONE:
-		return breaks, unsaidError("a zone of connection tracking is chosen")
+		return verdictBreak, undecidedError("a zone of connection tracking is chosen")
 	}
-	return goesOn, nil
+	return verdictContinue, nil
 }
 
-func (w *way) ctValue(e *expr.Ct) value {
+func (w *walk) ctValue(e *expr.Ct) value {
 	c := &w.conn
-	source, destination := c.client, c.asked
+	source, destination := c.client, c.requested
 	if e.Direction == expr.CtDirReply {
-		source, destination = c.endpoint, c.seen
+		source, destination = c.endpoint, c.seenSource
 	}
 	switch e.Key {
 	case expr.CtKeySTATUS:
-		return known(native(c.status))
+		return known(nativeBytes(c.status))
 	case expr.CtKeyMARK:
-		return known(native(c.mark))
+		return known(nativeBytes(c.mark))
 	case expr.CtKeyDIRECTION:
 		return known([]byte{expr.CtDirOriginal})
 	case expr.CtKeyL3PROTOCOL:
-		return known([]byte{protocols[w.frame.family]})
+		return known([]byte{netfilterFamilies[w.frame.family]})
 	case expr.CtKeyPROTOCOL:
 		return known([]byte{byte(w.frame.protocol)})
 	case expr.CtKeySRC, expr.CtKeySRCIP, expr.CtKeySRCIP6:

@@ -8,7 +8,7 @@ import (
 
 // find looks into a set for the key that begins at a register, with what the packet
 // itself has entered before.
-func (w *way) find(name string, register uint32) (set *Set, key []byte, e Element, found bool, err error) {
+func (w *walk) find(name string, register uint32) (set *Set, key []byte, e Element, found bool, err error) {
 	set, err = w.set(w.place.chain.Table, name)
 	if err != nil {
 		return nil, nil, e, false, err
@@ -17,38 +17,38 @@ func (w *way) find(name string, register uint32) (set *Set, key []byte, e Elemen
 	if err != nil {
 		return set, nil, e, false, err
 	}
-	if !v.certain() {
-		return set, nil, e, false, unsaidError("what is looked up in " + set.Name + " is not known here")
+	if !v.isKnown() {
+		return set, nil, e, false, undecidedError("what is looked up in " + set.Name + " is not known here")
 	}
 	key = append(key, v.bytes...)
-	if e, found = w.entered[entry{w.place.chain.Table, name, string(key)}]; found {
+	if e, found = w.addedElements[elementKey{w.place.chain.Table, name, string(key)}]; found {
 		return set, key, e, true, nil
 	}
 	e, found, err = w.element(w.place.chain.Table, set, key)
 	return set, key, e, found, err
 }
 
-// entry is what a packet entered into a set on its way.
-type entry struct {
+// elementKey is what a packet entered into a set on its way.
+type elementKey struct {
 	table    Table
 	set, key string
 }
 
-func (w *way) lookup(e *expr.Lookup) (verdict, error) {
+func (w *walk) lookup(e *expr.Lookup) (verdict, error) {
 	set, key, el, found, err := w.find(e.SetName, e.SourceRegister)
 	if err != nil {
-		return breaks, err
+		return verdictBreak, err
 	}
-	w.looked(set, key, el, found)
+	w.noteLookup(set, key, el, found)
 	switch {
 	case found == e.Invert:
-		return breaks, nil
+		return verdictBreak, nil
 	case !e.IsDestRegSet:
-		return goesOn, nil
+		return verdictContinue, nil
 	case el.Verdict != nil:
 		return verdict{el.Verdict.Kind, el.Verdict.Chain}, nil
 	}
-	return goesOn, w.regs.load(e.DestRegister, known(el.Data))
+	return verdictContinue, w.regs.load(e.DestRegister, known(el.Data))
 }
 
 // dynsetDelete is NFT_DYNSET_OP_DELETE.
@@ -56,41 +56,41 @@ const dynsetDelete = 2
 
 // dynset enters the packet into a set, or makes its element last longer, which
 // leaves what that holds.
-func (w *way) dynset(e *expr.Dynset) (verdict, error) {
+func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
 	set, err := w.set(w.place.chain.Table, e.SetName)
 	if err != nil {
-		return breaks, err
+		return verdictBreak, err
 	}
 	v, err := w.regs.read(e.SrcRegKey, int(set.KeyLen))
 	if err != nil {
-		return breaks, err
+		return verdictBreak, err
 	}
-	if !set.IsMap || !v.certain() || e.Operation == dynsetDelete {
-		if e.Invert || len(e.Exprs) > 0 && w.limits(e) {
-			return breaks, unsaidError("expression dynset with a limit")
+	if !set.IsMap || !v.isKnown() || e.Operation == dynsetDelete {
+		if e.Invert || len(e.Exprs) > 0 && w.hasLimit(e) {
+			return verdictBreak, undecidedError("expression dynset with a limit")
 		}
-		return goesOn, nil
+		return verdictContinue, nil
 	}
 	_, key, el, found, err := w.find(e.SetName, e.SrcRegKey)
 	if err != nil {
-		return breaks, err
+		return verdictBreak, err
 	}
-	w.remembered(set, el, found, e.Timeout)
+	w.noteAffinity(set, el, found, e.Timeout)
 	if found {
-		return matches(!e.Invert), nil
+		return matchVerdict(!e.Invert), nil
 	}
-	data, err := w.regs.read(e.SrcRegData, dataLen(set))
+	data, err := w.regs.read(e.SrcRegData, dataLength(set))
 	if err != nil {
-		return breaks, err
+		return verdictBreak, err
 	}
-	w.entered[entry{w.place.chain.Table, e.SetName, string(key)}] = Element{
+	w.addedElements[elementKey{w.place.chain.Table, e.SetName, string(key)}] = Element{
 		Data: append([]byte(nil), data.bytes...), Expires: max(e.Timeout, time.Millisecond),
 	}
-	return matches(!e.Invert), nil
+	return matchVerdict(!e.Invert), nil
 }
 
-// limits reports whether expressions of the element may have a say.
-func (w *way) limits(e *expr.Dynset) bool {
+// hasLimit reports whether expressions of the element may have a say.
+func (w *walk) hasLimit(e *expr.Dynset) bool {
 	for _, x := range e.Exprs {
 		if _, counts := x.(*expr.Counter); !counts {
 			return true
@@ -99,10 +99,10 @@ func (w *way) limits(e *expr.Dynset) bool {
 	return false
 }
 
-// dataLen is how long the data of a map is that packets fill.
-func dataLen(set *Set) int {
+// dataLength is how long the data of a map is that packets fill.
+func dataLength(set *Set) int {
 	n := 0
-	for _, k := range kindsOf(set.DataType) {
+	for _, k := range dataTypes(set.DataType) {
 		n += k.length()
 	}
 	return n

@@ -9,10 +9,10 @@ import (
 	"kube-vmap/model"
 )
 
-// reaches says of a packet for many hosts who gets it. Only UDP knows such: no connection
+// deliverToGroup says of a packet for many hosts who gets it. Only UDP knows such: no connection
 // can be asked for there (tcp_v4_connect, tcp_v4_conn_request and sctp_v4_addr_valid,
 // and the same of IPv6).
-func (w *way) reaches() error {
+func (w *walk) deliverToGroup() error {
 	to := w.frame.destination().Addr()
 	kind, err := w.addressType(to)
 	if err != nil {
@@ -23,24 +23,24 @@ func (w *way) reaches() error {
 	case group == "":
 		return nil
 	case w.packet.Protocol != model.UDP:
-		w.unreachable(fmt.Errorf("%s is a %s address, where %s is not answered: of Service protocols, only udp goes to many hosts",
+		w.noteUnreachable(fmt.Errorf("%s is a %s address, where %s is not answered: of Service protocols, only udp goes to many hosts",
 			to, group, w.packet.Protocol))
 		return errStopped
 	}
 	const listens = "whoever listens there gets it"
 	who := map[uint32]string{unix.RTN_BROADCAST: listens, unix.RTN_MULTICAST: listens + " and has joined the group"}[kind]
-	if w.record.hook == Input {
+	if w.record.hook == HookInput {
 		who = "it stays on this node: " + who
 	}
 	w.record.how = fmt.Sprintf("%s is a %s address; %s", to, group, who)
 	return nil
 }
 
-// all goes a walk and says then who gets the packet.
-func (w *way) all(walk func() error) error {
+// runToEnd goes a walk and says then who gets the packet.
+func (w *walk) runToEnd(walk func() error) error {
 	err := walk()
 	if err == nil {
-		err = w.reaches()
+		err = w.deliverToGroup()
 	}
 	if errors.Is(err, errStopped) {
 		return nil

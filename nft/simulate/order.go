@@ -12,12 +12,12 @@ const (
 	sourceNATPriority      = 100
 )
 
-// priority is when a packet meets the chain.
-func (b Base) priority() int32 {
+// hookPriority is when a packet meets the chain.
+func (b BaseChain) hookPriority() int32 {
 	switch {
 	case b.Type != natType:
 		return b.Priority
-	case b.Hook.translatesSource():
+	case b.Hook.isSourceNAT():
 		return sourceNATPriority
 	}
 	return destinationNATPriority
@@ -25,23 +25,23 @@ func (b Base) priority() int32 {
 
 const natType = "nat"
 
-// inOrder puts base chains into the order in which packets pass them. Of two with the
+// orderBaseChains puts base chains into the order in which packets pass them. Of two with the
 // same priority, the one that came later is first (nf_hook_entries_grow).
-func inOrder(list []Base) map[Hook][]Base {
+func orderBaseChains(list []BaseChain) map[Hook][]BaseChain {
 	late := slices.Clone(list)
 	slices.Reverse(late)
-	slices.SortStableFunc(late, func(a, b Base) int {
-		return cmp.Or(cmp.Compare(a.priority(), b.priority()), cmp.Compare(a.nat(), b.nat()), cmp.Compare(a.Priority, b.Priority))
+	slices.SortStableFunc(late, func(a, b BaseChain) int {
+		return cmp.Or(cmp.Compare(a.hookPriority(), b.hookPriority()), cmp.Compare(a.natRank(), b.natRank()), cmp.Compare(a.Priority, b.Priority))
 	})
-	out := map[Hook][]Base{}
+	out := map[Hook][]BaseChain{}
 	for _, b := range late {
 		out[b.Hook] = append(out[b.Hook], b)
 	}
 	return out
 }
 
-// nat is 1 for chains of nat, which stand together.
-func (b Base) nat() int {
+// natRank is 1 for chains of nat, which stand together.
+func (b BaseChain) natRank() int {
 	if b.Type == natType {
 		return 1
 	}

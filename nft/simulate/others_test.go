@@ -28,14 +28,14 @@ func TestRulesOfOthersThatLookIntoASetSayWhatTheyFound(t *testing.T) {
 	} {
 		f := node()
 		for name, of := range map[string]Set{"blocked": {}, "__set0": {Anonymous: true}, "fates": {IsMap: true}} {
-			of.KeyType, of.KeyLen = uint32(kindIPv4), 4
+			of.KeyType, of.KeyLen = uint32(typeIPv4), 4
 			f.shape[name] = &of
 			if !tc.unset {
 				f.sets[name] = map[string]Element{string(client.AsSlice()): {}}
 			}
 		}
 		f.sets["fates"] = map[string]Element{string(client.AsSlice()): {Verdict: drop}}
-		f.chain(otherTable, "forward", "filter", Forward, 0, tc.rule)
+		f.chain(otherTable, "forward", "filter", HookForward, 0, tc.rule)
 		o, w := only(t, f, sample)
 		if last := w.Steps[len(w.Steps)-1].Text; o.Verdict.Arrives() || last != tc.want {
 			t.Errorf("%s: %s, %q, want %q", tc.says, o.Verdict, last, tc.want)
@@ -46,21 +46,21 @@ func TestRulesOfOthersThatLookIntoASetSayWhatTheyFound(t *testing.T) {
 // TestAnEndpointThatATableHasMoreThanOnceIsOneOther has a table as Maglev fills it.
 func TestAnEndpointThatATableHasMoreThanOnceIsOneOther(t *testing.T) {
 	f := node()
-	f.shape["picks"] = &Set{KeyType: uint32(kindMark), KeyLen: 4, Anonymous: true}
+	f.shape["picks"] = &Set{KeyType: uint32(typeMark), KeyLen: 4, Anonymous: true}
 	f.sets["picks"] = map[string]Element{}
 	for n, chain := range []string{"ep-0", "ep-1", "ep-0", "ep-2", "ep-1", "ep-0", "ep-2"} {
-		f.sets["picks"][string(native(uint32(n)))] = Element{Verdict: verdictOf(expr.VerdictGoto, chain)}
+		f.sets["picks"][string(nativeBytes(uint32(n)))] = Element{Verdict: verdictOf(expr.VerdictGoto, chain)}
 	}
 	for n, chain := range []string{"ep-0", "ep-1", "ep-2"} {
 		f.add(Chain{oursTable, chain}, to(netip.AddrPortFrom(endpoint.Addr(), uint16(8080+n))))
 	}
-	f.chain(oursTable, "nat-prerouting", "nat", Prerouting, -100, []any{
+	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, []any{
 		&expr.Numgen{Register: unix.NFT_REG_1, Modulus: 7, Type: unix.NFT_NG_RANDOM},
 		&expr.Lookup{SourceRegister: unix.NFT_REG_1, DestRegister: 0, IsDestRegSet: true, SetName: "picks"},
 	})
 	w := explained(t, f)
 	last := w.Steps[len(w.Steps)-1]
-	if len(w.Outcomes) != 1 || len(w.Outcomes[0].Endpoints) != 3 || last.For != endpoint.String() || last.Alike != 2 {
-		t.Errorf("%d others, want 2: %+v of %+v", last.Alike, last, w.Outcomes)
+	if len(w.Outcomes) != 1 || len(w.Outcomes[0].Endpoints) != 3 || last.Endpoint != endpoint.String() || last.Similar != 2 {
+		t.Errorf("%d others, want 2: %+v of %+v", last.Similar, last, w.Outcomes)
 	}
 }

@@ -30,10 +30,10 @@ const (
 	subjectMark
 )
 
-// read notes that an address was loaded.
-func (r *reason) read(w *way, e *expr.Payload) {
+// aboutPayload notes that an address was loaded.
+func (r *reason) aboutPayload(w *walk, e *expr.Payload) {
 	r.subject, r.mask = subjectNone, nil
-	a := addresses[w.frame.family]
+	a := addressFields[w.frame.family]
 	if e.Base != expr.PayloadBaseNetworkHeader || int(e.Len) != a.length {
 		return
 	}
@@ -45,8 +45,8 @@ func (r *reason) read(w *way, e *expr.Payload) {
 	}
 }
 
-// about notes what of the packet was loaded.
-func (r *reason) about(key expr.MetaKey) {
+// aboutMeta notes what of the packet was loaded.
+func (r *reason) aboutMeta(key expr.MetaKey) {
 	r.subject, r.mask = subjectNone, nil
 	switch key {
 	case expr.MetaKeyIIFNAME:
@@ -56,8 +56,8 @@ func (r *reason) about(key expr.MetaKey) {
 	}
 }
 
-// compared puts a comparison into words.
-func (w *way) compared(e *expr.Cmp, ok bool) {
+// noteComparison puts a comparison into words.
+func (w *walk) noteComparison(e *expr.Cmp, ok bool) {
 	r := &w.reason
 	is := "is"
 	if ok != (e.Op == expr.CmpOpEq) {
@@ -106,8 +106,8 @@ func nameText(b []byte) string {
 	return string(name)
 }
 
-// with puts a reason before what comes of it.
-func (r reason) with(text string) string {
+// prefix puts a reason before what comes of it.
+func (r reason) prefix(text string) string {
 	if r.text == "" {
 		return text
 	}

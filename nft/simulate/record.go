@@ -20,11 +20,11 @@ type record struct {
 	// service is the comment of the element that the packet met, kind what sort of
 	// address it asked.
 	service, kind string
-	met           bool // an element that leads to endpoints
+	metService    bool // an element that leads to endpoints
 	verdict       Verdict
-	how           string // it was refused
-	by            *Place // who refused or dropped it
-	last          nft.SetKind
+	how           string   // it was refused
+	by            *RuleRef // who refused or dropped it
+	lastSet       nft.SetKind
 	because       string
 	why           string // it was marked for masquerade, or not
 	masquerade    bool
@@ -34,7 +34,7 @@ type record struct {
 }
 
 // note adds a step in words.
-func (w *way) note(text string) {
+func (w *walk) note(text string) {
 	w.record.steps = append(w.record.steps, Step{
 		Hook: w.record.hook.String(), Table: w.place.chain.Table.String(), Chain: w.place.chain.Name,
 		Rule: w.place.handle, Text: text,
@@ -42,23 +42,23 @@ func (w *way) note(text string) {
 }
 
 // noteOurs is note for what is worth telling in a table of ours only.
-func (w *way) noteOurs(text string) {
-	if w.place.ours() {
+func (w *walk) noteOurs(text string) {
+	if w.place.isOurs() {
 		w.note(text)
 	}
 }
 
-// fault notes that a table of ours is not as it was written.
-func (w *way) fault(text string) {
+// addFault notes that a table of ours is not as it was written.
+func (w *walk) addFault(text string) {
 	if !slices.Contains(w.record.faults, text) {
 		w.record.faults = append(w.record.faults, text)
 		w.note(text)
 	}
 }
 
-// doubt notes that a rule may decide otherwise; one for each base chain will do.
-func (w *way) doubt(r Rule, c unsaidError) {
-	if !decisive(r) {
+// addDoubt notes that a rule may decide otherwise; one for each base chain will do.
+func (w *walk) addDoubt(r Rule, c undecidedError) {
+	if !mayDecide(r) {
 		return
 	}
 	chain := fmt.Sprintf("table %s, chain %s", w.place.base.Chain.Table, w.place.base.Chain.Name)
@@ -69,40 +69,40 @@ func (w *way) doubt(r Rule, c unsaidError) {
 		fmt.Sprintf("%s, may decide otherwise: rule handle %d of %s has %s", chain, r.Handle, w.place.chain.Name, strings.TrimPrefix(string(c), "expression ")))
 }
 
-// isChain reports whether the packet is in a chain of ours whose name has the word,
+// inChain reports whether the packet is in a chain of ours whose name has the word,
 // whatever it is reached by.
-func (w *way) isChain(word string) bool {
+func (w *walk) inChain(word string) bool {
 	name := strings.TrimPrefix(w.place.chain.Name, "node-port-")
 	name = strings.TrimPrefix(name, "local-")
-	return w.place.ours() && strings.HasPrefix(name, word)
+	return w.place.isOurs() && strings.HasPrefix(name, word)
 }
 
-// looked notes what was found in a set, or was not.
-func (w *way) looked(set *Set, key []byte, e Element, found bool) {
+// noteLookup notes what was found in a set, or was not.
+func (w *walk) noteLookup(set *Set, key []byte, e Element, found bool) {
 	text := valueText(set.KeyType, key)
-	if !w.place.ours() {
-		w.reason = reason{text: lookedText(set, text, found)}
+	if !w.place.isOurs() {
+		w.reason = reason{text: foreignLookupText(set, text, found)}
 		return
 	}
 	if set.Anonymous {
 		return
 	}
 	if id, known := nft.SetNamed(w.packet.Family(), set.Name); known && found {
-		w.record.last = id.Kind
+		w.record.lastSet = id.Kind
 	}
 	switch {
 	case !found:
-		w.missed(set, text)
+		w.noteMiss(set, text)
 	case e.Verdict != nil:
-		w.dispatched(set, text, e)
+		w.noteDispatch(set, text, e)
 	default:
 		w.reason = reason{text: fmt.Sprintf("%s has %s", set.Name, text)}
 	}
 }
 
-// lookedText is what another program's rule found, or did not. What is in braces in the
+// foreignLookupText is what another program's rule found, or did not. What is in braces in the
 // rule itself has no name.
-func lookedText(set *Set, key string, found bool) string {
+func foreignLookupText(set *Set, key string, found bool) string {
 	what, has := "set", "has"
 	if set.IsMap {
 		what = "map"
@@ -116,9 +116,9 @@ func lookedText(set *Set, key string, found bool) string {
 	return fmt.Sprintf("%s %s %s %s", what, set.Name, has, key)
 }
 
-// dispatched notes an element of a verdict map, from which we know what the packet
+// noteDispatch notes an element of a verdict map, from which we know what the packet
 // asked for.
-func (w *way) dispatched(set *Set, key string, e Element) {
+func (w *walk) noteDispatch(set *Set, key string, e Element) {
 	name := ""
 	if e.Comment != "" {
 		name = " (" + e.Comment + ")"
@@ -126,18 +126,18 @@ func (w *way) dispatched(set *Set, key string, e Element) {
 	}
 	switch set.Name {
 	case "services", "node-ports":
-		w.record.met, w.record.kind = true, kindOf(e.Verdict.Chain)
+		w.record.metService, w.record.kind = true, frontendKind(e.Verdict.Chain)
 	case "no-endpoint-node-ports":
 		w.record.kind = "NodePort"
 	}
 	w.reason = reason{text: fmt.Sprintf("%s has %s%s", set.Name, key, name)}
 	if e.Verdict.Kind == expr.VerdictGoto || e.Verdict.Kind == expr.VerdictJump {
-		w.note(w.reason.with("goto " + e.Verdict.Chain))
+		w.note(w.reason.prefix("goto " + e.Verdict.Chain))
 	}
 }
 
-// kindOf is the kind of an address by the chain it leads to.
-func kindOf(chain string) string {
+// frontendKind is the kind of an address by the chain it leads to.
+func frontendKind(chain string) string {
 	switch {
 	case strings.HasPrefix(chain, "node-port-"):
 		return "NodePort"
@@ -147,8 +147,8 @@ func kindOf(chain string) string {
 	return "ClusterIP"
 }
 
-// missed notes that a set does not have a key, if somebody might wonder.
-func (w *way) missed(set *Set, key string) {
+// noteMiss notes that a set does not have a key, if somebody might wonder.
+func (w *walk) noteMiss(set *Set, key string) {
 	id, known := nft.SetNamed(w.packet.Family(), set.Name)
 	text := fmt.Sprintf("%s does not have %s", set.Name, key)
 	w.reason = reason{text: text}
@@ -158,73 +158,73 @@ func (w *way) missed(set *Set, key string) {
 		w.note(text)
 	case id.Kind >= nft.Endpoints && id.Kind < nft.Affinity,
 		id.Kind == nft.ServiceIPs || id.Kind == nft.NodePortServiceIPs || id.Kind == nft.NodePortServicePorts:
-		w.fault(text)
+		w.addFault(text)
 	}
 }
 
-// unmatched notes why a rule did not match, where that decides something.
-func (w *way) unmatched() {
-	if w.isChain("cluster-") && w.reason.text != "" {
+// noteNoMatch notes why a rule did not match, where that decides something.
+func (w *walk) noteNoMatch() {
+	if w.inChain("cluster-") && w.reason.text != "" {
 		w.record.why = w.reason.text
-		w.note(w.reason.with("it keeps its address"))
+		w.note(w.reason.prefix("it keeps its address"))
 	}
 }
 
-// left notes that a rule with a reason sends the packet on.
-func (w *way) left(e any, v verdict) {
+// countUnexplored notes that a rule with a reason sends the packet on.
+func (w *walk) noteJump(e any, v verdict) {
 	_, direct := e.(*expr.Verdict)
 	away := v.kind == expr.VerdictGoto || v.kind == expr.VerdictJump
 	if !direct || !away || w.reason.text == "" || v.chain == "restore" {
 		return
 	}
-	if w.isChain("external-local") {
+	if w.inChain("external-local") {
 		w.record.why = w.reason.text
 	}
-	w.noteOurs(w.reason.with("goto " + v.chain))
+	w.noteOurs(w.reason.prefix("goto " + v.chain))
 }
 
-// marked changes the packet's mark.
-func (w *way) marked(mark uint32) {
+// setMark changes the packet's mark.
+func (w *walk) setMark(mark uint32) {
 	fresh := mark&^w.frame.mark != 0
 	w.frame.mark = mark
-	if !fresh || !w.place.ours() {
+	if !fresh || !w.place.isOurs() {
 		return
 	}
-	if w.reason.text == "" && w.isChain("external") {
+	if w.reason.text == "" && w.inChain("external") {
 		w.reason.text = cmp.Or(w.record.why, "an external address under Cluster policy")
 	}
 	w.record.why = w.reason.text
-	if w.isChain("masquerade-") {
+	if w.inChain("masquerade-") {
 		w.record.why = "everything is masqueraded (masqueradeAll)"
 		w.reason.text = w.record.why
 	}
-	w.note(w.reason.with("marked for masquerade"))
+	w.note(w.reason.prefix("marked for masquerade"))
 }
 
-// readdressed notes that a rule wrote another destination.
-func (w *way) readdressed(before netip.AddrPort) {
+// noteNewDestination notes that a rule wrote another destination.
+func (w *walk) noteNewDestination(before netip.AddrPort) {
 	after := w.frame.destination()
 	switch {
 	case after == before:
-	case w.isChain("restore"):
+	case w.inChain("restore"):
 		w.note("nothing was translated: the destination is " + after.String() + " again")
 	default:
-		w.noteOurs(w.reason.with("the destination becomes " + after.String() + ", the ClusterIP"))
+		w.noteOurs(w.reason.prefix("the destination becomes " + after.String() + ", the ClusterIP"))
 	}
 }
 
-// picks notes that one of several is picked.
-func (w *way) picks(n uint32, how string) {
+// notePick notes that one of several is picked.
+func (w *walk) notePick(n uint32, how string) {
 	w.noteOurs(fmt.Sprintf("picks one of %d %s", n, how))
 }
 
-// remembered notes what the affinity map has for the client.
-func (w *way) remembered(set *Set, e Element, found bool, timeout time.Duration) {
-	if !w.place.ours() {
+// noteAffinity notes what the affinity map has for the client.
+func (w *walk) noteAffinity(set *Set, e Element, found bool, timeout time.Duration) {
+	if !w.place.isOurs() {
 		return
 	}
 	if found && len(e.Data) > 0 {
-		at := endpointIn(w.frame.family, e.Data)
+		at := decodeAddrPort(w.frame.family, e.Data)
 		w.record.affinity = &Affinity{Endpoint: at, Expires: e.Expires}
 		w.note(fmt.Sprintf("%s remembers that the client has %s, for %s", set.Name, at, e.Expires.Round(time.Second)))
 		return
@@ -232,21 +232,21 @@ func (w *way) remembered(set *Set, e Element, found bool, timeout time.Duration)
 	w.note(fmt.Sprintf("%s does not know the client: it is remembered from now on, for %s", set.Name, timeout))
 }
 
-// translated translates the connection.
-func (w *way) translated(source bool, to netip.AddrPort) {
+// translate translates the connection.
+func (w *walk) translate(source bool, to netip.AddrPort) {
 	side := "goes to "
 	if source {
 		side = "the source becomes "
 	}
-	w.note(w.reason.with(side + to.String()))
-	w.translate(source, to)
+	w.note(w.reason.prefix(side + to.String()))
+	w.setTranslation(source, to)
 }
 
-// masqueraded gives the connection an address of the node as its source.
-func (w *way) masqueraded(as netip.Addr) {
+// applyMasquerade gives the connection an address of the node as its source.
+func (w *walk) applyMasquerade(as netip.Addr) {
 	why := w.reason.text
 	switch {
-	case !w.place.ours():
+	case !w.place.isOurs():
 		w.record.why = w.place.String()
 	case strings.HasPrefix(why, "hairpin"):
 		w.record.why = "a pod reaches itself"
@@ -254,35 +254,35 @@ func (w *way) masqueraded(as netip.Addr) {
 		why = "it is marked"
 	}
 	w.record.masquerade = true
-	w.note(reason{text: why}.with("masquerade, the source becomes " + as.String()))
-	w.translate(true, netip.AddrPortFrom(as, 0))
+	w.note(reason{text: why}.prefix("masquerade, the source becomes " + as.String()))
+	w.setTranslation(true, netip.AddrPortFrom(as, 0))
 }
 
-// refused notes that the packet is answered with a refusal.
-func (w *way) refused(how string) {
-	w.record.how, w.record.verdict = how, Refused
-	w.note(w.reason.with("refused with " + how))
+// noteRefused notes that the packet is answered with a refusal.
+func (w *walk) noteRefused(how string) {
+	w.record.how, w.record.verdict = how, VerdictRefused
+	w.note(w.reason.prefix("refused with " + how))
 }
 
-// dropped notes who took the packet away.
-func (w *way) dropped() {
-	if w.record.verdict != Refused {
-		w.record.verdict = Dropped
-		w.note(w.reason.with("dropped"))
+// noteDropped notes who took the packet away.
+func (w *walk) noteDropped() {
+	if w.record.verdict != VerdictRefused {
+		w.record.verdict = VerdictDropped
+		w.note(w.reason.prefix("dropped"))
 	}
-	w.record.by = &Place{Table: w.place.chain.Table.String(), Chain: w.place.chain.Name, Rule: w.place.handle}
+	w.record.by = &RuleRef{Table: w.place.chain.Table.String(), Chain: w.place.chain.Name, Rule: w.place.handle}
 	switch {
-	case !w.place.ours():
+	case !w.place.isOurs():
 	case len(w.record.faults) > 0:
 		w.record.because = "the packet comes here only because " + w.record.faults[0]
 	default:
-		w.record.because = because(w.record.last, w.record.verdict)
+		w.record.because = verdictReason(w.record.lastSet, w.record.verdict)
 	}
 }
 
-// unreachable notes that there is no way for the packet.
-func (w *way) unreachable(err error) {
-	w.place = place{}
-	w.record.verdict, w.record.how = Unreachable, err.Error()
+// noteUnreachable notes that there is no way for the packet.
+func (w *walk) noteUnreachable(err error) {
+	w.place = position{}
+	w.record.verdict, w.record.how = VerdictUnreachable, err.Error()
 	w.record.steps = append(w.record.steps, Step{Hook: "routing", Text: err.Error()})
 }

@@ -10,26 +10,26 @@ type registers struct {
 	unknown [64]bool
 }
 
-// at is where a register begins.
-func at(register uint32) (int, error) {
+// registerOffset is where a register begins.
+func registerOffset(register uint32) (int, error) {
 	switch {
 	case register >= unix.NFT_REG_1 && register <= unix.NFT_REG_4:
 		return int(register-unix.NFT_REG_1) * 16, nil
 	case register >= unix.NFT_REG32_00 && register <= unix.NFT_REG32_15:
 		return int(register-unix.NFT_REG32_00) * 4, nil
 	}
-	return 0, unsaidError("a register of no known number")
+	return 0, undecidedError("a register of no known number")
 }
 
 // load puts bytes into a register, and zeros behind them up to the next one.
 func (r *registers) load(register uint32, b value) error {
-	i, err := at(register)
+	i, err := registerOffset(register)
 	if err != nil {
 		return err
 	}
 	n := (len(b.bytes) + 3) &^ 3
 	if i+n > len(r.data) {
-		return unsaidError("a value longer than the registers")
+		return undecidedError("a value longer than the registers")
 	}
 	clear(r.data[i : i+n])
 	clear(r.unknown[i : i+n])
@@ -38,14 +38,14 @@ func (r *registers) load(register uint32, b value) error {
 	return nil
 }
 
-// read takes bytes out of a register.
+// aboutPayload takes bytes out of a register.
 func (r *registers) read(register uint32, n int) (value, error) {
-	i, err := at(register)
+	i, err := registerOffset(register)
 	if err != nil {
 		return value{}, err
 	}
 	if n < 0 || i+n > len(r.data) {
-		return value{}, unsaidError("a value longer than the registers")
+		return value{}, undecidedError("a value longer than the registers")
 	}
 	return value{bytes: r.data[i : i+n], unknown: r.unknown[i : i+n]}, nil
 }
@@ -68,8 +68,8 @@ func unknownValue(n int) value {
 	return v
 }
 
-// certain reports whether all of the value is known.
-func (v value) certain() bool {
+// isKnown reports whether all of the value is known.
+func (v value) isKnown() bool {
 	for _, u := range v.unknown {
 		if u {
 			return false
@@ -78,8 +78,8 @@ func (v value) certain() bool {
 	return true
 }
 
-// unsaidError is why something cannot be said.
-type unsaidError string
+// undecidedError is why something cannot be said.
+type undecidedError string
 
 // Error implements error.
-func (c unsaidError) Error() string { return "cannot say: " + string(c) }
+func (c undecidedError) Error() string { return "cannot say: " + string(c) }

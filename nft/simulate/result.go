@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Walk is a packet's way and what becomes of it.
-type Walk struct {
+// Result is a packet's way and what becomes of it.
+type Result struct {
 	Packet Packet
 	// In is the interface that it comes in by; empty if the node sends it.
 	In string
-	// Via is the next hop towards the client; invalid if the client is on a link of the
+	// ClientVia is the next hop towards the client; invalid if the client is on a link of the
 	// node, or the node itself.
-	Via netip.Addr
+	ClientVia netip.Addr
 	// ToNode tells that the packet asks for an address of the node itself.
 	ToNode bool
 	// Service is "namespace/name:port" of what it asks for, as the tables call it;
@@ -25,33 +25,33 @@ type Walk struct {
 	// Outcomes are what may become of it, the most probable first. There are several
 	// only where one was picked.
 	Outcomes []Outcome
-	// Unseen is what was not looked at; Outcomes have the rest.
-	Unseen Unseen
+	// Unexplored is what was not looked at; Outcomes have the rest.
+	Unexplored Unexplored
 	// Affinity is set if the client is remembered.
 	Affinity *Affinity
 	// Flow is the connection that the packet belongs to; nil if it begins one. Flows
 	// are others of the same client to the same address and port.
 	Flow  *Flow
 	Flows []Flow
-	// Otherwise is, with a Flow, what would become of a packet that began a connection,
+	// IfNew is, with a Flow, what would become of a packet that began a connection,
 	// but for what of that was not looked at.
-	Otherwise       []Outcome
-	OtherwiseUnseen Unseen
+	IfNew           []Outcome
+	IfNewUnexplored Unexplored
 	// Faults say where our tables are not as kube-vmap wrote them, Doubts which rules
 	// of others may decide otherwise.
 	Faults, Doubts []string
 }
 
-// Unseen is what was not looked at, because picks have so many choices: more than 256 of
+// Unexplored is what was not looked at, because picks have so many choices: more than 256 of
 // one, or more than 4,096 together.
-type Unseen struct {
+type Unexplored struct {
 	// Endpoints are how many more the Service has.
 	Endpoints int
 	// Probability is that of what was not looked at.
 	Probability float64
-	// Others tells that rules of other programs pick, too, of which no choice need be
+	// OtherPrograms tells that rules of other programs pick, too, of which no choice need be
 	// like another.
-	Others bool
+	OtherPrograms bool
 }
 
 // Step is something that the packet met.
@@ -61,28 +61,28 @@ type Step struct {
 	Chain string `json:"chain,omitempty"`
 	Rule  uint64 `json:"rule,omitempty"` // handle
 	Text  string `json:"text"`
-	// For is the endpoint for which it is so, behind a pick; Alike is for how many
+	// Endpoint is the endpoint for which it is so, behind a pick; Alike is for how many
 	// others it is much the same.
-	For   string `json:"for,omitempty"`
-	Alike int    `json:"alike,omitempty"`
+	Endpoint string `json:"for,omitempty"`
+	Similar  int    `json:"alike,omitempty"`
 }
 
 // Verdict is what becomes of a packet.
 type Verdict uint8
 
 const (
-	// NotService goes to the address itself: nothing translates it.
-	NotService Verdict = iota
-	// Delivered goes to an endpoint.
-	Delivered
-	// Refused is answered at once.
-	Refused
-	// Dropped is taken away in silence.
-	Dropped
-	// Unreachable has no route.
-	Unreachable
-	// Untold is not known: something in a table of ours was not understood.
-	Untold
+	// VerdictNotService goes to the address itself: nothing translates it.
+	VerdictNotService Verdict = iota
+	// VerdictDelivered goes to an endpoint.
+	VerdictDelivered
+	// VerdictRefused is answered at once.
+	VerdictRefused
+	// VerdictDropped is taken away in silence.
+	VerdictDropped
+	// VerdictUnreachable has no route.
+	VerdictUnreachable
+	// VerdictUnknown is not known: something in a table of ours was not understood.
+	VerdictUnknown
 )
 
 // String is the verdict in a word or two.
@@ -91,7 +91,7 @@ func (v Verdict) String() string {
 }
 
 // Arrives reports whether the packet would arrive somewhere.
-func (v Verdict) Arrives() bool { return v == NotService || v == Delivered }
+func (v Verdict) Arrives() bool { return v == VerdictNotService || v == VerdictDelivered }
 
 // Outcome is what may become of a packet.
 type Outcome struct {
@@ -108,7 +108,7 @@ type Outcome struct {
 	How string
 	// By is who refused or dropped it, and Because what that means, where the rule is one
 	// of ours.
-	By      *Place
+	By      *RuleRef
 	Because string
 }
 
@@ -120,8 +120,8 @@ type Endpoint struct {
 	Local       bool       // it is the node itself
 }
 
-// Place is a rule; without a handle, the policy of a chain.
-type Place struct {
+// RuleRef is a rule; without a handle, the policy of a chain.
+type RuleRef struct {
 	Table string `json:"table"`
 	Chain string `json:"chain"`
 	Rule  uint64 `json:"rule,omitempty"`

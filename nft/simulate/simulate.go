@@ -8,80 +8,80 @@ import (
 	"slices"
 )
 
-// Explain says what would become of the packet. It comes in by the interface, or by
+// Run says what would become of the packet. It comes in by the interface, or by
 // the one towards its source if that is the zero value; what comes from an address of the
 // node is sent by the node. An error is about the sources, and [ErrNoTable] where
 // there is nothing of ours; what cannot be said is no error but an outcome.
-func Explain(s Sources, p Packet, in Link) (Walk, error) {
-	m := newMemo(s, p.Family())
-	if err := m.ours(); err != nil {
-		return Walk{}, err
+func Run(s Sources, p Packet, in Link) (Result, error) {
+	m := newSourceCache(s, p.Family())
+	if err := m.checkTable(); err != nil {
+		return Result{}, err
 	}
-	from, err := m.comesBy(p, in)
+	from, err := m.ingressLink(p, in)
 	if err != nil {
-		return Walk{}, fmt.Errorf("find where %s comes from: %w", p.From, err)
+		return Result{}, fmt.Errorf("find where %s comes from: %w", p.From, err)
 	}
-	walk := Walk{Packet: p, In: from.Name}
-	if err := m.locate(&walk, from); err != nil {
-		return Walk{}, fmt.Errorf("find where %s is: %w", p.From, err)
+	r := Result{Packet: p, In: from.Name}
+	if err := m.locateClient(&r, from); err != nil {
+		return Result{}, fmt.Errorf("find where %s is: %w", p.From, err)
 	}
-	if walk.Flows, err = s.Connections.Flows(p); err != nil {
-		return Walk{}, fmt.Errorf("look for connections of %s: %w", p.From, err)
+	if r.Flows, err = s.Connections.Flows(p); err != nil {
+		return Result{}, fmt.Errorf("look for connections of %s: %w", p.From, err)
 	}
-	own := takeOwn(p, &walk.Flows)
-	if err := explore(m, from, &walk); err != nil || own == nil {
-		return walk, err
+	own := removeOwnFlow(p, &r.Flows)
+	if err := explore(m, from, &r); err != nil || own == nil {
+		return r, err
 	}
-	established := Walk{
-		Packet: p, In: from.Name, Via: walk.Via, ToNode: walk.ToNode,
-		Flow: own, Flows: walk.Flows, Otherwise: walk.Outcomes, OtherwiseUnseen: walk.Unseen,
+	established := Result{
+		Packet: p, In: from.Name, ClientVia: r.ClientVia, ToNode: r.ToNode,
+		Flow: own, Flows: r.Flows, IfNew: r.Outcomes, IfNewUnexplored: r.Unexplored,
 	}
 	err = explore(m, from, &established)
-	established.Kind = cmp.Or(established.Kind, walk.Kind)
+	established.Kind = cmp.Or(established.Kind, r.Kind)
 	return established, err
 }
 
-// ours is an error if no table of ours sees packets.
-func (m *memo) ours() error {
-	list, err := m.Rules.Bases(m.family)
+// checkTable is an error if no table of ours sees packets.
+func (m *sourceCache) checkTable() error {
+	list, err := m.Rules.BaseChains(m.family)
 	if err != nil {
 		return err
 	}
-	m.bases = inOrder(list)
-	ours := func(b Base) bool { return place{chain: b.Chain}.ours() }
+	m.baseChains = orderBaseChains(list)
+	ours := func(b BaseChain) bool { return position{chain: b.Chain}.isOurs() }
 	if !slices.ContainsFunc(list, ours) {
 		return ErrNoTable
 	}
 	return nil
 }
 
-// comesBy is the interface that the packet comes in by; none if the node sends it.
-func (m *memo) comesBy(p Packet, in Link) (Link, error) {
+// ingressLink is the interface that the packet comes in by; none if the node sends it.
+func (m *sourceCache) ingressLink(p Packet, in Link) (Link, error) {
 	if in != (Link{}) {
 		return in, nil
 	}
-	if local, err := (&way{memo: m}).local(p.From); local || err != nil {
+	if local, err := (&walk{sourceCache: m}).isLocal(p.From); local || err != nil {
 		return Link{}, err
 	}
-	back, err := m.route(Way{To: p.From})
+	back, err := m.route(RouteQuery{To: p.From})
 	return back.Out, err
 }
 
-// locate finds out where the client is, and whether it asks for the node itself.
-func (m *memo) locate(walk *Walk, from Link) (err error) {
-	if walk.ToNode, err = (&way{memo: m}).local(walk.Packet.To.Addr()); err != nil || from == (Link{}) {
+// locateClient finds out where the client is, and whether it asks for the node itself.
+func (m *sourceCache) locateClient(r *Result, from Link) (err error) {
+	if r.ToNode, err = (&walk{sourceCache: m}).isLocal(r.Packet.To.Addr()); err != nil || from == (Link{}) {
 		return err
 	}
-	back, err := m.route(Way{To: walk.Packet.From})
+	back, err := m.route(RouteQuery{To: r.Packet.From})
 	if errors.Is(err, ErrNoRoute) {
 		return nil // the interface was named
 	}
-	walk.Via = back.Via
+	r.ClientVia = back.Via
 	return err
 }
 
-// takeOwn takes the flow that the packet belongs to out of the list.
-func takeOwn(p Packet, flows *[]Flow) *Flow {
+// removeOwnFlow takes the flow that the packet belongs to out of the list.
+func removeOwnFlow(p Packet, flows *[]Flow) *Flow {
 	if p.FromPort == 0 {
 		return nil
 	}
@@ -95,29 +95,29 @@ func takeOwn(p Packet, flows *[]Flow) *Flow {
 }
 
 // explore goes all ways there are, or so many of them that the rest is only counted.
-func explore(m *memo, in Link, walk *Walk) error {
-	c, s := &choices{}, &sum{Walk: walk}
+func explore(m *sourceCache, in Link, r *Result) error {
+	c, s := &choices{}, &summary{Result: r}
 	for more := true; more; more = c.advance() {
 		if err := m.interrupted(); err != nil {
 			return err
 		}
-		w := &way{memo: m, choices: c, packet: walk.Packet, in: in, flow: walk.Flow}
+		w := &walk{sourceCache: m, choices: c, packet: r.Packet, in: in, flow: r.Flow}
 		err := w.run()
-		var unsaid unsaidError
-		if errors.As(err, &unsaid) {
-			w.record.verdict, w.record.how = Untold, err.Error()
+		var undecided undecidedError
+		if errors.As(err, &undecided) {
+			w.record.verdict, w.record.how = VerdictUnknown, err.Error()
 		} else if err != nil {
 			return err
 		}
 		s.add(w.leaf())
-		s.left(c)
+		s.countUnexplored(c)
 	}
-	s.end()
-	return m.identify(walk)
+	s.finish()
+	return m.identify(r)
 }
 
 // interrupted is an error if nobody waits for an answer any more.
-func (m *memo) interrupted() error {
+func (m *sourceCache) interrupted() error {
 	if m.Interrupted == nil {
 		return nil
 	}
@@ -134,14 +134,14 @@ type leaf struct {
 	endpoint    Endpoint
 }
 
-func (w *way) leaf() leaf {
+func (w *walk) leaf() leaf {
 	l := leaf{record: w.record, probability: w.choices.probability()}
 	l.endpoint = Endpoint{
 		Address: w.frame.destination(), Source: w.frame.source().Addr(), Probability: l.probability,
-		Local: w.record.hook == Input,
+		Local: w.record.hook == HookInput,
 	}
-	if l.verdict == NotService && (l.met || w.conn.status&statusDestNAT != 0) && len(l.faults) == 0 {
-		l.verdict = Delivered
+	if l.verdict == VerdictNotService && (l.metService || w.conn.status&statusDestNAT != 0) && len(l.faults) == 0 {
+		l.verdict = VerdictDelivered
 	}
 	if w.flow != nil && w.conn.status&statusSourceNAT != 0 {
 		l.masquerade, l.why = true, "the connection was made so"

@@ -18,25 +18,25 @@ var endpoint = netip.MustParseAddrPort("10.244.1.2:8080")
 
 func TestWithoutATableOfOursNothingIsExplained(t *testing.T) {
 	f := &fake{}
-	f.chain(otherTable, "forward", "filter", Forward, 0)
-	if _, err := Explain(f.sources(), sample, Link{}); !errors.Is(err, ErrNoTable) {
+	f.chain(otherTable, "forward", "filter", HookForward, 0)
+	if _, err := Run(f.sources(), sample, Link{}); !errors.Is(err, ErrNoTable) {
 		t.Errorf("%v, want %v", err, ErrNoTable)
 	}
 }
 
 func TestBaseChainsAreInTheKernelsOrder(t *testing.T) {
-	list := []Base{
+	list := []BaseChain{
 		{Chain: Chain{Name: "filter early"}, Type: "filter", Priority: -150},
 		{Chain: Chain{Name: "nat, late"}, Type: "nat", Priority: -90}, // which nat's own hook runs at -100
 		{Chain: Chain{Name: "filter at -95"}, Type: "filter", Priority: -95},
 		{Chain: Chain{Name: "nat, early"}, Type: "nat", Priority: -300},
 		{Chain: Chain{Name: "filter at -95, later"}, Type: "filter", Priority: -95},
-		{Chain: Chain{Name: "nat of sources"}, Type: "nat", Hook: Postrouting, Priority: -5},
-		{Chain: Chain{Name: "filter at 50"}, Type: "filter", Hook: Postrouting, Priority: 50},
+		{Chain: Chain{Name: "nat of sources"}, Type: "nat", Hook: HookPostrouting, Priority: -5},
+		{Chain: Chain{Name: "filter at 50"}, Type: "filter", Hook: HookPostrouting, Priority: 50},
 	}
 	var got []string
-	for _, h := range []Hook{Prerouting, Postrouting} {
-		for _, b := range inOrder(list)[h] {
+	for _, h := range []Hook{HookPrerouting, HookPostrouting} {
+		for _, b := range orderBaseChains(list)[h] {
 			got = append(got, b.Chain.Name)
 		}
 	}
@@ -51,23 +51,23 @@ func TestBaseChainsAreInTheKernelsOrder(t *testing.T) {
 
 func TestTheFirstTranslationCounts(t *testing.T) {
 	f := node()
-	f.chain(oursTable, "nat-prerouting", "nat", Prerouting, -100, to(endpoint))
-	f.chain(otherTable, "nat", "nat", Prerouting, -90, to(netip.MustParseAddrPort("10.9.9.9:9")))
+	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(endpoint))
+	f.chain(otherTable, "nat", "nat", HookPrerouting, -90, to(netip.MustParseAddrPort("10.9.9.9:9")))
 	o, _ := only(t, f, sample)
-	if o.Verdict != Delivered || o.Endpoints[0].Address != endpoint || o.Endpoints[0].Source != client {
+	if o.Verdict != VerdictDelivered || o.Endpoints[0].Address != endpoint || o.Endpoints[0].Source != client {
 		t.Errorf("%+v", o)
 	}
 }
 
 // TestTranslationToWhatWasAskedIsNone has a rule behind nat that looks at the status.
 func TestTranslationToWhatWasAskedIsNone(t *testing.T) {
-	for target, want := range map[netip.AddrPort]Verdict{service: Dropped, endpoint: Delivered} {
+	for target, want := range map[netip.AddrPort]Verdict{service: VerdictDropped, endpoint: VerdictDelivered} {
 		f := node()
-		f.chain(oursTable, "nat-prerouting", "nat", Prerouting, -100, to(target))
-		f.chain(otherTable, "behind", "filter", Prerouting, -99, []any{
+		f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(target))
+		f.chain(otherTable, "behind", "filter", HookPrerouting, -99, []any{
 			&expr.Ct{Key: expr.CtKeySTATUS, Register: unix.NFT_REG_1},
-			&expr.Bitwise{SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, Len: 4, Mask: native(statusDestNAT), Xor: native(0)},
-			&expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: native(0)},
+			&expr.Bitwise{SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, Len: 4, Mask: nativeBytes(statusDestNAT), Xor: nativeBytes(0)},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: nativeBytes(0)},
 			verdictOf(expr.VerdictDrop, ""),
 		})
 		if o, _ := only(t, f, sample); o.Verdict != want {
@@ -79,57 +79,57 @@ func TestTranslationToWhatWasAskedIsNone(t *testing.T) {
 func TestConnectionsAreTrackedFromTheirHookOn(t *testing.T) {
 	isNew := []any{
 		&expr.Ct{Key: expr.CtKeySTATE, Register: unix.NFT_REG_1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: native(stateNew)},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: nativeBytes(stateNew)},
 		verdictOf(expr.VerdictDrop, ""),
 	}
-	for priority, want := range map[int32]Verdict{-300: NotService, -150: Dropped} {
+	for priority, want := range map[int32]Verdict{-300: VerdictNotService, -150: VerdictDropped} {
 		f := node()
-		f.chain(otherTable, "raw", "filter", Prerouting, priority, isNew)
+		f.chain(otherTable, "raw", "filter", HookPrerouting, priority, isNew)
 		if o, _ := only(t, f, sample); o.Verdict != want {
 			t.Errorf("at %d: %s, want %s", priority, o.Verdict, want)
 		}
 	}
 	f := node()
-	f.chain(otherTable, "raw", "filter", Prerouting, -300, []any{&expr.Notrack{}})
-	f.chain(otherTable, "drop", "filter", Prerouting, 0, isNew)
-	f.chain(oursTable, "nat-prerouting", "nat", Prerouting, -100, to(endpoint))
-	if o, _ := only(t, f, sample); o.Verdict != NotService {
+	f.chain(otherTable, "raw", "filter", HookPrerouting, -300, []any{&expr.Notrack{}})
+	f.chain(otherTable, "drop", "filter", HookPrerouting, 0, isNew)
+	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(endpoint))
+	if o, _ := only(t, f, sample); o.Verdict != VerdictNotService {
 		t.Errorf("untracked: %s", o.Verdict)
 	}
 }
 
 func TestChainsJumpGoAndReturn(t *testing.T) {
 	f := node()
-	f.chain(otherTable, "forward", "filter", Forward, 0,
+	f.chain(otherTable, "forward", "filter", HookForward, 0,
 		[]any{verdictOf(expr.VerdictJump, "back")}, []any{verdictOf(expr.VerdictJump, "away")}, []any{verdictOf(expr.VerdictDrop, "")})
 	f.add(Chain{otherTable, "back"}, []any{verdictOf(expr.VerdictReturn, "")}, []any{verdictOf(expr.VerdictDrop, "")})
 	f.add(Chain{otherTable, "away"}, []any{verdictOf(expr.VerdictGoto, "end")}, []any{verdictOf(expr.VerdictDrop, "")})
 	f.add(Chain{otherTable, "end"}, []any{&expr.Counter{}})
 	o, _ := only(t, f, sample)
 	// What goes away from "away" comes back to who jumped there.
-	if o.Verdict != Dropped || *o.By != (Place{"inet firewall", "forward", 3}) {
+	if o.Verdict != VerdictDropped || *o.By != (RuleRef{"inet firewall", "forward", 3}) {
 		t.Errorf("%+v, by %+v", o, o.By)
 	}
 }
 
 func TestEveryPickIsExploredWithItsProbability(t *testing.T) {
 	f := node()
-	f.shape["picks"] = &Set{KeyType: uint32(kindMark), KeyLen: 4, Anonymous: true}
+	f.shape["picks"] = &Set{KeyType: uint32(typeMark), KeyLen: 4, Anonymous: true}
 	f.sets["picks"] = map[string]Element{}
 	for n, chain := range []string{"ep-0", "ep-1", "ep-1"} {
-		f.sets["picks"][string(native(uint32(n)))] = Element{Verdict: verdictOf(expr.VerdictGoto, chain)}
+		f.sets["picks"][string(nativeBytes(uint32(n)))] = Element{Verdict: verdictOf(expr.VerdictGoto, chain)}
 	}
-	f.chain(oursTable, "nat-prerouting", "nat", Prerouting, -100, []any{
+	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, []any{
 		&expr.Numgen{Register: unix.NFT_REG_1, Modulus: 3, Type: unix.NFT_NG_RANDOM},
 		&expr.Lookup{SourceRegister: unix.NFT_REG_1, DestRegister: 0, IsDestRegSet: true, SetName: "picks"},
 	})
 	f.add(Chain{oursTable, "ep-0"}, to(endpoint))
 	f.add(Chain{oursTable, "ep-1"}, []any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}})
-	w, err := Explain(f.sources(), sample, Link{})
+	w, err := Run(f.sources(), sample, Link{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(w.Outcomes) != 2 || w.Outcomes[0].Verdict != Refused || w.Outcomes[0].How != "a TCP reset" ||
+	if len(w.Outcomes) != 2 || w.Outcomes[0].Verdict != VerdictRefused || w.Outcomes[0].How != "a TCP reset" ||
 		math.Abs(w.Outcomes[0].Probability-2./3) > 1e-9 || math.Abs(w.Outcomes[1].Probability-1./3) > 1e-9 {
 		t.Errorf("%+v", w.Outcomes)
 	}
@@ -149,26 +149,26 @@ func TestOfTooManyPicksTheFirstAreExplored(t *testing.T) {
 			t.Fatalf("way %d picks %d", i, p)
 		}
 	}
-	if len(picks) != 2*mostPicks {
-		t.Errorf("%d ways, want %d", len(picks), 2*mostPicks)
+	if len(picks) != 2*maxChoicesPerPick {
+		t.Errorf("%d ways, want %d", len(picks), 2*maxChoicesPerPick)
 	}
 }
 
 func TestWhatIsNotUnderstoodIsSaid(t *testing.T) {
 	f := node()
-	f.chain(oursTable, "nat-prerouting", "nat", Prerouting, -100, []any{Unknown{"osf"}, verdictOf(expr.VerdictAccept, "")})
-	if o, _ := only(t, f, sample); o.Verdict != Untold || !strings.Contains(o.How, "chain nat-prerouting, rule handle 1: cannot say: expression osf") {
+	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, []any{UnknownExpression{"osf"}, verdictOf(expr.VerdictAccept, "")})
+	if o, _ := only(t, f, sample); o.Verdict != VerdictUnknown || !strings.Contains(o.How, "chain nat-prerouting, rule handle 1: cannot say: expression osf") {
 		t.Errorf("in our table: %s, %s", o.Verdict, o.How)
 	}
 	f = node()
-	f.chain(otherTable, "forward", "filter", Forward, 0,
-		[]any{Unknown{"limit"}, verdictOf(expr.VerdictDrop, "")}, []any{Unknown{"limit"}, verdictOf(expr.VerdictDrop, "")})
-	f.chain(otherTable, "output", "filter", Postrouting, 0, []any{
+	f.chain(otherTable, "forward", "filter", HookForward, 0,
+		[]any{UnknownExpression{"limit"}, verdictOf(expr.VerdictDrop, "")}, []any{UnknownExpression{"limit"}, verdictOf(expr.VerdictDrop, "")})
+	f.chain(otherTable, "output", "filter", HookPostrouting, 0, []any{
 		&expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 4, Len: 4, DestRegister: 1}, // a sequence number
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: native(7)}, &expr.Counter{},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: nativeBytes(7)}, &expr.Counter{},
 	})
 	o, w := only(t, f, sample)
-	if o.Verdict != NotService || len(w.Doubts) != 1 || w.Doubts[0] != "table inet firewall, chain forward, may decide otherwise: rule handle 1 of forward has limit" {
+	if o.Verdict != VerdictNotService || len(w.Doubts) != 1 || w.Doubts[0] != "table inet firewall, chain forward, may decide otherwise: rule handle 1 of forward has limit" {
 		t.Errorf("in another's: %s, doubts %q", o.Verdict, w.Doubts)
 	}
 }
@@ -179,25 +179,25 @@ func TestTheWayIsThatOfThePacket(t *testing.T) {
 		from, to netip.Addr
 		hooks    []Hook
 	}{
-		{"from elsewhere to elsewhere", client, service.Addr(), []Hook{Prerouting, Forward, Postrouting}},
-		{"from elsewhere to the node", client, nodeIP, []Hook{Prerouting, Input}},
-		{"from the node to elsewhere", nodeIP, service.Addr(), []Hook{Output, Postrouting}},
-		{"from the node to itself", nodeIP, nodeIP, []Hook{Output, Postrouting, Prerouting, Input}},
+		{"from elsewhere to elsewhere", client, service.Addr(), []Hook{HookPrerouting, HookForward, HookPostrouting}},
+		{"from elsewhere to the node", client, nodeIP, []Hook{HookPrerouting, HookInput}},
+		{"from the node to elsewhere", nodeIP, service.Addr(), []Hook{HookOutput, HookPostrouting}},
+		{"from the node to itself", nodeIP, nodeIP, []Hook{HookOutput, HookPostrouting, HookPrerouting, HookInput}},
 	} {
 		f := node()
-		for _, h := range []Hook{Prerouting, Input, Forward, Output, Postrouting} {
-			f.chain(oursTable, "restore-"+h.String(), "filter", h, 5, []any{&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: native(7)}})
+		for _, h := range []Hook{HookPrerouting, HookInput, HookForward, HookOutput, HookPostrouting} {
+			f.chain(oursTable, "restore-"+h.String(), "filter", h, 5, []any{&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: nativeBytes(7)}})
 		}
-		w, err := Explain(f.sources(), Packet{From: tc.from, To: netip.AddrPortFrom(tc.to, 80), Protocol: model.UDP}, Link{})
+		w, err := Run(f.sources(), Packet{From: tc.from, To: netip.AddrPortFrom(tc.to, 80), Protocol: model.UDP}, Link{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var passed []Hook
-		for _, h := range []Hook{Prerouting, Input, Forward, Output, Postrouting} {
+		for _, h := range []Hook{HookPrerouting, HookInput, HookForward, HookOutput, HookPostrouting} {
 			g := node()
 			g.chain(otherTable, "drop", "filter", h, 0, []any{verdictOf(expr.VerdictDrop, "")})
 			o, _ := only(t, g, w.Packet)
-			if o.Verdict == Dropped {
+			if o.Verdict == VerdictDropped {
 				passed = append(passed, h)
 			}
 		}
@@ -208,26 +208,26 @@ func TestTheWayIsThatOfThePacket(t *testing.T) {
 		}
 	}
 	o, _ := only(t, node(), Packet{From: client, To: netip.AddrPortFrom(nowhere, 80), Protocol: model.UDP})
-	if o.Verdict != Unreachable || o.Verdict.Arrives() {
+	if o.Verdict != VerdictUnreachable || o.Verdict.Arrives() {
 		t.Errorf("without a route: %s", o.Verdict)
 	}
 }
 
 func TestAKnownFlowPassesNoNAT(t *testing.T) {
 	f := node()
-	f.chain(oursTable, "nat-prerouting", "nat", Prerouting, -100, to(endpoint))
+	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(endpoint))
 	old := netip.MustParseAddrPort("10.244.1.99:8080")
 	f.flows = []Flow{{
-		Client: netip.AddrPortFrom(client, 4000), Asked: service, Endpoint: old, Seen: netip.AddrPortFrom(nodeIP, 999),
+		Client: netip.AddrPortFrom(client, 4000), Requested: service, Endpoint: old, SeenSource: netip.AddrPortFrom(nodeIP, 999),
 		Status: statusDestNAT | statusSourceNAT | statusSeenReply,
 	}}
-	f.chain(oursTable, "nat-postrouting", "nat", Postrouting, 100)
+	f.chain(oursTable, "nat-postrouting", "nat", HookPostrouting, 100)
 	o, w := only(t, f, sample)
-	if w.Flow == nil || o.Verdict != Delivered || o.Endpoints[0].Address != old || o.Endpoints[0].Source != nodeIP || !o.Masquerade {
+	if w.Flow == nil || o.Verdict != VerdictDelivered || o.Endpoints[0].Address != old || o.Endpoints[0].Source != nodeIP || !o.Masquerade {
 		t.Errorf("%+v", o)
 	}
-	if len(w.Otherwise) != 1 || w.Otherwise[0].Endpoints[0].Address != endpoint {
-		t.Errorf("otherwise %+v", w.Otherwise)
+	if len(w.IfNew) != 1 || w.IfNew[0].Endpoints[0].Address != endpoint {
+		t.Errorf("otherwise %+v", w.IfNew)
 	}
 	f.flows[0].Reopens = true
 	if o, w = only(t, f, sample); w.Flow != nil || len(w.Flows) != 1 || o.Endpoints[0].Address != endpoint {

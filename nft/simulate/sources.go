@@ -31,9 +31,9 @@ var ErrNoRoute = errors.New("no route")
 
 // Rules is what nf_tables holds.
 type Rules interface {
-	// Bases are all base chains of switched-on tables that see packets of the family,
+	// BaseChains are all base chains of switched-on tables that see packets of the family,
 	// in the order in which they were listed.
-	Bases(f model.Family) ([]Base, error)
+	BaseChains(f model.Family) ([]BaseChain, error)
 	// Rules are those of a chain.
 	Rules(Chain) ([]Rule, error)
 	// Set is the set of a table; also one without a name of its own.
@@ -52,21 +52,21 @@ type Chain struct {
 	Name  string
 }
 
-// Base is a base chain: one that a hook leads to.
-type Base struct {
-	Chain    Chain
-	Type     string // filter, nat, route
-	Hook     Hook
-	Priority int32
-	Drops    bool // what no rule decides
+// BaseChain is a base chain: one that a hook leads to.
+type BaseChain struct {
+	Chain      Chain
+	Type       string // filter, nat, route
+	Hook       Hook
+	Priority   int32
+	PolicyDrop bool // what no rule decides
 	// Devices are, at Ingress, the interfaces whose packets it sees, by name; one that
 	// ends in an asterisk stands for all that begin so. Elsewhere they mean nothing.
 	Devices []string
 }
 
-// sees reports whether packets that come in by an interface pass the chain.
-func (b Base) sees(in Link) bool {
-	return b.Hook != Ingress || slices.ContainsFunc(b.Devices, func(name string) bool {
+// appliesTo reports whether packets that come in by an interface pass the chain.
+func (b BaseChain) appliesTo(in Link) bool {
+	return b.Hook != HookIngress || slices.ContainsFunc(b.Devices, func(name string) bool {
 		begins, some := strings.CutSuffix(name, "*")
 		return name == in.Name || some && strings.HasPrefix(in.Name, begins)
 	})
@@ -77,14 +77,14 @@ type Hook uint32
 
 // The hooks of the IP families.
 const (
-	Prerouting  Hook = 0
-	Input       Hook = 1
-	Forward     Hook = 2
-	Output      Hook = 3
-	Postrouting Hook = 4
-	// Ingress is that of an interface, by a number of our own: families count it
+	HookPrerouting  Hook = 0
+	HookInput       Hook = 1
+	HookForward     Hook = 2
+	HookOutput      Hook = 3
+	HookPostrouting Hook = 4
+	// HookIngress is that of an interface, by a number of our own: families count it
 	// differently.
-	Ingress Hook = 5
+	HookIngress Hook = 5
 )
 
 // String is the hook in nft's words.
@@ -95,17 +95,17 @@ func (h Hook) String() string {
 // Rule is a rule as the kernel holds it.
 type Rule struct {
 	Handle uint64
-	// Expressions are of package expr, or [Unknown].
+	// Expressions are of package expr, or [UnknownExpression].
 	Expressions []any
 }
 
-// Unknown is an expression that is not understood, by the kernel's name for it and
+// UnknownExpression is an expression that is not understood, by the kernel's name for it and
 // what of it is not.
-type Unknown struct{ Name string }
+type UnknownExpression struct{ Name string }
 
-// onlyMatches reports whether it computes something or compares, so that what comes of it
+// isMatchOnly reports whether it computes something or compares, so that what comes of it
 // is up to the rest of its rule.
-func (u Unknown) onlyMatches() bool {
+func (u UnknownExpression) isMatchOnly() bool {
 	switch u.Name {
 	case "byteorder", "connlimit", "last", "limit", "osf", "quota", "rt", "socket", "tunnel", "xfrm":
 		return true
@@ -134,7 +134,7 @@ type Element struct {
 // Network is what the node knows of its surroundings.
 type Network interface {
 	// Route says where a packet goes, or [ErrNoRoute] and why.
-	Route(Way) (Route, error)
+	Route(RouteQuery) (Route, error)
 	// AddressType is what the node takes the address for, RTN_*.
 	AddressType(netip.Addr) (uint32, error)
 	// Source is the address that is given to a packet which leaves by an interface
@@ -142,9 +142,9 @@ type Network interface {
 	Source(out Link, via netip.Addr) (netip.Addr, error)
 }
 
-// Way is a packet that looks for its route. It came in by In, or the node sends it if
+// RouteQuery is a packet that looks for its route. It came in by In, or the node sends it if
 // that is the zero value.
-type Way struct {
+type RouteQuery struct {
 	From, To netip.Addr
 	In       Link
 	Mark     uint32
@@ -173,14 +173,14 @@ type Connections interface {
 // Flow is an entry of connection tracking: a connection that is under way. No
 // packet of it passes the rules of nat again.
 type Flow struct {
-	Client   netip.AddrPort
-	Asked    netip.AddrPort
-	Endpoint netip.AddrPort // where it goes
-	Seen     netip.AddrPort // the source that the endpoint sees
-	Status   uint32         // IPS_*
-	Mark     uint32
-	State    string        // of TCP or SCTP, as conntrack -L says it
-	Expires  time.Duration // if no packet comes
-	Since    time.Time     // if the kernel knows (net.netfilter.nf_conntrack_timestamp)
-	Reopens  bool          // whether a first packet begins a connection of its own
+	Client     netip.AddrPort
+	Requested  netip.AddrPort
+	Endpoint   netip.AddrPort // where it goes
+	SeenSource netip.AddrPort // the source that the endpoint sees
+	Status     uint32         // IPS_*
+	Mark       uint32
+	State      string        // of TCP or SCTP, as conntrack -L says it
+	Expires    time.Duration // if no packet comes
+	Started    time.Time     // if the kernel knows (net.netfilter.nf_conntrack_timestamp)
+	Reopens    bool          // whether a first packet begins a connection of its own
 }

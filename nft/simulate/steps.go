@@ -6,35 +6,35 @@ import (
 	"unicode"
 )
 
-// sorts are the ways by what they have in common: the first steps of all of them, and
+// stepGroups are the ways by what they have in common: the first steps of all of them, and
 // then, for each sort of way that it goes on, one of that sort.
-type sorts struct {
+type stepGroups struct {
 	common []Step
-	list   []*sort
-	named  map[string]*sort
+	groups []*stepGroup
+	byKey  map[string]*stepGroup
 }
 
-// sort is the first way of its sort, and to which others ways lead that are like it: to
+// stepGroup is the first way of its sort, and to which others ways lead that are like it: to
 // one endpoint there may be many, where a table has it more than once.
-type sort struct {
-	steps  []Step
-	to     netip.AddrPort
-	others map[netip.AddrPort]bool
+type stepGroup struct {
+	steps   []Step
+	to      netip.AddrPort
+	similar map[netip.AddrPort]bool
 }
 
 // add adds a way.
-func (s *sorts) add(l leaf) {
-	name := sortOf(l)
-	if known := s.named[name]; known != nil {
+func (s *stepGroups) add(l leaf) {
+	name := groupKey(l)
+	if known := s.byKey[name]; known != nil {
 		if l.endpoint.Address != known.to {
-			known.others[l.endpoint.Address] = true
+			known.similar[l.endpoint.Address] = true
 		}
 	} else {
-		fresh := &sort{steps: l.steps, to: l.endpoint.Address, others: map[netip.AddrPort]bool{}}
-		if s.list == nil {
-			s.common, s.named = l.steps, map[string]*sort{}
+		fresh := &stepGroup{steps: l.steps, to: l.endpoint.Address, similar: map[netip.AddrPort]bool{}}
+		if s.groups == nil {
+			s.common, s.byKey = l.steps, map[string]*stepGroup{}
 		}
-		s.list, s.named[name] = append(s.list, fresh), fresh
+		s.groups, s.byKey[name] = append(s.groups, fresh), fresh
 	}
 	n := 0
 	for n < min(len(s.common), len(l.steps)) && s.common[n] == l.steps[n] {
@@ -43,22 +43,22 @@ func (s *sorts) add(l leaf) {
 	s.common = s.common[:n]
 }
 
-// steps puts the ways together.
-func (s *sorts) steps() []Step {
+// merge puts the ways together.
+func (s *stepGroups) merge() []Step {
 	out := append([]Step(nil), s.common...)
-	for _, one := range s.list {
+	for _, one := range s.groups {
 		for _, step := range one.steps[len(s.common):] {
-			step.For, step.Alike = one.to.String(), len(one.others)
+			step.Endpoint, step.Similar = one.to.String(), len(one.similar)
 			out = append(out, step)
 		}
 	}
 	return out
 }
 
-// sortOf is what is the same for ways that differ only by the endpoint: hooks and
+// groupKey is what is the same for ways that differ only by the endpoint: hooks and
 // chains, but for their numbers, and what becomes of the packet. Steps that all ways have
 // in common are the same for all, and make no difference.
-func sortOf(l leaf) string {
+func groupKey(l leaf) string {
 	var b strings.Builder
 	b.WriteString(l.verdict.String())
 	for _, s := range l.steps {

@@ -5,46 +5,46 @@ import (
 	"slices"
 )
 
-// sum puts leaves together as they come, and keeps of each only what will be told.
-type sum struct {
-	*Walk
-	sorts sorts
-	seen  float64 // the probability of all leaves so far
-	cut   bool    // there are others, which are not looked at
+// summary puts leaves together as they come, and keeps of each only what will be told.
+type summary struct {
+	*Result
+	stepGroups stepGroups
+	seen       float64 // the probability of all leaves so far
+	incomplete bool    // there are others, which are not looked at
 }
 
 // add adds a leaf.
-func (s *sum) add(l leaf) {
+func (s *summary) add(l leaf) {
 	s.Service = cmp.Or(s.Service, l.service)
 	s.Kind = cmp.Or(s.Kind, l.kind)
 	s.Affinity = cmp.Or(s.Affinity, l.affinity)
 	s.Faults = union(s.Faults, l.faults)
 	s.Doubts = union(s.Doubts, l.doubts)
-	s.outcome(l)
-	s.sorts.add(l)
+	s.addToOutcome(l)
+	s.stepGroups.add(l)
 	s.seen += l.probability
 }
 
-// left counts what is not looked at of the choices that a way had.
-func (s *sum) left(c *choices) {
+// countUnexplored counts what is not looked at of the choices that a way had.
+func (s *summary) countUnexplored(c *choices) {
 	for _, made := range c.made {
-		switch n := made.of - made.explored; {
+		switch n := made.total - made.explored; {
 		case n == 0:
 			continue
 		case made.ours:
-			s.Unseen.Endpoints = max(s.Unseen.Endpoints, int(n))
+			s.Unexplored.Endpoints = max(s.Unexplored.Endpoints, int(n))
 		default:
-			s.Unseen.Others = true
+			s.Unexplored.OtherPrograms = true
 		}
-		s.cut = true
+		s.incomplete = true
 	}
 }
 
-// end is for when there are no more.
-func (s *sum) end() {
-	s.Steps = s.sorts.steps()
-	if s.cut {
-		s.Unseen.Probability = 1 - s.seen
+// finish is for when there are no more.
+func (s *summary) finish() {
+	s.Steps = s.stepGroups.merge()
+	if s.incomplete {
+		s.Unexplored.Probability = 1 - s.seen
 	}
 	for i := range s.Outcomes {
 		list := s.Outcomes[i].Endpoints
@@ -53,9 +53,9 @@ func (s *sum) end() {
 	slices.SortStableFunc(s.Outcomes, func(a, b Outcome) int { return cmp.Compare(b.Probability, a.Probability) })
 }
 
-// outcome adds a leaf to the outcome that it belongs to.
-func (s *sum) outcome(l leaf) {
-	i := slices.IndexFunc(s.Outcomes, l.belongsTo)
+// addToOutcome adds a leaf to the outcome that it belongs to.
+func (s *summary) addToOutcome(l leaf) {
+	i := slices.IndexFunc(s.Outcomes, l.matchesOutcome)
 	if i < 0 {
 		i = len(s.Outcomes)
 		s.Outcomes = append(s.Outcomes, Outcome{Verdict: l.verdict, Masquerade: l.masquerade, Why: l.why, How: l.how, By: l.by, Because: l.because})
@@ -73,7 +73,7 @@ func (s *sum) outcome(l leaf) {
 	o.Endpoints = append(o.Endpoints, l.endpoint)
 }
 
-func (l leaf) belongsTo(o Outcome) bool {
+func (l leaf) matchesOutcome(o Outcome) bool {
 	sameBy := l.by == nil && o.By == nil || l.by != nil && o.By != nil && *l.by == *o.By
 	return l.verdict == o.Verdict && l.masquerade == o.Masquerade && l.why == o.Why && l.how == o.How && l.because == o.Because && sameBy
 }

@@ -10,9 +10,9 @@ import (
 
 const tableName = nft.TableName
 
-// way is one way of a packet through the hooks.
-type way struct {
-	*memo
+// walk is one way of a packet through the hooks.
+type walk struct {
+	*sourceCache
 	*choices
 	packet Packet
 	in     Link  // that the packet comes in by; none if the node sends it
@@ -20,86 +20,86 @@ type way struct {
 	frame  frame
 	conn   connection
 
-	regs    registers
-	place   place
-	reason  reason
-	entered map[entry]Element
-	nextHop netip.Addr
-	record  record
+	regs          registers
+	place         position
+	reason        reason
+	addedElements map[elementKey]Element
+	nextHop       netip.Addr
+	record        record
 }
 
 // errStopped tells that the packet goes no further; the record says why.
 var errStopped = errors.New("stopped")
 
 // run goes the whole way.
-func (w *way) run() error {
-	w.entered = map[entry]Element{}
+func (w *walk) run() error {
+	w.addedElements = map[elementKey]Element{}
 	w.frame = frame{
-		family: w.packet.Family(), protocol: w.packet.Protocol, in: w.in, sent: w.in == Link{},
-		network: network(w.packet), transport: transport(w.packet),
+		family: w.packet.Family(), protocol: w.packet.Protocol, in: w.in, fromNode: w.in == Link{},
+		network: newNetworkHeader(w.packet), transport: newTransportHeader(w.packet),
 	}
-	walk := w.comesIn
-	if w.frame.sent {
-		walk = w.isSent
+	walk := w.receive
+	if w.frame.fromNode {
+		walk = w.send
 	}
-	return w.all(walk)
+	return w.runToEnd(walk)
 }
 
-// comesIn is the way of a packet from elsewhere.
-func (w *way) comesIn() error {
-	if err := w.hook(Ingress); err != nil {
+// receive is the way of a packet from elsewhere.
+func (w *walk) receive() error {
+	if err := w.passHooks(HookIngress); err != nil {
 		return err
 	}
-	if err := w.hook(Prerouting); err != nil {
+	if err := w.passHooks(HookPrerouting); err != nil {
 		return err
 	}
-	r, err := w.routed()
+	r, err := w.findRoute()
 	if err != nil {
 		return err
 	}
 	if r.Local {
-		return w.hook(Input)
+		return w.passHooks(HookInput)
 	}
 	w.frame.out = r.Out
-	return w.hook(Forward, Postrouting)
+	return w.passHooks(HookForward, HookPostrouting)
 }
 
-// isSent is the way of a packet that a program of the node sends.
-func (w *way) isSent() error {
+// send is the way of a packet that a program of the node sends.
+func (w *walk) send() error {
 	if w.packet.Protocol != model.UDP {
-		if err := w.reaches(); err != nil {
+		if err := w.deliverToGroup(); err != nil {
 			return err
 		}
 	}
-	r, err := w.routed()
+	r, err := w.findRoute()
 	if err != nil {
 		return err
 	}
 	w.frame.out = r.Out
 	to, mark := w.frame.destination(), w.frame.mark
-	if err := w.hook(Output); err != nil {
+	if err := w.passHooks(HookOutput); err != nil {
 		return err
 	}
 	if w.frame.destination() != to || w.frame.mark != mark {
-		if r, err = w.routed(); err != nil {
+		if r, err = w.findRoute(); err != nil {
 			return err
 		}
 		w.frame.out = r.Out
 	}
-	if err := w.hook(Postrouting); err != nil || !r.Local {
+	if err := w.passHooks(HookPostrouting); err != nil || !r.Local {
 		return err
 	}
 	// The loopback interface gives it back, with the connection that it has.
-	w.frame.in, w.frame.out, w.frame.sent = w.frame.out, Link{}, false
-	return w.hook(Ingress, Prerouting, Input)
+	w.frame.in, w.frame.out, w.frame.fromNode = w.frame.out, Link{}, false
+	return w.passHooks(HookIngress, HookPrerouting, HookInput)
 }
 
-// routed asks where the packet goes now.
-func (w *way) routed() (Route, error) {
-	way := Way{To: w.frame.destination().Addr(), From: w.frame.source().Addr(), In: w.frame.in, Mark: w.frame.mark}
-	r, err := w.route(way)
+// findRoute asks where the packet goes now.
+func (w *walk) findRoute() (Route, error) {
+	query := RouteQuery{To: w.frame.destination().Addr(), From: w.frame.source().Addr(), In: w.frame.in, Mark: w.frame.mark}
+	r, err := w.route(query)
 	if errors.Is(err, ErrNoRoute) {
-		w.unreachable(err)
+		w.noteUnreachable(err)
 		return r, errStopped
 	}
 	if err != nil {
@@ -110,68 +110,68 @@ func (w *way) routed() (Route, error) {
 }
 
 // via is the next hop towards an address.
-func (w *way) via(a netip.Addr) netip.Addr {
+func (w *walk) via(a netip.Addr) netip.Addr {
 	if w.nextHop.IsValid() {
 		return w.nextHop
 	}
 	return a
 }
 
-// hook passes hooks one after the other.
-func (w *way) hook(hooks ...Hook) error {
+// passHooks passes hooks one after the other.
+func (w *walk) passHooks(hooks ...Hook) error {
 	for _, h := range hooks {
-		if err := w.passes(h); err != nil {
+		if err := w.passHook(h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// passes lets the packet through the base chains of one hook.
-func (w *way) passes(h Hook) error {
-	list, err := w.at(h)
+// passHook lets the packet through the base chains of one hook.
+func (w *walk) passHook(h Hook) error {
+	list, err := w.baseChainsAt(h)
 	if err != nil {
 		return err
 	}
 	w.record.hook = h
 	natted := false
 	for _, b := range list {
-		if !b.sees(w.frame.in) {
+		if !b.appliesTo(w.frame.in) {
 			continue
 		}
-		if b.priority() >= conntrackPriority && h != Ingress {
+		if b.hookPriority() >= conntrackPriority && h != HookIngress {
 			w.track()
 		}
 		if natted && b.Type != natType {
-			w.bind(h)
+			w.finishNAT(h)
 			natted = false
 		}
 		if b.Type == natType {
 			natted = true
-			if !w.conn.known || w.conn.status&h.done() != 0 {
+			if !w.conn.known || w.conn.status&h.natDone() != 0 {
 				continue // nat is asked once for a connection
 			}
 		}
-		if accepted, err := w.base(b); err != nil {
+		if accepted, err := w.runBaseChain(b); err != nil {
 			return err
 		} else if !accepted {
 			return errStopped
 		}
 	}
-	if h != Ingress {
+	if h != HookIngress {
 		w.track()
 	}
 	if natted {
-		w.bind(h)
+		w.finishNAT(h)
 	}
 	return nil
 }
 
-// bind ends the work of nat at a hook: what no chain decided stays as it is, and the
+// finishNAT ends the work of nat at a hook: what no chain decided stays as it is, and the
 // packet becomes what was decided.
-func (w *way) bind(h Hook) {
+func (w *walk) finishNAT(h Hook) {
 	if w.conn.known {
-		w.conn.status |= h.done()
-		w.rewrite(h)
+		w.conn.status |= h.natDone()
+		w.applyTranslation(h)
 	}
 }

@@ -53,14 +53,14 @@ type Answer struct {
 
 // Outcome is what may become of the packet.
 type Outcome struct {
-	Verdict     string          `json:"verdict"` // delivered, not a Service, refused, dropped, unreachable, unknown
-	Probability float64         `json:"probability"`
-	Endpoints   []Endpoint      `json:"endpoints,omitempty"`
-	Masquerade  bool            `json:"masquerade"`
-	Why         string          `json:"why,omitempty"` // it is masqueraded, or not
-	How         string          `json:"how,omitempty"` // it is refused, not routed, or goes to many
-	By          *simulate.Place `json:"by,omitempty"`
-	Because     string          `json:"because,omitempty"`
+	Verdict     string            `json:"verdict"` // delivered, not a Service, refused, dropped, unreachable, unknown
+	Probability float64           `json:"probability"`
+	Endpoints   []Endpoint        `json:"endpoints,omitempty"`
+	Masquerade  bool              `json:"masquerade"`
+	Why         string            `json:"why,omitempty"` // it is masqueraded, or not
+	How         string            `json:"how,omitempty"` // it is refused, not routed, or goes to many
+	By          *simulate.RuleRef `json:"by,omitempty"`
+	Because     string            `json:"because,omitempty"`
 
 	verdict simulate.Verdict
 }
@@ -101,12 +101,12 @@ type Connection struct {
 }
 
 // newAnswer puts a walk into the form that is printed.
-func newAnswer(w simulate.Walk) *Answer {
+func newAnswer(w simulate.Result) *Answer {
 	p := w.Packet
 	a := &Answer{
 		From: p.From.String(), To: p.To.String(), Protocol: p.Protocol.String(), Interface: w.In,
-		Service: w.Service, Kind: w.Kind, Steps: w.Steps, Unseen: unseen(w.Unseen), Faults: w.Faults, Doubts: w.Doubts,
-		Outcomes: outcomes(w.Outcomes), Otherwise: outcomes(w.Otherwise), OtherwiseUnseen: unseen(w.OtherwiseUnseen),
+		Service: w.Service, Kind: w.Kind, Steps: w.Steps, Unseen: unseen(w.Unexplored), Faults: w.Faults, Doubts: w.Doubts,
+		Outcomes: outcomes(w.Outcomes), Otherwise: outcomes(w.IfNew), OtherwiseUnseen: unseen(w.IfNewUnexplored),
 	}
 	if p.FromPort != 0 {
 		a.From = netip.AddrPortFrom(p.From, p.FromPort).String()
@@ -125,11 +125,11 @@ func newAnswer(w simulate.Walk) *Answer {
 	return a
 }
 
-func unseen(u simulate.Unseen) *Unseen {
-	if u == (simulate.Unseen{}) {
+func unseen(u simulate.Unexplored) *Unseen {
+	if u == (simulate.Unexplored{}) {
 		return nil
 	}
-	return &Unseen{Endpoints: u.Endpoints, Probability: u.Probability, OthersPick: u.Others}
+	return &Unseen{Endpoints: u.Endpoints, Probability: u.Probability, OthersPick: u.OtherPrograms}
 }
 
 func outcomes(list []simulate.Outcome) (out []Outcome) {
@@ -149,22 +149,22 @@ func outcomes(list []simulate.Outcome) (out []Outcome) {
 	return out
 }
 
-func connection(f simulate.Flow, w simulate.Walk) Connection {
+func connection(f simulate.Flow, w simulate.Result) Connection {
 	c := Connection{
-		FromPort: f.Client.Port(), Endpoint: f.Endpoint.String(), Sees: f.Seen.String(), State: f.State,
+		FromPort: f.Client.Port(), Endpoint: f.Endpoint.String(), Sees: f.SeenSource.String(), State: f.State,
 		ExpiresSeconds: int(f.Expires / time.Second),
 	}
-	if !f.Since.IsZero() {
-		c.Since = &f.Since
+	if !f.Started.IsZero() {
+		c.Since = &f.Started
 	}
-	fresh, left := w.Outcomes, w.Unseen
+	fresh, left := w.Outcomes, w.Unexplored
 	if w.Flow != nil {
-		fresh, left = w.Otherwise, w.OtherwiseUnseen
+		fresh, left = w.IfNew, w.IfNewUnexplored
 	}
 	goes := func(o simulate.Outcome) bool {
 		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool { return e.Address == f.Endpoint })
 	}
-	c.Stale = !f.Reopens && w.Affinity == nil && left == (simulate.Unseen{}) && !slices.ContainsFunc(fresh, goes)
+	c.Stale = !f.Reopens && w.Affinity == nil && left == (simulate.Unexplored{}) && !slices.ContainsFunc(fresh, goes)
 	return c
 }
 
@@ -173,7 +173,7 @@ func (a *Answer) arrives() string {
 	yes, no, unknown := false, false, false
 	for _, o := range a.Outcomes {
 		switch {
-		case o.verdict == simulate.Untold:
+		case o.verdict == simulate.VerdictUnknown:
 			unknown = true
 		case o.verdict.Arrives():
 			yes = true

@@ -27,23 +27,23 @@ type Elsewhere struct {
 //
 // The kernel knows of it where routes lead: to a pod of this node by a link, without a
 // next hop. What is on a link but in no range of pods is another host of the network.
-func (a *Answer) locate(w simulate.Walk, d *status.Document) {
+func (a *Answer) locate(w simulate.Result, d *status.Document) {
 	if w.In == "" || w.ToNode && (a.Service == "" || a.Kind == model.NodePort.String()) {
 		return // this node sends it, or no other node translates it
 	}
 	from := w.Packet.From
 	inRange, known := isPod(d, from)
-	e := &Elsewhere{Node: nodeOf(d, from), Pod: inRange && w.Via.IsValid()}
+	e := &Elsewhere{Node: nodeOf(d, from), Pod: inRange && w.ClientVia.IsValid()}
 	switch {
 	case e.Node != "" && e.Node == d.Node:
 		return
 	case e.Node != "":
 		e.Pod = true
-	case !w.Via.IsValid() && (inRange || !known):
+	case !w.ClientVia.IsValid() && (inRange || !known):
 		return
 	}
-	if w.Via.IsValid() {
-		e.Via = w.Via.String()
+	if w.ClientVia.IsValid() {
+		e.Via = w.ClientVia.String()
 	}
 	e.Ask = a.askThere(from, e.Node)
 	a.Elsewhere = e

@@ -119,7 +119,7 @@ func (h *hinter) service() (*status.Service, *status.Port, status.Frontend) {
 // barred says who may come, if the packet may not.
 func (h *hinter) barred(f status.Frontend) bool {
 	o := h.likeliest()
-	if !f.Restricted || o.verdict != simulate.Dropped || o.By == nil || o.By.Chain != "source-check" {
+	if !f.Restricted || o.verdict != simulate.VerdictDropped || o.By == nil || o.By.Chain != "source-check" {
 		return false
 	}
 	if len(f.Sources) == 0 {
@@ -147,7 +147,7 @@ var reasons = map[string]string{
 
 // onlyElsewhere reports whether kube-vmap dropped the packet because the policy leaves no
 // endpoint on this node, and for no other reason.
-func (h *hinter) onlyElsewhere() bool { return h.likeliest().Because == simulate.OnlyElsewhere }
+func (h *hinter) onlyElsewhere() bool { return h.likeliest().Because == simulate.ReasonNoLocalEndpoint }
 
 // ofPort says what is known about the port of the Service.
 func (h *hinter) ofPort(s *status.Service, port *status.Port) {

@@ -45,9 +45,9 @@ func document(f model.Family, p model.Protocol) *status.Document {
 }
 
 // asked is what the hints are about.
-func asked(f model.Family, p model.Protocol, port uint16, o simulate.Outcome, service string) simulate.Walk {
+func asked(f model.Family, p model.Protocol, port uint16, o simulate.Outcome, service string) simulate.Result {
 	a := families[f]
-	return simulate.Walk{
+	return simulate.Result{
 		Packet: simulate.Packet{
 			From: netip.MustParseAddr(a.client), To: netip.AddrPortFrom(netip.MustParseAddr(a.service), port), Protocol: p,
 		},
@@ -56,16 +56,16 @@ func asked(f model.Family, p model.Protocol, port uint16, o simulate.Outcome, se
 }
 
 func TestTheProcessAddsWhatOnlyItKnows(t *testing.T) {
-	delivered := simulate.Outcome{Verdict: simulate.Delivered, Probability: 1}
-	barred := simulate.Outcome{Verdict: simulate.Dropped, Probability: 1, By: &simulate.Place{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
-	refused := simulate.Outcome{Verdict: simulate.Refused, Probability: 1, How: "a TCP reset"}
+	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
+	barred := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, By: &simulate.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
+	refused := simulate.Outcome{Verdict: simulate.VerdictRefused, Probability: 1, How: "a TCP reset"}
 	for _, p := range model.Protocols {
 		for _, f := range model.Families {
 			a := families[f]
 			other := netip.AddrPortFrom(netip.MustParseAddr(a.other), 8080)
 			for _, tc := range []struct {
 				says string
-				walk simulate.Walk
+				walk simulate.Result
 				want []string
 			}{
 				{"an endpoint is not used", asked(f, p, 80, delivered, "shop/web:http"), []string{
@@ -104,7 +104,7 @@ func TestWithoutAProcessItSaysSo(t *testing.T) {
 		fmt.Errorf("%w: %w", status.ErrNobody, status.ErrNoSocket): "no kube-vmap was asked, for --status-socket is empty, so",
 		errors.New("broken"): "broken",
 	} {
-		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.Delivered}, "shop/web:http")
+		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered}, "shop/web:http")
 		got := newAnswer(w)
 		got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return nil, err }, w.Packet)
 		var text strings.Builder
@@ -116,10 +116,10 @@ func TestWithoutAProcessItSaysSo(t *testing.T) {
 
 func TestArrivesSumsUp(t *testing.T) {
 	for want, verdicts := range map[string][]simulate.Verdict{
-		Always:    {simulate.Delivered, simulate.NotService},
-		Sometimes: {simulate.Delivered, simulate.Dropped},
-		Never:     {simulate.Refused, simulate.Dropped, simulate.Unreachable},
-		Unknown:   {simulate.Delivered, simulate.Untold},
+		Always:    {simulate.VerdictDelivered, simulate.VerdictNotService},
+		Sometimes: {simulate.VerdictDelivered, simulate.VerdictDropped},
+		Never:     {simulate.VerdictRefused, simulate.VerdictDropped, simulate.VerdictUnreachable},
+		Unknown:   {simulate.VerdictDelivered, simulate.VerdictUnknown},
 	} {
 		w := asked(model.IPv6, model.UDP, 80, simulate.Outcome{}, "")
 		w.Outcomes = nil
@@ -141,15 +141,15 @@ func TestOnlyThePolicyKeepsEndpointsOfOtherNodesAway(t *testing.T) {
 				chain, because string
 				want           bool
 			}{
-				{"service-check", simulate.OnlyElsewhere, true},
-				{"filter-input", simulate.OnlyElsewhere, true},
+				{"service-check", simulate.ReasonNoLocalEndpoint, true},
+				{"filter-input", simulate.ReasonNoLocalEndpoint, true},
 				{"service-check", "no Service has this address, which is in a range of ClusterIPs", false},
 				{"service-check", "the packet comes here only because chain nat-prerouting has no rules", false},
 				{"source-check", "the client is in none of the source ranges of the Service", false},
 				{"source-check", "", false},
 			} {
-				by := simulate.Place{Table: nft.FamilyName(f) + " " + nft.TableName, Chain: tc.chain}
-				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.Dropped, Probability: 1, By: &by, Because: tc.because}, "shop/web:http")
+				by := simulate.RuleRef{Table: nft.FamilyName(f) + " " + nft.TableName, Chain: tc.chain}
+				w := asked(f, p, 80, simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, By: &by, Because: tc.because}, "shop/web:http")
 				d := document(f, p)
 				d.Services[0].Ports[0].Endpoints[0].LocalSlot = nil
 				d.Services[0].Ports[0].Frontends[0].Restricted = false
@@ -191,7 +191,7 @@ func TestAddressesInTextsAreComparedWhole(t *testing.T) {
 // TestProblemsOfOtherAddressesAreNotTold asks at an address that another begins with.
 func TestProblemsOfOtherAddressesAreNotTold(t *testing.T) {
 	for _, f := range model.Families {
-		w := asked(f, model.TCP, 81, simulate.Outcome{Verdict: simulate.Refused, Probability: 1}, "")
+		w := asked(f, model.TCP, 81, simulate.Outcome{Verdict: simulate.VerdictRefused, Probability: 1}, "")
 		d := document(f, model.TCP)
 		d.Services[0].Problems[0].Text = families[f].service + "0 belongs to shop/older"
 		got := newAnswer(w)
@@ -203,23 +203,23 @@ func TestProblemsOfOtherAddressesAreNotTold(t *testing.T) {
 }
 
 func TestWhatWasNotLookedAtIsTold(t *testing.T) {
-	delivered := simulate.Outcome{Verdict: simulate.Delivered, Probability: 0.25}
-	dropped := simulate.Outcome{Verdict: simulate.Dropped, Probability: 0.25}
+	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 0.25}
+	dropped := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 0.25}
 	for _, tc := range []struct {
-		unseen   simulate.Unseen
+		unseen   simulate.Unexplored
 		outcomes []simulate.Outcome
 		arrives  string
 		text     string
 	}{
-		{simulate.Unseen{}, []simulate.Outcome{delivered}, Always, ""},
-		{simulate.Unseen{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{delivered}, Always, "75%, with 744 more endpoints, taken to be like the others"},
-		{simulate.Unseen{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{dropped}, Never, "75%, with 744 more endpoints, taken to be like the others"},
-		{simulate.Unseen{Probability: 0.5, Others: true}, []simulate.Outcome{delivered, dropped}, Sometimes, "50%. Rules of other programs pick, too"},
-		{simulate.Unseen{Probability: 0.75, Others: true}, []simulate.Outcome{delivered}, Unknown, "75%. Rules of other programs pick, too"},
-		{simulate.Unseen{Probability: 0.75, Others: true, Endpoints: 7}, []simulate.Outcome{dropped}, Unknown, "75%, with 7 more endpoints. Rules of other programs pick, too"},
+		{simulate.Unexplored{}, []simulate.Outcome{delivered}, Always, ""},
+		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{delivered}, Always, "75%, with 744 more endpoints, taken to be like the others"},
+		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{dropped}, Never, "75%, with 744 more endpoints, taken to be like the others"},
+		{simulate.Unexplored{Probability: 0.5, OtherPrograms: true}, []simulate.Outcome{delivered, dropped}, Sometimes, "50%. Rules of other programs pick, too"},
+		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true}, []simulate.Outcome{delivered}, Unknown, "75%. Rules of other programs pick, too"},
+		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true, Endpoints: 7}, []simulate.Outcome{dropped}, Unknown, "75%, with 7 more endpoints. Rules of other programs pick, too"},
 	} {
 		w := asked(model.IPv6, model.SCTP, 80, simulate.Outcome{}, "shop/web:http")
-		w.Outcomes, w.Unseen = tc.outcomes, tc.unseen
+		w.Outcomes, w.Unexplored = tc.outcomes, tc.unseen
 		got := newAnswer(w)
 		var text, encoded strings.Builder
 		if err := errors.Join(got.text(&text), write(json.MarshalIndent, got, &encoded)); err != nil {
@@ -237,10 +237,10 @@ func TestWhatWasNotLookedAtIsTold(t *testing.T) {
 
 // TestAConnectionIsNotStaleBecauseItsEndpointWasNotLookedAt has one of a large Service.
 func TestAConnectionIsNotStaleBecauseItsEndpointWasNotLookedAt(t *testing.T) {
-	for left, want := range map[simulate.Unseen]string{{}: Never, {Endpoints: 744, Probability: 0.744}: Always} {
-		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.Delivered, Probability: 1}, "shop/web:http")
-		w.Flow = &simulate.Flow{Client: netip.MustParseAddrPort("10.244.1.7:4000"), Asked: w.Packet.To, Endpoint: netip.MustParseAddrPort("10.244.9.9:8080")}
-		w.Otherwise, w.OtherwiseUnseen = []simulate.Outcome{{Verdict: simulate.Delivered, Probability: 1 - left.Probability}}, left
+	for left, want := range map[simulate.Unexplored]string{{}: Never, {Endpoints: 744, Probability: 0.744}: Always} {
+		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
+		w.Flow = &simulate.Flow{Client: netip.MustParseAddrPort("10.244.1.7:4000"), Requested: w.Packet.To, Endpoint: netip.MustParseAddrPort("10.244.9.9:8080")}
+		w.IfNew, w.IfNewUnexplored = []simulate.Outcome{{Verdict: simulate.VerdictDelivered, Probability: 1 - left.Probability}}, left
 		got := newAnswer(w)
 		if got.Arrives != want || (got.OtherwiseUnseen != nil) != (want == Always) {
 			t.Errorf("not looked at %+v: arrives %s, want %s", left, got.Arrives, want)

@@ -34,7 +34,7 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*Answer, er
 }
 
 // look walks through what the kernel holds.
-func look(ctx context.Context, p simulate.Packet, in string) (found simulate.Walk, err error) {
+func look(ctx context.Context, p simulate.Packet, in string) (found simulate.Result, err error) {
 	w, err := walk.Open(walk.Config{Interrupted: ctx.Err})
 	if err != nil {
 		return found, err

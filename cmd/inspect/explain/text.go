@@ -65,9 +65,9 @@ func (a *Answer) steps(b *strings.Builder) {
 		width = max(width, len(chainText(s)))
 	}
 	for _, s := range a.Steps {
-		if s.For != who {
-			who, hook, chain = s.For, "", ""
-			fmt.Fprintf(b, "  to %s%s:\n", who, alikeText(s.Alike))
+		if s.Endpoint != who {
+			who, hook, chain = s.Endpoint, "", ""
+			fmt.Fprintf(b, "  to %s%s:\n", who, alikeText(s.Similar))
 		}
 		h, c := s.Hook, chainText(s)
 		if h == hook {
@@ -164,9 +164,9 @@ func endpointLine(e Endpoint) string {
 // sentence is an outcome in a sentence; more are endpoints besides those it has.
 func sentence(o Outcome, more int) string {
 	switch o.verdict {
-	case simulate.Delivered:
+	case simulate.VerdictDelivered:
 		return "goes to " + count(len(o.Endpoints)+more) + "; " + masqueradeText(o)
-	case simulate.NotService:
+	case simulate.VerdictNotService:
 		if o.How != "" {
 			return "is not translated: " + o.How
 		}
@@ -174,11 +174,11 @@ func sentence(o Outcome, more int) string {
 			return "is not translated, and stays on this node: whether a program listens there is not for the rules to say"
 		}
 		return "is not translated, and goes on to the address that it asks for"
-	case simulate.Refused:
+	case simulate.VerdictRefused:
 		return "refused with " + o.How + byText(o)
-	case simulate.Dropped:
+	case simulate.VerdictDropped:
 		return "dropped" + byText(o)
-	case simulate.Unreachable:
+	case simulate.VerdictUnreachable:
 		return "does not get there: " + o.How
 	}
 	return o.How
@@ -216,7 +216,7 @@ func byText(o Outcome) string {
 }
 
 // toSeeIt is what shows a chain as its author wrote it; our own is told in words.
-func toSeeIt(by *simulate.Place) string {
+func toSeeIt(by *simulate.RuleRef) string {
 	return fmt.Sprintf("\n    to see it: nft -a list chain %s %s", by.Table, by.Chain)
 }
 

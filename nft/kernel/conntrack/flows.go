@@ -111,7 +111,7 @@ type flow struct {
 // of reports whether it is what the packet's client has, at the address and port that
 // the packet asks for.
 func (f flow) of(p simulate.Packet) bool {
-	return f.protocol == p.Protocol && f.Client.Addr() == p.From && f.Asked == p.To &&
+	return f.protocol == p.Protocol && f.Client.Addr() == p.From && f.Requested == p.To &&
 		(p.FromPort == 0 || p.FromPort == f.Client.Port())
 }
 
@@ -125,10 +125,10 @@ func decodeFlow(m netlink.Message) (f flow, ok bool) {
 		case ctaTupleOrig:
 			t := decodeTuple(value)
 			f.protocol = t.protocol
-			f.Client, f.Asked = netip.AddrPortFrom(t.src, t.srcPort), netip.AddrPortFrom(t.dst, t.dstPort)
+			f.Client, f.Requested = netip.AddrPortFrom(t.src, t.srcPort), netip.AddrPortFrom(t.dst, t.dstPort)
 		case ctaTupleReply:
 			t := decodeTuple(value)
-			f.Endpoint, f.Seen = netip.AddrPortFrom(t.src, t.srcPort), netip.AddrPortFrom(t.dst, t.dstPort)
+			f.Endpoint, f.SeenSource = netip.AddrPortFrom(t.src, t.srcPort), netip.AddrPortFrom(t.dst, t.dstPort)
 		case ctaStatus:
 			f.Status = number(value)
 		case ctaMark:
@@ -136,7 +136,7 @@ func decodeFlow(m netlink.Message) (f flow, ok bool) {
 		case ctaTimeout:
 			f.Expires = time.Duration(number(value)) * time.Second
 		case ctaTimestamp:
-			f.Since = started(value)
+			f.Started = started(value)
 		case ctaProtoInfo:
 			f.state = stateIn(value)
 		}

@@ -42,10 +42,10 @@ func TestAFlowTellsItsStateAndHowLongItLives(t *testing.T) {
 		if !ok || f.State != tc.want || f.Reopens != tc.reopens {
 			t.Errorf("%s in state %d: %q, begins anew %t, want %q, %t", tc.protocol, tc.state, f.State, f.Reopens, tc.want, tc.reopens)
 		}
-		if f.Expires != 25*time.Second || f.Status != 0x1aa || !f.Since.Equal(time.Unix(1, 0)) || f.Endpoint != netip.MustParseAddrPort("10.244.1.2:5353") {
+		if f.Expires != 25*time.Second || f.Status != 0x1aa || !f.Started.Equal(time.Unix(1, 0)) || f.Endpoint != netip.MustParseAddrPort("10.244.1.2:5353") {
 			t.Errorf("read as %+v", f.Flow)
 		}
-		p := simulate.Packet{From: f.Client.Addr(), To: f.Asked, Protocol: tc.protocol}
+		p := simulate.Packet{From: f.Client.Addr(), To: f.Requested, Protocol: tc.protocol}
 		if !f.of(p) {
 			t.Errorf("%s is none of %s", f.Flow.Client, p)
 		}

@@ -11,14 +11,14 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// Bases implements [simulate.Rules].
-func (r *Rules) Bases(f model.Family) ([]simulate.Base, error) {
+// BaseChains implements [simulate.Rules].
+func (r *Rules) BaseChains(f model.Family) ([]simulate.BaseChain, error) {
 	if !r.complete {
 		if err := r.readBases(); err != nil {
 			return nil, fmt.Errorf("list base chains: %w", err)
 		}
 	}
-	var out []simulate.Base
+	var out []simulate.BaseChain
 	for _, b := range r.bases {
 		if sees(b.Chain.Table.Family, f) {
 			out = append(out, b)
@@ -74,7 +74,7 @@ func familyOf(m netlink.Message) string {
 
 // decodeBase reads a chain; false if no hook leads there, or none that is on the way
 // of a packet.
-func decodeBase(m netlink.Message) (b simulate.Base, hooked bool, err error) {
+func decodeBase(m netlink.Message) (b simulate.BaseChain, hooked bool, err error) {
 	t := simulate.Table{Family: familyOf(m)}
 	number := uint32(0)
 	decode := func(ad *netlink.AttributeDecoder) {
@@ -86,7 +86,7 @@ func decodeBase(m netlink.Message) (b simulate.Base, hooked bool, err error) {
 		case unix.NFTA_CHAIN_TYPE:
 			b.Type = ad.String()
 		case unix.NFTA_CHAIN_POLICY:
-			b.Drops = ad.Uint32() == policyDrop
+			b.PolicyDrop = ad.Uint32() == policyDrop
 		case unix.NFTA_CHAIN_HOOK:
 			hooked = true
 			err = errors.Join(err, nested(ad.Bytes(), func(ad *netlink.AttributeDecoder) {
@@ -105,10 +105,10 @@ func decodeBase(m netlink.Message) (b simulate.Base, hooked bool, err error) {
 	b.Chain.Table = t
 	b.Hook = simulate.Hook(number)
 	if t.Family == "netdev" {
-		b.Hook = simulate.Ingress
+		b.Hook = simulate.HookIngress
 		hooked = hooked && number == netdevIngress
 	}
-	return b, hooked && t.Family != "" && b.Hook <= simulate.Ingress, err
+	return b, hooked && t.Family != "" && b.Hook <= simulate.HookIngress, err
 }
 
 // appendDevice reads one of the interfaces that a chain is for.

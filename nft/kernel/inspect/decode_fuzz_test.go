@@ -59,7 +59,7 @@ func TestExpressionsAreReadWholeOrNotAtAll(t *testing.T) {
 	if h, ok := got[1].(*expr.Hash); !ok || h.Seed != 7 {
 		t.Errorf("%+v", got[1])
 	}
-	if got[2] != any(simulate.Unknown{Name: "limit"}) {
+	if got[2] != any(simulate.UnknownExpression{Name: "limit"}) {
 		t.Errorf("%+v", got[2])
 	}
 	if v, ok := got[3].(*expr.Verdict); !ok || v.Chain != "lb-3" {
@@ -72,7 +72,7 @@ func TestExpressionsAreReadWholeOrNotAtAll(t *testing.T) {
 	} {
 		e := append(attribute(unix.NFTA_EXPR_NAME, []byte(name+"\x00")), attribute(unix.NFTA_EXPR_DATA|unix.NLA_F_NESTED, data)...)
 		got, err := decodeExpression(unix.NFPROTO_IPV4, e)
-		if u, ok := got.(simulate.Unknown); !ok || err != nil {
+		if u, ok := got.(simulate.UnknownExpression); !ok || err != nil {
 			t.Errorf("%s: %+v, %v", name, u, err)
 		}
 	}

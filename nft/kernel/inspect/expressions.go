@@ -28,7 +28,7 @@ func decodeRule(family uint8, m netlink.Message) (rule simulate.Rule, err error)
 }
 
 // decodeExpression reads an expression; one that would be understood in part only is
-// [simulate.Unknown].
+// [simulate.UnknownExpression].
 func decodeExpression(family uint8, b []byte) (any, error) {
 	name, data := "", []byte(nil)
 	err := nested(b, func(ad *netlink.AttributeDecoder) {
@@ -44,10 +44,10 @@ func decodeExpression(family uint8, b []byte) (any, error) {
 	}
 	shape, ok := shapes[name]
 	if !ok {
-		return simulate.Unknown{Name: foreignName(name, data)}, nil
+		return simulate.UnknownExpression{Name: foreignName(name, data)}, nil
 	}
 	if what, err := shape.unknown(data); what || err != nil {
-		return simulate.Unknown{Name: name + " of a kind that is not understood"}, err
+		return simulate.UnknownExpression{Name: name + " of a kind that is not understood"}, err
 	}
 	e := shape.make()
 	if err := expr.Unmarshal(family, data, e); err != nil {

@@ -23,7 +23,7 @@ type Rules struct {
 
 // cache is what was read and holds as long as the generation is the same.
 type cache struct {
-	bases    []simulate.Base
+	bases    []simulate.BaseChain
 	rules    map[simulate.Chain][]simulate.Rule
 	sets     map[setName]*set
 	complete bool // bases are

@@ -48,7 +48,7 @@ func (n *Network) Close() error {
 }
 
 // Route implements [simulate.Network].
-func (n *Network) Route(w simulate.Way) (simulate.Route, error) {
+func (n *Network) Route(w simulate.RouteQuery) (simulate.Route, error) {
 	o := &netlink.RouteGetOptions{IifIndex: w.In.Index, Mark: w.Mark}
 	if w.From.IsValid() {
 		o.SrcAddr = w.From.AsSlice()
@@ -98,7 +98,7 @@ func keeps(kind int, in simulate.Link) bool {
 }
 
 // noRoute tells an answer that there is no way from an error.
-func noRoute(err error, w simulate.Way) error {
+func noRoute(err error, w simulate.RouteQuery) error {
 	switch {
 	case errors.Is(err, unix.EINVAL) && w.In.Index != 0 && w.To.IsMulticast():
 		return fmt.Errorf("%w: nobody on this node has joined that group by %s", simulate.ErrNoRoute, w.In.Name)
@@ -142,7 +142,7 @@ func (n *Network) AddressType(a netip.Addr) (uint32, error) {
 	}
 	list, err := n.handle.RouteGetWithOptions(a.AsSlice(), nil)
 	switch {
-	case err != nil && errors.Is(noRoute(err, simulate.Way{To: a}), simulate.ErrNoRoute):
+	case err != nil && errors.Is(noRoute(err, simulate.RouteQuery{To: a}), simulate.ErrNoRoute):
 		return unix.RTN_UNICAST, nil
 	case err != nil:
 		return 0, fmt.Errorf("find out about %s: %w", a, err)

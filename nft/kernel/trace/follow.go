@@ -48,7 +48,7 @@ func (t *Tracer) askRouting(w *Walk) {
 	if err != nil {
 		return
 	}
-	way := simulate.Way{In: in, From: p.Packet.From.Addr(), To: p.Packet.To.Addr()}
+	way := simulate.RouteQuery{In: in, From: p.Packet.From.Addr(), To: p.Packet.To.Addr()}
 	if n := len(p.Steps); n > 0 {
 		way.Mark = p.Steps[n-1].Mark
 	}

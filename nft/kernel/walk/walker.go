@@ -43,9 +43,9 @@ func Open(c Config) (*Walker, error) {
 // Close gives the sockets back.
 func (w *Walker) Close() error { return errors.Join(w.rules.Close(), w.network.Close()) }
 
-// Explain says what would become of a packet, by [simulate.Explain]. It comes in by the
+// Explain says what would become of a packet, by [simulate.Run]. It comes in by the
 // interface of that name; without one, by that towards its source.
-func (w *Walker) Explain(p simulate.Packet, in string) (found simulate.Walk, err error) {
+func (w *Walker) Explain(p simulate.Packet, in string) (found simulate.Result, err error) {
 	var link simulate.Link
 	if in != "" {
 		if link, err = w.network.Link(in); err != nil {
@@ -54,7 +54,7 @@ func (w *Walker) Explain(p simulate.Packet, in string) (found simulate.Walk, err
 	}
 	sources := simulate.Sources{Rules: w.rules, Network: w.network, Connections: w.connections, Interrupted: w.interrupted}
 	err = w.rules.Look(func() (err error) {
-		found, err = simulate.Explain(sources, p, link)
+		found, err = simulate.Run(sources, p, link)
 		return err
 	})
 	return found, err
