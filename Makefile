@@ -99,7 +99,7 @@ lint: $(LINT) ## formatting, and the rules of .golangci.yml
 	@for module in . $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run -c $(CURDIR)/.golangci.yml ./...) || exit; done
 	@if command -v shellcheck >/dev/null; then shellcheck $$(find .ci -maxdepth 1 -type f); fi
 
-docs: ## bring the listings in README.md up to date
+docs: ## update the listings in docs/design.md
 	go run ./integration/docs
 
 man: ## make the manual pages in deploy/man from what the commands say of themselves

@@ -154,15 +154,15 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
-func TestReadmeNamesEveryMakeTarget(t *testing.T) {
-	makefile, readme := read(t, "Makefile"), read(t, "README.md")
+func TestContributingNamesEveryMakeTarget(t *testing.T) {
+	makefile, page := read(t, "Makefile"), read(t, "CONTRIBUTING.md")
 	targets := regexp.MustCompile(`(?m)^([a-z-]+):.*##`).FindAllSubmatch(makefile, -1)
 	if len(targets) == 0 {
 		t.Error("no target in the Makefile has a ## help text")
 	}
 	for _, target := range targets {
-		if !regexp.MustCompile(`make ` + string(target[1]) + `\b`).Match(readme) {
-			t.Errorf("README.md does not mention `make %s`", target[1])
+		if !regexp.MustCompile(`make ` + string(target[1]) + `\b`).Match(page) {
+			t.Errorf("CONTRIBUTING.md does not mention `make %s`", target[1])
 		}
 	}
 }

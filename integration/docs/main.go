@@ -1,9 +1,9 @@
-// Command docs brings the listings in README.md up to date: each is taken from a
-// golden file, which is what the kernel and nft made of a rule set, so that the
-// README shows nothing that is not so.
+// Command docs updates the listings in docs/design.md. Each is taken from a golden
+// file, which is nft's own listing of what the kernel holds, so that the page cannot
+// differ from the rule set.
 //
-// A place for a listing is a comment that names a golden of integration/ruleset,
-// and a comment that ends it:
+// The place of a listing is a comment that names a golden of integration/ruleset, and
+// a comment that ends it:
 //
 //	<!-- listing: walk -->
 //	...
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	readme  = "README.md"
+	page    = "docs/design.md"
 	goldens = "integration/ruleset/testdata"
 	section = "ruleset.nft"
 	begin   = "<!-- listing: "
@@ -37,12 +37,12 @@ func main() {
 	}
 }
 
-// update rewrites the README of the repository at root.
+// update rewrites the page of the repository at root.
 func update(root string) error {
-	path := filepath.Join(root, readme)
+	path := filepath.Join(root, page)
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("read README: %w", err)
+		return fmt.Errorf("read page: %w", err)
 	}
 	fresh, err := fill(root, string(text))
 	if err != nil {
@@ -52,12 +52,12 @@ func update(root string) error {
 		return nil
 	}
 	if err := os.WriteFile(path, []byte(fresh), 0o644); err != nil {
-		return fmt.Errorf("write README: %w", err)
+		return fmt.Errorf("write page: %w", err)
 	}
 	return nil
 }
 
-// fill puts the listings into their places.
+// fill returns the text with the listings filled in.
 func fill(root, text string) (string, error) {
 	var out strings.Builder
 	for {
@@ -69,7 +69,7 @@ func fill(root, text string) (string, error) {
 		name, rest, _ := strings.Cut(rest, closing)
 		_, after, closed := strings.Cut(rest, end)
 		if !closed {
-			return "", fmt.Errorf("listing %s: no %s behind it", name, end)
+			return "", fmt.Errorf("listing %s: no %s after it", name, end)
 		}
 		listing, err := read(root, name)
 		if err != nil {
@@ -80,7 +80,7 @@ func fill(root, text string) (string, error) {
 	}
 }
 
-// read is the table of family ip of a golden, as a block of Markdown.
+// read returns the table of family ip of a golden, as a code block of Markdown.
 func read(root, name string) (string, error) {
 	a, err := txtar.ParseFile(filepath.Join(root, goldens, name+".txtar"))
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-func TestTheREADMEShowsWhatTheGoldensSay(t *testing.T) {
+func TestListingsAreThoseOfTheGoldens(t *testing.T) {
 	const root = "../.."
-	text, err := os.ReadFile(root + "/" + readme)
+	text, err := os.ReadFile(root + "/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -16,11 +16,11 @@ func TestTheREADMEShowsWhatTheGoldensSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if fresh != string(text) {
-		t.Error("the listings in README.md are not those of the goldens; run make docs")
+		t.Error("the listings in docs/design.md differ from the goldens; run make docs")
 	}
 }
 
-func TestAListingWithoutAnEndIsAnError(t *testing.T) {
+func TestListingWithoutAnEndIsAnError(t *testing.T) {
 	if _, err := fill("../..", "text\n"+begin+"walk"+closing+"no end"); err == nil {
 		t.Error("no error")
 	}

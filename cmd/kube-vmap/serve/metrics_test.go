@@ -280,8 +280,8 @@ func TestNothingIsRecordedForLong(t *testing.T) {
 	}
 }
 
-func TestReadmeNamesEveryPath(t *testing.T) {
-	text, err := os.ReadFile("../../../README.md")
+func TestDocumentNamesEveryPath(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestReadmeNamesEveryPath(t *testing.T) {
 		"/debug/pprof/", "/debug/flags/v",
 	} {
 		if !strings.Contains(string(text), "`"+path+"`") {
-			t.Errorf("README.md does not mention %s", path)
+			t.Errorf("docs/metrics.md does not mention %s", path)
 		}
 	}
 }

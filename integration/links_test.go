@@ -1,0 +1,77 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// pages returns the Markdown files of the tree that people read.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "deploy/*.md"} {
+		found, err := filepath.Glob(filepath.Join(top, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+var (
+	linkPattern    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	headingPattern = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	anchorRemoved  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchorOf returns the anchor that GitHub gives to a heading.
+func anchorOf(heading string) string {
+	return strings.ReplaceAll(anchorRemoved.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""), " ", "-")
+}
+
+func TestLinksInDocumentsResolve(t *testing.T) {
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, link := range linkPattern.FindAllStringSubmatch(string(text), -1) {
+			if !strings.Contains(link[1], "://") {
+				checkLink(t, page, link[1])
+			}
+		}
+	}
+}
+
+func checkLink(t *testing.T, page, link string) {
+	t.Helper()
+	path, anchor, hasAnchor := strings.Cut(link, "#")
+	target := page
+	if path != "" {
+		target = filepath.Join(filepath.Dir(page), path)
+	}
+	text, err := os.ReadFile(target)
+	if info, statErr := os.Stat(target); err != nil && (statErr != nil || !info.IsDir()) {
+		t.Errorf("%s: link %s: %v", page, link, err)
+		return
+	}
+	if !hasAnchor {
+		return
+	}
+	for _, heading := range headingPattern.FindAllStringSubmatch(string(text), -1) {
+		if anchorOf(heading[1]) == anchor {
+			return
+		}
+	}
+	t.Errorf("%s: link %s: no such heading", page, link)
+}
+
+func TestReadmeFitsIn200Lines(t *testing.T) {
+	if n := strings.Count(string(read(t, "README.md")), "\n"); n > 200 {
+		t.Errorf("README.md has %d lines, more than 200", n)
+	}
+}
