@@ -82,7 +82,9 @@ func (l *Loop) notify(o Object, reason, note string, log func(*slog.Logger)) {
 
 // tellProblem reports what is wrong with an object.
 func (l *Loop) tellProblem(o Object, text string) {
-	text = shorten(text, maxNotice)
+	if len(text) > maxNotice {
+		text = strings.ToValidUTF8(text[:maxNotice], "") + "..."
+	}
 	l.notify(o, ReasonUnusable, text, func(log *slog.Logger) {
 		log.Warn("left out what cannot be used", "object", o.String(), "err", text)
 	})

@@ -11,6 +11,8 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/sync/convert"
+	"kube-vmap/sync/convert/converttest"
 )
 
 // FuzzObjects makes API objects come, change and go, good ones and bad ones, and
@@ -27,14 +29,14 @@ func FuzzObjects(f *testing.F) {
 		f.Add(history)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d := &draw{data}
-		w := newAPIWorld(t, d.config())
+		d := converttest.NewDraw(data)
+		w := newAPIWorld(t, drawConfig(d))
 		for range 24 {
 			w.event(d)
-			if !d.odd(3) {
+			if !d.Odd(3) {
 				w.sync()
 			}
-			if len(d.bytes) == 0 {
+			if d.IsEmpty() {
 				break
 			}
 		}
@@ -47,21 +49,21 @@ func FuzzObjects(f *testing.F) {
 	})
 }
 
-// config draws what a loop is told once.
-func (d *draw) config() Config {
+// drawConfig draws what a loop is told once.
+func drawConfig(d *converttest.Draw) Config {
 	c := Config{NodeName: "node-1", Rules: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}}
-	switch d.n(4) {
+	switch d.N(4) {
 	case 1:
-		c.Rules.Pods = prefixPair("10.244.0.0/16", "fd00:10:244::/56")
+		c.Rules.Pods = [...]netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/56")}
 	case 2:
 		c.Rules.PodInterface = nft.Interface{Name: "veth", Prefix: true}
 	case 3:
 		c.PodsFromNode = true
 	}
-	bits := d.n(64)
+	bits := d.N(64)
 	c.MasqueradeAll, c.StrictSourceRanges, c.IgnoreExternalIPs = bits&1 > 0, bits&2 > 0, bits&4 > 0
 	c.EndTCP, c.Rules.DropInvalid, c.NodePorts.Primary = bits&8 > 0, bits&16 > 0, bits&32 > 0
-	c.Scheduler = one(d, model.SchedulerDefault, model.RoundRobin, model.SourceHash, model.Maglev)
+	c.Scheduler = converttest.One(d, model.SchedulerDefault, model.RoundRobin, model.SourceHash, model.Maglev)
 	return c
 }
 
@@ -88,39 +90,35 @@ func newAPIWorld(t *testing.T, c Config) *apiWorld {
 }
 
 // event draws an object that comes or goes.
-func (w *apiWorld) event(d *draw) {
-	switch d.n(12) {
+func (w *apiWorld) event(d *converttest.Draw) {
+	switch d.N(12) {
 	case 0, 1, 2, 3, 4:
-		s := d.service()
-		value, errs := ConvertService(s)
-		checkTold(w.T, value != nil, isProxied(s), errs)
+		s := d.Service()
+		value, errs := convert.Service(s)
+		converttest.CheckServiceResult(w.T, s, value, errs)
 		if value == nil {
 			w.without(DeleteService{model.ServiceName{Namespace: s.Namespace, Name: s.Name}}, len(errs) > 0)
 			return
 		}
-		checkService(w.T, *value)
-		checkServiceTold(w.T, s, value, errs)
 		w.say(SetService{*value})
 	case 5, 6, 7, 8:
-		s := d.slice()
-		value, errs := ConvertSlice(s)
-		checkTold(w.T, value != nil, unserved(s) == nil && !isHeadless(s), errs)
+		s := d.Slice()
+		value, errs := convert.Slice(s)
+		converttest.CheckSliceResult(w.T, s, value, errs)
 		if value == nil {
 			w.without(DeleteSlice{model.SliceName{Namespace: s.Namespace, Name: s.Name}}, len(errs) > 0)
 			return
 		}
-		checkSlice(w.T, *value)
-		checkSliceTold(w.T, s, value, errs)
 		w.say(SetSlice{Slice: *value})
 	case 9:
-		if value, _ := ConvertNode(d.node()); value != nil {
-			checkNames(w.T, value.Node.Name, value.Node.Zone)
-			w.say(*value)
+		if value, _ := convert.Node(d.Node()); value != nil {
+			converttest.CheckNames(w.T, value.Name, value.Zone)
+			w.say(SetNode{Node: *value})
 		}
 	case 10:
-		c := d.serviceCIDR()
-		ranges, errs := ConvertServiceCIDR(c)
-		checkPrefixes(w.T, ranges)
+		c := d.ServiceCIDR()
+		ranges, errs := convert.ServiceCIDR(c)
+		converttest.CheckPrefixes(w.T, ranges)
 		if len(ranges)+len(errs) < max(1, len(c.Spec.CIDRs)) {
 			w.Errorf("of %q: %v, %v", c.Spec.CIDRs, ranges, errs)
 		}
@@ -166,7 +164,7 @@ func (w *apiWorld) standing() []Event {
 }
 
 // deleteOne deletes a Service or a slice, if there is any.
-func (w *apiWorld) deleteOne(d *draw) {
+func (w *apiWorld) deleteOne(d *converttest.Draw) {
 	var gone []Event
 	for _, e := range w.standing() {
 		if g := contrary(e); g != nil {
@@ -174,7 +172,7 @@ func (w *apiWorld) deleteOne(d *draw) {
 		}
 	}
 	if len(gone) > 0 {
-		w.say(gone[d.n(min(256, len(gone)))])
+		w.say(gone[d.N(min(256, len(gone)))])
 	}
 }
 

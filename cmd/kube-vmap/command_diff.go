@@ -17,6 +17,7 @@ import (
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
 	"kube-vmap/sync/addresses"
+	"kube-vmap/sync/manifests"
 )
 
 func diffCommand(stdout, stderr io.Writer) *cobra.Command {
@@ -139,7 +140,7 @@ func diffManifests(ctx context.Context, c *config.Config, w, stderr io.Writer) e
 	if err != nil {
 		return err
 	}
-	events, problems := sync.Load(c.Manifests, loop.NodeName)
+	events, problems := manifests.Load(c.Manifests, loop.NodeName)
 	if events == nil {
 		return errors.Join(problems...)
 	}

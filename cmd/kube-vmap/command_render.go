@@ -13,6 +13,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
+	"kube-vmap/sync/manifests"
 )
 
 func renderCommand(stdout, stderr io.Writer) *cobra.Command {
@@ -58,7 +59,7 @@ func render(c *config.Config, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	events, problems := sync.Load(c.Manifests, loop.NodeName)
+	events, problems := manifests.Load(c.Manifests, loop.NodeName)
 	if events == nil {
 		return errors.Join(problems...)
 	}
@@ -88,7 +89,7 @@ func report(problems []error, stderr io.Writer) error {
 	leftOut := 0
 	for _, p := range problems {
 		_, _ = fmt.Fprintln(stderr, p) // there is no other place to say it
-		var m *sync.ManifestError
+		var m *manifests.Error
 		if !errors.As(p, &m) || !m.Warning {
 			leftOut++
 		}

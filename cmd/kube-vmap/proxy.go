@@ -22,6 +22,7 @@ import (
 	"kube-vmap/sync/addresses"
 	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/health"
+	"kube-vmap/sync/manifests"
 	"kube-vmap/sync/metrics"
 )
 
@@ -51,7 +52,7 @@ func (p *proxy) connect() error {
 		if _, err := os.Stat(folder); err != nil {
 			return fmt.Errorf("--manifests: %w", err)
 		}
-		p.source = sync.NewManifests(folder, p.loop.NodeName, p.log)
+		p.source = manifests.New(folder, p.loop.NodeName, p.log)
 		return nil
 	}
 	c := &p.config.Proxy.ClientConnection

@@ -13,6 +13,7 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/sync"
+	"kube-vmap/sync/manifests"
 )
 
 // manifests measures the way from a folder of manifests to the kernel: the loop
@@ -31,7 +32,7 @@ func (b *bench) manifests() (err error) {
 		return err
 	}
 	start := time.Now()
-	if _, problems := sync.Load(folder, thisNode); len(problems) > 0 {
+	if _, problems := manifests.Load(folder, thisNode); len(problems) > 0 {
 		return errors.Join(problems...)
 	}
 	read := time.Since(start)
@@ -64,7 +65,7 @@ func (w *watched) ready(folder string) (time.Duration, commit, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	quiet := slog.New(slog.DiscardHandler)
-	loop := sync.NewLoop(sync.Config{NodeName: thisNode, Rules: config}, sync.NewManifests(folder, thisNode, quiet), w, quiet)
+	loop := sync.NewLoop(sync.Config{NodeName: thisNode, Rules: config}, manifests.New(folder, thisNode, quiet), w, quiet)
 	done, first := make(chan error, 1), w.await(model.ServiceName{})
 	start := time.Now()
 	go func() { done <- loop.Run(ctx) }()

@@ -15,6 +15,7 @@ import (
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
 	"kube-vmap/sync/connections"
+	"kube-vmap/sync/manifests"
 )
 
 // loop is a loop in the test's own process, with what follows it.
@@ -39,7 +40,7 @@ func (s *scene) start(t *testing.T, protect bool) *loop {
 	out := &loop{connections: connections.New(connections.Config{Kernel: beside, Log: log, Period: 200 * time.Millisecond})}
 	c := sync.Config{NodeName: s.Node.Name, Followers: []sync.Follower{out.connections}}
 	c.Rules = nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Protect: protect, Count: true}
-	l := sync.NewLoop(c, sync.NewManifests(s.folder.Dir(), s.Node.Name, log), k, log)
+	l := sync.NewLoop(c, manifests.New(s.folder.Dir(), s.Node.Name, log), k, log)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 2)
 	go func() { done <- l.Run(ctx) }()

@@ -16,6 +16,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
+	"kube-vmap/sync/manifests"
 )
 
 // version is one text of the churning Services, and what it leads to.
@@ -121,7 +122,7 @@ func desired(t *testing.T, dir string) (nft.Config, nft.Change) {
 	for _, f := range model.Families {
 		options.DetectsPods[f] = config.DetectsPods(f)
 	}
-	events, errs := sync.Load(dir, "node-1")
+	events, errs := manifests.Load(dir, "node-1")
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
+	"kube-vmap/sync/manifests"
 )
 
 // state is what some manifests and flags should lead to, and compares it with
@@ -29,7 +30,7 @@ type state struct {
 // stateOf works out what the folder says now.
 func stateOf(t *testing.T, dir string, flags ...string) state {
 	t.Helper()
-	events, errs := sync.Load(dir, "node-1")
+	events, errs := manifests.Load(dir, "node-1")
 	if len(errs) > 0 {
 		t.Fatalf("read %s: %v", dir, errs)
 	}

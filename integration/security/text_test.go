@@ -13,6 +13,7 @@ import (
 
 	"kube-vmap/nft"
 	"kube-vmap/sync"
+	"kube-vmap/sync/manifests"
 )
 
 // hostile is what ends quotes, lines and log entries, moves cursors, and reverses
@@ -54,7 +55,7 @@ func hostileManifests(t *testing.T) (folder string) {
 // TestListingsHoldNothingThatAuthorsWrote holds of comments that they are Service
 // names in quotes, and of all else that it is nft's.
 func TestListingsHoldNothingThatAuthorsWrote(t *testing.T) {
-	events, problems := sync.Load(hostileManifests(t), "node-1")
+	events, problems := manifests.Load(hostileManifests(t), "node-1")
 	if len(events) == 0 || len(problems) < 9 {
 		t.Fatalf("%d events, %d problems", len(events), len(problems))
 	}
@@ -83,7 +84,7 @@ func TestListingsHoldNothingThatAuthorsWrote(t *testing.T) {
 // TestLogsHoldOneLineForEachProblem has what is wrong with the manifests as it is
 // printed, and logged in both formats.
 func TestLogsHoldOneLineForEachProblem(t *testing.T) {
-	_, problems := sync.Load(hostileManifests(t), "node-1")
+	_, problems := manifests.Load(hostileManifests(t), "node-1")
 	for _, p := range problems {
 		// As the command render prints it.
 		if strings.ContainsFunc(p.Error(), func(r rune) bool { return !unicode.IsPrint(r) }) {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kube-vmap/sync"
+	"kube-vmap/sync/convert"
 )
 
 // convertFunc makes an item of an API object, or returns one that was made before.
@@ -47,7 +48,7 @@ func serviceConverter() convertFunc {
 	names := interner{}
 	return convertOnly(func(s *corev1.Service) *convertedObject {
 		s.Namespace = names.intern(s.Namespace)
-		service, errs := sync.ConvertService(s)
+		service, errs := convert.Service(s)
 		if service == nil {
 			return newConvertedObject(&s.ObjectMeta, nil, errs)
 		}
@@ -63,7 +64,7 @@ func sliceConverter() convertFunc {
 	names := interner{}
 	return convertOnly(func(s *discoveryv1.EndpointSlice) *convertedObject {
 		s.Namespace = names.intern(s.Namespace)
-		slice, errs := sync.ConvertSlice(s)
+		slice, errs := convert.Slice(s)
 		if slice == nil {
 			return newConvertedObject(&s.ObjectMeta, nil, errs)
 		}
@@ -89,18 +90,18 @@ func nodeConverter(own string) convertFunc {
 		if n.Name != own {
 			return newConvertedObject(&n.ObjectMeta, nil, nil)
 		}
-		node, errs := sync.ConvertNode(n)
+		node, errs := convert.Node(n)
 		if node == nil {
 			return newConvertedObject(&n.ObjectMeta, nil, errs)
 		}
-		return newConvertedObject(&n.ObjectMeta, *node, errs)
+		return newConvertedObject(&n.ObjectMeta, sync.SetNode{Node: *node, Ineligible: convert.Ineligible(n)}, errs)
 	})
 }
 
 // serviceCIDRConverter makes items of ServiceCIDRs.
 func serviceCIDRConverter() convertFunc {
 	return convertOnly(func(c *networkingv1.ServiceCIDR) *convertedObject {
-		ranges, errs := sync.ConvertServiceCIDR(c)
+		ranges, errs := convert.ServiceCIDR(c)
 		if ranges == nil {
 			return newConvertedObject(&c.ObjectMeta, nil, errs)
 		}

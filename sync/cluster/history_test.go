@@ -20,6 +20,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/sync"
 	"kube-vmap/sync/cluster/apitest"
+	"kube-vmap/sync/convert"
 )
 
 var onlySeed = flag.Uint64("seed", 0, "random history to run; 0 means the usual ones and a new one")
@@ -127,18 +128,18 @@ func stated(s *apitest.Server) []sync.Event {
 	for _, o := range s.Objects() {
 		switch o := o.(type) {
 		case *corev1.Service:
-			if converted, _ := sync.ConvertService(o); converted != nil {
+			if converted, _ := convert.Service(o); converted != nil {
 				events = append(events, sync.SetService{Service: *converted})
 			}
 		case *discoveryv1.EndpointSlice:
-			if converted, _ := sync.ConvertSlice(o); converted != nil {
+			if converted, _ := convert.Slice(o); converted != nil {
 				events = append(events, sync.SetSlice{Slice: *converted})
 			}
 		case *corev1.Node:
-			converted, _ := sync.ConvertNode(o)
-			events = append(events, *converted)
+			converted, _ := convert.Node(o)
+			events = append(events, sync.SetNode{Node: *converted, Ineligible: convert.Ineligible(o)})
 		case *networkingv1.ServiceCIDR:
-			converted, _ := sync.ConvertServiceCIDR(o)
+			converted, _ := convert.ServiceCIDR(o)
 			ranges = append(ranges, converted...)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"kube-vmap/cmd/inspect/status/statustest"
 	"kube-vmap/model"
 	"kube-vmap/sync"
+	"kube-vmap/sync/manifests"
 )
 
 var update = flag.Bool("update", false, "rewrite golden documents")
@@ -49,7 +50,7 @@ func golden(t *testing.T, name string, d *status.Document) {
 
 // TestADocumentSaysAllThereIs compares with documents that people can read.
 func TestADocumentSaysAllThereIs(t *testing.T) {
-	events, problems := sync.Load("../../../sync/testdata/cluster", "worker-1")
+	events, problems := manifests.Load("../../../sync/manifests/testdata/cluster", "worker-1")
 	if len(problems) > 0 {
 		t.Log(problems) // some of the folder is no manifest
 	}

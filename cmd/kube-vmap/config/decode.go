@@ -18,7 +18,7 @@ import (
 	"k8s.io/kube-proxy/config/v1alpha1"
 	"sigs.k8s.io/yaml"
 
-	"kube-vmap/sync"
+	"kube-vmap/sync/manifests"
 )
 
 // kind of the object that the file holds.
@@ -63,7 +63,7 @@ func splitDocuments(text []byte) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := sync.CheckAliases(document); err != nil {
+		if err := manifests.CheckAliases(document); err != nil {
 			return nil, err
 		}
 		data, err := yaml.YAMLToJSON(document)

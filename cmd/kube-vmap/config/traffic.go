@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"kube-vmap/model"
-	"kube-vmap/sync"
+	"kube-vmap/sync/convert"
 )
 
 // externalIPs is the gate without which spec.externalIPs is not looked at
@@ -14,7 +14,7 @@ const externalIPs = "AllowServiceExternalIPs"
 // Scheduler is that of Services which name none: what ipvs.scheduler says,
 // whatever the mode, or random.
 func (c *Config) Scheduler() model.Scheduler {
-	s, _ := sync.ParseScheduler(c.Proxy.IPVS.Scheduler)
+	s, _ := convert.ParseScheduler(c.Proxy.IPVS.Scheduler)
 	return cmp.Or(s, model.Random)
 }
 

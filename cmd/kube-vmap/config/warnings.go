@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"kube-vmap/model"
-	"kube-vmap/sync"
+	"kube-vmap/sync/convert"
 )
 
 // warnings are what is valid, but may not do what was meant.
@@ -44,7 +44,7 @@ func (c *Config) warnings() ([]string, error) {
 			"whoever reads it will have one", c.WriteConfigTo)
 	}
 	out = append(out, c.nodePortWarnings()...)
-	if _, err := sync.ParseScheduler(c.Proxy.IPVS.Scheduler); err != nil {
+	if _, err := convert.ParseScheduler(c.Proxy.IPVS.Scheduler); err != nil {
 		add("%s: %s: %s", c.name("ipvs.scheduler"), c.Proxy.IPVS.Scheduler, err)
 	}
 	none := [len(model.Families)]netip.Prefix{}

@@ -1,7 +1,7 @@
 // Package truth works out from an API's objects what a node's rule set should
 // mean, and compares that with what the kernel holds.
 //
-//	API  --list-->  sync.Convert...  -->  sync.Build  -->  tables --+
+//	API  --list-->  sync/convert  -->  sync.Build  -->  tables --+
 //	node's interfaces  -->  which serve node ports  ----------------+--> Diff
 //	node's nf_tables  --netlink-->  kernel.Read  -->  tables -------+
 //

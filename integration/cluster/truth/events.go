@@ -11,6 +11,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
+	"kube-vmap/sync/convert"
 )
 
 // What kube-proxy asks the API for (cmd/kube-proxy/app/server.go): Services that
@@ -45,8 +46,8 @@ func nodes(ctx context.Context, client kubernetes.Interface, name string) ([]syn
 	case err != nil:
 		return nil, fmt.Errorf("get Node %s: %w", name, err)
 	default:
-		if converted, _ := sync.ConvertNode(n); converted != nil {
-			known = *converted
+		if converted, _ := convert.Node(n); converted != nil {
+			known = sync.SetNode{Node: *converted, Ineligible: convert.Ineligible(n)}
 		}
 	}
 	return []sync.Event{known}, nil
@@ -59,7 +60,7 @@ func cidrs(ctx context.Context, client kubernetes.Interface, _ string) ([]sync.E
 	}
 	var all []netip.Prefix
 	for i := range list.Items {
-		converted, _ := sync.ConvertServiceCIDR(&list.Items[i])
+		converted, _ := convert.ServiceCIDR(&list.Items[i])
 		all = append(all, converted...)
 	}
 	return []sync.Event{sync.SetServiceCIDRs{CIDRs: all}}, nil
@@ -72,7 +73,7 @@ func services(ctx context.Context, client kubernetes.Interface, _ string) (event
 		return nil, fmt.Errorf("list Services: %w", err)
 	}
 	for i := range list.Items {
-		if s, _ := sync.ConvertService(&list.Items[i]); s != nil {
+		if s, _ := convert.Service(&list.Items[i]); s != nil {
 			events = append(events, sync.SetService{Service: *s})
 		}
 	}
@@ -86,7 +87,7 @@ func slices(ctx context.Context, client kubernetes.Interface, _ string) (events 
 		return nil, fmt.Errorf("list EndpointSlices: %w", err)
 	}
 	for i := range list.Items {
-		if s, _ := sync.ConvertSlice(&list.Items[i]); s != nil {
+		if s, _ := convert.Slice(&list.Items[i]); s != nil {
 			events = append(events, sync.SetSlice{Slice: *s})
 		}
 	}

@@ -1,0 +1,27 @@
+// Package convert reduces Kubernetes objects to model values. It is pure: the
+// result depends on the object alone, never on what the object was before, because
+// an address that it gave up may be another object's now.
+//
+//	corev1.Service ------------> Service -----> model.Service
+//	discoveryv1.EndpointSlice -> Slice -------> model.Slice
+//	corev1.Node ---------------> Node --------> model.Node
+//	networkingv1.ServiceCIDR --> ServiceCIDR -> []netip.Prefix
+//
+// Each conversion has one of four results:
+//
+//	value, no errors   the object, whole
+//	value, errors      the object without the parts that the errors name, or
+//	                   whole, if an error only warns
+//	nil, errors        refused: nothing of the object can be used
+//	nil, no errors     an object that this proxy does not serve
+//
+// The API server validates its objects, the author of a manifest may not have, and
+// old objects passed older validation. So everything is validated again, and the
+// smallest part that makes sense is skipped: a bad entry of a list, or a list that
+// is too long. A bad choice among words is replaced by the API's default. An object
+// is refused only if it is unclear what it claims.
+//
+// A new field of a Service or EndpointSlice that the proxy shall read needs, beside
+// its conversion here, the field in package model, and the hash that package
+// sync/cluster keeps of every object, which decides whether an object changed.
+package convert

@@ -1,0 +1,65 @@
+package convert
+
+import (
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"kube-vmap/model"
+)
+
+// hints are the zones and nodes that should prefer endpoint i. A hint that
+// cannot exist is left out.
+func (f *findings) hints(i int, h *discoveryv1.EndpointHints) (zones, nodes model.NameSet) {
+	if h == nil {
+		return "", ""
+	}
+	names := make([]string, 0, max(len(h.ForZones), len(h.ForNodes)))
+	for j := range h.ForZones {
+		names = append(names, h.ForZones[j].Name)
+	}
+	zones = f.nameSet(i, "forZones", names, content.IsLabelValue)
+	names = names[:0]
+	for j := range h.ForNodes {
+		names = append(names, h.ForNodes[j].Name)
+	}
+	return zones, f.nameSet(i, "forNodes", names, validation.IsDNS1123Subdomain)
+}
+
+// nameSet makes a set of those names of endpoint i's hints in which problems
+// finds none.
+func (f *findings) nameSet(i int, list string, names []string, problems func(string) []string) model.NameSet {
+	var good []string
+	for j, name := range names {
+		if !isPlainName(name) || len(name) > content.LabelValueMaxLength {
+			path := field.NewPath("hints", list).Index(j).Child("name")
+			if f.leaveOut(inEndpoint(i, invalidName(path, name, problems))) {
+				continue
+			}
+		}
+		good = append(good, name)
+	}
+	return model.NameSetOf(good...)
+}
+
+// isPlainName reports what validation.IsDNS1123Subdomain asks for, without its
+// regular expression: that alone would cost more than all the rest of an
+// endpoint, and there may be hundreds of thousands.
+func isPlainName(name string) bool {
+	if len(name) == 0 || len(name) > validation.DNS1123SubdomainMaxLength {
+		return false
+	}
+	before := byte('.')
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
+		case c == '-' && before != '.':
+		case c == '.' && before != '.' && before != '-':
+		default:
+			return false
+		}
+		before = name[i]
+	}
+	return before != '.' && before != '-'
+}

@@ -1,0 +1,268 @@
+package convert
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
+
+	"kube-vmap/model"
+)
+
+// manyAddrs are so many addresses of both families, each once.
+func manyAddrs(n int) []string {
+	var out []string
+	for i := range n {
+		if i%2 == 0 {
+			out = append(out, netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}).String())
+		} else {
+			out = append(out, fmt.Sprintf("2001:db8::%x", i))
+		}
+	}
+	return out
+}
+
+func manyPorts(n int) []corev1.ServicePort {
+	var out []corev1.ServicePort
+	for i := range n {
+		out = append(out, corev1.ServicePort{Name: fmt.Sprintf("p-%d", i), Port: int32(i + 1)})
+	}
+	return out
+}
+
+func manyRanges(n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf("10.%d.%d.%d/32", byte(i>>16), byte(i>>8), byte(i)))
+	}
+	return out
+}
+
+func manyIngress(n int) []corev1.LoadBalancerIngress {
+	var out []corev1.LoadBalancerIngress
+	for _, a := range manyAddrs(n) {
+		out = append(out, corev1.LoadBalancerIngress{IP: a})
+	}
+	return out
+}
+
+// TestAServiceHasItsLimits has for each the most that is allowed, and one more. The
+// Service has a ClusterIP of each family, and keeps it beyond all limits but that of
+// its ports.
+func TestAServiceHasItsLimits(t *testing.T) {
+	none := func(*model.Service) int { return 0 }
+	external := func(s *model.Service) int { return len(s.ExternalIPs) }
+	balanced := func(s *model.Service) int { return len(s.LoadBalancerIPs) }
+	tests := map[string]struct {
+		most   int
+		change func(*corev1.Service, int)
+		field  string
+		served func(*model.Service) int // of what is not served beyond the limit
+	}{
+		"addresses with ports": {
+			5000, func(s *corev1.Service, n int) { s.Spec.Ports = manyPorts(n) }, "spec.ports", nil,
+		},
+		"ports": {
+			maxFrontends, func(s *corev1.Service, n int) {
+				s.Spec.Ports, s.Spec.ClusterIPs = manyPorts(n), s.Spec.ClusterIPs[:1]
+			}, "spec.ports", nil,
+		},
+		"external IPs": {
+			maxExternals, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = manyAddrs(n) }, "spec.externalIPs", external,
+		},
+		"external IPs with ports": {
+			maxExternals / 2, func(s *corev1.Service, n int) {
+				s.Spec.Ports, s.Spec.ExternalIPs = manyPorts(2), manyAddrs(n)
+			}, "spec.externalIPs", external,
+		},
+		"external IPs that are all the same": {
+			maxExternals, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = repeated("198.51.100.1", n) }, "spec.externalIPs", external,
+		},
+		"addresses of the load balancer": {
+			maxFrontends - 2, func(s *corev1.Service, n int) { s.Status.LoadBalancer.Ingress = manyIngress(n) },
+			"status.loadBalancer.ingress", balanced,
+		},
+		"addresses of the load balancer that are all the same": {
+			maxFrontends, func(s *corev1.Service, n int) {
+				for range n {
+					s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: "198.51.100.1"})
+				}
+			}, "status.loadBalancer.ingress", balanced,
+		},
+		"source ranges": {
+			maxSources, func(s *corev1.Service, n int) {
+				s.Spec.LoadBalancerSourceRanges, s.Status.LoadBalancer.Ingress = manyRanges(n), manyIngress(1)
+			}, "spec.loadBalancerSourceRanges", balanced,
+		},
+		"source ranges without an address": {
+			maxSources, func(s *corev1.Service, n int) { s.Spec.LoadBalancerSourceRanges = manyRanges(n) }, "spec.loadBalancerSourceRanges", none,
+		},
+		"source ranges of each of ten addresses": {
+			maxSources / 10, func(s *corev1.Service, n int) {
+				s.Spec.LoadBalancerSourceRanges, s.Status.LoadBalancer.Ingress = manyRanges(n), manyIngress(10)
+			}, "spec.loadBalancerSourceRanges", balanced,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{test.most, test.most + 1} {
+				within := n == test.most
+				got, errs := Service(service(func(s *corev1.Service) { test.change(s, n) }))
+				switch {
+				case got == nil:
+					if within || test.served != nil {
+						t.Errorf("%d are refused: %v", n, errs)
+					}
+				case test.served == nil && !within:
+					t.Errorf("%d are not refused", n)
+				case len(got.ClusterIPs) != 2 && name != "ports" || test.served != nil && !within && test.served(got) > 0:
+					t.Errorf("of %d, there are %v", n, got)
+				}
+				if want := test.field + ": Too many"; !within && !strings.Contains(errs.ToAggregate().Error(), want) {
+					t.Errorf("of %d, the errors are %v, want %q", n, errs, want)
+				}
+			}
+		})
+	}
+}
+
+func repeated(value string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = value
+	}
+	return out
+}
+
+func TestAServiceOfTooManyTablesIsSpreadAtRandom(t *testing.T) {
+	for ports, want := range map[int]model.Scheduler{maxTables / 2: model.Maglev, maxTables/2 + 1: model.Random} {
+		got, errs := Service(service(func(s *corev1.Service) {
+			s.Annotations = map[string]string{"kube-vmap.io/scheduler": "mh"}
+			s.Spec.Ports = manyPorts(ports)
+		}))
+		if got == nil || got.Scheduler != want || len(got.Ports) != ports {
+			t.Fatalf("with %d ports of two families: %v, errors %v, want the scheduler %s", ports, got != nil, errs, want)
+		}
+		if told := len(errs) > 0; told != (want == model.Random) {
+			t.Errorf("with %d ports, the errors are %v", ports, errs)
+		}
+	}
+}
+
+// TestASliceHasItsLimit multiplies, as the kernel does.
+func TestASliceHasItsLimit(t *testing.T) {
+	for _, test := range []struct{ ports, endpoints int }{{1, maxOffers}, {maxOffers / 1000, 1000}, {20000, 5}} {
+		for _, more := range []int{0, 1} {
+			got, errs := Slice(slice(func(s *discoveryv1.EndpointSlice) {
+				s.Ports, s.Endpoints = nil, nil
+				for i := range test.ports {
+					s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: ptr.To(fmt.Sprintf("p-%d", i)), Port: ptr.To(int32(i + 1))})
+				}
+				for i := range test.endpoints + more {
+					addr := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+					s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{addr.String()}})
+				}
+			}))
+			if kept := got != nil; kept != (more == 0) || kept != (len(errs) == 0) {
+				t.Errorf("%d ports x (%d + %d) endpoints: kept %t, errors %v", test.ports, test.endpoints, more, kept, errs)
+			}
+		}
+	}
+}
+
+func TestOfManyErrorsFewAreTold(t *testing.T) {
+	const wrong = maxExternals
+	_, errs := Service(service(func(s *corev1.Service) { s.Spec.ExternalIPs = repeated("127.0.0.1", wrong) }))
+	if len(errs) != maxErrors+1 {
+		t.Fatalf("%d errors are told, want %d and how many more there are", len(errs), maxErrors)
+	}
+	if got, want := errs[maxErrors].Error(), fmt.Sprintf("and %d things more", wrong-maxErrors); !strings.Contains(got, want) {
+		t.Errorf("the last is %q, want %q", got, want)
+	}
+}
+
+func TestOfALongValueLittleIsTold(t *testing.T) {
+	long := strings.Repeat("ä", 100_000)
+	got, errs := Service(service(func(s *corev1.Service) {
+		s.Annotations = map[string]string{"kube-vmap.io/scheduler": long}
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "more", Port: 81, Protocol: corev1.Protocol(long)})
+	}))
+	if got == nil || len(errs) != 2 {
+		t.Fatalf("got %v, errors %.1000v", got, errs)
+	}
+	for _, err := range errs {
+		text := err.Error()
+		if len(text) > 3*maxValue || !strings.Contains(text, `ää..."`) {
+			t.Errorf("%d bytes are told: %.1000s", len(text), text)
+		}
+	}
+}
+
+// TestWhatAuthorsWriteIsToldInOneLine has what terminals and logs would take for
+// their own.
+func TestWhatAuthorsWriteIsToldInOneLine(t *testing.T) {
+	const hostile = "a\n2026 level=ERROR\r\x1b[2J\x00\"\u202e"
+	check := func(errs ...error) {
+		t.Helper()
+		for _, err := range errs {
+			if strings.ContainsAny(err.Error(), "\n\r\x1b\x00\u202e") {
+				t.Errorf("an error is told as %q", err)
+			}
+		}
+	}
+	_, errs := Service(service(func(s *corev1.Service) {
+		s.Annotations = map[string]string{"kube-vmap.io/scheduler": hostile}
+		s.Spec.ExternalIPs = []string{hostile}
+		s.Spec.LoadBalancerSourceRanges = []string{hostile}
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: hostile, Port: 81, Protocol: hostile})
+	}))
+	if len(errs) != 5 {
+		t.Errorf("%d errors, want 5: %v", len(errs), errs)
+	}
+	for _, err := range errs {
+		check(err)
+	}
+	for _, change := range []func(*corev1.Service){
+		func(s *corev1.Service) { s.Name = hostile },
+		func(s *corev1.Service) { s.Namespace = hostile },
+		func(s *corev1.Service) { s.Spec.Type = hostile },
+		func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{hostile} },
+		func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = hostile },
+	} {
+		_, errs := Service(service(change))
+		if len(errs) == 0 {
+			t.Error("there are no errors")
+		}
+		check(errs.ToAggregate())
+	}
+}
+
+// TestListsThatAreTooLongAreNotLookedAt has a list as long as an object can have: to
+// compare each address with all before it would take seconds.
+func TestListsThatAreTooLongAreNotLookedAt(t *testing.T) {
+	_, errs := Service(service(func(s *corev1.Service) { s.Spec.ExternalIPs = repeated("127.0.0.1", 130_000) }))
+	if len(errs) != 1 || errs[0].Field != "spec.externalIPs" {
+		t.Errorf("the errors are %v", errs)
+	}
+}
+
+func TestTheBroadcastAddressIsNobodys(t *testing.T) {
+	const broadcast = "255.255.255.255"
+	got, errs := Service(service(func(s *corev1.Service) {
+		s.Spec.ExternalIPs = []string{broadcast}
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: broadcast}}
+	}))
+	if got == nil || len(got.ExternalIPs)+len(got.LoadBalancerIPs) > 0 || len(errs) != 2 {
+		t.Errorf("got %+v, errors %v", got, errs)
+	}
+	if got, errs := Service(service(func(s *corev1.Service) { s.Spec.ClusterIPs, s.Spec.ClusterIP = nil, broadcast })); got != nil || len(errs) != 1 {
+		t.Errorf("as ClusterIP: got %+v, errors %v", got, errs)
+	}
+	if got, errs := Slice(slice(func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = broadcast })); got != nil || len(errs) != 2 {
+		t.Errorf("as endpoint: got %+v, errors %v", got, errs)
+	}
+}

@@ -1,0 +1,117 @@
+package convert
+
+import (
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"kube-vmap/model"
+)
+
+// taintLeaving is what the cluster autoscaler puts on a node that it is about to
+// take away.
+const taintLeaving = "ToBeDeletedByClusterAutoscaler"
+
+// Node reduces a Node to the fields that the proxy reads. Parts that cannot be used
+// count as absent. The errors say which.
+func Node(n *corev1.Node) (*model.Node, field.ErrorList) {
+	var f findings
+	path := field.NewPath("metadata")
+	f.refuse(invalidName(path.Child("name"), n.Name, validation.IsDNS1123Subdomain))
+	if f.refused {
+		return nil, f.all()
+	}
+	out := &model.Node{Name: n.Name}
+	zone := n.Labels[corev1.LabelTopologyZone]
+	if !f.leaveOut(invalidName(path.Child("labels").Key(corev1.LabelTopologyZone), zone, content.IsLabelValue)) {
+		out.Zone = zone
+	}
+	out.Addrs = f.nodeAddrs(n.Status.Addresses)
+	out.PodRanges = f.podRanges(&n.Spec)
+	return out, f.all()
+}
+
+// Ineligible returns why load balancers should not send new connections to the
+// node (KEP-3836); empty if they may.
+func Ineligible(n *corev1.Node) string {
+	if n.DeletionTimestamp != nil {
+		return "the node is being deleted"
+	}
+	for i := range n.Spec.Taints {
+		if n.Spec.Taints[i].Key == taintLeaving {
+			return "the node has the taint " + taintLeaving
+		}
+	}
+	return ""
+}
+
+// nodeAddrs are the node's primary addresses: the first of each family among the
+// internal ones, or else among the external ones.
+func (f *findings) nodeAddrs(addresses []corev1.NodeAddress) (out [len(model.Families)]netip.Addr) {
+	path := field.NewPath("status", "addresses")
+	for _, kind := range [...]corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP} {
+		for i := range addresses {
+			if addresses[i].Type != kind {
+				continue
+			}
+			addr, err := parseAddr(path.Index(i).Child("address"), addresses[i].Address)
+			if f.leaveOut(err) {
+				continue
+			}
+			if family := model.FamilyOf(addr); !out[family].IsValid() {
+				out[family] = addr
+			}
+		}
+	}
+	return out
+}
+
+// podRanges are the first range of each family. The field for a single range is
+// older than the list, which repeats it.
+func (f *findings) podRanges(spec *corev1.NodeSpec) (out [len(model.Families)]netip.Prefix) {
+	path, values := field.NewPath("spec", "podCIDRs"), spec.PodCIDRs
+	if len(values) == 0 && spec.PodCIDR != "" {
+		values = []string{spec.PodCIDR}
+	}
+	for i, value := range values {
+		prefix, err := parsePrefix(path.Index(i), value)
+		if f.leaveOut(err) {
+			continue
+		}
+		if family := model.FamilyOf(prefix.Addr()); !out[family].IsValid() {
+			out[family] = prefix
+		}
+	}
+	return out
+}
+
+// minServiceBits is how long the prefix of a range of ClusterIPs is at least. New
+// connections to those of its addresses that no Service has are dropped: a range of
+// everything would leave nothing.
+const minServiceBits = 8
+
+// ServiceCIDR reduces a ServiceCIDR to the ranges from which ClusterIPs
+// are taken; nil with errors if none can be used. Whether the ServiceCIDR is
+// ready does not matter.
+func ServiceCIDR(c *networkingv1.ServiceCIDR) ([]netip.Prefix, field.ErrorList) {
+	var f findings
+	path := field.NewPath("spec", "cidrs")
+	var out []netip.Prefix
+	for i, value := range c.Spec.CIDRs {
+		prefix, err := parsePrefix(path.Index(i), value)
+		if err == nil && prefix.Bits() < minServiceBits {
+			err = field.Invalid(path.Index(i), value, "connections to all these addresses would be dropped")
+		}
+		if !f.leaveOut(err) {
+			out = append(out, prefix)
+		}
+	}
+	if len(c.Spec.CIDRs) == 0 {
+		f.refuse(field.Required(path, "a ServiceCIDR needs a range"))
+	}
+	return out, f.all()
+}

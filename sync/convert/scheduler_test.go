@@ -1,0 +1,64 @@
+package convert
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"kube-vmap/model"
+)
+
+func TestAServiceHasTheSchedulerItsAnnotationNames(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		want model.Scheduler
+		err  string // what is told of it
+	}{
+		{"", model.SchedulerDefault, ""},
+		{"random", model.Random, ""},
+		{"rr", model.RoundRobin, ""},
+		{"wrr", model.RoundRobin, ""},
+		{"sh", model.SourceHash, ""},
+		{"mh", model.Maglev, ""},
+		{"lc", model.Random, "how many connections"},
+		{"wlc", model.Random, "how many connections"},
+		{"lblc", model.Random, "how many connections"},
+		{"lblcr", model.Random, "how many connections"},
+		{"sed", model.Random, "how many connections"},
+		{"nq", model.Random, "how many connections"},
+		{"ovf", model.Random, "how many connections"},
+		{"twos", model.Random, "how many connections"},
+		{"fo", model.Random, "no weights"},
+		{"dh", model.Random, "every client"},
+		{"RR", model.SchedulerDefault, "no such scheduler"},
+		{"rr ", model.SchedulerDefault, "no such scheduler"},
+		{"maglev", model.SchedulerDefault, "no such scheduler"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, errs := Service(service(func(s *corev1.Service) {
+				s.Annotations = map[string]string{"kube-vmap.io/scheduler": test.name}
+			}))
+			want := wantService(func(s *model.Service) { s.Scheduler = test.want })
+			if diff := cmp.Diff(want, got, compareNetip); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+			if test.err == "" && len(errs) > 0 || test.err != "" && (len(errs) != 1 ||
+				errs[0].Field != "metadata.annotations[kube-vmap.io/scheduler]" || !strings.Contains(errs[0].Error(), test.err)) {
+				t.Errorf("errors: %v, want %q", errs, test.err)
+			}
+		})
+	}
+	if got, errs := Service(service(nil)); got.Scheduler != model.SchedulerDefault || len(errs) > 0 {
+		t.Errorf("without the annotation: %v, %v", got.Scheduler, errs)
+	}
+}
+
+func TestSchedulersAreNamedAsTheyArePrinted(t *testing.T) {
+	for _, s := range []model.Scheduler{model.Random, model.RoundRobin, model.SourceHash, model.Maglev} {
+		if got, err := ParseScheduler(s.String()); got != s || err != nil {
+			t.Errorf("%s: got %s, %v", s, got, err)
+		}
+	}
+}

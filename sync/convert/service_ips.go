@@ -1,0 +1,144 @@
+package convert
+
+import (
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"kube-vmap/model"
+)
+
+// clusterIPs are the Service's addresses inside the cluster: at most one of each
+// family, each of the family that spec.ipFamilies has at its place. They are
+// what the Service is known by, so a bad one refuses it.
+func (f *findings) clusterIPs(spec *corev1.ServiceSpec) []netip.Addr {
+	path := field.NewPath("spec", "clusterIPs")
+	if len(spec.ClusterIPs) == 0 {
+		addr, err := parseVirtualIP(field.NewPath("spec", "clusterIP"), spec.ClusterIP)
+		f.refuse(err)
+		return []netip.Addr{addr}
+	}
+	if spec.ClusterIPs[0] != spec.ClusterIP {
+		f.refuse(field.Invalid(path.Index(0), spec.ClusterIPs[0], "must be what spec.clusterIP is"))
+	}
+	if n := len(spec.ClusterIPs); n > len(model.Families) {
+		f.refuse(field.TooMany(path, n, len(model.Families)))
+		return nil
+	}
+	var out []netip.Addr
+	for i, value := range spec.ClusterIPs {
+		addr, err := parseVirtualIP(path.Index(i), value)
+		switch {
+		case err != nil:
+		case hasFamilyOf(out, addr):
+			err = field.Invalid(path.Index(i), value, "must be of the other family than the first")
+		default:
+			err = wrongFamily(path.Index(i), addr, spec.IPFamilies, i)
+		}
+		f.refuse(err)
+		out = append(out, addr)
+	}
+	return out
+}
+
+// wrongFamily reports a ClusterIP that spec.ipFamilies, if given, does not
+// foresee.
+func wrongFamily(path *field.Path, addr netip.Addr, families []corev1.IPFamily, i int) *field.Error {
+	switch {
+	case len(families) == 0:
+		return nil
+	case i >= len(families):
+		return field.Invalid(path, addr.String(), fmt.Sprintf("spec.ipFamilies has no entry %d", i))
+	case string(families[i]) != model.FamilyOf(addr).String():
+		return field.Invalid(path, addr.String(), fmt.Sprintf("spec.ipFamilies[%d] is %q", i, families[i]))
+	}
+	return nil
+}
+
+// externalIPs are addresses that somebody routes to the nodes.
+func (f *findings) externalIPs(spec *corev1.ServiceSpec, clusterIPs []netip.Addr) []netip.Addr {
+	path := field.NewPath("spec", "externalIPs")
+	if f.leaveOut(tooMany(path, len(spec.ExternalIPs), maxExternals)) {
+		return nil
+	}
+	list := addrList{clusterIPs: clusterIPs}
+	for i, value := range spec.ExternalIPs {
+		addr, err := parseHostIP(path.Index(i), value)
+		f.leaveOut(list.add(path.Index(i), addr, err))
+	}
+	return list.addrs
+}
+
+// loadBalancer is the addresses of the Service's load balancer and who may use
+// them. One bad range means that nobody can tell who may, so that the addresses
+// are left out: to ignore the range could open them to everyone.
+func (f *findings) loadBalancer(s *corev1.Service, clusterIPs []netip.Addr) ([]netip.Prefix, []netip.Addr) {
+	path := field.NewPath("spec", "loadBalancerSourceRanges")
+	if f.leaveOut(tooMany(path, len(s.Spec.LoadBalancerSourceRanges), maxSources)) {
+		return nil, nil
+	}
+	var ranges []netip.Prefix
+	for i, value := range s.Spec.LoadBalancerSourceRanges {
+		prefix, err := parsePrefix(path.Index(i), value)
+		if f.leaveOut(err) {
+			return nil, nil
+		}
+		ranges = append(ranges, prefix)
+	}
+	return ranges, f.loadBalancerIPs(s, clusterIPs)
+}
+
+// loadBalancerIPs are the addresses whose packets arrive as the load balancer
+// got them. Those in the mode Proxy do not, and must be left alone (KEP-1860).
+func (f *findings) loadBalancerIPs(s *corev1.Service, clusterIPs []netip.Addr) []netip.Addr {
+	path := field.NewPath("status", "loadBalancer", "ingress")
+	if f.leaveOut(tooMany(path, len(s.Status.LoadBalancer.Ingress), maxFrontends)) {
+		return nil
+	}
+	list := addrList{clusterIPs: clusterIPs}
+	for i, ingress := range s.Status.LoadBalancer.Ingress {
+		if ingress.IP == "" {
+			continue
+		}
+		if mode := ingress.IPMode; mode != nil && *mode != corev1.LoadBalancerIPModeVIP {
+			if *mode != corev1.LoadBalancerIPModeProxy {
+				f.leaveOut(field.NotSupported(path.Index(i).Child("ipMode"), *mode,
+					[]corev1.LoadBalancerIPMode{corev1.LoadBalancerIPModeVIP, corev1.LoadBalancerIPModeProxy}))
+			}
+			continue
+		}
+		addr, err := parseVirtualIP(path.Index(i).Child("ip"), ingress.IP)
+		f.leaveOut(list.add(path.Index(i).Child("ip"), addr, err))
+	}
+	return list.addrs
+}
+
+// addrList collects a Service's addresses for traffic from outside.
+type addrList struct {
+	clusterIPs []netip.Addr // of the Service
+	addrs      []netip.Addr
+	listed     map[netip.Addr]struct{}
+}
+
+// add adds an address that was parsed with the result err, unless it is in the
+// list already or of a family in which the Service does not exist.
+func (l *addrList) add(path *field.Path, addr netip.Addr, err *field.Error) *field.Error {
+	if err != nil {
+		return err
+	}
+	if _, twice := l.listed[addr]; twice {
+		return field.Duplicate(path, addr.String())
+	}
+	if !hasFamilyOf(l.clusterIPs, addr) {
+		return field.Invalid(path, addr.String(),
+			fmt.Sprintf("the Service has no ClusterIP of family %s", model.FamilyOf(addr)))
+	}
+	if l.listed == nil {
+		l.listed = map[netip.Addr]struct{}{}
+	}
+	l.listed[addr] = struct{}{}
+	l.addrs = append(l.addrs, addr)
+	return nil
+}

@@ -1,0 +1,446 @@
+package convert
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"kube-vmap/model"
+)
+
+// The address plan of the tests: ClusterIPs in 10.96.0.0/12 and fd00:10:96::/112,
+// pods in 10.244.0.0/16 and fd00:10:244::/56, the world outside in the ranges
+// for documentation.
+
+var compareNetip = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
+
+// service is a dual-stack Service with one port, changed by the test.
+func service(change func(*corev1.Service)) *corev1.Service {
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec: corev1.ServiceSpec{
+			ClusterIP:  "10.96.0.10",
+			ClusterIPs: []string{"10.96.0.10", "fd00:10:96::a"},
+			Ports:      []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
+		},
+	}
+	if change != nil {
+		change(s)
+	}
+	return s
+}
+
+// wantService is what service converts to, changed by the test.
+func wantService(change func(*model.Service)) *model.Service {
+	s := &model.Service{
+		Name:       model.ServiceName{Namespace: "shop", Name: "web"},
+		ClusterIPs: addrs("10.96.0.10", "fd00:10:96::a"),
+		Ports:      []model.ServicePort{{Name: "http", Protocol: model.TCP, Port: 80}},
+	}
+	if change != nil {
+		change(s)
+	}
+	return s
+}
+
+func addrs(texts ...string) []netip.Addr {
+	var out []netip.Addr
+	for _, text := range texts {
+		out = append(out, netip.MustParseAddr(text))
+	}
+	return out
+}
+
+// fields are the places and kinds of errors, without the words.
+func fields(errs field.ErrorList) []string {
+	var out []string
+	for _, err := range errs {
+		out = append(out, err.Field+": "+err.Type.String())
+	}
+	return out
+}
+
+func TestAServiceIsConverted(t *testing.T) {
+	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	tests := map[string]struct {
+		change func(*corev1.Service)
+		want   func(*model.Service)
+	}{
+		"with both families": {},
+		"with its age": {
+			change: func(s *corev1.Service) { s.CreationTimestamp = metav1.NewTime(created) },
+			want:   func(s *model.Service) { s.Created = created.UnixNano() },
+		},
+		"with clusterIP alone, as old API servers wrote it": {
+			change: func(s *corev1.Service) { s.Spec.ClusterIPs = nil },
+			want:   func(s *model.Service) { s.ClusterIPs = addrs("10.96.0.10") },
+		},
+		"with addresses made canonical": {
+			change: func(s *corev1.Service) {
+				s.Spec.ClusterIP = "010.096.000.010"
+				s.Spec.ClusterIPs = []string{"010.096.000.010", "FD00:10:96:0:0:0:0:000A"}
+				s.Spec.ExternalIPs = []string{"::ffff:198.51.100.1"}
+			},
+			want: func(s *model.Service) { s.ExternalIPs = addrs("198.51.100.1") },
+		},
+		"with ports of all protocols, the same number for each": {
+			change: func(s *corev1.Service) {
+				s.Spec.Ports = []corev1.ServicePort{
+					{Name: "tcp", Port: 53},
+					{Name: "udp", Port: 53, Protocol: corev1.ProtocolUDP},
+					{Name: "sctp", Port: 53, Protocol: corev1.ProtocolSCTP},
+				}
+			},
+			want: func(s *model.Service) {
+				s.Ports = []model.ServicePort{
+					{Name: "tcp", Port: 53, Protocol: model.TCP},
+					{Name: "udp", Port: 53, Protocol: model.UDP},
+					{Name: "sctp", Port: 53, Protocol: model.SCTP},
+				}
+			},
+		},
+		"with a single port that has no name": {
+			change: func(s *corev1.Service) { s.Spec.Ports[0].Name = "" },
+			want:   func(s *model.Service) { s.Ports[0].Name = "" },
+		},
+		"with a node port": {
+			change: func(s *corev1.Service) {
+				s.Spec.Type = corev1.ServiceTypeNodePort
+				s.Spec.Ports[0].NodePort = 30080
+			},
+			want: func(s *model.Service) { s.Ports[0].NodePort = 30080 },
+		},
+		"with an affinity of three hours if it does not say for how long": {
+			change: func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP },
+			want:   func(s *model.Service) { s.Affinity = 3 * time.Hour },
+		},
+		"with the affinity it asks for": {
+			change: func(s *corev1.Service) {
+				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
+					ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(int32(86400))},
+				}
+			},
+			want: func(s *model.Service) { s.Affinity = 24 * time.Hour },
+		},
+		"with the internal policy Local": {
+			change: func(s *corev1.Service) {
+				s.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyLocal)
+			},
+			want: func(s *model.Service) { s.InternalPolicy = model.PolicyLocal },
+		},
+		"with the external policy Cluster if it has no external address": {
+			change: func(s *corev1.Service) {
+				s.Spec.Type = corev1.ServiceTypeClusterIP
+				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+			},
+		},
+		"with the external policy Local for external IPs": {
+			change: func(s *corev1.Service) {
+				s.Spec.Type = corev1.ServiceTypeClusterIP
+				s.Spec.ExternalIPs = []string{"198.51.100.1", "2001:db8::1"}
+				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+			},
+			want: func(s *model.Service) {
+				s.ExternalIPs = addrs("198.51.100.1", "2001:db8::1")
+				s.ExternalPolicy = model.PolicyLocal
+			},
+		},
+		"with its load balancer": {
+			change: func(s *corev1.Service) {
+				s.Spec.Type = corev1.ServiceTypeLoadBalancer
+				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+				s.Spec.HealthCheckNodePort = 32000
+				s.Spec.LoadBalancerSourceRanges = []string{" 203.0.113.7/24 ", "2001:db8:1::/48"}
+				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{
+					{IP: "198.51.100.2"},
+					{IP: "2001:db8::2", IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)},
+					{IP: "198.51.100.3", IPMode: ptr.To(corev1.LoadBalancerIPModeProxy)},
+					{Hostname: "lb.example.com"},
+				}
+			},
+			want: func(s *model.Service) {
+				s.ExternalPolicy = model.PolicyLocal
+				s.HealthCheckNodePort = 32000
+				s.LoadBalancerIPs = addrs("198.51.100.2", "2001:db8::2")
+				s.SourceRanges = []netip.Prefix{
+					netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8:1::/48"),
+				}
+			},
+		},
+		"without a health check if every node may serve": {
+			change: func(s *corev1.Service) {
+				s.Spec.Type = corev1.ServiceTypeLoadBalancer
+				s.Spec.HealthCheckNodePort = 32000
+			},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, errs := Service(service(test.change))
+			if len(errs) > 0 {
+				t.Errorf("errors: %v", errs)
+			}
+			if diff := cmp.Diff(wantService(test.want), got, compareNetip); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSomeServicesAreNobodysBusiness(t *testing.T) {
+	tests := map[string]func(*corev1.Service){
+		"headless":               func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone },
+		"without a ClusterIP":    func(s *corev1.Service) { s.Spec.ClusterIP = "" },
+		"ExternalName":           func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName },
+		"of another proxy":       func(s *corev1.Service) { s.Labels = map[string]string{LabelServiceProxyName: "other"} },
+		"of a proxy called \"\"": func(s *corev1.Service) { s.Labels = map[string]string{LabelServiceProxyName: ""} },
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, errs := Service(service(change))
+			if got != nil || len(errs) > 0 {
+				t.Errorf("got %v, errors %v", got, errs)
+			}
+		})
+	}
+}
+
+func TestABadPartOfAServiceIsLeftOut(t *testing.T) {
+	tests := map[string]struct {
+		change func(*corev1.Service)
+		want   func(*model.Service)
+		errs   []string
+	}{
+		"a port that is bad in every way": {
+			change: addPorts(corev1.ServicePort{Name: "a\"b", Port: 65536, Protocol: "ICMP"}),
+			errs: []string{
+				"spec.ports[1].name: Invalid value", "spec.ports[1].protocol: Unsupported value",
+				"spec.ports[1].port: Invalid value",
+			},
+		},
+		"port 0": {
+			change: addPorts(corev1.ServicePort{Name: "zero"}),
+			errs:   []string{"spec.ports[1].port: Invalid value"},
+		},
+		"a port without a name among several": {
+			change: addPorts(corev1.ServicePort{Port: 81}),
+			errs:   []string{"spec.ports[1].name: Required value"},
+		},
+		"a second port of the same name": {
+			change: addPorts(corev1.ServicePort{Name: "http", Port: 81}),
+			errs:   []string{"spec.ports[1].name: Duplicate value"},
+		},
+		"a second port of the same number and protocol": {
+			change: addPorts(corev1.ServicePort{Name: "more", Port: 80}),
+			errs:   []string{"spec.ports[1].port: Duplicate value"},
+		},
+		"a second port of the same node port": {
+			change: func(s *corev1.Service) {
+				s.Spec.Type = corev1.ServiceTypeNodePort
+				s.Spec.Ports[0].NodePort = 30080
+				addPorts(corev1.ServicePort{Name: "more", Port: 81, NodePort: 30080})(s)
+			},
+			want: func(s *model.Service) { s.Ports[0].NodePort = 30080 },
+			errs: []string{"spec.ports[1].nodePort: Duplicate value"},
+		},
+		"a negative node port": {
+			change: func(s *corev1.Service) {
+				s.Spec.Type = corev1.ServiceTypeNodePort
+				addPorts(corev1.ServicePort{Name: "more", Port: 81, NodePort: -1})(s)
+			},
+			errs: []string{"spec.ports[1].nodePort: Invalid value"},
+		},
+		"a node port that the type does not have": {
+			change: func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30080 },
+			errs:   []string{"spec.ports[0].nodePort: Forbidden"},
+		},
+		"external IPs that no host can have": {
+			change: func(s *corev1.Service) {
+				s.Spec.ExternalIPs = []string{
+					"127.0.0.1", "::1", "0.0.0.0", "::", "224.0.0.1", "ff02::1", "169.254.1.1", "fe80::1", "web",
+					"198.51.100.1", "198.51.100.1",
+				}
+			},
+			want: func(s *model.Service) { s.ExternalIPs = addrs("198.51.100.1") },
+			errs: []string{
+				"spec.externalIPs[0]: Invalid value", "spec.externalIPs[1]: Invalid value",
+				"spec.externalIPs[2]: Invalid value", "spec.externalIPs[3]: Invalid value",
+				"spec.externalIPs[4]: Invalid value", "spec.externalIPs[5]: Invalid value",
+				"spec.externalIPs[6]: Invalid value", "spec.externalIPs[7]: Invalid value",
+				"spec.externalIPs[8]: Invalid value", "spec.externalIPs[10]: Duplicate value",
+			},
+		},
+		"addresses of a family that the Service has no ClusterIP of": {
+			change: func(s *corev1.Service) {
+				s.Spec.ClusterIPs = s.Spec.ClusterIPs[:1]
+				s.Spec.ExternalIPs = []string{"2001:db8::1"}
+				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "2001:db8::2"}}
+			},
+			want: func(s *model.Service) { s.ClusterIPs = s.ClusterIPs[:1] },
+			errs: []string{"spec.externalIPs[0]: Invalid value", "status.loadBalancer.ingress[0].ip: Invalid value"},
+		},
+		"a load balancer's address in an unknown mode": {
+			change: func(s *corev1.Service) {
+				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{
+					{IP: "198.51.100.2", IPMode: ptr.To(corev1.LoadBalancerIPMode("Teleport"))},
+				}
+			},
+			errs: []string{"status.loadBalancer.ingress[0].ipMode: Unsupported value"},
+		},
+		"load balancer addresses if it is not certain who may use them": {
+			change: func(s *corev1.Service) {
+				s.Spec.LoadBalancerSourceRanges = []string{"203.0.113.0/24", "203.0.113.0/33"}
+				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "198.51.100.2"}}
+			},
+			errs: []string{"spec.loadBalancerSourceRanges[1]: Invalid value"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, errs := Service(service(test.change))
+			if diff := cmp.Diff(test.errs, fields(errs)); diff != "" {
+				t.Errorf("errors, -want +got\n%s\n%v", diff, errs)
+			}
+			if diff := cmp.Diff(wantService(test.want), got, compareNetip); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func addPorts(ports ...corev1.ServicePort) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, ports...) }
+}
+
+func TestAServiceIsRefused(t *testing.T) {
+	tests := map[string]struct {
+		change func(*corev1.Service)
+		errs   []string
+	}{
+		"with a name that could end a comment": {
+			func(s *corev1.Service) { s.Name = "web\" ; flush ruleset" },
+			[]string{"metadata.name: Invalid value"},
+		},
+		"with a namespace that is no label": {
+			func(s *corev1.Service) { s.Namespace = "shop\n" },
+			[]string{"metadata.namespace: Invalid value"},
+		},
+		"with a ClusterIP that is no address": {
+			func(s *corev1.Service) { s.Spec.ClusterIPs[1] = "fd00::zz" },
+			[]string{"spec.clusterIPs[1]: Invalid value"},
+		},
+		"with a ClusterIP that has a zone": {
+			func(s *corev1.Service) { s.Spec.ClusterIPs[1] = "fe80::1%eth0" },
+			[]string{"spec.clusterIPs[1]: Invalid value"},
+		},
+		"with a ClusterIP that is nobody's": {
+			func(s *corev1.Service) { s.Spec.ClusterIPs, s.Spec.ClusterIP = nil, "0.0.0.0" },
+			[]string{"spec.clusterIP: Invalid value"},
+		},
+		"with two ClusterIPs of one family": {
+			func(s *corev1.Service) { s.Spec.ClusterIPs[1] = "10.96.0.11" },
+			[]string{"spec.clusterIPs[1]: Invalid value"},
+		},
+		"with three ClusterIPs": {
+			func(s *corev1.Service) { s.Spec.ClusterIPs = append(s.Spec.ClusterIPs, "10.96.0.11") },
+			[]string{"spec.clusterIPs: Too many"},
+		},
+		"with a clusterIP that is not the first of clusterIPs": {
+			func(s *corev1.Service) { s.Spec.ClusterIP = "10.96.0.11" },
+			[]string{"spec.clusterIPs[0]: Invalid value"},
+		},
+		"with ipFamilies that say otherwise": {
+			func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} },
+			[]string{"spec.clusterIPs[0]: Invalid value", "spec.clusterIPs[1]: Invalid value"},
+		},
+		"without ports": {
+			func(s *corev1.Service) { s.Spec.Ports = nil },
+			[]string{"spec.ports: Required value"},
+		},
+		"without a port that can be used": {
+			func(s *corev1.Service) { s.Spec.Ports[0].Port = 0 },
+			[]string{"spec.ports[0].port: Invalid value", "spec.ports: Required value"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, errs := Service(service(test.change))
+			if got != nil {
+				t.Errorf("got %+v", got)
+			}
+			if diff := cmp.Diff(test.errs, fields(errs)); diff != "" {
+				t.Errorf("errors, -want +got\n%s\n%v", diff, errs)
+			}
+		})
+	}
+}
+
+// TestABadChoiceIsServedAsTheDefault holds that a word which is not known does not
+// take away what else the Service claims, and that nothing of an earlier version
+// stands in for it.
+func TestABadChoiceIsServedAsTheDefault(t *testing.T) {
+	tests := map[string]struct {
+		change func(*corev1.Service)
+		errs   []string
+		want   func(*model.Service)
+	}{
+		"an unknown type": {
+			func(s *corev1.Service) { s.Spec.Type = "Balancer" },
+			[]string{"spec.type: Unsupported value"},
+			func(*model.Service) {},
+		},
+		"an unknown affinity": {
+			func(s *corev1.Service) { s.Spec.SessionAffinity = "Cookie" },
+			[]string{"spec.sessionAffinity: Unsupported value"},
+			func(*model.Service) {},
+		},
+		"an affinity of more than a day": {
+			func(s *corev1.Service) {
+				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
+					ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(int32(86401))},
+				}
+			},
+			[]string{"spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value"},
+			func(s *model.Service) { s.Affinity = 3 * time.Hour },
+		},
+		"unknown policies": {
+			func(s *corev1.Service) {
+				s.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicy("Near"))
+				s.Spec.ExternalTrafficPolicy = "Far"
+			},
+			[]string{"spec.internalTrafficPolicy: Unsupported value", "spec.externalTrafficPolicy: Unsupported value"},
+			func(*model.Service) {},
+		},
+		"an impossible health check port": {
+			func(s *corev1.Service) {
+				s.Spec.Type = corev1.ServiceTypeLoadBalancer
+				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+				s.Spec.HealthCheckNodePort = 70000
+			},
+			[]string{"spec.healthCheckNodePort: Invalid value"},
+			func(s *model.Service) { s.ExternalPolicy = model.PolicyLocal },
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			want, _ := Service(service(nil))
+			test.want(want)
+			got, errs := Service(service(test.change))
+			if diff := cmp.Diff(want, got, compareNetip); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+			if diff := cmp.Diff(test.errs, fields(errs)); diff != "" {
+				t.Errorf("errors, -want +got\n%s\n%v", diff, errs)
+			}
+		})
+	}
+}

@@ -1,0 +1,315 @@
+package convert
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+
+	"kube-vmap/model"
+)
+
+// slice is an EndpointSlice with a port and the endpoints 10.244.0.5, changed
+// by the test.
+func slice(change func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "web-abc12",
+			Labels: map[string]string{discoveryv1.LabelServiceName: "web"},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To(int32(8080))}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.244.0.5"}}},
+	}
+	if change != nil {
+		change(s)
+	}
+	return s
+}
+
+// wantSlice is what slice converts to, changed by the test.
+func wantSlice(change func(*model.Slice)) *model.Slice {
+	s := &model.Slice{
+		Name:      model.SliceName{Namespace: "shop", Name: "web-abc12"},
+		Service:   model.ServiceName{Namespace: "shop", Name: "web"},
+		Ports:     []model.SlicePort{{Name: "http", Protocol: model.TCP, Port: 8080}},
+		Endpoints: []model.Endpoint{{Addr: netip.MustParseAddr("10.244.0.5"), Ready: true, Serving: true}},
+	}
+	if change != nil {
+		change(s)
+	}
+	return s
+}
+
+func TestASliceIsConverted(t *testing.T) {
+	tests := map[string]struct {
+		change func(*discoveryv1.EndpointSlice)
+		want   func(*model.Slice)
+	}{
+		"with the conditions that are not given as the API means them": {},
+		"with the conditions that are given": {
+			change: func(s *discoveryv1.EndpointSlice) {
+				s.Endpoints[0].Conditions = discoveryv1.EndpointConditions{
+					Ready: ptr.To(false), Serving: ptr.To(false), Terminating: ptr.To(true),
+				}
+			},
+			want: func(s *model.Slice) {
+				s.Endpoints[0].Ready, s.Endpoints[0].Serving, s.Endpoints[0].Terminating = false, false, true
+			},
+		},
+		"with only the first address of an endpoint": {
+			change: func(s *discoveryv1.EndpointSlice) {
+				s.Endpoints[0].Addresses = []string{"10.244.0.5", "10.244.0.6", "rubbish"}
+			},
+		},
+		"with addresses made canonical": {
+			change: func(s *discoveryv1.EndpointSlice) {
+				s.Endpoints = []discoveryv1.Endpoint{
+					{Addresses: []string{"010.244.000.005"}}, {Addresses: []string{"::ffff:10.244.0.6"}},
+				}
+			},
+			want: func(s *model.Slice) {
+				s.Endpoints = append(s.Endpoints, s.Endpoints[0])
+				s.Endpoints[1].Addr = netip.MustParseAddr("10.244.0.6")
+			},
+		},
+		"in IPv6": {
+			change: func(s *discoveryv1.EndpointSlice) {
+				s.AddressType = discoveryv1.AddressTypeIPv6
+				s.Endpoints[0].Addresses[0] = "FD00:10:244:0::5"
+			},
+			want: func(s *model.Slice) {
+				s.Family = model.IPv6
+				s.Endpoints[0].Addr = netip.MustParseAddr("fd00:10:244::5")
+			},
+		},
+		"with ports of all protocols": {
+			change: func(s *discoveryv1.EndpointSlice) {
+				s.Ports = append(s.Ports,
+					discoveryv1.EndpointPort{Name: ptr.To("dns"), Port: ptr.To(int32(53)), Protocol: ptr.To(corev1.ProtocolUDP)},
+					discoveryv1.EndpointPort{Name: ptr.To("sig"), Port: ptr.To(int32(53)), Protocol: ptr.To(corev1.ProtocolSCTP)})
+			},
+			want: func(s *model.Slice) {
+				s.Ports = append(s.Ports,
+					model.SlicePort{Name: "dns", Protocol: model.UDP, Port: 53},
+					model.SlicePort{Name: "sig", Protocol: model.SCTP, Port: 53})
+			},
+		},
+		"with a port that has no name": {
+			change: func(s *discoveryv1.EndpointSlice) { s.Ports[0].Name = nil },
+			want:   func(s *model.Slice) { s.Ports[0].Name = "" },
+		},
+		"with node and hints": {
+			change: func(s *discoveryv1.EndpointSlice) {
+				s.Endpoints[0].NodeName = ptr.To("worker-1.example.com")
+				s.Endpoints[0].Hints = &discoveryv1.EndpointHints{
+					ForZones: []discoveryv1.ForZone{{Name: "zone-b"}, {Name: "Zone_A"}},
+					ForNodes: []discoveryv1.ForNode{{Name: "worker-1"}},
+				}
+			},
+			want: func(s *model.Slice) {
+				s.Endpoints[0].Node = "worker-1.example.com"
+				s.Endpoints[0].ZoneHints = model.NameSetOf("Zone_A", "zone-b")
+				s.Endpoints[0].NodeHints = model.NameSetOf("worker-1")
+			},
+		},
+		"without endpoints": {
+			change: func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil },
+			want:   func(s *model.Slice) { s.Endpoints = nil },
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, errs := Slice(slice(test.change))
+			if len(errs) > 0 {
+				t.Errorf("errors: %v", errs)
+			}
+			if diff := cmp.Diff(wantSlice(test.want), got, compareNetip); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSomeSlicesAreNobodysBusiness(t *testing.T) {
+	tests := map[string]func(*discoveryv1.EndpointSlice){
+		"of a headless Service": func(s *discoveryv1.EndpointSlice) { s.Labels[LabelHeadless] = "" },
+		"of no Service":         func(s *discoveryv1.EndpointSlice) { s.Labels = nil },
+		"of domain names":       func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN },
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, errs := Slice(slice(change))
+			if got != nil || len(errs) > 0 {
+				t.Errorf("got %v, errors %v", got, errs)
+			}
+		})
+	}
+}
+
+func TestABadPartOfASliceIsLeftOut(t *testing.T) {
+	tests := map[string]struct {
+		change func(*discoveryv1.EndpointSlice)
+		errs   []string
+	}{
+		"endpoints that no host can be": {
+			change: func(s *discoveryv1.EndpointSlice) {
+				for _, a := range []string{"127.0.0.1", "0.0.0.0", "224.0.0.1", "169.254.1.1", "10.244.0", "fd00::1"} {
+					s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{a}})
+				}
+			},
+			errs: []string{
+				"endpoints[1].addresses[0]: Invalid value", "endpoints[2].addresses[0]: Invalid value",
+				"endpoints[3].addresses[0]: Invalid value", "endpoints[4].addresses[0]: Invalid value",
+				"endpoints[5].addresses[0]: Invalid value", "endpoints[6].addresses[0]: Invalid value",
+			},
+		},
+		"an endpoint without an address": {
+			change: func(s *discoveryv1.EndpointSlice) { s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{}) },
+			errs:   []string{"endpoints[1].addresses: Required value"},
+		},
+		"a node and hints that cannot be": {
+			change: func(s *discoveryv1.EndpointSlice) {
+				s.Endpoints[0].NodeName = ptr.To("worker\"1")
+				s.Endpoints[0].Hints = &discoveryv1.EndpointHints{
+					ForZones: []discoveryv1.ForZone{{Name: "a,b"}},
+					ForNodes: []discoveryv1.ForNode{{Name: strings.Repeat("n", 254)}},
+				}
+			},
+			errs: []string{
+				"endpoints[0].nodeName: Invalid value",
+				"endpoints[0].hints.forZones[0].name: Invalid value",
+				"endpoints[0].hints.forNodes[0].name: Invalid value",
+			},
+		},
+		"a port without a number": {
+			change: func(s *discoveryv1.EndpointSlice) {
+				s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: ptr.To("all")})
+			},
+			errs: []string{"ports[1].port: Required value"},
+		},
+		"a port that is bad in every way": {
+			change: func(s *discoveryv1.EndpointSlice) {
+				s.Ports = append(s.Ports, discoveryv1.EndpointPort{
+					Name: ptr.To("A B"), Port: ptr.To(int32(0)), Protocol: ptr.To(corev1.Protocol("tcp")),
+				})
+			},
+			errs: []string{
+				"ports[1].name: Invalid value", "ports[1].protocol: Unsupported value", "ports[1].port: Invalid value",
+			},
+		},
+		"a second port of the same name": {
+			change: func(s *discoveryv1.EndpointSlice) { s.Ports = append(s.Ports, s.Ports[0]) },
+			errs:   []string{"ports[1].name: Duplicate value"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, errs := Slice(slice(test.change))
+			if diff := cmp.Diff(test.errs, fields(errs)); diff != "" {
+				t.Errorf("errors, -want +got\n%s\n%v", diff, errs)
+			}
+			if diff := cmp.Diff(wantSlice(nil), got, compareNetip); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestASliceIsRefused(t *testing.T) {
+	tests := map[string]struct {
+		change func(*discoveryv1.EndpointSlice)
+		errs   []string
+	}{
+		"with names that could end a comment": {
+			func(s *discoveryv1.EndpointSlice) {
+				s.Namespace, s.Name = "\"", "\n"
+				s.Labels[discoveryv1.LabelServiceName] = "\\"
+			},
+			[]string{
+				"metadata.namespace: Invalid value", "metadata.name: Invalid value",
+				"metadata.labels[kubernetes.io/service-name]: Invalid value",
+			},
+		},
+		"with an unknown kind of addresses": {
+			func(s *discoveryv1.EndpointSlice) { s.AddressType = "IPX" },
+			[]string{"addressType: Unsupported value"},
+		},
+		"without an endpoint that can be used": {
+			func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "::1" },
+			[]string{"endpoints[0].addresses[0]: Invalid value", "endpoints: Required value"},
+		},
+		"without a port that can be used": {
+			func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = nil },
+			[]string{"ports[0].port: Required value", "ports: Required value"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, errs := Slice(slice(test.change))
+			if got != nil {
+				t.Errorf("got %+v", got)
+			}
+			if diff := cmp.Diff(test.errs, fields(errs)); diff != "" {
+				t.Errorf("errors, -want +got\n%s\n%v", diff, errs)
+			}
+		})
+	}
+}
+
+func TestAServiceCIDRIsItsRanges(t *testing.T) {
+	cidr := &networkingv1.ServiceCIDR{Spec: networkingv1.ServiceCIDRSpec{
+		CIDRs: []string{"10.96.0.0/12", "fd00:10:96::/112", "10.96.0.0", "::ffff:10.0.0.0/104", "0.0.0.0/0", "2000::/3"},
+	}}
+	got, errs := ServiceCIDR(cidr)
+	want := []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00:10:96::/112")}
+	if diff := cmp.Diff(want, got, compareNetip); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	wantErrs := []string{
+		"spec.cidrs[2]: Invalid value", "spec.cidrs[3]: Invalid value",
+		"spec.cidrs[4]: Invalid value", "spec.cidrs[5]: Invalid value", // of everything, nearly
+	}
+	if diff := cmp.Diff(wantErrs, fields(errs)); diff != "" {
+		t.Errorf("errors, -want +got\n%s", diff)
+	}
+	if got, errs := ServiceCIDR(&networkingv1.ServiceCIDR{}); got != nil || len(errs) != 1 {
+		t.Errorf("without ranges: got %v, errors %v", got, errs)
+	}
+}
+
+func FuzzPlainName(f *testing.F) {
+	for _, name := range []string{"", "a", "worker-1", "ip-10-0-0-1.ec2.internal", "a.", ".a", "a..b", "a-.b", "a.-b", "-", "A"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if want := len(validation.IsDNS1123Subdomain(name)) == 0; isPlainName(name) != want {
+			t.Errorf("isPlainName(%q) = %v", name, !want)
+		}
+	})
+}
+
+// BenchmarkSlice converts a slice of 100 endpoints.
+func BenchmarkSlice(b *testing.B) {
+	s := slice(func(s *discoveryv1.EndpointSlice) {
+		e := discoveryv1.Endpoint{
+			Addresses: []string{"10.244.0.5"}, NodeName: ptr.To("worker-1.example.com"),
+			Hints: &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "zone-a"}}},
+		}
+		s.Endpoints = nil
+		for range 100 {
+			s.Endpoints = append(s.Endpoints, e)
+		}
+	})
+	b.ReportAllocs()
+	for b.Loop() {
+		Slice(s)
+	}
+}

@@ -1,0 +1,93 @@
+package manifests
+
+import (
+	"cmp"
+	"net/netip"
+	"reflect"
+	"slices"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+)
+
+// changes are the events that lead from what was said to what is said now, in a
+// fixed order: the node, the ranges of ClusterIPs, then objects by kind and
+// name. Nil means that nothing has been said yet, and the node is always told.
+func changes(before, now objects, node string) []sync.Event {
+	var out []sync.Event
+	if n := now.node(node); before == nil || n != before.node(node) {
+		out = append(out, n)
+	}
+	if cidrs := now.serviceCIDRs(); !slices.Equal(cidrs, before.serviceCIDRs()) {
+		out = append(out, sync.SetServiceCIDRs{CIDRs: cidrs})
+	}
+	for _, key := range differing(before, now) {
+		if event := change(key, now[key].value); event != nil {
+			out = append(out, event)
+		}
+	}
+	return out
+}
+
+// differing lists the objects that are not as they were, sorted.
+func differing(before, now objects) []objectKey {
+	var keys []objectKey
+	for key, o := range now {
+		if !sameValue(before[key].value, o.value) {
+			keys = append(keys, key)
+		}
+	}
+	for key, o := range before {
+		if _, ok := now[key]; !ok && o.value != nil {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, objectKey.compare)
+	return keys
+}
+
+// sameValue compares what two objects mean. Those of a file that was not read
+// again are the same pointers, so that most comparisons are cheap.
+func sameValue(a, b any) bool {
+	return a == b || reflect.DeepEqual(a, b)
+}
+
+// change says that an object has this value now, where nil means none; nil for
+// the kinds that are told otherwise.
+func change(key objectKey, value any) sync.Event {
+	switch v := value.(type) {
+	case *model.Service:
+		return sync.SetService{Service: *v}
+	case *model.Slice:
+		return sync.SetSlice{Slice: *v}
+	}
+	switch key.kind {
+	case "Service":
+		return sync.DeleteService{Name: model.ServiceName{Namespace: key.namespace, Name: key.name}}
+	case "EndpointSlice":
+		return sync.DeleteSlice{Name: model.SliceName{Namespace: key.namespace, Name: key.name}}
+	}
+	return nil
+}
+
+// node is what is known of the proxy's node.
+func (o objects) node(name string) sync.SetNode {
+	if n, ok := o[objectKey{kind: "Node", name: name}].value.(*sync.SetNode); ok {
+		return *n
+	}
+	return sync.SetNode{Node: model.Node{Name: name}}
+}
+
+// serviceCIDRs are the ranges of all ServiceCIDRs, sorted, each once.
+func (o objects) serviceCIDRs() []netip.Prefix {
+	var out []netip.Prefix
+	for _, object := range o {
+		if c, ok := object.value.(*serviceCIDR); ok {
+			out = append(out, c.ranges...)
+		}
+	}
+	slices.SortFunc(out, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	return slices.Compact(out)
+}

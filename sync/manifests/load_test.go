@@ -1,0 +1,265 @@
+package manifests
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+)
+
+// lines are events, one a line.
+func lines(events []sync.Event) string {
+	var b strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&b, "%T %+v\n", e, e)
+	}
+	return b.String()
+}
+
+// messages are errors, one a line.
+func messages(errs []error) string {
+	var b strings.Builder
+	for _, err := range errs {
+		b.WriteString(strings.ReplaceAll(err.Error(), "\n", " ") + "\n")
+	}
+	return b.String()
+}
+
+func TestAClusterIsLoaded(t *testing.T) {
+	events, errs := Load("testdata/cluster", "worker-1")
+	if len(errs) > 0 {
+		t.Error(messages(errs))
+	}
+	want, err := os.ReadFile("testdata/cluster.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), lines(events)); diff != "" {
+		t.Errorf("testdata/cluster.golden, -want +got\n%s", diff)
+	}
+}
+
+func TestWhatIsGoodIsUsedAndWhatIsNotIsNamed(t *testing.T) {
+	events, errs := Load("testdata/garbled", "worker-1")
+	var got []string
+	for _, e := range events {
+		if s, ok := e.(sync.SetService); ok {
+			got = append(got, s.Service.Name.Name+" "+s.Service.ClusterIPs[0].String())
+		}
+	}
+	want := []string{"doubtful 10.96.0.5", "good 10.96.0.1", "listed 10.96.0.8"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Services, -want +got\n%s", diff)
+	}
+	file := filepath.Join("testdata", "garbled", "services.yaml: ")
+	wantErrs := []string{
+		"document 2: Service default/mistyped: json: cannot unmarshal string into Go struct field ServicePort.spec.ports.port of type int32",
+		"document 3: Service default/impossible: spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+		"document 3: Service default/impossible: spec.ports: Required value: a Service needs a port that can be used",
+		"document 4: yaml: line 33: found unexpected end of stream",
+		"document 5: Service default/doubtful: yaml: unmarshal errors:   line 42: key \"sessionAffinity\" already set in map",
+		"document 5: Service default/doubtful: unknown field \"spec.clusterIp\"",
+		"document 7: not an object",
+		"document 8: apiVersion: Required value",
+		"document 9: metadata.name: Required value: Service without a name",
+		"document 10: items[0]: not an object",
+		"document 10: Service default/listed: spec.ports[0].name: Required value: a Service of several ports must name them",
+		"document 10: Service default/listed: spec.ports[0].protocol: Unsupported value: \"ICMP\": supported values: \"TCP\", \"UDP\", \"SCTP\"",
+		"document 6: Service default/good: not used: " + strings.TrimSuffix(file, ": ") + ", document 1, describes it already",
+	}
+	for i := range wantErrs {
+		wantErrs[i] = file + wantErrs[i] + "\n"
+	}
+	if diff := cmp.Diff(strings.Join(wantErrs, ""), messages(errs)); diff != "" {
+		t.Errorf("errors, -want +got\n%s", diff)
+	}
+}
+
+func TestAnErrorTellsWhereItIs(t *testing.T) {
+	_, errs := Load("testdata/garbled", "worker-1")
+	var manifest *Error
+	if !errors.As(errs[1], &manifest) {
+		t.Fatalf("%T", errs[1])
+	}
+	want := Error{
+		File: filepath.Join("testdata", "garbled", "services.yaml"), Document: 3, Object: "Service default/impossible",
+		Err: manifest.Err,
+	}
+	if *manifest != want {
+		t.Errorf("got %+v, want %+v", *manifest, want)
+	}
+	var invalid *field.Error
+	if !errors.As(errs[1], &invalid) || invalid.Field != "spec.ports[0].port" {
+		t.Errorf("got %v", invalid)
+	}
+	if !errors.As(errs[5], &manifest) || !manifest.Warning {
+		t.Errorf("an unknown field is no warning: %v", errs[5])
+	}
+}
+
+func TestNothingIsAlsoAnAnswer(t *testing.T) {
+	events, errs := Load(t.TempDir(), "worker-1")
+	want := []sync.Event{sync.SetNode{Node: model.Node{Name: "worker-1"}}}
+	if !slices.Equal(want, events) || len(errs) > 0 {
+		t.Errorf("errors %v, events %v, want %v", errs, events, want)
+	}
+}
+
+func TestAPathThatIsNotThereIsAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "missing")
+	events, errs := Load(path, "worker-1")
+	if events != nil || len(errs) != 1 || !errors.Is(errs[0], os.ErrNotExist) {
+		t.Errorf("Load: events %v, errors %v", events, errs)
+	}
+	out := make(chan []sync.Event)
+	if err := New(path, "worker-1", slog.New(slog.DiscardHandler)).Run(t.Context(), out); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestOneFileIsEnough(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "manifests.txt")
+	write(t, path, serviceText("web", "10.96.0.10"))
+	events, errs := Load(path, "worker-1")
+	if len(events) != 2 || len(errs) > 0 {
+		t.Errorf("events %v, errors %v", events, errs)
+	}
+}
+
+func TestTheFirstFileCounts(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "b.yaml"), serviceText("web", "10.96.0.11"))
+	write(t, filepath.Join(dir, "a.yaml"), serviceText("web", "10.96.0.10"))
+	write(t, filepath.Join(dir, "c.json"), `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"clusterIP": "10.96.0.12", "ports": [{"port": 80}]}}`)
+	events, errs := Load(dir, "worker-1")
+	if got := events[1].(sync.SetService).Service.ClusterIPs; got[0] != netip.MustParseAddr("10.96.0.10") {
+		t.Errorf("got %v", got)
+	}
+	want := fmt.Sprintf(`%[1]s/b.yaml: document 1: Service default/web: not used: %[1]s/a.yaml, document 1, describes it already
+%[1]s/c.json: document 1: Service default/web: not used: %[1]s/a.yaml, document 1, describes it already
+`, dir)
+	if diff := cmp.Diff(want, messages(errs)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestAFileThatCannotBeReadIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "good.yaml"), serviceText("web", "10.96.0.10"))
+	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder.yaml"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	events, errs := Load(dir, "worker-1")
+	want := filepath.Join(dir, "dangling.yaml") + ": no such file or directory\n"
+	if diff := cmp.Diff(want, messages(errs)); diff != "" || len(events) != 2 {
+		t.Errorf("events %v, errors -want +got\n%s", events, diff)
+	}
+}
+
+func TestLinesOfWindowsFilesCountAsWell(t *testing.T) {
+	text := strings.ReplaceAll(serviceText("web", "10.96.0.10")+"---\na: [\n", "\n", "\r\n")
+	p := newParser("worker-1").parse("file", []byte(text))
+	if len(p.objects) != 1 || len(p.problems) != 1 || !strings.Contains(p.problems[0].Error(), "line 10") {
+		t.Errorf("objects %v, problems %v", p.objects, p.problems)
+	}
+}
+
+// TestDefaultsAreThoseOfTheAPI loads as little as possible, and the same with
+// everything that the API server would add.
+func TestDefaultsAreThoseOfTheAPI(t *testing.T) {
+	tests := map[string]struct{ short, full string }{
+		"ClusterIP": {
+			`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+				"spec": {"clusterIP": "10.96.0.10", "ports": [{"port": 80}], "externalIPs": ["198.51.100.1"],
+					"sessionAffinity": "ClientIP"}}`,
+			`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
+				"spec": {"type": "ClusterIP", "clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10"], "ipFamilies": ["IPv4"],
+					"ports": [{"port": 80, "protocol": "TCP"}], "externalIPs": ["198.51.100.1"],
+					"internalTrafficPolicy": "Cluster", "externalTrafficPolicy": "Cluster",
+					"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}}}}`,
+		},
+		"LoadBalancer": {
+			`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+				"spec": {"type": "LoadBalancer", "clusterIPs": ["fd00:10:96::a", "10.96.0.10"], "ports": [{"port": 80}]},
+				"status": {"loadBalancer": {"ingress": [{"ip": "198.51.100.1"}, {"hostname": "lb.example.com"}]}}}`,
+			`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
+				"spec": {"type": "LoadBalancer", "clusterIP": "fd00:10:96::a", "clusterIPs": ["fd00:10:96::a", "10.96.0.10"],
+					"ipFamilies": ["IPv6", "IPv4"], "ports": [{"port": 80, "protocol": "TCP"}],
+					"internalTrafficPolicy": "Cluster", "externalTrafficPolicy": "Cluster", "sessionAffinity": "None"},
+				"status": {"loadBalancer": {"ingress": [{"ip": "198.51.100.1", "ipMode": "VIP"}, {"hostname": "lb.example.com"}]}}}`,
+		},
+		"EndpointSlice": {
+			`{"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+				"metadata": {"name": "web", "labels": {"kubernetes.io/service-name": "web"}},
+				"ports": [{"port": 80}], "endpoints": [{"addresses": ["10.244.0.1"]}]}`,
+			`{"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+				"metadata": {"name": "web", "namespace": "default", "labels": {"kubernetes.io/service-name": "web"}},
+				"ports": [{"port": 80, "name": "", "protocol": "TCP"}], "endpoints": [{"addresses": ["10.244.0.1"]}]}`,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := newParser("worker-1")
+			decoded := func(text string) runtime.Object {
+				h, err := readHeader([]byte(text), schema.GroupVersionKind{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := reading{parser: p}
+				obj, err := r.decode([]byte(text), h)
+				if err != nil || len(r.problems) > 0 {
+					t.Fatal(err, r.problems)
+				}
+				return obj
+			}
+			short, full := p.parse("short", []byte(test.short)), p.parse("full", []byte(test.full))
+			if len(short.problems)+len(full.problems) > 0 {
+				t.Fatal(short.problems, full.problems)
+			}
+			if diff := cmp.Diff(full.objects[0].value, short.objects[0].value, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
+				t.Errorf("converted, -full +short\n%s", diff)
+			}
+			shortObject := decoded(test.short)
+			p.scheme.Default(shortObject)
+			if diff := cmp.Diff(decoded(test.full), shortObject); diff != "" {
+				t.Errorf("with defaults, -full +short\n%s", diff)
+			}
+		})
+	}
+}
+
+func serviceText(name, ip string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Service
+metadata:
+  name: %s
+spec:
+  clusterIP: %s
+  ports:
+  - port: 80
+`, name, ip)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

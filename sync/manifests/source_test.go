@@ -1,0 +1,415 @@
+package manifests
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+)
+
+// follower runs Manifests over a folder and adds its events up.
+type follower struct {
+	t      *testing.T
+	dir    string
+	bursts chan []sync.Event
+	logs   *logLines
+
+	node     model.Node
+	services map[string]string // name to first ClusterIP
+}
+
+// follow starts to follow the manifests at path, or at a fresh folder, and
+// waits for the first burst.
+func follow(t *testing.T, path string) *follower {
+	f := &follower{t: t, dir: path, bursts: make(chan []sync.Event), logs: newLogLines(), services: map[string]string{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	manifests := New(path, "worker-1", slog.New(slog.NewTextHandler(f.logs, nil)))
+	go func() { done <- manifests.Run(ctx, f.bursts) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	f.next()
+	return f
+}
+
+// next adds up the next burst and returns it.
+func (f *follower) next() []sync.Event {
+	f.t.Helper()
+	select {
+	case events := <-f.bursts:
+		for _, event := range events {
+			f.add(event)
+		}
+		return events
+	case <-time.After(20 * time.Second):
+		f.t.Fatalf("nothing happens; services: %v", f.services)
+		return nil
+	}
+}
+
+func (f *follower) add(event sync.Event) {
+	switch e := event.(type) {
+	case sync.SetNode:
+		f.node = e.Node
+	case sync.SetService:
+		f.services[e.Service.Name.Name] = e.Service.ClusterIPs[0].String()
+	case sync.DeleteService:
+		delete(f.services, e.Name.Name)
+	}
+}
+
+// until reads bursts until the Services are these, each "name ip".
+func (f *follower) until(want ...string) {
+	f.t.Helper()
+	for !slices.Equal(f.list(), want) {
+		f.next()
+	}
+}
+
+// stays checks that a change that should change nothing has changed nothing:
+// the next burst is about another change, and about that alone.
+func (f *follower) stays(want ...string) {
+	f.t.Helper()
+	const marker = "zz-marker"
+	f.write(marker+".yaml", serviceText(marker, "10.96.9.9"))
+	if events := f.next(); len(events) != 1 {
+		f.t.Errorf("events: %v", lines(events))
+	}
+	if !slices.Equal(f.list(), append(want, marker+" 10.96.9.9")) {
+		f.t.Errorf("got %v, want %v", f.list(), want)
+	}
+	f.remove(marker + ".yaml")
+	f.until(want...)
+}
+
+func (f *follower) list() []string {
+	var out []string
+	for name, ip := range f.services {
+		out = append(out, name+" "+ip)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (f *follower) write(name, text string) {
+	f.t.Helper()
+	write(f.t, filepath.Join(f.dir, name), text)
+}
+
+func (f *follower) remove(name string) {
+	f.t.Helper()
+	must(f.t, os.Remove(filepath.Join(f.dir, name)))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheFirstBurstIsCompleteEvenIfEmpty(t *testing.T) {
+	f := follow(t, t.TempDir())
+	if f.node.Name != "worker-1" || len(f.services) > 0 {
+		t.Errorf("node %v, services %v", f.node, f.services)
+	}
+}
+
+func TestFilesComeChangeAndGo(t *testing.T) {
+	f := follow(t, t.TempDir())
+	f.write("web.yaml", serviceText("web", "10.96.0.10"))
+	f.until("web 10.96.0.10")
+	f.write("db.yaml", serviceText("db", "10.96.0.11"))
+	f.until("db 10.96.0.11", "web 10.96.0.10")
+	f.write("web.yaml", serviceText("web", "10.96.0.12"))
+	f.until("db 10.96.0.11", "web 10.96.0.12")
+	f.remove("db.yaml")
+	f.until("web 10.96.0.12")
+}
+
+func TestOnlyDifferencesAreSent(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "web.yaml"), serviceText("web", "10.96.0.10"))
+	write(t, filepath.Join(dir, "db.yaml"), serviceText("db", "10.96.0.11"))
+	f := follow(t, dir)
+	f.write("web.yaml", "# the same with a comment\n"+serviceText("web", "10.96.0.10"))
+	f.stays("db 10.96.0.11", "web 10.96.0.10")
+}
+
+func TestAnEditorMayWriteByRename(t *testing.T) {
+	f := follow(t, t.TempDir())
+	for _, ip := range []string{"10.96.0.10", "10.96.0.11", "10.96.0.12"} {
+		f.write(".web.yaml.swp", serviceText("web", ip))
+		must(t, os.Rename(filepath.Join(f.dir, ".web.yaml.swp"), filepath.Join(f.dir, "web.yaml")))
+		f.until("web " + ip)
+	}
+}
+
+// TestAConfigMapMayBeSwapped does what the kubelet does to update the files of a
+// ConfigMap: all are links into a folder that is itself a link.
+func TestAConfigMapMayBeSwapped(t *testing.T) {
+	dir := t.TempDir()
+	swap := func(version, text string) {
+		must(t, os.Mkdir(filepath.Join(dir, version), 0o700))
+		write(t, filepath.Join(dir, version, "web.yaml"), text)
+		must(t, os.Symlink(version, filepath.Join(dir, "..data_tmp")))
+		must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+	}
+	swap("..2026_01", serviceText("web", "10.96.0.10"))
+	must(t, os.Symlink("..data/web.yaml", filepath.Join(dir, "web.yaml")))
+	f := follow(t, dir)
+	f.until("web 10.96.0.10")
+	swap("..2026_02", serviceText("web", "10.96.0.11"))
+	must(t, os.RemoveAll(filepath.Join(dir, "..2026_01")))
+	f.until("web 10.96.0.11")
+	swap("..2026_03", serviceText("web", "10.96.0.12"))
+	f.until("web 10.96.0.12")
+}
+
+func TestALinkIsFollowed(t *testing.T) {
+	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "text")
+	write(t, elsewhere, serviceText("web", "10.96.0.10"))
+	must(t, os.Symlink(elsewhere, filepath.Join(dir, "web.yaml")))
+	f := follow(t, dir)
+	f.until("web 10.96.0.10")
+	write(t, elsewhere, serviceText("web", "10.96.0.11"))
+	f.until("web 10.96.0.11")
+}
+
+func TestTheFolderMayBeALink(t *testing.T) {
+	parent := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(parent, "one"), 0o700))
+	link := filepath.Join(parent, "manifests")
+	must(t, os.Symlink("one", link))
+	f := follow(t, link)
+	for _, ip := range []string{"10.96.0.10", "10.96.0.11"} {
+		f.write("web.yaml", serviceText("web", ip))
+		f.until("web " + ip)
+		f.remove("web.yaml")
+		f.until()
+	}
+}
+
+func TestAnEmptyFileIsNotWrittenYet(t *testing.T) {
+	f := follow(t, t.TempDir())
+	f.write("a.yaml", serviceText("web", "10.96.0.10"))
+	f.until("web 10.96.0.10")
+	f.write("a.yaml", "")
+	f.stays("web 10.96.0.10")
+	f.write("a.yaml", "# nothing any more\n")
+	f.until()
+}
+
+// TestGarbageRemovesNothingUntilItIsRepaired holds, too, that Services of a garbled
+// file become the youngest, so that they hold nothing that others have been given.
+func TestGarbageRemovesNothingUntilItIsRepaired(t *testing.T) {
+	f := follow(t, t.TempDir())
+	f.write("a.yaml", serviceText("web", "10.96.0.10")+"---\n"+serviceText("db", "10.96.0.11"))
+	f.until("db 10.96.0.11", "web 10.96.0.10")
+	f.write("a.yaml", "garbage: [")
+	for _, event := range f.next() {
+		if set, ok := event.(sync.SetService); !ok || set.Service.Created != math.MaxInt64 {
+			t.Errorf("event: %v", event)
+		}
+	}
+	f.stays("db 10.96.0.11", "web 10.96.0.10")
+	f.write("a.yaml", serviceText("web", "10.96.0.12")+"---\ngarbage: [")
+	f.until("db 10.96.0.11", "web 10.96.0.12")
+	f.write("a.yaml", serviceText("web", "10.96.0.12"))
+	f.until("web 10.96.0.12")
+	if n := f.logs.count("bad manifest"); n != 2 {
+		t.Errorf("%d errors:\n%s", n, f.logs.text())
+	}
+}
+
+func TestARefusedObjectIsGone(t *testing.T) {
+	f := follow(t, t.TempDir())
+	f.write("a.yaml", serviceText("web", "10.96.0.10")+"---\n"+serviceText("db", "10.96.0.11"))
+	f.until("db 10.96.0.11", "web 10.96.0.10")
+	for _, ip := range []string{"300.96.0.10", "{not: text}"} {
+		f.write("a.yaml", serviceText("web", ip))
+		f.until()
+		f.write("a.yaml", serviceText("web", "10.96.0.10")+"---\n"+serviceText("db", "10.96.0.11"))
+		f.until("db 10.96.0.11", "web 10.96.0.10")
+	}
+}
+
+func TestAHalfWrittenFileIsFollowedByTheRest(t *testing.T) {
+	f := follow(t, t.TempDir())
+	text := serviceText("web", "10.96.0.10")
+	f.write("a.yaml", text[:len(text)/2])
+	f.stays()
+	f.write("a.yaml", text)
+	f.until("web 10.96.0.10")
+}
+
+func TestAnErrorIsLoggedOnceForEachContent(t *testing.T) {
+	f := follow(t, t.TempDir())
+	f.write("a.yaml", serviceText("web", "10.96.0.10")+"  surprise: true\n")
+	f.until("web 10.96.0.10")
+	f.write("b.yaml", serviceText("web", "10.96.0.11")+"---\napiVersion: v1\nkind: ConfigMap\n")
+	f.stays("web 10.96.0.10")
+	f.stays("web 10.96.0.10")
+	for _, text := range []string{
+		`level=WARN msg="doubtful manifest"`, `level=ERROR msg="bad manifest"`, `kinds="v1 ConfigMap"`,
+	} {
+		if n := f.logs.count(text); n != 1 {
+			t.Errorf("%d times %s:\n%s", n, text, f.logs.text())
+		}
+	}
+}
+
+func TestAFolderMayVanishAndComeBack(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "manifests")
+	must(t, os.Mkdir(dir, 0o700))
+	write(t, filepath.Join(dir, "web.yaml"), serviceText("web", "10.96.0.10"))
+	f := follow(t, dir)
+	f.until("web 10.96.0.10")
+	must(t, os.Rename(dir, dir+"-away"))
+	f.logs.until(t, "manifests are gone")
+	if !slices.Equal(f.list(), []string{"web 10.96.0.10"}) {
+		t.Errorf("got %v", f.list())
+	}
+	must(t, os.Mkdir(dir, 0o700))
+	write(t, filepath.Join(dir, "db.yaml"), serviceText("db", "10.96.0.11"))
+	f.until("db 10.96.0.11")
+	f.logs.until(t, "manifests are back")
+	f.write("web.yaml", serviceText("web", "10.96.0.12"))
+	f.until("db 10.96.0.11", "web 10.96.0.12")
+	must(t, os.RemoveAll(dir))
+	must(t, os.Mkdir(dir, 0o700))
+	f.write("web.yaml", serviceText("web", "10.96.0.13"))
+	f.until("web 10.96.0.13")
+}
+
+func TestASingleFileMayVanishAndComeBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "all.yaml")
+	write(t, path, serviceText("web", "10.96.0.10"))
+	f := follow(t, path)
+	f.until("web 10.96.0.10")
+	must(t, os.Remove(path))
+	f.logs.until(t, "manifests are gone")
+	write(t, path, serviceText("web", "10.96.0.11"))
+	f.until("web 10.96.0.11")
+}
+
+func TestTheNodeIsTold(t *testing.T) {
+	f := follow(t, t.TempDir())
+	f.write("node.yaml", `{apiVersion: v1, kind: Node, metadata: {name: worker-1, labels: {topology.kubernetes.io/zone: zone-a}}}`)
+	f.next()
+	if want := (model.Node{Name: "worker-1", Zone: "zone-a"}); f.node != want {
+		t.Errorf("got %v", f.node)
+	}
+	f.remove("node.yaml")
+	f.next()
+	if want := (model.Node{Name: "worker-1"}); f.node != want {
+		t.Errorf("got %v", f.node)
+	}
+}
+
+func TestABurstOfChangesIsOne(t *testing.T) {
+	tests := map[string]struct {
+		pause, want time.Duration
+		changes     int
+	}{
+		"when quiet again":          {pause: debounce - time.Millisecond, changes: 3, want: 2*(debounce-time.Millisecond) + debounce},
+		"at the latest in a second": {pause: debounce - time.Millisecond, changes: 1000, want: patience},
+		"after a change all alone":  {changes: 1, want: debounce},
+		"or when nothing happens":   {want: rescanInterval},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &watcher{notify: &fsnotify.Watcher{Events: make(chan fsnotify.Event), Errors: make(chan error)}}
+				ctx, cancel := context.WithCancel(t.Context())
+				go func() {
+					for range test.changes {
+						select {
+						case w.notify.Events <- fsnotify.Event{Name: "a", Op: fsnotify.Write}:
+						case <-ctx.Done():
+						}
+						select {
+						case <-time.After(test.pause):
+						case <-ctx.Done():
+						}
+					}
+				}()
+				start := time.Now()
+				if !w.wait(ctx, rescanInterval) {
+					t.Error("not woken")
+				}
+				if got := time.Since(start); got != test.want {
+					t.Errorf("after %v, want %v", got, test.want)
+				}
+				cancel()
+				if w.wait(ctx, rescanInterval) {
+					t.Error("woken after the end")
+				}
+			})
+		})
+	}
+}
+
+// logLines collects what is logged.
+type logLines struct {
+	written chan string
+	seen    []string
+}
+
+func newLogLines() *logLines { return &logLines{written: make(chan string, 1000)} }
+
+func (l *logLines) Write(line []byte) (int, error) {
+	l.written <- string(line)
+	return len(line), nil
+}
+
+// count tells how many lines hold the text.
+func (l *logLines) count(text string) int {
+	for {
+		select {
+		case line := <-l.written:
+			l.seen = append(l.seen, line)
+			continue
+		default:
+		}
+		break
+	}
+	n := 0
+	for _, line := range l.seen {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// until waits for a line with the text.
+func (l *logLines) until(t *testing.T, text string) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for l.count(text) == 0 {
+		select {
+		case line := <-l.written:
+			l.seen = append(l.seen, line)
+		case <-deadline:
+			t.Fatalf("no %q in:\n%s", text, l.text())
+		}
+	}
+}
+
+func (l *logLines) text() string { return strings.Join(l.seen, "") }
