@@ -25,7 +25,7 @@ func everyone(l *lab.Lab, f model.Family) []asker {
 		all = append(all, asker{pod.Host, netip.Addr{}})
 	}
 	for n := range 10 {
-		all = append(all, asker{l.Outside, daemon.Client(f, n)})
+		all = append(all, asker{l.Outside, daemon.ClientAddr(f, n)})
 	}
 	return all
 }
@@ -36,7 +36,7 @@ func TestAffinityIsOfTheClientAndThePortOfAService(t *testing.T) {
 	const ports = 2
 	l, servers := newLab(t, 4, 2)
 	for _, h := range servers {
-		if err := h.ServeAll(daemon.Target + 1); err != nil {
+		if err := h.ServeAll(daemon.TargetPort + 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestAffinityIsOfTheClientAndThePortOfAService(t *testing.T) {
 	other.Name, other.Number = "other", 2
 	f.Put("web", s, other)
 	daemon.Start(t, l.Node, f)
-	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		var found [][]string // by client: who answers port 0, port 1, and those of the other Service
 		for _, c := range everyone(l, w.Family) {
 			var mine []string
@@ -71,12 +71,12 @@ func TestAffinityIsOfTheClientAndThePortOfAService(t *testing.T) {
 
 // theOne asks by all addresses of a Service's n-th port, each twice, and returns
 // who always answered.
-func theOne(t *testing.T, l *lab.Lab, c asker, w daemon.Way, s daemon.Service, n int) (by string) {
+func theOne(t *testing.T, l *lab.Lab, c asker, w daemon.Transport, s daemon.Service, n int) (by string) {
 	t.Helper()
 	kinds := slices.Concat(daemon.Kinds, daemon.Kinds)
 	rand.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	for i, k := range kinds {
-		got, err := ask(c.host, c.addr, w, s.At(l.Node, w.Family, k, n))
+		got, err := ask(c.host, c.addr, w, s.AddrPort(l.Node, w.Family, k, n))
 		if err != nil {
 			t.Fatalf("%s: %v", k, err)
 		}
@@ -105,7 +105,7 @@ func TestPoliciesComeBeforeAffinity(t *testing.T) {
 	f.Put("web", outside, inside)
 	daemon.Start(t, l.Node, f)
 	clients := crowd{0, 40}
-	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, c := range []struct {
 			s           daemon.Service
 			first, then model.Kind
@@ -117,11 +117,11 @@ func TestPoliciesComeBeforeAffinity(t *testing.T) {
 			{inside, model.LoadBalancerIP, model.ClusterIP},
 			{inside, model.ExternalIP, model.ClusterIP},
 		} {
-			to := c.s.At(l.Node, w.Family, c.first, 0)
+			to := c.s.AddrPort(l.Node, w.Family, c.first, 0)
 			if slices.IndexFunc(survey(t, l, w, to, clients), func(by string) bool { return !local[by] }) < 0 {
 				t.Errorf("%s, %s: only endpoints on the node answered %d clients", c.s.Name, c.first, clients.count)
 			}
-			to = c.s.At(l.Node, w.Family, c.then, 0)
+			to = c.s.AddrPort(l.Node, w.Family, c.then, 0)
 			got := survey(t, l, w, to, clients)
 			if i := slices.IndexFunc(got, func(by string) bool { return !local[by] }); i >= 0 {
 				t.Errorf("%s, %s after %s: answered by %s, which is not on the node", c.s.Name, c.then, c.first, got[i])

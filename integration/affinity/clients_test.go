@@ -31,10 +31,10 @@ const (
 func newLab(t *testing.T, pods, remotePods int) (l *lab.Lab, servers []*lab.Host) {
 	t.Helper()
 	l = labtest.New(t, lab.Options{Pods: pods, RemotePods: remotePods})
-	daemon.Crowd(t, l)
+	daemon.AddClients(t, l)
 	daemon.RouteServices(t, l, l.Node)
 	for _, pod := range append(l.Pods[:pods:pods], l.RemotePods...) {
-		if err := pod.ServeAll(daemon.Target); err != nil {
+		if err := pod.ServeAll(daemon.TargetPort); err != nil {
 			t.Fatal(err)
 		}
 		servers = append(servers, pod.Host)
@@ -50,7 +50,7 @@ func freshPort() uint16 { return 21000 + uint16(asked.Add(1)%44000) }
 
 // ask asks over a new connection, and returns who answered. An invalid address
 // leaves it to the host which of its own to ask from.
-func ask(from *lab.Host, a netip.Addr, w daemon.Way, to netip.AddrPort) (string, error) {
+func ask(from *lab.Host, a netip.Addr, w daemon.Transport, to netip.AddrPort) (string, error) {
 	got, err := from.AskFrom(w.Protocol, netip.AddrPortFrom(a, freshPort()), to, answer)
 	if err == nil && got.Outcome != lab.Answered {
 		err = fmt.Errorf("%s asks %s over %s from %s: %s", from, to, w, a, got)
@@ -62,7 +62,7 @@ func ask(from *lab.Host, a netip.Addr, w daemon.Way, to netip.AddrPort) (string,
 type crowd struct{ first, count int }
 
 // survey lets all of the crowd ask once, and returns who answered each.
-func survey(t *testing.T, l *lab.Lab, w daemon.Way, to netip.AddrPort, c crowd) []string {
+func survey(t *testing.T, l *lab.Lab, w daemon.Transport, to netip.AddrPort, c crowd) []string {
 	t.Helper()
 	by := make([]string, c.count)
 	var next atomic.Int64
@@ -75,7 +75,7 @@ func survey(t *testing.T, l *lab.Lab, w daemon.Way, to netip.AddrPort, c crowd) 
 					return nil
 				}
 				var err error
-				if by[i], err = ask(l.Outside, daemon.Client(w.Family, c.first+i), w, to); err != nil {
+				if by[i], err = ask(l.Outside, daemon.ClientAddr(w.Family, c.first+i), w, to); err != nil {
 					return err
 				}
 			}
@@ -125,20 +125,20 @@ func free(t *testing.T, before, after []string) {
 }
 
 // memory is what a test keeps of every way between its steps.
-type memory map[daemon.Way]*[]string
+type memory map[daemon.Transport]*[]string
 
 func newMemory() memory {
 	m := memory{}
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		m[w] = new([]string)
 	}
 	return m
 }
 
 // step runs a part of a test for every way.
-func step(t *testing.T, says string, test func(*testing.T, daemon.Way)) {
+func step(t *testing.T, says string, test func(*testing.T, daemon.Transport)) {
 	t.Helper()
-	t.Run(says, func(t *testing.T) { daemon.EachWay(t, test) })
+	t.Run(says, func(t *testing.T) { daemon.ForEachTransport(t, test) })
 	if t.Failed() {
 		t.FailNow() // what follows builds on it
 	}

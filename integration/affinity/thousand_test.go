@@ -27,15 +27,15 @@ func TestAThousandClientsKeepTheirEndpoints(t *testing.T) {
 	f.Put("web", s)
 	d := daemon.Start(t, l.Node, f)
 	had := newMemory()
-	look := func(t *testing.T, w daemon.Way, c crowd) {
+	look := func(t *testing.T, w daemon.Transport, c crowd) {
 		t.Helper()
-		keep(t, c.of(thousand, *had[w]), survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), c))
+		keep(t, c.of(thousand, *had[w]), survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), c))
 	}
-	all := func(t *testing.T, w daemon.Way) { t.Helper(); look(t, w, thousand) }
-	some := func(t *testing.T, w daemon.Way) { t.Helper(); look(t, w, thousand.some(100)) }
+	all := func(t *testing.T, w daemon.Transport) { t.Helper(); look(t, w, thousand) }
+	some := func(t *testing.T, w daemon.Transport) { t.Helper(); look(t, w, thousand.some(100)) }
 
-	step(t, "at first they spread", func(t *testing.T, w daemon.Way) {
-		*had[w] = survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), thousand)
+	step(t, "at first they spread", func(t *testing.T, w daemon.Transport) {
+		*had[w] = survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), thousand)
 		reaches(t, *had[w], s.Endpoints)
 	})
 	d.Stop()
@@ -51,13 +51,13 @@ func TestAThousandClientsKeepTheirEndpoints(t *testing.T) {
 		step(t, fmt.Sprintf("with %d endpoints", n), some)
 	}
 	step(t, "after all that", all)
-	step(t, "newcomers reach all", func(t *testing.T, w daemon.Way) {
-		reaches(t, survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), newcomer), s.Endpoints)
+	step(t, "newcomers reach all", func(t *testing.T, w daemon.Transport) {
+		reaches(t, survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), newcomer), s.Endpoints)
 	})
 
 	s.Endpoints = slices.Concat(servers[3:10], servers[12:])
 	d.After(func() { f.Put("web", s) })
-	step(t, "with 20 endpoints again", func(t *testing.T, w daemon.Way) {
+	step(t, "with 20 endpoints again", func(t *testing.T, w daemon.Transport) {
 		*had[w] = leave(t, l, w, s, thousand, *had[w])
 	})
 	step(t, "those who moved stay", some)
@@ -82,9 +82,9 @@ const atOnce = time.Second
 // leave lets all of a crowd ask after endpoints have gone, and returns who
 // answered each. Only the clients of those may have moved, and to others that are
 // there, not all to the same.
-func leave(t *testing.T, l *lab.Lab, w daemon.Way, s daemon.Service, c crowd, before []string) []string {
+func leave(t *testing.T, l *lab.Lab, w daemon.Transport, s daemon.Service, c crowd, before []string) []string {
 	t.Helper()
-	to, there := s.At(l.Node, w.Family, model.ClusterIP, 0), names(s.Endpoints)
+	to, there := s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), names(s.Endpoints)
 	began := time.Now()
 	for i, by := range before {
 		for !there[by] {
@@ -92,7 +92,7 @@ func leave(t *testing.T, l *lab.Lab, w daemon.Way, s daemon.Service, c crowd, be
 				t.Fatalf("a client of %s, which is gone for %s, is not answered by another (but %q)", before[i], time.Since(began), by)
 			}
 			// A question to what is gone may also get lost.
-			a, _ := l.Outside.AskFrom(w.Protocol, netip.AddrPortFrom(daemon.Client(w.Family, c.first+i), freshPort()), to, atOnce/4)
+			a, _ := l.Outside.AskFrom(w.Protocol, netip.AddrPortFrom(daemon.ClientAddr(w.Family, c.first+i), freshPort()), to, atOnce/4)
 			by = a.By
 		}
 	}
@@ -127,13 +127,13 @@ func TestOneEndpointTakesAnothersPlace(t *testing.T) {
 	f.Put("web", s)
 	d := daemon.Start(t, l.Node, f)
 	clients, had := crowd{0, 60}, newMemory()
-	step(t, "at first", func(t *testing.T, w daemon.Way) {
-		*had[w] = survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), clients)
+	step(t, "at first", func(t *testing.T, w daemon.Transport) {
+		*had[w] = survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), clients)
 	})
 	for n := range 3 {
 		s.Endpoints = slices.Concat(servers[n+1:5], servers[5:n+6])
 		d.After(func() { f.Put("web", s) })
-		step(t, fmt.Sprintf("%s takes the place of %s", servers[n+5], servers[n]), func(t *testing.T, w daemon.Way) {
+		step(t, fmt.Sprintf("%s takes the place of %s", servers[n+5], servers[n]), func(t *testing.T, w daemon.Transport) {
 			*had[w] = leave(t, l, w, s, clients, *had[w])
 		})
 	}
@@ -147,7 +147,7 @@ func TestAffinityOutlivesTheLimitOfSlots(t *testing.T) {
 	l, servers := newLab(t, 5, 2)
 	for _, h := range servers {
 		for n := range uint16(times - 1) {
-			if err := h.ServeAll(daemon.Target + 1 + n); err != nil {
+			if err := h.ServeAll(daemon.TargetPort + 1 + n); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -157,18 +157,18 @@ func TestAffinityOutlivesTheLimitOfSlots(t *testing.T) {
 	f.Put("web", s)
 	d := daemon.Start(t, l.Node, f)
 	clients, had := crowd{0, 60}, newMemory()
-	check := func(t *testing.T, w daemon.Way) {
+	check := func(t *testing.T, w daemon.Transport) {
 		for range 2 {
-			keep(t, *had[w], survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), clients))
+			keep(t, *had[w], survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), clients))
 		}
 	}
-	step(t, "280 endpoints", func(t *testing.T, w daemon.Way) {
-		*had[w] = survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), clients)
+	step(t, "280 endpoints", func(t *testing.T, w daemon.Transport) {
+		*had[w] = survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), clients)
 		check(t, w)
 	})
 	s.Endpoints = servers[:6]
 	d.After(func() { f.Put("web", s) })
-	step(t, "240 endpoints", func(t *testing.T, w daemon.Way) {
+	step(t, "240 endpoints", func(t *testing.T, w daemon.Transport) {
 		*had[w] = leave(t, l, w, s, clients, *had[w])
 		check(t, w)
 	})

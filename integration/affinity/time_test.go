@@ -25,22 +25,22 @@ func TestAffinityEndsWhenNoConnectionsCome(t *testing.T) {
 	daemon.Start(t, l.Node, f)
 	busy, idle, talking := crowd{0, 15}, crowd{100, 30}, crowd{200, 30}
 	busyHad, idleHad, talkingHad := newMemory(), newMemory(), newMemory()
-	flows := map[daemon.Way][]*lab.Flow{}
-	for _, w := range daemon.Ways() {
+	flows := map[daemon.Transport][]*lab.Flow{}
+	for _, w := range daemon.Transports() {
 		flows[w] = openFlows(t, l, w, s, talking)
 	}
-	look := func(t *testing.T, w daemon.Way, c crowd) []string {
+	look := func(t *testing.T, w daemon.Transport, c crowd) []string {
 		t.Helper()
-		return survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), c)
+		return survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), c)
 	}
 	last := time.Now()
-	step(t, "at first", func(t *testing.T, w daemon.Way) {
+	step(t, "at first", func(t *testing.T, w daemon.Transport) {
 		*idleHad[w], *talkingHad[w], *busyHad[w] = look(t, w, idle), talk(t, flows[w]), look(t, w, busy)
 	})
 	for began, judged := time.Now(), 0; time.Since(began) < short*3/2 || judged < 3; {
 		<-time.After(short / 5)
 		now := time.Now()
-		step(t, "some go on", func(t *testing.T, w daemon.Way) {
+		step(t, "some go on", func(t *testing.T, w daemon.Transport) {
 			keep(t, *talkingHad[w], talk(t, flows[w]))
 			again := look(t, w, busy)
 			if time.Since(last) < short { // else the machine was too busy to say
@@ -53,18 +53,18 @@ func TestAffinityEndsWhenNoConnectionsCome(t *testing.T) {
 		}
 		last = now
 	}
-	step(t, "the others are free", func(t *testing.T, w daemon.Way) {
+	step(t, "the others are free", func(t *testing.T, w daemon.Transport) {
 		free(t, *idleHad[w], look(t, w, idle))
 		free(t, *talkingHad[w], look(t, w, talking))
 	})
 }
 
 // openFlows opens a flow for each client.
-func openFlows(t *testing.T, l *lab.Lab, w daemon.Way, s daemon.Service, c crowd) (flows []*lab.Flow) {
+func openFlows(t *testing.T, l *lab.Lab, w daemon.Transport, s daemon.Service, c crowd) (flows []*lab.Flow) {
 	t.Helper()
 	for n := range c.count {
-		from := netip.AddrPortFrom(daemon.Client(w.Family, c.first+n), freshPort())
-		flow, err := l.Outside.Flow(w.Protocol, from, s.At(l.Node, w.Family, model.ClusterIP, 0))
+		from := netip.AddrPortFrom(daemon.ClientAddr(w.Family, c.first+n), freshPort())
+		flow, err := l.Outside.Flow(w.Protocol, from, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,16 +95,16 @@ func TestAffinityIsSwitchedAndChanged(t *testing.T) {
 	f.Put("web", s)
 	d := daemon.Start(t, l.Node, f)
 	clients := crowd{0, 30}
-	look := func(t *testing.T, w daemon.Way) []string {
+	look := func(t *testing.T, w daemon.Transport) []string {
 		t.Helper()
-		return survey(t, l, w, s.At(l.Node, w.Family, model.ClusterIP, 0), clients)
+		return survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), clients)
 	}
 	had := newMemory()
-	bound := func(t *testing.T, w daemon.Way) {
+	bound := func(t *testing.T, w daemon.Transport) {
 		*had[w] = look(t, w)
 		keep(t, *had[w], look(t, w))
 	}
-	unbound := func(t *testing.T, w daemon.Way) { free(t, look(t, w), look(t, w)) }
+	unbound := func(t *testing.T, w daemon.Transport) { free(t, look(t, w), look(t, w)) }
 	to := func(affinity time.Duration) {
 		s.Affinity = affinity
 		d.After(func() { f.Put("web", s) })
@@ -118,13 +118,13 @@ func TestAffinityIsSwitchedAndChanged(t *testing.T) {
 	to(long)
 	step(t, "on again", bound)
 	to(time.Second)
-	step(t, "a short one", func(t *testing.T, w daemon.Way) {
+	step(t, "a short one", func(t *testing.T, w daemon.Transport) {
 		keep(t, *had[w], look(t, w)) // the long one still runs
 	})
 	<-time.After(1500 * time.Millisecond)
-	step(t, "is over", func(t *testing.T, w daemon.Way) { free(t, *had[w], look(t, w)) })
+	step(t, "is over", func(t *testing.T, w daemon.Transport) { free(t, *had[w], look(t, w)) })
 	to(long)
 	step(t, "a long one", bound)
 	<-time.After(1500 * time.Millisecond)
-	step(t, "is not over", func(t *testing.T, w daemon.Way) { keep(t, *had[w], look(t, w)) })
+	step(t, "is not over", func(t *testing.T, w daemon.Transport) { keep(t, *had[w], look(t, w)) })
 }

@@ -89,7 +89,7 @@ func newScene(t *testing.T) *scene {
 	s := &scene{t: t, lab: labtest.New(t, lab.Options{Pods: 4})}
 	var servers []*lab.Host
 	for _, pod := range s.lab.Pods[:3] {
-		if err := pod.ServeAll(daemon.Target); err != nil {
+		if err := pod.ServeAll(daemon.TargetPort); err != nil {
 			t.Fatal(err)
 		}
 		servers = append(servers, pod.Host)
@@ -106,9 +106,9 @@ func newScene(t *testing.T) *scene {
 func (s *scene) put() { s.folder.Put("services", s.sticky, s.short, s.moving) }
 
 // ask asks a Service from the pod that serves nothing.
-func (s *scene) ask(w daemon.Way, of daemon.Service) string {
+func (s *scene) ask(w daemon.Transport, of daemon.Service) string {
 	s.t.Helper()
-	a, err := s.lab.Pods[3].Ask(w.Protocol, of.At(s.lab.Node, w.Family, model.ClusterIP, 0), answer)
+	a, err := s.lab.Pods[3].Ask(w.Protocol, of.AddrPort(s.lab.Node, w.Family, model.ClusterIP, 0), answer)
 	if err != nil || a.Outcome != lab.Answered {
 		s.t.Fatalf("%s, %s: %s, %v", of.Name, w, a, err)
 	}
@@ -121,7 +121,7 @@ type answers [6]string
 // who is answered by whom, which must be the same each time.
 func (s *scene) who(of daemon.Service) (by answers) {
 	s.t.Helper()
-	for i, w := range daemon.Ways() {
+	for i, w := range daemon.Transports() {
 		by[i] = s.ask(w, of)
 		for range 10 {
 			if again := s.ask(w, of); again != by[i] {
@@ -141,7 +141,7 @@ func (s *scene) follows() {
 	}
 	s.moving.Endpoints = []*lab.Host{to}
 	s.proxy.After(s.put)
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		if by := s.ask(w, s.moving); by != to.Name {
 			s.t.Errorf("%s: answered by %s, want %s", w, by, to.Name)
 		}

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/daemon"
 	"kube-vmap/integration/cluster/truth"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 )
 
 // hesitates is how long a proxy is watched that must not do anything.
@@ -106,7 +106,7 @@ func TestNothingIsTouchedWithoutTheRightToListWhatIsNeeded(t *testing.T) {
 // again starts the proxy anew.
 func (c *oneNode) again(t *testing.T, kubeconfig string) {
 	t.Helper()
-	c.proxy = c.Run(t, c.Lab.Node, daemon.Config{Args: []string{
+	c.proxy = c.Run(t, c.Lab.Node, process.Config{Args: []string{
 		"--kubeconfig=" + kubeconfig, "--hostname-override=" + c.NodeName(c.Lab.Node), "--cluster-cidr=" + truth.PodRanges,
 	}})
 }

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/daemon"
 	"kube-vmap/integration/cluster/plane"
+	"kube-vmap/integration/process"
 	"kube-vmap/model"
 )
 
@@ -74,7 +74,7 @@ func TestKubeadmsConfigurationRunsUnchanged(t *testing.T) {
 	} {
 		clustertest.Must(t, os.WriteFile(path, text, 0o600))
 	}
-	p := c.Run(t, c.Lab.Node, daemon.Config{Program: "unshare", Args: []string{
+	p := c.Run(t, c.Lab.Node, process.Config{Program: "unshare", Args: []string{
 		"--mount", "sh", "-ec", asMounted, "sh", config, account, clustertest.Program(t),
 		"--config=/var/lib/kube-proxy/config.conf", "--hostname-override=" + c.NodeName(c.Lab.Node),
 	}})

@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/daemon"
 	"kube-vmap/integration/cluster/truth"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync/looptest"
@@ -49,7 +49,7 @@ func TestInitOnlyNeedsNoAPI(t *testing.T) {
 	c := newOneNode(t, 0)
 	nowhere := c.kubeconfig(t, func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { to.Server = "https://192.0.2.200:6443" })
 	for _, args := range [][]string{nil, {"--kubeconfig=" + nowhere}, {"--kubeconfig=/nonexistent"}} {
-		p := c.Run(t, c.Lab.Node, daemon.Config{Args: append([]string{
+		p := c.Run(t, c.Lab.Node, process.Config{Args: append([]string{
 			"--init-only", "--conntrack-tcp-timeout-close-wait=" + fmt.Sprintf("%dm", 10+len(args)),
 		}, args...)})
 		clustertest.Must(t, ended(p, 10*time.Second))
@@ -92,7 +92,7 @@ func TestAProcessThatCannotKnowTheAPIServerEndsAndSaysWhy(t *testing.T) {
 		"/nonexistent/token":                     {"--kubeconfig=" + noToken},
 		"neither a kubeconfig file nor a master": nil,
 	} {
-		p := c.Run(t, c.Lab.Node, daemon.Config{Args: args})
+		p := c.Run(t, c.Lab.Node, process.Config{Args: args})
 		err := ended(p, 10*time.Second)
 		lines := p.Log.Lines(0)
 		if err == nil || !strings.HasPrefix(lines[len(lines)-1], "kube-vmap: ") || !strings.Contains(lines[len(lines)-1], says) {
@@ -126,12 +126,12 @@ func TestAnAPIServerThatCannotBeUsedIsToldOnceAndTriedAgain(t *testing.T) {
 		{"who listens is silent", func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { to.Server = silent }, ""},
 	} {
 		t.Run(s.name, func(t *testing.T) {
-			p := c.Run(t, c.Lab.Node, daemon.Config{Args: []string{
+			p := c.Run(t, c.Lab.Node, process.Config{Args: []string{
 				"--kubeconfig=" + c.kubeconfig(t, s.change), "--hostname-override=" + c.NodeName(c.Lab.Node),
 			}})
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			told, err := p.AwaitLog(ctx, 0, "a line", daemon.Message(away))
+			told, err := p.AwaitLog(ctx, 0, "a line", process.Message(away))
 			clustertest.Must(t, err)
 			if !strings.Contains(told["err"], s.says) {
 				t.Errorf("the log says %s, want %q", told["err"], s.says)
@@ -206,7 +206,7 @@ func TestATokenFileThatIsReplacedIsUsed(t *testing.T) {
 	c.again(t, c.kubeconfig(t, func(_ *clientcmdapi.Cluster, who *clientcmdapi.AuthInfo) {
 		right, who.Token, who.TokenFile = who.Token, "", file
 	}))
-	_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "a line", daemon.Message(away))
+	_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "a line", process.Message(away))
 	clustertest.Must(t, err)
 	// As the kubelet does it.
 	clustertest.Must(t, os.WriteFile(file+".new", []byte(right), 0o600))

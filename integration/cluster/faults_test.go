@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/daemon"
 	"kube-vmap/integration/cluster/plane"
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/cluster/truth"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 )
 
 const (
@@ -82,7 +82,7 @@ func TestRulesStayWhileTheAPIIsAwayAndFollowWhenItIsBack(t *testing.T) {
 func (c *faults) start(t *testing.T) {
 	t.Helper()
 	for i, n := range []*lab.Node{c.Lab.Node, c.Lab.Remote} {
-		c.proxies[i] = c.Run(t, n, daemon.Config{
+		c.proxies[i] = c.Run(t, n, process.Config{
 			Args: []string{
 				"--kubeconfig=" + c.Kubeconfig(t, []string{c.relay.URL(), c.URL()}[i]),
 				"--hostname-override=" + c.NodeName(n), "--cluster-cidr=" + truth.PodRanges,
@@ -197,7 +197,7 @@ func (c *twoNodes) known(t *testing.T) (all [2]string) {
 }
 
 // linesOf are those of a log with a message.
-func linesOf(p *clustertest.Proxy, message string) (found []daemon.Entry) {
+func linesOf(p *clustertest.Proxy, message string) (found []process.Entry) {
 	for _, e := range p.Log.Entries(0) {
 		if e["msg"] == message {
 			found = append(found, e)
@@ -214,12 +214,12 @@ func (c *twoNodes) toldOnce(t *testing.T, node int) (at time.Time) {
 	// Kinds of which nothing changed may be asked for later than others.
 	ctx, cancel := context.WithTimeout(t.Context(), catchesUp)
 	defer cancel()
-	if _, err := c.proxies[node].AwaitLog(ctx, 0, "that "+back, daemon.Message(back)); err != nil {
+	if _, err := c.proxies[node].AwaitLog(ctx, 0, "that "+back, process.Message(back)); err != nil {
 		t.Errorf("node %d: %v", node, err)
 		return time.Now()
 	}
 	for _, message := range []string{away, back} {
-		found := slices.DeleteFunc(linesOf(c.proxies[node], message), func(e daemon.Entry) bool {
+		found := slices.DeleteFunc(linesOf(c.proxies[node], message), func(e process.Entry) bool {
 			return strings.Contains(e["err"], "forbidden")
 		})
 		if len(found) != 1 {

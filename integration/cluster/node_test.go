@@ -17,6 +17,7 @@ import (
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 	"kube-vmap/model"
 )
 
@@ -80,7 +81,7 @@ func TestPodRangesOfTheNodeAreWaitedForAndFollowed(t *testing.T) {
 	to := c.handmade(t, "web", c.Lab.Pods[0])
 	c.replaceNode(t, func(n *corev1.Node) { n.Spec.PodCIDR, n.Spec.PodCIDRs = "", nil })
 	nothing := meaning(t, c.Lab.Node)
-	c.proxy = c.Run(t, c.Lab.Node, daemon.Config{Args: []string{
+	c.proxy = c.Run(t, c.Lab.Node, process.Config{Args: []string{
 		"--kubeconfig=" + c.Kubeconfig(t, c.Server), "--hostname-override=" + c.NodeName(c.Lab.Node), "--detect-local-mode=NodeCIDR",
 	}})
 	c.proxy.Truth.Config.PodsFromNode = true

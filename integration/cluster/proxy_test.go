@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/daemon"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/plane"
 	"kube-vmap/integration/cluster/truth"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 	"kube-vmap/model"
 )
 
@@ -31,8 +31,8 @@ func TestKubeProxyServes(t *testing.T) {
 	}
 	program, err := plane.Program("kube-proxy")
 	clustertest.Must(t, err)
-	d := clustertest.Start(t, daemon.Config{
-		Program: program, Host: c.Lab.Node.Host, Ready: daemon.HealthURL,
+	d := clustertest.Start(t, process.Config{
+		Program: program, Host: c.Lab.Node.Host,
 		Args: []string{
 			"--proxy-mode=nftables", "--kubeconfig=" + c.Kubeconfig(t, c.Server), "--hostname-override=" + c.NodeName(c.Lab.Node),
 			"--cluster-cidr=" + truth.PodRanges, "--conntrack-max-per-core=0",

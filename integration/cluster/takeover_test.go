@@ -17,6 +17,7 @@ import (
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/cluster/truth"
 	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/integration/process"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -71,7 +72,7 @@ func TestTheWayFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
 			theirs.Kill() // it has no other end
 			c.again(t, kubeconfig)
 			clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
-			told, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "what was removed", daemon.Message("removed what kube-proxy left"))
+			told, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "what was removed", process.Message("removed what kube-proxy left"))
 			clustertest.Must(t, err)
 			for _, what := range mode.removed {
 				if !strings.Contains(told["removed"], what) {
@@ -89,7 +90,7 @@ func TestTheWayFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
 
 			clustertest.Must(t, c.proxy.Stop())
 			c.kubeProxy(t, mode.name, kubeconfig)
-			clustertest.Must(t, ended(c.Run(t, c.Lab.Node, daemon.Config{Args: []string{"--cleanup"}}), clustertest.Patience))
+			clustertest.Must(t, ended(c.Run(t, c.Lab.Node, process.Config{Args: []string{"--cleanup"}}), clustertest.Patience))
 			if tables, err := truth.Read(c.Lab.Node.Host); err != nil || tables != (nft.Tables{}) {
 				t.Errorf("ours is still there, %v", err)
 			}
@@ -121,7 +122,7 @@ func TestARunningKubeProxyIsLeftAlone(t *testing.T) {
 			clustertest.Must(t, asked.Await(clustertest.Context(t)))
 
 			c.again(t, kubeconfig)
-			_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "the other proxy", daemon.Message(
+			_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "the other proxy", process.Message(
 				"another proxy seems to run; its tables are left untouched until it ends"))
 			clustertest.Must(t, err)
 			c.event(t, "default", "OtherProxy", func(e *eventsv1.Event) bool {
@@ -143,7 +144,7 @@ func TestARunningKubeProxyIsLeftAlone(t *testing.T) {
 			answered(t, c.clients, to, "pod-1", "pod-2")
 
 			theirs.Kill()
-			_, err = c.proxy.AwaitLog(clustertest.Context(t), 0, "the removal", daemon.Message("removed what kube-proxy left"))
+			_, err = c.proxy.AwaitLog(clustertest.Context(t), 0, "the removal", process.Message("removed what kube-proxy left"))
 			clustertest.Must(t, err)
 			if left := c.left(t); left != "" {
 				t.Errorf("left is\n%s", left)
@@ -177,7 +178,7 @@ func (c *oneNode) kubeProxy(t *testing.T, mode, kubeconfig string) *daemon.Daemo
 	t.Helper()
 	program, err := plane.Program("kube-proxy")
 	clustertest.Must(t, err)
-	d := clustertest.Start(t, daemon.Config{Program: program, Host: c.Lab.Node.Host, Ready: daemon.HealthURL, Args: []string{
+	d := clustertest.Start(t, process.Config{Program: program, Host: c.Lab.Node.Host, Args: []string{
 		"--proxy-mode=" + mode, "--kubeconfig=" + kubeconfig, "--hostname-override=" + c.NodeName(c.Lab.Node),
 		"--cluster-cidr=" + truth.PodRanges, "--conntrack-max-per-core=0",
 		"--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
@@ -191,7 +192,7 @@ func (c *oneNode) kubeProxy(t *testing.T, mode, kubeconfig string) *daemon.Daemo
 func awaitKubeProxy(t *testing.T, d *daemon.Daemon) {
 	t.Helper()
 	ctx := clustertest.Context(t)
-	clustertest.Must(t, d.AwaitReady(ctx))
+	clustertest.Must(t, d.AwaitHealthy(ctx))
 	clustertest.Must(t, d.Await(ctx, "rules of both families", func() error {
 		families, err := d.Metrics()
 		if err != nil {

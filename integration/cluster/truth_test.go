@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/daemon"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/truth"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 )
 
 // TestTruthIsWhatManifestsOfTheSameObjectsLeadTo holds the API's objects, as kubectl
@@ -33,10 +33,10 @@ func TestTruthIsWhatManifestsOfTheSameObjectsLeadTo(t *testing.T) {
 	dir := t.TempDir()
 	clustertest.Must(t, os.WriteFile(filepath.Join(dir, "all.yaml"), []byte(manifests), 0o644))
 	node := c.NodeName(c.Lab.Node)
-	d := clustertest.Start(t, daemon.Config{Program: program, Host: c.Lab.Node.Host, Args: []string{
+	d := clustertest.Start(t, process.Config{Program: program, Host: c.Lab.Node.Host, Args: []string{
 		"--manifests", dir, "--hostname-override", node, "--cluster-cidr", truth.PodRanges,
 	}})
-	_, err = d.AwaitLog(ctx, 0, "the first batch", daemon.Message("ready"))
+	_, err = d.AwaitLog(ctx, 0, "the first batch", process.Message("ready"))
 	clustertest.Must(t, err)
 
 	is := truth.Truth{Client: c.Client, Config: truth.Config(node), Host: c.Lab.Node.Host}

@@ -31,7 +31,7 @@ func newScene(t *testing.T, pods, remote int) *scene {
 		s.servers = append(s.servers, pod.Host)
 	}
 	for _, h := range append(s.servers[:len(s.servers):len(s.servers)], s.Node.Host) {
-		if err := h.ServeAll(daemon.Target); err != nil {
+		if err := h.ServeAll(daemon.TargetPort); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,13 +44,13 @@ func newScene(t *testing.T, pods, remote int) *scene {
 func (s *scene) each(t *testing.T, of daemon.Service, times int) {
 	t.Helper()
 	t.Run(of.Name, func(t *testing.T) {
-		daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+		daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 			for _, k := range daemon.Kinds {
 				if !of.Has(k) {
 					continue
 				}
 				for _, from := range []*lab.Host{s.Pods[0].Host, s.Node.Host, s.Outside} {
-					s.ledger.ask(t, from, w, of.At(s.Node, w.Family, k, 0), times)
+					s.ledger.ask(t, from, w, of.AddrPort(s.Node, w.Family, k, 0), times)
 				}
 			}
 		})
@@ -76,15 +76,15 @@ func TestConnectionsAreCountedByAllTheirWays(t *testing.T) {
 		s.each(t, of, 3)
 		s.ledger.check(t, "after "+of.Name, k)
 	}
-	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range []*lab.Host{s.Pods[1].Host, s.Node.Host, s.Outside} {
-			to := none.At(s.Node, w.Family, model.ClusterIP, 0)
+			to := none.AddrPort(s.Node, w.Family, model.ClusterIP, 0)
 			got, err := from.AskFrom(w.Protocol, netip.AddrPortFrom(netip.Addr{}, freshPort()), to, answer)
 			if err != nil || got.Outcome != lab.Refused {
 				t.Errorf("%s asks %s: %s, %v", from, to, got, err)
 			}
 		}
-		pod := s.servers[2].AddrPort(w.Family, daemon.Target)
+		pod := s.servers[2].AddrPort(w.Family, daemon.TargetPort)
 		got, err := s.Pods[0].AskFrom(w.Protocol, netip.AddrPortFrom(netip.Addr{}, freshPort()), pod, answer)
 		if err != nil || got.Outcome != lab.Answered {
 			t.Errorf("a pod asks %s: %s, %v", pod, got, err)

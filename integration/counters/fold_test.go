@@ -191,14 +191,14 @@ func (s *scene) expectTotals(t *testing.T, l *loop, when string) {
 func (s *scene) translateOtherwise(t *testing.T) {
 	t.Helper()
 	for f, family := range map[model.Family]string{model.IPv4: "ip", model.IPv6: "ip6"} {
-		pod := s.servers[3].AddrPort(f, daemon.Target)
+		pod := s.servers[3].AddrPort(f, daemon.TargetPort)
 		rules := fmt.Sprintf("table %s elsewhere {\nchain c {\ntype nat hook prerouting priority -101\n"+
 			"tcp dport 4444 dnat to %[2]s\nudp dport 4444 dnat to %[2]s\nsctp dport 4444 dnat to %[2]s\n}\n}\n", family, pod)
 		if out, err := s.Node.Command(t.Context(), "nft", rules).CombinedOutput(); err != nil {
 			t.Fatalf("nft: %v\n%s", err, out)
 		}
 	}
-	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		to := s.Node.AddrPort(w.Family, 4444)
 		got, err := s.Outside.AskFrom(w.Protocol, netip.AddrPortFrom(netip.Addr{}, freshPort()), to, answer)
 		if err != nil || got.By != s.servers[3].Name {

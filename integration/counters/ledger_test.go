@@ -46,11 +46,11 @@ type ledger struct {
 func newLedger(hosts ...*lab.Host) *ledger { return &ledger{hosts: hosts, lines: map[line]uint64{}} }
 
 // note notes an answer.
-func (b *ledger) note(w daemon.Way, to netip.AddrPort, by string) {
+func (b *ledger) note(w daemon.Transport, to netip.AddrPort, by string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.hosts, func(h *lab.Host) bool { return h.Name == by })
-	b.lines[line{match(w, to), b.hosts[i].AddrPort(w.Family, daemon.Target)}]++
+	b.lines[line{match(w, to), b.hosts[i].AddrPort(w.Family, daemon.TargetPort)}]++
 }
 
 // fold has the former endpoints of one counted together. It returns how many
@@ -73,7 +73,7 @@ func (b *ledger) forget(addrs ...netip.Addr) {
 	}
 }
 
-func match(w daemon.Way, to netip.AddrPort) model.Match {
+func match(w daemon.Transport, to netip.AddrPort) model.Match {
 	return model.Match{Family: w.Family, Addr: to.Addr(), Protocol: w.Protocol, Port: to.Port()}
 }
 
@@ -123,7 +123,7 @@ func open(t *testing.T, n *lab.Node) *kernel.Kernel {
 }
 
 // ask asks some times, each over a connection of its own, and notes who answered.
-func (b *ledger) ask(t *testing.T, from *lab.Host, w daemon.Way, to netip.AddrPort, times int) {
+func (b *ledger) ask(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort, times int) {
 	t.Helper()
 	for range times {
 		got, err := from.AskFrom(w.Protocol, netip.AddrPortFrom(netip.Addr{}, freshPort()), to, answer)

@@ -14,8 +14,8 @@ func TestAFlowIsCountedOnceHoweverManyPacketsItHas(t *testing.T) {
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: s.servers}
 	s.folder.Put("web", web)
 	daemon.Start(t, s.Node, s.folder)
-	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
-		to := web.At(s.Node, w.Family, model.ClusterIP, 0)
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
+		to := web.AddrPort(s.Node, w.Family, model.ClusterIP, 0)
 		flow, err := s.Outside.Flow(w.Protocol, netip.AddrPort{}, to)
 		if err != nil {
 			t.Fatal(err)

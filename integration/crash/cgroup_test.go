@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab/labtest"
 )
 
@@ -32,7 +33,7 @@ func newCgroup(t *testing.T) *cgroup {
 	for _, place := range memoryGroups(t) {
 		g, err := place.make()
 		if err == nil {
-			t.Cleanup(func() { eventually(t, "remove the cgroup", func() error { return os.Remove(g.dir) }) })
+			t.Cleanup(func() { eventually.Succeeds(t, "remove the cgroup", func() error { return os.Remove(g.dir) }) })
 			return g
 		}
 		errs = append(errs, err)

@@ -35,7 +35,7 @@ const (
 
 // client asks Services from one host in one way, over and over.
 type client struct {
-	daemon.Way
+	daemon.Transport
 	from    *lab.Host
 	ports   *ports
 	targets []*target
@@ -98,9 +98,9 @@ func ask(t *testing.T, l *lab.Lab, services []daemon.Service) *crowd {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	c, counted := &crowd{stop: stop}, &ports{}
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		for _, from := range []*lab.Host{l.Pods[len(l.Pods)-1].Host, l.Node.Host, l.Outside} {
-			u := &client{Way: w, from: from, ports: counted, record: record{asked: map[string]int{}}}
+			u := &client{Transport: w, from: from, ports: counted, record: record{asked: map[string]int{}}}
 			for _, s := range services {
 				for _, k := range daemon.Kinds {
 					if s.Has(k) {
@@ -121,7 +121,7 @@ func ask(t *testing.T, l *lab.Lab, services []daemon.Service) *crowd {
 // target is an address with a lasting flow to it.
 func (u *client) target(t *testing.T, l *lab.Lab, s daemon.Service, k model.Kind) *target {
 	t.Helper()
-	to := s.At(l.Node, u.Family, k, 0)
+	to := s.AddrPort(l.Node, u.Family, k, 0)
 	out := &target{to: to, says: fmt.Sprintf("%s, %s of %s", to, k, s.Name), always: s.Affinity > 0 || s.Scheduler == "sh"}
 	onlyHere := s.LocalInside && k == model.ClusterIP || s.LocalOutside && k != model.ClusterIP && u.from == l.Outside
 	for _, h := range s.Endpoints {
@@ -195,7 +195,7 @@ func (u *client) fail(x *target, format string, args ...any) {
 }
 
 func (u *client) says(x *target, what string) string {
-	return fmt.Sprintf("%s, %s asks %s over %s: %s", time.Now().Format("05.000"), u.from, x.says, u.Way, what)
+	return fmt.Sprintf("%s, %s asks %s over %s: %s", time.Now().Format("05.000"), u.from, x.says, u.Transport, what)
 }
 
 // end stops the clients and checks that they failed in nothing, and that they
@@ -223,7 +223,7 @@ func (c *crowd) end(t *testing.T, least int) {
 	for _, failure := range all.failures[:min(len(all.failures), 20)] {
 		t.Error(failure)
 	}
-	if len(all.asked) != len(daemon.Ways()) || all.inFlows < least {
+	if len(all.asked) != len(daemon.Transports()) || all.inFlows < least {
 		t.Errorf("%d ways, %d questions in lasting flows: too few to say anything", len(all.asked), all.inFlows)
 	}
 }

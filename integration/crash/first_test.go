@@ -59,7 +59,7 @@ func TestKilledInItsFirstLoadTheProxyLeavesAllOrNothing(t *testing.T) {
 // cleanUp lets the program remove its tables.
 func (s *stage) cleanUp(t *testing.T) {
 	t.Helper()
-	<-daemon.Launch{Node: s.Node, Folder: s.folder, Flags: []string{"--cleanup"}}.Start(t).Over()
+	<-daemon.Launch{Node: s.Node, Folder: s.folder, Flags: []string{"--cleanup"}}.Start(t).Done()
 	if have := s.kernel.read(t); have[0] != nil || have[1] != nil {
 		t.Fatal("the program left tables when it was to remove them")
 	}

@@ -52,7 +52,7 @@ type life struct {
 func (l *life) mark() {
 	l.generation = l.kernel.generation(l.T)
 	if l.Daemon != nil {
-		l.batches, l.done = l.Told("batch"), l.Told("applied")
+		l.batches, l.done = l.CountMessages("batch"), l.CountMessages("applied")
 	}
 }
 
@@ -63,7 +63,7 @@ func (l *life) after(most time.Duration) { <-time.After(time.Duration(l.random.I
 func (l *life) told(message string) {
 	l.until("it told of a "+message, func() bool {
 		<-time.After(50 * time.Microsecond) // else this would take the processor away
-		return l.Told(message) > l.batches
+		return l.CountMessages(message) > l.batches
 	})
 }
 
@@ -85,11 +85,11 @@ func (l *life) until(what string, is func() bool) {
 func (l *life) step() string {
 	taken := l.kernel.generation(l.T) != l.generation
 	switch {
-	case l.Told("applied") > l.done:
+	case l.CountMessages("applied") > l.done:
 		return "after the batch"
 	case taken:
 		return "taken by the kernel, and nobody knew"
-	case l.Told("batch") > l.batches:
+	case l.CountMessages("batch") > l.batches:
 		return "in the batch, which was not taken"
 	}
 	return "before the batch"

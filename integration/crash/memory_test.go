@@ -53,7 +53,7 @@ func TestWithoutMemoryTheStateIsWhole(t *testing.T) {
 	}
 	s.goBack(t)
 	s.write()
-	s.launch(t, g.by()...).Await("ready")
+	s.launch(t, g.by()...).AwaitMessage("ready")
 	s.settles(t)
 	clients.end(t, 100)
 }
@@ -125,17 +125,17 @@ func (s *stage) starve(t *testing.T, g *cgroup, limit int) (end string) {
 	late := time.After(tries)
 	for end == "" {
 		select {
-		case <-d.Over():
+		case <-d.Done():
 			end = "killed"
 		case <-late:
 			end = "tried on"
 		case <-ticker.C:
-			if d.Told("ready") > 0 {
+			if d.CountMessages("ready") > 0 {
 				end = done
 			}
 		}
 	}
-	refused := d.Told(gaveUp)
+	refused := d.CountMessages(gaveUp)
 	d.Kill()
 	s.whole(t)
 	switch {

@@ -54,9 +54,9 @@ func (s *stage) restarts(t *testing.T, d *daemon.Daemon) {
 		end.do(d)
 		start := time.Now()
 		d = s.launch(t)
-		d.Await("manifests read")
+		d.AwaitMessage("manifests read")
 		reading := time.Since(start)
-		d.Await("ready")
+		d.AwaitMessage("ready")
 		took := time.Since(start) - reading
 		t.Logf("restart after %s: manifests read in %s, ready in %s more", end.by,
 			reading.Round(time.Millisecond), took.Round(time.Millisecond))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
@@ -43,7 +44,7 @@ func newStage(t *testing.T, versions int, flags ...string) *stage {
 	daemon.RouteServices(t, s.Lab, s.Node)
 	s.servers = []*lab.Host{}
 	for _, p := range append(s.Pods[:local:local], s.RemotePods...) {
-		if err := p.ServeAll(daemon.Target); err != nil {
+		if err := p.ServeAll(daemon.TargetPort); err != nil {
 			t.Fatal(err)
 		}
 		s.servers = append(s.servers, p.Host)
@@ -121,7 +122,7 @@ func (s *stage) meaning(t *testing.T) string {
 // settles waits until the kernel holds the version that was written last.
 func (s *stage) settles(t *testing.T) {
 	t.Helper()
-	eventually(t, "the kernel holds what the manifests say", func() error {
+	eventually.Succeeds(t, "the kernel holds what the manifests say", func() error {
 		have := s.kernel.read(t)
 		if meaning := meaningOf(have); meaning != s.at(s.written).meaning {
 			return fmt.Errorf("version %d is not there (-version +kernel):\n%s", s.written, difference(s.at(s.written).meaning, meaning))

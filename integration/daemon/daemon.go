@@ -1,109 +1,121 @@
 package daemon
 
 import (
-	"errors"
-	"os"
-	"os/exec"
+	"fmt"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 )
 
-// PodRanges is the flag by which the proxy can tell pods from others, on every
-// node of a lab.
+// PodRanges is the flag with the pod ranges of every node of a lab.
 const PodRanges = "--cluster-cidr=10.244.0.0/16,fd00:10:244::/48"
 
-// Daemon is the program at work on a node.
+// Daemon is kube-vmap running on a node. Its log is in JSON.
 type Daemon struct {
-	t    testing.TB
-	log  *journal
-	cmd  *lab.Cmd
-	over chan struct{} // closed when the process is no more
-	err  error         // of Wait, when over
-	told bool          // to end
-	fine []string      // warnings that are to be expected
+	*process.Process
+	t        testing.TB
+	ended    bool
+	problems bool     // are allowed
+	ignored  []string // messages of warnings that are expected
 }
 
 // Start runs the program on the folder, with [PodRanges] and further flags, and
-// waits until all that the folder holds is programmed. If the test does not end
-// it, the test's end does. Warnings in its log fail the test.
+// waits until all objects of the folder are programmed. The end of the test kills
+// it, if the test does not end it itself. A warning in its log fails the test.
 func Start(t testing.TB, node *lab.Node, f *Folder, flags ...string) *Daemon {
 	t.Helper()
 	d := Launch{Node: node, Folder: f, Flags: flags}.Start(t)
-	d.logged(0, 1, "ready")
+	d.AwaitMessage("ready")
 	return d
 }
 
 // close ends the program with the test.
 func (d *Daemon) close() {
 	d.Kill()
-	if bad := d.log.bad(d.fine); len(bad) > 0 {
-		d.t.Errorf("the proxy complains:\n%s", strings.Join(bad, "\n"))
+	if problems := d.Log.Problems(d.ignored...); len(problems) > 0 && !d.problems {
+		d.t.Errorf("problems in the log of kube-vmap:\n%s", strings.Join(problems, "\n"))
 	}
 	if d.t.Failed() {
-		d.t.Logf("the last of what the proxy wrote:\n%s", d.log)
+		d.t.Logf("the end of kube-vmap's log:\n%s", d.Log.Tail())
 	}
 }
 
-// Stop ends the program as an orderly system does.
+// Stop sends SIGTERM and waits. An exit code other than 0 fails the test.
 func (d *Daemon) Stop() {
 	d.t.Helper()
-	if err := d.end(syscall.SIGTERM); err != nil {
-		d.t.Errorf("the proxy ended with %v", err)
+	if d.ended {
+		return
+	}
+	d.ended = true
+	if err := d.Process.Stop(); err != nil {
+		d.t.Error(err)
 	}
 }
 
-// Kill ends the program at once, wherever it is.
+// Kill sends SIGKILL and waits.
 func (d *Daemon) Kill() {
 	d.t.Helper()
-	err := d.end(syscall.SIGKILL)
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		d.t.Errorf("kill the proxy: %v", err)
+	if d.ended {
+		return
 	}
+	d.ended = true
+	d.Process.Kill()
 }
 
-func (d *Daemon) end(s os.Signal) error {
-	if d.told {
-		return nil
-	}
-	d.told = true
-	if err := d.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	<-d.over
-	return d.err
-}
+// Ignore allows warnings with this message.
+func (d *Daemon) Ignore(message string) { d.ignored = append(d.ignored, message) }
 
-// Ignore says that warnings of this message are to be expected.
-func (d *Daemon) Ignore(message string) { d.fine = append(d.fine, message) }
-
-// After makes a change to the folder and waits until the program has taken it.
+// After makes a change to the folder and waits until the program has applied it.
 func (d *Daemon) After(change func()) {
 	d.t.Helper()
-	before := d.log.count()
+	before := d.Log.Len()
 	change()
-	d.logged(before, 1, "applied", "nothing to change")
+	d.await(before, 1, "applied", "nothing to change")
 }
 
-// patience is far more than the program ever needs.
-const patience = 20 * time.Second
+// AwaitMessage waits until the message is in the log.
+func (d *Daemon) AwaitMessage(message string) { d.t.Helper(); d.AwaitMessages(1, message) }
 
-// logged waits for so many lines with one of the messages, from a line on.
-func (d *Daemon) logged(from, n int, messages ...string) {
+// AwaitMessages waits until the message is in the log n times.
+func (d *Daemon) AwaitMessages(n int, message string) { d.t.Helper(); d.await(0, n, message) }
+
+// await waits for n lines with one of the messages, from a line on.
+func (d *Daemon) await(from, n int, messages ...string) {
 	d.t.Helper()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	late := time.After(patience)
-	for len(d.log.find(from, messages...)) < n {
-		select {
-		case <-ticker.C:
-		case <-d.over:
-			d.t.Fatalf("the proxy ended (%v) before it told %q", d.err, messages)
-		case <-late:
-			d.t.Fatalf("the proxy did not tell %q within %s", messages, patience)
+	d.wait(fmt.Sprintf("%d log lines %q", n, messages), func() error {
+		if found := len(d.Log.Find(from, messages...)); found < n {
+			return fmt.Errorf("%d lines found", found)
 		}
+		return nil
+	})
+}
+
+// Logged waits for a log line with this message for which match returns true,
+// from a line on, and returns it.
+func (d *Daemon) Logged(from int, message string, match func(process.Entry) bool) (found process.Entry) {
+	d.t.Helper()
+	d.wait("a log line "+message, func() error {
+		entries := d.Log.Find(from, message)
+		for _, e := range entries {
+			if match(e) {
+				found = e
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d lines matches: %v", len(entries), entries)
+	})
+	return found
+}
+
+func (d *Daemon) wait(what string, try func() error) {
+	d.t.Helper()
+	if err := d.Within(d.t.Context(), eventually.Timeout, what, try); err != nil {
+		d.t.Fatal(err)
 	}
 }
+
+// CountMessages returns how many log lines have one of the messages.
+func (d *Daemon) CountMessages(messages ...string) int { return len(d.Log.Find(0, messages...)) }

@@ -1,14 +1,14 @@
-// Package daemon runs the built kube-vmap for tests that take it as its users
-// do: from outside, by what it does to packets.
+// Package daemon runs the built kube-vmap on a folder of manifests, for tests that
+// observe what happens to packets.
 //
 //	Service --> Folder of manifests --> Daemon in the namespace of a node
 //	   |                                   |
-//	   +---- Frontends ---- asked by ---- Crowd, pods, nodes
+//	   +--- AddrPort: where clients connect, from outside, pods and nodes
 //
-// A [Service] says in a few fields what a Service is; it is the same value that
-// says what the manifests hold and where clients find it. A [Daemon] tells by its
-// log when it has taken what the folder says; what that means to packets is for
-// tests to see.
+// A [Service] describes a Service and its endpoints in a few fields. The same value
+// writes the manifests and returns the addresses where clients reach it. Methods of
+// [Daemon] wait for lines of its log: what these mean to packets is for the tests
+// to check.
 //
 // A package whose tests use it has a TestMain that calls [Main].
 package daemon

@@ -8,17 +8,17 @@ import (
 	"kube-vmap/model"
 )
 
-// Where Services are found beside their ClusterIPs; in the order of
-// [model.Families].
+// Ranges of external IPs and load balancer IPs, in the order of [model.Families].
+// ClusterIPs are from [lab.ServiceRanges].
 var (
 	externalRanges = ranges("198.51.100.0/24", "2001:db8:e::/112")
 	balancerRanges = ranges("203.0.113.0/24", "2001:db8:b::/112")
 )
 
-// firstNodePort is that of the first port of Service number 0.
+// firstNodePort is the node port of the first port of Service number 0.
 const firstNodePort = 30000
 
-// nodePortsEach is how many node ports a Service may have.
+// nodePortsEach is the most node ports that a Service can have.
 const nodePortsEach = 4
 
 func ranges(ip4, ip6 string) [2]netip.Prefix {
@@ -28,7 +28,7 @@ func ranges(ip4, ip6 string) [2]netip.Prefix {
 // Kinds are all kinds of frontends.
 var Kinds = []model.Kind{model.ClusterIP, model.NodePort, model.ExternalIP, model.LoadBalancerIP}
 
-// Addr is the Service's address of a kind; invalid for node ports.
+// Addr returns the Service's address of a kind; the zero Addr for node ports.
 func (s Service) Addr(f model.Family, k model.Kind) netip.Addr {
 	switch k {
 	case model.ClusterIP:
@@ -41,19 +41,20 @@ func (s Service) Addr(f model.Family, k model.Kind) netip.Addr {
 	return netip.Addr{}
 }
 
-// nodePort is that of the n-th port.
+// nodePort returns the node port of the n-th port.
 func (s Service) nodePort(n int32) int32 { return firstNodePort + nodePortsEach*int32(s.Number) + n }
 
-// At is where a client finds the n-th port by a kind of frontend; for a node port,
-// at the given node.
-func (s Service) At(node *lab.Node, f model.Family, k model.Kind, n int) netip.AddrPort {
+// AddrPort returns where clients reach the n-th port by a kind of frontend; a node
+// port, at the given node.
+func (s Service) AddrPort(node *lab.Node, f model.Family, k model.Kind, n int) netip.AddrPort {
 	if k == model.NodePort {
 		return node.AddrPort(f, uint16(s.nodePort(int32(n))))
 	}
 	return netip.AddrPortFrom(s.Addr(f, k), uint16(Port+n))
 }
 
-// RouteServices makes the host outside send what is for Services to a node.
+// RouteServices routes packets of the host outside to Service addresses through a
+// node.
 func RouteServices(t testing.TB, l *lab.Lab, node *lab.Node) {
 	t.Helper()
 	for _, all := range [][2]netip.Prefix{lab.ServiceRanges, externalRanges, balancerRanges} {

@@ -6,9 +6,16 @@ import (
 	"kube-vmap/integration/daemon/built"
 )
 
-// Main runs a package's tests, and then removes what they built. It returns the
+// Main runs a package's tests, and then removes the built program. It returns the
 // exit code.
 func Main(m *testing.M) int { return built.Main(m) }
 
-// program is the path of the program.
-func program() (string, error) { return built.Path() }
+// program returns the path of the built program.
+func program(t testing.TB) string {
+	t.Helper()
+	path, err := built.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -18,9 +18,9 @@ import (
 const (
 	// Port is the first port of a Service.
 	Port = 80
-	// Target is what endpoints serve there. The next port is served by the next
+	// TargetPort is what endpoints serve there. The next port is served by the next
 	// target.
-	Target = 8080
+	TargetPort = 8080
 )
 
 // Service is a Service of both families, each port over every protocol, with its
@@ -32,7 +32,7 @@ type Service struct {
 	Kinds []model.Kind
 	Ports int // how many it has from [Port] on; 0 is 1
 	// Endpoints are the hosts that serve. Each is Times endpoints, at as many ports
-	// from [Target] on; 0 is 1.
+	// from [TargetPort] on; 0 is 1.
 	Endpoints []*lab.Host
 	Times     int
 	// Affinity is how long a client keeps its endpoint; 0 is no affinity.
@@ -149,7 +149,7 @@ func (s Service) slice(f model.Family, n int32) *discoveryv1.EndpointSlice {
 	for number := range s.numbers() {
 		for _, p := range model.Protocols {
 			out.Ports = append(out.Ports, discoveryv1.EndpointPort{
-				Name: ptr.To(portName(p, number)), Protocol: ptr.To(protocol(p)), Port: ptr.To(Target + number + n),
+				Name: ptr.To(portName(p, number)), Protocol: ptr.To(protocol(p)), Port: ptr.To(TargetPort + number + n),
 			})
 		}
 	}

@@ -109,7 +109,7 @@ func TestAnAddressThatServesNoNodePortsIsTold(t *testing.T) {
 	r.folder.Put("services", web)
 	daemon.Start(t, r.Node, r.folder, "--nodeport-addresses", "primary")
 	for f, other := range map[model.Family]string{model.IPv4: "10.244.1.1", model.IPv6: "fd00:10:244:1::1"} {
-		at := web.At(r.Node, f, model.NodePort, 0)
+		at := web.AddrPort(r.Node, f, model.NodePort, 0)
 		for _, p := range model.Protocols {
 			says := fmt.Sprintf("%d/%s is the node port of default/web, and is served at %s; %s serves no node ports\n", at.Port(), p, at.Addr(), other)
 			asked := netip.AddrPortFrom(netip.MustParseAddr(other), at.Port())
@@ -129,10 +129,10 @@ func TestASetOfOthersIsTold(t *testing.T) {
 		set blocked6 { type ipv6_addr; elements = { %s }; }
 		chain forward { type filter hook forward priority 10; ip saddr @blocked4 drop; ip6 saddr @blocked6 drop; }
 	}`, r.Pods[3].Addr(model.IPv4), r.Pods[3].Addr(model.IPv6)))
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		client := r.Pods[3].Addr(w.Family).String()
 		set := map[model.Family]string{model.IPv4: "blocked4", model.IPv6: "blocked6"}[w.Family]
 		r.expect(1, []string{fmt.Sprintf("set %s has %s: dropped", set, client), "to see it: nft -a list chain inet guard forward\n"},
-			"--from="+client, to(web.At(r.Node, w.Family, model.ClusterIP, 0), w.Protocol))
+			"--from="+client, to(web.AddrPort(r.Node, w.Family, model.ClusterIP, 0), w.Protocol))
 	}
 }

@@ -55,12 +55,12 @@ func TestTheCommandSaysWhatBecomesOfAPacket(t *testing.T) {
 	sticky := daemon.Service{Name: "sticky", Number: 5, Endpoints: r.servers, Affinity: time.Hour}
 	r.folder.Put("services", web, none, far, few, sticky)
 	daemon.Start(t, r.Node, r.folder)
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		f, p := w.Family, w.Protocol
 		t.Run(w.String(), func(t *testing.T) {
 			r.t = t
-			pod, outside := "--from="+r.Pods[3].Addr(f).String(), "--from="+daemon.Client(f, 200).String()
-			at := func(s daemon.Service, k model.Kind) string { return to(s.At(r.Node, f, k, 0), p) }
+			pod, outside := "--from="+r.Pods[3].Addr(f).String(), "--from="+daemon.ClientAddr(f, 200).String()
+			at := func(s daemon.Service, k model.Kind) string { return to(s.AddrPort(r.Node, f, k, 0), p) }
 			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints", "keeps its address", "picks one of 5 at random"}, pod, at(web, model.ClusterIP))
 			r.expect(0, []string{"(LoadBalancerIP)", "this node is seen as the client", "marked for masquerade"}, outside, at(web, model.LoadBalancerIP))
 			r.expect(0, []string{"(NodePort)", "sent by this node"}, "--from="+r.Node.Addr(f).String(), at(web, model.NodePort))
@@ -68,7 +68,7 @@ func TestTheCommandSaysWhatBecomesOfAPacket(t *testing.T) {
 			r.expect(1, []string{"dropped: the Service has endpoints, but its policy is Local", "on node-2"}, outside, at(far, model.ExternalIP))
 			r.expect(1, []string{"dropped: the client is in none of the source ranges", "only "}, outside, at(few, model.LoadBalancerIP))
 			r.expect(0, []string{"affinity does not know the client"}, pod, at(sticky, model.ClusterIP))
-			wrong := web.At(r.Node, f, model.ClusterIP, 77)
+			wrong := web.AddrPort(r.Node, f, model.ClusterIP, 77)
 			r.expect(1, []string{"refused with", "which has no such port", "default/web, which has 80/"}, pod, to(wrong, p))
 			web2 := web
 			web2.Number = 99
@@ -84,7 +84,7 @@ func TestJSONAndYAMLSayTheSame(t *testing.T) {
 	r.folder.Put("services", web)
 	daemon.Start(t, r.Node, r.folder)
 	for _, f := range model.Families {
-		args := []string{"--from=" + r.Pods[3].Addr(f).String(), to(web.At(r.Node, f, model.ClusterIP, 0), model.TCP)}
+		args := []string{"--from=" + r.Pods[3].Addr(f).String(), to(web.AddrPort(r.Node, f, model.ClusterIP, 0), model.TCP)}
 		stdout, _, code := r.command(append(args, "-o", "json")...)
 		var got struct {
 			Service, Arrives, Process string
@@ -99,7 +99,7 @@ func TestJSONAndYAMLSayTheSame(t *testing.T) {
 		r.must(json.Unmarshal([]byte(stdout), &got))
 		if code != 0 || got.Service != "default/web:tcp-0" || got.Arrives != "always" || got.Process != "answers" ||
 			len(got.Outcomes) != 1 || got.Outcomes[0].Verdict != "delivered" ||
-			got.Outcomes[0].Endpoints[0].Address != r.servers[0].Addr(f).String() || got.Outcomes[0].Endpoints[0].Port != daemon.Target {
+			got.Outcomes[0].Endpoints[0].Address != r.servers[0].Addr(f).String() || got.Outcomes[0].Endpoints[0].Port != daemon.TargetPort {
 			t.Errorf("exit code %d, %s", code, stdout)
 		}
 		r.expect(0, []string{"arrives: always\n", "verdict: delivered\n", "service: default/web:tcp-0\n"}, append(args, "-o", "yaml")...)

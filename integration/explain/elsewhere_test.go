@@ -18,13 +18,13 @@ func TestAnAnswerNamesTheNodeOfItsClient(t *testing.T) {
 	r.folder.Put("services", web, near)
 	d := daemon.Start(t, r.Node, r.folder)
 	const exec = "kubectl -n kube-system exec POD -- /kube-vmap explain --from "
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		f, p := w.Family, w.Protocol
 		t.Run(w.String(), func(t *testing.T) {
 			r.t = t
 			remote, via := r.RemotePods[1].Addr(f).String(), "by way of "+r.Remote.Addr(f).String()
-			outside, neighbour := daemon.Client(f, 201).String(), r.Outside.Addr(f).String()
-			at := func(s daemon.Service, k model.Kind) string { return to(s.At(r.Node, f, k, 0), p) }
+			outside, neighbour := daemon.ClientAddr(f, 201).String(), r.Outside.Addr(f).String()
+			at := func(s daemon.Service, k model.Kind) string { return to(s.AddrPort(r.Node, f, k, 0), p) }
 			for _, k := range []model.Kind{model.ClusterIP, model.ExternalIP, model.LoadBalancerIP} {
 				r.expect(2, []string{
 					"is a pod of node node-2, " + via, "spec.nodeName=node-2", exec + "'" + remote + "'", "if it comes to this node unchanged",
@@ -70,5 +70,5 @@ func TestAnAnswerNamesTheNodeOfItsClient(t *testing.T) {
 	d.Kill() // the kernel alone does not know what is a pod
 	f := model.IPv6
 	r.expect(0, []string{"is not on this node, by way of " + r.Remote.Addr(f).String()},
-		"--from="+r.RemotePods[0].Addr(f).String(), to(web.At(r.Node, f, model.ClusterIP, 0), model.TCP))
+		"--from="+r.RemotePods[0].Addr(f).String(), to(web.AddrPort(r.Node, f, model.ClusterIP, 0), model.TCP))
 }

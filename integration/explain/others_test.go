@@ -24,7 +24,7 @@ func TestIngressOfOtherInterfacesIsNotPassed(t *testing.T) {
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
 	r.folder.Put("services", web)
 	daemon.Start(t, r.Node, r.folder)
-	p := r.packet(daemon.Ways()[0], web)
+	p := r.packet(daemon.Transports()[0], web)
 	in := r.explain(p).In
 	other := r.explain(simulate.Packet{From: r.Pods[2].Addr(p.Family()), To: p.To, Protocol: p.Protocol}).In
 	if in == "" || other == "" || in == other {
@@ -38,7 +38,7 @@ func TestIngressOfOtherInterfacesIsNotPassed(t *testing.T) {
 	} {
 		for _, family := range []string{"netdev", "inet"} {
 			r.nft(fmt.Sprintf("table %s guard { chain ingress { type filter hook ingress %s priority 0; policy drop; }; }", family, devices))
-			for _, w := range daemon.Ways() {
+			for _, w := range daemon.Transports() {
 				p := r.packet(w, web)
 				o := single(t, r.explain(p))
 				if o.Verdict != want || want == simulate.VerdictDropped && o.By.Table != family+" guard" {
@@ -56,7 +56,7 @@ func TestIngressOfOtherInterfacesIsNotPassed(t *testing.T) {
 // reaches reports whether a packet is answered, and waits as long as what is wanted
 // takes. Hosts whose packets were dropped for seconds have lost each other's link
 // addresses, and what waits for them may fail once more, so it is sent again.
-func (r *rig) reaches(w daemon.Way, s daemon.Service, want simulate.Verdict) bool {
+func (r *rig) reaches(w daemon.Transport, s daemon.Service, want simulate.Verdict) bool {
 	r.t.Helper()
 	wait, times := silence, 1
 	if want == simulate.VerdictDelivered {
@@ -96,7 +96,7 @@ func TestPicksOfOthersAreBounded(t *testing.T) {
 		{"counter drop", true, 1, "Rules of other programs pick, too"},
 	} {
 		r.nft(picking(tc.what))
-		for _, w := range daemon.Ways() {
+		for _, w := range daemon.Transports() {
 			p := r.packet(w, web)
 			got := r.explain(p)
 			all := got.Unexplored.Probability
@@ -122,7 +122,7 @@ func TestNobodyIsExplainedToWhoIsGone(t *testing.T) {
 	walker, err := walk.Open(walk.Config{NetNS: r.Node.FD(), Interrupted: ctx.Err})
 	r.must(err)
 	defer func() { r.must(walker.Close()) }()
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		p := r.packet(w, web)
 		if _, err := walker.Explain(p, ""); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want %v", p, err, context.Canceled)

@@ -107,7 +107,7 @@ func (r *rig) randomPacket(random *rand.Rand, all []daemon.Service) asking {
 	a.To = r.randomTarget(random, f, all[random.IntN(len(all))])
 	switch random.IntN(4) {
 	case 0:
-		a.host, a.From = r.Outside, daemon.Client(f, random.IntN(crowd))
+		a.host, a.From = r.Outside, daemon.ClientAddr(f, random.IntN(crowd))
 	case 1:
 		a.host, a.From = r.Node.Host, r.Node.Addr(f)
 	default:
@@ -123,16 +123,16 @@ func (r *rig) randomTarget(random *rand.Rand, f model.Family, s daemon.Service) 
 	if n := random.IntN(len(s.Kinds) + 1); n > 0 {
 		kind = s.Kinds[n-1]
 	}
-	to := s.At(r.Node, f, kind, random.IntN(max(1, s.Ports)))
+	to := s.AddrPort(r.Node, f, kind, random.IntN(max(1, s.Ports)))
 	switch random.IntN(12) {
 	case 0: // a port that it does not have
 		return netip.AddrPortFrom(to.Addr(), to.Port()+17)
 	case 1: // an address that nobody has
 		s.Number = services + 1 + random.IntN(100)
-		return s.At(r.Node, f, model.ClusterIP, 0)
+		return s.AddrPort(r.Node, f, model.ClusterIP, 0)
 	case 2: // an endpoint itself, or who serves nothing
 		h := append(slices.Clone(r.servers), r.Pods[3].Host)[random.IntN(len(r.servers)+1)]
-		return h.AddrPort(f, daemon.Target)
+		return h.AddrPort(f, daemon.TargetPort)
 	}
 	return to
 }

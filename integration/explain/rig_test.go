@@ -23,7 +23,7 @@ const (
 	answer = 5 * time.Second
 	// silence is how long to wait for what must not come.
 	silence = 200 * time.Millisecond
-	// ports are how many ports each server serves, from [daemon.Target] on.
+	// ports are how many ports each server serves, from [daemon.TargetPort] on.
 	ports = 3
 )
 
@@ -41,11 +41,11 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	l := labtest.New(t, lab.Options{Pods: 4, RemotePods: 2})
 	r := &rig{Lab: l, t: t, folder: daemon.NewFolder(t, l)}
-	daemon.Crowd(t, l)
+	daemon.AddClients(t, l)
 	daemon.RouteServices(t, l, l.Node)
 	for _, pod := range append(slices.Clone(l.Pods[:3]), l.RemotePods...) {
 		for n := range uint16(ports) {
-			r.must(pod.ServeAll(daemon.Target + n))
+			r.must(pod.ServeAll(daemon.TargetPort + n))
 		}
 		r.servers = append(r.servers, pod.Host)
 	}

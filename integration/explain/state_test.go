@@ -17,10 +17,10 @@ import (
 )
 
 // packet is one of a pod that serves nothing, from a fresh port.
-func (r *rig) packet(w daemon.Way, s daemon.Service) simulate.Packet {
+func (r *rig) packet(w daemon.Transport, s daemon.Service) simulate.Packet {
 	return simulate.Packet{
 		From: r.Pods[3].Addr(w.Family), FromPort: r.port(),
-		To: s.At(r.Node, w.Family, model.ClusterIP, 0), Protocol: w.Protocol,
+		To: s.AddrPort(r.Node, w.Family, model.ClusterIP, 0), Protocol: w.Protocol,
 	}
 }
 
@@ -43,7 +43,7 @@ func TestAConnectionUnderWayStaysWhereItIs(t *testing.T) {
 		flow *lab.Flow
 	}
 	var talks []talk
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		p := r.packet(w, web)
 		flow, err := r.Pods[3].Flow(w.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
 		r.must(err)
@@ -96,7 +96,7 @@ func (r *rig) replaceEndpoint(s daemon.Service) {
 		for _, p := range model.Protocols {
 			key := fmt.Sprintf("%s . %s . 80", s.Addr(f, model.ClusterIP), p)
 			fmt.Fprintf(&b, "delete element %s kube-vmap endpoints-0 { %s }\n", family, key)
-			fmt.Fprintf(&b, "add element %s kube-vmap endpoints-0 { %s : %s . %d }\n", family, key, s.Endpoints[0].Addr(f), daemon.Target)
+			fmt.Fprintf(&b, "add element %s kube-vmap endpoints-0 { %s : %s . %d }\n", family, key, s.Endpoints[0].Addr(f), daemon.TargetPort)
 		}
 	}
 	r.nft(b.String())
@@ -107,7 +107,7 @@ func TestAClientThatIsRememberedGoesWhereItWas(t *testing.T) {
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers, Affinity: time.Hour}
 	r.folder.Put("services", web)
 	daemon.Start(t, r.Node, r.folder)
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		p := r.packet(w, web)
 		if got := r.explain(p); got.Affinity != nil || len(single(t, got).Endpoints) != len(r.servers) {
 			t.Errorf("%s, not remembered: %+v, %+v", p, got.Affinity, got.Outcomes)
@@ -135,7 +135,7 @@ func TestAnotherTableThatDropsIsNamed(t *testing.T) {
 		chain checks { ip daddr @bad drop; ip6 daddr { %s } counter drop; meta l4proto icmp accept; }
 		chain forward { type filter hook forward priority 10; policy accept; ct state established,related accept; jump checks; }
 	}`, r.Pods[0].Addr(model.IPv4), r.Pods[0].Addr(model.IPv6)))
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		p := r.packet(w, web)
 		got := r.explain(p)
 		i := slices.IndexFunc(got.Outcomes, func(o simulate.Outcome) bool { return o.Verdict == simulate.VerdictDropped })
@@ -153,7 +153,7 @@ func TestAnotherTableThatDropsIsNamed(t *testing.T) {
 			"--from="+p.From.String(), to(p.To, p.Protocol))
 	}
 	r.nft(`flush chain inet firewall checks; add rule inet firewall forward limit rate 1/hour drop`)
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		p := r.packet(w, web)
 		got := r.explain(p)
 		if o := single(t, got); o.Verdict != simulate.VerdictDelivered || len(o.Endpoints) != 2 {
@@ -165,7 +165,7 @@ func TestAnotherTableThatDropsIsNamed(t *testing.T) {
 		r.expect(0, []string{"may decide otherwise", "limit", "--trace"}, "--from="+p.From.String(), to(p.To, p.Protocol))
 	}
 	r.nft(`flush chain inet firewall forward; add chain inet firewall forward { policy drop; }`)
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		p := r.packet(w, web)
 		if o := single(t, r.explain(p)); o.Verdict != simulate.VerdictDropped || o.By.Rule != 0 || o.By.Chain != "forward" {
 			t.Errorf("%s: %+v", p, o)
@@ -186,7 +186,7 @@ func TestDriftShows(t *testing.T) {
 			r.nft(fmt.Sprintf("delete element %s kube-vmap endpoints-1 { %s . %s . 80 }", family, web.Addr(f, model.ClusterIP), p))
 		}
 	}
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		got := r.explain(r.packet(w, web))
 		if len(got.Outcomes) != 2 || len(got.Faults) != 1 || !strings.HasPrefix(got.Faults[0], "endpoints-1 does not have ") {
 			t.Errorf("%s: %+v, faults %q", w, got.Outcomes, got.Faults)
@@ -195,7 +195,7 @@ func TestDriftShows(t *testing.T) {
 		r.expect(1, []string{"not as kube-vmap writes them", "endpoints-1 does not have", "no kube-vmap answers here"}, "--from="+p.From.String(), to(p.To, p.Protocol))
 	}
 	r.nft("flush chain ip kube-vmap nat-prerouting; flush chain ip6 kube-vmap nat-prerouting")
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		p := r.packet(w, web)
 		got := r.explain(p)
 		if o := single(t, got); o.Verdict != simulate.VerdictRefused || len(got.Faults) != 1 || got.Service == "" {
@@ -214,7 +214,7 @@ func TestAServiceOfThousandsIsSummedUp(t *testing.T) {
 	large := daemon.Service{Name: "large", Number: 1, Endpoints: r.servers, Times: 400}
 	r.folder.Put("services", large)
 	daemon.Start(t, r.Node, r.folder)
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		p := r.packet(w, large)
 		got := r.explain(p)
 		o := single(t, got)

@@ -16,7 +16,7 @@ import (
 
 // at is where a Service is found by a kind of frontend.
 func (s *scene) at(service daemon.Service, kind model.Kind, port int) func(model.Family) netip.AddrPort {
-	return func(f model.Family) netip.AddrPort { return service.At(s.lab.Node, f, kind, port) }
+	return func(f model.Family) netip.AddrPort { return service.AddrPort(s.lab.Node, f, kind, port) }
 }
 
 func TestTheWrongPort(t *testing.T) {
@@ -89,7 +89,7 @@ func TestAStaleUDPEntry(t *testing.T) {
 	web := s.web(nil)
 	s.put(web)
 	// Else it might still be looking for flows to end, and find this one.
-	s.proxy.AwaitTimes(len(model.Families), "flows that lead nowhere ended")
+	s.proxy.AwaitMessages(len(model.Families), "flows that lead nowhere ended")
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
 			s.t = t
@@ -144,7 +144,7 @@ func (s *scene) traces(q question, want ...string) {
 
 // dead is an endpoint of no Service.
 func (s *scene) dead(f model.Family) netip.AddrPort {
-	return s.pods[0].AddrPort(f, daemon.Target+50)
+	return s.pods[0].AddrPort(f, daemon.TargetPort+50)
 }
 
 func TestAStickyClient(t *testing.T) {
@@ -162,7 +162,7 @@ func TestAStickyClient(t *testing.T) {
 		}
 		for _, p := range s.pods {
 			if p.Name == by {
-				s.explains(q, "The client is remembered: it has "+p.AddrPort(q.Family, daemon.Target).String())
+				s.explains(q, "The client is remembered: it has "+p.AddrPort(q.Family, daemon.TargetPort).String())
 			}
 		}
 	})
@@ -178,7 +178,7 @@ func TestAHintToAnotherZone(t *testing.T) {
 	s.says([]string{"get", "endpoints"}, "OtherZones")
 	s.each(t, s.client(), s.at(near, model.ClusterIP, 0), func(s *scene, q question) {
 		s.feels(q, lab.Answered)
-		s.explains(q, s.pods[1].AddrPort(q.Family, daemon.Target).String()+
+		s.explains(q, s.pods[1].AddrPort(q.Family, daemon.TargetPort).String()+
 			" on node-1 gets no connections: its topology hints are for other zones (elsewhere)")
 	})
 }

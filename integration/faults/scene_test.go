@@ -42,7 +42,7 @@ func newScene(t *testing.T, flags ...string) *scene {
 	s := &scene{t: t, lab: l, folder: daemon.NewFolder(t, l)}
 	for _, p := range l.Pods[1:] {
 		s.pods = append(s.pods, p.Host)
-		if err := p.ServeAll(daemon.Target); err != nil {
+		if err := p.ServeAll(daemon.TargetPort); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,13 +73,13 @@ func (s *scene) put(services ...daemon.Service) {
 type question struct {
 	from *lab.Host
 	to   netip.AddrPort
-	daemon.Way
+	daemon.Transport
 }
 
 // each asks about one fault over each protocol in both families.
 func (s *scene) each(t *testing.T, from *lab.Host, to func(model.Family) netip.AddrPort, test func(*scene, question)) {
 	t.Helper()
-	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		on := *s
 		on.t = t
 		test(&on, question{from, to(w.Family), w})
@@ -115,8 +115,8 @@ func (s *scene) explains(q question, want ...string) {
 // silent checks that it does not say this.
 func (s *scene) silent(q question, about string) {
 	s.t.Helper()
-	if said := daemon.Run(s.t, s.lab.Node.Host, q.explain()...); strings.Contains(said.Out, about) {
-		s.t.Errorf("explain says %q:\n%s", about, said.Out)
+	if said := daemon.Run(s.t, s.lab.Node.Host, q.explain()...); strings.Contains(said.Stdout, about) {
+		s.t.Errorf("explain says %q:\n%s", about, said.Stdout)
 	}
 }
 
@@ -126,11 +126,11 @@ func (s *scene) says(args []string, want ...string) {
 	s.t.Helper()
 	said := daemon.Run(s.t, s.lab.Node.Host, args...)
 	if os.Getenv("SHOW_FAULTS") != "" {
-		s.t.Logf("$ kube-vmap %s\n%s%s(exit code %d)", strings.Join(args, " "), said.Out, said.Err, said.Code)
+		s.t.Logf("$ kube-vmap %s\n%s%s(exit code %d)", strings.Join(args, " "), said.Stdout, said.Stderr, said.ExitCode)
 	}
 	for _, w := range want {
-		if !strings.Contains(said.Out, w) {
-			s.t.Errorf("kube-vmap %s does not say %q:\n%s%s", strings.Join(args, " "), w, said.Out, said.Err)
+		if !strings.Contains(said.Stdout, w) {
+			s.t.Errorf("kube-vmap %s does not say %q:\n%s%s", strings.Join(args, " "), w, said.Stdout, said.Stderr)
 		}
 	}
 }

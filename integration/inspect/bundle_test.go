@@ -54,7 +54,7 @@ func TestABundleHasWhatTheProxyAndTheKernelKnow(t *testing.T) {
 	s := newScene(t)
 	daemon.Start(t, s.lab.Node, s.folder, "--proxy-mode=iptables").Ignore("configuration")
 	file := filepath.Join(t.TempDir(), "bundle.tar.gz")
-	if said := s.run("bundle", "-o", file); said.Code != 0 || said.Err != "" || said.Out != file+"\n" {
+	if said := s.run("bundle", "-o", file); said.ExitCode != 0 || said.Stderr != "" || said.Stdout != file+"\n" {
 		t.Fatalf("%+v", said)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
@@ -74,7 +74,7 @@ func TestABundleHasWhatTheProxyAndTheKernelKnow(t *testing.T) {
 	if len(got) != len(expected) {
 		t.Errorf("there are %d files, want %d", len(got), len(expected))
 	}
-	if again := s.run("bundle", "-o", file); again.Code != 1 || !strings.Contains(again.Err, "exists") {
+	if again := s.run("bundle", "-o", file); again.ExitCode != 1 || !strings.Contains(again.Stderr, "exists") {
 		t.Errorf("a file that is there: %+v", again)
 	}
 }
@@ -83,10 +83,10 @@ func TestABundleWithoutAProxyHasWhatTheKernelKnows(t *testing.T) {
 	s := newScene(t)
 	daemon.Start(t, s.lab.Node, s.folder).Kill()
 	said := s.run("bundle", "-o", "-")
-	if said.Code != 0 || !strings.Contains(said.Err, "not to be had") {
-		t.Errorf("exit code %d: %s", said.Code, said.Err)
+	if said.ExitCode != 0 || !strings.Contains(said.Stderr, "not to be had") {
+		t.Errorf("exit code %d: %s", said.ExitCode, said.Stderr)
 	}
-	got := unpack(t, strings.NewReader(said.Out))
+	got := unpack(t, strings.NewReader(said.Stdout))
 	for name, want := range expected {
 		switch name {
 		case "versions.txt", "sysctl.txt", "rules-kernel.nft":
@@ -109,8 +109,8 @@ func TestABundleHasNoCredentials(t *testing.T) {
 		Node: s.lab.Node, Folder: s.folder,
 		Flags: []string{"--kubeconfig", s.kubeconfig(secret)}, By: []string{"env", "KUBE_TOKEN=" + secret},
 	}.Start(t)
-	d.Await("ready")
-	for name, text := range unpack(t, strings.NewReader(s.run("bundle", "-o", "-").Out)) {
+	d.AwaitMessage("ready")
+	for name, text := range unpack(t, strings.NewReader(s.run("bundle", "-o", "-").Stdout)) {
 		if strings.Contains(text, secret) {
 			t.Errorf("%s has a token", name)
 		}
@@ -134,8 +134,8 @@ func TestABundleThatFindsNoRoomLeavesNothingBehind(t *testing.T) {
 	daemon.Start(t, s.lab.Node, s.folder)
 	const small = `mount -t tmpfs -o size=8k none /mnt && { "$@"; code=$?; echo "there is: $(ls /mnt)" >&2; exit $code; }`
 	said := daemon.RunBy(t, s.lab.Node.Host, []string{"unshare", "--mount", "sh", "-c", small, "sh"}, "bundle", "-o", "/mnt/bundle.tar.gz")
-	if said.Code != 1 || !strings.Contains(said.Err, "no space left") || !strings.HasSuffix(said.Err, "there is: \n") {
-		t.Errorf("exit code %d: %s", said.Code, said.Err)
+	if said.ExitCode != 1 || !strings.Contains(said.Stderr, "no space left") || !strings.HasSuffix(said.Stderr, "there is: \n") {
+		t.Errorf("exit code %d: %s", said.ExitCode, said.Stderr)
 	}
 }
 
@@ -147,13 +147,13 @@ func TestABundleOnAReadOnlyFileSystemSaysWhatToDo(t *testing.T) {
 	by := []string{"unshare", "--mount", "sh", "-c", readOnly, "sh"}
 	for _, args := range [][]string{{"bundle"}, {"bundle", "-o", "/mnt/bundle.tar.gz"}} {
 		said := daemon.RunBy(t, s.lab.Node.Host, by, args...)
-		if said.Code != 1 || said.Out != "" || strings.Count(said.Err, "\n") != 1 || !strings.Contains(said.Err, "read-only file system") ||
-			!strings.Contains(said.Err, "exec POD -- /kube-vmap bundle -o - > bundle.tar.gz") {
+		if said.ExitCode != 1 || said.Stdout != "" || strings.Count(said.Stderr, "\n") != 1 || !strings.Contains(said.Stderr, "read-only file system") ||
+			!strings.Contains(said.Stderr, "exec POD -- /kube-vmap bundle -o - > bundle.tar.gz") {
 			t.Errorf("%v: %+v", args, said)
 		}
 	}
 	said := daemon.RunBy(t, s.lab.Node.Host, by, "bundle", "-o", "-")
-	if got := unpack(t, strings.NewReader(said.Out)); said.Code != 0 || len(got) != len(expected) {
-		t.Errorf("-o -: exit code %d, %d files: %s", said.Code, len(got), said.Err)
+	if got := unpack(t, strings.NewReader(said.Stdout)); said.ExitCode != 0 || len(got) != len(expected) {
+		t.Errorf("-o -: exit code %d, %d files: %s", said.ExitCode, len(got), said.Stderr)
 	}
 }

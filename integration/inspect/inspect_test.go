@@ -58,7 +58,7 @@ func newScene(t *testing.T) *scene {
 const unprotected = "--protect-tables=false"
 
 // run runs a command on the node.
-func (s *scene) run(args ...string) daemon.Said {
+func (s *scene) run(args ...string) daemon.Output {
 	s.t.Helper()
 	return daemon.Run(s.t, s.lab.Node.Host, args...)
 }
@@ -93,7 +93,7 @@ func TestThereIsNoDifferenceToWhatTheProxyWants(t *testing.T) {
 	s := newScene(t)
 	daemon.Start(t, s.lab.Node, s.folder)
 	for _, args := range [][]string{{"diff"}, append([]string{"diff"}, s.manifests()...)} {
-		if said := s.run(args...); said.Code != 0 || said.Out != "" {
+		if said := s.run(args...); said.ExitCode != 0 || said.Stdout != "" {
 			t.Errorf("%q: %+v", args, said)
 		}
 	}
@@ -104,7 +104,7 @@ func TestThatTheProxyIsSetOtherwiseIsTold(t *testing.T) {
 	s := newScene(t)
 	daemon.Start(t, s.lab.Node, s.folder)
 	said := s.run("diff", "--manifests", s.folder.Dir(), "--hostname-override", s.lab.Node.Name)
-	if said.Code != 1 || !strings.Contains(said.Out, "lb-") || !strings.Contains(said.Err, "it has clusterCIDR: "+strings.TrimPrefix(daemon.PodRanges, "--cluster-cidr=")+"\n") {
+	if said.ExitCode != 1 || !strings.Contains(said.Stdout, "lb-") || !strings.Contains(said.Stderr, "it has clusterCIDR: "+strings.TrimPrefix(daemon.PodRanges, "--cluster-cidr=")+"\n") {
 		t.Errorf("%+v", said)
 	}
 }
@@ -116,12 +116,12 @@ func TestADifferenceIsShownAndToldByTheExitCode(t *testing.T) {
 			daemon.Start(t, s.lab.Node, s.folder, unprotected).Kill()
 			s.deface(f)
 			said := s.run(append([]string{"diff"}, s.manifests(unprotected)...)...)
-			if said.Code != 1 || said.Err != "" {
-				t.Errorf("exit code %d, stderr %q", said.Code, said.Err)
+			if said.ExitCode != 1 || said.Stderr != "" {
+				t.Errorf("exit code %d, stderr %q", said.ExitCode, said.Stderr)
 			}
-			s.has(said.Out, defaced(f)...)
-			if other := nft.FamilyName(1 - f); strings.Contains(said.Out, other+" kube-vmap") {
-				t.Errorf("of %s, which nobody changed:\n%s", other, said.Out)
+			s.has(said.Stdout, defaced(f)...)
+			if other := nft.FamilyName(1 - f); strings.Contains(said.Stdout, other+" kube-vmap") {
+				t.Errorf("of %s, which nobody changed:\n%s", other, said.Stdout)
 			}
 		})
 	}
@@ -137,10 +137,10 @@ func TestTheRunningProxyTellsWhatOthersChangedUntilItIsUndone(t *testing.T) {
 			d.Ignore("another program had changed our tables; repaired")
 			for range 20 {
 				s.deface(f)
-				if said := s.run("diff"); said.Code == 1 {
-					s.has(said.Out, defaced(f)...)
+				if said := s.run("diff"); said.ExitCode == 1 {
+					s.has(said.Stdout, defaced(f)...)
 					return
-				} else if said.Code != 0 {
+				} else if said.ExitCode != 0 {
 					t.Fatalf("%+v", said)
 				}
 				s.settled()
@@ -154,7 +154,7 @@ func TestTheRunningProxyTellsWhatOthersChangedUntilItIsUndone(t *testing.T) {
 func (s *scene) settled() {
 	s.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(100 * time.Millisecond) {
-		if s.run("diff").Code == 0 {
+		if s.run("diff").ExitCode == 0 {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -178,14 +178,14 @@ func TestWithoutAProxyAndManifestsThereIsNothingToCompareWith(t *testing.T) {
 	s := newScene(t)
 	for _, command := range []string{"diff", "render"} {
 		said := s.run(command)
-		if want := map[string]int{"diff": 2, "render": 1}[command]; said.Code != want || said.Out != "" {
+		if want := map[string]int{"diff": 2, "render": 1}[command]; said.ExitCode != want || said.Stdout != "" {
 			t.Errorf("%s: %+v", command, said)
 		}
-		if !strings.Contains(said.Err, "nobody answers on @kube-vmap in this network namespace") || strings.Count(said.Err, "\n") != 1 {
-			t.Errorf("%s: %q", command, said.Err)
+		if !strings.Contains(said.Stderr, "nobody answers on @kube-vmap in this network namespace") || strings.Count(said.Stderr, "\n") != 1 {
+			t.Errorf("%s: %q", command, said.Stderr)
 		}
 	}
-	if said := s.run("diff", "--nonsense"); said.Code != 2 || !strings.Contains(said.Err, "--nonsense") {
+	if said := s.run("diff", "--nonsense"); said.ExitCode != 2 || !strings.Contains(said.Stderr, "--nonsense") {
 		t.Errorf("a wrong flag: %+v", said)
 	}
 }
@@ -195,18 +195,18 @@ func TestWithoutAProxyAndManifestsThereIsNothingToCompareWith(t *testing.T) {
 func TestTheThreeRuleSetsAreOne(t *testing.T) {
 	s := newScene(t)
 	d := daemon.Start(t, s.lab.Node, s.folder)
-	wanted := lines(s.run("render").Out)
+	wanted := lines(s.run("render").Stdout)
 	if len(wanted) < 100 {
 		t.Fatalf("the rule set has %d lines", len(wanted))
 	}
 	held := s.run("render", "--kernel")
-	s.same("the kernel's", lines(held.Out), wanted)
-	s.same("the manifests'", lines(s.run(append([]string{"render"}, s.manifests()...)...).Out), wanted)
+	s.same("the kernel's", lines(held.Stdout), wanted)
+	s.same("the manifests'", lines(s.run(append([]string{"render"}, s.manifests()...)...).Stdout), wanted)
 
 	d.Kill()
 	said := s.run(append([]string{"render", "--kernel"}, s.manifests()[2:]...)...)
-	s.same("the kernel's without the proxy", lines(said.Out), wanted)
-	if said := s.run("render", "--kernel", "--masquerade-all"); !strings.Contains(said.Out, "does not make here with these flags") {
+	s.same("the kernel's without the proxy", lines(said.Stdout), wanted)
+	if said := s.run("render", "--kernel", "--masquerade-all"); !strings.Contains(said.Stdout, "does not make here with these flags") {
 		t.Error("rules of other flags are taken for ours")
 	}
 }
@@ -245,16 +245,16 @@ func (s *scene) same(what string, got, want []string) {
 func TestCommandsThatLookChangeNothing(t *testing.T) {
 	s := newScene(t)
 	daemon.Start(t, s.lab.Node, s.folder).Kill()
-	before := s.run("render", "--kernel").Out
+	before := s.run("render", "--kernel").Stdout
 	for command, code := range map[string]int{"diff": 2, "render": 1} {
 		for _, flag := range []string{"--cleanup", "--init-only", "--write-config-to=/nowhere"} {
 			said := s.run(append([]string{command, flag}, s.manifests()...)...)
-			if said.Code != code || said.Out != "" || !strings.Contains(said.Err, "this command changes nothing") {
+			if said.ExitCode != code || said.Stdout != "" || !strings.Contains(said.Stderr, "this command changes nothing") {
 				t.Errorf("%s %s: %+v", command, flag, said)
 			}
 		}
 	}
-	if s.run("render", "--kernel").Out != before || before == "" {
+	if s.run("render", "--kernel").Stdout != before || before == "" {
 		t.Error("the tables are not what they were")
 	}
 }

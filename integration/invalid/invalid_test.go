@@ -109,11 +109,11 @@ func TestConnectionsSurviveOddSegments(t *testing.T) {
 func fates(t *testing.T, l *lab.Lab, judge func(t *testing.T, says string, err error)) {
 	strict(t, l.Node.Host)
 	for _, f := range model.Families {
-		port := listen(t, l.Pods[1].Host, l.Pods[1].AddrPort(f, daemon.Target))
+		port := listen(t, l.Pods[1].Host, l.Pods[1].AddrPort(f, daemon.TargetPort))
 		for _, c := range clients(l) {
 			for _, o := range odd {
 				t.Run(fmt.Sprintf("%s/%s/%s", f, c.says, o.says), func(t *testing.T) {
-					to := service(l).At(l.Node, f, c.kind, 0)
+					to := service(l).AddrPort(l.Node, f, c.kind, 0)
 					judge(t, o.says, survives(t, newTalk(t, c.host, to, port), l.Pods[1].Host, o.make))
 				})
 			}

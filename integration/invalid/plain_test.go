@@ -20,15 +20,15 @@ func plain(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	for _, f := range model.Families {
 		s := service(l)
-		cluster := s.At(l.Node, f, model.ClusterIP, 0)
+		cluster := s.AddrPort(l.Node, f, model.ClusterIP, 0)
 		rules := strings.NewReplacer(
 			"FAMILY", map[model.Family]string{model.IPv4: "ip", model.IPv6: "ip6"}[f],
 			"CLUSTER", cluster.Addr().String(),
 			"BALANCER", s.Addr(f, model.LoadBalancerIP).String(),
-			"NODEPORT", portOf(s.At(l.Node, f, model.NodePort, 0)),
+			"NODEPORT", portOf(s.AddrPort(l.Node, f, model.NodePort, 0)),
 			"NODE", l.Node.Addr(f).String(),
 			"PORT", portOf(cluster),
-			"ENDPOINT", l.Pods[1].AddrPort(f, daemon.Target).String(),
+			"ENDPOINT", l.Pods[1].AddrPort(f, daemon.TargetPort).String(),
 			"POD", l.Pods[0].Addr(f).String(),
 		).Replace(`
 			table FAMILY plain {

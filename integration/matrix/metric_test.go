@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"kube-vmap/integration/eventually"
 	"kube-vmap/model"
 )
 
@@ -27,7 +28,7 @@ func TestPortsThatOtherNodesServeAreCounted(t *testing.T) {
 	for _, policy := range []string{"internal", "external"} {
 		for _, f := range model.Families {
 			line := fmt.Sprintf("kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family=%q,traffic_policy=%q} %d\n", f, policy, want)
-			eventually(t, "the metric", func() error {
+			eventually.Succeeds(t, "the metric", func() error {
 				page, err := s.Node.Get("http://127.0.0.1:10249/metrics", answer)
 				if err == nil && !strings.Contains(page, line) {
 					err = fmt.Errorf("there is no %s", line)

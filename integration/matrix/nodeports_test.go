@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -130,7 +131,7 @@ func TestNodePortsFollowTheNodesAddresses(t *testing.T) {
 		for _, f := range model.Families {
 			s.giveNode(late[f])
 			c := cell{from: s.outside, way: way{model.TCP, f}, to: at(f), want: by(snat, "pod-1")}
-			eventually(t, "the new address is served", func() error { return s.ask(c) })
+			eventually.Succeeds(t, "the new address is served", func() error { return s.ask(c) })
 		}
 		s.check(t, asksAt(s.clients(), at, by(snat, "pod-1")))
 		for _, f := range model.Families {

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
@@ -200,7 +201,7 @@ func (s *scene) settles() {
 			seen = append(seen, addrPort(a, nodePort))
 		}
 		for _, to := range append(seen, vip.port(f, beacon, port, nodePort)) {
-			eventually(s.t, "the beacon is seen", func() error {
+			eventually.Succeeds(s.t, "the beacon is seen", func() error {
 				a, err := s.pod.ask(way{model.TCP, f}, to, silence)
 				if err == nil && a.Outcome != lab.Answered {
 					err = fmt.Errorf("%s: %s", to, a)
@@ -217,21 +218,3 @@ const (
 	// again is how often to look for what must come.
 	again = 3 * time.Millisecond
 )
-
-// eventually looks again and again until try has no objection any more.
-func eventually(t *testing.T, what string, try func() error) {
-	t.Helper()
-	ticker := time.NewTicker(again)
-	defer ticker.Stop()
-	deadline := time.Now().Add(patience)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not after %s: %v", what, patience, err)
-		}
-		<-ticker.C
-	}
-}

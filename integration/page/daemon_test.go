@@ -116,7 +116,7 @@ func TestWhatIsDrawnStandsInTheKernel(t *testing.T) {
 func TestConnectionsAreSeenAsTheyAreMade(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 2})
 	for _, p := range l.Pods {
-		if err := p.ServeAll(daemon.Target); err != nil {
+		if err := p.ServeAll(daemon.TargetPort); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -126,9 +126,9 @@ func TestConnectionsAreSeenAsTheyAreMade(t *testing.T) {
 	d := daemon.Start(t, l.Node, folder, "--status-page")
 	w := open(t, away(t, l.Node.Host), "#/default/web", 1360, 860)
 	w.await(`document.querySelector(".walk")`)
-	daemon.EachWay(t, func(t *testing.T, way daemon.Way) {
+	daemon.ForEachTransport(t, func(t *testing.T, way daemon.Transport) {
 		for range 3 {
-			to := s.At(l.Node, way.Family, model.ClusterIP, 0)
+			to := s.AddrPort(l.Node, way.Family, model.ClusterIP, 0)
 			if got, err := l.Pods[0].Ask(way.Protocol, to, 5*time.Second); err != nil || got.Outcome != lab.Answered {
 				t.Fatalf("%s: %v %v", to, got, err)
 			}

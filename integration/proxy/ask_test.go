@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -139,7 +140,7 @@ func silent(t *testing.T, all []*lab.Host, w way, to netip.AddrPort) {
 // becomes waits until an answer is by the host.
 func becomes(t *testing.T, from *lab.Host, w way, to netip.AddrPort, by string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%s is answered by %s", to, by), func() error {
+	eventually.Succeeds(t, fmt.Sprintf("%s is answered by %s", to, by), func() error {
 		a, err := from.AskFrom(w.protocol, freshPort(), to, silence)
 		if err == nil && (a.Outcome != lab.Answered || a.By != by) {
 			err = fmt.Errorf("%s asks: %s", from, a)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -180,7 +181,7 @@ func TestAServiceThatTurnsBadServesNothing(t *testing.T) {
 				if way.family != model.IPv4 {
 					continue // of the endpoints, only those of IPv4 are bad
 				}
-				eventually(t, way.String()+" is not served", func() error {
+				eventually.Succeeds(t, way.String()+" is not served", func() error {
 					a, err := l.Pods[1].AskFrom(way.protocol, freshPort(), s.at(way.family), silence)
 					if err == nil && a.Outcome == lab.Answered {
 						err = fmt.Errorf("%s", a)

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 )
 
@@ -77,7 +78,7 @@ func (d *daemon) end(s os.Signal) error {
 func (d *daemon) logged(from int, message string, suits func(entry) bool) entry {
 	d.t.Helper()
 	var hit entry
-	eventually(d.t, "log line "+message, func() error {
+	eventually.Succeeds(d.t, "log line "+message, func() error {
 		found, _ := d.log.find(from, message)
 		for _, e := range found {
 			if suits(e) {

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"testing"
 	"time"
 )
 
@@ -17,21 +16,3 @@ const (
 	// again is how often to look for what must come.
 	again = 3 * time.Millisecond
 )
-
-// eventually looks again and again until try has no objection any more.
-func eventually(t *testing.T, what string, try func() error) {
-	t.Helper()
-	ticker := time.NewTicker(again)
-	defer ticker.Stop()
-	deadline := time.Now().Add(patience)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not after %s: %v", what, patience, err)
-		}
-		<-ticker.C
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	settings "kube-vmap/cmd/kube-vmap/node"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -274,7 +275,7 @@ func TestFlowsLedAstrayFindTheirServiceAgain(t *testing.T) {
 		if a, err := flow.Ask(answer); err != nil || a.By != "pod-2" {
 			t.Fatalf("%s: led astray, it is answered by %q, %v", family, a.By, err)
 		}
-		eventually(t, "an answer by the endpoint", func() error {
+		eventually.Succeeds(t, "an answer by the endpoint", func() error {
 			a, err := flow.Ask(answer)
 			if err == nil && a.By != "pod-1" {
 				err = fmt.Errorf("%s by %s", a.Outcome, a.By)

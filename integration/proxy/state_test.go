@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	settings "kube-vmap/cmd/kube-vmap/node"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -121,7 +122,7 @@ func watch(t *testing.T, h *lab.Host) *watcher {
 func (w *watcher) settles(dir string, flags ...string) {
 	w.t.Helper()
 	want := stateOf(w.t, dir, flags...)
-	eventually(w.t, "the kernel holds what the manifests say", func() error { return want.difference(w.read()) })
+	eventually.Succeeds(w.t, "the kernel holds what the manifests say", func() error { return want.difference(w.read()) })
 }
 
 // read is what the kernel holds, whoever it belongs to.

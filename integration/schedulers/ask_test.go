@@ -30,10 +30,10 @@ const (
 func newLab(t *testing.T, pods, remotePods int) (l *lab.Lab, servers []*lab.Host) {
 	t.Helper()
 	l = labtest.New(t, lab.Options{Pods: pods, RemotePods: remotePods})
-	daemon.Crowd(t, l)
+	daemon.AddClients(t, l)
 	daemon.RouteServices(t, l, l.Node)
 	for _, pod := range append(l.Pods[:pods:pods], l.RemotePods...) {
-		if err := pod.ServeAll(daemon.Target); err != nil {
+		if err := pod.ServeAll(daemon.TargetPort); err != nil {
 			t.Fatal(err)
 		}
 		servers = append(servers, pod.Host)
@@ -63,7 +63,7 @@ func flowsOf(clients, ports int) []flow {
 
 // askBy asks once by every flow and returns who answered each. Nobody remembers
 // the flows' former connections.
-func askBy(t *testing.T, l *lab.Lab, w daemon.Way, to netip.AddrPort, flows []flow) []string {
+func askBy(t *testing.T, l *lab.Lab, w daemon.Transport, to netip.AddrPort, flows []flow) []string {
 	t.Helper()
 	forget(t, l)
 	by := make([]string, len(flows))
@@ -76,7 +76,7 @@ func askBy(t *testing.T, l *lab.Lab, w daemon.Way, to netip.AddrPort, flows []fl
 				if i >= len(flows) {
 					return nil
 				}
-				from := netip.AddrPortFrom(daemon.Client(w.Family, flows[i].client), flows[i].port)
+				from := netip.AddrPortFrom(daemon.ClientAddr(w.Family, flows[i].client), flows[i].port)
 				var err error
 				if by[i], err = ask(l.Outside, w, from, to); err != nil {
 					return err
@@ -91,7 +91,7 @@ func askBy(t *testing.T, l *lab.Lab, w daemon.Way, to netip.AddrPort, flows []fl
 }
 
 // ask asks once and returns who answered.
-func ask(h *lab.Host, w daemon.Way, from, to netip.AddrPort) (string, error) {
+func ask(h *lab.Host, w daemon.Transport, from, to netip.AddrPort) (string, error) {
 	a, err := h.AskFrom(w.Protocol, from, to, answer)
 	if err == nil && a.Outcome != lab.Answered {
 		err = fmt.Errorf("%s asks %s over %s from %s: %s", h, to, w, from, a)
@@ -112,9 +112,9 @@ func forget(t *testing.T, l *lab.Lab) {
 }
 
 // eachInTurn runs a test for every way, one after the other.
-func eachInTurn(t *testing.T, test func(*testing.T, daemon.Way)) {
+func eachInTurn(t *testing.T, test func(*testing.T, daemon.Transport)) {
 	t.Helper()
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		t.Run(w.String(), func(t *testing.T) { test(t, w) })
 	}
 }

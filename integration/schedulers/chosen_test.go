@@ -30,7 +30,7 @@ func TestTheSchedulerIsTheOneOfTheServiceOrOfTheFlag(t *testing.T) {
 				flags = []string{"--ipvs-scheduler=" + flag}
 			}
 			s := scene{lab: l, servers: servers, folder: f, proxy: daemon.Start(t, l.Node, f, flags...)}
-			eachInTurn(t, func(t *testing.T, w daemon.Way) {
+			eachInTurn(t, func(t *testing.T, w daemon.Transport) {
 				for _, s.service = range services {
 					want := s.service.Scheduler
 					if want == "" {
@@ -51,7 +51,7 @@ func TestTheSchedulerIsTheOneOfTheServiceOrOfTheFlag(t *testing.T) {
 
 // recognise tells by its answers which scheduler a Service has. That one looks
 // like another by chance is as good as impossible.
-func (s scene) recognise(t *testing.T, w daemon.Way) string {
+func (s scene) recognise(t *testing.T, w daemon.Transport) string {
 	t.Helper()
 	first, again := s.inTurn(t, w), s.inTurn(t, w)
 	n := len(s.servers)
@@ -67,7 +67,7 @@ func (s scene) recognise(t *testing.T, w daemon.Way) string {
 }
 
 // inTurn lets one client ask from one port after the other.
-func (s scene) inTurn(t *testing.T, w daemon.Way) (by []string) {
+func (s scene) inTurn(t *testing.T, w daemon.Transport) (by []string) {
 	t.Helper()
 	forget(t, s.lab)
 	for n := range uint16(20) {

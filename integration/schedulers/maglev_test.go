@@ -23,21 +23,21 @@ var many = flowsOf(60, 10)
 func TestMaglevChoosesTheSameOnEveryNode(t *testing.T) {
 	s := newScene(t, "mh", 10)
 	daemon.Start(t, s.lab.Remote, s.folder)
-	had := map[daemon.Way][]string{}
+	had := map[daemon.Transport][]string{}
 	some := many[:len(many)/3]
-	check := func(t *testing.T, w daemon.Way, to netip.AddrPort) {
+	check := func(t *testing.T, w daemon.Transport, to netip.AddrPort) {
 		t.Helper()
 		same(t, had[w][:len(some)], askBy(t, s.lab, w, to, some))
 	}
-	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
 		had[w] = askBy(t, s.lab, w, s.at(w, model.ClusterIP), many)
 		even(t, tally(had[w]), weights(s.servers, w.Family))
 		for _, node := range []*lab.Node{s.lab.Node, s.lab.Remote} {
-			check(t, w, s.service.At(node, w.Family, model.NodePort, 0))
+			check(t, w, s.service.AddrPort(node, w.Family, model.NodePort, 0))
 		}
 	})
 	daemon.RouteServices(t, s.lab, s.lab.Remote)
-	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
 		for _, k := range []model.Kind{model.ClusterIP, model.ExternalIP, model.LoadBalancerIP} {
 			check(t, w, s.at(w, k))
 		}
@@ -45,7 +45,7 @@ func TestMaglevChoosesTheSameOnEveryNode(t *testing.T) {
 	daemon.RouteServices(t, s.lab, s.lab.Node)
 	s.proxy.Kill()
 	daemon.Start(t, s.lab.Node, s.folder)
-	eachInTurn(t, func(t *testing.T, w daemon.Way) { check(t, w, s.at(w, model.ClusterIP)) })
+	eachInTurn(t, func(t *testing.T, w daemon.Transport) { check(t, w, s.at(w, model.ClusterIP)) })
 }
 
 // same checks that every flow has the endpoint that it had.
@@ -67,20 +67,20 @@ func same(t *testing.T, had, have []string) {
 // have at once before and after, the tables say, and how many flows move.
 func TestMaglevMovesAsFewFlowsAsItsTableSays(t *testing.T) {
 	s := newScene(t, "mh", 10)
-	before := map[daemon.Way][]string{}
-	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+	before := map[daemon.Transport][]string{}
+	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
 		before[w] = askBy(t, s.lab, w, s.at(w, model.ClusterIP), many)
 	})
 	fewer := s.service
 	fewer.Endpoints = slices.Delete(slices.Clone(s.servers), 4, 5)
 	s.proxy.After(func() { s.folder.Put("web", fewer) })
-	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
 		after := askBy(t, s.lab, w, s.at(w, model.ClusterIP), many)
 		even(t, tally(after), weights(fewer.Endpoints, w.Family))
 		asPromised(t, tableOf(s.servers, w.Family), tableOf(fewer.Endpoints, w.Family), before[w], after)
 	})
 	s.proxy.After(func() { s.folder.Put("web", s.service) })
-	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
 		same(t, before[w], askBy(t, s.lab, w, s.at(w, model.ClusterIP), many))
 	})
 }
@@ -90,7 +90,7 @@ func tableOf(hosts []*lab.Host, f model.Family) []string {
 	var endpoints []netip.AddrPort
 	name := map[netip.AddrPort]string{}
 	for _, h := range hosts {
-		e := h.AddrPort(f, daemon.Target)
+		e := h.AddrPort(f, daemon.TargetPort)
 		endpoints = append(endpoints, e)
 		name[e] = h.Name
 	}

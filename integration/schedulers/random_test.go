@@ -11,7 +11,7 @@ import (
 // TestRandomGivesAllTheSameChance lets many flows choose.
 func TestRandomGivesAllTheSameChance(t *testing.T) {
 	s := newScene(t, "random", 5)
-	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
 		even(t, tally(askBy(t, s.lab, w, s.at(w, model.ClusterIP), flowsOf(80, 10))), alike(s.servers))
 	})
 }
@@ -21,7 +21,7 @@ func TestRandomGivesAllTheSameChance(t *testing.T) {
 func TestRoundRobinTakesTurns(t *testing.T) {
 	s := newScene(t, "rr", 5)
 	client := s.lab.Pods[len(s.lab.Pods)-1]
-	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
 		for _, k := range daemon.Kinds {
 			var by []string
 			for n := range uint16(8 * len(s.servers)) {
@@ -49,9 +49,9 @@ func TestRoundRobinTakesTurns(t *testing.T) {
 func TestSourceHashGivesAClientOneEndpoint(t *testing.T) {
 	const clients = 300
 	s := newScene(t, "sh", 5)
-	had := map[daemon.Way][]string{}
+	had := map[daemon.Transport][]string{}
 	few := flowsOf(clients/10, 3)
-	check := func(t *testing.T, w daemon.Way, k model.Kind) {
+	check := func(t *testing.T, w daemon.Transport, k model.Kind) {
 		t.Helper()
 		var firsts []string
 		for _, f := range few {
@@ -59,7 +59,7 @@ func TestSourceHashGivesAClientOneEndpoint(t *testing.T) {
 		}
 		same(t, firsts, askBy(t, s.lab, w, s.at(w, k), few))
 	}
-	eachInTurn(t, func(t *testing.T, w daemon.Way) {
+	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
 		had[w] = askBy(t, s.lab, w, s.at(w, model.ClusterIP), flowsOf(clients, 1))
 		even(t, tally(had[w]), alike(s.servers))
 		for _, k := range daemon.Kinds {
@@ -68,5 +68,5 @@ func TestSourceHashGivesAClientOneEndpoint(t *testing.T) {
 	})
 	s.proxy.Kill()
 	daemon.Start(t, s.lab.Node, s.folder)
-	eachInTurn(t, func(t *testing.T, w daemon.Way) { check(t, w, model.ClusterIP) })
+	eachInTurn(t, func(t *testing.T, w daemon.Transport) { check(t, w, model.ClusterIP) })
 }

@@ -32,6 +32,6 @@ func newScene(t *testing.T, scheduler string, endpoints int) scene {
 }
 
 // at is where the Service is found, by node-1.
-func (s scene) at(w daemon.Way, k model.Kind) netip.AddrPort {
-	return s.service.At(s.lab.Node, w.Family, k, 0)
+func (s scene) at(w daemon.Transport, k model.Kind) netip.AddrPort {
+	return s.service.AddrPort(s.lab.Node, w.Family, k, 0)
 }

@@ -29,7 +29,7 @@ func TestExternalIPsTakeTrafficUnlessTheyAreNotServed(t *testing.T) {
 			f := daemon.NewFolder(t, l)
 			put(f, service{name: "thief", number: 1, endpoints: addrsOf(l.Pods[1].Host), spec: externalIPs(addrsOf(l.Outside)...)})
 			daemon.Start(t, l.Node, f, test.flags...)
-			daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+			daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 				for _, from := range []*lab.Host{l.Pods[0].Host, l.Node.Host} {
 					answered(t, from, w, l.Outside.AddrPort(w.Family, daemon.Port), test.by)
 				}
@@ -50,7 +50,7 @@ func externalIPs(addrs ...netip.Addr) string {
 // address, what its owner does not serve is not protected.
 func TestAClusterIPCannotBeTaken(t *testing.T) {
 	l := newLab(t)
-	if err := l.Pods[0].ServeAll(daemon.Target); err != nil {
+	if err := l.Pods[0].ServeAll(daemon.TargetPort); err != nil {
 		t.Fatal(err)
 	}
 	f := daemon.NewFolder(t, l)
@@ -61,7 +61,7 @@ func TestAClusterIPCannotBeTaken(t *testing.T) {
 	put(f, owner, thief, other)
 	d := daemon.Start(t, l.Node, f)
 	d.Ignore("another Service holds the address and port")
-	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range everybody(l) {
 			answered(t, from, w, owner.at(w.Family), "pod-1")
 			answered(t, from, w, thief.at(w.Family), "pod-2")
@@ -81,7 +81,7 @@ func TestAFolderMayTakeThePortsOfTheNode(t *testing.T) {
 	f := daemon.NewFolder(t, l)
 	put(f, service{name: "thief", number: 1, endpoints: addrsOf(l.Pods[1].Host), nodePort: ssh, spec: "type: NodePort\n"})
 	daemon.Start(t, l.Node, f)
-	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		answered(t, l.Outside, w, l.Node.AddrPort(w.Family, ssh), "pod-2")
 	})
 }
@@ -98,8 +98,8 @@ func TestAHealthCheckPortThatIsTakenIsNotServed(t *testing.T) {
 	put(f, s)
 	d := daemon.Start(t, l.Node, f)
 	d.Ignore("cannot listen, trying again")
-	d.Await("cannot listen, trying again")
-	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+	d.AwaitMessage("cannot listen, trying again")
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		answered(t, l.Pods[0].Host, w, s.at(w.Family), "pod-2")
 	})
 	for _, family := range model.Families {

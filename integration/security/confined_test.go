@@ -27,7 +27,7 @@ func launch(t *testing.T, l *lab.Lab, f *daemon.Folder, flags ...string) (d *dae
 			"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s",
 		}, flags...),
 	}.Start(t)
-	d.Await("ready")
+	d.AwaitMessage("ready")
 	text, err := os.ReadFile(pidFile)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestOneCapabilityAndNothingToWriteToIsEnough(t *testing.T) {
 	}
 	late := service{name: "late", number: 2, endpoints: s.endpoints}
 	d.After(func() { put(f, late) })
-	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range everybody(l) {
 			answered(t, from, w, s.at(w.Family), "pod-2")
 			answered(t, from, w, l.Node.AddrPort(w.Family, 30080), "pod-2")

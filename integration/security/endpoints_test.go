@@ -33,7 +33,7 @@ func TestServicesDoNotLeadToServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	daemon.Start(t, l.Node, f)
-	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range everybody(l) {
 			answered(t, from, w, good.at(w.Family), "pod-2")
 			answered(t, from, w, l.Node.AddrPort(w.Family, uint16(good.nodePort)), "pod-2")
@@ -52,7 +52,7 @@ func TestAddressesThatOnlyTheHostHasAreNoEndpoints(t *testing.T) {
 	secret := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}
 	for _, p := range []model.Protocol{model.TCP, model.UDP} { // the lab's SCTP does not speak on loopback
 		for _, a := range secret {
-			if _, err := l.Node.ServeAt(p, netip.AddrPortFrom(a, daemon.Target)); err != nil {
+			if _, err := l.Node.ServeAt(p, netip.AddrPortFrom(a, daemon.TargetPort)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -66,7 +66,7 @@ func TestAddressesThatOnlyTheHostHasAreNoEndpoints(t *testing.T) {
 	}
 	d := daemon.Start(t, l.Node, f)
 	d.Ignore("bad manifest")
-	daemon.EachWay(t, func(t *testing.T, w daemon.Way) {
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range []*lab.Host{l.Pods[0].Host, l.Outside} {
 			for _, s := range services {
 				refused(t, from, w, s.at(w.Family))

@@ -78,7 +78,7 @@ func healthAnswers(services []service) map[uint16]string {
 func asked(t *testing.T, l *lab.Lab, at netip.AddrPort, body string, serves bool) {
 	t.Helper()
 	if !serves {
-		refused(t, l.Outside, daemon.Way{Protocol: model.TCP, Family: model.FamilyOf(at.Addr())}, at)
+		refused(t, l.Outside, daemon.Transport{Protocol: model.TCP, Family: model.FamilyOf(at.Addr())}, at)
 		return
 	}
 	// The ports are opened once the rules are there.

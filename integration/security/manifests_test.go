@@ -87,7 +87,7 @@ func (s service) slice(out *strings.Builder, f model.Family) {
 	fmt.Fprintf(out, "\n---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {namespace: default, name: %s-%s, "+
 		"labels: {kubernetes.io/service-name: %s}}\naddressType: %s\nports:\n", s.name, strings.ToLower(f.String()), s.name, f)
 	for _, p := range model.Protocols {
-		fmt.Fprintf(out, "- {name: %s, protocol: %s, port: %d}\n", p, strings.ToUpper(p.String()), numberOr(s.target, daemon.Target))
+		fmt.Fprintf(out, "- {name: %s, protocol: %s, port: %d}\n", p, strings.ToUpper(p.String()), numberOr(s.target, daemon.TargetPort))
 	}
 	out.WriteString("endpoints:\n")
 	for _, a := range s.endpoints {
@@ -111,7 +111,7 @@ func addrsOf(h *lab.Host) []netip.Addr { return []netip.Addr{h.Addr(model.IPv4),
 func newLab(t *testing.T) *lab.Lab {
 	t.Helper()
 	l := labtest.New(t, lab.Options{Pods: 2})
-	if err := l.Pods[1].ServeAll(daemon.Target); err != nil {
+	if err := l.Pods[1].ServeAll(daemon.TargetPort); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -121,7 +121,7 @@ func newLab(t *testing.T) *lab.Lab {
 func everybody(l *lab.Lab) []*lab.Host { return []*lab.Host{l.Pods[0].Host, l.Node.Host, l.Outside} }
 
 // answered wants an answer by a host of that name; of none if it is empty.
-func answered(t *testing.T, from *lab.Host, w daemon.Way, to netip.AddrPort, by string) {
+func answered(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort, by string) {
 	t.Helper()
 	patience := answer
 	if by == "" {
@@ -134,7 +134,7 @@ func answered(t *testing.T, from *lab.Host, w daemon.Way, to netip.AddrPort, by 
 }
 
 // refused wants to be refused, rather than met with silence.
-func refused(t *testing.T, from *lab.Host, w daemon.Way, to netip.AddrPort) {
+func refused(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort) {
 	t.Helper()
 	got, err := from.Ask(w.Protocol, to, answer)
 	if err != nil || got.Outcome != lab.Refused {

@@ -20,7 +20,7 @@ func TestMapsGrowUnderTrafficWithoutLoss(t *testing.T) {
 	daemon.RouteServices(t, l, l.Node)
 	var servers []*lab.Host
 	for _, pod := range append(l.Pods[:6:6], l.RemotePods...) {
-		if err := pod.ServeAll(daemon.Target); err != nil {
+		if err := pod.ServeAll(daemon.TargetPort); err != nil {
 			t.Fatal(err)
 		}
 		servers = append(servers, pod.Host)

@@ -36,7 +36,7 @@ func TestChangesToOneServiceDisturbNoOther(t *testing.T) {
 	var servers []*lab.Host
 	for _, pod := range append(l.Pods[:6:6], l.RemotePods...) {
 		for n := range uint16(most) {
-			if err := pod.ServeAll(daemon.Target + n); err != nil {
+			if err := pod.ServeAll(daemon.TargetPort + n); err != nil {
 				t.Fatal(err)
 			}
 		}

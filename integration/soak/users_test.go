@@ -24,7 +24,7 @@ const (
 // user asks all Services that stay, over and over, from one host in one way: by
 // new connections, and by flows that it keeps.
 type user struct {
-	way      daemon.Way
+	way      daemon.Transport
 	from     *lab.Host
 	targets  []target
 	ports    *ports
@@ -69,7 +69,7 @@ func (r record) String() string {
 func newUsers(t *testing.T, l *lab.Lab, services []daemon.Service) (users []*user) {
 	t.Helper()
 	counted := &ports{}
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		for _, from := range []*lab.Host{l.Pods[0].Host, l.Node.Host, l.Outside} {
 			u := &user{way: w, from: from, ports: counted}
 			for _, s := range services {
@@ -88,7 +88,7 @@ func newUsers(t *testing.T, l *lab.Lab, services []daemon.Service) (users []*use
 
 func (u *user) target(t *testing.T, l *lab.Lab, s daemon.Service, k model.Kind) target {
 	t.Helper()
-	out := target{service: s, kind: k, to: s.At(l.Node, u.way.Family, k, 0), always: s.Affinity > 0 || s.Scheduler == "sh"}
+	out := target{service: s, kind: k, to: s.AddrPort(l.Node, u.way.Family, k, 0), always: s.Affinity > 0 || s.Scheduler == "sh"}
 	local := s.LocalInside && k == model.ClusterIP || s.LocalOutside && k != model.ClusterIP && u.from == l.Outside
 	for _, h := range s.Endpoints {
 		if !local || slices.ContainsFunc(l.Pods, func(p *lab.Pod) bool { return p.Host == h }) {

@@ -25,10 +25,10 @@ func TestConnectionsAreThoseThatWereMade(t *testing.T) {
 	}
 	f.Put("web", s, daemon.Service{Name: "other", Number: 2, Endpoints: s.Endpoints})
 	d := daemon.Start(t, l.Node, f)
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		for _, kind := range daemon.Kinds {
 			for range each {
-				connect(t, l.Outside, w, s.At(l.Node, w.Family, kind, 0))
+				connect(t, l.Outside, w, s.AddrPort(l.Node, w.Family, kind, 0))
 			}
 		}
 	}
@@ -47,7 +47,7 @@ func TestConnectionsAreThoseThatWereMade(t *testing.T) {
 }
 
 // connect makes one connection.
-func connect(t *testing.T, from *lab.Host, w daemon.Way, to netip.AddrPort) {
+func connect(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort) {
 	t.Helper()
 	if got, err := from.Ask(w.Protocol, to, 10*time.Second); err != nil || got.Outcome != lab.Answered {
 		t.Fatalf("%s asks %s over %s: %s, %v", from, to, w, got, err)

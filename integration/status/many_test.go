@@ -27,7 +27,7 @@ func TestTenThousandServicesAreAskedForInSeconds(t *testing.T) {
 	f.Put("many", services...)
 	pid := filepath.Join(t.TempDir(), "pid")
 	d := daemon.Launch{Node: l.Node, Folder: f, By: []string{"sh", "-c", `echo $$ > ` + pid + `; exec "$@"`, "sh"}}.Start(t)
-	d.Await("ready")
+	d.AwaitMessage("ready")
 	number, err := os.ReadFile(pid)
 	if err != nil {
 		t.Fatal(err)

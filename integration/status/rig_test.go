@@ -26,7 +26,7 @@ func newLab(t *testing.T) *lab.Lab {
 	t.Helper()
 	l := labtest.New(t, lab.Options{Pods: 2, RemotePods: 1})
 	for _, p := range append(l.Pods, l.RemotePods...) {
-		if err := p.ServeAll(daemon.Target); err != nil {
+		if err := p.ServeAll(daemon.TargetPort); err != nil {
 			t.Fatal(err)
 		}
 	}

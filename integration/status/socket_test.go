@@ -65,7 +65,7 @@ func TestWhoWaitsForTheSocketGetsItWhenItIsFree(t *testing.T) {
 			for _, m := range []string{"cannot serve, trying again", "another program had changed our tables; repaired", "a change was refused, reading the kernel"} {
 				d.Ignore(m)
 			}
-			d.Await("ready")
+			d.AwaitMessage("ready")
 			return d
 		}
 		who := func() string {
@@ -73,12 +73,12 @@ func TestWhoWaitsForTheSocketGetsItWhenItIsFree(t *testing.T) {
 		}
 		first := start("first")
 		second := start("second")
-		second.Await("cannot serve, trying again")
+		second.AwaitMessage("cannot serve, trying again")
 		if got := who(); got != "service/first\n" {
 			t.Errorf("%s: beside a second one, the first is asked and says %q", socket, got)
 		}
 		first.Kill()
-		second.Await("serving")
+		second.AwaitMessage("serving")
 		deadline := time.Now().Add(20 * time.Second)
 		for who() != "service/second\n" {
 			if time.Now().After(deadline) {

@@ -109,14 +109,14 @@ func (n *neighbors) stay(reason string, flags ...string) *daemon.Daemon {
 	for _, message := range []string{otherRuns, "cannot serve, trying again"} {
 		d.Ignore(message)
 	}
-	d.Await(otherRuns)
+	d.AwaitMessage(otherRuns)
 	n.daemons++
 	d.After(func() { n.folder.Put("web", daemon.Service{Name: "web", Number: n.daemons}) })
 	same(n.t, "rules of another proxy", n.theirs(), n.both)
 	if got := n.problems(); !strings.Contains(got, "Node node-1: "+otherRuns+": "+reason) {
 		n.t.Errorf("the problems are %q, without the reason %q", got, reason)
 	}
-	if d.Told("removed what kube-proxy left") > 0 {
+	if d.CountMessages("removed what kube-proxy left") > 0 {
 		n.t.Error("it removed something")
 	}
 	return d
@@ -126,16 +126,16 @@ func (n *neighbors) stay(reason string, flags ...string) *daemon.Daemon {
 func (n *neighbors) problems() string {
 	n.t.Helper()
 	said := daemon.Run(n.t, n.host, "get", "services", "-A", "-o", "wide")
-	if said.Code != 0 || !strings.Contains(said.Out, "web") {
-		n.t.Errorf("get ends with %d:\n%s%s", said.Code, said.Out, said.Err)
+	if said.ExitCode != 0 || !strings.Contains(said.Stdout, "web") {
+		n.t.Errorf("get ends with %d:\n%s%s", said.ExitCode, said.Stdout, said.Stderr)
 	}
-	return said.Err
+	return said.Stderr
 }
 
 // goes waits until the other proxy's rules are removed, after its end.
 func (n *neighbors) goes(d *daemon.Daemon) {
 	n.t.Helper()
-	d.Await("removed what kube-proxy left")
+	d.AwaitMessage("removed what kube-proxy left")
 	same(n.t, "what there was before kube-proxy and what there is now", n.theirs(), n.others)
 	if got := n.problems(); strings.Contains(got, otherRuns) {
 		n.t.Errorf("still there is the problem %q", got)

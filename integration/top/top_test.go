@@ -41,7 +41,7 @@ func newScene(t *testing.T, flags ...string) *scene {
 	t.Helper()
 	s := &scene{Lab: labtest.New(t, lab.Options{Pods: 2})}
 	for _, pod := range s.Pods {
-		if err := pod.ServeAll(daemon.Target); err != nil {
+		if err := pod.ServeAll(daemon.TargetPort); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,9 +52,9 @@ func newScene(t *testing.T, flags ...string) *scene {
 	folder := daemon.NewFolder(t, s.Lab)
 	folder.Put("services", s.web, s.idle, none)
 	s.daemon = daemon.Start(t, s.Node, folder, flags...)
-	for _, w := range daemon.Ways() {
+	for _, w := range daemon.Transports() {
 		for range kept {
-			flow, err := s.Pods[0].Flow(w.Protocol, fresh(), s.web.At(s.Node, w.Family, model.ClusterIP, 0))
+			flow, err := s.Pods[0].Flow(w.Protocol, fresh(), s.web.AddrPort(s.Node, w.Family, model.ClusterIP, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func fresh() netip.AddrPort {
 }
 
 // open is how many connections the Service has that are kept open.
-func (s *scene) open() int { return kept * len(daemon.Ways()) }
+func (s *scene) open() int { return kept * len(daemon.Transports()) }
 
 // meanwhile asks over all ways, again and again, while a function runs, and returns
 // how many connections that were.
@@ -87,13 +87,13 @@ func (s *scene) meanwhile(t *testing.T, do func()) int {
 	var made int
 	group.Go(func() error {
 		for {
-			for _, w := range daemon.Ways() {
+			for _, w := range daemon.Transports() {
 				select {
 				case <-over:
 					return nil
 				default:
 				}
-				got, err := s.Pods[0].AskFrom(w.Protocol, fresh(), s.web.At(s.Node, w.Family, model.ClusterIP, 0), patience)
+				got, err := s.Pods[0].AskFrom(w.Protocol, fresh(), s.web.AddrPort(s.Node, w.Family, model.ClusterIP, 0), patience)
 				if err != nil || got.Outcome != lab.Answered {
 					return errors.Join(fmt.Errorf("ask over %s: %s", w, got), err)
 				}
@@ -137,10 +137,10 @@ func number(t *testing.T, text string) float64 {
 func (s *scene) top(t *testing.T, args ...string) string {
 	t.Helper()
 	said := daemon.Run(t, s.Node.Host, append([]string{"top"}, args...)...)
-	if said.Code != 0 || said.Err != "" {
-		t.Fatalf("%v: exit code %d: %s", args, said.Code, said.Err)
+	if said.ExitCode != 0 || said.Stderr != "" {
+		t.Fatalf("%v: exit code %d: %s", args, said.ExitCode, said.Stderr)
 	}
-	return said.Out
+	return said.Stdout
 }
 
 func TestConnectionsShowAsTheyAreMade(t *testing.T) {
@@ -206,8 +206,8 @@ func TestWithoutAProxyItSaysWhatToDo(t *testing.T) {
 	s := newScene(t)
 	s.daemon.Stop()
 	said := daemon.Run(t, s.Node.Host, "top", "--once")
-	if said.Code != 1 || said.Out != "" || !strings.Contains(said.Err, "does kube-vmap run?") {
-		t.Errorf("exit code %d: %s%s", said.Code, said.Out, said.Err)
+	if said.ExitCode != 1 || said.Stdout != "" || !strings.Contains(said.Stderr, "does kube-vmap run?") {
+		t.Errorf("exit code %d: %s%s", said.ExitCode, said.Stdout, said.Stderr)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestAPersonMovesInTheTable(t *testing.T) {
 	})
 	term.press("/web\r", "1 found")
 	term.press("\r", "default/web")
-	term.press("", s.Pods[1].AddrPort(model.IPv6, daemon.Target).String())
+	term.press("", s.Pods[1].AddrPort(model.IPv6, daemon.TargetPort).String())
 	term.press("\x1b", "3 services")
 	term.press("?", "CONN/S       new connections")
 	term.types("q")

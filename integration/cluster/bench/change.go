@@ -66,7 +66,7 @@ func (b *bench) compareWithTruth(ctx context.Context) error {
 
 // follow makes n changes of each kind, from the given one on, and lets the proxy
 // follow them, with the floor beside it.
-func (b *bench) follow(ctx context.Context, proxy *process, from, n int, rate float64, done func(kind, *following)) error {
+func (b *bench) follow(ctx context.Context, proxy *timedProcess, from, n int, rate float64, done func(kind, *following)) error {
 	p := b.informers()
 	floor, err := p.start(ctx)
 	if err != nil {

@@ -33,7 +33,7 @@ func (p *program) once(ctx context.Context) error {
 }
 
 // measure waits until the program is ready and notes what that took.
-func (p *program) measure(ctx context.Context, running *process) error {
+func (p *program) measure(ctx context.Context, running *timedProcess) error {
 	took, err := p.ready(ctx, running)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (p *program) measure(ctx context.Context, running *process) error {
 }
 
 // listen notes what kube-vmap tells of its start.
-func (c *cost) listen(running *process) error {
+func (c *cost) listen(running *timedProcess) error {
 	complete, err := running.line("the API's objects are complete")
 	if err != nil {
 		return err

@@ -9,13 +9,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/integration/cluster/daemon"
+	"kube-vmap/integration/process"
 )
 
 // following is how a proxy, and the floor beside it, follow changes.
 type following struct {
 	*world
-	proxy, floor *process
+	proxy, floor *timedProcess
 
 	committed sample // seconds from the request to the commit
 	answered  sample // from the API server's answer to the commit
@@ -122,7 +122,7 @@ func (f *following) awaitCommit(ctx context.Context, before uint32) (time.Time, 
 }
 
 // addHandled adds when the informers saw what was sent.
-func (f *following) addHandled(log []daemon.Entry) error {
+func (f *following) addHandled(log []process.Entry) error {
 	for _, line := range log {
 		began, ok := f.sent[line["version"]]
 		if !ok || line["msg"] != "seen" {

@@ -9,10 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/integration/cluster/daemon"
+	"kube-vmap/integration/process"
 )
 
-// process is a program that runs on the node.
-type process struct {
+// timedProcess is a program that runs on the node.
+type timedProcess struct {
 	*daemon.Daemon
 	began time.Time
 }
@@ -20,13 +21,13 @@ type process struct {
 // patience is how long anything may take.
 const patience = 10 * time.Minute
 
-func (w *world) start(ctx context.Context, program string, args ...string) (*process, error) {
+func (w *world) start(ctx context.Context, program string, args ...string) (*timedProcess, error) {
 	began := time.Now()
-	d, err := daemon.Start(ctx, daemon.Config{Program: program, Host: w.lab.Node.Host, Args: args})
+	d, err := daemon.Start(ctx, process.Config{Program: program, Host: w.lab.Node.Host, Args: args})
 	if err != nil {
 		return nil, err
 	}
-	return &process{d, began}, nil
+	return &timedProcess{d, began}, nil
 }
 
 // cleanup removes what kube-vmap wrote into the kernel.
@@ -39,18 +40,18 @@ func (w *world) cleanup(ctx context.Context) error {
 
 // awaitLine waits for a line of the process's log and says how long after its
 // start it was written.
-func (p *process) awaitLine(ctx context.Context, message string) (time.Duration, error) {
+func (p *timedProcess) awaitLine(ctx context.Context, message string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	line, err := p.AwaitLog(ctx, 0, fmt.Sprintf("%q in the log", message), daemon.Message(message))
+	line, err := p.AwaitLog(ctx, 0, fmt.Sprintf("%q in the log", message), process.Message(message))
 	if err != nil {
 		return 0, err
 	}
 	return p.after(line)
 }
 
-// line is [process.awaitLine] for one that must be there already.
-func (p *process) line(message string) (time.Duration, error) {
+// line is [timedProcess.awaitLine] for one that must be there already.
+func (p *timedProcess) line(message string) (time.Duration, error) {
 	for _, line := range p.Log.Entries(0) {
 		if line["msg"] == message {
 			return p.after(line)
@@ -60,7 +61,7 @@ func (p *process) line(message string) (time.Duration, error) {
 }
 
 // after is how long after the start of the process a line was written.
-func (p *process) after(line daemon.Entry) (time.Duration, error) {
+func (p *timedProcess) after(line process.Entry) (time.Duration, error) {
 	at, err := time.Parse(time.RFC3339Nano, line["time"])
 	if err != nil {
 		return 0, fmt.Errorf("read when %q was logged: %w", line["msg"], err)
@@ -71,7 +72,7 @@ func (p *process) after(line daemon.Entry) (time.Duration, error) {
 // cpu is the time that the process took so far: all its threads, also those that
 // ended, to the nanosecond, and, to ticks of 10 ms, the programs that it ran and
 // waited for.
-func (p *process) cpu() (time.Duration, error) {
+func (p *timedProcess) cpu() (time.Duration, error) {
 	const (
 		ofProcess = 2 // CPUCLOCK_SCHED of all threads, include/linux/posix-timers.h
 		bits      = 3
@@ -93,7 +94,7 @@ func (p *process) cpu() (time.Duration, error) {
 }
 
 // end ends the process in order.
-func (p *process) end() error {
+func (p *timedProcess) end() error {
 	if err := p.Stop(); err != nil {
 		return fmt.Errorf("end a program: %w", err)
 	}

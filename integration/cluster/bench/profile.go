@@ -39,7 +39,7 @@ func (b *bench) profile(ctx context.Context) error {
 }
 
 // save writes a profile to a file.
-func (b *bench) save(p *process, name, query string) error {
+func (b *bench) save(p *timedProcess, name, query string) error {
 	status, body, err := p.Get(pprof + query)
 	if err != nil {
 		return err

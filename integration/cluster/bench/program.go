@@ -13,10 +13,10 @@ import (
 type program struct {
 	cost
 	label string
-	start func(context.Context) (*process, error)
+	start func(context.Context) (*timedProcess, error)
 	// ready waits until the process is ready and says how long after its start it
 	// was.
-	ready func(context.Context, *process) (time.Duration, error)
+	ready func(context.Context, *timedProcess) (time.Duration, error)
 	// tells says whether it has kube-vmap's log and metrics.
 	tells bool
 }
@@ -25,7 +25,7 @@ type program struct {
 func (w *world) informers() *program {
 	return &program{
 		label: "informers alone (floor)", ready: line("synced"),
-		start: func(ctx context.Context) (*process, error) {
+		start: func(ctx context.Context) (*timedProcess, error) {
 			return w.start(ctx, w.programs.informers, "--kubeconfig="+w.kubeconfig, "--node="+nodeName)
 		},
 	}
@@ -36,7 +36,7 @@ func (w *world) kubeVMap(label string, flags ...string) *program {
 	flags = append(w.proxyFlags(), flags...)
 	return &program{
 		label: label, ready: line("ready"), tells: true,
-		start: func(ctx context.Context) (*process, error) { return w.start(ctx, w.programs.kubeVMap, flags...) },
+		start: func(ctx context.Context) (*timedProcess, error) { return w.start(ctx, w.programs.kubeVMap, flags...) },
 	}
 }
 
@@ -47,7 +47,7 @@ func (w *world) kubeProxy() *program {
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0")
 	return &program{
 		label: "kube-proxy, nftables", ready: synced,
-		start: func(ctx context.Context) (*process, error) { return w.start(ctx, w.programs.kubeProxy, flags...) },
+		start: func(ctx context.Context) (*timedProcess, error) { return w.start(ctx, w.programs.kubeProxy, flags...) },
 	}
 }
 
@@ -57,12 +57,12 @@ func (w *world) proxyFlags() []string {
 }
 
 // line waits for a line of the process's log.
-func line(message string) func(context.Context, *process) (time.Duration, error) {
-	return func(ctx context.Context, p *process) (time.Duration, error) { return p.awaitLine(ctx, message) }
+func line(message string) func(context.Context, *timedProcess) (time.Duration, error) {
+	return func(ctx context.Context, p *timedProcess) (time.Duration, error) { return p.awaitLine(ctx, message) }
 }
 
 // synced waits until kube-proxy has written the rules of both families.
-func synced(ctx context.Context, p *process) (took time.Duration, err error) {
+func synced(ctx context.Context, p *timedProcess) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err = p.Await(ctx, "a sync of each IP family", func() error {

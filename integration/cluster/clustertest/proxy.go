@@ -8,6 +8,7 @@ import (
 	"kube-vmap/integration/cluster/daemon"
 	"kube-vmap/integration/cluster/truth"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 )
 
 // The account that deploy/base gives to the proxy.
@@ -41,12 +42,12 @@ func (c *Cluster) StartProxy(t testing.TB, n *lab.Node, kubeconfig string, flags
 	args := append([]string{
 		"--kubeconfig=" + kubeconfig, "--hostname-override=" + name, "--cluster-cidr=" + truth.PodRanges,
 	}, flags...)
-	return c.Run(t, n, daemon.Config{Args: args})
+	return c.Run(t, n, process.Config{Args: args})
 }
 
 // Run starts the built kube-vmap on a node with nothing but the given arguments,
 // environment and rights. Another program may be one that ends up as kube-vmap.
-func (c *Cluster) Run(t testing.TB, n *lab.Node, d daemon.Config) *Proxy {
+func (c *Cluster) Run(t testing.TB, n *lab.Node, d process.Config) *Proxy {
 	t.Helper()
 	if d.Program == "" {
 		d.Program = Program(t)
@@ -57,7 +58,7 @@ func (c *Cluster) Run(t testing.TB, n *lab.Node, d daemon.Config) *Proxy {
 
 // Start starts a proxy of any kind that is killed with the test, and prints its
 // log if the test fails.
-func Start(t testing.TB, c daemon.Config) *daemon.Daemon {
+func Start(t testing.TB, c process.Config) *daemon.Daemon {
 	t.Helper()
 	d, err := daemon.Start(context.Background(), c)
 	Must(t, err)

@@ -19,7 +19,7 @@ const timeout = 5 * time.Second
 // returns status and body.
 func (d *Daemon) Get(url string) (status int, body string, err error) {
 	client := http.Client{
-		Transport: &http.Transport{DialContext: d.config.Host.DialContext, DisableKeepAlives: true},
+		Transport: &http.Transport{DialContext: d.host.DialContext, DisableKeepAlives: true},
 		Timeout:   timeout,
 	}
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, http.NoBody)
@@ -50,7 +50,7 @@ func (d *Daemon) ok(url string) error {
 // Metrics are what the proxy says at [MetricsURL], by name.
 func (d *Daemon) Metrics() (map[string]*dto.MetricFamily, error) {
 	client := http.Client{
-		Transport: &http.Transport{DialContext: d.config.Host.DialContext, DisableKeepAlives: true},
+		Transport: &http.Transport{DialContext: d.host.DialContext, DisableKeepAlives: true},
 		Timeout:   timeout,
 	}
 	response, err := client.Get(MetricsURL)

@@ -35,6 +35,3 @@ func (d *Daemon) Cost() (c Cost, err error) {
 		PeakRSS: status.VmHWM, RSS: status.VmRSS, Threads: stat.NumThreads,
 	}, nil
 }
-
-// PID is the process's number.
-func (d *Daemon) PID() int { return d.cmd.Process.Pid }

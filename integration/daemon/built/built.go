@@ -1,5 +1,5 @@
-// Package built is kube-vmap as tests run it: one program for all tests of a
-// package, built when the first of them asks for it.
+// Package built builds kube-vmap for tests, once for all tests of a package, when
+// the first of them needs it.
 package built
 
 import (
@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Variable is the environment variable with the path of a program that is there
-// already, for tests that run where none can be built.
+// Variable is the environment variable with the path of a program that was built
+// before, for machines without a Go toolchain.
 const Variable = "KUBE_VMAP_BINARY"
 
 // dir is the folder of the built program.
@@ -23,14 +23,14 @@ var dir string
 func Main(m *testing.M) int {
 	code := m.Run()
 	if dir != "" {
-		_ = os.RemoveAll(dir) // a folder for what is of no use to anybody
+		_ = os.RemoveAll(dir)
 	}
 	return code
 }
 
 // Path builds the program once, if [Variable] names none, and returns its path. It
 // is built with the flags of the tests' own build, from GOFLAGS; its version is
-// "of-the-tests". Also users who may do nothing else can run it.
+// "of-the-tests". Users without any rights can execute it.
 func Path() (string, error) { return once() }
 
 var once = stdsync.OnceValues(func() (path string, err error) {
@@ -44,7 +44,7 @@ var once = stdsync.OnceValues(func() (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(dir, "kube-vmap")
-	// What only a debugger reads takes the linker much of its time.
+	// Without -w, the linker spends much of its time on data for debuggers.
 	build := exec.Command("go", "build", "-ldflags", "-w -X main.version=of-the-tests", "-o", path, "kube-vmap/cmd/kube-vmap")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)

@@ -1,11 +1,11 @@
-package daemon
+package process
 
 import (
 	"maps"
 	"testing"
 )
 
-func TestLinesAreReadByField(t *testing.T) {
+func TestEntriesHaveTheFieldsOfTheirLines(t *testing.T) {
 	for _, c := range []struct {
 		line string
 		want Entry
@@ -17,8 +17,8 @@ func TestLinesAreReadByField(t *testing.T) {
 		{`panic: runtime error, x=1`, Entry{"msg": "panic: runtime error, x=1"}},
 		{``, Entry{"msg": ""}},
 	} {
-		var j Journal
-		for _, b := range []byte(c.line + "\n") { // however it is cut
+		var j Log
+		for _, b := range []byte(c.line + "\n") { // in the smallest pieces
 			if _, err := j.Write([]byte{b}); err != nil {
 				t.Fatal(err)
 			}

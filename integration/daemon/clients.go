@@ -1,0 +1,36 @@
+package daemon
+
+import (
+	"net/netip"
+	"os"
+	"testing"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// clientRanges are the addresses of the clients outside.
+var clientRanges = ranges("198.18.0.0/16", "2001:db8:c::/112")
+
+// AddClients lets the host outside send from every address of [ClientAddr], as
+// that many clients.
+func AddClients(t testing.TB, l *lab.Lab) {
+	t.Helper()
+	// IPv6 needs this to bind to an address of a local route.
+	err := l.Outside.Do(func() error {
+		return os.WriteFile("/proc/sys/net/ipv6/ip_nonlocal_bind", []byte("1"), 0)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range model.Families {
+		// One local route instead of 65,534 addresses.
+		out, err := l.Outside.Command(t.Context(), "ip", "route", "add", "local", clientRanges[f].String(), "dev", "lo").CombinedOutput()
+		if err != nil {
+			t.Fatalf("add addresses to the host outside: %v\n%s", err, out)
+		}
+	}
+}
+
+// ClientAddr returns the n-th client address, n from 0 to 65533.
+func ClientAddr(f model.Family, n int) netip.Addr { return nth(clientRanges[f], n+1) }
