@@ -19,21 +19,21 @@ import (
 // kernel walks all that do already (nf_tables_bind_set).
 func (id ChainID) stickyRules(fam *family) []Rule {
 	s := id.Sticky.Value()
-	clients := SetID{Family: id.Family, Kind: Affinity, Local: id.Local}
+	clients := SetID{Family: id.Family, Kind: SetAffinity, Local: id.Local}
 	return []Rule{
 		{remember(clients, s)},
-		{jump(ChainID{Family: id.Family, Kind: StickyFound, Local: id.Local})},
+		{jump(ChainID{Family: id.Family, Kind: ChainStickyFound, Local: id.Local})},
 		{protocolIs(s.Protocol), countFull(), translateTo(fam, s)},
 	}
 }
 
 // remember notes that the client has the endpoint, for a time from now.
 func remember(id SetID, s Sticky) statement {
-	load, next := loadKey(id, draw{})
+	load, next := loadKey(id, pick{})
 	timeout := time.Duration(s.Seconds) * time.Second
 	return statement{
 		text: fmt.Sprintf("update @%s { %s timeout %s : %s . %d }",
-			id.Name(), lookup(id, draw{}), durationText(timeout), s.Endpoint.Addr(), s.Endpoint.Port()),
+			id.Name(), lookup(id, pick{}), durationText(timeout), s.Endpoint.Addr(), s.Endpoint.Port()),
 		expressions: append(append(load, s.immediates(id.family(), next)...),
 			&expr.Dynset{
 				SrcRegKey: regKey, SrcRegData: next, SetName: id.Name(), SetID: byNameOnly,

@@ -26,8 +26,8 @@ type AddTable struct {
 	// Protected makes the table belong to the socket it comes through, so that no
 	// other program can change it, and stay when that is closed.
 	Protected bool
-	// Stands tells that the table is there, and only lacks its owner.
-	Stands bool
+	// Exists tells that the table is there, and only lacks its owner.
+	Exists bool
 }
 
 // DeleteTable removes our table with all it holds.
@@ -95,7 +95,7 @@ func (b Batch) String() string {
 // MarshalText makes a batch readable in logs of any format.
 func (b Batch) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// Counts is the size of a batch in the units a person thinks in.
+// CountsConnections is the size of a batch in the units a person thinks in.
 type Counts struct {
 	Added, Deleted int // elements
 	Objects        int // tables, sets, chains and rules that come or go
@@ -108,7 +108,7 @@ const objectCost = 10
 // them take one to two seconds.
 func (c Counts) Cost() int { return c.Added + c.Deleted + objectCost*c.Objects }
 
-// Counts sums up what the batch changes.
+// CountsConnections sums up what the batch changes.
 func (b Batch) Counts() Counts {
 	var c Counts
 	for _, op := range b {
@@ -119,9 +119,9 @@ func (b Batch) Counts() Counts {
 			c.Added += len(op.slots)
 		case DeleteElements:
 			c.Deleted += len(op.Elements)
-		case AddCounted:
+		case AddConnections:
 			c.Added += len(op.List)
-		case DeleteCounted:
+		case DeleteConnections:
 			c.Deleted += len(op.List)
 		case FlushChain: // rules that go with it are not listed
 		default:
@@ -180,7 +180,7 @@ func (b Batch) repossession() (take, rest Batch) {
 	for _, op := range b {
 		switch op := op.(type) {
 		case AddTable:
-			if op.Stands {
+			if op.Exists {
 				take = append(take, op)
 				continue
 			}

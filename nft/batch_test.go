@@ -46,7 +46,7 @@ func flat(b Batch) []string {
 			}
 			continue
 		}
-		id, list, adds := Added(op)
+		id, list, adds := AddedElements(op)
 		if !adds {
 			out = append(out, op.String())
 			continue

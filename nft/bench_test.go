@@ -167,11 +167,11 @@ func BenchmarkCompile(b *testing.B) {
 	for _, l := range benchLoads {
 		b.Run(l.name, func(b *testing.B) {
 			frontends, _ := service(l.load(3), 1)
-			var placedAll []*programmed
+			var placedAll []*frontendState
 			for i := range frontends {
 				placedAll = append(placedAll, (&Config{}).place(frontends[i], slots{}))
 			}
-			var own []placed
+			var own []setElement
 			var shared []sharedKey
 			b.ReportAllocs()
 			for b.Loop() {

@@ -17,33 +17,33 @@ type ChainKind uint8
 // The kinds of chains, in the order in which they are declared. Those up to
 // RejectChain every table has; the others come with use.
 const (
-	FilterPrerouting ChainKind = iota
-	FilterOutputEarly
-	NATPrerouting
-	NATOutput
-	RestorePrerouting
-	RestoreOutput
-	FilterInput
-	FilterForward
-	FilterOutput
-	NATPostrouting
-	SourceCheck
-	Restore
-	ServiceCheck
-	RejectChain
-	Endpoint       // ep-K: translates to the endpoint in slot K
-	StickyEndpoint // remembers that the client has this endpoint, and translates to what it has
-	StickyFound    // sticky-found: translates to the endpoint that the client has
-	StickyPick     // sticky-ep-K: goes to the sticky endpoint in slot K
-	Balance        // lb-N: picks one of N endpoints
-	Cluster        // cluster-N: marks for masquerade what is not from a pod, then balances
-	Masquerade     // masquerade-N: marks everything for masquerade, then balances
-	Service        // service-N: makes the ClusterIP the destination, then balances
-	External       // external-N: marks everything for masquerade, then goes to service-N
-	ExternalLocal  // external-local-N: pods and the node as under Cluster policy, others to local endpoints
-	NATInput       // nat-input: counts connections to endpoints that are this node, with [Config].Count
+	ChainFilterPrerouting ChainKind = iota
+	ChainFilterOutputEarly
+	ChainNATPrerouting
+	ChainNATOutput
+	ChainRestorePrerouting
+	ChainRestoreOutput
+	ChainFilterInput
+	ChainFilterForward
+	ChainFilterOutput
+	ChainNATPostrouting
+	ChainSourceCheck
+	ChainRestore
+	ChainServiceCheck
+	ChainReject
+	ChainEndpoint       // ep-K: translates to the endpoint in slot K
+	ChainStickyEndpoint // remembers that the client has this endpoint, and translates to what it has
+	ChainStickyFound    // sticky-found: translates to the endpoint that the client has
+	ChainStickyPick     // sticky-ep-K: goes to the sticky endpoint in slot K
+	ChainBalance        // lb-N: picks one of N endpoints
+	ChainCluster        // cluster-N: marks for masquerade what is not from a pod, then balances
+	ChainMasquerade     // masquerade-N: marks everything for masquerade, then balances
+	ChainService        // service-N: makes the ClusterIP the destination, then balances
+	ChainExternal       // external-N: marks everything for masquerade, then goes to service-N
+	ChainExternalLocal  // external-local-N: pods and the node as under Cluster policy, others to local endpoints
+	ChainNATInput       // nat-input: counts connections to endpoints that are this node, with [Config].Count
 	chainKinds
-	unknownChain
+	chainUnknown
 )
 
 // MaxSlots is the highest number of endpoints that are spread over slots. A
@@ -82,35 +82,35 @@ var chainSchema = [chainKinds]struct {
 	name string
 	hook *hook
 }{
-	FilterPrerouting:  {"filter-prerouting", &hook{"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -110, "dstnat - 10"}},
-	FilterOutputEarly: {"filter-output-early", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", -110, "-110"}},
-	NATPrerouting:     {"nat-prerouting", &hook{"nat", unix.NF_INET_PRE_ROUTING, "prerouting", -100, "dstnat"}},
-	NATOutput:         {"nat-output", &hook{"nat", unix.NF_INET_LOCAL_OUT, "output", -100, "-100"}},
-	RestorePrerouting: {"restore-prerouting", &hook{"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -99, "dstnat + 1"}},
-	RestoreOutput:     {"restore-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", -99, "-99"}},
-	FilterInput:       {"filter-input", &hook{"filter", unix.NF_INET_LOCAL_IN, "input", 0, "filter"}},
-	FilterForward:     {"filter-forward", &hook{"filter", unix.NF_INET_FORWARD, "forward", 0, "filter"}},
-	FilterOutput:      {"filter-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", 0, "filter"}},
-	NATPostrouting:    {"nat-postrouting", &hook{"nat", unix.NF_INET_POST_ROUTING, "postrouting", 100, "srcnat"}},
-	SourceCheck:       {"source-check", nil},
-	Restore:           {"restore", nil},
-	ServiceCheck:      {"service-check", nil},
-	RejectChain:       {"reject-chain", nil},
-	Endpoint:          {"ep", nil},
-	StickyEndpoint:    {"sticky", nil},
-	StickyFound:       {"sticky-found", nil},
-	StickyPick:        {"sticky-ep", nil},
-	Balance:           {"", nil}, // named after the method
-	Cluster:           {"cluster", nil},
-	Masquerade:        {"masquerade", nil},
-	Service:           {"service", nil},
-	External:          {"external", nil},
-	ExternalLocal:     {"external-local", nil},
-	NATInput:          {"nat-input", &hook{"nat", unix.NF_INET_LOCAL_IN, "input", 100, "100"}},
+	ChainFilterPrerouting:  {"filter-prerouting", &hook{"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -110, "dstnat - 10"}},
+	ChainFilterOutputEarly: {"filter-output-early", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", -110, "-110"}},
+	ChainNATPrerouting:     {"nat-prerouting", &hook{"nat", unix.NF_INET_PRE_ROUTING, "prerouting", -100, "dstnat"}},
+	ChainNATOutput:         {"nat-output", &hook{"nat", unix.NF_INET_LOCAL_OUT, "output", -100, "-100"}},
+	ChainRestorePrerouting: {"restore-prerouting", &hook{"filter", unix.NF_INET_PRE_ROUTING, "prerouting", -99, "dstnat + 1"}},
+	ChainRestoreOutput:     {"restore-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", -99, "-99"}},
+	ChainFilterInput:       {"filter-input", &hook{"filter", unix.NF_INET_LOCAL_IN, "input", 0, "filter"}},
+	ChainFilterForward:     {"filter-forward", &hook{"filter", unix.NF_INET_FORWARD, "forward", 0, "filter"}},
+	ChainFilterOutput:      {"filter-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", 0, "filter"}},
+	ChainNATPostrouting:    {"nat-postrouting", &hook{"nat", unix.NF_INET_POST_ROUTING, "postrouting", 100, "srcnat"}},
+	ChainSourceCheck:       {"source-check", nil},
+	ChainRestore:           {"restore", nil},
+	ChainServiceCheck:      {"service-check", nil},
+	ChainReject:            {"reject-chain", nil},
+	ChainEndpoint:          {"ep", nil},
+	ChainStickyEndpoint:    {"sticky", nil},
+	ChainStickyFound:       {"sticky-found", nil},
+	ChainStickyPick:        {"sticky-ep", nil},
+	ChainBalance:           {"", nil}, // named after the method
+	ChainCluster:           {"cluster", nil},
+	ChainMasquerade:        {"masquerade", nil},
+	ChainService:           {"service", nil},
+	ChainExternal:          {"external", nil},
+	ChainExternalLocal:     {"external-local", nil},
+	ChainNATInput:          {"nat-input", &hook{"nat", unix.NF_INET_LOCAL_IN, "input", 100, "100"}},
 }
 
 // baseChains are the chains every table has.
-const baseChains = RejectChain + 1
+const baseChains = ChainReject + 1
 
 // ChainID refers to a chain of the rule set. Fields that a kind does not have
 // are zero.
@@ -140,7 +140,7 @@ func compareChains(a, b ChainID) int {
 	}
 	c := cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Kind, b.Kind), compareBool(a.Local, b.Local),
 		compareBool(a.NodePort, b.NodePort), cmp.Compare(a.Method, b.Method), cmp.Compare(a.N, b.N))
-	if c != 0 || a.Kind != StickyEndpoint {
+	if c != 0 || a.Kind != ChainStickyEndpoint {
 		return c
 	}
 	s, t := a.Sticky.Value(), b.Sticky.Value()
@@ -160,82 +160,82 @@ func compareBool(a, b bool) int {
 
 // needs lists the chains and sets that come with use and that the rules of the
 // chain refer to.
-func (id ChainID) needs() []object {
-	chain := func(kind ChainKind, local, nodePort bool, m method, n uint32) object {
-		return object{chain: ChainID{Family: id.Family, Kind: kind, Local: local, NodePort: nodePort, Method: m, N: n}}
+func (id ChainID) needs() []reference {
+	chain := func(kind ChainKind, local, nodePort bool, m method, n uint32) reference {
+		return reference{chain: ChainID{Family: id.Family, Kind: kind, Local: local, NodePort: nodePort, Method: m, N: n}}
 	}
-	set := func(kind SetKind, slot uint32) object {
-		return object{set: SetID{id.Family, kind, id.Local, uint16(slot)}, isSet: true}
+	set := func(kind SetKind, slot uint32) reference {
+		return reference{set: SetID{id.Family, kind, id.Local, uint16(slot)}, isSet: true}
 	}
 	switch id.Kind {
-	case Cluster, Masquerade, Service:
-		return []object{chain(Balance, id.Local, false, id.Method, id.N)}
-	case External:
-		return []object{chain(Service, false, id.NodePort, id.Method, id.N)}
-	case ExternalLocal:
-		return []object{
-			chain(Service, false, id.NodePort, id.Method, id.N), chain(External, false, id.NodePort, id.Method, id.N),
+	case ChainCluster, ChainMasquerade, ChainService:
+		return []reference{chain(ChainBalance, id.Local, false, id.Method, id.N)}
+	case ChainExternal:
+		return []reference{chain(ChainService, false, id.NodePort, id.Method, id.N)}
+	case ChainExternalLocal:
+		return []reference{
+			chain(ChainService, false, id.NodePort, id.Method, id.N), chain(ChainExternal, false, id.NodePort, id.Method, id.N),
 		}
-	case Balance:
+	case ChainBalance:
 		return id.choices(chain, set)
-	case Endpoint:
-		return []object{set(Endpoints, id.N)}
-	case StickyPick:
-		return []object{set(StickyEndpoints, id.N)}
-	case StickyEndpoint:
-		return []object{set(Affinity, 0), chain(StickyFound, id.Local, false, 0, 0)}
-	case StickyFound:
-		return []object{set(Affinity, 0)}
-	case NATInput, NATPostrouting: // only if connections are counted, see newRuleset
-		return []object{set(Connections, 0)}
+	case ChainEndpoint:
+		return []reference{set(SetEndpoints, id.N)}
+	case ChainStickyPick:
+		return []reference{set(SetStickyEndpoints, id.N)}
+	case ChainStickyEndpoint:
+		return []reference{set(SetAffinity, 0), chain(ChainStickyFound, id.Local, false, 0, 0)}
+	case ChainStickyFound:
+		return []reference{set(SetAffinity, 0)}
+	case ChainNATInput, ChainNATPostrouting: // only if connections are counted, see newRuleset
+		return []reference{set(SetConnections, 0)}
 	}
 	return nil
 }
 
 // reads reports whether rules of the chain look into the set.
 func (id ChainID) reads(set SetID) bool {
-	if set.Kind == AllowedSources {
-		return id.Kind == SourceCheck
+	if set.Kind == SetAllowedSources {
+		return id.Kind == ChainSourceCheck
 	}
 	if set.Kind >= baseSets {
-		return slices.ContainsFunc(id.needs(), func(o object) bool { return o.isSet && o.set == set })
+		return slices.ContainsFunc(id.needs(), func(o reference) bool { return o.isSet && o.set == set })
 	}
 	switch id.Kind {
-	case FilterPrerouting:
-		return set.Kind == Restricted || set.Kind == EndpointIPs
-	case FilterOutputEarly:
-		return set.Kind == Restricted
-	case NATPrerouting, NATOutput:
-		return set.Kind == Services || set.Kind == NodeIPs || set.Kind == NodePorts
-	case RestorePrerouting, RestoreOutput:
-		return set.Kind == ClusterIPs
-	case FilterInput:
-		return set.Kind == NoEndpointServices || set.Kind == NodeIPs || set.Kind == NoEndpointNodePorts
-	case ServiceCheck:
-		return set.Kind == NoEndpointServices || set.Kind == ClusterIPs || set.Kind == ServiceCIDRs
-	case NATPostrouting:
-		return set.Kind == Hairpin
-	case Service:
-		return !id.NodePort && set.Kind == ServiceIPs ||
-			id.NodePort && (set.Kind == NodePortServiceIPs || set.Kind == NodePortServicePorts)
-	case ExternalLocal:
-		return !id.NodePort && set.Kind == LocalServices || id.NodePort && set.Kind == LocalNodePorts
+	case ChainFilterPrerouting:
+		return set.Kind == SetRestricted || set.Kind == SetEndpointIPs
+	case ChainFilterOutputEarly:
+		return set.Kind == SetRestricted
+	case ChainNATPrerouting, ChainNATOutput:
+		return set.Kind == SetServices || set.Kind == SetNodeIPs || set.Kind == SetNodePorts
+	case ChainRestorePrerouting, ChainRestoreOutput:
+		return set.Kind == SetClusterIPs
+	case ChainFilterInput:
+		return set.Kind == SetNoEndpointServices || set.Kind == SetNodeIPs || set.Kind == SetNoEndpointNodePorts
+	case ChainServiceCheck:
+		return set.Kind == SetNoEndpointServices || set.Kind == SetClusterIPs || set.Kind == SetServiceCIDRs
+	case ChainNATPostrouting:
+		return set.Kind == SetHairpin
+	case ChainService:
+		return !id.NodePort && set.Kind == SetServiceIPs ||
+			id.NodePort && (set.Kind == SetNodePortServiceIPs || set.Kind == SetNodePortServicePorts)
+	case ChainExternalLocal:
+		return !id.NodePort && set.Kind == SetLocalServices || id.NodePort && set.Kind == SetLocalNodePorts
 	}
 	return false
 }
 
 // choices is what a balancing chain picks from.
 func (id ChainID) choices(
-	chain func(ChainKind, bool, bool, method, uint32) object, set func(SetKind, uint32) object,
-) []object {
-	kind, many := Endpoint, EndpointsMany
+	chain func(ChainKind, bool, bool, method, uint32) reference, set func(SetKind, uint32) reference,
+) []reference {
+	kind, many := ChainEndpoint, SetEndpointsMany
 	if id.Method == pickSticky {
-		kind, many = StickyPick, StickyEndpointsMany
+		kind, many = ChainStickyPick, SetStickyEndpointsMany
 	}
 	if id.N > MaxSlots {
-		return []object{set(many, 0)}
+		return []reference{set(many, 0)}
 	}
-	slots := make([]object, id.N)
+	slots := make([]reference, id.N)
 	for k := range id.N {
 		slots[k] = chain(kind, id.Local, false, 0, k)
 	}

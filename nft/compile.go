@@ -9,15 +9,15 @@ import (
 	"kube-vmap/model"
 )
 
-// placed is an element and the set it belongs to.
-type placed struct {
+// setElement is an element and the set it belongs to.
+type setElement struct {
 	set SetID
 	Element
 }
 
-// programmed is a frontend as it stands in the tables. Only the owner of a pool
+// frontendState is a frontend as it stands in the tables. Only the owner of a pool
 // has slots.
-type programmed struct {
+type frontendState struct {
 	model.Frontend
 	slots   slots
 	comment string // of its elements, shared by all of them
@@ -44,15 +44,15 @@ func (s *slots) list(local bool) []netip.AddrPort {
 
 // place puts a frontend into the tables; endpoints that are in old keep their
 // slots.
-func (c *Config) place(f model.Frontend, old slots) *programmed {
-	p := new(programmed)
+func (c *Config) place(f model.Frontend, old slots) *frontendState {
+	p := new(frontendState)
 	c.placeAt(p, f, old)
 	return p
 }
 
 // placeAt is place, for one of many.
-func (c *Config) placeAt(p *programmed, f model.Frontend, old slots) {
-	*p = programmed{Frontend: f, comment: f.Service.String()}
+func (c *Config) placeAt(p *frontendState, f model.Frontend, old slots) {
+	*p = frontendState{Frontend: f, comment: f.Service.String()}
 	p.known = c.DropInvalid && f.Match.Protocol == model.TCP
 	if f.Owner() {
 		p.slots = old.next(f.Pool)
@@ -101,7 +101,7 @@ func methodOf(p *model.Pool, n int) method {
 }
 
 // balancer completes a chain by how it picks one of the pool's endpoints.
-func (p *programmed) balancer(id ChainID) ChainID {
+func (p *frontendState) balancer(id ChainID) ChainID {
 	n := len(p.Pool.Cluster)
 	if id.Local {
 		n = len(p.Pool.Local)
@@ -115,36 +115,36 @@ func (p *programmed) balancer(id ChainID) ChainID {
 
 // target is the chain a frontend's connections go to. It says by its name all
 // there is to say about how they are treated.
-func (p *programmed) target() ChainID {
+func (p *frontendState) target() ChainID {
 	var id ChainID
 	switch {
 	case p.ShortCircuit():
-		id = ChainID{Kind: ExternalLocal, NodePort: p.nodePort()}
+		id = ChainID{Kind: ChainExternalLocal, NodePort: p.nodePort()}
 	case !p.Owner():
-		id = ChainID{Kind: External, NodePort: p.nodePort()}
+		id = ChainID{Kind: ChainExternal, NodePort: p.nodePort()}
 	case p.Masquerade == model.MasqueradeAlways:
-		id = ChainID{Kind: Masquerade}
+		id = ChainID{Kind: ChainMasquerade}
 	case p.Masquerade == model.MasqueradeOffPod:
-		id = ChainID{Kind: Cluster}
+		id = ChainID{Kind: ChainCluster}
 	default:
-		id = ChainID{Kind: Balance}
+		id = ChainID{Kind: ChainBalance}
 	}
 	id.Local = p.Owner() && p.Policy == model.PolicyLocal
 	return p.balancer(id)
 }
 
 // nodePort reports whether the frontend is a port of the node.
-func (p *programmed) nodePort() bool { return p.Kind == model.NodePort }
+func (p *frontendState) nodePort() bool { return p.Kind == model.NodePort }
 
 // key is the frontend's key in the maps that dispatch.
-func (p *programmed) key() Key {
+func (p *frontendState) key() Key {
 	return Key{Addr: p.Match.Addr, Protocol: p.Match.Protocol, Port: p.Match.Port}
 }
 
 // compiler collects the elements of one frontend.
 type compiler struct {
-	*programmed
-	out []placed
+	*frontendState
+	out []setElement
 }
 
 // add adds an element to a set that there is once.
@@ -153,11 +153,11 @@ func (c *compiler) add(kind SetKind, k Key, v Value) {
 }
 
 func (c *compiler) put(id SetID, k Key, v Value) {
-	c.out = append(c.out, placed{id, Element{k, v, c.comment}})
+	c.out = append(c.out, setElement{id, Element{k, v, c.comment}})
 }
 
 // compile appends the elements that the frontend has to itself.
-func (p *programmed) compile(out []placed) []placed {
+func (p *frontendState) compile(out []setElement) []setElement {
 	out = p.entry(slices.Grow(out, 2+len(p.slots.cluster)+len(p.slots.local)))
 	for _, local := range [...]bool{false, true} {
 		row := p.row(local)
@@ -170,7 +170,7 @@ func (p *programmed) compile(out []placed) []placed {
 
 // entry appends the elements that lead to the endpoints, in the order of their
 // sets and keys.
-func (p *programmed) entry(out []placed) []placed {
+func (p *frontendState) entry(out []setElement) []setElement {
 	c := compiler{p, out}
 	c.dispatch()
 	c.way()
@@ -180,21 +180,21 @@ func (p *programmed) entry(out []placed) []placed {
 
 // dispatch says where connections go, or that they go nowhere.
 func (c *compiler) dispatch() {
-	services, local, none := Services, LocalServices, NoEndpointServices
+	services, local, none := SetServices, SetLocalServices, SetNoEndpointServices
 	if c.nodePort() {
-		services, local, none = NodePorts, LocalNodePorts, NoEndpointNodePorts
+		services, local, none = SetNodePorts, SetLocalNodePorts, SetNoEndpointNodePorts
 	}
 	if c.Served() {
 		c.add(services, c.key(), goesTo(c.target()))
 	}
 	if c.ShortCircuit() && c.Verdict == model.Balance {
-		c.add(local, c.key(), goesTo(c.balancer(ChainID{Kind: Service, Local: true, NodePort: c.nodePort()})))
+		c.add(local, c.key(), goesTo(c.balancer(ChainID{Kind: ChainService, Local: true, NodePort: c.nodePort()})))
 	}
 	switch c.Verdict {
 	case model.Reject:
-		c.add(none, c.key(), goesTo(ChainID{Family: c.Match.Family, Kind: RejectChain}))
+		c.add(none, c.key(), goesTo(ChainID{Family: c.Match.Family, Kind: ChainReject}))
 	case model.Drop:
-		c.add(none, c.key(), Value{Verdict: Drop})
+		c.add(none, c.key(), Value{Verdict: VerdictDrop})
 	case model.Balance:
 	}
 }
@@ -206,11 +206,11 @@ func (c *compiler) way() {
 	}
 	behind := Value{Endpoint: netip.AddrPortFrom(c.Pool.Key.Addr, c.Pool.Key.Port)}
 	if !c.nodePort() {
-		c.add(ServiceIPs, c.key(), behind.address())
+		c.add(SetServiceIPs, c.key(), behind.address())
 		return
 	}
-	c.add(NodePortServiceIPs, c.key(), behind.address())
-	c.add(NodePortServicePorts, c.key(), behind.port())
+	c.add(SetNodePortServiceIPs, c.key(), behind.address())
+	c.add(SetNodePortServicePorts, c.key(), behind.port())
 }
 
 // sources says who may come.
@@ -218,30 +218,30 @@ func (c *compiler) sources() {
 	if !c.Restricted {
 		return
 	}
-	c.add(Restricted, c.key(), Value{})
+	c.add(SetRestricted, c.key(), Value{})
 	for _, prefix := range byLength(outermost(c.Sources)) {
 		k := c.key()
 		k.Source = unique.Make(prefix)
-		c.put(SetID{Family: c.Match.Family, Kind: AllowedSources, Slot: uint16(prefix.Bits())}, k, Value{})
+		c.put(SetID{Family: c.Match.Family, Kind: SetAllowedSources, Slot: uint16(prefix.Bits())}, k, Value{})
 	}
 }
 
 // row is one list of endpoints as it stands in the tables.
 type row struct {
-	*programmed
+	*frontendState
 	kind  SetKind
 	local bool
 	list  []netip.AddrPort
 }
 
 // row is one of the two lists.
-func (p *programmed) row(local bool) row {
-	r := row{programmed: p, kind: Endpoints, local: local, list: p.slots.list(local)}
+func (p *frontendState) row(local bool) row {
+	r := row{frontendState: p, kind: SetEndpoints, local: local, list: p.slots.list(local)}
 	if len(r.list) > MaxSlots {
-		r.kind = EndpointsMany
+		r.kind = SetEndpointsMany
 	}
 	if p.Pool.Affinity > 0 {
-		r.kind += StickyEndpoints - Endpoints
+		r.kind += SetStickyEndpoints - SetEndpoints
 	}
 	return r
 }
@@ -250,7 +250,7 @@ func (p *programmed) row(local bool) row {
 func (r *row) set() SetID { return SetID{Family: r.Match.Family, Kind: r.kind, Local: r.local} }
 
 // at is the element of the endpoint in slot k.
-func (r *row) at(k int) placed {
+func (r *row) at(k int) setElement {
 	id, key := r.set(), r.key()
 	if r.kind.slotted() {
 		id.Slot = uint16(k)
@@ -261,13 +261,13 @@ func (r *row) at(k int) placed {
 	if r.Pool.Affinity > 0 {
 		v = goesTo(r.sticky(r.list[k], r.local))
 	}
-	return placed{id, Element{key, v, r.comment}}
+	return setElement{id, Element{key, v, r.comment}}
 }
 
 // sticky is the chain of an endpoint that remembers its clients.
-func (p *programmed) sticky(endpoint netip.AddrPort, local bool) ChainID {
+func (p *frontendState) sticky(endpoint netip.AddrPort, local bool) ChainID {
 	return ChainID{
-		Family: p.Match.Family, Kind: StickyEndpoint, Local: local,
+		Family: p.Match.Family, Kind: ChainStickyEndpoint, Local: local,
 		Sticky: unique.Make(Sticky{endpoint, p.Match.Protocol, uint32(p.Pool.Affinity / time.Second)}),
 	}
 }
@@ -280,11 +280,11 @@ func clientKeyOf(a netip.Addr) Key {
 // share appends the elements that several frontends may need: the address that
 // answers for unknown ports, the pods that may reach themselves, and the addresses
 // of endpoints.
-func (p *programmed) share(out []sharedKey) []sharedKey {
+func (p *frontendState) share(out []sharedKey) []sharedKey {
 	if !p.Owner() {
 		return out
 	}
-	out = append(out, p.shared(ClusterIPs, Key{Addr: p.Match.Addr}))
+	out = append(out, p.shared(SetClusterIPs, Key{Addr: p.Match.Addr}))
 	for _, pod := range p.Pool.Hairpin {
 		out = append(out, p.hairpin(pod))
 	}
@@ -296,20 +296,22 @@ func (p *programmed) share(out []sharedKey) []sharedKey {
 	return out
 }
 
-func (p *programmed) shared(kind SetKind, k Key) sharedKey {
+func (p *frontendState) shared(kind SetKind, k Key) sharedKey {
 	return sharedKey{SetID{Family: p.Match.Family, Kind: kind}, k}
 }
 
 // hairpin is the element of a pod that may reach itself.
-func (p *programmed) hairpin(pod netip.Addr) sharedKey { return p.shared(Hairpin, Key{Addr: pod}) }
+func (p *frontendState) hairpin(pod netip.Addr) sharedKey {
+	return p.shared(SetHairpin, Key{Addr: pod})
+}
 
 // endpointIP is the element of an endpoint whose address is to be known.
-func (p *programmed) endpointIP(e netip.AddrPort) sharedKey {
-	return p.shared(EndpointIPs, clientKeyOf(e.Addr()))
+func (p *frontendState) endpointIP(e netip.AddrPort) sharedKey {
+	return p.shared(SetEndpointIPs, clientKeyOf(e.Addr()))
 }
 
 // endpointIPs are the endpoints whose addresses are to be known.
-func (p *programmed) endpointIPs() [2][]netip.AddrPort {
+func (p *frontendState) endpointIPs() [2][]netip.AddrPort {
 	if !p.known {
 		return [2][]netip.AddrPort{}
 	}

@@ -158,7 +158,7 @@ func TestTheCostOfRewritingChainsDoesNotGrowFaster(t *testing.T) {
 		chains := make([]ChainID, n)
 		for i := range chains {
 			endpoint := netip.AddrPortFrom(costAddr(10, i), 80)
-			chains[i] = ChainID{Kind: StickyEndpoint, Sticky: unique.Make(Sticky{endpoint, model.TCP, 3600})}
+			chains[i] = ChainID{Kind: ChainStickyEndpoint, Sticky: unique.Make(Sticky{endpoint, model.TCP, 3600})}
 		}
 		for range 5 {
 			e, start := newEdit(), processorTime()

@@ -23,16 +23,16 @@ import (
 // Others translate destinations, too; what they add, we do not know the address of,
 // and remove.
 
-// MostCounted is how many pairs, of what is asked for and the endpoint that is got,
+// MaxConnectionCounts is how many pairs, of what is asked for and the endpoint that is got,
 // are told apart in each family. Connections of any more are not counted. To list a
 // set that packets fill costs the kernel the square of what it holds, since it begins
 // anew for each piece of the answer: half a second for 100,000, some for twice as many.
-const MostCounted = 1 << 17
+const MaxConnectionCounts = 1 << 17
 
 // countRule counts connections. The protocols are there for nft: without them, 1.0.6
 // does not know that what follows has ports (ct_expr_update_type), and cannot load it.
 func countRule(f model.Family) Rule {
-	return Rule{translated(), withPorts(), count(SetID{Family: f, Kind: Connections})}
+	return Rule{translated(), withPorts(), count(SetID{Family: f, Kind: SetConnections})}
 }
 
 // withPorts matches protocols that have ports.
@@ -54,9 +54,9 @@ func withPorts() statement {
 // count adds one to the counter of the packet's key, which is made when it is first
 // needed. "update" would do the same; but kernels want a timeout for that.
 func count(id SetID) statement {
-	load, _ := loadKey(id, draw{})
+	load, _ := loadKey(id, pick{})
 	return statement{
-		text: fmt.Sprintf("add @%s { %s counter }", id.Name(), lookup(id, draw{})),
+		text: fmt.Sprintf("add @%s { %s counter }", id.Name(), lookup(id, pick{})),
 		expressions: append(load, &expr.Dynset{
 			SrcRegKey: regKey, SetName: id.Name(), Operation: unix.NFT_DYNSET_OP_ADD,
 			Exprs: []expr.Any{&expr.Counter{}},

@@ -14,35 +14,35 @@ import (
 	"kube-vmap/model"
 )
 
-// Counted is how many connections to an address and port went to an endpoint.
-type Counted struct {
-	// Asked is what clients asked for: as a frontend's match, but with the address
+// ConnectionCount is how many connections to an address and port went to an endpoint.
+type ConnectionCount struct {
+	// Destination is what clients asked for: as a frontend's match, but with the address
 	// of the node where it was a node port.
 	Asked model.Match
-	// Endpoint is invalid for those of endpoints that are long gone, taken together.
+	// ChainEndpoint is invalid for those of endpoints that are long gone, taken together.
 	Endpoint    netip.AddrPort
 	Connections uint64
 }
 
-// AddCounted puts connections that were counted before into the set of a family, as
+// AddConnections puts connections that were counted before into the set of a family, as
 // if they had just been made. None of the keys must be there.
-type AddCounted struct {
+type AddConnections struct {
 	Family model.Family
-	List   []Counted
+	List   []ConnectionCount
 }
 
-// DeleteCounted removes connections from the set of a family; only what was asked for
+// DeleteConnections removes connections from the set of a family; only what was asked for
 // and the endpoint count.
-type DeleteCounted struct {
+type DeleteConnections struct {
 	Family model.Family
-	List   []Counted
+	List   []ConnectionCount
 }
 
-func (o AddCounted) String() string    { return "add " + countedText(o.Family, o.List, true) }
-func (o DeleteCounted) String() string { return "delete " + countedText(o.Family, o.List, false) }
+func (o AddConnections) String() string    { return "add " + countedText(o.Family, o.List, true) }
+func (o DeleteConnections) String() string { return "delete " + countedText(o.Family, o.List, false) }
 
 // countedText is the object of a command.
-func countedText(f model.Family, list []Counted, whole bool) string {
+func countedText(f model.Family, list []ConnectionCount, whole bool) string {
 	parts := make([]string, len(list))
 	for i, c := range list {
 		to := c.endpoint()
@@ -51,12 +51,12 @@ func countedText(f model.Family, list []Counted, whole bool) string {
 			parts[i] += fmt.Sprintf(" counter packets %d bytes 0", c.Connections)
 		}
 	}
-	id := SetID{Family: f, Kind: Connections}
+	id := SetID{Family: f, Kind: SetConnections}
 	return fmt.Sprintf("element %s %s { %s }", table(f), id.Name(), strings.Join(parts, ", "))
 }
 
 // endpoint is the endpoint as the key has it: zeros where it is none in particular.
-func (c *Counted) endpoint() netip.AddrPort {
+func (c *ConnectionCount) endpoint() netip.AddrPort {
 	switch {
 	case c.Endpoint.IsValid():
 		return c.Endpoint
@@ -66,20 +66,20 @@ func (c *Counted) endpoint() netip.AddrPort {
 	return netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
 }
 
-func (o AddCounted) encode(e *encoder) {
+func (o AddConnections) encode(e *encoder) {
 	e.counted(added, o.Family, o.List)
 }
 
-func (o DeleteCounted) encode(e *encoder) {
+func (o DeleteConnections) encode(e *encoder) {
 	e.counted(deleted, o.Family, o.List)
 }
 
 // counted writes as many messages as the list needs.
-func (e *encoder) counted(o operation, f model.Family, list []Counted) {
+func (e *encoder) counted(o operation, f model.Family, list []ConnectionCount) {
 	for len(list) > 0 {
 		e.message(o.kind, o.flags, f)
 		e.text(unix.NFTA_SET_ELEM_LIST_TABLE, e.table)
-		e.text(unix.NFTA_SET_ELEM_LIST_SET, SetID{Family: f, Kind: Connections}.Name())
+		e.text(unix.NFTA_SET_ELEM_LIST_SET, SetID{Family: f, Kind: SetConnections}.Name())
 		at := e.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
 		for len(list) > 0 && len(e.out.Bytes)-at < maxList {
 			e.oneCounted(&list[0], o.whole)
@@ -90,7 +90,7 @@ func (e *encoder) counted(o operation, f model.Family, list []Counted) {
 	}
 }
 
-func (e *encoder) oneCounted(c *Counted, whole bool) {
+func (e *encoder) oneCounted(c *ConnectionCount, whole bool) {
 	element := e.nest(unix.NFTA_LIST_ELEM)
 	key := e.nest(unix.NFTA_SET_ELEM_KEY)
 	value := e.open(unix.NFTA_DATA_VALUE)
@@ -119,9 +119,9 @@ func (e *encoder) counter(packets uint64) {
 	e.shut(at)
 }
 
-// DecodeCounted appends what a message of a dump of the set of a family holds. An
+// DecodeConnections appends what a message of a dump of the set of a family holds. An
 // element without a counter, which another program must have put there, counts none.
-func DecodeCounted(f model.Family, list []Counted, data []byte) ([]Counted, error) {
+func DecodeConnections(f model.Family, list []ConnectionCount, data []byte) ([]ConnectionCount, error) {
 	b, err := body(data)
 	if err != nil {
 		return list, err
@@ -133,13 +133,13 @@ func DecodeCounted(f model.Family, list []Counted, data []byte) ([]Counted, erro
 		}
 	})
 	if d.err != nil {
-		return list, fmt.Errorf("decode elements of %s: %w", SetID{Family: f, Kind: Connections}.Name(), d.err)
+		return list, fmt.Errorf("decode elements of %s: %w", SetID{Family: f, Kind: SetConnections}.Name(), d.err)
 	}
 	return list, nil
 }
 
 // counted reads one element; false if it could not.
-func (d *decoder) counted(f model.Family, b []byte) (c Counted, ok bool) {
+func (d *decoder) counted(f model.Family, b []byte) (c ConnectionCount, ok bool) {
 	c.Asked.Family = f
 	keys := 0
 	d.nested(b, func(kind uint16, value []byte) {
@@ -162,9 +162,9 @@ func (d *decoder) counted(f model.Family, b []byte) (c Counted, ok bool) {
 // (include/uapi/linux/netfilter/nf_tables.h).
 const attrExpressions = 11
 
-// countKey reads a key of [Connections].
-func (d *decoder) countKey(c *Counted, b []byte) {
-	id := SetID{Family: c.Asked.Family, Kind: Connections}
+// countKey reads a key of [SetConnections].
+func (d *decoder) countKey(c *ConnectionCount, b []byte) {
+	id := SetID{Family: c.Asked.Family, Kind: SetConnections}
 	n := int(id.family().addrLen)
 	if uint32(len(b)) != id.layout().keyLen(id.family()) {
 		d.err = cmp.Or(d.err, errLayout)
@@ -202,15 +202,15 @@ func (d *decoder) counter(packets *uint64, b []byte) {
 }
 
 // Compare orders by what was asked for, then by endpoint.
-func (c Counted) Compare(o Counted) int {
+func (c ConnectionCount) Compare(o ConnectionCount) int {
 	return cmp.Or(c.Asked.Compare(o.Asked), c.Endpoint.Compare(o.Endpoint))
 }
 
-// SortCounted puts what was read of one set in order. A dump of a set that grows or
+// SortConnections puts what was read of one set in order. A dump of a set that grows or
 // shrinks may have an element twice: the later one, which has more, counts.
-func SortCounted(list []Counted) []Counted {
-	slices.SortFunc(list, func(a, b Counted) int {
+func SortConnections(list []ConnectionCount) []ConnectionCount {
+	slices.SortFunc(list, func(a, b ConnectionCount) int {
 		return cmp.Or(a.Compare(b), cmp.Compare(b.Connections, a.Connections))
 	})
-	return slices.CompactFunc(list, func(a, b Counted) bool { return a.Compare(b) == 0 })
+	return slices.CompactFunc(list, func(a, b ConnectionCount) bool { return a.Compare(b) == 0 })
 }

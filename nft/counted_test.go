@@ -13,11 +13,11 @@ import (
 )
 
 // randomCounted are n different things that may be counted, of all protocols.
-func randomCounted(f model.Family, n int) []Counted {
+func randomCounted(f model.Family, n int) []ConnectionCount {
 	r := rand.New(rand.NewPCG(uint64(f), 7))
-	var out []Counted
+	var out []ConnectionCount
 	for i := range n {
-		c := Counted{
+		c := ConnectionCount{
 			Asked: model.Match{
 				Family: f, Addr: sampleAddr(f, 96, i), Protocol: model.Protocols[r.IntN(3)], Port: uint16(r.Uint32()),
 			},
@@ -29,28 +29,28 @@ func randomCounted(f model.Family, n int) []Counted {
 		}
 		out = append(out, c)
 	}
-	return SortCounted(out)
+	return SortConnections(out)
 }
 
 func TestCountedConnectionsAreReadAsTheyWereWritten(t *testing.T) {
 	for _, f := range model.Families {
 		want := randomCounted(f, 5000)
-		messages := split(t, encoded(t, Batch{AddCounted{f, want}}).Bytes)
+		messages := split(t, encoded(t, Batch{AddConnections{f, want}}).Bytes)
 		if len(messages) < 5 {
 			t.Errorf("%d elements are in %d messages", len(want), len(messages))
 		}
-		var got []Counted
+		var got []ConnectionCount
 		for _, m := range messages[1 : len(messages)-1] {
 			var err error
-			if got, err = DecodeCounted(f, got, m.data()); err != nil {
+			if got, err = DecodeConnections(f, got, m.data()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if !slices.Equal(SortCounted(got), want) {
+		if !slices.Equal(SortConnections(got), want) {
 			t.Errorf("%s: %d are read back otherwise", families[f].name, len(want))
 		}
-		for _, m := range split(t, encoded(t, Batch{DeleteCounted{f, want}}).Bytes)[1:] {
-			if list, err := DecodeCounted(f, nil, m.data()); err == nil && len(list) > 0 && list[0].Connections != 0 {
+		for _, m := range split(t, encoded(t, Batch{DeleteConnections{f, want}}).Bytes)[1:] {
+			if list, err := DecodeConnections(f, nil, m.data()); err == nil && len(list) > 0 && list[0].Connections != 0 {
 				t.Fatalf("%v carries a counter although it is to be deleted", list[0])
 			}
 		}
@@ -66,7 +66,7 @@ func TestOfAnElementThatIsListedTwiceTheLaterOneCounts(t *testing.T) {
 			before.Connections /= 2
 			list = append(list, before)
 		}
-		if got := SortCounted(list); !slices.Equal(got, want) {
+		if got := SortConnections(list); !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	}
@@ -76,9 +76,9 @@ func TestBatchesOfCountedConnectionsAreNftCommands(t *testing.T) {
 	asked := model.Match{Addr: netip.MustParseAddr("10.96.0.10"), Protocol: model.UDP, Port: 53}
 	six := model.Match{Family: model.IPv6, Addr: netip.MustParseAddr("fd00::a"), Protocol: model.SCTP, Port: 80}
 	batch := Batch{
-		DeleteCounted{model.IPv4, []Counted{{asked, netip.MustParseAddrPort("10.244.0.1:5353"), 3}, {Asked: asked}}},
-		AddCounted{model.IPv4, []Counted{{Asked: asked, Connections: 7}}},
-		AddCounted{model.IPv6, []Counted{{Asked: six, Connections: 1}}},
+		DeleteConnections{model.IPv4, []ConnectionCount{{asked, netip.MustParseAddrPort("10.244.0.1:5353"), 3}, {Asked: asked}}},
+		AddConnections{model.IPv4, []ConnectionCount{{Asked: asked, Connections: 7}}},
+		AddConnections{model.IPv6, []ConnectionCount{{Asked: six, Connections: 1}}},
 	}
 	const want = `delete element ip kube-vmap connections { 10.96.0.10 . udp . 53 . 10.244.0.1 . 5353, 10.96.0.10 . udp . 53 . 0.0.0.0 . 0 }
 add element ip kube-vmap connections { 10.96.0.10 . udp . 53 . 0.0.0.0 . 0 counter packets 7 bytes 0 }
@@ -99,7 +99,7 @@ add element ip6 kube-vmap connections { fd00::a . sctp . 80 . :: . 0 counter pac
 // FuzzCounted has everything that is read be written again as it was.
 func FuzzCounted(f *testing.F) {
 	for _, family := range model.Families {
-		m := split(f, encoded(f, Batch{AddCounted{family, randomCounted(family, 5)}}).Bytes)[1]
+		m := split(f, encoded(f, Batch{AddConnections{family, randomCounted(family, 5)}}).Bytes)[1]
 		f.Add(family == model.IPv6, m.data())
 	}
 	f.Fuzz(func(t *testing.T, v6 bool, data []byte) {
@@ -107,17 +107,17 @@ func FuzzCounted(f *testing.F) {
 		if v6 {
 			family = model.IPv6
 		}
-		list, err := DecodeCounted(family, nil, data)
+		list, err := DecodeConnections(family, nil, data)
 		if len(list) > len(data)/attrLen {
 			t.Fatalf("%d bytes became %d", len(data), len(list))
 		}
-		list = SortCounted(list)
+		list = SortConnections(list)
 		if err != nil || len(list) == 0 {
 			return
 		}
-		m := split(t, encoded(t, Batch{AddCounted{family, list}}).Bytes)[1]
-		again, err := DecodeCounted(family, nil, m.data())
-		if again = SortCounted(again); err != nil || !slices.Equal(again, list) {
+		m := split(t, encoded(t, Batch{AddConnections{family, list}}).Bytes)[1]
+		again, err := DecodeConnections(family, nil, m.data())
+		if again = SortConnections(again); err != nil || !slices.Equal(again, list) {
 			t.Errorf("%v is read again as %v: %v", list, again, err)
 		}
 	})

@@ -66,7 +66,7 @@ func (d *decoder) key(id SetID, k *Key, b []byte) {
 			k.Protocol = model.Protocol(part[0])
 		case fieldPort:
 			k.Port = binary.BigEndian.Uint16(part)
-		case fieldAsked, fieldAskedPort:
+		case fieldOriginalDestination, fieldOriginalPort:
 			d.err = cmp.Or(d.err, errLayout) // see DecodeCounted
 		case fieldPick:
 			k.Pick = binary.NativeEndian.Uint32(part)
@@ -109,10 +109,10 @@ func (d *decoder) verdict(f model.Family, v *Value, b []byte) {
 		}
 	})
 	switch code {
-	case verdictGoto:
-		*v = Value{Verdict: Goto, Chain: chainNamed(f, chain)}
-	case verdictDrop:
-		*v = Value{Verdict: Drop}
+	case codeGoto:
+		*v = Value{Verdict: VerdictGoto, Chain: chainNamed(f, chain)}
+	case codeDrop:
+		*v = Value{Verdict: VerdictDrop}
 	}
 }
 

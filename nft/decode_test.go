@@ -58,13 +58,13 @@ func randomValue(r *rand.Rand, id SetID, i int) Value {
 	case contentVerdict:
 		switch i % 3 {
 		case 0:
-			return Value{Verdict: Drop}
+			return Value{Verdict: VerdictDrop}
 		case 1:
 			sticky := unique.Make(Sticky{endpoint, model.Protocols[r.IntN(3)], r.Uint32()})
-			return goesTo(ChainID{Family: id.Family, Kind: StickyEndpoint, Local: i%2 == 0, Sticky: sticky})
+			return goesTo(ChainID{Family: id.Family, Kind: ChainStickyEndpoint, Local: i%2 == 0, Sticky: sticky})
 		}
 		return goesTo(ChainID{
-			Family: id.Family, Kind: Service, Local: i%2 == 0, NodePort: i%5 == 0,
+			Family: id.Family, Kind: ChainService, Local: i%2 == 0, NodePort: i%5 == 0,
 			Method: method(r.IntN(int(methods))), N: r.Uint32N(5000),
 		})
 	case contentEndpoint:

@@ -34,7 +34,7 @@ func (r *Ruleset) diff(have Tables, want *contents) Batch {
 	e := newEdit()
 	for _, f := range model.Families {
 		stands := have[f]
-		if stands != nil && r.mustBeMadeAnew(stands) {
+		if stands != nil && r.mustReplace(stands) {
 			e.deleteTables = append(e.deleteTables, f)
 			stands = nil
 		}
@@ -54,11 +54,11 @@ func (r *Ruleset) diff(have Tables, want *contents) Batch {
 	return e.batch(&r.config, r.has)
 }
 
-// mustBeMadeAnew reports whether a table is such as no change can make it what it
+// mustReplace reports whether a table is such as no change can make it what it
 // should be. A dormant one could be woken up, were it not for kernels since 6.9,
 // which refuse to change a base chain in the same transaction (1bc83a019bbe); one
 // that stands cannot become protected, or cease to be.
-func (r *Ruleset) mustBeMadeAnew(t *Table) bool {
+func (r *Ruleset) mustReplace(t *Table) bool {
 	return t.Dormant || t.Protected != r.config.Protect
 }
 
@@ -72,7 +72,7 @@ func (r *Ruleset) diffSets(e *edit, have Tables, want *contents) map[SetID]bool 
 		case !exists:
 			e.addSets = append(e.addSets, AddSet{id, size})
 			e.fill(id, want)
-		case stands.Shape != id.shape(size) || slices.ContainsFunc(stands.Elements, strange):
+		case stands.Shape != id.shape(size) || slices.ContainsFunc(stands.Elements, hasNoKey):
 			rebuilt[id] = true
 			e.rebuild(id, size, want.of(id))
 		default:
@@ -106,10 +106,10 @@ func (e *edit) rebuild(id SetID, size uint32, elements []Element) {
 // same reason.
 func (e *edit) forget(id SetID) { delete(e.elements, id) }
 
-// strange reports whether an element is of a kind we never make, so that we
+// hasNoKey reports whether an element is of a kind we never make, so that we
 // cannot name it to delete it: one for all keys, a range that is no prefix, or
 // one that leads from a pod to another.
-func strange(e Element) bool { return e.Key == Key{} }
+func hasNoKey(e Element) bool { return e.Key == Key{} }
 
 // diffElements walks both sorted lists once.
 func diffElements(e *edit, id SetID, have, want []Element) {
@@ -195,8 +195,8 @@ func (e *edit) rewriteChain(id ChainID) {
 // rewriteReader replaces the rules of the chain that looks into each set of a kind
 // that there is, because the set comes or goes.
 func (e *edit) rewriteReader(id SetID) {
-	if id.Kind == AllowedSources {
-		e.rewriteChain(ChainID{Family: id.Family, Kind: SourceCheck})
+	if id.Kind == SetAllowedSources {
+		e.rewriteChain(ChainID{Family: id.Family, Kind: ChainSourceCheck})
 	}
 }
 

@@ -66,7 +66,7 @@ func differences(op Op) []difference {
 	case DeleteElements:
 		return elementLines(goes, op.Set, op.Elements)
 	}
-	id, list, _ := Added(op)
+	id, list, _ := AddedElements(op)
 	return elementLines(comes, id, list)
 }
 

@@ -9,8 +9,8 @@ import (
 	"kube-vmap/model"
 )
 
-// draw is a number below count that is made for a packet, by a method.
-type draw struct {
+// pick is a number below count that is made for a packet, by a method.
+type pick struct {
 	count  uint32
 	method method
 }
@@ -23,7 +23,7 @@ const maglevSize = model.MaglevSlots
 const hashSeed = 0x6b766d70
 
 // text is the expression in nft's words.
-func (d draw) text(fam *family) string {
+func (d pick) text(fam *family) string {
 	switch d.method {
 	case pickRoundRobin:
 		return fmt.Sprintf("numgen inc mod %d", d.count)
@@ -37,7 +37,7 @@ func (d draw) text(fam *family) string {
 
 // expression puts the number into a register. What is hashed lies in the key
 // registers until then.
-func (d draw) expression(fam *family, reg uint32) []any {
+func (d pick) expression(fam *family, reg uint32) []any {
 	switch d.method {
 	case pickRoundRobin:
 		return []any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_INCREMENTAL}}
@@ -52,7 +52,7 @@ func (d draw) expression(fam *family, reg uint32) []any {
 	return []any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_RANDOM}}
 }
 
-func (d draw) hash(reg, length uint32) *expr.Hash {
+func (d pick) hash(reg, length uint32) *expr.Hash {
 	return &expr.Hash{
 		SourceRegister: regKey, DestRegister: reg, Length: length,
 		Modulus: d.count, Seed: hashSeed, Type: expr.HashTypeJenkins,

@@ -56,7 +56,7 @@ func (e *edit) batch(c *Config, has func(SetID) bool) Batch {
 		b = append(b, AddTable{Family: f, Protected: c.Protect})
 	}
 	for _, f := range e.retaken {
-		b = append(b, AddTable{Family: f, Protected: c.Protect, Stands: true})
+		b = append(b, AddTable{Family: f, Protected: c.Protect, Exists: true})
 	}
 	for _, f := range e.counters {
 		b = append(b, AddCounter{f})

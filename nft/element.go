@@ -50,16 +50,16 @@ func (v Value) port() Value {
 }
 
 // goesTo is the value of an element that leads to a chain.
-func goesTo(id ChainID) Value { return Value{Verdict: Goto, Chain: id} }
+func goesTo(id ChainID) Value { return Value{Verdict: VerdictGoto, Chain: id} }
 
 // Verdict is what a verdict map's element does with a packet.
 type Verdict uint8
 
 // The verdicts in use.
 const (
-	NoVerdict Verdict = iota // not an element of a verdict map
-	Goto
-	Drop
+	VerdictNone Verdict = iota // not an element of a verdict map
+	VerdictGoto
+	VerdictDrop
 )
 
 // Element is one element of a set or map. Comment names the Service it serves;

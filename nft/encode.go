@@ -21,11 +21,11 @@ type Encoded struct {
 	batch Batch
 	// marks[i] is the op, and for elements the first of them, that message
 	// number i+1 carries; number 0 begins the transaction.
-	marks []mark
+	marks []messageOrigin
 }
 
-// mark says where a message begins and what it carries.
-type mark struct {
+// messageOrigin says where a message begins and what it carries.
+type messageOrigin struct {
 	offset  int // of the message in Bytes
 	op      int
 	element int
@@ -107,7 +107,7 @@ func (e *encoder) control(kind uint16) {
 
 // message opens a message of nf_tables.
 func (e *encoder) message(kind uint16, flags uint16, f model.Family) {
-	e.out.marks = append(e.out.marks, mark{offset: len(e.out.Bytes), op: e.op})
+	e.out.marks = append(e.out.marks, messageOrigin{offset: len(e.out.Bytes), op: e.op})
 	e.header(unix.NFNL_SUBSYS_NFTABLES<<8|kind, unix.NLM_F_REQUEST|flags, families[f].number, 0)
 }
 
@@ -273,7 +273,7 @@ func (e *encoder) statement(f model.Family, s statement) {
 // marshal encodes an expression.
 func marshal(f model.Family, x any) ([]byte, error) {
 	switch x := x.(type) {
-	case write:
+	case payloadWrite:
 		return x.marshal(), nil
 	case expr.Any:
 		return expr.Marshal(families[f].number, x)

@@ -19,8 +19,8 @@ const (
 	setTimeout     = unix.NFT_SET_TIMEOUT
 	setDynamic     = unix.NFT_SET_EVAL
 	elementEnds    = unix.NFT_SET_ELEM_INTERVAL_END
-	verdictGoto    = 0xfffffffc // NFT_GOTO, -4
-	verdictDrop    = 0          // NF_DROP
+	codeGoto       = 0xfffffffc // NFT_GOTO, -4
+	codeDrop       = 0          // NF_DROP
 	maxCommentLen  = 127        // nft's 128 include the final zero
 	commentTooLong = "..."
 )
@@ -93,7 +93,7 @@ func (e *encoder) choices(f model.Family, chains []ChainID) {
 		key := e.nest(unix.NFTA_SET_ELEM_KEY)
 		e.bytes(unix.NFTA_DATA_VALUE, native(uint32(i)))
 		e.shut(key)
-		e.verdict(Value{Verdict: Goto, Chain: c})
+		e.verdict(Value{Verdict: VerdictGoto, Chain: c})
 		e.shut(elem)
 	}
 	e.shut(list)
@@ -290,13 +290,13 @@ func (e *encoder) data(write func()) {
 func (e *encoder) verdict(v Value) {
 	at := e.nest(unix.NFTA_SET_ELEM_DATA)
 	verdict := e.nest(unix.NFTA_DATA_VERDICT)
-	if v.Verdict == Goto {
-		e.number(unix.NFTA_VERDICT_CODE, verdictGoto)
+	if v.Verdict == VerdictGoto {
+		e.number(unix.NFTA_VERDICT_CODE, codeGoto)
 		at := e.open(unix.NFTA_VERDICT_CHAIN)
 		e.out.Bytes = append(v.Chain.appendName(e.out.Bytes), 0)
 		e.shut(at)
 	} else {
-		e.number(unix.NFTA_VERDICT_CODE, verdictDrop)
+		e.number(unix.NFTA_VERDICT_CODE, codeDrop)
 	}
 	e.shut(verdict)
 	e.shut(at)

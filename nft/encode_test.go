@@ -71,7 +71,7 @@ func TestATriedBatchHasNoEndAndAnotherTable(t *testing.T) {
 }
 
 func TestTensOfThousandsOfElementsAreSplitOverMessages(t *testing.T) {
-	for kind := range Connections { // which have elements of their own
+	for kind := range SetConnections { // which have elements of their own
 		for _, f := range model.Families {
 			id := SetID{Family: f, Kind: kind}
 			t.Run(families[f].name+" "+id.Name(), func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestTensOfThousandsOfElementsAreSplitOverMessages(t *testing.T) {
 }
 
 func TestAnErrorFindsItsElementByOffset(t *testing.T) {
-	for _, kind := range []SetKind{Services, AllowedSources, NodePortServicePorts, Endpoints, EndpointsMany, StickyEndpoints, Hairpin} {
+	for _, kind := range []SetKind{SetServices, SetAllowedSources, SetNodePortServicePorts, SetEndpoints, SetEndpointsMany, SetStickyEndpoints, SetHairpin} {
 		id := SetID{Family: model.IPv6, Kind: kind}
 		t.Run(id.Name(), func(t *testing.T) {
 			list := randomElements(id, 5000)
@@ -132,7 +132,7 @@ func checkOffsets(t *testing.T, e *Encoded, list []Element) {
 }
 
 func TestAnErrorThatIsNoElementsFaultNamesNone(t *testing.T) {
-	id := SetID{Kind: Services}
+	id := SetID{Kind: SetServices}
 	e := encoded(t, Batch{AddElements{id, randomElements(id, 10)}, DeleteChain{Name: "lb-3"}})
 	first := split(t, e.Bytes)[1]
 	for name, at := range map[string]struct {

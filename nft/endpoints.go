@@ -11,7 +11,7 @@ type AddEndpoints struct {
 
 // slot is where one endpoint of a pool is.
 type slot struct {
-	*programmed
+	*frontendState
 	k uint32
 }
 
@@ -40,9 +40,9 @@ func (o AddEndpoints) encode(e *encoder) {
 	})
 }
 
-// Added is the set that an op adds elements to, and those elements; false if it adds
+// AddedElements is the set that an op adds elements to, and those elements; false if it adds
 // none.
-func Added(op Op) (id SetID, list []Element, adds bool) {
+func AddedElements(op Op) (id SetID, list []Element, adds bool) {
 	switch op := op.(type) {
 	case AddElements:
 		return op.Set, op.Elements, true

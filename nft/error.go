@@ -15,7 +15,7 @@ import (
 type Error struct {
 	// Op is the refused change, nil if the batch was refused as a whole.
 	Op Op
-	// Service is the Service port, "namespace/name:port", that the refused
+	// ChainService is the Service port, "namespace/name:port", that the refused
 	// element serves; empty if it was no element or could not be told which.
 	Service string
 	// Element is the refused element, nil if it was none or could not be told.
@@ -42,10 +42,10 @@ func (e *Error) Error() string {
 		what = "add " + e.elementText(op.Set, true)
 	case DeleteElements:
 		what = "delete " + e.elementText(op.Set, false)
-	case AddCounted:
-		what = "add " + e.elementText(SetID{Family: op.Family, Kind: Connections}, true)
-	case DeleteCounted:
-		what = "delete " + e.elementText(SetID{Family: op.Family, Kind: Connections}, false)
+	case AddConnections:
+		what = "add " + e.elementText(SetID{Family: op.Family, Kind: SetConnections}, true)
+	case DeleteConnections:
+		what = "delete " + e.elementText(SetID{Family: op.Family, Kind: SetConnections}, false)
 	default:
 		what = op.String()
 	}
@@ -112,17 +112,17 @@ func (e *Error) Cause() Cause {
 	return CauseObject
 }
 
-// OutOfMemory reports whether the kernel refused for lack of memory, and so applied
+// IsOutOfMemory reports whether the kernel refused for lack of memory, and so applied
 // nothing of that transaction.
-func OutOfMemory(err error) bool {
+func IsOutOfMemory(err error) bool {
 	var refusal *Error
 	return errors.As(err, &refusal) && refusal.Cause() == CauseMemory
 }
 
-// Culprits are the refusals that name a Service port which may be to blame: this
+// Offenders are the refusals that name a Service port which may be to blame: this
 // one, and of the others that came with it those for what the kernel does not do.
 // Nobody is to blame for an element that cannot be deleted.
-func (e *Error) Culprits() []*Error {
+func (e *Error) Offenders() []*Error {
 	var out []*Error
 	if cause := e.Cause(); e.named() && cause != CauseMemory && cause != CausePermission {
 		out = append(out, e)

@@ -13,7 +13,7 @@ import (
 )
 
 func TestAnErrorSaysWhatWasRefused(t *testing.T) {
-	id := SetID{Family: model.IPv6, Kind: Endpoints, Slot: 2}
+	id := SetID{Family: model.IPv6, Kind: SetEndpoints, Slot: 2}
 	el := Element{
 		Key:     Key{Addr: netip.MustParseAddr("fd00:10:96::1"), Protocol: model.UDP, Port: 53},
 		Value:   Value{Endpoint: netip.MustParseAddrPort("[fd00:10:244::7]:5353")},

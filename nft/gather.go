@@ -21,21 +21,21 @@ func (r *Ruleset) Elements() map[SetID][]Element {
 
 // contents are the elements of the state.
 func (r *Ruleset) contents() *contents {
-	list := make([]*programmed, 0, len(r.frontends))
+	list := make([]*frontendState, 0, len(r.frontends))
 	return r.gather(slices.AppendSeq(list, maps.Values(r.frontends)), nil)
 }
 
 // gather makes the elements of all frontends of the state, which are at hand, in
 // one pass. What they refer to and share is counted in the ruleset that is given,
 // unless that is nil.
-func (r *Ruleset) gather(list []*programmed, count *Ruleset) *contents {
-	byMatch := func(a, b *programmed) int { return a.Match.Compare(b.Match) }
+func (r *Ruleset) gather(list []*frontendState, count *Ruleset) *contents {
+	byMatch := func(a, b *frontendState) int { return a.Match.Compare(b.Match) }
 	if !slices.IsSortedFunc(list, byMatch) {
 		slices.SortFunc(list, byMatch)
 	}
 	g := newGathering(list)
 	leading := map[ChainID]int{}
-	var own []placed
+	var own []setElement
 	var shared []sharedKey
 	for _, p := range list {
 		own = g.rows(p, p.entry(own[:0]))
@@ -47,7 +47,7 @@ func (r *Ruleset) gather(list []*programmed, count *Ruleset) *contents {
 		}
 		shared = p.share(shared[:0])
 		for _, k := range shared {
-			g.put(&placed{k.set, Element{Key: k.key}})
+			g.put(&setElement{k.set, Element{Key: k.key}})
 			if count != nil {
 				count.shared[k]++
 			}
@@ -55,15 +55,15 @@ func (r *Ruleset) gather(list []*programmed, count *Ruleset) *contents {
 	}
 	if count != nil {
 		for chain, n := range leading {
-			count.uses.add(nil, object{chain: chain}, n)
+			count.uses.add(nil, reference{chain: chain}, n)
 		}
 	}
 	return g.contents(r.ofNode())
 }
 
-// gathering collects elements by set. Sets are numbered densely for it: a hundred
+// collector collects elements by set. Sets are numbered densely for it: a hundred
 // thousand look-ups in a hash table would be most of a first load's work.
-type gathering struct {
+type collector struct {
 	sets  [][]Element
 	slots [][]slot
 }
@@ -78,14 +78,14 @@ func (id SetID) number() int {
 }
 
 // newGathering makes room for what most of the frontends have.
-func newGathering(list []*programmed) *gathering {
+func newGathering(list []*frontendState) *collector {
 	last := SetID{Family: model.Families[len(model.Families)-1], Kind: setKinds, Local: true}.number()
-	g := &gathering{make([][]Element, last), make([][]slot, last)}
+	g := &collector{make([][]Element, last), make([][]slot, last)}
 	rooms := make([]int32, last)
 	for _, p := range list {
-		rooms[SetID{Family: p.Match.Family, Kind: Services}.number()]++
+		rooms[SetID{Family: p.Match.Family, Kind: SetServices}.number()]++
 		if p.Owner() {
-			rooms[SetID{Family: p.Match.Family, Kind: ClusterIPs}.number()]++
+			rooms[SetID{Family: p.Match.Family, Kind: SetClusterIPs}.number()]++
 		}
 		for _, local := range [...]bool{false, true} {
 			row := p.row(local)
@@ -112,14 +112,14 @@ func newGathering(list []*programmed) *gathering {
 	return g
 }
 
-func (g *gathering) put(e *placed) {
+func (g *collector) put(e *setElement) {
 	n := e.set.number()
 	g.sets[n] = append(g.sets[n], e.Element)
 }
 
 // rows collects the endpoints of a frontend: their slots, or if they remember their
 // clients, elements, which it appends to others.
-func (g *gathering) rows(p *programmed, out []placed) []placed {
+func (g *collector) rows(p *frontendState, out []setElement) []setElement {
 	for _, local := range [...]bool{false, true} {
 		row := p.row(local)
 		if row.Pool.Affinity > 0 {
@@ -142,7 +142,7 @@ func (g *gathering) rows(p *programmed, out []placed) []placed {
 
 // contents are the elements of each set that has some, and of those given besides;
 // sorted, each once.
-func (g *gathering) contents(besides map[SetID][]Element) *contents {
+func (g *collector) contents(besides map[SetID][]Element) *contents {
 	out := &contents{besides, map[SetID][]slot{}}
 	for n, elements := range g.sets {
 		if len(elements) > 0 {

@@ -10,7 +10,7 @@ func (p *Plan) grow(r *Ruleset) {
 	for id, step := range p.counts {
 		n := r.counts[id] + step
 		size, exists := r.sizes[id]
-		if exists && !id.layout().interval && (n > int(size) || r.outgrown[id]) { // intervals declare no size
+		if exists && !id.layout().interval && (n > int(size) || r.full[id]) { // intervals declare no size
 			grown[id] = capacity(n)
 		}
 	}
@@ -22,7 +22,7 @@ func (p *Plan) grow(r *Ruleset) {
 		p.sizes[id] = size
 		p.edit.rebuild(id, size, all[id])
 		for _, user := range id.users(chains) {
-			if o := (object{chain: user}); user.Kind < baseChains || r.uses[o]+p.uses[o] > 0 {
+			if o := (reference{chain: user}); user.Kind < baseChains || r.uses[o]+p.uses[o] > 0 {
 				p.edit.rewriteChain(user)
 			}
 		}
@@ -40,7 +40,7 @@ func (p *Plan) elementsOf(r *Ruleset, sets map[SetID]uint32) map[SetID][]Element
 		delete(next, m)
 	}
 	out := map[SetID][]Element{}
-	var buf []placed
+	var buf []setElement
 	for _, f := range next {
 		buf = f.compile(buf[:0])
 		for _, e := range buf {

@@ -37,16 +37,16 @@ const (
 	fieldDestination
 	fieldProtocol
 	fieldPort
-	fieldPick   // a random number below the count of endpoints
-	fieldClient // the source, or the prefix it is in, beside a destination
-	fieldAsked  // the destination before it was translated, and its port
-	fieldAskedPort
+	fieldPick                // a random number below the count of endpoints
+	fieldClient              // the source, or the prefix it is in, beside a destination
+	fieldOriginalDestination // the destination before it was translated, and its port
+	fieldOriginalPort
 )
 
 // length is the field's size in a key, padding included, in bytes.
 func (f field) length(fam *family) uint32 {
 	switch f {
-	case fieldSource, fieldDestination, fieldClient, fieldAsked:
+	case fieldSource, fieldDestination, fieldClient, fieldOriginalDestination:
 		return fam.addrLen
 	}
 	return 4
@@ -56,7 +56,7 @@ func (f field) datatype(fam *family) datatype {
 	switch f {
 	case fieldProtocol:
 		return typeProto
-	case fieldPort, fieldAskedPort:
+	case fieldPort, fieldOriginalPort:
 		return typeService
 	case fieldPick:
 		// In truth an integer, which the set's typeof says. That nft 0.9.8 cannot
@@ -78,9 +78,9 @@ func (f field) text(fam *family) string {
 		return "meta l4proto"
 	case fieldPort:
 		return "th dport"
-	case fieldAsked:
+	case fieldOriginalDestination:
 		return "ct original " + fam.name + " daddr"
-	case fieldAskedPort:
+	case fieldOriginalPort:
 		return "ct original proto-dst"
 	}
 	return "numgen random mod 65536"
@@ -211,33 +211,33 @@ type SetKind uint8
 // The kinds of sets, in the order in which they are declared. Those up to
 // EndpointIPs every table has; the others come with use.
 const (
-	Services             SetKind = iota // where connections to an address and port go
-	LocalServices                       // the same for clients from outside, where the policy is Local
-	NodePorts                           // where connections to a port of the node go
-	LocalNodePorts                      // as LocalServices
-	NoEndpointServices                  // what is refused or dropped
-	NoEndpointNodePorts                 //
-	ServiceIPs                          // the ClusterIP behind an external address
-	NodePortServiceIPs                  // the ClusterIP behind a node port
-	NodePortServicePorts                // and the port there
-	Restricted                          // addresses that only AllowedSources may use
-	ClusterIPs                          //
-	NodeIPs                             // addresses that serve node ports
-	Hairpin                             // pods that may reach themselves
-	ServiceCIDRs                        //
-	EndpointIPs                         // of TCP, with [Config].DropInvalid
-	Endpoints                           // one for each slot
-	EndpointsMany                       // of Services with more endpoints than slots
-	StickyEndpoints                     // as Endpoints, where clients are remembered
-	StickyEndpointsMany                 //
-	Affinity                            // which client has which endpoint
-	Connections                         // how many asked for what and got which endpoint, with [Config].Count
-	AllowedSources                      // who may use Restricted addresses, one for each length of a prefix
+	SetServices             SetKind = iota // where connections to an address and port go
+	SetLocalServices                       // the same for clients from outside, where the policy is Local
+	SetNodePorts                           // where connections to a port of the node go
+	SetLocalNodePorts                      // as LocalServices
+	SetNoEndpointServices                  // what is refused or dropped
+	SetNoEndpointNodePorts                 //
+	SetServiceIPs                          // the ClusterIP behind an external address
+	SetNodePortServiceIPs                  // the ClusterIP behind a node port
+	SetNodePortServicePorts                // and the port there
+	SetRestricted                          // addresses that only AllowedSources may use
+	SetClusterIPs                          //
+	SetNodeIPs                             // addresses that serve node ports
+	SetHairpin                             // pods that may reach themselves
+	SetServiceCIDRs                        //
+	SetEndpointIPs                         // of TCP, with [Config].DropInvalid
+	SetEndpoints                           // one for each slot
+	SetEndpointsMany                       // of Services with more endpoints than slots
+	SetStickyEndpoints                     // as Endpoints, where clients are remembered
+	SetStickyEndpointsMany                 //
+	SetAffinity                            // which client has which endpoint
+	SetConnections                         // how many asked for what and got which endpoint, with [Config].Count
+	SetAllowedSources                      // who may use Restricted addresses, one for each length of a prefix
 	setKinds
 )
 
 // baseSets are the sets every table has.
-const baseSets = Endpoints
+const baseSets = SetEndpoints
 
 // Keys.
 var (
@@ -249,7 +249,7 @@ var (
 	pickKey     = []field{fieldDestination, fieldProtocol, fieldPort, fieldPick}
 	clientKey   = []field{fieldClient, fieldDestination, fieldProtocol, fieldPort}
 	// countKey is what a connection has that was translated.
-	countKey = []field{fieldAsked, fieldProtocol, fieldAskedPort, fieldDestination, fieldPort}
+	countKey = []field{fieldOriginalDestination, fieldProtocol, fieldOriginalPort, fieldDestination, fieldPort}
 )
 
 // layouts and names of the kinds. Only dispatch maps carry comments: there is
@@ -259,28 +259,28 @@ var setSchema = [setKinds]struct {
 	name   string
 	layout layout
 }{
-	Services:             {"services", layout{key: frontendKey, content: contentVerdict, comments: true}},
-	LocalServices:        {"local-services", layout{key: frontendKey, content: contentVerdict}},
-	NodePorts:            {"node-ports", layout{key: nodePortKey, content: contentVerdict, comments: true}},
-	LocalNodePorts:       {"local-node-ports", layout{key: nodePortKey, content: contentVerdict}},
-	NoEndpointServices:   {"no-endpoint-services", layout{key: frontendKey, content: contentVerdict, comments: true}},
-	NoEndpointNodePorts:  {"no-endpoint-node-ports", layout{key: nodePortKey, content: contentVerdict, comments: true}},
-	ServiceIPs:           {"service-ips", layout{key: frontendKey, content: contentAddress}},
-	NodePortServiceIPs:   {"node-port-service-ips", layout{key: nodePortKey, content: contentAddress}},
-	NodePortServicePorts: {"node-port-service-ports", layout{key: nodePortKey, content: contentPort}},
-	Restricted:           {"restricted", layout{key: frontendKey}},
-	ClusterIPs:           {"cluster-ips", layout{key: []field{fieldDestination}}},
-	NodeIPs:              {"node-ips", layout{key: []field{fieldDestination}}},
-	Hairpin:              {"hairpin", layout{key: []field{fieldSource, fieldDestination}}},
-	ServiceCIDRs:         {"service-cidrs", layout{key: []field{fieldDestination}, interval: true}},
-	EndpointIPs:          {"endpoint-ips", layout{key: []field{fieldClient}}},
-	Endpoints:            {"endpoints", layout{key: frontendKey, content: contentEndpoint}},
-	EndpointsMany:        {"endpoints-many", layout{key: pickKey, content: contentEndpoint, typeof: true}},
-	StickyEndpoints:      {"sticky-endpoints", layout{key: frontendKey, content: contentVerdict}},
-	StickyEndpointsMany:  {"sticky-endpoints-many", layout{key: pickKey, content: contentVerdict, typeof: true}},
-	Affinity:             {"affinity", layout{key: clientKey, content: contentEndpoint, limit: affinitySize, timeout: true}},
-	Connections:          {"connections", layout{key: countKey, limit: MostCounted}},
-	AllowedSources:       {"allowed-sources", layout{key: clientKey}},
+	SetServices:             {"services", layout{key: frontendKey, content: contentVerdict, comments: true}},
+	SetLocalServices:        {"local-services", layout{key: frontendKey, content: contentVerdict}},
+	SetNodePorts:            {"node-ports", layout{key: nodePortKey, content: contentVerdict, comments: true}},
+	SetLocalNodePorts:       {"local-node-ports", layout{key: nodePortKey, content: contentVerdict}},
+	SetNoEndpointServices:   {"no-endpoint-services", layout{key: frontendKey, content: contentVerdict, comments: true}},
+	SetNoEndpointNodePorts:  {"no-endpoint-node-ports", layout{key: nodePortKey, content: contentVerdict, comments: true}},
+	SetServiceIPs:           {"service-ips", layout{key: frontendKey, content: contentAddress}},
+	SetNodePortServiceIPs:   {"node-port-service-ips", layout{key: nodePortKey, content: contentAddress}},
+	SetNodePortServicePorts: {"node-port-service-ports", layout{key: nodePortKey, content: contentPort}},
+	SetRestricted:           {"restricted", layout{key: frontendKey}},
+	SetClusterIPs:           {"cluster-ips", layout{key: []field{fieldDestination}}},
+	SetNodeIPs:              {"node-ips", layout{key: []field{fieldDestination}}},
+	SetHairpin:              {"hairpin", layout{key: []field{fieldSource, fieldDestination}}},
+	SetServiceCIDRs:         {"service-cidrs", layout{key: []field{fieldDestination}, interval: true}},
+	SetEndpointIPs:          {"endpoint-ips", layout{key: []field{fieldClient}}},
+	SetEndpoints:            {"endpoints", layout{key: frontendKey, content: contentEndpoint}},
+	SetEndpointsMany:        {"endpoints-many", layout{key: pickKey, content: contentEndpoint, typeof: true}},
+	SetStickyEndpoints:      {"sticky-endpoints", layout{key: frontendKey, content: contentVerdict}},
+	SetStickyEndpointsMany:  {"sticky-endpoints-many", layout{key: pickKey, content: contentVerdict, typeof: true}},
+	SetAffinity:             {"affinity", layout{key: clientKey, content: contentEndpoint, limit: affinitySize, timeout: true}},
+	SetConnections:          {"connections", layout{key: countKey, limit: MaxConnectionCounts}},
+	SetAllowedSources:       {"allowed-sources", layout{key: clientKey}},
 }
 
 // SetID refers to a set or map of the rule set.
@@ -297,20 +297,20 @@ func (id SetID) family() *family { return &families[id.Family] }
 
 // slotted reports whether there is one set of the kind for each slot.
 func (k SetKind) slotted() bool {
-	return k == Endpoints || k == StickyEndpoints || k == AllowedSources
+	return k == SetEndpoints || k == SetStickyEndpoints || k == SetAllowedSources
 }
 
 // exists reports whether there may be a set of that slot.
 func (id SetID) exists() bool {
-	if id.Kind == AllowedSources {
+	if id.Kind == SetAllowedSources {
 		return !id.Local && id.Slot > 0 && int(id.Slot) <= id.family().bits()
 	}
 	return id.Slot < MaxSlots
 }
 
-// Dynamic reports whether packets fill the set, so that what it holds is not known
+// IsDynamic reports whether packets fill the set, so that what it holds is not known
 // and not compared.
-func (id SetID) Dynamic() bool { return id.layout().dynamic() }
+func (id SetID) IsDynamic() bool { return id.layout().dynamic() }
 
 // Name is the set's name in the table.
 func (id SetID) Name() string {

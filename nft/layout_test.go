@@ -11,14 +11,14 @@ import (
 
 // The types as another library knows them, which took them from nft's sources.
 var knownTypes = map[field][len(model.Families)]nftables.SetDatatype{
-	fieldSource:      {nftables.TypeIPAddr, nftables.TypeIP6Addr},
-	fieldDestination: {nftables.TypeIPAddr, nftables.TypeIP6Addr},
-	fieldProtocol:    {nftables.TypeInetProto, nftables.TypeInetProto},
-	fieldPort:        {nftables.TypeInetService, nftables.TypeInetService},
-	fieldPick:        {nftables.TypeMark, nftables.TypeMark},
-	fieldClient:      {nftables.TypeIPAddr, nftables.TypeIP6Addr},
-	fieldAsked:       {nftables.TypeIPAddr, nftables.TypeIP6Addr},
-	fieldAskedPort:   {nftables.TypeInetService, nftables.TypeInetService},
+	fieldSource:              {nftables.TypeIPAddr, nftables.TypeIP6Addr},
+	fieldDestination:         {nftables.TypeIPAddr, nftables.TypeIP6Addr},
+	fieldProtocol:            {nftables.TypeInetProto, nftables.TypeInetProto},
+	fieldPort:                {nftables.TypeInetService, nftables.TypeInetService},
+	fieldPick:                {nftables.TypeMark, nftables.TypeMark},
+	fieldClient:              {nftables.TypeIPAddr, nftables.TypeIP6Addr},
+	fieldOriginalDestination: {nftables.TypeIPAddr, nftables.TypeIP6Addr},
+	fieldOriginalPort:        {nftables.TypeInetService, nftables.TypeInetService},
 }
 
 func TestSetsAreDeclaredWithTheTypesNftKnows(t *testing.T) {
@@ -64,7 +64,7 @@ func TestASetOfAnotherShapeIsNotOurs(t *testing.T) {
 	for kind := range setKinds {
 		id := SetID{Family: model.IPv6, Kind: kind}
 		ours := id.shape(384)
-		if !ours.Ours(id) || !id.shape(ours.Size).Ours(id) {
+		if !ours.Fits(id) || !id.shape(ours.Size).Fits(id) {
 			t.Errorf("%s: its own shape is not ours", setSchema[kind].name)
 		}
 		for name, change := range map[string]func(*SetShape){
@@ -76,7 +76,7 @@ func TestASetOfAnotherShapeIsNotOurs(t *testing.T) {
 		} {
 			other := ours
 			change(&other)
-			if other.Ours(id) {
+			if other.Fits(id) {
 				t.Errorf("%s: one of another %s is ours", setSchema[kind].name, name)
 			}
 		}

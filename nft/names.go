@@ -40,14 +40,14 @@ func (id ChainID) appendName(b []byte) []byte {
 		return b
 	}
 	b = append(b, '-')
-	if id.Kind == StickyEndpoint {
+	if id.Kind == ChainStickyEndpoint {
 		return id.Sticky.Value().appendName(b)
 	}
 	return strconv.AppendUint(b, uint64(id.N), 10)
 }
 
 // single reports whether there is at most one chain of a kind that comes with use.
-func (k ChainKind) single() bool { return k == StickyFound || k == NATInput }
+func (k ChainKind) single() bool { return k == ChainStickyFound || k == ChainNATInput }
 
 // chainWord is what a kind of chain is called, number and prefixes left out.
 // What picks at random does not say so.
@@ -58,7 +58,7 @@ var chainWords = func() (words [chainKinds][methods]string) {
 		for m := range methods {
 			words[kind][m] = chainSchema[kind].name
 			switch {
-			case kind == Balance:
+			case kind == ChainBalance:
 				words[kind][m] = methodNames[m]
 			case m != pickRandom:
 				words[kind][m] += "-" + methodNames[m]
@@ -99,7 +99,7 @@ func chainNamed(f model.Family, name string) ChainID {
 	rest, id.NodePort = strings.CutPrefix(rest, nodePortPrefix)
 	rest, id.Local = strings.CutPrefix(rest, localPrefix)
 	if s, ok := stickyNamed(f, rest); ok {
-		id.Kind, id.Sticky = StickyEndpoint, unique.Make(s)
+		id.Kind, id.Sticky = ChainStickyEndpoint, unique.Make(s)
 		return id.ifNamed(name)
 	}
 	for kind := baseChains; kind < chainKinds; kind++ {
@@ -111,7 +111,7 @@ func chainNamed(f model.Family, name string) ChainID {
 	i := strings.LastIndexByte(rest, '-')
 	n, err := strconv.ParseUint(rest[i+1:], 10, 32)
 	if i < 0 || err != nil {
-		return ChainID{Family: f, Kind: unknownChain}
+		return ChainID{Family: f, Kind: chainUnknown}
 	}
 	id.N = uint32(n)
 	id.Kind, id.Method = kindNamed(rest[:i])
@@ -121,7 +121,7 @@ func chainNamed(f model.Family, name string) ChainID {
 // ifNamed is the chain if that is its name, and not one that is read the same.
 func (id ChainID) ifNamed(name string) ChainID {
 	if id.Name() != name {
-		return ChainID{Family: id.Family, Kind: unknownChain}
+		return ChainID{Family: id.Family, Kind: chainUnknown}
 	}
 	return id
 }
@@ -130,18 +130,18 @@ func (id ChainID) ifNamed(name string) ChainID {
 func kindNamed(word string) (ChainKind, method) {
 	for kind := baseChains; kind < chainKinds; kind++ {
 		for m := range methods {
-			if kind != StickyEndpoint && chainWord(kind, m) == word {
+			if kind != ChainStickyEndpoint && chainWord(kind, m) == word {
 				return kind, m
 			}
 		}
 	}
-	return unknownChain, 0
+	return chainUnknown, 0
 }
 
 // stickyNamed reads "sticky-10800s-tcp-10.1.0.7-8080".
 func stickyNamed(f model.Family, name string) (s Sticky, ok bool) {
 	parts := strings.Split(name, "-")
-	if len(parts) != 5 || parts[0] != chainSchema[StickyEndpoint].name {
+	if len(parts) != 5 || parts[0] != chainSchema[ChainStickyEndpoint].name {
 		return s, false
 	}
 	seconds, isTime := strings.CutSuffix(parts[1], "s")

@@ -38,25 +38,25 @@ func allChains(f model.Family) []ChainID {
 	for kind := baseChains; kind < chainKinds; kind++ {
 		for i := range 4 {
 			id := ChainID{Family: f, Kind: kind, Local: i&1 > 0, NodePort: i&2 > 0}
-			if kind == StickyEndpoint {
+			if kind == ChainStickyEndpoint {
 				for _, s := range sampleStickies(f) {
 					id.Sticky = unique.Make(s)
 					out = append(out, id)
 				}
 				continue
 			}
-			if kind == StickyFound {
+			if kind == ChainStickyFound {
 				out = append(out, id) // there is one for each list
 				continue
 			}
-			if kind == NATInput {
+			if kind == ChainNATInput {
 				if i == 0 {
 					out = append(out, id)
 				}
 				continue
 			}
 			for id.Method = range methods {
-				if id.Method != 0 && (kind == Endpoint || kind == StickyPick) {
+				if id.Method != 0 && (kind == ChainEndpoint || kind == ChainStickyPick) {
 					break // what they are does not depend on how they were picked
 				}
 				for _, id.N = range []uint32{0, 1, 2, 3, 9, 10, 251, 254, 255, 256, 257, 5000, 1<<32 - 1} {
@@ -97,19 +97,19 @@ func TestChainsAreCalledByWhatTheyDo(t *testing.T) {
 		want string
 		id   ChainID
 	}{
-		{"nat-prerouting", ChainID{Kind: NATPrerouting}},
-		{"lb-3", ChainID{Kind: Balance, N: 3}},
-		{"rr-3", ChainID{Kind: Balance, Method: pickRoundRobin, N: 3}},
-		{"local-sh-2", ChainID{Kind: Balance, Local: true, Method: pickSourceHash, N: 2}},
-		{"maglev-251", ChainID{Kind: Balance, Method: pickMaglev, N: 251}},
-		{"sticky-2", ChainID{Kind: Balance, Method: pickSticky, N: 2}},
-		{"cluster-3", ChainID{Kind: Cluster, N: 3}},
-		{"masquerade-rr-3", ChainID{Kind: Masquerade, Method: pickRoundRobin, N: 3}},
-		{"node-port-external-local-rr-3", ChainID{Kind: ExternalLocal, NodePort: true, Method: pickRoundRobin, N: 3}},
-		{"node-port-local-service-sticky-1", ChainID{Kind: Service, NodePort: true, Local: true, Method: pickSticky, N: 1}},
-		{"local-ep-7", ChainID{Kind: Endpoint, Local: true, N: 7}},
-		{"sticky-ep-7", ChainID{Kind: StickyPick, N: 7}},
-		{"local-sticky-10800s-tcp-fd00..7-8080", ChainID{Kind: StickyEndpoint, Local: true, Sticky: sticky}},
+		{"nat-prerouting", ChainID{Kind: ChainNATPrerouting}},
+		{"lb-3", ChainID{Kind: ChainBalance, N: 3}},
+		{"rr-3", ChainID{Kind: ChainBalance, Method: pickRoundRobin, N: 3}},
+		{"local-sh-2", ChainID{Kind: ChainBalance, Local: true, Method: pickSourceHash, N: 2}},
+		{"maglev-251", ChainID{Kind: ChainBalance, Method: pickMaglev, N: 251}},
+		{"sticky-2", ChainID{Kind: ChainBalance, Method: pickSticky, N: 2}},
+		{"cluster-3", ChainID{Kind: ChainCluster, N: 3}},
+		{"masquerade-rr-3", ChainID{Kind: ChainMasquerade, Method: pickRoundRobin, N: 3}},
+		{"node-port-external-local-rr-3", ChainID{Kind: ChainExternalLocal, NodePort: true, Method: pickRoundRobin, N: 3}},
+		{"node-port-local-service-sticky-1", ChainID{Kind: ChainService, NodePort: true, Local: true, Method: pickSticky, N: 1}},
+		{"local-ep-7", ChainID{Kind: ChainEndpoint, Local: true, N: 7}},
+		{"sticky-ep-7", ChainID{Kind: ChainStickyPick, N: 7}},
+		{"local-sticky-10800s-tcp-fd00..7-8080", ChainID{Kind: ChainStickyEndpoint, Local: true, Sticky: sticky}},
 	} {
 		if got := tt.id.Name(); got != tt.want {
 			t.Errorf("%+v is called %s, want %s", tt.id, got, tt.want)
@@ -129,13 +129,13 @@ func TestOtherNamesAreOfNoChain(t *testing.T) {
 		"sticky-3600s-tcp-10.1.0.7-80-1", "sticky-4294967296s-tcp-10.1.0.7-80", "sticky-3600s-tcp-fd00..7-80",
 		"sticky-3600s-tcp-invalid IP-80", "sticky-3600s--10.1.0.7-80", "ep-3600s-tcp-10.1.0.7-80",
 	} {
-		if got := chainNamed(model.IPv4, name); got.Kind != unknownChain {
+		if got := chainNamed(model.IPv4, name); got.Kind != chainUnknown {
 			t.Errorf("the chain called %q is %+v, want none", name, got)
 		}
 	}
 	for _, address := range []string{"10.1.0.7", "fd00:0..7", "fd00.0.0.0.0.0.0.7", "FD00..7"} {
 		name := "sticky-3600s-tcp-" + address + "-80"
-		if got := chainNamed(model.IPv6, name); got.Kind != unknownChain {
+		if got := chainNamed(model.IPv6, name); got.Kind != chainUnknown {
 			t.Errorf("the chain called %q is %+v, want none", name, got)
 		}
 	}
@@ -148,7 +148,7 @@ func allSets(f model.Family) []SetID {
 		for _, local := range []bool{false, true} {
 			id := SetID{Family: f, Kind: kind, Local: local}
 			switch {
-			case (kind < baseSets || kind == Connections) && local:
+			case (kind < baseSets || kind == SetConnections) && local:
 			case kind.slotted():
 				for id.Slot = range uint16(MaxSlots) {
 					if id.exists() {
@@ -212,11 +212,11 @@ func FuzzNames(f *testing.F) {
 		if v6 {
 			family = model.IPv6
 		}
-		if id := chainNamed(family, name); id.Kind != unknownChain {
+		if id := chainNamed(family, name); id.Kind != chainUnknown {
 			if id.Name() != name {
 				t.Errorf("the chain called %q is %s", name, id.Name())
 			}
-			if id.Kind == StickyEndpoint && model.FamilyOf(id.Sticky.Value().Endpoint.Addr()) != family {
+			if id.Kind == ChainStickyEndpoint && model.FamilyOf(id.Sticky.Value().Endpoint.Addr()) != family {
 				t.Errorf("the chain called %q has an endpoint of the other family", name)
 			}
 		}

@@ -14,7 +14,7 @@ type Plan struct {
 	Batch Batch
 
 	change    Change
-	set       []*programmed
+	set       []*frontendState
 	uses      uses // differences
 	shared    map[sharedKey]int
 	counts    map[SetID]int
@@ -58,8 +58,8 @@ func (r *Ruleset) Plan(c Change) *Plan {
 }
 
 // replace notes how the elements of one frontend change; either may be nil.
-func (p *Plan) replace(r *Ruleset, old, next *programmed) {
-	var have, want []placed
+func (p *Plan) replace(r *Ruleset, old, next *frontendState) {
+	var have, want []setElement
 	if next != nil {
 		want = next.entry(nil)
 		p.endpoints += next.endpoints()
@@ -70,7 +70,7 @@ func (p *Plan) replace(r *Ruleset, old, next *programmed) {
 	}
 	// Both lists are in the order of sets and keys.
 	for len(have) > 0 || len(want) > 0 {
-		order := comparePlaced(have, want)
+		order := compareSetElements(have, want)
 		if order == 0 && alike(&have[0], &want[0]) {
 			have, want = have[1:], want[1:]
 			continue
@@ -93,7 +93,7 @@ func (p *Plan) replace(r *Ruleset, old, next *programmed) {
 }
 
 // rowOrNone is row, of nil too.
-func (p *programmed) rowOrNone(local bool) row {
+func (p *frontendState) rowOrNone(local bool) row {
 	if p == nil {
 		return row{}
 	}
@@ -122,25 +122,25 @@ func (p *Plan) replaceRow(r *Ruleset, old, next row) {
 
 // alike reports whether the kernel would hold the same for two elements of the
 // same key.
-func alike(a, b *placed) bool {
+func alike(a, b *setElement) bool {
 	return a.Value == b.Value && (a.Comment == b.Comment || !a.set.layout().comments)
 }
 
 // add notes an element that comes.
-func (p *Plan) add(r *Ruleset, e *placed) {
+func (p *Plan) add(r *Ruleset, e *setElement) {
 	s := p.edit.of(e.set)
 	s.add = append(s.add, e.Element)
 	p.count(r, e, 1)
 }
 
 // remove notes an element that goes.
-func (p *Plan) remove(r *Ruleset, e *placed) {
+func (p *Plan) remove(r *Ruleset, e *setElement) {
 	s := p.edit.of(e.set)
 	s.remove = append(s.remove, e.Element)
 	p.count(r, e, -1)
 }
 
-func (p *Plan) count(r *Ruleset, e *placed, step int) {
+func (p *Plan) count(r *Ruleset, e *setElement, step int) {
 	p.counts[e.set] += step
 	if o, ok := e.refers(); ok {
 		p.uses.add(r.uses, o, step)
@@ -149,7 +149,7 @@ func (p *Plan) count(r *Ruleset, e *placed, step int) {
 
 // replaceShared counts the shared elements of which a frontend needs more or fewer
 // than before.
-func (p *Plan) replaceShared(old, next *programmed) {
+func (p *Plan) replaceShared(old, next *frontendState) {
 	if old == nil || next == nil || !old.Owner() || !next.Owner() {
 		p.share(old, -1)
 		p.share(next, 1)
@@ -175,7 +175,7 @@ func (p *Plan) replaceShared(old, next *programmed) {
 }
 
 // share counts the shared elements that a frontend needs, by step; it may be nil.
-func (p *Plan) share(f *programmed, step int) {
+func (p *Plan) share(f *frontendState, step int) {
 	if f == nil {
 		return
 	}
@@ -184,8 +184,8 @@ func (p *Plan) share(f *programmed, step int) {
 	}
 }
 
-// comparePlaced orders the heads of two lists; an empty list comes last.
-func comparePlaced(have, want []placed) int {
+// compareSetElements orders the heads of two lists; an empty list comes last.
+func compareSetElements(have, want []setElement) int {
 	switch {
 	case len(have) == 0:
 		return 1
@@ -246,7 +246,7 @@ func (p *Plan) settleObjects(r *Ruleset) {
 	steps := maps.Clone(p.uses)
 	for id, step := range p.counts {
 		if id.Kind >= baseSets {
-			steps[object{set: id, isSet: true}] += step
+			steps[reference{set: id, isSet: true}] += step
 		}
 	}
 	for o, step := range steps {
@@ -300,7 +300,7 @@ func (r *Ruleset) Commit(p *Plan) {
 	addCounts(r.shared, p.shared)
 	addCounts(r.counts, p.counts)
 	maps.Copy(r.sizes, p.sizes)
-	clear(r.outgrown)
+	clear(r.full)
 	for _, id := range p.gone {
 		delete(r.sizes, id)
 	}

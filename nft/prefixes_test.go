@@ -98,7 +98,7 @@ func TestTheLastAddressOfAPrefix(t *testing.T) {
 }
 
 func TestRangesAreReadAsPrefixes(t *testing.T) {
-	id := SetID{Family: model.IPv4, Kind: ServiceCIDRs}
+	id := SetID{Family: model.IPv4, Kind: SetServiceCIDRs}
 	mark := func(text string) Element { // "10.0.0.0" begins an interval, "-10.0.0.0" ends one
 		addr, ends := strings.CutPrefix(text, "-")
 		el := Element{Key: Key{Addr: netip.MustParseAddr(addr), Bits: startMark}}
@@ -128,7 +128,7 @@ func TestRangesAreReadAsPrefixes(t *testing.T) {
 			}
 			var got []string
 			for _, el := range SortElements(id, list) {
-				if strange(el) {
+				if hasNoKey(el) {
 					got = append(got, "none")
 					continue
 				}

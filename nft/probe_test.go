@@ -32,7 +32,7 @@ func expressionsOf(t *testing.T, e *Encoded) map[string][2]uint32 {
 }
 
 func TestTheSampleHasEveryExpressionAndHook(t *testing.T) {
-	config := Config{MasqueradeMark: DefaultMasqueradeMark, DropInvalid: true, Count: true}
+	config := Config{MasqueradeMark: DefaultMasqueradeMark, DropInvalid: true, CountConnections: true}
 	_, all := Adopt(sampleConfig, Tables{}, sample(50))
 	tried, used := encoded(t, Sample(config)), encoded(t, all)
 	have := expressionsOf(t, tried)
@@ -55,19 +55,19 @@ func TestTheSampleHasEveryExpressionAndHook(t *testing.T) {
 	}
 	for _, f := range model.Families {
 		for kind := range chainKinds {
-			if kind != Balance && kind != Masquerade && !kinds[ChainID{Family: f, Kind: kind}] {
+			if kind != ChainBalance && kind != ChainMasquerade && !kinds[ChainID{Family: f, Kind: kind}] {
 				t.Errorf("chain %s of %s is not tried", chainSchema[kind].name, families[f].name)
 			}
 		}
 		for m := range methods {
 			// Maglev is as source hash, but larger.
-			if m != pickMaglev && !kinds[ChainID{Family: f, Kind: Balance, Method: m}] {
+			if m != pickMaglev && !kinds[ChainID{Family: f, Kind: ChainBalance, Method: m}] {
 				t.Errorf("chain %s of %s is not tried", methodNames[m], families[f].name)
 			}
 		}
 		for kind := range setKinds {
-			unfilled := kind == NoEndpointServices || kind == NoEndpointNodePorts || kind == NodeIPs || kind == Hairpin || kind == Affinity || kind == Connections ||
-				kind == StickyEndpointsMany // many chains, and nothing else that is new
+			unfilled := kind == SetNoEndpointServices || kind == SetNoEndpointNodePorts || kind == SetNodeIPs || kind == SetHairpin || kind == SetAffinity || kind == SetConnections ||
+				kind == SetStickyEndpointsMany // many chains, and nothing else that is new
 			if !unfilled && !sets[SetID{Family: f, Kind: kind}] {
 				t.Errorf("set %s of %s is not tried", setSchema[kind].name, families[f].name)
 			}
@@ -101,13 +101,13 @@ func TestWhatAKernelLacksIsNamed(t *testing.T) {
 		{nil, "nf_tables (CONFIG_NF_TABLES)"},
 		{AddTable{Family: model.IPv6}, "nf_tables for family ip6 (CONFIG_NF_TABLES_IPV6)"},
 		{AddTable{Family: model.IPv4}, "nf_tables for family ip (CONFIG_NF_TABLES_IPV4)"},
-		{AddChain{ChainID{Kind: NATOutput}}, "chains of type nat (CONFIG_NF_NAT)"},
+		{AddChain{ChainID{Kind: ChainNATOutput}}, "chains of type nat (CONFIG_NF_NAT)"},
 	} {
 		if got := (&Error{Op: tt.op, Errno: unix.EOPNOTSUPP}).Missing(); got != tt.want {
 			t.Errorf("refusing %v the kernel lacks %q, want %q", tt.op, got, tt.want)
 		}
 	}
-	chain := AddChain{ChainID{Kind: FilterInput}}
+	chain := AddChain{ChainID{Kind: ChainFilterInput}}
 	if got := (&Error{Op: chain, Errno: unix.EINVAL}).Missing(); !strings.Contains(got, chain.String()) {
 		t.Errorf("refusing a chain the kernel lacks %q, which does not name it", got)
 	}

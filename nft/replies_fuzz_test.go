@@ -161,7 +161,7 @@ func decodeReply(have *Tables, r reply) {
 	list, _ := DecodeElements(r.set, nil, r.data)
 	table := have.of(r.set.Family)
 	state := table.Sets[r.set.Name()]
-	if state.Shape.Ours(r.set) && !r.set.Dynamic() {
+	if state.Shape.Fits(r.set) && !r.set.IsDynamic() {
 		state.Elements = SortElements(r.set, append(state.Elements, list...))
 		table.Sets[r.set.Name()] = state
 	}
@@ -185,7 +185,7 @@ func checkDecoded(t *testing.T, f model.Family, table *Table) int {
 	}
 	for name, s := range table.Sets {
 		n += len(s.Elements)
-		if id, known := SetNamed(f, name); known && s.Shape.Ours(id) {
+		if id, known := SetNamed(f, name); known && s.Shape.Fits(id) {
 			ours = append(ours, AddSet{id, s.Shape.Size})
 			want.Sets[name] = SetState{Shape: s.Shape}
 		}
@@ -209,7 +209,7 @@ func checkDecoded(t *testing.T, f model.Family, table *Table) int {
 
 // FuzzElements has every element that is read be written again as it was.
 func FuzzElements(f *testing.F) {
-	for kind := range Connections { // see FuzzCounted
+	for kind := range SetConnections { // see FuzzCounted
 		for _, family := range model.Families {
 			id := SetID{Family: family, Kind: kind}
 			m := split(f, encoded(f, Batch{AddElements{id, randomElements(id, 5)}}).Bytes)[1]
@@ -222,7 +222,7 @@ func FuzzElements(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, v6 bool, set uint8, data []byte) {
-		id := SetID{Kind: SetKind(set % uint8(Connections))}
+		id := SetID{Kind: SetKind(set % uint8(SetConnections))}
 		if v6 {
 			id.Family = model.IPv6
 		}
@@ -232,9 +232,9 @@ func FuzzElements(f *testing.F) {
 		}
 		var ours []Element
 		for _, el := range SortElements(id, list) {
-			unknown := el.Value.Verdict == Goto && el.Value.Chain.Kind == unknownChain
+			unknown := el.Value.Verdict == VerdictGoto && el.Value.Chain.Kind == chainUnknown
 			bare := el.Value == Value{} && id.layout().content != contentNone
-			if !strange(el) && !unknown && !bare { // those are never written
+			if !hasNoKey(el) && !unknown && !bare { // those are never written
 				el.Comment = kernelComment(el.Comment)
 				ours = append(ours, el)
 			}
@@ -298,7 +298,7 @@ func FuzzExplain(f *testing.F) {
 		if whole := sequence == 0 || int(sequence) > len(e.marks); whole != (got.Op == nil) {
 			t.Fatalf("message %d is about %v", sequence, got.Op)
 		}
-		_, list, _ := Added(got.Op)
+		_, list, _ := AddedElements(got.Op)
 		if op, deletes := got.Op.(DeleteElements); deletes {
 			list = op.Elements
 		}

@@ -25,9 +25,9 @@ import (
 // is (nf_nat_setup_info). So right behind, in a hook of their own, connections that
 // were not translated but go to a ClusterIP get back what connection tracking noted.
 
-// write is an expression that changes a packet's header. The library's own leaves
+// payloadWrite is an expression that changes a packet's header. The library's own leaves
 // out the flags where there is no checksum of the header itself.
-type write struct {
+type payloadWrite struct {
 	base                 expr.PayloadBase
 	offset, length       uint32
 	register             uint32
@@ -37,7 +37,7 @@ type write struct {
 
 // marshal encodes the expression as nf_tables wants it (NFTA_PAYLOAD_*,
 // include/uapi/linux/netfilter/nf_tables.h).
-func (w write) marshal() []byte {
+func (w payloadWrite) marshal() []byte {
 	var flags uint32
 	if w.transportChecksumToo {
 		flags = unix.NFT_PAYLOAD_L4CSUM_PSEUDOHDR
@@ -74,10 +74,10 @@ func appendAttribute(b []byte, kind uint16, value []byte) []byte {
 
 // setDestination makes the address that the map holds the packet's destination.
 func setDestination(id SetID) statement {
-	load, _ := loadKey(id, draw{})
+	load, _ := loadKey(id, pick{})
 	fam := id.family()
 	return statement{
-		text: fmt.Sprintf("%s daddr set %s map @%s", fam.name, lookup(id, draw{}), id.Name()),
+		text: fmt.Sprintf("%s daddr set %s map @%s", fam.name, lookup(id, pick{}), id.Name()),
 		expressions: append(load,
 			&expr.Lookup{SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name(), SetID: byNameOnly},
 			fam.writeDestination()),
@@ -85,8 +85,8 @@ func setDestination(id SetID) statement {
 }
 
 // writeDestination makes the address in the register the packet's destination.
-func (fam *family) writeDestination() write {
-	return write{
+func (fam *family) writeDestination() payloadWrite {
+	return payloadWrite{
 		base: expr.PayloadBaseNetworkHeader, offset: fam.daddr, length: fam.addrLen, register: regValue,
 		csumType: fam.csumType, csumOffset: fam.csumOffset, transportChecksumToo: true,
 	}
@@ -95,7 +95,7 @@ func (fam *family) writeDestination() write {
 // setPort makes the port that the map holds the packet's destination, of one
 // protocol: the place of the checksum depends on it.
 func setPort(id SetID, p model.Protocol) statement {
-	load, _ := loadKey(id, draw{})
+	load, _ := loadKey(id, pick{})
 	onlyThis := protocolIs(p)
 	return statement{
 		text: fmt.Sprintf("%[1]s dport set meta l4proto . %[1]s dport map @%[2]s", p, id.Name()),
@@ -108,8 +108,8 @@ func setPort(id SetID, p model.Protocol) statement {
 // writePort makes the port in the register the packet's destination. That of UDP
 // is left to the kernel to find, since it then leaves alone a packet without one.
 // That of SCTP is made anew by the translation that follows.
-func writePort(p model.Protocol) write {
-	w := write{base: expr.PayloadBaseTransportHeader, offset: dportAt, length: portLen, register: regValue}
+func writePort(p model.Protocol) payloadWrite {
+	w := payloadWrite{base: expr.PayloadBaseTransportHeader, offset: dportAt, length: portLen, register: regValue}
 	switch p {
 	case model.TCP:
 		w.csumType, w.csumOffset = unix.NFT_PAYLOAD_CSUM_INET, tcpChecksumAt

@@ -28,7 +28,7 @@ func allRules() map[string]Rule {
 	everybody := sampleConfig
 	everybody.Pods[model.IPv4] = prefixesOf("0.0.0.0/0")[0]
 	keeping := sampleConfig
-	keeping.DropInvalid, keeping.Count = false, false
+	keeping.DropInvalid, keeping.CountConnections = false, false
 	bridge, veths := sampleConfig, sampleConfig
 	bridge.PodInterface = Interface{Name: "cbr0"}
 	veths.PodInterface = Interface{Name: "veth", Prefix: true}
@@ -65,11 +65,11 @@ func tellsMore(id ChainID) bool {
 	switch {
 	case id.Kind < baseChains:
 		return true
-	case id.Kind == StickyEndpoint:
+	case id.Kind == ChainStickyEndpoint:
 		return slices.Contains(few, id.Sticky.Value())
-	case id.Kind == Endpoint || id.Kind == StickyPick:
+	case id.Kind == ChainEndpoint || id.Kind == ChainStickyPick:
 		return id.N <= 3
-	case id.Kind != Balance && id.Method != pickRandom:
+	case id.Kind != ChainBalance && id.Method != pickRandom:
 		return false
 	}
 	return id.N <= 3 || id.N == MaxSlots+1 || id.Method == pickMaglev && id.N == maglevSize && !id.Local

@@ -9,20 +9,20 @@ import (
 )
 
 // Ruleset is the state of the tables as they stand. It is changed by committing
-// a [Plan] and in no other way; [Ruleset.Outgrown] is for the next one.
+// a [Plan] and in no other way; [Ruleset.MarkFull] is for the next one.
 //
 // It does not keep elements: a frontend and its slots say which elements it has,
 // and comparing those of before and after costs what the frontend costs.
 type Ruleset struct {
 	config    Config
-	frontends map[model.Match]*programmed
+	frontends map[model.Match]*frontendState
 	cidrs     []netip.Prefix
 	nodeAddrs []netip.Addr
 	shared    map[sharedKey]int // how many frontends need a shared element
 	uses      uses              // the chains and sets that come with use
 	counts    map[SetID]int     // elements of each set
 	sizes     map[SetID]uint32  // the sets there are, and for how many elements
-	outgrown  map[SetID]bool    // those that take no more, whatever their size
+	full      map[SetID]bool    // those that take no more, whatever their size
 	endpoints int               // in all pools
 	peaks     [2]int            // of frontends and shared
 }
@@ -40,7 +40,7 @@ type Change struct {
 	// should not be there any more.
 	Set  []model.Frontend
 	Gone []model.Match
-	// ServiceCIDRs are the ranges ClusterIPs come from; nil leaves them as they
+	// SetServiceCIDRs are the ranges ClusterIPs come from; nil leaves them as they
 	// are.
 	ServiceCIDRs *[]netip.Prefix
 	// NodeAddrs are the addresses that serve node ports; nil leaves them as they
@@ -53,16 +53,16 @@ type Change struct {
 func newRuleset(c Config, n int) *Ruleset {
 	r := &Ruleset{
 		config:    c,
-		frontends: make(map[model.Match]*programmed, n),
+		frontends: make(map[model.Match]*frontendState, n),
 		shared:    make(map[sharedKey]int, n),
 		uses:      uses{},
 		counts:    map[SetID]int{},
 		sizes:     map[SetID]uint32{},
-		outgrown:  map[SetID]bool{},
+		full:      map[SetID]bool{},
 	}
 	for _, f := range model.Families {
-		if c.Count { // what the configuration needs comes with use, but to stay
-			r.uses.add(nil, object{chain: ChainID{Family: f, Kind: NATInput}}, 1)
+		if c.CountConnections { // what the configuration needs comes with use, but to stay
+			r.uses.add(nil, reference{chain: ChainID{Family: f, Kind: ChainNATInput}}, 1)
 		}
 	}
 	return r
@@ -74,7 +74,7 @@ func newRuleset(c Config, n int) *Ruleset {
 func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	r := newRuleset(c, len(want.Set))
 	old := slotsIn(have)
-	list, all := make([]*programmed, len(want.Set)), make([]programmed, len(want.Set))
+	list, all := make([]*frontendState, len(want.Set)), make([]frontendState, len(want.Set))
 	for i := range want.Set {
 		p := &all[i]
 		c.placeAt(p, want.Set[i], old[want.Set[i].Match])
@@ -98,7 +98,7 @@ func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 func (r *Ruleset) Snapshot() *Ruleset {
 	s := *r
 	s.frontends, s.uses, s.sizes = maps.Clone(r.frontends), maps.Clone(r.uses), maps.Clone(r.sizes)
-	s.shared, s.counts, s.outgrown = nil, nil, nil
+	s.shared, s.counts, s.full = nil, nil, nil
 	return &s
 }
 
@@ -109,9 +109,9 @@ func (r *Ruleset) Config() Config { return r.config }
 // that is the same. What it is given belongs to it.
 func (r *Ruleset) Repair(have Tables) Batch { return r.diff(have, r.contents()) }
 
-// Outgrown notes that a set takes no more elements, whatever its size: the next
+// MarkFull notes that a set takes no more elements, whatever its size: the next
 // [Plan] that adds to it makes it anew.
-func (r *Ruleset) Outgrown(id SetID) { r.outgrown[id] = true }
+func (r *Ruleset) MarkFull(id SetID) { r.full[id] = true }
 
 // MatchesOf lists what a Service has in the tables. It looks at all there is.
 func (r *Ruleset) MatchesOf(name model.ServiceName) []model.Match {
@@ -143,15 +143,15 @@ func (r *Ruleset) has(id SetID) bool {
 func (r *Ruleset) rules(id ChainID) []Rule { return r.config.rules(id, r.has) }
 
 // refers is the chain that an element leads to, if that comes with use.
-func (e *placed) refers() (object, bool) {
-	if e.Value.Verdict != Goto || e.Value.Chain.Kind < baseChains {
-		return object{}, false
+func (e *setElement) refers() (reference, bool) {
+	if e.Value.Verdict != VerdictGoto || e.Value.Chain.Kind < baseChains {
+		return reference{}, false
 	}
-	return object{chain: e.Value.Chain}, true
+	return reference{chain: e.Value.Chain}, true
 }
 
 // endpoints is how many endpoints the frontend brings along.
-func (p *programmed) endpoints() int {
+func (p *frontendState) endpoints() int {
 	if !p.Owner() {
 		return 0
 	}
@@ -166,7 +166,7 @@ func (r *Ruleset) sizesFor(have Tables) map[SetID]uint32 {
 		sizes[id] = capacity(r.counts[id])
 		if t := have[id.Family]; t != nil {
 			shape := t.Sets[id.Name()].Shape
-			if shape.Ours(id) && int(shape.Size) >= r.counts[id] {
+			if shape.Fits(id) && int(shape.Size) >= r.counts[id] {
 				sizes[id] = shape.Size
 			}
 		}
@@ -203,7 +203,7 @@ func slotsIn(have Tables) map[model.Match]slots {
 	}
 	for f, t := range have {
 		for _, local := range [...]bool{false, true} {
-			for kind := Endpoints; t != nil && kind <= StickyEndpointsMany; kind++ {
+			for kind := SetEndpoints; t != nil && kind <= SetStickyEndpointsMany; kind++ {
 				id := SetID{Family: model.Family(f), Kind: kind, Local: local}
 				if !kind.slotted() {
 					take(id, func(k Key) uint32 { return k.Pick })
@@ -229,7 +229,7 @@ func (s *slots) extend(local bool, e netip.AddrPort) {
 
 // endpoint is the endpoint that the element stands for.
 func (v *Value) endpoint() netip.AddrPort {
-	if v.Chain.Kind == StickyEndpoint {
+	if v.Chain.Kind == ChainStickyEndpoint {
 		return v.Chain.Sticky.Value().Endpoint
 	}
 	return v.Endpoint
@@ -289,11 +289,11 @@ func nodeElements(cidrs []netip.Prefix, addrs []netip.Addr) map[SetID][]Element 
 		ofFamily := slices.DeleteFunc(slices.Clone(cidrs), func(p netip.Prefix) bool {
 			return model.FamilyOf(p.Addr()) != f
 		})
-		out[SetID{Family: f, Kind: ServiceCIDRs}] = prefixElements(ofFamily)
-		out[SetID{Family: f, Kind: NodeIPs}] = nil
+		out[SetID{Family: f, Kind: SetServiceCIDRs}] = prefixElements(ofFamily)
+		out[SetID{Family: f, Kind: SetNodeIPs}] = nil
 	}
 	for _, a := range addrs {
-		id := SetID{Family: model.FamilyOf(a), Kind: NodeIPs}
+		id := SetID{Family: model.FamilyOf(a), Kind: SetNodeIPs}
 		out[id] = append(out[id], Element{Key: Key{Addr: a}})
 	}
 	for id, elements := range out {
@@ -302,6 +302,6 @@ func nodeElements(cidrs []netip.Prefix, addrs []netip.Addr) map[SetID][]Element 
 	return out
 }
 
-// Endpoints is how many endpoints the Service ports of the state have; one that
+// SetEndpoints is how many endpoints the Service ports of the state have; one that
 // serves the cluster and this node by itself, under two policies, counts twice.
 func (r *Ruleset) Endpoints() int { return r.endpoints }

@@ -10,9 +10,9 @@ import (
 
 // sampleConfig tells pods of both families from others, and drops what it can.
 var sampleConfig = Config{
-	MasqueradeMark: DefaultMasqueradeMark,
-	DropInvalid:    true,
-	Count:          true,
+	MasqueradeMark:   DefaultMasqueradeMark,
+	DropInvalid:      true,
+	CountConnections: true,
 	Pods: [...]netip.Prefix{
 		model.IPv4: netip.MustParsePrefix("10.244.0.0/16"),
 		model.IPv6: netip.MustParsePrefix("fd00:10:244::/56"),

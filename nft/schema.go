@@ -23,9 +23,9 @@ type Config struct {
 	// later ones data far beyond the window, which no sound server sends. It costs
 	// an element for each address of an endpoint.
 	DropInvalid bool
-	// Count counts connections that were translated, by what they asked for and the
+	// CountConnections counts connections that were translated, by what they asked for and the
 	// endpoint they got (count.go).
-	Count bool
+	CountConnections bool
 	// Protect makes the tables belong to the socket they are written through, for
 	// kernels that can ([kernel.Kernel.Protects]). It is no part of what the rules
 	// say.
@@ -50,32 +50,32 @@ const DefaultMasqueradeMark = 1 << 14
 // rules are the rules of a chain in a table that has these sets.
 func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	fam := &families[id.Family]
-	balance := Rule{goTo(ChainID{Family: id.Family, Kind: Balance, Local: id.Local, Method: id.Method, N: id.N})}
+	balance := Rule{goTo(ChainID{Family: id.Family, Kind: ChainBalance, Local: id.Local, Method: id.Method, N: id.N})}
 	mark := Rule{setMark(c.MasqueradeMark)}
 	switch id.Kind {
-	case SourceCheck:
+	case ChainSourceCheck:
 		return sourceRules(id.Family, has)
-	case Cluster:
+	case ChainCluster:
 		return append(c.markOthers(id, fam), balance)
-	case Masquerade:
+	case ChainMasquerade:
 		return []Rule{mark, balance}
-	case Service:
+	case ChainService:
 		return append(id.serviceRules(), balance)
-	case External:
-		return []Rule{mark, {goTo(id.as(Service))}}
-	case ExternalLocal:
+	case ChainExternal:
+		return []Rule{mark, {goTo(id.as(ChainService))}}
+	case ChainExternalLocal:
 		return c.externalLocalRules(id, fam)
-	case Balance:
+	case ChainBalance:
 		return id.balanceRules(fam)
-	case Endpoint:
-		return []Rule{{notICMP(fam), translate(id.set(Endpoints), draw{})}}
-	case StickyPick:
-		return []Rule{{dispatch(id.set(StickyEndpoints), draw{})}}
-	case StickyEndpoint:
+	case ChainEndpoint:
+		return []Rule{{notICMP(fam), translate(id.set(SetEndpoints), pick{})}}
+	case ChainStickyPick:
+		return []Rule{{dispatch(id.set(SetStickyEndpoints), pick{})}}
+	case ChainStickyEndpoint:
 		return id.stickyRules(fam)
-	case StickyFound:
-		return []Rule{{notICMP(fam), translate(id.set(Affinity), draw{})}}
-	case NATInput:
+	case ChainStickyFound:
+		return []Rule{{notICMP(fam), translate(id.set(SetAffinity), pick{})}}
+	case ChainNATInput:
 		return []Rule{countRule(id.Family)}
 	}
 	return c.baseRules(id, fam)
@@ -83,37 +83,37 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 
 // baseRules are the rules of the chains that every table has.
 func (c *Config) baseRules(id ChainID, fam *family) []Rule {
-	by := func(kind SetKind) statement { return dispatch(SetID{Family: id.Family, Kind: kind}, draw{}) }
+	by := func(kind SetKind) statement { return dispatch(SetID{Family: id.Family, Kind: kind}, pick{}) }
 	set := func(kind SetKind) SetID { return SetID{Family: id.Family, Kind: kind} }
 	switch id.Kind {
-	case FilterPrerouting, FilterOutputEarly:
-		rules := []Rule{{newConnection(), in(set(Restricted)), goTo(id.as(SourceCheck))}}
-		if c.DropInvalid && id.Kind == FilterPrerouting {
-			rules = append(rules, Rule{invalid(), in(set(EndpointIPs)), protocolIs(model.TCP), drop()})
+	case ChainFilterPrerouting, ChainFilterOutputEarly:
+		rules := []Rule{{newConnection(), in(set(SetRestricted)), goTo(id.as(ChainSourceCheck))}}
+		if c.DropInvalid && id.Kind == ChainFilterPrerouting {
+			rules = append(rules, Rule{invalid(), in(set(SetEndpointIPs)), protocolIs(model.TCP), drop()})
 		}
 		return rules
-	case NATPrerouting, NATOutput:
-		return []Rule{{by(Services)}, {in(set(NodeIPs)), by(NodePorts)}}
-	case RestorePrerouting, RestoreOutput:
-		return []Rule{{newConnection(), notTranslated(), in(set(ClusterIPs)), goTo(id.as(Restore))}}
-	case Restore:
+	case ChainNATPrerouting, ChainNATOutput:
+		return []Rule{{by(SetServices)}, {in(set(SetNodeIPs)), by(SetNodePorts)}}
+	case ChainRestorePrerouting, ChainRestoreOutput:
+		return []Rule{{newConnection(), notTranslated(), in(set(SetClusterIPs)), goTo(id.as(ChainRestore))}}
+	case ChainRestore:
 		return restoreRules(fam)
-	case FilterInput:
+	case ChainFilterInput:
 		return []Rule{
-			{newConnection(), notTranslated(), by(NoEndpointServices)},
-			{newConnection(), notTranslated(), in(set(NodeIPs)), by(NoEndpointNodePorts)},
+			{newConnection(), notTranslated(), by(SetNoEndpointServices)},
+			{newConnection(), notTranslated(), in(set(SetNodeIPs)), by(SetNoEndpointNodePorts)},
 		}
-	case FilterForward, FilterOutput:
-		return []Rule{{newConnection(), goTo(id.as(ServiceCheck))}}
-	case NATPostrouting:
-		return c.postroutingRules(id.Family, set(Hairpin))
-	case ServiceCheck:
+	case ChainFilterForward, ChainFilterOutput:
+		return []Rule{{newConnection(), goTo(id.as(ChainServiceCheck))}}
+	case ChainNATPostrouting:
+		return c.postroutingRules(id.Family, set(SetHairpin))
+	case ChainServiceCheck:
 		return []Rule{
-			{notTranslated(), by(NoEndpointServices)},
-			{in(set(ClusterIPs)), goTo(id.as(RejectChain))},
-			{in(set(ServiceCIDRs)), drop()},
+			{notTranslated(), by(SetNoEndpointServices)},
+			{in(set(SetClusterIPs)), goTo(id.as(ChainReject))},
+			{in(set(SetServiceCIDRs)), drop()},
 		}
-	case RejectChain:
+	case ChainReject:
 		return rejectRules(fam)
 	}
 	return nil
@@ -148,7 +148,7 @@ func rejectRules(fam *family) []Rule {
 // that is wrapped into another one, which would be masqueraded again.
 func (c *Config) postroutingRules(f model.Family, hairpin SetID) []Rule {
 	var rules []Rule
-	if c.Count {
+	if c.CountConnections {
 		rules = append(rules, countRule(f))
 	}
 	return append(rules,
@@ -190,39 +190,39 @@ func (c *Config) externalLocalRules(id ChainID, fam *family) []Rule {
 	pods, ok, sure := c.fromPods(fam, id.Family, true)
 	switch {
 	case sure:
-		return []Rule{{goTo(id.as(Service))}}
+		return []Rule{{goTo(id.as(ChainService))}}
 	case ok:
-		rules = append(rules, Rule{pods, goTo(id.as(Service))})
+		rules = append(rules, Rule{pods, goTo(id.as(ChainService))})
 	}
-	local := SetID{Family: id.Family, Kind: LocalServices}
+	local := SetID{Family: id.Family, Kind: SetLocalServices}
 	if id.NodePort {
-		local.Kind = LocalNodePorts
+		local.Kind = SetLocalNodePorts
 	}
-	return append(rules, Rule{fromHost(), goTo(id.as(External))}, Rule{dispatch(local, draw{})})
+	return append(rules, Rule{fromHost(), goTo(id.as(ChainExternal))}, Rule{dispatch(local, pick{})})
 }
 
 // serviceRules make a packet one to the ClusterIP.
 func (id ChainID) serviceRules() []Rule {
 	set := func(kind SetKind) SetID { return SetID{Family: id.Family, Kind: kind} }
 	if !id.NodePort {
-		return []Rule{{setDestination(set(ServiceIPs))}}
+		return []Rule{{setDestination(set(SetServiceIPs))}}
 	}
-	rules := []Rule{{setDestination(set(NodePortServiceIPs))}}
+	rules := []Rule{{setDestination(set(SetNodePortServiceIPs))}}
 	for _, p := range model.Protocols {
-		rules = append(rules, Rule{setPort(set(NodePortServicePorts), p)})
+		rules = append(rules, Rule{setPort(set(SetNodePortServicePorts), p)})
 	}
 	return rules
 }
 
 // balanceRules pick one of N endpoints.
 func (id ChainID) balanceRules(fam *family) []Rule {
-	d := draw{id.N, id.Method}
+	d := pick{id.N, id.Method}
 	sticky := id.Method == pickSticky
 	switch {
 	case id.N > MaxSlots && sticky:
-		return []Rule{{dispatch(id.set(StickyEndpointsMany), d)}}
+		return []Rule{{dispatch(id.set(SetStickyEndpointsMany), d)}}
 	case id.N > MaxSlots:
-		return []Rule{{notICMP(fam), translate(id.set(EndpointsMany), d)}}
+		return []Rule{{notICMP(fam), translate(id.set(SetEndpointsMany), d)}}
 	}
 	var choices []ChainID
 	for _, o := range id.needs() {

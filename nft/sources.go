@@ -22,7 +22,7 @@ import "kube-vmap/model"
 func sourceRules(f model.Family, has func(SetID) bool) []Rule {
 	var rules []Rule
 	for bits := families[f].bits(); bits > 0; bits-- {
-		if id := (SetID{Family: f, Kind: AllowedSources, Slot: uint16(bits)}); has(id) {
+		if id := (SetID{Family: f, Kind: SetAllowedSources, Slot: uint16(bits)}); has(id) {
 			rules = append(rules, Rule{in(id), accept()})
 		}
 	}
@@ -31,7 +31,7 @@ func sourceRules(f model.Family, has func(SetID) bool) []Rule {
 
 // sourceBits is how many bits of a client's address are part of the set's key.
 func (id SetID) sourceBits() int {
-	if id.Kind == AllowedSources {
+	if id.Kind == SetAllowedSources {
 		return int(id.Slot)
 	}
 	return id.family().bits()

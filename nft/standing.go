@@ -6,21 +6,21 @@ import (
 	"kube-vmap/model"
 )
 
-// Standing is a frontend as it stands in the tables, for those who want to look.
+// Installed is a frontend as it stands in the tables, for those who want to look.
 // Nothing of it must be changed.
-type Standing struct {
+type InstalledFrontend struct {
 	*model.Frontend
-	// Cluster and Local are the slots of those who own a pool: which endpoint is at
+	// ChainCluster and Local are the slots of those who own a pool: which endpoint is at
 	// which place. Under Maglev an endpoint has several.
 	Cluster, Local []netip.AddrPort
 }
 
-// Standing lists what the state has, in no order. It copies no list, so that it
+// Installed lists what the state has, in no order. It copies no list, so that it
 // costs little, and stays as it is whatever is committed later.
-func (r *Ruleset) Standing() []Standing {
-	out := make([]Standing, 0, len(r.frontends))
+func (r *Ruleset) Installed() []InstalledFrontend {
+	out := make([]InstalledFrontend, 0, len(r.frontends))
 	for _, p := range r.frontends {
-		out = append(out, Standing{&p.Frontend, p.slots.list(false), p.slots.list(true)})
+		out = append(out, InstalledFrontend{&p.Frontend, p.slots.list(false), p.slots.list(true)})
 	}
 	return out
 }

@@ -9,8 +9,8 @@ import (
 	"kube-vmap/model"
 )
 
-// Standing reads the tables back as frontends, sorted by match: what
-// [Ruleset.Standing] says of the state that made them, as far as elements tell it.
+// Installed reads the tables back as frontends, sorted by match: what
+// [Ruleset.Installed] says of the state that made them, as far as elements tell it.
 //
 //	services 10.96.0.10:80/tcp : goto cluster-2 "shop/web:http"  ClusterIP, masquerade off-pod
 //	  endpoints-0, endpoints-1, or the names of sticky chains    its slots
@@ -22,8 +22,8 @@ import (
 // frontend that is rejected has no policy that could be told, and one without any
 // endpoint no treatment of sources: both are zero. The port's name may be cut, since a
 // comment has 127 bytes.
-func (t Tables) Standing() []Standing {
-	r := reading{slots: slotsIn(t), at: map[model.Match]*model.Frontend{}, pools: map[model.Match]*model.Pool{}}
+func (t Tables) Installed() []InstalledFrontend {
+	r := tableReader{slots: slotsIn(t), at: map[model.Match]*model.Frontend{}, pools: map[model.Match]*model.Pool{}}
 	for f, table := range t {
 		if table == nil {
 			continue
@@ -38,16 +38,16 @@ func (t Tables) Standing() []Standing {
 func (t Tables) NodeAddrs() []netip.Addr {
 	var out []netip.Addr
 	for f := range t {
-		r := reading{family: model.Family(f), table: t[f]}
-		for _, e := range r.elements(NodeIPs) {
+		r := tableReader{family: model.Family(f), table: t[f]}
+		for _, e := range r.elements(SetNodeIPs) {
 			out = append(out, e.Key.Addr)
 		}
 	}
 	return out
 }
 
-// reading is what was made out of the tables so far, and the table at hand.
-type reading struct {
+// tableReader is what was made out of the tables so far, and the table at hand.
+type tableReader struct {
 	slots  map[model.Match]slots
 	at     map[model.Match]*model.Frontend
 	pools  map[model.Match]*model.Pool
@@ -57,7 +57,7 @@ type reading struct {
 	ways   map[model.Match]model.Match
 }
 
-func (r *reading) elements(kind SetKind) []Element {
+func (r *tableReader) elements(kind SetKind) []Element {
 	if r.table == nil {
 		return nil
 	}
@@ -65,30 +65,30 @@ func (r *reading) elements(kind SetKind) []Element {
 }
 
 // match is what an element of that key is about.
-func (r *reading) match(k *Key) model.Match {
+func (r *tableReader) match(k *Key) model.Match {
 	return model.Match{Family: r.family, Addr: k.Addr, Protocol: k.Protocol, Port: k.Port}
 }
 
 // read reads one table.
-func (r *reading) read() {
+func (r *tableReader) read() {
 	r.owners, r.ways = map[netip.Addr]bool{}, map[model.Match]model.Match{}
-	for _, e := range r.elements(ClusterIPs) {
+	for _, e := range r.elements(SetClusterIPs) {
 		r.owners[e.Key.Addr] = true
 	}
 	r.readWays()
-	for _, kind := range [...]SetKind{Services, NodePorts} {
+	for _, kind := range [...]SetKind{SetServices, SetNodePorts} {
 		for i, list := 0, r.elements(kind); i < len(list); i++ {
 			r.served(&list[i])
 		}
 	}
-	for _, kind := range [...]SetKind{LocalServices, LocalNodePorts} {
+	for _, kind := range [...]SetKind{SetLocalServices, SetLocalNodePorts} {
 		for _, e := range r.elements(kind) {
 			if f := r.at[r.match(&e.Key)]; f != nil && f.Pool != nil {
 				scheduled(f.Pool, e.Value.Chain)
 			}
 		}
 	}
-	for _, kind := range [...]SetKind{NoEndpointServices, NoEndpointNodePorts} {
+	for _, kind := range [...]SetKind{SetNoEndpointServices, SetNoEndpointNodePorts} {
 		for i, list := 0, r.elements(kind); i < len(list); i++ {
 			r.unserved(&list[i])
 		}
@@ -97,20 +97,20 @@ func (r *reading) read() {
 }
 
 // readWays finds the ClusterIP and port behind other addresses.
-func (r *reading) readWays() {
-	for _, e := range r.elements(ServiceIPs) {
+func (r *tableReader) readWays() {
+	for _, e := range r.elements(SetServiceIPs) {
 		m := r.match(&e.Key)
 		to := m
 		to.Addr = e.Value.Endpoint.Addr()
 		r.ways[m] = to
 	}
-	for _, e := range r.elements(NodePortServiceIPs) {
+	for _, e := range r.elements(SetNodePortServiceIPs) {
 		m := r.match(&e.Key)
 		to := m
 		to.Addr = e.Value.Endpoint.Addr()
 		r.ways[m] = to
 	}
-	for _, e := range r.elements(NodePortServicePorts) {
+	for _, e := range r.elements(SetNodePortServicePorts) {
 		m := r.match(&e.Key)
 		to := r.ways[m]
 		to.Port = e.Value.Endpoint.Port()
@@ -119,7 +119,7 @@ func (r *reading) readWays() {
 }
 
 // frontend is the one at a match, made if it is not there yet.
-func (r *reading) frontend(e *Element) *model.Frontend {
+func (r *tableReader) frontend(e *Element) *model.Frontend {
 	m := r.match(&e.Key)
 	f := r.at[m]
 	if f == nil {
@@ -136,21 +136,21 @@ func (r *reading) frontend(e *Element) *model.Frontend {
 }
 
 // served reads an element of a map that dispatches.
-func (r *reading) served(e *Element) {
-	if e.Value.Verdict != Goto || e.Value.Chain.Kind >= chainKinds {
+func (r *tableReader) served(e *Element) {
+	if e.Value.Verdict != VerdictGoto || e.Value.Chain.Kind >= chainKinds {
 		return // none of ours
 	}
 	f, to := r.frontend(e), e.Value.Chain
 	switch to.Kind {
-	case External:
+	case ChainExternal:
 		f.Masquerade = model.MasqueradeAlways
 		f.Kind = external(f.Kind)
-	case ExternalLocal:
+	case ChainExternalLocal:
 		f.Policy = model.PolicyLocal
 		f.Kind = external(f.Kind)
-	case Masquerade:
+	case ChainMasquerade:
 		f.Masquerade = model.MasqueradeAlways
-	case Cluster:
+	case ChainCluster:
 		f.Masquerade = model.MasqueradeOffPod
 	}
 	if to.Local {
@@ -181,10 +181,10 @@ func external(k model.Kind) model.Kind {
 }
 
 // unserved reads an element of a map that refuses.
-func (r *reading) unserved(e *Element) {
+func (r *tableReader) unserved(e *Element) {
 	f := r.frontend(e)
 	f.Verdict = model.Reject
-	if e.Value.Verdict == Drop {
+	if e.Value.Verdict == VerdictDrop {
 		f.Verdict, f.Policy = model.Drop, model.PolicyLocal
 	}
 	if f.Owner() {
@@ -193,17 +193,17 @@ func (r *reading) unserved(e *Element) {
 }
 
 // readSources finds out who may come.
-func (r *reading) readSources() {
+func (r *tableReader) readSources() {
 	if r.table == nil {
 		return
 	}
-	for _, e := range r.elements(Restricted) {
+	for _, e := range r.elements(SetRestricted) {
 		if f := r.at[r.match(&e.Key)]; f != nil {
 			f.Restricted = true
 		}
 	}
 	for bits := 1; bits <= families[r.family].bits(); bits++ {
-		id := SetID{Family: r.family, Kind: AllowedSources, Slot: uint16(bits)}
+		id := SetID{Family: r.family, Kind: SetAllowedSources, Slot: uint16(bits)}
 		for _, e := range r.table.Sets[id.Name()].Elements {
 			if f := r.at[r.match(&e.Key)]; f != nil {
 				f.Sources = append(f.Sources, e.Key.source())
@@ -216,7 +216,7 @@ func (r *reading) readSources() {
 }
 
 // pool is the pool of a ClusterIP, with what its slots tell.
-func (r *reading) pool(key model.Match) *model.Pool {
+func (r *tableReader) pool(key model.Match) *model.Pool {
 	p := r.pools[key]
 	if p != nil {
 		return p
@@ -237,11 +237,11 @@ func endpointsOf(slots []netip.AddrPort) []netip.AddrPort {
 // affinityOf is how long clients of a pool are remembered, by the chain of the
 // endpoint in its first slot.
 func affinityOf(t *Table, key model.Match, local bool) time.Duration {
-	for _, kind := range [...]SetKind{StickyEndpoints, StickyEndpointsMany} {
+	for _, kind := range [...]SetKind{SetStickyEndpoints, SetStickyEndpointsMany} {
 		list := t.Sets[SetID{Family: key.Family, Kind: kind, Local: local}.Name()].Elements
 		first := Key{Addr: key.Addr, Protocol: key.Protocol, Port: key.Port}
 		i, found := slices.BinarySearchFunc(list, first, func(e Element, k Key) int { return compareKeys(e.Key, k) })
-		if found && list[i].Value.Chain.Kind == StickyEndpoint {
+		if found && list[i].Value.Chain.Kind == ChainStickyEndpoint {
 			return time.Duration(list[i].Value.Chain.Sticky.Value().Seconds) * time.Second
 		}
 	}
@@ -249,20 +249,20 @@ func affinityOf(t *Table, key model.Match, local bool) time.Duration {
 }
 
 // all are the frontends with their slots.
-func (r *reading) all() []Standing {
-	out := make([]Standing, 0, len(r.at))
+func (r *tableReader) all() []InstalledFrontend {
+	out := make([]InstalledFrontend, 0, len(r.at))
 	for _, f := range r.at {
 		if f.Pool == nil {
 			f.Pool = &model.Pool{Key: f.Match} // of nobody's endpoints
 		}
-		s := Standing{Frontend: f}
+		s := InstalledFrontend{Frontend: f}
 		if f.Owner() {
 			slots := r.slots[f.Match]
 			s.Cluster, s.Local = slots.cluster, slots.local
 		}
 		out = append(out, s)
 	}
-	slices.SortFunc(out, func(a, b Standing) int { return a.Match.Compare(b.Match) })
+	slices.SortFunc(out, func(a, b InstalledFrontend) int { return a.Match.Compare(b.Match) })
 	return out
 }
 
@@ -287,13 +287,13 @@ func portNamed(name string, p model.Protocol) model.ServicePortName {
 	return out
 }
 
-// Counts reports whether connections are counted by the tables.
-func (t Tables) Counts() bool {
+// CountsConnections reports whether connections are counted by the tables.
+func (t Tables) CountsConnections() bool {
 	for f, table := range t {
 		if table == nil {
 			continue
 		}
-		if _, counts := table.Sets[SetID{Family: model.Family(f), Kind: Connections}.Name()]; counts {
+		if _, counts := table.Sets[SetID{Family: model.Family(f), Kind: SetConnections}.Name()]; counts {
 			return true
 		}
 	}

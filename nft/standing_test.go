@@ -14,7 +14,7 @@ import (
 )
 
 // readable is what tables tell of a frontend.
-func readable(s Standing) string {
+func readable(s InstalledFrontend) string {
 	kind, policy, treatment, scheduler := s.Kind, fmt.Sprint(s.Policy), fmt.Sprint(s.Masquerade), "none"
 	if kind == model.LoadBalancerIP {
 		kind = model.ExternalIP
@@ -29,7 +29,7 @@ func readable(s Standing) string {
 		treatment = "unknown"
 	}
 	if n := len(s.Cluster) + len(s.Local); n > 0 {
-		p := programmed{Frontend: *s.Frontend}
+		p := frontendState{Frontend: *s.Frontend}
 		scheduler = fmt.Sprint(p.target().Method.scheduler(), s.Pool.Affinity)
 	}
 	return fmt.Sprintf("%s %s of %s: policy %s, verdict %d, masquerade %s, restricted %v to %v, pool %v by %s, slots %v and %v",
@@ -37,18 +37,18 @@ func readable(s Standing) string {
 }
 
 // sortedPrefixes are the sources as they are programmed.
-func sortedPrefixes(s Standing) []netip.Prefix { return outermost(s.Sources) }
+func sortedPrefixes(s InstalledFrontend) []netip.Prefix { return outermost(s.Sources) }
 
 // poolKey is the ClusterIP behind, which nobody needs who serves nobody.
-func poolKey(s Standing) string {
+func poolKey(s InstalledFrontend) string {
 	if !s.Owner() && !s.Served() {
 		return "unknown"
 	}
 	return s.Pool.Key.String()
 }
 
-func readables(all []Standing) []string {
-	slices.SortFunc(all, func(a, b Standing) int { return cmp.Or(a.Match.Compare(b.Match)) })
+func readables(all []InstalledFrontend) []string {
+	slices.SortFunc(all, func(a, b InstalledFrontend) int { return cmp.Or(a.Match.Compare(b.Match)) })
 	out := make([]string, len(all))
 	for i := range all {
 		out[i] = readable(all[i])
@@ -61,7 +61,7 @@ func readables(all []Standing) []string {
 func TestTablesTellWhichFrontendsStand(t *testing.T) {
 	for _, n := range []int{0, 1, 12, 300} {
 		rules, _ := load(n)
-		got, want := readables(rules.Tables().Standing()), readables(rules.Standing())
+		got, want := readables(rules.Tables().Installed()), readables(rules.Installed())
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("%d Services: -state +read\n%s", n, diff)
 		}
@@ -90,19 +90,19 @@ func TestWhatOthersPutIntoTablesIsNoFrontend(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range tables.Standing() {
+	for _, s := range tables.Installed() {
 		if s.Served() && s.Verdict == model.Balance {
 			t.Errorf("%s is served by nothing", s.Match)
 		}
 	}
-	if got := (Tables{}).Standing(); len(got) != 0 {
+	if got := (Tables{}).Installed(); len(got) != 0 {
 		t.Errorf("of no tables, %v is read", got)
 	}
 }
 
 func TestAListOfWhatStandsStaysAsItWas(t *testing.T) {
 	rules, _ := load(12)
-	before := rules.Standing()
+	before := rules.Installed()
 	want := readables(slices.Clone(before))
 	change := Change{Gone: []model.Match{before[0].Match}}
 	for _, s := range before[1:] {
@@ -116,7 +116,7 @@ func TestAListOfWhatStandsStaysAsItWas(t *testing.T) {
 	if diff := gocmp.Diff(want, readables(before)); diff != "" {
 		t.Errorf("a commit changed it: -before +after\n%s", diff)
 	}
-	if n := len(rules.Standing()); n != len(before)-1 {
+	if n := len(rules.Installed()); n != len(before)-1 {
 		t.Errorf("%d stand, want %d", n, len(before)-1)
 	}
 }

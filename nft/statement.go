@@ -186,7 +186,7 @@ const byNameOnly = 1<<32 - 1
 
 // loadKey puts the fields of a key into registers, one behind the other, and
 // says which is the first behind them.
-func loadKey(id SetID, d draw) (load []any, next uint32) {
+func loadKey(id SetID, d pick) (load []any, next uint32) {
 	fam := id.family()
 	reg := uint32(regKey)
 	for _, f := range id.layout().key {
@@ -208,7 +208,7 @@ func maskTo(fam *family, reg uint32, bits int) *expr.Bitwise {
 }
 
 // load reads the field of a packet into a register.
-func (f field) load(fam *family, reg uint32, d draw) any {
+func (f field) load(fam *family, reg uint32, d pick) any {
 	switch f {
 	case fieldSource, fieldClient:
 		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: fam.saddr, Len: fam.addrLen}
@@ -218,9 +218,9 @@ func (f field) load(fam *family, reg uint32, d draw) any {
 		return &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg}
 	case fieldPort: // TCP, UDP and SCTP all have it here
 		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: dportAt, Len: portLen}
-	case fieldAsked:
+	case fieldOriginalDestination:
 		return &expr.Ct{Key: fam.ctDestination, Register: reg}
-	case fieldAskedPort:
+	case fieldOriginalPort:
 		return &expr.Ct{Key: expr.CtKeyPROTODST, Register: reg}
 	}
 	return d.expression(fam, reg)[0]
@@ -233,7 +233,7 @@ const (
 )
 
 // lookup is the key in nft's words, with what is drawn for it.
-func lookup(id SetID, d draw) string {
+func lookup(id SetID, d pick) string {
 	fam := id.family()
 	key := id.layout().lookupText(fam)
 	if d.count > 0 {
@@ -248,7 +248,7 @@ func lookup(id SetID, d draw) string {
 }
 
 // dispatch sends the packet where the verdict map says.
-func dispatch(id SetID, d draw) statement {
+func dispatch(id SetID, d pick) statement {
 	load, _ := loadKey(id, d)
 	return statement{
 		text: lookup(id, d) + " vmap @" + id.Name(),
@@ -259,15 +259,15 @@ func dispatch(id SetID, d draw) statement {
 
 // in matches packets whose key is in the set.
 func in(id SetID) statement {
-	load, _ := loadKey(id, draw{})
+	load, _ := loadKey(id, pick{})
 	return statement{
-		text:        lookup(id, draw{}) + " @" + id.Name(),
+		text:        lookup(id, pick{}) + " @" + id.Name(),
 		expressions: append(load, &expr.Lookup{SourceRegister: regKey, SetName: id.Name(), SetID: byNameOnly}),
 	}
 }
 
 // translate sends the connection to the endpoint the map holds for it.
-func translate(id SetID, d draw) statement {
+func translate(id SetID, d pick) statement {
 	fam := id.family()
 	load, _ := loadKey(id, d)
 	return statement{
@@ -287,7 +287,7 @@ func translation(fam *family, reg uint32) *expr.NAT {
 }
 
 // pickOne draws a number and goes to the chain of that number.
-func pickOne(fam *family, d draw, choices []ChainID) statement {
+func pickOne(fam *family, d pick, choices []ChainID) statement {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s vmap { ", d.text(fam))
 	for i, c := range choices {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// division divides a batch into what may come before the switch, the switch, and what
+// stepSplitter divides a batch into what may come before the switch, the switch, and what
 // may come after it. Endpoints that are replaced may come at any time, each with the
 // one whose place it takes.
-type division struct {
+type stepSplitter struct {
 	added, deleted map[SetID]map[Key]struct{} // keys of endpoints that the batch adds and deletes
 	dropped        map[DeleteSet]struct{}     // sets that the batch deletes
 	declare        Batch
@@ -17,8 +17,8 @@ type division struct {
 	replaced       map[SetID]*elementEdit // with the same keys on both sides
 }
 
-func newDivision(b Batch) *division {
-	s := &division{
+func newDivision(b Batch) *stepSplitter {
+	s := &stepSplitter{
 		added: map[SetID]map[Key]struct{}{}, deleted: map[SetID]map[Key]struct{}{}, dropped: map[DeleteSet]struct{}{},
 		replaced: map[SetID]*elementEdit{},
 	}
@@ -55,7 +55,7 @@ func note(keys map[SetID]map[Key]struct{}, id SetID, list []Element) {
 }
 
 // place puts an op, or each part of it, where it may come.
-func (s *division) place(op Op) {
+func (s *stepSplitter) place(op Op) {
 	switch op := op.(type) {
 	case AddTable, AddCounter:
 		s.declare = append(s.declare, op)
@@ -93,19 +93,19 @@ func (s *division) place(op Op) {
 }
 
 // isDropped reports whether the batch deletes a set of that name.
-func (s *division) isDropped(id SetID) bool {
+func (s *stepSplitter) isDropped(id SetID) bool {
 	_, dropped := s.dropped[DeleteSet{id.Family, id.Name()}]
 	return dropped
 }
 
 // divides reports whether elements of the set need not go with the switch: endpoints
 // in a map that is there before and after.
-func (s *division) divides(id SetID) bool {
+func (s *stepSplitter) divides(id SetID) bool {
 	return id.layout().content == contentEndpoint && !s.isDropped(id)
 }
 
 // replacing is what is replaced in a set.
-func (s *division) replacing(id SetID) *elementEdit {
+func (s *stepSplitter) replacing(id SetID) *elementEdit {
 	if s.replaced[id] == nil {
 		s.replaced[id] = &elementEdit{}
 	}
@@ -113,7 +113,7 @@ func (s *division) replacing(id SetID) *elementEdit {
 }
 
 // divide separates endpoints whose keys are not among others of their set.
-func (s *division) divide(id SetID, list []Element, others map[SetID]map[Key]struct{}) (free, bound []Element) {
+func (s *stepSplitter) divide(id SetID, list []Element, others map[SetID]map[Key]struct{}) (free, bound []Element) {
 	if !s.divides(id) {
 		return nil, nil
 	}
@@ -139,7 +139,7 @@ func appendElements(b Batch, op Op, n int) Batch {
 }
 
 // steps are the transactions of at most so many elements, but for the switch.
-func (s *division) steps(limit int) []Batch {
+func (s *stepSplitter) steps(limit int) []Batch {
 	steps := s.before.pieces(limit)
 	if last := len(steps) - 1; last >= 0 && steps[last].Counts().Added < limit {
 		s.now = append(steps[last], s.now...) // a rest goes with the switch
@@ -159,7 +159,7 @@ func (s *division) steps(limit int) []Batch {
 }
 
 // replacements are the steps that replace endpoints; a rest goes with the switch.
-func (s *division) replacements(limit int) (steps []Batch) {
+func (s *stepSplitter) replacements(limit int) (steps []Batch) {
 	var step Batch
 	most := max(1, limit/2)
 	room := most

@@ -34,8 +34,8 @@ func NewTable() *Table {
 	return &Table{Chains: map[string]ChainState{}, Sets: map[string]SetState{}}
 }
 
-// ReadBy notes through which socket the tables were read.
-func (t Tables) ReadBy(port uint32) Tables {
+// MarkForeign notes through which socket the tables were read.
+func (t Tables) MarkForeign(port uint32) Tables {
 	for _, table := range t {
 		if table != nil {
 			table.Foreign = table.Owner != 0 && table.Owner != port
@@ -61,9 +61,9 @@ func (t Tables) Orphaned() bool {
 	return slices.ContainsFunc(t[:], func(state *Table) bool { return state != nil && state.Owner == 0 })
 }
 
-// Outgrown notes that a set takes no more elements, whatever its size, so that it
+// MarkFull notes that a set takes no more elements, whatever its size, so that it
 // is made anew by [Adopt].
-func (t *Tables) Outgrown(id SetID) {
+func (t *Tables) MarkFull(id SetID) {
 	if t[id.Family] == nil {
 		return
 	}
@@ -141,8 +141,8 @@ func (id SetID) shape(size uint32) SetShape {
 // Without a size the kernel would take no more than 65,535.
 const affinitySize = 1 << 18
 
-// Ours reports whether a set of that shape can hold what the rule set keeps
+// Fits reports whether a set of that shape can hold what the rule set keeps
 // under that identity, whatever its size.
-func (s SetShape) Ours(id SetID) bool {
+func (s SetShape) Fits(id SetID) bool {
 	return s == id.shape(s.Size)
 }

@@ -104,7 +104,7 @@ func elements(id SetID, list []Element, whole bool) string {
 	return s.String()
 }
 
-// write writes an element; whole or only its key.
+// payloadWrite writes an element; whole or only its key.
 func (e *Element) write(s *strings.Builder, id SetID, whole bool) {
 	l := id.layout()
 	for i, f := range l.key {
@@ -126,9 +126,9 @@ func (e *Element) write(s *strings.Builder, id SetID, whole bool) {
 		fmt.Fprintf(s, " : %s", e.Value.Endpoint.Addr())
 	case l.content == contentPort:
 		fmt.Fprintf(s, " : %d", e.Value.Endpoint.Port())
-	case e.Value.Verdict == Goto:
+	case e.Value.Verdict == VerdictGoto:
 		s.WriteString(" : goto " + e.Value.Chain.Name())
-	case e.Value.Verdict == Drop:
+	case e.Value.Verdict == VerdictDrop:
 		s.WriteString(" : drop")
 	}
 }

@@ -37,7 +37,7 @@ func (t *Table) render(out *bufio.Writer, f model.Family, c *Config) {
 	for _, name := range slices.Sorted(maps.Keys(t.Sets)) {
 		set := t.Sets[name]
 		id, known := SetNamed(f, name)
-		if !known || !set.Shape.Ours(id) {
+		if !known || !set.Shape.Fits(id) {
 			fmt.Fprintf(out, "\n\t# set or map %s is none that kube-vmap makes\n", name)
 			continue
 		}

@@ -1,7 +1,7 @@
 package nft
 
-// object is a chain or set that comes with use.
-type object struct {
+// reference is a chain or set that comes with use.
+type reference struct {
 	chain ChainID
 	set   SetID
 	isSet bool
@@ -14,11 +14,11 @@ type object struct {
 //	elements --> external-3 --> service-3 --> lb-3 --> ep-0 --> endpoints-0
 //	                                               \-> ep-1 --> endpoints-1
 //	                                               \-> ep-2 --> endpoints-2
-type uses map[object]int
+type uses map[reference]int
 
 // add counts step references more, or fewer if it is negative, on top of what base
 // counts already.
-func (u uses) add(base uses, o object, step int) {
+func (u uses) add(base uses, o reference, step int) {
 	before := base[o] + u[o]
 	u[o] += step
 	after := before + step

@@ -45,18 +45,18 @@ func references(rules []Rule) (chains, sets map[string]bool) {
 func realChains(f model.Family) []ChainID {
 	return slices.DeleteFunc(allChains(f), func(id ChainID) bool {
 		switch id.Kind {
-		case Service:
-		case External, ExternalLocal:
+		case ChainService:
+		case ChainExternal, ChainExternalLocal:
 			if id.Local {
 				return true
 			}
-		case Balance, Cluster, Masquerade:
+		case ChainBalance, ChainCluster, ChainMasquerade:
 			if id.NodePort {
 				return true
 			}
-		case Endpoint, StickyPick:
+		case ChainEndpoint, ChainStickyPick:
 			return id.N >= MaxSlots || id.NodePort
-		case StickyEndpoint:
+		case ChainStickyEndpoint:
 			return id.NodePort
 		default:
 			return false
@@ -77,15 +77,15 @@ func TestRulesReferToWhatTheirChainNeeds(t *testing.T) {
 			chains, sets := references(sampleConfig.rules(id, everySet))
 			for name := range chains {
 				to := chainNamed(f, name)
-				counted := slices.Contains(id.needs(), object{chain: to})
-				if to.Kind == unknownChain || counted == (to.Kind < baseChains) {
+				counted := slices.Contains(id.needs(), reference{chain: to})
+				if to.Kind == chainUnknown || counted == (to.Kind < baseChains) {
 					t.Fatalf("%s leads to %s, which it needs: %t", id.Name(), name, counted)
 				}
 			}
 			for name := range sets {
 				set, known := SetNamed(f, name)
-				counted := slices.Contains(id.needs(), object{set: set, isSet: true})
-				if !known || counted == (set.Kind < baseSets || set.Kind == AllowedSources) {
+				counted := slices.Contains(id.needs(), reference{set: set, isSet: true})
+				if !known || counted == (set.Kind < baseSets || set.Kind == SetAllowedSources) {
 					t.Fatalf("%s reads %s, which it needs: %t", id.Name(), name, counted)
 				}
 			}
@@ -136,7 +136,7 @@ func checkUses(t *testing.T, r *Ruleset) {
 	}
 	checkReferences(t, r)
 	for id := range r.sizes {
-		if id.Kind >= baseSets && counts[id] == 0 && (id.Kind == AllowedSources || !slices.ContainsFunc(r.chains(), func(c ChainID) bool { return c.reads(id) })) {
+		if id.Kind >= baseSets && counts[id] == 0 && (id.Kind == SetAllowedSources || !slices.ContainsFunc(r.chains(), func(c ChainID) bool { return c.reads(id) })) {
 			t.Errorf("%s is left over", id.Name())
 		}
 	}
@@ -165,7 +165,7 @@ func checkReferences(t *testing.T, r *Ruleset) {
 		}
 		for name, set := range table.Sets {
 			for _, e := range set.Elements {
-				if _, exists := table.Chains[e.Value.Chain.Name()]; e.Value.Verdict == Goto && !exists {
+				if _, exists := table.Chains[e.Value.Chain.Name()]; e.Value.Verdict == VerdictGoto && !exists {
 					t.Errorf("an element of %s leads to %s, which is missing", name, e.Value.Chain.Name())
 				}
 			}

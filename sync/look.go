@@ -28,7 +28,7 @@ type View struct {
 	NodeAddrs []netip.Addr
 	// Standing are frontends that the kernel has taken, with their slots; in no order,
 	// as the lists below.
-	Standing []nft.Standing
+	Standing []nft.InstalledFrontend
 	// Services are those the source told of, programmed or not.
 	Services []model.Known
 	// Scheduler is that of Services which name none.
@@ -108,7 +108,7 @@ func (l *Loop) view() View {
 	}
 	switch {
 	case l.rules != nil:
-		v.Standing, v.NodeAddrs = l.rules.Standing(), l.rules.NodeAddrs()
+		v.Standing, v.NodeAddrs = l.rules.Installed(), l.rules.NodeAddrs()
 	case l.before != nil:
 		v.Standing, v.NodeAddrs = l.before.standing, l.before.nodeAddrs
 	}
@@ -118,7 +118,7 @@ func (l *Loop) view() View {
 // stood is what a [View] has of a rule set. The rule set itself is not kept while the
 // kernel is read and a new one is made: that would be all of it three times.
 type stood struct {
-	standing  []nft.Standing
+	standing  []nft.InstalledFrontend
 	nodeAddrs []netip.Addr
 }
 
@@ -161,6 +161,6 @@ func (l *Loop) allProblems() []Problem {
 // until it is known again.
 func (l *Loop) forget() {
 	if l.rules != nil {
-		l.before, l.rules = &stood{l.rules.Standing(), l.rules.NodeAddrs()}, nil
+		l.before, l.rules = &stood{l.rules.Installed(), l.rules.NodeAddrs()}, nil
 	}
 }

@@ -308,7 +308,7 @@ func (l *Loop) applyParts(change nft.Change) (Report, error) {
 		l.tellFollowers(change, false)
 		return r, nil
 	}
-	if !nft.OutOfMemory(err) || l.rules == nil { // the kernel may have some of it
+	if !nft.IsOutOfMemory(err) || l.rules == nil { // the kernel may have some of it
 		return r, err
 	}
 	first, second, divided := halves(change, l.rules.ServiceAt)
@@ -350,7 +350,7 @@ func (l *Loop) adopt() (Report, error) {
 		return Report{}, fmt.Errorf("%w: %w", errOwned, err)
 	}
 	for _, id := range l.full {
-		have.Outgrown(id)
+		have.MarkFull(id)
 	}
 	all := l.admit(l.state.all())
 	rules, batch := nft.Adopt(l.state.config.Rules, have, all)

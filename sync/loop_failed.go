@@ -43,7 +43,7 @@ func (l *Loop) makeRoom(refusal *nft.Error) bool {
 	}
 	l.full = append(l.full, set)
 	if l.rules != nil {
-		l.rules.Outgrown(set)
+		l.rules.MarkFull(set)
 	}
 	return true
 }
@@ -96,7 +96,7 @@ func (l *Loop) starve(refusal *nft.Error) bool {
 // be.
 func (l *Loop) setAside(err *nft.Error, may func(name string) bool) bool {
 	aside := false
-	for _, culprit := range err.Culprits() {
+	for _, culprit := range err.Offenders() {
 		if !may(culprit.Service) {
 			continue
 		}

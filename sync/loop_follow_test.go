@@ -121,7 +121,7 @@ func TestAddressesThatServeNodePortsAreFollowed(t *testing.T) {
 				if table == nil {
 					continue
 				}
-				for _, e := range table.Sets[nft.SetID{Family: model.Family(f), Kind: nft.NodeIPs}.Name()].Elements {
+				for _, e := range table.Sets[nft.SetID{Family: model.Family(f), Kind: nft.SetNodeIPs}.Name()].Elements {
 					out = append(out, e.Key.Addr.String())
 				}
 			}

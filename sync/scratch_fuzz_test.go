@@ -64,7 +64,7 @@ func essence(f model.Family, t *nft.Table) *nft.Table {
 	slots := map[string][]nft.Element{}
 	for name, s := range out.Sets {
 		id, _ := nft.SetNamed(f, name)
-		if id.Kind < nft.Endpoints || id.Kind > nft.StickyEndpointsMany {
+		if id.Kind < nft.SetEndpoints || id.Kind > nft.SetStickyEndpointsMany {
 			continue
 		}
 		for _, e := range s.Elements {
@@ -89,7 +89,7 @@ func compareKeys(a, b nft.Key) int {
 }
 
 func valueText(v nft.Value) string {
-	if v.Verdict == nft.Goto {
+	if v.Verdict == nft.VerdictGoto {
 		return v.Chain.Name()
 	}
 	return v.Endpoint.String()
@@ -164,9 +164,9 @@ func (w *apiWorld) wishes(s *model.Service, held map[model.Match]model.ServicePo
 
 // dispatched reports whether the table says where connections to the match go.
 func dispatched(t *nft.Table, m model.Match) bool {
-	kinds := []nft.SetKind{nft.Services, nft.NoEndpointServices}
+	kinds := []nft.SetKind{nft.SetServices, nft.SetNoEndpointServices}
 	if !m.Addr.IsValid() {
-		kinds = []nft.SetKind{nft.NodePorts, nft.NoEndpointNodePorts}
+		kinds = []nft.SetKind{nft.SetNodePorts, nft.SetNoEndpointNodePorts}
 	}
 	return slices.ContainsFunc(kinds, func(kind nft.SetKind) bool {
 		elements := t.Sets[nft.SetID{Family: m.Family, Kind: kind}.Name()].Elements

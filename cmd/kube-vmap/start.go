@@ -143,7 +143,7 @@ func loopConfig(c *config.Config) (sync.Config, error) {
 		EndTCP:             c.EndTCPFlows(),
 	}
 	out.Rules.Protect = c.ProtectTables() // if the kernel can, see prepare
-	out.Rules.Count = c.CountConnections()
+	out.Rules.CountConnections = c.CountConnections()
 	out.Rules.DropInvalid = c.DropInvalid(node.DistrustsOldData())
 	switch c.Proxy.DetectLocalMode {
 	case config.LocalModeNodeCIDR:

@@ -16,7 +16,7 @@ func prepareCommented(batch nft.Batch) ([][]byte, error) {
 	var rest nft.Batch
 	var endpoints []nft.AddElements
 	for _, op := range batch {
-		if id, list, adds := nft.Added(op); adds && id.Kind == nft.Endpoints {
+		if id, list, adds := nft.AddedElements(op); adds && id.Kind == nft.SetEndpoints {
 			endpoints = append(endpoints, nft.AddElements{Set: id, Elements: list})
 			continue
 		}

@@ -19,7 +19,7 @@ func (b *bench) counters() error {
 // counting is the configuration with and without.
 func counting(on bool) nft.Config {
 	c := config
-	c.Count = on
+	c.CountConnections = on
 	return c
 }
 
@@ -129,7 +129,7 @@ func (b *bench) countersKept() error {
 	s := b.section("Counting connections: counters", "", "memory", "each", "written", "read", "deleted")
 	s.note("on %d processors; a counter has 16 bytes for each that there may be", runtime.NumCPU())
 	for _, f := range model.Families {
-		for _, n := range []int{1_000, 50_000, nft.MostCounted} {
+		for _, n := range []int{1_000, 50_000, nft.MaxConnectionCounts} {
 			if err := b.keep(s, f, n); err != nil {
 				return err
 			}
@@ -140,14 +140,14 @@ func (b *bench) countersKept() error {
 
 // keep writes counters, reads and deletes them.
 func (b *bench) keep(s *section, f model.Family, n int) error {
-	list := make([]nft.Counted, n)
+	list := make([]nft.ConnectionCount, n)
 	asked, endpoint := serviceCIDRs[f].Addr(), podBase[f]
 	for i := range list {
 		endpoint = endpoint.Next()
 		if i%10 == 0 {
 			asked = asked.Next()
 		}
-		list[i] = nft.Counted{
+		list[i] = nft.ConnectionCount{
 			Asked:       model.Match{Family: f, Addr: asked, Protocol: model.TCP, Port: servicePort},
 			Endpoint:    netip.AddrPortFrom(endpoint, podPort),
 			Connections: uint64(i),
@@ -166,7 +166,7 @@ func (b *bench) keep(s *section, f model.Family, n int) error {
 				return err
 			}
 			start := time.Now()
-			if _, err := s.kernel.Apply(nft.Batch{nft.AddCounted{Family: f, List: list}}); err != nil {
+			if _, err := s.kernel.Apply(nft.Batch{nft.AddConnections{Family: f, List: list}}); err != nil {
 				return err
 			}
 			written = append(written, time.Since(start))
@@ -181,7 +181,7 @@ func (b *bench) keep(s *section, f model.Family, n int) error {
 			}
 			read = append(read, time.Since(start))
 			start = time.Now()
-			_, err = s.kernel.Apply(nft.Batch{nft.DeleteCounted{Family: f, List: list}})
+			_, err = s.kernel.Apply(nft.Batch{nft.DeleteConnections{Family: f, List: list}})
 			deleted = append(deleted, time.Since(start))
 			return err
 		})

@@ -28,13 +28,13 @@ func (p *poison) into(b nft.Batch) nft.Batch {
 	}
 	for i, op := range b {
 		add, ok := op.(nft.AddElements)
-		if !ok || add.Set.Kind != nft.Services {
+		if !ok || add.Set.Kind != nft.SetServices {
 			continue
 		}
 		b, add.Elements = slices.Clone(b), slices.Clone(add.Elements)
 		for j := range add.Elements {
 			if e := &add.Elements[j]; strings.HasPrefix(e.Comment, p.comment) {
-				e.Value.Chain = nft.ChainID{Family: add.Set.Family, Kind: nft.NATPrerouting}
+				e.Value.Chain = nft.ChainID{Family: add.Set.Family, Kind: nft.ChainNATPrerouting}
 			}
 		}
 		b[i] = add

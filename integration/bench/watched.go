@@ -128,7 +128,7 @@ func elementsOf(op nft.Op) []nft.Element {
 	if op, deletes := op.(nft.DeleteElements); deletes {
 		return op.Elements
 	}
-	_, list, _ := nft.Added(op)
+	_, list, _ := nft.AddedElements(op)
 	return list
 }
 

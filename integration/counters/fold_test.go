@@ -39,7 +39,7 @@ func (s *scene) start(t *testing.T, protect bool) *loop {
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	out := &loop{connections: connections.New(connections.Config{Kernel: beside, Log: log, Period: 200 * time.Millisecond})}
 	c := sync.Config{NodeName: s.Node.Name, Followers: []sync.Follower{out.connections}}
-	c.Rules = nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Protect: protect, Count: true}
+	c.Rules = nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Protect: protect, CountConnections: true}
 	l := sync.NewLoop(c, manifests.New(s.folder.Dir(), s.Node.Name, log), k, log)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 2)

@@ -143,7 +143,7 @@ func sets(t *testing.T, k *kernel.Kernel) [2]bool {
 	}
 	var out [2]bool
 	for _, f := range model.Families {
-		_, out[f] = have[f].Sets[nft.SetID{Family: f, Kind: nft.Connections}.Name()]
+		_, out[f] = have[f].Sets[nft.SetID{Family: f, Kind: nft.SetConnections}.Name()]
 	}
 	return out
 }

@@ -30,7 +30,7 @@ func meaningOf(have nft.Tables) string {
 			s.Shape.Size = 0
 			say("%s set %s %+v", family, name, s.Shape)
 			id, _ := nft.SetNamed(f, name)
-			if id.Kind == nft.Endpoints || id.Kind == nft.StickyEndpoints {
+			if id.Kind == nft.SetEndpoints || id.Kind == nft.SetStickyEndpoints {
 				name = nft.SetID{Family: f, Kind: id.Kind, Local: id.Local}.Name()
 			}
 			for _, e := range s.Elements {
@@ -49,9 +49,9 @@ func elementText(e nft.Element) string {
 		text += " " + e.Key.Source.Value().String()
 	}
 	switch e.Value.Verdict {
-	case nft.Goto:
+	case nft.VerdictGoto:
 		return text + " : goto " + e.Value.Chain.Name() + " " + e.Comment
-	case nft.Drop:
+	case nft.VerdictDrop:
 		return text + " : drop " + e.Comment
 	}
 	// Some have an address only, or a port.

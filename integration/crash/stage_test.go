@@ -77,7 +77,7 @@ func (s *stage) launch(t *testing.T, by ...string) *daemon.Daemon {
 // for integration/addresses to test.
 func nodeAddrsIn(have nft.Tables) (addrs []netip.Addr) {
 	for _, f := range model.Families {
-		for _, e := range have[f].Sets[nft.SetID{Family: f, Kind: nft.NodeIPs}.Name()].Elements {
+		for _, e := range have[f].Sets[nft.SetID{Family: f, Kind: nft.SetNodeIPs}.Name()].Elements {
 			addrs = append(addrs, e.Key.Addr)
 		}
 	}

@@ -113,7 +113,7 @@ func (s *stage) leadsTo(t *testing.T, scratch reader, text []byte) string {
 // desired is what the folder says, to a proxy with the flags of [daemon.Start].
 func desired(t *testing.T, dir string) (nft.Config, nft.Change) {
 	t.Helper()
-	config := nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.DistrustsOldData(), Count: true}
+	config := nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.DistrustsOldData(), CountConnections: true}
 	_, ranges, _ := strings.Cut(daemon.PodRanges, "=")
 	for i, text := range strings.Split(ranges, ",") {
 		config.Pods[i] = netip.MustParsePrefix(text)

@@ -22,7 +22,7 @@ func flaws(have nft.Tables) (found []string) {
 		for _, flaw := range c.flaws {
 			found = append(found, nft.FamilyName(f)+": "+flaw)
 		}
-		sizes[f] = [2]int{len(c.set(nft.Services)), len(c.pools)}
+		sizes[f] = [2]int{len(c.set(nft.SetServices)), len(c.pools)}
 	}
 	// All Services here have both families, which change in one transaction.
 	if sizes[0] != sizes[1] {
@@ -66,8 +66,8 @@ func (c *check) index(kind nft.SetKind) map[nft.Key]nft.Value {
 func (c *check) run() {
 	c.targets()
 	c.fillPools()
-	c.dispatch(nft.Services, nft.LocalServices, nft.NoEndpointServices)
-	c.dispatch(nft.NodePorts, nft.LocalNodePorts, nft.NoEndpointNodePorts)
+	c.dispatch(nft.SetServices, nft.SetLocalServices, nft.SetNoEndpointServices)
+	c.dispatch(nft.SetNodePorts, nft.SetLocalNodePorts, nft.SetNoEndpointNodePorts)
 	for p := range c.pools {
 		if !c.led[p] {
 			c.flaw("endpoints of nobody: %v", p)
@@ -85,7 +85,7 @@ func (c *check) targets() {
 	led := map[string]bool{}
 	for name, set := range c.Sets {
 		for _, e := range set.Elements {
-			if e.Value.Verdict != nft.Goto {
+			if e.Value.Verdict != nft.VerdictGoto {
 				continue
 			}
 			chain := e.Value.Chain.Name()
@@ -110,7 +110,7 @@ func (c *check) fillPools() {
 		if !known {
 			c.flaw("a set of somebody else: %s", name)
 		}
-		if id.Kind < nft.Endpoints || id.Kind > nft.StickyEndpointsMany {
+		if id.Kind < nft.SetEndpoints || id.Kind > nft.SetStickyEndpointsMany {
 			continue
 		}
 		for _, e := range set.Elements {
@@ -135,7 +135,7 @@ func (c *check) dispatch(all, local, none nft.SetKind) {
 		c.lead(all, key, value.Chain)
 		_, toLocal := outside[key]
 		_, toNone := refused[key]
-		if fromOutside := value.Chain.Kind == nft.ExternalLocal; fromOutside != (toLocal || toNone) || toLocal && toNone {
+		if fromOutside := value.Chain.Kind == nft.ChainExternalLocal; fromOutside != (toLocal || toNone) || toLocal && toNone {
 			c.flaw("%v goes to %s; for clients outside: local endpoints %t, none %t", key, value.Chain.Name(), toLocal, toNone)
 		}
 	}
@@ -145,11 +145,11 @@ func (c *check) dispatch(all, local, none nft.SetKind) {
 		}
 		c.lead(all, key, value.Chain)
 	}
-	if all != nft.Services {
+	if all != nft.SetServices {
 		return
 	}
-	for key := range c.index(nft.ServiceIPs) {
-		if k := general[key].Chain.Kind; k != nft.External && k != nft.ExternalLocal {
+	for key := range c.index(nft.SetServiceIPs) {
+		if k := general[key].Chain.Kind; k != nft.ChainExternal && k != nft.ChainExternalLocal {
 			c.flaw("%v has a ClusterIP behind it, which nobody looks for", key)
 		}
 	}
@@ -158,7 +158,7 @@ func (c *check) dispatch(all, local, none nft.SetKind) {
 // lead follows a connection to a chain: as many endpoints as the chain is for must
 // be in as many places, without a gap.
 func (c *check) lead(kind nft.SetKind, key nft.Key, chain nft.ChainID) {
-	if chain.Kind >= nft.Service {
+	if chain.Kind >= nft.ChainService {
 		behind, there := c.behind(kind, key)
 		if !there {
 			c.flaw("%v goes to %s without a ClusterIP behind it", key, chain.Name())
@@ -182,21 +182,21 @@ func (c *check) lead(kind nft.SetKind, key nft.Key, chain nft.ChainID) {
 
 // behind is the ClusterIP and port behind a key.
 func (c *check) behind(kind nft.SetKind, key nft.Key) (nft.Key, bool) {
-	if kind == nft.Services {
-		v, there := c.index(nft.ServiceIPs)[key]
+	if kind == nft.SetServices {
+		v, there := c.index(nft.SetServiceIPs)[key]
 		key.Addr = v.Endpoint.Addr()
 		return key, there
 	}
-	addr, there := c.index(nft.NodePortServiceIPs)[key]
-	port, also := c.index(nft.NodePortServicePorts)[key]
+	addr, there := c.index(nft.SetNodePortServiceIPs)[key]
+	port, also := c.index(nft.SetNodePortServicePorts)[key]
 	return nft.Key{Addr: addr.Endpoint.Addr(), Protocol: key.Protocol, Port: port.Endpoint.Port()}, there && also
 }
 
 // sources compares who may come with where that is asked.
 func (c *check) sources() {
-	restricted := c.index(nft.Restricted)
+	restricted := c.index(nft.SetRestricted)
 	for name, set := range c.Sets {
-		if id, _ := nft.SetNamed(c.family, name); id.Kind != nft.AllowedSources {
+		if id, _ := nft.SetNamed(c.family, name); id.Kind != nft.SetAllowedSources {
 			continue
 		}
 		for _, e := range set.Elements {
@@ -213,7 +213,7 @@ func (c *check) sources() {
 func TestFlawsAreFound(t *testing.T) {
 	key := nft.Key{Addr: netip.MustParseAddr("10.96.0.1"), Protocol: model.TCP, Port: 80}
 	slot := func(k uint16) string {
-		return nft.SetID{Family: model.IPv4, Kind: nft.Endpoints, Slot: k}.Name()
+		return nft.SetID{Family: model.IPv4, Kind: nft.SetEndpoints, Slot: k}.Name()
 	}
 	for name, edit := range map[string]func(*nft.Table){
 		"a target that is gone":  func(t *nft.Table) { delete(t.Chains, "cluster-2") },
@@ -228,8 +228,8 @@ func TestFlawsAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			table := nft.NewTable()
 			table.Chains["cluster-2"] = nft.ChainState{}
-			to := nft.ChainID{Family: model.IPv4, Kind: nft.Cluster, N: 2}
-			table.Sets["services"] = nft.SetState{Elements: []nft.Element{{Key: key, Value: nft.Value{Verdict: nft.Goto, Chain: to}}}}
+			to := nft.ChainID{Family: model.IPv4, Kind: nft.ChainCluster, N: 2}
+			table.Sets["services"] = nft.SetState{Elements: []nft.Element{{Key: key, Value: nft.Value{Verdict: nft.VerdictGoto, Chain: to}}}}
 			for k := range uint16(2) {
 				table.Sets[slot(k)] = nft.SetState{Elements: []nft.Element{{Key: key}}}
 			}

@@ -88,7 +88,7 @@ func TestOthersWhoNeverRestKeepNobodyFromStarting(t *testing.T) {
 		r.bursts <- []sync.Event{slice(0, version)}
 		<-time.After(100 * time.Millisecond)
 	}
-	id := nft.SetID{Family: model.IPv4, Kind: nft.Endpoints}
+	id := nft.SetID{Family: model.IPv4, Kind: nft.SetEndpoints}
 	want := address(model.IPv4, 100, 1)
 	elements, err := r.vandal.Elements(id)
 	if err != nil {

@@ -43,7 +43,7 @@ var (
 		{Match: shop, Service: service, Pool: sticky},
 	}, ServiceCIDRs: &ranges}
 	config = nft.Config{
-		MasqueradeMark: nft.DefaultMasqueradeMark, Count: true,
+		MasqueradeMark: nft.DefaultMasqueradeMark, CountConnections: true,
 		Pods: [...]netip.Prefix{model.IPv4: netip.MustParsePrefix("10.244.0.0/16"), model.IPv6: {}},
 	}
 )
@@ -64,7 +64,7 @@ func to(m model.Match, v nft.Value) nft.Element {
 	return nft.Element{Key: nft.Key{Addr: m.Addr, Protocol: m.Protocol, Port: m.Port}, Value: v, Comment: service.String()}
 }
 
-func goTo(id nft.ChainID) nft.Value { return nft.Value{Verdict: nft.Goto, Chain: id} }
+func goTo(id nft.ChainID) nft.Value { return nft.Value{Verdict: nft.VerdictGoto, Chain: id} }
 
 func endpoint(a string) nft.Value { return nft.Value{Endpoint: netip.MustParseAddrPort(a)} }
 
@@ -92,22 +92,22 @@ func rule(id nft.ChainID) nft.Op {
 }
 
 var (
-	services = set(nft.Services, 0)
-	cidrs    = set(nft.ServiceCIDRs, 0)
-	slot1    = set(nft.Endpoints, 1)
-	slot9    = set(nft.Endpoints, 9) // not there
+	services = set(nft.SetServices, 0)
+	cidrs    = set(nft.SetServiceCIDRs, 0)
+	slot1    = set(nft.SetEndpoints, 1)
+	slot9    = set(nft.SetEndpoints, 9) // not there
 
-	sources  = set(nft.AllowedSources, 24)
-	affinity = set(nft.Affinity, 0)
-	remember = nft.ChainID{Kind: nft.StickyEndpoint, Sticky: unique.Make(nft.Sticky{
+	sources  = set(nft.SetAllowedSources, 24)
+	affinity = set(nft.SetAffinity, 0)
+	remember = nft.ChainID{Kind: nft.ChainStickyEndpoint, Sticky: unique.Make(nft.Sticky{
 		Endpoint: sticky.Cluster[0], Protocol: model.TCP, Seconds: 3600,
 	})}
 
-	found = chain(nft.StickyFound, 0)
+	found = chain(nft.ChainStickyFound, 0)
 
-	cluster2 = chain(nft.Cluster, 2)
-	balance2 = chain(nft.Balance, 2)
-	pod1     = chain(nft.Endpoint, 1)
+	cluster2 = chain(nft.ChainCluster, 2)
+	balance2 = chain(nft.ChainBalance, 2)
+	pod1     = chain(nft.ChainEndpoint, 1)
 
 	toWeb   = to(web, goTo(cluster2))
 	inSlot1 = to(web, endpoint("10.244.1.3:80"))
@@ -127,10 +127,10 @@ var cases = []struct {
 	{"chains go from the top", nft.Batch{remove(services, toWeb), deleteChain(cluster2), deleteChain(balance2), deleteChain(pod1)}, 0, false},
 	{"chains do not go from the bottom", nft.Batch{remove(services, toWeb), deleteChain(pod1), deleteChain(balance2)}, unix.EBUSY, false},
 	{"a chain that was flushed leads nowhere", nft.Batch{flush(balance2), deleteChain(pod1)}, 0, false},
-	{"a base chain goes with its rules", nft.Batch{deleteChain(chain(nft.NATOutput, 0))}, 0, false},
-	{"a missing chain cannot go", nft.Batch{deleteChain(chain(nft.Balance, 9))}, unix.ENOENT, false},
-	{"a missing chain cannot be flushed", nft.Batch{flush(chain(nft.Balance, 9))}, unix.ENOENT, false},
-	{"a chain may be added again", nft.Batch{nft.AddChain{Chain: balance2}, nft.AddChain{Chain: chain(nft.NATOutput, 0)}}, 0, false},
+	{"a base chain goes with its rules", nft.Batch{deleteChain(chain(nft.ChainNATOutput, 0))}, 0, false},
+	{"a missing chain cannot go", nft.Batch{deleteChain(chain(nft.ChainBalance, 9))}, unix.ENOENT, false},
+	{"a missing chain cannot be flushed", nft.Batch{flush(chain(nft.ChainBalance, 9))}, unix.ENOENT, false},
+	{"a chain may be added again", nft.Batch{nft.AddChain{Chain: balance2}, nft.AddChain{Chain: chain(nft.ChainNATOutput, 0)}}, 0, false},
 
 	{"a set that a rule reads may not go", nft.Batch{deleteSet(slot1)}, unix.EBUSY, false},
 	{"a set that no rule reads goes with its elements", nft.Batch{flush(pod1), deleteSet(slot1)}, 0, false},
@@ -138,11 +138,11 @@ var cases = []struct {
 		flush(pod1), deleteSet(slot1), nft.AddSet{Set: slot1, Size: 7}, rule(pod1), add(slot1, inSlot1),
 	}, 0, false},
 	{"the elements of a verdict map let go of their chain with it", nft.Batch{
-		flush(chain(nft.NATPrerouting, 0)), flush(chain(nft.NATOutput, 0)), deleteSet(services), deleteChain(cluster2),
+		flush(chain(nft.ChainNATPrerouting, 0)), flush(chain(nft.ChainNATOutput, 0)), deleteSet(services), deleteChain(cluster2),
 	}, 0, false},
 	{"a missing set cannot go", nft.Batch{deleteSet(slot9)}, unix.ENOENT, false},
 	{"a set may be added again, and keeps its elements", nft.Batch{nft.AddSet{Set: slot1, Size: 700}}, 0, false},
-	{"a rule needs its chain", nft.Batch{deleteChain(chain(nft.NATOutput, 0)), rule(chain(nft.NATOutput, 0))}, unix.ENOENT, false},
+	{"a rule needs its chain", nft.Batch{deleteChain(chain(nft.ChainNATOutput, 0)), rule(chain(nft.ChainNATOutput, 0))}, unix.ENOENT, false},
 	{"a rule needs its set", nft.Batch{flush(pod1), deleteSet(slot1), rule(pod1)}, unix.ENOENT, false},
 	{"a rule needs the chains of its anonymous map", nft.Batch{flush(balance2), deleteChain(pod1), rule(balance2)}, unix.ENOENT, false},
 
@@ -156,8 +156,8 @@ var cases = []struct {
 	{"an element does not change by coming and going", nft.Batch{add(services, to(web, goTo(balance2))), remove(services, toWeb)}, unix.EEXIST, true},
 	{"a missing element cannot go", nft.Batch{remove(services, to(app, nft.Value{}))}, unix.ENOENT, true},
 	{"an element cannot go twice", nft.Batch{remove(services, toWeb, toWeb)}, unix.ENOENT, true},
-	{"an element cannot lead to a missing chain", nft.Batch{add(services, to(app, goTo(chain(nft.Balance, 9))))}, unix.ENOENT, true},
-	{"an element cannot lead to a base chain", nft.Batch{add(services, to(app, goTo(chain(nft.NATOutput, 0))))}, unix.EOPNOTSUPP, true},
+	{"an element cannot lead to a missing chain", nft.Batch{add(services, to(app, goTo(chain(nft.ChainBalance, 9))))}, unix.ENOENT, true},
+	{"an element cannot lead to a base chain", nft.Batch{add(services, to(app, goTo(chain(nft.ChainNATOutput, 0))))}, unix.EOPNOTSUPP, true},
 	{"elements need their set", nft.Batch{add(slot9, inSlot1)}, unix.ENOENT, false},
 	{"elements need their set to go", nft.Batch{remove(slot9, inSlot1)}, unix.ENOENT, false},
 	{"a set takes what it has room for", nft.Batch{

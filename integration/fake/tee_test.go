@@ -146,9 +146,9 @@ func explain(err error) string {
 func ofIntervals(op nft.Op) bool {
 	switch op := op.(type) {
 	case nft.AddElements:
-		return op.Set.Kind == nft.ServiceCIDRs
+		return op.Set.Kind == nft.SetServiceCIDRs
 	case nft.DeleteElements:
-		return op.Set.Kind == nft.ServiceCIDRs
+		return op.Set.Kind == nft.SetServiceCIDRs
 	}
 	return false
 }

@@ -85,10 +85,10 @@ func spoilElement(c *rand.Rand, e *nft.Element) {
 	switch {
 	case e.Value.Endpoint.IsValid():
 		e.Value.Endpoint = netip.AddrPortFrom(e.Value.Endpoint.Addr(), uint16(c.IntN(3)))
-	case e.Value.Verdict == nft.Goto && e.Value.Chain.Kind == nft.RejectChain:
-		e.Value.Chain.Kind = [...]nft.ChainKind{nft.NATOutput, nft.FilterInput}[c.IntN(2)]
-	case e.Value.Verdict == nft.Goto:
-		e.Value.Chain.Kind = [...]nft.ChainKind{nft.NATOutput, nft.Endpoint, nft.Balance, nft.Cluster}[c.IntN(4)]
+	case e.Value.Verdict == nft.VerdictGoto && e.Value.Chain.Kind == nft.ChainReject:
+		e.Value.Chain.Kind = [...]nft.ChainKind{nft.ChainNATOutput, nft.ChainFilterInput}[c.IntN(2)]
+	case e.Value.Verdict == nft.VerdictGoto:
+		e.Value.Chain.Kind = [...]nft.ChainKind{nft.ChainNATOutput, nft.ChainEndpoint, nft.ChainBalance, nft.ChainCluster}[c.IntN(4)]
 		e.Value.Chain.N = uint32(c.IntN(4))
 	}
 }
@@ -118,7 +118,7 @@ func destroy(c *rand.Rand, have nft.Tables) nft.Batch {
 	case 5, 9:
 		return nft.Batch{nft.AddSet{Set: id, Size: uint32(max(1, len(set.Elements)))}} // now it is full
 	case 6:
-		return nft.Batch{nft.AddTable{Family: f}, nft.AddChain{Chain: nft.ChainID{Family: f, Kind: nft.Endpoint, N: 7}}}
+		return nft.Batch{nft.AddTable{Family: f}, nft.AddChain{Chain: nft.ChainID{Family: f, Kind: nft.ChainEndpoint, N: 7}}}
 	}
 	if len(set.Elements) == 0 {
 		return nil

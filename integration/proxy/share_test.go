@@ -47,10 +47,10 @@ func TestWhatServicesShareStaysUntilTheLastIsGone(t *testing.T) {
 	for _, table := range w.read() {
 		for name, set := range table.Sets {
 			id, known := nft.SetNamed(model.IPv4, name)
-			if !known || id.Kind >= nft.Endpoints && id.Kind != nft.Connections { // those that every table has come first
+			if !known || id.Kind >= nft.SetEndpoints && id.Kind != nft.SetConnections { // those that every table has come first
 				t.Errorf("set %s is left", name)
 			}
-			if len(set.Elements) > 0 && id.Kind != nft.NodeIPs {
+			if len(set.Elements) > 0 && id.Kind != nft.SetNodeIPs {
 				t.Errorf("set %s still has %v", name, set.Elements)
 			}
 		}

@@ -35,7 +35,7 @@ func stateOf(t *testing.T, dir string, flags ...string) state {
 	if len(errs) > 0 {
 		t.Fatalf("read %s: %v", dir, errs)
 	}
-	s := state{config: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.DistrustsOldData(), Count: true}}
+	s := state{config: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.DistrustsOldData(), CountConnections: true}}
 	for _, flag := range flags {
 		switch name, value, _ := strings.Cut(flag, "="); name {
 		case "--cluster-cidr":
@@ -90,7 +90,7 @@ func (s state) difference(have nft.Tables) error {
 		if t == nil {
 			continue
 		}
-		for _, e := range t.Sets[nft.SetID{Family: model.Family(f), Kind: nft.NodeIPs}.Name()].Elements {
+		for _, e := range t.Sets[nft.SetID{Family: model.Family(f), Kind: nft.SetNodeIPs}.Name()].Elements {
 			nodeAddrs = append(nodeAddrs, e.Key.Addr)
 		}
 	}

@@ -13,13 +13,13 @@ import (
 )
 
 // counting is a machine that counts connections, of which there are some.
-func counting(t *testing.T) (*proxy, [2][]nft.Counted) {
+func counting(t *testing.T) (*proxy, [2][]nft.ConnectionCount) {
 	t.Helper()
 	p, _ := start(newMachine(t), readGolden(t, "testdata/walk.txtar").world(t, "frontends"))
-	var lists [2][]nft.Counted
+	var lists [2][]nft.ConnectionCount
 	for _, f := range model.Families {
 		for i := range 5000 {
-			c := nft.Counted{
+			c := nft.ConnectionCount{
 				Asked:       model.Match{Family: f, Addr: address(sourceRanges[f], i%40), Protocol: model.Protocols[i%3], Port: 80},
 				Endpoint:    netip.AddrPortFrom(address(sourceRanges[f], i), 8080),
 				Connections: uint64(i)<<40 + 1,
@@ -29,13 +29,13 @@ func counting(t *testing.T) (*proxy, [2][]nft.Counted) {
 			}
 			lists[f] = append(lists[f], c)
 		}
-		nft.SortCounted(lists[f])
-		p.machine.apply(nft.Batch{nft.AddCounted{Family: f, List: lists[f]}})
+		nft.SortConnections(lists[f])
+		p.machine.apply(nft.Batch{nft.AddConnections{Family: f, List: lists[f]}})
 	}
 	return p, lists
 }
 
-func (m *machine) connections(f model.Family) []nft.Counted {
+func (m *machine) connections(f model.Family) []nft.ConnectionCount {
 	m.t.Helper()
 	list, err := m.kernel.Connections(f)
 	if err != nil {
@@ -56,15 +56,15 @@ func TestTheKernelKeepsCountsThatAreWritten(t *testing.T) {
 		for i := range gone {
 			sum += gone[i].Connections
 		}
-		former := nft.Counted{Asked: gone[0].Asked, Connections: sum}
+		former := nft.ConnectionCount{Asked: gone[0].Asked, Connections: sum}
 		if gone[0].Endpoint.IsValid() || gone[1].Asked != gone[0].Asked || gone[2].Asked != gone[0].Asked {
 			t.Fatalf("%v are not of one address", gone)
 		}
-		p.machine.apply(nft.Batch{nft.DeleteCounted{Family: f, List: gone}, nft.AddCounted{Family: f, List: []nft.Counted{former}}})
-		if got, want := p.machine.connections(f), append([]nft.Counted{former}, lists[f][3:]...); !slices.Equal(got, want) {
+		p.machine.apply(nft.Batch{nft.DeleteConnections{Family: f, List: gone}, nft.AddConnections{Family: f, List: []nft.ConnectionCount{former}}})
+		if got, want := p.machine.connections(f), append([]nft.ConnectionCount{former}, lists[f][3:]...); !slices.Equal(got, want) {
 			t.Errorf("%s: put together there are %d, want %d", nft.FamilyName(f), len(got), len(want))
 		}
-		_, err := p.machine.kernel.Apply(nft.Batch{nft.DeleteCounted{Family: f, List: gone[1:2]}})
+		_, err := p.machine.kernel.Apply(nft.Batch{nft.DeleteConnections{Family: f, List: gone[1:2]}})
 		if !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: deleted again: %v", nft.FamilyName(f), err)
 		}

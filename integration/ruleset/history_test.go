@@ -21,7 +21,7 @@ func TestAHistoryOfChangesLeavesWhatAFreshStartWouldMake(t *testing.T) {
 			w.config.Pods = podPrefixes
 		}
 		w.config.DropInvalid = c.in(2)
-		w.config.Count = c.in(2)
+		w.config.CountConnections = c.in(2)
 		p, batch := start(m, w)
 		fake := &shadow{kerneltest.New()}
 		fake.follow(p, batch)
@@ -111,7 +111,7 @@ func (p *proxy) checkLikeFresh() {
 func slotless(t nft.Tables) nft.Tables {
 	for f, table := range t {
 		slots := map[list][]*nft.Element{}
-		for kind := nft.Endpoints; kind <= nft.StickyEndpointsMany; kind++ {
+		for kind := nft.SetEndpoints; kind <= nft.SetStickyEndpointsMany; kind++ {
 			for _, local := range []bool{false, true} {
 				for k := range uint16(nft.MaxSlots) {
 					gather(slots, table, nft.SetID{Family: model.Family(f), Kind: kind, Local: local, Slot: k})
@@ -147,7 +147,7 @@ type list struct {
 // gather adds the elements of a map to those of the lists they belong to. Kinds
 // that have no slots are the same for every slot, and gathered once.
 func gather(slots map[list][]*nft.Element, from *nft.Table, id nft.SetID) {
-	many := id.Kind == nft.EndpointsMany || id.Kind == nft.StickyEndpointsMany
+	many := id.Kind == nft.SetEndpointsMany || id.Kind == nft.SetStickyEndpointsMany
 	if many && id.Slot > 0 {
 		return
 	}

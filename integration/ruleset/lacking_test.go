@@ -18,7 +18,7 @@ func mustNameElements(t *testing.T) {
 	t.Helper()
 	m := newMachine(t)
 	start(m, services(2))
-	slot := nft.SetID{Family: model.IPv4, Kind: nft.Endpoints}
+	slot := nft.SetID{Family: model.IPv4, Kind: nft.SetEndpoints}
 	element := func(n int) nft.Element { // another than the map may have
 		return nft.Element{Key: key(web(model.IPv4, n)), Value: nft.Value{Endpoint: endpoint(model.IPv4, 60000)}}
 	}

@@ -96,15 +96,15 @@ func TestProtectedTablesOutliveTheirOwnerAndFindANewOne(t *testing.T) {
 // The kernel takes no base chain in the transaction that gives a table its owner.
 func TestANewOwnerMayBringBaseChains(t *testing.T) {
 	m, c, all := protected(t)
-	for _, c.Count = range []bool{false, true, false, true} {
+	for _, c.CountConnections = range []bool{false, true, false, true} {
 		rules, batch := nft.Adopt(c, m.read(), all)
 		m.apply(batch)
 		if again := rules.Repair(m.read()); len(again) > 0 {
-			t.Errorf("counting %t leaves\n%s", c.Count, again)
+			t.Errorf("counting %t leaves\n%s", c.CountConnections, again)
 		}
 		for _, op := range batch {
 			if _, anew := op.(nft.DeleteTable); anew {
-				t.Errorf("for counting %t a table is made anew", c.Count)
+				t.Errorf("for counting %t a table is made anew", c.CountConnections)
 			}
 		}
 		if err := m.kernel.Close(); err != nil {
@@ -114,7 +114,7 @@ func TestANewOwnerMayBringBaseChains(t *testing.T) {
 	}
 	for _, f := range model.Families {
 		k := m.open()
-		batch := nft.Batch{nft.AddTable{Family: f, Protected: true, Stands: true}, nft.FlushChain{Family: f, Name: "nat-input"}, nft.DeleteChain{Family: f, Name: "nat-input"}}
+		batch := nft.Batch{nft.AddTable{Family: f, Protected: true, Exists: true}, nft.FlushChain{Family: f, Name: "nat-input"}, nft.DeleteChain{Family: f, Name: "nat-input"}}
 		if _, err := k.Apply(batch); err != nil {
 			t.Fatal(err)
 		}

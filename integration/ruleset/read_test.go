@@ -21,8 +21,8 @@ const moves = 100
 func TestWhatIsReadIsOfOneMoment(t *testing.T) {
 	m := newMachine(t)
 	start(m, services(bystanders))
-	from := nft.SetID{Family: model.IPv4, Kind: nft.Endpoints}
-	to := nft.SetID{Family: model.IPv6, Kind: nft.Endpoints, Slot: 2}
+	from := nft.SetID{Family: model.IPv4, Kind: nft.SetEndpoints}
+	to := nft.SetID{Family: model.IPv6, Kind: nft.SetEndpoints, Slot: 2}
 	one := func(f model.Family) []nft.Element {
 		return []nft.Element{{Key: key(web(f, 500)), Value: nft.Value{Endpoint: endpoint(f, 500)}}}
 	}

@@ -82,7 +82,7 @@ func TestARefusalNamesTheElementAmongThousands(t *testing.T) {
 				m := newMachine(t)
 				p, _ := start(m, services(before))
 				victim := next.frontends[web(f, number)]
-				slot := nft.SetID{Family: f, Kind: nft.Endpoints, Slot: 2}
+				slot := nft.SetID{Family: f, Kind: nft.SetEndpoints, Slot: 2}
 				// Another program takes the key, for another endpoint.
 				ours := nft.Element{Key: key(victim.Match), Value: nft.Value{Endpoint: victim.Pool.Cluster[2]}}
 				theirs := nft.Element{Key: ours.Key, Value: nft.Value{Endpoint: endpoint(f, 60000)}}
@@ -138,7 +138,7 @@ func TestABatchForADeletedElementIsRefused(t *testing.T) {
 				next.serve(match, others...)
 			}
 			lost := next.frontends[web(f, 1234)]
-			slot := nft.SetID{Family: f, Kind: nft.Endpoints, Slot: 1}
+			slot := nft.SetID{Family: f, Kind: nft.SetEndpoints, Slot: 1}
 			m.apply(nft.Batch{nft.DeleteElements{Set: slot, Elements: []nft.Element{{Key: key(lost.Match)}}}})
 
 			refusal := m.refused(p.rules.Plan(p.world.to(next)).Batch)
@@ -183,9 +183,9 @@ func TestAllThatIsRefusedIsNamedAtOnce(t *testing.T) {
 	batch := p.rules.Plan(p.world.to(services(20))).Batch
 	var want []string
 	for _, op := range batch {
-		if add, isAdd := op.(nft.AddElements); isAdd && add.Set.Kind == nft.Services {
+		if add, isAdd := op.(nft.AddElements); isAdd && add.Set.Kind == nft.SetServices {
 			bad := &add.Elements[len(add.Elements)/2]
-			bad.Value.Chain = nft.ChainID{Family: add.Set.Family, Kind: nft.NATPrerouting} // a hook is no target
+			bad.Value.Chain = nft.ChainID{Family: add.Set.Family, Kind: nft.ChainNATPrerouting} // a hook is no target
 			want = append(want, bad.Comment)
 		}
 	}
@@ -193,7 +193,7 @@ func TestAllThatIsRefusedIsNamedAtOnce(t *testing.T) {
 		t.Fatalf("the batch adds %q", want)
 	}
 	var got []string
-	for _, culprit := range m.refused(batch).Culprits() {
+	for _, culprit := range m.refused(batch).Offenders() {
 		got = append(got, culprit.Service)
 	}
 	if !slices.Equal(got, want) {
@@ -209,7 +209,7 @@ func TestAFullSetTakesReplacements(t *testing.T) {
 	p, _ := start(m, services(size/2))
 	p.turn(services(size))
 	for _, f := range model.Families {
-		id := nft.SetID{Family: f, Kind: nft.Endpoints}
+		id := nft.SetID{Family: f, Kind: nft.SetEndpoints}
 		if full := p.rules.Tables()[f].Sets[id.Name()]; len(full.Elements) != size || full.Shape.Size != size {
 			t.Fatalf("%s holds %d of %d", id.Name(), len(full.Elements), full.Shape.Size)
 		}

@@ -97,7 +97,7 @@ func (p *proxy) allows(f model.Family, a netip.Addr, ranges []netip.Prefix) bool
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		set := nft.SetID{Family: f, Kind: nft.AllowedSources, Slot: uint16(r.Bits())}.Name()
+		set := nft.SetID{Family: f, Kind: nft.SetAllowedSources, Slot: uint16(r.Bits())}.Name()
 		element := fmt.Sprintf("{ %s . %s . udp . 80 }", cut.Addr(), address(externalRanges[1][f], 7))
 		if installed(p.t).run(p.machine, "", "get", "element", nft.FamilyName(f), nft.TableName, set, element).err == nil {
 			return true

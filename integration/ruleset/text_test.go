@@ -53,7 +53,7 @@ func (r *reader) line(words []string) error {
 	case words[0] == "drop-invalid":
 		r.config.DropInvalid = true
 	case words[0] == "count-connections":
-		r.config.Count = true
+		r.config.CountConnections = true
 	case words[0] == "service-cidrs":
 		for _, p := range words[1:] {
 			r.cidrs = append(r.cidrs, netip.MustParsePrefix(p))

@@ -223,7 +223,7 @@ func (c *chance) swap(p *proxy, f model.Family) string {
 	var b nft.Batch
 	for id, elements := range p.rules.Elements() {
 		elements = slices.DeleteFunc(elements, func(nft.Element) bool { return !c.in(3) })
-		if id.Family != f || len(elements) == 0 || id.Kind != nft.Endpoints && id.Kind != nft.EndpointsMany {
+		if id.Family != f || len(elements) == 0 || id.Kind != nft.SetEndpoints && id.Kind != nft.SetEndpointsMany {
 			continue
 		}
 		b = append(b, nft.DeleteElements{Set: id, Elements: elements})

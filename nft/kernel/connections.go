@@ -14,13 +14,13 @@ import (
 // Connections are the connections of a family that were counted, sorted; none if
 // they are not counted or there is no table. While the set grows or shrinks, some
 // pairs may be missing.
-func (k *Kernel) Connections(f model.Family) (list []nft.Counted, err error) {
-	id := nft.SetID{Family: f, Kind: nft.Connections}
+func (k *Kernel) Connections(f model.Family) (list []nft.ConnectionCount, err error) {
+	id := nft.SetID{Family: f, Kind: nft.SetConnections}
 	err = k.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, nft.FamilyNumber(f), []attribute{
 		{unix.NFTA_SET_ELEM_LIST_TABLE, nft.TableName},
 		{unix.NFTA_SET_ELEM_LIST_SET, id.Name()},
 	}, func(m netlink.Message) (err error) {
-		list, err = nft.DecodeCounted(f, list, m.Data)
+		list, err = nft.DecodeConnections(f, list, m.Data)
 		return err
 	})
 	switch {
@@ -29,5 +29,5 @@ func (k *Kernel) Connections(f model.Family) (list []nft.Counted, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("read counted connections of %s: %w", nft.FamilyName(f), err)
 	}
-	return nft.SortCounted(list), nil
+	return nft.SortConnections(list), nil
 }

@@ -53,7 +53,7 @@ func (k *Kernel) ReadOnce() (tables nft.Tables, whole bool, err error) {
 	if err != nil {
 		return tables, true, err
 	}
-	return tables.ReadBy(k.port), before == after, readErr
+	return tables.MarkForeign(k.port), before == after, readErr
 }
 
 // Generation is a number that grows with every change of nf_tables in this
@@ -123,7 +123,7 @@ func (k *Kernel) readTable(t *nft.Tables, f model.Family) (err error) {
 	for _, name := range slices.Sorted(maps.Keys(t[f].Sets)) {
 		set := t[f].Sets[name]
 		id, known := nft.SetNamed(f, name)
-		if !known || !set.Shape.Ours(id) || id.Dynamic() {
+		if !known || !set.Shape.Fits(id) || id.IsDynamic() {
 			continue
 		}
 		if set.Elements, err = k.Elements(id); err != nil {

@@ -85,7 +85,7 @@ func (w *writer) Apply(b nft.Batch) (nft.Applied, error) {
 		a.Took = time.Since(start)
 		a.Steps += taken
 		taken = a.Steps
-		if err == nil || limit < smallestStep || !nft.OutOfMemory(err) || len(b.Steps(limit/4)) == 1 {
+		if err == nil || limit < smallestStep || !nft.IsOutOfMemory(err) || len(b.Steps(limit/4)) == 1 {
 			return a, permission(err)
 		}
 	}

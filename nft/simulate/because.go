@@ -10,18 +10,18 @@ const ReasonNoLocalEndpoint = "the Service has endpoints, but its policy is Loca
 // that the packet was looked for in last.
 func verdictReason(k nft.SetKind, v Verdict) string {
 	switch k {
-	case nft.Restricted, nft.AllowedSources:
+	case nft.SetRestricted, nft.SetAllowedSources:
 		return "the client is in none of the source ranges of the Service"
-	case nft.NoEndpointServices, nft.NoEndpointNodePorts:
+	case nft.SetNoEndpointServices, nft.SetNoEndpointNodePorts:
 		if v == VerdictDropped {
 			return ReasonNoLocalEndpoint
 		}
 		return "the Service has no endpoint that is ready"
-	case nft.ClusterIPs:
+	case nft.SetClusterIPs:
 		return "the address is a Service's, which has no such port"
-	case nft.ServiceCIDRs:
+	case nft.SetServiceCIDRs:
 		return "no Service has this address, which is in a range of ClusterIPs"
-	case nft.EndpointIPs:
+	case nft.SetEndpointIPs:
 		return "connection tracking cannot place the packet"
 	}
 	return ""

@@ -16,14 +16,14 @@ func (m *sourceCache) identify(r *Result) error {
 	}
 	t := Table{Family: nft.FamilyName(r.Packet.Family()), Name: tableName}
 	at, port := frontendKeys(r.Packet)
-	err := m.serviceComment(r, t, at, nft.Services, nft.NoEndpointServices)
+	err := m.serviceComment(r, t, at, nft.SetServices, nft.SetNoEndpointServices)
 	if err != nil || r.Service != "" {
 		return err
 	}
-	if _, served, err := m.peek(t, nft.NodeIPs, r.Packet.To.Addr().AsSlice()); !served || err != nil {
+	if _, served, err := m.peek(t, nft.SetNodeIPs, r.Packet.To.Addr().AsSlice()); !served || err != nil {
 		return err
 	}
-	return m.serviceComment(r, t, port, nft.NodePorts, nft.NoEndpointNodePorts)
+	return m.serviceComment(r, t, port, nft.SetNodePorts, nft.SetNoEndpointNodePorts)
 }
 
 // serviceComment takes the name of the Service from whichever of the maps has the key.
@@ -37,7 +37,7 @@ func (m *sourceCache) serviceComment(r *Result, t Table, key []byte, maps ...nft
 			continue
 		}
 		r.Service = e.Comment
-		if e.Verdict != nil && kind != nft.NoEndpointServices {
+		if e.Verdict != nil && kind != nft.SetNoEndpointServices {
 			r.Kind = frontendKind(e.Verdict.Chain)
 		}
 		return nil

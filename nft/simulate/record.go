@@ -154,10 +154,10 @@ func (w *walk) noteMiss(set *Set, key string) {
 	w.reason = reason{text: text}
 	switch {
 	case !known:
-	case id.Kind == nft.Services || id.Kind == nft.NodePorts || id.Kind == nft.LocalServices || id.Kind == nft.LocalNodePorts:
+	case id.Kind == nft.SetServices || id.Kind == nft.SetNodePorts || id.Kind == nft.SetLocalServices || id.Kind == nft.SetLocalNodePorts:
 		w.note(text)
-	case id.Kind >= nft.Endpoints && id.Kind < nft.Affinity,
-		id.Kind == nft.ServiceIPs || id.Kind == nft.NodePortServiceIPs || id.Kind == nft.NodePortServicePorts:
+	case id.Kind >= nft.SetEndpoints && id.Kind < nft.SetAffinity,
+		id.Kind == nft.SetServiceIPs || id.Kind == nft.SetNodePortServiceIPs || id.Kind == nft.SetNodePortServicePorts:
 		w.addFault(text)
 	}
 }

@@ -185,7 +185,7 @@ func (s *Pruner) setPending(f model.Family) {
 // pruneFamily deletes what is stale from both maps of a family.
 func (s *Pruner) pruneFamily(f model.Family) error {
 	for _, local := range [...]bool{false, true} {
-		id := nft.SetID{Family: f, Kind: nft.Affinity, Local: local}
+		id := nft.SetID{Family: f, Kind: nft.SetAffinity, Local: local}
 		if err := s.pruneMap(id); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("delete from map %s %s: %w", nft.FamilyName(f), id.Name(), err)
 		}

@@ -152,7 +152,7 @@ func full(f model.Family, p model.Protocol) []nft.Element {
 func TestClientsOfWhatIsGoneAreForgotten(t *testing.T) {
 	const sticky = 3 * time.Hour
 	each(t, func(t *testing.T, f model.Family, p model.Protocol) {
-		id := nft.SetID{Family: f, Kind: nft.Affinity}
+		id := nft.SetID{Family: f, Kind: nft.SetAffinity}
 		for name, test := range map[string]struct {
 			next func() sync.Taken
 			want []int
@@ -196,7 +196,7 @@ func TestClientsOfWhatIsGoneAreForgotten(t *testing.T) {
 
 func TestWhatWentBeforeTheStartIsForgottenAtTheStart(t *testing.T) {
 	each(t, func(t *testing.T, f model.Family, p model.Protocol) {
-		all, local := nft.SetID{Family: f, Kind: nft.Affinity}, nft.SetID{Family: f, Kind: nft.Affinity, Local: true}
+		all, local := nft.SetID{Family: f, Kind: nft.SetAffinity}, nft.SetID{Family: f, Kind: nft.SetAffinity, Local: true}
 		k := &kernel{maps: map[nft.SetID][]nft.Element{all: full(f, p), local: full(f, p)}}
 		run(t, k, nil, func(s *Pruner) {
 			s.Follow(sync.Taken{Whole: true, Set: []model.Frontend{owner(f, p, time.Hour, 2, 1, 3)}})
@@ -226,7 +226,7 @@ func TestChangesWithoutAffinityListNothing(t *testing.T) {
 
 func TestAClientThatTimesOutMeanwhileIsNoError(t *testing.T) {
 	each(t, func(t *testing.T, f model.Family, p model.Protocol) {
-		id := nft.SetID{Family: f, Kind: nft.Affinity}
+		id := nft.SetID{Family: f, Kind: nft.SetAffinity}
 		k := &kernel{maps: map[nft.SetID][]nft.Element{id: full(f, p)}, gone: 2}
 		run(t, k, nil, func(s *Pruner) {
 			s.Follow(sync.Taken{Whole: true, Set: []model.Frontend{owner(f, p, time.Hour, 0, 9)}})
@@ -239,7 +239,7 @@ func TestAClientThatTimesOutMeanwhileIsNoError(t *testing.T) {
 
 func TestAFailedSweepIsRepeated(t *testing.T) {
 	each(t, func(t *testing.T, f model.Family, p model.Protocol) {
-		id := nft.SetID{Family: f, Kind: nft.Affinity}
+		id := nft.SetID{Family: f, Kind: nft.SetAffinity}
 		k := &kernel{maps: map[nft.SetID][]nft.Element{id: full(f, p)}}
 		k.broken.Store(true)
 		run(t, k, nil, func(s *Pruner) {

@@ -15,7 +15,7 @@ import (
 // Kernel is what is needed of the kernel; see [kernel.Kernel]. It is used by one
 // goroutine at a time.
 type Kernel interface {
-	Connections(model.Family) ([]nft.Counted, error)
+	Connections(model.Family) ([]nft.ConnectionCount, error)
 	Apply(nft.Batch) (nft.Applied, error)
 }
 
@@ -134,7 +134,7 @@ func (c *Connections) handleUpdates() (again <-chan time.Time) {
 type Totals struct {
 	// Ports are sorted; those that had no connection are not among them.
 	Ports []PortTotal
-	// Counters are how many pairs the kernel tells apart, of [nft.MostCounted].
+	// Counters are how many pairs the kernel tells apart, of [nft.MaxConnectionCounts].
 	Counters [len(model.Families)]int
 }
 
@@ -165,7 +165,7 @@ func (c *Connections) readAll() {
 }
 
 // read adds what was counted since the last reading. It returns all there is.
-func (c *Connections) read(f model.Family) ([]nft.Counted, error) {
+func (c *Connections) read(f model.Family) ([]nft.ConnectionCount, error) {
 	list, err := c.kernel.Connections(f)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (c *Connections) read(f model.Family) ([]nft.Counted, error) {
 
 // isFull reports whether so many counters are as good as all that there may be: a
 // listing may miss some.
-func isFull(counters int) bool { return counters >= nft.MostCounted*15/16 }
+func isFull(counters int) bool { return counters >= nft.MaxConnectionCounts*15/16 }
 
 // logOutcome logs that something begins or ceases to fail.
 func (c *Connections) logOutcome(err error) {

@@ -27,12 +27,12 @@ type kernel struct {
 	*kerneltest.Kernel
 	broken, refusing atomic.Bool
 	// listed changes what a listing says; nil leaves it as it is.
-	listed  func([]nft.Counted) []nft.Counted
+	listed  func([]nft.ConnectionCount) []nft.ConnectionCount
 	reads   int
 	applied []nft.Batch
 }
 
-func (k *kernel) Connections(f model.Family) ([]nft.Counted, error) {
+func (k *kernel) Connections(f model.Family) ([]nft.ConnectionCount, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.reads++
@@ -91,7 +91,7 @@ func run(t *testing.T, do func(r *rig, w way)) {
 // load makes tables that count.
 func (r *rig) load() {
 	r.Helper()
-	_, batch := nft.Adopt(nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Count: true}, nft.Tables{}, nft.Change{})
+	_, batch := nft.Adopt(nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, CountConnections: true}, nft.Tables{}, nft.Change{})
 	if _, err := r.kernel.Kernel.Apply(batch); err != nil {
 		r.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func (r *rig) connect(to model.Match, w way, endpoints ...int) {
 }
 
 // listed has listings of the kernel changed.
-func (r *rig) listed(by func([]nft.Counted) []nft.Counted) {
+func (r *rig) listed(by func([]nft.ConnectionCount) []nft.ConnectionCount) {
 	r.kernel.mu.Lock()
 	defer r.kernel.mu.Unlock()
 	r.kernel.listed = by
@@ -215,7 +215,7 @@ func (r *rig) expect(when string, w way, total uint64, endpoints map[int]uint64)
 
 // has compares what the kernel has, as "endpoint: count" by their numbers; that of
 // former endpoints is "-".
-func (r *rig) has(when string, w way, want ...nft.Counted) {
+func (r *rig) has(when string, w way, want ...nft.ConnectionCount) {
 	r.Helper()
 	r.kernel.mu.Lock()
 	defer r.kernel.mu.Unlock()
@@ -223,13 +223,13 @@ func (r *rig) has(when string, w way, want ...nft.Counted) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	if want = nft.SortCounted(want); !slices.Equal(got, want) {
+	if want = nft.SortConnections(want); !slices.Equal(got, want) {
 		r.Errorf("%s the kernel has %v, want %v", when, got, want)
 	}
 }
 
-func (w way) counted(m model.Match, endpoint int, n uint64) nft.Counted {
-	return nft.Counted{Asked: m, Endpoint: w.endpoint(endpoint), Connections: n}
+func (w way) counted(m model.Match, endpoint int, n uint64) nft.ConnectionCount {
+	return nft.ConnectionCount{Asked: m, Endpoint: w.endpoint(endpoint), Connections: n}
 }
 
 func TestSumsAreThoseOfAllAddressesOfAServicePort(t *testing.T) {
@@ -259,14 +259,14 @@ func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
 			w.counted(w.external(), 1, 1), w.counted(w.external(), 2, 1))
 		r.connect(w.clusterIP(), w, 1) // late
 		r.pass(1)
-		former := nft.Counted{Asked: w.clusterIP(), Connections: 3}
+		former := nft.ConnectionCount{Asked: w.clusterIP(), Connections: 3}
 		r.has("after two", w, former, w.counted(w.clusterIP(), 2, 1), w.counted(w.clusterIP(), 3, 1),
-			nft.Counted{Asked: w.external(), Connections: 1}, w.counted(w.external(), 2, 1))
+			nft.ConnectionCount{Asked: w.external(), Connections: 1}, w.counted(w.external(), 2, 1))
 		r.expect("then", w, 7, map[int]uint64{2: 2, 3: 1})
 		r.c.Follow(w.change(3))
 		r.pass(2)
 		former.Connections = 4
-		r.has("when another is gone", w, former, w.counted(w.clusterIP(), 3, 1), nft.Counted{Asked: w.external(), Connections: 2})
+		r.has("when another is gone", w, former, w.counted(w.clusterIP(), 3, 1), nft.ConnectionCount{Asked: w.external(), Connections: 2})
 		r.expect("then", w, 7, map[int]uint64{3: 1})
 		r.c.Follow(w.change(1, 3))
 		r.connect(w.clusterIP(), w, 1)
@@ -289,7 +289,7 @@ func TestAnEndpointThatComesBackInTimeKeepsItsCount(t *testing.T) {
 		r.pass(1)
 		r.has("when it was back in between", w, w.counted(w.clusterIP(), 1, 1), w.counted(w.clusterIP(), 2, 1))
 		r.pass(1)
-		r.has("when it was not", w, nft.Counted{Asked: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
+		r.has("when it was not", w, nft.ConnectionCount{Asked: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
 	})
 }
 
@@ -322,7 +322,7 @@ func TestSumsNeverFall(t *testing.T) {
 		r.c.Follow(w.all(1, 2))
 		r.connect(w.clusterIP(), w, 1, 1, 1, 2)
 		r.expect("at first", w, 4, map[int]uint64{1: 3, 2: 1})
-		r.listed(func(list []nft.Counted) []nft.Counted { return list[:0] })
+		r.listed(func(list []nft.ConnectionCount) []nft.ConnectionCount { return list[:0] })
 		r.expect("when a listing misses all", w, 4, map[int]uint64{1: 3, 2: 1})
 		r.listed(nil)
 		r.expect("when the next one has them", w, 4, map[int]uint64{1: 3, 2: 1})

@@ -22,7 +22,7 @@ func TestWhatCannotBeRemovedIsTriedAgain(t *testing.T) {
 		r.has("while it is refused", w, w.counted(w.clusterIP(), 1, 1), w.counted(w.clusterIP(), 2, 1))
 		r.kernel.refusing.Store(false)
 		r.pass(2)
-		r.has("then", w, nft.Counted{Asked: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
+		r.has("then", w, nft.ConnectionCount{Asked: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
 		r.expect("then", w, 2, map[int]uint64{2: 1})
 	})
 }
@@ -38,7 +38,7 @@ func TestWhatIsRefusedStaysStale(t *testing.T) {
 		r.pass(2)
 		r.kernel.refusing.Store(false)
 		r.pass(1)
-		r.has("a look later", w, nft.Counted{Asked: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
+		r.has("a look later", w, nft.ConnectionCount{Asked: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
 	})
 }
 
@@ -47,10 +47,10 @@ func TestAFullSetIsToldOnce(t *testing.T) {
 		w := way{model.IPv6, model.UDP}
 		r := &rig{T: t, kernel: &kernel{Kernel: kerneltest.New()}}
 		var counters int
-		r.kernel.listed = func([]nft.Counted) []nft.Counted {
-			list := make([]nft.Counted, counters)
+		r.kernel.listed = func([]nft.ConnectionCount) []nft.ConnectionCount {
+			list := make([]nft.ConnectionCount, counters)
 			for i := range list {
-				list[i] = nft.Counted{Asked: w.match(externals[w.f], uint16(i)), Connections: 1}
+				list[i] = nft.ConnectionCount{Asked: w.match(externals[w.f], uint16(i)), Connections: 1}
 			}
 			return list
 		}
@@ -64,11 +64,11 @@ func TestAFullSetIsToldOnce(t *testing.T) {
 				t.Errorf("with %d counters it was told %d times, and that there are %v", n, got, totals.Counters)
 			}
 		}
-		told(nft.MostCounted/2, 0)
-		told(nft.MostCounted, 1)
-		told(nft.MostCounted-1, 1)
+		told(nft.MaxConnectionCounts/2, 0)
+		told(nft.MaxConnectionCounts, 1)
+		told(nft.MaxConnectionCounts-1, 1)
 		told(1, 1)
-		told(nft.MostCounted, 2)
+		told(nft.MaxConnectionCounts, 2)
 	})
 }
 
@@ -81,12 +81,12 @@ func TestManyAreRemovedInMoreThanOneTransaction(t *testing.T) {
 			all.Set = append(all.Set, one)
 		}
 		r.c.Follow(all)
-		var want []nft.Counted
+		var want []nft.ConnectionCount
 		for n := range addresses {
 			for e := range endpoints {
 				r.connect(w.match(externals[w.f], uint16(1000+n)), w, e)
 			}
-			want = append(want, nft.Counted{Asked: w.match(externals[w.f], uint16(1000+n)), Connections: endpoints})
+			want = append(want, nft.ConnectionCount{Asked: w.match(externals[w.f], uint16(1000+n)), Connections: endpoints})
 		}
 		r.pass(2)
 		r.has("then", w, want...)

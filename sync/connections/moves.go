@@ -72,12 +72,12 @@ func (s *tracker) age(f model.Family) {
 // removeMoved removes what was counted for addresses and ports before they moved, and
 // returns the rest. Where that cannot be removed, it is what later readings are
 // compared with.
-func (c *Connections) removeMoved(f model.Family, list []nft.Counted) (rest []nft.Counted, err error) {
+func (c *Connections) removeMoved(f model.Family, list []nft.ConnectionCount) (rest []nft.ConnectionCount, err error) {
 	moved := c.tracker.moves.moved[f]
 	if len(moved) == 0 {
 		return list, nil
 	}
-	var others []nft.Counted
+	var others []nft.ConnectionCount
 	for _, counted := range list {
 		if _, ok := moved[c.tracker.matchOf(counted.Asked)]; !ok {
 			rest = append(rest, counted)

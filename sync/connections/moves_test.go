@@ -15,11 +15,11 @@ func TestFormerEndpointsThatAListingMissesAreNotFoldedTwice(t *testing.T) {
 		r.connect(w.clusterIP(), w, 1, 1, 1, 1, 1, 2, 2, 3)
 		r.c.Follow(w.change(2, 3))
 		r.pass(2)
-		former := nft.Counted{Asked: w.clusterIP(), Connections: 5}
+		former := nft.ConnectionCount{Asked: w.clusterIP(), Connections: 5}
 		r.has("with one that is gone", w, former, w.counted(w.clusterIP(), 2, 2), w.counted(w.clusterIP(), 3, 1))
 		r.c.Follow(w.change(3))
 		r.pass(1)
-		r.listed(func(list []nft.Counted) []nft.Counted {
+		r.listed(func(list []nft.ConnectionCount) []nft.ConnectionCount {
 			if len(list) > 0 && !list[0].Endpoint.IsValid() {
 				return list[1:]
 			}

@@ -94,12 +94,12 @@ func (c *Connections) cleanUpFamily(f model.Family) error {
 }
 
 // change is what is done to the set in one transaction.
-type change struct{ remove, add []nft.Counted }
+type change struct{ remove, add []nft.ConnectionCount }
 
 // classify says what becomes of all that was counted for one address and port. All that
 // is stale is noted: what was for the first time, and what may turn out to be there
 // still.
-func (c *Connections) classify(f model.Family, list []nft.Counted, next *staleSet, batch *change) {
+func (c *Connections) classify(f model.Family, list []nft.ConnectionCount, next *staleSet, batch *change) {
 	asked := list[0].Asked
 	one := c.tracker.portOf(asked)
 	if one == nil {
@@ -109,7 +109,7 @@ func (c *Connections) classify(f model.Family, list []nft.Counted, next *staleSe
 		}
 		return
 	}
-	var stale []nft.Counted
+	var stale []nft.ConnectionCount
 	for _, counted := range list {
 		if !counted.Endpoint.IsValid() || one.serves(counted.Endpoint) {
 			continue
@@ -127,8 +127,8 @@ func (c *Connections) classify(f model.Family, list []nft.Counted, next *staleSe
 // fold puts what is stale of one address and port together with what was before, which
 // sorts before all others: first. The kernel leaves an element as it is that is added
 // once more; so if the listing has missed it, nothing is done this time.
-func (c *Connections) fold(f model.Family, first nft.Counted, stale []nft.Counted, batch *change) {
-	former := nft.Counted{Asked: first.Asked}
+func (c *Connections) fold(f model.Family, first nft.ConnectionCount, stale []nft.ConnectionCount, batch *change) {
+	former := nft.ConnectionCount{Asked: first.Asked}
 	if !first.Endpoint.IsValid() {
 		stale = append(stale, first)
 	} else if _, missed := c.tracker.last[f][pair{asked: first.Asked}]; missed {
@@ -149,9 +149,9 @@ func (c *Connections) apply(f model.Family, todo *change) error {
 	if len(todo.remove) == 0 {
 		return nil
 	}
-	batch := nft.Batch{nft.DeleteCounted{Family: f, List: todo.remove}}
+	batch := nft.Batch{nft.DeleteConnections{Family: f, List: todo.remove}}
 	if len(todo.add) > 0 {
-		batch = append(batch, nft.AddCounted{Family: f, List: todo.add})
+		batch = append(batch, nft.AddConnections{Family: f, List: todo.add})
 	}
 	_, err := c.kernel.Apply(batch)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -181,7 +181,7 @@ func (s *tracker) drop(f model.Family, p pair) {
 
 // dropUnlisted drops pairs that were neither listed now nor the time before: somebody
 // emptied the set.
-func (c *Connections) dropUnlisted(f model.Family, list []nft.Counted) {
+func (c *Connections) dropUnlisted(f model.Family, list []nft.ConnectionCount) {
 	if len(c.tracker.last[f]) == 0 {
 		return
 	}

@@ -164,7 +164,7 @@ func (one *portCounts) serves(e netip.AddrPort) bool {
 }
 
 // add adds what has come since the last reading. A count that has fallen began anew.
-func (s *tracker) add(f model.Family, list []nft.Counted) {
+func (s *tracker) add(f model.Family, list []nft.ConnectionCount) {
 	s.counters[f] = len(list)
 	for i := range list {
 		c := &list[i]

@@ -24,7 +24,7 @@ func describe(t nft.Tables) string {
 		if t[f] == nil {
 			continue
 		}
-		id := nft.SetID{Family: f, Kind: nft.ServiceCIDRs}
+		id := nft.SetID{Family: f, Kind: nft.SetServiceCIDRs}
 		for _, e := range t[f].Sets[id.Name()].Elements {
 			fmt.Fprintf(&out, "%s %s/%d\n", id.Name(), e.Key.Addr, e.Key.Bits)
 		}
@@ -36,7 +36,7 @@ func describe(t nft.Tables) string {
 // matter, endpoints are sorted.
 func describeFrontends(out *strings.Builder, f model.Family, t *nft.Table, sorted bool) {
 	all, local := endpointsIn(f, t, false, sorted), endpointsIn(f, t, true, sorted)
-	for _, kind := range [...]nft.SetKind{nft.Services, nft.NoEndpointServices} {
+	for _, kind := range [...]nft.SetKind{nft.SetServices, nft.SetNoEndpointServices} {
 		for _, e := range t.Sets[nft.SetID{Family: f, Kind: kind}.Name()].Elements {
 			m := model.Match{Family: f, Addr: e.Key.Addr, Protocol: e.Key.Protocol, Port: e.Key.Port}
 			fmt.Fprintf(out, "%s %s", m, targetOf(e.Value))
@@ -61,7 +61,7 @@ func describeFrontends(out *strings.Builder, f model.Family, t *nft.Table, sorte
 
 // targetOf is where an element of a verdict map leads.
 func targetOf(v nft.Value) string {
-	if v.Verdict == nft.Goto {
+	if v.Verdict == nft.VerdictGoto {
 		return v.Chain.Name()
 	}
 	return "drop"
@@ -76,13 +76,13 @@ func endpointsIn(f model.Family, t *nft.Table, local, sorted bool) map[nft.Key][
 		for _, e := range list {
 			e.Key.Pick = 0
 			endpoint := e.Value.Endpoint
-			if e.Value.Verdict == nft.Goto {
+			if e.Value.Verdict == nft.VerdictGoto {
 				endpoint = e.Value.Chain.Sticky.Value().Endpoint
 			}
 			out[e.Key] = append(out[e.Key], endpoint)
 		}
 	}
-	for _, kind := range [...]nft.SetKind{nft.Endpoints, nft.StickyEndpoints} {
+	for _, kind := range [...]nft.SetKind{nft.SetEndpoints, nft.SetStickyEndpoints} {
 		for slot := range uint16(nft.MaxSlots) {
 			take(nft.SetID{Family: f, Kind: kind, Local: local, Slot: slot})
 		}
@@ -111,7 +111,7 @@ func Meaning(t nft.Tables) string {
 			s.Shape.Size = 0
 			fmt.Fprintf(&out, "set %s %+v\n", name, s.Shape)
 			id, _ := nft.SetNamed(f, name)
-			if id.Kind >= nft.Endpoints && id.Kind <= nft.StickyEndpointsMany {
+			if id.Kind >= nft.SetEndpoints && id.Kind <= nft.SetStickyEndpointsMany {
 				continue // described by frontend
 			}
 			for _, e := range s.Elements {

@@ -50,7 +50,7 @@ func describeView(v *sync.View) string {
 }
 
 // describeStanding writes a line for each frontend.
-func describeStanding(all []nft.Standing) []string {
+func describeStanding(all []nft.InstalledFrontend) []string {
 	lines := make([]string, len(all))
 	for i, s := range all {
 		lines[i] = fmt.Sprintf("%s of %s", s.Match, s.Service)
@@ -79,7 +79,7 @@ func (r *rig) checkView() error {
 	if err != nil {
 		return err
 	}
-	if diff := cmp.Diff(describeStanding(have.Standing()), describeStanding(v.Standing)); diff != "" {
+	if diff := cmp.Diff(describeStanding(have.Installed()), describeStanding(v.Standing)); diff != "" {
 		return fmt.Errorf("a look at the loop shows what the kernel does not hold, -kernel +look\n%s", diff)
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 var config = sync.Config{
 	NodeName: "node-1",
 	Rules: nft.Config{
-		MasqueradeMark: nft.DefaultMasqueradeMark, Count: true,
+		MasqueradeMark: nft.DefaultMasqueradeMark, CountConnections: true,
 		Pods: [...]netip.Prefix{
 			model.IPv4: netip.MustParsePrefix("10.244.0.0/16"),
 			model.IPv6: netip.MustParsePrefix("fd00:10:244::/56"),

@@ -51,7 +51,7 @@ func Kernel(_ context.Context, q status.Query) (d *status.Document, note string,
 	}
 	d = status.FromTables(tables, q, time.Now())
 	counts := status.Counts{Active: status.Active(conntrack.New(conntrack.Config{}))}
-	if tables.Counts() {
+	if tables.CountsConnections() {
 		counts.Counted = status.Counted(k)
 	}
 	counts.To(d)

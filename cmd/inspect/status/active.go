@@ -20,12 +20,12 @@ type Tracking interface {
 // Counter is what is needed of the kernel's rules.
 type Counter interface {
 	// Connections are those of a family that were counted so far.
-	Connections(model.Family) ([]nft.Counted, error)
+	Connections(model.Family) ([]nft.ConnectionCount, error)
 }
 
 // Reading is what the kernel held at one moment.
 type Reading struct {
-	Connections []nft.Counted
+	Connections []nft.ConnectionCount
 	// At is when the reading began: all that came before is in it.
 	At time.Time
 }
@@ -34,13 +34,13 @@ type Reading struct {
 // asked for, and from there to each endpoint. What is not translated is not counted:
 // it leads to no endpoint. Nobody else may use the tracking.
 func Active(t Tracking) func() (Reading, error) {
-	return sparingly(func() ([]nft.Counted, error) { return active(t) })
+	return sparingly(func() ([]nft.ConnectionCount, error) { return active(t) })
 }
 
 // Counted reads what was counted so far, in both families. Nobody else may use the
 // counter.
 func Counted(c Counter) func() (Reading, error) {
-	return sparingly(func() (all []nft.Counted, err error) {
+	return sparingly(func() (all []nft.ConnectionCount, err error) {
 		for _, f := range model.Families {
 			list, err := c.Connections(f)
 			if err != nil {
@@ -63,7 +63,7 @@ const (
 
 // sparingly asks at most that often, and one at a time, however many want to know.
 // What is returned is shared.
-func sparingly(ask func() ([]nft.Counted, error)) func() (Reading, error) {
+func sparingly(ask func() ([]nft.ConnectionCount, error)) func() (Reading, error) {
 	var mu stdsync.Mutex // guards what follows, also while the kernel is asked
 	var done time.Time   // the kernel rests from then on
 	var took time.Duration
@@ -89,7 +89,7 @@ type flow struct {
 }
 
 // active looks at all connections.
-func active(t Tracking) ([]nft.Counted, error) {
+func active(t Tracking) ([]nft.ConnectionCount, error) {
 	flows := map[flow]uint64{}
 	err := t.Each(func() { clear(flows) }, func(e conntrack.Entry) {
 		if e.Reply != e.Original {
@@ -99,10 +99,10 @@ func active(t Tracking) ([]nft.Counted, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]nft.Counted, 0, len(flows))
+	out := make([]nft.ConnectionCount, 0, len(flows))
 	for f, n := range flows {
 		asked := model.Match{Family: model.FamilyOf(f.asked.Addr()), Addr: f.asked.Addr(), Protocol: f.protocol, Port: f.asked.Port()}
-		out = append(out, nft.Counted{Asked: asked, Endpoint: f.endpoint, Connections: n})
+		out = append(out, nft.ConnectionCount{Asked: asked, Endpoint: f.endpoint, Connections: n})
 	}
 	return out, nil
 }

@@ -82,7 +82,7 @@ func read(doc *Document, what string, from func() (Reading, error)) *Reading {
 }
 
 // connections are those of a reading, if there is one.
-func (r *Reading) connections() []nft.Counted {
+func (r *Reading) connections() []nft.ConnectionCount {
 	if r == nil {
 		return nil
 	}

@@ -37,7 +37,7 @@ func FromView(v *sync.View, q Query, now time.Time) *Document {
 func FromTables(t nft.Tables, q Query, now time.Time) *Document {
 	b := newBuilder(q, FromKernel, now)
 	b.nodeAddrs(t.NodeAddrs())
-	b.take(t.Standing())
+	b.take(t.Installed())
 	return b.document()
 }
 
@@ -59,7 +59,7 @@ type builder struct {
 // found is what is known of one Service.
 type found struct {
 	known     *model.Known // nil if the source does not know it, or its objects are not known
-	standing  []nft.Standing
+	standing  []nft.InstalledFrontend
 	problems  []Problem
 	contested []Problem
 }
@@ -86,7 +86,7 @@ func (b *builder) found(name model.ServiceName) *found {
 }
 
 // take sorts frontends by Service.
-func (b *builder) take(all []nft.Standing) {
+func (b *builder) take(all []nft.InstalledFrontend) {
 	for _, s := range all {
 		if name := s.Service.ServiceName; b.query.wants(name) {
 			f := b.found(name)
@@ -122,7 +122,7 @@ func (k portKey) compare(o portKey) int {
 
 // service is what is known of a Service.
 func (b *builder) service(name model.ServiceName, f *found) Service {
-	at := map[portKey][]nft.Standing{}
+	at := map[portKey][]nft.InstalledFrontend{}
 	if f.known != nil {
 		for _, addr := range f.known.ClusterIPs {
 			for _, p := range f.known.Ports {

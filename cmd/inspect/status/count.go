@@ -9,7 +9,7 @@ import (
 )
 
 // Count adds the connections that were counted so far, and those that are active.
-func (d *Document) Count(so, active []nft.Counted) {
+func (d *Document) Count(so, active []nft.ConnectionCount) {
 	c := newCounting(d)
 	for i := range so {
 		c.add(&so[i], func(t *Traffic, n uint64) { t.Connections += n })
@@ -73,7 +73,7 @@ func (p *Port) match(f *Frontend) model.Match {
 // add counts for the frontend that was asked for, or else, at an address of the node,
 // for the node port. A document may be of some Services only: other addresses with
 // that port are those of others, or of other programs.
-func (c *counting) add(n *nft.Counted, to func(*Traffic, uint64)) {
+func (c *counting) add(n *nft.ConnectionCount, to func(*Traffic, uint64)) {
 	at, found := c.at[n.Asked]
 	if _, ours := c.nodeAddrs[n.Asked.Addr]; !found && ours {
 		port := n.Asked

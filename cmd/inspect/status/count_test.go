@@ -40,8 +40,8 @@ func web() []sync.Event {
 }
 
 // counted is what was asked for at an address, and which endpoint got it.
-func counted(f model.Family, p model.Protocol, at netip.Addr, port uint16, endpoint int, n uint64) nft.Counted {
-	c := nft.Counted{Asked: model.Match{Family: f, Addr: at, Protocol: p, Port: port}, Connections: n}
+func counted(f model.Family, p model.Protocol, at netip.Addr, port uint16, endpoint int, n uint64) nft.ConnectionCount {
+	c := nft.ConnectionCount{Asked: model.Match{Family: f, Addr: at, Protocol: p, Port: port}, Connections: n}
 	if endpoint >= 0 {
 		c.Endpoint = netip.AddrPortFrom(address(f, 244, endpoint), 8080)
 	}
@@ -55,7 +55,7 @@ func TestConnectionsCountForWhoWasAskedAndWhoAnswers(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
 	d := status.FromView(&v, status.Query{}, then)
 	d.NodeAddresses = nodeAddresses()
-	var so, active []nft.Counted
+	var so, active []nft.ConnectionCount
 	for _, f := range model.Families {
 		for k, p := range model.Protocols {
 			cluster, node, port := address(f, 96, 1), address(f, 1, 1), uint16(30000+k)
@@ -93,7 +93,7 @@ func TestOtherAddressesWithTheNumberOfANodePortAreOthers(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
 	d := status.FromView(&v, status.Query{Name: "web"}, then)
 	d.NodeAddresses = nodeAddresses()
-	var all []nft.Counted
+	var all []nft.ConnectionCount
 	for _, f := range model.Families {
 		for k, p := range model.Protocols {
 			port := uint16(30000 + k)
@@ -143,7 +143,7 @@ func TestTheTableIsWalkedOnceASecondHoweverManyAsk(t *testing.T) {
 		for range 3 {
 			for range 4 {
 				got, err := ask()
-				want := nft.Counted{Asked: model.Match{Addr: to.Addr(), Protocol: model.TCP, Port: 80}, Endpoint: from, Connections: 2}
+				want := nft.ConnectionCount{Asked: model.Match{Addr: to.Addr(), Protocol: model.TCP, Port: 80}, Endpoint: from, Connections: 2}
 				if err != nil || len(got.Connections) != 1 || got.Connections[0] != want {
 					t.Errorf("got %v, %v", got, err)
 				}
@@ -183,10 +183,10 @@ type slow struct {
 	reads uint64
 }
 
-func (s *slow) Connections(f model.Family) ([]nft.Counted, error) {
+func (s *slow) Connections(f model.Family) ([]nft.ConnectionCount, error) {
 	<-time.After(s.takes) // no real time: see package synctest
 	s.reads++
-	return []nft.Counted{counted(f, model.TCP, address(f, 96, 1), 80, 0, s.reads)}, nil
+	return []nft.ConnectionCount{counted(f, model.TCP, address(f, 96, 1), 80, 0, s.reads)}, nil
 }
 
 func TestADocumentSaysWhenItsConnectionsWereRead(t *testing.T) {

@@ -16,7 +16,7 @@ type portBuilder struct {
 	*builder
 	*found
 	key      portKey
-	standing []nft.Standing // of the port only
+	standing []nft.InstalledFrontend // of the port only
 }
 
 // port is what is known of the port.
@@ -31,7 +31,7 @@ func (b *portBuilder) port() Port {
 		out.Frontends[i] = b.frontend(&b.standing[i])
 	}
 	out.Scheduler, out.AffinitySeconds = b.balancing()
-	served := slices.ContainsFunc(b.standing, func(s nft.Standing) bool { return s.Served() })
+	served := slices.ContainsFunc(b.standing, func(s nft.InstalledFrontend) bool { return s.Served() })
 	if b.query.Brief && served {
 		return out // to consider all endpoints is what costs
 	}
@@ -46,7 +46,7 @@ func (b *portBuilder) port() Port {
 }
 
 // compareStanding orders frontends of one port: that of the ClusterIP first.
-func compareStanding(a, b nft.Standing) int {
+func compareStanding(a, b nft.InstalledFrontend) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.Match.Compare(b.Match))
 }
 
@@ -68,7 +68,7 @@ func (b *portBuilder) balancing() (scheduler string, affinity int) {
 }
 
 // frontend is what is said of an address and port.
-func (b *portBuilder) frontend(s *nft.Standing) Frontend {
+func (b *portBuilder) frontend(s *nft.InstalledFrontend) Frontend {
 	out := Frontend{
 		Port: s.Match.Port, Kind: s.Kind.String(),
 		Policy: policies[s.Policy], Verdict: verdicts[s.Verdict], Masquerade: masquerades[s.Masquerade],

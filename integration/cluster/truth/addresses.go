@@ -29,7 +29,7 @@ func (t *Truth) serveNodePorts(tables nft.Tables, events []sync.Event) error {
 		serving[f] = append(serving[f], nft.Element{Key: nft.Key{Addr: a}})
 	}
 	for f, table := range tables {
-		name := nft.SetID{Family: model.Family(f), Kind: nft.NodeIPs}.Name()
+		name := nft.SetID{Family: model.Family(f), Kind: nft.SetNodeIPs}.Name()
 		set := table.Sets[name]
 		set.Elements = serving[model.Family(f)]
 		table.Sets[name] = set

@@ -13,20 +13,20 @@ import (
 // where none are.
 func (k *Kernel) Connect(asked model.Match, endpoint netip.AddrPort) {
 	if s := k.connections(asked.Family); s != nil {
-		s.counted[nft.Counted{Asked: asked, Endpoint: endpoint}]++
+		s.counted[nft.ConnectionCount{Asked: asked, Endpoint: endpoint}]++
 	}
 }
 
 // Connections are what was counted of a family, sorted.
-func (k *Kernel) Connections(f model.Family) ([]nft.Counted, error) {
-	var out []nft.Counted
+func (k *Kernel) Connections(f model.Family) ([]nft.ConnectionCount, error) {
+	var out []nft.ConnectionCount
 	if s := k.connections(f); s != nil {
 		for c, n := range s.counted {
 			c.Connections = n
 			out = append(out, c)
 		}
 	}
-	return nft.SortCounted(out), nil
+	return nft.SortConnections(out), nil
 }
 
 // connections is the set of a family; nil if there is none.
@@ -34,18 +34,18 @@ func (k *Kernel) connections(f model.Family) *set {
 	if k.tables[f] == nil {
 		return nil
 	}
-	return k.tables[f].sets[nft.SetID{Family: f, Kind: nft.Connections}.Name()]
+	return k.tables[f].sets[nft.SetID{Family: f, Kind: nft.SetConnections}.Name()]
 }
 
 func isConnections(m message, name string) bool {
 	id, _ := nft.SetNamed(m.family, name)
-	return id == nft.SetID{Family: m.family, Kind: nft.Connections}
+	return id == nft.SetID{Family: m.family, Kind: nft.SetConnections}
 }
 
 // counted reads what a message says of counted connections, one for each attribute of
 // its list.
-func counted(m message) []nft.Counted {
-	list, err := nft.DecodeCounted(m.family, nil, m.data())
+func counted(m message) []nft.ConnectionCount {
+	list, err := nft.DecodeConnections(m.family, nil, m.data())
 	if err != nil {
 		panic("kerneltest: counted connections that cannot be read back: " + err.Error())
 	}

@@ -215,7 +215,7 @@ func (f *Faulty) refuseAny(b nft.Batch, errno syscall.Errno) error {
 func added(b nft.Batch) []*nft.Error {
 	var list []*nft.Error
 	for _, op := range b {
-		_, elements, _ := nft.Added(op)
+		_, elements, _ := nft.AddedElements(op)
 		for i := range elements {
 			list = append(list, &nft.Error{Op: op, Service: elements[i].Comment, Element: &elements[i]})
 		}

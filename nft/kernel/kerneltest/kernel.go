@@ -52,7 +52,7 @@ type rule struct {
 type set struct {
 	shape    nft.SetShape
 	elements map[nft.Key]element
-	counted  map[nft.Counted]uint64 // of nft.Connections, by what it is but for how many
+	counted  map[nft.ConnectionCount]uint64 // of nft.SetConnections, by what it is but for how many
 }
 
 // element is an element with the chain it leads to, if any.
@@ -83,7 +83,7 @@ func (k *Kernel) Read() (nft.Tables, error) {
 		}
 		for name, s := range t.sets {
 			state := nft.SetState{Shape: s.shape}
-			if id, known := nft.SetNamed(f, name); known && s.shape.Ours(id) && !id.Dynamic() {
+			if id, known := nft.SetNamed(f, name); known && s.shape.Fits(id) && !id.IsDynamic() {
 				state.Elements = s.list(id)
 			}
 			out[f].Sets[name] = state

@@ -88,7 +88,7 @@ func (t *transaction) newSet(table *table, m message, a attributes) *refusal {
 	shape := decoded(m).Sets[name.text()].Shape
 	known := table.sets[name.text()]
 	if known == nil {
-		table.sets[name.text()] = &set{shape, map[nft.Key]element{}, map[nft.Counted]uint64{}}
+		table.sets[name.text()] = &set{shape, map[nft.Key]element{}, map[nft.ConnectionCount]uint64{}}
 		return nil
 	}
 	same := known.shape
