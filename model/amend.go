@@ -53,7 +53,7 @@ func (t *turn) differences(o offer) (gone, fresh []candidate) {
 
 // append adds the candidates of the slice at place i whose endpoints are wanted.
 // They have no traits yet.
-func (o offer) append(to []candidate, s *Slice, i uint32, wanted func(int) bool) []candidate {
+func (o offer) append(to []candidate, s *EndpointSlice, i uint32, wanted func(int) bool) []candidate {
 	for number := range o.numbers(s) {
 		for k := range s.Endpoints {
 			if wanted(k) {
@@ -98,7 +98,7 @@ func (r *roll) rechoose(p places, shifts []shift) {
 	was := r.chosen
 	r.chosen.Cluster = amended(was.Cluster, shifts, r.choice.cluster)
 	r.chosen.Local = amended(was.Local, shifts, r.choice.local)
-	r.chosen.Anywhere = r.anywhere()
+	r.chosen.hasAny = r.anywhere()
 	r.chosen.Flows = r.flows(func() []netip.AddrPort { return amended(was.Flows, shifts, isServing, isReady) })
 	if len(concerning(shifts, r.choice.onNode()...)) > 0 {
 		r.chosen.OnNode = r.onNode(p)

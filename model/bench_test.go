@@ -16,7 +16,7 @@ func BenchmarkSelect(b *testing.B) {
 			from := slicesOf100(endpoints)
 			b.ReportAllocs()
 			for b.Loop() {
-				Select(httpPort(TCP), IPv4, from, thisNode)
+				selectEndpoints(httpPort(TCP), IPv4, from, thisNode)
 			}
 		})
 	}
@@ -34,7 +34,7 @@ func BenchmarkSelectByZone(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				Select(httpPort(TCP), IPv4, from, thisNode)
+				selectEndpoints(httpPort(TCP), IPv4, from, thisNode)
 			}
 		})
 	}
@@ -45,7 +45,7 @@ func BenchmarkOneSliceChanges(b *testing.B) {
 	for _, services := range []int{10, 10_000} {
 		b.Run(fmt.Sprintf("services=%d", services), func(b *testing.B) {
 			m := benchMap(services)
-			slice := [2]Slice{benchSlice(services / 2), benchSlice(services / 2)}
+			slice := [2]EndpointSlice{benchSlice(services / 2), benchSlice(services / 2)}
 			slice[1].Endpoints[3].Addr = podIP(IPv4, 100_000)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
@@ -70,7 +70,7 @@ func BenchmarkOneSliceOfManyChanges(b *testing.B) {
 		for _, endpoints := range []int{1_000, 10_000, 100_000} {
 			b.Run(fmt.Sprintf("one-%s/endpoints=%d", what, endpoints), func(b *testing.B) {
 				m, from := bigMap(endpoints)
-				slice := [2]Slice{from[len(from)/2], from[len(from)/2]}
+				slice := [2]EndpointSlice{from[len(from)/2], from[len(from)/2]}
 				slice[1].Endpoints = change(slices.Clone(slice[1].Endpoints))
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
@@ -120,9 +120,9 @@ func BenchmarkLoad(b *testing.B) {
 
 // slicesOf100 spreads ready endpoints over slices of 100, every tenth on this
 // node.
-func slicesOf100(endpoints int) []Slice {
+func slicesOf100(endpoints int) []EndpointSlice {
 	shuffled := rand.New(rand.NewPCG(1, 2)).Perm(endpoints)
-	var out []Slice
+	var out []EndpointSlice
 	for len(shuffled) > 0 {
 		s := webSlice(IPv4, TCP)
 		s.Name.Name += fmt.Sprint("-", len(out))
@@ -141,7 +141,7 @@ func slicesOf100(endpoints int) []Slice {
 }
 
 // bigMap knows one Service, of which it gives the slices, and has said so.
-func bigMap(endpoints int) (*ServiceMap, []Slice) {
+func bigMap(endpoints int) (*ServiceMap, []EndpointSlice) {
 	m := NewServiceMap(Options{DetectsPods: [len(Families)]bool{true, true}}, thisNode)
 	m.SetService(webService(TCP, IPv4))
 	from := slicesOf100(endpoints)
@@ -170,7 +170,7 @@ func benchMap(services int) *ServiceMap {
 }
 
 // benchSlice is the slice of the Service number k.
-func benchSlice(k int) Slice {
+func benchSlice(k int) EndpointSlice {
 	s := webSlice(IPv4, TCP)
 	s.Name.Name += fmt.Sprint("-", k)
 	s.Service.Name += fmt.Sprint("-", k)

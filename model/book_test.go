@@ -17,7 +17,7 @@ type cluster struct {
 	options  Options
 	node     Node
 	services map[ServiceName]Service
-	slices   map[SliceName]Slice
+	slices   map[EndpointSliceName]EndpointSlice
 	// nodeAddrs serve node ports.
 	nodeAddrs []netip.Addr
 }
@@ -27,14 +27,14 @@ type book struct {
 	held     map[Match]Frontend // who holds each match
 	lost     map[Conflict]struct{}
 	health   map[ServiceName]HealthCheck
-	notLocal NotLocal
+	notLocal NoLocalEndpoints
 }
 
 // byTheBook works it out. Those with the older claim come first, and addresses
 // from outside after all ClusterIPs, external ones last: a port that lost its ClusterIP
 // has none.
 func (c *cluster) byTheBook() book {
-	b := book{map[Match]Frontend{}, map[Conflict]struct{}{}, map[ServiceName]HealthCheck{}, NotLocal{}}
+	b := book{map[Match]Frontend{}, map[Conflict]struct{}{}, map[ServiceName]HealthCheck{}, NoLocalEndpoints{}}
 	var outside []Frontend
 	for _, s := range slices.SortedFunc(maps.Values(c.services), olderByTheBook) {
 		if s.HealthCheckNodePort != 0 {
@@ -54,7 +54,7 @@ func (c *cluster) byTheBook() book {
 		}
 	}
 	slices.SortStableFunc(outside, func(a, b Frontend) int {
-		return cmp.Or(firstIf(a.Kind == NodePort, b.Kind == NodePort), firstIf(a.Kind != ExternalIP, b.Kind != ExternalIP))
+		return cmp.Or(firstIf(a.Kind == KindNodePort, b.Kind == KindNodePort), firstIf(a.Kind != KindExternalIP, b.Kind != KindExternalIP))
 	})
 	for _, fe := range outside {
 		b.claim(fe, c.nodeAddrs)
@@ -66,7 +66,7 @@ func (c *cluster) byTheBook() book {
 // that address of the node.
 func (b *book) claim(fe Frontend, nodeAddrs []netip.Addr) bool {
 	winner, taken := b.held[fe.Match]
-	if slices.Contains(nodeAddrs, fe.Match.Addr) && !(taken && winner.Kind == ClusterIP) {
+	if slices.Contains(nodeAddrs, fe.Match.Addr) && !(taken && winner.Kind == KindClusterIP) {
 		if port, serves := b.held[fe.Match.atNodePort()]; serves {
 			winner, taken = port, true
 		}
@@ -84,10 +84,10 @@ func (b *book) claim(fe Frontend, nodeAddrs []netip.Addr) bool {
 // count counts the frontends of one port in NotLocal: once for inside, and once
 // for outside.
 func (b *book) count(all []Frontend, f Family) {
-	if all[0].Verdict == Drop {
+	if all[0].Verdict == VerdictDrop {
 		b.notLocal.Internal[f]++
 	}
-	if len(all) > 1 && all[1].Verdict == Drop {
+	if len(all) > 1 && all[1].Verdict == VerdictDrop {
 		b.notLocal.External[f]++
 	}
 }
@@ -111,7 +111,7 @@ func (c *cluster) frontendsByTheBook(s Service, p ServicePort, f Family) []Front
 	name := ServicePortName{s.Name, p.Name, p.Protocol}
 	at := func(a netip.Addr) Match { return Match{Family: f, Addr: a, Protocol: p.Protocol, Port: p.Port} }
 	out := []Frontend{{
-		Match: at(clusterIPs[0]), Kind: ClusterIP, Service: name,
+		Match: at(clusterIPs[0]), Kind: KindClusterIP, Service: name,
 		Policy: s.InternalPolicy, Masquerade: c.masqueradeByTheBook(f),
 	}}
 	add := func(k Kind, m Match) {
@@ -119,13 +119,13 @@ func (c *cluster) frontendsByTheBook(s Service, p ServicePort, f Family) []Front
 		if s.ExternalPolicy == PolicyLocal {
 			fe.Masquerade = MasqueradeNever
 		}
-		if k == LoadBalancerIP {
+		if k == KindLoadBalancerIP {
 			fe.Sources, fe.Restricted = c.sourcesByTheBook(s, f)
 		}
 		out = append(out, fe)
 	}
 	if p.NodePort != 0 {
-		add(NodePort, Match{Family: f, Protocol: p.Protocol, Port: p.NodePort})
+		add(KindNodePort, Match{Family: f, Protocol: p.Protocol, Port: p.NodePort})
 	}
 	listed := []netip.Addr{clusterIPs[0]}
 	addAll := func(k Kind, addrs []netip.Addr) {
@@ -136,9 +136,9 @@ func (c *cluster) frontendsByTheBook(s Service, p ServicePort, f Family) []Front
 			}
 		}
 	}
-	addAll(LoadBalancerIP, s.LoadBalancerIPs)
+	addAll(KindLoadBalancerIP, s.LoadBalancerIPs)
 	if !c.options.IgnoreExternalIPs {
-		addAll(ExternalIP, s.ExternalIPs)
+		addAll(KindExternalIP, s.ExternalIPs)
 	}
 	c.poolByTheBook(s, f, out)
 	return out
@@ -148,7 +148,7 @@ func (c *cluster) frontendsByTheBook(s Service, p ServicePort, f Family) []Front
 // the pool, the owner knows everything, and the others how many endpoints it
 // has, and how it treats clients.
 func sameByTheBook(said, is Frontend) bool {
-	if is.Kind != ClusterIP {
+	if is.Kind != KindClusterIP {
 		for _, f := range []*Frontend{&said, &is} {
 			p := *f.Pool
 			p.Cluster, p.Local = make([]netip.AddrPort, len(p.Cluster)), make([]netip.AddrPort, len(p.Local))
@@ -166,14 +166,14 @@ func (c *cluster) poolByTheBook(s Service, f Family, of []Frontend) {
 		Key: of[0].Match, Hairpin: got.OnNode,
 		Affinity: s.Affinity, Scheduler: s.Scheduler,
 	}
-	if protocol := of[0].Match.Protocol; protocol == UDP || protocol == TCP && c.options.EndTCP {
-		pool.Flows = got.Flows
+	if protocol := of[0].Match.Protocol; protocol == UDP || protocol == TCP && c.options.TCPFlowEndpoints {
+		pool.FlowEndpoints = got.Flows
 	}
 	if pool.Scheduler == SchedulerDefault {
 		pool.Scheduler = c.options.Scheduler
 	}
 	if pool.Scheduler == SchedulerDefault {
-		pool.Scheduler = Random
+		pool.Scheduler = SchedulerRandom
 	}
 	outside := len(of) > 1
 	if s.InternalPolicy != PolicyLocal || outside {
@@ -189,19 +189,19 @@ func (c *cluster) poolByTheBook(s Service, f Family, of []Frontend) {
 		}
 		switch {
 		case len(endpoints) > 0:
-			of[i].Verdict = Balance
-		case got.Anywhere:
-			of[i].Verdict = Drop
+			of[i].Verdict = VerdictBalance
+		case got.hasAny:
+			of[i].Verdict = VerdictDrop
 		default:
-			of[i].Verdict = Reject
+			of[i].Verdict = VerdictReject
 		}
 		of[i].Pool = pool
 	}
 }
 
 // slicesOf lists the slices of a Service, in no order.
-func (c *cluster) slicesOf(name ServiceName) []Slice {
-	return slices.DeleteFunc(slices.Collect(maps.Values(c.slices)), func(s Slice) bool { return s.Service != name })
+func (c *cluster) slicesOf(name ServiceName) []EndpointSlice {
+	return slices.DeleteFunc(slices.Collect(maps.Values(c.slices)), func(s EndpointSlice) bool { return s.Service != name })
 }
 
 // masqueradeByTheBook is whom the node masquerades on the way to a ClusterIP.

@@ -8,23 +8,23 @@ import (
 // Budget limits what authors of Services can have every node hold, in elements of
 // the rule set. A cluster of honest Services is far from it. Zero means no limit.
 type Budget struct {
-	// Namespace is how many elements the Services of one namespace may have together.
+	// PerNamespace is how many elements the Services of one namespace may have together.
 	// Where they want more, the older ones are served as far as they fit.
-	Namespace int
+	PerNamespace int
 	// Total is how many all Services may have. Where they want more, the namespaces
 	// that have most get less, all of them the same: no other namespace is touched.
 	Total int
-	// Sticky is how many endpoints, counted for each port, one Service may have that
+	// AffinityEndpoints is how many endpoints, counted for each port, one Service may have that
 	// remembers its clients.
-	Sticky int
+	AffinityEndpoints int
 }
 
-// Excess is a Service that is not served because it is beyond the [Budget].
-type Excess struct {
+// OverBudget is a Service that is not served because it is beyond the [Budget].
+type OverBudget struct {
 	Service ServiceName
 	// Weight is how many elements the Service needs, Most how many it, or its namespace
 	// in all, may have. Both are zero if it is served again.
-	Weight, Most int
+	Weight, Limit int
 }
 
 // What things weigh in elements. An external address is more than what it has in
@@ -32,13 +32,13 @@ type Excess struct {
 const (
 	weightOfAddress  = 10
 	weightOfEndpoint = 1
-	weightOfMany     = 4               // an endpoint of a Service with so many that they share one map
-	weightOfSticky   = 100             // an endpoint that remembers its clients is a chain
-	weightOfTable    = 4 * MaglevSlots // kilobytes that a word of an author asks for
+	weightOfMany     = 4                   // an endpoint of a Service with so many that they share one map
+	weightOfSticky   = 100                 // an endpoint that remembers its clients is a chain
+	weightOfTable    = 4 * MaglevTableSize // kilobytes that a word of an author asks for
 )
 
-// MaglevSlots is how many slots the table of a port with the scheduler [Maglev] has.
-const MaglevSlots = 251
+// MaglevTableSize is how many slots the table of a port with the scheduler [SchedulerMaglev] has.
+const MaglevTableSize = 251
 
 // weigh returns how many elements the entry's Service needs, and how many of its
 // endpoints remember clients.
@@ -50,7 +50,7 @@ func (e *entry) weigh() (weight, sticky int) {
 	ports := len(s.Ports)
 	weight = ports * (len(s.ClusterIPs) + weightOfAddress*(len(s.ExternalIPs)+len(s.LoadBalancerIPs)))
 	weight += ports * len(s.LoadBalancerIPs) * len(s.SourceRanges)
-	if s.Scheduler == Maglev { // of its own; the default is the operator's choice
+	if s.Scheduler == SchedulerMaglev { // of its own; the default is the operator's choice
 		weight += ports * len(s.ClusterIPs) * weightOfTable
 	}
 	offers := 0
@@ -91,7 +91,7 @@ func (s *spending) add(namespace string, weight int) {
 // limits returns the namespaces that spend more than they may, and how much that is;
 // nil if none does.
 func (s *spending) limits(b Budget) map[string]int {
-	most := b.Namespace
+	most := b.PerNamespace
 	if b.Total > 0 && s.total > b.Total {
 		most = s.level(b)
 	}
@@ -113,15 +113,15 @@ func (s *spending) level(b Budget) int {
 	left := b.Total
 	for i, weight := range weights {
 		share := left / (len(weights) - i)
-		if b.Namespace > 0 && share >= b.Namespace {
-			return b.Namespace
+		if b.PerNamespace > 0 && share >= b.PerNamespace {
+			return b.PerNamespace
 		}
 		if weight > share {
 			return share
 		}
 		left -= weight
 	}
-	return b.Namespace
+	return b.PerNamespace
 }
 
 // spend accounts for the entries that changed, and marks those of the same
@@ -140,11 +140,11 @@ func (m *ServiceMap) spend() {
 
 // sticky is the excess of a Service that has too many endpoints which remember
 // clients; zero if it has not.
-func (b Budget) sticky(e *entry) Excess {
-	if b.Sticky > 0 && e.sticky > b.Sticky {
-		return Excess{e.name, e.sticky * weightOfSticky, b.Sticky * weightOfSticky}
+func (b Budget) sticky(e *entry) OverBudget {
+	if b.AffinityEndpoints > 0 && e.sticky > b.AffinityEndpoints {
+		return OverBudget{e.name, e.sticky * weightOfSticky, b.AffinityEndpoints * weightOfSticky}
 	}
-	return Excess{Service: e.name}
+	return OverBudget{Service: e.name}
 }
 
 // admit decides which Services are within the budget: those that changed, and all of
@@ -190,7 +190,7 @@ func (m *ServiceMap) admit(before map[string]int) {
 			switch {
 			case excess.Weight > 0:
 			case short && spent+e.weight > most:
-				excess = Excess{e.name, e.weight, most}
+				excess = OverBudget{e.name, e.weight, most}
 			default:
 				spent += e.weight
 			}
@@ -200,7 +200,7 @@ func (m *ServiceMap) admit(before map[string]int) {
 }
 
 // setExcess notes whether the entry is beyond the budget, and what of that is new.
-func (m *ServiceMap) setExcess(e *entry, x Excess) {
+func (m *ServiceMap) setExcess(e *entry, x OverBudget) {
 	if e.excess == x {
 		return
 	}

@@ -9,12 +9,12 @@ import (
 )
 
 // spender is a Service of a namespace that needs that many elements, and its slice.
-func spender(namespace, name string, created int64, f Family, p Protocol, weight int) (Service, Slice) {
+func spender(namespace, name string, created int64, f Family, p Protocol, weight int) (Service, EndpointSlice) {
 	s := webService(p, f)
 	s.Name, s.Created = ServiceName{namespace, name}, created
 	s.ClusterIPs = s.ClusterIPs[:1]
-	slice := Slice{Name: SliceName{namespace, name + "-1"}, Service: s.Name, Family: f}
-	slice.Ports = []SlicePort{{Name: s.Ports[0].Name, Protocol: p, Port: 8080}}
+	slice := EndpointSlice{Name: EndpointSliceName{namespace, name + "-1"}, Service: s.Name, Family: f}
+	slice.Ports = []EndpointPort{{Name: s.Ports[0].Name, Protocol: p, Port: 8080}}
 	for k := range weight - 1 { // the address is one
 		e := ready(k).on(there).Endpoint
 		e.Addr = podIP(f, k)
@@ -41,7 +41,7 @@ func (s *spenders) set(namespace, name string, created int64, weight int) {
 // expect checks which Services have news, and which are not served.
 func (s *spenders) expect(when string, reported int, unserved ...string) {
 	s.Helper()
-	if got := s.Changes().Excesses; len(got) != reported {
+	if got := s.Changes().OverBudget; len(got) != reported {
 		s.Errorf("%s: reported are %v, want %d", when, got, reported)
 	}
 	var got []string
@@ -70,7 +70,7 @@ func everySpenders(t *testing.T, b Budget, test func(*spenders)) {
 }
 
 func TestAServiceBeyondItsNamespacesBudgetIsNotServedUntilItNeedsLess(t *testing.T) {
-	everySpenders(t, Budget{Namespace: 10}, func(s *spenders) {
+	everySpenders(t, Budget{PerNamespace: 10}, func(s *spenders) {
 		s.set("a", "heavy", 1, 10)
 		s.set("b", "other", 2, 10)
 		s.expect("with as much as may be", 0)
@@ -88,7 +88,7 @@ func TestAServiceBeyondItsNamespacesBudgetIsNotServedUntilItNeedsLess(t *testing
 }
 
 func TestTheOlderServicesOfANamespaceAreServed(t *testing.T) {
-	everySpenders(t, Budget{Namespace: 10}, func(s *spenders) {
+	everySpenders(t, Budget{PerNamespace: 10}, func(s *spenders) {
 		for i := range 5 {
 			s.set("a", fmt.Sprintf("s%d", i), int64(i), 3)
 		}
@@ -106,7 +106,7 @@ func TestTheOlderServicesOfANamespaceAreServed(t *testing.T) {
 // TestTheLargestNamespacesGiveWay has three namespaces that together want more than
 // there is: the one within its share is not touched.
 func TestTheLargestNamespacesGiveWay(t *testing.T) {
-	everySpenders(t, Budget{Namespace: 100, Total: 20}, func(s *spenders) {
+	everySpenders(t, Budget{PerNamespace: 100, Total: 20}, func(s *spenders) {
 		s.set("small", "s", 7, 4)
 		for i := range 4 {
 			s.set("big", fmt.Sprintf("s%d", i), int64(i), 4)
@@ -122,7 +122,7 @@ func TestTheLargestNamespacesGiveWay(t *testing.T) {
 }
 
 func TestEndpointsThatRememberClientsHaveALimitOfTheirOwn(t *testing.T) {
-	everySpenders(t, Budget{Namespace: 10_000, Sticky: 5}, func(s *spenders) {
+	everySpenders(t, Budget{PerNamespace: 10_000, AffinityEndpoints: 5}, func(s *spenders) {
 		for _, n := range []int{5, 6} {
 			service, slice := spender("a", "sticky", 1, s.f, s.p, n+1)
 			service.Affinity = time.Hour

@@ -17,7 +17,7 @@ type offer struct {
 
 // numbers ranges over the numbers that the port has in the slice: none if it is
 // not offered there.
-func (o offer) numbers(s *Slice) iter.Seq[uint16] {
+func (o offer) numbers(s *EndpointSlice) iter.Seq[uint16] {
 	return func(yield func(uint16) bool) {
 		if s.Family != o.family {
 			return

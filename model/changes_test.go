@@ -82,8 +82,8 @@ func (c Changes) pool(key Match) *Pool {
 
 // Services of each type, as functions that make webEverywhere one.
 func clusterIPType(s *Service) { *s = only(*s) }
-func nodePortType(s *Service)  { *s = only(*s, NodePort) }
-func balancerType(s *Service)  { *s = only(*s, NodePort, LoadBalancerIP) }
+func nodePortType(s *Service)  { *s = only(*s, KindNodePort) }
+func balancerType(s *Service)  { *s = only(*s, KindNodePort, KindLoadBalancerIP) }
 func anyType(*Service)         {}
 
 // and does one after the other.
@@ -101,65 +101,65 @@ func named(name string) func(*Service) {
 	return func(s *Service) { s.Ports[0].Name = name }
 }
 
-var outsideKinds = []Kind{NodePort, LoadBalancerIP, ExternalIP}
+var outsideKinds = []Kind{KindNodePort, KindLoadBalancerIP, KindExternalIP}
 
 func TestAServiceThatChangesSetsWhatChangedAndNothingElse(t *testing.T) {
 	tests := map[string]serviceTest{
 		"nothing": {anyType, anyType, nil, nil, nil},
 
-		"its type, from ClusterIP to NodePort":             {clusterIPType, nodePortType, []Kind{NodePort}, nil, nil},
-		"its type, from NodePort to LoadBalancer":          {nodePortType, balancerType, []Kind{LoadBalancerIP}, nil, nil},
-		"its type, from ClusterIP to LoadBalancer":         {clusterIPType, balancerType, []Kind{NodePort, LoadBalancerIP}, nil, nil},
-		"its type, from LoadBalancer to NodePort":          {balancerType, nodePortType, nil, []Kind{LoadBalancerIP}, nil},
-		"its type, from LoadBalancer to ClusterIP":         {balancerType, clusterIPType, nil, []Kind{NodePort, LoadBalancerIP}, nil},
+		"its type, from ClusterIP to NodePort":             {clusterIPType, nodePortType, []Kind{KindNodePort}, nil, nil},
+		"its type, from NodePort to LoadBalancer":          {nodePortType, balancerType, []Kind{KindLoadBalancerIP}, nil, nil},
+		"its type, from ClusterIP to LoadBalancer":         {clusterIPType, balancerType, []Kind{KindNodePort, KindLoadBalancerIP}, nil, nil},
+		"its type, from LoadBalancer to NodePort":          {balancerType, nodePortType, nil, []Kind{KindLoadBalancerIP}, nil},
+		"its type, from LoadBalancer to ClusterIP":         {balancerType, clusterIPType, nil, []Kind{KindNodePort, KindLoadBalancerIP}, nil},
 		"its type, from anything to one without ClusterIP": {anyType, func(s *Service) { s.ClusterIPs = nil }, nil, kinds[:], nil},
 
 		// The first address from outside with a Local policy asks for the local list,
 		// and the first at all for the one of the cluster.
 		"its type, with a Local policy outside": {
-			clusterIPType, and(nodePortType, externalLocal), []Kind{ClusterIP, NodePort}, nil, nil,
+			clusterIPType, and(nodePortType, externalLocal), []Kind{KindClusterIP, KindNodePort}, nil, nil,
 		},
 		"its type, with a Local policy inside": {
-			and(clusterIPType, internalLocal), and(nodePortType, internalLocal), []Kind{ClusterIP, NodePort}, nil, nil,
+			and(clusterIPType, internalLocal), and(nodePortType, internalLocal), []Kind{KindClusterIP, KindNodePort}, nil, nil,
 		},
 		"its type, back from that": {
-			and(nodePortType, internalLocal), and(clusterIPType, internalLocal), []Kind{ClusterIP}, []Kind{NodePort}, nil,
+			and(nodePortType, internalLocal), and(clusterIPType, internalLocal), []Kind{KindClusterIP}, []Kind{KindNodePort}, nil,
 		},
 		"its policy outside, without anything outside": {clusterIPType, and(clusterIPType, externalLocal), nil, nil, nil},
 
 		"its policy outside":                {anyType, externalLocal, kinds[:], nil, nil},
 		"its policy inside":                 {anyType, internalLocal, kinds[:], nil, nil},
-		"its policy inside, Local by Local": {externalLocal, and(externalLocal, internalLocal), []Kind{ClusterIP}, nil, nil},
+		"its policy inside, Local by Local": {externalLocal, and(externalLocal, internalLocal), []Kind{KindClusterIP}, nil, nil},
 
-		"its external IP":      {anyType, func(s *Service) { s.ExternalIPs[0] = s.ExternalIPs[0].Next() }, nil, nil, []Kind{ExternalIP}},
-		"no external IP":       {anyType, balancerType, nil, []Kind{ExternalIP}, nil},
-		"its load balancer IP": {anyType, func(s *Service) { s.LoadBalancerIPs[0] = s.ExternalIPs[0].Next() }, nil, nil, []Kind{LoadBalancerIP}},
+		"its external IP":      {anyType, func(s *Service) { s.ExternalIPs[0] = s.ExternalIPs[0].Next() }, nil, nil, []Kind{KindExternalIP}},
+		"no external IP":       {anyType, balancerType, nil, []Kind{KindExternalIP}, nil},
+		"its load balancer IP": {anyType, func(s *Service) { s.LoadBalancerIPs[0] = s.ExternalIPs[0].Next() }, nil, nil, []Kind{KindLoadBalancerIP}},
 		"its ClusterIP": {
-			anyType, func(s *Service) { s.ClusterIPs[0] = s.ClusterIPs[0].Next() }, outsideKinds, nil, []Kind{ClusterIP},
+			anyType, func(s *Service) { s.ClusterIPs[0] = s.ClusterIPs[0].Next() }, outsideKinds, nil, []Kind{KindClusterIP},
 		},
 
 		"its port's name":   {anyType, named("web"), kinds[:], nil, nil},
-		"its port's number": {anyType, func(s *Service) { s.Ports[0].Port++ }, []Kind{NodePort}, nil, []Kind{ClusterIP, LoadBalancerIP, ExternalIP}},
-		"its node port":     {anyType, func(s *Service) { s.Ports[0].NodePort++ }, nil, nil, []Kind{NodePort}},
-		"no node port":      {anyType, func(s *Service) { s.Ports[0].NodePort = 0 }, nil, []Kind{NodePort}, nil},
+		"its port's number": {anyType, func(s *Service) { s.Ports[0].Port++ }, []Kind{KindNodePort}, nil, []Kind{KindClusterIP, KindLoadBalancerIP, KindExternalIP}},
+		"its node port":     {anyType, func(s *Service) { s.Ports[0].NodePort++ }, nil, nil, []Kind{KindNodePort}},
+		"no node port":      {anyType, func(s *Service) { s.Ports[0].NodePort = 0 }, nil, []Kind{KindNodePort}, nil},
 		"no port":           {anyType, func(s *Service) { s.Ports = nil }, nil, kinds[:], nil},
 		"its protocol":      {anyType, func(s *Service) { s.Ports[0].Protocol = otherProtocol[s.Ports[0].Protocol] }, nil, nil, kinds[:]},
 
 		"affinity":                        {anyType, func(s *Service) { s.Affinity = time.Hour }, kinds[:], nil, nil},
-		"how long it lasts":               {func(s *Service) { s.Affinity = time.Minute }, func(s *Service) { s.Affinity = time.Hour }, []Kind{ClusterIP}, nil, nil},
+		"how long it lasts":               {func(s *Service) { s.Affinity = time.Minute }, func(s *Service) { s.Affinity = time.Hour }, []Kind{KindClusterIP}, nil, nil},
 		"no affinity":                     {func(s *Service) { s.Affinity = time.Hour }, anyType, kinds[:], nil, nil},
-		"its scheduler":                   {anyType, func(s *Service) { s.Scheduler = Maglev }, kinds[:], nil, nil},
-		"its scheduler, but only by word": {anyType, func(s *Service) { s.Scheduler = Random }, nil, nil, nil},
+		"its scheduler":                   {anyType, func(s *Service) { s.Scheduler = SchedulerMaglev }, kinds[:], nil, nil},
+		"its scheduler, but only by word": {anyType, func(s *Service) { s.Scheduler = SchedulerRandom }, nil, nil, nil},
 		"its source ranges": {anyType, func(s *Service) {
 			for _, f := range Families {
 				s.SourceRanges = append(s.SourceRanges, sourceRange(f, 128, 25))
 			}
-		}, []Kind{LoadBalancerIP}, nil, nil},
+		}, []Kind{KindLoadBalancerIP}, nil, nil},
 		"its age":               {anyType, func(s *Service) { s.Created++ }, nil, nil, nil},
 		"its UID":               {anyType, func(s *Service) { s.UID = "x" }, nil, nil, nil},
 		"its health check port": {anyType, func(s *Service) { s.HealthCheckNodePort = 31000 }, nil, nil, nil},
 		"its external IP is a load balancer IP too": {
-			anyType, func(s *Service) { s.LoadBalancerIPs[0] = s.ExternalIPs[0] }, []Kind{LoadBalancerIP}, []Kind{LoadBalancerIP}, nil,
+			anyType, func(s *Service) { s.LoadBalancerIPs[0] = s.ExternalIPs[0] }, []Kind{KindLoadBalancerIP}, []Kind{KindLoadBalancerIP}, nil,
 		},
 	}
 	for name, test := range tests {
@@ -191,7 +191,7 @@ func TestPortsComeAndGoEachByItself(t *testing.T) {
 		var admin []Match
 		for _, k := range kinds {
 			match := webMatch(k, f, p)
-			if match.Port = 9000; k == NodePort {
+			if match.Port = 9000; k == KindNodePort {
 				match.Port = 30090
 			}
 			admin = append(admin, match)
@@ -202,7 +202,7 @@ func TestPortsComeAndGoEachByItself(t *testing.T) {
 		got := m.Changes()
 		checkChanges(t, got, admin, nil)
 		for _, fe := range got.Set {
-			if fe.Verdict != Reject {
+			if fe.Verdict != VerdictReject {
 				t.Errorf("%s: nobody offers it, and the verdict is %d", fe.Match, fe.Verdict)
 			}
 		}
@@ -244,12 +244,12 @@ func TestARenamedPortIsServedWhenItsSliceIsRenamedToo(t *testing.T) {
 			event   func()
 			verdict Verdict
 		}{
-			{"the Service alone", func() { m.SetService(changed(webEverywhere(p, f), named("web"))) }, Reject},
-			{"the slice too", func() { m.SetSlice(renamed) }, Balance},
+			{"the Service alone", func() { m.SetService(changed(webEverywhere(p, f), named("web"))) }, VerdictReject},
+			{"the slice too", func() { m.SetSlice(renamed) }, VerdictBalance},
 			{"both back at once", func() {
 				m.SetService(webEverywhere(p, f))
 				m.SetSlice(webSlice(f, p, ready(1).on(here), ready(2).on(there)))
-			}, Balance},
+			}, VerdictBalance},
 		} {
 			step.event()
 			got := m.Changes()

@@ -62,9 +62,9 @@ func (c claim) compare(o claim) int {
 // and everybody who may make Services writes external IPs.
 func (k Kind) authority() int {
 	switch k {
-	case LoadBalancerIP:
+	case KindLoadBalancerIP:
 		return 1
-	case ExternalIP:
+	case KindExternalIP:
 		return 2
 	}
 	return 0
@@ -119,7 +119,7 @@ func (c *claims) holder(m Match) (holder *claim, losers int) {
 	if first == nil {
 		return nil, 0
 	}
-	if port := c.nodePortOver(m); port != nil && !first.frontend.Owner() {
+	if port := c.nodePortOver(m); port != nil && !first.frontend.OwnsPool() {
 		return port, len(c.asked[m]) - c.alsoClaims(m, port)
 	}
 	return first, len(c.asked[m]) - 1
@@ -129,7 +129,7 @@ func (c *claims) holder(m Match) (holder *claim, losers int) {
 // port's, which loses nothing to itself.
 func (c *claims) alsoClaims(m Match, port *claim) int {
 	n := 0
-	for _, kind := range [...]Kind{LoadBalancerIP, ExternalIP} {
+	for _, kind := range [...]Kind{KindLoadBalancerIP, KindExternalIP} {
 		own := claim{port.service, &Frontend{Match: m, Kind: kind}}
 		asked := c.asked[m]
 		i, _ := slices.BinarySearchFunc(asked, own, claim.compare)

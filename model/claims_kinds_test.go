@@ -85,7 +85,7 @@ func TestAClusterIPWinsOverAnyOtherKindOfAnyAge(t *testing.T) {
 					got := m.Changes()
 					checkConflicts(t, got, lost)
 					checkChanges(t, got, []Match{stolen}, nil)
-					if !slices.Equal(owners(m), owners(together)) || got.Set[0].Kind != ClusterIP || m.Conflicts() != 1 {
+					if !slices.Equal(owners(m), owners(together)) || got.Set[0].Kind != KindClusterIP || m.ConflictCount() != 1 {
 						t.Errorf("one after the other\n%s\ntogether\n%s", lines(owners(m)), lines(owners(together)))
 					}
 
@@ -93,7 +93,7 @@ func TestAClusterIPWinsOverAnyOtherKindOfAnyAge(t *testing.T) {
 					m.DeleteService(victim.Name)
 					got = m.Changes()
 					checkChanges(t, got, []Match{stolen}, nil)
-					if got.Set[0].Kind == ClusterIP || got.Set[0].Service != portOf(claimant) || m.Conflicts() != 0 {
+					if got.Set[0].Kind == KindClusterIP || got.Set[0].Service != portOf(claimant) || m.ConflictCount() != 0 {
 						t.Errorf("got\n%s", frontendLines(got.Set))
 					}
 				})
@@ -169,8 +169,8 @@ func TestALoserOfItsClusterIPLosesEverythingElseUntilTheWinnerGoes(t *testing.T)
 			shared   = Match{f, outside, p, 80}
 			balanced = Match{f, outsideIP(f, 2), p, 80}
 			ofC      = []string{
-				held("c", NodePort, Match{Family: f, Protocol: p, Port: 30081}),
-				held("c", ClusterIP, Match{f, c.ClusterIPs[0], p, 80}),
+				held("c", KindNodePort, Match{Family: f, Protocol: p, Port: 30081}),
+				held("c", KindClusterIP, Match{f, c.ClusterIPs[0], p, 80}),
 			}
 		)
 		m := NewServiceMap(Options{}, thisNode)
@@ -179,7 +179,7 @@ func TestALoserOfItsClusterIPLosesEverythingElseUntilTheWinnerGoes(t *testing.T)
 		}
 		// That b has no external IP either is no conflict of its own: c has no older claimant.
 		checkConflicts(t, m.Changes(), Conflict{fought, portOf(a), portOf(b)})
-		checkOwners(t, m, ofC[0], held("a", ClusterIP, fought), ofC[1], held("c", ExternalIP, shared))
+		checkOwners(t, m, ofC[0], held("a", KindClusterIP, fought), ofC[1], held("c", KindExternalIP, shared))
 
 		// Whatever happens to the loser, nothing of it is programmed.
 		slice := webSlice(f, p, ready(1))
@@ -193,7 +193,7 @@ func TestALoserOfItsClusterIPLosesEverythingElseUntilTheWinnerGoes(t *testing.T)
 		checkChanges(t, got, []Match{ofNode, fought, shared, balanced}, nil)
 		checkConflicts(t, got, Conflict{shared, portOf(b), portOf(c)})
 		for _, fe := range got.Set {
-			if fe.Service != portOf(b) || fe.Verdict != Balance || fe.Pool != got.pool(fought) {
+			if fe.Service != portOf(b) || fe.Verdict != VerdictBalance || fe.Pool != got.pool(fought) {
 				t.Errorf("got\n%s", frontendLines([]Frontend{fe}))
 			}
 		}
@@ -203,7 +203,7 @@ func TestALoserOfItsClusterIPLosesEverythingElseUntilTheWinnerGoes(t *testing.T)
 		got = m.Changes()
 		checkChanges(t, got, []Match{fought, shared}, []Match{ofNode, balanced})
 		checkConflicts(t, got, Conflict{fought, portOf(a), portOf(b)})
-		checkOwners(t, m, ofC[0], held("a", ClusterIP, fought), ofC[1], held("c", ExternalIP, shared))
+		checkOwners(t, m, ofC[0], held("a", KindClusterIP, fought), ofC[1], held("c", KindExternalIP, shared))
 
 		for _, s := range []Service{a, b, c} {
 			m.DeleteService(s.Name)
@@ -252,15 +252,15 @@ func TestALostClusterIPIsThatOfOnePortInOneFamily(t *testing.T) {
 		m := set(a, b)
 		want := map[Family][]string{
 			f: {
-				held("b", NodePort, Match{Family: f, Protocol: p, Port: 30081}),
-				held("a", ClusterIP, Match{f, clusterIP(f, 10), p, 80}),
-				held("b", ClusterIP, Match{f, clusterIP(f, 10), p, 81}),
+				held("b", KindNodePort, Match{Family: f, Protocol: p, Port: 30081}),
+				held("a", KindClusterIP, Match{f, clusterIP(f, 10), p, 80}),
+				held("b", KindClusterIP, Match{f, clusterIP(f, 10), p, 81}),
 			},
 			other: {
-				held("b", NodePort, Match{Family: other, Protocol: p, Port: 30080}),
-				held("b", NodePort, Match{Family: other, Protocol: p, Port: 30081}),
-				held("b", ClusterIP, Match{other, clusterIP(other, 10), p, 80}),
-				held("b", ClusterIP, Match{other, clusterIP(other, 10), p, 81}),
+				held("b", KindNodePort, Match{Family: other, Protocol: p, Port: 30080}),
+				held("b", KindNodePort, Match{Family: other, Protocol: p, Port: 30081}),
+				held("b", KindClusterIP, Match{other, clusterIP(other, 10), p, 80}),
+				held("b", KindClusterIP, Match{other, clusterIP(other, 10), p, 81}),
 			},
 		}
 		checkOwners(t, m, slices.Concat(want[IPv4], want[IPv6])...)
@@ -277,13 +277,13 @@ func TestAnAddressListedTwiceIsALoadBalancerIPFirst(t *testing.T) {
 		got := m.Changes()
 		checkConflicts(t, got)
 		checkChanges(t, got, []Match{{f, clusterIP(f, 20), p, 80}, match}, nil)
-		if fe := got.Set[1]; fe.Kind != LoadBalancerIP || !fe.Restricted {
+		if fe := got.Set[1]; fe.Kind != KindLoadBalancerIP || !fe.Restricted {
 			t.Errorf("got\n%s", frontendLines(got.Set[1:]))
 		}
 		m.SetService(player("a", f, p, external(ip), ranges))
 		got = m.Changes()
 		checkChanges(t, got, []Match{match}, nil)
-		if fe := got.Set[0]; fe.Kind != ExternalIP || fe.Restricted {
+		if fe := got.Set[0]; fe.Kind != KindExternalIP || fe.Restricted {
 			t.Errorf("got\n%s", frontendLines(got.Set))
 		}
 		m.SetService(player("a", f, p))
@@ -298,7 +298,7 @@ func TestAServicesOwnClusterIPIsThatWhateverElseItIsListedAs(t *testing.T) {
 		m.SetService(player("a", f, p, external(ip), balanced(ip)))
 		got := m.Changes()
 		checkConflicts(t, got)
-		checkOwners(t, m, held("a", ClusterIP, Match{f, ip, p, 80}))
+		checkOwners(t, m, held("a", KindClusterIP, Match{f, ip, p, 80}))
 		m.SetService(player("a", f, p))
 		if got := m.Changes(); len(got.Gone) > 0 {
 			t.Errorf("gone\n%s", lines(got.Gone))
@@ -353,7 +353,7 @@ func TestServicesThatClaimEachOthersClusterIPKeepTheirOwn(t *testing.T) {
 		m.SetService(b)
 		checkConflicts(t, m.Changes(),
 			Conflict{Match{f, one, p, 80}, portOf(a), portOf(b)}, Conflict{Match{f, two, p, 80}, portOf(b), portOf(a)})
-		checkOwners(t, m, held("a", ClusterIP, Match{f, one, p, 80}), held("b", ClusterIP, Match{f, two, p, 80}))
+		checkOwners(t, m, held("a", KindClusterIP, Match{f, one, p, 80}), held("b", KindClusterIP, Match{f, two, p, 80}))
 	})
 }
 
@@ -379,13 +379,13 @@ func TestANodePortHoldsItsPortOnTheAddressesThatServeIt(t *testing.T) {
 		}
 		m.SetNodeAddrs([]netip.Addr{nodeIP(f, 1)})
 		checkConflicts(t, m.Changes(), Conflict{match, portOf(owner), portOf(thief)})
-		if served() || m.Conflicts() != 1 {
-			t.Errorf("the node port is taken: %t, conflicts %d", served(), m.Conflicts())
+		if served() || m.ConflictCount() != 1 {
+			t.Errorf("the node port is taken: %t, conflicts %d", served(), m.ConflictCount())
 		}
 		m.DeleteService(owner.Name)
 		checkConflicts(t, m.Changes())
-		if !served() || m.Conflicts() != 0 {
-			t.Errorf("without the node port, served: %t, conflicts %d", served(), m.Conflicts())
+		if !served() || m.ConflictCount() != 0 {
+			t.Errorf("without the node port, served: %t, conflicts %d", served(), m.ConflictCount())
 		}
 	})
 }

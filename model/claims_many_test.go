@@ -14,7 +14,7 @@ func TestAServicesOwnClusterIPIsNoExternalAddress(t *testing.T) {
 		m.SetService(s)
 		m.SetSlice(webSlice(f, p, ready(1).on(there)))
 		m.Changes()
-		if got := m.NotLocal(); got != notLocal(f, 1, 0) {
+		if got := m.NoLocalEndpoints(); got != notLocal(f, 1, 0) {
 			t.Errorf("got %v", got)
 		}
 	})

@@ -167,8 +167,8 @@ func TestTheLoserTakesOver(t *testing.T) {
 			if slices.Contains(got.Gone, contested) || holder(m) != "b" {
 				t.Errorf("gone: %v; %q holds it", got.Gone, holder(m))
 			}
-			if !slices.Contains(m.Lost(), conflict(third, second)) {
-				t.Errorf("conflicts: %v", m.Lost())
+			if !slices.Contains(m.Conflicts(), conflict(third, second)) {
+				t.Errorf("conflicts: %v", m.Conflicts())
 			}
 			if slices.Contains(got.Conflicts, conflict(third, second)) {
 				t.Error("a claim that lost before is reported again")

@@ -79,10 +79,10 @@ func costService(name string, i int) Service {
 	}
 }
 
-func costSlice(s Service, part, endpoints int) Slice {
-	out := Slice{Name: SliceName{"shop", fmt.Sprint(s.Name.Name, "-", part)}, Service: s.Name}
+func costSlice(s Service, part, endpoints int) EndpointSlice {
+	out := EndpointSlice{Name: EndpointSliceName{"shop", fmt.Sprint(s.Name.Name, "-", part)}, Service: s.Name}
 	for _, p := range s.Ports {
-		out.Ports = append(out.Ports, SlicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Port})
+		out.Ports = append(out.Ports, EndpointPort{Name: p.Name, Protocol: p.Protocol, Port: p.Port})
 	}
 	for k := range endpoints {
 		out.Endpoints = append(out.Endpoints, Endpoint{Addr: podIP(IPv4, part*10_000+k), Ready: true, Serving: true})
@@ -229,7 +229,7 @@ func TestTheCostOfAChangeDoesNotGrowFaster(t *testing.T) {
 // a namespace that is beyond its budget.
 func TestANamespaceBeyondItsBudgetCostsOthersNothing(t *testing.T) {
 	build := func(n int) func() {
-		m := NewServiceMap(Options{Budget: Budget{Namespace: 10}}, thisNode)
+		m := NewServiceMap(Options{Budget: Budget{PerNamespace: 10}}, thisNode)
 		for i := range n {
 			o := costService(fmt.Sprint("other-", i), i+2)
 			o.Name.Namespace = "greedy"

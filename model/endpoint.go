@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// SliceName names an EndpointSlice in the cluster.
-type SliceName struct {
+// EndpointSliceName names an EndpointSlice in the cluster.
+type EndpointSliceName struct {
 	Namespace, Name string
 }
 
 // String is "namespace/name".
-func (n SliceName) String() string { return n.Namespace + "/" + n.Name }
+func (n EndpointSliceName) String() string { return n.Namespace + "/" + n.Name }
 
-// Slice is what the proxy reads of an EndpointSlice: every endpoint offers
+// EndpointSlice is what the proxy reads of an EndpointSlice: every endpoint offers
 // every port. All addresses are of one family.
-type Slice struct {
-	Name      SliceName
+type EndpointSlice struct {
+	Name      EndpointSliceName
 	Service   ServiceName
 	Family    Family
-	Ports     []SlicePort
+	Ports     []EndpointPort
 	Endpoints []Endpoint
 }
 
-// SlicePort is a port that all endpoints of a [Slice] offer.
-type SlicePort struct {
+// EndpointPort is a port that all endpoints of a [EndpointSlice] offer.
+type EndpointPort struct {
 	Name     string
 	Protocol Protocol
 	Port     uint16
@@ -77,9 +77,9 @@ type Node struct {
 	// Addrs are the node's addresses, the primary one of each family; invalid
 	// where there is none.
 	Addrs [len(Families)]netip.Addr
-	// PodRanges are where the node's pods have their addresses from; invalid
+	// PodCIDRs are where the node's pods have their addresses from; invalid
 	// where there is none.
-	PodRanges [len(Families)]netip.Prefix
+	PodCIDRs [len(Families)]netip.Prefix
 }
 
 // hosts reports whether the endpoint runs on the node. An endpoint without a

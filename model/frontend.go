@@ -44,22 +44,22 @@ type Kind uint8
 
 // The kinds of frontends.
 const (
-	ClusterIP Kind = iota
-	NodePort
-	ExternalIP
-	LoadBalancerIP
+	KindClusterIP Kind = iota
+	KindNodePort
+	KindExternalIP
+	KindLoadBalancerIP
 )
 
 // String is the kind in the words of the Service API.
 func (k Kind) String() string {
 	switch k {
-	case ClusterIP:
+	case KindClusterIP:
 		return "ClusterIP"
-	case NodePort:
+	case KindNodePort:
 		return "NodePort"
-	case ExternalIP:
+	case KindExternalIP:
 		return "ExternalIP"
-	case LoadBalancerIP:
+	case KindLoadBalancerIP:
 		return "LoadBalancerIP"
 	}
 	return "Kind(" + strconv.Itoa(int(k)) + ")"
@@ -69,12 +69,12 @@ func (k Kind) String() string {
 type Verdict uint8
 
 const (
-	// Balance picks one of the endpoints that the policy leaves.
-	Balance Verdict = iota
-	// Reject answers port unreachable: there is no endpoint anywhere.
-	Reject
-	// Drop stays silent: there are endpoints, but none this node may use.
-	Drop
+	// VerdictBalance picks one of the endpoints that the policy leaves.
+	VerdictBalance Verdict = iota
+	// VerdictReject answers port unreachable: there is no endpoint anywhere.
+	VerdictReject
+	// VerdictDrop stays silent: there are endpoints, but none this node may use.
+	VerdictDrop
 )
 
 // Masquerade says which connections get the node's address as their source.
@@ -96,7 +96,7 @@ type Frontend struct {
 	Kind    Kind
 	Service ServicePortName
 	// Policy says which endpoints of the pool serve. Where it is [PolicyLocal]
-	// and Kind is not [ClusterIP], pods and the node itself are served by all of
+	// and Kind is not [KindClusterIP], pods and the node itself are served by all of
 	// them nevertheless: for them the node stands in for the load balancer.
 	Policy TrafficPolicy
 	// Verdict is what happens to those whom the policy leaves no endpoint.
@@ -111,21 +111,21 @@ type Frontend struct {
 }
 
 // Served reports whether some connection to the frontend reaches an endpoint.
-func (f *Frontend) Served() bool { return f.Verdict == Balance || f.ShortCircuit() }
+func (f *Frontend) Served() bool { return f.Verdict == VerdictBalance || f.ShortCircuit() }
 
 // ShortCircuit reports whether pods and the node are served by all endpoints,
 // whatever the policy does to others.
 func (f *Frontend) ShortCircuit() bool {
-	return f.Kind != ClusterIP && f.Policy == PolicyLocal && len(f.Pool.Cluster) > 0
+	return f.Kind != KindClusterIP && f.Policy == PolicyLocal && len(f.Pool.Cluster) > 0
 }
 
-// Owner reports whether the frontend owns its pool.
-func (f *Frontend) Owner() bool { return f.Kind == ClusterIP }
+// OwnsPool reports whether the frontend owns its pool.
+func (f *Frontend) OwnsPool() bool { return f.Kind == KindClusterIP }
 
 // equal reports whether both frontends mean the same.
 func (f *Frontend) equal(o *Frontend) bool {
 	return f.Match == o.Match && f.Kind == o.Kind && f.Service == o.Service &&
 		f.Policy == o.Policy && f.Verdict == o.Verdict && f.Masquerade == o.Masquerade &&
 		f.Restricted == o.Restricted && slices.Equal(f.Sources, o.Sources) &&
-		(f.Owner() && f.Pool.equal(o.Pool) || !f.Owner() && f.Pool.looksLike(o.Pool))
+		(f.OwnsPool() && f.Pool.equal(o.Pool) || !f.OwnsPool() && f.Pool.looksLike(o.Pool))
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Frontends is what the node programs for one Service: its addresses and ports,
+// frontendsOf is what the node programs for one Service: its addresses and ports,
 // each with the endpoints that policy and conditions leave for it. Those of one
 // port and family stand together, the ClusterIP first. The slices are the
 // Service's own.
-func (o Options) Frontends(s *Service, from []Slice, n Node) []Frontend {
+func (o Options) frontendsOf(s *Service, from []EndpointSlice, n Node) []Frontend {
 	return o.frontends(s, &view{slices: from, node: &n})
 }
 
@@ -62,9 +62,9 @@ func (o Options) externalAddrs(s *Service, clusterIP netip.Addr) []externalAddr 
 			out = append(out, externalAddr{kind, a})
 		}
 	}
-	add(LoadBalancerIP, s.LoadBalancerIPs)
+	add(KindLoadBalancerIP, s.LoadBalancerIPs)
 	if !o.IgnoreExternalIPs {
-		add(ExternalIP, s.ExternalIPs)
+		add(KindExternalIP, s.ExternalIPs)
 	}
 	return out
 }
@@ -82,7 +82,7 @@ func (p *port) outside() []Frontend {
 		out = append(out, Frontend{Match: m, Kind: k, Service: p.name(), Policy: p.ExternalPolicy})
 	}
 	if p.NodePort != 0 {
-		add(NodePort, Match{Family: p.key.Family, Protocol: p.Protocol, Port: p.NodePort})
+		add(KindNodePort, Match{Family: p.key.Family, Protocol: p.Protocol, Port: p.NodePort})
 	}
 	for _, e := range p.externals {
 		add(e.kind, p.at(e.addr))
@@ -96,7 +96,7 @@ func (o Options) appendPort(out []Frontend, p port, v *view) []Frontend {
 	sel := o.selection(&p, v)
 	pool := o.pool(&p, sel, len(outside) > 0)
 	inside := Frontend{
-		Match: p.key, Kind: ClusterIP, Service: p.name(), Policy: p.InternalPolicy,
+		Match: p.key, Kind: KindClusterIP, Service: p.name(), Policy: p.InternalPolicy,
 		Masquerade: o.clusterIPMasquerade(p.key.Family), Pool: pool,
 	}
 	inside.Verdict = verdict(pool.list(inside.Policy), sel)
@@ -107,7 +107,7 @@ func (o Options) appendPort(out []Frontend, p port, v *view) []Frontend {
 		if f.Policy == PolicyCluster {
 			f.Masquerade = MasqueradeAlways
 		}
-		if f.Kind == LoadBalancerIP {
+		if f.Kind == KindLoadBalancerIP {
 			f.Sources, f.Restricted = o.sources(p.Service, f.Match.Family, v.node)
 		}
 		out = append(out, f)
@@ -116,18 +116,18 @@ func (o Options) appendPort(out []Frontend, p port, v *view) []Frontend {
 }
 
 // selection chooses the port's endpoints.
-func (o Options) selection(p *port, v *view) Selection {
-	flows := p.Protocol == UDP || p.Protocol == TCP && o.EndTCP
+func (o Options) selection(p *port, v *view) selectedEndpoints {
+	flows := p.Protocol == UDP || p.Protocol == TCP && o.TCPFlowEndpoints
 	return v.selection(offer{p.ServicePort.Name, p.Protocol, p.key.Family}, flows)
 }
 
 // pool is what stands behind the port: the endpoints of those policies that some
 // frontend has. Beside a Local policy for traffic from outside, pods and the
 // node use all endpoints.
-func (o Options) pool(p *port, sel Selection, external bool) *Pool {
+func (o Options) pool(p *port, sel selectedEndpoints, external bool) *Pool {
 	pool := &Pool{
-		Key: p.key, UID: p.UID, Hairpin: sel.OnNode, Flows: sel.Flows,
-		Affinity: p.Affinity, Scheduler: cmp.Or(p.Scheduler, o.Scheduler, Random),
+		Key: p.key, UID: p.UID, Hairpin: sel.OnNode, FlowEndpoints: sel.Flows,
+		Affinity: p.Affinity, Scheduler: cmp.Or(p.Scheduler, o.Scheduler, SchedulerRandom),
 	}
 	if external || p.InternalPolicy == PolicyCluster {
 		pool.Cluster = sel.Cluster
@@ -139,14 +139,14 @@ func (o Options) pool(p *port, sel Selection, external bool) *Pool {
 }
 
 // verdict is what happens to those who may use these endpoints only.
-func verdict(endpoints []netip.AddrPort, sel Selection) Verdict {
+func verdict(endpoints []netip.AddrPort, sel selectedEndpoints) Verdict {
 	switch {
 	case len(endpoints) > 0:
-		return Balance
-	case sel.Anywhere:
-		return Drop
+		return VerdictBalance
+	case sel.hasAny:
+		return VerdictDrop
 	}
-	return Reject
+	return VerdictReject
 }
 
 // sources are the prefixes that may use the Service's load balancer addresses of

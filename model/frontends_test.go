@@ -11,7 +11,7 @@ import (
 func webFrontends(o Options, p Protocol, policy TrafficPolicy, pods ...pod) []Frontend {
 	s := webService(p, IPv4, IPv6)
 	s.InternalPolicy = policy
-	return o.Frontends(&s, []Slice{webSlice(IPv4, p, pods...), webSlice(IPv6, p, pods...)}, thisNode)
+	return o.frontendsOf(&s, []EndpointSlice{webSlice(IPv4, p, pods...), webSlice(IPv6, p, pods...)}, thisNode)
 }
 
 func TestTheInternalPolicyChoosesTheEndpoints(t *testing.T) {
@@ -26,9 +26,9 @@ func TestTheInternalPolicyChoosesTheEndpoints(t *testing.T) {
 			pods:      []pod{ready(1).on(here), ready(2).on(there)},
 			endpoints: []int{1, 2}, hairpin: []int{1},
 		},
-		"Cluster: rejects if there is none": {verdict: Reject},
+		"Cluster: rejects if there is none": {verdict: VerdictReject},
 		"Cluster: rejects if none can serve": {
-			pods: []pod{notReady(1).on(here), dying(2)}, verdict: Reject,
+			pods: []pod{notReady(1).on(here), dying(2)}, verdict: VerdictReject,
 		},
 		"Cluster: terminating ones if there is no other": {
 			pods: []pod{draining(1), notReady(2)}, endpoints: []int{1},
@@ -44,14 +44,14 @@ func TestTheInternalPolicyChoosesTheEndpoints(t *testing.T) {
 			endpoints: []int{1, 3, 4}, hairpin: []int{1, 3, 4},
 		},
 		"Local: drops if all are elsewhere": {
-			policy: PolicyLocal, pods: []pod{ready(1).on(there)}, verdict: Drop,
+			policy: PolicyLocal, pods: []pod{ready(1).on(there)}, verdict: VerdictDrop,
 		},
 		"Local: drops if those elsewhere terminate": {
-			policy: PolicyLocal, pods: []pod{draining(1).on(there), notReady(2).on(here)}, verdict: Drop,
+			policy: PolicyLocal, pods: []pod{draining(1).on(there), notReady(2).on(here)}, verdict: VerdictDrop,
 		},
-		"Local: rejects if there is none": {policy: PolicyLocal, verdict: Reject},
+		"Local: rejects if there is none": {policy: PolicyLocal, verdict: VerdictReject},
 		"Local: rejects if none can serve anywhere": {
-			policy: PolicyLocal, pods: []pod{notReady(1).on(here), dying(2).on(there)}, verdict: Reject,
+			policy: PolicyLocal, pods: []pod{notReady(1).on(here), dying(2).on(there)}, verdict: VerdictReject,
 		},
 		"Local: terminating ones of this node although others are ready": {
 			policy:    PolicyLocal,
@@ -74,8 +74,8 @@ func TestTheInternalPolicyChoosesTheEndpoints(t *testing.T) {
 				var want []Frontend
 				for _, f := range Families {
 					pool := Pool{
-						Key: webMatch(ClusterIP, f, p), Hairpin: podIPs(f, test.hairpin...),
-						Scheduler: Random, Flows: flowsOf(f, p, test.pods...),
+						Key: webMatch(KindClusterIP, f, p), Hairpin: podIPs(f, test.hairpin...),
+						Scheduler: SchedulerRandom, FlowEndpoints: flowsOf(f, p, test.pods...),
 					}
 					fe := Frontend{Match: pool.Key, Service: httpPort(p), Policy: test.policy, Verdict: test.verdict, Pool: &pool}
 					*listOf(&fe) = podPorts(f, test.endpoints...)
@@ -91,7 +91,7 @@ func TestTheHairpinListIsTheEndpointsOfThisNodeWithoutPorts(t *testing.T) {
 	s := webService(TCP, IPv6)
 	a, b := webSlice(IPv6, TCP, ready(7).on(here), ready(5).on(there)), webSlice(IPv6, TCP, ready(7).on(here), ready(6).on(here))
 	b.Ports[0].Port = 9090
-	got := Options{}.Frontends(&s, []Slice{a, b}, thisNode)
+	got := Options{}.frontendsOf(&s, []EndpointSlice{a, b}, thisNode)
 	if len(got) != 1 || len(got[0].Pool.Cluster) != 4 || !slices.Equal(got[0].Pool.Hairpin, podIPs(IPv6, 6, 7)) {
 		t.Errorf("got %+v", got)
 	}
@@ -142,30 +142,30 @@ func TestWhoIsMasqueradedDependsOnWhetherPodsAreKnown(t *testing.T) {
 func TestADualStackServiceIsDecidedInEachFamilyByItself(t *testing.T) {
 	tests := map[string]struct {
 		change func(*Service)
-		from   []Slice
+		from   []EndpointSlice
 		want   []Verdict // of the IPv4 and the IPv6 frontend
 	}{
 		"with endpoints in both": {
-			from: []Slice{webSlice(IPv4, TCP, ready(1)), webSlice(IPv6, TCP, ready(1))},
-			want: []Verdict{Balance, Balance},
+			from: []EndpointSlice{webSlice(IPv4, TCP, ready(1)), webSlice(IPv6, TCP, ready(1))},
+			want: []Verdict{VerdictBalance, VerdictBalance},
 		},
 		"with endpoints in one": {
-			from: []Slice{webSlice(IPv6, TCP, ready(1))},
-			want: []Verdict{Reject, Balance},
+			from: []EndpointSlice{webSlice(IPv6, TCP, ready(1))},
+			want: []Verdict{VerdictReject, VerdictBalance},
 		},
 		"with local endpoints in one": {
 			change: func(s *Service) { s.InternalPolicy = PolicyLocal },
-			from:   []Slice{webSlice(IPv4, TCP, ready(1).on(there)), webSlice(IPv6, TCP, ready(1).on(here))},
-			want:   []Verdict{Drop, Balance},
+			from:   []EndpointSlice{webSlice(IPv4, TCP, ready(1).on(there)), webSlice(IPv6, TCP, ready(1).on(here))},
+			want:   []Verdict{VerdictDrop, VerdictBalance},
 		},
 		"with draining endpoints in one": {
-			from: []Slice{webSlice(IPv4, TCP, draining(1)), webSlice(IPv6, TCP, notReady(1))},
-			want: []Verdict{Balance, Reject},
+			from: []EndpointSlice{webSlice(IPv4, TCP, draining(1)), webSlice(IPv6, TCP, notReady(1))},
+			want: []Verdict{VerdictBalance, VerdictReject},
 		},
 		"whichever family comes first": {
 			change: func(s *Service) { slices.Reverse(s.ClusterIPs) },
-			from:   []Slice{webSlice(IPv6, TCP, ready(1))},
-			want:   []Verdict{Reject, Balance},
+			from:   []EndpointSlice{webSlice(IPv6, TCP, ready(1))},
+			want:   []Verdict{VerdictReject, VerdictBalance},
 		},
 	}
 	for name, test := range tests {
@@ -174,7 +174,7 @@ func TestADualStackServiceIsDecidedInEachFamilyByItself(t *testing.T) {
 			if test.change != nil {
 				test.change(&s)
 			}
-			got := Options{}.Frontends(&s, test.from, thisNode)
+			got := Options{}.frontendsOf(&s, test.from, thisNode)
 			var verdicts []Verdict
 			for i, fe := range got {
 				if fe.Match.Family != Families[i] || FamilyOf(fe.Match.Addr) != Families[i] {
@@ -192,7 +192,7 @@ func TestADualStackServiceIsDecidedInEachFamilyByItself(t *testing.T) {
 func TestAServiceHasNoFrontendInAFamilyWithoutClusterIP(t *testing.T) {
 	for _, f := range Families {
 		s := webService(SCTP, f)
-		got := Options{}.Frontends(&s, []Slice{webSlice(IPv4, SCTP, ready(1)), webSlice(IPv6, SCTP, ready(1))}, thisNode)
+		got := Options{}.frontendsOf(&s, []EndpointSlice{webSlice(IPv4, SCTP, ready(1)), webSlice(IPv6, SCTP, ready(1))}, thisNode)
 		if len(got) != 1 || got[0].Match.Family != f {
 			t.Errorf("%s: got %v", f, got)
 		}
@@ -208,21 +208,21 @@ func TestEveryPortOfAServiceIsAFrontend(t *testing.T) {
 		{Name: "none", Protocol: TCP, Port: 80},
 	}
 	slice := webSlice(IPv4, TCP, ready(1))
-	slice.Ports = []SlicePort{{"sig", SCTP, podPort}, {"dns-tcp", TCP, podPort}, {"dns", UDP, podPort}, {"none", UDP, podPort}}
+	slice.Ports = []EndpointPort{{"sig", SCTP, podPort}, {"dns-tcp", TCP, podPort}, {"dns", UDP, podPort}, {"none", UDP, podPort}}
 	frontend := func(port string, p Protocol, number uint16) Frontend {
 		m := Match{IPv4, clusterIP(IPv4, 10), p, number}
 		return Frontend{Match: m, Service: ServicePortName{web, port, p}, Pool: &Pool{
-			Key: m, Cluster: podPorts(IPv4, 1), Scheduler: Random, Flows: flowsOf(IPv4, p, ready(1)),
+			Key: m, Cluster: podPorts(IPv4, 1), Scheduler: SchedulerRandom, FlowEndpoints: flowsOf(IPv4, p, ready(1)),
 		}}
 	}
 	want := []Frontend{frontend("dns", UDP, 53), frontend("dns-tcp", TCP, 53), frontend("sig", SCTP, 53), frontend("none", TCP, 80)}
-	want[3].Verdict, want[3].Pool.Cluster = Reject, nil
-	checkExactly(t, Options{}.Frontends(&s, []Slice{slice}, thisNode), want)
+	want[3].Verdict, want[3].Pool.Cluster = VerdictReject, nil
+	checkExactly(t, Options{}.frontendsOf(&s, []EndpointSlice{slice}, thisNode), want)
 }
 
 func TestAServiceWithoutPortsOrAddressesHasNoFrontends(t *testing.T) {
 	for _, s := range []Service{{Name: web}, webService(TCP), {Name: web, ClusterIPs: podIPs(IPv4, 1)}} {
-		if got := (Options{}).Frontends(&s, []Slice{webSlice(IPv4, TCP, ready(1))}, thisNode); len(got) > 0 {
+		if got := (Options{}).frontendsOf(&s, []EndpointSlice{webSlice(IPv4, TCP, ready(1))}, thisNode); len(got) > 0 {
 			t.Errorf("got %v", got)
 		}
 	}

@@ -24,19 +24,19 @@ const manySlices = 4
 type gathered struct {
 	node    Node
 	slices  places
-	at      map[SliceName]uint32   // where each slice is in slices
-	free    []uint32               // where there is none any more
-	changed map[SliceName]struct{} // since the last update
+	at      map[EndpointSliceName]uint32   // where each slice is in slices
+	free    []uint32                       // where there is none any more
+	changed map[EndpointSliceName]struct{} // since the last update
 	rolls   map[offer]*roll
 	hosted  hosted
 }
 
 // gather begins anew.
-func gather(from []Slice, n Node) *gathered {
+func gather(from []EndpointSlice, n Node) *gathered {
 	g := &gathered{
 		node: n, slices: slices.Clone(from),
-		at:      make(map[SliceName]uint32, len(from)),
-		changed: map[SliceName]struct{}{}, rolls: map[offer]*roll{}, hosted: hosted{},
+		at:      make(map[EndpointSliceName]uint32, len(from)),
+		changed: map[EndpointSliceName]struct{}{}, rolls: map[offer]*roll{}, hosted: hosted{},
 	}
 	for i := range from {
 		g.at[from[i].Name] = uint32(i)
@@ -46,14 +46,14 @@ func gather(from []Slice, n Node) *gathered {
 }
 
 // note remembers that the slice of that name may have changed.
-func (g *gathered) note(name SliceName) {
+func (g *gathered) note(name EndpointSliceName) {
 	if g != nil {
 		g.changed[name] = struct{}{}
 	}
 }
 
 // update takes over the changed slices. There is nil for a slice that is gone.
-func (g *gathered) update(slice func(SliceName) *Slice) {
+func (g *gathered) update(slice func(EndpointSliceName) *EndpointSlice) {
 	if len(g.changed) == 0 {
 		return
 	}
@@ -81,13 +81,13 @@ func (g *gathered) update(slice func(SliceName) *Slice) {
 
 // replace puts the slice, or none, in the place of the one of its name, and says
 // which that is, if any.
-func (g *gathered) replace(name SliceName, s *Slice) (i uint32, ok bool) {
+func (g *gathered) replace(name EndpointSliceName, s *EndpointSlice) (i uint32, ok bool) {
 	i, ok = g.at[name]
 	switch {
 	case s == nil && ok:
 		delete(g.at, name)
 		g.free = append(g.free, i)
-		g.slices[i] = Slice{}
+		g.slices[i] = EndpointSlice{}
 	case s != nil && !ok:
 		i = g.room()
 		g.at[name] = i
@@ -105,12 +105,12 @@ func (g *gathered) room() uint32 {
 		g.free = g.free[:last]
 		return i
 	}
-	g.slices = append(g.slices, Slice{})
+	g.slices = append(g.slices, EndpointSlice{})
 	return uint32(len(g.slices) - 1)
 }
 
 // selection chooses among those who make the offer.
-func (g *gathered) selection(o offer, flows bool) Selection {
+func (g *gathered) selection(o offer, flows bool) selectedEndpoints {
 	r := g.rolls[o]
 	switch {
 	case r == nil:
@@ -141,7 +141,7 @@ func (g *gathered) forget() {
 type hosted map[netip.Addr]int
 
 // count adds n for each time that an address stands in the slice.
-func (h hosted) count(s *Slice, node *Node, n int) {
+func (h hosted) count(s *EndpointSlice, node *Node, n int) {
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
 		if !e.Ready || !node.hosts(e) {

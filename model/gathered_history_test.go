@@ -82,7 +82,7 @@ func (c *crowd) changeAll() {
 	case 1:
 		c.setService(c.service(k))
 	case 2:
-		c.setOptions(Options{EndTCP: one(c, true, false), MasqueradeAll: one(c, true, false)})
+		c.setOptions(Options{TCPFlowEndpoints: one(c, true, false), MasqueradeAll: one(c, true, false)})
 	case 3:
 		c.setNode(Node{Name: one(c, here, there, ""), Zone: one(c, zoneA, zoneB, "")})
 	}
@@ -112,13 +112,13 @@ func (c *crowd) service(number int) Service {
 	return s
 }
 
-func (c *crowd) sliceName() SliceName {
-	return SliceName{"shop", fmt.Sprint(c.random.IntN(crowdSlices))}
+func (c *crowd) sliceName() EndpointSliceName {
+	return EndpointSliceName{"shop", fmt.Sprint(c.random.IntN(crowdSlices))}
 }
 
 // slice is one that has nothing to do with what there was of its name.
-func (c *crowd) slice() Slice {
-	s := Slice{
+func (c *crowd) slice() EndpointSlice {
+	s := EndpointSlice{
 		Name: c.sliceName(), Service: ServiceName{"shop", one(c, "0", "0", "0", "1")},
 		Family: one(c, IPv4, IPv4, IPv6), Ports: c.ports(),
 	}
@@ -129,13 +129,13 @@ func (c *crowd) slice() Slice {
 }
 
 // ports are most of the time the same, and sometimes with two numbers.
-func (c *crowd) ports() []SlicePort {
-	out := []SlicePort{{"http", TCP, 8080}, {"dns", UDP, 53}, {"", SCTP, 8080}}
+func (c *crowd) ports() []EndpointPort {
+	out := []EndpointPort{{"http", TCP, 8080}, {"dns", UDP, 53}, {"", SCTP, 8080}}
 	if !c.often(4) {
 		out[c.random.IntN(3)].Port = 9090
 	}
 	if !c.often(6) {
-		out = append(out, SlicePort{"http", TCP, one[uint16](c, 8080, 9090, 80)})
+		out = append(out, EndpointPort{"http", TCP, one[uint16](c, 8080, 9090, 80)})
 	}
 	return out
 }
@@ -156,7 +156,7 @@ func (c *crowd) endpoint(f Family) Endpoint {
 }
 
 // anySlice is one that there is, or else a new one.
-func (c *crowd) anySlice() Slice {
+func (c *crowd) anySlice() EndpointSlice {
 	if s, ok := c.now.slices[c.sliceName()]; ok {
 		return s
 	}
@@ -164,7 +164,7 @@ func (c *crowd) anySlice() Slice {
 }
 
 // changed is the slice with a small change.
-func (c *crowd) changed(s Slice) Slice {
+func (c *crowd) changed(s EndpointSlice) EndpointSlice {
 	s.Endpoints = slices.Clone(s.Endpoints)
 	if len(s.Endpoints) == 0 || !c.often(12) {
 		s.Ports, s.Service.Name = c.ports(), one(c, "0", "1")

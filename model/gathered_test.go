@@ -58,10 +58,10 @@ func listed(p places, r *roll) []called {
 }
 
 // crowdMap knows web with manySlices of ten pods, which it gives, and has said so.
-func crowdMap(f Family, p Protocol) (*ServiceMap, []Slice) {
+func crowdMap(f Family, p Protocol) (*ServiceMap, []EndpointSlice) {
 	m := NewServiceMap(Options{}, thisNode)
 	m.SetService(webService(p, f))
-	var from []Slice
+	var from []EndpointSlice
 	for i := range manySlices {
 		var pods []pod
 		for k := range 10 {
@@ -101,11 +101,11 @@ func TestSlicesAreGatheredOfServicesWithManyOnly(t *testing.T) {
 func TestListsThatStayAreTheSame(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		m, from := crowdMap(f, p)
-		m.SetOptions(Options{EndTCP: true})
+		m.SetOptions(Options{TCPFlowEndpoints: true})
 		m.Changes()
 		pool := func() *Pool { return m.services[web].frontends[0].Pool }
 		before := pool()
-		if before.Flows != nil && &before.Flows[0] != &before.Cluster[0] {
+		if before.FlowEndpoints != nil && &before.FlowEndpoints[0] != &before.Cluster[0] {
 			t.Error("two lists of the same")
 		}
 		s := from[2]

@@ -29,46 +29,50 @@ func checkHealth(t *testing.T, got Changes, want ...HealthCheck) {
 }
 
 func TestAHealthCheckCountsAddressesOfReadyEndpointsOfThisNode(t *testing.T) {
-	twoPorts := func(s Slice) Slice {
-		s.Ports = append(s.Ports, SlicePort{"admin", TCP, 9000})
+	twoPorts := func(s EndpointSlice) EndpointSlice {
+		s.Ports = append(s.Ports, EndpointPort{"admin", TCP, 9000})
 		return s
 	}
-	named := func(name string, s Slice) Slice {
+	named := func(name string, s EndpointSlice) EndpointSlice {
 		s.Name.Name = name
 		return s
 	}
 	tests := map[string]struct {
-		slices func(Family, Protocol) []Slice
+		slices func(Family, Protocol) []EndpointSlice
 		want   int
 	}{
-		"none": {slices: func(Family, Protocol) []Slice { return nil }},
-		"one":  {func(f Family, p Protocol) []Slice { return []Slice{webSlice(f, p, ready(1).on(here))} }, 1},
+		"none": {slices: func(Family, Protocol) []EndpointSlice { return nil }},
+		"one":  {func(f Family, p Protocol) []EndpointSlice { return []EndpointSlice{webSlice(f, p, ready(1).on(here))} }, 1},
 		"none of another node, nor of nobody knows which": {
-			slices: func(f Family, p Protocol) []Slice { return []Slice{webSlice(f, p, ready(1).on(there), ready(2))} },
+			slices: func(f Family, p Protocol) []EndpointSlice {
+				return []EndpointSlice{webSlice(f, p, ready(1).on(there), ready(2))}
+			},
 		},
 		"none that is not ready, and none that terminates although it still serves": {
-			func(f Family, p Protocol) []Slice {
-				return []Slice{webSlice(f, p, notReady(1).on(here), draining(2).on(here), dying(3).on(here), ready(4).on(here))}
+			func(f Family, p Protocol) []EndpointSlice {
+				return []EndpointSlice{webSlice(f, p, notReady(1).on(here), draining(2).on(here), dying(3).on(here), ready(4).on(here))}
 			}, 1,
 		},
 		"not even if all terminate": {
-			slices: func(f Family, p Protocol) []Slice { return []Slice{webSlice(f, p, draining(2).on(here))} },
+			slices: func(f Family, p Protocol) []EndpointSlice {
+				return []EndpointSlice{webSlice(f, p, draining(2).on(here))}
+			},
 		},
 		"whatever the hints": {
-			func(f Family, p Protocol) []Slice {
-				return []Slice{webSlice(f, p, ready(1).on(here).zones(zoneB), ready(2).on(there).zones(zoneA))}
+			func(f Family, p Protocol) []EndpointSlice {
+				return []EndpointSlice{webSlice(f, p, ready(1).on(here).zones(zoneB), ready(2).on(there).zones(zoneA))}
 			}, 1,
 		},
 		"once for several ports": {
-			func(f Family, p Protocol) []Slice {
-				return []Slice{twoPorts(webSlice(f, p, ready(1).on(here), ready(2).on(here)))}
+			func(f Family, p Protocol) []EndpointSlice {
+				return []EndpointSlice{twoPorts(webSlice(f, p, ready(1).on(here), ready(2).on(here)))}
 			}, 2,
 		},
 		"once for several slices": {
-			func(f Family, p Protocol) []Slice {
+			func(f Family, p Protocol) []EndpointSlice {
 				other := named("other", webSlice(f, p, ready(1).on(here), ready(3).on(here)))
-				other.Ports[0] = SlicePort{"admin", p, 9000}
-				return []Slice{webSlice(f, p, ready(1).on(here), ready(2).on(here)), other}
+				other.Ports[0] = EndpointPort{"admin", p, 9000}
+				return []EndpointSlice{webSlice(f, p, ready(1).on(here), ready(2).on(here)), other}
 			}, 3,
 		},
 	}

@@ -32,25 +32,25 @@ func (h *history) check() {
 	if h.m.Len() != len(h.now.services) {
 		h.Errorf("%d Services, want %d", h.m.Len(), len(h.now.services))
 	}
-	if h.m.NotLocal() != book.notLocal {
-		h.Errorf("not local are %v, want %v", h.m.NotLocal(), book.notLocal)
+	if h.m.NoLocalEndpoints() != book.notLocal {
+		h.Errorf("not local are %v, want %v", h.m.NoLocalEndpoints(), book.notLocal)
 	}
 	if !maps.Equal(h.healthChecks, book.health) {
 		h.Errorf("health checks: got %v, want %v", h.healthChecks, book.health)
 	}
 	h.checkConflicts(got.Conflicts, book.lost)
-	if h.m.Conflicts() != len(book.lost) {
-		h.Errorf("%d conflicts, want %d", h.m.Conflicts(), len(book.lost))
+	if h.m.ConflictCount() != len(book.lost) {
+		h.Errorf("%d conflicts, want %d", h.m.ConflictCount(), len(book.lost))
 	}
 	var nodePorts [len(Families)]int
 	for i := range want {
 		checkInvariants(h.T, &want[i])
-		if want[i].Kind == NodePort {
+		if want[i].Kind == KindNodePort {
 			nodePorts[want[i].Match.Family]++
 		}
 	}
 	for _, f := range Families {
-		if got := h.m.NodePorts(f); got != nodePorts[f] {
+		if got := h.m.NodePortCount(f); got != nodePorts[f] {
 			h.Errorf("%d node ports of %s, want %d", got, f, nodePorts[f])
 		}
 	}
@@ -63,7 +63,7 @@ func (h *history) check() {
 func (h *history) checkPools() {
 	for _, f := range h.programmed {
 		owner, ok := h.programmed[f.Pool.Key]
-		if !ok || !owner.Owner() || owner.Service != f.Service {
+		if !ok || !owner.OwnsPool() || owner.Service != f.Service {
 			h.Errorf("%s: no pool at %s", f.Match, f.Pool.Key)
 			continue
 		}
@@ -126,7 +126,7 @@ func (h *history) checkConflicts(got []Conflict, lost map[Conflict]struct{}) {
 	if len(got) != fresh {
 		h.Errorf("%d conflicts are new, reported are\n%s", fresh, lines(got))
 	}
-	for _, c := range h.m.Lost() {
+	for _, c := range h.m.Conflicts() {
 		if _, isLost := lost[c]; !isLost {
 			h.Errorf("%v is listed as lost", c)
 		}
@@ -137,16 +137,16 @@ func (h *history) checkConflicts(got []Conflict, lost map[Conflict]struct{}) {
 // checkInvariants checks what holds for every frontend.
 func checkInvariants(t *testing.T, f *Frontend) {
 	p := f.Pool
-	if (f.Verdict == Balance) != (len(serving(f)) > 0) {
+	if (f.Verdict == VerdictBalance) != (len(serving(f)) > 0) {
 		t.Errorf("%s: verdict %d with endpoints %v", f.Match, f.Verdict, serving(f))
 	}
-	if f.Served() != (len(p.Cluster) > 0 && (f.Kind != ClusterIP || f.Policy == PolicyCluster) || len(serving(f)) > 0) {
+	if f.Served() != (len(p.Cluster) > 0 && (f.Kind != KindClusterIP || f.Policy == PolicyCluster) || len(serving(f)) > 0) {
 		t.Errorf("%s: served %v with %+v", f.Match, f.Served(), *p)
 	}
-	if f.Owner() != (f.Kind == ClusterIP) {
+	if f.OwnsPool() != (f.Kind == KindClusterIP) {
 		t.Errorf("%s: a %s that owns %s", f.Match, f.Kind, p.Key)
 	}
-	for _, list := range [][]netip.AddrPort{p.Cluster, p.Local, p.Flows} {
+	for _, list := range [][]netip.AddrPort{p.Cluster, p.Local, p.FlowEndpoints} {
 		if !isSortedSet(list, netip.AddrPort.Compare) {
 			t.Errorf("%s: endpoints %v", f.Match, list)
 		}
@@ -159,7 +159,7 @@ func checkInvariants(t *testing.T, f *Frontend) {
 	if !isSortedSet(p.Hairpin, netip.Addr.Compare) {
 		t.Errorf("%s: hairpin %v", f.Match, p.Hairpin)
 	}
-	if len(f.Sources) > 0 && !f.Restricted || f.Restricted && f.Kind != LoadBalancerIP {
+	if len(f.Sources) > 0 && !f.Restricted || f.Restricted && f.Kind != KindLoadBalancerIP {
 		t.Errorf("%s: a %s restricted %v to %v", f.Match, f.Kind, f.Restricted, f.Sources)
 	}
 }
@@ -186,9 +186,9 @@ func (h *history) checkFromScratch() {
 	}
 	fresh.Changes()
 	checkExactly(h.T, h.m.Frontends(), fresh.Frontends())
-	if h.m.Conflicts() != fresh.Conflicts() || h.m.NotLocal() != fresh.NotLocal() {
+	if h.m.ConflictCount() != fresh.ConflictCount() || h.m.NoLocalEndpoints() != fresh.NoLocalEndpoints() {
 		h.Errorf("%d conflicts and %v, from scratch %d and %v",
-			h.m.Conflicts(), h.m.NotLocal(), fresh.Conflicts(), fresh.NotLocal())
+			h.m.ConflictCount(), h.m.NoLocalEndpoints(), fresh.ConflictCount(), fresh.NoLocalEndpoints())
 	}
 }
 
@@ -213,14 +213,14 @@ func (h *history) forgetAll() {
 	checkEmpty(h.T, h.m)
 }
 
-func compareSliceNames(a, b SliceName) int { return strings.Compare(a.String(), b.String()) }
+func compareSliceNames(a, b EndpointSliceName) int { return strings.Compare(a.String(), b.String()) }
 
 func compareFrontends(a, b Frontend) int { return a.Match.Compare(b.Match) }
 
 // cloned is the frontend with slices and a pool of its own.
 func cloned(f Frontend) Frontend {
 	p := *f.Pool
-	p.Cluster, p.Local, p.Flows = slices.Clone(p.Cluster), slices.Clone(p.Local), slices.Clone(p.Flows)
+	p.Cluster, p.Local, p.FlowEndpoints = slices.Clone(p.Cluster), slices.Clone(p.Local), slices.Clone(p.FlowEndpoints)
 	p.Hairpin = slices.Clone(p.Hairpin)
 	f.Sources, f.Pool = slices.Clone(f.Sources), &p
 	return f

@@ -73,7 +73,7 @@ func liveThrough(t *testing.T, bytes []byte, many int) {
 func newHistory(t *testing.T, bytes []byte, many int) *history {
 	h := &history{
 		T: t, bytes: bytes,
-		now:        cluster{node: thisNode, services: map[ServiceName]Service{}, slices: map[SliceName]Slice{}},
+		now:        cluster{node: thisNode, services: map[ServiceName]Service{}, slices: map[EndpointSliceName]EndpointSlice{}},
 		programmed: map[Match]Frontend{}, healthChecks: map[ServiceName]HealthCheck{},
 	}
 	h.now.options = h.options()
@@ -146,12 +146,12 @@ func (h *history) deleteService(name ServiceName) {
 	h.m.DeleteService(name)
 }
 
-func (h *history) setSlice(s Slice) {
+func (h *history) setSlice(s EndpointSlice) {
 	h.now.slices[s.Name] = s
 	h.m.SetSlice(s)
 }
 
-func (h *history) deleteSlice(name SliceName) {
+func (h *history) deleteSlice(name EndpointSliceName) {
 	delete(h.now.slices, name)
 	h.m.DeleteSlice(name)
 }
@@ -169,18 +169,18 @@ func (h *history) setOptions(o Options) {
 func (h *history) options() Options {
 	o := Options{MasqueradeAll: h.yes(), DetectsPods: [...]bool{h.yes(), h.yes()}, Scheduler: h.scheduler()}
 	bits := h.choose(8)
-	o.StrictSourceRanges, o.IgnoreExternalIPs, o.EndTCP = bits&1 > 0, bits&2 > 0, bits&4 > 0
+	o.StrictSourceRanges, o.IgnoreExternalIPs, o.TCPFlowEndpoints = bits&1 > 0, bits&2 > 0, bits&4 > 0
 	return o
 }
 
-func (h *history) scheduler() Scheduler { return Scheduler(h.choose(int(Maglev) + 1)) }
+func (h *history) scheduler() Scheduler { return Scheduler(h.choose(int(SchedulerMaglev) + 1)) }
 
 func (h *history) serviceName() ServiceName {
 	return ServiceName{[]string{"a", "b"}[h.choose(2)], []string{"x", "y"}[h.choose(2)]}
 }
 
-func (h *history) sliceName() SliceName {
-	return SliceName{"a", []string{"p", "q", "r", "s", "t"}[h.choose(5)]}
+func (h *history) sliceName() EndpointSliceName {
+	return EndpointSliceName{"a", []string{"p", "q", "r", "s", "t"}[h.choose(5)]}
 }
 
 // service is one that may claim what others claim, and any address twice.
@@ -243,10 +243,10 @@ func (h *history) outsideIP() netip.Addr {
 }
 
 // slice is one whose endpoints may be in others too.
-func (h *history) slice() Slice {
-	s := Slice{Name: h.sliceName(), Service: h.serviceName(), Family: Family(h.choose(2))}
+func (h *history) slice() EndpointSlice {
+	s := EndpointSlice{Name: h.sliceName(), Service: h.serviceName(), Family: Family(h.choose(2))}
 	for range h.choose(4) {
-		s.Ports = append(s.Ports, [...]SlicePort{
+		s.Ports = append(s.Ports, [...]EndpointPort{
 			{"http", TCP, 8080}, {"http", TCP, 8081}, {"alias", TCP, 8080}, {"dns", UDP, 53}, {"", SCTP, 8080},
 		}[h.choose(5)])
 	}

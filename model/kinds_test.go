@@ -17,8 +17,8 @@ func every(t *testing.T, test func(*testing.T, Family, Protocol)) {
 }
 
 // both are the slices of web with the same pods in each family.
-func both(p Protocol, pods ...pod) []Slice {
-	return []Slice{webSlice(IPv4, p, pods...), webSlice(IPv6, p, pods...)}
+func both(p Protocol, pods ...pod) []EndpointSlice {
+	return []EndpointSlice{webSlice(IPv4, p, pods...), webSlice(IPv6, p, pods...)}
 }
 
 // byKind tells frontends of one family by their kind.
@@ -37,14 +37,14 @@ func byKind(t *testing.T, frontends []Frontend) map[Kind]*Frontend {
 // only is webEverywhere with no other addresses than the ClusterIP and those of
 // the given kinds.
 func only(s Service, kinds ...Kind) Service {
-	if !slices.Contains(kinds, NodePort) {
+	if !slices.Contains(kinds, KindNodePort) {
 		s.Ports = slices.Clone(s.Ports)
 		s.Ports[0].NodePort = 0
 	}
-	if !slices.Contains(kinds, LoadBalancerIP) {
+	if !slices.Contains(kinds, KindLoadBalancerIP) {
 		s.LoadBalancerIPs = nil
 	}
-	if !slices.Contains(kinds, ExternalIP) {
+	if !slices.Contains(kinds, KindExternalIP) {
 		s.ExternalIPs = nil
 	}
 	return s
@@ -55,7 +55,7 @@ func TestEveryAddressOfAPortIsAFrontendOfItsKind(t *testing.T) {
 		s := webEverywhere(p, Families[:]...)
 		s.LoadBalancerIPs = append(s.LoadBalancerIPs, outsideIP(f, 3))
 		var got, want []string
-		for _, fe := range (Options{}).Frontends(&s, both(p, ready(1)), thisNode) {
+		for _, fe := range (Options{}).frontendsOf(&s, both(p, ready(1)), thisNode) {
 			if fe.Service != httpPort(p) {
 				t.Errorf("%s is of %s", fe.Match, fe.Service)
 			}
@@ -63,12 +63,12 @@ func TestEveryAddressOfAPortIsAFrontendOfItsKind(t *testing.T) {
 				got = append(got, fmt.Sprint(fe.Kind, " ", fe.Match))
 			}
 		}
-		for _, k := range []Kind{ClusterIP, NodePort, LoadBalancerIP} {
+		for _, k := range []Kind{KindClusterIP, KindNodePort, KindLoadBalancerIP} {
 			want = append(want, fmt.Sprint(k, " ", webMatch(k, f, p)))
 		}
 		want = append(want,
-			fmt.Sprint(LoadBalancerIP, " ", Match{f, outsideIP(f, 3), p, 80}),
-			fmt.Sprint(ExternalIP, " ", webMatch(ExternalIP, f, p)))
+			fmt.Sprint(KindLoadBalancerIP, " ", Match{f, outsideIP(f, 3), p, 80}),
+			fmt.Sprint(KindExternalIP, " ", webMatch(KindExternalIP, f, p)))
 		if !slices.Equal(got, want) {
 			t.Errorf("got\n%s\nwant\n%s", lines(got), lines(want))
 		}
@@ -79,7 +79,7 @@ func TestAFamilyWithoutClusterIPHasNoOtherAddressesEither(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		s := webEverywhere(p, Families[:]...)
 		s.ClusterIPs = s.ClusterIPs[f : f+1]
-		got := Options{}.Frontends(&s, both(p, ready(1)), thisNode)
+		got := Options{}.frontendsOf(&s, both(p, ready(1)), thisNode)
 		if len(got) != len(kinds) {
 			t.Errorf("got\n%s", frontendLines(got))
 		}
@@ -95,8 +95,8 @@ func TestOfTwoClusterIPsOfAFamilyTheFirstCounts(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		s := webService(p, f)
 		s.ClusterIPs = append(s.ClusterIPs, clusterIP(f, 11))
-		got := Options{}.Frontends(&s, both(p, ready(1)), thisNode)
-		if len(got) != 1 || got[0].Match != webMatch(ClusterIP, f, p) {
+		got := Options{}.frontendsOf(&s, both(p, ready(1)), thisNode)
+		if len(got) != 1 || got[0].Match != webMatch(KindClusterIP, f, p) {
 			t.Errorf("got\n%s", frontendLines(got))
 		}
 	})
@@ -126,7 +126,7 @@ func kindsTests() []kindsTest {
 		{nil, PolicyLocal, PolicyLocal, false, true},
 	}
 	for _, kinds := range [][]Kind{
-		{NodePort}, {LoadBalancerIP}, {ExternalIP}, {NodePort, LoadBalancerIP}, {NodePort, LoadBalancerIP, ExternalIP},
+		{KindNodePort}, {KindLoadBalancerIP}, {KindExternalIP}, {KindNodePort, KindLoadBalancerIP}, {KindNodePort, KindLoadBalancerIP, KindExternalIP},
 	} {
 		tests = append(tests,
 			kindsTest{kinds, PolicyCluster, PolicyCluster, true, false},
@@ -151,12 +151,12 @@ func (test kindsTest) check(t *testing.T, f Family, p Protocol) {
 	s := only(webEverywhere(p, f), test.kinds...)
 	s.InternalPolicy, s.ExternalPolicy = test.internal, test.external
 	pods := []pod{ready(1).on(here), ready(2).on(there), draining(3).on(there)}
-	got := byKind(t, Options{DetectsPods: [...]bool{true, true}}.Frontends(&s, both(p, pods...), thisNode))
+	got := byKind(t, Options{DetectsPods: [...]bool{true, true}}.frontendsOf(&s, both(p, pods...), thisNode))
 	if len(got) != 1+len(test.kinds) {
 		t.Fatalf("%d frontends", len(got))
 	}
-	pool := got[ClusterIP].Pool
-	want := Pool{Key: webMatch(ClusterIP, f, p), Scheduler: Random, Hairpin: podIPs(f, 1), Flows: flowsOf(f, p, pods...)}
+	pool := got[KindClusterIP].Pool
+	want := Pool{Key: webMatch(KindClusterIP, f, p), Scheduler: SchedulerRandom, Hairpin: podIPs(f, 1), FlowEndpoints: flowsOf(f, p, pods...)}
 	if test.cluster {
 		want.Cluster = podPorts(f, 1, 2)
 	}
@@ -171,16 +171,16 @@ func (test kindsTest) check(t *testing.T, f Family, p Protocol) {
 			Match: webMatch(kind, f, p), Kind: kind, Service: httpPort(p), Policy: test.external, Pool: pool,
 		}
 		switch {
-		case kind == ClusterIP:
+		case kind == KindClusterIP:
 			wanted.Policy, wanted.Masquerade = test.internal, MasqueradeOffPod
 		case test.external == PolicyCluster:
 			wanted.Masquerade = MasqueradeAlways
 		}
 		checkExactly(t, []Frontend{*fe}, []Frontend{wanted})
-		if fe.Pool != pool || fe.Owner() != (kind == ClusterIP) {
-			t.Errorf("%s: owner %v of pool %p, want %p", kind, fe.Owner(), fe.Pool, pool)
+		if fe.Pool != pool || fe.OwnsPool() != (kind == KindClusterIP) {
+			t.Errorf("%s: owner %v of pool %p, want %p", kind, fe.OwnsPool(), fe.Pool, pool)
 		}
-		if short := kind != ClusterIP && test.external == PolicyLocal; fe.ShortCircuit() != short || !fe.Served() {
+		if short := kind != KindClusterIP && test.external == PolicyLocal; fe.ShortCircuit() != short || !fe.Served() {
 			t.Errorf("%s: short circuit %v, want %v; served %v", kind, fe.ShortCircuit(), short, fe.Served())
 		}
 	}
@@ -196,8 +196,8 @@ func TestMasqueradeOutsideDoesNotDependOnOptions(t *testing.T) {
 			every(t, func(t *testing.T, f Family, p Protocol) {
 				s := webEverywhere(p, f)
 				s.ExternalPolicy = policy
-				got := byKind(t, o.Frontends(&s, both(p, ready(1)), thisNode))
-				for _, k := range []Kind{NodePort, LoadBalancerIP, ExternalIP} {
+				got := byKind(t, o.frontendsOf(&s, both(p, ready(1)), thisNode))
+				for _, k := range []Kind{KindNodePort, KindLoadBalancerIP, KindExternalIP} {
 					if got[k].Masquerade != want {
 						t.Errorf("%+v, policy %d: %s has %d, want %d", o, policy, k, got[k].Masquerade, want)
 					}
@@ -243,7 +243,7 @@ func TestOnePortOfAllProtocolsIsAFrontendOfEach(t *testing.T) {
 		s.Ports, slice.Ports = nil, nil
 		for i, p := range Protocols {
 			s.Ports = append(s.Ports, ServicePort{"http-" + p.String(), p, 80, webNodePort})
-			slice.Ports = append(slice.Ports, SlicePort{"http-" + p.String(), p, podPort + uint16(i)})
+			slice.Ports = append(slice.Ports, EndpointPort{"http-" + p.String(), p, podPort + uint16(i)})
 		}
 		m := NewServiceMap(Options{}, thisNode)
 		m.SetService(s)
@@ -266,18 +266,18 @@ func TestOnePortOfAllProtocolsIsAFrontendOfEach(t *testing.T) {
 
 func TestTheSchedulerIsTheServicesOrElseTheOptions(t *testing.T) {
 	tests := map[string]struct{ service, options, want Scheduler }{
-		"neither says":            {want: Random},
-		"the options say":         {options: Maglev, want: Maglev},
-		"the Service says":        {service: SourceHash, want: SourceHash},
-		"the Service says better": {service: RoundRobin, options: Maglev, want: RoundRobin},
-		"even that it is random":  {service: Random, options: Maglev, want: Random},
+		"neither says":            {want: SchedulerRandom},
+		"the options say":         {options: SchedulerMaglev, want: SchedulerMaglev},
+		"the Service says":        {service: SchedulerSourceHash, want: SchedulerSourceHash},
+		"the Service says better": {service: SchedulerRoundRobin, options: SchedulerMaglev, want: SchedulerRoundRobin},
+		"even that it is random":  {service: SchedulerRandom, options: SchedulerMaglev, want: SchedulerRandom},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			every(t, func(t *testing.T, f Family, p Protocol) {
 				s := webEverywhere(p, f)
 				s.Scheduler = test.service
-				for _, fe := range (Options{Scheduler: test.options}).Frontends(&s, both(p, ready(1)), thisNode) {
+				for _, fe := range (Options{Scheduler: test.options}).frontendsOf(&s, both(p, ready(1)), thisNode) {
 					if fe.Pool.Scheduler != test.want {
 						t.Errorf("%s: got %s", fe.Match, fe.Pool.Scheduler)
 					}
@@ -291,22 +291,22 @@ func TestExternalIPsAreNoneIfTheOptionsSaySo(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		options := Options{IgnoreExternalIPs: true}
 		s := webEverywhere(p, f)
-		got := byKind(t, options.Frontends(&s, both(p, ready(1)), thisNode))
-		if len(got) != 3 || got[ExternalIP] != nil {
+		got := byKind(t, options.frontendsOf(&s, both(p, ready(1)), thisNode))
+		if len(got) != 3 || got[KindExternalIP] != nil {
 			t.Errorf("got %v", got)
 		}
 		// A Service with nothing else outside is one inside only.
-		s = only(s, ExternalIP)
+		s = only(s, KindExternalIP)
 		s.ExternalPolicy = PolicyLocal
-		got = byKind(t, options.Frontends(&s, both(p, ready(1).on(here)), thisNode))
-		if len(got) != 1 || len(got[ClusterIP].Pool.Local) > 0 {
+		got = byKind(t, options.frontendsOf(&s, both(p, ready(1).on(here)), thisNode))
+		if len(got) != 1 || len(got[KindClusterIP].Pool.Local) > 0 {
 			t.Errorf("got %v", got)
 		}
 
 		m := everywhereMap(f, p)
 		m.SetOptions(options)
-		checkChanges(t, m.Changes(), nil, []Match{webMatch(ExternalIP, f, p)})
+		checkChanges(t, m.Changes(), nil, []Match{webMatch(KindExternalIP, f, p)})
 		m.SetOptions(Options{})
-		checkChanges(t, m.Changes(), []Match{webMatch(ExternalIP, f, p)}, nil)
+		checkChanges(t, m.Changes(), []Match{webMatch(KindExternalIP, f, p)}, nil)
 	})
 }

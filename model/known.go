@@ -1,30 +1,30 @@
 package model
 
-// Known is a Service with its slices, as a [ServiceMap] was told of them. Nothing
+// Snapshot is a Service with its slices, as a [ServiceMap] was told of them. Nothing
 // of it must be changed.
-type Known struct {
+type ServiceSnapshot struct {
 	*Service
-	Slices []Slice
+	Slices []EndpointSlice
 }
 
-// Known lists all Services, in no order. Endpoints are not copied, so that it costs
+// Snapshot lists all Services, in no order. Endpoints are not copied, so that it costs
 // little; it stays as it is whatever the map is told later.
-func (m *ServiceMap) Known() []Known {
+func (m *ServiceMap) Snapshot() []ServiceSnapshot {
 	n := 0
 	for _, e := range m.services {
 		n += len(e.slices)
 	}
-	all, out := make([]Slice, 0, n), make([]Known, 0, m.known)
+	all, out := make([]EndpointSlice, 0, n), make([]ServiceSnapshot, 0, m.count)
 	for _, e := range m.services {
 		if e.service == nil {
 			continue
 		}
 		from := len(all)
 		all = append(all, e.slices...)
-		out = append(out, Known{e.service, all[from:len(all):len(all)]})
+		out = append(out, ServiceSnapshot{e.service, all[from:len(all):len(all)]})
 	}
 	return out
 }
 
-// Lost lists the conflicts there are, as of the last Changes, in no order.
-func (m *ServiceMap) Lost() []Conflict { return m.claims.conflicts() }
+// Conflicts lists the conflicts there are, as of the last Changes, in no order.
+func (m *ServiceMap) Conflicts() []Conflict { return m.claims.conflicts() }

@@ -8,13 +8,13 @@ import (
 func TestWhatIsKnownStaysAsItWas(t *testing.T) {
 	m := NewServiceMap(Options{}, thisNode)
 	slice := webSlice(IPv4, TCP, ready(1))
-	slice.Name, slice.Service = SliceName{"shop", "web-1"}, web
+	slice.Name, slice.Service = EndpointSliceName{"shop", "web-1"}, web
 	m.SetSlice(slice)
-	if known := m.Known(); len(known) != 0 {
+	if known := m.Snapshot(); len(known) != 0 {
 		t.Errorf("of slices alone, Services are known: %v", known)
 	}
 	m.SetService(Service{Name: web, UID: "1"})
-	before := m.Known()
+	before := m.Snapshot()
 	other := slice
 	other.Endpoints = nil
 	m.SetSlice(other)
@@ -22,12 +22,12 @@ func TestWhatIsKnownStaysAsItWas(t *testing.T) {
 	if len(before) != 1 || before[0].UID != "1" || len(before[0].Slices) != 1 || len(before[0].Slices[0].Endpoints) != 1 {
 		t.Errorf("what was known has become %+v", before)
 	}
-	after := m.Known()
+	after := m.Snapshot()
 	if len(after) != 1 || after[0].UID != "2" || len(after[0].Slices[0].Endpoints) != 0 {
 		t.Errorf("known is %+v", after)
 	}
 	m.DeleteService(web)
-	if known := m.Known(); len(known) != 0 {
+	if known := m.Snapshot(); len(known) != 0 {
 		t.Errorf("a Service that is gone is known: %v", known)
 	}
 }
@@ -44,14 +44,14 @@ func TestLostClaimsAreListedWhileTheyAreLost(t *testing.T) {
 		m.SetService(of("old", 1))
 		m.SetService(of("young", 2))
 		want := m.Changes().Conflicts
-		got := m.Lost()
+		got := m.Conflicts()
 		slices.SortFunc(got, func(a, b Conflict) int { return a.Match.Compare(b.Match) })
 		if len(want) != 2 || !slices.Equal(got, want) {
 			t.Errorf("lost are %v, want %v", got, want)
 		}
 		m.DeleteService(ServiceName{"shop", "old"})
 		m.Changes()
-		if got := m.Lost(); len(got) != 0 {
+		if got := m.Conflicts(); len(got) != 0 {
 			t.Errorf("still lost are %v", got)
 		}
 	}

@@ -132,8 +132,8 @@ func TestAMaglevTableDoesNotDependOnTheOrderOfArrival(t *testing.T) {
 		var want []netip.AddrPort
 		for range 10 {
 			random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
-			from := []Slice{webSlice(f, TCP, pods[:3]...), webSlice(f, TCP, pods[2:]...)}
-			got := MaglevTable(Select(httpPort(TCP), f, from, thisNode).Cluster, smallTable)
+			from := []EndpointSlice{webSlice(f, TCP, pods[:3]...), webSlice(f, TCP, pods[2:]...)}
+			got := MaglevTable(selectEndpoints(httpPort(TCP), f, from, thisNode).Cluster, smallTable)
 			if want == nil {
 				want = got
 			}

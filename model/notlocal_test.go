@@ -2,9 +2,9 @@ package model
 
 import "testing"
 
-// notLocal is so many inside and outside in one family.
-func notLocal(f Family, internal, external int) NotLocal {
-	return NotLocal{Internal: local(f, internal), External: local(f, external)}
+// noLocal is so many inside and outside in one family.
+func notLocal(f Family, internal, external int) NoLocalEndpoints {
+	return NoLocalEndpoints{Internal: local(f, internal), External: local(f, external)}
 }
 
 func TestNotLocalCountsPortsServedOnOtherNodesOnly(t *testing.T) {
@@ -32,11 +32,11 @@ func TestNotLocalCountsPortsServedOnOtherNodesOnly(t *testing.T) {
 			every(t, func(t *testing.T, f Family, p Protocol) {
 				m := NewServiceMap(Options{}, thisNode)
 				service := changed(webEverywhere(p, Families[:]...), test.service)
-				counted, none := notLocal(f, test.internal, test.external), NotLocal{}
+				counted, none := notLocal(f, test.internal, test.external), NoLocalEndpoints{}
 				steps := []struct {
 					what string
 					do   func()
-					want NotLocal
+					want NoLocalEndpoints
 				}{
 					{"no endpoint", func() { m.SetService(service) }, none},
 					{"one elsewhere", func() { m.SetSlice(webSlice(f, p, ready(1).on(there))) }, counted},
@@ -53,7 +53,7 @@ func TestNotLocalCountsPortsServedOnOtherNodesOnly(t *testing.T) {
 				for _, step := range steps {
 					step.do()
 					m.Changes()
-					if got := m.NotLocal(); got != step.want {
+					if got := m.NoLocalEndpoints(); got != step.want {
 						t.Errorf("%s: got %v, want %v", step.what, got, step.want)
 					}
 				}

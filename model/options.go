@@ -7,7 +7,7 @@ type Options struct {
 	// DetectsPods tells for each family whether the node can tell a pod's
 	// packet from others; without that, ClusterIP traffic is not masqueraded.
 	DetectsPods [len(Families)]bool
-	// Scheduler is that of Services which name none; zero means [Random].
+	// Scheduler is that of Services which name none; zero means [SchedulerRandom].
 	Scheduler Scheduler
 	// StrictSourceRanges closes the load balancer addresses of a family in which a
 	// Service has no source ranges while it has some in the other. kube-proxy
@@ -15,8 +15,8 @@ type Options struct {
 	StrictSourceRanges bool
 	// IgnoreExternalIPs does without the external IPs of Services.
 	IgnoreExternalIPs bool
-	// EndTCP makes pools of TCP name their flows, as those of UDP do.
-	EndTCP bool
+	// TCPFlowEndpoints makes pools of TCP name their flows, as those of UDP do.
+	TCPFlowEndpoints bool
 	// Budget limits what authors of Services can take of a node.
 	Budget Budget
 }

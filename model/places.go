@@ -7,7 +7,7 @@ import (
 )
 
 // places are slices, and where candidates are in them.
-type places []Slice
+type places []EndpointSlice
 
 // endpoint is what the candidate stands for.
 func (p places) endpoint(c candidate) *Endpoint { return &p[c.slice].Endpoints[c.index] }

@@ -120,12 +120,12 @@ func httpPort(p Protocol) ServicePortName {
 }
 
 // webSlice is a slice of web's that offers httpPort.
-func webSlice(f Family, p Protocol, pods ...pod) Slice {
-	s := Slice{
-		Name:    SliceName{web.Namespace, "web-" + f.String()},
+func webSlice(f Family, p Protocol, pods ...pod) EndpointSlice {
+	s := EndpointSlice{
+		Name:    EndpointSliceName{web.Namespace, "web-" + f.String()},
 		Service: web,
 		Family:  f,
-		Ports:   []SlicePort{{Name: "http", Protocol: p, Port: podPort}},
+		Ports:   []EndpointPort{{Name: "http", Protocol: p, Port: podPort}},
 	}
 	for _, pod := range pods {
 		pod.Addr = podIP(f, pod.k)
@@ -157,16 +157,16 @@ func webEverywhere(p Protocol, families ...Family) Service {
 }
 
 // kinds lists every kind, in the order of webEverywhere's matches.
-var kinds = [...]Kind{NodePort, ClusterIP, LoadBalancerIP, ExternalIP}
+var kinds = [...]Kind{KindNodePort, KindClusterIP, KindLoadBalancerIP, KindExternalIP}
 
 // webMatch is where webEverywhere is to be found.
 func webMatch(k Kind, f Family, p Protocol) Match {
 	switch k {
-	case NodePort:
+	case KindNodePort:
 		return Match{Family: f, Protocol: p, Port: webNodePort}
-	case LoadBalancerIP:
+	case KindLoadBalancerIP:
 		return Match{f, outsideIP(f, 1), p, 80}
-	case ExternalIP:
+	case KindExternalIP:
 		return Match{f, outsideIP(f, 2), p, 80}
 	}
 	return Match{f, clusterIP(f, 10), p, 80}

@@ -29,11 +29,11 @@ type Pool struct {
 	// Affinity is how long a client keeps its endpoint after its last new
 	// connection; zero means no affinity.
 	Affinity time.Duration
-	// Flows are the endpoints that established flows may go on using: all that
+	// FlowEndpoints are the endpoints that established flows may go on using: all that
 	// serve, whatever hints and policies say. Only of UDP, whose flows
 	// nobody else ends, and of TCP with [Options].EndTCP; sorted, without
 	// duplicates.
-	Flows []netip.AddrPort
+	FlowEndpoints []netip.AddrPort
 }
 
 // list are the endpoints for traffic under a policy.
@@ -56,7 +56,7 @@ func (p *Pool) equal(o *Pool) bool {
 func (p *Pool) looksLike(o *Pool) bool {
 	return p.Key == o.Key && p.Scheduler == o.Scheduler && (p.Affinity > 0) == (o.Affinity > 0) &&
 		len(p.Cluster) == len(o.Cluster) && len(p.Local) == len(o.Local) &&
-		sameList(p.Flows, o.Flows)
+		sameList(p.FlowEndpoints, o.FlowEndpoints)
 }
 
 // sameList reports whether both lists have the same in them. Many are one and the
@@ -72,16 +72,16 @@ type Scheduler uint8
 const (
 	// SchedulerDefault stands for what [Options] say.
 	SchedulerDefault Scheduler = iota
-	// Random gives every endpoint the same chance.
-	Random
-	// RoundRobin takes one endpoint after the other.
-	RoundRobin
-	// SourceHash gives a client's address the same endpoint for as long as the
+	// SchedulerRandom gives every endpoint the same chance.
+	SchedulerRandom
+	// SchedulerRoundRobin takes one endpoint after the other.
+	SchedulerRoundRobin
+	// SchedulerSourceHash gives a client's address the same endpoint for as long as the
 	// endpoints stay as they are.
-	SourceHash
-	// Maglev gives a flow the same endpoint on every node, and moves few flows
+	SchedulerSourceHash
+	// SchedulerMaglev gives a flow the same endpoint on every node, and moves few flows
 	// when endpoints change; see [MaglevTable].
-	Maglev
+	SchedulerMaglev
 )
 
 // String is the scheduler's name as IPVS has it, where it has one.
@@ -89,13 +89,13 @@ func (s Scheduler) String() string {
 	switch s {
 	case SchedulerDefault:
 		return "default"
-	case Random:
+	case SchedulerRandom:
 		return "random"
-	case RoundRobin:
+	case SchedulerRoundRobin:
 		return "rr"
-	case SourceHash:
+	case SchedulerSourceHash:
 		return "sh"
-	case Maglev:
+	case SchedulerMaglev:
 		return "mh"
 	}
 	return "Scheduler(" + strconv.Itoa(int(s)) + ")"

@@ -10,7 +10,7 @@ import (
 // Endpoints stand once behind all addresses of a port; so what changes about them
 // is said once, but for how many there are and whose flows may go on.
 func TestAChangedEndpointChangesTheOwnerOnlyUnlessTheNumberChanges(t *testing.T) {
-	owner := []Kind{ClusterIP}
+	owner := []Kind{KindClusterIP}
 	tests := map[string]struct {
 		change func(*Service)
 		pods   []pod // after ready(1) here and ready(2) there
@@ -86,9 +86,9 @@ func TestFrontendsThatWereNotSetLeadToTheirPoolAsItIs(t *testing.T) {
 func TestEveryFieldOfAFrontendMatters(t *testing.T) {
 	base := func() *Frontend {
 		return &Frontend{
-			Match: webMatch(ClusterIP, IPv4, UDP), Service: httpPort(UDP),
+			Match: webMatch(KindClusterIP, IPv4, UDP), Service: httpPort(UDP),
 			Pool: &Pool{
-				Key: webMatch(ClusterIP, IPv4, UDP), Scheduler: Random, Affinity: time.Minute,
+				Key: webMatch(KindClusterIP, IPv4, UDP), Scheduler: SchedulerRandom, Affinity: time.Minute,
 				Cluster: podPorts(IPv4, 1, 2), Local: podPorts(IPv4, 1),
 			},
 		}
@@ -97,17 +97,17 @@ func TestEveryFieldOfAFrontendMatters(t *testing.T) {
 		change  func(*Frontend)
 		anybody bool // it matters to others than the owner of the pool too
 	}{
-		"Kind":       {func(f *Frontend) { f.Kind = ExternalIP }, true},
+		"Kind":       {func(f *Frontend) { f.Kind = KindExternalIP }, true},
 		"Service":    {func(f *Frontend) { f.Service.Port = "x" }, true},
 		"Policy":     {func(f *Frontend) { f.Policy = PolicyLocal }, true},
-		"Verdict":    {func(f *Frontend) { f.Verdict = Drop }, true},
+		"Verdict":    {func(f *Frontend) { f.Verdict = VerdictDrop }, true},
 		"Masquerade": {func(f *Frontend) { f.Masquerade = MasqueradeAlways }, true},
 		"Restricted": {func(f *Frontend) { f.Restricted = true }, true},
 		"Sources":    {func(f *Frontend) { f.Sources = []netip.Prefix{sourceRange(IPv4, 0, 25)} }, true},
 
 		"Pool.Key":             {func(f *Frontend) { f.Pool.Key.Port++ }, true},
-		"Pool.Scheduler":       {func(f *Frontend) { f.Pool.Scheduler = Maglev }, true},
-		"Pool.Flows":           {func(f *Frontend) { f.Pool.Flows = podPorts(IPv4, 2) }, true},
+		"Pool.Scheduler":       {func(f *Frontend) { f.Pool.Scheduler = SchedulerMaglev }, true},
+		"Pool.Flows":           {func(f *Frontend) { f.Pool.FlowEndpoints = podPorts(IPv4, 2) }, true},
 		"the size of Cluster":  {func(f *Frontend) { f.Pool.Cluster = podPorts(IPv4, 1) }, true},
 		"the size of Local":    {func(f *Frontend) { f.Pool.Local = nil }, true},
 		"whether it is sticky": {func(f *Frontend) { f.Pool.Affinity = 0 }, true},
@@ -118,17 +118,17 @@ func TestEveryFieldOfAFrontendMatters(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			for _, match := range []Match{webMatch(ClusterIP, IPv4, UDP), webMatch(NodePort, IPv4, UDP)} {
+			for _, match := range []Match{webMatch(KindClusterIP, IPv4, UDP), webMatch(KindNodePort, IPv4, UDP)} {
 				a, b := base(), base()
 				a.Match, b.Match = match, match
 				if a.Match != a.Pool.Key {
-					a.Kind, b.Kind = NodePort, NodePort
+					a.Kind, b.Kind = KindNodePort, KindNodePort
 				}
 				if !a.equal(b) || !b.equal(a) {
 					t.Fatalf("%s: not equal to itself", match)
 				}
 				test.change(b)
-				if want := !test.anybody && !a.Owner(); a.equal(b) != want || b.equal(a) != want {
+				if want := !test.anybody && !a.OwnsPool(); a.equal(b) != want || b.equal(a) != want {
 					t.Errorf("%s: equal %v, want %v", match, a.equal(b), want)
 				}
 			}

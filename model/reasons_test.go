@@ -21,16 +21,16 @@ func TestAnEndpointHasNoReasonExactlyIfItServes(t *testing.T) {
 			bytes[i] = byte(random.Uint32())
 		}
 		h := &history{T: t, bytes: bytes}
-		from := make([]Slice, random.IntN(5))
+		from := make([]EndpointSlice, random.IntN(5))
 		for i := range from {
 			from[i] = h.slice()
 		}
 		for _, port := range ports {
 			for _, f := range Families {
 				for _, n := range nodes {
-					sel := Select(port, f, from, n)
+					sel := selectEndpoints(port, f, from, n)
 					serving += len(sel.Cluster) + len(sel.Local)
-					got := Consider(port, f, from, n)
+					got := ExplainSelection(port, f, from, n)
 					checkServing(t, got, sel)
 					checkEveryEndpoint(t, got, f, from)
 				}
@@ -43,17 +43,17 @@ func TestAnEndpointHasNoReasonExactlyIfItServes(t *testing.T) {
 }
 
 // checkServing checks that those without a reason are those selected, once each.
-func checkServing(t *testing.T, got []Considered, sel Selection) {
+func checkServing(t *testing.T, got []EndpointExplanation, sel selectedEndpoints) {
 	t.Helper()
 	var cluster, local []netip.AddrPort
 	for _, c := range got {
-		if c.Cluster == Serves {
-			cluster = append(cluster, c.At)
+		if c.Cluster == ReasonNone {
+			cluster = append(cluster, c.AddrPort)
 		}
-		if c.Local == Serves {
-			local = append(local, c.At)
+		if c.Local == ReasonNone {
+			local = append(local, c.AddrPort)
 		}
-		if c.Fallback != (!c.Ready && (c.Cluster == Serves || c.Local == Serves)) {
+		if c.Fallback != (!c.Ready && (c.Cluster == ReasonNone || c.Local == ReasonNone)) {
 			t.Errorf("%+v of %+v: fallback is wrong", c, *c.Endpoint)
 		}
 	}
@@ -63,13 +63,13 @@ func checkServing(t *testing.T, got []Considered, sel Selection) {
 }
 
 // checkEveryEndpoint checks that every address of the family is there.
-func checkEveryEndpoint(t *testing.T, got []Considered, f Family, from []Slice) {
+func checkEveryEndpoint(t *testing.T, got []EndpointExplanation, f Family, from []EndpointSlice) {
 	t.Helper()
 	there := map[netip.Addr]bool{}
 	for _, c := range got {
-		there[c.At.Addr()] = true
-		if (c.At.Port() == 0) != (c.Cluster == WithoutPort) {
-			t.Errorf("%v has the reason %v", c.At, c.Cluster)
+		there[c.AddrPort.Addr()] = true
+		if (c.AddrPort.Port() == 0) != (c.Cluster == ReasonNoPort) {
+			t.Errorf("%v has the reason %v", c.AddrPort, c.Cluster)
 		}
 	}
 	for _, s := range from {
@@ -87,27 +87,27 @@ func TestReasonsSayWhy(t *testing.T) {
 		pods []pod
 		want []reasons // of pod 1
 	}{
-		"ready, here":               {[]pod{ready(1).on(here)}, []reasons{{Serves, Serves}}},
-		"ready, elsewhere":          {[]pod{ready(1).on(there)}, []reasons{{Serves, OnOtherNode}}},
-		"ready, nowhere":            {[]pod{ready(1)}, []reasons{{Serves, OnOtherNode}}},
-		"not ready":                 {[]pod{notReady(1).on(here), ready(2)}, []reasons{{NotServing, NotServing}}},
-		"not ready, with no trait":  {[]pod{notReady(1).zones(zoneB).nodes(there), ready(2)}, []reasons{{NotServing, NotServing}}},
-		"dying":                     {[]pod{dying(1).on(here), draining(2)}, []reasons{{NotServing, NotServing}}},
-		"draining beside ready":     {[]pod{draining(1).on(here), ready(2).on(here)}, []reasons{{Draining, Draining}}},
-		"draining, the last here":   {[]pod{draining(1).on(here), ready(2)}, []reasons{{Draining, Serves}}},
-		"draining, none is ready":   {[]pod{draining(1).on(here), notReady(2)}, []reasons{{Serves, Serves}}},
-		"draining elsewhere":        {[]pod{draining(1).on(there), ready(2).on(here)}, []reasons{{Draining, OnOtherNode}}},
-		"hinted for another zone":   {[]pod{ready(1).on(here).zones(zoneB), ready(2).zones(zoneA)}, []reasons{{HintedToZones, Serves}}},
-		"hinted for another node":   {[]pod{ready(1).nodes(there), ready(2).nodes(here)}, []reasons{{HintedToNodes, OnOtherNode}}},
-		"of twins the one in doubt": {[]pod{ready(1).on(here), draining(1).on(here)}, []reasons{{Serves, Serves}, {Duplicate, Duplicate}}},
+		"ready, here":               {[]pod{ready(1).on(here)}, []reasons{{ReasonNone, ReasonNone}}},
+		"ready, elsewhere":          {[]pod{ready(1).on(there)}, []reasons{{ReasonNone, ReasonNotLocal}}},
+		"ready, nowhere":            {[]pod{ready(1)}, []reasons{{ReasonNone, ReasonNotLocal}}},
+		"not ready":                 {[]pod{notReady(1).on(here), ready(2)}, []reasons{{ReasonNotReady, ReasonNotReady}}},
+		"not ready, with no trait":  {[]pod{notReady(1).zones(zoneB).nodes(there), ready(2)}, []reasons{{ReasonNotReady, ReasonNotReady}}},
+		"dying":                     {[]pod{dying(1).on(here), draining(2)}, []reasons{{ReasonNotReady, ReasonNotReady}}},
+		"draining beside ready":     {[]pod{draining(1).on(here), ready(2).on(here)}, []reasons{{ReasonServingTerminating, ReasonServingTerminating}}},
+		"draining, the last here":   {[]pod{draining(1).on(here), ready(2)}, []reasons{{ReasonServingTerminating, ReasonNone}}},
+		"draining, none is ready":   {[]pod{draining(1).on(here), notReady(2)}, []reasons{{ReasonNone, ReasonNone}}},
+		"draining elsewhere":        {[]pod{draining(1).on(there), ready(2).on(here)}, []reasons{{ReasonServingTerminating, ReasonNotLocal}}},
+		"hinted for another zone":   {[]pod{ready(1).on(here).zones(zoneB), ready(2).zones(zoneA)}, []reasons{{ReasonOtherZones, ReasonNone}}},
+		"hinted for another node":   {[]pod{ready(1).nodes(there), ready(2).nodes(here)}, []reasons{{ReasonOtherNodes, ReasonNotLocal}}},
+		"of twins the one in doubt": {[]pod{ready(1).on(here), draining(1).on(here)}, []reasons{{ReasonNone, ReasonNone}, {ReasonDuplicate, ReasonDuplicate}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			for _, f := range Families {
 				for _, p := range Protocols {
 					var got []reasons
-					for _, c := range Consider(httpPort(p), f, []Slice{webSlice(f, p, test.pods...)}, thisNode) {
-						if c.At.Addr() == podIP(f, 1) {
+					for _, c := range ExplainSelection(httpPort(p), f, []EndpointSlice{webSlice(f, p, test.pods...)}, thisNode) {
+						if c.AddrPort.Addr() == podIP(f, 1) {
 							got = append(got, reasons{c.Cluster, c.Local})
 						}
 					}
@@ -124,10 +124,10 @@ func TestAnEndpointWithoutThePortIsNamedOnceAndOnlyIfItHasNone(t *testing.T) {
 	for _, f := range Families {
 		for _, p := range Protocols {
 			with, without := webSlice(f, p, ready(1)), webSlice(f, p, ready(1), ready(2))
-			without.Ports = []SlicePort{{"other", p, 1}}
-			for _, from := range [][]Slice{{with, without, without}, {without, with}} {
-				got := Consider(httpPort(p), f, from, thisNode)
-				if len(got) != 2 || got[0].Cluster != Serves || got[1].At != netip.AddrPortFrom(podIP(f, 2), 0) || got[1].Local != WithoutPort {
+			without.Ports = []EndpointPort{{"other", p, 1}}
+			for _, from := range [][]EndpointSlice{{with, without, without}, {without, with}} {
+				got := ExplainSelection(httpPort(p), f, from, thisNode)
+				if len(got) != 2 || got[0].Cluster != ReasonNone || got[1].AddrPort != netip.AddrPortFrom(podIP(f, 2), 0) || got[1].Local != ReasonNoPort {
 					t.Errorf("got %s", lines(got))
 				}
 			}
@@ -137,16 +137,16 @@ func TestAnEndpointWithoutThePortIsNamedOnceAndOnlyIfItHasNone(t *testing.T) {
 
 func TestReasonsAreWords(t *testing.T) {
 	seen := map[string]bool{"": true}
-	if Serves.String() != "" {
-		t.Errorf("no reason is called %q", Serves)
+	if ReasonNone.String() != "" {
+		t.Errorf("no reason is called %q", ReasonNone)
 	}
-	for r := WithoutPort; r <= HintedToZones; r++ {
+	for r := ReasonNoPort; r <= ReasonOtherZones; r++ {
 		if text := r.String(); seen[text] || text == fmt.Sprintf("Reason(%d)", r) {
 			t.Errorf("reason %d is called %q", r, text)
 		}
 		seen[r.String()] = true
 	}
-	if got := (HintedToZones + 1).String(); got != "Reason(8)" {
+	if got := (ReasonOtherZones + 1).String(); got != "Reason(8)" {
 		t.Errorf("an unknown reason is called %q", got)
 	}
 }

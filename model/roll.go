@@ -8,7 +8,7 @@ type roll struct {
 	all    []candidate // sorted
 	tally  tally       // of all
 	choice choice      // by which was chosen
-	chosen Selection
+	chosen selectedEndpoints
 	asked  bool // since others were forgotten
 }
 
@@ -24,17 +24,17 @@ func (r *roll) call(p places, n *Node) {
 // asked to.
 func (r *roll) choose(p places, flows bool) {
 	r.choice = r.tally.choice(flows)
-	r.chosen = Selection{
-		Cluster:  r.addresses(p, r.choice.cluster),
-		Local:    r.addresses(p, r.choice.local),
-		Anywhere: r.anywhere(),
-		OnNode:   r.onNode(p),
+	r.chosen = selectedEndpoints{
+		Cluster: r.addresses(p, r.choice.cluster),
+		Local:   r.addresses(p, r.choice.local),
+		hasAny:  r.anywhere(),
+		OnNode:  r.onNode(p),
 	}
 	r.chosen.Flows = r.flows(func() []netip.AddrPort { return r.addresses(p, isServing, isReady) })
 }
 
 // anywhere tells whether somebody could serve on some node.
-func (r *roll) anywhere() bool { return r.tally.have(isReady) || r.tally.have(isDraining) }
+func (r *roll) anywhere() bool { return r.tally.have(isReady) || r.tally.have(isServingTerminating) }
 
 // flows are those that flows may stay with, if somebody wants to know. Whoever is
 // in the list of the cluster is one of them, and most of the time nobody else is:

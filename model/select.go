@@ -2,29 +2,29 @@ package model
 
 import "net/netip"
 
-// Selection is which endpoints serve one Service port on one node.
-type Selection struct {
+// selectedEndpoints is which endpoints serve one Service port on one node.
+type selectedEndpoints struct {
 	// Cluster serves traffic under [PolicyCluster], Local under [PolicyLocal].
 	// Both are sorted and without duplicates.
 	Cluster, Local []netip.AddrPort
-	// Anywhere tells that some endpoint could serve on some node, so that an
+	// hasAny tells that some endpoint could serve on some node, so that an
 	// empty list here means "not on this node" rather than "nobody".
-	Anywhere bool
+	hasAny bool
 	// OnNode lists the addresses of those endpoints of Cluster and Local that
 	// run on this node; sorted and without duplicates.
 	OnNode []netip.Addr
-	// Flows are all endpoints that serve, where somebody wants to know; see [Pool].
+	// FlowEndpoints are all endpoints that serve, where somebody wants to know; see [Pool].
 	Flows []netip.AddrPort
 }
 
-// Select decides which endpoints of family f in these slices serve the port on
+// selectEndpoints decides which endpoints of family f in these slices serve the port on
 // node n.
 //
 // Ready endpoints serve, those that hints prefer for this node first (KEP-2433,
 // KEP-4444). If none is ready, endpoints that are terminating but still serving
 // take over (KEP-1669), whatever the hints. The local list is decided by itself
 // and knows no hints.
-func Select(port ServicePortName, f Family, from []Slice, n Node) Selection {
+func selectEndpoints(port ServicePortName, f Family, from []EndpointSlice, n Node) selectedEndpoints {
 	v := view{slices: from, node: &n}
 	return v.selection(offer{port.Port, port.Protocol, f}, port.Protocol == UDP)
 }
@@ -37,7 +37,7 @@ type choice struct {
 
 // choice is that among candidates who have been counted.
 func (t *tally) choice(flows bool) choice {
-	return choice{t.preferred(), t.first(isReady|isLocal, isDraining|isLocal), flows}
+	return choice{t.preferred(), t.first(isReady|isLocal, isServingTerminating|isLocal), flows}
 }
 
 // onNode is what the chosen on the node have, one or the other.
@@ -55,7 +55,7 @@ func (t *tally) preferred() traits {
 			return isReady | hint.here
 		}
 	}
-	return t.first(isReady, isDraining)
+	return t.first(isReady, isServingTerminating)
 }
 
 // first is the first of the wishes that some candidate meets, or else the last.

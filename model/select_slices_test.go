@@ -40,8 +40,8 @@ func TestOfDuplicatesTheOneThatStaysCounts(t *testing.T) {
 				for _, p := range Protocols {
 					a, b := webSlice(f, p, test.twins[0]), webSlice(f, p, test.twins[1])
 					both := webSlice(f, p, test.twins[1], test.twins[0])
-					for _, from := range [][]Slice{{a, b}, {b, a}, {both}, {b, both, a}} {
-						checkSelection(t, f, Select(httpPort(p), f, from, thisNode), test.want)
+					for _, from := range [][]EndpointSlice{{a, b}, {b, a}, {both}, {b, both, a}} {
+						checkSelection(t, f, selectEndpoints(httpPort(p), f, from, thisNode), test.want)
 					}
 				}
 			}
@@ -55,8 +55,8 @@ func TestDuplicatesThatDifferInPlaceAreOneOnEveryNodeInAnyOrder(t *testing.T) {
 		b := webSlice(f, TCP, ready(1).on(there).zones(zoneB), ready(2).on(here).nodes(here))
 		locals := 0
 		for _, n := range []Node{{Name: here, Zone: zoneA}, {Name: there, Zone: zoneB}} {
-			got := Select(httpPort(TCP), f, []Slice{a, b}, n)
-			if again := Select(httpPort(TCP), f, []Slice{b, a}, n); !equalSelections(got, again) {
+			got := selectEndpoints(httpPort(TCP), f, []EndpointSlice{a, b}, n)
+			if again := selectEndpoints(httpPort(TCP), f, []EndpointSlice{b, a}, n); !equalSelections(got, again) {
 				t.Errorf("%s: %v in one order, %v in the other", f, got, again)
 			}
 			locals += len(got.Local)
@@ -71,7 +71,7 @@ func TestOneAddressWithSeveralPortsIsSeveralEndpoints(t *testing.T) {
 	for _, f := range Families {
 		a, b := webSlice(f, TCP, ready(1).on(here)), webSlice(f, TCP, draining(1).on(here), ready(2))
 		b.Ports[0].Port = 9090
-		got := Select(httpPort(TCP), f, []Slice{a, b}, thisNode)
+		got := selectEndpoints(httpPort(TCP), f, []EndpointSlice{a, b}, thisNode)
 		want := []netip.AddrPort{
 			netip.AddrPortFrom(podIP(f, 1), 8080), netip.AddrPortFrom(podIP(f, 2), 9090),
 		}
@@ -84,23 +84,23 @@ func TestOneAddressWithSeveralPortsIsSeveralEndpoints(t *testing.T) {
 func TestSlicesAddUp(t *testing.T) {
 	for _, f := range Families {
 		for _, p := range Protocols {
-			from := []Slice{
+			from := []EndpointSlice{
 				webSlice(f, p, ready(3), ready(1).on(here)), webSlice(f, p), webSlice(f, p, ready(200), ready(2)),
 			}
-			checkSelection(t, f, Select(httpPort(p), f, from, thisNode),
+			checkSelection(t, f, selectEndpoints(httpPort(p), f, from, thisNode),
 				selection{cluster: []int{1, 2, 3, 200}, local: []int{1}, onNode: []int{1}, anywhere: true})
 		}
 	}
 }
 
 func TestHintsAreAskedOfTheEndpointsOfAllSlices(t *testing.T) {
-	from := []Slice{webSlice(IPv4, TCP, ready(1).zones(zoneA), ready(2).zones(zoneB)), webSlice(IPv4, TCP, ready(3))}
-	checkSelection(t, IPv4, Select(httpPort(TCP), IPv4, from, thisNode),
+	from := []EndpointSlice{webSlice(IPv4, TCP, ready(1).zones(zoneA), ready(2).zones(zoneB)), webSlice(IPv4, TCP, ready(3))}
+	checkSelection(t, IPv4, selectEndpoints(httpPort(TCP), IPv4, from, thisNode),
 		selection{cluster: []int{1, 2, 3}, anywhere: true})
 }
 
 func TestASlicePortServesTheServicePortOfItsNameAndProtocol(t *testing.T) {
-	ports := []SlicePort{
+	ports := []EndpointPort{
 		{"dns", UDP, 1001},
 		{"dns-tcp", TCP, 1002},
 		{"", SCTP, 1003},
@@ -133,7 +133,7 @@ func TestASlicePortServesTheServicePortOfItsNameAndProtocol(t *testing.T) {
 				if test.want > 0 {
 					want = append(want, netip.AddrPortFrom(podIP(f, 1), test.want))
 				}
-				if got := Select(port, f, []Slice{s}, thisNode); !slices.Equal(got.Cluster, want) {
+				if got := selectEndpoints(port, f, []EndpointSlice{s}, thisNode); !slices.Equal(got.Cluster, want) {
 					t.Errorf("%s: got %v, want %v", f, got.Cluster, want)
 				}
 			}
@@ -142,16 +142,16 @@ func TestASlicePortServesTheServicePortOfItsNameAndProtocol(t *testing.T) {
 }
 
 func TestASliceServesItsFamilyOnly(t *testing.T) {
-	from := []Slice{webSlice(IPv4, TCP, ready(1)), webSlice(IPv6, TCP, ready(2)), webSlice(Family(9), TCP, ready(3))}
-	checkSelection(t, IPv4, Select(httpPort(TCP), IPv4, from, thisNode), selection{cluster: []int{1}, anywhere: true})
-	checkSelection(t, IPv6, Select(httpPort(TCP), IPv6, from, thisNode), selection{cluster: []int{2}, anywhere: true})
+	from := []EndpointSlice{webSlice(IPv4, TCP, ready(1)), webSlice(IPv6, TCP, ready(2)), webSlice(Family(9), TCP, ready(3))}
+	checkSelection(t, IPv4, selectEndpoints(httpPort(TCP), IPv4, from, thisNode), selection{cluster: []int{1}, anywhere: true})
+	checkSelection(t, IPv6, selectEndpoints(httpPort(TCP), IPv6, from, thisNode), selection{cluster: []int{2}, anywhere: true})
 }
 
 func TestEndpointsAreSortedByNumberAndNotByLetter(t *testing.T) {
 	for _, f := range Families {
 		s := webSlice(f, TCP, ready(100), ready(9), ready(20), ready(1000))
-		s.Ports = append(s.Ports, SlicePort{"http", TCP, 900})
-		got := Select(httpPort(TCP), f, []Slice{s}, thisNode).Cluster
+		s.Ports = append(s.Ports, EndpointPort{"http", TCP, 900})
+		got := selectEndpoints(httpPort(TCP), f, []EndpointSlice{s}, thisNode).Cluster
 		if !slices.IsSortedFunc(got, netip.AddrPort.Compare) || len(got) != 8 || got[0].Port() != 900 {
 			t.Errorf("%s: got %v", f, got)
 		}
@@ -159,12 +159,12 @@ func TestEndpointsAreSortedByNumberAndNotByLetter(t *testing.T) {
 }
 
 func TestSelectLeavesItsInputAlone(t *testing.T) {
-	from := []Slice{webSlice(IPv4, TCP, ready(3).on(here), ready(1)), webSlice(IPv4, TCP, draining(1), ready(2))}
-	before := []Slice{from[0], from[1]}
+	from := []EndpointSlice{webSlice(IPv4, TCP, ready(3).on(here), ready(1)), webSlice(IPv4, TCP, draining(1), ready(2))}
+	before := []EndpointSlice{from[0], from[1]}
 	for i := range before {
 		before[i].Endpoints = slices.Clone(from[i].Endpoints)
 	}
-	Select(httpPort(TCP), IPv4, from, thisNode)
+	selectEndpoints(httpPort(TCP), IPv4, from, thisNode)
 	for i := range before {
 		if !slices.Equal(from[i].Endpoints, before[i].Endpoints) {
 			t.Errorf("slice %d was %v and is %v", i, before[i].Endpoints, from[i].Endpoints)
@@ -172,7 +172,7 @@ func TestSelectLeavesItsInputAlone(t *testing.T) {
 	}
 }
 
-func equalSelections(a, b Selection) bool {
+func equalSelections(a, b selectedEndpoints) bool {
 	return slices.Equal(a.Cluster, b.Cluster) && slices.Equal(a.Local, b.Local) &&
-		slices.Equal(a.OnNode, b.OnNode) && slices.Equal(a.Flows, b.Flows) && a.Anywhere == b.Anywhere
+		slices.Equal(a.OnNode, b.OnNode) && slices.Equal(a.Flows, b.Flows) && a.hasAny == b.hasAny
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// selection is what a test wants of a [Selection], in numbers of pods.
+// selection is what a test wants of a [selectedEndpoints], in numbers of pods.
 type selection struct {
 	cluster, local []int
 	onNode         []int
@@ -30,7 +30,7 @@ func (test selectTest) run(t *testing.T) {
 	for _, f := range Families {
 		for _, p := range Protocols {
 			for _, pods := range [][]pod{test.pods, backwards} {
-				got := Select(httpPort(p), f, []Slice{webSlice(f, p, pods...)}, test.node)
+				got := selectEndpoints(httpPort(p), f, []EndpointSlice{webSlice(f, p, pods...)}, test.node)
 				checkSelection(t, f, got, test.want)
 			}
 		}
@@ -44,7 +44,7 @@ func runSelectTests(t *testing.T, tests map[string]selectTest) {
 	}
 }
 
-func checkSelection(t *testing.T, f Family, got Selection, want selection) {
+func checkSelection(t *testing.T, f Family, got selectedEndpoints, want selection) {
 	t.Helper()
 	if !slices.Equal(got.Cluster, podPorts(f, want.cluster...)) {
 		t.Errorf("cluster: got %v, want pods %v", got.Cluster, want.cluster)
@@ -55,8 +55,8 @@ func checkSelection(t *testing.T, f Family, got Selection, want selection) {
 	if !slices.Equal(got.OnNode, podIPs(f, want.onNode...)) {
 		t.Errorf("on this node: got %v, want pods %v", got.OnNode, want.onNode)
 	}
-	if got.Anywhere != want.anywhere {
-		t.Errorf("anywhere: got %v", got.Anywhere)
+	if got.hasAny != want.anywhere {
+		t.Errorf("anywhere: got %v", got.hasAny)
 	}
 }
 

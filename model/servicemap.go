@@ -18,14 +18,14 @@ type ServiceMap struct {
 	options  Options
 	node     Node
 	services map[ServiceName]*entry
-	known    int                       // how many of services have a service
-	slices   map[SliceName]ServiceName // whose slice it is
+	count    int                               // how many of services have a service
+	slices   map[EndpointSliceName]ServiceName // whose slice it is
 	claims   claims
 	dirty    []*entry // changed since Changes was last asked
 	touched  []Match  // as well, whoever claims them
-	notLocal NotLocal
+	noLocal  NoLocalEndpoints
 	health   map[ServiceName]HealthCheck // those that changed
-	excesses []Excess                    // as well
+	excesses []OverBudget                // as well
 	spending spending
 	peaks    [2]int // of services and slices
 	many     int    // how many slices of a Service are worth to be gathered
@@ -34,18 +34,18 @@ type ServiceMap struct {
 // entry is one Service with its slices. Slices may come before their Service.
 type entry struct {
 	name      ServiceName
-	service   *Service  // nil while only slices are known
-	served    *Service  // whose frontends these are
-	slices    []Slice   // sorted by name
-	gathered  *gathered // from slices, as of the last Changes; nil if there was no need
+	service   *Service        // nil while only slices are known
+	served    *Service        // whose frontends these are
+	slices    []EndpointSlice // sorted by name
+	gathered  *gathered       // from slices, as of the last Changes; nil if there was no need
 	frontends []Frontend
 	without   map[*Frontend]bool // ClusterIPs that another Service holds
 	replaced  bool               // frontends are new, and claim no address but ClusterIPs
 	health    HealthCheck
-	weight    int    // as of the last Changes
-	sticky    int    // of its endpoints, how many remember clients
-	excess    Excess // why it is not served, if it is beyond the budget
-	dirty     bool   // stands in ServiceMap.dirty
+	weight    int        // as of the last Changes
+	sticky    int        // of its endpoints, how many remember clients
+	excess    OverBudget // why it is not served, if it is beyond the budget
+	dirty     bool       // stands in ServiceMap.dirty
 }
 
 // Changes is what differs from the last time.
@@ -54,19 +54,19 @@ type Changes struct {
 	// more; both sorted by Match.
 	Set  []Frontend
 	Gone []Match
-	// Conflicts are claims lost to another Service, new since the last time;
+	// ConflictCount are claims lost to another Service, new since the last time;
 	// sorted by Match, and for each by age of the loser.
 	Conflicts []Conflict
 	// HealthChecks are those that are new or changed, or gone, without a port
 	// then; sorted by Service.
 	HealthChecks []HealthCheck
-	// Excesses are Services that are beyond the budget, or are within it again.
-	Excesses []Excess
+	// OverBudget are Services that are beyond the budget, or are within it again.
+	OverBudget []OverBudget
 }
 
-// NotLocal counts Service ports, by family, whose policy is [PolicyLocal] while
+// NoLocalEndpoints counts Service ports, by family, whose policy is [PolicyLocal] while
 // all their endpoints are on other nodes.
-type NotLocal struct {
+type NoLocalEndpoints struct {
 	Internal, External [len(Families)]int
 }
 
@@ -76,7 +76,7 @@ func NewServiceMap(o Options, n Node) *ServiceMap {
 		options:  o,
 		node:     n,
 		services: map[ServiceName]*entry{},
-		slices:   map[SliceName]ServiceName{},
+		slices:   map[EndpointSliceName]ServiceName{},
 		claims:   newClaims(),
 		health:   map[ServiceName]HealthCheck{},
 		spending: spending{by: map[string]int{}},
@@ -88,7 +88,7 @@ func NewServiceMap(o Options, n Node) *ServiceMap {
 func (m *ServiceMap) SetService(s Service) {
 	e := m.entry(s.Name)
 	if e.service == nil {
-		m.known++
+		m.count++
 	}
 	e.service = &s
 }
@@ -96,7 +96,7 @@ func (m *ServiceMap) SetService(s Service) {
 // DeleteService removes a Service; its slices stay known.
 func (m *ServiceMap) DeleteService(name ServiceName) {
 	if e := m.services[name]; e != nil && e.service != nil {
-		m.known--
+		m.count--
 		e.service = nil
 		m.mark(e)
 	}
@@ -104,7 +104,7 @@ func (m *ServiceMap) DeleteService(name ServiceName) {
 
 // SetSlice adds an EndpointSlice or replaces the one of its name, whichever
 // Service that belonged to.
-func (m *ServiceMap) SetSlice(s Slice) {
+func (m *ServiceMap) SetSlice(s EndpointSlice) {
 	if owner, ok := m.slices[s.Name]; ok && owner != s.Service {
 		m.DeleteSlice(s.Name)
 	}
@@ -120,7 +120,7 @@ func (m *ServiceMap) SetSlice(s Slice) {
 }
 
 // DeleteSlice removes an EndpointSlice.
-func (m *ServiceMap) DeleteSlice(name SliceName) {
+func (m *ServiceMap) DeleteSlice(name EndpointSliceName) {
 	owner, ok := m.slices[name]
 	if !ok {
 		return
@@ -160,7 +160,7 @@ func (m *ServiceMap) SetNodeAddrs(addrs []netip.Addr) {
 }
 
 // Len is the number of Services.
-func (m *ServiceMap) Len() int { return m.known }
+func (m *ServiceMap) Len() int { return m.count }
 
 // Service is the Service of that name, or nil.
 func (m *ServiceMap) Service(name ServiceName) *Service {
@@ -170,14 +170,14 @@ func (m *ServiceMap) Service(name ServiceName) *Service {
 	return nil
 }
 
-// NotLocal counts what no node but others can serve, as of the last Changes.
-func (m *ServiceMap) NotLocal() NotLocal { return m.notLocal }
+// NoLocalEndpoints counts what no node but others can serve, as of the last Changes.
+func (m *ServiceMap) NoLocalEndpoints() NoLocalEndpoints { return m.noLocal }
 
-// Conflicts is the number of claims that are lost, as of the last Changes.
-func (m *ServiceMap) Conflicts() int { return m.claims.losers }
+// ConflictCount is the number of claims that are lost, as of the last Changes.
+func (m *ServiceMap) ConflictCount() int { return m.claims.losers }
 
-// NodePorts is the number of node ports of a family, as of the last Changes.
-func (m *ServiceMap) NodePorts(f Family) int { return m.claims.nodePorts[f] }
+// NodePortCount is the number of node ports of a family, as of the last Changes.
+func (m *ServiceMap) NodePortCount(f Family) int { return m.claims.nodePorts[f] }
 
 // Changes works out what the events since the last call changed.
 func (m *ServiceMap) Changes() Changes {
@@ -196,11 +196,11 @@ func (m *ServiceMap) Changes() Changes {
 	}
 	clear(m.health)
 	m.services, m.slices = Shrink(m.services, &m.peaks[0]), Shrink(m.slices, &m.peaks[1])
-	out.Excesses, m.excesses = m.excesses, nil
+	out.OverBudget, m.excesses = m.excesses, nil
 	return out
 }
 
-// Frontends lists every frontend as it stood after the last Changes, sorted by
+// frontendsOf lists every frontend as it stood after the last Changes, sorted by
 // Match.
 func (m *ServiceMap) Frontends() []Frontend {
 	return m.claims.winners()
@@ -261,16 +261,16 @@ func (m *ServiceMap) updateHealth(e *entry, v *view) {
 }
 
 // countNotLocal adds n for each Service port of the entry that counts in
-// [NotLocal].
+// [NoLocalEndpoints].
 func (m *ServiceMap) countNotLocal(e *entry, n int) {
 	for i := range e.frontends {
 		f := &e.frontends[i]
 		switch {
-		case f.Verdict != Drop:
-		case f.Owner():
-			m.notLocal.Internal[f.Match.Family] += n
-		case e.frontends[i-1].Owner(): // the first one of the port from outside
-			m.notLocal.External[f.Match.Family] += n
+		case f.Verdict != VerdictDrop:
+		case f.OwnsPool():
+			m.noLocal.Internal[f.Match.Family] += n
+		case e.frontends[i-1].OwnsPool(): // the first one of the port from outside
+			m.noLocal.External[f.Match.Family] += n
 		}
 	}
 }
@@ -315,7 +315,7 @@ func (e *entry) gather(many int, n Node) {
 }
 
 // slice is the slice of that name, or nil.
-func (e *entry) slice(name SliceName) *Slice {
+func (e *entry) slice(name EndpointSliceName) *EndpointSlice {
 	if i, found := e.find(name); found {
 		return &e.slices[i]
 	}
@@ -323,8 +323,8 @@ func (e *entry) slice(name SliceName) *Slice {
 }
 
 // find tells where the slice of that name is, or belongs.
-func (e *entry) find(name SliceName) (int, bool) {
-	return slices.BinarySearchFunc(e.slices, name, func(s Slice, n SliceName) int {
+func (e *entry) find(name EndpointSliceName) (int, bool) {
+	return slices.BinarySearchFunc(e.slices, name, func(s EndpointSlice, n EndpointSliceName) int {
 		return cmp.Or(cmp.Compare(s.Name.Namespace, n.Namespace), cmp.Compare(s.Name.Name, n.Name))
 	})
 }

@@ -26,7 +26,7 @@ func checkNothing(t *testing.T, got Changes) {
 func checkEmpty(t *testing.T, m *ServiceMap) {
 	t.Helper()
 	for name, n := range map[string]int{
-		"services": len(m.services), "known": m.known, "slices": len(m.slices), "dirty": len(m.dirty),
+		"services": len(m.services), "known": m.count, "slices": len(m.slices), "dirty": len(m.dirty),
 		"asked": len(m.claims.asked), "settled": len(m.claims.settled), "lost": len(m.claims.lost), "losers": m.claims.losers,
 		"health checks": len(m.health),
 	} {
@@ -42,15 +42,17 @@ func TestChangesTellWhatIsNew(t *testing.T) {
 		set   []int // pods of the one frontend that is set; nil for none, empty for one without endpoints
 		gone  bool
 	}{
-		"nothing without an event":          {event: func(*ServiceMap) {}},
-		"nothing for the same Service":      {event: func(m *ServiceMap) { m.SetService(webService(TCP, IPv4)) }},
-		"nothing for the same slice":        {event: func(m *ServiceMap) { m.SetSlice(webSlice(IPv4, TCP, ready(1).on(here))) }},
-		"nothing for the same node":         {event: func(m *ServiceMap) { m.SetNode(thisNode) }},
-		"nothing for an unknown Service":    {event: func(m *ServiceMap) { m.DeleteService(ServiceName{"shop", "x"}) }},
-		"nothing for an unknown slice":      {event: func(m *ServiceMap) { m.DeleteSlice(SliceName{"shop", "x"}) }},
-		"nothing for an endpoint unready":   {event: func(m *ServiceMap) { m.SetSlice(webSlice(IPv4, TCP, ready(1).on(here), notReady(2))) }},
-		"nothing for hints for all zones":   {event: func(m *ServiceMap) { m.SetSlice(webSlice(IPv4, TCP, ready(1).on(here).zones(zoneB))) }},
-		"nothing for a slice of no Service": {event: func(m *ServiceMap) { m.SetSlice(Slice{Name: SliceName{"x", "x"}, Service: ServiceName{"x", "x"}}) }},
+		"nothing without an event":        {event: func(*ServiceMap) {}},
+		"nothing for the same Service":    {event: func(m *ServiceMap) { m.SetService(webService(TCP, IPv4)) }},
+		"nothing for the same slice":      {event: func(m *ServiceMap) { m.SetSlice(webSlice(IPv4, TCP, ready(1).on(here))) }},
+		"nothing for the same node":       {event: func(m *ServiceMap) { m.SetNode(thisNode) }},
+		"nothing for an unknown Service":  {event: func(m *ServiceMap) { m.DeleteService(ServiceName{"shop", "x"}) }},
+		"nothing for an unknown slice":    {event: func(m *ServiceMap) { m.DeleteSlice(EndpointSliceName{"shop", "x"}) }},
+		"nothing for an endpoint unready": {event: func(m *ServiceMap) { m.SetSlice(webSlice(IPv4, TCP, ready(1).on(here), notReady(2))) }},
+		"nothing for hints for all zones": {event: func(m *ServiceMap) { m.SetSlice(webSlice(IPv4, TCP, ready(1).on(here).zones(zoneB))) }},
+		"nothing for a slice of no Service": {event: func(m *ServiceMap) {
+			m.SetSlice(EndpointSlice{Name: EndpointSliceName{"x", "x"}, Service: ServiceName{"x", "x"}})
+		}},
 		"nothing for another family's slice": {
 			event: func(m *ServiceMap) { m.SetSlice(webSlice(IPv6, TCP, ready(2))) },
 		},
@@ -146,7 +148,7 @@ func TestASliceThatMovesServesItsNewServiceOnly(t *testing.T) {
 			t.Errorf("to %s: set %v", owner, got.Set)
 		}
 		for _, f := range got.Set {
-			if (f.Verdict == Balance) != (f.Service.ServiceName == owner) {
+			if (f.Verdict == VerdictBalance) != (f.Service.ServiceName == owner) {
 				t.Errorf("to %s: set %+v", owner, f)
 			}
 		}
@@ -174,13 +176,13 @@ func TestSlicesWaitForTheirService(t *testing.T) {
 		t.Errorf("%d Services", m.Len())
 	}
 	m.SetService(webService(TCP, IPv4))
-	if got := m.Changes(); len(got.Set) != 1 || got.Set[0].Verdict != Balance {
+	if got := m.Changes(); len(got.Set) != 1 || got.Set[0].Verdict != VerdictBalance {
 		t.Errorf("got %+v", got)
 	}
 	m.DeleteService(web)
 	m.Changes()
 	m.SetService(webService(TCP, IPv4))
-	if got := m.Changes(); len(got.Set) != 1 || got.Set[0].Verdict != Balance {
+	if got := m.Changes(); len(got.Set) != 1 || got.Set[0].Verdict != VerdictBalance {
 		t.Errorf("after the Service was gone: got %+v", got)
 	}
 }
@@ -208,7 +210,7 @@ func TestLenCountsServicesAndNotSlices(t *testing.T) {
 
 func TestAServiceIsFoundByItsName(t *testing.T) {
 	m := webMap()
-	m.SetSlice(Slice{Name: SliceName{"x", "x"}, Service: ServiceName{"x", "x"}})
+	m.SetSlice(EndpointSlice{Name: EndpointSliceName{"x", "x"}, Service: ServiceName{"x", "x"}})
 	if got := m.Service(web); got == nil || got.Name != web {
 		t.Errorf("got %+v", got)
 	}

@@ -33,17 +33,17 @@ func (s *settlement) replace(e *entry) {
 	holds := false
 	for i := range e.frontends {
 		f := &e.frontends[i]
-		if f.Owner() {
+		if f.OwnsPool() {
 			holds = !e.without[f]
 		}
-		if f.Owner() || holds {
+		if f.OwnsPool() || holds {
 			s.withdraw(e, f)
 		}
 	}
 	e.served, e.without, e.replaced = e.service, nil, true
 	s.update(e)
 	for i := range e.frontends {
-		if f := &e.frontends[i]; f.Owner() {
+		if f := &e.frontends[i]; f.OwnsPool() {
 			s.enter(e, f)
 		}
 	}
@@ -74,7 +74,7 @@ func (s *settlement) contested() {
 	changed := len(s.ports)
 	for _, m := range s.touched {
 		before, after := s.claims.settled[m], s.claims.first(m)
-		if before == nil || after == nil || !before.Owner() || !after.frontend.Owner() {
+		if before == nil || after == nil || !before.OwnsPool() || !after.frontend.OwnsPool() {
 			continue
 		}
 		was, is := before.Service.ServiceName, after.frontend.Service.ServiceName
@@ -101,7 +101,7 @@ func (s *settlement) settlePorts(e *entry) {
 	for i := range e.frontends {
 		f := &e.frontends[i]
 		switch {
-		case f.Owner():
+		case f.OwnsPool():
 			held = !e.replaced && !e.without[f]
 			holds = s.claims.first(f.Match).frontend == f
 			e.setWithout(f, !holds)

@@ -119,9 +119,9 @@ func TestSourceRangesRestrictLoadBalancerIPs(t *testing.T) {
 				s.LoadBalancerIPs = append(s.LoadBalancerIPs, outsideIP(IPv6, 3), outsideIP(IPv4, 3))
 				s.SourceRanges = test.ranges(f, other)
 				seen := 0
-				for _, fe := range (Options{StrictSourceRanges: test.strict}).Frontends(&s, both(p, ready(1)), node) {
+				for _, fe := range (Options{StrictSourceRanges: test.strict}).frontendsOf(&s, both(p, ready(1)), node) {
 					switch {
-					case fe.Kind != LoadBalancerIP:
+					case fe.Kind != KindLoadBalancerIP:
 						if fe.Restricted || fe.Sources != nil {
 							t.Errorf("%s %s: restricted %v to %v", fe.Kind, fe.Match, fe.Restricted, fe.Sources)
 						}
@@ -147,8 +147,8 @@ func TestSourceRangesDoNotDependOnEndpoints(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		s := webEverywhere(p, f)
 		s.SourceRanges = []netip.Prefix{sourceRange(f, 128, 25)}
-		got := byKind(t, Options{}.Frontends(&s, nil, thisNode))
-		if fe := got[LoadBalancerIP]; fe.Verdict != Reject || !fe.Restricted || !slices.Equal(fe.Sources, s.SourceRanges) {
+		got := byKind(t, Options{}.frontendsOf(&s, nil, thisNode))
+		if fe := got[KindLoadBalancerIP]; fe.Verdict != VerdictReject || !fe.Restricted || !slices.Equal(fe.Sources, s.SourceRanges) {
 			t.Errorf("got\n%s", frontendLines([]Frontend{*fe}))
 		}
 	})
@@ -164,8 +164,8 @@ func TestTheNodesOtherAddressChangesTheSources(t *testing.T) {
 		other := thisNode
 		other.Addrs[f] = nodeIP(f, 200)
 		m.SetNode(other)
-		checkChanges(t, m.Changes(), []Match{webMatch(LoadBalancerIP, f, p)}, nil)
+		checkChanges(t, m.Changes(), []Match{webMatch(KindLoadBalancerIP, f, p)}, nil)
 		m.SetOptions(Options{StrictSourceRanges: true})
-		checkChanges(t, m.Changes(), []Match{webMatch(LoadBalancerIP, IPv4+IPv6-f, p)}, nil)
+		checkChanges(t, m.Changes(), []Match{webMatch(KindLoadBalancerIP, IPv4+IPv6-f, p)}, nil)
 	})
 }

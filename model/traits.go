@@ -15,7 +15,7 @@ const (
 	withoutNodeHint // for any node
 	withoutZoneHint // for any zone
 
-	isDraining = isServing | isTerminating
+	isServingTerminating = isServing | isTerminating
 )
 
 // has tells whether all the wanted traits are there.

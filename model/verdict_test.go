@@ -17,17 +17,17 @@ type verdictTest struct {
 // take over is decided for each policy by itself.
 func TestRejectOrDrop(t *testing.T) {
 	tests := map[string]verdictTest{
-		"no endpoint": {cluster: Reject, local: Reject},
+		"no endpoint": {cluster: VerdictReject, local: VerdictReject},
 		"none that may serve": {
-			pods: []pod{notReady(1).on(here), dying(2).on(here), dying(3).on(there)}, cluster: Reject, local: Reject,
+			pods: []pod{notReady(1).on(here), dying(2).on(here), dying(3).on(there)}, cluster: VerdictReject, local: VerdictReject,
 		},
 		"ready here": {
 			pods: []pod{ready(1).on(here), notReady(2).on(there)}, clusters: []int{1}, locals: []int{1},
 		},
 		"ready elsewhere": {
-			pods: []pod{ready(2).on(there), notReady(1).on(here)}, clusters: []int{2}, local: Drop,
+			pods: []pod{ready(2).on(there), notReady(1).on(here)}, clusters: []int{2}, local: VerdictDrop,
 		},
-		"ready where nobody knows": {pods: []pod{ready(2)}, clusters: []int{2}, local: Drop},
+		"ready where nobody knows": {pods: []pod{ready(2)}, clusters: []int{2}, local: VerdictDrop},
 		"ready here and elsewhere": {
 			pods: []pod{ready(1).on(here), ready(2).on(there)}, clusters: []int{1, 2}, locals: []int{1},
 		},
@@ -35,7 +35,7 @@ func TestRejectOrDrop(t *testing.T) {
 			pods: []pod{draining(1).on(here), dying(2).on(there)}, clusters: []int{1}, locals: []int{1},
 		},
 		"draining elsewhere": {
-			pods: []pod{draining(2).on(there), dying(1).on(here)}, clusters: []int{2}, local: Drop,
+			pods: []pod{draining(2).on(there), dying(1).on(here)}, clusters: []int{2}, local: VerdictDrop,
 		},
 		"draining here and elsewhere": {
 			pods: []pod{draining(1).on(here), draining(2).on(there)}, clusters: []int{1, 2}, locals: []int{1},
@@ -50,7 +50,7 @@ func TestRejectOrDrop(t *testing.T) {
 			pods: []pod{ready(1).on(here), draining(3).on(here)}, clusters: []int{1}, locals: []int{1},
 		},
 		"dying here, ready elsewhere": {
-			pods: []pod{dying(1).on(here), ready(2).on(there)}, clusters: []int{2}, local: Drop,
+			pods: []pod{dying(1).on(here), ready(2).on(there)}, clusters: []int{2}, local: VerdictDrop,
 		},
 	}
 	policies := []TrafficPolicy{PolicyCluster, PolicyLocal}
@@ -69,14 +69,14 @@ func TestRejectOrDrop(t *testing.T) {
 func (test verdictTest) check(t *testing.T, f Family, p Protocol, internal, external TrafficPolicy) {
 	s := webEverywhere(p, f)
 	s.InternalPolicy, s.ExternalPolicy = internal, external
-	got := byKind(t, Options{}.Frontends(&s, both(p, test.pods...), thisNode))
+	got := byKind(t, Options{}.frontendsOf(&s, both(p, test.pods...), thisNode))
 	var locals []int
 	if internal == PolicyLocal || external == PolicyLocal {
 		locals = test.locals
 	}
 	for _, k := range kinds {
 		fe, policy := got[k], external
-		if k == ClusterIP {
+		if k == KindClusterIP {
 			policy = internal
 		}
 		want := test.cluster
@@ -90,8 +90,8 @@ func (test verdictTest) check(t *testing.T, f Family, p Protocol, internal, exte
 			t.Errorf("%s: pool %+v", k, *fe.Pool)
 		}
 		// Outside, pods and the node are served wherever an endpoint is.
-		short := k != ClusterIP && policy == PolicyLocal && len(test.clusters) > 0
-		if served := want == Balance || short; fe.ShortCircuit() != short || fe.Served() != served {
+		short := k != KindClusterIP && policy == PolicyLocal && len(test.clusters) > 0
+		if served := want == VerdictBalance || short; fe.ShortCircuit() != short || fe.Served() != served {
 			t.Errorf("%s: short circuit %v, want %v; served %v, want %v", k, fe.ShortCircuit(), short, fe.Served(), served)
 		}
 	}
@@ -132,7 +132,7 @@ func TestHintsCountUnderAClusterPolicyOnly(t *testing.T) {
 					if s.ExternalPolicy == PolicyLocal {
 						locals = test.locals
 					}
-					for _, fe := range (Options{}).Frontends(&s, both(p, test.pods...), thisNode) {
+					for _, fe := range (Options{}).frontendsOf(&s, both(p, test.pods...), thisNode) {
 						if !slices.Equal(fe.Pool.Cluster, podPorts(f, test.clusters...)) ||
 							!slices.Equal(fe.Pool.Local, podPorts(f, locals...)) {
 							t.Errorf("%s under policy %d: %+v", fe.Match, fe.Policy, *fe.Pool)
@@ -153,18 +153,18 @@ func TestFlowsAreOfAllThatServe(t *testing.T) {
 		{6, Endpoint{Serving: true}},
 		notReady(7).on(here), dying(8).on(here),
 	}
-	for _, options := range []Options{{}, {EndTCP: true}} {
+	for _, options := range []Options{{}, {TCPFlowEndpoints: true}} {
 		for _, policy := range []TrafficPolicy{PolicyCluster, PolicyLocal} {
 			every(t, func(t *testing.T, f Family, p Protocol) {
 				s := webEverywhere(p, f)
 				s.InternalPolicy, s.ExternalPolicy = policy, policy
 				var want []int
-				if p == UDP || p == TCP && options.EndTCP {
+				if p == UDP || p == TCP && options.TCPFlowEndpoints {
 					want = []int{1, 2, 3, 4, 5, 6}
 				}
-				for _, fe := range options.Frontends(&s, both(p, pods...), thisNode) {
-					if !slices.Equal(fe.Pool.Flows, podPorts(f, want...)) {
-						t.Errorf("%s: got %v", fe.Match, fe.Pool.Flows)
+				for _, fe := range options.frontendsOf(&s, both(p, pods...), thisNode) {
+					if !slices.Equal(fe.Pool.FlowEndpoints, podPorts(f, want...)) {
+						t.Errorf("%s: got %v", fe.Match, fe.Pool.FlowEndpoints)
 					}
 				}
 			})

@@ -2,14 +2,14 @@ package model
 
 // view is the endpoints of a Service as a node sees them.
 type view struct {
-	slices []Slice
+	slices []EndpointSlice
 	node   *Node
 	kept   *gathered // of a Service with many slices; else nil
 }
 
 // selection chooses among those who make the offer, and lists those that flows
 // may stay with if asked to.
-func (v *view) selection(o offer, flows bool) Selection {
+func (v *view) selection(o offer, flows bool) selectedEndpoints {
 	if v.kept != nil {
 		return v.kept.selection(o, flows)
 	}

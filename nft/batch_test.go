@@ -88,7 +88,7 @@ func TestWhatCannotBeDividedIsOneStep(t *testing.T) {
 	rules, first := load(100)
 	grown := sample(100)
 	for i := range grown.Set {
-		if grown.Set[i].Owner() {
+		if grown.Set[i].OwnsPool() {
 			grown.Set[i].Masquerade = model.MasqueradeAlways
 		}
 	}

@@ -39,10 +39,10 @@ func tenOutside(n int) Change {
 		inside := c.Set[i]
 		inside.Pool.Local = inside.Pool.Cluster[:3]
 		nodePort := inside
-		nodePort.Kind, nodePort.Policy, nodePort.Masquerade = model.NodePort, model.PolicyLocal, model.MasqueradeNever
+		nodePort.Kind, nodePort.Policy, nodePort.Masquerade = model.KindNodePort, model.PolicyLocal, model.MasqueradeNever
 		nodePort.Match.Addr, nodePort.Match.Port = netip.Addr{}, uint16(20000+i)
 		balancer := nodePort
-		balancer.Kind, balancer.Match = model.LoadBalancerIP, inside.Match
+		balancer.Kind, balancer.Match = model.KindLoadBalancerIP, inside.Match
 		balancer.Match.Addr = vip
 		vip = vip.Next()
 		c.Set = append(c.Set, nodePort, balancer)

@@ -54,7 +54,7 @@ func (c *Config) place(f model.Frontend, old slots) *frontendState {
 func (c *Config) placeAt(p *frontendState, f model.Frontend, old slots) {
 	*p = frontendState{Frontend: f, comment: f.Service.String()}
 	p.known = c.DropInvalid && f.Match.Protocol == model.TCP
-	if f.Owner() {
+	if f.OwnsPool() {
 		p.slots = old.next(f.Pool)
 	}
 }
@@ -90,11 +90,11 @@ func methodOf(p *model.Pool, n int) method {
 		return pickSticky
 	case n < 2:
 		return pickRandom
-	case p.Scheduler == model.RoundRobin:
+	case p.Scheduler == model.SchedulerRoundRobin:
 		return pickRoundRobin
-	case p.Scheduler == model.SourceHash && n <= MaxSlots:
+	case p.Scheduler == model.SchedulerSourceHash && n <= MaxSlots:
 		return pickSourceHash
-	case p.Scheduler == model.Maglev && n <= maglevSize:
+	case p.Scheduler == model.SchedulerMaglev && n <= maglevSize:
 		return pickMaglev
 	}
 	return pickRandom
@@ -120,7 +120,7 @@ func (p *frontendState) target() ChainID {
 	switch {
 	case p.ShortCircuit():
 		id = ChainID{Kind: ChainExternalLocal, NodePort: p.nodePort()}
-	case !p.Owner():
+	case !p.OwnsPool():
 		id = ChainID{Kind: ChainExternal, NodePort: p.nodePort()}
 	case p.Masquerade == model.MasqueradeAlways:
 		id = ChainID{Kind: ChainMasquerade}
@@ -129,12 +129,12 @@ func (p *frontendState) target() ChainID {
 	default:
 		id = ChainID{Kind: ChainBalance}
 	}
-	id.Local = p.Owner() && p.Policy == model.PolicyLocal
+	id.Local = p.OwnsPool() && p.Policy == model.PolicyLocal
 	return p.balancer(id)
 }
 
 // nodePort reports whether the frontend is a port of the node.
-func (p *frontendState) nodePort() bool { return p.Kind == model.NodePort }
+func (p *frontendState) nodePort() bool { return p.Kind == model.KindNodePort }
 
 // key is the frontend's key in the maps that dispatch.
 func (p *frontendState) key() Key {
@@ -187,21 +187,21 @@ func (c *compiler) dispatch() {
 	if c.Served() {
 		c.add(services, c.key(), goesTo(c.target()))
 	}
-	if c.ShortCircuit() && c.Verdict == model.Balance {
+	if c.ShortCircuit() && c.Verdict == model.VerdictBalance {
 		c.add(local, c.key(), goesTo(c.balancer(ChainID{Kind: ChainService, Local: true, NodePort: c.nodePort()})))
 	}
 	switch c.Verdict {
-	case model.Reject:
+	case model.VerdictReject:
 		c.add(none, c.key(), goesTo(ChainID{Family: c.Match.Family, Kind: ChainReject}))
-	case model.Drop:
+	case model.VerdictDrop:
 		c.add(none, c.key(), Value{Verdict: VerdictDrop})
-	case model.Balance:
+	case model.VerdictBalance:
 	}
 }
 
 // way says which ClusterIP and port stand behind an address.
 func (c *compiler) way() {
-	if c.Owner() || !c.Served() {
+	if c.OwnsPool() || !c.Served() {
 		return
 	}
 	behind := Value{Endpoint: netip.AddrPortFrom(c.Pool.Key.Addr, c.Pool.Key.Port)}
@@ -281,7 +281,7 @@ func clientKeyOf(a netip.Addr) Key {
 // answers for unknown ports, the pods that may reach themselves, and the addresses
 // of endpoints.
 func (p *frontendState) share(out []sharedKey) []sharedKey {
-	if !p.Owner() {
+	if !p.OwnsPool() {
 		return out
 	}
 	out = append(out, p.shared(SetClusterIPs, Key{Addr: p.Match.Addr}))

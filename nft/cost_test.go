@@ -58,14 +58,14 @@ func costFrontends(i, ports, addrs, ranges, endpoints int) []model.Frontend {
 	}
 	for n := range ports {
 		key := model.Match{Addr: costAddr(10, i), Protocol: model.TCP, Port: uint16(n + 1)}
-		f := model.Frontend{Match: key, Pool: &model.Pool{Key: key, Cluster: list, Scheduler: model.Random}}
+		f := model.Frontend{Match: key, Pool: &model.Pool{Key: key, Cluster: list, Scheduler: model.SchedulerRandom}}
 		f.Service.Namespace, f.Service.Name, f.Service.Port = "shop", fmt.Sprint("web-", i), fmt.Sprint("p", n)
 		if endpoints == 0 {
-			f.Verdict = model.Reject
+			f.Verdict = model.VerdictReject
 		}
 		out = append(out, f)
 		for a := range addrs {
-			f.Kind, f.Match.Addr = model.LoadBalancerIP, costAddr(30+i, a)
+			f.Kind, f.Match.Addr = model.KindLoadBalancerIP, costAddr(30+i, a)
 			for k := range ranges {
 				f.Sources = append(f.Sources, netip.PrefixFrom(costAddr(40, k), 32))
 			}

@@ -17,7 +17,7 @@ type pick struct {
 
 // maglevSize is how many slots a Service has whose endpoints are spread by
 // [model.MaglevTable]: the largest prime number there are slots for.
-const maglevSize = model.MaglevSlots
+const maglevSize = model.MaglevTableSize
 
 // hashSeed makes the same hashes on every node, which Maglev is about.
 const hashSeed = 0x6b766d70

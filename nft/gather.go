@@ -84,7 +84,7 @@ func newGathering(list []*frontendState) *collector {
 	rooms := make([]int32, last)
 	for _, p := range list {
 		rooms[SetID{Family: p.Match.Family, Kind: SetServices}.number()]++
-		if p.Owner() {
+		if p.OwnsPool() {
 			rooms[SetID{Family: p.Match.Family, Kind: SetClusterIPs}.number()]++
 		}
 		for _, local := range [...]bool{false, true} {

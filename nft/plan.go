@@ -150,7 +150,7 @@ func (p *Plan) count(r *Ruleset, e *setElement, step int) {
 // replaceShared counts the shared elements of which a frontend needs more or fewer
 // than before.
 func (p *Plan) replaceShared(old, next *frontendState) {
-	if old == nil || next == nil || !old.Owner() || !next.Owner() {
+	if old == nil || next == nil || !old.OwnsPool() || !next.OwnsPool() {
 		p.share(old, -1)
 		p.share(next, 1)
 		return

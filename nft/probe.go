@@ -46,15 +46,15 @@ func samples(f model.Family, addr netip.Addr) []model.Frontend {
 		inside := model.Frontend{Match: p.Key, Pool: &p, Masquerade: model.MasqueradeOffPod}
 		nodePort := model.Frontend{
 			Match: model.Match{Family: f, Protocol: model.TCP, Port: uint16(len(out) + 1)},
-			Kind:  model.NodePort, Policy: model.PolicyLocal, Pool: &p,
+			Kind:  model.KindNodePort, Policy: model.PolicyLocal, Pool: &p,
 		}
 		outside := nodePort
-		outside.Kind, outside.Match = model.LoadBalancerIP, p.Key
+		outside.Kind, outside.Match = model.KindLoadBalancerIP, p.Key
 		outside.Match.Port++
 		outside.Restricted, outside.Sources = true, []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen()-1)}
 		out = append(out, inside, nodePort, outside)
 	}
-	for s := model.Random; s <= model.SourceHash; s++ { // Maglev asks for no more, in many more chains
+	for s := model.SchedulerRandom; s <= model.SchedulerSourceHash; s++ { // Maglev asks for no more, in many more chains
 		add(model.Pool{Scheduler: s, Cluster: endpoints[:2], Local: endpoints[:2]})
 	}
 	add(model.Pool{Affinity: time.Second, Cluster: endpoints[:2], Local: endpoints[:1]})

@@ -152,7 +152,7 @@ func (e *setElement) refers() (reference, bool) {
 
 // endpoints is how many endpoints the frontend brings along.
 func (p *frontendState) endpoints() int {
-	if !p.Owner() {
+	if !p.OwnsPool() {
 		return 0
 	}
 	return len(p.Pool.Cluster) + len(p.Pool.Local)

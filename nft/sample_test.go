@@ -50,13 +50,13 @@ func sampleService(f model.Family, i int) []model.Frontend {
 	inside.Policy = policy
 	inside.Verdict = sampleVerdict(inside.Policy, pool)
 	if i%11 == 8 {
-		inside.Verdict = model.Drop
+		inside.Verdict = model.VerdictDrop
 	}
 	out := []model.Frontend{inside}
 	if !sampleOutside(i) {
 		return out
 	}
-	for kind := model.NodePort; kind <= model.LoadBalancerIP; kind++ {
+	for kind := model.KindNodePort; kind <= model.KindLoadBalancerIP; kind++ {
 		outside := inside
 		outside.Kind, outside.Policy = kind, outsidePolicy
 		outside.Verdict = sampleVerdict(outside.Policy, pool)
@@ -64,11 +64,11 @@ func sampleService(f model.Family, i int) []model.Frontend {
 		if outside.Policy == model.PolicyCluster {
 			outside.Masquerade = model.MasqueradeAlways
 		}
-		outside.Match.Addr = sampleAddr(f, [...]byte{model.ExternalIP: 198, model.LoadBalancerIP: 203}[kind], i)
-		if kind == model.NodePort {
+		outside.Match.Addr = sampleAddr(f, [...]byte{model.KindExternalIP: 198, model.KindLoadBalancerIP: 203}[kind], i)
+		if kind == model.KindNodePort {
 			outside.Match.Addr, outside.Match.Port = netip.Addr{}, uint16(30000+i)
 		}
-		if kind == model.LoadBalancerIP && i%4 == 1 {
+		if kind == model.KindLoadBalancerIP && i%4 == 1 {
 			outside.Restricted, outside.Sources = true, sampleSources(f, i)
 		}
 		out = append(out, outside)
@@ -82,7 +82,7 @@ func samplePool(f model.Family, i int) *model.Pool {
 		Key: model.Match{
 			Family: f, Addr: sampleAddr(f, 96, i), Protocol: model.Protocols[i%3], Port: uint16(80 + i%2),
 		},
-		Scheduler: model.Random + model.Scheduler(i%4),
+		Scheduler: model.SchedulerRandom + model.Scheduler(i%4),
 	}
 	endpoints := 1 + i%5
 	switch {
@@ -128,11 +128,11 @@ func sampleVerdict(policy model.TrafficPolicy, p *model.Pool) model.Verdict {
 	}
 	switch {
 	case len(serving) > 0:
-		return model.Balance
+		return model.VerdictBalance
 	case len(p.Cluster) > 0:
-		return model.Drop
+		return model.VerdictDrop
 	}
-	return model.Reject
+	return model.VerdictReject
 }
 
 // sampleSources are ranges some of which contain others.

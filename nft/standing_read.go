@@ -123,12 +123,12 @@ func (r *tableReader) frontend(e *Element) *model.Frontend {
 	m := r.match(&e.Key)
 	f := r.at[m]
 	if f == nil {
-		f = &model.Frontend{Match: m, Kind: model.ExternalIP, Service: portNamed(e.Comment, m.Protocol)}
+		f = &model.Frontend{Match: m, Kind: model.KindExternalIP, Service: portNamed(e.Comment, m.Protocol)}
 		switch {
 		case !m.Addr.IsValid():
-			f.Kind = model.NodePort
+			f.Kind = model.KindNodePort
 		case r.owners[m.Addr]:
-			f.Kind = model.ClusterIP
+			f.Kind = model.KindClusterIP
 		}
 		r.at[m] = f
 	}
@@ -157,7 +157,7 @@ func (r *tableReader) served(e *Element) {
 		f.Policy = model.PolicyLocal
 	}
 	key := f.Match
-	if !f.Owner() {
+	if !f.OwnsPool() {
 		key = r.ways[f.Match]
 	}
 	f.Pool = r.pool(key)
@@ -167,15 +167,15 @@ func (r *tableReader) served(e *Element) {
 // scheduled notes how a chain picks from the pool. To pick one of one is left to
 // chance, whatever the scheduler.
 func scheduled(p *model.Pool, by ChainID) {
-	if s := by.Method.scheduler(); s != model.Random || p.Scheduler == model.SchedulerDefault {
+	if s := by.Method.scheduler(); s != model.SchedulerRandom || p.Scheduler == model.SchedulerDefault {
 		p.Scheduler = s
 	}
 }
 
 // external is the kind of what leads to a pool that is another's.
 func external(k model.Kind) model.Kind {
-	if k == model.ClusterIP {
-		return model.ExternalIP
+	if k == model.KindClusterIP {
+		return model.KindExternalIP
 	}
 	return k
 }
@@ -183,11 +183,11 @@ func external(k model.Kind) model.Kind {
 // unserved reads an element of a map that refuses.
 func (r *tableReader) unserved(e *Element) {
 	f := r.frontend(e)
-	f.Verdict = model.Reject
+	f.Verdict = model.VerdictReject
 	if e.Value.Verdict == VerdictDrop {
-		f.Verdict, f.Policy = model.Drop, model.PolicyLocal
+		f.Verdict, f.Policy = model.VerdictDrop, model.PolicyLocal
 	}
-	if f.Owner() {
+	if f.OwnsPool() {
 		f.Pool = r.pool(f.Match) // other addresses may lead to it all the same
 	}
 }
@@ -256,7 +256,7 @@ func (r *tableReader) all() []InstalledFrontend {
 			f.Pool = &model.Pool{Key: f.Match} // of nobody's endpoints
 		}
 		s := InstalledFrontend{Frontend: f}
-		if f.Owner() {
+		if f.OwnsPool() {
 			slots := r.slots[f.Match]
 			s.Cluster, s.Local = slots.cluster, slots.local
 		}
@@ -270,13 +270,13 @@ func (r *tableReader) all() []InstalledFrontend {
 func (m method) scheduler() model.Scheduler {
 	switch m {
 	case pickRoundRobin:
-		return model.RoundRobin
+		return model.SchedulerRoundRobin
 	case pickSourceHash:
-		return model.SourceHash
+		return model.SchedulerSourceHash
 	case pickMaglev:
-		return model.Maglev
+		return model.SchedulerMaglev
 	}
-	return model.Random
+	return model.SchedulerRandom
 }
 
 // portNamed is the Service port that [model.ServicePortName.String] names so.

@@ -16,13 +16,13 @@ import (
 // readable is what tables tell of a frontend.
 func readable(s InstalledFrontend) string {
 	kind, policy, treatment, scheduler := s.Kind, fmt.Sprint(s.Policy), fmt.Sprint(s.Masquerade), "none"
-	if kind == model.LoadBalancerIP {
-		kind = model.ExternalIP
+	if kind == model.KindLoadBalancerIP {
+		kind = model.KindExternalIP
 	}
 	switch s.Verdict {
-	case model.Reject:
+	case model.VerdictReject:
 		policy = "unknown"
-	case model.Drop: // samples have some of Cluster policy, which the model never drops
+	case model.VerdictDrop: // samples have some of Cluster policy, which the model never drops
 		policy = fmt.Sprint(model.PolicyLocal)
 	}
 	if !s.Served() {
@@ -41,7 +41,7 @@ func sortedPrefixes(s InstalledFrontend) []netip.Prefix { return outermost(s.Sou
 
 // poolKey is the ClusterIP behind, which nobody needs who serves nobody.
 func poolKey(s InstalledFrontend) string {
-	if !s.Owner() && !s.Served() {
+	if !s.OwnsPool() && !s.Served() {
 		return "unknown"
 	}
 	return s.Pool.Key.String()
@@ -91,7 +91,7 @@ func TestWhatOthersPutIntoTablesIsNoFrontend(t *testing.T) {
 		}
 	}
 	for _, s := range tables.Installed() {
-		if s.Served() && s.Verdict == model.Balance {
+		if s.Served() && s.Verdict == model.VerdictBalance {
 			t.Errorf("%s is served by nothing", s.Match)
 		}
 	}

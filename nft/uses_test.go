@@ -221,7 +221,7 @@ func moved(service []model.Frontend, key model.Match) []model.Frontend {
 		switch {
 		case i == 0:
 			out[i].Match = key
-		case out[i].Kind == model.NodePort:
+		case out[i].Kind == model.KindNodePort:
 			out[i].Match.Port = 30000 + uint16(key.Addr.AsSlice()[len(key.Addr.AsSlice())-1])
 		default:
 			a := key.Addr.AsSlice()

@@ -56,14 +56,14 @@ type Config struct {
 
 // budget is what authors of Services may have every node hold. An element takes about
 // 143 bytes of the kernel; the largest cluster known has 250,000 endpoints.
-var budget = model.Budget{Namespace: 1_000_000, Total: 4_000_000, Sticky: 2_000}
+var budget = model.Budget{PerNamespace: 1_000_000, Total: 4_000_000, AffinityEndpoints: 2_000}
 
 // options are what the model needs of it.
 func (c *Config) options() model.Options {
 	o := model.Options{
 		Budget:        budget,
 		MasqueradeAll: c.MasqueradeAll, Scheduler: c.Scheduler, StrictSourceRanges: c.StrictSourceRanges,
-		IgnoreExternalIPs: c.IgnoreExternalIPs, EndTCP: c.EndTCP,
+		IgnoreExternalIPs: c.IgnoreExternalIPs, TCPFlowEndpoints: c.EndTCP,
 	}
 	for _, f := range model.Families {
 		o.DetectsPods[f] = c.Rules.DetectsPods(f)

@@ -30,14 +30,14 @@ type DeleteService struct{ Name model.ServiceName }
 
 // SetSlice says that an EndpointSlice is now this.
 type SetSlice struct {
-	Slice model.Slice
+	Slice model.EndpointSlice
 	// Triggered is when what led to this change of the slice happened, a pod that
 	// became ready for instance; zero if that is not known, or was told before.
 	Triggered time.Time
 }
 
 // DeleteSlice says that an EndpointSlice is gone.
-type DeleteSlice struct{ Name model.SliceName }
+type DeleteSlice struct{ Name model.EndpointSliceName }
 
 // SetNode says what is now known of the proxy's own node. Without a Node
 // object, only its name is known.

@@ -30,7 +30,7 @@ type View struct {
 	// as the lists below.
 	Standing []nft.InstalledFrontend
 	// Services are those the source told of, programmed or not.
-	Services []model.Known
+	Services []model.ServiceSnapshot
 	// Scheduler is that of Services which name none.
 	Scheduler model.Scheduler
 	// Conflicts are claims that other Services hold.
@@ -98,9 +98,9 @@ func (l *Loop) view() View {
 		Node:      l.state.node,
 		Pods:      l.state.config.Rules.Pods,
 		NodeAddrs: l.state.nodeAddrs,
-		Services:  l.state.services.Known(),
+		Services:  l.state.services.Snapshot(),
 		Scheduler: l.state.config.Scheduler,
-		Conflicts: l.state.services.Lost(),
+		Conflicts: l.state.services.Conflicts(),
 		Problems:  l.allProblems(),
 	}
 	if v.Node.Name == "" {

@@ -21,7 +21,7 @@ func TestAForgottenRuleSetIsStillSeenAndItsMemoryGivenBack(t *testing.T) {
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
 			key := model.Match{Family: f, Protocol: p, Addr: []netip.Addr{netip.MustParseAddr("10.96.0.1"), netip.MustParseAddr("fd00::1")}[f], Port: 80}
-			change.Set = append(change.Set, model.Frontend{Match: key, Pool: &model.Pool{Key: key}, Verdict: model.Reject})
+			change.Set = append(change.Set, model.Frontend{Match: key, Pool: &model.Pool{Key: key}, Verdict: model.VerdictReject})
 		}
 	}
 	l.rules, _ = nft.Adopt(l.state.config.Rules, nft.Tables{}, change)

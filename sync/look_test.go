@@ -71,9 +71,9 @@ func BenchmarkLook(b *testing.B) {
 			Name: model.ServiceName{Namespace: "shop", Name: name}, ClusterIPs: []netip.Addr{addressOf(96, i)},
 			Ports: []model.ServicePort{{Protocol: model.TCP, Port: 80}},
 		}
-		slice := model.Slice{
-			Name: model.SliceName{Namespace: "shop", Name: name}, Service: s.Name,
-			Ports: []model.SlicePort{{Protocol: model.TCP, Port: 8080}},
+		slice := model.EndpointSlice{
+			Name: model.EndpointSliceName{Namespace: "shop", Name: name}, Service: s.Name,
+			Ports: []model.EndpointPort{{Protocol: model.TCP, Port: 8080}},
 		}
 		for k := range 3 {
 			slice.Endpoints = append(slice.Endpoints, model.Endpoint{Addr: addressOf(244+k, i), Ready: true, Serving: true})

@@ -149,14 +149,14 @@ func served(f model.Family, n byte) sync.SetSlice {
 	if f == model.IPv6 {
 		addr = netip.AddrFrom16([16]byte{0xfd, 1, 15: n})
 	}
-	s := model.Slice{
-		Name:      model.SliceName{Namespace: "default", Name: "web-" + f.String()},
+	s := model.EndpointSlice{
+		Name:      model.EndpointSliceName{Namespace: "default", Name: "web-" + f.String()},
 		Service:   model.ServiceName{Namespace: "default", Name: "web"},
 		Family:    f,
 		Endpoints: []model.Endpoint{{Addr: addr, Ready: true, Serving: true, Node: "node-2"}},
 	}
 	for _, p := range model.Protocols {
-		s.Ports = append(s.Ports, model.SlicePort{Name: p.String(), Protocol: p, Port: 8080})
+		s.Ports = append(s.Ports, model.EndpointPort{Name: p.String(), Protocol: p, Port: 8080})
 	}
 	return sync.SetSlice{Slice: s}
 }
@@ -238,9 +238,9 @@ func TestARefusedServicePortIsToldAndIsNoDrift(t *testing.T) {
 func TestAServiceWithTooManyEndpointsIsToldAndLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, sync.Config{})
-		heavy := model.Slice{
-			Name: model.SliceName{Namespace: "default", Name: "heavy-1"}, Service: web("heavy", 1).Service.Name,
-			Ports: make([]model.SlicePort, 1000), Endpoints: make([]model.Endpoint, 1001),
+		heavy := model.EndpointSlice{
+			Name: model.EndpointSliceName{Namespace: "default", Name: "heavy-1"}, Service: web("heavy", 1).Service.Name,
+			Ports: make([]model.EndpointPort, 1000), Endpoints: make([]model.Endpoint, 1001),
 		}
 		s.say(web("heavy", 1), sync.SetSlice{Slice: heavy}, web("light", 2), served(model.IPv4, 2))
 		if got := s.take(); strings.Count(got, "Unusable Service default/heavy: uid-of-heavy: it needs 4004006 elements of the rule set") != 1 {
@@ -368,7 +368,7 @@ func TestPodsAreToldByTheRangesOfTheNode(t *testing.T) {
 				}
 			}
 			node := func(r [len(model.Families)]netip.Prefix) sync.SetNode {
-				return sync.SetNode{Node: model.Node{Name: "node-1", PodRanges: r}}
+				return sync.SetNode{Node: model.Node{Name: "node-1", PodCIDRs: r}}
 			}
 			s.say(node(ranges), web("web", 1), served(model.IPv4, 1), served(model.IPv6, 1))
 			holds("at first", ranges)

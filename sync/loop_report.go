@@ -45,8 +45,8 @@ func (l *Loop) observe(r Report, start time.Time) {
 	r.Endpoints = l.rules.Endpoints()
 	r.RefusedPorts = len(l.refused) + len(l.postponed)
 	r.RefusedObjects = len(l.state.problems) + len(l.state.excesses)
-	r.Conflicts = l.state.services.Conflicts()
-	r.NotLocal = l.state.services.NotLocal()
+	r.Conflicts = l.state.services.ConflictCount()
+	r.NotLocal = l.state.services.NoLocalEndpoints()
 	l.observer.Synced(r)
 }
 
@@ -99,7 +99,7 @@ func (l *Loop) tellNodeAddrs() {
 	for _, f := range model.Families {
 		ofFamily := func(a netip.Addr) bool { return model.FamilyOf(a) == f }
 		switch {
-		case s.services.NodePorts(f) == 0 || !slices.ContainsFunc(s.interfaces, ofFamily):
+		case s.services.NodePortCount(f) == 0 || !slices.ContainsFunc(s.interfaces, ofFamily):
 		case s.config.NodePorts.Primary && !s.node.Addrs[f].IsValid() && s.config.NodePorts.All(f, s.node.Addrs):
 			text += " the node's primary address of family " + f.String() + " is not known: node ports answer on all of them."
 		case !slices.ContainsFunc(s.nodeAddrs, ofFamily):

@@ -63,7 +63,7 @@ func drawConfig(d *converttest.Draw) Config {
 	bits := d.N(64)
 	c.MasqueradeAll, c.StrictSourceRanges, c.IgnoreExternalIPs = bits&1 > 0, bits&2 > 0, bits&4 > 0
 	c.EndTCP, c.Rules.DropInvalid, c.NodePorts.Primary = bits&8 > 0, bits&16 > 0, bits&32 > 0
-	c.Scheduler = converttest.One(d, model.SchedulerDefault, model.RoundRobin, model.SourceHash, model.Maglev)
+	c.Scheduler = converttest.One(d, model.SchedulerDefault, model.SchedulerRoundRobin, model.SchedulerSourceHash, model.SchedulerMaglev)
 	return c
 }
 
@@ -106,7 +106,7 @@ func (w *apiWorld) event(d *converttest.Draw) {
 		value, errs := convert.Slice(s)
 		converttest.CheckSliceResult(w.T, s, value, errs)
 		if value == nil {
-			w.without(DeleteSlice{model.SliceName{Namespace: s.Namespace, Name: s.Name}}, len(errs) > 0)
+			w.without(DeleteSlice{model.EndpointSliceName{Namespace: s.Namespace, Name: s.Name}}, len(errs) > 0)
 			return
 		}
 		w.say(SetSlice{Slice: *value})

@@ -45,7 +45,7 @@ type Report struct {
 	Services, Endpoints          int
 	RefusedPorts, RefusedObjects int
 	Conflicts                    int
-	NotLocal                     model.NotLocal
+	NotLocal                     model.NoLocalEndpoints
 }
 
 // and adds what a second part of the same sync took.

@@ -124,7 +124,7 @@ func (w *apiWorld) checkServed() {
 			lost[wish] = struct{}{}
 		}
 	}
-	if n := w.state.services.Conflicts(); n != len(lost) {
+	if n := w.state.services.ConflictCount(); n != len(lost) {
 		w.Errorf("%d conflicts are told, %d claims are lost: %v", n, len(lost), lost)
 	}
 }

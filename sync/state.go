@@ -28,14 +28,14 @@ type state struct {
 	// that are not served for their weight.
 	warnings, excesses problems
 	// triggered are the oldest triggers of changes that the kernel does not have.
-	triggered map[model.SliceName]time.Time
+	triggered map[model.EndpointSliceName]time.Time
 }
 
 func newState(c Config) *state {
 	return &state{
 		config:   c,
 		services: model.NewServiceMap(c.options(), model.Node{Name: c.NodeName}),
-		problems: problems{}, warnings: problems{}, excesses: problems{}, triggered: map[model.SliceName]time.Time{},
+		problems: problems{}, warnings: problems{}, excesses: problems{}, triggered: map[model.EndpointSliceName]time.Time{},
 	}
 }
 
@@ -59,7 +59,7 @@ func (s *state) apply(events []Event) {
 			delete(s.triggered, e.Name)
 		case SetNode:
 			s.setNode(e.Node)
-			s.setPodRanges(e.Node.PodRanges)
+			s.setPodRanges(e.Node.PodCIDRs)
 		case SetServiceCIDRs:
 			s.cidrs, s.cidrsChanged = e.CIDRs, true
 		case SetProblem:
@@ -112,7 +112,7 @@ func (s *state) setPodRanges(ranges [len(model.Families)]netip.Prefix) {
 func (s *state) take() (nft.Change, model.Changes) {
 	changes := s.services.Changes()
 	c := nft.Change{Set: changes.Set, Gone: changes.Gone}
-	for _, e := range changes.Excesses {
+	for _, e := range changes.OverBudget {
 		s.excesses.set(SetProblem{Object{Kind: "Service", Namespace: e.Service.Namespace, Name: e.Service.Name}, tooHeavy(e)})
 	}
 	if s.nodeAddrsChanged {
@@ -127,12 +127,12 @@ func (s *state) take() (nft.Change, model.Changes) {
 }
 
 // tooHeavy says why a Service is not served; nil if it is.
-func tooHeavy(e model.Excess) error {
+func tooHeavy(e model.OverBudget) error {
 	if e.Weight == 0 {
 		return nil
 	}
 	return fmt.Errorf("it needs %d elements of the rule set, counted for each port; it and the older Services of its namespace may have %d",
-		e.Weight, e.Most)
+		e.Weight, e.Limit)
 }
 
 // all returns everything that should stand, as of the last take.

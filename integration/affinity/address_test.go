@@ -110,12 +110,12 @@ func TestPoliciesComeBeforeAffinity(t *testing.T) {
 			s           daemon.Service
 			first, then model.Kind
 		}{
-			{outside, model.ClusterIP, model.NodePort},
-			{outside, model.ClusterIP, model.LoadBalancerIP},
-			{outside, model.ClusterIP, model.ExternalIP},
-			{inside, model.NodePort, model.ClusterIP},
-			{inside, model.LoadBalancerIP, model.ClusterIP},
-			{inside, model.ExternalIP, model.ClusterIP},
+			{outside, model.KindClusterIP, model.KindNodePort},
+			{outside, model.KindClusterIP, model.KindLoadBalancerIP},
+			{outside, model.KindClusterIP, model.KindExternalIP},
+			{inside, model.KindNodePort, model.KindClusterIP},
+			{inside, model.KindLoadBalancerIP, model.KindClusterIP},
+			{inside, model.KindExternalIP, model.KindClusterIP},
 		} {
 			to := c.s.AddrPort(l.Node, w.Family, c.first, 0)
 			if slices.IndexFunc(survey(t, l, w, to, clients), func(by string) bool { return !local[by] }) < 0 {

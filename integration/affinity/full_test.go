@@ -29,7 +29,7 @@ func TestAFullTableStopsNobody(t *testing.T) {
 	first, late, had := crowd{0, 40}, crowd{1000, 40}, newMemory()
 	look := func(t *testing.T, w daemon.Transport, c crowd) []string {
 		t.Helper()
-		return survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), c)
+		return survey(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), c)
 	}
 	step(t, "before", func(t *testing.T, w daemon.Transport) { *had[w] = look(t, w, first) })
 	for _, f := range model.Families {
@@ -75,7 +75,7 @@ func fill(t *testing.T, l *lab.Lab, f model.Family, s daemon.Service) {
 func remembered(f model.Family, s daemon.Service, n int) nftables.SetElement {
 	client := lab.OutsideRanges[f].Addr().AsSlice()
 	binary.BigEndian.PutUint32(client[len(client)-4:], 0xf0000000+uint32(n))
-	to, e := s.AddrPort(nil, f, model.ClusterIP, 0), s.Endpoints[n%len(s.Endpoints)].AddrPort(f, daemon.TargetPort)
+	to, e := s.AddrPort(nil, f, model.KindClusterIP, 0), s.Endpoints[n%len(s.Endpoints)].AddrPort(f, daemon.TargetPort)
 	key := slices.Concat(client, to.Addr().AsSlice(), []byte{byte(model.UDP), 0, 0, 0}, port(to))
 	return nftables.SetElement{Key: key, Val: slices.Concat(e.Addr().AsSlice(), port(e)), Timeout: long}
 }

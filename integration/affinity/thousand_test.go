@@ -29,13 +29,13 @@ func TestAThousandClientsKeepTheirEndpoints(t *testing.T) {
 	had := newMemory()
 	look := func(t *testing.T, w daemon.Transport, c crowd) {
 		t.Helper()
-		keep(t, c.of(thousand, *had[w]), survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), c))
+		keep(t, c.of(thousand, *had[w]), survey(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), c))
 	}
 	all := func(t *testing.T, w daemon.Transport) { t.Helper(); look(t, w, thousand) }
 	some := func(t *testing.T, w daemon.Transport) { t.Helper(); look(t, w, thousand.some(100)) }
 
 	step(t, "at first they spread", func(t *testing.T, w daemon.Transport) {
-		*had[w] = survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), thousand)
+		*had[w] = survey(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), thousand)
 		reaches(t, *had[w], s.Endpoints)
 	})
 	d.Stop()
@@ -52,7 +52,7 @@ func TestAThousandClientsKeepTheirEndpoints(t *testing.T) {
 	}
 	step(t, "after all that", all)
 	step(t, "newcomers reach all", func(t *testing.T, w daemon.Transport) {
-		reaches(t, survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), newcomer), s.Endpoints)
+		reaches(t, survey(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), newcomer), s.Endpoints)
 	})
 
 	s.Endpoints = slices.Concat(servers[3:10], servers[12:])
@@ -84,7 +84,7 @@ const atOnce = time.Second
 // there, not all to the same.
 func leave(t *testing.T, l *lab.Lab, w daemon.Transport, s daemon.Service, c crowd, before []string) []string {
 	t.Helper()
-	to, there := s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), names(s.Endpoints)
+	to, there := s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), names(s.Endpoints)
 	began := time.Now()
 	for i, by := range before {
 		for !there[by] {
@@ -128,7 +128,7 @@ func TestOneEndpointTakesAnothersPlace(t *testing.T) {
 	d := daemon.Start(t, l.Node, f)
 	clients, had := crowd{0, 60}, newMemory()
 	step(t, "at first", func(t *testing.T, w daemon.Transport) {
-		*had[w] = survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), clients)
+		*had[w] = survey(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), clients)
 	})
 	for n := range 3 {
 		s.Endpoints = slices.Concat(servers[n+1:5], servers[5:n+6])
@@ -159,11 +159,11 @@ func TestAffinityOutlivesTheLimitOfSlots(t *testing.T) {
 	clients, had := crowd{0, 60}, newMemory()
 	check := func(t *testing.T, w daemon.Transport) {
 		for range 2 {
-			keep(t, *had[w], survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), clients))
+			keep(t, *had[w], survey(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), clients))
 		}
 	}
 	step(t, "280 endpoints", func(t *testing.T, w daemon.Transport) {
-		*had[w] = survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), clients)
+		*had[w] = survey(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), clients)
 		check(t, w)
 	})
 	s.Endpoints = servers[:6]

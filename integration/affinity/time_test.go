@@ -31,7 +31,7 @@ func TestAffinityEndsWhenNoConnectionsCome(t *testing.T) {
 	}
 	look := func(t *testing.T, w daemon.Transport, c crowd) []string {
 		t.Helper()
-		return survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), c)
+		return survey(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), c)
 	}
 	last := time.Now()
 	step(t, "at first", func(t *testing.T, w daemon.Transport) {
@@ -64,7 +64,7 @@ func openFlows(t *testing.T, l *lab.Lab, w daemon.Transport, s daemon.Service, c
 	t.Helper()
 	for n := range c.count {
 		from := netip.AddrPortFrom(daemon.ClientAddr(w.Family, c.first+n), freshPort())
-		flow, err := l.Outside.Flow(w.Protocol, from, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0))
+		flow, err := l.Outside.Flow(w.Protocol, from, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestAffinityIsSwitchedAndChanged(t *testing.T) {
 	clients := crowd{0, 30}
 	look := func(t *testing.T, w daemon.Transport) []string {
 		t.Helper()
-		return survey(t, l, w, s.AddrPort(l.Node, w.Family, model.ClusterIP, 0), clients)
+		return survey(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), clients)
 	}
 	had := newMemory()
 	bound := func(t *testing.T, w daemon.Transport) {

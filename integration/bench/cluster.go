@@ -144,13 +144,13 @@ func (c *cluster) service(i int) model.Service {
 const perSlice = 100
 
 // slice is an EndpointSlice of Service number i.
-func (c *cluster) slice(i, part int, pods []model.Endpoint) model.Slice {
+func (c *cluster) slice(i, part int, pods []model.Endpoint) model.EndpointSlice {
 	name := serviceName(i)
-	return model.Slice{
-		Name:      model.SliceName{Namespace: name.Namespace, Name: fmt.Sprintf("%s-%05d", name.Name, part)},
+	return model.EndpointSlice{
+		Name:      model.EndpointSliceName{Namespace: name.Namespace, Name: fmt.Sprintf("%s-%05d", name.Name, part)},
 		Service:   name,
 		Family:    c.family,
-		Ports:     []model.SlicePort{{Name: "http", Protocol: model.TCP, Port: podPort}},
+		Ports:     []model.EndpointPort{{Name: "http", Protocol: model.TCP, Port: podPort}},
 		Endpoints: pods,
 	}
 }

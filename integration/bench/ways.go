@@ -32,9 +32,9 @@ var (
 		{name: "node port, Cluster", at: nodePortOf},
 		{name: "ClusterIP, affinity", at: clusterIPOf, shape: sticky},
 		{name: "load balancer, Local, affinity", at: balancerOf, policy: model.PolicyLocal, shape: sticky},
-		{name: "ClusterIP, rr", at: clusterIPOf, shape: scheduled(model.RoundRobin)},
-		{name: "ClusterIP, sh", at: clusterIPOf, shape: scheduled(model.SourceHash)},
-		{name: "ClusterIP, mh", at: clusterIPOf, shape: scheduled(model.Maglev)},
+		{name: "ClusterIP, rr", at: clusterIPOf, shape: scheduled(model.SchedulerRoundRobin)},
+		{name: "ClusterIP, sh", at: clusterIPOf, shape: scheduled(model.SchedulerSourceHash)},
+		{name: "ClusterIP, mh", at: clusterIPOf, shape: scheduled(model.SchedulerMaglev)},
 	}
 	waysOut = []way{
 		{name: "straight to the pod"},

@@ -108,7 +108,7 @@ func (s *scene) put() { s.folder.Put("services", s.sticky, s.short, s.moving) }
 // ask asks a Service from the pod that serves nothing.
 func (s *scene) ask(w daemon.Transport, of daemon.Service) string {
 	s.t.Helper()
-	a, err := s.lab.Pods[3].Ask(w.Protocol, of.AddrPort(s.lab.Node, w.Family, model.ClusterIP, 0), answer)
+	a, err := s.lab.Pods[3].Ask(w.Protocol, of.AddrPort(s.lab.Node, w.Family, model.KindClusterIP, 0), answer)
 	if err != nil || a.Outcome != lab.Answered {
 		s.t.Fatalf("%s, %s: %s, %v", of.Name, w, a, err)
 	}

@@ -78,7 +78,7 @@ func TestConnectionsAreCountedByAllTheirWays(t *testing.T) {
 	}
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range []*lab.Host{s.Pods[1].Host, s.Node.Host, s.Outside} {
-			to := none.AddrPort(s.Node, w.Family, model.ClusterIP, 0)
+			to := none.AddrPort(s.Node, w.Family, model.KindClusterIP, 0)
 			got, err := from.AskFrom(w.Protocol, netip.AddrPortFrom(netip.Addr{}, freshPort()), to, answer)
 			if err != nil || got.Outcome != lab.Refused {
 				t.Errorf("%s asks %s: %s, %v", from, to, got, err)

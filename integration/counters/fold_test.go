@@ -97,7 +97,7 @@ func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
 			} else if protect && !able {
 				t.Skip("this kernel does not let tables belong to a socket (Linux 6.9)")
 			}
-			web := daemon.Service{Name: "web", Number: 1, Endpoints: s.servers, Kinds: []model.Kind{model.ExternalIP, model.LoadBalancerIP}}
+			web := daemon.Service{Name: "web", Number: 1, Endpoints: s.servers, Kinds: []model.Kind{model.KindExternalIP, model.KindLoadBalancerIP}}
 			other := daemon.Service{Name: "other", Number: 2, Endpoints: s.servers[:1]}
 			s.folder.Put("web", web, other)
 			l := s.start(t, protect)
@@ -120,10 +120,10 @@ func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
 			s.ledger.check(t, "with connections to one that is back", k)
 			s.expectTotals(t, l, "with connections to one that is back")
 
-			web.Kinds = []model.Kind{model.LoadBalancerIP}
+			web.Kinds = []model.Kind{model.KindLoadBalancerIP}
 			s.folder.Put("web", web, other)
 			for _, f := range model.Families {
-				s.ledger.forget(web.Addr(f, model.ExternalIP))
+				s.ledger.forget(web.Addr(f, model.KindExternalIP))
 			}
 			s.eventually(t, "when an address is gone", k)
 
@@ -132,7 +132,7 @@ func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
 
 			s.folder.Put("web", web)
 			for _, f := range model.Families {
-				s.ledger.forget(other.Addr(f, model.ClusterIP))
+				s.ledger.forget(other.Addr(f, model.KindClusterIP))
 			}
 			s.eventually(t, "when a Service is gone", k)
 

@@ -15,7 +15,7 @@ func TestAFlowIsCountedOnceHoweverManyPacketsItHas(t *testing.T) {
 	s.folder.Put("web", web)
 	daemon.Start(t, s.Node, s.folder)
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
-		to := web.AddrPort(s.Node, w.Family, model.ClusterIP, 0)
+		to := web.AddrPort(s.Node, w.Family, model.KindClusterIP, 0)
 		flow, err := s.Outside.Flow(w.Protocol, netip.AddrPort{}, to)
 		if err != nil {
 			t.Fatal(err)

@@ -123,7 +123,7 @@ func (u *client) target(t *testing.T, l *lab.Lab, s daemon.Service, k model.Kind
 	t.Helper()
 	to := s.AddrPort(l.Node, u.Family, k, 0)
 	out := &target{to: to, says: fmt.Sprintf("%s, %s of %s", to, k, s.Name), always: s.Affinity > 0 || s.Scheduler == "sh"}
-	onlyHere := s.LocalInside && k == model.ClusterIP || s.LocalOutside && k != model.ClusterIP && u.from == l.Outside
+	onlyHere := s.LocalInside && k == model.KindClusterIP || s.LocalOutside && k != model.KindClusterIP && u.from == l.Outside
 	for _, h := range s.Endpoints {
 		if !onlyHere || slices.ContainsFunc(l.Pods, func(p *lab.Pod) bool { return p.Host == h }) {
 			out.by = append(out.by, h.Name)

@@ -81,7 +81,7 @@ func (s *stage) largeVersion(t *testing.T) version {
 	}
 	service := daemon.Service{Number: stay + churn + 1}
 	fmt.Fprintf(&text, "apiVersion: v1\nkind: Service\nmetadata: {namespace: default, name: large}\nspec: {clusterIP: %s, clusterIPs: [%[1]s, %q], ",
-		service.Addr(model.IPv4, model.ClusterIP), service.Addr(model.IPv6, model.ClusterIP).String())
+		service.Addr(model.IPv4, model.KindClusterIP), service.Addr(model.IPv6, model.KindClusterIP).String())
 	ports("{name: %s, protocol: %s, port: 80},")
 	text.WriteString("}\n")
 	for _, f := range model.Families {

@@ -95,7 +95,7 @@ func (s *stage) manyServices() {
 		to := daemon.Service{Number: 1000 + i}
 		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: Service\nmetadata: {namespace: many, name: many-%d}\n"+
 			"spec: {clusterIP: %q, ports: [{protocol: %s, port: 80}]}\n",
-			i, to.Addr(f, model.ClusterIP), strings.ToUpper(p.String()))
+			i, to.Addr(f, model.KindClusterIP), strings.ToUpper(p.String()))
 		fmt.Fprintf(&text, "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {namespace: many, name: many-%d, "+
 			"labels: {kubernetes.io/service-name: many-%[1]d}}\naddressType: %s\nports: [{protocol: %s, port: 8080}]\nendpoints:\n",
 			i, f, strings.ToUpper(p.String()))

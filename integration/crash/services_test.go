@@ -30,15 +30,15 @@ func staying(servers []*lab.Host) []daemon.Service {
 	both := []*lab.Host{servers[0], servers[local]}
 	all := []daemon.Service{
 		{Name: "plain"},
-		{Name: "node-ports", Kinds: []model.Kind{model.NodePort}},
-		{Name: "external", Kinds: []model.Kind{model.ExternalIP}, Scheduler: "rr"},
-		{Name: "balanced", Kinds: []model.Kind{model.LoadBalancerIP}, Sources: sources[0]},
+		{Name: "node-ports", Kinds: []model.Kind{model.KindNodePort}},
+		{Name: "external", Kinds: []model.Kind{model.KindExternalIP}, Scheduler: "rr"},
+		{Name: "balanced", Kinds: []model.Kind{model.KindLoadBalancerIP}, Sources: sources[0]},
 		{Name: "everything", Kinds: daemon.Kinds, Endpoints: servers},
-		{Name: "remembers", Kinds: []model.Kind{model.NodePort}, Affinity: time.Hour},
+		{Name: "remembers", Kinds: []model.Kind{model.KindNodePort}, Affinity: time.Hour},
 		{Name: "local-outside", Kinds: daemon.Kinds, LocalOutside: true},
 		{Name: "local-inside", LocalInside: true, Scheduler: "sh"},
 		{Name: "local-remembers", Kinds: daemon.Kinds, LocalOutside: true, LocalInside: true, Affinity: time.Hour},
-		{Name: "many", Kinds: []model.Kind{model.LoadBalancerIP}, Endpoints: servers, Scheduler: "rr", LocalInside: true},
+		{Name: "many", Kinds: []model.Kind{model.KindLoadBalancerIP}, Endpoints: servers, Scheduler: "rr", LocalInside: true},
 	}
 	for i := range all {
 		all[i].Number = i + 1
@@ -96,7 +96,7 @@ func anyService(random *rand.Rand, servers []*lab.Host, name string, number int)
 	}
 	s.LocalInside = random.IntN(3) == 0
 	s.LocalOutside = len(s.Kinds) > 0 && random.IntN(2) == 0
-	if s.Has(model.LoadBalancerIP) && random.IntN(2) == 0 {
+	if s.Has(model.KindLoadBalancerIP) && random.IntN(2) == 0 {
 		s.Sources = sources[random.IntN(len(sources))]
 	}
 	return s

@@ -26,16 +26,16 @@ func ranges(ip4, ip6 string) [2]netip.Prefix {
 }
 
 // Kinds are all kinds of frontends.
-var Kinds = []model.Kind{model.ClusterIP, model.NodePort, model.ExternalIP, model.LoadBalancerIP}
+var Kinds = []model.Kind{model.KindClusterIP, model.KindNodePort, model.KindExternalIP, model.KindLoadBalancerIP}
 
 // Addr returns the Service's address of a kind; the zero Addr for node ports.
 func (s Service) Addr(f model.Family, k model.Kind) netip.Addr {
 	switch k {
-	case model.ClusterIP:
+	case model.KindClusterIP:
 		return nth(lab.ServiceRanges[f], s.Number)
-	case model.ExternalIP:
+	case model.KindExternalIP:
 		return nth(externalRanges[f], s.Number)
-	case model.LoadBalancerIP:
+	case model.KindLoadBalancerIP:
 		return nth(balancerRanges[f], s.Number)
 	}
 	return netip.Addr{}
@@ -47,7 +47,7 @@ func (s Service) nodePort(n int32) int32 { return firstNodePort + nodePortsEach*
 // AddrPort returns where clients reach the n-th port by a kind of frontend; a node
 // port, at the given node.
 func (s Service) AddrPort(node *lab.Node, f model.Family, k model.Kind, n int) netip.AddrPort {
-	if k == model.NodePort {
+	if k == model.KindNodePort {
 		return node.AddrPort(f, uint16(s.nodePort(int32(n))))
 	}
 	return netip.AddrPortFrom(s.Addr(f, k), uint16(Port+n))

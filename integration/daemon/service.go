@@ -52,7 +52,7 @@ func (s Service) Has(k model.Kind) bool {
 			return true
 		}
 	}
-	return k == model.ClusterIP
+	return k == model.KindClusterIP
 }
 
 // numbers are the Service's ports, counted from 0.
@@ -86,22 +86,22 @@ func (s Service) object() *corev1.Service {
 
 // addresses gives the object its type and the addresses that go with it.
 func (s Service) addresses(out *corev1.Service) {
-	if s.Has(model.NodePort) {
+	if s.Has(model.KindNodePort) {
 		out.Spec.Type = corev1.ServiceTypeNodePort
 	}
-	if s.Has(model.LoadBalancerIP) {
+	if s.Has(model.KindLoadBalancerIP) {
 		out.Spec.Type = corev1.ServiceTypeLoadBalancer
-		out.Spec.AllocateLoadBalancerNodePorts = ptr.To(s.Has(model.NodePort))
+		out.Spec.AllocateLoadBalancerNodePorts = ptr.To(s.Has(model.KindNodePort))
 	}
 	for _, f := range model.Families {
-		out.Spec.ClusterIPs = append(out.Spec.ClusterIPs, s.Addr(f, model.ClusterIP).String())
+		out.Spec.ClusterIPs = append(out.Spec.ClusterIPs, s.Addr(f, model.KindClusterIP).String())
 		out.Spec.IPFamilies = append(out.Spec.IPFamilies, corev1.IPFamily(f.String()))
-		if s.Has(model.ExternalIP) {
-			out.Spec.ExternalIPs = append(out.Spec.ExternalIPs, s.Addr(f, model.ExternalIP).String())
+		if s.Has(model.KindExternalIP) {
+			out.Spec.ExternalIPs = append(out.Spec.ExternalIPs, s.Addr(f, model.KindExternalIP).String())
 		}
-		if s.Has(model.LoadBalancerIP) {
+		if s.Has(model.KindLoadBalancerIP) {
 			out.Status.LoadBalancer.Ingress = append(out.Status.LoadBalancer.Ingress,
-				corev1.LoadBalancerIngress{IP: s.Addr(f, model.LoadBalancerIP).String()})
+				corev1.LoadBalancerIngress{IP: s.Addr(f, model.KindLoadBalancerIP).String()})
 		}
 	}
 	out.Spec.ClusterIP = out.Spec.ClusterIPs[0]
@@ -126,7 +126,7 @@ func (s Service) ports(spec *corev1.ServiceSpec) {
 	for n := range s.numbers() {
 		for _, p := range model.Protocols {
 			port := corev1.ServicePort{Name: portName(p, n), Protocol: protocol(p), Port: Port + n}
-			if s.Has(model.NodePort) {
+			if s.Has(model.KindNodePort) {
 				port.NodePort = s.nodePort(n)
 			}
 			spec.Ports = append(spec.Ports, port)

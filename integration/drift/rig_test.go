@@ -129,9 +129,9 @@ func name(i int) model.ServiceName {
 // slice is the slice of a Service, in one of many versions.
 func slice(i, version int) sync.Event {
 	f := model.Families[i%2]
-	s := model.Slice{
-		Name: model.SliceName{Namespace: "default", Name: fmt.Sprint("web-", i)}, Service: name(i), Family: f,
-		Ports: []model.SlicePort{{Protocol: model.Protocols[i%len(model.Protocols)], Port: 8080}},
+	s := model.EndpointSlice{
+		Name: model.EndpointSliceName{Namespace: "default", Name: fmt.Sprint("web-", i)}, Service: name(i), Family: f,
+		Ports: []model.EndpointPort{{Protocol: model.Protocols[i%len(model.Protocols)], Port: 8080}},
 	}
 	for k := range 3 {
 		s.Endpoints = append(s.Endpoints, model.Endpoint{Addr: address(f, 100+k, i+version%2), Ready: true, Serving: true})

@@ -105,11 +105,11 @@ func (r *rig) hears(from *lab.Host, at net.PacketConn, to netip.AddrPort) bool {
 // that is not one of those that serve them.
 func TestAnAddressThatServesNoNodePortsIsTold(t *testing.T) {
 	r := newRig(t)
-	web := daemon.Service{Name: "web", Number: 1, Kinds: []model.Kind{model.NodePort}, Endpoints: r.servers}
+	web := daemon.Service{Name: "web", Number: 1, Kinds: []model.Kind{model.KindNodePort}, Endpoints: r.servers}
 	r.folder.Put("services", web)
 	daemon.Start(t, r.Node, r.folder, "--nodeport-addresses", "primary")
 	for f, other := range map[model.Family]string{model.IPv4: "10.244.1.1", model.IPv6: "fd00:10:244:1::1"} {
-		at := web.AddrPort(r.Node, f, model.NodePort, 0)
+		at := web.AddrPort(r.Node, f, model.KindNodePort, 0)
 		for _, p := range model.Protocols {
 			says := fmt.Sprintf("%d/%s is the node port of default/web, and is served at %s; %s serves no node ports\n", at.Port(), p, at.Addr(), other)
 			asked := netip.AddrPortFrom(netip.MustParseAddr(other), at.Port())
@@ -133,6 +133,6 @@ func TestASetOfOthersIsTold(t *testing.T) {
 		client := r.Pods[3].Addr(w.Family).String()
 		set := map[model.Family]string{model.IPv4: "blocked4", model.IPv6: "blocked6"}[w.Family]
 		r.expect(1, []string{fmt.Sprintf("set %s has %s: dropped", set, client), "to see it: nft -a list chain inet guard forward\n"},
-			"--from="+client, to(web.AddrPort(r.Node, w.Family, model.ClusterIP, 0), w.Protocol))
+			"--from="+client, to(web.AddrPort(r.Node, w.Family, model.KindClusterIP, 0), w.Protocol))
 	}
 }

@@ -61,18 +61,18 @@ func TestTheCommandSaysWhatBecomesOfAPacket(t *testing.T) {
 			r.t = t
 			pod, outside := "--from="+r.Pods[3].Addr(f).String(), "--from="+daemon.ClientAddr(f, 200).String()
 			at := func(s daemon.Service, k model.Kind) string { return to(s.AddrPort(r.Node, f, k, 0), p) }
-			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints", "keeps its address", "picks one of 5 at random"}, pod, at(web, model.ClusterIP))
-			r.expect(0, []string{"(LoadBalancerIP)", "this node is seen as the client", "marked for masquerade"}, outside, at(web, model.LoadBalancerIP))
-			r.expect(0, []string{"(NodePort)", "sent by this node"}, "--from="+r.Node.Addr(f).String(), at(web, model.NodePort))
-			r.expect(1, []string{"refused with", "no endpoint that is ready", "does the selector"}, pod, at(none, model.ClusterIP))
-			r.expect(1, []string{"dropped: the Service has endpoints, but its policy is Local", "on node-2"}, outside, at(far, model.ExternalIP))
-			r.expect(1, []string{"dropped: the client is in none of the source ranges", "only "}, outside, at(few, model.LoadBalancerIP))
-			r.expect(0, []string{"affinity does not know the client"}, pod, at(sticky, model.ClusterIP))
-			wrong := web.AddrPort(r.Node, f, model.ClusterIP, 77)
+			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints", "keeps its address", "picks one of 5 at random"}, pod, at(web, model.KindClusterIP))
+			r.expect(0, []string{"(LoadBalancerIP)", "this node is seen as the client", "marked for masquerade"}, outside, at(web, model.KindLoadBalancerIP))
+			r.expect(0, []string{"(NodePort)", "sent by this node"}, "--from="+r.Node.Addr(f).String(), at(web, model.KindNodePort))
+			r.expect(1, []string{"refused with", "no endpoint that is ready", "does the selector"}, pod, at(none, model.KindClusterIP))
+			r.expect(1, []string{"dropped: the Service has endpoints, but its policy is Local", "on node-2"}, outside, at(far, model.KindExternalIP))
+			r.expect(1, []string{"dropped: the client is in none of the source ranges", "only "}, outside, at(few, model.KindLoadBalancerIP))
+			r.expect(0, []string{"affinity does not know the client"}, pod, at(sticky, model.KindClusterIP))
+			wrong := web.AddrPort(r.Node, f, model.KindClusterIP, 77)
 			r.expect(1, []string{"refused with", "which has no such port", "default/web, which has 80/"}, pod, to(wrong, p))
 			web2 := web
 			web2.Number = 99
-			r.expect(1, []string{"dropped: no Service has this address"}, pod, at(web2, model.ClusterIP))
+			r.expect(1, []string{"dropped: no Service has this address"}, pod, at(web2, model.KindClusterIP))
 			r.expect(0, []string{"no address and port of a Service", "is not translated"}, pod, to(r.Pods[0].AddrPort(f, 80), p))
 		})
 	}
@@ -84,7 +84,7 @@ func TestJSONAndYAMLSayTheSame(t *testing.T) {
 	r.folder.Put("services", web)
 	daemon.Start(t, r.Node, r.folder)
 	for _, f := range model.Families {
-		args := []string{"--from=" + r.Pods[3].Addr(f).String(), to(web.AddrPort(r.Node, f, model.ClusterIP, 0), model.TCP)}
+		args := []string{"--from=" + r.Pods[3].Addr(f).String(), to(web.AddrPort(r.Node, f, model.KindClusterIP, 0), model.TCP)}
 		stdout, _, code := r.command(append(args, "-o", "json")...)
 		var got struct {
 			Service, Arrives, Process string

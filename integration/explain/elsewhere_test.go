@@ -25,7 +25,7 @@ func TestAnAnswerNamesTheNodeOfItsClient(t *testing.T) {
 			remote, via := r.RemotePods[1].Addr(f).String(), "by way of "+r.Remote.Addr(f).String()
 			outside, neighbour := daemon.ClientAddr(f, 201).String(), r.Outside.Addr(f).String()
 			at := func(s daemon.Service, k model.Kind) string { return to(s.AddrPort(r.Node, f, k, 0), p) }
-			for _, k := range []model.Kind{model.ClusterIP, model.ExternalIP, model.LoadBalancerIP} {
+			for _, k := range []model.Kind{model.KindClusterIP, model.KindExternalIP, model.KindLoadBalancerIP} {
 				r.expect(2, []string{
 					"is a pod of node node-2, " + via, "spec.nodeName=node-2", exec + "'" + remote + "'", "if it comes to this node unchanged",
 				}, "--from="+remote, at(web, k))
@@ -35,14 +35,14 @@ func TestAnAnswerNamesTheNodeOfItsClient(t *testing.T) {
 			}
 			for from, how := range map[string]string{outside: ", by way of " + neighbour, neighbour: ""} {
 				r.expect(0, []string{from + " is not on this node" + how + ".", "If it is a pod or a node", "\nResult:", "outside of the cluster"},
-					"--from="+from, at(web, model.LoadBalancerIP))
+					"--from="+from, at(web, model.KindLoadBalancerIP))
 			}
 			// No other node translates what asks for this one.
 			for from, kinds := range map[string][]model.Kind{
-				remote: {model.NodePort}, outside: {model.NodePort},
-				r.Node.Addr(f).String():    {model.ClusterIP, model.LoadBalancerIP, model.NodePort},
-				r.Pods[3].Addr(f).String(): {model.ClusterIP, model.LoadBalancerIP, model.NodePort},
-				r.Pods[0].Addr(f).String(): {model.ClusterIP}, // an endpoint
+				remote: {model.KindNodePort}, outside: {model.KindNodePort},
+				r.Node.Addr(f).String():    {model.KindClusterIP, model.KindLoadBalancerIP, model.KindNodePort},
+				r.Pods[3].Addr(f).String(): {model.KindClusterIP, model.KindLoadBalancerIP, model.KindNodePort},
+				r.Pods[0].Addr(f).String(): {model.KindClusterIP}, // an endpoint
 			} {
 				for _, k := range kinds {
 					stdout, _, code := r.command("--from="+from, at(web, k))
@@ -51,7 +51,7 @@ func TestAnAnswerNamesTheNodeOfItsClient(t *testing.T) {
 					}
 				}
 			}
-			stdout, _, _ := r.command("--from="+remote, at(web, model.ClusterIP), "-o", "json")
+			stdout, _, _ := r.command("--from="+remote, at(web, model.KindClusterIP), "-o", "json")
 			var got struct {
 				Arrives   string
 				Elsewhere struct {
@@ -70,5 +70,5 @@ func TestAnAnswerNamesTheNodeOfItsClient(t *testing.T) {
 	d.Kill() // the kernel alone does not know what is a pod
 	f := model.IPv6
 	r.expect(0, []string{"is not on this node, by way of " + r.Remote.Addr(f).String()},
-		"--from="+r.RemotePods[0].Addr(f).String(), to(web.AddrPort(r.Node, f, model.ClusterIP, 0), model.TCP))
+		"--from="+r.RemotePods[0].Addr(f).String(), to(web.AddrPort(r.Node, f, model.KindClusterIP, 0), model.TCP))
 }

@@ -95,7 +95,7 @@ func (r *rig) randomService(random *rand.Rand, n int) daemon.Service {
 	case 4:
 		s.Scheduler = "rr"
 	}
-	if s.Has(model.LoadBalancerIP) && random.IntN(2) == 0 {
+	if s.Has(model.KindLoadBalancerIP) && random.IntN(2) == 0 {
 		s.Sources = []string{"10.244.0.0/16", "198.18.0.0/26", "fd00:10:244::/48", "2001:db8:c::/122"}
 	}
 	return s
@@ -119,7 +119,7 @@ func (r *rig) randomPacket(random *rand.Rand, all []daemon.Service) asking {
 
 // randomTarget is mostly where the Service is found.
 func (r *rig) randomTarget(random *rand.Rand, f model.Family, s daemon.Service) netip.AddrPort {
-	kind := model.ClusterIP
+	kind := model.KindClusterIP
 	if n := random.IntN(len(s.Kinds) + 1); n > 0 {
 		kind = s.Kinds[n-1]
 	}
@@ -129,7 +129,7 @@ func (r *rig) randomTarget(random *rand.Rand, f model.Family, s daemon.Service) 
 		return netip.AddrPortFrom(to.Addr(), to.Port()+17)
 	case 1: // an address that nobody has
 		s.Number = services + 1 + random.IntN(100)
-		return s.AddrPort(r.Node, f, model.ClusterIP, 0)
+		return s.AddrPort(r.Node, f, model.KindClusterIP, 0)
 	case 2: // an endpoint itself, or who serves nothing
 		h := append(slices.Clone(r.servers), r.Pods[3].Host)[random.IntN(len(r.servers)+1)]
 		return h.AddrPort(f, daemon.TargetPort)

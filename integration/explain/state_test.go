@@ -20,7 +20,7 @@ import (
 func (r *rig) packet(w daemon.Transport, s daemon.Service) simulate.Packet {
 	return simulate.Packet{
 		From: r.Pods[3].Addr(w.Family), FromPort: r.port(),
-		To: s.AddrPort(r.Node, w.Family, model.ClusterIP, 0), Protocol: w.Protocol,
+		To: s.AddrPort(r.Node, w.Family, model.KindClusterIP, 0), Protocol: w.Protocol,
 	}
 }
 
@@ -94,7 +94,7 @@ func (r *rig) replaceEndpoint(s daemon.Service) {
 	for _, f := range model.Families {
 		family := nft.FamilyName(f)
 		for _, p := range model.Protocols {
-			key := fmt.Sprintf("%s . %s . 80", s.Addr(f, model.ClusterIP), p)
+			key := fmt.Sprintf("%s . %s . 80", s.Addr(f, model.KindClusterIP), p)
 			fmt.Fprintf(&b, "delete element %s kube-vmap endpoints-0 { %s }\n", family, key)
 			fmt.Fprintf(&b, "add element %s kube-vmap endpoints-0 { %s : %s . %d }\n", family, key, s.Endpoints[0].Addr(f), daemon.TargetPort)
 		}
@@ -183,7 +183,7 @@ func TestDriftShows(t *testing.T) {
 	for _, f := range model.Families {
 		family := nft.FamilyName(f)
 		for _, p := range model.Protocols {
-			r.nft(fmt.Sprintf("delete element %s kube-vmap endpoints-1 { %s . %s . 80 }", family, web.Addr(f, model.ClusterIP), p))
+			r.nft(fmt.Sprintf("delete element %s kube-vmap endpoints-1 { %s . %s . 80 }", family, web.Addr(f, model.KindClusterIP), p))
 		}
 	}
 	for _, w := range daemon.Transports() {

@@ -36,10 +36,10 @@ var (
 	content = nft.Change{Set: []model.Frontend{
 		{Match: web, Service: service, Masquerade: model.MasqueradeOffPod, Pool: pool},
 		{
-			Match: vip, Service: service, Kind: model.LoadBalancerIP, Masquerade: model.MasqueradeAlways, Pool: sticky,
+			Match: vip, Service: service, Kind: model.KindLoadBalancerIP, Masquerade: model.MasqueradeAlways, Pool: sticky,
 			Restricted: true, Sources: []netip.Prefix{netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.0.2.0/24")},
 		},
-		{Match: app, Service: service, Verdict: model.Reject, Pool: &model.Pool{Key: app}},
+		{Match: app, Service: service, Verdict: model.VerdictReject, Pool: &model.Pool{Key: app}},
 		{Match: shop, Service: service, Pool: sticky},
 	}, ServiceCIDRs: &ranges}
 	config = nft.Config{

@@ -23,7 +23,7 @@ func TestTheWrongPort(t *testing.T) {
 	s := newScene(t)
 	web := s.web(nil)
 	s.put(web)
-	s.each(t, s.client(), s.at(web, model.ClusterIP, 1), func(s *scene, q question) {
+	s.each(t, s.client(), s.at(web, model.KindClusterIP, 1), func(s *scene, q question) {
 		s.feels(q, lab.Refused)
 		s.explains(q, "Result: refused", "the address is a Service's, which has no such port", "is an address of default/web, which has 80/")
 	})
@@ -34,7 +34,7 @@ func TestNoEndpoints(t *testing.T) {
 	web := s.web(func(w *daemon.Service) { w.Endpoints = nil })
 	s.put(web)
 	s.says([]string{"get", "services"}, "NoEndpoints")
-	s.each(t, s.client(), s.at(web, model.ClusterIP, 0), func(s *scene, q question) {
+	s.each(t, s.client(), s.at(web, model.KindClusterIP, 0), func(s *scene, q question) {
 		s.feels(q, lab.Refused)
 		s.explains(q, "Result: refused", "the Service has no endpoint that is ready", "no EndpointSlice names an endpoint for this port")
 	})
@@ -43,12 +43,12 @@ func TestNoEndpoints(t *testing.T) {
 func TestLocalPolicyWithoutAnEndpointOnTheNode(t *testing.T) {
 	s := newScene(t)
 	web := s.web(func(w *daemon.Service) {
-		w.Kinds, w.LocalOutside = []model.Kind{model.LoadBalancerIP}, true
+		w.Kinds, w.LocalOutside = []model.Kind{model.KindLoadBalancerIP}, true
 		w.Endpoints = []*lab.Host{s.lab.RemotePods[0].Host}
 	})
 	s.put(web)
 	s.says([]string{"get", "frontends"}, "Drop")
-	s.each(t, s.lab.Outside, s.at(web, model.LoadBalancerIP, 0), func(s *scene, q question) {
+	s.each(t, s.lab.Outside, s.at(web, model.KindLoadBalancerIP, 0), func(s *scene, q question) {
 		s.feels(q, lab.TimedOut)
 		s.explains(q, "Result: dropped", "its policy is Local and none of them is on this node",
 			"on node-2 gets no connections: it is on another node, and the policy is Local")
@@ -58,10 +58,10 @@ func TestLocalPolicyWithoutAnEndpointOnTheNode(t *testing.T) {
 func TestTheClientIsInNoSourceRange(t *testing.T) {
 	s := newScene(t)
 	web := s.web(func(w *daemon.Service) {
-		w.Kinds, w.Sources = []model.Kind{model.LoadBalancerIP}, []string{"203.0.113.128/25", "2001:db8:77::/48"}
+		w.Kinds, w.Sources = []model.Kind{model.KindLoadBalancerIP}, []string{"203.0.113.128/25", "2001:db8:77::/48"}
 	})
 	s.put(web)
-	s.each(t, s.lab.Outside, s.at(web, model.LoadBalancerIP, 0), func(s *scene, q question) {
+	s.each(t, s.lab.Outside, s.at(web, model.KindLoadBalancerIP, 0), func(s *scene, q question) {
 		s.feels(q, lab.TimedOut)
 		s.explains(q, "Result: dropped", "the client is in none of the source ranges of the Service", "may come (loadBalancerSourceRanges)")
 	})
@@ -74,7 +74,7 @@ func TestAnotherTableDrops(t *testing.T) {
 	s.nft(`add table inet firewall
 		add chain inet firewall forward { type filter hook forward priority 10; policy accept; }
 		add rule inet firewall forward meta l4proto { tcp, udp, sctp } th dport 8080 counter drop comment "no servers here"`)
-	s.each(t, s.client(), s.at(web, model.ClusterIP, 0), func(s *scene, q question) {
+	s.each(t, s.client(), s.at(web, model.KindClusterIP, 0), func(s *scene, q question) {
 		s.feels(q, lab.TimedOut)
 		s.explains(q, "Result: dropped by table inet firewall, chain forward, rule handle ")
 		s.silent(q, "gets no connections") // that is not why
@@ -94,7 +94,7 @@ func TestAStaleUDPEntry(t *testing.T) {
 		t.Run(f.String(), func(t *testing.T) {
 			s.t = t
 			name, dead := nft.FamilyName(f), s.dead(f)
-			to := s.at(web, model.ClusterIP, 0)(f)
+			to := s.at(web, model.KindClusterIP, 0)(f)
 			client := s.client().AddrPort(f, 10000)
 			if s.staleFlow(name, client, to, dead) == lab.Answered {
 				t.Fatal("the flow does not go where it did")
@@ -151,7 +151,7 @@ func TestAStickyClient(t *testing.T) {
 	s := newScene(t)
 	web := s.web(func(w *daemon.Service) { w.Affinity = time.Hour })
 	s.put(web)
-	s.each(t, s.client(), s.at(web, model.ClusterIP, 0), func(s *scene, q question) {
+	s.each(t, s.client(), s.at(web, model.KindClusterIP, 0), func(s *scene, q question) {
 		var by string
 		for range 4 { // always the same
 			a, err := q.from.Ask(q.Protocol, q.to, patience)
@@ -176,7 +176,7 @@ func TestAHintToAnotherZone(t *testing.T) {
 	slices := farSlices(string(s.folder.Text(far)))
 	s.proxy.After(func() { s.folder.Write("web", []byte(text+slices)) })
 	s.says([]string{"get", "endpoints"}, "OtherZones")
-	s.each(t, s.client(), s.at(near, model.ClusterIP, 0), func(s *scene, q question) {
+	s.each(t, s.client(), s.at(near, model.KindClusterIP, 0), func(s *scene, q question) {
 		s.feels(q, lab.Answered)
 		s.explains(q, s.pods[1].AddrPort(q.Family, daemon.TargetPort).String()+
 			" on node-1 gets no connections: its topology hints are for other zones (elsewhere)")
@@ -198,19 +198,19 @@ func TestAnAddressThatIsClaimedTwice(t *testing.T) {
 	s := newScene(t)
 	external := func(name string, number int) daemon.Service {
 		return s.web(func(w *daemon.Service) {
-			w.Name, w.Number, w.Kinds = name, number, []model.Kind{model.ExternalIP}
+			w.Name, w.Number, w.Kinds = name, number, []model.Kind{model.KindExternalIP}
 			w.Endpoints = s.pods[:number]
 		})
 	}
 	first, second := external("first", 1), external("second", 2)
 	text := string(s.folder.Text(first, second))
 	for _, f := range model.Families {
-		text = strings.ReplaceAll(text, second.Addr(f, model.ExternalIP).String(), first.Addr(f, model.ExternalIP).String())
+		text = strings.ReplaceAll(text, second.Addr(f, model.KindExternalIP).String(), first.Addr(f, model.KindExternalIP).String())
 	}
 	s.proxy.Ignore("another Service holds the address and port")
 	s.proxy.After(func() { s.folder.Write("web", []byte(text)) })
 	s.says([]string{"get", "services", "second"}, "Conflict")
-	s.each(t, s.lab.Outside, s.at(first, model.ExternalIP, 0), func(s *scene, q question) {
+	s.each(t, s.lab.Outside, s.at(first, model.KindExternalIP, 0), func(s *scene, q question) {
 		s.feels(q, lab.Answered)
 		s.explains(q, "asks for default/first", "Service default/second")
 	})
@@ -222,7 +222,7 @@ func TestDrift(t *testing.T) {
 	s.put(web)
 	s.proxy.Kill() // or it would be undone within a second
 	s.nft("flush map ip kube-vmap services; flush map ip6 kube-vmap services")
-	s.each(t, s.client(), s.at(web, model.ClusterIP, 0), func(s *scene, q question) {
+	s.each(t, s.client(), s.at(web, model.KindClusterIP, 0), func(s *scene, q question) {
 		s.feels(q, lab.Refused)
 		s.explains(q, "services does not have "+q.to.Addr().String(), "kube-vmap diff --manifests")
 	})

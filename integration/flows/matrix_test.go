@@ -74,10 +74,10 @@ func matrixFrontends(endpoints ...string) (all []model.Frontend) {
 		for _, p := range model.Protocols {
 			pool := frontend(f, p, "vip", servicePort)
 			for _, name := range endpoints {
-				pool.Pool.Flows = append(pool.Pool.Flows, at(f, name, targetPort))
+				pool.Pool.FlowEndpoints = append(pool.Pool.FlowEndpoints, at(f, name, targetPort))
 			}
-			all = append(all, pool, frontend(f, p, "external", servicePort, pool.Pool.Flows...),
-				frontend(f, p, "lb", servicePort, pool.Pool.Flows...), frontend(f, p, "", nodePort, pool.Pool.Flows...))
+			all = append(all, pool, frontend(f, p, "external", servicePort, pool.Pool.FlowEndpoints...),
+				frontend(f, p, "lb", servicePort, pool.Pool.FlowEndpoints...), frontend(f, p, "", nodePort, pool.Pool.FlowEndpoints...))
 		}
 	}
 	return all

@@ -48,7 +48,7 @@ var nodeAddrs = []netip.Addr{plan[model.IPv4]["node"], plan[model.IPv6]["node"]}
 func frontend(f model.Family, p model.Protocol, name string, port uint16, endpoints ...netip.AddrPort) model.Frontend {
 	m := model.Match{Family: f, Addr: plan[f][name], Protocol: p, Port: port}
 	endpoints = slices.SortedFunc(slices.Values(endpoints), netip.AddrPort.Compare)
-	return model.Frontend{Match: m, Pool: &model.Pool{Flows: endpoints}}
+	return model.Frontend{Match: m, Pool: &model.Pool{FlowEndpoints: endpoints}}
 }
 
 // follower is a Flows at work on a table.

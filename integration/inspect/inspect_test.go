@@ -44,7 +44,7 @@ func newScene(t *testing.T) *scene {
 	s.folder.Put("web",
 		daemon.Service{
 			Name: "web", Number: 1, Endpoints: pods, Ports: 2,
-			Kinds: []model.Kind{model.NodePort, model.LoadBalancerIP, model.ExternalIP}, LocalOutside: true,
+			Kinds: []model.Kind{model.KindNodePort, model.KindLoadBalancerIP, model.KindExternalIP}, LocalOutside: true,
 			Sources: []string{"198.51.100.0/24", "2001:db8:51::/48"},
 		},
 		daemon.Service{Name: "sticky", Number: 2, Endpoints: pods, Affinity: time.Hour},

@@ -46,7 +46,7 @@ var odd = []struct {
 func service(l *lab.Lab) daemon.Service {
 	return daemon.Service{
 		Name: "web", Number: 1, Endpoints: []*lab.Host{l.Pods[1].Host},
-		Kinds: []model.Kind{model.NodePort, model.LoadBalancerIP}, LocalOutside: true,
+		Kinds: []model.Kind{model.KindNodePort, model.KindLoadBalancerIP}, LocalOutside: true,
 	}
 }
 
@@ -59,12 +59,12 @@ type client struct {
 
 func clients(l *lab.Lab) []client {
 	return []client{
-		{"a pod", l.Pods[0].Host, model.ClusterIP},
-		{"the pod itself, masqueraded", l.Pods[1].Host, model.ClusterIP},
-		{"the node, masqueraded", l.Node.Host, model.ClusterIP},
-		{"somebody outside, masqueraded", l.Outside, model.ClusterIP},
-		{"somebody outside, by a load balancer", l.Outside, model.LoadBalancerIP},
-		{"somebody outside, by a node port", l.Outside, model.NodePort},
+		{"a pod", l.Pods[0].Host, model.KindClusterIP},
+		{"the pod itself, masqueraded", l.Pods[1].Host, model.KindClusterIP},
+		{"the node, masqueraded", l.Node.Host, model.KindClusterIP},
+		{"somebody outside, masqueraded", l.Outside, model.KindClusterIP},
+		{"somebody outside, by a load balancer", l.Outside, model.KindLoadBalancerIP},
+		{"somebody outside, by a node port", l.Outside, model.KindNodePort},
 	}
 }
 

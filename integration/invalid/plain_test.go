@@ -20,12 +20,12 @@ func plain(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	for _, f := range model.Families {
 		s := service(l)
-		cluster := s.AddrPort(l.Node, f, model.ClusterIP, 0)
+		cluster := s.AddrPort(l.Node, f, model.KindClusterIP, 0)
 		rules := strings.NewReplacer(
 			"FAMILY", map[model.Family]string{model.IPv4: "ip", model.IPv6: "ip6"}[f],
 			"CLUSTER", cluster.Addr().String(),
-			"BALANCER", s.Addr(f, model.LoadBalancerIP).String(),
-			"NODEPORT", portOf(s.AddrPort(l.Node, f, model.NodePort, 0)),
+			"BALANCER", s.Addr(f, model.KindLoadBalancerIP).String(),
+			"NODEPORT", portOf(s.AddrPort(l.Node, f, model.KindNodePort, 0)),
 			"NODE", l.Node.Addr(f).String(),
 			"PORT", portOf(cluster),
 			"ENDPOINT", l.Pods[1].AddrPort(f, daemon.TargetPort).String(),

@@ -26,7 +26,7 @@ func away(t *testing.T, h *lab.Host) string {
 
 // everything is Services of all kinds, policies and schedulers.
 func everything(servers []*lab.Host, remote []*lab.Host) []daemon.Service {
-	kinds := []model.Kind{model.NodePort, model.ExternalIP, model.LoadBalancerIP}
+	kinds := []model.Kind{model.KindNodePort, model.KindExternalIP, model.KindLoadBalancerIP}
 	all := append(servers[:len(servers):len(servers)], remote...)
 	return []daemon.Service{
 		{Name: "plain", Number: 1, Kinds: kinds, Endpoints: all},
@@ -128,7 +128,7 @@ func TestConnectionsAreSeenAsTheyAreMade(t *testing.T) {
 	w.await(`document.querySelector(".walk")`)
 	daemon.ForEachTransport(t, func(t *testing.T, way daemon.Transport) {
 		for range 3 {
-			to := s.AddrPort(l.Node, way.Family, model.ClusterIP, 0)
+			to := s.AddrPort(l.Node, way.Family, model.KindClusterIP, 0)
 			if got, err := l.Pods[0].Ask(way.Protocol, to, 5*time.Second); err != nil || got.Outcome != lab.Answered {
 				t.Fatalf("%s: %v %v", to, got, err)
 			}

@@ -92,7 +92,7 @@ func (c *chance) service(key model.Match) []model.Frontend {
 	out := []model.Frontend{f}
 	switch {
 	case c.in(10):
-		out[0].Verdict = one(c, model.Balance, model.Drop)
+		out[0].Verdict = one(c, model.VerdictBalance, model.VerdictDrop)
 	case c.in(60):
 		c.endow(f.Pool, 250+c.IntN(12)) // on both sides of what has slots
 	case c.in(8):
@@ -110,17 +110,17 @@ func (c *chance) service(key model.Match) []model.Frontend {
 // have as well.
 func (c *chance) externals(inside model.Frontend) (out []model.Frontend) {
 	f := inside
-	f.Policy, f.Verdict = one(c, model.PolicyCluster, model.PolicyLocal), model.Balance
-	for f.Kind = model.NodePort; f.Kind <= model.LoadBalancerIP; f.Kind++ {
+	f.Policy, f.Verdict = one(c, model.PolicyCluster, model.PolicyLocal), model.VerdictBalance
+	for f.Kind = model.KindNodePort; f.Kind <= model.KindLoadBalancerIP; f.Kind++ {
 		if c.in(3) {
 			continue
 		}
 		f.Match.Addr, f.Match.Port = netip.Addr{}, uint16(30000+c.IntN(40))
-		if f.Kind != model.NodePort {
-			f.Match.Addr = address(externalRanges[f.Kind-model.ExternalIP][f.Match.Family], c.IntN(6))
+		if f.Kind != model.KindNodePort {
+			f.Match.Addr = address(externalRanges[f.Kind-model.KindExternalIP][f.Match.Family], c.IntN(6))
 			f.Match.Port = inside.Match.Port
 		}
-		if f.Restricted, f.Sources = f.Kind == model.LoadBalancerIP && c.in(2), nil; f.Restricted {
+		if f.Restricted, f.Sources = f.Kind == model.KindLoadBalancerIP && c.in(2), nil; f.Restricted {
 			f.Sources = c.prefixes(sourceRanges[f.Match.Family], c.IntN(9))
 		}
 		out = append(out, f)
@@ -130,10 +130,10 @@ func (c *chance) externals(inside model.Frontend) (out []model.Frontend) {
 
 // treat draws how endpoints are chosen.
 func (c *chance) treat(p *model.Pool) {
-	p.Scheduler, p.Affinity = one(c, model.Random, model.Random, model.RoundRobin, model.SourceHash), 0
+	p.Scheduler, p.Affinity = one(c, model.SchedulerRandom, model.SchedulerRandom, model.SchedulerRoundRobin, model.SchedulerSourceHash), 0
 	switch {
 	case c.in(20): // all its slots make histories slow
-		p.Scheduler = model.Maglev
+		p.Scheduler = model.SchedulerMaglev
 	case c.in(5):
 		p.Affinity = one(c, time.Second, 90*time.Second, 3*time.Hour, 24*time.Hour)
 	}
@@ -174,7 +174,7 @@ func (c *chance) change(w *world, key model.Match) []model.Frontend {
 			service = append(service, f)
 		}
 	}
-	i := slices.IndexFunc(service, func(f model.Frontend) bool { return f.Owner() })
+	i := slices.IndexFunc(service, func(f model.Frontend) bool { return f.OwnsPool() })
 	service[0], service[i] = service[i], service[0]
 	pool := *service[0].Pool
 	for i := range service {
@@ -199,8 +199,8 @@ func (c *chance) change(w *world, key model.Match) []model.Frontend {
 	default:
 		c.endow(&pool, max(1, n-1+c.IntN(3))) // most stay, by the narrow choice
 	}
-	if inside.Verdict == model.Drop {
-		inside.Verdict = model.Balance
+	if inside.Verdict == model.VerdictDrop {
+		inside.Verdict = model.VerdictBalance
 	}
 	return fit(service)
 }
@@ -244,7 +244,7 @@ func (c *chance) step(w *world) *world {
 		clear(next.frontends)
 	case c.in(20):
 		for _, f := range w.all().Set {
-			if f.Owner() && c.in(2) {
+			if f.OwnsPool() && c.in(2) {
 				next.remove(f.Match)
 			}
 		}

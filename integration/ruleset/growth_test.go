@@ -153,7 +153,7 @@ func TestAMaglevTableComesAndGoes(t *testing.T) {
 				endpoints = append(endpoints, endpoint(f, k))
 			}
 			w.serve(web(f, 1), endpoints...)
-			w.frontends[web(f, 1)].Pool.Scheduler = model.Maglev
+			w.frontends[web(f, 1)].Pool.Scheduler = model.SchedulerMaglev
 		}
 		return w
 	}

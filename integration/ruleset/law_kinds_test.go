@@ -26,17 +26,17 @@ func fullServices(n int) *world {
 	for i := range n {
 		for _, f := range model.Families {
 			inside := w.frontends[web(f, i)]
-			inside.Pool.Scheduler = model.Random + model.Scheduler(i%3)
+			inside.Pool.Scheduler = model.SchedulerRandom + model.Scheduler(i%3)
 			inside.Pool.Local, inside.Pool.Hairpin = inside.Pool.Cluster[:1], []netip.Addr{inside.Pool.Cluster[0].Addr()}
 			service := []model.Frontend{inside}
-			for kind := model.NodePort; kind <= model.LoadBalancerIP; kind++ {
+			for kind := model.KindNodePort; kind <= model.KindLoadBalancerIP; kind++ {
 				outside := inside
 				outside.Kind, outside.Policy = kind, model.PolicyLocal
 				outside.Match.Addr, outside.Match.Port = netip.Addr{}, uint16(20000+i)
-				if kind != model.NodePort {
-					outside.Match.Addr, outside.Match.Port = address(externalRanges[kind-model.ExternalIP][f], i), 80
+				if kind != model.KindNodePort {
+					outside.Match.Addr, outside.Match.Port = address(externalRanges[kind-model.KindExternalIP][f], i), 80
 				}
-				if kind == model.LoadBalancerIP {
+				if kind == model.KindLoadBalancerIP {
 					a := address(sourceRanges[f], 4*i)
 					outside.Restricted = true
 					outside.Sources = []netip.Prefix{netip.PrefixFrom(a, a.BitLen()-2), netip.PrefixFrom(a.Next(), a.BitLen())}

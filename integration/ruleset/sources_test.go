@@ -21,7 +21,7 @@ func limited(f model.Family, sources ...string) *world {
 		inside := model.Frontend{Match: pool.Key, Pool: pool}
 		inside.Service.Namespace, inside.Service.Name, inside.Service.Protocol = "shop", "web", p
 		outside := inside
-		outside.Kind, outside.Restricted = model.LoadBalancerIP, true
+		outside.Kind, outside.Restricted = model.KindLoadBalancerIP, true
 		outside.Match.Addr = address(externalRanges[1][f], 7)
 		for _, s := range sources {
 			outside.Sources = append(outside.Sources, netip.MustParsePrefix(s))
@@ -122,7 +122,7 @@ func manyRanges(n, k int) *world {
 	for i := range n {
 		for _, f := range model.Families {
 			outside := w.frontends[web(f, i)]
-			outside.Kind, outside.Restricted, outside.Masquerade = model.LoadBalancerIP, true, model.MasqueradeAlways
+			outside.Kind, outside.Restricted, outside.Masquerade = model.KindLoadBalancerIP, true, model.MasqueradeAlways
 			outside.Match.Addr = address(externalRanges[1][f], i)
 			for j := range k {
 				outside.Sources = append(outside.Sources, sourceRange(f, i+j))

@@ -69,8 +69,8 @@ func (r *reader) line(words []string) error {
 }
 
 var kinds = map[string]model.Kind{
-	"clusterip": model.ClusterIP, "nodeport": model.NodePort,
-	"externalip": model.ExternalIP, "loadbalancerip": model.LoadBalancerIP,
+	"clusterip": model.KindClusterIP, "nodeport": model.KindNodePort,
+	"externalip": model.KindExternalIP, "loadbalancerip": model.KindLoadBalancerIP,
 }
 
 // frontends reads a line, which is one frontend for each protocol, and for each
@@ -109,7 +109,7 @@ func (r *reader) frontends(words []string) error {
 func (r *reader) add(f model.Frontend, at string, pool model.Pool) error {
 	f.Match.Protocol = f.Service.Protocol
 	switch f.Kind {
-	case model.NodePort:
+	case model.KindNodePort:
 		port, err := strconv.ParseUint(at, 10, 16)
 		if err != nil {
 			return err
@@ -119,14 +119,14 @@ func (r *reader) add(f model.Frontend, at string, pool model.Pool) error {
 		where := netip.MustParseAddrPort(at)
 		f.Match.Addr, f.Match.Port, f.Match.Family = where.Addr(), where.Port(), model.FamilyOf(where.Addr())
 	}
-	if f.Kind == model.ClusterIP {
+	if f.Kind == model.KindClusterIP {
 		pool.Key, f.Pool = f.Match, &pool
 		r.services[f.Match] = []model.Frontend{f}
 		return nil
 	}
 	led := 0
 	for key, service := range r.services {
-		if service[0].Service != f.Service || f.Kind != model.NodePort && key.Family != f.Match.Family {
+		if service[0].Service != f.Service || f.Kind != model.KindNodePort && key.Family != f.Match.Family {
 			continue
 		}
 		f.Match.Family, f.Pool = key.Family, service[0].Pool
@@ -143,19 +143,19 @@ var masquerades = map[string]model.Masquerade{
 	"never": model.MasqueradeNever, "offpod": model.MasqueradeOffPod, "always": model.MasqueradeAlways,
 }
 
-var schedulers = map[string]model.Scheduler{"rr": model.RoundRobin, "sh": model.SourceHash, "mh": model.Maglev}
+var schedulers = map[string]model.Scheduler{"rr": model.SchedulerRoundRobin, "sh": model.SchedulerSourceHash, "mh": model.SchedulerMaglev}
 
 // parseTreatment reads what happens to connections to a frontend, and the pool
 // that one of a ClusterIP has.
 func parseTreatment(f *model.Frontend, words []string) (pool model.Pool, err error) {
-	pool.Scheduler = model.Random
+	pool.Scheduler = model.SchedulerRandom
 	local := 0
 	for i, word := range words {
 		name, value, _ := strings.Cut(word, "=")
 		switch {
 		case word == "reject": // as whoever has no endpoints
 		case word == "drop":
-			f.Verdict = model.Drop
+			f.Verdict = model.VerdictDrop
 		case word == "policy=local":
 			f.Policy = model.PolicyLocal
 		case name == "sources":

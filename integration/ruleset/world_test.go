@@ -72,7 +72,7 @@ func (w *world) to(next *world) nft.Change {
 // essence leaves out of a frontend what does not concern it, of a pool that it
 // only leads to: package model does not say when that changes.
 func essence(f model.Frontend) model.Frontend {
-	if f.Owner() {
+	if f.OwnsPool() {
 		return f
 	}
 	f.Pool = &model.Pool{
@@ -85,7 +85,7 @@ func essence(f model.Frontend) model.Frontend {
 // remembers reports whether some Service remembers its clients.
 func (w *world) remembers() bool {
 	for _, f := range w.frontends {
-		if f.Pool.Affinity > 0 && f.Verdict == model.Balance {
+		if f.Pool.Affinity > 0 && f.Verdict == model.VerdictBalance {
 			return true
 		}
 	}
@@ -128,11 +128,11 @@ func verdict(policy model.TrafficPolicy, p *model.Pool) model.Verdict {
 	}
 	switch {
 	case len(serving) > 0:
-		return model.Balance
+		return model.VerdictBalance
 	case len(p.Cluster) > 0:
-		return model.Drop
+		return model.VerdictDrop
 	}
-	return model.Reject
+	return model.VerdictReject
 }
 
 // fit completes the frontends of a Service port once its pool is known: it says
@@ -143,11 +143,11 @@ func fit(frontends []model.Frontend) []model.Frontend {
 	local := false
 	for i := range frontends {
 		f := &frontends[i]
-		if f.Verdict != model.Drop { // which may have been chosen
+		if f.Verdict != model.VerdictDrop { // which may have been chosen
 			f.Verdict = verdict(f.Policy, pool)
 		}
 		local = local || f.Policy == model.PolicyLocal
-		if f.Kind != model.ClusterIP {
+		if f.Kind != model.KindClusterIP {
 			f.Masquerade = model.MasqueradeNever
 			if f.Policy == model.PolicyCluster {
 				f.Masquerade = model.MasqueradeAlways

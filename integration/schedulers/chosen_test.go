@@ -71,7 +71,7 @@ func (s scene) inTurn(t *testing.T, w daemon.Transport) (by []string) {
 	t.Helper()
 	forget(t, s.lab)
 	for n := range uint16(20) {
-		name, err := ask(s.lab.Outside, w, netip.AddrPortFrom(netip.Addr{}, firstPort+n), s.at(w, model.ClusterIP))
+		name, err := ask(s.lab.Outside, w, netip.AddrPortFrom(netip.Addr{}, firstPort+n), s.at(w, model.KindClusterIP))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,22 +30,22 @@ func TestMaglevChoosesTheSameOnEveryNode(t *testing.T) {
 		same(t, had[w][:len(some)], askBy(t, s.lab, w, to, some))
 	}
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
-		had[w] = askBy(t, s.lab, w, s.at(w, model.ClusterIP), many)
+		had[w] = askBy(t, s.lab, w, s.at(w, model.KindClusterIP), many)
 		even(t, tally(had[w]), weights(s.servers, w.Family))
 		for _, node := range []*lab.Node{s.lab.Node, s.lab.Remote} {
-			check(t, w, s.service.AddrPort(node, w.Family, model.NodePort, 0))
+			check(t, w, s.service.AddrPort(node, w.Family, model.KindNodePort, 0))
 		}
 	})
 	daemon.RouteServices(t, s.lab, s.lab.Remote)
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
-		for _, k := range []model.Kind{model.ClusterIP, model.ExternalIP, model.LoadBalancerIP} {
+		for _, k := range []model.Kind{model.KindClusterIP, model.KindExternalIP, model.KindLoadBalancerIP} {
 			check(t, w, s.at(w, k))
 		}
 	})
 	daemon.RouteServices(t, s.lab, s.lab.Node)
 	s.proxy.Kill()
 	daemon.Start(t, s.lab.Node, s.folder)
-	eachInTurn(t, func(t *testing.T, w daemon.Transport) { check(t, w, s.at(w, model.ClusterIP)) })
+	eachInTurn(t, func(t *testing.T, w daemon.Transport) { check(t, w, s.at(w, model.KindClusterIP)) })
 }
 
 // same checks that every flow has the endpoint that it had.
@@ -69,19 +69,19 @@ func TestMaglevMovesAsFewFlowsAsItsTableSays(t *testing.T) {
 	s := newScene(t, "mh", 10)
 	before := map[daemon.Transport][]string{}
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
-		before[w] = askBy(t, s.lab, w, s.at(w, model.ClusterIP), many)
+		before[w] = askBy(t, s.lab, w, s.at(w, model.KindClusterIP), many)
 	})
 	fewer := s.service
 	fewer.Endpoints = slices.Delete(slices.Clone(s.servers), 4, 5)
 	s.proxy.After(func() { s.folder.Put("web", fewer) })
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
-		after := askBy(t, s.lab, w, s.at(w, model.ClusterIP), many)
+		after := askBy(t, s.lab, w, s.at(w, model.KindClusterIP), many)
 		even(t, tally(after), weights(fewer.Endpoints, w.Family))
 		asPromised(t, tableOf(s.servers, w.Family), tableOf(fewer.Endpoints, w.Family), before[w], after)
 	})
 	s.proxy.After(func() { s.folder.Put("web", s.service) })
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
-		same(t, before[w], askBy(t, s.lab, w, s.at(w, model.ClusterIP), many))
+		same(t, before[w], askBy(t, s.lab, w, s.at(w, model.KindClusterIP), many))
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 func TestRandomGivesAllTheSameChance(t *testing.T) {
 	s := newScene(t, "random", 5)
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
-		even(t, tally(askBy(t, s.lab, w, s.at(w, model.ClusterIP), flowsOf(80, 10))), alike(s.servers))
+		even(t, tally(askBy(t, s.lab, w, s.at(w, model.KindClusterIP), flowsOf(80, 10))), alike(s.servers))
 	})
 }
 
@@ -60,7 +60,7 @@ func TestSourceHashGivesAClientOneEndpoint(t *testing.T) {
 		same(t, firsts, askBy(t, s.lab, w, s.at(w, k), few))
 	}
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
-		had[w] = askBy(t, s.lab, w, s.at(w, model.ClusterIP), flowsOf(clients, 1))
+		had[w] = askBy(t, s.lab, w, s.at(w, model.KindClusterIP), flowsOf(clients, 1))
 		even(t, tally(had[w]), alike(s.servers))
 		for _, k := range daemon.Kinds {
 			check(t, w, k)
@@ -68,5 +68,5 @@ func TestSourceHashGivesAClientOneEndpoint(t *testing.T) {
 	})
 	s.proxy.Kill()
 	daemon.Start(t, s.lab.Node, s.folder)
-	eachInTurn(t, func(t *testing.T, w daemon.Transport) { check(t, w, model.ClusterIP) })
+	eachInTurn(t, func(t *testing.T, w daemon.Transport) { check(t, w, model.KindClusterIP) })
 }

@@ -35,7 +35,7 @@ type service struct {
 
 // clusterIP is the Service's address of a family.
 func (s service) clusterIP(f model.Family) netip.Addr {
-	return daemon.Service{Number: s.number}.Addr(f, model.ClusterIP)
+	return daemon.Service{Number: s.number}.Addr(f, model.KindClusterIP)
 }
 
 // at is the Service's port at its ClusterIP.

@@ -64,7 +64,7 @@ func more(n int, servers []*lab.Host) []daemon.Service {
 	for i := range n {
 		all = append(all, daemon.Service{
 			Name: fmt.Sprintf("more-%d", i), Number: stay + 1 + i,
-			Kinds:     []model.Kind{model.ExternalIP, model.LoadBalancerIP},
+			Kinds:     []model.Kind{model.KindExternalIP, model.KindLoadBalancerIP},
 			Endpoints: []*lab.Host{servers[i%len(servers)], servers[(i+1)%len(servers)]},
 		})
 	}

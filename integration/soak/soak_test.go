@@ -88,7 +88,7 @@ var sources = [][]string{
 
 // stillServices are Services of all sorts that are answered to all clients.
 func stillServices(servers []*lab.Host) []daemon.Service {
-	sorts := [][]model.Kind{nil, {model.NodePort}, {model.LoadBalancerIP}, {model.ExternalIP}, daemon.Kinds}
+	sorts := [][]model.Kind{nil, {model.KindNodePort}, {model.KindLoadBalancerIP}, {model.KindExternalIP}, daemon.Kinds}
 	var all []daemon.Service
 	for n := range stay {
 		s := daemon.Service{
@@ -98,14 +98,14 @@ func stillServices(servers []*lab.Host) []daemon.Service {
 			Endpoints: []*lab.Host{servers[n%6], servers[6+n%3], servers[(n/6+n+1)%6]},
 			Scheduler: schedulers[n/5%len(schedulers)],
 		}
-		if s.Has(model.NodePort) || s.Has(model.LoadBalancerIP) || s.Has(model.ExternalIP) {
+		if s.Has(model.KindNodePort) || s.Has(model.KindLoadBalancerIP) || s.Has(model.KindExternalIP) {
 			s.LocalOutside = n%3 == 0
 		}
 		s.LocalInside = n%7 == 0
 		if n%4 == 0 {
 			s.Affinity = time.Hour
 		}
-		if s.Has(model.LoadBalancerIP) && n%2 == 0 {
+		if s.Has(model.KindLoadBalancerIP) && n%2 == 0 {
 			s.Sources = sources[0]
 		}
 		all = append(all, s)
@@ -138,7 +138,7 @@ func changing(random *rand.Rand, servers []*lab.Host) []daemon.Service {
 		}
 		s.LocalInside = random.IntN(3) == 0
 		s.LocalOutside = len(s.Kinds) > 0 && random.IntN(2) == 0
-		if s.Has(model.LoadBalancerIP) && random.IntN(2) == 0 {
+		if s.Has(model.KindLoadBalancerIP) && random.IntN(2) == 0 {
 			s.Sources = sources[random.IntN(len(sources))]
 		}
 		all = append(all, s)

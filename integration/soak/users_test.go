@@ -89,7 +89,7 @@ func newUsers(t *testing.T, l *lab.Lab, services []daemon.Service) (users []*use
 func (u *user) target(t *testing.T, l *lab.Lab, s daemon.Service, k model.Kind) target {
 	t.Helper()
 	out := target{service: s, kind: k, to: s.AddrPort(l.Node, u.way.Family, k, 0), always: s.Affinity > 0 || s.Scheduler == "sh"}
-	local := s.LocalInside && k == model.ClusterIP || s.LocalOutside && k != model.ClusterIP && u.from == l.Outside
+	local := s.LocalInside && k == model.KindClusterIP || s.LocalOutside && k != model.KindClusterIP && u.from == l.Outside
 	for _, h := range s.Endpoints {
 		if !local || slices.ContainsFunc(l.Pods, func(p *lab.Pod) bool { return p.Host == h }) {
 			out.by = append(out.by, h.Name)

@@ -106,10 +106,10 @@ func features(l *lab.Lab) []daemon.Service {
 		{Name: "many", Number: 11, Endpoints: all, Times: 90},
 		{Name: "many-sticky", Number: 12, Endpoints: all, Times: 90, Affinity: time.Minute},
 		{Name: "round", Number: 13, Endpoints: all, Scheduler: "rr"},
-		{Name: "source-hash", Number: 14, Kinds: []model.Kind{model.NodePort}, Endpoints: all, Scheduler: "sh"},
+		{Name: "source-hash", Number: 14, Kinds: []model.Kind{model.KindNodePort}, Endpoints: all, Scheduler: "sh"},
 		{Name: "maglev", Number: 15, Endpoints: all, Scheduler: "mh"},
 		{
-			Name: "ranges", Number: 16, Kinds: []model.Kind{model.LoadBalancerIP}, Endpoints: all,
+			Name: "ranges", Number: 16, Kinds: []model.Kind{model.KindLoadBalancerIP}, Endpoints: all,
 			Sources: []string{"198.51.100.0/24", "198.51.100.0/25", "2001:db8::/32"},
 		},
 	}

@@ -50,7 +50,7 @@ func TestNobodyWaitsForAProcessThatIsStopped(t *testing.T) {
 		{[]string{"top", "--once"}, 1, "no sign of life on @kube-vmap in 5s"},
 		{[]string{"render", "--kernel"}, 0, "table ip kube-vmap"},
 		{
-			[]string{"explain", "--from", l.Pods[0].Addr(model.IPv4).String(), "--to", web.AddrPort(l.Node, model.IPv4, model.ClusterIP, 0).String()},
+			[]string{"explain", "--from", l.Pods[0].Addr(model.IPv4).String(), "--to", web.AddrPort(l.Node, model.IPv4, model.KindClusterIP, 0).String()},
 			1, "no sign of life on @kube-vmap in 3s",
 		},
 		{[]string{"bundle", "-o", filepath.Join(t.TempDir(), "archive")}, 0, "status.json"}, // that it is not to be had

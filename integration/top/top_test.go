@@ -54,7 +54,7 @@ func newScene(t *testing.T, flags ...string) *scene {
 	s.daemon = daemon.Start(t, s.Node, folder, flags...)
 	for _, w := range daemon.Transports() {
 		for range kept {
-			flow, err := s.Pods[0].Flow(w.Protocol, fresh(), s.web.AddrPort(s.Node, w.Family, model.ClusterIP, 0))
+			flow, err := s.Pods[0].Flow(w.Protocol, fresh(), s.web.AddrPort(s.Node, w.Family, model.KindClusterIP, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +93,7 @@ func (s *scene) meanwhile(t *testing.T, do func()) int {
 					return nil
 				default:
 				}
-				got, err := s.Pods[0].AskFrom(w.Protocol, fresh(), s.web.AddrPort(s.Node, w.Family, model.ClusterIP, 0), patience)
+				got, err := s.Pods[0].AskFrom(w.Protocol, fresh(), s.web.AddrPort(s.Node, w.Family, model.KindClusterIP, 0), patience)
 				if err != nil || got.Outcome != lab.Answered {
 					return errors.Join(fmt.Errorf("ask over %s: %s", w, got), err)
 				}

@@ -131,7 +131,7 @@ func (s *scene) frontend(w way, port uint16, endpoints ...*lab.Host) model.Front
 	}
 	f := model.Frontend{Match: m, Pool: pool, Masquerade: model.MasqueradeOffPod}
 	if len(endpoints) == 0 {
-		f.Verdict = model.Reject
+		f.Verdict = model.VerdictReject
 	}
 	return f
 }

@@ -60,7 +60,7 @@ func (s *Pruner) Follow(t sync.Taken) {
 		s.pending = [...]bool{true, true}
 	}
 	for i := range t.Set {
-		if f := &t.Set[i]; f.Owner() {
+		if f := &t.Set[i]; f.OwnsPool() {
 			s.setPool(f.Pool)
 		}
 	}

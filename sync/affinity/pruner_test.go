@@ -87,7 +87,7 @@ func owner(f model.Family, p model.Protocol, affinity time.Duration, local int, 
 			pool.Local = append(pool.Local, endpoint(f, n))
 		}
 	}
-	return model.Frontend{Match: pool.Key, Kind: model.ClusterIP, Pool: pool}
+	return model.Frontend{Match: pool.Key, Kind: model.KindClusterIP, Pool: pool}
 }
 
 // remembers is the element of client c that has endpoint e.

@@ -52,7 +52,7 @@ func (m *contentHasher) service(s *model.Service) {
 	maphash.WriteComparable(&m.Hash, s.HealthCheckNodePort)
 }
 
-func (m *contentHasher) slice(s *model.Slice) {
+func (m *contentHasher) slice(s *model.EndpointSlice) {
 	m.text(s.Name.Namespace)
 	m.text(s.Name.Name)
 	m.text(s.Service.Namespace)

@@ -19,10 +19,10 @@ func TestEveryFieldHasAMeaning(t *testing.T) {
 			ClusterIPs: []netip.Addr{addr}, ExternalIPs: []netip.Addr{addr}, LoadBalancerIPs: []netip.Addr{addr},
 			SourceRanges: []netip.Prefix{prefix}, Ports: []model.ServicePort{{}},
 		}},
-		sync.SetSlice{Slice: model.Slice{
-			Ports: []model.SlicePort{{}}, Endpoints: []model.Endpoint{{Addr: addr}},
+		sync.SetSlice{Slice: model.EndpointSlice{
+			Ports: []model.EndpointPort{{}}, Endpoints: []model.Endpoint{{Addr: addr}},
 		}},
-		sync.SetNode{Node: model.Node{Addrs: [2]netip.Addr{addr, addr}, PodRanges: [2]netip.Prefix{prefix, prefix}}},
+		sync.SetNode{Node: model.Node{Addrs: [2]netip.Addr{addr, addr}, PodCIDRs: [2]netip.Prefix{prefix, prefix}}},
 		[]netip.Prefix{prefix},
 	} {
 		v := reflect.New(reflect.TypeOf(value)).Elem()

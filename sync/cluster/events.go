@@ -20,7 +20,7 @@ func serviceEvent(n objectName, value any) sync.Event {
 // sliceEvent is the teller of EndpointSlices.
 func sliceEvent(n objectName, value any) sync.Event {
 	if value == nil {
-		return sync.DeleteSlice{Name: model.SliceName{Namespace: n.namespace, Name: n.name}}
+		return sync.DeleteSlice{Name: model.EndpointSliceName{Namespace: n.namespace, Name: n.name}}
 	}
 	return value.(sync.SetSlice)
 }
@@ -92,7 +92,7 @@ func (o *ownNode) event(_ objectName, value any) sync.Event {
 	} else {
 		now = value.(sync.SetNode)
 		now.Node.Addrs = orPrevious(o.last.Node.Addrs, now.Node.Addrs)
-		now.Node.PodRanges = orPrevious(o.last.Node.PodRanges, now.Node.PodRanges)
+		now.Node.PodCIDRs = orPrevious(o.last.Node.PodCIDRs, now.Node.PodCIDRs)
 		o.keepZone = o.keepZone && now.Node.Zone == ""
 		if o.keepZone {
 			now.Node.Zone = o.last.Node.Zone
@@ -111,7 +111,7 @@ func (o *ownNode) closeWaiters() {
 	if o.exists {
 		closeOnce(o.found)
 	}
-	if o.last.Node.PodRanges != (model.Node{}).PodRanges {
+	if o.last.Node.PodCIDRs != (model.Node{}).PodCIDRs {
 		closeOnce(o.hasPodRanges)
 	}
 }

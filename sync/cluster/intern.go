@@ -28,7 +28,7 @@ func (n interner) intern(s string) string {
 }
 
 // internSlice replaces the names in a slice that others have, too.
-func (n interner) internSlice(s *model.Slice) {
+func (n interner) internSlice(s *model.EndpointSlice) {
 	s.Service.Namespace = s.Name.Namespace
 	for i := range s.Ports {
 		s.Ports[i].Name = n.intern(s.Ports[i].Name)

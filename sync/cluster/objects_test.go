@@ -103,7 +103,7 @@ func line(e sync.Event) string {
 	case sync.DeleteSlice:
 		return "no slice " + e.Name.String()
 	case sync.SetNode:
-		return fmt.Sprintf("node %s %q %s %s %q", e.Node.Name, e.Node.Zone, e.Node.Addrs, e.Node.PodRanges, e.Ineligible)
+		return fmt.Sprintf("node %s %q %s %s %q", e.Node.Name, e.Node.Zone, e.Node.Addrs, e.Node.PodCIDRs, e.Ineligible)
 	case sync.SetServiceCIDRs:
 		return fmt.Sprintf("cidrs %s", e.CIDRs)
 	case sync.SetProblem:

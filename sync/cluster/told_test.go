@@ -39,7 +39,7 @@ func TestNobodyGoesOnBeforeTheNodeIsPending(t *testing.T) {
 	if !closed(o.found) || !closed(o.hasPodRanges) {
 		t.Error("it is not told that there is a node with ranges")
 	}
-	if events := p.take(); len(events) != 1 || !events[0].(sync.SetNode).Node.PodRanges[0].IsValid() {
+	if events := p.take(); len(events) != 1 || !events[0].(sync.SetNode).Node.PodCIDRs[0].IsValid() {
 		t.Errorf("pending are %v", events)
 	}
 }

@@ -154,8 +154,8 @@ func (w way) service(endpoints ...int) []model.Frontend {
 	}
 	return []model.Frontend{
 		{Match: w.clusterIP(), Service: name, Pool: pool},
-		{Match: w.match(netip.Addr{}, nodePort), Service: name, Kind: model.NodePort, Pool: pool},
-		{Match: w.external(), Service: name, Kind: model.ExternalIP, Pool: pool},
+		{Match: w.match(netip.Addr{}, nodePort), Service: name, Kind: model.KindNodePort, Pool: pool},
+		{Match: w.external(), Service: name, Kind: model.KindExternalIP, Pool: pool},
 	}
 }
 

@@ -118,7 +118,7 @@ func (s *tracker) set(f *model.Frontend, w *staleSet) {
 		s.frontends[f.Match] = one
 		one.frontends++
 	}
-	if f.Owner() { // to others it does not matter which endpoints there are
+	if f.OwnsPool() { // to others it does not matter which endpoints there are
 		one.number, one.pool = f.Match.Port, f.Pool
 		w.dropServing(one)
 	}

@@ -3,7 +3,7 @@
 // an address that it gave up may be another object's now.
 //
 //	corev1.Service ------------> Service -----> model.Service
-//	discoveryv1.EndpointSlice -> Slice -------> model.Slice
+//	discoveryv1.EndpointSlice -> Slice -------> model.EndpointSlice
 //	corev1.Node ---------------> Node --------> model.Node
 //	networkingv1.ServiceCIDR --> ServiceCIDR -> []netip.Prefix
 //

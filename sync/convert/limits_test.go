@@ -139,7 +139,7 @@ func repeated(value string, n int) []string {
 }
 
 func TestAServiceOfTooManyTablesIsSpreadAtRandom(t *testing.T) {
-	for ports, want := range map[int]model.Scheduler{maxTables / 2: model.Maglev, maxTables/2 + 1: model.Random} {
+	for ports, want := range map[int]model.Scheduler{maxTables / 2: model.SchedulerMaglev, maxTables/2 + 1: model.SchedulerRandom} {
 		got, errs := Service(service(func(s *corev1.Service) {
 			s.Annotations = map[string]string{"kube-vmap.io/scheduler": "mh"}
 			s.Spec.Ports = manyPorts(ports)
@@ -147,7 +147,7 @@ func TestAServiceOfTooManyTablesIsSpreadAtRandom(t *testing.T) {
 		if got == nil || got.Scheduler != want || len(got.Ports) != ports {
 			t.Fatalf("with %d ports of two families: %v, errors %v, want the scheduler %s", ports, got != nil, errs, want)
 		}
-		if told := len(errs) > 0; told != (want == model.Random) {
+		if told := len(errs) > 0; told != (want == model.SchedulerRandom) {
 			t.Errorf("with %d ports, the errors are %v", ports, errs)
 		}
 	}

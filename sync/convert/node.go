@@ -31,7 +31,7 @@ func Node(n *corev1.Node) (*model.Node, field.ErrorList) {
 		out.Zone = zone
 	}
 	out.Addrs = f.nodeAddrs(n.Status.Addresses)
-	out.PodRanges = f.podRanges(&n.Spec)
+	out.PodCIDRs = f.podRanges(&n.Spec)
 	return out, f.all()
 }
 

@@ -57,12 +57,12 @@ func TestOfANodeTheProxyReadsWhatItNeeds(t *testing.T) {
 				n.Spec.PodCIDR = "10.244.1.0/24"
 				n.Spec.PodCIDRs = []string{"10.244.1.0/24", "10.245.1.0/24", "fd00:10:244:1::/64"}
 			},
-			want: func(n *model.Node) { n.PodRanges = prefixPair("10.244.1.0/24", "fd00:10:244:1::/64") },
+			want: func(n *model.Node) { n.PodCIDRs = prefixPair("10.244.1.0/24", "fd00:10:244:1::/64") },
 		},
 		"its single range of pods": {
 			change: func(n *corev1.Node) { n.Spec.PodCIDR = "fd00:10:244:1::/64" },
 			want: func(n *model.Node) {
-				n.PodRanges[model.IPv6] = netip.MustParsePrefix("fd00:10:244:1::/64")
+				n.PodCIDRs[model.IPv6] = netip.MustParsePrefix("fd00:10:244:1::/64")
 			},
 		},
 	}

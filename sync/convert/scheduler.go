@@ -23,26 +23,26 @@ var (
 // ParseScheduler reads the name of a scheduler: random, or one of those of IPVS
 // (net/netfilter/ipvs, man ipvsadm). Kubernetes gives all endpoints the same
 // weight, so that the weighted one of two is the other. The error says why the
-// result is not what the name asks for; it is then [model.Random], or
+// result is not what the name asks for; it is then [model.SchedulerRandom], or
 // [model.SchedulerDefault] for a name that nobody knows, and for none.
 func ParseScheduler(name string) (model.Scheduler, error) {
 	switch name {
 	case "":
 		return model.SchedulerDefault, nil
 	case "random":
-		return model.Random, nil
+		return model.SchedulerRandom, nil
 	case "rr", "wrr":
-		return model.RoundRobin, nil
+		return model.SchedulerRoundRobin, nil
 	case "sh":
-		return model.SourceHash, nil
+		return model.SchedulerSourceHash, nil
 	case "mh":
-		return model.Maglev, nil
+		return model.SchedulerMaglev, nil
 	case "lc", "wlc", "lblc", "lblcr", "sed", "nq", "ovf", "twos":
-		return model.Random, errNoCounts
+		return model.SchedulerRandom, errNoCounts
 	case "fo":
-		return model.Random, errNoWeights
+		return model.SchedulerRandom, errNoWeights
 	case "dh":
-		return model.Random, errOneForAll
+		return model.SchedulerRandom, errOneForAll
 	}
 	return model.SchedulerDefault, errUnknown
 }
@@ -59,14 +59,14 @@ func (f *findings) scheduler(annotations map[string]string) model.Scheduler {
 }
 
 // maxTables is how many ports, in all families, of a Service with the annotation
-// may have a table of [model.Maglev]: a table has hundreds of elements.
+// may have a table of [model.SchedulerMaglev]: a table has hundreds of elements.
 const maxTables = 50
 
 // limitTables has a Service spread at random whose tables would take too much of
 // every node.
 func (f *findings) limitTables(s *model.Service) {
-	if n := len(s.Ports) * len(s.ClusterIPs); s.Scheduler == model.Maglev && n > maxTables {
-		s.Scheduler = model.Random
+	if n := len(s.Ports) * len(s.ClusterIPs); s.Scheduler == model.SchedulerMaglev && n > maxTables {
+		s.Scheduler = model.SchedulerRandom
 		path := field.NewPath("metadata", "annotations").Key(annotationScheduler)
 		f.leaveOut(field.TooMany(path, n, maxTables))
 	}

@@ -17,21 +17,21 @@ func TestAServiceHasTheSchedulerItsAnnotationNames(t *testing.T) {
 		err  string // what is told of it
 	}{
 		{"", model.SchedulerDefault, ""},
-		{"random", model.Random, ""},
-		{"rr", model.RoundRobin, ""},
-		{"wrr", model.RoundRobin, ""},
-		{"sh", model.SourceHash, ""},
-		{"mh", model.Maglev, ""},
-		{"lc", model.Random, "how many connections"},
-		{"wlc", model.Random, "how many connections"},
-		{"lblc", model.Random, "how many connections"},
-		{"lblcr", model.Random, "how many connections"},
-		{"sed", model.Random, "how many connections"},
-		{"nq", model.Random, "how many connections"},
-		{"ovf", model.Random, "how many connections"},
-		{"twos", model.Random, "how many connections"},
-		{"fo", model.Random, "no weights"},
-		{"dh", model.Random, "every client"},
+		{"random", model.SchedulerRandom, ""},
+		{"rr", model.SchedulerRoundRobin, ""},
+		{"wrr", model.SchedulerRoundRobin, ""},
+		{"sh", model.SchedulerSourceHash, ""},
+		{"mh", model.SchedulerMaglev, ""},
+		{"lc", model.SchedulerRandom, "how many connections"},
+		{"wlc", model.SchedulerRandom, "how many connections"},
+		{"lblc", model.SchedulerRandom, "how many connections"},
+		{"lblcr", model.SchedulerRandom, "how many connections"},
+		{"sed", model.SchedulerRandom, "how many connections"},
+		{"nq", model.SchedulerRandom, "how many connections"},
+		{"ovf", model.SchedulerRandom, "how many connections"},
+		{"twos", model.SchedulerRandom, "how many connections"},
+		{"fo", model.SchedulerRandom, "no weights"},
+		{"dh", model.SchedulerRandom, "every client"},
 		{"RR", model.SchedulerDefault, "no such scheduler"},
 		{"rr ", model.SchedulerDefault, "no such scheduler"},
 		{"maglev", model.SchedulerDefault, "no such scheduler"},
@@ -56,7 +56,7 @@ func TestAServiceHasTheSchedulerItsAnnotationNames(t *testing.T) {
 }
 
 func TestSchedulersAreNamedAsTheyArePrinted(t *testing.T) {
-	for _, s := range []model.Scheduler{model.Random, model.RoundRobin, model.SourceHash, model.Maglev} {
+	for _, s := range []model.Scheduler{model.SchedulerRandom, model.SchedulerRoundRobin, model.SchedulerSourceHash, model.SchedulerMaglev} {
 		if got, err := ParseScheduler(s.String()); got != s || err != nil {
 			t.Errorf("%s: got %s, %v", s, got, err)
 		}

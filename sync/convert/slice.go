@@ -19,7 +19,7 @@ const LabelHeadless = "service.kubernetes.io/headless"
 // Slice reduces an EndpointSlice to what the proxy reads of it, with
 // results as [Service] has them. Slices of headless Services, of no
 // Service, and of domain names are none of the proxy's business.
-func Slice(s *discoveryv1.EndpointSlice) (*model.Slice, field.ErrorList) {
+func Slice(s *discoveryv1.EndpointSlice) (*model.EndpointSlice, field.ErrorList) {
 	service := s.Labels[discoveryv1.LabelServiceName]
 	_, headless := s.Labels[LabelHeadless]
 	if headless || service == "" || s.AddressType == discoveryv1.AddressTypeFQDN {
@@ -34,8 +34,8 @@ func Slice(s *discoveryv1.EndpointSlice) (*model.Slice, field.ErrorList) {
 		// Of unknown family, each endpoint would only be one more complaint.
 		return nil, f.all()
 	}
-	out := &model.Slice{
-		Name:      model.SliceName{Namespace: s.Namespace, Name: s.Name},
+	out := &model.EndpointSlice{
+		Name:      model.EndpointSliceName{Namespace: s.Namespace, Name: s.Name},
 		Service:   model.ServiceName{Namespace: s.Namespace, Name: service},
 		Family:    family,
 		Ports:     f.slicePorts(s.Ports),
@@ -67,9 +67,9 @@ func (f *findings) addressFamily(t discoveryv1.AddressType) model.Family {
 }
 
 // slicePorts are the ports that every endpoint of the slice offers.
-func (f *findings) slicePorts(ports []discoveryv1.EndpointPort) []model.SlicePort {
+func (f *findings) slicePorts(ports []discoveryv1.EndpointPort) []model.EndpointPort {
 	path := field.NewPath("ports")
-	var out []model.SlicePort
+	var out []model.EndpointPort
 	names := map[string]struct{}{}
 	for i := range ports {
 		port, ok := f.slicePort(path.Index(i), &ports[i])
@@ -90,7 +90,7 @@ func (f *findings) slicePorts(ports []discoveryv1.EndpointPort) []model.SlicePor
 }
 
 // slicePort converts one port; false if it is to be left out.
-func (f *findings) slicePort(path *field.Path, p *discoveryv1.EndpointPort) (model.SlicePort, bool) {
+func (f *findings) slicePort(path *field.Path, p *discoveryv1.EndpointPort) (model.EndpointPort, bool) {
 	var nameErr, protocolErr, numberErr *field.Error
 	name := ptr.Deref(p.Name, "")
 	if name != "" {
@@ -108,7 +108,7 @@ func (f *findings) slicePort(path *field.Path, p *discoveryv1.EndpointPort) (mod
 		number, numberErr = portNumber(path.Child("port"), *p.Port)
 	}
 	bad := f.leaveOut(nameErr, protocolErr, numberErr)
-	return model.SlicePort{Name: name, Protocol: protocol, Port: number}, !bad
+	return model.EndpointPort{Name: name, Protocol: protocol, Port: number}, !bad
 }
 
 // endpoints converts endpoints and leaves out those whose address is bad. A

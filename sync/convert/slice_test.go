@@ -35,11 +35,11 @@ func slice(change func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
 }
 
 // wantSlice is what slice converts to, changed by the test.
-func wantSlice(change func(*model.Slice)) *model.Slice {
-	s := &model.Slice{
-		Name:      model.SliceName{Namespace: "shop", Name: "web-abc12"},
+func wantSlice(change func(*model.EndpointSlice)) *model.EndpointSlice {
+	s := &model.EndpointSlice{
+		Name:      model.EndpointSliceName{Namespace: "shop", Name: "web-abc12"},
 		Service:   model.ServiceName{Namespace: "shop", Name: "web"},
-		Ports:     []model.SlicePort{{Name: "http", Protocol: model.TCP, Port: 8080}},
+		Ports:     []model.EndpointPort{{Name: "http", Protocol: model.TCP, Port: 8080}},
 		Endpoints: []model.Endpoint{{Addr: netip.MustParseAddr("10.244.0.5"), Ready: true, Serving: true}},
 	}
 	if change != nil {
@@ -51,7 +51,7 @@ func wantSlice(change func(*model.Slice)) *model.Slice {
 func TestASliceIsConverted(t *testing.T) {
 	tests := map[string]struct {
 		change func(*discoveryv1.EndpointSlice)
-		want   func(*model.Slice)
+		want   func(*model.EndpointSlice)
 	}{
 		"with the conditions that are not given as the API means them": {},
 		"with the conditions that are given": {
@@ -60,7 +60,7 @@ func TestASliceIsConverted(t *testing.T) {
 					Ready: ptr.To(false), Serving: ptr.To(false), Terminating: ptr.To(true),
 				}
 			},
-			want: func(s *model.Slice) {
+			want: func(s *model.EndpointSlice) {
 				s.Endpoints[0].Ready, s.Endpoints[0].Serving, s.Endpoints[0].Terminating = false, false, true
 			},
 		},
@@ -75,7 +75,7 @@ func TestASliceIsConverted(t *testing.T) {
 					{Addresses: []string{"010.244.000.005"}}, {Addresses: []string{"::ffff:10.244.0.6"}},
 				}
 			},
-			want: func(s *model.Slice) {
+			want: func(s *model.EndpointSlice) {
 				s.Endpoints = append(s.Endpoints, s.Endpoints[0])
 				s.Endpoints[1].Addr = netip.MustParseAddr("10.244.0.6")
 			},
@@ -85,7 +85,7 @@ func TestASliceIsConverted(t *testing.T) {
 				s.AddressType = discoveryv1.AddressTypeIPv6
 				s.Endpoints[0].Addresses[0] = "FD00:10:244:0::5"
 			},
-			want: func(s *model.Slice) {
+			want: func(s *model.EndpointSlice) {
 				s.Family = model.IPv6
 				s.Endpoints[0].Addr = netip.MustParseAddr("fd00:10:244::5")
 			},
@@ -96,15 +96,15 @@ func TestASliceIsConverted(t *testing.T) {
 					discoveryv1.EndpointPort{Name: ptr.To("dns"), Port: ptr.To(int32(53)), Protocol: ptr.To(corev1.ProtocolUDP)},
 					discoveryv1.EndpointPort{Name: ptr.To("sig"), Port: ptr.To(int32(53)), Protocol: ptr.To(corev1.ProtocolSCTP)})
 			},
-			want: func(s *model.Slice) {
+			want: func(s *model.EndpointSlice) {
 				s.Ports = append(s.Ports,
-					model.SlicePort{Name: "dns", Protocol: model.UDP, Port: 53},
-					model.SlicePort{Name: "sig", Protocol: model.SCTP, Port: 53})
+					model.EndpointPort{Name: "dns", Protocol: model.UDP, Port: 53},
+					model.EndpointPort{Name: "sig", Protocol: model.SCTP, Port: 53})
 			},
 		},
 		"with a port that has no name": {
 			change: func(s *discoveryv1.EndpointSlice) { s.Ports[0].Name = nil },
-			want:   func(s *model.Slice) { s.Ports[0].Name = "" },
+			want:   func(s *model.EndpointSlice) { s.Ports[0].Name = "" },
 		},
 		"with node and hints": {
 			change: func(s *discoveryv1.EndpointSlice) {
@@ -114,7 +114,7 @@ func TestASliceIsConverted(t *testing.T) {
 					ForNodes: []discoveryv1.ForNode{{Name: "worker-1"}},
 				}
 			},
-			want: func(s *model.Slice) {
+			want: func(s *model.EndpointSlice) {
 				s.Endpoints[0].Node = "worker-1.example.com"
 				s.Endpoints[0].ZoneHints = model.NameSetOf("Zone_A", "zone-b")
 				s.Endpoints[0].NodeHints = model.NameSetOf("worker-1")
@@ -122,7 +122,7 @@ func TestASliceIsConverted(t *testing.T) {
 		},
 		"without endpoints": {
 			change: func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil },
-			want:   func(s *model.Slice) { s.Endpoints = nil },
+			want:   func(s *model.EndpointSlice) { s.Endpoints = nil },
 		},
 	}
 	for name, test := range tests {

@@ -110,9 +110,9 @@ func (r *rig) frontends(lines ...string) (all []model.Frontend) {
 		words := strings.Fields(line)
 		pool := &model.Pool{}
 		for _, w := range words[1:] {
-			pool.Flows = append(pool.Flows, r.addrPort(w))
+			pool.FlowEndpoints = append(pool.FlowEndpoints, r.addrPort(w))
 		}
-		slices.SortFunc(pool.Flows, netip.AddrPort.Compare)
+		slices.SortFunc(pool.FlowEndpoints, netip.AddrPort.Compare)
 		all = append(all, model.Frontend{Match: r.match(words[0]), Pool: pool})
 	}
 	return all

@@ -51,7 +51,7 @@ func (s *tracker) applySnapshot(all []model.Frontend) {
 	s.endpoints = make(map[model.Match][]netip.AddrPort, len(known))
 	for i := range all {
 		if m := all[i].Match; s.tracks(m) {
-			s.endpoints[m] = all[i].Pool.Flows
+			s.endpoints[m] = all[i].Pool.FlowEndpoints
 		}
 	}
 	for m := range known {
@@ -77,7 +77,7 @@ func (s *tracker) applyChange(t sync.Taken) {
 			continue
 		}
 		before, known := s.endpoints[m]
-		s.endpoints[m] = t.Set[i].Pool.Flows
+		s.endpoints[m] = t.Set[i].Pool.FlowEndpoints
 		if !known || !containsAll(s.endpoints[m], before) {
 			s.markForCheck(m)
 		}

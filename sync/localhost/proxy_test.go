@@ -48,15 +48,15 @@ func TestOnlyTCPNodePortsWithEndpointsAreServed(t *testing.T) {
 		}
 		leave(func(f *model.Frontend) { f.Match.Protocol = model.UDP })
 		leave(func(f *model.Frontend) { f.Match.Protocol = model.SCTP })
-		for _, k := range []model.Kind{model.ClusterIP, model.ExternalIP, model.LoadBalancerIP} {
+		for _, k := range []model.Kind{model.KindClusterIP, model.KindExternalIP, model.KindLoadBalancerIP} {
 			leave(func(f *model.Frontend) { f.Kind, f.Match.Addr = k, f.Pool.Key.Addr })
 		}
-		for _, v := range []model.Verdict{model.Reject, model.Drop} {
+		for _, v := range []model.Verdict{model.VerdictReject, model.VerdictDrop} {
 			leave(func(f *model.Frontend) { f.Verdict, f.Pool = v, &model.Pool{Key: f.Pool.Key} })
 		}
 		left, port := ports[:len(set)], ports[len(set)]
 		local := b.nodePort("local", port) // drops others, but not the node
-		local.Policy, local.Verdict = model.PolicyLocal, model.Drop
+		local.Policy, local.Verdict = model.PolicyLocal, model.VerdictDrop
 		r.Follow(sync.Taken{Whole: true, Set: append(set, local)})
 		b.connect(t, port).talk(t)
 		for _, port := range left {
@@ -160,7 +160,7 @@ func TestAServiceThatGoesLeavesItsConnections(t *testing.T) {
 		r, b, port := served(t, Config{}, f)
 		front := b.nodePort("web", port)
 		empty := front
-		empty.Verdict, empty.Pool = model.Reject, &model.Pool{Key: front.Pool.Key}
+		empty.Verdict, empty.Pool = model.VerdictReject, &model.Pool{Key: front.Pool.Key}
 		for name, taken := range map[string]sync.Taken{
 			"gone": {Gone: []model.Match{front.Match}}, "not in the whole": {Whole: true},
 			"without endpoints": {Set: []model.Frontend{empty}},

@@ -71,7 +71,7 @@ func newBackend(t *testing.T, f model.Family) *backend {
 func (b *backend) nodePort(name string, port uint16) model.Frontend {
 	f := model.FamilyOf(b.addr.Addr())
 	return model.Frontend{
-		Match: model.Match{Family: f, Protocol: model.TCP, Port: port}, Kind: model.NodePort,
+		Match: model.Match{Family: f, Protocol: model.TCP, Port: port}, Kind: model.KindNodePort,
 		Service: model.ServicePortName{
 			ServiceName: model.ServiceName{Namespace: "default", Name: name}, Protocol: model.TCP,
 		},

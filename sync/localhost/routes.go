@@ -66,7 +66,7 @@ func (r *Proxy) Follow(t sync.Taken) {
 // isServed reports whether a frontend is served. Without endpoints it is not, so
 // that clients are refused at once, as they are at the node's other addresses.
 func isServed(f *model.Frontend) bool {
-	return f.Kind == model.NodePort && f.Match.Protocol == model.TCP && f.Served()
+	return f.Kind == model.KindNodePort && f.Match.Protocol == model.TCP && f.Served()
 }
 
 // usableNodeAddrs are the addresses of the node to connect to, if it serves these: the

@@ -17,8 +17,8 @@ func serviceName(name string) model.ServiceName {
 	return model.ServiceName{Namespace: namespace, Name: name}
 }
 
-func sliceName(name string) model.SliceName {
-	return model.SliceName{Namespace: namespace, Name: name}
+func sliceName(name string) model.EndpointSliceName {
+	return model.EndpointSliceName{Namespace: namespace, Name: name}
 }
 
 // parseService reads the arguments of the command service.
@@ -52,10 +52,10 @@ func parseService(args []string) (sync.Event, error) {
 
 // parseSlice reads the arguments of the command slice.
 func parseSlice(args []string) (sync.Event, error) {
-	s := model.Slice{Name: sliceName(args[0]), Service: serviceName(args[1])}
+	s := model.EndpointSlice{Name: sliceName(args[0]), Service: serviceName(args[1])}
 	for _, word := range args[2:] {
 		if name, number, protocol, err := parsePort(word); err == nil {
-			s.Ports = append(s.Ports, model.SlicePort{Name: name, Protocol: protocol, Port: number})
+			s.Ports = append(s.Ports, model.EndpointPort{Name: name, Protocol: protocol, Port: number})
 			continue
 		}
 		e, err := parseEndpoint(word)

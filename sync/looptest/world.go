@@ -27,7 +27,7 @@ var config = sync.Config{
 // begins now, and what it has not delivered yet.
 type world struct {
 	services map[model.ServiceName]model.Service
-	slices   map[model.SliceName]model.Slice
+	slices   map[model.EndpointSliceName]model.EndpointSlice
 	node     model.Node
 	cidrs    []netip.Prefix
 	unsaid   []sync.Event
@@ -36,7 +36,7 @@ type world struct {
 func newWorld() *world {
 	return &world{
 		services: map[model.ServiceName]model.Service{},
-		slices:   map[model.SliceName]model.Slice{},
+		slices:   map[model.EndpointSliceName]model.EndpointSlice{},
 		node:     model.Node{Name: config.NodeName},
 	}
 }
@@ -84,8 +84,8 @@ func (w *world) serviceNames() []model.ServiceName {
 	return slices.SortedFunc(maps.Keys(w.services), model.ServiceName.Compare)
 }
 
-func (w *world) sliceNames() []model.SliceName {
-	return slices.SortedFunc(maps.Keys(w.slices), func(a, b model.SliceName) int {
+func (w *world) sliceNames() []model.EndpointSliceName {
+	return slices.SortedFunc(maps.Keys(w.slices), func(a, b model.EndpointSliceName) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 }

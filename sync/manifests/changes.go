@@ -58,14 +58,14 @@ func change(key objectKey, value any) sync.Event {
 	switch v := value.(type) {
 	case *model.Service:
 		return sync.SetService{Service: *v}
-	case *model.Slice:
+	case *model.EndpointSlice:
 		return sync.SetSlice{Slice: *v}
 	}
 	switch key.kind {
 	case "Service":
 		return sync.DeleteService{Name: model.ServiceName{Namespace: key.namespace, Name: key.name}}
 	case "EndpointSlice":
-		return sync.DeleteSlice{Name: model.SliceName{Namespace: key.namespace, Name: key.name}}
+		return sync.DeleteSlice{Name: model.EndpointSliceName{Namespace: key.namespace, Name: key.name}}
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ type object struct {
 	key      objectKey
 	file     string
 	document int
-	// value is a *model.Service, *model.Slice, *model.Node or *serviceCIDR; nil
+	// value is a *model.Service, *model.EndpointSlice, *model.Node or *serviceCIDR; nil
 	// if the object is refused or none of the proxy's business.
 	value   any
 	refused bool

@@ -160,13 +160,13 @@ func slice(f model.Family, node string, triggered time.Time) sync.SetSlice {
 	if f == model.IPv6 {
 		addr = netip.AddrFrom16([16]byte{0xfd, 1, 15: 1})
 	}
-	s := model.Slice{
-		Name:    model.SliceName{Namespace: "default", Name: "web-1-" + f.String()},
+	s := model.EndpointSlice{
+		Name:    model.EndpointSliceName{Namespace: "default", Name: "web-1-" + f.String()},
 		Service: model.ServiceName{Namespace: "default", Name: "web-1"},
 		Family:  f, Endpoints: []model.Endpoint{{Addr: addr, Ready: true, Serving: true, Node: node}},
 	}
 	for _, p := range model.Protocols {
-		s.Ports = append(s.Ports, model.SlicePort{Name: p.String(), Protocol: p, Port: 8080})
+		s.Ports = append(s.Ports, model.EndpointPort{Name: p.String(), Protocol: p, Port: 8080})
 	}
 	return sync.SetSlice{Slice: s, Triggered: triggered}
 }

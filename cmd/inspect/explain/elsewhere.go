@@ -28,7 +28,7 @@ type Elsewhere struct {
 // The kernel knows of it where routes lead: to a pod of this node by a link, without a
 // next hop. What is on a link but in no range of pods is another host of the network.
 func (a *Answer) locate(w simulate.Result, d *status.Document) {
-	if w.In == "" || w.ToNode && (a.Service == "" || a.Kind == model.NodePort.String()) {
+	if w.In == "" || w.ToNode && (a.Service == "" || a.Kind == model.KindNodePort.String()) {
 		return // this node sends it, or no other node translates it
 	}
 	from := w.Packet.From

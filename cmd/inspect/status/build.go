@@ -58,7 +58,7 @@ type builder struct {
 
 // found is what is known of one Service.
 type found struct {
-	known     *model.Known // nil if the source does not know it, or its objects are not known
+	known     *model.ServiceSnapshot // nil if the source does not know it, or its objects are not known
 	standing  []nft.InstalledFrontend
 	problems  []Problem
 	contested []Problem
@@ -157,7 +157,7 @@ func (b *builder) addresses(f *found, ports []portKey) *Addresses {
 	out := &Addresses{}
 	clear(b.seen)
 	for i := range f.standing {
-		if s := &f.standing[i]; s.Owner() {
+		if s := &f.standing[i]; s.OwnsPool() {
 			for _, list := range [...][]netip.AddrPort{s.Cluster, s.Local} {
 				for _, at := range list {
 					b.seen[at.Addr()] = struct{}{}

@@ -24,9 +24,9 @@ func web() []sync.Event {
 	events := []sync.Event{}
 	for _, f := range model.Families {
 		s.ClusterIPs = append(s.ClusterIPs, address(f, 96, 1))
-		slice := model.Slice{Name: model.SliceName{Namespace: "shop", Name: f.String()}, Service: s.Name, Family: f}
+		slice := model.EndpointSlice{Name: model.EndpointSliceName{Namespace: "shop", Name: f.String()}, Service: s.Name, Family: f}
 		for _, p := range model.Protocols {
-			slice.Ports = append(slice.Ports, model.SlicePort{Name: p.String(), Protocol: p, Port: 8080})
+			slice.Ports = append(slice.Ports, model.EndpointPort{Name: p.String(), Protocol: p, Port: 8080})
 		}
 		for n := range 2 {
 			slice.Endpoints = append(slice.Endpoints, model.Endpoint{Addr: address(f, 244, n), Ready: true, Serving: true})

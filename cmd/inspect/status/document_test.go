@@ -150,13 +150,13 @@ func randomService(r *rand.Rand, i int) model.Service {
 	return s
 }
 
-func randomSlice(r *rand.Rand, s model.Service, i, k int, f model.Family) model.Slice {
-	slice := model.Slice{
-		Name: model.SliceName{Namespace: "shop", Name: fmt.Sprint(s.Name.Name, "-", k)}, Service: s.Name, Family: f,
+func randomSlice(r *rand.Rand, s model.Service, i, k int, f model.Family) model.EndpointSlice {
+	slice := model.EndpointSlice{
+		Name: model.EndpointSliceName{Namespace: "shop", Name: fmt.Sprint(s.Name.Name, "-", k)}, Service: s.Name, Family: f,
 	}
 	for n, p := range model.Protocols {
 		if r.IntN(6) > 0 {
-			slice.Ports = append(slice.Ports, model.SlicePort{Name: p.String(), Protocol: p, Port: uint16(8080 + n)})
+			slice.Ports = append(slice.Ports, model.EndpointPort{Name: p.String(), Protocol: p, Port: uint16(8080 + n)})
 		}
 	}
 	count := r.IntN(5)

@@ -59,7 +59,7 @@ func (b *portBuilder) balancing() (scheduler string, affinity int) {
 		pool := b.standing[0].Pool
 		s, sticky = pool.Scheduler, pool.Affinity
 	} else if b.known != nil {
-		s, sticky = cmp.Or(b.known.Scheduler, b.view.Scheduler, model.Random), b.known.Affinity
+		s, sticky = cmp.Or(b.known.Scheduler, b.view.Scheduler, model.SchedulerRandom), b.known.Affinity
 	}
 	if s == model.SchedulerDefault {
 		return "", 0 // there is nothing to choose from
@@ -84,10 +84,10 @@ func (b *portBuilder) frontend(s *nft.InstalledFrontend) Frontend {
 	if b.view != nil {
 		return out
 	}
-	if s.Kind == model.ExternalIP {
+	if s.Kind == model.KindExternalIP {
 		out.Kind = External
 	}
-	if s.Verdict == model.Reject {
+	if s.Verdict == model.VerdictReject {
 		out.Policy = ""
 	}
 	if !s.Served() {
@@ -99,7 +99,7 @@ func (b *portBuilder) frontend(s *nft.InstalledFrontend) Frontend {
 // The words for what frontends do.
 var (
 	policies    = [...]string{model.PolicyCluster: "Cluster", model.PolicyLocal: "Local"}
-	verdicts    = [...]string{model.Balance: VerdictBalance, model.Reject: VerdictReject, model.Drop: VerdictDrop}
+	verdicts    = [...]string{model.VerdictBalance: VerdictBalance, model.VerdictReject: VerdictReject, model.VerdictDrop: VerdictDrop}
 	masquerades = [...]string{model.MasqueradeNever: "never", model.MasqueradeOffPod: "off-pod", model.MasqueradeAlways: "always"}
 )
 
@@ -125,18 +125,18 @@ func (s slotsOf) of(e netip.AddrPort) *int {
 }
 
 // considered are the endpoints that the slices name.
-func (b *portBuilder) considered() []model.Considered {
+func (b *portBuilder) considered() []model.EndpointExplanation {
 	if b.known == nil {
 		return nil
 	}
 	port := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
-	return model.Consider(port, b.key.family, b.known.Slices, b.view.Node)
+	return model.ExplainSelection(port, b.key.family, b.known.Slices, b.view.Node)
 }
 
 // endpoints are those that the slices name, and those that the kernel has.
-func (b *portBuilder) endpoints(considered []model.Considered) []Endpoint {
+func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []Endpoint {
 	var cluster, local slotsOf
-	if len(b.standing) > 0 && b.standing[0].Owner() {
+	if len(b.standing) > 0 && b.standing[0].OwnsPool() {
 		cluster, local = newSlots(b.standing[0].Cluster), newSlots(b.standing[0].Local)
 	}
 	out := make([]Endpoint, 0, len(considered))
@@ -145,9 +145,9 @@ func (b *portBuilder) endpoints(considered []model.Considered) []Endpoint {
 	for i := range considered {
 		c := &considered[i]
 		e := endpoint(c)
-		if c.Cluster != model.Duplicate {
-			e.Slot, e.LocalSlot = cluster.of(c.At), local.of(c.At)
-			seen[c.At] = true
+		if c.Cluster != model.ReasonDuplicate {
+			e.Slot, e.LocalSlot = cluster.of(c.AddrPort), local.of(c.AddrPort)
+			seen[c.AddrPort] = true
 		}
 		if e.Slot == nil && e.LocalSlot == nil {
 			e.Reason = reason(c, byLocal)
@@ -181,25 +181,25 @@ func (b *portBuilder) onlyLocal() bool {
 	if len(b.standing) == 0 {
 		return b.known.InternalPolicy == model.PolicyLocal
 	}
-	return len(b.standing) == 1 && b.standing[0].Owner() && b.standing[0].Policy == model.PolicyLocal
+	return len(b.standing) == 1 && b.standing[0].OwnsPool() && b.standing[0].Policy == model.PolicyLocal
 }
 
 // reason is why an endpoint without a slot has none.
-func reason(c *model.Considered, byLocal bool) string {
+func reason(c *model.EndpointExplanation, byLocal bool) string {
 	r := c.Cluster
 	if byLocal {
 		r = c.Local
 	}
-	if r == model.Serves {
+	if r == model.ReasonNone {
 		return ReasonNotProgrammed
 	}
 	return r.String()
 }
 
 // endpoint is what slices say of an endpoint.
-func endpoint(c *model.Considered) Endpoint {
+func endpoint(c *model.EndpointExplanation) Endpoint {
 	return Endpoint{
-		Address: c.At.Addr().String(), Port: c.At.Port(), Node: c.Node,
+		Address: c.AddrPort.Addr().String(), Port: c.AddrPort.Port(), Node: c.Node,
 		Conditions: &Conditions{Ready: c.Ready, Serving: c.Serving, Terminating: c.Terminating},
 		ZoneHints:  names(c.ZoneHints), NodeHints: names(c.NodeHints),
 	}

@@ -78,8 +78,8 @@ func (b *builder) tell(name model.ServiceName, p Problem) {
 }
 
 // tellWithoutPort tells that there are endpoints, but none with the port.
-func (b *portBuilder) tellWithoutPort(all []model.Considered) {
-	if len(all) == 0 || slices.ContainsFunc(all, func(c model.Considered) bool { return c.Cluster != model.WithoutPort }) {
+func (b *portBuilder) tellWithoutPort(all []model.EndpointExplanation) {
+	if len(all) == 0 || slices.ContainsFunc(all, func(c model.EndpointExplanation) bool { return c.Cluster != model.ReasonNoPort }) {
 		return
 	}
 	var offered []string

@@ -15,7 +15,7 @@ func States() []string {
 
 // Reasons are all why an endpoint may get no connections.
 func Reasons() (out []string) {
-	for r := model.WithoutPort; r <= model.HintedToZones; r++ {
+	for r := model.ReasonNoPort; r <= model.ReasonOtherZones; r++ {
 		out = append(out, r.String())
 	}
 	return append(out, ReasonNotProgrammed)
@@ -23,7 +23,7 @@ func Reasons() (out []string) {
 
 // Kinds are all that a frontend may be of.
 func Kinds() (out []string) {
-	for k := model.ClusterIP; k <= model.LoadBalancerIP; k++ {
+	for k := model.KindClusterIP; k <= model.KindLoadBalancerIP; k++ {
 		out = append(out, k.String())
 	}
 	return append(out, External)

@@ -90,7 +90,7 @@ nftables: {masqueradeBit: 31, masqueradeAll: false, syncPeriod: 33s, minSyncPeri
 			if got := c.MinSyncPeriod(); got != test.leastBreak {
 				t.Errorf("MinSyncPeriod: got %s, want %s", got, test.leastBreak)
 			}
-			if got := c.Scheduler(); got != model.SourceHash {
+			if got := c.Scheduler(); got != model.SchedulerSourceHash {
 				t.Errorf("Scheduler: got %s", got)
 			}
 		})

@@ -130,7 +130,7 @@ func ask(t *testing.T, c *Config) {
 			t.Errorf("NodeIPs: %v", c.NodeIPs())
 		}
 	}
-	if s := c.Scheduler(); s < model.Random || s > model.Maglev {
+	if s := c.Scheduler(); s < model.SchedulerRandom || s > model.SchedulerMaglev {
 		t.Errorf("Scheduler: %s", s)
 	}
 	if f := c.LogFormat(); f != "text" && f != "json" {

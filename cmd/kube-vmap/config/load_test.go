@@ -60,7 +60,7 @@ func TestKubeadmsFileRunsUnchanged(t *testing.T) {
 			if n := c.NodePorts(); !n.Primary || len(n.Prefixes) > 0 || c.LocalhostNodePorts() {
 				t.Errorf("NodePorts answer on %v", c.Proxy.NodePortAddresses)
 			}
-			if c.Scheduler() != model.Random || !c.ServesExternalIPs() || c.NodeIPs() != (model.Node{}).Addrs {
+			if c.Scheduler() != model.SchedulerRandom || !c.ServesExternalIPs() || c.NodeIPs() != (model.Node{}).Addrs {
 				t.Errorf("Services have the scheduler %s, the node %v", c.Scheduler(), c.NodeIPs())
 			}
 			if c.Proxy.ClientConnection.Kubeconfig != "/var/lib/kube-proxy/kubeconfig.conf" || c.File != path {

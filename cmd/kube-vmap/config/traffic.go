@@ -15,7 +15,7 @@ const externalIPs = "AllowServiceExternalIPs"
 // whatever the mode, or random.
 func (c *Config) Scheduler() model.Scheduler {
 	s, _ := convert.ParseScheduler(c.Proxy.IPVS.Scheduler)
-	return cmp.Or(s, model.Random)
+	return cmp.Or(s, model.SchedulerRandom)
 }
 
 // ServesExternalIPs tells whether the external IPs of Services are served.

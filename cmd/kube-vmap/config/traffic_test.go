@@ -9,8 +9,8 @@ import (
 
 func TestSchedulersHaveTheNamesOfIPVS(t *testing.T) {
 	for name, want := range map[string]model.Scheduler{
-		"": model.Random, "random": model.Random, "rr": model.RoundRobin, "wrr": model.RoundRobin,
-		"sh": model.SourceHash, "mh": model.Maglev,
+		"": model.SchedulerRandom, "random": model.SchedulerRandom, "rr": model.SchedulerRoundRobin, "wrr": model.SchedulerRoundRobin,
+		"sh": model.SchedulerSourceHash, "mh": model.SchedulerMaglev,
 	} {
 		for _, mode := range []string{"nftables", "iptables", "ipvs"} {
 			for _, c := range []*Config{
@@ -40,7 +40,7 @@ func TestSchedulersThatAreNotHereAreAWarningThatSaysWhy(t *testing.T) {
 			"ipvs.scheduler: ":   loadText(t, "ipvs: {scheduler: "+name+"}"),
 		} {
 			got := warned(c, prefix+name+": ")
-			if len(got) != 1 || !strings.Contains(got[0], why) || c.Scheduler() != model.Random {
+			if len(got) != 1 || !strings.Contains(got[0], why) || c.Scheduler() != model.SchedulerRandom {
 				t.Errorf("%s%s: got %s, warnings %q, want %q", prefix, name, c.Scheduler(), c.Warnings, why)
 			}
 		}

@@ -57,7 +57,7 @@ func CheckService(t *testing.T, s model.Service) {
 }
 
 // CheckSlice checks an EndpointSlice that was converted, from whatever.
-func CheckSlice(t *testing.T, s model.Slice) {
+func CheckSlice(t *testing.T, s model.EndpointSlice) {
 	CheckNames(t, s.Name.Namespace, s.Name.Name, s.Service.Namespace, s.Service.Name)
 	if s.Name.Namespace != s.Service.Namespace {
 		t.Errorf("slice %v of Service %v", s.Name, s.Service)

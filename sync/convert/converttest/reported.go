@@ -98,7 +98,7 @@ func usedAddr(text string, used []netip.Addr) bool {
 
 // CheckSliceResult checks what an EndpointSlice was converted to: it must be well
 // formed, and every endpoint and port must be used or reported.
-func CheckSliceResult(t *testing.T, s *discoveryv1.EndpointSlice, out *model.Slice, errs field.ErrorList) {
+func CheckSliceResult(t *testing.T, s *discoveryv1.EndpointSlice, out *model.EndpointSlice, errs field.ErrorList) {
 	t.Helper()
 	_, headless := s.Labels["service.kubernetes.io/headless"]
 	service := s.Labels[discoveryv1.LabelServiceName]

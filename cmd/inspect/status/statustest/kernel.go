@@ -109,7 +109,7 @@ func outermost(all []string) (out []string) {
 
 // compare orders frontends as documents do: ClusterIP, NodePort, external ones.
 func compare(a, b status.Frontend) int {
-	kinds := []string{model.ClusterIP.String(), model.NodePort.String(), status.External}
+	kinds := []string{model.KindClusterIP.String(), model.KindNodePort.String(), status.External}
 	if c := slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind); c != 0 {
 		return c
 	}
