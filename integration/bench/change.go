@@ -4,23 +4,24 @@ import (
 	"runtime"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
 )
 
 // changeTimes are those of one kind of change, repeated.
 type changeTimes struct {
-	total, model, ours, kernel, bare times
+	total, model, ours, kernel, bare report.Times
 	bytes                            []int
 	counts                           []nft.Counts
 }
 
 // change measures single changes: from an object that is at hand to the commit.
 func (b *bench) change() error {
-	s := b.section("Single changes", "", "p50", "p99", "model", "ours", "kernel",
+	s := b.Section("Single changes", "", "p50", "p99", "model", "ours", "kernel",
 		"floor p50", "floor p99", "kernel/floor", "total/floor", "bytes")
-	s.note("from changed object to commit; model: selection of endpoints; ours: plan, encode and note the new state (p50 all)")
-	s.note("floor: the same bytes prepared beforehand, sent in turns with ours to the same tables")
+	s.Note("from changed object to commit; model: selection of endpoints; ours: plan, encode and note the new state (p50 all)")
+	s.Note("floor: the same bytes prepared beforehand, sent in turns with ours to the same tables")
 	replaced := map[int]bool{}
 	err := b.clusters(func(c *cluster) error {
 		return inSandbox(func(box *sandbox) error {
@@ -44,7 +45,7 @@ func (b *bench) change() error {
 			return nil
 		})
 	})
-	b.promise(len(replaced) == 1, "endpoint replaced, ip: the same number of bytes at all sizes")
+	b.Promise(len(replaced) == 1, "endpoint replaced, ip: the same number of bytes at all sizes")
 	return err
 }
 
@@ -57,16 +58,16 @@ func (b *bench) promiseReplaced(c *cluster, t *changeTimes, bytes map[int]bool) 
 		bytes[n] = true
 	}
 	if c.size == standard {
-		p50 := t.total.median()
-		b.promise(p50 < time.Millisecond, "endpoint replaced, %s: p50 %s, below 1 ms", c.label(), brief(p50))
+		p50 := t.total.Median()
+		b.Promise(p50 < time.Millisecond, "endpoint replaced, %s: p50 %s, below 1 ms", c.label(), p50)
 	}
 }
 
-func (t *changeTimes) row(s *section, label string) {
-	kernel, floor := t.kernel.median(), t.bare.median()
-	s.add(label, brief(t.total.median()), brief(t.total.at(0.99)), brief(t.model.median()), brief(t.ours.median()),
-		brief(kernel), brief(floor), brief(t.bare.at(0.99)),
-		factor(ratio(kernel, floor)), factor(ratio(t.total.median(), floor)), bytesText(t.bytes[0]))
+func (t *changeTimes) row(s *report.Section, label string) {
+	kernel, floor := t.kernel.Median(), t.bare.Median()
+	s.Add(label, t.total.Median(), t.total.At(0.99), t.model.Median(), t.ours.Median(),
+		kernel, floor, t.bare.At(0.99),
+		report.Ratio(kernel, floor), report.Ratio(t.total.Median(), floor), report.Bytes(t.bytes[0]))
 }
 
 // names are the change and its opposite, once if they are the same.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -16,7 +17,7 @@ import (
 // size is how many Services there are and how many endpoints each has.
 type size struct{ services, endpoints int }
 
-func (s size) String() string { return thousands(s.services) + " x " + thousands(s.endpoints) }
+func (s size) String() string { return report.Text(s.services) + " x " + report.Text(s.endpoints) }
 
 // cluster is a made-up cluster as the node knows it: Services of one family and
 // one TCP port, each with an EndpointSlice for a hundred endpoints.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -12,8 +13,8 @@ import (
 // connect measures what a ClusterIP adds to a connection between two pods of
 // the node, at few and at many Services.
 func (b *bench) connect() (err error) {
-	s := b.section("Connections, tcp over ip, pod to pod", "", "p50", "p99", "per s", "direct p50", "p99", "per s", "p50/direct")
-	s.note("through a ClusterIP against straight to the pod, in turns; each: connect, ask, be answered, close")
+	s := b.Section("Connections, tcp over ip, pod to pod", "", "p50", "p99", "per s", "direct p50", "p99", "per s", "p50/direct")
+	s.Note("through a ClusterIP against straight to the pod, in turns; each: connect, ask, be answered, close")
 	site, err := newSite(model.IPv4, 1)
 	if err != nil {
 		return err
@@ -24,7 +25,7 @@ func (b *bench) connect() (err error) {
 	if err := bare.measure(site.client.Host, pod); err != nil {
 		return err
 	}
-	s.add(append([]string{"no rules", "", "", ""}, bare.cells()...)...)
+	s.Add(append([]any{"no rules", "", "", ""}, bare.cells()...)...)
 	for _, z := range []size{{10, 10}, standard} {
 		if err := site.program(z); err != nil {
 			return err
@@ -33,9 +34,9 @@ func (b *bench) connect() (err error) {
 		if err != nil {
 			return err
 		}
-		cells := append([]string{z.String()}, through.cells()...)
+		cells := append([]any{z.String()}, through.cells()...)
 		cells = append(cells, direct.cells()...)
-		s.add(append(cells, factor(ratio(through.latency.median(), direct.latency.median())))...)
+		s.Add(append(cells, report.Ratio(through.latency.Median(), direct.latency.Median()))...)
 	}
 	return nil
 }
@@ -66,7 +67,7 @@ const questionsPerBurst = 1_000
 
 // speed sums up bursts.
 type speed struct {
-	latency times
+	latency report.Times
 	took    time.Duration
 }
 
@@ -77,7 +78,7 @@ func (s *speed) measure(from *lab.Host, to netip.AddrPort) error {
 	return err
 }
 
-func (s *speed) cells() []string {
+func (s *speed) cells() []any {
 	rate := float64(len(s.latency)) / s.took.Seconds()
-	return []string{brief(s.latency.median()), brief(s.latency.at(0.99)), thousands(int(rate))}
+	return []any{s.latency.Median(), s.latency.At(0.99), int(rate)}
 }

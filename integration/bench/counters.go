@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -29,12 +30,12 @@ const mostCounting = 1.05
 // countedLoads measures a first load both ways, in turns, and the way from one to the
 // other.
 func (b *bench) countedLoads() error {
-	s := b.section("Counting connections: load, ip and ip6", "", "first load on", "off", "on/off",
+	s := b.Section("Counting connections: load, ip and ip6", "", "first load on", "off", "on/off",
 		"switched on", "bytes", "switched off", "bytes", "memory on", "off")
-	s.note("first load: from Adopt to commit; memory: growth of the whole machine's slab, vmalloc and per-CPU memory")
+	s.Note("first load: from Adopt to commit; memory: growth of the whole machine's slab, vmalloc and per-CPU memory")
 	for _, z := range []size{{1, 1}, {100, 10}, standard} {
 		want := newCluster(z, model.IPv4).all()
-		var took, switched [2]times
+		var took, switched [2]report.Times
 		var memory [2][]int
 		var bytes [2]int
 		for range b.rounds(z) {
@@ -70,9 +71,9 @@ func (b *bench) countedLoads() error {
 				}
 			}
 		}
-		s.add(z.String(), brief(took[1].median()), brief(took[0].median()), factor(ratio(took[1].median(), took[0].median())),
-			brief(switched[1].median()), bytesText(bytes[1]), brief(switched[0].median()), bytesText(bytes[0]),
-			bytesText(median(memory[1])), bytesText(median(memory[0])))
+		s.Add(z.String(), took[1].Median(), took[0].Median(), report.Ratio(took[1].Median(), took[0].Median()),
+			switched[1].Median(), report.Bytes(bytes[1]), switched[0].Median(), report.Bytes(bytes[0]),
+			report.Bytes(median(memory[1])), report.Bytes(median(memory[0])))
 	}
 	return nil
 }
@@ -80,8 +81,8 @@ func (b *bench) countedLoads() error {
 // countedConnections measures connections through a ClusterIP both ways, and straight
 // to the pod, in turns.
 func (b *bench) countedConnections() (err error) {
-	s := b.section("Counting connections: tcp over ip, pod to pod, through a ClusterIP", "", "p50", "p99", "per s", "p50/off")
-	s.note("in turns; each: connect, ask, be answered, close")
+	s := b.Section("Counting connections: tcp over ip, pod to pod, through a ClusterIP", "", "p50", "p99", "per s", "p50/off")
+	s.Note("in turns; each: connect, ask, be answered, close")
 	site, err := newSite(model.IPv4, 3)
 	if err != nil {
 		return err
@@ -113,21 +114,21 @@ func (b *bench) countedConnections() (err error) {
 			}
 		}
 	}
-	without := off.latency.median()
+	without := off.latency.Median()
 	for _, row := range []struct {
 		name string
 		*speed
 	}{{"straight to the pod", direct}, {"not counted", off}, {"counted", on}} {
-		s.add(append(append([]string{row.name}, row.cells()...), factor(ratio(row.latency.median(), without)))...)
+		s.Add(append(append([]any{row.name}, row.cells()...), report.Ratio(row.latency.Median(), without))...)
 	}
-	b.markRatio("a connection that is counted, p50", on.latency.median(), "not counted", without, mostCounting)
+	b.MarkRatio("a connection that is counted, p50", on.latency.Median(), "not counted", without, mostCounting)
 	return nil
 }
 
 // countersKept measures what counters take, and how long it takes to read them.
 func (b *bench) countersKept() error {
-	s := b.section("Counting connections: counters", "", "memory", "each", "written", "read", "deleted")
-	s.note("on %d processors; a counter has 16 bytes for each that there may be", runtime.NumCPU())
+	s := b.Section("Counting connections: counters", "", "memory", "each", "written", "read", "deleted")
+	s.Note("on %s processors; a counter has 16 bytes for each that there may be", runtime.NumCPU())
 	for _, f := range model.Families {
 		for _, n := range []int{1_000, 50_000, nft.MaxConnectionCounts} {
 			if err := b.keep(s, f, n); err != nil {
@@ -139,7 +140,7 @@ func (b *bench) countersKept() error {
 }
 
 // keep writes counters, reads and deletes them.
-func (b *bench) keep(s *section, f model.Family, n int) error {
+func (b *bench) keep(s *report.Section, f model.Family, n int) error {
 	list := make([]nft.ConnectionCount, n)
 	asked, endpoint := serviceCIDRs[f].Addr(), podBase[f]
 	for i := range list {
@@ -154,7 +155,7 @@ func (b *bench) keep(s *section, f model.Family, n int) error {
 		}
 	}
 	var grown []int
-	var written, read, deleted times
+	var written, read, deleted report.Times
 	for range b.weighings() {
 		err := inSandbox(func(s *sandbox) error {
 			_, batch := nft.Adopt(counting(true), nft.Tables{}, nft.Change{})
@@ -189,8 +190,8 @@ func (b *bench) keep(s *section, f model.Family, n int) error {
 			return err
 		}
 	}
-	s.add(nft.FamilyName(f)+", "+thousands(n), bytesText(median(grown)), bytesText(median(grown)/n),
-		brief(written.median()), brief(read.median()), brief(deleted.median()))
+	s.Add(nft.FamilyName(f)+", "+report.Text(n), report.Bytes(median(grown)), report.Bytes(median(grown)/n),
+		written.Median(), read.Median(), deleted.Median())
 	return nil
 }
 

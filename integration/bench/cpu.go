@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/integration/bench/report"
 )
 
 // cpuTime is time of processors. The sum is exact. How it is divided the kernel finds
@@ -31,7 +33,7 @@ func (c cpuTime) since(before cpuTime) cpuTime {
 func (c cpuTime) all() time.Duration { return c.user + c.system }
 
 // share is the part of it that is not the kernel's.
-func (c cpuTime) share() float64 { return ratio(c.user, c.all()) }
+func (c cpuTime) share() report.Factor { return report.Ratio(c.user, c.all()) }
 
 func sum(list []cpuTime) (total cpuTime) {
 	for _, c := range list {

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
@@ -105,12 +106,12 @@ var few = map[int]size{1: {100, 1}, 10: {100, 10}}
 // events measures the way of a change through the loop itself: from an event of the
 // source to the commit.
 func (b *bench) events() error {
-	s := b.section("From an event to the commit", "", "p50", "p99", "p50/100", "p99/100", "kernel",
+	s := b.Section("From an event to the commit", "", "p50", "p99", "p50/100", "p99/100", "kernel",
 		"floor p50", "floor p99", "total/floor", "bytes")
-	s.note("the loop of the proxy, told by a source; to when the kernel's commit is over. It also looks for drift.")
-	s.note("p50/100, p99/100: against 100 Services of as many endpoints; floor: the same bytes prepared beforehand,")
-	s.note("sent to the same tables in another namespace; all sizes side by side, in turns of %d, in one heap;", block)
-	s.note("a Service is in no cache of the processor when its endpoint is replaced, and is when that comes again")
+	s.Note("the loop of the proxy, told by a source; to when the kernel's commit is over. It also looks for drift.")
+	s.Note("p50/100, p99/100: against 100 Services of as many endpoints; floor: the same bytes prepared beforehand,")
+	s.Note("sent to the same tables in another namespace; all sizes side by side, in turns of %s, in one heap;", block)
+	s.Note("a Service is in no cache of the processor when its endpoint is replaced, and is when that comes again")
 	for _, f := range b.families() {
 		if err := b.eventsOf(s, f); err != nil {
 			return err
@@ -120,7 +121,7 @@ func (b *bench) events() error {
 }
 
 // eventsOf measures one family at all sizes.
-func (b *bench) eventsOf(s *section, f model.Family) (err error) {
+func (b *bench) eventsOf(s *report.Section, f model.Family) (err error) {
 	var all []*follower
 	defer func() { err = errors.Join(err, closeAll(all)) }()
 	for _, z := range []size{few[1], few[10], {1_000, 10}, standard, {45_000, 1}} {
@@ -182,11 +183,11 @@ func alternate(e edit, turns int, all []*follower) ([]map[string]*changeTimes, e
 	return measured, nil
 }
 
-func (t *changeTimes) eventRow(s *section, label string, base *changeTimes) {
-	p50, p99 := t.total.median(), t.total.at(0.99)
-	s.add(label, brief(p50), brief(p99), factor(ratio(p50, base.total.median())), factor(ratio(p99, base.total.at(0.99))),
-		brief(t.kernel.median()), brief(t.bare.median()), brief(t.bare.at(0.99)),
-		factor(ratio(p50, t.bare.median())), bytesText(t.bytes[0]))
+func (t *changeTimes) eventRow(s *report.Section, label string, base *changeTimes) {
+	p50, p99 := t.total.Median(), t.total.At(0.99)
+	s.Add(label, p50, p99, report.Ratio(p50, base.total.Median()), report.Ratio(p99, base.total.At(0.99)),
+		t.kernel.Median(), t.bare.Median(), t.bare.At(0.99),
+		report.Ratio(p50, t.bare.Median()), report.Bytes(t.bytes[0]))
 }
 
 // markEvent notes what is asked of the largest clusters.
@@ -194,23 +195,23 @@ func (b *bench) markEvent(c *cluster, name string, t, base *changeTimes) {
 	if c.size.services < standard.services {
 		return
 	}
-	what, p50 := name+", "+c.label(), t.total.median()
+	what, p50 := name+", "+c.label(), t.total.Median()
 	switch name {
 	case replaces:
-		p99 := t.total.at(0.99)
-		b.markTime(what+", p99", p99, "floor p99 "+brief(t.bare.at(0.99)), 3*time.Millisecond)
-		b.markRatio(what+", p99 against 100", p99, "among 100", base.total.at(0.99), 1.3)
+		p99 := t.total.At(0.99)
+		b.MarkTime(what+", p99", p99, "floor p99 "+report.Text(t.bare.At(0.99)), 3*time.Millisecond)
+		b.MarkRatio(what+", p99 against 100", p99, "among 100", base.total.At(0.99), 1.3)
 	case replaceColdAndWarm.undoes:
 		// Not of those that are in no cache: a hundred small Services leave none.
-		b.markRatio(what+", p50 against 100", p50, "among 100", base.total.median(), 1.3)
+		b.MarkRatio(what+", p50 against 100", p50, "among 100", base.total.Median(), 1.3)
 	case moreEndpoints.does, moreServices.does:
-		b.markRatio(what+", p50", p50, "floor", t.bare.median(), 1.5)
+		b.MarkRatio(what+", p50", p50, "floor", t.bare.Median(), 1.5)
 	}
 }
 
 // largeEvents measures changes of one Service with very many endpoints.
 func (b *bench) largeEvents() (err error) {
-	s := b.section("From an event to the commit, one endpoint of a single Service in slices of 100", "", "p50", "p99", "p50/1,000", "kernel",
+	s := b.Section("From an event to the commit, one endpoint of a single Service in slices of 100", "", "p50", "p99", "p50/1,000", "kernel",
 		"floor p50", "floor p99", "total/floor", "bytes")
 	var all []*follower
 	defer func() { err = errors.Join(err, closeAll(all)) }()
@@ -225,12 +226,12 @@ func (b *bench) largeEvents() (err error) {
 	if err != nil {
 		return err
 	}
-	least := measured[0][replaces].total.median()
+	least := measured[0][replaces].total.Median()
 	for i, f := range all {
 		t := measured[i][replaces]
-		s.add(f.label(), brief(t.total.median()), brief(t.total.at(0.99)), factor(ratio(t.total.median(), least)),
-			brief(t.kernel.median()), brief(t.bare.median()), brief(t.bare.at(0.99)),
-			factor(ratio(t.total.median(), t.bare.median())), bytesText(t.bytes[0]))
+		s.Add(f.label(), t.total.Median(), t.total.At(0.99), report.Ratio(t.total.Median(), least),
+			t.kernel.Median(), t.bare.Median(), t.bare.At(0.99),
+			report.Ratio(t.total.Median(), t.bare.Median()), report.Bytes(t.bytes[0]))
 	}
 	return nil
 }

@@ -2,10 +2,10 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 )
 
@@ -61,37 +61,37 @@ func newExposed(k kind, s size, f model.Family) *cluster {
 
 // exposedLoad measures the first load of each kind.
 func (b *bench) exposedLoad() error {
-	s := b.section("First load of 10,000 Services x 10 endpoints, by kind", "", "model", "compile", "encode", "kernel", "total",
+	s := b.Section("First load of 10,000 Services x 10 endpoints, by kind", "", "model", "compile", "encode", "kernel", "total",
 		"floor", "kernel/floor", "total/floor", "total/ClusterIP", "bytes", "elements")
-	s.note("LoadBalancer: each with a node port, a load balancer address and an external IP; Cluster, Local: their policy")
-	s.note("ranges: source ranges, %d of every %dth Service and one of the others", manyRanges, manyRangesEvery)
+	s.Note("LoadBalancer: each with a node port, a load balancer address and an external IP; Cluster, Local: their policy")
+	s.Note("ranges: source ranges, %s of every %sth Service and one of the others", manyRanges, manyRangesEvery)
 	var plain time.Duration
 	for i, k := range kinds {
 		start := time.Now()
 		want := newExposed(k, standard, model.IPv4).all()
-		t := &loadTimes{model: times{time.Since(start)}}
+		t := &loadTimes{model: report.Times{time.Since(start)}}
 		for range b.rounds(standard) {
 			if err := t.round(want); err != nil {
 				return err
 			}
 		}
-		kernel, floor, total := t.kernel.median(), t.bare.median(), t.total.median()
+		kernel, floor, total := t.kernel.Median(), t.bare.Median(), t.total.Median()
 		if i == 0 {
 			plain = total
 		}
-		s.add(k.name, brief(t.model.median()), brief(t.adopt.median()), brief(t.encode.median()),
-			brief(kernel), brief(total), brief(floor), factor(ratio(kernel, floor)), factor(ratio(total, floor)),
-			factor(ratio(total, plain)), bytesText(t.bytes), thousands(t.elements))
+		s.Add(k.name, t.model.Median(), t.adopt.Median(), t.encode.Median(),
+			kernel, total, floor, report.Ratio(kernel, floor), report.Ratio(total, floor),
+			report.Ratio(total, plain), report.Bytes(t.bytes), t.elements)
 	}
 	return nil
 }
 
 // exposedChanges measures changes to Services of all kinds, in turns.
 func (b *bench) exposedChanges(z size, law *law) (err error) {
-	s := b.section(fmt.Sprintf("Changes among %s x %d endpoints, one of them on this node, by kind", thousands(z.services), z.endpoints),
+	s := b.Section("Changes among "+z.String()+" endpoints, one of them on this node, by kind",
 		"", "p50", "p99", "ours", "kernel", "floor", "kernel/floor", "total/floor", "p50/ClusterIP", "added", "deleted", "objects", "bytes")
-	s.note("ours: model, plan, encode and note the new state; floor: the same bytes prepared beforehand")
-	s.note("all kinds stand side by side, each in a network namespace of its own, and are changed in turns of %d", block)
+	s.Note("ours: model, plan, encode and note the new state; floor: the same bytes prepared beforehand")
+	s.Note("all kinds stand side by side, each in a network namespace of its own, and are changed in turns of %s", block)
 	var stands []stand
 	defer func() { err = errors.Join(err, closeStands(stands)) }()
 	for _, k := range kinds {
@@ -105,7 +105,7 @@ func (b *bench) exposedChanges(z size, law *law) (err error) {
 			return err
 		}
 		for _, name := range e.names() {
-			s.add(name)
+			s.Add(name)
 			var plain *changeTimes
 			if e.from == 0 {
 				plain = measured[0][name]
@@ -134,16 +134,16 @@ func (b *bench) exposedTurns(most int) int {
 
 // exposedRow adds a row; plain is the same change of a Service that only has a
 // ClusterIP, or nil.
-func (t *changeTimes) exposedRow(s *section, label string, plain *changeTimes) {
-	p50, kernel, floor := t.total.median(), t.kernel.median(), t.bare.median()
-	against := ""
+func (t *changeTimes) exposedRow(s *report.Section, label string, plain *changeTimes) {
+	p50, kernel, floor := t.total.Median(), t.kernel.Median(), t.bare.Median()
+	var against any
 	if plain != nil {
-		against = factor(ratio(p50, plain.total.median()))
+		against = report.Ratio(p50, plain.total.Median())
 	}
 	c := t.counts[0]
-	s.add("  "+label, brief(p50), brief(t.total.at(0.99)), brief(p50-kernel), brief(kernel), brief(floor),
-		factor(ratio(kernel, floor)), factor(ratio(p50, floor)), against,
-		thousands(c.Added), thousands(c.Deleted), thousands(c.Objects), bytesText(t.bytes[0]))
+	s.Add("  "+label, p50, t.total.At(0.99), p50-kernel, kernel, floor,
+		report.Ratio(kernel, floor), report.Ratio(p50, floor), against,
+		c.Added, c.Deleted, c.Objects, report.Bytes(t.bytes[0]))
 }
 
 // appendStand adds a cluster with a kernel of its own.

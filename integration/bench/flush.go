@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -14,9 +15,9 @@ import (
 // flush measures how long Services are gone after another program has removed all
 // rules of the node, and that it cannot where the tables belong to us.
 func (b *bench) flush() error {
-	s := b.section("Another program removes everything: nft flush ruleset, "+standard.String(), "", "p50", "longest", "nft itself", "repair", "bytes")
-	s.note("from the start of nft to when all is programmed again; repair: the kernel's part of it")
-	s.note("again: as soon as the first time is over")
+	s := b.Section("Another program removes everything: nft flush ruleset, "+standard.String(), "", "p50", "longest", "nft itself", "repair", "bytes")
+	s.Note("from the start of nft to when all is programmed again; repair: the kernel's part of it")
+	s.Note("again: as soon as the first time is over")
 	for _, f := range b.families() {
 		want := newCluster(standard, f).all()
 		if err := b.flushOf(s, f, want); err != nil {
@@ -31,15 +32,15 @@ func (b *bench) flush() error {
 
 // flushing is what flushes came to.
 type flushing struct {
-	took, nft, repair times
+	took, nft, repair report.Times
 	bytes             int
 }
 
-func (t *flushing) row(s *section, label string) {
-	s.add(label, brief(t.took.median()), brief(t.took.at(1)), brief(t.nft.median()), brief(t.repair.median()), bytesText(t.bytes))
+func (t *flushing) row(s *report.Section, label string) {
+	s.Add(label, t.took.Median(), t.took.At(1), t.nft.Median(), t.repair.Median(), report.Bytes(t.bytes))
 }
 
-func (b *bench) flushOf(s *section, family model.Family, want nft.Change) (err error) {
+func (b *bench) flushOf(s *report.Section, family model.Family, want nft.Change) (err error) {
 	f, err := newFollower(standard, family, nil)
 	if err != nil {
 		return err
@@ -65,8 +66,8 @@ func (b *bench) flushOf(s *section, family model.Family, want nft.Change) (err e
 	}
 	apart.row(s, f.label())
 	again.row(s, f.label()+", again")
-	b.markTime("flushed by another program, "+f.label()+", longest of "+thousands(times), apart.took.at(1),
-		"to program it "+brief(apart.repair.median()), 1500*time.Millisecond)
+	b.MarkTime("flushed by another program, "+f.label()+", longest of "+report.Text(times), apart.took.At(1),
+		"to program it "+report.Text(apart.repair.Median()), 1500*time.Millisecond)
 	return nil
 }
 
@@ -114,7 +115,7 @@ func (r *running) whole(rules nft.Config, want nft.Change) (err error) {
 }
 
 // flushProtected flushes tables that belong to the loop's socket.
-func (b *bench) flushProtected(s *section, family model.Family, want nft.Change) (err error) {
+func (b *bench) flushProtected(s *report.Section, family model.Family, want nft.Change) (err error) {
 	rules := config
 	rules.Protect = true
 	r, err := startLoop(&cluster{size: standard, kind: usual, family: family}, rules, nil)
@@ -136,14 +137,12 @@ func (b *bench) flushProtected(s *section, family model.Family, want nft.Change)
 		return err
 	}
 	label, broken := nft.FamilyName(family)+", "+standard.String(), r.whole(rules, want)
-	s.add(label+", protected", "", "", brief(took), "", "")
-	m := mark{
-		"flushed by another program, " + label + ", protected", "tables whole",
-		fmt.Sprintf("generation %d, then %d", before, after), "nothing changes", before == after && broken == nil,
-	}
+	s.Add(label+", protected", "", "", took, "", "")
+	found := "tables whole"
 	if broken != nil {
-		m.measured = broken.Error()
+		found = broken.Error()
 	}
-	b.mark(m)
+	b.Mark(before == after && broken == nil, "flushed by another program, "+label+", protected", found,
+		fmt.Sprintf("generation %d, then %d", before, after), "nothing changes")
 	return nil
 }

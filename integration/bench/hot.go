@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 	"kube-vmap/sync"
 )
@@ -17,11 +18,11 @@ import (
 // goes later is counted in batches: those that the loop began to put together after
 // the change stood in its queue, and that do not have it.
 func (b *bench) hot() error {
-	s := b.section("Changes beside a Service that never stops changing, "+standard.String(), "", "p50", "p99", "slowest",
+	s := b.Section("Changes beside a Service that never stops changing, "+standard.String(), "", "p50", "p99", "slowest",
 		"hot changes", "in a batch", "a batch", "batches later")
-	s.note("endpoint of another Service replaced, event to commit, alone and beside the hot one, in turns of %d, at random", block)
-	s.note("moments; in a batch: hot changes; a batch: from one to the next, p50; batches later: than the first one begun after")
-	s.note("the change stood in the loop's queue, at most")
+	s.Note("endpoint of another Service replaced, event to commit, alone and beside the hot one, in turns of %s, at random", block)
+	s.Note("moments; in a batch: hot changes; a batch: from one to the next, p50; batches later: than the first one begun after")
+	s.Note("the change stood in the loop's queue, at most")
 	for _, f := range b.families() {
 		if err := b.hotOf(s, f); err != nil {
 			return err
@@ -30,7 +31,7 @@ func (b *bench) hot() error {
 	return nil
 }
 
-func (b *bench) hotOf(s *section, family model.Family) (err error) {
+func (b *bench) hotOf(s *report.Section, family model.Family) (err error) {
 	f, err := newFollower(standard, family, nil)
 	if err != nil {
 		return err
@@ -78,26 +79,26 @@ var heats = []struct {
 }
 
 func (b *bench) markHot(what string, alone, beside *waits) {
-	b.mark(mark{what + ", batches later", thousands(int(beside.later)), "alone " + thousands(int(alone.later)), "at most 1", beside.later <= 1})
+	b.Mark(beside.later <= 1, what+", batches later", int(beside.later), "alone "+report.Text(int(alone.later)), "at most 1")
 	// It waits for the batch that is under way, and is one of the next.
-	took, bound := beside.took.median(), alone.took.median()+2*beside.batches.median()
-	b.mark(mark{what + ", p50", brief(took), "alone " + brief(alone.took.median()), "2 batches more: " + brief(bound), took < bound})
+	took, bound := beside.took.Median(), alone.took.Median()+2*beside.batches.Median()
+	b.Mark(took < bound, what+", p50", took, "alone "+report.Text(alone.took.Median()), "2 batches more: "+report.Text(bound))
 }
 
 // waits is how long changes took, and what the hot Service did meanwhile.
 type waits struct {
-	took    times
+	took    report.Times
 	later   int64
 	hot     int
-	batches times
+	batches report.Times
 }
 
-func (w *waits) row(s *section, label string) {
-	cells := []string{label, brief(w.took.median()), brief(w.took.at(0.99)), brief(w.took.at(1)), "", "", "", thousands(int(w.later))}
+func (w *waits) row(s *report.Section, label string) {
+	cells := []any{label, w.took.Median(), w.took.At(0.99), w.took.At(1), nil, nil, nil, int(w.later)}
 	if w.hot > 0 {
-		cells[4], cells[5], cells[6] = thousands(w.hot), digits(float64(w.hot)/float64(len(w.batches))), brief(w.batches.median())
+		cells[4], cells[5], cells[6] = w.hot, float64(w.hot)/float64(len(w.batches)), w.batches.Median()
 	}
-	s.add(cells...)
+	s.Add(cells...)
 }
 
 // hotService is the number of the Service that is hot, which is nobody's victim:

@@ -34,7 +34,7 @@ func (l *law) note(change string, c *cluster, t *changeTimes) {
 		l.here.judge(t, 2)
 	}
 	if c.size == standard {
-		l.slowest = max(l.slowest, t.total.median())
+		l.slowest = max(l.slowest, t.total.Median())
 	}
 }
 
@@ -51,14 +51,14 @@ func (v *verdict) judge(t *changeTimes, n int) {
 func (v *verdict) kept() bool { return v.asked > 0 && v.wrong == 0 }
 
 func (l *law) promise(b *bench) {
-	b.promise(l.elsewhere.kept(),
+	b.Promise(l.elsewhere.kept(),
 		"endpoint elsewhere replaced: one element deleted and one added, whatever the kind of Service")
-	b.promise(len(l.bytes) == 1,
+	b.Promise(len(l.bytes) == 1,
 		"endpoint elsewhere replaced: the same number of bytes for all kinds, among 100 and among 10,000")
-	b.promise(l.here.kept(),
+	b.Promise(l.here.kept(),
 		"endpoint of this node replaced: two each, as it may reach itself")
-	b.promise(l.local.kept(),
+	b.Promise(l.local.kept(),
 		"endpoint of this node replaced, Local policy: three each, as it stands in the local map too")
-	b.promise(l.slowest < time.Millisecond,
-		"endpoint replaced, all kinds, %s: p50 %s at most, below 1 ms", standard, brief(l.slowest))
+	b.Promise(l.slowest < time.Millisecond,
+		"endpoint replaced, all kinds, %s: p50 %s at most, below 1 ms", standard, l.slowest)
 }

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -57,19 +58,19 @@ func (c *cluster) label() string { return nft.FamilyName(c.family) + ", " + c.si
 
 // loadTimes are those of one first load.
 type loadTimes struct {
-	model, adopt, encode, kernel, total, bare, copied times
+	model, adopt, encode, kernel, total, bare, copied report.Times
 	cpu, bareCPU                                      []cpuTime
 	steps, bytes, elements                            int
 }
 
 // load measures the first load: from the cluster's objects to the commit.
 func (b *bench) load() error {
-	s := b.section("First load", "", "model", "compile", "encode", "kernel", "total",
+	s := b.Section("First load", "", "model", "compile", "encode", "kernel", "total",
 		"floor", "kernel/floor", "total/floor", "ours/total", "CPU", "user/CPU", "more/CPU", "bytes", "steps", "copy")
-	s.note("model: selection of endpoints, once; compile: Adopt; encode: Batch.Encode; kernel: sending and commit")
-	s.note("floor: the same bytes prepared beforehand; total leaves out the model; copy: those bytes copied to new memory")
-	s.note("CPU: of the whole process from compile to commit; user: compile, encode and the collector; more: than the floor takes,")
-	s.note("with what the kernel does to give the process memory")
+	s.Note("model: selection of endpoints, once; compile: Adopt; encode: Batch.Encode; kernel: sending and commit")
+	s.Note("floor: the same bytes prepared beforehand; total leaves out the model; copy: those bytes copied to new memory")
+	s.Note("CPU: of the whole process from compile to commit; user: compile, encode and the collector; more: than the floor takes,")
+	s.Note("with what the kernel does to give the process memory")
 	for _, l := range loads {
 		if err := b.loadOf(s, newCluster(l.size, model.IPv4), l.below); err != nil {
 			return err
@@ -78,34 +79,32 @@ func (b *bench) load() error {
 	return b.loadOf(s, newCluster(standard, model.IPv6), time.Second)
 }
 
-func (b *bench) loadOf(s *section, c *cluster, below time.Duration) error {
+func (b *bench) loadOf(s *report.Section, c *cluster, below time.Duration) error {
 	start := time.Now()
 	want := c.all()
-	t := &loadTimes{model: times{time.Since(start)}}
+	t := &loadTimes{model: report.Times{time.Since(start)}}
 	for n := 0; n < b.rounds(c.size) || below > 0 && sum(t.cpu).all() < divisible; n++ {
 		if err := t.round(want); err != nil {
 			return err
 		}
 	}
-	kernel, floor, total, cpu := t.kernel.median(), t.bare.median(), t.total.median(), sum(t.cpu)
-	more := ratio(cpu.all()-sum(t.bareCPU).all(), cpu.all())
-	s.add(c.label(), brief(t.model.median()), brief(t.adopt.median()), brief(t.encode.median()),
-		brief(kernel), brief(total), brief(floor),
-		factor(ratio(kernel, floor)), factor(ratio(total, floor)), factor(ratio(total-kernel, total)),
-		brief(cpu.all()/time.Duration(len(t.cpu))), percent(cpu.share()), percent(more),
-		bytesText(t.bytes), thousands(t.steps), brief(t.copied.median()))
+	kernel, floor, total, cpu := t.kernel.Median(), t.bare.Median(), t.total.Median(), sum(t.cpu)
+	more := report.Ratio(cpu.all()-sum(t.bareCPU).all(), cpu.all())
+	s.Add(c.label(), t.model.Median(), t.adopt.Median(), t.encode.Median(),
+		kernel, total, floor,
+		report.Ratio(kernel, floor), report.Ratio(total, floor), report.Ratio(total-kernel, total),
+		cpu.all()/time.Duration(len(t.cpu)), report.Percent(cpu.share()), report.Percent(more),
+		report.Bytes(t.bytes), t.steps, t.copied.Median())
 	if c.size == standard {
 		// The least disturbed round of each: what else the machine does is no
 		// part of the promise.
-		least := ratio(t.kernel.at(0), t.bare.at(0))
-		b.promise(least < 2, "first load, %s: kernel part %s floor, below 2 x", c.label(), factor(least))
+		least := report.Ratio(t.kernel.At(0), t.bare.At(0))
+		b.Promise(least < 2, "first load, %s: kernel part %s floor, below 2 x", c.label(), least)
 	}
 	if below > 0 {
-		b.markTime("first load from the model, "+c.label(), t.model.median()+total, "floor "+brief(floor), below)
-		b.mark(mark{
-			"first load, " + c.label() + ", share of CPU that is ours", percent(cpu.share()),
-			"more than the floor " + percent(more), "below 25 %", cpu.share() < 0.25,
-		})
+		b.MarkTime("first load from the model, "+c.label(), t.model.Median()+total, "floor "+report.Text(floor), below)
+		b.Mark(cpu.share() < 0.25, "first load, "+c.label()+", share of CPU that is ours", report.Percent(cpu.share()),
+			"more than the floor "+report.Text(report.Percent(more)), "below 25 %")
 	}
 	return nil
 }

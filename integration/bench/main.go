@@ -27,8 +27,6 @@
 package main
 
 import (
-	"bufio"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -36,6 +34,7 @@ import (
 	"runtime/pprof"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/integration/lab"
 )
 
@@ -43,7 +42,7 @@ func main() { os.Exit(run()) }
 
 // bench is one run.
 type bench struct {
-	report
+	report.Report
 	quick bool
 }
 
@@ -103,10 +102,8 @@ func measure(only string, quick bool, profile string) error {
 	}
 	defer stop()
 	b := &bench{quick: quick}
-	err = b.run(chosen)
-	out := bufio.NewWriter(os.Stdout)
-	b.print(out)
-	return errors.Join(err, out.Flush(), b.broken())
+	b.Hint = "where time goes: go run ./integration/bench -run '^NAME$' -cpuprofile FILE; go tool pprof -top FILE"
+	return b.Print(b.run(chosen))
 }
 
 // run runs the chosen parts until one fails.
@@ -120,7 +117,7 @@ func (b *bench) run(chosen *regexp.Regexp) error {
 		fmt.Fprintf(os.Stderr, "%s ...", p.name)
 		start := time.Now()
 		err := p.run(b)
-		fmt.Fprintf(os.Stderr, " %s\n", brief(time.Since(start)))
+		fmt.Fprintf(os.Stderr, " %s\n", report.Text(time.Since(start)))
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}

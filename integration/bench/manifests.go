@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/sync"
@@ -19,8 +20,8 @@ import (
 // manifests measures the way from a folder of manifests to the kernel: the loop
 // of the proxy itself, started on the folder, until it is ready.
 func (b *bench) manifests() (err error) {
-	s := b.section("First load from a folder of manifests", "", "folder", "read", "total", "kernel", "floor", "kernel/floor")
-	s.note("read: YAML to model values; total: from the start of the loop to ready; floor: the same bytes prepared beforehand")
+	s := b.Section("First load from a folder of manifests", "", "folder", "read", "total", "kernel", "floor", "kernel/floor")
+	s.Note("read: YAML to model values; total: from the start of the loop to ready; floor: the same bytes prepared beforehand")
 	c := newCluster(standard, model.IPv4)
 	folder, err := os.MkdirTemp("", "kube-vmap-bench-*")
 	if err != nil {
@@ -53,9 +54,9 @@ func (b *bench) manifests() (err error) {
 		floor, err = box.bare.send(prepared...)
 		return err
 	})
-	against := ratio(first.applied.Kernel, floor)
-	s.add(c.label(), bytesText(size), brief(read), brief(total), brief(first.applied.Kernel), brief(floor), factor(against))
-	b.promise(against < 2, "first load from manifests, %s: kernel part %s floor, below 2 x", c.label(), factor(against))
+	against := report.Ratio(first.applied.Kernel, floor)
+	s.Add(c.label(), report.Bytes(size), read, total, first.applied.Kernel, floor, report.Factor(against))
+	b.Promise(against < 2, "first load from manifests, %s: kernel part %s floor, below 2 x", c.label(), report.Factor(against))
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -26,10 +27,10 @@ func (b *bench) memory() error {
 	if err != nil {
 		return err
 	}
-	s := b.section("Kernel memory, "+c.label(), "", "batch", "load", "memory", "buckets", "memory an endpoint", "an element")
-	s.note("growth of the whole machine's slab, vmalloc and per-CPU memory, median of %d loads;", b.weighings())
-	s.note("an endpoint has its share of all, buckets included; an element is without buckets")
-	s.note("as built, elements that dispatch name their Service in a comment; commented, those of endpoint maps too")
+	s := b.Section("Kernel memory, "+c.label(), "", "batch", "load", "memory", "buckets", "memory an endpoint", "an element")
+	s.Note("growth of the whole machine's slab, vmalloc and per-CPU memory, median of %s loads;", b.weighings())
+	s.Note("an endpoint has its share of all, buckets included; an element is without buckets")
+	s.Note("as built, elements that dispatch name their Service in a comment; commented, those of endpoint maps too")
 	plain, err := b.weigh(built)
 	if err != nil {
 		return err
@@ -42,8 +43,8 @@ func (b *bench) memory() error {
 	plain.row(s, "as built", endpoints)
 	wordy.row(s, "commented", endpoints)
 	b.markMemory(&plain, c.label(), endpoints)
-	s.add("a comment", bytesText((wordy.bytes-plain.bytes)/endpoints), "",
-		bytesText((wordy.memory-plain.memory)/endpoints), "", "", "")
+	s.Add("a comment", report.Bytes((wordy.bytes-plain.bytes)/endpoints), "",
+		report.Bytes((wordy.memory-plain.memory)/endpoints), "", "", "")
 	return b.peaks()
 }
 
@@ -56,15 +57,13 @@ const kernelBytes = 133
 func (b *bench) markMemory(w *weight, label string, endpoints int) {
 	buckets := w.buckets / endpoints
 	bound := (kernelBytes + buckets) * 11 / 10
-	b.mark(mark{
-		"kernel memory of an endpoint, " + label, bytesText(w.memory / endpoints),
-		fmt.Sprintf("%d B + buckets of %d B", kernelBytes, buckets), "10 % more: " + bytesText(bound), w.memory/endpoints <= bound,
-	})
+	b.Mark(w.memory/endpoints <= bound, "kernel memory of an endpoint, "+label, report.Bytes(w.memory/endpoints),
+		fmt.Sprintf("%d B + buckets of %d B", kernelBytes, buckets), "10 % more: "+report.Text(report.Bytes(bound)))
 }
 
 // weight is what tables of some content take.
 type weight struct {
-	took     times
+	took     report.Times
 	bytes    int // of the batch
 	memory   int // bytes in the kernel
 	buckets  int // how many of them are buckets
@@ -72,11 +71,11 @@ type weight struct {
 }
 
 // load is the time that was least disturbed.
-func (w *weight) load() time.Duration { return w.took.at(0) }
+func (w *weight) load() time.Duration { return w.took.At(0) }
 
-func (w *weight) row(s *section, label string, endpoints int) {
-	s.add(label, bytesText(w.bytes), brief(w.load()), bytesText(w.memory), bytesText(w.buckets),
-		bytesText(w.memory/endpoints), bytesText((w.memory-w.buckets)/w.elements))
+func (w *weight) row(s *report.Section, label string, endpoints int) {
+	s.Add(label, report.Bytes(w.bytes), w.load(), report.Bytes(w.memory), report.Bytes(w.buckets),
+		report.Bytes(w.memory/endpoints), report.Bytes((w.memory-w.buckets)/w.elements))
 }
 
 // weighings is how often the same content is weighed.

@@ -6,14 +6,15 @@ import (
 	"os/exec"
 	"runtime"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 )
 
 // peaks measures the memory that this program takes for a first load, in a
 // process of its own each: model, rule set and batch, but no API objects.
 func (b *bench) peaks() error {
-	s := b.section("Memory of the process, first load", "", "peak RSS", "live heap after it")
-	s.note("with the model, without API objects and their caches")
+	s := b.Section("Memory of the process, first load", "", "peak RSS", "live heap after it")
+	s.Note("with the model, without API objects and their caches")
 	for _, z := range []size{standard, {45_000, 1}, {5_000, 50}, {1, 100_000}} {
 		out, err := exec.Command("/proc/self/exe", "-peak", fmt.Sprintf("%dx%d", z.services, z.endpoints)).Output()
 		if err != nil {
@@ -23,7 +24,7 @@ func (b *bench) peaks() error {
 		if _, err := fmt.Sscan(string(out), &rss, &heap); err != nil {
 			return fmt.Errorf("read the peak of %s: %w", z, err)
 		}
-		s.add(z.String(), bytesText(rss), bytesText(heap))
+		s.Add(z.String(), report.Bytes(rss), report.Bytes(heap))
 	}
 	return nil
 }

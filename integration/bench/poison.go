@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
@@ -45,12 +46,12 @@ func (p *poison) into(b nft.Batch) nft.Batch {
 // poisoned measures what a Service that the kernel refuses costs the others: two
 // loops follow the same changes, and one of them has the poison.
 func (b *bench) poisoned() error {
-	s := b.section("One Service that the kernel refuses, among 10,000 x 10", "", "p50", "p99", "slowest",
+	s := b.Section("One Service that the kernel refuses, among 10,000 x 10", "", "p50", "p99", "slowest",
 		"without p50", "p99", "slowest", "p50/without", "p99/without", "refused", "refusal")
-	s.note("event to commit of a change of another Service, in turns with a loop where nothing is refused;")
-	s.note("refused: batches; refusal: how long the kernel takes to say no, p50. It waits for its readers (RCU) then.")
-	s.note("found, tried again: the other change comes in one burst with a change of the Service that is refused then;")
-	s.note("left out: the other changes come alone, while the Service is left out and tried again by time")
+	s.Note("event to commit of a change of another Service, in turns with a loop where nothing is refused;")
+	s.Note("refused: batches; refusal: how long the kernel takes to say no, p50. It waits for its readers (RCU) then.")
+	s.Note("found, tried again: the other change comes in one burst with a change of the Service that is refused then;")
+	s.Note("left out: the other changes come alone, while the Service is left out and tried again by time")
 	for _, f := range b.families() {
 		if err := b.poisonedOf(s, f); err != nil {
 			return err
@@ -59,7 +60,7 @@ func (b *bench) poisoned() error {
 	return nil
 }
 
-func (b *bench) poisonedOf(s *section, family model.Family) (err error) {
+func (b *bench) poisonedOf(s *report.Section, family model.Family) (err error) {
 	var pair [2]*follower // with the poison, and without
 	defer func() { err = errors.Join(err, pair[0].close(), pair[1].close()) }()
 	ill := &poison{comment: commentOf(serviceName(sickService))}
@@ -87,8 +88,8 @@ func (b *bench) poisonedOf(s *section, family model.Family) (err error) {
 	tried.row(s, label+", tried again")
 	out.row(s, label+", left out")
 	with, without := &out.took[0], &out.took[1]
-	b.markRatio("beside a poisoned Service, "+label+", p50", with.median(),
-		fmt.Sprintf("p99 %s; without: p99 %s, p50", brief(with.at(0.99)), brief(without.at(0.99))), without.median(), 1.1)
+	b.MarkRatio("beside a poisoned Service, "+label+", p50", with.Median(),
+		fmt.Sprintf("p99 %s; without: p99 %s, p50", with.At(0.99), without.At(0.99)), without.Median(), 1.1)
 	return nil
 }
 
@@ -98,16 +99,16 @@ const sickService = 1
 
 // illness is how long changes of others took, with the poison and without.
 type illness struct {
-	took    [2]times
-	refused times
+	took    [2]report.Times
+	refused report.Times
 }
 
-func (n *illness) row(s *section, label string) {
+func (n *illness) row(s *report.Section, label string) {
 	with, without := n.took[0], n.took[1]
-	s.add(label, brief(with.median()), brief(with.at(0.99)), brief(with.at(1)),
-		brief(without.median()), brief(without.at(0.99)), brief(without.at(1)),
-		factor(ratio(with.median(), without.median())), factor(ratio(with.at(0.99), without.at(0.99))),
-		thousands(len(n.refused)), brief(n.refused.median()))
+	s.Add(label, with.Median(), with.At(0.99), with.At(1),
+		without.Median(), without.At(0.99), without.At(1),
+		report.Ratio(with.Median(), without.Median()), report.Ratio(with.At(0.99), without.At(0.99)),
+		len(n.refused), n.refused.Median())
 }
 
 // episode has the Service refused, tried again and, without the poison, taken.

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -12,15 +13,15 @@ import (
 // restart measures a start that finds everything in place, and counts what is
 // in place: the law says that only elements grow with Services.
 func (b *bench) restart() error {
-	s := b.section("Restart with nothing changed", "", "read", "floor", "read/floor", "compile, compare", "write", "total",
+	s := b.Section("Restart with nothing changed", "", "read", "floor", "read/floor", "compile, compare", "write", "total",
 		"changes", "sets", "chains", "rules", "elements")
-	s.note("floor: the same elements dumped and thrown away; protected: tables belong to the process's socket,")
-	s.note("and a new process takes possession of them")
+	s.Note("floor: the same elements dumped and thrown away; protected: tables belong to the process's socket,")
+	s.Note("and a new process takes possession of them")
 	few, _, err := restartOf(s, newCluster(size{10, 10}, model.IPv4), config)
 	if err != nil {
 		return err
 	}
-	b.promise(len(few.changes) == 0, "restart, 10 x 10: nothing to write")
+	b.Promise(len(few.changes) == 0, "restart, 10 x 10: nothing to write")
 	for _, f := range b.families() {
 		for _, protect := range [...]bool{false, true} {
 			many, err := b.markRestart(s, f, protect)
@@ -28,14 +29,14 @@ func (b *bench) restart() error {
 				return err
 			}
 			alike := few.sets == many.sets && few.chains == many.chains && few.rules == many.rules
-			b.promise(alike, "%s: as many sets, chains and rules at 10 as at 10,000 Services", nft.FamilyName(f))
+			b.Promise(alike, "%s: as many sets, chains and rules at 10 as at 10,000 Services", nft.FamilyName(f))
 		}
 	}
 	return nil
 }
 
 // markRestart restarts at the size that marks are about.
-func (b *bench) markRestart(s *section, f model.Family, protect bool) (objects, error) {
+func (b *bench) markRestart(s *report.Section, f model.Family, protect bool) (objects, error) {
 	c, rules := newCluster(standard, f), config
 	rules.Protect = protect
 	o, took, err := restartOf(s, c, rules)
@@ -52,11 +53,9 @@ func (b *bench) markRestart(s *section, f model.Family, protect bool) (objects, 
 			owning++
 		}
 	}
-	b.mark(mark{
-		what + ", writes", thousands(len(o.changes)), thousands(owning) + " to own the tables", "exactly " + thousands(writes),
-		len(o.changes) == writes && owning == writes,
-	})
-	b.markTime(what, took, thousands(o.elements)+" elements", time.Second)
+	b.Mark(len(o.changes) == writes && owning == writes, what+", writes", len(o.changes),
+		report.Text(owning)+" to own the tables", "exactly "+report.Text(writes))
+	b.MarkTime(what, took, report.Text(o.elements)+" elements", time.Second)
 	return o, nil
 }
 
@@ -71,14 +70,14 @@ const restarts = 5
 
 // restartOf starts again and again, each time as a new process would, and returns
 // what that came to and how long it took.
-func restartOf(s *section, c *cluster, rules nft.Config) (o objects, took time.Duration, err error) {
+func restartOf(s *report.Section, c *cluster, rules nft.Config) (o objects, took time.Duration, err error) {
 	want := c.all()
 	err = inSandbox(func(box *sandbox) error {
 		if err := (&restarted{}).start(box, rules, want); err != nil {
 			return err
 		}
 		var r restarted
-		var floor times
+		var floor report.Times
 		for range restarts {
 			runtime.GC()
 			if err := r.start(box, rules, want); err != nil {
@@ -90,14 +89,14 @@ func restartOf(s *section, c *cluster, rules nft.Config) (o objects, took time.D
 			}
 			floor = append(floor, took)
 		}
-		o, took = r.objects, r.total.median()
+		o, took = r.objects, r.total.Median()
 		label := c.label()
 		if rules.Protect {
 			label += ", protected"
 		}
-		s.add(label, brief(r.read.median()), brief(floor.median()), factor(ratio(r.read.median(), floor.median())),
-			brief(r.compile.median()), brief(r.write.median()), brief(took), thousands(len(o.changes)),
-			thousands(o.sets), thousands(o.chains), thousands(o.rules), thousands(o.elements))
+		s.Add(label, r.read.Median(), floor.Median(), report.Ratio(r.read.Median(), floor.Median()),
+			r.compile.Median(), r.write.Median(), took, len(o.changes),
+			o.sets, o.chains, o.rules, o.elements)
 		return nil
 	})
 	return o, took, err
@@ -105,7 +104,7 @@ func restartOf(s *section, c *cluster, rules nft.Config) (o objects, took time.D
 
 // restarted is what starts came to.
 type restarted struct {
-	read, compile, write, total times
+	read, compile, write, total report.Times
 	objects                     objects
 	sets                        []nft.SetID
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
@@ -18,7 +18,7 @@ const (
 
 // spread asks a Service of three endpoints and counts who answers.
 func (b *bench) spread() error {
-	s := b.section("Spread of 30,000 connections over 3 endpoints", "", "pod-1", "pod-2", "pod-3", "chi-square", "bound at 99.9 %")
+	s := b.Section("Spread of 30,000 connections over 3 endpoints", "", "pod-1", "pod-2", "pod-3", "chi-square", "bound at 99.9 %")
 	for _, f := range model.Families {
 		if err := b.spreadOf(s, f); err != nil {
 			return err
@@ -27,7 +27,7 @@ func (b *bench) spread() error {
 	return nil
 }
 
-func (b *bench) spreadOf(s *section, f model.Family) (err error) {
+func (b *bench) spreadOf(s *report.Section, f model.Family) (err error) {
 	site, err := newSite(f, spreadServers)
 	if err != nil {
 		return err
@@ -40,15 +40,15 @@ func (b *bench) spreadOf(s *section, f model.Family) (err error) {
 	if err != nil {
 		return err
 	}
-	row := []string{nft.FamilyName(f) + ", tcp"}
+	row := []any{nft.FamilyName(f) + ", tcp"}
 	const even = float64(spreadQuestions) / spreadServers
 	var chiSquare float64
 	for _, pod := range site.server {
 		n := tally.Answered[pod.Name]
 		chiSquare += (float64(n) - even) * (float64(n) - even) / even
-		row = append(row, thousands(n))
+		row = append(row, n)
 	}
-	s.add(append(row, fmt.Sprintf("%.2f", chiSquare), fmt.Sprintf("%.1f", chiSquareBound))...)
-	b.promise(chiSquare < chiSquareBound, "spread over 3 endpoints, %s: chi-square %.2f, below %.1f", nft.FamilyName(f), chiSquare, chiSquareBound)
+	s.Add(append(row, chiSquare, chiSquareBound)...)
+	b.Promise(chiSquare < chiSquareBound, "spread over 3 endpoints, %s: chi-square %s, below %s", nft.FamilyName(f), chiSquare, chiSquareBound)
 	return nil
 }

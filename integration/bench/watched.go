@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
@@ -28,8 +29,8 @@ type watched struct {
 	reports chan sync.Report // the last one, if nobody has taken it
 
 	mu      stdsync.Mutex
-	refused times // how long the kernel took to refuse a batch
-	ends    times // from the end of one sync to that of the next; nil is not wanted
+	refused report.Times // how long the kernel took to refuse a batch
+	ends    report.Times // from the end of one sync to that of the next; nil is not wanted
 	end     time.Time
 }
 
@@ -90,11 +91,11 @@ func (w *watched) Apply(b nft.Batch) (nft.Applied, error) {
 func (w *watched) record() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ends, w.end = times{}, time.Now()
+	w.ends, w.end = report.Times{}, time.Now()
 }
 
 // recorded ends that.
-func (w *watched) recorded() times {
+func (w *watched) recorded() report.Times {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := w.ends
@@ -103,7 +104,7 @@ func (w *watched) recorded() times {
 }
 
 // refusals are how long each batch took that the kernel refused.
-func (w *watched) refusals() times {
+func (w *watched) refusals() report.Times {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.refused)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -74,10 +75,10 @@ func scheduled(by model.Scheduler) func(*model.Service) {
 
 // ways measures what each way to a Service adds to a connection.
 func (b *bench) ways() (err error) {
-	s := b.section("Connections by way, tcp over ip, among 10,000 LoadBalancer Services with ranges", "",
+	s := b.Section("Connections by way, tcp over ip, among 10,000 LoadBalancer Services with ranges", "",
 		"p50", "p99", "per s", "p50/direct", "p50/ClusterIP")
-	s.note("to three pods of the node, in turns; each: connect, ask, be answered, close. Local and Cluster are policies:")
-	s.note("with Cluster, and from outside to a ClusterIP, the source is translated too")
+	s.Note("to three pods of the node, in turns; each: connect, ask, be answered, close. Local and Cluster are policies:")
+	s.Note("with Cluster, and from outside to a ClusterIP, the source is translated too")
 	site, err := newSite(model.IPv4, 3)
 	if err != nil {
 		return err
@@ -105,13 +106,13 @@ func (b *bench) ways() (err error) {
 	return nil
 }
 
-func waysRows(s *section, title string, ways []way, speeds []speed) {
-	s.add(title)
-	direct, clusterIP := speeds[0].latency.median(), speeds[1].latency.median()
+func waysRows(s *report.Section, title string, ways []way, speeds []speed) {
+	s.Add(title)
+	direct, clusterIP := speeds[0].latency.Median(), speeds[1].latency.Median()
 	for i, w := range ways {
-		p50 := speeds[i].latency.median()
-		cells := append([]string{"  " + w.name}, speeds[i].cells()...)
-		s.add(append(cells, factor(ratio(p50, direct)), factor(ratio(p50, clusterIP)))...)
+		p50 := speeds[i].latency.Median()
+		cells := append([]any{"  " + w.name}, speeds[i].cells()...)
+		s.Add(append(cells, report.Ratio(p50, direct), report.Ratio(p50, clusterIP))...)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/integration/cluster/truth"
 )
 
@@ -17,8 +18,8 @@ const (
 // change measures how kube-vmap follows single changes.
 func (b *bench) change(ctx context.Context) error {
 	s := b.changeSection("Single changes, " + b.size())
-	s.note("%d of each, %g a second; from API write sent to commit in the kernel; floor: to the handler of informers", b.changes, b.rate)
-	s.note("that run at the same time; from answer: from the API server's answer, which may be later; CPU: of a process, for one change")
+	s.Note("%s of each, %s a second; from API write sent to commit in the kernel; floor: to the handler of informers", b.changes, b.rate)
+	s.Note("that run at the same time; from answer: from the API server's answer, which may be later; CPU: of a process, for one change")
 	p := b.kubeVMap("kube-vmap")
 	running, err := p.start(ctx)
 	if err != nil {
@@ -40,27 +41,27 @@ func (b *bench) change(ctx context.Context) error {
 	return b.compareWithTruth(ctx)
 }
 
-func (b *bench) changeSection(title string) *section {
-	return b.section(title, "", "p50", "p99", "floor p50", "floor p99", "p50/floor", "from answer p50", "CPU", "floor CPU")
+func (b *bench) changeSection(title string) *report.Section {
+	return b.Section(title, "", "p50", "p99", "floor p50", "floor p99", "p50/floor", "from answer p50", "CPU", "floor CPU")
 }
 
-func (f *following) row(s *section, label string) {
-	s.add(label, f.committed.time(0.5), f.committed.time(0.99), f.handled.time(0.5), f.handled.time(0.99),
-		factor(f.committed.median()/f.handled.median()), f.answered.time(0.5), brief(f.proxyCPU), brief(f.floorCPU))
+func (f *following) row(s *report.Section, label string) {
+	s.Add(label, f.committed.Median(), f.committed.At(0.99), f.handled.Median(), f.handled.At(0.99),
+		report.Ratio(f.committed.Median(), f.handled.Median()), f.answered.Median(), f.proxyCPU, f.floorCPU)
 }
 
 func (b *bench) promiseChange(name string, f *following) {
-	p50 := seconds(f.committed.median())
-	b.promise(p50 < promisedLatency, "%s, API write to commit: p50 %s (floor %s), below %s",
-		name, brief(p50), f.handled.time(0.5), promisedLatency)
-	b.promise(f.proxyCPU < promisedCPU, "%s: CPU %s, below %s", name, brief(f.proxyCPU), promisedCPU)
+	p50 := f.committed.Median()
+	b.Promise(p50 < promisedLatency, "%s, API write to commit: p50 %s (floor %s), below %s",
+		name, p50, f.handled.Median(), promisedLatency)
+	b.Promise(f.proxyCPU < promisedCPU, "%s: CPU %s, below %s", name, f.proxyCPU, promisedCPU)
 }
 
 // compareWithTruth asks whether the rules are what the API's objects mean.
 func (b *bench) compareWithTruth(ctx context.Context) error {
 	t := truth.Truth{Client: b.plane.Client, Config: truth.Config(nodeName), Host: b.lab.Node.Host}
 	diff, err := t.Diff(ctx)
-	b.promise(diff == "", "after all changes, the rules are those of the API's objects")
+	b.Promise(diff == "", "after all changes, the rules are those of the API's objects")
 	return err
 }
 
@@ -86,7 +87,7 @@ func (b *bench) follow(ctx context.Context, proxy *timedProcess, from, n int, ra
 			return fmt.Errorf("%s: %w", k.name, err)
 		}
 		done(k, f)
-		progress("%s: p50 %s", k.name, f.committed.time(0.5))
+		progress("%s: p50 %s", k.name, f.committed.Median())
 	}
 	return floor.end()
 }

@@ -29,10 +29,10 @@ func (b *bench) compare(ctx context.Context) error {
 		return err
 	}
 	s := b.startSection("For comparison, start of kube-proxy, " + b.size())
-	s.note("one round, minSyncPeriod 1ms; CPU with that of the nft programs it runs")
+	s.Note("one round, minSyncPeriod 1ms; CPU with that of the nft programs it runs")
 	floor.row(s, floor)
 	p.row(s, floor)
 	s = b.changeSection("For comparison, single changes with kube-proxy, " + b.size())
-	s.note("%d of each, %g a second", compared, comparedRate)
+	s.Note("%s of each, %s a second", compared, comparedRate)
 	return b.follow(ctx, running, b.changes, compared, comparedRate, func(k kind, f *following) { f.row(s, k.name) })
 }

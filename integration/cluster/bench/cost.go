@@ -3,16 +3,18 @@ package main
 import (
 	"context"
 	"time"
+
+	"kube-vmap/integration/bench/report"
 )
 
 // cost is what a program took to start, in one round after the other.
 type cost struct {
-	took     sample // from exec until it was ready
-	complete sample // from exec until the API's objects were there; none if not told
-	kernel   sample // the kernel's part of the batch
-	cpu      sample
-	peak     sample // bytes of resident memory, at most ever
-	resident sample // and a while after
+	took     report.Times // from exec until it was ready
+	complete report.Times // from exec until the API's objects were there; none if not logged
+	kernel   report.Times // the kernel's part of the batch
+	cpu      report.Times
+	peak     report.Sample[report.Bytes] // of resident memory, at most ever
+	resident report.Sample[report.Bytes] // and a while after
 }
 
 // rest is how long a program is left alone after it started, before its memory
@@ -47,10 +49,10 @@ func (p *program) measure(ctx context.Context, running *timedProcess) error {
 	if err != nil {
 		return err
 	}
-	p.took.add(took.Seconds())
-	p.cpu.add(cpu.Seconds())
-	p.peak.add(float64(memory.PeakRSS))
-	p.resident.add(float64(memory.RSS))
+	p.took.Add(took)
+	p.cpu.Add(cpu)
+	p.peak.Add(report.Bytes(memory.PeakRSS))
+	p.resident.Add(report.Bytes(memory.RSS))
 	if p.tells {
 		return p.listen(running)
 	}
@@ -67,9 +69,9 @@ func (c *cost) listen(running *timedProcess) error {
 	if err != nil {
 		return err
 	}
-	c.complete.add(complete.Seconds())
+	c.complete.Add(complete)
 	for _, m := range families["kubevmap_kernel_duration_seconds"].GetMetric() {
-		c.kernel.add(m.GetHistogram().GetSampleSum())
+		c.kernel.Add(time.Duration(m.GetHistogram().GetSampleSum() * float64(time.Second)))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/integration/process"
 )
 
@@ -17,9 +18,9 @@ type following struct {
 	*world
 	proxy, floor *timedProcess
 
-	committed sample // seconds from the request to the commit
-	answered  sample // from the API server's answer to the commit
-	handled   sample // from the request to the informers' handler
+	committed report.Times // from the request to the commit
+	answered  report.Times // from the API server's answer to the commit
+	handled   report.Times // from the request to the informers' handler
 	// What one change took of each.
 	proxyCPU, floorCPU time.Duration
 
@@ -95,8 +96,8 @@ func (f *following) one(ctx context.Context, change write) error {
 		return err
 	}
 	f.sent[version] = begin
-	f.committed.add(committed.Sub(begin).Seconds())
-	f.answered.add(committed.Sub(answered).Seconds())
+	f.committed.Add(committed.Sub(begin))
+	f.answered.Add(committed.Sub(answered))
 	return nil
 }
 
@@ -132,7 +133,7 @@ func (f *following) addHandled(log []process.Entry) error {
 		if err != nil {
 			return fmt.Errorf("read what informers saw: %w", err)
 		}
-		f.handled.add(time.Unix(0, at).Sub(began).Seconds())
+		f.handled.Add(time.Unix(0, at).Sub(began))
 	}
 	if len(f.handled) != len(f.sent) {
 		return fmt.Errorf("informers saw %d of %d changes", len(f.handled), len(f.sent))

@@ -19,7 +19,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -28,6 +27,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/integration/lab"
 )
 
@@ -76,7 +76,7 @@ func readFlags() *options {
 
 // bench is one run.
 type bench struct {
-	report
+	report.Report
 	*options
 	*world
 }
@@ -95,9 +95,7 @@ func measure(ctx context.Context, o *options) error {
 	}
 	b := &bench{options: o, world: w}
 	err = b.run(ctx)
-	out := bufio.NewWriter(os.Stdout)
-	b.print(out)
-	return errors.Join(err, w.close(), out.Flush(), b.broken())
+	return b.Print(errors.Join(err, w.close()))
 }
 
 // run runs all parts until one fails.

@@ -1,6 +1,11 @@
 package main
 
-import "context"
+import (
+	"context"
+	"time"
+
+	"kube-vmap/integration/bench/report"
+)
 
 // starts measures starts: informers alone, kube-vmap with nothing in place, and
 // again with all in place.
@@ -24,39 +29,39 @@ func (b *bench) starts(ctx context.Context) error {
 		}
 	}
 	s := b.startSection("Start, " + b.size())
-	s.note("medians of %d rounds; x floor: how many times as much as the floor of the same round", b.rounds)
-	s.note("ready: from exec to informers synced, or to the first commit; objects: from exec until all had come from")
-	s.note("the API; kernel: for the batch alone; CPU and memory: as of %s after ready", rest)
+	s.Note("medians of %s rounds; x floor: how many times as much as the floor of the same round", b.rounds)
+	s.Note("ready: from exec to informers synced, or to the first commit; objects: from exec until all had come from")
+	s.Note("the API; kernel: for the batch alone; CPU and memory: as of %s after ready", rest)
 	for _, p := range all {
 		p.row(s, floor)
 	}
 	b.promiseStart(floor, first, again)
-	b.promise(silent == b.rounds, "restart with all in place: nothing written")
+	b.Promise(silent == b.rounds, "restart with all in place: nothing written")
 	return nil
 }
 
 // promiseStart checks what is promised of a start.
 func (b *bench) promiseStart(floor, first, again *program) {
-	took := first.took.over(floor.took).median()
-	b.promise(took <= 2, "started to programmed within 2 x of informers alone: %s", factor(took))
+	took := report.Ratios(first.took, floor.took).Median()
+	b.Promise(took <= 2, "started to programmed within 2 x of informers alone: %s", took)
 	if b.services < standard {
 		return // what programs take without any Services is most of it
 	}
 	for _, p := range []*program{first, again} {
-		peak := p.peak.over(floor.peak).median()
-		b.promise(peak < 1.2, "peak RSS under 1.2 x of informers alone, %s: %s", p.label, factor(peak))
+		peak := report.Ratios(p.peak, floor.peak).Median()
+		b.Promise(peak < 1.2, "peak RSS under 1.2 x of informers alone, %s: %s", p.label, peak)
 	}
 }
 
-func (b *bench) startSection(title string) *section {
-	return b.section(title, "", "ready", "x floor", "objects", "kernel", "CPU", "x floor", "peak RSS", "x floor", "RSS")
+func (b *bench) startSection(title string) *report.Section {
+	return b.Section(title, "", "ready", "x floor", "objects", "kernel", "CPU", "x floor", "peak RSS", "x floor", "RSS")
 }
 
 // row adds the program's row to the table.
-func (p *program) row(s *section, floor *program) {
-	s.add(p.label, p.took.time(0.5), factor(p.took.over(floor.took).median()), p.complete.time(0.5), p.kernel.time(0.5),
-		p.cpu.time(0.5), factor(p.cpu.over(floor.cpu).median()),
-		megabytes(p.peak.median()), factor(p.peak.over(floor.peak).median()), megabytes(p.resident.median()))
+func (p *program) row(s *report.Section, floor *program) {
+	s.Add(p.label, p.took.Median(), report.Ratios(p.took, floor.took).Median(), p.complete.Median(), p.kernel.Median(),
+		p.cpu.Median(), report.Ratios(p.cpu, floor.cpu).Median(),
+		p.peak.Median(), report.Ratios(p.peak, floor.peak).Median(), p.resident.Median())
 }
 
 // round starts each of them once, and tells whether the last wrote nothing but whose
@@ -82,7 +87,7 @@ func (b *bench) round(ctx context.Context, floor, first, again *program) (unchan
 	if err != nil {
 		return false, err
 	}
-	progress("start: informers %s, kube-vmap %s, again %s", floor.took.last(), first.took.last(), again.took.last())
+	progress("start: informers %s, kube-vmap %s, again %s", last(floor), last(first), last(again))
 	// Where tables belong to a process, a new one takes possession of them, once.
 	protects, err := b.kernel.Protects()
 	if protects {
@@ -90,3 +95,6 @@ func (b *bench) round(ctx context.Context, floor, first, again *program) (unchan
 	}
 	return before == after, err
 }
+
+// last returns how long the program took to start in the newest round.
+func last(p *program) time.Duration { return p.took[len(p.took)-1] }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"kube-vmap/integration/bench/report"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/plane"
 	"kube-vmap/integration/lab"
@@ -53,13 +54,15 @@ func newWorld(ctx context.Context, o *options) (*world, error) {
 		if err := s.do(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", s.name, err), w.close())
 		}
-		progress("%s: %s", s.name, brief(time.Since(start)))
+		progress("%s: %s", s.name, time.Since(start))
 	}
 	return w, nil
 }
 
-// progress tells who waits what is going on.
-func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+// progress prints a line while the bench runs. All arguments are cells, for %s.
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", report.Texts(args)...)
+}
 
 // size is what is in the world.
 func (w *world) size() string {
@@ -67,7 +70,7 @@ func (w *world) size() string {
 	if len(w.filling.Families) > 1 {
 		families = " of both families"
 	}
-	return fmt.Sprintf("%s Services%s with %d endpoints", thousands(w.filling.Services), families, w.filling.Endpoints)
+	return fmt.Sprintf("%s Services%s with %d endpoints", report.Text(w.filling.Services), families, w.filling.Endpoints)
 }
 
 // begin starts the control plane and makes the node and the proxy's account.
