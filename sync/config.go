@@ -21,7 +21,7 @@ type Config struct {
 	// NodePorts says which of the node's addresses serve node ports; Addresses
 	// follows what addresses there are. Without it, none does.
 	NodePorts NodePortAddresses
-	Addresses Addresses
+	Addresses AddressSource
 	// NodeIPs replace the primary addresses that the Node object names, where they
 	// are valid.
 	NodeIPs [len(model.Families)]netip.Addr
@@ -37,9 +37,9 @@ type Config struct {
 	// endpoints that are gone.
 	EndTCP bool
 
-	// Beside reads the kernel in another goroutine, to find out what others did to our
+	// DriftReader reads the kernel in another goroutine, to find out what others did to our
 	// tables. Without it, and where Rules.Protect them, nobody looks.
-	Beside Reader
+	DriftReader TableReader
 
 	// SyncPeriod is how long what failed waits before it is tried again, at most;
 	// zero means 30 s.

@@ -18,8 +18,8 @@ import (
 // commit on the machine slower, several times over.
 type drift struct {
 	kernel    Kernel
-	protected bool   // others cannot change our tables
-	reader    Reader // nil if nothing is looked for
+	protected bool        // others cannot change our tables
+	reader    TableReader // nil if nothing is looked for
 	ticker    *time.Ticker
 	found     chan finding
 
@@ -29,8 +29,8 @@ type drift struct {
 	resting time.Time // until when nothing is read
 }
 
-// Reader reads what the kernel holds, beside the loop.
-type Reader interface {
+// TableReader reads what the kernel holds, beside the loop.
+type TableReader interface {
 	// ReadOnce says with what it read whether nobody changed nf_tables meanwhile; if
 	// somebody did, it may be a mixture of before and after.
 	ReadOnce() (have nft.Tables, whole bool, err error)
@@ -58,8 +58,8 @@ const (
 // newDrift makes what looks for drift, or what does nothing where there can be none.
 func newDrift(c Config, k Kernel) *drift {
 	d := &drift{kernel: k, protected: c.Rules.Protect, found: make(chan finding, 1)}
-	if c.Beside != nil && !d.protected {
-		d.reader, d.ticker = c.Beside, time.NewTicker(lookPeriod)
+	if c.DriftReader != nil && !d.protected {
+		d.reader, d.ticker = c.DriftReader, time.NewTicker(lookPeriod)
 	}
 	return d
 }
@@ -88,7 +88,7 @@ func (d *drift) disturbed() bool {
 	return err != nil || foreign != d.foreign
 }
 
-// look begins a reading if others have changed anything.
+// onLoop begins a reading if others have changed anything.
 func (d *drift) look(rules *nft.Ruleset) {
 	if rules == nil || d.running || time.Now().Before(d.resting) {
 		return
@@ -134,7 +134,7 @@ func (l *Loop) judge(f finding) {
 	if err != nil {
 		l.fallBack(err)
 		l.suspect = true
-		l.observer.Synced(Report{Err: err, Took: time.Since(start)})
+		l.observer.Synced(Result{Err: err, Took: time.Since(start)})
 		return
 	}
 	l.drift.changed()

@@ -11,14 +11,14 @@ import (
 // must end, servers that must listen.
 type Follower interface {
 	// Follow is called from the loop's goroutine, in order, and must not wait.
-	Follow(Taken)
+	Follow(Committed)
 }
 
-// Taken is what the kernel has taken in one batch.
-type Taken struct {
-	// Whole tells that Set is everything there is, as at the start: what was
+// Committed is what the kernel has taken in one batch.
+type Committed struct {
+	// Full tells that Set is everything there is, as at the start: what was
 	// followed before and is not in it is gone.
-	Whole bool
+	Full bool
 	// Set are frontends that are new or changed, Gone those that are not there any
 	// more; nothing of them must be changed.
 	Set  []model.Frontend
@@ -30,8 +30,8 @@ type Taken struct {
 	NodeAddrs []netip.Addr
 }
 
-// Addresses follows the addresses of the node's interfaces.
-type Addresses interface {
+// AddressSource follows the addresses of the node's interfaces.
+type AddressSource interface {
 	// Run sends all addresses at once, and again whenever they change, until ctx
 	// ends.
 	Run(ctx context.Context, out chan<- []netip.Addr) error

@@ -11,24 +11,24 @@ import (
 	"kube-vmap/nft"
 )
 
-// View is what a [Loop] knows at one moment, for others to look at. Nothing of it
+// Snapshot is what a [Loop] knows at one moment, for others to look at. Nothing of it
 // must be changed, and all of it stays as it is.
-type View struct {
+type Snapshot struct {
 	// Ready tells that the first state stands.
 	Ready bool
-	// Sure tells that it is known what the kernel holds. Else Standing is what it was
+	// KernelKnown tells that it is known what the kernel holds. Else Standing is what it was
 	// last known to hold, and the kernel is about to be read.
-	Sure bool
+	KernelKnown bool
 	// Node is what is known of the proxy's own node.
 	Node model.Node
-	// Pods are the ranges that distinguish pods from other hosts, invalid in a family that
+	// PodRanges are the ranges that distinguish pods from other hosts, invalid in a family that
 	// has none.
-	Pods [len(model.Families)]netip.Prefix
+	PodRanges [len(model.Families)]netip.Prefix
 	// NodeAddrs are addresses that serve node ports.
 	NodeAddrs []netip.Addr
-	// Standing are frontends that the kernel has taken, with their slots; in no order,
+	// Installed are frontends that the kernel has taken, with their slots; in no order,
 	// as the lists below.
-	Standing []nft.InstalledFrontend
+	Installed []nft.InstalledFrontend
 	// Services are those the source told of, programmed or not.
 	Services []model.ServiceSnapshot
 	// Scheduler is that of Services which name none.
@@ -53,23 +53,23 @@ type Problem struct {
 	Text   string
 }
 
-// errEnded is that there is no loop to ask any more.
-var errEnded = errors.New("look at the state: the loop has ended")
+// errLoopEnded is that there is no loop to ask any more.
+var errLoopEnded = errors.New("look at the state: the loop has ended")
 
-// Look asks the loop's goroutine for what it knows. It waits while a batch is with
+// Snapshot asks the loop's goroutine for what it knows. It waits while a batch is with
 // the kernel. Nothing is kept for it while nobody asks.
-func (l *Loop) Look(ctx context.Context) (View, error) {
-	return look(ctx, l, l.view)
+func (l *Loop) Snapshot(ctx context.Context) (Snapshot, error) {
+	return onLoop(ctx, l, l.snapshot)
 }
 
-// Rules asks for the rule set that stands, and for a number that is another one once
+// Ruleset asks for the rule set that stands, and for a number that is another one once
 // that has changed; nil if it is not known what stands.
-func (l *Loop) Rules(ctx context.Context) (rules *nft.Ruleset, version int, err error) {
+func (l *Loop) Ruleset(ctx context.Context) (rules *nft.Ruleset, version int, err error) {
 	type standing struct {
 		rules   *nft.Ruleset
 		version int
 	}
-	s, err := look(ctx, l, func() standing {
+	s, err := onLoop(ctx, l, func() standing {
 		if l.rules == nil {
 			return standing{}
 		}
@@ -78,25 +78,25 @@ func (l *Loop) Rules(ctx context.Context) (rules *nft.Ruleset, version int, err 
 	return s.rules, s.version, err
 }
 
-// look has the loop's goroutine look.
-func look[T any](ctx context.Context, l *Loop, at func() T) (found T, err error) {
+// onLoop has the loop's goroutine look.
+func onLoop[T any](ctx context.Context, l *Loop, at func() T) (found T, err error) {
 	answer := make(chan T, 1)
 	select {
-	case l.looks <- func() { answer <- at() }:
+	case l.snapshotRequests <- func() { answer <- at() }:
 		return <-answer, nil
 	case <-l.ended:
-		return found, errEnded
+		return found, errLoopEnded
 	case <-ctx.Done():
 		return found, ctx.Err()
 	}
 }
 
-// view is what the loop knows now. It copies lists, and nothing that they lead to.
-func (l *Loop) view() View {
-	v := View{
-		Ready: l.isReady(), Sure: l.rules != nil,
+// snapshot is what the loop knows now. It copies lists, and nothing that they lead to.
+func (l *Loop) snapshot() Snapshot {
+	v := Snapshot{
+		Ready: l.isReady(), KernelKnown: l.rules != nil,
 		Node:      l.state.node,
-		Pods:      l.state.config.Rules.Pods,
+		PodRanges: l.state.config.Rules.Pods,
 		NodeAddrs: l.state.nodeAddrs,
 		Services:  l.state.services.Snapshot(),
 		Scheduler: l.state.config.Scheduler,
@@ -108,16 +108,16 @@ func (l *Loop) view() View {
 	}
 	switch {
 	case l.rules != nil:
-		v.Standing, v.NodeAddrs = l.rules.Installed(), l.rules.NodeAddrs()
-	case l.before != nil:
-		v.Standing, v.NodeAddrs = l.before.standing, l.before.nodeAddrs
+		v.Installed, v.NodeAddrs = l.rules.Installed(), l.rules.NodeAddrs()
+	case l.lastInstalled != nil:
+		v.Installed, v.NodeAddrs = l.lastInstalled.standing, l.lastInstalled.nodeAddrs
 	}
 	return v
 }
 
-// stood is what a [View] has of a rule set. The rule set itself is not kept while the
+// lastInstalled is what a [Snapshot] has of a rule set. The rule set itself is not kept while the
 // kernel is read and a new one is made: that would be all of it three times.
-type stood struct {
+type lastInstalled struct {
 	standing  []nft.InstalledFrontend
 	nodeAddrs []netip.Addr
 }
@@ -135,7 +135,7 @@ func (l *Loop) isReady() bool {
 // allProblems are all that stand now.
 func (l *Loop) allProblems() []Problem {
 	var out []Problem
-	add := func(list problems, reason string) {
+	add := func(list objectProblems, reason string) {
 		out = slices.Grow(out, len(list))
 		for o, p := range list {
 			out = append(out, Problem{o, reason, p.text})
@@ -161,6 +161,6 @@ func (l *Loop) allProblems() []Problem {
 // until it is known again.
 func (l *Loop) forget() {
 	if l.rules != nil {
-		l.before, l.rules = &stood{l.rules.Installed(), l.rules.NodeAddrs()}, nil
+		l.lastInstalled, l.rules = &lastInstalled{l.rules.Installed(), l.rules.NodeAddrs()}, nil
 	}
 }

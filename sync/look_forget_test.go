@@ -25,19 +25,19 @@ func TestAForgottenRuleSetIsStillSeenAndItsMemoryGivenBack(t *testing.T) {
 		}
 	}
 	l.rules, _ = nft.Adopt(l.state.config.Rules, nft.Tables{}, change)
-	before := l.view()
+	before := l.snapshot()
 	gone := weak.Make(l.rules)
 	l.forget()
 	runtime.GC()
 	if gone.Value() != nil {
 		t.Error("the old rule set is kept")
 	}
-	after := l.view()
-	if len(after.Standing) != len(before.Standing) || len(after.Standing) != len(change.Set) || !slices.Equal(after.NodeAddrs, addrs) || after.Sure {
-		t.Errorf("of %d frontends %d are seen, at %v; sure: %t", len(change.Set), len(after.Standing), after.NodeAddrs, after.Sure)
+	after := l.snapshot()
+	if len(after.Installed) != len(before.Installed) || len(after.Installed) != len(change.Set) || !slices.Equal(after.NodeAddrs, addrs) || after.KernelKnown {
+		t.Errorf("of %d frontends %d are seen, at %v; sure: %t", len(change.Set), len(after.Installed), after.NodeAddrs, after.KernelKnown)
 	}
 	l.forget()
-	if again := l.view(); len(again.Standing) != len(change.Set) {
-		t.Errorf("forgotten twice, %d are seen", len(again.Standing))
+	if again := l.snapshot(); len(again.Installed) != len(change.Set) {
+		t.Errorf("forgotten twice, %d are seen", len(again.Installed))
 	}
 }

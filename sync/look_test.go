@@ -34,7 +34,7 @@ func TestALookWaitsForTheKernelButNotForEver(t *testing.T) {
 		l := sync.NewLoop(sync.Config{NodeName: "node-1"}, nothing, slow{kerneltest.New()}, slog.New(slog.DiscardHandler))
 		before, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := l.Look(before); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := l.Snapshot(before); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a look at a loop that does not run: %v", err)
 		}
 		ctx, end := context.WithCancel(t.Context())
@@ -43,18 +43,18 @@ func TestALookWaitsForTheKernelButNotForEver(t *testing.T) {
 		<-time.After(time.Second)
 		during, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if _, err := l.Look(during); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := l.Snapshot(during); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a look while the kernel works: %v", err)
 		}
-		v, err := l.Look(t.Context())
-		if err != nil || !v.Ready || !v.Sure || v.Node.Name != "node-1" {
+		v, err := l.Snapshot(t.Context())
+		if err != nil || !v.Ready || !v.KernelKnown || v.Node.Name != "node-1" {
 			t.Errorf("a look that waits: %+v, %v", v, err)
 		}
 		end()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if _, err := l.Look(t.Context()); err == nil {
+		if _, err := l.Snapshot(t.Context()); err == nil {
 			t.Error("a loop that has ended answers")
 		}
 	})
@@ -89,7 +89,7 @@ func BenchmarkLook(b *testing.B) {
 	<-l.Ready()
 	b.ReportAllocs()
 	for b.Loop() {
-		if v, err := l.Look(b.Context()); err != nil || len(v.Standing) != many || len(v.Services) != many {
+		if v, err := l.Snapshot(b.Context()); err != nil || len(v.Installed) != many || len(v.Services) != many {
 			b.Fatal(err)
 		}
 	}

@@ -44,26 +44,26 @@ type Kernel interface {
 type Loop struct {
 	source    Source
 	kernel    Kernel
-	addresses Addresses
+	addresses AddressSource
 	observer  Observer
 	recorder  Recorder
 	notices   notices
 	followers []Follower
-	// untold is what followers have still to be told.
-	untold Taken
+	// pending is what followers have still to be told.
+	untold Committed
 	log    *slog.Logger
 
 	state *state
 	// rules is what the kernel holds; nil when that is not known, at the start
 	// and after an error. Then before is what it last was, for who looks.
-	rules    *nft.Ruleset
-	before   *stood
-	recovery *delay // runs while the kernel is left alone after an error
-	drift    *drift
-	full     []nft.SetID // sets that take no more, to be made anew
-	refused  refusals
-	trial    *delay // runs until Service ports that are left out are tried again
-	pause    *pause // runs while the kernel is left alone after a batch
+	rules         *nft.Ruleset
+	lastInstalled *lastInstalled
+	recovery      *delay // runs while the kernel is left alone after an error
+	drift         *drift
+	full          []nft.SetID // sets that take no more, to be made anew
+	refused       refusals
+	trial         *delay // runs until Service ports that are left out are tried again
+	pause         *pause // runs while the kernel is left alone after a batch
 	// postponed are Services for whose change there was no memory; they are tried
 	// again when trial is over, as postponedDue tells.
 	postponed    map[model.ServiceName]struct{}
@@ -80,44 +80,44 @@ type Loop struct {
 	nodeAddrsTold string
 	// started tells that the first burst has come, due that there is something to
 	// sync.
-	started, due bool
-	ready        chan struct{}
-	looks        chan func()   // what others have the loop's goroutine look at
-	ended        chan struct{} // closed when there is none any more
+	started, due     bool
+	ready            chan struct{}
+	snapshotRequests chan func()   // what others have the loop's goroutine look at
+	ended            chan struct{} // closed when there is none any more
 }
 
-// queued is how many bursts may wait while the kernel works. Then the source
+// eventBuffer is how many bursts may wait while the kernel works. Then the source
 // waits, too.
-const queued = 64
+const eventBuffer = 64
 
 // NewLoop makes a loop; nothing happens before Run.
 func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
 	l := &Loop{
-		source:     source,
-		addresses:  c.Addresses,
-		followers:  c.Followers,
-		kernel:     kernel,
-		observer:   c.Observer,
-		recorder:   c.Recorder,
-		notices:    notices{},
-		log:        log,
-		state:      newState(c),
-		recovery:   newDelay(c.SyncPeriod),
-		drift:      newDrift(c, kernel),
-		refused:    refusals{},
-		ownedLevel: slog.LevelError,
-		postponed:  map[model.ServiceName]struct{}{},
-		trial:      newDelay(lastDelay),
-		pause:      newPause(c.MinSyncPeriod),
-		ready:      make(chan struct{}),
-		looks:      make(chan func()),
-		ended:      make(chan struct{}),
+		source:           source,
+		addresses:        c.Addresses,
+		followers:        c.Followers,
+		kernel:           kernel,
+		observer:         c.Observer,
+		recorder:         c.Recorder,
+		notices:          notices{},
+		log:              log,
+		state:            newState(c),
+		recovery:         newDelay(c.SyncPeriod),
+		drift:            newDrift(c, kernel),
+		refused:          refusals{},
+		ownedLevel:       slog.LevelError,
+		postponed:        map[model.ServiceName]struct{}{},
+		trial:            newDelay(lastDelay),
+		pause:            newPause(c.MinSyncPeriod),
+		ready:            make(chan struct{}),
+		snapshotRequests: make(chan func()),
+		ended:            make(chan struct{}),
 	}
 	if l.observer == nil {
-		l.observer = Observers{}
+		l.observer = MultiObserver{}
 	}
 	if l.recorder == nil {
-		l.recorder = unheard{}
+		l.recorder = nopRecorder{}
 	}
 	return l
 }
@@ -129,7 +129,7 @@ func (l *Loop) Ready() <-chan struct{} { return l.ready }
 // Run works until ctx ends, which is no error, or the source fails. What is
 // programmed stays.
 func (l *Loop) Run(ctx context.Context) error {
-	events, addresses := make(chan []Event, queued), make(chan []netip.Addr)
+	events, addresses := make(chan []Event, eventBuffer), make(chan []netip.Addr)
 	group, both := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.source.Run(both, events) })
 	if l.addresses != nil {
@@ -153,7 +153,7 @@ func (l *Loop) follow(ctx context.Context, events <-chan []Event, addresses <-ch
 		case list := <-addresses:
 			l.state.setInterfaces(list)
 			known = true
-		case look := <-l.looks:
+		case look := <-l.snapshotRequests:
 			look()
 		}
 	}
@@ -183,7 +183,7 @@ func (l *Loop) follow(ctx context.Context, events <-chan []Event, addresses <-ch
 			l.drift.look(l.rules)
 		case found := <-l.drift.found:
 			l.judge(found)
-		case look := <-l.looks:
+		case look := <-l.snapshotRequests:
 			look()
 		}
 		if l.due && !l.recovery.running && !l.pause.running {
@@ -206,7 +206,7 @@ func (l *Loop) drain(events <-chan []Event) {
 
 // take takes in a burst.
 func (l *Loop) take(burst []Event) {
-	var q Queued
+	var q QueuedChanges
 	for _, e := range burst {
 		switch e := e.(type) {
 		case SetService, DeleteService:
@@ -249,7 +249,7 @@ func (l *Loop) sync() bool {
 	}
 	if err != nil {
 		l.fallBack(err)
-		l.observer.Synced(Report{Err: err, Took: time.Since(start)})
+		l.observer.Synced(Result{Err: err, Took: time.Since(start)})
 		return false
 	}
 	l.recovery.reset()
@@ -284,7 +284,7 @@ func (l *Loop) announce() {
 
 // apply makes the change, or everything anew if it is not known what the kernel
 // holds.
-func (l *Loop) apply(change nft.Change) (Report, error) {
+func (l *Loop) apply(change nft.Change) (Result, error) {
 	if l.rules == nil {
 		return l.adopt()
 	}
@@ -294,7 +294,7 @@ func (l *Loop) apply(change nft.Change) (Report, error) {
 // applyParts makes the change; in parts, each of whole Services, if one transaction
 // would keep other programs from nf_tables for long, or the kernel has no memory for
 // all at once.
-func (l *Loop) applyParts(change nft.Change) (Report, error) {
+func (l *Loop) applyParts(change nft.Change) (Result, error) {
 	plan := l.rules.Plan(change)
 	if plan.Batch.Counts().Cost() > nft.StepElements {
 		if first, second, divided := halves(change, l.rules.ServiceAt); divided {
@@ -319,7 +319,7 @@ func (l *Loop) applyParts(change nft.Change) (Report, error) {
 }
 
 // applyBoth makes one change and then another.
-func (l *Loop) applyBoth(first, second nft.Change) (Report, error) {
+func (l *Loop) applyBoth(first, second nft.Change) (Result, error) {
 	r, err := l.applyParts(first)
 	if err != nil {
 		return r, err
@@ -336,18 +336,18 @@ func (l *Loop) commit(p *nft.Plan) {
 
 // adopt compares what the kernel holds with what it should and sends the
 // difference.
-func (l *Loop) adopt() (Report, error) {
+func (l *Loop) adopt() (Result, error) {
 	foreign, err := l.kernel.Foreign()
 	if err != nil {
-		return Report{}, fmt.Errorf("read the kernel: %w", err)
+		return Result{}, fmt.Errorf("read the kernel: %w", err)
 	}
 	l.drift.adopting(foreign)
 	have, err := l.kernel.Read()
 	if err != nil {
-		return Report{}, fmt.Errorf("read the kernel: %w", err)
+		return Result{}, fmt.Errorf("read the kernel: %w", err)
 	}
 	if err := have.Writable(); err != nil {
-		return Report{}, fmt.Errorf("%w: %w", errOwned, err)
+		return Result{}, fmt.Errorf("%w: %w", errOwned, err)
 	}
 	for _, id := range l.full {
 		have.MarkFull(id)
@@ -358,13 +358,13 @@ func (l *Loop) adopt() (Report, error) {
 	if err != nil {
 		return r, err
 	}
-	l.rules, l.before = rules, nil
+	l.rules, l.lastInstalled = rules, nil
 	l.starved, l.ownedLevel = "", slog.LevelError
 	clear(l.postponed)
 	l.drift.changed()
 	// What others did between the reading and our taking possession nobody looks for.
 	l.doubtful = l.state.config.Rules.Protect && have.Orphaned() && l.drift.disturbed()
-	r.Whole, r.Drift = true, l.suspect && len(batch) > 0
+	r.Full, r.Drift = true, l.suspect && len(batch) > 0
 	l.suspect = false
 	l.report(r)
 	l.tellFollowers(all, true)
@@ -372,9 +372,9 @@ func (l *Loop) adopt() (Report, error) {
 }
 
 // send applies a batch.
-func (l *Loop) send(b nft.Batch) (Report, error) {
+func (l *Loop) send(b nft.Batch) (Result, error) {
 	if len(b) == 0 {
-		return Report{}, nil
+		return Result{}, nil
 	}
 	l.log.Debug("batch", "commands", b)
 	applied, err := l.kernel.Apply(b)
@@ -382,7 +382,7 @@ func (l *Loop) send(b nft.Batch) (Report, error) {
 		l.forget() // steps that came before the one that was refused
 	}
 	if err != nil {
-		return Report{}, fmt.Errorf("apply batch: %w", err)
+		return Result{}, fmt.Errorf("apply batch: %w", err)
 	}
-	return Report{Applied: applied, Counts: b.Counts()}, nil
+	return Result{Applied: applied, Counts: b.Counts()}, nil
 }

@@ -75,7 +75,7 @@ func runThrough(t *testing.T, k sync.Kernel, bursts [][]sync.Event) (failures []
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	next := make(chan struct{}, 1)
-	config := sync.Config{NodeName: "node-1", Observer: afterSync(func(r sync.Report) {
+	config := sync.Config{NodeName: "node-1", Observer: afterSync(func(r sync.Result) {
 		if r.Err != nil {
 			failures = append(failures, r.Err)
 			return
@@ -143,8 +143,8 @@ func TestABatchThatWasTakenInPartIsReadBack(t *testing.T) {
 }
 
 // afterSync is an observer of syncs alone.
-type afterSync func(sync.Report)
+type afterSync func(sync.Result)
 
-func (afterSync) Queued(sync.Queued)     {}
-func (f afterSync) Synced(r sync.Report) { f(r) }
-func (afterSync) Node(sync.SetNode)      {}
+func (afterSync) Queued(sync.QueuedChanges) {}
+func (f afterSync) Synced(r sync.Result)    { f(r) }
+func (afterSync) Node(sync.SetNode)         {}

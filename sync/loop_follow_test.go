@@ -19,9 +19,9 @@ import (
 type ledger struct{ diary }
 
 // Follow notes what was taken.
-func (d *ledger) Follow(t sync.Taken) {
+func (d *ledger) Follow(t sync.Committed) {
 	var out strings.Builder
-	if t.Whole {
+	if t.Full {
 		out.WriteString("whole ")
 	}
 	fmt.Fprintf(&out, "set %d gone %d", len(t.Set), len(t.Gone))

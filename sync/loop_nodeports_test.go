@@ -103,7 +103,7 @@ func TestTheWarningAboutNodePortsComesAndGoesWithThem(t *testing.T) {
 					{"none any more", gone, false},
 				} {
 					s.say(step.say)
-					view, err := s.loop.Look(t.Context())
+					view, err := s.loop.Snapshot(t.Context())
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -25,7 +25,7 @@ import (
 // does not know whose turn it is where time passes in between.
 type diary struct {
 	mu      stdsync.Mutex
-	reports []sync.Report
+	reports []sync.Result
 	lines   []string
 }
 
@@ -35,11 +35,11 @@ func (d *diary) write(format string, args ...any) {
 	d.lines = append(d.lines, fmt.Sprintf(format, args...))
 }
 
-// Queued notes what waits.
-func (d *diary) Queued(q sync.Queued) { d.write("queued %d %d", q.Services, q.Slices) }
+// QueuedChanges notes what waits.
+func (d *diary) Queued(q sync.QueuedChanges) { d.write("queued %d %d", q.Services, q.Slices) }
 
 // Synced notes a report.
-func (d *diary) Synced(r sync.Report) {
+func (d *diary) Synced(r sync.Result) {
 	d.write("synced %v", r.Err == nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,7 +63,7 @@ func (d *diary) take() string {
 }
 
 // last is the last report.
-func (d *diary) last() sync.Report {
+func (d *diary) last() sync.Result {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.reports[len(d.reports)-1]
@@ -87,7 +87,7 @@ func newLoggedStage(t *testing.T, c sync.Config, log *slog.Logger) *stage {
 	s := &stage{t: t, diary: &diary{}, bursts: make(chan []sync.Event)}
 	s.kernel = kerneltest.NewFaulty(kerneltest.New(), kerneltest.Shares{}, 1)
 	c.NodeName, c.Rules.MasqueradeMark = "node-1", nft.DefaultMasqueradeMark
-	c.Observer, c.Recorder, c.Followers = sync.Observers{s.diary}, s.diary, []sync.Follower{&s.followed}
+	c.Observer, c.Recorder, c.Followers = sync.MultiObserver{s.diary}, s.diary, []sync.Follower{&s.followed}
 	source := sourceFunc(func(ctx context.Context, out chan<- []sync.Event) error {
 		for {
 			select {
@@ -166,7 +166,7 @@ func TestObserversHearOfWhatIsQueuedAndWhatBecameOfIt(t *testing.T) {
 		s := newStage(t, sync.Config{})
 		s.say(sync.SetNode{Node: model.Node{Name: "node-1"}, Ineligible: "leaving"}, web("web", 1), served(model.IPv4, 1))
 		s.expect("the first burst", "node node-1 leaving", "queued 1 1", "synced true")
-		if r := s.last(); !r.Whole || r.Drift || r.Services != 1 || r.Endpoints != 3 || r.Applied.Steps != 1 {
+		if r := s.last(); !r.Full || r.Drift || r.Services != 1 || r.Endpoints != 3 || r.Applied.Steps != 1 {
 			t.Errorf("the first report is %+v", r)
 		}
 		triggered := time.Now()
@@ -174,7 +174,7 @@ func TestObserversHearOfWhatIsQueuedAndWhatBecameOfIt(t *testing.T) {
 		change.Triggered = triggered
 		s.say(change)
 		s.expect("a change", "queued 0 1", "synced true")
-		if r := s.last(); r.Whole || r.Endpoints != 6 || !slices.Equal(r.Triggered, []time.Time{triggered}) || r.Counts.Added == 0 {
+		if r := s.last(); r.Full || r.Endpoints != 6 || !slices.Equal(r.Triggered, []time.Time{triggered}) || r.Counts.Added == 0 {
 			t.Errorf("the report of the change is %+v", r)
 		}
 		s.say(sync.DeleteService{Name: web("web", 1).Service.Name}, sync.DeleteSlice{Name: change.Slice.Name})
@@ -212,7 +212,7 @@ func TestWhatOthersDidToOurTablesIsDrift(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.say(served(f, 2))
-			if r := s.last(); r.Err != nil || !r.Drift || !r.Whole {
+			if r := s.last(); r.Err != nil || !r.Drift || !r.Full {
 				t.Errorf("%s: the report is %+v", f, r)
 			}
 		})
@@ -400,7 +400,7 @@ func TestARefusalForOtherReasonsIsNoDrift(t *testing.T) {
 		s.kernel.Fail(kerneltest.Denied, 1)
 		s.say(served(model.IPv4, 1))
 		pass(time.Second)
-		if r := s.last(); r.Err != nil || r.Drift || !r.Whole {
+		if r := s.last(); r.Err != nil || r.Drift || !r.Full {
 			t.Errorf("the report is %+v", r)
 		}
 	})

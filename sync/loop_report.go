@@ -20,7 +20,7 @@ import (
 const LevelBatch = slog.LevelInfo - 2
 
 // report says in one line what a batch was and what stands now.
-func (l *Loop) report(r Report) {
+func (l *Loop) report(r Result) {
 	if r.Drift {
 		l.log.Warn("another program had changed our tables; repaired",
 			"added", r.Counts.Added, "deleted", r.Counts.Deleted, "objects", r.Counts.Objects)
@@ -37,7 +37,7 @@ func (l *Loop) report(r Report) {
 }
 
 // observe tells the observer of a sync that worked and began at start.
-func (l *Loop) observe(r Report, start time.Time) {
+func (l *Loop) observe(r Result, start time.Time) {
 	r.Took = time.Since(start)
 	r.Triggered = slices.SortedFunc(maps.Values(l.state.triggered), time.Time.Compare)
 	clear(l.state.triggered)
@@ -52,14 +52,14 @@ func (l *Loop) observe(r Report, start time.Time) {
 
 // tellFollowers tells what the kernel has taken.
 func (l *Loop) tellFollowers(c nft.Change, whole bool) {
-	t := Taken{
-		Whole: whole, Set: c.Set, Gone: c.Gone, NodeAddrs: l.state.nodeAddrs,
+	t := Committed{
+		Full: whole, Set: c.Set, Gone: c.Gone, NodeAddrs: l.state.nodeAddrs,
 		HealthChecks: l.untold.HealthChecks,
 	}
 	if whole {
 		t.HealthChecks = l.state.services.HealthChecks()
 	}
-	l.untold = Taken{}
+	l.untold = Committed{}
 	for _, f := range l.followers {
 		f.Follow(t)
 	}

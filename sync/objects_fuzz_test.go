@@ -154,7 +154,7 @@ func (w *apiWorld) say(e Event) {
 	}
 }
 
-// standing are the events that lead to what stands, in an order of their own.
+// frontends are the events that lead to what stands, in an order of their own.
 func (w *apiWorld) standing() []Event {
 	var out []Event
 	for _, key := range slices.Sorted(maps.Keys(w.said)) {

@@ -10,27 +10,27 @@ import (
 // Observer is told what the loop does, for health and metrics. Its methods are
 // called from the loop's goroutine and must not wait.
 type Observer interface {
-	// Queued tells of changes that the next sync takes in.
-	Queued(Queued)
+	// QueuedChanges tells of changes that the next sync takes in.
+	Queued(QueuedChanges)
 	// Synced tells how a sync went.
-	Synced(Report)
+	Synced(Result)
 	// Node tells what is now known of the node.
 	Node(SetNode)
 }
 
-// Queued counts changes of objects.
-type Queued struct {
+// QueuedChanges counts changes of objects.
+type QueuedChanges struct {
 	Services, Slices int
 }
 
-// Report is how a sync went. If it failed, only Err and Took are set, and what was
+// Result is how a sync went. If it failed, only Err and Took are set, and what was
 // queued stays so.
-type Report struct {
+type Result struct {
 	Err  error
 	Took time.Duration // from the first look at what changed to the end
-	// Whole tells that all was compared with what the kernel holds, as at the
+	// Full tells that all was compared with what the kernel holds, as at the
 	// start; otherwise only what changed was looked at.
-	Whole bool
+	Full bool
 	// Drift tells that somebody else had changed our tables, which was repaired.
 	Drift bool
 
@@ -49,7 +49,7 @@ type Report struct {
 }
 
 // and adds what a second part of the same sync took.
-func (r Report) and(o Report) Report {
+func (r Result) and(o Result) Result {
 	r.Applied.Steps += o.Applied.Steps
 	r.Applied.Messages += o.Applied.Messages
 	r.Applied.Bytes += o.Applied.Bytes
@@ -61,25 +61,25 @@ func (r Report) and(o Report) Report {
 	return r
 }
 
-// Observers tells each of several.
-type Observers []Observer
+// MultiObserver tells each of several.
+type MultiObserver []Observer
 
-// Queued implements [Observer].
-func (o Observers) Queued(q Queued) {
+// QueuedChanges implements [Observer].
+func (o MultiObserver) Queued(q QueuedChanges) {
 	for _, each := range o {
 		each.Queued(q)
 	}
 }
 
 // Synced implements [Observer].
-func (o Observers) Synced(r Report) {
+func (o MultiObserver) Synced(r Result) {
 	for _, each := range o {
 		each.Synced(r)
 	}
 }
 
 // Node implements [Observer].
-func (o Observers) Node(n SetNode) {
+func (o MultiObserver) Node(n SetNode) {
 	for _, each := range o {
 		each.Node(n)
 	}
@@ -112,7 +112,7 @@ const (
 	ReasonLocalhost = "FailedToStartLocalhostNodePort"
 )
 
-// unheard is the recorder of a loop that was given none.
-type unheard struct{}
+// nopRecorder is the recorder of a loop that was given none.
+type nopRecorder struct{}
 
-func (unheard) Warn(Object, string, string) {}
+func (nopRecorder) Warn(Object, string, string) {}

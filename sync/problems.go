@@ -6,30 +6,30 @@ import (
 	"strings"
 )
 
-// problems are what is wrong with which objects.
-type problems map[Object]*problem
+// objectProblems are what is wrong with which objects.
+type objectProblems map[Object]*objectProblem
 
-// problem is what is wrong with one object.
-type problem struct {
+// objectProblem is what is wrong with one object.
+type objectProblem struct {
 	text string
 	told bool
 }
 
 // set takes in what a source says. What was told already need not be again.
-func (p problems) set(e SetProblem) {
+func (p objectProblems) set(e SetProblem) {
 	if e.Err == nil {
 		delete(p, e.Object)
 		return
 	}
 	text := e.Err.Error()
 	if known := p[e.Object]; known == nil || known.text != text {
-		p[e.Object] = &problem{text: text}
+		p[e.Object] = &objectProblem{text: text}
 	}
 }
 
-// untold calls tell for each problem that was not told yet, in the order of the
+// pending calls tell for each problem that was not told yet, in the order of the
 // objects' names.
-func (p problems) untold(tell func(o Object, text string)) {
+func (p objectProblems) untold(tell func(o Object, text string)) {
 	var news []Object
 	for o, problem := range p {
 		if !problem.told {

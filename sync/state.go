@@ -23,10 +23,10 @@ type state struct {
 	// cidrsChanged tells that cidrs are not what was last taken, rulesChanged that
 	// config.Rules are not.
 	cidrsChanged, rulesChanged bool
-	problems                   problems
+	problems                   objectProblems
 	// warnings are about objects that are used nevertheless, excesses about Services
 	// that are not served for their weight.
-	warnings, excesses problems
+	warnings, excesses objectProblems
 	// triggered are the oldest triggers of changes that the kernel does not have.
 	triggered map[model.EndpointSliceName]time.Time
 }
@@ -35,7 +35,7 @@ func newState(c Config) *state {
 	return &state{
 		config:   c,
 		services: model.NewServiceMap(c.options(), model.Node{Name: c.NodeName}),
-		problems: problems{}, warnings: problems{}, excesses: problems{}, triggered: map[model.EndpointSliceName]time.Time{},
+		problems: objectProblems{}, warnings: objectProblems{}, excesses: objectProblems{}, triggered: map[model.EndpointSliceName]time.Time{},
 	}
 }
 

@@ -105,7 +105,7 @@ var errNothing = errors.New("nothing stands yet; the last lines of the log, whic
 
 // standing is the rule set that stands.
 func standing(ctx context.Context, loop *sync.Loop) (*nft.Ruleset, int, error) {
-	rules, version, err := loop.Rules(ctx)
+	rules, version, err := loop.Ruleset(ctx)
 	if err == nil && rules == nil {
 		err = errNothing
 	}

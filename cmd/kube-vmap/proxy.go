@@ -81,7 +81,7 @@ func (p *proxy) run(ctx context.Context, k *kernel.Kernel) error {
 		return beside(k, func(reader *kernel.Kernel) error {
 			return beside(k, func(counting *kernel.Kernel) error {
 				return beside(k, func(asked *kernel.Kernel) error {
-					p.loop.Beside, p.counting, p.asked = reader, counting, asked
+					p.loop.DriftReader, p.counting, p.asked = reader, counting, asked
 					return p.runTasks(ctx, k, aside)
 				})
 			})
@@ -103,7 +103,7 @@ func beside(k *kernel.Kernel, do func(*kernel.Kernel) error) (err error) {
 func (p *proxy) runTasks(ctx context.Context, k, aside *kernel.Kernel) error {
 	m := metrics.New(metrics.Config{Version: version, Kubernetes: metrics.Kubernetes()})
 	h := health.New(health.Config{SyncPeriod: p.config.SyncPeriod(), Probed: m.Probed})
-	p.loop.Observer = sync.Observers{h, m}
+	p.loop.Observer = sync.MultiObserver{h, m}
 	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})
 	if p.events != nil {
 		p.loop.Recorder = p.events

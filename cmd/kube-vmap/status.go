@@ -28,9 +28,9 @@ func (p *proxy) answer(loop *sync.Loop) status.Answer {
 
 // lookAt returns a function that returns what the loop knows, and whether another
 // proxy seems to run.
-func (p *proxy) lookAt(loop *sync.Loop) func(context.Context) (sync.View, error) {
-	return func(ctx context.Context) (sync.View, error) {
-		v, err := loop.Look(ctx)
+func (p *proxy) lookAt(loop *sync.Loop) func(context.Context) (sync.Snapshot, error) {
+	return func(ctx context.Context) (sync.Snapshot, error) {
+		v, err := loop.Snapshot(ctx)
 		if other := p.otherProxy.Load(); other != nil {
 			v.Problems = append(v.Problems, sync.Problem{Object: p.node(), Reason: reasonOtherProxy, Text: otherProxyRuns + ": " + *other})
 		}

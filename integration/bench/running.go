@@ -63,7 +63,7 @@ func (r *running) start(c *cluster, rules nft.Config) error {
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	v := make(voice, 1)
-	loop := sync.NewLoop(sync.Config{NodeName: thisNode, Rules: rules, Beside: beside, Observer: r.watched},
+	loop := sync.NewLoop(sync.Config{NodeName: thisNode, Rules: rules, DriftReader: beside, Observer: r.watched},
 		v, r.watched, slog.New(slog.DiscardHandler))
 	go func() { r.ended <- loop.Run(ctx) }()
 	r.bursts = <-v
@@ -104,12 +104,12 @@ func (r *running) found(awaited <-chan commit) (commit, error) {
 }
 
 // report waits for the end of a sync.
-func (r *running) report() (sync.Report, error) {
+func (r *running) report() (sync.Result, error) {
 	select {
 	case report := <-r.reports:
 		return report, nil
 	case <-time.After(patience):
-		return sync.Report{}, fmt.Errorf("wait for the end of a sync: %w", errPatience)
+		return sync.Result{}, fmt.Errorf("wait for the end of a sync: %w", errPatience)
 	}
 }
 

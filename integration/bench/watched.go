@@ -26,7 +26,7 @@ type watched struct {
 	// the loop's goroutine knows, that it is about to.
 	begun   atomic.Int64
 	open    bool
-	reports chan sync.Report // the last one, if nobody has taken it
+	reports chan sync.Result // the last one, if nobody has taken it
 
 	mu      stdsync.Mutex
 	refused report.Times // how long the kernel took to refuse a batch
@@ -35,7 +35,7 @@ type watched struct {
 }
 
 func newWatched(k *kernel.Kernel) *watched {
-	return &watched{Kernel: k, reports: make(chan sync.Report, 1)}
+	return &watched{Kernel: k, reports: make(chan sync.Result, 1)}
 }
 
 // awaited is what somebody waits for: a batch that changes an element of a Service.
@@ -134,7 +134,7 @@ func elementsOf(op nft.Op) []nft.Element {
 }
 
 // Queued implements [sync.Observer].
-func (w *watched) Queued(sync.Queued) {
+func (w *watched) Queued(sync.QueuedChanges) {
 	if !w.open {
 		w.open = true
 		w.begun.Add(1)
@@ -142,7 +142,7 @@ func (w *watched) Queued(sync.Queued) {
 }
 
 // Synced implements [sync.Observer].
-func (w *watched) Synced(r sync.Report) {
+func (w *watched) Synced(r sync.Result) {
 	w.open = false
 	w.mu.Lock()
 	if w.ends != nil {

@@ -71,7 +71,7 @@ func (r *rig) start(services int, protect bool, meddle func()) (stop func()) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c := sync.Config{NodeName: "node-1", Beside: beside}
+	c := sync.Config{NodeName: "node-1", DriftReader: beside}
 	c.Rules = nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Protect: protect, CountConnections: true}
 	loop := sync.NewLoop(c, r, k, slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelInfo})))
 	ctx, cancel := context.WithCancel(r.t.Context())

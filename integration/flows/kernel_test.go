@@ -38,7 +38,7 @@ func TestFlowsOfAllZonesAndWithAnySourceEnd(t *testing.T) {
 		frontend(model.IPv4, model.UDP, "vip", 53, at(model.IPv4, "ep1", 53)),
 		frontend(model.IPv6, model.UDP, "vip", 53, at(model.IPv6, "ep1", 53)),
 	}
-	x.check(x.follow(x.open()).tell(sync.Taken{Set: set}, 2), stay, end)
+	x.check(x.follow(x.open()).tell(sync.Committed{Set: set}, 2), stay, end)
 }
 
 func TestTheSameTupleInAnotherZoneIsAnotherFlow(t *testing.T) {
@@ -131,9 +131,9 @@ func TestStaleFlowsOfManyEnd(t *testing.T) {
 		x := newTable(t)
 		stay, end := crowd(f, 20_000)
 		follower := x.follow(x.open())
-		follower.tell(sync.Taken{Whole: true, Set: crowdFrontends(f, true)}, 1)
+		follower.tell(sync.Committed{Full: true, Set: crowdFrontends(f, true)}, 1)
 		x.add(slices.Concat(stay, end)...)
-		x.check(follower.tell(sync.Taken{Set: crowdFrontends(f, false)}, 1), stay, end)
+		x.check(follower.tell(sync.Committed{Set: crowdFrontends(f, false)}, 1), stay, end)
 	}
 }
 
@@ -145,14 +145,14 @@ func TestFlowsMayComeAndGoMeanwhile(t *testing.T) {
 		stay, end := crowd(f, 2000)
 		x.add(stay...)
 		follower := x.follow(x.open())
-		follower.tell(sync.Taken{Whole: true, Set: crowdFrontends(f, true)}, 1)
+		follower.tell(sync.Committed{Full: true, Set: crowdFrontends(f, true)}, 1)
 		traffic := make(chan error)
 		ctx, stop := context.WithCancel(t.Context())
 		go func() { traffic <- x.comeAndGo(ctx, f) }()
 		deleted := 0
 		for range rounds {
 			x.add(end...)
-			deleted += follower.tell(sync.Taken{Whole: true, Set: crowdFrontends(f, false)}, 1)
+			deleted += follower.tell(sync.Committed{Full: true, Set: crowdFrontends(f, false)}, 1)
 		}
 		stop()
 		if err := <-traffic; err != nil {

@@ -95,16 +95,16 @@ func TestExactlyTheStaleUDPFlowsEnd(t *testing.T) {
 				stay, end := matrix()
 				x := newTable(t)
 				x.add(slices.Concat(stay, end)...)
-				x.check(x.follow(kernel(x)).tell(sync.Taken{Whole: true, Set: matrixFrontends("ep1", "ep2")}, 2), stay, end)
+				x.check(x.follow(kernel(x)).tell(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep2")}, 2), stay, end)
 			})
 			t.Run("after a change", func(t *testing.T) {
 				t.Parallel()
 				stay, end := matrix()
 				x := newTable(t)
 				f := x.follow(kernel(x))
-				f.tell(sync.Taken{Whole: true, Set: matrixFrontends("ep1", "ep3")}, 2)
+				f.tell(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep3")}, 2)
 				x.add(slices.Concat(stay, end)...)
-				x.check(f.tell(sync.Taken{Set: matrixFrontends("ep1", "ep2")}, 2), stay, end)
+				x.check(f.tell(sync.Committed{Set: matrixFrontends("ep1", "ep2")}, 2), stay, end)
 			})
 			t.Run("with a new Service", func(t *testing.T) {
 				t.Parallel()
@@ -112,7 +112,7 @@ func TestExactlyTheStaleUDPFlowsEnd(t *testing.T) {
 				x := newTable(t)
 				f := x.follow(kernel(x))
 				x.add(slices.Concat(stay, end)...)
-				x.check(f.tell(sync.Taken{Set: matrixFrontends("ep1", "ep2")}, 2), stay, end)
+				x.check(f.tell(sync.Committed{Set: matrixFrontends("ep1", "ep2")}, 2), stay, end)
 			})
 			t.Run("without endpoints, and gone", func(t *testing.T) {
 				t.Parallel()
@@ -121,11 +121,11 @@ func TestExactlyTheStaleUDPFlowsEnd(t *testing.T) {
 				for _, gone := range []bool{false, true} {
 					x := newTable(t)
 					f := x.follow(kernel(x))
-					f.tell(sync.Taken{Whole: true, Set: matrixFrontends("ep1", "ep2")}, 2)
+					f.tell(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep2")}, 2)
 					x.add(slices.Concat(stay, end, more)...)
-					taken := sync.Taken{Set: matrixFrontends()}
+					taken := sync.Committed{Set: matrixFrontends()}
 					if gone {
-						taken = sync.Taken{}
+						taken = sync.Committed{}
 						for _, old := range matrixFrontends() {
 							taken.Gone = append(taken.Gone, old.Match)
 						}

@@ -89,8 +89,8 @@ func life(t *testing.T, l *lab.Lab, f model.Family, client *lab.Host) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken := func(endpoints ...netip.AddrPort) sync.Taken {
-		return sync.Taken{Set: []model.Frontend{frontend(f, model.UDP, "vip", 53, endpoints...)}}
+	taken := func(endpoints ...netip.AddrPort) sync.Committed {
+		return sync.Committed{Set: []model.Frontend{frontend(f, model.UDP, "vip", 53, endpoints...)}}
 	}
 	expect := func(when string, outcome lab.Outcome, by string) {
 		t.Helper()
@@ -105,7 +105,7 @@ func life(t *testing.T, l *lab.Lab, f model.Family, client *lab.Host) {
 	}
 	first, second := l.Pods[0].AddrPort(f, 5353), l.Pods[1].AddrPort(f, 5353)
 	translate(t, l.Node, vip, first)
-	follower.tell(sync.Taken{Whole: true, Set: taken(first).Set}, 1)
+	follower.tell(sync.Committed{Full: true, Set: taken(first).Set}, 1)
 	expect("with one endpoint", lab.Answered, "pod-1")
 	translate(t, l.Node, vip, second)
 	expect("with another, and the flow of before", lab.Answered, "pod-1")
@@ -119,7 +119,7 @@ func life(t *testing.T, l *lab.Lab, f model.Family, client *lab.Host) {
 	expect("without endpoints", lab.Refused, "")
 	translate(t, l.Node, vip, first)
 	expect("with an endpoint again", lab.Answered, "pod-1")
-	follower.tell(sync.Taken{Gone: []model.Match{taken().Set[0].Match}}, 1)
+	follower.tell(sync.Committed{Gone: []model.Match{taken().Set[0].Match}}, 1)
 	if left := x.flows(); len(left) > 0 {
 		t.Errorf("when the Service is gone, there are %v", left)
 	}

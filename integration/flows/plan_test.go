@@ -76,7 +76,7 @@ func (x *table) follow(k *conntrack.Conntrack) *follower {
 
 // tell tells what was taken and waits until as many families are through as it is
 // about. It returns how many entries were deleted.
-func (f *follower) tell(t sync.Taken, families int) (deleted int) {
+func (f *follower) tell(t sync.Committed, families int) (deleted int) {
 	f.t.Helper()
 	t.NodeAddrs = nodeAddrs
 	f.Follow(t)

@@ -52,10 +52,10 @@ func New(c Config) *Pruner {
 }
 
 // Follow implements [sync.Follower].
-func (s *Pruner) Follow(t sync.Taken) {
+func (s *Pruner) Follow(t sync.Committed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.Whole {
+	if t.Full {
 		clear(s.pools)
 		s.pending = [...]bool{true, true}
 	}

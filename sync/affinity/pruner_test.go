@@ -154,32 +154,34 @@ func TestClientsOfWhatIsGoneAreForgotten(t *testing.T) {
 	each(t, func(t *testing.T, f model.Family, p model.Protocol) {
 		id := nft.SetID{Family: f, Kind: nft.SetAffinity}
 		for name, test := range map[string]struct {
-			next func() sync.Taken
+			next func() sync.Committed
 			want []int
 		}{
 			"an endpoint": {
-				func() sync.Taken { return sync.Taken{Set: []model.Frontend{owner(f, p, sticky, 0, 1, 3)}} }, []int{0, 2, 3},
+				func() sync.Committed { return sync.Committed{Set: []model.Frontend{owner(f, p, sticky, 0, 1, 3)}} }, []int{0, 2, 3},
 			},
 			"an endpoint, while another comes": {
-				func() sync.Taken { return sync.Taken{Set: []model.Frontend{owner(f, p, sticky, 0, 2, 3, 4)}} }, []int{1, 2, 4},
+				func() sync.Committed { return sync.Committed{Set: []model.Frontend{owner(f, p, sticky, 0, 2, 3, 4)}} }, []int{1, 2, 4},
 			},
 			"nothing: one more endpoint": {
-				func() sync.Taken { return sync.Taken{Set: []model.Frontend{owner(f, p, sticky, 0, 1, 2, 3, 4)}} }, []int{0, 1, 2, 3, 4},
+				func() sync.Committed {
+					return sync.Committed{Set: []model.Frontend{owner(f, p, sticky, 0, 1, 2, 3, 4)}}
+				}, []int{0, 1, 2, 3, 4},
 			},
 			"the affinity": {
-				func() sync.Taken { return sync.Taken{Set: []model.Frontend{owner(f, p, 0, 0, 1, 2, 3)}} }, nil,
+				func() sync.Committed { return sync.Committed{Set: []model.Frontend{owner(f, p, 0, 0, 1, 2, 3)}} }, nil,
 			},
 			"the Service": {
-				func() sync.Taken { return sync.Taken{Gone: []model.Match{match(f, p)}} }, nil,
+				func() sync.Committed { return sync.Committed{Gone: []model.Match{match(f, p)}} }, nil,
 			},
 			"nothing: it lasts longer now": {
-				func() sync.Taken { return sync.Taken{Set: []model.Frontend{owner(f, p, 2*sticky, 0, 1, 2, 3)}} }, []int{0, 1, 2, 3, 4},
+				func() sync.Committed { return sync.Committed{Set: []model.Frontend{owner(f, p, 2*sticky, 0, 1, 2, 3)}} }, []int{0, 1, 2, 3, 4},
 			},
 		} {
 			t.Run(name, func(t *testing.T) {
 				k := &kernel{maps: map[nft.SetID][]nft.Element{id: full(f, p)}}
 				run(t, k, nil, func(s *Pruner) {
-					s.Follow(sync.Taken{Whole: true, Set: []model.Frontend{owner(f, p, sticky, 0, 1, 2, 3)}})
+					s.Follow(sync.Committed{Full: true, Set: []model.Frontend{owner(f, p, sticky, 0, 1, 2, 3)}})
 					synctest.Wait()
 					if got := k.left(id); len(got) != 5 {
 						t.Errorf("at the start %v are left", got)
@@ -199,7 +201,7 @@ func TestWhatWentBeforeTheStartIsForgottenAtTheStart(t *testing.T) {
 		all, local := nft.SetID{Family: f, Kind: nft.SetAffinity}, nft.SetID{Family: f, Kind: nft.SetAffinity, Local: true}
 		k := &kernel{maps: map[nft.SetID][]nft.Element{all: full(f, p), local: full(f, p)}}
 		run(t, k, nil, func(s *Pruner) {
-			s.Follow(sync.Taken{Whole: true, Set: []model.Frontend{owner(f, p, time.Hour, 2, 1, 3)}})
+			s.Follow(sync.Committed{Full: true, Set: []model.Frontend{owner(f, p, time.Hour, 2, 1, 3)}})
 		})
 		if got := k.left(all); !slices.Equal(got, []int{0, 2, 3}) {
 			t.Errorf("clients %v are left", got)
@@ -215,7 +217,7 @@ func TestChangesWithoutAffinityListNothing(t *testing.T) {
 		k := &kernel{maps: map[nft.SetID][]nft.Element{}}
 		run(t, k, nil, func(s *Pruner) {
 			for n := range 10 {
-				s.Follow(sync.Taken{Set: []model.Frontend{owner(f, p, 0, 0, n)}})
+				s.Follow(sync.Committed{Set: []model.Frontend{owner(f, p, 0, 0, n)}})
 			}
 		})
 		if k.listed > 0 {
@@ -229,7 +231,7 @@ func TestAClientThatTimesOutMeanwhileIsNoError(t *testing.T) {
 		id := nft.SetID{Family: f, Kind: nft.SetAffinity}
 		k := &kernel{maps: map[nft.SetID][]nft.Element{id: full(f, p)}, gone: 2}
 		run(t, k, nil, func(s *Pruner) {
-			s.Follow(sync.Taken{Whole: true, Set: []model.Frontend{owner(f, p, time.Hour, 0, 9)}})
+			s.Follow(sync.Committed{Full: true, Set: []model.Frontend{owner(f, p, time.Hour, 0, 9)}})
 		})
 		if got := k.left(id); len(got) > 0 {
 			t.Errorf("clients %v are left", got)
@@ -243,7 +245,7 @@ func TestAFailedSweepIsRepeated(t *testing.T) {
 		k := &kernel{maps: map[nft.SetID][]nft.Element{id: full(f, p)}}
 		k.broken.Store(true)
 		run(t, k, nil, func(s *Pruner) {
-			s.Follow(sync.Taken{Whole: true, Set: []model.Frontend{owner(f, p, time.Hour, 0, 1)}})
+			s.Follow(sync.Committed{Full: true, Set: []model.Frontend{owner(f, p, time.Hour, 0, 1)}})
 			<-time.After(5 * retryPeriod)
 			k.broken.Store(false)
 			<-time.After(2 * retryPeriod)

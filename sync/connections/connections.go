@@ -52,7 +52,7 @@ type Connections struct {
 	stale   [len(model.Families)]staleSet
 
 	newsMu  gosync.Mutex
-	updates []sync.Taken
+	updates []sync.Committed
 	// wake has room for one: that there are news.
 	wake chan struct{}
 }
@@ -70,7 +70,7 @@ func New(c Config) *Connections {
 }
 
 // Follow implements [sync.Follower]. It only notes what is for others to do.
-func (c *Connections) Follow(t sync.Taken) {
+func (c *Connections) Follow(t sync.Committed) {
 	c.newsMu.Lock()
 	defer c.newsMu.Unlock()
 	c.updates = append(c.updates, t)

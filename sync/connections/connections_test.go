@@ -160,14 +160,14 @@ func (w way) service(endpoints ...int) []model.Frontend {
 }
 
 // all is everything there is, as at the start.
-func (w way) all(endpoints ...int) sync.Taken {
-	return sync.Taken{Whole: true, Set: w.service(endpoints...), NodeAddrs: nodes[w.f : w.f+1]}
+func (w way) all(endpoints ...int) sync.Committed {
+	return sync.Committed{Full: true, Set: w.service(endpoints...), NodeAddrs: nodes[w.f : w.f+1]}
 }
 
 // change is a change of endpoints: of other frontends but the ClusterIP's nothing is
 // said.
-func (w way) change(endpoints ...int) sync.Taken {
-	return sync.Taken{Set: w.service(endpoints...)[:1], NodeAddrs: nodes[w.f : w.f+1]}
+func (w way) change(endpoints ...int) sync.Committed {
+	return sync.Committed{Set: w.service(endpoints...)[:1], NodeAddrs: nodes[w.f : w.f+1]}
 }
 
 // connect makes connections to endpoints.
@@ -301,16 +301,16 @@ func TestWhatNobodyAsksForGoes(t *testing.T) {
 		r.connect(w.external(), w, 1)
 		r.connect(w.atNode(), w, 1)
 		r.expect("at first", w, 2, map[int]uint64{1: 2})
-		r.c.Follow(sync.Taken{Gone: []model.Match{w.external()}, NodeAddrs: nodes[w.f : w.f+1]})
+		r.c.Follow(sync.Committed{Gone: []model.Match{w.external()}, NodeAddrs: nodes[w.f : w.f+1]})
 		r.pass(1)
 		r.connect(strange, w, 1)
 		r.pass(2)
 		r.has("then", w, w.counted(w.atNode(), 1, 1))
 		r.expect("then", w, 2, map[int]uint64{1: 2}) // no sum falls
 		r.connect(w.external(), w, 1)
-		r.c.Follow(sync.Taken{Set: w.service(1)[2:], NodeAddrs: nodes[w.f : w.f+1]})
+		r.c.Follow(sync.Committed{Set: w.service(1)[2:], NodeAddrs: nodes[w.f : w.f+1]})
 		r.expect("when the address is back", w, 3, map[int]uint64{1: 3})
-		r.c.Follow(sync.Taken{Whole: true})
+		r.c.Follow(sync.Committed{Full: true})
 		r.pass(3)
 		r.has("without any Service", w)
 		r.expect("without any Service", w, 0, nil)

@@ -41,12 +41,12 @@ func TestASumStaysWhenAllAddressesAndNumbersChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(r *rig, w way) {
 				before := w.service(1, 2)[:1]
-				r.c.Follow(sync.Taken{Whole: true, Set: before, NodeAddrs: nodes[w.f : w.f+1]})
+				r.c.Follow(sync.Committed{Full: true, Set: before, NodeAddrs: nodes[w.f : w.f+1]})
 				r.connect(w.clusterIP(), w, 1, 1, 2)
 				r.expect("at first", w, 3, map[int]uint64{1: 2, 2: 1})
 				after := w.service(1, 2)[:1]
 				after[0].Match = w.match(clusterIPs[w.f].Next(), port)
-				told := sync.Taken{Whole: whole, Set: after, NodeAddrs: nodes[w.f : w.f+1]}
+				told := sync.Committed{Full: whole, Set: after, NodeAddrs: nodes[w.f : w.f+1]}
 				if !whole {
 					told.Gone = []model.Match{w.clusterIP()}
 				}
@@ -94,10 +94,10 @@ func TestWhatAnotherServiceHadDoesNotCount(t *testing.T) {
 				}
 				node := nodes[w.f : w.f+1]
 				if looks >= 0 {
-					r.c.Follow(sync.Taken{Whole: true, NodeAddrs: node})
+					r.c.Follow(sync.Committed{Full: true, NodeAddrs: node})
 					r.pass(looks)
 				}
-				r.c.Follow(sync.Taken{Set: others(w.service(1, 2)), NodeAddrs: node})
+				r.c.Follow(sync.Committed{Set: others(w.service(1, 2)), NodeAddrs: node})
 				synctest.Wait()
 				r.has("then", w)
 				r.connect(w.clusterIP(), w, 1)
@@ -118,7 +118,7 @@ func TestWhatMovedAndCannotBeReadOrRemovedDoesNotCount(t *testing.T) {
 				r.connect(w.clusterIP(), w, 1, 2)
 				r.kernel.broken.Store(!refused)
 				r.kernel.refusing.Store(refused)
-				r.c.Follow(sync.Taken{Whole: true, Set: others(w.service(1, 2)), NodeAddrs: nodes[w.f : w.f+1]})
+				r.c.Follow(sync.Committed{Full: true, Set: others(w.service(1, 2)), NodeAddrs: nodes[w.f : w.f+1]})
 				synctest.Wait()
 				r.kernel.broken.Store(false)
 				r.kernel.refusing.Store(false)
@@ -138,8 +138,8 @@ func TestASumStaysWhenAnAddressComesBack(t *testing.T) {
 		r.connect(w.external(), w, 1)
 		r.expect("at first", w, 2, map[int]uint64{1: 2})
 		node := nodes[w.f : w.f+1]
-		r.c.Follow(sync.Taken{Gone: []model.Match{w.external()}, NodeAddrs: node})
-		r.c.Follow(sync.Taken{Set: w.service(1)[2:], NodeAddrs: node})
+		r.c.Follow(sync.Committed{Gone: []model.Match{w.external()}, NodeAddrs: node})
+		r.c.Follow(sync.Committed{Set: w.service(1)[2:], NodeAddrs: node})
 		synctest.Wait()
 		r.has("then", w, w.counted(w.clusterIP(), 1, 1), w.counted(w.external(), 1, 1))
 		r.expect("then", w, 2, map[int]uint64{1: 2})
@@ -149,7 +149,7 @@ func TestASumStaysWhenAnAddressComesBack(t *testing.T) {
 func TestWhatWasWhoseIsForgotten(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1))
-		r.c.Follow(sync.Taken{Whole: true})
+		r.c.Follow(sync.Committed{Full: true})
 		r.pass(keepCleanUps)
 		r.c.mu.Lock()
 		defer r.c.mu.Unlock()

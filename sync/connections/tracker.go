@@ -71,11 +71,11 @@ func newTracker() tracker {
 
 // apply brings the state up to date, and takes off the sweeps' lists what is not stale
 // any more. What is new comes first: a series ends with the last of its frontends.
-func (s *tracker) apply(t sync.Taken, sweeps []staleSet) {
+func (s *tracker) apply(t sync.Committed, sweeps []staleSet) {
 	for i := range t.Set {
 		s.set(&t.Set[i], &sweeps[t.Set[i].Match.Family])
 	}
-	if t.Whole {
+	if t.Full {
 		s.removeOthers(t.Set)
 	}
 	for _, m := range t.Gone {

@@ -41,7 +41,7 @@ type Flows struct {
 	pause   pause
 
 	mu      stdsync.Mutex // guards news
-	updates []sync.Taken
+	updates []sync.Committed
 	// wake has room for one: that there are news.
 	wake chan struct{}
 }
@@ -63,7 +63,7 @@ func New(c Config, kernel Kernel, log *slog.Logger) *Flows {
 }
 
 // Follow implements [sync.Follower]. It only notes what is for Run to do.
-func (f *Flows) Follow(t sync.Taken) {
+func (f *Flows) Follow(t sync.Committed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.updates = append(f.updates, t)

@@ -143,15 +143,15 @@ func (r *rig) nodeAddrs(names ...string) (all []netip.Addr) {
 // all tells that the frontends are all there is, and change that they are new
 // or changed.
 func (r *rig) whole(lines ...string) {
-	r.follow(sync.Taken{Whole: true, Set: r.frontends(lines...), NodeAddrs: r.nodeAddrs("node")})
+	r.follow(sync.Committed{Full: true, Set: r.frontends(lines...), NodeAddrs: r.nodeAddrs("node")})
 }
 
 func (r *rig) change(lines ...string) {
-	r.follow(sync.Taken{Set: r.frontends(lines...), NodeAddrs: r.nodeAddrs("node")})
+	r.follow(sync.Committed{Set: r.frontends(lines...), NodeAddrs: r.nodeAddrs("node")})
 }
 
 func (r *rig) gone(matches ...string) {
-	r.follow(sync.Taken{Gone: r.matches(matches...), NodeAddrs: r.nodeAddrs("node")})
+	r.follow(sync.Committed{Gone: r.matches(matches...), NodeAddrs: r.nodeAddrs("node")})
 }
 
 func (r *rig) matches(all ...string) (matches []model.Match) {
@@ -162,7 +162,7 @@ func (r *rig) matches(all ...string) (matches []model.Match) {
 }
 
 // follow waits until all is done that can be without time passing.
-func (r *rig) follow(t sync.Taken) {
+func (r *rig) follow(t sync.Committed) {
 	r.Follow(t)
 	synctest.Wait()
 }

@@ -74,10 +74,10 @@ func TestWhatBecameCurrentMeanwhileStays(t *testing.T) {
 		r.kernel.entries = r.entries("vip:53/udp ep1:53", "vip:53/udp ep3:53", "other:53/udp ep1:53")
 		r.kernel.listing = func(conntrack.Query) error {
 			r.kernel.listing = nil
-			r.Follow(sync.Taken{Set: r.frontends("vip:53/udp ep3:53", "other:53/udp ep1:53"), NodeAddrs: r.nodeAddrs("node")})
+			r.Follow(sync.Committed{Set: r.frontends("vip:53/udp ep3:53", "other:53/udp ep1:53"), NodeAddrs: r.nodeAddrs("node")})
 			return nil
 		}
-		r.follow(sync.Taken{Set: r.frontends("vip:53/udp ep2:53"), Gone: r.matches("other:53/udp"), NodeAddrs: r.nodeAddrs("node")})
+		r.follow(sync.Committed{Set: r.frontends("vip:53/udp ep2:53"), Gone: r.matches("other:53/udp"), NodeAddrs: r.nodeAddrs("node")})
 		pass(time.Minute)
 		r.expect("in the end", "vip:53/udp ep3:53", "other:53/udp ep1:53")
 	})
@@ -138,11 +138,11 @@ func TestFailuresAreTriedAgainAndToldOnce(t *testing.T) {
 func TestAFamilyThatFailsDoesNotHoldTheOther(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		other := &rig{t: r.t, family: 1 - r.family}
-		both := func(lines ...string) sync.Taken {
-			return sync.Taken{Set: append(r.frontends(lines...), other.frontends(lines...)...)}
+		both := func(lines ...string) sync.Committed {
+			return sync.Committed{Set: append(r.frontends(lines...), other.frontends(lines...)...)}
 		}
 		start := both("vip:53/udp ep1:53")
-		start.Whole = true
+		start.Full = true
 		r.follow(start)
 		r.kernel.entries = append(r.entries("vip:53/udp ep1:53"), other.entries("vip:53/udp ep1:53")...)
 		r.kernel.listing = func(q conntrack.Query) error {

@@ -36,8 +36,8 @@ func newTracker(protocols []model.Protocol) tracker {
 }
 
 // apply brings the state up to date.
-func (s *tracker) apply(t sync.Taken) {
-	if t.Whole {
+func (s *tracker) apply(t sync.Committed) {
+	if t.Full {
 		s.applySnapshot(t.Set)
 	} else {
 		s.applyChange(t)
@@ -64,7 +64,7 @@ func (s *tracker) applySnapshot(all []model.Frontend) {
 	}
 }
 
-func (s *tracker) applyChange(t sync.Taken) {
+func (s *tracker) applyChange(t sync.Committed) {
 	for _, m := range t.Gone {
 		if _, known := s.endpoints[m]; known {
 			delete(s.endpoints, m)

@@ -84,10 +84,10 @@ func TestANodePortIsServedByTheNodesAddressesOnly(t *testing.T) {
 		r.whole("*:30053/udp ep1:53")
 		all := []string{"node:30053/udp ep2:53", "node-2:30053/udp ep2:53", "remote:30053/udp ep2:53"}
 		r.kernel.entries = r.entries(all...)
-		r.follow(sync.Taken{NodeAddrs: r.nodeAddrs("node", "node-2")})
+		r.follow(sync.Committed{NodeAddrs: r.nodeAddrs("node", "node-2")})
 		r.expect("with a new address", "remote:30053/udp ep2:53")
 		r.kernel.entries = r.entries(all...)
-		r.follow(sync.Taken{NodeAddrs: r.nodeAddrs("node-2")})
+		r.follow(sync.Committed{NodeAddrs: r.nodeAddrs("node-2")})
 		r.expect("with an address that is gone", all...)
 		r.change("*:30053/udp ep3:53")
 		r.expect("with a change, and addresses that were swapped", "node-2:30053/udp ep2:53", "remote:30053/udp ep2:53")
@@ -115,7 +115,7 @@ func TestAFrontendMayMoveToAnotherServiceAtOnce(t *testing.T) {
 		r.whole("vip:53/udp ep1:53", "other:53/udp ep2:53", "lb:53/udp ep1:53", "*:30053/udp ep1:53")
 		r.kernel.entries = r.entries("lb:53/udp ep1:53", "lb:53/udp ep2:53", "node:30053/udp ep1:53", "node:30054/udp ep2:53",
 			"vip:53/udp ep1:53", "other:53/udp ep2:53")
-		r.follow(sync.Taken{
+		r.follow(sync.Committed{
 			Set:       r.frontends("lb:53/udp ep2:53", "*:30054/udp ep1:53"),
 			Gone:      r.matches("*:30053/udp", "vip:53/udp"),
 			NodeAddrs: r.nodeAddrs("node"),

@@ -67,10 +67,10 @@ func New(c Config) *Health {
 }
 
 // Queued implements [sync.Observer].
-func (h *Health) Queued(sync.Queued) { h.markPending() }
+func (h *Health) Queued(sync.QueuedChanges) { h.markPending() }
 
 // Synced implements [sync.Observer].
-func (h *Health) Synced(r sync.Report) {
+func (h *Health) Synced(r sync.Result) {
 	if r.Err != nil {
 		h.markPending() // also for what nobody queued, another attempt at what the kernel refused for instance
 		return

@@ -53,7 +53,7 @@ func (p *patient) expect(when string, healthz, livez, readyz int) {
 var node = sync.SetNode{Node: model.Node{Name: "node-1"}}
 
 // failed is the report of a sync that did not work.
-var failed = sync.Report{Err: errors.New("apply batch: service default/secret: no buffer space available")}
+var failed = sync.Result{Err: errors.New("apply batch: service default/secret: no buffer space available")}
 
 func TestBodiesAreThoseOfKubeProxy(t *testing.T) {
 	const (
@@ -73,16 +73,16 @@ func TestBodiesAreThoseOfKubeProxy(t *testing.T) {
 			"/livez":   fmt.Sprintf(body, early, early, `"healthy":true`, true),
 			"/readyz":  fmt.Sprintf(body, early, early, `"ready":false,"healthy":true,"reason":"nothing has been programmed yet"`, true),
 		}},
-		{"when all is well", func(p *patient) { p.Node(node); p.Queued(sync.Queued{}); p.Synced(sync.Report{}) }, map[string]string{
+		{"when all is well", func(p *patient) { p.Node(node); p.Queued(sync.QueuedChanges{}); p.Synced(sync.Result{}) }, map[string]string{
 			"/healthz": fmt.Sprintf(body, early, early, `"nodeEligible":true,"healthy":true`, true),
 			"/livez":   fmt.Sprintf(body, early, early, `"healthy":true`, true),
 			"/readyz":  fmt.Sprintf(body, early, early, `"ready":true,"healthy":true`, true),
 		}},
-		{"when all was well a minute ago", func(p *patient) { p.Node(node); p.Synced(sync.Report{}); pass(time.Minute) }, map[string]string{
+		{"when all was well a minute ago", func(p *patient) { p.Node(node); p.Synced(sync.Result{}); pass(time.Minute) }, map[string]string{
 			"/livez": `{"lastUpdated":` + late + `,"currentTime":` + late + `,"healthy":true,"status":` +
 				`{"IPv4":{"lastUpdated":` + early + `,"healthy":true},"IPv6":{"lastUpdated":` + early + `,"healthy":true}}}`,
 		}},
-		{"when changes are late", func(p *patient) { p.Node(node); p.Queued(sync.Queued{}); pass(time.Minute) }, map[string]string{
+		{"when changes are late", func(p *patient) { p.Node(node); p.Queued(sync.QueuedChanges{}); pass(time.Minute) }, map[string]string{
 			"/healthz": fmt.Sprintf(body, late, early, `"nodeEligible":true,"healthy":false,`+wait+`"`, false),
 			"/livez":   fmt.Sprintf(body, late, early, `"healthy":false,`+wait+`"`, false),
 			"/readyz":  fmt.Sprintf(body, late, early, `"ready":false,"healthy":false,`+wait+`; nothing has been programmed yet"`, false),
@@ -121,12 +121,12 @@ func TestNothingIsLateUntilSomethingHasWaitedForTwoPeriods(t *testing.T) {
 		p.expect("at the start", 200, 200, 503)
 		pass(time.Hour)
 		p.expect("an hour without a server", 200, 200, 503)
-		p.Queued(sync.Queued{Services: 1})
+		p.Queued(sync.QueuedChanges{Services: 1})
 		pass(time.Minute - 1)
 		p.expect("just in time", 200, 200, 503)
 		pass(1)
 		p.expect("late", 503, 503, 503)
-		p.Synced(sync.Report{})
+		p.Synced(sync.Result{})
 		p.expect("after the first commit", 200, 200, 200)
 		pass(24 * time.Hour)
 		p.expect("a day without news", 200, 200, 200)
@@ -137,15 +137,15 @@ func TestWhatIsQueuedLaterDoesNotPutOffWhatIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t)
 		p.Node(node)
-		p.Synced(sync.Report{})
+		p.Synced(sync.Result{})
 		for range 6 {
-			p.Queued(sync.Queued{Slices: 1})
+			p.Queued(sync.QueuedChanges{Slices: 1})
 			p.Synced(failed)
 			p.expect("the kernel refuses", 200, 200, 200)
 			pass(10 * time.Second)
 		}
 		p.expect("the kernel refused for a minute", 503, 503, 503)
-		p.Synced(sync.Report{})
+		p.Synced(sync.Result{})
 		p.expect("the kernel takes it", 200, 200, 200)
 	})
 }
@@ -154,7 +154,7 @@ func TestWhatFailsWithoutHavingBeenQueuedIsLateToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t)
 		p.Node(node)
-		p.Synced(sync.Report{})
+		p.Synced(sync.Result{})
 		p.Synced(failed)
 		pass(time.Minute)
 		p.expect("a minute after", 503, 503, 503)
@@ -164,7 +164,7 @@ func TestWhatFailsWithoutHavingBeenQueuedIsLateToo(t *testing.T) {
 func TestOnlyHealthzAsksForTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t)
-		p.Synced(sync.Report{})
+		p.Synced(sync.Result{})
 		p.expect("the node is not known", 503, 200, 200)
 		p.Node(sync.SetNode{Ineligible: "the node is being deleted"})
 		p.expect("the node is leaving", 503, 200, 200)
@@ -217,7 +217,7 @@ func TestEachProbeIsCountedWithItsStatus(t *testing.T) {
 	p.ask(http.MethodPost, "/livez") // is none
 	p.ask(http.MethodGet, "/nothing")
 	p.Node(node)
-	p.Synced(sync.Report{})
+	p.Synced(sync.Result{})
 	p.ask(http.MethodGet, "/healthz")
 	p.ask(http.MethodGet, "/readyz")
 	if got, want := strings.Join(p.probed, ", "), "healthz 503, livez 200, healthz 200, readyz 200"; got != want {

@@ -109,7 +109,7 @@ func TestAnswersAreThoseOfKubeProxy(t *testing.T) {
 				r.sick.Store(test.sick)
 				h := check("web", port)
 				h.Local[f], h.Local[1-f] = test.local, 7
-				r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{h}, NodeAddrs: loopback})
+				r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{h}, NodeAddrs: loopback})
 				answers(t, addr, test.code, "")
 				for method, path := range map[string]string{
 					http.MethodGet: "/", http.MethodHead: "/healthz", http.MethodPost: "//x/../y?z", http.MethodDelete: "/a%20b/",
@@ -149,7 +149,7 @@ func TestThePortIsOpenOnTheAddressesThatServeNodePorts(t *testing.T) {
 	link := netip.MustParseAddr("fe80::1")
 	all := []netip.Addr{a, b, c}
 	for i, addrs := range [][]netip.Addr{{a}, {a, b}, {a, b, c}, {b, c, link}, {c}, nil, {a, b, c}} {
-		now := sync.Taken{NodeAddrs: addrs}
+		now := sync.Committed{NodeAddrs: addrs}
 		if i == 0 {
 			now.HealthChecks = []model.HealthCheck{check("web", port, 1, 1)}
 		}
@@ -174,7 +174,7 @@ func TestOneFamilyCanServeEverywhereAndTheOtherSomewhere(t *testing.T) {
 		all[f] = true
 		r, port := newRig(all), listentest.FreePort(t)
 		stop := r.run(t)
-		r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{check("web", port, 1, 1)}})
+		r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{check("web", port, 1, 1)}})
 		answers(t, netip.AddrPortFrom(loopback[f], port), 200, "web")
 		listentest.WaitClosed(t, netip.AddrPortFrom(loopback[1-f], port))
 		stop()
@@ -189,7 +189,7 @@ func TestAPortIsOpenForAsLongAsItsServiceHasIt(t *testing.T) {
 			ports := listentest.FreePorts(t, 3)
 			old, other, fresh := ports[0], ports[1], ports[2]
 			at := func(port uint16) netip.AddrPort { return netip.AddrPortFrom(loopback[f], port) }
-			follow := func(checks ...model.HealthCheck) { r.Follow(sync.Taken{HealthChecks: checks, NodeAddrs: loopback}) }
+			follow := func(checks ...model.HealthCheck) { r.Follow(sync.Committed{HealthChecks: checks, NodeAddrs: loopback}) }
 
 			follow(check("web", old, 1, 1), check("mail", other))
 			answers(t, at(old), 200, `"name": "web"`)
@@ -213,7 +213,7 @@ func TestWhatIsNotInTheWholeIsClosed(t *testing.T) {
 	r, ports := newRig(everywhere), listentest.FreePorts(t, 2)
 	gone, kept := ports[0], ports[1]
 	stop := r.run(t)
-	r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{check("gone", gone, 1, 1), check("kept", kept, 1, 1)}})
+	r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{check("gone", gone, 1, 1), check("kept", kept, 1, 1)}})
 	connections := map[model.Family]net.Conn{}
 	for _, f := range model.Families {
 		answers(t, netip.AddrPortFrom(loopback[f], gone), 200, "gone")
@@ -223,7 +223,7 @@ func TestWhatIsNotInTheWholeIsClosed(t *testing.T) {
 		}
 		connections[f] = c
 	}
-	r.Follow(sync.Taken{Whole: true, HealthChecks: []model.HealthCheck{check("kept", kept)}})
+	r.Follow(sync.Committed{Full: true, HealthChecks: []model.HealthCheck{check("kept", kept)}})
 	for _, f := range model.Families {
 		listentest.WaitClosed(t, netip.AddrPortFrom(loopback[f], gone))
 		if code := askAgain(t, connections[f]); code != 503 { // the connection has stayed
@@ -273,12 +273,12 @@ func TestConnectionsEndWithTheirService(t *testing.T) {
 	for _, f := range model.Families {
 		r, port := newRig(everywhere), listentest.FreePort(t)
 		stop := r.run(t)
-		r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{check("web", port, 1, 1)}})
+		r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{check("web", port, 1, 1)}})
 		c := dial(t, netip.AddrPortFrom(loopback[f], port))
 		if code := askAgain(t, c); code != 200 {
 			t.Errorf("%s: %d", f, code)
 		}
-		r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{check("web", 0)}})
+		r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{check("web", 0)}})
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("%s: the connection ended with %v", f, err)
 		}
@@ -297,7 +297,7 @@ func TestAPortThatIsTakenIsToldAndConcernsNobodyElse(t *testing.T) {
 			r := newRig(nowhere)
 			r.run(t)
 			taken, free := foreign.Addr().(*net.TCPAddr).AddrPort(), netip.AddrPortFrom(loopback[f], listentest.FreePort(t))
-			r.Follow(sync.Taken{NodeAddrs: loopback[f : f+1], HealthChecks: []model.HealthCheck{
+			r.Follow(sync.Committed{NodeAddrs: loopback[f : f+1], HealthChecks: []model.HealthCheck{
 				check("taken", taken.Port(), 1, 1), check("free", free.Port(), 1, 1),
 			}})
 			answers(t, free, 200, "free")
@@ -360,10 +360,10 @@ func TestAClientThatIsSlowLosesItsConnection(t *testing.T) {
 func TestFollowDoesNotWait(t *testing.T) {
 	r := newRig(everywhere) // and nothing runs
 	for i := range uint16(1000) {
-		r.Follow(sync.Taken{Whole: i%10 == 0, NodeAddrs: loopback, HealthChecks: []model.HealthCheck{check("web", 1000+i)}})
+		r.Follow(sync.Committed{Full: i%10 == 0, NodeAddrs: loopback, HealthChecks: []model.HealthCheck{check("web", 1000+i)}})
 	}
 	port := listentest.FreePort(t)
-	r.Follow(sync.Taken{HealthChecks: []model.HealthCheck{check("web", port, 1, 1)}})
+	r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{check("web", port, 1, 1)}})
 	r.run(t)
 	for _, f := range model.Families {
 		answers(t, netip.AddrPortFrom(loopback[f], port), 200, "web")
@@ -373,7 +373,7 @@ func TestFollowDoesNotWait(t *testing.T) {
 func TestAFloodOfClientsKeepsNobodyOut(t *testing.T) {
 	r, ports := newRig(nowhere), listentest.FreePorts(t, 2)
 	r.run(t)
-	r.Follow(sync.Taken{NodeAddrs: loopback, HealthChecks: []model.HealthCheck{
+	r.Follow(sync.Committed{NodeAddrs: loopback, HealthChecks: []model.HealthCheck{
 		check("api", ports[0], 1, 1), check("web", ports[1], 1, 1),
 	}})
 	for _, f := range model.Families {

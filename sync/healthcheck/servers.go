@@ -16,7 +16,7 @@ import (
 // Config is what [Servers] are told once.
 type Config struct {
 	// AllAddresses tells of each family whether node ports are served on all of the
-	// node's addresses. In the others, only [sync.Taken] tells where.
+	// node's addresses. In the others, only [sync.Committed] tells where.
 	AllAddresses [len(model.Families)]bool
 	// Healthy tells what /livez says of the proxy. It must not wait, and may be
 	// called from several goroutines at a time.
@@ -59,7 +59,7 @@ func (s *Servers) String() string { return "health checks of Services" }
 func (s *Servers) Run(ctx context.Context) error { return s.sockets.Run(ctx, s.serve) }
 
 // Follow implements [sync.Follower].
-func (s *Servers) Follow(t sync.Taken) {
+func (s *Servers) Follow(t sync.Committed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var touched []model.ServiceName
@@ -67,7 +67,7 @@ func (s *Servers) Follow(t sync.Taken) {
 		touched = append(touched, h.Service)
 	}
 	hosts := s.listenAddrs(t.NodeAddrs)
-	if t.Whole || !slices.Equal(hosts, s.addrs) {
+	if t.Full || !slices.Equal(hosts, s.addrs) {
 		touched = slices.AppendSeq(touched, maps.Keys(s.checks))
 	}
 	before := s.socketsOf(touched)
@@ -77,8 +77,8 @@ func (s *Servers) Follow(t sync.Taken) {
 }
 
 // apply takes in what is known of Services.
-func (s *Servers) apply(t sync.Taken) {
-	if t.Whole {
+func (s *Servers) apply(t sync.Committed) {
+	if t.Full {
 		clear(s.checks)
 	}
 	for _, h := range t.HealthChecks {

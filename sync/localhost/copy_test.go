@@ -140,7 +140,7 @@ func TestAClientThatSendsOnForeverLosesItsConnection(t *testing.T) {
 		r, b, port := newRig(Config{}), newBackend(t, f), listentest.FreePort(t)
 		r.drainTimeout = 100 * time.Millisecond
 		r.run(t)
-		r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
+		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
 		p := b.connect(t, port)
 		p.talk(t)
 		p.server.Close()

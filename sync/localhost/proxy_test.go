@@ -57,7 +57,7 @@ func TestOnlyTCPNodePortsWithEndpointsAreServed(t *testing.T) {
 		left, port := ports[:len(set)], ports[len(set)]
 		local := b.nodePort("local", port) // drops others, but not the node
 		local.Policy, local.Verdict = model.PolicyLocal, model.VerdictDrop
-		r.Follow(sync.Taken{Whole: true, Set: append(set, local)})
+		r.Follow(sync.Committed{Full: true, Set: append(set, local)})
 		b.connect(t, port).talk(t)
 		for _, port := range left {
 			if at := b.local(port); listentest.IsOpen(t, at) {
@@ -92,9 +92,9 @@ func TestConnectionsGoToTheNodesOwnAddressIfItServes(t *testing.T) {
 		b := backend{addr: netip.MustParseAddrPort(clusterIPs[f])}
 		set = append(set, b.nodePort("web", 30080))
 	}
-	r.Follow(sync.Taken{Whole: true, Set: set})
+	r.Follow(sync.Committed{Full: true, Set: set})
 	for _, test := range tests {
-		r.Follow(sync.Taken{NodeAddrs: addrs(test.nodeAddrs)})
+		r.Follow(sync.Committed{NodeAddrs: addrs(test.nodeAddrs)})
 		for _, f := range model.Families {
 			s := listen.Socket{Service: set[f].Service.ServiceName, Addr: netip.AddrPortFrom(loopback[f], 30080)}
 			if got, err := r.target(s); err != nil || got.String() != test.want[f] {
@@ -112,12 +112,12 @@ func TestAConnectionIsNeverTakenToAnotherService(t *testing.T) {
 			return listen.Socket{Service: front.Service.ServiceName, Addr: b.local(30080)}
 		}
 		for _, step := range []struct {
-			taken  sync.Taken
+			taken  sync.Committed
 			served model.Frontend
 			other  model.Frontend
 		}{
-			{sync.Taken{Whole: true, Set: []model.Frontend{before}}, before, after},
-			{sync.Taken{Set: []model.Frontend{after}}, after, before},
+			{sync.Committed{Full: true, Set: []model.Frontend{before}}, before, after},
+			{sync.Committed{Set: []model.Frontend{after}}, after, before},
 		} {
 			r.Follow(step.taken)
 			if _, err := r.target(at(step.served)); err != nil {
@@ -141,13 +141,13 @@ func TestConnectionsFollowTheNodesAddresses(t *testing.T) {
 			return through(ctx, network, b.addr.String()) // as the kernel translates it
 		}
 		r.run(t)
-		r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
+		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
 		b.connect(t, port).talk(t)
 		if got := last.Load(); got != b.addr.String() {
 			t.Errorf("it went to %s, want the ClusterIP", got)
 		}
 		addr := netip.MustParseAddr(node)
-		r.Follow(sync.Taken{NodeAddrs: []netip.Addr{addr}})
+		r.Follow(sync.Committed{NodeAddrs: []netip.Addr{addr}})
 		b.connect(t, port).talk(t)
 		if got, want := last.Load(), netip.AddrPortFrom(addr, port).String(); got != want {
 			t.Errorf("it went to %s, want %s", got, want)
@@ -161,15 +161,15 @@ func TestAServiceThatGoesLeavesItsConnections(t *testing.T) {
 		front := b.nodePort("web", port)
 		empty := front
 		empty.Verdict, empty.Pool = model.VerdictReject, &model.Pool{Key: front.Pool.Key}
-		for name, taken := range map[string]sync.Taken{
-			"gone": {Gone: []model.Match{front.Match}}, "not in the whole": {Whole: true},
+		for name, taken := range map[string]sync.Committed{
+			"gone": {Gone: []model.Match{front.Match}}, "not in the whole": {Full: true},
 			"without endpoints": {Set: []model.Frontend{empty}},
 		} {
 			p := b.connect(t, port)
 			r.Follow(taken)
 			listentest.WaitClosed(t, b.local(port))
 			p.talk(t)
-			r.Follow(sync.Taken{Set: []model.Frontend{front}})
+			r.Follow(sync.Committed{Set: []model.Frontend{front}})
 			b.connect(t, port).talk(t)
 			if t.Failed() {
 				t.Fatal(name)
@@ -183,7 +183,7 @@ func TestANodePortGoesFromOneServiceToAnother(t *testing.T) {
 		r, b, port := served(t, Config{}, f)
 		b.connect(t, port)
 		other := newBackend(t, f)
-		r.Follow(sync.Taken{Set: []model.Frontend{other.nodePort("other", port)}})
+		r.Follow(sync.Committed{Set: []model.Frontend{other.nodePort("other", port)}})
 		listentest.Eventually(t, "the other Service serves", func() bool {
 			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", b.local(port).String())
 			if err != nil {
@@ -216,7 +216,7 @@ func TestAPortOfAnotherProgramIsToldAndConcernsNobodyElse(t *testing.T) {
 		defer foreign.Close()
 		r, b, free := served(t, Config{}, f)
 		taken := foreign.Addr().(*net.TCPAddr).AddrPort().Port()
-		r.Follow(sync.Taken{Set: []model.Frontend{b.nodePort("taken", taken)}})
+		r.Follow(sync.Committed{Set: []model.Frontend{b.nodePort("taken", taken)}})
 		listentest.Eventually(t, "an event", func() bool { return len(r.recorder.Warnings()) > 0 })
 		want := sync.Object{Kind: "Service", Namespace: "default", Name: "taken"}
 		if w := r.recorder.Warnings(); len(w) != 1 || w[0].Object != want || w[0].Reason != sync.ReasonLocalhost {
@@ -236,7 +236,7 @@ func TestWhoCannotBeServedIsReset(t *testing.T) {
 			r, b, port := newRig(Config{DialTimeout: 50 * time.Millisecond}), newBackend(t, f), listentest.FreePort(t)
 			r.dial = dials
 			r.run(t)
-			r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
+			r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
 			if _, err := dial(t, b.local(port)).Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("%s: the client sees %v", name, err)
 			}
@@ -300,7 +300,7 @@ func TestAtTheEndNobodyComesInAndThoseInsideMayFinish(t *testing.T) {
 		defer cancel()
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }()
-		r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
+		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
 		p := b.connect(t, port)
 		cancel()
 		listentest.WaitClosed(t, b.local(port))
@@ -325,7 +325,7 @@ func TestAtTheEndNobodyStaysForever(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		r, b, port := newRig(Config{Grace: 50 * time.Millisecond}), newBackend(t, f), listentest.FreePort(t)
 		stop := r.run(t)
-		r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
+		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
 		p := b.connect(t, port)
 		p.talk(t)
 		stop()
@@ -347,7 +347,7 @@ func TestAtTheEndNobodyWaitsForAnEndpoint(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		stop := r.run(t)
-		r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
+		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
 		c := dial(t, b.local(port))
 		<-dialing
 		stop()
@@ -361,9 +361,9 @@ func TestFollowDoesNotWait(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		r, b, port := newRig(Config{}), newBackend(t, f), listentest.FreePort(t) // and nothing runs
 		for i := range uint16(1000) {
-			r.Follow(sync.Taken{Whole: i%10 == 0, Set: []model.Frontend{b.nodePort("web", 1000+i)}})
+			r.Follow(sync.Committed{Full: i%10 == 0, Set: []model.Frontend{b.nodePort("web", 1000+i)}})
 		}
-		r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
+		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
 		r.run(t)
 		b.connect(t, port).talk(t)
 	})

@@ -150,7 +150,7 @@ func served(t *testing.T, c Config, f model.Family) (*rig, *backend, uint16) {
 	t.Helper()
 	r, b, port := newRig(c), newBackend(t, f), listentest.FreePort(t)
 	r.run(t)
-	r.Follow(sync.Taken{Whole: true, Set: []model.Frontend{b.nodePort("web", port)}})
+	r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
 	return r, b, port
 }
 

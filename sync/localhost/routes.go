@@ -28,7 +28,7 @@ func (r route) socket(m model.Match) listen.Socket {
 }
 
 // Follow implements [sync.Follower].
-func (r *Proxy) Follow(t sync.Taken) {
+func (r *Proxy) Follow(t sync.Committed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.nodeAddrs = usableNodeAddrs(t.NodeAddrs)
@@ -39,7 +39,7 @@ func (r *Proxy) Follow(t sync.Taken) {
 			delete(r.routes, m)
 		}
 	}
-	if t.Whole {
+	if t.Full {
 		for m := range r.routes {
 			drop(m)
 		}

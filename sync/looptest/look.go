@@ -13,11 +13,11 @@ import (
 )
 
 // look is what the loop says of itself.
-func (r *rig) look() (sync.View, error) {
+func (r *rig) look() (sync.Snapshot, error) {
 	if r.loop == nil {
-		return sync.View{}, errNoLoop
+		return sync.Snapshot{}, errNoLoop
 	}
-	return r.loop.Look(context.Background())
+	return r.loop.Snapshot(context.Background())
 }
 
 // looks compares what a look at the loop shows with a file.
@@ -30,8 +30,8 @@ func (s *script) looks(args []string) error {
 }
 
 // describeView says in lines what a view shows.
-func describeView(v *sync.View) string {
-	lines := describeStanding(v.Standing)
+func describeView(v *sync.Snapshot) string {
+	lines := describeStanding(v.Installed)
 	for _, s := range v.Services {
 		endpoints := 0
 		for i := range s.Slices {
@@ -46,7 +46,7 @@ func describeView(v *sync.View) string {
 		lines = append(lines, fmt.Sprintf("problem %s %s: %s", p.Object, p.Reason, p.Text))
 	}
 	slices.Sort(lines)
-	return fmt.Sprintf("ready %t, sure %t, on %s\n", v.Ready, v.Sure, v.Node.Name) + strings.Join(append(lines, ""), "\n")
+	return fmt.Sprintf("ready %t, sure %t, on %s\n", v.Ready, v.KernelKnown, v.Node.Name) + strings.Join(append(lines, ""), "\n")
 }
 
 // describeStanding writes a line for each frontend.
@@ -72,14 +72,14 @@ func describeStanding(all []nft.InstalledFrontend) []string {
 // not hold.
 func (r *rig) checkView() error {
 	v, err := r.look()
-	if err != nil || !v.Sure {
+	if err != nil || !v.KernelKnown {
 		return err
 	}
 	have, err := r.kernel.Read()
 	if err != nil {
 		return err
 	}
-	if diff := cmp.Diff(describeStanding(have.Installed()), describeStanding(v.Standing)); diff != "" {
+	if diff := cmp.Diff(describeStanding(have.Installed()), describeStanding(v.Installed)); diff != "" {
 		return fmt.Errorf("a look at the loop shows what the kernel does not hold, -kernel +look\n%s", diff)
 	}
 	return nil

@@ -46,7 +46,7 @@ func (r *rig) start() {
 	ctx, r.cancel = context.WithCancel(context.Background())
 	r.source = &source{bursts: make(chan []sync.Event), end: make(chan error)}
 	c := config
-	c.Beside = r.meter
+	c.DriftReader = r.meter
 	r.loop = sync.NewLoop(c, r.source, r.meter, slog.New(slog.NewTextHandler(&r.log,
 		&slog.HandlerOptions{Level: sync.LevelBatch, ReplaceAttr: terse})))
 	r.done = make(chan error, 1)

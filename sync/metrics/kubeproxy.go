@@ -104,7 +104,7 @@ func newKubeProxy(r prometheus.Registerer) *kubeProxy {
 }
 
 // queued counts changes that wait.
-func (m *kubeProxy) queued(q sync.Queued) {
+func (m *kubeProxy) queued(q sync.QueuedChanges) {
 	m.services.Add(float64(q.Services))
 	m.servicesPending.Add(float64(q.Services))
 	m.endpoints.Add(float64(q.Slices))
@@ -121,7 +121,7 @@ func (m *kubeProxy) reconciled(f model.Family, deleted int, took time.Duration) 
 }
 
 // failed counts a sync that did not work. What waited still does.
-func (m *kubeProxy) failed(r sync.Report) {
+func (m *kubeProxy) failed(r sync.Result) {
 	for _, f := range model.Families {
 		m.duration[f].Observe(r.Took.Seconds())
 		m.failures[f].Inc()
@@ -129,9 +129,9 @@ func (m *kubeProxy) failed(r sync.Report) {
 }
 
 // synced measures a sync that worked.
-func (m *kubeProxy) synced(r sync.Report) {
+func (m *kubeProxy) synced(r sync.Result) {
 	kind := &m.partialDuration
-	if r.Whole {
+	if r.Full {
 		kind = &m.fullDuration
 	}
 	for _, f := range model.Families {

@@ -61,7 +61,7 @@ func (m *kubeVMap) affinityFull(f model.Family, total uint64) {
 }
 
 // synced measures a sync that worked.
-func (m *kubeVMap) synced(r sync.Report) {
+func (m *kubeVMap) synced(r sync.Result) {
 	if a := r.Applied; a.Steps > 0 {
 		m.transactions.Add(float64(a.Steps))
 		m.bytes.Observe(float64(a.Bytes))

@@ -68,10 +68,10 @@ func (m *Metrics) Gatherer() prometheus.Gatherer {
 func (m *Metrics) SLIs() prometheus.Gatherer { return m.slis.registry }
 
 // Queued implements [sync.Observer].
-func (m *Metrics) Queued(q sync.Queued) { m.proxy.queued(q) }
+func (m *Metrics) Queued(q sync.QueuedChanges) { m.proxy.queued(q) }
 
 // Synced implements [sync.Observer].
-func (m *Metrics) Synced(r sync.Report) {
+func (m *Metrics) Synced(r sync.Result) {
 	if r.Err != nil {
 		m.proxy.failed(r)
 		return

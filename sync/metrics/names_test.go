@@ -28,8 +28,8 @@ import (
 // full are metrics that have been told something of every kind.
 func full() *metrics.Metrics {
 	m := metrics.New(metrics.Config{Version: "v1.2.3", Kubernetes: "v1.36.3"})
-	m.Queued(sync.Queued{Services: 1, Slices: 1})
-	r := sync.Report{Triggered: []time.Time{time.Now()}}
+	m.Queued(sync.QueuedChanges{Services: 1, Slices: 1})
+	r := sync.Result{Triggered: []time.Time{time.Now()}}
 	r.Applied.Steps = 1
 	m.Synced(r)
 	m.AddConnections(counts{}, true)
@@ -247,11 +247,11 @@ func TestProbesAreCountedByStatus(t *testing.T) {
 func TestTimesAreTakenApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := metrics.New(metrics.Config{})
-		m.Synced(sync.Report{Took: time.Second, Triggered: []time.Time{time.Now().Add(time.Hour)}}) // by a clock that is ahead
-		r := sync.Report{Took: 4 * time.Second, Triggered: []time.Time{time.Now().Add(-time.Minute), time.Now()}}
+		m.Synced(sync.Result{Took: time.Second, Triggered: []time.Time{time.Now().Add(time.Hour)}}) // by a clock that is ahead
+		r := sync.Result{Took: 4 * time.Second, Triggered: []time.Time{time.Now().Add(-time.Minute), time.Now()}}
 		r.Applied = nft.Applied{Steps: 2, Messages: 3, Bytes: 500, Kernel: time.Second, Took: 3 * time.Second}
 		m.Synced(r)
-		m.Synced(sync.Report{Took: 8 * time.Second, Err: syscall.ENOBUFS})
+		m.Synced(sync.Result{Took: 8 * time.Second, Err: syscall.ENOBUFS})
 		got := ours(t, m)
 		for name, want := range all(
 			both("kubeproxy_network_programming_duration_seconds_sum", 60),
@@ -275,9 +275,9 @@ func TestTimesAreTakenApart(t *testing.T) {
 
 func TestWhatASyncCostsDoesNotGrowWithWhatWasSynced(t *testing.T) {
 	m := full()
-	r := sync.Report{Services: 100_000, Endpoints: 1_000_000, Conflicts: 1000, RefusedObjects: 1000, RefusedPorts: 1000}
+	r := sync.Result{Services: 100_000, Endpoints: 1_000_000, Conflicts: 1000, RefusedObjects: 1000, RefusedPorts: 1000}
 	r.Counts.Added, r.Applied.Steps = 1_000_000, 20
-	if n := testing.AllocsPerRun(100, func() { m.Queued(sync.Queued{Services: 1}); m.Synced(r) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { m.Queued(sync.QueuedChanges{Services: 1}); m.Synced(r) }); n > 0 {
 		t.Errorf("a report costs %v allocations", n)
 	}
 }
@@ -289,8 +289,8 @@ func TestMetricsMayBeReadWhileTheLoopWritesThem(t *testing.T) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			m.Queued(sync.Queued{Slices: 1})
-			m.Synced(sync.Report{})
+			m.Queued(sync.QueuedChanges{Slices: 1})
+			m.Synced(sync.Result{})
 			m.Probed("livez", 200)
 		}
 	}()

@@ -15,7 +15,7 @@ type Answer func(ctx context.Context, q Query) (*Document, error)
 // Config is where answers come from.
 type Config struct {
 	// Look asks the loop.
-	Look func(context.Context) (sync.View, error)
+	Look func(context.Context) (sync.Snapshot, error)
 	// Counts are asked for each answer.
 	Counts Counts
 	// Version is that of the process.

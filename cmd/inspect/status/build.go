@@ -13,17 +13,17 @@ import (
 
 // FromView makes a document of what the loop knows. Nothing is counted in it yet,
 // see [Document.Count].
-func FromView(v *sync.View, q Query, now time.Time) *Document {
+func FromView(v *sync.Snapshot, q Query, now time.Time) *Document {
 	b := newBuilder(q, FromDaemon, now)
 	b.view = v
 	b.doc.Node, b.doc.Ready = v.Node.Name, v.Ready
 	b.nodeAddrs(v.NodeAddrs)
-	for _, p := range v.Pods {
+	for _, p := range v.PodRanges {
 		if p.IsValid() {
 			b.doc.PodRanges = append(b.doc.PodRanges, p.String())
 		}
 	}
-	b.take(v.Standing)
+	b.take(v.Installed)
 	for i := range v.Services {
 		if name := v.Services[i].Name; q.wants(name) {
 			b.found(name).known = &v.Services[i]
@@ -51,7 +51,7 @@ func (q Query) wants(n model.ServiceName) bool {
 type builder struct {
 	query Query
 	doc   *Document
-	view  *sync.View // nil where only the kernel is known
+	view  *sync.Snapshot // nil where only the kernel is known
 	of    map[model.ServiceName]*found
 	seen  map[netip.Addr]struct{} // of one Service after the other
 }

@@ -161,7 +161,7 @@ func TestWhatCannotBeReadIsAProblemAndNoError(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
 	failure := errors.New("no such thing")
 	answer := status.New(status.Config{
-		Look:    func(context.Context) (sync.View, error) { return v, nil },
+		Look:    func(context.Context) (sync.Snapshot, error) { return v, nil },
 		Version: "v1",
 		Counts: status.Counts{
 			Counted: func() (status.Reading, error) { return status.Reading{At: then}, nil },
@@ -255,10 +255,10 @@ func TestOfWhatIsNotCountedADocumentSaysWhenItWasTracked(t *testing.T) {
 func TestWhoAsksWhileOthersAreAnsweredWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int32
-		answer := status.New(status.Config{Look: func(ctx context.Context) (sync.View, error) {
+		answer := status.New(status.Config{Look: func(ctx context.Context) (sync.Snapshot, error) {
 			looks.Add(1)
 			<-ctx.Done()
-			return sync.View{}, ctx.Err()
+			return sync.Snapshot{}, ctx.Err()
 		}})
 		ctx, end := context.WithCancel(t.Context())
 		done := make(chan error)

@@ -28,7 +28,7 @@ func (b *builder) problems() {
 			f.contested = append(f.contested, p)
 		}
 	}
-	if !b.view.Sure && b.view.Ready {
+	if !b.view.KernelKnown && b.view.Ready {
 		b.doc.Problems = append(b.doc.Problems, Problem{
 			"Node " + b.view.Node.Name, ReasonUncertain,
 			"a change failed; until the kernel has been read again, this is what it held before",

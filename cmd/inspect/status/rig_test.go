@@ -39,14 +39,14 @@ func (t told) Run(ctx context.Context, out chan<- []sync.Event) error {
 
 // loop runs a loop on a kernel with what it is told, and returns what it knows when
 // it is ready.
-func loop(t *testing.T, c sync.Config, k sync.Kernel, events []sync.Event) sync.View {
+func loop(t *testing.T, c sync.Config, k sync.Kernel, events []sync.Event) sync.Snapshot {
 	t.Helper()
 	l := sync.NewLoop(c, told(events), k, slog.New(slog.DiscardHandler))
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- l.Run(ctx) }()
 	<-l.Ready()
-	v, err := l.Look(t.Context())
+	v, err := l.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
