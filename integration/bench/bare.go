@@ -9,7 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
 )
 
 // bare is the floor: a netlink socket that sends bytes prepared beforehand, with
@@ -90,9 +92,10 @@ func (b *bare) drain() error {
 func (b *bare) dump(sets []nft.SetID) (time.Duration, error) {
 	start := time.Now()
 	for _, id := range sets {
-		var w writer
-		w.message(getElements, unix.NLM_F_DUMP, number[id.Family], 0, func() { w.set(id) })
-		if err := unix.Sendto(b.fd, w.bytes, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		var e attr.Encoder
+		openSetMessage(&e, unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP, id)
+		e.CloseMessage()
+		if err := unix.Sendto(b.fd, e.Bytes, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 			return 0, fmt.Errorf("ask for elements of %s: %w", id.Name(), err)
 		}
 		for done := false; !done; {
@@ -108,18 +111,25 @@ func (b *bare) dump(sets []nft.SetID) (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// ended tells whether the messages hold the end of a dump.
+// ended reports whether the messages hold the end of a dump.
 func ended(b []byte) (bool, error) {
-	for len(b) >= unix.SizeofNlMsghdr {
-		length := int(binary.NativeEndian.Uint32(b))
-		kind := binary.NativeEndian.Uint16(b[4:])
-		switch {
-		case kind == unix.NLMSG_DONE:
+	var d attr.Decoder
+	for h := range d.Messages(b) {
+		switch h.Type {
+		case unix.NLMSG_DONE:
 			return true, nil
-		case kind == unix.NLMSG_ERROR || length < unix.SizeofNlMsghdr:
+		case unix.NLMSG_ERROR:
 			return true, unix.EBADMSG
 		}
-		b = b[min((length+3)&^3, len(b)):]
 	}
-	return false, nil
+	return false, d.Err()
+}
+
+// openSetMessage begins a message about the elements of a set.
+func openSetMessage(e *attr.Encoder, kind, flags uint16, id nft.SetID) {
+	family := [...]byte{model.IPv4: unix.NFPROTO_IPV4, model.IPv6: unix.NFPROTO_IPV6}
+	e.OpenMessage(unix.NFNL_SUBSYS_NFTABLES<<8|kind, unix.NLM_F_REQUEST|flags)
+	e.NetfilterHeader(family[id.Family], 0)
+	e.String(unix.NFTA_SET_ELEM_LIST_TABLE, nft.TableName)
+	e.String(unix.NFTA_SET_ELEM_LIST_SET, id.Name())
 }

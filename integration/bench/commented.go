@@ -2,11 +2,12 @@ package main
 
 import (
 	"encoding/binary"
-	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
 )
 
 // prepareCommented encodes the batch of a first load with a comment on each
@@ -28,15 +29,19 @@ func prepareCommented(batch nft.Batch) ([][]byte, error) {
 	}
 	parts := [][]byte{e.Bytes}
 	for _, add := range endpoints {
-		var w writer
-		w.message(unix.NFNL_MSG_BATCH_BEGIN, 0, 0, unix.NFNL_SUBSYS_NFTABLES, nil)
-		for list := add.Elements; len(list) > 0; {
-			n := min(len(list), elementsPerMessage)
-			w.elements(add.Set, list[:n])
-			list = list[n:]
+		var e attr.Encoder
+		batchMessage(&e, unix.NFNL_MSG_BATCH_BEGIN)
+		for list := range slices.Chunk(add.Elements, elementsPerMessage) {
+			openSetMessage(&e, unix.NFT_MSG_NEWSETELEM, unix.NLM_F_CREATE, add.Set)
+			e.Nested(unix.NFTA_SET_ELEM_LIST_ELEMENTS, func() {
+				for i := range list {
+					e.Nested(unix.NFTA_LIST_ELEM, func() { commentedElement(&e, &list[i]) })
+				}
+			})
+			e.CloseMessage()
 		}
-		w.message(unix.NFNL_MSG_BATCH_END, 0, 0, unix.NFNL_SUBSYS_NFTABLES, nil)
-		parts = append(parts, w.bytes)
+		batchMessage(&e, unix.NFNL_MSG_BATCH_END)
+		parts = append(parts, e.Bytes)
 	}
 	return parts, nil
 }
@@ -45,29 +50,23 @@ func prepareCommented(batch nft.Batch) ([][]byte, error) {
 // attribute can have, comments of up to 128 bytes included.
 const elementsPerMessage = 300
 
-// elements writes a message that adds elements with their comments.
-func (w *writer) elements(id nft.SetID, list []nft.Element) {
-	w.message(newElements, unix.NLM_F_CREATE, number[id.Family], 0, func() {
-		w.set(id)
-		w.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS, func() {
-			for i := range list {
-				w.nest(unix.NFTA_LIST_ELEM, func() { w.element(&list[i]) })
-			}
-		})
-	})
+// batchMessage begins or ends a batch.
+func batchMessage(e *attr.Encoder, kind uint16) {
+	e.OpenMessage(kind, unix.NLM_F_REQUEST)
+	e.NetfilterHeader(0, unix.NFNL_SUBSYS_NFTABLES)
+	e.CloseMessage()
 }
 
-// element writes what an element of an endpoint map holds.
-func (w *writer) element(e *nft.Element) {
-	key := append(e.Key.Addr.AsSlice(), byte(e.Key.Protocol), 0, 0, 0)
-	w.nest(unix.NFTA_SET_ELEM_KEY, func() { w.value(unix.NFTA_DATA_VALUE, padPort(key, e.Key.Port)) })
-	w.nest(unix.NFTA_SET_ELEM_DATA, func() { w.value(unix.NFTA_DATA_VALUE, endpointData(e.Value.Endpoint)) })
-	w.value(unix.NFTA_SET_ELEM_USERDATA, append([]byte{0, byte(len(e.Comment) + 1)}, e.Comment+"\x00"...))
+// commentedElement writes an element of an endpoint map, and its comment.
+func commentedElement(e *attr.Encoder, element *nft.Element) {
+	key := append(element.Key.Addr.AsSlice(), byte(element.Key.Protocol), 0, 0, 0)
+	to := element.Value.Endpoint
+	e.Nested(unix.NFTA_SET_ELEM_KEY, func() { e.Data(unix.NFTA_DATA_VALUE, appendPort(key, element.Key.Port)) })
+	e.Nested(unix.NFTA_SET_ELEM_DATA, func() { e.Data(unix.NFTA_DATA_VALUE, appendPort(to.Addr().AsSlice(), to.Port())) })
+	e.Data(unix.NFTA_SET_ELEM_USERDATA, append([]byte{0, byte(len(element.Comment) + 1)}, element.Comment+"\x00"...))
 }
 
-func endpointData(e netip.AddrPort) []byte { return padPort(e.Addr().AsSlice(), e.Port()) }
-
-// padPort appends a port as a field of 4 bytes.
-func padPort(b []byte, port uint16) []byte {
+// appendPort appends a port as a field of 4 bytes.
+func appendPort(b []byte, port uint16) []byte {
 	return append(binary.BigEndian.AppendUint16(b, port), 0, 0)
 }
