@@ -27,7 +27,7 @@ type Config struct {
 	// endpoint they got (count.go).
 	CountConnections bool
 	// Protect makes the tables belong to the socket they are written through, for
-	// kernels that can ([kernel.Kernel.Protects]). It is no part of what the rules
+	// kernels that can ([kernel.Kernel.SupportsOwner]). It is no part of what the rules
 	// say.
 	Protect bool
 }

@@ -84,7 +84,7 @@ func (d *drift) possible() bool { return !d.protected && d.disturbed() }
 
 // disturbed reports whether others have changed anything since then.
 func (d *drift) disturbed() bool {
-	foreign, err := d.kernel.Foreign()
+	foreign, err := d.kernel.ForeignChanges()
 	return err != nil || foreign != d.foreign
 }
 
@@ -93,7 +93,7 @@ func (d *drift) look(rules *nft.Ruleset) {
 	if rules == nil || d.running || time.Now().Before(d.resting) {
 		return
 	}
-	foreign, err := d.kernel.Foreign()
+	foreign, err := d.kernel.ForeignChanges()
 	if err != nil || foreign == d.foreign {
 		return
 	}
@@ -151,7 +151,7 @@ func (l *Loop) judge(f finding) {
 // readHere reads while nothing of ours changes.
 func (d *drift) readHere(rules *nft.Ruleset) (f finding) {
 	start := time.Now()
-	if f.foreign, f.err = d.kernel.Foreign(); f.err != nil {
+	if f.foreign, f.err = d.kernel.ForeignChanges(); f.err != nil {
 		return f
 	}
 	var have nft.Tables

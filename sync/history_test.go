@@ -16,13 +16,13 @@ var onlySeed = flag.Uint64("seed", 0, "random history to run; 0 means the usual 
 // of all batches, lets more fail in every way there is, and shares its tables with
 // other programs; and on a sound one.
 func TestHistoriesEndRight(t *testing.T) {
-	faulty := kerneltest.Shares{Refused: 0.1, Denied: 0.02, Cut: 0.02, Unanswered: 0.02, Unread: 0.1}
+	faulty := kerneltest.FaultRates{Refused: 0.1, Denied: 0.02, NotSent: 0.02, NoAnswer: 0.02, Read: 0.1}
 	seeds := []uint64{1, 2, 3, 4, rand.Uint64()}
 	if *onlySeed != 0 {
 		seeds = []uint64{*onlySeed}
 	}
 	for _, seed := range seeds {
-		for name, shares := range map[string]kerneltest.Shares{"sound": {}, "faulty": faulty} {
+		for name, shares := range map[string]kerneltest.FaultRates{"sound": {}, "faulty": faulty} {
 			t.Run(fmt.Sprintf("%s,seed=%d", name, seed), func(t *testing.T) {
 				t.Parallel()
 				looptest.History(t, kerneltest.New(), looptest.Random{Seed: seed, Events: 500, Shares: shares})

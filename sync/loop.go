@@ -23,7 +23,7 @@ type Kernel interface {
 	Apply(nft.Batch) (nft.Applied, error)
 	// Foreign is a number that changes whenever others than the loop, and those it
 	// shares the kernel with, change nf_tables.
-	Foreign() (uint32, error)
+	ForeignChanges() (uint32, error)
 }
 
 // Loop keeps the kernel as the source wants it. One goroutine owns all state:
@@ -337,7 +337,7 @@ func (l *Loop) commit(p *nft.Plan) {
 // adopt compares what the kernel holds with what it should and sends the
 // difference.
 func (l *Loop) adopt() (Result, error) {
-	foreign, err := l.kernel.Foreign()
+	foreign, err := l.kernel.ForeignChanges()
 	if err != nil {
 		return Result{}, fmt.Errorf("read the kernel: %w", err)
 	}

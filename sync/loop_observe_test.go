@@ -85,7 +85,7 @@ func newStage(t *testing.T, c sync.Config) *stage {
 
 func newLoggedStage(t *testing.T, c sync.Config, log *slog.Logger) *stage {
 	s := &stage{t: t, diary: &diary{}, bursts: make(chan []sync.Event)}
-	s.kernel = kerneltest.NewFaulty(kerneltest.New(), kerneltest.Shares{}, 1)
+	s.kernel = kerneltest.NewFaulty(kerneltest.New(), kerneltest.FaultRates{}, 1)
 	c.NodeName, c.Rules.MasqueradeMark = "node-1", nft.DefaultMasqueradeMark
 	c.Observer, c.Recorder, c.Followers = sync.MultiObserver{s.diary}, s.diary, []sync.Follower{&s.followed}
 	source := sourceFunc(func(ctx context.Context, out chan<- []sync.Event) error {
@@ -189,7 +189,7 @@ func TestTriggersWaitForTheSyncThatWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, sync.Config{})
 		s.say(web("web", 1))
-		s.kernel.Fail(kerneltest.Cut, 1)
+		s.kernel.Fail(kerneltest.FaultNotSent, 1)
 		change := served(model.IPv4, 1)
 		change.Triggered = time.Now()
 		s.say(change)
@@ -397,7 +397,7 @@ func TestARefusalForOtherReasonsIsNoDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, sync.Config{})
 		s.say(web("web", 1))
-		s.kernel.Fail(kerneltest.Denied, 1)
+		s.kernel.Fail(kerneltest.FaultDenied, 1)
 		s.say(served(model.IPv4, 1))
 		pass(time.Second)
 		if r := s.last(); r.Err != nil || r.Drift || !r.Full {
@@ -430,7 +430,7 @@ func TestOfASliceOnlyTheOldestTriggerWaits(t *testing.T) {
 func TestWhatFailedIsTriedAgainWithinTheSyncPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, sync.Config{SyncPeriod: 2 * time.Second})
-		s.kernel.Fail(kerneltest.Unread, 8)
+		s.kernel.Fail(kerneltest.FaultRead, 8)
 		s.say(web("web", 1))
 		pass(15 * time.Second) // with delays up to 30 s it would be 25
 		if r := s.last(); r.Err != nil {

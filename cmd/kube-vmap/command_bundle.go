@@ -153,7 +153,7 @@ func writeVersions(_ context.Context, w io.Writer) error {
 		return err
 	}
 	return withKernel(func(k *kernel.Kernel) error {
-		able, err := k.Protects()
+		able, err := k.SupportsOwner()
 		if err != nil {
 			return err
 		}

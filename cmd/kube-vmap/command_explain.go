@@ -98,9 +98,9 @@ func traced(ctx context.Context, o explain.Options, live command.Options, stdout
 		return &exitError{1, err}
 	case err != nil:
 		return &exitError{exitTrouble, err}
-	case arrival == trace.NotArrived:
+	case arrival == trace.ArrivalNo:
 		return &exitError{code: 1}
-	case arrival != trace.Arrived:
+	case arrival != trace.ArrivalYes:
 		return &exitError{code: exitTrouble}
 	}
 	return nil

@@ -49,7 +49,7 @@ func ifAble(k *kernel.Kernel, rules *nft.Config) error {
 	if !rules.Protect {
 		return nil
 	}
-	able, err := k.Protects()
+	able, err := k.SupportsOwner()
 	rules.Protect = able
 	return err
 }

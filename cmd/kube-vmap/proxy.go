@@ -91,7 +91,7 @@ func (p *proxy) run(ctx context.Context, k *kernel.Kernel) error {
 
 // beside opens a kernel beside another for as long as a function runs.
 func beside(k *kernel.Kernel, do func(*kernel.Kernel) error) (err error) {
-	other, err := k.Beside()
+	other, err := k.Share()
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func (r *running) flush() error {
 
 // whole reads the kernel and returns an error if anything is not as it should be.
 func (r *running) whole(rules nft.Config, want nft.Change) (err error) {
-	k, err := r.box.kernel.Beside()
+	k, err := r.box.kernel.Share()
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func startLoop(c *cluster, rules nft.Config, alter func(nft.Batch) nft.Batch) (*
 }
 
 func (r *running) start(c *cluster, rules nft.Config) error {
-	beside, err := r.box.kernel.Beside()
+	beside, err := r.box.kernel.Share()
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (s *scene) start(t *testing.T, protect bool) *loop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	beside, err := k.Beside()
+	beside, err := k.Share()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
 		t.Run(fmt.Sprintf("protected=%t", protect), func(t *testing.T) {
 			s := newScene(t, 4, 0)
 			k := open(t, s.Node)
-			if able, err := k.Protects(); err != nil {
+			if able, err := k.SupportsOwner(); err != nil {
 				t.Fatal(err)
 			} else if protect && !able {
 				t.Skip("this kernel does not let tables belong to a socket (Linux 6.9)")

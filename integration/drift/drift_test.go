@@ -54,7 +54,7 @@ func TestTablesAreReadAgainIfOthersWereQuickerThanWe(t *testing.T) {
 	for name, protect := range map[string]bool{"protected": true, "unprotected": false} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			if able, err := r.vandal.Protects(); err != nil {
+			if able, err := r.vandal.SupportsOwner(); err != nil {
 				t.Fatal(err)
 			} else if protect && !able {
 				t.Skip("this kernel does not let tables belong to a socket (Linux 6.9)")

@@ -67,7 +67,7 @@ func (r *rig) Run(ctx context.Context, out chan<- []sync.Event) error {
 func (r *rig) start(services int, protect bool, meddle func()) (stop func()) {
 	r.t.Helper()
 	k := &meddled{Kernel: r.open(), after: meddle}
-	beside, err := k.Beside()
+	beside, err := k.Share()
 	if err != nil {
 		r.t.Fatal(err)
 	}

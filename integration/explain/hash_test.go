@@ -59,7 +59,7 @@ func TestHashesAreTheKernels(t *testing.T) {
 			tracked := conntrack.New(conntrack.Config{NetNS: host.FD()})
 			for n := range 100 {
 				p := simulate.Packet{From: tc.from(n), FromPort: uint16(20_000 + 37*n), To: netip.MustParseAddrPort(at(tc.to)), Protocol: model.UDP}
-				said, err := w.Explain(p, "")
+				said, err := w.Run(p, "")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -124,7 +124,7 @@ func TestNobodyIsExplainedToWhoIsGone(t *testing.T) {
 	defer func() { r.must(walker.Close()) }()
 	for _, w := range daemon.Transports() {
 		p := r.packet(w, web)
-		if _, err := walker.Explain(p, ""); !errors.Is(err, context.Canceled) {
+		if _, err := walker.Run(p, ""); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want %v", p, err, context.Canceled)
 		}
 		o := command.Options{From: p.From.String(), To: fmt.Sprintf("%s/%s", p.To, p.Protocol)}

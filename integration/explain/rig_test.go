@@ -33,7 +33,7 @@ type rig struct {
 	t       *testing.T
 	folder  *daemon.Folder
 	servers []*lab.Host
-	walker  *walk.Walker
+	walker  *walk.Simulator
 	asked   atomic.Uint32
 }
 
@@ -66,7 +66,7 @@ func (r *rig) must(err error) {
 // explain explains a packet.
 func (r *rig) explain(p simulate.Packet) simulate.Result {
 	r.t.Helper()
-	w, err := r.walker.Explain(p, "")
+	w, err := r.walker.Run(p, "")
 	if err != nil {
 		r.t.Fatalf("%s: %v", p, err)
 	}

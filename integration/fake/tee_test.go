@@ -38,7 +38,7 @@ func TestTheFakeIsLikeTheRealKernel(t *testing.T) {
 			k := newTee(t, seed)
 			k.wrongs.Store(3)
 			looptest.History(t, k, looptest.Random{
-				Seed: seed, Events: 120, Shares: kerneltest.Shares{Unanswered: 0.05, Unread: 0.05},
+				Seed: seed, Events: 120, Shares: kerneltest.FaultRates{NoAnswer: 0.05, Read: 0.05},
 				Settle: func() { k.wrongs.Store(0) },
 			})
 			k.report(t)
@@ -82,7 +82,7 @@ func (k *tee) Read() (nft.Tables, error) {
 }
 
 // Foreign is the same always: nobody else changes either of them.
-func (k *tee) Foreign() (uint32, error) { return 0, nil }
+func (k *tee) ForeignChanges() (uint32, error) { return 0, nil }
 
 // differ says how the fake is not like the real one.
 func (k *tee) differ(format string, args ...any) {

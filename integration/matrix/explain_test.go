@@ -49,12 +49,12 @@ func TestExplainAgreesWithTheTables(t *testing.T) {
 }
 
 // explains compares what explain says about a cell with what must come of it.
-func (s *scene) explains(w *walk.Walker, c cell) error {
+func (s *scene) explains(w *walk.Simulator, c cell) error {
 	p := simulate.Packet{From: s.asksFrom(c), To: c.to, Protocol: c.way.protocol}
 	if c.from.asked.Add(1)%50 != 0 { // without, the kernel goes through all connections there are
 		p.FromPort = 10000
 	}
-	got, err := w.Explain(p, "")
+	got, err := w.Run(p, "")
 	if err != nil {
 		return err
 	}

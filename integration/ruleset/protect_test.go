@@ -16,7 +16,7 @@ import (
 func protected(t *testing.T) (*machine, nft.Config, nft.Change) {
 	t.Helper()
 	m := newMachine(t)
-	able, err := m.kernel.Protects()
+	able, err := m.kernel.SupportsOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestAKernelBesideWritesToProtectedTables(t *testing.T) {
 	m, c, all := protected(t)
 	rules, batch := nft.Adopt(c, m.read(), all)
 	m.apply(batch)
-	beside, err := m.kernel.Beside()
+	beside, err := m.kernel.Share()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestAKernelBesideWritesToProtectedTables(t *testing.T) {
 func TestOnlyWhatOthersDoIsForeign(t *testing.T) {
 	m := newMachine(t)
 	foreign := func() uint32 {
-		n, err := m.kernel.Foreign()
+		n, err := m.kernel.ForeignChanges()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func TestOnlyWhatOthersDoIsForeign(t *testing.T) {
 	w := services(20)
 	_, batch := nft.Adopt(w.config, m.read(), w.all())
 	m.apply(batch)
-	beside, err := m.kernel.Beside()
+	beside, err := m.kernel.Share()
 	if err != nil {
 		t.Fatal(err)
 	}

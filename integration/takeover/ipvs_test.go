@@ -34,7 +34,7 @@ func (m *machine) sets() *netlink.Handle {
 func (m *machine) makeSets() *netlink.Handle {
 	m.t.Helper()
 	h := m.sets()
-	for _, name := range append(ipvs.SetNames(), foreignSets...) {
+	for _, name := range append(ipvs.IPSetNames(), foreignSets...) {
 		options, kind := netlink.IpsetCreateOptions{Family: unix.AF_INET}, "hash:ip,port"
 		if strings.HasPrefix(name, "KUBE-6-") {
 			options.Family = unix.AF_INET6
@@ -75,17 +75,17 @@ func TestSetsGoOnceTheRulesThatReadThemAreGone(t *testing.T) {
 	h := m.makeSets()
 	m.loadKubeProxy(nftBackend, "ipvs")
 	m.remove() // but not the sets, without kube-ipvs0
-	if names := setNames(t, h); len(names) != len(ipvs.SetNames())+len(foreignSets) {
+	if names := setNames(t, h); len(names) != len(ipvs.IPSetNames())+len(foreignSets) {
 		t.Errorf("without %s, left are only the sets %v", ipvs.Device, names)
 	}
-	removed, err := ipvs.RemoveSets(m.host.FD())
-	if err != nil || !slices.Equal(slices.Sorted(slices.Values(removed)), slices.Sorted(slices.Values(ipvs.SetNames()))) {
+	removed, err := ipvs.RemoveIPSets(m.host.FD())
+	if err != nil || !slices.Equal(slices.Sorted(slices.Values(removed)), slices.Sorted(slices.Values(ipvs.IPSetNames()))) {
 		t.Errorf("removed sets %v, error %v", removed, err)
 	}
 	if got, want := setNames(t, h), slices.Sorted(slices.Values(foreignSets)); !slices.Equal(got, want) {
 		t.Errorf("left are the sets %v, want %v", got, want)
 	}
-	if removed, err := ipvs.RemoveSets(m.host.FD()); len(removed) > 0 || err != nil {
+	if removed, err := ipvs.RemoveIPSets(m.host.FD()); len(removed) > 0 || err != nil {
 		t.Errorf("the second time, removed sets %v, error %v", removed, err)
 	}
 }
@@ -94,11 +94,11 @@ func TestASetThatOthersReadStaysAndIsNamed(t *testing.T) {
 	m := newMachine(t)
 	h := m.makeSets()
 	m.run("", "iptables-nft", "-A", "FORWARD", "-m", "set", "--match-set", "KUBE-CLUSTER-IP", "dst,dst", "-j", "ACCEPT")
-	removed, err := ipvs.RemoveSets(m.host.FD())
+	removed, err := ipvs.RemoveIPSets(m.host.FD())
 	if err == nil || !strings.Contains(err.Error(), "KUBE-CLUSTER-IP") {
 		t.Errorf("error %v", err)
 	}
-	if len(removed) != len(ipvs.SetNames())-1 || slices.Contains(removed, "KUBE-CLUSTER-IP") {
+	if len(removed) != len(ipvs.IPSetNames())-1 || slices.Contains(removed, "KUBE-CLUSTER-IP") {
 		t.Errorf("removed %v", removed)
 	}
 	if !slices.Contains(setNames(t, h), "KUBE-CLUSTER-IP") {
@@ -114,7 +114,7 @@ func TestADeviceOfTheNameThatIsNoDummyIsSomebodyElses(t *testing.T) {
 		t.Errorf("removed %q", removed)
 	}
 	m.run("", "ip", "link", "show", ipvs.Device)
-	if names := setNames(t, h); len(names) != len(ipvs.SetNames())+len(foreignSets) {
+	if names := setNames(t, h); len(names) != len(ipvs.IPSetNames())+len(foreignSets) {
 		t.Errorf("left are only the sets %v", names)
 	}
 }

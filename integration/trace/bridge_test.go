@@ -21,10 +21,10 @@ func TestAPacketFromABridgeIsFollowedToItsEnd(t *testing.T) {
 				want trace.Ending
 				out  string
 			}{
-				{servicePort, trace.Sent, lab.BridgeName},
-				{ownPort, trace.Sent, lab.BridgeName},
-				{remotePort, trace.Sent, "eth0"},
-				{nodePort, trace.Delivered, ""},
+				{servicePort, trace.EndingSent, lab.BridgeName},
+				{ownPort, trace.EndingSent, lab.BridgeName},
+				{remotePort, trace.EndingSent, "eth0"},
+				{nodePort, trace.EndingDelivered, ""},
 			} {
 				outcome := lab.Answered
 				if calls == "0" && tc.port == servicePort {
@@ -58,7 +58,7 @@ func TestACopyThatABridgeForwardsIsFollowed(t *testing.T) {
 			for _, w := range ways() {
 				tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
 				s.ask(s.client, w, servicePort)
-				ended(t, s.walk(tracer), trace.Sent)
+				ended(t, s.walk(tracer), trace.EndingSent)
 				s.must(tracer.Close())
 			}
 		})
@@ -71,7 +71,7 @@ func TestAPacketThatTheBridgeDropsIsNotCalledLost(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	s.run("bridge", "link", "set", "dev", s.Pods[2].Link, "hairpin", "off")
 	for w, walk := range s.walksOf(ownPort, lab.TimedOut) {
-		if p, _ := ended(t, walk, trace.NotSeenAgain); p.Chain.Hook != "prerouting" || walk.Refusal != "" {
+		if p, _ := ended(t, walk, trace.EndingNotSeenAgain); p.Chain.Hook != "prerouting" || walk.Refusal != "" {
 			t.Errorf("%s: last seen in %+v; routing says %q", w, p.Chain, walk.Refusal)
 		}
 	}
@@ -83,7 +83,7 @@ func TestAPacketToAnEndpointThatIsGoneIsLostBehindTheBridge(t *testing.T) {
 		s.must(pod.Close())
 	}
 	for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
-		if ended(t, walk, trace.LostBehindHook); !strings.HasPrefix(walk.Refusal, "no neighbour at "+lab.BridgeName+" answers for ") {
+		if ended(t, walk, trace.EndingLostAfterHook); !strings.HasPrefix(walk.Refusal, "no neighbour at "+lab.BridgeName+" answers for ") {
 			t.Errorf("%s: routing says %q", w, walk.Refusal)
 		}
 	}
@@ -96,7 +96,7 @@ func TestAPacketThatWaitsForANeighbourIsFollowed(t *testing.T) {
 		for _, pod := range s.Pods[:2] {
 			s.run("ip", "neigh", "flush", "to", pod.Addr(w.family).String())
 		}
-		ended(t, s.walkOf(w, servicePort, lab.Answered), trace.Sent)
+		ended(t, s.walkOf(w, servicePort, lab.Answered), trace.EndingSent)
 	}
 }
 
@@ -105,8 +105,8 @@ func TestADropInABridgeTableIsNamed(t *testing.T) {
 	s.nft(`table bridge firewall { chain forward { type filter hook forward priority -200; accept; }; chain input {
 		type filter hook input priority 0; meta l4proto { tcp, udp, sctp } drop comment "not to the node"; }; }`)
 	for _, w := range ways() {
-		ended(t, s.walkOf(w, servicePort, lab.Answered), trace.Sent)
-		p, step := ended(t, s.walkOf(w, remotePort, lab.TimedOut), trace.Dropped)
+		ended(t, s.walkOf(w, servicePort, lab.Answered), trace.EndingSent)
+		p, step := ended(t, s.walkOf(w, remotePort, lab.TimedOut), trace.EndingDropped)
 		if p.Chain.FamilyName() != "bridge" || p.Chain.Table != "firewall" || step.Rule.Comment != "not to the node" {
 			t.Errorf("%s: dropped in %+v", w, p.Chain)
 		}

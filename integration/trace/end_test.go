@@ -15,7 +15,7 @@ import (
 )
 
 // walkOf follows one packet of the client, with this outcome.
-func (s *scene) walkOf(w way, port uint16, want lab.Outcome) *trace.Walk {
+func (s *scene) walkOf(w way, port uint16, want lab.Outcome) *trace.Path {
 	s.t.Helper()
 	tracer := s.open(trace.Config{Packet: s.packet(w, port)})
 	if a := s.ask(s.client, w, port); a.Outcome != want {
@@ -31,7 +31,7 @@ func TestADropInAnotherTableIsNamed(t *testing.T) {
 		s.nft(`table inet firewall { chain forward { type filter hook forward priority 10; policy accept; jump pods; }; chain pods {
 			th dport 8080 counter drop comment "no web for pods"; }; }`)
 		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
-			p, step := ended(s.t, walk, trace.Dropped)
+			p, step := ended(s.t, walk, trace.EndingDropped)
 			c := p.Chain
 			if c.FamilyName() != "inet" || c.Table != "firewall" || c.Name != "forward" || c.Hook != "forward" || c.Priority != 10 {
 				s.t.Errorf("%s: dropped in %+v", w, c)
@@ -53,8 +53,8 @@ func TestADropByPolicyIsNamed(t *testing.T) {
 	inEachLab(t, func(s *scene) {
 		s.nft("table inet firewall { chain forward { type filter hook forward priority -5; policy drop; ip protocol icmp accept; }; }")
 		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
-			p, _ := ended(s.t, walk, trace.DroppedByPolicy)
-			if p.Chain.Table != "firewall" || !p.Chain.Drops {
+			p, _ := ended(s.t, walk, trace.EndingPolicyDrop)
+			if p.Chain.Table != "firewall" || !p.Chain.PolicyDrop {
 				s.t.Errorf("%s: dropped in %+v", w, p.Chain)
 			}
 		}
@@ -67,7 +67,7 @@ func TestADropOfIptablesIsNamed(t *testing.T) {
 			s.iptables(command, "-A", "FORWARD", "-m", "comment", "--comment", "not today", "-j", "DROP")
 		}
 		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
-			p, step := ended(s.t, walk, trace.Dropped)
+			p, step := ended(s.t, walk, trace.EndingDropped)
 			if p.Chain.Table != "filter" || p.Chain.Name != "FORWARD" || step.Rule.Comment != "not today" {
 				s.t.Errorf("%s: dropped in %+v by %+v", w, p.Chain, step)
 			}
@@ -83,7 +83,7 @@ func TestADropOutsideOfNfTablesIsPlaced(t *testing.T) {
 			s.iptables(command, "-A", "FORWARD", "-j", "DROP")
 		}
 		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
-			if p, _ := ended(s.t, walk, trace.LostInHook); p.Chain.Hook != "forward" {
+			if p, _ := ended(s.t, walk, trace.EndingLostInHook); p.Chain.Hook != "forward" {
 				s.t.Errorf("%s: lost in %+v", w, p.Chain)
 			}
 		}
@@ -99,7 +99,7 @@ func TestAPacketWithoutARouteIsLostBehindItsHook(t *testing.T) {
 			}
 		}
 		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
-			if p, _ := ended(s.t, walk, trace.LostBehindHook); p.Chain.Hook != "prerouting" || !strings.Contains(walk.Refusal, "no route") {
+			if p, _ := ended(s.t, walk, trace.EndingLostAfterHook); p.Chain.Hook != "prerouting" || !strings.Contains(walk.Refusal, "no route") {
 				s.t.Errorf("%s: lost behind %+v: %s", w, p.Chain, walk.Refusal)
 			}
 		}
@@ -108,12 +108,12 @@ func TestAPacketWithoutARouteIsLostBehindItsHook(t *testing.T) {
 
 // walksOf follows one packet of each way to a port, with this outcome, at the same time if
 // several tracers can run.
-func (s *scene) walksOf(port uint16, want lab.Outcome) map[way]*trace.Walk {
+func (s *scene) walksOf(port uint16, want lab.Outcome) map[way]*trace.Path {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	alone := s.onlyOneTracer()
-	walks := make([]*trace.Walk, len(ways()))
+	walks := make([]*trace.Path, len(ways()))
 	var group errgroup.Group
 	for i, w := range ways() {
 		p := s.packet(w, port)
@@ -124,7 +124,7 @@ func (s *scene) walksOf(port uint16, want lab.Outcome) map[way]*trace.Walk {
 				err = fmt.Errorf("%s to port %d: %s, want %s", w, port, a, want)
 			}
 			if err == nil {
-				walks[i], err = tracer.NextWalk(ctx)
+				walks[i], err = tracer.NextPath(ctx)
 			}
 			return err
 		})
@@ -134,7 +134,7 @@ func (s *scene) walksOf(port uint16, want lab.Outcome) map[way]*trace.Walk {
 		}
 	}
 	s.must(group.Wait())
-	all := map[way]*trace.Walk{}
+	all := map[way]*trace.Path{}
 	for i, w := range ways() {
 		all[w] = walks[i]
 	}
@@ -144,7 +144,7 @@ func (s *scene) walksOf(port uint16, want lab.Outcome) map[way]*trace.Walk {
 func TestARefusalOfOursIsNamed(t *testing.T) {
 	inEachLab(t, func(s *scene) {
 		for w, walk := range s.walksOf(emptyPort, lab.Refused) {
-			p, step := ended(s.t, walk, trace.Rejected)
+			p, step := ended(s.t, walk, trace.EndingRejected)
 			if p.Chain.Table != nft.TableName || step.Chain != "reject-chain" || !strings.Contains(step.Rule.Text, "reject") {
 				s.t.Errorf("%s: refused in %+v by %+v", w, p.Chain, step)
 			}

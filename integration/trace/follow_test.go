@@ -60,7 +60,7 @@ func (s *scene) follow(w way, port uint16, want lab.Outcome) string {
 	}
 	got := <-done
 	s.must(got.err)
-	if (got.arrival == trace.Arrived) != (want == lab.Answered) || got.arrival == trace.ArrivalUnknown {
+	if (got.arrival == trace.ArrivalYes) != (want == lab.Answered) || got.arrival == trace.ArrivalUnknown {
 		s.t.Errorf("%s: %s, and the trace returns %d", w, want, got.arrival)
 	}
 	return out.String()

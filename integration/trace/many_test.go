@@ -23,10 +23,10 @@ func TestNoMoreAreFollowedThanTheLimitAllows(t *testing.T) {
 		w := way{model.UDP, f}
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Rate: 2})
 		s.burst(w, 40)
-		ended(t, s.walk(tracer), trace.Sent)
+		ended(t, s.walk(tracer), trace.EndingSent)
 		followed := 1
 		for ctx, cancel := context.WithTimeout(t.Context(), silence); ; followed++ {
-			if _, err := tracer.NextWalk(ctx); err != nil {
+			if _, err := tracer.NextPath(ctx); err != nil {
 				cancel()
 				break
 			}

@@ -91,7 +91,7 @@ func newSceneIn(t *testing.T, o lab.Options) *scene {
 	s.must(err)
 	t.Cleanup(func() { k.Close() })
 	s.kernel = k
-	protect, err := k.Protects()
+	protect, err := k.SupportsOwner()
 	s.must(err)
 	var frontends []model.Frontend
 	for _, w := range ways() {
@@ -187,11 +187,11 @@ func (s *scene) ask(from *lab.Host, w way, port uint16) lab.Answer {
 }
 
 // walk is the next one.
-func (s *scene) walk(t *trace.Tracer) *trace.Walk {
+func (s *scene) walk(t *trace.Tracer) *trace.Path {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	w, err := t.NextWalk(ctx)
+	w, err := t.NextPath(ctx)
 	s.must(err)
 	return w
 }
@@ -201,7 +201,7 @@ func (s *scene) quiet(t *trace.Tracer) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), silence)
 	defer cancel()
-	if w, err := t.NextWalk(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if w, err := t.NextPath(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		s.t.Errorf("one more packet: %+v, %v", w, err)
 	}
 }

@@ -140,8 +140,8 @@ func TestSeveralTracersRunSideBySide(t *testing.T) {
 	}
 	for i, w := range ways() {
 		walk := s.walk(tracers[i])
-		ended(t, walk, trace.Sent)
-		if p := walk.Passages[0].Packet; p.Protocol != uint8(w.protocol) || model.FamilyOf(p.To.Addr()) != w.family {
+		ended(t, walk, trace.EndingSent)
+		if p := walk.Visits[0].Packet; p.Protocol != uint8(w.protocol) || model.FamilyOf(p.To.Addr()) != w.family {
 			t.Errorf("%s: followed %s", w, p)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 // visited are the steps of the walk in our chains, in order, without what it left
 // without meeting a rule.
-func visited(w *trace.Walk) (list []string) {
-	for _, p := range w.Passages {
+func visited(w *trace.Path) (list []string) {
+	for _, p := range w.Visits {
 		for _, step := range p.Steps {
 			if p.Chain.Table == nft.TableName && step.Kind == trace.KindRule {
 				list = append(list, step.Chain+": "+step.Verdict.String())
@@ -27,17 +27,17 @@ func visited(w *trace.Walk) (list []string) {
 }
 
 // at is the first passage of a hook, in a table.
-func at(w *trace.Walk, hook, table string) *trace.Passage {
-	for i := range w.Passages {
-		if p := &w.Passages[i]; p.Chain.Hook == hook && strings.HasPrefix(p.Chain.Table, table) {
+func at(w *trace.Path, hook, table string) *trace.Visit {
+	for i := range w.Visits {
+		if p := &w.Visits[i]; p.Chain.Hook == hook && strings.HasPrefix(p.Chain.Table, table) {
 			return p
 		}
 	}
-	return &trace.Passage{}
+	return &trace.Visit{}
 }
 
 // ended checks the end of a walk, and returns where it was.
-func ended(t *testing.T, w *trace.Walk, want trace.Ending) (*trace.Passage, *trace.Step) {
+func ended(t *testing.T, w *trace.Path, want trace.Ending) (*trace.Visit, *trace.Step) {
 	t.Helper()
 	ending, p, step := w.End()
 	if ending != want {
@@ -68,14 +68,14 @@ func TestAWalkShowsTheWayThroughOurChains(t *testing.T) {
 			if got := visited(walk); !slices.Equal(got, want) {
 				t.Errorf("the way was\n%q, want\n%q", got, want)
 			}
-			if walk.State != "new" || walk.Answer || walk.Lost {
-				t.Errorf("state %q, answer %t, lost %t", walk.State, walk.Answer, walk.Lost)
+			if walk.State != "new" || walk.IsReply || walk.Lost {
+				t.Errorf("state %q, answer %t, lost %t", walk.State, walk.IsReply, walk.Lost)
 			}
 			nat := at(walk, "prerouting", nft.TableName+"-trace")
 			if nat.Packet.To != netip.AddrPortFrom(clusterIPs[w.family], servicePort) || nat.In != s.Pods[2].Link {
 				t.Errorf("it came as %s by %s", nat.Packet, nat.In)
 			}
-			end, _ := ended(t, walk, trace.Sent)
+			end, _ := ended(t, walk, trace.EndingSent)
 			if end.Packet.To != to || end.Packet.From != a.Local || end.Out != s.Pods[server].Link {
 				t.Errorf("it left as %s by %s, for %s", end.Packet, end.Out, a)
 			}
@@ -89,8 +89,8 @@ func TestTheRuleThatTranslatesIsThereAsNftListsIt(t *testing.T) {
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
 		s.ask(s.client, w, servicePort)
 		walk := s.walk(tracer)
-		i := slices.IndexFunc(walk.Passages, func(p trace.Passage) bool { return p.Chain.Name == "nat-prerouting" })
-		nat := walk.Passages[i]
+		i := slices.IndexFunc(walk.Visits, func(p trace.Visit) bool { return p.Chain.Name == "nat-prerouting" })
+		nat := walk.Visits[i]
 		last := nat.Steps[len(nat.Steps)-1]
 		fam := nft.FamilyName(w.family)
 		listing := s.nft("list chain " + fam + " " + nft.TableName + " " + last.Chain)
@@ -117,12 +117,12 @@ func TestWhatTheNodeTakesItselfIsDelivered(t *testing.T) {
 			}
 			walk := s.walk(tracer)
 			s.quiet(tracer)
-			end, _ := ended(t, walk, trace.Delivered)
+			end, _ := ended(t, walk, trace.EndingDelivered)
 			if end.Packet.To != s.Node.AddrPort(w.family, targetPort) {
 				t.Errorf("%s from %s: delivered as %s", w, client, end.Packet)
 			}
 			if own := client == s.Node.Host; own != (at(walk, "output", nft.TableName).Chain.Name != "") {
-				t.Errorf("%s from %s: began in %s", w, client, walk.Passages[0].Chain.Hook)
+				t.Errorf("%s from %s: began in %s", w, client, walk.Visits[0].Chain.Hook)
 			}
 			s.must(tracer.Close())
 		}
@@ -139,9 +139,9 @@ func TestWhatTheNodeSendsToItselfIsOnePacket(t *testing.T) {
 			t.Fatal(w, a, err)
 		}
 		walk := s.walk(tracer)
-		ended(t, walk, trace.Delivered)
+		ended(t, walk, trace.EndingDelivered)
 		if at(walk, "output", trace.TableName).Chain.Name == "" || at(walk, "prerouting", trace.TableName).In != "lo" {
-			t.Errorf("%s: the way was %+v", w, walk.Passages)
+			t.Errorf("%s: the way was %+v", w, walk.Visits)
 		}
 		s.quiet(tracer)
 		if n, err := tracer.Matched(); n != 1 || err != nil {
@@ -160,14 +160,14 @@ func TestAnswersAreFollowedIfWanted(t *testing.T) {
 				s.t.Fatalf("%s: %s", w, a)
 			}
 			walk := s.walk(tracer)
-			for !walk.Answer {
+			for !walk.IsReply {
 				walk = s.walk(tracer)
 			}
-			end, _ := ended(s.t, walk, trace.Sent)
+			end, _ := ended(s.t, walk, trace.EndingSent)
 			if end.Packet.From != netip.AddrPortFrom(clusterIPs[w.family], servicePort) || end.Packet.To != a.Local {
 				s.t.Errorf("%s: the answer left as %s", w, end.Packet)
 			}
-			if end.Packet.From.Addr() == walk.Passages[0].Packet.From.Addr() {
+			if end.Packet.From.Addr() == walk.Visits[0].Packet.From.Addr() {
 				s.t.Errorf("%s: the answer was not translated back: %s", w, end.Packet)
 			}
 			s.must(tracer.Close())
@@ -192,7 +192,7 @@ func TestEveryPacketIsFollowedIfWanted(t *testing.T) {
 			t.Errorf("%s: the first packet is %q", w, first.State)
 		}
 		second := s.walk(tracer)
-		ended(t, second, trace.Sent)
+		ended(t, second, trace.EndingSent)
 		if second.State != "established" || slices.ContainsFunc(visited(second), func(v string) bool { return strings.HasPrefix(v, "nat-") }) {
 			t.Errorf("%s: the second packet is %q and came through %q", w, second.State, visited(second))
 		}
@@ -218,8 +218,8 @@ func TestOnlyWhatWasAskedForIsFollowed(t *testing.T) {
 		from := s.client.AddrPort(w.family, 40_000)
 		_, err := s.client.AskFrom(w.protocol, from, p.To, silence)
 		s.must(err)
-		if walk := s.walk(tracer); walk.Passages[0].Packet.From != from {
-			t.Errorf("%s: followed %s", w, walk.Passages[0].Packet)
+		if walk := s.walk(tracer); walk.Visits[0].Packet.From != from {
+			t.Errorf("%s: followed %s", w, walk.Visits[0].Packet)
 		}
 		if n, err := tracer.Matched(); n == 0 || err != nil {
 			t.Errorf("%s: %d packets matched, %v", w, n, err)

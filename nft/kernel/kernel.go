@@ -10,12 +10,12 @@ import (
 )
 
 // Kernel holds the lasting sockets to nf_tables of one network namespace. It is
-// not safe for use by several goroutines; what [Kernel.Beside] gives is another
+// not safe for use by several goroutines; what [Kernel.Share] gives is another
 // one for another goroutine.
 type Kernel struct {
 	*writer
-	read *netlink.Conn
-	said maphash.Hash // of the last reading, to know it again
+	read     *netlink.Conn
+	readHash maphash.Hash // of the last reading, to know it again
 }
 
 // Config says where to find nf_tables.
@@ -47,10 +47,10 @@ func Open(c Config) (*Kernel, error) {
 	return &Kernel{writer: w, read: read}, nil
 }
 
-// Beside opens a Kernel for another goroutine: with a socket of its own to read
+// Share opens a Kernel for another goroutine: with a socket of its own to read
 // from, and the same one to write to, in turns, since tables may belong to that
 // socket. Close it before this one.
-func (k *Kernel) Beside() (*Kernel, error) {
+func (k *Kernel) Share() (*Kernel, error) {
 	read, err := dial(k.config, dumpPiece)
 	if err != nil {
 		return nil, err

@@ -17,21 +17,21 @@ const probeTable = "kube-vmap-probe"
 // Probe asks the kernel to try everything that a rule set needs and says in one
 // line what is missing: permission, nf_tables, or one of its parts.
 func (k *Kernel) Probe(c nft.Config) error {
-	return missing(k.check(nft.Sample(c), probeTable))
+	return explainProbe(k.check(nft.Sample(c), probeTable))
 }
 
-// Protects reports whether the kernel lets a table belong to a socket and keeps it
+// SupportsOwner reports whether the kernel lets a table belong to a socket and keeps it
 // when that closes (table flags owner and persist; Linux 6.9, da5141bbe0c2).
-func (k *Kernel) Protects() (bool, error) {
+func (k *Kernel) SupportsOwner() (bool, error) {
 	err := k.check(nft.Batch{nft.AddTable{Protected: true}}, probeTable)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
 		return false, nil
 	}
-	return err == nil, missing(err)
+	return err == nil, explainProbe(err)
 }
 
-// missing says what the answer to the probe means.
-func missing(err error) error {
+// explainProbe says what the answer to the probe means.
+func explainProbe(err error) error {
 	var refusal *nft.Error
 	switch {
 	case err == nil:

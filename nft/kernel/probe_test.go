@@ -23,12 +23,12 @@ func TestWhatTheKernelLacksIsSaidInOneLine(t *testing.T) {
 		{&nft.Error{Errno: unix.EPERM}, "run as root or with CAP_NET_ADMIN"},
 		{errors.New("no socket"), "no socket"},
 	} {
-		got := missing(tc.err).Error()
+		got := explainProbe(tc.err).Error()
 		if !strings.Contains(got, tc.want) || strings.Contains(got, "\n") {
 			t.Errorf("of %v: %q, want one line with %q", tc.err, got, tc.want)
 		}
 	}
-	if err := missing(nil); err != nil {
+	if err := explainProbe(nil); err != nil {
 		t.Errorf("of a kernel that lacks nothing: %v", err)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"kube-vmap/nft"
 )
 
-// readTries is how often a read starts again because somebody changed nf_tables
+// maxReads is how often a read starts again because somebody changed nf_tables
 // under it.
-const readTries = 5
+const maxReads = 5
 
 // Read returns what the kernel holds under our name, at one moment. The kernel
 // answers in pieces and does not say whose tables other programs change in between,
@@ -25,12 +25,12 @@ const readTries = 5
 // also be gone when it is asked for.
 func (k *Kernel) Read() (nft.Tables, error) {
 	var last uint64
-	for range readTries {
+	for range maxReads {
 		tables, whole, err := k.ReadOnce()
 		if whole {
 			return tables, err
 		}
-		now := k.said.Sum64()
+		now := k.readHash.Sum64()
 		if err == nil && now == last {
 			return tables, nil
 		}
@@ -47,7 +47,7 @@ func (k *Kernel) ReadOnce() (tables nft.Tables, whole bool, err error) {
 	if err != nil {
 		return tables, true, err
 	}
-	k.said.Reset()
+	k.readHash.Reset()
 	tables, readErr := k.readOnce()
 	after, err := k.Generation()
 	if err != nil {
@@ -76,10 +76,10 @@ func (k *Kernel) Generation() (uint32, error) {
 	return id, err
 }
 
-// Foreign is a number that changes whenever nf_tables of this network namespace is
+// ForeignChanges is a number that changes whenever nf_tables of this network namespace is
 // changed by anybody but this Kernel and those beside it. (A transaction of ours that
 // had nothing to do, which the kernel does not count, changes it too.)
-func (k *Kernel) Foreign() (uint32, error) {
+func (k *Kernel) ForeignChanges() (uint32, error) {
 	k.mu.Lock() // so that nothing is between being applied and being counted
 	defer k.mu.Unlock()
 	id, err := k.Generation()
@@ -150,16 +150,16 @@ func (k *Kernel) EachPart(id nft.SetID, fn func([]nft.Element)) error {
 		{unix.NFTA_SET_ELEM_LIST_TABLE, nft.TableName},
 		{unix.NFTA_SET_ELEM_LIST_SET, id.Name()},
 	}, func(m netlink.Message) (err error) {
-		k.hear(m)
+		k.hashAnswer(m)
 		part, err = nft.DecodeElements(id, part[:0], m.Data)
 		fn(part)
 		return err
 	})
 }
 
-// hear notes what the kernel said, but for the generation in its header.
-func (k *Kernel) hear(m netlink.Message) {
-	_, _ = k.said.Write(m.Data[min(nfHeaderLen, len(m.Data)):])
+// hashAnswer notes what the kernel said, but for the generation in its header.
+func (k *Kernel) hashAnswer(m netlink.Message) {
+	_, _ = k.readHash.Write(m.Data[min(nfHeaderLen, len(m.Data)):])
 }
 
 // nfHeaderLen is the length of a netfilter message's own header (struct nfgenmsg).
@@ -190,7 +190,7 @@ type attribute struct {
 func (k *Kernel) decode(t *nft.Tables, f model.Family, kind uint16, flags netlink.HeaderFlags, by attribute) error {
 	return k.get(kind, flags, nft.FamilyNumber(f), []attribute{by}, func(m netlink.Message) error {
 		if kind != unix.NFT_MSG_GETOBJ { // counters count on
-			k.hear(m)
+			k.hashAnswer(m)
 		}
 		return t.Decode(f, uint16(m.Header.Type)&0xff, m.Data)
 	})

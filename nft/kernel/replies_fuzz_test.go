@@ -49,7 +49,7 @@ func FuzzRefusals(f *testing.F) {
 	f.Add(plain[:len(plain)-3])
 	f.Add(refusalOf(1<<31, 1<<31, extended, netlink.Attribute{Type: unix.NLMSGERR_ATTR_OFFS, Data: []byte{1}}))
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		refusals, err := refusalsIn(answer, e)
+		refusals, err := decodeErrors(answer, e)
 		if len(refusals) > len(answer)/(headerLen+4) {
 			t.Fatalf("%d refusals in %d bytes", len(refusals), len(answer))
 		}
@@ -110,13 +110,13 @@ func as(m netlink.Message, kind uint16, attributes ...netlink.Attribute) netlink
 }
 
 func TestAnInterruptedDumpIsReadAgain(t *testing.T) {
-	k := &changing{generation: 1, changes: readTries - 1}
+	k := &changing{generation: 1, changes: maxReads - 1}
 	have, err := (&Kernel{writer: &writer{}, read: nltest.Dial(k.answer)}).Read()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range model.Families {
-		last := strings.Repeat("x", readTries)
+		last := strings.Repeat("x", maxReads)
 		if _, found := have[f].Chains[last]; !found || len(have[f].Chains) != 1 {
 			t.Errorf("%s: read %+v, want chain %s alone", f, have[f].Chains, last)
 		}

@@ -14,7 +14,7 @@ import (
 
 // transact sends the bytes and reads what the kernel had to object.
 func (w *writer) transact(e *nft.Encoded) error {
-	if err := w.makeRoom(2 * len(e.Bytes)); err != nil {
+	if err := w.growWriteBuffer(2 * len(e.Bytes)); err != nil {
 		return fmt.Errorf("make room for a batch of %d bytes: %w", len(e.Bytes), err)
 	}
 	raw, err := w.conn.SyscallConn()
@@ -24,7 +24,7 @@ func (w *writer) transact(e *nft.Encoded) error {
 	var sent, refused error
 	err = raw.Control(func(fd uintptr) {
 		if sent = send(int(fd), e.Bytes); sent == nil {
-			refused = refusal(int(fd), w.answer, e)
+			refused = readErrors(int(fd), w.answer, e)
 		}
 	})
 	switch {
@@ -38,15 +38,15 @@ func (w *writer) transact(e *nft.Encoded) error {
 	return refused
 }
 
-// makeRoom lets the send buffer take n bytes: a transaction is one datagram.
-func (w *writer) makeRoom(n int) error {
-	if n <= w.room {
+// growWriteBuffer lets the send buffer take n bytes: a transaction is one datagram.
+func (w *writer) growWriteBuffer(n int) error {
+	if n <= w.writeBuffer {
 		return nil
 	}
 	if err := w.conn.SetWriteBuffer(n); err != nil {
 		return err
 	}
-	w.room = n
+	w.writeBuffer = n
 	return nil
 }
 
@@ -60,14 +60,14 @@ func send(fd int, b []byte) error {
 	}
 }
 
-// mostErrors is how many refusals of one transaction are listed.
-const mostErrors = 100
+// maxErrors is how many refusals of one transaction are listed.
+const maxErrors = 100
 
-// refusal reads all that waits on the socket and returns the first error, with the
+// readErrors reads all that waits on the socket and returns the first error, with the
 // others: the kernel goes on after an error to find more. All must be read, lest
 // it be taken for the answer to the next transaction; that there were more than the
 // buffer holds is told before the first of those it does hold.
-func refusal(fd int, buf []byte, e *nft.Encoded) error {
+func readErrors(fd int, buf []byte, e *nft.Encoded) error {
 	var first *nft.Error
 	var broken error
 	for {
@@ -85,12 +85,12 @@ func refusal(fd int, buf []byte, e *nft.Encoded) error {
 		case err != nil:
 			return fmt.Errorf("read the answer to a batch: %w", err)
 		}
-		refusals, err := refusalsIn(buf[:n], e)
+		refusals, err := decodeErrors(buf[:n], e)
 		broken = cmp.Or(broken, err)
 		for _, r := range refusals {
 			if first == nil {
 				first = r
-			} else if len(first.Others) < mostErrors {
+			} else if len(first.Others) < maxErrors {
 				first.Others = append(first.Others, r)
 			}
 		}
@@ -100,9 +100,9 @@ func refusal(fd int, buf []byte, e *nft.Encoded) error {
 // headerLen is the length of a netlink header.
 const headerLen = unix.SizeofNlMsghdr
 
-// refusalsIn reads error messages (struct nlmsgerr, then the attributes of an
+// decodeErrors reads error messages (struct nlmsgerr, then the attributes of an
 // extended acknowledgement; include/uapi/linux/netlink.h).
-func refusalsIn(b []byte, e *nft.Encoded) (list []*nft.Error, err error) {
+func decodeErrors(b []byte, e *nft.Encoded) (list []*nft.Error, err error) {
 	for len(b) >= headerLen {
 		length := int(binary.NativeEndian.Uint32(b))
 		kind := binary.NativeEndian.Uint16(b[4:])
@@ -114,7 +114,7 @@ func refusalsIn(b []byte, e *nft.Encoded) (list []*nft.Error, err error) {
 		if kind == unix.NLMSG_ERROR && len(body) >= 4 {
 			if errno := -int32(binary.NativeEndian.Uint32(body)); errno != 0 {
 				sequence := binary.NativeEndian.Uint32(b[8:])
-				offset, message := extended(body[4:], flags)
+				offset, message := decodeExtended(body[4:], flags)
 				list = append(list, e.Explain(sequence, offset, syscall.Errno(errno), message))
 			}
 		}
@@ -123,9 +123,9 @@ func refusalsIn(b []byte, e *nft.Encoded) (list []*nft.Error, err error) {
 	return list, nil
 }
 
-// extended reads where the kernel saw the fault and what it says about it, from
+// decodeExtended reads where the kernel saw the fault and what it says about it, from
 // what follows the errno: the refused message's header, then attributes.
-func extended(b []byte, flags uint16) (offset uint32, message string) {
+func decodeExtended(b []byte, flags uint16) (offset uint32, message string) {
 	if flags&unix.NLM_F_ACK_TLVS == 0 || len(b) < headerLen {
 		return 0, ""
 	}

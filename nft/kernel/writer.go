@@ -20,11 +20,11 @@ type writer struct {
 	users  atomic.Int32
 	port   uint32 // the socket's, which tables may belong to
 
-	mu      sync.Mutex
-	conn    *netlink.Conn
-	room    int    // bytes that the send buffer can take
-	answer  []byte // what is read goes here
-	commits uint32 // transactions that the kernel took
+	mu          sync.Mutex
+	conn        *netlink.Conn
+	writeBuffer int    // bytes that the send buffer can take
+	answer      []byte // what is read goes here
+	commits     uint32 // transactions that the kernel took
 }
 
 func newWriter(c Config) (*writer, error) {
@@ -85,14 +85,14 @@ func (w *writer) Apply(b nft.Batch) (nft.Applied, error) {
 		a.Took = time.Since(start)
 		a.Steps += taken
 		taken = a.Steps
-		if err == nil || limit < smallestStep || !nft.IsOutOfMemory(err) || len(b.Steps(limit/4)) == 1 {
+		if err == nil || limit < minStepElements || !nft.IsOutOfMemory(err) || len(b.Steps(limit/4)) == 1 {
 			return a, permission(err)
 		}
 	}
 }
 
-// smallestStep is how many elements a step has at least that is made smaller still.
-const smallestStep = 4_000
+// minStepElements is how many elements a step has at least that is made smaller still.
+const minStepElements = 4_000
 
 func (w *writer) applySteps(steps []nft.Batch) (a nft.Applied, err error) {
 	var sentBefore []byte

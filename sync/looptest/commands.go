@@ -43,7 +43,7 @@ var commands = map[string]command{
 	"refuse":  {2, (*script).refuse},
 	"accept":  {1, (*script).accept},
 	"faults":  {1, (*script).faults},
-	"heal":    {0, func(s *script, _ []string) error { s.faulty.Heal(); return nil }},
+	"heal":    {0, func(s *script, _ []string) error { s.faulty.ClearFaults(); return nil }},
 	"vandal":  {2, (*script).vandal},
 	"disturb": {0, func(s *script, _ []string) error { s.meter.disturb(); return nil }},
 
@@ -140,8 +140,8 @@ func (s *script) accept(args []string) error {
 
 // faultNames are the words for faults.
 var faultNames = map[string]kerneltest.Fault{
-	"refused": kerneltest.Refused, "denied": kerneltest.Denied, "cut": kerneltest.Cut,
-	"unanswered": kerneltest.Unanswered, "unread": kerneltest.Unread,
+	"refused": kerneltest.FaultRefused, "denied": kerneltest.FaultDenied, "cut": kerneltest.FaultNotSent,
+	"unanswered": kerneltest.FaultNoAnswer, "unread": kerneltest.FaultRead,
 }
 
 func (s *script) faults(args []string) error {

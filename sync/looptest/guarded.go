@@ -33,10 +33,10 @@ func (g *guarded) Apply(b nft.Batch) (nft.Applied, error) {
 }
 
 // Foreign is the kernel's.
-func (g *guarded) Foreign() (uint32, error) {
+func (g *guarded) ForeignChanges() (uint32, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.kernel.Foreign()
+	return g.kernel.ForeignChanges()
 }
 
 // meter counts what a loop does with a kernel, and what others do, and can make it
@@ -78,7 +78,7 @@ func (m *meter) Apply(b nft.Batch) (nft.Applied, error) {
 }
 
 // Foreign counts what others have done.
-func (m *meter) Foreign() (uint32, error) {
+func (m *meter) ForeignChanges() (uint32, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.foreign, nil

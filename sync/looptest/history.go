@@ -21,7 +21,7 @@ type Random struct {
 	Events int
 	// Shares of the calls to the kernel fail. If it refuses any, it also refuses
 	// some Services for a while, and other programs change our tables.
-	Shares kerneltest.Shares
+	Shares kerneltest.FaultRates
 	// Settle, if not nil, is called when nothing may go wrong any more, and the
 	// loop is started again then: the kernel's content may not be its fault.
 	Settle func()
@@ -44,7 +44,7 @@ func History(t *testing.T, k sync.Kernel, o Random) {
 		for range o.Events {
 			h.step(t)
 		}
-		h.faulty.Heal()
+		h.faulty.ClearFaults()
 		if o.Settle != nil {
 			o.Settle()
 			h.restart(t)

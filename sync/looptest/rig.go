@@ -31,7 +31,7 @@ type rig struct {
 	sent   bool // the first burst
 }
 
-func newRig(k sync.Kernel, s kerneltest.Shares, seed uint64) *rig {
+func newRig(k sync.Kernel, s kerneltest.FaultRates, seed uint64) *rig {
 	r := &rig{world: newWorld(), kernel: &guarded{kernel: k}}
 	r.faulty = kerneltest.NewFaulty(r.kernel, s, seed)
 	r.meter = &meter{kernel: r.faulty}

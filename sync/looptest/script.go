@@ -41,7 +41,7 @@ func Run(t *testing.T, o Options) {
 			kernel := o.Open(t)
 			s := &script{archive: archive, update: o.Update}
 			synctest.Test(t, func(t *testing.T) {
-				s.rig = newRig(kernel, kerneltest.Shares{}, 0)
+				s.rig = newRig(kernel, kerneltest.FaultRates{}, 0)
 				s.run(t, file)
 			})
 			if s.updated {

@@ -69,7 +69,7 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	s := &stage{T: t, metrics: metrics.New(metrics.Config{}), bursts: make(chan []sync.Event)}
-	s.kernel = kerneltest.NewFaulty(kerneltest.New(), kerneltest.Shares{}, 1)
+	s.kernel = kerneltest.NewFaulty(kerneltest.New(), kerneltest.FaultRates{}, 1)
 	config := sync.Config{
 		NodeName: "node-1", Observer: s.metrics, MinSyncPeriod: time.Second,
 		Rules: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark},
@@ -248,7 +248,7 @@ func TestChangesArePendingUntilTheKernelHasThem(t *testing.T) {
 		s.say(0, web(1), slice(model.IPv4, "node-1", time.Time{}))
 		s.expect("while the kernel is left alone", pending(1, 1))
 		<-time.After(500 * time.Millisecond)
-		s.kernel.Fail(kerneltest.Denied, 1)
+		s.kernel.Fail(kerneltest.FaultDenied, 1)
 		s.say(time.Second/2, slice(model.IPv6, "node-1", time.Time{}))
 		s.expect("while the kernel refuses", all(
 			pending(1, 2),
@@ -277,7 +277,7 @@ func TestMetricsTellWhatIsLeftOutAndWhatOthersDid(t *testing.T) {
 		s.expect("with a port that the kernel refuses", map[string]float64{
 			"kubevmap_refused_service_ports": 1, "kubevmap_refused_objects": 1, "kubevmap_endpoints": 4, "kubevmap_drift_repairs_total": 0,
 		})
-		s.kernel.Heal()
+		s.kernel.ClearFaults()
 		for i, f := range model.Families {
 			if _, err := s.kernel.Apply(nft.Batch{nft.DeleteTable{Family: f}}); err != nil {
 				t.Fatal(err)

@@ -40,7 +40,7 @@ func look(ctx context.Context, p simulate.Packet, in string) (found simulate.Res
 		return found, err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	found, err = w.Explain(p, in)
+	found, err = w.Run(p, in)
 	switch {
 	case errors.Is(err, simulate.ErrNoTable):
 		return found, fmt.Errorf("%w of %s in this network namespace: is kube-vmap running here? "+

@@ -72,7 +72,7 @@ func TestAServiceIsInTheWorstStateThatIsTrue(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.want, func(t *testing.T) {
-			k := kerneltest.NewFaulty(kerneltest.New(), kerneltest.Shares{}, 1)
+			k := kerneltest.NewFaulty(kerneltest.New(), kerneltest.FaultRates{}, 1)
 			if tc.refuse {
 				for _, p := range model.Protocols {
 					k.Refuse("shop/web:"+p.String(), unix.ERANGE, 0)

@@ -8,37 +8,37 @@ import (
 )
 
 // ending says what became of the packet, and how to look further.
-func ending(w *trace.Walk) string {
+func ending(w *trace.Path) string {
 	how, p, step := w.End()
 	switch how {
-	case trace.Dropped:
+	case trace.EndingDropped:
 		return by("DROPPED", p, step)
-	case trace.Rejected:
+	case trace.EndingRejected:
 		return by("REFUSED, and its sender told so,", p, step)
-	case trace.DroppedByPolicy:
+	case trace.EndingPolicyDrop:
 		return fmt.Sprintf("  DROPPED by the policy of table %s %s, chain %s (%s): no rule there accepts it\n%s",
 			p.Chain.FamilyName(), p.Chain.Table, p.Chain.Name, p.Chain.Hook, see(p, p.Chain.Name))
-	case trace.Queued:
+	case trace.EndingQueued:
 		return by("HANDED to a program that has not given it back (NFQUEUE)", p, step)
-	case trace.Taken:
+	case trace.EndingStolen:
 		return by("TAKEN out of the usual way", p, step)
-	case trace.Sent:
+	case trace.EndingSent:
 		return fmt.Sprintf("  SENT by %s as %s\n", p.Out, p.Packet)
-	case trace.Delivered:
+	case trace.EndingDelivered:
 		return fmt.Sprintf("  DELIVERED to the node itself as %s\n"+
 			"    if nobody answers, nobody listens there: ss -ltunSp\n", p.Packet)
-	case trace.LostInHook:
+	case trace.EndingLostInHook:
 		return lostIn(p)
-	case trace.LostBehindHook:
+	case trace.EndingLostAfterHook:
 		return lostBehind(p, w.Refusal)
-	case trace.NotSeenAgain:
+	case trace.EndingNotSeenAgain:
 		return notSeenAgain(p, w.Refusal)
 	}
 	return "  What became of it is not known: messages of the kernel were lost.\n"
 }
 
 // by names a rule as the one that decided.
-func by(what string, p *trace.Passage, step *trace.Step) string {
+func by(what string, p *trace.Visit, step *trace.Step) string {
 	s := fmt.Sprintf("  %s by table %s %s, chain %s", what, p.Chain.FamilyName(), p.Chain.Table, step.Chain)
 	if step.Chain != p.Chain.Name {
 		s += " (from " + p.Chain.Name + ")"
@@ -55,7 +55,7 @@ func by(what string, p *trace.Passage, step *trace.Step) string {
 }
 
 // see is the command that lists a chain.
-func see(p *trace.Passage, chain string) string {
+func see(p *trace.Visit, chain string) string {
 	return fmt.Sprintf("    to see it: nft -a list chain %s %s %s\n", p.Chain.FamilyName(), p.Chain.Table, chain)
 }
 
@@ -75,15 +75,15 @@ func ours(chain string) string {
 }
 
 // lostIn says what else than nf_tables is in a hook.
-func lostIn(p *trace.Passage) string {
+func lostIn(p *trace.Visit) string {
 	return fmt.Sprintf("  LOST in hook %s: it came to %s and not to the hook's end, and no rule of nf_tables took it\n"+
 		"    what else is there: iptables-legacy (iptables-legacy-save -c), connection tracking (conntrack -S), IPVS, BPF\n",
 		p.Chain.Hook, after(p))
 }
 
 // after is the place that was reached last.
-func after(p *trace.Passage) string {
-	if p.Chain.Tracing() {
+func after(p *trace.Visit) string {
+	if p.Chain.IsTracer() {
 		return "its beginning"
 	}
 	return fmt.Sprintf("chain %s of table %s %s, priority %d,", p.Chain.Name, p.Chain.FamilyName(), p.Chain.Table, p.Chain.Priority)
@@ -91,7 +91,7 @@ func after(p *trace.Passage) string {
 
 // notSeenAgain lists what may have become of a packet between a bridge and the node. It
 // may have arrived.
-func notSeenAgain(p *trace.Passage, refusal string) string {
+func notSeenAgain(p *trace.Visit, refusal string) string {
 	routing := "routing does not refuse it"
 	if refusal != "" {
 		routing = "routing would refuse it (" + refusal + "), unless the bridge forwards it"
@@ -104,7 +104,7 @@ func notSeenAgain(p *trace.Passage, refusal string) string {
 
 // lostBehind says what is between hooks. refusal is why routing refuses the packet, if
 // that is known.
-func lostBehind(p *trace.Passage, refusal string) string {
+func lostBehind(p *trace.Visit, refusal string) string {
 	s := fmt.Sprintf("  LOST behind hook %s: nf_tables let it go as %s, and saw it in no other hook\n", p.Chain.Hook, p.Packet)
 	from, to := p.Packet.From.Addr(), p.Packet.To.Addr()
 	switch p.Chain.Hook {

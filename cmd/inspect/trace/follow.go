@@ -74,7 +74,7 @@ func Follow(ctx context.Context, p simulate.Packet, o Options, out io.Writer) (a
 // show writes packets as they come, and returns how many, and whether all arrived.
 func show(ctx context.Context, tracer *trace.Tracer, count int, out io.Writer) (shown int, arrival trace.Arrival, err error) {
 	for count == 0 || shown < count {
-		w, err := tracer.NextWalk(ctx)
+		w, err := tracer.NextPath(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
 			return shown, arrival, nil

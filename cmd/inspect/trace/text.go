@@ -9,13 +9,13 @@ import (
 )
 
 // Text is a packet's way in words, some lines of them. number is the packet's.
-func Text(number int, w *trace.Walk) string {
+func Text(number int, w *trace.Path) string {
 	var s strings.Builder
 	s.WriteString(heading(number, w))
 	hook := ""
-	for i := range w.Passages {
-		p := &w.Passages[i]
-		if p.Chain.Tracing() {
+	for i := range w.Visits {
+		p := &w.Visits[i]
+		if p.Chain.IsTracer() {
 			continue
 		}
 		if p.Chain.Hook != hook {
@@ -23,8 +23,8 @@ func Text(number int, w *trace.Walk) string {
 			fmt.Fprintf(&s, "  %s%s\n", hookText(hook), way(p))
 		}
 		writePassage(&s, p)
-		if i+1 < len(w.Passages) {
-			writeTranslation(&s, p.Packet, w.Passages[i+1].Packet)
+		if i+1 < len(w.Visits) {
+			writeTranslation(&s, p.Packet, w.Visits[i+1].Packet)
 		}
 	}
 	s.WriteString(ending(w))
@@ -32,13 +32,13 @@ func Text(number int, w *trace.Walk) string {
 }
 
 // heading is what the packet was when it came.
-func heading(number int, w *trace.Walk) string {
-	if len(w.Passages) == 0 {
+func heading(number int, w *trace.Path) string {
+	if len(w.Visits) == 0 {
 		return fmt.Sprintf("packet %d\n", number)
 	}
-	first := &w.Passages[0]
+	first := &w.Visits[0]
 	s := fmt.Sprintf("packet %d  %s", number, first.Packet)
-	if w.Answer {
+	if w.IsReply {
 		s = fmt.Sprintf("answer, packet %d  %s", number, first.Packet)
 	}
 	if first.In != "" {
@@ -73,7 +73,7 @@ func hookText(hook string) string {
 }
 
 // way is where the packet goes from the hook, where that is known there.
-func way(p *trace.Passage) string {
+func way(p *trace.Visit) string {
 	if p.Out == "" {
 		return ""
 	}
@@ -81,7 +81,7 @@ func way(p *trace.Passage) string {
 }
 
 // writePassage writes a base chain and what happened there.
-func writePassage(s *strings.Builder, p *trace.Passage) {
+func writePassage(s *strings.Builder, p *trace.Visit) {
 	fmt.Fprintf(s, "  %6d  %s %s %s", p.Chain.Priority, p.Chain.FamilyName(), p.Chain.Table, p.Chain.Name)
 	width := 0
 	rules := 0

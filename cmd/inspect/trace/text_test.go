@@ -12,8 +12,8 @@ import (
 )
 
 // at is a passage of table "t" in a hook.
-func at(hook, chain string, own bool, steps ...trace.Step) trace.Passage {
-	return trace.Passage{
+func at(hook, chain string, own bool, steps ...trace.Step) trace.Visit {
+	return trace.Visit{
 		Chain: trace.Chain{Family: unix.NFPROTO_INET, Table: "t", Name: chain, Base: true, Hook: hook, Own: own},
 		In:    "eth0",
 		Packet: trace.Packet{
@@ -35,7 +35,7 @@ func policy(code int32) trace.Step {
 func TestEveryEndingIsSaidWithWhatToDoNext(t *testing.T) {
 	const drop, accept, stolen, queue = 0, 1, 2, 7<<16 | 3
 	begin, end := at("prerouting", "begin-prerouting", true), at("prerouting", "end-prerouting", true)
-	passed := func(hook string) trace.Passage { return at(hook, "end-"+hook, true) }
+	passed := func(hook string) trace.Visit { return at(hook, "end-"+hook, true) }
 	sent := passed("postrouting")
 	sent.Out = "eth1"
 	onBridge := end
@@ -45,55 +45,55 @@ func TestEveryEndingIsSaidWithWhatToDoNext(t *testing.T) {
 	}})
 	ours.Chain.Table = "kube-vmap"
 	for _, tc := range []struct {
-		walk trace.Walk
+		walk trace.Path
 		want []string
 	}{
 		{
-			trace.Walk{Passages: []trace.Passage{begin, at("forward", "base", false, rule(drop, ruletext.Rule{Handle: 9, Text: "drop", Comment: "no"}))}},
+			trace.Path{Visits: []trace.Visit{begin, at("forward", "base", false, rule(drop, ruletext.Rule{Handle: 9, Text: "drop", Comment: "no"}))}},
 			[]string{`DROPPED by table inet t, chain c (from base), rule 9, comment "no"`, "nft -a list chain inet t c"},
 		},
 		{
-			trace.Walk{Passages: []trace.Passage{begin, at("forward", "c", false, policy(drop))}},
+			trace.Path{Visits: []trace.Visit{begin, at("forward", "c", false, policy(drop))}},
 			[]string{"DROPPED by the policy of table inet t, chain c (forward)", ": no rule matched, policy drop\n", "nft -a list chain inet t c"},
 		},
-		{trace.Walk{Passages: []trace.Passage{begin, ours}}, []string{"REFUSED", "no endpoints that are ready"}},
+		{trace.Path{Visits: []trace.Visit{begin, ours}}, []string{"REFUSED", "no endpoints that are ready"}},
 		{
-			trace.Walk{Passages: []trace.Passage{begin, at("forward", "c", false, rule(queue, ruletext.Rule{Text: "queue to 7"}))}},
+			trace.Path{Visits: []trace.Visit{begin, at("forward", "c", false, rule(queue, ruletext.Rule{Text: "queue to 7"}))}},
 			[]string{"HANDED to a program", "queue to 7\n"},
 		},
 		{
-			trace.Walk{Passages: []trace.Passage{begin, at("forward", "c", false, rule(stolen, ruletext.Rule{Text: "(fwd)"}))}},
+			trace.Path{Visits: []trace.Visit{begin, at("forward", "c", false, rule(stolen, ruletext.Rule{Text: "(fwd)"}))}},
 			[]string{"TAKEN", "(fwd)  -> stolen\n"},
 		},
 		{
-			trace.Walk{Passages: []trace.Passage{begin, end, passed("forward"), sent}},
+			trace.Path{Visits: []trace.Visit{begin, end, passed("forward"), sent}},
 			[]string{"SENT by eth1 as UDP 10.0.0.1:1 > [fd00::2]:2"},
 		},
-		{trace.Walk{Passages: []trace.Passage{begin, end, passed("input")}}, []string{"DELIVERED", "ss -ltunSp"}},
+		{trace.Path{Visits: []trace.Visit{begin, end, passed("input")}}, []string{"DELIVERED", "ss -ltunSp"}},
 		{
-			trace.Walk{Passages: []trace.Passage{begin, end, at("forward", "begin-forward", true)}},
+			trace.Path{Visits: []trace.Visit{begin, end, at("forward", "begin-forward", true)}},
 			[]string{"LOST in hook forward: it came to its beginning", "iptables-legacy"},
 		},
 		{
-			trace.Walk{Passages: []trace.Passage{begin, end, at("forward", "c", false, policy(accept))}},
+			trace.Path{Visits: []trace.Visit{begin, end, at("forward", "c", false, policy(accept))}},
 			[]string{"LOST in hook forward: it came to chain c of table inet t, priority 0,"},
 		},
-		{trace.Walk{Passages: []trace.Passage{begin, end}}, []string{"LOST behind hook prerouting", "ip route get fd00::2 from 10.0.0.1 iif eth0"}},
+		{trace.Path{Visits: []trace.Visit{begin, end}}, []string{"LOST behind hook prerouting", "ip route get fd00::2 from 10.0.0.1 iif eth0"}},
 		{
-			trace.Walk{Refusal: "no route on this node", Passages: []trace.Passage{begin, end}},
+			trace.Path{Refusal: "no route on this node", Visits: []trace.Visit{begin, end}},
 			[]string{"LOST behind hook prerouting", "it was refused: no route on this node\n"},
 		},
 		{
-			trace.Walk{Passages: []trace.Passage{begin, onBridge}},
+			trace.Path{Visits: []trace.Visit{begin, onBridge}},
 			[]string{"NOT SEEN AGAIN behind hook prerouting", "not certain: routing does not refuse it\n", "ip neigh show dev eth0;"},
 		},
 		{
-			trace.Walk{Refusal: "no route on this node", Passages: []trace.Passage{begin, onBridge}},
+			trace.Path{Refusal: "no route on this node", Visits: []trace.Visit{begin, onBridge}},
 			[]string{"NOT SEEN AGAIN", "routing would refuse it (no route on this node), unless the bridge forwards it\n"},
 		},
-		{trace.Walk{Passages: []trace.Passage{passed("output")}}, []string{"LOST behind hook output", "ip route get fd00::2"}},
-		{trace.Walk{Passages: []trace.Passage{begin, end, passed("forward")}}, []string{"LOST behind hook forward", "next hop"}},
-		{trace.Walk{Lost: true, Passages: []trace.Passage{begin}}, []string{"not known", "messages of the kernel were lost"}},
+		{trace.Path{Visits: []trace.Visit{passed("output")}}, []string{"LOST behind hook output", "ip route get fd00::2"}},
+		{trace.Path{Visits: []trace.Visit{begin, end, passed("forward")}}, []string{"LOST behind hook forward", "next hop"}},
+		{trace.Path{Lost: true, Visits: []trace.Visit{begin}}, []string{"not known", "messages of the kernel were lost"}},
 	} {
 		got := Text(1, &tc.walk)
 		for _, want := range tc.want {
@@ -109,7 +109,7 @@ func TestWhatConntrackMakesOfAPacketIsSaid(t *testing.T) {
 		"": ", in by eth0\n", "new": "opens a connection\n", "established": "of a connection that is there already",
 		"invalid": "it will not be translated", "untracked": "to connection tracking untracked",
 	} {
-		w := trace.Walk{State: state, Passages: []trace.Passage{at("prerouting", "begin-prerouting", true)}}
+		w := trace.Path{State: state, Visits: []trace.Visit{at("prerouting", "begin-prerouting", true)}}
 		if got := Text(3, &w); !strings.HasPrefix(got, "packet 3  UDP 10.0.0.1:1 > [fd00::2]:2, in by eth0") || !strings.Contains(got, want) {
 			t.Errorf("%q: %s", state, got)
 		}
@@ -119,7 +119,7 @@ func TestWhatConntrackMakesOfAPacketIsSaid(t *testing.T) {
 func TestARuleThatIsGoneIsNotMadeUp(t *testing.T) {
 	gone := rule(0, ruletext.Rule{Handle: 12})
 	gone.Rule.Gone = true
-	w := trace.Walk{Passages: []trace.Passage{at("forward", "c", false, gone)}}
+	w := trace.Path{Visits: []trace.Visit{at("forward", "c", false, gone)}}
 	if got := Text(1, &w); !strings.Contains(got, "(rule 12, which has been replaced since)") {
 		t.Error(got)
 	}

@@ -90,7 +90,7 @@ func (b backend) tables(proc string) ([]string, error) {
 		return nil, fmt.Errorf("look for legacy iptables tables: %w", err)
 	}
 	names := strings.Fields(string(text))
-	return slices.DeleteFunc(slices.Clone(leftovers.IPTables), func(name string) bool {
+	return slices.DeleteFunc(slices.Clone(leftovers.IPTablesNames), func(name string) bool {
 		return !slices.Contains(names, name)
 	}), nil
 }
@@ -124,7 +124,7 @@ func (b backend) removeTable(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	p := t.Plan()
-	if p.Nothing() {
+	if p.IsEmpty() {
 		return "", nil
 	}
 	if _, err := run(ctx, t.restore(p), b.program+"-restore", "--noflush", "-w", lockWait); err != nil {

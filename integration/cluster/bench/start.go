@@ -89,7 +89,7 @@ func (b *bench) round(ctx context.Context, floor, first, again *program) (unchan
 	}
 	progress("start: informers %s, kube-vmap %s, again %s", last(floor), last(first), last(again))
 	// Where tables belong to a process, a new one takes possession of them, once.
-	protects, err := b.kernel.Protects()
+	protects, err := b.kernel.SupportsOwner()
 	if protects {
 		before++
 	}

@@ -20,12 +20,12 @@ type Conntrack struct {
 	// unfiltered tells that the kernel does not filter, and sends everything
 	// whatever it is asked for.
 	unfiltered bool
-	// seen is how many entries there were when last all of a kind were looked at.
-	seen map[kind]int
+	// entryCount is how many entries there were when last all of a kind were looked at.
+	entryCount map[countKey]int
 }
 
-// kind is what entries are counted by.
-type kind struct {
+// countKey is what entries are counted by.
+type countKey struct {
 	family   model.Family
 	protocol model.Protocol
 }
@@ -48,7 +48,7 @@ func New(c Config) *Conntrack {
 	dial := func() (*netlink.Conn, error) {
 		return netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: c.NetNS, MessageBufferSize: dumpPiece})
 	}
-	return &Conntrack{dial: dial, unfiltered: c.Unfiltered, seen: map[kind]int{}}
+	return &Conntrack{dial: dial, unfiltered: c.Unfiltered, entryCount: map[countKey]int{}}
 }
 
 // Entry is one flow that the kernel keeps track of.
@@ -86,13 +86,13 @@ const anyPort = 0
 // 262,144 buckets. When last counted is long ago, too many ports would cost too
 // much, so there is a limit.
 const (
-	entriesInAWalk = 13_000
-	mostWalks      = 8
+	entriesPerWalk = 13_000
+	maxWalks       = 8
 )
 
-// portsOf are the ports to ask the kernel for, each on its own.
-func (c *Conntrack) portsOf(q Query) []uint16 {
-	few := min(mostWalks, 1+c.seen[kind{q.Family, q.Protocol}]/entriesInAWalk)
+// portsToList are the ports to ask the kernel for, each on its own.
+func (c *Conntrack) portsToList(q Query) []uint16 {
+	few := min(maxWalks, 1+c.entryCount[countKey{q.Family, q.Protocol}]/entriesPerWalk)
 	if c.unfiltered || len(q.Ports) == 0 || len(q.Ports) > few {
 		return []uint16{anyPort}
 	}
@@ -104,10 +104,10 @@ func (c *Conntrack) portsOf(q Query) []uint16 {
 // anything of c.
 func (c *Conntrack) List(q Query, want func(Entry) bool) ([]Entry, error) {
 	var all []Entry
-	for _, port := range c.portsOf(q) {
+	for _, port := range c.portsToList(q) {
 		entries, err := c.list(q, port, want)
 		if err != nil {
-			return nil, fmt.Errorf("list %s flows of %s: %w", q.Protocol, q.Family, explain(err))
+			return nil, fmt.Errorf("list %s flows of %s: %w", q.Protocol, q.Family, explainError(err))
 		}
 		all = append(all, entries...)
 		if c.unfiltered {
@@ -117,15 +117,15 @@ func (c *Conntrack) List(q Query, want func(Entry) bool) ([]Entry, error) {
 	return all, nil
 }
 
-// listTries is how often a list begins again because it was interrupted.
-const listTries = 5
+// maxListTries is how often a list begins again because it was interrupted.
+const maxListTries = 5
 
 // list asks the kernel for the entries of one port, until it gives them in one
 // piece. A kernel that does not know the filter is asked for everything.
 func (c *Conntrack) list(q Query, port uint16, want func(Entry) bool) (entries []Entry, err error) {
-	for range listTries {
+	for range maxListTries {
 		entries, err = c.dump(q, port, want)
-		if !c.unfiltered && refusesFilter(err) {
+		if !c.unfiltered && isUnsupported(err) {
 			c.unfiltered = true
 			entries, err = c.dump(q, anyPort, want)
 		}
@@ -136,22 +136,22 @@ func (c *Conntrack) list(q Query, port uint16, want func(Entry) bool) (entries [
 	return entries, err
 }
 
-// deleteAtOnce is how many entries are deleted by one message to the kernel. If
+// deleteBatch is how many entries are deleted by one message to the kernel. If
 // none of them is there any more, so many errors must find room in the socket's
 // buffer, which by default takes about 270.
-const deleteAtOnce = 200
+const deleteBatch = 200
 
 // Delete ends the entries and returns how many of them were still there, also
 // with an error.
 func (c *Conntrack) Delete(entries []Entry) (int, error) {
 	deleted := 0
 	for len(entries) > 0 {
-		some := entries[:min(len(entries), deleteAtOnce)]
+		some := entries[:min(len(entries), deleteBatch)]
 		entries = entries[len(some):]
 		n, err := c.deleteSome(some)
 		deleted += n
 		if err != nil {
-			return deleted, fmt.Errorf("delete %d flows: %w", len(some), explain(err))
+			return deleted, fmt.Errorf("delete %d flows: %w", len(some), explainError(err))
 		}
 	}
 	return deleted, nil

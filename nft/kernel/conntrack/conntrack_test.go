@@ -169,7 +169,7 @@ func TestAKernelThatSendsOtherPortsHasNoFilters(t *testing.T) {
 }
 
 func TestAnInterruptedListBeginsAgain(t *testing.T) {
-	k := &fakeKernel{entries: sample()[:1], interrupts: listTries - 1}
+	k := &fakeKernel{entries: sample()[:1], interrupts: maxListTries - 1}
 	k.entries[0].Protocol = model.UDP
 	list, err := k.open().List(Query{Protocol: model.UDP, Ports: []uint16{53}}, anyEntry)
 	if err != nil {
@@ -178,8 +178,8 @@ func TestAnInterruptedListBeginsAgain(t *testing.T) {
 	expect(t, list, k.entries)
 	k.interrupts, k.asked = 100, nil
 	list, err = k.open().List(Query{Protocol: model.UDP, Ports: []uint16{53}}, anyEntry)
-	if !errors.Is(err, unix.EINTR) || len(list) > 0 || len(k.asked) != listTries {
-		t.Errorf("of a list that is always interrupted: %v, %v, asked %d times, want an error after %d", list, err, len(k.asked), listTries)
+	if !errors.Is(err, unix.EINTR) || len(list) > 0 || len(k.asked) != maxListTries {
+		t.Errorf("of a list that is always interrupted: %v, %v, asked %d times, want an error after %d", list, err, len(k.asked), maxListTries)
 	}
 }
 

@@ -10,16 +10,16 @@ import (
 	"kube-vmap/model"
 )
 
-// raw are attributes of an entry as the kernel wrote them. Zone is nil in the
+// rawEntry are attributes of an entry as the kernel wrote them. Zone is nil in the
 // default zone, and where a zone is of one direction it is within its tuple.
-type raw struct {
+type rawEntry struct {
 	reply, zone, id []byte
 }
 
 // key is what identifies the entry to the kernel. The tuple is that of replies,
 // because it has the endpoint: a flow that began anew may be kept in the same
 // place of memory, and then has the same original tuple and the same id.
-func (r raw) key() string {
+func (r rawEntry) key() string {
 	b := make([]byte, 0, 3*unix.SizeofNlAttr+len(r.reply)+len(r.zone)+len(r.id)+4)
 	b = appendAttribute(b, unix.NLA_F_NESTED|ctaTupleReply, r.reply)
 	if r.zone != nil {
@@ -30,7 +30,7 @@ func (r raw) key() string {
 
 // decode reads an entry, without its key, from what follows the netlink header.
 // It reports false if there is none with addresses and ports.
-func decode(data []byte) (e Entry, r raw, ok bool) {
+func decode(data []byte) (e Entry, r rawEntry, ok bool) {
 	if len(data) < nfHeaderLen {
 		return e, r, false
 	}

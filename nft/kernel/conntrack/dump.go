@@ -46,7 +46,7 @@ func (c *Conntrack) dump(q Query, port uint16, want func(Entry) bool) (entries [
 		}
 	}
 	if port == anyPort || c.unfiltered {
-		c.seen[kind{q.Family, q.Protocol}] = seen
+		c.entryCount[countKey{q.Family, q.Protocol}] = seen
 	}
 	return entries, nil
 }

@@ -16,14 +16,14 @@ import (
 // told. An entry that ends or begins meanwhile may be missing. Begin is called first, and again if the kernel's table
 // was rebuilt meanwhile and all begins anew.
 func (c *Conntrack) Each(begin func(), fn func(Entry)) (err error) {
-	for range listTries {
+	for range maxListTries {
 		begin()
 		if err = c.walk(fn); !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("list flows: %w", explain(err))
+		return fmt.Errorf("list flows: %w", explainError(err))
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (c *Conntrack) walk(fn func(Entry)) (err error) {
 		case m.Header.Flags&netlink.DumpInterrupted != 0:
 			return unix.EINTR
 		}
-		if e, _, known := decode(m.Data); known && !over(e.Protocol, m.Data) {
+		if e, _, known := decode(m.Data); known && !isClosed(e.Protocol, m.Data) {
 			fn(e)
 		}
 	}
@@ -66,12 +66,12 @@ const (
 	sctpClosed, sctpShutdownAckSent = 1, 7
 )
 
-// over reports whether both sides have ended the connection of an entry.
-func over(p model.Protocol, entry []byte) bool {
+// isClosed reports whether both sides have ended the connection of an entry.
+func isClosed(p model.Protocol, entry []byte) bool {
 	var state byte
 	for kind, value := range attributes(entry[nfHeaderLen:]) {
 		if kind == ctaProtoInfo {
-			state = stateIn(value)
+			state = decodeState(value)
 		}
 	}
 	switch p {

@@ -28,14 +28,14 @@ func TestAWalkSeesEveryEntryOnceInOneQuestion(t *testing.T) {
 }
 
 func TestAnInterruptedWalkBeginsAgain(t *testing.T) {
-	k := &fakeKernel{entries: sample(), interrupts: listTries - 1}
+	k := &fakeKernel{entries: sample(), interrupts: maxListTries - 1}
 	list, err := collect(k.open())
 	if err != nil || !slices.Equal(list, sample()) {
 		t.Errorf("walked past %v, %v, want %v", list, err, sample())
 	}
 	k.interrupts, k.asked = 100, nil
-	if _, err := collect(k.open()); !errors.Is(err, unix.EINTR) || len(k.asked) != listTries {
-		t.Errorf("of a walk that is always interrupted: %v, asked %d times, want an error after %d", err, len(k.asked), listTries)
+	if _, err := collect(k.open()); !errors.Is(err, unix.EINTR) || len(k.asked) != maxListTries {
+		t.Errorf("of a walk that is always interrupted: %v, asked %d times, want an error after %d", err, len(k.asked), maxListTries)
 	}
 }
 
@@ -50,16 +50,16 @@ func TestConnectionsAreOverInTheirLastStates(t *testing.T) {
 		return appendAttribute(make([]byte, nfHeaderLen), unix.NLA_F_NESTED|ctaProtoInfo, info)
 	}
 	for state, name := range tcpStates {
-		if got, want := over(model.TCP, of(ctaProtoInfoTCP, byte(state))), name == "TIME_WAIT" || name == "CLOSE"; got != want {
+		if got, want := isClosed(model.TCP, of(ctaProtoInfoTCP, byte(state))), name == "TIME_WAIT" || name == "CLOSE"; got != want {
 			t.Errorf("TCP in %s is over: %t", name, got)
 		}
 	}
 	for state, name := range sctpStates {
-		if got, want := over(model.SCTP, of(ctaProtoInfoSCTP, byte(state))), name == "CLOSED" || name == "SHUTDOWN_ACK_SENT"; got != want {
+		if got, want := isClosed(model.SCTP, of(ctaProtoInfoSCTP, byte(state))), name == "CLOSED" || name == "SHUTDOWN_ACK_SENT"; got != want {
 			t.Errorf("SCTP in %s is over: %t", name, got)
 		}
 	}
-	if over(model.UDP, make([]byte, nfHeaderLen)) {
+	if isClosed(model.UDP, make([]byte, nfHeaderLen)) {
 		t.Error("UDP is over")
 	}
 }

@@ -8,19 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusesFilter reports whether the kernel may have refused a list for its
+// isUnsupported reports whether the kernel may have refused a list for its
 // filter. It answers the same where it lacks everything, which shows when it is
 // asked without.
-func refusesFilter(err error) bool {
+func isUnsupported(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP)
 }
 
-// explain says what an error of the kernel means here.
-func explain(err error) error {
+// explainError says what an error of the kernel means here.
+func explainError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("no permission to use connection tracking; run as root or with CAP_NET_ADMIN: %w", err)
-	case refusesFilter(err):
+	case isUnsupported(err):
 		return fmt.Errorf("the kernel lacks connection tracking's netlink (CONFIG_NF_CT_NETLINK): %w", err)
 	case errors.Is(err, unix.EINTR):
 		return fmt.Errorf("reading was interrupted each time: %w", err)

@@ -52,13 +52,13 @@ func (c *Conntrack) Flows(p simulate.Packet) (flows []simulate.Flow, err error) 
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, nil
-		case refusesFilter(err) && !c.unfiltered && p.FromPort == 0:
+		case isUnsupported(err) && !c.unfiltered && p.FromPort == 0:
 			c.unfiltered = true
 			return c.Flows(p)
 		case err != nil:
 			return nil, flowsError(p, err)
 		}
-		if f, ok := decodeFlow(m); ok && f.of(p) {
+		if f, ok := decodeFlow(m); ok && f.matches(p) {
 			flows = append(flows, f.Flow)
 		}
 	}
@@ -66,7 +66,7 @@ func (c *Conntrack) Flows(p simulate.Packet) (flows []simulate.Flow, err error) 
 }
 
 func flowsError(p simulate.Packet, err error) error {
-	return fmt.Errorf("list %s flows from %s: %w", p.Protocol, p.From, explain(err))
+	return fmt.Errorf("list %s flows from %s: %w", p.Protocol, p.From, explainError(err))
 }
 
 // msgStatistics asks for figures of each CPU (IPCTNL_MSG_CT_GET_STATS_CPU).
@@ -108,9 +108,9 @@ type flow struct {
 	state    byte
 }
 
-// of reports whether it is what the packet's client has, at the address and port that
+// matches reports whether it is what the packet's client has, at the address and port that
 // the packet asks for.
-func (f flow) of(p simulate.Packet) bool {
+func (f flow) matches(p simulate.Packet) bool {
 	return f.protocol == p.Protocol && f.Client.Addr() == p.From && f.Requested == p.To &&
 		(p.FromPort == 0 || p.FromPort == f.Client.Port())
 }
@@ -136,12 +136,12 @@ func decodeFlow(m netlink.Message) (f flow, ok bool) {
 		case ctaTimeout:
 			f.Expires = time.Duration(number(value)) * time.Second
 		case ctaTimestamp:
-			f.Started = started(value)
+			f.Started = decodeStart(value)
 		case ctaProtoInfo:
-			f.state = stateIn(value)
+			f.state = decodeState(value)
 		}
 	}
-	f.State, f.Reopens = f.named()
+	f.State, f.Reopens = f.stateName()
 	return f, f.Client.Addr().IsValid() && f.Endpoint.Addr().IsValid()
 }
 
@@ -152,7 +152,7 @@ func number(b []byte) uint32 {
 	return binary.BigEndian.Uint32(b)
 }
 
-func started(b []byte) (at time.Time) {
+func decodeStart(b []byte) (at time.Time) {
 	for kind, value := range attributes(b) {
 		if kind == ctaTimestampStart && len(value) == 8 {
 			at = time.Unix(0, int64(binary.BigEndian.Uint64(value)))
@@ -161,7 +161,7 @@ func started(b []byte) (at time.Time) {
 	return at
 }
 
-func stateIn(b []byte) (state byte) {
+func decodeState(b []byte) (state byte) {
 	for kind, value := range attributes(b) {
 		if kind != ctaProtoInfoTCP && kind != ctaProtoInfoSCTP {
 			continue
@@ -185,9 +185,9 @@ var (
 	}
 )
 
-// named is the flow's state in words, and whether a first packet begins a connection
+// stateName is the flow's state in words, and whether a first packet begins a connection
 // of its own in its place: a SYN where TCP is closed does.
-func (f flow) named() (name string, reopens bool) {
+func (f flow) stateName() (name string, reopens bool) {
 	const timeWait, closed = 7, 8
 	var names []string
 	switch f.protocol {

@@ -46,11 +46,11 @@ func TestAFlowTellsItsStateAndHowLongItLives(t *testing.T) {
 			t.Errorf("read as %+v", f.Flow)
 		}
 		p := simulate.Packet{From: f.Client.Addr(), To: f.Requested, Protocol: tc.protocol}
-		if !f.of(p) {
+		if !f.matches(p) {
 			t.Errorf("%s is none of %s", f.Flow.Client, p)
 		}
 		p.FromPort = f.Client.Port() + 1
-		if f.of(p) {
+		if f.matches(p) {
 			t.Errorf("%s is one of %s", f.Flow.Client, p)
 		}
 	}

@@ -13,34 +13,34 @@ import (
 
 // BaseChains implements [simulate.Rules].
 func (r *Rules) BaseChains(f model.Family) ([]simulate.BaseChain, error) {
-	if !r.complete {
-		if err := r.readBases(); err != nil {
+	if !r.haveBaseChains {
+		if err := r.readBaseChains(); err != nil {
 			return nil, fmt.Errorf("list base chains: %w", err)
 		}
 	}
 	var out []simulate.BaseChain
-	for _, b := range r.bases {
-		if sees(b.Chain.Table.Family, f) {
+	for _, b := range r.baseChains {
+		if appliesTo(b.Chain.Table.Family, f) {
 			out = append(out, b)
 		}
 	}
 	return out, nil
 }
 
-func (r *Rules) readBases() error {
+func (r *Rules) readBaseChains() error {
 	dormant, err := r.dormant()
 	if err != nil {
 		return err
 	}
-	r.bases = nil
+	r.baseChains = nil
 	err = r.get(unix.NFT_MSG_GETCHAIN, netlink.Dump, unix.NFPROTO_UNSPEC, nil, func(m netlink.Message) error {
-		b, hooked, err := decodeBase(m)
+		b, hooked, err := decodeBaseChain(m)
 		if hooked && !dormant[b.Chain.Table] {
-			r.bases = append(r.bases, b)
+			r.baseChains = append(r.baseChains, b)
 		}
 		return err
 	})
-	r.complete = err == nil
+	r.haveBaseChains = err == nil
 	return err
 }
 
@@ -72,9 +72,9 @@ func familyOf(m netlink.Message) string {
 	return families[m.Data[0]]
 }
 
-// decodeBase reads a chain; false if no hook leads there, or none that is on the way
+// decodeBaseChain reads a chain; false if no hook leads there, or none that is on the way
 // of a packet.
-func decodeBase(m netlink.Message) (b simulate.BaseChain, hooked bool, err error) {
+func decodeBaseChain(m netlink.Message) (b simulate.BaseChain, hooked bool, err error) {
 	t := simulate.Table{Family: familyOf(m)}
 	number := uint32(0)
 	decode := func(ad *netlink.AttributeDecoder) {

@@ -32,7 +32,7 @@ func TestChainsKeepTheirInterfaces(t *testing.T) {
 		family uint8
 		hook   uint32
 	}{{unix.NFPROTO_NETDEV, netdevIngress}, {unix.NFPROTO_INET, uint32(simulate.HookIngress)}} {
-		b, hooked, err := decodeBase(chainOf(tc.family, tc.hook, devices))
+		b, hooked, err := decodeBaseChain(chainOf(tc.family, tc.hook, devices))
 		if err != nil || !hooked || b.Hook != simulate.HookIngress || b.Priority != 7 || !slices.Equal(b.Devices, []string{"eth1", "eth2", "veth*"}) {
 			t.Errorf("family %d: %+v, hooked %t, %v", tc.family, b, hooked, err)
 		}

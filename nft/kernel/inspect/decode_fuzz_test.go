@@ -86,7 +86,7 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		m := netlink.Message{Data: data}
 		_, _ = decodeRule(unix.NFPROTO_IPV4, m)
-		_, _, _ = decodeBase(m)
+		_, _, _ = decodeBaseChain(m)
 		_ = attributes(m, new(set).decode)
 		var list intervals
 		_ = eachElement(m, func(e element) { list = append(list, e) })

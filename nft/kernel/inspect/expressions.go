@@ -42,11 +42,11 @@ func decodeExpression(family uint8, b []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	shape, ok := shapes[name]
+	shape, ok := expressionFormats[name]
 	if !ok {
 		return simulate.UnknownExpression{Name: foreignName(name, data)}, nil
 	}
-	if what, err := shape.unknown(data); what || err != nil {
+	if what, err := shape.hasMore(data); what || err != nil {
 		return simulate.UnknownExpression{Name: name + " of a kind that is not understood"}, err
 	}
 	e := shape.make()
@@ -93,8 +93,8 @@ func foreignName(name string, data []byte) string {
 	return "xt " + name + " " + extension
 }
 
-// shape is how an expression is decoded, and what of it the decoder understands.
-type shape struct {
+// expressionFormat is how an expression is decoded, and what of it the decoder understands.
+type expressionFormat struct {
 	make func() expr.Any
 	// attributes is a bit for each attribute that the library reads. zero are those
 	// that it does not read, but which mean nothing if they are zero, and needed those
@@ -102,8 +102,8 @@ type shape struct {
 	attributes, zero, needed uint32
 }
 
-// unknown reports whether the expression has more to it than is understood.
-func (s shape) unknown(data []byte) (unknown bool, err error) {
+// hasMore reports whether the expression has more to it than is understood.
+func (s expressionFormat) hasMore(data []byte) (unknown bool, err error) {
 	var seen uint32
 	err = nested(data, func(ad *netlink.AttributeDecoder) {
 		bit := uint32(1) << ad.Type()
@@ -127,10 +127,10 @@ func bits(from, to int) (out uint32) {
 	return out
 }
 
-// shapes are the expressions that are understood. Numbers of attributes are those of
+// expressionFormats are the expressions that are understood. Numbers of attributes are those of
 // include/uapi/linux/netfilter/nf_tables.h; the last one is padding where there is
 // any.
-var shapes = map[string]shape{
+var expressionFormats = map[string]expressionFormat{
 	"payload":      {make: func() expr.Any { return &expr.Payload{} }, attributes: bits(1, 8)},
 	"meta":         {make: func() expr.Any { return &expr.Meta{} }, attributes: bits(1, 3)},
 	"ct":           {make: func() expr.Any { return &expr.Ct{} }, attributes: bits(1, 4)},

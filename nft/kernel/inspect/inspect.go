@@ -23,10 +23,10 @@ type Rules struct {
 
 // cache is what was read and holds as long as the generation is the same.
 type cache struct {
-	bases    []simulate.BaseChain
-	rules    map[simulate.Chain][]simulate.Rule
-	sets     map[setName]*set
-	complete bool // bases are
+	baseChains     []simulate.BaseChain
+	rules          map[simulate.Chain][]simulate.Rule
+	sets           map[setName]*set
+	haveBaseChains bool // bases are
 }
 
 // Config says where to find nf_tables.
@@ -60,14 +60,14 @@ func newCache() cache {
 // Close gives the socket back.
 func (r *Rules) Close() error { return r.conn.Close() }
 
-// tries is how often a look starts again because nf_tables changed under it.
-const tries = 5
+// maxTries is how often a look starts again because nf_tables changed under it.
+const maxTries = 5
 
-// Look calls fn, which asks r for what it needs, until nobody changed nf_tables
+// Snapshot calls fn, which asks r for what it needs, until nobody changed nf_tables
 // meanwhile: what it saw was all there at one moment, but for what packets change.
-func (r *Rules) Look(fn func() error) error {
+func (r *Rules) Snapshot(fn func() error) error {
 	var err error
-	for range tries {
+	for range maxTries {
 		before, genErr := r.currentGeneration()
 		if genErr != nil {
 			return genErr
@@ -109,8 +109,8 @@ func familyNumber(name string) uint8 {
 	return unix.NFPROTO_UNSPEC
 }
 
-// sees reports whether chains of a table's family see packets of an IP family.
-func sees(table string, f model.Family) bool {
+// appliesTo reports whether chains of a table's family see packets of an IP family.
+func appliesTo(table string, f model.Family) bool {
 	return table == "inet" || table == "netdev" || table == [...]string{model.IPv4: "ip", model.IPv6: "ip6"}[f]
 }
 

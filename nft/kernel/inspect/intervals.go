@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// intervals are the ends of intervals, sorted: where one ends and another begins, the
+// hasIntervals are the ends of intervals, sorted: where one ends and another begins, the
 // end first.
 type intervals []element
 
@@ -42,7 +42,7 @@ func isEnd(e element) int {
 
 // find is the interval that a key is in: the last end at the key or before it must be
 // a beginning.
-func (list intervals) find(key []byte) answer {
+func (list intervals) find(key []byte) lookupResult {
 	i, _ := slices.BinarySearchFunc(list, key, func(e element, key []byte) int {
 		if bytes.Compare(e.key, key) <= 0 {
 			return -1
@@ -50,7 +50,7 @@ func (list intervals) find(key []byte) answer {
 		return 1
 	})
 	if i == 0 || list[i-1].end {
-		return answer{}
+		return lookupResult{}
 	}
-	return answer{list[i-1].Element, true}
+	return lookupResult{list[i-1].Element, true}
 }

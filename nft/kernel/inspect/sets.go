@@ -21,15 +21,15 @@ type setName struct {
 // set is a set and what was read of it.
 type set struct {
 	simulate.Set
-	table    simulate.Table
-	flags    uint32
-	elements map[string]answer // of one that only transactions change
-	whole    *intervals
-	catchAll *answer // the element for all other keys, when it was asked for
+	table     simulate.Table
+	flags     uint32
+	elements  map[string]lookupResult // of one that only transactions change
+	intervals *intervals
+	catchAll  *lookupResult // the element for all other keys, when it was asked for
 }
 
-// answer is what was found for a key.
-type answer struct {
+// lookupResult is what was found for a key.
+type lookupResult struct {
 	simulate.Element
 	found bool
 }
@@ -37,12 +37,12 @@ type answer struct {
 // Flags of sets that the library does not have (NFT_SET_CONCAT).
 const setConcat = 0x80
 
-// changing reports whether packets or time change the set.
-func (s *set) changing() bool { return s.flags&(unix.NFT_SET_TIMEOUT|unix.NFT_SET_EVAL) != 0 }
+// isDynamic reports whether packets or time change the set.
+func (s *set) isDynamic() bool { return s.flags&(unix.NFT_SET_TIMEOUT|unix.NFT_SET_EVAL) != 0 }
 
-// intervals reports whether keys are intervals by themselves, which the kernel keeps
+// hasIntervals reports whether keys are intervals by themselves, which the kernel keeps
 // as their two ends.
-func (s *set) intervals() bool {
+func (s *set) hasIntervals() bool {
 	return s.flags&unix.NFT_SET_INTERVAL != 0 && s.flags&setConcat == 0
 }
 
@@ -75,7 +75,7 @@ func (r *Rules) readSet(t simulate.Table, name string) (*set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &set{table: t, elements: map[string]answer{}}
+	s := &set{table: t, elements: map[string]lookupResult{}}
 	s.Name = name
 	err = r.get(unix.NFT_MSG_GETSET, 0, familyNumber(t.Family), by, func(m netlink.Message) error {
 		return attributes(m, s.decode)
@@ -98,43 +98,43 @@ func (s *set) decode(ad *netlink.AttributeDecoder) {
 }
 
 // find looks for a key, if need be in the kernel.
-func (r *Rules) find(s *set, key []byte) (answer, error) {
+func (r *Rules) find(s *set, key []byte) (lookupResult, error) {
 	if a, ok := s.elements[string(key)]; ok {
 		return a, nil
 	}
-	a, err := r.ask(s, key)
+	a, err := r.lookup(s, key)
 	if err == nil && !a.found {
-		a, err = r.rest(s)
+		a, err = r.findCatchAll(s)
 	}
-	if err == nil && !s.changing() {
+	if err == nil && !s.isDynamic() {
 		s.elements[string(key)] = a
 	}
 	return a, err
 }
 
-func (r *Rules) ask(s *set, key []byte) (answer, error) {
-	if !s.intervals() {
+func (r *Rules) lookup(s *set, key []byte) (lookupResult, error) {
+	if !s.hasIntervals() {
 		return r.element(s, key, 0)
 	}
-	if s.whole == nil || s.changing() {
+	if s.intervals == nil || s.isDynamic() {
 		list, err := r.readIntervals(s)
 		if err != nil {
-			return answer{}, err
+			return lookupResult{}, err
 		}
-		s.whole = list
+		s.intervals = list
 	}
-	return s.whole.find(key), nil
+	return s.intervals.find(key), nil
 }
 
-// rest is the element for all keys that have none, which a set may have since Linux
+// findCatchAll is the element for all keys that have none, which a set may have since Linux
 // 5.13.
-func (r *Rules) rest(s *set) (answer, error) {
-	if s.catchAll != nil && !s.changing() {
+func (r *Rules) findCatchAll(s *set) (lookupResult, error) {
+	if s.catchAll != nil && !s.isDynamic() {
 		return *s.catchAll, nil
 	}
 	a, err := r.element(s, nil, elementCatchAll)
 	if errors.Is(err, unix.EINVAL) {
-		a, err = answer{}, nil // an older kernel
+		a, err = lookupResult{}, nil // an older kernel
 	}
 	if err == nil {
 		s.catchAll = &a
@@ -149,7 +149,7 @@ const (
 )
 
 // element asks the kernel for the element that a key meets.
-func (r *Rules) element(s *set, key []byte, flags uint32) (a answer, err error) {
+func (r *Rules) element(s *set, key []byte, flags uint32) (a lookupResult, err error) {
 	by, err := encode(func(enc *netlink.AttributeEncoder) {
 		s.name(enc)
 		enc.Nested(unix.NFTA_SET_ELEM_LIST_ELEMENTS, func(enc *netlink.AttributeEncoder) error {
@@ -171,10 +171,10 @@ func (r *Rules) element(s *set, key []byte, flags uint32) (a answer, err error) 
 		return a, err
 	}
 	err = r.get(unix.NFT_MSG_GETSETELEM, 0, familyNumber(s.table.Family), by, func(m netlink.Message) error {
-		return eachElement(m, func(e element) { a = answer{e.Element, true} })
+		return eachElement(m, func(e element) { a = lookupResult{e.Element, true} })
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return answer{}, nil
+		return lookupResult{}, nil
 	}
 	return a, err
 }

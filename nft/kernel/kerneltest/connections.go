@@ -61,7 +61,7 @@ func (s *set) addCounted(m message, list attributes) *refusal {
 			continue
 		}
 		if len(s.counted) >= int(s.shape.Size) {
-			return &refusal{unix.ENFILE, list[i].at}
+			return &refusal{unix.ENFILE, list[i].offset}
 		}
 		s.counted[key] = c.Connections
 	}
@@ -72,7 +72,7 @@ func (s *set) deleteCounted(m message, list attributes) *refusal {
 	for i, c := range counted(m) {
 		c.Connections = 0
 		if _, exists := s.counted[c]; !exists {
-			return &refusal{unix.ENOENT, list[i].at}
+			return &refusal{unix.ENOENT, list[i].offset}
 		}
 		delete(s.counted, c)
 	}

@@ -19,8 +19,8 @@ func (t *transaction) newElements(table *table, m message, a attributes) *refusa
 				continue
 			}
 			chain := target.text()
-			if errno := table.leadTo(chain); errno != 0 {
-				return &refusal{errno, x.at}
+			if errno := table.checkTarget(chain); errno != 0 {
+				return &refusal{errno, x.offset}
 			}
 			t.anonymous[number] = append(t.anonymous[number], chain)
 		}
@@ -29,7 +29,7 @@ func (t *transaction) newElements(table *table, m message, a attributes) *refusa
 	name := a.get(unix.NFTA_SET_ELEM_LIST_SET)
 	s := table.sets[name.text()]
 	if s == nil {
-		return &refusal{unix.ENOENT, name.at}
+		return &refusal{unix.ENOENT, name.offset}
 	}
 	if isConnections(m, name.text()) {
 		return s.addCounted(m, list)
@@ -37,12 +37,12 @@ func (t *transaction) newElements(table *table, m message, a attributes) *refusa
 	for i, e := range elements(m, name.text()) {
 		chain := list[i].nested().get(unix.NFTA_SET_ELEM_DATA).target()
 		if chain.value != nil {
-			if errno := table.leadTo(chain.text()); errno != 0 {
-				return &refusal{errno, list[i].at}
+			if errno := table.checkTarget(chain.text()); errno != 0 {
+				return &refusal{errno, list[i].offset}
 			}
 		}
 		if errno := s.add(element{e, chain.text()}); errno != 0 {
-			return &refusal{errno, list[i].at}
+			return &refusal{errno, list[i].offset}
 		}
 	}
 	return nil
@@ -100,7 +100,7 @@ func (t *table) deleteElements(m message, a attributes) *refusal {
 	name := a.get(unix.NFTA_SET_ELEM_LIST_SET)
 	s := t.sets[name.text()]
 	if s == nil {
-		return &refusal{unix.ENOENT, name.at}
+		return &refusal{unix.ENOENT, name.offset}
 	}
 	list := a.get(unix.NFTA_SET_ELEM_LIST_ELEMENTS).nested()
 	if isConnections(m, name.text()) {
@@ -109,7 +109,7 @@ func (t *table) deleteElements(m message, a attributes) *refusal {
 	for i, e := range elements(m, name.text()) {
 		key := e.Key
 		if _, exists := s.elements[key]; !exists {
-			return &refusal{unix.ENOENT, list[i].at}
+			return &refusal{unix.ENOENT, list[i].offset}
 		}
 		delete(s.elements, key)
 	}

@@ -17,18 +17,18 @@ type Fault uint8
 // The faults. Where a kernel refuses, nothing was applied. Where it is cut off,
 // the caller does not learn whether the batch was.
 const (
-	noFault    Fault = iota
-	Refused          // for lack of memory, or by chance of anything; names one of the batch's elements, if it has any
-	Denied           // for lack of permission
-	Cut              // off before the batch was applied
-	Unanswered       // cut off after the batch was applied
-	Unread           // for reads
+	faultNone     Fault = iota
+	FaultRefused        // for lack of memory, or by chance of anything; names one of the batch's elements, if it has any
+	FaultDenied         // for lack of permission
+	FaultNotSent        // off before the batch was applied
+	FaultNoAnswer       // cut off after the batch was applied
+	FaultRead           // for reads
 )
 
-// Shares say how many of all calls fail in which way, each from 0 to 1.
-type Shares struct {
-	Refused, Denied, Cut, Unanswered float64 // of Apply
-	Unread                           float64 // of Read
+// FaultRates say how many of all calls fail in which way, each from 0 to 1.
+type FaultRates struct {
+	Refused, Denied, NotSent, NoAnswer float64 // of Apply
+	Read                               float64 // of Read
 }
 
 // Faulty makes a kernel fail: first for Services it was told to refuse, then as
@@ -40,22 +40,22 @@ type Faulty struct {
 	mu      sync.Mutex
 	refused map[string]refusedPort // by Service port
 	next    []Fault
-	shares  Shares
-	chance  *rand.Rand
+	rates   FaultRates
+	random  *rand.Rand
 }
 
 // kernel is what can be made to fail.
 type kernel interface {
 	Read() (nft.Tables, error)
 	Apply(nft.Batch) (nft.Applied, error)
-	Foreign() (uint32, error)
+	ForeignChanges() (uint32, error)
 }
 
 // NewFaulty makes a kernel fail with those shares. With none, it does what it
 // is told only.
-func NewFaulty(k kernel, s Shares, seed uint64) *Faulty {
+func NewFaulty(k kernel, s FaultRates, seed uint64) *Faulty {
 	return &Faulty{
-		kernel: k, shares: s, chance: rand.New(rand.NewPCG(seed, 0)),
+		kernel: k, rates: s, random: rand.New(rand.NewPCG(seed, 0)),
 		refused: map[string]refusedPort{},
 	}
 }
@@ -87,11 +87,11 @@ func (f *Faulty) Fail(with Fault, n int) {
 	}
 }
 
-// Heal makes the kernel sound again.
-func (f *Faulty) Heal() {
+// ClearFaults makes the kernel sound again.
+func (f *Faulty) ClearFaults() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.shares, f.next = Shares{}, nil
+	f.rates, f.next = FaultRates{}, nil
 	clear(f.refused)
 }
 
@@ -99,8 +99,8 @@ func (f *Faulty) Heal() {
 func (f *Faulty) Read() (nft.Tables, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.draw(true) != noFault {
-		return nft.Tables{}, fmt.Errorf("ask nf_tables: %w", f.cutOff())
+	if f.nextFault(true) != faultNone {
+		return nft.Tables{}, fmt.Errorf("ask nf_tables: %w", f.unknownOutcome())
 	}
 	return f.kernel.Read()
 }
@@ -109,44 +109,44 @@ func (f *Faulty) Read() (nft.Tables, error) {
 func (f *Faulty) Apply(b nft.Batch) (nft.Applied, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.refusal(b); err != nil {
+	if err := f.refuseService(b); err != nil {
 		return nft.Applied{}, err
 	}
 	told := len(f.next) > 0
-	switch f.draw(false) {
-	case Refused:
+	switch f.nextFault(false) {
+	case FaultRefused:
 		errno := unix.ENOMEM
 		if !told {
-			errno = refusals[f.chance.IntN(len(refusals))]
+			errno = refusalErrnos[f.random.IntN(len(refusalErrnos))]
 		}
 		return nft.Applied{}, f.refuseAny(b, errno)
-	case Denied:
+	case FaultDenied:
 		return nft.Applied{}, &nft.Error{Errno: unix.EPERM}
-	case Cut:
-		return nft.Applied{}, fmt.Errorf("send a batch: %w", f.cutOff())
-	case Unanswered:
+	case FaultNotSent:
+		return nft.Applied{}, fmt.Errorf("send a batch: %w", f.unknownOutcome())
+	case FaultNoAnswer:
 		if _, err := f.kernel.Apply(b); err != nil {
 			return nft.Applied{}, err
 		}
 		return nft.Applied{}, fmt.Errorf("read the answer to a batch: %w", unix.ENOBUFS)
-	case noFault, Unread:
+	case faultNone, FaultRead:
 	}
 	return f.kernel.Apply(b)
 }
 
-// Foreign is the kernel's.
-func (f *Faulty) Foreign() (uint32, error) {
+// ForeignChanges is the kernel's.
+func (f *Faulty) ForeignChanges() (uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.kernel.Foreign()
+	return f.kernel.ForeignChanges()
 }
 
-// draw decides about one call.
-func (f *Faulty) draw(read bool) Fault {
+// nextFault decides about one call.
+func (f *Faulty) nextFault(read bool) Fault {
 	if len(f.next) > 0 {
 		next := f.next[0]
-		if (next == Unread) != read {
-			return noFault
+		if (next == FaultRead) != read {
+			return faultNone
 		}
 		f.next = f.next[1:]
 		return next
@@ -154,31 +154,31 @@ func (f *Faulty) draw(read bool) Fault {
 	faults := []struct {
 		fault Fault
 		share float64
-	}{{Refused, f.shares.Refused}, {Denied, f.shares.Denied}, {Cut, f.shares.Cut}, {Unanswered, f.shares.Unanswered}}
+	}{{FaultRefused, f.rates.Refused}, {FaultDenied, f.rates.Denied}, {FaultNotSent, f.rates.NotSent}, {FaultNoAnswer, f.rates.NoAnswer}}
 	if read {
 		faults = faults[:1]
-		faults[0].fault, faults[0].share = Unread, f.shares.Unread
+		faults[0].fault, faults[0].share = FaultRead, f.rates.Read
 	}
-	drawn := f.chance.Float64()
+	drawn := f.random.Float64()
 	for _, x := range faults {
 		if drawn -= x.share; drawn < 0 {
 			return x.fault
 		}
 	}
-	return noFault
+	return faultNone
 }
 
-// cutOff is one of the errors that say nothing of what was applied.
-func (f *Faulty) cutOff() error {
-	if f.chance.IntN(2) == 0 {
+// unknownOutcome is one of the errors that say nothing of what was applied.
+func (f *Faulty) unknownOutcome() error {
+	if f.random.IntN(2) == 0 {
 		return unix.EINTR
 	}
 	return unix.ENOBUFS
 }
 
-// refusal refuses the first element of a Service port that is to be refused.
-func (f *Faulty) refusal(b nft.Batch) error {
-	for _, e := range added(b) {
+// refuseService refuses the first element of a Service port that is to be refused.
+func (f *Faulty) refuseService(b nft.Batch) error {
+	for _, e := range addedElements(b) {
 		port, refused := f.refused[e.Service]
 		if !refused {
 			continue
@@ -196,23 +196,23 @@ func (f *Faulty) refusal(b nft.Batch) error {
 	return nil
 }
 
-// refusals are one or more of each cause that a kernel has.
-var refusals = []syscall.Errno{
+// refusalErrnos are one or more of each cause that a kernel has.
+var refusalErrnos = []syscall.Errno{
 	unix.ENOMEM, unix.ENOBUFS, unix.EINTR, unix.ENOENT, unix.EEXIST, unix.EBUSY, unix.ERESTART, unix.ENFILE, unix.EINVAL,
 }
 
 // refuseAny refuses some element that is added, or else some change.
 func (f *Faulty) refuseAny(b nft.Batch, errno syscall.Errno) error {
-	if list := added(b); len(list) > 0 {
-		e := list[f.chance.IntN(len(list))]
+	if list := addedElements(b); len(list) > 0 {
+		e := list[f.random.IntN(len(list))]
 		e.Errno = errno
 		return e
 	}
-	return &nft.Error{Op: b[f.chance.IntN(len(b))], Errno: errno}
+	return &nft.Error{Op: b[f.random.IntN(len(b))], Errno: errno}
 }
 
-// added are the refusals of all elements that the batch adds.
-func added(b nft.Batch) []*nft.Error {
+// addedElements are the refusals of all elements that the batch adds.
+func addedElements(b nft.Batch) []*nft.Error {
 	var list []*nft.Error
 	for _, op := range b {
 		_, elements, _ := nft.AddedElements(op)

@@ -42,9 +42,9 @@ type chain struct {
 
 // rule is what is kept of a rule: its fingerprint and what it refers to.
 type rule struct {
-	mark   nft.Fingerprint
-	chains []string // with those its anonymous map leads to
-	sets   []string
+	fingerprint nft.Fingerprint
+	chains      []string // with those its anonymous map leads to
+	sets        []string
 }
 
 // set is a set or map. It is empty where its name is none of ours, because
@@ -58,7 +58,7 @@ type set struct {
 // element is an element with the chain it leads to, if any.
 type element struct {
 	nft.Element
-	target string
+	chain string
 }
 
 // Read returns what the kernel holds.
@@ -77,7 +77,7 @@ func (k *Kernel) Read() (nft.Tables, error) {
 		for name, c := range t.chains {
 			state := nft.ChainState{Hook: c.hook}
 			for _, r := range c.rules {
-				state.Rules = append(state.Rules, r.mark)
+				state.Rules = append(state.Rules, r.fingerprint)
 			}
 			out[f].Chains[name] = state
 		}
@@ -119,8 +119,8 @@ func (k *Kernel) Apply(b nft.Batch) (nft.Applied, error) {
 		}
 		t := begin(k.tables)
 		for _, m := range messages(e.Bytes) {
-			if r := t.do(m); r != nil {
-				return a, e.Explain(m.sequence, uint32(r.at), r.errno, "")
+			if r := t.apply(m); r != nil {
+				return a, e.Explain(m.sequence, uint32(r.offset), r.errno, "")
 			}
 		}
 		k.tables = t.commit()
@@ -131,13 +131,13 @@ func (k *Kernel) Apply(b nft.Batch) (nft.Applied, error) {
 	return a, nil
 }
 
-// Foreign is always the same: nobody else can change what this kernel holds.
-func (k *Kernel) Foreign() (uint32, error) { return 0, nil }
+// ForeignChanges is always the same: nobody else can change what this kernel holds.
+func (k *Kernel) ForeignChanges() (uint32, error) { return 0, nil }
 
-// refusal is why a message is refused, and at which place of it.
+// refuseService is why a message is refused, and at which place of it.
 type refusal struct {
-	errno syscall.Errno
-	at    int
+	errno  syscall.Errno
+	offset int
 }
 
 // clone copies all that a transaction may change. Rules are never changed.

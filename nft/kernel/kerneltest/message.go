@@ -55,9 +55,9 @@ func (m message) attributes() attributes { return parse(m.bytes[headerLen:], hea
 
 // attribute is a value and where it stands in its message.
 type attribute struct {
-	kind  uint16
-	at    int
-	value []byte
+	kind   uint16
+	offset int
+	value  []byte
 }
 
 // attributes are those of a message, or within one of them.
@@ -88,7 +88,7 @@ func (a attributes) get(kind uint16) attribute {
 }
 
 // nested are the attributes within one.
-func (a attribute) nested() attributes { return parse(a.value, a.at+attributeLen) }
+func (a attribute) nested() attributes { return parse(a.value, a.offset+attributeLen) }
 
 // text is the value as a string.
 func (a attribute) text() string { return strings.TrimRight(string(a.value), "\x00") }
@@ -101,7 +101,7 @@ func (a attribute) number() uint32 {
 	return binary.BigEndian.Uint32(a.value)
 }
 
-// target is the chain that data with a verdict leads to; without value if it
+// chain is the chain that data with a verdict leads to; without value if it
 // leads to none.
 func (a attribute) target() attribute {
 	return a.nested().get(unix.NFTA_DATA_VERDICT).nested().get(unix.NFTA_VERDICT_CHAIN)

@@ -33,8 +33,8 @@ func (t *transaction) commit() tables {
 	return t.tables
 }
 
-// do takes one message, or says why not.
-func (t *transaction) do(m message) *refusal {
+// apply takes one message, or says why not.
+func (t *transaction) apply(m message) *refusal {
 	a := m.attributes()
 	switch m.kind {
 	case unix.NFT_MSG_NEWTABLE:
@@ -45,14 +45,14 @@ func (t *transaction) do(m message) *refusal {
 		return nil
 	case unix.NFT_MSG_DELTABLE:
 		if t.tables[m.family] == nil {
-			return &refusal{unix.ENOENT, a.get(unix.NFTA_TABLE_NAME).at}
+			return &refusal{unix.ENOENT, a.get(unix.NFTA_TABLE_NAME).offset}
 		}
 		t.tables[m.family] = nil
 		return nil
 	}
 	table := t.tables[m.family]
 	if table == nil { // everything else names its table first
-		return &refusal{unix.ENOENT, a[0].at}
+		return &refusal{unix.ENOENT, a[0].offset}
 	}
 	switch m.kind {
 	case unix.NFT_MSG_NEWOBJ:
@@ -94,7 +94,7 @@ func (t *transaction) newSet(table *table, m message, a attributes) *refusal {
 	same := known.shape
 	same.Size = shape.Size
 	if same != shape {
-		return &refusal{unix.EEXIST, name.at}
+		return &refusal{unix.EEXIST, name.offset}
 	}
 	if shape.Size > 0 {
 		t.resized[known] = shape.Size
@@ -119,20 +119,20 @@ func (t *transaction) newRule(table *table, m message, a attributes) *refusal {
 	name := a.get(unix.NFTA_RULE_CHAIN)
 	c := table.chains[name.text()]
 	if c == nil {
-		return &refusal{unix.ENOENT, name.at}
+		return &refusal{unix.ENOENT, name.offset}
 	}
-	r := rule{mark: decoded(m).Chains[name.text()].Rules[0]}
+	r := rule{fingerprint: decoded(m).Chains[name.text()].Rules[0]}
 	for _, x := range a.get(unix.NFTA_RULE_EXPRESSIONS).nested() {
-		if errno := t.refer(table, x.nested(), &r); errno != 0 {
-			return &refusal{errno, x.at}
+		if errno := t.addReferences(table, x.nested(), &r); errno != 0 {
+			return &refusal{errno, x.offset}
 		}
 	}
 	c.rules = append(c.rules, r)
 	return nil
 }
 
-// refer notes what an expression of a rule refers to.
-func (t *transaction) refer(table *table, expression attributes, r *rule) syscall.Errno {
+// addReferences notes what an expression of a rule refers to.
+func (t *transaction) addReferences(table *table, expression attributes, r *rule) syscall.Errno {
 	data := expression.get(unix.NFTA_EXPR_DATA).nested()
 	switch expression.get(unix.NFTA_EXPR_NAME).text() {
 	case "immediate":
@@ -141,16 +141,16 @@ func (t *transaction) refer(table *table, expression attributes, r *rule) syscal
 			return 0
 		}
 		r.chains = append(r.chains, chain.text())
-		return table.leadTo(chain.text())
+		return table.checkTarget(chain.text())
 	case "lookup":
 		name := data.get(unix.NFTA_LOOKUP_SET).text()
 		if chains, ok := t.anonymous[data.get(unix.NFTA_LOOKUP_SET_ID).number()]; ok {
 			r.chains = append(r.chains, chains...)
 			return 0
 		}
-		return table.read(name, r)
+		return table.addSetReference(name, r)
 	case "dynset":
-		return table.read(data.get(unix.NFTA_DYNSET_SET_NAME).text(), r)
+		return table.addSetReference(data.get(unix.NFTA_DYNSET_SET_NAME).text(), r)
 	case "objref":
 		if _, known := table.counters[data.get(unix.NFTA_OBJREF_IMM_NAME).text()]; !known {
 			return unix.ENOENT
@@ -159,8 +159,8 @@ func (t *transaction) refer(table *table, expression attributes, r *rule) syscal
 	return 0
 }
 
-// read notes that a rule reads a set.
-func (t *table) read(set string, r *rule) syscall.Errno {
+// addSetReference notes that a rule reads a set.
+func (t *table) addSetReference(set string, r *rule) syscall.Errno {
 	if t.sets[set] == nil {
 		return unix.ENOENT
 	}
@@ -168,8 +168,8 @@ func (t *table) read(set string, r *rule) syscall.Errno {
 	return 0
 }
 
-// leadTo says whether something may lead to the chain.
-func (t *table) leadTo(name string) syscall.Errno {
+// checkTarget says whether something may lead to the chain.
+func (t *table) checkTarget(name string) syscall.Errno {
 	c := t.chains[name]
 	switch {
 	case c == nil:
@@ -188,7 +188,7 @@ func (t *table) newChain(m message, name attribute) *refusal {
 	case known == nil:
 		t.chains[name.text()] = &chain{hook: hook}
 	case hook != nft.HookState{} && known.hook != hook:
-		return &refusal{unix.EEXIST, name.at}
+		return &refusal{unix.EEXIST, name.offset}
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (t *table) newChain(m message, name attribute) *refusal {
 func (t *table) flushChain(name attribute) *refusal {
 	c := t.chains[name.text()]
 	if c == nil {
-		return &refusal{unix.ENOENT, name.at}
+		return &refusal{unix.ENOENT, name.offset}
 	}
 	c.rules = nil
 	return nil
@@ -205,18 +205,18 @@ func (t *table) flushChain(name attribute) *refusal {
 // deleteChain removes a chain with its rules, unless something leads there.
 func (t *table) deleteChain(name attribute) *refusal {
 	if t.chains[name.text()] == nil {
-		return &refusal{unix.ENOENT, name.at}
+		return &refusal{unix.ENOENT, name.offset}
 	}
 	for other, c := range t.chains {
 		leads := func(r rule) bool { return slices.Contains(r.chains, name.text()) }
 		if other != name.text() && slices.ContainsFunc(c.rules, leads) {
-			return &refusal{unix.EBUSY, name.at}
+			return &refusal{unix.EBUSY, name.offset}
 		}
 	}
 	for _, s := range t.sets {
 		for _, e := range s.elements {
-			if e.target == name.text() {
-				return &refusal{unix.EBUSY, name.at}
+			if e.chain == name.text() {
+				return &refusal{unix.EBUSY, name.offset}
 			}
 		}
 	}
@@ -227,12 +227,12 @@ func (t *table) deleteChain(name attribute) *refusal {
 // deleteSet removes a set with its elements, unless a rule reads it.
 func (t *table) deleteSet(name attribute) *refusal {
 	if t.sets[name.text()] == nil {
-		return &refusal{unix.ENOENT, name.at}
+		return &refusal{unix.ENOENT, name.offset}
 	}
 	for _, c := range t.chains {
 		reads := func(r rule) bool { return slices.Contains(r.sets, name.text()) }
 		if slices.ContainsFunc(c.rules, reads) {
-			return &refusal{unix.EBUSY, name.at}
+			return &refusal{unix.EBUSY, name.offset}
 		}
 	}
 	delete(t.sets, name.text())

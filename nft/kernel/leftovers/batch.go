@@ -29,7 +29,7 @@ func newBatch(f model.Family, s *state, plans []Plan) *batch {
 	b.border(unix.NFNL_MSG_BATCH_BEGIN, func(ae *netlink.AttributeEncoder) {
 		ae.Uint32(unix.NFNL_BATCH_GENID, s.generation)
 	})
-	if s.ours {
+	if s.hasTable {
 		b.add(unix.NFT_MSG_DELTABLE, family, func(ae *netlink.AttributeEncoder) {
 			ae.String(unix.NFTA_TABLE_NAME, tableName)
 		})

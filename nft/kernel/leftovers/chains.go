@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// IPTables are the tables of iptables in which kube-proxy has chains.
-var IPTables = []string{"nat", "filter", "mangle"}
+// IPTablesNames are the tables of iptables in which kube-proxy has chains.
+var IPTablesNames = []string{"nat", "filter", "mangle"}
 
 // tableName is the name of the table of kube-proxy's nftables mode, in each
 // family.
@@ -46,15 +46,15 @@ var chains = map[string]chainNames{
 // names end with a hash in base32.
 var hashed = regexp.MustCompile(`^(KUBE-(?:SVC|SVL|SEP|FW|EXT)-)[A-Z2-7]{16}$`)
 
-// Chain reports whether a chain of this name, in this table of iptables (nat,
+// IsKubeProxyChain reports whether a chain of this name, in this table of iptables (nat,
 // filter or mangle), is one of kube-proxy's. Those of kubelet (KUBE-FIREWALL,
 // KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) and of other programs that begin with
 // KUBE- are not.
-func Chain(table, name string) bool {
+func IsKubeProxyChain(table, name string) bool {
 	names := chains[table]
 	return slices.Contains(names.hooked, name) || slices.Contains(names.inner, name) ||
 		table == "nat" && hashed.MatchString(name)
 }
 
-// hook reports whether kube-proxy jumps to the chain from built-in ones.
-func hook(table, name string) bool { return slices.Contains(chains[table].hooked, name) }
+// isHooked reports whether kube-proxy jumps to the chain from built-in ones.
+func isHooked(table, name string) bool { return slices.Contains(chains[table].hooked, name) }

@@ -10,7 +10,7 @@
 //	          sets, and the device kube-ipvs0         if that device is there
 //
 // The tables of iptables are shared with others, so what is kube-proxy's is told
-// by name ([Chain]), and of the rules in other chains only those go that hang
+// by name ([IsKubeProxyChain]), and of the rules in other chains only those go that hang
 // kube-proxy's chains into a hook. [Table.Plan] decides it, without a kernel, for
 // both backends of iptables: what iptables-nft wrote is removed here, over
 // netlink; what iptables-legacy wrote lies where only its own tools reach, and is

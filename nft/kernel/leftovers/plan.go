@@ -50,9 +50,9 @@ func (t Table) Plan(busy ...string) Plan {
 	var p Plan
 	for i, r := range t.Rules {
 		switch {
-		case Chain(t.Name, r.Chain):
+		case IsKubeProxyChain(t.Name, r.Chain):
 			filled[r.Chain] = true
-		case t.Chains[r.Chain] && hook(t.Name, r.Target):
+		case t.Chains[r.Chain] && isHooked(t.Name, r.Target):
 			p.Unhook = append(p.Unhook, i)
 		default:
 			used[r.Target] = true
@@ -60,7 +60,7 @@ func (t Table) Plan(busy ...string) Plan {
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Chains)) {
 		switch {
-		case !Chain(t.Name, name):
+		case !IsKubeProxyChain(t.Name, name):
 		case !used[name]:
 			p.Empty = append(p.Empty, name)
 			p.Delete = append(p.Delete, name)
@@ -71,8 +71,8 @@ func (t Table) Plan(busy ...string) Plan {
 	return p
 }
 
-// Nothing reports whether there is nothing to do.
-func (p Plan) Nothing() bool { return len(p.Unhook)+len(p.Empty) == 0 }
+// IsEmpty reports whether there is nothing to do.
+func (p Plan) IsEmpty() bool { return len(p.Unhook)+len(p.Empty) == 0 }
 
 // String names what goes, for a log: chains of single Services and endpoints by
 // their number only.
@@ -82,14 +82,14 @@ func (p Plan) String() string {
 		parts = append(parts, fmt.Sprintf("jumps (%d)", n))
 	}
 	parts = append(parts, summary(p.Delete)...)
-	for _, name := range summary(p.kept()) {
+	for _, name := range summary(p.emptiedOnly()) {
 		parts = append(parts, "content of "+name+", which others use")
 	}
 	return strings.Join(parts, ", ")
 }
 
-// kept are the chains that lose their rules and stay.
-func (p Plan) kept() []string {
+// emptiedOnly are the chains that lose their rules and stay.
+func (p Plan) emptiedOnly() []string {
 	gone := map[string]bool{}
 	for _, name := range p.Delete {
 		gone[name] = true

@@ -36,7 +36,7 @@ func TestChainsAreKnownByTableAndName(t *testing.T) {
 		{"raw", "KUBE-PROXY-CANARY " + svc, false},
 	} {
 		for name := range strings.FieldsSeq(tc.names) {
-			if got := Chain(tc.table, name); got != tc.want {
+			if got := IsKubeProxyChain(tc.table, name); got != tc.want {
 				t.Errorf("%s in %s: %v, want %v", name, tc.table, got, tc.want)
 			}
 		}
@@ -142,8 +142,8 @@ func TestPlanRemovesWhatIsKubeProxys(t *testing.T) {
 		if got := p.String(); got != tc.says {
 			t.Errorf("%s: says\n%s, want\n%s", tc.name, got, tc.says)
 		}
-		if p.Nothing() != (tc.says == "") {
-			t.Errorf("%s: nothing to do: %v", tc.name, p.Nothing())
+		if p.IsEmpty() != (tc.says == "") {
+			t.Errorf("%s: nothing to do: %v", tc.name, p.IsEmpty())
 		}
 	}
 }

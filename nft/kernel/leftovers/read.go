@@ -14,11 +14,11 @@ import (
 type state struct {
 	// generation is that of nf_tables when the rules at the hooks were read.
 	generation uint32
-	// whole is true as long as all else was read at the same generation.
-	whole bool
-	// ours is whether the table of kube-proxy's nftables mode is there.
-	ours   bool
-	tables []*table
+	// consistent is true as long as all else was read at the same generation.
+	consistent bool
+	// hasTable is whether the table of kube-proxy's nftables mode is there.
+	hasTable bool
+	tables   []*table
 }
 
 // table is a table of iptables, with the numbers of its rules.
@@ -29,7 +29,7 @@ type table struct {
 
 // read reads a family.
 func read(conn *netlink.Conn, f model.Family) (*state, error) {
-	s := &state{whole: true}
+	s := &state{consistent: true}
 	var err error
 	if s.generation, err = generation(conn); err != nil {
 		return nil, err
@@ -38,8 +38,8 @@ func read(conn *netlink.Conn, f model.Family) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.ours = names[tableName]
-	for _, name := range IPTables {
+	s.hasTable = names[tableName]
+	for _, name := range IPTablesNames {
 		if !names[name] {
 			continue
 		}
@@ -56,12 +56,12 @@ func read(conn *netlink.Conn, f model.Family) (*state, error) {
 // Services there were, and what is deleted by number: a number may be another
 // rule's if the table was made anew.
 func (s *state) refresh(conn *netlink.Conn, f model.Family) (err error) {
-	s.whole = false
+	s.consistent = false
 	if s.generation, err = generation(conn); err != nil {
 		return err
 	}
 	for _, t := range s.tables {
-		t.forget()
+		t.dropHookRules()
 		for name, base := range t.Chains {
 			if !base {
 				continue
@@ -131,8 +131,8 @@ func (t *table) readRules(conn *netlink.Conn, f model.Family, chain string) erro
 	})
 }
 
-// forget drops the rules at the hooks.
-func (t *table) forget() {
+// dropHookRules drops the rules at the hooks.
+func (t *table) dropHookRules() {
 	rules, handles := t.Rules[:0], t.handles[:0]
 	for i, r := range t.Rules {
 		if !t.Chains[r.Chain] {

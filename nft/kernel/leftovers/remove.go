@@ -27,11 +27,11 @@ type Config struct {
 
 // Everybody who writes nf_tables makes a removal start again that was on its way.
 const (
-	// readings is how often all is read.
-	readings = 10
-	// attempts is how often, for each of these, the rest is done again: reading the
+	// maxReads is how often all is read.
+	maxReads = 10
+	// maxWrites is how often, for each of these, the rest is done again: reading the
 	// hooks, and writing.
-	attempts = 100
+	maxWrites = 100
 )
 
 // Remove removes what kube-proxy left, but for what its iptables mode left in the
@@ -57,10 +57,10 @@ func Remove(c Config) (removed []string, err error) {
 // while others wrote may lack something, and so is read once more.
 func removeTables(dial func() (*netlink.Conn, error), f model.Family) (removed []string, err error) {
 	calm := 0
-	for range readings {
-		names, whole, e := tryTables(dial, f)
+	for range maxReads {
+		names, whole, e := tryRemove(dial, f)
 		removed = append(removed, names...)
-		if e != nil && !again(e) {
+		if e != nil && !isRetryable(e) {
 			return removed, permission(e)
 		}
 		if err = e; e != nil {
@@ -76,9 +76,9 @@ func removeTables(dial func() (*netlink.Conn, error), f model.Family) (removed [
 	return removed, fmt.Errorf("other programs change nf_tables too fast: %w", cmp.Or(err, error(unix.ERESTART)))
 }
 
-// again reports whether somebody got in between the reading and the writing, or
+// isRetryable reports whether somebody got in between the reading and the writing, or
 // made the reading fail.
-func again(err error) bool {
+func isRetryable(err error) bool {
 	for _, errno := range []error{unix.ERESTART, unix.ENOENT, unix.ENOBUFS, unix.EINTR, unix.EAGAIN} {
 		if errors.Is(err, errno) {
 			return true
@@ -95,10 +95,10 @@ func permission(err error) error {
 	return err
 }
 
-// tryTables reads and writes once, and reports whether it saw all there was. It
+// tryRemove reads and writes once, and reports whether it saw all there was. It
 // has a socket of its own, because answers of a failed reading may still wait at
 // the last one.
-func tryTables(dial func() (*netlink.Conn, error), f model.Family) (removed []string, whole bool, err error) {
+func tryRemove(dial func() (*netlink.Conn, error), f model.Family) (removed []string, whole bool, err error) {
 	conn, err := dial()
 	if err != nil {
 		return nil, false, err
@@ -109,21 +109,21 @@ func tryTables(dial func() (*netlink.Conn, error), f model.Family) (removed []st
 		return nil, false, err
 	}
 	removed, err = s.remove(conn, f)
-	return removed, s.whole, err
+	return removed, s.consistent, err
 }
 
 // remove writes until the kernel takes it: somebody may write in between, and the
 // kernel may know of a chain that is in use where it could not be seen.
 func (s *state) remove(conn *netlink.Conn, f model.Family) (removed []string, err error) {
 	busy := map[string][]string{}
-	for range attempts {
+	for range maxWrites {
 		plans, nothing := s.plan(busy)
 		if nothing {
 			return nil, s.check(conn)
 		}
 		more, err := newBatch(f, s, plans).commit(conn)
 		if err == nil && len(more) == 0 {
-			return s.names(f, plans), nil
+			return s.describe(f, plans), nil
 		}
 		if errors.Is(err, unix.ERESTART) {
 			err = s.refresh(conn, f)
@@ -139,10 +139,10 @@ func (s *state) remove(conn *netlink.Conn, f model.Family) (removed []string, er
 }
 
 func (s *state) plan(busy map[string][]string) (plans []Plan, nothing bool) {
-	nothing = !s.ours
+	nothing = !s.hasTable
 	for _, t := range s.tables {
 		p := t.Plan(busy[t.Name]...)
-		nothing = nothing && p.Nothing()
+		nothing = nothing && p.IsEmpty()
 		plans = append(plans, p)
 	}
 	return plans, nothing
@@ -151,17 +151,17 @@ func (s *state) plan(busy map[string][]string) (plans []Plan, nothing bool) {
 // check finds out whether somebody wrote during the reading.
 func (s *state) check(conn *netlink.Conn) error {
 	now, err := generation(conn)
-	s.whole = s.whole && now == s.generation
+	s.consistent = s.consistent && now == s.generation
 	return err
 }
 
-// names says what is gone.
-func (s *state) names(f model.Family, plans []Plan) (names []string) {
-	if s.ours {
+// describe says what is gone.
+func (s *state) describe(f model.Family, plans []Plan) (names []string) {
+	if s.hasTable {
 		names = append(names, "table "+nft.FamilyName(f)+" "+tableName)
 	}
 	for i, t := range s.tables {
-		if !plans[i].Nothing() {
+		if !plans[i].IsEmpty() {
 			names = append(names, fmt.Sprintf("%s %s: %s", nft.FamilyName(f), t.Name, plans[i]))
 		}
 	}

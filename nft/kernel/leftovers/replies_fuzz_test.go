@@ -97,22 +97,22 @@ func FuzzRead(f *testing.F) {
 		p := nat.Plan()
 		_ = p.String()
 		for _, name := range slices.Concat(p.Empty, p.Delete) {
-			if _, there := nat.Chains[name]; !there || !Chain("nat", name) {
+			if _, there := nat.Chains[name]; !there || !IsKubeProxyChain("nat", name) {
 				t.Errorf("chain %q is not kube-proxy's", name)
 			}
 		}
 		for _, i := range p.Unhook {
-			if r := nat.Rules[i]; !nat.Chains[r.Chain] || !hook("nat", r.Target) {
+			if r := nat.Rules[i]; !nat.Chains[r.Chain] || !isHooked("nat", r.Target) {
 				t.Errorf("rule %+v is not kube-proxy's", r)
 			}
 		}
-		if !p.Nothing() {
+		if !p.IsEmpty() {
 			b := newBatch(model.IPv6, &state{tables: []*table{nat}}, []Plan{p})
 			if want := 2 + len(p.Unhook) + len(p.Empty) + len(p.Delete); len(b.messages) != want {
 				t.Errorf("%d messages, want %d", len(b.messages), want)
 			}
 		}
-		nat.forget()
+		nat.dropHookRules()
 		for i := range nat.Rules {
 			if nat.Chains[nat.Rules[i].Chain] {
 				t.Errorf("rule %+v is not forgotten", nat.Rules[i])

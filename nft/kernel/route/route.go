@@ -58,12 +58,12 @@ func (n *Network) Route(w simulate.RouteQuery) (simulate.Route, error) {
 	}
 	list, err := n.handle.RouteGetWithOptions(w.To.AsSlice(), o)
 	if err != nil {
-		return simulate.Route{}, fmt.Errorf("find the way to %s: %w", w.To, noRoute(err, w))
+		return simulate.Route{}, fmt.Errorf("find the way to %s: %w", w.To, routeError(err, w))
 	}
 	if len(list) == 0 {
 		return simulate.Route{}, fmt.Errorf("find the way to %s: %w", w.To, simulate.ErrNoRoute)
 	}
-	r := simulate.Route{Local: keeps(list[0].Type, w.In)}
+	r := simulate.Route{Local: deliversLocally(list[0].Type, w.In)}
 	r.Via, _ = netip.AddrFromSlice(list[0].Gw)
 	r.Via = r.Via.Unmap()
 	if list[0].LinkIndex != 0 {
@@ -72,9 +72,9 @@ func (n *Network) Route(w simulate.RouteQuery) (simulate.Route, error) {
 	return r, err
 }
 
-// Silent reports whether the kernel has asked for a neighbour at an interface and has no
+// NeighbourUnreachable reports whether the kernel has asked for a neighbour at an interface and has no
 // answer.
-func (n *Network) Silent(neighbour netip.Addr, out simulate.Link) (bool, error) {
+func (n *Network) NeighbourUnreachable(neighbour netip.Addr, out simulate.Link) (bool, error) {
 	list, err := n.handle.NeighList(out.Index, families[model.FamilyOf(neighbour)])
 	if err != nil {
 		return false, fmt.Errorf("find neighbours at %s: %w", out.Name, err)
@@ -85,9 +85,9 @@ func (n *Network) Silent(neighbour netip.Addr, out simulate.Link) (bool, error) 
 	}), nil
 }
 
-// keeps reports whether the node keeps packets of a type of route: of those for many
+// deliversLocally reports whether the node keeps packets of a type of route: of those for many
 // hosts, all that come in, for it forwards none.
-func keeps(kind int, in simulate.Link) bool {
+func deliversLocally(kind int, in simulate.Link) bool {
 	switch kind {
 	case unix.RTN_LOCAL, unix.RTN_ANYCAST:
 		return true
@@ -97,8 +97,8 @@ func keeps(kind int, in simulate.Link) bool {
 	return false
 }
 
-// noRoute tells an answer that there is no way from an error.
-func noRoute(err error, w simulate.RouteQuery) error {
+// routeError tells an answer that there is no way from an error.
+func routeError(err error, w simulate.RouteQuery) error {
 	switch {
 	case errors.Is(err, unix.EINVAL) && w.In.Index != 0 && w.To.IsMulticast():
 		return fmt.Errorf("%w: nobody on this node has joined that group by %s", simulate.ErrNoRoute, w.In.Name)
@@ -142,7 +142,7 @@ func (n *Network) AddressType(a netip.Addr) (uint32, error) {
 	}
 	list, err := n.handle.RouteGetWithOptions(a.AsSlice(), nil)
 	switch {
-	case err != nil && errors.Is(noRoute(err, simulate.RouteQuery{To: a}), simulate.ErrNoRoute):
+	case err != nil && errors.Is(routeError(err, simulate.RouteQuery{To: a}), simulate.ErrNoRoute):
 		return unix.RTN_UNICAST, nil
 	case err != nil:
 		return 0, fmt.Errorf("find out about %s: %w", a, err)

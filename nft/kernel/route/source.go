@@ -29,16 +29,16 @@ func (n *Network) Source(out simulate.Link, via netip.Addr) (netip.Addr, error) 
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("list the addresses of %s: %w", out.Name, err)
 	}
-	if a, ok := choose(list, out.Index, via); ok {
+	if a, ok := selectAddress(list, out.Index, via); ok {
 		return a, nil
 	}
 	return netip.Addr{}, fmt.Errorf("%s has no address to masquerade with", out.Name)
 }
 
-// choose is what inet_select_addr does (net/ipv4/devinet.c): the first address of the
+// selectAddress is what inet_select_addr does (net/ipv4/devinet.c): the first address of the
 // interface in whose range the next hop is, else its first, else the first of any
 // interface.
-func choose(list []netlink.Addr, index int, via netip.Addr) (netip.Addr, bool) {
+func selectAddress(list []netlink.Addr, index int, via netip.Addr) (netip.Addr, bool) {
 	var first, elsewhere netip.Addr
 	for _, a := range list {
 		addr, ok := netip.AddrFromSlice(a.IP)

@@ -15,13 +15,13 @@ import (
 var now = time.Unix(1_000_000, 0)
 
 // told is what the kernel would say of the places of recorded events.
-func tell(t *testing.T, message []byte) told {
+func tell(t *testing.T, message []byte) resolvedEvent {
 	t.Helper()
 	e, err := DecodeEvent(message)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := told{Event: e, chain: Chain{Family: e.Family, Table: e.Table, Name: e.Chain}}
+	out := resolvedEvent{Event: e, chain: Chain{Family: e.Family, Table: e.Table, Name: e.Chain}}
 	out.chain.Own = strings.HasPrefix(e.Table, TableName)
 	for _, hook := range hookNames {
 		if strings.HasSuffix(e.Chain, hook) {
@@ -41,7 +41,7 @@ func tell(t *testing.T, message []byte) told {
 func TestRecordedEventsMakeOneWalkEach(t *testing.T) {
 	for name, messages := range recorded(t) {
 		var a assembler
-		var over []*Walk
+		var over []*Path
 		for _, m := range messages {
 			if len(over) > 0 {
 				t.Fatalf("%s: over before its end", name)
@@ -52,14 +52,14 @@ func TestRecordedEventsMakeOneWalkEach(t *testing.T) {
 			t.Fatalf("%s: %d walks, %d open", name, len(over), len(a.open))
 		}
 		var hooks []string
-		for _, p := range over[0].Passages {
+		for _, p := range over[0].Visits {
 			if p.Chain.Hook != "" && !slices.Contains(hooks, p.Chain.Hook) {
 				hooks = append(hooks, p.Chain.Hook)
 			}
 		}
-		want := Dropped
+		want := EndingDropped
 		if strings.Contains(name, "policy") {
-			want = DroppedByPolicy
+			want = EndingPolicyDrop
 		}
 		ending, p, _ := over[0].End()
 		if ending != want || p.Chain.Table != "firewall" || over[0].State != "new" || !slices.Equal(hooks, []string{"prerouting", "forward"}) {
@@ -69,8 +69,8 @@ func TestRecordedEventsMakeOneWalkEach(t *testing.T) {
 }
 
 // step is an event of a chain at a hook, as simple as can be.
-func step(id uint32, hook, name string, own bool) told {
-	return told{
+func step(id uint32, hook, name string, own bool) resolvedEvent {
+	return resolvedEvent{
 		Event: Event{
 			ID: id, Table: "t", Chain: name, Kind: KindPolicy, Verdict: Verdict{Code: nfAccept},
 			Packet: &Packet{From: netip.MustParseAddrPort("10.0.0.1:1"), To: netip.MustParseAddrPort("10.0.0.2:2")},
@@ -80,83 +80,83 @@ func step(id uint32, hook, name string, own bool) told {
 }
 
 // begin is the event that a mark was put on a packet.
-func begin(id uint32) told {
+func begin(id uint32) resolvedEvent {
 	e := step(id, "prerouting", "begin-prerouting", true)
 	e.Kind, e.Rule, e.Verdict.Code = KindRule, 5, unix.NFT_CONTINUE
 	e.rule = Rule{Rule: ruletext.Rule{Comment: commentBegin}}
 	return e
 }
 
-func end(id uint32, hook string) told { return step(id, hook, endPrefix+hook, true) }
+func end(id uint32, hook string) resolvedEvent { return step(id, hook, endPrefix+hook, true) }
 
 func TestTheEndIsToldFromHowFarAPacketCame(t *testing.T) {
-	outBy := func(e told, link string) told { e.out.name = link; return e }
-	inBy := func(e told, link string) told { e.in.name = link; return e }
-	fromBridge := func(e told) told { e.in = link{"br0", true}; return e }
-	ofBridge := func(e told) told { e.chain.Family = unix.NFPROTO_BRIDGE; return e }
-	elsewhere := func(e told) told { e.Packet.To = netip.MustParseAddrPort("10.0.0.3:2"); return e }
+	outBy := func(e resolvedEvent, link string) resolvedEvent { e.out.name = link; return e }
+	inBy := func(e resolvedEvent, link string) resolvedEvent { e.in.name = link; return e }
+	fromBridge := func(e resolvedEvent) resolvedEvent { e.in = link{"br0", true}; return e }
+	ofBridge := func(e resolvedEvent) resolvedEvent { e.chain.Family = unix.NFPROTO_BRIDGE; return e }
+	elsewhere := func(e resolvedEvent) resolvedEvent { e.Packet.To = netip.MustParseAddrPort("10.0.0.3:2"); return e }
 	for _, tc := range []struct {
 		name   string
-		events []told
+		events []resolvedEvent
 		want   Ending
 		hook   string
 	}{
-		{"nowhere but at the beginning", []told{begin(1)}, LostInHook, "prerouting"},
-		{"to the end of prerouting", []told{begin(1), end(1, "prerouting")}, LostBehindHook, "prerouting"},
-		{"into input", []told{begin(1), end(1, "prerouting"), step(1, "input", "c", false)}, LostInHook, "input"},
-		{"through input", []told{begin(1), end(1, "prerouting"), end(1, "input")}, Delivered, "input"},
-		{"into forward", []told{begin(1), end(1, "prerouting"), step(1, "forward", "begin-forward", true)}, LostInHook, "forward"},
-		{"through forward", []told{begin(1), end(1, "prerouting"), end(1, "forward")}, LostBehindHook, "forward"},
+		{"nowhere but at the beginning", []resolvedEvent{begin(1)}, EndingLostInHook, "prerouting"},
+		{"to the end of prerouting", []resolvedEvent{begin(1), end(1, "prerouting")}, EndingLostAfterHook, "prerouting"},
+		{"into input", []resolvedEvent{begin(1), end(1, "prerouting"), step(1, "input", "c", false)}, EndingLostInHook, "input"},
+		{"through input", []resolvedEvent{begin(1), end(1, "prerouting"), end(1, "input")}, EndingDelivered, "input"},
+		{"into forward", []resolvedEvent{begin(1), end(1, "prerouting"), step(1, "forward", "begin-forward", true)}, EndingLostInHook, "forward"},
+		{"through forward", []resolvedEvent{begin(1), end(1, "prerouting"), end(1, "forward")}, EndingLostAfterHook, "forward"},
 		{
 			"through postrouting",
-			[]told{begin(1), end(1, "prerouting"), end(1, "forward"), outBy(end(1, "postrouting"), "eth0")},
-			Sent, "postrouting",
+			[]resolvedEvent{begin(1), end(1, "prerouting"), end(1, "forward"), outBy(end(1, "postrouting"), "eth0")},
+			EndingSent, "postrouting",
 		},
 		{
 			"out by the loopback, and no further",
-			[]told{begin(1), outBy(end(1, "postrouting"), "lo")},
-			LostBehindHook, "postrouting",
+			[]resolvedEvent{begin(1), outBy(end(1, "postrouting"), "lo")},
+			EndingLostAfterHook, "postrouting",
 		},
 		{
 			"out by the loopback, in again under another number, and lost there",
-			[]told{begin(1), end(1, "prerouting"), outBy(end(1, "postrouting"), "lo"), inBy(step(2, "prerouting", "c", false), "lo")},
-			LostInHook, "prerouting",
+			[]resolvedEvent{begin(1), end(1, "prerouting"), outBy(end(1, "postrouting"), "lo"), inBy(step(2, "prerouting", "c", false), "lo")},
+			EndingLostInHook, "prerouting",
 		},
 		{
 			"out by the loopback, in again, and delivered",
-			[]told{begin(1), outBy(end(1, "postrouting"), "lo"), inBy(end(2, "prerouting"), "lo"), inBy(end(2, "input"), "lo")},
-			Delivered, "input",
+			[]resolvedEvent{begin(1), outBy(end(1, "postrouting"), "lo"), inBy(end(2, "prerouting"), "lo"), inBy(end(2, "input"), "lo")},
+			EndingDelivered, "input",
 		},
 		{
 			"to the end of prerouting, in by a bridge",
-			[]told{begin(1), fromBridge(end(1, "prerouting"))},
-			NotSeenAgain, "prerouting",
+			[]resolvedEvent{begin(1), fromBridge(end(1, "prerouting"))},
+			EndingNotSeenAgain, "prerouting",
 		},
 		{
 			"on from a bridge under another number, past another tracer's chain and chains of the bridge",
-			[]told{
+			[]resolvedEvent{
 				begin(1), fromBridge(end(1, "prerouting")), fromBridge(step(1, "prerouting", "c", false)),
 				ofBridge(step(1, "input", "c", false)), fromBridge(step(2, "input", "c", false)), fromBridge(end(2, "input")),
 			},
-			Delivered, "input",
+			EndingDelivered, "input",
 		},
 		{
 			"copied by a bridge, and forwarded by it",
-			[]told{
+			[]resolvedEvent{
 				begin(1), fromBridge(end(1, "prerouting")), fromBridge(end(2, "forward")), outBy(end(2, "postrouting"), "br0"),
 				fromBridge(end(3, "forward")),
 			},
-			Sent, "postrouting",
+			EndingSent, "postrouting",
 		},
 		{
 			"not on from a bridge, where a packet to elsewhere came to the next hook",
-			[]told{begin(1), fromBridge(end(1, "prerouting")), elsewhere(step(2, "input", "c", false))},
-			NotSeenAgain, "prerouting",
+			[]resolvedEvent{begin(1), fromBridge(end(1, "prerouting")), elsewhere(step(2, "input", "c", false))},
+			EndingNotSeenAgain, "prerouting",
 		},
 		{
 			"through postrouting, and out of an interface's own hook",
-			[]told{begin(1), outBy(end(1, "postrouting"), "eth0"), step(1, "egress", "c", false)},
-			Sent, "postrouting",
+			[]resolvedEvent{begin(1), outBy(end(1, "postrouting"), "eth0"), step(1, "egress", "c", false)},
+			EndingSent, "postrouting",
 		},
 	} {
 		var a assembler
@@ -165,15 +165,15 @@ func TestTheEndIsToldFromHowFarAPacketCame(t *testing.T) {
 				t.Errorf("%s: over too early", tc.name)
 			}
 		}
-		if over := a.overdue(now.Add(brief - 1)); len(over) > 0 {
+		if over := a.expire(now.Add(arrivedTimeout - 1)); len(over) > 0 {
 			t.Errorf("%s: over too early", tc.name)
 		}
-		over := a.overdue(now.Add(quiet))
-		if tc.want == NotSeenAgain {
+		over := a.expire(now.Add(idleTimeout))
+		if tc.want == EndingNotSeenAgain {
 			if len(over) > 0 {
 				t.Errorf("%s: over while it may wait for a neighbour", tc.name)
 			}
-			over = a.overdue(now.Add(neighbour))
+			over = a.expire(now.Add(neighbourTimeout))
 		}
 		if len(over) != 1 {
 			t.Fatalf("%s: %d walks", tc.name, len(over))
@@ -190,10 +190,10 @@ func TestPacketsThatSomebodyElseTracesAreLeftOut(t *testing.T) {
 	drop := step(7, "forward", "c", false)
 	drop.Kind, drop.Rule, drop.Verdict.Code = KindRule, 3, nfDrop
 	over := slices.Concat(a.add(step(7, "prerouting", "c", false), now), a.add(drop, now), a.add(end(8, "input"), now))
-	if over = slices.Concat(over, a.overdue(now.Add(time.Hour)), a.rest()); len(over) > 0 {
+	if over = slices.Concat(over, a.expire(now.Add(time.Hour)), a.flush()); len(over) > 0 {
 		t.Errorf("walks %+v", over)
 	}
-	if _, open := a.next(); open {
+	if _, open := a.nextDeadline(); open {
 		t.Error("something is still open")
 	}
 }
@@ -202,10 +202,10 @@ func TestANumberUsedAgainIsAnotherPacket(t *testing.T) {
 	var a assembler
 	a.add(begin(1), now)
 	a.add(end(1, "prerouting"), now)
-	if over := a.add(begin(1), now); len(over) != 1 || len(over[0].Passages) != 2 {
+	if over := a.add(begin(1), now); len(over) != 1 || len(over[0].Visits) != 2 {
 		t.Errorf("walks %+v", over)
 	}
-	if over := a.rest(); len(over) != 1 || len(over[0].Passages) != 1 {
+	if over := a.flush(); len(over) != 1 || len(over[0].Visits) != 1 {
 		t.Errorf("walks %+v", over)
 	}
 }
@@ -220,7 +220,7 @@ func TestWalksComeInTheOrderInWhichThePacketsCame(t *testing.T) {
 		t.Errorf("the second is over before the first: %+v", over)
 	}
 	over := a.add(begin(1), now) // the first is over
-	if len(over) != 2 || len(over[0].Passages) != 1 || len(over[1].Passages) != 2 {
+	if len(over) != 2 || len(over[0].Visits) != 1 || len(over[1].Visits) != 2 {
 		t.Errorf("walks %+v", over)
 	}
 }
@@ -228,23 +228,23 @@ func TestWalksComeInTheOrderInWhichThePacketsCame(t *testing.T) {
 func TestOfLostMessagesNoEndIsConcluded(t *testing.T) {
 	var a assembler
 	a.add(begin(1), now)
-	a.lose()
-	over := a.rest()
+	a.markLost()
+	over := a.flush()
 	if len(over) != 1 || !over[0].Lost {
 		t.Fatalf("walks %+v", over)
 	}
-	if ending, _, _ := over[0].End(); ending != Unknown {
+	if ending, _, _ := over[0].End(); ending != EndingUnknown {
 		t.Errorf("ended as %s", ending)
 	}
 }
 
 func TestThereIsAnEndToHowManyPacketsAreOpen(t *testing.T) {
 	var a assembler
-	var over []*Walk
-	for id := range uint32(3 * mostOpen) {
+	var over []*Path
+	for id := range uint32(3 * maxOpenPaths) {
 		over = append(over, a.add(begin(id), now)...)
 	}
-	if len(a.open) != mostOpen || len(over) != 2*mostOpen {
+	if len(a.open) != maxOpenPaths || len(over) != 2*maxOpenPaths {
 		t.Errorf("%d open, %d over", len(a.open), len(over))
 	}
 }

@@ -132,9 +132,9 @@ func border(kind netlink.HeaderType) netlink.Message {
 	}
 }
 
-// leftBehind are the tables of tracers that are no more: those that belong to no
+// removeStaleTables are the tables of tracers that are no more: those that belong to no
 // socket. A kernel without owners may be another tracer's, which then hears no more.
-func leftBehind(conn *netlink.Conn) (*batch, error) {
+func removeStaleTables(conn *netlink.Conn) (*batch, error) {
 	b := &batch{}
 	m, err := request(unix.NFT_MSG_GETTABLE, netlink.Dump, unix.AF_UNSPEC, nil)
 	if err != nil {

@@ -41,7 +41,7 @@
 // Between the two a bridge can drop packets, keep them until a neighbour is known, or a
 // program of tc can take them. If a packet was not seen again there, the tracer asks
 // routing, and where that does not refuse it, the walk does not claim a loss
-// ([NotSeenAgain]).
+// ([EndingNotSeenAgain]).
 //
 // Limits. The mark is a packet's, not a connection's: each packet is found anew by
 // what it looks like, and the answer's packets look different. Of a connection,

@@ -134,7 +134,7 @@ func (v *Verdict) decode(ad *netlink.AttributeDecoder) error {
 	return nil // the decoder keeps its own
 }
 
-// Drops reports whether that is the packet's end.
+// PolicyDrop reports whether that is the packet's end.
 func (v Verdict) Drops() bool { return v.Code >= 0 && v.Code&verdictMask == nfDrop }
 
 // String is the verdict in nft's words.

@@ -125,9 +125,9 @@ func FuzzDecodeEvent(f *testing.F) {
 			t.Errorf("not fit for a terminal: %q", text)
 		}
 		var a assembler
-		a.add(told{Event: e}, now)
-		a.add(told{Event: e}, now)
-		for _, w := range a.rest() {
+		a.add(resolvedEvent{Event: e}, now)
+		a.add(resolvedEvent{Event: e}, now)
+		for _, w := range a.flush() {
 			w.End()
 		}
 	})

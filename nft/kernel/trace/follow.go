@@ -13,18 +13,18 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// NextWalk waits for a packet whose way is over, which shows by a verdict or by a
+// NextPath waits for a packet whose way is over, which shows by a verdict or by a
 // moment's silence. When ctx ends it still gives those that were on their way, and
 // then the error of ctx.
-func (t *Tracer) NextWalk(ctx context.Context) (*Walk, error) {
+func (t *Tracer) NextPath(ctx context.Context) (*Path, error) {
 	for len(t.ready) == 0 {
-		err := t.hear(ctx)
+		err := t.receive(ctx)
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrLost):
-			t.walks.lose()
+			t.paths.markLost()
 		case ctx.Err() != nil:
-			if t.ready = append(t.ready, t.walks.rest()...); len(t.ready) == 0 {
+			if t.ready = append(t.ready, t.paths.flush()...); len(t.ready) == 0 {
 				return nil, ctx.Err()
 			}
 		default:
@@ -39,9 +39,9 @@ func (t *Tracer) NextWalk(ctx context.Context) (*Walk, error) {
 
 // askRouting asks why routing refuses a packet that was not seen behind prerouting, if
 // it does. It only adds a reason: that it cannot be asked is no error.
-func (t *Tracer) askRouting(w *Walk) {
+func (t *Tracer) askRouting(w *Path) {
 	ending, p, _ := w.End()
-	if ending != NotSeenAgain && (ending != LostBehindHook || p.Chain.Hook != "prerouting") {
+	if ending != EndingNotSeenAgain && (ending != EndingLostAfterHook || p.Chain.Hook != "prerouting") {
 		return
 	}
 	in, err := t.routes.Link(p.In)
@@ -58,51 +58,51 @@ func (t *Tracer) askRouting(w *Walk) {
 		w.Refusal = err.Error()
 	case err == nil && r.Out == in && !r.Via.IsValid():
 		// It would stay on the bridge, which has waited for the neighbour.
-		if silent, err := t.routes.Silent(way.To, in); silent && err == nil {
+		if silent, err := t.routes.NeighbourUnreachable(way.To, in); silent && err == nil {
 			w.Refusal = fmt.Sprintf("no neighbour at %s answers for %s (ip neigh)", in.Name, way.To)
 		}
 	}
 }
 
-// hear hears one event, or none if none came in time.
-func (t *Tracer) hear(ctx context.Context) error {
+// receive hears one event, or none if none came in time.
+func (t *Tracer) receive(ctx context.Context) error {
 	wait := ctx
-	if at, open := t.walks.next(); open {
+	if at, open := t.paths.nextDeadline(); open {
 		// What has come already is heard in any case, on a busy machine, too.
-		limited, cancel := context.WithTimeout(ctx, max(time.Until(at), glance))
+		limited, cancel := context.WithTimeout(ctx, max(time.Until(at), minWait))
 		defer cancel()
 		wait = limited
 	}
 	e, err := t.Next(wait)
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		t.ready = append(t.ready, t.walks.overdue(time.Now())...)
+		t.ready = append(t.ready, t.paths.expire(time.Now())...)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	complete, err := t.complete(e)
+	complete, err := t.resolve(e)
 	if err != nil {
 		return err
 	}
-	t.ready = append(t.ready, t.walks.add(complete, time.Now())...)
+	t.ready = append(t.ready, t.paths.add(complete, time.Now())...)
 	// Where there is never silence, some other program's trace goes on all the time.
-	t.ready = append(t.ready, t.walks.overdue(time.Now().Add(-neverSilent))...)
+	t.ready = append(t.ready, t.paths.expire(time.Now().Add(-maxExtraWait))...)
 	return nil
 }
 
 const (
-	// glance is how long it may take to see what waits at a socket.
-	glance = 5 * time.Millisecond
-	// neverSilent is how much longer a walk is kept open while other events come.
-	neverSilent = 2 * time.Second
+	// minWait is how long it may take to see what waits at a socket.
+	minWait = 5 * time.Millisecond
+	// maxExtraWait is how much longer a walk is kept open while other events come.
+	maxExtraWait = 2 * time.Second
 )
 
-// complete reads what the event refers to.
-func (t *Tracer) complete(e Event) (told, error) {
-	out := told{Event: e}
-	if t.walks.find(e.ID) == nil {
-		if err := t.refresh(); err != nil {
+// resolve reads what the event refers to.
+func (t *Tracer) resolve(e Event) (resolvedEvent, error) {
+	out := resolvedEvent{Event: e}
+	if t.paths.find(e.ID) == nil {
+		if err := t.refreshMetadata(); err != nil {
 			return out, err
 		}
 	}
@@ -120,7 +120,7 @@ func (t *Tracer) complete(e Event) (told, error) {
 // that were followed, and those that were too many.
 func (t *Tracer) Matched() (total uint64, err error) {
 	for _, c := range t.config.chains() {
-		if c.priority == atBegin {
+		if c.priority == priorityBegin {
 			n, err := t.matchedIn(c.name)
 			if err != nil {
 				return total, err

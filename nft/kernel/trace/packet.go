@@ -49,11 +49,11 @@ func hasPorts(protocol uint8) bool {
 
 // String is the packet in a few words: "TCP 10.244.1.2:43210 > 10.96.0.10:53".
 func (p Packet) String() string {
-	return fmt.Sprintf("%s %s > %s", protocolName(p.Protocol), place(p.From), place(p.To))
+	return fmt.Sprintf("%s %s > %s", protocolName(p.Protocol), addrText(p.From), addrText(p.To))
 }
 
-// place is an address, with the port if there is one.
-func place(a netip.AddrPort) string {
+// addrText is an address, with the port if there is one.
+func addrText(a netip.AddrPort) string {
 	if a.Port() == 0 {
 		return a.Addr().String()
 	}

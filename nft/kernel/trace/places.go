@@ -19,20 +19,20 @@ type Chain struct {
 	Table  string
 	Name   string
 	// Base tells that packets come to it from a hook, which the rest is about.
-	Base     bool
-	Type     string // "filter", "nat", "route"
-	Hook     string // "prerouting", ...
-	Priority int32
-	Drops    bool // what no rule decides about
+	Base       bool
+	Type       string // "filter", "nat", "route"
+	Hook       string // "prerouting", ...
+	Priority   int32
+	PolicyDrop bool // what no rule decides about
 	// Own tells that the chain is the tracer's.
 	Own bool
 }
 
-// Tracing tells that the chain is a tracer's, this one's or that of another.
-func (c Chain) Tracing() bool { return c.Own || strings.HasPrefix(c.Table, TableName) }
+// IsTracer tells that the chain is a tracer's, this one's or that of another.
+func (c Chain) IsTracer() bool { return c.Own || strings.HasPrefix(c.Table, TableName) }
 
-// ofIP tells that packets come to the chain from a hook of IP.
-func (c Chain) ofIP() bool {
+// isIPHook tells that packets come to the chain from a hook of IP.
+func (c Chain) isIPHook() bool {
 	return c.Family != unix.NFPROTO_BRIDGE && slices.Contains(hookNames[:], c.Hook)
 }
 
@@ -63,8 +63,8 @@ type Rule struct {
 	Gone bool
 }
 
-// places remembers what was read from nf_tables since that was last changed.
-type places struct {
+// metadataCache remembers what was read from nf_tables since that was last changed.
+type metadataCache struct {
 	generation uint32
 	chains     map[chainKey]Chain
 	rules      map[ruleKey]Rule
@@ -89,8 +89,8 @@ type ruleKey struct {
 
 func (e *Event) chainKey() chainKey { return chainKey{e.Family, e.Table, e.Chain} }
 
-// refresh forgets what was read if nf_tables was changed since.
-func (t *Tracer) refresh() error {
+// refreshMetadata forgets what was read if nf_tables was changed since.
+func (t *Tracer) refreshMetadata() error {
 	var now uint32
 	m, err := request(unix.NFT_MSG_GETGEN, 0, unix.AF_UNSPEC, nil)
 	if err == nil {
@@ -104,8 +104,8 @@ func (t *Tracer) refresh() error {
 			return err
 		})
 	}
-	if t.known.chains == nil || now != t.known.generation {
-		t.known = places{now, map[chainKey]Chain{}, map[ruleKey]Rule{}, map[uint32]link{}}
+	if t.metadata.chains == nil || now != t.metadata.generation {
+		t.metadata = metadataCache{now, map[chainKey]Chain{}, map[ruleKey]Rule{}, map[uint32]link{}}
 	}
 	return err
 }
@@ -114,7 +114,7 @@ func (t *Tracer) refresh() error {
 // a name and no hook.
 func (t *Tracer) chainOf(e *Event) (Chain, error) {
 	key := e.chainKey()
-	if c, known := t.known.chains[key]; known {
+	if c, known := t.metadata.chains[key]; known {
 		return c, nil
 	}
 	c := Chain{Family: key.family, Table: key.table, Name: key.name, Own: key.table == t.table}
@@ -128,7 +128,7 @@ func (t *Tracer) chainOf(e *Event) (Chain, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return c, fmt.Errorf("read chain %s of table %s: %w", key.name, key.table, err)
 	}
-	t.known.chains[key] = c
+	t.metadata.chains[key] = c
 	return c, nil
 }
 
@@ -142,7 +142,7 @@ func (c *Chain) decode(data []byte) error {
 		case unix.NFTA_CHAIN_TYPE:
 			c.Type = ruletext.Printable(ad.String())
 		case unix.NFTA_CHAIN_POLICY:
-			c.Drops = ad.Uint32() == nfDrop
+			c.PolicyDrop = ad.Uint32() == nfDrop
 		case unix.NFTA_CHAIN_HOOK:
 			c.Base = true
 			ad.Nested(c.decodeHook)
@@ -180,7 +180,7 @@ func hookName(family uint8, number uint32) string {
 // ruleOf is the rule that an event is about.
 func (t *Tracer) ruleOf(e *Event) (Rule, error) {
 	key := ruleKey{e.chainKey(), e.Rule}
-	if r, known := t.known.rules[key]; known {
+	if r, known := t.metadata.rules[key]; known {
 		return r, nil
 	}
 	r := Rule{Rule: ruletext.Rule{Handle: e.Rule}, Gone: true}
@@ -199,13 +199,13 @@ func (t *Tracer) ruleOf(e *Event) (Rule, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("read rule %d of chain %s of table %s: %w", e.Rule, e.Chain, e.Table, err)
 	}
-	t.known.rules[key] = r
+	t.metadata.rules[key] = r
 	return r, nil
 }
 
 // link reads an interface; the zero value is none.
 func (t *Tracer) link(number uint32) (link, error) {
-	if l, known := t.known.links[number]; known || number == 0 {
+	if l, known := t.metadata.links[number]; known || number == 0 {
 		return l, nil
 	}
 	l := link{name: fmt.Sprintf("interface %d", number)}
@@ -214,7 +214,7 @@ func (t *Tracer) link(number uint32) (link, error) {
 	if err != nil && !errors.Is(err, unix.ENODEV) {
 		return l, fmt.Errorf("read the name of interface %d: %w", number, err)
 	}
-	t.known.links[number] = l
+	t.metadata.links[number] = l
 	return l, nil
 }
 

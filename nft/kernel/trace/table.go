@@ -20,10 +20,10 @@ const TableName = "kube-vmap-trace"
 // looks for the connection at -200; it confirms new ones last of all
 // (include/uapi/linux/netfilter_ipv4.h).
 const (
-	atFirst = math.MinInt32
-	atBegin = -399
-	atState = -199
-	atEnd   = math.MaxInt32 - 1
+	priorityFirst = math.MinInt32
+	priorityBegin = -399
+	priorityState = -199
+	priorityLast  = math.MaxInt32 - 1
 )
 
 // Comments of the table's rules, by which events are told apart.
@@ -61,15 +61,15 @@ func (c *Config) chains() []chain {
 	var out []chain
 	for _, hook := range [...]uint32{unix.NF_INET_PRE_ROUTING, unix.NF_INET_LOCAL_OUT} {
 		out = append(out,
-			chain{"begin-" + hookNames[hook], hook, atBegin, []rule{c.begin(hook)}},
-			chain{"state-" + hookNames[hook], hook, atState, c.states()},
+			chain{"begin-" + hookNames[hook], hook, priorityBegin, []rule{c.begin(hook)}},
+			chain{"state-" + hookNames[hook], hook, priorityState, c.states()},
 		)
 	}
 	for _, hook := range [...]uint32{unix.NF_INET_LOCAL_IN, unix.NF_INET_FORWARD, unix.NF_INET_POST_ROUTING} {
-		out = append(out, chain{"begin-" + hookNames[hook], hook, atFirst, nil})
+		out = append(out, chain{"begin-" + hookNames[hook], hook, priorityFirst, nil})
 	}
 	for hook, name := range hookNames {
-		out = append(out, chain{endPrefix + name, uint32(hook), atEnd, nil})
+		out = append(out, chain{endPrefix + name, uint32(hook), priorityLast, nil})
 	}
 	return out
 }
@@ -119,7 +119,7 @@ func (c *Config) states() []rule {
 		)})
 	}
 	if c.Replies {
-		out = append(out, rule{commentReply, append(matchAnswer(c.Packet), c.mark()...)})
+		out = append(out, rule{commentReply, append(matchReply(c.Packet), c.mark()...)})
 	}
 	return out
 }
@@ -177,9 +177,9 @@ func matchBegin(p model.Protocol) []expr.Any {
 	return nil
 }
 
-// matchAnswer matches packets that answer such as were asked for. Their addresses may
+// matchReply matches packets that answer such as were asked for. Their addresses may
 // be any, so it is conntrack that has to know them.
-func matchAnswer(p simulate.Packet) []expr.Any {
+func matchReply(p simulate.Packet) []expr.Any {
 	source, destination := expr.CtKeySRCIP, expr.CtKeyDSTIP
 	if p.To.Addr().Is6() {
 		source, destination = expr.CtKeySRCIP6, expr.CtKeyDSTIP6
@@ -207,8 +207,8 @@ const loopbackIndex = 1
 // family is the family of the table.
 func (c *Config) family() uint8 { return nft.FamilyNumber(model.FamilyOf(c.Packet.To.Addr())) }
 
-// unmapped is the packet with addresses of one form.
-func unmapped(p simulate.Packet) simulate.Packet {
+// unmapPacket is the packet with addresses of one form.
+func unmapPacket(p simulate.Packet) simulate.Packet {
 	p.From, p.To = p.From.Unmap(), netip.AddrPortFrom(p.To.Addr().Unmap(), p.To.Port())
 	return p
 }

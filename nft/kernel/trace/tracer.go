@@ -49,15 +49,15 @@ var ErrLost = errors.New("messages of nf_tables were lost")
 // Tracer hears what nf_tables tells of the packets asked for. It is for one
 // goroutine at a time.
 type Tracer struct {
-	config Config
-	table  string        // its own, in the family of the packet
-	events *netlink.Conn // hears traces
-	own    *netlink.Conn // owns the table, and asks
-	links  *netlink.Conn // asks for interfaces
-	routes *route.Network
-	known  places
-	walks  assembler
-	ready  []*Walk // that are over
+	config   Config
+	table    string        // its own, in the family of the packet
+	events   *netlink.Conn // hears traces
+	own      *netlink.Conn // owns the table, and asks
+	links    *netlink.Conn // asks for interfaces
+	routes   *route.Network
+	metadata metadataCache
+	paths    assembler
+	ready    []*Path // that are over
 }
 
 // Sizes of sockets' buffers.
@@ -69,17 +69,17 @@ const (
 // Open begins to follow packets. An error that is [fs.ErrPermission] says that it
 // takes CAP_NET_ADMIN.
 func Open(c Config) (*Tracer, error) {
-	c.Packet = unmapped(c.Packet)
+	c.Packet = unmapPacket(c.Packet)
 	if err := c.check(); err != nil {
 		return nil, err
 	}
 	t := &Tracer{config: c}
 	err := t.open()
 	if err == nil {
-		err = t.makeTable()
+		err = t.createTable()
 	}
 	if err != nil {
-		return nil, errors.Join(explained(err), t.Close())
+		return nil, errors.Join(explainError(err), t.Close())
 	}
 	return t, nil
 }
@@ -95,8 +95,8 @@ func (c *Config) check() error {
 	return nil
 }
 
-// explained says what to do where permission is missing, or nf_tables.
-func explained(err error) error {
+// explainError says what to do where permission is missing, or nf_tables.
+func explainError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("no permission to trace packets; run as root or with CAP_NET_ADMIN: %w", err)
@@ -130,12 +130,12 @@ func (t *Tracer) open() (err error) {
 	return nil
 }
 
-// makeTable makes the table, in possession of the socket if the kernel can, and
+// createTable makes the table, in possession of the socket if the kernel can, and
 // removes what other tracers left.
-func (t *Tracer) makeTable() (err error) {
+func (t *Tracer) createTable() (err error) {
 	owned := true
-	for range tableTries {
-		err = t.tryTable(owned)
+	for range maxTableTries {
+		err = t.tryCreateTable(owned)
 		switch {
 		case err == nil:
 			return nil
@@ -148,11 +148,11 @@ func (t *Tracer) makeTable() (err error) {
 	return err
 }
 
-// tableTries is how often making the table starts again, because somebody else
+// maxTableTries is how often making the table starts again, because somebody else
 // removed what a tracer had left.
-const tableTries = 5
+const maxTableTries = 5
 
-func (t *Tracer) tryTable(owned bool) (err error) {
+func (t *Tracer) tryCreateTable(owned bool) (err error) {
 	if t.own != nil {
 		_ = t.own.Close() // it has asked in vain, and may hold more answers
 	}
@@ -160,7 +160,7 @@ func (t *Tracer) tryTable(owned bool) (err error) {
 	if err != nil {
 		return fmt.Errorf("open a netlink socket: %w", err)
 	}
-	b, err := leftBehind(t.own)
+	b, err := removeStaleTables(t.own)
 	if err != nil {
 		return err
 	}

@@ -1,15 +1,15 @@
 package trace
 
-// Walk is the way of one packet through nf_tables.
-type Walk struct {
-	// Answer tells that the packet answers such as were asked for.
-	Answer bool
+// Path is the way of one packet through nf_tables.
+type Path struct {
+	// IsReply tells that the packet answers such as were asked for.
+	IsReply bool
 	// State is what conntrack made of it when it came: "new", "established",
 	// "related", "invalid", "untracked"; empty if it was not told, as of answers.
 	State string
-	// Passages are the base chains it came through, in order; the tracer's own are
+	// Visits are the base chains it came through, in order; the tracer's own are
 	// among them.
-	Passages []Passage
+	Visits []Visit
 	// Lost tells that messages were lost while the packet was on its way, so that
 	// some of it may be missing.
 	Lost bool
@@ -18,8 +18,8 @@ type Walk struct {
 	Refusal string
 }
 
-// Passage is a packet's way through a base chain and those it leads to.
-type Passage struct {
+// Visit is a packet's way through a base chain and those it leads to.
+type Visit struct {
 	Chain   Chain
 	In, Out string // names of interfaces, where there are
 	Bridge  bool   // In is a bridge
@@ -41,30 +41,30 @@ type Ending uint8
 
 // The endings.
 const (
-	// Unknown: messages were lost.
-	Unknown Ending = iota
-	// Dropped by a rule, without an answer; Rejected with one.
-	Dropped
-	Rejected
-	// DroppedByPolicy: no rule decided, and the chain drops then.
-	DroppedByPolicy
-	// Queued to a program, which has not given it back so far; Taken by something
+	// EndingUnknown: messages were lost.
+	EndingUnknown Ending = iota
+	// EndingDropped by a rule, without an answer; Rejected with one.
+	EndingDropped
+	EndingRejected
+	// EndingPolicyDrop: no rule decided, and the chain drops then.
+	EndingPolicyDrop
+	// EndingQueued to a program, which has not given it back so far; Taken by something
 	// that a rule named.
-	Queued
-	Taken
-	// Sent: it left the node.
-	Sent
-	// Delivered to the node itself.
-	Delivered
-	// LostInHook: it came into a hook and not to its end, and no rule of nf_tables
+	EndingQueued
+	EndingStolen
+	// EndingSent: it left the node.
+	EndingSent
+	// EndingDelivered to the node itself.
+	EndingDelivered
+	// EndingLostInHook: it came into a hook and not to its end, and no rule of nf_tables
 	// took it.
-	LostInHook
-	// LostBehindHook: it came through a hook and to no other.
-	LostBehindHook
-	// NotSeenAgain: it came through prerouting from a bridge and to no other hook, and
+	EndingLostInHook
+	// EndingLostAfterHook: it came through a hook and to no other.
+	EndingLostAfterHook
+	// EndingNotSeenAgain: it came through prerouting from a bridge and to no other hook, and
 	// it is not certain that routing refused it. The bridge may have dropped it, or
 	// something that nf_tables does not see may have forwarded it.
-	NotSeenAgain
+	EndingNotSeenAgain
 )
 
 // Arrival says whether a packet arrived, as far as this node can see. Of several, the
@@ -73,41 +73,41 @@ type Arrival uint8
 
 // The arrivals.
 const (
-	Arrived Arrival = iota
+	ArrivalYes Arrival = iota
 	// ArrivalUnknown: what became of the packet is not certain.
 	ArrivalUnknown
-	NotArrived
+	ArrivalNo
 )
 
 // Arrival is what the ending means for the packet.
 func (e Ending) Arrival() Arrival {
 	switch e {
-	case Sent, Delivered:
-		return Arrived
-	case Dropped, Rejected, DroppedByPolicy, LostInHook, LostBehindHook:
-		return NotArrived
-	case Unknown, Queued, Taken, NotSeenAgain:
+	case EndingSent, EndingDelivered:
+		return ArrivalYes
+	case EndingDropped, EndingRejected, EndingPolicyDrop, EndingLostInHook, EndingLostAfterHook:
+		return ArrivalNo
+	case EndingUnknown, EndingQueued, EndingStolen, EndingNotSeenAgain:
 	}
 	return ArrivalUnknown
 }
 
 // End is what became of the packet, and where that was: the passage and step are nil
 // for the endings that name none.
-func (w *Walk) End() (Ending, *Passage, *Step) {
-	if len(w.Passages) == 0 {
-		return Unknown, nil, nil
+func (w *Path) End() (Ending, *Visit, *Step) {
+	if len(w.Visits) == 0 {
+		return EndingUnknown, nil, nil
 	}
-	last := &w.Passages[len(w.Passages)-1]
+	last := &w.Visits[len(w.Visits)-1]
 	if n := len(last.Steps); n > 0 {
 		step := &last.Steps[n-1]
-		if ending := step.ending(); ending != Unknown {
+		if ending := step.ending(); ending != EndingUnknown {
 			return ending, last, step
 		}
 	}
 	if w.Lost {
-		return Unknown, last, nil
+		return EndingUnknown, last, nil
 	}
-	return w.endOfHook()
+	return w.endingOfHook()
 }
 
 // ending is how a packet ends by the step; Unknown if it goes on.
@@ -115,60 +115,60 @@ func (s *Step) ending() Ending {
 	v := s.Verdict
 	switch {
 	case v.Drops() && s.Kind == KindPolicy:
-		return DroppedByPolicy
+		return EndingPolicyDrop
 	case v.Drops() && s.Rule.Rejects:
-		return Rejected
+		return EndingRejected
 	case v.Drops():
-		return Dropped
+		return EndingDropped
 	case v.Code >= 0 && v.Code&verdictMask == nfQueue:
-		return Queued
+		return EndingQueued
 	case v.Code >= 0 && v.Code&verdictMask == nfStolen:
-		return Taken
+		return EndingStolen
 	}
-	return Unknown
+	return EndingUnknown
 }
 
-// endOfHook tells from how far it came in the last hook that it was seen in.
-func (w *Walk) endOfHook() (Ending, *Passage, *Step) {
-	last := w.lastOfIP()
+// endingOfHook tells from how far it came in the last hook that it was seen in.
+func (w *Path) endingOfHook() (Ending, *Visit, *Step) {
+	last := w.lastIPVisit()
 	switch {
 	case last == nil:
-		return Unknown, &w.Passages[len(w.Passages)-1], nil
-	case !w.passed(last.Chain.Hook):
-		return LostInHook, last, nil
-	case last.Chain.Hook == "prerouting" && last.Bridge && (w.Refusal == "" || !w.translated()):
-		return NotSeenAgain, last, nil
+		return EndingUnknown, &w.Visits[len(w.Visits)-1], nil
+	case !w.passedHook(last.Chain.Hook):
+		return EndingLostInHook, last, nil
+	case last.Chain.Hook == "prerouting" && last.Bridge && (w.Refusal == "" || !w.isTranslated()):
+		return EndingNotSeenAgain, last, nil
 	case last.Chain.Hook == "input":
-		return Delivered, last, nil
+		return EndingDelivered, last, nil
 	case last.Chain.Hook == "postrouting" && last.Out != loopback:
-		return Sent, last, nil
+		return EndingSent, last, nil
 	}
-	return LostBehindHook, last, nil
+	return EndingLostAfterHook, last, nil
 }
 
-// translated reports whether the destination changed. Routing has to agree to that also
+// isTranslated reports whether the destination changed. Routing has to agree to that also
 // where the packet stays on a bridge (br_nf_pre_routing_finish).
-func (w *Walk) translated() bool { return w.Passages[0].Packet.To != w.lastOfIP().Packet.To }
+func (w *Path) isTranslated() bool { return w.Visits[0].Packet.To != w.lastIPVisit().Packet.To }
 
-// lastOfIP is the last passage in a hook of IP, or nil. A bridge has hooks of the same
+// lastIPVisit is the last passage in a hook of IP, or nil. A bridge has hooks of the same
 // names.
-func (w *Walk) lastOfIP() *Passage {
-	for i := len(w.Passages) - 1; i >= 0; i-- {
-		if p := &w.Passages[i]; p.Chain.ofIP() {
+func (w *Path) lastIPVisit() *Visit {
+	for i := len(w.Visits) - 1; i >= 0; i-- {
+		if p := &w.Visits[i]; p.Chain.isIPHook() {
 			return p
 		}
 	}
 	return nil
 }
 
-// passed reports whether the packet came to the end of the hook it was seen in last.
-func (w *Walk) passed(hook string) bool {
-	for i := len(w.Passages) - 1; i >= 0; i-- {
-		c := w.Passages[i].Chain
+// passedHook reports whether the packet came to the end of the hook it was seen in last.
+func (w *Path) passedHook(hook string) bool {
+	for i := len(w.Visits) - 1; i >= 0; i-- {
+		c := w.Visits[i].Chain
 		switch {
 		case c.Own && c.Name == endPrefix+hook:
 			return true
-		case c.Hook != hook && c.ofIP():
+		case c.Hook != hook && c.isIPHook():
 			return false // that was another time, on the other side of the loopback
 		}
 	}
@@ -181,25 +181,25 @@ const loopback = "lo"
 // String is the ending in a word or two.
 func (e Ending) String() string {
 	switch e {
-	case Dropped:
+	case EndingDropped:
 		return "dropped"
-	case Rejected:
+	case EndingRejected:
 		return "rejected"
-	case DroppedByPolicy:
+	case EndingPolicyDrop:
 		return "dropped by policy"
-	case Queued:
+	case EndingQueued:
 		return "queued"
-	case Taken:
+	case EndingStolen:
 		return "taken"
-	case Sent:
+	case EndingSent:
 		return "sent"
-	case Delivered:
+	case EndingDelivered:
 		return "delivered"
-	case LostInHook:
+	case EndingLostInHook:
 		return "lost in a hook"
-	case LostBehindHook:
+	case EndingLostAfterHook:
 		return "lost behind a hook"
-	case NotSeenAgain:
+	case EndingNotSeenAgain:
 		return "not seen again"
 	}
 	return "unknown"

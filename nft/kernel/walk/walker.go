@@ -9,8 +9,8 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// Walker explains packets. It is not safe for use by several goroutines.
-type Walker struct {
+// Simulator explains packets. It is not safe for use by several goroutines.
+type Simulator struct {
 	rules       *inspect.Rules
 	network     *route.Network
 	connections *conntrack.Conntrack
@@ -28,7 +28,7 @@ type Config struct {
 }
 
 // Open makes the sockets that answers come from.
-func Open(c Config) (*Walker, error) {
+func Open(c Config) (*Simulator, error) {
 	rules, err := inspect.Open(inspect.Config{NetNS: c.NetNS})
 	if err != nil {
 		return nil, err
@@ -37,15 +37,15 @@ func Open(c Config) (*Walker, error) {
 	if err != nil {
 		return nil, errors.Join(err, rules.Close())
 	}
-	return &Walker{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), c.Interrupted}, nil
+	return &Simulator{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), c.Interrupted}, nil
 }
 
 // Close gives the sockets back.
-func (w *Walker) Close() error { return errors.Join(w.rules.Close(), w.network.Close()) }
+func (w *Simulator) Close() error { return errors.Join(w.rules.Close(), w.network.Close()) }
 
-// Explain says what would become of a packet, by [simulate.Run]. It comes in by the
+// Run says what would become of a packet, by [simulate.Run]. It comes in by the
 // interface of that name; without one, by that towards its source.
-func (w *Walker) Explain(p simulate.Packet, in string) (found simulate.Result, err error) {
+func (w *Simulator) Run(p simulate.Packet, in string) (found simulate.Result, err error) {
 	var link simulate.Link
 	if in != "" {
 		if link, err = w.network.Link(in); err != nil {
@@ -53,7 +53,7 @@ func (w *Walker) Explain(p simulate.Packet, in string) (found simulate.Result, e
 		}
 	}
 	sources := simulate.Sources{Rules: w.rules, Network: w.network, Connections: w.connections, Interrupted: w.interrupted}
-	err = w.rules.Look(func() (err error) {
+	err = w.rules.Snapshot(func() (err error) {
 		found, err = simulate.Run(sources, p, link)
 		return err
 	})

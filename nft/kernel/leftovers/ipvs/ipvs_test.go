@@ -147,7 +147,7 @@ func TestAServerThatIsGoneAlreadyIsNoError(t *testing.T) {
 }
 
 func TestSetNamesAreThoseOfKubeProxy(t *testing.T) {
-	names := SetNames()
+	names := IPSetNames()
 	for _, name := range []string{
 		"KUBE-CLUSTER-IP", "KUBE-6-CLUSTER-IP", "KUBE-LOOP-BACK", "KUBE-IPVS-IPS", "KUBE-NODE-PORT-LOCAL-SCTP-HASH",
 		"KUBE-6-LOAD-BALANCER-SOURCE-CID", // cut, as the kernel takes no more

@@ -28,7 +28,7 @@ func Remove(c Config) (removed []string, err error) {
 	if servers > 0 {
 		removed = append(removed, fmt.Sprintf("virtual servers of IPVS (%d)", servers))
 	}
-	sets, e := RemoveSets(c.NetNS)
+	sets, e := RemoveIPSets(c.NetNS)
 	if len(sets) > 0 {
 		removed = append(removed, "ipsets "+strings.Join(sets, ", "))
 	}

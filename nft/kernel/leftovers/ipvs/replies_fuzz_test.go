@@ -54,7 +54,7 @@ func FuzzServers(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s := decode(ad); s.marked || except[0].Contains(s.addr()) || except[1].Contains(s.addr()) {
+			if s := decode(ad); s.isFirewallMark || except[0].Contains(s.addr()) || except[1].Contains(s.addr()) {
 				t.Errorf("deleted %s, which is somebody else's", s)
 			}
 			return nltest.Error(0, requests)

@@ -28,7 +28,7 @@ const (
 type server struct {
 	family                  uint16
 	protocol, address, port []byte
-	marked                  bool // it serves a firewall mark, not an address
+	isFirewallMark          bool // it serves a firewall mark, not an address
 }
 
 // RemoveServers removes the virtual servers but those of a firewall mark, which
@@ -53,7 +53,7 @@ func removeServers(conn *netlink.Conn, except []netip.Prefix) (removed int, err 
 		return 0, err
 	}
 	for _, s := range servers {
-		if s.marked || slices.ContainsFunc(except, func(p netip.Prefix) bool { return p.Contains(s.addr()) }) {
+		if s.isFirewallMark || slices.ContainsFunc(except, func(p netip.Prefix) bool { return p.Contains(s.addr()) }) {
 			continue
 		}
 		switch e := s.remove(conn, id); {
@@ -94,7 +94,7 @@ func decode(ad *netlink.AttributeDecoder) (s server) {
 		case attrPort:
 			s.port = ad.Bytes()
 		case attrMark:
-			s.marked = true
+			s.isFirewallMark = true
 		}
 	}
 	return s

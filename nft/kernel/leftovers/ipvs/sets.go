@@ -14,9 +14,9 @@ import (
 // less its zero byte).
 const maxSetName = 31
 
-// SetNames are the sets of kube-proxy's ipvs mode, of both families
+// IPSetNames are the sets of kube-proxy's ipvs mode, of both families
 // (pkg/proxy/ipvs/ipset.go of Kubernetes 1.36).
-func SetNames() []string {
+func IPSetNames() []string {
 	var names []string
 	for _, prefix := range []string{"KUBE-", "KUBE-6-"} {
 		for _, rest := range []string{
@@ -44,22 +44,22 @@ const (
 // A rule that was just deleted holds its sets until the kernel has torn it down
 // in the background: for so long sets in use are tried again, all together.
 const (
-	setTries = 100
-	setPause = 10 * time.Millisecond
+	maxDestroyTries = 100
+	destroyPause    = 10 * time.Millisecond
 )
 
-// RemoveSets removes the sets and returns the names of those that were there. A
+// RemoveIPSets removes the sets and returns the names of those that were there. A
 // set that a rule of somebody else reads stays, and is an error.
-func RemoveSets(netNS int) (removed []string, err error) {
+func RemoveIPSets(netNS int) (removed []string, err error) {
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: netNS})
 	if err != nil {
 		return nil, fmt.Errorf("open a netfilter socket: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	busy := SetNames()
-	for try := 0; len(busy) > 0 && try < setTries; try++ {
+	busy := IPSetNames()
+	for try := 0; len(busy) > 0 && try < maxDestroyTries; try++ {
 		if try > 0 {
-			time.Sleep(setPause)
+			time.Sleep(destroyPause)
 		}
 		left := busy
 		busy = nil

@@ -17,9 +17,9 @@ func (w *writer) expression(b []byte) error {
 		return err
 	}
 	name := outer.text(unix.NFTA_EXPR_NAME)
-	say := w.named(name)
+	say := w.statement(name)
 	if say == nil {
-		w.say("(" + name + ")")
+		w.write("(" + name + ")")
 		return nil
 	}
 	a, err := parse(outer[unix.NFTA_EXPR_DATA])
@@ -30,8 +30,8 @@ func (w *writer) expression(b []byte) error {
 	return nil
 }
 
-// named is what says an expression of that name; nil if there is none.
-func (w *writer) named(name string) func(attributes) {
+// nameOf is what says an expression of that name; nil if there is none.
+func (w *writer) statement(name string) func(attributes) {
 	switch name {
 	case "meta":
 		return w.meta
@@ -48,7 +48,7 @@ func (w *writer) named(name string) func(attributes) {
 	case "cmp":
 		return w.cmp
 	case "range":
-		return w.between
+		return w.inRange
 	case "bitwise":
 		return w.bitwise
 	case "byteorder":
@@ -75,11 +75,11 @@ func (w *writer) action(name string) func(attributes) {
 	case "reject":
 		return w.reject
 	case "queue":
-		return func(a attributes) { w.say("queue", "to", strconv.Itoa(int(a.number(unix.NFTA_QUEUE_NUM)))) }
+		return func(a attributes) { w.write("queue", "to", strconv.Itoa(int(a.number(unix.NFTA_QUEUE_NUM)))) }
 	case "counter":
 		return w.counter
 	case "notrack":
-		return func(attributes) { w.say("notrack") }
+		return func(attributes) { w.write("notrack") }
 	case "limit":
 		return w.limit
 	case "log":
@@ -98,12 +98,12 @@ func (w *writer) action(name string) func(attributes) {
 func (w *writer) immediate(a attributes) {
 	if a.number(unix.NFTA_IMMEDIATE_DREG) != unix.NFT_REG_VERDICT {
 		b := a.data(unix.NFTA_IMMEDIATE_DATA)
-		w.load(a, unix.NFTA_IMMEDIATE_DREG, value{kind: guess(b), data: b, length: uint32(len(b))})
+		w.setRegister(a, unix.NFTA_IMMEDIATE_DREG, value{kind: guessKind(b), data: b, length: uint32(len(b))})
 		return
 	}
 	inner, _ := parse(a[unix.NFTA_IMMEDIATE_DATA]) // what is broken has no code, and reads as drop
 	verdict, _ := parse(inner[unix.NFTA_DATA_VERDICT])
-	w.say(verdictText(int32(verdict.number(unix.NFTA_VERDICT_CODE)), verdict.text(unix.NFTA_VERDICT_CHAIN)))
+	w.write(verdictText(int32(verdict.number(unix.NFTA_VERDICT_CODE)), verdict.text(unix.NFTA_VERDICT_CHAIN)))
 }
 
 func verdictText(code int32, chain string) string {
@@ -131,15 +131,15 @@ func (w *writer) nat(a attributes) {
 	}
 	var to, port value
 	if a.has(unix.NFTA_NAT_REG_ADDR_MIN) {
-		to = w.take(a, unix.NFTA_NAT_REG_ADDR_MIN)
+		to = w.takeRegister(a, unix.NFTA_NAT_REG_ADDR_MIN)
 	}
 	if a.has(unix.NFTA_NAT_REG_PROTO_MIN) && !to.fromMap {
-		port = w.take(a, unix.NFTA_NAT_REG_PROTO_MIN)
+		port = w.takeRegister(a, unix.NFTA_NAT_REG_PROTO_MIN)
 	}
 	if to.fromMap || w.family == unix.NFPROTO_INET {
-		word += " " + named(natFamilies, uint32(a.number(unix.NFTA_NAT_FAMILY)))
+		word += " " + nameOf(natFamilies, uint32(a.number(unix.NFTA_NAT_FAMILY)))
 	}
-	w.say(word, "to", w.endpoint(to, port))
+	w.write(word, "to", w.endpoint(to, port))
 	w.natFlags(a.number(unix.NFTA_NAT_FLAGS))
 }
 
@@ -153,9 +153,9 @@ func (w *writer) endpoint(to, port value) string {
 	case isAddress && len(port.data) == 2:
 		return netip.AddrPortFrom(a, uint16(number)).String()
 	case port.data != nil || port.text != "":
-		return w.show(to) + ":" + w.show(port)
+		return w.valueText(to) + ":" + w.valueText(port)
 	}
-	return w.show(to)
+	return w.valueText(to)
 }
 
 // natFlags say how ports are chosen (NF_NAT_RANGE_*,
@@ -166,20 +166,20 @@ func (w *writer) natFlags(n uint64) {
 		name string
 	}{{1 << 2, "random"}, {1 << 4, "fully-random"}, {1 << 3, "persistent"}} {
 		if n&flag.bit != 0 {
-			w.say(flag.name)
+			w.write(flag.name)
 		}
 	}
 }
 
 func (w *writer) masquerade(a attributes) {
-	w.say("masquerade")
+	w.write("masquerade")
 	w.natFlags(a.number(unix.NFTA_MASQ_FLAGS))
 }
 
 func (w *writer) redirect(a attributes) {
-	w.say("redirect")
+	w.write("redirect")
 	if a.has(unix.NFTA_REDIR_REG_PROTO_MIN) {
-		w.say("to :" + w.show(w.take(a, unix.NFTA_REDIR_REG_PROTO_MIN)))
+		w.write("to :" + w.valueText(w.takeRegister(a, unix.NFTA_REDIR_REG_PROTO_MIN)))
 	}
 }
 
@@ -189,16 +189,16 @@ func (w *writer) reject(a attributes) {
 	code := uint32(a.number(unix.NFTA_REJECT_ICMP_CODE))
 	switch {
 	case a.number(unix.NFTA_REJECT_TYPE) == unix.NFT_REJECT_TCP_RST:
-		w.say("reject with tcp reset")
+		w.write("reject with tcp reset")
 	case a.number(unix.NFTA_REJECT_TYPE) == unix.NFT_REJECT_ICMPX_UNREACH && code == unix.NFT_REJECT_ICMPX_PORT_UNREACH,
 		w.family == unix.NFPROTO_IPV4 && code == 3, w.family == unix.NFPROTO_IPV6 && code == 4:
-		w.say("reject")
+		w.write("reject")
 	case a.number(unix.NFTA_REJECT_TYPE) == unix.NFT_REJECT_ICMPX_UNREACH:
-		w.say("reject with icmpx", named(icmpx, code))
+		w.write("reject with icmpx", nameOf(icmpx, code))
 	case w.family == unix.NFPROTO_IPV6:
-		w.say("reject with icmpv6", named(icmp6, code))
+		w.write("reject with icmpv6", nameOf(icmp6, code))
 	default:
-		w.say("reject with icmp", named(icmp, code))
+		w.write("reject with icmp", nameOf(icmp, code))
 	}
 }
 
@@ -213,7 +213,7 @@ var icmp6 = map[uint32]string{0: "no-route", 1: "admin-prohibited", 3: "addr-unr
 
 func (w *writer) counter(a attributes) {
 	w.packets += a.number(unix.NFTA_COUNTER_PACKETS)
-	w.say("counter")
+	w.write("counter")
 }
 
 func (w *writer) limit(a attributes) {
@@ -224,22 +224,22 @@ func (w *writer) limit(a attributes) {
 	if a.number(unix.NFTA_LIMIT_TYPE) == unix.NFT_LIMIT_PKT_BYTES {
 		unit = "bytes"
 	}
-	per := named(map[uint32]string{1: "second", 60: "minute", 3600: "hour", 86400: "day", 604800: "week"},
+	per := nameOf(map[uint32]string{1: "second", 60: "minute", 3600: "hour", 86400: "day", 604800: "week"},
 		uint32(a.number(unix.NFTA_LIMIT_UNIT)))
-	w.say(fmt.Sprintf("limit rate %s%d/%s burst %d %s", over, a.number(unix.NFTA_LIMIT_RATE), per,
+	w.write(fmt.Sprintf("limit rate %s%d/%s burst %d %s", over, a.number(unix.NFTA_LIMIT_RATE), per,
 		a.number(unix.NFTA_LIMIT_BURST), unit))
 }
 
 func (w *writer) log(a attributes) {
-	w.say("log")
+	w.write("log")
 	if p := a.text(unix.NFTA_LOG_PREFIX); p != "" {
-		w.say("prefix", strconv.Quote(p))
+		w.write("prefix", strconv.Quote(p))
 	}
 }
 
 func (w *writer) object(a attributes) {
-	noun := named(map[uint32]string{1: "counter", 2: "quota", 4: "limit"}, uint32(a.number(unix.NFTA_OBJREF_IMM_TYPE)))
-	w.say(noun, "name", strconv.Quote(a.text(unix.NFTA_OBJREF_IMM_NAME)))
+	noun := nameOf(map[uint32]string{1: "counter", 2: "quota", 4: "limit"}, uint32(a.number(unix.NFTA_OBJREF_IMM_TYPE)))
+	w.write(noun, "name", strconv.Quote(a.text(unix.NFTA_OBJREF_IMM_NAME)))
 }
 
 // duration is a time as nft lists it: "3h", "1m30s", "1d".

@@ -47,20 +47,20 @@ func (w *writer) meta(a attributes) {
 		f.name = fmt.Sprintf("meta (%d)", key)
 	}
 	if a.has(unix.NFTA_META_SREG) {
-		w.set(f.name, f.kind, w.take(a, unix.NFTA_META_SREG))
+		w.writeAssignment(f.name, f.kind, w.takeRegister(a, unix.NFTA_META_SREG))
 		return
 	}
-	w.load(a, unix.NFTA_META_DREG, value{
+	w.setRegister(a, unix.NFTA_META_DREG, value{
 		text: f.name, kind: f.kind, length: f.length, protocol: key == unix.NFT_META_L4PROTO,
 	})
 }
 
-// set says that a field is given a value.
-func (w *writer) set(field string, k kind, v value) {
+// writeAssignment says that a field is given a value.
+func (w *writer) writeAssignment(field string, k kind, v value) {
 	if v.data != nil {
 		v.kind = k
 	}
-	w.say(field, "set", w.show(v))
+	w.write(field, "set", w.valueText(v))
 }
 
 var ctFields = map[uint64]metaField{
@@ -100,10 +100,10 @@ func (w *writer) ct(a attributes) {
 	}
 	name += f.name
 	if a.has(unix.NFTA_CT_SREG) {
-		w.set(name, f.kind, w.take(a, unix.NFTA_CT_SREG))
+		w.writeAssignment(name, f.kind, w.takeRegister(a, unix.NFTA_CT_SREG))
 		return
 	}
-	w.load(a, unix.NFTA_CT_DREG, value{text: name, kind: f.kind, length: f.length})
+	w.setRegister(a, unix.NFTA_CT_DREG, value{text: name, kind: f.kind, length: f.length})
 }
 
 // header is a field of the packet's headers.
@@ -138,10 +138,10 @@ func (w *writer) payload(a attributes) {
 	}
 	name, k := w.field(at)
 	if a.has(unix.NFTA_PAYLOAD_SREG) {
-		w.set(name, k, w.take(a, unix.NFTA_PAYLOAD_SREG))
+		w.writeAssignment(name, k, w.takeRegister(a, unix.NFTA_PAYLOAD_SREG))
 		return
 	}
-	w.load(a, unix.NFTA_PAYLOAD_DREG, value{text: name, kind: k, length: uint32(at.length)})
+	w.setRegister(a, unix.NFTA_PAYLOAD_DREG, value{text: name, kind: k, length: uint32(at.length)})
 }
 
 // field is the name of a field of the packet's headers; nft's raw notation, in
@@ -188,7 +188,7 @@ func (w *writer) fib(a attributes) {
 		result, v.kind = "type", kindRoute
 	}
 	v.text = "fib " + strings.Join(parts, " . ") + " " + result
-	w.load(a, unix.NFTA_FIB_DREG, v)
+	w.setRegister(a, unix.NFTA_FIB_DREG, v)
 }
 
 func (w *writer) numgen(a attributes) {
@@ -196,7 +196,7 @@ func (w *writer) numgen(a attributes) {
 	if a.number(unix.NFTA_NG_TYPE) == unix.NFT_NG_INCREMENTAL {
 		how = "inc"
 	}
-	w.load(a, unix.NFTA_NG_DREG, value{
+	w.setRegister(a, unix.NFTA_NG_DREG, value{
 		text: fmt.Sprintf("numgen %s mod %d", how, a.number(unix.NFTA_NG_MODULUS)), kind: kindNative, length: 4,
 	})
 }
@@ -206,11 +206,11 @@ func (w *writer) hash(a attributes) {
 	if a.number(unix.NFTA_HASH_TYPE) == 1 { // NFT_HASH_SYM
 		v.text = "symhash"
 	} else {
-		v.text = "jhash " + w.join(w.takeAll(a, unix.NFTA_HASH_SREG))
+		v.text = "jhash " + w.join(w.takeRegisters(a, unix.NFTA_HASH_SREG))
 	}
 	v.text += fmt.Sprintf(" mod %d", a.number(unix.NFTA_HASH_MODULUS))
 	if a.has(unix.NFTA_HASH_SEED) {
 		v.text += fmt.Sprintf(" seed 0x%x", a.number(unix.NFTA_HASH_SEED))
 	}
-	w.load(a, unix.NFTA_HASH_DREG, v)
+	w.setRegister(a, unix.NFTA_HASH_DREG, v)
 }

@@ -18,7 +18,7 @@ func operator(n uint64) string {
 }
 
 func (w *writer) cmp(a attributes) {
-	v := w.take(a, unix.NFTA_CMP_SREG)
+	v := w.takeRegister(a, unix.NFTA_CMP_SREG)
 	op := a.number(unix.NFTA_CMP_OP)
 	constant := a.data(unix.NFTA_CMP_DATA)
 	equal := op == unix.NFT_CMP_EQ
@@ -29,10 +29,10 @@ func (w *writer) cmp(a attributes) {
 		if equal {
 			not = "! "
 		}
-		w.say(v.text, not+v.kind.bits(v.mask))
+		w.write(v.text, not+v.kind.bits(v.mask))
 	case v.mask != nil && v.kind == kindAddress:
 		if p, ok := prefix(constant, v.mask); ok {
-			w.say(v.text, operator(op)+p)
+			w.write(v.text, operator(op)+p)
 			return
 		}
 		fallthrough
@@ -41,53 +41,53 @@ func (w *writer) cmp(a attributes) {
 		if equal {
 			word = "== "
 		}
-		w.say(w.show(v), word+v.kind.bits(constant))
+		w.write(w.valueText(v), word+v.kind.bits(constant))
 	default:
-		w.say(w.show(v) + " " + operator(op) + v.kind.text(constant))
+		w.write(w.valueText(v) + " " + operator(op) + v.kind.text(constant))
 		if v.protocol && equal {
-			w.sure(v.kind.text(constant))
+			w.requireProtocol(v.kind.text(constant))
 		}
 	}
 }
 
-func (w *writer) between(a attributes) {
-	v := w.take(a, unix.NFTA_RANGE_SREG)
+func (w *writer) inRange(a attributes) {
+	v := w.takeRegister(a, unix.NFTA_RANGE_SREG)
 	from, to := a.data(unix.NFTA_RANGE_FROM_DATA), a.data(unix.NFTA_RANGE_TO_DATA)
-	w.say(w.show(v), operator(a.number(unix.NFTA_RANGE_OP))+v.kind.text(from)+"-"+v.kind.text(to))
+	w.write(w.valueText(v), operator(a.number(unix.NFTA_RANGE_OP))+v.kind.text(from)+"-"+v.kind.text(to))
 }
 
 // bitwise changes bits of a value: x & mask ^ xor; of a shift only the name is
 // told.
 func (w *writer) bitwise(a attributes) {
-	v := w.take(a, unix.NFTA_BITWISE_SREG)
+	v := w.takeRegister(a, unix.NFTA_BITWISE_SREG)
 	v.mask, v.xor = a.data(unix.NFTA_BITWISE_MASK), a.data(unix.NFTA_BITWISE_XOR)
 	if v.mask == nil {
 		v.text += " (shifted)"
 	}
-	w.load(a, unix.NFTA_BITWISE_DREG, v)
+	w.setRegister(a, unix.NFTA_BITWISE_DREG, v)
 }
 
 // byteorder leaves the value what it means.
 func (w *writer) byteorder(a attributes) {
 	const source, destination = 1, 2 // NFTA_BYTEORDER_SREG, NFTA_BYTEORDER_DREG
-	w.load(a, destination, w.take(a, source))
+	w.setRegister(a, destination, w.takeRegister(a, source))
 }
 
 // lookupInverted is NFT_LOOKUP_F_INV.
 const lookupInverted = 1
 
 func (w *writer) lookup(a attributes) {
-	key := w.join(w.takeAll(a, unix.NFTA_LOOKUP_SREG))
+	key := w.join(w.takeRegisters(a, unix.NFTA_LOOKUP_SREG))
 	set := setName(a.text(unix.NFTA_LOOKUP_SET))
 	switch {
 	case !a.has(unix.NFTA_LOOKUP_DREG) && a.number(unix.NFTA_LOOKUP_FLAGS)&lookupInverted != 0:
-		w.say(key, "!= "+set)
+		w.write(key, "!= "+set)
 	case !a.has(unix.NFTA_LOOKUP_DREG):
-		w.say(key, set)
+		w.write(key, set)
 	case a.number(unix.NFTA_LOOKUP_DREG) == unix.NFT_REG_VERDICT:
-		w.say(key, "vmap "+set)
+		w.write(key, "vmap "+set)
 	default:
-		w.load(a, unix.NFTA_LOOKUP_DREG, value{text: key + " map " + set, fromMap: true})
+		w.setRegister(a, unix.NFTA_LOOKUP_DREG, value{text: key + " map " + set, fromMap: true})
 	}
 }
 
@@ -109,7 +109,7 @@ func (w *writer) dynset(a attributes) {
 		verb = "delete"
 	}
 	data := w.dataOf(a) // which lies behind the key, and is not to be taken for a part of it
-	element := w.join(w.takeAll(a, unix.NFTA_DYNSET_SREG_KEY))
+	element := w.join(w.takeRegisters(a, unix.NFTA_DYNSET_SREG_KEY))
 	if ms := a.number(unix.NFTA_DYNSET_TIMEOUT); ms > 0 {
 		element += " timeout " + duration(time.Duration(ms)*time.Millisecond)
 	}
@@ -119,7 +119,7 @@ func (w *writer) dynset(a attributes) {
 			element += " " + strings.Join(inner.words, " ")
 		}
 	}
-	w.say(verb, "@"+a.text(unix.NFTA_DYNSET_SET_NAME), "{ "+element+data+" }")
+	w.write(verb, "@"+a.text(unix.NFTA_DYNSET_SET_NAME), "{ "+element+data+" }")
 }
 
 // dataOf is what an element of a map is given.
@@ -127,11 +127,11 @@ func (w *writer) dataOf(a attributes) string {
 	if !a.has(unix.NFTA_DYNSET_SREG_DATA) {
 		return ""
 	}
-	return " : " + w.join(w.takeAll(a, unix.NFTA_DYNSET_SREG_DATA))
+	return " : " + w.join(w.takeRegisters(a, unix.NFTA_DYNSET_SREG_DATA))
 }
 
-// guess is what a constant may be that no field was compared with.
-func guess(b []byte) kind {
+// guessKind is what a constant may be that no field was compared with.
+func guessKind(b []byte) kind {
 	switch len(b) {
 	case 2:
 		return kindNumber

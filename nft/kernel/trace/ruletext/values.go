@@ -47,11 +47,11 @@ func (k kind) text(b []byte) string {
 	case k == kindName:
 		return nameText(b)
 	case k == kindProtocol && len(b) == 1:
-		return named(protocols, uint32(b[0]))
+		return nameOf(protocols, uint32(b[0]))
 	case k == kindFamily && len(b) == 1:
-		return named(protocolFamilies, uint32(b[0]))
+		return nameOf(protocolFamilies, uint32(b[0]))
 	case k == kindRoute && isNative:
-		return named(routes, n)
+		return nameOf(routes, n)
 	}
 	return k.bits(b)
 }
@@ -103,7 +103,7 @@ func prefix(address, mask []byte) (string, bool) {
 	return netip.PrefixFrom(a, ones).String(), true
 }
 
-func named(names map[uint32]string, n uint32) string {
+func nameOf(names map[uint32]string, n uint32) string {
 	if name, known := names[n]; known {
 		return name
 	}

@@ -18,8 +18,8 @@ type writer struct {
 	packets   uint64
 	// protocol is the transport protocol that the rule has made sure of, and saidAt
 	// the place among the words where it says so, from 1 on.
-	protocol string
-	saidAt   int
+	protocol   string
+	protocolAt int
 }
 
 // value is what a register holds.
@@ -34,25 +34,25 @@ type value struct {
 	protocol bool // the transport protocol
 }
 
-// place is where a register begins: there are names for 16 bytes and for 4 (enum
+// registerOffset is where a register begins: there are names for 16 bytes and for 4 (enum
 // nft_registers).
-func place(register uint64) uint32 {
+func registerOffset(register uint64) uint32 {
 	if register >= unix.NFT_REG32_00 {
 		return uint32(register-unix.NFT_REG32_00) * 4
 	}
 	return uint32(max(register, 1)-1) * 16
 }
 
-func (w *writer) say(words ...string) { w.words = append(w.words, words...) }
+func (w *writer) write(words ...string) { w.words = append(w.words, words...) }
 
-// load puts a value into the register that an attribute names.
-func (w *writer) load(a attributes, register uint16, v value) {
-	w.registers[place(a.number(register))] = v
+// setRegister puts a value into the register that an attribute names.
+func (w *writer) setRegister(a attributes, register uint16, v value) {
+	w.registers[registerOffset(a.number(register))] = v
 }
 
-// take reads a register for good: what is in it was put there for one purpose.
-func (w *writer) take(a attributes, register uint16) value {
-	at := place(a.number(register))
+// takeRegister reads a register for good: what is in it was put there for one purpose.
+func (w *writer) takeRegister(a attributes, register uint16) value {
+	at := registerOffset(a.number(register))
 	v, known := w.registers[at]
 	if !known {
 		return value{text: "(unknown)"}
@@ -61,10 +61,10 @@ func (w *writer) take(a attributes, register uint16) value {
 	return v
 }
 
-// takeAll reads values that lie one behind the other, from a register on.
-func (w *writer) takeAll(a attributes, register uint16) []value {
+// takeRegisters reads values that lie one behind the other, from a register on.
+func (w *writer) takeRegisters(a attributes, register uint16) []value {
 	var list []value
-	at := place(a.number(register))
+	at := registerOffset(a.number(register))
 	for {
 		v, known := w.registers[at]
 		if !known {
@@ -87,13 +87,13 @@ func (w *writer) join(list []value) string {
 	}
 	parts := make([]string, len(list))
 	for i, v := range list {
-		parts[i] = w.show(v)
+		parts[i] = w.valueText(v)
 	}
 	return strings.Join(parts, " . ")
 }
 
-// show is a value by itself.
-func (w *writer) show(v value) string {
+// valueText is a value by itself.
+func (w *writer) valueText(v value) string {
 	switch {
 	case v.data != nil:
 		return v.kind.text(v.data)
@@ -131,18 +131,18 @@ func native(b []byte) (uint32, bool) {
 	return binary.NativeEndian.Uint32(b), true
 }
 
-// sure notes which transport protocol the rule asks for. nft does not say so where
+// requireProtocol notes which transport protocol the rule asks for. nft does not say so where
 // a field of that protocol follows, and then neither do we.
-func (w *writer) sure(protocol string) { w.protocol, w.saidAt = protocol, len(w.words) }
+func (w *writer) requireProtocol(protocol string) { w.protocol, w.protocolAt = protocol, len(w.words) }
 
 // transport is the name of the header that the rule reads: the protocol's, or any.
 func (w *writer) transport() string {
 	if w.protocol == "" {
 		return "th"
 	}
-	if w.saidAt > 0 {
-		w.words = slices.Delete(w.words, w.saidAt-1, w.saidAt)
-		w.saidAt = 0
+	if w.protocolAt > 0 {
+		w.words = slices.Delete(w.words, w.protocolAt-1, w.protocolAt)
+		w.protocolAt = 0
 	}
 	return w.protocol
 }

@@ -10,12 +10,12 @@ func (w *writer) xtMatch(a attributes) {
 		w.comment = trim(a[unix.NFTA_MATCH_INFO])
 		return
 	}
-	w.say("-m " + name)
+	w.write("-m " + name)
 }
 
 // xtTarget is a target of iptables.
 func (w *writer) xtTarget(a attributes) {
 	name := a.text(unix.NFTA_TARGET_NAME)
 	w.rejects = w.rejects || name == "REJECT"
-	w.say("-j " + name)
+	w.write("-j " + name)
 }

@@ -1,0 +1,83 @@
+package socket
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
+)
+
+// A Batch is one transaction of nf_tables: all of it is applied, or nothing.
+type Batch struct {
+	// Generation, if it is not zero, is that of nf_tables on which the batch is based. If
+	// nf_tables was changed since, the kernel refuses the batch with ERESTART.
+	Generation uint32
+	// Messages are what the batch does, in order.
+	Messages []netlink.Message
+}
+
+// Add appends a message.
+func (b *Batch) Add(kind uint16, flags netlink.HeaderFlags, family uint8, attributes func(*attr.Encoder)) {
+	b.Messages = append(b.Messages, Nftables(kind, flags, family, attributes))
+}
+
+// Commit sends the batch and waits for the answers. It returns the first error, except of
+// messages for which tolerate, given the index in Messages, returns true; tolerate may be
+// nil. If the kernel refused any message, tolerated or not, nothing was applied. After an
+// error the socket may hold more answers and must not be used again.
+func (b *Batch) Commit(conn *netlink.Conn, tolerate func(index int, err error) bool) error {
+	if len(b.Messages) == 0 {
+		return nil
+	}
+	sent, err := conn.SendMessages(b.withBorders())
+	if err != nil {
+		return fmt.Errorf("send a batch: %w", err)
+	}
+	first, last := sent[1].Header.Sequence, sent[len(sent)-2].Header.Sequence
+	for {
+		answers, err := conn.Receive()
+		if err == nil {
+			if len(answers) > 0 && answers[len(answers)-1].Header.Sequence == last {
+				return nil
+			}
+			continue
+		}
+		var refusal *netlink.OpError
+		if !errors.As(err, &refusal) || refusal.Sequence == 0 {
+			return fmt.Errorf("read the answer to a batch: %w", err)
+		}
+		if tolerate == nil || !tolerate(int(int32(refusal.Sequence-first)), err) {
+			return err
+		}
+		if refusal.Sequence == last {
+			return nil
+		}
+	}
+}
+
+// withBorders returns the messages between those that begin and end a batch. The last one
+// is acknowledged, so that there is an answer in any case.
+func (b *Batch) withBorders() []netlink.Message {
+	begin := border(unix.NFNL_MSG_BATCH_BEGIN)
+	if b.Generation != 0 {
+		e := attr.Encoder{Bytes: begin.Data}
+		e.Uint32(unix.NFNL_BATCH_GENID, b.Generation)
+		begin.Data = e.Bytes
+	}
+	out := append([]netlink.Message{begin}, b.Messages...)
+	out[len(out)-1].Header.Flags |= netlink.Acknowledge
+	return append(out, border(unix.NFNL_MSG_BATCH_END))
+}
+
+// border returns a message that begins or ends a batch. Its header names the subsystem in
+// network byte order.
+func border(kind netlink.HeaderType) netlink.Message {
+	m := Request(0, 0, 0, unix.AF_UNSPEC, nil)
+	m.Header.Type = kind
+	binary.BigEndian.PutUint16(m.Data[2:], unix.NFNL_SUBSYS_NFTABLES)
+	return m
+}

@@ -1,0 +1,110 @@
+package socket
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
+)
+
+const (
+	// pieceSize is the size of the pieces that a dump comes in. Larger pieces make the
+	// kernel walk a map less often; it makes none larger than 32 or 64 KiB.
+	pieceSize = 64 << 10
+	// readBuffer holds the answers that wait to be read: the errors of a batch, or the
+	// pieces of a dump.
+	readBuffer = 1 << 20
+)
+
+// Open opens a socket of netfilter. The network namespace is given by its file
+// descriptor; zero means that of the calling thread.
+func Open(netNS int) (*netlink.Conn, error) {
+	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: netNS, MessageBufferSize: pieceSize})
+	if err != nil {
+		return nil, openError(err)
+	}
+	if err := conn.SetReadBuffer(readBuffer); err != nil {
+		return nil, errors.Join(fmt.Errorf("set the buffer size of a netfilter socket: %w", err), conn.Close())
+	}
+	return conn, nil
+}
+
+func openError(err error) error {
+	if errors.Is(err, unix.EPROTONOSUPPORT) {
+		return fmt.Errorf("the kernel lacks netfilter's netlink (CONFIG_NETFILTER_NETLINK): %w", err)
+	}
+	return fmt.Errorf("open a netfilter socket: %w", err)
+}
+
+// ExplainPermission adds to an error that is [fs.ErrPermission] what is not permitted and
+// how to permit it, as in "no permission to read nftables; run as root ...". Other errors
+// are returned unchanged.
+func ExplainPermission(err error, action string) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("no permission to %s; run as root or with CAP_NET_ADMIN: %w", action, err)
+	}
+	return err
+}
+
+// Request returns a request to a subsystem of netfilter (NFNL_SUBSYS_*). The function
+// appends its attributes, and may be nil. It panics if one of them is too long for
+// netlink, which no name or key is that the kernel knows.
+func Request(
+	subsystem, kind uint16, flags netlink.HeaderFlags, family uint8, attributes func(*attr.Encoder),
+) netlink.Message {
+	var e attr.Encoder
+	e.NetfilterHeader(family, 0)
+	if attributes != nil {
+		attributes(&e)
+	}
+	if err := e.Err(); err != nil {
+		panic("socket: " + err.Error())
+	}
+	return netlink.Message{
+		Header: netlink.Header{Type: netlink.HeaderType(subsystem<<8 | kind), Flags: netlink.Request | flags},
+		Data:   e.Bytes,
+	}
+}
+
+// Nftables returns a request to nf_tables; see [Request].
+func Nftables(kind uint16, flags netlink.HeaderFlags, family uint8, attributes func(*attr.Encoder)) netlink.Message {
+	return Request(unix.NFNL_SUBSYS_NFTABLES, kind, flags, family, attributes)
+}
+
+// Ask sends a request and calls fn with each answer. After an error of fn the rest of the
+// answers is read all the same, so that the next request does not get them.
+func Ask(conn *netlink.Conn, request netlink.Message, fn func(netlink.Message) error) error {
+	if _, err := conn.Send(request); err != nil {
+		return err
+	}
+	var first error
+	for m, err := range conn.ReceiveIter() {
+		if err != nil {
+			return err
+		}
+		if err := fn(m); first == nil && err != nil {
+			first = fmt.Errorf("decode an answer of the kernel: %w", err)
+		}
+	}
+	return first
+}
+
+// Generation returns the generation of nf_tables in the network namespace: a number that
+// grows with every commit, by any process.
+func Generation(conn *netlink.Conn) (id uint32, err error) {
+	err = Ask(conn, Nftables(unix.NFT_MSG_GETGEN, 0, unix.AF_UNSPEC, nil), func(m netlink.Message) error {
+		var d attr.Decoder
+		if b := d.Find(d.Body(m.Data), unix.NFTA_GEN_ID); b != nil {
+			id = d.Uint32(b)
+		}
+		return d.Err()
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read the generation of nf_tables: %w", err)
+	}
+	return id, nil
+}
