@@ -46,7 +46,7 @@ func RunAs(t testing.TB, host *lab.Host, rights *syscall.SysProcAttr, args ...st
 func run(t testing.TB, host *lab.Host, rights *syscall.SysProcAttr, by, args []string) Output {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	line := slices.Concat(by, []string{program(t)}, args)
+	line := slices.Concat(by, []string{Program(t)}, args)
 	cmd := host.Command(t.Context(), line[0], line[1:]...)
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &stdout, &stderr, rights
 	err := cmd.Run()

@@ -7,121 +7,114 @@ import (
 	"path/filepath"
 	"testing"
 
-	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
 
-// Folder is a folder of manifests, with what a cluster has beside Services: the
-// ranges of ClusterIPs, and the nodes.
+// Folder is a folder of manifests. The endpoints of its Services are hosts of one
+// lab.
 type Folder struct {
-	t   testing.TB
-	dir string
+	t     testing.TB
+	dir   string
+	hosts hosts
 }
 
-// NewFolder makes a folder that is removed with the test.
+// NewFolder creates a folder with the ServiceCIDR and the Nodes of a lab, each in
+// its [Zone]. It is removed with the test.
 func NewFolder(t testing.TB, l *lab.Lab) *Folder {
 	t.Helper()
-	f := &Folder{t: t, dir: t.TempDir()}
-	f.write("cluster", cluster(l))
+	f := EmptyFolder(t, l)
+	objects := []any{ServiceCIDR(), NodeObject(l.Node, Zone(l.Node))}
+	if l.Remote != nil {
+		objects = append(objects, NodeObject(l.Remote, Zone(l.Remote)))
+	}
+	f.WriteObjects("cluster", objects...)
 	return f
 }
 
-// Put describes Services, all in one file of that name, in place of what was in
-// it. It is one change, however many they are.
-func (f *Folder) Put(name string, services ...Service) {
-	f.t.Helper()
-	f.Write(name, f.Text(services...))
+// EmptyFolder creates a folder without manifests. It is removed with the test.
+func EmptyFolder(t testing.TB, l *lab.Lab) *Folder {
+	t.Helper()
+	f := &Folder{t: t, dir: t.TempDir(), hosts: hosts{}}
+	for _, h := range l.Hosts() {
+		f.hosts[h.Name] = h
+	}
+	return f
 }
 
-// Text is what [Folder.Put] writes of the Services.
-func (f *Folder) Text(services ...Service) []byte {
-	f.t.Helper()
-	var objects []any
-	for _, s := range services {
-		objects = append(objects, s.objects()...)
-	}
-	text, err := encode(objects)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return text
-}
-
-// Dir is where the manifests are.
+// Dir returns the path of the folder.
 func (f *Folder) Dir() string { return f.dir }
 
-func (f *Folder) write(name string, objects []any) {
+// Put writes Services and their EndpointSlices into the file of that name, in
+// place of what it contained. For the program, that is one change.
+func (f *Folder) Put(name string, services ...Service) {
 	f.t.Helper()
-	text, err := encode(objects)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.Write(name, text)
+	f.WriteObjects(name, f.Objects(services...)...)
 }
 
-// Write puts a file in place at once, as careful programs do: it is written
-// under another name, which then becomes its own.
-func (f *Folder) Write(name string, text []byte) {
-	f.t.Helper()
-	path := filepath.Join(f.dir, name+".yaml")
-	if err := os.WriteFile(path+".new", text, 0o644); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
-// encode writes objects as YAML documents.
-func encode(objects []any) ([]byte, error) {
-	out := bytes.NewBufferString("# written by a test\n")
-	for _, o := range objects {
-		doc, err := yaml.Marshal(o)
-		if err != nil {
-			return nil, fmt.Errorf("encode %T: %w", o, err)
+// Objects returns the Services with their EndpointSlices.
+func (f *Folder) Objects(services ...Service) (objects []any) {
+	for _, s := range services {
+		objects = append(objects, s.object())
+		for _, family := range model.Families {
+			objects = append(objects, s.slices(f.hosts, family)...)
 		}
-		out.WriteString("---\n")
-		out.Write(doc)
-	}
-	return out.Bytes(), nil
-}
-
-// cluster is what a lab is to a cluster.
-func cluster(l *lab.Lab) []any {
-	cidr := &networkingv1.ServiceCIDR{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "ServiceCIDR"},
-		ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"},
-	}
-	for _, f := range model.Families {
-		cidr.Spec.CIDRs = append(cidr.Spec.CIDRs, lab.ServiceRanges[f].String())
-	}
-	objects := []any{cidr, node(l.Node)}
-	if l.Remote != nil {
-		objects = append(objects, node(l.Remote))
 	}
 	return objects
 }
 
-// Zone is where a node is.
-func Zone(n *lab.Node) string { return "zone-of-" + n.Name }
+// Text returns the YAML that [Folder.Put] writes.
+func (f *Folder) Text(services ...Service) []byte {
+	f.t.Helper()
+	return f.encode(f.Objects(services...))
+}
 
-// node is the Node object of a lab's node.
-func node(n *lab.Node) *corev1.Node {
-	out := &corev1.Node{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-		ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{corev1.LabelTopologyZone: Zone(n)}},
+// WriteObjects writes objects into the file of that name, in place of what it
+// contained.
+func (f *Folder) WriteObjects(name string, objects ...any) {
+	f.t.Helper()
+	f.Write(name, f.encode(objects))
+}
+
+// Write writes text into the file of that name. See [Folder.Replace].
+func (f *Folder) Write(name string, text []byte) {
+	f.t.Helper()
+	if err := f.Replace(name, text); err != nil {
+		f.t.Fatal(err)
 	}
-	for _, f := range model.Families {
-		out.Spec.PodCIDRs = append(out.Spec.PodCIDRs, n.PodRange(f).String())
-		out.Status.Addresses = append(out.Status.Addresses, corev1.NodeAddress{
-			Type: corev1.NodeInternalIP, Address: n.Addr(f).String(),
-		})
+}
+
+// Replace replaces a file atomically: it writes another one and renames it. It is
+// [Folder.Write] for goroutines, which cannot end the test.
+func (f *Folder) Replace(name string, text []byte) error {
+	path := filepath.Join(f.dir, name+".yaml")
+	if err := os.WriteFile(path+".new", text, 0o644); err != nil {
+		return fmt.Errorf("write manifests: %w", err)
 	}
-	return out
+	return os.Rename(path+".new", path)
+}
+
+// Remove removes the file of that name.
+func (f *Folder) Remove(name string) {
+	f.t.Helper()
+	if err := os.Remove(filepath.Join(f.dir, name+".yaml")); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// encode returns objects as YAML documents.
+func (f *Folder) encode(objects []any) []byte {
+	f.t.Helper()
+	out := bytes.NewBufferString("# written by a test\n")
+	for _, o := range objects {
+		doc, err := yaml.Marshal(o)
+		if err != nil {
+			f.t.Fatalf("encode %T: %v", o, err)
+		}
+		out.WriteString("---\n")
+		out.Write(doc)
+	}
+	return out.Bytes()
 }

@@ -42,13 +42,13 @@ func (s Service) Addr(f model.Family, k model.Kind) netip.Addr {
 }
 
 // nodePort returns the node port of the n-th port.
-func (s Service) nodePort(n int32) int32 { return firstNodePort + nodePortsEach*int32(s.Number) + n }
+func (s Service) nodePort(n int) int { return firstNodePort + nodePortsEach*s.Number + n }
 
 // AddrPort returns where clients reach the n-th port by a kind of frontend; a node
 // port, at the given node.
 func (s Service) AddrPort(node *lab.Node, f model.Family, k model.Kind, n int) netip.AddrPort {
 	if k == model.KindNodePort {
-		return node.AddrPort(f, uint16(s.nodePort(int32(n))))
+		return node.AddrPort(f, uint16(s.nodePort(n)))
 	}
 	return netip.AddrPortFrom(s.Addr(f, k), uint16(Port+n))
 }
@@ -64,4 +64,17 @@ func RouteServices(t testing.TB, l *lab.Lab, node *lab.Node) {
 			}
 		}
 	}
+}
+
+// nth returns the n-th address of a range, n being below 2^16.
+func nth(p netip.Prefix, n int) netip.Addr {
+	b := p.Addr().AsSlice()
+	b[len(b)-2], b[len(b)-1] = b[len(b)-2]+byte(n>>8), b[len(b)-1]+byte(n)
+	a, _ := netip.AddrFromSlice(b) // of the same length
+	return a
+}
+
+// ClusterAddrPort returns the first port at the ClusterIP.
+func (s Service) ClusterAddrPort(f model.Family) netip.AddrPort {
+	return s.AddrPort(nil, f, model.KindClusterIP, 0)
 }

@@ -30,7 +30,7 @@ func (l Launch) Start(t testing.TB) *Daemon {
 		l.Path = l.Folder.dir
 	}
 	line := append(l.By[:len(l.By):len(l.By)],
-		program(t), "--manifests", l.Path, "--hostname-override", l.Node.Name,
+		Program(t), "--manifests", l.Path, "--hostname-override", l.Node.Name,
 		"--logging-format", "json", "-v", "4",
 		"--oom-score-adj", "0", // to change it takes a capability
 	)
@@ -49,4 +49,4 @@ func (l Launch) Start(t testing.TB) *Daemon {
 
 // Build builds the program, if it is not built yet, for tests that measure how
 // long a start takes.
-func Build(t testing.TB) { t.Helper(); program(t) }
+func Build(t testing.TB) { t.Helper(); Program(t) }

@@ -10,8 +10,8 @@ import (
 // exit code.
 func Main(m *testing.M) int { return built.Main(m) }
 
-// program returns the path of the built program.
-func program(t testing.TB) string {
+// Program returns the path of the built program.
+func Program(t testing.TB) string {
 	t.Helper()
 	path, err := built.Path()
 	if err != nil {

@@ -1,18 +1,11 @@
 package matrix
 
 import (
-	"fmt"
 	"net/netip"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
-)
-
-// The ranges that a Service's addresses for traffic from outside are from; see
-// [lab.ServiceRanges] for its ClusterIPs.
-var (
-	vipRanges      = [2]netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8:203::/64")}
-	externalRanges = [2]netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("2001:db8:198::/64")}
 )
 
 // The addresses that node-1 has beside its primary one: on another, NodePorts are
@@ -26,9 +19,8 @@ var (
 const nodePortAddresses = "--nodeport-addresses=192.0.2.1/32,192.0.2.11/32,2001:db8:2::1/128,2001:db8:2::11/128"
 
 const (
-	// port is what Services are asked at, targetPort what their endpoints serve.
-	port       = 80
-	targetPort = 8080
+	// port is the port of Services.
+	port = daemon.Port
 	// nodePorts is the NodePort of Service 0.
 	nodePorts = 30000
 )
@@ -71,13 +63,13 @@ func (k kind) at(f model.Family, n int) netip.AddrPort { return k.port(f, n, por
 func (k kind) port(f model.Family, n, port, nodePort int) netip.AddrPort {
 	switch k {
 	case clusterIP:
-		return addrPort(nth(lab.ServiceRanges[f], n), port)
+		return addrPort(daemon.Service{Number: n}.Addr(f, model.KindClusterIP), port)
 	case nodePortToo:
 		return addrPort(anotherAddrs[f], nodePort)
 	case vip:
-		return addrPort(nth(vipRanges[f], n), port)
+		return addrPort(daemon.Service{Number: n}.Addr(f, model.KindLoadBalancerIP), port)
 	case externalIP:
-		return addrPort(nth(externalRanges[f], n), port)
+		return addrPort(daemon.Service{Number: n}.Addr(f, model.KindExternalIP), port)
 	}
 	return addrPort(nodeAddr(f), nodePort)
 }
@@ -86,22 +78,3 @@ func (k kind) port(f model.Family, n, port, nodePort int) netip.AddrPort {
 func nodeAddr(f model.Family) netip.Addr { return nth(lab.OutsideRanges[f], 1) }
 
 func addrPort(a netip.Addr, port int) netip.AddrPort { return netip.AddrPortFrom(a, uint16(port)) }
-
-// way is a protocol over a family: every packet test goes all ways.
-type way struct {
-	protocol model.Protocol
-	family   model.Family
-}
-
-// String is "UDP over IPv6".
-func (w way) String() string { return fmt.Sprintf("%s over %s", apiProtocol(w.protocol), w.family) }
-
-func ways() []way {
-	var all []way
-	for _, p := range model.Protocols {
-		for _, f := range model.Families {
-			all = append(all, way{p, f})
-		}
-	}
-	return all
-}

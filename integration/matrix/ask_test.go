@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -57,9 +58,9 @@ const lowestPort = 11000
 // ask asks once, from a port that the host did not ask from before. To
 // connection tracking, one that is used again is the connection from before,
 // with the endpoint and the source that it had.
-func (c *client) ask(w way, to netip.AddrPort, timeout time.Duration) (lab.Answer, error) {
+func (c *client) ask(w daemon.Transport, to netip.AddrPort, timeout time.Duration) (lab.Answer, error) {
 	for {
-		a, err := c.AskFrom(w.protocol, c.fresh(w), to, timeout)
+		a, err := c.AskFrom(w.Protocol, c.fresh(w), to, timeout)
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return a, err
 		}
@@ -67,8 +68,8 @@ func (c *client) ask(w way, to netip.AddrPort, timeout time.Duration) (lab.Answe
 	}
 }
 
-func (c *client) fresh(w way) netip.AddrPort {
-	return netip.AddrPortFrom(c.from[w.family], uint16(lowestPort+c.asked.Add(1)%(1<<16-lowestPort)))
+func (c *client) fresh(w daemon.Transport) netip.AddrPort {
+	return netip.AddrPortFrom(c.from[w.Family], uint16(lowestPort+c.asked.Add(1)%(1<<16-lowestPort)))
 }
 
 // source is the address that a server sees.
@@ -110,16 +111,16 @@ func by(source source, hosts string) result {
 
 // cell is one question of a table.
 type cell struct {
-	says string // what of the table it is, in front of the rest; may be empty
-	from *client
-	way  way
-	to   netip.AddrPort
-	want result
+	says      string // what of the table it is, in front of the rest; may be empty
+	from      *client
+	transport daemon.Transport
+	to        netip.AddrPort
+	want      result
 }
 
 // String is the question.
 func (c cell) String() string {
-	return strings.TrimPrefix(fmt.Sprintf("%s: %s asks %s, %s", c.says, c.from, c.to, c.way), ": ")
+	return strings.TrimPrefix(fmt.Sprintf("%s: %s asks %s, %s", c.says, c.from, c.to, c.transport), ": ")
 }
 
 // asks are the questions of these clients to the n-th Service, by these ways to
@@ -141,8 +142,8 @@ func asks(clients []*client, kinds []kind, n int, want result) []cell {
 func asksAt(clients []*client, at func(model.Family) netip.AddrPort, want result) []cell {
 	var all []cell
 	for _, c := range clients {
-		for _, w := range ways() {
-			all = append(all, cell{from: c, way: w, to: at(w.family), want: want})
+		for _, w := range daemon.Transports() {
+			all = append(all, cell{from: c, transport: w, to: at(w.Family), want: want})
 		}
 	}
 	return all
@@ -203,7 +204,7 @@ func (s *scene) askUntilAllAnswered(c cell) error {
 		least = certain
 	}
 	for n := 0; n < enough && (len(missing) > 0 || n < least); n++ {
-		a, err := c.from.ask(c.way, c.to, answer)
+		a, err := c.from.ask(c.transport, c.to, answer)
 		if err != nil {
 			return err
 		}
@@ -236,7 +237,7 @@ func (s *scene) sourceIs(c cell, a lab.Answer) (right bool, err error) {
 	if a.By == c.from.Name && want != anySource {
 		want = snat
 	}
-	masquerades := s.masquerades(a.By, c.way.family)
+	masquerades := s.masquerades(a.By, c.transport.Family)
 	switch {
 	case want == anySource:
 		return true, nil
@@ -263,7 +264,7 @@ func (s *scene) masquerades(server string, f model.Family) []netip.Addr {
 func (c cell) isRefused() error {
 	fastest := answer
 	for n := 0; n < few || fastest >= soon && n < 10; n++ {
-		a, err := c.from.ask(c.way, c.to, answer)
+		a, err := c.from.ask(c.transport, c.to, answer)
 		if err != nil {
 			return err
 		}
@@ -280,7 +281,7 @@ func (c cell) isRefused() error {
 
 // isSilent checks that nothing comes back.
 func (c cell) isSilent() error {
-	a, err := c.from.ask(c.way, c.to, silence)
+	a, err := c.from.ask(c.transport, c.to, silence)
 	if err == nil && a.Outcome != lab.TimedOut {
 		err = fmt.Errorf("%s, want silence", a)
 	}

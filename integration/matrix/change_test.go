@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/model"
 )
 
@@ -60,9 +61,9 @@ func (c *crowd) goHome(t *testing.T) {
 }
 
 // typed is the n-th Service with what its type gives it.
-func typed(n int, endpoints string, now corev1.ServiceType) service {
-	s := service{n: n, endpoints: endpoints}
-	s.edit = func(o *corev1.Service) {
+func typed(n int, endpoints string, now corev1.ServiceType) daemon.Service {
+	s := daemon.Service{Number: n, EndpointSpec: endpoints}
+	s.Edit = func(o *corev1.Service) {
 		o.Spec.Type = now
 		if now == corev1.ServiceTypeLoadBalancer {
 			return
@@ -90,13 +91,13 @@ func typed(n int, endpoints string, now corev1.ServiceType) service {
 // could end in good order, so that it is left out.
 func TestAServiceChangesItsTypeInPlace(t *testing.T) {
 	s := newScene(t)
-	s.must(s.Node.ServeAll(targetPort)) // whoever listens for SCTP refuses other ports
+	s.must(s.Node.ServeAll(daemon.TargetPort)) // whoever listens for SCTP refuses other ports
 	s.holdOutside(vip, 1, port)
 	s.holdOutside(externalIP, 1, port)
-	s.cluster(serviceCIDR(), nodeObject())
-	bystander := service{n: 2, endpoints: "pod-2"}
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	bystander := daemon.Service{Number: 2, EndpointSpec: "pod-2"}
 	s.put(typed(1, "pod-1", corev1.ServiceTypeClusterIP), bystander)
-	s.start(podRanges)
+	s.start(daemon.PodRanges)
 	one := result{by: []string{"pod-2"}}
 	others := s.crowd(asks(s.inside(), usual, 2, one), asks([]*client{s.outside}, usual, 2, one))
 	var talks []*talk
@@ -137,7 +138,7 @@ func (s *scene) isOfType(t *testing.T, n int, endpoint string, now corev1.Servic
 	var talks []*talk
 	for _, c := range of(cells, model.TCP, model.SCTP) {
 		if len(c.want.by) > 0 && c.want.by[0] == endpoint {
-			talks = append(talks, s.talk(c.from, c.way, c.to))
+			talks = append(talks, s.talk(c.from, c.transport, c.to))
 		}
 	}
 	return talks
@@ -147,51 +148,55 @@ func (s *scene) isOfType(t *testing.T, n int, endpoint string, now corev1.Servic
 // second port of a Service, and renames the first, which is asked without pause.
 func TestPortsChangeWhileOthersAreAsked(t *testing.T) {
 	s := newScene(t)
-	s.must(s.Node.ServeAll(targetPort)) // whoever listens for SCTP refuses other ports
+	s.must(s.Node.ServeAll(daemon.TargetPort)) // whoever listens for SCTP refuses other ports
 	for _, p := range s.Pods[:3] {
-		s.must(p.ServeAll(targetPort + 1))
+		s.must(p.ServeAll(daemon.TargetPort + 1))
 	}
 	const first, second = port, port + 1
 	s.holdOutside(vip, 1, second, second+1)
 	s.holdOutside(externalIP, 1, second, second+1)
-	s.cluster(serviceCIDR(), nodeObject())
-	ports := func(more ...[]servicePort) service {
-		v := service{n: 1, endpoints: "pod-2", ports: []servicePort{}}
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	ports := func(more ...[]daemon.ServicePort) daemon.Service {
+		v := daemon.Service{Number: 1, EndpointSpec: "pod-2", ServicePorts: []daemon.ServicePort{}}
 		for _, p := range more {
-			v.ports = append(v.ports, p...)
+			v.ServicePorts = append(v.ServicePorts, p...)
 		}
 		return v
 	}
-	serving := func(ports []servicePort, endpoints string) []servicePort {
+	serving := func(ports []daemon.ServicePort, endpoints string) []daemon.ServicePort {
 		for i := range ports {
-			ports[i].endpoints = endpoints
+			ports[i].EndpointSpec = endpoints
 		}
 		return ports
 	}
-	http := func() []servicePort { return everyProtocol("http-", first, targetPort, nodePorts+1) }
-	web := func() []servicePort { return everyProtocol("web-", first, targetPort, nodePorts+1) }
+	http := func() []daemon.ServicePort {
+		return daemon.EveryProtocol("http-", first, daemon.TargetPort, nodePorts+1)
+	}
+	web := func() []daemon.ServicePort {
+		return daemon.EveryProtocol("web-", first, daemon.TargetPort, nodePorts+1)
+	}
 	if kubeProxy != "" {
 		web = http // it hears of a Service before its endpoints, and refuses meanwhile
 	}
 	s.put(ports(http()))
-	s.start(podRanges)
+	s.start(daemon.PodRanges)
 	one := result{by: []string{"pod-2"}}
 	others := s.crowd(asks(s.inside(), usual, 1, one), asks([]*client{s.outside}, []kind{clusterIP, nodePort}, 1, one))
 	for _, step := range []struct {
 		says           string
-		service        service
+		service        daemon.Service
 		port, nodePort int // of the second port; 0 if there is none
 		by             string
 	}{
 		{"one port only", ports(http()), 0, 0, ""},
-		{"a port is added", ports(http(), serving(everyProtocol("admin-", second, targetPort, nodePorts+101), "pod-1")), second, nodePorts + 101, "pod-1"},
-		{"it is renamed", ports(http(), serving(everyProtocol("ops-", second, targetPort, nodePorts+101), "pod-1")), second, nodePorts + 101, "pod-1"},
-		{"the first is renamed", ports(web(), serving(everyProtocol("ops-", second, targetPort, nodePorts+101), "pod-1")), second, nodePorts + 101, "pod-1"},
-		{"it has another number", ports(web(), serving(everyProtocol("ops-", second+1, targetPort, nodePorts+101), "pod-1")), second + 1, nodePorts + 101, "pod-1"},
-		{"it has another NodePort", ports(web(), serving(everyProtocol("ops-", second+1, targetPort, nodePorts+102), "pod-1")), second + 1, nodePorts + 102, "pod-1"},
-		{"it has another endpoint", ports(web(), serving(everyProtocol("ops-", second+1, targetPort, nodePorts+102), "remote-1")), second + 1, nodePorts + 102, "remote-1"},
-		{"it has another target port", ports(web(), serving(everyProtocol("ops-", second+1, targetPort+1, nodePorts+102), "pod-3")), second + 1, nodePorts + 102, "pod-3"},
-		{"the two change places", ports(serving(everyProtocol("ops-", second+1, targetPort+1, nodePorts+102), "pod-3"), web()), second + 1, nodePorts + 102, "pod-3"},
+		{"a port is added", ports(http(), serving(daemon.EveryProtocol("admin-", second, daemon.TargetPort, nodePorts+101), "pod-1")), second, nodePorts + 101, "pod-1"},
+		{"it is renamed", ports(http(), serving(daemon.EveryProtocol("ops-", second, daemon.TargetPort, nodePorts+101), "pod-1")), second, nodePorts + 101, "pod-1"},
+		{"the first is renamed", ports(web(), serving(daemon.EveryProtocol("ops-", second, daemon.TargetPort, nodePorts+101), "pod-1")), second, nodePorts + 101, "pod-1"},
+		{"it has another number", ports(web(), serving(daemon.EveryProtocol("ops-", second+1, daemon.TargetPort, nodePorts+101), "pod-1")), second + 1, nodePorts + 101, "pod-1"},
+		{"it has another NodePort", ports(web(), serving(daemon.EveryProtocol("ops-", second+1, daemon.TargetPort, nodePorts+102), "pod-1")), second + 1, nodePorts + 102, "pod-1"},
+		{"it has another endpoint", ports(web(), serving(daemon.EveryProtocol("ops-", second+1, daemon.TargetPort, nodePorts+102), "remote-1")), second + 1, nodePorts + 102, "remote-1"},
+		{"it has another target port", ports(web(), serving(daemon.EveryProtocol("ops-", second+1, daemon.TargetPort+1, nodePorts+102), "pod-3")), second + 1, nodePorts + 102, "pod-3"},
+		{"the two change places", ports(serving(daemon.EveryProtocol("ops-", second+1, daemon.TargetPort+1, nodePorts+102), "pod-3"), web()), second + 1, nodePorts + 102, "pod-3"},
 		{"it is removed", ports(web()), 0, 0, ""},
 	} {
 		t.Run(step.says, func(t *testing.T) {
@@ -222,16 +227,16 @@ func TestPortsChangeWhileOthersAreAsked(t *testing.T) {
 // without endpoints, and gives them back.
 func TestEndpointsGoAndComeBackForEveryAddress(t *testing.T) {
 	s := newScene(t)
-	s.cluster(serviceCIDR(), nodeObject())
-	with := func(endpoints string) []service {
-		var all []service
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	with := func(endpoints string) []daemon.Service {
+		var all []daemon.Service
 		for i, p := range policies {
-			all = append(all, service{n: i + 1, endpoints: endpoints, externalLocal: p.externalLocal, internalLocal: p.internalLocal})
+			all = append(all, daemon.Service{Number: i + 1, EndpointSpec: endpoints, LocalOutside: p.externalLocal, LocalInside: p.internalLocal})
 		}
 		return all
 	}
 	s.put(with("pod-1 remote-1")...)
-	s.start(podRanges, nodePortAddresses)
+	s.start(daemon.PodRanges, nodePortAddresses)
 	flows := readFlows(t, "pods are told by a detector")
 	for i, step := range []situation{
 		{endpoints: "pod-1 remote-1", all: by(anySource, "pod-1 remote-1"), local: by(anySource, "pod-1")},

@@ -85,7 +85,7 @@
 //	TestBuildServiceMapAddRemove, ...ServiceHeadless, ...ServiceTypeExternalName, ...ServiceUpdate
 //		matrix.TestAServiceChangesItsTypeInPlace
 //		matrix.TestServicesShareAnAddressByPortAndProtocol
-//		sync.TestSomeServicesAreNobodysBusiness
+//		convert.TestSomeServicesAreNobodysBusiness
 //	TestUpdateEndpointsMap
 //		matrix.TestPortsChangeWhileOthersAreAsked
 //		matrix.TestEndpointsGoAndComeBackForEveryAddress

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/walk"
 	"kube-vmap/nft/simulate"
@@ -19,14 +20,13 @@ func TestExplainAgreesWithTheTables(t *testing.T) {
 	}
 	s := newScene(t)
 	situations := readEndpoints()
-	s.cluster(serviceCIDR(), nodeObject())
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	s.put(matrixServices(situations)...)
 	for _, c := range configurations {
 		t.Run(c.says, func(t *testing.T) {
 			s.t = t
 			table := readFlows(t, c.section)
-			d := s.start(append(c.flags, nodePortAddresses)...)
-			defer d.stop()
+			defer s.start(append(c.flags, nodePortAddresses)...)()
 			w, err := walk.Open(walk.Config{NetNS: s.Node.FD()})
 			s.must(err)
 			defer func() { _ = w.Close() }()
@@ -50,7 +50,7 @@ func TestExplainAgreesWithTheTables(t *testing.T) {
 
 // explains compares what explain says about a cell with what must come of it.
 func (s *scene) explains(w *walk.Simulator, c cell) error {
-	p := simulate.Packet{From: s.asksFrom(c), To: c.to, Protocol: c.way.protocol}
+	p := simulate.Packet{From: s.asksFrom(c), To: c.to, Protocol: c.transport.Protocol}
 	if c.from.asked.Add(1)%50 != 0 { // without, the kernel goes through all connections there are
 		p.FromPort = 10000
 	}
@@ -95,7 +95,7 @@ func (r result) verdict() simulate.Verdict {
 // asksFrom is the address that the client asks from, which the node chooses for
 // itself: to one of its own addresses it is that, to others that of its link there.
 func (s *scene) asksFrom(c cell) netip.Addr {
-	switch f := c.way.family; {
+	switch f := c.transport.Family; {
 	case c.from.from[f].IsValid():
 		return c.from.from[f]
 	case c.from.Host == s.Node.Host && slices.Contains(s.nodeAddrs, c.to.Addr()):
@@ -107,9 +107,9 @@ func (s *scene) asksFrom(c cell) netip.Addr {
 
 // serverAt is the name of the host that serves at an address.
 func (s *scene) serverAt(a netip.AddrPort) string {
-	for name, h := range s.hosts {
-		if h.AddrPort(model.FamilyOf(a.Addr()), targetPort) == a {
-			return name
+	for _, h := range s.Hosts() {
+		if h.AddrPort(model.FamilyOf(a.Addr()), daemon.TargetPort) == a {
+			return h.Name
 		}
 	}
 	return a.String()
@@ -128,7 +128,7 @@ func (s *scene) explainsSource(c cell, server string, masquerade bool, seen, fro
 		return fmt.Errorf("explain says masquerade %t, want %s", masquerade, want)
 	case want == own && seen != from:
 		return fmt.Errorf("explain says that %s sees %s, want %s", server, seen, from)
-	case want == snat && !slices.Contains(s.masquerades(server, c.way.family), seen):
+	case want == snat && !slices.Contains(s.masquerades(server, c.transport.Family), seen):
 		return fmt.Errorf("explain says that %s sees %s, want the node", server, seen)
 	}
 	return nil

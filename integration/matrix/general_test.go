@@ -9,6 +9,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/utils/ptr"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/model"
 )
 
@@ -33,7 +34,7 @@ func (s *scene) inside() []*client { return []*client{s.pod, s.node} }
 
 // of leaves the questions over some protocols.
 func of(cells []cell, protocols ...model.Protocol) []cell {
-	return slices.DeleteFunc(cells, func(c cell) bool { return !slices.Contains(protocols, c.way.protocol) })
+	return slices.DeleteFunc(cells, func(c cell) bool { return !slices.Contains(protocols, c.transport.Protocol) })
 }
 
 // asksPort are the questions to a port of the n-th Service, by the ways that
@@ -55,29 +56,29 @@ func asksPort(clients []*client, kinds []kind, n, port, nodePort int, want resul
 // own.
 func TestPortsOfAServiceDoNotMeet(t *testing.T) {
 	s := newScene(t)
-	s.must(s.Pods[0].ServeAll(targetPort + 1))
-	s.must(s.Node.ServeAll(targetPort)) // whoever listens for SCTP refuses other ports
+	s.must(s.Pods[0].ServeAll(daemon.TargetPort + 1))
+	s.must(s.Node.ServeAll(daemon.TargetPort)) // whoever listens for SCTP refuses other ports
 	s.holdOutside(vip, 2, port, port+1)
 	s.holdOutside(externalIP, 2, port, port+1)
-	s.cluster(serviceCIDR(), nodeObject())
-	twins := everyProtocol("", port, targetPort, nodePorts+1)
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	twins := daemon.EveryProtocol("", port, daemon.TargetPort, nodePorts+1)
 	for i, endpoints := range []string{"pod-1", "pod-2", "remote-1"} {
-		twins[i].endpoints = endpoints
+		twins[i].EndpointSpec = endpoints
 	}
-	more := everyProtocol("more-", port+1, targetPort+1, nodePorts+101)
+	more := daemon.EveryProtocol("more-", port+1, daemon.TargetPort+1, nodePorts+101)
 	for i := range more {
-		more[i].endpoints = "pod-1"
+		more[i].EndpointSpec = "pod-1"
 	}
-	onlyTCP := []servicePort{{name: "tcp", protocol: model.TCP, port: port, target: targetPort, nodePort: nodePorts + 2}}
+	onlyTCP := []daemon.ServicePort{{Name: "tcp", Protocol: model.TCP, Port: port, Target: daemon.TargetPort, NodePort: nodePorts + 2}}
 	s.put(
-		service{n: 1, ports: append(twins, more...)},
-		service{n: 2, endpoints: "pod-3", ports: onlyTCP},
+		daemon.Service{Number: 1, ServicePorts: append(twins, more...)},
+		daemon.Service{Number: 2, EndpointSpec: "pod-3", ServicePorts: onlyTCP},
 	)
-	s.start(podRanges, nodePortAddresses)
+	s.start(daemon.PodRanges, nodePortAddresses)
 
 	for i, p := range model.Protocols {
 		t.Run(p.String()+" has endpoints of its own", func(t *testing.T) {
-			s.check(t, of(asks(s.clients(), kinds, 1, by(anySource, twins[i].endpoints)), p))
+			s.check(t, of(asks(s.clients(), kinds, 1, by(anySource, twins[i].EndpointSpec)), p))
 			s.check(t, of(asksPort(s.clients(), kinds, 1, port+1, nodePorts+101, by(anySource, "pod-1")), p))
 		})
 	}
@@ -92,7 +93,7 @@ func TestPortsOfAServiceDoNotMeet(t *testing.T) {
 		s.check(t, asksPort(s.inside(), []kind{vip, externalIP}, 2, port+1, 0, by(anySource, "outside")))
 	})
 	t.Run("a target port is no port", func(t *testing.T) {
-		s.check(t, asksPort(s.clients(), []kind{clusterIP}, 1, targetPort, 0, isRefused))
+		s.check(t, asksPort(s.clients(), []kind{clusterIP}, 1, daemon.TargetPort, 0, isRefused))
 	})
 	t.Run("nobody is at an address of no Service", func(t *testing.T) {
 		s.check(t, asks(s.clients(), []kind{clusterIP}, 99, isSilent))
@@ -104,9 +105,9 @@ func TestIPModeProxyLeavesTheAddressToItsLoadBalancer(t *testing.T) {
 	s := newScene(t)
 	proxy, address := ptr.To(corev1.LoadBalancerIPModeProxy), ptr.To(corev1.LoadBalancerIPModeVIP)
 	put := func(modes ...*corev1.LoadBalancerIPMode) {
-		var all []service
+		var all []daemon.Service
 		for i, mode := range modes {
-			all = append(all, service{n: i + 1, endpoints: "pod-1", edit: func(o *corev1.Service) {
+			all = append(all, daemon.Service{Number: i + 1, EndpointSpec: "pod-1", Edit: func(o *corev1.Service) {
 				for j := range o.Status.LoadBalancer.Ingress {
 					o.Status.LoadBalancer.Ingress[j].IPMode = mode
 				}
@@ -117,7 +118,7 @@ func TestIPModeProxyLeavesTheAddressToItsLoadBalancer(t *testing.T) {
 	for n := range 3 {
 		s.holdOutside(vip, n+1, port)
 	}
-	s.cluster(serviceCIDR(), nodeObject())
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	check := func(t *testing.T, answers ...string) {
 		t.Helper()
 		for i, who := range answers {
@@ -126,7 +127,7 @@ func TestIPModeProxyLeavesTheAddressToItsLoadBalancer(t *testing.T) {
 		}
 	}
 	put(proxy, address, nil)
-	s.start(podRanges)
+	s.start(daemon.PodRanges)
 	t.Run("from the start", func(t *testing.T) { check(t, "outside", "pod-1", "pod-1") })
 	put(nil, proxy, address)
 	t.Run("when it changes", func(t *testing.T) { check(t, "pod-1", "outside", "pod-1") })
@@ -136,9 +137,9 @@ func TestIPModeProxyLeavesTheAddressToItsLoadBalancer(t *testing.T) {
 // the end.
 func TestServicesShareAnAddressByPortAndProtocol(t *testing.T) {
 	s := newScene(t)
-	s.cluster(serviceCIDR(), nodeObject())
-	sharing := func(n int, endpoints string, ports ...servicePort) service {
-		return service{n: n, endpoints: endpoints, ports: ports, edit: func(o *corev1.Service) {
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	sharing := func(n int, endpoints string, ports ...daemon.ServicePort) daemon.Service {
+		return daemon.Service{Number: n, EndpointSpec: endpoints, ServicePorts: ports, Edit: func(o *corev1.Service) {
 			o.Spec.ExternalIPs, o.Status = nil, corev1.ServiceStatus{}
 			for _, f := range model.Families {
 				o.Spec.ExternalIPs = append(o.Spec.ExternalIPs, externalIP.at(f, 1).Addr().String())
@@ -147,16 +148,16 @@ func TestServicesShareAnAddressByPortAndProtocol(t *testing.T) {
 			}
 		}}
 	}
-	web := sharing(1, "pod-1", everyProtocol("web-", port, targetPort, nodePorts+1)...)
-	admin := sharing(2, "pod-2", everyProtocol("admin-", port+1, targetPort, nodePorts+2)...)
-	third := func(p model.Protocol) []servicePort {
-		return []servicePort{{name: "dns", protocol: p, port: port + 2, target: targetPort}}
+	web := sharing(1, "pod-1", daemon.EveryProtocol("web-", port, daemon.TargetPort, nodePorts+1)...)
+	admin := sharing(2, "pod-2", daemon.EveryProtocol("admin-", port+1, daemon.TargetPort, nodePorts+2)...)
+	third := func(p model.Protocol) []daemon.ServicePort {
+		return []daemon.ServicePort{{Name: "dns", Protocol: p, Port: port + 2, Target: daemon.TargetPort}}
 	}
 	overTCP := sharing(3, "pod-1", third(model.TCP)...)
 	overUDP := sharing(4, "pod-2", third(model.UDP)...)
 	overSCTP := sharing(5, "pod-3", third(model.SCTP)...)
 	s.put(web, admin, overTCP, overUDP, overSCTP)
-	s.start(podRanges)
+	s.start(daemon.PodRanges)
 	shared := []kind{vip, externalIP}
 	t.Run("together", func(t *testing.T) {
 		s.check(t, asks(s.clients(), shared, 1, by(snat, "pod-1")))
@@ -181,21 +182,21 @@ func TestServicesShareAnAddressByPortAndProtocol(t *testing.T) {
 func TestLeadingZerosInAddressesAreDecimal(t *testing.T) {
 	s := newScene(t)
 	_, blocked := s.askers()
-	s.cluster(serviceCIDR(), nodeObject())
-	zeros := service{n: 11, endpoints: "pod-1", edit: func(o *corev1.Service) {
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	zeros := daemon.Service{Number: 11, EndpointSpec: "pod-1", Edit: func(o *corev1.Service) {
 		o.Spec.ClusterIP, o.Spec.ClusterIPs, o.Spec.IPFamilies = "010.096.000.011", []string{"010.096.000.011"}, []corev1.IPFamily{corev1.IPv4Protocol}
 		o.Spec.ExternalIPs = []string{"198.051.100.011"}
 		o.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.000.113.011"}}
 		o.Spec.LoadBalancerSourceRanges = []string{"192.000.002.000/025"}
 	}}
-	objects := zeros.objects(s.hosts)
+	objects := s.objects(zeros)
 	for _, o := range objects {
 		if slice, ok := o.(*discoveryv1.EndpointSlice); ok && slice.AddressType == discoveryv1.AddressTypeIPv4 {
 			slice.Endpoints[0].Addresses[0] = "010.244.001.002"
 		}
 	}
 	s.putObjects(objects...)
-	s.start(podRanges)
+	s.start(daemon.PodRanges)
 	one := by(snat, "pod-1")
 	allowed := s.outside.fromOther("an allowed address outside", allowedAddrs)
 	s.check(t, overFamilies(asks([]*client{s.node, allowed}, usual, 11, one), nil))
@@ -208,8 +209,8 @@ func TestLeadingZerosInAddressesAreDecimal(t *testing.T) {
 // its type is.
 func TestAddressesDoNotNeedTheirType(t *testing.T) {
 	s := newScene(t)
-	s.must(s.Node.ServeAll(targetPort)) // whoever listens for SCTP refuses other ports
-	s.cluster(serviceCIDR(), nodeObject())
+	s.must(s.Node.ServeAll(daemon.TargetPort)) // whoever listens for SCTP refuses other ports
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	withoutNodePorts := func(o *corev1.Service) {
 		for i := range o.Spec.Ports {
 			o.Spec.Ports[i].NodePort = 0
@@ -223,12 +224,12 @@ func TestAddressesDoNotNeedTheirType(t *testing.T) {
 		o.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example"}}
 	}
 	s.put(
-		service{n: 1, endpoints: "pod-1 remote-1", edit: withoutNodePorts},
-		service{n: 2, endpoints: "pod-1 remote-1", externalLocal: true, edit: inner},
-		service{n: 3, endpoints: "remote-1", externalLocal: true, edit: inner},
-		service{n: 4, endpoints: "pod-1", edit: hostname},
+		daemon.Service{Number: 1, EndpointSpec: "pod-1 remote-1", Edit: withoutNodePorts},
+		daemon.Service{Number: 2, EndpointSpec: "pod-1 remote-1", LocalOutside: true, Edit: inner},
+		daemon.Service{Number: 3, EndpointSpec: "remote-1", LocalOutside: true, Edit: inner},
+		daemon.Service{Number: 4, EndpointSpec: "pod-1", Edit: hostname},
 	)
-	s.start(podRanges)
+	s.start(daemon.PodRanges)
 	t.Run("a load balancer needs no NodePorts", func(t *testing.T) {
 		s.check(t, asks(s.clients(), []kind{vip, externalIP}, 1, by(snat, "pod-1 remote-1")))
 		s.check(t, asks(s.clients(), []kind{nodePort}, 1, isRefused))
@@ -253,17 +254,17 @@ func TestServiceCIDRsTellWhichAddressesAreNobodys(t *testing.T) {
 	}
 	s := newScene(t)
 	s.holdOutside(clusterIP, 99, port)
-	s.put(service{n: 1, endpoints: "pod-1"})
-	s.cluster(nodeObject())
-	s.start(podRanges)
+	s.put(daemon.Service{Number: 1, EndpointSpec: "pod-1"})
+	s.cluster(daemon.NodeObject(s.Node, ""))
+	s.start(daemon.PodRanges)
 	for _, step := range []struct {
 		says string
 		told []any
 		want result
 	}{
-		{"no range is told", []any{nodeObject()}, by(anySource, "outside")},
-		{"the range is told", []any{nodeObject(), serviceCIDR()}, isSilent},
-		{"it is told no longer", []any{nodeObject()}, by(anySource, "outside")},
+		{"no range is told", []any{daemon.NodeObject(s.Node, "")}, by(anySource, "outside")},
+		{"the range is told", []any{daemon.NodeObject(s.Node, ""), daemon.ServiceCIDR()}, isSilent},
+		{"it is told no longer", []any{daemon.NodeObject(s.Node, "")}, by(anySource, "outside")},
 	} {
 		t.Run(step.says, func(t *testing.T) {
 			s.cluster(step.told...)
@@ -282,10 +283,10 @@ func TestAnEndpointMayBeTheVeryAddressThatIsAsked(t *testing.T) {
 	s := newScene(t)
 	s.must(s.Node.ServeAll(port))
 	s.must(s.Node.ServeAll(ownNodePort))
-	s.cluster(serviceCIDR(), nodeObject())
-	s.start(podRanges, nodePortAddresses)
-	atNode := everyProtocol("", port, port, nodePorts+1)
-	atNodePort := everyProtocol("own-", port+1, ownNodePort, ownNodePort)
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	s.start(daemon.PodRanges, nodePortAddresses)
+	atNode := daemon.EveryProtocol("", port, port, nodePorts+1)
+	atNodePort := daemon.EveryProtocol("own-", port+1, ownNodePort, ownNodePort)
 	own := func(o *corev1.Service) {
 		o.Spec.ExternalIPs, o.Status.LoadBalancer.Ingress = nil, nil
 		for _, f := range model.Families {
@@ -298,7 +299,7 @@ func TestAnEndpointMayBeTheVeryAddressThatIsAsked(t *testing.T) {
 		"remembered":       func(o *corev1.Service) { own(o); sticky(o) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s.put(service{n: 1, ports: append(atNode, atNodePort...), endpoints: "node-1", edit: edit})
+			s.put(daemon.Service{Number: 1, ServicePorts: append(atNode, atNodePort...), EndpointSpec: "node-1", Edit: edit})
 			for _, number := range []int{port, ownNodePort, nodePorts + 1} {
 				at := func(f model.Family) netip.AddrPort { return addrPort(s.Node.Addr(f), number) }
 				s.check(t, asksAt(s.clients(), at, by(anySource, "node-1")))

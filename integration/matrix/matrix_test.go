@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 )
 
@@ -17,19 +18,19 @@ type configuration struct {
 
 // configurations are for pods with interfaces of their own.
 var configurations = []configuration{
-	{"pods are told by their addresses", "pods are told by a detector", []string{podRanges}},
+	{"pods are told by their addresses", "pods are told by a detector", []string{daemon.PodRanges}},
 	{"pods are told by their interfaces", "pods are told by a detector", []string{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"}},
 	{"pods cannot be told", "no detector", nil},
-	{"masquerade all", "masquerade all", []string{podRanges, "--masquerade-all"}},
+	{"masquerade all", "masquerade all", []string{daemon.PodRanges, "--masquerade-all"}},
 	{"masquerade all, and pods cannot be told", "masquerade all, no detector", []string{"--masquerade-all"}},
 }
 
 // bridgeConfigurations are for pods on a bridge: what kubeadm sets up, rules that ask
 // for the bridge, and masquerading of what stays on it.
 var bridgeConfigurations = []configuration{
-	{"pods are recognised by their addresses", "pods are told by a detector", []string{podRanges}},
+	{"pods are recognised by their addresses", "pods are told by a detector", []string{daemon.PodRanges}},
 	{"pods are recognised by their bridge", "pods are told by a detector", []string{"--detect-local-mode=BridgeInterface", "--pod-bridge-interface=" + lab.BridgeName}},
-	{"masquerade all", "masquerade all", []string{podRanges, "--masquerade-all"}},
+	{"masquerade all", "masquerade all", []string{daemon.PodRanges, "--masquerade-all"}},
 }
 
 // TestEveryWayToAServiceIsAsTheTablesSay takes a Service for each policy and
@@ -48,14 +49,13 @@ func TestEveryWayFromABridgeIsAsTheTablesSay(t *testing.T) {
 func (s *scene) everyWay(configurations []configuration) {
 	t := s.t
 	situations := readEndpoints()
-	s.cluster(serviceCIDR(), nodeObject())
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	s.put(matrixServices(situations)...)
 	for _, c := range configurations {
 		t.Run(c.says, func(t *testing.T) {
 			s.t = t
 			table := readFlows(t, c.section)
-			d := s.start(append(c.flags, nodePortAddresses)...)
-			defer d.stop()
+			defer s.start(append(c.flags, nodePortAddresses)...)()
 			asked := 0
 			for i, situation := range situations {
 				cells := s.cells(table, situation, i)
@@ -73,13 +73,13 @@ func (s *scene) everyWay(configurations []configuration) {
 // serviceOf is the number of the Service for a situation and a policy.
 func serviceOf(situation, policy int) int { return 1 + situation*len(policies) + policy }
 
-func matrixServices(situations []situation) []service {
-	var all []service
+func matrixServices(situations []situation) []daemon.Service {
+	var all []daemon.Service
 	for i, situation := range situations {
 		for j, p := range policies {
-			all = append(all, service{
-				n: serviceOf(i, j), endpoints: situation.endpoints,
-				externalLocal: p.externalLocal, internalLocal: p.internalLocal,
+			all = append(all, daemon.Service{
+				Number: serviceOf(i, j), EndpointSpec: situation.endpoints,
+				LocalOutside: p.externalLocal, LocalInside: p.internalLocal,
 			})
 		}
 	}
@@ -98,10 +98,10 @@ func (s *scene) cells(table map[string][]treatment, situation situation, number 
 		for _, c := range clients {
 			for _, k := range to {
 				want := situation.result(table[rowOf(c, k)][column(j, k)])
-				for _, w := range ways() {
+				for _, w := range daemon.Transports() {
 					all = append(all, cell{
-						says: fmt.Sprintf("%s, %s", p.says, k), from: c, way: w,
-						to: k.at(w.family, serviceOf(number, j)), want: want,
+						says: fmt.Sprintf("%s, %s", p.says, k), from: c, transport: w,
+						to: k.at(w.Family, serviceOf(number, j)), want: want,
 					})
 				}
 			}

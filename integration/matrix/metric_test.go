@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/model"
 )
@@ -13,17 +14,17 @@ import (
 // TestNoEndpointsMetric at once, in the order of its cases.
 func TestPortsThatOtherNodesServeAreCounted(t *testing.T) {
 	s := newScene(t)
-	s.cluster(serviceCIDR(), nodeObject())
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	s.put(
-		service{n: 1, internalLocal: true, endpoints: "pod-1 remote-1"},
-		service{n: 2, externalLocal: true, endpoints: "pod-1 remote-1"},
-		service{n: 3, internalLocal: true, externalLocal: true, endpoints: "pod-1 remote-1"},
-		service{n: 4, internalLocal: true, endpoints: "remote-1"},
-		service{n: 5, externalLocal: true, endpoints: "remote-1"},
-		service{n: 6, internalLocal: true, externalLocal: true, endpoints: "remote-1 remote-2"},
-		service{n: 7, internalLocal: true, externalLocal: true},
+		daemon.Service{Number: 1, LocalInside: true, EndpointSpec: "pod-1 remote-1"},
+		daemon.Service{Number: 2, LocalOutside: true, EndpointSpec: "pod-1 remote-1"},
+		daemon.Service{Number: 3, LocalInside: true, LocalOutside: true, EndpointSpec: "pod-1 remote-1"},
+		daemon.Service{Number: 4, LocalInside: true, EndpointSpec: "remote-1"},
+		daemon.Service{Number: 5, LocalOutside: true, EndpointSpec: "remote-1"},
+		daemon.Service{Number: 6, LocalInside: true, LocalOutside: true, EndpointSpec: "remote-1 remote-2"},
+		daemon.Service{Number: 7, LocalInside: true, LocalOutside: true},
 	)
-	s.start(podRanges)
+	s.start(daemon.PodRanges)
 	want := 2 * len(model.Protocols) // ports of two Services, for either policy
 	for _, policy := range []string{"internal", "external"} {
 		for _, f := range model.Families {

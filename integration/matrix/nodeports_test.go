@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
@@ -52,7 +53,7 @@ var nodePortFlags = []struct {
 // alone.
 func TestNodePortsAreServedAtTheListedAddressesOnly(t *testing.T) {
 	s := newScene(t)
-	s.cluster(serviceCIDR(), nodeObject())
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	const (
 		shadows = iota + 1 // a process of the node, where it is let
 		nobodys
@@ -60,15 +61,15 @@ func TestNodePortsAreServedAtTheListedAddressesOnly(t *testing.T) {
 		drops
 	)
 	s.put(
-		service{n: shadows, endpoints: "pod-1"},
-		service{n: nobodys, endpoints: "pod-1"},
-		service{n: refuses},
-		service{n: drops, endpoints: "remote-1", externalLocal: true},
+		daemon.Service{Number: shadows, EndpointSpec: "pod-1"},
+		daemon.Service{Number: nobodys, EndpointSpec: "pod-1"},
+		daemon.Service{Number: refuses},
+		daemon.Service{Number: drops, EndpointSpec: "remote-1", LocalOutside: true},
 	)
 	for _, p := range nodePortPlaces {
-		for _, w := range ways() {
+		for _, w := range daemon.Transports() {
 			for _, n := range []int{shadows, refuses, drops} {
-				_, err := s.Node.ServeAt(w.protocol, addrPort(p.addrs[w.family], nodePorts+n))
+				_, err := s.Node.ServeAt(w.Protocol, addrPort(p.addrs[w.Family], nodePorts+n))
 				s.must(err)
 			}
 		}
@@ -76,7 +77,7 @@ func TestNodePortsAreServedAtTheListedAddressesOnly(t *testing.T) {
 	for _, c := range nodePortFlags {
 		t.Run("addresses "+c.flag, func(t *testing.T) {
 			s.t = t
-			flags := []string{podRanges}
+			flags := []string{daemon.PodRanges}
 			if c.flag != "" {
 				flags = append(flags, "--nodeport-addresses="+c.flag)
 			}
@@ -88,14 +89,14 @@ func TestNodePortsAreServedAtTheListedAddressesOnly(t *testing.T) {
 					}
 				}
 			}
-			defer s.startServing(served, flags...).stop()
+			defer s.startServing(served, flags...)()
 			var cells []cell
 			for i, p := range nodePortPlaces {
 				ask := func(clients []*client, n int, served, left result) {
 					at := func(f model.Family) netip.AddrPort { return addrPort(p.addrs[f], nodePorts+n) }
 					for _, q := range asksAt(clients, at, left) {
 						q.says = p.says + ", not served"
-						if c.served[q.way.family][i] == 'y' {
+						if c.served[q.transport.Family][i] == 'y' {
 							q.says, q.want = p.says+", served", served
 						}
 						cells = append(cells, q)
@@ -122,15 +123,15 @@ func TestNodePortsFollowTheNodesAddresses(t *testing.T) {
 		t.Skip("kube-proxy looks at addresses once an hour")
 	}
 	s := newScene(t)
-	s.cluster(serviceCIDR(), nodeObject())
-	s.put(service{n: 1, endpoints: "pod-1"})
-	s.start(podRanges, "--nodeport-addresses=192.0.2.0/24,2001:db8:2::/64")
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	s.put(daemon.Service{Number: 1, EndpointSpec: "pod-1"})
+	s.start(daemon.PodRanges, "--nodeport-addresses=192.0.2.0/24,2001:db8:2::/64")
 	late := [2]netip.Addr{netip.MustParseAddr("192.0.2.33"), netip.MustParseAddr("2001:db8:2::33")}
 	at := func(f model.Family) netip.AddrPort { return addrPort(late[f], nodePorts+1) }
 	for range 2 {
 		for _, f := range model.Families {
 			s.giveNode(late[f])
-			c := cell{from: s.outside, way: way{model.TCP, f}, to: at(f), want: by(snat, "pod-1")}
+			c := cell{from: s.outside, transport: daemon.Transport{Protocol: model.TCP, Family: f}, to: at(f), want: by(snat, "pod-1")}
 			eventually.Succeeds(t, "the new address is served", func() error { return s.ask(c) })
 		}
 		s.check(t, asksAt(s.clients(), at, by(snat, "pod-1")))

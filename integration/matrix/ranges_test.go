@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -30,8 +31,8 @@ var (
 
 // limited is a Service whose load balancer addresses are for these ranges only.
 // It has two addresses of each family: the n-th and the one a hundred behind it.
-func limited(n int, endpoints string, ranges []string) service {
-	return service{n: n, endpoints: endpoints, edit: func(o *corev1.Service) {
+func limited(n int, endpoints string, ranges []string) daemon.Service {
+	return daemon.Service{Number: n, EndpointSpec: endpoints, Edit: func(o *corev1.Service) {
 		o.Spec.LoadBalancerSourceRanges = ranges
 		for _, f := range model.Families {
 			o.Status.LoadBalancer.Ingress = append(o.Status.LoadBalancer.Ingress,
@@ -52,7 +53,7 @@ func (s *scene) askers() (allowed, blocked *client) {
 func TestSourceRangesLimitWhoReachesALoadBalancerAddress(t *testing.T) {
 	s := newScene(t)
 	allowed, blocked := s.askers()
-	s.cluster(serviceCIDR(), nodeObject())
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	s.put(
 		limited(1, "pod-1 remote-1", withNode),
 		limited(2, "pod-1", withoutNode),
@@ -62,7 +63,7 @@ func TestSourceRangesLimitWhoReachesALoadBalancerAddress(t *testing.T) {
 		limited(6, "pod-1", nobody),
 		limited(7, "pod-1", nobodyOver4),
 	)
-	s.start(podRanges, nodePortAddresses)
+	s.start(daemon.PodRanges, nodePortAddresses)
 	everyone := []*client{s.pod, s.node, s.nodeToo, allowed, blocked}
 	both := by(snat, "pod-1 remote-1")
 	one := by(snat, "pod-1")
@@ -104,8 +105,8 @@ func TestSourceRangesLimitWhoReachesALoadBalancerAddress(t *testing.T) {
 // overFamilies takes the questions over IPv4 from one list, and those over IPv6
 // from another.
 func overFamilies(ip4, ip6 []cell) []cell {
-	ip4 = slices.DeleteFunc(ip4, func(c cell) bool { return c.way.family != model.IPv4 })
-	return append(ip4, slices.DeleteFunc(ip6, func(c cell) bool { return c.way.family != model.IPv6 })...)
+	ip4 = slices.DeleteFunc(ip4, func(c cell) bool { return c.transport.Family != model.IPv4 })
+	return append(ip4, slices.DeleteFunc(ip6, func(c cell) bool { return c.transport.Family != model.IPv6 })...)
 }
 
 func TestStrictSourceRangesOfOneFamilyCloseTheOther(t *testing.T) {
@@ -113,9 +114,9 @@ func TestStrictSourceRangesOfOneFamilyCloseTheOther(t *testing.T) {
 		t.Skip("kube-proxy does not have it")
 	}
 	s := newScene(t)
-	s.cluster(serviceCIDR(), nodeObject())
-	s.put(limited(1, "pod-1", nobodyOver4), limited(2, "pod-1", []string{"192.0.2.0/24"}), service{n: 3, endpoints: "pod-1"})
-	s.start(podRanges, "--strict-source-ranges")
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	s.put(limited(1, "pod-1", nobodyOver4), limited(2, "pod-1", []string{"192.0.2.0/24"}), daemon.Service{Number: 3, EndpointSpec: "pod-1"})
+	s.start(daemon.PodRanges, "--strict-source-ranges")
 	one := by(snat, "pod-1")
 	s.check(t, asks(s.clients(), []kind{vip}, 1, isSilent))
 	outsiders := []*client{s.node, s.outside}
@@ -128,9 +129,9 @@ func TestStrictSourceRangesOfOneFamilyCloseTheOther(t *testing.T) {
 // the node itself, which then connects from there to there.
 func TestANodeThatHoldsTheAddressIsAllowedWithIt(t *testing.T) {
 	s := newScene(t)
-	s.cluster(serviceCIDR(), nodeObject())
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	s.put(limited(1, "pod-1", withNode), limited(2, "pod-1", withoutNode))
-	s.start(podRanges)
+	s.start(daemon.PodRanges)
 	for _, n := range []int{1, 101, 2, 102} {
 		var addrs [2]netip.Addr
 		for _, f := range model.Families {
@@ -148,14 +149,14 @@ func TestANodeThatHoldsTheAddressIsAllowedWithIt(t *testing.T) {
 
 func TestEstablishedConnectionsOutliveTheirSourceRange(t *testing.T) {
 	s := newScene(t)
-	s.cluster(serviceCIDR(), nodeObject())
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	s.put(limited(1, "pod-1", nil))
-	s.start(podRanges)
+	s.start(daemon.PodRanges)
 	clients := []*client{s.node, s.outside}
 	var talks []*talk
 	for _, c := range clients {
-		for _, w := range ways() {
-			talks = append(talks, s.talk(c, w, vip.at(w.family, 1)))
+		for _, w := range daemon.Transports() {
+			talks = append(talks, s.talk(c, w, vip.at(w.Family, 1)))
 		}
 	}
 	for _, step := range []struct {
@@ -184,11 +185,11 @@ type talk struct {
 }
 
 // talk makes a connection to a server, which has answered once.
-func (s *scene) talk(c *client, w way, to netip.AddrPort) *talk {
+func (s *scene) talk(c *client, w daemon.Transport, to netip.AddrPort) *talk {
 	s.t.Helper()
-	k := &talk{cell: cell{says: "a connection", from: c, way: w, to: to}}
+	k := &talk{cell: cell{says: "a connection", from: c, transport: w, to: to}}
 	var err error
-	if k.flow, err = c.Flow(w.protocol, c.fresh(w), to); err != nil {
+	if k.flow, err = c.Flow(w.Protocol, c.fresh(w), to); err != nil {
 		s.t.Fatal(err)
 	}
 	a, err := k.flow.Ask(answer)

@@ -1,19 +1,15 @@
 package matrix
 
 import (
-	"bytes"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
@@ -29,8 +25,7 @@ import (
 type scene struct {
 	*lab.Lab
 	t          *testing.T
-	dir        string
-	hosts      map[string]*lab.Host
+	folder     *daemon.Folder
 	nodeAddrs  []netip.Addr // all of node-1 but the one towards its pods
 	generation int
 	served     [2][]netip.Addr // where NodePorts must be served
@@ -51,7 +46,7 @@ func newSceneIn(t *testing.T, o lab.Options) *scene {
 	t.Helper()
 	l := labtest.New(t, o)
 	s := &scene{
-		Lab: l, t: t, dir: t.TempDir(), hosts: map[string]*lab.Host{},
+		Lab: l, t: t, folder: daemon.EmptyFolder(t, l),
 		pod:     &client{Host: l.Pods[3].Host, name: "a pod", row: "pod", asked: new(atomic.Uint32)},
 		itself:  &client{Host: l.Pods[0].Host, name: "pod-1 itself", row: "pod", asked: new(atomic.Uint32)},
 		node:    &client{Host: l.Node.Host, name: "the node", row: "node", asked: new(atomic.Uint32)},
@@ -59,18 +54,14 @@ func newSceneIn(t *testing.T, o lab.Options) *scene {
 	}
 	s.nodeToo = s.node.fromOther("the node from its other address", anotherAddrs)
 	s.api = newAPI(t, l.Node.Host)
-	for _, h := range l.Hosts() {
-		s.hosts[h.Name] = h
-	}
 	for _, h := range []*lab.Host{l.Pods[0].Host, l.Pods[1].Host, l.Pods[2].Host, l.RemotePods[0].Host, l.RemotePods[1].Host} {
-		s.must(h.ServeAll(targetPort))
+		s.must(h.ServeAll(daemon.TargetPort))
 	}
+	daemon.RouteServices(t, l, l.Node)
 	for _, f := range model.Families {
 		s.nodeAddrs = append(s.nodeAddrs, nodeAddr(f))
 		s.giveNode(anotherAddrs[f])
 		s.giveNode(strayAddrs[f])
-		s.must(l.Outside.AddRoute(vipRanges[f], nodeAddr(f)))
-		s.must(l.Outside.AddRoute(externalRanges[f], nodeAddr(f)))
 		// An endpoint of node-2 that sees who asked from outside would answer by the
 		// short way, and the client would not know whom it hears from.
 		who := l.Outside.Addr(f)
@@ -97,7 +88,7 @@ func (s *scene) must(err error) {
 }
 
 // start runs the proxy on what was put, and waits until the kernel has it.
-func (s *scene) start(flags ...string) *daemon {
+func (s *scene) start(flags ...string) (stop func()) {
 	s.t.Helper()
 	var served [2][]netip.Addr
 	for _, f := range model.Families {
@@ -110,56 +101,59 @@ func (s *scene) start(flags ...string) *daemon {
 }
 
 // startServing is start where the flags want NodePorts at these addresses.
-func (s *scene) startServing(served [2][]netip.Addr, flags ...string) *daemon {
+func (s *scene) startServing(served [2][]netip.Addr, flags ...string) (stop func()) {
 	s.t.Helper()
 	s.served = served
 	s.announce()
-	d := run(s.t, s.Node, s.dir, flags...)
+	stop = s.run(flags...)
 	s.settles()
-	return d
+	return stop
 }
 
-// put describes Services, in place of those of the former call, and, where the
-// proxy runs, waits until the kernel has them.
-func (s *scene) put(services ...service) {
+// put writes Services in place of those of the last call, and, if the proxy runs,
+// waits until the kernel has them. Of a Service that leaves these fields empty it
+// completes the name, and the ports: the same port and NodePort for all protocols.
+// All Services have all kinds of frontends.
+func (s *scene) put(services ...daemon.Service) {
 	s.t.Helper()
-	var objects []any
-	for _, v := range services {
-		objects = append(objects, v.objects(s.hosts)...)
-	}
-	s.putObjects(objects...)
+	s.putObjects(s.objects(services...)...)
 }
 
-// putObjects is put for those who have the objects already.
+// putObjects is put with objects.
 func (s *scene) putObjects(objects ...any) {
 	s.t.Helper()
-	s.write("services.yaml", objects...)
+	s.write("services", objects...)
 	if s.generation > 0 {
 		s.announce()
 		s.settles()
 	}
 }
 
-// cluster describes what a cluster has beside Services.
-func (s *scene) cluster(objects ...any) {
-	s.t.Helper()
-	s.write("cluster.yaml", objects...)
+// objects returns the objects that put writes.
+func (s *scene) objects(services ...daemon.Service) []any {
+	var all []daemon.Service
+	for _, v := range services {
+		v.Kinds = daemon.Kinds
+		if v.Name == "" {
+			v.Name = fmt.Sprintf("service-%d", v.Number)
+		}
+		if v.ServicePorts == nil {
+			v.ServicePorts = daemon.EveryProtocol("", port, daemon.TargetPort, nodePorts+v.Number)
+		}
+		all = append(all, v)
+	}
+	return s.folder.Objects(all...)
 }
 
-// write puts a file in place at once: written under another name, which then
-// becomes this one.
+// cluster writes the objects other than Services.
+func (s *scene) cluster(objects ...any) {
+	s.t.Helper()
+	s.write("cluster", objects...)
+}
+
 func (s *scene) write(name string, objects ...any) {
 	s.t.Helper()
-	out := bytes.NewBufferString("# written by a test\n")
-	for _, o := range objects {
-		doc, err := yaml.Marshal(o)
-		s.must(err)
-		out.WriteString("---\n")
-		out.Write(doc)
-	}
-	path := filepath.Join(s.dir, name)
-	s.must(os.WriteFile(path+".new", out.Bytes(), 0o644))
-	s.must(os.Rename(path+".new", path))
+	s.folder.WriteObjects(name, objects...)
 	s.api.write(name, objects)
 }
 
@@ -177,15 +171,15 @@ func (s *scene) announce() {
 	s.t.Helper()
 	s.generation++
 	port, nodePort := s.beaconPorts()
-	b := service{n: beacon, name: "beacon", endpoints: "pod-1", ports: []servicePort{
-		{name: fmt.Sprintf("port-%d", port), protocol: model.TCP, port: port, target: targetPort, nodePort: nodePort},
+	b := daemon.Service{Number: beacon, Name: "beacon", EndpointSpec: "pod-1", ServicePorts: []daemon.ServicePort{
+		{Name: fmt.Sprintf("port-%d", port), Protocol: model.TCP, Port: port, Target: daemon.TargetPort, NodePort: nodePort},
 	}}
-	b.edit = func(o *corev1.Service) {
+	b.Edit = func(o *corev1.Service) {
 		for _, f := range model.Families {
 			o.Spec.LoadBalancerSourceRanges = append(o.Spec.LoadBalancerSourceRanges, lab.PodRanges[f].String())
 		}
 	}
-	s.write("z-beacon.yaml", b.objects(s.hosts)...)
+	s.write("z-beacon", s.objects(b)...)
 }
 
 // settles waits until the beacon can be seen by its NodePort where the flags
@@ -202,7 +196,7 @@ func (s *scene) settles() {
 		}
 		for _, to := range append(seen, vip.port(f, beacon, port, nodePort)) {
 			eventually.Succeeds(s.t, "the beacon is seen", func() error {
-				a, err := s.pod.ask(way{model.TCP, f}, to, silence)
+				a, err := s.pod.ask(daemon.Transport{Protocol: model.TCP, Family: f}, to, silence)
 				if err == nil && a.Outcome != lab.Answered {
 					err = fmt.Errorf("%s: %s", to, a)
 				}
@@ -211,10 +205,3 @@ func (s *scene) settles() {
 		}
 	}
 }
-
-const (
-	// patience is for what must come, and is never used up.
-	patience = 20 * time.Second
-	// again is how often to look for what must come.
-	again = 3 * time.Millisecond
-)

@@ -11,44 +11,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
-	"kube-vmap/model"
 )
-
-// way is a protocol over a family: every packet test goes all ways.
-type way struct {
-	protocol model.Protocol
-	family   model.Family
-}
-
-// String is "UDP over IPv6" without blanks.
-func (w way) String() string {
-	return strings.ToUpper(w.protocol.String()) + "-over-" + w.family.String()
-}
-
-func ways() []way {
-	var all []way
-	for _, p := range model.Protocols {
-		for _, f := range model.Families {
-			all = append(all, way{p, f})
-		}
-	}
-	return all
-}
-
-// eachWay runs a test for every way, all at the same time.
-func eachWay(t *testing.T, test func(*testing.T, way)) {
-	t.Helper()
-	t.Run("all", func(t *testing.T) {
-		for _, w := range ways() {
-			t.Run(w.String(), func(t *testing.T) {
-				t.Parallel()
-				test(t, w)
-			})
-		}
-	})
-}
 
 // lowestPort is the first of the ports to ask from; servers have lower ones.
 const lowestPort = 21000
@@ -64,9 +30,9 @@ func freshPort() netip.AddrPort {
 }
 
 // ask asks once.
-func ask(t *testing.T, from *lab.Host, w way, to netip.AddrPort, timeout time.Duration) lab.Answer {
+func ask(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort, timeout time.Duration) lab.Answer {
 	t.Helper()
-	a, err := from.AskFrom(w.protocol, freshPort(), to, timeout)
+	a, err := from.AskFrom(w.Protocol, freshPort(), to, timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +48,7 @@ const (
 
 // answers asks until all of the given hosts have answered, checks that nobody
 // else did, and hands each answer to check.
-func answers(t *testing.T, from *lab.Host, w way, to netip.AddrPort, by []string, check func(lab.Answer)) {
+func answers(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort, by []string, check func(lab.Answer)) {
 	t.Helper()
 	missing := slices.Clone(by)
 	for n := 0; n < enough && (len(missing) > 0 || n < few); n++ {
@@ -102,7 +68,7 @@ func answers(t *testing.T, from *lab.Host, w way, to netip.AddrPort, by []string
 
 // refused checks that the port is refused each time, and at once: on a busy
 // machine the fastest of a few counts.
-func refused(t *testing.T, from *lab.Host, w way, to netip.AddrPort) {
+func refused(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort) {
 	t.Helper()
 	fastest := answer
 	for range 3 {
@@ -120,12 +86,12 @@ func refused(t *testing.T, from *lab.Host, w way, to netip.AddrPort) {
 }
 
 // silent checks that nothing comes back to anybody; all wait at the same time.
-func silent(t *testing.T, all []*lab.Host, w way, to netip.AddrPort) {
+func silent(t *testing.T, all []*lab.Host, w daemon.Transport, to netip.AddrPort) {
 	t.Helper()
 	var group errgroup.Group
 	for _, from := range all {
 		group.Go(func() error {
-			a, err := from.AskFrom(w.protocol, freshPort(), to, silence)
+			a, err := from.AskFrom(w.Protocol, freshPort(), to, silence)
 			if err == nil && a.Outcome != lab.TimedOut {
 				err = fmt.Errorf("%s asks %s: %s, want silence", from, to, a)
 			}
@@ -138,10 +104,10 @@ func silent(t *testing.T, all []*lab.Host, w way, to netip.AddrPort) {
 }
 
 // becomes waits until an answer is by the host.
-func becomes(t *testing.T, from *lab.Host, w way, to netip.AddrPort, by string) {
+func becomes(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort, by string) {
 	t.Helper()
 	eventually.Succeeds(t, fmt.Sprintf("%s is answered by %s", to, by), func() error {
-		a, err := from.AskFrom(w.protocol, freshPort(), to, silence)
+		a, err := from.AskFrom(w.Protocol, freshPort(), to, silence)
 		if err == nil && (a.Outcome != lab.Answered || a.By != by) {
 			err = fmt.Errorf("%s asks: %s", from, a)
 		}

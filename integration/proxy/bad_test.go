@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 	"kube-vmap/model"
 )
 
@@ -90,12 +92,12 @@ var bad = []struct {
 
 // badFiles writes each bad document into a file of its own, with a good Service
 // before it, and returns the Services.
-func badFiles(f *folder, endpoints string) []service {
-	var all []service
+func badFiles(f *daemon.Folder, endpoints string) []daemon.Service {
+	var all []daemon.Service
 	for i, b := range bad {
-		s := service{name: fmt.Sprintf("good-%d", i), address: i + 1, endpoints: endpoints}
-		good := text(f.t, s.objects(f.hosts)...)
-		f.write(fmt.Sprintf("%d.yaml", i), fmt.Appendf(good, "---\n%s\n", b.text))
+		s := daemon.Service{Name: fmt.Sprintf("good-%d", i), Number: i + 1, EndpointSpec: endpoints}
+		good := f.Text(s)
+		f.Write(fmt.Sprint(i), fmt.Appendf(good, "---\n%s\n", b.text))
 		all = append(all, s)
 	}
 	return all
@@ -107,38 +109,37 @@ const badDocument = 4
 
 func TestBadManifestsAreNamedAndLeaveGoodOnesAlone(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
-	named := func(d *daemon, from int) {
+	f := daemon.EmptyFolder(t, l)
+	named := func(d *daemon.Daemon, from int) {
 		for i, b := range bad {
 			t.Run(b.says, func(t *testing.T) {
-				d.logged(from, "bad manifest", func(e entry) bool {
+				d.Logged(from, "bad manifest", func(e process.Entry) bool {
 					for _, want := range b.wants {
-						if !strings.Contains(e.text("error"), want) {
+						if !strings.Contains(e["error"], want) {
 							return false
 						}
 					}
-					file := filepath.Join(f.dir, fmt.Sprintf("%d.yaml", i))
-					object, _ := e["object"].(string) // none if nobody can tell
-					return e["file"] == file && e.number("document") == badDocument && object == b.object
+					file := filepath.Join(f.Dir(), fmt.Sprintf("%d.yaml", i))
+					return e["file"] == file && e.Number("document") == badDocument && e["object"] == b.object
 				})
 			})
 		}
 	}
-	goodAnswer := func(all []service, by string) {
+	goodAnswer := func(all []daemon.Service, by string) {
 		for _, s := range all {
-			w := ways()[0]
-			becomes(t, l.Pods[2].Host, w, s.at(w.family), by)
+			w := daemon.Transports()[0]
+			becomes(t, l.Pods[2].Host, w, s.ClusterAddrPort(w.Family), by)
 		}
 		only(t, l, all[0], by)
 		only(t, l, all[len(all)-1], by)
 	}
 
 	all := badFiles(f, "pod-1")
-	d := start(t, l.Node, f.dir, podRanges)
+	d := start(t, l.Node, f, daemon.PodRanges)
 	named(d, 0)
 	goodAnswer(all, "pod-1")
 
-	before := d.lines()
+	before := d.Log.Len()
 	all = badFiles(f, "pod-2") // what is good in those files goes on changing
 	named(d, before)
 	goodAnswer(all, "pod-2")
@@ -148,13 +149,13 @@ func TestBadManifestsAreNamedAndLeaveGoodOnesAlone(t *testing.T) {
 // can be bad. Only text that cannot be recognised leaves the Service as it was.
 func TestAServiceThatTurnsBadServesNothing(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
+	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
-	s := service{name: "web", address: 1, endpoints: "pod-1"}
-	good := string(text(t, s.objects(f.hosts)...))
-	f.write("web.yaml", []byte(good))
-	d := start(t, l.Node, f.dir, podRanges)
-	w.settles(f.dir, podRanges)
+	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}
+	good := string(f.Text(s))
+	f.Write("web", []byte(good))
+	d := start(t, l.Node, f, daemon.PodRanges)
+	w.settles(f, daemon.PodRanges)
 	for _, spoiled := range []struct {
 		says, text, message string
 		served              bool
@@ -167,9 +168,9 @@ func TestAServiceThatTurnsBadServesNothing(t *testing.T) {
 		{"addresses that are none", strings.ReplaceAll(good, "10.244.1", "10.244.1111"), "bad manifest", false},
 	} {
 		t.Run(spoiled.says, func(t *testing.T) {
-			before, generation := d.lines(), w.generation()
-			f.write("web.yaml", []byte(spoiled.text))
-			d.logged(before, spoiled.message, func(e entry) bool { return e["file"] == filepath.Join(f.dir, "web.yaml") })
+			before, generation := d.Log.Len(), w.generation()
+			f.Write("web", []byte(spoiled.text))
+			d.Logged(before, spoiled.message, func(e process.Entry) bool { return e["file"] == filepath.Join(f.Dir(), "web.yaml") })
 			if spoiled.served {
 				only(t, l, s, "pod-1")
 				if now := w.generation(); now != generation {
@@ -177,26 +178,26 @@ func TestAServiceThatTurnsBadServesNothing(t *testing.T) {
 				}
 				return
 			}
-			for _, way := range ways() {
-				if way.family != model.IPv4 {
+			for _, way := range daemon.Transports() {
+				if way.Family != model.IPv4 {
 					continue // of the endpoints, only those of IPv4 are bad
 				}
 				eventually.Succeeds(t, way.String()+" is not served", func() error {
-					a, err := l.Pods[1].AskFrom(way.protocol, freshPort(), s.at(way.family), silence)
+					a, err := l.Pods[1].AskFrom(way.Protocol, freshPort(), s.ClusterAddrPort(way.Family), silence)
 					if err == nil && a.Outcome == lab.Answered {
 						err = fmt.Errorf("%s", a)
 					}
 					return err
 				})
 			}
-			f.write("web.yaml", []byte(good))
-			w.settles(f.dir, podRanges)
+			f.Write("web", []byte(good))
+			w.settles(f, daemon.PodRanges)
 			only(t, l, s, "pod-1")
 		})
 	}
-	s.endpoints = "pod-2"
-	f.put("web.yaml", s)
-	w.settles(f.dir, podRanges)
+	s.EndpointSpec = "pod-2"
+	f.Put("web", s)
+	w.settles(f, daemon.PodRanges)
 	only(t, l, s, "pod-2")
 }
 
@@ -204,51 +205,51 @@ func TestAServiceThatTurnsBadServesNothing(t *testing.T) {
 // which programs change files.
 func TestManifestsAreFollowedHoweverTheyAreWritten(t *testing.T) {
 	l := newLab(t)
-	tcp := ways()[0]
-	s := service{name: "web", address: 1}
-	given := func(f *folder, endpoints string) []byte {
+	tcp := daemon.Transports()[0]
+	s := daemon.Service{Name: "web", Number: 1}
+	given := func(f *daemon.Folder, endpoints string) []byte {
 		s := s
-		s.endpoints = endpoints
-		return text(t, s.objects(f.hosts)...)
+		s.EndpointSpec = endpoints
+		return f.Text(s)
 	}
 	for _, c := range []struct {
 		says  string
-		write func(*testing.T, *folder, []byte)
+		write func(*testing.T, *daemon.Folder, []byte)
 		path  string // of what the proxy is told, below the folder
 	}{
 		{"in place", writeInPlace, ""},
 		{"in place, in pieces", writeInPieces, ""},
-		{"by renaming", func(_ *testing.T, f *folder, b []byte) { f.write("web.yaml", b) }, ""},
+		{"by renaming", func(_ *testing.T, f *daemon.Folder, b []byte) { f.Write("web", b) }, ""},
 		{"by removing it first", writeAfterRemoval, ""},
 		{"as a ConfigMap is mounted", writeAsConfigMap, ""},
 		{"in place, one file given", writeInPlace, "web.yaml"},
-		{"by renaming, one file given", func(_ *testing.T, f *folder, b []byte) { f.write("web.yaml", b) }, "web.yaml"},
+		{"by renaming, one file given", func(_ *testing.T, f *daemon.Folder, b []byte) { f.Write("web", b) }, "web.yaml"},
 		{"as a ConfigMap is mounted, one file given", writeAsConfigMap, "web.yaml"},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			f := newFolder(t, l)
+			f := daemon.EmptyFolder(t, l)
 			c.write(t, f, given(f, "pod-1"))
-			d := start(t, l.Node, filepath.Join(f.dir, c.path), podRanges)
+			d := launch(daemon.Launch{Node: l.Node, Path: filepath.Join(f.Dir(), c.path)}, []string{daemon.PodRanges}).Start(t)
 			for _, by := range []string{"pod-1", "pod-2", "remote-1", "pod-1"} {
 				c.write(t, f, given(f, by))
-				becomes(t, l.Pods[2].Host, tcp, s.at(tcp.family), by)
+				becomes(t, l.Pods[2].Host, tcp, s.ClusterAddrPort(tcp.Family), by)
 			}
-			d.stop()
+			d.Stop()
 		})
 	}
 }
 
-func writeInPlace(t *testing.T, f *folder, b []byte) {
+func writeInPlace(t *testing.T, f *daemon.Folder, b []byte) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(f.dir, "web.yaml"), b, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(f.Dir(), "web.yaml"), b, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // writeInPieces leaves whole documents out for a moment.
-func writeInPieces(t *testing.T, f *folder, b []byte) {
+func writeInPieces(t *testing.T, f *daemon.Folder, b []byte) {
 	t.Helper()
-	file, err := os.Create(filepath.Join(f.dir, "web.yaml"))
+	file, err := os.Create(filepath.Join(f.Dir(), "web.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,17 +263,17 @@ func writeInPieces(t *testing.T, f *folder, b []byte) {
 	}
 }
 
-func writeAfterRemoval(t *testing.T, f *folder, b []byte) {
+func writeAfterRemoval(t *testing.T, f *daemon.Folder, b []byte) {
 	t.Helper()
-	_ = os.Remove(filepath.Join(f.dir, "web.yaml"))
+	_ = os.Remove(filepath.Join(f.Dir(), "web.yaml"))
 	writeInPlace(t, f, b)
 }
 
 // writeAsConfigMap does as the kubelet: the file is a link into ..data, which is
 // a link to the folder of a version, and is turned at once.
-func writeAsConfigMap(t *testing.T, f *folder, b []byte) {
+func writeAsConfigMap(t *testing.T, f *daemon.Folder, b []byte) {
 	t.Helper()
-	in := func(name string) string { return filepath.Join(f.dir, name) }
+	in := func(name string) string { return filepath.Join(f.Dir(), name) }
 	old, err := os.Readlink(in("..data"))
 	first := err != nil
 	version := "..odd"

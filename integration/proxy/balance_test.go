@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 )
 
@@ -13,25 +14,25 @@ const sample = 1500
 
 func TestConnectionsSpreadEvenly(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
-	services := []service{
-		{name: "two", address: 1, endpoints: "pod-1 pod-2"},
-		{name: "three", address: 2, endpoints: "pod-1 pod-2 remote-1"},
-		{name: "doubled", address: 3, endpoints: "pod-1 pod-2 | pod-1"},
+	f := daemon.EmptyFolder(t, l)
+	services := []daemon.Service{
+		{Name: "two", Number: 1, EndpointSpec: "pod-1 pod-2"},
+		{Name: "three", Number: 2, EndpointSpec: "pod-1 pod-2 remote-1"},
+		{Name: "doubled", Number: 3, EndpointSpec: "pod-1 pod-2 | pod-1"},
 	}
 	hosts := [][]string{{"pod-1", "pod-2"}, {"pod-1", "pod-2", "remote-1"}, {"pod-1", "pod-2"}}
-	f.put("services.yaml", services...)
-	start(t, l.Node, f.dir, podRanges)
-	watch(t, l.Node.Host).settles(f.dir, podRanges)
-	eachWay(t, func(t *testing.T, w way) {
+	f.Put("services", services...)
+	start(t, l.Node, f, daemon.PodRanges)
+	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for i, s := range services {
 			tally, err := l.Pods[2].Burst(lab.Burst{
-				Protocol: w.protocol, To: s.at(w.family), Count: sample, Workers: 2, Timeout: answer,
+				Protocol: w.Protocol, To: s.ClusterAddrPort(w.Family), Count: sample, Workers: 2, Timeout: answer,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			evenly(t, s.name, tally, hosts[i])
+			evenly(t, s.Name, tally, hosts[i])
 		}
 	})
 }

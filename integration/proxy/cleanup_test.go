@@ -3,6 +3,8 @@ package proxy
 import (
 	"strings"
 	"testing"
+
+	"kube-vmap/integration/daemon"
 )
 
 // neighbours are tables of others, as like ours as can be.
@@ -16,24 +18,24 @@ var neighbours = strings.Join([]string{
 
 func TestCleanupRemovesOurTablesAndNoOthers(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
+	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
-	s := service{name: "web", address: 1, endpoints: "pod-1 pod-2"}
-	f.put("web.yaml", s)
+	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1 pod-2"}
+	f.Put("web", s)
 	runNFT(t, l.Node.Host, neighbours)
 	before := runNFT(t, l.Node.Host, "list", "ruleset")
 
-	d := start(t, l.Node, f.dir, podRanges)
-	w.settles(f.dir, podRanges)
-	s.endpoints = "pod-1"
-	f.put("web.yaml", s)
-	w.settles(f.dir, podRanges)
-	d.stop()
+	d := start(t, l.Node, f, daemon.PodRanges)
+	w.settles(f, daemon.PodRanges)
+	s.EndpointSpec = "pod-1"
+	f.Put("web", s)
+	w.settles(f, daemon.PodRanges)
+	d.Stop()
 
 	cleanup := func(want string, args ...string) {
 		t.Helper()
-		out := run(t, l.Node.Host, args...)
-		if out.code != 0 || out.stdout != "" || strings.Count(out.stderr, "\n") != 1 || !strings.Contains(out.stderr, want) {
+		out := daemon.Run(t, l.Node.Host, args...)
+		if out.ExitCode != 0 || out.Stdout != "" || strings.Count(out.Stderr, "\n") != 1 || !strings.Contains(out.Stderr, want) {
 			t.Errorf("%v: %v, want %q in the log", args, out, want)
 		}
 	}

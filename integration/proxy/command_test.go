@@ -1,51 +1,19 @@
 package proxy
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
-
-// outcome is what a run of the program left.
-type outcome struct {
-	code           int
-	stdout, stderr string
-}
-
-// String is for messages of tests.
-func (o outcome) String() string {
-	return fmt.Sprintf("exit code %d, stdout %q, stderr %q", o.code, o.stdout, o.stderr)
-}
-
-// run runs the program to its end.
-func run(t *testing.T, h *lab.Host, args ...string) outcome {
-	t.Helper()
-	return runAs(t, h, nil, args...)
-}
-
-// runAs is run with other rights.
-func runAs(t *testing.T, h *lab.Host, rights *syscall.SysProcAttr, args ...string) outcome {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	cmd := h.Command(t.Context(), program(t), args...)
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &stdout, &stderr, rights
-	err := cmd.Run()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
-}
 
 // nobody has the rights of an ordinary user.
 var nobody = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -65,10 +33,10 @@ var configurationWarning = regexp.MustCompile(`(?m)^.* level=WARN msg=configurat
 func TestWhatCannotWorkIsSaidInOneLine(t *testing.T) {
 	l := newLab(t)
 	w := watch(t, l.Node.Host)
-	f := newFolder(t, l)
-	f.put("web.yaml", service{name: "web", address: 1, endpoints: "pod-1"})
-	missing := filepath.Join(f.dir, "missing")
-	public := filepath.Dir(program(t)) // which a user without rights can look into
+	f := daemon.EmptyFolder(t, l)
+	f.Put("web", daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"})
+	missing := filepath.Join(f.Dir(), "missing")
+	public := filepath.Dir(daemon.Program(t)) // which a user without rights can look into
 	generation := w.generation()
 	for _, c := range []struct {
 		says   string
@@ -78,11 +46,11 @@ func TestWhatCannotWorkIsSaidInOneLine(t *testing.T) {
 	}{
 		{"nothing given", nil, nil, []string{"--kubeconfig", "--master"}},
 		{"a folder that is not there", nil, []string{"--manifests", missing}, []string{missing, "no such file"}},
-		{"a pod range that is none", nil, []string{"--manifests", f.dir, "--cluster-cidr", "10.244.0.0/33"}, []string{"--cluster-cidr", "10.244.0.0/33"}},
-		{"two pod ranges of one family", nil, []string{"--manifests", f.dir, "--cluster-cidr", "10.0.0.0/8,10.1.0.0/16"}, []string{"--cluster-cidr", "at most one range of each IP family"}},
-		{"a format of logs that is none", nil, []string{"--manifests", f.dir, "--logging-format", "xml"}, []string{"--logging-format", "xml"}},
-		{"a flag that is none", nil, []string{"--manifest", f.dir}, []string{"--manifest"}},
-		{"an argument", nil, []string{"--manifests", f.dir, "now"}, []string{"now"}},
+		{"a pod range that is none", nil, []string{"--manifests", f.Dir(), "--cluster-cidr", "10.244.0.0/33"}, []string{"--cluster-cidr", "10.244.0.0/33"}},
+		{"two pod ranges of one family", nil, []string{"--manifests", f.Dir(), "--cluster-cidr", "10.0.0.0/8,10.1.0.0/16"}, []string{"--cluster-cidr", "at most one range of each IP family"}},
+		{"a format of logs that is none", nil, []string{"--manifests", f.Dir(), "--logging-format", "xml"}, []string{"--logging-format", "xml"}},
+		{"a flag that is none", nil, []string{"--manifest", f.Dir()}, []string{"--manifest"}},
+		{"an argument", nil, []string{"--manifests", f.Dir(), "now"}, []string{"now"}},
 		{"a command that is none", nil, []string{"cleanupp"}, []string{"cleanupp"}},
 		{"an argument to cleanup", nil, []string{"cleanup", "all"}, []string{"all"}},
 		{"no permission as a user", nobody, []string{"--manifests", public}, []string{"permission", "CAP_NET_ADMIN"}},
@@ -95,17 +63,17 @@ func TestWhatCannotWorkIsSaidInOneLine(t *testing.T) {
 		{"nothing there to render", nil, []string{"render", "--manifests", missing}, []string{missing, "no such file"}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			out := runAs(t, l.Node.Host, c.rights, c.args...)
-			if out.code != 1 || out.stdout != "" {
+			out := daemon.RunAs(t, l.Node.Host, c.rights, c.args...)
+			if out.ExitCode != 1 || out.Stdout != "" {
 				t.Errorf("%v, want exit code 1 and no output", out)
 			}
-			out.stderr = configurationWarning.ReplaceAllString(out.stderr, "")
-			if strings.Count(out.stderr, "\n") != 1 || !strings.HasPrefix(out.stderr, "kube-vmap: ") {
-				t.Errorf("not one line that begins with kube-vmap:\n%s", out.stderr)
+			out.Stderr = configurationWarning.ReplaceAllString(out.Stderr, "")
+			if strings.Count(out.Stderr, "\n") != 1 || !strings.HasPrefix(out.Stderr, "kube-vmap: ") {
+				t.Errorf("not one line that begins with kube-vmap:\n%s", out.Stderr)
 			}
 			for _, want := range c.wants {
-				if !strings.Contains(out.stderr, want) {
-					t.Errorf("the line does not name %q:\n%s", want, out.stderr)
+				if !strings.Contains(out.Stderr, want) {
+					t.Errorf("the line does not name %q:\n%s", want, out.Stderr)
 				}
 			}
 		})
@@ -117,7 +85,7 @@ func TestWhatCannotWorkIsSaidInOneLine(t *testing.T) {
 
 func TestVersionIsPrinted(t *testing.T) {
 	l := newLab(t)
-	if out := run(t, l.Node.Host, "version"); out != (outcome{stdout: "kube-vmap of-the-tests\n"}) {
+	if out := daemon.Run(t, l.Node.Host, "version"); out != (daemon.Output{Stdout: "kube-vmap of-the-tests\n"}) {
 		t.Errorf("%v", out)
 	}
 }
@@ -125,21 +93,21 @@ func TestVersionIsPrinted(t *testing.T) {
 // TestRenderNamesWhatItLeavesOut also wants all the rest to be printed.
 func TestRenderNamesWhatItLeavesOut(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
+	f := daemon.EmptyFolder(t, l)
 	all := badFiles(f, "pod-1")
-	out := run(t, l.Node.Host, "render", "--manifests", f.dir, "--hostname-override", "node-1")
-	if out.code != 1 {
-		t.Errorf("exit code %d, want 1", out.code)
+	out := daemon.Run(t, l.Node.Host, "render", "--manifests", f.Dir(), "--hostname-override", "node-1")
+	if out.ExitCode != 1 {
+		t.Errorf("exit code %d, want 1", out.ExitCode)
 	}
 	for i, b := range bad {
-		place := fmt.Sprintf("%s/%d.yaml: document %d: ", f.dir, i, badDocument)
-		if !strings.Contains(out.stderr, place) {
-			t.Errorf("%s: %q is not named in\n%s", b.says, place, out.stderr)
+		place := fmt.Sprintf("%s/%d.yaml: document %d: ", f.Dir(), i, badDocument)
+		if !strings.Contains(out.Stderr, place) {
+			t.Errorf("%s: %q is not named in\n%s", b.says, place, out.Stderr)
 		}
 	}
 	for _, s := range all {
-		if comment := fmt.Sprintf("comment %q : goto", "default/"+s.name+":tcp"); !strings.Contains(out.stdout, comment) {
-			t.Errorf("%s is not printed", s.name)
+		if comment := fmt.Sprintf("comment %q : goto", "default/"+s.Name+":tcp-0"); !strings.Contains(out.Stdout, comment) {
+			t.Errorf("%s is not printed", s.Name)
 		}
 	}
 }
@@ -147,29 +115,31 @@ func TestRenderNamesWhatItLeavesOut(t *testing.T) {
 // TestRenderedTextListsAsWhatTheProxyPrograms programs two hosts in two ways.
 func TestRenderedTextListsAsWhatTheProxyPrograms(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
-	f.write("cluster.yaml", text(t, cluster()...))
-	f.put("services.yaml", tableServices()...)
+	f := daemon.EmptyFolder(t, l)
+	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	f.Put("services", tableServices()...)
 	for _, m := range modes {
 		t.Run(m.says, func(t *testing.T) {
-			args := append([]string{"render", "--manifests", f.dir, "--hostname-override", "node-1"}, m.flags...)
-			out := run(t, l.Node.Host, args...)
-			if out.code != 0 || out.stderr != "" {
-				t.Fatalf("render: exit code %d, %s", out.code, out.stderr)
+			args := append([]string{"render", "--manifests", f.Dir(), "--hostname-override", "node-1"}, m.flags...)
+			out := daemon.Run(t, l.Node.Host, args...)
+			if out.ExitCode != 0 || out.Stderr != "" {
+				t.Fatalf("render: exit code %d, %s", out.ExitCode, out.Stderr)
 			}
 			file := filepath.Join(t.TempDir(), "rules.nft")
-			if err := os.WriteFile(file, []byte(out.stdout), 0o644); err != nil {
+			if err := os.WriteFile(file, []byte(out.Stdout), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			runNFT(t, l.Remote.Host, "-f", file)
 
 			runNFT(t, l.Node.Host, "flush ruleset")
-			d := start(t, l.Node, f.dir, append([]string{unprotected}, m.flags...)...)
-			watch(t, l.Node.Host).settles(f.dir, m.flags...)
-			d.stop()
-			// To render is to look at no machine, and its addresses.
+			d := start(t, l.Node, f, append([]string{unprotected}, m.flags...)...)
+			watch(t, l.Node.Host).settles(f, m.flags...)
+			d.Stop()
+			// render does not know the addresses of the machine, only those of the Node.
 			for _, f := range model.Families {
-				runNFT(t, l.Node.Host, "flush set "+nft.FamilyName(f)+" kube-vmap node-ips")
+				for _, h := range []*lab.Host{l.Node.Host, l.Remote.Host} {
+					runNFT(t, h, "flush set "+nft.FamilyName(f)+" kube-vmap node-ips")
+				}
 			}
 			if programmed, rendered := listing(t, l.Node.Host), listing(t, l.Remote.Host); programmed != rendered {
 				t.Errorf("programmed\n%s\nrendered\n%s", programmed, rendered)

@@ -5,17 +5,19 @@ import (
 	"testing"
 	"time"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 	"kube-vmap/model"
 )
 
 // only checks that in each way and for everyone, these hosts answer, and no
 // others.
-func only(t *testing.T, l *lab.Lab, s service, by string) {
+func only(t *testing.T, l *lab.Lab, s daemon.Service, by string) {
 	t.Helper()
-	eachWay(t, func(t *testing.T, w way) {
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range everyone(l) {
-			answers(t, from, w, s.at(w.family), strings.Fields(by), nil)
+			answers(t, from, w, s.ClusterAddrPort(w.Family), strings.Fields(by), nil)
 		}
 	})
 }
@@ -24,49 +26,49 @@ func only(t *testing.T, l *lab.Lab, s service, by string) {
 // all that could make the younger win.
 func TestOlderServiceHoldsTheAddress(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
+	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
 	// By name and by file, the younger one comes first.
-	older := service{name: "older", address: 1, endpoints: "pod-1", created: time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)}
-	younger := service{name: "a-younger", address: 1, endpoints: "pod-2", created: older.created.Add(time.Second)}
-	lost := func(d *daemon, from int) {
+	older := daemon.Service{Name: "older", Number: 1, EndpointSpec: "pod-1", Created: time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)}
+	younger := daemon.Service{Name: "a-younger", Number: 1, EndpointSpec: "pod-2", Created: older.Created.Add(time.Second)}
+	lost := func(d *daemon.Daemon, from int) {
 		t.Helper()
 		// One line for all ways to ask it.
-		m := model.Match{Family: model.IPv4, Addr: clusterIP(model.IPv4, 1), Protocol: model.TCP, Port: port}
-		d.logged(from, "another Service holds the address and port", func(e entry) bool {
-			return e["match"] == m.String() && e["winner"] == "default/older:tcp" && e["loser"] == "default/a-younger:tcp" &&
-				e.number("more") == len(ways())-1
+		m := model.Match{Family: model.IPv4, Addr: clusterIP(model.IPv4, 1), Protocol: model.TCP, Port: daemon.Port}
+		d.Logged(from, "another Service holds the address and port", func(e process.Entry) bool {
+			return e["match"] == m.String() && e["winner"] == "default/older:tcp-0" && e["loser"] == "default/a-younger:tcp-0" &&
+				e.Number("more") == len(daemon.Transports())-1
 		})
 	}
-	f.put("a.yaml", younger)
-	d := start(t, l.Node, f.dir, podRanges)
-	w.settles(f.dir, podRanges)
+	f.Put("a", younger)
+	d := start(t, l.Node, f, daemon.PodRanges)
+	w.settles(f, daemon.PodRanges)
 	only(t, l, younger, "pod-2")
 
-	before := d.lines()
-	f.put("b.yaml", older)
-	w.settles(f.dir, podRanges)
+	before := d.Log.Len()
+	f.Put("b", older)
+	w.settles(f, daemon.PodRanges)
 	only(t, l, older, "pod-1")
 	lost(d, before)
 
-	younger.endpoints = "pod-2 remote-1" // it moves, and still has lost
-	f.put("a.yaml", younger)
-	w.settles(f.dir, podRanges)
+	younger.EndpointSpec = "pod-2 remote-1" // it moves, and still has lost
+	f.Put("a", younger)
+	w.settles(f, daemon.PodRanges)
 	only(t, l, older, "pod-1")
 
-	d.stop()
-	d = start(t, l.Node, f.dir, podRanges)
+	d.Stop()
+	d = start(t, l.Node, f, daemon.PodRanges)
 	lost(d, 0)
 	only(t, l, older, "pod-1")
 
-	younger.endpoints = "pod-2"
-	f.put("a.yaml", younger)
-	f.remove("b.yaml")
-	w.settles(f.dir, podRanges)
+	younger.EndpointSpec = "pod-2"
+	f.Put("a", younger)
+	f.Remove("b")
+	w.settles(f, daemon.PodRanges)
 	only(t, l, younger, "pod-2")
 
-	f.put("b.yaml", older)
-	w.settles(f.dir, podRanges)
+	f.Put("b", older)
+	w.settles(f, daemon.PodRanges)
 	only(t, l, older, "pod-1")
 }
 
@@ -74,21 +76,21 @@ func TestOlderServiceHoldsTheAddress(t *testing.T) {
 // their ports.
 func TestLoserKeepsWhatIsItsOwn(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
-	one := service{name: "one", address: 1, endpoints: "pod-1"}
-	two := service{name: "two", address: 1, endpoints: "pod-2", ports: everyProtocol()}
-	for i := range two.ports {
-		mine := two.ports[i]
-		mine.name, mine.port = "own-"+mine.name, port+1
-		two.ports = append(two.ports, mine)
+	f := daemon.EmptyFolder(t, l)
+	one := daemon.Service{Name: "one", Number: 1, EndpointSpec: "pod-1"}
+	two := daemon.Service{Name: "two", Number: 1, EndpointSpec: "pod-2", ServicePorts: daemon.EveryProtocol("", daemon.Port, daemon.TargetPort, 0)}
+	for i := range two.ServicePorts {
+		mine := two.ServicePorts[i]
+		mine.Name, mine.Port = "own-"+mine.Name, daemon.Port+1
+		two.ServicePorts = append(two.ServicePorts, mine)
 	}
-	f.put("services.yaml", two, one)
-	start(t, l.Node, f.dir, podRanges)
-	watch(t, l.Node.Host).settles(f.dir, podRanges)
+	f.Put("services", two, one)
+	start(t, l.Node, f, daemon.PodRanges)
+	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
 	only(t, l, one, "pod-1") // neither says when it was made: the name decides
-	eachWay(t, func(t *testing.T, w way) {
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range everyone(l) {
-			answers(t, from, w, at(w.family, 1, port+1), []string{"pod-2"}, nil)
+			answers(t, from, w, at(w.Family, 1, daemon.Port+1), []string{"pod-2"}, nil)
 		}
 	})
 }

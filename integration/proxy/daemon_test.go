@@ -1,98 +1,72 @@
 package proxy
 
 import (
-	"errors"
-	"fmt"
+	"net/netip"
 	"os"
-	"os/exec"
-	"syscall"
 	"testing"
+	"time"
 
-	"kube-vmap/integration/eventually"
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/model"
 )
 
-// podRanges is the flag by which the proxy can tell pods from others.
-const podRanges = "--cluster-cidr=10.244.0.0/16,fd00:10:244::/48"
+func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 
-// daemon is the program at work on node-1.
-type daemon struct {
-	t    *testing.T
-	log  *journal
-	cmd  *lab.Cmd
-	done chan error // receives the result of Wait
-	over bool
+const (
+	// answer is the timeout for what must be answered: packets do not wait for
+	// anything.
+	answer = 5 * time.Second
+	// soon is the time within which a port is refused, far from any retransmission.
+	soon = 200 * time.Millisecond
+	// silence is how long to wait for an answer that must not come.
+	silence = 120 * time.Millisecond
+)
+
+// newLab creates a lab of three pods, of which the last serves nothing, and one on
+// another node.
+func newLab(t *testing.T) *lab.Lab {
+	t.Helper()
+	l := labtest.New(t, lab.Options{Pods: 3, RemotePods: 1})
+	for _, h := range servers(l) {
+		if err := h.ServeAll(daemon.TargetPort); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l
 }
 
-// start runs the proxy on the folder. If the test does not end it, the test's
-// end does.
-func start(t *testing.T, node *lab.Node, dir string, flags ...string) *daemon {
+// servers returns the pods that serve.
+func servers(l *lab.Lab) []*lab.Host {
+	return []*lab.Host{l.Pods[0].Host, l.Pods[1].Host, l.RemotePods[0].Host}
+}
+
+// start runs kube-vmap on the folder, with these flags and no others.
+func start(t *testing.T, node *lab.Node, f *daemon.Folder, flags ...string) *daemon.Daemon {
 	t.Helper()
-	args := append([]string{"--manifests", dir, "--hostname-override", "node-1", "--logging-format", "json", "-v", "2"}, flags...)
-	d := &daemon{t: t, log: &journal{}, done: make(chan error, 1)}
-	d.cmd = node.Command(t.Context(), program(t), args...)
-	d.cmd.Stderr = d.log
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { d.done <- d.cmd.Wait() }()
-	t.Cleanup(func() {
-		d.kill()
-		if t.Failed() {
-			t.Logf("what the proxy wrote:\n%s", d.log)
-		}
-	})
+	return launch(daemon.Launch{Node: node, Folder: f}, flags).Start(t)
+}
+
+func launch(l daemon.Launch, flags []string) daemon.Launch {
+	l.Flags, l.NoPodRanges, l.Problems = append([]string{"-v=2"}, flags...), true, true
+	return l
+}
+
+// startAndSettle is start, and waits until the kernel has the rules.
+func startAndSettle(t *testing.T, w *watcher, l *lab.Lab, f *daemon.Folder, flags ...string) *daemon.Daemon {
+	t.Helper()
+	d := start(t, l.Node, f, flags...)
+	w.settles(f, flags...)
 	return d
 }
 
-// stop ends the proxy as an orderly system does.
-func (d *daemon) stop() {
-	d.t.Helper()
-	if err := d.end(syscall.SIGTERM); err != nil {
-		d.t.Errorf("the proxy ended with %v", err)
-	}
+// clusterIP returns the ClusterIP of the n-th Service.
+func clusterIP(f model.Family, n int) netip.Addr {
+	return daemon.Service{Number: n}.Addr(f, model.KindClusterIP)
 }
 
-// kill ends the proxy at once, wherever it is.
-func (d *daemon) kill() {
-	d.t.Helper()
-	err := d.end(syscall.SIGKILL)
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		d.t.Errorf("kill the proxy: %v", err)
-	}
-}
-
-func (d *daemon) end(s os.Signal) error {
-	if d.over {
-		return nil
-	}
-	d.over = true
-	if err := d.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	return <-d.done
-}
-
-// logged waits for a line of the log with that message, from the n-th line on,
-// that suits, and returns it.
-func (d *daemon) logged(from int, message string, suits func(entry) bool) entry {
-	d.t.Helper()
-	var hit entry
-	eventually.Succeeds(d.t, "log line "+message, func() error {
-		found, _ := d.log.find(from, message)
-		for _, e := range found {
-			if suits(e) {
-				hit = e
-				return nil
-			}
-		}
-		return fmt.Errorf("none of %d lines of that message suits: %v", len(found), found)
-	})
-	return hit
-}
-
-// lines is the number of lines that the log has so far.
-func (d *daemon) lines() int {
-	_, n := d.log.find(0, "")
-	return n
+// at returns a port of the n-th Service's ClusterIP.
+func at(f model.Family, n int, port int) netip.AddrPort {
+	return netip.AddrPortFrom(clusterIP(f, n), uint16(port))
 }

@@ -1,13 +1,13 @@
-// Package proxy holds the tests that take the product as its users do: the built
-// kube-vmap runs in the namespace of a lab's node on a folder of manifests, and
-// clients on that node, in its pods and outside send real packets.
+// Package proxy holds tests of the built kube-vmap as users run it: on a folder of
+// manifests, in the namespace of a lab's node. Clients on that node, in its pods and
+// outside send real packets.
 //
 //	folder of manifests --> kube-vmap --> nf_tables of node-1
 //	                                          |
 //	pod-3, node-1, outside --- ClusterIP -----+----> pod-1, pod-2, remote-1
 //
-// What a packet must meet is written in tables: services_test.go says in a line
-// what a Service has, table_test.go what comes of asking it. Everything else is
-// about the program's life: what it does with bad manifests, when it is killed,
-// and when others work on its tables.
+// table_test.go lists Services and what clients must observe of each. The other
+// tests are about the life of the program: invalid manifests, restarts, and other
+// programs that change its tables. How it survives a kill is tested in
+// integration/crash.
 package proxy

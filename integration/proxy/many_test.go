@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strconv"
+	"strings"
 	stdsync "sync"
 	"testing"
 	"time"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -20,49 +21,35 @@ const (
 	firstPort = 20000
 )
 
-// crowd are the hosts that serve at many ports.
-var crowd = []string{"pod-1", "pod-2", "remote-1"}
-
 // TestMoreEndpointsThanSlotsAreAllReached also takes the Service below the limit
 // and over it again: it then changes from one kind of map to the other.
 func TestMoreEndpointsThanSlotsAreAllReached(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
-	for _, name := range crowd {
-		serveMany(t, f.hosts[name])
+	f := daemon.EmptyFolder(t, l)
+	for _, h := range servers(l) {
+		serveMany(t, h)
 	}
 	w := watch(t, l.Node.Host)
+	many := daemon.Service{
+		Name: "many", Number: 1, EndpointSpec: "pod-1 pod-2 remote-1",
+		ServicePorts: daemon.EveryProtocol("", daemon.Port, firstPort, 0),
+	}
 	for i, ports := range []int{manyPorts, 10, manyPorts} {
-		f.write("services.yaml", text(t, manyEndpoints(f, ports)...))
+		many.Times = ports
+		f.Put("services", many)
 		if i == 0 {
-			start(t, l.Node, f.dir, podRanges)
+			start(t, l.Node, f, daemon.PodRanges)
 		}
-		w.settles(f.dir, podRanges)
-		eachWay(t, func(t *testing.T, w way) {
-			to := at(w.family, 1, port)
-			if w.protocol == model.UDP {
-				reachesAll(t, l.Pods[2].Host, to, addressesOf(f, w.family, ports))
+		w.settles(f, daemon.PodRanges)
+		daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
+			to := at(w.Family, 1, daemon.Port)
+			if w.Protocol == model.UDP {
+				reachesAll(t, l.Pods[2].Host, to, addressesOf(l, w.Family, ports))
 				return
 			}
-			answers(t, l.Pods[2].Host, w, to, crowd, nil)
+			answers(t, l.Pods[2].Host, w, to, strings.Fields(many.EndpointSpec), nil)
 		})
 	}
-}
-
-// manyEndpoints are a Service and a slice for each port of its endpoints.
-func manyEndpoints(f *folder, ports int) []any {
-	s := service{name: "many", address: 1, ports: everyProtocol()}
-	objects := []any{s.object()}
-	for n := range ports {
-		slice := s.ports
-		for i := range slice {
-			slice[i].target = int32(firstPort + n)
-		}
-		for _, family := range model.Families {
-			objects = append(objects, s.slices(f.hosts, family, "-"+strconv.Itoa(n), slice, "pod-1 pod-2 remote-1")...)
-		}
-	}
-	return objects
 }
 
 // serveMany serves at every port. Over UDP the answer is the address and port
@@ -108,11 +95,11 @@ func tell(t *testing.T, h *lab.Host, at netip.AddrPort) error {
 }
 
 // addressesOf are the addresses that may answer.
-func addressesOf(f *folder, family model.Family, ports int) map[string]bool {
+func addressesOf(l *lab.Lab, family model.Family, ports int) map[string]bool {
 	all := map[string]bool{}
-	for _, name := range crowd {
+	for _, h := range servers(l) {
 		for n := range ports {
-			all[f.hosts[name].AddrPort(family, firstPort+uint16(n)).String()] = true
+			all[h.AddrPort(family, firstPort+uint16(n)).String()] = true
 		}
 	}
 	return all

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -19,28 +20,28 @@ func everyone(l *lab.Lab) []*lab.Host { return []*lab.Host{l.Pods[2].Host, l.Nod
 func TestEveryPortOfAServiceHasItsOwnEndpoints(t *testing.T) {
 	l := newLab(t)
 	for _, pod := range l.Pods[:2] {
-		if err := pod.ServeAll(targetPort + 1); err != nil {
+		if err := pod.ServeAll(daemon.TargetPort + 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := service{name: "ports", address: 1, ports: []servicePort{
-		{"http", model.TCP, 80, targetPort, "pod-1"},
-		{"admin", model.TCP, 81, targetPort + 1, "pod-2"},
-		{"same", model.TCP, 8080, targetPort, "pod-2"}, // no translation of the port
-		{"dns-tcp", model.TCP, 53, targetPort + 1, "pod-1"},
-		{"dns", model.UDP, 53, targetPort, "pod-2"},
-		{"dns-sctp", model.SCTP, 53, targetPort, "remote-1"},
+	s := daemon.Service{Name: "ports", Number: 1, ServicePorts: []daemon.ServicePort{
+		{Name: "http", Protocol: model.TCP, Port: 80, Target: daemon.TargetPort, EndpointSpec: "pod-1"},
+		{Name: "admin", Protocol: model.TCP, Port: 81, Target: daemon.TargetPort + 1, EndpointSpec: "pod-2"},
+		{Name: "same", Protocol: model.TCP, Port: 8080, Target: daemon.TargetPort, EndpointSpec: "pod-2"}, // no translation of the port
+		{Name: "dns-tcp", Protocol: model.TCP, Port: 53, Target: daemon.TargetPort + 1, EndpointSpec: "pod-1"},
+		{Name: "dns", Protocol: model.UDP, Port: 53, Target: daemon.TargetPort, EndpointSpec: "pod-2"},
+		{Name: "dns-sctp", Protocol: model.SCTP, Port: 53, Target: daemon.TargetPort, EndpointSpec: "remote-1"},
 	}}
-	f := newFolder(t, l)
-	f.put("services.yaml", s)
-	start(t, l.Node, f.dir, podRanges)
-	watch(t, l.Node.Host).settles(f.dir, podRanges)
+	f := daemon.EmptyFolder(t, l)
+	f.Put("services", s)
+	start(t, l.Node, f, daemon.PodRanges)
+	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
 	for _, family := range model.Families {
-		for _, p := range s.ports {
-			w := way{p.protocol, family}
-			to := at(family, s.address, uint16(p.port))
+		for _, p := range s.ServicePorts {
+			w := daemon.Transport{Protocol: p.Protocol, Family: family}
+			to := at(family, s.Number, p.Port)
 			for _, from := range everyone(l) {
-				answers(t, from, w, to, []string{p.endpoints}, nil)
+				answers(t, from, w, to, []string{p.EndpointSpec}, nil)
 			}
 		}
 	}
@@ -48,29 +49,29 @@ func TestEveryPortOfAServiceHasItsOwnEndpoints(t *testing.T) {
 
 func TestWhatNoServiceOffersIsNotReached(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
-	f.write("cluster.yaml", text(t, cluster()...))
-	f.put("services.yaml",
-		service{name: "web", address: 1, endpoints: "pod-1"},
-		service{name: "none", address: 2, endpoints: ""},
-		service{name: "dns", address: 3, endpoints: "pod-1", ports: []servicePort{
-			{name: "dns", protocol: model.UDP, port: 53, target: targetPort},
+	f := daemon.EmptyFolder(t, l)
+	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	f.Put("services",
+		daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"},
+		daemon.Service{Name: "none", Number: 2, EndpointSpec: ""},
+		daemon.Service{Name: "dns", Number: 3, EndpointSpec: "pod-1", ServicePorts: []daemon.ServicePort{
+			{Name: "dns", Protocol: model.UDP, Port: 53, Target: daemon.TargetPort},
 		}},
-		service{name: "web-2", address: 4, endpoints: "pod-2", ports: []servicePort{
-			{name: "http", protocol: model.TCP, port: port + 2, target: targetPort},
+		daemon.Service{Name: "web-2", Number: 4, EndpointSpec: "pod-2", ServicePorts: []daemon.ServicePort{
+			{Name: "http", Protocol: model.TCP, Port: daemon.Port + 2, Target: daemon.TargetPort},
 		}})
-	start(t, l.Node, f.dir, podRanges)
-	watch(t, l.Node.Host).settles(f.dir, podRanges)
-	eachWay(t, func(t *testing.T, w way) {
+	start(t, l.Node, f, daemon.PodRanges)
+	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range everyone(l) {
-			refused(t, from, w, at(w.family, 1, port+1)) // nobody's port
-			refused(t, from, w, at(w.family, 1, port+2)) // another Service's port
-			refused(t, from, w, at(w.family, 1, targetPort))
-			if w.protocol != model.UDP {
-				refused(t, from, w, at(w.family, 3, 53)) // the port of another protocol
+			refused(t, from, w, at(w.Family, 1, daemon.Port+1)) // nobody's port
+			refused(t, from, w, at(w.Family, 1, daemon.Port+2)) // another Service's port
+			refused(t, from, w, at(w.Family, 1, daemon.TargetPort))
+			if w.Protocol != model.UDP {
+				refused(t, from, w, at(w.Family, 3, 53)) // the port of another protocol
 			}
 		}
-		silent(t, everyone(l), w, at(w.family, 5, port)) // nobody's address
+		silent(t, everyone(l), w, at(w.Family, 5, daemon.Port)) // nobody's address
 	})
 	for _, family := range model.Families {
 		for _, from := range everyone(l) {
@@ -90,8 +91,8 @@ func TestWhatNoServiceOffersIsNotReached(t *testing.T) {
 // an address, who could answer, and who is already talking to a pod.
 func TestUnallocatedAddressesAreDroppedForNewConnections(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
-	f.write("cluster.yaml", text(t, cluster()...))
+	f := daemon.EmptyFolder(t, l)
+	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
 	// Without a rule that asks for it, the kernel does not track connections.
 	runNFT(t, l.Node.Host, "table inet other { chain forward { type filter hook forward priority 0; ct state new accept; }; }")
 	var talks []net.Conn
@@ -99,19 +100,19 @@ func TestUnallocatedAddressesAreDroppedForNewConnections(t *testing.T) {
 		if err := l.Outside.AddAddress(clusterIP(family, 5)); err != nil {
 			t.Fatal(err)
 		}
-		if err := tell(t, l.Outside, at(family, 5, port)); err != nil {
+		if err := tell(t, l.Outside, at(family, 5, daemon.Port)); err != nil {
 			t.Fatal(err)
 		}
 		for _, from := range []*lab.Host{l.Pods[0].Host, l.Node.Host} {
-			c := talk(t, from, at(family, 5, port))
+			c := talk(t, from, at(family, 5, daemon.Port))
 			if err := exchange(c, answer); err != nil {
 				t.Fatalf("%s, without the proxy: %v", from, err)
 			}
 			talks = append(talks, c)
 		}
 	}
-	start(t, l.Node, f.dir, podRanges)
-	watch(t, l.Node.Host).settles(f.dir, podRanges)
+	start(t, l.Node, f, daemon.PodRanges)
+	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
 	for _, c := range talks {
 		if err := exchange(c, answer); err != nil {
 			t.Errorf("talk to %s goes on: %v", c.RemoteAddr(), err)
@@ -119,7 +120,7 @@ func TestUnallocatedAddressesAreDroppedForNewConnections(t *testing.T) {
 	}
 	for _, family := range model.Families {
 		for _, from := range []*lab.Host{l.Pods[0].Host, l.Node.Host} {
-			err := exchange(talk(t, from, at(family, 5, port)), silence)
+			err := exchange(talk(t, from, at(family, 5, daemon.Port)), silence)
 			if !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, syscall.EPERM) {
 				t.Errorf("new talk from %s to %s: %v, want silence", from, clusterIP(family, 5), err)
 			}
@@ -155,16 +156,16 @@ func exchange(c net.Conn, timeout time.Duration) error {
 // for connect, which would see it only after a second.
 func TestOrdinaryTCPClientsAreRefusedAtOnce(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
-	s := service{name: "none", address: 1}
-	f.put("services.yaml", s)
-	start(t, l.Node, f.dir, podRanges)
-	watch(t, l.Node.Host).settles(f.dir, podRanges)
+	f := daemon.EmptyFolder(t, l)
+	s := daemon.Service{Name: "none", Number: 1}
+	f.Put("services", s)
+	start(t, l.Node, f, daemon.PodRanges)
+	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
 	for _, family := range model.Families {
 		for _, from := range everyone(l) {
 			for range 10 {
 				began := time.Now()
-				_, err := from.DialContext(t.Context(), "tcp", s.at(family).String())
+				_, err := from.DialContext(t.Context(), "tcp", s.ClusterAddrPort(family).String())
 				if took := time.Since(began); !errors.Is(err, syscall.ECONNREFUSED) || took > time.Second/2 {
 					t.Fatalf("%s from %s: %v after %s", family, from, err, took)
 				}
@@ -177,13 +178,13 @@ func TestOrdinaryTCPClientsAreRefusedAtOnce(t *testing.T) {
 // node: its own system call is told, not only the socket.
 func TestUDPFromTheNodeIsRefusedBySend(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
-	s := service{name: "none", address: 1}
-	f.put("services.yaml", s)
-	start(t, l.Node, f.dir, podRanges)
-	watch(t, l.Node.Host).settles(f.dir, podRanges)
+	f := daemon.EmptyFolder(t, l)
+	s := daemon.Service{Name: "none", Number: 1}
+	f.Put("services", s)
+	start(t, l.Node, f, daemon.PodRanges)
+	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
 	for _, family := range model.Families {
-		c := talk(t, l.Node.Host, s.at(family))
+		c := talk(t, l.Node.Host, s.ClusterAddrPort(family))
 		if _, err := c.Write([]byte("anybody?")); !errors.Is(err, syscall.EPERM) {
 			t.Errorf("%s: send: %v, want %v", family, err, syscall.EPERM)
 		}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"testing"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -12,38 +13,38 @@ import (
 // same element: a pod that reaches itself, an address that refuses other ports.
 func TestWhatServicesShareStaysUntilTheLastIsGone(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
+	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
-	left := service{name: "left", address: 1, endpoints: "pod-1"}
-	twin := service{name: "twin", address: 1, endpoints: "pod-1", ports: everyProtocol()}
-	for i := range twin.ports {
-		twin.ports[i].port++
+	left := daemon.Service{Name: "left", Number: 1, EndpointSpec: "pod-1"}
+	twin := daemon.Service{Name: "twin", Number: 1, EndpointSpec: "pod-1", ServicePorts: daemon.EveryProtocol("", daemon.Port, daemon.TargetPort, 0)}
+	for i := range twin.ServicePorts {
+		twin.ServicePorts[i].Port++
 	}
-	f.put("left.yaml", left)
-	f.put("twin.yaml", twin)
-	f.put("other.yaml", service{name: "other", address: 2, endpoints: "pod-1 pod-2"})
-	d := start(t, l.Node, f.dir, podRanges).settled(w, f.dir)
+	f.Put("left", left)
+	f.Put("twin", twin)
+	f.Put("other", daemon.Service{Name: "other", Number: 2, EndpointSpec: "pod-1 pod-2"})
+	startAndSettle(t, w, l, f, daemon.PodRanges)
 	itself := func(t *testing.T) {
-		eachWay(t, func(t *testing.T, w way) {
-			answers(t, l.Pods[0].Host, w, left.at(w.family), []string{"pod-1"}, func(a lab.Answer) {
-				if a.Seen.Addr() != l.Node.Gateway(w.family) {
+		daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
+			answers(t, l.Pods[0].Host, w, left.ClusterAddrPort(w.Family), []string{"pod-1"}, func(a lab.Answer) {
+				if a.Seen.Addr() != l.Node.Gateway(w.Family) {
 					t.Errorf("pod-1 saw itself as %s", a.Seen)
 				}
 			})
-			refused(t, l.Pods[0].Host, w, at(w.family, 1, port+2))
+			refused(t, l.Pods[0].Host, w, at(w.Family, 1, daemon.Port+2))
 		})
 	}
 	t.Run("while all are there", itself)
-	for _, name := range []string{"twin.yaml", "other.yaml"} {
-		f.remove(name)
-		d.settled(w, f.dir)
+	for _, name := range []string{"twin", "other"} {
+		f.Remove(name)
+		w.settles(f, daemon.PodRanges)
 		t.Run("without "+name, itself)
 	}
-	eachWay(t, func(t *testing.T, w way) { refused(t, l.Pods[2].Host, w, at(w.family, 1, port+1)) })
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) { refused(t, l.Pods[2].Host, w, at(w.Family, 1, daemon.Port+1)) })
 
 	// Nothing is left of anybody when the last is gone.
-	f.remove("left.yaml")
-	d.settled(w, f.dir)
+	f.Remove("left")
+	w.settles(f, daemon.PodRanges)
 	for _, table := range w.read() {
 		for name, set := range table.Sets {
 			id, known := nft.SetNamed(model.IPv4, name)

@@ -3,13 +3,15 @@ package proxy
 import (
 	"debug/elf"
 	"testing"
+
+	"kube-vmap/integration/daemon"
 )
 
 // TestTheLinkerMayLeaveOutUnusedMethods looks for what keeps it from that: a
 // template calls methods by names that the linker cannot know, so that it leaves
 // in all there are. With Kubernetes' clients, that is 27 MB of program.
 func TestTheLinkerMayLeaveOutUnusedMethods(t *testing.T) {
-	file, err := elf.Open(program(t))
+	file, err := elf.Open(daemon.Program(t))
 	if err != nil {
 		t.Fatal(err)
 	}

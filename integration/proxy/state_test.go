@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	settings "kube-vmap/cmd/kube-vmap/node"
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
@@ -29,11 +30,11 @@ type state struct {
 }
 
 // stateOf works out what the folder says now.
-func stateOf(t *testing.T, dir string, flags ...string) state {
+func stateOf(t testing.TB, f *daemon.Folder, flags ...string) state {
 	t.Helper()
-	events, errs := manifests.Load(dir, "node-1")
+	events, errs := manifests.Load(f.Dir(), "node-1")
 	if len(errs) > 0 {
-		t.Fatalf("read %s: %v", dir, errs)
+		t.Fatalf("read %s: %v", f.Dir(), errs)
 	}
 	s := state{config: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.DistrustsOldData(), CountConnections: true}}
 	for _, flag := range flags {
@@ -119,9 +120,9 @@ func watch(t *testing.T, h *lab.Host) *watcher {
 }
 
 // settles waits until the kernel holds what the folder says.
-func (w *watcher) settles(dir string, flags ...string) {
+func (w *watcher) settles(f *daemon.Folder, flags ...string) {
 	w.t.Helper()
-	want := stateOf(w.t, dir, flags...)
+	want := stateOf(w.t, f, flags...)
 	eventually.Succeeds(w.t, "the kernel holds what the manifests say", func() error { return want.difference(w.read()) })
 }
 

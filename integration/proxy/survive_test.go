@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -14,19 +15,19 @@ import (
 // connection is one that was made through a ClusterIP, and who answered first.
 type connection struct {
 	*lab.Flow
-	name string
-	way  way
-	by   string
+	name      string
+	transport daemon.Transport
+	by        string
 }
 
 // connect makes a connection to the Service for every way and kind of client.
-func connect(t *testing.T, l *lab.Lab, s service) []connection {
+func connect(t *testing.T, l *lab.Lab, s daemon.Service) []connection {
 	t.Helper()
 	var all []connection
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		for _, from := range everyone(l) {
-			c := connection{name: fmt.Sprintf("%s from %s", w, from), way: w}
-			flow, err := from.Flow(w.protocol, freshPort(), s.at(w.family))
+			c := connection{name: fmt.Sprintf("%s from %s", w, from), transport: w}
+			flow, err := from.Flow(w.Protocol, freshPort(), s.ClusterAddrPort(w.Family))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,40 +58,40 @@ func stillAnswered(t *testing.T, all []connection) {
 // connection, one step after the other.
 func TestEstablishedConnectionsSurvive(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
+	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
-	s := service{name: "web", address: 1, endpoints: "pod-1 pod-2"}
-	f.put("web.yaml", s)
-	d := start(t, l.Node, f.dir, podRanges)
-	w.settles(f.dir, podRanges)
+	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1 pod-2"}
+	f.Put("web", s)
+	d := start(t, l.Node, f, daemon.PodRanges)
+	w.settles(f, daemon.PodRanges)
 	all := connect(t, l, s)
 
 	give := func(endpoints string) func() {
 		return func() {
-			s.endpoints = endpoints
-			f.put("web.yaml", s)
+			s.EndpointSpec = endpoints
+			f.Put("web", s)
 		}
 	}
 	steps := []struct {
 		says string
 		do   func()
 	}{
-		{"another Service comes", func() { f.put("other.yaml", service{name: "other", address: 2, endpoints: "pod-1 pod-2 remote-1"}) }},
-		{"another Service goes", func() { f.remove("other.yaml") }},
+		{"another Service comes", func() { f.Put("other", daemon.Service{Name: "other", Number: 2, EndpointSpec: "pod-1 pod-2 remote-1"}) }},
+		{"another Service goes", func() { f.Remove("other") }},
 		{"an endpoint comes", give("pod-1 pod-2 remote-1")},
 		{"an endpoint without connections goes", give("pod-1 pod-2")},
-		{"the proxy is stopped", d.stop},
-		{"the proxy starts again", func() { d = start(t, l.Node, f.dir, podRanges) }},
-		{"the proxy is killed", func() { d.kill() }},
-		{"the proxy starts with other flags", func() { start(t, l.Node, f.dir, podRanges, "--masquerade-all") }},
+		{"the proxy is stopped", d.Stop},
+		{"the proxy starts again", func() { d = start(t, l.Node, f, daemon.PodRanges) }},
+		{"the proxy is killed", func() { d.Kill() }},
+		{"the proxy starts with other flags", func() { start(t, l.Node, f, daemon.PodRanges, "--masquerade-all") }},
 	}
-	flags := []string{podRanges}
+	flags := []string{daemon.PodRanges}
 	for _, step := range steps {
 		step.do()
 		if step.says == "the proxy starts with other flags" {
 			flags = append(flags, "--masquerade-all")
 		}
-		w.settles(f.dir, flags...)
+		w.settles(f, flags...)
 		t.Run(step.says, func(t *testing.T) { stillAnswered(t, all) })
 	}
 }
@@ -99,19 +100,19 @@ func TestEstablishedConnectionsSurvive(t *testing.T) {
 // connections that an endpoint could bring to an end.
 func TestConnectionsToARemovedEndpointDrain(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
+	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
-	s := service{name: "web", address: 1, endpoints: "pod-1"}
-	f.write("cluster.yaml", text(t, cluster()...))
-	f.put("web.yaml", s)
-	start(t, l.Node, f.dir, podRanges)
-	w.settles(f.dir, podRanges)
-	all := slices.DeleteFunc(connect(t, l, s), func(c connection) bool { return c.way.protocol == model.UDP })
+	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}
+	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	f.Put("web", s)
+	start(t, l.Node, f, daemon.PodRanges)
+	w.settles(f, daemon.PodRanges)
+	all := slices.DeleteFunc(connect(t, l, s), func(c connection) bool { return c.transport.Protocol == model.UDP })
 
 	give := func(endpoints string) func() {
 		return func() {
-			s.endpoints = endpoints
-			f.put("web.yaml", s)
+			s.EndpointSpec = endpoints
+			f.Put("web", s)
 		}
 	}
 	for _, step := range []struct {
@@ -122,21 +123,21 @@ func TestConnectionsToARemovedEndpointDrain(t *testing.T) {
 		{"the endpoint terminates", give("pod-1/terminating pod-2"), "pod-2"},
 		{"the endpoint is gone", give("pod-2"), "pod-2"},
 		{"all endpoints are gone", give(""), isRefused},
-		{"the Service is gone", func() { f.remove("web.yaml") }, isSilent},
+		{"the Service is gone", func() { f.Remove("web") }, isSilent},
 	} {
 		step.do()
-		w.settles(f.dir, podRanges)
+		w.settles(f, daemon.PodRanges)
 		t.Run(step.says, func(t *testing.T) {
 			stillAnswered(t, all)
-			for _, w := range ways() {
-				newOnes(t, everyone(l), w, s.at(w.family), step.others)
+			for _, w := range daemon.Transports() {
+				newOnes(t, everyone(l), w, s.ClusterAddrPort(w.Family), step.others)
 			}
 		})
 	}
 }
 
 // newOnes checks what comes of new connections.
-func newOnes(t *testing.T, all []*lab.Host, w way, to netip.AddrPort, result string) {
+func newOnes(t *testing.T, all []*lab.Host, w daemon.Transport, to netip.AddrPort, result string) {
 	t.Helper()
 	if result == isSilent {
 		silent(t, all, w, to)

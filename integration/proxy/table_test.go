@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
-	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 )
 
@@ -60,10 +60,10 @@ var table = []struct {
 }
 
 // tableServices are the Services of the table, each with the address of its row.
-func tableServices() []service {
-	var all []service
+func tableServices() []daemon.Service {
+	var all []daemon.Service
 	for i, row := range table {
-		all = append(all, service{name: fmt.Sprintf("row-%d", i), address: i + 1, local: row.local, endpoints: row.endpoints})
+		all = append(all, daemon.Service{Name: fmt.Sprintf("row-%d", i), Number: i + 1, LocalInside: row.local, EndpointSpec: row.endpoints})
 	}
 	return all
 }
@@ -82,9 +82,9 @@ var modes = []struct {
 	flags              []string
 	pod, node, outside string
 }{
-	{"pods keep their source where they can be told", []string{podRanges}, own, node, node},
+	{"pods keep their source where they can be told", []string{daemon.PodRanges}, own, node, node},
 	{"all keep their source where pods cannot be told", nil, own, own, own},
-	{"none keeps its source with --masquerade-all", []string{podRanges, "--masquerade-all"}, node, node, node},
+	{"none keeps its source with --masquerade-all", []string{daemon.PodRanges, "--masquerade-all"}, node, node, node},
 	{"pods keep their source where the Node's ranges tell them", []string{"--detect-local-mode=NodeCIDR"}, own, node, node},
 	{
 		"pods keep their source where their interfaces tell them",
@@ -95,27 +95,27 @@ var modes = []struct {
 
 func TestClusterIPsAnswerAsTheTableSays(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
-	f.write("cluster.yaml", text(t, cluster()...))
-	f.put("services.yaml", tableServices()...)
+	f := daemon.EmptyFolder(t, l)
+	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	f.Put("services", tableServices()...)
 	w := watch(t, l.Node.Host)
 	for _, m := range modes {
 		t.Run(m.says, func(t *testing.T) {
-			d := start(t, l.Node, f.dir, m.flags...)
-			w.settles(f.dir, m.flags...)
+			d := start(t, l.Node, f, m.flags...)
+			w.settles(f, m.flags...)
 			clients := []client{{l.Pods[2].Host, m.pod}, {l.Node.Host, m.node}, {l.Outside, m.outside}}
 			for _, pod := range l.Pods[:2] {
 				clients = append(clients, client{pod.Host, m.pod})
 			}
-			eachWay(t, func(t *testing.T, w way) {
+			daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 				for i, s := range tableServices() {
-					right := t.Run(table[i].says, func(t *testing.T) { askAll(t, l, clients, w, s.at(w.family), table[i].result) })
+					right := t.Run(table[i].says, func(t *testing.T) { askAll(t, l, clients, w, s.ClusterAddrPort(w.Family), table[i].result) })
 					if !right {
 						break // what does not answer takes long, and the rest may be like it
 					}
 				}
 			})
-			d.stop()
+			d.Stop()
 		})
 	}
 }
@@ -124,51 +124,41 @@ func TestClusterIPsAnswerAsTheTableSays(t *testing.T) {
 // with the interface of one pod.
 func TestOneInterfaceTellsWhoIsAPod(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
-	f.write("cluster.yaml", text(t, cluster()...))
-	s := service{name: "web", address: 1, endpoints: "pod-1 remote-1"}
-	f.put("web.yaml", s)
+	f := daemon.EmptyFolder(t, l)
+	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1 remote-1"}
+	f.Put("web", s)
 	flags := []string{"--detect-local-mode=BridgeInterface", "--pod-bridge-interface=" + l.Pods[2].Link}
-	start(t, l.Node, f.dir, flags...)
-	watch(t, l.Node.Host).settles(f.dir, flags...)
+	start(t, l.Node, f, flags...)
+	watch(t, l.Node.Host).settles(f, flags...)
 	clients := []client{{l.Pods[2].Host, own}, {l.Pods[1].Host, node}, {l.Node.Host, node}, {l.Outside, node}}
-	eachWay(t, func(t *testing.T, w way) {
-		askAll(t, l, clients, w, s.at(w.family), s.endpoints)
+	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
+		askAll(t, l, clients, w, s.ClusterAddrPort(w.Family), s.EndpointSpec)
 	})
 }
 
 // TestHintsFollowTheNodeObject changes the zone of node-1 under the proxy.
 func TestHintsFollowTheNodeObject(t *testing.T) {
 	l := newLab(t)
-	f := newFolder(t, l)
+	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
-	s := service{name: "web", address: 1, endpoints: "pod-1/zone=a pod-2/zone=b"}
-	f.put("web.yaml", s)
-	start(t, l.Node, f.dir, podRanges)
-	for _, step := range []struct{ name, zone, by string }{
-		{"node-1", "", "pod-1 pod-2"},
-		{"node-1", "a", "pod-1"},
-		{"node-1", "b", "pod-2"},
-		{"node-1", "c", "pod-1 pod-2"},
-		{"node-2", "a", "pod-1 pod-2"}, // somebody else's zone
+	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1/zone=a pod-2/zone=b"}
+	f.Put("web", s)
+	start(t, l.Node, f, daemon.PodRanges)
+	for _, step := range []struct {
+		node     *lab.Node
+		zone, by string
+	}{
+		{l.Node, "", "pod-1 pod-2"},
+		{l.Node, "a", "pod-1"},
+		{l.Node, "b", "pod-2"},
+		{l.Node, "c", "pod-1 pod-2"},
+		{l.Remote, "a", "pod-1 pod-2"}, // the zone of another node
 	} {
-		f.write("node.yaml", text(t, nodeObject(step.name, step.zone)))
-		w.settles(f.dir, podRanges)
-		t.Run(step.name+" in zone "+step.zone, func(t *testing.T) { only(t, l, s, step.by) })
+		f.WriteObjects("node", daemon.NodeObject(step.node, step.zone))
+		w.settles(f, daemon.PodRanges)
+		t.Run(step.node.Name+" in zone "+step.zone, func(t *testing.T) { only(t, l, s, step.by) })
 	}
-}
-
-// newLab is a lab of three pods, of which the last serves nothing, and one on
-// another node.
-func newLab(t *testing.T) *lab.Lab {
-	t.Helper()
-	l := labtest.New(t, lab.Options{Pods: 3, RemotePods: 1})
-	for _, h := range []*lab.Host{l.Pods[0].Host, l.Pods[1].Host, l.RemotePods[0].Host} {
-		if err := h.ServeAll(targetPort); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return l
 }
 
 // client is who asks, and the source that others see of it.
@@ -178,7 +168,7 @@ type client struct {
 }
 
 // askAll checks what comes of the question, whoever asks.
-func askAll(t *testing.T, l *lab.Lab, clients []client, w way, to netip.AddrPort, result string) {
+func askAll(t *testing.T, l *lab.Lab, clients []client, w daemon.Transport, to netip.AddrPort, result string) {
 	t.Helper()
 	if result == isSilent {
 		silent(t, hostsOf(clients), w, to)
@@ -193,7 +183,7 @@ func askAll(t *testing.T, l *lab.Lab, clients []client, w way, to netip.AddrPort
 			continue // node-2 sends the answer directly, not by way of who translated
 		}
 		answers(t, c.Host, w, to, strings.Fields(result), func(a lab.Answer) {
-			if want := c.source(l, w.family, a); a.Seen.Addr() != want {
+			if want := c.source(l, w.Family, a); a.Seen.Addr() != want {
 				t.Errorf("%s asks %s: %s saw %s, want %s", c, to, a.By, a.Seen, want)
 			}
 		})

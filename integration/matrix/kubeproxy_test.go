@@ -12,20 +12,20 @@ import (
 	"kube-vmap/sync/cluster/apitest"
 )
 
-// kubeProxy is the path of the judge, if it is wanted: a kube-proxy which all
-// tests are about instead of kube-vmap, to see whether they are right.
-var kubeProxy = os.Getenv("KUBE_VMAP_JUDGE")
+// kubeProxy is the path of a kube-proxy to test instead of kube-vmap, which shows
+// whether the tables are right; see the package's documentation.
+var kubeProxy = os.Getenv("KUBE_VMAP_MATRIX_KUBE_PROXY")
 
-// api is the API server for the judge, which reads no manifests.
+// api is an API server for kube-proxy, which reads no manifests.
 type api struct {
 	*apitest.Server
-	files map[string]map[string]apitest.Object // by what they are
+	files map[string]map[string]apitest.Object // by file, and by kind and name
 }
 
-// apiAddress is where the API server listens, in the node's network namespace.
+// apiAddress is the address of the API server in the node's network namespace.
 const apiAddress = "127.0.0.1:6443"
 
-// newAPI makes an API server on the node, if it is wanted.
+// newAPI starts an API server on the node, if kube-proxy is tested.
 func newAPI(t *testing.T, node *lab.Host) *api {
 	t.Helper()
 	if kubeProxy == "" {
@@ -43,7 +43,8 @@ func newAPI(t *testing.T, node *lab.Host) *api {
 	return a
 }
 
-// write tells the API what a file says now.
+// write applies the objects of a file to the API, and deletes those that the file
+// contained before.
 func (a *api) write(name string, objects []any) {
 	if a == nil {
 		return
@@ -61,10 +62,10 @@ func (a *api) write(name string, objects []any) {
 	a.files[name] = now
 }
 
-// judge is the program with the flags that make it a proxy for node-1 which
-// leaves the machine alone.
-func judge() (program string, args []string) {
-	return kubeProxy, []string{
+// kubeProxyFlags returns flags that make kube-proxy a proxy for node-1 which does
+// not change settings of the machine.
+func kubeProxyFlags() []string {
+	return []string{
 		"--master=http://" + apiAddress, "--hostname-override=node-1", "--proxy-mode=nftables",
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
 		"--iptables-min-sync-period=10ms",

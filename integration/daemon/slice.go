@@ -1,0 +1,160 @@
+package daemon
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// hosts are the hosts of a lab by name.
+type hosts map[string]*lab.Host
+
+// slices returns the EndpointSlices of a family.
+func (s Service) slices(hosts hosts, f model.Family) []any {
+	var out []any
+	var common []ServicePort
+	for _, p := range s.ports() {
+		if p.EndpointSpec == "" {
+			common = append(common, p)
+			continue
+		}
+		for i, endpoints := range parseEndpoints(hosts, f, p.EndpointSpec) {
+			out = append(out, s.slice(f, fmt.Sprintf("%s-%s-%s-%d", s.Name, p.Name, family(f), i), []ServicePort{p}, endpoints))
+		}
+	}
+	if len(common) == 0 {
+		return out
+	}
+	lists := parseEndpoints(hosts, f, s.EndpointSpec)
+	if s.Endpoints != nil {
+		lists = [][]discoveryv1.Endpoint{s.endpoints(f)}
+	}
+	for n := range max(s.Times, 1) {
+		for i, endpoints := range lists {
+			out = append(out, s.slice(f, fmt.Sprintf("%s-%s-%d", s.Name, family(f), n*len(lists)+i), moved(common, n), endpoints))
+		}
+	}
+	return out
+}
+
+// moved returns the ports with target ports that are higher by n.
+func moved(ports []ServicePort, n int) []ServicePort {
+	out := append([]ServicePort(nil), ports...)
+	for i := range out {
+		out[i].Target += n
+	}
+	return out
+}
+
+func (s Service) slice(f model.Family, name string, ports []ServicePort, endpoints []discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+	out := &discoveryv1.EndpointSlice{
+		TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name,
+			Labels: map[string]string{discoveryv1.LabelServiceName: s.Name},
+		},
+		AddressType: discoveryv1.AddressType(f.String()),
+		Endpoints:   endpoints,
+	}
+	for _, p := range ports {
+		out.Ports = append(out.Ports, discoveryv1.EndpointPort{
+			Name: ptr.To(p.Name), Protocol: ptr.To(protocol(p.Protocol)), Port: ptr.To(int32(p.Target)),
+		})
+	}
+	return out
+}
+
+// endpoints returns the Service's Endpoints.
+func (s Service) endpoints(f model.Family) []discoveryv1.Endpoint {
+	out := []discoveryv1.Endpoint{}
+	for _, h := range s.Endpoints {
+		e := discoveryv1.Endpoint{Addresses: []string{h.Addr(f).String()}, NodeName: ptr.To(nodeOf(h, f))}
+		if s.Zone != "" {
+			addHints(&e, "zone", s.Zone)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// nodeOf returns the name of the node that a pod runs on.
+func nodeOf(h *lab.Host, f model.Family) string {
+	if lab.RemotePodRanges[f].Contains(h.Addr(f)) {
+		return "node-2"
+	}
+	return "node-1"
+}
+
+// parseEndpoints parses [Service.EndpointSpec], one list for each slice.
+func parseEndpoints(hosts hosts, f model.Family, spec string) (lists [][]discoveryv1.Endpoint) {
+	for text := range strings.SplitSeq(spec, "|") {
+		list := []discoveryv1.Endpoint{}
+		for word := range strings.FieldsSeq(text) {
+			list = append(list, parseEndpoint(hosts, f, word))
+		}
+		lists = append(lists, list)
+	}
+	return lists
+}
+
+// parseEndpoint parses a word such as "pod-1/terminating/zone=a". The name of a
+// host may be followed by
+//
+//	unready      neither ready nor serving
+//	terminating  terminating, and still serving
+//	terminated   terminating, and not serving
+//	zone=a,b     hints for these zones
+//	node=n,m     hints for these nodes
+func parseEndpoint(hosts hosts, f model.Family, word string) discoveryv1.Endpoint {
+	parts := strings.Split(word, "/")
+	h := hosts[parts[0]]
+	if h == nil {
+		panic("daemon: no host " + strconv.Quote(parts[0]))
+	}
+	e := discoveryv1.Endpoint{
+		Addresses: []string{h.Addr(f).String()}, NodeName: ptr.To(nodeOf(h, f)), Conditions: conditions(true, true, false),
+	}
+	for _, part := range parts[1:] {
+		what, value, _ := strings.Cut(part, "=")
+		switch what {
+		case "unready":
+			e.Conditions = conditions(false, false, false)
+		case "terminating":
+			e.Conditions = conditions(false, true, true)
+		case "terminated":
+			e.Conditions = conditions(false, false, true)
+		case "zone", "node":
+			addHints(&e, what, strings.Split(value, ",")...)
+		default:
+			panic("daemon: endpoint " + strconv.Quote(word) + " has an unknown condition")
+		}
+	}
+	return e
+}
+
+func conditions(ready, serving, terminating bool) discoveryv1.EndpointConditions {
+	return discoveryv1.EndpointConditions{Ready: &ready, Serving: &serving, Terminating: &terminating}
+}
+
+// addHints adds hints for zones or nodes.
+func addHints(e *discoveryv1.Endpoint, what string, names ...string) {
+	if e.Hints == nil {
+		e.Hints = &discoveryv1.EndpointHints{}
+	}
+	for _, name := range names {
+		if what == "zone" {
+			e.Hints.ForZones = append(e.Hints.ForZones, discoveryv1.ForZone{Name: name})
+		} else {
+			e.Hints.ForNodes = append(e.Hints.ForNodes, discoveryv1.ForNode{Name: name})
+		}
+	}
+}
+
+func family(f model.Family) string { return strings.ToLower(f.String()) }
