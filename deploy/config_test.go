@@ -51,7 +51,7 @@ func TestOOMScoreIsTheOneThatKubeletGives(t *testing.T) {
 	}
 }
 
-func TestKubeconfigNamesTheTokenAndLeavesTheAddressToTheUser(t *testing.T) {
+func TestKubeconfigNeedsOnlyTheServerAddress(t *testing.T) {
 	container := daemonSet(t, "base/daemonset.yaml").Spec.Template.Spec.Containers[0]
 	var k clientcmdv1.Config
 	decode(t, mounted(t, container, configuration(t, container).Proxy.ClientConnection.Kubeconfig), &k)
@@ -69,7 +69,7 @@ func TestKubeconfigNamesTheTokenAndLeavesTheAddressToTheUser(t *testing.T) {
 	}
 }
 
-func TestFilesFromKubeadmAreFoundWhereTheySay(t *testing.T) {
+func TestKubeadmFilesAreMountedAtTheirPaths(t *testing.T) {
 	text := string(read(t, "../cmd/kube-vmap/config/testdata/kubeadm-1.36.yaml"))
 	_, kubeconfig, _ := strings.Cut(text, "kubeconfig: ")
 	kubeconfig, _, _ = strings.Cut(kubeconfig, "\n")
@@ -78,7 +78,7 @@ func TestFilesFromKubeadmAreFoundWhereTheySay(t *testing.T) {
 	}
 }
 
-func TestProbesAskWhatIsServed(t *testing.T) {
+func TestProbesMatchHealthServer(t *testing.T) {
 	container := daemonSet(t, "base/daemonset.yaml").Spec.Template.Spec.Containers[0]
 	_, port, err := net.SplitHostPort(configuration(t, container).Proxy.HealthzBindAddress)
 	if err != nil {
@@ -106,7 +106,7 @@ func TestProbesAskWhatIsServed(t *testing.T) {
 
 // A proxy that waits for the API server, or for its node's pod ranges, waits no
 // less when it is started again. Only a rollout is to wait for it.
-func TestNoProbeRestartsAPodThatHasProgrammedNothingYet(t *testing.T) {
+func TestNoProbeRestartsAStartingPod(t *testing.T) {
 	container := daemonSet(t, "base/daemonset.yaml").Spec.Template.Spec.Containers[0]
 	handler := health.New(health.Config{SyncPeriod: time.Minute}).Handler()
 	for name, c := range map[string]struct {

@@ -51,7 +51,7 @@ type image struct {
 
 var folders = []string{"base", "site", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy"}
 
-func TestEveryFileIsUsedAndThere(t *testing.T) {
+func TestEveryFileIsReferencedAndExists(t *testing.T) {
 	for _, folder := range folders {
 		k := kustomized(t, folder)
 		used := []string{"kustomization.yaml"}
@@ -80,7 +80,7 @@ func TestEveryFileIsUsedAndThere(t *testing.T) {
 
 // Whatever is applied, image and configuration come from there: to go on with
 // another overlay changes neither.
-func TestSiteIsTheOnePlaceToSetImagesAndConfiguration(t *testing.T) {
+func TestOnlySiteSetsImagesAndConfiguration(t *testing.T) {
 	for _, folder := range folders {
 		k := kustomized(t, folder)
 		if folder != "site" && len(k.Images)+len(k.ConfigMapGenerator) > 0 {
@@ -102,7 +102,7 @@ func TestSiteIsTheOnePlaceToSetImagesAndConfiguration(t *testing.T) {
 	}
 }
 
-func TestObjectsBelongTogether(t *testing.T) {
+func TestManifestsReferToEachOther(t *testing.T) {
 	var account corev1.ServiceAccount
 	decode(t, "base/serviceaccount.yaml", &account)
 	made := kustomized(t, "site").ConfigMapGenerator[0]
@@ -124,7 +124,7 @@ func TestObjectsBelongTogether(t *testing.T) {
 	}
 }
 
-func TestPermissionsAreThoseOfAServiceProxyAndNoMore(t *testing.T) {
+func TestPermissionsAreThoseOfNodeProxier(t *testing.T) {
 	var binding rbacv1.ClusterRoleBinding
 	decode(t, "base/clusterrolebinding.yaml", &binding)
 	if want := (rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node-proxier"}); binding.RoleRef != want {
@@ -151,7 +151,7 @@ func TestPermissionsAreThoseOfAServiceProxyAndNoMore(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatNeedsPrivilegesHasThem(t *testing.T) {
+func TestContainerPrivileges(t *testing.T) {
 	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "base/cleanup.yaml")
 	for _, c := range []corev1.Container{ds.Spec.Template.Spec.Containers[0], cleanup.Spec.Template.Spec.InitContainers[0]} {
 		s := c.SecurityContext

@@ -14,7 +14,7 @@ import (
 // (cmd/kubeadm/app/phases/addons/proxy/manifests.go).
 var kubeProxyLabels = labels.Set{"k8s-app": "kube-proxy"}
 
-func TestSelectorsTakeTheirOwnPodsOnly(t *testing.T) {
+func TestSelectorsMatchOwnPodsOnly(t *testing.T) {
 	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "base/cleanup.yaml")
 	ours, theirs := labels.Set(ds.Spec.Template.Labels), labels.Set(cleanup.Spec.Template.Labels)
 	for name, c := range map[string]struct {
@@ -44,7 +44,7 @@ func TestSelectorsTakeTheirOwnPodsOnly(t *testing.T) {
 	}
 }
 
-func TestEveryNodeIsMeantForExactlyOneProxy(t *testing.T) {
+func TestEveryNodeGetsExactlyOneProxy(t *testing.T) {
 	for _, overlay := range []string{"beside-kube-proxy", "instead-of-kube-proxy"} {
 		folder := "overlays/" + overlay
 		ours, theirs := daemonSet(t, folder+"/nodes.yaml"), daemonSet(t, folder+"/kube-proxy.yaml")
@@ -70,7 +70,7 @@ func TestEveryNodeIsMeantForExactlyOneProxy(t *testing.T) {
 	}
 }
 
-func TestCleanupRunsWhereItIsAskedForOnly(t *testing.T) {
+func TestCleanupRunsOnLabelledNodesOnly(t *testing.T) {
 	selector := labels.SelectorFromSet(daemonSet(t, "base/cleanup.yaml").Spec.Template.Spec.NodeSelector)
 	for _, value := range []string{"enabled", "disabled", "cleanup"} {
 		node := labels.Set{"kubernetes.io/os": "linux", "kube-vmap": value}
@@ -81,7 +81,7 @@ func TestCleanupRunsWhereItIsAskedForOnly(t *testing.T) {
 }
 
 // Wherever there may be kube-proxy there must be one of ours, tainted nodes too.
-func TestTaintsKeepNobodyAway(t *testing.T) {
+func TestPodsTolerateAllTaints(t *testing.T) {
 	for _, file := range []string{"base/daemonset.yaml", "base/cleanup.yaml"} {
 		got := daemonSet(t, file).Spec.Template.Spec.Tolerations
 		if want := (corev1.Toleration{Operator: corev1.TolerationOpExists}); len(got) != 1 || got[0] != want {

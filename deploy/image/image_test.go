@@ -25,8 +25,8 @@ const (
 
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// TestManifestsAskForTheImageThatIsMade reads the manifests of the folder above.
-func TestManifestsAskForTheImageThatIsMade(t *testing.T) {
+// TestManifestsUseTheBuiltImage reads the manifests of the folder above.
+func TestManifestsUseTheBuiltImage(t *testing.T) {
 	image := regexp.MustCompile(`image: (\S*kube-vmap\S*)`)
 	for _, file := range []string{"../base/daemonset.yaml", "../base/cleanup.yaml"} {
 		asked := image.FindAllSubmatch(read(t, file), -1)
@@ -45,7 +45,7 @@ func TestManifestsAskForTheImageThatIsMade(t *testing.T) {
 	}
 }
 
-func TestWhatGoEnvHasStoredDoesNotCount(t *testing.T) {
+func TestGoEnvFileIsIgnored(t *testing.T) {
 	stored := filepath.Join(t.TempDir(), "env")
 	const text = "GOOS=plan9\nGOARCH=386\nGOAMD64=v3\nGOARM64=v9.0\nCGO_ENABLED=1\n" +
 		"GOFLAGS=-race\nGOEXPERIMENT=none\nGOFIPS140=latest\nGOWORK=/nowhere\n"
@@ -143,7 +143,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-func TestNamesThatNoRegistryTakesAreRefused(t *testing.T) {
+func TestInvalidImageNamesAreRefused(t *testing.T) {
 	for _, version := range []string{"a tag", "v1+dirty", strings.Repeat("v", 129)} {
 		var stderr strings.Builder
 		code := run([]string{"-version", version, "-revision", revision, "-created", created, "-out", t.TempDir()}, io.Discard, &stderr)
@@ -153,7 +153,7 @@ func TestNamesThatNoRegistryTakesAreRefused(t *testing.T) {
 	}
 }
 
-func TestTimeIsTakenFromTheEnvironment(t *testing.T) {
+func TestTimeIsSourceDateEpoch(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", created)
 	r, err := release{name: "localhost/kube-vmap", version: version, revision: revision}.complete(".")
 	if err != nil {

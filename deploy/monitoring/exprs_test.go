@@ -110,7 +110,7 @@ func exprs(t *testing.T) map[string]parser.Expr {
 // more than one.
 var fromTheTarget = []string{"job", "instance", "cluster"}
 
-func TestQueriesAskForMetricsAndLabelsThatThereAre(t *testing.T) {
+func TestQueriesUseExistingMetricsAndLabels(t *testing.T) {
 	known := served(t)
 	for _, r := range ruleset(t) {
 		if r.Record != "" {
@@ -180,7 +180,7 @@ func labelsOf(name string, labels []string) []string {
 	return labels
 }
 
-func TestQueriesAskForOursOnly(t *testing.T) {
+func TestQueriesSelectOurJobOnly(t *testing.T) {
 	for where, e := range exprs(t) {
 		ours := false
 		parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {

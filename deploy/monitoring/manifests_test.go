@@ -25,7 +25,7 @@ type monitor struct {
 	}
 }
 
-func TestTheMonitorFindsThePodsAndTheRulesTheirJob(t *testing.T) {
+func TestServiceMonitorSelectsPodsAndSetsJob(t *testing.T) {
 	var (
 		ds      appsv1.DaemonSet
 		service corev1.Service
@@ -58,7 +58,7 @@ func TestTheMonitorFindsThePodsAndTheRulesTheirJob(t *testing.T) {
 	}
 }
 
-func TestPanelsHaveAPlaceAndSayWhatTheyShow(t *testing.T) {
+func TestPanelsHavePositionsAndDescriptions(t *testing.T) {
 	taken, ids := map[[2]int]string{}, map[int]bool{}
 	for _, p := range theBoard(t).Panels {
 		if ids[p.ID] {

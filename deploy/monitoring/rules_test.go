@@ -17,7 +17,7 @@ import (
 // runbook is what the links of alerts lead to.
 const runbook = "docs/runbook.md"
 
-func TestFilesAreAsTheyAreMade(t *testing.T) {
+func TestGeneratedFilesAreCurrent(t *testing.T) {
 	files, err := made(".")
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestFilesAreAsTheyAreMade(t *testing.T) {
 	}
 }
 
-func TestTheOperatorsRulesAreTheSame(t *testing.T) {
+func TestPrometheusRuleEqualsRules(t *testing.T) {
 	var object struct {
 		Kind string   `json:"kind"`
 		Spec ruleFile `json:"spec"`
@@ -44,7 +44,7 @@ func TestTheOperatorsRulesAreTheSame(t *testing.T) {
 	}
 }
 
-func TestEveryAlertSaysWhatToDo(t *testing.T) {
+func TestEveryAlertHasARunbook(t *testing.T) {
 	sections := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(string(read(t, "../../"+runbook)), -1) {
 		sections[anchor(m[1])] = true
@@ -79,7 +79,7 @@ func anchor(heading string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.Trim(heading, "` ")), " ", "-")
 }
 
-func TestEveryRuleIsTried(t *testing.T) {
+func TestEveryRuleHasATest(t *testing.T) {
 	trials := string(read(t, "rules_test.yaml"))
 	for _, r := range ruleset(t) {
 		if want := fmt.Sprintf("{alertname=%q", r.Alert); r.Alert != "" && !strings.Contains(trials, want) {
@@ -91,7 +91,7 @@ func TestEveryRuleIsTried(t *testing.T) {
 	}
 }
 
-func TestPrometheusTakesTheRulesAndTellsAlertsOnTime(t *testing.T) {
+func TestPromtoolAcceptsRulesAndTests(t *testing.T) {
 	for _, args := range [][]string{
 		{"check", "rules", "rules.yaml"},
 		{"test", "rules", "rules_test.yaml"},
@@ -103,7 +103,7 @@ func TestPrometheusTakesTheRulesAndTellsAlertsOnTime(t *testing.T) {
 }
 
 // That promtool can say no, without which its yes is worth nothing.
-func TestPromtoolFindsAThresholdThatIsWrong(t *testing.T) {
+func TestPromtoolRejectsWrongThreshold(t *testing.T) {
 	const right, wrong = "last_timestamp_seconds{job=\"kube-vmap\"} > 60", "last_timestamp_seconds{job=\"kube-vmap\"} > 600"
 	text := string(read(t, "rules.yaml"))
 	if !strings.Contains(text, right) {

@@ -11,7 +11,7 @@ import (
 	"kube-vmap/model"
 )
 
-func TestAddressesThatComeAndGoAreTold(t *testing.T) {
+func TestAddedAndRemovedAddressesAreSent(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	l, _ := m.listen()
@@ -46,7 +46,7 @@ func TestAddressesThatComeAndGoAreTold(t *testing.T) {
 	}
 }
 
-func TestDeprecatedAddressesCountUntilTheyAreGone(t *testing.T) {
+func TestDeprecatedAddressesAreUsable(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	eth0 := m.addLink("eth0")
@@ -61,9 +61,9 @@ func TestDeprecatedAddressesCountUntilTheyAreGone(t *testing.T) {
 	l.expect()
 }
 
-// TestAnAddressIsToldWhenOneCanListenThere uses a link on which duplicates are
+// TestAddressIsSentWhenBindable uses a link on which duplicates are
 // looked for, which takes a while.
-func TestAnAddressIsToldWhenOneCanListenThere(t *testing.T) {
+func TestAddressIsSentWhenBindable(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	for key, value := range map[string]string{
@@ -121,7 +121,7 @@ func many(n int) (texts []string, prefixes []string) {
 	return texts, prefixes
 }
 
-func TestABurstOfChangesIsToldInAFewLists(t *testing.T) {
+func TestBurstOfChangesIsBatched(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	eth0 := m.addLink("eth0")
@@ -147,9 +147,9 @@ func TestABurstOfChangesIsToldInAFewLists(t *testing.T) {
 	}
 }
 
-// TestMoreChangesThanTheSocketHoldsLoseNothing has nobody listen while there are
+// TestSocketOverflowLosesNothing has nobody listen while there are
 // far more than its 200 KiB can hold.
-func TestMoreChangesThanTheSocketHoldsLoseNothing(t *testing.T) {
+func TestSocketOverflowLosesNothing(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	eth0 := m.addLink("eth0")
@@ -171,7 +171,7 @@ func TestMoreChangesThanTheSocketHoldsLoseNothing(t *testing.T) {
 	}
 }
 
-func TestNothingIsMissedBetweenTheFirstListAndTheSubscription(t *testing.T) {
+func TestNoChangeIsMissedAtStart(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	eth0 := m.addLink("eth0")

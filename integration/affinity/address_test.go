@@ -30,9 +30,9 @@ func everyone(l *lab.Lab, f model.Family) []asker {
 	return all
 }
 
-// TestAffinityIsOfTheClientAndThePortOfAService asks by all addresses in any
+// TestAffinityIsPerClientAndServicePort asks by all addresses in any
 // order.
-func TestAffinityIsOfTheClientAndThePortOfAService(t *testing.T) {
+func TestAffinityIsPerClientAndServicePort(t *testing.T) {
 	const ports = 2
 	l, servers := newLab(t, 4, 2)
 	for _, h := range servers {
@@ -90,9 +90,9 @@ func theOne(t *testing.T, l *lab.Lab, c asker, w daemon.Transport, s daemon.Serv
 	return by
 }
 
-// TestPoliciesComeBeforeAffinity lets clients get an endpoint by an address where
+// TestTrafficPolicyOverridesAffinity lets clients get an endpoint by an address where
 // all may serve, and ask by another where only those on the node may.
-func TestPoliciesComeBeforeAffinity(t *testing.T) {
+func TestTrafficPolicyOverridesAffinity(t *testing.T) {
 	l, servers := newLab(t, 3, 4)
 	local := names(servers[:3])
 	f := daemon.NewFolder(t, l)

@@ -17,9 +17,9 @@ import (
 	"kube-vmap/model"
 )
 
-// TestAFullTableStopsNobody fills the table of clients. Those who came before
+// TestFullAffinityMapServesNewClients fills the table of clients. Those who came before
 // keep their endpoints; those who come after get one each time they ask.
-func TestAFullTableStopsNobody(t *testing.T) {
+func TestFullAffinityMapServesNewClients(t *testing.T) {
 	t.Parallel()
 	l, servers := newLab(t, 4, 2)
 	f := daemon.NewFolder(t, l)

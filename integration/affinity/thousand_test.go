@@ -18,9 +18,9 @@ var (
 	newcomer = crowd{1000, 400}
 )
 
-// TestAThousandClientsKeepTheirEndpoints takes a Service through what happens to
+// TestThousandClientsKeepTheirEndpoints takes a Service through what happens to
 // it in life, with 20 endpoints at first.
-func TestAThousandClientsKeepTheirEndpoints(t *testing.T) {
+func TestThousandClientsKeepTheirEndpoints(t *testing.T) {
 	l, servers := newLab(t, 18, 7)
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers[:20], Affinity: long}
@@ -118,9 +118,9 @@ func onlyTheLostMove(t *testing.T, before, after []string, there map[string]bool
 	}
 }
 
-// TestOneEndpointTakesAnothersPlace replaces endpoints one by one; each takes the
+// TestReplacedEndpointGetsItsClients replaces endpoints one by one; each takes the
 // place in the kernel that the other had.
-func TestOneEndpointTakesAnothersPlace(t *testing.T) {
+func TestReplacedEndpointGetsItsClients(t *testing.T) {
 	l, servers := newLab(t, 5, 3)
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers[:5], Affinity: long}
@@ -139,10 +139,10 @@ func TestOneEndpointTakesAnothersPlace(t *testing.T) {
 	}
 }
 
-// TestAffinityOutlivesTheLimitOfSlots has more endpoints than there are slots,
+// TestAffinitySurvivesSlotLimit has more endpoints than there are slots,
 // then fewer, then more again: the Service changes from one kind of map to the
 // other.
-func TestAffinityOutlivesTheLimitOfSlots(t *testing.T) {
+func TestAffinitySurvivesSlotLimit(t *testing.T) {
 	const times = 40
 	l, servers := newLab(t, 5, 2)
 	for _, h := range servers {

@@ -13,10 +13,10 @@ import (
 // short is an affinity that a test can wait for.
 const short = 2 * time.Second
 
-// TestAffinityEndsWhenNoConnectionsCome has three kinds of clients: who makes new
+// TestAffinityTimesOut has three kinds of clients: who makes new
 // connections now and then, who makes none, and who goes on talking by one that
 // is established, which does not count.
-func TestAffinityEndsWhenNoConnectionsCome(t *testing.T) {
+func TestAffinityTimesOut(t *testing.T) {
 	t.Parallel()
 	l, servers := newLab(t, 5, 2)
 	f := daemon.NewFolder(t, l)
@@ -86,8 +86,8 @@ func talk(t *testing.T, flows []*lab.Flow) (by []string) {
 	return by
 }
 
-// TestAffinityIsSwitchedAndChanged changes what the Service says of it.
-func TestAffinityIsSwitchedAndChanged(t *testing.T) {
+// TestAffinityCanBeEnabledAndChanged changes what the Service says of it.
+func TestAffinityCanBeEnabledAndChanged(t *testing.T) {
 	t.Parallel()
 	l, servers := newLab(t, 5, 2)
 	f := daemon.NewFolder(t, l)

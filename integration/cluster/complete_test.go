@@ -96,7 +96,7 @@ func TestNothingIsTouchedWithoutTheRightToListWhatIsNeeded(t *testing.T) {
 		c.again(t, kubeconfig)
 		clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
 		answered(t, c.clients, comes, "pod-1")
-		const without = "going on without what the API server does not have or not show"
+		const without = "API resource unavailable, continuing without it"
 		if told := linesOf(c.proxy, without); len(told) != 1 || told[0]["kind"] != "ServiceCIDR" {
 			t.Errorf("the log says %v", told)
 		}

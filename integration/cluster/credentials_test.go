@@ -170,7 +170,7 @@ func patient(t *testing.T, p *clustertest.Proxy) {
 	}
 	probe(t, p, map[string]int{"readyz": 503, "livez": 200, "healthz": 503})
 	clustertest.Must(t, p.Stop())
-	if said := linesOf(p, "the API's objects are complete"); len(said) > 0 {
+	if said := linesOf(p, "API objects loaded"); len(said) > 0 {
 		t.Errorf("the log of one that read nothing says %v", said)
 	}
 }

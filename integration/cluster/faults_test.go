@@ -28,8 +28,8 @@ const (
 
 // What a proxy logs of an API that is away.
 const (
-	away = "the API cannot be read, what is known stays"
-	back = "the API can be read again"
+	away = "API server unavailable, keeping the last known objects"
+	back = "API server available again"
 )
 
 // faults is a cluster whose control plane does not always work. The proxy of

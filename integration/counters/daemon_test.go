@@ -60,7 +60,7 @@ func (s *scene) each(t *testing.T, of daemon.Service, times int) {
 	}
 }
 
-func TestConnectionsAreCountedByAllTheirWays(t *testing.T) {
+func TestConnectionsAreCountedOnAllFrontends(t *testing.T) {
 	s := newScene(t, 3, 1)
 	k := open(t, s.Node)
 	plain := daemon.Service{Name: "plain", Number: 1, Endpoints: s.servers, Kinds: daemon.Kinds}
@@ -127,7 +127,7 @@ func (s *scene) checkMetrics(t *testing.T) {
 	}
 }
 
-func TestCountsStayThroughScalingAndRestarts(t *testing.T) {
+func TestCountsSurviveScalingAndRestarts(t *testing.T) {
 	s := newScene(t, 4, 0)
 	k := open(t, s.Node)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: s.servers[:2], Kinds: daemon.Kinds}

@@ -8,7 +8,7 @@ import (
 	"kube-vmap/model"
 )
 
-func TestAFlowIsCountedOnceHoweverManyPacketsItHas(t *testing.T) {
+func TestFlowIsCountedOnce(t *testing.T) {
 	s := newScene(t, 2, 0)
 	k := open(t, s.Node)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: s.servers}

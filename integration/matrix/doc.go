@@ -63,7 +63,7 @@
 //		matrix.TestEndpointsGoAndComeBackForEveryAddress
 //	TestHealthCheckNodePortWhenTerminating
 //		model.TestAHealthCheckCountsAddressesOfReadyEndpointsOfThisNode
-//		healthcheck.TestAnswersAreThoseOfKubeProxy
+//		healthcheck.TestHealthCheckResponsesAreThoseOfKubeProxy
 //	TestNoEndpointsMetric
 //		matrix.TestPortsThatOtherNodesServeAreCounted
 //	TestLoadBalancerIngressRouteTypeProxy

@@ -10,9 +10,9 @@ import (
 	"kube-vmap/model"
 )
 
-// TestExternalIPsTakeTrafficUnlessTheyAreNotServed is what CVE-2020-8554 is about:
+// TestExternalIPsTakeTrafficUnlessDisabled is what CVE-2020-8554 is about:
 // the author of a Service gets what this node's pods send to a host elsewhere.
-func TestExternalIPsTakeTrafficUnlessTheyAreNotServed(t *testing.T) {
+func TestExternalIPsTakeTrafficUnlessDisabled(t *testing.T) {
 	for name, test := range map[string]struct {
 		flags []string
 		by    string
@@ -46,9 +46,9 @@ func externalIPs(addrs ...netip.Addr) string {
 	return "externalIPs: [" + strings.Join(list, ", ") + "]\n"
 }
 
-// TestAClusterIPCannotBeTaken has a thief who was there long before; of the same
+// TestClusterIPCannotBeTakenOver has a thief who was there long before; of the same
 // address, what its owner does not serve is not protected.
-func TestAClusterIPCannotBeTaken(t *testing.T) {
+func TestClusterIPCannotBeTakenOver(t *testing.T) {
 	l := newLab(t)
 	if err := l.Pods[0].ServeAll(daemon.TargetPort); err != nil {
 		t.Fatal(err)
@@ -70,9 +70,9 @@ func TestAClusterIPCannotBeTaken(t *testing.T) {
 	})
 }
 
-// TestAFolderMayTakeThePortsOfTheNode holds what an API server forbids: in a folder
+// TestManifestsMayUseNodePortsOfTheHost holds what an API server forbids: in a folder
 // there is no range of node ports.
-func TestAFolderMayTakeThePortsOfTheNode(t *testing.T) {
+func TestManifestsMayUseNodePortsOfTheHost(t *testing.T) {
 	l := newLab(t)
 	const ssh = 22
 	if err := l.Node.ServeAll(ssh); err != nil {
@@ -86,9 +86,9 @@ func TestAFolderMayTakeThePortsOfTheNode(t *testing.T) {
 	})
 }
 
-// TestAHealthCheckPortThatIsTakenIsNotServed asks for the port of kube-vmap's own
+// TestHealthCheckPortInUseIsNotServed asks for the port of kube-vmap's own
 // health server, which other addresses of the node would go round.
-func TestAHealthCheckPortThatIsTakenIsNotServed(t *testing.T) {
+func TestHealthCheckPortInUseIsNotServed(t *testing.T) {
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)
 	s := service{

@@ -54,9 +54,9 @@ func status(t *testing.T, pid int, field string) string {
 	return ""
 }
 
-// TestOneCapabilityAndNothingToWriteToIsEnough runs the proxy as its manifest does:
+// TestNetAdminAndReadOnlyRootSuffice runs the proxy as its manifest does:
 // with CAP_NET_ADMIN alone, no way to more, and a read-only file system.
-func TestOneCapabilityAndNothingToWriteToIsEnough(t *testing.T) {
+func TestNetAdminAndReadOnlyRootSuffice(t *testing.T) {
 	if err := unix.MountSetattr(-1, "", 0, &unix.MountAttr{}); errors.Is(err, unix.ENOSYS) {
 		t.Skip("this kernel makes no whole tree of mounts read-only (Linux 5.12)")
 	}

@@ -9,9 +9,9 @@ import (
 	"kube-vmap/model"
 )
 
-// TestServicesDoNotLeadToServices holds that a connection is translated once: an
+// TestServiceAddressesAreNotEndpoints holds that a connection is translated once: an
 // endpoint that is the address of a Service is a dead end, and no loop.
-func TestServicesDoNotLeadToServices(t *testing.T) {
+func TestServiceAddressesAreNotEndpoints(t *testing.T) {
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)
 	good := service{name: "good", number: 1, endpoints: addrsOf(l.Pods[1].Host), nodePort: 30080, spec: "type: NodePort\n"}
@@ -44,9 +44,9 @@ func TestServicesDoNotLeadToServices(t *testing.T) {
 	})
 }
 
-// TestAddressesThatOnlyTheHostHasAreNoEndpoints asks for what listens on the node
+// TestHostOnlyAddressesAreNotEndpoints asks for what listens on the node
 // for the node alone.
-func TestAddressesThatOnlyTheHostHasAreNoEndpoints(t *testing.T) {
+func TestHostOnlyAddressesAreNotEndpoints(t *testing.T) {
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)
 	secret := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}

@@ -13,10 +13,10 @@ import (
 	"kube-vmap/model"
 )
 
-// TestHealthChecksOfOneFamilyAnswerOnNodeAddressesOfBoth asks single-stack Services
+// TestSingleFamilyHealthChecksListenInBoth asks single-stack Services
 // from outside at four addresses of the node. Those that serve node ports answer,
 // whatever their family; the others refuse.
-func TestHealthChecksOfOneFamilyAnswerOnNodeAddressesOfBoth(t *testing.T) {
+func TestSingleFamilyHealthChecksListenInBoth(t *testing.T) {
 	primary := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8:2::1")}
 	second := []netip.Addr{netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("2001:db8:2::11")}
 	for nodePorts, serving := range map[string][]netip.Addr{

@@ -17,9 +17,9 @@ import (
 	"kube-vmap/model"
 )
 
-// TestItListensWhereTheDocumentSays has all that makes the proxy listen, without the
+// TestListenersAreThoseDocumented has all that makes the proxy listen, without the
 // node ports on localhost and with them.
-func TestItListensWhereTheDocumentSays(t *testing.T) {
+func TestListenersAreThoseDocumented(t *testing.T) {
 	always := []string{
 		"tcp6 [::]:10256", "tcp 127.0.0.1:10249", "tcp 192.0.2.1:30081", "tcp6 [2001:db8:2::1]:30081", "unix @kube-vmap",
 	}
@@ -139,9 +139,9 @@ func socketAddr(text string) string {
 	return netip.AddrPortFrom(a, uint16(n)).String()
 }
 
-// TestOfTheNodesSettingsOnlyConntracksChange compares all settings of the node's
+// TestOnlyConntrackSysctlsChange compares all settings of the node's
 // network before and after; route_localnet is one of them.
-func TestOfTheNodesSettingsOnlyConntracksChange(t *testing.T) {
+func TestOnlyConntrackSysctlsChange(t *testing.T) {
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)
 	put(f, service{name: "web", number: 1, endpoints: addrsOf(l.Pods[1].Host), nodePort: 30080, spec: "type: NodePort\n"})

@@ -52,9 +52,9 @@ func hostileManifests(t *testing.T) (folder string) {
 	return folder
 }
 
-// TestListingsHoldNothingThatAuthorsWrote holds of comments that they are Service
+// TestListingsHoldNoUserText holds of comments that they are Service
 // names in quotes, and of all else that it is nft's.
-func TestListingsHoldNothingThatAuthorsWrote(t *testing.T) {
+func TestListingsHoldNoUserText(t *testing.T) {
 	events, problems := manifests.Load(hostileManifests(t), "node-1")
 	if len(events) == 0 || len(problems) < 9 {
 		t.Fatalf("%d events, %d problems", len(events), len(problems))
@@ -81,9 +81,9 @@ func TestListingsHoldNothingThatAuthorsWrote(t *testing.T) {
 	}
 }
 
-// TestLogsHoldOneLineForEachProblem has what is wrong with the manifests as it is
+// TestLogHasOneLinePerProblem has what is wrong with the manifests as it is
 // printed, and logged in both formats.
-func TestLogsHoldOneLineForEachProblem(t *testing.T) {
+func TestLogHasOneLinePerProblem(t *testing.T) {
 	_, problems := manifests.Load(hostileManifests(t), "node-1")
 	for _, p := range problems {
 		// As the command render prints it.

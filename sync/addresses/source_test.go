@@ -101,7 +101,7 @@ func list(texts ...string) []netip.Addr {
 	return out
 }
 
-func TestAddressesAreToldAtOnceAndWhenTheyChange(t *testing.T) {
+func TestAddressesAreSentInitiallyAndOnChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		feed := &script{after: time.Second, lists: [][]netip.Addr{
 			list("2001:db8::2", "192.0.2.9", "192.0.2.1", "192.0.2.9", "fe80::1", "fe80::1"),
@@ -117,7 +117,7 @@ func TestAddressesAreToldAtOnceAndWhenTheyChange(t *testing.T) {
 	})
 }
 
-func TestANodeWithoutAddressesIsToldToo(t *testing.T) {
+func TestEmptyListIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told, _, _ := play(t, []*script{{lists: [][]netip.Addr{list(), list()}}}, 50*time.Millisecond)
 		if !slices.Equal(told, []string{""}) {
@@ -126,7 +126,7 @@ func TestANodeWithoutAddressesIsToldToo(t *testing.T) {
 	})
 }
 
-func TestBrokenSocketsAreMadeAgainEverLessOften(t *testing.T) {
+func TestBrokenSocketsAreReopenedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		same := list("192.0.2.1", "2001:db8::1")
 		feeds := []*script{
@@ -163,7 +163,7 @@ func TestBrokenSocketsAreMadeAgainEverLessOften(t *testing.T) {
 	})
 }
 
-func TestARunEndsWhileNobodyListens(t *testing.T) {
+func TestRunEndsWhileReceiverIsBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Log: slog.New(slog.DiscardHandler)})
 		sockets := &script{lists: [][]netip.Addr{list("192.0.2.1")}}
@@ -179,7 +179,7 @@ func TestARunEndsWhileNobodyListens(t *testing.T) {
 	})
 }
 
-func TestAnAddressCountsIfTheNodeAnswersToIt(t *testing.T) {
+func TestUsableAddresses(t *testing.T) {
 	const optimistic = unix.IFA_F_TENTATIVE | unix.IFA_F_OPTIMISTIC
 	for _, test := range []struct {
 		addr  string

@@ -149,7 +149,7 @@ func full(f model.Family, p model.Protocol) []nft.Element {
 	return out
 }
 
-func TestClientsOfWhatIsGoneAreForgotten(t *testing.T) {
+func TestClientsOfRemovedEndpointsAreForgotten(t *testing.T) {
 	const sticky = 3 * time.Hour
 	each(t, func(t *testing.T, f model.Family, p model.Protocol) {
 		id := nft.SetID{Family: f, Kind: nft.SetAffinity}
@@ -196,7 +196,7 @@ func TestClientsOfWhatIsGoneAreForgotten(t *testing.T) {
 	})
 }
 
-func TestWhatWentBeforeTheStartIsForgottenAtTheStart(t *testing.T) {
+func TestStartForgetsClientsOfRemovedEndpoints(t *testing.T) {
 	each(t, func(t *testing.T, f model.Family, p model.Protocol) {
 		all, local := nft.SetID{Family: f, Kind: nft.SetAffinity}, nft.SetID{Family: f, Kind: nft.SetAffinity, Local: true}
 		k := &kernel{maps: map[nft.SetID][]nft.Element{all: full(f, p), local: full(f, p)}}
@@ -212,7 +212,7 @@ func TestWhatWentBeforeTheStartIsForgottenAtTheStart(t *testing.T) {
 	})
 }
 
-func TestChangesWithoutAffinityListNothing(t *testing.T) {
+func TestChangesWithoutAffinityReadNothing(t *testing.T) {
 	each(t, func(t *testing.T, f model.Family, p model.Protocol) {
 		k := &kernel{maps: map[nft.SetID][]nft.Element{}}
 		run(t, k, nil, func(s *Pruner) {
@@ -226,7 +226,7 @@ func TestChangesWithoutAffinityListNothing(t *testing.T) {
 	})
 }
 
-func TestAClientThatTimesOutMeanwhileIsNoError(t *testing.T) {
+func TestElementTimeoutIsNoError(t *testing.T) {
 	each(t, func(t *testing.T, f model.Family, p model.Protocol) {
 		id := nft.SetID{Family: f, Kind: nft.SetAffinity}
 		k := &kernel{maps: map[nft.SetID][]nft.Element{id: full(f, p)}, gone: 2}
@@ -239,7 +239,7 @@ func TestAClientThatTimesOutMeanwhileIsNoError(t *testing.T) {
 	})
 }
 
-func TestAFailedSweepIsRepeated(t *testing.T) {
+func TestFailedPruneIsRetried(t *testing.T) {
 	each(t, func(t *testing.T, f model.Family, p model.Protocol) {
 		id := nft.SetID{Family: f, Kind: nft.SetAffinity}
 		k := &kernel{maps: map[nft.SetID][]nft.Element{id: full(f, p)}}
@@ -256,7 +256,7 @@ func TestAFailedSweepIsRepeated(t *testing.T) {
 	})
 }
 
-func TestClientsThatAreNotRememberedAreCounted(t *testing.T) {
+func TestFullMapIsReported(t *testing.T) {
 	k := &kernel{maps: map[nft.SetID][]nft.Element{}, full: [...]uint64{model.IPv4: 7, model.IPv6: 9}}
 	told := [len(model.Families)]uint64{}
 	run(t, k, func(f model.Family, n uint64) { told[f] = n }, func(*Pruner) { <-time.After(2 * counterPeriod) })

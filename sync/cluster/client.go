@@ -10,26 +10,26 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ClientConfig says how to reach the API, as kube-proxy's clientConnection and
-// its flags do.
+// ClientConfig configures a client of the API server; the fields are those of
+// kube-proxy's clientConnection and flags.
 type ClientConfig struct {
-	// Kubeconfig is the path of a kubeconfig file, and Master the address of the
-	// API server, which overrides the file's. Without either, the process is
-	// taken to run in a Pod.
+	// Kubeconfig is the path of a kubeconfig file. Master is the API server's address
+	// and overrides the file's. Without either, the in-cluster configuration of a Pod
+	// is used.
 	Kubeconfig, Master string
-	// QPS and Burst limit requests other than watches; zero is client-go's default
-	// of 5 and 10, and a negative QPS is no limit.
+	// QPS and Burst limit requests other than watches; zero means client-go's defaults
+	// (5 and 10), and a negative QPS no limit.
 	QPS   float32
 	Burst int
-	// ContentType is how objects are written, protobuf if it is empty, and
-	// AcceptContentTypes how they are read; empty is ContentType and then any.
+	// ContentType is the encoding of requests, protobuf if empty. AcceptContentTypes
+	// are those of responses, ContentType and then any if empty.
 	ContentType, AcceptContentTypes string
-	// UserAgent is what the server's logs know the process by; empty is client-go's
-	// default, made of the program's name.
+	// UserAgent identifies the process in the server's logs; empty means client-go's
+	// default, which has the program's name.
 	UserAgent string
 }
 
-// NewClient makes a client. The server is not asked for anything yet.
+// NewClient returns a client. It does not connect yet.
 func NewClient(c ClientConfig) (kubernetes.Interface, error) {
 	config, err := c.restConfig()
 	if err != nil {
@@ -43,12 +43,12 @@ func NewClient(c ClientConfig) (kubernetes.Interface, error) {
 	config.UserAgent = c.UserAgent
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of %s: %w", c.origin(), err)
+		return nil, fmt.Errorf("create a client from %s: %w", c.origin(), err)
 	}
 	return client, nil
 }
 
-// restConfig is where the server is and who asks.
+// restConfig returns the server's address and the credentials.
 func (c ClientConfig) restConfig() (*rest.Config, error) {
 	var config *rest.Config
 	var err error
@@ -66,11 +66,11 @@ func (c ClientConfig) restConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// origin says where the configuration is from.
+// origin returns where the configuration is read from, for errors.
 func (c ClientConfig) origin() string {
 	switch {
 	case c.Kubeconfig == "" && c.Master == "":
-		return "the configuration of a Pod, because neither a kubeconfig file nor a master is given"
+		return "the in-cluster configuration (no kubeconfig file and no master given)"
 	case c.Kubeconfig == "":
 		return "the configuration for master " + c.Master
 	case c.Master == "":

@@ -20,7 +20,7 @@ import (
 	"kube-vmap/sync/cluster/apitest"
 )
 
-// kubeconfig writes a file that leads to a server.
+// kubeconfig writes a kubeconfig file for a server.
 func kubeconfig(t *testing.T, server string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -33,7 +33,7 @@ func kubeconfig(t *testing.T, server string) string {
 	return path
 }
 
-func TestAClientGoesWhereItIsToldTo(t *testing.T) {
+func TestClientUsesKubeconfigAndMaster(t *testing.T) {
 	asked := make(chan *http.Request, 1)
 	ask := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r })
 	plain, secure := httptest.NewServer(ask), httptest.NewTLSServer(ask)
@@ -69,7 +69,7 @@ func TestAClientGoesWhereItIsToldTo(t *testing.T) {
 	}
 }
 
-func TestAClientThatCannotBeMadeSaysWhy(t *testing.T) {
+func TestClientErrorsNameTheirOrigin(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	garbled := filepath.Join(t.TempDir(), "garbled")
 	if err := os.WriteFile(garbled, []byte("}"), 0o600); err != nil {
@@ -79,7 +79,7 @@ func TestAClientThatCannotBeMadeSaysWhy(t *testing.T) {
 		config cluster.ClientConfig
 		want   []string
 	}{
-		"neither":        {cluster.ClientConfig{}, []string{"Pod", "neither a kubeconfig file nor a master"}},
+		"neither":        {cluster.ClientConfig{}, []string{"in-cluster", "no kubeconfig file and no master"}},
 		"no file":        {cluster.ClientConfig{Kubeconfig: "/no/such/file"}, []string{"kubeconfig /no/such/file"}},
 		"a garbled file": {cluster.ClientConfig{Kubeconfig: garbled}, []string{"kubeconfig " + garbled}},
 		"a bad master":   {cluster.ClientConfig{Master: "http://[::1"}, []string{"master http://[::1"}},
@@ -87,7 +87,7 @@ func TestAClientThatCannotBeMadeSaysWhy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := cluster.NewClient(c.config)
 			if err == nil {
-				t.Fatal("there is a client")
+				t.Fatal("no error")
 			}
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
@@ -98,9 +98,9 @@ func TestAClientThatCannotBeMadeSaysWhy(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOfASource runs sources over a real network, where nothing but
-// counting shows what they leave.
-func TestNothingIsLeftOfASource(t *testing.T) {
+// TestSourceLeaksNoGoroutines runs sources over real connections, where leaks show only
+// in the number of goroutines.
+func TestSourceLeaksNoGoroutines(t *testing.T) {
 	api := filled()
 	server := httptest.NewServer(api)
 	defer server.Close()
@@ -113,15 +113,15 @@ func TestNothingIsLeftOfASource(t *testing.T) {
 		useOnce(t, server, api, client, i)
 		now := goroutines()
 		if i == 0 {
-			before = now // those that the first one leaves are the client's
+			before = now // the rest belongs to the client
 		} else if now > before {
 			t.Fatalf("%d goroutines after one source, %d after %d", before, now, i+1)
 		}
 	}
 }
 
-// useOnce runs a source until it has told a change, the second one on a connection
-// that is cut.
+// useOnce runs a source until it has sent a change, the second one on a connection that
+// was closed.
 func useOnce(t *testing.T, server *httptest.Server, api *apitest.Server, client kubernetes.Interface, i int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	bursts, done := make(chan []sync.Event), make(chan error)
@@ -133,7 +133,7 @@ func useOnce(t *testing.T, server *httptest.Server, api *apitest.Server, client 
 	}
 	api.Put(service("web-0", 10+i))
 	if got := lines(<-bursts); got != fmt.Sprintf("service default/web-0 10.96.0.%d", 10+i) {
-		t.Errorf("told %s", got)
+		t.Errorf("got %s", got)
 	}
 	cancel()
 	if err := <-done; err != nil {
@@ -142,7 +142,7 @@ func useOnce(t *testing.T, server *httptest.Server, api *apitest.Server, client 
 	server.CloseClientConnections()
 }
 
-// goroutines is how many there are once that no longer changes.
+// goroutines returns the number of goroutines once it no longer changes.
 func goroutines() int {
 	last, same := 0, 0
 	for deadline := time.Now().Add(10 * time.Second); same < 10 && time.Now().Before(deadline); same++ {

@@ -8,17 +8,20 @@ import (
 	"kube-vmap/sync"
 )
 
-// seed makes hashes comparable within this process, which is all they are for.
-var seed = maphash.MakeSeed()
+// hashSeed makes hashes comparable within this process only.
+var hashSeed = maphash.MakeSeed()
 
-// content is a hash of what an object means. Two that mean the same have the same
-// hash; that two which do not have it, too, is as likely as one in 2^64.
+// A contentHasher hashes the converted form of API objects, so that the store can see
+// which updates change anything without keeping the objects. It must cover every field
+// that package convert sets: TestHashCoversEveryModelField and
+// TestHashChangesWithConversion fail if one is forgotten.
 type contentHasher struct{ maphash.Hash }
 
-// contentHash hashes an item's value; never zero.
+// contentHash returns a hash of a converted object's value, never zero. Different
+// values have the same hash with a probability of 2^-64.
 func contentHash(value any) uint64 {
 	var m contentHasher
-	m.SetSeed(seed)
+	m.SetSeed(hashSeed)
 	switch v := value.(type) {
 	case sync.SetService:
 		m.service(&v.Service)
@@ -32,8 +35,8 @@ func contentHash(value any) uint64 {
 	return max(m.Sum64(), 1)
 }
 
-// hashUID hashes a UID, which takes less memory than the text.
-func hashUID(uid string) uint64 { return maphash.String(seed, uid) }
+// hashUID returns a hash of a UID, which takes less memory than the text.
+func hashUID(uid string) uint64 { return maphash.String(hashSeed, uid) }
 
 func (m *contentHasher) service(s *model.Service) {
 	m.text(s.Name.Namespace)
@@ -65,8 +68,8 @@ func (m *contentHasher) slice(s *model.EndpointSlice) {
 	}
 }
 
-// endpoint is written out, because WriteComparable would copy each of a hundred
-// thousand endpoints to the heap.
+// endpoint writes each field by itself, because WriteComparable would copy each of a
+// hundred thousand endpoints to the heap.
 func (m *contentHasher) endpoint(e *model.Endpoint) {
 	addr := e.Addr.As16()
 	_, _ = m.Write(addr[:])
@@ -78,7 +81,7 @@ func (m *contentHasher) endpoint(e *model.Endpoint) {
 	m.text(string(e.NodeHints))
 }
 
-// text adds a string so that it cannot run into the next one.
+// text writes a string and its end, so that it differs from a longer one.
 func (m *contentHasher) text(s string) {
 	_, _ = m.WriteString(s)
 	_ = m.WriteByte(0)
@@ -92,7 +95,7 @@ func (m *contentHasher) flag(b bool) {
 	}
 }
 
-// writeList adds a list so that it cannot run into the next one.
+// writeList writes a list and its length, so that it differs from a longer one.
 func writeList[T comparable](m *contentHasher, values []T) {
 	maphash.WriteComparable(&m.Hash, len(values))
 	for _, v := range values {

@@ -9,9 +9,9 @@ import (
 	"kube-vmap/sync"
 )
 
-// TestEveryFieldHasAMeaning changes each field of what is told in turn, so that no
-// field that is added later is forgotten.
-func TestEveryFieldHasAMeaning(t *testing.T) {
+// TestHashCoversEveryModelField changes each field of each value in turn. It fails when
+// a field was added to the model but not to contentHash.
+func TestHashCoversEveryModelField(t *testing.T) {
 	addr := netip.MustParseAddr("10.0.0.1")
 	prefix := netip.MustParsePrefix("10.0.0.0/8")
 	for _, value := range []any{
@@ -29,19 +29,19 @@ func TestEveryFieldHasAMeaning(t *testing.T) {
 		v.Set(reflect.ValueOf(value))
 		before := contentHash(v.Interface())
 		if before == 0 || before != contentHash(value) {
-			t.Fatalf("%T does not mean what it means", value)
+			t.Fatalf("the hash of %T is zero or not deterministic", value)
 		}
 		eachField(v, v.Type().String(), func(path string, change, restore func()) {
 			change()
 			if contentHash(v.Interface()) == before {
-				t.Errorf("%s has no meaning", path)
+				t.Errorf("the hash does not cover %s", path)
 			}
 			restore()
 		})
 	}
 }
 
-// eachField calls f for each value in v that can be changed.
+// eachField calls f for each field in v, and in what v contains.
 func eachField(v reflect.Value, path string, f func(path string, change, restore func())) {
 	was := reflect.New(v.Type()).Elem()
 	was.Set(v)
@@ -60,7 +60,7 @@ func eachField(v reflect.Value, path string, f func(path string, change, restore
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if name := v.Type().Field(i).Name; name != "Triggered" { // which is no part of what the object means
+			if name := v.Type().Field(i).Name; name != "Triggered" { // not content of the object
 				eachField(v.Field(i), path+"."+name, f)
 			}
 		}

@@ -8,30 +8,57 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kube-vmap/sync"
 	"kube-vmap/sync/convert"
 )
 
-// convertFunc makes an item of an API object, or returns one that was made before.
+// An objectName names an object among those of its kind.
+type objectName struct{ namespace, name string }
+
+// A convertedObject is what the proxy uses of an API object. It shares no memory with
+// it. It is a [runtime.Object] because the lists and stores of client-go require one.
+type convertedObject struct {
+	objectName
+	value     any    // what the store's eventFunc takes; nil if nothing of the object is used
+	content   uint64 // hash of value; zero if that is nil
+	err       error  // why the object cannot be used, as a whole or in part
+	uid       string
+	triggered time.Time // what caused the last change, if known
+}
+
+// GetObjectMeta returns what client-go makes keys of.
+func (i *convertedObject) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: i.namespace, Name: i.name}
+}
+
+// GetObjectKind implements [runtime.Object].
+func (*convertedObject) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements [runtime.Object]; converted objects are immutable.
+func (i *convertedObject) DeepCopyObject() runtime.Object { return i }
+
+// A convertFunc converts an API object; it returns a converted object unchanged.
 type convertFunc func(obj any) (*convertedObject, error)
 
-// convertOnly is a reducer of objects of the type T.
-func convertOnly[T any](reduce func(*T) *convertedObject) convertFunc {
+// convertOnly returns a convertFunc for objects of type T.
+func convertOnly[T any](convert func(*T) *convertedObject) convertFunc {
 	return func(obj any) (*convertedObject, error) {
 		switch o := obj.(type) {
 		case *convertedObject:
 			return o, nil
 		case *T:
-			return reduce(o), nil
+			return convert(o), nil
 		}
-		return nil, fmt.Errorf("the API sent a %T where a %T was expected", obj, new(T))
+		return nil, fmt.Errorf("the API server sent a %T instead of a %T", obj, new(T))
 	}
 }
 
-// newConvertedObject is the item of an object that was converted to value, nil if there is
-// none, with the result errs.
+// newConvertedObject returns the object with that metadata, converted to value or, if
+// nothing of it can be used, nil.
 func newConvertedObject(o *metav1.ObjectMeta, value any, errs field.ErrorList) *convertedObject {
 	it := &convertedObject{objectName: objectName{o.Namespace, o.Name}, uid: string(o.UID)}
 	if value != nil {
@@ -43,7 +70,6 @@ func newConvertedObject(o *metav1.ObjectMeta, value any, errs field.ErrorList) *
 	return it
 }
 
-// serviceConverter makes items of Services.
 func serviceConverter() convertFunc {
 	names := interner{}
 	return convertOnly(func(s *corev1.Service) *convertedObject {
@@ -59,7 +85,6 @@ func serviceConverter() convertFunc {
 	})
 }
 
-// sliceConverter makes items of EndpointSlices.
 func sliceConverter() convertFunc {
 	names := interner{}
 	return convertOnly(func(s *discoveryv1.EndpointSlice) *convertedObject {
@@ -75,16 +100,14 @@ func sliceConverter() convertFunc {
 	})
 }
 
-// triggerTime is when what led to the slice's last change happened, as the
-// controllers that make slices note it; zero if they did not, or nothing that can
-// be read.
+// triggerTime returns when the change that led to the slice's last update happened,
+// which the EndpointSlice controllers annotate; zero without a valid annotation.
 func triggerTime(s *discoveryv1.EndpointSlice) time.Time {
 	t, _ := time.Parse(time.RFC3339Nano, s.Annotations[corev1.EndpointsLastChangeTriggerTime])
 	return t
 }
 
-// nodeConverter makes an item of the node of that name. Another one, which was not
-// asked for, is nothing.
+// nodeConverter ignores every Node but the proxy's own, although it asks for that only.
 func nodeConverter(own string) convertFunc {
 	return convertOnly(func(n *corev1.Node) *convertedObject {
 		if n.Name != own {
@@ -98,7 +121,6 @@ func nodeConverter(own string) convertFunc {
 	})
 }
 
-// serviceCIDRConverter makes items of ServiceCIDRs.
 func serviceCIDRConverter() convertFunc {
 	return convertOnly(func(c *networkingv1.ServiceCIDR) *convertedObject {
 		ranges, errs := convert.ServiceCIDR(c)

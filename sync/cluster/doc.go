@@ -1,50 +1,48 @@
-// Package cluster is the source that reads the Kubernetes API.
+// Package cluster reads Services, EndpointSlices, ServiceCIDRs and the proxy's own Node
+// from the Kubernetes API, and writes events to it.
 //
-//	Services        list, watch     +-------------+
-//	EndpointSlices ---------------> | store,      |  events   +---------+  bursts
-//	ServiceCIDRs    each object is  | one of each | --------> | pending | -------> loop
-//	the own Node    reduced on      | kind        |           +---------+
-//	                arrival         +-------------+
+//	API server --list, watch--> reflector --convert--> store --events--> eventQueue --bursts--> loop
+//	                            (client-go)            (one for each kind)
 //
-// Reflectors of client-go do the watching: streamed lists where the server has
-// them, pages where not, and all that is to be done when the server goes away,
-// restarts or has compacted what it would have to tell. What they feed is not a
-// cache of objects. An object becomes an item as soon as it is decoded: the event
-// that tells the loop of it, nothing of the API object. A store remembers of an
-// item its name and a hash of what it meant, by which it knows what is news, and
-// what is gone when a list no longer has it.
+// Reflectors of client-go do the listing and watching: lists that are streamed where
+// the server supports it, else read in pages, and recovery when the server is
+// unavailable, restarts or has compacted its history.
 //
-// Events wait in one place until the loop takes them, at most one for each
-// object: whatever the loop is busy with, what waits is bounded by the cluster's
-// size, and a lone event waits for nothing. The first burst is sent when all
-// kinds are complete and the node is known.
+// What differs from informers, to take less memory: objects are converted as soon as
+// they are decoded, and a [store] keeps only each object's name and a hash of its
+// content, by which it sees which updates change something and, after a list, which
+// objects are gone. An informer would keep every API object, and its delta queue and
+// event handlers would hold further copies.
 //
-// # When the API server is away
+// Events wait in one queue until the loop takes them, at most one for each object, so
+// the queue is bounded by the size of the cluster. A single event is not delayed. The
+// first burst is sent when the lists of all kinds are complete and the node is known.
 //
-// What was told stays. A watch that ends well is taken up where it ended at once;
-// after an error, each kind is asked for again after 0.8 to 20 seconds, at random.
-// The library's default ends at 60, and counts twice when a server that comes back
-// has forgotten where a watch was: for two minutes after an outage, a node might
-// have stale endpoints. Nor would longer waits spare such a server much: what
-// costs is what it sends, which is the same however long all have waited, and what
-// they must not do is ask at the same moment.
+// # When the API server is unavailable
 //
-// The log tells of an outage once, and of its end, and so it does when watches end
-// as soon as they begin, again and again.
+// The last known objects stay. A watch that ended without an error is resumed
+// immediately. After an error, each kind is requested again after a random 0.8 to 20
+// seconds. The delays of client-go's informers grow to 60 seconds, and double when the
+// server has lost its watch history: a node might have stale endpoints for two minutes
+// after an outage. Longer delays would hardly spare the server, since its cost is in
+// what it sends; the delays must only be spread.
 //
-// A server that has only just started refuses everything (403) until it has read
-// who may do what. That ServiceCIDRs are not to be seen, which the source can do
-// without, is therefore believed only after 15 seconds of refusals.
+// Client-go logs each failed request. Here its lines have the debug level, and an
+// outage and its end are logged once; so are watches that repeatedly end right after
+// they began.
 //
-// A connection that died without a word is noticed by client-go's HTTP/2 health
-// check, which sends a ping after 30 idle seconds and waits 15 for the answer
-// (HTTP2_READ_IDLE_TIMEOUT_SECONDS and HTTP2_PING_TIMEOUT_SECONDS change that);
-// without HTTP/2, by TCP keep-alives every 30 seconds, in about five minutes.
+// A server that has just started answers every request with 403 until it has loaded
+// its RBAC objects. So 403 for ServiceCIDRs, which the source can do without, counts
+// only when it lasts for 15 seconds.
 //
-// # When the Node object is away
+// A dead connection is noticed by client-go's HTTP/2 health check: a ping after 30 idle
+// seconds, with 15 seconds for the answer (HTTP2_READ_IDLE_TIMEOUT_SECONDS and
+// HTTP2_PING_TIMEOUT_SECONDS change that). Without HTTP/2, TCP keep-alives every 30
+// seconds notice it in about five minutes.
 //
-// The machine is still there, and so are its address, zone and pods: they stay as
-// they were last known, so that rules do not change when somebody deletes a Node
-// and its kubelet registers it again. Only load balancers are told to look
-// elsewhere, because that is what deleting the object says.
+// # When the Node object is deleted
+//
+// The machine and its address, zone and pods still exist, so the last known values
+// stay, and the rules do not change while a Node is deleted and registered again. Only
+// the health check for load balancers fails, as intended by the deletion.
 package cluster

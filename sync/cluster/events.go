@@ -9,7 +9,10 @@ import (
 	"kube-vmap/sync"
 )
 
-// serviceEvent is the teller of Services.
+// An eventFunc returns the event for a converted object's value; nil if there is none.
+// A nil value means that the object is gone.
+type eventFunc func(n objectName, value any) sync.Event
+
 func serviceEvent(n objectName, value any) sync.Event {
 	if value == nil {
 		return sync.DeleteService{Name: model.ServiceName{Namespace: n.namespace, Name: n.name}}
@@ -17,7 +20,6 @@ func serviceEvent(n objectName, value any) sync.Event {
 	return value.(sync.SetService)
 }
 
-// sliceEvent is the teller of EndpointSlices.
 func sliceEvent(n objectName, value any) sync.Event {
 	if value == nil {
 		return sync.DeleteSlice{Name: model.EndpointSliceName{Namespace: n.namespace, Name: n.name}}
@@ -31,9 +33,11 @@ type serviceCIDRs struct {
 	sent   []netip.Prefix
 }
 
-func newServiceCIDRs() *serviceCIDRs { return &serviceCIDRs{byName: map[objectName][]netip.Prefix{}} }
+func newServiceCIDRs() *serviceCIDRs {
+	return &serviceCIDRs{byName: map[objectName][]netip.Prefix{}}
+}
 
-// event is the teller of ServiceCIDRs.
+// event is the eventFunc of ServiceCIDRs.
 func (c *serviceCIDRs) event(n objectName, value any) sync.Event {
 	if value == nil {
 		delete(c.byName, n)
@@ -48,7 +52,7 @@ func (c *serviceCIDRs) event(n objectName, value any) sync.Event {
 	return sync.SetServiceCIDRs{CIDRs: all}
 }
 
-// all are the ranges, sorted, each once.
+// all returns the ranges, sorted and without duplicates.
 func (c *serviceCIDRs) all() []netip.Prefix {
 	var out []netip.Prefix
 	for _, ranges := range c.byName {
@@ -60,15 +64,13 @@ func (c *serviceCIDRs) all() []netip.Prefix {
 	return slices.Compact(out)
 }
 
-// ownNode is what is known of the node.
+// ownNode is what is known of the proxy's own Node.
 type ownNode struct {
-	last sync.SetNode
-	// keepZone tells that the Node was away and has had no zone since.
-	keepZone bool
-	// exists tells that there was a Node object.
-	exists bool
-	// available is closed when it was told that there is a Node object, ranged when it was
-	// told that it has ranges of pods.
+	last     sync.SetNode
+	exists   bool // a Node object was seen
+	keepZone bool // the Node was deleted, and has had no zone since
+	// found is closed when the queue has the Node, hasPodRanges when it has the Node's
+	// pod CIDRs.
 	found, hasPodRanges chan struct{}
 }
 
@@ -79,20 +81,21 @@ func newOwnNode(name string) *ownNode {
 	}
 }
 
-// noNodeObject says why a node without an object should get no connections.
+// noNodeObject returns why a node without a Node object is not eligible for
+// connections from load balancers.
 func noNodeObject(node string) string { return "there is no Node object " + node }
 
-// event is the teller of the node. What a Node that has only just been registered
-// has not yet, the machine still has. A zone that is taken from a Node that was
-// there all along is another matter: somebody wants it to go.
+// event is the eventFunc of Nodes. A Node that has just been registered may lack what
+// the machine still has, so the last known values stay. But a zone that is removed
+// from an existing Node was removed on purpose.
 func (o *ownNode) event(_ objectName, value any) sync.Event {
 	now := o.last
 	if value == nil {
 		now.Ineligible, o.keepZone = noNodeObject(now.Node.Name), true
 	} else {
 		now = value.(sync.SetNode)
-		now.Node.Addrs = orPrevious(o.last.Node.Addrs, now.Node.Addrs)
-		now.Node.PodCIDRs = orPrevious(o.last.Node.PodCIDRs, now.Node.PodCIDRs)
+		now.Node.Addrs = orPrevious(now.Node.Addrs, o.last.Node.Addrs)
+		now.Node.PodCIDRs = orPrevious(now.Node.PodCIDRs, o.last.Node.PodCIDRs)
 		o.keepZone = o.keepZone && now.Node.Zone == ""
 		if o.keepZone {
 			now.Node.Zone = o.last.Node.Zone
@@ -106,7 +109,8 @@ func (o *ownNode) event(_ objectName, value any) sync.Event {
 	return now
 }
 
-// onChange lets go on who waits for what was told: whoever goes on finds it pending.
+// closeWaiters closes found and hasPodRanges. It is called after the event was queued,
+// so that the first burst has it.
 func (o *ownNode) closeWaiters() {
 	if o.exists {
 		closeOnce(o.found)
@@ -116,19 +120,27 @@ func (o *ownNode) closeWaiters() {
 	}
 }
 
-// orPrevious returns what is there now, or what was if that is nothing.
-func orPrevious[T comparable](before, now T) T {
+// orPrevious returns now, or previous if now is zero.
+func orPrevious[T comparable](now, previous T) T {
 	if now == *new(T) {
-		return before
+		return previous
 	}
 	return now
 }
 
-// closeOnce closes a channel that nobody else closes.
-func closeOnce(c chan struct{}) {
+// isClosed reports whether a channel that carries no values is closed.
+func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
+		return true
 	default:
+		return false
+	}
+}
+
+// closeOnce closes a channel that only this goroutine closes, unless it is closed.
+func closeOnce(c chan struct{}) {
+	if !isClosed(c) {
 		close(c)
 	}
 }

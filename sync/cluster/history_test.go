@@ -23,23 +23,23 @@ import (
 	"kube-vmap/sync/convert"
 )
 
-var onlySeed = flag.Uint64("seed", 0, "random history to run; 0 means the usual ones and a new one")
+var onlySeed = flag.Uint64("seed", 0, "seed of the random history to run; 0 means fixed ones and a new one")
 
-// TestHistoriesEndRight lets random things happen to objects and to the server, and
-// compares what the events amount to with what the objects say in the end.
-func TestHistoriesEndRight(t *testing.T) {
+// TestRandomHistoriesMatchFinalState applies random changes to objects and faults to the
+// server, and compares the rule set of all events with that of the final objects.
+func TestRandomHistoriesMatchFinalState(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4, rand.Uint64()}
 	if *onlySeed != 0 {
 		seeds = []uint64{*onlySeed}
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { history(t, rand.New(rand.NewPCG(seed, 0))) })
+			synctest.Test(t, func(t *testing.T) { runHistory(t, rand.New(rand.NewPCG(seed, 0))) })
 		})
 	}
 }
 
-func history(t *testing.T, random *rand.Rand) {
+func runHistory(t *testing.T, random *rand.Rand) {
 	s := filled()
 	r := run(t, s)
 	events := r.now()
@@ -47,28 +47,28 @@ func history(t *testing.T, random *rand.Rand) {
 		s.DisableStreamedLists()
 	}
 	for range 300 {
-		happen(s, random)
+		step(s, random)
 		if random.IntN(3) == 0 {
-			r.quietly(time.Duration(random.IntN(1000)) * time.Millisecond)
+			r.pass(time.Duration(random.IntN(1000)) * time.Millisecond)
 		}
 		if random.IntN(4) == 0 {
-			events = append(events, r.taken()...)
+			events = append(events, r.drain()...)
 		}
 	}
 	s.SetDown(false)
 	s.Put(node())
 	for range 60 {
-		r.quietly(time.Second)
-		events = append(events, r.taken()...)
+		r.pass(time.Second)
+		events = append(events, r.drain()...)
 	}
 	r.stop()
-	if diff := cmp.Diff(rules(t, stated(s)), rules(t, events)); diff != "" {
-		t.Errorf("the events do not amount to the objects; -objects +events\n%s", diff)
+	if diff := cmp.Diff(rules(t, finalEvents(s)), rules(t, events)); diff != "" {
+		t.Errorf("the rules of the events differ from those of the objects; -objects +events\n%s", diff)
 	}
 }
 
-// taken is what can be had without waiting.
-func (r *rig) taken() (events []sync.Event) {
+// drain returns the events that are ready.
+func (r *rig) drain() (events []sync.Event) {
 	for {
 		synctest.Wait()
 		select {
@@ -80,8 +80,8 @@ func (r *rig) taken() (events []sync.Event) {
 	}
 }
 
-// happen lets one thing happen.
-func happen(s *apitest.Server, random *rand.Rand) {
+// step makes one random change.
+func step(s *apitest.Server, random *rand.Rand) {
 	n := random.IntN(5)
 	name := fmt.Sprintf("web-%d", n)
 	family := model.Families[random.IntN(len(model.Families))]
@@ -111,7 +111,7 @@ func happen(s *apitest.Server, random *rand.Rand) {
 	case 15:
 		s.Delete(serviceCIDR(name))
 	case 16:
-		s.Put(ranged(node()))
+		s.Put(withPodCIDRs(node()))
 	case 17:
 		s.EndWatches()
 	case 18:
@@ -121,8 +121,8 @@ func happen(s *apitest.Server, random *rand.Rand) {
 	}
 }
 
-// stated is what the server's objects say, converted one by one.
-func stated(s *apitest.Server) []sync.Event {
+// finalEvents returns the server's objects, converted one by one.
+func finalEvents(s *apitest.Server) []sync.Event {
 	var events []sync.Event
 	var ranges []netip.Prefix
 	for _, o := range s.Objects() {
@@ -147,7 +147,7 @@ func stated(s *apitest.Server) []sync.Event {
 	return append(events, sync.SetServiceCIDRs{CIDRs: slices.Compact(ranges)})
 }
 
-// rules are the rule set that events amount to.
+// rules returns the rule set that results from events.
 func rules(t *testing.T, events []sync.Event) []string {
 	t.Helper()
 	rules, _ := sync.Build(sync.Config{NodeName: "node-1", Rules: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}}, events)

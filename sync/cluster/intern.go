@@ -2,17 +2,17 @@ package cluster
 
 import "kube-vmap/model"
 
-// interner holds one copy of each string that it is given. Every endpoint of
-// every slice names its node, and decoding makes a copy of that each time, which
-// would be a good part of what the proxy keeps.
+// An interner keeps one copy of each string. Every endpoint names its node, and
+// decoding copies the name each time, which would be a large part of the proxy's
+// memory. Package unique does not help: it forgets a string as soon as no Handle of it
+// is left, and the model keeps strings, not Handles.
 type interner map[string]string
 
-// maxInterned is how many names an interner holds. Then it forgets them all: what is
-// still in use lives on where it is used, and names of nodes that went away do not
-// pile up.
+// maxInterned is how many strings an interner holds before it forgets them all, so
+// that names of deleted nodes do not pile up. Strings in use stay shared.
 const maxInterned = 1 << 14
 
-// intern returns the copy of s.
+// intern returns the interner's copy of s.
 func (n interner) intern(s string) string {
 	if s == "" {
 		return ""
@@ -27,7 +27,7 @@ func (n interner) intern(s string) string {
 	return s
 }
 
-// internSlice replaces the names in a slice that others have, too.
+// internSlice interns the strings of a slice that other slices have as well.
 func (n interner) internSlice(s *model.EndpointSlice) {
 	s.Service.Namespace = s.Name.Namespace
 	for i := range s.Ports {

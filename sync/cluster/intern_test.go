@@ -12,11 +12,11 @@ import (
 	"kube-vmap/sync"
 )
 
-func TestNamesAreKeptOnce(t *testing.T) {
-	reduce := sliceConverter()
+func TestStringsAreShared(t *testing.T) {
+	convert := sliceConverter()
 	names := map[string]*byte{}
 	for i := range 3 {
-		it, err := reduce(decoded(i))
+		it, err := convert(decoded(i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,14 +26,14 @@ func TestNamesAreKeptOnce(t *testing.T) {
 			slice.Name.Namespace, slice.Service.Namespace, slice.Ports[0].Name, e.Node, string(e.ZoneHints), string(e.NodeHints),
 		} {
 			if known := names[name]; known != nil && known != unsafe.StringData(name) {
-				t.Errorf("there are two of %q", name)
+				t.Errorf("%q is not shared", name)
 			}
 			names[name] = unsafe.StringData(name)
 		}
 	}
 }
 
-// decoded is a slice all of whose strings are its own, as they are after decoding.
+// decoded returns a slice that shares no strings with others, as after decoding.
 func decoded(i int) *discoveryv1.EndpointSlice {
 	own := func(s string) string { return string([]byte(s)) }
 	return &discoveryv1.EndpointSlice{
@@ -52,7 +52,7 @@ func decoded(i int) *discoveryv1.EndpointSlice {
 	}
 }
 
-func TestNamesThatAreGoneDoNotPileUp(t *testing.T) {
+func TestInternerIsBounded(t *testing.T) {
 	names := interner{}
 	for i := range 10 * maxInterned {
 		names.intern(fmt.Sprint(i))

@@ -10,38 +10,37 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// RouteKlog sends what client-go logs to log, for the whole process. A line of
-// klog's verbosity n comes at the level -n, so that a handler that shows levels
-// from -verbosity on shows as much as klog did. It must be called once, before
-// anything else of client-go is: klog does not guard its logger. To change the
-// verbosity later, there is [SetKlogVerbosity].
+// RouteKlog sends client-go's log lines to log, for the whole process. Lines of klog's
+// verbosity n have the level -n, so that a handler that shows levels from -verbosity on
+// shows as much as klog did. It must be called once, before anything else of client-go:
+// klog does not guard its logger. [SetKlogVerbosity] changes the verbosity later.
 func RouteKlog(log *slog.Logger, verbosity int) {
 	klog.SetLoggerWithOptions(logr.FromSlogHandler(log.Handler()).V(featureGatesVerbosity-1), klog.ContextualLogger(true))
-	features.FeatureGates().Enabled(features.WatchListClient) // any will do
+	features.FeatureGates().Enabled(features.WatchListClient) // any gate: the first use logs all
 	klog.SetSlogLogger(log)
 	SetKlogVerbosity(verbosity)
 }
 
 // featureGatesVerbosity is the verbosity from which client-go's list of feature gates is
-// logged. That has a line for each gate, at V(1), when the process first asks for one.
+// logged: a line for each, by default at V(1), when a process first uses one.
 const featureGatesVerbosity = 5
 
 // SetKlogVerbosity makes client-go log lines of verbosities up to v, for the whole
 // process. It may be called at any time.
 func SetKlogVerbosity(v int) {
 	var level klog.Level
-	// Set is the one way to klog's verbosity but for its flags; a number is never
-	// refused.
+	// Set, meant for flags, is the only way to change it. It accepts every number.
 	_ = level.Set(strconv.Itoa(v))
 }
 
-// withDebugLog makes client-go log its own lines to log, but none above the level of
-// debug: of what concerns anybody, [outageLog] tells.
+// withDebugLog returns a context with which client-go logs to log, at most at the debug
+// level: [outageLog] logs what matters to users. The levels of logr do not do this,
+// because they do not apply to errors.
 func withDebugLog(ctx context.Context, log *slog.Logger) context.Context {
 	return klog.NewContext(ctx, logr.FromSlogHandler(debugHandler{log.Handler()}))
 }
 
-// debugHandler is a handler that takes every line for one of debug at most.
+// A debugHandler lowers the level of every line to debug.
 type debugHandler struct{ slog.Handler }
 
 // Enabled implements [slog.Handler].
@@ -49,8 +48,8 @@ func (l debugHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return l.Handler.Enabled(ctx, min(level, slog.LevelDebug))
 }
 
-// Handle implements [slog.Handler]. Whoever logs an error may not have asked
-// whether that level is wanted.
+// Handle implements [slog.Handler]. It checks the level again, because klog does not
+// call Enabled for errors.
 func (l debugHandler) Handle(ctx context.Context, r slog.Record) error {
 	r.Level = min(r.Level, slog.LevelDebug)
 	if !l.Handler.Enabled(ctx, r.Level) {

@@ -16,8 +16,8 @@ import (
 	"kube-vmap/sync/cluster"
 )
 
-// TestKlogIsRouted is about the whole process, so it puts back what it changes.
-func TestKlogIsRouted(t *testing.T) {
+// TestKlogIsRoutedToSlog changes the whole process, so it restores the default.
+func TestKlogIsRoutedToSlog(t *testing.T) {
 	var out safeBuffer
 	defer cluster.RouteKlog(slog.New(slog.DiscardHandler), 0)
 	cluster.RouteKlog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.Level(-4)})), 4)
@@ -37,8 +37,8 @@ func TestKlogIsRouted(t *testing.T) {
 	}
 }
 
-// TestKlogsVerbosityCanChangeAtAnyTime needs the race detector for the half of it.
-func TestKlogsVerbosityCanChangeAtAnyTime(t *testing.T) {
+// TestKlogVerbosityCanChange also needs the race detector.
+func TestKlogVerbosityCanChange(t *testing.T) {
 	var out safeBuffer
 	defer cluster.RouteKlog(slog.New(slog.DiscardHandler), 0)
 	cluster.RouteKlog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.Level(-9)})), 0)
@@ -60,16 +60,16 @@ func TestKlogsVerbosityCanChangeAtAnyTime(t *testing.T) {
 	cluster.SetKlogVerbosity(3)
 	klog.V(4).InfoS("hidden")
 	if text := out.String(); !strings.Contains(text, "msg=shown") || strings.Contains(text, "hidden") {
-		t.Errorf("what is shown does not follow the verbosity:\n%s", text[max(0, len(text)-500):])
+		t.Errorf("the verbosity has no effect:\n%s", text[max(0, len(text)-500):])
 	}
 }
 
-// verbosityOfChild has a process of the test's own binary log with that verbosity.
+// verbosityOfChild makes a process of the test binary log with that verbosity.
 const verbosityOfChild = "KUBE_VMAP_TEST_VERBOSITY"
 
-// TestFeatureGatesAreListedAtHighVerbosityOnly runs itself in other processes, because
-// client-go lists them once in a process.
-func TestFeatureGatesAreListedAtHighVerbosityOnly(t *testing.T) {
+// TestFeatureGatesAreLoggedAtHighVerbosity runs in child processes, because client-go
+// logs the gates once per process.
+func TestFeatureGatesAreLoggedAtHighVerbosity(t *testing.T) {
 	if v, err := strconv.Atoi(os.Getenv(verbosityOfChild)); err == nil {
 		cluster.RouteKlog(slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.Level(-v)})), v)
 		features.FeatureGates().Enabled(features.InformerResourceVersion)

@@ -21,10 +21,9 @@ import (
 	"kube-vmap/sync/cluster/apitest"
 )
 
-// TestWhatStaysInMemoryIsTheModel compares what is alive after the first burst,
-// the burst itself included, with what is alive in informers that have the same
-// objects.
-func TestWhatStaysInMemoryIsTheModel(t *testing.T) {
+// TestSourceKeepsLessThanInformers compares the heap of a source after its first burst,
+// including the burst, with that of informers for the same objects.
+func TestSourceKeepsLessThanInformers(t *testing.T) {
 	s := apitest.New()
 	for i := range 2000 {
 		fill(s, i)
@@ -38,7 +37,7 @@ func TestWhatStaysInMemoryIsTheModel(t *testing.T) {
 	}
 }
 
-// fill adds a Service with ten endpoints, as controllers make them.
+// fill adds a Service with ten endpoints, as controllers create them.
 func fill(s *apitest.Server, i int) {
 	name := fmt.Sprintf("service-%d", i)
 	service, slice := service(name, i+1), slice(name, model.IPv4, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
@@ -66,7 +65,7 @@ func merged(a, b map[string]string) map[string]string {
 	return b
 }
 
-// alive is by how much the heap is bigger until what begin returned is called.
+// alive returns by how much begin grows the heap, and calls the function it returned.
 func alive(begin func() (end func())) int64 {
 	before := heap()
 	end := begin()
@@ -83,7 +82,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// inform runs informers as kube-proxy has them.
+// inform runs the informers of kube-proxy.
 func inform(t *testing.T, s *apitest.Server) (end func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f := informers.NewSharedInformerFactory(s.Client(), 15*time.Minute)

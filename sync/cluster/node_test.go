@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/cluster/apitest"
@@ -15,7 +14,7 @@ import (
 
 const absentLine = `node node-1 "" [invalid IP invalid IP] [invalid Prefix invalid Prefix] "there is no Node object node-1"`
 
-func TestANodeIsWaitedForHalfAMinute(t *testing.T) {
+func TestFirstBurstWaitsForNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		comes time.Duration
 		takes time.Duration
@@ -52,16 +51,16 @@ func TestANodeIsWaitedForHalfAMinute(t *testing.T) {
 	}
 }
 
-func TestRangesOfPodsAreWaitedFor(t *testing.T) {
+func TestFirstBurstWaitsForPodCIDRs(t *testing.T) {
 	need := func(c *cluster.Config) { c.NeedPodRanges = true }
 	want := strings.ReplaceAll(nodeLine, "invalid Prefix invalid Prefix", "10.1.0.0/24 fd00:1::/64")
-	t.Run("and come", func(t *testing.T) {
+	t.Run("assigned late", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := run(t, apitest.New(), need)
 			r.quiet(20 * time.Second)
 			r.Put(node())
 			r.quiet(4 * time.Minute)
-			r.Put(ranged(node()))
+			r.Put(withPodCIDRs(node()))
 			if got := lines(r.now()); got != want {
 				t.Errorf("the first burst is %s, want %s", got, want)
 			}
@@ -69,7 +68,7 @@ func TestRangesOfPodsAreWaitedFor(t *testing.T) {
 		})
 	})
 	for name, objects := range map[string][]apitest.Object{"without a Node": nil, "with a Node": {node()}} {
-		t.Run("for ever "+name, func(t *testing.T) {
+		t.Run("never "+name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := apitest.New()
 				s.Put(objects...)
@@ -87,55 +86,26 @@ func TestRangesOfPodsAreWaitedFor(t *testing.T) {
 	}
 }
 
-func TestHeartbeatsOfTheNodeAreNotTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := run(t, filled())
-		r.now()
-		for range 100 {
-			n := node()
-			n.Annotations = map[string]string{"example.com/seen": time.Now().String()}
-			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Now()}}
-			r.Put(n)
-			r.quiet(10 * time.Second)
-		}
-		r.stop()
-	})
-}
-
-func TestADeletedNodeIsOnlyUnfitForNewConnections(t *testing.T) {
+func TestDeletedNodeIsOnlyIneligible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New()
-		s.Put(ranged(node()))
+		s.Put(withPodCIDRs(node()))
 		r := run(t, s)
-		there := lines(r.now())
+		present := lines(r.now())
 		s.Delete(node())
-		gone := strings.TrimSuffix(there, `""`) + `"there is no Node object node-1"`
+		gone := strings.TrimSuffix(present, `""`) + `"there is no Node object node-1"`
 		if got := lines(r.now()); got != gone {
-			t.Errorf("told %s, want %s", got, gone)
+			t.Errorf("got %s, want %s", got, gone)
 		}
-		// A kubelet that registers its node again does not know all at once.
+		// A kubelet that registers its node again does not set everything immediately.
 		bare := node()
 		bare.Status = corev1.NodeStatus{}
 		s.Put(bare)
-		if got := lines(r.now()); got != there {
-			t.Errorf("then %s, want %s", got, there)
+		if got := lines(r.now()); got != present {
+			t.Errorf("then %s, want %s", got, present)
 		}
-		s.Put(ranged(node()))
+		s.Put(withPodCIDRs(node()))
 		r.quiet(time.Minute)
-		r.stop()
-	})
-}
-
-func TestANodeThatLeavesIsUnfitForNewConnections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := run(t, filled())
-		r.now()
-		n := node()
-		n.Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}
-		r.Put(n)
-		if got := lines(r.now()); !strings.Contains(got, "the node has the taint") {
-			t.Errorf("told %s", got)
-		}
 		r.stop()
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// service is a Service of both families and all protocols.
+// service returns a Service with both families and all protocols.
 func service(name string, n int) *corev1.Service {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
@@ -32,7 +32,7 @@ func service(name string, n int) *corev1.Service {
 	return s
 }
 
-// internSlice is a slice of the Service with endpoints of those numbers.
+// slice returns an EndpointSlice of the Service with endpoints of those numbers.
 func slice(service string, f model.Family, endpoints ...int) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
@@ -60,7 +60,7 @@ func slice(service string, f model.Family, endpoints ...int) *discoveryv1.Endpoi
 	return s
 }
 
-// node is the Node node-1 with an address of each family.
+// node returns the Node node-1 with an address of each family.
 func node() *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{corev1.LabelTopologyZone: "zone-1"}},
@@ -70,8 +70,8 @@ func node() *corev1.Node {
 	}
 }
 
-// hasPodRanges adds ranges of pods to a node.
-func ranged(n *corev1.Node) *corev1.Node {
+// withPodCIDRs adds pod CIDRs to a node.
+func withPodCIDRs(n *corev1.Node) *corev1.Node {
 	n.Spec.PodCIDRs = []string{"10.1.0.0/24", "fd00:1::/64"}
 	return n
 }
@@ -82,7 +82,7 @@ func serviceCIDR(name string, ranges ...string) *networkingv1.ServiceCIDR {
 	}
 }
 
-// lines describes events, one in each line, sorted.
+// lines describes events, one per line, sorted.
 func lines(events []sync.Event) string {
 	var out []string
 	for _, e := range events {

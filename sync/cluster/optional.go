@@ -9,41 +9,35 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// optional is about objects that a server may not have or not show. Nil is about
-// objects that must be there.
+// An optionalResource tracks whether the API server serves a resource that the source
+// can do without. A nil one is a resource that every server has.
 //
-// That a server does not have them (404) is believed at once, and it is then asked
-// ever more rarely. That it does not show them (403) is believed only when it
-// lasts: a server that has only just started refuses everything until it has read
-// who may do what.
+// Not found (404) counts immediately; the server is then asked ever less often.
+// Forbidden (403) counts only when it lasts, because a server that has just started
+// refuses everything until it has loaded its RBAC objects.
 type optionalResource struct {
-	kind string // of the objects
-	log  *slog.Logger
-	// event is called when they are missing.
+	kind          string
+	log           *slog.Logger
 	onUnavailable func()
 
-	logged       bool
-	refusedSince time.Time // the first refusal of those in a row; zero if there is none
-	// notFoundBackoff is when to ask again what the server does not have, and next when that
-	// is; zero is at once.
+	logged          bool
+	refusedSince    time.Time // of refusals in a row; zero if the last request was not refused
 	notFoundBackoff wait.Backoff
-	nextRequest     time.Time
+	nextRequest     time.Time // zero: immediately
 }
 
-// forbiddenGrace is how long a refusal lasts that is meant, and refusedPause after
-// how long, and up to twice that, it is then asked again.
 const (
-	forbiddenGrace = 15 * time.Second
-	forbiddenRetry = 30 * time.Second
+	forbiddenGrace = 15 * time.Second // how long 403 must last to count
+	forbiddenRetry = 30 * time.Second // how long, and up to twice that, to wait after it
 )
 
-func newOptionalResource(kind string, log *slog.Logger, tell func()) *optionalResource {
-	m := &optionalResource{kind: kind, log: log, onUnavailable: tell}
+func newOptionalResource(kind string, log *slog.Logger, onUnavailable func()) *optionalResource {
+	m := &optionalResource{kind: kind, log: log, onUnavailable: onUnavailable}
 	m.available()
 	return m
 }
 
-// available notes that they are there.
+// available records a request that succeeded.
 func (m *optionalResource) available() {
 	if m == nil {
 		return
@@ -52,7 +46,8 @@ func (m *optionalResource) available() {
 	m.notFoundBackoff = wait.Backoff{Duration: 10 * time.Second, Factor: 2, Jitter: 1, Steps: 10, Cap: 10 * time.Minute}
 }
 
-// refused reports whether err may say that they are missing, and notes it.
+// refused records a failed request. It reports whether the error may mean that the
+// resource is unavailable.
 func (m *optionalResource) refused(err error) bool {
 	if m == nil {
 		return false
@@ -67,9 +62,8 @@ func (m *optionalResource) refused(err error) bool {
 	return refused
 }
 
-// isUnavailable reports whether a refusal is meant, and if so tells that they are
-// missing. The log says so once, because to a process that runs, what it knows is
-// left anyway.
+// isUnavailable reports whether a refusal counts, and calls onUnavailable if so. That
+// is logged once: objects that were read before stay known.
 func (m *optionalResource) isUnavailable(err error) bool {
 	pause := wait.Jitter(forbiddenRetry, 1)
 	if apierrors.IsNotFound(err) {
@@ -81,23 +75,16 @@ func (m *optionalResource) isUnavailable(err error) bool {
 	m.nextRequest = time.Now().Add(pause)
 	if !m.logged {
 		m.logged = true
-		m.log.Info("going on without what the API server does not have or not show", "kind", m.kind, "err", err)
+		m.log.Info("API resource unavailable, continuing without it", "kind", m.kind, "err", err)
 	}
 	m.onUnavailable()
 	return true
 }
 
-// wait waits until it makes sense to ask again.
+// wait waits until the next request is due.
 func (m *optionalResource) wait(ctx context.Context) error {
-	if m == nil || m.nextRequest.IsZero() {
-		return ctx.Err()
+	if m != nil && !m.nextRequest.IsZero() {
+		waitFor(ctx, nil, time.After(time.Until(m.nextRequest)))
 	}
-	timer := time.NewTimer(time.Until(m.nextRequest))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return ctx.Err()
 }

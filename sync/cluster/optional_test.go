@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-func TestAServerWithoutServiceCIDRsIsNotWaitedFor(t *testing.T) {
+func TestServiceCIDRsAreOptional(t *testing.T) {
 	for _, c := range []struct {
 		code            int
 		within          time.Duration // until the first burst
 		atLeast, atMost int           // requests in a day
-		noticed         time.Duration // when there are some
+		noticed         time.Duration // how soon objects are seen
 	}{
 		{404, 0, 50, 300, 20 * time.Minute},
-		// Refusals are believed after 15 seconds, and the next try is up to 20 later.
+		// Refusals count after 15 seconds, and the next attempt is up to 20 later.
 		{403, 36 * time.Second, 24 * 60, 2 * 24 * 60, time.Minute},
 	} {
 		t.Run(fmt.Sprint(c.code), func(t *testing.T) {
@@ -41,14 +41,14 @@ func TestAServerWithoutServiceCIDRsIsNotWaitedFor(t *testing.T) {
 				if asked < c.atLeast || asked > c.atMost {
 					t.Errorf("%d requests in a day", asked)
 				}
-				if n := r.logged("going on without"); n != 1 {
-					t.Errorf("said %d times", n)
+				if n := r.logged("API resource unavailable"); n != 1 {
+					t.Errorf("logged %d times", n)
 				}
 				s.SetStatus("servicecidrs", 0)
 				if got, want := lines(r.next(c.noticed)), "cidrs [10.96.0.0/16 fd00:96::/112]"; got != want {
 					t.Errorf("then %s, want %s", got, want)
 				}
-				// What was known stays when the server no longer shows it.
+				// Known objects stay when the server refuses them later.
 				s.SetStatus("servicecidrs", c.code)
 				s.EndWatches()
 				r.quiet(time.Hour)
@@ -61,27 +61,27 @@ func TestAServerWithoutServiceCIDRsIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAServerThatHasOnlyJustStartedIsWaitedFor(t *testing.T) {
+func TestForbiddenAtServerStartIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := filled()
-		answer(s, 403)
+		setStatus(s, 403)
 		r := run(t, s)
 		r.quiet(500 * time.Millisecond)
-		answer(s, 0)
+		setStatus(s, 0)
 		if got := lines(r.next(20 * time.Second)); got != all {
 			t.Errorf("the first burst is\n%s\nwant\n%s", got, all)
 		}
 		r.quiet(time.Hour)
-		if n := r.logged("going on without"); n > 0 {
-			t.Errorf("believed %d times", n)
+		if n := r.logged("API resource unavailable"); n > 0 {
+			t.Errorf("logged %d times", n)
 		}
 		r.stop()
 	})
 }
 
-// TestRefusalsThatDoNotLastAreNotBelieved wants 15 seconds of them in a row: not
-// seconds of refusals with other errors in between.
-func TestRefusalsThatDoNotLastAreNotBelieved(t *testing.T) {
+// TestShortRefusalsDoNotCount checks that refusals must last for 15 seconds, without
+// other errors in between.
+func TestShortRefusalsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := filled()
 		r := run(t, s)
@@ -89,10 +89,10 @@ func TestRefusalsThatDoNotLastAreNotBelieved(t *testing.T) {
 		for range 100 { // a server that restarts
 			s.SetDown(true)
 			r.quiet(10 * time.Second)
-			answer(s, 403)
+			setStatus(s, 403)
 			s.SetDown(false)
 			r.quiet(10 * time.Second)
-			answer(s, 0)
+			setStatus(s, 0)
 			r.quiet(time.Minute)
 		}
 		s.SetStatus("servicecidrs", 503)
@@ -104,14 +104,14 @@ func TestRefusalsThatDoNotLastAreNotBelieved(t *testing.T) {
 			s.SetStatus("servicecidrs", 503)
 			r.quiet(21 * time.Second)
 		}
-		if n := r.logged("going on without"); n > 0 {
-			t.Errorf("believed %d times", n)
+		if n := r.logged("API resource unavailable"); n > 0 {
+			t.Errorf("logged %d times", n)
 		}
 		r.stop()
 	})
 }
 
-func TestWhatIsMissingNowAndThenIsSaidOnce(t *testing.T) {
+func TestUnavailableResourceIsLoggedOnce(t *testing.T) {
 	for _, code := range []int{403, 404} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -124,8 +124,8 @@ func TestWhatIsMissingNowAndThenIsSaidOnce(t *testing.T) {
 					r.SetStatus("servicecidrs", 0)
 					r.quiet(time.Hour)
 				}
-				if n := r.logged("going on without"); n != 1 {
-					t.Errorf("said %d times", n)
+				if n := r.logged("API resource unavailable"); n != 1 {
+					t.Errorf("logged %d times", n)
 				}
 				r.stop()
 			})

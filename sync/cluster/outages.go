@@ -13,44 +13,42 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// outages says when the API server no longer answers and when it does again, not
-// each time that it is tried meanwhile. Kinds that are lost together are one
-// outage; one that is lost for good does not hide a later outage of the others.
+// An outageLog logs when the API server stops answering and when it answers again,
+// but not each failed attempt in between. Kinds that fail together are one outage.
+// A kind that fails permanently does not hide a later outage of the others.
 type outageLog struct {
 	log          *slog.Logger
 	shortWatches *shortWatchDetector
 
 	mu          stdsync.Mutex
-	lost        map[string]lostKind // by kind of objects
+	lost        map[string]lostKind // by kind
 	last        *outage
-	lastWarning time.Time // when a warning was last given
+	lastWarning time.Time
 }
 
-// lostKind is since when a kind of objects is lost, and what of that is part of.
+// A lostKind is a kind of object that cannot be read, and the outage it belongs to.
 type lostKind struct {
 	*outage
-	since time.Time
+	lostSince time.Time
 }
 
-// outage is what kinds of objects that were lost together have in common.
+// An outage is shared by all kinds that failed together.
 type outage struct {
-	since time.Time
-	kinds int // how many are lost
-	// firstSeen has the reasons, with the first time of each, and said those that a
-	// warning told of.
-	firstSeen map[metav1.StatusReason]time.Time
-	warned    map[metav1.StatusReason]bool
-	// lastSuccess is when any kind could last be read since; back tells that some of
-	// this outage are among them, of which nothing was said yet.
-	lastSuccess     time.Time
+	since     time.Time
+	kinds     int                               // how many still fail
+	firstSeen map[metav1.StatusReason]time.Time // by reason of failure
+	warned    map[metav1.StatusReason]bool      // reasons that were logged as a warning
+	// lastSuccess is when any kind, of this outage or not, was last read.
+	lastSuccess time.Time
+	// partlyRecovered is set when a kind of this outage recovered and that is not logged yet.
 	partlyRecovered bool
 }
 
 const (
-	// outageWindow is within what time kinds are lost that are lost together, and how
-	// long something lasts that is worth a word though there was one recently.
+	// outageWindow is how close together failures must be to count as one outage, and
+	// how long a failure must last to be logged in spite of a recent warning.
 	outageWindow = time.Minute
-	// quietPeriod is how long the reader of the log is spared what comes and goes.
+	// quietPeriod is how long after a warning short failures are not logged.
 	quietPeriod = 5 * time.Minute
 )
 
@@ -58,10 +56,10 @@ func newOutageLog(log *slog.Logger) *outageLog {
 	return &outageLog{log: log, shortWatches: newShortWatchDetector(log), lost: map[string]lostKind{}}
 }
 
-// failed notes that objects of a kind could not be read.
+// failed records a failed request for objects of a kind.
 func (c *outageLog) failed(kind string, err error) {
 	if errors.Is(err, context.Canceled) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		return // the end, or only the reason for a new list
+		return // shutting down, or the watch only has to start over with a list
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,13 +70,13 @@ func (c *outageLog) failed(kind string, err error) {
 	if c.shouldWarn(l, reason) {
 		level, c.lastWarning, l.warned[reason] = slog.LevelWarn, time.Now(), true
 	}
-	c.log.Log(context.Background(), level, "the API cannot be read, what is known stays", "kind", kind, "err", withoutURL(err))
+	c.log.Log(context.Background(), level, "API server unavailable, keeping the last known objects", "kind", kind, "err", withoutURL(err))
 }
 
-// recordLoss is the loss that a failure for that reason is, or goes on with.
+// recordLoss returns the loss that the failure starts or continues.
 func (c *outageLog) recordLoss(kind string, reason metav1.StatusReason) lostKind {
-	l, was := c.lost[kind]
-	if !was {
+	l, lost := c.lost[kind]
+	if !lost {
 		if c.last == nil || !c.last.includes(reason) {
 			c.last = &outage{
 				since: time.Now(), firstSeen: map[metav1.StatusReason]time.Time{}, warned: map[metav1.StatusReason]bool{},
@@ -88,25 +86,25 @@ func (c *outageLog) recordLoss(kind string, reason metav1.StatusReason) lostKind
 		c.lost[kind] = l
 		l.kinds++
 	}
-	if _, known := l.firstSeen[reason]; !known {
+	if _, seen := l.firstSeen[reason]; !seen {
 		l.firstSeen[reason] = time.Now()
 	}
 	return l
 }
 
-// includes reports whether a kind that is lost now is lost in the same outage.
+// includes reports whether a kind that fails now, for that reason, is part of the outage.
 func (o *outage) includes(reason metav1.StatusReason) bool {
-	_, known := o.firstSeen[reason]
-	alike := known && (o.lastSuccess.IsZero() || time.Since(o.lastSuccess) < outageWindow)
-	return o.kinds > 0 && (alike || time.Since(o.since) < outageWindow)
+	_, seen := o.firstSeen[reason]
+	sameCause := seen && (o.lastSuccess.IsZero() || time.Since(o.lastSuccess) < outageWindow)
+	return o.kinds > 0 && (sameCause || time.Since(o.since) < outageWindow)
 }
 
-// shouldWarn reports whether to warn. What has only just begun is worth it if
-// nothing was said recently; else what lasts is, if it is an outage of which
-// nothing was said at all, or a reason that no outage has told.
+// shouldWarn reports whether to log a failure as a warning: the first of an outage
+// unless there was a recent warning, otherwise one that lasts, of an outage or for a
+// reason that was not logged yet.
 func (c *outageLog) shouldWarn(l lostKind, reason metav1.StatusReason) bool {
 	recent := !c.lastWarning.IsZero() && time.Since(c.lastWarning) < quietPeriod
-	lasts := min(time.Since(l.since), time.Since(l.firstSeen[reason])) >= outageWindow
+	lasts := min(time.Since(l.lostSince), time.Since(l.firstSeen[reason])) >= outageWindow
 	if len(l.warned) == 0 {
 		return lasts || !recent && !c.shortWatches.isActive()
 	}
@@ -118,24 +116,24 @@ func (c *outageLog) shouldWarn(l lostKind, reason metav1.StatusReason) bool {
 	return !recent && lasts
 }
 
-// logPartialRecovery says that an outage is over for some kinds when it is clear that it is
-// not for the others.
+// logPartialRecovery logs that some kinds of an outage recovered, once enough time has
+// passed to show that the others did not.
 func (c *outageLog) logPartialRecovery(o *outage) {
 	if !o.partlyRecovered || time.Since(o.lastSuccess) < outageWindow {
 		return
 	}
 	o.partlyRecovered = false
 	var rest []string
-	for kind, of := range c.lost {
-		if of.outage == o {
+	for kind, l := range c.lost {
+		if l.outage == o {
 			rest = append(rest, kind)
 		}
 	}
 	slices.Sort(rest)
-	c.log.Info("the API can be read again", "but", rest, "after", o.lastSuccess.Sub(o.since).Round(time.Millisecond).String())
+	c.log.Info("API server available again", "except", rest, "after", o.lastSuccess.Sub(o.since).Round(time.Millisecond).String())
 }
 
-// inARow is the error without the address that was asked, which fills a line.
+// withoutURL returns the error without the request's URL, which fills a line.
 func withoutURL(err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		return u.Err
@@ -143,11 +141,11 @@ func withoutURL(err error) error {
 	return err
 }
 
-// succeeded notes that objects of a kind can be read.
+// succeeded records a successful request for objects of a kind.
 func (c *outageLog) succeeded(kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was, lost := c.lost[kind]
+	l, lost := c.lost[kind]
 	delete(c.lost, kind)
 	for _, other := range c.lost {
 		other.lastSuccess = time.Now()
@@ -155,14 +153,14 @@ func (c *outageLog) succeeded(kind string) {
 	if !lost {
 		return
 	}
-	was.kinds--
-	was.partlyRecovered = len(was.warned) > 0
-	if was.kinds > 0 {
+	l.kinds--
+	l.partlyRecovered = len(l.warned) > 0
+	if l.kinds > 0 {
 		return
 	}
 	level := slog.LevelDebug
-	if was.partlyRecovered {
+	if l.partlyRecovered {
 		level = slog.LevelInfo
 	}
-	c.log.Log(context.Background(), level, "the API can be read again", "after", time.Since(was.since).Round(time.Millisecond).String())
+	c.log.Log(context.Background(), level, "API server available again", "after", time.Since(l.since).Round(time.Millisecond).String())
 }

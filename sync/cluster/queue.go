@@ -7,21 +7,21 @@ import (
 	"kube-vmap/sync"
 )
 
-// queue are the events that nobody took yet. There is one for each object: a
-// newer one takes the place of the older.
+// An eventQueue holds events until the loop takes them, at most one for each object: a
+// newer event replaces the older. Package workqueue would do this for keys, but the
+// objects would have to be kept for it.
 type eventQueue struct {
 	mu     stdsync.Mutex
 	events []sync.Event
-	index  map[any]int // the place in events, by subject
-	// ready has a token when there is something to take.
-	ready chan struct{}
+	index  map[any]int   // in events, by subject
+	ready  chan struct{} // has a token while there are events
 }
 
 func newEventQueue() *eventQueue {
 	return &eventQueue{index: map[any]int{}, ready: make(chan struct{}, 1)}
 }
 
-// send adds events that are taken together, or with what follows them.
+// put adds events that must be taken together.
 func (p *eventQueue) put(events []sync.Event) {
 	if len(events) == 0 {
 		return
@@ -29,12 +29,12 @@ func (p *eventQueue) put(events []sync.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range events {
-		about := subject(e)
-		if i, waits := p.index[about]; waits {
+		key := subject(e)
+		if i, queued := p.index[key]; queued {
 			p.events[i] = merge(p.events[i], e)
 			continue
 		}
-		p.index[about] = len(p.events)
+		p.index[key] = len(p.events)
 		p.events = append(p.events, e)
 	}
 	select {
@@ -43,19 +43,19 @@ func (p *eventQueue) put(events []sync.Event) {
 	}
 }
 
-// acquire returns what waits; nil if that is nothing.
+// take returns all events, nil if there are none.
 func (p *eventQueue) take() []sync.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	events := p.events
 	if len(events) > 0 {
-		// Not cleared for the next ones: after a list, that would be big.
+		// Not cleared and used again: after a list they are large.
 		p.events, p.index = nil, map[any]int{}
 	}
 	return events
 }
 
-// subject is what an event is about, in a form that can be compared.
+// subject returns a comparable key for the object that an event is about.
 func subject(e sync.Event) any {
 	switch e := e.(type) {
 	case sync.SetService:
@@ -69,12 +69,11 @@ func subject(e sync.Event) any {
 	case sync.SetProblem:
 		return e.Object
 	}
-	// There is one node, and one list of ranges.
-	return reflect.TypeOf(e)
+	return reflect.TypeOf(e) // there is one node, and one list of ServiceCIDRs
 }
 
-// merge returns the newer event. It has waited since what the older one tells
-// of was triggered.
+// merge returns the newer event, with the older one's trigger: the change that has
+// waited longest.
 func merge(older, newer sync.Event) sync.Event {
 	was, ok := older.(sync.SetSlice)
 	if !ok || was.Triggered.IsZero() {

@@ -19,7 +19,7 @@ import (
 	"kube-vmap/sync/cluster/apitest"
 )
 
-// recording runs a recorder while do does something, and for a while after.
+// recording runs a recorder during do and for a while after, and returns the events.
 func recording(t *testing.T, s *apitest.Server, after time.Duration, do func(*cluster.Recorder)) []eventsv1.Event {
 	t.Helper()
 	r := cluster.NewRecorder(s.Client(), "node-1", slog.New(slog.DiscardHandler))
@@ -36,7 +36,7 @@ func recording(t *testing.T, s *apitest.Server, after time.Duration, do func(*cl
 	return s.Events()
 }
 
-func TestEventsSayWhatTheAPIDemands(t *testing.T) {
+func TestEventFields(t *testing.T) {
 	long := strings.Repeat("ä", 600)
 	for _, c := range []struct {
 		object    sync.Object
@@ -107,7 +107,7 @@ func TestEventsSayWhatTheAPIDemands(t *testing.T) {
 	}
 }
 
-func TestTheStartOfAProxyIsAnEventOfItsNode(t *testing.T) {
+func TestStartEventsAreAboutTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New()
 		events := recording(t, s, time.Second, func(r *cluster.Recorder) {
@@ -129,7 +129,7 @@ func TestTheStartOfAProxyIsAnEventOfItsNode(t *testing.T) {
 	})
 }
 
-func TestEventsThatSayTheSameAreOne(t *testing.T) {
+func TestEqualEventsBecomeASeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		object := sync.Object{Kind: "Service", Namespace: "shop", Name: "web", UID: "1"}
 		events := recording(t, apitest.New(), time.Minute, func(r *cluster.Recorder) {
@@ -144,7 +144,7 @@ func TestEventsThatSayTheSameAreOne(t *testing.T) {
 	})
 }
 
-func TestEventsWaitForTheAPI(t *testing.T) {
+func TestEventsWaitForTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New()
 		s.SetDown(true)
@@ -159,10 +159,10 @@ func TestEventsWaitForTheAPI(t *testing.T) {
 	})
 }
 
-func TestEventsThatAllNodesMakeArePacedHarder(t *testing.T) {
+func TestEventRates(t *testing.T) {
 	for _, c := range []struct {
 		reason string
-		counts map[time.Duration][2]int // how many there are by then, least and most
+		counts map[time.Duration][2]int // least and most events by then
 	}{
 		{"Unusable", map[time.Duration][2]int{time.Second: {0, 1}, 35 * time.Second: {3, 6}, 20 * time.Minute: {110, 123}}},
 		{"AddressConflict", map[time.Duration][2]int{time.Second: {0, 1}, 35 * time.Second: {3, 6}, 20 * time.Minute: {110, 123}}},
@@ -186,7 +186,7 @@ func TestEventsThatAllNodesMakeArePacedHarder(t *testing.T) {
 	}
 }
 
-func TestEventsOfOneNodeDoNotWaitForThoseOfAll(t *testing.T) {
+func TestLocalEventsDoNotWaitForClusterWideOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := recording(t, apitest.New(), 0, func(r *cluster.Recorder) {
 			for i := range 200 {
@@ -197,13 +197,13 @@ func TestEventsOfOneNodeDoNotWaitForThoseOfAll(t *testing.T) {
 			<-time.After(time.Millisecond)
 		})
 		if !slices.ContainsFunc(events, func(e eventsv1.Event) bool { return e.Reason == cluster.ReasonStarting }) {
-			t.Error("the start waits")
+			t.Error("the local event waits")
 		}
 	})
 }
 
-// TestNodesDoNotSpeakAllAtOnce lets many recorders see the same object.
-func TestNodesDoNotSpeakAllAtOnce(t *testing.T) {
+// TestClusterWideEventsAreSpread runs many recorders for the same object.
+func TestClusterWideEventsAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New()
 		counts := map[time.Duration]int{}
@@ -234,9 +234,9 @@ func TestNodesDoNotSpeakAllAtOnce(t *testing.T) {
 	})
 }
 
-// TestAFloodOfEventsIsNeitherWaitedForNorSent holds that the flood of one namespace
-// keeps out no event of another.
-func TestAFloodOfEventsIsNeitherWaitedForNorSent(t *testing.T) {
+// TestEventFloodIsBoundedByNamespace checks that a flood of events in one namespace does
+// not keep out those of another.
+func TestEventFloodIsBoundedByNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := recording(t, apitest.New(), 10*time.Minute, func(r *cluster.Recorder) {
 			start := time.Now()
@@ -245,7 +245,7 @@ func TestAFloodOfEventsIsNeitherWaitedForNorSent(t *testing.T) {
 			}
 			r.Warn(sync.Object{Kind: "Service", Namespace: "quiet", Name: "web"}, "Unusable", "bad")
 			if took := time.Since(start); took > 0 {
-				t.Errorf("it took %s to say it all", took)
+				t.Errorf("Warn blocked for %s", took)
 			}
 			<-time.After(10 * time.Second)
 		})

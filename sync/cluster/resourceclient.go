@@ -15,29 +15,25 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// resourceClient are how a reflector asks for the objects of one kind.
+// A resourceClient lists and watches the objects of one kind for a reflector.
 type resourceClient struct {
-	kind     string // of the objects
-	resource string
-	client   rest.Interface
-	// labels and fields select objects.
-	labels, fields string
+	kind, resource string
+	client         rest.Interface
+	labels, fields string // selectors
 
-	convert convertFunc
-	outages *outageLog
-	lists   *activeLists
-	// optional is told what says that the server does not have the kind; nil for
-	// kinds that every server has.
-	optional *optionalResource
+	convert  convertFunc
+	outages  *outageLog
+	lists    *activeLists
+	optional *optionalResource // nil for resources that every server has
 }
 
-// listerWatcher is what the reflector takes.
+// listerWatcher returns the client in the form that reflectors take.
 func (r *resourceClient) listerWatcher() cache.ListerWatcher {
 	return &cache.ListWatch{ListWithContextFunc: r.list, WatchFuncWithContext: r.watch}
 }
 
-// writeList gets a list, or a page of one, and makes items of it, so that the objects
-// of one page can go before the next one comes.
+// list gets and converts a list or a page of one, so that the objects of one page can
+// be freed before the next one is read.
 func (r *resourceClient) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if !r.lists.begin() {
 		return nil, context.Canceled
@@ -53,10 +49,10 @@ func (r *resourceClient) list(ctx context.Context, options metav1.ListOptions) (
 	return r.convertList(list)
 }
 
-// errNoResponse says that there was no watch though there was no error.
-var errNoResponse = errors.New("the connection was cut")
+// errNoResponse is the error of a watch that was not answered.
+var errNoResponse = errors.New("connection closed before the response")
 
-// watch begins to watch.
+// watch starts a watch.
 func (r *resourceClient) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if err := r.optional.wait(ctx); err != nil {
 		return nil, err
@@ -66,13 +62,13 @@ func (r *resourceClient) watch(ctx context.Context, options metav1.ListOptions) 
 	_, stream := w.(*watch.StreamWatcher)
 	switch {
 	case err == nil && !stream:
-		// What the client makes of a connection that ends before the answer.
+		// The client returns an empty watch if the connection ends before the response.
 		r.recordResult(errNoResponse)
 		return w, nil
 	case err == nil:
 		w = r.outages.shortWatches.observe(ctx, r.kind, w)
 	case options.SendInitialEvents != nil && apierrors.IsInvalid(err):
-		return nil, err // an older server, which does not stream lists
+		return nil, err // an older server, which cannot stream lists
 	}
 	r.recordResult(err)
 	return w, err
@@ -80,12 +76,12 @@ func (r *resourceClient) watch(ctx context.Context, options metav1.ListOptions) 
 
 func (r *resourceClient) get(options *metav1.ListOptions) *rest.Request {
 	options.LabelSelector, options.FieldSelector = r.labels, r.fields
-	// Reflectors try again themselves. The client would, for minutes and without a
-	// word, when a server accepts connections and is silent.
+	// No retries, because reflectors retry themselves: the client would retry silently
+	// for minutes when a server accepts connections but does not respond.
 	return r.client.Get().MaxRetries(0).Resource(r.resource).VersionedParams(options, metav1.ParameterCodec)
 }
 
-// recordResult notes how a request went.
+// recordResult records the outcome of a request.
 func (r *resourceClient) recordResult(err error) {
 	switch {
 	case err == nil:
@@ -98,7 +94,7 @@ func (r *resourceClient) recordResult(err error) {
 	}
 }
 
-// convertList is a list of items in place of a list of objects.
+// convertList returns a list of converted objects.
 func (r *resourceClient) convertList(list runtime.Object) (runtime.Object, error) {
 	m, err := meta.ListAccessor(list)
 	if err != nil {
@@ -115,14 +111,14 @@ func (r *resourceClient) convertList(list runtime.Object) (runtime.Object, error
 	return out, err
 }
 
-// activeLists counts lists that are underway. Reflectors do not wait for theirs when
+// activeLists are the list requests in progress, which reflectors do not wait for when
 // they end.
 type activeLists struct {
 	mu     stdsync.RWMutex
 	closed bool
 }
 
-// begin returns false if no more may begin.
+// begin starts a request. It reports false after closeAndWait.
 func (u *activeLists) begin() bool {
 	u.mu.RLock()
 	if u.closed {
@@ -134,7 +130,7 @@ func (u *activeLists) begin() bool {
 
 func (u *activeLists) end() { u.mu.RUnlock() }
 
-// closeAndWait waits until none is underway and lets none begin.
+// closeAndWait waits until no request is in progress and prevents further ones.
 func (u *activeLists) closeAndWait() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

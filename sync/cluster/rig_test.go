@@ -20,25 +20,25 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The second handler keeps errors apart by sleeping, for ages when the clock is
-	// one of synctest.
+	// The second handler limits the rate of errors by sleeping, which takes forever
+	// with the clock of synctest.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	os.Exit(m.Run())
 }
 
-// rig is a source that reads a server, in a bubble of synctest, which fails the
-// test if anything is left running.
+// A rig is a source that reads from a server, in a bubble of synctest, which fails the
+// test if a goroutine is left.
 type rig struct {
 	*testing.T
 	*apitest.Server
-	bursts chan []sync.Event
-	cancel context.CancelFunc
-	done   chan error
-	log    *safeBuffer
-	heard  [2]int // lines that were counted
+	bursts  chan []sync.Event
+	cancel  context.CancelFunc
+	done    chan error
+	log     *safeBuffer
+	counted [2]int // lines that expectLogs has seen
 }
 
-// run begins to run a source. What it sends is only taken when asked for.
+// run starts a source. Its bursts are received only on request.
 func run(t *testing.T, s *apitest.Server, change ...func(*cluster.Config)) *rig {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -56,7 +56,7 @@ func run(t *testing.T, s *apitest.Server, change ...func(*cluster.Config)) *rig 
 	return r
 }
 
-// stop ends the source and checks that it ended well and at once.
+// stop ends the source and checks that it ends immediately, without an error.
 func (r *rig) stop() {
 	r.Helper()
 	start := time.Now()
@@ -67,17 +67,17 @@ func (r *rig) stop() {
 	if took := time.Since(start); took > 0 {
 		r.Errorf("the source took %s to end", took)
 	}
-	synctest.Wait() // for who is on the way out
+	synctest.Wait() // for goroutines that are about to end
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	for _, left := range []string{"cache.(*Reflector).ListAndWatchWithContext", "cluster.(*requests)"} {
+	for _, left := range []string{"cache.(*Reflector).ListAndWatchWithContext", "cluster.(*resourceClient)"} {
 		if bytes.Contains(stacks, []byte(left)) {
 			r.Errorf("the source ended before %s", left)
 		}
 	}
 }
 
-// nextRequest is the burst that comes within the time.
+// next returns the burst that comes within the time.
 func (r *rig) next(within time.Duration) []sync.Event {
 	r.Helper()
 	select {
@@ -91,7 +91,7 @@ func (r *rig) next(within time.Duration) []sync.Event {
 	return nil
 }
 
-// now is the burst that is there once everything has come to rest.
+// now returns the burst that is ready once all goroutines are idle.
 func (r *rig) now() []sync.Event {
 	r.Helper()
 	synctest.Wait()
@@ -104,12 +104,12 @@ func (r *rig) now() []sync.Event {
 	}
 }
 
-// withDebugLog checks that no burst comes for that long.
+// quiet checks that no burst comes for that long.
 func (r *rig) quiet(d time.Duration) {
 	r.Helper()
 	select {
 	case events := <-r.bursts:
-		r.Fatalf("a burst where none was due: %s", lines(events))
+		r.Fatalf("unexpected burst: %s", lines(events))
 	case err := <-r.done:
 		r.Fatalf("the source ended with %v", err)
 	case <-time.After(d):
@@ -117,7 +117,7 @@ func (r *rig) quiet(d time.Duration) {
 	synctest.Wait()
 }
 
-// logged counts lines of the log that have the text.
+// logged counts the lines of the log that contain the text.
 func (r *rig) logged(text string) int {
 	n := 0
 	for line := range strings.Lines(r.log.String()) {
@@ -128,8 +128,8 @@ func (r *rig) logged(text string) int {
 	return n
 }
 
-// loud is the log without what is for debugging.
-func (r *rig) loud() string {
+// infoLog returns the log without debug lines.
+func (r *rig) infoLog() string {
 	var out strings.Builder
 	for line := range strings.Lines(r.log.String()) {
 		if !strings.Contains(line, "level=DEBUG") {
@@ -139,7 +139,7 @@ func (r *rig) loud() string {
 	return out.String()
 }
 
-// safeBuffer is a buffer for several goroutines.
+// A safeBuffer is a buffer that is safe for concurrent use.
 type safeBuffer struct {
 	mu stdsync.Mutex
 	b  bytes.Buffer
@@ -157,8 +157,8 @@ func (b *safeBuffer) String() string {
 	return b.b.String()
 }
 
-// quietly lets time pass, whatever is sent.
-func (r *rig) quietly(d time.Duration) {
+// pass lets time pass, whatever is sent.
+func (r *rig) pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }

@@ -9,51 +9,47 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// shortWatchDetector says when watches end as soon as they begin, again and again, and when
-// they last again. The server answers then, so to [outageLog] all is well.
+// A shortWatchDetector logs when watches repeatedly end right after they began, and
+// when they last again. [outageLog] does not see that, because the server answers.
 type shortWatchDetector struct {
 	log *slog.Logger
 
 	mu       stdsync.Mutex
-	inARow   map[string]int // how many in a row did not last, by kind of objects
-	reported map[string]bool
+	inARow   map[string]int  // short watches in a row, by kind
+	reported map[string]bool // kinds whose watches are too short
 	since    time.Time
 }
 
-// A watch that lasts is not short after tooShort; after so many that were, it is
-// said. All is calm when one has lasted for calmWatch.
 const (
-	shortWatch      = 5 * time.Second
-	maxShortWatches = 5
-	longWatch       = time.Minute
+	shortWatch      = 5 * time.Second // a watch that ends sooner is short
+	maxShortWatches = 5               // so many in a row are logged
+	longWatch       = time.Minute     // one that lasts this long ends the problem
 )
 
 func newShortWatchDetector(log *slog.Logger) *shortWatchDetector {
 	return &shortWatchDetector{log: log, inARow: map[string]int{}, reported: map[string]bool{}}
 }
 
-// onChange reports whether watches of any kind do not last, and it was said.
+// isActive reports whether short watches of any kind were logged and still occur.
 func (b *shortWatchDetector) isActive() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.reported) > 0
 }
 
-// observe notes how long a watch lasts, until ctx ends.
+// observe returns w, measuring how long it lasts unless ctx ends first.
 func (b *shortWatchDetector) observe(ctx context.Context, kind string, w watch.Interface) watch.Interface {
-	m := &observedWatch{Interface: w}
-	began := time.Now()
-	calm := time.AfterFunc(longWatch, func() { b.recovered(kind) })
-	m.onStop = func() {
-		calm.Stop()
+	start := time.Now()
+	long := time.AfterFunc(longWatch, func() { b.recovered(kind) })
+	return &observedWatch{Interface: w, onStop: stdsync.OnceFunc(func() {
+		long.Stop()
 		if ctx.Err() == nil {
-			b.ended(kind, time.Since(began))
+			b.ended(kind, time.Since(start))
 		}
-	}
-	return m
+	})}
 }
 
-// ended notes that a watch has ended after so long.
+// ended records the length of a watch.
 func (b *shortWatchDetector) ended(kind string, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,12 +63,12 @@ func (b *shortWatchDetector) ended(kind string, d time.Duration) {
 	}
 	if len(b.reported) == 0 {
 		b.since = time.Now()
-		b.log.Warn("watches end as soon as they begin, so changes may be late", "kind", kind)
+		b.log.Warn("API watches end too soon, changes may arrive late", "kind", kind)
 	}
 	b.reported[kind] = true
 }
 
-// recovered notes that a watch lasts.
+// recovered records that a watch has lasted.
 func (b *shortWatchDetector) recovered(kind string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,20 +78,19 @@ func (b *shortWatchDetector) recovered(kind string) {
 	}
 	delete(b.reported, kind)
 	if len(b.reported) == 0 {
-		b.log.Info("watches last again", "after", time.Since(b.since).Round(time.Millisecond).String())
+		b.log.Info("API watches last again", "after", time.Since(b.since).Round(time.Millisecond).String())
 	}
 }
 
-// observedWatch is a watch of which it is noted when it ends: whoever reads it stops it
-// then, if only because there is nothing more to read.
+// An observedWatch calls onStop when its reader stops it, which the reader also does
+// when the watch has ended by itself.
 type observedWatch struct {
 	watch.Interface
-	once   stdsync.Once
 	onStop func()
 }
 
 // Stop implements [watch.Interface].
 func (m *observedWatch) Stop() {
-	m.once.Do(m.onStop)
+	m.onStop()
 	m.Interface.Stop()
 }

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/model"
 	"kube-vmap/sync/cluster/apitest"
 )
 
-// filled is a server with two Services, their slices, a node and a ServiceCIDR.
+// filled returns a server with two Services, their slices, a node and a ServiceCIDR.
 func filled() *apitest.Server {
 	s := apitest.New()
 	for i := range 2 {
@@ -36,7 +37,7 @@ slice default/web-1-ipv4 2
 slice default/web-1-ipv6 3`
 )
 
-func TestTheFirstBurstIsComplete(t *testing.T) {
+func TestFirstBurstIsComplete(t *testing.T) {
 	for name, prepare := range map[string]func(*apitest.Server){
 		"streamed": func(*apitest.Server) {},
 		"listed":   (*apitest.Server).DisableStreamedLists,
@@ -59,7 +60,7 @@ func TestTheFirstBurstIsComplete(t *testing.T) {
 	}
 }
 
-func TestAnEmptyClusterIsABurst(t *testing.T) {
+func TestEmptyClusterSendsBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New()
 		s.Put(node())
@@ -71,7 +72,7 @@ func TestAnEmptyClusterIsABurst(t *testing.T) {
 	})
 }
 
-func TestNothingIsSaidBeforeEverythingIsKnown(t *testing.T) {
+func TestFirstBurstWaitsForAllKinds(t *testing.T) {
 	for _, resource := range []string{"services", "endpointslices", "servicecidrs", "nodes"} {
 		for _, code := range []int{401, 429, 500, 503} {
 			t.Run(fmt.Sprintf("%s,%d", resource, code), func(t *testing.T) {
@@ -91,7 +92,7 @@ func TestNothingIsSaidBeforeEverythingIsKnown(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatKubeProxyAsksForIsAskedFor(t *testing.T) {
+func TestSelectorsAreThoseOfKubeProxy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := filled()
 		r := run(t, s)
@@ -107,20 +108,20 @@ func TestOnlyWhatKubeProxyAsksForIsAskedFor(t *testing.T) {
 			w, known := want[request.Resource]
 			got := [2]string{strings.Join(request.Query["labelSelector"], ""), strings.Join(request.Query["fieldSelector"], "")}
 			if !known || got != w {
-				t.Errorf("%s asked for with the selectors %q, want %q", request.Resource, got, w)
+				t.Errorf("%s requested with selectors %q, want %q", request.Resource, got, w)
 			}
 			delete(want, request.Resource)
 			if !strings.HasPrefix(request.Accept, "application/vnd.kubernetes.protobuf") {
-				t.Errorf("%s asked for as %s", request.Resource, request.Accept)
+				t.Errorf("%s requested as %s", request.Resource, request.Accept)
 			}
 		}
 		if len(want) > 0 {
-			t.Errorf("not asked for: %v", want)
+			t.Errorf("not requested: %v", want)
 		}
 	})
 }
 
-func TestChangesAreToldAsTheyHappen(t *testing.T) {
+func TestEachChangeIsSent(t *testing.T) {
 	other := service("web-0", 1)
 	other.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "other"}
 	none := service("web-0", 1)
@@ -129,34 +130,44 @@ func TestChangesAreToldAsTheyHappen(t *testing.T) {
 	external.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}
 	headless := slice("web-0", model.IPv4, 1, 2)
 	headless.Labels[corev1.IsHeadlessService] = ""
-	nobodys := slice("web-0", model.IPv6, 3, 4, 5)
-	nobodys.Labels = nil
+	unowned := slice("web-0", model.IPv6, 3, 4, 5)
+	unowned.Labels = nil
 	noted := service("web-0", 1)
-	noted.Annotations = map[string]string{"example.com/note": "of no concern"}
+	noted.Annotations = map[string]string{"example.com/note": "irrelevant"}
 	zoneless := node()
 	zoneless.Labels = nil
+	heartbeat := node()
+	heartbeat.Annotations = map[string]string{"example.com/seen": "now"}
+	heartbeat.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Now()}}
+	tainted := node()
+	tainted.Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}
 
 	for _, c := range []struct {
 		name   string
 		change func(*apitest.Server)
-		want   string // nothing, if it is empty
+		want   string // nothing if empty
 	}{
 		{"a new Service", func(s *apitest.Server) { s.Put(service("new", 9)) }, "service default/new 10.96.0.9"},
 		{"a changed Service", func(s *apitest.Server) { s.Put(service("web-0", 9)) }, "service default/web-0 10.96.0.9"},
 		{"a deleted Service", func(s *apitest.Server) { s.Delete(service("web-0", 1)) }, "no service default/web-0"},
 		{"a Service for another proxy", func(s *apitest.Server) { s.Put(other) }, "no service default/web-0"},
 		{"a Service made headless", func(s *apitest.Server) { s.Put(none) }, "no service default/web-0"},
-		{"a Service made a name", func(s *apitest.Server) { s.Put(external) }, "no service default/web-0"},
-		{"a Service of the same meaning", func(s *apitest.Server) { s.Put(noted) }, ""},
+		{"a Service made an ExternalName", func(s *apitest.Server) { s.Put(external) }, "no service default/web-0"},
+		{"a Service with an irrelevant change", func(s *apitest.Server) { s.Put(noted) }, ""},
 		{"a new slice", func(s *apitest.Server) { s.Put(slice("new", model.IPv6, 1)) }, "slice default/new-ipv6 1"},
 		{"a changed slice", func(s *apitest.Server) { s.Put(slice("web-0", model.IPv4, 7, 8, 9)) }, "slice default/web-0-ipv4 3"},
 		{"a deleted slice", func(s *apitest.Server) { s.Delete(slice("web-0", model.IPv6)) }, "no slice default/web-0-ipv6"},
 		{"a slice made headless", func(s *apitest.Server) { s.Put(headless) }, "no slice default/web-0-ipv4"},
-		{"a slice of no Service", func(s *apitest.Server) { s.Put(nobodys) }, "no slice default/web-0-ipv6"},
+		{"a slice without a Service", func(s *apitest.Server) { s.Put(unowned) }, "no slice default/web-0-ipv6"},
 		{"a new ServiceCIDR", func(s *apitest.Server) { s.Put(serviceCIDR("more", "10.97.0.0/16")) }, "cidrs [10.96.0.0/16 10.97.0.0/16 fd00:96::/112]"},
-		{"a ServiceCIDR of nothing new", func(s *apitest.Server) { s.Put(serviceCIDR("more", "10.96.0.0/16")) }, ""},
+		{"a ServiceCIDR that adds nothing", func(s *apitest.Server) { s.Put(serviceCIDR("more", "10.96.0.0/16")) }, ""},
 		{"a deleted ServiceCIDR", func(s *apitest.Server) { s.Delete(serviceCIDR("kubernetes")) }, "cidrs []"},
 		{"a Node without its zone", func(s *apitest.Server) { s.Put(zoneless) }, strings.ReplaceAll(nodeLine, "zone-1", "")},
+		{"a Node's heartbeat", func(s *apitest.Server) { s.Put(heartbeat) }, ""},
+		{
+			"a Node that will be deleted", func(s *apitest.Server) { s.Put(tainted) },
+			strings.ReplaceAll(nodeLine, `""`, `"the node has the taint ToBeDeletedByClusterAutoscaler"`),
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -166,7 +177,7 @@ func TestChangesAreToldAsTheyHappen(t *testing.T) {
 				if c.want == "" {
 					r.quiet(time.Hour)
 				} else if got := lines(r.now()); got != c.want {
-					t.Errorf("told %s, want %s", got, c.want)
+					t.Errorf("got %s, want %s", got, c.want)
 				}
 				r.stop()
 			})
@@ -174,11 +185,11 @@ func TestChangesAreToldAsTheyHappen(t *testing.T) {
 	}
 }
 
-func TestWhatComesTogetherIsTakenTogether(t *testing.T) {
+func TestQueuedEventsAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, filled())
 		r.now()
-		// Nobody takes the first one, so that the others meet.
+		// The first one is not taken, so that the others are merged.
 		r.Put(service("a", 11))
 		synctest.Wait()
 		for i := range 1000 {
@@ -187,11 +198,11 @@ func TestWhatComesTogetherIsTakenTogether(t *testing.T) {
 		r.Put(service("gone", 12))
 		r.Delete(service("gone", 12))
 		if got, want := lines(r.now()), "service default/a 10.96.0.11"; got != want {
-			t.Errorf("told %s, want %s", got, want)
+			t.Errorf("got %s, want %s", got, want)
 		}
 		want := "no service default/gone\nslice default/web-0-ipv4 1\nslice default/web-1-ipv6 1"
 		if got := lines(r.now()); got != want {
-			t.Errorf("then told\n%s\nwant\n%s", got, want)
+			t.Errorf("then got\n%s\nwant\n%s", got, want)
 		}
 		r.stop()
 	})

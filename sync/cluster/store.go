@@ -10,50 +10,46 @@ import (
 	"kube-vmap/sync"
 )
 
-// store is what a reflector feeds. It makes events of what is news and keeps only
-// what it takes to know that. It belongs to the reflector's goroutine.
+// A store receives the objects of one kind from a reflector and queues events for what
+// changed. It keeps only what it needs to see changes. It belongs to the reflector's
+// goroutine.
 type store struct {
-	kind     string // of the objects
+	kind     string
 	convert  convertFunc
 	event    eventFunc
 	queue    *eventQueue
-	onChange func()    // is called whenever something was told, if set
-	since    time.Time // when the source began
+	onChange func()    // called after events were queued; may be nil
+	since    time.Time // when the source started
 
 	known    map[objectName]knownObject
 	problems map[objectName]problem
-	// listed is closed once the store is complete for the first time.
-	listed chan struct{}
+	listed   chan struct{} // closed after the first complete list
 }
 
-// knownObject is what a store knows of an object that was told.
+// A knownObject is what a store remembers of an object that it sent.
 type knownObject struct {
 	content   uint64
-	uid       uint64 // a hash of the object's UID
-	triggered int64  // the trigger last seen, in nanoseconds since the Unix epoch
+	uid       uint64 // hash of the UID
+	triggered int64  // the last trigger, in nanoseconds since the Unix epoch
 }
 
-// problem is what was told to be wrong with an object.
+// A problem is an error that was sent about an object.
 type problem struct{ uid, text string }
-
-// eventFunc makes an event of an item's value, where nil means that the object is
-// gone. The event may be nil, too.
-type eventFunc func(n objectName, value any) sync.Event
 
 var (
 	_ cache.ReflectorStore    = (*store)(nil)
 	_ cache.TransformingStore = (*store)(nil)
 )
 
-func newStore(kind string, r convertFunc, say eventFunc, to *eventQueue) *store {
+func newStore(kind string, convert convertFunc, event eventFunc, queue *eventQueue) *store {
 	return &store{
-		kind: kind, convert: r, event: say, queue: to, since: time.Now(),
+		kind: kind, convert: convert, event: event, queue: queue, since: time.Now(),
 		known: map[objectName]knownObject{}, problems: map[objectName]problem{}, listed: make(chan struct{}),
 	}
 }
 
-// Transformer implements [cache.TransformingStore]: while a list is streamed, the
-// reflector keeps items.
+// Transformer implements [cache.TransformingStore]: the reflector keeps converted
+// objects while a list is streamed.
 func (s *store) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) { return s.convert(obj) }
 }
@@ -81,7 +77,7 @@ func (s *store) Delete(obj any) error {
 	}
 	n := objectName{o.GetNamespace(), o.GetName()}
 	var events []sync.Event
-	if _, told := s.known[n]; told {
+	if _, known := s.known[n]; known {
 		delete(s.known, n)
 		events = appendEvent(events, s.event(n, nil))
 	}
@@ -89,26 +85,25 @@ func (s *store) Delete(obj any) error {
 	return nil
 }
 
-// Replace implements [cache.ReflectorStore]. All that a list changes is put
-// together.
+// Replace implements [cache.ReflectorStore]. All changes of a list are queued together.
 func (s *store) Replace(list []any, _ string) error {
-	items, err := s.convertAll(list)
+	objects, err := s.convertAll(list)
 	if err != nil {
 		return err
 	}
-	gone, settled := s.known, maps.Clone(s.problems)
-	s.known = make(map[objectName]knownObject, len(items))
-	events := make([]sync.Event, 0, s.eventCapacity(len(items)))
-	for _, it := range items {
+	gone, solved := s.known, maps.Clone(s.problems)
+	s.known = make(map[objectName]knownObject, len(objects))
+	events := make([]sync.Event, 0, s.eventCapacity(len(objects)))
+	for _, it := range objects {
 		before := gone[it.objectName]
 		delete(gone, it.objectName)
-		delete(settled, it.objectName)
+		delete(solved, it.objectName)
 		events = s.change(events, before, it)
 	}
 	for n := range gone {
 		events = appendEvent(events, s.event(n, nil))
 	}
-	for n := range settled {
+	for n := range solved {
 		events = s.updateProblem(events, n, problem{}, nil)
 	}
 	s.send(events)
@@ -116,7 +111,6 @@ func (s *store) Replace(list []any, _ string) error {
 	return nil
 }
 
-// send tells of events.
 func (s *store) send(events []sync.Event) {
 	s.queue.put(events)
 	if s.onChange != nil {
@@ -124,57 +118,44 @@ func (s *store) send(events []sync.Event) {
 	}
 }
 
-// Resync implements [cache.ReflectorStore]. There is nothing to say again.
+// Resync implements [cache.ReflectorStore]. The loop keeps its own state, so there is
+// nothing to send again.
 func (s *store) Resync() error { return nil }
 
-// convertAll makes items of a list. A streamed one has them already.
+// convertAll converts a list. Objects of a streamed list are converted already.
 func (s *store) convertAll(list []any) ([]*convertedObject, error) {
-	items := make([]*convertedObject, len(list))
+	out := make([]*convertedObject, len(list))
 	for i, obj := range list {
 		var err error
-		if items[i], err = s.convert(obj); err != nil {
+		if out[i], err = s.convert(obj); err != nil {
 			return nil, err
 		}
 	}
-	return items, nil
+	return out, nil
 }
 
-// eventCapacity is how many events a list of that length will make.
+// eventCapacity returns how many events to expect from a list: later ones change little.
 func (s *store) eventCapacity(length int) int {
-	if s.isListed() {
+	if isClosed(s.listed) {
 		return 0
 	}
 	return length
 }
 
-// markListed says that what was told so far is complete.
-func (s *store) markListed() {
-	if !s.isListed() {
-		close(s.listed)
-	}
-}
+// markListed records that everything known so far is complete.
+func (s *store) markListed() { closeOnce(s.listed) }
 
-func (s *store) isListed() bool {
-	select {
-	case <-s.listed:
-		return true
-	default:
-		return false
-	}
-}
-
-// change notes what an item means now and appends the events of what changed.
+// change records an object's current content and appends events for what changed.
 func (s *store) change(events []sync.Event, before knownObject, it *convertedObject) []sync.Event {
-	identity := hashUID(it.uid)
-	same := identity == before.uid
-	// What an object said before is not served once it says something else, even if
-	// nothing of that can be used: the API server may have given its addresses to
-	// others. And if the name is another object's now, the one that had it is gone.
-	if before.content != 0 && (it.value == nil || !same && it.content != before.content) {
+	uid := hashUID(it.uid)
+	// Content that is no longer in the object is removed even if the new content is
+	// unusable, because the API server may have given its addresses to others. If the
+	// object was deleted and created again, the earlier one is removed first.
+	if before.content != 0 && (it.value == nil || uid != before.uid && it.content != before.content) {
 		events = appendEvent(events, s.event(it.objectName, nil))
 	}
 	if it.value != nil {
-		s.remember(it.objectName, knownObject{it.content, identity, unixNano(it.triggered)})
+		s.known[it.objectName] = knownObject{it.content, uid, unixNano(it.triggered)}
 		if it.content != before.content {
 			events = appendEvent(events, s.withTrigger(s.event(it.objectName, it.value), before, it))
 		}
@@ -182,29 +163,22 @@ func (s *store) change(events []sync.Event, before knownObject, it *convertedObj
 	return s.updateProblem(events, it.objectName, problem{uid: it.uid}, it.err)
 }
 
-// remember keeps what is known of an object that was told.
-func (s *store) remember(n objectName, k knownObject) {
-	if k.content != 0 {
-		s.known[n] = k
-	}
-}
-
-// withTrigger adds to the event of a slice when the change was triggered. What is in the
-// first list happened before anybody could have told of it here; a trigger that
-// was seen before is that of an earlier change; and one that is yet to come is
-// from another clock, by which nothing can be measured.
+// withTrigger adds the time of its trigger to the event of a slice. It ignores triggers
+// from before the source started or in the first list, which happened before this
+// process could see them; those that were seen before, which belong to an earlier
+// change; and those in the future, which are from a clock that is not comparable.
 func (s *store) withTrigger(e sync.Event, before knownObject, it *convertedObject) sync.Event {
 	t := it.triggered
 	slice, ok := e.(sync.SetSlice)
-	if !ok || !s.isListed() || !t.After(s.since) || t.UnixNano() == before.triggered || t.After(time.Now()) {
+	if !ok || !isClosed(s.listed) || !t.After(s.since) || t.UnixNano() == before.triggered || t.After(time.Now()) {
 		return e
 	}
 	slice.Triggered = t
 	return slice
 }
 
-// updateProblem appends an event if what is wrong with the object is not what was told;
-// nil is nothing.
+// updateProblem appends events if the object's problem, nil if it has none, is not the
+// one that was sent.
 func (s *store) updateProblem(events []sync.Event, n objectName, now problem, err error) []sync.Event {
 	before, had := s.problems[n]
 	if err != nil {
@@ -225,6 +199,7 @@ func (s *store) object(n objectName, uid string) sync.Object {
 	return sync.Object{Kind: s.kind, Namespace: n.namespace, Name: n.name, UID: uid}
 }
 
+// appendEvent appends an event unless it is nil.
 func appendEvent(events []sync.Event, e sync.Event) []sync.Event {
 	if e == nil {
 		return events
@@ -232,7 +207,7 @@ func appendEvent(events []sync.Event, e sync.Event) []sync.Event {
 	return append(events, e)
 }
 
-// unixNano is t since the Unix epoch; zero for the zero time.
+// unixNano returns t in nanoseconds since the Unix epoch, 0 for the zero time.
 func unixNano(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

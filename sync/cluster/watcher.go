@@ -17,15 +17,15 @@ import (
 	"kube-vmap/sync"
 )
 
-// What kube-proxy asks for, and no more: Services that have a virtual address and
-// were not left to another proxy (KEP-2447), and EndpointSlices of such.
+// The selectors of kube-proxy: Services that have a ClusterIP and are not labelled for
+// another proxy (KEP-2447), and their EndpointSlices.
 const (
 	servicesLabels = "!service.kubernetes.io/service-proxy-name"
 	servicesFields = "spec.clusterIP!=" + corev1.ClusterIPNone
 	slicesLabels   = "!" + corev1.IsHeadlessService
 )
 
-// watcher is a source at work.
+// A watcher is what a running source consists of.
 type watcher struct {
 	source  *Source
 	started time.Time
@@ -48,7 +48,7 @@ func (s *Source) newWatcher() *watcher {
 	w.cidrs = newStore("ServiceCIDR", serviceCIDRConverter(), newServiceCIDRs().event, w.queue)
 	w.nodes = newStore("Node", nodeConverter(s.config.NodeName), w.node.event, w.queue)
 	w.nodes.onChange = w.node.closeWaiters
-	// Until there is a Node, this is what is known of it.
+	// Until there is a Node object, only its name is known.
 	w.queue.put([]sync.Event{w.node.last})
 	return w
 }
@@ -57,11 +57,11 @@ func (w *watcher) stores() []*store {
 	return []*store{w.services, w.slices, w.cidrs, w.nodes}
 }
 
-// reflectors watch everything.
+// reflectors returns one reflector for each kind.
 func (w *watcher) reflectors(ctx context.Context) []*cache.Reflector {
 	client := w.source.config.Client
 	own := fields.OneTermEqualSelector("metadata.name", w.source.config.NodeName).String()
-	missing := newOptionalResource("ServiceCIDR", w.source.log, w.cidrs.markListed)
+	optional := newOptionalResource("ServiceCIDR", w.source.log, w.cidrs.markListed)
 	return []*cache.Reflector{
 		w.reflector(ctx, w.services, &corev1.Service{}, &resourceClient{
 			client: client.CoreV1().RESTClient(), resource: "services", labels: servicesLabels, fields: servicesFields,
@@ -70,7 +70,7 @@ func (w *watcher) reflectors(ctx context.Context) []*cache.Reflector {
 			client: client.DiscoveryV1().RESTClient(), resource: "endpointslices", labels: slicesLabels,
 		}),
 		w.reflector(ctx, w.cidrs, &networkingv1.ServiceCIDR{}, &resourceClient{
-			client: client.NetworkingV1().RESTClient(), resource: "servicecidrs", optional: missing,
+			client: client.NetworkingV1().RESTClient(), resource: "servicecidrs", optional: optional,
 		}),
 		w.reflector(ctx, w.nodes, &corev1.Node{}, &resourceClient{
 			client: client.CoreV1().RESTClient(), resource: "nodes", fields: own,
@@ -78,6 +78,7 @@ func (w *watcher) reflectors(ctx context.Context) []*cache.Reflector {
 	}
 }
 
+// reflector completes a client of a resource, and returns a reflector from it to a store.
 func (w *watcher) reflector(ctx context.Context, to *store, of runtime.Object, r *resourceClient) *cache.Reflector {
 	r.kind, r.convert, r.outages, r.lists = to.kind, to.convert, w.outages, w.lists
 	logger := klog.FromContext(withDebugLog(ctx, w.source.log))
@@ -86,18 +87,18 @@ func (w *watcher) reflector(ctx context.Context, to *store, of runtime.Object, r
 	})
 }
 
-// backoff is how long to wait after errors: each wait is of a random length between
-// a base and twice that, and the base doubles.
+// backoff returns the delays after errors: each is of a random length between a base
+// and twice that, and the base doubles.
 func backoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 10, Cap: 10 * time.Second}
 }
 
-// backoffReset is how long after waits began to grow they are short again.
+// backoffReset is how long after delays began to grow they are short again.
 const backoffReset = 2 * time.Minute
 
-// listAndWatch lists and watches until ctx ends. A reflector's own way to do that would
-// count the time that it waited for a server to come back, and wait as long again
-// when that server has forgotten where it was and a new list is needed.
+// listAndWatch lists and watches until ctx ends. [cache.Reflector.Run] is not used: it
+// would count the time that it waited for an unavailable server, and wait as long again
+// when that server has lost its history and a new list is needed.
 func listAndWatch(ctx context.Context, r *cache.Reflector) {
 	delay := backoff().DelayWithReset(clock.RealClock{}, backoffReset)
 	for ctx.Err() == nil {
@@ -108,8 +109,8 @@ func listAndWatch(ctx context.Context, r *cache.Reflector) {
 	}
 }
 
-// contextClock is a clock whose waits end with ctx, too. Of the reflector's, not all
-// do: one that waits for a server to come back would keep its source from ending.
+// A contextClock is a clock whose waits end with a context, too. Some of the
+// reflector's own waits do not, and would delay the end of the source.
 type contextClock struct {
 	clock.RealClock
 	after func(time.Duration) <-chan time.Time
@@ -127,5 +128,5 @@ func newContextClock(ctx context.Context) contextClock {
 	}}
 }
 
-// After delivers when d has passed or the end has come.
+// After delivers when d has passed or the context has ended.
 func (c contextClock) After(d time.Duration) <-chan time.Time { return c.after(d) }

@@ -232,7 +232,7 @@ func (w way) counted(m model.Match, endpoint int, n uint64) nft.ConnectionCount 
 	return nft.ConnectionCount{Asked: m, Endpoint: w.endpoint(endpoint), Connections: n}
 }
 
-func TestSumsAreThoseOfAllAddressesOfAServicePort(t *testing.T) {
+func TestTotalsCoverAllFrontendsOfAServicePort(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.connect(w.clusterIP(), w, 1, 1, 2)
 		r.c.Follow(w.all(1, 2, 3))
@@ -277,7 +277,7 @@ func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
 	})
 }
 
-func TestAnEndpointThatComesBackInTimeKeepsItsCount(t *testing.T) {
+func TestReturningEndpointKeepsItsCount(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1, 2))
 		r.connect(w.clusterIP(), w, 1, 2)
@@ -293,7 +293,7 @@ func TestAnEndpointThatComesBackInTimeKeepsItsCount(t *testing.T) {
 	})
 }
 
-func TestWhatNobodyAsksForGoes(t *testing.T) {
+func TestCountsOfUnknownFrontendsAreRemoved(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		strange := w.match(externals[w.f].Next(), 443)
 		r.c.Follow(w.all(1))
@@ -317,7 +317,7 @@ func TestWhatNobodyAsksForGoes(t *testing.T) {
 	})
 }
 
-func TestSumsNeverFall(t *testing.T) {
+func TestTotalsNeverDecrease(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1, 2))
 		r.connect(w.clusterIP(), w, 1, 1, 1, 2)
@@ -344,7 +344,7 @@ func TestSumsNeverFall(t *testing.T) {
 	})
 }
 
-func TestTheKernelIsReadOnceASecond(t *testing.T) {
+func TestKernelReadsAreRateLimited(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1))
 		for range 10 {

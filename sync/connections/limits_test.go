@@ -12,7 +12,7 @@ import (
 	"kube-vmap/nft/kernel/kerneltest"
 )
 
-func TestWhatCannotBeRemovedIsTriedAgain(t *testing.T) {
+func TestFailedRemovalIsRetried(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1, 2))
 		r.connect(w.clusterIP(), w, 1, 2)
@@ -27,7 +27,7 @@ func TestWhatCannotBeRemovedIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestWhatIsRefusedStaysStale(t *testing.T) {
+func TestRefusedRemovalStaysStale(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		strange := w.match(externals[w.f].Next(), 443)
 		r.c.Follow(w.all(1, 2))
@@ -42,7 +42,7 @@ func TestWhatIsRefusedStaysStale(t *testing.T) {
 	})
 }
 
-func TestAFullSetIsToldOnce(t *testing.T) {
+func TestFullSetIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := way{model.IPv6, model.UDP}
 		r := &rig{T: t, kernel: &kernel{Kernel: kerneltest.New()}}
@@ -72,7 +72,7 @@ func TestAFullSetIsToldOnce(t *testing.T) {
 	})
 }
 
-func TestManyAreRemovedInMoreThanOneTransaction(t *testing.T) {
+func TestRemovalsAreBatched(t *testing.T) {
 	const addresses, endpoints = 50, 100
 	run(t, func(r *rig, w way) {
 		all, one := w.all(), w.service()[1]

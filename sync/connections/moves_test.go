@@ -9,7 +9,7 @@ import (
 	"kube-vmap/sync"
 )
 
-func TestFormerEndpointsThatAListingMissesAreNotFoldedTwice(t *testing.T) {
+func TestFoldWaitsForUnlistedFormerEndpoints(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1, 2, 3))
 		r.connect(w.clusterIP(), w, 1, 1, 1, 1, 1, 2, 2, 3)
@@ -36,7 +36,7 @@ func TestFormerEndpointsThatAListingMissesAreNotFoldedTwice(t *testing.T) {
 	})
 }
 
-func TestASumStaysWhenAllAddressesAndNumbersChange(t *testing.T) {
+func TestTotalsSurviveNewAddressesAndPorts(t *testing.T) {
 	for name, whole := range map[string]bool{"as a change": false, "when everything is told anew": true} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(r *rig, w way) {
@@ -81,10 +81,10 @@ func (r *rig) expectOther(when string, w way, want uint64) {
 	}
 }
 
-// TestWhatAnotherServiceHadDoesNotCount gives addresses and ports of all kinds, with
+// TestCountsOfPreviousOwnerAreDropped gives addresses and ports of all kinds, with
 // the same endpoints, from one Service to another: at once, and a while after they
 // were nobody's.
-func TestWhatAnotherServiceHadDoesNotCount(t *testing.T) {
+func TestCountsOfPreviousOwnerAreDropped(t *testing.T) {
 	for name, looks := range map[string]int{"at once": -1, "before a look": 0, "after one look": 1, "after many": 5} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(r *rig, w way) {
@@ -110,7 +110,7 @@ func TestWhatAnotherServiceHadDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestWhatMovedAndCannotBeReadOrRemovedDoesNotCount(t *testing.T) {
+func TestCountsOfPreviousOwnerAreDroppedDespiteErrors(t *testing.T) {
 	for name, refused := range map[string]bool{"read": false, "removed": true} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(r *rig, w way) {
@@ -131,7 +131,7 @@ func TestWhatMovedAndCannotBeReadOrRemovedDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestASumStaysWhenAnAddressComesBack(t *testing.T) {
+func TestTotalsSurviveReturningAddress(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1))
 		r.connect(w.clusterIP(), w, 1)
@@ -146,7 +146,7 @@ func TestASumStaysWhenAnAddressComesBack(t *testing.T) {
 	})
 }
 
-func TestWhatWasWhoseIsForgotten(t *testing.T) {
+func TestFormerOwnersAreForgotten(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1))
 		r.c.Follow(sync.Committed{Full: true})

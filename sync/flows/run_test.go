@@ -16,7 +16,7 @@ import (
 	"kube-vmap/sync/flows"
 )
 
-func TestNothingIsAskedWhenNoFlowCanHaveBecomeStale(t *testing.T) {
+func TestNoQueryUnlessFlowsCanBeStale(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.whole()
 		r.asked("without Services")
@@ -39,7 +39,7 @@ func TestNothingIsAskedWhenNoFlowCanHaveBecomeStale(t *testing.T) {
 	})
 }
 
-func TestPortsAreAskedForOnceWhateverTheAddresses(t *testing.T) {
+func TestPortsAreQueriedOnce(t *testing.T) {
 	run(t, flows.Config{EndTCP: true}, func(r *rig) {
 		r.whole()
 		r.change("vip:53/udp ep1:53", "lb:53/udp ep1:53", "*:30053/udp ep1:53", "vip:53/tcp ep1:53")
@@ -49,7 +49,7 @@ func TestPortsAreAskedForOnceWhateverTheAddresses(t *testing.T) {
 	})
 }
 
-func TestFollowDoesNotWaitAndChangesArePutTogether(t *testing.T) {
+func TestFollowDoesNotBlockAndChangesAreBatched(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.whole("vip:53/udp ep1:53")
 		r.asked("at the start", "udp")
@@ -68,7 +68,7 @@ func TestFollowDoesNotWaitAndChangesArePutTogether(t *testing.T) {
 	})
 }
 
-func TestWhatBecameCurrentMeanwhileStays(t *testing.T) {
+func TestFlowsThatBecameValidStay(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.whole("vip:53/udp ep1:53", "other:53/udp ep1:53")
 		r.kernel.entries = r.entries("vip:53/udp ep1:53", "vip:53/udp ep3:53", "other:53/udp ep1:53")
@@ -83,7 +83,7 @@ func TestWhatBecameCurrentMeanwhileStays(t *testing.T) {
 	})
 }
 
-func TestTheKernelIsLeftAloneForFourTimesAsLongAsItWorked(t *testing.T) {
+func TestPauseIsFourTimesTheWork(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.whole("vip:53/udp ep1:53")
 		r.kernel.takeAsked()
@@ -96,7 +96,7 @@ func TestTheKernelIsLeftAloneForFourTimesAsLongAsItWorked(t *testing.T) {
 	})
 }
 
-func TestFailuresAreTriedAgainAndToldOnce(t *testing.T) {
+func TestFailuresAreRetriedAndLoggedOnce(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.whole("vip:53/udp ep1:53", "other:53/udp ep1:53", "lb:53/udp ep1:53")
 		r.kernel.entries = r.entries("vip:53/udp ep1:53", "other:53/udp ep1:53", "lb:53/udp ep1:53")
@@ -135,7 +135,7 @@ func TestFailuresAreTriedAgainAndToldOnce(t *testing.T) {
 	})
 }
 
-func TestAFamilyThatFailsDoesNotHoldTheOther(t *testing.T) {
+func TestFamiliesFailIndependently(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		other := &rig{t: r.t, family: 1 - r.family}
 		both := func(lines ...string) sync.Committed {
@@ -163,7 +163,7 @@ func TestAFamilyThatFailsDoesNotHoldTheOther(t *testing.T) {
 	})
 }
 
-func TestWhatWasEndedIsReportedOnceItIsDone(t *testing.T) {
+func TestDeletedFlowsAreReportedAfterSuccess(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.whole("vip:53/udp ep1:53")
 		r.kernel.entries = r.entries("vip:53/udp ep1:53", "vip:53/udp vip:53")
@@ -179,7 +179,7 @@ func TestWhatWasEndedIsReportedOnceItIsDone(t *testing.T) {
 	})
 }
 
-func TestWithNobodyToTellItWorksAsWell(t *testing.T) {
+func TestReconciledIsOptional(t *testing.T) {
 	for _, f := range model.Families {
 		synctest.Test(t, func(t *testing.T) {
 			r := &rig{t: t, family: f, kernel: &fake{}}

@@ -7,7 +7,7 @@ import (
 	"kube-vmap/sync/flows"
 )
 
-func TestOnlyFlowsToEndpointsThatAreGoneEnd(t *testing.T) {
+func TestFlowsToRemovedEndpointsAreDeleted(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		before := []string{"vip:53/udp ep1:5353 ep2:5353", "lb:53/udp ep1:5353 ep2:5353", "*:30053/udp ep1:5353 ep2:5353"}
 		after := []string{"vip:53/udp ep1:5353 ep3:5353", "lb:53/udp ep1:5353 ep3:5353", "*:30053/udp ep1:5353 ep3:5353"}
@@ -40,7 +40,7 @@ func TestOnlyFlowsToEndpointsThatAreGoneEnd(t *testing.T) {
 	})
 }
 
-func TestFlowsOfAFrontendWithoutEndpointsEnd(t *testing.T) {
+func TestFlowsOfFrontendWithoutEndpointsAreDeleted(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.whole("vip:53/udp ep1:53", "other:53/udp ep1:53")
 		// What did not change is not looked at, although nobody knows how it got there.
@@ -51,7 +51,7 @@ func TestFlowsOfAFrontendWithoutEndpointsEnd(t *testing.T) {
 	})
 }
 
-func TestFlowsOfAFrontendThatIsGoneEnd(t *testing.T) {
+func TestFlowsOfRemovedFrontendAreDeleted(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.whole("vip:53/udp ep1:53", "other:53/udp ep1:53", "*:30053/udp ep1:53")
 		r.kernel.entries = r.entries("vip:53/udp ep1:53", "vip:53/tcp ep1:53", "other:53/udp ep1:53",
@@ -61,7 +61,7 @@ func TestFlowsOfAFrontendThatIsGoneEnd(t *testing.T) {
 	})
 }
 
-func TestFlowsFromBeforeAServiceAddressWasOneEnd(t *testing.T) {
+func TestUntranslatedFlowsToNewFrontendAreDeleted(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.whole("vip:53/udp ep1:53")
 		r.kernel.entries = r.entries("lb:53/udp lb:53", "lb:53/udp ep1:53")
@@ -70,7 +70,7 @@ func TestFlowsFromBeforeAServiceAddressWasOneEnd(t *testing.T) {
 	})
 }
 
-func TestAnEndpointMayHaveTheServiceAddressItself(t *testing.T) {
+func TestEndpointMayHaveTheServiceAddress(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.kernel.entries = r.entries("node:53/udp node:53")
 		r.whole("node:53/udp node:53", "*:30053/udp node:53")
@@ -79,7 +79,7 @@ func TestAnEndpointMayHaveTheServiceAddressItself(t *testing.T) {
 	})
 }
 
-func TestANodePortIsServedByTheNodesAddressesOnly(t *testing.T) {
+func TestNodePortFlowsMatchNodeAddressesOnly(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.whole("*:30053/udp ep1:53")
 		all := []string{"node:30053/udp ep2:53", "node-2:30053/udp ep2:53", "remote:30053/udp ep2:53"}
@@ -94,7 +94,7 @@ func TestANodePortIsServedByTheNodesAddressesOnly(t *testing.T) {
 	})
 }
 
-func TestAnAddressOfItsOwnWinsOverANodePort(t *testing.T) {
+func TestAddressFrontendWinsOverNodePort(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.whole("*:30053/udp ep1:53", "node:30053/udp ep2:53")
 		r.kernel.entries = r.entries("node:30053/udp ep1:53", "node:30053/udp ep2:53")
@@ -110,7 +110,7 @@ func TestAnAddressOfItsOwnWinsOverANodePort(t *testing.T) {
 	})
 }
 
-func TestAFrontendMayMoveToAnotherServiceAtOnce(t *testing.T) {
+func TestFrontendMayMoveToAnotherService(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.whole("vip:53/udp ep1:53", "other:53/udp ep2:53", "lb:53/udp ep1:53", "*:30053/udp ep1:53")
 		r.kernel.entries = r.entries("lb:53/udp ep1:53", "lb:53/udp ep2:53", "node:30053/udp ep1:53", "node:30054/udp ep2:53",
@@ -124,7 +124,7 @@ func TestAFrontendMayMoveToAnotherServiceAtOnce(t *testing.T) {
 	})
 }
 
-func TestAllIsComparedAtTheStartAndAfterRepairs(t *testing.T) {
+func TestSnapshotChecksAllFlows(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
 		r.kernel.entries = r.entries("vip:53/udp ep1:53", "vip:53/udp ep2:53", "node:30053/udp node:30053", "other:53/udp other:53")
 		r.whole("vip:53/udp ep1:53", "vip:80/tcp ep1:80", "*:30053/udp ep1:53")
@@ -137,7 +137,7 @@ func TestAllIsComparedAtTheStartAndAfterRepairs(t *testing.T) {
 	})
 }
 
-func TestTCPEndsOnlyIfAsked(t *testing.T) {
+func TestTCPFlowsAreDeletedOnlyWithEndTCP(t *testing.T) {
 	test := func(want ...string) func(*rig) {
 		return func(r *rig) {
 			r.whole("vip:80/tcp ep1:80 ep2:80", "vip:80/sctp ep1:80 ep2:80", "vip:80/udp ep1:80 ep2:80", "other:80/tcp ep2:80")

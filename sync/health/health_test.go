@@ -55,7 +55,7 @@ var node = sync.SetNode{Node: model.Node{Name: "node-1"}}
 // failed is the report of a sync that did not work.
 var failed = sync.Result{Err: errors.New("apply batch: service default/secret: no buffer space available")}
 
-func TestBodiesAreThoseOfKubeProxy(t *testing.T) {
+func TestResponsesAreThoseOfKubeProxy(t *testing.T) {
 	const (
 		early = `"2000-01-01T00:00:00Z"`
 		late  = `"2000-01-01T00:01:00Z"`
@@ -114,7 +114,7 @@ func TestBodiesAreThoseOfKubeProxy(t *testing.T) {
 // pass lets time pass in the bubble.
 func pass(d time.Duration) { <-time.After(d) }
 
-func TestNothingIsLateUntilSomethingHasWaitedForTwoPeriods(t *testing.T) {
+func TestOverdueAfterTwoSyncPeriods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t)
 		p.Node(node)
@@ -133,7 +133,7 @@ func TestNothingIsLateUntilSomethingHasWaitedForTwoPeriods(t *testing.T) {
 	})
 }
 
-func TestWhatIsQueuedLaterDoesNotPutOffWhatIsLate(t *testing.T) {
+func TestLaterChangesDoNotExtendTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t)
 		p.Node(node)
@@ -150,7 +150,7 @@ func TestWhatIsQueuedLaterDoesNotPutOffWhatIsLate(t *testing.T) {
 	})
 }
 
-func TestWhatFailsWithoutHavingBeenQueuedIsLateToo(t *testing.T) {
+func TestFailedSyncWithoutQueuedChangeIsOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t)
 		p.Node(node)
@@ -161,7 +161,7 @@ func TestWhatFailsWithoutHavingBeenQueuedIsLateToo(t *testing.T) {
 	})
 }
 
-func TestOnlyHealthzAsksForTheNode(t *testing.T) {
+func TestOnlyHealthzDependsOnTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t)
 		p.Synced(sync.Result{})
@@ -173,7 +173,7 @@ func TestOnlyHealthzAsksForTheNode(t *testing.T) {
 	})
 }
 
-func TestAnswersNameNoObjects(t *testing.T) {
+func TestResponsesNameNoObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t)
 		p.Synced(failed)
@@ -184,7 +184,7 @@ func TestAnswersNameNoObjects(t *testing.T) {
 	})
 }
 
-func TestAnswersAreForReadingAndNotForKeeping(t *testing.T) {
+func TestResponsesMustNotBeStored(t *testing.T) {
 	p := newPatient(t)
 	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -210,7 +210,7 @@ func TestAnswersAreForReadingAndNotForKeeping(t *testing.T) {
 	}
 }
 
-func TestEachProbeIsCountedWithItsStatus(t *testing.T) {
+func TestProbesAreReportedWithTheirStatus(t *testing.T) {
 	p := newPatient(t)
 	p.ask(http.MethodGet, "/healthz")
 	p.ask(http.MethodHead, "/livez")
@@ -225,7 +225,7 @@ func TestEachProbeIsCountedWithItsStatus(t *testing.T) {
 	}
 }
 
-func TestNobodyNeedsToCountProbes(t *testing.T) {
+func TestProbedIsOptional(t *testing.T) {
 	w := httptest.NewRecorder()
 	health.New(health.Config{}).Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/livez", nil))
 	if w.Code != http.StatusOK {

@@ -87,7 +87,7 @@ func answers(t *testing.T, addr netip.AddrPort, code int, part string) {
 	})
 }
 
-func TestAnswersAreThoseOfKubeProxy(t *testing.T) {
+func TestHealthCheckResponsesAreThoseOfKubeProxy(t *testing.T) {
 	const body = "{\n\t\"service\": {\n\t\t\"namespace\": \"shop\",\n\t\t\"name\": \"web\"\n\t},\n" +
 		"\t\"localEndpoints\": %d,\n\t\"serviceProxyHealthy\": %t\n}"
 	for _, all := range [][len(model.Families)]bool{everywhere, nowhere} {
@@ -142,7 +142,7 @@ func TestAnswersAreThoseOfKubeProxy(t *testing.T) {
 	}
 }
 
-func TestThePortIsOpenOnTheAddressesThatServeNodePorts(t *testing.T) {
+func TestHealthCheckListensOnNodePortAddresses(t *testing.T) {
 	r, port := newRig(nowhere), listentest.FreePort(t)
 	r.run(t)
 	a, b, c := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2"), netip.IPv6Loopback()
@@ -168,7 +168,7 @@ func TestThePortIsOpenOnTheAddressesThatServeNodePorts(t *testing.T) {
 	}
 }
 
-func TestOneFamilyCanServeEverywhereAndTheOtherSomewhere(t *testing.T) {
+func TestFamiliesListenIndependently(t *testing.T) {
 	for _, f := range model.Families {
 		var all [len(model.Families)]bool
 		all[f] = true
@@ -181,7 +181,7 @@ func TestOneFamilyCanServeEverywhereAndTheOtherSomewhere(t *testing.T) {
 	}
 }
 
-func TestAPortIsOpenForAsLongAsItsServiceHasIt(t *testing.T) {
+func TestPortIsOpenWhileTheServiceHasIt(t *testing.T) {
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
 			r := newRig(everywhere)
@@ -209,7 +209,7 @@ func TestAPortIsOpenForAsLongAsItsServiceHasIt(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotInTheWholeIsClosed(t *testing.T) {
+func TestSnapshotClosesOtherPorts(t *testing.T) {
 	r, ports := newRig(everywhere), listentest.FreePorts(t, 2)
 	gone, kept := ports[0], ports[1]
 	stop := r.run(t)
@@ -269,7 +269,7 @@ func askAgain(t *testing.T, c net.Conn) int {
 	return a.StatusCode
 }
 
-func TestConnectionsEndWithTheirService(t *testing.T) {
+func TestConnectionsEndWithTheService(t *testing.T) {
 	for _, f := range model.Families {
 		r, port := newRig(everywhere), listentest.FreePort(t)
 		stop := r.run(t)
@@ -286,7 +286,7 @@ func TestConnectionsEndWithTheirService(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsTakenIsToldAndConcernsNobodyElse(t *testing.T) {
+func TestPortInUseIsReportedAndAffectsNoOther(t *testing.T) {
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
 			foreign, err := listentest.Listen(t, netip.AddrPortFrom(loopback[f], 0))
@@ -329,7 +329,7 @@ func (p pipes) Accept() (net.Conn, error) {
 
 func (pipes) Close() error { return nil }
 
-func TestAClientThatIsSlowLosesItsConnection(t *testing.T) {
+func TestSlowClientIsDisconnected(t *testing.T) {
 	for _, sent := range []string{"", "GET / HT", "GET / HTTP/1.1\r\nHost: node\r\n", "POST / HTTP/1.1\r\nHost: node\r\nContent-Length: 9\r\n\r\n"} {
 		synctest.Test(t, func(t *testing.T) {
 			r, l := newRig(everywhere), pipes{in: make(chan net.Conn)}
@@ -357,7 +357,7 @@ func TestAClientThatIsSlowLosesItsConnection(t *testing.T) {
 	}
 }
 
-func TestFollowDoesNotWait(t *testing.T) {
+func TestFollowDoesNotBlock(t *testing.T) {
 	r := newRig(everywhere) // and nothing runs
 	for i := range uint16(1000) {
 		r.Follow(sync.Committed{Full: i%10 == 0, NodeAddrs: loopback, HealthChecks: []model.HealthCheck{check("web", 1000+i)}})
@@ -370,7 +370,7 @@ func TestFollowDoesNotWait(t *testing.T) {
 	}
 }
 
-func TestAFloodOfClientsKeepsNobodyOut(t *testing.T) {
+func TestConnectionFloodKeepsOutNoClient(t *testing.T) {
 	r, ports := newRig(nowhere), listentest.FreePorts(t, 2)
 	r.run(t)
 	r.Follow(sync.Committed{NodeAddrs: loopback, HealthChecks: []model.HealthCheck{

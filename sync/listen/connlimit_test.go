@@ -63,7 +63,7 @@ func over(t *testing.T, c net.Conn) bool {
 	return errors.Is(err, io.EOF)
 }
 
-func TestWhoIsOneTooManyGetsThePlaceOfTheOldest(t *testing.T) {
+func TestOldestConnectionIsClosedAtTheLimit(t *testing.T) {
 	const most, came = 4, 6
 	clients, _ := pairs(t, came, bothFamilies(t, NewConnLimit(most))...)
 	for i, c := range clients {
@@ -73,7 +73,7 @@ func TestWhoIsOneTooManyGetsThePlaceOfTheOldest(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatEndsLeavesItsPlace(t *testing.T) {
+func TestClosedConnectionsDoNotCount(t *testing.T) {
 	const most = 3
 	listeners := bothFamilies(t, NewConnLimit(most))
 	clients, servers := pairs(t, most, listeners...)

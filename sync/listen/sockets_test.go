@@ -81,7 +81,7 @@ func greets(t *testing.T, addr netip.Addr, s Socket) {
 	})
 }
 
-func TestAnUnspecifiedAddressIsAllOfItsFamilyAndNoneOfTheOther(t *testing.T) {
+func TestUnspecifiedAddressListensInItsFamilyOnly(t *testing.T) {
 	unspecified := [...]netip.Addr{model.IPv4: netip.IPv4Unspecified(), model.IPv6: netip.IPv6Unspecified()}
 	port := listentest.FreePort(t)
 	for _, f := range model.Families {
@@ -107,7 +107,7 @@ func TestAnUnspecifiedAddressIsAllOfItsFamilyAndNoneOfTheOther(t *testing.T) {
 	r.quiet(t)
 }
 
-func TestAnAddressThatIsOnItsWayIsNoError(t *testing.T) {
+func TestListenOnFutureAddress(t *testing.T) {
 	r := newRig()
 	r.run(t)
 	port := listentest.FreePort(t)
@@ -120,7 +120,7 @@ func TestAnAddressThatIsOnItsWayIsNoError(t *testing.T) {
 	r.quiet(t)
 }
 
-func TestAPortGoesFromOneServiceToAnother(t *testing.T) {
+func TestPortMovesBetweenServices(t *testing.T) {
 	r := newRig()
 	r.run(t)
 	port := listentest.FreePort(t)
@@ -136,7 +136,7 @@ func TestAPortGoesFromOneServiceToAnother(t *testing.T) {
 	r.quiet(t)
 }
 
-func TestWhatIsClosedAndOpenedInOneChangeStaysOpen(t *testing.T) {
+func TestClosedAndOpenedSocketStaysOpen(t *testing.T) {
 	r := newRig()
 	listens := 0
 	r.listen = func(ctx context.Context, s Socket) (net.Listener, error) { listens++; return open(ctx, s) }
@@ -152,7 +152,7 @@ func TestWhatIsClosedAndOpenedInOneChangeStaysOpen(t *testing.T) {
 	}
 }
 
-func TestTheLastWordBeforeRunCounts(t *testing.T) {
+func TestLastChangeBeforeRunWins(t *testing.T) {
 	r := newRig()
 	port := listentest.FreePort(t)
 	kept, dropped := at("kept", listentest.Loopback[1], port), at("dropped", listentest.Loopback[0], port)
@@ -168,7 +168,7 @@ func TestTheLastWordBeforeRunCounts(t *testing.T) {
 	}
 }
 
-func TestAPortOfAnotherProgramConcernsNobodyElse(t *testing.T) {
+func TestPortInUseAffectsNoOther(t *testing.T) {
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
 			foreign, err := listentest.Listen(t, netip.AddrPortFrom(listentest.Loopback[f], 0))
@@ -203,7 +203,7 @@ func TestAPortOfAnotherProgramConcernsNobodyElse(t *testing.T) {
 	}
 }
 
-func TestOfTwoServicesOnOnePortOneServesUntilItGoes(t *testing.T) {
+func TestTwoServicesOnOnePort(t *testing.T) {
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
 			r := newRig()
@@ -295,7 +295,7 @@ func inBubble(t *testing.T, serve Serve, test func(*rig, *kernel, []Socket)) {
 	})
 }
 
-func TestWhatCannotBeOpenedIsTriedLessAndLessOften(t *testing.T) {
+func TestListenBackoff(t *testing.T) {
 	inBubble(t, greet, func(r *rig, k *kernel, s []Socket) {
 		<-time.After(190 * time.Second)
 		r.Change(nil, s) // again, which changes nothing
@@ -325,7 +325,7 @@ func TestWhatCannotBeOpenedIsTriedLessAndLessOften(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotWantedAnyMoreIsNotTriedAgain(t *testing.T) {
+func TestClosedSocketIsNotRetried(t *testing.T) {
 	inBubble(t, greet, func(r *rig, k *kernel, s []Socket) {
 		<-time.After(2 * time.Second)
 		r.Change(s, nil)
@@ -336,7 +336,7 @@ func TestWhatIsNotWantedAnyMoreIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAServerThatFailsIsStartedAgain(t *testing.T) {
+func TestFailedServerIsRestarted(t *testing.T) {
 	var fail stdsync.Once
 	serve := func(_ Socket, l net.Listener) (err error) {
 		fail.Do(func() { err = errors.New("accept: too many open files") })
@@ -365,7 +365,7 @@ func TestAServerThatFailsIsStartedAgain(t *testing.T) {
 	})
 }
 
-func TestAFamilyThatTheMachineLacksIsNobodysFault(t *testing.T) {
+func TestMissingFamilyIsNotAWarning(t *testing.T) {
 	inBubble(t, greet, func(r *rig, k *kernel, s []Socket) {
 		r.Change(s, nil)
 		k.refuse(os.NewSyscallError("socket", syscall.EAFNOSUPPORT))

@@ -27,7 +27,7 @@ func noise(seed byte, n int) []byte {
 	return data
 }
 
-func TestBothWaysCarryMuchAtTheSameTime(t *testing.T) {
+func TestCopyBothDirectionsAtOnce(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		_, b, port := served(t, Config{}, f)
 		p := b.connect(t, port)
@@ -55,7 +55,7 @@ func TestBothWaysCarryMuchAtTheSameTime(t *testing.T) {
 	})
 }
 
-func TestTheEndThatHasSentAllStillGetsItsAnswer(t *testing.T) {
+func TestHalfClosedConnectionGetsItsResponse(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		_, b, port := served(t, Config{}, f)
 		for _, clientFirst := range []bool{true, false} {
@@ -82,7 +82,7 @@ func TestTheEndThatHasSentAllStillGetsItsAnswer(t *testing.T) {
 	})
 }
 
-func TestAResetArrivesAsAReset(t *testing.T) {
+func TestResetIsForwarded(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		_, b, port := served(t, Config{}, f)
 		for _, byClient := range []bool{true, false} {
@@ -110,7 +110,7 @@ func TestAResetArrivesAsAReset(t *testing.T) {
 	})
 }
 
-func TestAnAnswerIsNotLostOnAClientThatSendsOn(t *testing.T) {
+func TestResponseIsDeliveredWhileClientSends(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		_, b, port := served(t, Config{}, f)
 		p := b.connect(t, port)
@@ -135,7 +135,7 @@ func TestAnAnswerIsNotLostOnAClientThatSendsOn(t *testing.T) {
 	})
 }
 
-func TestAClientThatSendsOnForeverLosesItsConnection(t *testing.T) {
+func TestEndlessSenderIsDisconnected(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		r, b, port := newRig(Config{}), newBackend(t, f), listentest.FreePort(t)
 		r.drainTimeout = 100 * time.Millisecond

@@ -19,7 +19,7 @@ import (
 	"kube-vmap/sync/listen/listentest"
 )
 
-func TestANodePortIsServedOnTheLoopbackAddressOfItsFamily(t *testing.T) {
+func TestNodePortListensOnLoopbackOfItsFamily(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		r, b, port := served(t, Config{}, f)
 		p := b.connect(t, port)
@@ -67,7 +67,7 @@ func TestOnlyTCPNodePortsWithEndpointsAreServed(t *testing.T) {
 	})
 }
 
-func TestConnectionsGoToTheNodesOwnAddressIfItServes(t *testing.T) {
+func TestConnectionsGoToNodeAddressOrClusterIP(t *testing.T) {
 	addrs := func(words string) (all []netip.Addr) {
 		for word := range strings.FieldsSeq(words) {
 			all = append(all, netip.MustParseAddr(word))
@@ -104,7 +104,7 @@ func TestConnectionsGoToTheNodesOwnAddressIfItServes(t *testing.T) {
 	}
 }
 
-func TestAConnectionIsNeverTakenToAnotherService(t *testing.T) {
+func TestConnectionsNeverReachAnotherService(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		r, b := newRig(Config{}), backend{addr: netip.MustParseAddrPort([...]string{"10.96.0.1:80", "[fd00:10::1]:80"}[f])}
 		before, after := b.nodePort("before", 30080), b.nodePort("after", 30080)
@@ -130,7 +130,7 @@ func TestAConnectionIsNeverTakenToAnotherService(t *testing.T) {
 	})
 }
 
-func TestConnectionsFollowTheNodesAddresses(t *testing.T) {
+func TestConnectionsFollowNodeAddresses(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		node := [...]string{"192.0.2.7", "2001:db8::7"}[f]
 		r, b, port := newRig(Config{}), newBackend(t, f), listentest.FreePort(t)
@@ -155,7 +155,7 @@ func TestConnectionsFollowTheNodesAddresses(t *testing.T) {
 	})
 }
 
-func TestAServiceThatGoesLeavesItsConnections(t *testing.T) {
+func TestConnectionsOutliveTheirService(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		r, b, port := served(t, Config{}, f)
 		front := b.nodePort("web", port)
@@ -178,7 +178,7 @@ func TestAServiceThatGoesLeavesItsConnections(t *testing.T) {
 	})
 }
 
-func TestANodePortGoesFromOneServiceToAnother(t *testing.T) {
+func TestNodePortMovesBetweenServices(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		r, b, port := served(t, Config{}, f)
 		b.connect(t, port)
@@ -207,7 +207,7 @@ func TestANodePortGoesFromOneServiceToAnother(t *testing.T) {
 	})
 }
 
-func TestAPortOfAnotherProgramIsToldAndConcernsNobodyElse(t *testing.T) {
+func TestNodePortInUseIsReportedAndAffectsNoOther(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		foreign, err := listentest.Listen(t, netip.AddrPortFrom(loopback[f], 0))
 		if err != nil {
@@ -228,7 +228,7 @@ func TestAPortOfAnotherProgramIsToldAndConcernsNobodyElse(t *testing.T) {
 	})
 }
 
-func TestWhoCannotBeServedIsReset(t *testing.T) {
+func TestUnservedConnectionsAreReset(t *testing.T) {
 	refused := func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
 	silent := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
 	for name, dials := range map[string]dialer{"refused": refused, "silent": silent} {
@@ -273,7 +273,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-func TestTheLogTellsOnceAMinuteOfTooManyConnections(t *testing.T) {
+func TestConnectionLimitIsLoggedOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var journal listentest.LogBuffer
 		p := connLimit{max: 1, log: journal.Log()}
@@ -293,7 +293,7 @@ func TestTheLogTellsOnceAMinuteOfTooManyConnections(t *testing.T) {
 	})
 }
 
-func TestAtTheEndNobodyComesInAndThoseInsideMayFinish(t *testing.T) {
+func TestShutdownLetsConnectionsFinish(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		r, b, port := newRig(Config{Grace: listentest.Timeout}), newBackend(t, f), listentest.FreePort(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -321,7 +321,7 @@ func TestAtTheEndNobodyComesInAndThoseInsideMayFinish(t *testing.T) {
 	})
 }
 
-func TestAtTheEndNobodyStaysForever(t *testing.T) {
+func TestShutdownClosesConnectionsAfterGrace(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		r, b, port := newRig(Config{Grace: 50 * time.Millisecond}), newBackend(t, f), listentest.FreePort(t)
 		stop := r.run(t)
@@ -337,7 +337,7 @@ func TestAtTheEndNobodyStaysForever(t *testing.T) {
 	})
 }
 
-func TestAtTheEndNobodyWaitsForAnEndpoint(t *testing.T) {
+func TestShutdownCancelsDialing(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		r, b, port := newRig(Config{Grace: 50 * time.Millisecond, DialTimeout: time.Hour}), newBackend(t, f), listentest.FreePort(t)
 		dialing := make(chan struct{}, 1)
@@ -357,7 +357,7 @@ func TestAtTheEndNobodyWaitsForAnEndpoint(t *testing.T) {
 	})
 }
 
-func TestFollowDoesNotWait(t *testing.T) {
+func TestFollowDoesNotBlock(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		r, b, port := newRig(Config{}), newBackend(t, f), listentest.FreePort(t) // and nothing runs
 		for i := range uint16(1000) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheKubernetesReleaseIsThatOfItsLibraries(t *testing.T) {
+func TestKubernetesVersionOfModules(t *testing.T) {
 	for version, want := range map[string]string{
 		"v0.36.3": "v1.36.3", "v0.37.0-rc.1": "v1.37.0-rc.1", "v1.5.2": "", "(devel)": "", "": "",
 	} {

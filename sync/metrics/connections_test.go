@@ -52,7 +52,7 @@ func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
 	return out
 }
 
-func TestConnectionsAreToldByServicePortAndIfAskedByEndpoint(t *testing.T) {
+func TestConnectionsByServicePortAndEndpoint(t *testing.T) {
 	from := &told{Counters: [...]int{model.IPv4: 5, model.IPv6: 7}}
 	from.put(model.IPv4, model.TCP, "web", "http", 3, "10.244.1.2:8080", "10.244.1.3:8080")
 	from.put(model.IPv6, model.UDP, "web", "", 2, "[fd00::2]:53")
@@ -78,7 +78,7 @@ func TestConnectionsAreToldByServicePortAndIfAskedByEndpoint(t *testing.T) {
 	}
 }
 
-func TestSeriesAreBoundedAndStayForAsLongAsTheirObjects(t *testing.T) {
+func TestSeriesAreBoundedAndStable(t *testing.T) {
 	services := func(names ...string) *told {
 		from := &told{}
 		for _, f := range model.Families {

@@ -171,7 +171,7 @@ func slice(f model.Family, node string, triggered time.Time) sync.SetSlice {
 	return sync.SetSlice{Slice: s, Triggered: triggered}
 }
 
-func TestMetricsTellWhatTheLoopDoes(t *testing.T) {
+func TestMetricsFollowTheLoop(t *testing.T) {
 	const seconds = "sync_proxy_rules_duration_seconds_count"
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -234,7 +234,7 @@ func TestMetricsTellWhatTheLoopDoes(t *testing.T) {
 	})
 }
 
-func TestChangesArePendingUntilTheKernelHasThem(t *testing.T) {
+func TestChangesArePendingUntilCommitted(t *testing.T) {
 	pending := func(services, slices float64) map[string]float64 {
 		return map[string]float64{
 			"kubeproxy_sync_proxy_rules_service_changes_pending":  services,
@@ -267,7 +267,7 @@ func TestChangesArePendingUntilTheKernelHasThem(t *testing.T) {
 	})
 }
 
-func TestMetricsTellWhatIsLeftOutAndWhatOthersDid(t *testing.T) {
+func TestRefusalsAndRepairsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		s.kernel.Refuse("default/web-1:sctp", syscall.EINVAL, 0)

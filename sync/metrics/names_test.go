@@ -127,13 +127,13 @@ kubevmap_services gauge
 kubevmap_transactions_total counter
 `
 
-func TestMetricsAreNamedLabelledAndDividedAsPeopleExpect(t *testing.T) {
+func TestMetricNamesLabelsAndBuckets(t *testing.T) {
 	if diff := cmp.Diff(strings.Split(strings.TrimSpace(theShapes), "\n"), shapes(t, full())); diff != "" {
 		t.Errorf("metrics differ, -want +got\n%s", diff)
 	}
 }
 
-func TestNothingIsServedBeforeItIsKnown(t *testing.T) {
+func TestInitialMetrics(t *testing.T) {
 	for name := range served(t, metrics.New(metrics.Config{}).Gatherer()) {
 		for _, unknown := range []string{"kubeproxy_sync_proxy_rules_last_timestamp", "kubernetes_build_info"} {
 			if strings.HasPrefix(name, unknown) {
@@ -143,7 +143,7 @@ func TestNothingIsServedBeforeItIsKnown(t *testing.T) {
 	}
 }
 
-func TestLintersAcceptTheNames(t *testing.T) {
+func TestMetricNamesPassLint(t *testing.T) {
 	families, err := full().Gatherer().Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestBuildInfoHasTheVersions(t *testing.T) {
 	}
 }
 
-func TestWhatTheProcessCountsIsServedToo(t *testing.T) {
+func TestProcessMetricsAreServed(t *testing.T) {
 	clientgo.RequestResult.Increment(t.Context(), "200", "GET", "192.0.2.1:6443")
 	feature.RecordFeatureInfo(t.Context(), "AllowServiceExternalIPs", "DEPRECATED", false)
 	got := served(t, full().Gatherer())
@@ -244,7 +244,7 @@ func TestProbesAreCountedByStatus(t *testing.T) {
 	}
 }
 
-func TestTimesAreTakenApart(t *testing.T) {
+func TestDurationsAreSeparate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := metrics.New(metrics.Config{})
 		m.Synced(sync.Result{Took: time.Second, Triggered: []time.Time{time.Now().Add(time.Hour)}}) // by a clock that is ahead
@@ -273,7 +273,7 @@ func TestTimesAreTakenApart(t *testing.T) {
 	})
 }
 
-func TestWhatASyncCostsDoesNotGrowWithWhatWasSynced(t *testing.T) {
+func TestUpdateCostIsConstant(t *testing.T) {
 	m := full()
 	r := sync.Result{Services: 100_000, Endpoints: 1_000_000, Conflicts: 1000, RefusedObjects: 1000, RefusedPorts: 1000}
 	r.Counts.Added, r.Applied.Steps = 1_000_000, 20
@@ -282,7 +282,7 @@ func TestWhatASyncCostsDoesNotGrowWithWhatWasSynced(t *testing.T) {
 	}
 }
 
-func TestMetricsMayBeReadWhileTheLoopWritesThem(t *testing.T) {
+func TestMetricsAreSafeForConcurrentUse(t *testing.T) {
 	m := full()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

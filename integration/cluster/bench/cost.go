@@ -61,7 +61,7 @@ func (p *program) measure(ctx context.Context, running *timedProcess) error {
 
 // listen notes what kube-vmap tells of its start.
 func (c *cost) listen(running *timedProcess) error {
-	complete, err := running.line("the API's objects are complete")
+	complete, err := running.line("API objects loaded")
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestClientGoErrorsAreDebugAtMost also wants nothing of them where that level is
-// not shown: klog logs errors without asking.
-func TestClientGoErrorsAreDebugAtMost(t *testing.T) {
+// TestClientGoLinesAreAtMostDebug also expects no line where debug is not shown: klog
+// logs errors without checking the level.
+func TestClientGoLinesAreAtMostDebug(t *testing.T) {
 	for level, want := range map[slog.Level]string{
 		slog.LevelInfo:  "",
 		slog.LevelDebug: `level=DEBUG msg="no answer" a=b err=refused c=d`,

@@ -9,9 +9,9 @@ import (
 	"kube-vmap/sync"
 )
 
-// Who goes on because there is a node, or because it has ranges, must find that among
-// what is pending, or the first tables are those of a node that is not there.
-func TestNobodyGoesOnBeforeTheNodeIsPending(t *testing.T) {
+// TestNodeIsQueuedBeforeWaitersContinue checks that the first burst has the Node and its
+// pod CIDRs when the source stops waiting for them.
+func TestNodeIsQueuedBeforeWaitersContinue(t *testing.T) {
 	o, p := newOwnNode("node-1"), newEventQueue()
 	closed := func(c chan struct{}) bool {
 		select {
@@ -24,7 +24,7 @@ func TestNobodyGoesOnBeforeTheNodeIsPending(t *testing.T) {
 	s := newStore("Node", nodeConverter("node-1"), func(n objectName, value any) sync.Event {
 		e := o.event(n, value)
 		if closed(o.found) || closed(o.hasPodRanges) {
-			t.Error("it is told that there is a node, or ranges, before that is pending")
+			t.Error("found or hasPodRanges is closed before the event is queued")
 		}
 		return e
 	}, p)
@@ -37,9 +37,9 @@ func TestNobodyGoesOnBeforeTheNodeIsPending(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !closed(o.found) || !closed(o.hasPodRanges) {
-		t.Error("it is not told that there is a node with ranges")
+		t.Error("found or hasPodRanges is not closed")
 	}
 	if events := p.take(); len(events) != 1 || !events[0].(sync.SetNode).Node.PodCIDRs[0].IsValid() {
-		t.Errorf("pending are %v", events)
+		t.Errorf("queued: %v", events)
 	}
 }

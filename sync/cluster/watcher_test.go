@@ -9,21 +9,19 @@ import (
 	"kube-vmap/sync/cluster/apitest"
 )
 
-// outages are what can happen to watches.
+// outages are interruptions of the server, with changes meanwhile.
 var outages = map[string]func(s *apitest.Server, meanwhile func()){
-	"cut":       func(s *apitest.Server, meanwhile func()) { s.EndWatches(); meanwhile() },
-	"compacted": func(s *apitest.Server, meanwhile func()) { s.SetDown(true); meanwhile(); s.Compact(); s.SetDown(false) },
-	"away for 30 s": func(s *apitest.Server, meanwhile func()) {
+	"watch ended": func(s *apitest.Server, meanwhile func()) { s.EndWatches(); meanwhile() },
+	"compacted":   func(s *apitest.Server, meanwhile func()) { s.SetDown(true); meanwhile(); s.Compact(); s.SetDown(false) },
+	"down for 30 s": func(s *apitest.Server, meanwhile func()) {
 		s.SetDown(true)
 		<-time.After(30 * time.Second)
 		meanwhile()
 		s.SetDown(false)
 	},
-	"refusing for an hour": func(s *apitest.Server, meanwhile func()) {
-		for _, resource := range []string{"services", "endpointslices", "servicecidrs", "nodes"} {
-			s.SetStatus(resource, 503)
-			defer s.SetStatus(resource, 0)
-		}
+	"unavailable for an hour": func(s *apitest.Server, meanwhile func()) {
+		setStatus(s, 503)
+		defer setStatus(s, 0)
 		s.EndWatches()
 		meanwhile()
 		<-time.After(time.Hour)
@@ -32,10 +30,10 @@ var outages = map[string]func(s *apitest.Server, meanwhile func()){
 		s.SetDown(true)
 		<-time.After(time.Minute)
 		meanwhile()
-		s.Compact() // its memory begins where it starts
+		s.Compact() // a new server has no history
 		s.SetDown(false)
 	},
-	"away and compacted, then without streams": func(s *apitest.Server, meanwhile func()) {
+	"down and compacted, then without streamed lists": func(s *apitest.Server, meanwhile func()) {
 		s.SetDown(true)
 		<-time.After(time.Minute)
 		meanwhile()
@@ -45,7 +43,7 @@ var outages = map[string]func(s *apitest.Server, meanwhile func()){
 	},
 }
 
-func TestAfterAnOutageOnlyWhatChangedIsTold(t *testing.T) {
+func TestOutageSendsOnlyChanges(t *testing.T) {
 	for name, outage := range outages {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -66,7 +64,7 @@ func TestAfterAnOutageOnlyWhatChangedIsTold(t *testing.T) {
 				for len(want) > 0 {
 					for _, e := range r.next(time.Minute) {
 						if !want[line(e)] {
-							t.Errorf("told %s", line(e))
+							t.Errorf("got %s", line(e))
 						}
 						delete(want, line(e))
 					}
@@ -81,7 +79,7 @@ func TestAfterAnOutageOnlyWhatChangedIsTold(t *testing.T) {
 	}
 }
 
-func TestARelistIsOneBurst(t *testing.T) {
+func TestRelistIsOneBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, filled())
 		r.now()
@@ -105,7 +103,7 @@ func TestARelistIsOneBurst(t *testing.T) {
 	})
 }
 
-func TestAWatchThatIsCutEachSecondLosesNothing(t *testing.T) {
+func TestInterruptedWatchesLoseNoEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, filled())
 		got := map[string]bool{}
@@ -135,15 +133,12 @@ func TestAWatchThatIsCutEachSecondLosesNothing(t *testing.T) {
 	})
 }
 
-func TestAnOutageIsSaidOnce(t *testing.T) {
-	resources := []string{"services", "endpointslices", "servicecidrs", "nodes"}
+func TestOutageIsLoggedOnce(t *testing.T) {
 	for name, outage := range map[string]func(*apitest.Server){
-		"nobody listens": func(s *apitest.Server) { s.SetDown(true) },
-		"nobody answers": (*apitest.Server).CloseConnections,
-		"bad answers": func(s *apitest.Server) {
-			for _, resource := range resources {
-				s.SetStatus(resource, 503)
-			}
+		"connection refused": func(s *apitest.Server) { s.SetDown(true) },
+		"connection closed":  (*apitest.Server).CloseConnections,
+		"error responses": func(s *apitest.Server) {
+			setStatus(s, 503)
 			s.EndWatches()
 		},
 	} {
@@ -154,11 +149,9 @@ func TestAnOutageIsSaidOnce(t *testing.T) {
 				outage(r.Server)
 				r.quiet(20 * time.Minute)
 				r.SetDown(false)
-				for _, resource := range resources {
-					r.SetStatus(resource, 0)
-				}
+				setStatus(r.Server, 0)
 				r.quiet(time.Minute)
-				for text, want := range map[string]int{"level=WARN": 1, "level=ERROR": 0, "read again": 1} {
+				for text, want := range map[string]int{"level=WARN": 1, "level=ERROR": 0, "available again": 1} {
 					if got := r.logged(text); got != want {
 						t.Errorf("%d lines with %q, want %d; log:\n%s", got, text, want, r.log)
 					}
@@ -169,7 +162,7 @@ func TestAnOutageIsSaidOnce(t *testing.T) {
 	}
 }
 
-func TestASourceEndsAtOnceWhenTheServerIsAway(t *testing.T) {
+func TestSourceStopsWhileServerIsDown(t *testing.T) {
 	for name, known := range map[string]bool{"never seen": false, "seen": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -187,7 +180,7 @@ func TestASourceEndsAtOnceWhenTheServerIsAway(t *testing.T) {
 	}
 }
 
-func TestASourceEndsAtOnceWhenTheServerDoesNotAnswer(t *testing.T) {
+func TestSourceStopsWhileServerDoesNotRespond(t *testing.T) {
 	for name, prepare := range map[string]func(*apitest.Server){
 		"streamed": func(*apitest.Server) {},
 		"listed":   (*apitest.Server).DisableStreamedLists,
@@ -198,9 +191,7 @@ func TestASourceEndsAtOnceWhenTheServerDoesNotAnswer(t *testing.T) {
 				prepare(s)
 				r := run(t, s)
 				r.now()
-				for _, resource := range []string{"services", "endpointslices", "servicecidrs", "nodes"} {
-					s.SetStatus(resource, apitest.NoResponse)
-				}
+				setStatus(s, apitest.NoResponse)
 				s.Compact()
 				s.EndWatches()
 				r.quiet(time.Hour)
@@ -210,7 +201,7 @@ func TestASourceEndsAtOnceWhenTheServerDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestASourceEndsAtOnceWhenNobodyTakesItsBurst(t *testing.T) {
+func TestSourceStopsWhileBurstIsNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, filled())
 		synctest.Wait()
