@@ -1,9 +1,12 @@
-// Package kernel is the one place that talks to nf_tables: it sends a batch,
-// whole or not at all, and reads back what the kernel holds in our tables.
+// Package kernel programs nf_tables: it commits batches, whole or not at all, and reads
+// back what the kernel holds in our tables.
 //
-// A batch leaves as the bytes it was encoded to, in one sendto; when that
-// returns, the transaction is over, and whatever the kernel refused waits to be
-// read. No acknowledgement is asked for, so that a batch of any size answers
-// with nothing when it was taken. Reading has a socket of its own, because
-// answers to a dump and errors of a batch would mix.
+// A batch leaves as the bytes it was encoded to, in one sendto. When that returns, the
+// transaction is over, and the errors are waiting to be read. No acknowledgements are
+// requested, so a batch of any size that was accepted has no answer. Reads have a socket
+// of their own, because answers to a dump and errors of a batch would mix.
+//
+// google/nftables is not used here: it encodes a first load several times slower, with
+// an allocation or more for each element, and its error does not say which element was
+// refused.
 package kernel

@@ -8,13 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/socket"
 )
 
-// probeTable is the name of the table in which the kernel is asked to try what
-// it can do. The transaction is never committed, so the table never exists.
+// probeTable is the name of the table in which the kernel validates a sample. The
+// transaction is never committed, so the table never exists.
 const probeTable = "kube-vmap-probe"
 
-// Probe asks the kernel to try everything that a rule set needs and says in one
+// Probe has the kernel validate everything that a rule set needs. The error says in one
 // line what is missing: permission, nf_tables, or one of its parts.
 func (k *Kernel) Probe(c nft.Config) error {
 	return explainProbe(k.check(nft.Sample(c), probeTable))
@@ -30,7 +31,7 @@ func (k *Kernel) SupportsOwner() (bool, error) {
 	return err == nil, explainProbe(err)
 }
 
-// explainProbe says what the answer to the probe means.
+// explainProbe returns what the answer to a probe means.
 func explainProbe(err error) error {
 	var refusal *nft.Error
 	switch {
@@ -44,19 +45,5 @@ func explainProbe(err error) error {
 	return fmt.Errorf("try nftables: %w", err)
 }
 
-// permission says what to do where permission is missing; other errors stay as
-// they are.
-func permission(err error) error {
-	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("no permission to program nftables; run as root or with CAP_NET_ADMIN: %w", err)
-	}
-	return err
-}
-
-// missingSocket explains why there is no netfilter socket.
-func missingSocket(err error) error {
-	if errors.Is(err, unix.EPROTONOSUPPORT) {
-		return fmt.Errorf("the kernel lacks netfilter's netlink (CONFIG_NETFILTER_NETLINK): %w", err)
-	}
-	return fmt.Errorf("open a netfilter socket: %w", err)
-}
+// permission adds to an error that is [fs.ErrPermission] how to get permission.
+func permission(err error) error { return socket.ExplainPermission(err, "program nftables") }

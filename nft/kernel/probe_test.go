@@ -11,7 +11,7 @@ import (
 	"kube-vmap/nft"
 )
 
-func TestWhatTheKernelLacksIsSaidInOneLine(t *testing.T) {
+func TestProbeErrorNamesTheMissingPart(t *testing.T) {
 	for _, tc := range []struct {
 		err  error
 		want string

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,22 +11,24 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/socket"
 )
 
-// maxReads is how often a read starts again because somebody changed nf_tables
-// under it.
+// maxReads is how often a read is repeated because nf_tables changed under it.
 const maxReads = 5
 
-// Read returns what the kernel holds under our name, at one moment. The kernel
-// answers in pieces and does not say whose tables other programs change in between,
-// so the generation is compared before and after; where others change theirs all the
-// time, two readings in a row that came to the same. Something that was listed may
-// also be gone when it is asked for.
+// Read returns what the kernel holds in our tables, at one moment.
+//
+// The kernel answers in pieces and its generation counts the commits of all programs, to
+// any table. So the generation is compared before and after; while other programs commit
+// all the time, two reads in a row with the same answers are accepted, too. An error may
+// also be due to such a change: an object was listed, and is gone when it is read.
 func (k *Kernel) Read() (nft.Tables, error) {
 	var last uint64
 	for range maxReads {
-		tables, whole, err := k.ReadOnce()
-		if whole {
+		tables, consistent, err := k.ReadOnce()
+		if consistent {
 			return tables, err
 		}
 		now := k.readHash.Sum64()
@@ -39,16 +40,16 @@ func (k *Kernel) Read() (nft.Tables, error) {
 	return nft.Tables{}, errors.New("read nf_tables: other programs change it too fast")
 }
 
-// ReadOnce reads what the kernel holds under our name, and says whether nobody
-// changed nf_tables meanwhile. If somebody did, what it returns, an error too, may
-// be a mixture of before and after.
-func (k *Kernel) ReadOnce() (tables nft.Tables, whole bool, err error) {
+// ReadOnce reads our tables and reports whether the result is consistent: nf_tables did
+// not change meanwhile. If it did, the result, also an error, may be a mixture of before
+// and after.
+func (k *Kernel) ReadOnce() (tables nft.Tables, consistent bool, err error) {
 	before, err := k.Generation()
 	if err != nil {
 		return tables, true, err
 	}
 	k.readHash.Reset()
-	tables, readErr := k.readOnce()
+	tables, readErr := k.readTables()
 	after, err := k.Generation()
 	if err != nil {
 		return tables, true, err
@@ -56,42 +57,29 @@ func (k *Kernel) ReadOnce() (tables nft.Tables, whole bool, err error) {
 	return tables.MarkForeign(k.port), before == after, readErr
 }
 
-// Generation is a number that grows with every change of nf_tables in this
-// network namespace, by anybody.
+// Generation returns a number that grows with every commit to nf_tables in this network
+// namespace, by any process.
 func (k *Kernel) Generation() (uint32, error) {
-	var id uint32
-	err := k.get(unix.NFT_MSG_GETGEN, 0, unix.AF_UNSPEC, nil, func(m netlink.Message) error {
-		ad, err := netlink.NewAttributeDecoder(m.Data[min(4, len(m.Data)):])
-		if err != nil {
-			return err
-		}
-		ad.ByteOrder = binary.BigEndian
-		for ad.Next() {
-			if ad.Type() == unix.NFTA_GEN_ID {
-				id = ad.Uint32()
-			}
-		}
-		return ad.Err()
-	})
-	return id, err
+	id, err := socket.Generation(k.read)
+	return id, permission(err)
 }
 
-// ForeignChanges is a number that changes whenever nf_tables of this network namespace is
-// changed by anybody but this Kernel and those beside it. (A transaction of ours that
-// had nothing to do, which the kernel does not count, changes it too.)
+// ForeignChanges returns a number that changes whenever nf_tables of this network namespace
+// is changed by any program but this Kernel and those that share its socket. (A transaction
+// of ours that had no effect, which the kernel does not count, changes it too.)
 func (k *Kernel) ForeignChanges() (uint32, error) {
-	k.mu.Lock() // so that nothing is between being applied and being counted
+	k.mu.Lock() // so that no transaction is committed but not counted yet
 	defer k.mu.Unlock()
 	id, err := k.Generation()
 	return id - k.commits, err
 }
 
-// readOnce reads both tables; each dump by itself is not consistent with the
-// next.
-func (k *Kernel) readOnce() (nft.Tables, error) {
+// readTables reads the tables of both families. The dumps are not consistent with each
+// other.
+func (k *Kernel) readTables() (nft.Tables, error) {
 	var t nft.Tables
 	for _, f := range model.Families {
-		err := k.decode(&t, f, unix.NFT_MSG_GETTABLE, 0, attribute{unix.NFTA_TABLE_NAME, nft.TableName})
+		err := k.decode(&t, f, unix.NFT_MSG_GETTABLE, 0, unix.NFTA_TABLE_NAME)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAFNOSUPPORT) {
 			continue
 		}
@@ -106,20 +94,17 @@ func (k *Kernel) readOnce() (nft.Tables, error) {
 }
 
 func (k *Kernel) readTable(t *nft.Tables, f model.Family) (err error) {
-	for _, get := range []struct {
-		kind uint16
-		of   attribute
-	}{
-		{unix.NFT_MSG_GETCHAIN, attribute{unix.NFTA_CHAIN_TABLE, nft.TableName}},
-		{unix.NFT_MSG_GETRULE, attribute{unix.NFTA_RULE_TABLE, nft.TableName}},
-		{unix.NFT_MSG_GETSET, attribute{unix.NFTA_SET_TABLE, nft.TableName}},
-		{unix.NFT_MSG_GETOBJ, attribute{unix.NFTA_OBJ_TABLE, nft.TableName}},
+	for _, dump := range []struct{ kind, table uint16 }{
+		{unix.NFT_MSG_GETCHAIN, unix.NFTA_CHAIN_TABLE},
+		{unix.NFT_MSG_GETRULE, unix.NFTA_RULE_TABLE},
+		{unix.NFT_MSG_GETSET, unix.NFTA_SET_TABLE},
+		{unix.NFT_MSG_GETOBJ, unix.NFTA_OBJ_TABLE},
 	} {
-		if err := k.decode(t, f, get.kind, netlink.Dump, get.of); err != nil {
+		if err := k.decode(t, f, dump.kind, netlink.Dump, dump.table); err != nil {
 			return err
 		}
 	}
-	// In the same order each time, by which one reading is known from another.
+	// In a fixed order, so that the same content has the same hash.
 	for _, name := range slices.Sorted(maps.Keys(t[f].Sets)) {
 		set := t[f].Sets[name]
 		id, known := nft.SetNamed(f, name)
@@ -134,22 +119,19 @@ func (k *Kernel) readTable(t *nft.Tables, f model.Family) (err error) {
 	return nil
 }
 
-// Elements lists what a set holds, sorted by key. If the set changes meanwhile,
-// some may be missing.
+// Elements returns the elements of a set, sorted by key. If the set changes meanwhile, some
+// may be missing.
 func (k *Kernel) Elements(id nft.SetID) (list []nft.Element, err error) {
 	err = k.EachPart(id, func(part []nft.Element) { list = append(list, part...) })
 	return nft.SortElements(id, list), err
 }
 
-// EachPart calls fn with what a set holds, some elements at a time, in no order
-// and maybe one twice. The list is good until fn returns. If the set changes
-// meanwhile, some may be missing.
+// EachPart calls fn with the elements of a set, some at a time, in no order and some maybe
+// twice. The slice is valid until fn returns. If the set changes meanwhile, elements may be
+// missing.
 func (k *Kernel) EachPart(id nft.SetID, fn func([]nft.Element)) error {
 	var part []nft.Element
-	return k.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, nft.FamilyNumber(id.Family), []attribute{
-		{unix.NFTA_SET_ELEM_LIST_TABLE, nft.TableName},
-		{unix.NFTA_SET_ELEM_LIST_SET, id.Name()},
-	}, func(m netlink.Message) (err error) {
+	return k.dumpSet(id, func(m netlink.Message) (err error) {
 		k.hashAnswer(m)
 		part, err = nft.DecodeElements(id, part[:0], m.Data)
 		fn(part)
@@ -157,19 +139,16 @@ func (k *Kernel) EachPart(id nft.SetID, fn func([]nft.Element)) error {
 	})
 }
 
-// hashAnswer notes what the kernel said, but for the generation in its header.
+// hashAnswer adds an answer to the hash, without the header, which has the generation.
 func (k *Kernel) hashAnswer(m netlink.Message) {
-	_, _ = k.readHash.Write(m.Data[min(nfHeaderLen, len(m.Data)):])
+	_, _ = k.readHash.Write(m.Data[min(attr.BodyHeaderLen, len(m.Data)):])
 }
 
-// nfHeaderLen is the length of a netfilter message's own header (struct nfgenmsg).
-const nfHeaderLen = 4
-
-// AffinityFull is how many connections of a family have found the map full that
-// remembers clients, since the table was made; zero if there is no table.
+// AffinityFull returns how many connections of a family found the affinity map full since
+// the table was created; zero if there is no table.
 func (k *Kernel) AffinityFull(f model.Family) (total uint64, err error) {
-	err = k.get(unix.NFT_MSG_GETOBJ, netlink.Dump, nft.FamilyNumber(f), []attribute{
-		{unix.NFTA_OBJ_TABLE, nft.TableName},
+	err = k.get(unix.NFT_MSG_GETOBJ, netlink.Dump, f, func(e *attr.Encoder) {
+		e.String(unix.NFTA_OBJ_TABLE, nft.TableName)
 	}, func(m netlink.Message) error {
 		packets, ours, err := nft.DecodeCounter(m.Data)
 		if ours {
@@ -180,50 +159,29 @@ func (k *Kernel) AffinityFull(f model.Family) (total uint64, err error) {
 	return total, err
 }
 
-// attribute is a string that a request asks by.
-type attribute struct {
-	kind  uint16
-	value string
-}
-
-// decode asks and adds every answer to the tables.
-func (k *Kernel) decode(t *nft.Tables, f model.Family, kind uint16, flags netlink.HeaderFlags, by attribute) error {
-	return k.get(kind, flags, nft.FamilyNumber(f), []attribute{by}, func(m netlink.Message) error {
-		if kind != unix.NFT_MSG_GETOBJ { // counters count on
+// decode sends a request about our table, named by the attribute of the given kind, and adds
+// every answer to the tables.
+func (k *Kernel) decode(t *nft.Tables, f model.Family, kind uint16, flags netlink.HeaderFlags, table uint16) error {
+	name := func(e *attr.Encoder) { e.String(table, nft.TableName) }
+	return k.get(kind, flags, f, name, func(m netlink.Message) error {
+		if kind != unix.NFT_MSG_GETOBJ { // a counter differs each time
 			k.hashAnswer(m)
 		}
 		return t.Decode(f, uint16(m.Header.Type)&0xff, m.Data)
 	})
 }
 
+// dumpSet calls fn for each message with elements of a set.
+func (k *Kernel) dumpSet(id nft.SetID, fn func(netlink.Message) error) error {
+	return k.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, id.Family, func(e *attr.Encoder) {
+		e.String(unix.NFTA_SET_ELEM_LIST_TABLE, nft.TableName)
+		e.String(unix.NFTA_SET_ELEM_LIST_SET, id.Name())
+	}, fn)
+}
+
 // get sends a request and calls fn for each answer.
-func (k *Kernel) get(kind uint16, flags netlink.HeaderFlags, family uint8, by []attribute, fn func(netlink.Message) error) error {
-	enc := netlink.NewAttributeEncoder()
-	for _, a := range by {
-		enc.String(a.kind, a.value)
-	}
-	attrs, err := enc.Encode()
-	if err != nil {
-		return fmt.Errorf("encode request: %w", err)
-	}
-	request := netlink.Message{
-		Header: netlink.Header{
-			Type:  unix.NFNL_SUBSYS_NFTABLES<<8 | netlink.HeaderType(kind),
-			Flags: netlink.Request | flags,
-		},
-		Data: append([]byte{family, unix.NFNETLINK_V0, 0, 0}, attrs...),
-	}
-	if _, err := k.read.Send(request); err != nil {
-		return permission(fmt.Errorf("ask nf_tables: %w", err))
-	}
-	var first error
-	for m, err := range k.read.ReceiveIter() {
-		if err != nil {
-			return permission(fmt.Errorf("ask nf_tables: %w", err))
-		}
-		if err := fn(m); first == nil {
-			first = err // the rest of the answers must be read all the same
-		}
-	}
-	return first
+func (k *Kernel) get(
+	kind uint16, flags netlink.HeaderFlags, f model.Family, attributes func(*attr.Encoder), fn func(netlink.Message) error,
+) error {
+	return permission(socket.Ask(k.read, socket.Nftables(kind, flags, nft.FamilyNumber(f), attributes), fn))
 }

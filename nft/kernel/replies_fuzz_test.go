@@ -12,16 +12,17 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
 )
 
-// refusalOf is the kernel's refusal of a message, with the attributes of an
-// extended acknowledgement.
+// refusalOf returns the kernel's refusal of a message, with the attributes of an extended
+// acknowledgement.
 func refusalOf(sequence uint32, errno unix.Errno, flags uint16, attributes ...netlink.Attribute) []byte {
 	b := binary.NativeEndian.AppendUint32(nil, uint32(-int32(errno)))
-	b = append(b, make([]byte, headerLen)...) // that of the refused message, which only tells its length
-	binary.NativeEndian.PutUint32(b[4:], headerLen)
+	b = append(b, make([]byte, attr.MessageHeaderLen)...) // of the refused message, which has its length only
+	binary.NativeEndian.PutUint32(b[4:], attr.MessageHeaderLen)
 	b = append(b, nltest.MustMarshalAttributes(attributes)...)
-	header := binary.NativeEndian.AppendUint32(nil, uint32(headerLen+len(b)))
+	header := binary.NativeEndian.AppendUint32(nil, uint32(attr.MessageHeaderLen+len(b)))
 	header = binary.NativeEndian.AppendUint16(header, unix.NLMSG_ERROR)
 	header = binary.NativeEndian.AppendUint16(header, flags)
 	header = binary.NativeEndian.AppendUint32(header, sequence)
@@ -29,9 +30,8 @@ func refusalOf(sequence uint32, errno unix.Errno, flags uint16, attributes ...ne
 	return append(header, b...)
 }
 
-// FuzzRefusals reads any bytes as answers to a batch. Whatever they are, nothing
-// panics, there are no more refusals than there is room for, and each can be
-// said.
+// FuzzRefusals decodes any bytes as answers to a batch. Nothing panics, there are no more
+// refusals than the bytes have room for, and each has a text.
 func FuzzRefusals(f *testing.F) {
 	e, err := nft.Sample(nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}).Encode()
 	if err != nil {
@@ -50,12 +50,12 @@ func FuzzRefusals(f *testing.F) {
 	f.Add(refusalOf(1<<31, 1<<31, extended, netlink.Attribute{Type: unix.NLMSGERR_ATTR_OFFS, Data: []byte{1}}))
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		refusals, err := decodeErrors(answer, e)
-		if len(refusals) > len(answer)/(headerLen+4) {
+		if len(refusals) > len(answer)/(attr.MessageHeaderLen+4) {
 			t.Fatalf("%d refusals in %d bytes", len(refusals), len(answer))
 		}
 		for _, r := range refusals {
 			if r.Errno == 0 || r.Error() == "" || strings.Contains(r.Message, "\x00") {
-				t.Errorf("a refusal that says %q", r.Error())
+				t.Errorf("a refusal with the text %q", r.Error())
 			}
 		}
 		if err != nil && !strings.HasPrefix(err.Error(), "read the answer to a batch: ") {
@@ -64,11 +64,11 @@ func FuzzRefusals(f *testing.F) {
 	})
 }
 
-// changing is nf_tables with one table of each family, which another program
-// changes while it is read: it adds a chain. Dumps are marked as interrupted then.
+// changing is nf_tables with one table of each family. Another program adds a chain to it
+// while it is read; dumps are marked as interrupted then.
 type changing struct {
 	generation uint32
-	changes    int // so many times in the midst of a dump of chains
+	changes    int // how many dumps of chains are changed in their midst
 }
 
 func (k *changing) answer(requests []netlink.Message) ([]netlink.Message, error) {
@@ -101,7 +101,7 @@ func (k *changing) answer(requests []netlink.Message) ([]netlink.Message, error)
 	return nltest.Multipart(append(found, end))
 }
 
-// as is an answer to the request.
+// as returns an answer to the request.
 func as(m netlink.Message, kind uint16, attributes ...netlink.Attribute) netlink.Message {
 	m.Header.Type = unix.NFNL_SUBSYS_NFTABLES<<8 | netlink.HeaderType(kind)
 	m.Header.Flags = 0
@@ -109,7 +109,7 @@ func as(m netlink.Message, kind uint16, attributes ...netlink.Attribute) netlink
 	return m
 }
 
-func TestAnInterruptedDumpIsReadAgain(t *testing.T) {
+func TestReadRepeatsAnInterruptedDump(t *testing.T) {
 	k := &changing{generation: 1, changes: maxReads - 1}
 	have, err := (&Kernel{writer: &writer{}, read: nltest.Dial(k.answer)}).Read()
 	if err != nil {
@@ -123,6 +123,6 @@ func TestAnInterruptedDumpIsReadAgain(t *testing.T) {
 	}
 	k = &changing{generation: 1, changes: 1000}
 	if have, err := (&Kernel{writer: &writer{}, read: nltest.Dial(k.answer)}).Read(); err == nil {
-		t.Errorf("of tables that never hold still, read %+v", have)
+		t.Errorf("of tables that always change, read %+v", have)
 	}
 }

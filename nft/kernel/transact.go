@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"syscall"
@@ -10,16 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
 )
 
-// transact sends the bytes and reads what the kernel had to object.
+// transact sends a transaction and reads the errors of the kernel.
 func (w *writer) transact(e *nft.Encoded) error {
 	if err := w.growWriteBuffer(2 * len(e.Bytes)); err != nil {
-		return fmt.Errorf("make room for a batch of %d bytes: %w", len(e.Bytes), err)
+		return fmt.Errorf("grow the send buffer for a batch of %d bytes: %w", len(e.Bytes), err)
 	}
 	raw, err := w.conn.SyscallConn()
 	if err != nil {
-		return fmt.Errorf("reach the netfilter socket: %w", err)
+		return fmt.Errorf("access the netfilter socket: %w", err)
 	}
 	var sent, refused error
 	err = raw.Control(func(fd uintptr) {
@@ -29,7 +29,7 @@ func (w *writer) transact(e *nft.Encoded) error {
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("reach the netfilter socket: %w", err)
+		return fmt.Errorf("access the netfilter socket: %w", err)
 	case errors.Is(sent, unix.ENOMEM) || errors.Is(sent, unix.ENOBUFS):
 		return &nft.Error{Errno: unix.ENOMEM, Message: fmt.Sprintf("to send %d bytes", len(e.Bytes))}
 	case sent != nil:
@@ -38,7 +38,8 @@ func (w *writer) transact(e *nft.Encoded) error {
 	return refused
 }
 
-// growWriteBuffer lets the send buffer take n bytes: a transaction is one datagram.
+// growWriteBuffer makes the send buffer at least n bytes large: a transaction is one
+// datagram.
 func (w *writer) growWriteBuffer(n int) error {
 	if n <= w.writeBuffer {
 		return nil
@@ -50,7 +51,7 @@ func (w *writer) growWriteBuffer(n int) error {
 	return nil
 }
 
-// send blocks until the kernel has worked through the transaction.
+// send blocks until the kernel has processed the transaction.
 func send(fd int, b []byte) error {
 	for {
 		err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
@@ -60,13 +61,13 @@ func send(fd int, b []byte) error {
 	}
 }
 
-// maxErrors is how many refusals of one transaction are listed.
+// maxErrors is the number of errors of one transaction that are kept.
 const maxErrors = 100
 
-// readErrors reads all that waits on the socket and returns the first error, with the
-// others: the kernel goes on after an error to find more. All must be read, lest
-// it be taken for the answer to the next transaction; that there were more than the
-// buffer holds is told before the first of those it does hold.
+// readErrors reads everything that waits on the socket and returns the first error, which
+// lists the others: the kernel continues after an error to find more. All of it must be
+// read, or it would be taken for the answer to the next transaction. If there were more
+// errors than the buffer holds, ENOBUFS is reported before the first of those it does hold.
 func readErrors(fd int, buf []byte, e *nft.Encoded) error {
 	var first *nft.Error
 	var broken error
@@ -85,9 +86,9 @@ func readErrors(fd int, buf []byte, e *nft.Encoded) error {
 		case err != nil:
 			return fmt.Errorf("read the answer to a batch: %w", err)
 		}
-		refusals, err := decodeErrors(buf[:n], e)
+		list, err := decodeErrors(buf[:n], e)
 		broken = cmp.Or(broken, err)
-		for _, r := range refusals {
+		for _, r := range list {
 			if first == nil {
 				first = r
 			} else if len(first.Others) < maxErrors {
@@ -97,57 +98,46 @@ func readErrors(fd int, buf []byte, e *nft.Encoded) error {
 	}
 }
 
-// headerLen is the length of a netlink header.
-const headerLen = unix.SizeofNlMsghdr
-
-// decodeErrors reads error messages (struct nlmsgerr, then the attributes of an
-// extended acknowledgement; include/uapi/linux/netlink.h).
+// decodeErrors decodes error messages (struct nlmsgerr, then the attributes of an extended
+// acknowledgement; include/uapi/linux/netlink.h).
 func decodeErrors(b []byte, e *nft.Encoded) (list []*nft.Error, err error) {
-	for len(b) >= headerLen {
-		length := int(binary.NativeEndian.Uint32(b))
-		kind := binary.NativeEndian.Uint16(b[4:])
-		flags := binary.NativeEndian.Uint16(b[6:])
-		if length < headerLen || length > len(b) {
-			return list, fmt.Errorf("read the answer to a batch: %w", unix.EBADMSG)
+	var d attr.Decoder
+	for h, body := range d.Messages(b) {
+		if h.Type != unix.NLMSG_ERROR || len(body) < errnoLen {
+			continue
 		}
-		body := b[headerLen:length]
-		if kind == unix.NLMSG_ERROR && len(body) >= 4 {
-			if errno := -int32(binary.NativeEndian.Uint32(body)); errno != 0 {
-				sequence := binary.NativeEndian.Uint32(b[8:])
-				offset, message := decodeExtended(body[4:], flags)
-				list = append(list, e.Explain(sequence, offset, syscall.Errno(errno), message))
-			}
+		if errno := -int32(d.NativeUint32(body[:errnoLen])); errno != 0 {
+			offset, message := decodeExtended(body[errnoLen:], h.Flags)
+			list = append(list, e.Explain(h.Sequence, offset, syscall.Errno(errno), message))
 		}
-		b = b[min((length+3)&^3, len(b)):]
+	}
+	if err := d.Err(); err != nil {
+		return list, fmt.Errorf("read the answer to a batch: %w", err)
 	}
 	return list, nil
 }
 
-// decodeExtended reads where the kernel saw the fault and what it says about it, from
-// what follows the errno: the refused message's header, then attributes.
+// errnoLen is the length of the errno that an error message begins with.
+const errnoLen = 4
+
+// decodeExtended returns the offset at which the kernel found the error, and its text, from
+// what follows the errno: the header of the refused message, then attributes.
 func decodeExtended(b []byte, flags uint16) (offset uint32, message string) {
-	if flags&unix.NLM_F_ACK_TLVS == 0 || len(b) < headerLen {
+	if flags&unix.NLM_F_ACK_TLVS == 0 || len(b) < attr.MessageHeaderLen {
 		return 0, ""
 	}
-	skip := headerLen
+	var d attr.Decoder
+	skip := attr.MessageHeaderLen
 	if flags&unix.NLM_F_CAPPED == 0 { // the whole message is repeated
-		skip = int(binary.NativeEndian.Uint32(b)+3) &^ 3
+		skip = int(d.NativeUint32(b[:4])+3) &^ 3
 	}
-	for b = b[min(skip, len(b)):]; len(b) >= unix.SizeofNlAttr; {
-		length := int(binary.NativeEndian.Uint16(b))
-		if length < unix.SizeofNlAttr || length > len(b) {
-			break
-		}
-		value := b[unix.SizeofNlAttr:length]
-		switch binary.NativeEndian.Uint16(b[2:]) {
-		case unix.NLMSGERR_ATTR_OFFS:
-			if len(value) == 4 {
-				offset = binary.NativeEndian.Uint32(value)
-			}
-		case unix.NLMSGERR_ATTR_MSG:
+	for kind, value := range d.Attributes(b[min(skip, len(b)):]) {
+		switch {
+		case kind == unix.NLMSGERR_ATTR_OFFS && len(value) == 4:
+			offset = d.NativeUint32(value)
+		case kind == unix.NLMSGERR_ATTR_MSG:
 			message = unix.ByteSliceToString(value)
 		}
-		b = b[min((length+3)&^3, len(b)):]
 	}
 	return offset, message
 }

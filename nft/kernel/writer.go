@@ -8,61 +8,43 @@ import (
 	"time"
 
 	"github.com/mdlayher/netlink"
-	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/socket"
 )
 
-// writer is the one socket through which everything is written, for all that share
-// it.
+// answerSize is the size of the buffer for one answer to a batch.
+const answerSize = 64 << 10
+
+// A writer is the socket through which everything is written, shared by several users.
 type writer struct {
 	config Config
 	users  atomic.Int32
-	port   uint32 // the socket's, which tables may belong to
+	port   uint32 // of the socket, as the kernel names the owner of a table
 
 	mu          sync.Mutex
 	conn        *netlink.Conn
-	writeBuffer int    // bytes that the send buffer can take
-	answer      []byte // what is read goes here
-	commits     uint32 // transactions that the kernel took
+	writeBuffer int    // its size in bytes
+	answer      []byte // buffer for one answer
+	commits     uint32 // number of transactions that the kernel committed
 }
 
 func newWriter(c Config) (*writer, error) {
-	conn, err := dial(c, 0)
+	conn, err := socket.Open(c.NetNS)
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{config: c, conn: conn, answer: make([]byte, answerSize)}
+	w := &writer{config: c, port: conn.PID(), conn: conn, answer: make([]byte, answerSize)}
 	w.users.Add(1)
 	for _, o := range []netlink.ConnOption{netlink.ExtendedAcknowledge, netlink.CapAcknowledge} {
 		if err := conn.SetOption(o, true); err != nil {
-			return nil, errors.Join(fmt.Errorf("ask nf_tables for details of errors: %w", err), conn.Close())
+			return nil, errors.Join(fmt.Errorf("enable detailed errors of a netfilter socket: %w", err), conn.Close())
 		}
-	}
-	if w.port, err = portOf(conn); err != nil {
-		return nil, errors.Join(err, conn.Close())
 	}
 	return w, nil
 }
 
-// portOf is the number that netlink knows the socket by.
-func portOf(conn *netlink.Conn) (uint32, error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return 0, fmt.Errorf("reach the netfilter socket: %w", err)
-	}
-	var address unix.Sockaddr
-	if e := raw.Control(func(fd uintptr) { address, err = unix.Getsockname(int(fd)) }); e != nil || err != nil {
-		return 0, fmt.Errorf("ask for the netfilter socket's port: %w", errors.Join(e, err))
-	}
-	own, ok := address.(*unix.SockaddrNetlink)
-	if !ok {
-		return 0, fmt.Errorf("the netfilter socket has an address of type %T", address)
-	}
-	return own.Pid, nil
-}
-
-// close closes the socket when its last user has gone.
+// close closes the socket with its last user.
 func (w *writer) close() error {
 	if w.users.Add(-1) > 0 {
 		return nil
@@ -70,12 +52,12 @@ func (w *writer) close() error {
 	return w.conn.Close()
 }
 
-// Apply gives the batch to the kernel, which takes all of it or nothing; of a large
-// one in steps, it may have taken the steps before, as Steps of the result says. An
-// error of type *nft.Error says what was refused. After any other error it is not
-// known what the kernel holds; read it back.
+// Apply commits the batch, all of it or nothing. A large one is committed in steps; with
+// an error, Steps of the result is the number of steps that were committed before it. An
+// error of type *nft.Error says what was refused. After any other error the state of the
+// kernel is unknown and must be read back.
 //
-// A batch in steps for which the kernel has no memory is tried again in smaller ones.
+// If the kernel has no memory for a batch in steps, Apply retries with smaller steps.
 func (w *writer) Apply(b nft.Batch) (nft.Applied, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +73,7 @@ func (w *writer) Apply(b nft.Batch) (nft.Applied, error) {
 	}
 }
 
-// minStepElements is how many elements a step has at least that is made smaller still.
+// minStepElements is the number of elements below which a step is not made smaller.
 const minStepElements = 4_000
 
 func (w *writer) applySteps(steps []nft.Batch) (a nft.Applied, err error) {
@@ -115,8 +97,8 @@ func (w *writer) applySteps(steps []nft.Batch) (a nft.Applied, err error) {
 	return a, nil
 }
 
-// check asks the kernel to try the batch in a table of another name and to take
-// it back.
+// check has the kernel validate the batch in a table of another name, without committing
+// it.
 func (w *writer) check(b nft.Batch, table string) error {
 	e, err := b.EncodeCheck(table)
 	if err != nil {
