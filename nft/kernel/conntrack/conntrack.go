@@ -9,18 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/kernel/socket"
 )
 
-// Conntrack is the connection tracking of one network namespace, in all its
-// zones. It is not safe for use by several goroutines.
+// Conntrack is the connection tracking of one network namespace, in all its zones. It is
+// not safe for concurrent use.
 type Conntrack struct {
-	// dial opens a socket. Each call has one of its own, so that what it leaves
-	// unread after an error is never taken for the answer to another.
+	// dial opens a socket. Each call has one of its own, so that what is left unread after
+	// an error is never taken for the answer to another request.
 	dial func() (*netlink.Conn, error)
-	// unfiltered tells that the kernel does not filter, and sends everything
-	// whatever it is asked for.
+	// unfiltered is true if the kernel does not filter, and sends all entries whatever it
+	// is asked for.
 	unfiltered bool
-	// entryCount is how many entries there were when last all of a kind were looked at.
+	// entryCount is the number of entries when all of a kind were last read.
 	entryCount map[countKey]int
 }
 
@@ -30,67 +31,60 @@ type countKey struct {
 	protocol model.Protocol
 }
 
-// Config says where to find the connection tracking.
+// Config is the configuration of a [Conntrack].
 type Config struct {
 	// NetNS is a file descriptor of a network namespace; zero means that of the
 	// calling thread.
 	NetNS int
-	// Unfiltered does without the kernel's filters, as kernels before 5.8 do.
+	// Unfiltered does without the kernel's filters, as on kernels before 5.8.
 	Unfiltered bool
 }
 
-// dumpPiece is the size of the pieces that the table comes in. The kernel makes
-// none larger than 32 KiB.
-const dumpPiece = 64 << 10
-
-// New makes a Conntrack; nothing is opened yet.
+// New returns a Conntrack; sockets are opened when they are needed.
 func New(c Config) *Conntrack {
-	dial := func() (*netlink.Conn, error) {
-		return netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: c.NetNS, MessageBufferSize: dumpPiece})
+	return &Conntrack{
+		dial:       func() (*netlink.Conn, error) { return socket.Open(c.NetNS) },
+		unfiltered: c.Unfiltered, entryCount: map[countKey]int{},
 	}
-	return &Conntrack{dial: dial, unfiltered: c.Unfiltered, entryCount: map[countKey]int{}}
 }
 
-// Entry is one flow that the kernel keeps track of.
+// An Entry is a flow that the kernel tracks.
 type Entry struct {
 	Protocol model.Protocol
-	// Original is where the flow's first packet was sent to, before any
-	// translation.
+	// Original is the destination of the flow's first packet, before any translation.
 	Original netip.AddrPort
-	// Reply is where answers come from: the endpoint that was chosen for the flow,
-	// or Original where its destination was not translated.
+	// Reply is the source of replies: the endpoint that was chosen for the flow, or
+	// Original if its destination was not translated.
 	Reply netip.AddrPort
-	// key are the attributes by which the kernel finds the entry again; empty in
-	// one that was made elsewhere.
+	// key are the attributes by which the kernel finds the entry again; empty if the
+	// entry was not read from the kernel.
 	key string
 }
 
-// Family is the entry's.
+// Family returns the family of the entry.
 func (e Entry) Family() model.Family { return model.FamilyOf(e.Original.Addr()) }
 
-// Query says which entries to look at.
+// A Query selects entries.
 type Query struct {
 	Family   model.Family
 	Protocol model.Protocol
-	// Ports are those of original destinations that matter, without duplicates; none
-	// means that all do. They spare work and decide nothing: entries of other ports
-	// may be seen too.
+	// Ports are ports of original destinations, without duplicates; none means all. They
+	// only save work: entries of other ports may be returned, too.
 	Ports []uint16
 }
 
-// anyPort stands for all ports.
+// anyPort means all ports.
 const anyPort = 0
 
-// The kernel walks all buckets of its table for each port that it is asked for on
-// its own. That takes as long as to send 13,000 entries: 30 ms with the usual
-// 262,144 buckets. When last counted is long ago, too many ports would cost too
-// much, so there is a limit.
+// The kernel walks all buckets of its table for each request with a port. That takes as
+// long as sending 13,000 entries: 30 ms with the usual 262,144 buckets. The count of entries
+// may be old, so there is a limit on the number of walks.
 const (
 	entriesPerWalk = 13_000
 	maxWalks       = 8
 )
 
-// portsToList are the ports to ask the kernel for, each on its own.
+// portsToList returns the ports to request, each by itself.
 func (c *Conntrack) portsToList(q Query) []uint16 {
 	few := min(maxWalks, 1+c.entryCount[countKey{q.Family, q.Protocol}]/entriesPerWalk)
 	if c.unfiltered || len(q.Ports) == 0 || len(q.Ports) > few {
@@ -99,9 +93,8 @@ func (c *Conntrack) portsToList(q Query) []uint16 {
 	return q.Ports
 }
 
-// List returns the entries that are wanted, of those that the query matches.
-// An entry that ends or begins meanwhile may be missing. Want must not call
-// anything of c.
+// List returns the entries that match the query and for which want returns true. An entry
+// that begins or ends meanwhile may be missing. Want must not call methods of c.
 func (c *Conntrack) List(q Query, want func(Entry) bool) ([]Entry, error) {
 	var all []Entry
 	for _, port := range c.portsToList(q) {
@@ -117,11 +110,11 @@ func (c *Conntrack) List(q Query, want func(Entry) bool) ([]Entry, error) {
 	return all, nil
 }
 
-// maxListTries is how often a list begins again because it was interrupted.
+// maxListTries is how often a list is started because it was interrupted.
 const maxListTries = 5
 
-// list asks the kernel for the entries of one port, until it gives them in one
-// piece. A kernel that does not know the filter is asked for everything.
+// list reads the entries of one port, until it was not interrupted. If the kernel does not
+// support the filter, it reads all entries.
 func (c *Conntrack) list(q Query, port uint16, want func(Entry) bool) (entries []Entry, err error) {
 	for range maxListTries {
 		entries, err = c.dump(q, port, want)
@@ -136,13 +129,11 @@ func (c *Conntrack) list(q Query, port uint16, want func(Entry) bool) (entries [
 	return entries, err
 }
 
-// deleteBatch is how many entries are deleted by one message to the kernel. If
-// none of them is there any more, so many errors must find room in the socket's
-// buffer, which by default takes about 270.
+// deleteBatch is how many entries are deleted by one message. If none of them exists any
+// more, so many errors must fit in the socket's buffer.
 const deleteBatch = 200
 
-// Delete ends the entries and returns how many of them were still there, also
-// with an error.
+// Delete deletes entries and returns how many of them still existed, also with an error.
 func (c *Conntrack) Delete(entries []Entry) (int, error) {
 	deleted := 0
 	for len(entries) > 0 {

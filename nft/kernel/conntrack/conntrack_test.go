@@ -1,7 +1,6 @@
 package conntrack
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/attr"
 )
 
 // What needs no fault is tested in integration/flows, on a real kernel.
@@ -43,7 +43,8 @@ func (k *fakeKernel) serve(requests []netlink.Message) ([]netlink.Message, error
 	}
 	m := requests[0]
 	filtered := false
-	for kind := range attributes(m.Data[nfHeaderLen:]) {
+	var d attr.Decoder
+	for kind := range d.Attributes(m.Data[attr.BodyHeaderLen:]) {
 		filtered = filtered || kind == ctaFilter
 	}
 	switch {
@@ -76,26 +77,21 @@ func (k *fakeKernel) serve(requests []netlink.Message) ([]netlink.Message, error
 	return nltest.Multipart(append(answers, done))
 }
 
-// entry is what the kernel says of an entry.
+// entry returns an entry as the kernel sends it.
 func entry(e Entry, id uint32) []byte {
-	b := message(msgGet, 0, e.Family(), nil).Data
 	client := netip.AddrPortFrom(e.Original.Addr().Next(), 4000)
-	b = appendAttribute(b, unix.NLA_F_NESTED|ctaTupleOrig, encodeTuple(e.Protocol, client, e.Original))
-	b = appendAttribute(b, unix.NLA_F_NESTED|ctaTupleReply, encodeTuple(e.Protocol, e.Reply, client))
-	return appendAttribute(b, ctaID, binary.BigEndian.AppendUint32(nil, id))
+	return request(msgGet, 0, families[e.Family()], func(enc *attr.Encoder) {
+		encodeTuple(enc, ctaTupleOrig, e.Protocol, client, e.Original)
+		encodeTuple(enc, ctaTupleReply, e.Protocol, e.Reply, client)
+		enc.Uint32(ctaID, id)
+	}).Data
 }
 
-func encodeTuple(p model.Protocol, src, dst netip.AddrPort) []byte {
-	from, to := uint16(ctaIPv4Src), uint16(ctaIPv4Dst)
-	if src.Addr().Is6() {
-		from, to = ctaIPv6Src, ctaIPv6Dst
-	}
-	addresses := appendAttribute(appendAttribute(nil, from, src.Addr().AsSlice()), to, dst.Addr().AsSlice())
-	ports := appendAttribute(nil, ctaProtoNum, []byte{uint8(p)})
-	ports = appendAttribute(ports, ctaProtoSrcPort, binary.BigEndian.AppendUint16(nil, src.Port()))
-	ports = appendAttribute(ports, ctaProtoDstPort, binary.BigEndian.AppendUint16(nil, dst.Port()))
-	tuple := appendAttribute(nil, unix.NLA_F_NESTED|ctaTupleIP, addresses)
-	return appendAttribute(tuple, unix.NLA_F_NESTED|ctaTupleProto, ports)
+// appendAttribute appends an attribute with any value.
+func appendAttribute(b []byte, kind uint16, value []byte) []byte {
+	e := attr.Encoder{Bytes: b}
+	e.Data(kind, value)
+	return e.Bytes
 }
 
 // sample are entries of both families and all protocols at ports 53 and 54.
@@ -128,7 +124,7 @@ func expect(t *testing.T, have, want []Entry) {
 	}
 }
 
-func TestAKernelWithoutFiltersIsAskedForEverythingOnce(t *testing.T) {
+func TestListWithoutKernelFilterReadsEverythingOnce(t *testing.T) {
 	for _, refuses := range []unix.Errno{0, unix.EINVAL, unix.EOPNOTSUPP} {
 		for _, f := range model.Families {
 			k := &fakeKernel{entries: sample(), refusesFilter: refuses}
@@ -151,7 +147,7 @@ func TestAKernelWithoutFiltersIsAskedForEverythingOnce(t *testing.T) {
 	}
 }
 
-func TestAKernelThatSendsOtherPortsHasNoFilters(t *testing.T) {
+func TestListDetectsMissingKernelFilter(t *testing.T) {
 	udp := func(e Entry) bool { return e.Family() != model.IPv4 || e.Protocol != model.UDP }
 	k := &fakeKernel{entries: slices.DeleteFunc(sample(), udp)} // of ports 53 and 54
 	c := k.open()
@@ -168,7 +164,7 @@ func TestAKernelThatSendsOtherPortsHasNoFilters(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedListBeginsAgain(t *testing.T) {
+func TestListRepeatsAnInterruptedDump(t *testing.T) {
 	k := &fakeKernel{entries: sample()[:1], interrupts: maxListTries - 1}
 	k.entries[0].Protocol = model.UDP
 	list, err := k.open().List(Query{Protocol: model.UDP, Ports: []uint16{53}}, anyEntry)
@@ -183,7 +179,7 @@ func TestAnInterruptedListBeginsAgain(t *testing.T) {
 	}
 }
 
-func TestErrorsSayWhatToDo(t *testing.T) {
+func TestListAndDeleteErrorsNameTheCause(t *testing.T) {
 	for _, tc := range []struct {
 		errno unix.Errno
 		want  string
@@ -202,11 +198,6 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			t.Errorf("deleted %d despite %v", n, err)
 		}
 	}
-	closed := &Conntrack{dial: func() (*netlink.Conn, error) { return nil, unix.EPROTONOSUPPORT }}
-	_, err := closed.List(Query{Protocol: model.UDP}, anyEntry)
-	checkError(t, err, unix.EPROTONOSUPPORT, "list udp flows of IPv4", "CONFIG_NETFILTER_NETLINK")
-	_, err = closed.Delete(sample())
-	checkError(t, err, unix.EPROTONOSUPPORT, "delete 12 flows", "CONFIG_NETFILTER_NETLINK")
 }
 
 func checkError(t *testing.T, err error, is unix.Errno, want ...string) {
@@ -221,7 +212,7 @@ func checkError(t *testing.T, err error, is unix.Errno, want ...string) {
 	}
 }
 
-func TestNothingIsAskedToDeleteNothing(t *testing.T) {
+func TestDeleteOfNothingSendsNothing(t *testing.T) {
 	k := &fakeKernel{}
 	if n, err := k.open().Delete(nil); n != 0 || err != nil || len(k.asked) > 0 {
 		t.Errorf("deleted %d, %v, asked %q", n, err, k.asked)

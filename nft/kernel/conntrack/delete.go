@@ -7,13 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deleteSome deletes as many entries as go into one call, and returns how many of
-// them were still there. The kernel answers with an error for each that was not,
-// and about the last one in any case.
+// deleteSome deletes the entries in one call and returns how many of them still existed. The
+// kernel answers with an error for each one that did not, and for the last one in any case.
 func (c *Conntrack) deleteSome(entries []Entry) (deleted int, err error) {
 	conn, err := c.dial()
 	if err != nil {
-		return 0, missingSocket(err)
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	messages := make([]netlink.Message, len(entries))

@@ -2,39 +2,20 @@ package conntrack
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// dump reads the table once, as far as the kernel lets it through its filter.
-// An error that is EINTR tells that the kernel could not give a whole picture.
+// dump reads the table once, as far as the kernel's filter lets entries through. The error
+// is EINTR if the table changed so that the result is not complete.
 func (c *Conntrack) dump(q Query, port uint16, want func(Entry) bool) (entries []Entry, err error) {
-	request, err := encodeList(q, port, !c.unfiltered)
-	if err != nil {
-		return nil, fmt.Errorf("encode request: %w", err)
-	}
-	conn, err := c.dial()
-	if err != nil {
-		return nil, missingSocket(err)
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	if _, err := conn.Send(request); err != nil {
-		return nil, err
-	}
 	seen := 0
-	for m, err := range conn.ReceiveIter() {
-		switch {
-		case err != nil:
-			return nil, err
-		case m.Header.Flags&netlink.DumpInterrupted != 0:
-			return nil, unix.EINTR
-		}
-		e, raw, known := decode(m.Data)
+	err = c.each(encodeList(q, port, !c.unfiltered), func(data []byte) {
+		e, raw, known := decode(data)
 		if !known || e.Family() != q.Family || e.Protocol != q.Protocol {
-			c.unfiltered = true // what nobody asked for, by a kernel that knows no filter
-			continue
+			c.unfiltered = true // a kernel that knows no filter sends everything
+			return
 		}
 		if port != anyPort && e.Original.Port() != port {
 			c.unfiltered = true
@@ -44,9 +25,35 @@ func (c *Conntrack) dump(q Query, port uint16, want func(Entry) bool) (entries [
 			e.key = raw.key()
 			entries = append(entries, e)
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	if port == anyPort || c.unfiltered {
 		c.entryCount[countKey{q.Family, q.Protocol}] = seen
 	}
 	return entries, nil
+}
+
+// each sends a request for a dump and calls fn for each entry, given what follows its
+// netlink header.
+func (c *Conntrack) each(request netlink.Message, fn func(data []byte)) (err error) {
+	conn, err := c.dial()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if _, err := conn.Send(request); err != nil {
+		return err
+	}
+	for m, err := range conn.ReceiveIter() {
+		switch {
+		case err != nil:
+			return err
+		case m.Header.Flags&netlink.DumpInterrupted != 0:
+			return unix.EINTR
+		}
+		fn(m.Data)
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/attr"
 )
 
 // collect walks the table.
@@ -16,7 +17,7 @@ func collect(c *Conntrack) (list []Entry, err error) {
 	return list, err
 }
 
-func TestAWalkSeesEveryEntryOnceInOneQuestion(t *testing.T) {
+func TestEachReadsAllEntriesInOneDump(t *testing.T) {
 	k := &fakeKernel{entries: sample()}
 	list, err := collect(k.open())
 	if err != nil || !slices.Equal(list, sample()) {
@@ -27,7 +28,7 @@ func TestAWalkSeesEveryEntryOnceInOneQuestion(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedWalkBeginsAgain(t *testing.T) {
+func TestEachRepeatsAnInterruptedDump(t *testing.T) {
 	k := &fakeKernel{entries: sample(), interrupts: maxListTries - 1}
 	list, err := collect(k.open())
 	if err != nil || !slices.Equal(list, sample()) {
@@ -39,15 +40,15 @@ func TestAnInterruptedWalkBeginsAgain(t *testing.T) {
 	}
 }
 
-func TestErrorsOfAWalkSayWhatToDo(t *testing.T) {
+func TestEachErrorsNameTheCause(t *testing.T) {
 	_, err := collect((&fakeKernel{refuses: unix.EPERM}).open())
 	checkError(t, err, unix.EPERM, "list flows", "CAP_NET_ADMIN")
 }
 
-func TestConnectionsAreOverInTheirLastStates(t *testing.T) {
+func TestClosedStatesAreTheLastOnes(t *testing.T) {
 	of := func(protocol uint16, state byte) []byte {
 		info := appendAttribute(nil, unix.NLA_F_NESTED|protocol, appendAttribute(nil, ctaInfoState, []byte{state}))
-		return appendAttribute(make([]byte, nfHeaderLen), unix.NLA_F_NESTED|ctaProtoInfo, info)
+		return appendAttribute(make([]byte, attr.BodyHeaderLen), unix.NLA_F_NESTED|ctaProtoInfo, info)
 	}
 	for state, name := range tcpStates {
 		if got, want := isClosed(model.TCP, of(ctaProtoInfoTCP, byte(state))), name == "TIME_WAIT" || name == "CLOSE"; got != want {
@@ -59,7 +60,7 @@ func TestConnectionsAreOverInTheirLastStates(t *testing.T) {
 			t.Errorf("SCTP in %s is over: %t", name, got)
 		}
 	}
-	if isClosed(model.UDP, make([]byte, nfHeaderLen)) {
+	if isClosed(model.UDP, make([]byte, attr.BodyHeaderLen)) {
 		t.Error("UDP is over")
 	}
 }

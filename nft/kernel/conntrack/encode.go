@@ -1,23 +1,35 @@
 package conntrack
 
 import (
-	"encoding/binary"
+	"net/netip"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/socket"
 )
 
-// What ctnetlink calls things (include/uapi/linux/netfilter/nfnetlink_conntrack.h).
+// Messages of ctnetlink (include/uapi/linux/netfilter/nfnetlink_conntrack.h).
 const (
-	msgGet    = 1 // IPCTNL_MSG_CT_GET
-	msgDelete = 2 // IPCTNL_MSG_CT_DELETE
+	msgNew        = 0 // IPCTNL_MSG_CT_NEW
+	msgGet        = 1 // IPCTNL_MSG_CT_GET
+	msgDelete     = 2 // IPCTNL_MSG_CT_DELETE
+	msgStatistics = 4 // IPCTNL_MSG_CT_GET_STATS_CPU
+)
 
+// Attributes of ctnetlink, from the same header.
+const (
 	ctaTupleOrig  = 1
 	ctaTupleReply = 2
+	ctaStatus     = 3
+	ctaProtoInfo  = 4
+	ctaTimeout    = 7
+	ctaMark       = 8
 	ctaID         = 12
 	ctaZone       = 18
+	ctaTimestamp  = 20
 	ctaFilter     = 25
 
 	ctaTupleIP    = 1
@@ -32,58 +44,69 @@ const (
 	ctaProtoSrcPort = 2
 	ctaProtoDstPort = 3
 
+	ctaProtoInfoTCP  = 1
+	ctaProtoInfoSCTP = 3
+	ctaInfoState     = 1 // of TCP and of SCTP
+
+	ctaTimestampStart  = 1
 	ctaFilterOrigFlags = 1
 )
 
-// What a filter compares (net/netfilter/nf_internals.h).
+// Flags of a filter: what of a tuple it compares (net/netfilter/nf_internals.h).
 const (
 	filterProtocol = 1 << 3 // CTA_FILTER_F_CTA_PROTO_NUM
 	filterDstPort  = 1 << 5 // CTA_FILTER_F_CTA_PROTO_DST_PORT
 )
 
-// families are the families' numbers in netfilter.
+// families are the numbers of the families in netfilter.
 var families = [...]uint8{model.IPv4: unix.NFPROTO_IPV4, model.IPv6: unix.NFPROTO_IPV6}
 
-// encodeList asks for all entries of a family, filtered by protocol, and by port
-// unless it is anyPort.
-func encodeList(q Query, port uint16, filtered bool) (netlink.Message, error) {
-	enc := netlink.NewAttributeEncoder()
-	enc.ByteOrder = binary.BigEndian
-	if filtered {
-		encodeFilter(enc, q.Protocol, port)
-	}
-	attrs, err := enc.Encode()
-	return message(msgGet, netlink.Dump, q.Family, attrs), err
+// request returns a message to ctnetlink.
+func request(kind uint16, flags netlink.HeaderFlags, family uint8, attributes func(*attr.Encoder)) netlink.Message {
+	return socket.Request(unix.NFNL_SUBSYS_CTNETLINK, kind, flags, family, attributes)
 }
 
-func encodeFilter(enc *netlink.AttributeEncoder, protocol model.Protocol, port uint16) {
-	flags := uint32(filterProtocol)
-	enc.Nested(ctaTupleOrig, func(tuple *netlink.AttributeEncoder) error {
-		tuple.Nested(ctaTupleProto, func(proto *netlink.AttributeEncoder) error {
-			proto.Uint8(ctaProtoNum, uint8(protocol))
-			if port != anyPort {
-				proto.Uint16(ctaProtoDstPort, port)
-				flags |= filterDstPort
-			}
-			return nil
+// encodeList requests all entries of a family, filtered by protocol, and by port unless it
+// is anyPort.
+func encodeList(q Query, port uint16, filtered bool) netlink.Message {
+	if !filtered {
+		return request(msgGet, netlink.Dump, families[q.Family], nil)
+	}
+	return request(msgGet, netlink.Dump, families[q.Family], func(e *attr.Encoder) {
+		flags := uint32(filterProtocol)
+		e.Nested(ctaTupleOrig, func() {
+			e.Nested(ctaTupleProto, func() {
+				e.Uint8(ctaProtoNum, uint8(q.Protocol))
+				if port != anyPort {
+					e.Uint16(ctaProtoDstPort, port)
+					flags |= filterDstPort
+				}
+			})
 		})
-		return nil
-	})
-	enc.Nested(ctaFilter, func(filter *netlink.AttributeEncoder) error {
-		filter.ByteOrder = binary.NativeEndian
-		filter.Uint32(ctaFilterOrigFlags, flags)
-		return nil
+		e.Nested(ctaFilter, func() { e.NativeUint32(ctaFilterOrigFlags, flags) })
 	})
 }
 
-// encodeDelete asks to delete the very entry.
-func encodeDelete(e Entry) netlink.Message {
-	return message(msgDelete, 0, e.Family(), []byte(e.key))
+// encodeDelete requests to delete exactly this entry.
+func encodeDelete(entry Entry) netlink.Message {
+	return request(msgDelete, 0, families[entry.Family()], func(e *attr.Encoder) { e.Bytes = append(e.Bytes, entry.key...) })
 }
 
-func message(kind netlink.HeaderType, flags netlink.HeaderFlags, f model.Family, attrs []byte) netlink.Message {
-	return netlink.Message{
-		Header: netlink.Header{Type: unix.NFNL_SUBSYS_CTNETLINK<<8 | kind, Flags: netlink.Request | flags},
-		Data:   append([]byte{families[f], unix.NFNETLINK_V0, 0, 0}, attrs...),
+// encodeTuple appends one direction of an entry.
+func encodeTuple(e *attr.Encoder, kind uint16, p model.Protocol, src, dst netip.AddrPort) {
+	srcKind, dstKind := uint16(ctaIPv4Src), uint16(ctaIPv4Dst)
+	if src.Addr().Is6() {
+		srcKind, dstKind = ctaIPv6Src, ctaIPv6Dst
 	}
+	e.Nested(kind, func() {
+		e.Nested(ctaTupleIP, func() {
+			e.Data(srcKind, src.Addr().AsSlice())
+			e.Data(dstKind, dst.Addr().AsSlice())
+		})
+		e.Nested(ctaTupleProto, func() {
+			e.Uint8(ctaProtoNum, uint8(p))
+			e.Uint16(ctaProtoSrcPort, src.Port())
+			e.Uint16(ctaProtoDstPort, dst.Port())
+		})
+	})
 }

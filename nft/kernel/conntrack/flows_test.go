@@ -24,7 +24,7 @@ func flowMessage(p model.Protocol, state byte) netlink.Message {
 	return netlink.Message{Header: netlink.Header{Type: unix.NFNL_SUBSYS_CTNETLINK << 8}, Data: b}
 }
 
-func TestAFlowTellsItsStateAndHowLongItLives(t *testing.T) {
+func TestDecodeFlowReadsStateAndTimes(t *testing.T) {
 	for _, tc := range []struct {
 		protocol model.Protocol
 		state    byte

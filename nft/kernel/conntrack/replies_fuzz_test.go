@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/attr"
 )
 
 // seeds are entries as the kernel writes them, whole and cut, with a zone, and with
@@ -20,7 +21,7 @@ func seeds() [][]byte {
 		whole := entry(e, uint32(i))
 		out = append(out, whole, whole[:20+4*i], appendAttribute(whole, ctaZone, []byte{0, uint8(i)}))
 	}
-	header := out[0][:nfHeaderLen]
+	header := out[0][:attr.BodyHeaderLen]
 	for _, garbage := range [][]byte{nil, {1}, {4, 0, 1, 0}, {3, 0, 1, 0}, {0, 0, 0, 0}, {255, 255, 1, 0}, {8, 0, 1, 0x80, 10, 0, 0}} {
 		tuple := appendAttribute(nil, unix.NLA_F_NESTED|ctaTupleIP, garbage)
 		tuple = appendAttribute(tuple, unix.NLA_F_NESTED|ctaTupleProto, garbage)
@@ -49,7 +50,8 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("read %v with key % x", e, key)
 		}
 		named := tuple{}
-		for kind, value := range attributes([]byte(key)) {
+		var d attr.Decoder
+		for kind, value := range d.Attributes([]byte(key)) {
 			if kind == ctaTupleReply {
 				named = decodeTuple(value)
 			}
@@ -57,7 +59,7 @@ func FuzzDecode(f *testing.F) {
 		if named.src != e.Reply.Addr() || named.srcPort != e.Reply.Port() {
 			t.Errorf("key % x is not that of %v", key, e)
 		}
-		if m := encodeDelete(Entry{key: key}); string(m.Data[nfHeaderLen:]) != key {
+		if m := encodeDelete(Entry{key: key}); string(m.Data[attr.BodyHeaderLen:]) != key {
 			t.Errorf("% x deletes the key % x", m.Data, key)
 		}
 	})
