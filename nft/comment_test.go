@@ -4,7 +4,24 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"kube-vmap/model"
 )
+
+// cutComment is the comment of an element that has this one.
+func cutComment(comment string) string {
+	e := Element{Comment: comment}
+	return string(e.AppendComment(nil))
+}
+
+func TestCommentIsTheNameOfTheServicePort(t *testing.T) {
+	for _, name := range []model.ServicePortName{webPort, {ServiceName: webPort.ServiceName}} {
+		e := Element{Service: &name}
+		if got := string(e.AppendComment([]byte("# "))); got != "# "+name.String() {
+			t.Errorf("the comment is %q, want that of %s", got, name)
+		}
+	}
+}
 
 func TestCommentsAreCutToWhatTheKernelTakes(t *testing.T) {
 	for name, tt := range map[string]struct{ comment, want string }{
@@ -17,7 +34,7 @@ func TestCommentsAreCutToWhatTheKernelTakes(t *testing.T) {
 		"one that would end in half of ä": {"a" + strings.Repeat("ä", 64), "a" + strings.Repeat("ä", 61) + "..."},
 		"one that would end in half of 世": {strings.Repeat("世", 43), strings.Repeat("世", 41) + "..."},
 	} {
-		if got := kernelComment(tt.comment); got != tt.want {
+		if got := cutComment(tt.comment); got != tt.want {
 			t.Errorf("%s, %q, is cut to %q, want %q", name, tt.comment, got, tt.want)
 		}
 	}
@@ -27,14 +44,14 @@ func FuzzComment(f *testing.F) {
 	f.Add("shop/web:http")
 	f.Add(strings.Repeat("世", 50))
 	f.Fuzz(func(t *testing.T, comment string) {
-		got := kernelComment(comment)
+		got := cutComment(comment)
 		if len(got) > maxCommentLen {
 			t.Errorf("%q has %d bytes", got, len(got))
 		}
 		if utf8.ValidString(comment) && !utf8.ValidString(got) {
 			t.Errorf("%q ends in half a character", got)
 		}
-		if kernelComment(got) != got {
+		if cutComment(got) != got {
 			t.Errorf("%q is cut again", got)
 		}
 		if kept, cut := strings.CutSuffix(got, commentTooLong); got != comment && (!cut || !strings.HasPrefix(comment, kept)) {

@@ -19,8 +19,7 @@ type setElement struct {
 // has slots.
 type frontendState struct {
 	model.Frontend
-	slots   slots
-	comment string // of its elements, shared by all of them
+	slots slots
 	// known tells that the addresses of its endpoints are to be known.
 	known bool
 }
@@ -52,7 +51,7 @@ func (c *Config) place(f model.Frontend, old slots) *frontendState {
 
 // placeAt is place, for one of many.
 func (c *Config) placeAt(p *frontendState, f model.Frontend, old slots) {
-	*p = frontendState{Frontend: f, comment: f.Service.String()}
+	*p = frontendState{Frontend: f}
 	p.known = c.DropInvalid && f.Match.Protocol == model.TCP
 	if f.OwnsPool() {
 		p.slots = old.next(f.Pool)
@@ -153,7 +152,7 @@ func (c *compiler) add(kind SetKind, k Key, v Value) {
 }
 
 func (c *compiler) put(id SetID, k Key, v Value) {
-	c.out = append(c.out, setElement{id, Element{k, v, c.comment}})
+	c.out = append(c.out, setElement{id, Element{Key: k, Value: v, Service: &c.Service}})
 }
 
 // compile appends the elements that the frontend has to itself.
@@ -261,7 +260,7 @@ func (r *row) at(k int) setElement {
 	if r.Pool.Affinity > 0 {
 		v = goesTo(r.sticky(r.list[k], r.local))
 	}
-	return setElement{id, Element{key, v, r.comment}}
+	return setElement{id, Element{Key: key, Value: v, Service: &r.Service}}
 }
 
 // sticky is the chain of an endpoint that remembers its clients.

@@ -19,7 +19,7 @@ type ConnectionCount struct {
 	// Destination is what clients asked for: as a frontend's match, but with the address
 	// of the node where it was a node port.
 	Asked model.Match
-	// ChainEndpoint is invalid for those of endpoints that are long gone, taken together.
+	// Endpoint is invalid for those of endpoints that are long gone, taken together.
 	Endpoint    netip.AddrPort
 	Connections uint64
 }

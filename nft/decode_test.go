@@ -12,6 +12,9 @@ import (
 	"kube-vmap/model"
 )
 
+// webPort is the Service port of random elements.
+var webPort = model.ServicePortName{ServiceName: model.ServiceName{Namespace: "shop", Name: "web"}, Port: "http"}
+
 // randomElements are elements that a set of that identity may hold, in the order
 // of their keys.
 func randomElements(id SetID, n int) []Element {
@@ -19,7 +22,7 @@ func randomElements(id SetID, n int) []Element {
 	seen := map[Key]bool{}
 	var out []Element
 	for i := range n {
-		el := Element{Key: randomKey(r, id, i), Value: randomValue(r, id, i), Comment: "shop/web:http"}
+		el := Element{Key: randomKey(r, id, i), Value: randomValue(r, id, i), Service: &webPort}
 		if !seen[el.Key] {
 			seen[el.Key] = true
 			out = append(out, el)
@@ -82,9 +85,11 @@ func randomValue(r *rand.Rand, id SetID, i int) Value {
 func asRead(id SetID, list []Element) []Element {
 	out := make([]Element, len(list))
 	for i, el := range list {
-		if !id.layout().comments {
-			el.Comment = ""
+		comment := ""
+		if id.layout().comments {
+			comment = string(el.AppendComment(nil))
 		}
+		el.Service, el.Comment = nil, comment
 		out[i] = el
 	}
 	return out

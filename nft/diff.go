@@ -18,10 +18,11 @@ func (r *Ruleset) Tables() Tables {
 	}
 	for id, elements := range r.Elements() {
 		for i := range elements {
-			elements[i].Comment = kernelComment(elements[i].Comment)
-			if !id.layout().comments {
-				elements[i].Comment = ""
+			e := &elements[i]
+			if e.Service != nil && id.layout().comments {
+				e.Comment = string(e.AppendComment(nil))
 			}
+			e.Service = nil
 		}
 		t[id.Family].Sets[id.Name()] = SetState{Shape: id.shape(r.sizes[id]), Elements: elements}
 	}
@@ -130,7 +131,7 @@ func diffElements(e *edit, id SetID, have, want []Element) {
 			e.of(id).add = append(e.of(id).add, want[0])
 			want = want[1:]
 		default:
-			if have[0].Value != want[0].Value || comments && have[0].Comment != kernelComment(want[0].Comment) {
+			if have[0].Value != want[0].Value || comments && !sameComment(&have[0], &want[0]) {
 				e.of(id).remove = append(e.of(id).remove, have[0])
 				e.of(id).add = append(e.of(id).add, want[0])
 			}

@@ -78,7 +78,7 @@ func elementLines(sign byte, id SetID, list []Element) []difference {
 		var s strings.Builder
 		s.WriteString(": ")
 		list[i].write(&s, id, true)
-		if c := list[i].Comment; c != "" && !id.layout().comments {
+		if c := list[i].ServiceName(); c != "" && !id.layout().comments {
 			s.WriteString(" # " + c)
 		}
 		out[i] = difference{sign, id.Family, id.noun() + " " + id.Name(), s.String()}

@@ -2,6 +2,7 @@ package nft
 
 import (
 	"net/netip"
+	"unicode/utf8"
 	"unique"
 
 	"kube-vmap/model"
@@ -62,13 +63,65 @@ const (
 	VerdictDrop
 )
 
-// Element is one element of a set or map. Comment names the Service it serves;
-// it stands in the kernel only where the set's layout has comments, and in
-// errors always.
+// Element is one element of a set or map.
 type Element struct {
-	Key     Key
-	Value   Value
+	Key   Key
+	Value Value
+	// Service is the Service port that the element serves. By it a refusal of the kernel
+	// finds the Service port to quarantine. It is nil if the element serves none, and in
+	// elements that were read from the kernel, which knows comments only.
+	Service *model.ServicePortName
+	// Comment is the comment of an element that was read from the kernel. An element that
+	// is written gets the name of its Service for comment, see [Element.AppendComment].
 	Comment string
+}
+
+// maxCommentLen is how long a comment may be: nft's 128 bytes include a final zero.
+const (
+	maxCommentLen  = 127
+	commentTooLong = "..."
+)
+
+// AppendComment appends the comment that the kernel holds for the element, where the
+// layout of its set has comments: the name of the Service port, cut to what the kernel
+// takes. Comments are for people who list the rule set, and tell a frontend of one
+// Service from the same frontend of another.
+func (e *Element) AppendComment(b []byte) []byte {
+	at := len(b)
+	if s := e.Service; s != nil {
+		b = append(append(append(b, s.Namespace...), '/'), s.Name...)
+		if s.Port != "" {
+			b = append(append(b, ':'), s.Port...)
+		}
+	} else {
+		b = append(b, e.Comment...)
+	}
+	if len(b)-at <= maxCommentLen {
+		return b
+	}
+	// Names of Services are of letters, digits, hyphens and dots, but a cut must not
+	// leave half a character whatever the comment.
+	end := at + maxCommentLen - len(commentTooLong)
+	for end > at && !utf8.RuneStart(b[end]) {
+		end--
+	}
+	return append(b[:end], commentTooLong...)
+}
+
+// sameComment reports whether the kernel holds the same comment for both elements.
+func sameComment(a, b *Element) bool {
+	var bufs [2][192]byte
+	return string(a.AppendComment(bufs[0][:0])) == string(b.AppendComment(bufs[1][:0]))
+}
+
+// ServiceName is the name of the Service port that the element serves, for people: as
+// the comment says where the element was read from the kernel. It is empty if the
+// element serves none.
+func (e *Element) ServiceName() string {
+	if e.Service != nil {
+		return e.Service.String()
+	}
+	return e.Comment
 }
 
 // compareKeys orders keys as nft lists them, so that texts are stable.

@@ -3,7 +3,6 @@ package nft
 import (
 	"encoding/binary"
 	"net/netip"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -12,17 +11,15 @@ import (
 
 // Flags of sets and of elements (include/uapi/linux/netfilter/nf_tables.h).
 const (
-	setAnonymous   = unix.NFT_SET_ANONYMOUS
-	setConstant    = unix.NFT_SET_CONSTANT
-	setInterval    = unix.NFT_SET_INTERVAL
-	setMap         = unix.NFT_SET_MAP
-	setTimeout     = unix.NFT_SET_TIMEOUT
-	setDynamic     = unix.NFT_SET_EVAL
-	elementEnds    = unix.NFT_SET_ELEM_INTERVAL_END
-	codeGoto       = 0xfffffffc // NFT_GOTO, -4
-	codeDrop       = 0          // NF_DROP
-	maxCommentLen  = 127        // nft's 128 include the final zero
-	commentTooLong = "..."
+	setAnonymous = unix.NFT_SET_ANONYMOUS
+	setConstant  = unix.NFT_SET_CONSTANT
+	setInterval  = unix.NFT_SET_INTERVAL
+	setMap       = unix.NFT_SET_MAP
+	setTimeout   = unix.NFT_SET_TIMEOUT
+	setDynamic   = unix.NFT_SET_EVAL
+	elementEnds  = unix.NFT_SET_ELEM_INTERVAL_END
+	codeGoto     = 0xfffffffc // NFT_GOTO, -4
+	codeDrop     = 0          // NF_DROP
 )
 
 func (o AddSet) encode(e *encoder) {
@@ -200,7 +197,7 @@ func (e *encoder) element(id SetID, el *Element, whole bool) {
 	if whole {
 		e.value(l.content, el.Value)
 		if l.comments {
-			e.comment(el.Comment)
+			e.comment(el)
 		}
 	}
 	e.shut(at)
@@ -302,26 +299,12 @@ func (e *encoder) verdict(v Value) {
 	e.shut(at)
 }
 
-// comment writes a comment as nft keeps it in userdata: type 0, length, text
-// and a final zero.
-func (e *encoder) comment(s string) {
-	s = kernelComment(s)
+// comment writes the element's comment as nft keeps it in userdata: type 0, length,
+// text and a final zero.
+func (e *encoder) comment(el *Element) {
 	at := e.open(unix.NFTA_SET_ELEM_USERDATA)
-	e.out.Bytes = append(e.out.Bytes, 0, byte(len(s)+1))
-	e.out.Bytes = append(append(e.out.Bytes, s...), 0)
+	text := len(e.out.Bytes) + 2
+	e.out.Bytes = append(el.AppendComment(append(e.out.Bytes, 0, 0)), 0)
+	e.out.Bytes[text-1] = byte(len(e.out.Bytes) - text)
 	e.shut(at)
-}
-
-// kernelComment is the part of a comment that fits into the kernel. Names of
-// Services are limited to letters, digits, hyphens and dots, but a cut must not
-// leave half a character whatever the comment.
-func kernelComment(s string) string {
-	if len(s) <= maxCommentLen {
-		return s
-	}
-	end := maxCommentLen - len(commentTooLong)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + commentTooLong
 }

@@ -119,8 +119,8 @@ func checkOffsets(t *testing.T, e *Encoded, list []Element) {
 		for _, a := range elementsIn(t, &m) {
 			for _, offset := range []int{a.offset, a.offset + attrLen, a.offset + attrLen + len(a.value) - 1} {
 				got := e.Explain(m.sequence, uint32(offset), unix.EEXIST, "")
-				if got.Element == nil || *got.Element != list[next] || got.Service != list[next].Comment {
-					t.Fatalf("message %d, offset %d: %v of Service %q, want element %d", m.sequence, offset, got.Element, got.Service, next)
+				if got.Element == nil || *got.Element != list[next] || got.Service != *list[next].Service {
+					t.Fatalf("message %d, offset %d: %v of Service %s, want element %d", m.sequence, offset, got.Element, got.Service, next)
 				}
 			}
 			next++
@@ -152,7 +152,7 @@ func TestAnErrorThatIsNoElementsFaultNamesNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := e.Explain(at.sequence, at.offset, unix.ENOENT, "")
-			if got.Element != nil || got.Service != "" || (got.Op != nil) != at.op {
+			if got.Element != nil || got.NamesService() || (got.Op != nil) != at.op {
 				t.Errorf("it is about %v, element %v of Service %q", got.Op, got.Element, got.Service)
 			}
 		})

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
 )
 
 // Error is the kernel's refusal of a batch, traced to what it refused. Nothing
@@ -15,9 +17,9 @@ import (
 type Error struct {
 	// Op is the refused change, nil if the batch was refused as a whole.
 	Op Op
-	// ChainService is the Service port, "namespace/name:port", that the refused
-	// element serves; empty if it was no element or could not be told which.
-	Service string
+	// Service is the Service port that the refused element serves; the zero value if no
+	// element was refused, or it is not known which.
+	Service model.ServicePortName
 	// Element is the refused element, nil if it was none or could not be told.
 	Element *Element
 	// Expression is the refused expression of a rule, by the kernel's name for
@@ -53,11 +55,26 @@ func (e *Error) Error() string {
 	if e.Message != "" {
 		s += " (" + e.Message + ")"
 	}
-	if e.Service != "" {
-		s = "service " + e.Service + ": " + s
+	if name := e.serviceName(); name != "" {
+		s = "service " + name + ": " + s
 	}
 	return s
 }
+
+// serviceName is the name of the Service port, empty if there is none. That of an
+// element which was read from the kernel is known by its comment only.
+func (e *Error) serviceName() string {
+	if e.NamesService() {
+		return e.Service.String()
+	}
+	if e.Element != nil {
+		return e.Element.Comment
+	}
+	return ""
+}
+
+// NamesService reports whether the refused element is known to serve a Service port.
+func (e *Error) NamesService() bool { return e.Service != model.ServicePortName{} }
 
 // reason is the errno in words that fit nf_tables.
 func (e *Error) reason() string {
@@ -138,7 +155,7 @@ func (e *Error) Offenders() []*Error {
 // named reports whether the error is about an element that some Service adds.
 func (e *Error) named() bool {
 	_, adds := e.Fills()
-	return adds && e.Service != ""
+	return adds && e.NamesService()
 }
 
 // Fills is the set to which the refused command adds elements; false if it adds
@@ -196,7 +213,10 @@ func (e *Encoded) Explain(sequence, offset uint32, errno syscall.Errno, message 
 	}
 	if i := elementAt(e.Bytes[m.offset:], int(offset)); i >= 0 && m.element+i < len(list) {
 		el := &list[m.element+i]
-		out.Element, out.Service = el, el.Comment
+		out.Element = el
+		if el.Service != nil {
+			out.Service = *el.Service
+		}
 	}
 	return out
 }

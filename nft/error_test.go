@@ -14,10 +14,13 @@ import (
 
 func TestAnErrorSaysWhatWasRefused(t *testing.T) {
 	id := SetID{Family: model.IPv6, Kind: SetEndpoints, Slot: 2}
+	dns := model.ServicePortName{
+		ServiceName: model.ServiceName{Namespace: "kube-system", Name: "kube-dns"}, Port: "dns", Protocol: model.UDP,
+	}
 	el := Element{
 		Key:     Key{Addr: netip.MustParseAddr("fd00:10:96::1"), Protocol: model.UDP, Port: 53},
 		Value:   Value{Endpoint: netip.MustParseAddrPort("[fd00:10:244::7]:5353")},
-		Comment: "kube-system/kube-dns:dns",
+		Service: &dns,
 	}
 	all := []Element{el, el}
 	for name, tt := range map[string]struct {
@@ -25,12 +28,12 @@ func TestAnErrorSaysWhatWasRefused(t *testing.T) {
 		want string
 	}{
 		"an element of a Service": {
-			Error{Op: AddElements{id, all}, Service: el.Comment, Element: &el, Errno: unix.EEXIST},
+			Error{Op: AddElements{id, all}, Service: dns, Element: &el, Errno: unix.EEXIST},
 			"service kube-system/kube-dns:dns: add element ip6 kube-vmap endpoints-2 " +
 				"{ fd00:10:96::1 . udp . 53 : fd00:10:244::7 . 5353 }: file exists",
 		},
 		"an element to delete": {
-			Error{Op: DeleteElements{id, all}, Service: el.Comment, Element: &el, Errno: unix.ENOENT},
+			Error{Op: DeleteElements{id, all}, Service: dns, Element: &el, Errno: unix.ENOENT},
 			"service kube-system/kube-dns:dns: delete element ip6 kube-vmap endpoints-2 " +
 				"{ fd00:10:96::1 . udp . 53 }: no such file or directory",
 		},

@@ -123,7 +123,7 @@ func (p *Plan) replaceRow(r *Ruleset, old, next row) {
 // alike reports whether the kernel would hold the same for two elements of the
 // same key.
 func alike(a, b *setElement) bool {
-	return a.Value == b.Value && (a.Comment == b.Comment || !a.set.layout().comments)
+	return a.Value == b.Value && (*a.Service == *b.Service || !a.set.layout().comments)
 }
 
 // add notes an element that comes.

@@ -235,7 +235,7 @@ func FuzzElements(f *testing.F) {
 			unknown := el.Value.Verdict == VerdictGoto && el.Value.Chain.Kind == chainUnknown
 			bare := el.Value == Value{} && id.layout().content != contentNone
 			if !hasNoKey(el) && !unknown && !bare { // those are never written
-				el.Comment = kernelComment(el.Comment)
+				el.Comment = string(el.AppendComment(nil))
 				ours = append(ours, el)
 			}
 		}
@@ -302,7 +302,7 @@ func FuzzExplain(f *testing.F) {
 		if op, deletes := got.Op.(DeleteElements); deletes {
 			list = op.Elements
 		}
-		if got.Element != nil && !slices.Contains(list, *got.Element) || got.Element != nil && got.Service != got.Element.Comment {
+		if got.Element != nil && !slices.Contains(list, *got.Element) || got.Element != nil && got.NamesService() != (got.Element.Service != nil) {
 			t.Errorf("%+v is none of the message's", got)
 		}
 		_, isRule := got.Op.(AddRule)

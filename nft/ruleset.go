@@ -40,7 +40,7 @@ type Change struct {
 	// should not be there any more.
 	Set  []model.Frontend
 	Gone []model.Match
-	// SetServiceCIDRs are the ranges ClusterIPs come from; nil leaves them as they
+	// ServiceCIDRs are the ranges ClusterIPs come from; nil leaves them as they
 	// are.
 	ServiceCIDRs *[]netip.Prefix
 	// NodeAddrs are the addresses that serve node ports; nil leaves them as they
@@ -302,6 +302,6 @@ func nodeElements(cidrs []netip.Prefix, addrs []netip.Addr) map[SetID][]Element 
 	return out
 }
 
-// SetEndpoints is how many endpoints the Service ports of the state have; one that
+// Endpoints is how many endpoints the Service ports of the state have; one that
 // serves the cluster and this node by itself, under two policies, counts twice.
 func (r *Ruleset) Endpoints() int { return r.endpoints }

@@ -10,7 +10,7 @@ import (
 // Nothing of it must be changed.
 type InstalledFrontend struct {
 	*model.Frontend
-	// ChainCluster and Local are the slots of those who own a pool: which endpoint is at
+	// Cluster and Local are the slots of those who own a pool: which endpoint is at
 	// which place. Under Maglev an endpoint has several.
 	Cluster, Local []netip.AddrPort
 }

@@ -116,8 +116,8 @@ func (e *Element) write(s *strings.Builder, id SetID, whole bool) {
 	if !whole {
 		return
 	}
-	if l.comments && e.Comment != "" {
-		fmt.Fprintf(s, " comment %q", kernelComment(e.Comment))
+	if comment := e.AppendComment(nil); l.comments && len(comment) > 0 {
+		fmt.Fprintf(s, " comment %q", comment)
 	}
 	switch {
 	case l.content == contentEndpoint:

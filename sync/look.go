@@ -145,8 +145,8 @@ func (l *Loop) allProblems() []Problem {
 	add(l.state.excesses, ReasonUnusable)
 	add(l.state.warnings, ReasonOpen)
 	for name, x := range l.refused {
-		of := serviceOf(name)
-		out = append(out, Problem{Object{Kind: "Service", Namespace: of.Namespace, Name: name[len(of.Namespace)+1:]}, ReasonRefused, x.text})
+		port := strings.TrimPrefix(name.String(), name.Namespace+"/")
+		out = append(out, Problem{Object{Kind: "Service", Namespace: name.Namespace, Name: port}, ReasonRefused, x.text})
 	}
 	if l.nodeAddrsTold != "" {
 		out = append(out, Problem{Object{Kind: "Node", Name: l.state.config.NodeName}, ReasonNodePorts, strings.TrimSpace(l.nodeAddrsTold)})

@@ -69,7 +69,7 @@ type Loop struct {
 	postponed    map[model.ServiceName]struct{}
 	postponedDue bool
 	// starved is the Service port for which there was no memory when all was compared.
-	starved string
+	starved model.ServicePortName
 	// ownedLevel is how loud it is said that the tables are another process's.
 	ownedLevel slog.Level
 	// doubtful tells that others may have done something before the tables were ours.
@@ -359,7 +359,7 @@ func (l *Loop) adopt() (Result, error) {
 		return r, err
 	}
 	l.rules, l.lastInstalled = rules, nil
-	l.starved, l.ownedLevel = "", slog.LevelError
+	l.starved, l.ownedLevel = model.ServicePortName{}, slog.LevelError
 	clear(l.postponed)
 	l.drift.changed()
 	// What others did between the reading and our taking possession nobody looks for.

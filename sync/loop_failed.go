@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
@@ -80,7 +81,7 @@ func (l *Loop) fallBack(err error) {
 // starve leaves out the Service port for which there was no memory twice in a row
 // when all was compared: without it, there may be enough for the others.
 func (l *Loop) starve(refusal *nft.Error) bool {
-	if refusal.Cause() != nft.CauseMemory || refusal.Service == "" {
+	if refusal.Cause() != nft.CauseMemory || !refusal.NamesService() {
 		return false
 	}
 	if l.starved != refusal.Service {
@@ -94,7 +95,7 @@ func (l *Loop) starve(refusal *nft.Error) bool {
 // setAside leaves out the Service ports that the kernel refused for what they are,
 // so that the others can go on. False if the error is about none, or none that may
 // be.
-func (l *Loop) setAside(err *nft.Error, may func(name string) bool) bool {
+func (l *Loop) setAside(err *nft.Error, may func(model.ServicePortName) bool) bool {
 	aside := false
 	for _, culprit := range err.Offenders() {
 		if !may(culprit.Service) {
@@ -113,7 +114,7 @@ func (l *Loop) convict(culprit *nft.Error) {
 	if l.refused.convict(culprit) {
 		level = slog.LevelError
 		l.trial.reset()
-		l.recorder.Warn(l.service(serviceOf(culprit.Service)), ReasonRefused, culprit.Error())
+		l.recorder.Warn(l.service(culprit.Service.ServiceName), ReasonRefused, culprit.Error())
 	}
-	l.log.Log(context.Background(), level, "Service port is left out", "service", culprit.Service, "err", culprit)
+	l.log.Log(context.Background(), level, "Service port is left out", "service", culprit.Service.String(), "err", culprit)
 }

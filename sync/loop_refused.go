@@ -8,9 +8,8 @@ import (
 	"kube-vmap/nft"
 )
 
-// refusals are the Service ports that the kernel would not take, by the name
-// that errors give them.
-type refusals map[string]*refusal
+// refusals are the Service ports that the kernel would not take.
+type refusals map[model.ServicePortName]*refusal
 
 // refusal is one such Service port. It is either left out or on trial: in the
 // next batch, and nobody's concern any more if the kernel takes that.
@@ -41,7 +40,7 @@ func (r refusals) tryChanged(changed []model.Frontend) {
 		return
 	}
 	for i := range changed {
-		if x := r[changed[i].Service.String()]; x != nil {
+		if x := r[changed[i].Service]; x != nil {
 			x.out = false
 		}
 	}
@@ -49,26 +48,27 @@ func (r refusals) tryChanged(changed []model.Frontend) {
 
 // acquit forgets those on trial, because the kernel took them, and names them.
 func (r refusals) acquit() []string {
-	names := r.trials()
-	for _, name := range names {
+	var names []string
+	for _, name := range r.trials() {
 		delete(r, name)
+		names = append(names, name.String())
 	}
 	slices.Sort(names)
 	return names
 }
 
 // out reports whether a Service port is left out.
-func (r refusals) out(name string) bool { return r[name] != nil && r[name].out }
+func (r refusals) out(name model.ServicePortName) bool { return r[name] != nil && r[name].out }
 
 // notOut is the contrary of out.
-func (r refusals) notOut(name string) bool { return !r.out(name) }
+func (r refusals) notOut(name model.ServicePortName) bool { return !r.out(name) }
 
 // onTrial reports whether a Service port was refused and is tried again.
-func (r refusals) onTrial(name string) bool { return r[name] != nil && !r[name].out }
+func (r refusals) onTrial(name model.ServicePortName) bool { return r[name] != nil && !r[name].out }
 
 // trials names the Service ports that are tried again.
-func (r refusals) trials() []string {
-	var names []string
+func (r refusals) trials() []model.ServicePortName {
+	var names []model.ServicePortName
 	for name, x := range r {
 		if !x.out {
 			names = append(names, name)
@@ -84,11 +84,11 @@ func (l *Loop) withTrials(c nft.Change) nft.Change {
 	if len(names) == 0 {
 		return c
 	}
-	onTrial := func(f model.Frontend) bool { return l.refused.onTrial(f.Service.String()) }
+	onTrial := func(f model.Frontend) bool { return l.refused.onTrial(f.Service) }
 	c.Set = slices.DeleteFunc(slices.Clone(c.Set), onTrial)
 	for _, name := range names {
-		for _, f := range l.state.services.FrontendsOf(serviceOf(name)) {
-			if f.Service.String() == name {
+		for _, f := range l.state.services.FrontendsOf(name.ServiceName) {
+			if f.Service == name {
 				c.Set = append(c.Set, f)
 			}
 		}
@@ -104,7 +104,7 @@ func (l *Loop) admit(c nft.Change) nft.Change {
 	}
 	admitted := nft.Change{Gone: slices.Clip(c.Gone), ServiceCIDRs: c.ServiceCIDRs, NodeAddrs: c.NodeAddrs}
 	for _, f := range c.Set {
-		if l.refused.out(f.Service.String()) {
+		if l.refused.out(f.Service) {
 			admitted.Gone = append(admitted.Gone, f.Match)
 		} else {
 			admitted.Set = append(admitted.Set, f)

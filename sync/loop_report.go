@@ -154,10 +154,3 @@ func (l *Loop) service(name model.ServiceName) Object {
 	}
 	return o
 }
-
-// serviceOf is the Service of a port, by the name that errors give that.
-func serviceOf(port string) model.ServiceName {
-	namespace, name, _ := strings.Cut(port, "/")
-	name, _, _ = strings.Cut(name, ":")
-	return model.ServiceName{Namespace: namespace, Name: name}
-}

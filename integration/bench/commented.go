@@ -63,7 +63,8 @@ func commentedElement(e *attr.Encoder, element *nft.Element) {
 	to := element.Value.Endpoint
 	e.Nested(unix.NFTA_SET_ELEM_KEY, func() { e.Data(unix.NFTA_DATA_VALUE, appendPort(key, element.Key.Port)) })
 	e.Nested(unix.NFTA_SET_ELEM_DATA, func() { e.Data(unix.NFTA_DATA_VALUE, appendPort(to.Addr().AsSlice(), to.Port())) })
-	e.Data(unix.NFTA_SET_ELEM_USERDATA, append([]byte{0, byte(len(element.Comment) + 1)}, element.Comment+"\x00"...))
+	comment := element.AppendComment(nil)
+	e.Data(unix.NFTA_SET_ELEM_USERDATA, append(append([]byte{0, byte(len(comment) + 1)}, comment...), 0))
 }
 
 // appendPort appends a port as a field of 4 bytes.

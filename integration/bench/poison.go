@@ -34,7 +34,7 @@ func (p *poison) into(b nft.Batch) nft.Batch {
 		}
 		b, add.Elements = slices.Clone(b), slices.Clone(add.Elements)
 		for j := range add.Elements {
-			if e := &add.Elements[j]; strings.HasPrefix(e.Comment, p.comment) {
+			if e := &add.Elements[j]; strings.HasPrefix(e.ServiceName(), p.comment) {
 				e.Value.Chain = nft.ChainID{Family: add.Set.Family, Kind: nft.ChainNATPrerouting}
 			}
 		}

@@ -117,7 +117,7 @@ func concerns(b nft.Batch, comment string) bool {
 	}
 	for _, op := range b {
 		for _, e := range elementsOf(op) {
-			if strings.HasPrefix(e.Comment, comment) {
+			if strings.HasPrefix(e.ServiceName(), comment) {
 				return true
 			}
 		}

@@ -50,12 +50,12 @@ func elementText(e nft.Element) string {
 	}
 	switch e.Value.Verdict {
 	case nft.VerdictGoto:
-		return text + " : goto " + e.Value.Chain.Name() + " " + e.Comment
+		return text + " : goto " + e.Value.Chain.Name() + " " + e.ServiceName()
 	case nft.VerdictDrop:
-		return text + " : drop " + e.Comment
+		return text + " : drop " + e.ServiceName()
 	}
 	// Some have an address only, or a port.
-	return text + fmt.Sprintf(" : %s %d %s", e.Value.Endpoint.Addr(), e.Value.Endpoint.Port(), e.Comment)
+	return text + fmt.Sprintf(" : %s %d %s", e.Value.Endpoint.Addr(), e.Value.Endpoint.Port(), e.ServiceName())
 }
 
 // shown is how many lines of a difference are told.

@@ -61,7 +61,7 @@ func remove(id nft.SetID, e ...nft.Element) nft.Op { return nft.DeleteElements{S
 
 // to is an element of the map services, or of a map of endpoints.
 func to(m model.Match, v nft.Value) nft.Element {
-	return nft.Element{Key: nft.Key{Addr: m.Addr, Protocol: m.Protocol, Port: m.Port}, Value: v, Comment: service.String()}
+	return nft.Element{Key: nft.Key{Addr: m.Addr, Protocol: m.Protocol, Port: m.Port}, Value: v, Service: &service}
 }
 
 func goTo(id nft.ChainID) nft.Value { return nft.Value{Verdict: nft.VerdictGoto, Chain: id} }
@@ -247,8 +247,8 @@ func try(t *testing.T, name string, read func() (nft.Tables, error), apply func(
 	if refusal.Errno != want {
 		t.Errorf("%s: the answer is %v, want %v", name, refusal.Errno, want)
 	}
-	if named := refusal.Service != ""; named != names {
-		t.Errorf("%s: the error names service %q; want one: %t", name, refusal.Service, names)
+	if named := refusal.NamesService(); named != names {
+		t.Errorf("%s: the error names service %s; want one: %t", name, refusal.Service, names)
 	}
 	after, err := read()
 	if err != nil {

@@ -139,7 +139,7 @@ func explain(err error) string {
 		return outcome(err)
 	}
 	refusal.Message = "" // for people only
-	return fmt.Sprintf("%v; service %q, element %v, expression %q", refusal, refusal.Service, refusal.Element, refusal.Expression)
+	return fmt.Sprintf("%v; service %s, element %v, expression %q", refusal, refusal.Service, refusal.Element, refusal.Expression)
 }
 
 // ofIntervals reports whether the change is about elements that are intervals.

@@ -94,9 +94,8 @@ func TestARefusalNamesTheElementAmongThousands(t *testing.T) {
 				if op, ok := refusal.Op.(nft.AddElements); !ok || op.Set != slot || !errors.Is(refusal, fs.ErrExist) {
 					t.Errorf("refused: %v, want an element of %s that exists", refusal, slot.Name())
 				}
-				ours.Comment = victim.Service.String()
-				if refusal.Service != ours.Comment || refusal.Element == nil || *refusal.Element != ours {
-					t.Errorf("the refusal is about Service %q, element %v; want %v", refusal.Service, refusal.Element, ours)
+				if e := refusal.Element; refusal.Service != victim.Service || e == nil || e.Key != ours.Key || e.Value != ours.Value {
+					t.Errorf("the refusal is about Service %s, element %v; want %v", refusal.Service, refusal.Element, ours)
 				}
 			})
 		}
@@ -115,8 +114,8 @@ func TestABatchForADeletedTableIsRefused(t *testing.T) {
 				t.Errorf("refused: %v, want elements of family %s that have no table", refusal, nft.FamilyName(f))
 			}
 			// No Service is to blame for it, or it would be left out from then on.
-			if refusal.Service != "" || refusal.Element != nil {
-				t.Errorf("the refusal blames Service %q, element %v", refusal.Service, refusal.Element)
+			if refusal.NamesService() || refusal.Element != nil {
+				t.Errorf("the refusal blames Service %s, element %v", refusal.Service, refusal.Element)
 			}
 			p, _ = start(m, services(11))
 			p.checkLikeFresh()
@@ -145,8 +144,8 @@ func TestABatchForADeletedElementIsRefused(t *testing.T) {
 			if op, ok := refusal.Op.(nft.DeleteElements); !ok || op.Set != slot || !errors.Is(refusal, fs.ErrNotExist) {
 				t.Errorf("refused: %v, want the deletion of an element of %s", refusal, slot.Name())
 			}
-			if refusal.Service != lost.Service.String() || refusal.Element == nil || refusal.Element.Key != key(lost.Match) {
-				t.Errorf("the refusal is about Service %q, element %v; want %s", refusal.Service, refusal.Element, lost.Match)
+			if refusal.Service != lost.Service || refusal.Element == nil || refusal.Element.Key != key(lost.Match) {
+				t.Errorf("the refusal is about Service %s, element %v; want %s", refusal.Service, refusal.Element, lost.Match)
 			}
 		})
 	}
@@ -157,7 +156,7 @@ func TestABatchWithARuleTheKernelRefusesNamesTheOp(t *testing.T) {
 	start(m, services(1))
 	chain := nft.DeleteChain{Family: model.IPv4, Name: "lb-3"}
 	refusal := m.refused(nft.Batch{nft.AddTable{}, chain})
-	if refusal.Op != chain || refusal.Service != "" {
+	if refusal.Op != chain || refusal.NamesService() {
 		t.Errorf("refused: %v, want %v", refusal, chain)
 	}
 }
@@ -181,23 +180,23 @@ func TestAllThatIsRefusedIsNamedAtOnce(t *testing.T) {
 	m := newMachine(t)
 	p, _ := start(m, services(10))
 	batch := p.rules.Plan(p.world.to(services(20))).Batch
-	var want []string
+	var want []model.ServicePortName
 	for _, op := range batch {
 		if add, isAdd := op.(nft.AddElements); isAdd && add.Set.Kind == nft.SetServices {
 			bad := &add.Elements[len(add.Elements)/2]
 			bad.Value.Chain = nft.ChainID{Family: add.Set.Family, Kind: nft.ChainNATPrerouting} // a hook is no target
-			want = append(want, bad.Comment)
+			want = append(want, *bad.Service)
 		}
 	}
 	if len(want) != len(model.Families) {
-		t.Fatalf("the batch adds %q", want)
+		t.Fatalf("the batch adds %v", want)
 	}
-	var got []string
+	var got []model.ServicePortName
 	for _, culprit := range m.refused(batch).Offenders() {
 		got = append(got, culprit.Service)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("blamed are %q, want %q", got, want)
+		t.Errorf("blamed are %v, want %v", got, want)
 	}
 }
 

@@ -179,16 +179,17 @@ func (f *Faulty) unknownOutcome() error {
 // refuseService refuses the first element of a Service port that is to be refused.
 func (f *Faulty) refuseService(b nft.Batch) error {
 	for _, e := range addedElements(b) {
-		port, refused := f.refused[e.Service]
+		name := e.Service.String()
+		port, refused := f.refused[name]
 		if !refused {
 			continue
 		}
 		switch port.times {
 		case 0:
 		case 1:
-			delete(f.refused, e.Service)
+			delete(f.refused, name)
 		default:
-			f.refused[e.Service] = refusedPort{port.errno, port.times - 1}
+			f.refused[name] = refusedPort{port.errno, port.times - 1}
 		}
 		e.Errno = port.errno
 		return e
@@ -217,7 +218,11 @@ func addedElements(b nft.Batch) []*nft.Error {
 	for _, op := range b {
 		_, elements, _ := nft.AddedElements(op)
 		for i := range elements {
-			list = append(list, &nft.Error{Op: op, Service: elements[i].Comment, Element: &elements[i]})
+			e := &nft.Error{Op: op, Element: &elements[i]}
+			if s := elements[i].Service; s != nil {
+				e.Service = *s
+			}
+			list = append(list, e)
 		}
 	}
 	return list
