@@ -9,9 +9,9 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// parseAddr reads an address as the API does for its older fields: leading
-// zeros in IPv4 ("010.0.0.1") are decimal, and an IPv4 address mapped into IPv6
-// is the IPv4 address. The result is canonical.
+// parseAddr parses an address as the API does for its older fields: leading zeros in
+// IPv4 ("010.0.0.1") are decimal, and an IPv4-mapped IPv6 address is the IPv4
+// address. The result is canonical.
 func parseAddr(path *field.Path, value string) (netip.Addr, *field.Error) {
 	if addr, err := netip.ParseAddr(value); err == nil && addr.Zone() == "" {
 		return addr.Unmap(), nil
@@ -23,8 +23,8 @@ func parseAddr(path *field.Path, value string) (netip.Addr, *field.Error) {
 	return addr.Unmap(), nil
 }
 
-// parsePrefix reads a CIDR as sloppily as [parseAddr] an address, with white
-// space around it and bits behind the prefix length, which are cut off.
+// parsePrefix parses a CIDR as leniently as [parseAddr] an address. It removes white
+// space around it and bits after the prefix length.
 func parsePrefix(path *field.Path, value string) (netip.Prefix, *field.Error) {
 	value = strings.TrimSpace(value)
 	if errs := validation.IsValidCIDRForLegacyField(path, value, false, nil); len(errs) > 0 {
@@ -39,22 +39,22 @@ func parsePrefix(path *field.Path, value string) (netip.Prefix, *field.Error) {
 	return netip.PrefixFrom(addr, bits), nil
 }
 
-// parseVirtualIP reads an address that a Service may have: any but those that
-// never leave a host or belong to nobody. Link-local ones may be taken for
-// ClusterIPs and load balancers, and are.
+// parseVirtualIP parses an address that a Service may have: any that can leave a host
+// and belong to one destination. Link-local addresses are allowed for ClusterIPs and
+// load balancers, and clusters use them.
 func parseVirtualIP(path *field.Path, value string) (netip.Addr, *field.Error) {
 	addr, err := parseAddr(path, value)
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	if problem := nobodys(addr); problem != "" {
+	if problem := unusableAddr(addr); problem != "" {
 		return netip.Addr{}, field.Invalid(path, value, problem)
 	}
 	return addr, nil
 }
 
-// parseHostIP reads an address that a host on the network has: what the API
-// accepts for endpoints and external IPs.
+// parseHostIP parses an address that a host on the network can have: one that the
+// API accepts for endpoints and external IPs.
 func parseHostIP(path *field.Path, value string) (netip.Addr, *field.Error) {
 	addr, err := parseVirtualIP(path, value)
 	if err == nil && addr.IsLinkLocalUnicast() {
@@ -63,13 +63,13 @@ func parseHostIP(path *field.Path, value string) (netip.Addr, *field.Error) {
 	return addr, err
 }
 
-// broadcast is everybody on a link. Who has it takes what all hosts look for their
-// first address with (DHCP).
+// broadcast is the address of all hosts on a link. A Service with it would take the
+// DHCP requests of every host.
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// nobodys says why no Service and no endpoint can have the address; empty if
+// unusableAddr returns why no Service and no endpoint can have the address; empty if
 // one can.
-func nobodys(addr netip.Addr) string {
+func unusableAddr(addr netip.Addr) string {
 	switch {
 	case addr.IsUnspecified():
 		return "may not be unspecified (0.0.0.0 or ::)"

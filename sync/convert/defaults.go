@@ -10,13 +10,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// NewScheme knows the four kinds the proxy reads and the defaults that the API
-// server fills in before it stores them, for what the proxy reads of them.
-// Client libraries have the kinds, but not the defaults: what comes from the
-// API has them, what comes from a folder needs them. They are what the API
-// reference documents,
-// https://kubernetes.io/docs/reference/kubernetes-api/service-resources/, and
-// the comments of k8s.io/api repeat.
+// NewScheme returns a scheme of the four kinds that the proxy reads, with the defaults
+// that the API server sets in the fields that the proxy reads. Client libraries have
+// the kinds but not the defaults; objects from manifests need them. The API reference
+// documents them
+// (https://kubernetes.io/docs/reference/kubernetes-api/service-resources/), and so do
+// the comments of k8s.io/api.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Service{}, &corev1.Node{})
@@ -48,7 +47,7 @@ func defaultService(s *corev1.Service) {
 	defaultIPModes(&s.Status)
 }
 
-// defaultAffinityTimeout fills in three hours.
+// defaultAffinityTimeout sets the timeout to three hours if there is none.
 func defaultAffinityTimeout(spec *corev1.ServiceSpec) {
 	if spec.SessionAffinityConfig == nil {
 		spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{}
@@ -62,8 +61,7 @@ func defaultAffinityTimeout(spec *corev1.ServiceSpec) {
 	}
 }
 
-// defaultClusterIPs makes clusterIP, clusterIPs and ipFamilies say the same
-// where not all of them are given.
+// defaultClusterIPs completes clusterIP, clusterIPs and ipFamilies from one another.
 func defaultClusterIPs(spec *corev1.ServiceSpec) {
 	switch {
 	case spec.ClusterIP == "" && len(spec.ClusterIPs) > 0:
@@ -84,8 +82,7 @@ func defaultClusterIPs(spec *corev1.ServiceSpec) {
 	}
 }
 
-// defaultIPModes makes a load balancer's addresses virtual ones unless they say
-// otherwise.
+// defaultIPModes sets the mode of load balancer addresses without one to VIP.
 func defaultIPModes(status *corev1.ServiceStatus) {
 	for i := range status.LoadBalancer.Ingress {
 		ingress := &status.LoadBalancer.Ingress[i]
@@ -107,7 +104,7 @@ func defaultSlice(s *discoveryv1.EndpointSlice) {
 	}
 }
 
-// setDefault fills in a value where there is none.
+// setDefault sets a field that is zero.
 func setDefault[T comparable](field *T, value T) {
 	if *field == *new(T) {
 		*field = value

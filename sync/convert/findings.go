@@ -13,23 +13,23 @@ import (
 	"kube-vmap/model"
 )
 
-// findings collects what is wrong with an object while it is converted.
+// findings collects the errors of an object while it is converted.
 type findings struct {
 	errs    field.ErrorList
-	untold  int // how many more there are
+	omitted int // errors beyond maxErrors
 	refused bool
 }
 
-// What is told of one object, so that nobody can fill every node's log and memory
-// with an object of a megabyte: so many errors, and so much of a value, in bytes.
+// Limits of what is reported about one object, so that an object of a megabyte
+// cannot fill the log and memory of every node.
 const (
 	maxErrors = 20
-	maxValue  = 256
+	maxValue  = 256 // bytes of a quoted value
 )
 
-// leaveOut notes what is wrong with a part that the result does without, and
-// reports whether there was anything. Nil errors are skipped.
-func (f *findings) leaveOut(errs ...*field.Error) bool {
+// skip records errors about a part that the result does without, and reports whether
+// there were any. Nil errors do not count.
+func (f *findings) skip(errs ...*field.Error) bool {
 	found := false
 	for _, err := range errs {
 		if err == nil {
@@ -37,7 +37,7 @@ func (f *findings) leaveOut(errs ...*field.Error) bool {
 		}
 		found = true
 		if len(f.errs) == maxErrors {
-			f.untold++
+			f.omitted++
 			continue
 		}
 		if v := reflect.ValueOf(err.BadValue); v.Kind() == reflect.String {
@@ -49,12 +49,12 @@ func (f *findings) leaveOut(errs ...*field.Error) bool {
 	return found
 }
 
-// all is what was found.
-func (f *findings) all() field.ErrorList {
-	if f.untold == 0 {
+// list returns the errors, the last of which says how many more there are.
+func (f *findings) list() field.ErrorList {
+	if f.omitted == 0 {
 		return f.errs
 	}
-	rest := field.Invalid(field.NewPath("..."), field.OmitValueType{}, fmt.Sprintf("and %d things more", f.untold))
+	rest := field.Invalid(field.NewPath("..."), field.OmitValueType{}, fmt.Sprintf("and %d more errors", f.omitted))
 	return append(f.errs, rest)
 }
 
@@ -66,16 +66,16 @@ func shorten(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "..."
 }
 
-// refuse notes what makes the object unusable. Nil errors are skipped.
+// refuse records errors that make the object unusable. Nil errors do not count.
 func (f *findings) refuse(errs ...*field.Error) {
-	if f.leaveOut(errs...) {
+	if f.skip(errs...) {
 		f.refused = true
 	}
 }
 
-// checkNames refuses an object whose namespace or name the API would refuse.
-// Names end up in the comments of nft listings and in log lines: what is left
-// after this can neither end a quote nor a line.
+// checkNames refuses an object whose namespace or name the API would refuse. Names
+// appear in the comments of nft listings and in log lines; a valid one can end
+// neither a quote nor a line.
 func (f *findings) checkNames(meta *metav1.ObjectMeta, nameProblems func(string) []string) {
 	path := field.NewPath("metadata")
 	f.refuse(
@@ -84,7 +84,7 @@ func (f *findings) checkNames(meta *metav1.ObjectMeta, nameProblems func(string)
 	)
 }
 
-// invalidName says what problems finds wrong with a name, or nil.
+// invalidName returns an error if problems finds any in the name.
 func invalidName(path *field.Path, name string, problems func(string) []string) *field.Error {
 	if found := problems(name); len(found) > 0 {
 		return field.Invalid(path, name, strings.Join(found, "; "))
@@ -92,8 +92,8 @@ func invalidName(path *field.Path, name string, problems func(string) []string) 
 	return nil
 }
 
-// protocolOf is the model's word for p; false for one that Services do not
-// have. None given means TCP, as the API documents.
+// protocolOf returns the model's value of p, and whether Services can have it. The
+// API documents that none means TCP.
 func protocolOf(p corev1.Protocol) (model.Protocol, bool) {
 	switch p {
 	case corev1.ProtocolTCP, "":
@@ -106,14 +106,14 @@ func protocolOf(p corev1.Protocol) (model.Protocol, bool) {
 	return 0, false
 }
 
-// unsupportedProtocol is the error for a protocol that [protocolOf] does
-// not know.
+// unsupportedProtocol returns the error for a protocol that [protocolOf] does not
+// know.
 func unsupportedProtocol(path *field.Path, p corev1.Protocol) *field.Error {
 	return field.NotSupported(path, p,
 		[]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP})
 }
 
-// portNumber checks a port number; zero is none.
+// portNumber validates a port number. Zero is invalid.
 func portNumber(path *field.Path, port int32) (uint16, *field.Error) {
 	if problems := validation.IsValidPortNum(int(port)); len(problems) > 0 {
 		return 0, field.Invalid(path, port, strings.Join(problems, "; "))
@@ -121,7 +121,7 @@ func portNumber(path *field.Path, port int32) (uint16, *field.Error) {
 	return uint16(port), nil
 }
 
-// created is a creation time in nanoseconds since the Unix epoch; zero if there
+// created returns a creation time in nanoseconds since the Unix epoch; zero if there
 // is none, as in most manifests.
 func created(t metav1.Time) int64 {
 	if t.IsZero() {

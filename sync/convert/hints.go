@@ -9,8 +9,8 @@ import (
 	"kube-vmap/model"
 )
 
-// hints are the zones and nodes that should prefer endpoint i. A hint that
-// cannot exist is left out.
+// hints returns the zones and nodes that should prefer endpoint i. Invalid names are
+// skipped.
 func (f *findings) hints(i int, h *discoveryv1.EndpointHints) (zones, nodes model.NameSet) {
 	if h == nil {
 		return "", ""
@@ -27,14 +27,14 @@ func (f *findings) hints(i int, h *discoveryv1.EndpointHints) (zones, nodes mode
 	return zones, f.nameSet(i, "forNodes", names, validation.IsDNS1123Subdomain)
 }
 
-// nameSet makes a set of those names of endpoint i's hints in which problems
-// finds none.
+// nameSet returns the set of those names of endpoint i's hints in which problems finds
+// none.
 func (f *findings) nameSet(i int, list string, names []string, problems func(string) []string) model.NameSet {
 	var good []string
 	for j, name := range names {
 		if !isPlainName(name) || len(name) > content.LabelValueMaxLength {
 			path := field.NewPath("hints", list).Index(j).Child("name")
-			if f.leaveOut(inEndpoint(i, invalidName(path, name, problems))) {
+			if f.skip(inEndpoint(i, invalidName(path, name, problems))) {
 				continue
 			}
 		}
@@ -43,9 +43,9 @@ func (f *findings) nameSet(i int, list string, names []string, problems func(str
 	return model.NameSetOf(good...)
 }
 
-// isPlainName reports what validation.IsDNS1123Subdomain asks for, without its
-// regular expression: that alone would cost more than all the rest of an
-// endpoint, and there may be hundreds of thousands.
+// isPlainName reports whether a name satisfies validation.IsDNS1123Subdomain. It does
+// without that function's regular expression, which costs more than all the rest of
+// an endpoint, and there may be hundreds of thousands.
 func isPlainName(name string) bool {
 	if len(name) == 0 || len(name) > validation.DNS1123SubdomainMaxLength {
 		return false

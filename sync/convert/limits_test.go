@@ -13,7 +13,7 @@ import (
 	"kube-vmap/model"
 )
 
-// manyAddrs are so many addresses of both families, each once.
+// manyAddrs returns n distinct addresses of both families.
 func manyAddrs(n int) []string {
 	var out []string
 	for i := range n {
@@ -50,10 +50,9 @@ func manyIngress(n int) []corev1.LoadBalancerIngress {
 	return out
 }
 
-// TestAServiceHasItsLimits has for each the most that is allowed, and one more. The
-// Service has a ClusterIP of each family, and keeps it beyond all limits but that of
-// its ports.
-func TestAServiceHasItsLimits(t *testing.T) {
+// TestServiceLimits tests each limit and one more. The Service has a ClusterIP of each
+// family, and is refused only for too many ports.
+func TestServiceLimits(t *testing.T) {
 	none := func(*model.Service) int { return 0 }
 	external := func(s *model.Service) int { return len(s.ExternalIPs) }
 	balanced := func(s *model.Service) int { return len(s.LoadBalancerIPs) }
@@ -72,15 +71,15 @@ func TestAServiceHasItsLimits(t *testing.T) {
 			}, "spec.ports", nil,
 		},
 		"external IPs": {
-			maxExternals, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = manyAddrs(n) }, "spec.externalIPs", external,
+			maxExternalIPs, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = manyAddrs(n) }, "spec.externalIPs", external,
 		},
 		"external IPs with ports": {
-			maxExternals / 2, func(s *corev1.Service, n int) {
+			maxExternalIPs / 2, func(s *corev1.Service, n int) {
 				s.Spec.Ports, s.Spec.ExternalIPs = manyPorts(2), manyAddrs(n)
 			}, "spec.externalIPs", external,
 		},
 		"external IPs that are all the same": {
-			maxExternals, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = repeated("198.51.100.1", n) }, "spec.externalIPs", external,
+			maxExternalIPs, func(s *corev1.Service, n int) { s.Spec.ExternalIPs = repeated("198.51.100.1", n) }, "spec.externalIPs", external,
 		},
 		"addresses of the load balancer": {
 			maxFrontends - 2, func(s *corev1.Service, n int) { s.Status.LoadBalancer.Ingress = manyIngress(n) },
@@ -94,15 +93,15 @@ func TestAServiceHasItsLimits(t *testing.T) {
 			}, "status.loadBalancer.ingress", balanced,
 		},
 		"source ranges": {
-			maxSources, func(s *corev1.Service, n int) {
+			maxSourceRanges, func(s *corev1.Service, n int) {
 				s.Spec.LoadBalancerSourceRanges, s.Status.LoadBalancer.Ingress = manyRanges(n), manyIngress(1)
 			}, "spec.loadBalancerSourceRanges", balanced,
 		},
 		"source ranges without an address": {
-			maxSources, func(s *corev1.Service, n int) { s.Spec.LoadBalancerSourceRanges = manyRanges(n) }, "spec.loadBalancerSourceRanges", none,
+			maxSourceRanges, func(s *corev1.Service, n int) { s.Spec.LoadBalancerSourceRanges = manyRanges(n) }, "spec.loadBalancerSourceRanges", none,
 		},
 		"source ranges of each of ten addresses": {
-			maxSources / 10, func(s *corev1.Service, n int) {
+			maxSourceRanges / 10, func(s *corev1.Service, n int) {
 				s.Spec.LoadBalancerSourceRanges, s.Status.LoadBalancer.Ingress = manyRanges(n), manyIngress(10)
 			}, "spec.loadBalancerSourceRanges", balanced,
 		},
@@ -138,7 +137,7 @@ func repeated(value string, n int) []string {
 	return out
 }
 
-func TestAServiceOfTooManyTablesIsSpreadAtRandom(t *testing.T) {
+func TestTooManyMaglevTablesUseRandom(t *testing.T) {
 	for ports, want := range map[int]model.Scheduler{maxTables / 2: model.SchedulerMaglev, maxTables/2 + 1: model.SchedulerRandom} {
 		got, errs := Service(service(func(s *corev1.Service) {
 			s.Annotations = map[string]string{"kube-vmap.io/scheduler": "mh"}
@@ -153,9 +152,9 @@ func TestAServiceOfTooManyTablesIsSpreadAtRandom(t *testing.T) {
 	}
 }
 
-// TestASliceHasItsLimit multiplies, as the kernel does.
-func TestASliceHasItsLimit(t *testing.T) {
-	for _, test := range []struct{ ports, endpoints int }{{1, maxOffers}, {maxOffers / 1000, 1000}, {20000, 5}} {
+// TestSliceLimit multiplies endpoints by ports, as elements do.
+func TestSliceLimit(t *testing.T) {
+	for _, test := range []struct{ ports, endpoints int }{{1, maxSliceElements}, {maxSliceElements / 1000, 1000}, {20000, 5}} {
 		for _, more := range []int{0, 1} {
 			got, errs := Slice(slice(func(s *discoveryv1.EndpointSlice) {
 				s.Ports, s.Endpoints = nil, nil
@@ -174,18 +173,18 @@ func TestASliceHasItsLimit(t *testing.T) {
 	}
 }
 
-func TestOfManyErrorsFewAreTold(t *testing.T) {
-	const wrong = maxExternals
+func TestNumberOfErrorsIsLimited(t *testing.T) {
+	const wrong = maxExternalIPs
 	_, errs := Service(service(func(s *corev1.Service) { s.Spec.ExternalIPs = repeated("127.0.0.1", wrong) }))
 	if len(errs) != maxErrors+1 {
-		t.Fatalf("%d errors are told, want %d and how many more there are", len(errs), maxErrors)
+		t.Fatalf("%d errors, want %d and the number of others", len(errs), maxErrors)
 	}
-	if got, want := errs[maxErrors].Error(), fmt.Sprintf("and %d things more", wrong-maxErrors); !strings.Contains(got, want) {
+	if got, want := errs[maxErrors].Error(), fmt.Sprintf("and %d more errors", wrong-maxErrors); !strings.Contains(got, want) {
 		t.Errorf("the last is %q, want %q", got, want)
 	}
 }
 
-func TestOfALongValueLittleIsTold(t *testing.T) {
+func TestLongValuesAreShortenedInErrors(t *testing.T) {
 	long := strings.Repeat("ä", 100_000)
 	got, errs := Service(service(func(s *corev1.Service) {
 		s.Annotations = map[string]string{"kube-vmap.io/scheduler": long}
@@ -197,20 +196,19 @@ func TestOfALongValueLittleIsTold(t *testing.T) {
 	for _, err := range errs {
 		text := err.Error()
 		if len(text) > 3*maxValue || !strings.Contains(text, `ää..."`) {
-			t.Errorf("%d bytes are told: %.1000s", len(text), text)
+			t.Errorf("%d bytes: %.1000s", len(text), text)
 		}
 	}
 }
 
-// TestWhatAuthorsWriteIsToldInOneLine has what terminals and logs would take for
-// their own.
-func TestWhatAuthorsWriteIsToldInOneLine(t *testing.T) {
+// TestErrorsQuoteControlCharacters tests characters that terminals and logs interpret.
+func TestErrorsQuoteControlCharacters(t *testing.T) {
 	const hostile = "a\n2026 level=ERROR\r\x1b[2J\x00\"\u202e"
 	check := func(errs ...error) {
 		t.Helper()
 		for _, err := range errs {
 			if strings.ContainsAny(err.Error(), "\n\r\x1b\x00\u202e") {
-				t.Errorf("an error is told as %q", err)
+				t.Errorf("unquoted: %q", err)
 			}
 		}
 	}
@@ -241,16 +239,16 @@ func TestWhatAuthorsWriteIsToldInOneLine(t *testing.T) {
 	}
 }
 
-// TestListsThatAreTooLongAreNotLookedAt has a list as long as an object can have: to
-// compare each address with all before it would take seconds.
-func TestListsThatAreTooLongAreNotLookedAt(t *testing.T) {
+// TestTooLongListsAreNotParsed tests a list as long as fits in an object: comparing
+// each address with all before it would take seconds.
+func TestTooLongListsAreNotParsed(t *testing.T) {
 	_, errs := Service(service(func(s *corev1.Service) { s.Spec.ExternalIPs = repeated("127.0.0.1", 130_000) }))
 	if len(errs) != 1 || errs[0].Field != "spec.externalIPs" {
 		t.Errorf("the errors are %v", errs)
 	}
 }
 
-func TestTheBroadcastAddressIsNobodys(t *testing.T) {
+func TestBroadcastAddressIsInvalid(t *testing.T) {
 	const broadcast = "255.255.255.255"
 	got, errs := Service(service(func(s *corev1.Service) {
 		s.Spec.ExternalIPs = []string{broadcast}

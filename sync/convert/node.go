@@ -12,9 +12,9 @@ import (
 	"kube-vmap/model"
 )
 
-// taintLeaving is what the cluster autoscaler puts on a node that it is about to
-// take away.
-const taintLeaving = "ToBeDeletedByClusterAutoscaler"
+// taintToBeDeleted is the taint that the cluster autoscaler adds to a node that it is
+// about to remove.
+const taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
 
 // Node reduces a Node to the fields that the proxy reads. Parts that cannot be used
 // count as absent. The errors say which.
@@ -23,16 +23,16 @@ func Node(n *corev1.Node) (*model.Node, field.ErrorList) {
 	path := field.NewPath("metadata")
 	f.refuse(invalidName(path.Child("name"), n.Name, validation.IsDNS1123Subdomain))
 	if f.refused {
-		return nil, f.all()
+		return nil, f.list()
 	}
 	out := &model.Node{Name: n.Name}
 	zone := n.Labels[corev1.LabelTopologyZone]
-	if !f.leaveOut(invalidName(path.Child("labels").Key(corev1.LabelTopologyZone), zone, content.IsLabelValue)) {
+	if !f.skip(invalidName(path.Child("labels").Key(corev1.LabelTopologyZone), zone, content.IsLabelValue)) {
 		out.Zone = zone
 	}
 	out.Addrs = f.nodeAddrs(n.Status.Addresses)
 	out.PodCIDRs = f.podRanges(&n.Spec)
-	return out, f.all()
+	return out, f.list()
 }
 
 // Ineligible returns why load balancers should not send new connections to the
@@ -42,14 +42,14 @@ func Ineligible(n *corev1.Node) string {
 		return "the node is being deleted"
 	}
 	for i := range n.Spec.Taints {
-		if n.Spec.Taints[i].Key == taintLeaving {
-			return "the node has the taint " + taintLeaving
+		if n.Spec.Taints[i].Key == taintToBeDeleted {
+			return "the node has the taint " + taintToBeDeleted
 		}
 	}
 	return ""
 }
 
-// nodeAddrs are the node's primary addresses: the first of each family among the
+// nodeAddrs returns the node's primary addresses: the first of each family among the
 // internal ones, or else among the external ones.
 func (f *findings) nodeAddrs(addresses []corev1.NodeAddress) (out [len(model.Families)]netip.Addr) {
 	path := field.NewPath("status", "addresses")
@@ -59,7 +59,7 @@ func (f *findings) nodeAddrs(addresses []corev1.NodeAddress) (out [len(model.Fam
 				continue
 			}
 			addr, err := parseAddr(path.Index(i).Child("address"), addresses[i].Address)
-			if f.leaveOut(err) {
+			if f.skip(err) {
 				continue
 			}
 			if family := model.FamilyOf(addr); !out[family].IsValid() {
@@ -70,7 +70,7 @@ func (f *findings) nodeAddrs(addresses []corev1.NodeAddress) (out [len(model.Fam
 	return out
 }
 
-// podRanges are the first range of each family. The field for a single range is
+// podRanges returns the first pod CIDR of each family. The field for a single one is
 // older than the list, which repeats it.
 func (f *findings) podRanges(spec *corev1.NodeSpec) (out [len(model.Families)]netip.Prefix) {
 	path, values := field.NewPath("spec", "podCIDRs"), spec.PodCIDRs
@@ -79,7 +79,7 @@ func (f *findings) podRanges(spec *corev1.NodeSpec) (out [len(model.Families)]ne
 	}
 	for i, value := range values {
 		prefix, err := parsePrefix(path.Index(i), value)
-		if f.leaveOut(err) {
+		if f.skip(err) {
 			continue
 		}
 		if family := model.FamilyOf(prefix.Addr()); !out[family].IsValid() {
@@ -89,29 +89,29 @@ func (f *findings) podRanges(spec *corev1.NodeSpec) (out [len(model.Families)]ne
 	return out
 }
 
-// minServiceBits is how long the prefix of a range of ClusterIPs is at least. New
-// connections to those of its addresses that no Service has are dropped: a range of
-// everything would leave nothing.
-const minServiceBits = 8
+// minServiceCIDRBits is the minimum prefix length of a ServiceCIDR. New connections
+// to unallocated addresses of a ServiceCIDR are dropped, so that one for all addresses
+// would drop everything.
+const minServiceCIDRBits = 8
 
-// ServiceCIDR reduces a ServiceCIDR to the ranges from which ClusterIPs
-// are taken; nil with errors if none can be used. Whether the ServiceCIDR is
-// ready does not matter.
+// ServiceCIDR reduces a ServiceCIDR to its prefixes, from which ClusterIPs are
+// allocated; nil with errors if none can be used. It ignores whether the ServiceCIDR
+// is ready.
 func ServiceCIDR(c *networkingv1.ServiceCIDR) ([]netip.Prefix, field.ErrorList) {
 	var f findings
 	path := field.NewPath("spec", "cidrs")
 	var out []netip.Prefix
 	for i, value := range c.Spec.CIDRs {
 		prefix, err := parsePrefix(path.Index(i), value)
-		if err == nil && prefix.Bits() < minServiceBits {
+		if err == nil && prefix.Bits() < minServiceCIDRBits {
 			err = field.Invalid(path.Index(i), value, "connections to all these addresses would be dropped")
 		}
-		if !f.leaveOut(err) {
+		if !f.skip(err) {
 			out = append(out, prefix)
 		}
 	}
 	if len(c.Spec.CIDRs) == 0 {
 		f.refuse(field.Required(path, "a ServiceCIDR needs a range"))
 	}
-	return out, f.all()
+	return out, f.list()
 }

@@ -4,31 +4,30 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/model"
 )
 
-func TestOfANodeTheProxyReadsWhatItNeeds(t *testing.T) {
+func TestNode(t *testing.T) {
 	plain := model.Node{Name: "worker-1"}
 	tests := map[string]struct {
 		change func(*corev1.Node)
 		want   func(*model.Node)
 		errs   []string
 	}{
-		"its name": {change: func(*corev1.Node) {}, want: func(*model.Node) {}},
-		"its zone": {
+		"name": {change: func(*corev1.Node) {}, want: func(*model.Node) {}},
+		"zone": {
 			change: func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelTopologyZone: "zone-a"} },
 			want:   func(n *model.Node) { n.Zone = "zone-a" },
 		},
-		"no zone that cannot exist": {
+		"invalid zone": {
 			change: func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelTopologyZone: "zone,a"} },
 			want:   func(*model.Node) {},
 			errs:   []string{"metadata.labels[topology.kubernetes.io/zone]: Invalid value"},
 		},
-		"the first internal address of each family": {
+		"first internal address of each family": {
 			change: func(n *corev1.Node) {
 				n.Status.Addresses = []corev1.NodeAddress{
 					{Type: corev1.NodeHostName, Address: "worker-1"},
@@ -40,7 +39,7 @@ func TestOfANodeTheProxyReadsWhatItNeeds(t *testing.T) {
 			},
 			want: func(n *model.Node) { n.Addrs = addrPair("192.0.2.7", "2001:db8::7") },
 		},
-		"an external address where there is no internal one": {
+		"external address without an internal one": {
 			change: func(n *corev1.Node) {
 				n.Status.Addresses = []corev1.NodeAddress{
 					{Type: corev1.NodeExternalIP, Address: "198.51.100.7"},
@@ -52,14 +51,14 @@ func TestOfANodeTheProxyReadsWhatItNeeds(t *testing.T) {
 			want: func(n *model.Node) { n.Addrs = addrPair("192.0.2.7", "2001:db8::9") },
 			errs: []string{"status.addresses[3].address: Invalid value"},
 		},
-		"the first range of pods of each family": {
+		"first pod CIDR of each family": {
 			change: func(n *corev1.Node) {
 				n.Spec.PodCIDR = "10.244.1.0/24"
 				n.Spec.PodCIDRs = []string{"10.244.1.0/24", "10.245.1.0/24", "fd00:10:244:1::/64"}
 			},
 			want: func(n *model.Node) { n.PodCIDRs = prefixPair("10.244.1.0/24", "fd00:10:244:1::/64") },
 		},
-		"its single range of pods": {
+		"single pod CIDR": {
 			change: func(n *corev1.Node) { n.Spec.PodCIDR = "fd00:10:244:1::/64" },
 			want: func(n *model.Node) {
 				n.PodCIDRs[model.IPv6] = netip.MustParsePrefix("fd00:10:244:1::/64")
@@ -76,14 +75,12 @@ func TestOfANodeTheProxyReadsWhatItNeeds(t *testing.T) {
 			if got == nil || *got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
-			if diff := cmp.Diff(test.errs, fields(errs)); diff != "" {
-				t.Errorf("errors, -want +got\n%s", diff)
-			}
+			check(t, "errors", test.errs, fields(errs))
 		})
 	}
 }
 
-func TestANodeOfNoNameIsRefused(t *testing.T) {
+func TestNodeWithInvalidNameIsRefused(t *testing.T) {
 	got, errs := Node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker 1"}})
 	if got != nil || len(errs) != 1 {
 		t.Errorf("got %v, errors %v", got, errs)
@@ -98,7 +95,7 @@ func prefixPair(v4, v6 string) [len(model.Families)]netip.Prefix {
 	return [...]netip.Prefix{model.IPv4: netip.MustParsePrefix(v4), model.IPv6: netip.MustParsePrefix(v6)}
 }
 
-func TestNodeIneligibleForLoadBalancers(t *testing.T) {
+func TestIneligible(t *testing.T) {
 	for want, n := range map[string]corev1.Node{
 		"":                          {Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "other"}}}},
 		"the node is being deleted": {ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}},

@@ -8,23 +8,22 @@ import (
 	"kube-vmap/model"
 )
 
-// annotationScheduler names the scheduler of a Service, as [ParseScheduler] reads
-// it.
+// annotationScheduler names the scheduler of a Service; see [ParseScheduler].
 const annotationScheduler = "kube-vmap.io/scheduler"
 
-// Why a scheduler of IPVS is none here.
+// Why a scheduler is not supported.
 var (
-	errNoCounts  = errors.New("random is used in its place, since nftables does not know how many connections an endpoint has")
-	errNoWeights = errors.New("random is used in its place, since the endpoints of a Service have no weights")
-	errOneForAll = errors.New("random is used in its place, since this one would send every client of a Service to the same endpoint")
-	errUnknown   = errors.New("there is no such scheduler, so that the default is used; there are random, rr, sh and mh")
+	errNoCounts  = errors.New("random is used instead: nftables does not know how many connections an endpoint has")
+	errNoWeights = errors.New("random is used instead: the endpoints of a Service have no weights")
+	errOneForAll = errors.New("random is used instead: this scheduler would send every client of a Service to the same endpoint")
+	errUnknown   = errors.New("no such scheduler, the default is used instead; supported are random, rr, sh and mh")
 )
 
-// ParseScheduler reads the name of a scheduler: random, or one of those of IPVS
-// (net/netfilter/ipvs, man ipvsadm). Kubernetes gives all endpoints the same
-// weight, so that the weighted one of two is the other. The error says why the
-// result is not what the name asks for; it is then [model.SchedulerRandom], or
-// [model.SchedulerDefault] for a name that nobody knows, and for none.
+// ParseScheduler returns the scheduler of that name: random, or a scheduler of IPVS
+// (net/netfilter/ipvs, man ipvsadm). Kubernetes gives all endpoints the same weight,
+// so that a weighted scheduler equals its unweighted variant. An unsupported scheduler
+// of IPVS becomes [model.SchedulerRandom], an unknown name [model.SchedulerDefault];
+// the error says why. An empty name is [model.SchedulerDefault] without error.
 func ParseScheduler(name string) (model.Scheduler, error) {
 	switch name {
 	case "":
@@ -47,27 +46,27 @@ func ParseScheduler(name string) (model.Scheduler, error) {
 	return model.SchedulerDefault, errUnknown
 }
 
-// scheduler is what the Service's annotation asks for.
+// scheduler returns the scheduler that the Service's annotation names.
 func (f *findings) scheduler(annotations map[string]string) model.Scheduler {
 	name := annotations[annotationScheduler]
 	s, err := ParseScheduler(name)
 	if err != nil {
 		path := field.NewPath("metadata", "annotations").Key(annotationScheduler)
-		f.leaveOut(field.Invalid(path, name, err.Error()))
+		f.skip(field.Invalid(path, name, err.Error()))
 	}
 	return s
 }
 
-// maxTables is how many ports, in all families, of a Service with the annotation
-// may have a table of [model.SchedulerMaglev]: a table has hundreds of elements.
+// maxTables limits the lookup tables of a Service whose annotation asks for
+// [model.SchedulerMaglev]: one for each port and family, of hundreds of elements.
 const maxTables = 50
 
-// limitTables has a Service spread at random whose tables would take too much of
-// every node.
+// limitTables changes the scheduler of a Service to random if its lookup tables would
+// take too much memory of every node.
 func (f *findings) limitTables(s *model.Service) {
 	if n := len(s.Ports) * len(s.ClusterIPs); s.Scheduler == model.SchedulerMaglev && n > maxTables {
 		s.Scheduler = model.SchedulerRandom
 		path := field.NewPath("metadata", "annotations").Key(annotationScheduler)
-		f.leaveOut(field.TooMany(path, n, maxTables))
+		f.skip(field.TooMany(path, n, maxTables))
 	}
 }

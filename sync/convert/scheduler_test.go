@@ -4,17 +4,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"kube-vmap/model"
 )
 
-func TestAServiceHasTheSchedulerItsAnnotationNames(t *testing.T) {
+func TestSchedulerAnnotation(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		want model.Scheduler
-		err  string // what is told of it
+		err  string
 	}{
 		{"", model.SchedulerDefault, ""},
 		{"random", model.SchedulerRandom, ""},
@@ -41,9 +40,7 @@ func TestAServiceHasTheSchedulerItsAnnotationNames(t *testing.T) {
 				s.Annotations = map[string]string{"kube-vmap.io/scheduler": test.name}
 			}))
 			want := wantService(func(s *model.Service) { s.Scheduler = test.want })
-			if diff := cmp.Diff(want, got, compareNetip); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
+			check(t, "result", want, got)
 			if test.err == "" && len(errs) > 0 || test.err != "" && (len(errs) != 1 ||
 				errs[0].Field != "metadata.annotations[kube-vmap.io/scheduler]" || !strings.Contains(errs[0].Error(), test.err)) {
 				t.Errorf("errors: %v, want %q", errs, test.err)
@@ -55,7 +52,7 @@ func TestAServiceHasTheSchedulerItsAnnotationNames(t *testing.T) {
 	}
 }
 
-func TestSchedulersAreNamedAsTheyArePrinted(t *testing.T) {
+func TestSchedulerNamesParse(t *testing.T) {
 	for _, s := range []model.Scheduler{model.SchedulerRandom, model.SchedulerRoundRobin, model.SchedulerSourceHash, model.SchedulerMaglev} {
 		if got, err := ParseScheduler(s.String()); got != s || err != nil {
 			t.Errorf("%s: got %s, %v", s, got, err)

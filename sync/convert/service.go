@@ -12,18 +12,18 @@ import (
 	"kube-vmap/model"
 )
 
-// LabelServiceProxyName leaves a Service to another proxy, whatever its value
-// (KEP-2447).
+// LabelServiceProxyName is the label that leaves a Service to another proxy, whatever
+// its value (KEP-2447).
 const LabelServiceProxyName = "service.kubernetes.io/service-proxy-name"
 
 // maxAffinitySeconds is the longest session affinity the API allows: a day.
 const maxAffinitySeconds = 86400
 
-// Service reduces a Service to what the proxy reads of it. Headless
-// Services, those without a ClusterIP, ExternalNames, and those left to another
-// proxy are none of the proxy's business: nil without errors. Nil with errors is
-// a Service that is refused; a Service with errors does without the parts that
-// they name.
+// Service reduces a Service to the fields that the proxy reads. It returns nil
+// without errors for a Service that this proxy does not serve: a headless Service, one
+// without a ClusterIP or of type ExternalName, and one left to another proxy. It
+// returns nil with errors if the Service is refused. A Service with errors lacks the
+// parts that they name.
 func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 	if !isProxied(s) {
 		return nil, nil
@@ -34,8 +34,8 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 	f.refuse(tooMany(field.NewPath("spec", "ports"), len(s.Spec.Ports), maxFrontends))
 	clusterIPs := f.clusterIPs(&s.Spec)
 	if f.refused {
-		// Without ClusterIPs, every other address would be one more complaint.
-		return nil, f.all()
+		// Without ClusterIPs, every other address would be one more error.
+		return nil, f.list()
 	}
 	out := &model.Service{
 		Name:           model.ServiceName{Namespace: s.Namespace, Name: s.Name},
@@ -55,13 +55,12 @@ func Service(s *corev1.Service) (*model.Service, field.ErrorList) {
 	f.limitAddresses(out)
 	f.limitTables(out)
 	if f.refused {
-		return nil, f.all()
+		return nil, f.list()
 	}
-	return out, f.all()
+	return out, f.list()
 }
 
-// isProxied reports whether the Service has a virtual address that is this
-// proxy's to serve.
+// isProxied reports whether the Service has a virtual address for this proxy to serve.
 func isProxied(s *corev1.Service) bool {
 	_, others := s.Labels[LabelServiceProxyName]
 	switch s.Spec.ClusterIP {
@@ -71,51 +70,50 @@ func isProxied(s *corev1.Service) bool {
 	return !others && s.Spec.Type != corev1.ServiceTypeExternalName
 }
 
-// checkServiceType reports a type that does not exist, which is served as the
-// API's default, ClusterIP. ExternalName cannot come here.
+// checkServiceType records an error for an unknown type, which is served as ClusterIP,
+// the API's default.
 func (f *findings) checkServiceType(t corev1.ServiceType) {
 	known := []corev1.ServiceType{
 		corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort,
 		corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName,
 	}
 	if t != "" && !slices.Contains(known, t) {
-		f.leaveOut(field.NotSupported(field.NewPath("spec", "type"), t, known))
+		f.skip(field.NotSupported(field.NewPath("spec", "type"), t, known))
 	}
 }
 
-// Limits of one Service, so that no author can fill the node's memory with an
-// object of some kilobytes. The API server sets the lists no limit.
+// Limits of one Service, so that an object of some kilobytes cannot fill the memory
+// of every node. The API server does not limit the lists.
 const (
-	maxFrontends = 10_000 // addresses with ports
-	maxExternals = 2_000  // of them, those that only the author wants
-	maxSources   = 20_000 // of them, each with each range
+	maxFrontends    = 10_000 // ports times addresses
+	maxExternalIPs  = 2_000  // ports times external IPs
+	maxSourceRanges = 20_000 // ports times load balancer addresses times source ranges
 )
 
-// tooMany is the error for a list, or a product of lists, that is too long; nil if
-// it is not.
-func tooMany(path *field.Path, n, most int) *field.Error {
-	if n <= most {
+// tooMany returns an error if a list, or a product of lists, is longer than limit.
+func tooMany(path *field.Path, n, limit int) *field.Error {
+	if n <= limit {
 		return nil
 	}
-	return field.TooMany(path, n, most)
+	return field.TooMany(path, n, limit)
 }
 
-// limitAddresses removes the addresses that would take too much of every node:
-// external IPs first, which only the author wants, then those of load balancers.
-// Without them a Service is within the limits.
+// limitAddresses removes the addresses that would take too much memory of every node:
+// external IPs first, which need nothing but the author's wish, then those of load
+// balancers. If the ClusterIPs alone exceed the limit, the Service is refused.
 func (f *findings) limitAddresses(s *model.Service) {
 	ports, addrs := len(s.Ports), len(s.ClusterIPs)+len(s.LoadBalancerIPs)
-	if f.leaveOut(tooMany(field.NewPath("spec", "externalIPs"), ports*len(s.ExternalIPs), maxExternals)) {
+	if f.skip(tooMany(field.NewPath("spec", "externalIPs"), ports*len(s.ExternalIPs), maxExternalIPs)) {
 		s.ExternalIPs = nil
 	}
-	if f.leaveOut(tooMany(field.NewPath("status", "loadBalancer", "ingress"), ports*addrs, maxFrontends),
-		tooMany(field.NewPath("spec", "loadBalancerSourceRanges"), ports*len(s.LoadBalancerIPs)*len(s.SourceRanges), maxSources)) {
+	if f.skip(tooMany(field.NewPath("status", "loadBalancer", "ingress"), ports*addrs, maxFrontends),
+		tooMany(field.NewPath("spec", "loadBalancerSourceRanges"), ports*len(s.LoadBalancerIPs)*len(s.SourceRanges), maxSourceRanges)) {
 		s.LoadBalancerIPs, s.SourceRanges = nil, nil
 	}
 	f.refuse(tooMany(field.NewPath("spec", "ports"), ports*len(s.ClusterIPs), maxFrontends))
 }
 
-// internalPolicy is the policy for traffic to the ClusterIPs (KEP-2086).
+// internalPolicy returns the policy for traffic to the ClusterIPs (KEP-2086).
 func (f *findings) internalPolicy(spec *corev1.ServiceSpec) model.TrafficPolicy {
 	if spec.InternalTrafficPolicy == nil {
 		return model.PolicyCluster
@@ -123,8 +121,8 @@ func (f *findings) internalPolicy(spec *corev1.ServiceSpec) model.TrafficPolicy 
 	return f.trafficPolicy("internalTrafficPolicy", string(*spec.InternalTrafficPolicy))
 }
 
-// externalPolicy is the policy for traffic to all other addresses; without any
-// it means nothing, whatever it says.
+// externalPolicy returns the policy for traffic to all other addresses. Without any,
+// it is always Cluster.
 func (f *findings) externalPolicy(spec *corev1.ServiceSpec) model.TrafficPolicy {
 	policy := f.trafficPolicy("externalTrafficPolicy", string(spec.ExternalTrafficPolicy))
 	if hasNodePorts(spec) || len(spec.ExternalIPs) > 0 {
@@ -140,11 +138,11 @@ func (f *findings) trafficPolicy(name, value string) model.TrafficPolicy {
 	case "Local":
 		return model.PolicyLocal
 	}
-	f.leaveOut(field.NotSupported(field.NewPath("spec", name), value, []string{"Cluster", "Local"}))
+	f.skip(field.NotSupported(field.NewPath("spec", name), value, []string{"Cluster", "Local"}))
 	return model.PolicyCluster
 }
 
-// affinity is how long a client keeps its endpoint; zero for no affinity.
+// affinity returns how long a client keeps its endpoint; zero for no affinity.
 func (f *findings) affinity(spec *corev1.ServiceSpec) time.Duration {
 	switch spec.SessionAffinity {
 	case corev1.ServiceAffinityNone, "":
@@ -152,7 +150,7 @@ func (f *findings) affinity(spec *corev1.ServiceSpec) time.Duration {
 	case corev1.ServiceAffinityClientIP:
 		return f.affinityTimeout(spec.SessionAffinityConfig)
 	}
-	f.leaveOut(field.NotSupported(field.NewPath("spec", "sessionAffinity"), spec.SessionAffinity,
+	f.skip(field.NotSupported(field.NewPath("spec", "sessionAffinity"), spec.SessionAffinity,
 		[]corev1.ServiceAffinity{corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone}))
 	return 0
 }
@@ -164,25 +162,25 @@ func (f *findings) affinityTimeout(config *corev1.SessionAffinityConfig) time.Du
 	}
 	if seconds < 1 || seconds > maxAffinitySeconds {
 		path := field.NewPath("spec", "sessionAffinityConfig", "clientIP", "timeoutSeconds")
-		f.leaveOut(field.Invalid(path, seconds, validation.InclusiveRangeError(1, maxAffinitySeconds)))
+		f.skip(field.Invalid(path, seconds, validation.InclusiveRangeError(1, maxAffinitySeconds)))
 		seconds = corev1.DefaultClientIPServiceAffinitySeconds
 	}
 	return time.Duration(seconds) * time.Second
 }
 
-// healthCheckNodePort is where load balancers ask for local endpoints, which
-// only the Local policy makes them do.
+// healthCheckNodePort returns the port on which load balancers ask for local
+// endpoints, which they do only under the Local policy.
 func (f *findings) healthCheckNodePort(spec *corev1.ServiceSpec) uint16 {
 	if spec.Type != corev1.ServiceTypeLoadBalancer || spec.HealthCheckNodePort == 0 ||
 		spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return 0
 	}
 	port, err := portNumber(field.NewPath("spec", "healthCheckNodePort"), spec.HealthCheckNodePort)
-	f.leaveOut(err)
+	f.skip(err)
 	return port
 }
 
-// hasFamilyOf reports whether one of the ClusterIPs is of addr's family.
+// hasFamilyOf reports whether one of the ClusterIPs has addr's family.
 func hasFamilyOf(clusterIPs []netip.Addr, addr netip.Addr) bool {
 	return slices.ContainsFunc(clusterIPs, func(ip netip.Addr) bool {
 		return model.FamilyOf(ip) == model.FamilyOf(addr)

@@ -10,9 +10,9 @@ import (
 	"kube-vmap/model"
 )
 
-// clusterIPs are the Service's addresses inside the cluster: at most one of each
-// family, each of the family that spec.ipFamilies has at its place. They are
-// what the Service is known by, so a bad one refuses it.
+// clusterIPs returns the ClusterIPs: at most one of each family, in the order of
+// spec.ipFamilies. Because they identify the Service to its clients, a bad one refuses
+// the Service.
 func (f *findings) clusterIPs(spec *corev1.ServiceSpec) []netip.Addr {
 	path := field.NewPath("spec", "clusterIPs")
 	if len(spec.ClusterIPs) == 0 {
@@ -21,7 +21,7 @@ func (f *findings) clusterIPs(spec *corev1.ServiceSpec) []netip.Addr {
 		return []netip.Addr{addr}
 	}
 	if spec.ClusterIPs[0] != spec.ClusterIP {
-		f.refuse(field.Invalid(path.Index(0), spec.ClusterIPs[0], "must be what spec.clusterIP is"))
+		f.refuse(field.Invalid(path.Index(0), spec.ClusterIPs[0], "must equal spec.clusterIP"))
 	}
 	if n := len(spec.ClusterIPs); n > len(model.Families) {
 		f.refuse(field.TooMany(path, n, len(model.Families)))
@@ -43,8 +43,8 @@ func (f *findings) clusterIPs(spec *corev1.ServiceSpec) []netip.Addr {
 	return out
 }
 
-// wrongFamily reports a ClusterIP that spec.ipFamilies, if given, does not
-// foresee.
+// wrongFamily returns an error if spec.ipFamilies is given and has another family for
+// the ClusterIP.
 func wrongFamily(path *field.Path, addr netip.Addr, families []corev1.IPFamily, i int) *field.Error {
 	switch {
 	case len(families) == 0:
@@ -57,32 +57,32 @@ func wrongFamily(path *field.Path, addr netip.Addr, families []corev1.IPFamily, 
 	return nil
 }
 
-// externalIPs are addresses that somebody routes to the nodes.
+// externalIPs returns the addresses that are routed to nodes by other means.
 func (f *findings) externalIPs(spec *corev1.ServiceSpec, clusterIPs []netip.Addr) []netip.Addr {
 	path := field.NewPath("spec", "externalIPs")
-	if f.leaveOut(tooMany(path, len(spec.ExternalIPs), maxExternals)) {
+	if f.skip(tooMany(path, len(spec.ExternalIPs), maxExternalIPs)) {
 		return nil
 	}
 	list := addrList{clusterIPs: clusterIPs}
 	for i, value := range spec.ExternalIPs {
 		addr, err := parseHostIP(path.Index(i), value)
-		f.leaveOut(list.add(path.Index(i), addr, err))
+		f.skip(list.add(path.Index(i), addr, err))
 	}
 	return list.addrs
 }
 
-// loadBalancer is the addresses of the Service's load balancer and who may use
-// them. One bad range means that nobody can tell who may, so that the addresses
-// are left out: to ignore the range could open them to everyone.
+// loadBalancer returns the source ranges and the addresses of the Service's load
+// balancer. One bad range drops all addresses: to ignore the range could open them to
+// everyone.
 func (f *findings) loadBalancer(s *corev1.Service, clusterIPs []netip.Addr) ([]netip.Prefix, []netip.Addr) {
 	path := field.NewPath("spec", "loadBalancerSourceRanges")
-	if f.leaveOut(tooMany(path, len(s.Spec.LoadBalancerSourceRanges), maxSources)) {
+	if f.skip(tooMany(path, len(s.Spec.LoadBalancerSourceRanges), maxSourceRanges)) {
 		return nil, nil
 	}
 	var ranges []netip.Prefix
 	for i, value := range s.Spec.LoadBalancerSourceRanges {
 		prefix, err := parsePrefix(path.Index(i), value)
-		if f.leaveOut(err) {
+		if f.skip(err) {
 			return nil, nil
 		}
 		ranges = append(ranges, prefix)
@@ -90,11 +90,12 @@ func (f *findings) loadBalancer(s *corev1.Service, clusterIPs []netip.Addr) ([]n
 	return ranges, f.loadBalancerIPs(s, clusterIPs)
 }
 
-// loadBalancerIPs are the addresses whose packets arrive as the load balancer
-// got them. Those in the mode Proxy do not, and must be left alone (KEP-1860).
+// loadBalancerIPs returns the load balancer's addresses in the mode VIP, whose packets
+// arrive with their destination unchanged. The mode Proxy must not be short-circuited
+// (KEP-1860).
 func (f *findings) loadBalancerIPs(s *corev1.Service, clusterIPs []netip.Addr) []netip.Addr {
 	path := field.NewPath("status", "loadBalancer", "ingress")
-	if f.leaveOut(tooMany(path, len(s.Status.LoadBalancer.Ingress), maxFrontends)) {
+	if f.skip(tooMany(path, len(s.Status.LoadBalancer.Ingress), maxFrontends)) {
 		return nil
 	}
 	list := addrList{clusterIPs: clusterIPs}
@@ -104,26 +105,26 @@ func (f *findings) loadBalancerIPs(s *corev1.Service, clusterIPs []netip.Addr) [
 		}
 		if mode := ingress.IPMode; mode != nil && *mode != corev1.LoadBalancerIPModeVIP {
 			if *mode != corev1.LoadBalancerIPModeProxy {
-				f.leaveOut(field.NotSupported(path.Index(i).Child("ipMode"), *mode,
+				f.skip(field.NotSupported(path.Index(i).Child("ipMode"), *mode,
 					[]corev1.LoadBalancerIPMode{corev1.LoadBalancerIPModeVIP, corev1.LoadBalancerIPModeProxy}))
 			}
 			continue
 		}
 		addr, err := parseVirtualIP(path.Index(i).Child("ip"), ingress.IP)
-		f.leaveOut(list.add(path.Index(i).Child("ip"), addr, err))
+		f.skip(list.add(path.Index(i).Child("ip"), addr, err))
 	}
 	return list.addrs
 }
 
-// addrList collects a Service's addresses for traffic from outside.
+// addrList collects a Service's external IPs or load balancer addresses.
 type addrList struct {
 	clusterIPs []netip.Addr // of the Service
 	addrs      []netip.Addr
 	listed     map[netip.Addr]struct{}
 }
 
-// add adds an address that was parsed with the result err, unless it is in the
-// list already or of a family in which the Service does not exist.
+// add adds an address, unless its parser returned an error, it is a duplicate, or the
+// Service has no ClusterIP of its family.
 func (l *addrList) add(path *field.Path, addr netip.Addr, err *field.Error) *field.Error {
 	if err != nil {
 		return err

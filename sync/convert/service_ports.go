@@ -8,26 +8,26 @@ import (
 	"kube-vmap/model"
 )
 
-// servicePorts are the ports of a Service; one that is bad, or takes what an
-// earlier one has, is left out.
+// servicePorts returns the ports of a Service without those that are invalid or
+// duplicate an earlier one.
 func (f *findings) servicePorts(spec *corev1.ServiceSpec) []model.ServicePort {
 	path := field.NewPath("spec", "ports")
-	taken := takenPorts{}
+	used := usedPorts{}
 	var out []model.ServicePort
 	for i := range spec.Ports {
 		port, ok := f.servicePort(path.Index(i), &spec.Ports[i], spec)
-		if !ok || f.leaveOut(taken.take(path.Index(i), port)) {
+		if !ok || f.skip(used.add(path.Index(i), port)) {
 			continue
 		}
 		out = append(out, port)
 	}
 	if len(out) == 0 {
-		f.refuse(field.Required(path, "a Service needs a port that can be used"))
+		f.refuse(field.Required(path, "a Service needs a usable port"))
 	}
 	return out
 }
 
-// servicePort converts one port; false if it is to be left out.
+// servicePort converts one port, and reports whether it is valid.
 func (f *findings) servicePort(path *field.Path, p *corev1.ServicePort, spec *corev1.ServiceSpec) (model.ServicePort, bool) {
 	var nameErr, protocolErr, nodePortErr *field.Error
 	switch {
@@ -47,41 +47,40 @@ func (f *findings) servicePort(path *field.Path, p *corev1.ServicePort, spec *co
 	case hasNodePorts(spec):
 		nodePort, nodePortErr = portNumber(path.Child("nodePort"), p.NodePort)
 	default:
-		// Left over from another type: said, but no reason to do without the port.
-		f.leaveOut(field.Forbidden(path.Child("nodePort"), "may not be used when type is ClusterIP"))
+		// A remnant of another type: reported, but no reason to skip the port.
+		f.skip(field.Forbidden(path.Child("nodePort"), "may not be used when type is ClusterIP"))
 	}
-	bad := f.leaveOut(nameErr, protocolErr, numberErr, nodePortErr)
+	bad := f.skip(nameErr, protocolErr, numberErr, nodePortErr)
 	return model.ServicePort{Name: p.Name, Protocol: protocol, Port: number, NodePort: nodePort}, !bad
 }
 
-// hasNodePorts reports whether the Service's type comes with node ports.
+// hasNodePorts reports whether Services of this type have node ports.
 func hasNodePorts(spec *corev1.ServiceSpec) bool {
 	return spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer
 }
 
-// takenPorts holds what the ports of a Service may have only once: the name,
-// the protocol and port, the protocol and node port. Each key has only these
-// set.
-type takenPorts map[model.ServicePort]struct{}
+// usedPorts holds what must be unique among the ports of a Service: the name, the
+// protocol and port, the protocol and node port. Each key has only these fields set.
+type usedPorts map[model.ServicePort]struct{}
 
-// take notes the port, or says what of it is taken.
-func (t takenPorts) take(path *field.Path, p model.ServicePort) *field.Error {
+// add adds the port, or returns which part of it is a duplicate.
+func (u usedPorts) add(path *field.Path, p model.ServicePort) *field.Error {
 	name := model.ServicePort{Name: p.Name}
 	port := model.ServicePort{Protocol: p.Protocol, Port: p.Port}
 	nodePort := model.ServicePort{Protocol: p.Protocol, NodePort: p.NodePort}
 	switch {
-	case t.has(name):
+	case u.has(name):
 		return field.Duplicate(path.Child("name"), p.Name)
-	case t.has(port):
+	case u.has(port):
 		return field.Duplicate(path.Child("port"), p.Port)
-	case p.NodePort != 0 && t.has(nodePort):
+	case p.NodePort != 0 && u.has(nodePort):
 		return field.Duplicate(path.Child("nodePort"), p.NodePort)
 	}
-	t[name], t[port], t[nodePort] = struct{}{}, struct{}{}, struct{}{}
+	u[name], u[port], u[nodePort] = struct{}{}, struct{}{}, struct{}{}
 	return nil
 }
 
-func (t takenPorts) has(key model.ServicePort) bool {
-	_, ok := t[key]
+func (u usedPorts) has(key model.ServicePort) bool {
+	_, ok := u[key]
 	return ok
 }

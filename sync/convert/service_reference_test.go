@@ -5,14 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"kube-vmap/model"
 )
 
-// everything is a Service with all that some type of Service can have.
+// everything returns a Service with every field that some type of Service can have.
 func everything(change func(*corev1.Service)) *corev1.Service {
 	s := service(func(s *corev1.Service) {
 		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
@@ -36,7 +35,7 @@ func everything(change func(*corev1.Service)) *corev1.Service {
 	return s
 }
 
-// wantEverything is what it converts to.
+// wantEverything returns the result of converting it.
 func wantEverything(change func(*model.Service)) *model.Service {
 	return wantService(func(s *model.Service) {
 		s.Ports = []model.ServicePort{
@@ -54,10 +53,10 @@ func wantEverything(change func(*model.Service)) *model.Service {
 	})
 }
 
-// TestOfAServiceIsReadWhatKubeProxyReads has, field by field, what kube-proxy
-// reads of a Service (pkg/proxy/serviceport.go, servicechangetracker.go), and the
-// fields next to those, which it does not read.
-func TestOfAServiceIsReadWhatKubeProxyReads(t *testing.T) {
+// TestServiceFieldsAreThoseOfKubeProxy tests each field that kube-proxy reads
+// (pkg/proxy/serviceport.go, servicechangetracker.go), and related fields that it
+// ignores.
+func TestServiceFieldsAreThoseOfKubeProxy(t *testing.T) {
 	ingress := func(i ...corev1.LoadBalancerIngress) func(*corev1.Service) {
 		return func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = i }
 	}
@@ -72,7 +71,7 @@ func TestOfAServiceIsReadWhatKubeProxyReads(t *testing.T) {
 		want   func(*model.Service) // nil: nothing is left of the Service
 		errs   []string
 	}{
-		"all of it": {func(*corev1.Service) {}, same, nil},
+		"all fields": {func(*corev1.Service) {}, same, nil},
 
 		"type LoadBalancer without node ports (allocateLoadBalancerNodePorts)": {
 			func(s *corev1.Service) {
@@ -83,8 +82,8 @@ func TestOfAServiceIsReadWhatKubeProxyReads(t *testing.T) {
 			},
 			noNodePorts, nil,
 		},
-		"type LoadBalancer that has no address yet": {ingress(), func(s *model.Service) { s.LoadBalancerIPs = nil }, nil},
-		"type NodePort: no health check, the load balancer's addresses for as long as they are there": {
+		"type LoadBalancer without an address": {ingress(), func(s *model.Service) { s.LoadBalancerIPs = nil }, nil},
+		"type NodePort with a load balancer status: no health check": {
 			func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort },
 			func(s *model.Service) { s.HealthCheckNodePort = 0 }, nil,
 		},
@@ -107,7 +106,7 @@ func TestOfAServiceIsReadWhatKubeProxyReads(t *testing.T) {
 				s.HealthCheckNodePort = 0
 			}, nil,
 		},
-		"type ClusterIP, and no type, which is the same": {
+		"no type means ClusterIP": {
 			func(s *corev1.Service) {
 				s.Spec.Type, s.Spec.ExternalIPs = "", nil
 				for i := range s.Spec.Ports {
@@ -119,7 +118,7 @@ func TestOfAServiceIsReadWhatKubeProxyReads(t *testing.T) {
 				s.ExternalIPs, s.HealthCheckNodePort, s.ExternalPolicy = nil, 0, model.PolicyCluster
 			}, nil,
 		},
-		"type ClusterIP with node ports of another type": {
+		"type ClusterIP with node ports": {
 			func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP },
 			func(s *model.Service) {
 				noNodePorts(s)
@@ -132,18 +131,18 @@ func TestOfAServiceIsReadWhatKubeProxyReads(t *testing.T) {
 		},
 		"clusterIP None":  {func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }, nil, nil},
 		"clusterIP empty": {func(s *corev1.Service) { s.Spec.ClusterIP = "" }, nil, nil},
-		"the label service-proxy-name, empty": {
+		"empty label service-proxy-name": {
 			func(s *corev1.Service) { s.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": ""} }, nil, nil,
 		},
 
-		"ipFamilies the other way round": {
+		"ipFamilies reversed": {
 			func(s *corev1.Service) {
 				s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
 				s.Spec.ClusterIP, s.Spec.ClusterIPs = "fd00:10:96::a", []string{"fd00:10:96::a", "10.96.0.10"}
 			},
 			func(s *model.Service) { s.ClusterIPs = addrs("fd00:10:96::a", "10.96.0.10") }, nil,
 		},
-		"ipFamilies of one: without a ClusterIP of a family, nothing of it": {
+		"single stack: addresses of the other family are skipped": {
 			func(s *corev1.Service) {
 				s.Spec.IPFamilies, s.Spec.ClusterIPs = s.Spec.IPFamilies[:1], s.Spec.ClusterIPs[:1]
 			},
@@ -152,7 +151,7 @@ func TestOfAServiceIsReadWhatKubeProxyReads(t *testing.T) {
 			},
 			[]string{"spec.externalIPs[1]: Invalid value", "status.loadBalancer.ingress[1].ip: Invalid value"},
 		},
-		"externalIPs, sloppily written": {
+		"externalIPs with leading zeros": {
 			func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"198.051.100.001", "none", "2001:DB8:0::1"} },
 			same,
 			[]string{"spec.externalIPs[1]: Invalid value"},
@@ -164,7 +163,7 @@ func TestOfAServiceIsReadWhatKubeProxyReads(t *testing.T) {
 			),
 			func(s *model.Service) { s.LoadBalancerIPs = nil }, nil,
 		},
-		"ingress with a name, and ports, which are not read": {
+		"ingress with hostname and ports, which are ignored": {
 			ingress(
 				corev1.LoadBalancerIngress{Hostname: "lb.example.com"},
 				corev1.LoadBalancerIngress{IP: "198.51.100.2", Ports: []corev1.PortStatus{{Port: 81}}},
@@ -172,14 +171,14 @@ func TestOfAServiceIsReadWhatKubeProxyReads(t *testing.T) {
 			),
 			same, nil,
 		},
-		"loadBalancerSourceRanges, and not the annotation": {
+		"loadBalancerSourceRanges, not the annotation": {
 			func(s *corev1.Service) {
 				s.Spec.LoadBalancerSourceRanges = []string{" 203.0.113.7/24\n", "2001:db8:1:0::9/48"}
 				s.Annotations = map[string]string{corev1.AnnotationLoadBalancerSourceRangesKey: "192.0.2.0/24"}
 			},
 			same, nil,
 		},
-		"externalTrafficPolicy Cluster, which needs no health checks": {
+		"externalTrafficPolicy Cluster needs no health checks": {
 			func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster },
 			func(s *model.Service) { s.ExternalPolicy, s.HealthCheckNodePort = model.PolicyCluster, 0 }, nil,
 		},
@@ -191,20 +190,20 @@ func TestOfAServiceIsReadWhatKubeProxyReads(t *testing.T) {
 			func(s *corev1.Service) { s.Spec.InternalTrafficPolicy = nil },
 			func(s *model.Service) { s.InternalPolicy = model.PolicyCluster }, nil,
 		},
-		"sessionAffinity None, whatever the timeout": {
+		"sessionAffinity None ignores the timeout": {
 			func(s *corev1.Service) {
 				s.Spec.SessionAffinity = corev1.ServiceAffinityNone
 				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(int32(0))}}
 			},
 			func(s *model.Service) { s.Affinity = 0 }, nil,
 		},
-		"sessionAffinityConfig of a second": {
+		"affinity timeout of a second": {
 			func(s *corev1.Service) {
 				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To(int32(1))}}
 			},
 			func(s *model.Service) { s.Affinity = time.Second }, nil,
 		},
-		"what others read": {
+		"fields of other programs": {
 			func(s *corev1.Service) {
 				s.Spec.TrafficDistribution = ptr.To(corev1.ServiceTrafficDistributionPreferSameZone)
 				s.Spec.PublishNotReadyAddresses = true
@@ -220,16 +219,12 @@ func TestOfAServiceIsReadWhatKubeProxyReads(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, errs := Service(everything(test.change))
-			if diff := cmp.Diff(test.errs, fields(errs)); diff != "" {
-				t.Errorf("errors, -want +got\n%s\n%v", diff, errs)
-			}
+			check(t, "errors", test.errs, fields(errs))
 			var want *model.Service
 			if test.want != nil {
 				want = wantEverything(test.want)
 			}
-			if diff := cmp.Diff(want, got, compareNetip); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
+			check(t, "result", want, got)
 		})
 	}
 }

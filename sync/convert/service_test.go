@@ -19,9 +19,15 @@ import (
 // pods in 10.244.0.0/16 and fd00:10:244::/56, the world outside in the ranges
 // for documentation.
 
-var compareNetip = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
+// check reports how got differs from want, if it does.
+func check(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
+		t.Errorf("%s, -want +got\n%s", what, diff)
+	}
+}
 
-// service is a dual-stack Service with one port, changed by the test.
+// service returns a dual-stack Service with one port, changed by the test.
 func service(change func(*corev1.Service)) *corev1.Service {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
@@ -37,7 +43,7 @@ func service(change func(*corev1.Service)) *corev1.Service {
 	return s
 }
 
-// wantService is what service converts to, changed by the test.
+// wantService returns the result of converting service(nil), changed by the test.
 func wantService(change func(*model.Service)) *model.Service {
 	s := &model.Service{
 		Name:       model.ServiceName{Namespace: "shop", Name: "web"},
@@ -58,7 +64,7 @@ func addrs(texts ...string) []netip.Addr {
 	return out
 }
 
-// fields are the places and kinds of errors, without the words.
+// fields returns the fields and kinds of errors, without their details.
 func fields(errs field.ErrorList) []string {
 	var out []string
 	for _, err := range errs {
@@ -67,22 +73,22 @@ func fields(errs field.ErrorList) []string {
 	return out
 }
 
-func TestAServiceIsConverted(t *testing.T) {
+func TestService(t *testing.T) {
 	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	tests := map[string]struct {
 		change func(*corev1.Service)
 		want   func(*model.Service)
 	}{
 		"with both families": {},
-		"with its age": {
+		"with its creation time": {
 			change: func(s *corev1.Service) { s.CreationTimestamp = metav1.NewTime(created) },
 			want:   func(s *model.Service) { s.Created = created.UnixNano() },
 		},
-		"with clusterIP alone, as old API servers wrote it": {
+		"with clusterIP only, as old API servers wrote it": {
 			change: func(s *corev1.Service) { s.Spec.ClusterIPs = nil },
 			want:   func(s *model.Service) { s.ClusterIPs = addrs("10.96.0.10") },
 		},
-		"with addresses made canonical": {
+		"with canonical addresses": {
 			change: func(s *corev1.Service) {
 				s.Spec.ClusterIP = "010.096.000.010"
 				s.Spec.ClusterIPs = []string{"010.096.000.010", "FD00:10:96:0:0:0:0:000A"}
@@ -90,7 +96,7 @@ func TestAServiceIsConverted(t *testing.T) {
 			},
 			want: func(s *model.Service) { s.ExternalIPs = addrs("198.51.100.1") },
 		},
-		"with ports of all protocols, the same number for each": {
+		"with the same port number for all protocols": {
 			change: func(s *corev1.Service) {
 				s.Spec.Ports = []corev1.ServicePort{
 					{Name: "tcp", Port: 53},
@@ -106,7 +112,7 @@ func TestAServiceIsConverted(t *testing.T) {
 				}
 			},
 		},
-		"with a single port that has no name": {
+		"with a single unnamed port": {
 			change: func(s *corev1.Service) { s.Spec.Ports[0].Name = "" },
 			want:   func(s *model.Service) { s.Ports[0].Name = "" },
 		},
@@ -117,11 +123,11 @@ func TestAServiceIsConverted(t *testing.T) {
 			},
 			want: func(s *model.Service) { s.Ports[0].NodePort = 30080 },
 		},
-		"with an affinity of three hours if it does not say for how long": {
+		"with the default affinity timeout": {
 			change: func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP },
 			want:   func(s *model.Service) { s.Affinity = 3 * time.Hour },
 		},
-		"with the affinity it asks for": {
+		"with an affinity timeout": {
 			change: func(s *corev1.Service) {
 				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
@@ -136,7 +142,7 @@ func TestAServiceIsConverted(t *testing.T) {
 			},
 			want: func(s *model.Service) { s.InternalPolicy = model.PolicyLocal },
 		},
-		"with the external policy Cluster if it has no external address": {
+		"with the external policy ignored without external addresses": {
 			change: func(s *corev1.Service) {
 				s.Spec.Type = corev1.ServiceTypeClusterIP
 				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
@@ -175,7 +181,7 @@ func TestAServiceIsConverted(t *testing.T) {
 				}
 			},
 		},
-		"without a health check if every node may serve": {
+		"without a health check under the policy Cluster": {
 			change: func(s *corev1.Service) {
 				s.Spec.Type = corev1.ServiceTypeLoadBalancer
 				s.Spec.HealthCheckNodePort = 32000
@@ -188,14 +194,12 @@ func TestAServiceIsConverted(t *testing.T) {
 			if len(errs) > 0 {
 				t.Errorf("errors: %v", errs)
 			}
-			if diff := cmp.Diff(wantService(test.want), got, compareNetip); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
+			check(t, "result", wantService(test.want), got)
 		})
 	}
 }
 
-func TestSomeServicesAreNobodysBusiness(t *testing.T) {
+func TestServicesNotServed(t *testing.T) {
 	tests := map[string]func(*corev1.Service){
 		"headless":               func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone },
 		"without a ClusterIP":    func(s *corev1.Service) { s.Spec.ClusterIP = "" },
@@ -213,13 +217,13 @@ func TestSomeServicesAreNobodysBusiness(t *testing.T) {
 	}
 }
 
-func TestABadPartOfAServiceIsLeftOut(t *testing.T) {
+func TestInvalidPartsOfServiceAreSkipped(t *testing.T) {
 	tests := map[string]struct {
 		change func(*corev1.Service)
 		want   func(*model.Service)
 		errs   []string
 	}{
-		"a port that is bad in every way": {
+		"port with every field invalid": {
 			change: addPorts(corev1.ServicePort{Name: "a\"b", Port: 65536, Protocol: "ICMP"}),
 			errs: []string{
 				"spec.ports[1].name: Invalid value", "spec.ports[1].protocol: Unsupported value",
@@ -230,19 +234,19 @@ func TestABadPartOfAServiceIsLeftOut(t *testing.T) {
 			change: addPorts(corev1.ServicePort{Name: "zero"}),
 			errs:   []string{"spec.ports[1].port: Invalid value"},
 		},
-		"a port without a name among several": {
+		"unnamed port among several": {
 			change: addPorts(corev1.ServicePort{Port: 81}),
 			errs:   []string{"spec.ports[1].name: Required value"},
 		},
-		"a second port of the same name": {
+		"duplicate port name": {
 			change: addPorts(corev1.ServicePort{Name: "http", Port: 81}),
 			errs:   []string{"spec.ports[1].name: Duplicate value"},
 		},
-		"a second port of the same number and protocol": {
+		"duplicate port and protocol": {
 			change: addPorts(corev1.ServicePort{Name: "more", Port: 80}),
 			errs:   []string{"spec.ports[1].port: Duplicate value"},
 		},
-		"a second port of the same node port": {
+		"duplicate node port": {
 			change: func(s *corev1.Service) {
 				s.Spec.Type = corev1.ServiceTypeNodePort
 				s.Spec.Ports[0].NodePort = 30080
@@ -251,18 +255,18 @@ func TestABadPartOfAServiceIsLeftOut(t *testing.T) {
 			want: func(s *model.Service) { s.Ports[0].NodePort = 30080 },
 			errs: []string{"spec.ports[1].nodePort: Duplicate value"},
 		},
-		"a negative node port": {
+		"negative node port": {
 			change: func(s *corev1.Service) {
 				s.Spec.Type = corev1.ServiceTypeNodePort
 				addPorts(corev1.ServicePort{Name: "more", Port: 81, NodePort: -1})(s)
 			},
 			errs: []string{"spec.ports[1].nodePort: Invalid value"},
 		},
-		"a node port that the type does not have": {
+		"node port of type ClusterIP": {
 			change: func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30080 },
 			errs:   []string{"spec.ports[0].nodePort: Forbidden"},
 		},
-		"external IPs that no host can have": {
+		"invalid external IPs": {
 			change: func(s *corev1.Service) {
 				s.Spec.ExternalIPs = []string{
 					"127.0.0.1", "::1", "0.0.0.0", "::", "224.0.0.1", "ff02::1", "169.254.1.1", "fe80::1", "web",
@@ -278,7 +282,7 @@ func TestABadPartOfAServiceIsLeftOut(t *testing.T) {
 				"spec.externalIPs[8]: Invalid value", "spec.externalIPs[10]: Duplicate value",
 			},
 		},
-		"addresses of a family that the Service has no ClusterIP of": {
+		"addresses of a family without ClusterIP": {
 			change: func(s *corev1.Service) {
 				s.Spec.ClusterIPs = s.Spec.ClusterIPs[:1]
 				s.Spec.ExternalIPs = []string{"2001:db8::1"}
@@ -287,7 +291,7 @@ func TestABadPartOfAServiceIsLeftOut(t *testing.T) {
 			want: func(s *model.Service) { s.ClusterIPs = s.ClusterIPs[:1] },
 			errs: []string{"spec.externalIPs[0]: Invalid value", "status.loadBalancer.ingress[0].ip: Invalid value"},
 		},
-		"a load balancer's address in an unknown mode": {
+		"unknown ipMode": {
 			change: func(s *corev1.Service) {
 				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{
 					{IP: "198.51.100.2", IPMode: ptr.To(corev1.LoadBalancerIPMode("Teleport"))},
@@ -295,7 +299,7 @@ func TestABadPartOfAServiceIsLeftOut(t *testing.T) {
 			},
 			errs: []string{"status.loadBalancer.ingress[0].ipMode: Unsupported value"},
 		},
-		"load balancer addresses if it is not certain who may use them": {
+		"load balancer addresses with an invalid source range": {
 			change: func(s *corev1.Service) {
 				s.Spec.LoadBalancerSourceRanges = []string{"203.0.113.0/24", "203.0.113.0/33"}
 				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "198.51.100.2"}}
@@ -306,12 +310,8 @@ func TestABadPartOfAServiceIsLeftOut(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, errs := Service(service(test.change))
-			if diff := cmp.Diff(test.errs, fields(errs)); diff != "" {
-				t.Errorf("errors, -want +got\n%s\n%v", diff, errs)
-			}
-			if diff := cmp.Diff(wantService(test.want), got, compareNetip); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
+			check(t, "errors", test.errs, fields(errs))
+			check(t, "result", wantService(test.want), got)
 		})
 	}
 }
@@ -320,20 +320,20 @@ func addPorts(ports ...corev1.ServicePort) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, ports...) }
 }
 
-func TestAServiceIsRefused(t *testing.T) {
+func TestUnusableServiceIsRefused(t *testing.T) {
 	tests := map[string]struct {
 		change func(*corev1.Service)
 		errs   []string
 	}{
-		"with a name that could end a comment": {
+		"with a name that could end an nft comment": {
 			func(s *corev1.Service) { s.Name = "web\" ; flush ruleset" },
 			[]string{"metadata.name: Invalid value"},
 		},
-		"with a namespace that is no label": {
+		"with a namespace that is not a DNS label": {
 			func(s *corev1.Service) { s.Namespace = "shop\n" },
 			[]string{"metadata.namespace: Invalid value"},
 		},
-		"with a ClusterIP that is no address": {
+		"with an invalid ClusterIP": {
 			func(s *corev1.Service) { s.Spec.ClusterIPs[1] = "fd00::zz" },
 			[]string{"spec.clusterIPs[1]: Invalid value"},
 		},
@@ -341,7 +341,7 @@ func TestAServiceIsRefused(t *testing.T) {
 			func(s *corev1.Service) { s.Spec.ClusterIPs[1] = "fe80::1%eth0" },
 			[]string{"spec.clusterIPs[1]: Invalid value"},
 		},
-		"with a ClusterIP that is nobody's": {
+		"with an unusable ClusterIP": {
 			func(s *corev1.Service) { s.Spec.ClusterIPs, s.Spec.ClusterIP = nil, "0.0.0.0" },
 			[]string{"spec.clusterIP: Invalid value"},
 		},
@@ -353,11 +353,11 @@ func TestAServiceIsRefused(t *testing.T) {
 			func(s *corev1.Service) { s.Spec.ClusterIPs = append(s.Spec.ClusterIPs, "10.96.0.11") },
 			[]string{"spec.clusterIPs: Too many"},
 		},
-		"with a clusterIP that is not the first of clusterIPs": {
+		"with a clusterIP other than the first of clusterIPs": {
 			func(s *corev1.Service) { s.Spec.ClusterIP = "10.96.0.11" },
 			[]string{"spec.clusterIPs[0]: Invalid value"},
 		},
-		"with ipFamilies that say otherwise": {
+		"with ipFamilies that contradict clusterIPs": {
 			func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} },
 			[]string{"spec.clusterIPs[0]: Invalid value", "spec.clusterIPs[1]: Invalid value"},
 		},
@@ -365,7 +365,7 @@ func TestAServiceIsRefused(t *testing.T) {
 			func(s *corev1.Service) { s.Spec.Ports = nil },
 			[]string{"spec.ports: Required value"},
 		},
-		"without a port that can be used": {
+		"without a valid port": {
 			func(s *corev1.Service) { s.Spec.Ports[0].Port = 0 },
 			[]string{"spec.ports[0].port: Invalid value", "spec.ports: Required value"},
 		},
@@ -376,17 +376,14 @@ func TestAServiceIsRefused(t *testing.T) {
 			if got != nil {
 				t.Errorf("got %+v", got)
 			}
-			if diff := cmp.Diff(test.errs, fields(errs)); diff != "" {
-				t.Errorf("errors, -want +got\n%s\n%v", diff, errs)
-			}
+			check(t, "errors", test.errs, fields(errs))
 		})
 	}
 }
 
-// TestABadChoiceIsServedAsTheDefault holds that a word which is not known does not
-// take away what else the Service claims, and that nothing of an earlier version
-// stands in for it.
-func TestABadChoiceIsServedAsTheDefault(t *testing.T) {
+// TestUnknownChoicesBecomeDefaults tests that an unknown word does not affect the rest
+// of the Service, and that no value of an earlier version replaces it.
+func TestUnknownChoicesBecomeDefaults(t *testing.T) {
 	tests := map[string]struct {
 		change func(*corev1.Service)
 		errs   []string
@@ -402,7 +399,7 @@ func TestABadChoiceIsServedAsTheDefault(t *testing.T) {
 			[]string{"spec.sessionAffinity: Unsupported value"},
 			func(*model.Service) {},
 		},
-		"an affinity of more than a day": {
+		"affinity timeout of more than a day": {
 			func(s *corev1.Service) {
 				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
@@ -420,7 +417,7 @@ func TestABadChoiceIsServedAsTheDefault(t *testing.T) {
 			[]string{"spec.internalTrafficPolicy: Unsupported value", "spec.externalTrafficPolicy: Unsupported value"},
 			func(*model.Service) {},
 		},
-		"an impossible health check port": {
+		"invalid health check port": {
 			func(s *corev1.Service) {
 				s.Spec.Type = corev1.ServiceTypeLoadBalancer
 				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
@@ -435,12 +432,8 @@ func TestABadChoiceIsServedAsTheDefault(t *testing.T) {
 			want, _ := Service(service(nil))
 			test.want(want)
 			got, errs := Service(service(test.change))
-			if diff := cmp.Diff(want, got, compareNetip); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
-			if diff := cmp.Diff(test.errs, fields(errs)); diff != "" {
-				t.Errorf("errors, -want +got\n%s\n%v", diff, errs)
-			}
+			check(t, "result", want, got)
+			check(t, "errors", test.errs, fields(errs))
 		})
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"kube-vmap/model"
 )
 
-// LabelHeadless marks the EndpointSlices of headless Services, whatever its
+// LabelHeadless is the label of EndpointSlices of headless Services, whatever its
 // value.
 const LabelHeadless = "service.kubernetes.io/headless"
 
-// Slice reduces an EndpointSlice to what the proxy reads of it, with
-// results as [Service] has them. Slices of headless Services, of no
-// Service, and of domain names are none of the proxy's business.
+// Slice reduces an EndpointSlice to the fields that the proxy reads, with the same
+// kinds of results as [Service]. It does not serve slices of headless Services, of no
+// Service, and of domain names.
 func Slice(s *discoveryv1.EndpointSlice) (*model.EndpointSlice, field.ErrorList) {
 	service := s.Labels[discoveryv1.LabelServiceName]
 	_, headless := s.Labels[LabelHeadless]
@@ -31,8 +31,8 @@ func Slice(s *discoveryv1.EndpointSlice) (*model.EndpointSlice, field.ErrorList)
 		service, validation.IsDNS1123Label))
 	family := f.addressFamily(s.AddressType)
 	if f.refused {
-		// Of unknown family, each endpoint would only be one more complaint.
-		return nil, f.all()
+		// Without a family, every endpoint would be one more error.
+		return nil, f.list()
 	}
 	out := &model.EndpointSlice{
 		Name:      model.EndpointSliceName{Namespace: s.Namespace, Name: s.Name},
@@ -41,17 +41,17 @@ func Slice(s *discoveryv1.EndpointSlice) (*model.EndpointSlice, field.ErrorList)
 		Ports:     f.slicePorts(s.Ports),
 		Endpoints: f.endpoints(s.Endpoints, family),
 	}
-	f.refuse(tooMany(field.NewPath("endpoints"), len(out.Ports)*len(out.Endpoints), maxOffers))
+	f.refuse(tooMany(field.NewPath("endpoints"), len(out.Ports)*len(out.Endpoints), maxSliceElements))
 	if f.refused {
-		return nil, f.all()
+		return nil, f.list()
 	}
-	return out, f.all()
+	return out, f.list()
 }
 
-// maxOffers is how many endpoints, each with each port, one slice may have. The API
-// allows 1,000 endpoints and 20,000 ports, twenty millions of elements in an object
-// of half a megabyte.
-const maxOffers = 100_000
+// maxSliceElements limits the endpoints of a slice times its ports. The API allows
+// 1,000 endpoints and 20,000 ports: 20 million elements in an object of half a
+// megabyte.
+const maxSliceElements = 100_000
 
 func (f *findings) addressFamily(t discoveryv1.AddressType) model.Family {
 	switch t {
@@ -66,7 +66,7 @@ func (f *findings) addressFamily(t discoveryv1.AddressType) model.Family {
 	return model.IPv4
 }
 
-// slicePorts are the ports that every endpoint of the slice offers.
+// slicePorts returns the ports of the slice, which each of its endpoints has.
 func (f *findings) slicePorts(ports []discoveryv1.EndpointPort) []model.EndpointPort {
 	path := field.NewPath("ports")
 	var out []model.EndpointPort
@@ -77,19 +77,19 @@ func (f *findings) slicePorts(ports []discoveryv1.EndpointPort) []model.Endpoint
 			continue
 		}
 		if _, taken := names[port.Name]; taken {
-			f.leaveOut(field.Duplicate(path.Index(i).Child("name"), port.Name))
+			f.skip(field.Duplicate(path.Index(i).Child("name"), port.Name))
 			continue
 		}
 		names[port.Name] = struct{}{}
 		out = append(out, port)
 	}
 	if len(ports) > 0 && len(out) == 0 {
-		f.refuse(field.Required(path, "none of the ports can be used"))
+		f.refuse(field.Required(path, "no usable port"))
 	}
 	return out
 }
 
-// slicePort converts one port; false if it is to be left out.
+// slicePort converts one port, and reports whether it is valid.
 func (f *findings) slicePort(path *field.Path, p *discoveryv1.EndpointPort) (model.EndpointPort, bool) {
 	var nameErr, protocolErr, numberErr *field.Error
 	name := ptr.Deref(p.Name, "")
@@ -102,17 +102,17 @@ func (f *findings) slicePort(path *field.Path, p *discoveryv1.EndpointPort) (mod
 	}
 	var number uint16
 	if p.Port == nil {
-		// For the API this is every port, which no proxy can serve.
+		// In the API this means all ports, which no proxy can serve.
 		numberErr = field.Required(path.Child("port"), "a port without a number cannot be served")
 	} else {
 		number, numberErr = portNumber(path.Child("port"), *p.Port)
 	}
-	bad := f.leaveOut(nameErr, protocolErr, numberErr)
+	bad := f.skip(nameErr, protocolErr, numberErr)
 	return model.EndpointPort{Name: name, Protocol: protocol, Port: number}, !bad
 }
 
-// endpoints converts endpoints and leaves out those whose address is bad. A
-// slice may have a thousand, so that paths are made for errors only.
+// endpoints converts endpoints, and skips those whose address is bad. A slice may have
+// a thousand, so that field paths are built for errors only.
 func (f *findings) endpoints(endpoints []discoveryv1.Endpoint, family model.Family) []model.Endpoint {
 	if len(endpoints) == 0 {
 		return nil
@@ -122,11 +122,11 @@ func (f *findings) endpoints(endpoints []discoveryv1.Endpoint, family model.Fami
 		e := &endpoints[i]
 		addr, err := endpointAddr(e, family)
 		if err != nil {
-			f.leaveOut(inEndpoint(i, err))
+			f.skip(inEndpoint(i, err))
 			continue
 		}
 		node, err := endpointNode(e)
-		f.leaveOut(inEndpoint(i, err))
+		f.skip(inEndpoint(i, err))
 		zoneHints, nodeHints := f.hints(i, e.Hints)
 		out = append(out, model.Endpoint{
 			Addr:        addr,
@@ -139,12 +139,12 @@ func (f *findings) endpoints(endpoints []discoveryv1.Endpoint, family model.Fami
 		})
 	}
 	if len(out) == 0 {
-		f.refuse(field.Required(field.NewPath("endpoints"), "none of the endpoints can be used"))
+		f.refuse(field.Required(field.NewPath("endpoints"), "no usable endpoint"))
 	}
 	return out
 }
 
-// inEndpoint puts the path of an endpoint before an error's own.
+// inEndpoint prefixes the path of an error with that of its endpoint.
 func inEndpoint(i int, err *field.Error) *field.Error {
 	if err != nil {
 		err.Field = field.NewPath("endpoints").Index(i).String() + "." + err.Field
@@ -152,7 +152,7 @@ func inEndpoint(i int, err *field.Error) *field.Error {
 	return err
 }
 
-// endpointAddr is the endpoint's first address; the API gives no meaning to
+// endpointAddr returns the endpoint's first address. The API gives no meaning to
 // others.
 func endpointAddr(e *discoveryv1.Endpoint, family model.Family) (netip.Addr, *field.Error) {
 	if len(e.Addresses) == 0 {
@@ -168,8 +168,8 @@ func endpointAddr(e *discoveryv1.Endpoint, family model.Family) (netip.Addr, *fi
 	return addr, err
 }
 
-// endpointNode is the node the endpoint runs on; one that cannot exist counts
-// as not known.
+// endpointNode returns the node on which the endpoint runs. An invalid name counts as
+// unknown.
 func endpointNode(e *discoveryv1.Endpoint) (string, *field.Error) {
 	name := ptr.Deref(e.NodeName, "")
 	if name == "" || isPlainName(name) {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -16,8 +15,8 @@ import (
 	"kube-vmap/model"
 )
 
-// slice is an EndpointSlice with a port and the endpoints 10.244.0.5, changed
-// by the test.
+// slice returns an EndpointSlice with a port and the endpoint 10.244.0.5, changed by
+// the test.
 func slice(change func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
@@ -34,7 +33,7 @@ func slice(change func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
 	return s
 }
 
-// wantSlice is what slice converts to, changed by the test.
+// wantSlice returns the result of converting slice(nil), changed by the test.
 func wantSlice(change func(*model.EndpointSlice)) *model.EndpointSlice {
 	s := &model.EndpointSlice{
 		Name:      model.EndpointSliceName{Namespace: "shop", Name: "web-abc12"},
@@ -48,13 +47,13 @@ func wantSlice(change func(*model.EndpointSlice)) *model.EndpointSlice {
 	return s
 }
 
-func TestASliceIsConverted(t *testing.T) {
+func TestSlice(t *testing.T) {
 	tests := map[string]struct {
 		change func(*discoveryv1.EndpointSlice)
 		want   func(*model.EndpointSlice)
 	}{
-		"with the conditions that are not given as the API means them": {},
-		"with the conditions that are given": {
+		"with absent conditions as the API defines them": {},
+		"with conditions": {
 			change: func(s *discoveryv1.EndpointSlice) {
 				s.Endpoints[0].Conditions = discoveryv1.EndpointConditions{
 					Ready: ptr.To(false), Serving: ptr.To(false), Terminating: ptr.To(true),
@@ -64,12 +63,12 @@ func TestASliceIsConverted(t *testing.T) {
 				s.Endpoints[0].Ready, s.Endpoints[0].Serving, s.Endpoints[0].Terminating = false, false, true
 			},
 		},
-		"with only the first address of an endpoint": {
+		"with the first address of an endpoint only": {
 			change: func(s *discoveryv1.EndpointSlice) {
 				s.Endpoints[0].Addresses = []string{"10.244.0.5", "10.244.0.6", "rubbish"}
 			},
 		},
-		"with addresses made canonical": {
+		"with canonical addresses": {
 			change: func(s *discoveryv1.EndpointSlice) {
 				s.Endpoints = []discoveryv1.Endpoint{
 					{Addresses: []string{"010.244.000.005"}}, {Addresses: []string{"::ffff:10.244.0.6"}},
@@ -102,7 +101,7 @@ func TestASliceIsConverted(t *testing.T) {
 					model.EndpointPort{Name: "sig", Protocol: model.SCTP, Port: 53})
 			},
 		},
-		"with a port that has no name": {
+		"with an unnamed port": {
 			change: func(s *discoveryv1.EndpointSlice) { s.Ports[0].Name = nil },
 			want:   func(s *model.EndpointSlice) { s.Ports[0].Name = "" },
 		},
@@ -131,14 +130,12 @@ func TestASliceIsConverted(t *testing.T) {
 			if len(errs) > 0 {
 				t.Errorf("errors: %v", errs)
 			}
-			if diff := cmp.Diff(wantSlice(test.want), got, compareNetip); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
+			check(t, "result", wantSlice(test.want), got)
 		})
 	}
 }
 
-func TestSomeSlicesAreNobodysBusiness(t *testing.T) {
+func TestSlicesNotServed(t *testing.T) {
 	tests := map[string]func(*discoveryv1.EndpointSlice){
 		"of a headless Service": func(s *discoveryv1.EndpointSlice) { s.Labels[LabelHeadless] = "" },
 		"of no Service":         func(s *discoveryv1.EndpointSlice) { s.Labels = nil },
@@ -154,12 +151,12 @@ func TestSomeSlicesAreNobodysBusiness(t *testing.T) {
 	}
 }
 
-func TestABadPartOfASliceIsLeftOut(t *testing.T) {
+func TestInvalidPartsOfSliceAreSkipped(t *testing.T) {
 	tests := map[string]struct {
 		change func(*discoveryv1.EndpointSlice)
 		errs   []string
 	}{
-		"endpoints that no host can be": {
+		"endpoints with invalid addresses": {
 			change: func(s *discoveryv1.EndpointSlice) {
 				for _, a := range []string{"127.0.0.1", "0.0.0.0", "224.0.0.1", "169.254.1.1", "10.244.0", "fd00::1"} {
 					s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{a}})
@@ -171,11 +168,11 @@ func TestABadPartOfASliceIsLeftOut(t *testing.T) {
 				"endpoints[5].addresses[0]: Invalid value", "endpoints[6].addresses[0]: Invalid value",
 			},
 		},
-		"an endpoint without an address": {
+		"endpoint without an address": {
 			change: func(s *discoveryv1.EndpointSlice) { s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{}) },
 			errs:   []string{"endpoints[1].addresses: Required value"},
 		},
-		"a node and hints that cannot be": {
+		"invalid node and hints": {
 			change: func(s *discoveryv1.EndpointSlice) {
 				s.Endpoints[0].NodeName = ptr.To("worker\"1")
 				s.Endpoints[0].Hints = &discoveryv1.EndpointHints{
@@ -189,13 +186,13 @@ func TestABadPartOfASliceIsLeftOut(t *testing.T) {
 				"endpoints[0].hints.forNodes[0].name: Invalid value",
 			},
 		},
-		"a port without a number": {
+		"port without a number": {
 			change: func(s *discoveryv1.EndpointSlice) {
 				s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: ptr.To("all")})
 			},
 			errs: []string{"ports[1].port: Required value"},
 		},
-		"a port that is bad in every way": {
+		"port with every field invalid": {
 			change: func(s *discoveryv1.EndpointSlice) {
 				s.Ports = append(s.Ports, discoveryv1.EndpointPort{
 					Name: ptr.To("A B"), Port: ptr.To(int32(0)), Protocol: ptr.To(corev1.Protocol("tcp")),
@@ -205,7 +202,7 @@ func TestABadPartOfASliceIsLeftOut(t *testing.T) {
 				"ports[1].name: Invalid value", "ports[1].protocol: Unsupported value", "ports[1].port: Invalid value",
 			},
 		},
-		"a second port of the same name": {
+		"duplicate port name": {
 			change: func(s *discoveryv1.EndpointSlice) { s.Ports = append(s.Ports, s.Ports[0]) },
 			errs:   []string{"ports[1].name: Duplicate value"},
 		},
@@ -213,22 +210,18 @@ func TestABadPartOfASliceIsLeftOut(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, errs := Slice(slice(test.change))
-			if diff := cmp.Diff(test.errs, fields(errs)); diff != "" {
-				t.Errorf("errors, -want +got\n%s\n%v", diff, errs)
-			}
-			if diff := cmp.Diff(wantSlice(nil), got, compareNetip); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
+			check(t, "errors", test.errs, fields(errs))
+			check(t, "result", wantSlice(nil), got)
 		})
 	}
 }
 
-func TestASliceIsRefused(t *testing.T) {
+func TestUnusableSliceIsRefused(t *testing.T) {
 	tests := map[string]struct {
 		change func(*discoveryv1.EndpointSlice)
 		errs   []string
 	}{
-		"with names that could end a comment": {
+		"with names that could end an nft comment": {
 			func(s *discoveryv1.EndpointSlice) {
 				s.Namespace, s.Name = "\"", "\n"
 				s.Labels[discoveryv1.LabelServiceName] = "\\"
@@ -238,15 +231,15 @@ func TestASliceIsRefused(t *testing.T) {
 				"metadata.labels[kubernetes.io/service-name]: Invalid value",
 			},
 		},
-		"with an unknown kind of addresses": {
+		"with an unknown address type": {
 			func(s *discoveryv1.EndpointSlice) { s.AddressType = "IPX" },
 			[]string{"addressType: Unsupported value"},
 		},
-		"without an endpoint that can be used": {
+		"without a valid endpoint": {
 			func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "::1" },
 			[]string{"endpoints[0].addresses[0]: Invalid value", "endpoints: Required value"},
 		},
-		"without a port that can be used": {
+		"without a valid port": {
 			func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = nil },
 			[]string{"ports[0].port: Required value", "ports: Required value"},
 		},
@@ -257,29 +250,23 @@ func TestASliceIsRefused(t *testing.T) {
 			if got != nil {
 				t.Errorf("got %+v", got)
 			}
-			if diff := cmp.Diff(test.errs, fields(errs)); diff != "" {
-				t.Errorf("errors, -want +got\n%s\n%v", diff, errs)
-			}
+			check(t, "errors", test.errs, fields(errs))
 		})
 	}
 }
 
-func TestAServiceCIDRIsItsRanges(t *testing.T) {
+func TestServiceCIDR(t *testing.T) {
 	cidr := &networkingv1.ServiceCIDR{Spec: networkingv1.ServiceCIDRSpec{
 		CIDRs: []string{"10.96.0.0/12", "fd00:10:96::/112", "10.96.0.0", "::ffff:10.0.0.0/104", "0.0.0.0/0", "2000::/3"},
 	}}
 	got, errs := ServiceCIDR(cidr)
 	want := []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00:10:96::/112")}
-	if diff := cmp.Diff(want, got, compareNetip); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	check(t, "result", want, got)
 	wantErrs := []string{
 		"spec.cidrs[2]: Invalid value", "spec.cidrs[3]: Invalid value",
 		"spec.cidrs[4]: Invalid value", "spec.cidrs[5]: Invalid value", // of everything, nearly
 	}
-	if diff := cmp.Diff(wantErrs, fields(errs)); diff != "" {
-		t.Errorf("errors, -want +got\n%s", diff)
-	}
+	check(t, "errors", wantErrs, fields(errs))
 	if got, errs := ServiceCIDR(&networkingv1.ServiceCIDR{}); got != nil || len(errs) != 1 {
 		t.Errorf("without ranges: got %v, errors %v", got, errs)
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestAFileHasALengthThatItMayHave(t *testing.T) {
+func TestFileSizeLimit(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.yaml")
 	write(t, path, serviceText("web", "10.96.0.10"))
@@ -37,7 +37,7 @@ func TestAFileHasALengthThatItMayHave(t *testing.T) {
 	}
 }
 
-func TestAliasesMayRepeatWhatIsShort(t *testing.T) {
+func TestAliasExpansionLimit(t *testing.T) {
 	p := newParser("worker-1")
 	short := "x: &ports\n- {name: http, port: 80}\ny: *ports\n" + serviceText("web", "10.96.0.10")
 	if parsed := p.parse("f", []byte(short)); parsed.garbled || len(parsed.objects) != 1 {
@@ -59,7 +59,7 @@ func TestAliasesMayRepeatWhatIsShort(t *testing.T) {
 	}
 }
 
-func TestAFileOfGarbageIsNotReadToItsEnd(t *testing.T) {
+func TestParseErrorLimit(t *testing.T) {
 	p := newParser("worker-1")
 	for name, garbage := range map[string]string{
 		"documents": strings.Repeat("---\na: [\n", 20*maxUnrecognised),
@@ -80,7 +80,7 @@ func TestAFileOfGarbageIsNotReadToItsEnd(t *testing.T) {
 	}
 }
 
-func TestLinesOfTheFileAreNamedForSome(t *testing.T) {
+func TestFileLinesInErrorsAreLimited(t *testing.T) {
 	parsed := newParser("worker-1").parse("f", []byte(strings.Repeat("---\na: [\n", maxReread+1)))
 	for i, p := range parsed.problems {
 		if ofDocument := strings.Contains(p.Error(), "line 1:"); ofDocument != (i == maxReread) {

@@ -39,7 +39,7 @@ func messages(errs []error) string {
 	return b.String()
 }
 
-func TestAClusterIsLoaded(t *testing.T) {
+func TestLoad(t *testing.T) {
 	events, errs := Load("testdata/cluster", "worker-1")
 	if len(errs) > 0 {
 		t.Error(messages(errs))
@@ -53,7 +53,7 @@ func TestAClusterIsLoaded(t *testing.T) {
 	}
 }
 
-func TestWhatIsGoodIsUsedAndWhatIsNotIsNamed(t *testing.T) {
+func TestInvalidManifestsAreReported(t *testing.T) {
 	events, errs := Load("testdata/garbled", "worker-1")
 	var got []string
 	for _, e := range events {
@@ -69,7 +69,7 @@ func TestWhatIsGoodIsUsedAndWhatIsNotIsNamed(t *testing.T) {
 	wantErrs := []string{
 		"document 2: Service default/mistyped: json: cannot unmarshal string into Go struct field ServicePort.spec.ports.port of type int32",
 		"document 3: Service default/impossible: spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
-		"document 3: Service default/impossible: spec.ports: Required value: a Service needs a port that can be used",
+		"document 3: Service default/impossible: spec.ports: Required value: a Service needs a usable port",
 		"document 4: yaml: line 33: found unexpected end of stream",
 		"document 5: Service default/doubtful: yaml: unmarshal errors:   line 42: key \"sessionAffinity\" already set in map",
 		"document 5: Service default/doubtful: unknown field \"spec.clusterIp\"",
@@ -89,7 +89,7 @@ func TestWhatIsGoodIsUsedAndWhatIsNotIsNamed(t *testing.T) {
 	}
 }
 
-func TestAnErrorTellsWhereItIs(t *testing.T) {
+func TestErrorNamesItsPlace(t *testing.T) {
 	_, errs := Load("testdata/garbled", "worker-1")
 	var manifest *Error
 	if !errors.As(errs[1], &manifest) {
@@ -111,7 +111,7 @@ func TestAnErrorTellsWhereItIs(t *testing.T) {
 	}
 }
 
-func TestNothingIsAlsoAnAnswer(t *testing.T) {
+func TestLoadEmptyFolder(t *testing.T) {
 	events, errs := Load(t.TempDir(), "worker-1")
 	want := []sync.Event{sync.SetNode{Node: model.Node{Name: "worker-1"}}}
 	if !slices.Equal(want, events) || len(errs) > 0 {
@@ -119,7 +119,7 @@ func TestNothingIsAlsoAnAnswer(t *testing.T) {
 	}
 }
 
-func TestAPathThatIsNotThereIsAnError(t *testing.T) {
+func TestLoadMissingPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "missing")
 	events, errs := Load(path, "worker-1")
 	if events != nil || len(errs) != 1 || !errors.Is(errs[0], os.ErrNotExist) {
@@ -131,7 +131,7 @@ func TestAPathThatIsNotThereIsAnError(t *testing.T) {
 	}
 }
 
-func TestOneFileIsEnough(t *testing.T) {
+func TestLoadSingleFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "manifests.txt")
 	write(t, path, serviceText("web", "10.96.0.10"))
 	events, errs := Load(path, "worker-1")
@@ -140,7 +140,7 @@ func TestOneFileIsEnough(t *testing.T) {
 	}
 }
 
-func TestTheFirstFileCounts(t *testing.T) {
+func TestFirstDocumentOfAnObjectCounts(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "b.yaml"), serviceText("web", "10.96.0.11"))
 	write(t, filepath.Join(dir, "a.yaml"), serviceText("web", "10.96.0.10"))
@@ -157,7 +157,7 @@ func TestTheFirstFileCounts(t *testing.T) {
 	}
 }
 
-func TestAFileThatCannotBeReadIsNamed(t *testing.T) {
+func TestUnreadableFileIsReported(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "good.yaml"), serviceText("web", "10.96.0.10"))
 	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling.yaml")); err != nil {
@@ -173,7 +173,7 @@ func TestAFileThatCannotBeReadIsNamed(t *testing.T) {
 	}
 }
 
-func TestLinesOfWindowsFilesCountAsWell(t *testing.T) {
+func TestCRLFLineNumbers(t *testing.T) {
 	text := strings.ReplaceAll(serviceText("web", "10.96.0.10")+"---\na: [\n", "\n", "\r\n")
 	p := newParser("worker-1").parse("file", []byte(text))
 	if len(p.objects) != 1 || len(p.problems) != 1 || !strings.Contains(p.problems[0].Error(), "line 10") {
@@ -181,9 +181,9 @@ func TestLinesOfWindowsFilesCountAsWell(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreThoseOfTheAPI loads as little as possible, and the same with
+// TestDefaults loads as little as possible, and the same with
 // everything that the API server would add.
-func TestDefaultsAreThoseOfTheAPI(t *testing.T) {
+func TestDefaults(t *testing.T) {
 	tests := map[string]struct{ short, full string }{
 		"ClusterIP": {
 			`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},

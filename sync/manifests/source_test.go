@@ -123,14 +123,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestTheFirstBurstIsCompleteEvenIfEmpty(t *testing.T) {
+func TestFirstBurstOfEmptyFolder(t *testing.T) {
 	f := follow(t, t.TempDir())
 	if f.node.Name != "worker-1" || len(f.services) > 0 {
 		t.Errorf("node %v, services %v", f.node, f.services)
 	}
 }
 
-func TestFilesComeChangeAndGo(t *testing.T) {
+func TestFilesAreAddedChangedAndRemoved(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("web.yaml", serviceText("web", "10.96.0.10"))
 	f.until("web 10.96.0.10")
@@ -151,7 +151,7 @@ func TestOnlyDifferencesAreSent(t *testing.T) {
 	f.stays("db 10.96.0.11", "web 10.96.0.10")
 }
 
-func TestAnEditorMayWriteByRename(t *testing.T) {
+func TestReplaceByRename(t *testing.T) {
 	f := follow(t, t.TempDir())
 	for _, ip := range []string{"10.96.0.10", "10.96.0.11", "10.96.0.12"} {
 		f.write(".web.yaml.swp", serviceText("web", ip))
@@ -160,9 +160,9 @@ func TestAnEditorMayWriteByRename(t *testing.T) {
 	}
 }
 
-// TestAConfigMapMayBeSwapped does what the kubelet does to update the files of a
+// TestConfigMapVolumeUpdate does what the kubelet does to update the files of a
 // ConfigMap: all are links into a folder that is itself a link.
-func TestAConfigMapMayBeSwapped(t *testing.T) {
+func TestConfigMapVolumeUpdate(t *testing.T) {
 	dir := t.TempDir()
 	swap := func(version, text string) {
 		must(t, os.Mkdir(filepath.Join(dir, version), 0o700))
@@ -181,7 +181,7 @@ func TestAConfigMapMayBeSwapped(t *testing.T) {
 	f.until("web 10.96.0.12")
 }
 
-func TestALinkIsFollowed(t *testing.T) {
+func TestLinkedFile(t *testing.T) {
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "text")
 	write(t, elsewhere, serviceText("web", "10.96.0.10"))
 	must(t, os.Symlink(elsewhere, filepath.Join(dir, "web.yaml")))
@@ -191,7 +191,7 @@ func TestALinkIsFollowed(t *testing.T) {
 	f.until("web 10.96.0.11")
 }
 
-func TestTheFolderMayBeALink(t *testing.T) {
+func TestLinkedFolder(t *testing.T) {
 	parent := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(parent, "one"), 0o700))
 	link := filepath.Join(parent, "manifests")
@@ -205,7 +205,7 @@ func TestTheFolderMayBeALink(t *testing.T) {
 	}
 }
 
-func TestAnEmptyFileIsNotWrittenYet(t *testing.T) {
+func TestTruncatedFileKeepsItsObjects(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("a.yaml", serviceText("web", "10.96.0.10"))
 	f.until("web 10.96.0.10")
@@ -215,9 +215,9 @@ func TestAnEmptyFileIsNotWrittenYet(t *testing.T) {
 	f.until()
 }
 
-// TestGarbageRemovesNothingUntilItIsRepaired holds, too, that Services of a garbled
+// TestUnparsableFileKeepsItsObjects holds, too, that Services of a garbled
 // file become the youngest, so that they hold nothing that others have been given.
-func TestGarbageRemovesNothingUntilItIsRepaired(t *testing.T) {
+func TestUnparsableFileKeepsItsObjects(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("a.yaml", serviceText("web", "10.96.0.10")+"---\n"+serviceText("db", "10.96.0.11"))
 	f.until("db 10.96.0.11", "web 10.96.0.10")
@@ -237,7 +237,7 @@ func TestGarbageRemovesNothingUntilItIsRepaired(t *testing.T) {
 	}
 }
 
-func TestARefusedObjectIsGone(t *testing.T) {
+func TestRefusedObjectIsRemoved(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("a.yaml", serviceText("web", "10.96.0.10")+"---\n"+serviceText("db", "10.96.0.11"))
 	f.until("db 10.96.0.11", "web 10.96.0.10")
@@ -249,7 +249,7 @@ func TestARefusedObjectIsGone(t *testing.T) {
 	}
 }
 
-func TestAHalfWrittenFileIsFollowedByTheRest(t *testing.T) {
+func TestFirstBurstWaitsForHalfWrittenFile(t *testing.T) {
 	f := follow(t, t.TempDir())
 	text := serviceText("web", "10.96.0.10")
 	f.write("a.yaml", text[:len(text)/2])
@@ -258,7 +258,7 @@ func TestAHalfWrittenFileIsFollowedByTheRest(t *testing.T) {
 	f.until("web 10.96.0.10")
 }
 
-func TestAnErrorIsLoggedOnceForEachContent(t *testing.T) {
+func TestProblemsAreLoggedOncePerContent(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("a.yaml", serviceText("web", "10.96.0.10")+"  surprise: true\n")
 	f.until("web 10.96.0.10")
@@ -274,7 +274,7 @@ func TestAnErrorIsLoggedOnceForEachContent(t *testing.T) {
 	}
 }
 
-func TestAFolderMayVanishAndComeBack(t *testing.T) {
+func TestFolderRemovedAndRestored(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
 	must(t, os.Mkdir(dir, 0o700))
 	write(t, filepath.Join(dir, "web.yaml"), serviceText("web", "10.96.0.10"))
@@ -297,7 +297,7 @@ func TestAFolderMayVanishAndComeBack(t *testing.T) {
 	f.until("web 10.96.0.13")
 }
 
-func TestASingleFileMayVanishAndComeBack(t *testing.T) {
+func TestFileRemovedAndRestored(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "all.yaml")
 	write(t, path, serviceText("web", "10.96.0.10"))
 	f := follow(t, path)
@@ -308,7 +308,7 @@ func TestASingleFileMayVanishAndComeBack(t *testing.T) {
 	f.until("web 10.96.0.11")
 }
 
-func TestTheNodeIsTold(t *testing.T) {
+func TestNode(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("node.yaml", `{apiVersion: v1, kind: Node, metadata: {name: worker-1, labels: {topology.kubernetes.io/zone: zone-a}}}`)
 	f.next()
@@ -322,7 +322,7 @@ func TestTheNodeIsTold(t *testing.T) {
 	}
 }
 
-func TestABurstOfChangesIsOne(t *testing.T) {
+func TestChangesAreDebounced(t *testing.T) {
 	tests := map[string]struct {
 		pause, want time.Duration
 		changes     int

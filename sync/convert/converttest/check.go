@@ -15,7 +15,7 @@ var (
 	safeHints = regexp.MustCompile(`^[-_.,A-Za-z0-9]*$`)
 )
 
-// CheckService checks a Service that was converted, from whatever.
+// CheckService checks that the result of a conversion is well formed.
 func CheckService(t *testing.T, s model.Service) {
 	CheckNames(t, s.Name.Namespace, s.Name.Name)
 	if n := len(s.ClusterIPs); n < 1 || n > 2 || n == 2 && s.ClusterIPs[0].Is4() == s.ClusterIPs[1].Is4() {
@@ -56,7 +56,7 @@ func CheckService(t *testing.T, s model.Service) {
 	}
 }
 
-// CheckSlice checks an EndpointSlice that was converted, from whatever.
+// CheckSlice checks that the result of a conversion is well formed.
 func CheckSlice(t *testing.T, s model.EndpointSlice) {
 	CheckNames(t, s.Name.Namespace, s.Name.Name, s.Service.Namespace, s.Service.Name)
 	if s.Name.Namespace != s.Service.Namespace {

@@ -63,7 +63,7 @@ func maybe[T any](d *Draw, values ...T) *T {
 	return ptr.To(values[i-1])
 }
 
-// list draws so many texts, at most.
+// list draws at most so many texts.
 func (d *Draw) list(most int, words ...string) []string {
 	var out []string
 	for range d.N(most + 1) {
@@ -72,7 +72,7 @@ func (d *Draw) list(most int, words ...string) []string {
 	return out
 }
 
-// Words that are drawn: good ones first, then such as somebody might write.
+// Words to draw: valid ones first, then plausible mistakes.
 var (
 	drawnNamespaces = []string{"default", "shop", "kube-system", "Shop", "a\nb", `"`}
 	drawnNames      = []string{"web", "dns", "api", "x", "web.internal", "-", `a" }`, strings.Repeat("n", 64)}
@@ -97,7 +97,7 @@ var (
 	drawnZones = []string{"zone-a", "zone-b", "", "zone,a", strings.Repeat("z", 64)}
 )
 
-// number draws a port or the like.
+// number draws a port number.
 func (d *Draw) number(usual ...int32) int32 {
 	if d.Odd(8) {
 		return One[int32](d, 0, -1, 1, 65535, 65536, 1<<31-1, -1<<31)
@@ -154,7 +154,7 @@ func (d *Draw) Service() *corev1.Service {
 	return s
 }
 
-// clusterIPs draws addresses that belong together, or some.
+// clusterIPs draws a valid combination of ClusterIPs, or any.
 func (d *Draw) clusterIPs(spec *corev1.ServiceSpec) {
 	n := 1 + d.N(3)
 	v4, v6 := fmt.Sprintf("10.96.0.%d", n), fmt.Sprintf("fd00:10:96::%d", n)
@@ -212,7 +212,8 @@ func (d *Draw) outside(s *corev1.Service) {
 	}
 }
 
-// crowd draws many addresses of one kind, more than there may be now and then.
+// crowd draws many addresses of one kind, sometimes more than the limits of package
+// convert (maxFrontends, maxSourceRanges).
 func (d *Draw) crowd(spec *corev1.ServiceSpec) {
 	if d.Odd(2) {
 		for i := range One(d, 200, 400, 20_001) {
@@ -294,6 +295,7 @@ func (d *Draw) endpoint(t discoveryv1.AddressType) discoveryv1.Endpoint {
 	return e
 }
 
+// Node draws the Node node-1.
 func (d *Draw) Node() *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
 	n.Labels = map[string]string{corev1.LabelTopologyZone: d.text(drawnZones...)}

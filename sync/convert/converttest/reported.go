@@ -15,29 +15,29 @@ import (
 	"kube-vmap/model"
 )
 
-// checkErrors expects of an object that is the proxy's business to be used, or a
-// reason.
+// checkErrors checks that an object is used if the proxy serves it, or errors say why
+// not.
 func checkErrors(t *testing.T, used, ours bool, errs field.ErrorList) {
 	t.Helper()
 	if !ours && (used || len(errs) > 0) || ours && !used && len(errs) == 0 {
-		t.Errorf("used %v, the proxy's business %v, told %v", used, ours, errs)
+		t.Errorf("used %v, to be served %v, errors %v", used, ours, errs)
 	}
 	for _, err := range errs {
 		if err.Field == "" || strings.ContainsAny(err.Error(), "\n\r") {
-			t.Errorf("no way to say what is wrong: %q", err.Error())
+			t.Errorf("error without a field, or of several lines: %q", err.Error())
 		}
 	}
 	_ = errs.ToAggregate()
 }
 
-// told are the entries of lists that errors are about: "spec.ports[1]".
-type told map[string]bool
+// reported are the list entries that errors are about: "spec.ports[1]".
+type reported map[string]bool
 
-// andMore stands for all that there was no room to tell.
+// andMore is the field of the error that counts those beyond the limit.
 const andMore = "..."
 
-func toldOf(errs field.ErrorList) told {
-	out := told{}
+func reportedBy(errs field.ErrorList) reported {
+	out := reported{}
 	for _, err := range errs {
 		entry, _, _ := strings.Cut(err.Field, "]")
 		out[entry] = true
@@ -45,9 +45,9 @@ func toldOf(errs field.ErrorList) told {
 	return out
 }
 
-// of reports whether an error is about the entry, or about the whole list.
-func (t told) of(list string, i int) bool {
-	return t[andMore] || t[list] || t[list+"["+strconv.Itoa(i)]
+// has reports whether an error is about the entry, or about the whole list.
+func (r reported) has(list string, i int) bool {
+	return r[andMore] || r[list] || r[list+"["+strconv.Itoa(i)]
 }
 
 // CheckServiceResult checks what a Service was converted to: it must be well formed,
@@ -61,32 +61,32 @@ func CheckServiceResult(t *testing.T, s *corev1.Service, out *model.Service, err
 		return
 	}
 	CheckService(t, *out)
-	told := toldOf(errs)
+	found := reportedBy(errs)
 	for i, p := range s.Spec.Ports {
 		used := slices.ContainsFunc(out.Ports, func(o model.ServicePort) bool {
 			return o.Name == p.Name && int32(o.Port) == p.Port && int32(o.NodePort) == p.NodePort
 		})
-		if !used && !told.of("spec.ports", i) {
-			t.Errorf("port %+v is neither used nor told of: %v", p, errs)
+		if !used && !found.has("spec.ports", i) {
+			t.Errorf("port %+v is neither used nor reported: %v", p, errs)
 		}
 	}
 	for i, text := range s.Spec.ExternalIPs {
-		if !usedAddr(text, out.ExternalIPs) && !told.of("spec.externalIPs", i) {
-			t.Errorf("externalIPs[%d] %q is neither used nor told of: %v", i, text, errs)
+		if !usedAddr(text, out.ExternalIPs) && !found.has("spec.externalIPs", i) {
+			t.Errorf("externalIPs[%d] %q is neither used nor reported: %v", i, text, errs)
 		}
 	}
 	closed := false
 	for i := range s.Spec.LoadBalancerSourceRanges {
-		closed = closed || told.of("spec.loadBalancerSourceRanges", i)
+		closed = closed || found.has("spec.loadBalancerSourceRanges", i)
 	}
 	if len(s.Spec.LoadBalancerSourceRanges) > 0 && len(out.SourceRanges) == 0 && len(out.LoadBalancerIPs) > 0 {
-		t.Errorf("ranges %q lead to none, and open %v", s.Spec.LoadBalancerSourceRanges, out.LoadBalancerIPs)
+		t.Errorf("all ranges %q were dropped, which opens %v", s.Spec.LoadBalancerSourceRanges, out.LoadBalancerIPs)
 	}
 	for i, ingress := range s.Status.LoadBalancer.Ingress {
 		proxy := ingress.IPMode != nil && *ingress.IPMode == corev1.LoadBalancerIPModeProxy
 		idle := ingress.IP == "" || proxy || closed
-		if !idle && !usedAddr(ingress.IP, out.LoadBalancerIPs) && !told.of("status.loadBalancer.ingress", i) {
-			t.Errorf("ingress[%d] %q is neither used nor told of: %v", i, ingress.IP, errs)
+		if !idle && !usedAddr(ingress.IP, out.LoadBalancerIPs) && !found.has("status.loadBalancer.ingress", i) {
+			t.Errorf("ingress[%d] %q is neither used nor reported: %v", i, ingress.IP, errs)
 		}
 	}
 }
@@ -107,19 +107,19 @@ func CheckSliceResult(t *testing.T, s *discoveryv1.EndpointSlice, out *model.End
 		return
 	}
 	CheckSlice(t, *out)
-	told := toldOf(errs)
+	found := reportedBy(errs)
 	missing := func(list string, n int) (count int) {
 		for i := range n {
-			if told.of(list, i) {
+			if found.has(list, i) {
 				count++
 			}
 		}
 		return count
 	}
 	if n := len(out.Endpoints) + missing("endpoints", len(s.Endpoints)); n < len(s.Endpoints) {
-		t.Errorf("of %d endpoints %d are used or told of", len(s.Endpoints), n)
+		t.Errorf("of %d endpoints %d are used or reported", len(s.Endpoints), n)
 	}
 	if n := len(out.Ports) + missing("ports", len(s.Ports)); n < len(s.Ports) {
-		t.Errorf("of %d ports %d are used or told of", len(s.Ports), n)
+		t.Errorf("of %d ports %d are used or reported", len(s.Ports), n)
 	}
 }
