@@ -17,7 +17,7 @@ LINT := .cache/bin/golangci-lint
 # The modules beside that of the top.
 MODULES := deploy/image deploy/monitoring integration/cluster integration/page
 
-.PHONY: help demo build modules tools test unit integration cluster page test-kernels test-nft bench bench-cluster image fuzz golden lint docs man monitoring clean
+.PHONY: help demo build modules tools test unit integration cluster page test-kernels test-nft bench bench-cluster image release fuzz golden lint docs man monitoring clean
 
 help: ## say what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ bench-cluster: build ## from API write to kernel, beside informers alone, on a r
 image: ## make the container image for amd64 and arm64, and its SBOM, in bin/image
 	go -C deploy/image build -o ../../bin/make-image .
 	bin/make-image -version '$(VERSION)'
+
+release: ## make the release VERSION of this commit in bin/release, and check that it is reproducible
+	.ci/release '$(VERSION)'
 
 fuzz: ## FUZZTIME (30s) of each fuzz target
 	FUZZTIME=$(FUZZTIME) .ci/fuzz

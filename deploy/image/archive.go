@@ -106,15 +106,20 @@ func pack(w io.Writer, folder fs.FS, r release) error {
 		if err != nil {
 			return err
 		}
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o644, Size: int64(len(content)), ModTime: r.created}
-		if err := archive.WriteHeader(header); err != nil {
-			return err
-		}
-		_, err = archive.Write(content)
-		return err
+		return addFile(archive, path, content, r)
 	})
 	if err != nil {
 		return err
 	}
 	return archive.Close()
+}
+
+// addFile adds a file that looks the same wherever and by whomever it is added.
+func addFile(archive *tar.Writer, name string, content []byte, r release) error {
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content)), ModTime: r.created}
+	if err := archive.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err := archive.Write(content)
+	return err
 }

@@ -85,7 +85,8 @@ func TestImage(t *testing.T) {
 	t.Run("TwoCheckoutsGiveTheSameBytes", func(t *testing.T) {
 		files := filesIn(t, out)
 		if want := []string{
-			"kube-vmap-amd64.cdx.json", "kube-vmap-amd64.tar", "kube-vmap-arm64.cdx.json", "kube-vmap-arm64.tar", "kube-vmap.tar",
+			"SHA256SUMS", "kube-vmap-amd64.cdx.json", "kube-vmap-amd64.tar", "kube-vmap-arm64.cdx.json", "kube-vmap-arm64.tar",
+			"kube-vmap-linux-amd64", "kube-vmap-linux-arm64", "kube-vmap-man.tar.gz", "kube-vmap-manifests.tar.gz", "kube-vmap.tar",
 		}; !slices.Equal(files, want) {
 			t.Fatalf("made %v, want %v", files, want)
 		}
@@ -95,6 +96,7 @@ func TestImage(t *testing.T) {
 			}
 		}
 	})
+	t.Run("Assets", func(t *testing.T) { checkAssets(t, out) })
 	t.Run("ArchiveOfAllHasOneImageForEachArchitecture", func(t *testing.T) {
 		index := openLayout(t, archivePath(out, ""))
 		checkNames(t, index, types.OCIImageIndex)
@@ -135,7 +137,11 @@ func TestImage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkBinary(t, onlyFile(t, image), arch)
+			binary := onlyFile(t, image)
+			checkBinary(t, binary, arch)
+			if !bytes.Equal(binary, read(t, filepath.Join(out, binaryName(arch)))) {
+				t.Errorf("%s is not the binary of the image", binaryName(arch))
+			}
 		})
 		t.Run("SBOMListsWhatWasLinked/"+arch, func(t *testing.T) {
 			checkSBOM(t, sbomPath(out, arch), arch)
@@ -177,7 +183,7 @@ func copyTree(t *testing.T, from, to string) {
 			return err
 		case path == ".":
 			return nil
-		case entry.IsDir() && (path[0] == '.' || path == "bin" || path == "integration" || path == "deploy" || entry.Name() == "testdata"):
+		case entry.IsDir() && (path[0] == '.' || path == "bin" || path == "integration" || path == "deploy/image" || entry.Name() == "testdata"):
 			return fs.SkipDir
 		case entry.IsDir() || !entry.Type().IsRegular():
 			return nil
@@ -198,7 +204,7 @@ func makeImage(t *testing.T, root string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "image")
 	var stdout, stderr strings.Builder
-	args := []string{"-root", root, "-out", out, "-version", version, "-revision", revision, "-created", created}
+	args := []string{"-release", "-root", root, "-out", out, "-version", version, "-revision", revision, "-created", created}
 	if code := run(args, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
 	}

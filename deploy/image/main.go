@@ -8,6 +8,9 @@
 //	                                   +-- its build info -------------+     (OCI layout, all of them)
 //	                                                                   +---- kube-vmap-ARCH.cdx.json
 //
+// With -release it also writes what people download: the binaries, the manual pages and
+// the manifests with the version in them, and the checksums of all files.
+//
 // The same commit and the same Go give the same bytes, wherever and whenever:
 // paths are trimmed, the environment does not count, and every time is that of
 // the commit (or SOURCE_DATE_EPOCH, https://reproducible-builds.org/specs).
@@ -20,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 )
 
 // architectures are those that images are made for.
@@ -42,6 +46,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	flags.StringVar(&root, "root", ".", "top of the source tree")
 	flags.StringVar(&out, "out", "bin/image", "folder to write to")
+	flags.BoolVar(&r.assets, "release", false, "also write binaries, manual pages, manifests and checksums")
 	flags.StringVar(&r.name, "name", defaultName, "name of the image, without tag")
 	flags.StringVar(&r.version, "version", "", "version, and tag of the image (default what git describe says)")
 	flags.StringVar(&r.revision, "revision", "", "commit (default HEAD)")
@@ -82,6 +87,11 @@ func makeAll(root, out string, r release, stdout io.Writer) error {
 	if err := writeLayout(archivePath(out, ""), tagged(index, nil, r), nil, r); err != nil {
 		return err
 	}
+	if r.assets {
+		if err := writeAssets(root, out, r); err != nil {
+			return err
+		}
+	}
 	return report(stdout, out, index, all, r)
 }
 
@@ -94,6 +104,11 @@ func makeOne(root, temp, out, arch string, r release) (platformImage, error) {
 	binary, err := os.ReadFile(path)
 	if err != nil {
 		return platformImage{}, fmt.Errorf("read what was built: %w", err)
+	}
+	if r.assets {
+		if err := os.WriteFile(filepath.Join(out, binaryName(arch)), binary, 0o755); err != nil {
+			return platformImage{}, fmt.Errorf("write the binary: %w", err)
+		}
 	}
 	if err := writeSBOM(sbomPath(out, arch), binary, arch, r); err != nil {
 		return platformImage{}, err

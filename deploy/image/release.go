@@ -18,6 +18,7 @@ type release struct {
 	version  string // the tag too
 	revision string // the commit
 	created  time.Time
+	assets   bool // also write binaries, manual pages, manifests and checksums
 }
 
 // complete asks git and the environment for what was not given.

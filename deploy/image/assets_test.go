@@ -1,0 +1,75 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// checkAssets checks what a release has besides images and binaries.
+func checkAssets(t *testing.T, out string) {
+	t.Helper()
+	var sums strings.Builder
+	for _, file := range filesIn(t, out) {
+		if file != checksumsName {
+			fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(read(t, filepath.Join(out, file))), file)
+		}
+	}
+	if got := string(read(t, filepath.Join(out, checksumsName))); got != sums.String() {
+		t.Errorf("%s has\n%s, want\n%s", checksumsName, got, sums.String())
+	}
+
+	const top = "kube-vmap-" + version + "/"
+	manual := unpack(t, filepath.Join(out, "kube-vmap-man.tar.gz"))
+	const title = `.TH "KUBE\-VMAP" "8" "" "kube\-vmap v1.2.3\-of\-a\-test" "kube\-vmap"`
+	if got, _, _ := strings.Cut(manual[top+"man/kube-vmap.8"], "\n"); got != title {
+		t.Errorf("the manual page begins with %q, want %q", got, title)
+	}
+	manifests := unpack(t, filepath.Join(out, "kube-vmap-manifests.tar.gz"))
+	const image = "- name: localhost/kube-vmap\n  newName: localhost/kube-vmap\n  newTag: " + version + "\n"
+	if site := manifests[top+"deploy/site/kustomization.yaml"]; !strings.Contains(site, image) {
+		t.Errorf("the manifests' site is\n%s, want in it\n%s", site, image)
+	}
+	for _, file := range slices.Sorted(maps.Keys(manifests)) {
+		if strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.yaml") {
+			t.Errorf("the manifests hold %s", file)
+		}
+	}
+	for _, file := range []string{"README.md", "base/daemonset.yaml", "overlays/instead-of-kube-proxy/nodes.yaml", "monitoring/dashboard.json"} {
+		if manifests[top+"deploy/"+file] == "" {
+			t.Errorf("the manifests lack %s", file)
+		}
+	}
+}
+
+// unpack returns the files of an archive.
+func unpack(t *testing.T, path string) map[string]string {
+	t.Helper()
+	zip, err := gzip.NewReader(bytes.NewReader(read(t, path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for archive := tar.NewReader(zip); ; {
+		header, err := archive.Next()
+		if err == io.EOF {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[header.Name] = string(content)
+	}
+}
