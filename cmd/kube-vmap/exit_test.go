@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"kube-vmap/cmd/inspect/exit"
 )
 
 // TestWrongWordsAreTroubleWhereOneMeansSomethingElse has commands whose exit code 1 is an
@@ -12,8 +14,8 @@ func TestWrongWordsAreTroubleWhereOneMeansSomethingElse(t *testing.T) {
 	for _, command := range []string{"explain", "diff"} {
 		for _, word := range []string{"foo", "--foo"} {
 			var out, errs bytes.Buffer
-			if code := run([]string{command, word}, &out, &errs); code != exitTrouble || !strings.Contains(errs.String(), "foo") || out.Len() > 0 {
-				t.Errorf("kube-vmap %s %s: exit code %d, want %d; printed %q, %q", command, word, code, exitTrouble, out.String(), errs.String())
+			if code := run([]string{command, word}, &out, &errs); code != exit.Trouble || !strings.Contains(errs.String(), "foo") || out.Len() > 0 {
+				t.Errorf("kube-vmap %s %s: exit code %d, want %d; printed %q, %q", command, word, code, exit.Trouble, out.String(), errs.String())
 			}
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"kube-vmap/cmd/inspect/exit"
 )
 
 // TestAFullDiskIsToldInOneLine has a process that answers, and nowhere to put that.
@@ -33,7 +35,7 @@ func TestAFullDiskIsToldInOneLine(t *testing.T) {
 		code int
 	}{
 		"kube-vmap: print the answer: write /dev/full: no space left on device\n": {[]string{"render"}, 1},
-		"kube-vmap: write /dev/full: no space left on device\n":                   {[]string{"diff"}, exitTrouble},
+		"kube-vmap: write /dev/full: no space left on device\n":                   {[]string{"diff"}, exit.Trouble},
 		"kube-vmap: print services: write /dev/full: no space left on device\n":   {[]string{"get", "svc"}, 1},
 		"kube-vmap: print: write /dev/full: no space left on device\n":            {[]string{"top", "--once"}, 1},
 	} {

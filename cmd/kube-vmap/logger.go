@@ -8,33 +8,33 @@ import (
 	"kube-vmap/cmd/kube-vmap/logring"
 )
 
-// newLogger makes the log that the configuration asks for, and its level, which
-// may change. What matters of it is kept, too.
-func newLogger(c *config.Config, w io.Writer, kept *logring.Log) (*slog.Logger, *slog.LevelVar) {
+// newLogger returns the configured logger, which also keeps warnings and errors in ring,
+// and its level, which may be changed.
+func newLogger(c *config.Config, w io.Writer, ring *logring.Log) (*slog.Logger, *slog.LevelVar) {
 	level := &slog.LevelVar{}
 	level.Set(logLevel(c.Verbosity()))
-	h := &slog.HandlerOptions{Level: level, ReplaceAttr: plainLevel}
+	h := &slog.HandlerOptions{Level: level, ReplaceAttr: roundLevel}
 	var handler slog.Handler = slog.NewTextHandler(w, h)
 	if c.LogFormat() == "json" {
 		handler = slog.NewJSONHandler(w, h)
 	}
-	return slog.New(kept.Handler(handler)), level
+	return slog.New(ring.Handler(handler)), level
 }
 
-// tellWarnings tells what whoever wrote the configuration should know.
-func tellWarnings(c *config.Config, log *slog.Logger) {
+// logWarnings logs the warnings about the configuration.
+func logWarnings(c *config.Config, log *slog.Logger) {
 	for _, w := range c.Warnings {
 		log.Warn("configuration", "warning", w)
 	}
 }
 
-// logLevel is the level that a -v stands for. klog's V(n) is slog's level -n, so
-// that 2 brings a line for each batch and 4 what is in it.
+// logLevel returns the level for a -v. klog's V(n) is slog's level -n, so that 2 logs a
+// line for each batch and 4 its content.
 func logLevel(verbosity int) slog.Level { return slog.LevelInfo - slog.Level(max(verbosity, 0)) }
 
-// plainLevel gives the levels between two that have names the name of the upper
-// one, where slog would count from the lower one.
-func plainLevel(groups []string, a slog.Attr) slog.Attr {
+// roundLevel prints levels between two named ones as the upper one, where slog would
+// print an offset from the lower one.
+func roundLevel(groups []string, a slog.Attr) slog.Attr {
 	level, ok := a.Value.Any().(slog.Level)
 	switch {
 	case !ok || len(groups) > 0 || a.Key != slog.LevelKey:

@@ -3,14 +3,14 @@
 //
 //	kube-vmap --config FILE            run as the node's proxy until SIGTERM
 //	kube-vmap --manifests DIR          the same, with Services from a folder
-//	kube-vmap get, explain, top        say what it programs, and does
-//	kube-vmap render, diff             print the rule set, and what differs in the kernel
-//	kube-vmap bundle                   collect all that helps to find a fault
+//	kube-vmap get, explain, top        show what is programmed, and its traffic
+//	kube-vmap render, diff             print the rule set, and how the kernel differs
+//	kube-vmap bundle                   collect diagnostics into an archive
 //	kube-vmap cleanup                  remove the rule set
-//	kube-vmap version                  say which version this is
 //
-// The command wires what the other packages do: a source of objects, the loop
-// that turns them into batches, and the kernel that takes those.
+// This package only connects the others: run.go goes from flags to the configuration,
+// to the parts of the proxy, and runs them; root.go has the commands, most of which are
+// instruments in cmd/inspect.
 package main
 
 import (
@@ -22,6 +22,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"kube-vmap/cmd/inspect/exit"
 )
 
 // version is set by the linker.
@@ -31,24 +33,17 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run returns the exit code: 0, or another with one line on stderr that says why.
+// run returns the exit code: 0, or another one after a line on stderr that gives the
+// reason.
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	context.AfterFunc(ctx, stop) // a second signal kills the process
 	root := rootCommand(stdout, stderr)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return 0
+	if err != nil && err.Error() != "" && !errors.Is(err, errLogged) {
+		_, _ = fmt.Fprintln(stderr, "kube-vmap:", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	code := 1
-	var exit *exitError
-	if errors.As(err, &exit) {
-		code = exit.code
-	}
-	if text := err.Error(); text != "" && !errors.Is(err, errTold) {
-		_, _ = fmt.Fprintln(stderr, "kube-vmap:", strings.ReplaceAll(text, "\n", "; ")) // there is no other place to say it
-	}
-	return code
+	return exit.Code(err)
 }

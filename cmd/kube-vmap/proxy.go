@@ -7,16 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/logring"
-	"kube-vmap/cmd/kube-vmap/serve"
+	"kube-vmap/cmd/kube-vmap/takeover"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
 	"kube-vmap/sync/addresses"
@@ -26,26 +24,27 @@ import (
 	"kube-vmap/sync/metrics"
 )
 
-// proxy is what runs as the proxy of a node, as tasks: each has one thing to do
-// until the context ends, and the first that cannot ends all.
+// proxy holds the parts of the Service proxy. Most are tasks: each does one thing until
+// the context ends, and the first error ends all.
 type proxy struct {
 	config  *config.Config
 	loop    sync.Config
 	source  sync.Source
-	events  *cluster.Recorder // nil if there is no API to send them to
+	events  *cluster.Recorder // nil without an API server
 	flags   *pflag.FlagSet
 	log     *slog.Logger
 	level   *slog.LevelVar
-	recent  *logring.Log // the last lines of log that matter
+	ring    *logring.Log // the last warnings and errors
 	started time.Time
-	// counting is a kernel for what is counted, asked one for who asks for it.
-	counting, asked *kernel.Kernel
-	answers         status.Answer // to who asks what is programmed, once there is a loop
-	// otherProxy is why another proxy seems to run here; nil if none does.
-	otherProxy atomic.Pointer[string]
+
+	kernels  kernels
+	takeover *takeover.Takeover
 }
 
-// connect finds where Services come from and where events go to. Nobody is asked
+// kernels are handles of the kernel, one for each goroutine that uses one.
+type kernels struct{ affinity, drift, counts, status *kernel.Kernel }
+
+// connect creates the source of Services and the recorder of events. Neither is asked
 // for anything yet.
 func (p *proxy) connect() error {
 	if folder := p.config.Manifests; folder != "" {
@@ -72,47 +71,41 @@ func (p *proxy) connect() error {
 		Client: client, NodeName: p.loop.NodeName, NeedPodRanges: p.loop.PodsFromNode,
 	}, p.log)
 	p.events = cluster.NewRecorder(client, p.loop.NodeName, p.log)
+	p.loop.Recorder = p.events
 	return nil
 }
 
-// run runs until ctx ends, which is no error. The rules stay.
-func (p *proxy) run(ctx context.Context, k *kernel.Kernel) error {
-	return beside(k, func(aside *kernel.Kernel) error {
-		return beside(k, func(reader *kernel.Kernel) error {
-			return beside(k, func(counting *kernel.Kernel) error {
-				return beside(k, func(asked *kernel.Kernel) error {
-					p.loop.DriftReader, p.counting, p.asked = reader, counting, asked
-					return p.runTasks(ctx, k, aside)
-				})
-			})
-		})
-	})
-}
-
-// beside opens a kernel beside another for as long as a function runs.
-func beside(k *kernel.Kernel, do func(*kernel.Kernel) error) (err error) {
-	other, err := k.Share()
-	if err != nil {
-		return err
+// run opens the kernels and runs all tasks until ctx ends, which is no error. The rules
+// stay.
+func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
+	ks := &p.kernels
+	for _, to := range []**kernel.Kernel{&ks.affinity, &ks.drift, &ks.counts, &ks.status} {
+		other, e := k.Share()
+		if e != nil {
+			return e
+		}
+		defer func() { err = errors.Join(err, other.Close()) }()
+		*to = other
 	}
-	defer func() { err = errors.Join(err, other.Close()) }()
-	return do(other)
+	return p.runTasks(ctx, k)
 }
 
-// runTasks is run with a kernel for the loop, and one for what is done beside it.
-func (p *proxy) runTasks(ctx context.Context, k, aside *kernel.Kernel) error {
+// runTasks connects the tasks and runs them.
+func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	m := metrics.New(metrics.Config{Version: version, Kubernetes: metrics.Kubernetes()})
 	h := health.New(health.Config{SyncPeriod: p.config.SyncPeriod(), Probed: m.Probed})
 	p.loop.Observer = sync.MultiObserver{h, m}
 	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})
-	if p.events != nil {
-		p.loop.Recorder = p.events
-	}
-	followers := p.followers(aside, h, m)
+	p.loop.DriftReader = p.kernels.drift
+	followers := p.followers(h, m)
 	for _, f := range followers {
 		p.loop.Followers = append(p.loop.Followers, f)
 	}
 	loop := sync.NewLoop(p.loop, p.source, k, p.log)
+	p.takeover = takeover.New(takeover.Config{
+		NodeName: p.loop.NodeName, Ports: p.config.ProxyPorts(), ExcludeCIDRs: p.config.ExcludeCIDRs(),
+		Recorder: p.loop.Recorder, Log: p.log,
+	})
 	servers, err := p.servers(h, m, loop)
 	if err != nil {
 		return err
@@ -126,76 +119,23 @@ func (p *proxy) runTasks(ctx context.Context, k, aside *kernel.Kernel) error {
 		group.Go(func() error { return f.Run(ctx) })
 	}
 	group.Go(func() error { return loop.Run(ctx) })
-	group.Go(func() error { return p.onceReady(ctx, loop.Ready()) })
+	group.Go(func() error { return p.whenReady(ctx, loop.Ready()) })
 	group.Go(func() error { return p.config.Watch(ctx, p.log) })
 	for _, s := range servers {
 		group.Go(func() error { return p.serve(ctx, s) })
 	}
 	err = group.Wait()
-	p.log.Info("stopped; the rules stay")
+	p.log.Info("stopped, the rules stay")
 	return err
 }
 
-// servers are those of health, metrics and status.
-func (p *proxy) servers(h *health.Health, m *metrics.Metrics, loop *sync.Loop) ([]*serve.Server, error) {
-	handler, err := serve.Metrics(serve.MetricsConfig{
-		Log: p.log, Version: version, Kubernetes: metrics.Kubernetes(), Started: p.started,
-		Metrics: m.Gatherer(), SLIs: m.SLIs(), Pinged: m.Pinged, Status: p.statusPage(loop),
-		Object: &p.config.Proxy, Flags: p.flags,
-		Flagz: p.config.Feature("ComponentFlagz"), Statusz: p.config.Feature("ComponentStatusz"),
-		Profiling: p.config.Proxy.EnableProfiling, SetVerbosity: p.setVerbosity,
-	})
-	if err != nil {
-		return nil, err
-	}
-	hard := p.config.Proxy.BindAddressHardFail
-	return []*serve.Server{
-		serve.New(serve.Config{
-			Name: "health", Address: p.config.Proxy.HealthzBindAddress, HardFail: hard, Handler: h.Handler(), Log: p.log,
-		}),
-		serve.New(serve.Config{
-			Name: "metrics", Address: p.config.Proxy.MetricsBindAddress, HardFail: hard, Handler: handler, Log: p.log,
-		}),
-		p.statusServer(loop, m.Gatherer()),
-	}, nil
-}
-
-// setVerbosity does what another -v would have done.
-func (p *proxy) setVerbosity(v int) {
-	p.level.Set(logLevel(v))
-	cluster.SetKlogVerbosity(v)
-}
-
-// serve runs a server. That it ends the process is told where people look.
-func (p *proxy) serve(ctx context.Context, s *serve.Server) error {
-	err := s.Run(ctx)
-	if err == nil || p.events == nil {
-		return err
-	}
-	reason := cluster.ReasonHealthServer
-	if s.Name == "metrics" {
-		reason = cluster.ReasonMetricsServer
-	}
-	// The other tasks end now, and ctx with them; the event still has some time.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
-	defer cancel()
-	if e := p.events.FailedToStart(last, reason, err.Error()); e != nil {
-		p.log.Warn("no event of the end", "err", e)
-	}
-	return err
-}
-
-// lastWords is how long a process that ends may take to say why.
-const lastWords = 2 * time.Second
-
-// onceReady does what waits until our own rules stand.
-func (p *proxy) onceReady(ctx context.Context, ready <-chan struct{}) error {
+// whenReady waits until our rules are installed, and then takes over from kube-proxy.
+func (p *proxy) whenReady(ctx context.Context, ready <-chan struct{}) error {
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-ready:
 	}
-	// Of what reading the whole cluster took, a third is not needed again.
-	debug.FreeOSMemory()
-	return p.takeOver(ctx)
+	debug.FreeOSMemory() // a third of what reading the whole cluster took is not needed again
+	return p.takeover.Run(ctx)
 }

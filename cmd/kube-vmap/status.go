@@ -2,45 +2,60 @@ package main
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"kube-vmap/cmd/inspect/diff"
+	"kube-vmap/cmd/inspect/page"
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/cmd/kube-vmap/serve"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
 )
 
-// answer is what answers questions about what is programmed, the same for all who
-// ask: what it has read of the kernel is good for a second, or longer where there is
-// much to read.
-func (p *proxy) answer(loop *sync.Loop) status.Answer {
-	if p.answers != nil {
-		return p.answers
-	}
+// statusAnswer returns the source of status documents, one for the socket and the page,
+// since it caches what it reads from the kernel.
+func (p *proxy) statusAnswer(loop *sync.Loop) status.Answer {
 	counts := status.Counts{Active: status.Active(conntrack.New(conntrack.Config{}))}
-	if p.config.CountConnections() {
-		counts.Counted = status.Counted(p.asked)
+	if p.config.CountConnections {
+		counts.Counted = status.Counted(p.kernels.status)
 	}
-	p.answers = status.New(status.Config{Look: p.lookAt(loop), Version: version, Counts: counts})
-	return p.answers
-}
-
-// lookAt returns a function that returns what the loop knows, and whether another
-// proxy seems to run.
-func (p *proxy) lookAt(loop *sync.Loop) func(context.Context) (sync.Snapshot, error) {
-	return func(ctx context.Context) (sync.Snapshot, error) {
+	look := func(ctx context.Context) (sync.Snapshot, error) {
 		v, err := loop.Snapshot(ctx)
-		if other := p.otherProxy.Load(); other != nil {
-			v.Problems = append(v.Problems, sync.Problem{Object: p.node(), Reason: reasonOtherProxy, Text: otherProxyRuns + ": " + *other})
-		}
+		v.Problems = append(v.Problems, p.takeover.Problems()...)
 		return v, err
 	}
+	return status.New(status.Config{Look: look, Version: version, Counts: counts})
 }
 
-// statusServer is what the commands ask that tell about a running process.
-func (p *proxy) statusServer(loop *sync.Loop, metrics prometheus.Gatherer) *serve.Server {
-	s, mux := serve.NewStatus(serve.StatusConfig{Socket: p.config.StatusSocket(), Answer: p.answer(loop), Log: p.log})
-	p.inspected(mux, loop, metrics)
-	return s
+// statusServer returns the server of the status socket.
+func (p *proxy) statusServer(loop *sync.Loop, answer status.Answer, metrics prometheus.Gatherer) *serve.Server {
+	return serve.NewStatus(serve.StatusConfig{
+		Socket: p.config.StatusSocket, Answer: answer, Metrics: metrics, Log: p.log,
+		Texts: map[string]serve.Text{
+			status.PathRules:  func(ctx context.Context, w io.Writer) error { return diff.WriteRules(ctx, loop, w) },
+			status.PathKernel: func(ctx context.Context, w io.Writer) error { return diff.WriteKernel(ctx, loop, w) },
+			status.PathDrift:  func(ctx context.Context, w io.Writer) error { return diff.WriteDrift(ctx, loop, w) },
+			status.PathConfig: func(_ context.Context, w io.Writer) error { return p.config.Write(w) },
+			status.PathRecent: func(_ context.Context, w io.Writer) error {
+				_, err := io.WriteString(w, p.ring.Text())
+				return err
+			},
+		},
+	})
+}
+
+// statusPage returns the handler of the status page; nil without --status-page.
+func (p *proxy) statusPage(answer status.Answer) http.Handler {
+	if !p.config.StatusPage {
+		return nil
+	}
+	hosts := []string{p.loop.NodeName}
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, name)
+	}
+	return page.Handler(page.Config{Document: answer, Version: version, Hosts: hosts, Log: p.log})
 }

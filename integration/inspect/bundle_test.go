@@ -83,7 +83,7 @@ func TestABundleWithoutAProxyHasWhatTheKernelKnows(t *testing.T) {
 	s := newScene(t)
 	daemon.Start(t, s.lab.Node, s.folder).Kill()
 	said := s.run("bundle", "-o", "-")
-	if said.ExitCode != 0 || !strings.Contains(said.Stderr, "not to be had") {
+	if said.ExitCode != 0 || !strings.Contains(said.Stderr, "skipped, see") {
 		t.Errorf("exit code %d: %s", said.ExitCode, said.Stderr)
 	}
 	got := unpack(t, strings.NewReader(said.Stdout))

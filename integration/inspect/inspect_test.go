@@ -100,11 +100,11 @@ func TestThereIsNoDifferenceToWhatTheProxyWants(t *testing.T) {
 }
 
 // Without the ranges of pods, what comes from them is masqueraded, too.
-func TestThatTheProxyIsSetOtherwiseIsTold(t *testing.T) {
+func TestOtherSettingsOfTheProxyArePrinted(t *testing.T) {
 	s := newScene(t)
 	daemon.Start(t, s.lab.Node, s.folder)
 	said := s.run("diff", "--manifests", s.folder.Dir(), "--hostname-override", s.lab.Node.Name)
-	if said.ExitCode != 1 || !strings.Contains(said.Stdout, "lb-") || !strings.Contains(said.Stderr, "it has clusterCIDR: "+strings.TrimPrefix(daemon.PodRanges, "--cluster-cidr=")+"\n") {
+	if said.ExitCode != 1 || !strings.Contains(said.Stdout, "lb-") || !strings.Contains(said.Stderr, "difference: clusterCIDR: "+strings.TrimPrefix(daemon.PodRanges, "--cluster-cidr=")+"\n") {
 		t.Errorf("%+v", said)
 	}
 }

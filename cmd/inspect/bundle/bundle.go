@@ -1,15 +1,15 @@
-// Package bundle collects what is needed to understand a node from afar into one
-// archive: what is configured, what is programmed, what the kernel holds and can do,
-// and what went wrong last.
+// Package bundle collects diagnostics of a node into one archive: the configuration,
+// what is programmed, what the kernel holds and can do, and the last errors.
 //
-//	part --name, function--> file in kube-vmap-bundle/ of a .tar.gz
+//	Part{name, function} --> file in kube-vmap-bundle/ of a .tar.gz
 //
-// A part that cannot be had is a file that says why. Nothing of it is secret: no
-// credentials, no environment, no object but what Services and EndpointSlices say.
+// A part that cannot be collected becomes a file with the error. No part has
+// credentials, the environment, or objects other than Services and EndpointSlices.
 package bundle
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -21,29 +21,59 @@ import (
 // folder is where all files of an archive are.
 const folder = "kube-vmap-bundle/"
 
+// Limits of one part, so that an archive of a large cluster comes to an end.
+const (
+	maxBytes = 256 << 20
+	timeout  = time.Minute
+)
+
+// errTruncated is the error of a part that was too long.
+var errTruncated = fmt.Errorf("truncated after %d MiB", maxBytes>>20)
+
 // Part is one file of an archive.
 type Part struct {
 	Name  string
 	Write func(ctx context.Context, w io.Writer) error
 }
 
-// Write writes an archive as of a time. The errors of parts are in the archive, and
-// returned as their names; the error is that of writing.
+// Write writes an archive with the time of its files. It returns the names of parts that
+// failed, whose errors are in the archive; err is about writing it.
 func Write(ctx context.Context, w io.Writer, parts []Part, at time.Time) (missing []string, err error) {
 	packed := gzip.NewWriter(w)
 	files := tar.NewWriter(packed)
 	for _, p := range parts {
-		name, content := p.Name, collect(ctx, p)
-		if content.err != nil {
+		var text bytes.Buffer
+		name := p.Name
+		if err := p.collect(ctx, &text); err != nil {
 			missing = append(missing, p.Name)
 			name += ".error"
-			fmt.Fprintf(&content.text, "%v\n", content.err)
+			fmt.Fprintf(&text, "%v\n", err)
 		}
-		if err := add(files, name, content.text.Bytes(), at); err != nil {
+		if err := add(files, name, text.Bytes(), at); err != nil {
 			return missing, fmt.Errorf("write %s: %w", name, err)
 		}
 	}
 	return missing, errors.Join(files.Close(), packed.Close())
+}
+
+// collect writes a part within its limits.
+func (p *Part) collect(ctx context.Context, text *bytes.Buffer) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return p.Write(ctx, limitedWriter{text})
+}
+
+// limitedWriter writes up to maxBytes.
+type limitedWriter struct{ to *bytes.Buffer } // not embedded: it would be an io.ReaderFrom
+
+// Write implements [io.Writer].
+func (w limitedWriter) Write(p []byte) (int, error) {
+	room := maxBytes - w.to.Len()
+	if len(p) <= room {
+		return w.to.Write(p)
+	}
+	n, err := w.to.Write(p[:room])
+	return n, errors.Join(err, errTruncated)
 }
 
 // add adds a file.

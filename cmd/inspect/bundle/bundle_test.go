@@ -38,7 +38,7 @@ func unpack(t *testing.T, archive io.Reader) map[string]string {
 	}
 }
 
-func TestAPartThatCannotBeHadSaysWhyAndTheOthersAreThere(t *testing.T) {
+func TestFailedPartHasItsErrorAndOthersAreComplete(t *testing.T) {
 	part := func(name, text string, err error) bundle.Part {
 		return bundle.Part{Name: name, Write: func(_ context.Context, w io.Writer) error {
 			_, _ = io.WriteString(w, text)
@@ -47,20 +47,20 @@ func TestAPartThatCannotBeHadSaysWhyAndTheOthersAreThere(t *testing.T) {
 	}
 	var archive bytes.Buffer
 	missing, err := bundle.Write(t.Context(), &archive, []bundle.Part{
-		part("version", "1\n", nil), part("metrics", "half\n", errors.New("nobody answers")), part("rules", "3\n", nil),
+		part("version", "1\n", nil), part("metrics", "half\n", errors.New("no answer")), part("rules", "3\n", nil),
 	}, time.Unix(1, 0))
 	if err != nil || len(missing) != 1 || missing[0] != "metrics" {
 		t.Errorf("missing %q, error %v", missing, err)
 	}
 	want := map[string]string{
-		"kube-vmap-bundle/version": "1\n", "kube-vmap-bundle/metrics.error": "half\nnobody answers\n", "kube-vmap-bundle/rules": "3\n",
+		"kube-vmap-bundle/version": "1\n", "kube-vmap-bundle/metrics.error": "half\nno answer\n", "kube-vmap-bundle/rules": "3\n",
 	}
 	if got := unpack(t, &archive); !maps.Equal(got, want) {
 		t.Errorf("the archive has %q, want %q", got, want)
 	}
 }
 
-func TestAPartThatNeverEndsIsEnded(t *testing.T) {
+func TestEndlessPartIsTruncated(t *testing.T) {
 	endless := bundle.Part{Name: "endless", Write: func(_ context.Context, w io.Writer) error {
 		chunk := make([]byte, 1<<20)
 		for {
@@ -75,7 +75,7 @@ func TestAPartThatNeverEndsIsEnded(t *testing.T) {
 	}
 }
 
-func TestAnArchiveThatCannotBeWrittenIsAnError(t *testing.T) {
+func TestArchiveWriteErrorIsReturned(t *testing.T) {
 	_, w := io.Pipe()
 	_ = w.Close()
 	part := bundle.Part{Name: "a", Write: func(_ context.Context, w io.Writer) error { return nil }}

@@ -16,7 +16,6 @@ type Options struct {
 	From, To  string
 	Interface string // that the packet comes in by
 	Output    string // text, json, yaml
-	Socket    string // on which the running process answers
 }
 
 // Packet is the packet that the options name.

@@ -10,9 +10,9 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-func endpoints() Resource {
-	return Resource{
-		Singular: "endpoint", Plural: "endpoints", Short: "ep",
+func endpoints() resource {
+	return resource{
+		singular: "endpoint", plural: "endpoints", short: "ep",
 		columns: []string{"ADDRESS", "SERVICE", "SLOT", "NODE", "READY", "REASON", "CONNECTIONS", "ACTIVE"},
 		wide:    []string{"LOCAL-SLOT", "SERVING", "TERMINATING", "ZONE-HINTS", "NODE-HINTS"},
 		fields: originFields(

@@ -21,7 +21,7 @@ type field struct {
 }
 
 // Fields are the names of what rows can be selected by.
-func (r *Resource) Fields() (names []string) {
+func (r *resource) fieldNames() (names []string) {
 	for _, f := range r.fields {
 		names = append(names, f.name)
 	}
@@ -29,7 +29,7 @@ func (r *Resource) Fields() (names []string) {
 }
 
 // selector reads a selector of the resource's rows.
-func (r *Resource) selector(text string) (fields.Selector, error) {
+func (r *resource) selector(text string) (fields.Selector, error) {
 	s, err := fields.ParseSelector(text)
 	if err != nil {
 		return nil, fmt.Errorf("--field-selector: %w", err)
@@ -40,7 +40,7 @@ func (r *Resource) selector(text string) (fields.Selector, error) {
 	return s.Transform(func(name, value string) (string, string, error) {
 		i := slices.IndexFunc(r.fields, func(f field) bool { return f.name == name })
 		if i < 0 {
-			return "", "", fmt.Errorf("--field-selector: %s have no field %s; they have %s", r.Plural, name, strings.Join(r.Fields(), ", "))
+			return "", "", fmt.Errorf("--field-selector: %s have no field %s; they have %s", r.plural, name, strings.Join(r.fieldNames(), ", "))
 		}
 		if r.fields[i].read == nil {
 			return name, value, nil

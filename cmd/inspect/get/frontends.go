@@ -10,9 +10,9 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-func frontends() Resource {
-	return Resource{
-		Singular: "frontend", Plural: "frontends", Short: "fe",
+func frontends() resource {
+	return resource{
+		singular: "frontend", plural: "frontends", short: "fe",
 		columns: []string{"ADDRESS", "KIND", "SERVICE", "POLICY", "MASQUERADE", "VERDICT", "CONNECTIONS", "ACTIVE"},
 		wide:    []string{"FAMILY", "SCHEDULER", "AFFINITY", "ENDPOINTS", "SOURCES"},
 		fields: originFields(

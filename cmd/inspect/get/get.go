@@ -40,7 +40,7 @@ var outputs = []string{"", "wide", "json", "yaml", "name"}
 // Run prints what was asked for. A name that is not there is an error, after the
 // others were printed.
 func Run(ctx context.Context, o Options, from Source, stdout, stderr io.Writer) error {
-	r, err := o.resource()
+	r, err := o.parseArgs()
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func Run(ctx context.Context, o Options, from Source, stdout, stderr io.Writer) 
 	rows = slices.DeleteFunc(rows, func(x row) bool { return !selector.Matches(x.fields) })
 	if o.Output == "" || o.Output == "wide" || o.Output == "name" {
 		for _, name := range empty {
-			tell(stderr, "Service "+name+" has no "+r.Plural+".")
+			tell(stderr, "Service "+name+" has no "+r.plural+".")
 		}
 		if len(rows)+len(missing)+len(empty) == 0 {
 			tell(stderr, o.nothing())
@@ -74,7 +74,7 @@ func Run(ctx context.Context, o Options, from Source, stdout, stderr io.Writer) 
 	}
 	if len(rows) > 0 || len(missing) == 0 {
 		if err := o.print(stdout, &r, doc, rows); err != nil {
-			return fmt.Errorf("print %s: %w", r.Plural, err)
+			return fmt.Errorf("print %s: %w", r.plural, err)
 		}
 	}
 	return o.notFound(&r, missing)
@@ -88,9 +88,9 @@ func tell(stderr io.Writer, line string) {
 }
 
 // resource finds the resource and names among the arguments.
-func (o *Options) resource() (Resource, error) {
+func (o *Options) parseArgs() (resource, error) {
 	if len(o.Args) == 0 {
-		return Resource{}, errors.New("name what to get: services, endpoints or frontends")
+		return resource{}, errors.New("name what to get: services, endpoints or frontends")
 	}
 	name, first, joined := strings.Cut(o.Args[0], "/")
 	r, known := find(name)
@@ -109,8 +109,8 @@ func (o *Options) resource() (Resource, error) {
 	o.Names = []string{first}
 	for _, arg := range o.Args[1:] {
 		name, rest, _ := strings.Cut(arg, "/")
-		if other, known := find(name); !known || other.Plural != r.Plural || rest == "" {
-			return r, fmt.Errorf("%s after %s: only others of the same type, as %s/NAME", arg, o.Args[0], r.Singular)
+		if other, known := find(name); !known || other.plural != r.plural || rest == "" {
+			return r, fmt.Errorf("%s after %s: only others of the same type, as %s/NAME", arg, o.Args[0], r.singular)
 		}
 		o.Names = append(o.Names, rest)
 	}
@@ -118,7 +118,7 @@ func (o *Options) resource() (Resource, error) {
 }
 
 // check refuses what cannot be done, and reads the selector.
-func (o *Options) check(r *Resource) (fields.Selector, error) {
+func (o *Options) check(r *resource) (fields.Selector, error) {
 	if o.Labels != "" {
 		return nil, errors.New("-l: the proxy keeps no labels; select with kubectl (kubectl get services -l " + o.Labels +
 			" -o name) and name the Services here, or use --field-selector")
@@ -130,12 +130,12 @@ func (o *Options) check(r *Resource) (fields.Selector, error) {
 }
 
 // query is what to ask for.
-func (o *Options) query(r *Resource) status.Query {
+func (o *Options) query(r *resource) status.Query {
 	q := status.Query{Namespace: o.Namespace}
 	if o.AllNamespaces {
 		q.Namespace = ""
 	}
-	if r.Singular == "service" && len(o.Names) == 1 {
+	if r.singular == "service" && len(o.Names) == 1 {
 		q.Name = o.Names[0]
 	}
 	return q
@@ -193,7 +193,7 @@ func (o *Options) nothing() string {
 }
 
 // notFound is an error about names that there are not; nil if all are there.
-func (o *Options) notFound(r *Resource, missing []string) error {
+func (o *Options) notFound(r *resource, missing []string) error {
 	if len(missing) == 0 {
 		return nil
 	}
@@ -201,5 +201,5 @@ func (o *Options) notFound(r *Resource, missing []string) error {
 	if o.AllNamespaces {
 		where = ""
 	}
-	return fmt.Errorf("%s not found%s: %s", r.Plural, where, strings.Join(missing, ", "))
+	return fmt.Errorf("%s not found%s: %s", r.plural, where, strings.Join(missing, ", "))
 }

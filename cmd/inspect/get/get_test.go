@@ -108,11 +108,11 @@ func TestCommandsPrint(t *testing.T) {
 }
 
 func TestJSONAndYAMLHoldTheSame(t *testing.T) {
-	for _, r := range Resources() {
+	for _, r := range resources() {
 		var all [2]any
 		for i, form := range []string{"json", "yaml"} {
 			var stdout bytes.Buffer
-			err := Run(t.Context(), options(r.Short+" -A -o "+form), source(document(t), ""), &stdout, &bytes.Buffer{})
+			err := Run(t.Context(), options(r.short+" -A -o "+form), source(document(t), ""), &stdout, &bytes.Buffer{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,10 +126,10 @@ func TestJSONAndYAMLHoldTheSame(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(all[0], all[1]); diff != "" {
-			t.Errorf("%s: -json +yaml\n%s", r.Plural, diff)
+			t.Errorf("%s: -json +yaml\n%s", r.plural, diff)
 		}
 		if n := len(all[0].(map[string]any)["items"].([]any)); n != len(r.rows(document(t))) {
-			t.Errorf("%s: %d items", r.Plural, n)
+			t.Errorf("%s: %d items", r.plural, n)
 		}
 	}
 }
@@ -139,19 +139,19 @@ func TestEveryRowHasEveryColumnAndField(t *testing.T) {
 	for _, from := range []string{status.FromDaemon, status.FromKernel} {
 		d := document(t)
 		d.Source = from
-		for _, r := range Resources() {
+		for _, r := range resources() {
 			for _, x := range r.rows(d) {
 				if len(x.cells) != len(r.columns) || len(x.wide) != len(r.wide) || len(x.fields) != len(r.fields) {
-					t.Errorf("%s %s has %d and %d cells and the fields %v", r.Singular, x.name, len(x.cells), len(x.wide), x.fields)
+					t.Errorf("%s %s has %d and %d cells and the fields %v", r.singular, x.name, len(x.cells), len(x.wide), x.fields)
 				}
 				for _, cell := range append(x.cells, x.wide...) {
 					if cell == "" || strings.ContainsAny(cell, "\t\n") {
-						t.Errorf("%s %s has a cell %q", r.Singular, x.name, cell)
+						t.Errorf("%s %s has a cell %q", r.singular, x.name, cell)
 					}
 				}
-				for _, name := range r.Fields() {
+				for _, name := range r.fieldNames() {
 					if !x.fields.Has(name) {
-						t.Errorf("%s %s has no field %s", r.Singular, x.name, name)
+						t.Errorf("%s %s has no field %s", r.singular, x.name, name)
 					}
 				}
 			}
@@ -161,13 +161,13 @@ func TestEveryRowHasEveryColumnAndField(t *testing.T) {
 
 // TestWhatIsPrintedAsANameIsOne gives the names of everything back.
 func TestWhatIsPrintedAsANameIsOne(t *testing.T) {
-	for _, r := range Resources() {
+	for _, r := range resources() {
 		var names, again bytes.Buffer
-		if err := Run(t.Context(), options(r.Short+" -A -o name"), source(document(t), ""), &names, &bytes.Buffer{}); err != nil {
+		if err := Run(t.Context(), options(r.short+" -A -o name"), source(document(t), ""), &names, &bytes.Buffer{}); err != nil {
 			t.Fatal(err)
 		}
 		all := strings.Join(strings.Fields(names.String()), " ")
-		for _, line := range []string{all, r.Plural + " " + all} {
+		for _, line := range []string{all, r.plural + " " + all} {
 			again.Reset()
 			err := Run(t.Context(), options(line+" -A -o name"), source(document(t), ""), &again, &bytes.Buffer{})
 			// What has one name in both families comes together.

@@ -14,13 +14,13 @@ import (
 )
 
 // print writes rows in the form that was asked for.
-func (o *Options) print(w io.Writer, r *Resource, d *status.Document, rows []row) error {
+func (o *Options) print(w io.Writer, r *resource, d *status.Document, rows []row) error {
 	switch o.Output {
 	case "json", "yaml":
 		return o.printObjects(w, d, rows)
 	case "name":
 		for i := range rows {
-			if _, err := fmt.Fprintf(w, "%s/%s\n", r.Singular, rows[i].name); err != nil {
+			if _, err := fmt.Fprintf(w, "%s/%s\n", r.singular, rows[i].name); err != nil {
 				return err
 			}
 		}
@@ -30,7 +30,7 @@ func (o *Options) print(w io.Writer, r *Resource, d *status.Document, rows []row
 }
 
 // printTable writes a table.
-func (o *Options) printTable(w io.Writer, r *Resource, rows []row) error {
+func (o *Options) printTable(w io.Writer, r *resource, rows []row) error {
 	wide := o.Output == "wide"
 	t := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0)
 	line := func(namespace string, cells, more []string) {

@@ -9,10 +9,10 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// Resource is something that can be asked for.
-type Resource struct {
-	// Singular and Plural are its names, Short the shortest; each will do.
-	Singular, Plural, Short string
+// resource is something that can be asked for.
+type resource struct {
+	// singular and plural are its names, Short the shortest; each will do.
+	singular, plural, short string
 
 	columns, wide []string // headings; the second are of -o wide only
 	fields        []field  // that can be selected by
@@ -29,14 +29,14 @@ type row struct {
 }
 
 // Resources lists all there are.
-func Resources() []Resource {
-	return []Resource{services(), endpoints(), frontends()}
+func resources() []resource {
+	return []resource{services(), endpoints(), frontends()}
 }
 
 // find is the resource of a name.
-func find(name string) (r Resource, found bool) {
-	all := Resources()
-	i := slices.IndexFunc(all, func(r Resource) bool { return r.called(name) })
+func find(name string) (r resource, found bool) {
+	all := resources()
+	i := slices.IndexFunc(all, func(r resource) bool { return r.called(name) })
 	if i < 0 {
 		return r, false
 	}
@@ -44,8 +44,8 @@ func find(name string) (r Resource, found bool) {
 }
 
 // called reports whether it is one of the resource's names.
-func (r *Resource) called(name string) bool {
-	return slices.Contains([]string{r.Singular, r.Plural, r.Short}, strings.ToLower(name))
+func (r *resource) called(name string) bool {
+	return slices.Contains([]string{r.singular, r.plural, r.short}, strings.ToLower(name))
 }
 
 // of is the name of the Service port that a row is about: "web:http".

@@ -12,9 +12,9 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-func services() Resource {
-	return Resource{
-		Singular: "service", Plural: "services", Short: "svc",
+func services() resource {
+	return resource{
+		singular: "service", plural: "services", short: "svc",
 		columns: []string{"NAME", "KINDS", "CLUSTER-IP", "PORT(S)", "ENDPOINTS", "CONNECTIONS", "ACTIVE", "STATUS"},
 		wide:    []string{"EXTERNAL", "POLICY", "SCHEDULER", "AFFINITY", "PROBLEM"},
 		fields: []field{

@@ -14,9 +14,9 @@ import (
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// Ask is the source that asks the running process, and where none answers, the
+// FromProxy is the source that asks the running process, and where none answers, the
 // kernel.
-func Ask(socket string) Source {
+func FromProxy(socket string) Source {
 	return func(ctx context.Context, q status.Query) (*status.Document, string, error) {
 		d, err := status.Get(ctx, socket, q)
 		switch {
@@ -25,7 +25,7 @@ func Ask(socket string) Source {
 		case !errors.Is(err, status.ErrNobody):
 			return d, "", err
 		}
-		d, note, kernelErr := Kernel(ctx, q)
+		d, note, kernelErr := FromKernel(ctx, q)
 		if kernelErr != nil {
 			return nil, "", fmt.Errorf("%w; and in the kernel: %w", err, kernelErr)
 		}
@@ -35,8 +35,8 @@ func Ask(socket string) Source {
 	}
 }
 
-// Kernel is the source that reads the kernel's tables, and changes nothing.
-func Kernel(_ context.Context, q status.Query) (d *status.Document, note string, err error) {
+// FromKernel is the source that reads the kernel's tables, and changes nothing.
+func FromKernel(_ context.Context, q status.Query) (d *status.Document, note string, err error) {
 	k, err := kernel.Open(kernel.Config{})
 	if err != nil {
 		return nil, "", err

@@ -47,9 +47,6 @@ func QueryOf(v url.Values) Query {
 	return Query{Namespace: v.Get("namespace"), Name: v.Get("name"), Brief: v.Get("brief") == "true"}
 }
 
-// Path is where a process answers with its [Document].
-const Path = "/status"
-
 // ErrNobody is that no process answers on a socket that is to be believed.
 var ErrNobody = errors.New("nobody answers")
 

@@ -97,8 +97,8 @@ func statusColumn() column {
 	}
 }
 
-// Sorts are the words that Config.Sort may be.
-func Sorts() []string {
+// sorts are the words that Config.Sort may be.
+func sorts() []string {
 	var out []string
 	for _, c := range overviewColumns() {
 		out = append(out, c.word)

@@ -14,7 +14,7 @@ import (
 // terminal with such variables.
 func started(t *testing.T, env ...string) *teatest.TestModel {
 	s := &script{answers: []any{three(0), three(1), three(2)}}
-	c := Config{Interval: LeastInterval, Sort: "rate"}
+	c := Config{Interval: MinInterval, Sort: "rate"}
 	m := newModel(c, newPoll(t.Context(), s.get, c.Interval), newSheet(three(0), serviceRows, nil))
 	return teatest.NewTestModel(t, m, teatest.WithInitialTermSize(100, 20),
 		teatest.WithProgramOptions(tea.WithEnvironment(append(env, "TERM=xterm-256color", "TTY_FORCE=1"))))

@@ -12,15 +12,15 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// LeastInterval is how often a source may be asked at most.
-const LeastInterval = 200 * time.Millisecond
+// MinInterval is how often a source may be asked at most.
+const MinInterval = 200 * time.Millisecond
 
 // Config says what is shown, and how.
 type Config struct {
 	Source Source
 	// Namespace is whose Services are shown; all if empty.
 	Namespace string
-	Interval  time.Duration // from one question to the next; at least LeastInterval
+	Interval  time.Duration // from one question to the next; at least MinInterval
 	Sort      string        // one of Sorts
 	Out       io.Writer
 	// Screen tells that Out is a terminal that a person looks at; else it gets lines.
@@ -32,12 +32,12 @@ type Config struct {
 // Validate says what is wrong with a configuration, by the names of flags.
 func (c *Config) Validate() error {
 	switch {
-	case c.Interval < LeastInterval:
-		return fmt.Errorf("--interval: %s is less than %s", c.Interval, LeastInterval)
+	case c.Interval < MinInterval:
+		return fmt.Errorf("--interval: %s is less than %s", c.Interval, MinInterval)
 	case c.Count < 0:
 		return fmt.Errorf("--count: %d is less than 0", c.Count)
-	case !slices.Contains(Sorts(), c.Sort):
-		return fmt.Errorf("--sort: %q is none of %s", c.Sort, strings.Join(Sorts(), ", "))
+	case !slices.Contains(sorts(), c.Sort):
+		return fmt.Errorf("--sort: %q is none of %s", c.Sort, strings.Join(sorts(), ", "))
 	}
 	return nil
 }

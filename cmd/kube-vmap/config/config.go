@@ -40,12 +40,9 @@ type Config struct {
 	// are host:port, or empty if that server is not wanted.
 	Proxy v1alpha1.KubeProxyConfiguration
 
-	File          string // where Proxy was read from; empty if the flags said it
-	Master        string // the API server's URL, in place of the kubeconfig's
-	Manifests     string // a folder or file, in place of the API server
-	WriteConfigTo string // where to Write the configuration, then exit
-	InitOnly      bool   // do what needs full root privileges, then exit
-	Cleanup       bool   // remove all rules, then exit
+	Options
+
+	File string // where Proxy was read from; empty if the flags set it
 
 	// Warnings are what whoever wrote the configuration should know, each a line
 	// for the log.

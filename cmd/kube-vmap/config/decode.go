@@ -130,7 +130,7 @@ func listErrors(errs []error) string {
 // it returns if it finds none, does not always name them, and is one of many.
 func blame(fields map[string]any, whole error) error {
 	var errs field.ErrorList
-	for path, value := range leaves(fields) {
+	for path, value := range flatten(fields) {
 		if err := decodeAlone(path, value); err != nil {
 			errs = append(errs, field.Invalid(field.NewPath(path), value, err.Error()))
 		}

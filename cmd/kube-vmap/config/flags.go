@@ -8,46 +8,46 @@ import (
 	"k8s.io/kube-proxy/config/v1alpha1"
 )
 
-// Flags are those of kube-proxy 1.36, --help and --version apart, and our own.
+// Flags are the flags of kube-proxy 1.36, except --help and --version, and our own.
+//
+// To add a flag: give [Options] a field (and a default in defaultOptions), unless
+// v1alpha1.KubeProxyConfiguration has one; add a line to flag_table.go; check its
+// values in validate.go, unless all are valid; name it in the package comment, if
+// kube-proxy does not have it; run make man. flags_test.go fails if one is forgotten.
 type Flags struct {
-	// proxy holds the defaults until the flags that stand for its fields are
-	// parsed.
-	proxy v1alpha1.KubeProxyConfiguration
+	// proxy holds the defaults until the flags that set its fields are parsed.
+	proxy   v1alpha1.KubeProxyConfiguration
+	options Options
 
-	file, master, manifests, writeConfigTo string
-	hostnameOverride                       string
-	initOnly, cleanup                      bool
-	strictSourceRanges                     bool
-	protectTables                          bool
-	countConnections, endpointMetrics      bool
-	statusSocket                           string
-	statusPage                             bool
-	endTCPFlows, dropInvalid               bool
-	healthzPort, metricsPort               int32 // deprecated
+	file                     string
+	hostnameOverride         string
+	healthzPort, metricsPort int32 // deprecated
 
 	sections []flagSection
 }
 
-// NewFlags returns flags that have their defaults.
+// NewFlags returns flags with their defaults.
 func NewFlags() *Flags {
-	f := &Flags{healthzPort: healthzPort, metricsPort: metricsPort, protectTables: true, countConnections: true, statusSocket: StatusSocket}
+	f := &Flags{healthzPort: healthzPort, metricsPort: metricsPort, options: defaultOptions()}
 	setDefaults(&f.proxy)
 	f.addGeneral(f.section("General"))
 	f.addKubernetes(f.section("Kubernetes API"))
 	f.addTraffic(f.section("Traffic"))
-	f.addPods(f.section("Which traffic comes from pods"))
-	f.addServers(f.section("Health and metrics"))
-	f.addNode(f.section("This node"))
+	f.addPods(f.section("Pod traffic detection"))
+	f.addServers(f.section("Health, metrics and status"))
+	f.addNode(f.section("Node"))
 	addLogging(f.section("Log"), &f.proxy.Logging)
-	rest := f.section("Without meaning here, accepted because kube-proxy has them")
-	f.addOtherModes(rest)
-	f.addMeaningless(rest)
-	addMeaninglessLogging(rest, &f.proxy.Logging)
+	unused := f.section(unusedTitle)
+	f.addOtherModes(unused)
+	f.addUnused(unused)
+	addUnusedLogging(unused, &f.proxy.Logging)
 	return f
 }
 
-// AddTo adds all flags to a set, which from then on takes `_` for `-` in their
-// names.
+// unusedTitle is the title of the last section.
+const unusedTitle = "Without effect here, accepted because kube-proxy has them"
+
+// AddTo adds all flags to a set, which from then on accepts `_` for `-` in names.
 func (f *Flags) AddTo(fs *pflag.FlagSet) {
 	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	for _, s := range f.sections {
@@ -56,12 +56,11 @@ func (f *Flags) AddTo(fs *pflag.FlagSet) {
 	}
 }
 
-// SectionKey is the annotation of a flag with the title of its section in help, for
-// manual pages.
+// SectionKey annotates a flag with the title of its section, for manual pages.
 const SectionKey = "section"
 
-// Usages is the help for all flags, wrapped at so many columns (0: not at all),
-// in sections with titles. Those without meaning here are in the last.
+// Usages returns the help for all flags in titled sections, wrapped at cols columns (0
+// does not wrap).
 func (f *Flags) Usages(cols int) string {
 	var b strings.Builder
 	for i, s := range f.sections {
@@ -79,10 +78,6 @@ func (f *Flags) section(title string) flagSection {
 	return s
 }
 
-// fieldKey is the annotation of a flag with the paths of the fields that it
-// sets; which of them may depend on the mode.
-const fieldKey = "field"
-
 // flagOf returns the flag that sets a field or an item of it, or nil.
 func (f *Flags) flagOf(path string) *pflag.Flag {
 	path, _, _ = strings.Cut(path, "[")
@@ -97,14 +92,14 @@ func (f *Flags) flagOf(path string) *pflag.Flag {
 	return found
 }
 
-// visit goes through all flags, in the order of help.
+// visit calls do for each flag, in the order of help.
 func (f *Flags) visit(do func(*pflag.Flag)) {
 	for _, s := range f.sections {
 		s.VisitAll(do)
 	}
 }
 
-// changed tells whether a flag was given.
+// changed reports whether a flag was given.
 func (f *Flags) changed(name string) bool {
 	given := false
 	f.visit(func(flag *pflag.Flag) { given = given || flag.Name == name && flag.Changed })

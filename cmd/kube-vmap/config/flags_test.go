@@ -2,7 +2,7 @@ package config
 
 import (
 	"bufio"
-	"maps"
+	"cmp"
 	"os"
 	"reflect"
 	"slices"
@@ -38,19 +38,96 @@ func ourFlags() map[string]*pflag.Flag {
 	return flags
 }
 
-func TestFlagsAreKubeProxysAndOurs(t *testing.T) {
+func TestFlagsAreKubeProxysAndExtensions(t *testing.T) {
 	want := kubeProxyFlags(t)
 	delete(want, "version") // the program's, like --help
-	ours := []string{
-		"manifests", "strict-source-ranges", "end-tcp-flows", "drop-invalid", "protect-tables",
-		"count-connections", "endpoint-metrics", "status-socket", "status-page",
+	got := ourFlags()
+	for name, flag := range got {
+		_, isKubeProxys := want[name]
+		if _, isExtension := flag.Annotations[extension]; isExtension == isKubeProxys {
+			t.Errorf("--%s: is a flag of kube-proxy: %t; is marked as an extension: %t", name, isKubeProxys, isExtension)
+		}
 	}
-	for _, own := range ours {
-		want[own] = ""
+	for name := range want {
+		if got[name] == nil {
+			t.Errorf("--%s of kube-proxy is missing", name)
+		}
 	}
-	names := slices.Sorted(maps.Keys(ourFlags()))
-	if wanted := slices.Sorted(maps.Keys(want)); !slices.Equal(names, wanted) {
-		t.Errorf("got %v\nwant %v", names, wanted)
+}
+
+// TestEveryOptionHasAFlag sets the flags without a field one by one, without a file and
+// with one.
+func TestEveryOptionHasAFlag(t *testing.T) {
+	missing := map[string]bool{}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Options]()) {
+		missing[f.Name] = true
+	}
+	for _, file := range []string{"", write(t, header)} {
+		for name, flag := range ourFlags() {
+			if len(flag.Annotations[fieldKey]) > 0 || name == "config" || strings.HasSuffix(name, "-id-file") {
+				continue
+			}
+			value := map[string]string{"false": "true", "true": "false"}[flag.DefValue]
+			c := load(t, "--config="+file, "--"+name+"="+cmp.Or(value, "other"))
+			changed := changedOptions(c.Options)
+			if len(changed) != 1 || len(warned(c, "--"+name)) > 0 {
+				t.Errorf("--%s sets the options %q, want one; warnings %q", name, changed, c.Warnings)
+				continue
+			}
+			delete(missing, changed[0])
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("options without a flag: %v", missing)
+	}
+}
+
+// changedOptions returns the names of options that do not have their default.
+func changedOptions(o Options) (names []string) {
+	got, usual := reflect.ValueOf(o), reflect.ValueOf(defaultOptions())
+	for i := range got.NumField() {
+		if got.Field(i).Interface() != usual.Field(i).Interface() {
+			names = append(names, got.Type().Field(i).Name)
+		}
+	}
+	return names
+}
+
+func TestPackageCommentNamesEveryExtension(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, flag := range ourFlags() {
+		if _, is := flag.Annotations[extension]; is && !strings.Contains(string(text), "--"+name) {
+			t.Errorf("doc.go does not name --%s", name)
+		}
+	}
+}
+
+// TestUnusedFlagsAreThoseWithoutEffect compares the last section of help with the
+// fields that have an effect in the default mode.
+func TestUnusedFlagsAreThoseWithoutEffect(t *testing.T) {
+	c := load(t)
+	for name, flag := range ourFlags() {
+		fields := flag.Annotations[fieldKey]
+		if len(fields) == 0 || name == "feature-gates" || name == "ipvs-exclude-cidrs" { // depends on its value; at takeover only
+			continue
+		}
+		if unused := flag.Annotations[SectionKey][0] == unusedTitle; unused == c.hasEffect(fields[0]) {
+			t.Errorf("--%s: in the last section: %t; %s has an effect: %t", name, unused, fields[0], !unused)
+		}
+	}
+}
+
+func TestCompletedValuesAreValid(t *testing.T) {
+	more := map[string]string{ // without which a word alone is an error
+		"BridgeInterface": "--pod-bridge-interface=br0", "InterfaceNamePrefix": "--pod-interface-name-prefix=veth",
+	}
+	for name, flag := range ourFlags() {
+		for _, word := range flag.Annotations[wordsKey] {
+			load(t, cmp.Or(more[word], "--v=0"), "--"+name+"="+word)
+		}
 	}
 }
 
@@ -99,16 +176,16 @@ func TestUnderscoresInNamesOfFlagsAreDashes(t *testing.T) {
 
 func TestUsagesShowEveryFlag(t *testing.T) {
 	usages := NewFlags().Usages(120)
-	meaningful, meaningless, ok := strings.Cut(usages, "Without meaning here")
-	if !ok || strings.Contains(meaningful, "no meaning here") {
-		t.Error("flags without meaning are not in a section of their own")
+	used, unused, ok := strings.Cut(usages, unusedTitle)
+	if !ok || strings.Contains(used, "no effect") {
+		t.Error("flags without effect are not in a section of their own")
 	}
 	for name, flag := range ourFlags() {
 		if strings.Count(usages, "--"+name+" ") == 0 {
 			t.Errorf("--%s is missing", name)
 		}
-		if strings.Contains(meaningless, "\n      --"+name+" ") && !strings.HasPrefix(flag.Usage, "no meaning here") {
-			t.Errorf("--%s does not say that it has no meaning: %s", name, flag.Usage)
+		if strings.Contains(unused, "\n      --"+name+" ") && !strings.HasPrefix(flag.Usage, "no effect") {
+			t.Errorf("--%s does not state that it has no effect: %s", name, flag.Usage)
 		}
 	}
 	for line := range strings.Lines(usages) {
@@ -186,7 +263,7 @@ func TestEachFlagSetsItsField(t *testing.T) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(test.arg, "--"), "=")
 		tested[name] = true
 		c := load(t, test.arg)
-		got, err := leavesOf(&c.Proxy)
+		got, err := flattenConfig(&c.Proxy)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,19 +278,6 @@ func TestEachFlagSetsItsField(t *testing.T) {
 		if len(flag.Annotations[fieldKey]) > 0 && !tested[name] {
 			t.Errorf("--%s is not tested", name)
 		}
-	}
-}
-
-func TestFlagsWithoutAFieldAreInTheConfig(t *testing.T) {
-	for _, args := range [][]string{nil, {"--config", write(t, header)}} {
-		c := load(t, append(args, "--master=https://192.0.2.1:6443", "--manifests=/m", "--write-config-to=/w",
-			"--init-only", "--cleanup")...)
-		if c.Master != "https://192.0.2.1:6443" || c.Manifests != "/m" || c.WriteConfigTo != "/w" || !c.InitOnly || !c.Cleanup {
-			t.Errorf("with %v: %+v", args, c)
-		}
-	}
-	if c := load(t); c.Master != "" || c.Manifests != "" || c.WriteConfigTo != "" || c.InitOnly || c.Cleanup {
-		t.Errorf("without: %+v", c)
 	}
 }
 

@@ -64,11 +64,7 @@ func (f *Flags) parse(text []byte) (*Config, error) {
 
 // config puts the flags that win onto what the file or the other flags say.
 func (f *Flags) config(p *v1alpha1.KubeProxyConfiguration, warnings []string) (*Config, error) {
-	c := &Config{
-		Proxy: *p, File: f.file, Master: f.master, Manifests: f.manifests,
-		WriteConfigTo: f.writeConfigTo, InitOnly: f.initOnly, Cleanup: f.cleanup,
-		flags: f,
-	}
+	c := &Config{Proxy: *p, Options: f.options, File: f.file, flags: f}
 	errs := f.override(&c.Proxy)
 	if errs = append(errs, c.validate()...); len(errs) > 0 {
 		return nil, c.named(errs)
@@ -153,7 +149,7 @@ func (f *Flags) overrideLogging(c *logsapi.LoggingConfiguration) {
 	}
 	again := newFlagSection("")
 	addLogging(again, c)
-	addMeaninglessLogging(again, c)
+	addUnusedLogging(again, c)
 	f.visit(func(flag *pflag.Flag) {
 		if flag.Changed && again.Lookup(flag.Name) != nil {
 			_ = again.Set(flag.Name, flag.Value.String()) // as it was set before

@@ -60,7 +60,7 @@ func TestKubeadmsFileRunsUnchanged(t *testing.T) {
 			if n := c.NodePorts(); !n.Primary || len(n.Prefixes) > 0 || c.LocalhostNodePorts() {
 				t.Errorf("NodePorts answer on %v", c.Proxy.NodePortAddresses)
 			}
-			if c.Scheduler() != model.SchedulerRandom || !c.ServesExternalIPs() || c.NodeIPs() != (model.Node{}).Addrs {
+			if c.Scheduler() != model.SchedulerRandom || !c.Feature(externalIPs) || c.NodeIPs() != (model.Node{}).Addrs {
 				t.Errorf("Services have the scheduler %s, the node %v", c.Scheduler(), c.NodeIPs())
 			}
 			if c.Proxy.ClientConnection.Kubeconfig != "/var/lib/kube-proxy/kubeconfig.conf" || c.File != path {
@@ -79,7 +79,7 @@ func TestDefaultsAreKubeProxysButForThese(t *testing.T) {
 	if err := yaml.Unmarshal(text, &fields); err != nil {
 		t.Fatal(err)
 	}
-	want := leaves(fields)
+	want := flatten(fields)
 	for path, other := range map[string]string{
 		"nftables.minSyncPeriod": "0s",
 		// Sections that are not selected have their defaults when it reads them,
@@ -99,7 +99,7 @@ func TestDefaultsAreKubeProxysButForThese(t *testing.T) {
 		if err := yaml.Unmarshal(text, &fields); err != nil {
 			t.Fatal(err)
 		}
-		if got := leaves(fields); !reflect.DeepEqual(got, want) {
+		if got := flatten(fields); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %v\nwant %v", name, got, want)
 		}
 	}
@@ -110,7 +110,7 @@ func TestKubeProxysOwnFileMeansTheSame(t *testing.T) {
 	if c.MinSyncPeriod() != time.Second {
 		t.Errorf("a minSyncPeriod of 1s is not honoured: %s", c.MinSyncPeriod())
 	}
-	if w := warned(c, "without meaning"); len(w) > 0 {
+	if w := warned(c, "without effect"); len(w) > 0 {
 		t.Errorf("warnings: %v", w)
 	}
 }

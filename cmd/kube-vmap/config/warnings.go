@@ -34,7 +34,7 @@ func (c *Config) warnings() ([]string, error) {
 		return nil, err
 	}
 	if len(meaningless) > 0 {
-		add("set, but without meaning here: %s", strings.Join(meaningless, ", "))
+		add("set, but without effect here: %s", strings.Join(meaningless, ", "))
 	}
 	if c.File == "" && (c.flags.changed("healthz-port") || c.flags.changed("metrics-port")) {
 		add("--healthz-port and --metrics-port are deprecated: use --healthz-bind-address and --metrics-bind-address")
@@ -58,17 +58,17 @@ func (c *Config) warnings() ([]string, error) {
 // meaningless are the names of what is set to something other than its default
 // and means nothing here.
 func (c *Config) meaningless() ([]string, error) {
-	values, err := leavesOf(&c.Proxy)
+	values, err := flattenConfig(&c.Proxy)
 	if err != nil {
 		return nil, err
 	}
-	usual, err := leavesOf(defaults())
+	usual, err := flattenConfig(defaults())
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for path, value := range values {
-		if !c.means(path) && !reflect.DeepEqual(value, usual[path]) && !harmless(path, value) {
+		if !c.hasEffect(path) && !reflect.DeepEqual(value, usual[path]) && !harmless(path, value) {
 			names = append(names, c.name(path))
 		}
 	}
@@ -82,7 +82,7 @@ func (c *Config) meaningless() ([]string, error) {
 }
 
 // means tells whether a field does something here, in the mode that is selected.
-func (c *Config) means(path string) bool {
+func (c *Config) hasEffect(path string) bool {
 	top, name, _ := strings.Cut(path, ".")
 	switch top {
 	case "iptables", "ipvs", "nftables":

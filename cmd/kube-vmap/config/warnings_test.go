@@ -60,9 +60,9 @@ func TestWhatHasNoMeaningIsNamedInOneWarning(t *testing.T) {
 		c := loadText(t, test.fields)
 		var want []string
 		if test.want != "" {
-			want = []string{"set, but without meaning here: " + test.want}
+			want = []string{"set, but without effect here: " + test.want}
 		}
-		if got := warned(c, "without meaning"); !slices.Equal(got, want) {
+		if got := warned(c, "without effect"); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", test.fields, got, want)
 		}
 	}
@@ -71,19 +71,19 @@ func TestWhatHasNoMeaningIsNamedInOneWarning(t *testing.T) {
 func TestFlagsWithoutMeaningAreNamedAsFlags(t *testing.T) {
 	args := "--ipvs-strict-arp --iptables-localhost-nodeports=false --boot-id-file=/b --machine-id-file=/m --vmodule=a=1 " +
 		"--feature-gates=AllBeta=false --iptables-masquerade-bit=7 --ipvs-sync-period=7s"
-	want := []string{"set, but without meaning here: --boot-id-file, --ipvs-strict-arp, --ipvs-sync-period, " +
+	want := []string{"set, but without effect here: --boot-id-file, --ipvs-strict-arp, --ipvs-sync-period, " +
 		"--iptables-localhost-nodeports, --iptables-masquerade-bit, --machine-id-file, --vmodule, featureGates.AllBeta"}
 	c := load(t, strings.Fields(args)...)
-	got := warned(c, "without meaning")
+	got := warned(c, "without effect")
 	if len(got) != 1 || !sameNames(got[0], want[0]) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := warned(load(t, "--proxy-mode=ipvs", "--iptables-sync-period=7s"), "without meaning"); len(got) != 1 ||
+	if got := warned(load(t, "--proxy-mode=ipvs", "--iptables-sync-period=7s"), "without effect"); len(got) != 1 ||
 		!strings.HasSuffix(got[0], ": --iptables-sync-period") {
 		t.Errorf("got %q", got)
 	}
 	c = loadText(t, "ipvs: {strictARP: true}", "--vmodule=a=1", "--machine-id-file=/m")
-	if got := warned(c, "without meaning"); len(got) != 1 || !sameNames(got[0], "set, but without meaning here: --machine-id-file, --vmodule, ipvs.strictARP") {
+	if got := warned(c, "without effect"); len(got) != 1 || !sameNames(got[0], "set, but without effect here: --machine-id-file, --vmodule, ipvs.strictARP") {
 		t.Errorf("got %q", got)
 	}
 }

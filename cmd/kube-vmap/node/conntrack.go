@@ -20,9 +20,9 @@ type Conntrack struct {
 	// TCPBeLiberal keeps packets outside the TCP window from being called invalid.
 	// False does not undo it.
 	TCPBeLiberal bool
-	// GoOn makes what must not be written from here a line in the log, at the level
+	// ContinueOnError makes what must not be written from here a line in the log, at the level
 	// of errors, and no error: a wrong time-out is better than no proxy.
-	GoOn bool
+	ContinueOnError bool
 }
 
 // maxScaled is the most connections that are asked for because of the number of
@@ -38,7 +38,7 @@ const connectionsPerBucket = 4
 // The sysctls are there once the kernel has connection tracking, for which any
 // rule that needs it is enough.
 func SetConntrack(c Conntrack, log *slog.Logger) error {
-	h := host{root: "/", write: os.WriteFile, goOn: c.GoOn, log: log}
+	h := host{root: "/", write: os.WriteFile, continueOnError: c.ContinueOnError, log: log}
 	return h.setConntrack(c)
 }
 

@@ -157,11 +157,11 @@ func TestReadOnlySysctlsAreNoErrorWhereTheyFit(t *testing.T) {
 	}
 }
 
-func TestReadOnlySysctlsThatDoNotFitAreNoErrorWhereTheProxyIsToGoOn(t *testing.T) {
+func TestReadOnlySysctlsThatDoNotFitAreNoErrorWhereTheProxyIsToContinueOnError(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.EROFS, unix.EACCES, unix.EPERM, unix.EINVAL} {
 		m := newMachine(t, with(fitting(), "tcp_timeout_established", "432000"))
 		m.forbid(errno)
-		m.goOn = true
+		m.continueOnError = true
 		err := m.setConntrack(defaults)
 		told := strings.Contains(m.log.String(), "level=ERROR") && strings.Contains(m.log.String(), "--init-only")
 		if wrong := errno == unix.EINVAL; (err != nil) != wrong || told == wrong {

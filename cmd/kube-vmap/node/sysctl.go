@@ -15,10 +15,10 @@ import (
 
 // host is where the settings are.
 type host struct {
-	root  string // the directory with proc and sys in it
-	write func(name string, data []byte, mode fs.FileMode) error
-	goOn  bool // see [Conntrack]
-	log   *slog.Logger
+	root            string // the directory with proc and sys in it
+	write           func(name string, data []byte, mode fs.FileMode) error
+	continueOnError bool // see [Conntrack]
+	log             *slog.Logger
 }
 
 // sysctl is a setting that is a number.
@@ -63,7 +63,7 @@ func (h *host) set(s sysctl) (is int, err error) {
 	}
 	err = fmt.Errorf("%s is %d and must not be set to %d from here; set it on the node, run kube-vmap --init-only before "+
 		"in a privileged init container, or use %s: %w", s.name, is, s.want, s.option, err)
-	if h.goOn {
+	if h.continueOnError {
 		h.log.Error("going on with a sysctl that is not as configured", "name", s.name, "err", err)
 		return is, nil
 	}

@@ -74,12 +74,12 @@ func Metrics(c MetricsConfig) (http.Handler, error) {
 	if c.Profiling {
 		c.debug(mux)
 	}
-	return guarded(mux), nil
+	return noStore(mux), nil
 }
 
 // guarded makes sure that nobody takes an answer for anything but what it is,
 // or for one of today tomorrow.
-func guarded(h http.Handler) http.Handler {
+func noStore(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")

@@ -10,9 +10,9 @@ import (
 	"kube-vmap/sync/listen"
 )
 
-// rootAlone answers none but root, by what the kernel says of who is connected
+// rootOnly answers none but root, by what the kernel says of who is connected
 // (SO_PEERCRED). That is also who may read the rules themselves.
-func rootAlone(h http.Handler) http.Handler {
+func rootOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.RemoteAddr != rootPeer {
 			http.Error(w, "only root (uid 0) is answered; this is "+r.RemoteAddr, http.StatusForbidden)
@@ -55,9 +55,9 @@ func (l peers) Accept() (net.Conn, error) {
 	return peerConn{conn, peerOf(conn)}, nil
 }
 
-// mostOthers is how many that are not root may be connected to a Unix socket, which
+// maxOthers is how many that are not root may be connected to a Unix socket, which
 // tells them that they are not answered. One more closes the oldest.
-const mostOthers = 8
+const maxOthers = 8
 
 // sorted is a listener that bounds connections of root and of others apart: nobody
 // who gets no answer takes the place of one who does.

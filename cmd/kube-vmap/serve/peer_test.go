@@ -32,7 +32,7 @@ func TestWhoIsNotAnsweredTakesNoPlaceOfRoot(t *testing.T) {
 	socket := fmt.Sprintf("@kube-vmap-places-%d", os.Getpid())
 	serveStatus(t, socket, func(context.Context, status.Query) (*status.Document, error) { return &status.Document{}, nil })
 	root := dialAs(t, 0, socket)
-	others := make([]net.Conn, mostStatus+mostOthers)
+	others := make([]net.Conn, maxStatus+maxOthers)
 	for i := range others {
 		others[i] = dialAs(t, 65534, socket)
 	}
@@ -59,11 +59,11 @@ func TestRootsPlacesHaveABound(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	serveStatus(t, socket, nil)
 	first := dialAs(t, 0, socket)
-	for range mostStatus {
+	for range maxStatus {
 		dialAs(t, 0, socket)
 	}
 	_ = first.SetDeadline(time.Now().Add(3 * time.Second))
 	if _, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the oldest of %d: %v", mostStatus+1, err)
+		t.Errorf("the oldest of %d: %v", maxStatus+1, err)
 	}
 }

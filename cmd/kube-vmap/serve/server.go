@@ -34,9 +34,9 @@ type Config struct {
 	// Network is tcp, for which empty stands, or unix: then Address is a path, or @ and
 	// a name, and requests have the user who asks as their remote address.
 	Network string
-	// Most is how many clients may be connected at a time, if it is not zero; on a Unix
+	// MaxConnections is how many clients may be connected at a time, if it is not zero; on a Unix
 	// socket, clients of root.
-	Most int
+	MaxConnections int
 	// HardFail makes the first error final; Minor makes errors worth no more than a
 	// warning.
 	HardFail, Minor bool
@@ -54,7 +54,7 @@ type Server struct {
 
 // New makes a server; nothing happens before Run.
 func New(c Config) *Server {
-	c.Network, c.Most = cmp.Or(c.Network, "tcp"), cmp.Or(c.Most, maxConnections)
+	c.Network, c.MaxConnections = cmp.Or(c.Network, "tcp"), cmp.Or(c.MaxConnections, maxConnections)
 	s := &Server{Config: c, listen: (&net.ListenConfig{}).Listen, ready: make(chan struct{})}
 	if c.Network == "unix" {
 		s.listen = listenUnix
@@ -128,9 +128,9 @@ func (s *Server) serve(ctx context.Context) error {
 // bounded bounds how many are connected.
 func (s *Server) bounded(l net.Listener) net.Listener {
 	if s.Network == "unix" {
-		return sorted{l, listen.NewConnLimit(s.Most), listen.NewConnLimit(mostOthers)}
+		return sorted{l, listen.NewConnLimit(s.MaxConnections), listen.NewConnLimit(maxOthers)}
 	}
-	return listen.NewConnLimit(s.Most).Listener(l)
+	return listen.NewConnLimit(s.MaxConnections).Listener(l)
 }
 
 // unlessOver is the error, or nil if it does not matter any more.

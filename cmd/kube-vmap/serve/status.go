@@ -5,49 +5,57 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"kube-vmap/cmd/inspect/status"
 )
 
-// StatusConfig is what a status server is told once.
+// StatusConfig is what the status server serves.
 type StatusConfig struct {
-	// Socket is the Unix socket, by the names of package net; nothing is served
-	// without one.
+	// Socket is the Unix socket, as package net names it; empty serves nothing.
 	Socket string
 	Answer status.Answer
-	Log    *slog.Logger
+	// Texts are served at their paths, one at a time.
+	Texts   map[string]Text
+	Metrics prometheus.Gatherer
+	Log     *slog.Logger
 }
 
-// mostStatus is how many of root may be connected to the status socket. One more
-// closes the oldest.
-const mostStatus = 32
+// maxStatus is how many connections of root the status socket may have. One more closes
+// the oldest.
+const maxStatus = 32
 
-// NewStatus makes the server of the status socket, which answers none but root and shows
-// at once that it has heard them, and the mux of what it serves, for more to be added before it runs. What cannot be
-// served is a warning, and tried again: no traffic depends on it.
-func NewStatus(c StatusConfig) (*Server, *http.ServeMux) {
+// NewStatus returns the server of the status socket, which answers root alone. An error
+// is only a warning, since no traffic depends on it.
+func NewStatus(c StatusConfig) *Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+status.Path, StatusJSON(c.Answer))
-	s := New(Config{
-		Name: "status", Address: c.Socket, Network: "unix", Minor: true, Most: mostStatus,
-		Handler: guarded(rootAlone(status.ShowLife(mux))), Log: c.Log,
+	turn := make(chan struct{}, 1)
+	for path, text := range c.Texts {
+		mux.HandleFunc("GET "+path, text.serve(turn))
+	}
+	mux.Handle("GET "+status.PathMetrics, promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
+	return New(Config{
+		Name: "status", Address: c.Socket, Network: "unix", Minor: true, MaxConnections: maxStatus,
+		Handler: noStore(rootOnly(status.ShowLife(mux))), Log: c.Log,
 	})
-	return s, mux
 }
 
-// takeTime is how long a client may take for a document, once there is one. The server's
-// own time is from the question on, and would count what it took to find the answer.
-const takeTime = 30 * time.Second
+// writeTimeout is how long a client may take for an answer, once that begins. The
+// server's own timeout counts from the request on, including the time to find the answer.
+const writeTimeout = 30 * time.Second
 
-// StatusJSON serves the documents that are asked for.
+// StatusJSON serves status documents.
 func StatusJSON(answer status.Answer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		doc, err := answer(r.Context(), status.QueryOf(r.URL.Query()))
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(takeTime)) // one that is no connection has none
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // fails only without a connection
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = doc.Write(w) // whoever asked does not listen any more
+		_ = doc.Write(w) // fails only if the client is gone
 	})
 }

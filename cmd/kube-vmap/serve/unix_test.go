@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -106,8 +107,8 @@ func TestWhatIsNoSocketStaysWhereItIs(t *testing.T) {
 func serveStatus(t *testing.T, socket string, answer status.Answer) *journal {
 	t.Helper()
 	log, text := logged()
-	s, mux := NewStatus(StatusConfig{Socket: socket, Answer: answer, Log: log})
-	mux.Handle("GET /more", content("text/plain", "more"))
+	more := func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, "more"); return err }
+	s := NewStatus(StatusConfig{Socket: socket, Answer: answer, Texts: map[string]Text{"/more": more}, Log: log})
 	bound(t, s)
 	return text
 }
@@ -152,7 +153,7 @@ func TestWhatIsAskedForIsAnsweredOnNamesAndPaths(t *testing.T) {
 }
 
 func TestNobodyButRootIsAnswered(t *testing.T) {
-	h := rootAlone(content("text/plain", "secret"))
+	h := rootOnly(content("text/plain", "secret"))
 	for from, want := range map[string]int{
 		rootPeer: http.StatusOK, "uid 1000": http.StatusForbidden, "": http.StatusForbidden,
 		peer{}.String(): http.StatusForbidden, peer{uid: 1, known: true}.String(): http.StatusForbidden,
@@ -205,7 +206,7 @@ func TestAUserWhoIsAskingIsKnown(t *testing.T) {
 func TestASocketThatCannotBeHadIsAWarning(t *testing.T) {
 	log, text := logged()
 	path := filepath.Join(t.TempDir(), "none", "s")
-	s, _ := NewStatus(StatusConfig{Socket: path, Log: log})
+	s := NewStatus(StatusConfig{Socket: path, Log: log})
 	stop := run(t, s)
 	waitFor(t, func() bool { return strings.Contains(text.String(), "cannot serve") })
 	if err := stop(); err != nil {

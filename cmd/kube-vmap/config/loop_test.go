@@ -47,37 +47,16 @@ func TestSchedulersThatAreNotHereAreAWarningThatSaysWhy(t *testing.T) {
 	}
 }
 
-func TestOurOwnFlagsCountBesideAFileAndAreOffByDefault(t *testing.T) {
-	file := write(t, header+"clusterCIDR: 10.0.0.0/8")
-	for _, args := range [][]string{{"--cluster-cidr=10.0.0.0/8"}, {"--config", file}} {
-		off := load(t, args...)
-		if off.StrictSourceRanges() || off.EndTCPFlows() {
-			t.Errorf("%v: on", args)
-		}
-		if !off.ProtectTables() || load(t, append(args, "--protect-tables=false")...).ProtectTables() {
-			t.Errorf("%v: tables are not protected as the flag says", args)
-		}
-		strict := load(t, append(args, "--strict-source-ranges")...)
-		end := load(t, append(args, "--end-tcp-flows")...)
-		if !strict.StrictSourceRanges() || strict.EndTCPFlows() || end.StrictSourceRanges() || !end.EndTCPFlows() {
-			t.Errorf("%v: not what the flags say", args)
-		}
-		for _, c := range []*Config{strict, end} {
-			if len(c.Warnings) > 0 {
-				t.Errorf("%v: warnings %q", args, c.Warnings)
-			}
-		}
-	}
-}
-
 func TestExternalIPsAreServedUnlessTheGateIsClosed(t *testing.T) {
 	for fields, want := range map[string]bool{
 		"": true,
 		"featureGates: {AllowServiceExternalIPs: true}":  true,
 		"featureGates: {AllowServiceExternalIPs: false}": false,
 	} {
-		if c := loadText(t, fields); c.ServesExternalIPs() != want || len(warned(c, "without meaning")) > 0 {
-			t.Errorf("%q: got %v, warnings %q", fields, c.ServesExternalIPs(), c.Warnings)
+		c := loadText(t, fields)
+		loop, err := c.Loop()
+		if err != nil || loop.IgnoreExternalIPs == want || len(warned(c, "without effect")) > 0 {
+			t.Errorf("%q: ignored is %t, %v, warnings %q", fields, loop.IgnoreExternalIPs, err, c.Warnings)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // inspectServer serves texts in turn, with the server's times as short as given.
 func inspectServer(t *testing.T, limit time.Duration, write func(context.Context, io.Writer) error) (ask func() (code int, text string, err error)) {
 	t.Helper()
-	s := httptest.NewUnstartedServer(inTurn(make(chan struct{}, 1), write))
+	s := httptest.NewUnstartedServer(Text(write).serve(make(chan struct{}, 1)))
 	s.Config.ReadTimeout, s.Config.WriteTimeout = limit, limit
 	s.Start()
 	t.Cleanup(s.Close)
@@ -90,7 +90,7 @@ func TestATextThatCannotBeHadIsAnErrorAndAPartIsNotAWhole(t *testing.T) {
 func TestATextIsSentWhileItIsWritten(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	begun := make(chan struct{})
-	s := httptest.NewServer(inTurn(make(chan struct{}, 1), func(ctx context.Context, w io.Writer) error {
+	s := httptest.NewServer(Text(func(ctx context.Context, w io.Writer) error {
 		_, err := io.WriteString(w, strings.Repeat("x", 1<<16))
 		select {
 		case <-begun:
@@ -98,7 +98,7 @@ func TestATextIsSentWhileItIsWritten(t *testing.T) {
 			t.Error("nothing came before the end")
 		}
 		return err
-	}))
+	}).serve(make(chan struct{}, 1)))
 	defer s.Close()
 	defer leave()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)

@@ -7,14 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/spf13/pflag"
-
-	"kube-vmap/cmd/kube-vmap/config"
 )
 
-// completed are the words that shells are offered for a command line.
-func completed(t *testing.T, line ...string) []string {
+// completions returns the words that shells are offered for a command line.
+func completions(t *testing.T, line ...string) []string {
 	t.Helper()
 	var out bytes.Buffer
 	root := rootCommand(&out, io.Discard)
@@ -23,10 +19,10 @@ func completed(t *testing.T, line ...string) []string {
 		t.Fatal(err)
 	}
 	words := strings.Split(strings.TrimSpace(out.String()), "\n")
-	return slices.DeleteFunc(words, func(w string) bool { return strings.HasPrefix(w, ":") }) // what to do with the rest
+	return slices.DeleteFunc(words, func(w string) bool { return strings.HasPrefix(w, ":") }) // a directive
 }
 
-func TestShellsAreOfferedCommandsFlagsAndTheirWords(t *testing.T) {
+func TestCompletionOffersCommandsFlagsAndValues(t *testing.T) {
 	for _, c := range []struct{ line, want []string }{
 		{[]string{"cl"}, []string{"cleanup"}},
 		{[]string{"completion", ""}, []string{"bash", "fish", "zsh"}},
@@ -35,35 +31,15 @@ func TestShellsAreOfferedCommandsFlagsAndTheirWords(t *testing.T) {
 		{[]string{"--detect-local-mode="}, []string{"BridgeInterface", "ClusterCIDR", "InterfaceNamePrefix", "NodeCIDR"}},
 		{[]string{"render", "--ipvs-scheduler", ""}, []string{"mh", "random", "rr", "sh"}},
 		{[]string{"get", "-o", ""}, []string{"json", "name", "wide", "yaml"}},
+		{[]string{"top", "--sort", ""}, []string{"active", "connections", "endpoints", "namespace", "rate", "service", "status"}},
 	} {
-		if got := completed(t, c.line...); !slices.Equal(slices.Sorted(slices.Values(got)), c.want) {
+		if got := completions(t, c.line...); !slices.Equal(slices.Sorted(slices.Values(got)), c.want) {
 			t.Errorf("kube-vmap %s is completed to %q, want %q", strings.Join(c.line, " "), got, c.want)
 		}
 	}
 }
 
-func TestEveryWordOfferedForAFlagOfTheProxyIsTaken(t *testing.T) {
-	more := map[string][]string{ // without which a word alone is an error
-		"BridgeInterface": {"--pod-bridge-interface=br0"}, "InterfaceNamePrefix": {"--pod-interface-name-prefix=veth"},
-	}
-	for of, words := range flagValues() {
-		if of[0] != "" {
-			continue
-		}
-		for _, word := range words {
-			flags := config.NewFlags()
-			set := pflag.NewFlagSet("", pflag.ContinueOnError)
-			flags.AddTo(set)
-			if err := set.Parse(append(more[word], "--hostname-override=node", "--"+of[1]+"="+word)); err != nil {
-				t.Errorf("--%s=%s: %v", of[1], word, err)
-			} else if _, err := flags.Config(); err != nil {
-				t.Errorf("--%s=%s: %v", of[1], word, err)
-			}
-		}
-	}
-}
-
-func TestScriptsForShellsAreScripts(t *testing.T) {
+func TestCompletionScriptsAreGenerated(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		var out bytes.Buffer
 		root := rootCommand(&out, io.Discard)
@@ -72,17 +48,17 @@ func TestScriptsForShellsAreScripts(t *testing.T) {
 			t.Errorf("%s: %v\n%s", shell, err, out.String())
 		}
 		if shell != "bash" {
-			continue // the others are not on every machine
+			continue // the others may not be installed
 		}
 		check := exec.CommandContext(t.Context(), "bash", "-n")
 		check.Stdin = &out
 		if text, err := check.CombinedOutput(); err != nil {
-			t.Errorf("bash does not understand it: %v\n%s", err, text)
+			t.Errorf("bash reports a syntax error: %v\n%s", err, text)
 		}
 	}
 }
 
-func TestCompletionForAShellThatIsNotKnownIsRefused(t *testing.T) {
+func TestCompletionRefusesUnknownShells(t *testing.T) {
 	var out bytes.Buffer
 	root := rootCommand(&out, io.Discard)
 	root.SetArgs([]string{"completion", "tcsh"})

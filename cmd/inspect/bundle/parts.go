@@ -1,0 +1,105 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+
+	"kube-vmap/cmd/inspect/diff"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kube-vmap/node"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
+)
+
+// Without these parts, a bundle is useless.
+const (
+	kernelPart = "rules-kernel.nft"
+	statusPart = "status.json"
+)
+
+// parts returns the files of the archive. A process that does not respond is asked only
+// once, since each request would wait for its timeout.
+func parts(socket, version string) []Part {
+	var silent error
+	fromProxy := func(name, path string) Part {
+		return Part{Name: name, Write: func(ctx context.Context, w io.Writer) error {
+			if silent != nil {
+				return silent
+			}
+			err := status.Copy(ctx, socket, path, w)
+			var timeout net.Error
+			if errors.Is(err, status.ErrSilent) || errors.As(err, &timeout) && timeout.Timeout() {
+				silent = fmt.Errorf("not requested: %w", err)
+			}
+			return err
+		}}
+	}
+	return []Part{
+		{Name: "versions.txt", Write: func(_ context.Context, w io.Writer) error { return writeVersions(w, version) }},
+		fromProxy("config.yaml", status.PathConfig),
+		fromProxy(statusPart, status.Path),
+		fromProxy("recent.log", status.PathRecent),
+		fromProxy("metrics.txt", status.PathMetrics),
+		fromProxy("rules-wanted.nft", status.PathRules),
+		fromProxy("drift.txt", status.PathDrift),
+		{Name: kernelPart, Write: func(ctx context.Context, w io.Writer) error {
+			if silent != nil {
+				socket = "" // read the kernel directly
+			}
+			return diff.RenderKernel(ctx, socket, nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}, w)
+		}},
+		{Name: "sysctl.txt", Write: writeSysctls},
+	}
+}
+
+// writeVersions writes the versions of kube-vmap and the kernel.
+func writeVersions(w io.Writer, version string) error {
+	if _, err := fmt.Fprintf(w, "kube-vmap %s (%s, %s)\n", version, runtime.Version(), runtime.GOARCH); err != nil {
+		return err
+	}
+	release, err := node.Release()
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(w, "Linux", release); err != nil {
+		return err
+	}
+	return node.WithKernel(func(k *kernel.Kernel) error {
+		able, err := k.SupportsOwner()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(w, "tables can be protected: %t\n", able)
+		return err
+	})
+}
+
+// sysctls are the settings that decide whether translated packets are forwarded.
+var sysctls = []string{
+	"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding", "net/ipv4/conf/all/rp_filter", "net/ipv4/conf/default/rp_filter",
+	"net/ipv4/conf/all/route_localnet", "net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables",
+	"net/netfilter/nf_conntrack_count", "net/netfilter/nf_conntrack_max", "net/netfilter/nf_conntrack_buckets",
+	"net/netfilter/nf_conntrack_tcp_be_liberal", "net/netfilter/nf_conntrack_tcp_timeout_established",
+	"net/netfilter/nf_conntrack_tcp_timeout_close_wait", "net/netfilter/nf_conntrack_udp_timeout",
+	"net/netfilter/nf_conntrack_udp_timeout_stream",
+}
+
+// writeSysctls writes settings in the format of sysctl -a.
+func writeSysctls(_ context.Context, w io.Writer) error {
+	for _, name := range sysctls {
+		value := "(does not exist)"
+		if text, err := os.ReadFile("/proc/sys/" + name); err == nil {
+			value = strings.TrimSpace(string(text))
+		}
+		if _, err := fmt.Fprintf(w, "%s = %s\n", strings.ReplaceAll(name, "/", "."), value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package diff
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/cmd/kube-vmap/node"
+	"kube-vmap/nft/kernel"
+	"kube-vmap/sync"
+	"kube-vmap/sync/addresses"
+	"kube-vmap/sync/manifests"
+)
+
+// NewCommand returns kube-vmap diff.
+func NewCommand() *cobra.Command {
+	flags := config.NewFlags()
+	cmd := &cobra.Command{
+		Use:   "diff [--manifests DIR] [FLAGS]",
+		Short: "Show how the kernel differs from the wanted rule set",
+		Long: `Compare the rule set in the kernel with the one that the running kube-vmap wants,
+or, with --manifests, with the one that a folder of manifests and the proxy's flags
+lead to; this works without a running kube-vmap, and if one runs with other settings,
+they are printed. Each line is an element, rule, chain or map: - for what should not
+be in the kernel, + for what is missing. Nothing is changed.
+
+The exit code is 0 if there is no difference, 1 if there is one, and 2 on error.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			different, err := run(cmd.Context(), flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			switch {
+			case err != nil:
+				return &exit.Error{Code: exit.Trouble, Err: err}
+			case different:
+				return &exit.Error{Code: 1}
+			}
+			return nil
+		},
+	}
+	exit.TroubleOnUsage(cmd)
+	flags.AddToCommand(cmd)
+	return cmd
+}
+
+// run prints the difference, and reports whether there is one.
+func run(ctx context.Context, flags *config.Flags, stdout, stderr io.Writer) (bool, error) {
+	c, err := readOnlyConfig(flags)
+	if err != nil {
+		return false, err
+	}
+	var text bytes.Buffer
+	if c.Manifests == "" {
+		err = status.Copy(ctx, c.StatusSocket, status.PathDrift, &text)
+	} else {
+		err = diffManifests(ctx, c, &text, stderr)
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = stdout.Write(text.Bytes())
+	if text.Len() > 0 && c.Manifests != "" {
+		printOtherSettings(ctx, c, stderr)
+	}
+	return text.Len() > 0, err
+}
+
+// printOtherSettings prints the settings of the running kube-vmap that differ from this
+// command's, since they may cause the difference.
+func printOtherSettings(ctx context.Context, c *config.Config, stderr io.Writer) {
+	var running bytes.Buffer
+	if status.Copy(ctx, c.StatusSocket, status.PathConfig, &running) != nil {
+		return // none runs, or it does not answer
+	}
+	if others, err := c.Compare(running.Bytes()); err == nil && len(others) > 0 {
+		_, _ = fmt.Fprintf(stderr, "kube-vmap: the running kube-vmap has other settings than this command, which may explain the difference: %s\n",
+			strings.Join(others, "; "))
+	}
+}
+
+// readOnlyConfig returns the configuration of a command that changes nothing. It
+// refuses the proxy's flags that would.
+func readOnlyConfig(flags *config.Flags) (*config.Config, error) {
+	c, err := flags.Config()
+	if err != nil {
+		return nil, err
+	}
+	for flag, given := range map[string]bool{
+		"--cleanup": c.Cleanup, "--init-only": c.InitOnly, "--write-config-to": c.WriteConfigTo != "",
+	} {
+		if given {
+			return nil, fmt.Errorf("%s: this command changes nothing; give the flag to kube-vmap itself", flag)
+		}
+	}
+	return c, nil
+}
+
+// diffManifests compares the kernel with what manifests lead to.
+func diffManifests(ctx context.Context, c *config.Config, w, stderr io.Writer) error {
+	loop, err := c.Loop()
+	if err != nil {
+		return err
+	}
+	events, problems := manifests.Load(c.Manifests, loop.NodeName)
+	if events == nil {
+		return errors.Join(problems...)
+	}
+	if err := printProblems(problems, stderr); err != nil {
+		_, _ = fmt.Fprintln(stderr, "kube-vmap:", err)
+	}
+	interfaces, err := nodeAddresses(ctx)
+	if err != nil {
+		return err
+	}
+	return node.WithKernel(func(k *kernel.Kernel) error {
+		if err := node.DropUnsupported(k, &loop.Rules); err != nil {
+			return err
+		}
+		tables, err := k.Read()
+		if err != nil {
+			return fmt.Errorf("read the kernel: %w", err)
+		}
+		return sync.Compare(loop, events, interfaces, tables).Differences(w)
+	})
+}
+
+// nodeAddresses returns the addresses of the machine, as the proxy follows them.
+func nodeAddresses(ctx context.Context) ([]netip.Addr, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	list, failed := make(chan []netip.Addr), make(chan error, 1)
+	source := addresses.New(addresses.Config{Log: slog.New(slog.DiscardHandler)})
+	go func() { failed <- source.Run(ctx, list) }()
+	select {
+	case found := <-list:
+		return found, nil
+	case err := <-failed:
+		return nil, fmt.Errorf("read the addresses of the node: %w", err)
+	}
+}

@@ -1,0 +1,101 @@
+package diff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/nft"
+	"kube-vmap/sync"
+	"kube-vmap/sync/manifests"
+)
+
+// NewRenderCommand returns kube-vmap render.
+func NewRenderCommand() *cobra.Command {
+	flags, fromKernel := config.NewFlags(), false
+	cmd := &cobra.Command{
+		Use:   "render [--manifests DIR | --kernel] [FLAGS]",
+		Short: "Print a rule set as nft text",
+		Long: `Print the rule set that the running kube-vmap wants, as text for "nft -f"; or, with
+--manifests, the one that a folder of manifests and the proxy's flags lead to. Objects
+that cannot be programmed are skipped and printed on stderr; the exit code is then 1.
+Flags that do not shape the rule set have no effect.
+
+With --kernel, print what the kernel holds. Rules are recognised by comparing them with
+those of the running kube-vmap or, without one, with those that the flags lead to.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := readOnlyConfig(flags)
+			switch {
+			case err != nil:
+				return err
+			case fromKernel && c.Manifests != "":
+				return errors.New("--kernel: not together with --manifests")
+			case fromKernel:
+				loop, err := c.Loop()
+				if err != nil {
+					return err
+				}
+				return RenderKernel(cmd.Context(), c.StatusSocket, loop.Rules, cmd.OutOrStdout())
+			case c.Manifests != "":
+				return renderManifests(c, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			return status.Copy(cmd.Context(), c.StatusSocket, status.PathRules, cmd.OutOrStdout())
+		},
+	}
+	flags.AddToCommand(cmd)
+	cmd.Flags().BoolVar(&fromKernel, "kernel", false, "print what the kernel holds")
+	return cmd
+}
+
+// renderManifests prints what the manifests lead to.
+func renderManifests(c *config.Config, stdout, stderr io.Writer) error {
+	loop, err := c.Loop()
+	if err != nil {
+		return err
+	}
+	events, problems := manifests.Load(c.Manifests, loop.NodeName)
+	if events == nil {
+		return errors.Join(problems...)
+	}
+	rules, conflicts := sync.Build(loop, events)
+	for _, c := range conflicts {
+		problems = append(problems, fmt.Errorf("%s: held by %s, not given to %s", c.Match, c.Winner, c.Loser))
+	}
+	if err := rules.Render(stdout); err != nil {
+		return fmt.Errorf("print the rule set: %w", err)
+	}
+	return printProblems(problems, stderr)
+}
+
+// RenderKernel prints what the kernel holds. The running process knows its own rules;
+// without one, or if it does not respond, rules is what they are recognised by.
+func RenderKernel(ctx context.Context, socket string, rules nft.Config, w io.Writer) error {
+	err := status.Copy(ctx, socket, status.PathKernel, w)
+	if errors.Is(err, status.ErrNobody) || errors.Is(err, status.ErrSilent) {
+		return writeKernel(rules, w)
+	}
+	return err
+}
+
+// printProblems prints what is wrong with the manifests. It returns an error if objects
+// were skipped.
+func printProblems(problems []error, stderr io.Writer) error {
+	skipped := 0
+	for _, p := range problems {
+		_, _ = fmt.Fprintln(stderr, p)
+		var m *manifests.Error
+		if !errors.As(p, &m) || !m.Warning {
+			skipped++
+		}
+	}
+	if skipped > 0 {
+		return fmt.Errorf("skipped because of errors: %d", skipped)
+	}
+	return nil
+}

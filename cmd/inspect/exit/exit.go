@@ -1,0 +1,54 @@
+// Package exit gives commands an exit code of their own. 0 is success and 1 an error,
+// but diff and explain use 1 as an answer (there is a difference; the packet does not
+// arrive), as diff(1) and kubectl diff do: their errors are [Trouble].
+package exit
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+)
+
+// Trouble is the exit code of a command that could not find its answer.
+const Trouble = 2
+
+// Error ends the process with a code of its own.
+type Error struct {
+	Code int
+	Err  error // nil prints nothing
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return ""
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns the error that is printed.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Code returns the exit code for what a command returned.
+func Code(err error) int {
+	var exit *Error
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.Code
+	}
+	return 1
+}
+
+// TroubleOnUsage makes invalid arguments and flags of a command [Trouble].
+func TroubleOnUsage(cmd *cobra.Command) {
+	validate := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := validate(cmd, args); err != nil {
+			return &Error{Trouble, err}
+		}
+		return nil
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &Error{Trouble, err} })
+}

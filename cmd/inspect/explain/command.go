@@ -1,0 +1,122 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/cmd/inspect/trace"
+	kerneltrace "kube-vmap/nft/kernel/trace"
+)
+
+// hintTimeout is how long to wait for a sign of life of the running kube-vmap. It only
+// adds hints to the answer.
+const hintTimeout = 3 * time.Second
+
+// NewCommand returns kube-vmap explain.
+func NewCommand() *cobra.Command {
+	var o Options
+	var live trace.Options
+	var follow bool
+	var socket string
+	cmd := &cobra.Command{
+		Use:   "explain --from ADDRESS[:PORT] --to ADDRESS:PORT[/PROTOCOL]",
+		Short: "Explain what would happen to a packet, hook by hook",
+		Long: `Explain what would happen on this node to the first packet of a connection: which
+elements and chains it matches, which endpoints it may go to and with what probability,
+which source address they see, or what rejects or drops it and why.
+
+The kernel's rules are interpreted one by one, so the answer is what a packet would
+meet, even if the tables are not as they should be, and includes tables of other
+programs as far as their rules are understood. Nothing is sent or changed. A running
+kube-vmap adds what only it knows.
+
+Run this on the node of the client, since each node translates the connections of its
+own pods and programs; for a client outside the cluster, on the node that it connects
+to. If the client is not on this node, the answer says so, and where to run it. It is
+about a packet that arrives here unchanged, and is "unknown" for a pod of another node.
+
+--from is the client: a pod, an external client, or this node. Without a port, any port
+is meant, and all its connections to the same address are listed. --to is the
+destination; the protocol is tcp (default), udp or sctp.
+
+With --trace, wait for such packets instead, and print for each what nf_tables did with
+it, in the tables of all programs, until interrupted. This adds a table, which is
+removed at the end.
+
+The exit code is 0 if the packet arrives whichever endpoint is picked, 1 if it does
+not or not always, and 2 if that cannot be determined, for instance without permission.
+In JSON and YAML, "arrives" is always, sometimes, never or unknown. With --trace it is 0
+if this node sent or delivered every packet shown, 1 if it dropped, rejected or lost one
+or if none came before --timeout, and 2 if that is not certain or if it was interrupted
+before one came. Other nodes may still drop what this one sent.
+
+At most 256 choices of one pick are examined, and 4,096 paths in all. Further endpoints
+of a large Service are assumed to be like those examined; "unseen" is their probability.
+If a rule of another program has more choices than that, the answer is unknown, unless
+the packet arrives by some of the examined paths and not by others.`,
+		Example: `  kube-vmap explain --from 10.244.1.7 --to 10.96.0.10:53/udp
+  kube-vmap explain --from 192.0.2.9 --to 192.0.2.1:30080 -o json
+  kube-vmap explain --from fd00:10:244::7 --to '[fd00:10:96::a]:53/udp'
+  kube-vmap explain --from 10.244.1.7 --to 10.96.0.10:53/udp --trace --count 1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if follow {
+				return followPackets(cmd.Context(), o, live, cmd.OutOrStdout())
+			}
+			ask := status.Client{Socket: socket, Sign: hintTimeout}.Get
+			answer, err := Run(cmd.Context(), o, ask, cmd.OutOrStdout())
+			return exitError(answer, err)
+		},
+	}
+	exit.TroubleOnUsage(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.From, "from", "", "`address` of the client, optionally with its port")
+	f.StringVar(&o.To, "to", "", "destination `address`, port and protocol")
+	f.StringVar(&o.Interface, "in-interface", "", "`interface` on which the packet arrives; by default the one towards the client")
+	f.StringVarP(&o.Output, "output", "o", "text", "output `format`: text, json or yaml")
+	status.AddSocketFlag(f, &socket)
+	f.BoolVar(&follow, "trace", false, "follow live packets instead")
+	live.AddTo(f)
+	return cmd
+}
+
+// followPackets runs explain --trace.
+func followPackets(ctx context.Context, o Options, live trace.Options, stdout io.Writer) error {
+	p, err := o.Packet()
+	switch {
+	case err != nil:
+		return &exit.Error{Code: exit.Trouble, Err: err}
+	case o.Output != "text":
+		return &exit.Error{Code: exit.Trouble, Err: errors.New("--trace: packets are printed as text only; omit --output")}
+	}
+	switch arrival, err := trace.Follow(ctx, p, live, stdout); {
+	case errors.Is(err, trace.ErrNone):
+		return &exit.Error{Code: 1, Err: err}
+	case err != nil:
+		return &exit.Error{Code: exit.Trouble, Err: err}
+	case arrival == kerneltrace.ArrivalNo:
+		return &exit.Error{Code: 1}
+	case arrival != kerneltrace.ArrivalYes:
+		return &exit.Error{Code: exit.Trouble}
+	}
+	return nil
+}
+
+// exitError returns the error for the exit code of an answer.
+func exitError(a *Answer, err error) error {
+	switch {
+	case err != nil:
+		return &exit.Error{Code: exit.Trouble, Err: err}
+	case a.Arrives == Unknown:
+		return &exit.Error{Code: exit.Trouble}
+	case a.Arrives != Always:
+		return &exit.Error{Code: 1}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package get
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/status"
+)
+
+// NewCommand returns kube-vmap get.
+func NewCommand() *cobra.Command {
+	var o Options
+	var socket string
+	var fromKernel bool
+	cmd := &cobra.Command{
+		Use:   "get services|endpoints|frontends [NAME...]",
+		Short: "Show what is programmed for Services, like kubectl get",
+		Long: `Show what this node programs for Services, endpoints or frontends (the addresses and
+ports that clients connect to), as the running kube-vmap reports it: run this on the
+node, or in its pod. Without a running kube-vmap, the kernel's tables are shown.
+
+  services   svc   ENDPOINTS: addresses that get connections / in EndpointSlices; one
+                   that serves several ports counts once.
+                   STATUS: OK, NoEndpoints (of a port, anywhere), NotLocal (a Local
+                   policy, and none on this node), NoPort (endpoints, but none with
+                   the port), Refused (by the kernel), Conflict (another Service
+                   holds an address), Unusable (part of the object), Missing, Open;
+                   from the kernel, which cannot tell, Programmed instead of OK.
+                   Any other STATUS than OK and Programmed is a problem, except
+                   NotLocal and Open, which may be intended and are notices. Each
+                   Service counts once, here (--field-selector severity=Problem, or
+                   Notice), in kube-vmap top and on the status page.
+  endpoints  ep    REASON why one gets no connections: NotReady, Terminating,
+                   NotLocal, OtherZones and OtherNodes (hints), NoPort, Duplicate,
+                   NotProgrammed; (fallback) serves although it is terminating,
+                   since none is ready.
+  frontends  fe    KIND: ClusterIP, NodePort, ExternalIP, LoadBalancerIP; from the
+                   kernel, which does not distinguish the last two, External.
+                   VERDICT: Balance, or Reject or Drop if there is no endpoint.
+
+CONNECTIONS are the total so far, ACTIVE those that are open now (UDP: flows with
+recent packets). Services without an address of their own (headless, ExternalName) need
+no proxy, and are not shown.
+
+Endpoints and frontends are named by their Service or by their address, with or
+without port and protocol: 10.96.0.10, 10.96.0.10:53, [fd00::a]:53/udp, *:30080. The
+names that -o name prints are accepted, too.
+
+Fields for --field-selector:
+
+` + fieldsHelp(),
+		Example: `  kube-vmap get svc -A
+  kube-vmap get endpoints -n shop web -o wide
+  kube-vmap get fe -A --field-selector spec.verdict!=Balance
+  kube-vmap get fe -A 10.96.0.10`,
+		ValidArgsFunction: complete,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Args = args
+			source := FromProxy(socket)
+			if fromKernel {
+				source = FromKernel
+			}
+			return Run(cmd.Context(), o, source, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.Namespace, "namespace", "n", "default", "`namespace` of the Services")
+	f.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "show all namespaces")
+	f.StringVarP(&o.Output, "output", "o", "", "output `format`: wide, json, yaml or name")
+	f.BoolVar(&o.NoHeaders, "no-headers", false, "do not print column headers")
+	f.StringVar(&o.FieldSelector, "field-selector", "", "`selector` of fields: metadata.name=web,spec.kind!=NodePort")
+	f.StringVarP(&o.Labels, "selector", "l", "", "not supported: the proxy does not keep `labels`")
+	f.BoolVar(&fromKernel, "kernel", false, "read the kernel's tables, even if kube-vmap runs")
+	status.AddSocketFlag(f, &socket)
+	// The only error is that the flag does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs[1:], cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// fieldsHelp lists the fields of each resource.
+func fieldsHelp() string {
+	const columns, indent = 80, 13
+	var b strings.Builder
+	for _, r := range resources() {
+		line := fmt.Sprintf("  %-*s", indent-2, r.plural)
+		for i, name := range r.fieldNames() {
+			if i > 0 {
+				line += ","
+			}
+			if len(line)+len(name)+2 > columns {
+				b.WriteString(line + "\n")
+				line = strings.Repeat(" ", indent)
+			}
+			line += " " + name
+		}
+		b.WriteString(line + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// complete completes the resource.
+func complete(_ *cobra.Command, args []string, _ string) (out []string, d cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		for _, r := range resources() {
+			out = append(out, r.plural)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,151 @@
+package config
+
+import (
+	cliflag "k8s.io/component-base/cli/flag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/kube-proxy/config/v1alpha1"
+)
+
+func (f *Flags) addGeneral(s flagSection) {
+	s.text(&f.file, "config", "",
+		"`file` with a KubeProxyConfiguration; flags for its fields are then ignored, "+
+			"except --hostname-override and those of logging. A valid change of the file ends the process")
+	s.text(&f.options.Manifests, "manifests", extension,
+		"folder or file (`path`) with Services, EndpointSlices, ServiceCIDRs and Nodes as YAML or JSON, "+
+			"read and watched instead of the API server")
+	s.text(&f.options.WriteConfigTo, "write-config-to", "",
+		"write the configuration with all defaults to this `file` and exit")
+	s.boolean(&f.options.InitOnly, "init-only", "",
+		"do only what needs full root privileges, such as setting sysctls, and exit; the proxy then needs CAP_NET_ADMIN alone")
+	s.boolean(&f.options.Cleanup, "cleanup", "", "remove all rules of kube-vmap and exit")
+}
+
+func (f *Flags) addKubernetes(s flagSection) {
+	c := &f.proxy.ClientConnection
+	s.text(&c.Kubeconfig, "kubeconfig", "clientConnection.kubeconfig",
+		"kubeconfig `file` for the API server; without it and --master, the Pod's service account is used")
+	s.text(&f.options.Master, "master", "", "`URL` of the API server, overrides the one in the kubeconfig")
+	s.text(&f.hostnameOverride, "hostname-override", "hostnameOverride",
+		"`name` of this node's Node object (default the host's name in lower case)")
+	s.text(&c.ContentType, "kube-api-content-type", "clientConnection.contentType",
+		"media `type` of objects requested from the API server")
+	s.Float32Var(&c.QPS, "kube-api-qps", c.QPS, "average requests per second to the API server")
+	s.sets("kube-api-qps", "clientConnection.qps")
+	s.number(&c.Burst, "kube-api-burst", "clientConnection.burst", "maximum burst of requests to the API server")
+}
+
+func (f *Flags) addTraffic(s flagSection) {
+	p := &f.proxy
+	s.value(word[v1alpha1.ProxyMode]{&p.Mode}, "proxy-mode", "mode",
+		"`mode`: nftables; or iptables or ipvs, which run as nftables too, with a warning")
+	s.completes("proxy-mode", string(ModeNFTables), string(ModeIPTables), string(ModeIPVS))
+	s.boolean(&p.NFTables.MasqueradeAll, "masquerade-all", "", "masquerade all traffic to ClusterIPs, including traffic from pods")
+	s.sets("masquerade-all", "nftables.masqueradeAll", "iptables.masqueradeAll")
+	s.list(&p.NodePortAddresses, "nodeport-addresses", "nodePortAddresses",
+		"`ranges` of the node's addresses on which NodePorts answer. May contain the word primary, "+
+			"for the node's primary address of each IP family, and the word localhost, for 127.0.0.1 and ::1 "+
+			"(TCP only, from programs on the node). An IP family that is not listed is not limited: "+
+			"its NodePorts answer on all addresses except loopback")
+	s.completes("nodeport-addresses", primary, localhost)
+	s.text(&p.BindAddress, "bind-address", "bindAddress",
+		"`IP` address used as the node's primary one instead of the one in its Node object; nothing listens on it. "+
+			"If it is IPv6, health and metrics are served on IPv6 by default")
+	s.text(&p.IPVS.Scheduler, "ipvs-scheduler", "ipvs.scheduler",
+		"`scheduler` for Services without the annotation kube-vmap.io/scheduler, in any --proxy-mode: "+
+			"random, rr, sh or mh (default random); other IPVS names are accepted and mapped to one of these")
+	s.completes("ipvs-scheduler", "random", "rr", "sh", "mh")
+	s.boolean(&f.options.StrictSourceRanges, "strict-source-ranges", extension,
+		"close the load balancer addresses of an IP family to everyone if a Service has source ranges of the other family only; "+
+			"otherwise they are open to everyone, as with kube-proxy")
+	s.boolean(&f.options.EndTCPFlows, "end-tcp-flows", extension,
+		"end TCP connections as soon as their endpoint is removed, not when it stops responding")
+	s.boolean(&f.options.DropInvalid, "drop-invalid", extension,
+		"drop TCP packets from endpoints that connection tracking calls invalid, which could make clients reset "+
+			"the connection. Always on before Linux 6.1, unless --conntrack-tcp-be-liberal is set")
+	s.boolean(&f.options.ProtectTables, "protect-tables", extension,
+		"make the tables belong to this process if the kernel supports it (Linux 6.9), so that no other program can change them, "+
+			"not even nft flush ruleset; otherwise, changes by other programs are detected and reverted")
+	s.boolean(&f.options.CountConnections, "count-connections", extension,
+		"count the connections of each Service address and endpoint in the kernel")
+	s.duration(&p.NFTables.SyncPeriod, "iptables-sync-period", "",
+		"`time` (30s, 1m): /healthz fails if a change takes more than twice as long to reach the kernel. "+
+			"Applies to nftables too, as in kube-proxy")
+	s.sets("iptables-sync-period", "nftables.syncPeriod", "iptables.syncPeriod")
+	s.duration(&p.NFTables.MinSyncPeriod, "iptables-min-sync-period", "",
+		"minimum `time` between two syncs; changes in between are batched. With 0s each change is applied immediately: "+
+			"a sync costs what has changed, not what exists (default 0s, unlike kube-proxy's 1s)")
+	s.sets("iptables-min-sync-period", "nftables.minSyncPeriod", "iptables.minSyncPeriod")
+}
+
+func (f *Flags) addPods(s flagSection) {
+	p := &f.proxy
+	s.value(word[v1alpha1.LocalMode]{&p.DetectLocalMode}, "detect-local-mode", "detectLocalMode",
+		"`how` traffic from this node's pods is recognised; other traffic to a ClusterIP is masqueraded. "+
+			"One of ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix")
+	s.completes("detect-local-mode", string(LocalModeClusterCIDR), string(LocalModeNodeCIDR),
+		string(LocalModeBridgeInterface), string(LocalModeInterfaceNamePrefix))
+	s.text(&p.ClusterCIDR, "cluster-cidr", "clusterCIDR",
+		"`ranges` of all pods' addresses, at most one for each IP family, separated by a comma, for ClusterCIDR. "+
+			"Without one, connections to ClusterIPs keep their source unless --masquerade-all is set, "+
+			"and pods count as external clients for externalTrafficPolicy Local")
+	s.text(&p.DetectLocal.BridgeInterface, "pod-bridge-interface", "detectLocal.bridgeInterface",
+		"`name` of the bridge that pods are attached to, for BridgeInterface")
+	s.text(&p.DetectLocal.InterfaceNamePrefix, "pod-interface-name-prefix", "detectLocal.interfaceNamePrefix",
+		"`prefix` of the names of pods' interfaces, for InterfaceNamePrefix")
+}
+
+func (f *Flags) addServers(s flagSection) {
+	p := &f.proxy
+	s.text(&p.HealthzBindAddress, "healthz-bind-address", "healthzBindAddress",
+		"`IP:port` of the health server; the port is optional, an empty value disables the server")
+	s.text(&p.MetricsBindAddress, "metrics-bind-address", "metricsBindAddress",
+		"`IP:port` of the metrics server; the port is optional, an empty value disables the server")
+	s.number(&f.healthzPort, "healthz-port", "healthzBindAddress",
+		"deprecated: `port` for --healthz-bind-address if that has none; 0 disables the server")
+	s.number(&f.metricsPort, "metrics-port", "metricsBindAddress",
+		"deprecated: `port` for --metrics-bind-address if that has none; 0 disables the server")
+	s.boolean(&p.BindAddressHardFail, "bind-address-hard-fail", "bindAddressHardFail",
+		"end the process if one of these servers cannot listen, instead of retrying")
+	s.boolean(&p.EnableProfiling, "profiling", "enableProfiling", "serve /debug/pprof on the metrics server")
+	s.text(&f.options.StatusSocket, "status-socket", extension,
+		"Unix `socket` on which this process answers kube-vmap get, explain, top, diff and bundle, for root only: a path, "+
+			"or @ and a name in this network namespace; an empty value disables it")
+	s.boolean(&f.options.StatusPage, "status-page", extension, "serve a page with the state of all Services at /status/ on the metrics server")
+	s.boolean(&f.options.EndpointMetrics, "endpoint-metrics", extension,
+		"have a connection metric for each endpoint, in addition to the one for each Service port")
+	s.value(cliflag.NewMapStringBool(&p.FeatureGates), "feature-gates", "featureGates",
+		"`gates` as name=true or name=false, separated by commas: ComponentFlagz and ComponentStatusz "+
+			"serve /flagz and /statusz on the metrics server, AllowServiceExternalIPs serves the external IPs of Services "+
+			"(all true by default). Other gates are ignored")
+	s.completes("feature-gates", externalIPs+"=false", "ComponentFlagz=false", "ComponentStatusz=false")
+}
+
+func (f *Flags) addNode(s flagSection) {
+	c := &f.proxy.Conntrack
+	s.number(f.proxy.OOMScoreAdj, "oom-score-adj", "oomScoreAdj",
+		"`score` from -1000 to 1000 for this process when the kernel is out of memory; the lowest is killed last")
+	s.number(c.MaxPerCore, "conntrack-max-per-core", "conntrack.maxPerCore",
+		"maximum tracked `connections` per CPU core; 0 does not change the limit, whatever --conntrack-min is")
+	s.number(c.Min, "conntrack-min", "conntrack.min", "minimum limit of tracked `connections`, regardless of --conntrack-max-per-core")
+	s.duration(c.TCPEstablishedTimeout, "conntrack-tcp-timeout-established", "conntrack.tcpEstablishedTimeout",
+		"idle `time` after which an established TCP connection is forgotten; 0s does not change it")
+	s.duration(c.TCPCloseWaitTimeout, "conntrack-tcp-timeout-close-wait", "conntrack.tcpCloseWaitTimeout",
+		"`time` after which a TCP connection in CLOSE_WAIT is forgotten; 0s does not change it")
+	s.boolean(&c.TCPBeLiberal, "conntrack-tcp-be-liberal", "conntrack.tcpBeLiberal",
+		"do not treat TCP packets outside the window as invalid")
+	s.duration(&c.UDPTimeout, "conntrack-udp-timeout", "conntrack.udpTimeout",
+		"`time` after which a UDP flow without replies is forgotten; 0s does not change it")
+	s.duration(&c.UDPStreamTimeout, "conntrack-udp-timeout-stream", "conntrack.udpStreamTimeout",
+		"`time` after which a UDP flow with replies is forgotten; 0s does not change it")
+}
+
+// addLogging adds the logging flags that have an effect here. It is called a second time
+// to let them override the file.
+func addLogging(s flagSection, c *logsapi.LoggingConfiguration) {
+	s.VarP(logsapi.VerbosityLevelPflag(&c.Verbosity), "v", "v",
+		"`level` of the log: 2 logs each applied batch, 4 its content too")
+	s.sets("v", "logging.verbosity")
+	s.completes("v", "0", "2", "4")
+	s.text(&c.Format, "logging-format", "logging.format", "`format` of the log: text or json")
+	s.completes("logging-format", "text", "json")
+}

@@ -1,0 +1,42 @@
+package config
+
+import "kube-vmap/cmd/inspect/status"
+
+// Options are the settings that have no field in the configuration file. A flag sets
+// each of them, whether or not there is a file.
+type Options struct {
+	// The next ones are kube-proxy's, Manifests apart.
+
+	Master        string // URL of the API server, instead of the kubeconfig's
+	Manifests     string // folder or file with Services, instead of the API server
+	WriteConfigTo string // file to write the configuration to; then exit
+	InitOnly      bool   // do what needs full root privileges, then exit
+	Cleanup       bool   // remove all rules, then exit
+
+	// kube-proxy does not have the rest.
+
+	// StrictSourceRanges closes the load balancer addresses of an IP family to everyone
+	// if all source ranges of the Service are of the other family; kube-proxy leaves
+	// them open.
+	StrictSourceRanges bool
+	// EndTCPFlows ends TCP connections whose endpoint is gone. With kube-proxy they
+	// last as long as the endpoint answers.
+	EndTCPFlows bool
+	// DropInvalid drops packets of endpoints that connection tracking calls invalid.
+	// kube-proxy drops all forwarded ones in mode iptables, and none in mode nftables.
+	DropInvalid bool
+	// ProtectTables makes our tables belong to this process, where the kernel can.
+	ProtectTables bool
+	// CountConnections counts connections in the kernel; EndpointMetrics has a metric
+	// for each endpoint.
+	CountConnections, EndpointMetrics bool
+	// StatusSocket is the Unix socket of the status server, as package net names it;
+	// empty for none. StatusPage serves the status page with the metrics.
+	StatusSocket string
+	StatusPage   bool
+}
+
+// defaultOptions returns the options without any flag.
+func defaultOptions() Options {
+	return Options{ProtectTables: true, CountConnections: true, StatusSocket: status.DefaultSocket}
+}

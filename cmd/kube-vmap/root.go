@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"kube-vmap/cmd/inspect/bundle"
+	"kube-vmap/cmd/inspect/diff"
+	"kube-vmap/cmd/inspect/explain"
+	"kube-vmap/cmd/inspect/get"
+	"kube-vmap/cmd/inspect/top"
+	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/cmd/kube-vmap/logring"
+)
+
+// rootCommand returns the proxy itself with its subcommands.
+func rootCommand(stdout, stderr io.Writer) *cobra.Command {
+	flags := config.NewFlags()
+	root := &cobra.Command{
+		Use:   "kube-vmap [--config FILE | FLAGS]",
+		Short: "A Kubernetes Service proxy for nodes with nftables",
+		Long: `kube-vmap runs as the Service proxy of the node it is started on, in place of
+kube-proxy and with kube-proxy's flags and configuration file: it watches Services and
+EndpointSlices and programs nftables accordingly, with one netlink transaction per
+change. The rules stay when it ends; "kube-vmap cleanup" removes them.`,
+		Example: `  kube-vmap --config /var/lib/kube-proxy/config.conf
+  kube-vmap --kubeconfig FILE --cluster-cidr 10.244.0.0/16,fd00:10:244::/56 -v 2
+  kube-vmap --manifests DIR --hostname-override node-1`,
+		Args:          cobra.NoArgs,
+		Version:       version,
+		SilenceErrors: true, // run prints them, in one line
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runProxy(cmd.Context(), cmd, flags)
+		},
+	}
+	flags.AddToCommand(root)
+	root.CompletionOptions.DisableDefaultCmd = true // see completionCommand
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.Flags().Bool("version", false, "print the version and exit")
+	root.AddCommand(
+		get.NewCommand(), explain.NewCommand(), top.NewCommand(),
+		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(),
+		cleanupCommand(), versionCommand(), completionCommand(),
+	)
+	return root
+}
+
+func cleanupCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "cleanup",
+		Short: "Remove the rule set from the kernel, like --cleanup",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, _ := newLogger(&config.Config{}, cmd.ErrOrStderr(), &logring.Log{})
+			return cleanup(log)
+		},
+	}
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "kube-vmap", version)
+			return err
+		},
+	}
+}

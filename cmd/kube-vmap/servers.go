@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"kube-vmap/cmd/kube-vmap/serve"
+	"kube-vmap/sync"
+	"kube-vmap/sync/cluster"
+	"kube-vmap/sync/health"
+	"kube-vmap/sync/metrics"
+)
+
+// servers returns the servers of health, metrics and status.
+func (p *proxy) servers(h *health.Health, m *metrics.Metrics, loop *sync.Loop) ([]*serve.Server, error) {
+	answer := p.statusAnswer(loop)
+	handler, err := serve.Metrics(serve.MetricsConfig{
+		Log: p.log, Version: version, Kubernetes: metrics.Kubernetes(), Started: p.started,
+		Metrics: m.Gatherer(), SLIs: m.SLIs(), Pinged: m.Pinged, Status: p.statusPage(answer),
+		Object: &p.config.Proxy, Flags: p.flags,
+		Flagz: p.config.Feature("ComponentFlagz"), Statusz: p.config.Feature("ComponentStatusz"),
+		Profiling: p.config.Proxy.EnableProfiling, SetVerbosity: p.setVerbosity,
+	})
+	if err != nil {
+		return nil, err
+	}
+	hard := p.config.Proxy.BindAddressHardFail
+	return []*serve.Server{
+		serve.New(serve.Config{
+			Name: "health", Address: p.config.Proxy.HealthzBindAddress, HardFail: hard, Handler: h.Handler(), Log: p.log,
+		}),
+		serve.New(serve.Config{
+			Name: "metrics", Address: p.config.Proxy.MetricsBindAddress, HardFail: hard, Handler: handler, Log: p.log,
+		}),
+		p.statusServer(loop, answer, m.Gatherer()),
+	}, nil
+}
+
+// setVerbosity changes the log level, like -v at the start.
+func (p *proxy) setVerbosity(v int) {
+	p.level.Set(logLevel(v))
+	cluster.SetKlogVerbosity(v)
+}
+
+// failureEventTimeout is how long the event about the error that ends the process may
+// take.
+const failureEventTimeout = 2 * time.Second
+
+// serve runs a server. If its error ends the process, an event reports that.
+func (p *proxy) serve(ctx context.Context, s *serve.Server) error {
+	err := s.Run(ctx)
+	if err == nil || p.events == nil {
+		return err
+	}
+	reason := cluster.ReasonHealthServer
+	if s.Name == "metrics" {
+		reason = cluster.ReasonMetricsServer
+	}
+	// The other tasks end now, and ctx with them; the event still needs some time.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureEventTimeout)
+	defer cancel()
+	if e := p.events.FailedToStart(last, reason, err.Error()); e != nil {
+		p.log.Warn("cannot send the event about the failure", "err", e)
+	}
+	return err
+}
