@@ -34,7 +34,7 @@ func everyone(l *lab.Lab, f model.Family) []asker {
 // order.
 func TestAffinityIsPerClientAndServicePort(t *testing.T) {
 	const ports = 2
-	l, servers := newLab(t, 4, 2)
+	l, servers := daemon.NewLab(t, 4, 2)
 	for _, h := range servers {
 		if err := h.ServeAll(daemon.TargetPort + 1); err != nil {
 			t.Fatal(err)
@@ -93,7 +93,7 @@ func theOne(t *testing.T, l *lab.Lab, c asker, w daemon.Transport, s daemon.Serv
 // TestTrafficPolicyOverridesAffinity lets clients get an endpoint by an address where
 // all may serve, and ask by another where only those on the node may.
 func TestTrafficPolicyOverridesAffinity(t *testing.T) {
-	l, servers := newLab(t, 3, 4)
+	l, servers := daemon.NewLab(t, 3, 4)
 	local := names(servers[:3])
 	f := daemon.NewFolder(t, l)
 	outside := daemon.Service{

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
-	"kube-vmap/integration/lab/labtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
@@ -27,31 +25,10 @@ const (
 	workers = 4
 )
 
-// newLab is a lab with servers in all pods, and a crowd outside.
-func newLab(t *testing.T, pods, remotePods int) (l *lab.Lab, servers []*lab.Host) {
-	t.Helper()
-	l = labtest.New(t, lab.Options{Pods: pods, RemotePods: remotePods})
-	daemon.AddClients(t, l)
-	daemon.RouteServices(t, l, l.Node)
-	for _, pod := range append(l.Pods[:pods:pods], l.RemotePods...) {
-		if err := pod.ServeAll(daemon.TargetPort); err != nil {
-			t.Fatal(err)
-		}
-		servers = append(servers, pod.Host)
-	}
-	return l, servers
-}
-
-// asked counts questions. No port is used again soon: to connection tracking,
-// that would be the connection from before, with the endpoint that it had.
-var asked atomic.Uint32
-
-func freshPort() uint16 { return 21000 + uint16(asked.Add(1)%44000) }
-
 // ask asks over a new connection, and returns who answered. An invalid address
 // leaves it to the host which of its own to ask from.
 func ask(from *lab.Host, a netip.Addr, w daemon.Transport, to netip.AddrPort) (string, error) {
-	got, err := from.AskFrom(w.Protocol, netip.AddrPortFrom(a, freshPort()), to, answer)
+	got, err := from.AskFresh(w.Protocol, a, to, answer)
 	if err == nil && got.Outcome != lab.Answered {
 		err = fmt.Errorf("%s asks %s over %s from %s: %s", from, to, w, a, got)
 	}
@@ -65,20 +42,12 @@ type crowd struct{ first, count int }
 func survey(t *testing.T, l *lab.Lab, w daemon.Transport, to netip.AddrPort, c crowd) []string {
 	t.Helper()
 	by := make([]string, c.count)
-	var next atomic.Int64
 	var group errgroup.Group
-	for range workers {
-		group.Go(func() error {
-			for {
-				i := int(next.Add(1) - 1)
-				if i >= c.count {
-					return nil
-				}
-				var err error
-				if by[i], err = ask(l.Outside, daemon.ClientAddr(w.Family, c.first+i), w, to); err != nil {
-					return err
-				}
-			}
+	group.SetLimit(workers)
+	for i := range by {
+		group.Go(func() (err error) {
+			by[i], err = ask(l.Outside, daemon.ClientAddr(w.Family, c.first+i), w, to)
+			return err
 		})
 	}
 	if err := group.Wait(); err != nil {

@@ -21,7 +21,7 @@ import (
 // keep their endpoints; those who come after get one each time they ask.
 func TestFullAffinityMapServesNewClients(t *testing.T) {
 	t.Parallel()
-	l, servers := newLab(t, 4, 2)
+	l, servers := daemon.NewLab(t, 4, 2)
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Affinity: long}
 	f.Put("web", s)

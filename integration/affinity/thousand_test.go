@@ -2,7 +2,6 @@ package affinity
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -21,7 +20,7 @@ var (
 // TestThousandClientsKeepTheirEndpoints takes a Service through what happens to
 // it in life, with 20 endpoints at first.
 func TestThousandClientsKeepTheirEndpoints(t *testing.T) {
-	l, servers := newLab(t, 18, 7)
+	l, servers := daemon.NewLab(t, 18, 7)
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers[:20], Affinity: long}
 	f.Put("web", s)
@@ -92,7 +91,7 @@ func leave(t *testing.T, l *lab.Lab, w daemon.Transport, s daemon.Service, c cro
 				t.Fatalf("a client of %s, which is gone for %s, is not answered by another (but %q)", before[i], time.Since(began), by)
 			}
 			// A question to what is gone may also get lost.
-			a, _ := l.Outside.AskFrom(w.Protocol, netip.AddrPortFrom(daemon.ClientAddr(w.Family, c.first+i), freshPort()), to, atOnce/4)
+			a, _ := l.Outside.AskFresh(w.Protocol, daemon.ClientAddr(w.Family, c.first+i), to, atOnce/4)
 			by = a.By
 		}
 	}
@@ -121,7 +120,7 @@ func onlyTheLostMove(t *testing.T, before, after []string, there map[string]bool
 // TestReplacedEndpointGetsItsClients replaces endpoints one by one; each takes the
 // place in the kernel that the other had.
 func TestReplacedEndpointGetsItsClients(t *testing.T) {
-	l, servers := newLab(t, 5, 3)
+	l, servers := daemon.NewLab(t, 5, 3)
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers[:5], Affinity: long}
 	f.Put("web", s)
@@ -144,7 +143,7 @@ func TestReplacedEndpointGetsItsClients(t *testing.T) {
 // other.
 func TestAffinitySurvivesSlotLimit(t *testing.T) {
 	const times = 40
-	l, servers := newLab(t, 5, 2)
+	l, servers := daemon.NewLab(t, 5, 2)
 	for _, h := range servers {
 		for n := range uint16(times - 1) {
 			if err := h.ServeAll(daemon.TargetPort + 1 + n); err != nil {

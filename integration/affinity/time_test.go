@@ -18,7 +18,7 @@ const short = 2 * time.Second
 // is established, which does not count.
 func TestAffinityTimesOut(t *testing.T) {
 	t.Parallel()
-	l, servers := newLab(t, 5, 2)
+	l, servers := daemon.NewLab(t, 5, 2)
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Affinity: short}
 	f.Put("web", s)
@@ -63,7 +63,7 @@ func TestAffinityTimesOut(t *testing.T) {
 func openFlows(t *testing.T, l *lab.Lab, w daemon.Transport, s daemon.Service, c crowd) (flows []*lab.Flow) {
 	t.Helper()
 	for n := range c.count {
-		from := netip.AddrPortFrom(daemon.ClientAddr(w.Family, c.first+n), freshPort())
+		from := netip.AddrPortFrom(daemon.ClientAddr(w.Family, c.first+n), l.Outside.FreshPort())
 		flow, err := l.Outside.Flow(w.Protocol, from, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0))
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func talk(t *testing.T, flows []*lab.Flow) (by []string) {
 // TestAffinityCanBeEnabledAndChanged changes what the Service says of it.
 func TestAffinityCanBeEnabledAndChanged(t *testing.T) {
 	t.Parallel()
-	l, servers := newLab(t, 5, 2)
+	l, servers := daemon.NewLab(t, 5, 2)
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Kinds: daemon.Kinds}
 	f.Put("web", s)

@@ -13,6 +13,8 @@ import (
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -69,7 +71,7 @@ func (c *twoTenants) taken(t *testing.T, all ...traffic.Target) {
 		ctx, cancel := context.WithTimeout(t.Context(), takenWithin)
 		defer cancel()
 		for _, from := range c.clients {
-			if err := traffic.Await(ctx, func() error { return answeredWhere(from, to) }); err != nil {
+			if err := eventually.Try(ctx, func() error { return answeredWhere(from, to) }); err != nil {
 				t.Errorf("%s: %v", to.Name, err)
 				break
 			}
@@ -79,7 +81,7 @@ func (c *twoTenants) taken(t *testing.T, all ...traffic.Target) {
 
 // answeredWhere asks for the bank's pod over all ways for which there is an address.
 func answeredWhere(from *traffic.Client, to traffic.Target) error {
-	for _, w := range traffic.Ways() {
+	for _, w := range daemon.Transports() {
 		if !to.Addrs[w.Family].IsValid() {
 			continue
 		}
@@ -213,8 +215,8 @@ func (c *twoTenants) movesAway(t *testing.T, name string, refused func(*discover
 	ctx, cancel := context.WithTimeout(t.Context(), takenWithin)
 	defer cancel()
 	for _, from := range c.clients {
-		clustertest.Must(t, traffic.Await(ctx, func() error {
-			return from.ComesOver(traffic.Ways(), to, silence, func(o lab.Outcome) bool { return o != lab.Answered })
+		clustertest.Must(t, eventually.Try(ctx, func() error {
+			return from.ComesOver(daemon.Transports(), to, silence, func(o lab.Outcome) bool { return o != lab.Answered })
 		}))
 	}
 }

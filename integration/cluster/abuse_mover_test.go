@@ -13,6 +13,8 @@ import (
 
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -132,7 +134,7 @@ func (m *mover) await(ctx context.Context, to netip.AddrPort, name string) error
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	for {
-		a, err := m.client.AskWithin(traffic.Way{Protocol: model.TCP, Family: model.IPv4}, to, patience)
+		a, err := m.client.AskWithin(daemon.Transport{Protocol: model.TCP, Family: model.IPv4}, to, patience)
 		if err != nil || a.By == name {
 			return err
 		}
@@ -176,7 +178,7 @@ func (m *mover) settle(ctx context.Context) error {
 	m.mu.Lock()
 	from := m.moves
 	m.mu.Unlock()
-	err := traffic.Await(ctx, func() error {
+	err := eventually.Try(ctx, func() error {
 		select {
 		case <-m.done:
 			return errors.Join(errors.New("the Service does not move any more"), m.err)

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/cluster/truth"
+	"kube-vmap/integration/eventually"
 )
 
 // written counts lines and their bytes.
@@ -76,7 +76,7 @@ func (r *round) nothingLeft() {
 	ctx, cancel := context.WithTimeout(t.Context(), leftPatience)
 	defer cancel()
 	var s state
-	if err := traffic.Await(ctx, func() (err error) {
+	if err := eventually.Try(ctx, func() (err error) {
 		if s, err = r.state(); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 )
 
@@ -19,7 +20,7 @@ func keeps(t *testing.T, from *traffic.Client, targets ...traffic.Target) {
 	t.Helper()
 	const each = 6 // by chance one of four is asked that often once in a thousand times
 	var group errgroup.Group
-	for _, w := range traffic.Ways() {
+	for _, w := range daemon.Transports() {
 		group.Go(func() error {
 			first := ""
 			for n := range each * len(targets) {
@@ -42,7 +43,7 @@ func keeps(t *testing.T, from *traffic.Client, targets ...traffic.Target) {
 }
 
 // answerer is who answers a question, or a second one if the first is lost.
-func answerer(from *traffic.Client, w traffic.Way, to traffic.Target) (string, error) {
+func answerer(from *traffic.Client, w daemon.Transport, to traffic.Target) (string, error) {
 	a, err := from.Ask(w, to.At(w.Family))
 	if err == nil && a.Outcome == lab.TimedOut {
 		a, err = from.Ask(w, to.At(w.Family))
@@ -108,9 +109,9 @@ func (c *twoNodes) forgotten(t *testing.T, from *traffic.Client, to traffic.Targ
 	ctx := clustertest.Context(t)
 	ticker := time.NewTicker(after + after/2)
 	defer ticker.Stop()
-	first, others := map[traffic.Way]string{}, map[traffic.Way]bool{}
+	first, others := map[daemon.Transport]string{}, map[daemon.Transport]bool{}
 	for {
-		for _, w := range traffic.Ways() {
+		for _, w := range daemon.Transports() {
 			by, err := answerer(from, w, to)
 			clustertest.Must(t, err)
 			if first[w] == "" {

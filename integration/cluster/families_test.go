@@ -13,6 +13,8 @@ import (
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -55,7 +57,7 @@ func TestServicesAreServedInTheFamiliesThatTheyHave(t *testing.T) {
 				answeredOver(t, traffic.Of(first), c.clients, traffic.Service(s, port), "remote-1")
 				answeredOver(t, traffic.Of(first), c.clients, c.both(s)[0], "remote-1")
 				for _, p := range []model.Protocol{model.TCP, model.UDP} {
-					outcomeOver(t, []traffic.Way{{Protocol: p, Family: second}}, c.clients, c.both(s)[0], lab.Refused)
+					outcomeOver(t, []daemon.Transport{{Protocol: p, Family: second}}, c.clients, c.both(s)[0], lab.Refused)
 				}
 			}
 			one()
@@ -105,7 +107,7 @@ func TestServicesAreServedInEveryServiceCIDR(t *testing.T) {
 	outcome(t, []*traffic.Client{c.near, c.far}, to, lab.TimedOut)
 	old := c.service(t, "old")
 	c.scaled(t, "old", c.At(c.Lab.Pods[0]))
-	clustertest.Must(t, traffic.Await(ctx, func() error { return c.createAt(ctx, "new", to) })) // the API server needs its time for a new range
+	clustertest.Must(t, eventually.Try(ctx, func() error { return c.createAt(ctx, "new", to) })) // the API server needs its time for a new range
 	c.scaled(t, "new", c.At(c.Lab.RemotePods[0]))
 	answered(t, c.clients, old, "pod-1")
 	answered(t, c.clients, to, "remote-1")

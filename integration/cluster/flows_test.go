@@ -14,6 +14,7 @@ import (
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -168,7 +169,7 @@ func (c *twoNodes) comesBack(t *testing.T) {
 	reached(t, all, "pod-1")
 	clustertest.Must(t, c.ns.DeletePod(ctx, name+"-1"))
 	for _, f := range all {
-		clustertest.Must(t, traffic.Await(ctx, func() error {
+		clustertest.Must(t, eventually.Try(ctx, func() error {
 			a, err := f.Ask(traffic.Timeout)
 			if err == nil && a.Outcome != lab.Refused {
 				err = fmt.Errorf("%s: %s, want that it is refused", f.name, a)

@@ -14,6 +14,7 @@ import (
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -50,7 +51,7 @@ func (c *twoNodes) healthy(t *testing.T, s *corev1.Service, n *lab.Node, endpoin
 	t.Helper()
 	ctx := clustertest.Context(t)
 	for _, f := range model.Families {
-		clustertest.Must(t, traffic.Await(ctx, func() error {
+		clustertest.Must(t, eventually.Try(ctx, func() error {
 			status, weight, body, err := checkHealth(ctx, c.Lab.Outside, n.AddrPort(f, uint16(s.Spec.HealthCheckNodePort)))
 			if err != nil {
 				return err
@@ -79,7 +80,7 @@ func (c *twoNodes) closed(t *testing.T, port int32, n *lab.Node) {
 	ctx := clustertest.Context(t)
 	for _, f := range model.Families {
 		at := n.AddrPort(f, uint16(port))
-		clustertest.Must(t, traffic.Await(ctx, func() error {
+		clustertest.Must(t, eventually.Try(ctx, func() error {
 			a, err := c.Lab.Outside.Ask(model.TCP, at, traffic.Timeout)
 			if err == nil && a.Outcome != lab.Refused {
 				err = fmt.Errorf("%s/tcp: %s, want that it is refused", at, a)

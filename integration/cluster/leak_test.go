@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"kube-vmap/integration/cluster/clustertest"
-	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/eventually"
 )
 
 // consumption is what a proxy has after garbage was collected.
@@ -32,7 +32,7 @@ func consumed(t *testing.T, p *clustertest.Proxy) consumption {
 func noLeak(t *testing.T, p *clustertest.Proxy, before consumption) {
 	t.Helper()
 	var after consumption
-	if err := traffic.Await(clustertest.Context(t), func() error {
+	if err := eventually.Try(clustertest.Context(t), func() error {
 		after = consumed(t, p)
 		if after.goroutines > before.goroutines+5 || after.heap > before.heap+1<<20 {
 			return fmt.Errorf("%s leaks: %s before, %s after", p.Truth.Host, before, after)

@@ -13,6 +13,7 @@ import (
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -112,7 +113,7 @@ func (c *twoNodes) awaitPort(t *testing.T, service, name string) {
 func (c *twoNodes) awaitSlices(t *testing.T, service string, suit func([]discoveryv1.EndpointSlice) error) {
 	t.Helper()
 	ctx := clustertest.Context(t)
-	clustertest.Must(t, traffic.Await(ctx, func() error {
+	clustertest.Must(t, eventually.Try(ctx, func() error {
 		list, err := c.Client.DiscoveryV1().EndpointSlices(c.ns.Name).List(ctx,
 			metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/plane"
-	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 )
@@ -221,7 +221,7 @@ func (o *operator) kubeProxy(t *testing.T) {
 func (o *operator) placed(t *testing.T, after, here, there string) {
 	t.Helper()
 	ctx := clustertest.Context(t)
-	err := traffic.Await(ctx, func() error {
+	err := eventually.Try(ctx, func() error {
 		if err := o.settled(ctx); err != nil {
 			return err
 		}

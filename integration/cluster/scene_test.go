@@ -15,6 +15,7 @@ import (
 	"kube-vmap/integration/cluster/clustertest"
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
@@ -173,11 +174,11 @@ func (c *twoNodes) settled(t *testing.T) {
 // answered checks who answers which clients.
 func answered(t *testing.T, clients []*traffic.Client, to traffic.Target, names ...string) {
 	t.Helper()
-	answeredOver(t, traffic.Ways(), clients, to, names...)
+	answeredOver(t, daemon.Transports(), clients, to, names...)
 }
 
 // answeredOver is answered over some ways.
-func answeredOver(t *testing.T, ways []traffic.Way, clients []*traffic.Client, to traffic.Target, names ...string) {
+func answeredOver(t *testing.T, ways []daemon.Transport, clients []*traffic.Client, to traffic.Target, names ...string) {
 	t.Helper()
 	var group errgroup.Group
 	for _, from := range clients {
@@ -196,11 +197,11 @@ func answeredOver(t *testing.T, ways []traffic.Way, clients []*traffic.Client, t
 // outcome checks what comes of questions that nobody answers.
 func outcome(t *testing.T, clients []*traffic.Client, to traffic.Target, want lab.Outcome) {
 	t.Helper()
-	outcomeOver(t, traffic.Ways(), clients, to, want)
+	outcomeOver(t, daemon.Transports(), clients, to, want)
 }
 
 // outcomeOver is outcome over some ways.
-func outcomeOver(t *testing.T, ways []traffic.Way, clients []*traffic.Client, to traffic.Target, want ...lab.Outcome) {
+func outcomeOver(t *testing.T, ways []daemon.Transport, clients []*traffic.Client, to traffic.Target, want ...lab.Outcome) {
 	t.Helper()
 	within := traffic.Timeout
 	if slices.Contains(want, lab.TimedOut) {

@@ -16,6 +16,8 @@ import (
 	"kube-vmap/integration/cluster/objects"
 	"kube-vmap/integration/cluster/traffic"
 	"kube-vmap/integration/cluster/truth"
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/sync/looptest"
@@ -53,7 +55,7 @@ func TestServicesAreServedOnEveryNodeByThePodsThatThereAre(t *testing.T) {
 	// Before it is gone, the last one is terminating, and serves; and over UDP, what
 	// has a port that was used before goes where it went.
 	for _, from := range c.clients {
-		clustertest.Must(t, traffic.Await(ctx, func() error { return from.Comes(web, lab.Refused, traffic.Timeout) }))
+		clustertest.Must(t, eventually.Try(ctx, func() error { return from.Comes(web, lab.Refused, traffic.Timeout) }))
 	}
 	c.settled(t)
 	clustertest.Must(t, c.ns.DeleteService(ctx, "web"))
@@ -231,7 +233,7 @@ func TestServicesWithoutSelectorHaveTheEndpointsThatSomebodyGivesThem(t *testing
 				clustertest.Must(t, c.ns.AwaitEndpoints(ctx, name, n, f))
 				c.settled(t)
 				for _, p := range model.Protocols {
-					clustertest.Must(t, c.near.AnsweredOver(traffic.Way{Protocol: p, Family: f}, to, names(pods[:n])...))
+					clustertest.Must(t, c.near.AnsweredOver(daemon.Transport{Protocol: p, Family: f}, to, names(pods[:n])...))
 				}
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 )
 
@@ -34,3 +35,28 @@ func AddClients(t testing.TB, l *lab.Lab) {
 
 // ClientAddr returns the n-th client address, n from 0 to 65533.
 func ClientAddr(f model.Family, n int) netip.Addr { return nth(clientRanges[f], n+1) }
+
+// NewLab builds a lab whose pods all serve at [TargetPort], with Service routes and
+// [AddClients] for the host outside. It returns the pods of both nodes, too.
+func NewLab(t testing.TB, pods, remotePods int) (l *lab.Lab, servers []*lab.Host) {
+	t.Helper()
+	l = labtest.New(t, lab.Options{Pods: pods, RemotePods: remotePods})
+	AddClients(t, l)
+	RouteServices(t, l, l.Node)
+	return l, Serve(t, 1, append(l.Pods[:pods:pods], l.RemotePods...)...)
+}
+
+// Serve makes pods serve at a number of ports, from [TargetPort] on, and returns
+// them as hosts.
+func Serve(t testing.TB, ports int, pods ...*lab.Pod) (servers []*lab.Host) {
+	t.Helper()
+	for _, pod := range pods {
+		for n := range uint16(ports) {
+			if err := pod.ServeAll(TargetPort + n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		servers = append(servers, pod.Host)
+	}
+	return servers
+}

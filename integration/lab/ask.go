@@ -6,12 +6,14 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"kube-vmap/model"
 )
 
-// Ask asks one question over a connection of its own: who are you, and whom do
-// you see? timeout bounds the wait for connection and answer. Refusal and
-// silence are outcomes, not errors; see [Flow.Ask].
+// Ask asks one question over a new connection: which host answers, and which
+// source address does it see? timeout bounds the wait for connection and answer.
+// Refusal and silence are outcomes, not errors; see [Flow.Ask].
 func (h *Host) Ask(p model.Protocol, to netip.AddrPort, timeout time.Duration) (Answer, error) {
 	return h.AskFrom(p, netip.AddrPort{}, to, timeout)
 }
@@ -24,6 +26,37 @@ func (h *Host) AskFrom(p model.Protocol, from, to netip.AddrPort, timeout time.D
 		return answer, fmt.Errorf("ask %s/%s from %s: %w", to, p, h.Name, err)
 	}
 	return answer, nil
+}
+
+// AskFresh is [Host.Ask] from a [Host.FreshPort] of a given local address. An
+// invalid address leaves the choice to the host.
+func (h *Host) AskFresh(p model.Protocol, from netip.Addr, to netip.AddrPort, timeout time.Duration) (Answer, error) {
+	for {
+		a, err := h.AskFrom(p, netip.AddrPortFrom(from, h.FreshPort()), to, timeout)
+		if !errors.Is(err, unix.EADDRINUSE) {
+			return a, err
+		}
+	}
+}
+
+// Fresh ports are above those of servers, and not in the range of node ports.
+const (
+	firstFreshPort  = 11000
+	firstNodePort   = 30000
+	portsBelow      = firstNodePort - firstFreshPort
+	firstFreshAbove = 33000
+	freshPorts      = portsBelow + 1<<16 - firstFreshAbove
+)
+
+// FreshPort returns a local port that nothing was asked from before, or not for
+// long. For connection tracking, a port that is used again can be the connection
+// from before, with its endpoint and source address.
+func (h *Host) FreshPort() uint16 {
+	n := h.fresh.Add(1) % freshPorts
+	if n < portsBelow {
+		return uint16(firstFreshPort + n)
+	}
+	return uint16(firstFreshAbove + n - portsBelow)
 }
 
 // ask asks in the network namespace of the calling thread.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	stdsync "sync"
+	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -26,6 +27,8 @@ type Host struct {
 	ns      *namespace
 	nl      *netlink.Handle
 	cleanup cleanup
+
+	fresh atomic.Uint32 // counts fresh ports
 
 	mu   stdsync.Mutex
 	sctp map[netip.Addr]*sctp.Listener

@@ -1,13 +1,10 @@
 package matrix
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -41,7 +38,6 @@ type client struct {
 	*lab.Host
 	name, row string        // in a sentence, and in the table
 	from      [2]netip.Addr // what it asks from; the host chooses if invalid
-	asked     *atomic.Uint32
 }
 
 // String is the client's name.
@@ -49,27 +45,12 @@ func (c *client) String() string { return c.name }
 
 // fromOther is the same host asking from other addresses.
 func (c *client) fromOther(name string, addrs [2]netip.Addr) *client {
-	return &client{Host: c.Host, name: name, row: c.row, from: addrs, asked: c.asked}
+	return &client{Host: c.Host, name: name, row: c.row, from: addrs}
 }
 
-// lowestPort is the first of the ports to ask from. Servers have lower ones.
-const lowestPort = 11000
-
-// ask asks once, from a port that the host did not ask from before. To
-// connection tracking, one that is used again is the connection from before,
-// with the endpoint and the source that it had.
+// ask asks once, from a fresh port.
 func (c *client) ask(w daemon.Transport, to netip.AddrPort, timeout time.Duration) (lab.Answer, error) {
-	for {
-		a, err := c.AskFrom(w.Protocol, c.fresh(w), to, timeout)
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			return a, err
-		}
-		// Another program of the host has that port.
-	}
-}
-
-func (c *client) fresh(w daemon.Transport) netip.AddrPort {
-	return netip.AddrPortFrom(c.from[w.Family], uint16(lowestPort+c.asked.Add(1)%(1<<16-lowestPort)))
+	return c.AskFresh(w.Protocol, c.from[w.Family], to, timeout)
 }
 
 // source is the address that a server sees.

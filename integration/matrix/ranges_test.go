@@ -189,7 +189,7 @@ func (s *scene) talk(c *client, w daemon.Transport, to netip.AddrPort) *talk {
 	s.t.Helper()
 	k := &talk{cell: cell{says: "a connection", from: c, transport: w, to: to}}
 	var err error
-	if k.flow, err = c.Flow(w.Protocol, c.fresh(w), to); err != nil {
+	if k.flow, err = c.Flow(w.Protocol, netip.AddrPortFrom(c.from[w.Family], c.FreshPort()), to); err != nil {
 		s.t.Fatal(err)
 	}
 	a, err := k.flow.Ask(answer)

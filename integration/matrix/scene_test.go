@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,10 +46,10 @@ func newSceneIn(t *testing.T, o lab.Options) *scene {
 	l := labtest.New(t, o)
 	s := &scene{
 		Lab: l, t: t, folder: daemon.EmptyFolder(t, l),
-		pod:     &client{Host: l.Pods[3].Host, name: "a pod", row: "pod", asked: new(atomic.Uint32)},
-		itself:  &client{Host: l.Pods[0].Host, name: "pod-1 itself", row: "pod", asked: new(atomic.Uint32)},
-		node:    &client{Host: l.Node.Host, name: "the node", row: "node", asked: new(atomic.Uint32)},
-		outside: &client{Host: l.Outside, name: "somebody outside", row: "outside", asked: new(atomic.Uint32)},
+		pod:     &client{Host: l.Pods[3].Host, name: "a pod", row: "pod"},
+		itself:  &client{Host: l.Pods[0].Host, name: "pod-1 itself", row: "pod"},
+		node:    &client{Host: l.Node.Host, name: "the node", row: "node"},
+		outside: &client{Host: l.Outside, name: "somebody outside", row: "outside"},
 	}
 	s.nodeToo = s.node.fromOther("the node from its other address", anotherAddrs)
 	s.api = newAPI(t, l.Node.Host)

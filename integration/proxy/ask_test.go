@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,23 +15,10 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// lowestPort is the first of the ports to ask from; servers have lower ones.
-const lowestPort = 21000
-
-// asked counts questions, for freshPort.
-var asked atomic.Uint32
-
-// freshPort is a port that no question of the same lab came from before. To
-// connection tracking, one that is used again is the connection from before,
-// with the endpoint and the source that it had.
-func freshPort() netip.AddrPort {
-	return netip.AddrPortFrom(netip.Addr{}, uint16(lowestPort+asked.Add(1)%(1<<16-lowestPort)))
-}
-
 // ask asks once.
 func ask(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort, timeout time.Duration) lab.Answer {
 	t.Helper()
-	a, err := from.AskFrom(w.Protocol, freshPort(), to, timeout)
+	a, err := from.AskFresh(w.Protocol, netip.Addr{}, to, timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +77,7 @@ func silent(t *testing.T, all []*lab.Host, w daemon.Transport, to netip.AddrPort
 	var group errgroup.Group
 	for _, from := range all {
 		group.Go(func() error {
-			a, err := from.AskFrom(w.Protocol, freshPort(), to, silence)
+			a, err := from.AskFresh(w.Protocol, netip.Addr{}, to, silence)
 			if err == nil && a.Outcome != lab.TimedOut {
 				err = fmt.Errorf("%s asks %s: %s, want silence", from, to, a)
 			}
@@ -107,7 +93,7 @@ func silent(t *testing.T, all []*lab.Host, w daemon.Transport, to netip.AddrPort
 func becomes(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort, by string) {
 	t.Helper()
 	eventually.Succeeds(t, fmt.Sprintf("%s is answered by %s", to, by), func() error {
-		a, err := from.AskFrom(w.Protocol, freshPort(), to, silence)
+		a, err := from.AskFresh(w.Protocol, netip.Addr{}, to, silence)
 		if err == nil && (a.Outcome != lab.Answered || a.By != by) {
 			err = fmt.Errorf("%s asks: %s", from, a)
 		}

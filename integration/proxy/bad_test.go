@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -183,7 +184,7 @@ func TestAServiceThatTurnsBadServesNothing(t *testing.T) {
 					continue // of the endpoints, only those of IPv4 are bad
 				}
 				eventually.Succeeds(t, way.String()+" is not served", func() error {
-					a, err := l.Pods[1].AskFrom(way.Protocol, freshPort(), s.ClusterAddrPort(way.Family), silence)
+					a, err := l.Pods[1].AskFresh(way.Protocol, netip.Addr{}, s.ClusterAddrPort(way.Family), silence)
 					if err == nil && a.Outcome == lab.Answered {
 						err = fmt.Errorf("%s", a)
 					}

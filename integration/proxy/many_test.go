@@ -113,7 +113,7 @@ func reachesAll(t *testing.T, from *lab.Host, to netip.AddrPort, all map[string]
 	reached := map[string]bool{}
 	err := from.Do(func() error {
 		for asked := 0; len(reached) < len(all) && asked < len(all)*(6+15); asked++ {
-			by, err := askForAddress(to)
+			by, err := askForAddress(from.FreshPort(), to)
 			if err != nil {
 				return err
 			}
@@ -133,8 +133,8 @@ func reachesAll(t *testing.T, from *lab.Host, to netip.AddrPort, all map[string]
 }
 
 // askForAddress asks over a connection of its own, from the calling thread.
-func askForAddress(to netip.AddrPort) (string, error) {
-	c, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(freshPort()), net.UDPAddrFromAddrPort(to))
+func askForAddress(port uint16, to netip.AddrPort) (string, error) {
+	c, err := net.DialUDP("udp", &net.UDPAddr{Port: int(port)}, net.UDPAddrFromAddrPort(to))
 	if err != nil {
 		return "", err
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -254,7 +255,7 @@ func TestFlowsLedAstrayFindTheirServiceAgain(t *testing.T) {
 	f.Put("web", s)
 	startAndSettle(t, w, l, f, daemon.PodRanges, unprotected)
 	for _, family := range model.Families {
-		flow, err := l.Outside.Flow(model.UDP, freshPort(), s.ClusterAddrPort(family))
+		flow, err := l.Outside.Flow(model.UDP, netip.AddrPortFrom(netip.Addr{}, l.Outside.FreshPort()), s.ClusterAddrPort(family))
 		if err != nil {
 			t.Fatal(err)
 		}

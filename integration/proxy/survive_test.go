@@ -27,7 +27,7 @@ func connect(t *testing.T, l *lab.Lab, s daemon.Service) []connection {
 	for _, w := range daemon.Transports() {
 		for _, from := range everyone(l) {
 			c := connection{name: fmt.Sprintf("%s from %s", w, from), transport: w}
-			flow, err := from.Flow(w.Protocol, freshPort(), s.ClusterAddrPort(w.Family))
+			flow, err := from.Flow(w.Protocol, netip.AddrPortFrom(netip.Addr{}, from.FreshPort()), s.ClusterAddrPort(w.Family))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/netip"
 	"os"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
-	"kube-vmap/integration/lab/labtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
@@ -25,21 +23,6 @@ const (
 	// workers ask at the same time, for one way.
 	workers = 4
 )
-
-// newLab is a lab with servers in all pods, and a crowd outside.
-func newLab(t *testing.T, pods, remotePods int) (l *lab.Lab, servers []*lab.Host) {
-	t.Helper()
-	l = labtest.New(t, lab.Options{Pods: pods, RemotePods: remotePods})
-	daemon.AddClients(t, l)
-	daemon.RouteServices(t, l, l.Node)
-	for _, pod := range append(l.Pods[:pods:pods], l.RemotePods...) {
-		if err := pod.ServeAll(daemon.TargetPort); err != nil {
-			t.Fatal(err)
-		}
-		servers = append(servers, pod.Host)
-	}
-	return l, servers
-}
 
 // flow is who asks: a client of the crowd, and its port.
 type flow struct {
@@ -67,21 +50,12 @@ func askBy(t *testing.T, l *lab.Lab, w daemon.Transport, to netip.AddrPort, flow
 	t.Helper()
 	forget(t, l)
 	by := make([]string, len(flows))
-	var next atomic.Int64
 	var group errgroup.Group
-	for range workers {
-		group.Go(func() error {
-			for {
-				i := int(next.Add(1) - 1)
-				if i >= len(flows) {
-					return nil
-				}
-				from := netip.AddrPortFrom(daemon.ClientAddr(w.Family, flows[i].client), flows[i].port)
-				var err error
-				if by[i], err = ask(l.Outside, w, from, to); err != nil {
-					return err
-				}
-			}
+	group.SetLimit(workers)
+	for i, f := range flows {
+		group.Go(func() (err error) {
+			by[i], err = ask(l.Outside, w, netip.AddrPortFrom(daemon.ClientAddr(w.Family, f.client), f.port), to)
+			return err
 		})
 	}
 	if err := group.Wait(); err != nil {

@@ -13,7 +13,7 @@ import (
 // TestTheSchedulerIsTheOneOfTheServiceOrOfTheFlag has Services that differ in
 // nothing but the annotation, and looks at how their answers come.
 func TestTheSchedulerIsTheOneOfTheServiceOrOfTheFlag(t *testing.T) {
-	l, servers := newLab(t, 3, 2)
+	l, servers := daemon.NewLab(t, 3, 2)
 	f := daemon.NewFolder(t, l)
 	annotations := []string{"", "random", "rr", "sh", "mh"}
 	var services []daemon.Service

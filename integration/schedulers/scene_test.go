@@ -23,7 +23,7 @@ type scene struct {
 func newScene(t *testing.T, scheduler string, endpoints int) scene {
 	t.Helper()
 	here := endpoints / 2
-	l, servers := newLab(t, here+1, endpoints-here)
+	l, servers := daemon.NewLab(t, here+1, endpoints-here)
 	servers = append(servers[:here:here], servers[here+1:]...)
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Scheduler: scheduler, Kinds: daemon.Kinds}

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 )
 
@@ -20,7 +22,7 @@ const enough = 200
 // AnsweredBy asks over every way until each of the named hosts has answered, and
 // at least a few times. An answer by anybody else, or none, is an error.
 func (c *Client) AnsweredBy(t Target, names ...string) error {
-	for _, w := range Ways() {
+	for _, w := range daemon.Transports() {
 		if err := c.AnsweredOver(w, t, names...); err != nil {
 			return err
 		}
@@ -30,7 +32,7 @@ func (c *Client) AnsweredBy(t Target, names ...string) error {
 
 // AnsweredOver is [Client.AnsweredBy] over one way. One question may time out: on
 // a machine that stands still for a second, that says nothing.
-func (c *Client) AnsweredOver(w Way, t Target, names ...string) error {
+func (c *Client) AnsweredOver(w daemon.Transport, t Target, names ...string) error {
 	const few = 4
 	missing := map[string]bool{}
 	for _, name := range names {
@@ -63,34 +65,17 @@ func (c *Client) AnsweredOver(w Way, t Target, names ...string) error {
 
 // AwaitAnswers is [Client.AnsweredBy] as soon as that is so.
 func (c *Client) AwaitAnswers(ctx context.Context, t Target, names ...string) error {
-	return Await(ctx, func() error { return c.AnsweredBy(t, names...) })
-}
-
-// Await tries again and again until there is no objection.
-func Await(ctx context.Context, try func() error) error {
-	ticker := time.NewTicker(pause)
-	defer ticker.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		case <-ticker.C:
-		}
-	}
+	return eventually.Try(ctx, func() error { return c.AnsweredBy(t, names...) })
 }
 
 // Comes asks once over every way, all at the same time, and returns an error if
 // anything else comes of one of the questions.
 func (c *Client) Comes(t Target, want lab.Outcome, within time.Duration) error {
-	return c.ComesOver(Ways(), t, within, func(o lab.Outcome) bool { return o == want })
+	return c.ComesOver(daemon.Transports(), t, within, func(o lab.Outcome) bool { return o == want })
 }
 
 // ComesOver is [Client.Comes] over some ways, with outcomes that suit.
-func (c *Client) ComesOver(ways []Way, t Target, within time.Duration, suits func(lab.Outcome) bool) error {
+func (c *Client) ComesOver(ways []daemon.Transport, t Target, within time.Duration, suits func(lab.Outcome) bool) error {
 	var group errgroup.Group
 	for _, w := range ways {
 		group.Go(func() error {

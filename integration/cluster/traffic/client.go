@@ -4,43 +4,23 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
 
-// Way is a protocol over a family.
-type Way struct {
-	Protocol model.Protocol
-	Family   model.Family
-}
-
-// String is "udp over IPv6".
-func (w Way) String() string { return fmt.Sprintf("%s over %s", w.Protocol, w.Family) }
-
-// Ways are all there are.
-func Ways() []Way {
-	var all []Way
-	for _, p := range model.Protocols {
-		for _, f := range model.Families {
-			all = append(all, Way{p, f})
-		}
-	}
-	return all
-}
-
 // Over are those of the protocols.
-func Over(protocols ...model.Protocol) []Way {
-	return slices.DeleteFunc(Ways(), func(w Way) bool { return !slices.Contains(protocols, w.Protocol) })
+func Over(protocols ...model.Protocol) []daemon.Transport {
+	return slices.DeleteFunc(daemon.Transports(), func(w daemon.Transport) bool { return !slices.Contains(protocols, w.Protocol) })
 }
 
 // Of are those of the family.
-func Of(f model.Family) []Way {
-	return slices.DeleteFunc(Ways(), func(w Way) bool { return w.Family != f })
+func Of(f model.Family) []daemon.Transport {
+	return slices.DeleteFunc(daemon.Transports(), func(w daemon.Transport) bool { return w.Family != f })
 }
 
 // Target is what is asked, at one port over every protocol.
@@ -82,12 +62,9 @@ func (t *Target) At(f model.Family) netip.AddrPort { return netip.AddrPortFrom(t
 // Client is a host that asks.
 type Client struct {
 	host *lab.Host
-	// asked counts questions by protocol. A port of IPv6 is one of IPv4, too, to who
-	// binds it.
-	asked [256]atomic.Uint32
 }
 
-// From makes a client of a host. There should be one of each host.
+// From returns a host as a client.
 func From(h *lab.Host) *Client { return &Client{host: h} }
 
 // String is the host's name.
@@ -97,21 +74,12 @@ func (c *Client) String() string { return c.host.Name }
 // TCP tries again.
 const Timeout = 900 * time.Millisecond
 
-// The ports that clients ask from. Below are those of servers, above those that
-// the kernel gives to others.
-const (
-	firstPort = 11000
-	lastPort  = 32767
-)
-
 // Ask asks once.
-func (c *Client) Ask(w Way, to netip.AddrPort) (lab.Answer, error) {
+func (c *Client) Ask(w daemon.Transport, to netip.AddrPort) (lab.Answer, error) {
 	return c.AskWithin(w, to, Timeout)
 }
 
 // AskWithin is [Client.Ask] with another timeout.
-func (c *Client) AskWithin(w Way, to netip.AddrPort, timeout time.Duration) (lab.Answer, error) {
-	n := c.asked[w.Protocol].Add(1)
-	from := netip.AddrPortFrom(netip.Addr{}, uint16(firstPort+n%(lastPort-firstPort+1)))
-	return c.host.AskFrom(w.Protocol, from, to, timeout)
+func (c *Client) AskWithin(w daemon.Transport, to netip.AddrPort, timeout time.Duration) (lab.Answer, error) {
+	return c.host.AskFresh(w.Protocol, netip.Addr{}, to, timeout)
 }

@@ -9,6 +9,7 @@ import (
 	stdsync "sync"
 	"time"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 )
 
@@ -50,7 +51,7 @@ func Start(clients ...*Client) *Crowd {
 	c := &Crowd{clients: len(clients), stop: stop, failing: map[string]bool{}, pulse: &pulse{last: time.Now()}}
 	c.done.Go(func() { c.pulse.run(ctx) })
 	for _, client := range clients {
-		for _, w := range Ways() {
+		for _, w := range daemon.Transports() {
 			c.done.Go(func() { c.keepAsking(ctx, client, w) })
 		}
 	}
@@ -72,14 +73,14 @@ func (a *Asked) Await(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		a.crowd.mu.Lock()
-		missing := a.crowd.clients*len(Ways()) - len(a.answered)
+		missing := a.crowd.clients*len(daemon.Transports()) - len(a.answered)
 		a.crowd.mu.Unlock()
 		if missing == 0 {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("ask %s: %d of %d without an answer: %w", a.Name, missing, a.crowd.clients*len(Ways()), ctx.Err())
+			return fmt.Errorf("ask %s: %d of %d without an answer: %w", a.Name, missing, a.crowd.clients*len(daemon.Transports()), ctx.Err())
 		case <-ticker.C:
 		}
 	}
@@ -116,7 +117,7 @@ func (c *Crowd) Stop() (questions int, err error) {
 }
 
 // keepAsking asks one target after the other.
-func (c *Crowd) keepAsking(ctx context.Context, client *Client, w Way) {
+func (c *Crowd) keepAsking(ctx context.Context, client *Client, w daemon.Transport) {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	for n := 0; ; n++ {
@@ -132,7 +133,7 @@ func (c *Crowd) keepAsking(ctx context.Context, client *Client, w Way) {
 }
 
 // ask asks once, or twice if the first question is lost.
-func (c *Crowd) ask(a *Asked, client *Client, w Way) {
+func (c *Crowd) ask(a *Asked, client *Client, w daemon.Transport) {
 	who, start := fmt.Sprintf("%s asks over %s", client, w), time.Now()
 	answer, err := client.Ask(w, a.At(w.Family))
 	if err == nil && answer.Outcome == lab.TimedOut {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
@@ -66,7 +67,7 @@ func TestACrowdNoticesWhoDoesNotAnswerAnyMore(t *testing.T) {
 			asked.Remove()
 			questions, err := crowd.Stop()
 			for _, f := range model.Families {
-				if w := (traffic.Way{Protocol: p, Family: f}); err == nil || !strings.Contains(err.Error(), w.String()) {
+				if w := (daemon.Transport{Protocol: p, Family: f}); err == nil || !strings.Contains(err.Error(), w.String()) {
 					t.Errorf("of %d questions it says %v, without %s", questions, err, w)
 				}
 			}
@@ -84,7 +85,7 @@ func TestACrowdIsContentWithWhoAnswersAndAsksNobodyWhoWasRemoved(t *testing.T) {
 		s.Close()
 	}
 	<-time.After(200 * time.Millisecond)
-	if questions, err := crowd.Stop(); err != nil || questions < 2*len(traffic.Ways()) {
+	if questions, err := crowd.Stop(); err != nil || questions < 2*len(daemon.Transports()) {
 		t.Errorf("of %d questions it says %v", questions, err)
 	}
 }
