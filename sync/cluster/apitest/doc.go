@@ -1,14 +1,14 @@
-// Package apitest is as much of an API server, in memory, as a source needs: it
-// lists, in pages, and watches, with streamed lists and bookmarks, Services,
-// EndpointSlices, ServiceCIDRs and Nodes, and takes events, in protobuf or JSON.
+// Package apitest is an API server in memory, for tests of sources. It lists, in pages,
+// and watches, with streamed lists and bookmarks, Services, EndpointSlices, ServiceCIDRs
+// and Nodes, and accepts events, in protobuf or JSON.
 //
 //	Put, Delete --> objects --> history --> watches
 //	                   |
 //	                   +------> lists
 //
-// What can happen to a server can happen to it: it refuses, cuts its connections,
-// forgets its history, does not have a kind, is older than streamed lists.
+// It can also fail as a real server does: refuse requests, close connections, forget
+// its history, lack a resource, or be too old to stream lists.
 //
-// It is an [http.Handler] for a listener, and an [http.RoundTripper] for a client
-// that is to do without a network, as tests in a bubble of testing/synctest are.
+// It is an [http.Handler] for a listener, and an [http.RoundTripper] for clients without
+// a network, as tests with testing/synctest need.
 package apitest

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// encoder writes objects in the form that was asked for.
+// An encoder writes objects in the requested encoding.
 type encoder struct{ runtime.SerializerInfo }
 
 func encoderFor(r *http.Request) encoder {
@@ -36,14 +36,14 @@ func (e encoder) object(w io.Writer, o runtime.Object) error {
 	return scheme.Codecs.EncoderForVersion(e.Serializer, schema.GroupVersions{version}).Encode(o, w)
 }
 
-// stream writes what a watch tells.
+// A stream writes the events of a watch.
 type stream struct {
 	encoder
 	streaming.Encoder
 	flush func()
 }
 
-// stream begins the answer to a watch.
+// stream starts the response to a watch.
 func (e encoder) stream(w http.ResponseWriter) stream {
 	w.Header().Set("Content-Type", e.MediaType+";stream=watch")
 	flush := func() {}

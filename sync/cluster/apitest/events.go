@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// handleEvent keeps a new event, or patches the one of that name.
+// handleEvent creates an event, or patches the one of that name.
 func (s *Server) handleEvent(w http.ResponseWriter, r *http.Request, name string) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Server) handleEvent(w http.ResponseWriter, r *http.Request, name string
 	_ = enc.object(w, e)
 }
 
-// patchEvent changes an event; nil if there is none of that name.
+// patchEvent patches and returns the event of that name, nil if there is none.
 func (s *Server) patchEvent(name string, patch []byte) *eventsv1.Event {
 	for i := range s.events {
 		if s.events[i].Name != name {

@@ -6,15 +6,15 @@ import (
 	"syscall"
 )
 
-// faults are what the server does wrong.
+// faults are how the server fails.
 type faults struct {
-	connectErr error // what who connects gets; nil is the server
+	connectErr error // of new connections; nil if they succeed
 	noStreams  bool
-	status     map[string]int // of all answers, by resource
+	status     map[string]int // of all responses, by resource
 }
 
-// SetDown makes clients of [Server.RoundTrip] find nobody who listens, and cuts
-// connections, or ends that.
+// SetDown makes connections of [Server.RoundTrip] be refused, and closes those there
+// are, or ends that.
 func (s *Server) SetDown(down bool) {
 	if down {
 		s.setConnectErr(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED})
@@ -23,9 +23,8 @@ func (s *Server) SetDown(down bool) {
 	}
 }
 
-// CloseConnections makes clients of [Server.RoundTrip] get no answer but the end of their
-// connection, as from a load balancer without servers, until [Server.SetDown] ends
-// that.
+// CloseConnections closes connections of [Server.RoundTrip] before a response, as a load
+// balancer without servers does, until [Server.SetDown] ends that.
 func (s *Server) CloseConnections() { s.setConnectErr(io.EOF) }
 
 func (s *Server) setConnectErr(err error) {
@@ -37,7 +36,7 @@ func (s *Server) setConnectErr(err error) {
 	}
 }
 
-// EndWatches ends all watches without a word.
+// EndWatches ends all watches without an error.
 func (s *Server) EndWatches() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,8 +44,7 @@ func (s *Server) EndWatches() {
 	s.endWatches = make(chan struct{})
 }
 
-// Compact forgets what happened until now: who watches from then on must list
-// again.
+// Compact forgets the history, so that watches from an earlier revision must list again.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,20 +52,20 @@ func (s *Server) Compact() {
 	s.history = nil
 }
 
-// DisableStreamedLists makes the server one that does not stream lists.
+// DisableStreamedLists makes the server refuse to stream lists.
 func (s *Server) DisableStreamedLists() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults.noStreams = true
 }
 
-// SetStatus makes the server answer all requests for a resource with an HTTP status,
-// such as 404, or never if it is [NoResponse]; zero ends that.
+// SetStatus makes all requests for a resource fail with an HTTP status, or hang if it is
+// [NoResponse]; zero ends that.
 func (s *Server) SetStatus(resource string, code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults.status[resource] = code
 }
 
-// NoResponse is the status of an answer that does not come.
+// NoResponse is the status of a request that hangs.
 const NoResponse = -1

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// serveList answers with a list or a page of one. Pages are of what there is when
-// they are asked for; a test does not change that meanwhile.
+// serveList responds with a list or a page of one. Pages are of the current objects; a
+// test must not change those between pages.
 func (s *Server) serveList(w http.ResponseWriter, r *http.Request, resource string, q query) {
 	s.mu.Lock()
 	var items []runtime.Object
@@ -39,7 +39,7 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request, resource stri
 	_ = e.object(w, list)
 }
 
-// newList is an empty list of the resource's kind.
+// newList returns an empty list of the resource's kind.
 func newList(resource string) interface {
 	runtime.Object
 	metav1.ListInterface

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// query is what a list or watch asks for.
+// A query has the parameters of a list or watch.
 type query struct {
 	watch, initial   bool
 	revision         int64 // zero if none is given
@@ -38,7 +38,7 @@ func newQuery(v url.Values) (query, error) {
 	return q, nil
 }
 
-// selects reports whether the query is about the object; nil is none.
+// selects reports whether the selectors match the object; they never match nil.
 func (q query) selects(o Object) bool {
 	if o == nil || !q.labels.Matches(labels.Set(o.GetLabels())) {
 		return false

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Client is a client of the server that does without a network.
+// Client returns a client of the server without a network.
 func (s *Server) Client() kubernetes.Interface {
 	config := &rest.Config{Host: "http://api", Transport: s, QPS: -1}
 	config.ContentType = "application/vnd.kubernetes.protobuf"
@@ -46,7 +46,7 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// responseWriter is the server's side of an answer.
+// A responseWriter is the server's side of a response.
 type responseWriter struct {
 	header     http.Header
 	body       *io.PipeWriter
@@ -72,7 +72,7 @@ func (a *responseWriter) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// responseBody is the client's side of an answer. To close it ends the request.
+// A responseBody is the client's side of a response. Close cancels the request.
 type responseBody struct {
 	*io.PipeReader
 	cancel context.CancelFunc

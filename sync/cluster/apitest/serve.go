@@ -23,7 +23,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case code == NoResponse:
 		<-r.Context().Done()
 	case code != 0:
-		s.refuse(w, r, apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{Resource: resource}, "", "as told", 0, false))
+		s.refuse(w, r, apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{Resource: resource}, "", "as configured", 0, false))
 	case err != nil:
 		s.refuse(w, r, apierrors.NewBadRequest(err.Error()))
 	case resource == "events":
@@ -35,8 +35,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// split finds the resource in a path, and what follows: in
-// /api/v1/namespaces/NAMESPACE/RESOURCE/NAME or the like.
+// split returns the resource in a path such as
+// /api/v1/namespaces/NAMESPACE/RESOURCE/NAME, and what follows.
 func split(path string) (resource, rest string) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	if parts[0] == "api" {
@@ -50,7 +50,7 @@ func split(path string) (resource, rest string) {
 	return parts[0], strings.Join(parts[1:], "/")
 }
 
-// refuse answers with an error.
+// refuse responds with an error.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err *apierrors.StatusError) {
 	e := encoderFor(r)
 	w.Header().Set("Content-Type", e.MediaType)
@@ -58,15 +58,15 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err *apierrors.S
 	_ = e.object(w, &err.ErrStatus)
 }
 
-// expired says that history is not known from a revision on.
+// expired returns the error for a watch from a revision that is not in the history.
 func expired(revision, oldest int64) *apierrors.StatusError {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, oldest))
 }
 
-// streamedListsUnsupported is what an older server says when asked to stream a list.
+// streamedListsUnsupported returns the error of an older server for streamed lists.
 func streamedListsUnsupported() *apierrors.StatusError {
 	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", nil)
 }
 
-// format writes a revision.
+// format returns a revision as text.
 func format(revision int64) string { return strconv.FormatInt(revision, 10) }

@@ -16,41 +16,40 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Object is an API object.
+// An Object is an API object.
 type Object interface {
 	runtime.Object
 	metav1.Object
 }
 
-// Server is an API server. The zero value is none; see [New].
+// A Server is an API server; see [New].
 type Server struct {
 	mu         stdsync.Mutex
 	revision   int64
-	oldest     int64 // the revision from which history is known
+	oldest     int64 // the first revision in history
 	objects    map[string]Object
 	history    []change
 	changed    chan struct{} // closed by the next change
-	endWatches chan struct{} // closed when connections are cut
+	endWatches chan struct{} // closed when watches are ended
 	faults     faults
 	requests   []Request
 	events     []eventsv1.Event
 }
 
-// change is what happened to an object; before or after is nil if it did not
-// exist.
+// A change is an object before and after it, nil if it did not exist.
 type change struct {
 	revision      int64
 	resource      string
 	before, after Object
 }
 
-// Request is one that the server got.
+// A Request is one that the server received.
 type Request struct {
 	Method, Resource, Accept string
 	Query                    map[string][]string
 }
 
-// New makes a server without objects.
+// New returns a server without objects.
 func New() *Server {
 	return &Server{
 		revision: 1, objects: map[string]Object{},
@@ -59,7 +58,7 @@ func New() *Server {
 	}
 }
 
-// resourceOf is the plural by which paths name the object's kind.
+// resourceOf returns the name of the object's resource in paths.
 func resourceOf(o Object) string {
 	switch o.(type) {
 	case *corev1.Service:
@@ -78,7 +77,7 @@ func keyOf(o Object) string {
 	return resourceOf(o) + "/" + o.GetNamespace() + "/" + o.GetName()
 }
 
-// Put creates or replaces objects. Those that have no UID get one, or keep it.
+// Put creates or replaces objects. Objects without a UID get one, or keep theirs.
 func (s *Server) Put(objects ...Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +98,7 @@ func (s *Server) Put(objects ...Object) {
 	}
 }
 
-// Delete deletes objects; those that are not there are not minded.
+// Delete deletes objects; it ignores those that do not exist.
 func (s *Server) Delete(objects ...Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,21 +113,21 @@ func (s *Server) Delete(objects ...Object) {
 	}
 }
 
-// record tells watches of a change.
+// record adds a change to the history and wakes watches.
 func (s *Server) record(c change) {
 	s.history = append(s.history, c)
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// Objects are all that there are, by kind and name.
+// Objects returns all objects, sorted by kind and name.
 func (s *Server) Objects() []Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sorted("")
 }
 
-// sorted are the objects of a resource by name; of all, if it is empty.
+// sorted returns the objects of a resource, or of all if it is empty, by name.
 func (s *Server) sorted(resource string) []Object {
 	var out []Object
 	for _, o := range s.objects {
@@ -140,14 +139,14 @@ func (s *Server) sorted(resource string) []Object {
 	return out
 }
 
-// Requests are all that the server got.
+// Requests returns all requests that the server received.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Events are the events that the server was given, with their latest patches.
+// Events returns the events that were created, with their latest patches.
 func (s *Server) Events() []eventsv1.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()

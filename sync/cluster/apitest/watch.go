@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// serveWatch tells of changes until the connection ends.
+// serveWatch streams changes until the connection ends.
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource string, q query) {
 	s.mu.Lock()
 	noStreams, cut := s.faults.noStreams, s.endWatches
@@ -45,7 +45,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, resource str
 	}
 }
 
-// initialEvents is what a watch begins with, and from which revision it goes on.
+// initialEvents returns the first events of a watch, and the revision to continue from.
 func (s *Server) initialEvents(resource string, q query) (int64, []watch.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,8 +64,8 @@ func (s *Server) initialEvents(resource string, q query) (int64, []watch.Event) 
 	return s.revision, events
 }
 
-// eventsSince is what happened after a revision, and from which one to go on; if that
-// is nothing, the channel is closed when something does.
+// eventsSince returns the events after a revision and the revision to continue from. The
+// channel is closed by the next change.
 func (s *Server) eventsSince(resource string, q query, revision int64) ([]watch.Event, int64, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *Server) eventsSince(resource string, q query, revision int64) ([]watch.
 	return events, s.revision, s.changed
 }
 
-// event is what a change is to who asked.
+// event returns the event of a change for that query, if any.
 func (q query) event(c change) []watch.Event {
 	was, is := q.selects(c.before), q.selects(c.after)
 	switch {
@@ -97,7 +97,7 @@ func (q query) event(c change) []watch.Event {
 	return nil
 }
 
-// bookmark says that everything until a revision was told.
+// bookmark returns the event that everything up to a revision was sent.
 func bookmark(resource string, revision int64, endsList bool) watch.Event {
 	o := map[string]Object{
 		"services": &corev1.Service{}, "endpointslices": &discoveryv1.EndpointSlice{},
