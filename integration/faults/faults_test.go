@@ -89,7 +89,7 @@ func TestAStaleUDPEntry(t *testing.T) {
 	web := s.web(nil)
 	s.put(web)
 	// Else it might still be looking for flows to end, and find this one.
-	s.proxy.AwaitMessages(len(model.Families), "flows that lead nowhere ended")
+	s.proxy.AwaitMessages(len(model.Families), "stale flows deleted")
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
 			s.t = t

@@ -12,34 +12,34 @@ import (
 	"kube-vmap/sync"
 )
 
-// Kernel is what is needed of the kernel; see [kernel.Kernel]. It is used by one
-// goroutine at a time.
+// Kernel is the part of [kernel.Kernel] that is used, by one goroutine at a time.
 type Kernel interface {
 	Connections(model.Family) ([]nft.ConnectionCount, error)
 	Apply(nft.Batch) (nft.Applied, error)
 }
 
-// Config is what [Connections] are told once.
+// Config configures [Connections].
 type Config struct {
 	Kernel Kernel
 	Log    *slog.Logger
-	// Period is the time between two looks for what is stale; zero means two minutes.
+	// Period is the time between two clean-ups; zero means two minutes.
 	Period time.Duration
 }
 
 const (
-	// cleanUpPeriod is long beside what a packet takes from where its endpoint is chosen
-	// to where it is counted, also if the affinity map still has to forget the endpoint.
+	// cleanUpPeriod is long compared with the time between choosing a packet's endpoint
+	// and counting it, including until the affinity map has forgotten an endpoint.
 	cleanUpPeriod = 2 * time.Minute
-	// minReadInterval is how long a reading is good at least: several may ask at the same time.
+	// minReadInterval is how long a read is reused at least, for several readers.
 	minReadInterval = time.Second
-	// restFactor is how much longer nothing is read for a sum than the last reading took, so
-	// that whoever asks all the time costs no more than a tenth of a processor.
+	// restFactor is how much longer than a read the next one must wait, so that frequent
+	// readers use at most a tenth of a processor.
 	restFactor = 9
 )
 
 // Connections is a [sync.Follower] that sums up counted connections.
 type Connections struct {
+	*sync.CommitQueue
 	kernel Kernel
 	log    *slog.Logger
 	period time.Duration
@@ -47,21 +47,16 @@ type Connections struct {
 	mu      gosync.Mutex // guards all that follows, and the kernel
 	tracker tracker
 	readAt  time.Time
-	took    time.Duration // the last reading
-	failing bool          // the last reading failed, or the last sweep
+	took    time.Duration // the last read
+	failing bool          // the last read or clean-up failed
 	stale   [len(model.Families)]staleSet
-
-	newsMu  gosync.Mutex
-	updates []sync.Committed
-	// wake has room for one: that there are news.
-	wake chan struct{}
 }
 
-// New makes Connections; nothing happens before Run.
+// New returns Connections; they do nothing before Run.
 func New(c Config) *Connections {
 	out := &Connections{
-		kernel: c.Kernel, log: c.Log, period: cmp.Or(c.Period, cleanUpPeriod),
-		tracker: newTracker(), wake: make(chan struct{}, 1),
+		CommitQueue: sync.NewCommitQueue(),
+		kernel:      c.Kernel, log: c.Log, period: cmp.Or(c.Period, cleanUpPeriod), tracker: newTracker(),
 	}
 	for _, f := range model.Families {
 		out.stale[f] = newStaleSet()
@@ -69,53 +64,39 @@ func New(c Config) *Connections {
 	return out
 }
 
-// Follow implements [sync.Follower]. It only notes what is for others to do.
-func (c *Connections) Follow(t sync.Committed) {
-	c.newsMu.Lock()
-	defer c.newsMu.Unlock()
-	c.updates = append(c.updates, t)
-	select {
-	case c.wake <- struct{}{}:
-	default: // told already
-	}
-}
-
-// applyUpdates brings the state up to date. It is called with mu held.
-func (c *Connections) applyUpdates() {
-	c.newsMu.Lock()
-	news := c.updates
-	c.updates = nil
-	c.newsMu.Unlock()
-	for _, t := range news {
+// applyCommits brings the tracker up to date. It is called with mu held.
+func (c *Connections) applyCommits() {
+	for _, t := range c.Take() {
 		c.tracker.apply(t, c.stale[:])
 	}
 }
 
-// Run works until ctx ends, which is no error.
+// Run follows commits and cleans up until ctx ends, which is not an error.
 func (c *Connections) Run(ctx context.Context) error {
-	look := time.NewTicker(c.period)
-	defer look.Stop()
+	cleanUp := time.NewTicker(c.period)
+	defer cleanUp.Stop()
 	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.wake:
-			again = c.handleUpdates()
+		case <-c.Ready():
+			again = c.handleCommits()
 		case <-again:
-			again = c.handleUpdates()
-		case <-look.C:
+			again = c.handleCommits()
+		case <-cleanUp.C:
 			c.cleanUp()
 		}
 	}
 }
 
-// handleUpdates takes news. If an address and port is another Service port's now, the kernel is
-// read at once, to tell what is whose, or when what is returned says so.
-func (c *Connections) handleUpdates() (again <-chan time.Time) {
+// handleCommits applies commits. If an address and port has moved to another Service
+// port, it reads the kernel to separate their counts, now or when the returned channel
+// delivers.
+func (c *Connections) handleCommits() (again <-chan time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.applyUpdates()
+	c.applyCommits()
 	if !c.tracker.moves.anyMoved() {
 		return nil
 	}
@@ -129,21 +110,22 @@ func (c *Connections) handleUpdates() (again <-chan time.Time) {
 	return time.After(max(minReadInterval, restFactor*c.took))
 }
 
-// Totals are the connections to Services that are there, as far as they were counted
-// since the tables were made: by processes before this one, too.
+// Totals are the connections to existing Services that were counted since the tables
+// were created, also before this process started.
 type Totals struct {
-	// Ports are sorted; those that had no connection are not among them.
+	// Ports are sorted, without those that had no connection.
 	Ports []PortTotal
-	// Counters are how many pairs the kernel tells apart, of [nft.MaxConnectionCounts].
+	// Counters is the number of elements in the kernel, at most
+	// [nft.MaxConnectionCounts].
 	Counters [len(model.Families)]int
 }
 
-// Totals reads the kernel, if that was not done within the last second, or longer
-// where there is much to read. If it cannot be read, it is as it was the last time.
+// Totals reads the kernel, unless that was done within the last second, or longer ago
+// where it takes long. If that fails, it returns the result of the last read.
 func (c *Connections) Totals() Totals {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.applyUpdates()
+	c.applyCommits()
 	if time.Since(c.readAt) >= max(minReadInterval, restFactor*c.took) {
 		c.readAll()
 	}
@@ -164,7 +146,7 @@ func (c *Connections) readAll() {
 	c.logOutcome(failed)
 }
 
-// read adds what was counted since the last reading. It returns all there is.
+// read adds what was counted since the last read, and returns the whole listing.
 func (c *Connections) read(f model.Family) ([]nft.ConnectionCount, error) {
 	list, err := c.kernel.Connections(f)
 	if err != nil {
@@ -174,23 +156,23 @@ func (c *Connections) read(f model.Family) ([]nft.ConnectionCount, error) {
 	before := c.tracker.counters[f]
 	c.tracker.add(f, list)
 	if isFull(len(list)) && !isFull(before) {
-		c.log.Warn("there is no room for more counters: connections between pairs that are not known yet are not counted",
+		c.log.Warn("connection counters full, new pairs of destination and endpoint are not counted",
 			"family", f.String(), "counters", len(list))
 	}
 	return list, err
 }
 
-// isFull reports whether so many counters are as good as all that there may be: a
-// listing may miss some.
+// isFull reports whether that many listed counters mean that the set is full: a listing
+// may miss some.
 func isFull(counters int) bool { return counters >= nft.MaxConnectionCounts*15/16 }
 
-// logOutcome logs that something begins or ceases to fail.
+// logOutcome logs when reads and clean-ups start to fail or to succeed again.
 func (c *Connections) logOutcome(err error) {
 	switch {
 	case err != nil && !c.failing:
-		c.log.Warn("counted connections are not up to date, trying again", "err", err)
+		c.log.Warn("connection counts not up to date, retrying", "err", err)
 	case err == nil && c.failing:
-		c.log.Info("counted connections are up to date again")
+		c.log.Info("connection counts up to date again")
 	}
 	c.failing = err != nil
 }

@@ -21,12 +21,12 @@ import (
 	"kube-vmap/sync"
 )
 
-// kernel is a fake that may fail, and whose listings may be wrong.
+// kernel is a fake that can fail and return incomplete listings.
 type kernel struct {
-	mu gosync.Mutex // guards all but what has its own
+	mu gosync.Mutex // guards all but the atomics
 	*kerneltest.Kernel
 	broken, refusing atomic.Bool
-	// listed changes what a listing says; nil leaves it as it is.
+	// listed changes a listing, if not nil.
 	listed  func([]nft.ConnectionCount) []nft.ConnectionCount
 	reads   int
 	applied []nft.Batch
@@ -56,7 +56,7 @@ func (k *kernel) Apply(b nft.Batch) (nft.Applied, error) {
 	return k.Kernel.Apply(b)
 }
 
-// rig is a kernel that counts, and what follows.
+// A rig is a kernel that counts, and the Connections under test.
 type rig struct {
 	*testing.T
 	kernel *kernel
@@ -64,7 +64,7 @@ type rig struct {
 	log    bytes.Buffer
 }
 
-// run runs a test in a time of its own, for every family and protocol.
+// run runs a test in a bubble of synctest, for every family and protocol.
 func run(t *testing.T, do func(r *rig, w way)) {
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
@@ -88,7 +88,7 @@ func run(t *testing.T, do func(r *rig, w way)) {
 	}
 }
 
-// load makes tables that count.
+// load creates tables that count.
 func (r *rig) load() {
 	r.Helper()
 	_, batch := nft.Adopt(nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, CountConnections: true}, nft.Tables{}, nft.Change{})
@@ -97,8 +97,8 @@ func (r *rig) load() {
 	}
 }
 
-// empty has somebody remove the tables and make them anew.
-func (r *rig) empty() {
+// recreate deletes the tables and creates them again.
+func (r *rig) recreate() {
 	r.Helper()
 	r.kernel.mu.Lock()
 	defer r.kernel.mu.Unlock()
@@ -110,7 +110,7 @@ func (r *rig) empty() {
 	r.load()
 }
 
-// way is a family and a protocol.
+// A way is a family and a protocol.
 type way struct {
 	f model.Family
 	p model.Protocol
@@ -136,7 +136,7 @@ func (w way) clusterIP() model.Match { return w.match(clusterIPs[w.f], port) }
 func (w way) external() model.Match  { return w.match(externals[w.f], port) }
 func (w way) atNode() model.Match    { return w.match(nodes[w.f], nodePort) }
 
-// endpoint is the n-th endpoint.
+// endpoint returns the n-th endpoint.
 func (w way) endpoint(n int) netip.AddrPort {
 	a := pods[w.f]
 	for range n {
@@ -145,7 +145,7 @@ func (w way) endpoint(n int) netip.AddrPort {
 	return netip.AddrPortFrom(a, 8080)
 }
 
-// service has all kinds of addresses, and these endpoints.
+// service returns frontends of all kinds with these endpoints.
 func (w way) service(endpoints ...int) []model.Frontend {
 	name := model.ServicePortName{ServiceName: model.ServiceName{Namespace: "shop", Name: "web"}, Port: "http", Protocol: w.p}
 	pool := &model.Pool{Key: w.clusterIP()}
@@ -159,18 +159,17 @@ func (w way) service(endpoints ...int) []model.Frontend {
 	}
 }
 
-// all is everything there is, as at the start.
+// all returns the first commit, with all frontends.
 func (w way) all(endpoints ...int) sync.Committed {
 	return sync.Committed{Full: true, Set: w.service(endpoints...), NodeAddrs: nodes[w.f : w.f+1]}
 }
 
-// change is a change of endpoints: of other frontends but the ClusterIP's nothing is
-// said.
+// change returns a commit that changes endpoints; it has only the ClusterIP's frontend.
 func (w way) change(endpoints ...int) sync.Committed {
 	return sync.Committed{Set: w.service(endpoints...)[:1], NodeAddrs: nodes[w.f : w.f+1]}
 }
 
-// connect makes connections to endpoints.
+// connect counts connections to endpoints.
 func (r *rig) connect(to model.Match, w way, endpoints ...int) {
 	r.kernel.mu.Lock()
 	defer r.kernel.mu.Unlock()
@@ -179,20 +178,20 @@ func (r *rig) connect(to model.Match, w way, endpoints ...int) {
 	}
 }
 
-// listed has listings of the kernel changed.
+// listed changes the kernel's listings.
 func (r *rig) listed(by func([]nft.ConnectionCount) []nft.ConnectionCount) {
 	r.kernel.mu.Lock()
 	defer r.kernel.mu.Unlock()
 	r.kernel.listed = by
 }
 
-// pass lets looks for what is stale pass by.
+// pass waits for clean-ups.
 func (r *rig) pass(periods int) {
 	<-time.After(time.Duration(periods)*cleanUpPeriod + minReadInterval)
 	synctest.Wait()
 }
 
-// expect compares the sums: of all, and of each endpoint.
+// expect compares the totals, of all and of each endpoint.
 func (r *rig) expect(when string, w way, total uint64, endpoints map[int]uint64) {
 	r.Helper()
 	<-time.After(minReadInterval)
@@ -209,12 +208,11 @@ func (r *rig) expect(when string, w way, total uint64, endpoints map[int]uint64)
 	got := r.c.Totals().Ports
 	if len(got) != len(want) || len(got) > 0 && (got[0].Port != want[0].Port || got[0].Number != want[0].Number ||
 		got[0].Connections != want[0].Connections || !slices.Equal(got[0].Endpoints, want[0].Endpoints)) {
-		r.Errorf("%s the sums are %+v, want %+v", when, got, want)
+		r.Errorf("%s: totals %+v, want %+v", when, got, want)
 	}
 }
 
-// has compares what the kernel has, as "endpoint: count" by their numbers; that of
-// former endpoints is "-".
+// has compares the elements in the kernel.
 func (r *rig) has(when string, w way, want ...nft.ConnectionCount) {
 	r.Helper()
 	r.kernel.mu.Lock()
@@ -224,7 +222,7 @@ func (r *rig) has(when string, w way, want ...nft.ConnectionCount) {
 		r.Fatal(err)
 	}
 	if want = nft.SortConnections(want); !slices.Equal(got, want) {
-		r.Errorf("%s the kernel has %v, want %v", when, got, want)
+		r.Errorf("%s: the kernel has %v, want %v", when, got, want)
 	}
 }
 
@@ -236,10 +234,10 @@ func TestTotalsCoverAllFrontendsOfAServicePort(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.connect(w.clusterIP(), w, 1, 1, 2)
 		r.c.Follow(w.all(1, 2, 3))
-		r.expect("of before the start", w, 3, map[int]uint64{1: 2, 2: 1})
+		r.expect("connections before the start", w, 3, map[int]uint64{1: 2, 2: 1})
 		r.connect(w.external(), w, 1)
 		r.connect(w.atNode(), w, 2, 3)
-		r.connect(w.match(externals[w.f].Next(), port), w, 1) // nobody's
+		r.connect(w.match(externals[w.f].Next(), port), w, 1) // no Service's
 		r.connect(w.match(nodes[w.f], port), w, 1)
 		r.expect("with more", w, 6, map[int]uint64{1: 3, 2: 2, 3: 1})
 	})
@@ -255,7 +253,7 @@ func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
 		synctest.Wait()
 		r.expect("without an endpoint", w, 6, map[int]uint64{2: 2, 3: 1})
 		r.pass(1)
-		r.has("after one look", w, w.counted(w.clusterIP(), 1, 2), w.counted(w.clusterIP(), 2, 1), w.counted(w.clusterIP(), 3, 1),
+		r.has("after one clean-up", w, w.counted(w.clusterIP(), 1, 2), w.counted(w.clusterIP(), 2, 1), w.counted(w.clusterIP(), 3, 1),
 			w.counted(w.external(), 1, 1), w.counted(w.external(), 2, 1))
 		r.connect(w.clusterIP(), w, 1) // late
 		r.pass(1)
@@ -272,7 +270,7 @@ func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
 		r.connect(w.clusterIP(), w, 1)
 		r.expect("when one is back", w, 8, map[int]uint64{1: 1, 3: 1})
 		if n := len(r.kernel.applied); n != 2 {
-			r.Errorf("there were %d transactions", n)
+			r.Errorf("%d transactions, want 2", n)
 		}
 	})
 }
@@ -295,18 +293,18 @@ func TestReturningEndpointKeepsItsCount(t *testing.T) {
 
 func TestCountsOfUnknownFrontendsAreRemoved(t *testing.T) {
 	run(t, func(r *rig, w way) {
-		strange := w.match(externals[w.f].Next(), 443)
+		unknown := w.match(externals[w.f].Next(), 443)
 		r.c.Follow(w.all(1))
-		r.connect(strange, w, 1, 2)
+		r.connect(unknown, w, 1, 2)
 		r.connect(w.external(), w, 1)
 		r.connect(w.atNode(), w, 1)
 		r.expect("at first", w, 2, map[int]uint64{1: 2})
 		r.c.Follow(sync.Committed{Gone: []model.Match{w.external()}, NodeAddrs: nodes[w.f : w.f+1]})
 		r.pass(1)
-		r.connect(strange, w, 1)
+		r.connect(unknown, w, 1)
 		r.pass(2)
 		r.has("then", w, w.counted(w.atNode(), 1, 1))
-		r.expect("then", w, 2, map[int]uint64{1: 2}) // no sum falls
+		r.expect("then", w, 2, map[int]uint64{1: 2}) // totals never decrease
 		r.connect(w.external(), w, 1)
 		r.c.Follow(sync.Committed{Set: w.service(1)[2:], NodeAddrs: nodes[w.f : w.f+1]})
 		r.expect("when the address is back", w, 3, map[int]uint64{1: 3})
@@ -332,15 +330,15 @@ func TestTotalsNeverDecrease(t *testing.T) {
 		r.kernel.broken.Store(false)
 		r.expect("when it can", w, 5, map[int]uint64{1: 3, 2: 2})
 		if text := r.log.String(); strings.Count(text, "not up to date") != 1 || strings.Count(text, "up to date again") != 1 {
-			r.Errorf("the log says\n%s", text)
+			r.Errorf("log:\n%s", text)
 		}
-		r.empty()
+		r.recreate()
 		r.connect(w.clusterIP(), w, 1)
-		r.expect("when the tables were made anew", w, 6, map[int]uint64{1: 4, 2: 2})
+		r.expect("when the tables were created again", w, 6, map[int]uint64{1: 4, 2: 2})
 		r.pass(3)
 		r.expect("long after", w, 6, map[int]uint64{1: 4, 2: 2})
 		r.connect(w.clusterIP(), w, 2)
-		r.expect("with what begins anew", w, 7, map[int]uint64{1: 4, 2: 3})
+		r.expect("with counters from zero", w, 7, map[int]uint64{1: 4, 2: 3})
 	})
 }
 
@@ -352,7 +350,7 @@ func TestKernelReadsAreRateLimited(t *testing.T) {
 			<-time.After(minReadInterval / 5)
 		}
 		if r.kernel.reads != 2*len(model.Families) {
-			r.Errorf("in two seconds it was read %d times", r.kernel.reads)
+			r.Errorf("%d reads in two seconds", r.kernel.reads)
 		}
 	})
 }

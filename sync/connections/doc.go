@@ -1,30 +1,30 @@
-// Package connections tells how many connections there were to Services and to their
-// endpoints, and keeps what the kernel counts in order.
+// Package connections counts connections by Service port and endpoint, and cleans up
+// the kernel's counters.
 //
-// The kernel counts by itself (see package nft): an element of the set connections for
-// each pair of what is asked for and the endpoint that is got. It knows neither
-// Services nor that an endpoint is gone.
+// The kernel counts by itself (see package nft): the set connections has an element
+// with a counter for each pair of a destination and the endpoint that it was translated
+// to. It knows neither Services nor that an endpoint is gone.
 //
-//	sync.Loop --- Follow: what the kernel has taken ---> whose address, which endpoints
+//	sync.Loop --Follow: commits------> frontends and endpoints of each Service port
 //	                                                      |
-//	/metrics ---Totals---> read the set, a second apart --+--> sums of Service ports and endpoints
+//	/metrics --Totals----> read the set, if 1 s old    ---+--> totals by Service port and endpoint
 //	                                                      |
-//	every two minutes ---> read it, find what is stale ---+--> fold and delete, in one transaction
+//	every two minutes ---> read it, find stale elements --+--> fold and delete, in one transaction
 //
-// Sums never fall while the process runs: each reading adds by how much every pair has
-// grown. So it does not matter that a listing of a set which grows may miss some
-// pairs, nor that somebody empties the set.
+// Totals never decrease while the process runs: each read adds the growth of every
+// pair. So it does no harm that a listing of a growing set may miss some pairs, nor
+// that another program flushes the set.
 //
-// An element is stale if its endpoint serves the Service no longer: its count is added
-// to that of all the Service's former endpoints, an element with zeros in the place
-// of the endpoint, and it goes. So does what nobody asks for any more, and what others
-// had translated: hostPorts, for instance. That is done to what was stale two minutes
-// before, too, and all the time in between. So no connection can be about to be counted.
-// (Were an endpoint to come back between the reading and the transaction, and get
-// connections, those few would not be counted.)
+// An element is stale if its endpoint no longer serves the Service. It is folded: its
+// count is added to an element of the Service's former endpoints, which has zeros in
+// place of the endpoint, and it is deleted. Elements of destinations that are no
+// Service's, such as hostPorts that other programs translate, are deleted, too. Both
+// happen only to what was stale two minutes before and ever since, so that no packet on
+// its way is about to be counted there. (If an endpoint comes back between the read and
+// the transaction, a few of its connections may be lost.)
 //
-// An address and port that goes from one Service port to another keeps its elements.
-// So they are deleted then, at once, and what comes between the change and that is
-// not counted. Where no process runs meanwhile nobody can tell: the next one counts
-// for the Service port that has the address and port now.
+// An address and port that moves from one Service port to another keeps its elements.
+// So they are deleted immediately, and connections between the change and that are not
+// counted. Moves while no process runs go unnoticed: the next process adds the counts to
+// the Service port that has the address and port then.
 package connections

@@ -29,16 +29,16 @@ func TestFailedRemovalIsRetried(t *testing.T) {
 
 func TestRefusedRemovalStaysStale(t *testing.T) {
 	run(t, func(r *rig, w way) {
-		strange := w.match(externals[w.f].Next(), 443)
+		unknown := w.match(externals[w.f].Next(), 443)
 		r.c.Follow(w.all(1, 2))
 		r.connect(w.clusterIP(), w, 1, 2)
-		r.connect(strange, w, 1)
+		r.connect(unknown, w, 1)
 		r.c.Follow(w.change(2))
 		r.kernel.refusing.Store(true)
 		r.pass(2)
 		r.kernel.refusing.Store(false)
 		r.pass(1)
-		r.has("a look later", w, nft.ConnectionCount{Asked: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
+		r.has("a clean-up later", w, nft.ConnectionCount{Asked: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
 	})
 }
 
@@ -55,20 +55,20 @@ func TestFullSetIsLoggedOnce(t *testing.T) {
 			return list
 		}
 		r.c = New(Config{Kernel: r.kernel, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
-		told := func(n, times int) {
+		expect := func(n, times int) {
 			t.Helper()
 			counters = n
 			<-time.After(minReadInterval)
 			totals := r.c.Totals()
-			if got := strings.Count(r.log.String(), "no room"); got != times*len(model.Families) || totals.Counters != [...]int{n, n} {
-				t.Errorf("with %d counters it was told %d times, and that there are %v", n, got, totals.Counters)
+			if got := strings.Count(r.log.String(), "counters full"); got != times*len(model.Families) || totals.Counters != [...]int{n, n} {
+				t.Errorf("with %d counters: logged %d times, counters %v", n, got, totals.Counters)
 			}
 		}
-		told(nft.MaxConnectionCounts/2, 0)
-		told(nft.MaxConnectionCounts, 1)
-		told(nft.MaxConnectionCounts-1, 1)
-		told(1, 1)
-		told(nft.MaxConnectionCounts, 2)
+		expect(nft.MaxConnectionCounts/2, 0)
+		expect(nft.MaxConnectionCounts, 1)
+		expect(nft.MaxConnectionCounts-1, 1)
+		expect(1, 1)
+		expect(nft.MaxConnectionCounts, 2)
 	})
 }
 
@@ -91,7 +91,7 @@ func TestRemovalsAreBatched(t *testing.T) {
 		r.pass(2)
 		r.has("then", w, want...)
 		if n := len(r.kernel.applied); n < 2 || n > addresses*endpoints/batchSize+1 {
-			r.Errorf("that took %d transactions", n)
+			r.Errorf("%d transactions", n)
 		}
 		r.expect("then", w, addresses*endpoints, nil)
 	})

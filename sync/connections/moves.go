@@ -4,57 +4,57 @@ import (
 	"errors"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
-// moveTracker are addresses and ports that went from one Service port to another. The kernel
-// goes on counting in the same elements.
+// A moveTracker finds frontends that moved from one Service port to another, while the
+// kernel counts both in the same elements.
 type moveTracker struct {
-	// former are whose those were that are nobody's now, for as long as the kernel
-	// may have elements of them.
+	// former are the last owners of frontends that are no Service port's now, for as
+	// long as the kernel may have elements of them.
 	former map[model.Match]formerOwner
-	// moved are those that are another's since the last reading.
-	moved [len(model.Families)]map[model.Match]struct{}
-	peak  int // of former
+	moved  [len(model.Families)]sets.Set[model.Match] // since the last read
+	peak   int                                        // of former
 }
 
-// formerOwner is a Service port that had an address and port, and how many sweeps ago.
+// A formerOwner is a Service port that had a frontend, so many clean-ups ago.
 type formerOwner struct {
 	port     Port
 	cleanUps int
 }
 
-// keepCleanUps is after how many sweeps the kernel has no element any more of what is
-// nobody's: it is found in the first and removed in the second. A listing may miss it
-// once.
+// keepCleanUps is after how many clean-ups the kernel has no element of a removed
+// frontend: the first finds it, the second removes it, and one listing may miss it.
 const keepCleanUps = 3
 
 func newMoveTracker() moveTracker {
 	m := moveTracker{former: map[model.Match]formerOwner{}}
 	for f := range m.moved {
-		m.moved[f] = map[model.Match]struct{}{}
+		m.moved[f] = sets.New[model.Match]()
 	}
 	return m
 }
 
-// released notes that a Service port has no longer what it had.
+// released records that a frontend is no longer the Service port's.
 func (v *moveTracker) released(m model.Match, port Port) { v.former[m] = formerOwner{port: port} }
 
-// assigned notes that it is a Service port's now.
+// assigned records that a frontend is the Service port's now.
 func (v *moveTracker) assigned(m model.Match, port Port) {
 	if was, known := v.former[m]; known && was.port != port {
-		v.moved[m.Family][m] = struct{}{}
+		v.moved[m.Family].Insert(m)
 	}
 	delete(v.former, m)
 }
 
-// anyMoved reports whether something has moved since the last reading.
+// anyMoved reports whether a frontend has moved since the last read.
 func (v *moveTracker) anyMoved() bool {
-	return slices.ContainsFunc(v.moved[:], func(of map[model.Match]struct{}) bool { return len(of) > 0 })
+	return slices.ContainsFunc(v.moved[:], func(of sets.Set[model.Match]) bool { return len(of) > 0 })
 }
 
-// age notes that a sweep has passed.
+// age counts a clean-up.
 func (s *tracker) age(f model.Family) {
 	for m, was := range s.moves.former {
 		if m.Family != f {
@@ -69,26 +69,25 @@ func (s *tracker) age(f model.Family) {
 	s.moves.former = model.Shrink(s.moves.former, &s.moves.peak)
 }
 
-// removeMoved removes what was counted for addresses and ports before they moved, and
-// returns the rest. Where that cannot be removed, it is what later readings are
-// compared with.
+// removeMoved removes the elements of frontends that moved and returns the rest of the
+// listing. Elements that cannot be removed are the baseline of later reads.
 func (c *Connections) removeMoved(f model.Family, list []nft.ConnectionCount) (rest []nft.ConnectionCount, err error) {
 	moved := c.tracker.moves.moved[f]
 	if len(moved) == 0 {
 		return list, nil
 	}
-	var others []nft.ConnectionCount
+	var remove []nft.ConnectionCount
 	for _, counted := range list {
-		if _, ok := moved[c.tracker.matchOf(counted.Asked)]; !ok {
+		if !moved.Has(c.tracker.matchOf(counted.Asked)) {
 			rest = append(rest, counted)
 			continue
 		}
-		others = append(others, counted)
+		remove = append(remove, counted)
 		c.tracker.last[f][pair{counted.Asked, counted.Endpoint}] = counted.Connections
 	}
 	clear(moved)
-	for some := range slices.Chunk(others, batchSize) {
-		err = errors.Join(err, c.apply(f, &change{remove: some}))
+	for chunk := range slices.Chunk(remove, batchSize) {
+		err = errors.Join(err, c.apply(f, &change{remove: chunk}))
 	}
 	return rest, err
 }

@@ -31,13 +31,13 @@ func TestFoldWaitsForUnlistedFormerEndpoints(t *testing.T) {
 		r.expect("when the next one has them", w, 8, map[int]uint64{3: 1})
 		r.pass(1)
 		former.Connections = 7
-		r.has("a look later", w, former, w.counted(w.clusterIP(), 3, 1))
+		r.has("a clean-up later", w, former, w.counted(w.clusterIP(), 3, 1))
 		r.expect("then", w, 8, map[int]uint64{3: 1})
 	})
 }
 
 func TestTotalsSurviveNewAddressesAndPorts(t *testing.T) {
-	for name, whole := range map[string]bool{"as a change": false, "when everything is told anew": true} {
+	for name, full := range map[string]bool{"as a change": false, "in a full commit": true} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(r *rig, w way) {
 				before := w.service(1, 2)[:1]
@@ -46,11 +46,11 @@ func TestTotalsSurviveNewAddressesAndPorts(t *testing.T) {
 				r.expect("at first", w, 3, map[int]uint64{1: 2, 2: 1})
 				after := w.service(1, 2)[:1]
 				after[0].Match = w.match(clusterIPs[w.f].Next(), port)
-				told := sync.Committed{Full: whole, Set: after, NodeAddrs: nodes[w.f : w.f+1]}
-				if !whole {
-					told.Gone = []model.Match{w.clusterIP()}
+				commit := sync.Committed{Full: full, Set: after, NodeAddrs: nodes[w.f : w.f+1]}
+				if !full {
+					commit.Gone = []model.Match{w.clusterIP()}
 				}
-				r.c.Follow(told)
+				r.c.Follow(commit)
 				r.expect("elsewhere", w, 3, map[int]uint64{1: 2, 2: 1})
 				r.connect(after[0].Match, w, 2)
 				r.expect("with more", w, 4, map[int]uint64{1: 2, 2: 2})
@@ -59,15 +59,15 @@ func TestTotalsSurviveNewAddressesAndPorts(t *testing.T) {
 	}
 }
 
-// others are the same frontends as another Service's.
-func others(of []model.Frontend) []model.Frontend {
+// ofOther makes frontends those of another Service.
+func ofOther(of []model.Frontend) []model.Frontend {
 	for i := range of {
 		of[i].Service.Name = "other"
 	}
 	return of
 }
 
-// expectOther compares the sum of the other Service; no other must be there.
+// expectOther compares the total of the other Service, which must be the only one.
 func (r *rig) expectOther(when string, w way, want uint64) {
 	r.Helper()
 	for _, p := range r.c.Totals().Ports {
@@ -81,11 +81,11 @@ func (r *rig) expectOther(when string, w way, want uint64) {
 	}
 }
 
-// TestCountsOfPreviousOwnerAreDropped gives addresses and ports of all kinds, with
-// the same endpoints, from one Service to another: at once, and a while after they
-// were nobody's.
+// TestCountsOfPreviousOwnerAreDropped moves frontends of all kinds, with the same
+// endpoints, from one Service to another: directly, and some time after the first one
+// released them.
 func TestCountsOfPreviousOwnerAreDropped(t *testing.T) {
-	for name, looks := range map[string]int{"at once": -1, "before a look": 0, "after one look": 1, "after many": 5} {
+	for name, cleanUps := range map[string]int{"directly": -1, "before a clean-up": 0, "after one": 1, "after many": 5} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(r *rig, w way) {
 				r.c.Follow(w.all(1, 2))
@@ -93,11 +93,11 @@ func TestCountsOfPreviousOwnerAreDropped(t *testing.T) {
 					r.connect(to, w, 1, 1, 2, 3)
 				}
 				node := nodes[w.f : w.f+1]
-				if looks >= 0 {
+				if cleanUps >= 0 {
 					r.c.Follow(sync.Committed{Full: true, NodeAddrs: node})
-					r.pass(looks)
+					r.pass(cleanUps)
 				}
-				r.c.Follow(sync.Committed{Set: others(w.service(1, 2)), NodeAddrs: node})
+				r.c.Follow(sync.Committed{Set: ofOther(w.service(1, 2)), NodeAddrs: node})
 				synctest.Wait()
 				r.has("then", w)
 				r.connect(w.clusterIP(), w, 1)
@@ -118,7 +118,7 @@ func TestCountsOfPreviousOwnerAreDroppedDespiteErrors(t *testing.T) {
 				r.connect(w.clusterIP(), w, 1, 2)
 				r.kernel.broken.Store(!refused)
 				r.kernel.refusing.Store(refused)
-				r.c.Follow(sync.Committed{Full: true, Set: others(w.service(1, 2)), NodeAddrs: nodes[w.f : w.f+1]})
+				r.c.Follow(sync.Committed{Full: true, Set: ofOther(w.service(1, 2)), NodeAddrs: nodes[w.f : w.f+1]})
 				synctest.Wait()
 				r.kernel.broken.Store(false)
 				r.kernel.refusing.Store(false)
@@ -154,7 +154,7 @@ func TestFormerOwnersAreForgotten(t *testing.T) {
 		r.c.mu.Lock()
 		defer r.c.mu.Unlock()
 		if n := len(r.c.tracker.moves.former); n != 0 {
-			r.Errorf("of %d addresses and ports it is remembered whose they were", n)
+			r.Errorf("%d former owners are remembered", n)
 		}
 	})
 }

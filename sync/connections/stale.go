@@ -6,54 +6,54 @@ import (
 	"net/netip"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
-// staleSet is what was found stale in one family when it was last looked for, and has
-// been since.
+// A staleSet is what the last clean-up of a family found stale and has been since.
 type staleSet struct {
-	endpoints map[*portCounts]map[netip.AddrPort]struct{} // endpoints that serve no longer
-	frontends map[model.Match]struct{}                    // addresses and ports that are no Service's
-	unlisted  map[pair]struct{}                           // pairs that were listed once
+	endpoints    map[*portCounts]sets.Set[netip.AddrPort] // that no longer serve the Service port
+	destinations sets.Set[model.Match]                    // that are no Service's
+	unlisted     sets.Set[pair]                           // pairs that the last listing did not have
 }
 
 func newStaleSet() staleSet {
-	return staleSet{map[*portCounts]map[netip.AddrPort]struct{}{}, map[model.Match]struct{}{}, map[pair]struct{}{}}
+	return staleSet{map[*portCounts]sets.Set[netip.AddrPort]{}, sets.New[model.Match](), sets.New[pair]()}
 }
 
-// frontendServed notes that an address and port is a Service's now; a node port is so at
-// any address.
-func (w *staleSet) frontendServed(m model.Match) {
+// addFrontend removes a new frontend from the stale destinations. A node port may be any
+// of them.
+func (w *staleSet) addFrontend(m model.Match) {
 	if m.Addr.IsValid() {
-		delete(w.frontends, m)
+		w.destinations.Delete(m)
 	} else {
-		clear(w.frontends)
+		clear(w.destinations)
 	}
 }
 
-// dropServing notes which endpoints a Service port has now.
-func (w *staleSet) dropServing(one *portCounts) {
-	for e := range w.endpoints[one] {
-		if one.serves(e) {
-			delete(w.endpoints[one], e)
+// removeServing removes the endpoints that serve a Service port now.
+func (w *staleSet) removeServing(counts *portCounts) {
+	for e := range w.endpoints[counts] {
+		if counts.serves(e) {
+			w.endpoints[counts].Delete(e)
 		}
 	}
 }
 
-// addEndpoint notes that an endpoint serves no longer.
-func (w *staleSet) addEndpoint(one *portCounts, e netip.AddrPort) {
-	if w.endpoints[one] == nil {
-		w.endpoints[one] = map[netip.AddrPort]struct{}{}
+func (w *staleSet) addEndpoint(counts *portCounts, e netip.AddrPort) {
+	if w.endpoints[counts] == nil {
+		w.endpoints[counts] = sets.New[netip.AddrPort]()
 	}
-	w.endpoints[one][e] = struct{}{}
+	w.endpoints[counts].Insert(e)
 }
 
-// staleSet looks for what is stale and removes what was so already.
+// cleanUp removes what has been stale since the last clean-up, and records what is now.
 func (c *Connections) cleanUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.applyUpdates()
+	c.applyCommits()
 	var failed error
 	for _, f := range model.Families {
 		if err := c.cleanUpFamily(f); err != nil {
@@ -93,29 +93,28 @@ func (c *Connections) cleanUpFamily(f model.Family) error {
 	return err
 }
 
-// change is what is done to the set in one transaction.
+// A change is what one transaction removes from and adds to the set.
 type change struct{ remove, add []nft.ConnectionCount }
 
-// classify says what becomes of all that was counted for one address and port. All that
-// is stale is noted: what was for the first time, and what may turn out to be there
-// still.
+// classify finds the stale elements of one destination. It adds those that were stale
+// before to the batch, and all of them, since removing may fail, to the next staleSet.
 func (c *Connections) classify(f model.Family, list []nft.ConnectionCount, next *staleSet, batch *change) {
-	asked := list[0].Asked
-	one := c.tracker.portOf(asked)
-	if one == nil {
-		next.frontends[asked] = struct{}{}
-		if _, before := c.stale[f].frontends[asked]; before {
+	destination := list[0].Asked
+	counts := c.tracker.portOf(destination)
+	if counts == nil {
+		next.destinations.Insert(destination)
+		if c.stale[f].destinations.Has(destination) {
 			batch.remove = append(batch.remove, list...)
 		}
 		return
 	}
 	var stale []nft.ConnectionCount
 	for _, counted := range list {
-		if !counted.Endpoint.IsValid() || one.serves(counted.Endpoint) {
+		if !counted.Endpoint.IsValid() || counts.serves(counted.Endpoint) {
 			continue
 		}
-		next.addEndpoint(one, counted.Endpoint)
-		if _, before := c.stale[f].endpoints[one][counted.Endpoint]; before {
+		next.addEndpoint(counts, counted.Endpoint)
+		if c.stale[f].endpoints[counts].Has(counted.Endpoint) {
 			stale = append(stale, counted)
 		}
 	}
@@ -124,27 +123,27 @@ func (c *Connections) classify(f model.Family, list []nft.ConnectionCount, next 
 	}
 }
 
-// fold puts what is stale of one address and port together with what was before, which
-// sorts before all others: first. The kernel leaves an element as it is that is added
-// once more; so if the listing has missed it, nothing is done this time.
+// fold adds stale elements of one destination to that of its former endpoints, which
+// sorts first in the listing. If the listing has missed that, nothing is done this time:
+// the kernel ignores the addition of an element that exists.
 func (c *Connections) fold(f model.Family, first nft.ConnectionCount, stale []nft.ConnectionCount, batch *change) {
 	former := nft.ConnectionCount{Asked: first.Asked}
 	if !first.Endpoint.IsValid() {
 		stale = append(stale, first)
-	} else if _, missed := c.tracker.last[f][pair{asked: first.Asked}]; missed {
+	} else if _, missed := c.tracker.last[f][pair{destination: first.Asked}]; missed {
 		return
 	}
 	for _, counted := range stale {
 		former.Connections += counted.Connections
 	}
 	batch.remove = append(batch.remove, stale...)
-	if former.Connections > 0 { // others may have put an element there without a counter
+	if former.Connections > 0 { // zero for elements without a counter, of another program
 		batch.add = append(batch.add, former)
 	}
 }
 
-// apply does what was judged to be done. If somebody has meanwhile emptied the set,
-// there is nothing to do.
+// apply commits a change. If another program has flushed the set meanwhile, nothing is
+// left to do.
 func (c *Connections) apply(f model.Family, todo *change) error {
 	if len(todo.remove) == 0 {
 		return nil
@@ -166,39 +165,29 @@ func (c *Connections) apply(f model.Family, todo *change) error {
 	for _, counted := range todo.add {
 		c.tracker.last[f][pair{counted.Asked, counted.Endpoint}] = counted.Connections
 	}
-	c.log.Debug("counters of what is gone were put together", "family", f.String(),
-		"removed", len(todo.remove), "added", len(todo.add))
+	c.log.Debug("stale connection counters folded", "family", f.String(), "removed", len(todo.remove), "added", len(todo.add))
 	return nil
 }
 
-// drop forgets a pair that is not in the kernel any more.
-func (s *tracker) drop(f model.Family, p pair) {
-	delete(s.last[f], p)
-	if one := s.portOf(p.asked); one != nil && !one.serves(p.endpoint) {
-		delete(one.endpoints, p.endpoint)
-	}
-}
-
-// dropUnlisted drops pairs that were neither listed now nor the time before: somebody
-// emptied the set.
+// dropUnlisted forgets pairs that neither this listing nor the last one has, because
+// another program flushed the set.
 func (c *Connections) dropUnlisted(f model.Family, list []nft.ConnectionCount) {
 	if len(c.tracker.last[f]) == 0 {
 		return
 	}
-	listed := make(map[pair]struct{}, len(list))
+	listed := make(sets.Set[pair], len(list))
 	for i := range list {
-		listed[pair{list[i].Asked, list[i].Endpoint}] = struct{}{}
+		listed.Insert(pair{list[i].Asked, list[i].Endpoint})
 	}
-	missing := map[pair]struct{}{}
+	unlisted := sets.New[pair]()
 	for p := range c.tracker.last[f] {
-		if _, there := listed[p]; there {
-			continue
-		}
-		if _, before := c.stale[f].unlisted[p]; before {
+		switch {
+		case listed.Has(p):
+		case c.stale[f].unlisted.Has(p):
 			c.tracker.drop(f, p)
-		} else {
-			missing[p] = struct{}{}
+		default:
+			unlisted.Insert(p)
 		}
 	}
-	c.stale[f].unlisted = missing
+	c.stale[f].unlisted = unlisted
 }

@@ -6,59 +6,59 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
 )
 
-// Port is a Service port in one family.
+// A Port is a Service port in one family.
 type Port struct {
 	model.ServicePortName
 	Family model.Family
 }
 
-// PortTotal is how many connections a Service port had, whichever of its addresses
-// they asked for.
+// A PortTotal is the number of connections to a Service port on all its frontends.
 type PortTotal struct {
 	Port
-	// Number is the port's number at the ClusterIP.
-	Number      uint16
+	Number      uint16 // of the port at the ClusterIP
 	Connections uint64
-	// Endpoints are those that serve now, sorted, and had connections.
+	// Endpoints are those that serve now and had connections, sorted.
 	Endpoints []EndpointTotal
 }
 
-// EndpointTotal is how many connections an endpoint had as one of a Service port.
+// An EndpointTotal is the number of connections to an endpoint of a Service port.
 type EndpointTotal struct {
 	Endpoint    netip.AddrPort
 	Connections uint64
 }
 
-// pair is what is told apart.
+// A pair is what the kernel has a counter for.
 type pair struct {
-	asked    model.Match
-	endpoint netip.AddrPort
+	destination model.Match
+	endpoint    netip.AddrPort
 }
 
-// ports is what a Service port has had.
+// portCounts are the connections to a Service port.
 type portCounts struct {
 	port      Port
 	number    uint16
-	frontends int // that it has; without any, the series ends
+	frontends int // how many it has; the last one takes the counts with it
 	total     uint64
 	endpoints map[netip.AddrPort]uint64
 	pool      *model.Pool // the latest
 }
 
-// tracker is what is known of Services, and of what they had.
+// A tracker knows the frontends and endpoints of Services and their connections.
 type tracker struct {
 	frontends map[model.Match]*portCounts
 	nodeAddrs []netip.Addr // sorted
 	ports     map[Port]*portCounts
-	last      [len(model.Families)]map[pair]uint64 // as of the last reading
+	last      [len(model.Families)]map[pair]uint64 // as of the last read
 	counters  [len(model.Families)]int
 	moves     moveTracker
-	peaks     [2]int // of frontends and series
+	peaks     [2]int // of frontends and ports
 }
 
 func newTracker() tracker {
@@ -69,11 +69,11 @@ func newTracker() tracker {
 	return s
 }
 
-// apply brings the state up to date, and takes off the sweeps' lists what is not stale
-// any more. What is new comes first: a series ends with the last of its frontends.
-func (s *tracker) apply(t sync.Committed, sweeps []staleSet) {
+// apply follows a commit, and removes from the stale sets what is in use again. It adds
+// frontends first, because the counts of a Service port end with its last frontend.
+func (s *tracker) apply(t sync.Committed, stale []staleSet) {
 	for i := range t.Set {
-		s.set(&t.Set[i], &sweeps[t.Set[i].Match.Family])
+		s.set(&t.Set[i], &stale[t.Set[i].Match.Family])
 	}
 	if t.Full {
 		s.removeOthers(t.Set)
@@ -84,78 +84,77 @@ func (s *tracker) apply(t sync.Committed, sweeps []staleSet) {
 	s.frontends, s.ports = model.Shrink(s.frontends, &s.peaks[0]), model.Shrink(s.ports, &s.peaks[1])
 	if !slices.Equal(s.nodeAddrs, t.NodeAddrs) {
 		s.nodeAddrs = t.NodeAddrs
-		for i := range sweeps {
-			clear(sweeps[i].frontends)
+		for i := range stale {
+			clear(stale[i].destinations)
 		}
 	}
 }
 
-// removeOthers removes what is not among all there is.
+// removeOthers removes the frontends that are not in all.
 func (s *tracker) removeOthers(all []model.Frontend) {
-	still := make(map[model.Match]struct{}, len(all))
+	keep := make(sets.Set[model.Match], len(all))
 	for i := range all {
-		still[all[i].Match] = struct{}{}
+		keep.Insert(all[i].Match)
 	}
 	for m := range s.frontends {
-		if _, stays := still[m]; !stays {
+		if !keep.Has(m) {
 			s.remove(m)
 		}
 	}
 }
 
-// set notes what a frontend is now.
+// set adds or changes a frontend.
 func (s *tracker) set(f *model.Frontend, w *staleSet) {
 	port := Port{f.Service, f.Match.Family}
-	before, one := s.frontends[f.Match], s.ports[port]
-	if one == nil {
-		one = &portCounts{port: port, pool: f.Pool}
-		s.ports[port] = one
+	before, counts := s.frontends[f.Match], s.ports[port]
+	if counts == nil {
+		counts = &portCounts{port: port, pool: f.Pool}
+		s.ports[port] = counts
 	}
-	if one != before {
-		w.frontendServed(f.Match)
+	if counts != before {
+		w.addFrontend(f.Match)
 		s.remove(f.Match)
 		s.moves.assigned(f.Match, port)
-		s.frontends[f.Match] = one
-		one.frontends++
+		s.frontends[f.Match] = counts
+		counts.frontends++
 	}
-	if f.OwnsPool() { // to others it does not matter which endpoints there are
-		one.number, one.pool = f.Match.Port, f.Pool
-		w.dropServing(one)
+	if f.OwnsPool() { // the others have the same endpoints
+		counts.number, counts.pool = f.Match.Port, f.Pool
+		w.removeServing(counts)
 	}
 }
 
-// remove notes that a frontend is gone.
+// remove removes a frontend.
 func (s *tracker) remove(m model.Match) {
-	one := s.frontends[m]
-	if one == nil {
+	counts := s.frontends[m]
+	if counts == nil {
 		return
 	}
 	delete(s.frontends, m)
-	s.moves.released(m, one.port)
-	if one.frontends--; one.frontends == 0 {
-		delete(s.ports, one.port)
+	s.moves.released(m, counts.port)
+	if counts.frontends--; counts.frontends == 0 {
+		delete(s.ports, counts.port)
 	}
 }
 
-// portOf is the series of the Service port that has an address and port; nil if none
-// has.
+// portOf returns the counts of the Service port that has a destination, nil if none has.
 func (s *tracker) portOf(m model.Match) *portCounts { return s.frontends[s.matchOf(m)] }
 
-// matchOf is the match of the frontend that has an address and port: the same, or that
-// of a node port.
+// matchOf returns the match of the frontend that has a destination: the same or, at an
+// address of the node, that of a node port.
 func (s *tracker) matchOf(m model.Match) model.Match {
 	if s.frontends[m] != nil {
 		return m
 	}
-	if _, ours := slices.BinarySearchFunc(s.nodeAddrs, m.Addr, netip.Addr.Compare); ours {
+	if _, found := slices.BinarySearchFunc(s.nodeAddrs, m.Addr, netip.Addr.Compare); found {
 		m.Addr = netip.Addr{}
 	}
 	return m
 }
 
-// dropServing reports whether connections may go to an endpoint now.
-func (one *portCounts) serves(e netip.AddrPort) bool {
-	for _, list := range [...][]netip.AddrPort{one.pool.Cluster, one.pool.Local} {
+// serves reports whether an endpoint serves the Service port now.
+func (c *portCounts) serves(e netip.AddrPort) bool {
+	for _, list := range [...][]netip.AddrPort{c.pool.Cluster, c.pool.Local} {
 		if _, found := slices.BinarySearchFunc(list, e, netip.AddrPort.Compare); found {
 			return true
 		}
@@ -163,13 +162,21 @@ func (one *portCounts) serves(e netip.AddrPort) bool {
 	return false
 }
 
-// add adds what has come since the last reading. A count that has fallen began anew.
+// drop forgets a pair that the kernel no longer has.
+func (s *tracker) drop(f model.Family, p pair) {
+	delete(s.last[f], p)
+	if counts := s.portOf(p.destination); counts != nil && !counts.serves(p.endpoint) {
+		delete(counts.endpoints, p.endpoint)
+	}
+}
+
+// add adds the growth since the last read. A count that decreased started from zero.
 func (s *tracker) add(f model.Family, list []nft.ConnectionCount) {
 	s.counters[f] = len(list)
 	for i := range list {
 		c := &list[i]
-		one := s.portOf(c.Asked)
-		if one == nil {
+		counts := s.portOf(c.Asked)
+		if counts == nil {
 			continue
 		}
 		key := pair{c.Asked, c.Endpoint}
@@ -178,27 +185,27 @@ func (s *tracker) add(f model.Family, list []nft.ConnectionCount) {
 			more -= before
 		}
 		s.last[f][key] = c.Connections
-		one.total += more
+		counts.total += more
 		if !c.Endpoint.IsValid() {
 			continue
 		}
-		if one.endpoints == nil {
-			one.endpoints = map[netip.AddrPort]uint64{}
+		if counts.endpoints == nil {
+			counts.endpoints = map[netip.AddrPort]uint64{}
 		}
-		one.endpoints[c.Endpoint] += more
+		counts.endpoints[c.Endpoint] += more
 	}
 }
 
-// totals are the sums as they are now.
+// totals returns the current totals.
 func (s *tracker) totals() []PortTotal {
 	out := make([]PortTotal, 0, len(s.ports))
-	for port, one := range s.ports {
-		if one.total == 0 {
+	for port, counts := range s.ports {
+		if counts.total == 0 {
 			continue
 		}
-		t := PortTotal{Port: port, Number: one.number, Connections: one.total}
-		for e, n := range one.endpoints {
-			if one.serves(e) {
+		t := PortTotal{Port: port, Number: counts.number, Connections: counts.total}
+		for e, n := range counts.endpoints {
+			if counts.serves(e) {
 				t.Endpoints = append(t.Endpoints, EndpointTotal{e, n})
 			}
 		}
@@ -209,7 +216,7 @@ func (s *tracker) totals() []PortTotal {
 	return out
 }
 
-// Compare orders by namespace, name, port, protocol and family.
+// Compare compares by namespace, name, port, protocol and family.
 func (p Port) Compare(o Port) int {
 	return cmp.Or(
 		strings.Compare(p.Namespace, o.Namespace), strings.Compare(p.Name, o.Name),

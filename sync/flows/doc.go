@@ -1,24 +1,23 @@
-// Package flows ends flows that lead nowhere. A flow keeps the endpoint that was
-// chosen for its first packet for as long as packets come, also when the endpoint
-// is gone; TCP and SCTP then time out or are reset and begin anew, but a UDP
-// sender talks on into nothing, and one that expects no answer forever.
+// Package flows deletes stale entries of connection tracking. A flow keeps the endpoint
+// that was chosen for its first packet for as long as packets come, even if the endpoint
+// is gone. TCP and SCTP then time out or are reset and connect again, but a UDP sender
+// that expects no reply would send to a removed endpoint forever.
 //
-//	sync.Loop --- Follow: what the kernel has taken ---> news
-//	                                                      | Run takes them in, and
-//	                                                      v what is not done yet waits
-//	   entry: original destination, reply source ---> stale? --- no ---> left alone
-//	                                                      |
-//	                                                     yes ---> deleted
+//	sync.Loop --Follow: commits--> queue
+//	                                 | Run applies them; unfinished work stays pending
+//	                                 v
+//	   entry: original destination, reply source --> stale? --no--> kept
+//	                                                   |
+//	                                                  yes --> deleted
 //
-// An entry is stale if its original destination is a frontend that has changed,
-// and its reply source is none of the frontend's [model.Pool] Flows: an endpoint
-// that is gone or has another port, or the service address itself, where the
-// flow began before there were rules for it. Of a frontend that is gone, or has no
-// endpoint, every entry is; the sender's next packet is then refused. No other
-// entry is touched: neither of the same port at an address that is not ours, nor
-// flows from a service address, nor those of frontends that only got more
-// endpoints.
+// An entry is stale if its original destination is a frontend that has changed, and its
+// reply source is none of the frontend's [model.Pool] FlowEndpoints: an endpoint that is
+// gone or has another port, or the service address itself, where the flow began before
+// there were rules. If a frontend is gone or has no endpoint, all its entries are stale;
+// the sender's next packet is then rejected. No other entries are touched: not those of
+// the same port at an address that is not ours, nor flows from a service address, nor
+// those of frontends that only gained endpoints.
 //
-// What is stale is judged once more, by the latest news, before it is deleted:
-// an endpoint may have come meanwhile.
+// Stale entries are checked again, with the latest commits, before they are deleted: an
+// endpoint may have been added meanwhile.
 package flows

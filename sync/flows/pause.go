@@ -7,22 +7,21 @@ import (
 )
 
 const (
-	// How long to wait before what failed is tried again: the first time, and at
-	// most. Each time in a row it is twice as long.
+	// Delays between attempts that fail, doubling from the first to the longest.
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 30 * time.Second
-	// restFactor is for how many times as long as it worked the kernel is then left
-	// alone, so that to walk its table takes at most a fifth of one processor,
-	// however many changes come.
+	// restFactor is how many times longer the pause is than the work before it, so that
+	// reading the kernel's table takes at most a fifth of one processor, however many
+	// changes come.
 	restFactor = 4
 )
 
-// pause is the wait between two looks at the kernel's table.
+// A pause separates two reads of the kernel's table.
 type pause struct {
 	timer   *time.Timer
 	backoff wait.Backoff
-	failing bool // the latest look failed
-	running bool // for its owner to clear when the pause is over
+	failing bool // the last attempt failed
+	running bool // cleared by the owner when the pause is over
 }
 
 func newPause() pause {
@@ -31,7 +30,7 @@ func newPause() pause {
 	return p
 }
 
-// over delivers when the pause is.
+// over returns a channel that delivers when the pause is over.
 func (p *pause) over() <-chan time.Time { return p.timer.C }
 
 // takePending starts the pause after a look that took a while.

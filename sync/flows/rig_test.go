@@ -19,8 +19,8 @@ import (
 	"kube-vmap/sync/flows"
 )
 
-// plan are the addresses of a family, by name: "vip", "lb" and "other" are
-// addresses of Services, "node", "node-2" and "remote" of nodes.
+// plan has the addresses of a family by name: "vip", "lb" and "other" are addresses of
+// Services, "node", "node-2" and "remote" of nodes.
 var plan = [...]map[string]netip.Addr{
 	model.IPv4: addresses("vip 10.96.0.10 other 10.96.0.11 lb 203.0.113.10 node 192.0.2.1 node-2 192.0.2.2 " +
 		"remote 192.0.2.9 ep1 10.244.1.1 ep2 10.244.1.2 ep3 10.244.1.3"),
@@ -36,7 +36,7 @@ func addresses(words string) map[string]netip.Addr {
 	return all
 }
 
-// rig is a Flows at work over a fake kernel, in a bubble and one family.
+// A rig runs Flows over a fake kernel, in a bubble of synctest and one family.
 type rig struct {
 	*flows.Flows
 	t          *testing.T
@@ -68,12 +68,12 @@ func run(t *testing.T, c flows.Config, test func(*rig)) {
 	}
 }
 
-// addrPort reads "vip:53".
+// addrPort parses "vip:53".
 func (r *rig) addrPort(s string) netip.AddrPort {
 	name, port, _ := strings.Cut(s, ":")
 	a, ok := plan[r.family][name]
 	if !ok {
-		r.t.Fatalf("no address is called %q", name)
+		r.t.Fatalf("unknown address %q", name)
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *rig) addrPort(s string) netip.AddrPort {
 	return netip.AddrPortFrom(a, uint16(n))
 }
 
-// match reads "vip:53/udp", or "*:30053/udp" of a node port.
+// match parses "vip:53/udp", or "*:30053/udp" of a node port.
 func (r *rig) match(s string) model.Match {
 	where, name, _ := strings.Cut(s, "/")
 	m := model.Match{Family: r.family, Protocol: protocol(r.t, name)}
@@ -98,13 +98,13 @@ func (r *rig) match(s string) model.Match {
 func protocol(t *testing.T, name string) model.Protocol {
 	i := slices.IndexFunc(model.Protocols[:], func(p model.Protocol) bool { return p.String() == name })
 	if i < 0 {
-		t.Fatalf("no protocol is called %q", name)
+		t.Fatalf("unknown protocol %q", name)
 	}
 	return model.Protocols[i]
 }
 
-// frontends reads lines such as "vip:53/udp ep1:5353 ep2:5353": a match and what
-// its flows may use.
+// frontends parses lines such as "vip:53/udp ep1:5353 ep2:5353": a match and its
+// FlowEndpoints.
 func (r *rig) frontends(lines ...string) (all []model.Frontend) {
 	for _, line := range lines {
 		words := strings.Fields(line)
@@ -118,7 +118,7 @@ func (r *rig) frontends(lines ...string) (all []model.Frontend) {
 	return all
 }
 
-// entries reads lines such as "vip:53/udp ep1:5353": an original destination and
+// entries parses lines such as "vip:53/udp ep1:5353": an original destination and
 // a reply source.
 func (r *rig) entries(lines ...string) (all []conntrack.Entry) {
 	for _, line := range lines {
@@ -131,7 +131,7 @@ func (r *rig) entries(lines ...string) (all []conntrack.Entry) {
 	return all
 }
 
-// nodeAddrs are "node" and more, sorted.
+// nodeAddrs returns addresses by name, sorted.
 func (r *rig) nodeAddrs(names ...string) (all []netip.Addr) {
 	for _, name := range names {
 		all = append(all, plan[r.family][name])
@@ -140,9 +140,8 @@ func (r *rig) nodeAddrs(names ...string) (all []netip.Addr) {
 	return all
 }
 
-// all tells that the frontends are all there is, and change that they are new
-// or changed.
-func (r *rig) whole(lines ...string) {
+// full commits all frontends, change new or changed ones, gone removed ones.
+func (r *rig) full(lines ...string) {
 	r.follow(sync.Committed{Full: true, Set: r.frontends(lines...), NodeAddrs: r.nodeAddrs("node")})
 }
 
@@ -161,18 +160,18 @@ func (r *rig) matches(all ...string) (matches []model.Match) {
 	return matches
 }
 
-// follow waits until all is done that can be without time passing.
+// follow commits and waits until all goroutines are idle.
 func (r *rig) follow(t sync.Committed) {
 	r.Follow(t)
 	synctest.Wait()
 }
 
-// expect compares the kernel's entries with what should be left.
+// expect compares the kernel's entries.
 func (r *rig) expect(when string, lines ...string) {
 	r.t.Helper()
 	have, want := describe(r.kernel.entries), describe(r.entries(lines...))
 	if !slices.Equal(have, want) {
-		r.t.Errorf("%s, there are\n\t%s\nwant\n\t%s", when, strings.Join(have, "\n\t"), strings.Join(want, "\n\t"))
+		r.t.Errorf("%s: entries\n\t%s\nwant\n\t%s", when, strings.Join(have, "\n\t"), strings.Join(want, "\n\t"))
 	}
 }
 
@@ -184,31 +183,30 @@ func describe(entries []conntrack.Entry) (all []string) {
 	return all
 }
 
-// asked compares what the kernel was asked for since it was last compared:
-// protocols with the ports in question.
-func (r *rig) asked(when string, want ...string) {
+// queried compares the queries, as protocols with ports, since the last call.
+func (r *rig) queried(when string, want ...string) {
 	r.t.Helper()
-	if have := r.kernel.takeAsked(); !slices.Equal(have, want) {
-		r.t.Errorf("%s, the kernel was asked for %q, want %q", when, have, want)
+	if have := r.kernel.takeQueries(); !slices.Equal(have, want) {
+		r.t.Errorf("%s: queries %q, want %q", when, have, want)
 	}
 }
 
-// fake is a kernel's connection tracking.
+// fake is a kernel with connection tracking.
 type fake struct {
-	mu      stdsync.Mutex // guards all, but not while listing is called
+	mu      stdsync.Mutex // guards all, but is not held while listing is called
 	entries []conntrack.Entry
-	asked   []string
+	queries []string
 	listing func(conntrack.Query) error // called in the middle of List, if not nil
 	denied  error                       // what Delete fails with
 }
 
 func (k *fake) List(q conntrack.Query, want func(conntrack.Entry) bool) ([]conntrack.Entry, error) {
 	k.mu.Lock()
-	k.asked = append(k.asked, strings.TrimSpace(q.Protocol.String()+" "+strings.Trim(fmt.Sprint(q.Ports), "[]")))
+	k.queries = append(k.queries, strings.TrimSpace(q.Protocol.String()+" "+strings.Trim(fmt.Sprint(q.Ports), "[]")))
 	var found []conntrack.Entry
 	for _, e := range k.entries {
-		asked := q.Ports == nil || slices.Contains(q.Ports, e.Original.Port())
-		if asked && e.Family() == q.Family && e.Protocol == q.Protocol && want(e) {
+		matches := q.Ports == nil || slices.Contains(q.Ports, e.Original.Port())
+		if matches && e.Family() == q.Family && e.Protocol == q.Protocol && want(e) {
 			found = append(found, e)
 		}
 	}
@@ -231,18 +229,18 @@ func (k *fake) Delete(entries []conntrack.Entry) (int, error) {
 	return before - len(k.entries), nil
 }
 
-// fail makes the kernel fail from now on, with errors that may be nil.
+// fail makes the kernel fail with these errors, which may be nil.
 func (k *fake) fail(list, del error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.listing, k.denied = func(conntrack.Query) error { return list }, del
 }
 
-// takeAsked is what the kernel was asked for since the last call.
-func (k *fake) takeAsked() []string {
+// takeQueries returns the queries since the last call.
+func (k *fake) takeQueries() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	asked := k.asked
-	k.asked = nil
-	return asked
+	queries := k.queries
+	k.queries = nil
+	return queries
 }

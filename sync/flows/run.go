@@ -11,25 +11,25 @@ import (
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// Run ends flows until ctx ends, which is no error. What fails is tried again
-// after a while.
+// Run deletes stale flows until ctx ends, which is not an error. It retries failures with
+// backoff.
 func (f *Flows) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-f.wake:
+		case <-f.Ready():
 		case <-f.pause.over():
 			f.pause.running = false
 		}
-		f.applyUpdates()
+		f.applyCommits()
 		if !f.pause.running && f.tracker.hasPending() {
 			f.reconcile()
 		}
 	}
 }
 
-// reconcile does what is due, of each family by itself.
+// reconcile does the pending checks of each family independently.
 func (f *Flows) reconcile() {
 	start := time.Now()
 	var errs []error
@@ -41,9 +41,9 @@ func (f *Flows) reconcile() {
 	first, failed := !f.pause.failing, len(errs) > 0
 	switch {
 	case failed && first:
-		f.log.Warn("flows that lead nowhere were not ended, trying again", "err", errors.Join(errs...))
+		f.log.Warn("stale flows not deleted, retrying", "err", errors.Join(errs...))
 	case !failed && !first:
-		f.log.Info("flows that lead nowhere are ended again")
+		f.log.Info("stale flows deleted again")
 	}
 	f.pause.begin(failed, time.Since(start))
 }
@@ -59,26 +59,25 @@ func (f *Flows) reconcileFamily(family model.Family) error {
 		f.deleted[family] += n
 		if err != nil {
 			f.tracker.putBack(family, job)
-			return fmt.Errorf("end flows: %w", err)
+			return fmt.Errorf("delete stale flows: %w", err)
 		}
 	}
 	took := time.Since(start)
-	f.log.Debug("flows that lead nowhere ended", "family", family, "flows", f.deleted[family], "took", took)
+	f.log.Debug("stale flows deleted", "family", family, "flows", f.deleted[family], "took", took)
 	f.reconciled(family, f.deleted[family], took)
 	f.deleted[family] = 0
 	return nil
 }
 
-// deleteStale ends what is stale of the entries that the query matches.
+// deleteStale deletes the stale entries among those that the query matches.
 func (f *Flows) deleteStale(q conntrack.Query, job pendingChecks) (int, error) {
 	stale := func(e conntrack.Entry) bool { return f.tracker.isStale(e, job) }
 	entries, err := f.kernel.List(q, stale)
 	if err != nil || len(entries) == 0 {
 		return 0, err
 	}
-	// The kernel may have taken more while it listed: what was stale then may have
-	// become the way to a new endpoint.
-	f.applyUpdates()
+	// The loop may have committed more meanwhile: stale entries may be valid now.
+	f.applyCommits()
 	entries = slices.DeleteFunc(entries, func(e conntrack.Entry) bool { return !stale(e) })
 	return f.kernel.Delete(entries)
 }

@@ -18,59 +18,59 @@ import (
 
 func TestNoQueryUnlessFlowsCanBeStale(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
-		r.whole()
-		r.asked("without Services")
-		r.whole("vip:80/tcp ep1:80", "vip:80/sctp ep1:80")
-		r.asked("without UDP")
+		r.full()
+		r.queried("without Services")
+		r.full("vip:80/tcp ep1:80", "vip:80/sctp ep1:80")
+		r.queried("without UDP")
 		r.change("vip:53/udp ep1:53")
-		r.asked("with a new frontend", "udp 53")
+		r.queried("with a new frontend", "udp 53")
 		r.change("vip:53/udp ep1:53 ep2:53")
 		r.change("vip:53/udp ep1:53 ep2:53 ep3:53")
-		r.asked("with more endpoints")
+		r.queried("with more endpoints")
 		r.change("vip:80/tcp", "vip:80/sctp")
 		r.gone("vip:80/tcp", "vip:80/sctp", "other:53/udp")
-		r.asked("with other protocols, and a frontend that nobody knew")
+		r.queried("with other protocols, and an unknown frontend")
 		r.change("vip:53/udp ep1:53 ep3:53")
-		r.asked("with fewer endpoints", "udp 53")
+		r.queried("with fewer endpoints", "udp 53")
 		r.change("vip:53/udp")
-		r.asked("without endpoints", "udp 53")
+		r.queried("without endpoints", "udp 53")
 		r.change("vip:53/udp ep1:53")
-		r.asked("with endpoints again")
+		r.queried("with endpoints again")
 	})
 }
 
 func TestPortsAreQueriedOnce(t *testing.T) {
 	run(t, flows.Config{EndTCP: true}, func(r *rig) {
-		r.whole()
+		r.full()
 		r.change("vip:53/udp ep1:53", "lb:53/udp ep1:53", "*:30053/udp ep1:53", "vip:53/tcp ep1:53")
-		r.asked("with a new Service", "udp 53 30053", "tcp 53")
+		r.queried("with a new Service", "udp 53 30053", "tcp 53")
 		r.gone("vip:53/udp", "lb:53/udp", "*:30053/udp")
-		r.asked("when it is gone", "udp 53 30053")
+		r.queried("when it is gone", "udp 53 30053")
 	})
 }
 
 func TestFollowDoesNotBlockAndChangesAreBatched(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
-		r.whole("vip:53/udp ep1:53")
-		r.asked("at the start", "udp")
+		r.full("vip:53/udp ep1:53")
+		r.queried("at the start", "udp")
 		hold := make(chan struct{})
 		r.kernel.listing = func(conntrack.Query) error { <-hold; return nil }
 		r.change("vip:53/udp ep2:53")
 		for i := range 100 {
 			r.change("vip:53/udp ep3:53", fmt.Sprintf("other:%d/udp ep1:53", 1000+i%5))
 		}
-		r.asked("while the kernel works", "udp 53")
+		r.queried("while the kernel works", "udp 53")
 		close(hold)
 		pass(time.Minute)
-		r.asked("then", "udp 53 1000 1001 1002 1003 1004")
+		r.queried("then", "udp 53 1000 1001 1002 1003 1004")
 		pass(time.Hour)
-		r.asked("an hour later")
+		r.queried("an hour later")
 	})
 }
 
 func TestFlowsThatBecameValidStay(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
-		r.whole("vip:53/udp ep1:53", "other:53/udp ep1:53")
+		r.full("vip:53/udp ep1:53", "other:53/udp ep1:53")
 		r.kernel.entries = r.entries("vip:53/udp ep1:53", "vip:53/udp ep3:53", "other:53/udp ep1:53")
 		r.kernel.listing = func(conntrack.Query) error {
 			r.kernel.listing = nil
@@ -85,49 +85,49 @@ func TestFlowsThatBecameValidStay(t *testing.T) {
 
 func TestPauseIsFourTimesTheWork(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
-		r.whole("vip:53/udp ep1:53")
-		r.kernel.takeAsked()
+		r.full("vip:53/udp ep1:53")
+		r.kernel.takeQueries()
 		r.kernel.listing = func(conntrack.Query) error { <-time.After(time.Second); return nil }
 		for i := range 19 { // a change every half a second
 			r.change(fmt.Sprintf("vip:53/udp ep%d:53", 2+i%2))
 			pass(time.Second / 2)
 		}
-		r.asked("in nine and a half seconds", "udp 53", "udp 53")
+		r.queried("in nine and a half seconds", "udp 53", "udp 53")
 	})
 }
 
 func TestFailuresAreRetriedAndLoggedOnce(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
-		r.whole("vip:53/udp ep1:53", "other:53/udp ep1:53", "lb:53/udp ep1:53")
+		r.full("vip:53/udp ep1:53", "other:53/udp ep1:53", "lb:53/udp ep1:53")
 		r.kernel.entries = r.entries("vip:53/udp ep1:53", "other:53/udp ep1:53", "lb:53/udp ep1:53")
-		r.asked("at the start", "udp")
+		r.queried("at the start", "udp")
 		r.kernel.fail(errors.New("no buffer space available"), nil)
 		r.change("vip:53/udp ep2:53")
 		r.gone("other:53/udp") // waits for the next attempt
-		r.asked("at once", "udp 53")
+		r.queried("immediately", "udp 53")
 		pass(90 * time.Millisecond)
-		r.asked("before the first delay is over")
+		r.queried("before the first delay is over")
 		pass(20 * time.Millisecond)
-		r.asked("after the first delay", "udp 53")
+		r.queried("after the first delay", "udp 53")
 		pass(10 * time.Minute)
-		if n := len(r.kernel.takeAsked()); n < 20 || n > 40 {
-			r.t.Errorf("asked %d times in 10 minutes, want about every 30 seconds", n)
+		if n := len(r.kernel.takeQueries()); n < 20 || n > 40 {
+			r.t.Errorf("%d queries in 10 minutes, want about every 30 seconds", n)
 		}
 		if n := strings.Count(r.log.String(), "no buffer space available"); n != 1 {
-			r.t.Errorf("told %d times, want once:\n%s", n, r.log.String())
+			r.t.Errorf("logged %d times, want once:\n%s", n, r.log.String())
 		}
 		r.kernel.fail(nil, nil)
 		pass(time.Minute)
-		r.asked("when it works", "udp 53")
+		r.queried("when it works", "udp 53")
 		r.expect("when it works", "lb:53/udp ep1:53")
-		if !strings.Contains(r.log.String(), "ended again") {
-			r.t.Errorf("not told that it works again:\n%s", r.log.String())
+		if !strings.Contains(r.log.String(), "deleted again") {
+			r.t.Errorf("recovery not logged:\n%s", r.log.String())
 		}
 		r.kernel.fail(nil, errors.New("operation not permitted"))
 		r.change("lb:53/udp ep2:53")
 		pass(300 * time.Millisecond)
-		if n := len(r.kernel.takeAsked()); n < 2 || !strings.Contains(r.log.String(), "operation not permitted") {
-			r.t.Errorf("asked %d times after another failure, want the first delay again:\n%s", n, r.log.String())
+		if n := len(r.kernel.takeQueries()); n < 2 || !strings.Contains(r.log.String(), "operation not permitted") {
+			r.t.Errorf("%d queries after another failure, want the first delay again:\n%s", n, r.log.String())
 		}
 		r.kernel.fail(nil, nil)
 		pass(time.Minute)
@@ -156,16 +156,16 @@ func TestFamiliesFailIndependently(t *testing.T) {
 			r.t.Errorf("left %q, want %q", have, want)
 		}
 		r.kernel.fail(nil, nil)
-		r.kernel.takeAsked()
+		r.kernel.takeQueries()
 		pass(time.Second)
 		r.expect("in the end")
-		r.asked("of the other family only", "udp 53")
+		r.queried("of the other family only", "udp 53")
 	})
 }
 
 func TestDeletedFlowsAreReportedAfterSuccess(t *testing.T) {
 	run(t, flows.Config{}, func(r *rig) {
-		r.whole("vip:53/udp ep1:53")
+		r.full("vip:53/udp ep1:53")
 		r.kernel.entries = r.entries("vip:53/udp ep1:53", "vip:53/udp vip:53")
 		r.kernel.listing = func(conntrack.Query) error { <-time.After(time.Millisecond); return nil }
 		r.change("vip:53/udp ep2:53")
@@ -185,7 +185,7 @@ func TestReconciledIsOptional(t *testing.T) {
 			r := &rig{t: t, family: f, kernel: &fake{}}
 			r.Flows = flows.New(flows.Config{}, r.kernel, slog.New(slog.DiscardHandler))
 			r.kernel.entries = r.entries("vip:53/udp vip:53")
-			r.whole("vip:53/udp ep1:53") // before it runs
+			r.full("vip:53/udp ep1:53") // before it runs
 			go func() { _ = r.Run(t.Context()) }()
 			synctest.Wait()
 			r.expect("at the start")

@@ -11,19 +11,17 @@ import (
 	"kube-vmap/sync"
 )
 
-// tracker is what the kernel's rules are known to do, and what is still to be done
-// about flows.
+// A tracker knows the endpoints of each frontend, and which frontends' flows to check.
 type tracker struct {
 	protocols []model.Protocol
-	// endpoints are those that flows of a frontend may use, sorted.
-	endpoints map[model.Match][]netip.AddrPort
-	nodeAddrs []netip.Addr // sorted
+	endpoints map[model.Match][]netip.AddrPort // that flows of a frontend may use, sorted
+	nodeAddrs []netip.Addr                     // sorted
 	pending   [len(model.Families)]pendingChecks
 }
 
-// pendingChecks are frontends of one family whose flows are to be looked at.
+// pendingChecks are the frontends of one family whose flows must be checked.
 type pendingChecks struct {
-	all       bool // all that are known, besides
+	all       bool // all known frontends, and those listed
 	frontends map[model.Match]struct{}
 }
 
@@ -35,7 +33,7 @@ func newTracker(protocols []model.Protocol) tracker {
 	return s
 }
 
-// apply brings the state up to date.
+// apply follows a commit.
 func (s *tracker) apply(t sync.Committed) {
 	if t.Full {
 		s.applySnapshot(t.Set)
@@ -45,7 +43,7 @@ func (s *tracker) apply(t sync.Committed) {
 	s.applyNodeAddrs(t.NodeAddrs)
 }
 
-// applySnapshot takes in all there is.
+// applySnapshot replaces all frontends.
 func (s *tracker) applySnapshot(all []model.Frontend) {
 	known := s.endpoints
 	s.endpoints = make(map[model.Match][]netip.AddrPort, len(known))
@@ -84,9 +82,9 @@ func (s *tracker) applyChange(t sync.Committed) {
 	}
 }
 
-// applyNodeAddrs takes in the addresses that serve node ports. To new ones there
-// may be flows from before. Flows to one that is gone are left alone: it may be
-// back in a moment, and if not, nobody misses what they lead to.
+// applyNodeAddrs sets the addresses that serve node ports. New ones may have flows from
+// before. Flows to a removed address stay: it may be added again soon, and otherwise
+// they do no harm.
 func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 	known := s.nodeAddrs
 	s.nodeAddrs = all
@@ -108,38 +106,37 @@ func (s *tracker) applyNodeAddrs(all []netip.Addr) {
 
 func (s *tracker) tracks(m model.Match) bool { return slices.Contains(s.protocols, m.Protocol) }
 
-// markForCheck notes that flows of a frontend are to be looked at.
+// markForCheck records that the flows of a frontend must be checked.
 func (s *tracker) markForCheck(m model.Match) { s.pending[m.Family].frontends[m] = struct{}{} }
 
-// hasPending reports whether there is anything to do.
+// hasPending reports whether any flows must be checked.
 func (s *tracker) hasPending() bool {
 	return slices.ContainsFunc(s.pending[:], func(t pendingChecks) bool { return !t.empty() })
 }
 
 func (t pendingChecks) empty() bool { return !t.all && len(t.frontends) == 0 }
 
-// has reports whether the frontend is one of those to look at, not counting that
-// all are.
+// has reports whether the frontend is listed.
 func (t pendingChecks) has(m model.Match) bool {
 	_, ok := t.frontends[m]
 	return ok
 }
 
-// takePending hands out what is to be done; it counts as done until it is put back.
+// takePending returns and clears the pending checks of a family.
 func (s *tracker) takePending(f model.Family) pendingChecks {
 	job := s.pending[f]
 	s.pending[f] = pendingChecks{frontends: map[model.Match]struct{}{}}
 	return job
 }
 
-// putBack makes what failed due again.
+// putBack makes failed checks pending again.
 func (s *tracker) putBack(f model.Family, job pendingChecks) {
 	s.pending[f].all = s.pending[f].all || job.all
 	maps.Copy(s.pending[f].frontends, job.frontends)
 }
 
-// queries are what to ask the kernel for: if all is to be looked at, for whatever
-// it has of a protocol, else for the ports that matter.
+// queries returns the kernel queries for the checks: all flows of a protocol if all
+// frontends are checked, otherwise those of the frontends' ports.
 func (s *tracker) queries(f model.Family, job pendingChecks) []conntrack.Query {
 	ports := map[model.Protocol]map[uint16]struct{}{}
 	for m := range s.matchesOf(f, job) {
@@ -161,7 +158,7 @@ func (s *tracker) queries(f model.Family, job pendingChecks) []conntrack.Query {
 	return queries
 }
 
-// matchesOf yields all frontends of the family that the job is about.
+// matchesOf returns the frontends of the family to check.
 func (s *tracker) matchesOf(f model.Family, job pendingChecks) iter.Seq[model.Match] {
 	return func(yield func(model.Match) bool) {
 		for m := range job.frontends {
@@ -177,7 +174,7 @@ func (s *tracker) matchesOf(f model.Family, job pendingChecks) iter.Seq[model.Ma
 	}
 }
 
-// isStale reports whether a flow leads nowhere, as far as the job goes.
+// isStale reports whether a flow of the frontends to check is stale.
 func (s *tracker) isStale(e conntrack.Entry, job pendingChecks) bool {
 	to := e.Original
 	own := model.Match{Family: e.Family(), Addr: to.Addr(), Protocol: e.Protocol, Port: to.Port()}
@@ -193,16 +190,16 @@ func (s *tracker) isStale(e conntrack.Entry, job pendingChecks) bool {
 		endpoints, served = s.endpoints[node]
 	}
 	if !served {
-		return named // and gone
+		return named // the frontend is gone
 	}
 	_, current := slices.BinarySearchFunc(endpoints, e.Reply, netip.AddrPort.Compare)
 	return !current
 }
 
-// containsAll reports whether all of some are in all. Both are sorted.
+// containsAll reports whether all contains some. Both are sorted.
 func containsAll(all, some []netip.AddrPort) bool {
 	for _, a := range some {
-		if len(all) > 0 && all[0] == a { // as nearly always
+		if len(all) > 0 && all[0] == a { // the usual case
 			all = all[1:]
 			continue
 		}
@@ -215,7 +212,7 @@ func containsAll(all, some []netip.AddrPort) bool {
 	return true
 }
 
-// has reports whether a is in sorted.
+// has reports whether sorted contains a.
 func has(sorted []netip.Addr, a netip.Addr) bool {
 	_, found := slices.BinarySearchFunc(sorted, a, netip.Addr.Compare)
 	return found
