@@ -5,23 +5,21 @@ import (
 	"slices"
 )
 
-// IPTablesNames are the tables of iptables in which kube-proxy has chains.
+// IPTablesNames are the names of the tables of iptables in which kube-proxy has chains.
 var IPTablesNames = []string{"nat", "filter", "mangle"}
 
-// tableName is the name of the table of kube-proxy's nftables mode, in each
-// family.
+// tableName is the name of the table of kube-proxy's nftables mode, in each family.
 const tableName = "kube-proxy"
 
-// markChain is a chain that other programs are invited to use: it marks
-// connections for masquerading, and CNI's portmap plugin, for one, can be told to
-// jump to it.
+// markChain marks connections for masquerade. Other programs may use it: CNI's portmap
+// plugin can be configured to jump to it.
 const markChain = "KUBE-MARK-MASQ"
 
-// chainNames are the chains with fixed names that kube-proxy's iptables and ipvs
-// modes make in a table (pkg/proxy/iptables/proxier.go and
-// pkg/proxy/ipvs/proxier.go of Kubernetes 1.36).
+// chainNames are the fixed names of chains that kube-proxy's iptables and ipvs modes create
+// in a table (pkg/proxy/iptables/proxier.go and pkg/proxy/ipvs/proxier.go of Kubernetes
+// 1.36).
 type chainNames struct {
-	// hooked ones are jumped to from the built-in chains, inner ones are not.
+	// hooked chains are jumped to from the built-in chains, inner ones are not.
 	hooked, inner []string
 }
 
@@ -42,19 +40,18 @@ var chains = map[string]chainNames{
 	},
 }
 
-// hashed matches the chains of single Services and endpoints in table nat: their
-// names end with a hash in base32.
+// hashed matches the chains of single Services and endpoints in table nat, whose names end
+// with a hash in base32.
 var hashed = regexp.MustCompile(`^(KUBE-(?:SVC|SVL|SEP|FW|EXT)-)[A-Z2-7]{16}$`)
 
-// IsKubeProxyChain reports whether a chain of this name, in this table of iptables (nat,
-// filter or mangle), is one of kube-proxy's. Those of kubelet (KUBE-FIREWALL,
-// KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) and of other programs that begin with
-// KUBE- are not.
+// IsKubeProxyChain reports whether a chain of a table of iptables (nat, filter or mangle)
+// is kube-proxy's. Chains of kubelet (KUBE-FIREWALL, KUBE-KUBELET-CANARY,
+// KUBE-IPTABLES-HINT) and of other programs that begin with KUBE- are not.
 func IsKubeProxyChain(table, name string) bool {
 	names := chains[table]
 	return slices.Contains(names.hooked, name) || slices.Contains(names.inner, name) ||
 		table == "nat" && hashed.MatchString(name)
 }
 
-// isHooked reports whether kube-proxy jumps to the chain from built-in ones.
+// isHooked reports whether kube-proxy jumps to the chain from built-in chains.
 func isHooked(table, name string) bool { return slices.Contains(chains[table].hooked, name) }

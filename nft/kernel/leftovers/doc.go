@@ -1,28 +1,23 @@
-// Package leftovers removes what kube-proxy left in the kernel, in whichever of
-// its modes it ran, once our own rules stand. Nothing of anybody else is
-// touched.
+// Package leftovers removes what kube-proxy left in the kernel, whatever its mode, after
+// our own rules are installed. Objects of other programs are not touched.
 //
-//	mode      what it left                            how it goes
+//	mode      what it left                            how it is removed
 //	nftables  tables ip kube-proxy, ip6 kube-proxy    \  one transaction
 //	iptables  KUBE-* chains of tables nat, filter     |  per family
 //	          and mangle, and the jumps to them       /
 //	ipvs      as iptables, and virtual servers,       package ipvs, and only
-//	          sets, and the device kube-ipvs0         if that device is there
+//	          ipsets, and the device kube-ipvs0       if that device exists
 //
-// The tables of iptables are shared with others, so what is kube-proxy's is told
-// by name ([IsKubeProxyChain]), and of the rules in other chains only those go that hang
-// kube-proxy's chains into a hook. [Table.Plan] decides it, without a kernel, for
-// both backends of iptables: what iptables-nft wrote is removed here, over
-// netlink; what iptables-legacy wrote lies where only its own tools reach, and is
-// the business of the command.
+// The tables of iptables are shared with other programs. kube-proxy's chains are known by
+// their names ([IsKubeProxyChain]); of the rules in other chains, only the jumps from a
+// hook to kube-proxy's chains are removed. [Table.Plan] decides this without a kernel, for
+// both backends of iptables. What iptables-nft wrote is removed here, over netlink; what
+// iptables-legacy wrote is reached by its own tools only, and is up to the command.
 //
-// What is read is the basis of what is written: the kernel refuses a transaction
-// if anybody wrote nf_tables in between. Then the rules at the hooks are read
-// again, which are few, and in the end everything, to see whether the first
-// reading missed something. There is no need to know rules, of which
-// iptables-nft's are full of xtables' binary matches, but for the chain to which
-// they lead.
+// The kernel refuses the transaction if nf_tables changed since it was read. Then the rules
+// at the hooks, which are few, are read again; and in the end everything, to find out
+// whether the first read missed something. Of a rule, only the chain that it jumps to is
+// decoded: iptables-nft's rules are full of the binary matches of xtables.
 //
-// All of it may be absent, each part for itself, and no kernel module is asked
-// for.
+// Each part may be missing, and no kernel module is loaded to find out.
 package leftovers

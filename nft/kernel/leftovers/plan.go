@@ -7,40 +7,40 @@ import (
 	"strings"
 )
 
-// Table is what one table of iptables holds, in either backend.
+// A Table is the content of one table of iptables, in either backend.
 type Table struct {
 	// Name is nat, filter or mangle.
 	Name string
-	// Chains are all chains of the table. True marks those that stand at a hook:
-	// the built-in ones, PREROUTING and so on.
+	// Chains are all chains of the table. The value is true for those at a hook: the
+	// built-in ones, PREROUTING and so on.
 	Chains map[string]bool
 	Rules  []Rule
 }
 
-// Rule is as much of a rule as matters here.
+// A Rule is the part of a rule that matters here.
 type Rule struct {
-	Chain  string // in which it stands
-	Target string // the chain to which it jumps, empty if it does not
+	Chain  string // that it is in
+	Target string // the chain that it jumps to, if any
 }
 
-// Plan is what has to be done to a table, in the order of the fields, for
-// nothing of kube-proxy to be left.
+// A Plan is what has to be done to remove kube-proxy from a table, in the order of the
+// fields.
 type Plan struct {
-	// Unhook are the rules to delete, by their place in [Table.Rules].
+	// Unhook are the rules to delete, as indexes in [Table.Rules].
 	Unhook []int
-	// Empty are the chains that lose all rules.
+	// Empty are the chains to empty.
 	Empty []string
-	// Delete are the chains that go; all of them are in Empty.
+	// Delete are the chains to delete; all of them are in Empty.
 	Delete []string
 }
 
-// Plan says what is kube-proxy's in the table.
+// Plan returns what to remove from the table.
 //
-// A chain that another program's rule jumps to cannot go without that rule, which
-// is not ours to delete. It is only emptied, so that it sends nobody to endpoints
-// of yesterday, and the jump leads to nothing. KUBE-MARK-MASQ even keeps its rule,
-// since those who jump there want the mark. Chains in busy are treated the same:
-// somebody uses them in a way that does not show in the rules.
+// A chain that another program's rule jumps to cannot be deleted without that rule, which
+// is not ours. It is only emptied, so that it does not send packets to stale endpoints.
+// KUBE-MARK-MASQ even keeps its rule, because programs that jump there want the mark.
+// Chains in busy are treated the same: they are in use in a way that does not show in the
+// rules.
 func (t Table) Plan(busy ...string) Plan {
 	used := map[string]bool{}
 	for _, name := range busy {
@@ -71,11 +71,11 @@ func (t Table) Plan(busy ...string) Plan {
 	return p
 }
 
-// IsEmpty reports whether there is nothing to do.
+// IsEmpty reports whether there is nothing to remove.
 func (p Plan) IsEmpty() bool { return len(p.Unhook)+len(p.Empty) == 0 }
 
-// String names what goes, for a log: chains of single Services and endpoints by
-// their number only.
+// String names what is removed, for a log. Chains of single Services and endpoints are
+// counted.
 func (p Plan) String() string {
 	var parts []string
 	if n := len(p.Unhook); n > 0 {
@@ -88,7 +88,7 @@ func (p Plan) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// emptiedOnly are the chains that lose their rules and stay.
+// emptiedOnly returns the chains that are emptied and not deleted.
 func (p Plan) emptiedOnly() []string {
 	gone := map[string]bool{}
 	for _, name := range p.Delete {
@@ -97,7 +97,7 @@ func (p Plan) emptiedOnly() []string {
 	return slices.DeleteFunc(slices.Clone(p.Empty), func(name string) bool { return gone[name] })
 }
 
-// summary counts what differs by a hash only.
+// summary returns the names, and the number of those that differ by a hash only.
 func summary(names []string) []string {
 	var parts []string
 	counts := map[string]int{}

@@ -12,7 +12,7 @@ const (
 	sep = "KUBE-SEP-GDT7UD7DCGSKYHSM"
 )
 
-func TestChainsAreKnownByTableAndName(t *testing.T) {
+func TestIsKubeProxyChainByTableAndName(t *testing.T) {
 	for _, tc := range []struct {
 		table, names string
 		want         bool
@@ -27,7 +27,7 @@ func TestChainsAreKnownByTableAndName(t *testing.T) {
 		{"nat", "KUBE-KUBELET-CANARY", false},
 		{"filter", "KUBE-FIREWALL KUBE-KUBELET-CANARY", false},
 		{"mangle", "KUBE-KUBELET-CANARY KUBE-IPTABLES-HINT", false},
-		// Those of others, and names in tables where kube-proxy has none.
+		// Other programs, and names in tables where kube-proxy has none.
 		{"filter", "KUBE-NWPLCY-NPX46M4PTMTKRN6Y KUBE-ROUTER-INPUT KUBE-POD-FW-NPX46M4PTMTKRN6Y KUBE-FOO INPUT", false},
 		{"nat", "KUBE-FOO KUBE-SVC- KUBE-SVC-MINE KUBE-SVC-npx46m4ptmtkrn6y KUBE-SVC-NPX46M4PTMTKRN6YX XKUBE-SVC-NPX46M4PTMTKRN6Y", false},
 		{"nat", "KUBE-FORWARD KUBE-PROXY-FIREWALL PREROUTING OUTPUT", false},
@@ -43,8 +43,8 @@ func TestChainsAreKnownByTableAndName(t *testing.T) {
 	}
 }
 
-// nat is a table with kube-proxy's chains, more chains of others, and rules
-// written "PREROUTING>KUBE-SERVICES".
+// nat returns a table with kube-proxy's chains, other chains, and rules written
+// "PREROUTING>KUBE-SERVICES".
 func nat(others, rules string) Table {
 	t := Table{Name: "nat", Chains: map[string]bool{"PREROUTING": true, "OUTPUT": true, "POSTROUTING": true}}
 	for name := range strings.FieldsSeq("KUBE-SERVICES KUBE-POSTROUTING KUBE-MARK-MASQ " + svc + " " + others) {
@@ -63,14 +63,14 @@ const (
 	all     = "KUBE-MARK-MASQ KUBE-POSTROUTING KUBE-SERVICES " + svc
 )
 
-func TestPlanRemovesWhatIsKubeProxys(t *testing.T) {
+func TestPlanRemovesOnlyKubeProxyChains(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		table         Table
 		busy          []string
 		unhook        []int
 		empty, delete string
-		says          string
+		text          string
 	}{
 		{
 			"nothing of others", nat("", hooks+content), nil,
@@ -85,7 +85,7 @@ func TestPlanRemovesWhatIsKubeProxys(t *testing.T) {
 			"jumps (3), KUBE-MARK-MASQ, KUBE-POSTROUTING, KUBE-SERVICES, KUBE-SVC-* (1)",
 		},
 		{
-			"jumps alone are left",
+			"only jumps",
 			Table{Name: "nat", Chains: map[string]bool{"OUTPUT": true}, Rules: []Rule{{"OUTPUT", "KUBE-SERVICES"}}},
 			nil,
 			[]int{0},
@@ -99,26 +99,26 @@ func TestPlanRemovesWhatIsKubeProxys(t *testing.T) {
 			"jumps (3), KUBE-POSTROUTING, KUBE-SERVICES, KUBE-SVC-* (1)",
 		},
 		{
-			"a built-in chain that kube-proxy does not mark in", nat("", hooks+content+"PREROUTING>KUBE-MARK-MASQ"), nil,
+			"another program marks in a built-in chain", nat("", hooks+content+"PREROUTING>KUBE-MARK-MASQ"), nil,
 			[]int{0, 1, 2},
 			"KUBE-POSTROUTING KUBE-SERVICES " + svc, "KUBE-POSTROUTING KUBE-SERVICES " + svc,
 			"jumps (3), KUBE-POSTROUTING, KUBE-SERVICES, KUBE-SVC-* (1)",
 		},
 		{
-			"another's chain leads to the Services", nat("MINE", hooks+content+"MINE>KUBE-SERVICES"), nil,
+			"a chain of another program jumps to the Services", nat("MINE", hooks+content+"MINE>KUBE-SERVICES"), nil,
 			[]int{0, 1, 2},
 			all, "KUBE-MARK-MASQ KUBE-POSTROUTING " + svc,
 			"jumps (3), KUBE-MARK-MASQ, KUBE-POSTROUTING, KUBE-SVC-* (1), content of KUBE-SERVICES, which others use",
 		},
 		{
-			"others use what the rules do not show", nat("", hooks+content),
+			"in use in a way that rules do not show", nat("", hooks+content),
 			[]string{"KUBE-SERVICES", svc, "KUBE-MARK-MASQ"},
 			[]int{0, 1, 2},
 			"KUBE-POSTROUTING KUBE-SERVICES " + svc, "KUBE-POSTROUTING",
 			"jumps (3), KUBE-POSTROUTING, content of KUBE-SERVICES, which others use, content of KUBE-SVC-* (1), which others use",
 		},
 		{
-			"second time, with what others use",
+			"only what other programs use",
 			Table{
 				Name:   "nat",
 				Chains: map[string]bool{"MINE": false, "KUBE-SERVICES": false, "KUBE-MARK-MASQ": false},
@@ -127,7 +127,7 @@ func TestPlanRemovesWhatIsKubeProxys(t *testing.T) {
 			nil,
 			nil, "", "", "",
 		},
-		{"nothing there", Table{Name: "nat"}, nil, nil, "", "", ""},
+		{"empty table", Table{Name: "nat"}, nil, nil, "", "", ""},
 	} {
 		p := tc.table.Plan(tc.busy...)
 		if !slices.Equal(p.Unhook, tc.unhook) {
@@ -139,18 +139,16 @@ func TestPlanRemovesWhatIsKubeProxys(t *testing.T) {
 		if got := strings.Join(p.Delete, " "); got != tc.delete {
 			t.Errorf("%s: deletes %s, want %s", tc.name, got, tc.delete)
 		}
-		if got := p.String(); got != tc.says {
-			t.Errorf("%s: says\n%s, want\n%s", tc.name, got, tc.says)
+		if got := p.String(); got != tc.text {
+			t.Errorf("%s: printed\n%s, want\n%s", tc.name, got, tc.text)
 		}
-		if p.IsEmpty() != (tc.says == "") {
-			t.Errorf("%s: nothing to do: %v", tc.name, p.IsEmpty())
+		if p.IsEmpty() != (tc.text == "") {
+			t.Errorf("%s: empty plan: %v", tc.name, p.IsEmpty())
 		}
 	}
 }
 
-// A transaction in which the rules that jump go before the chains leaves nothing
-// that leads to what is gone.
-func TestPlanLeavesNoJumpToWhatIsGone(t *testing.T) {
+func TestPlanLeavesNoJumpToDeletedChains(t *testing.T) {
 	table := nat("MINE CNI", hooks+content+"MINE>KUBE-SERVICES CNI>KUBE-MARK-MASQ PREROUTING>"+svc)
 	p := table.Plan()
 	left := maps.Clone(table.Chains)

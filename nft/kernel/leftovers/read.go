@@ -2,39 +2,64 @@ package leftovers
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/socket"
 )
 
-// state is what a family's tables held.
+const (
+	// writeBuffer limits the length of a transaction, which is one datagram; some hundred
+	// thousand chains fit. Nothing is allocated.
+	writeBuffer = 64 << 20
+	// readTimeout is how long a socket may be read from. The kernel answers immediately;
+	// this only ends what would never end.
+	readTimeout = 30 * time.Second
+)
+
+// open opens a socket to nf_tables.
+func open(netNS int) (*netlink.Conn, error) {
+	conn, err := socket.Open(netNS)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(conn.SetWriteBuffer(writeBuffer), conn.SetReadDeadline(time.Now().Add(readTimeout))); err != nil {
+		return nil, errors.Join(fmt.Errorf("set up a netfilter socket: %w", err), conn.Close())
+	}
+	return conn, nil
+}
+
+// A state is what the tables of a family hold.
 type state struct {
 	// generation is that of nf_tables when the rules at the hooks were read.
 	generation uint32
-	// consistent is true as long as all else was read at the same generation.
+	// consistent is true while everything was read at that generation.
 	consistent bool
-	// hasTable is whether the table of kube-proxy's nftables mode is there.
+	// hasTable is whether the table of kube-proxy's nftables mode exists.
 	hasTable bool
 	tables   []*table
 }
 
-// table is a table of iptables, with the numbers of its rules.
+// A table is a table of iptables, with the handles of its rules.
 type table struct {
 	Table
 	handles []uint64
 }
 
-// read reads a family.
+// read reads the tables of a family.
 func read(conn *netlink.Conn, f model.Family) (*state, error) {
 	s := &state{consistent: true}
 	var err error
-	if s.generation, err = generation(conn); err != nil {
+	if s.generation, err = socket.Generation(conn); err != nil {
 		return nil, err
 	}
-	names, err := tables(conn, f)
+	names, err := tableNames(conn, f)
 	if err != nil {
 		return nil, err
 	}
@@ -52,12 +77,12 @@ func read(conn *netlink.Conn, f model.Family) (*state, error) {
 	return s, nil
 }
 
-// refresh reads again only what stands at the hooks. That is little, however many
-// Services there were, and what is deleted by number: a number may be another
-// rule's if the table was made anew.
+// refresh reads again only the rules at the hooks. They are few, however many Services there
+// were, and they are deleted by handle: if the table was rebuilt, a handle may be another
+// rule's.
 func (s *state) refresh(conn *netlink.Conn, f model.Family) (err error) {
 	s.consistent = false
-	if s.generation, err = generation(conn); err != nil {
+	if s.generation, err = socket.Generation(conn); err != nil {
 		return err
 	}
 	for _, t := range s.tables {
@@ -74,31 +99,21 @@ func (s *state) refresh(conn *netlink.Conn, f model.Family) (err error) {
 	return nil
 }
 
-// generation is a number that grows with every change of nf_tables.
-func generation(conn *netlink.Conn) (id uint32, err error) {
-	m := request(unix.NFT_MSG_GETGEN, 0, unix.AF_UNSPEC, nil)
-	return id, ask(conn, m, func(ad *netlink.AttributeDecoder) error {
-		for ad.Next() {
-			if ad.Type() == unix.NFTA_GEN_ID {
-				id = ad.Uint32()
-			}
-		}
-		return nil
+// ask sends a request and calls fn with the attributes of each answer.
+func ask(conn *netlink.Conn, m netlink.Message, fn func(d *attr.Decoder, attributes []byte)) error {
+	return socket.Ask(conn, m, func(answer netlink.Message) error {
+		var d attr.Decoder
+		fn(&d, d.Body(answer.Data))
+		return d.Err()
 	})
 }
 
-// tables lists the names of a family's tables. A kernel without the family has
-// none.
-func tables(conn *netlink.Conn, f model.Family) (map[string]bool, error) {
+// tableNames returns the names of a family's tables. A kernel without the family has none.
+func tableNames(conn *netlink.Conn, f model.Family) (map[string]bool, error) {
 	names := map[string]bool{}
-	m := request(unix.NFT_MSG_GETTABLE, netlink.Dump, nft.FamilyNumber(f), nil)
-	err := ask(conn, m, func(ad *netlink.AttributeDecoder) error {
-		for ad.Next() {
-			if ad.Type() == unix.NFTA_TABLE_NAME {
-				names[ad.String()] = true
-			}
-		}
-		return nil
+	m := socket.Nftables(unix.NFT_MSG_GETTABLE, netlink.Dump, nft.FamilyNumber(f), nil)
+	err := ask(conn, m, func(d *attr.Decoder, attributes []byte) {
+		names[attr.String(d.Find(attributes, unix.NFTA_TABLE_NAME))] = true
 	})
 	if errors.Is(err, unix.EAFNOSUPPORT) {
 		err = nil
@@ -108,8 +123,8 @@ func tables(conn *netlink.Conn, f model.Family) (map[string]bool, error) {
 
 // read reads chains and rules.
 func (t *table) read(conn *netlink.Conn, f model.Family) error {
-	m := request(unix.NFT_MSG_GETCHAIN, netlink.Dump, nft.FamilyNumber(f), func(ae *netlink.AttributeEncoder) {
-		ae.String(unix.NFTA_CHAIN_TABLE, t.Name)
+	m := socket.Nftables(unix.NFT_MSG_GETCHAIN, netlink.Dump, nft.FamilyNumber(f), func(e *attr.Encoder) {
+		e.String(unix.NFTA_CHAIN_TABLE, t.Name)
 	})
 	if err := ask(conn, m, t.addChain); err != nil {
 		return err
@@ -117,18 +132,15 @@ func (t *table) read(conn *netlink.Conn, f model.Family) error {
 	return t.readRules(conn, f, "")
 }
 
-// readRules reads the rules of a chain, or of all if it has no name.
+// readRules reads the rules of a chain, or of all chains if it has no name.
 func (t *table) readRules(conn *netlink.Conn, f model.Family, chain string) error {
-	m := request(unix.NFT_MSG_GETRULE, netlink.Dump, nft.FamilyNumber(f), func(ae *netlink.AttributeEncoder) {
-		ae.String(unix.NFTA_RULE_TABLE, t.Name)
+	m := socket.Nftables(unix.NFT_MSG_GETRULE, netlink.Dump, nft.FamilyNumber(f), func(e *attr.Encoder) {
+		e.String(unix.NFTA_RULE_TABLE, t.Name)
 		if chain != "" {
-			ae.String(unix.NFTA_RULE_CHAIN, chain)
+			e.String(unix.NFTA_RULE_CHAIN, chain)
 		}
 	})
-	return ask(conn, m, func(ad *netlink.AttributeDecoder) error {
-		t.addRule(ad, chain)
-		return nil
-	})
+	return ask(conn, m, func(d *attr.Decoder, attributes []byte) { t.addRule(d, attributes, chain) })
 }
 
 // dropHookRules drops the rules at the hooks.
@@ -142,17 +154,16 @@ func (t *table) dropHookRules() {
 	t.Rules, t.handles = rules, handles
 }
 
-// addChain adds a chain that is in this table: not every kernel lists only those
-// asked for.
-func (t *table) addChain(ad *netlink.AttributeDecoder) error {
+// addChain adds a chain if it is in this table: some kernels also list others.
+func (t *table) addChain(d *attr.Decoder, attributes []byte) {
 	var in, name string
 	var base bool
-	for ad.Next() {
-		switch ad.Type() {
+	for kind, value := range d.Attributes(attributes) {
+		switch kind {
 		case unix.NFTA_CHAIN_TABLE:
-			in = ad.String()
+			in = attr.String(value)
 		case unix.NFTA_CHAIN_NAME:
-			name = ad.String()
+			name = attr.String(value)
 		case unix.NFTA_CHAIN_HOOK:
 			base = true
 		}
@@ -160,27 +171,23 @@ func (t *table) addChain(ad *netlink.AttributeDecoder) error {
 	if in == t.Name {
 		t.Chains[name] = base
 	}
-	return nil
 }
 
-// addRule adds a rule that is in this table and chain.
-func (t *table) addRule(ad *netlink.AttributeDecoder, chain string) {
+// addRule adds a rule if it is in this table and, unless that is empty, in this chain.
+func (t *table) addRule(d *attr.Decoder, attributes []byte, chain string) {
 	var in string
 	var handle uint64
 	var r Rule
-	for ad.Next() {
-		switch ad.Type() {
+	for kind, value := range d.Attributes(attributes) {
+		switch kind {
 		case unix.NFTA_RULE_TABLE:
-			in = ad.String()
+			in = attr.String(value)
 		case unix.NFTA_RULE_CHAIN:
-			r.Chain = ad.String()
+			r.Chain = attr.String(value)
 		case unix.NFTA_RULE_HANDLE:
-			handle = ad.Uint64()
+			handle = d.Uint64(value)
 		case unix.NFTA_RULE_EXPRESSIONS:
-			ad.Nested(func(list *netlink.AttributeDecoder) error {
-				r.Target = target(list)
-				return nil
-			})
+			r.Target = jumpTarget(d, value)
 		}
 	}
 	if in == t.Name && (chain == "" || chain == r.Chain) {
@@ -188,46 +195,17 @@ func (t *table) addRule(ad *netlink.AttributeDecoder, chain string) {
 	}
 }
 
-// target is the chain that a rule jumps to. Only an "immediate" expression can
-// do so by itself; what others hold is passed over unread.
-func target(list *netlink.AttributeDecoder) (chain string) {
-	for list.Next() {
-		list.Nested(func(expression *netlink.AttributeDecoder) error {
-			immediate := false
-			for expression.Next() {
-				switch {
-				case expression.Type() == unix.NFTA_EXPR_NAME:
-					immediate = expression.String() == "immediate"
-				case expression.Type() == unix.NFTA_EXPR_DATA && immediate:
-					expression.Nested(verdict(&chain))
-				}
-			}
-			return nil
-		})
+// jumpTarget returns the chain that a rule jumps to. Only an "immediate" expression has a
+// verdict with a chain; the data of others is not decoded.
+func jumpTarget(d *attr.Decoder, expressions []byte) (chain string) {
+	for _, e := range d.Attributes(expressions) {
+		if attr.String(d.Find(e, unix.NFTA_EXPR_NAME)) != "immediate" {
+			continue
+		}
+		data := d.Find(d.Find(e, unix.NFTA_EXPR_DATA), unix.NFTA_IMMEDIATE_DATA)
+		if name := d.Find(d.Find(data, unix.NFTA_DATA_VERDICT), unix.NFTA_VERDICT_CHAIN); name != nil {
+			chain = attr.String(name)
+		}
 	}
 	return chain
-}
-
-// verdict reads the chain of a verdict that is to be loaded; data for registers
-// has none.
-func verdict(chain *string) func(*netlink.AttributeDecoder) error {
-	return within(unix.NFTA_IMMEDIATE_DATA, func(ad *netlink.AttributeDecoder) {
-		ad.Nested(within(unix.NFTA_DATA_VERDICT, func(ad *netlink.AttributeDecoder) {
-			ad.Nested(within(unix.NFTA_VERDICT_CHAIN, func(ad *netlink.AttributeDecoder) {
-				*chain = ad.String()
-			}))
-		}))
-	})
-}
-
-// within has fn read the attribute of a kind.
-func within(kind uint16, fn func(*netlink.AttributeDecoder)) func(*netlink.AttributeDecoder) error {
-	return func(ad *netlink.AttributeDecoder) error {
-		for ad.Next() {
-			if ad.Type() == kind {
-				fn(ad)
-			}
-		}
-		return nil
-	}
 }

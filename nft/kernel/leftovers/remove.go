@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
 
 	"github.com/mdlayher/netlink"
@@ -13,34 +12,35 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/leftovers/ipvs"
+	"kube-vmap/nft/kernel/socket"
 )
 
-// Config says where to look, and what is somebody else's.
+// Config is the configuration of [Remove].
 type Config struct {
 	// NetNS is a file descriptor of a network namespace; zero means that of the
 	// calling thread.
 	NetNS int
-	// ExcludeCIDRs are ranges whose IPVS virtual servers are not kube-proxy's, as
-	// its option ipvs.excludeCIDRs says.
+	// ExcludeCIDRs are ranges whose IPVS virtual servers are not kube-proxy's (its option
+	// ipvs.excludeCIDRs).
 	ExcludeCIDRs []netip.Prefix
 }
 
-// Everybody who writes nf_tables makes a removal start again that was on its way.
+// Any commit to nf_tables meanwhile makes a removal start over.
 const (
-	// maxReads is how often all is read.
+	// maxReads is how often everything is read.
 	maxReads = 10
-	// maxWrites is how often, for each of these, the rest is done again: reading the
-	// hooks, and writing.
+	// maxWrites is how often, after each of these, the rules at the hooks are read again
+	// and the batch is committed.
 	maxWrites = 100
 )
 
-// Remove removes what kube-proxy left, but for what its iptables mode left in the
-// legacy backend. The result names, for a log, what is gone. Nothing to remove is
-// no error; what cannot be removed does not keep the rest.
+// Remove removes what kube-proxy left, except for what its iptables mode left in the legacy
+// backend. The result names what was removed, for a log. Nothing to remove is no error, and
+// a part that cannot be removed does not stop the others.
 //
-// It belongs after the first commit of our own rules, lest a packet meet none,
-// and after the removal of legacy rules, which may hold ipvs mode's sets.
-// Connections that IPVS carries do not survive it.
+// Call it after the first commit of our own rules, so that packets always meet rules, and
+// after the removal of legacy rules, which may use the ipsets of ipvs mode. Connections
+// that IPVS carries are cut.
 func Remove(c Config) (removed []string, err error) {
 	for _, f := range model.Families {
 		names, e := removeTables(func() (*netlink.Conn, error) { return open(c.NetNS) }, f)
@@ -53,31 +53,31 @@ func Remove(c Config) (removed []string, err error) {
 	return append(removed, names...), errors.Join(err, e)
 }
 
-// removeTables removes what is in nf_tables, in one transaction. What was read
-// while others wrote may lack something, and so is read once more.
+// removeTables removes what is in nf_tables, in one transaction. A read during which other
+// programs wrote may be incomplete, so it is repeated.
 func removeTables(dial func() (*netlink.Conn, error), f model.Family) (removed []string, err error) {
-	calm := 0
+	quiet := 0 // reads that found nothing
 	for range maxReads {
-		names, whole, e := tryRemove(dial, f)
+		names, consistent, e := tryRemove(dial, f)
 		removed = append(removed, names...)
 		if e != nil && !isRetryable(e) {
-			return removed, permission(e)
+			return removed, socket.ExplainPermission(e, "program nftables")
 		}
 		if err = e; e != nil {
 			continue
 		}
 		if len(names) == 0 {
-			calm++
+			quiet++
 		}
-		if whole || calm == 2 {
+		if consistent || quiet == 2 {
 			return removed, nil
 		}
 	}
 	return removed, fmt.Errorf("other programs change nf_tables too fast: %w", cmp.Or(err, error(unix.ERESTART)))
 }
 
-// isRetryable reports whether somebody got in between the reading and the writing, or
-// made the reading fail.
+// isRetryable reports whether another program may have caused the error, by a commit between
+// the read and the write or during the read.
 func isRetryable(err error) bool {
 	for _, errno := range []error{unix.ERESTART, unix.ENOENT, unix.ENOBUFS, unix.EINTR, unix.EAGAIN} {
 		if errors.Is(err, errno) {
@@ -87,18 +87,9 @@ func isRetryable(err error) bool {
 	return false
 }
 
-// permission says what to do where permission is missing.
-func permission(err error) error {
-	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("no permission to program nftables; run as root or with CAP_NET_ADMIN: %w", err)
-	}
-	return err
-}
-
-// tryRemove reads and writes once, and reports whether it saw all there was. It
-// has a socket of its own, because answers of a failed reading may still wait at
-// the last one.
-func tryRemove(dial func() (*netlink.Conn, error), f model.Family) (removed []string, whole bool, err error) {
+// tryRemove reads and writes once, and reports whether the read was consistent. It uses a
+// new socket, because answers of a failed read may still wait at the last one.
+func tryRemove(dial func() (*netlink.Conn, error), f model.Family) (removed []string, consistent bool, err error) {
 	conn, err := dial()
 	if err != nil {
 		return nil, false, err
@@ -112,13 +103,13 @@ func tryRemove(dial func() (*netlink.Conn, error), f model.Family) (removed []st
 	return removed, s.consistent, err
 }
 
-// remove writes until the kernel takes it: somebody may write in between, and the
-// kernel may know of a chain that is in use where it could not be seen.
+// remove commits until the kernel accepts the batch: other programs may write in between,
+// and a chain may be in use in a way that does not show in the rules.
 func (s *state) remove(conn *netlink.Conn, f model.Family) (removed []string, err error) {
 	busy := map[string][]string{}
 	for range maxWrites {
-		plans, nothing := s.plan(busy)
-		if nothing {
+		plans, empty := s.plan(busy)
+		if empty {
 			return nil, s.check(conn)
 		}
 		more, err := newBatch(f, s, plans).commit(conn)
@@ -138,24 +129,25 @@ func (s *state) remove(conn *netlink.Conn, f model.Family) (removed []string, er
 	return nil, unix.ERESTART
 }
 
-func (s *state) plan(busy map[string][]string) (plans []Plan, nothing bool) {
-	nothing = !s.hasTable
+// plan returns the plans of all tables, and whether there is nothing to remove.
+func (s *state) plan(busy map[string][]string) (plans []Plan, empty bool) {
+	empty = !s.hasTable
 	for _, t := range s.tables {
 		p := t.Plan(busy[t.Name]...)
-		nothing = nothing && p.IsEmpty()
+		empty = empty && p.IsEmpty()
 		plans = append(plans, p)
 	}
-	return plans, nothing
+	return plans, empty
 }
 
-// check finds out whether somebody wrote during the reading.
+// check finds out whether nf_tables changed during the read.
 func (s *state) check(conn *netlink.Conn) error {
-	now, err := generation(conn)
+	now, err := socket.Generation(conn)
 	s.consistent = s.consistent && now == s.generation
 	return err
 }
 
-// describe says what is gone.
+// describe returns what the plans removed.
 func (s *state) describe(f model.Family, plans []Plan) (names []string) {
 	if s.hasTable {
 		names = append(names, "table "+nft.FamilyName(f)+" "+tableName)

@@ -16,17 +16,16 @@ import (
 	"kube-vmap/model"
 )
 
-// fakeKernel holds kube-proxy's own table and fails as it is told. What the
-// kernel makes of the messages otherwise is tested with the real one, in
-// integration/takeover.
+// fakeKernel has kube-proxy's own table and can be made to fail. How a real kernel handles
+// the messages is tested in integration/takeover.
 type fakeKernel struct {
 	generation uint32
 	there      bool
-	// answers are what becomes of the next readings of tables and of the next
-	// batches: an errno, or zero for success. There is no end of successes.
+	// readings and batches are the results of the next reads of tables and of the next
+	// batches: an errno, or zero for success. After them all succeed.
 	readings, batches []unix.Errno
-	// reads and writes are how many batches somebody else commits in between: one
-	// during each of our readings, one before each of our batches.
+	// reads and writes are how many batches another program commits: one during each of
+	// our reads, one before each of our batches.
 	reads, writes int
 	sockets       int
 	waiting       [][]netlink.Message
@@ -34,11 +33,12 @@ type fakeKernel struct {
 
 func (k *fakeKernel) dial() (*netlink.Conn, error) {
 	k.sockets++
+	k.generation = max(k.generation, 1) // the kernel's first one
 	k.waiting = nil
 	return nltest.Dial(k.serve), nil
 }
 
-// serve answers to what is sent, and then, without requests, to reading.
+// serve answers requests, and without requests returns the answers that wait.
 func (k *fakeKernel) serve(requests []netlink.Message) ([]netlink.Message, error) {
 	switch {
 	case len(requests) == 0:
@@ -66,7 +66,7 @@ func (k *fakeKernel) list(m netlink.Message) ([]netlink.Message, error) {
 	if errno := next(&k.readings); errno != 0 {
 		return nil, errno
 	}
-	name := "somebody's"
+	name := "other"
 	if k.there {
 		name = tableName
 	}
@@ -74,7 +74,7 @@ func (k *fakeKernel) list(m netlink.Message) ([]netlink.Message, error) {
 	return k.answer(m, unix.NFTA_TABLE_NAME, append([]byte(name), 0)), nil
 }
 
-// answer is a message with one attribute.
+// answer returns a message with one attribute.
 func (k *fakeKernel) answer(m netlink.Message, kind uint16, value []byte) []netlink.Message {
 	m.Data = append([]byte{0, 0, 0, 0}, nltest.MustMarshalAttributes([]netlink.Attribute{{Type: kind, Data: value}})...)
 	return []netlink.Message{m}
@@ -112,22 +112,22 @@ func next(answers *[]unix.Errno) unix.Errno {
 	return first
 }
 
-func TestRemovalStartsAgainWhenSomebodyGetsInBetween(t *testing.T) {
+func TestRemoveRetriesAfterForeignCommits(t *testing.T) {
 	for _, f := range model.Families {
 		for _, tc := range []struct {
 			name    string
 			kernel  fakeKernel
 			sockets int
 		}{
-			{"nobody does", fakeKernel{there: true}, 1},
+			{"no other program writes", fakeKernel{there: true}, 1},
 			{"others write before we do, twice", fakeKernel{there: true, writes: 2}, 2},
 			{"others write while we read", fakeKernel{there: true, reads: 1}, 2},
-			{"others never stop to write, but pause before we do", fakeKernel{there: true, reads: 1000}, 3},
+			{"others write all the time, but not before our batch", fakeKernel{there: true, reads: 1000}, 3},
 			{"others write, and there is nothing to remove", fakeKernel{reads: 1}, 2},
-			{"others never stop, and there is nothing to remove", fakeKernel{reads: 1000}, 2},
+			{"others write all the time, and there is nothing to remove", fakeKernel{reads: 1000}, 2},
 			{"the answers are too many", fakeKernel{there: true, readings: []unix.Errno{unix.ENOBUFS}}, 2},
 			{"a signal comes", fakeKernel{there: true, readings: []unix.Errno{unix.EINTR, unix.EINTR}}, 3},
-			{"the table goes meanwhile", fakeKernel{there: true, batches: []unix.Errno{unix.ENOENT}}, 2},
+			{"the table is deleted meanwhile", fakeKernel{there: true, batches: []unix.Errno{unix.ENOENT}}, 2},
 		} {
 			k := tc.kernel
 			removed, err := removeTables(k.dial, f)
@@ -144,16 +144,16 @@ func TestRemovalStartsAgainWhenSomebodyGetsInBetween(t *testing.T) {
 	}
 }
 
-func TestRemovalGivesUp(t *testing.T) {
+func TestRemoveReturnsErrorsThatDoNotPass(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		kernel fakeKernel
 		is     error
 		says   string
 	}{
-		{"others never stop", fakeKernel{there: true, writes: 1000000}, unix.ERESTART, "too fast"},
-		{"no right", fakeKernel{there: true, batches: []unix.Errno{unix.EPERM}}, fs.ErrPermission, "CAP_NET_ADMIN"},
-		{"no right to read", fakeKernel{readings: []unix.Errno{unix.EPERM}}, fs.ErrPermission, "CAP_NET_ADMIN"},
+		{"others write all the time", fakeKernel{there: true, writes: 1000000}, unix.ERESTART, "too fast"},
+		{"no permission", fakeKernel{there: true, batches: []unix.Errno{unix.EPERM}}, fs.ErrPermission, "CAP_NET_ADMIN"},
+		{"no permission to read", fakeKernel{readings: []unix.Errno{unix.EPERM}}, fs.ErrPermission, "CAP_NET_ADMIN"},
 		{"no memory", fakeKernel{there: true, batches: []unix.Errno{unix.ENOMEM}}, unix.ENOMEM, ""},
 	} {
 		k := tc.kernel
@@ -164,7 +164,7 @@ func TestRemovalGivesUp(t *testing.T) {
 	}
 }
 
-func TestAKernelWithoutTheFamilyHasNothingToRemove(t *testing.T) {
+func TestRemoveOfMissingFamilyIsNoError(t *testing.T) {
 	k := fakeKernel{readings: []unix.Errno{unix.EAFNOSUPPORT}}
 	if removed, err := removeTables(k.dial, model.IPv6); err != nil || len(removed) > 0 {
 		t.Errorf("removed %q, error %v", removed, err)

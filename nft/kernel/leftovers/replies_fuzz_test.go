@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/attr"
 )
 
-// attribute is a string or what attributes are within.
+// attribute returns an attribute with a string, bytes or nested attributes.
 func attribute(kind uint16, value any) netlink.Attribute {
 	switch v := value.(type) {
 	case string:
@@ -26,7 +27,7 @@ func attribute(kind uint16, value any) netlink.Attribute {
 
 type nest = []netlink.Attribute
 
-// jump is a rule of table nat, as the kernel sends it.
+// jump returns a rule of table nat, as the kernel sends it.
 func jump(chain, target string) []byte {
 	verdict := attribute(unix.NFTA_DATA_VERDICT, nest{attribute(unix.NFTA_VERDICT_CHAIN, target)})
 	expression := nest{
@@ -44,7 +45,7 @@ func jump(chain, target string) []byte {
 	})
 }
 
-// chainNamed is a chain of table nat; one at a hook if that is so.
+// chainNamed returns a chain of table nat, at a hook if base is true.
 func chainNamed(name string, base bool) []byte {
 	list := nest{attribute(unix.NFTA_CHAIN_TABLE, "nat"), attribute(unix.NFTA_CHAIN_NAME, name)}
 	if base {
@@ -53,8 +54,7 @@ func chainNamed(name string, base bool) []byte {
 	return nltest.MustMarshalAttributes(list)
 }
 
-// pack puts messages into one text: whether each is a rule, its length, the
-// message.
+// pack joins messages: of each its type, its length, the message.
 func pack(rule bool, messages ...[]byte) []byte {
 	var out []byte
 	for _, m := range messages {
@@ -68,9 +68,8 @@ func pack(rule bool, messages ...[]byte) []byte {
 	return out
 }
 
-// FuzzRead reads any bytes as chains and rules of table nat. Whatever they are, a
-// batch can be made of what comes of them, and it touches nothing that is not
-// kube-proxy's.
+// FuzzRead decodes any bytes as chains and rules of table nat. A batch can be made of the
+// result, and it touches nothing that is not kube-proxy's.
 func FuzzRead(f *testing.F) {
 	const service = "KUBE-SVC-ABCDEFGHIJKLMNOP"
 	chains := pack(false, chainNamed("PREROUTING", true), chainNamed("KUBE-SERVICES", false), chainNamed(service, false), chainNamed("MINE", false))
@@ -86,9 +85,9 @@ func FuzzRead(f *testing.F) {
 			n := min(int(binary.LittleEndian.Uint16(b[1:])), len(b)-3)
 			read := nat.addChain
 			if b[0] == unix.NFT_MSG_NEWRULE {
-				read = func(ad *netlink.AttributeDecoder) error { nat.addRule(ad, ""); return nil }
+				read = func(d *attr.Decoder, attributes []byte) { nat.addRule(d, attributes, "") }
 			}
-			_ = decode(netlink.Message{Data: append(make([]byte, nfHeaderLen), b[3:3+n]...)}, read) // the rest is read all the same
+			read(&attr.Decoder{}, b[3:3+n])
 			b = b[3+n:]
 		}
 		if len(nat.Rules) != len(nat.handles) || len(nat.Rules)+len(nat.Chains) > len(dump) {
@@ -108,14 +107,14 @@ func FuzzRead(f *testing.F) {
 		}
 		if !p.IsEmpty() {
 			b := newBatch(model.IPv6, &state{tables: []*table{nat}}, []Plan{p})
-			if want := 2 + len(p.Unhook) + len(p.Empty) + len(p.Delete); len(b.messages) != want {
-				t.Errorf("%d messages, want %d", len(b.messages), want)
+			if want := len(p.Unhook) + len(p.Empty) + len(p.Delete); len(b.Messages) != want {
+				t.Errorf("%d messages, want %d", len(b.Messages), want)
 			}
 		}
 		nat.dropHookRules()
 		for i := range nat.Rules {
 			if nat.Chains[nat.Rules[i].Chain] {
-				t.Errorf("rule %+v is not forgotten", nat.Rules[i])
+				t.Errorf("rule %+v is not dropped", nat.Rules[i])
 			}
 		}
 	})

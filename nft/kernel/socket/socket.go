@@ -22,13 +22,18 @@ const (
 
 // Open opens a socket of netfilter. The network namespace is given by its file
 // descriptor; zero means that of the calling thread.
-func Open(netNS int) (*netlink.Conn, error) {
-	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: netNS, MessageBufferSize: pieceSize})
+func Open(netNS int) (*netlink.Conn, error) { return open(unix.NETLINK_NETFILTER, netNS) }
+
+// OpenGeneric opens a socket of generic netlink; see [Open].
+func OpenGeneric(netNS int) (*netlink.Conn, error) { return open(unix.NETLINK_GENERIC, netNS) }
+
+func open(protocol, netNS int) (*netlink.Conn, error) {
+	conn, err := netlink.Dial(protocol, &netlink.Config{NetNS: netNS, MessageBufferSize: pieceSize})
 	if err != nil {
 		return nil, openError(err)
 	}
 	if err := conn.SetReadBuffer(readBuffer); err != nil {
-		return nil, errors.Join(fmt.Errorf("set the buffer size of a netfilter socket: %w", err), conn.Close())
+		return nil, errors.Join(fmt.Errorf("set the buffer size of a netlink socket: %w", err), conn.Close())
 	}
 	return conn, nil
 }
@@ -37,7 +42,7 @@ func openError(err error) error {
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
 		return fmt.Errorf("the kernel lacks netfilter's netlink (CONFIG_NETFILTER_NETLINK): %w", err)
 	}
-	return fmt.Errorf("open a netfilter socket: %w", err)
+	return fmt.Errorf("open a netlink socket: %w", err)
 }
 
 // ExplainPermission adds to an error that is [fs.ErrPermission] what is not permitted and
@@ -75,8 +80,9 @@ func Nftables(kind uint16, flags netlink.HeaderFlags, family uint8, attributes f
 	return Request(unix.NFNL_SUBSYS_NFTABLES, kind, flags, family, attributes)
 }
 
-// Ask sends a request and calls fn with each answer. After an error of fn the rest of the
-// answers is read all the same, so that the next request does not get them.
+// Ask sends a request and calls fn with each answer, except for an acknowledgement. After
+// an error of fn the rest of the answers is read all the same, so that the next request does
+// not get them.
 func Ask(conn *netlink.Conn, request netlink.Message, fn func(netlink.Message) error) error {
 	if _, err := conn.Send(request); err != nil {
 		return err
@@ -85,6 +91,9 @@ func Ask(conn *netlink.Conn, request netlink.Message, fn func(netlink.Message) e
 	for m, err := range conn.ReceiveIter() {
 		if err != nil {
 			return err
+		}
+		if m.Header.Type == netlink.Error {
+			continue
 		}
 		if err := fn(m); first == nil && err != nil {
 			first = fmt.Errorf("decode an answer of the kernel: %w", err)

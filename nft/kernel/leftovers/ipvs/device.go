@@ -9,22 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Device is the name of the dummy device that kube-proxy's ipvs mode gives the
-// Services' addresses.
+// Device is the name of the dummy device to which kube-proxy's ipvs mode adds the addresses
+// of Services.
 const Device = "kube-ipvs0"
 
-// device is kube-proxy's device.
+// A device is kube-proxy's device.
 type device struct {
 	handle *netlink.Handle
 	link   netlink.Link
 }
 
-// openDevice finds the device; nil if there is none. A device of the name that is
-// no dummy was not made by kube-proxy.
+// openDevice returns the device, or nil if there is none. A device of that name that is not
+// a dummy was not created by kube-proxy.
 func openDevice(netNS int) (*device, error) {
 	h, err := netlink.NewHandleAt(namespace(netNS), unix.NETLINK_ROUTE)
 	if err != nil {
-		return nil, fmt.Errorf("open a routing socket: %w", err)
+		return nil, fmt.Errorf("open an rtnetlink socket: %w", err)
 	}
 	link, err := h.LinkByName(Device)
 	if err == nil {
@@ -35,12 +35,12 @@ func openDevice(netNS int) (*device, error) {
 	h.Close()
 	var missing netlink.LinkNotFoundError
 	if err != nil && !errors.As(err, &missing) {
-		return nil, fmt.Errorf("look for device %s: %w", Device, err)
+		return nil, fmt.Errorf("find device %s: %w", Device, err)
 	}
 	return nil, nil
 }
 
-// namespace is a network namespace as package netlink wants it named.
+// namespace returns a network namespace as package netlink names it.
 func namespace(fd int) netns.NsHandle {
 	if fd == 0 {
 		return netns.None()

@@ -10,15 +10,17 @@ import (
 	"github.com/mdlayher/netlink"
 	"github.com/mdlayher/netlink/nltest"
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
 )
 
-// fakeIPVS is generic netlink with two families, one of which is IPVS.
+// fakeIPVS is a generic netlink with two families, one of which is IPVS.
 type fakeIPVS struct {
 	servers [][]netlink.Attribute
 	missing bool       // the kernel has no IPVS
-	refuses unix.Errno // what deleting ends with
+	refuses unix.Errno // error of each deletion
 	deleted [][]netlink.Attribute
-	asked   []uint8 // commands to the family
+	asked   []uint8 // commands sent to the family
 }
 
 const ipvsID = 37
@@ -44,7 +46,7 @@ func (k *fakeIPVS) serve(requests []netlink.Message) ([]netlink.Message, error) 
 		}
 		return multipart(m, answers)
 	}
-	outer, err := netlink.UnmarshalAttributes(m.Data[genlHeaderLen:])
+	outer, err := netlink.UnmarshalAttributes(m.Data[attr.BodyHeaderLen:])
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +60,12 @@ func (k *fakeIPVS) serve(requests []netlink.Message) ([]netlink.Message, error) 
 
 // multipart ends the answers to a dump as the kernel does.
 func multipart(m netlink.Message, answers []netlink.Message) ([]netlink.Message, error) {
-	m.Data = nil
-	return nltest.Multipart(append(answers, m, m))
+	m.Header.Type, m.Data = netlink.Done, nil
+	answers = append(answers, m)
+	for i := range answers {
+		answers[i].Header.Flags |= netlink.Multi
+	}
+	return answers, nil
 }
 
 func familyEntry(m netlink.Message, name string, id uint16) netlink.Message {
@@ -97,7 +103,7 @@ func full(protocol uint16, to string) []netlink.Attribute {
 	return append(named(protocol, to), netlink.Attribute{Type: 6, Data: []byte("rr\x00")})
 }
 
-func TestVirtualServersGoByWhatNamesThem(t *testing.T) {
+func TestRemoveServersDeletesByKey(t *testing.T) {
 	mark := []netlink.Attribute{
 		{Type: attrFamily, Data: binary.NativeEndian.AppendUint16(nil, unix.AF_INET)},
 		{Type: attrMark, Data: binary.NativeEndian.AppendUint32(nil, 7)},
@@ -130,14 +136,14 @@ func TestVirtualServersGoByWhatNamesThem(t *testing.T) {
 	}
 }
 
-func TestAKernelWithoutIPVSIsAskedNothing(t *testing.T) {
+func TestRemoveServersSendsNothingWithoutIPVS(t *testing.T) {
 	k := &fakeIPVS{missing: true}
 	if n, err := removeServers(nltest.Dial(k.serve), nil); n != 0 || err != nil || len(k.asked) > 0 {
 		t.Errorf("removed %d, asked %v: %v", n, k.asked, err)
 	}
 }
 
-func TestAServerThatIsGoneAlreadyIsNoError(t *testing.T) {
+func TestRemoveServersIgnoresServersAlreadyRemoved(t *testing.T) {
 	for errno, fails := range map[unix.Errno]bool{unix.ESRCH: false, unix.EPERM: true} {
 		k := &fakeIPVS{servers: [][]netlink.Attribute{full(unix.IPPROTO_TCP, "10.96.0.1:443")}, refuses: errno}
 		if n, err := removeServers(nltest.Dial(k.serve), nil); n != 0 || (err != nil) != fails {
@@ -146,11 +152,11 @@ func TestAServerThatIsGoneAlreadyIsNoError(t *testing.T) {
 	}
 }
 
-func TestSetNamesAreThoseOfKubeProxy(t *testing.T) {
+func TestIPSetNamesAreThoseOfKubeProxy(t *testing.T) {
 	names := IPSetNames()
 	for _, name := range []string{
 		"KUBE-CLUSTER-IP", "KUBE-6-CLUSTER-IP", "KUBE-LOOP-BACK", "KUBE-IPVS-IPS", "KUBE-NODE-PORT-LOCAL-SCTP-HASH",
-		"KUBE-6-LOAD-BALANCER-SOURCE-CID", // cut, as the kernel takes no more
+		"KUBE-6-LOAD-BALANCER-SOURCE-CID", // cut to the longest name
 		"KUBE-6-NODE-PORT-LOCAL-SCTP-HAS",
 	} {
 		if !slices.Contains(names, name) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Config says where to look, and what is somebody else's.
+// Config is the configuration of [Remove].
 type Config struct {
 	// NetNS is a file descriptor of a network namespace; zero means that of the
 	// calling thread.
@@ -16,8 +16,7 @@ type Config struct {
 	ExcludeCIDRs []netip.Prefix
 }
 
-// Remove removes all of it, if the device is there. The result names what is
-// gone.
+// Remove removes everything, if the device exists. The result names what was removed.
 func Remove(c Config) (removed []string, err error) {
 	d, err := openDevice(c.NetNS)
 	if d == nil || err != nil {

@@ -8,10 +8,12 @@ import (
 	"github.com/mdlayher/netlink"
 	"github.com/mdlayher/netlink/nltest"
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
 )
 
-// FuzzServers has IPVS list any bytes as its virtual servers. Whatever they are,
-// what is deleted was listed, and none that is marked or excluded.
+// FuzzServers decodes any bytes as virtual servers. Only listed ones are deleted, and none of
+// a firewall mark or of an excluded range.
 func FuzzServers(f *testing.F) {
 	service := func(attributes []netlink.Attribute) []byte {
 		return nltest.MustMarshalAttributes([]netlink.Attribute{
@@ -39,23 +41,19 @@ func FuzzServers(f *testing.F) {
 			m := requests[0]
 			switch {
 			case m.Header.Type == unix.GENL_ID_CTRL:
-				return multipart(m, []netlink.Message{familyEntry(m, genlName, ipvsID)})
+				return multipart(m, []netlink.Message{familyEntry(m, familyName, ipvsID)})
 			case m.Data[0] == cmdGetService:
 				a, b := m, m
-				a.Data, b.Data = append(make([]byte, genlHeaderLen), first...), append(make([]byte, genlHeaderLen), second...)
+				a.Data, b.Data = append(make([]byte, attr.BodyHeaderLen), first...), append(make([]byte, attr.BodyHeaderLen), second...)
 				return multipart(m, []netlink.Message{a, b})
 			}
 			deleted++
-			outer, err := netlink.UnmarshalAttributes(m.Data[genlHeaderLen:])
+			outer, err := netlink.UnmarshalAttributes(m.Data[attr.BodyHeaderLen:])
 			if err != nil || len(outer) != 1 {
 				t.Fatalf("asked for % x: %v", m.Data, err)
 			}
-			ad, err := netlink.NewAttributeDecoder(outer[0].Data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s := decode(ad); s.isFirewallMark || except[0].Contains(s.addr()) || except[1].Contains(s.addr()) {
-				t.Errorf("deleted %s, which is somebody else's", s)
+			if s := decode(&attr.Decoder{}, outer[0].Data); s.isFirewallMark || except[0].Contains(s.addr()) || except[1].Contains(s.addr()) {
+				t.Errorf("deleted %s, which is not kube-proxy's", s)
 			}
 			return nltest.Error(0, requests)
 		})

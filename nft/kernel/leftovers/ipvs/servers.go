@@ -9,10 +9,16 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/socket"
 )
 
-// Numbers of IPVS's generic netlink family (include/uapi/linux/ip_vs.h).
+// The generic netlink family of IPVS (include/uapi/linux/ip_vs.h).
 const (
+	familyName    = "IPVS" // IPVS_GENL_NAME
+	familyVersion = 1      // IPVS_GENL_VERSION
+
 	cmdDelService = 3 // IPVS_CMD_DEL_SERVICE
 	cmdGetService = 4 // IPVS_CMD_GET_SERVICE
 
@@ -24,27 +30,26 @@ const (
 	attrMark     = 5 // IPVS_SVC_ATTR_FWMARK
 )
 
-// server is a virtual server, with what names it as the kernel wrote it.
+// A server is a virtual server, with its key as the kernel wrote it.
 type server struct {
 	family                  uint16
 	protocol, address, port []byte
 	isFirewallMark          bool // it serves a firewall mark, not an address
 }
 
-// RemoveServers removes the virtual servers but those of a firewall mark, which
-// kube-proxy does not make, and those of excluded ranges. It returns how many are
-// gone.
+// RemoveServers removes the virtual servers, except for those of a firewall mark, which
+// kube-proxy does not create, and those in excluded ranges. It returns how many it removed.
 func RemoveServers(c Config) (removed int, err error) {
-	conn, err := netlink.Dial(unix.NETLINK_GENERIC, &netlink.Config{NetNS: c.NetNS})
+	conn, err := socket.OpenGeneric(c.NetNS)
 	if err != nil {
-		return 0, fmt.Errorf("open a generic netlink socket: %w", err)
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	return removeServers(conn, c.ExcludeCIDRs)
 }
 
 func removeServers(conn *netlink.Conn, except []netip.Prefix) (removed int, err error) {
-	id, err := family(conn)
+	id, err := familyID(conn)
 	if id == 0 || err != nil {
 		return 0, err
 	}
@@ -59,40 +64,68 @@ func removeServers(conn *netlink.Conn, except []netip.Prefix) (removed int, err 
 		switch e := s.remove(conn, id); {
 		case e == nil:
 			removed++
-		case !errors.Is(e, unix.ESRCH): // somebody was faster
+		case !errors.Is(e, unix.ESRCH): // another program removed it first
 			err = errors.Join(err, fmt.Errorf("remove virtual server %s: %w", s, e))
 		}
 	}
 	return removed, err
 }
 
-func list(conn *netlink.Conn, id uint16) (servers []server, err error) {
-	m := message(id, cmdGetService, netlink.Dump, nil)
-	err = ask(conn, m, func(ad *netlink.AttributeDecoder) error {
-		for ad.Next() {
-			if ad.Type() == attrService {
-				ad.Nested(func(nested *netlink.AttributeDecoder) error {
-					servers = append(servers, decode(nested))
-					return nil
-				})
-			}
+// familyID returns the number of IPVS among the generic netlink families, zero if the kernel
+// has no IPVS. All families are listed, because to ask for one by name makes the kernel load
+// its module.
+func familyID(conn *netlink.Conn) (id uint16, err error) {
+	m := request(unix.GENL_ID_CTRL, unix.CTRL_CMD_GETFAMILY, netlink.Dump, nil)
+	err = socket.Ask(conn, m, func(m netlink.Message) error {
+		var d attr.Decoder
+		attributes := d.Body(m.Data)
+		if attr.String(d.Find(attributes, unix.CTRL_ATTR_FAMILY_NAME)) == familyName {
+			id = d.NativeUint16(d.Find(attributes, unix.CTRL_ATTR_FAMILY_ID))
 		}
-		return nil
+		return d.Err()
 	})
-	return servers, err
+	if err != nil {
+		return 0, fmt.Errorf("list generic netlink families: %w", err)
+	}
+	return id, nil
 }
 
-func decode(ad *netlink.AttributeDecoder) (s server) {
-	for ad.Next() {
-		switch ad.Type() {
+// request returns a request to a generic netlink family.
+func request(id uint16, command uint8, flags netlink.HeaderFlags, attributes func(*attr.Encoder)) netlink.Message {
+	e := attr.Encoder{Bytes: []byte{command, familyVersion, 0, 0}} // struct genlmsghdr
+	if attributes != nil {
+		attributes(&e)
+	}
+	return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(id), Flags: netlink.Request | flags}, Data: e.Bytes}
+}
+
+func list(conn *netlink.Conn, id uint16) (servers []server, err error) {
+	err = socket.Ask(conn, request(id, cmdGetService, netlink.Dump, nil), func(m netlink.Message) error {
+		var d attr.Decoder
+		for kind, value := range d.Attributes(d.Body(m.Data)) {
+			if kind == attrService {
+				servers = append(servers, decode(&d, value))
+			}
+		}
+		return d.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list virtual servers of IPVS: %w", err)
+	}
+	return servers, nil
+}
+
+func decode(d *attr.Decoder, attributes []byte) (s server) {
+	for kind, value := range d.Attributes(attributes) {
+		switch kind {
 		case attrFamily:
-			s.family = ad.Uint16()
+			s.family = d.NativeUint16(value)
 		case attrProtocol:
-			s.protocol = ad.Bytes()
+			s.protocol = value
 		case attrAddress:
-			s.address = ad.Bytes()
+			s.address = value
 		case attrPort:
-			s.port = ad.Bytes()
+			s.port = value
 		case attrMark:
 			s.isFirewallMark = true
 		}
@@ -101,19 +134,18 @@ func decode(ad *netlink.AttributeDecoder) (s server) {
 }
 
 func (s server) remove(conn *netlink.Conn, id uint16) error {
-	m := message(id, cmdDelService, netlink.Acknowledge, func(ae *netlink.AttributeEncoder) {
-		ae.Nested(attrService, func(ae *netlink.AttributeEncoder) error {
-			ae.Uint16(attrFamily, s.family)
-			ae.Bytes(attrProtocol, s.protocol)
-			ae.Bytes(attrAddress, s.address)
-			ae.Bytes(attrPort, s.port)
-			return nil
+	m := request(id, cmdDelService, netlink.Acknowledge, func(e *attr.Encoder) {
+		e.Nested(attrService, func() {
+			e.NativeUint16(attrFamily, s.family)
+			e.Data(attrProtocol, s.protocol)
+			e.Data(attrAddress, s.address)
+			e.Data(attrPort, s.port)
 		})
 	})
-	return ask(conn, m, nil)
+	return socket.Ask(conn, m, func(netlink.Message) error { return nil })
 }
 
-// addr is the server's address, invalid if it has none.
+// addr returns the server's address, which is invalid if it has none.
 func (s server) addr() netip.Addr {
 	length := 4
 	if s.family == unix.AF_INET6 {
@@ -123,6 +155,7 @@ func (s server) addr() netip.Addr {
 	return a
 }
 
+// String returns the server's address and port.
 func (s server) String() string {
 	var port uint16
 	if len(s.port) == 2 {

@@ -8,13 +8,16 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/socket"
 )
 
-// maxSetName is the longest name that the kernel gives a set (IPSET_MAXNAMELEN
-// less its zero byte).
+// maxSetName is the length of the longest name of a set (IPSET_MAXNAMELEN less its zero
+// byte).
 const maxSetName = 31
 
-// IPSetNames are the sets of kube-proxy's ipvs mode, of both families
+// IPSetNames returns the names of the ipsets of kube-proxy's ipvs mode, of both families
 // (pkg/proxy/ipvs/ipset.go of Kubernetes 1.36).
 func IPSetNames() []string {
 	var names []string
@@ -32,28 +35,28 @@ func IPSetNames() []string {
 	return names
 }
 
-// Numbers of ipset's netlink protocol (include/uapi/linux/netfilter/ipset/ip_set.h).
+// Constants of ipset's netlink protocol (include/uapi/linux/netfilter/ipset/ip_set.h).
 const (
-	setProtocol = 6                    // IPSET_PROTOCOL_MIN, which every kernel speaks
+	setProtocol = 6                    // IPSET_PROTOCOL_MIN, which every kernel supports
 	cmdDestroy  = 3                    // IPSET_CMD_DESTROY
 	attrProto   = 1                    // IPSET_ATTR_PROTOCOL
 	attrSetName = 2                    // IPSET_ATTR_SETNAME
 	errSetInUse = unix.Errno(4096 + 4) // IPSET_ERR_BUSY
 )
 
-// A rule that was just deleted holds its sets until the kernel has torn it down
-// in the background: for so long sets in use are tried again, all together.
+// A rule that was just deleted holds its sets until the kernel has destroyed it in the
+// background. Sets in use are retried until then, all together.
 const (
 	maxDestroyTries = 100
 	destroyPause    = 10 * time.Millisecond
 )
 
-// RemoveIPSets removes the sets and returns the names of those that were there. A
-// set that a rule of somebody else reads stays, and is an error.
+// RemoveIPSets removes the ipsets and returns the names of those that existed. A set that a
+// rule of another program uses stays, and is an error.
 func RemoveIPSets(netNS int) (removed []string, err error) {
-	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, &netlink.Config{NetNS: netNS})
+	conn, err := socket.Open(netNS)
 	if err != nil {
-		return nil, fmt.Errorf("open a netfilter socket: %w", err)
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	busy := IPSetNames()
@@ -77,26 +80,18 @@ func RemoveIPSets(netNS int) (removed []string, err error) {
 		}
 	}
 	if len(busy) > 0 {
-		err = errors.Join(err, fmt.Errorf("remove ipsets %s, which rules of others read: %w", strings.Join(busy, ", "), unix.EBUSY))
+		err = errors.Join(err, fmt.Errorf("remove ipsets %s, which rules of other programs use: %w", strings.Join(busy, ", "), unix.EBUSY))
 	}
 	return removed, err
 }
 
-// destroy asks to be told if there is no such set.
+// destroy destroys a set. The flag for exclusive use makes it an error if there is no such
+// set.
 func destroy(conn *netlink.Conn, name string) error {
-	ae := netlink.NewAttributeEncoder()
-	ae.Uint8(attrProto, setProtocol)
-	ae.String(attrSetName, name)
-	attributes, err := ae.Encode()
-	if err != nil {
-		return err
-	}
-	_, err = conn.Execute(netlink.Message{
-		Header: netlink.Header{
-			Type:  unix.NFNL_SUBSYS_IPSET<<8 | cmdDestroy,
-			Flags: netlink.Request | netlink.Acknowledge | netlink.Excl,
-		},
-		Data: append([]byte{unix.AF_INET, unix.NFNETLINK_V0, 0, 0}, attributes...),
+	const flags = netlink.Acknowledge | netlink.Excl
+	m := socket.Request(unix.NFNL_SUBSYS_IPSET, cmdDestroy, flags, unix.AF_INET, func(e *attr.Encoder) {
+		e.Uint8(attrProto, setProtocol)
+		e.String(attrSetName, name)
 	})
-	return err
+	return socket.Ask(conn, m, func(netlink.Message) error { return nil })
 }
