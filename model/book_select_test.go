@@ -8,7 +8,7 @@ import (
 )
 
 // selectByTheBook is what Select should be, with flows of any protocol.
-func selectByTheBook(port ServicePortName, f Family, from []EndpointSlice, n Node) selectedEndpoints {
+func selectByTheBook(port ServicePortName, f Family, from []EndpointSlice, n Node) endpointLists {
 	offered := map[netip.AddrPort]Endpoint{}
 	for _, s := range from {
 		for _, p := range s.Ports {
@@ -50,12 +50,12 @@ func selectByTheBook(port ServicePortName, f Family, from []EndpointSlice, n Nod
 		}
 	}
 	flows := those(func(e Endpoint) bool { return e.Ready || e.Serving })
-	return selectedEndpoints{
-		Cluster: slices.SortedFunc(maps.Keys(cluster), netip.AddrPort.Compare),
-		Local:   slices.SortedFunc(maps.Keys(local), netip.AddrPort.Compare),
-		hasAny:  len(ready)+len(draining) > 0,
-		OnNode:  slices.SortedFunc(maps.Keys(onNode), netip.Addr.Compare),
-		Flows:   slices.SortedFunc(maps.Keys(flows), netip.AddrPort.Compare),
+	return endpointLists{
+		cluster:   slices.SortedFunc(maps.Keys(cluster), netip.AddrPort.Compare),
+		local:     slices.SortedFunc(maps.Keys(local), netip.AddrPort.Compare),
+		anyUsable: len(ready)+len(draining) > 0,
+		hairpin:   slices.SortedFunc(maps.Keys(onNode), netip.Addr.Compare),
+		flows:     slices.SortedFunc(maps.Keys(flows), netip.AddrPort.Compare),
 	}
 }
 

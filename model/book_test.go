@@ -54,7 +54,7 @@ func (c *cluster) byTheBook() book {
 		}
 	}
 	slices.SortStableFunc(outside, func(a, b Frontend) int {
-		return cmp.Or(firstIf(a.Kind == KindNodePort, b.Kind == KindNodePort), firstIf(a.Kind != KindExternalIP, b.Kind != KindExternalIP))
+		return cmp.Or(trueFirst(a.Kind == KindNodePort, b.Kind == KindNodePort), trueFirst(a.Kind != KindExternalIP, b.Kind != KindExternalIP))
 	})
 	for _, fe := range outside {
 		b.claim(fe, c.nodeAddrs)
@@ -81,7 +81,7 @@ func (b *book) claim(fe Frontend, nodeAddrs []netip.Addr) bool {
 	return false
 }
 
-// count counts the frontends of one port in NotLocal: once for inside, and once
+// add counts the frontends of one port in NotLocal: once for inside, and once
 // for outside.
 func (b *book) count(all []Frontend, f Family) {
 	if all[0].Verdict == VerdictDrop {
@@ -163,11 +163,11 @@ func sameByTheBook(said, is Frontend) bool {
 func (c *cluster) poolByTheBook(s Service, f Family, of []Frontend) {
 	got := selectByTheBook(of[0].Service, f, c.slicesOf(s.Name), c.node)
 	pool := &Pool{
-		Key: of[0].Match, Hairpin: got.OnNode,
+		Key: of[0].Match, Hairpin: got.hairpin,
 		Affinity: s.Affinity, Scheduler: s.Scheduler,
 	}
 	if protocol := of[0].Match.Protocol; protocol == UDP || protocol == TCP && c.options.TCPFlowEndpoints {
-		pool.FlowEndpoints = got.Flows
+		pool.FlowEndpoints = got.flows
 	}
 	if pool.Scheduler == SchedulerDefault {
 		pool.Scheduler = c.options.Scheduler
@@ -177,20 +177,20 @@ func (c *cluster) poolByTheBook(s Service, f Family, of []Frontend) {
 	}
 	outside := len(of) > 1
 	if s.InternalPolicy != PolicyLocal || outside {
-		pool.Cluster = got.Cluster
+		pool.Cluster = got.cluster
 	}
 	if s.InternalPolicy == PolicyLocal || s.ExternalPolicy == PolicyLocal && outside {
-		pool.Local = got.Local
+		pool.Local = got.local
 	}
 	for i := range of {
-		endpoints := got.Cluster
+		endpoints := got.cluster
 		if of[i].Policy == PolicyLocal {
-			endpoints = got.Local
+			endpoints = got.local
 		}
 		switch {
 		case len(endpoints) > 0:
 			of[i].Verdict = VerdictBalance
-		case got.hasAny:
+		case got.anyUsable:
 			of[i].Verdict = VerdictDrop
 		default:
 			of[i].Verdict = VerdictReject

@@ -5,44 +5,49 @@ import (
 	"slices"
 )
 
-// Budget limits what authors of Services can have every node hold, in elements of
-// the rule set. A cluster of honest Services is far from it. Zero means no limit.
+// Budget limits what Services make every node hold, in elements of the rule set. It
+// protects against authors of Services, not against growth: ordinary clusters are far
+// below it. Zero means no limit.
 type Budget struct {
-	// PerNamespace is how many elements the Services of one namespace may have together.
-	// Where they want more, the older ones are served as far as they fit.
+	// PerNamespace is how many elements the Services of one namespace may have in
+	// total. If they need more, the oldest ones are served as far as they fit.
 	PerNamespace int
-	// Total is how many all Services may have. Where they want more, the namespaces
-	// that have most get less, all of them the same: no other namespace is touched.
+	// Total is how many elements all Services may have. If they need more, the largest
+	// namespaces are cut down to the same share each; other namespaces are not affected.
 	Total int
-	// AffinityEndpoints is how many endpoints, counted for each port, one Service may have that
-	// remembers its clients.
+	// AffinityEndpoints is how many endpoints, counted once for each port, a Service
+	// with client affinity may have.
 	AffinityEndpoints int
 }
 
-// OverBudget is a Service that is not served because it is beyond the [Budget].
+// OverBudget reports that a Service is not served because it is over the [Budget], or
+// that it is served again.
 type OverBudget struct {
 	Service ServiceName
-	// Weight is how many elements the Service needs, Most how many it, or its namespace
-	// in all, may have. Both are zero if it is served again.
+	// Weight is how many elements the Service needs; Limit is how many it, or all of its
+	// namespace, may have. Both are zero if it is served again.
 	Weight, Limit int
 }
 
-// What things weigh in elements. An external address is more than what it has in
-// the kernel, since each is kept with the policy that it has.
+// The costs in elements. An external address costs more than its elements in the
+// kernel, because each is kept with its policy.
 const (
-	weightOfAddress  = 10
-	weightOfEndpoint = 1
-	weightOfMany     = 4                   // an endpoint of a Service with so many that they share one map
-	weightOfSticky   = 100                 // an endpoint that remembers its clients is a chain
-	weightOfTable    = 4 * MaglevTableSize // kilobytes that a word of an author asks for
+	weightOfAddress          = 10
+	weightOfEndpoint         = 1
+	weightOfSharedEndpoint   = 4   // of a Service with more than maxSlotEndpoints
+	weightOfAffinityEndpoint = 100 // with client affinity, each endpoint is a chain
+	// A table takes kilobytes, and an annotation of a few bytes is enough to ask for it.
+	weightOfMaglevTable = 4 * MaglevTableSize
 )
 
-// MaglevTableSize is how many slots the table of a port with the scheduler [SchedulerMaglev] has.
-const MaglevTableSize = 251
+// maxSlotEndpoints is how many endpoints of a port have slots of their own. More share
+// one map, which the kernel lists at a cost of the square of its size: with a million
+// endpoints that takes half a minute at each start.
+const maxSlotEndpoints = 255
 
-// weigh returns how many elements the entry's Service needs, and how many of its
-// endpoints remember clients.
-func (e *entry) weigh() (weight, sticky int) {
+// measure returns how many elements the entry's Service needs, and how many of its
+// endpoints have client affinity.
+func (e *serviceEntry) measure() (weight, affinityEndpoints int) {
 	if e.service == nil {
 		return 0, 0
 	}
@@ -50,66 +55,61 @@ func (e *entry) weigh() (weight, sticky int) {
 	ports := len(s.Ports)
 	weight = ports * (len(s.ClusterIPs) + weightOfAddress*(len(s.ExternalIPs)+len(s.LoadBalancerIPs)))
 	weight += ports * len(s.LoadBalancerIPs) * len(s.SourceRanges)
-	if s.Scheduler == SchedulerMaglev { // of its own; the default is the operator's choice
-		weight += ports * len(s.ClusterIPs) * weightOfTable
+	if s.Scheduler == SchedulerMaglev { // if chosen by the Service, not by default
+		weight += ports * len(s.ClusterIPs) * weightOfMaglevTable
 	}
-	offers := 0
+	endpoints := 0
 	for i := range e.slices {
-		offers += len(e.slices[i].Ports) * len(e.slices[i].Endpoints)
+		endpoints += len(e.slices[i].Ports) * len(e.slices[i].Endpoints)
 	}
 	if s.Affinity > 0 {
-		return weight + offers*weightOfSticky, offers
+		return weight + endpoints*weightOfAffinityEndpoint, endpoints
 	}
-	if offers > manyEndpoints*ports {
-		return weight + offers*weightOfMany, 0
+	if endpoints > maxSlotEndpoints*ports {
+		return weight + endpoints*weightOfSharedEndpoint, 0
 	}
-	return weight + offers*weightOfEndpoint, 0
+	return weight + endpoints*weightOfEndpoint, 0
 }
 
-// manyEndpoints is how many endpoints of a port have slots of their own. More share one
-// map, which the kernel lists at a cost of the square of its size: a million take half
-// a minute at each start.
-const manyEndpoints = 255
-
-// spending is what the Services weigh, by namespace and in all.
-type spending struct {
-	by    map[string]int
-	total int
-	// short are the namespaces some of whose Services are not served, and how many
-	// elements they may have.
-	short map[string]int
+// budgetUsage is the weight of the Services by namespace and in total.
+type budgetUsage struct {
+	byNamespace map[string]int
+	total       int
+	// limited are the namespaces that are over the budget, with their limits.
+	limited map[string]int
 }
 
-// add adds to what a namespace spends.
-func (s *spending) add(namespace string, weight int) {
-	s.total += weight
-	if s.by[namespace] += weight; s.by[namespace] == 0 {
-		delete(s.by, namespace)
+// add adds to the usage of a namespace.
+func (u *budgetUsage) add(namespace string, weight int) {
+	u.total += weight
+	if u.byNamespace[namespace] += weight; u.byNamespace[namespace] == 0 {
+		delete(u.byNamespace, namespace)
 	}
 }
 
-// limits returns the namespaces that spend more than they may, and how much that is;
-// nil if none does.
-func (s *spending) limits(b Budget) map[string]int {
-	most := b.PerNamespace
-	if b.Total > 0 && s.total > b.Total {
-		most = s.level(b)
+// limits returns the namespaces that are over the budget with their limits; nil if
+// there is none.
+func (u *budgetUsage) limits(b Budget) map[string]int {
+	limit := b.PerNamespace
+	if b.Total > 0 && u.total > b.Total {
+		limit = u.fairShare(b)
 	}
-	if most == 0 || s.total <= most {
+	if limit == 0 || u.total <= limit {
 		return nil
 	}
 	limits := map[string]int{}
-	for namespace, weight := range s.by {
-		if weight > most {
-			limits[namespace] = most
+	for namespace, weight := range u.byNamespace {
+		if weight > limit {
+			limits[namespace] = limit
 		}
 	}
 	return limits
 }
 
-// level is the most that each namespace may spend so that all keep within the total.
-func (s *spending) level(b Budget) int {
-	weights := slices.Sorted(maps.Values(s.by))
+// fairShare returns the limit for each namespace with which all together are within
+// the total.
+func (u *budgetUsage) fairShare(b Budget) int {
+	weights := slices.Sorted(maps.Values(u.byNamespace))
 	left := b.Total
 	for i, weight := range weights {
 		share := left / (len(weights) - i)
@@ -124,90 +124,95 @@ func (s *spending) level(b Budget) int {
 	return b.PerNamespace
 }
 
-// spend accounts for the entries that changed, and marks those of the same
-// namespaces that are now within the budget or beyond it. Only where a namespace is
-// beyond it are all Services looked at.
-func (m *ServiceMap) spend() {
+// updateBudget measures the entries that changed, and marks those that are now over
+// the budget or within it again.
+func (m *ServiceMap) updateBudget() {
 	for _, e := range m.dirty {
 		before := e.weight
-		e.weight, e.sticky = e.weigh()
-		m.spending.add(e.name.Namespace, e.weight-before)
+		e.weight, e.affinityEndpoints = e.measure()
+		m.usage.add(e.name.Namespace, e.weight-before)
 	}
-	before := m.spending.short
-	m.spending.short = m.spending.limits(m.options.Budget)
-	m.admit(before)
+	before := m.usage.limited
+	m.usage.limited = m.usage.limits(m.options.Budget)
+	affected := m.affectedNamespaces(before)
+	for _, e := range m.dirty {
+		if e.service == nil || !affected[e.name.Namespace] {
+			m.setOverBudget(e, m.options.Budget.checkAffinity(e))
+		}
+	}
+	m.admit(affected)
 }
 
-// sticky is the excess of a Service that has too many endpoints which remember
-// clients; zero if it has not.
-func (b Budget) sticky(e *entry) OverBudget {
-	if b.AffinityEndpoints > 0 && e.sticky > b.AffinityEndpoints {
-		return OverBudget{e.name, e.sticky * weightOfSticky, b.AffinityEndpoints * weightOfSticky}
-	}
-	return OverBudget{Service: e.name}
-}
-
-// admit decides which Services are within the budget: those that changed, and all of
-// a namespace that is or was beyond it, the oldest first, if one of its Services or
-// what it may spend has changed. Other namespaces do not pay for it.
-func (m *ServiceMap) admit(before map[string]int) {
+// affectedNamespaces returns the namespaces in which it must be decided again which
+// Services are served: those with a limit, now or before, if the limit or one of their
+// Services changed. Other namespaces cost nothing.
+func (m *ServiceMap) affectedNamespaces(before map[string]int) map[string]bool {
+	after := m.usage.limited
 	affected := map[string]bool{}
 	for _, e := range m.dirty {
 		namespace := e.name.Namespace
 		_, was := before[namespace]
-		_, is := m.spending.short[namespace]
+		_, is := after[namespace]
 		if was || is {
 			affected[namespace] = true
 		}
 	}
-	for _, limits := range [...]map[string]int{before, m.spending.short} {
+	for _, limits := range [...]map[string]int{before, after} {
 		for namespace := range limits {
-			if before[namespace] != m.spending.short[namespace] {
+			if before[namespace] != after[namespace] {
 				affected[namespace] = true
 			}
 		}
 	}
-	for _, e := range m.dirty {
-		if e.service == nil || !affected[e.name.Namespace] {
-			m.setExcess(e, m.options.Budget.sticky(e))
-		}
-	}
+	return affected
+}
+
+// admit decides which Services of the affected namespaces are served: the oldest
+// first, as far as they fit.
+func (m *ServiceMap) admit(affected map[string]bool) {
 	if len(affected) == 0 {
 		return
 	}
-	of := map[string][]*entry{}
+	entries := map[string][]*serviceEntry{}
 	for _, e := range m.services {
 		if e.service != nil && affected[e.name.Namespace] {
-			of[e.name.Namespace] = append(of[e.name.Namespace], e)
+			entries[e.name.Namespace] = append(entries[e.name.Namespace], e)
 		}
 	}
-	for namespace, list := range of {
-		most, short := m.spending.short[namespace]
-		slices.SortFunc(list, func(a, b *entry) int { return a.service.compareAge(b.service) })
-		spent := 0
+	for namespace, list := range entries {
+		limit, limited := m.usage.limited[namespace]
+		slices.SortFunc(list, func(a, b *serviceEntry) int { return a.service.compareAge(b.service) })
+		used := 0
 		for _, e := range list {
-			excess := m.options.Budget.sticky(e)
+			over := m.options.Budget.checkAffinity(e)
 			switch {
-			case excess.Weight > 0:
-			case short && spent+e.weight > most:
-				excess = OverBudget{e.name, e.weight, most}
+			case over.Weight > 0:
+			case limited && used+e.weight > limit:
+				over = OverBudget{e.name, e.weight, limit}
 			default:
-				spent += e.weight
+				used += e.weight
 			}
-			m.setExcess(e, excess)
+			m.setOverBudget(e, over)
 		}
 	}
 }
 
-// setExcess notes whether the entry is beyond the budget, and what of that is new.
-func (m *ServiceMap) setExcess(e *entry, x OverBudget) {
-	if e.excess == x {
-		return
+// checkAffinity reports whether a Service has too many endpoints with client affinity;
+// its weight is zero if not.
+func (b Budget) checkAffinity(e *serviceEntry) OverBudget {
+	if b.AffinityEndpoints > 0 && e.affinityEndpoints > b.AffinityEndpoints {
+		return OverBudget{e.name, e.affinityEndpoints * weightOfAffinityEndpoint, b.AffinityEndpoints * weightOfAffinityEndpoint}
 	}
-	changed := (e.excess.Weight > 0) != (x.Weight > 0)
-	e.excess = x
+	return OverBudget{Service: e.name}
+}
+
+// setOverBudget records whether the entry is over the budget, and marks it if that
+// changed.
+func (m *ServiceMap) setOverBudget(e *serviceEntry, o OverBudget) {
+	changed := (e.overBudget.Weight > 0) != (o.Weight > 0)
+	e.overBudget = o
 	if changed {
 		m.mark(e)
-		m.excesses = append(m.excesses, x)
+		m.overBudget = append(m.overBudget, o)
 	}
 }

@@ -49,7 +49,7 @@ func (s *spenders) expect(when string, reported int, unserved ...string) {
 		if e.service == nil {
 			continue
 		}
-		beyond := e.excess.Weight > 0
+		beyond := e.overBudget.Weight > 0
 		if served := len(s.FrontendsOf(name)) > 0; served == beyond {
 			s.Errorf("%s: %s is served: %t, and beyond the budget: %t", when, name, served, beyond)
 		}

@@ -7,62 +7,82 @@ import (
 	"slices"
 )
 
-// offer is what an EndpointSlice must have for a Service port: a port of its
-// name and protocol, in its family.
-type offer struct {
+// portKey is what an EndpointSlice must have to belong to a Service port: the family,
+// and a port of this name and protocol.
+type portKey struct {
 	port     string
 	protocol Protocol
 	family   Family
 }
 
-// numbers ranges over the numbers that the port has in the slice: none if it is
-// not offered there.
-func (o offer) numbers(s *EndpointSlice) iter.Seq[uint16] {
+// portNumbers ranges over the numbers of the port in the slice; none if the slice
+// does not have the port.
+func (k portKey) portNumbers(s *EndpointSlice) iter.Seq[uint16] {
 	return func(yield func(uint16) bool) {
-		if s.Family != o.family {
+		if s.Family != k.family {
 			return
 		}
 		for _, p := range s.Ports {
-			if p.Name == o.port && p.Protocol == o.protocol && !yield(p.Port) {
+			if p.Name == k.port && p.Protocol == k.protocol && !yield(p.Port) {
 				return
 			}
 		}
 	}
 }
 
-// candidate is one endpoint at one port number, and what decides whether it
-// serves. Services have up to hundreds of thousands, so that it is small: what
-// it stands for is found by its place.
+// offeredBy reports whether the slice has the port.
+func (k portKey) offeredBy(s *EndpointSlice) bool {
+	for range k.portNumbers(s) {
+		return true
+	}
+	return false
+}
+
+// candidate is one endpoint with one port number, and the traits that decide whether
+// it serves. It is small, because a Service has up to hundreds of thousands of them:
+// the endpoint is found by its position in [endpointSlices].
 type candidate struct {
-	slice, index uint32 // of the endpoint; see places
+	slice, index uint32 // position of the endpoint
 	number       uint16 // of the port
-	// traits are none where another candidate of the same address and number
-	// counts. Nobody wishes for a candidate without traits.
+	// traits are zero if another candidate with the same address and number is used
+	// instead. No list includes a candidate without traits.
 	traits traits
 }
 
-// candidates lists who makes the offer as node n sees them, sorted.
+// endpointSlices are the slices of one Service. Methods that take a list of candidates
+// need it sorted by compare.
+type endpointSlices []EndpointSlice
+
+// endpoint returns the candidate's endpoint.
+func (s endpointSlices) endpoint(c candidate) *Endpoint { return &s[c.slice].Endpoints[c.index] }
+
+// addrPort returns where the candidate serves.
+func (s endpointSlices) addrPort(c candidate) netip.AddrPort {
+	return netip.AddrPortFrom(s.endpoint(c).Addr, c.number)
+}
+
+// candidates returns the candidates for a port with their traits on node n, sorted.
 //
-// The same address may stand in several slices while an endpoint moves between
-// them, and a terminating pod's address may already belong to a new pod: the
-// endpoint that is not terminating counts.
-func (p places) candidates(o offer, n *Node) []candidate {
-	type found struct { // with the address, which most comparisons are about
+// The same address may be in several slices while an endpoint moves between them, and
+// the address of a terminating pod may already belong to a new pod. Of such
+// duplicates, the first in the order of compare is used.
+func (s endpointSlices) candidates(key portKey, n *Node) []candidate {
+	type found struct { // with the address, to make most comparisons cheap
 		at netip.AddrPort
 		candidate
 	}
 	count := 0
-	for i := range p {
-		for range o.numbers(&p[i]) {
-			count += len(p[i].Endpoints)
+	for i := range s {
+		for range key.portNumbers(&s[i]) {
+			count += len(s[i].Endpoints)
 		}
 	}
 	all := make([]found, 0, count)
-	for i := range p {
-		for number := range o.numbers(&p[i]) {
-			for k := range p[i].Endpoints {
-				c := candidate{uint32(i), uint32(k), number, n.traitsOf(&p[i].Endpoints[k])}
-				all = append(all, found{p.addr(c), c})
+	for i := range s {
+		for number := range key.portNumbers(&s[i]) {
+			for k := range s[i].Endpoints {
+				c := candidate{uint32(i), uint32(k), number, n.traitsOf(&s[i].Endpoints[k])}
+				all = append(all, found{s.addrPort(c), c})
 			}
 		}
 	}
@@ -70,7 +90,7 @@ func (p places) candidates(o offer, n *Node) []candidate {
 		if c := a.at.Compare(b.at); c != 0 {
 			return c
 		}
-		return p.compareTwins(a.candidate, b.candidate)
+		return s.compareSameAddr(a.candidate, b.candidate)
 	})
 	out := make([]candidate, len(all))
 	for i := range all {
@@ -82,22 +102,41 @@ func (p places) candidates(o offer, n *Node) []candidate {
 	return out
 }
 
-// compareDuplicates orders endpoints of one address so that the one to believe
-// comes first, whatever order the slices came in. It asks no node, so that all
-// believe the same.
+// compare orders candidates by address and number, and duplicates so that the one to
+// use comes first.
+func (s endpointSlices) compare(a, b candidate) int {
+	if c := s.addrPort(a).Compare(s.addrPort(b)); c != 0 {
+		return c
+	}
+	return s.compareSameAddr(a, b)
+}
+
+// compareSameAddr orders candidates of one address and number. Their positions come
+// last: they do not affect traffic, but make every candidate findable.
+func (s endpointSlices) compareSameAddr(a, b candidate) int {
+	return cmp.Or(
+		compareDuplicates(s.endpoint(a), s.endpoint(b)),
+		cmp.Compare(a.slice, b.slice),
+		cmp.Compare(a.index, b.index),
+	)
+}
+
+// compareDuplicates orders endpoints of one address so that the one to use comes
+// first: one that does not terminate, then by the other conditions. The result does
+// not depend on the order of the slices or on the node.
 func compareDuplicates(a, b *Endpoint) int {
 	return cmp.Or(
-		firstIf(!a.Terminating, !b.Terminating),
-		firstIf(a.Ready, b.Ready),
-		firstIf(a.Serving, b.Serving),
+		trueFirst(!a.Terminating, !b.Terminating),
+		trueFirst(a.Ready, b.Ready),
+		trueFirst(a.Serving, b.Serving),
 		cmp.Compare(a.Node, b.Node),
 		cmp.Compare(a.ZoneHints, b.ZoneHints),
 		cmp.Compare(a.NodeHints, b.NodeHints),
 	)
 }
 
-// firstIf orders what has a property before what has not.
-func firstIf(a, b bool) int {
+// trueFirst compares booleans so that true comes first.
+func trueFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -105,4 +144,59 @@ func firstIf(a, b bool) int {
 		return -1
 	}
 	return 1
+}
+
+// find returns the position of the first candidate at the address, or where it
+// belongs.
+func (s endpointSlices) find(all []candidate, at netip.AddrPort) (int, bool) {
+	return slices.BinarySearchFunc(all, at, func(c candidate, at netip.AddrPort) int { return s.addrPort(c).Compare(at) })
+}
+
+// traitsAt returns the traits of the candidate that is used at the address; zero if
+// there is none.
+func (s endpointSlices) traitsAt(all []candidate, at netip.AddrPort) traits {
+	if i, found := s.find(all, at); found {
+		return all[i].traits
+	}
+	return 0
+}
+
+// refreshTraits sets the traits of all candidates at the address and returns those of
+// the one that is used.
+func (s endpointSlices) refreshTraits(all []candidate, at netip.AddrPort, n *Node) traits {
+	i, found := s.find(all, at)
+	if !found {
+		return 0
+	}
+	all[i].traits = n.traitsOf(s.endpoint(all[i]))
+	for k := i + 1; k < len(all) && s.addrPort(all[k]) == at; k++ {
+		all[k].traits = 0
+	}
+	return all[i].traits
+}
+
+// remove removes the candidates that are gone, in place.
+func (s endpointSlices) remove(all, gone []candidate) []candidate {
+	from, to := 0, 0
+	for _, c := range gone {
+		n, _ := slices.BinarySearchFunc(all[from:], c, s.compare)
+		to += copy(all[to:], all[from:from+n])
+		from += n + 1
+	}
+	to += copy(all[to:], all[from:])
+	return all[:to]
+}
+
+// insert inserts the new candidates, in place if there is room. It works from the end,
+// so that each candidate moves once.
+func (s endpointSlices) insert(all, added []candidate) []candidate {
+	end := len(all)
+	all = slices.Grow(all, len(added))[:end+len(added)]
+	for i := len(added) - 1; i >= 0; i-- {
+		at, _ := slices.BinarySearchFunc(all[:end], added[i], s.compare)
+		copy(all[at+i+1:], all[at:end])
+		all[at+i] = added[i]
+		end = at
+	}
+	return all
 }

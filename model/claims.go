@@ -7,60 +7,61 @@ import (
 	"slices"
 )
 
-// Conflict is a claim that lost: Loser wants a match that Winner holds. The
-// loser's frontend is not programmed while that is so.
+// Conflict is a claim that lost: Loser claims a match that Winner holds. While that is
+// so, the loser's frontend is not programmed.
 type Conflict struct {
 	Match         Match
 	Winner, Loser ServicePortName
 }
 
-// claims decides which Service holds a match that several claim. Kubernetes
-// does not stop two Services from listing the same external address, nor a
-// folder from listing the same ClusterIP twice. The ClusterIP's owner wins, then
-// the load balancer address's, then the older Service, at any time and on every
-// node; when the winner goes, the next one takes over.
+// claims decides which Service holds a match that several claim. Kubernetes allows two
+// Services with the same external address, and a folder of manifests may have two with
+// the same ClusterIP. A ClusterIP wins over a load balancer address, that over an
+// external IP, and then the older Service wins, at any time and on every node. When
+// the winner goes, the next one takes over.
 //
-// A claim costs the logarithm of how many others there are at its match: many
-// Services may list one address, and each of them many.
+// To add or remove a claim costs the logarithm of the number of claims of its match:
+// many Services may list one address, and each of them many.
 type claims struct {
-	asked map[Match][]claim // in the order of compare: the first wins
-	// settled are the winners and lost counts the losers of contested matches, both
-	// as of the last settlement. losers is the sum of lost.
-	settled map[Match]*Frontend
-	lost    map[Match]int
-	losers  int
-	// nodeAddrs serve node ports; nodePorts is how many of settled are such.
+	byMatch map[Match][]claim // sorted by compare: the first wins
+	// winners holds the winner and loserCounts the number of losers of each match, both
+	// as of its last resolve. loserTotal is the sum of loserCounts.
+	winners     map[Match]*Frontend
+	loserCounts map[Match]int
+	loserTotal  int
+	// nodeAddrs are the addresses that serve node ports; nodePorts is how many winners
+	// are node ports.
 	nodeAddrs map[netip.Addr]struct{}
 	nodePorts [len(Families)]int
-	// peaks are what asked, settled and lost held at most.
+	// peaks are the largest sizes of byMatch, winners and loserCounts; see Shrink.
 	peaks [3]int
 }
 
-// claim is one Service's wish for a match.
+// claim is one frontend that claims its match.
 type claim struct {
 	service  *Service
 	frontend *Frontend
 }
 
 func newClaims() claims {
-	return claims{asked: map[Match][]claim{}, settled: map[Match]*Frontend{}, lost: map[Match]int{}}
+	return claims{byMatch: map[Match][]claim{}, winners: map[Match]*Frontend{}, loserCounts: map[Match]int{}}
 }
 
-// compare orders the claims of one match; the winner comes first. What a cluster
-// gave out wins over what a Service's author wrote: else an older Service could
-// list addresses that are not given out yet as its external ones, and get the
-// traffic of whoever is given them (CVE-2020-8554).
+// compare orders the claims of one match, the winner first. An address that the cluster
+// assigned wins over one that a Service's author wrote. Otherwise an older Service
+// could list unassigned addresses as external IPs and receive the traffic of the
+// Services that they are assigned to later (CVE-2020-8554).
 func (c claim) compare(o claim) int {
 	return cmp.Or(
-		cmp.Compare(c.frontend.Kind.authority(), o.frontend.Kind.authority()),
+		cmp.Compare(c.frontend.Kind.precedence(), o.frontend.Kind.precedence()),
 		c.service.compareAge(o.service),
 	)
 }
 
-// authority is smaller the fewer may write addresses of the kind: the API server
-// gives out ClusterIPs and node ports, controllers write addresses of load balancers,
-// and everybody who may make Services writes external IPs.
-func (k Kind) authority() int {
+// precedence is lower the fewer users may set addresses of the kind: the API server
+// assigns ClusterIPs and node ports, controllers write addresses of load balancers, and
+// everyone who may create Services writes external IPs.
+func (k Kind) precedence() int {
 	switch k {
 	case KindLoadBalancerIP:
 		return 1
@@ -70,71 +71,73 @@ func (k Kind) authority() int {
 	return 0
 }
 
-// find returns the index of a claim among those of its match, false if it is not
-// there. Claims that compare alike are one Service's, in the order of its ports.
+// find returns the index of a claim among those of its match, or else where it belongs
+// and false. Claims that compare as equal belong to one Service and are in the order
+// of its ports.
 func (c *claims) find(cl claim) (int, bool) {
-	asked := c.asked[cl.frontend.Match]
-	i, _ := slices.BinarySearchFunc(asked, cl, claim.compare)
-	for ; i < len(asked) && asked[i].frontend != cl.frontend; i++ {
-		if asked[i].compare(cl) != 0 {
-			return i, false
+	list := c.byMatch[cl.frontend.Match]
+	i, _ := slices.BinarySearchFunc(list, cl, claim.compare)
+	for ; i < len(list) && list[i].compare(cl) == 0; i++ {
+		if list[i].frontend == cl.frontend {
+			return i, true
 		}
 	}
-	return i, i < len(asked)
+	return i, false
 }
 
-// enter adds a claim.
-func (c *claims) enter(cl claim) {
+// add adds a claim.
+func (c *claims) add(cl claim) {
 	i, _ := c.find(cl)
 	m := cl.frontend.Match
-	c.asked[m] = slices.Insert(c.asked[m], i, cl)
+	c.byMatch[m] = slices.Insert(c.byMatch[m], i, cl)
 }
 
-// withdraw removes a claim.
-func (c *claims) withdraw(cl claim) {
+// remove removes a claim if it exists.
+func (c *claims) remove(cl claim) {
 	m := cl.frontend.Match
 	i, found := c.find(cl)
 	switch {
 	case !found:
-	case len(c.asked[m]) == 1:
-		delete(c.asked, m)
+	case len(c.byMatch[m]) == 1:
+		delete(c.byMatch, m)
 	default:
-		c.asked[m] = slices.Delete(c.asked[m], i, i+1)
+		c.byMatch[m] = slices.Delete(c.byMatch[m], i, i+1)
 	}
 }
 
-// first is the claim that comes first at the match, or nil.
+// first returns the first claim of the match, or nil.
 func (c *claims) first(m Match) *claim {
-	if asked := c.asked[m]; len(asked) > 0 {
-		return &asked[0]
+	if list := c.byMatch[m]; len(list) > 0 {
+		return &list[0]
 	}
 	return nil
 }
 
-// holder is the claim that holds the match, or nil, and how many claims lose it.
-// A node port, which the API server gave out, holds its port on the addresses
-// that serve node ports, whoever claims such an address as an external one.
+// holder returns the claim that holds the match, or nil, and the number of claims that
+// lose it. A node port, which the API server assigned, holds its port on the
+// addresses that serve node ports, even if a Service claims such an address as an
+// external one.
 func (c *claims) holder(m Match) (holder *claim, losers int) {
 	first := c.first(m)
 	if first == nil {
 		return nil, 0
 	}
-	if port := c.nodePortOver(m); port != nil && !first.frontend.OwnsPool() {
-		return port, len(c.asked[m]) - c.alsoClaims(m, port)
+	if port := c.nodePortFor(m); port != nil && !first.frontend.OwnsPool() {
+		return port, len(c.byMatch[m]) - c.ownClaims(m, port)
 	}
-	return first, len(c.asked[m]) - 1
+	return first, len(c.byMatch[m]) - 1
 }
 
-// alsoClaims counts the claims of a match that are the node port's own Service
-// port's, which loses nothing to itself.
-func (c *claims) alsoClaims(m Match, port *claim) int {
+// ownClaims counts the claims of a match by the Service port that has the node port.
+// They do not lose, because a Service port does not conflict with itself.
+func (c *claims) ownClaims(m Match, port *claim) int {
 	n := 0
 	for _, kind := range [...]Kind{KindLoadBalancerIP, KindExternalIP} {
 		own := claim{port.service, &Frontend{Match: m, Kind: kind}}
-		asked := c.asked[m]
-		i, _ := slices.BinarySearchFunc(asked, own, claim.compare)
-		for ; i < len(asked) && asked[i].compare(own) == 0; i++ {
-			if asked[i].frontend.Service == port.frontend.Service {
+		list := c.byMatch[m]
+		i, _ := slices.BinarySearchFunc(list, own, claim.compare)
+		for ; i < len(list) && list[i].compare(own) == 0; i++ {
+			if list[i].frontend.Service == port.frontend.Service {
 				n++
 			}
 		}
@@ -142,18 +145,18 @@ func (c *claims) alsoClaims(m Match, port *claim) int {
 	return n
 }
 
-// nodePortOver is the node port that serves the match, or nil.
-func (c *claims) nodePortOver(m Match) *claim {
+// nodePortFor returns the node port that serves the match, or nil.
+func (c *claims) nodePortFor(m Match) *claim {
 	if _, ours := c.nodeAddrs[m.Addr]; !ours {
 		return nil
 	}
 	return c.first(m.atNodePort())
 }
 
-// atNodePort is the match of the node port of the same number.
+// atNodePort returns the match of the node port with the same number.
 func (m Match) atNodePort() Match { return Match{Family: m.Family, Protocol: m.Protocol, Port: m.Port} }
 
-// winner is the frontend to program for the match, or nil.
+// winner returns the frontend to program for the match, or nil.
 func (c *claims) winner(m Match) *Frontend {
 	if holder, _ := c.holder(m); holder != nil && holder.frontend.Match == m {
 		return holder.frontend
@@ -161,8 +164,8 @@ func (c *claims) winner(m Match) *Frontend {
 	return nil
 }
 
-// setNodeAddrs replaces the addresses that serve node ports and returns the
-// matches whose holder that may change. It looks at all claims.
+// setNodeAddrs replaces the addresses that serve node ports. It returns the matches
+// whose holder this may change, for which it looks at all claims.
 func (c *claims) setNodeAddrs(addrs []netip.Addr) []Match {
 	before := c.nodeAddrs
 	c.nodeAddrs = make(map[netip.Addr]struct{}, len(addrs))
@@ -170,7 +173,7 @@ func (c *claims) setNodeAddrs(addrs []netip.Addr) []Match {
 		c.nodeAddrs[a] = struct{}{}
 	}
 	var touched []Match
-	for m := range c.asked {
+	for m := range c.byMatch {
 		_, was := before[m.Addr]
 		_, is := c.nodeAddrs[m.Addr]
 		if was != is {
@@ -180,59 +183,60 @@ func (c *claims) setNodeAddrs(addrs []netip.Addr) []Match {
 	return touched
 }
 
-// beside returns the matches whose holder may change with that of a node port.
-func (c *claims) beside(m Match) []Match {
+// coveredBy returns the claimed matches whose holder may change with that of the node
+// port m; none if m is not a node port.
+func (c *claims) coveredBy(m Match) []Match {
 	if !m.nodePort() {
 		return nil
 	}
 	var touched []Match
 	for a := range c.nodeAddrs {
 		m.Addr = a
-		if FamilyOf(a) == m.Family && len(c.asked[m]) > 0 {
+		if FamilyOf(a) == m.Family && len(c.byMatch[m]) > 0 {
 			touched = append(touched, m)
 		}
 	}
 	return touched
 }
 
-// settle decides one match and notes in the changes what that changed. It returns
-// the frontend that held the match until now, or nil.
-func (c *claims) settle(m Match, out *Changes) (before *Frontend) {
-	before, after := c.settled[m], c.winner(m)
+// resolve decides who wins one match and adds what that changes to out. It returns the
+// frontend that won before, or nil.
+func (c *claims) resolve(m Match, out *Changes) (before *Frontend) {
+	before, after := c.winners[m], c.winner(m)
 	switch {
 	case after != nil:
 		if before == nil && m.nodePort() {
 			c.nodePorts[m.Family]++
 		}
-		c.settled[m] = after
+		c.winners[m] = after
 		if before == nil || !before.equal(after) {
 			out.Set = append(out.Set, *after)
 		}
 	case before != nil:
 		out.Gone = append(out.Gone, m)
-		delete(c.settled, m)
+		delete(c.winners, m)
 		if m.nodePort() {
 			c.nodePorts[m.Family]--
 		}
 	}
 	_, losers := c.holder(m)
-	c.losers += losers - c.lost[m]
+	c.loserTotal += losers - c.loserCounts[m]
 	if losers > 0 {
-		c.lost[m] = losers
+		c.loserCounts[m] = losers
 	} else {
-		delete(c.lost, m)
+		delete(c.loserCounts, m)
 	}
 	return before
 }
 
-// shrink gives back the room of claims that are gone.
+// shrink frees the memory of claims that are gone.
 func (c *claims) shrink() {
-	c.asked = Shrink(c.asked, &c.peaks[0])
-	c.settled = Shrink(c.settled, &c.peaks[1])
-	c.lost = Shrink(c.lost, &c.peaks[2])
+	c.byMatch = Shrink(c.byMatch, &c.peaks[0])
+	c.winners = Shrink(c.winners, &c.peaks[1])
+	c.loserCounts = Shrink(c.loserCounts, &c.peaks[2])
 }
 
-// conflict is the conflict of a claim that loses its match; false if it does not.
+// conflict returns the conflict of a claim that loses its match; false if it does not.
 func (c *claims) conflict(cl claim) (Conflict, bool) {
 	m := cl.frontend.Match
 	holder, _ := c.holder(m)
@@ -242,11 +246,11 @@ func (c *claims) conflict(cl claim) (Conflict, bool) {
 	return Conflict{m, holder.frontend.Service, cl.frontend.Service}, true
 }
 
-// conflicts lists all there are, in no order.
+// conflicts lists all conflicts, unsorted.
 func (c *claims) conflicts() []Conflict {
-	out := make([]Conflict, 0, c.losers)
-	for m := range c.lost {
-		for _, cl := range c.asked[m] {
+	out := make([]Conflict, 0, c.loserTotal)
+	for m := range c.loserCounts {
+		for _, cl := range c.byMatch[m] {
 			if lost, loses := c.conflict(cl); loses {
 				out = append(out, lost)
 			}
@@ -255,11 +259,11 @@ func (c *claims) conflicts() []Conflict {
 	return out
 }
 
-// winners lists what was settled last, sorted by Match.
-func (c *claims) winners() []Frontend {
-	out := make([]Frontend, 0, len(c.settled))
-	for _, m := range slices.SortedFunc(maps.Keys(c.settled), Match.Compare) {
-		out = append(out, *c.settled[m])
+// frontends lists the winners, sorted by Match.
+func (c *claims) frontends() []Frontend {
+	out := make([]Frontend, 0, len(c.winners))
+	for _, m := range slices.SortedFunc(maps.Keys(c.winners), Match.Compare) {
+		out = append(out, *c.winners[m])
 	}
 	return out
 }

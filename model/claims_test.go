@@ -14,7 +14,7 @@ var (
 	third  = claimant("b", 2) // as old as second, and before it by name
 )
 
-// contested is what the claimants claim.
+// addContested is what the claimants claim.
 var contested = Match{IPv4, clusterIP(IPv4, 10), TCP, 80}
 
 // claimant is a Service that claims contested.
@@ -31,7 +31,7 @@ func conflict(winner, loser Service) Conflict {
 
 func portOf(s Service) ServicePortName { return s.portName(s.Ports[0]) }
 
-// at is the Service with its port at another number.
+// position is the Service with its port at another number.
 func at(s Service, port uint16) Service {
 	s.Ports = []ServicePort{s.Ports[0]}
 	s.Ports[0].Port = port

@@ -1,20 +1,46 @@
-// Package model is what a Service proxy is, without Kubernetes, without a
-// kernel, without a clock.
+// Package model decides how one node serves the Services of a cluster. It knows
+// neither Kubernetes objects nor the kernel nor the time; it imports only the
+// standard library.
 //
-// It turns Services and EndpointSlices, already reduced to plain values, into
-// frontends: what a packet must carry to be the proxy's business, which
-// endpoints serve it, and how it is treated on the way.
+// Its input are Services and EndpointSlices, reduced to plain values; its output
+// are frontends. A frontend is an address and port that packets are sent to, with
+// the endpoints that may serve it on this node and the treatment of its
+// connections.
 //
-//	Service ports ---\
-//	                  select (policy, conditions, hints) --> frontends --> claims --> changes
-//	EndpointSlices --/
+//	[Service] ----------\
+//	[EndpointSlice] -----> [ServiceMap] ----> [Changes]: frontends that were set
+//	[Node], [Options] --/   holds all state               or are gone, conflicts,
+//	                                                      health checks, budget
 //
-// Everything here is a value or a function of values; the one thing with a
-// memory is [ServiceMap], which knows what changed since it was last asked, so
-// that the cost of an event follows the event and not the cluster. Of a Service
-// with many EndpointSlices it keeps the endpoints in order, so that one slice
-// costs what it is and a copy of the lists, however many endpoints there are.
+// Inside, [ServiceMap.Changes] handles each Service that changed:
 //
-// The rules are kube-proxy's, because that is what users rely on. Where they
-// come from a KEP, the code says which.
+//	EndpointSlices --> candidates --> endpoint lists --\
+//	                   per port       conditions,       --> frontends --> claims --> Changes
+//	Service -------------------------- hints, node ----/    per address   one winner
+//	                                                        and port      per Match
+//
+// Everything but [ServiceMap] is a value or a function of values. ServiceMap
+// remembers what it returned last, so that an event costs in proportion to what it
+// changes, and not to the size of the cluster. For a Service with many
+// EndpointSlices it keeps the endpoints sorted, so that a changed slice costs its
+// own size and a copy of the endpoint lists.
+//
+// The rules are those of kube-proxy, because users rely on them. Where a rule
+// comes from a KEP, the code names it.
+//
+// # Files in reading order
+//
+// The values: service.go, endpointslice.go, node.go, options.go (input);
+// frontend.go, pool.go (output).
+//
+// The decisions: select.go (which endpoints serve a port), reasons.go (why an
+// endpoint does not), frontends.go (the frontends of one Service), healthcheck.go,
+// claims.go (which Service owns an address and port), budget.go (which Services
+// are too expensive), maglev.go.
+//
+// The state: servicemap.go, resolver.go (turns changed Services into changed
+// frontends), snapshot.go.
+//
+// The index of endpoints, which makes large Services cheap: traits.go,
+// candidates.go, endpointindex.go, indexdelta.go, endpointcache.go.
 package model

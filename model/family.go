@@ -5,21 +5,21 @@ import (
 	"strconv"
 )
 
-// Family is an IP family: data for loops, never a reason for a second copy of
-// code.
+// Family is an IP family. Code ranges over [Families] instead of having one copy
+// for each.
 type Family uint8
 
-// The families, in the order everything is done.
+// The families, in the order of processing.
 const (
 	IPv4 Family = iota
 	IPv6
 )
 
-// Families lists both families, so that code can range over them.
+// Families lists both families.
 var Families = [...]Family{IPv4, IPv6}
 
-// FamilyOf tells the family of a valid address. An IPv4 address mapped into
-// IPv6 counts as IPv6; unmap it first where it may appear.
+// FamilyOf returns the family of a valid address. An IPv4 address mapped into IPv6
+// counts as IPv6; unmap it first where it may appear.
 func FamilyOf(a netip.Addr) Family {
 	if a.Is4() {
 		return IPv4
@@ -27,7 +27,7 @@ func FamilyOf(a netip.Addr) Family {
 	return IPv6
 }
 
-// String is the family's name as Kubernetes writes it: "IPv4" or "IPv6".
+// String returns the name that Kubernetes uses: "IPv4" or "IPv6".
 func (f Family) String() string {
 	switch f {
 	case IPv4:

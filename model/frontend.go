@@ -7,19 +7,20 @@ import (
 	"strconv"
 )
 
-// Match is what a packet must carry to meet a frontend. It is comparable and
-// the frontend's identity: no two frontends of a node have the same Match.
+// Match is the destination of the packets that belong to a frontend. It is
+// comparable and the frontend's identity: no two frontends of a node have the same
+// Match.
 type Match struct {
 	Family   Family
-	Addr     netip.Addr // invalid for a node port, which any node address serves
+	Addr     netip.Addr // invalid for a node port, which is at any address of the node
 	Protocol Protocol
 	Port     uint16
 }
 
-// nodePort reports whether any address of the node serves it.
+// nodePort reports whether the match is that of a node port.
 func (m Match) nodePort() bool { return !m.Addr.IsValid() }
 
-// String is "10.96.0.10:53/udp", "[fd00::a]:53/udp", or "*:30053/udp" for a
+// String returns "10.96.0.10:53/udp", "[fd00::a]:53/udp", or "*:30053/udp" for a
 // node port.
 func (m Match) String() string {
 	host := "*:" + strconv.Itoa(int(m.Port))
@@ -39,7 +40,7 @@ func (m Match) Compare(o Match) int {
 	)
 }
 
-// Kind is where a frontend's address comes from.
+// Kind is the origin of a frontend's address.
 type Kind uint8
 
 // The kinds of frontends.
@@ -50,7 +51,7 @@ const (
 	KindLoadBalancerIP
 )
 
-// String is the kind in the words of the Service API.
+// String returns the name that the Service API uses.
 func (k Kind) String() string {
 	switch k {
 	case KindClusterIP:
@@ -65,56 +66,59 @@ func (k Kind) String() string {
 	return "Kind(" + strconv.Itoa(int(k)) + ")"
 }
 
-// Verdict is what happens to a connection that meets a frontend.
+// Verdict is what happens to a connection to a frontend.
 type Verdict uint8
 
+// The verdicts.
 const (
-	// VerdictBalance picks one of the endpoints that the policy leaves.
+	// VerdictBalance sends it to one of the endpoints that the policy selects.
 	VerdictBalance Verdict = iota
-	// VerdictReject answers port unreachable: there is no endpoint anywhere.
+	// VerdictReject answers "port unreachable": there is no endpoint in the cluster.
 	VerdictReject
-	// VerdictDrop stays silent: there are endpoints, but none this node may use.
+	// VerdictDrop drops it silently: there are endpoints, but none that this node may
+	// use.
 	VerdictDrop
 )
 
-// Masquerade says which connections get the node's address as their source.
+// Masquerade selects the connections whose source becomes the node's address.
 type Masquerade uint8
 
+// The choices.
 const (
 	// MasqueradeNever keeps the client's address.
 	MasqueradeNever Masquerade = iota
-	// MasqueradeOffPod keeps the address of pods and replaces any other.
+	// MasqueradeOffPod keeps the addresses of pods and replaces all others.
 	MasqueradeOffPod
 	// MasqueradeAlways replaces every client's address.
 	MasqueradeAlways
 )
 
-// Frontend is one address and port of a Service on this node, with the policy
-// already applied. Slices are shared and must not be changed.
+// Frontend is one address and port of a Service on this node, with the traffic
+// policy already applied. Its slices are shared and must not be changed.
 type Frontend struct {
 	Match   Match
 	Kind    Kind
 	Service ServicePortName
-	// Policy says which endpoints of the pool serve. Where it is [PolicyLocal]
-	// and Kind is not [KindClusterIP], pods and the node itself are served by all of
-	// them nevertheless: for them the node stands in for the load balancer.
+	// Policy selects the list of the pool. With [PolicyLocal], unless Kind is
+	// [KindClusterIP], pods and the node itself may still use all endpoints: for them
+	// the node acts in place of the load balancer.
 	Policy TrafficPolicy
-	// Verdict is what happens to those whom the policy leaves no endpoint.
+	// Verdict is for connections to which Policy applies.
 	Verdict    Verdict
 	Masquerade Masquerade
-	// Restricted tells that only connections from Sources may come in.
+	// Restricted reports whether only connections from Sources are accepted.
 	Restricted bool
 	Sources    []netip.Prefix
-	// Pool is never nil. Only the frontend of the ClusterIP owns it: to the others
-	// it matters where it is and how many endpoints it has.
+	// Pool is never nil. Only the frontend of the ClusterIP owns it; the others depend
+	// only on its key and on how many endpoints it has.
 	Pool *Pool
 }
 
-// Served reports whether some connection to the frontend reaches an endpoint.
+// Served reports whether some connections to the frontend reach an endpoint.
 func (f *Frontend) Served() bool { return f.Verdict == VerdictBalance || f.ShortCircuit() }
 
-// ShortCircuit reports whether pods and the node are served by all endpoints,
-// whatever the policy does to others.
+// ShortCircuit reports whether pods and the node may use all endpoints in spite of
+// [PolicyLocal].
 func (f *Frontend) ShortCircuit() bool {
 	return f.Kind != KindClusterIP && f.Policy == PolicyLocal && len(f.Pool.Cluster) > 0
 }
@@ -122,10 +126,10 @@ func (f *Frontend) ShortCircuit() bool {
 // OwnsPool reports whether the frontend owns its pool.
 func (f *Frontend) OwnsPool() bool { return f.Kind == KindClusterIP }
 
-// equal reports whether both frontends mean the same.
+// equal reports whether both frontends are programmed alike.
 func (f *Frontend) equal(o *Frontend) bool {
 	return f.Match == o.Match && f.Kind == o.Kind && f.Service == o.Service &&
 		f.Policy == o.Policy && f.Verdict == o.Verdict && f.Masquerade == o.Masquerade &&
 		f.Restricted == o.Restricted && slices.Equal(f.Sources, o.Sources) &&
-		(f.OwnsPool() && f.Pool.equal(o.Pool) || !f.OwnsPool() && f.Pool.looksLike(o.Pool))
+		(f.OwnsPool() && f.Pool.equal(o.Pool) || !f.OwnsPool() && f.Pool.equalForSharers(o.Pool))
 }

@@ -6,16 +6,10 @@ import (
 	"slices"
 )
 
-// frontendsOf is what the node programs for one Service: its addresses and ports,
-// each with the endpoints that policy and conditions leave for it. Those of one
-// port and family stand together, the ClusterIP first. The slices are the
-// Service's own.
-func (o Options) frontendsOf(s *Service, from []EndpointSlice, n Node) []Frontend {
-	return o.frontends(s, &view{slices: from, node: &n})
-}
-
-// frontends are those of a Service by what is seen of its endpoints.
-func (o Options) frontends(s *Service, v *view) []Frontend {
+// frontends returns the frontends of one Service: its addresses and ports, each with
+// the endpoints that policy and conditions leave. Those of one port and family are
+// adjacent, that of the ClusterIP first.
+func (o Options) frontends(s *Service, v *endpointView) []Frontend {
 	out := make([]Frontend, 0, len(s.ClusterIPs)*len(s.Ports))
 	for _, f := range Families {
 		i := slices.IndexFunc(s.ClusterIPs, func(a netip.Addr) bool { return FamilyOf(a) == f })
@@ -24,29 +18,29 @@ func (o Options) frontends(s *Service, v *view) []Frontend {
 		}
 		externals := o.externalAddrs(s, s.ClusterIPs[i])
 		for _, p := range s.Ports {
-			p := port{s, p, Match{f, s.ClusterIPs[i], p.Protocol, p.Port}, externals}
+			p := familyPort{s, p, Match{f, s.ClusterIPs[i], p.Protocol, p.Port}, externals}
 			out = o.appendPort(out, p, v)
 		}
 	}
 	return out
 }
 
-// port is one port of a Service in one family.
-type port struct {
+// familyPort is one port of a Service in one family.
+type familyPort struct {
 	*Service
 	ServicePort
 	key       Match // of its pool
 	externals []externalAddr
 }
 
-// externalAddr is an address of a Service beside its ClusterIP.
+// externalAddr is an address of a Service besides its ClusterIP.
 type externalAddr struct {
 	kind Kind
 	addr netip.Addr
 }
 
-// externalAddrs lists the Service's addresses of the ClusterIP's family, each once,
-// as the kind that fewest may write.
+// externalAddrs lists the Service's addresses of the ClusterIP's family, each once. An
+// address that is listed as several kinds has the one that the fewest users may set.
 func (o Options) externalAddrs(s *Service, clusterIP netip.Addr) []externalAddr {
 	if len(s.LoadBalancerIPs) == 0 && len(s.ExternalIPs) == 0 {
 		return nil
@@ -69,14 +63,17 @@ func (o Options) externalAddrs(s *Service, clusterIP netip.Addr) []externalAddr 
 	return out
 }
 
-// name is the full name of the port.
-func (p *port) name() ServicePortName { return p.portName(p.ServicePort) }
+// name returns the full name of the port.
+func (p *familyPort) name() ServicePortName { return p.portName(p.ServicePort) }
 
-// at is the match of the port at another address.
-func (p *port) at(a netip.Addr) Match { return Match{p.key.Family, a, p.key.Protocol, p.key.Port} }
+// matchAt returns the match of the port at another address.
+func (p *familyPort) matchAt(a netip.Addr) Match {
+	return Match{p.key.Family, a, p.key.Protocol, p.key.Port}
+}
 
-// outside lists the port's frontends for traffic from outside.
-func (p *port) outside() []Frontend {
+// externalFrontends lists the port's frontends for external traffic, without their
+// endpoints.
+func (p *familyPort) externalFrontends() []Frontend {
 	var out []Frontend
 	add := func(k Kind, m Match) {
 		out = append(out, Frontend{Match: m, Kind: k, Service: p.name(), Policy: p.ExternalPolicy})
@@ -85,25 +82,25 @@ func (p *port) outside() []Frontend {
 		add(KindNodePort, Match{Family: p.key.Family, Protocol: p.Protocol, Port: p.NodePort})
 	}
 	for _, e := range p.externals {
-		add(e.kind, p.at(e.addr))
+		add(e.kind, p.matchAt(e.addr))
 	}
 	return out
 }
 
-// appendPort adds the frontends of one port.
-func (o Options) appendPort(out []Frontend, p port, v *view) []Frontend {
-	outside := p.outside()
-	sel := o.selection(&p, v)
-	pool := o.pool(&p, sel, len(outside) > 0)
-	inside := Frontend{
+// appendPort appends the frontends of one port.
+func (o Options) appendPort(out []Frontend, p familyPort, v *endpointView) []Frontend {
+	externals := p.externalFrontends()
+	lists := o.endpointLists(&p, v)
+	pool := o.pool(&p, lists, len(externals) > 0)
+	clusterIP := Frontend{
 		Match: p.key, Kind: KindClusterIP, Service: p.name(), Policy: p.InternalPolicy,
 		Masquerade: o.clusterIPMasquerade(p.key.Family), Pool: pool,
 	}
-	inside.Verdict = verdict(pool.list(inside.Policy), sel)
-	out = append(out, inside)
-	for _, f := range outside {
+	clusterIP.Verdict = verdictFor(pool.list(clusterIP.Policy), lists)
+	out = append(out, clusterIP)
+	for _, f := range externals {
 		f.Pool = pool
-		f.Verdict = verdict(pool.list(f.Policy), sel)
+		f.Verdict = verdictFor(pool.list(f.Policy), lists)
 		if f.Policy == PolicyCluster {
 			f.Masquerade = MasqueradeAlways
 		}
@@ -115,45 +112,44 @@ func (o Options) appendPort(out []Frontend, p port, v *view) []Frontend {
 	return out
 }
 
-// selection chooses the port's endpoints.
-func (o Options) selection(p *port, v *view) selectedEndpoints {
+// endpointLists selects the port's endpoints.
+func (o Options) endpointLists(p *familyPort, v *endpointView) endpointLists {
 	flows := p.Protocol == UDP || p.Protocol == TCP && o.TCPFlowEndpoints
-	return v.selection(offer{p.ServicePort.Name, p.Protocol, p.key.Family}, flows)
+	return v.lists(portKey{p.ServicePort.Name, p.Protocol, p.key.Family}, flows)
 }
 
-// pool is what stands behind the port: the endpoints of those policies that some
-// frontend has. Beside a Local policy for traffic from outside, pods and the
-// node use all endpoints.
-func (o Options) pool(p *port, sel selectedEndpoints, external bool) *Pool {
+// pool returns the port's pool with the lists that some frontend uses. With
+// PolicyLocal for external traffic, pods and the node itself use the cluster list.
+func (o Options) pool(p *familyPort, lists endpointLists, external bool) *Pool {
 	pool := &Pool{
-		Key: p.key, UID: p.UID, Hairpin: sel.OnNode, FlowEndpoints: sel.Flows,
+		Key: p.key, UID: p.UID, Hairpin: lists.hairpin, FlowEndpoints: lists.flows,
 		Affinity: p.Affinity, Scheduler: cmp.Or(p.Scheduler, o.Scheduler, SchedulerRandom),
 	}
 	if external || p.InternalPolicy == PolicyCluster {
-		pool.Cluster = sel.Cluster
+		pool.Cluster = lists.cluster
 	}
 	if p.InternalPolicy == PolicyLocal || external && p.ExternalPolicy == PolicyLocal {
-		pool.Local = sel.Local
+		pool.Local = lists.local
 	}
 	return pool
 }
 
-// verdict is what happens to those who may use these endpoints only.
-func verdict(endpoints []netip.AddrPort, sel selectedEndpoints) Verdict {
+// verdictFor returns the verdict for connections that may use only these endpoints.
+func verdictFor(endpoints []netip.AddrPort, lists endpointLists) Verdict {
 	switch {
 	case len(endpoints) > 0:
 		return VerdictBalance
-	case sel.hasAny:
+	case lists.anyUsable:
 		return VerdictDrop
 	}
 	return VerdictReject
 }
 
-// sources are the prefixes that may use the Service's load balancer addresses of
-// a family, and whether there is such a limit. One that allows everybody is none.
+// sources returns the prefixes that may use the Service's load balancer addresses of a
+// family, and whether there is such a limit. A prefix of all addresses is no limit.
 //
-// A node that connects to an address which is its own uses that address as its
-// source; so where the node may connect, the addresses themselves may.
+// A node that connects to a load balancer address which it has itself uses that
+// address as the source. So if the node may connect, these addresses may, too.
 func (o Options) sources(s *Service, f Family, n *Node) (sources []netip.Prefix, limited bool) {
 	for _, p := range s.SourceRanges {
 		switch {

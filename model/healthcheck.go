@@ -1,27 +1,27 @@
 package model
 
-// HealthCheck is what load balancers want to know of a Service whose external
-// policy is Local: how many endpoints this node has for it.
+// HealthCheck is the answer to load balancers about a Service whose external policy is
+// Local: how many endpoints this node has for it.
 type HealthCheck struct {
 	Service ServiceName
 	UID     string // of the Service
-	// Port is where they ask; zero if nowhere any more.
+	// Port is the health check node port; zero if there is none any more.
 	Port uint16
-	// Local counts the addresses of ready endpoints on this node. Those that
-	// terminate do not count even while they still serve, so that new connections
-	// go elsewhere. A family that the Service does not have repeats the count of the
-	// one that it has: load balancers may ask at any address of the node.
+	// Local counts the addresses of ready endpoints on this node. Terminating endpoints
+	// do not count even if they still serve, so that new connections go to other nodes.
+	// A family that the Service does not have repeats the count of the other one,
+	// because load balancers may ask at any address of the node.
 	Local [len(Families)]int
 }
 
-// healthCheck is that of a Service. Without a health check node port, the port
-// is zero and nothing is counted.
-func healthCheck(s *Service, v *view) HealthCheck {
+// healthCheck returns the health check of a Service. Without a health check node port,
+// its port is zero and nothing is counted.
+func healthCheck(s *Service, v *endpointView) HealthCheck {
 	h := HealthCheck{Service: s.Name, UID: s.UID, Port: s.HealthCheckNodePort}
 	if h.Port == 0 {
 		return h
 	}
-	for a := range v.hosted() {
+	for a := range v.localAddrs() {
 		h.Local[FamilyOf(a)]++
 	}
 	var has [len(Families)]bool

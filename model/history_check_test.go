@@ -168,7 +168,7 @@ func checkInvariants(t *testing.T, f *Frontend) {
 // expects the same of it.
 func (h *history) checkFromScratch() {
 	fresh := NewServiceMap(h.now.options, h.now.node)
-	fresh.many = math.MaxInt
+	fresh.minCachedSlices = math.MaxInt
 	var events []func()
 	for _, name := range slices.SortedFunc(maps.Keys(h.now.services), ServiceName.Compare) {
 		events = append(events, func() { fresh.SetService(h.now.services[name]) })

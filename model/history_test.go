@@ -78,7 +78,7 @@ func newHistory(t *testing.T, bytes []byte, many int) *history {
 	}
 	h.now.options = h.options()
 	h.m = NewServiceMap(h.now.options, h.now.node)
-	h.m.many = many
+	h.m.minCachedSlices = many
 	return h
 }
 
@@ -90,7 +90,7 @@ func (h *history) end() {
 	h.forgetAll()
 }
 
-// choose takes the next byte for a number below n.
+// rebuildLists takes the next byte for a number below n.
 func (h *history) choose(n int) int {
 	if len(h.bytes) == 0 {
 		return 0

@@ -6,30 +6,34 @@ import (
 	"net/netip"
 )
 
-// MaglevTable spreads endpoints over a table of the given size, a prime number,
-// by the algorithm of Maglev (Eisenbud et al., "Maglev: A Fast and Reliable
-// Software Network Load Balancer", NSDI 2016, section 3.4): every endpoint has
-// the same number of places, give or take one, and when endpoints come or go
-// most places keep theirs. It depends on nothing but the endpoints, so that all
-// nodes make the same table.
+// MaglevTableSize is the size of the table of a port with [SchedulerMaglev]. It is a
+// prime number.
+const MaglevTableSize = 251
+
+// MaglevTable distributes endpoints over a table of the given size, a prime number, by
+// the algorithm of Maglev (Eisenbud et al., "Maglev: A Fast and Reliable Software
+// Network Load Balancer", NSDI 2016, section 3.4): every endpoint has the same number
+// of entries, give or take one, and when endpoints are added or removed, most entries
+// do not change. The table depends on nothing but the endpoints, so that all nodes
+// have the same one.
 //
-// The larger the table beside the number of endpoints, the better: with a
-// hundred places each, shares differ by a hundredth. Places of nobody are
-// invalid: all, if there is no endpoint.
+// The larger the table in relation to the number of endpoints, the better: with a
+// hundred entries each, shares differ by one percent. Without endpoints all entries
+// are invalid.
 //
-// endpoints must be sorted and without duplicates. Of more than size, the last
-// have no place.
+// endpoints must be sorted and without duplicates. If there are more than size, the
+// last ones have no entry.
 func MaglevTable(endpoints []netip.AddrPort, size int) []netip.AddrPort {
 	table := make([]netip.AddrPort, size)
-	walks := make([]walk, len(endpoints))
+	permutations := make([]permutation, len(endpoints))
 	for i, e := range endpoints {
-		walks[i] = walkOf(e, size)
+		permutations[i] = newPermutation(e, size)
 	}
-	for filled := 0; filled < size && len(walks) > 0; {
-		for i := range min(len(walks), size-filled) {
-			k := walks[i].next()
+	for filled := 0; filled < size && len(permutations) > 0; {
+		for i := range min(len(permutations), size-filled) {
+			k := permutations[i].next()
 			for table[k].IsValid() {
-				k = walks[i].next()
+				k = permutations[i].next()
 			}
 			table[k] = endpoints[i]
 			filled++
@@ -38,28 +42,27 @@ func MaglevTable(endpoints []netip.AddrPort, size int) []netip.AddrPort {
 	return table
 }
 
-// walk is an endpoint's way through the table: every place once, in an order of
-// its own. That takes a step which shares no divisor with the size.
-type walk struct{ at, step, size uint64 }
+// permutation is the order in which an endpoint prefers the entries of the table. It
+// visits every entry once, because the step and the size, a prime, are coprime.
+type permutation struct{ position, step, size uint64 }
 
-// next is the next place.
-func (w *walk) next() uint64 {
-	k := w.at
-	if w.at += w.step; w.at >= w.size {
-		w.at -= w.size
+// next returns the next entry.
+func (p *permutation) next() uint64 {
+	k := p.position
+	if p.position += p.step; p.position >= p.size {
+		p.position -= p.size
 	}
 	return k
 }
 
-// walkOf derives the walk of an endpoint from its address and port: what the
-// paper calls offset and skip. A table of another version must come out the
-// same, and addresses differ in few bits; so the hash is one that is written
-// down, and good.
-func walkOf(e netip.AddrPort, size int) walk {
+// newPermutation derives the permutation of an endpoint, which is called offset and
+// skip in the paper, from its address and port. All versions must make the same table,
+// and addresses differ in few bits, hence a standardized hash of good quality.
+func newPermutation(e netip.AddrPort, size int) permutation {
 	var buf [18]byte
 	b, _ := e.AppendBinary(buf[:0]) // never fails
 	hash := sha256.Sum256(b)
 	offset, skip := binary.BigEndian.Uint64(hash[:8]), binary.BigEndian.Uint64(hash[8:16])
 	n := uint64(size)
-	return walk{at: offset % n, step: skip%(n-1) + 1, size: n}
+	return permutation{position: offset % n, step: skip%(n-1) + 1, size: n}
 }

@@ -89,7 +89,7 @@ func TestAWalkVisitsEveryPlaceOnce(t *testing.T) {
 	for _, f := range Families {
 		for _, size := range []int{2, 3, smallTable, mediumTable} {
 			for _, e := range fleet(f, 50, nil) {
-				visited, w := make([]bool, size), walkOf(e, size)
+				visited, w := make([]bool, size), newPermutation(e, size)
 				for range size {
 					k := w.next()
 					if visited[k] {
@@ -133,7 +133,7 @@ func TestAMaglevTableDoesNotDependOnTheOrderOfArrival(t *testing.T) {
 		for range 10 {
 			random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
 			from := []EndpointSlice{webSlice(f, TCP, pods[:3]...), webSlice(f, TCP, pods[2:]...)}
-			got := MaglevTable(selectEndpoints(httpPort(TCP), f, from, thisNode).Cluster, smallTable)
+			got := MaglevTable(selectEndpoints(httpPort(TCP), f, from, thisNode).cluster, smallTable)
 			if want == nil {
 				want = got
 			}
@@ -147,10 +147,10 @@ func TestAMaglevTableDoesNotDependOnTheOrderOfArrival(t *testing.T) {
 func TestAMaglevTableTellsPortsOfOneAddressApart(t *testing.T) {
 	for _, f := range Families {
 		a, b := netip.AddrPortFrom(podIP(f, 1), 8080), netip.AddrPortFrom(podIP(f, 1), 8081)
-		if walkOf(a, paperTable) == walkOf(b, paperTable) {
+		if newPermutation(a, paperTable) == newPermutation(b, paperTable) {
 			t.Errorf("%s: %s and %s walk the same way", f, a, b)
 		}
-		if walkOf(a, paperTable).step == walkOf(podPorts(f, 2)[0], paperTable).step {
+		if newPermutation(a, paperTable).step == newPermutation(podPorts(f, 2)[0], paperTable).step {
 			t.Errorf("%s: pods 1 and 2 walk with the same step", f)
 		}
 	}

@@ -1,27 +1,27 @@
 package model
 
-// Options are the cluster-wide choices that shape frontends.
+// Options are the cluster-wide settings that shape frontends.
 type Options struct {
 	// MasqueradeAll masquerades every connection to a ClusterIP.
 	MasqueradeAll bool
-	// DetectsPods tells for each family whether the node can tell a pod's
-	// packet from others; without that, ClusterIP traffic is not masqueraded.
+	// DetectsPods reports, by family, whether the node can distinguish packets of pods
+	// from others. Without that, traffic to ClusterIPs is not masqueraded.
 	DetectsPods [len(Families)]bool
-	// Scheduler is that of Services which name none; zero means [SchedulerRandom].
+	// Scheduler is for Services that do not name one; zero means [SchedulerRandom].
 	Scheduler Scheduler
-	// StrictSourceRanges closes the load balancer addresses of a family in which a
-	// Service has no source ranges while it has some in the other. kube-proxy
-	// leaves them open.
+	// StrictSourceRanges closes the load balancer addresses of a family for which a
+	// Service has no source ranges while it has some for the other. kube-proxy leaves
+	// them open.
 	StrictSourceRanges bool
-	// IgnoreExternalIPs does without the external IPs of Services.
+	// IgnoreExternalIPs ignores the external IPs of Services.
 	IgnoreExternalIPs bool
-	// TCPFlowEndpoints makes pools of TCP name their flows, as those of UDP do.
+	// TCPFlowEndpoints fills [Pool].FlowEndpoints for TCP, too, and not only for UDP.
 	TCPFlowEndpoints bool
-	// Budget limits what authors of Services can take of a node.
+	// Budget limits how much of a node the authors of Services can use.
 	Budget Budget
 }
 
-// clusterIPMasquerade is the treatment of connections to a ClusterIP.
+// clusterIPMasquerade returns how connections to a ClusterIP are masqueraded.
 func (o Options) clusterIPMasquerade(f Family) Masquerade {
 	switch {
 	case o.MasqueradeAll:

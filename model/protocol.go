@@ -2,21 +2,21 @@ package model
 
 import "fmt"
 
-// Protocol is a transport protocol by its IANA number, which is also the value
-// a packet carries.
+// Protocol is a transport protocol. Its value is the IANA number, which packets
+// carry.
 type Protocol uint8
 
-// The protocols a Service port can have.
+// The protocols that a Service port can have.
 const (
 	TCP  Protocol = 6
 	UDP  Protocol = 17
 	SCTP Protocol = 132
 )
 
-// Protocols lists every protocol a Service port can have.
+// Protocols lists every protocol that a Service port can have.
 var Protocols = [...]Protocol{TCP, UDP, SCTP}
 
-// String is the name in nft's words: "tcp", "udp", "sctp", or the number.
+// String returns the name that nft uses, "tcp", "udp" or "sctp", or else the number.
 func (p Protocol) String() string {
 	switch p {
 	case TCP:

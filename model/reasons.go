@@ -8,30 +8,33 @@ import (
 )
 
 // Reason is why an endpoint does not serve a Service port on a node.
+//
+// The status API shows its name: a new one must be described in the documentation of
+// the commands (search for OtherZones).
 type Reason uint8
 
-// The reasons, in the order in which they are looked for: what comes first would
-// keep the endpoint out whatever else were different.
+// The reasons, in the order in which they are checked: each excludes the endpoint
+// whatever the later ones are.
 const (
-	// ReasonNone: there is none.
+	// ReasonNone means that the endpoint serves.
 	ReasonNone Reason = iota
-	// ReasonNoPort: its EndpointSlice does not offer the port by name and protocol.
+	// ReasonNoPort: its EndpointSlice does not have the port's name and protocol.
 	ReasonNoPort
-	// ReasonDuplicate: another entry for the same address and port number counts.
+	// ReasonDuplicate: another entry for the same address and port number is used.
 	ReasonDuplicate
-	// ReasonNotReady: it is neither ready, nor still serving while it terminates.
+	// ReasonNotReady: it is not ready, and does not serve while it terminates either.
 	ReasonNotReady
-	// ReasonNotLocal: it does not run on this node; of the local list only.
+	// ReasonNotLocal: it does not run on this node. Only for the local list.
 	ReasonNotLocal
-	// ReasonServingTerminating: it terminates and still serves, while others are ready.
+	// ReasonServingTerminating: it terminates and still serves, but others are ready.
 	ReasonServingTerminating
-	// ReasonOtherNodes: hints prefer endpoints for this node, and it is not one of them.
+	// ReasonOtherNodes: some endpoints have hints for this node, but not this one.
 	ReasonOtherNodes
-	// ReasonOtherZones: the same of this node's zone.
+	// ReasonOtherZones: some endpoints have hints for this node's zone, but not this one.
 	ReasonOtherZones
 )
 
-// String is the reason in one word; empty for [ReasonNone].
+// String returns the reason in one word; empty for [ReasonNone].
 func (r Reason) String() string {
 	switch r {
 	case ReasonNone:
@@ -54,88 +57,83 @@ func (r Reason) String() string {
 	return "Reason(" + strconv.Itoa(int(r)) + ")"
 }
 
-// EndpointExplanation is an endpoint that slices name, and what became of it.
+// EndpointExplanation is an endpoint of an EndpointSlice with the reasons why it
+// serves a port or not.
 type EndpointExplanation struct {
-	// AddrPort is where it serves. Without the port ([ReasonNoPort]) the number is zero.
+	// AddrPort is where it serves. With [ReasonNoPort] the port number is zero.
 	AddrPort netip.AddrPort
 	*Endpoint
-	// Cluster and Local are why it is not in the list of [selectedEndpoints] of that name.
+	// Cluster and Local are why it is not in that list of [Pool].
 	Cluster, Local Reason
-	// Fallback tells that it serves although it terminates, since nobody is ready.
+	// Fallback reports whether it serves only because no endpoint is ready.
 	Fallback bool
 }
 
-// ExplainSelection says of each endpoint of family f in these slices why [selectEndpoints] does not
-// have it serve the port on node n; sorted by address, of one address those that
-// serve first.
+// ExplainSelection explains for each endpoint of family f in these slices why it
+// serves the port on node n or not. The result is sorted by address and port; of
+// duplicates the one that is used comes first.
 //
-// An address without the port is left out if another slice has it with the port:
-// slices are divided by which ports their endpoints have.
+// An endpoint without the port is not listed if another slice has its address with
+// the port, because the EndpointSlice controller puts endpoints with different ports
+// into different slices.
 func ExplainSelection(port ServicePortName, f Family, from []EndpointSlice, n Node) []EndpointExplanation {
-	o, p := offer{port.Port, port.Protocol, f}, places(from)
-	r := roll{offer: o}
-	r.call(p, &n)
-	c := r.tally.choice(false)
-	out := make([]EndpointExplanation, 0, len(r.all))
-	for i, who := range r.all {
-		e := p.endpoint(who)
-		cluster, local := c.reason(who.traits, c.cluster), c.reason(who.traits, c.local)
-		if i > 0 && p.addr(who) == p.addr(r.all[i-1]) {
+	key, all := portKey{port.Port, port.Protocol, f}, endpointSlices(from)
+	x := endpointIndex{portKey: key}
+	x.rebuild(all, &n)
+	c := x.counts.criteria(false)
+	out := make([]EndpointExplanation, 0, len(x.candidates))
+	for i, candidate := range x.candidates {
+		e := all.endpoint(candidate)
+		cluster, local := c.reason(candidate.traits, c.cluster), c.reason(candidate.traits, c.local)
+		if i > 0 && all.addrPort(candidate) == all.addrPort(x.candidates[i-1]) {
 			cluster, local = ReasonDuplicate, ReasonDuplicate
 		}
-		terminates := !e.Ready && (cluster == ReasonNone || local == ReasonNone)
-		out = append(out, EndpointExplanation{p.addr(who), e, cluster, local, terminates})
+		fallback := !e.Ready && (cluster == ReasonNone || local == ReasonNone)
+		out = append(out, EndpointExplanation{all.addrPort(candidate), e, cluster, local, fallback})
 	}
-	out = append(out, p.withoutPort(o, out)...)
+	out = append(out, all.withoutPort(key, out)...)
 	slices.SortStableFunc(out, func(a, b EndpointExplanation) int {
 		return cmp.Or(a.AddrPort.Addr().Compare(b.AddrPort.Addr()), cmp.Compare(a.AddrPort.Port(), b.AddrPort.Port()))
 	})
 	return out
 }
 
-// reason is why somebody is not on the list of those who have the wanted traits.
-func (c choice) reason(t, want traits) Reason {
+// reason returns why a candidate with traits t is not in the list for which it needs
+// the traits want.
+func (c criteria) reason(t, want traits) Reason {
 	switch {
-	case t.has(want):
+	case t.hasAll(want):
 		return ReasonNone
-	case !t.has(isReady) && !t.has(isServingTerminating):
+	case !t.hasAny(isReady, isServingTerminating):
 		return ReasonNotReady
-	case want.has(isLocal) && !t.has(isLocal):
+	case want.hasAll(isLocal) && !t.hasAll(isLocal):
 		return ReasonNotLocal
-	case !t.has(isReady):
+	case !t.hasAll(isReady):
 		return ReasonServingTerminating
-	case want.has(hintedForNode):
+	case want.hasAll(hintedForNode):
 		return ReasonOtherNodes
 	}
 	return ReasonOtherZones
 }
 
-// withoutPort are the endpoints whose slices do not make the offer; each address
-// once, and none that somebody among those who make it has.
-func (p places) withoutPort(o offer, with []EndpointExplanation) []EndpointExplanation {
-	known := make(map[netip.Addr]bool, len(with))
-	for _, c := range with {
-		known[c.AddrPort.Addr()] = true
+// withoutPort returns the endpoints in slices without the port, each address once,
+// except for addresses that are among those with the port.
+func (s endpointSlices) withoutPort(key portKey, with []EndpointExplanation) []EndpointExplanation {
+	listed := make(map[netip.Addr]bool, len(with))
+	for _, e := range with {
+		listed[e.AddrPort.Addr()] = true
 	}
 	var out []EndpointExplanation
-	for i := range p {
-		if s := &p[i]; s.Family != o.family || o.in(s) {
+	for i := range s {
+		if s[i].Family != key.family || key.offeredBy(&s[i]) {
 			continue
 		}
-		for k := range p[i].Endpoints {
-			if e := &p[i].Endpoints[k]; !known[e.Addr] {
-				known[e.Addr] = true
+		for k := range s[i].Endpoints {
+			if e := &s[i].Endpoints[k]; !listed[e.Addr] {
+				listed[e.Addr] = true
 				out = append(out, EndpointExplanation{netip.AddrPortFrom(e.Addr, 0), e, ReasonNoPort, ReasonNoPort, false})
 			}
 		}
 	}
 	return out
-}
-
-// in reports whether the slice makes the offer.
-func (o offer) in(s *EndpointSlice) bool {
-	for range o.numbers(s) {
-		return true
-	}
-	return false
 }

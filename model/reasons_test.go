@@ -29,7 +29,7 @@ func TestAnEndpointHasNoReasonExactlyIfItServes(t *testing.T) {
 			for _, f := range Families {
 				for _, n := range nodes {
 					sel := selectEndpoints(port, f, from, n)
-					serving += len(sel.Cluster) + len(sel.Local)
+					serving += len(sel.cluster) + len(sel.local)
 					got := ExplainSelection(port, f, from, n)
 					checkServing(t, got, sel)
 					checkEveryEndpoint(t, got, f, from)
@@ -43,7 +43,7 @@ func TestAnEndpointHasNoReasonExactlyIfItServes(t *testing.T) {
 }
 
 // checkServing checks that those without a reason are those selected, once each.
-func checkServing(t *testing.T, got []EndpointExplanation, sel selectedEndpoints) {
+func checkServing(t *testing.T, got []EndpointExplanation, sel endpointLists) {
 	t.Helper()
 	var cluster, local []netip.AddrPort
 	for _, c := range got {
@@ -57,8 +57,8 @@ func checkServing(t *testing.T, got []EndpointExplanation, sel selectedEndpoints
 			t.Errorf("%+v of %+v: fallback is wrong", c, *c.Endpoint)
 		}
 	}
-	if !slices.Equal(cluster, sel.Cluster) || !slices.Equal(local, sel.Local) {
-		t.Fatalf("without a reason are %v, and on this node %v; selected are %v, and on this node %v", cluster, local, sel.Cluster, sel.Local)
+	if !slices.Equal(cluster, sel.cluster) || !slices.Equal(local, sel.local) {
+		t.Fatalf("without a reason are %v, and on this node %v; selected are %v, and on this node %v", cluster, local, sel.cluster, sel.local)
 	}
 }
 

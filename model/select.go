@@ -2,68 +2,62 @@ package model
 
 import "net/netip"
 
-// selectedEndpoints is which endpoints serve one Service port on one node.
-type selectedEndpoints struct {
-	// Cluster serves traffic under [PolicyCluster], Local under [PolicyLocal].
-	// Both are sorted and without duplicates.
-	Cluster, Local []netip.AddrPort
-	// hasAny tells that some endpoint could serve on some node, so that an
-	// empty list here means "not on this node" rather than "nobody".
-	hasAny bool
-	// OnNode lists the addresses of those endpoints of Cluster and Local that
-	// run on this node; sorted and without duplicates.
-	OnNode []netip.Addr
-	// FlowEndpoints are all endpoints that serve, where somebody wants to know; see [Pool].
-	Flows []netip.AddrPort
+// endpointLists are the endpoints of one Service port on one node. All lists are
+// sorted and without duplicates. They become those of [Pool].
+type endpointLists struct {
+	// cluster is for traffic under PolicyCluster, local for PolicyLocal.
+	cluster, local []netip.AddrPort
+	// anyUsable reports whether some endpoint could serve on some node. If so, an
+	// empty list means "not on this node" and not "nowhere".
+	anyUsable bool
+	// hairpin lists the addresses of the endpoints in cluster and local that run on
+	// this node.
+	hairpin []netip.Addr
+	// flows are all endpoints that serve; only if requested.
+	flows []netip.AddrPort
 }
 
-// selectEndpoints decides which endpoints of family f in these slices serve the port on
-// node n.
-//
-// Ready endpoints serve, those that hints prefer for this node first (KEP-2433,
-// KEP-4444). If none is ready, endpoints that are terminating but still serving
-// take over (KEP-1669), whatever the hints. The local list is decided by itself
-// and knows no hints.
-func selectEndpoints(port ServicePortName, f Family, from []EndpointSlice, n Node) selectedEndpoints {
-	v := view{slices: from, node: &n}
-	return v.selection(offer{port.Port, port.Protocol, f}, port.Protocol == UDP)
-}
-
-// choice is what a candidate needs to be on each list.
-type choice struct {
+// criteria are the traits that a candidate needs to be on each list.
+type criteria struct {
 	cluster, local traits
-	flows          bool // whether somebody wants to know those that flows may stay with
+	flows          bool // whether endpointLists.flows is requested
 }
 
-// choice is that among candidates who have been counted.
-func (t *tally) choice(flows bool) choice {
-	return choice{t.preferred(), t.first(isReady|isLocal, isServingTerminating|isLocal), flows}
+// criteria returns what the counted candidates need to be on each list:
+//
+//   - cluster: ready endpoints, those first that hints prefer for this node (KEP-2433,
+//     KEP-4444). If none is ready, endpoints that terminate and still serve
+//     (KEP-1669), whatever their hints.
+//   - local: the same among the endpoints on this node, without hints.
+func (t *traitCounts) criteria(flows bool) criteria {
+	return criteria{t.clusterCriterion(), t.firstPresent(isReady|isLocal, isServingTerminating|isLocal), flows}
 }
 
-// onNode is what the chosen on the node have, one or the other.
-func (c choice) onNode() []traits { return []traits{isLocal | c.cluster, isLocal | c.local} }
+// hairpin returns the traits of endpoints on the node that are in one of the lists.
+func (c criteria) hairpin() []traits { return []traits{isLocal | c.cluster, isLocal | c.local} }
 
-// preferred is what an endpoint needs to serve traffic of the whole cluster.
-// Hints count only if every ready endpoint has them and one names this node or
-// zone: an incomplete set of hints would overload whoever has one.
-func (t *tally) preferred() traits {
-	for _, hint := range []struct{ none, here traits }{
+// clusterCriterion returns the traits that an endpoint needs for the cluster list.
+// Hints count only if every ready endpoint has some and one of them names this node
+// or zone: incomplete hints would overload the endpoints that have them.
+func (t *traitCounts) clusterCriterion() traits {
+	for _, hint := range []struct{ missing, matching traits }{
 		{withoutNodeHint, hintedForNode},
 		{withoutZoneHint, hintedForZone},
 	} {
-		if !t.have(isReady|hint.none) && t.have(isReady|hint.here) {
-			return isReady | hint.here
+		if !t.anyHas(isReady|hint.missing) && t.anyHas(isReady|hint.matching) {
+			return isReady | hint.matching
 		}
 	}
-	return t.first(isReady, isServingTerminating)
+	return t.firstPresent(isReady, isServingTerminating)
 }
 
-// first is the first of the wishes that some candidate meets, or else the last.
-func (t *tally) first(wishes ...traits) traits {
-	for _, wish := range wishes {
-		if t.have(wish) {
-			return wish
+// firstPresent returns the first alternative that some candidate has, or else the
+// last one.
+func (t *traitCounts) firstPresent(alternatives ...traits) traits {
+	for _, a := range alternatives {
+		if t.anyHas(a) {
+			return a
 		}
 	}
-	return wishes[len(wishes)-1]
+	return alternatives[len(alternatives)-1]
 }

@@ -59,7 +59,7 @@ func TestDuplicatesThatDifferInPlaceAreOneOnEveryNodeInAnyOrder(t *testing.T) {
 			if again := selectEndpoints(httpPort(TCP), f, []EndpointSlice{b, a}, n); !equalSelections(got, again) {
 				t.Errorf("%s: %v in one order, %v in the other", f, got, again)
 			}
-			locals += len(got.Local)
+			locals += len(got.local)
 		}
 		if locals != 2 {
 			t.Errorf("%s: two endpoints are local on %d nodes together", f, locals)
@@ -75,8 +75,8 @@ func TestOneAddressWithSeveralPortsIsSeveralEndpoints(t *testing.T) {
 		want := []netip.AddrPort{
 			netip.AddrPortFrom(podIP(f, 1), 8080), netip.AddrPortFrom(podIP(f, 2), 9090),
 		}
-		if !slices.Equal(got.Cluster, want) || !slices.Equal(got.OnNode, podIPs(f, 1)) {
-			t.Errorf("got %v, on this node %v", got.Cluster, got.OnNode)
+		if !slices.Equal(got.cluster, want) || !slices.Equal(got.hairpin, podIPs(f, 1)) {
+			t.Errorf("got %v, on this node %v", got.cluster, got.hairpin)
 		}
 	}
 }
@@ -133,8 +133,8 @@ func TestASlicePortServesTheServicePortOfItsNameAndProtocol(t *testing.T) {
 				if test.want > 0 {
 					want = append(want, netip.AddrPortFrom(podIP(f, 1), test.want))
 				}
-				if got := selectEndpoints(port, f, []EndpointSlice{s}, thisNode); !slices.Equal(got.Cluster, want) {
-					t.Errorf("%s: got %v, want %v", f, got.Cluster, want)
+				if got := selectEndpoints(port, f, []EndpointSlice{s}, thisNode); !slices.Equal(got.cluster, want) {
+					t.Errorf("%s: got %v, want %v", f, got.cluster, want)
 				}
 			}
 		})
@@ -151,7 +151,7 @@ func TestEndpointsAreSortedByNumberAndNotByLetter(t *testing.T) {
 	for _, f := range Families {
 		s := webSlice(f, TCP, ready(100), ready(9), ready(20), ready(1000))
 		s.Ports = append(s.Ports, EndpointPort{"http", TCP, 900})
-		got := selectEndpoints(httpPort(TCP), f, []EndpointSlice{s}, thisNode).Cluster
+		got := selectEndpoints(httpPort(TCP), f, []EndpointSlice{s}, thisNode).cluster
 		if !slices.IsSortedFunc(got, netip.AddrPort.Compare) || len(got) != 8 || got[0].Port() != 900 {
 			t.Errorf("%s: got %v", f, got)
 		}
@@ -172,7 +172,7 @@ func TestSelectLeavesItsInputAlone(t *testing.T) {
 	}
 }
 
-func equalSelections(a, b selectedEndpoints) bool {
-	return slices.Equal(a.Cluster, b.Cluster) && slices.Equal(a.Local, b.Local) &&
-		slices.Equal(a.OnNode, b.OnNode) && slices.Equal(a.Flows, b.Flows) && a.hasAny == b.hasAny
+func equalSelections(a, b endpointLists) bool {
+	return slices.Equal(a.cluster, b.cluster) && slices.Equal(a.local, b.local) &&
+		slices.Equal(a.hairpin, b.hairpin) && slices.Equal(a.flows, b.flows) && a.anyUsable == b.anyUsable
 }

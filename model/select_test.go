@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// selection is what a test wants of a [selectedEndpoints], in numbers of pods.
+// selection is what a test wants of a [endpointLists], in numbers of pods.
 type selection struct {
 	cluster, local []int
 	onNode         []int
@@ -44,19 +44,19 @@ func runSelectTests(t *testing.T, tests map[string]selectTest) {
 	}
 }
 
-func checkSelection(t *testing.T, f Family, got selectedEndpoints, want selection) {
+func checkSelection(t *testing.T, f Family, got endpointLists, want selection) {
 	t.Helper()
-	if !slices.Equal(got.Cluster, podPorts(f, want.cluster...)) {
-		t.Errorf("cluster: got %v, want pods %v", got.Cluster, want.cluster)
+	if !slices.Equal(got.cluster, podPorts(f, want.cluster...)) {
+		t.Errorf("cluster: got %v, want pods %v", got.cluster, want.cluster)
 	}
-	if !slices.Equal(got.Local, podPorts(f, want.local...)) {
-		t.Errorf("local: got %v, want pods %v", got.Local, want.local)
+	if !slices.Equal(got.local, podPorts(f, want.local...)) {
+		t.Errorf("local: got %v, want pods %v", got.local, want.local)
 	}
-	if !slices.Equal(got.OnNode, podIPs(f, want.onNode...)) {
-		t.Errorf("on this node: got %v, want pods %v", got.OnNode, want.onNode)
+	if !slices.Equal(got.hairpin, podIPs(f, want.onNode...)) {
+		t.Errorf("on this node: got %v, want pods %v", got.hairpin, want.onNode)
 	}
-	if got.hasAny != want.anywhere {
-		t.Errorf("anywhere: got %v", got.hasAny)
+	if got.anyUsable != want.anywhere {
+		t.Errorf("anywhere: got %v", got.anyUsable)
 	}
 }
 

@@ -12,28 +12,24 @@ type ServiceName struct {
 	Namespace, Name string
 }
 
-// String is "namespace/name".
+// String returns "namespace/name".
 func (n ServiceName) String() string { return n.Namespace + "/" + n.Name }
 
 // Compare orders names by namespace, then name.
 func (n ServiceName) Compare(o ServiceName) int {
-	if c := strings.Compare(n.Namespace, o.Namespace); c != 0 {
-		return c
-	}
-	return strings.Compare(n.Name, o.Name)
+	return cmp.Or(strings.Compare(n.Namespace, o.Namespace), strings.Compare(n.Name, o.Name))
 }
 
-// ServicePortName names one port of a Service: the unit for which endpoints are
-// selected and everything is programmed. The protocol belongs to the name,
-// since an EndpointSlice port serves a Service port of the same name and the
-// same protocol only.
+// ServicePortName names one port of a Service, which is the unit that endpoints are
+// selected for and that is programmed. The protocol is part of the name, because an
+// EndpointSlice port belongs to the Service port of the same name and protocol.
 type ServicePortName struct {
 	ServiceName
 	Port     string // the port's name; empty for the only, unnamed port
 	Protocol Protocol
 }
 
-// String is "namespace/name", followed by ":port" for a named port.
+// String returns "namespace/name", followed by ":port" for a named port.
 func (n ServicePortName) String() string {
 	if n.Port == "" {
 		return n.ServiceName.String()
@@ -41,24 +37,31 @@ func (n ServicePortName) String() string {
 	return n.ServiceName.String() + ":" + n.Port
 }
 
-// TrafficPolicy says which endpoints may serve a kind of traffic.
+// TrafficPolicy selects the endpoints that may serve internal or external traffic.
 type TrafficPolicy uint8
 
+// The traffic policies.
 const (
-	// PolicyCluster lets every endpoint of the cluster serve.
+	// PolicyCluster uses the endpoints of the whole cluster.
 	PolicyCluster TrafficPolicy = iota
-	// PolicyLocal lets only endpoints of this node serve.
+	// PolicyLocal uses only endpoints on this node.
 	PolicyLocal
 )
 
-// Service is what the proxy reads of a Service. Addresses are of both
-// families; each is programmed in its own.
+// Service is the part of a Service that the proxy uses. It has addresses of both
+// families.
+//
+// A new field is filled in by package sync/convert and must be part of the content
+// hash in package sync/cluster, or changes of it are ignored (a test there finds
+// fields that are not). What it means for traffic is decided in frontends.go, and if
+// it ends up in [Pool] or [Frontend], their equal methods compare it.
 type Service struct {
 	Name ServiceName
-	// UID tells the Service from an earlier one of its name; empty if not known.
+	// UID distinguishes the Service from an earlier one of the same name; empty if
+	// unknown.
 	UID string
-	// Created orders Services that claim the same address and port, in
-	// nanoseconds since the Unix epoch; the older one wins.
+	// Created is in nanoseconds since the Unix epoch. Of Services that claim the same
+	// address and port, the older one wins.
 	Created int64
 
 	ClusterIPs      []netip.Addr
@@ -68,15 +71,15 @@ type Service struct {
 
 	InternalPolicy TrafficPolicy
 	ExternalPolicy TrafficPolicy
-	// SourceRanges limit who may use the LoadBalancerIPs; empty means anyone.
+	// SourceRanges limit the clients of the LoadBalancerIPs; empty means no limit.
 	SourceRanges []netip.Prefix
-	// Affinity is how long a client keeps its endpoint after its last new
-	// connection; zero means no affinity.
+	// Affinity is how long a client keeps its endpoint after its last new connection;
+	// zero means no affinity.
 	Affinity time.Duration
 	// Scheduler chooses among the endpoints.
 	Scheduler Scheduler
-	// HealthCheckNodePort is the port that tells load balancers whether this
-	// node has local endpoints; zero means none.
+	// HealthCheckNodePort is the port that load balancers ask whether this node has
+	// local endpoints; zero means none.
 	HealthCheckNodePort uint16
 }
 
@@ -88,15 +91,15 @@ type ServicePort struct {
 	NodePort uint16
 }
 
-// portName is the full name of the Service's port p.
+// portName returns the full name of the Service's port p.
 func (s *Service) portName(p ServicePort) ServicePortName {
 	return ServicePortName{ServiceName: s.Name, Port: p.Name, Protocol: p.Protocol}
 }
 
-// compareAge orders Services: the older one first. The API server's creation times
-// are in seconds; of one second, the UID decides, which no author can choose, and
-// where there is none, the name. So any two Services have one order on every node
-// and at any time.
+// compareAge orders Services by age, the older one first. Creation times of the API
+// server are in seconds; within one second the UID decides, which no author of a
+// Service can choose, and without UIDs the name. The order is therefore the same on
+// every node at any time.
 func (s *Service) compareAge(o *Service) int {
 	return cmp.Or(cmp.Compare(s.Created, o.Created), strings.Compare(s.UID, o.UID), s.Name.Compare(o.Name))
 }

@@ -27,7 +27,7 @@ func checkEmpty(t *testing.T, m *ServiceMap) {
 	t.Helper()
 	for name, n := range map[string]int{
 		"services": len(m.services), "known": m.count, "slices": len(m.slices), "dirty": len(m.dirty),
-		"asked": len(m.claims.asked), "settled": len(m.claims.settled), "lost": len(m.claims.lost), "losers": m.claims.losers,
+		"asked": len(m.claims.byMatch), "settled": len(m.claims.winners), "lost": len(m.claims.loserCounts), "losers": m.claims.loserTotal,
 		"health checks": len(m.health),
 	} {
 		if n != 0 {

@@ -1,17 +1,17 @@
 package model
 
-// Maps keep the room they once had. What authors of Services filled must not stay
-// when they delete it.
+// Maps keep the memory of their largest size. What Services needed must be freed when
+// they are deleted.
 const (
-	smallMap   = 4096 // below that, room does not matter
-	fewOfThese = 8    // a map that holds less than this part of its peak is copied
+	minShrinkPeak = 4096 // smaller maps are not worth a copy
+	shrinkFactor  = 8    // a map smaller than this fraction of its peak is copied
 )
 
-// Shrink returns the map, or a copy if it holds a small part of what it held at its
-// peak, which is brought up to date.
+// Shrink returns the map, or a copy if it is much smaller than its largest size, which
+// *peak holds and Shrink updates.
 func Shrink[M ~map[K]V, K comparable, V any](m M, peak *int) M {
 	*peak = max(*peak, len(m))
-	if *peak < smallMap || len(m) > *peak/fewOfThese {
+	if *peak < minShrinkPeak || len(m) > *peak/shrinkFactor {
 		return m
 	}
 	out := make(M, len(m))

@@ -2,7 +2,8 @@ package model
 
 import "math/bits"
 
-// traits are what there is to know about a candidate on one node, a bit each.
+// traits are the properties of a candidate on one node, one bit each. All bits are in
+// use: an additional one needs uint16, and larger arrays in [traitCounts].
 type traits uint8
 
 const (
@@ -12,53 +13,56 @@ const (
 	isLocal // runs on the node
 	hintedForNode
 	hintedForZone
-	withoutNodeHint // for any node
-	withoutZoneHint // for any zone
+	withoutNodeHint // of any node
+	withoutZoneHint // of any zone
 
+	// isServingTerminating are the traits of an endpoint that terminates but still
+	// serves (KEP-1669).
 	isServingTerminating = isServing | isTerminating
 )
 
-// has tells whether all the wanted traits are there.
-func (t traits) has(want traits) bool { return t&want == want }
+// hasAll reports whether all the wanted traits are present.
+func (t traits) hasAll(want traits) bool { return t&want == want }
 
-// meets tells whether all traits of one of the wishes are there.
-func (t traits) meets(wishes ...traits) bool {
-	for _, want := range wishes {
-		if t.has(want) {
+// hasAny reports whether all traits of one of the alternatives are present.
+func (t traits) hasAny(alternatives ...traits) bool {
+	for _, want := range alternatives {
+		if t.hasAll(want) {
 			return true
 		}
 	}
 	return false
 }
 
-// when is t if it holds, or else nothing.
-func (t traits) when(holds bool) traits {
-	if holds {
+// onlyIf returns t if the condition holds, or else no traits.
+func (t traits) onlyIf(condition bool) traits {
+	if condition {
 		return t
 	}
 	return 0
 }
 
-// traitsOf is what node n sees in the endpoint.
+// traitsOf returns the endpoint's traits on the node.
 func (n *Node) traitsOf(e *Endpoint) traits {
-	return isReady.when(e.Ready) |
-		isServing.when(e.Serving) |
-		isTerminating.when(e.Terminating) |
-		isLocal.when(n.hosts(e)) |
-		hintedForNode.when(e.NodeHints.Has(n.Name)) |
-		hintedForZone.when(e.ZoneHints.Has(n.Zone)) |
-		withoutNodeHint.when(e.NodeHints == "") |
-		withoutZoneHint.when(e.ZoneHints == "")
+	return isReady.onlyIf(e.Ready) |
+		isServing.onlyIf(e.Serving) |
+		isTerminating.onlyIf(e.Terminating) |
+		isLocal.onlyIf(n.hosts(e)) |
+		hintedForNode.onlyIf(e.NodeHints.Has(n.Name)) |
+		hintedForZone.onlyIf(e.ZoneHints.Has(n.Zone)) |
+		withoutNodeHint.onlyIf(e.NodeHints == "") |
+		withoutZoneHint.onlyIf(e.ZoneHints == "")
 }
 
-// tally counts candidates by their traits, if they have any. There are few
-// combinations, so that what some candidate has is found without a look at any.
-type tally struct {
+// traitCounts counts candidates by their traits, except for those without any. There
+// are few combinations, so that questions about all candidates are answered without
+// a look at each.
+type traitCounts struct {
 	counts  [1 << 8]uint32
 	present [1 << 8 / 64]uint64 // a bit for each count above zero
 }
 
-func (t *tally) add(c traits) {
+func (t *traitCounts) add(c traits) {
 	if c == 0 {
 		return
 	}
@@ -66,7 +70,7 @@ func (t *tally) add(c traits) {
 	t.present[c/64] |= 1 << (c % 64)
 }
 
-func (t *tally) remove(c traits) {
+func (t *traitCounts) remove(c traits) {
 	if c == 0 {
 		return
 	}
@@ -75,8 +79,8 @@ func (t *tally) remove(c traits) {
 	}
 }
 
-// each ranges over the combinations that there are.
-func (t *tally) each(yield func(traits) bool) {
+// all ranges over the combinations that occur.
+func (t *traitCounts) all(yield func(traits) bool) {
 	for i, word := range t.present {
 		for ; word != 0; word &= word - 1 {
 			if !yield(traits(64*i + bits.TrailingZeros64(word))) {
@@ -86,21 +90,21 @@ func (t *tally) each(yield func(traits) bool) {
 	}
 }
 
-// have tells whether some candidate has all the wanted traits.
-func (t *tally) have(want traits) bool {
-	for c := range t.each {
-		if c.has(want) {
+// anyHas reports whether some candidate has all the wanted traits.
+func (t *traitCounts) anyHas(want traits) bool {
+	for c := range t.all {
+		if c.hasAll(want) {
 			return true
 		}
 	}
 	return false
 }
 
-// count is how many candidates meet one of the wishes.
-func (t *tally) count(wishes ...traits) int {
+// count returns how many candidates have one of the alternatives.
+func (t *traitCounts) count(alternatives ...traits) int {
 	n := 0
-	for c := range t.each {
-		if c.meets(wishes...) {
+	for c := range t.all {
+		if c.hasAny(alternatives...) {
 			n += int(t.counts[c])
 		}
 	}

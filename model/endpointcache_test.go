@@ -15,26 +15,26 @@ import (
 func checkGathered(t *testing.T, m *ServiceMap) {
 	t.Helper()
 	for _, e := range m.services {
-		if many := e.service != nil && len(e.slices) >= m.many; many != (e.gathered != nil) {
-			t.Errorf("%s has %d slices, gathered are %+v", e.name, len(e.slices), e.gathered)
+		if many := e.service != nil && len(e.slices) >= m.minCachedSlices; many != (e.cache != nil) {
+			t.Errorf("%s has %d slices, gathered are %+v", e.name, len(e.slices), e.cache)
 		}
-		if e.gathered == nil {
+		if e.cache == nil {
 			continue
 		}
-		g, anew := e.gathered, gather(e.slices, m.node)
-		if len(g.changed) > 0 || len(g.at) != len(e.slices) || len(g.at)+len(g.free) != len(g.slices) {
+		g, anew := e.cache, newEndpointCache(e.slices, m.node)
+		if len(g.changed) > 0 || len(g.positions) != len(e.slices) || len(g.positions)+len(g.free) != len(g.slices) {
 			t.Errorf("%s has %d slices: of %d places, %d are taken, %d free, %d to be updated",
-				e.name, len(e.slices), len(g.slices), len(g.at), len(g.free), len(g.changed))
+				e.name, len(e.slices), len(g.slices), len(g.positions), len(g.free), len(g.changed))
 		}
-		if !maps.Equal(g.hosted, anew.hosted) {
-			t.Errorf("%s: ready on the node are %v, want %v", e.name, g.hosted, anew.hosted)
+		if !maps.Equal(g.localAddrs, anew.localAddrs) {
+			t.Errorf("%s: ready on the node are %v, want %v", e.name, g.localAddrs, anew.localAddrs)
 		}
-		for o, r := range g.rolls {
-			got, want := r.chosen, anew.selection(o, r.choice.flows)
-			if !reflect.DeepEqual(got, want) || r.tally != anew.rolls[o].tally {
+		for o, r := range g.indexes {
+			got, want := r.lists, anew.lists(o, r.criteria.flows)
+			if !reflect.DeepEqual(got, want) || r.counts != anew.indexes[o].counts {
 				t.Errorf("%s %+v: got\n\t%+v\nwant\n\t%+v", e.name, o, got, want)
 			}
-			if all, want := listed(g.slices, r), listed(anew.slices, anew.rolls[o]); !slices.Equal(all, want) {
+			if all, want := listed(g.slices, r), listed(anew.slices, anew.indexes[o]); !slices.Equal(all, want) {
 				t.Errorf("%s %+v: got\n%s\nwant\n%s", e.name, o, lines(all), lines(want))
 			}
 		}
@@ -49,9 +49,9 @@ type called struct {
 }
 
 // listed is who is on a roll.
-func listed(p places, r *roll) []called {
+func listed(p endpointSlices, r *endpointIndex) []called {
 	var out []called
-	for _, c := range r.all {
+	for _, c := range r.candidates {
 		out = append(out, called{*p.endpoint(c), c.number, c.traits})
 	}
 	return out
@@ -62,7 +62,7 @@ func crowdMap(f Family, p Protocol) (*ServiceMap, []EndpointSlice) {
 	m := NewServiceMap(Options{}, thisNode)
 	m.SetService(webService(p, f))
 	var from []EndpointSlice
-	for i := range manySlices {
+	for i := range minCachedSlices {
 		var pods []pod
 		for k := range 10 {
 			pods = append(pods, ready(10*i+k).on(there))
@@ -79,7 +79,7 @@ func crowdMap(f Family, p Protocol) (*ServiceMap, []EndpointSlice) {
 func TestSlicesAreGatheredOfServicesWithManyOnly(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		m, from := crowdMap(f, p)
-		gathered := func() bool { return m.services[web].gathered != nil }
+		gathered := func() bool { return m.services[web].cache != nil }
 		if !gathered() {
 			t.Errorf("not of %d slices", len(from))
 		}
@@ -126,8 +126,8 @@ func TestAPortThatIsGoneIsForgotten(t *testing.T) {
 		s.Ports[0].Name = "other"
 		m.SetService(s)
 		m.Changes()
-		rolls := m.services[web].gathered.rolls
-		if _, asked := rolls[offer{"other", p, f}]; len(rolls) != 1 || !asked {
+		rolls := m.services[web].cache.indexes
+		if _, asked := rolls[portKey{"other", p, f}]; len(rolls) != 1 || !asked {
 			t.Errorf("kept are %v", slices.Collect(maps.Keys(rolls)))
 		}
 	})
@@ -139,11 +139,11 @@ func TestASliceOfAnUnknownFamilyServesNobody(t *testing.T) {
 		s := from[1]
 		s.Family = 9
 		m.SetSlice(s)
-		if got := m.Changes(); len(got.Set) != 1 || len(got.Set[0].Pool.Cluster) != 10*(manySlices-1) {
+		if got := m.Changes(); len(got.Set) != 1 || len(got.Set[0].Pool.Cluster) != 10*(minCachedSlices-1) {
 			t.Errorf("got %+v", got)
 		}
 		m.SetSlice(from[1])
-		if got := m.Changes(); len(got.Set) != 1 || len(got.Set[0].Pool.Cluster) != 10*manySlices {
+		if got := m.Changes(); len(got.Set) != 1 || len(got.Set[0].Pool.Cluster) != 10*minCachedSlices {
 			t.Errorf("when it is of a family again: got %+v", got)
 		}
 	})
@@ -151,13 +151,13 @@ func TestASliceOfAnUnknownFamilyServesNobody(t *testing.T) {
 
 func TestAServiceThatShrinksGivesMemoryBack(t *testing.T) {
 	m, from := bigMap(4000)
-	for _, s := range from[manySlices:] {
+	for _, s := range from[minCachedSlices:] {
 		m.DeleteSlice(s.Name)
 		m.Changes()
 	}
-	for _, r := range m.services[web].gathered.rolls {
-		if len(r.all) != 100*manySlices || cap(r.all) > 5*len(r.all) {
-			t.Errorf("there is room for %d, and there are %d", cap(r.all), len(r.all))
+	for _, r := range m.services[web].cache.indexes {
+		if len(r.candidates) != 100*minCachedSlices || cap(r.candidates) > 5*len(r.candidates) {
+			t.Errorf("there is room for %d, and there are %d", cap(r.candidates), len(r.candidates))
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 func TestHistoriesOfCrowds(t *testing.T) {
 	for seed := range uint64(50) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			c := crowd{newHistory(t, nil, manySlices), rand.New(rand.NewPCG(seed, 1))}
+			c := crowd{newHistory(t, nil, minCachedSlices), rand.New(rand.NewPCG(seed, 1))}
 			for i := range 2 {
 				c.setService(c.service(i))
 			}
@@ -66,7 +66,7 @@ func (c *crowd) flood() {
 	for i := range crowdSlices {
 		s := c.slice()
 		s.Name.Name = fmt.Sprint(i)
-		if stay || i < manySlices {
+		if stay || i < minCachedSlices {
 			c.setSlice(s)
 		} else {
 			c.deleteSlice(s.Name)
@@ -128,7 +128,7 @@ func (c *crowd) slice() EndpointSlice {
 	return s
 }
 
-// ports are most of the time the same, and sometimes with two numbers.
+// entries are most of the time the same, and sometimes with two numbers.
 func (c *crowd) ports() []EndpointPort {
 	out := []EndpointPort{{"http", TCP, 8080}, {"dns", UDP, 53}, {"", SCTP, 8080}}
 	if !c.often(4) {

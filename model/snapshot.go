@@ -1,14 +1,13 @@
 package model
 
-// Snapshot is a Service with its slices, as a [ServiceMap] was told of them. Nothing
-// of it must be changed.
+// ServiceSnapshot is a Service with its slices. It must not be changed.
 type ServiceSnapshot struct {
 	*Service
 	Slices []EndpointSlice
 }
 
-// Snapshot lists all Services, in no order. Endpoints are not copied, so that it costs
-// little; it stays as it is whatever the map is told later.
+// Snapshot lists all Services with their slices, unsorted. It is cheap because
+// endpoints are not copied. Later events do not change it.
 func (m *ServiceMap) Snapshot() []ServiceSnapshot {
 	n := 0
 	for _, e := range m.services {
@@ -25,6 +24,3 @@ func (m *ServiceMap) Snapshot() []ServiceSnapshot {
 	}
 	return out
 }
-
-// Conflicts lists the conflicts there are, as of the last Changes, in no order.
-func (m *ServiceMap) Conflicts() []Conflict { return m.claims.conflicts() }

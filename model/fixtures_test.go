@@ -181,3 +181,14 @@ func changed(s Service, changes ...func(*Service)) Service {
 	}
 	return s
 }
+
+// selectEndpoints returns the endpoint lists of a port without a cache.
+func selectEndpoints(port ServicePortName, f Family, from []EndpointSlice, n Node) endpointLists {
+	v := endpointView{slices: from, node: &n}
+	return v.lists(portKey{port.Port, port.Protocol, f}, port.Protocol == UDP)
+}
+
+// frontendsOf returns the frontends of one Service without a map.
+func (o Options) frontendsOf(s *Service, from []EndpointSlice, n Node) []Frontend {
+	return o.frontends(s, &endpointView{slices: from, node: &n})
+}

@@ -1,0 +1,184 @@
+package model
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+)
+
+// endpointView answers what a Service must know of its endpoints, from the cache of a
+// Service with many slices or else directly from the slices.
+type endpointView struct {
+	slices []EndpointSlice
+	node   *Node
+	cache  *endpointCache // nil for a Service with few slices
+}
+
+// lists returns the endpoint lists of a port, with those for flows if requested.
+func (v *endpointView) lists(key portKey, flows bool) endpointLists {
+	if v.cache != nil {
+		return v.cache.lists(key, flows)
+	}
+	x := endpointIndex{portKey: key}
+	x.rebuild(v.slices, v.node)
+	x.rebuildLists(v.slices, flows)
+	return x.lists
+}
+
+// localAddrs returns the addresses of ready endpoints on the node.
+func (v *endpointView) localAddrs() addrCounts {
+	if v.cache != nil {
+		return v.cache.localAddrs
+	}
+	out := addrCounts{}
+	for i := range v.slices {
+		out.add(&v.slices[i], v.node, 1)
+	}
+	return out
+}
+
+// minCachedSlices is how many slices a Service must have for its endpoints to be
+// cached. The EndpointSlice controller puts 100 endpoints into a slice, and uses
+// different slices for each family.
+const minCachedSlices = 4
+
+// endpointCache keeps the endpoints of a Service with many slices between updates, so
+// that a changed slice costs its own size and not that of the Service:
+//
+//	changed slice --> candidates removed and added --> endpointIndex of each port
+//	              --> traits changed by address    --> patched copies of the lists
+//
+// The remaining cost in proportion to all endpoints is a copy of memory: lists are
+// copied because those that were returned must not change. Only if the criteria
+// change, as when the first endpoint gets a hint, are all candidates looked at again.
+type endpointCache struct {
+	node       Node
+	slices     endpointSlices // unused positions are empty slices
+	positions  map[EndpointSliceName]uint32
+	free       []uint32                       // unused positions
+	changed    map[EndpointSliceName]struct{} // since the last update
+	indexes    map[portKey]*endpointIndex
+	localAddrs addrCounts
+}
+
+// newEndpointCache returns a cache of the slices without any index yet.
+func newEndpointCache(from []EndpointSlice, n Node) *endpointCache {
+	c := &endpointCache{
+		node: n, slices: slices.Clone(from),
+		positions: make(map[EndpointSliceName]uint32, len(from)),
+		changed:   map[EndpointSliceName]struct{}{}, indexes: map[portKey]*endpointIndex{}, localAddrs: addrCounts{},
+	}
+	for i := range from {
+		c.positions[from[i].Name] = uint32(i)
+		c.localAddrs.add(&from[i], &c.node, 1)
+	}
+	return c
+}
+
+// markChanged records that the slice of that name may have changed.
+func (c *endpointCache) markChanged(name EndpointSliceName) {
+	if c != nil {
+		c.changed[name] = struct{}{}
+	}
+}
+
+// update reads the changed slices by means of slice, which returns nil for one that
+// is gone.
+func (c *endpointCache) update(slice func(EndpointSliceName) *EndpointSlice) {
+	if len(c.changed) == 0 {
+		return
+	}
+	before := c.slices
+	c.slices = slices.Clone(before)
+	var touched []uint32
+	for name := range c.changed {
+		if i, ok := c.replace(name, slice(name)); ok {
+			touched = append(touched, i)
+		}
+	}
+	clear(c.changed)
+	before = append(before, make(endpointSlices, len(c.slices)-len(before))...)
+	slices.Sort(touched)
+	// A new slice may have taken the position of one that is gone.
+	d := &sliceDelta{before, c.slices, slices.Compact(touched), &c.node}
+	for _, i := range d.touched {
+		c.localAddrs.add(&d.before[i], d.node, -1)
+		c.localAddrs.add(&d.after[i], d.node, +1)
+	}
+	for _, x := range c.indexes {
+		x.update(d)
+	}
+}
+
+// replace stores the slice, or removes it if s is nil. It returns the slice's
+// position, and false if there was and is none.
+func (c *endpointCache) replace(name EndpointSliceName, s *EndpointSlice) (i uint32, ok bool) {
+	i, ok = c.positions[name]
+	switch {
+	case s == nil && ok:
+		delete(c.positions, name)
+		c.free = append(c.free, i)
+		c.slices[i] = EndpointSlice{}
+	case s != nil && !ok:
+		i = c.allocate()
+		c.positions[name] = i
+		fallthrough
+	case s != nil:
+		c.slices[i] = *s
+	}
+	return i, ok || s != nil
+}
+
+// allocate returns an unused position.
+func (c *endpointCache) allocate() uint32 {
+	if last := len(c.free) - 1; last >= 0 {
+		i := c.free[last]
+		c.free = c.free[:last]
+		return i
+	}
+	c.slices = append(c.slices, EndpointSlice{})
+	return uint32(len(c.slices) - 1)
+}
+
+// lists returns the endpoint lists of a port, with those for flows if requested.
+func (c *endpointCache) lists(key portKey, flows bool) endpointLists {
+	x := c.indexes[key]
+	switch {
+	case x == nil:
+		x = &endpointIndex{portKey: key}
+		c.indexes[key] = x
+		x.rebuild(c.slices, &c.node)
+		x.rebuildLists(c.slices, flows)
+	case x.criteria.flows != flows:
+		x.rebuildLists(c.slices, flows)
+	}
+	x.used = true
+	return x.lists
+}
+
+// dropUnused drops the indexes that were not used since the last call.
+func (c *endpointCache) dropUnused() {
+	if c == nil {
+		return
+	}
+	maps.DeleteFunc(c.indexes, func(_ portKey, x *endpointIndex) bool { return !x.used })
+	for _, x := range c.indexes {
+		x.used = false
+	}
+}
+
+// addrCounts counts how often each address occurs among the ready endpoints on a node.
+type addrCounts map[netip.Addr]int
+
+// add adds n for each occurrence of an address in the slice.
+func (a addrCounts) add(s *EndpointSlice, node *Node, n int) {
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		if !e.Ready || !node.hosts(e) {
+			continue
+		}
+		if a[e.Addr] += n; a[e.Addr] == 0 {
+			delete(a, e.Addr)
+		}
+	}
+}

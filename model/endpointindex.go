@@ -1,0 +1,82 @@
+package model
+
+import "net/netip"
+
+// endpointIndex keeps the candidates for one port and the lists selected from them.
+// It holds positions in endpointSlices, which its methods take as an argument.
+type endpointIndex struct {
+	portKey
+	candidates []candidate // sorted
+	counts     traitCounts // of candidates
+	criteria   criteria    // that lists were selected by
+	lists      endpointLists
+	used       bool // since the last dropUnused
+}
+
+// rebuild collects the candidates from scratch.
+func (x *endpointIndex) rebuild(s endpointSlices, n *Node) {
+	x.candidates, x.counts = s.candidates(x.portKey, n), traitCounts{}
+	for i := range x.candidates {
+		x.counts.add(x.candidates[i].traits)
+	}
+}
+
+// rebuildLists selects all lists from the candidates, and those for flows if
+// requested.
+func (x *endpointIndex) rebuildLists(s endpointSlices, flows bool) {
+	x.criteria = x.counts.criteria(flows)
+	x.lists = endpointLists{
+		cluster:   x.matching(s, x.criteria.cluster),
+		local:     x.matching(s, x.criteria.local),
+		anyUsable: x.anyUsable(),
+		hairpin:   x.hairpin(s),
+	}
+	x.lists.flows = x.flows(func() []netip.AddrPort { return x.matching(s, isServing, isReady) })
+}
+
+// anyUsable reports whether some candidate could serve on some node.
+func (x *endpointIndex) anyUsable() bool {
+	return x.counts.anyHas(isReady) || x.counts.anyHas(isServingTerminating)
+}
+
+// flows returns the list for flows, if requested. It includes the cluster list and is
+// mostly equal to it; then that list is shared, and otherwise list makes it.
+func (x *endpointIndex) flows(list func() []netip.AddrPort) []netip.AddrPort {
+	switch {
+	case !x.criteria.flows:
+		return nil
+	case x.counts.count(isServing, isReady) == len(x.lists.cluster):
+		return x.lists.cluster
+	}
+	return list()
+}
+
+// matching lists the candidates that have one of the alternatives.
+func (x *endpointIndex) matching(s endpointSlices, alternatives ...traits) []netip.AddrPort {
+	n := x.counts.count(alternatives...)
+	if n == 0 {
+		return nil
+	}
+	out := make([]netip.AddrPort, 0, n)
+	for _, c := range x.candidates {
+		if c.traits.hasAny(alternatives...) {
+			out = append(out, s.addrPort(c))
+		}
+	}
+	return out
+}
+
+// hairpin lists the addresses of the selected candidates that run on the node.
+func (x *endpointIndex) hairpin(s endpointSlices) []netip.Addr {
+	alternatives := x.criteria.hairpin()
+	var out []netip.Addr
+	for _, c := range x.candidates {
+		if !c.traits.hasAny(alternatives...) {
+			continue
+		}
+		if addr := s.endpoint(c).Addr; len(out) == 0 || out[len(out)-1] != addr {
+			out = append(out, addr)
+		}
+	}
+	return out
+}

@@ -1,0 +1,73 @@
+package model
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// EndpointSliceName names an EndpointSlice in the cluster.
+type EndpointSliceName struct {
+	Namespace, Name string
+}
+
+// String returns "namespace/name".
+func (n EndpointSliceName) String() string { return n.Namespace + "/" + n.Name }
+
+// EndpointSlice is the part of an EndpointSlice that the proxy uses: every endpoint
+// offers every port. All addresses are of one family.
+//
+// A new field here or in [Endpoint] is filled in by package sync/convert; what it
+// means for traffic is decided in select.go or frontends.go.
+type EndpointSlice struct {
+	Name      EndpointSliceName
+	Service   ServiceName
+	Family    Family
+	Ports     []EndpointPort
+	Endpoints []Endpoint
+}
+
+// EndpointPort is a port that all endpoints of an [EndpointSlice] offer.
+type EndpointPort struct {
+	Name     string
+	Protocol Protocol
+	Port     uint16
+}
+
+// Endpoint is one address of a Service with the properties that decide whether it
+// may serve. Values are comparable.
+type Endpoint struct {
+	Addr netip.Addr
+	// Ready, Serving and Terminating are the EndpointSlice conditions (KEP-1672),
+	// with the API's defaults already filled in.
+	Ready, Serving, Terminating bool
+	// Node is the node that the endpoint runs on; empty if unknown.
+	Node string
+	// ZoneHints and NodeHints name the zones and nodes that should prefer this
+	// endpoint (KEP-2433, KEP-4444).
+	ZoneHints, NodeHints NameSet
+}
+
+// NameSet is a set of names as a comparable value: sorted, separated by commas,
+// which cannot occur in the name of a zone or node.
+type NameSet string
+
+// NameSetOf returns the set of the given names; empty names are skipped.
+func NameSetOf(names ...string) NameSet {
+	if len(names) == 1 {
+		return NameSet(names[0])
+	}
+	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
+	sorted = slices.DeleteFunc(sorted, func(n string) bool { return n == "" })
+	return NameSet(strings.Join(sorted, ","))
+}
+
+// Has reports whether name is in the set. The empty name is in no set.
+func (s NameSet) Has(name string) bool {
+	for n := range strings.SplitSeq(string(s), ",") {
+		if n == name {
+			return name != ""
+		}
+	}
+	return false
+}

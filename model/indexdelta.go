@@ -1,0 +1,159 @@
+package model
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// An index is updated in place unless more than smallDelta candidates differ and these
+// are more than one in rebuildRatio: a rebuild costs several times less for each.
+const (
+	smallDelta   = 100
+	rebuildRatio = 8
+)
+
+// sliceDelta is how slices changed since an index was up to date.
+type sliceDelta struct {
+	before, after endpointSlices // of the same length
+	touched       []uint32       // positions of changed slices, without duplicates
+	node          *Node
+}
+
+// update brings the index and its lists up to date.
+func (x *endpointIndex) update(d *sliceDelta) {
+	removed, added := d.differences(x.portKey)
+	n := len(removed) + len(added)
+	large := n > smallDelta && n > len(x.candidates)/rebuildRatio
+	wasteful := len(x.candidates) < cap(x.candidates)/4
+	switch {
+	case n == 0:
+	case large, wasteful:
+		x.rebuild(d.after, d.node)
+		x.rebuildLists(d.after, x.criteria.flows)
+	default:
+		x.applyDelta(d, removed, added)
+	}
+}
+
+// differences returns the candidates for the port that are gone and those that are
+// new, both sorted. Unchanged candidates at the same position are in neither.
+func (d *sliceDelta) differences(key portKey) (removed, added []candidate) {
+	for _, i := range d.touched {
+		before, after := &d.before[i], &d.after[i]
+		samePorts := before.Family == after.Family && slices.Equal(before.Ports, after.Ports)
+		differs := func(k int) bool {
+			inBoth := k < len(before.Endpoints) && k < len(after.Endpoints)
+			return !inBoth || !samePorts || before.Endpoints[k] != after.Endpoints[k]
+		}
+		removed = key.appendCandidates(removed, before, i, differs)
+		added = key.appendCandidates(added, after, i, differs)
+	}
+	slices.SortFunc(removed, d.before.compare)
+	slices.SortFunc(added, d.after.compare)
+	return removed, added
+}
+
+// appendCandidates appends the candidates of the slice at position i whose endpoints
+// are wanted, without traits.
+func (k portKey) appendCandidates(to []candidate, s *EndpointSlice, i uint32, wanted func(int) bool) []candidate {
+	for number := range k.portNumbers(s) {
+		for e := range s.Endpoints {
+			if wanted(e) {
+				to = append(to, candidate{slice: i, index: uint32(e), number: number})
+			}
+		}
+	}
+	return to
+}
+
+// applyDelta removes and inserts candidates, and updates the counts and lists.
+func (x *endpointIndex) applyDelta(d *sliceDelta, removed, added []candidate) {
+	changes := make([]traitChange, 0, len(removed)+len(added))
+	for _, c := range removed {
+		changes = append(changes, traitChange{addr: d.before.addrPort(c)})
+	}
+	for _, c := range added {
+		changes = append(changes, traitChange{addr: d.after.addrPort(c)})
+	}
+	slices.SortFunc(changes, func(a, b traitChange) int { return a.addr.Compare(b.addr) })
+	changes = slices.CompactFunc(changes, func(a, b traitChange) bool { return a.addr == b.addr })
+	for i := range changes {
+		changes[i].before = d.before.traitsAt(x.candidates, changes[i].addr)
+	}
+	x.candidates = d.before.remove(x.candidates, removed)
+	x.candidates = d.after.insert(x.candidates, added)
+	for i := range changes {
+		c := &changes[i]
+		c.after = d.after.refreshTraits(x.candidates, c.addr, d.node)
+		x.counts.remove(c.before)
+		x.counts.add(c.after)
+	}
+	x.updateLists(d.after, changes)
+}
+
+// updateLists brings the lists up to date after changes. It selects them from scratch
+// only if the criteria changed, as when the first endpoint gets a hint.
+func (x *endpointIndex) updateLists(s endpointSlices, changes []traitChange) {
+	if x.counts.criteria(x.criteria.flows) != x.criteria {
+		x.rebuildLists(s, x.criteria.flows)
+		return
+	}
+	before := x.lists
+	x.lists.cluster = patchList(before.cluster, changes, x.criteria.cluster)
+	x.lists.local = patchList(before.local, changes, x.criteria.local)
+	x.lists.anyUsable = x.anyUsable()
+	x.lists.flows = x.flows(func() []netip.AddrPort { return patchList(before.flows, changes, isServing, isReady) })
+	if len(relevantChanges(changes, x.criteria.hairpin()...)) > 0 {
+		x.lists.hairpin = x.hairpin(s)
+	}
+}
+
+// traitChange is the change of the traits at one address and port. Traits are zero
+// where there is no endpoint.
+type traitChange struct {
+	addr          netip.AddrPort
+	before, after traits
+}
+
+// relevantChanges returns the changes by which an address joins or leaves the list of
+// those with one of the alternatives.
+func relevantChanges(changes []traitChange, alternatives ...traits) []traitChange {
+	var out []traitChange
+	for _, c := range changes {
+		if c.before.hasAny(alternatives...) != c.after.hasAny(alternatives...) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// patchList applies changes to the sorted list of addresses with one of the
+// alternatives. It returns the same list if nothing changes, or else a copy.
+func patchList(list []netip.AddrPort, changes []traitChange, alternatives ...traits) []netip.AddrPort {
+	changes = relevantChanges(changes, alternatives...)
+	n := len(list)
+	for _, c := range changes {
+		if c.after.hasAny(alternatives...) {
+			n++
+		} else {
+			n--
+		}
+	}
+	switch {
+	case len(changes) == 0:
+		return list
+	case n == 0:
+		return nil
+	}
+	out := make([]netip.AddrPort, 0, n)
+	for _, c := range changes {
+		at, _ := slices.BinarySearchFunc(list, c.addr, netip.AddrPort.Compare)
+		out, list = append(out, list[:at]...), list[at:]
+		if c.after.hasAny(alternatives...) {
+			out = append(out, c.addr)
+		} else {
+			list = list[1:]
+		}
+	}
+	return append(out, list...)
+}

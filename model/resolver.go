@@ -1,0 +1,174 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+)
+
+// resolver computes what the changed entries of a [ServiceMap] change:
+//
+//	changed entries --> their old claims are removed, those of their new ClusterIPs added
+//	ClusterIPs with another holder --> claims of the port's external addresses are added or removed
+//	touched matches --> winners and losers
+//
+// A Service port that lost its ClusterIP claims no other address, because its
+// endpoints are those of the ClusterIP's pool.
+type resolver struct {
+	*ServiceMap
+	touched     []Match
+	entries     []*serviceEntry // whose ports may have won or lost their ClusterIP
+	added       []claim
+	knownLosers map[lostClaim]struct{} // removed claims that lost before
+}
+
+// lostClaim identifies a claim that loses.
+type lostClaim struct {
+	match   Match
+	service ServicePortName
+}
+
+// rebuild computes the entry's frontends again. Of these, only ClusterIPs are claimed
+// so far.
+func (r *resolver) rebuild(e *serviceEntry) {
+	holdsClusterIP := false
+	for i := range e.frontends {
+		f := &e.frontends[i]
+		if f.OwnsPool() {
+			holdsClusterIP = !e.lostClusterIPs[f]
+		}
+		if f.OwnsPool() || holdsClusterIP {
+			r.removeClaim(e, f)
+		}
+	}
+	e.builtFrom, e.lostClusterIPs, e.rebuilt = e.service, nil, true
+	r.update(e)
+	for i := range e.frontends {
+		if f := &e.frontends[i]; f.OwnsPool() {
+			r.addClaim(e, f)
+		}
+	}
+	r.entries = append(r.entries, e)
+}
+
+func (r *resolver) addClaim(e *serviceEntry, f *Frontend) {
+	cl := claim{e.builtFrom, f}
+	r.claims.add(cl)
+	r.added = append(r.added, cl)
+	r.touched = append(r.touched, f.Match)
+}
+
+func (r *resolver) removeClaim(e *serviceEntry, f *Frontend) {
+	if r.claims.loserCounts[f.Match] > 0 && r.claims.winners[f.Match] != f {
+		if r.knownLosers == nil {
+			r.knownLosers = map[lostClaim]struct{}{}
+		}
+		r.knownLosers[lostClaim{f.Match, f.Service}] = struct{}{}
+	}
+	r.claims.remove(claim{e.builtFrom, f})
+	r.touched = append(r.touched, f.Match)
+}
+
+// changes resolves all matches that were touched.
+func (r *resolver) changes() Changes {
+	r.addContested()
+	for _, e := range r.entries {
+		r.resolvePorts(e)
+	}
+	for _, m := range r.touched {
+		r.touched = append(r.touched, r.claims.coveredBy(m)...)
+	}
+	slices.SortFunc(r.touched, Match.Compare)
+	r.touched = slices.Compact(r.touched)
+	var out Changes
+	var losers []claim
+	for _, m := range r.touched {
+		if before := r.claims.resolve(m, &out); before != nil && before != r.claims.winners[m] {
+			losers = r.appendDisplaced(losers, before)
+		}
+	}
+	out.Conflicts = r.conflicts(losers)
+	r.claims.shrink()
+	return out
+}
+
+// addContested adds the entries that won or lost a ClusterIP because another entry
+// changed.
+func (r *resolver) addContested() {
+	changed := len(r.entries)
+	for _, m := range r.touched {
+		before, after := r.claims.winners[m], r.claims.first(m)
+		if before == nil || after == nil || !before.OwnsPool() || !after.frontend.OwnsPool() {
+			continue
+		}
+		was, is := before.Service.ServiceName, after.frontend.Service.ServiceName
+		if was == is {
+			continue
+		}
+		for _, name := range [...]ServiceName{was, is} {
+			if e := r.services[name]; e != nil {
+				r.entries = append(r.entries, e)
+			}
+		}
+	}
+	if len(r.entries) == changed {
+		return
+	}
+	slices.SortFunc(r.entries, func(a, b *serviceEntry) int { return a.name.Compare(b.name) })
+	r.entries = slices.Compact(r.entries)
+}
+
+// resolvePorts adds or removes the claims of external addresses for each port of the
+// entry that won or lost its ClusterIP.
+func (r *resolver) resolvePorts(e *serviceEntry) {
+	var held, holds bool // the ClusterIP of the port, before and now
+	for i := range e.frontends {
+		f := &e.frontends[i]
+		switch {
+		case f.OwnsPool():
+			held = !e.rebuilt && !e.lostClusterIPs[f]
+			holds = r.claims.first(f.Match).frontend == f
+			e.setClusterIPLost(f, !holds)
+		case holds && !held:
+			r.addClaim(e, f)
+		case held && !holds:
+			r.removeClaim(e, f)
+		}
+	}
+	e.rebuilt = false
+}
+
+// appendDisplaced appends the claim of a frontend that was the winner before, if its
+// Service still has that claim.
+func (r *resolver) appendDisplaced(losers []claim, f *Frontend) []claim {
+	if e := r.services[f.Service.ServiceName]; e != nil && e.builtFrom != nil {
+		cl := claim{e.builtFrom, f}
+		if _, exists := r.claims.find(cl); exists {
+			return append(losers, cl)
+		}
+	}
+	return losers
+}
+
+// conflicts lists the conflicts of the losers and of the added claims, except for
+// those that lost before.
+func (r *resolver) conflicts(losers []claim) []Conflict {
+	for _, cl := range r.added {
+		m := cl.frontend.Match
+		if r.claims.loserCounts[m] == 0 || r.claims.winners[m] == cl.frontend {
+			continue
+		}
+		if _, known := r.knownLosers[lostClaim{m, cl.frontend.Service}]; !known {
+			losers = append(losers, cl)
+		}
+	}
+	slices.SortFunc(losers, func(a, b claim) int {
+		return cmp.Or(a.frontend.Match.Compare(b.frontend.Match), a.compare(b))
+	})
+	var out []Conflict
+	for _, cl := range losers {
+		if c, loses := r.claims.conflict(cl); loses {
+			out = append(out, c)
+		}
+	}
+	return out
+}

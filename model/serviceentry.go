@@ -1,0 +1,129 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+)
+
+// serviceEntry is one Service of a [ServiceMap] with its slices, which may arrive
+// before it.
+type serviceEntry struct {
+	name    ServiceName
+	service *Service        // nil while only slices are known
+	slices  []EndpointSlice // sorted by name
+	dirty   bool            // in ServiceMap.dirty
+
+	// What the last Changes computed:
+
+	builtFrom      *Service       // the Service of frontends
+	cache          *endpointCache // of slices; nil if they are few
+	frontends      []Frontend
+	lostClusterIPs map[*Frontend]bool // frontends whose ClusterIP another Service holds
+	rebuilt        bool               // frontends are new, and claim only ClusterIPs so far
+	health         HealthCheck
+	// weight is what the Service counts in the budget; affinityEndpoints is how many of
+	// its endpoints have client affinity.
+	weight, affinityEndpoints int
+	overBudget                OverBudget // why it is not served, if its weight is above zero
+}
+
+// setSlice adds a slice or replaces the one of the same name.
+func (e *serviceEntry) setSlice(s EndpointSlice) {
+	e.cache.markChanged(s.Name)
+	i, found := e.find(s.Name)
+	if found {
+		e.slices[i] = s
+		return
+	}
+	e.slices = slices.Insert(e.slices, i, s)
+}
+
+// deleteSlice removes a slice that the entry has.
+func (e *serviceEntry) deleteSlice(name EndpointSliceName) {
+	e.cache.markChanged(name)
+	i, _ := e.find(name)
+	e.slices = slices.Delete(e.slices, i, i+1)
+}
+
+// slice returns the slice of that name, or nil.
+func (e *serviceEntry) slice(name EndpointSliceName) *EndpointSlice {
+	if i, found := e.find(name); found {
+		return &e.slices[i]
+	}
+	return nil
+}
+
+// find returns the index of the slice of that name, or where it belongs.
+func (e *serviceEntry) find(name EndpointSliceName) (int, bool) {
+	return slices.BinarySearchFunc(e.slices, name, func(s EndpointSlice, n EndpointSliceName) int {
+		return cmp.Or(cmp.Compare(s.Name.Namespace, n.Namespace), cmp.Compare(s.Name.Name, n.Name))
+	})
+}
+
+// updateCache brings the cache up to date, or drops it if it is not needed.
+func (e *serviceEntry) updateCache(minSlices int, n Node) {
+	switch {
+	case e.service == nil || len(e.slices) < minSlices:
+		e.cache = nil
+	case e.cache == nil || e.cache.node != n:
+		e.cache = newEndpointCache(e.slices, n)
+	default:
+		e.cache.update(e.slice)
+	}
+}
+
+// setClusterIPLost records whether another Service holds the ClusterIP of a port.
+func (e *serviceEntry) setClusterIPLost(clusterIP *Frontend, lost bool) {
+	if !lost {
+		delete(e.lostClusterIPs, clusterIP)
+		return
+	}
+	if e.lostClusterIPs == nil {
+		e.lostClusterIPs = map[*Frontend]bool{}
+	}
+	e.lostClusterIPs[clusterIP] = true
+}
+
+// update computes the frontends and the health check of one Service again.
+func (m *ServiceMap) update(e *serviceEntry) {
+	m.countNoLocal(e, -1)
+	e.updateCache(m.minCachedSlices, m.node)
+	e.frontends = nil
+	view := &endpointView{e.slices, &m.node, e.cache}
+	if e.service != nil && e.overBudget.Weight == 0 {
+		e.frontends = m.options.frontends(e.service, view)
+	}
+	e.cache.dropUnused()
+	m.countNoLocal(e, +1)
+	m.updateHealth(e, view)
+	if e.service == nil && len(e.slices) == 0 {
+		delete(m.services, e.name)
+	}
+}
+
+// updateHealth records the health check if it changed.
+func (m *ServiceMap) updateHealth(e *serviceEntry, v *endpointView) {
+	next := HealthCheck{Service: e.name}
+	if e.service != nil {
+		next = healthCheck(e.service, v)
+	}
+	if before := e.health; next.Port != before.Port || next.Port != 0 && next != before {
+		e.health = next
+		m.health[e.name] = next
+	}
+}
+
+// countNoLocal adds n to [NoLocalEndpoints] for each port of the entry that counts
+// there.
+func (m *ServiceMap) countNoLocal(e *serviceEntry, n int) {
+	for i := range e.frontends {
+		f := &e.frontends[i]
+		switch {
+		case f.Verdict != VerdictDrop:
+		case f.OwnsPool():
+			m.noLocal.Internal[f.Match.Family] += n
+		case e.frontends[i-1].OwnsPool(): // f is the port's first external frontend
+			m.noLocal.External[f.Match.Family] += n
+		}
+	}
+}
