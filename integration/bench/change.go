@@ -9,18 +9,18 @@ import (
 	"kube-vmap/sync"
 )
 
-// changeTimes are those of one kind of change, repeated.
+// changeTimes are the times of a change that was repeated.
 type changeTimes struct {
-	total, model, ours, kernel, bare report.Times
-	bytes                            []int
-	counts                           []nft.Counts
+	total, model, ours, kernel, floor report.Times
+	bytes                             []int
+	counts                            []nft.Counts
 }
 
-// change measures single changes: from an object that is at hand to the commit.
+// change measures single changes, from an object in memory to the commit.
 func (b *bench) change() error {
 	s := b.Section("Single changes", "", "p50", "p99", "model", "ours", "kernel",
 		"floor p50", "floor p99", "kernel/floor", "total/floor", "bytes")
-	s.Note("from changed object to commit; model: selection of endpoints; ours: plan, encode and note the new state (p50 all)")
+	s.Note("from changed object to commit; model: selection of endpoints; ours: plan, encode, keep the new state (p50 all)")
 	s.Note("floor: the same bytes prepared beforehand, sent in turns with ours to the same tables")
 	replaced := map[int]bool{}
 	err := b.clusters(func(c *cluster) error {
@@ -29,15 +29,15 @@ func (b *bench) change() error {
 			if err != nil {
 				return err
 			}
-			for _, e := range edits {
-				measured, err := repeat(e, b.turns(), stand{proxy: p, floor: box.bare})
+			for _, e := range changeKinds {
+				measured, err := measureChanges(e, b.repetitions(), testbed{proxy: p, floor: box.raw})
 				if err != nil {
 					return err
 				}
 				for _, name := range e.names() {
 					t := measured[0][name]
 					t.row(s, c.label()+", "+name)
-					if name == replaces {
+					if name == endpointReplaced {
 						b.promiseReplaced(c, t, replaced)
 					}
 				}
@@ -49,7 +49,7 @@ func (b *bench) change() error {
 	return err
 }
 
-// promiseReplaced checks what is promised of the most common change.
+// promiseReplaced checks the promise about the most common change.
 func (b *bench) promiseReplaced(c *cluster, t *changeTimes, bytes map[int]bool) {
 	if c.family != 0 {
 		return
@@ -64,54 +64,54 @@ func (b *bench) promiseReplaced(c *cluster, t *changeTimes, bytes map[int]bool) 
 }
 
 func (t *changeTimes) row(s *report.Section, label string) {
-	kernel, floor := t.kernel.Median(), t.bare.Median()
+	kernel, floor := t.kernel.Median(), t.floor.Median()
 	s.Add(label, t.total.Median(), t.total.At(0.99), t.model.Median(), t.ours.Median(),
-		kernel, floor, t.bare.At(0.99),
+		kernel, floor, t.floor.At(0.99),
 		report.Ratio(kernel, floor), report.Ratio(t.total.Median(), floor), report.Bytes(t.bytes[0]))
 }
 
-// names are the change and its opposite, once if they are the same.
-func (e *edit) names() []string {
-	if e.does == e.undoes {
-		return []string{e.does}
+// names returns the names of the change and its opposite, once if they are the same.
+func (e *changeKind) names() []string {
+	if e.name == e.opposite {
+		return []string{e.name}
 	}
-	return []string{e.does, e.undoes}
+	return []string{e.name, e.opposite}
 }
 
-// turns is how often a change and its opposite are repeated.
-func (b *bench) turns() int {
+// repetitions returns how often a change and its opposite are measured.
+func (b *bench) repetitions() int {
 	if b.quick {
 		return 100
 	}
 	return 250
 }
 
-// stand is a proxy, and what sends prepared bytes to the same kernel.
-type stand struct {
+// testbed is a proxy, and a socket that sends prepared bytes to the same kernel.
+type testbed struct {
 	proxy *proxy
-	floor *bare
-	done  func() error // closes what was made for it alone, if anything was
+	floor *rawSocket
+	close func() error // closes its namespace; nil if others use it
 }
 
-// turn is one change and its opposite, and the bytes they are known to send.
-type turn struct {
+// changePair is a change and its opposite, and the bytes that they send.
+type changePair struct {
 	change [2][]sync.Event
 	bytes  [2][]byte
 }
 
-// block is how many turns a stand has until it is the next one's. One that begins
-// finds the processor's caches full of the former one's.
+// block is how many pairs are measured on one testbed before the next one has its turn,
+// because each begins with the processor's caches full of the other's data.
 const block = 20
 
-// repeat makes the change and its opposite over and over, on all stands by turns,
-// and on each ours and bare. What is bare is prepared before any of it, so that
-// ours does not find everything fresh in the processor's caches.
-func repeat(e edit, turns int, stands ...stand) ([]map[string]*changeTimes, error) {
-	all := make([][]turn, len(stands))
-	measured := make([]map[string]*changeTimes, len(stands))
-	for k, s := range stands {
-		measured[k] = map[string]*changeTimes{e.does: {}, e.undoes: {}}
-		all[k] = make([]turn, turns)
+// measureChanges repeats the change and its opposite, on all testbeds in turns, through
+// the proxy and as prepared bytes. These are encoded before the first measurement, so
+// that the proxy does not find its data in the processor's caches.
+func measureChanges(e changeKind, turns int, testbeds ...testbed) ([]map[string]*changeTimes, error) {
+	all := make([][]changePair, len(testbeds))
+	measured := make([]map[string]*changeTimes, len(testbeds))
+	for k, s := range testbeds {
+		measured[k] = map[string]*changeTimes{e.name: {}, e.opposite: {}}
+		all[k] = make([]changePair, turns)
 		for i := range all[k] {
 			if err := all[k][i].prepare(e, s.proxy, i); err != nil {
 				return nil, err
@@ -120,8 +120,8 @@ func repeat(e edit, turns int, stands ...stand) ([]map[string]*changeTimes, erro
 	}
 	runtime.GC()
 	for i := 0; i < turns; i += block {
-		for k, s := range stands {
-			to := [2]*changeTimes{measured[k][e.does], measured[k][e.undoes]}
+		for k, s := range testbeds {
+			to := [2]*changeTimes{measured[k][e.name], measured[k][e.opposite]}
 			for _, t := range all[k][i:min(i+block, turns)] {
 				if err := t.run(s, to); err != nil {
 					return nil, err
@@ -132,7 +132,7 @@ func repeat(e edit, turns int, stands ...stand) ([]map[string]*changeTimes, erro
 	return measured, nil
 }
 
-func (t *turn) prepare(e edit, p *proxy, number int) (err error) {
+func (t *changePair) prepare(e changeKind, p *proxy, number int) (err error) {
 	t.change[0], t.change[1] = e.prepare(p.cluster, number)
 	for i, change := range t.change {
 		if t.bytes[i], err = p.rehearse(change); err != nil {
@@ -143,7 +143,7 @@ func (t *turn) prepare(e edit, p *proxy, number int) (err error) {
 }
 
 // run makes the change and its opposite, then sends the same bytes.
-func (t *turn) run(s stand, to [2]*changeTimes) error {
+func (t *changePair) run(s testbed, to [2]*changeTimes) error {
 	for i, change := range t.change {
 		if err := to[i].follow(s.proxy, change); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (t *turn) run(s stand, to [2]*changeTimes) error {
 		if err != nil {
 			return err
 		}
-		to[i].bare = append(to[i].bare, took)
+		to[i].floor = append(to[i].floor, took)
 	}
 	return nil
 }

@@ -19,17 +19,17 @@ type size struct{ services, endpoints int }
 
 func (s size) String() string { return report.Text(s.services) + " x " + report.Text(s.endpoints) }
 
-// cluster is a made-up cluster as the node knows it: Services of one family and
-// one TCP port, each with an EndpointSlice for a hundred endpoints.
+// cluster is a synthetic cluster as a node sees it: Services of one family with one TCP
+// port, and an EndpointSlice for each hundred endpoints.
 //
-// One Service more than its size says has one endpoint more than the others, so
-// that a Service that gains an endpoint finds its chains there, as it nearly
-// always does in a large cluster. A Service that is alone stays so.
+// In addition to its size there is one Service with an endpoint more than the others, so
+// that the chains for that many endpoints exist when a Service gains one, as they nearly
+// always do in a large cluster. A cluster of one Service has no other.
 type cluster struct {
 	size
-	kind
+	serviceKind
 	family    model.Family
-	nodeAddrs []netip.Addr // that serve node ports
+	nodeAddrs []netip.Addr // for node ports
 	services  *model.ServiceMap
 }
 
@@ -40,7 +40,7 @@ const (
 )
 
 var (
-	// podBase are the addresses before the first pod's.
+	// podBase are the addresses before that of the first pod.
 	podBase = [2]netip.Addr{netip.MustParseAddr("10.128.0.0"), netip.MustParseAddr("fd00:10:128::")}
 	// podRanges hold the pods, and those of the lab.
 	podRanges = [2]netip.Prefix{netip.MustParsePrefix("10.128.0.0/9"), netip.MustParsePrefix("fd00:10::/32")}
@@ -49,15 +49,15 @@ var (
 // serviceCIDRs are the ranges that ClusterIPs come from.
 var serviceCIDRs = lab.ServiceRanges[:]
 
-// config shapes every rule set here as a usual cluster has it.
+// config is the configuration of every rule set, as in a typical cluster.
 var config = nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Pods: podRanges}
 
-// newCluster makes a cluster of Services that have a ClusterIP and nothing else,
-// with one pod of a hundred on this node; its Services are what is new in it.
-func newCluster(s size, f model.Family) *cluster { return newClusterOf(usual, s, f) }
+// newCluster returns a cluster of Services that only have a ClusterIP, with one pod of a
+// hundred on this node. All its Services are pending changes.
+func newCluster(s size, f model.Family) *cluster { return newClusterOf(clusterIPKind, s, f) }
 
-func newClusterOf(k kind, s size, f model.Family) *cluster {
-	c := &cluster{size: s, kind: k, family: f, services: model.NewServiceMap(
+func newClusterOf(k serviceKind, s size, f model.Family) *cluster {
+	c := &cluster{size: s, serviceKind: k, family: f, services: model.NewServiceMap(
 		model.Options{DetectsPods: [2]bool{true, true}},
 		model.Node{Name: thisNode},
 	)}
@@ -67,21 +67,21 @@ func newClusterOf(k kind, s size, f model.Family) *cluster {
 	return c
 }
 
-// objects are all that there is in the cluster, one Service after the other.
+// objects yields the events for each Service of the cluster.
 func (c *cluster) objects() iter.Seq[[]sync.Event] {
 	return func(yield func([]sync.Event) bool) {
 		for i := range c.size.services {
-			if !yield(c.set(i, c.pods(i, c.endpoints))) {
+			if !yield(c.setService(i, c.pods(i, c.endpoints))) {
 				return
 			}
 		}
 		if c.size.services > 1 {
-			yield(c.set(c.size.services, c.pods(c.size.services, c.endpoints+1)))
+			yield(c.setService(c.size.services, c.pods(c.size.services, c.endpoints+1)))
 		}
 	}
 }
 
-// apply makes changes.
+// apply applies changes to the cluster.
 func (c *cluster) apply(changes []sync.Event) {
 	for _, e := range changes {
 		switch e := e.(type) {
@@ -97,13 +97,13 @@ func (c *cluster) apply(changes []sync.Event) {
 	}
 }
 
-// changes is everything that changed in the cluster, for the rule set.
+// changes returns everything that changed since the last call, for the rule set.
 func (c *cluster) changes() nft.Change {
 	changed := c.services.Changes()
 	return nft.Change{Set: changed.Set, Gone: changed.Gone}
 }
 
-// all is everything there is in the cluster, for a rule set that is not there.
+// all returns the whole cluster, for a new rule set. It must be the first call.
 func (c *cluster) all() nft.Change {
 	change := c.changes()
 	change.ServiceCIDRs = &serviceCIDRs
@@ -111,13 +111,13 @@ func (c *cluster) all() nft.Change {
 	return change
 }
 
-// set adds Service number i.
-func (c *cluster) set(i int, pods []model.Endpoint) []sync.Event {
-	return append([]sync.Event{sync.SetService{Service: c.service(i)}}, c.exchange(i, pods)...)
+// setService adds Service number i.
+func (c *cluster) setService(i int, pods []model.Endpoint) []sync.Event {
+	return append([]sync.Event{sync.SetService{Service: c.service(i)}}, c.setPods(i, pods)...)
 }
 
-// exchange gives Service number i other pods.
-func (c *cluster) exchange(i int, pods []model.Endpoint) []sync.Event {
+// setPods gives Service number i other pods.
+func (c *cluster) setPods(i int, pods []model.Endpoint) []sync.Event {
 	var all []sync.Event
 	for some := range slices.Chunk(pods, perSlice) {
 		all = append(all, sync.SetSlice{Slice: c.slice(i, len(all), some)})
@@ -136,12 +136,12 @@ func (c *cluster) service(i int) model.Service {
 		ClusterIPs: []netip.Addr{nth(lab.ServiceRanges[c.family].Addr(), i+1)},
 		Ports:      []model.ServicePort{{Name: "http", Protocol: model.TCP, Port: servicePort}},
 	}
-	c.kind.shape(&s, c.family, i)
+	c.serviceKind.shape(&s, c.family, i)
 	return s
 }
 
-// perSlice is how many endpoints Kubernetes puts into one EndpointSlice, unless it
-// is told otherwise (kube-controller-manager, --max-endpoints-per-slice).
+// perSlice is how many endpoints Kubernetes puts into one EndpointSlice by default
+// (kube-controller-manager, --max-endpoints-per-slice).
 const perSlice = 100
 
 // slice is an EndpointSlice of Service number i.
@@ -156,17 +156,17 @@ func (c *cluster) slice(i, part int, pods []model.Endpoint) model.EndpointSlice 
 	}
 }
 
-// spares is how many pods of a Service are kept for changes.
+// spares is how many more pods of a Service there are, for changes.
 const spares = 2
 
-// pods are the first n pods of Service number i; those above the cluster's usual
-// count are on other nodes.
+// pods returns the first n pods of Service number i. Those beyond the cluster's size are
+// on other nodes.
 func (c *cluster) pods(i, n int) []model.Endpoint {
-	return c.someOf(i, 0, n)
+	return c.podRange(i, 0, n)
 }
 
-// someOf are pods of Service number i, of from to below to.
-func (c *cluster) someOf(i, from, to int) []model.Endpoint {
+// podRange are pods of Service number i, of from to below to.
+func (c *cluster) podRange(i, from, to int) []model.Endpoint {
 	pods := make([]model.Endpoint, 0, to-from)
 	for j := from; j < to; j++ {
 		pods = append(pods, c.pod(i, j))
@@ -183,14 +183,14 @@ func (c *cluster) pod(i, j int) model.Endpoint {
 	return model.Endpoint{Addr: nth(podBase[c.family], number+1), Ready: true, Serving: true, Node: node}
 }
 
-// local tells whether pod number j of Service number i runs on this node.
+// local reports whether pod number j of Service number i runs on this node.
 func (c *cluster) local(i, j int) bool {
 	return j < c.endpoints && (i*c.endpoints+j)%c.onNode == 0
 }
 
-// victim chooses a pod for a change, another one each time and none of this node.
-func (c *cluster) victim(turn int) (service, pod int) {
-	const stride = 7919 // a prime, so that neighbours in time are none in any map
+// pickPod returns a pod for a change, another one each time and none of this node.
+func (c *cluster) pickPod(turn int) (service, pod int) {
+	const stride = 7919 // a prime, so that consecutive changes are far apart in every map
 	service, pod = turn*stride%c.size.services, turn*stride%c.endpoints
 	if c.local(service, pod) {
 		service, pod = (service+1)%c.size.services, (pod+1)%c.endpoints

@@ -10,9 +10,9 @@ import (
 	"kube-vmap/nft/attr"
 )
 
-// prepareCommented encodes the batch of a first load with a comment on each
-// element of an endpoint map too, which the rule set itself does not make: all
-// else in one transaction, then those.
+// prepareCommented encodes the batch of a first load with a comment on each element of
+// the endpoint maps, which the rule set itself does not have: everything else in one
+// transaction, then these maps.
 func prepareCommented(batch nft.Batch) ([][]byte, error) {
 	var rest nft.Batch
 	var endpoints []nft.AddElements

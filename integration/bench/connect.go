@@ -10,27 +10,27 @@ import (
 	"kube-vmap/model"
 )
 
-// connect measures what a ClusterIP adds to a connection between two pods of
-// the node, at few and at many Services.
+// connect measures what a ClusterIP adds to a connection between two pods of the node,
+// among few and among many Services.
 func (b *bench) connect() (err error) {
 	s := b.Section("Connections, tcp over ip, pod to pod", "", "p50", "p99", "per s", "direct p50", "p99", "per s", "p50/direct")
-	s.Note("through a ClusterIP against straight to the pod, in turns; each: connect, ask, be answered, close")
-	site, err := newSite(model.IPv4, 1)
+	s.Note("through a ClusterIP and directly to the pod, in turns; each: connect, request, response, close")
+	node, err := newLabNode(model.IPv4, 1)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, site.close()) }()
-	pod := site.server[0].AddrPort(site.family, podPort)
-	bare := &speed{}
-	if err := bare.measure(site.client.Host, pod); err != nil {
+	defer func() { err = errors.Join(err, node.close()) }()
+	pod := node.server[0].AddrPort(node.family, podPort)
+	bare := &burstTimes{}
+	if err := bare.measure(node.client.Host, pod); err != nil {
 		return err
 	}
 	s.Add(append([]any{"no rules", "", "", ""}, bare.cells()...)...)
 	for _, z := range []size{{10, 10}, standard} {
-		if err := site.program(z); err != nil {
+		if err := node.program(z); err != nil {
 			return err
 		}
-		through, direct, err := b.compare(site, pod)
+		through, direct, err := b.compare(node, pod)
 		if err != nil {
 			return err
 		}
@@ -41,10 +41,10 @@ func (b *bench) connect() (err error) {
 	return nil
 }
 
-// compare asks through the ClusterIP and directly in turns.
-func (b *bench) compare(s *site, pod netip.AddrPort) (through, direct *speed, err error) {
-	through, direct = &speed{}, &speed{}
-	for range b.turnsOfBursts() {
+// compare measures connections through the ClusterIP and to the pod, in turns.
+func (b *bench) compare(s *labNode, pod netip.AddrPort) (through, direct *burstTimes, err error) {
+	through, direct = &burstTimes{}, &burstTimes{}
+	for range b.burstRepetitions() {
 		if err := through.measure(s.client.Host, s.clusterIP()); err != nil {
 			return nil, nil, err
 		}
@@ -55,30 +55,30 @@ func (b *bench) compare(s *site, pod netip.AddrPort) (through, direct *speed, er
 	return through, direct, nil
 }
 
-func (b *bench) turnsOfBursts() int {
+func (b *bench) burstRepetitions() int {
 	if b.quick {
 		return 4
 	}
 	return 10
 }
 
-// questionsPerBurst is small, so that a disturbance meets both ways alike.
+// questionsPerBurst is small, so that a disturbance affects both alike.
 const questionsPerBurst = 1_000
 
-// speed sums up bursts.
-type speed struct {
+// burstTimes sums up bursts.
+type burstTimes struct {
 	latency report.Times
 	took    time.Duration
 }
 
-// measure adds a burst, one question after the other.
-func (s *speed) measure(from *lab.Host, to netip.AddrPort) error {
+// measure adds a burst of connections, one after the other.
+func (s *burstTimes) measure(from *lab.Host, to netip.AddrPort) error {
 	t, err := burst(from, to, questionsPerBurst, 1)
 	s.latency, s.took = append(s.latency, t.Latencies...), s.took+t.Took
 	return err
 }
 
-func (s *speed) cells() []any {
+func (s *burstTimes) cells() []any {
 	rate := float64(len(s.latency)) / s.took.Seconds()
 	return []any{s.latency.Median(), s.latency.At(0.99), int(rate)}
 }

@@ -12,23 +12,23 @@ import (
 	"kube-vmap/nft"
 )
 
-// counters measures what it costs to count connections, against the same without.
+// counters measures the cost of counting connections.
 func (b *bench) counters() error {
-	return errors.Join(b.countedLoads(), b.countedConnections(), b.countersKept())
+	return errors.Join(b.countedLoads(), b.countedConnections(), b.counterCosts())
 }
 
-// counting is the configuration with and without.
+// counting returns the configuration that counts connections, or does not.
 func counting(on bool) nft.Config {
 	c := config
 	c.CountConnections = on
 	return c
 }
 
-// mostCounting is how many times as long a connection may take if it is counted.
-const mostCounting = 1.05
+// maxCountingRatio is how many times as long a connection may take if it is counted.
+const maxCountingRatio = 1.05
 
-// countedLoads measures a first load both ways, in turns, and the way from one to the
-// other.
+// countedLoads measures a first load with counters and without, and the switch from one
+// to the other.
 func (b *bench) countedLoads() error {
 	s := b.Section("Counting connections: load, ip and ip6", "", "first load on", "off", "on/off",
 		"switched on", "bytes", "switched off", "bytes", "memory on", "off")
@@ -78,38 +78,38 @@ func (b *bench) countedLoads() error {
 	return nil
 }
 
-// countedConnections measures connections through a ClusterIP both ways, and straight
-// to the pod, in turns.
+// countedConnections measures connections through a ClusterIP with counters and without,
+// and directly to the pod, in turns.
 func (b *bench) countedConnections() (err error) {
 	s := b.Section("Counting connections: tcp over ip, pod to pod, through a ClusterIP", "", "p50", "p99", "per s", "p50/off")
-	s.Note("in turns; each: connect, ask, be answered, close")
-	site, err := newSite(model.IPv4, 3)
+	s.Note("in turns; each: connect, request, response, close")
+	node, err := newLabNode(model.IPv4, 3)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, site.close()) }()
-	c := newCluster(size{10, 10}, site.family)
-	c.apply(c.set(served, site.pods()))
+	defer func() { err = errors.Join(err, node.close()) }()
+	c := newCluster(size{10, 10}, node.family)
+	c.apply(c.setService(servedService, node.pods()))
 	want := c.all()
-	site.proxy = &proxy{cluster: c}
-	direct, off, on := &speed{}, &speed{}, &speed{}
-	for range 2 * b.turnsOfBursts() {
-		if err := direct.measure(site.client.Host, site.server[0].AddrPort(site.family, podPort)); err != nil {
+	node.proxy = &proxy{cluster: c}
+	direct, off, on := &burstTimes{}, &burstTimes{}, &burstTimes{}
+	for range 2 * b.burstRepetitions() {
+		if err := direct.measure(node.client.Host, node.server[0].AddrPort(node.family, podPort)); err != nil {
 			return err
 		}
 		for _, way := range []struct {
-			*speed
+			*burstTimes
 			on bool
 		}{{off, false}, {on, true}} {
-			have, err := site.kernel.Read()
+			have, err := node.kernel.Read()
 			if err != nil {
 				return err
 			}
 			_, batch := nft.Adopt(counting(way.on), have, want)
-			if _, err := site.kernel.Apply(batch); err != nil {
+			if _, err := node.kernel.Apply(batch); err != nil {
 				return err
 			}
-			if err := way.measure(site.client.Host, site.clusterIP()); err != nil {
+			if err := way.measure(node.client.Host, node.clusterIP()); err != nil {
 				return err
 			}
 		}
@@ -117,21 +117,21 @@ func (b *bench) countedConnections() (err error) {
 	without := off.latency.Median()
 	for _, row := range []struct {
 		name string
-		*speed
+		*burstTimes
 	}{{"straight to the pod", direct}, {"not counted", off}, {"counted", on}} {
 		s.Add(append(append([]any{row.name}, row.cells()...), report.Ratio(row.latency.Median(), without))...)
 	}
-	b.MarkRatio("a connection that is counted, p50", on.latency.Median(), "not counted", without, mostCounting)
+	b.MarkRatio("a connection that is counted, p50", on.latency.Median(), "not counted", without, maxCountingRatio)
 	return nil
 }
 
-// countersKept measures what counters take, and how long it takes to read them.
-func (b *bench) countersKept() error {
+// counterCosts measures the memory of counters, and how long it takes to read them.
+func (b *bench) counterCosts() error {
 	s := b.Section("Counting connections: counters", "", "memory", "each", "written", "read", "deleted")
 	s.Note("on %s processors; a counter has 16 bytes for each that there may be", runtime.NumCPU())
 	for _, f := range model.Families {
 		for _, n := range []int{1_000, 50_000, nft.MaxConnectionCounts} {
-			if err := b.keep(s, f, n); err != nil {
+			if err := b.measureCounters(s, f, n); err != nil {
 				return err
 			}
 		}
@@ -139,8 +139,8 @@ func (b *bench) countersKept() error {
 	return nil
 }
 
-// keep writes counters, reads and deletes them.
-func (b *bench) keep(s *report.Section, f model.Family, n int) error {
+// measureCounters writes counters, reads and deletes them.
+func (b *bench) measureCounters(s *report.Section, f model.Family, n int) error {
 	list := make([]nft.ConnectionCount, n)
 	asked, endpoint := serviceCIDRs[f].Addr(), podBase[f]
 	for i := range list {
@@ -156,7 +156,7 @@ func (b *bench) keep(s *report.Section, f model.Family, n int) error {
 	}
 	var grown []int
 	var written, read, deleted report.Times
-	for range b.weighings() {
+	for range b.memoryRounds() {
 		err := inSandbox(func(s *sandbox) error {
 			_, batch := nft.Adopt(counting(true), nft.Tables{}, nft.Change{})
 			if _, err := s.kernel.Apply(batch); err != nil {

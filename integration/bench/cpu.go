@@ -8,20 +8,18 @@ import (
 	"kube-vmap/integration/bench/report"
 )
 
-// cpuTime is time of processors. The sum is exact. How it is divided the kernel finds
-// out by looking 100 to 1,000 times a second, so that only that of a long time is worth
-// anything.
+// cpuTime is processor time. The sum is exact. The kernel estimates its parts by sampling
+// 100 to 1,000 times a second, so that they are only meaningful over a long time.
 type cpuTime struct{ user, system time.Duration }
 
-// divisible is a time long enough: where the kernel looks 250 times a second, it is off
-// by one or two hundredths.
-const divisible = 3 * time.Second
+// minCPUTime is long enough for an error of one or two hundredths, at 250 samples a second.
+const minCPUTime = 3 * time.Second
 
-// cpuOfProcess is what this process has used so far, all threads together.
+// cpuOfProcess returns the processor time of all threads of this process so far.
 func cpuOfProcess() cpuTime {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return cpuTime{} // which only a wrong argument can cause
+		return cpuTime{} // only for a wrong argument
 	}
 	return cpuTime{time.Duration(u.Utime.Nano()), time.Duration(u.Stime.Nano())}
 }
@@ -32,7 +30,7 @@ func (c cpuTime) since(before cpuTime) cpuTime {
 
 func (c cpuTime) all() time.Duration { return c.user + c.system }
 
-// share is the part of it that is not the kernel's.
+// share returns the part outside of the kernel.
 func (c cpuTime) share() report.Factor { return report.Ratio(c.user, c.all()) }
 
 func sum(list []cpuTime) (total cpuTime) {

@@ -12,36 +12,35 @@ import (
 	"kube-vmap/sync"
 )
 
-// follower is a loop at work, what it follows, and a namespace with the same tables
-// into which the same bytes are sent bare.
+// loopBench is a running loop with its cluster, and a namespace with the same tables to
+// which the same bytes are sent for the floor.
 //
-// The floor has a namespace of its own because the loop would take what is sent past
-// it for another program's doing.
-type follower struct {
+// The floor has a namespace of its own because the loop would treat these bytes as
+// another program's changes.
+type loopBench struct {
 	*cluster
-	*running
-	twin *sandbox
+	*runningLoop
+	floorBox *sandbox
 }
 
-// newFollower starts the loop; alter, unless it is nil, changes its batches on their
-// way. It must be closed.
-func newFollower(z size, f model.Family, alter func(nft.Batch) nft.Batch) (*follower, error) {
-	c := &cluster{size: z, kind: usual, family: f}
+// newLoopBench starts the loop; alter, unless nil, alters its batches. It must be closed.
+func newLoopBench(z size, f model.Family, alter func(nft.Batch) nft.Batch) (*loopBench, error) {
+	c := &cluster{size: z, serviceKind: clusterIPKind, family: f}
 	r, err := startLoop(c, config, alter)
 	if err != nil {
 		return nil, err
 	}
-	return &follower{cluster: c, running: r}, nil
+	return &loopBench{cluster: c, runningLoop: r}, nil
 }
 
-// newMeasured is a follower with its twin.
-func newMeasured(z size, family model.Family) (*follower, error) {
-	f, err := newFollower(z, family, nil)
+// newLoopBenchWithFloor returns a loopBench with the namespace for the floor.
+func newLoopBenchWithFloor(z size, family model.Family) (*loopBench, error) {
+	f, err := newLoopBench(z, family, nil)
 	if err != nil {
 		return nil, err
 	}
-	if f.twin, err = newSandbox(); err == nil {
-		err = f.again(f.first, nil)
+	if f.floorBox, err = newSandbox(); err == nil {
+		err = f.sendFloor(f.first, nil)
 	}
 	f.first = commit{}
 	if err != nil {
@@ -50,37 +49,37 @@ func newMeasured(z size, family model.Family) (*follower, error) {
 	return f, nil
 }
 
-// close ends it, if it was begun.
-func (f *follower) close() error {
+// close ends the loop, if it was started.
+func (f *loopBench) close() error {
 	if f == nil {
 		return nil
 	}
-	err := f.running.close()
-	if f.twin != nil {
-		err = errors.Join(err, f.twin.close())
+	err := f.runningLoop.close()
+	if f.floorBox != nil {
+		err = errors.Join(err, f.floorBox.close())
 	}
 	return err
 }
 
-// again sends what the loop has sent, and notes how long that took.
-func (f *follower) again(c commit, to *changeTimes) error {
+// sendFloor sends what the loop has sent, and records how long that took.
+func (f *loopBench) sendFloor(c commit, to *changeTimes) error {
 	parts, err := prepare(c.batch)
 	if err != nil {
 		return err
 	}
-	took, err := f.twin.bare.send(parts...)
+	took, err := f.floorBox.raw.send(parts...)
 	if to != nil {
-		to.bare = append(to.bare, took)
+		to.floor = append(to.floor, took)
 	}
 	return err
 }
 
-// turn makes a change and its opposite, then sends the same bytes.
-func (f *follower) turn(e edit, number int, to [2]*changeTimes) error {
+// measurePair makes a change and its opposite, then sends the same bytes.
+func (f *loopBench) measurePair(e changeKind, number int, to [2]*changeTimes) error {
 	do, undo := e.prepare(f.cluster, number)
 	var taken [2]commit
 	for i, burst := range [...][]sync.Event{do, undo} {
-		o, err := f.follow(subject(burst), burst)
+		o, err := f.follow(changedService(burst), burst)
 		if err != nil {
 			return err
 		}
@@ -89,29 +88,28 @@ func (f *follower) turn(e edit, number int, to [2]*changeTimes) error {
 		to[i].bytes = append(to[i].bytes, o.applied.Bytes)
 	}
 	for i, c := range taken {
-		if err := f.again(c, to[i]); err != nil {
+		if err := f.sendFloor(c, to[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// replaceColdAndWarm keeps apart the first change of a Service, of which nothing is in
-// the processor's caches, and the second one that comes at once.
-var replaceColdAndWarm = edit{replaces, "the same Service again", replaceEndpoint}
+// replaceColdAndWarm separates the first change of a Service, whose data is in no cache
+// of the processor, from a second one immediately after it.
+var replaceColdAndWarm = changeKind{endpointReplaced, "the same Service again", replaceEndpoint}
 
-// few are the sizes that larger ones are compared with: of as many endpoints.
-var few = map[int]size{1: {100, 1}, 10: {100, 10}}
+// smallSizes are the sizes that larger ones are compared with, by endpoints of a Service.
+var smallSizes = map[int]size{1: {100, 1}, 10: {100, 10}}
 
-// events measures the way of a change through the loop itself: from an event of the
-// source to the commit.
+// events measures changes through the loop, from an event of the source to the commit.
 func (b *bench) events() error {
 	s := b.Section("From an event to the commit", "", "p50", "p99", "p50/100", "p99/100", "kernel",
 		"floor p50", "floor p99", "total/floor", "bytes")
-	s.Note("the loop of the proxy, told by a source; to when the kernel's commit is over. It also looks for drift.")
+	s.Note("the loop of the proxy, with a source of events, to the end of the kernel's commit. It also checks for drift.")
 	s.Note("p50/100, p99/100: against 100 Services of as many endpoints; floor: the same bytes prepared beforehand,")
-	s.Note("sent to the same tables in another namespace; all sizes side by side, in turns of %s, in one heap;", block)
-	s.Note("a Service is in no cache of the processor when its endpoint is replaced, and is when that comes again")
+	s.Note("sent to the same tables in another namespace; all sizes in one process, in turns of %s;", block)
+	s.Note("the data of a Service is in no cache of the processor when its endpoint is replaced, and is the second time")
 	for _, f := range b.families() {
 		if err := b.eventsOf(s, f); err != nil {
 			return err
@@ -122,17 +120,17 @@ func (b *bench) events() error {
 
 // eventsOf measures one family at all sizes.
 func (b *bench) eventsOf(s *report.Section, f model.Family) (err error) {
-	var all []*follower
-	defer func() { err = errors.Join(err, closeAll(all)) }()
-	for _, z := range []size{few[1], few[10], {1_000, 10}, standard, {45_000, 1}} {
-		one, err := newMeasured(z, f)
+	var all []*loopBench
+	defer func() { err = errors.Join(err, closeLoops(all)) }()
+	for _, z := range []size{smallSizes[1], smallSizes[10], {1_000, 10}, standard, {45_000, 1}} {
+		one, err := newLoopBenchWithFloor(z, f)
 		if err != nil {
 			return err
 		}
 		all = append(all, one)
 	}
-	for _, e := range []edit{replaceColdAndWarm, moreEndpoints, moreServices} {
-		measured, err := alternate(e, b.eventTurns(e), all)
+	for _, e := range []changeKind{replaceColdAndWarm, endpointAdded, serviceAdded} {
+		measured, err := measureEvents(e, b.eventRepetitions(e), all)
 		if err != nil {
 			return err
 		}
@@ -141,18 +139,17 @@ func (b *bench) eventsOf(s *report.Section, f model.Family) (err error) {
 			for i, f := range all {
 				t := measured[i][name]
 				base[f.size] = t
-				t.eventRow(s, f.label()+", "+name, base[few[f.endpoints]])
-				b.markEvent(f.cluster, name, t, base[few[f.endpoints]])
+				t.eventRow(s, f.label()+", "+name, base[smallSizes[f.endpoints]])
+				b.markEvent(f.cluster, name, t, base[smallSizes[f.endpoints]])
 			}
 		}
 	}
 	return nil
 }
 
-// eventTurns is how often a change is repeated: often enough that the slowest in a
-// hundred are some.
-func (b *bench) eventTurns(e edit) int {
-	switch replaced := e.does == replaces; {
+// eventRepetitions returns how often a change is measured: often enough for a p99.
+func (b *bench) eventRepetitions(e changeKind) int {
+	switch replaced := e.name == endpointReplaced; {
 	case b.quick && replaced:
 		return 10 * block
 	case b.quick:
@@ -163,19 +160,19 @@ func (b *bench) eventTurns(e edit) int {
 	return 10 * block
 }
 
-// alternate repeats a change with all followers, by turns.
-func alternate(e edit, turns int, all []*follower) ([]map[string]*changeTimes, error) {
+// measureEvents repeats a change with all loops, in turns.
+func measureEvents(e changeKind, turns int, all []*loopBench) ([]map[string]*changeTimes, error) {
 	measured := make([]map[string]*changeTimes, len(all))
 	for k := range all {
-		measured[k] = map[string]*changeTimes{e.does: {}, e.undoes: {}}
+		measured[k] = map[string]*changeTimes{e.name: {}, e.opposite: {}}
 	}
 	runtime.GC()
 	for i := 0; i < turns; i += block {
 		for k, f := range all {
-			to := [2]*changeTimes{measured[k][e.does], measured[k][e.undoes]}
+			to := [2]*changeTimes{measured[k][e.name], measured[k][e.opposite]}
 			for j := i; j < i+block; j++ {
-				if err := f.turn(e, j, to); err != nil {
-					return nil, fmt.Errorf("%s, %s: %w", f.label(), e.does, err)
+				if err := f.measurePair(e, j, to); err != nil {
+					return nil, fmt.Errorf("%s, %s: %w", f.label(), e.name, err)
 				}
 			}
 		}
@@ -186,26 +183,26 @@ func alternate(e edit, turns int, all []*follower) ([]map[string]*changeTimes, e
 func (t *changeTimes) eventRow(s *report.Section, label string, base *changeTimes) {
 	p50, p99 := t.total.Median(), t.total.At(0.99)
 	s.Add(label, p50, p99, report.Ratio(p50, base.total.Median()), report.Ratio(p99, base.total.At(0.99)),
-		t.kernel.Median(), t.bare.Median(), t.bare.At(0.99),
-		report.Ratio(p50, t.bare.Median()), report.Bytes(t.bytes[0]))
+		t.kernel.Median(), t.floor.Median(), t.floor.At(0.99),
+		report.Ratio(p50, t.floor.Median()), report.Bytes(t.bytes[0]))
 }
 
-// markEvent notes what is asked of the largest clusters.
+// markEvent records the marks of the largest clusters.
 func (b *bench) markEvent(c *cluster, name string, t, base *changeTimes) {
 	if c.size.services < standard.services {
 		return
 	}
 	what, p50 := name+", "+c.label(), t.total.Median()
 	switch name {
-	case replaces:
+	case endpointReplaced:
 		p99 := t.total.At(0.99)
-		b.MarkTime(what+", p99", p99, "floor p99 "+report.Text(t.bare.At(0.99)), 3*time.Millisecond)
+		b.MarkTime(what+", p99", p99, "floor p99 "+report.Text(t.floor.At(0.99)), 3*time.Millisecond)
 		b.MarkRatio(what+", p99 against 100", p99, "among 100", base.total.At(0.99), 1.3)
-	case replaceColdAndWarm.undoes:
-		// Not of those that are in no cache: a hundred small Services leave none.
+	case replaceColdAndWarm.opposite:
+		// Not for cold data: that of a hundred small Services is always in the caches.
 		b.MarkRatio(what+", p50 against 100", p50, "among 100", base.total.Median(), 1.3)
-	case moreEndpoints.does, moreServices.does:
-		b.MarkRatio(what+", p50", p50, "floor", t.bare.Median(), 1.5)
+	case endpointAdded.name, serviceAdded.name:
+		b.MarkRatio(what+", p50", p50, "floor", t.floor.Median(), 1.5)
 	}
 }
 
@@ -213,30 +210,30 @@ func (b *bench) markEvent(c *cluster, name string, t, base *changeTimes) {
 func (b *bench) largeEvents() (err error) {
 	s := b.Section("From an event to the commit, one endpoint of a single Service in slices of 100", "", "p50", "p99", "p50/1,000", "kernel",
 		"floor p50", "floor p99", "total/floor", "bytes")
-	var all []*follower
-	defer func() { err = errors.Join(err, closeAll(all)) }()
+	var all []*loopBench
+	defer func() { err = errors.Join(err, closeLoops(all)) }()
 	for _, n := range []int{1_000, 10_000, 100_000} {
-		one, err := newMeasured(size{1, n}, model.IPv4)
+		one, err := newLoopBenchWithFloor(size{1, n}, model.IPv4)
 		if err != nil {
 			return err
 		}
 		all = append(all, one)
 	}
-	measured, err := alternate(replaceColdAndWarm, b.eventTurns(moreServices), all)
+	measured, err := measureEvents(replaceColdAndWarm, b.eventRepetitions(serviceAdded), all)
 	if err != nil {
 		return err
 	}
-	least := measured[0][replaces].total.Median()
+	least := measured[0][endpointReplaced].total.Median()
 	for i, f := range all {
-		t := measured[i][replaces]
+		t := measured[i][endpointReplaced]
 		s.Add(f.label(), t.total.Median(), t.total.At(0.99), report.Ratio(t.total.Median(), least),
-			t.kernel.Median(), t.bare.Median(), t.bare.At(0.99),
-			report.Ratio(t.total.Median(), t.bare.Median()), report.Bytes(t.bytes[0]))
+			t.kernel.Median(), t.floor.Median(), t.floor.At(0.99),
+			report.Ratio(t.total.Median(), t.floor.Median()), report.Bytes(t.bytes[0]))
 	}
 	return nil
 }
 
-func closeAll(all []*follower) error {
+func closeLoops(all []*loopBench) error {
 	var errs []error
 	for _, f := range all {
 		errs = append(errs, f.close())

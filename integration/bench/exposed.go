@@ -14,47 +14,46 @@ const (
 	here      = "endpoint of this node replaced"
 )
 
-// exposedEdits are the changes to Services that traffic from outside reaches, from
-// which kind on they make sense, and how often they are repeated at most if not as
-// often as others.
-var exposedEdits = []struct {
-	edit
+// exposedChangeKinds are the changes to Services that are reachable from outside, the
+// first of serviceKinds to which each applies, and a limit for its repetitions, if any.
+var exposedChangeKinds = []struct {
+	changeKind
 	from, most int
 }{
-	{edit: edit{elsewhere, elsewhere, replaceEndpoint}},
-	{edit: edit{here, here, replaceLocal}},
-	{edit: moreEndpoints},
-	{edit: moreServices},
-	{edit: edit{"policy from Local to Cluster", "policy from Cluster to Local", changePolicy}, from: 2},
-	{edit: edit{"source range more", "source range less", addRange}, from: 3},
-	{edit: edit{"Service with 200 ranges more", "Service with 200 ranges less", newRangedService}, from: 3, most: 3},
+	{changeKind: changeKind{elsewhere, elsewhere, replaceEndpoint}},
+	{changeKind: changeKind{here, here, replaceLocal}},
+	{changeKind: endpointAdded},
+	{changeKind: serviceAdded},
+	{changeKind: changeKind{"policy from Local to Cluster", "policy from Cluster to Local", changePolicy}, from: 2},
+	{changeKind: changeKind{"source range more", "source range less", addRange}, from: 3},
+	{changeKind: changeKind{"Service with 200 ranges more", "Service with 200 ranges less", newRangedService}, from: 3, most: 3},
 }
 
-// exposed measures what it costs that a Service can be reached from outside.
+// exposed measures the cost of Services that are reachable from outside.
 func (b *bench) exposed() error {
 	if err := b.exposedLoad(); err != nil {
 		return err
 	}
-	law := &law{bytes: map[int]bool{}}
+	promise := &replacePromise{bytes: map[int]bool{}}
 	for _, z := range []size{{100, 10}, standard} {
-		if err := b.exposedChanges(z, law); err != nil {
+		if err := b.exposedChanges(z, promise); err != nil {
 			return err
 		}
 	}
-	law.promise(b)
+	promise.promise(b)
 	return nil
 }
 
-// newExposed makes a cluster of a kind. One Service has the other policy, so that
-// one that changes to it finds its chains there.
-func newExposed(k kind, s size, f model.Family) *cluster {
+// newExposed returns a cluster of a kind. One Service has the other policy, so that the
+// chains exist for a Service that changes to it.
+func newExposed(k serviceKind, s size, f model.Family) *cluster {
 	c := newClusterOf(k, s, f)
 	c.nodeAddrs = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8:2::1")}
 	if k.external {
-		odd := c.service(served)
+		odd := c.service(servedService)
 		odd.ExternalPolicy = other(k.policy)
-		c.apply(c.set(served, c.pods(served, s.endpoints)))
-		c.apply(c.rewrite(odd))
+		c.apply(c.setService(servedService, c.pods(servedService, s.endpoints)))
+		c.apply(c.updateService(odd))
 	}
 	return c
 }
@@ -66,7 +65,7 @@ func (b *bench) exposedLoad() error {
 	s.Note("LoadBalancer: each with a node port, a load balancer address and an external IP; Cluster, Local: their policy")
 	s.Note("ranges: source ranges, %s of every %sth Service and one of the others", manyRanges, manyRangesEvery)
 	var plain time.Duration
-	for i, k := range kinds {
+	for i, k := range serviceKinds {
 		start := time.Now()
 		want := newExposed(k, standard, model.IPv4).all()
 		t := &loadTimes{model: report.Times{time.Since(start)}}
@@ -75,7 +74,7 @@ func (b *bench) exposedLoad() error {
 				return err
 			}
 		}
-		kernel, floor, total := t.kernel.Median(), t.bare.Median(), t.total.Median()
+		kernel, floor, total := t.kernel.Median(), t.floor.Median(), t.total.Median()
 		if i == 0 {
 			plain = total
 		}
@@ -87,20 +86,20 @@ func (b *bench) exposedLoad() error {
 }
 
 // exposedChanges measures changes to Services of all kinds, in turns.
-func (b *bench) exposedChanges(z size, law *law) (err error) {
+func (b *bench) exposedChanges(z size, promise *replacePromise) (err error) {
 	s := b.Section("Changes among "+z.String()+" endpoints, one of them on this node, by kind",
 		"", "p50", "p99", "ours", "kernel", "floor", "kernel/floor", "total/floor", "p50/ClusterIP", "added", "deleted", "objects", "bytes")
-	s.Note("ours: model, plan, encode and note the new state; floor: the same bytes prepared beforehand")
-	s.Note("all kinds stand side by side, each in a network namespace of its own, and are changed in turns of %s", block)
-	var stands []stand
-	defer func() { err = errors.Join(err, closeStands(stands)) }()
-	for _, k := range kinds {
-		if stands, err = appendStand(stands, newExposed(k, z, model.IPv4)); err != nil {
+	s.Note("ours: model, plan, encode, keep the new state; floor: the same bytes prepared beforehand")
+	s.Note("each kind has a network namespace of its own; changes alternate between them in turns of %s", block)
+	var testbeds []testbed
+	defer func() { err = errors.Join(err, closeTestbeds(testbeds)) }()
+	for _, k := range serviceKinds {
+		if testbeds, err = appendTestbed(testbeds, newExposed(k, z, model.IPv4)); err != nil {
 			return err
 		}
 	}
-	for _, e := range exposedEdits {
-		measured, err := repeat(e.edit, b.exposedTurns(e.most), stands[e.from:]...)
+	for _, e := range exposedChangeKinds {
+		measured, err := measureChanges(e.changeKind, b.exposedRepetitions(e.most), testbeds[e.from:]...)
 		if err != nil {
 			return err
 		}
@@ -111,18 +110,18 @@ func (b *bench) exposedChanges(z size, law *law) (err error) {
 				plain = measured[0][name]
 			}
 			for i, m := range measured {
-				m[name].exposedRow(s, kinds[e.from+i].name, plain)
-				law.note(name, stands[e.from+i].proxy.cluster, m[name])
+				m[name].exposedRow(s, serviceKinds[e.from+i].name, plain)
+				promise.record(name, testbeds[e.from+i].proxy.cluster, m[name])
 			}
 		}
 	}
 	return nil
 }
 
-// exposedTurns is how often a change is repeated: less often than others, because
-// a change of source ranges takes many milliseconds.
-func (b *bench) exposedTurns(most int) int {
-	turns := b.turns() * 2 / 5
+// exposedRepetitions returns how often a change is measured: less often than others,
+// because a change of source ranges takes many milliseconds.
+func (b *bench) exposedRepetitions(most int) int {
+	turns := b.repetitions() * 2 / 5
 	if b.quick {
 		turns, most = block, most/3
 	}
@@ -135,7 +134,7 @@ func (b *bench) exposedTurns(most int) int {
 // exposedRow adds a row; plain is the same change of a Service that only has a
 // ClusterIP, or nil.
 func (t *changeTimes) exposedRow(s *report.Section, label string, plain *changeTimes) {
-	p50, kernel, floor := t.total.Median(), t.kernel.Median(), t.bare.Median()
+	p50, kernel, floor := t.total.Median(), t.kernel.Median(), t.floor.Median()
 	var against any
 	if plain != nil {
 		against = report.Ratio(p50, plain.total.Median())
@@ -146,21 +145,21 @@ func (t *changeTimes) exposedRow(s *report.Section, label string, plain *changeT
 		c.Added, c.Deleted, c.Objects, report.Bytes(t.bytes[0]))
 }
 
-// appendStand adds a cluster with a kernel of its own.
-func appendStand(stands []stand, c *cluster) ([]stand, error) {
+// appendTestbed adds a cluster with a kernel of its own.
+func appendTestbed(testbeds []testbed, c *cluster) ([]testbed, error) {
 	box, err := newSandbox()
 	if err != nil {
-		return stands, err
+		return testbeds, err
 	}
-	stands = append(stands, stand{floor: box.bare, done: box.close})
-	stands[len(stands)-1].proxy, err = newProxy(c, box.kernel)
-	return stands, err
+	testbeds = append(testbeds, testbed{floor: box.raw, close: box.close})
+	testbeds[len(testbeds)-1].proxy, err = newProxy(c, box.kernel)
+	return testbeds, err
 }
 
-func closeStands(stands []stand) error {
+func closeTestbeds(testbeds []testbed) error {
 	var errs []error
-	for _, s := range stands {
-		errs = append(errs, s.done())
+	for _, s := range testbeds {
+		errs = append(errs, s.close())
 	}
 	return errors.Join(errs...)
 }

@@ -12,12 +12,12 @@ import (
 	"kube-vmap/nft"
 )
 
-// flush measures how long Services are gone after another program has removed all
-// rules of the node, and that it cannot where the tables belong to us.
+// flush measures how long Services are unreachable after another program has removed all
+// rules of the node, and that it cannot do so if the tables are protected.
 func (b *bench) flush() error {
 	s := b.Section("Another program removes everything: nft flush ruleset, "+standard.String(), "", "p50", "longest", "nft itself", "repair", "bytes")
 	s.Note("from the start of nft to when all is programmed again; repair: the kernel's part of it")
-	s.Note("again: as soon as the first time is over")
+	s.Note("again: immediately after a repair")
 	for _, f := range b.families() {
 		want := newCluster(standard, f).all()
 		if err := b.flushOf(s, f, want); err != nil {
@@ -30,18 +30,18 @@ func (b *bench) flush() error {
 	return nil
 }
 
-// flushing is what flushes came to.
-type flushing struct {
+// flushTimes are the times of flushes.
+type flushTimes struct {
 	took, nft, repair report.Times
 	bytes             int
 }
 
-func (t *flushing) row(s *report.Section, label string) {
+func (t *flushTimes) row(s *report.Section, label string) {
 	s.Add(label, t.took.Median(), t.took.At(1), t.nft.Median(), t.repair.Median(), report.Bytes(t.bytes))
 }
 
 func (b *bench) flushOf(s *report.Section, family model.Family, want nft.Change) (err error) {
-	f, err := newFollower(standard, family, nil)
+	f, err := newLoopBench(standard, family, nil)
 	if err != nil {
 		return err
 	}
@@ -50,18 +50,18 @@ func (b *bench) flushOf(s *report.Section, family model.Family, want nft.Change)
 	if b.quick {
 		times = 2
 	}
-	var apart, again flushing
+	var apart, again flushTimes
 	for i := range times {
 		if i > 0 {
-			// Long enough that nothing is left of the last time, and to any moment
-			// between two looks.
+			// Longer than the loop's backoff, and ending at a random moment between two
+			// checks for drift.
 			time.Sleep(4*time.Second + rand.N(time.Second))
 		}
-		if err := apart.once(f.running, want); err != nil {
+		if err := apart.once(f.runningLoop, want); err != nil {
 			return err
 		}
 	}
-	if err := again.once(f.running, want); err != nil {
+	if err := again.once(f.runningLoop, want); err != nil {
 		return err
 	}
 	apart.row(s, f.label())
@@ -71,25 +71,25 @@ func (b *bench) flushOf(s *report.Section, family model.Family, want nft.Change)
 	return nil
 }
 
-// once flushes and waits until everything stands again.
-func (t *flushing) once(r *running, want nft.Change) error {
-	r.forget()
+// once flushes and waits until everything is programmed again.
+func (t *flushTimes) once(r *runningLoop, want nft.Change) error {
+	r.dropReport()
 	found := r.await(model.ServiceName{})
 	start := time.Now()
 	if err := r.flush(); err != nil {
 		return err
 	}
 	t.nft = append(t.nft, time.Since(start))
-	c, err := r.found(found)
+	c, err := r.awaitBatch(found)
 	if err != nil {
 		return err
 	}
 	t.took, t.repair, t.bytes = append(t.took, c.at.Sub(start)), append(t.repair, c.applied.Kernel), c.applied.Bytes
-	return r.whole(config, want)
+	return r.checkTables(config, want)
 }
 
 // flush has nft remove all rules of the namespace.
-func (r *running) flush() error {
+func (r *runningLoop) flush() error {
 	out, err := r.box.host.Command(context.Background(), "nft", "flush", "ruleset").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("nft flush ruleset: %w: %s", err, out)
@@ -97,8 +97,8 @@ func (r *running) flush() error {
 	return nil
 }
 
-// whole reads the kernel and returns an error if anything is not as it should be.
-func (r *running) whole(rules nft.Config, want nft.Change) (err error) {
+// checkTables reads the kernel and returns an error if anything differs from want.
+func (r *runningLoop) checkTables(rules nft.Config, want nft.Change) (err error) {
 	k, err := r.box.kernel.Share()
 	if err != nil {
 		return err
@@ -114,11 +114,11 @@ func (r *running) whole(rules nft.Config, want nft.Change) (err error) {
 	return nil
 }
 
-// flushProtected flushes tables that belong to the loop's socket.
+// flushProtected flushes tables that the loop's socket owns.
 func (b *bench) flushProtected(s *report.Section, family model.Family, want nft.Change) (err error) {
 	rules := config
 	rules.Protect = true
-	r, err := startLoop(&cluster{size: standard, kind: usual, family: family}, rules, nil)
+	r, err := startLoop(&cluster{size: standard, serviceKind: clusterIPKind, family: family}, rules, nil)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (b *bench) flushProtected(s *report.Section, family model.Family, want nft.
 	if err != nil {
 		return err
 	}
-	label, broken := nft.FamilyName(family)+", "+standard.String(), r.whole(rules, want)
+	label, broken := nft.FamilyName(family)+", "+standard.String(), r.checkTables(rules, want)
 	s.Add(label+", protected", "", "", took, "", "")
 	found := "tables whole"
 	if broken != nil {

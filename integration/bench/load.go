@@ -18,8 +18,8 @@ func (b *bench) sizes() []size {
 	return all
 }
 
-// loads are the sizes of first loads, and what the time from the model's values to
-// the commit must stay below; zero is any time.
+// loads are the sizes of first loads, and the limit for the time from the model's values
+// to the commit, if any.
 var loads = []struct {
 	size
 	below time.Duration
@@ -40,11 +40,10 @@ func (b *bench) families() []model.Family {
 	return model.Families[:]
 }
 
-// standard is the size that promises are about.
+// standard is the size of which promises are made.
 var standard = size{10_000, 10}
 
-// clusters makes what is measured one after the other: all sizes in family ip,
-// and one of them in ip6.
+// clusters calls fn with a cluster of each size in family ip, and with one in ip6.
 func (b *bench) clusters(fn func(c *cluster) error) error {
 	for _, s := range b.sizes() {
 		if err := fn(newCluster(s, model.IPv4)); err != nil {
@@ -58,9 +57,9 @@ func (c *cluster) label() string { return nft.FamilyName(c.family) + ", " + c.si
 
 // loadTimes are those of one first load.
 type loadTimes struct {
-	model, adopt, encode, kernel, total, bare, copied report.Times
-	cpu, bareCPU                                      []cpuTime
-	steps, bytes, elements                            int
+	model, adopt, encode, kernel, total, floor, copied report.Times
+	cpu, floorCPU                                      []cpuTime
+	steps, bytes, elements                             int
 }
 
 // load measures the first load: from the cluster's objects to the commit.
@@ -83,22 +82,22 @@ func (b *bench) loadOf(s *report.Section, c *cluster, below time.Duration) error
 	start := time.Now()
 	want := c.all()
 	t := &loadTimes{model: report.Times{time.Since(start)}}
-	for n := 0; n < b.rounds(c.size) || below > 0 && sum(t.cpu).all() < divisible; n++ {
+	for n := 0; n < b.rounds(c.size) || below > 0 && sum(t.cpu).all() < minCPUTime; n++ {
 		if err := t.round(want); err != nil {
 			return err
 		}
 	}
-	kernel, floor, total, cpu := t.kernel.Median(), t.bare.Median(), t.total.Median(), sum(t.cpu)
-	more := report.Ratio(cpu.all()-sum(t.bareCPU).all(), cpu.all())
+	kernel, floor, total, cpu := t.kernel.Median(), t.floor.Median(), t.total.Median(), sum(t.cpu)
+	more := report.Ratio(cpu.all()-sum(t.floorCPU).all(), cpu.all())
 	s.Add(c.label(), t.model.Median(), t.adopt.Median(), t.encode.Median(),
 		kernel, total, floor,
 		report.Ratio(kernel, floor), report.Ratio(total, floor), report.Ratio(total-kernel, total),
 		cpu.all()/time.Duration(len(t.cpu)), report.Percent(cpu.share()), report.Percent(more),
 		report.Bytes(t.bytes), t.steps, t.copied.Median())
 	if c.size == standard {
-		// The least disturbed round of each: what else the machine does is no
-		// part of the promise.
-		least := report.Ratio(t.kernel.At(0), t.bare.At(0))
+		// The least disturbed round of each: the machine's other load is no part of the
+		// promise.
+		least := report.Ratio(t.kernel.At(0), t.floor.At(0))
 		b.Promise(least < 2, "first load, %s: kernel part %s floor, below 2 x", c.label(), least)
 	}
 	if below > 0 {
@@ -120,8 +119,8 @@ func (b *bench) rounds(s size) int {
 	return 7
 }
 
-// round loads once with our program and once with prepared bytes, each into a
-// namespace of its own.
+// round loads once through nft.Adopt and once with prepared bytes, each into a namespace
+// of its own.
 func (t *loadTimes) round(want nft.Change) error {
 	runtime.GC()
 	err := inSandbox(func(s *sandbox) error {
@@ -151,14 +150,14 @@ func (t *loadTimes) round(want nft.Change) error {
 	t.copied = append(t.copied, copying(prepared))
 	return inSandbox(func(s *sandbox) error {
 		before := cpuOfProcess()
-		took, err := s.bare.send(prepared...)
-		t.bare, t.bareCPU = append(t.bare, took), append(t.bareCPU, cpuOfProcess().since(before))
+		took, err := s.raw.send(prepared...)
+		t.floor, t.floorCPU = append(t.floor, took), append(t.floorCPU, cpuOfProcess().since(before))
 		return err
 	})
 }
 
-// copying is the floor of encoding: how long it takes to write as many bytes
-// where none were.
+// copying returns the floor of encoding: how long it takes to copy as many bytes to new
+// memory.
 func copying(parts [][]byte) time.Duration {
 	start := time.Now()
 	for _, p := range parts {

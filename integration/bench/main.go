@@ -8,22 +8,20 @@
 //	exposed    the same of Services with node port, load balancer address and
 //	           external IP, beside Services that only have a ClusterIP
 //	events     changes on their way through the loop, from event to commit
-//	hot        the same beside a Service that never stops changing
-//	poison     the same beside a Service that the kernel refuses
+//	churn      the same beside a Service that changes all the time
+//	rejected   the same beside a Service that the kernel rejects
 //	restart    read everything back and find nothing to do
 //	flush      another program removes everything
 //	memory     of the kernel for each endpoint, and of this program
 //	connect    a connection through a ClusterIP against the same without one
-//	ways       a connection by every kind of address, scheduler, and affinity
-//	spread     whether connections fall evenly on the endpoints
-//	counters   what it costs to count connections
+//	addresses  a connection by every kind of address, scheduler, and affinity
+//	spread     whether connections are distributed evenly over the endpoints
+//	counters   the cost of counting connections
 //
-// Times depend on the machine and on what else it does, so a figure stands
-// beside its floor, measured in the same run and in turns with it: what the
-// kernel takes for the same bytes when they are prepared beforehand and sent
-// with nothing around it. What is promised about these figures is checked at the
-// end, and so are the marks that the project has set itself; one that is broken or
-// missed makes the exit code 1.
+// Times depend on the machine and on its load. So each is compared with a floor that is
+// measured in the same run, alternating with it: the time that the kernel takes for the
+// same bytes, encoded beforehand and sent without anything else. The promises and marks
+// about these figures are checked at the end; if one does not hold, the exit code is 1.
 package main
 
 import (
@@ -46,7 +44,7 @@ type bench struct {
 	quick bool
 }
 
-// parts are what can be chosen, in the order in which they run.
+// parts are the parts of the bench, in the order in which they run.
 var parts = []struct {
 	name string
 	run  func(*bench) error
@@ -56,13 +54,13 @@ var parts = []struct {
 	{"change", (*bench).change},
 	{"exposed", (*bench).exposed},
 	{"events", (*bench).events},
-	{"hot", (*bench).hot},
-	{"poison", (*bench).poisoned},
+	{"churn", (*bench).churn},
+	{"rejected", (*bench).rejected},
 	{"restart", (*bench).restart},
 	{"flush", (*bench).flush},
 	{"memory", (*bench).memory},
 	{"connect", (*bench).connect},
-	{"ways", (*bench).ways},
+	{"addresses", (*bench).addresses},
 	{"spread", (*bench).spread},
 	{"counters", (*bench).counters},
 }

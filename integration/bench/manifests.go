@@ -17,8 +17,7 @@ import (
 	"kube-vmap/sync/manifests"
 )
 
-// manifests measures the way from a folder of manifests to the kernel: the loop
-// of the proxy itself, started on the folder, until it is ready.
+// manifests measures the start of the loop with a folder of manifests, until it is ready.
 func (b *bench) manifests() (err error) {
 	s := b.Section("First load from a folder of manifests", "", "folder", "read", "total", "kernel", "floor", "kernel/floor")
 	s.Note("read: YAML to model values; total: from the start of the loop to ready; floor: the same bytes prepared beforehand")
@@ -40,7 +39,7 @@ func (b *bench) manifests() (err error) {
 	var first commit
 	var total, floor time.Duration
 	err = inSandbox(func(box *sandbox) (err error) {
-		total, first, err = newWatched(box.kernel).ready(folder)
+		total, first, err = observe(box.kernel).ready(folder)
 		return err
 	})
 	if err != nil {
@@ -51,7 +50,7 @@ func (b *bench) manifests() (err error) {
 		return err
 	}
 	err = inSandbox(func(box *sandbox) (err error) {
-		floor, err = box.bare.send(prepared...)
+		floor, err = box.raw.send(prepared...)
 		return err
 	})
 	against := report.Ratio(first.applied.Kernel, floor)
@@ -60,9 +59,9 @@ func (b *bench) manifests() (err error) {
 	return err
 }
 
-// ready runs the loop on a folder and returns how long it took to be ready, and
-// what it sent.
-func (w *watched) ready(folder string) (time.Duration, commit, error) {
+// ready runs the loop with a folder and returns how long it took to be ready, and the
+// first batch.
+func (w *observedKernel) ready(folder string) (time.Duration, commit, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	quiet := slog.New(slog.DiscardHandler)

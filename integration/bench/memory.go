@@ -13,9 +13,8 @@ import (
 	"kube-vmap/nft"
 )
 
-// memory measures what rules take in the kernel, and what comments on the
-// elements of endpoint maps would add, which are not made; then what this
-// program takes itself.
+// memory measures the memory of rules in the kernel, what comments on the elements of
+// endpoint maps would add, which the rule set does not have, and the memory of the process.
 func (b *bench) memory() error {
 	c := newCluster(standard, model.IPv4)
 	_, batch := nft.Adopt(config, nft.Tables{}, c.all())
@@ -28,14 +27,14 @@ func (b *bench) memory() error {
 		return err
 	}
 	s := b.Section("Kernel memory, "+c.label(), "", "batch", "load", "memory", "buckets", "memory an endpoint", "an element")
-	s.Note("growth of the whole machine's slab, vmalloc and per-CPU memory, median of %s loads;", b.weighings())
+	s.Note("growth of the whole machine's slab, vmalloc and per-CPU memory, median of %s loads;", b.memoryRounds())
 	s.Note("an endpoint has its share of all, buckets included; an element is without buckets")
 	s.Note("as built, elements that dispatch name their Service in a comment; commented, those of endpoint maps too")
-	plain, err := b.weigh(built)
+	plain, err := b.measureMemory(built)
 	if err != nil {
 		return err
 	}
-	wordy, err := b.weigh(commented)
+	wordy, err := b.measureMemory(commented)
 	if err != nil {
 		return err
 	}
@@ -48,21 +47,20 @@ func (b *bench) memory() error {
 	return b.peaks()
 }
 
-// kernelBytes is what an endpoint takes in the kernel, its share of the elements that
-// dispatch included, where Services have ten. Buckets come on top of it.
+// kernelBytes is the memory of an endpoint in the kernel without buckets, its share of the
+// elements that dispatch included, if Services have ten endpoints.
 const kernelBytes = 133
 
-// markMemory notes the memory of an endpoint. Buckets are there whether there is
-// anything in them or not.
-func (b *bench) markMemory(w *weight, label string, endpoints int) {
+// markMemory records the memory of an endpoint. Buckets exist whether used or not.
+func (b *bench) markMemory(w *memoryUse, label string, endpoints int) {
 	buckets := w.buckets / endpoints
 	bound := (kernelBytes + buckets) * 11 / 10
 	b.Mark(w.memory/endpoints <= bound, "kernel memory of an endpoint, "+label, report.Bytes(w.memory/endpoints),
 		fmt.Sprintf("%d B + buckets of %d B", kernelBytes, buckets), "10 % more: "+report.Text(report.Bytes(bound)))
 }
 
-// weight is what tables of some content take.
-type weight struct {
+// memoryUse is the memory that tables of some content need.
+type memoryUse struct {
 	took     report.Times
 	bytes    int // of the batch
 	memory   int // bytes in the kernel
@@ -70,34 +68,34 @@ type weight struct {
 	elements int
 }
 
-// load is the time that was least disturbed.
-func (w *weight) load() time.Duration { return w.took.At(0) }
+// load returns the least disturbed time.
+func (w *memoryUse) load() time.Duration { return w.took.At(0) }
 
-func (w *weight) row(s *report.Section, label string, endpoints int) {
+func (w *memoryUse) row(s *report.Section, label string, endpoints int) {
 	s.Add(label, report.Bytes(w.bytes), w.load(), report.Bytes(w.memory), report.Bytes(w.buckets),
 		report.Bytes(w.memory/endpoints), report.Bytes((w.memory-w.buckets)/w.elements))
 }
 
-// weighings is how often the same content is weighed.
-func (b *bench) weighings() int {
+// memoryRounds returns how often the memory of the same content is measured.
+func (b *bench) memoryRounds() int {
 	if b.quick {
 		return 3
 	}
 	return 7
 }
 
-// weigh loads prepared bytes and looks by how much the kernel's memory grows.
-// Other programs disturb that, so it is done several times.
-func (b *bench) weigh(parts [][]byte) (w weight, err error) {
+// measureMemory loads prepared bytes and measures by how much the kernel's memory grows,
+// several times, because other programs disturb it.
+func (b *bench) measureMemory(parts [][]byte) (w memoryUse, err error) {
 	w.bytes = len(slices.Concat(parts...))
 	var grown []int
-	for range b.weighings() {
+	for range b.memoryRounds() {
 		err = inSandbox(func(s *sandbox) error {
 			before, err := settledMemory()
 			if err != nil {
 				return err
 			}
-			took, err := s.bare.send(parts...)
+			took, err := s.raw.send(parts...)
 			if err != nil {
 				return err
 			}
@@ -110,7 +108,7 @@ func (b *bench) weigh(parts [][]byte) (w weight, err error) {
 				return nil
 			}
 			have, err := s.kernel.Read()
-			w.elements, w.buckets = count(have).elements, buckets(have)
+			w.elements, w.buckets = countObjects(have).elements, buckets(have)
 			return err
 		})
 		if err != nil {
@@ -140,8 +138,8 @@ func buckets(have nft.Tables) int {
 	return sum
 }
 
-// settledMemory waits until the kernel has tidied up in the background, as far
-// as other programs let it come to rest, and says how much memory it holds.
+// settledMemory waits until the kernel has freed memory in the background, as far as
+// other programs allow, and returns how much it uses.
 func settledMemory() (int, error) {
 	const (
 		pause = 50 * time.Millisecond
@@ -163,8 +161,7 @@ func settledMemory() (int, error) {
 	return last, err
 }
 
-// kernelMemory is how much memory the kernel holds for itself, in bytes, as far
-// as netfilter uses such.
+// kernelMemory returns the bytes of the kinds of kernel memory that netfilter uses.
 func kernelMemory() (int, error) {
 	sum := 0
 	for _, name := range []string{"SUnreclaim", "VmallocUsed", "Percpu"} {

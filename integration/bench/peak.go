@@ -10,8 +10,8 @@ import (
 	"kube-vmap/model"
 )
 
-// peaks measures the memory that this program takes for a first load, in a
-// process of its own each: model, rule set and batch, but no API objects.
+// peaks measures the memory of a process for a first load: model, rule set and batch, but
+// no API objects.
 func (b *bench) peaks() error {
 	s := b.Section("Memory of the process, first load", "", "peak RSS", "live heap after it")
 	s.Note("with the model, without API objects and their caches")

@@ -8,15 +8,14 @@ import (
 	"kube-vmap/sync"
 )
 
-// proxy is what the daemon does, without the API: a cluster that changes and a
-// rule set that follows.
+// proxy is the daemon without the API: a cluster, and a rule set that follows it.
 type proxy struct {
 	*cluster
 	kernel *kernel.Kernel
 	rules  *nft.Ruleset
 }
 
-// newProxy brings what the kernel holds to what the cluster is.
+// newProxy programs the kernel for the cluster.
 func newProxy(c *cluster, k *kernel.Kernel) (*proxy, error) {
 	have, err := k.Read()
 	if err != nil {
@@ -29,18 +28,18 @@ func newProxy(c *cluster, k *kernel.Kernel) (*proxy, error) {
 	return &proxy{c, k, rules}, nil
 }
 
-// followed is what it took to follow a change: the endpoints were selected, the
-// batch planned, encoded and committed.
+// followed is how long the steps of a change took: to select endpoints, and to plan,
+// encode and commit the batch.
 type followed struct {
 	total, model, plan time.Duration
 	counts             nft.Counts
 	nft.Applied
 }
 
-// ours is the time spent outside of both model and kernel.
+// ours returns the time spent outside of model and kernel.
 func (f *followed) ours() time.Duration { return f.total - f.model - f.Kernel }
 
-// follow makes a change and brings the rule set after it.
+// follow applies a change to the cluster and the rule set.
 func (p *proxy) follow(change []sync.Event) (f followed, err error) {
 	start := time.Now()
 	p.apply(change)
@@ -57,8 +56,8 @@ func (p *proxy) follow(change []sync.Event) (f followed, err error) {
 	return f, nil
 }
 
-// rehearse makes a change without the kernel and returns the bytes it would
-// send. The opposite must be rehearsed too, before anything else is done.
+// rehearse applies a change without the kernel and returns the bytes it would send. The
+// opposite must be rehearsed before anything else happens.
 func (p *proxy) rehearse(change []sync.Event) ([]byte, error) {
 	p.apply(change)
 	plan := p.rules.Plan(p.changes())

@@ -10,8 +10,8 @@ import (
 	"kube-vmap/nft"
 )
 
-// restart measures a start that finds everything in place, and counts what is
-// in place: the law says that only elements grow with Services.
+// restart measures a start that finds everything in place, and counts what is in place:
+// only the number of elements grows with that of Services.
 func (b *bench) restart() error {
 	s := b.Section("Restart with nothing changed", "", "read", "floor", "read/floor", "compile, compare", "write", "total",
 		"changes", "sets", "chains", "rules", "elements")
@@ -35,8 +35,8 @@ func (b *bench) restart() error {
 	return nil
 }
 
-// markRestart restarts at the size that marks are about.
-func (b *bench) markRestart(s *report.Section, f model.Family, protect bool) (objects, error) {
+// markRestart restarts at the standard size, and records the marks.
+func (b *bench) markRestart(s *report.Section, f model.Family, protect bool) (tableCounts, error) {
 	c, rules := newCluster(standard, f), config
 	rules.Protect = protect
 	o, took, err := restartOf(s, c, rules)
@@ -59,8 +59,8 @@ func (b *bench) markRestart(s *report.Section, f model.Family, protect bool) (ob
 	return o, nil
 }
 
-// objects is what tables hold, and what of it a restart would change.
-type objects struct {
+// tableCounts are the numbers of objects in all tables, and what a restart would change.
+type tableCounts struct {
 	sets, chains, rules, elements int
 	changes                       nft.Batch
 }
@@ -68,22 +68,22 @@ type objects struct {
 // restarts is how often a start is repeated.
 const restarts = 5
 
-// restartOf starts again and again, each time as a new process would, and returns
-// what that came to and how long it took.
-func restartOf(s *report.Section, c *cluster, rules nft.Config) (o objects, took time.Duration, err error) {
+// restartOf starts several times, each time as a new process would, and returns what is
+// in the tables and how long a start took.
+func restartOf(s *report.Section, c *cluster, rules nft.Config) (o tableCounts, took time.Duration, err error) {
 	want := c.all()
 	err = inSandbox(func(box *sandbox) error {
-		if err := (&restarted{}).start(box, rules, want); err != nil {
+		if err := (&restartTimes{}).start(box, rules, want); err != nil {
 			return err
 		}
-		var r restarted
+		var r restartTimes
 		var floor report.Times
 		for range restarts {
 			runtime.GC()
 			if err := r.start(box, rules, want); err != nil {
 				return err
 			}
-			took, err := box.bare.dump(r.sets)
+			took, err := box.raw.dump(r.sets)
 			if err != nil {
 				return err
 			}
@@ -102,15 +102,15 @@ func restartOf(s *report.Section, c *cluster, rules nft.Config) (o objects, took
 	return o, took, err
 }
 
-// restarted is what starts came to.
-type restarted struct {
+// restartTimes are the times of starts.
+type restartTimes struct {
 	read, compile, write, total report.Times
-	objects                     objects
+	objects                     tableCounts
 	sets                        []nft.SetID
 }
 
-// start opens the kernel, reads it and writes what is missing.
-func (r *restarted) start(box *sandbox, rules nft.Config, want nft.Change) (err error) {
+// start opens the kernel, reads the tables and writes what is missing.
+func (r *restartTimes) start(box *sandbox, rules nft.Config, want nft.Change) (err error) {
 	start := time.Now()
 	k, err := box.open()
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *restarted) start(box *sandbox, rules nft.Config, want nft.Change) (err 
 		return err
 	}
 	read := time.Since(start)
-	o := count(have)
+	o := countObjects(have)
 	r.sets = setsOf(have)
 	compiling := time.Now()
 	_, o.changes = nft.Adopt(rules, have, want)
@@ -138,8 +138,8 @@ func (r *restarted) start(box *sandbox, rules nft.Config, want nft.Change) (err 
 	return err
 }
 
-// count counts what the tables of both families hold.
-func count(have nft.Tables) (o objects) {
+// countObjects counts what the tables of both families hold.
+func countObjects(have nft.Tables) (o tableCounts) {
 	for _, t := range have {
 		if t == nil {
 			continue

@@ -8,12 +8,12 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-// sandbox is a fresh network namespace with nothing in it, and both ways to
-// program it: ours and the bare one.
+// sandbox is an empty network namespace, and two ways to program it: package kernel and a
+// raw socket.
 type sandbox struct {
 	host   *lab.Host
 	kernel *kernel.Kernel
-	bare   *bare
+	raw    *rawSocket
 	leave  func() error
 }
 
@@ -24,7 +24,7 @@ func newSandbox() (*sandbox, error) {
 		return nil, err
 	}
 	s := &sandbox{host: host, leave: leave}
-	err = host.Do(func() (err error) { s.bare, err = newBare(); return err })
+	err = host.Do(func() (err error) { s.raw, err = openRawSocket(); return err })
 	if err == nil {
 		s.kernel, err = s.open()
 	}
@@ -34,24 +34,24 @@ func newSandbox() (*sandbox, error) {
 	return s, nil
 }
 
-// open is one more way to program it, as another process would have.
+// open opens it once more, as another process would.
 func (s *sandbox) open() (*kernel.Kernel, error) {
 	return kernel.Open(kernel.Config{NetNS: s.host.FD()})
 }
 
-// close lets go of the namespace; the kernel removes it with its rules.
+// close leaves the namespace; the kernel removes it with its rules.
 func (s *sandbox) close() error {
 	var err error
 	if s.kernel != nil {
 		err = s.kernel.Close()
 	}
-	if s.bare != nil {
-		err = errors.Join(err, s.bare.close())
+	if s.raw != nil {
+		err = errors.Join(err, s.raw.close())
 	}
 	return errors.Join(err, s.leave())
 }
 
-// inSandbox runs fn with a sandbox that is gone afterwards.
+// inSandbox runs fn with a sandbox and closes it.
 func inSandbox(fn func(*sandbox) error) error {
 	s, err := newSandbox()
 	if err != nil {

@@ -28,22 +28,22 @@ func (b *bench) spread() error {
 }
 
 func (b *bench) spreadOf(s *report.Section, f model.Family) (err error) {
-	site, err := newSite(f, spreadServers)
+	node, err := newLabNode(f, spreadServers)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, site.close()) }()
-	if err := site.program(size{10, 10}); err != nil {
+	defer func() { err = errors.Join(err, node.close()) }()
+	if err := node.program(size{10, 10}); err != nil {
 		return err
 	}
-	tally, err := site.burst(site.clusterIP(), spreadQuestions, 2)
+	tally, err := node.burst(node.clusterIP(), spreadQuestions, 2)
 	if err != nil {
 		return err
 	}
 	row := []any{nft.FamilyName(f) + ", tcp"}
 	const even = float64(spreadQuestions) / spreadServers
 	var chiSquare float64
-	for _, pod := range site.server {
+	for _, pod := range node.server {
 		n := tally.Answered[pod.Name]
 		chiSquare += (float64(n) - even) * (float64(n) - even) / even
 		row = append(row, n)

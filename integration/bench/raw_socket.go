@@ -14,25 +14,25 @@ import (
 	"kube-vmap/nft/attr"
 )
 
-// bare is the floor: a netlink socket that sends bytes prepared beforehand, with
-// nothing around it, and throws answers away.
-type bare struct {
+// rawSocket is a netlink socket for the floor: it sends bytes that were prepared
+// beforehand and discards the answers.
+type rawSocket struct {
 	fd     int
 	answer [64 << 10]byte
 }
 
-// newBare makes a socket in the network namespace of the calling thread.
-func newBare() (*bare, error) {
+// openRawSocket opens a socket in the network namespace of the calling thread.
+func openRawSocket() (*rawSocket, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
 	if err != nil {
 		return nil, fmt.Errorf("open a netfilter socket: %w", err)
 	}
-	return &bare{fd: fd}, nil
+	return &rawSocket{fd: fd}, nil
 }
 
-func (b *bare) close() error { return unix.Close(b.fd) }
+func (b *rawSocket) close() error { return unix.Close(b.fd) }
 
-// prepare encodes the batch, a part for each transaction it takes.
+// prepare encodes the batch, in one part for each transaction.
 func prepare(batch nft.Batch) ([][]byte, error) {
 	var parts [][]byte
 	for _, step := range batch.Steps(nft.StepElements) {
@@ -45,9 +45,8 @@ func prepare(batch nft.Batch) ([][]byte, error) {
 	return parts, nil
 }
 
-// send gives the kernel one transaction after the other and says how long that
-// took.
-func (b *bare) send(parts ...[]byte) (time.Duration, error) {
+// send sends one transaction after the other and returns how long that took.
+func (b *rawSocket) send(parts ...[]byte) (time.Duration, error) {
 	room := 0
 	for _, p := range parts {
 		room = max(room, len(p))
@@ -67,8 +66,9 @@ func (b *bare) send(parts ...[]byte) (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// drain reads what waits on the socket, which is nothing if all went well.
-func (b *bare) drain() error {
+// drain reads the answers on the socket. There are none unless the kernel reports an
+// error.
+func (b *rawSocket) drain() error {
 	var first error
 	for {
 		n, _, err := unix.Recvfrom(b.fd, b.answer[:], unix.MSG_DONTWAIT)
@@ -82,14 +82,13 @@ func (b *bare) drain() error {
 		}
 		if n >= unix.SizeofNlMsghdr+4 && first == nil {
 			errno := -int32(binary.NativeEndian.Uint32(b.answer[unix.SizeofNlMsghdr:]))
-			first = fmt.Errorf("the kernel refuses prepared bytes: %w", syscall.Errno(errno))
+			first = fmt.Errorf("the kernel rejects prepared bytes: %w", syscall.Errno(errno))
 		}
 	}
 }
 
-// dump asks for the elements of all sets and says how long it took until the
-// last of them was there.
-func (b *bare) dump(sets []nft.SetID) (time.Duration, error) {
+// dump reads the elements of all sets and returns how long that took.
+func (b *rawSocket) dump(sets []nft.SetID) (time.Duration, error) {
 	start := time.Now()
 	for _, id := range sets {
 		var e attr.Encoder

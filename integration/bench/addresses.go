@@ -11,19 +11,19 @@ import (
 	"kube-vmap/model"
 )
 
-// way is an address of a Service, and what kind of Service it is.
-type way struct {
+// addressKind is a kind of address at which clients reach a Service.
+type addressKind struct {
 	name string
-	// at is the address; nil is straight to a pod, without a Service.
+	// at returns the address; nil means a pod's own address, without a Service.
 	at     func(*model.Service) netip.AddrPort
 	policy model.TrafficPolicy
 	shape  func(*model.Service) // nil leaves it as it is
 }
 
-// waysIn are the ways from a pod of the node, waysOut those from outside. The
-// first one of each goes to a pod, the second one is a ClusterIP.
+// Kinds of addresses for a client in a pod of the node, and for one outside. The first of
+// each is a pod's own address, the second a ClusterIP.
 var (
-	waysIn = []way{
+	podAddressKinds = []addressKind{
 		{name: "straight to the pod"},
 		{name: "ClusterIP", at: clusterIPOf},
 		{name: "load balancer, Local", at: balancerOf, policy: model.PolicyLocal},
@@ -37,7 +37,7 @@ var (
 		{name: "ClusterIP, sh", at: clusterIPOf, shape: scheduled(model.SchedulerSourceHash)},
 		{name: "ClusterIP, mh", at: clusterIPOf, shape: scheduled(model.SchedulerMaglev)},
 	}
-	waysOut = []way{
+	outsideAddressKinds = []addressKind{
 		{name: "straight to the pod"},
 		{name: "ClusterIP", at: clusterIPOf},
 		{name: "load balancer, Local", at: balancerOf, policy: model.PolicyLocal},
@@ -56,7 +56,7 @@ func balancerOf(s *model.Service) netip.AddrPort {
 	return netip.AddrPortFrom(s.LoadBalancerIPs[0], servicePort)
 }
 
-// nodePortOf lacks the address, which is the node's.
+// nodePortOf returns the node port without the node's address.
 func nodePortOf(s *model.Service) netip.AddrPort {
 	return netip.AddrPortFrom(netip.Addr{}, s.Ports[0].NodePort)
 }
@@ -73,40 +73,40 @@ func scheduled(by model.Scheduler) func(*model.Service) {
 	return func(s *model.Service) { s.Scheduler = by }
 }
 
-// ways measures what each way to a Service adds to a connection.
-func (b *bench) ways() (err error) {
-	s := b.Section("Connections by way, tcp over ip, among 10,000 LoadBalancer Services with ranges", "",
+// addresses measures what each kind of address adds to a connection.
+func (b *bench) addresses() (err error) {
+	s := b.Section("Connections by kind of address, tcp over ip, among 10,000 LoadBalancer Services with ranges", "",
 		"p50", "p99", "per s", "p50/direct", "p50/ClusterIP")
-	s.Note("to three pods of the node, in turns; each: connect, ask, be answered, close. Local and Cluster are policies:")
+	s.Note("to three pods of the node, in turns; each: connect, request, response, close. Local and Cluster are policies:")
 	s.Note("with Cluster, and from outside to a ClusterIP, the source is translated too")
-	site, err := newSite(model.IPv4, 3)
+	node, err := newLabNode(model.IPv4, 3)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, site.close()) }()
-	ways := slices.Concat(waysIn, waysOut)
-	targets, err := site.open(ways)
+	defer func() { err = errors.Join(err, node.close()) }()
+	ways := slices.Concat(podAddressKinds, outsideAddressKinds)
+	targets, err := node.programAll(ways)
 	if err != nil {
 		return err
 	}
-	speeds := make([]speed, len(ways))
-	for range b.turnsOfBursts() {
+	speeds := make([]burstTimes, len(ways))
+	for range b.burstRepetitions() {
 		for i := range ways {
-			from := site.client.Host
-			if i >= len(waysIn) {
-				from = site.lab.Outside
+			from := node.client.Host
+			if i >= len(podAddressKinds) {
+				from = node.lab.Outside
 			}
 			if err := speeds[i].measure(from, targets[i]); err != nil {
 				return err
 			}
 		}
 	}
-	waysRows(s, "from a pod of the node", waysIn, speeds[:len(waysIn)])
-	waysRows(s, "from outside", waysOut, speeds[len(waysIn):])
+	addressRows(s, "from a pod of the node", podAddressKinds, speeds[:len(podAddressKinds)])
+	addressRows(s, "from outside", outsideAddressKinds, speeds[len(podAddressKinds):])
 	return nil
 }
 
-func waysRows(s *report.Section, title string, ways []way, speeds []speed) {
+func addressRows(s *report.Section, title string, ways []addressKind, speeds []burstTimes) {
 	s.Add(title)
 	direct, clusterIP := speeds[0].latency.Median(), speeds[1].latency.Median()
 	for i, w := range ways {
@@ -116,14 +116,14 @@ func waysRows(s *report.Section, title string, ways []way, speeds []speed) {
 	}
 }
 
-// open programs a Service for each of the ways, all of the same pods, and says
-// where they are.
-func (s *site) open(ways []way) ([]netip.AddrPort, error) {
+// programAll programs a Service for each kind of address, all with the same pods, and
+// returns the addresses.
+func (s *labNode) programAll(ways []addressKind) ([]netip.AddrPort, error) {
 	f := s.family
 	if err := s.lab.Outside.AddRoute(balancers[f], s.lab.Node.Addr(f)); err != nil {
 		return nil, err
 	}
-	c := newExposed(kinds[3], standard, f)
+	c := newExposed(serviceKinds[3], standard, f)
 	c.nodeAddrs = []netip.Addr{s.lab.Node.Addr(f)}
 	targets := make([]netip.AddrPort, len(ways))
 	for i, w := range ways {
@@ -131,14 +131,14 @@ func (s *site) open(ways []way) ([]netip.AddrPort, error) {
 		if w.at == nil {
 			continue
 		}
-		number := served + 1 + i
+		number := servedService + 1 + i
 		service := c.service(number)
 		service.ExternalPolicy, service.SourceRanges = w.policy, nil
 		if w.shape != nil {
 			w.shape(&service)
 		}
-		c.apply(c.set(number, s.pods()))
-		c.apply(c.rewrite(service))
+		c.apply(c.setService(number, s.pods()))
+		c.apply(c.updateService(service))
 		targets[i] = w.at(&service)
 		if !targets[i].Addr().IsValid() {
 			targets[i] = s.lab.Node.AddrPort(f, targets[i].Port())

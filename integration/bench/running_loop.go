@@ -12,10 +12,9 @@ import (
 	"kube-vmap/sync"
 )
 
-// running is the loop of the proxy itself, at work on a kernel. What it is told
-// comes from the bench.
-type running struct {
-	*watched
+// runningLoop is the proxy's loop, running on a kernel, with the bench as its source.
+type runningLoop struct {
+	*observedKernel
 	box    *sandbox
 	bursts chan<- []sync.Event
 	ended  chan error
@@ -24,29 +23,29 @@ type running struct {
 	first  commit // what it began with
 }
 
-// voice is a source that lets others speak.
-type voice chan chan<- []sync.Event
+// eventSource is a source whose events others send.
+type eventSource chan chan<- []sync.Event
 
 // Run implements [sync.Source].
-func (v voice) Run(ctx context.Context, out chan<- []sync.Event) error {
+func (v eventSource) Run(ctx context.Context, out chan<- []sync.Event) error {
 	v <- out
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// patience is how long anything that is waited for may take.
+// patience is the limit for everything that is awaited.
 const patience = time.Minute
 
 var errPatience = fmt.Errorf("nothing for %s", patience)
 
 // startLoop starts the loop in a network namespace of its own with all objects of a
-// cluster, and waits until the kernel has taken them. It must be closed.
-func startLoop(c *cluster, rules nft.Config, alter func(nft.Batch) nft.Batch) (*running, error) {
+// cluster, and waits until they are committed. It must be closed.
+func startLoop(c *cluster, rules nft.Config, alter func(nft.Batch) nft.Batch) (*runningLoop, error) {
 	box, err := newSandbox()
 	if err != nil {
 		return nil, err
 	}
-	r := &running{watched: newWatched(box.kernel), box: box, ended: make(chan error, 1), closes: []func() error{box.close}}
+	r := &runningLoop{observedKernel: observe(box.kernel), box: box, ended: make(chan error, 1), closes: []func() error{box.close}}
 	r.alter = alter
 	if err := r.start(c, rules); err != nil {
 		return nil, errors.Join(err, r.close())
@@ -54,7 +53,7 @@ func startLoop(c *cluster, rules nft.Config, alter func(nft.Batch) nft.Batch) (*
 	return r, nil
 }
 
-func (r *running) start(c *cluster, rules nft.Config) error {
+func (r *runningLoop) start(c *cluster, rules nft.Config) error {
 	beside, err := r.box.kernel.Share()
 	if err != nil {
 		return err
@@ -62,9 +61,9 @@ func (r *running) start(c *cluster, rules nft.Config) error {
 	r.closes = append(r.closes, beside.Close)
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
-	v := make(voice, 1)
-	loop := sync.NewLoop(sync.Config{NodeName: thisNode, Rules: rules, DriftReader: beside, Observer: r.watched},
-		v, r.watched, slog.New(slog.DiscardHandler))
+	v := make(eventSource, 1)
+	loop := sync.NewLoop(sync.Config{NodeName: thisNode, Rules: rules, DriftReader: beside, Observer: r.observedKernel},
+		v, r.observedKernel, slog.New(slog.DiscardHandler))
 	go func() { r.ended <- loop.Run(ctx) }()
 	r.bursts = <-v
 	all := []sync.Event{sync.SetServiceCIDRs{CIDRs: serviceCIDRs}}
@@ -76,8 +75,8 @@ func (r *running) start(c *cluster, rules nft.Config) error {
 	return err
 }
 
-// close ends the loop and lets go of the namespace.
-func (r *running) close() error {
+// close ends the loop and leaves the namespace.
+func (r *runningLoop) close() error {
 	var errs []error
 	if r.stop != nil {
 		r.stop()
@@ -89,11 +88,11 @@ func (r *running) close() error {
 	return errors.Join(errs...)
 }
 
-// found waits for what is awaited, and until the loop has nothing to do.
-func (r *running) found(awaited <-chan commit) (commit, error) {
+// awaitBatch waits for a batch, and for the end of the sync.
+func (r *runningLoop) awaitBatch(awaited <-chan commit) (commit, error) {
 	select {
 	case c := <-awaited:
-		_, err := r.report()
+		_, err := r.awaitSync()
 		return c, err
 	case err := <-r.ended:
 		r.ended <- err
@@ -103,8 +102,8 @@ func (r *running) found(awaited <-chan commit) (commit, error) {
 	}
 }
 
-// report waits for the end of a sync.
-func (r *running) report() (sync.Result, error) {
+// awaitSync waits for the end of a sync.
+func (r *runningLoop) awaitSync() (sync.Result, error) {
 	select {
 	case report := <-r.reports:
 		return report, nil
@@ -113,39 +112,39 @@ func (r *running) report() (sync.Result, error) {
 	}
 }
 
-// forget drops the report of a sync that nobody asked for.
-func (r *running) forget() {
+// dropReport drops the result of an earlier sync, if there is one.
+func (r *runningLoop) dropReport() {
 	select {
 	case <-r.reports:
 	default:
 	}
 }
 
-// outcome is what became of a burst.
+// outcome is how a burst was committed.
 type outcome struct {
 	commit
-	// took is from when it was sent to when the kernel had taken it.
+	// took is the time from sending to the commit.
 	took time.Duration
-	// later is how many batches were begun and over in between: after the burst stood
-	// in the loop's queue, and without it.
-	later int64
+	// batchesLater is how many batches were begun after the burst was in the loop's queue,
+	// and committed without it.
+	batchesLater int64
 }
 
-// follow sends a burst and waits for the batch that has what it says of the Service.
-func (r *running) follow(name model.ServiceName, burst []sync.Event) (o outcome, err error) {
-	r.forget()
+// follow sends a burst and waits for the batch with its changes of the Service.
+func (r *runningLoop) follow(name model.ServiceName, burst []sync.Event) (o outcome, err error) {
+	r.dropReport()
 	found := r.await(name)
 	start := time.Now()
 	r.bursts <- burst
-	// One that is begun at this very moment may be counted or not.
-	begun := r.begun.Load()
-	o.commit, err = r.found(found)
-	o.took, o.later = o.at.Sub(start), max(o.number-begun-1, 0)
+	// A batch that is begun at this moment may be counted or not.
+	begun := r.batchesBegun.Load()
+	o.commit, err = r.awaitBatch(found)
+	o.took, o.batchesLater = o.at.Sub(start), max(o.number-begun-1, 0)
 	return o, err
 }
 
-// subject is the Service that a change is about.
-func subject(change []sync.Event) model.ServiceName {
+// changedService returns the Service that a change is about.
+func changedService(change []sync.Event) model.ServiceName {
 	switch e := change[0].(type) {
 	case sync.SetService:
 		return e.Service.Name

@@ -6,8 +6,8 @@ import (
 	"kube-vmap/model"
 )
 
-// kind is what all Services of a cluster have in common beside their ClusterIP.
-type kind struct {
+// serviceKind is what all Services of a cluster have besides their ClusterIP.
+type serviceKind struct {
 	name   string
 	onNode int // every pod with a number divisible by it runs on this node
 	// external gives each a node port, a load balancer address and an external IP,
@@ -17,12 +17,11 @@ type kind struct {
 	ranged   bool // source ranges limit who may use the load balancer addresses
 }
 
-// usual is a kind that has a ClusterIP, and one pod of a hundred on this node.
-var usual = kind{onNode: 100}
+// clusterIPKind has a ClusterIP only, and one pod of a hundred on this node.
+var clusterIPKind = serviceKind{onNode: 100}
 
-// kinds are what is compared; the first is what the others are compared with.
-// Where there are ten endpoints, one is on this node.
-var kinds = []kind{
+// serviceKinds are compared with the first of them. Of ten endpoints one is on this node.
+var serviceKinds = []serviceKind{
 	{name: "ClusterIP", onNode: 10},
 	{name: "LoadBalancer, Cluster", onNode: 10, external: true},
 	{name: "LoadBalancer, Local", onNode: 10, external: true, policy: model.PolicyLocal},
@@ -45,8 +44,8 @@ const (
 	manyRanges      = 200
 )
 
-// shape gives Service number i what its kind has.
-func (k *kind) shape(s *model.Service, f model.Family, i int) {
+// shape adds to Service number i what its kind has.
+func (k *serviceKind) shape(s *model.Service, f model.Family, i int) {
 	if !k.external {
 		return
 	}

@@ -11,9 +11,8 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-// site is a node of the lab with a proxy, the pods that serve, and a pod that
-// asks.
-type site struct {
+// labNode is a node of a lab with a proxy, pods that serve, and a pod that is the client.
+type labNode struct {
 	lab    *lab.Lab
 	proxy  *proxy
 	server []*lab.Pod
@@ -22,14 +21,14 @@ type site struct {
 	family model.Family
 }
 
-// newSite builds a lab with that many servers. It has no rules yet, and must be
+// newLabNode builds a lab with that many servers. It has no rules yet, and must be
 // closed.
-func newSite(f model.Family, servers int) (*site, error) {
+func newLabNode(f model.Family, servers int) (*labNode, error) {
 	l, err := lab.New(lab.Options{Pods: servers + 1})
 	if err != nil {
 		return nil, err
 	}
-	s := &site{lab: l, server: l.Pods[:servers], client: l.Pods[servers], family: f}
+	s := &labNode{lab: l, server: l.Pods[:servers], client: l.Pods[servers], family: f}
 	err = l.Node.Do(func() (err error) { s.kernel, err = kernel.Open(kernel.Config{}); return err })
 	for _, pod := range s.server {
 		if err == nil {
@@ -42,7 +41,7 @@ func newSite(f model.Family, servers int) (*site, error) {
 	return s, nil
 }
 
-func (s *site) close() error {
+func (s *labNode) close() error {
 	var err error
 	if s.kernel != nil {
 		err = s.kernel.Close()
@@ -50,25 +49,25 @@ func (s *site) close() error {
 	return errors.Join(err, s.lab.Close())
 }
 
-// served is the number of the Service that the site's pods serve, beyond those
+// servedService is the number of the Service that the node's pods serve, beyond those
 // of any cluster.
-const served = 60_000
+const servedService = 60_000
 
-// clusterIP is where the client finds it.
-func (s *site) clusterIP() netip.AddrPort {
-	return netip.AddrPortFrom(s.proxy.service(served).ClusterIPs[0], servicePort)
+// clusterIP returns the address of that Service.
+func (s *labNode) clusterIP() netip.AddrPort {
+	return netip.AddrPortFrom(s.proxy.service(servedService).ClusterIPs[0], servicePort)
 }
 
-// program makes a cluster of that size and the Service that the pods serve.
-func (s *site) program(z size) (err error) {
+// program programs a cluster of that size, with the Service that the pods serve.
+func (s *labNode) program(z size) (err error) {
 	c := newCluster(z, s.family)
-	c.apply(c.set(served, s.pods()))
+	c.apply(c.setService(servedService, s.pods()))
 	s.proxy, err = newProxy(c, s.kernel)
 	return err
 }
 
-// pods are those that serve, as endpoints.
-func (s *site) pods() []model.Endpoint {
+// pods returns the serving pods as endpoints.
+func (s *labNode) pods() []model.Endpoint {
 	pods := make([]model.Endpoint, len(s.server))
 	for i, pod := range s.server {
 		pods[i] = model.Endpoint{Addr: pod.Addr(s.family), Ready: true, Serving: true, Node: thisNode}
@@ -76,8 +75,8 @@ func (s *site) pods() []model.Endpoint {
 	return pods
 }
 
-// burst asks that many questions, which all must be answered.
-func (s *site) burst(to netip.AddrPort, questions, workers int) (lab.Tally, error) {
+// burst sends so many requests. Each must get a response.
+func (s *labNode) burst(to netip.AddrPort, questions, workers int) (lab.Tally, error) {
 	return burst(s.client.Host, to, questions, workers)
 }
 

@@ -7,40 +7,40 @@ import (
 	"kube-vmap/nft"
 )
 
-// law is what the project promises of a replaced endpoint, whatever else there is
-// and however a Service can be reached.
-type law struct {
-	elsewhere, here, local verdict
+// replacePromise is what the project promises about the replacement of an endpoint,
+// whatever the size of the cluster and the kind of Service.
+type replacePromise struct {
+	elsewhere, here, local sizeCheck
 	bytes                  map[int]bool // of a replaced endpoint elsewhere
 	slowest                time.Duration
 }
 
-// verdict is whether all changes of one sort were of one size.
-type verdict struct{ asked, wrong int }
+// sizeCheck counts changes, and those of another size than expected.
+type sizeCheck struct{ checked, wrong int }
 
-// note looks at what the changes to one cluster were.
-func (l *law) note(change string, c *cluster, t *changeTimes) {
+// record adds the changes of one cluster.
+func (l *replacePromise) record(change string, c *cluster, t *changeTimes) {
 	switch {
 	case change == elsewhere:
-		l.elsewhere.judge(t, 1)
+		l.elsewhere.check(t, 1)
 		for _, n := range t.bytes {
 			l.bytes[n] = true
 		}
 	case change != here:
 		return
 	case c.external && c.policy == model.PolicyLocal:
-		l.local.judge(t, 3)
+		l.local.check(t, 3)
 	default:
-		l.here.judge(t, 2)
+		l.here.check(t, 2)
 	}
 	if c.size == standard {
 		l.slowest = max(l.slowest, t.total.Median())
 	}
 }
 
-// judge expects n elements to go and as many to come, and nothing else.
-func (v *verdict) judge(t *changeTimes, n int) {
-	v.asked += len(t.counts)
+// check expects each change to delete n elements and to add n.
+func (v *sizeCheck) check(t *changeTimes, n int) {
+	v.checked += len(t.counts)
 	for _, c := range t.counts {
 		if c != (nft.Counts{Added: n, Deleted: n}) {
 			v.wrong++
@@ -48,9 +48,9 @@ func (v *verdict) judge(t *changeTimes, n int) {
 	}
 }
 
-func (v *verdict) kept() bool { return v.asked > 0 && v.wrong == 0 }
+func (v *sizeCheck) kept() bool { return v.checked > 0 && v.wrong == 0 }
 
-func (l *law) promise(b *bench) {
+func (l *replacePromise) promise(b *bench) {
 	b.Promise(l.elsewhere.kept(),
 		"endpoint elsewhere replaced: one element deleted and one added, whatever the kind of Service")
 	b.Promise(len(l.bytes) == 1,
@@ -58,7 +58,7 @@ func (l *law) promise(b *bench) {
 	b.Promise(l.here.kept(),
 		"endpoint of this node replaced: two each, as it may reach itself")
 	b.Promise(l.local.kept(),
-		"endpoint of this node replaced, Local policy: three each, as it stands in the local map too")
+		"endpoint of this node replaced, Local policy: three each, as it is in the local map too")
 	b.Promise(l.slowest < time.Millisecond,
 		"endpoint replaced, all kinds, %s: p50 %s at most, below 1 ms", standard, l.slowest)
 }
