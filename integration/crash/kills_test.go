@@ -144,7 +144,7 @@ func TestKilledAtAnyStepTheProxyLeavesAWholeState(t *testing.T) {
 	d := s.start(t)
 	s.settles(t)
 	d.Kill()
-	clients := ask(t, s.Lab, s.staying)
+	load := s.ask(t)
 	s.killing(t, *kills)
 
 	d = s.start(t)
@@ -153,5 +153,5 @@ func TestKilledAtAnyStepTheProxyLeavesAWholeState(t *testing.T) {
 	if diff := difference(s.without, s.meaning(t)); diff != "" {
 		t.Errorf("the churning Services left something behind (-want +have):\n%s", diff)
 	}
-	clients.end(t, 5**kills)
+	load.Stop(t, 5**kills)
 }

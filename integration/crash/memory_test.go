@@ -30,7 +30,7 @@ const (
 func TestWithoutMemoryTheStateIsWhole(t *testing.T) {
 	g := newCgroup(t)
 	s := newStageWithLarge(t)
-	clients := ask(t, s.Lab, s.staying)
+	load := s.ask(t)
 	ends := map[string]int{}
 	limit, by := first, step
 	for range limits {
@@ -55,7 +55,7 @@ func TestWithoutMemoryTheStateIsWhole(t *testing.T) {
 	s.write()
 	s.launch(t, g.by()...).AwaitMessage("ready")
 	s.settles(t)
-	clients.end(t, 100)
+	load.Stop(t, 100)
 }
 
 // newStageWithLarge is a stage whose versions are: the Services that stay by

@@ -31,7 +31,7 @@ func TestBesideBusyNeighboursTheProxyFollowsAndIsKilledAsWell(t *testing.T) {
 	for range neighbours {
 		s.busy(t)
 	}
-	clients := ask(t, s.Lab, s.staying)
+	load := s.ask(t)
 	var took []time.Duration
 	for range followed {
 		start := time.Now()
@@ -47,7 +47,7 @@ func TestBesideBusyNeighboursTheProxyFollowsAndIsKilledAsWell(t *testing.T) {
 	s.settles(t)
 	d.Kill()
 	s.killing(t, max(*kills/12, len(aims)))
-	clients.end(t, *kills)
+	load.Stop(t, *kills)
 }
 
 // busy runs a program that never rests, until the test ends.

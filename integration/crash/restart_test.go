@@ -46,7 +46,7 @@ func TestARestartWritesNothingToTablesThatBelongToNobody(t *testing.T) {
 func (s *stage) restarts(t *testing.T, d *daemon.Daemon) {
 	t.Helper()
 	before, generation := s.meaning(t), s.kernel.generation(t)
-	clients := ask(t, s.Lab, s.staying)
+	load := s.ask(t)
 	for _, end := range []struct {
 		by string
 		do func(*daemon.Daemon)
@@ -72,7 +72,7 @@ func (s *stage) restarts(t *testing.T, d *daemon.Daemon) {
 	if diff := difference(before, s.meaning(t)); diff != "" {
 		t.Errorf("the restarts changed something (-before +after):\n%s", diff)
 	}
-	clients.end(t, 10)
+	load.Stop(t, 10)
 }
 
 // claims is how many transactions a proxy needs to take possession of tables that

@@ -5,7 +5,9 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"testing"
+	"time"
 
+	"kube-vmap/integration/clients"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
@@ -132,5 +134,13 @@ func (s *stage) settles(t *testing.T) {
 		}
 		s.found = s.written
 		return nil
+	})
+}
+
+// ask starts clients of the Services that stay.
+func (s *stage) ask(t *testing.T) *clients.Clients {
+	t.Helper()
+	return clients.Start(t, s.Lab, s.staying, clients.Options{
+		Pod: s.Pods[len(s.Pods)-1], Pace: 20 * time.Millisecond, AllFlows: true,
 	})
 }

@@ -1,22 +1,20 @@
 package soak
 
 import (
-	"context"
 	"flag"
 	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"kube-vmap/integration/clients"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 )
 
-var duration = flag.Duration("soak", 10*time.Second, "how long the test goes on")
+var duration = flag.Duration("soak", 6*time.Second, "how long Services change")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -24,69 +22,54 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// stay is how many Services stay as they are, change how many change.
+	// stay is the number of Services that stay as they are, change of those that
+	// change.
 	stay, change = 50, 3
-	// most is how many ports a Service has at most.
-	most = 3
+	// mostPorts is the most ports of a Service.
+	mostPorts = 3
 )
 
-func TestChangesToOneServiceDisturbNoOther(t *testing.T) {
+// start builds a lab, programs the Services that stay, and lets clients ask them.
+func start(t *testing.T) (f *daemon.Folder, d *daemon.Daemon, load *clients.Clients, servers []*lab.Host) {
+	t.Helper()
 	l := labtest.New(t, lab.Options{Pods: 6, RemotePods: 3})
 	daemon.RouteServices(t, l, l.Node)
-	var servers []*lab.Host
-	for _, pod := range append(l.Pods[:6:6], l.RemotePods...) {
-		for n := range uint16(most) {
-			if err := pod.ServeAll(daemon.TargetPort + n); err != nil {
-				t.Fatal(err)
-			}
-		}
-		servers = append(servers, pod.Host)
-	}
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 0))
-	f := daemon.NewFolder(t, l)
+	servers = daemon.Serve(t, mostPorts, append(l.Pods[:6:6], l.RemotePods...)...)
+	f = daemon.NewFolder(t, l)
 	still := stillServices(servers)
 	f.Put("still", still...)
-	f.Put("changing", changing(random, servers)...)
-	d := daemon.Start(t, l.Node, f)
+	d = daemon.Start(t, l.Node, f)
+	load = clients.Start(t, l, still, clients.Options{Pod: l.Pods[0], Pace: 8 * time.Millisecond})
+	return f, d, load, servers
+}
 
-	users := newUsers(t, l, still)
-	ctx, stop := context.WithTimeout(t.Context(), *duration)
-	defer stop()
-	var group errgroup.Group
-	for _, u := range users {
-		group.Go(func() error { u.work(ctx); return nil })
-	}
+func TestChangesToOneServiceDisturbNoOther(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	f, d, load, servers := start(t)
 	changes := 0
-	for ctx.Err() == nil {
+	for end := time.Now().Add(*duration); time.Now().Before(end); changes += change {
 		d.After(func() { f.Put("changing", changing(random, servers)...) })
-		changes += change
 	}
-	_ = group.Wait() // users note what goes wrong
-	var all record
-	for _, u := range users {
-		all.add(u.record)
-	}
-	t.Logf("seed %d: %d changes, %.0f a second; %s", seed, changes, float64(changes)/duration.Seconds(), all)
-	for _, failure := range all.failures[:min(len(all.failures), 20)] {
-		t.Error(failure)
-	}
-	if perSecond := float64(changes) / duration.Seconds(); perSecond < 10 {
-		t.Errorf("only %.0f changes a second: the machine is too busy for this to say anything", perSecond)
+	load.Stop(t, 100)
+	perSecond := float64(changes) / duration.Seconds()
+	t.Logf("seed %d: %d changes, %.0f a second", seed, changes, perSecond)
+	if perSecond < 10 {
+		t.Errorf("only %.0f changes a second: the machine is too busy for this test", perSecond)
 	}
 }
 
 // schedulers are the values of the annotation.
 var schedulers = []string{"", "random", "rr", "sh", "mh"}
 
-// sources are source ranges of both families; the first let in all clients here.
+// sources are source ranges of both families. The first ones allow all clients.
 var sources = [][]string{
 	{"10.0.0.0/8", "192.0.2.0/25", "192.0.2.128/25", "fd00:10::/32", "2001:db8:2::/48"},
 	{"192.0.2.0/24", "2001:db8:2::/64"},
 	{"203.0.113.0/24", "198.18.0.0/15", "2001:db8:ffff::/48"},
 }
 
-// stillServices are Services of all sorts that are answered to all clients.
+// stillServices returns Services of all sorts which all clients can reach.
 func stillServices(servers []*lab.Host) []daemon.Service {
 	sorts := [][]model.Kind{nil, {model.KindNodePort}, {model.KindLoadBalancerIP}, {model.KindExternalIP}, daemon.Kinds}
 	var all []daemon.Service
@@ -94,7 +77,7 @@ func stillServices(servers []*lab.Host) []daemon.Service {
 		s := daemon.Service{
 			Name: "still-" + string(rune('a'+n%26)) + string(rune('a'+n/26)), Number: n + 1,
 			Kinds: sorts[n%len(sorts)],
-			// One on the node, so that local policies leave somebody, and two others.
+			// One on the node, for local policies, and two others.
 			Endpoints: []*lab.Host{servers[n%6], servers[6+n%3], servers[(n/6+n+1)%6]},
 			Scheduler: schedulers[n/5%len(schedulers)],
 		}
@@ -113,8 +96,8 @@ func stillServices(servers []*lab.Host) []daemon.Service {
 	return all
 }
 
-// changing are the Services that change, each as chance will have it; now and
-// then it is gone.
+// changing returns random Services for those that change. Now and then one is
+// missing.
 func changing(random *rand.Rand, servers []*lab.Host) []daemon.Service {
 	var all []daemon.Service
 	for n := range change {
@@ -123,7 +106,7 @@ func changing(random *rand.Rand, servers []*lab.Host) []daemon.Service {
 		}
 		s := daemon.Service{
 			Name: "changing-" + string(rune('a'+n)), Number: stay + 1 + n,
-			Ports:     1 + random.IntN(most),
+			Ports:     1 + random.IntN(mostPorts),
 			Times:     1 + random.IntN(2),
 			Scheduler: schedulers[random.IntN(len(schedulers))],
 			Affinity:  []time.Duration{0, 0, time.Second, time.Minute, time.Hour}[random.IntN(5)],
