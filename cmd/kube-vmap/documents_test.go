@@ -17,7 +17,7 @@ var documents = []string{
 	"../../docs/metrics.md", "../../docs/runbook.md", "../../docs/security.md", "../../docs/usage.md",
 }
 
-func TestEveryCommandInADocumentIsOneThatIsTaken(t *testing.T) {
+func TestCommandsInDocumentsAreValid(t *testing.T) {
 	for _, file := range documents {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -87,7 +87,7 @@ func taken(args []string) error {
 	return nil
 }
 
-func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
+func TestLinksOfDocumentsResolve(t *testing.T) {
 	link, heading := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`), regexp.MustCompile(`(?m)^#+ (.+)$`)
 	for _, file := range documents {
 		text, err := os.ReadFile(file)

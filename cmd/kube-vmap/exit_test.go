@@ -8,9 +8,9 @@ import (
 	"kube-vmap/cmd/inspect/exit"
 )
 
-// TestWrongWordsAreTroubleWhereOneMeansSomethingElse has commands whose exit code 1 is an
+// TestUsageErrorsExitWithTrouble has commands whose exit code 1 is an
 // answer.
-func TestWrongWordsAreTroubleWhereOneMeansSomethingElse(t *testing.T) {
+func TestUsageErrorsExitWithTrouble(t *testing.T) {
 	for _, command := range []string{"explain", "diff"} {
 		for _, word := range []string{"foo", "--foo"} {
 			var out, errs bytes.Buffer

@@ -13,8 +13,8 @@ import (
 	"kube-vmap/cmd/inspect/exit"
 )
 
-// TestAFullDiskIsToldInOneLine has a process that answers, and nowhere to put that.
-func TestAFullDiskIsToldInOneLine(t *testing.T) {
+// TestFullDiskIsReportedInOneLine has a process that answers, and nowhere to put that.
+func TestFullDiskIsReportedInOneLine(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket) //nolint:noctx // it is there at once
 	if err != nil {

@@ -61,7 +61,7 @@ func TestManualPagesAreUpToDate(t *testing.T) {
 	}
 }
 
-func TestEveryCommandSaysWhatItIsFor(t *testing.T) {
+func TestEveryManualPageHasAllSections(t *testing.T) {
 	for name, text := range manual().Pages() {
 		for _, section := range []string{"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "SEE ALSO"} {
 			if !strings.Contains(string(text), `.SH "`+section+`"`) {

@@ -19,16 +19,16 @@ import (
 // statusAnswer returns the source of status documents, one for the socket and the page,
 // since it caches what it reads from the kernel.
 func (p *proxy) statusAnswer(loop *sync.Loop) status.Answer {
-	counts := status.Counts{Active: status.Active(conntrack.New(conntrack.Config{}))}
+	counts := status.Counts{Active: status.ActiveCounts(conntrack.New(conntrack.Config{}))}
 	if p.config.CountConnections {
-		counts.Counted = status.Counted(p.kernels.status)
+		counts.Total = status.TotalCounts(p.kernels.status)
 	}
 	look := func(ctx context.Context) (sync.Snapshot, error) {
 		v, err := loop.Snapshot(ctx)
 		v.Problems = append(v.Problems, p.takeover.Problems()...)
 		return v, err
 	}
-	return status.New(status.Config{Look: look, Version: version, Counts: counts})
+	return status.New(status.Config{Snapshot: look, Version: version, Counts: counts})
 }
 
 // statusServer returns the server of the status socket.

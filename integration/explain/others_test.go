@@ -128,7 +128,7 @@ func TestNobodyIsExplainedToWhoIsGone(t *testing.T) {
 			t.Errorf("%s: %v, want %v", p, err, context.Canceled)
 		}
 		o := command.Options{From: p.From.String(), To: fmt.Sprintf("%s/%s", p.To, p.Protocol)}
-		ask := func(context.Context, status.Query) (*status.Document, error) { return nil, status.ErrNobody }
+		ask := func(context.Context, status.Query) (*status.Document, error) { return nil, status.ErrNotRunning }
 		run := func() error { _, err := command.Run(ctx, o, ask, io.Discard); return err }
 		if err := r.Node.Do(run); !errors.Is(err, context.Canceled) {
 			t.Errorf("the command, %s: %v, want %v", p, err, context.Canceled)

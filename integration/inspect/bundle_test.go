@@ -94,7 +94,7 @@ func TestABundleWithoutAProxyHasWhatTheKernelKnows(t *testing.T) {
 				t.Errorf("%s does not say %q", name, want)
 			}
 		default:
-			if why := got[name+".error"]; !strings.Contains(why, "nobody answers") {
+			if why := got[name+".error"]; !strings.Contains(why, "no kube-vmap answers") {
 				t.Errorf("%s: %q", name, why)
 			}
 		}

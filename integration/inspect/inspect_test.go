@@ -181,7 +181,7 @@ func TestWithoutAProxyAndManifestsThereIsNothingToCompareWith(t *testing.T) {
 		if want := map[string]int{"diff": 2, "render": 1}[command]; said.ExitCode != want || said.Stdout != "" {
 			t.Errorf("%s: %+v", command, said)
 		}
-		if !strings.Contains(said.Stderr, "nobody answers on @kube-vmap in this network namespace") || strings.Count(said.Stderr, "\n") != 1 {
+		if !strings.Contains(said.Stderr, "no kube-vmap answers on @kube-vmap in this network namespace") || strings.Count(said.Stderr, "\n") != 1 {
 			t.Errorf("%s: %q", command, said.Stderr)
 		}
 	}

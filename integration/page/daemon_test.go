@@ -41,9 +41,9 @@ func everything(servers []*lab.Host, remote []*lab.Host) []daemon.Service {
 	}
 }
 
-// TestWhatIsDrawnStandsInTheKernel runs every command that the page names, in both
+// TestDrawnNamesExistInTheKernel runs every command that the page names, in both
 // families and for all protocols, and looks for every name that it draws.
-func TestWhatIsDrawnStandsInTheKernel(t *testing.T) {
+func TestDrawnNamesExistInTheKernel(t *testing.T) {
 	t.Parallel()
 	l := labtest.New(t, lab.Options{Pods: 2, RemotePods: 2})
 	var here, there []*lab.Host
@@ -112,8 +112,8 @@ func TestWhatIsDrawnStandsInTheKernel(t *testing.T) {
 	t.Logf("%d ways, %d commands", ways, len(commands))
 }
 
-// TestConnectionsAreSeenAsTheyAreMade asks a Service, and looks at the page.
-func TestConnectionsAreSeenAsTheyAreMade(t *testing.T) {
+// TestConnectionsAppearAsTheyAreMade asks a Service, and looks at the page.
+func TestConnectionsAppearAsTheyAreMade(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 2})
 	for _, p := range l.Pods {
 		if err := p.ServeAll(daemon.TargetPort); err != nil {
@@ -141,7 +141,7 @@ func TestConnectionsAreSeenAsTheyAreMade(t *testing.T) {
 	w.close()
 }
 
-func TestThePageIsOffUnlessAskedFor(t *testing.T) {
+func TestPageIsOffByDefault(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 1})
 	folder := daemon.NewFolder(t, l)
 	daemon.Start(t, l.Node, folder)

@@ -24,7 +24,7 @@ func switchable(h http.Handler, away <-chan struct{}) http.Handler {
 // active is the Service whose row is active.
 const active = `document.querySelector('.rows .row[aria-selected="true"] .name')?.textContent ?? ""`
 
-func TestEverythingIsReachedByKeys(t *testing.T) {
+func TestEverythingIsReachableByKeyboard(t *testing.T) {
 	w := rows(t, shop(t, 500))
 	names := func() string { return get[string](w, active) }
 	all := get[[]string](w, shown)
@@ -97,7 +97,7 @@ func TestTabsAreMovedByArrows(t *testing.T) {
 // focus is what has the focus, in short.
 const focus = `(e => e === document.body ? "" : e.id || e.className || e.textContent)(document.activeElement)`
 
-func TestTheFocusGoesInOrderAndIsSeen(t *testing.T) {
+func TestFocusOrderIsVisible(t *testing.T) {
 	w := rows(t, shop(t, 0))
 	var order []string
 	for range 40 {

@@ -10,7 +10,7 @@ import (
 // ground is the colour of the page.
 const ground = `getComputedStyle(document.documentElement).backgroundColor`
 
-func TestTheThemeIsTheSystemsUnlessChosen(t *testing.T) {
+func TestThemeFollowsTheSystemUnlessChosen(t *testing.T) {
 	w := rows(t, shop(t, 0))
 	w.prefer("prefers-color-scheme", "light")
 	light := get[string](w, ground)
@@ -101,7 +101,7 @@ const unnamed = `(() => {
 	return bad;
 })()`
 
-func TestWhatIsSeenIsAlsoNamed(t *testing.T) {
+func TestVisibleElementsHaveAccessibleNames(t *testing.T) {
 	server := serve(t, shop(t, 50).handler())
 	for _, at := range []string{"", "#/shop/web", "#/shop/cart", "#/kube-system/kube-dns"} {
 		w := open(t, server, at, 1360, 860)
@@ -112,7 +112,7 @@ func TestWhatIsSeenIsAlsoNamed(t *testing.T) {
 	}
 }
 
-func TestNarrowScreensLoseNothing(t *testing.T) {
+func TestNarrowScreensShowEverything(t *testing.T) {
 	server := serve(t, shop(t, 300).handler())
 	for name, at := range map[string]string{
 		"overview": "", "detail": "#/shop/web", "refused": "#/shop/cart",
@@ -131,7 +131,7 @@ func TestNarrowScreensLoseNothing(t *testing.T) {
 	}
 }
 
-func TestNothingMovesForThoseWhoDoNotWantIt(t *testing.T) {
+func TestReducedMotionIsRespected(t *testing.T) {
 	w := rows(t, shop(t, 0))
 	moving := `document.getAnimations().length`
 	if get[int](w, moving) == 0 {
@@ -143,7 +143,7 @@ func TestNothingMovesForThoseWhoDoNotWantIt(t *testing.T) {
 	}
 }
 
-func TestNumbersStandBelowEachOther(t *testing.T) {
+func TestNumbersAreRightAligned(t *testing.T) {
 	w := rows(t, shop(t, 100))
 	for _, column := range []string{"rate", "active", "connections", "endpoints"} {
 		same := fmt.Sprintf(`(cells => cells.length > 5 && cells.every(c => getComputedStyle(c).fontVariantNumeric.includes("tabular-nums") && getComputedStyle(c).textAlign === "right" && c.getBoundingClientRect().right === cells[0].getBoundingClientRect().right))([...document.querySelectorAll(".table .c-%s")])`, column)

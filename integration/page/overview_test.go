@@ -36,7 +36,7 @@ func (w *window) says(selector, want string) {
 	}
 }
 
-func TestTheOverviewShowsTotalsAndEveryService(t *testing.T) {
+func TestOverviewShowsTotalsAndEveryService(t *testing.T) {
 	n := shop(t, 9994)
 	sum := n.document.Summary()
 	w := rows(t, n)
@@ -73,7 +73,7 @@ func TestRatesAreDifferencesOverTime(t *testing.T) {
 	w.says(".rows .row .c-endpoints", "6 / 6")
 }
 
-func TestWhatIsNotCountedIsNotShownAsNone(t *testing.T) {
+func TestUncountedIsNotShownAsZero(t *testing.T) {
 	n := shop(t, 0)
 	n.document.Counted = false
 	w := open(t, serve(t, n.handler()), "", 1360, 860)

@@ -19,7 +19,7 @@ func detail(t *testing.T, n *node, at string) *window {
 	return w
 }
 
-func TestAServiceIsShownWithAllItsParts(t *testing.T) {
+func TestServicePageShowsAllParts(t *testing.T) {
 	w := detail(t, shop(t, 0), "shop/web")
 	w.await(`document.querySelector(".glance strong").textContent === "246"`)
 	w.says("h1", "shop / web")
@@ -65,7 +65,7 @@ func TestPortsOfBothFamiliesAreTabs(t *testing.T) {
 // drawn are the names in the picture.
 const drawn = `[...document.querySelectorAll(".walk .node")].map(n => n.dataset.name)`
 
-func TestTheWayIsDrawnWithTheNamesOfTheRuleSet(t *testing.T) {
+func TestPathIsDrawnWithNamesOfTheRuleSet(t *testing.T) {
 	n := shop(t, 0)
 	more := map[string]func(*status.Port){
 		"rr": func(p *status.Port) { p.Scheduler = "rr" }, "sh": func(p *status.Port) { p.Scheduler = "sh" },
@@ -142,7 +142,7 @@ func TestTheWayIsDrawnWithTheNamesOfTheRuleSet(t *testing.T) {
 	}
 }
 
-func TestSharesOfSlotsAddUp(t *testing.T) {
+func TestSlotSharesAddUp(t *testing.T) {
 	w := detail(t, shop(t, 0), "shop/sessions")
 	if got := get[[]string](w, `[...document.querySelectorAll(".walk .share")].map(s => s.textContent)`); len(got) != 7 || got[0] != "8.3 %" {
 		t.Errorf("12 endpoints have shares of %q", got)
@@ -153,7 +153,7 @@ func TestSharesOfSlotsAddUp(t *testing.T) {
 	w.says(".about", "An endpoint is picked at random; a client keeps its endpoint for 3 h.")
 }
 
-func TestAFrontendIsChosenByAClick(t *testing.T) {
+func TestClickSelectsFrontend(t *testing.T) {
 	w := detail(t, shop(t, 0), "shop/web")
 	get[bool](w, `(document.querySelectorAll(".frontends tbody tr")[2].cells[2].click(), true)`)
 	w.await(`[...document.querySelectorAll(".walk .node")].some(n => n.dataset.name === "external-3")`)
@@ -163,7 +163,7 @@ func TestAFrontendIsChosenByAClick(t *testing.T) {
 	w.says(".frontends tr.is-chosen td", "198.51.100.7:80")
 }
 
-func TestTheWayIsToldInWords(t *testing.T) {
+func TestPathIsDescribedInWords(t *testing.T) {
 	w := detail(t, shop(t, 0), "shop/cart")
 	label := get[string](w, `document.querySelector(".walk").getAttribute("aria-label")`)
 	for _, words := range []string{"10.96.0.14:80/TCP", "no-endpoint-services leads to reject-chain", "the client is told at once"} {
@@ -180,7 +180,7 @@ func TestTheWayIsToldInWords(t *testing.T) {
 	}
 }
 
-func TestAServiceThatIsNotThereIsSaidToBe(t *testing.T) {
+func TestMissingServiceIsReported(t *testing.T) {
 	t.Parallel()
 	n := shop(t, 0)
 	w := open(t, serve(t, n.handler()), "#/shop/nothing", 1360, 860)
@@ -246,7 +246,7 @@ func TestNamesCannotBecomeMarkup(t *testing.T) {
 	}
 }
 
-func TestTheServerIsAskedOnlyWhileSomebodyLooks(t *testing.T) {
+func TestHiddenPageDoesNotPoll(t *testing.T) {
 	t.Parallel()
 	n := shop(t, 0)
 	w := rows(t, n)
@@ -273,7 +273,7 @@ func TestTheServerIsAskedOnlyWhileSomebodyLooks(t *testing.T) {
 	w.await(`document.getElementById("live").dataset.state === "live"`)
 }
 
-func TestItIsToldWhenThereIsNoAnswer(t *testing.T) {
+func TestMissingAnswerIsReported(t *testing.T) {
 	t.Parallel()
 	n := shop(t, 0)
 	h := n.handler()
@@ -299,7 +299,7 @@ func TestItIsToldWhenThereIsNoAnswer(t *testing.T) {
 	w.picture("no-answer")
 }
 
-func TestAStateThatDoesNotMoveIsStale(t *testing.T) {
+func TestUnchangedStateIsStale(t *testing.T) {
 	t.Parallel()
 	n := shop(t, 0)
 	fixed := n.document.Time

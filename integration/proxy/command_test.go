@@ -30,7 +30,7 @@ var contained = &syscall.SysProcAttr{
 // before what is wrong: it may be the cause.
 var configurationWarning = regexp.MustCompile(`(?m)^.* level=WARN msg=configuration .*\n`)
 
-func TestWhatCannotWorkIsSaidInOneLine(t *testing.T) {
+func TestStartErrorsAreOneLine(t *testing.T) {
 	l := newLab(t)
 	w := watch(t, l.Node.Host)
 	f := daemon.EmptyFolder(t, l)
@@ -59,7 +59,7 @@ func TestWhatCannotWorkIsSaidInOneLine(t *testing.T) {
 		{"no permission to clean up as kube-proxy is told to", nobody, []string{"--cleanup"}, []string{"permission", "CAP_NET_ADMIN"}},
 		{"a configuration that is not there", nil, []string{"--config", missing}, []string{"--config", missing}},
 		{"a place where no configuration can be written", nil, []string{"--write-config-to", missing + "/file"}, []string{"--write-config-to", missing}},
-		{"nothing to render", nil, []string{"render"}, []string{"nobody answers"}},
+		{"nothing to render", nil, []string{"render"}, []string{"no kube-vmap answers"}},
 		{"nothing there to render", nil, []string{"render", "--manifests", missing}, []string{missing, "no such file"}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestVersionIsPrinted(t *testing.T) {
 	}
 }
 
-// TestRenderNamesWhatItLeavesOut also wants all the rest to be printed.
-func TestRenderNamesWhatItLeavesOut(t *testing.T) {
+// TestRenderNamesSkippedObjects also wants all the rest to be printed.
+func TestRenderNamesSkippedObjects(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	all := badFiles(f, "pod-1")

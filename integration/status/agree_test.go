@@ -12,9 +12,9 @@ import (
 	"kube-vmap/integration/daemon"
 )
 
-// TestTheKernelTellsWhatTheDaemonTold compares what both know: while the daemon runs
+// TestKernelTablesAgreeWithDaemon compares what both know: while the daemon runs
 // and after it was killed, with tables that it protects and others.
-func TestTheKernelTellsWhatTheDaemonTold(t *testing.T) {
+func TestKernelTablesAgreeWithDaemon(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--protect-tables=false", "--count-connections=false"}} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
 			t.Parallel()
@@ -40,7 +40,7 @@ func TestTheKernelTellsWhatTheDaemonTold(t *testing.T) {
 			forms(t, l.Node.Host, "")
 			d.Kill()
 			agree(t, told, document(t, l.Node.Host))
-			forms(t, l.Node.Host, "nobody answers on @kube-vmap in this network namespace; read from the kernel's tables, which know no EndpointSlices")
+			forms(t, l.Node.Host, "no kube-vmap answers on @kube-vmap in this network namespace; read from the kernel's tables, which know no EndpointSlices")
 		})
 	}
 }
@@ -56,10 +56,10 @@ func agree(t *testing.T, daemon, kernel *status.Document) {
 	}
 }
 
-func TestAfterCleanupItSaysThatThereIsNothing(t *testing.T) {
+func TestGetAfterCleanupReportsNoTables(t *testing.T) {
 	l := newLab(t)
 	out := run(t, l.Node.Host, 0, "get", "services")
-	if out.code != 1 || !strings.Contains(out.stderr, "nobody answers on @kube-vmap in this network namespace: does kube-vmap run?") ||
+	if out.code != 1 || !strings.Contains(out.stderr, "no kube-vmap answers on @kube-vmap in this network namespace: does kube-vmap run?") ||
 		!strings.Contains(out.stderr, "there is no table of kube-vmap in this network namespace") || strings.Count(out.stderr, "\n") != 1 {
 		t.Errorf("got %+v", out)
 	}

@@ -11,8 +11,8 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// TestNobodyButRootIsAnswered asks as another user, on a name and on a path.
-func TestNobodyButRootIsAnswered(t *testing.T) {
+// TestOnlyRootIsAnswered asks as another user, on a name and on a path.
+func TestOnlyRootIsAnswered(t *testing.T) {
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)
 	f.Put("web", daemon.Service{Name: "web", Number: 1})
@@ -37,8 +37,8 @@ func TestNobodyButRootIsAnswered(t *testing.T) {
 	}
 }
 
-// TestDaemonsOfTwoNodesDoNotMeet holds for the name that all of them have.
-func TestDaemonsOfTwoNodesDoNotMeet(t *testing.T) {
+// TestSocketsOfTwoNodesAreSeparate holds for the name that all of them have.
+func TestSocketsOfTwoNodesAreSeparate(t *testing.T) {
 	l := newLab(t)
 	for node, name := range map[*lab.Node]string{l.Node: "here", l.Remote: "there"} {
 		f := daemon.NewFolder(t, l)
@@ -52,9 +52,9 @@ func TestDaemonsOfTwoNodesDoNotMeet(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForTheSocketGetsItWhenItIsFree runs a second daemon on a node, on a
+// TestSocketIsTakenWhenItBecomesFree runs a second daemon on a node, on a
 // name and on a path that the first one leaves behind when it is killed.
-func TestWhoWaitsForTheSocketGetsItWhenItIsFree(t *testing.T) {
+func TestSocketIsTakenWhenItBecomesFree(t *testing.T) {
 	for _, socket := range []string{"@kube-vmap", filepath.Join(t.TempDir(), "status.sock")} {
 		l := newLab(t)
 		flags := []string{"--status-socket", socket, "--protect-tables=false", "--metrics-bind-address=", "--healthz-bind-address="}

@@ -13,9 +13,9 @@ import (
 	"kube-vmap/model"
 )
 
-// TestNobodyWaitsForAProcessThatIsStopped stops a daemon as SIGSTOP does, a freezer of
+// TestStoppedProcessIsNotWaitedFor stops a daemon as SIGSTOP does, a freezer of
 // control groups, or a debugger.
-func TestNobodyWaitsForAProcessThatIsStopped(t *testing.T) {
+func TestStoppedProcessIsNotWaitedFor(t *testing.T) {
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)
 	web := daemon.Service{Name: "web", Number: 1}
@@ -44,14 +44,14 @@ func TestNobodyWaitsForAProcessThatIsStopped(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"get", "svc"}, 1, "no sign of life on @kube-vmap in 5s"},
+		{[]string{"get", "svc"}, 1, "no response on @kube-vmap within 5s"},
 		{[]string{"get", "svc"}, 1, "--kernel reads the kernel's tables"},
 		{[]string{"get", "svc", "--kernel"}, 0, "web"},
-		{[]string{"top", "--once"}, 1, "no sign of life on @kube-vmap in 5s"},
+		{[]string{"top", "--once"}, 1, "no response on @kube-vmap within 5s"},
 		{[]string{"render", "--kernel"}, 0, "table ip kube-vmap"},
 		{
 			[]string{"explain", "--from", l.Pods[0].Addr(model.IPv4).String(), "--to", web.AddrPort(l.Node, model.IPv4, model.KindClusterIP, 0).String()},
-			1, "no sign of life on @kube-vmap in 3s",
+			1, "no response on @kube-vmap within 3s",
 		},
 		{[]string{"bundle", "-o", filepath.Join(t.TempDir(), "archive")}, 0, "status.json"}, // that it is not to be had
 	} {

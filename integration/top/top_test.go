@@ -194,7 +194,7 @@ func TestConnectionsShowAsTheyAreMade(t *testing.T) {
 	}
 }
 
-func TestWithoutCountsActiveConnectionsShow(t *testing.T) {
+func TestActiveConnectionsShowWithoutCounting(t *testing.T) {
 	s := newScene(t, "--count-connections=false")
 	block := s.top(t, "--once")
 	if got := line(t, block, "web"); got["ACTIVE"] != strconv.Itoa(s.open()) || !strings.Contains(block, "not counted") {
@@ -202,7 +202,7 @@ func TestWithoutCountsActiveConnectionsShow(t *testing.T) {
 	}
 }
 
-func TestWithoutAProxyItSaysWhatToDo(t *testing.T) {
+func TestNoProxyErrorGivesTheNextStep(t *testing.T) {
 	s := newScene(t)
 	s.daemon.Stop()
 	said := daemon.Run(t, s.Node.Host, "top", "--once")
@@ -211,7 +211,7 @@ func TestWithoutAProxyItSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestAPersonMovesInTheTable(t *testing.T) {
+func TestProgramMovesInTheTable(t *testing.T) {
 	s := newScene(t)
 	term := open(t, s.Node.Host, "top")
 	term.press("", "3 services")
@@ -228,7 +228,7 @@ func TestAPersonMovesInTheTable(t *testing.T) {
 	term.over()
 }
 
-func TestTheTerminalIsAskedForItsColoursAndMayKeepSilent(t *testing.T) {
+func TestTerminalNeedNotReportItsColours(t *testing.T) {
 	s := newScene(t)
 	term := open(t, s.Node.Host, "top")
 	term.press("", "3 services")
@@ -241,8 +241,8 @@ func TestTheTerminalIsAskedForItsColoursAndMayKeepSilent(t *testing.T) {
 	term.over()
 }
 
-// TestOtherCommandsAskNothingOfTheTerminal is of what is linked with them.
-func TestOtherCommandsAskNothingOfTheTerminal(t *testing.T) {
+// TestOtherCommandsDoNotQueryTheTerminal is of what is linked with them.
+func TestOtherCommandsDoNotQueryTheTerminal(t *testing.T) {
 	l := labtest.New(t, lab.Options{})
 	for command, want := range map[string]string{
 		"version":   "kube-vmap of-the-tests\r\n",
@@ -256,7 +256,7 @@ func TestOtherCommandsAskNothingOfTheTerminal(t *testing.T) {
 	}
 }
 
-func TestASignalEndsItWithoutAnError(t *testing.T) {
+func TestSignalEndsTopWithoutError(t *testing.T) {
 	s := newScene(t)
 	for name, end := range map[string]func(*terminal){
 		"by its key": func(term *terminal) { term.types("\x03") },

@@ -34,7 +34,7 @@ func parts(socket, version string) []Part {
 			}
 			err := status.Copy(ctx, socket, path, w)
 			var timeout net.Error
-			if errors.Is(err, status.ErrSilent) || errors.As(err, &timeout) && timeout.Timeout() {
+			if errors.Is(err, status.ErrUnresponsive) || errors.As(err, &timeout) && timeout.Timeout() {
 				silent = fmt.Errorf("not requested: %w", err)
 			}
 			return err

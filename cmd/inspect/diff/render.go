@@ -77,7 +77,7 @@ func renderManifests(c *config.Config, stdout, stderr io.Writer) error {
 // without one, or if it does not respond, rules is what they are recognised by.
 func RenderKernel(ctx context.Context, socket string, rules nft.Config, w io.Writer) error {
 	err := status.Copy(ctx, socket, status.PathKernel, w)
-	if errors.Is(err, status.ErrNobody) || errors.Is(err, status.ErrSilent) {
+	if errors.Is(err, status.ErrNotRunning) || errors.Is(err, status.ErrUnresponsive) {
 		return writeKernel(rules, w)
 	}
 	return err

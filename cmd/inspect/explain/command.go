@@ -69,7 +69,7 @@ the packet arrives by some of the examined paths and not by others.`,
 			if follow {
 				return followPackets(cmd.Context(), o, live, cmd.OutOrStdout())
 			}
-			ask := status.Client{Socket: socket, Sign: hintTimeout}.Get
+			ask := status.Client{Socket: socket, AckTimeout: hintTimeout}.Get
 			answer, err := Run(cmd.Context(), o, ask, cmd.OutOrStdout())
 			return exitError(answer, err)
 		},

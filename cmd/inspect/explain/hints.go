@@ -25,9 +25,9 @@ func (a *Answer) addHints(ctx context.Context, ask Ask, p simulate.Packet) *stat
 		switch {
 		case errors.Is(err, status.ErrNoSocket):
 			a.Process = "no kube-vmap was asked, for --status-socket is empty" + only
-		case errors.Is(err, status.ErrNobody):
+		case errors.Is(err, status.ErrNotRunning):
 			a.Process = "no kube-vmap answers here" + only + "; kube-vmap diff --manifests tells whether they are as objects want them"
-		case errors.Is(err, status.ErrSilent):
+		case errors.Is(err, status.ErrUnresponsive):
 			a.Process += only
 		}
 		return nil

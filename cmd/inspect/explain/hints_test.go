@@ -55,7 +55,7 @@ func asked(f model.Family, p model.Protocol, port uint16, o simulate.Outcome, se
 	}
 }
 
-func TestTheProcessAddsWhatOnlyItKnows(t *testing.T) {
+func TestHintsComeFromTheProcess(t *testing.T) {
 	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}
 	barred := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 1, By: &simulate.RuleRef{Table: "ip kube-vmap", Chain: "source-check", Rule: 3}}
 	refused := simulate.Outcome{Verdict: simulate.VerdictRefused, Probability: 1, How: "a TCP reset"}
@@ -97,11 +97,11 @@ func TestTheProcessAddsWhatOnlyItKnows(t *testing.T) {
 	}
 }
 
-func TestWithoutAProcessItSaysSo(t *testing.T) {
+func TestNoProcessIsReported(t *testing.T) {
 	for err, want := range map[error]string{
-		status.ErrNobody: "no kube-vmap answers here, so this is what the kernel's tables hold",
-		status.ErrSilent: "no sign of life, so this is what the kernel's tables hold",
-		fmt.Errorf("%w: %w", status.ErrNobody, status.ErrNoSocket): "no kube-vmap was asked, for --status-socket is empty, so",
+		status.ErrNotRunning:   "no kube-vmap answers here, so this is what the kernel's tables hold",
+		status.ErrUnresponsive: "no response, so this is what the kernel's tables hold",
+		fmt.Errorf("%w: %w", status.ErrNotRunning, status.ErrNoSocket): "no kube-vmap was asked, for --status-socket is empty, so",
 		errors.New("broken"): "broken",
 	} {
 		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered}, "shop/web:http")
@@ -132,9 +132,9 @@ func TestArrivesSumsUp(t *testing.T) {
 	}
 }
 
-// TestOnlyThePolicyKeepsEndpointsOfOtherNodesAway has packets that our tables drop, for
+// TestPolicyHintIsOnlyForThePolicy has packets that our tables drop, for
 // one reason or another, while the only endpoint is on another node.
-func TestOnlyThePolicyKeepsEndpointsOfOtherNodesAway(t *testing.T) {
+func TestPolicyHintIsOnlyForThePolicy(t *testing.T) {
 	for _, p := range model.Protocols {
 		for _, f := range model.Families {
 			for _, tc := range []struct {
@@ -163,7 +163,7 @@ func TestOnlyThePolicyKeepsEndpointsOfOtherNodesAway(t *testing.T) {
 	}
 }
 
-func TestAddressesInTextsAreComparedWhole(t *testing.T) {
+func TestAddressesInTextsAreComparedAsAWhole(t *testing.T) {
 	for text, want := range map[string]bool{
 		"10.96.0.1 belongs to shop/older":         true,
 		"it belongs to (10.96.0.1).":              true,
@@ -188,8 +188,8 @@ func TestAddressesInTextsAreComparedWhole(t *testing.T) {
 	}
 }
 
-// TestProblemsOfOtherAddressesAreNotTold asks at an address that another begins with.
-func TestProblemsOfOtherAddressesAreNotTold(t *testing.T) {
+// TestProblemsOfOtherAddressesAreNoHints asks at an address that another begins with.
+func TestProblemsOfOtherAddressesAreNoHints(t *testing.T) {
 	for _, f := range model.Families {
 		w := asked(f, model.TCP, 81, simulate.Outcome{Verdict: simulate.VerdictRefused, Probability: 1}, "")
 		d := document(f, model.TCP)
@@ -202,7 +202,7 @@ func TestProblemsOfOtherAddressesAreNotTold(t *testing.T) {
 	}
 }
 
-func TestWhatWasNotLookedAtIsTold(t *testing.T) {
+func TestUnexploredChoicesArePrinted(t *testing.T) {
 	delivered := simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 0.25}
 	dropped := simulate.Outcome{Verdict: simulate.VerdictDropped, Probability: 0.25}
 	for _, tc := range []struct {
@@ -235,8 +235,8 @@ func TestWhatWasNotLookedAtIsTold(t *testing.T) {
 	}
 }
 
-// TestAConnectionIsNotStaleBecauseItsEndpointWasNotLookedAt has one of a large Service.
-func TestAConnectionIsNotStaleBecauseItsEndpointWasNotLookedAt(t *testing.T) {
+// TestConnectionToUnexploredEndpointIsNotStale has one of a large Service.
+func TestConnectionToUnexploredEndpointIsNotStale(t *testing.T) {
 	for left, want := range map[simulate.Unexplored]string{{}: Never, {Endpoints: 744, Probability: 0.744}: Always} {
 		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
 		w.Flow = &simulate.Flow{Client: netip.MustParseAddrPort("10.244.1.7:4000"), Requested: w.Packet.To, Endpoint: netip.MustParseAddrPort("10.244.9.9:8080")}

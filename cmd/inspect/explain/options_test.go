@@ -7,7 +7,7 @@ import (
 	"kube-vmap/model"
 )
 
-func TestAPacketIsReadAsPeopleWriteIt(t *testing.T) {
+func TestPacketIsParsed(t *testing.T) {
 	for _, tc := range []struct{ from, to, want string }{
 		{"10.244.1.7", "10.96.0.10:53/udp", "10.244.1.7 -> 10.96.0.10:53/udp"},
 		{"10.244.1.7:40000", "10.96.0.10:53/SCTP", "10.244.1.7:40000 -> 10.96.0.10:53/sctp"},
@@ -23,7 +23,7 @@ func TestAPacketIsReadAsPeopleWriteIt(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPacketIsToldHowToWriteIt(t *testing.T) {
+func TestInvalidPacketErrorsShowTheSyntax(t *testing.T) {
 	for _, tc := range []struct{ from, to, want string }{
 		{"", "10.96.0.10:53", "both must be given"},
 		{"10.244.1.7", "", "both must be given"},
@@ -50,7 +50,7 @@ func TestWhatIsNoPacketIsToldHowToWriteIt(t *testing.T) {
 	}
 }
 
-func FuzzWhatIsReadIsAPacket(f *testing.F) {
+func FuzzParsedOptionsAreAPacket(f *testing.F) {
 	f.Add("10.244.1.7:40000", "10.96.0.10:53/udp")
 	f.Add("[fd00::7]", "[fd00::a]:53")
 	f.Fuzz(func(t *testing.T, from, to string) {

@@ -44,12 +44,12 @@ func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *statu
 			connections(d, &e.Traffic), strconv.Itoa(e.Active),
 		},
 		wide: []string{
-			number(e.LocalSlot), told(d, e.Known().Serving), told(d, e.Known().Terminating),
+			number(e.LocalSlot), told(d, e.KnownConditions().Serving), told(d, e.KnownConditions().Terminating),
 			cmp.Or(strings.Join(e.ZoneHints, ","), none), cmp.Or(strings.Join(e.NodeHints, ","), none),
 		},
 		fields: o.fields(fields.Set{
 			"spec.address": e.Address, "spec.port": strconv.Itoa(int(e.Port)), "spec.node": e.Node,
-			"status.ready": strconv.FormatBool(e.Known().Ready), "status.used": strconv.FormatBool(e.Used()), "status.reason": e.Reason,
+			"status.ready": strconv.FormatBool(e.KnownConditions().Ready), "status.used": strconv.FormatBool(e.Used()), "status.reason": e.Reason,
 		}),
 		object: struct {
 			origin          `json:",inline"`
@@ -69,7 +69,7 @@ func slot(e *status.Endpoint) string {
 
 // why it gets no connections, or although it terminates: nobody is ready.
 func why(e *status.Endpoint) string {
-	if e.Used() && e.Known().Terminating && !e.Known().Ready {
+	if e.Used() && e.KnownConditions().Terminating && !e.KnownConditions().Ready {
 		return "(fallback)"
 	}
 	return cmp.Or(e.Reason, none)
@@ -84,10 +84,10 @@ func number(n *int) string {
 
 // ready is whether the endpoint is, in a word.
 func ready(d *status.Document, e *status.Endpoint) string {
-	if c := e.Known(); c.Terminating && !c.Ready {
+	if c := e.KnownConditions(); c.Terminating && !c.Ready {
 		return "Terminating"
 	}
-	return told(d, e.Known().Ready)
+	return told(d, e.KnownConditions().Ready)
 }
 
 // told is what EndpointSlices say, which the kernel does not know.

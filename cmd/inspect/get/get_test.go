@@ -107,7 +107,7 @@ func TestCommandsPrint(t *testing.T) {
 	}
 }
 
-func TestJSONAndYAMLHoldTheSame(t *testing.T) {
+func TestJSONAndYAMLAreEqual(t *testing.T) {
 	for _, r := range resources() {
 		var all [2]any
 		for i, form := range []string{"json", "yaml"} {
@@ -159,8 +159,8 @@ func TestEveryRowHasEveryColumnAndField(t *testing.T) {
 	}
 }
 
-// TestWhatIsPrintedAsANameIsOne gives the names of everything back.
-func TestWhatIsPrintedAsANameIsOne(t *testing.T) {
+// TestPrintedNamesAreAccepted gives the names of everything back.
+func TestPrintedNamesAreAccepted(t *testing.T) {
 	for _, r := range resources() {
 		var names, again bytes.Buffer
 		if err := Run(t.Context(), options(r.short+" -A -o name"), source(document(t), ""), &names, &bytes.Buffer{}); err != nil {
@@ -181,8 +181,8 @@ func TestWhatIsPrintedAsANameIsOne(t *testing.T) {
 	}
 }
 
-// TestTheKernelSaysNoMoreThanItKnows has a Service with which nothing is wrong there.
-func TestTheKernelSaysNoMoreThanItKnows(t *testing.T) {
+// TestKernelDocumentHasUnknowns has a Service with which nothing is wrong there.
+func TestKernelDocumentHasUnknowns(t *testing.T) {
 	for from, want := range map[string]string{status.FromDaemon: status.StateOK, status.FromKernel: status.StateProgrammed} {
 		d := document(t)
 		d.Source = from
@@ -197,7 +197,7 @@ func TestTheKernelSaysNoMoreThanItKnows(t *testing.T) {
 	}
 }
 
-func TestWhereItComesFromIsToldOnStderr(t *testing.T) {
+func TestSourceIsPrintedOnStderr(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	d := document(t)
 	d.Problems = []status.Problem{
@@ -219,9 +219,9 @@ func TestWhereItComesFromIsToldOnStderr(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatIsNeededIsAskedFor holds that a big cluster is not sent for one
+// TestOnlyNeededDataIsQueried holds that a big cluster is not sent for one
 // Service.
-func TestOnlyWhatIsNeededIsAskedFor(t *testing.T) {
+func TestOnlyNeededDataIsQueried(t *testing.T) {
 	for line, want := range map[string]status.Query{
 		"svc":                {Namespace: "default"},
 		"svc -A":             {},

@@ -44,7 +44,7 @@ func serviceRow(d *status.Document, s *status.Service) row {
 			connections(d, &sum.Traffic), strconv.Itoa(sum.Active), state,
 		},
 		wide: []string{
-			orNone(sum.external), orNone(sum.policies), orNone(sum.schedulers), affinity(s), cmp.Or(s.Why(), none),
+			orNone(sum.external), orNone(sum.policies), orNone(sum.schedulers), affinity(s), cmp.Or(s.FirstProblem(), none),
 		},
 		fields: fields.Set{
 			"metadata.name": s.Name, "metadata.namespace": s.Namespace,

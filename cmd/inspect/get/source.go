@@ -20,9 +20,9 @@ func FromProxy(socket string) Source {
 	return func(ctx context.Context, q status.Query) (*status.Document, string, error) {
 		d, err := status.Get(ctx, socket, q)
 		switch {
-		case errors.Is(err, status.ErrSilent):
+		case errors.Is(err, status.ErrUnresponsive):
 			return nil, "", fmt.Errorf("%w; --kernel reads the kernel's tables without it", err)
-		case !errors.Is(err, status.ErrNobody):
+		case !errors.Is(err, status.ErrNotRunning):
 			return d, "", err
 		}
 		d, note, kernelErr := FromKernel(ctx, q)
@@ -50,11 +50,11 @@ func FromKernel(_ context.Context, q status.Query) (d *status.Document, note str
 		return nil, "", errors.New("there is no table of kube-vmap in this network namespace, so nothing is programmed in it")
 	}
 	d = status.FromTables(tables, q, time.Now())
-	counts := status.Counts{Active: status.Active(conntrack.New(conntrack.Config{}))}
+	counts := status.Counts{Active: status.ActiveCounts(conntrack.New(conntrack.Config{}))}
 	if tables.CountsConnections() {
-		counts.Counted = status.Counted(k)
+		counts.Total = status.TotalCounts(k)
 	}
-	counts.To(d)
+	counts.AddTo(d)
 	return d, "read from the kernel's tables, which know no EndpointSlices, and of Services only what is programmed" + ownership(tables), nil
 }
 

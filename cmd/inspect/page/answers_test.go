@@ -13,7 +13,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-func TestManyViewersCostOneReading(t *testing.T) {
+func TestViewersShareOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var readings atomic.Int32
 		h := sample(func(context.Context, status.Query) (*status.Document, error) {
@@ -45,7 +45,7 @@ func TestManyViewersCostOneReading(t *testing.T) {
 	})
 }
 
-func TestWhatTakesLongIsReadSeldom(t *testing.T) {
+func TestSlowReadsAreRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var readings atomic.Int32
 		h := sample(func(context.Context, status.Query) (*status.Document, error) {
@@ -91,7 +91,7 @@ func asked(t *testing.T, clients int, took time.Duration, path func(n int32) str
 	return readings
 }
 
-func TestTheShareHoldsHoweverManyThingsAreAskedForAndHoweverLongTheyTake(t *testing.T) {
+func TestReadsTakeATenthOfTheTime(t *testing.T) {
 	for _, took := range []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second} {
 		for _, clients := range []int{1, 10} {
 			paths := map[string]func(n int32) string{
@@ -108,7 +108,7 @@ func TestTheShareHoldsHoweverManyThingsAreAskedForAndHoweverLongTheyTake(t *test
 	}
 }
 
-func TestWhatIsWaitedForCostsNothing(t *testing.T) {
+func TestWaitingIsNotWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := sample(func(context.Context, status.Query) (*status.Document, error) {
 			<-time.After(8 * time.Second) // for the kernel, until there is a look
@@ -123,7 +123,7 @@ func TestWhatIsWaitedForCostsNothing(t *testing.T) {
 	})
 }
 
-func TestWhoAsksForTheOverviewWaitsBehindFewOthers(t *testing.T) {
+func TestOverviewRequestsAreServedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := sample(func(context.Context, status.Query) (*status.Document, error) {
 			<-time.After(100 * time.Millisecond)
@@ -140,7 +140,7 @@ func TestWhoAsksForTheOverviewWaitsBehindFewOthers(t *testing.T) {
 	})
 }
 
-func TestOneIsReadAtATimeAndFewWait(t *testing.T) {
+func TestOneReadAtATimeAndFewWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most, refused atomic.Int32
 		h := sample(func(context.Context, status.Query) (*status.Document, error) {
@@ -167,7 +167,7 @@ func TestOneIsReadAtATimeAndFewWait(t *testing.T) {
 	})
 }
 
-func TestAReadingOutlivesWhoAskedFirst(t *testing.T) {
+func TestReadOutlivesItsFirstRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := sample(func(ctx context.Context, _ status.Query) (*status.Document, error) {
 			select {
@@ -191,7 +191,7 @@ func TestAReadingOutlivesWhoAskedFirst(t *testing.T) {
 	})
 }
 
-func TestAReadingThatNeverEndsIsGivenUp(t *testing.T) {
+func TestEndlessReadTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := sample(func(ctx context.Context, _ status.Query) (*status.Document, error) {
 			<-ctx.Done()
@@ -204,7 +204,7 @@ func TestAReadingThatNeverEndsIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestAnswersAreForgotten(t *testing.T) {
+func TestCachedAnswersExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAnswers(Config{Document: fixed(&status.Document{})})
 		for i := range 50 {

@@ -64,7 +64,7 @@ func overviewOf(d *status.Document, version string) *overview {
 		s := &d.Services[i]
 		out.Services[i] = lineOf(d, s)
 		if s.Severity() == status.SeverityProblem {
-			p := status.Problem{Object: "Service " + s.Namespace + "/" + s.Name, Reason: d.StateOf(s), Text: cmp.Or(s.Why(), withoutText[s.State()])}
+			p := status.Problem{Object: "Service " + s.Namespace + "/" + s.Name, Reason: d.StateOf(s), Text: cmp.Or(s.FirstProblem(), withoutText[s.State()])}
 			out.Problems = append(out.Problems, problem{p, s.Namespace, s.Name})
 		}
 	}
@@ -73,8 +73,8 @@ func overviewOf(d *status.Document, version string) *overview {
 
 // withoutText are the states that need no problem to be one.
 var withoutText = map[string]string{
-	status.StateNone:    "a port has no endpoints: its connections are refused",
-	status.StateMissing: "a port is not programmed",
+	status.StateNoEndpoints: "a port has no endpoints: its connections are refused",
+	status.StateMissing:     "a port is not programmed",
 }
 
 // lineOf is a Service in short.

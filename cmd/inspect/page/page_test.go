@@ -50,7 +50,7 @@ var paths = map[string]string{
 	"/status/favicon.svg": "image/svg+xml", "/status/api/document?name=web": "application/json", "/status/api/overview": "application/json",
 }
 
-func TestEveryAnswerIsGuardedAgainstOtherSites(t *testing.T) {
+func TestEveryAnswerHasSecurityHeaders(t *testing.T) {
 	want := map[string]string{
 		"Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
 		"Cross-Origin-Embedder-Policy": "require-corp", "Cross-Origin-Resource-Policy": "same-origin",
@@ -79,7 +79,7 @@ func TestEveryAnswerIsGuardedAgainstOtherSites(t *testing.T) {
 	}
 }
 
-func TestItIsForReadingOnly(t *testing.T) {
+func TestOnlyReadMethodsAreServed(t *testing.T) {
 	h := sample(fixed(&status.Document{}))
 	for path, mediaType := range paths {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -97,7 +97,7 @@ func TestItIsForReadingOnly(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsThereIsServed(t *testing.T) {
+func TestUnknownFilesAreNotFound(t *testing.T) {
 	h := sample(fixed(&status.Document{}))
 	for _, path := range []string{
 		"/", "/status/index.html", "/status/static/app.js", "/status/..%2fpage.go", "/status/api/", "/status/api/document/", "/status/app.js/", "/status/doc.go",
@@ -108,9 +108,9 @@ func TestOnlyWhatIsThereIsServed(t *testing.T) {
 	}
 }
 
-// TestOnlyNamesOfTheNodeAreServed: a site whose name resolves to this address gets
+// TestOnlyHostNamesOfTheNodeAreServed: a site whose name resolves to this address gets
 // nothing (DNS rebinding).
-func TestOnlyNamesOfTheNodeAreServed(t *testing.T) {
+func TestOnlyHostNamesOfTheNodeAreServed(t *testing.T) {
 	h := sample(fixed(&status.Document{}))
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:10249": 200, "LOCALHOST.:80": 200, "status.localhost:10249": 200,
@@ -145,8 +145,8 @@ func TestFilesAreKeptUntilTheyChange(t *testing.T) {
 	}
 }
 
-// TestThePageNeedsNothingFromElsewhere looks for what the policy would refuse.
-func TestThePageNeedsNothingFromElsewhere(t *testing.T) {
+// TestPageLoadsNothingFromOtherHosts looks for what the policy would refuse.
+func TestPageLoadsNothingFromOtherHosts(t *testing.T) {
 	entries, err := static.ReadDir("static")
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestThePageNeedsNothingFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestTheDocumentIsWhatWasAskedFor(t *testing.T) {
+func TestDocumentMatchesTheQuery(t *testing.T) {
 	var asked status.Query
 	want := &status.Document{Source: status.FromDaemon, Node: "node-1", Services: []status.Service{{Namespace: "shop", Name: `<b onload="x">`}}}
 	h := sample(func(_ context.Context, q status.Query) (*status.Document, error) { asked = q; return want, nil })
@@ -207,7 +207,7 @@ func TestTheDocumentIsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestTheOverviewSumsUpEachService(t *testing.T) {
+func TestOverviewSumsUpEachService(t *testing.T) {
 	three := status.Traffic{Connections: 3, Active: 2}
 	doc := &status.Document{
 		CountedAt: time.Unix(1, 0).UTC(),
@@ -246,7 +246,7 @@ func TestTheOverviewSumsUpEachService(t *testing.T) {
 	}
 }
 
-func TestAnswersAreCompressedForThoseWhoTakeIt(t *testing.T) {
+func TestAnswersAreCompressedOnRequest(t *testing.T) {
 	h := sample(fixed(&status.Document{Node: strings.Repeat("node", 1000)}))
 	plain := ask(t, h, http.MethodGet, "/status/api/document?name=web").Body.String()
 	for accept, want := range map[string]string{
@@ -271,7 +271,7 @@ func TestAnswersAreCompressedForThoseWhoTakeIt(t *testing.T) {
 	}
 }
 
-func TestErrorsAreToldAndNotKept(t *testing.T) {
+func TestErrorsAreReturnedAndNotCached(t *testing.T) {
 	err := errors.New("the loop does not answer")
 	h := sample(func(context.Context, status.Query) (*status.Document, error) { return &status.Document{}, err })
 	w := ask(t, h, http.MethodGet, "/status/api/overview")
@@ -287,7 +287,7 @@ func TestErrorsAreToldAndNotKept(t *testing.T) {
 	}
 }
 
-func TestAnErrorIsLoggedWhenItChanges(t *testing.T) {
+func TestErrorIsLoggedOnChange(t *testing.T) {
 	var log strings.Builder
 	err := errors.New("one")
 	h := Handler(Config{

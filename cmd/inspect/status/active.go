@@ -10,37 +10,37 @@ import (
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// Tracking is what is needed of the kernel's connection tracking.
+// Tracking lists the entries of the kernel's connection tracking.
 type Tracking interface {
-	// Each calls fn for every entry, and begin before the first one, maybe more than
-	// once.
+	// Each calls begin, which discards earlier entries, and then fn for every entry. A
+	// dump that is interrupted begins again.
 	Each(begin func(), fn func(conntrack.Entry)) error
 }
 
-// Counter is what is needed of the kernel's rules.
+// Counter reads the counters of the kernel's rules.
 type Counter interface {
-	// Connections are those of a family that were counted so far.
+	// Connections returns the totals of a family.
 	Connections(model.Family) ([]nft.ConnectionCount, error)
 }
 
-// Reading is what the kernel held at one moment.
-type Reading struct {
+// Sample is what the kernel counted at one moment.
+type Sample struct {
 	Connections []nft.ConnectionCount
-	// At is when the reading began: all that came before is in it.
+	// At is when the read began: everything before is included.
 	At time.Time
 }
 
-// Active counts the connections that the kernel tracks now: to each address that was
-// asked for, and from there to each endpoint. What is not translated is not counted:
-// it leads to no endpoint. Nobody else may use the tracking.
-func Active(t Tracking) func() (Reading, error) {
-	return sparingly(func() ([]nft.ConnectionCount, error) { return active(t) })
+// ActiveCounts returns a function that counts the connections in connection tracking, by
+// requested address and endpoint. Connections that are not translated have no endpoint
+// and are not counted. The tracking must not be used otherwise.
+func ActiveCounts(t Tracking) func() (Sample, error) {
+	return cached(func() ([]nft.ConnectionCount, error) { return countActive(t) })
 }
 
-// Counted reads what was counted so far, in both families. Nobody else may use the
-// counter.
-func Counted(c Counter) func() (Reading, error) {
-	return sparingly(func() (all []nft.ConnectionCount, err error) {
+// TotalCounts returns a function that reads the totals of both families. The counter must
+// not be used otherwise.
+func TotalCounts(c Counter) func() (Sample, error) {
+	return cached(func() (all []nft.ConnectionCount, err error) {
 		for _, f := range model.Families {
 			list, err := c.Connections(f)
 			if err != nil {
@@ -53,28 +53,28 @@ func Counted(c Counter) func() (Reading, error) {
 }
 
 const (
-	// goodFor is how long an answer of the kernel is good at least. To look at all that
-	// it tracks costs it some 30 ms.
-	goodFor = time.Second
-	// rest is how much longer it rests than the last answer took, where there is much,
-	// so that those who ask all the time cost no more than a tenth of a processor.
-	rest = 9
+	// minCacheTime is how long a sample is reused at least. To list all tracked
+	// connections takes the kernel some 30 ms.
+	minCacheTime = time.Second
+	// cacheFactor times the duration of a read is how long it is reused, if that is
+	// longer, so that constant requests take no more than a tenth of a processor.
+	cacheFactor = 9
 )
 
-// sparingly asks at most that often, and one at a time, however many want to know.
-// What is returned is shared.
-func sparingly(ask func() ([]nft.ConnectionCount, error)) func() (Reading, error) {
-	var mu stdsync.Mutex // guards what follows, also while the kernel is asked
-	var done time.Time   // the kernel rests from then on
+// cached returns a function that reads at most that often, one read at a time, and
+// returns the last sample meanwhile. Callers share it.
+func cached(read func() ([]nft.ConnectionCount, error)) func() (Sample, error) {
+	var mu stdsync.Mutex // guards what follows, also during a read
+	var done time.Time   // end of the last read
 	var took time.Duration
-	var last Reading
+	var last Sample
 	var err error
-	return func() (Reading, error) {
+	return func() (Sample, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if done.IsZero() || time.Since(done) >= max(goodFor, rest*took) {
+		if done.IsZero() || time.Since(done) >= max(minCacheTime, cacheFactor*took) {
 			last.At = time.Now()
-			last.Connections, err = ask()
+			last.Connections, err = read()
 			done = time.Now()
 			took = done.Sub(last.At)
 		}
@@ -82,14 +82,14 @@ func sparingly(ask func() ([]nft.ConnectionCount, error)) func() (Reading, error
 	}
 }
 
-// flow is what is the same of many connections.
+// flow identifies connections that count together.
 type flow struct {
-	protocol        model.Protocol
-	asked, endpoint netip.AddrPort
+	protocol            model.Protocol
+	requested, endpoint netip.AddrPort
 }
 
-// active looks at all connections.
-func active(t Tracking) ([]nft.ConnectionCount, error) {
+// countActive counts all tracked connections.
+func countActive(t Tracking) ([]nft.ConnectionCount, error) {
 	flows := map[flow]uint64{}
 	err := t.Each(func() { clear(flows) }, func(e conntrack.Entry) {
 		if e.Reply != e.Original {
@@ -101,8 +101,8 @@ func active(t Tracking) ([]nft.ConnectionCount, error) {
 	}
 	out := make([]nft.ConnectionCount, 0, len(flows))
 	for f, n := range flows {
-		asked := model.Match{Family: model.FamilyOf(f.asked.Addr()), Addr: f.asked.Addr(), Protocol: f.protocol, Port: f.asked.Port()}
-		out = append(out, nft.ConnectionCount{Asked: asked, Endpoint: f.endpoint, Connections: n})
+		requested := model.Match{Family: model.FamilyOf(f.requested.Addr()), Addr: f.requested.Addr(), Protocol: f.protocol, Port: f.requested.Port()}
+		out = append(out, nft.ConnectionCount{Asked: requested, Endpoint: f.endpoint, Connections: n})
 	}
 	return out, nil
 }

@@ -5,86 +5,70 @@ import (
 	"fmt"
 	"time"
 
-	"kube-vmap/nft"
 	"kube-vmap/sync"
 )
 
-// Answer answers a query about what the node programs.
+// Answer returns the document for a query.
 type Answer func(ctx context.Context, q Query) (*Document, error)
 
-// Config is where answers come from.
+// Config has the sources of answers.
 type Config struct {
-	// Look asks the loop.
-	Look func(context.Context) (sync.Snapshot, error)
-	// Counts are asked for each answer.
-	Counts Counts
-	// Version is that of the process.
-	Version string
+	Snapshot func(context.Context) (sync.Snapshot, error) // of the loop
+	Counts   Counts
+	Version  string // of the process
 }
 
-// Counts are where the numbers of connections come from. Either may be nil.
+// Counts are the sources of numbers of connections. Either may be nil.
 type Counts struct {
-	// Counted are connections so far; nil means that nobody counts. See [Counted].
-	Counted func() (Reading, error)
-	// Active are those that the kernel tracks now; see [Active].
-	Active func() (Reading, error)
+	Total  func() (Sample, error) // see [TotalCounts]; nil if connections are not counted
+	Active func() (Sample, error) // see [ActiveCounts]
 }
 
-// atOnce is how many answers are made at a time. Of a big cluster one takes tens of
-// megabytes.
-const atOnce = 2
+// maxConcurrent is how many answers are built at a time. In a big cluster each takes tens
+// of megabytes.
+const maxConcurrent = 2
 
-// New makes the function that answers for the running process.
+// New returns the function that answers for the running process.
 func New(c Config) Answer {
-	places := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, maxConcurrent)
 	return func(ctx context.Context, q Query) (*Document, error) {
 		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for others who ask: %w", ctx.Err())
+			return nil, fmt.Errorf("wait for other requests: %w", ctx.Err())
 		}
-		view, err := c.Look(ctx)
+		snapshot, err := c.Snapshot(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("look at the state: %w", err)
+			return nil, fmt.Errorf("read the state: %w", err)
 		}
-		doc := FromView(&view, q, time.Now())
+		doc := FromSnapshot(&snapshot, q, time.Now())
 		doc.Version = c.Version
-		c.Counts.To(doc)
+		c.Counts.AddTo(doc)
 		return doc, nil
 	}
 }
 
-// To counts connections in a document. What cannot be read is one of its problems.
-func (c Counts) To(doc *Document) {
-	so := read(doc, "counted connections", c.Counted)
+// AddTo adds connections to a document. A read error becomes one of its problems.
+func (c Counts) AddTo(doc *Document) {
+	total := read(doc, "counted connections", c.Total)
 	active := read(doc, "tracked connections", c.Active)
-	switch {
-	case so != nil:
-		doc.Counted, doc.CountedAt = true, so.At
-	case active != nil:
+	doc.Counted, doc.CountedAt = !total.At.IsZero(), total.At
+	if !doc.Counted {
 		doc.CountedAt = active.At
 	}
-	doc.Count(so.connections(), active.connections())
+	doc.Count(total.Connections, active.Connections)
 }
 
-// read reads numbers; nil if there are none.
-func read(doc *Document, what string, from func() (Reading, error)) *Reading {
+// read returns a sample, or an empty one.
+func read(doc *Document, what string, from func() (Sample, error)) Sample {
 	if from == nil {
-		return nil
+		return Sample{}
 	}
 	r, err := from()
 	if err != nil {
 		doc.Problems = append(doc.Problems, Problem{"Node " + doc.Node, ReasonUnread, what + ": " + err.Error()})
-		return nil
+		return Sample{}
 	}
-	return &r
-}
-
-// connections are those of a reading, if there is one.
-func (r *Reading) connections() []nft.ConnectionCount {
-	if r == nil {
-		return nil
-	}
-	return r.Connections
+	return r
 }

@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -11,11 +12,11 @@ import (
 	"kube-vmap/sync"
 )
 
-// FromView makes a document of what the loop knows. Nothing is counted in it yet,
-// see [Document.Count].
-func FromView(v *sync.Snapshot, q Query, now time.Time) *Document {
+// FromSnapshot returns the document of what the loop knows, without connections; see
+// [Document.Count].
+func FromSnapshot(v *sync.Snapshot, q Query, now time.Time) *Document {
 	b := newBuilder(q, FromDaemon, now)
-	b.view = v
+	b.snapshot = v
 	b.doc.Node, b.doc.Ready = v.Node.Name, v.Ready
 	b.nodeAddrs(v.NodeAddrs)
 	for _, p := range v.PodRanges {
@@ -23,21 +24,21 @@ func FromView(v *sync.Snapshot, q Query, now time.Time) *Document {
 			b.doc.PodRanges = append(b.doc.PodRanges, p.String())
 		}
 	}
-	b.take(v.Installed)
+	b.addFrontends(v.Installed)
 	for i := range v.Services {
 		if name := v.Services[i].Name; q.wants(name) {
-			b.found(name).known = &v.Services[i]
+			b.service(name).known = &v.Services[i]
 		}
 	}
 	b.problems()
 	return b.document()
 }
 
-// FromTables makes a document of what the kernel holds.
+// FromTables returns the document of what the kernel holds.
 func FromTables(t nft.Tables, q Query, now time.Time) *Document {
 	b := newBuilder(q, FromKernel, now)
 	b.nodeAddrs(t.NodeAddrs())
-	b.take(t.Installed())
+	b.addFrontends(t.Installed())
 	return b.document()
 }
 
@@ -46,27 +47,27 @@ func (q Query) wants(n model.ServiceName) bool {
 	return (q.Namespace == "" || q.Namespace == n.Namespace) && (q.Name == "" || q.Name == n.Name)
 }
 
-// builder makes a document. Frontends are sorted by the Service they are of, and
-// everything else is done Service by Service.
+// builder builds a document. Frontends are assigned to their Services, and everything
+// else is done Service by Service.
 type builder struct {
-	query Query
-	doc   *Document
-	view  *sync.Snapshot // nil where only the kernel is known
-	of    map[model.ServiceName]*found
-	seen  map[netip.Addr]struct{} // of one Service after the other
+	query    Query
+	doc      *Document
+	snapshot *sync.Snapshot // nil if only the kernel is known
+	services map[model.ServiceName]*serviceBuilder
+	seen     map[netip.Addr]struct{} // reused for each Service
 }
 
-// found is what is known of one Service.
-type found struct {
-	known     *model.ServiceSnapshot // nil if the source does not know it, or its objects are not known
-	standing  []nft.InstalledFrontend
+// serviceBuilder has what is known of one Service.
+type serviceBuilder struct {
+	known     *model.ServiceSnapshot // nil if its objects are not known
+	installed []nft.InstalledFrontend
 	problems  []Problem
 	contested []Problem
 }
 
 func newBuilder(q Query, source string, now time.Time) *builder {
 	doc := &Document{Source: source, Time: now, Services: []Service{}}
-	return &builder{query: q, doc: doc, of: map[model.ServiceName]*found{}, seen: map[netip.Addr]struct{}{}}
+	return &builder{query: q, doc: doc, services: map[model.ServiceName]*serviceBuilder{}, seen: map[netip.Addr]struct{}{}}
 }
 
 func (b *builder) nodeAddrs(addrs []netip.Addr) {
@@ -75,41 +76,37 @@ func (b *builder) nodeAddrs(addrs []netip.Addr) {
 	}
 }
 
-// found is what is known of the Service so far.
-func (b *builder) found(name model.ServiceName) *found {
-	f := b.of[name]
+// service returns the builder of a Service.
+func (b *builder) service(name model.ServiceName) *serviceBuilder {
+	f := b.services[name]
 	if f == nil {
-		f = &found{}
-		b.of[name] = f
+		f = &serviceBuilder{}
+		b.services[name] = f
 	}
 	return f
 }
 
-// take sorts frontends by Service.
-func (b *builder) take(all []nft.InstalledFrontend) {
+// addFrontends assigns frontends to their Services.
+func (b *builder) addFrontends(all []nft.InstalledFrontend) {
 	for _, s := range all {
 		if name := s.Service.ServiceName; b.query.wants(name) {
-			f := b.found(name)
-			f.standing = append(f.standing, s)
+			f := b.service(name)
+			f.installed = append(f.installed, s)
 		}
 	}
 }
 
-// document is the document of all that was found.
+// document builds the document.
 func (b *builder) document() *Document {
-	names := make([]model.ServiceName, 0, len(b.of))
-	for name := range b.of {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, model.ServiceName.Compare)
+	names := slices.SortedFunc(maps.Keys(b.services), model.ServiceName.Compare)
 	b.doc.Services = make([]Service, len(names))
 	for i, name := range names {
-		b.doc.Services[i] = b.service(name, b.of[name])
+		b.doc.Services[i] = b.build(name, b.services[name])
 	}
 	return b.doc
 }
 
-// portKey is which port of a Service, in which family.
+// portKey identifies a port of a Service in a family.
 type portKey struct {
 	family   model.Family
 	name     string
@@ -120,8 +117,8 @@ func (k portKey) compare(o portKey) int {
 	return cmp.Or(cmp.Compare(k.family, o.family), cmp.Compare(k.name, o.name), cmp.Compare(k.protocol, o.protocol))
 }
 
-// service is what is known of a Service.
-func (b *builder) service(name model.ServiceName, f *found) Service {
+// build builds the part of a Service.
+func (b *builder) build(name model.ServiceName, f *serviceBuilder) Service {
 	at := map[portKey][]nft.InstalledFrontend{}
 	if f.known != nil {
 		for _, addr := range f.known.ClusterIPs {
@@ -130,18 +127,14 @@ func (b *builder) service(name model.ServiceName, f *found) Service {
 			}
 		}
 	}
-	for _, s := range f.standing {
+	for _, s := range f.installed {
 		key := portKey{s.Match.Family, s.Service.Port, s.Match.Protocol}
 		at[key] = append(at[key], s)
 	}
-	keys := make([]portKey, 0, len(at))
-	for key := range at {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, portKey.compare)
+	keys := slices.SortedFunc(maps.Keys(at), portKey.compare)
 	out := Service{Namespace: name.Namespace, Name: name.Name, Ports: make([]Port, len(keys))}
 	for i, key := range keys {
-		p := portBuilder{builder: b, key: key, found: f, standing: at[key]}
+		p := portBuilder{builder: b, serviceBuilder: f, key: key, installed: at[key]}
 		out.Ports[i] = p.port()
 	}
 	if b.query.Brief {
@@ -151,13 +144,12 @@ func (b *builder) service(name model.ServiceName, f *found) Service {
 	return out
 }
 
-// addresses counts endpoints of the ports' families without saying anything of each,
-// which is what costs.
-func (b *builder) addresses(f *found, ports []portKey) *Addresses {
+// addresses counts the endpoints of the ports' families. To explain each is expensive.
+func (b *builder) addresses(f *serviceBuilder, ports []portKey) *Addresses {
 	out := &Addresses{}
 	clear(b.seen)
-	for i := range f.standing {
-		if s := &f.standing[i]; s.OwnsPool() {
+	for i := range f.installed {
+		if s := &f.installed[i]; s.OwnsPool() {
 			for _, list := range [...][]netip.AddrPort{s.Cluster, s.Local} {
 				for _, at := range list {
 					b.seen[at.Addr()] = struct{}{}

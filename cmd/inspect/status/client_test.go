@@ -13,24 +13,24 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-func TestErrorsSayWhatToDoNext(t *testing.T) {
+func TestErrorsGiveTheNextStep(t *testing.T) {
 	for socket, want := range map[string]string{
-		fmt.Sprintf("@nobody-%d", os.Getpid()): "nobody answers on @nobody-" + fmt.Sprint(os.Getpid()) + " in this network namespace: does kube-vmap run? Run this in its pod",
+		fmt.Sprintf("@nobody-%d", os.Getpid()): "no kube-vmap answers on @nobody-" + fmt.Sprint(os.Getpid()) + " in this network namespace: does kube-vmap run? Run this in its pod",
 		filepath.Join(t.TempDir(), "none"):     "here: does kube-vmap run?",
-		"":                                     "nobody answers: --status-socket is empty, which is a socket switched off; give the name or path",
+		"":                                     "no kube-vmap answers: --status-socket is empty, which disables the socket; give the name or path",
 	} {
 		_, err := status.Get(t.Context(), socket, status.Query{})
-		if !errors.Is(err, status.ErrNobody) || !strings.Contains(fmt.Sprint(err), want) || strings.Contains(fmt.Sprint(err), "\n") {
+		if !errors.Is(err, status.ErrNotRunning) || !strings.Contains(fmt.Sprint(err), want) || strings.Contains(fmt.Sprint(err), "\n") {
 			t.Errorf("%q: %v, want one line with %q", socket, err, want)
 		}
 	}
 }
 
-func TestAQueryGoesThroughAURL(t *testing.T) {
+func TestQueryRoundTripsThroughURL(t *testing.T) {
 	for _, q := range []status.Query{{}, {Namespace: "shop"}, {Name: "web", Brief: true}, {Namespace: "a&b=c", Name: "ü ?"}} {
 		u, err := url.ParseQuery(q.Values().Encode())
-		if err != nil || !reflect.DeepEqual(status.QueryOf(u), q) {
-			t.Errorf("%+v becomes %+v, %v", q, status.QueryOf(u), err)
+		if err != nil || !reflect.DeepEqual(status.ParseQuery(u), q) {
+			t.Errorf("%+v becomes %+v, %v", q, status.ParseQuery(u), err)
 		}
 	}
 }

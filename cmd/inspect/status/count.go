@@ -8,33 +8,33 @@ import (
 	"kube-vmap/nft"
 )
 
-// Count adds the connections that were counted so far, and those that are active.
-func (d *Document) Count(so, active []nft.ConnectionCount) {
-	c := newCounting(d)
-	for i := range so {
-		c.add(&so[i], func(t *Traffic, n uint64) { t.Connections += n })
+// Count adds total and active connections to the document.
+func (d *Document) Count(total, active []nft.ConnectionCount) {
+	c := newConnectionIndex(d)
+	for i := range total {
+		c.add(&total[i], func(t *Traffic, n uint64) { t.Connections += n })
 	}
 	for i := range active {
 		c.add(&active[i], func(t *Traffic, n uint64) { t.Active += int(n) })
 	}
 }
 
-// counting finds what a connection counts for.
-type counting struct {
-	at        map[model.Match]place
+// connectionIndex finds the frontend and endpoint of a connection.
+type connectionIndex struct {
+	frontends map[model.Match]frontendRef
 	nodeAddrs map[netip.Addr]struct{}
-	endpoints map[*Port]map[netip.AddrPort]*Endpoint // made when first needed
+	endpoints map[*Port]map[netip.AddrPort]*Endpoint // built on first use
 }
 
-// place is a frontend and the port it is one of.
-type place struct {
+// frontendRef is a frontend and its port.
+type frontendRef struct {
 	port     *Port
 	frontend *Frontend
 }
 
-func newCounting(d *Document) *counting {
-	c := &counting{
-		at: map[model.Match]place{}, nodeAddrs: make(map[netip.Addr]struct{}, len(d.NodeAddresses)),
+func newConnectionIndex(d *Document) *connectionIndex {
+	c := &connectionIndex{
+		frontends: map[model.Match]frontendRef{}, nodeAddrs: make(map[netip.Addr]struct{}, len(d.NodeAddresses)),
 		endpoints: map[*Port]map[netip.AddrPort]*Endpoint{},
 	}
 	for _, text := range d.NodeAddresses {
@@ -46,14 +46,14 @@ func newCounting(d *Document) *counting {
 		for k := range d.Services[i].Ports {
 			p := &d.Services[i].Ports[k]
 			for n := range p.Frontends {
-				c.at[p.match(&p.Frontends[n])] = place{p, &p.Frontends[n]}
+				c.frontends[p.match(&p.Frontends[n])] = frontendRef{p, &p.Frontends[n]}
 			}
 		}
 	}
 	return c
 }
 
-// match is what a packet must carry to meet a frontend of the port.
+// match returns what a packet to a frontend of the port carries.
 func (p *Port) match(f *Frontend) model.Match {
 	m := model.Match{Port: f.Port}
 	for _, family := range model.Families {
@@ -70,15 +70,15 @@ func (p *Port) match(f *Frontend) model.Match {
 	return m
 }
 
-// add counts for the frontend that was asked for, or else, at an address of the node,
-// for the node port. A document may be of some Services only: other addresses with
-// that port are those of others, or of other programs.
-func (c *counting) add(n *nft.ConnectionCount, to func(*Traffic, uint64)) {
-	at, found := c.at[n.Asked]
+// add counts a connection for its frontend or, at an address of the node, for the node
+// port. A document may contain only some Services, so other addresses with that port
+// belong to other Services, or to other programs.
+func (c *connectionIndex) add(n *nft.ConnectionCount, to func(*Traffic, uint64)) {
+	at, found := c.frontends[n.Asked]
 	if _, ours := c.nodeAddrs[n.Asked.Addr]; !found && ours {
 		port := n.Asked
 		port.Addr = netip.Addr{}
-		at, found = c.at[port]
+		at, found = c.frontends[port]
 	}
 	if !found {
 		return
@@ -90,8 +90,8 @@ func (c *counting) add(n *nft.ConnectionCount, to func(*Traffic, uint64)) {
 	}
 }
 
-// endpoint is the one of a port at an address, nil if it has none there any more.
-func (c *counting) endpoint(p *Port, at netip.AddrPort) *Endpoint {
+// endpoint returns the endpoint of a port at an address, or nil.
+func (c *connectionIndex) endpoint(p *Port, at netip.AddrPort) *Endpoint {
 	all := c.endpoints[p]
 	if all == nil {
 		all = make(map[netip.AddrPort]*Endpoint, len(p.Endpoints))

@@ -48,12 +48,12 @@ func counted(f model.Family, p model.Protocol, at netip.Addr, port uint16, endpo
 	return c
 }
 
-// TestConnectionsCountForWhoWasAskedAndWhoAnswers counts in both families and all
+// TestConnectionsCountForFrontendAndEndpoint counts in both families and all
 // protocols, for ClusterIPs and node ports, also of endpoints that are gone, and of
 // addresses that are nobody's.
-func TestConnectionsCountForWhoWasAskedAndWhoAnswers(t *testing.T) {
+func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
-	d := status.FromView(&v, status.Query{}, then)
+	d := status.FromSnapshot(&v, status.Query{}, then)
 	d.NodeAddresses = nodeAddresses()
 	var so, active []nft.ConnectionCount
 	for _, f := range model.Families {
@@ -87,11 +87,11 @@ func nodeAddresses() (out []string) {
 	return out
 }
 
-// TestOtherAddressesWithTheNumberOfANodePortAreOthers asks for one Service, and counts
+// TestNodePortNumberAtOtherAddressesIsNotCounted asks for one Service, and counts
 // connections to the same number at addresses of others.
-func TestOtherAddressesWithTheNumberOfANodePortAreOthers(t *testing.T) {
+func TestNodePortNumberAtOtherAddressesIsNotCounted(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
-	d := status.FromView(&v, status.Query{Name: "web"}, then)
+	d := status.FromSnapshot(&v, status.Query{Name: "web"}, then)
 	d.NodeAddresses = nodeAddresses()
 	var all []nft.ConnectionCount
 	for _, f := range model.Families {
@@ -131,7 +131,7 @@ func (k *tracking) Each(begin func(), fn func(conntrack.Entry)) error {
 	return k.err
 }
 
-func TestTheTableIsWalkedOnceASecondHoweverManyAsk(t *testing.T) {
+func TestTrackedConnectionsAreReadOncePerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, from := netip.MustParseAddrPort("10.96.0.1:80"), netip.MustParseAddrPort("10.244.0.1:8080")
 		k := &tracking{entries: []conntrack.Entry{
@@ -139,7 +139,7 @@ func TestTheTableIsWalkedOnceASecondHoweverManyAsk(t *testing.T) {
 			{Protocol: model.TCP, Original: to, Reply: from},
 			{Protocol: model.UDP, Original: to, Reply: to}, // not translated
 		}}
-		ask := status.Active(k)
+		ask := status.ActiveCounts(k)
 		for range 3 {
 			for range 4 {
 				got, err := ask()
@@ -157,15 +157,15 @@ func TestTheTableIsWalkedOnceASecondHoweverManyAsk(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeReadIsAProblemAndNoError(t *testing.T) {
+func TestReadErrorIsAProblem(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
 	failure := errors.New("no such thing")
 	answer := status.New(status.Config{
-		Look:    func(context.Context) (sync.Snapshot, error) { return v, nil },
-		Version: "v1",
+		Snapshot: func(context.Context) (sync.Snapshot, error) { return v, nil },
+		Version:  "v1",
 		Counts: status.Counts{
-			Counted: func() (status.Reading, error) { return status.Reading{At: then}, nil },
-			Active:  status.Active(&tracking{err: failure}),
+			Total:  func() (status.Sample, error) { return status.Sample{At: then}, nil },
+			Active: status.ActiveCounts(&tracking{err: failure}),
 		},
 	})
 	d, err := answer(t.Context(), status.Query{Name: "web"})
@@ -189,10 +189,10 @@ func (s *slow) Connections(f model.Family) ([]nft.ConnectionCount, error) {
 	return []nft.ConnectionCount{counted(f, model.TCP, address(f, 96, 1), 80, 0, s.reads)}, nil
 }
 
-func TestADocumentSaysWhenItsConnectionsWereRead(t *testing.T) {
+func TestCountedAtIsWhenConnectionsWereRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		counts := status.Counts{Counted: status.Counted(&slow{takes: 50 * time.Millisecond}), Active: status.Active(&tracking{})}
+		counts := status.Counts{Total: status.TotalCounts(&slow{takes: 50 * time.Millisecond}), Active: status.ActiveCounts(&tracking{})}
 		for _, step := range []struct{ asked, read time.Duration }{
 			{0, 0},
 			{500 * time.Millisecond, 0},
@@ -201,7 +201,7 @@ func TestADocumentSaysWhenItsConnectionsWereRead(t *testing.T) {
 		} {
 			<-time.After(time.Until(start.Add(step.asked)))
 			d := &status.Document{}
-			counts.To(d)
+			counts.AddTo(d)
 			if got := d.CountedAt.Sub(start); got != step.read || !d.Counted {
 				t.Errorf("asked after %s: it was read after %s, want %s", step.asked, got, step.read)
 			}
@@ -209,7 +209,7 @@ func TestADocumentSaysWhenItsConnectionsWereRead(t *testing.T) {
 	})
 }
 
-func TestTheKernelRestsNineTimesAsLongAsAReadingTook(t *testing.T) {
+func TestSampleIsReusedNineTimesAsLongAsItsRead(t *testing.T) {
 	for _, tt := range []struct {
 		takes time.Duration // of each family
 		reads uint64        // of both, in 60 s
@@ -222,7 +222,7 @@ func TestTheKernelRestsNineTimesAsLongAsAReadingTook(t *testing.T) {
 		t.Run(tt.takes.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rules := &slow{takes: tt.takes}
-				ask := status.Counted(rules)
+				ask := status.TotalCounts(rules)
 				for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 					if _, err := ask(); err != nil {
 						t.Fatal(err)
@@ -237,25 +237,25 @@ func TestTheKernelRestsNineTimesAsLongAsAReadingTook(t *testing.T) {
 	}
 }
 
-func TestOfWhatIsNotCountedADocumentSaysWhenItWasTracked(t *testing.T) {
+func TestCountedAtWithoutCountersIsWhenActiveWasRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		active := status.Active(&tracking{})
+		active := status.ActiveCounts(&tracking{})
 		_, _ = active()
 		<-time.After(300 * time.Millisecond) // no real time: see package synctest
 		d, none := &status.Document{}, &status.Document{}
-		status.Counts{Active: active}.To(d)
-		status.Counts{}.To(none)
+		status.Counts{Active: active}.AddTo(d)
+		status.Counts{}.AddTo(none)
 		if !d.CountedAt.Equal(start) || d.Counted || !none.CountedAt.IsZero() {
 			t.Errorf("read %s after the first time, %v; nothing is read at %s", d.CountedAt.Sub(start), d.Counted, none.CountedAt)
 		}
 	})
 }
 
-func TestWhoAsksWhileOthersAreAnsweredWaits(t *testing.T) {
+func TestConcurrentAnswersAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int32
-		answer := status.New(status.Config{Look: func(ctx context.Context) (sync.Snapshot, error) {
+		answer := status.New(status.Config{Snapshot: func(ctx context.Context) (sync.Snapshot, error) {
 			looks.Add(1)
 			<-ctx.Done()
 			return sync.Snapshot{}, ctx.Err()

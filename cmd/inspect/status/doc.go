@@ -1,11 +1,12 @@
-// Package status is what a node's proxy programs, in the form in which people and
-// programs ask for it: one [Document], which the running process makes of its own
-// state, and which can also be made of what the kernel holds while no process
-// runs.
+// Package status has the status of a node's proxy as a [Document] for people and programs:
+// what it programs, its connections and its problems. The running process builds it from
+// its state and serves it on its status socket; [FromTables] builds one from the kernel,
+// if no process runs.
 //
-//	Loop state ----+
+//	loop snapshot -+
 //	conntrack      +--> Document --JSON over the status socket--> get, top, explain, page
 //	kernel --------+
 //
-// The words in it are those of the Service API: ClusterIP, Local, IPv4.
+// [Client] reads the socket, which also serves texts; see [PathRules] and the other paths.
+// The document uses the words of the Service API: ClusterIP, Local, IPv4.
 package status

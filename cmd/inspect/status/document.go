@@ -10,30 +10,28 @@ const (
 
 // Document is what a node programs at one moment.
 type Document struct {
-	// Source is [FromDaemon] or [FromKernel]. What only the daemon knows is left
-	// empty in a document from the kernel: it says so at each field.
+	// Source is [FromDaemon] or [FromKernel]. Fields marked "daemon only" are empty in a
+	// document from the kernel.
 	Source  string    `json:"source"`
 	Time    time.Time `json:"time"`
 	Node    string    `json:"node,omitempty"`    // daemon only
 	Version string    `json:"version,omitempty"` // of the process that made it
-	// Ready tells that the first state stands; daemon only.
+	// Ready reports whether the first state has been programmed; daemon only.
 	Ready bool `json:"ready"`
-	// Counted tells whether connections are counted; without, all Connections are
-	// zero.
+	// Counted reports whether connections are counted; if not, Connections are zero.
 	Counted bool `json:"counted"`
-	// CountedAt is when the kernel was asked for Connections, a second or some before
-	// Time; without, when it was asked for Active ones; zero if for neither. Of the
-	// same CountedAt are the same numbers.
+	// CountedAt is when Connections were read, usually less than a second before Time; if
+	// they are not counted, when Active was read; zero if neither was. Documents with the
+	// same CountedAt have the same numbers.
 	CountedAt time.Time `json:"countedAt,omitzero"`
 	// NodeAddresses serve node ports.
 	NodeAddresses []string `json:"nodeAddresses,omitempty"`
 	// PodRanges distinguish pods from other hosts, if configured; daemon only.
 	PodRanges []string `json:"podRanges,omitempty"`
-	// Services are sorted by namespace and name. One that the API has and of which
-	// nothing is programmed is there, too, with the reason among its Problems; daemon
-	// only.
+	// Services are sorted by namespace and name. Those of which nothing is programmed
+	// are included, with the reason among their Problems; daemon only.
 	Services []Service `json:"services"`
-	// Problems are those with objects that are no Services; daemon only.
+	// Problems are those of other objects than Services; daemon only.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
@@ -44,68 +42,66 @@ type Service struct {
 	// Ports are those of the Service, once for each IP family; sorted by family, name
 	// and protocol.
 	Ports []Port `json:"ports"`
-	// Addresses is how many endpoints there are, in a document that is brief; nil in
-	// one that lists them. See [Service.EndpointCount].
+	// Addresses counts the endpoints in a brief document; nil in one that lists them. See
+	// [Service.EndpointCount].
 	Addresses *Addresses `json:"addresses,omitempty"`
 	Problems  []Problem  `json:"problems,omitempty"` // daemon only
-	// Contested are problems of other Services, which want an address and port that
-	// this one has; daemon only.
+	// Contested are problems of other Services, which want an address and port of this
+	// one; daemon only.
 	Contested []Problem `json:"contested,omitempty"`
 }
 
-// Addresses are those of a Service's endpoints, over all ports: each counts once.
+// Addresses counts the addresses of a Service's endpoints, over all ports.
 type Addresses struct {
 	Used int `json:"used"` // get connections
 	All  int `json:"all"`  // in EndpointSlices, or used
 }
 
-// Port is one port of a Service in one IP family, and everything that shares its
-// endpoints.
+// Port is one port of a Service in one IP family, with its frontends and endpoints.
 type Port struct {
 	Name     string `json:"name,omitempty"` // empty for the only, unnamed one
 	Protocol string `json:"protocol"`       // TCP, UDP, SCTP
 	Family   string `json:"family"`         // IPv4, IPv6
 	// Scheduler is how an endpoint is chosen: random, rr, sh, mh.
 	Scheduler string `json:"scheduler"`
-	// AffinitySeconds is how long a client keeps its endpoint; zero means no affinity.
+	// AffinitySeconds is the timeout of session affinity; zero means none.
 	AffinitySeconds int `json:"affinitySeconds,omitempty"`
 	// Frontends are sorted: ClusterIP first, then by kind and address.
 	Frontends []Frontend `json:"frontends"`
-	// Endpoints are sorted by address; those that get no connections are among them,
-	// with the reason (daemon only).
+	// Endpoints are sorted by address, and include those that get no connections, with
+	// the reason (daemon only).
 	Endpoints []Endpoint `json:"endpoints"`
 	Traffic
 }
 
-// Frontend is one address and port that clients ask.
+// Frontend is one address and port that clients connect to.
 type Frontend struct {
 	Address string `json:"address,omitempty"` // empty for a node port
 	Port    uint16 `json:"port"`
 	Kind    string `json:"kind"`   // ClusterIP, NodePort, ExternalIP, LoadBalancerIP; External where only the kernel is known
 	Policy  string `json:"policy"` // Cluster, Local
-	// Verdict is what happens to those whom the policy leaves no endpoint: Balance if
-	// it leaves some, else Reject or Drop.
+	// Verdict is Balance if the policy leaves endpoints, else Reject or Drop.
 	Verdict string `json:"verdict"`
-	// Masquerade tells whose source becomes the node's address: never, off-pod (all
-	// that are not pods) or always.
+	// Masquerade is for which clients the source becomes the node's address: never,
+	// off-pod (all but pods) or always.
 	Masquerade string `json:"masquerade"`
-	// Restricted tells that only Sources, which may be none, may come.
+	// Restricted reports whether only clients in Sources, which may be empty, are let in.
 	Restricted bool     `json:"restricted,omitempty"`
 	Sources    []string `json:"sources,omitempty"`
 	Traffic
 }
 
-// Endpoint is one address that serves, or might.
+// Endpoint is one address that serves, or could.
 type Endpoint struct {
 	Address string `json:"address"`
 	Port    uint16 `json:"port"`
-	// Slot is its place among those for the whole cluster, LocalSlot among those of
-	// this node; nil where it has none.
+	// Slot is its index among the endpoints of the cluster, LocalSlot among those of this
+	// node; nil if it has none.
 	Slot      *int `json:"slot,omitempty"`
 	LocalSlot *int `json:"localSlot,omitempty"`
 	// Reason is why it gets no new connections; empty if it does.
 	Reason string `json:"reason,omitempty"`
-	// What the EndpointSlices say; daemon only.
+	// The fields of the EndpointSlices; daemon only.
 	Node string `json:"node,omitempty"`
 	*Conditions
 	ZoneHints []string `json:"zoneHints,omitempty"`
@@ -113,29 +109,29 @@ type Endpoint struct {
 	Traffic
 }
 
-// Conditions are what an EndpointSlice says of an endpoint.
+// Conditions are the conditions of an endpoint in its EndpointSlice.
 type Conditions struct {
 	Ready       bool `json:"ready"`
 	Serving     bool `json:"serving"`
 	Terminating bool `json:"terminating,omitempty"`
 }
 
-// Known are the endpoint's conditions; none is true where they are not known.
-func (e *Endpoint) Known() Conditions {
+// KnownConditions returns the endpoint's conditions; all are false if not known.
+func (e *Endpoint) KnownConditions() Conditions {
 	if e.Conditions == nil {
 		return Conditions{}
 	}
 	return *e.Conditions
 }
 
-// Traffic is what went through.
+// Traffic counts connections.
 type Traffic struct {
 	Connections uint64 `json:"connections"` // so far
 	Active      int    `json:"active"`      // tracked by the kernel now
 }
 
-// Problem is why an object, or a part of it, is not programmed as it stands, or
-// what may surprise about it.
+// Problem is why an object or a part of it is not programmed, or what may surprise
+// about it.
 type Problem struct {
 	// Object is "Kind namespace/name", or "Kind name"; or the port of a Service.
 	Object string `json:"object"`

@@ -48,8 +48,8 @@ func golden(t *testing.T, name string, d *status.Document) {
 	}
 }
 
-// TestADocumentSaysAllThereIs compares with documents that people can read.
-func TestADocumentSaysAllThereIs(t *testing.T) {
+// TestDocumentGolden compares with documents that people can read.
+func TestDocumentGolden(t *testing.T) {
 	events, problems := manifests.Load("../../../sync/manifests/testdata/cluster", "worker-1")
 	if len(problems) > 0 {
 		t.Log(problems) // some of the folder is no manifest
@@ -59,9 +59,9 @@ func TestADocumentSaysAllThereIs(t *testing.T) {
 	golden(t, "kernel.json", kernel)
 }
 
-func TestADocumentIsWrittenAsOneWhole(t *testing.T) {
+func TestWriteEqualsMarshal(t *testing.T) {
 	v := loop(t, config, newKernel(), randomEvents(rand.New(rand.NewPCG(1, 1))))
-	d := status.FromView(&v, status.Query{}, then)
+	d := status.FromSnapshot(&v, status.Query{}, then)
 	for _, d := range []*status.Document{
 		d, {Services: []status.Service{}}, {Services: d.Services[:1], Node: `"services":[]`, Problems: []status.Problem{{Text: `"services":[]`}}},
 	} {
@@ -79,8 +79,8 @@ func TestADocumentIsWrittenAsOneWhole(t *testing.T) {
 	}
 }
 
-// TestTheKernelTellsWhatTheDaemonSays compares what both know, of random Services.
-func TestTheKernelTellsWhatTheDaemonSays(t *testing.T) {
+// TestKernelDocumentAgreesWithDaemon compares what both know, of random Services.
+func TestKernelDocumentAgreesWithDaemon(t *testing.T) {
 	frontends := 0
 	for seed := range uint64(25) {
 		daemon, kernel := both(t, randomEvents(rand.New(rand.NewPCG(seed, 1))))
@@ -182,9 +182,9 @@ func address(f model.Family, net byte, n int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0xfd, 3: net, 14: byte(n >> 8), 15: byte(n)})
 }
 
-func TestAQueryLeavesOutTheOthers(t *testing.T) {
+func TestQuerySelectsServices(t *testing.T) {
 	v := loop(t, config, newKernel(), randomEvents(rand.New(rand.NewPCG(1, 1))))
-	whole := status.FromView(&v, status.Query{}, then)
+	whole := status.FromSnapshot(&v, status.Query{}, then)
 	for _, tc := range []struct {
 		query status.Query
 		want  int
@@ -196,7 +196,7 @@ func TestAQueryLeavesOutTheOthers(t *testing.T) {
 		{status.Query{Namespace: "shop", Name: "web-3"}, 1},
 		{status.Query{Namespace: "other", Name: "web-3"}, 0},
 	} {
-		got := status.FromView(&v, tc.query, then)
+		got := status.FromSnapshot(&v, tc.query, then)
 		if len(got.Services) != tc.want {
 			t.Errorf("%+v: %d Services, want %d", tc.query, len(got.Services), tc.want)
 		}
@@ -207,7 +207,7 @@ func TestAQueryLeavesOutTheOthers(t *testing.T) {
 			}
 		}
 	}
-	for i, s := range status.FromView(&v, status.Query{Brief: true}, then).Services {
+	for i, s := range status.FromSnapshot(&v, status.Query{Brief: true}, then).Services {
 		if want := whole.Services[i].EndpointCount(); s.Addresses == nil || s.EndpointCount() != want {
 			t.Errorf("in brief, %s has %+v, want %+v", s.Name, s.Addresses, want)
 		}

@@ -11,33 +11,33 @@ import (
 	"kube-vmap/nft"
 )
 
-// portBuilder makes what a document says of one port of a Service.
+// portBuilder builds the part of one port of a Service.
 type portBuilder struct {
 	*builder
-	*found
-	key      portKey
-	standing []nft.InstalledFrontend // of the port only
+	*serviceBuilder
+	key       portKey
+	installed []nft.InstalledFrontend // of the port only
 }
 
-// port is what is known of the port.
+// port builds the part of the port.
 func (b *portBuilder) port() Port {
-	slices.SortFunc(b.standing, compareStanding)
+	slices.SortFunc(b.installed, compareFrontends)
 	out := Port{
 		Name: b.key.name, Protocol: strings.ToUpper(b.key.protocol.String()), Family: b.key.family.String(),
-		Frontends: make([]Frontend, len(b.standing)),
+		Frontends: make([]Frontend, len(b.installed)),
 		Endpoints: []Endpoint{},
 	}
-	for i := range b.standing {
-		out.Frontends[i] = b.frontend(&b.standing[i])
+	for i := range b.installed {
+		out.Frontends[i] = b.frontend(&b.installed[i])
 	}
 	out.Scheduler, out.AffinitySeconds = b.balancing()
-	served := slices.ContainsFunc(b.standing, func(s nft.InstalledFrontend) bool { return s.Served() })
+	served := slices.ContainsFunc(b.installed, func(s nft.InstalledFrontend) bool { return s.Served() })
 	if b.query.Brief && served {
-		return out // to consider all endpoints is what costs
+		return out // to explain all endpoints is expensive
 	}
 	considered := b.considered()
 	if !served {
-		b.tellWithoutPort(considered)
+		b.addNoPortProblem(considered)
 	}
 	if !b.query.Brief {
 		out.Endpoints = b.endpoints(considered)
@@ -45,29 +45,29 @@ func (b *portBuilder) port() Port {
 	return out
 }
 
-// compareStanding orders frontends of one port: that of the ClusterIP first.
-func compareStanding(a, b nft.InstalledFrontend) int {
+// compareFrontends orders frontends of one port: ClusterIPs first.
+func compareFrontends(a, b nft.InstalledFrontend) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.Match.Compare(b.Match))
 }
 
-// balancing is how an endpoint is chosen, and for how many seconds clients keep it:
-// as it is programmed, or else as it is meant to be.
-func (b *portBuilder) balancing() (scheduler string, affinity int) {
+// balancing returns the scheduler and the seconds of session affinity, as programmed or,
+// if nothing is programmed, as wanted.
+func (b *portBuilder) balancing() (scheduler string, affinitySeconds int) {
 	var s model.Scheduler
-	var sticky time.Duration
-	if len(b.standing) > 0 {
-		pool := b.standing[0].Pool
-		s, sticky = pool.Scheduler, pool.Affinity
+	var affinity time.Duration
+	if len(b.installed) > 0 {
+		pool := b.installed[0].Pool
+		s, affinity = pool.Scheduler, pool.Affinity
 	} else if b.known != nil {
-		s, sticky = cmp.Or(b.known.Scheduler, b.view.Scheduler, model.SchedulerRandom), b.known.Affinity
+		s, affinity = cmp.Or(b.known.Scheduler, b.snapshot.Scheduler, model.SchedulerRandom), b.known.Affinity
 	}
 	if s == model.SchedulerDefault {
-		return "", 0 // there is nothing to choose from
+		return "", 0 // there are no endpoints
 	}
-	return s.String(), int(sticky / time.Second)
+	return s.String(), int(affinity / time.Second)
 }
 
-// frontend is what is said of an address and port.
+// frontend builds the part of an address and port.
 func (b *portBuilder) frontend(s *nft.InstalledFrontend) Frontend {
 	out := Frontend{
 		Port: s.Match.Port, Kind: s.Kind.String(),
@@ -81,7 +81,7 @@ func (b *portBuilder) frontend(s *nft.InstalledFrontend) Frontend {
 		out.Sources = append(out.Sources, p.String())
 	}
 	slices.Sort(out.Sources)
-	if b.view != nil {
+	if b.snapshot != nil {
 		return out
 	}
 	if s.Kind == model.KindExternalIP {
@@ -96,14 +96,14 @@ func (b *portBuilder) frontend(s *nft.InstalledFrontend) Frontend {
 	return out
 }
 
-// The words for what frontends do.
+// The words for the values of frontends.
 var (
 	policies    = [...]string{model.PolicyCluster: "Cluster", model.PolicyLocal: "Local"}
 	verdicts    = [...]string{model.VerdictBalance: VerdictBalance, model.VerdictReject: VerdictReject, model.VerdictDrop: VerdictDrop}
 	masquerades = [...]string{model.MasqueradeNever: "never", model.MasqueradeOffPod: "off-pod", model.MasqueradeAlways: "always"}
 )
 
-// slotsOf tells where endpoints are among those in slots.
+// slotsOf has the slots of endpoints, the first of each.
 type slotsOf map[netip.AddrPort]int
 
 func newSlots(list []netip.AddrPort) slotsOf {
@@ -116,7 +116,7 @@ func newSlots(list []netip.AddrPort) slotsOf {
 	return out
 }
 
-// of is the slot of an endpoint, nil if it has none.
+// of returns the slot of an endpoint, or nil.
 func (s slotsOf) of(e netip.AddrPort) *int {
 	if k, found := s[e]; found {
 		return &k
@@ -124,20 +124,20 @@ func (s slotsOf) of(e netip.AddrPort) *int {
 	return nil
 }
 
-// considered are the endpoints that the slices name.
+// considered explains the endpoints that the slices name.
 func (b *portBuilder) considered() []model.EndpointExplanation {
 	if b.known == nil {
 		return nil
 	}
 	port := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
-	return model.ExplainSelection(port, b.key.family, b.known.Slices, b.view.Node)
+	return model.ExplainSelection(port, b.key.family, b.known.Slices, b.snapshot.Node)
 }
 
-// endpoints are those that the slices name, and those that the kernel has.
+// endpoints builds the endpoints that the slices name, and those that the kernel has.
 func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []Endpoint {
 	var cluster, local slotsOf
-	if len(b.standing) > 0 && b.standing[0].OwnsPool() {
-		cluster, local = newSlots(b.standing[0].Cluster), newSlots(b.standing[0].Local)
+	if len(b.installed) > 0 && b.installed[0].OwnsPool() {
+		cluster, local = newSlots(b.installed[0].Cluster), newSlots(b.installed[0].Local)
 	}
 	out := make([]Endpoint, 0, len(considered))
 	seen := make(map[netip.AddrPort]bool, len(cluster)+len(local))
@@ -164,27 +164,21 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []Endpoi
 			}
 		}
 	}
-	return sortEndpoints(out, len(considered))
-}
-
-// sortEndpoints sorts by address, if some were added to those that are sorted.
-func sortEndpoints(list []Endpoint, sorted int) []Endpoint {
-	if len(list) == sorted {
-		return list
+	if len(out) > len(considered) { // which are sorted
+		slices.SortStableFunc(out, func(a, b Endpoint) int { return a.addrPort().Compare(b.addrPort()) })
 	}
-	slices.SortStableFunc(list, func(a, b Endpoint) int { return a.addrPort().Compare(b.addrPort()) })
-	return list
+	return out
 }
 
-// onlyLocal reports whether nobody uses the endpoints of the whole cluster.
+// onlyLocal reports whether no frontend uses the endpoints of the whole cluster.
 func (b *portBuilder) onlyLocal() bool {
-	if len(b.standing) == 0 {
+	if len(b.installed) == 0 {
 		return b.known.InternalPolicy == model.PolicyLocal
 	}
-	return len(b.standing) == 1 && b.standing[0].OwnsPool() && b.standing[0].Policy == model.PolicyLocal
+	return len(b.installed) == 1 && b.installed[0].OwnsPool() && b.installed[0].Policy == model.PolicyLocal
 }
 
-// reason is why an endpoint without a slot has none.
+// reason returns why an endpoint without a slot has none.
 func reason(c *model.EndpointExplanation, byLocal bool) string {
 	r := c.Cluster
 	if byLocal {
@@ -196,7 +190,7 @@ func reason(c *model.EndpointExplanation, byLocal bool) string {
 	return r.String()
 }
 
-// endpoint is what slices say of an endpoint.
+// endpoint returns what slices state about an endpoint.
 func endpoint(c *model.EndpointExplanation) Endpoint {
 	return Endpoint{
 		Address: c.AddrPort.Addr().String(), Port: c.AddrPort.Port(), Node: c.Node,
@@ -205,7 +199,7 @@ func endpoint(c *model.EndpointExplanation) Endpoint {
 	}
 }
 
-// names are those of a set.
+// names returns the names in a set.
 func names(s model.NameSet) []string {
 	if s == "" {
 		return nil

@@ -9,59 +9,59 @@ import (
 	"kube-vmap/sync"
 )
 
-// mostProblems is how many problems of one Service are told: whoever writes Services
-// could make documents of any size.
-const mostProblems = 20
+// maxProblems is how many problems of one Service are reported, since the authors of
+// Services could make documents of any size.
+const maxProblems = 20
 
-// problems sorts what is wrong by the Service it is about.
+// problems assigns problems to Services.
 func (b *builder) problems() {
-	for _, p := range b.view.Problems {
+	for _, p := range b.snapshot.Problems {
 		b.problem(p)
 	}
-	for _, c := range b.view.Conflicts {
+	for _, c := range b.snapshot.Conflicts {
 		p := Problem{
 			"Service " + c.Loser.String(), sync.ReasonConflict, c.Match.String() + " is held by Service " + c.Winner.String(),
 		}
-		b.tell(c.Loser.ServiceName, p)
+		b.addProblem(c.Loser.ServiceName, p)
 		if b.query.wants(c.Winner.ServiceName) {
-			f := b.found(c.Winner.ServiceName)
+			f := b.service(c.Winner.ServiceName)
 			f.contested = append(f.contested, p)
 		}
 	}
-	if !b.view.KernelKnown && b.view.Ready {
+	if !b.snapshot.KernelKnown && b.snapshot.Ready {
 		b.doc.Problems = append(b.doc.Problems, Problem{
-			"Node " + b.view.Node.Name, ReasonUncertain,
-			"a change failed; until the kernel has been read again, this is what it held before",
+			"Node " + b.snapshot.Node.Name, ReasonUncertain,
+			"a change failed; this is the state before it, until the kernel has been read again",
 		})
 	}
 	compare := func(a, b Problem) int {
 		return strings.Compare(a.Object+" "+a.Text, b.Object+" "+b.Text)
 	}
 	slices.SortFunc(b.doc.Problems, compare)
-	for _, f := range b.of {
+	for _, f := range b.services {
 		slices.SortFunc(f.problems, compare)
 		slices.SortFunc(f.contested, compare)
-		f.problems, f.contested = first(f.problems), first(f.contested)
+		f.problems, f.contested = truncate(f.problems), truncate(f.contested)
 	}
 }
 
-// first are the problems that are told of many.
-func first(list []Problem) []Problem {
-	more := len(list) - mostProblems
+// truncate returns the first problems of a list.
+func truncate(list []Problem) []Problem {
+	more := len(list) - maxProblems
 	if more <= 0 {
 		return list
 	}
-	list = slices.Clone(list[:mostProblems])
-	list[mostProblems-1].Text += fmt.Sprintf(" (and %d more)", more)
+	list = slices.Clone(list[:maxProblems])
+	list[maxProblems-1].Text += fmt.Sprintf(" (and %d more)", more)
 	return list
 }
 
-// problem takes in one that an object has.
+// problem adds a problem of an object.
 func (b *builder) problem(p sync.Problem) {
 	name := model.ServiceName{Namespace: p.Namespace, Name: p.Name}
 	if p.Kind == "Service" {
-		name.Name, _, _ = strings.Cut(p.Name, ":") // it may be one of a port
-		b.tell(name, Problem{"Service " + p.Namespace + "/" + p.Name, p.Reason, p.Text})
+		name.Name, _, _ = strings.Cut(p.Name, ":") // may be "name:port"
+		b.addProblem(name, Problem{"Service " + p.Namespace + "/" + p.Name, p.Reason, p.Text})
 		return
 	}
 	if p.Namespace == "" || b.query.Namespace == "" || b.query.Namespace == p.Namespace {
@@ -69,16 +69,16 @@ func (b *builder) problem(p sync.Problem) {
 	}
 }
 
-// tell notes what is wrong with a Service, if that is asked for.
-func (b *builder) tell(name model.ServiceName, p Problem) {
+// addProblem adds a problem of a Service, if the query asks for the Service.
+func (b *builder) addProblem(name model.ServiceName, p Problem) {
 	if b.query.wants(name) {
-		f := b.found(name)
+		f := b.service(name)
 		f.problems = append(f.problems, p)
 	}
 }
 
-// tellWithoutPort tells that there are endpoints, but none with the port.
-func (b *portBuilder) tellWithoutPort(all []model.EndpointExplanation) {
+// addNoPortProblem adds the problem that there are endpoints, but none with the port.
+func (b *portBuilder) addNoPortProblem(all []model.EndpointExplanation) {
 	if len(all) == 0 || slices.ContainsFunc(all, func(c model.EndpointExplanation) bool { return c.Cluster != model.ReasonNoPort }) {
 		return
 	}
@@ -92,21 +92,21 @@ func (b *portBuilder) tellWithoutPort(all []model.EndpointExplanation) {
 	}
 	slices.Sort(offered)
 	offered = slices.Compact(offered)
-	if more := len(offered) - mostProblems; more > 0 {
-		offered = append(offered[:mostProblems], fmt.Sprintf("%d more", more))
+	if more := len(offered) - maxProblems; more > 0 {
+		offered = append(offered[:maxProblems], fmt.Sprintf("%d more", more))
 	}
-	there := "none at all"
+	ports := "none at all"
 	if len(offered) > 0 {
-		there = strings.Join(offered, ", ")
+		ports = strings.Join(offered, ", ")
 	}
 	name := model.ServicePortName{ServiceName: b.known.Name, Port: b.key.name, Protocol: b.key.protocol}
-	b.found.problems = append(b.found.problems, Problem{
+	b.serviceBuilder.problems = append(b.serviceBuilder.problems, Problem{
 		"Service " + name.String(), ReasonNoPort, fmt.Sprintf("none of its %d %s endpoints has the port %s; their EndpointSlices have %s",
-			len(all), b.key.family, portText(b.key.name, b.key.protocol), there),
+			len(all), b.key.family, portText(b.key.name, b.key.protocol), ports),
 	})
 }
 
-// portText is a port's name and protocol; "TCP" of one without a name.
+// portText returns a port's name and protocol.
 func portText(name string, p model.Protocol) string {
 	if name == "" {
 		return strings.ToUpper(p.String()) + " without a name"

@@ -23,9 +23,9 @@ func named(change func(*model.Service)) []sync.Event {
 	return events
 }
 
-// TestAServiceIsInTheWorstStateThatIsTrue tells what is wrong in one word, and by
+// TestStateIsTheWorst tells what is wrong in one word, and by
 // which problem or endpoint.
-func TestAServiceIsInTheWorstStateThatIsTrue(t *testing.T) {
+func TestStateIsTheWorst(t *testing.T) {
 	object := sync.Object{Kind: "Service", Namespace: "shop", Name: "web"}
 	tests := []struct {
 		want   string
@@ -34,9 +34,9 @@ func TestAServiceIsInTheWorstStateThatIsTrue(t *testing.T) {
 		refuse bool
 	}{
 		{want: status.StateOK, events: web()},
-		{want: status.StateNone, events: web()[2:]},
+		{want: status.StateNoEndpoints, events: web()[2:]},
 		{
-			want: status.StateElsewhere, says: "NotLocal",
+			want: status.StateNotLocal, says: "NotLocal",
 			events: named(func(s *model.Service) {
 				s.InternalPolicy = model.PolicyLocal
 				for i := range s.Ports {
@@ -45,7 +45,7 @@ func TestAServiceIsInTheWorstStateThatIsTrue(t *testing.T) {
 			}),
 		},
 		{
-			want: status.StateElsewhere, says: "Drop",
+			want: status.StateNotLocal, says: "Drop",
 			events: named(func(s *model.Service) { s.ExternalPolicy = model.PolicyLocal }),
 		},
 		{
@@ -80,7 +80,7 @@ func TestAServiceIsInTheWorstStateThatIsTrue(t *testing.T) {
 			}
 			v := loop(t, config, k, tc.events)
 			for _, q := range []status.Query{{Name: "web"}, {Name: "web", Brief: true}} {
-				all := status.FromView(&v, q, then).Services
+				all := status.FromSnapshot(&v, q, then).Services
 				if len(all) != 1 {
 					t.Fatalf("there are %d Services", len(all))
 				}
@@ -95,7 +95,7 @@ func TestAServiceIsInTheWorstStateThatIsTrue(t *testing.T) {
 	}
 }
 
-func TestOfManyProblemsFewAreTold(t *testing.T) {
+func TestReportedProblemsAreLimited(t *testing.T) {
 	claim := func(name string, created int64) sync.Event {
 		s := model.Service{Name: model.ServiceName{Namespace: "shop", Name: name}, Created: created}
 		for _, f := range model.Families {
@@ -107,13 +107,13 @@ func TestOfManyProblemsFewAreTold(t *testing.T) {
 		return sync.SetService{Service: s}
 	}
 	v := loop(t, config, newKernel(), []sync.Event{claim("old", 1), claim("young", 2)})
-	problems := status.FromView(&v, status.Query{Name: "young"}, then).Services[0].Problems
+	problems := status.FromSnapshot(&v, status.Query{Name: "young"}, then).Services[0].Problems
 	if len(problems) != 20 || !strings.HasSuffix(problems[19].Text, "(and 180 more)") {
 		t.Errorf("%d problems are told, the last is %v", len(problems), problems[len(problems)-1])
 	}
 }
 
-func TestProblemsOfOtherObjectsAreThoseOfTheNamespaceAskedFor(t *testing.T) {
+func TestProblemsOfOtherObjectsAreOfTheQueriedNamespace(t *testing.T) {
 	slice := func(namespace string) sync.Event {
 		return sync.SetProblem{Object: sync.Object{Kind: "EndpointSlice", Namespace: namespace, Name: "x"}, Err: errors.New("bad")}
 	}
@@ -124,7 +124,7 @@ func TestProblemsOfOtherObjectsAreThoseOfTheNamespaceAskedFor(t *testing.T) {
 		"shop": "[EndpointSlice shop/x ServiceCIDR y]",
 	} {
 		var objects []string
-		for _, p := range status.FromView(&v, status.Query{Namespace: namespace}, then).Problems {
+		for _, p := range status.FromSnapshot(&v, status.Query{Namespace: namespace}, then).Problems {
 			objects = append(objects, p.Object)
 		}
 		if fmt.Sprint(objects) != want {

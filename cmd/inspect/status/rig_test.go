@@ -66,7 +66,7 @@ func both(t *testing.T, events []sync.Event) (daemon, kernel *status.Document) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return status.FromView(&v, status.Query{}, then), status.FromTables(tables, status.Query{}, then)
+	return status.FromSnapshot(&v, status.Query{}, then), status.FromTables(tables, status.Query{}, then)
 }
 
 func newKernel() sync.Kernel { return kerneltest.New() }

@@ -9,30 +9,30 @@ import (
 // Severities of a Service, by its state.
 const (
 	SeverityOK = "OK"
-	// SeverityNotice is that of a state which may be intended: on a node without
-	// endpoints of a Service, its Local policy drops what comes from outside.
+	// SeverityNotice is for states that may be intended: on a node without endpoints of a
+	// Service, its Local policy drops external traffic.
 	SeverityNotice = "Notice"
-	// SeverityProblem is that of a Service of which something is not served.
+	// SeverityProblem is for Services of which a part is not served.
 	SeverityProblem = "Problem"
 )
 
-// Severities are all that a Service may have.
+// Severities returns all severities.
 func Severities() []string { return []string{SeverityOK, SeverityNotice, SeverityProblem} }
 
-// Severity is that of the Service's state.
+// Severity returns the severity of the Service's state.
 func (s *Service) Severity() string {
 	switch s.State() {
 	case StateOK:
 		return SeverityOK
-	case StateElsewhere, StateOpen:
+	case StateNotLocal, StateOpen:
 		return SeverityNotice
 	}
 	return SeverityProblem
 }
 
-// Summary counts what a document says. A Service counts once, however many of its ports
-// have a problem, or how many problems a port has. What is wrong with objects that are
-// no Services is counted apart, since no row of a list of Services is about it.
+// Summary counts the Services and problems of a document. A Service counts once, however
+// many ports or problems it has. Problems of other objects are counted separately, since
+// no row of a list of Services shows them.
 type Summary struct {
 	Services int `json:"services"`
 	Problems int `json:"problems"` // Services of severity Problem
@@ -40,7 +40,7 @@ type Summary struct {
 	Others   int `json:"others"`   // problems of other objects
 }
 
-// Summary counts the Services of the document, and its problems.
+// Summary returns the summary of the document.
 func (d *Document) Summary() Summary {
 	out := Summary{Services: len(d.Services), Others: len(d.Problems)}
 	for i := range d.Services {
@@ -54,9 +54,9 @@ func (d *Document) Summary() Summary {
 	return out
 }
 
-// Why is the first problem of the Service in a line, and how many more it has; empty if
-// it has none.
-func (s *Service) Why() string {
+// FirstProblem returns the first problem of the Service in one line, with the number of
+// further ones; empty if it has none.
+func (s *Service) FirstProblem() string {
 	if len(s.Problems) == 0 {
 		return ""
 	}
@@ -67,7 +67,7 @@ func (s *Service) Why() string {
 	return text
 }
 
-// EndpointCount is how many endpoints the Service has, over all ports and both families.
+// EndpointCount counts the endpoints of the Service, over all ports and both families.
 func (s *Service) EndpointCount() Addresses {
 	if s.Addresses != nil {
 		return *s.Addresses
@@ -88,8 +88,8 @@ func (s *Service) EndpointCount() Addresses {
 	return out
 }
 
-// EndpointText is the number of endpoints that get connections, of how many in
-// EndpointSlices: "2/3". The kernel knows the first number only.
+// EndpointText returns the number of endpoints that get connections and of those in
+// EndpointSlices: "2/3". The kernel knows only the first number.
 func (d *Document) EndpointText(s *Service) string {
 	n := s.EndpointCount()
 	if d.Source == FromKernel {

@@ -6,14 +6,14 @@ import (
 	"kube-vmap/model"
 )
 
-// States are all that a Service may be in.
+// States returns all states of Services.
 func States() []string {
 	return []string{
-		StateRefused, StateConflict, StateUnusable, StateMissing, StateNoPort, StateNone, StateElsewhere, StateOpen, StateOK, StateProgrammed,
+		StateRefused, StateConflict, StateUnusable, StateMissing, StateNoPort, StateNoEndpoints, StateNotLocal, StateOpen, StateOK, StateProgrammed,
 	}
 }
 
-// Reasons are all why an endpoint may get no connections.
+// Reasons returns all reasons of endpoints without connections.
 func Reasons() (out []string) {
 	for r := model.ReasonNoPort; r <= model.ReasonOtherZones; r++ {
 		out = append(out, r.String())
@@ -21,7 +21,7 @@ func Reasons() (out []string) {
 	return append(out, ReasonNotProgrammed)
 }
 
-// Kinds are all that a frontend may be of.
+// Kinds returns all kinds of frontends.
 func Kinds() (out []string) {
 	for k := model.KindClusterIP; k <= model.KindLoadBalancerIP; k++ {
 		out = append(out, k.String())
@@ -29,11 +29,11 @@ func Kinds() (out []string) {
 	return append(out, External)
 }
 
-// Policies are all that a frontend may have, as far as one is known.
+// Policies returns all traffic policies.
 func Policies() []string { return slices.Clone(policies[:]) }
 
-// Verdicts are all that a frontend may have.
+// Verdicts returns all verdicts of frontends.
 func Verdicts() []string { return slices.Clone(verdicts[:]) }
 
-// Masquerades are all that a frontend may have, as far as one is known.
+// Masquerades returns all values of [Frontend.Masquerade].
 func Masquerades() []string { return slices.Clone(masquerades[:]) }

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Write writes a document as JSON, Service by Service: of a big cluster, all of it at
-// once would take as much memory again as the document.
+// Write writes a document as JSON, Service by Service: the JSON of a big cluster would
+// take as much memory again as the document.
 func (d *Document) Write(w io.Writer) error {
 	rest := *d
 	rest.Services = []Service{}
@@ -16,7 +16,7 @@ func (d *Document) Write(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("write a document: %w", err)
 	}
-	// Quotes within strings are escaped, so that this is the field.
+	// Quotes within strings are escaped, so this is the field.
 	before, after, _ := bytes.Cut(text, []byte(`"services":[]`))
 	if _, err := w.Write(append(bytes.Clone(before), `"services":[`...)); err != nil {
 		return err

@@ -75,7 +75,7 @@ func endpointStatus(e *status.Endpoint) (severity int, text string) {
 		return odd, clean(markOf(e.Reason))
 	}
 	text = "serves"
-	if e.Known().Terminating {
+	if e.KnownConditions().Terminating {
 		text = "serves while it terminates"
 	}
 	if e.Node != "" {

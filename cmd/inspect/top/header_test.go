@@ -8,9 +8,9 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// TestTheHeaderCountsWhatHasAMark has Services with problems of all sorts, and some
+// TestHeaderCountsMarkedServices has Services with problems of all sorts, and some
 // without any that have no endpoints, or none here.
-func TestTheHeaderCountsWhatHasAMark(t *testing.T) {
+func TestHeaderCountsMarkedServices(t *testing.T) {
 	problem := func(name, reason string) status.Service {
 		s := service("a", name, 1, 1)
 		s.Problems = []status.Problem{{Object: "Service a/" + name, Reason: reason, Text: "so it is"}, {Object: "Service a/" + name, Reason: reason, Text: "and so"}}
@@ -46,9 +46,9 @@ func TestTheHeaderCountsWhatHasAMark(t *testing.T) {
 	}
 }
 
-// TestTheStateOfOneServiceIsThatOfItsRow has an endpoint that is not ready, which is no
+// TestServiceStateEqualsItsRow has an endpoint that is not ready, which is no
 // problem of the Service.
-func TestTheStateOfOneServiceIsThatOfItsRow(t *testing.T) {
+func TestServiceStateEqualsItsRow(t *testing.T) {
 	for want, problems := range map[string][]status.Problem{"OK": nil, "! Unusable": {problemOf("a", "web", "so it is")}} {
 		s := service("a", "web", 1, 1)
 		s.Problems = problems
@@ -64,7 +64,7 @@ func TestTheStateOfOneServiceIsThatOfItsRow(t *testing.T) {
 	}
 }
 
-func TestThatThereIsNothingIsSaid(t *testing.T) {
+func TestEmptyResultIsReported(t *testing.T) {
 	for namespace, want := range map[string]string{"nosuch": "! there is no Service of namespace nosuch\n", "": "! there are no Services\n", "a": ""} {
 		synctest.Test(t, func(t *testing.T) {
 			d := three(0)

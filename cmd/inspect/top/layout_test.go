@@ -33,7 +33,7 @@ func TestColumnsDropByImportance(t *testing.T) {
 	}
 }
 
-func TestColumnsNeverTakeMoreThanThereIs(t *testing.T) {
+func TestColumnsFitTheWidth(t *testing.T) {
 	s := newSheet(document(0, service(strings.Repeat("n", 63), strings.Repeat("s", 63), 1, 1)), serviceRows, nil)
 	for room := 10; room < 400; room++ {
 		sum := mark

@@ -58,7 +58,7 @@ func TestRowsAreSortedByEachColumnBothWays(t *testing.T) {
 	}
 }
 
-func TestOneServicesEndpointsStayBelowItsFrontends(t *testing.T) {
+func TestEndpointsAreBelowFrontends(t *testing.T) {
 	columns := detailColumns()
 	s := newSheet(document(0, service("a", "web", 1, 1)), partRows, nil)
 	for i := range columns {
@@ -71,7 +71,7 @@ func TestOneServicesEndpointsStayBelowItsFrontends(t *testing.T) {
 	}
 }
 
-func TestSearchFindsNamesAndWhatIsWrong(t *testing.T) {
+func TestSearchFindsNamesAndProblems(t *testing.T) {
 	columns := overviewColumns()
 	for text, want := range map[string]string{
 		"":            "Zeta web idle broken",

@@ -42,7 +42,7 @@ func stateText(d *status.Document, s *status.Service) string {
 // serviceStatus is the state of a Service, and the first of its problems.
 func serviceStatus(d *status.Document, s *status.Service) (severity int, text string) {
 	text = stateText(d, s)
-	if why := s.Why(); why != "" {
+	if why := s.FirstProblem(); why != "" {
 		text += ": " + why
 	}
 	return severities[s.Severity()], clean(text)

@@ -68,7 +68,7 @@ type broken struct{ err error }
 
 func (b broken) Write([]byte) (int, error) { return 0, b.err }
 
-func TestLinesEndWhenNobodyReads(t *testing.T) {
+func TestLinesEndWhenTheReaderIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answers: []any{three(0), three(1)}}
 		if _, took, err := run(t.Context(), t, s, Config{Out: broken{syscall.EPIPE}}); err != nil || took != time.Second {
@@ -81,7 +81,7 @@ func TestLinesEndWhenNobodyReads(t *testing.T) {
 	})
 }
 
-func TestLinesGoOnAfterAnError(t *testing.T) {
+func TestLinesContinueAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("the socket is gone")
 		out, _, err := run(t.Context(), t, &script{answers: []any{three(0), three(1), gone, three(3)}}, Config{Count: 3})
@@ -97,7 +97,7 @@ func TestLinesGoOnAfterAnError(t *testing.T) {
 	})
 }
 
-func TestAnErrorInPlaceOfTheFirstOrLastAnswerIsReturned(t *testing.T) {
+func TestErrorOfFirstOrLastAnswerIsReturned(t *testing.T) {
 	gone := errors.New("the socket is gone")
 	for _, answers := range [][]any{{gone}, {three(0), gone}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestAnErrorInPlaceOfTheFirstOrLastAnswerIsReturned(t *testing.T) {
 	}
 }
 
-func TestASourceThatHangsIsGivenUp(t *testing.T) {
+func TestHangingSourceTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := Config{Interval: time.Second, Sort: "rate", Out: &bytes.Buffer{}, Source: hangs}
 		if err := Run(t.Context(), c); !errors.Is(err, context.DeadlineExceeded) {
@@ -123,7 +123,7 @@ func hangs(ctx context.Context, _ status.Query) (*status.Document, error) {
 	return nil, ctx.Err()
 }
 
-func TestLinesWithoutCountsSaySo(t *testing.T) {
+func TestLinesShowThatConnectionsAreNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := three(0)
 		d.Counted = false
@@ -137,7 +137,7 @@ func TestLinesWithoutCountsSaySo(t *testing.T) {
 	})
 }
 
-func TestANamespaceIsAskedFor(t *testing.T) {
+func TestNamespaceIsInTheQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answers: []any{three(0), three(1)}}
 		out, _, err := run(t.Context(), t, s, Config{Count: 1, Namespace: "b"})
@@ -147,7 +147,7 @@ func TestANamespaceIsAskedFor(t *testing.T) {
 	})
 }
 
-func TestWhatCannotWorkIsNamedByItsFlag(t *testing.T) {
+func TestInvalidOptionsNameTheirFlag(t *testing.T) {
 	for flag, c := range map[string]Config{
 		"--interval": {Interval: time.Millisecond, Sort: "rate"},
 		"--sort":     {Interval: time.Second, Sort: "beauty"},

@@ -30,7 +30,7 @@ func has(text string) func([]byte) bool {
 	return func(b []byte) bool { return bytes.Contains(b, []byte(text)) }
 }
 
-func TestTheProgramRunsByItself(t *testing.T) {
+func TestProgramRuns(t *testing.T) {
 	tm := started(t)
 	see(t, tm, has("54.0"))
 	tm.Type("/slow")
@@ -45,7 +45,7 @@ func TestTheProgramRunsByItself(t *testing.T) {
 // colours are the sequences that set any.
 var colours = regexp.MustCompile(`\x1b\[([0-9;]*;)?(38|48|3[0-7]|9[0-7])[;m]`)
 
-func TestNoColorIsHonoured(t *testing.T) {
+func TestNoColorIsRespected(t *testing.T) {
 	for setting, coloured := range map[string]bool{"NO_COLOR=": true, "NO_COLOR=1": false} {
 		t.Run(setting, func(t *testing.T) {
 			tm := started(t, setting)

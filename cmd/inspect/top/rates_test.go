@@ -7,7 +7,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-func TestRateIsWhatACounterGrowsByInASecondOfTheDocuments(t *testing.T) {
+func TestRateIsPerSecondOfDocumentTime(t *testing.T) {
 	web := func(n uint64) status.Service { return service("default", "web", n, 0) }
 	fresh := web(0)
 	fresh.Ports[3].Name = "another"
@@ -40,7 +40,7 @@ func TestRateIsWhatACounterGrowsByInASecondOfTheDocuments(t *testing.T) {
 	}
 }
 
-func TestOneCounterThatBeginsAgainDoesNotHideOthers(t *testing.T) {
+func TestResetCounterDoesNotHideOthers(t *testing.T) {
 	before, after := service("default", "web", 100, 0), service("default", "web", 104, 0)
 	after.Ports[2].Connections = 3
 	s := newSheet(document(1, after), serviceRows, newSheet(document(0, before), serviceRows, nil))
@@ -49,9 +49,9 @@ func TestOneCounterThatBeginsAgainDoesNotHideOthers(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotReadAgainKeepsItsRate has a source that reads its counters once in a
+// TestRateStaysUntilTheNextRead has a source that reads its counters once in a
 // second and is asked more often.
-func TestWhatIsNotReadAgainKeepsItsRate(t *testing.T) {
+func TestRateStaysUntilTheNextRead(t *testing.T) {
 	var s *sheet
 	for i, step := range []struct {
 		asked, read float64
@@ -78,7 +78,7 @@ func TestWhatIsNotReadAgainKeepsItsRate(t *testing.T) {
 	}
 }
 
-func TestNothingHasARateThatIsNotCounted(t *testing.T) {
+func TestUncountedRowsHaveNoRate(t *testing.T) {
 	one, two := document(0, service("default", "web", 0, 0)), document(1, service("default", "web", 5, 2))
 	two.Counted = false
 	s := newSheet(two, serviceRows, newSheet(one, serviceRows, nil))
@@ -103,7 +103,7 @@ func TestTotalsCountEachConnectionOnce(t *testing.T) {
 	}
 }
 
-func TestFrontendsAndEndpointsHaveRatesOfTheirOwn(t *testing.T) {
+func TestFrontendsAndEndpointsHaveRates(t *testing.T) {
 	one, two := service("a", "one", 0, 0), service("a", "one", 0, 0)
 	for i := range two.Ports {
 		two.Ports[i].Frontends[1].Connections = uint64(i + 1)
@@ -118,7 +118,7 @@ func TestFrontendsAndEndpointsHaveRatesOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestASourceRestsAsLongAsItWorks(t *testing.T) {
+func TestSourcePausesAsLongAsItTook(t *testing.T) {
 	for _, c := range []struct{ took, want time.Duration }{
 		{0, time.Second},
 		{300 * time.Millisecond, time.Second},

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-func TestWhatDoesNotPrintIsShownAsAQuestionMark(t *testing.T) {
+func TestUnprintableRunesBecomeQuestionMarks(t *testing.T) {
 	for text, want := range map[string]string{
 		"web":                 "web",
 		"größe 大":             "größe 大",
@@ -24,7 +24,7 @@ func TestWhatDoesNotPrintIsShownAsAQuestionMark(t *testing.T) {
 	}
 }
 
-func FuzzNamesNeverReachTheTerminalRaw(f *testing.F) {
+func FuzzNamesAreEscapedForTheTerminal(f *testing.F) {
 	f.Add("web", "\x1b[2J\x1b]52;c;aGk=\x07", "text\r\n\u202e")
 	f.Add("\u009b2J", "", "\x00\xff")
 	f.Fuzz(func(t *testing.T, namespace, name, problem string) {

@@ -17,7 +17,7 @@ func three(after float64) *status.Document {
 	return document(after, service("a", "slow", n, 3), service("b", "quick", 9*n, 1), service("c", "middle", 5*n, 2))
 }
 
-func TestTheSecondAnswerBringsRates(t *testing.T) {
+func TestSecondAnswerHasRates(t *testing.T) {
 	m := newScreen(t, &script{answers: []any{three(0), three(1)}})
 	m.onScreen(" - ", "- conn/s", "3 services", "node node-1", "version 1.0")
 	m.tick()
@@ -55,7 +55,7 @@ func TestKeysMoveTheSelection(t *testing.T) {
 	}
 }
 
-func TestOnlyRowsInSightAreDrawn(t *testing.T) {
+func TestOnlyVisibleRowsAreDrawn(t *testing.T) {
 	m := newScreen(t, &script{answers: []any{document(0, crowd(100, 0)...)}})
 	m.size(100, fixedLines+10)
 	for range 60 {
@@ -74,7 +74,7 @@ func TestOnlyRowsInSightAreDrawn(t *testing.T) {
 	_ = m.under()
 }
 
-func TestTheSelectedRowStaysSelectedWhenOthersPassIt(t *testing.T) {
+func TestSelectionFollowsItsRow(t *testing.T) {
 	m := newScreen(t, &script{answers: []any{three(0), document(1, service("a", "slow", 1, 3), service("b", "quick", 2, 1), service("c", "middle", 3, 2)), three(2)}})
 	m.press("down")
 	was := m.under()
@@ -95,7 +95,7 @@ func TestTheSelectedRowStaysSelectedWhenOthersPassIt(t *testing.T) {
 	}
 }
 
-func TestASignShowsTheOrder(t *testing.T) {
+func TestHeaderMarksTheSortColumn(t *testing.T) {
 	m := newScreen(t, &script{answers: []any{three(0)}})
 	for _, step := range []struct{ key, want string }{
 		{"1", "NAMESPACE▲"},
@@ -145,7 +145,7 @@ func TestSearchFollowsEachKey(t *testing.T) {
 	m.onScreen("slow")
 }
 
-func TestEnterShowsOneServiceAndEscGoesBack(t *testing.T) {
+func TestEnterShowsOneServiceAndEscReturns(t *testing.T) {
 	s := &script{answers: []any{three(0), three(1), three(2), three(3), three(4)}}
 	m := newScreen(t, s)
 	m.tick()
@@ -171,7 +171,7 @@ func TestEnterShowsOneServiceAndEscGoesBack(t *testing.T) {
 	m.onScreen("3 services")
 }
 
-func TestAnAnswerThatComesTooLateIsNotShown(t *testing.T) {
+func TestLateAnswerIsIgnored(t *testing.T) {
 	m := newScreen(t, &script{answers: []any{three(0), three(1), three(2)}})
 	_, ask := m.Update(due{m.turn})
 	if _, cmd := m.Update(keyOf("enter")); cmd != nil {
@@ -186,7 +186,7 @@ func TestAnAnswerThatComesTooLateIsNotShown(t *testing.T) {
 	m.onScreen("a/slow", "*:30080")
 }
 
-func TestAServiceThatIsGoneIsSaidToBe(t *testing.T) {
+func TestDeletedServiceIsReported(t *testing.T) {
 	m := newScreen(t, &script{answers: []any{three(0), three(1), document(2)}})
 	m.press("enter")
 	m.tick()
@@ -209,7 +209,7 @@ func TestProblemsOfAServiceAreShown(t *testing.T) {
 	}
 }
 
-func TestAnErrorIsShownWithItsTimeAndNumbersStay(t *testing.T) {
+func TestErrorIsShownBesideTheLastNumbers(t *testing.T) {
 	m := newScreen(t, &script{answers: []any{three(0), three(1), errors.New("the socket\nis gone"), three(3)}})
 	m.tick()
 	m.tick()
@@ -219,7 +219,7 @@ func TestAnErrorIsShownWithItsTimeAndNumbersStay(t *testing.T) {
 	m.notOnScreen("the socket")
 }
 
-func TestPauseAsksForNothing(t *testing.T) {
+func TestPauseStopsQueries(t *testing.T) {
 	s := &script{answers: []any{three(0), three(1)}}
 	m := newScreen(t, s)
 	m.press("p")
@@ -233,7 +233,7 @@ func TestPauseAsksForNothing(t *testing.T) {
 	m.onScreen(" 54.0 ")
 }
 
-func TestWithoutCountsOnlyActiveOnesAreShown(t *testing.T) {
+func TestOnlyActiveColumnShowsWithoutCounting(t *testing.T) {
 	d := three(0)
 	d.Counted = false
 	m := newScreen(t, &script{answers: []any{d}})
@@ -248,7 +248,7 @@ func TestWithoutCountsOnlyActiveOnesAreShown(t *testing.T) {
 	m.onScreen("ENDPOINTS▼")
 }
 
-func TestManyServicesAreAskedForInBrief(t *testing.T) {
+func TestManyServicesAreQueriedBriefly(t *testing.T) {
 	for n, brief := range map[int]bool{3: false, manyServices: false, manyServices + 1: true} {
 		s := &script{answers: []any{document(0, crowd(n, 0)...)}}
 		m := newScreen(t, s)
@@ -260,7 +260,7 @@ func TestManyServicesAreAskedForInBrief(t *testing.T) {
 	}
 }
 
-func TestKeysEndIt(t *testing.T) {
+func TestKeysQuit(t *testing.T) {
 	for _, keys := range [][]string{{"q"}, {"ctrl+c"}, {"/", "q", "ctrl+c"}, {"enter", "q"}, {"?", "q"}, {"?", "ctrl+c"}} {
 		m := newScreen(t, &script{answers: []any{three(0)}})
 		last := len(keys) - 1
@@ -274,7 +274,7 @@ func TestKeysEndIt(t *testing.T) {
 	}
 }
 
-func TestHelpIsThereAndGoes(t *testing.T) {
+func TestHelpOpensAndCloses(t *testing.T) {
 	m := newScreen(t, &script{answers: []any{three(0)}})
 	m.size(100, 24)
 	m.press("?")
@@ -288,7 +288,7 @@ func TestHelpIsThereAndGoes(t *testing.T) {
 	m.onScreen("slow")
 }
 
-func TestASearchDoesNotPasteByAProgram(t *testing.T) {
+func TestSearchDoesNotReadTheClipboard(t *testing.T) {
 	m := newScreen(t, &script{answers: []any{three(0)}})
 	m.press("/")
 	if _, cmd := m.Update(keyOf("ctrl+v")); cmd != nil {
@@ -296,7 +296,7 @@ func TestASearchDoesNotPasteByAProgram(t *testing.T) {
 	}
 }
 
-func TestWhatIsPastedIsSearchedForAndElseNoKeys(t *testing.T) {
+func TestPasteOnlyFillsTheSearch(t *testing.T) {
 	m := newScreen(t, &script{answers: []any{three(0), three(1)}})
 	m.send(tea.PasteMsg{Content: "q/p"})
 	m.onScreen("3 services")

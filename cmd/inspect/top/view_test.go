@@ -62,7 +62,7 @@ func TestNoLineIsWiderThanTheScreen(t *testing.T) {
 	}
 }
 
-func TestColoursSuitTheBackground(t *testing.T) {
+func TestColoursFollowTheBackground(t *testing.T) {
 	look := func(background color.Color) (list, search string) {
 		m := shop(t)
 		m.send(tea.BackgroundColorMsg{Color: background})
@@ -81,7 +81,7 @@ func TestColoursSuitTheBackground(t *testing.T) {
 	}
 }
 
-func TestTheScreenComesBackAsItWas(t *testing.T) {
+func TestScreenIsRestored(t *testing.T) {
 	for _, m := range []*screenOf{shop(t), {model: &model{}}} { // also of unknown size
 		if v := m.View(); !v.AltScreen || v.WindowTitle != "kube-vmap top" {
 			t.Errorf("the view is %+v", v)

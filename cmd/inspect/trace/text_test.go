@@ -32,7 +32,7 @@ func policy(code int32) trace.Step {
 	return trace.Step{Chain: "c", Kind: trace.KindPolicy, Verdict: trace.Verdict{Code: code}}
 }
 
-func TestEveryEndingIsSaidWithWhatToDoNext(t *testing.T) {
+func TestEveryEndingHasANextStep(t *testing.T) {
 	const drop, accept, stolen, queue = 0, 1, 2, 7<<16 | 3
 	begin, end := at("prerouting", "begin-prerouting", true), at("prerouting", "end-prerouting", true)
 	passed := func(hook string) trace.Visit { return at(hook, "end-"+hook, true) }
@@ -104,7 +104,7 @@ func TestEveryEndingIsSaidWithWhatToDoNext(t *testing.T) {
 	}
 }
 
-func TestWhatConntrackMakesOfAPacketIsSaid(t *testing.T) {
+func TestConntrackStateIsPrinted(t *testing.T) {
 	for state, want := range map[string]string{
 		"": ", in by eth0\n", "new": "opens a connection\n", "established": "of a connection that is there already",
 		"invalid": "it will not be translated", "untracked": "to connection tracking untracked",
@@ -116,7 +116,7 @@ func TestWhatConntrackMakesOfAPacketIsSaid(t *testing.T) {
 	}
 }
 
-func TestARuleThatIsGoneIsNotMadeUp(t *testing.T) {
+func TestDeletedRuleIsNotInvented(t *testing.T) {
 	gone := rule(0, ruletext.Rule{Handle: 12})
 	gone.Rule.Gone = true
 	w := trace.Path{Visits: []trace.Visit{at("forward", "c", false, gone)}}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestOtherSettingsOfTheRulesAreTold(t *testing.T) {
+func TestCompareReturnsOtherSettingsOfTheRules(t *testing.T) {
 	running := []byte(written(t, load(t, "--cluster-cidr=10.244.0.0/16,fd00:10:244::/56", "--hostname-override=worker-1",
 		"--nodeport-addresses=192.0.2.0/24,2001:db8::/64", "--masquerade-all", "-v=4", "--conntrack-min=7")))
 	for _, tc := range []struct {

@@ -59,7 +59,7 @@ func warned(c *Config, text string) []string {
 	return slices.DeleteFunc(slices.Clone(c.Warnings), func(w string) bool { return !strings.Contains(w, text) })
 }
 
-func TestEachModeMeansWhatItsSectionSays(t *testing.T) {
+func TestEachModeUsesItsSection(t *testing.T) {
 	const sections = `
 iptables: {masqueradeBit: 10, masqueradeAll: true, syncPeriod: 11s, minSyncPeriod: 1100ms}
 ipvs: {syncPeriod: 22s, minSyncPeriod: 2s, scheduler: sh}
@@ -121,7 +121,7 @@ func TestClusterCIDRsAreByFamily(t *testing.T) {
 	}
 }
 
-func TestPortsOfAProxyAreTheDefaultsAndTheConfiguredOnes(t *testing.T) {
+func TestProxyPortsAreDefaultsAndConfiguredOnes(t *testing.T) {
 	for flags, want := range map[string][]uint16{
 		"": {10249, 10256},
 		"--healthz-bind-address=192.0.2.1 --metrics-bind-address=[::]:2": {2, 10249, 10256},
@@ -152,7 +152,7 @@ func TestNodeNameIsTrimmedAndInLowerCase(t *testing.T) {
 	}
 }
 
-func TestFeatureGatesThatMeanSomethingCanBeClosed(t *testing.T) {
+func TestSupportedFeatureGatesCanBeClosed(t *testing.T) {
 	for _, test := range []struct {
 		fields, gate string
 		want         bool

@@ -131,7 +131,7 @@ func TestCompletedValuesAreValid(t *testing.T) {
 	}
 }
 
-func TestFlagsHaveKubeProxysDefaultsButForThese(t *testing.T) {
+func TestFlagsHaveKubeProxysDefaultsExceptThese(t *testing.T) {
 	others := map[string]string{
 		"proxy-mode":               "nftables",
 		"iptables-min-sync-period": "",
@@ -159,7 +159,7 @@ func TestFlagsHaveKubeProxysDefaultsButForThese(t *testing.T) {
 	}
 }
 
-func TestVerbosityHasAShortFlag(t *testing.T) {
+func TestVerbosityHasAShorthand(t *testing.T) {
 	for _, args := range [][]string{{"-v5"}, {"-v=5"}, {"-v", "5"}, {"--v=5"}} {
 		if got := load(t, args...).Verbosity(); got != 5 {
 			t.Errorf("%v: got %d", args, got)
@@ -301,7 +301,7 @@ func TestFlagsForSeveralModesSetTheSelectedOne(t *testing.T) {
 	}
 }
 
-func TestFlagsSayWhereServersListen(t *testing.T) {
+func TestFlagsSetServerAddresses(t *testing.T) {
 	for _, test := range []struct {
 		args             string
 		healthz, metrics string

@@ -70,7 +70,7 @@ func TestKubeadmsFileRunsUnchanged(t *testing.T) {
 	}
 }
 
-func TestDefaultsAreKubeProxysButForThese(t *testing.T) {
+func TestDefaultsAreKubeProxysExceptThese(t *testing.T) {
 	text, err := os.ReadFile("testdata/kube-proxy-1.36.yaml") // kube-proxy --proxy-mode=nftables --write-config-to
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestDefaultsAreKubeProxysButForThese(t *testing.T) {
 	}
 }
 
-func TestKubeProxysOwnFileMeansTheSame(t *testing.T) {
+func TestKubeProxysOwnFileIsAccepted(t *testing.T) {
 	c := load(t, "--config=testdata/kube-proxy-1.36.yaml", "--cluster-cidr=10.0.0.0/8")
 	if c.MinSyncPeriod() != time.Second {
 		t.Errorf("a minSyncPeriod of 1s is not honoured: %s", c.MinSyncPeriod())
@@ -135,7 +135,7 @@ func TestServersInAFileFollowBindAddress(t *testing.T) {
 	}
 }
 
-func TestAFileWinsOverFlagsButForSome(t *testing.T) {
+func TestFileOverridesMostFlags(t *testing.T) {
 	c := loadText(t, `
 clusterCIDR: 10.244.0.0/16
 hostnameOverride: file
@@ -158,7 +158,7 @@ logging: {verbosity: 3, format: json, flushFrequency: 6s, vmodule: [{filePattern
 	}
 }
 
-func TestUnknownAndDuplicateFieldsAreNamedInOneWarning(t *testing.T) {
+func TestUnknownAndDuplicateFieldsAreOneWarning(t *testing.T) {
 	c := loadText(t, "mode: nftables\nclusterCidr: 10.0.0.0/8\nnftables: {bit: 3, masqueradeAll: true}\n"+
 		"clusterCIDR: 10.244.0.0/16\noomScoreAdj: 1\noomScoreAdj: 1\n")
 	if c.Proxy.ClusterCIDR != "10.244.0.0/16" || !c.MasqueradeAll() || *c.Proxy.OOMScoreAdj != 1 {
@@ -177,7 +177,7 @@ func TestUnknownAndDuplicateFieldsAreNamedInOneWarning(t *testing.T) {
 	}
 }
 
-func TestAFileMayBeJSONOrHaveMarksAndComments(t *testing.T) {
+func TestFileMayBeJSONOrHaveMarkersAndComments(t *testing.T) {
 	for _, text := range []string{
 		`{"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "clusterCIDR": "10.0.0.0/8"}`,
 		"# comment\n---\n" + header + "clusterCIDR: 10.0.0.0/8\n---\n# the end\n",
@@ -196,7 +196,7 @@ func TestDocumentsAfterTheFirstAreAWarning(t *testing.T) {
 	}
 }
 
-func TestAFileThatCannotBeUsedIsNamedWithTheReason(t *testing.T) {
+func TestInvalidFileIsNamedWithTheReason(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"empty", "", "the file is empty"},
 		{"comments", "# nothing\n---\n", "the file is empty"},
@@ -221,7 +221,7 @@ func TestAFileThatCannotBeUsedIsNamedWithTheReason(t *testing.T) {
 	}
 }
 
-func TestAllFieldsThatCannotBeReadAreNamedAtOnce(t *testing.T) {
+func TestAllInvalidFieldsAreReportedTogether(t *testing.T) {
 	got := loadError(t, "--config", write(t, header+"iptables: {syncPeriod: a, minSyncPeriod: b}\nbindAddress: 7\n"))
 	for _, path := range []string{"iptables.syncPeriod: ", "iptables.minSyncPeriod: ", "bindAddress: "} {
 		if strings.Count(got, path) != 1 {
@@ -230,7 +230,7 @@ func TestAllFieldsThatCannotBeReadAreNamedAtOnce(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNotThereIsAnErrorOfTheFlag(t *testing.T) {
+func TestMissingFileIsAnErrorOfTheFlag(t *testing.T) {
 	for _, path := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir()} {
 		if got := loadError(t, "--config", path); !strings.HasPrefix(got, "--config: ") || !strings.Contains(got, path) {
 			t.Errorf("got %q", got)
@@ -238,7 +238,7 @@ func TestAFileThatIsNotThereIsAnErrorOfTheFlag(t *testing.T) {
 	}
 }
 
-func TestOnlyAPlainFileOfReasonableLengthIsRead(t *testing.T) {
+func TestOnlySmallRegularFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	pipe, long := filepath.Join(dir, "pipe"), filepath.Join(dir, "long")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
@@ -256,7 +256,7 @@ func TestOnlyAPlainFileOfReasonableLengthIsRead(t *testing.T) {
 	}
 }
 
-func TestAliasesThatRepeatTooMuchAreRefused(t *testing.T) {
+func TestLargeAliasExpansionIsRefused(t *testing.T) {
 	text := header + "metadata: {name: &a " + strings.Repeat("x", 100_000) + "}\nnodePortAddresses: [*a" + strings.Repeat(", *a", 800) + "]\n"
 	if _, err := parseFlags(t, "--config", write(t, text)).Config(); err == nil || !strings.Contains(err.Error(), "aliases") {
 		t.Errorf("got %v", err)

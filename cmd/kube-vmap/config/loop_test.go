@@ -29,7 +29,7 @@ func TestSchedulersHaveTheNamesOfIPVS(t *testing.T) {
 	}
 }
 
-func TestSchedulersThatAreNotHereAreAWarningThatSaysWhy(t *testing.T) {
+func TestUnsupportedSchedulersAreAWarningWithTheReason(t *testing.T) {
 	for name, why := range map[string]string{
 		"lc": "connections", "wlc": "connections", "lblc": "connections", "lblcr": "connections",
 		"sed": "connections", "nq": "connections", "dh": "every client", "fo": "weights",
@@ -47,7 +47,7 @@ func TestSchedulersThatAreNotHereAreAWarningThatSaysWhy(t *testing.T) {
 	}
 }
 
-func TestExternalIPsAreServedUnlessTheGateIsClosed(t *testing.T) {
+func TestExternalIPsFollowTheirFeatureGate(t *testing.T) {
 	for fields, want := range map[string]bool{
 		"": true,
 		"featureGates: {AllowServiceExternalIPs: true}":  true,

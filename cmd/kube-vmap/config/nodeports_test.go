@@ -67,7 +67,7 @@ func TestBindAddressIsThePrimaryAddressUnlessUnspecified(t *testing.T) {
 	}
 }
 
-func TestNodePortsWhereNobodyMayWantThemAreAWarning(t *testing.T) {
+func TestUnexpectedNodePortAddressesAreAWarning(t *testing.T) {
 	const (
 		loopback = "do not answer on 127.0.0.0/8"
 		open4    = "nodePortAddresses: has no range of family IPv4"

@@ -121,7 +121,7 @@ func TestErrorsOfFlagsThatWinNameTheFlagAndOthersTheFile(t *testing.T) {
 	}
 }
 
-func TestAllErrorsAreReportedAtOnce(t *testing.T) {
+func TestAllErrorsAreReportedTogether(t *testing.T) {
 	got := loadError(t, "--proxy-mode=x", "--oom-score-adj=5000", "--conntrack-min=-1", "--cluster-cidr=x", "--bind-address=x")
 	for _, want := range []string{"--proxy-mode: ", "--oom-score-adj: ", "--conntrack-min: ", "--cluster-cidr: ", "--bind-address: "} {
 		if strings.Count(got, want) != 1 {
@@ -130,7 +130,7 @@ func TestAllErrorsAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-func TestLimitsThemselvesAreValid(t *testing.T) {
+func TestBoundaryValuesAreValid(t *testing.T) {
 	for _, fields := range []string{
 		"nftables: {masqueradeBit: 0}",
 		"nftables: {masqueradeBit: 31}",

@@ -21,7 +21,7 @@ func TestOtherModesAreAWarning(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoMeaningIsNamedInOneWarning(t *testing.T) {
+func TestFieldsWithoutEffectAreOneWarning(t *testing.T) {
 	for _, test := range []struct {
 		fields string
 		want   string // none: no such warning
@@ -68,7 +68,7 @@ func TestWhatHasNoMeaningIsNamedInOneWarning(t *testing.T) {
 	}
 }
 
-func TestFlagsWithoutMeaningAreNamedAsFlags(t *testing.T) {
+func TestFlagsWithoutEffectAreWarnedAbout(t *testing.T) {
 	args := "--ipvs-strict-arp --iptables-localhost-nodeports=false --boot-id-file=/b --machine-id-file=/m --vmodule=a=1 " +
 		"--feature-gates=AllBeta=false --iptables-masquerade-bit=7 --ipvs-sync-period=7s"
 	want := []string{"set, but without effect here: --boot-id-file, --ipvs-strict-arp, --ipvs-sync-period, " +

@@ -156,9 +156,9 @@ const (
 	invalid = header + "clusterCIDR: none\n"
 )
 
-// TestWatchEndsWithAChangeHoweverItIsMade changes a file twice, first in a way
+// TestWatchNoticesEveryKindOfChange changes a file twice, first in a way
 // that makes no difference.
-func TestWatchEndsWithAChangeHoweverItIsMade(t *testing.T) {
+func TestWatchNoticesEveryKindOfChange(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		setUp func(t *testing.T, dir string) (path string, change func(text string))
@@ -231,7 +231,7 @@ func TestWatchEndsWithAChangeHoweverItIsMade(t *testing.T) {
 	}
 }
 
-func TestWatchEndsWithAChangeThatCameBeforeIt(t *testing.T) {
+func TestWatchNoticesEarlierChanges(t *testing.T) {
 	path := write(t, before)
 	c := load(t, "--config", path)
 	put(t, path, after)
@@ -240,7 +240,7 @@ func TestWatchEndsWithAChangeThatCameBeforeIt(t *testing.T) {
 	}
 }
 
-func TestWatchGoesOnIfTheFileCannotBeUsed(t *testing.T) {
+func TestWatchIgnoresInvalidFiles(t *testing.T) {
 	t.Parallel()
 	path := write(t, before)
 	w := watch(t, load(t, "--config", path))
@@ -257,7 +257,7 @@ func TestWatchGoesOnIfTheFileCannotBeUsed(t *testing.T) {
 	w.ends(ErrChanged)
 }
 
-func TestWatchEndsWithoutAnErrorWhenToldTo(t *testing.T) {
+func TestWatchEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	path := write(t, before)
 	w := watch(t, load(t, "--config", path))
@@ -269,7 +269,7 @@ func TestWatchEndsWithoutAnErrorWhenToldTo(t *testing.T) {
 	none.stops()
 }
 
-func TestWithoutAFileWatchWaits(t *testing.T) {
+func TestWatchWithoutFileWaits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- load(t).Watch(ctx, slog.New(slog.DiscardHandler)) }()
@@ -279,7 +279,7 @@ func TestWithoutAFileWatchWaits(t *testing.T) {
 	}
 }
 
-func TestWhatAFlagOverridesIsNoChange(t *testing.T) {
+func TestOverriddenFieldIsNoChange(t *testing.T) {
 	t.Parallel()
 	path := write(t, before)
 	w := watch(t, load(t, "--config", path, "--hostname-override=worker-1", "-v=2"))
@@ -289,7 +289,7 @@ func TestWhatAFlagOverridesIsNoChange(t *testing.T) {
 	w.ends(ErrChanged)
 }
 
-func TestAChangeIsFoundWithoutNotices(t *testing.T) {
+func TestWatchFindsChangesWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	path := write(t, before)
 	w := watchWith(t, load(t, "--config", path),
@@ -300,7 +300,7 @@ func TestAChangeIsFoundWithoutNotices(t *testing.T) {
 	w.ends(ErrChanged)
 }
 
-func TestOtherFilesInTheFolderAreNotHeard(t *testing.T) {
+func TestOtherFilesInTheFolderAreIgnored(t *testing.T) {
 	path := write(t, before)
 	w := newWatcher(path, slog.New(slog.DiscardHandler))
 	defer w.close()
@@ -318,7 +318,7 @@ func TestOtherFilesInTheFolderAreNotHeard(t *testing.T) {
 	}
 }
 
-func TestFoldersThatTheFileIsNoLongerInAreNotWatched(t *testing.T) {
+func TestFormerFoldersOfTheFileAreNotWatched(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "config.conf")
 	w := newWatcher(link, slog.New(slog.DiscardHandler))
 	defer w.close()
@@ -336,7 +336,7 @@ func TestFoldersThatTheFileIsNoLongerInAreNotWatched(t *testing.T) {
 	}
 }
 
-func TestLinksInARingEnd(t *testing.T) {
+func TestSymlinkLoopsEnd(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	must(t, os.Symlink(a, b))

@@ -22,7 +22,7 @@ func written(t *testing.T, c *Config) string {
 	return b.String()
 }
 
-func TestWhatIsWrittenIsReadAsTheSameAndWithoutWarnings(t *testing.T) {
+func TestWrittenConfigRoundTrips(t *testing.T) {
 	for _, args := range [][]string{
 		{"--cluster-cidr=10.244.0.0/16"},
 		{"--config=testdata/kubeadm-1.36.yaml", "--hostname-override=worker-1", "-v=4"},
@@ -49,7 +49,7 @@ func TestWhatIsWrittenIsReadAsTheSameAndWithoutWarnings(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenInOtherModesKeepsTheMode(t *testing.T) {
+func TestWrittenConfigKeepsTheMode(t *testing.T) {
 	for _, mode := range []string{"iptables", "ipvs"} {
 		c := load(t, "--proxy-mode", mode, "--masquerade-all", "--iptables-masquerade-bit=7",
 			"--iptables-sync-period=40s", "--ipvs-sync-period=50s")
@@ -63,7 +63,7 @@ func TestWhatIsWrittenInOtherModesKeepsTheMode(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenHasKindAndEveryField(t *testing.T) {
+func TestWrittenConfigHasKindAndEveryField(t *testing.T) {
 	text := written(t, load(t))
 	reference, err := os.ReadFile("testdata/kube-proxy-1.36.yaml")
 	if err != nil {
@@ -93,7 +93,7 @@ func names(text string) []string {
 	return out
 }
 
-func TestWhatCannotBeWrittenIsAWarning(t *testing.T) {
+func TestUnwritableSettingsAreAWarning(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	for _, flag := range []string{"--healthz-port=0", "--metrics-bind-address="} {
 		if got := warned(load(t, "--write-config-to", path, flag), "cannot say"); len(got) != 1 {
@@ -109,7 +109,7 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, os.ErrClosed }
 
-func TestWriteReturnsErrors(t *testing.T) {
+func TestWriteReturnsWriterErrors(t *testing.T) {
 	if err := load(t).Write(brokenWriter{}); err == nil {
 		t.Error("no error")
 	}

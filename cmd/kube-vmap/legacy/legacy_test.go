@@ -76,7 +76,7 @@ func TestSavedTextIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestWordsAreThoseOfIPTables(t *testing.T) {
+func TestWordsAreSplitLikeIPTables(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{`-m comment --comment "a b" -j X`, `-m|comment|--comment|a b|-j|X`},
 		{`--comment "say \"hi\"" -j X`, `--comment|say "hi"|-j|X`},
@@ -94,7 +94,7 @@ func TestWordsAreThoseOfIPTables(t *testing.T) {
 	}
 }
 
-func TestTextThatIsNoSaveIsAnError(t *testing.T) {
+func TestInvalidSavedTextIsAnError(t *testing.T) {
 	for _, text := range []string{"*nat\n:PREROUTING\nCOMMIT\n", "*nat\nDROP everything\nCOMMIT\n"} {
 		if _, err := parse("nat", text); err == nil {
 			t.Errorf("no error for %q", text)
@@ -160,7 +160,7 @@ func (n *node) called(t *testing.T) string {
 	return string(text)
 }
 
-func TestOnlyWhatIsKubeProxysIsRestored(t *testing.T) {
+func TestOnlyKubeProxysRulesAreRemoved(t *testing.T) {
 	for _, tc := range []struct{ family, names string }{
 		{"iptables-legacy", "ip_tables_names"},
 		{"ip6tables-legacy", "ip6_tables_names"},
@@ -194,7 +194,7 @@ TOOL-save -t filter
 	}
 }
 
-func TestNothingRunsWhereThereAreNoTables(t *testing.T) {
+func TestNoProgramRunsWithoutLegacyTables(t *testing.T) {
 	for name, tables := range map[string]map[string]string{
 		"a kernel without legacy iptables": {},
 		"no tables":                        {"ip_tables_names": "", "ip6_tables_names": "\n"},
@@ -224,7 +224,7 @@ func TestMissingProgramsAreOneWarning(t *testing.T) {
 	}
 }
 
-func TestOneFamilysTroubleDoesNotKeepTheOther(t *testing.T) {
+func TestErrorInOneFamilyDoesNotStopTheOther(t *testing.T) {
 	n := newNode(t, map[string]string{"ip_tables_names": "nat\n", "ip6_tables_names": "nat\n"})
 	n.install(t, "iptables-legacy", 4)
 	n.install(t, "ip6tables-legacy", 0)
@@ -239,7 +239,7 @@ func TestOneFamilysTroubleDoesNotKeepTheOther(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextEndsTheRemoval(t *testing.T) {
+func TestRemovalEndsWithItsContext(t *testing.T) {
 	n := newNode(t, map[string]string{"ip_tables_names": "nat\n"})
 	n.install(t, "iptables-legacy", 0)
 	ctx, cancel := context.WithCancel(t.Context())

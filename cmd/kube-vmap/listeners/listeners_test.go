@@ -89,9 +89,9 @@ func handOver(t *testing.T, l *net.TCPListener) (end func()) {
 	}
 }
 
-// TestASocketOfOursThatClosesMeanwhileIsNotForeign looks while the process ends, which
+// TestOwnClosingSocketIsNotForeign looks while the process ends, which
 // closes what it listens on.
-func TestASocketOfOursThatClosesMeanwhileIsNotForeign(t *testing.T) {
+func TestOwnClosingSocketIsNotForeign(t *testing.T) {
 	for range 500 {
 		l, port := listen(t, addresses[0])
 		closed := make(chan error)

@@ -9,7 +9,7 @@ import (
 	"kube-vmap/cmd/kube-vmap/logring"
 )
 
-func TestWarningsAreKeptWithWhatTheirLoggerHas(t *testing.T) {
+func TestRingKeepsWarningsWithTheirAttributes(t *testing.T) {
 	var kept logring.Log
 	log := slog.New(kept.Handler(slog.DiscardHandler))
 	log.Info("not kept")
@@ -21,7 +21,7 @@ func TestWarningsAreKeptWithWhatTheirLoggerHas(t *testing.T) {
 	}
 }
 
-func TestTheOldestLinesGo(t *testing.T) {
+func TestOldestLinesAreDropped(t *testing.T) {
 	var kept logring.Log
 	log := slog.New(kept.Handler(slog.DiscardHandler))
 	for i := range 1000 {

@@ -34,7 +34,7 @@ func sample() *cobra.Command {
 	return root
 }
 
-func TestAPageHasEverythingInItsPlace(t *testing.T) {
+func TestPageHasAllSections(t *testing.T) {
 	pages := man.Manual{
 		Root: sample(), Files: []man.File{{Path: "/etc/tool.conf", Meaning: "What it reads."}}, SeeAlso: []string{"nft(8)"},
 	}.Pages()
@@ -48,7 +48,7 @@ func TestAPageHasEverythingInItsPlace(t *testing.T) {
 	}
 }
 
-func TestPagesOfTheSameCommandAreTheSame(t *testing.T) {
+func TestPagesAreReproducible(t *testing.T) {
 	root := sample()
 	first := man.Manual{Root: root}.Pages()
 	if diff := cmp.Diff(first, man.Manual{Root: root}.Pages()); diff != "" {

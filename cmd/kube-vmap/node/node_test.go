@@ -144,7 +144,7 @@ func TestLimitGrowsWithTheCPUsUpToACap(t *testing.T) {
 	}
 }
 
-func TestReadOnlySysctlsAreNoErrorWhereTheyFit(t *testing.T) {
+func TestReadOnlySysctlsThatFitAreNoError(t *testing.T) {
 	larger := with(fitting(), "max", "262144")
 	for _, errno := range []unix.Errno{unix.EROFS, unix.EACCES, unix.EPERM} {
 		for _, values := range []map[string]string{fitting(), larger} {
@@ -157,7 +157,7 @@ func TestReadOnlySysctlsAreNoErrorWhereTheyFit(t *testing.T) {
 	}
 }
 
-func TestReadOnlySysctlsThatDoNotFitAreNoErrorWhereTheProxyIsToContinueOnError(t *testing.T) {
+func TestUnfitReadOnlySysctlsAreLoggedWithContinueOnError(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.EROFS, unix.EACCES, unix.EPERM, unix.EINVAL} {
 		m := newMachine(t, with(fitting(), "tcp_timeout_established", "432000"))
 		m.forbid(errno)
@@ -170,7 +170,7 @@ func TestReadOnlySysctlsThatDoNotFitAreNoErrorWhereTheProxyIsToContinueOnError(t
 	}
 }
 
-func TestErrorsSayWhatIsWrongAndWhatToDo(t *testing.T) {
+func TestErrorsGiveReasonAndRemedy(t *testing.T) {
 	const established, closeWait = "net.netfilter.nf_conntrack_tcp_timeout_established", "net.netfilter.nf_conntrack_tcp_timeout_close_wait"
 	missing := fitting()
 	delete(missing, "max")
@@ -218,7 +218,7 @@ func TestErrorsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 	}
 }
 
-func TestLimitsOfTheHostAreLeftWithOneLineOfLog(t *testing.T) {
+func TestUnwritableLimitsAreSkippedWithALogLine(t *testing.T) {
 	m := newMachine(t, with(with(fitting(), "max", "r65536"), "buckets", "r16384"))
 	if err := m.setConntrack(defaults); err != nil {
 		t.Error(err)
@@ -234,7 +234,7 @@ func TestLimitsOfTheHostAreLeftWithOneLineOfLog(t *testing.T) {
 	}
 }
 
-func TestTooFewBucketsAreAWarning(t *testing.T) {
+func TestTooFewHashBucketsAreAWarning(t *testing.T) {
 	m := newMachine(t, with(fitting(), "buckets", "16384"))
 	m.forbid(unix.EROFS)
 	if err := m.setConntrack(defaults); err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheStatusPageIsServedOnlyIfItIsThere(t *testing.T) {
+func TestStatusPageIsServedOnlyIfConfigured(t *testing.T) {
 	with := sample(t)
 	with.Status = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if got := w.Header().Get("Cache-Control"); got != "no-store" {

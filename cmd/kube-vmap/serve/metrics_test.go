@@ -109,7 +109,7 @@ func matches(pattern, text string) bool {
 	return text == "" || parts[len(parts)-1] == ""
 }
 
-func TestNothingElseIsServed(t *testing.T) {
+func TestOtherPathsAreNotServed(t *testing.T) {
 	without := sample(t)
 	without.Profiling = false
 	ungated := sample(t)
@@ -129,7 +129,7 @@ func TestNothingElseIsServed(t *testing.T) {
 	}
 }
 
-func TestNothingCanBeChangedButTheLogLevel(t *testing.T) {
+func TestOnlyTheLogLevelCanBeChanged(t *testing.T) {
 	for _, path := range []string{
 		"/metrics", "/metrics/slis", "/healthz", "/proxyMode", "/configz", "/flagz", "/statusz", "/debug/flags",
 		"/debug/pprof/", "/debug/pprof/profile", "/debug/pprof/symbol", "/debug/pprof/trace",
@@ -147,7 +147,7 @@ func TestNothingCanBeChangedButTheLogLevel(t *testing.T) {
 	}
 }
 
-func TestTheLogLevelCanBePut(t *testing.T) {
+func TestLogLevelCanBeChanged(t *testing.T) {
 	for body, want := range map[string]struct{ code, v int }{
 		"0": {200, 0}, "4": {200, 4}, " 10\n": {200, 10}, "2147483647": {200, 2147483647},
 		"": {400, -1}, "-1": {400, -1}, "debug": {400, -1}, "4 5": {400, -1}, "2147483648": {400, -1},
@@ -167,7 +167,7 @@ func TestTheLogLevelCanBePut(t *testing.T) {
 	}
 }
 
-func TestPagesForPeopleAreTextOnly(t *testing.T) {
+func TestFlagzAndStatuszAreTextOnly(t *testing.T) {
 	for accept, want := range map[string]int{
 		"": 200, "*/*": 200, "text/plain": 200, "text/*;q=0.5": 200, "text/html, Text/Plain; charset=utf-8": 200,
 		"application/json;as=Flagz;v=v1beta1;g=config.k8s.io, */*": 200,
@@ -183,7 +183,7 @@ func TestPagesForPeopleAreTextOnly(t *testing.T) {
 	}
 }
 
-func TestStatuszClaimsToEmulateNothingUnknown(t *testing.T) {
+func TestStatuszWithoutKnownKubernetesVersion(t *testing.T) {
 	c := sample(t)
 	c.Kubernetes = ""
 	if w := ask(t, c, request(t, http.MethodGet, "/statusz", "")); strings.Contains(w.Body.String(), "Emulation") {
@@ -201,7 +201,7 @@ func TestPingsAreCounted(t *testing.T) {
 	}
 }
 
-func TestAConfigurationOfNoKindIsAMistake(t *testing.T) {
+func TestConfigzRefusesObjectsWithoutKind(t *testing.T) {
 	for name, change := range map[string]func(*MetricsConfig){
 		"none":           func(c *MetricsConfig) { c.Object = nil },
 		"none of a kind": func(c *MetricsConfig) { c.Object = &v1alpha1.KubeProxyConfiguration{} },
@@ -214,7 +214,7 @@ func TestAConfigurationOfNoKindIsAMistake(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeGatheredKeepsNothingElseFromBeingServed(t *testing.T) {
+func TestFailingMetricDoesNotHideOthers(t *testing.T) {
 	c := sample(t)
 	var log *journal
 	c.Log, log = logged()
@@ -230,7 +230,7 @@ func TestWhatCannotBeGatheredKeepsNothingElseFromBeingServed(t *testing.T) {
 	}
 }
 
-func TestOnlySoManyScrapeAtATime(t *testing.T) {
+func TestConcurrentScrapesAreLimited(t *testing.T) {
 	c := sample(t)
 	gathers, gathered := make(chan struct{}), make(chan struct{})
 	r := prometheus.NewRegistry()
@@ -266,7 +266,7 @@ func TestOnlySoManyScrapeAtATime(t *testing.T) {
 	}
 }
 
-func TestNothingIsRecordedForLong(t *testing.T) {
+func TestProfileDurationIsLimited(t *testing.T) {
 	for seconds, want := range map[string]int{"301": 400, "1e9": 400, "Inf": 400, "NaN": 400, "0.01": 200} {
 		for _, profile := range []string{"profile", "trace", "goroutine"} {
 			if want == 200 && profile != "trace" {

@@ -27,7 +27,7 @@ func dialAs(t *testing.T, uid int, socket string) net.Conn {
 	return conn
 }
 
-func TestWhoIsNotAnsweredTakesNoPlaceOfRoot(t *testing.T) {
+func TestOtherUsersDoNotUseRootsConnections(t *testing.T) {
 	needRoot(t)
 	socket := fmt.Sprintf("@kube-vmap-places-%d", os.Getpid())
 	serveStatus(t, socket, func(context.Context, status.Query) (*status.Document, error) { return &status.Document{}, nil })
@@ -54,7 +54,7 @@ func TestWhoIsNotAnsweredTakesNoPlaceOfRoot(t *testing.T) {
 	}
 }
 
-func TestRootsPlacesHaveABound(t *testing.T) {
+func TestRootConnectionsAreLimited(t *testing.T) {
 	needRoot(t)
 	socket := filepath.Join(t.TempDir(), "s")
 	serveStatus(t, socket, nil)

@@ -98,7 +98,7 @@ func get(t *testing.T, addr string) (string, error) {
 	return string(body), err
 }
 
-func TestAServerServesItsAddressUntilItsContextEnds(t *testing.T) {
+func TestServerServesUntilItsContextEnds(t *testing.T) {
 	for _, host := range hosts {
 		t.Run(host, func(t *testing.T) {
 			log, _ := logged()
@@ -119,7 +119,7 @@ func TestAServerServesItsAddressUntilItsContextEnds(t *testing.T) {
 	}
 }
 
-func TestAnUnspecifiedHostIsBothFamilies(t *testing.T) {
+func TestUnspecifiedHostServesBothFamilies(t *testing.T) {
 	for _, host := range []string{"0.0.0.0", "::", ""} {
 		log, _ := logged()
 		s := New(Config{Name: "test", Address: net.JoinHostPort(host, "0"), Handler: content("text/plain", "here"), Log: log})
@@ -136,7 +136,7 @@ func TestAnUnspecifiedHostIsBothFamilies(t *testing.T) {
 	}
 }
 
-func TestAServerThatMustBindEndsWithTheFirstError(t *testing.T) {
+func TestHardFailServerReturnsTheFirstError(t *testing.T) {
 	for _, host := range hosts {
 		taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
 		if err != nil {
@@ -195,7 +195,7 @@ func (n *network) tried() int {
 	return n.tries
 }
 
-func TestAServerTriesUntilItCan(t *testing.T) {
+func TestServerRetriesUntilItCanListen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, text := logged()
 		s := New(Config{Name: "health", Address: "192.0.2.1:10256", Log: log})
@@ -243,7 +243,7 @@ func TestAServerTriesUntilItCan(t *testing.T) {
 	})
 }
 
-func TestAServerWithoutAnAddressServesNothing(t *testing.T) {
+func TestServerWithoutAddressServesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, text := logged()
 		s := New(Config{Name: "metrics", HardFail: true, Log: log})
@@ -259,7 +259,7 @@ func TestAServerWithoutAnAddressServesNothing(t *testing.T) {
 	})
 }
 
-func TestRequestsUnderWayMayEndAndDoNotHoldUp(t *testing.T) {
+func TestShutdownWaitsBrieflyForRequests(t *testing.T) {
 	for name, lasts := range map[string]time.Duration{"a short one": 100 * time.Millisecond, "a long one": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -298,7 +298,7 @@ func TestRequestsUnderWayMayEndAndDoNotHoldUp(t *testing.T) {
 	}
 }
 
-func TestHeadersAreNotReadWithoutEnd(t *testing.T) {
+func TestHeaderSizeIsLimited(t *testing.T) {
 	log, _ := logged()
 	s := New(Config{Name: "test", Address: "127.0.0.1:0", Log: log, Handler: content("text/plain", "here")})
 	_, addr := bound(t, s)
@@ -315,7 +315,7 @@ func TestHeadersAreNotReadWithoutEnd(t *testing.T) {
 	}
 }
 
-func TestAFloodOfConnectionsKeepsNoProbeOut(t *testing.T) {
+func TestFloodOfConnectionsDoesNotBlockProbes(t *testing.T) {
 	for _, host := range hosts {
 		log, _ := logged()
 		s := New(Config{Name: "test", Address: net.JoinHostPort(host, "0"), Handler: content("text/plain", "here"), Log: log})
@@ -342,7 +342,7 @@ func TestAFloodOfConnectionsKeepsNoProbeOut(t *testing.T) {
 	}
 }
 
-func TestNoQuestionIsWorthALineOfLog(t *testing.T) {
+func TestRequestsAreNotLogged(t *testing.T) {
 	log, text := logged()
 	s := New(Config{Name: "test", Address: "127.0.0.1:0", Handler: content("text/plain", "here"), Log: log})
 	_, addr := bound(t, s)

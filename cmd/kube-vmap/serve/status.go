@@ -38,7 +38,7 @@ func NewStatus(c StatusConfig) *Server {
 	mux.Handle("GET "+status.PathMetrics, promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	return New(Config{
 		Name: "status", Address: c.Socket, Network: "unix", Minor: true, MaxConnections: maxStatus,
-		Handler: noStore(rootOnly(status.ShowLife(mux))), Log: c.Log,
+		Handler: noStore(rootOnly(status.AckRequests(mux))), Log: c.Log,
 	})
 }
 
@@ -49,7 +49,7 @@ const writeTimeout = 30 * time.Second
 // StatusJSON serves status documents.
 func StatusJSON(answer status.Answer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		doc, err := answer(r.Context(), status.QueryOf(r.URL.Query()))
+		doc, err := answer(r.Context(), status.ParseQuery(r.URL.Query()))
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // fails only without a connection
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

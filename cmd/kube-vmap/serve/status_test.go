@@ -11,11 +11,11 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// TestAnAnswerThatTookLongIsStillSent has a server that gives each question less time
+// TestSlowAnswerIsSent has a server that gives each question less time
 // than the answer takes.
-func TestAnAnswerThatTookLongIsStillSent(t *testing.T) {
+func TestSlowAnswerIsSent(t *testing.T) {
 	const limit = 50 * time.Millisecond
-	s := httptest.NewUnstartedServer(status.ShowLife(StatusJSON(func(context.Context, status.Query) (*status.Document, error) {
+	s := httptest.NewUnstartedServer(status.AckRequests(StatusJSON(func(context.Context, status.Query) (*status.Document, error) {
 		<-time.After(2 * limit)
 		return &status.Document{Node: "busy"}, nil
 	})))

@@ -35,8 +35,8 @@ func inspectServer(t *testing.T, limit time.Duration, write func(context.Context
 	}
 }
 
-// TestTextsAreWrittenInTurn also where that takes longer than a question may.
-func TestTextsAreWrittenInTurn(t *testing.T) {
+// TestTextsAreWrittenOneAtATime also where that takes longer than a question may.
+func TestTextsAreWrittenOneAtATime(t *testing.T) {
 	const limit, clients = 50 * time.Millisecond, 4
 	var now atomic.Int32
 	ask := inspectServer(t, limit, func(_ context.Context, w io.Writer) error {
@@ -66,7 +66,7 @@ func TestTextsAreWrittenInTurn(t *testing.T) {
 	}
 }
 
-func TestATextThatCannotBeHadIsAnErrorAndAPartIsNotAWhole(t *testing.T) {
+func TestTextErrorIsReturnedAndPartialTextIsAborted(t *testing.T) {
 	failure := errors.New("read the kernel: no")
 	for before, want := range map[string]int{"": http.StatusServiceUnavailable, strings.Repeat("add table\n", 10000): http.StatusOK} {
 		const limit = 50 * time.Millisecond
@@ -87,7 +87,7 @@ func TestATextThatCannotBeHadIsAnErrorAndAPartIsNotAWhole(t *testing.T) {
 	}
 }
 
-func TestATextIsSentWhileItIsWritten(t *testing.T) {
+func TestTextIsStreamed(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	begun := make(chan struct{})
 	s := httptest.NewServer(Text(func(ctx context.Context, w io.Writer) error {

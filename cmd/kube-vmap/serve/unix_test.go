@@ -29,7 +29,7 @@ func open(t *testing.T, path string) net.Listener {
 	return l
 }
 
-func TestOnlyTheOwnerMayConnectToAPathThatGoesWithTheListener(t *testing.T) {
+func TestSocketFileIsForItsOwnerAndRemovedOnClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "status.sock")
 	l := open(t, path)
 	there, err := os.Stat(path)
@@ -44,7 +44,7 @@ func TestOnlyTheOwnerMayConnectToAPathThatGoesWithTheListener(t *testing.T) {
 	}
 }
 
-func TestTheSocketOfADeadProcessIsReplacedAndThatOfALiveOneIsNot(t *testing.T) {
+func TestOnlyStaleSocketsAreReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "status.sock")
 	first := open(t, path)
 	if _, err := listenUnix(t.Context(), "unix", path); !errors.Is(err, syscall.EADDRINUSE) {
@@ -61,7 +61,7 @@ func TestTheSocketOfADeadProcessIsReplacedAndThatOfALiveOneIsNot(t *testing.T) {
 	open(t, path)
 }
 
-func TestOfManyThatReplaceADeadSocketOneDoes(t *testing.T) {
+func TestOneOfManyReplacesADeadSocket(t *testing.T) {
 	for range 20 {
 		path := filepath.Join(t.TempDir(), "status.sock")
 		dead := open(t, path)
@@ -90,7 +90,7 @@ func TestOfManyThatReplaceADeadSocketOneDoes(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSocketStaysWhereItIs(t *testing.T) {
+func TestOtherFilesAreNotReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "status.sock")
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-func TestWhatIsAskedForIsAnsweredOnNamesAndPaths(t *testing.T) {
+func TestSocketNamesAndPathsAreServed(t *testing.T) {
 	needRoot(t)
 	failure := errors.New("not now")
 	answer := func(_ context.Context, q status.Query) (*status.Document, error) {
@@ -152,7 +152,7 @@ func TestWhatIsAskedForIsAnsweredOnNamesAndPaths(t *testing.T) {
 	}
 }
 
-func TestNobodyButRootIsAnswered(t *testing.T) {
+func TestOnlyRootIsAnswered(t *testing.T) {
 	h := rootOnly(content("text/plain", "secret"))
 	for from, want := range map[string]int{
 		rootPeer: http.StatusOK, "uid 1000": http.StatusForbidden, "": http.StatusForbidden,
@@ -185,7 +185,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestAUserWhoIsAskingIsKnown(t *testing.T) {
+func TestPeerUserIsKnown(t *testing.T) {
 	l := open(t, filepath.Join(t.TempDir(), "s"))
 	go func() {
 		conn, err := net.Dial("unix", l.Addr().String()) //nolint:noctx // a local socket answers at once
@@ -203,7 +203,7 @@ func TestAUserWhoIsAskingIsKnown(t *testing.T) {
 	}
 }
 
-func TestASocketThatCannotBeHadIsAWarning(t *testing.T) {
+func TestSocketErrorIsAWarning(t *testing.T) {
 	log, text := logged()
 	path := filepath.Join(t.TempDir(), "none", "s")
 	s := NewStatus(StatusConfig{Socket: path, Log: log})

@@ -1,5 +1,5 @@
-// Package asuser has tests do something as another user of the machine, in a process
-// that stays root's: a thread of its own becomes that user, and ends with it.
+// Package asuser runs a function of a test as another user: a thread of its own becomes
+// that user and ends with the function, while the process stays root's.
 package asuser
 
 import (
@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// Do does it as the user with this uid, and returns what comes of it. It takes root; an
+// Do runs a function as the user with this uid, and returns its result. It needs root; an
 // error ends the test.
 func Do[T any](t *testing.T, uid int, it func() (T, error)) T {
 	t.Helper()
 	var result T
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and not unlocked: the thread ends with its user
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 		_, _, failed := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0))
 		if failed != 0 {
 			done <- failed

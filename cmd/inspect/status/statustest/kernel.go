@@ -10,10 +10,9 @@ import (
 	"kube-vmap/nft"
 )
 
-// AsKernel is what is left of a daemon's document for one that is made of the
-// kernel's tables; see the comments at the fields of [status.Document]. Numbers of
-// connections are left out, too. A document from the kernel stays as it is but for
-// those.
+// AsKernel reduces a document from the daemon to what one from the kernel's tables has;
+// see the comments at the fields of [status.Document]. Numbers of connections are
+// removed, too.
 func AsKernel(d *status.Document) *status.Document {
 	out := &status.Document{Source: status.FromKernel, NodeAddresses: d.NodeAddresses, Services: []status.Service{}}
 	for _, s := range d.Services {
@@ -30,7 +29,7 @@ func AsKernel(d *status.Document) *status.Document {
 	return out
 }
 
-// port is what the tables tell of a port.
+// port returns what the tables have of a port.
 func port(p status.Port) status.Port {
 	p.Traffic = status.Traffic{}
 	cluster, local := 0, 0
@@ -60,7 +59,7 @@ func port(p status.Port) status.Port {
 	return p
 }
 
-// balancing is what chains tell of how one of n endpoints is chosen.
+// balancing returns what chains show about the choice among n endpoints.
 func balancing(p status.Port, n int) (scheduler string, affinity int) {
 	switch {
 	case n == 0:
@@ -73,8 +72,8 @@ func balancing(p status.Port, n int) (scheduler string, affinity int) {
 	return p.Scheduler, 0
 }
 
-// frontend is what the tables tell of a frontend whose port has endpoints in the
-// cluster, or not.
+// frontend returns what the tables have of a frontend; cluster reports whether its port
+// has endpoints in the cluster.
 func frontend(f status.Frontend, cluster bool) status.Frontend {
 	served := f.Verdict == status.VerdictBalance || f.Kind != "ClusterIP" && f.Policy == "Local" && cluster
 	if f.Kind == "ExternalIP" || f.Kind == "LoadBalancerIP" {
@@ -91,7 +90,7 @@ func frontend(f status.Frontend, cluster bool) status.Frontend {
 	return f
 }
 
-// outermost are the ranges that are in no other.
+// outermost returns the ranges that no other one contains.
 func outermost(all []string) (out []string) {
 	for _, a := range all {
 		p := netip.MustParsePrefix(a)

@@ -23,30 +23,30 @@ func listenAs(t *testing.T, uid int, name string) net.Listener {
 	return l
 }
 
-func TestWhoeverElseHoldsTheNameIsNotBelieved(t *testing.T) {
+func TestSocketOfAnotherUserIsNotTrusted(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("to be another user takes root")
 	}
-	for uid, believed := range map[int]bool{0: true, 65534: false} {
-		name := fmt.Sprintf("@kube-vmap-believed-%d-%d", os.Getpid(), uid)
+	for uid, trusted := range map[int]bool{0: true, 65534: false} {
+		name := fmt.Sprintf("@kube-vmap-peer-%d-%d", os.Getpid(), uid)
 		l := listenAs(t, uid, name)
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { //nolint:gosec // its only client is this test
-			_, _ = io.WriteString(w, `{"node":"a lie"}`)
+			_, _ = io.WriteString(w, `{"node":"a fake"}`)
 		})}
 		go func() { _ = server.Serve(l) }()
 		t.Cleanup(func() { _ = server.Close() })
 		d, err := Get(t.Context(), name, Query{})
 		switch {
-		case believed && (err != nil || d.Node != "a lie"):
+		case trusted && (err != nil || d.Node != "a fake"):
 			t.Errorf("of uid %d: %+v, %v", uid, d, err)
-		case !believed && (!errors.Is(err, ErrNobody) || !strings.Contains(err.Error(), "of the user with uid 65534") || strings.Contains(err.Error(), "\n")):
+		case !trusted && (!errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), "a program of uid 65534") || strings.Contains(err.Error(), "\n")):
 			t.Errorf("of uid %d: %+v, %v", uid, d, err)
 		}
 	}
 }
 
-func TestAnAnswerIsReadUpToALength(t *testing.T) {
-	for length, want := range map[int]error{0: nil, 9: nil, 10: errLong, 11: errLong, 1000: errLong} {
+func TestAnswerLengthIsLimited(t *testing.T) {
+	for length, want := range map[int]error{0: nil, 9: nil, 10: errTooLong, 11: errTooLong, 1000: errTooLong} {
 		body := io.NopCloser(strings.NewReader(strings.Repeat("x", length)))
 		text, err := io.ReadAll(&limited{body, 10})
 		if !errors.Is(err, want) || err == nil && len(text) != length || len(text) > 10 {

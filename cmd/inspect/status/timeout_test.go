@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// TestEachPartOfAnAnswerHasATimeOfItsOwn has one that takes longer than any of them,
+// TestEachPartOfAnAnswerHasItsOwnTimeout has one that takes longer than any of them,
 // and then stops.
-func TestEachPartOfAnAnswerHasATimeOfItsOwn(t *testing.T) {
+func TestEachPartOfAnAnswerHasItsOwnTimeout(t *testing.T) {
 	for _, bytes := range []int{0, 1, 3} {
 		synctest.Test(t, func(t *testing.T) {
 			here, there := net.Pipe()
 			defer here.Close()
 			start := time.Now()
-			p, err := newPatient(here, signOfLife)
+			p, err := newTimedConn(here, defaultAckTimeout)
 			if err != nil {
 				t.Fatal(err)
 			}
-			waits := [...]time.Duration{signOfLife - 1, patience - 1, idle - 1, idle}
+			waits := [...]time.Duration{defaultAckTimeout - 1, answerTimeout - 1, idleTimeout - 1, idleTimeout}
 			go func() {
 				for i := range bytes {
 					<-time.After(waits[i]) // on the clock of the bubble: it is the process that takes its time
@@ -38,51 +38,51 @@ func TestEachPartOfAnAnswerHasATimeOfItsOwn(t *testing.T) {
 					t.Fatalf("byte %d: %v", i, err)
 				}
 				if i == 1 {
-					p.begins()
+					p.answerBegun()
 				}
 			}
 			before := time.Since(start)
 			_, err = p.Read(make([]byte, 1))
-			want := [...]time.Duration{0: signOfLife, 1: patience, 3: idle}[bytes]
-			if took := time.Since(start) - before; took != want || errors.Is(err, ErrSilent) != (bytes == 0) || bytes > 0 && !errors.Is(err, os.ErrDeadlineExceeded) {
+			want := [...]time.Duration{0: defaultAckTimeout, 1: answerTimeout, 3: idleTimeout}[bytes]
+			if took := time.Since(start) - before; took != want || errors.Is(err, ErrUnresponsive) != (bytes == 0) || bytes > 0 && !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("after %d bytes it is waited for %s, want %s: %v", bytes, took, want, err)
 			}
 		})
 	}
 }
 
-// TestAProcessThatIsStoppedIsTold has a socket that nobody serves: the kernel connects
+// TestStoppedProcessIsReported has a socket that nobody serves: the kernel connects
 // in its place.
-func TestAProcessThatIsStoppedIsTold(t *testing.T) {
+func TestStoppedProcessIsReported(t *testing.T) {
 	for _, socket := range []string{fmt.Sprintf("@kube-vmap-stopped-%d", os.Getpid()), filepath.Join(t.TempDir(), "s")} {
 		l, err := net.Listen("unix", socket) //nolint:noctx // it is there at once
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		_, err = Client{Socket: socket, Sign: 50 * time.Millisecond}.Get(t.Context(), Query{})
-		if !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), "stopped") || strings.Contains(err.Error(), "\n") {
+		_, err = Client{Socket: socket, AckTimeout: 50 * time.Millisecond}.Get(t.Context(), Query{})
+		if !errors.Is(err, ErrUnresponsive) || !strings.Contains(err.Error(), "stopped") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", socket, err)
 		}
 	}
 }
 
-// TestAProcessThatIsBusyIsWaitedFor has one that thinks for longer than it may take to
+// TestBusyProcessIsWaitedFor has one that thinks for longer than it may take to
 // show that it lives.
-func TestAProcessThatIsBusyIsWaitedFor(t *testing.T) {
+func TestBusyProcessIsWaitedFor(t *testing.T) {
 	const sign = 500 * time.Millisecond
 	socket := fmt.Sprintf("@kube-vmap-busy-%d", os.Getpid())
 	l, err := net.Listen("unix", socket) //nolint:noctx // it is there at once
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: ShowLife(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { //nolint:gosec // its only client is this test
+	server := &http.Server{Handler: AckRequests(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { //nolint:gosec // its only client is this test
 		<-time.After(2 * sign)
 		_, _ = io.WriteString(w, `{"node":"busy"}`)
 	}))}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
-	if d, err := (Client{Socket: socket, Sign: sign}).Get(t.Context(), Query{}); err != nil || d.Node != "busy" {
+	if d, err := (Client{Socket: socket, AckTimeout: sign}).Get(t.Context(), Query{}); err != nil || d.Node != "busy" {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

@@ -1,0 +1,134 @@
+package status
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kube-vmap/sync"
+)
+
+// External is the kind of a frontend in a document from the kernel, which does not
+// distinguish external IPs from addresses of a load balancer.
+const External = "External"
+
+// Verdicts of frontends.
+const (
+	VerdictBalance = "Balance"
+	VerdictReject  = "Reject"
+	VerdictDrop    = "Drop"
+)
+
+// ReasonNotProgrammed is the reason of an endpoint that should get connections, but is
+// not in the kernel; the problems of the Service may explain it. The other reasons are
+// those of [model.Reason].
+const ReasonNotProgrammed = "NotProgrammed"
+
+// Reasons of problems, in addition to those of events.
+const (
+	// ReasonNoPort: there are endpoints, but their EndpointSlices do not have the port of
+	// the Service by its name and protocol.
+	ReasonNoPort = "NoPort"
+	// ReasonUncertain: the current content of the kernel is not known.
+	ReasonUncertain = "Uncertain"
+	// ReasonUnread: something could not be read from the kernel.
+	ReasonUnread = "Unread"
+)
+
+// States of a Service, the worst first.
+const (
+	StateRefused     = "Refused"     // the kernel rejected a part of it
+	StateConflict    = "Conflict"    // another Service holds an address of it
+	StateUnusable    = "Unusable"    // a part of the object cannot be used
+	StateMissing     = "Missing"     // a port of it is not programmed
+	StateNoPort      = "NoPort"      // endpoints, but none has the port
+	StateNoEndpoints = "NoEndpoints" // a port has no endpoint anywhere
+	StateNotLocal    = "NotLocal"    // a policy is Local, and all endpoints are on other nodes
+	StateOpen        = "Open"        // open to more clients than it may seem
+	StateOK          = "OK"
+	// StateProgrammed replaces StateOK in documents from the kernel, which does not know
+	// objects, conflicts and what is missing.
+	StateProgrammed = "Programmed"
+)
+
+// reasonStates are the states for reasons of problems, the worst first.
+var reasonStates = []struct{ reason, state string }{
+	{sync.ReasonRefused, StateRefused},
+	{sync.ReasonConflict, StateConflict},
+}
+
+// StateOf returns the state of a Service of the document, as far as its source knows it.
+func (d *Document) StateOf(s *Service) string {
+	state := s.State()
+	if d.Source == FromKernel && state == StateOK {
+		return StateProgrammed
+	}
+	return state
+}
+
+// State returns the worst state of the Service. A problem whose reason has no state of
+// its own makes it Unusable.
+func (s *Service) State() string {
+	for _, r := range reasonStates {
+		if s.has(r.reason) {
+			return r.state
+		}
+	}
+	if slices.ContainsFunc(s.Problems, func(p Problem) bool { return p.Reason != ReasonNoPort && p.Reason != sync.ReasonOpen }) {
+		return StateUnusable
+	}
+	verdicts := map[string]bool{}
+	for i := range s.Ports {
+		if len(s.Ports[i].Frontends) == 0 {
+			return StateMissing
+		}
+		for k := range s.Ports[i].Frontends {
+			verdicts[s.Ports[i].Frontends[k].Verdict] = true
+		}
+	}
+	switch {
+	case s.has(ReasonNoPort):
+		return StateNoPort
+	case verdicts[VerdictReject]:
+		return StateNoEndpoints
+	case verdicts[VerdictDrop]:
+		return StateNotLocal
+	case s.has(sync.ReasonOpen):
+		return StateOpen
+	}
+	return StateOK
+}
+
+// has reports whether a problem of the Service has the reason.
+func (s *Service) has(reason string) bool {
+	return slices.ContainsFunc(s.Problems, func(p Problem) bool { return p.Reason == reason })
+}
+
+// At returns the frontend's address, port and protocol: "10.96.0.10:53/udp", or
+// "*:30053/udp" for a node port.
+func (f *Frontend) At(protocol string) string {
+	host := "*:" + strconv.Itoa(int(f.Port))
+	if f.Address != "" {
+		host = net.JoinHostPort(f.Address, strconv.Itoa(int(f.Port)))
+	}
+	return host + "/" + strings.ToLower(protocol)
+}
+
+// At returns the endpoint's address and port, or the address if it has no port.
+func (e *Endpoint) At() string {
+	if e.Port == 0 {
+		return e.Address
+	}
+	return net.JoinHostPort(e.Address, strconv.Itoa(int(e.Port)))
+}
+
+// Used reports whether the endpoint gets connections.
+func (e *Endpoint) Used() bool { return e.Slot != nil || e.LocalSlot != nil }
+
+// addrPort returns the endpoint's address and port.
+func (e *Endpoint) addrPort() netip.AddrPort {
+	a, _ := netip.ParseAddr(e.Address) // the text of a netip.Addr
+	return netip.AddrPortFrom(a, e.Port)
+}

@@ -1,0 +1,75 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// ErrUnresponsive is returned if a process holds the socket but does not respond: it is
+// stopped, or gets no processor time.
+var ErrUnresponsive = errors.New("no response")
+
+const (
+	// defaultAckTimeout is how long a process may take to acknowledge a request, see
+	// [AckRequests]. That takes it milliseconds, whatever else it does.
+	defaultAckTimeout = 5 * time.Second
+	// answerTimeout is how long it may then take to begin its answer: other requests may
+	// come first, and a loop that programs everything answers afterwards.
+	answerTimeout = 30 * time.Second
+	// idleTimeout is how long an answer that has begun may pause.
+	idleTimeout = 10 * time.Second
+)
+
+// timedConn is a connection whose read timeout depends on the state of the answer.
+type timedConn struct {
+	net.Conn
+
+	acknowledged atomic.Bool  // the process has responded
+	timeout      atomic.Int64 // of each following read
+}
+
+func newTimedConn(c net.Conn, ackTimeout time.Duration) (*timedConn, error) {
+	p := &timedConn{Conn: c}
+	p.timeout.Store(int64(answerTimeout))
+	return p, c.SetDeadline(time.Now().Add(ackTimeout))
+}
+
+// Read implements [io.Reader]. The timeout of the first byte began with the connection.
+func (p *timedConn) Read(b []byte) (int, error) {
+	wait := time.Duration(p.timeout.Load())
+	acknowledged := p.acknowledged.Load()
+	if acknowledged {
+		if err := p.SetDeadline(time.Now().Add(wait)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := p.Conn.Read(b)
+	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
+	case late && !acknowledged:
+		err = ErrUnresponsive
+	case late:
+		err = fmt.Errorf("no data for %s, although the process responds: %w", wait, err)
+	case n > 0:
+		p.acknowledged.Store(true)
+	}
+	return n, err
+}
+
+// answerBegun sets the timeout for the rest of the answer.
+func (p *timedConn) answerBegun() { p.timeout.Store(int64(idleTimeout)) }
+
+// AckRequests acknowledges each request (102 Processing, RFC 2518 section 10.1) before it
+// is handled, so that the client can distinguish a busy process from a stopped one.
+func AckRequests(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoAtLeast(1, 1) { // HTTP/1.0 has no such status
+			w.WriteHeader(http.StatusProcessing)
+		}
+		h.ServeHTTP(w, r)
+	})
+}
