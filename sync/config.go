@@ -8,62 +8,60 @@ import (
 	"kube-vmap/nft"
 )
 
-// Config is what a [Loop] is told once.
+// Config is the configuration of a [Loop].
 type Config struct {
 	NodeName string
 	// MasqueradeAll masquerades every connection to a ClusterIP.
 	MasqueradeAll bool
 	Rules         nft.Config
-	// PodsFromNode takes Rules.Pods from the Node object and follows it (detect
-	// local mode NodeCIDR).
+	// PodsFromNode takes Rules.Pods from the Node object and follows it (detect local mode
+	// NodeCIDR).
 	PodsFromNode bool
 
-	// NodePorts says which of the node's addresses serve node ports; Addresses
-	// follows what addresses there are. Without it, none does.
+	// NodePorts selects the addresses that serve node ports, among those that Addresses
+	// delivers. Without Addresses there are none.
 	NodePorts NodePortAddresses
 	Addresses AddressSource
-	// NodeIPs replace the primary addresses that the Node object names, where they
-	// are valid.
+	// NodeIPs override the primary addresses of the Node object, where they are valid.
 	NodeIPs [len(model.Families)]netip.Addr
-	// Scheduler is that of Services which name none; zero means random.
+	// Scheduler is for Services that name none; zero means random.
 	Scheduler model.Scheduler
-	// StrictSourceRanges closes the load balancer addresses of a family in which a
-	// Service names no source ranges while it names some in the other.
+	// StrictSourceRanges closes the load balancer addresses of a family without source
+	// ranges if the Service has some of the other family.
 	StrictSourceRanges bool
-	// IgnoreExternalIPs does without the external IPs of Services (feature gate
+	// IgnoreExternalIPs ignores the external IPs of Services (feature gate
 	// AllowServiceExternalIPs, KEP-5707).
 	IgnoreExternalIPs bool
-	// EndTCP makes pools name the flows of TCP, too, for whoever ends those of
-	// endpoints that are gone.
-	EndTCP bool
+	// TCPFlowEndpoints makes pools list the endpoints of TCP, too, whose flows are to end
+	// when they are gone.
+	TCPFlowEndpoints bool
 
-	// DriftReader reads the kernel in another goroutine, to find out what others did to our
-	// tables. Without it, and where Rules.Protect them, nobody looks.
+	// DriftReader reads the kernel's tables to detect changes by other processes. Without
+	// it, and if Rules.Protect is set, nothing is detected.
 	DriftReader TableReader
 
-	// SyncPeriod is how long what failed waits before it is tried again, at most;
-	// zero means 30 s.
+	// SyncPeriod is the longest wait before a failed sync is retried; zero means 30 s.
 	SyncPeriod time.Duration
-	// MinSyncPeriod is how long the kernel is left alone after each batch; what
-	// happens meanwhile is in the next one. Zero means not at all.
+	// MinSyncPeriod is the time between two syncs, at least. Changes meanwhile go into one
+	// batch. Zero means none.
 	MinSyncPeriod time.Duration
-	// Observer and Recorder are told what happens; nil means nobody is. Followers
-	// are told what the kernel has taken.
+	// Observer, Recorder and Followers are notified of what happens. Observer and Recorder
+	// may be nil.
 	Observer  Observer
 	Recorder  Recorder
 	Followers []Follower
 }
 
-// budget is what authors of Services may have every node hold. An element takes about
-// 143 bytes of the kernel; the largest cluster known has 250,000 endpoints.
+// budget limits what authors of Services can make every node hold. An element takes
+// about 143 bytes of kernel memory; the largest known cluster has 250,000 endpoints.
 var budget = model.Budget{PerNamespace: 1_000_000, Total: 4_000_000, AffinityEndpoints: 2_000}
 
-// options are what the model needs of it.
+// options returns the part of the configuration that the model needs.
 func (c *Config) options() model.Options {
 	o := model.Options{
 		Budget:        budget,
 		MasqueradeAll: c.MasqueradeAll, Scheduler: c.Scheduler, StrictSourceRanges: c.StrictSourceRanges,
-		IgnoreExternalIPs: c.IgnoreExternalIPs, TCPFlowEndpoints: c.EndTCP,
+		IgnoreExternalIPs: c.IgnoreExternalIPs, TCPFlowEndpoints: c.TCPFlowEndpoints,
 	}
 	for _, f := range model.Families {
 		o.DetectsPods[f] = c.Rules.DetectsPods(f)

@@ -1,15 +1,52 @@
-// Package sync brings what the world wants to what the kernel holds.
+// Package sync keeps the kernel's tables in the state that Kubernetes objects ask for.
 //
-//	source ----[]Event----> Loop ----> model.ServiceMap ----> nft.Ruleset ----> kernel
-//	manifests, API          one goroutine owns all of this
+//	Source --[]Event--> desiredState --nft.Change--> nft.Ruleset --nft.Batch--> Kernel
+//	sync/cluster: API   model.ServiceMap             what the kernel holds         |
+//	sync/manifests      and the node                                Followers <----+
 //
-// A source reduces objects to model values as they arrive, so that nothing
-// downstream knows a Kubernetes type. The loop collects the events that came
-// while the kernel worked and turns them into one batch. A source's first burst
-// is complete; before it nothing is programmed, and nothing is ever removed on
-// the ground of a list that was not whole. [Manifests] reads a folder, package
-// sync/cluster the API.
+// A source reduces objects to model values with package sync/convert as they arrive, so
+// that nothing downstream knows a Kubernetes type. One goroutine, the [Loop], owns all
+// state. It adds all events that came while the kernel worked to the desired state,
+// and turns the difference into one batch. The first burst of a source is complete.
+// Before it nothing is programmed, and nothing is ever removed because of an
+// incomplete list.
 //
-// Inside the package, the standard library's sync package would need another
-// name; it is not used here, because one goroutine owns the state.
+// # Phases of the loop
+//
+//	            burst            failed, or read again
+//	Starting ---------> Due ---------------------------> Backoff --+
+//	                   ^ |  ^                              over    |
+//	        any change | |  +--------------------------------------+
+//	                   | | synced
+//	                   | v           MinSyncPeriod
+//	                  Idle -----------------------------> Paused
+//	                   ^                                   | ^
+//	                   +-----------------------------------+ | changes meanwhile: Due after it
+//	                                  over
+//
+// Pause and backoff may run together; then both must be over. The table is in phase.go.
+//
+// # What the kernel holds
+//
+// After each batch that the kernel accepted, the rule set (Loop.rules) is what the kernel
+// holds, and the next change is planned against it. After a failure it is nil: the next
+// sync reads the kernel, compares everything and applies the difference. This is also how
+// the loop starts, and takes over the tables of an earlier process.
+//
+//	error of a batch                     what follows
+//	a full set                           rebuild the set, apply the change again
+//	no memory                            divide the change; quarantine a single Service
+//	refused, our tables untouched        quarantine the Service port, apply the rest again
+//	refused, tables possibly changed     read the kernel; quarantine only what it refuses then
+//	anything else                        read the kernel after a backoff
+//
+// Service ports in quarantine are retried with exponential backoff (see quarantine.go).
+//
+// # Drift
+//
+// Where others can change our tables, the loop notices that and repairs them (see
+// drift.go). Tables with an owner cannot be changed by others.
+//
+// Within this package, the standard library's package sync would need another name. It
+// is not used, because one goroutine owns the state.
 package sync

@@ -6,38 +6,44 @@ import (
 	"kube-vmap/nft"
 )
 
-// drift finds out whether somebody else has changed our tables. That anybody
-// changed anything of nf_tables is a number that is asked for twice a second; only
-// then is the kernel read, by a goroutine beside the loop, and compared with what
-// the loop believed when the reading began.
+// drift detects whether another process has changed our tables. Twice a second it
+// compares a number that counts changes of nf_tables by others (see [Kernel]). Only if
+// that has changed a goroutine reads the tables, and compares them with the rules as
+// they were when the read began.
 //
-// Tables that belong to us cannot be changed by others, and need none of this once
-// they do.
+// Tables with an owner cannot be changed by others, and need none of this.
 //
-// It is never subscribed to what nf_tables tells of changes: a listener makes every
-// commit on the machine slower, several times over.
+// It does not subscribe to notifications of nf_tables: a listener makes every commit on
+// the machine several times slower.
 type drift struct {
 	kernel    Kernel
 	protected bool        // others cannot change our tables
-	reader    TableReader // nil if nothing is looked for
+	reader    TableReader // nil to read nothing
 	ticker    *time.Ticker
-	found     chan finding
+	found     chan driftResult
 
-	foreign uint32 // as of when our tables were last known to be right
-	version int    // how often we have changed them
-	running bool
-	resting time.Time // until when nothing is read
+	foreign uint32 // the count of foreign changes when our tables were last known to be right
+	version int    // how often we have changed our tables
+	reading bool
+	resting time.Time // no read before this
+
+	// suspected: the kernel refused a change that it should have accepted, so that another
+	// process probably changed our tables.
+	suspected bool
+	// ownedLate: others changed nf_tables between our read of the tables and our taking
+	// ownership of them.
+	ownedLate bool
 }
 
-// TableReader reads what the kernel holds, beside the loop.
+// TableReader reads our tables on a connection of its own, concurrently to the loop.
 type TableReader interface {
-	// ReadOnce says with what it read whether nobody changed nf_tables meanwhile; if
-	// somebody did, it may be a mixture of before and after.
+	// ReadOnce returns what it read, and whether nf_tables did not change meanwhile. If it
+	// did, the result may be a mixture of before and after.
 	ReadOnce() (have nft.Tables, whole bool, err error)
 }
 
-// finding is what a reading has come to.
-type finding struct {
+// driftResult is the result of one read.
+type driftResult struct {
 	foreign uint32
 	version int
 	repair  nft.Batch
@@ -47,24 +53,24 @@ type finding struct {
 }
 
 const (
-	// lookPeriod is how often it is asked whether anybody changed anything.
-	lookPeriod = 500 * time.Millisecond
-	// readShare is how much longer nothing is read than a reading took: where others
-	// change nf_tables all the time, readings take no more than a twentieth of a
-	// processor.
-	readShare = 19
+	// driftPollInterval is how often to check for foreign changes.
+	driftPollInterval = 500 * time.Millisecond
+	// driftRestFactor is the length of the rest after a read, in durations of that read:
+	// where others change nf_tables all the time, reads take at most a twentieth of a CPU.
+	driftRestFactor = 19
 )
 
-// newDrift makes what looks for drift, or what does nothing where there can be none.
+// newDrift returns a detector, which does nothing if the tables are protected or there
+// is no reader.
 func newDrift(c Config, k Kernel) *drift {
-	d := &drift{kernel: k, protected: c.Rules.Protect, found: make(chan finding, 1)}
+	d := &drift{kernel: k, protected: c.Rules.Protect, found: make(chan driftResult, 1)}
 	if c.DriftReader != nil && !d.protected {
-		d.reader, d.ticker = c.DriftReader, time.NewTicker(lookPeriod)
+		d.reader, d.ticker = c.DriftReader, time.NewTicker(driftPollInterval)
 	}
 	return d
 }
 
-// tick delivers when it is time to look.
+// tick returns the channel on which it is time to check.
 func (d *drift) tick() <-chan time.Time {
 	if d.ticker == nil {
 		return nil
@@ -72,92 +78,113 @@ func (d *drift) tick() <-chan time.Time {
 	return d.ticker.C
 }
 
-// adopting notes that a reading begins by which our tables will be made right.
-func (d *drift) adopting(foreign uint32) { d.foreign = foreign }
+// readBegins notes the count of foreign changes before a read that all rules are
+// compared with.
+func (d *drift) readBegins(foreign uint32) { d.foreign = foreign }
 
 // changed notes that we have changed our tables.
 func (d *drift) changed() { d.version++ }
 
-// possible reports whether others can have changed our tables since they were
-// known to be right.
+// possible reports whether others can have changed our tables since they were known to
+// be right.
 func (d *drift) possible() bool { return !d.protected && d.disturbed() }
 
-// disturbed reports whether others have changed anything since then.
+// disturbed reports whether others have changed anything of nf_tables since then.
 func (d *drift) disturbed() bool {
 	foreign, err := d.kernel.ForeignChanges()
 	return err != nil || foreign != d.foreign
 }
 
-// onLoop begins a reading if others have changed anything.
-func (d *drift) look(rules *nft.Ruleset) {
-	if rules == nil || d.running || time.Now().Before(d.resting) {
+// compared notes that a batch was applied that repairs everything in the tables that
+// were read. It reports whether this reverted changes of another process.
+func (d *drift) compared(have nft.Tables, repair nft.Batch) (reverted bool) {
+	d.changed()
+	d.ownedLate = d.protected && have.Orphaned() && d.disturbed()
+	reverted, d.suspected = d.suspected && len(repair) > 0, false
+	return reverted
+}
+
+// mustCompareAgain reports whether the tables must be read once more, because they
+// were not ours yet when they were read.
+func (d *drift) mustCompareAgain() bool {
+	if !d.ownedLate {
+		return false
+	}
+	d.ownedLate, d.suspected = false, true
+	return true
+}
+
+// startRead starts a read if others have changed anything.
+func (d *drift) startRead(rules *nft.Ruleset) {
+	if rules == nil || d.reading || time.Now().Before(d.resting) {
 		return
 	}
 	foreign, err := d.kernel.ForeignChanges()
 	if err != nil || foreign == d.foreign {
 		return
 	}
-	d.running = true
-	begun := finding{foreign: foreign, version: d.version}
-	go func(believed *nft.Ruleset) {
+	d.reading = true
+	result := driftResult{foreign: foreign, version: d.version}
+	go func(expected *nft.Ruleset) {
 		start := time.Now()
 		have, whole, err := d.reader.ReadOnce()
-		if begun.whole, begun.err = whole, err; err == nil {
-			begun.repair = believed.Repair(have)
+		if result.whole, result.err = whole, err; err == nil {
+			result.repair = expected.Repair(have)
 		}
-		begun.took = time.Since(start)
-		d.found <- begun
+		result.took = time.Since(start)
+		d.found <- result
 	}(rules.Snapshot())
 }
 
-// judge undoes what a reading found others to have done. A reading that says
-// nothing, because tables changed under it, the loop repeats standing still.
-func (l *Loop) judge(f finding) {
-	l.drift.running = false
+// readHere reads on the loop's goroutine, so that our own state cannot change.
+func (d *drift) readHere(rules *nft.Ruleset) (r driftResult) {
+	start := time.Now()
+	if r.foreign, r.err = d.kernel.ForeignChanges(); r.err != nil {
+		return r
+	}
+	var have nft.Tables
+	if have, r.err = d.kernel.Read(); r.err == nil {
+		r.repair = rules.Repair(have)
+	}
+	r.took = time.Since(start)
+	return r
+}
+
+// handleDrift reverts foreign changes found by a background read. If the tables changed
+// during that read, it is repeated on the loop's goroutine, where our own state cannot
+// change.
+func (l *Loop) handleDrift(found driftResult) {
+	l.drift.reading = false
 	if l.rules == nil {
 		return
 	}
 	start := time.Now()
-	if f.err != nil || len(f.repair) > 0 && (!f.whole || f.version != l.drift.version) {
-		f = l.drift.readHere(l.rules)
+	if found.err != nil || len(found.repair) > 0 && (!found.whole || found.version != l.drift.version) {
+		found = l.drift.readHere(l.rules)
 	}
-	l.drift.resting = start.Add(readShare * f.took)
-	if f.err != nil {
-		l.log.Debug("our tables were not compared with what the kernel holds", "err", f.err)
+	l.drift.resting = start.Add(driftRestFactor * found.took)
+	if found.err != nil {
+		l.log.Debug("drift check failed", "err", found.err)
 		return
 	}
-	l.drift.foreign = f.foreign
-	if len(f.repair) == 0 {
+	l.drift.foreign = found.foreign
+	if len(found.repair) == 0 {
 		return
 	}
-	r, err := l.send(f.repair)
+	r, err := l.send(found.repair)
 	if err != nil {
-		l.fallBack(err)
-		l.suspect = true
+		l.handleFailure(err)
+		l.drift.suspected = true
 		l.observer.Synced(Result{Err: err, Took: time.Since(start)})
 		return
 	}
 	l.drift.changed()
 	r.Drift = true
-	l.report(r)
+	l.logResult(r)
 	// Flows that began meanwhile may lead nowhere.
-	l.tellFollowers(l.admit(l.state.all()), true)
-	waiting := l.state.triggered
-	l.state.triggered = nil
+	l.notifyFollowers(l.quarantine.withoutHeldPorts(l.desired.all()), true)
+	waiting := l.desired.triggered
+	l.desired.triggered = nil
 	l.observe(r, start)
-	l.state.triggered = waiting // changes that the repair has not brought
-}
-
-// readHere reads while nothing of ours changes.
-func (d *drift) readHere(rules *nft.Ruleset) (f finding) {
-	start := time.Now()
-	if f.foreign, f.err = d.kernel.ForeignChanges(); f.err != nil {
-		return f
-	}
-	var have nft.Tables
-	if have, f.err = d.kernel.Read(); f.err == nil {
-		f.repair = rules.Repair(have)
-	}
-	f.took = time.Since(start)
-	return f
+	l.desired.triggered = waiting // changes that the repair did not include
 }

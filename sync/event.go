@@ -8,65 +8,60 @@ import (
 	"kube-vmap/model"
 )
 
-// Source delivers what the API or a folder says, as changes.
+// A Source delivers objects of the API or of a folder as events.
 type Source interface {
-	// Run sends bursts of events until ctx ends or the source can deliver no
-	// more, which is an error. The first burst holds the complete initial state,
-	// even if that is nothing; each later burst holds what belongs together.
+	// Run sends bursts of events until ctx ends, or fails. The first burst is the complete
+	// initial state, even if that is empty; each later one holds related changes.
 	Run(ctx context.Context, out chan<- []Event) error
 }
 
-// Event is one change of what the proxy reads, reduced to model values:
+// An Event is one change of an object, reduced to model values:
 // [SetService], [DeleteService], [SetSlice], [DeleteSlice], [SetNode],
 // [SetServiceCIDRs] or [SetProblem].
 type Event interface{ event() }
 
-// SetService says that a Service is now this.
+// SetService adds or replaces a Service.
 type SetService struct{ Service model.Service }
 
-// DeleteService says that a Service is gone, or is none of the proxy's
-// business any more.
+// DeleteService removes a Service that is gone, or is not served by this proxy any more.
 type DeleteService struct{ Name model.ServiceName }
 
-// SetSlice says that an EndpointSlice is now this.
+// SetSlice adds or replaces an EndpointSlice.
 type SetSlice struct {
 	Slice model.EndpointSlice
-	// Triggered is when what led to this change of the slice happened, a pod that
-	// became ready for instance; zero if that is not known, or was told before.
+	// Triggered is the time of the cause of this change, for instance of a pod becoming
+	// ready; zero if it is unknown, or was sent before.
 	Triggered time.Time
 }
 
-// DeleteSlice says that an EndpointSlice is gone.
+// DeleteSlice removes an EndpointSlice.
 type DeleteSlice struct{ Name model.EndpointSliceName }
 
-// SetNode says what is now known of the proxy's own node. Without a Node
-// object, only its name is known.
+// SetNode replaces the proxy's own node. Without a Node object, it has only a name.
 type SetNode struct {
 	Node model.Node
-	// Ineligible says why load balancers should not send new connections to this
-	// node (KEP-3836); empty if they may.
+	// Ineligible is why load balancers should not send new connections to this node
+	// (KEP-3836); empty if they may.
 	Ineligible string
 }
 
-// SetServiceCIDRs says from which ranges ClusterIPs are now taken, all
-// ServiceCIDR objects together.
+// SetServiceCIDRs replaces the prefixes of all ServiceCIDRs together.
 type SetServiceCIDRs struct{ CIDRs []netip.Prefix }
 
-// SetProblem says what keeps an object, or part of it, from being used. It comes
-// with every change of such an object, and once with a nil Err when nothing does
-// any more.
+// SetProblem replaces the problem of an object that cannot be used, wholly or in part.
+// It comes with every change of such an object. A nil Err ends the problem.
 type SetProblem struct {
 	Object Object
 	Err    error
 }
 
-// Object refers to an object of the API.
+// An Object is a reference to an object of the API.
 type Object struct {
 	Kind, Namespace, Name string
-	UID                   string // empty if it is not known
+	UID                   string // empty if unknown
 }
 
-// String is "Kind namespace/name".
+// String returns "Kind namespace/name", or "Kind name".
 func (o Object) String() string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name

@@ -62,7 +62,7 @@ func drawConfig(d *converttest.Draw) Config {
 	}
 	bits := d.N(64)
 	c.MasqueradeAll, c.StrictSourceRanges, c.IgnoreExternalIPs = bits&1 > 0, bits&2 > 0, bits&4 > 0
-	c.EndTCP, c.Rules.DropInvalid, c.NodePorts.Primary = bits&8 > 0, bits&16 > 0, bits&32 > 0
+	c.TCPFlowEndpoints, c.Rules.DropInvalid, c.NodePorts.Primary = bits&8 > 0, bits&16 > 0, bits&32 > 0
 	c.Scheduler = converttest.One(d, model.SchedulerDefault, model.SchedulerRoundRobin, model.SchedulerSourceHash, model.SchedulerMaglev)
 	return c
 }
@@ -71,7 +71,7 @@ func drawConfig(d *converttest.Draw) Config {
 type apiWorld struct {
 	*testing.T
 	config Config
-	state  *state
+	state  *desiredState
 	kernel *kerneltest.Kernel
 	rules  *nft.Ruleset // nil before the first batch
 
@@ -82,7 +82,7 @@ type apiWorld struct {
 
 func newAPIWorld(t *testing.T, c Config) *apiWorld {
 	w := &apiWorld{
-		T: t, config: c, state: newState(c), kernel: kerneltest.New(),
+		T: t, config: c, state: newDesiredState(c), kernel: kerneltest.New(),
 		said: map[string]Event{}, cidrs: map[string][]netip.Prefix{},
 	}
 	w.state.setInterfaces(addrs("192.0.2.1", "192.0.2.2", "2001:db8:9::1", "fe80::1"))

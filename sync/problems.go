@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// objectProblems are what is wrong with which objects.
+// objectProblems are the current problems of objects.
 type objectProblems map[Object]*objectProblem
 
-// objectProblem is what is wrong with one object.
 type objectProblem struct {
-	text string
-	told bool
+	text     string
+	reported bool
 }
 
-// set takes in what a source says. What was told already need not be again.
+// set records or removes the problem of an object. A text that is known needs no new
+// report.
 func (p objectProblems) set(e SetProblem) {
 	if e.Err == nil {
 		delete(p, e.Object)
@@ -27,20 +27,20 @@ func (p objectProblems) set(e SetProblem) {
 	}
 }
 
-// pending calls tell for each problem that was not told yet, in the order of the
+// pending calls report for each problem that was not reported yet, in the order of the
 // objects' names.
-func (p objectProblems) untold(tell func(o Object, text string)) {
-	var news []Object
+func (p objectProblems) pending(report func(o Object, text string)) {
+	var objects []Object
 	for o, problem := range p {
-		if !problem.told {
-			news = append(news, o)
-			problem.told = true
+		if !problem.reported {
+			objects = append(objects, o)
+			problem.reported = true
 		}
 	}
-	slices.SortFunc(news, func(a, b Object) int {
+	slices.SortFunc(objects, func(a, b Object) int {
 		return cmp.Or(strings.Compare(a.String(), b.String()), strings.Compare(a.UID, b.UID))
 	})
-	for _, o := range news {
-		tell(o, p[o].text)
+	for _, o := range objects {
+		report(o, p[o].text)
 	}
 }

@@ -151,4 +151,4 @@ func (s *stage) starve(t *testing.T, g *cgroup, limit int) (end string) {
 const done = "ready"
 
 // gaveUp is what the proxy tells of a batch that the kernel had no memory for.
-const gaveUp = "the kernel was not brought up to date"
+const gaveUp = "sync failed"

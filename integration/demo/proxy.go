@@ -59,7 +59,7 @@ type update struct {
 const (
 	applied  = "applied"
 	inOrder  = "nothing to change"
-	repaired = "another program had changed our tables; repaired"
+	repaired = "repaired tables changed by another program"
 	contents = "batch" // before applied: what is about to be sent
 )
 

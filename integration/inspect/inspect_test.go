@@ -134,7 +134,7 @@ func TestTheRunningProxyTellsWhatOthersChangedUntilItIsUndone(t *testing.T) {
 		t.Run(f.String(), func(t *testing.T) {
 			s := newScene(t)
 			d := daemon.Start(t, s.lab.Node, s.folder, unprotected)
-			d.Ignore("another program had changed our tables; repaired")
+			d.Ignore("repaired tables changed by another program")
 			for range 20 {
 				s.deface(f)
 				if said := s.run("diff"); said.ExitCode == 1 {

@@ -197,7 +197,7 @@ func TestWhatOthersDoUnderTheProxyIsUndone(t *testing.T) {
 		from := d.Log.Len()
 		runNFT(t, l.Node.Host, edit)
 		edited := time.Now()
-		e := d.Logged(from, "another program had changed our tables; repaired", func(process.Entry) bool { return true })
+		e := d.Logged(from, "repaired tables changed by another program", func(process.Entry) bool { return true })
 		// Half a second until it is noticed, and as much for a busy machine.
 		if took := time.Since(edited); took > 2*time.Second {
 			t.Errorf("%s: undone after %s", edit, took)
@@ -214,7 +214,7 @@ func TestWhatOthersDoUnderTheProxyIsUndone(t *testing.T) {
 	if now := w.generation(); now != generation+1 {
 		t.Errorf("another program's own table made us write: generation %d became %d", generation, now)
 	}
-	if told := d.Log.Find(from, "another program had changed our tables; repaired"); len(told) > 0 {
+	if told := d.Log.Find(from, "repaired tables changed by another program"); len(told) > 0 {
 		t.Errorf("another program's own table counts as ours: %v", told)
 	}
 }
@@ -238,7 +238,7 @@ func TestRulesFlushedUnderTheProxyComeBackWithTheNextChange(t *testing.T) {
 		w.settles(f, daemon.PodRanges)
 		only(t, l, web, "pod-1")
 		only(t, l, other, endpoints)
-		if blamed := d.Log.Find(before, "Service port is left out"); len(blamed) > 0 {
+		if blamed := d.Log.Find(before, "quarantined Service port"); len(blamed) > 0 {
 			t.Errorf("a Service was blamed: %v", blamed)
 		}
 	}

@@ -34,7 +34,7 @@ func (c *Config) Loop() (sync.Config, error) {
 		Scheduler:          c.Scheduler(),
 		StrictSourceRanges: c.StrictSourceRanges,
 		IgnoreExternalIPs:  !c.Feature(externalIPs),
-		EndTCP:             c.EndTCPFlows,
+		TCPFlowEndpoints:   c.EndTCPFlows,
 	}
 	switch c.Proxy.DetectLocalMode {
 	case LocalModeNodeCIDR:

@@ -24,10 +24,10 @@ func TestAForgottenRuleSetIsStillSeenAndItsMemoryGivenBack(t *testing.T) {
 			change.Set = append(change.Set, model.Frontend{Match: key, Pool: &model.Pool{Key: key}, Verdict: model.VerdictReject})
 		}
 	}
-	l.rules, _ = nft.Adopt(l.state.config.Rules, nft.Tables{}, change)
+	l.rules, _ = nft.Adopt(l.desired.config.Rules, nft.Tables{}, change)
 	before := l.snapshot()
 	gone := weak.Make(l.rules)
-	l.forget()
+	l.forgetRules()
 	runtime.GC()
 	if gone.Value() != nil {
 		t.Error("the old rule set is kept")
@@ -36,7 +36,7 @@ func TestAForgottenRuleSetIsStillSeenAndItsMemoryGivenBack(t *testing.T) {
 	if len(after.Installed) != len(before.Installed) || len(after.Installed) != len(change.Set) || !slices.Equal(after.NodeAddrs, addrs) || after.KernelKnown {
 		t.Errorf("of %d frontends %d are seen, at %v; sure: %t", len(change.Set), len(after.Installed), after.NodeAddrs, after.KernelKnown)
 	}
-	l.forget()
+	l.forgetRules()
 	if again := l.snapshot(); len(again.Installed) != len(change.Set) {
 		t.Errorf("forgotten twice, %d are seen", len(again.Installed))
 	}

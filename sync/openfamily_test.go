@@ -46,17 +46,17 @@ func TestAnOpenFamilyIsToldOnceAndNotWhereItIsClosed(t *testing.T) {
 		LoadBalancerIPs: []netip.Addr{netip.MustParseAddr("2001:db8::2")},
 	}
 	for _, strict := range []bool{false, true} {
-		st := newState(Config{StrictSourceRanges: strict})
+		st := newDesiredState(Config{StrictSourceRanges: strict})
 		told := 0
 		for range 3 {
 			st.apply([]Event{SetService{s}})
-			st.warnings.untold(func(Object, string) { told++ })
+			st.warnings.pending(func(Object, string) { told++ })
 		}
 		if want := map[bool]int{false: 1, true: 0}[strict]; told != want {
 			t.Errorf("strict %v: told %d times, want %d", strict, told, want)
 		}
 		st.apply([]Event{DeleteService{s.Name}, SetService{s}})
-		st.warnings.untold(func(Object, string) { told++ })
+		st.warnings.pending(func(Object, string) { told++ })
 		if want := map[bool]int{false: 2, true: 0}[strict]; told != want {
 			t.Errorf("strict %v: told %d times after it was deleted and made again, want %d", strict, told, want)
 		}

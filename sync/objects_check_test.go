@@ -25,10 +25,10 @@ func (w *apiWorld) checkFromScratch() {
 	}
 	differ(w.T, "elements, -read +planned", again.Elements(), w.rules.Elements())
 
-	fresh := newState(w.config)
+	fresh := newDesiredState(w.config)
 	fresh.setInterfaces(w.state.interfaces)
 	fresh.apply(w.standing())
-	fresh.setPodRanges(w.state.config.Rules.Pods) // a node that lost its ranges still has them
+	fresh.setPodCIDRs(w.state.config.Rules.Pods) // a node that lost its ranges still has them
 	fresh.take()
 	_, batch = nft.Adopt(fresh.config.Rules, nft.Tables{}, fresh.all())
 	other := kerneltest.New()

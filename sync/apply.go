@@ -1,0 +1,171 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"kube-vmap/nft"
+)
+
+// LevelBatch is the level of the log line for each applied batch, of which a busy
+// cluster has many a second. It is that of klog's V(2), at which kube-proxy logs syncs.
+const LevelBatch = slog.LevelInfo - 2
+
+// apply applies the change, or everything if it is unknown what the kernel holds.
+func (l *Loop) apply(change nft.Change) (Result, error) {
+	if l.rules == nil {
+		return l.applyAll()
+	}
+	return l.applyParts(l.quarantine.adjust(change, l.rules, l.desired.services))
+}
+
+// applyParts applies the change; in parts, each of whole Services, if one transaction
+// would keep other programs from nf_tables for long, or the kernel has no memory for
+// all of it together.
+func (l *Loop) applyParts(change nft.Change) (Result, error) {
+	plan := l.rules.Plan(change)
+	if plan.Batch.Counts().Cost() > nft.StepElements {
+		if first, second, divided := halves(change, l.rules.ServiceAt); divided {
+			return l.applyBoth(first, second)
+		}
+	}
+	r, err := l.send(plan.Batch)
+	if err == nil {
+		l.rules.Commit(plan)
+		l.drift.changed()
+		l.logResult(r)
+		l.notifyFollowers(change, false)
+		return r, nil
+	}
+	if !nft.IsOutOfMemory(err) || l.rules == nil { // the kernel may have some of it
+		return r, err
+	}
+	first, second, divided := halves(change, l.rules.ServiceAt)
+	if !divided {
+		return r, l.postpone(change, err)
+	}
+	return l.applyBoth(first, second)
+}
+
+// applyBoth applies one change and then another.
+func (l *Loop) applyBoth(first, second nft.Change) (Result, error) {
+	r, err := l.applyParts(first)
+	if err != nil {
+		return r, err
+	}
+	more, err := l.applyParts(second)
+	return r.and(more), err
+}
+
+// postpone puts the Service of a change into quarantine for which the kernel has no
+// memory, so that the others can proceed. It returns the error if the change is not
+// one of a Service.
+func (l *Loop) postpone(c nft.Change, err error) error {
+	if len(c.Set) == 0 {
+		return err
+	}
+	name := c.Set[0].Service.ServiceName
+	l.quarantine.holdService(name)
+	l.log.Error("kernel out of memory, Service change postponed", "service", name.String(), "err", err)
+	l.report.recorder.Warn(l.report.service(name), ReasonRefused, "no memory for its change, which is tried again: "+err.Error())
+	return nil
+}
+
+// applyAll reads what the kernel holds, compares it with everything that is desired,
+// and applies the difference. It works also where there are no tables yet.
+func (l *Loop) applyAll() (Result, error) {
+	foreign, err := l.kernel.ForeignChanges()
+	if err != nil {
+		return Result{}, fmt.Errorf("read the kernel: %w", err)
+	}
+	l.drift.readBegins(foreign)
+	have, err := l.kernel.Read()
+	if err != nil {
+		return Result{}, fmt.Errorf("read the kernel: %w", err)
+	}
+	if err := have.Writable(); err != nil {
+		return Result{}, fmt.Errorf("%w: %w", errOwned, err)
+	}
+	for _, id := range l.fullSets {
+		have.MarkFull(id)
+	}
+	all := l.quarantine.withoutHeldPorts(l.desired.all())
+	rules, batch := nft.Adopt(l.desired.config.Rules, have, all)
+	r, err := l.send(batch)
+	if err != nil {
+		return r, err
+	}
+	l.rules, l.lastInstalled = rules, nil
+	l.quarantine.allInstalled()
+	r.Full, r.Drift = true, l.drift.compared(have, batch)
+	l.report.owned = false
+	l.logResult(r)
+	l.notifyFollowers(all, true)
+	return r, nil
+}
+
+// send applies a batch.
+func (l *Loop) send(b nft.Batch) (Result, error) {
+	if len(b) == 0 {
+		return Result{}, nil
+	}
+	l.log.Debug("batch", "commands", b)
+	applied, err := l.kernel.Apply(b)
+	if err != nil {
+		if applied.Steps > 0 {
+			l.forgetRules() // the kernel has the steps before the one it refused
+		}
+		return Result{}, fmt.Errorf("apply batch: %w", err)
+	}
+	return Result{Applied: applied, Counts: b.Counts()}, nil
+}
+
+// logResult logs what a batch changed and what is installed now.
+func (l *Loop) logResult(r Result) {
+	if r.Drift {
+		l.log.Warn("repaired tables changed by another program",
+			"added", r.Counts.Added, "deleted", r.Counts.Deleted, "objects", r.Counts.Objects)
+	}
+	if r.Applied.Steps == 0 {
+		l.log.Debug("nothing to change")
+		return
+	}
+	l.log.Log(context.Background(), LevelBatch, "applied",
+		"services", l.desired.services.Len(), "endpoints", l.rules.Endpoints(),
+		"batches", r.Applied.Steps, "messages", r.Applied.Messages, "bytes", r.Applied.Bytes,
+		"added", r.Counts.Added, "deleted", r.Counts.Deleted, "objects", r.Counts.Objects,
+		"took", r.Applied.Took.Round(time.Microsecond).String())
+}
+
+// observe reports to the observer a sync that succeeded and began at start.
+func (l *Loop) observe(r Result, start time.Time) {
+	d := l.desired
+	r.Took = time.Since(start)
+	r.Triggered = slices.SortedFunc(maps.Values(d.triggered), time.Time.Compare)
+	clear(d.triggered)
+	r.Services = d.services.Len()
+	r.Endpoints = l.rules.Endpoints()
+	r.RefusedPorts = l.quarantine.len()
+	r.RefusedObjects = len(d.problems) + len(d.excesses)
+	r.Conflicts = d.services.ConflictCount()
+	r.NotLocal = d.services.NoLocalEndpoints()
+	l.observer.Synced(r)
+}
+
+// notifyFollowers passes on what the kernel has committed.
+func (l *Loop) notifyFollowers(c nft.Change, full bool) {
+	committed := Committed{
+		Full: full, Set: c.Set, Gone: c.Gone, NodeAddrs: l.desired.nodeAddrs, HealthChecks: l.healthChecks,
+	}
+	if full {
+		committed.HealthChecks = l.desired.services.HealthChecks()
+	}
+	l.healthChecks = nil
+	for _, f := range l.followers {
+		f.Follow(committed)
+	}
+}

@@ -1,0 +1,143 @@
+package sync
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// desiredState is the state that all events so far ask for.
+type desiredState struct {
+	config   Config
+	services *model.ServiceMap
+	node     model.Node
+	cidrs    []netip.Prefix
+	// interfaces are all addresses of the node, nodeAddrs those that serve node ports.
+	interfaces, nodeAddrs []netip.Addr
+	// What changed since the last take: cidrs, nodeAddrs, and config.Rules.
+	cidrsChanged, nodeAddrsChanged, rulesChanged bool
+
+	problems objectProblems
+	warnings objectProblems // about Services that are served nevertheless
+	excesses objectProblems // about Services that are not served because they exceed the budget
+	// triggered are the oldest triggers of changes that the kernel does not have.
+	triggered map[model.EndpointSliceName]time.Time
+}
+
+func newDesiredState(c Config) *desiredState {
+	return &desiredState{
+		config:   c,
+		services: model.NewServiceMap(c.options(), model.Node{Name: c.NodeName}),
+		problems: objectProblems{}, warnings: objectProblems{}, excesses: objectProblems{},
+		triggered: map[model.EndpointSliceName]time.Time{},
+	}
+}
+
+// apply adds a burst of events.
+func (s *desiredState) apply(events []Event) {
+	for _, e := range events {
+		switch e := e.(type) {
+		case SetService:
+			s.services.SetService(e.Service)
+			s.warn(e.Service.Name, openFamily(&e.Service))
+		case DeleteService:
+			s.services.DeleteService(e.Name)
+			s.warn(e.Name, nil)
+		case SetSlice:
+			s.services.SetSlice(e.Slice)
+			if _, waits := s.triggered[e.Slice.Name]; !waits && !e.Triggered.IsZero() {
+				s.triggered[e.Slice.Name] = e.Triggered
+			}
+		case DeleteSlice:
+			s.services.DeleteSlice(e.Name)
+			delete(s.triggered, e.Name)
+		case SetNode:
+			s.setNode(e.Node)
+			s.setPodCIDRs(e.Node.PodCIDRs)
+		case SetServiceCIDRs:
+			s.cidrs, s.cidrsChanged = e.CIDRs, true
+		case SetProblem:
+			s.problems.set(e)
+		}
+	}
+}
+
+// warn records or removes the warning about a Service.
+func (s *desiredState) warn(name model.ServiceName, err error) {
+	if !s.config.StrictSourceRanges {
+		s.warnings.set(SetProblem{Object{Kind: "Service", Namespace: name.Namespace, Name: name.Name}, err})
+	}
+}
+
+func (s *desiredState) setNode(n model.Node) {
+	for f, a := range s.config.NodeIPs {
+		if a.IsValid() {
+			n.Addrs[f] = a
+		}
+	}
+	s.node = n
+	s.services.SetNode(n)
+	s.selectNodeAddrs()
+}
+
+// setInterfaces sets the addresses of the node's interfaces.
+func (s *desiredState) setInterfaces(addrs []netip.Addr) {
+	s.interfaces = addrs
+	s.selectNodeAddrs()
+}
+
+// selectNodeAddrs selects the addresses that serve node ports.
+func (s *desiredState) selectNodeAddrs() {
+	next := s.config.NodePorts.Select(s.interfaces, s.node.Addrs)
+	if !slices.Equal(next, s.nodeAddrs) {
+		s.nodeAddrs, s.nodeAddrsChanged = next, true
+		s.services.SetNodeAddrs(next)
+	}
+}
+
+// setPodCIDRs follows the node's pod CIDRs if they distinguish pods. A node that lost
+// all of them still has pods.
+func (s *desiredState) setPodCIDRs(cidrs [len(model.Families)]netip.Prefix) {
+	var none [len(model.Families)]netip.Prefix
+	if !s.config.PodsFromNode || cidrs == none || cidrs == s.config.Rules.Pods {
+		return
+	}
+	s.config.Rules.Pods = cidrs
+	s.rulesChanged = true
+	s.services.SetOptions(s.config.options())
+}
+
+// take returns what changed since its last call: for the rule set, and also which
+// claims were lost and which health checks changed.
+func (s *desiredState) take() (nft.Change, model.Changes) {
+	changes := s.services.Changes()
+	c := nft.Change{Set: changes.Set, Gone: changes.Gone}
+	for _, e := range changes.OverBudget {
+		s.excesses.set(SetProblem{Object{Kind: "Service", Namespace: e.Service.Namespace, Name: e.Service.Name}, overBudget(e)})
+	}
+	if s.nodeAddrsChanged {
+		c.NodeAddrs, s.nodeAddrsChanged = &s.nodeAddrs, false
+	}
+	if s.cidrsChanged {
+		c.ServiceCIDRs, s.cidrsChanged = &s.cidrs, false
+	}
+	return c, changes
+}
+
+// overBudget returns why a Service is not served; nil if it is again.
+func overBudget(e model.OverBudget) error {
+	if e.Weight == 0 {
+		return nil
+	}
+	return fmt.Errorf("it needs %d elements of the rule set, counted for each port; it and the older Services of its namespace may have %d",
+		e.Weight, e.Limit)
+}
+
+// all returns everything that is desired, as of the last take.
+func (s *desiredState) all() nft.Change {
+	return nft.Change{Set: s.services.Frontends(), ServiceCIDRs: &s.cidrs, NodeAddrs: &s.nodeAddrs}
+}

@@ -1,0 +1,35 @@
+package sync
+
+import (
+	"context"
+	"net/netip"
+
+	"kube-vmap/model"
+)
+
+// A Follower does what else must happen when the kernel has committed a change: end
+// flows, listen on ports.
+type Follower interface {
+	// Follow is called on the loop's goroutine, in order, and must not block.
+	Follow(Committed)
+}
+
+// Committed is what the kernel has committed in one batch. It must not be changed.
+type Committed struct {
+	// Full reports that Set is complete, as at the start: everything else is gone.
+	Full bool
+	// Set are new or changed frontends, Gone are deleted ones.
+	Set  []model.Frontend
+	Gone []model.Match
+	// HealthChecks are new or changed ones, without a port those that are gone; all if
+	// Full.
+	HealthChecks []model.HealthCheck
+	// NodeAddrs are all addresses that serve node ports, sorted.
+	NodeAddrs []netip.Addr
+}
+
+// An AddressSource follows the addresses of the node's interfaces.
+type AddressSource interface {
+	// Run sends all addresses immediately, and again whenever they change, until ctx ends.
+	Run(ctx context.Context, out chan<- []netip.Addr) error
+}

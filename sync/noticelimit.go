@@ -1,0 +1,56 @@
+package sync
+
+import (
+	"maps"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Limits of what is reported about the objects of one namespace in log lines and
+// events. What exceeds them is counted; `kube-vmap get` shows everything.
+const (
+	noticeBurst  = 20
+	noticePeriod = 10 * time.Second // between notices after the burst
+	maxNotice    = 2048             // bytes of one notice
+	// maxNamespaces is how many namespaces are remembered before those are forgotten
+	// that have not reported anything for long.
+	maxNamespaces = 1024
+)
+
+// noticeLimits limits what is reported about objects by namespace, so that no author
+// can fill the log of every node, or displace what others must know.
+type noticeLimits map[string]*noticeLimit
+
+// noticeLimit is the limit of one namespace.
+type noticeLimit struct {
+	rate.Limiter
+	skipped int
+}
+
+// take reports whether one more notice about the namespace may be sent, and how many
+// were skipped since the last one.
+func (n noticeLimits) take(namespace string) (skipped int, ok bool) {
+	known := n[namespace]
+	if known == nil {
+		n.forget()
+		known = &noticeLimit{Limiter: *rate.NewLimiter(rate.Every(noticePeriod), noticeBurst)}
+		n[namespace] = known
+	}
+	if !known.Allow() {
+		known.skipped++
+		return 0, false
+	}
+	skipped, known.skipped = known.skipped, 0
+	return skipped, true
+}
+
+// forget removes namespaces that may send a whole burst again, if there are many.
+func (n noticeLimits) forget() {
+	if len(n) < maxNamespaces {
+		return
+	}
+	maps.DeleteFunc(n, func(_ string, known *noticeLimit) bool {
+		return known.skipped == 0 && known.Tokens() >= noticeBurst
+	})
+}

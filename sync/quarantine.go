@@ -1,0 +1,245 @@
+package sync
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// A quarantine keeps what the kernel rejects from blocking everything else:
+//
+//   - Service ports that the kernel refused for what they are. A held port is programmed
+//     nowhere; its frontends count as gone.
+//   - Services for whose change the kernel had no memory. They stay as they are
+//     installed.
+//
+// Both are retried when the timer fires, with exponential backoff, and a port also as
+// soon as its frontends change. A retried port goes into the next batch whole. It is
+// released if the kernel accepts that batch, and held again otherwise.
+type quarantine struct {
+	ports    map[model.ServicePortName]*refusedPort
+	services map[model.ServiceName]struct{}
+	// retryServices reports that the next change shall include the Services.
+	retryServices bool
+	// memoryExhausted is the Service port for which the kernel had no memory when
+	// everything was compared the last time.
+	memoryExhausted model.ServicePortName
+
+	timer   *time.Timer
+	running bool // the timer
+	backoff wait.Backoff
+}
+
+// refusedPort is a Service port that the kernel refused.
+type refusedPort struct {
+	errno    syscall.Errno
+	text     string
+	retrying bool
+}
+
+func newQuarantine() *quarantine {
+	return &quarantine{
+		ports: map[model.ServicePortName]*refusedPort{}, services: map[model.ServiceName]struct{}{},
+		timer: stoppedTimer(), backoff: newBackoff(maxBackoff),
+	}
+}
+
+// len returns how many Service ports and Services are in quarantine.
+func (q *quarantine) len() int { return len(q.ports) + len(q.services) }
+
+// holdPort puts the Service port that an error names into quarantine. It reports
+// whether this is news: the first time, or for another reason than before. News make
+// the next retry soon.
+func (q *quarantine) holdPort(offender *nft.Error) (isNew bool) {
+	known := q.ports[offender.Service]
+	q.ports[offender.Service] = &refusedPort{errno: offender.Errno, text: offender.Error()}
+	isNew = known == nil || known.errno != offender.Errno
+	if isNew {
+		q.stopTimer()
+	}
+	return isNew
+}
+
+// holdService puts a Service for whose change there is no memory into quarantine.
+func (q *quarantine) holdService(name model.ServiceName) { q.services[name] = struct{}{} }
+
+// isHeld reports whether a Service port is in quarantine and not being retried.
+func (q *quarantine) isHeld(port model.ServicePortName) bool {
+	p := q.ports[port]
+	return p != nil && !p.retrying
+}
+
+// isNotHeld is the opposite of isHeld.
+func (q *quarantine) isNotHeld(port model.ServicePortName) bool { return !q.isHeld(port) }
+
+// isRetrying reports whether a Service port is in quarantine and being retried.
+func (q *quarantine) isRetrying(port model.ServicePortName) bool {
+	p := q.ports[port]
+	return p != nil && p.retrying
+}
+
+// exhausts notes that the kernel had no memory for a Service port when everything was
+// compared. It reports whether that was so the last time, too: without the port, there
+// may be enough for the others.
+func (q *quarantine) exhausts(port model.ServicePortName) (again bool) {
+	again = q.memoryExhausted == port
+	q.memoryExhausted = port
+	return again
+}
+
+// schedule starts the timer if there is anything to retry, unless it runs: if it were
+// restarted whenever something happens, it might never fire.
+func (q *quarantine) schedule() {
+	switch {
+	case q.len() == 0:
+		q.stopTimer()
+	case !q.running:
+		q.running = true
+		q.timer.Reset(q.backoff.Step())
+	}
+}
+
+// stopTimer stops the timer and makes the next wait the shortest.
+func (q *quarantine) stopTimer() {
+	q.timer.Stop()
+	q.running, q.backoff = false, newBackoff(maxBackoff)
+}
+
+// retryAll retries everything. It is to be called when the timer has fired.
+func (q *quarantine) retryAll() {
+	q.running, q.retryServices = false, true
+	for _, p := range q.ports {
+		p.retrying = true
+	}
+}
+
+// retryChanged retries the Service ports of which frontends changed.
+func (q *quarantine) retryChanged(changed []model.Frontend) {
+	if len(q.ports) == 0 {
+		return
+	}
+	for i := range changed {
+		if p := q.ports[changed[i].Service]; p != nil {
+			p.retrying = true
+		}
+	}
+}
+
+// release forgets the Service ports that were retried, because the kernel accepted
+// them, and returns their names, sorted.
+func (q *quarantine) release() []string {
+	var names []string
+	for _, port := range q.retrying() {
+		delete(q.ports, port)
+		names = append(names, port.String())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// allInstalled notes that the kernel accepted everything but the held ports.
+func (q *quarantine) allInstalled() {
+	q.memoryExhausted = model.ServicePortName{}
+	clear(q.services)
+}
+
+func (q *quarantine) retrying() []model.ServicePortName {
+	var ports []model.ServicePortName
+	for port, p := range q.ports {
+		if p.retrying {
+			ports = append(ports, port)
+		}
+	}
+	return ports
+}
+
+// problems returns everything in quarantine, in no order.
+func (q *quarantine) problems(service func(model.ServiceName) Object) []Problem {
+	var out []Problem
+	for port, p := range q.ports {
+		name := strings.TrimPrefix(port.String(), port.Namespace+"/")
+		out = append(out, Problem{Object{Kind: "Service", Namespace: port.Namespace, Name: name}, ReasonRefused, p.text})
+	}
+	for name := range q.services {
+		out = append(out, Problem{service(name), ReasonRefused, "no memory for its change, which is tried again"})
+	}
+	return out
+}
+
+// adjust returns the change without what is held, and with all of what is retried.
+func (q *quarantine) adjust(c nft.Change, rules *nft.Ruleset, services *model.ServiceMap) nft.Change {
+	return q.withoutHeldPorts(q.withRetriedPorts(q.withServices(c, rules, services), services))
+}
+
+// withoutHeldPorts turns frontends of held Service ports into ones that are gone.
+func (q *quarantine) withoutHeldPorts(c nft.Change) nft.Change {
+	if len(q.ports) == 0 {
+		return c
+	}
+	out := nft.Change{Gone: slices.Clip(c.Gone), ServiceCIDRs: c.ServiceCIDRs, NodeAddrs: c.NodeAddrs}
+	for _, f := range c.Set {
+		if q.isHeld(f.Service) {
+			out.Gone = append(out.Gone, f.Match)
+		} else {
+			out.Set = append(out.Set, f)
+		}
+	}
+	return out
+}
+
+// withRetriedPorts adds all frontends of retried Service ports: those that did not
+// change are not installed either.
+func (q *quarantine) withRetriedPorts(c nft.Change, services *model.ServiceMap) nft.Change {
+	ports := q.retrying()
+	if len(ports) == 0 {
+		return c
+	}
+	c.Set = slices.DeleteFunc(slices.Clone(c.Set), func(f model.Frontend) bool { return q.isRetrying(f.Service) })
+	for _, port := range ports {
+		for _, f := range services.FrontendsOf(port.ServiceName) {
+			if f.Service == port {
+				c.Set = append(c.Set, f)
+			}
+		}
+	}
+	return c
+}
+
+// withServices removes what belongs to held Services, or adds everything of theirs if
+// a retry is due.
+func (q *quarantine) withServices(c nft.Change, rules *nft.Ruleset, services *model.ServiceMap) nft.Change {
+	if len(q.services) == 0 {
+		return c
+	}
+	held := func(name model.ServiceName) bool { _, found := q.services[name]; return found }
+	c.Set = slices.DeleteFunc(slices.Clone(c.Set), func(f model.Frontend) bool { return held(f.Service.ServiceName) })
+	c.Gone = slices.DeleteFunc(slices.Clone(c.Gone), func(m model.Match) bool { return held(rules.ServiceAt(m)) })
+	if !q.retryServices {
+		return c
+	}
+	q.retryServices = false
+	names := slices.SortedFunc(maps.Keys(q.services), model.ServiceName.Compare)
+	clear(q.services)
+	for _, name := range names {
+		c.Set = append(c.Set, services.FrontendsOf(name)...)
+	}
+	set := make(map[model.Match]struct{}, len(c.Set))
+	for i := range c.Set {
+		set[c.Set[i].Match] = struct{}{}
+	}
+	for _, name := range names {
+		for _, m := range rules.MatchesOf(name) {
+			if _, stays := set[m]; !stays {
+				c.Gone = append(c.Gone, m)
+			}
+		}
+	}
+	return c
+}

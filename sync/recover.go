@@ -1,0 +1,115 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// errOwned is the error for tables that belong to another process.
+var errOwned = errors.New("not ours")
+
+// ownershipPollInterval is how often to check whether another process still owns the
+// tables.
+const ownershipPollInterval = time.Second
+
+// tryRecover adjusts the state so that the same change can be retried without reading
+// the kernel again. It reports whether a retry makes sense.
+//
+// An error is proof against the Service port that it names only if no other process can
+// have changed our tables since they were known.
+func (l *Loop) tryRecover(err error) bool {
+	var refusal *nft.Error
+	if !errors.As(err, &refusal) {
+		return false
+	}
+	switch {
+	case l.rebuildFullSet(refusal):
+		return true
+	case refusal.Cause() == nft.CauseState:
+		return false
+	case l.holdOffenders(refusal, l.quarantine.isRetrying):
+		return true
+	}
+	return !l.drift.possible() && l.holdOffenders(refusal, l.quarantine.isNotHeld)
+}
+
+// rebuildFullSet has a set rebuilt that was refused for being full. It does so once for
+// each set until a sync succeeds: what did not help is not repeated.
+func (l *Loop) rebuildFullSet(refusal *nft.Error) bool {
+	set, adds := refusal.Fills()
+	if refusal.Cause() != nft.CauseFull || !adds || slices.Contains(l.fullSets, set) {
+		return false
+	}
+	l.fullSets = append(l.fullSets, set)
+	if l.rules != nil {
+		l.rules.MarkFull(set)
+	}
+	return true
+}
+
+// handleFailure prepares the next sync, which reads the kernel: immediately if the
+// error says what to do differently, else after a backoff.
+func (l *Loop) handleFailure(err error) {
+	var refusal *nft.Error
+	rulesKnown := l.rules != nil
+	l.forgetRules()
+	switch refused := errors.As(err, &refusal); {
+	case errors.Is(err, errOwned):
+		l.report.tablesOwned(err)
+		l.retryAfter(ownershipPollInterval)
+	case refused && rulesKnown && refusal.Cause() != nft.CauseMemory && refusal.Cause() != nft.CausePermission:
+		l.log.Warn("change refused, reading the kernel again", "err", err)
+		// An object that is missing, or exists already, is not as we left it.
+		l.drift.suspected = refusal.Cause() == nft.CauseState
+		l.retryAfter(0)
+	case refused && l.rebuildFullSet(refusal):
+		l.retryAfter(0)
+	// That an object is missing, or exists already, may be due to changes since the read.
+	case refused && !(refusal.Cause() == nft.CauseState && l.drift.disturbed()) && l.holdOffenders(refusal, l.quarantine.isNotHeld),
+		refused && l.holdExhausting(refusal):
+		l.retryAfter(0)
+	default:
+		l.log.Error("sync failed", "err", err)
+		l.retryAfter(l.backoff.Step())
+	}
+}
+
+// holdExhausting puts the Service port into quarantine for which there was no memory
+// twice in a row when everything was compared.
+func (l *Loop) holdExhausting(refusal *nft.Error) bool {
+	if refusal.Cause() != nft.CauseMemory || !refusal.NamesService() || !l.quarantine.exhausts(refusal.Service) {
+		return false
+	}
+	l.holdPort(refusal)
+	return true
+}
+
+// holdOffenders puts the Service ports into quarantine that the kernel refused and that
+// eligible allows. It reports whether there were any.
+func (l *Loop) holdOffenders(err *nft.Error, eligible func(model.ServicePortName) bool) bool {
+	held := false
+	for _, offender := range err.Offenders() {
+		if eligible(offender.Service) {
+			held = true
+			l.holdPort(offender)
+		}
+	}
+	return held
+}
+
+// holdPort puts the Service port that an error names into quarantine.
+func (l *Loop) holdPort(offender *nft.Error) {
+	l.drift.suspected = false // the Service port is to blame, not another process
+	level := slog.LevelDebug
+	if l.quarantine.holdPort(offender) {
+		level = slog.LevelError
+		l.report.recorder.Warn(l.report.service(offender.Service.ServiceName), ReasonRefused, offender.Error())
+	}
+	l.log.Log(context.Background(), level, "quarantined Service port", "service", offender.Service.String(), "err", offender)
+}

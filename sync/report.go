@@ -1,0 +1,125 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"kube-vmap/model"
+)
+
+// A reporter reports what is wrong with objects, in log lines and as events.
+type reporter struct {
+	log      *slog.Logger
+	recorder Recorder
+	limits   noticeLimits
+	services *model.ServiceMap
+	// nodePorts is the problem with node port addresses that was reported last; empty if
+	// there is none.
+	nodePorts string
+	// owned reports that the tables' owner was reported.
+	owned bool
+}
+
+func newReporter(r Recorder, services *model.ServiceMap, log *slog.Logger) *reporter {
+	if r == nil {
+		r = nopRecorder{}
+	}
+	return &reporter{log: log, recorder: r, limits: noticeLimits{}, services: services}
+}
+
+// notify reports what is wrong with an object, in a log line and as an event, within
+// the limits of its namespace.
+func (r *reporter) notify(o Object, reason, note, message string, args ...any) {
+	skipped, ok := r.limits.take(o.Namespace)
+	if !ok {
+		return
+	}
+	if skipped > 0 {
+		args = append([]any{"skipped", skipped}, args...)
+	}
+	r.log.Warn(message, args...)
+	r.recorder.Warn(o, reason, note)
+}
+
+// unusable reports an object that is not served, wholly or in part.
+func (r *reporter) unusable(o Object, text string) {
+	if len(text) > maxNotice {
+		text = strings.ToValidUTF8(text[:maxNotice], "") + "..."
+	}
+	r.notify(o, ReasonUnusable, text, "object unusable, wholly or in part", "object", o.String(), "err", text)
+}
+
+// openToAll reports a Service that is open to more clients than its author may expect.
+func (r *reporter) openToAll(o Object, text string) {
+	o = r.service(model.ServiceName{Namespace: o.Namespace, Name: o.Name})
+	r.notify(o, ReasonOpen, text, "Service open to all clients", "service", o.Namespace+"/"+o.Name, "reason", text)
+}
+
+// conflicts reports lost claims: one of each Service, and how many more it lost.
+func (r *reporter) conflicts(conflicts []model.Conflict) {
+	lost := map[model.ServiceName]int{}
+	for _, c := range conflicts {
+		lost[c.Loser.ServiceName]++
+	}
+	for _, c := range conflicts {
+		n := lost[c.Loser.ServiceName]
+		if n == 0 {
+			continue // reported
+		}
+		lost[c.Loser.ServiceName] = 0
+		note := c.Match.String() + " is held by Service " + c.Winner.String() +
+			", which is older or whose own address it is, and not served for this one"
+		args := []any{"match", c.Match.String(), "winner", c.Winner.String(), "loser", c.Loser.String()}
+		if n > 1 {
+			note += fmt.Sprintf("; so are %d more of its addresses and ports", n-1)
+			args = append(args, "more", n-1)
+		}
+		r.notify(r.service(c.Loser.ServiceName), ReasonConflict, note, "another Service holds the address and port", args...)
+	}
+}
+
+// nodePortAddrs warns if node ports answer on more addresses than configured, or on
+// none. A family in which no Service has a node port needs no warning: most nodes of
+// single-stack clusters have addresses of the other family, too.
+func (r *reporter) nodePortAddrs(s *desiredState) {
+	var problems []string
+	for _, f := range model.Families {
+		ofFamily := func(a netip.Addr) bool { return model.FamilyOf(a) == f }
+		switch {
+		case s.services.NodePortCount(f) == 0 || !slices.ContainsFunc(s.interfaces, ofFamily):
+		case s.config.NodePorts.Primary && !s.node.Addrs[f].IsValid() && s.config.NodePorts.All(f, s.node.Addrs):
+			problems = append(problems, "the node's primary address of family "+f.String()+" is not known: node ports answer on all of them.")
+		case !slices.ContainsFunc(s.nodeAddrs, ofFamily):
+			problems = append(problems, "no address of family "+f.String()+" on the node is one of those that should serve node ports.")
+		}
+	}
+	text := strings.Join(problems, " ")
+	if text != r.nodePorts && text != "" {
+		r.log.Warn("node ports may not answer where configured", "reason", text)
+	}
+	r.nodePorts = text
+}
+
+// tablesOwned reports that another process owns the tables, loudly once: it may end at
+// any time, and then nothing follows changes.
+func (r *reporter) tablesOwned(err error) {
+	level := slog.LevelError
+	if r.owned {
+		level = slog.LevelDebug
+	}
+	r.owned = true
+	r.log.Log(context.Background(), level, "waiting for the owner of the tables to end", "err", err)
+}
+
+// service returns a reference to the Service of that name.
+func (r *reporter) service(name model.ServiceName) Object {
+	o := Object{Kind: "Service", Namespace: name.Namespace, Name: name.Name}
+	if s := r.services.Service(name); s != nil {
+		o.UID = s.UID
+	}
+	return o
+}

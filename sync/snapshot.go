@@ -1,0 +1,146 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// A Snapshot is what a [Loop] knows at one moment. It never changes, and must not be
+// changed. Its lists are in no order.
+type Snapshot struct {
+	// Ready reports whether the first sync has succeeded.
+	Ready bool
+	// KernelKnown reports whether it is known what the kernel holds. If not, Installed is
+	// what it last held, and the kernel is about to be read.
+	KernelKnown bool
+	// Node is the proxy's own node, as far as it is known.
+	Node model.Node
+	// PodRanges are the ranges that distinguish pods from other hosts, invalid in a family
+	// that has none.
+	PodRanges [len(model.Families)]netip.Prefix
+	// NodeAddrs are the addresses that serve node ports.
+	NodeAddrs []netip.Addr
+	// Installed are the frontends in the kernel, with their slots.
+	Installed []nft.InstalledFrontend
+	// Services are all Services of the source, served or not.
+	Services []model.ServiceSnapshot
+	// Scheduler is the one of Services that name none.
+	Scheduler model.Scheduler
+	// Conflicts are claims that other Services hold.
+	Conflicts []model.Conflict
+	// Problems are about objects. Those with the reason [ReasonRefused] are about Service
+	// ports ("namespace/name:port") that the kernel refused, or about Services for whose
+	// change it had no memory.
+	Problems []Problem
+}
+
+// ReasonNodePorts means that node ports may not answer where configured. It has no
+// event.
+const ReasonNodePorts = "NodePorts"
+
+// A Problem is what is wrong with an object, or may surprise its author.
+type Problem struct {
+	Object
+	Reason string // as that of the event
+	Text   string
+}
+
+var errLoopEnded = errors.New("take a snapshot: the loop has ended")
+
+// Snapshot returns what the loop knows. It waits while the kernel applies a batch. The
+// loop spends nothing on snapshots that are not asked for.
+func (l *Loop) Snapshot(ctx context.Context) (Snapshot, error) {
+	return onLoop(ctx, l, l.snapshot)
+}
+
+// Ruleset returns a copy of the installed rule set, and its version, which changes with
+// it. It returns nil if it is unknown what is installed.
+func (l *Loop) Ruleset(ctx context.Context) (rules *nft.Ruleset, version int, err error) {
+	rules, err = onLoop(ctx, l, func() *nft.Ruleset {
+		if l.rules == nil {
+			return nil
+		}
+		version = l.drift.version
+		return l.rules.Snapshot()
+	})
+	return rules, version, err
+}
+
+// onLoop calls f on the loop's goroutine.
+func onLoop[T any](ctx context.Context, l *Loop, f func() T) (result T, err error) {
+	answer := make(chan T, 1)
+	select {
+	case l.requests <- func() { answer <- f() }:
+		return <-answer, nil
+	case <-l.ended:
+		return result, errLoopEnded
+	case <-ctx.Done():
+		return result, ctx.Err()
+	}
+}
+
+// snapshot copies lists, but nothing that they refer to.
+func (l *Loop) snapshot() Snapshot {
+	d := l.desired
+	s := Snapshot{
+		Ready: l.isReady(), KernelKnown: l.rules != nil,
+		Node:      d.node,
+		PodRanges: d.config.Rules.Pods,
+		NodeAddrs: d.nodeAddrs,
+		Services:  d.services.Snapshot(),
+		Scheduler: d.config.Scheduler,
+		Conflicts: d.services.Conflicts(),
+		Problems:  l.problems(),
+	}
+	if s.Node.Name == "" {
+		s.Node.Name = d.config.NodeName
+	}
+	switch {
+	case l.rules != nil:
+		s.Installed, s.NodeAddrs = l.rules.Installed(), l.rules.NodeAddrs()
+	case l.lastInstalled != nil:
+		s.Installed, s.NodeAddrs = l.lastInstalled.frontends, l.lastInstalled.nodeAddrs
+	}
+	return s
+}
+
+// lastInstalled is the part of a rule set that a [Snapshot] needs. The rule set itself
+// is not kept while a new one is built from what the kernel holds: that would be all of
+// it three times in memory.
+type lastInstalled struct {
+	frontends []nft.InstalledFrontend
+	nodeAddrs []netip.Addr
+}
+
+func (l *Loop) isReady() bool {
+	select {
+	case <-l.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// problems returns all current problems.
+func (l *Loop) problems() []Problem {
+	d := l.desired
+	out := l.quarantine.problems(l.report.service)
+	add := func(list objectProblems, reason string) {
+		out = slices.Grow(out, len(list))
+		for o, p := range list {
+			out = append(out, Problem{o, reason, p.text})
+		}
+	}
+	add(d.problems, ReasonUnusable)
+	add(d.excesses, ReasonUnusable)
+	add(d.warnings, ReasonOpen)
+	if text := l.report.nodePorts; text != "" {
+		out = append(out, Problem{Object{Kind: "Node", Name: d.config.NodeName}, ReasonNodePorts, text})
+	}
+	return out
+}
