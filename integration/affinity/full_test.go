@@ -25,7 +25,7 @@ func TestFullAffinityMapServesNewClients(t *testing.T) {
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Affinity: long}
 	f.Put("web", s)
-	daemon.Start(t, l.Node, f, "--protect-tables=false").Ignore("the affinity map is full: new clients are not remembered")
+	daemon.Start(t, l.Node, f, "--protect-tables=false").Ignore("affinity map full, new clients are not remembered")
 	first, late, had := crowd{0, 40}, crowd{1000, 40}, newMemory()
 	look := func(t *testing.T, w daemon.Transport, c crowd) []string {
 		t.Helper()

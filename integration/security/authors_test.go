@@ -97,8 +97,8 @@ func TestHealthCheckPortInUseIsNotServed(t *testing.T) {
 	}
 	put(f, s)
 	d := daemon.Start(t, l.Node, f)
-	d.Ignore("cannot listen, trying again")
-	d.AwaitMessage("cannot listen, trying again")
+	d.Ignore("cannot listen, retrying")
+	d.AwaitMessage("cannot listen, retrying")
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		answered(t, l.Pods[0].Host, w, s.at(w.Family), "pod-2")
 	})

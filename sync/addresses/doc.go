@@ -1,24 +1,22 @@
-// Package addresses follows the addresses of the node's interfaces, so that node
-// ports answer on one that was added a moment ago, and no longer on one that is
-// gone.
+// Package addresses follows the addresses of the node's interfaces, so that node ports
+// are served on added addresses immediately, and no longer on removed ones.
 //
-//	kernel --RTM_NEWADDR, RTM_DELADDR--> wait for quiet --> list all --> differs? --> out
-//	                                          ^                             |
-//	                                          +-----------------------------+
+//	kernel --RTM_NEWADDR, RTM_DELADDR--> wait until quiet --> list all --> changed? --> out
+//	                                          ^                              |
+//	                                          +------------------------------+
 //
-// What a notice says is not read. It only means that it is time to list, and
-// so nothing can be lost with one: not before the first list, which comes after
-// the subscription; not in an overflow of the socket, which is one more notice;
-// not when the socket breaks, because a new one begins with a list.
+// The content of notifications is not used; each only triggers a list. So no change is
+// lost: not before the first list, which comes after the subscription; not when the
+// socket overflows, which is another notification; and not when the socket breaks,
+// because a new one starts with a list.
 //
-// An address counts if the node answers to it, whichever interface has it:
+// An address is used, on whichever interface, if the node answers to it:
 //
-//   - not in the loopback range: 127.0.0.0/8 and ::1 reach nobody but the node
-//     itself, and routing will not let what is sent there be sent on. Other
-//     addresses of the interface lo are the node's like any;
-//   - not tentative, nor found to be a duplicate (RFC 4862 5.4): the kernel does
-//     not answer to those, and nobody can listen there. A notice comes when one is
-//     found to be unique. One that is optimistic (RFC 4429) is in use at once;
-//   - deprecated ones too (RFC 4862 5.5.4): new connections to them are served
-//     until they are invalid, and then they are gone.
+//   - It is not a loopback address (127.0.0.0/8, ::1), which only the node itself can
+//     reach. Other addresses of the interface lo are used.
+//   - It is not tentative or a duplicate (RFC 4862 5.4): the kernel does not answer to
+//     those and does not let programs bind to them. A notification comes when one is
+//     found to be unique. Optimistic addresses (RFC 4429) are used immediately.
+//   - Deprecated addresses (RFC 4862 5.5.4) are used until they are removed: new
+//     connections to them are still accepted.
 package addresses

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// quietPeriod is how long there must be no notice before addresses are listed: who
-	// sets up an interface gives it several.
+	// quietPeriod is how long there must be no notification before addresses are listed,
+	// because interfaces often get several at a time.
 	quietPeriod = 20 * time.Millisecond
-	// maxSettle is how long notices may go on without that.
+	// maxSettle is how long to wait for that at most.
 	maxSettle = 200 * time.Millisecond
 )
 
-// kernel is a feed of what the kernel says over rtnetlink.
+// kernel is a feed over rtnetlink.
 type kernel struct {
-	notices *nl.NetlinkSocket
-	lists   *netlink.Handle
+	notifications *nl.NetlinkSocket
+	lists         *netlink.Handle
 }
 
 // openKernel subscribes to changes in a network namespace.
@@ -33,25 +33,25 @@ func openKernel(netNS int) (*kernel, error) {
 	if netNS != 0 {
 		ns = netns.NsHandle(netNS)
 	}
-	notices, err := nl.SubscribeAt(ns, netns.None(), unix.NETLINK_ROUTE, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
+	notifications, err := nl.SubscribeAt(ns, netns.None(), unix.NETLINK_ROUTE, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
 	if err != nil {
-		return nil, fmt.Errorf("subscribe to changes of addresses: %w", err)
+		return nil, fmt.Errorf("subscribe to address changes: %w", err)
 	}
 	lists, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
 	if err != nil {
-		notices.Close()
+		notifications.Close()
 		return nil, fmt.Errorf("open a routing socket: %w", err)
 	}
-	return &kernel{notices, lists}, nil
+	return &kernel{notifications, lists}, nil
 }
 
 func (k *kernel) close() {
-	k.notices.Close()
+	k.notifications.Close()
 	k.lists.Close()
 }
 
-// list implements [feed]. A list that a change came into may lack an address; it
-// is read again.
+// list implements [feed]. It repeats a list that was interrupted by a change, which may
+// lack an address.
 func (k *kernel) list() ([]netip.Addr, error) {
 	const attempts = 10
 	var found []netlink.Addr
@@ -71,7 +71,7 @@ func (k *kernel) list() ([]netip.Addr, error) {
 	return out, nil
 }
 
-// usableAddr is the address, and whether it counts.
+// usableAddr returns the address, and whether the node answers to it.
 func usableAddr(a *netlink.Addr) (netip.Addr, bool) {
 	if a.IPNet == nil {
 		return netip.Addr{}, false
@@ -84,10 +84,10 @@ func usableAddr(a *netlink.Addr) (netip.Addr, bool) {
 
 // wait implements [feed].
 func (k *kernel) wait(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, k.notices.Close)
+	stop := context.AfterFunc(ctx, k.notifications.Close)
 	defer stop()
 	if err := k.receive(0); err != nil {
-		return fmt.Errorf("wait for changes of addresses: %w", err)
+		return fmt.Errorf("wait for address changes: %w", err)
 	}
 	for first := time.Now(); time.Since(first) < maxSettle; {
 		err := k.receive(quietPeriod)
@@ -95,21 +95,20 @@ func (k *kernel) wait(ctx context.Context) error {
 		case errors.Is(err, unix.EAGAIN):
 			return nil
 		case err != nil:
-			return fmt.Errorf("wait for changes of addresses: %w", err)
+			return fmt.Errorf("wait for address changes: %w", err)
 		}
 	}
 	return nil
 }
 
-// receive waits for a notice, or for so long at most if that is not zero; then
-// the error is EAGAIN. That there were more than the socket could hold is a notice
-// as good as any.
+// receive waits for a notification. If the limit is not zero and has passed, the error is
+// EAGAIN. An overflow of the socket counts as a notification.
 func (k *kernel) receive(limit time.Duration) error {
 	timeout := unix.NsecToTimeval(limit.Nanoseconds())
-	if err := k.notices.SetReceiveTimeout(&timeout); err != nil {
+	if err := k.notifications.SetReceiveTimeout(&timeout); err != nil {
 		return err
 	}
-	_, _, err := k.notices.Receive()
+	_, _, err := k.notifications.Receive()
 	if errors.Is(err, unix.ENOBUFS) {
 		return nil
 	}

@@ -6,74 +6,72 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// After a failure, the sockets are made again: soon at first, then ever less
-// often.
-const (
-	minBackoff = 100 * time.Millisecond
-	maxBackoff = 30 * time.Second
-)
+// maxBackoff is the longest delay after a failure, and how long a feed must work for the
+// delays to be short again.
+const maxBackoff = 30 * time.Second
 
-// Source tells the addresses of the interfaces of one network namespace.
+func backoff() wait.Backoff {
+	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 1 << 10, Cap: maxBackoff}
+}
+
+// A Source sends the addresses of the interfaces of one network namespace.
 type Source struct {
 	log  *slog.Logger
 	open func() (feed, error)
 }
 
-// Config says where to look and where to complain.
+// Config configures a [Source].
 type Config struct {
-	// NetNS is a file descriptor of a network namespace; zero means that of the
-	// thread that calls [Source.Run].
+	// NetNS is a file descriptor of a network namespace; zero means that of the thread
+	// that calls [Source.Run].
 	NetNS int
 	Log   *slog.Logger
 }
 
-// New makes a Source. It opens nothing yet.
+// New returns a Source. It opens nothing yet.
 func New(c Config) *Source {
 	return &Source{log: c.Log, open: func() (feed, error) { return openKernel(c.NetNS) }}
 }
 
-// feed is where addresses are listed, and changes of them noticed from the
-// moment it is there.
+// A feed lists addresses, and notices all changes since it was opened.
 type feed interface {
-	// list returns all addresses that count, in any order.
+	// list returns all usable addresses in any order.
 	list() ([]netip.Addr, error)
-	// wait returns after a change, once there were no more for a moment; with an
+	// wait returns after a change, once there were no more for a moment, or with an
 	// error if ctx ends first.
 	wait(ctx context.Context) error
 	close()
 }
 
-// Run sends all addresses at once, sorted and each once, and again whenever they
-// change, until ctx ends, which is no error. What keeps it from knowing them is
-// logged, and tried again; until then, what was sent last stands.
+// Run sends all addresses, sorted and without duplicates, and again whenever they
+// change, until ctx ends, which is not an error. It logs and retries failures; meanwhile
+// the addresses sent last stay valid.
 func (s *Source) Run(ctx context.Context, out chan<- []netip.Addr) error {
 	t := &sender{out: out}
-	for delay := minBackoff; ctx.Err() == nil; delay = min(2*delay, maxBackoff) {
+	for delay := backoff(); ctx.Err() == nil; {
 		start := time.Now()
 		err := s.follow(ctx, t)
-		if time.Since(start) > maxBackoff { // it worked
-			delay = minBackoff
+		if ctx.Err() != nil {
+			return nil
 		}
-		s.pause(ctx, err, delay)
+		if time.Since(start) > maxBackoff { // it worked
+			delay = backoff()
+		}
+		length := delay.Step()
+		s.log.Warn("node addresses not readable, retrying", "err", err, "in", length)
+		select {
+		case <-ctx.Done():
+		case <-time.After(length):
+		}
 	}
 	return nil
 }
 
-// pause tells what broke and lets some time pass, unless ctx has ended.
-func (s *Source) pause(ctx context.Context, err error, length time.Duration) {
-	if ctx.Err() != nil {
-		return
-	}
-	s.log.Warn("lost sight of the node's addresses; trying again", "err", err, "in", length)
-	select {
-	case <-ctx.Done():
-	case <-time.After(length):
-	}
-}
-
-// follow tells the addresses for as long as one feed works.
+// follow sends the addresses until a feed fails or ctx ends.
 func (s *Source) follow(ctx context.Context, t *sender) error {
 	f, err := s.open()
 	if err != nil {
@@ -92,15 +90,14 @@ func (s *Source) follow(ctx context.Context, t *sender) error {
 	}
 }
 
-// sender is what has been told to whom.
+// A sender sends addresses that differ from those that it sent last.
 type sender struct {
 	out      chan<- []netip.Addr
 	sentOnce bool
 	last     []netip.Addr
 }
 
-// sendIfChanged sends the addresses unless they are those that were sent last, or ctx
-// ends first.
+// sendIfChanged sends the addresses, unless they are the last ones or ctx ends first.
 func (t *sender) sendIfChanged(ctx context.Context, addrs []netip.Addr) {
 	slices.SortFunc(addrs, netip.Addr.Compare)
 	addrs = slices.Compact(addrs)

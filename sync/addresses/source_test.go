@@ -19,8 +19,7 @@ import (
 
 var errBroken = errors.New("broken")
 
-// script is a feed that lists what it is told to, one after the other, and
-// breaks after the last.
+// A script is a feed that returns lists in turn, and breaks after the last.
 type script struct {
 	lists  [][]netip.Addr
 	next   int
@@ -51,9 +50,9 @@ func (s *script) wait(ctx context.Context) error {
 
 func (s *script) close() { s.closed = true }
 
-// play runs a source whose sockets are those, one after the other, for so long,
-// and returns what it sent and logged. When there are no more, none can be opened.
-func play(t *testing.T, feeds []*script, length time.Duration) (told []string, opened []time.Duration, log string) {
+// play runs a source for so long, with these feeds in turn, and returns what it sent and
+// logged. After the last feed, opening one fails.
+func play(t *testing.T, feeds []*script, length time.Duration) (sent []string, opened []time.Duration, log string) {
 	t.Helper()
 	var b bytes.Buffer
 	s := New(Config{Log: slog.New(slog.NewTextHandler(&b, nil))})
@@ -75,12 +74,12 @@ func play(t *testing.T, feeds []*script, length time.Duration) (told []string, o
 	for {
 		select {
 		case addrs := <-out:
-			told = append(told, join(addrs))
+			sent = append(sent, join(addrs))
 		case err := <-done:
 			if err != nil {
 				t.Errorf("Run: %v", err)
 			}
-			return told, opened, b.String()
+			return sent, opened, b.String()
 		}
 	}
 }
@@ -109,19 +108,19 @@ func TestAddressesAreSentInitiallyAndOnChange(t *testing.T) {
 			list("192.0.2.1"),
 			list(),
 		}}
-		told, _, _ := play(t, []*script{feed}, 3500*time.Millisecond)
+		sent, _, _ := play(t, []*script{feed}, 3500*time.Millisecond)
 		want := []string{"192.0.2.1 192.0.2.9 2001:db8::2 fe80::1", "192.0.2.1", ""}
-		if !slices.Equal(told, want) {
-			t.Errorf("got %q, want %q", told, want)
+		if !slices.Equal(sent, want) {
+			t.Errorf("got %q, want %q", sent, want)
 		}
 	})
 }
 
 func TestEmptyListIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told, _, _ := play(t, []*script{{lists: [][]netip.Addr{list(), list()}}}, 50*time.Millisecond)
-		if !slices.Equal(told, []string{""}) {
-			t.Errorf("got %q", told)
+		sent, _, _ := play(t, []*script{{lists: [][]netip.Addr{list(), list()}}}, 50*time.Millisecond)
+		if !slices.Equal(sent, []string{""}) {
+			t.Errorf("got %q", sent)
 		}
 	})
 }
@@ -134,9 +133,9 @@ func TestBrokenSocketsAreReopenedWithBackoff(t *testing.T) {
 			{err: errors.New("no list")},
 			{lists: [][]netip.Addr{same, append(same, list("192.0.2.2")...)}, after: time.Minute},
 		}
-		told, opened, log := play(t, feeds, time.Hour)
-		if want := []string{"192.0.2.1 2001:db8::1", "192.0.2.1 192.0.2.2 2001:db8::1"}; !slices.Equal(told, want) {
-			t.Errorf("got %q, want %q", told, want)
+		sent, opened, log := play(t, feeds, time.Hour)
+		if want := []string{"192.0.2.1 2001:db8::1", "192.0.2.1 192.0.2.2 2001:db8::1"}; !slices.Equal(sent, want) {
+			t.Errorf("got %q, want %q", sent, want)
 		}
 		for i, f := range feeds {
 			if !f.closed {
@@ -153,7 +152,7 @@ func TestBrokenSocketsAreReopenedWithBackoff(t *testing.T) {
 			t.Errorf("pauses %v, want %v", pauses, want)
 		}
 		if last := pauses[len(pauses)-1]; last != maxBackoff {
-			t.Errorf("in the end every %s", last)
+			t.Errorf("last pause %s", last)
 		}
 		for _, text := range []string{"level=WARN", "err=broken in=100ms", `err="no list" in=200ms`} {
 			if !strings.Contains(log, text) {
@@ -184,7 +183,7 @@ func TestUsableAddresses(t *testing.T) {
 	for _, test := range []struct {
 		addr  string
 		flags int
-		want  string // none: it does not
+		want  string // empty if not usable
 	}{
 		{"192.0.2.1", 0, "192.0.2.1"},
 		{"192.0.2.1", unix.IFA_F_PERMANENT | unix.IFA_F_SECONDARY, "192.0.2.1"},
@@ -210,6 +209,6 @@ func TestUsableAddresses(t *testing.T) {
 		}
 	}
 	if _, ok := usableAddr(&netlink.Addr{}); ok {
-		t.Error("none is one")
+		t.Error("an address without IPNet is usable")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FuzzUsable has the kernel name any address, of any length, with any flags. What
-// counts is an address that can be asked for, and one that the node answers to.
+// FuzzUsable passes addresses of any length with any flags. A usable one must be valid,
+// not loopback, and not a duplicate.
 func FuzzUsable(f *testing.F) {
 	for _, addr := range list("192.0.2.1", "127.0.0.1", "0.0.0.0", "2001:db8::1", "::1", "fe80::1", "::ffff:192.0.2.1", "::ffff:127.0.0.1") {
 		f.Add(addr.AsSlice(), unix.IFA_F_PERMANENT)
@@ -27,10 +27,10 @@ func FuzzUsable(f *testing.F) {
 			return
 		}
 		if !addr.IsValid() || addr.Is4In6() || addr.IsLoopback() || addr.Zone() != "" || !net.IP(ip).Equal(addr.AsSlice()) {
-			t.Errorf("% x counts as %s", ip, addr)
+			t.Errorf("% x is usable as %s", ip, addr)
 		}
 		if refused := flags&unix.IFA_F_DADFAILED != 0; refused && flags&unix.IFA_F_OPTIMISTIC == 0 {
-			t.Errorf("%s counts with the flags %#x", addr, flags)
+			t.Errorf("%s is usable with flags %#x", addr, flags)
 		}
 	})
 }

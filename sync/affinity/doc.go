@@ -1,17 +1,15 @@
-// Package affinity makes clients forget endpoints that are gone.
+// Package affinity makes clients with session affinity forget removed endpoints.
 //
-// The kernel remembers by itself which client has which endpoint: an element of
-// the map affinity for each, with a timeout (see package nft). What it cannot
-// know is that an endpoint is gone. The transaction that removes an endpoint takes
-// it from those that are picked, so that from then on no client is newly given to
-// it; then the map is searched for those who were.
+// The kernel itself records which client has which endpoint: an element of the map
+// affinity for each, with a timeout (see package nft). But it does not know when an
+// endpoint is removed. The transaction that removes one prevents new clients from being
+// assigned to it; then a [Pruner] deletes the elements of those that were.
 //
-//	                                  +--------------------+
-//	endpoint gone -> taken by the --> | list map affinity, | --> clients choose anew
-//	                 kernel           | delete what is not |
-//	                                  | an endpoint now    |
-//	                                  +--------------------+
+//	                                 +--------------------------+
+//	commit without the endpoint ---> | list the map affinity,   | ---> clients choose
+//	                                 | delete stale elements    |      another endpoint
+//	                                 +--------------------------+
 //
-// That is done beside the loop, over a socket of its own, and costs what the map
-// is large, however many endpoints went.
+// It runs on its own goroutine with its own socket. The cost depends on the size of the
+// map, not on how many endpoints were removed.
 package affinity

@@ -16,37 +16,35 @@ import (
 	"kube-vmap/sync"
 )
 
-// Kernel is what the sweeper needs of the kernel; see [kernel.Kernel]. It is used
-// by one goroutine.
+// Kernel is the part of [kernel.Kernel] that is used, by one goroutine.
 type Kernel interface {
 	EachPart(nft.SetID, func([]nft.Element)) error
 	Apply(nft.Batch) (nft.Applied, error)
 	AffinityFull(model.Family) (uint64, error)
 }
 
-// Config is what a [Pruner] is told once.
+// Config configures a [Pruner].
 type Config struct {
 	Kernel Kernel
 	Log    *slog.Logger
-	// Full is told how many connections of a family there were, in all, whose
-	// client could not be remembered because the map was full; nil if nobody wants
-	// to know.
+	// Full, unless it is nil, is called with the number of connections of a family, in
+	// total, whose client was not remembered because the map was full.
 	Full func(f model.Family, total uint64)
 }
 
-// Pruner follows which endpoints clients may have, and deletes what the kernel
-// remembers of others. It is a [sync.Follower].
+// A Pruner is a [sync.Follower] that deletes affinity of clients to endpoints that no
+// longer serve them.
 type Pruner struct {
 	Config
 	wake     chan struct{}
-	reported [len(model.Families)]uint64 // as told last; of Run's goroutine
+	reported [len(model.Families)]uint64 // last reported totals; of Run's goroutine
 
 	mu      gosync.Mutex
 	pools   map[model.Match]*model.Pool // those with affinity
-	pending [len(model.Families)]bool   // some client may have what is gone
+	pending [len(model.Families)]bool   // the maps may have removed endpoints
 }
 
-// New makes a Sweeper; it does nothing before Run.
+// New returns a Pruner; it does nothing before Run.
 func New(c Config) *Pruner {
 	return &Pruner{Config: c, wake: make(chan struct{}, 1), pools: map[model.Match]*model.Pool{}}
 }
@@ -72,7 +70,7 @@ func (s *Pruner) Follow(t sync.Committed) {
 	}
 }
 
-// setPool notes what a pool is now.
+// setPool records a pool's endpoints.
 func (s *Pruner) setPool(p *model.Pool) {
 	before := s.pools[p.Key]
 	delete(s.pools, p.Key)
@@ -84,35 +82,26 @@ func (s *Pruner) setPool(p *model.Pool) {
 	}
 }
 
-// lostEndpoint reports whether an endpoint is not there any more; both lists are sorted.
+// lostEndpoint reports whether an endpoint of before is not in now; both are sorted.
 func lostEndpoint(before, now []netip.AddrPort) bool {
-	for _, e := range before {
-		for len(now) > 0 && now[0].Compare(e) < 0 {
-			now = now[1:]
-		}
-		if len(now) == 0 || now[0] != e {
-			return true
-		}
-		now = now[1:]
-	}
-	return false
+	return slices.ContainsFunc(before, func(e netip.AddrPort) bool { return !has(now, e) })
 }
 
+// has reports whether a sorted list has an endpoint.
 func has(list []netip.AddrPort, e netip.AddrPort) bool {
 	_, found := slices.BinarySearchFunc(list, e, netip.AddrPort.Compare)
 	return found
 }
 
-// Times between looks at the counter, and between attempts to sweep.
 const (
-	counterPeriod = 15 * time.Second
-	retryPeriod   = time.Second
-	// restFactor is how much longer the sweeper rests than it worked, so that endpoints
-	// that come and go all the time cost no more than a fifth of a processor.
+	counterPeriod = 15 * time.Second // between reads of the counters
+	retryPeriod   = time.Second      // after a failure
+	// restFactor is how many times longer the pause is than the work before it, so that
+	// constantly changing endpoints use at most a fifth of a processor.
 	restFactor = 4
 )
 
-// Run works until ctx ends.
+// Run prunes and reads counters until ctx ends, which is not an error.
 func (s *Pruner) Run(ctx context.Context) error {
 	counted := time.NewTicker(counterPeriod)
 	defer counted.Stop()
@@ -135,11 +124,11 @@ func (s *Pruner) Run(ctx context.Context) error {
 	}
 }
 
-// prune sweeps, and says until when to rest.
+// prune prunes what is pending. The returned channel delivers when to continue.
 func (s *Pruner) prune() <-chan time.Time {
 	start := time.Now()
 	if err := s.prunePending(); err != nil {
-		s.Log.Error("clients may still go to endpoints that are gone, trying again",
+		s.Log.Error("affinity to removed endpoints not deleted, retrying",
 			"every", retryPeriod.String(), "err", err)
 		s.wakeUp()
 		return time.After(retryPeriod)
@@ -147,7 +136,7 @@ func (s *Pruner) prune() <-chan time.Time {
 	return time.After(restFactor * time.Since(start))
 }
 
-// wakeUp has Run look again.
+// wakeUp makes Run prune.
 func (s *Pruner) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
@@ -155,10 +144,13 @@ func (s *Pruner) wakeUp() {
 	}
 }
 
-// prunePending sweeps what is due.
 func (s *Pruner) prunePending() (err error) {
+	s.mu.Lock()
+	pending := s.pending
+	clear(s.pending[:])
+	s.mu.Unlock()
 	for _, f := range model.Families {
-		if s.takePending(f) {
+		if pending[f] {
 			if e := s.pruneFamily(f); e != nil {
 				s.setPending(f)
 				err = errors.Join(err, e)
@@ -168,21 +160,13 @@ func (s *Pruner) prunePending() (err error) {
 	return err
 }
 
-func (s *Pruner) takePending(f model.Family) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	due := s.pending[f]
-	s.pending[f] = false
-	return due
-}
-
 func (s *Pruner) setPending(f model.Family) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending[f] = true
 }
 
-// pruneFamily deletes what is stale from both maps of a family.
+// pruneFamily deletes the stale elements of both maps of a family.
 func (s *Pruner) pruneFamily(f model.Family) error {
 	for _, local := range [...]bool{false, true} {
 		id := nft.SetID{Family: f, Kind: nft.SetAffinity, Local: local}
@@ -193,9 +177,8 @@ func (s *Pruner) pruneFamily(f model.Family) error {
 	return nil
 }
 
-// maxListings is how often a map is listed until nothing stale is found. A listing of a
-// map that grows may miss some elements, and one that was listed may time out
-// before it is deleted.
+// maxListings limits how often a map is listed until no stale element is found: a listing
+// of a growing map may miss some, and one may time out before it is deleted.
 const maxListings = 10
 
 func (s *Pruner) pruneMap(id nft.SetID) error {
@@ -207,7 +190,7 @@ func (s *Pruner) pruneMap(id nft.SetID) error {
 		}
 		if len(stale) == 0 {
 			if deleted > 0 {
-				s.Log.Debug("clients choose a new endpoint", "map", id.Name(), "family", id.Family.String(), "clients", deleted)
+				s.Log.Debug("stale affinity deleted", "map", id.Name(), "family", id.Family.String(), "clients", deleted)
 			}
 			return nil
 		}
@@ -221,14 +204,14 @@ func (s *Pruner) pruneMap(id nft.SetID) error {
 			}
 		}
 	}
-	return errors.New("there is always more")
+	return fmt.Errorf("stale elements after %d listings", maxListings)
 }
 
-// batchSize is how many elements one transaction deletes. If one of them timed out
-// since it was listed, none of them is deleted.
+// batchSize is how many elements one transaction deletes. If one has timed out since it
+// was listed, the transaction deletes none.
 const batchSize = 2048
 
-// stale lists the elements whose endpoint is not one of their pool.
+// stale lists the elements whose endpoint is not in their pool.
 func (s *Pruner) stale(id nft.SetID) (out []nft.Element, err error) {
 	err = s.Kernel.EachPart(id, func(part []nft.Element) {
 		s.mu.Lock()
@@ -250,16 +233,16 @@ func endpoints(p *model.Pool, local bool) []netip.AddrPort {
 	return p.Cluster
 }
 
-// readCounters tells how many connections were not remembered.
+// readCounters reports how many connections were not remembered.
 func (s *Pruner) readCounters() {
 	for _, f := range model.Families {
 		total, err := s.Kernel.AffinityFull(f)
 		if err != nil {
-			s.Log.Debug("cannot read how many clients were not remembered", "err", err)
+			s.Log.Debug("affinity counter not readable", "err", err)
 			continue
 		}
 		if total > s.reported[f] {
-			s.Log.Warn("the affinity map is full: new clients are not remembered",
+			s.Log.Warn("affinity map full, new clients are not remembered",
 				"family", f.String(), "connections", total-s.reported[f], "period", counterPeriod.String())
 		}
 		s.reported[f] = total

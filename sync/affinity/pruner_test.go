@@ -18,11 +18,10 @@ import (
 	"kube-vmap/sync"
 )
 
-// kernel is a fake that holds affinity maps and forgets nothing by itself.
+// kernel is a fake with affinity maps whose elements do not time out.
 type kernel struct {
-	maps map[nft.SetID][]nft.Element
-	// gone are elements that are listed and then time out.
-	gone   int
+	maps   map[nft.SetID][]nft.Element
+	gone   int // how many deletions fail because an element has timed out
 	full   [len(model.Families)]uint64
 	broken atomic.Bool // every call fails
 	listed int
@@ -61,7 +60,7 @@ var (
 	outside    = [...]netip.Addr{netip.MustParseAddr("192.0.2.0"), netip.MustParseAddr("2001:db8::")}
 )
 
-// nth is the address n behind one.
+// nth returns the n-th address after a.
 func nth(a netip.Addr, n int) netip.Addr {
 	for range n {
 		a = a.Next()
@@ -77,8 +76,8 @@ func match(f model.Family, p model.Protocol) model.Match {
 	return model.Match{Family: f, Addr: serviceIPs[f], Protocol: p, Port: 80}
 }
 
-// owner is the frontend of a Service with these endpoints, of which those below
-// local are on this node.
+// owner returns the frontend of a Service with these endpoints; those below local are on
+// this node.
 func owner(f model.Family, p model.Protocol, affinity time.Duration, local int, endpoints ...int) model.Frontend {
 	pool := &model.Pool{Key: match(f, p), Affinity: affinity}
 	for _, n := range endpoints {
@@ -90,7 +89,7 @@ func owner(f model.Family, p model.Protocol, affinity time.Duration, local int, 
 	return model.Frontend{Match: pool.Key, Kind: model.KindClusterIP, Pool: pool}
 }
 
-// remembers is the element of client c that has endpoint e.
+// remembers returns the element of client c with endpoint e.
 func remembers(f model.Family, p model.Protocol, c, e int) nft.Element {
 	client := nth(outside[f], c)
 	return nft.Element{
@@ -102,7 +101,7 @@ func remembers(f model.Family, p model.Protocol, c, e int) nft.Element {
 	}
 }
 
-// run runs a sweeper in a time of its own.
+// run runs a Pruner in a bubble of synctest.
 func run(t *testing.T, k *kernel, full func(model.Family, uint64), do func(*Pruner)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Kernel: k, Log: slog.New(slog.DiscardHandler), Full: full})
@@ -118,7 +117,7 @@ func run(t *testing.T, k *kernel, full func(model.Family, uint64), do func(*Prun
 	})
 }
 
-// left are the clients that a map still knows.
+// left returns the clients in a map.
 func (k *kernel) left(id nft.SetID) []int {
 	var out []int
 	for _, e := range k.maps[id] {
@@ -140,7 +139,7 @@ func each(t *testing.T, do func(t *testing.T, f model.Family, p model.Protocol))
 	}
 }
 
-// reported is a map of five clients on the endpoints 1, 2, 3, 1, 2.
+// full returns a map with five clients on the endpoints 1, 2, 3, 1, 2.
 func full(f model.Family, p model.Protocol) []nft.Element {
 	var out []nft.Element
 	for c := range 5 {

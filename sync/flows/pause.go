@@ -33,7 +33,7 @@ func newPause() pause {
 // over returns a channel that delivers when the pause is over.
 func (p *pause) over() <-chan time.Time { return p.timer.C }
 
-// takePending starts the pause after a look that took a while.
+// begin starts the pause after an attempt that took so long.
 func (p *pause) begin(failed bool, took time.Duration) {
 	if failed && !p.failing {
 		p.backoff = wait.Backoff{Duration: minBackoff, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: maxBackoff}

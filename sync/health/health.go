@@ -1,19 +1,18 @@
-// Package health answers those that probe the proxy. It is told by the loop what
-// waits for the kernel and what became of it, and knows nothing else:
+// Package health serves the proxy's probes. The loop reports which changes wait for the
+// kernel and when they were committed:
 //
-//	            Queued, Synced, Node              GET
+//	           Queued, Synced, Node               GET
 //	sync.Loop ----------------------> Health <---------- /healthz  load balancer: may this node get connections?
-//	                                          <--------- /livez    kubelet: must the proxy be started again?
-//	                                          <--------- /readyz   kubelet: does the proxy do its work?
+//	                                         <---------- /livez    kubelet: must the proxy be restarted?
+//	                                         <---------- /readyz   kubelet: does the proxy do its work?
 //
-// Not when something was last done counts, but how long something has been
-// waiting: while the API server is away nothing is queued, what is programmed
-// stays right as far as anybody can know, and restarting the proxy or sending
-// its connections elsewhere would help nobody. Both IP families go to the kernel
-// in one transaction, so what is said of one is true of the other.
+// The proxy is unhealthy if a change has been pending for too long, not if nothing was
+// committed recently: while the API server is unavailable there are no changes, and
+// restarting the proxy or moving its connections elsewhere would not help. Both IP
+// families are committed in one transaction, so they have the same health.
 //
-// Paths, codes and bodies are kube-proxy's, but for /readyz and the fields ready
-// and reason.
+// Paths, status codes and bodies are kube-proxy's, apart from /readyz and the fields
+// ready and reason.
 package health
 
 import (
@@ -23,41 +22,37 @@ import (
 	"kube-vmap/sync"
 )
 
-// Config is what a [Health] is told once.
+// Config configures a [Health].
 type Config struct {
-	// SyncPeriod is how long what failed waits before it is tried again, at most.
-	// What has waited for twice as long is late.
+	// SyncPeriod is the longest delay between attempts to commit a change. A change that
+	// is pending for twice as long is overdue.
 	SyncPeriod time.Duration
-	// Probed is told of each answer: the probe ("healthz", "livez" or "readyz") and
-	// the HTTP status; nil means nobody is. It must not wait, and may be called from
-	// several goroutines at a time.
+	// Probed, unless it is nil, is called with each probe ("healthz", "livez" or
+	// "readyz") and its HTTP status. It must not block, and must be safe for concurrent
+	// use.
 	Probed func(probe string, code int)
 }
 
-// Health is a [sync.Observer] that judges what it hears. It is safe for use by
-// several goroutines.
+// Health is a [sync.Observer] that serves probes. It is safe for concurrent use.
 type Health struct {
 	timeout time.Duration
 	probed  func(probe string, code int)
 
-	mu    stdsync.Mutex // guards state; held for no longer than it takes to copy it
+	mu    stdsync.Mutex // guards state
 	state state
 }
 
-// state is all that is known.
+// A state is what the loop has reported.
 type state struct {
-	// updated is when the kernel was last as it should be, waiting since when it is
-	// not: zero if it is.
-	updated, pendingSince time.Time
-	committed             bool // anything, since the process began
-	// nodeKnown tells whether the node is. Ineligible says why it should get no
-	// connections from load balancers; empty if it should.
-	nodeKnown  bool
-	ineligible string
+	updated      time.Time // when all changes were last committed
+	pendingSince time.Time // when the oldest pending change was queued; zero if there is none
+	committed    bool      // anything, since the process started
+	nodeKnown    bool
+	ineligible   string // why load balancers should not use the node; empty if they should
 }
 
-// New makes a Health that is alive: nothing waits yet. The process counts as
-// brought up to date when it began, as in kube-proxy.
+// New returns a Health without pending changes. The start of the process counts as the
+// last update, as in kube-proxy.
 func New(c Config) *Health {
 	h := &Health{timeout: 2 * c.SyncPeriod, probed: c.Probed, state: state{updated: time.Now()}}
 	if h.probed == nil {
@@ -72,7 +67,7 @@ func (h *Health) Queued(sync.QueuedChanges) { h.markPending() }
 // Synced implements [sync.Observer].
 func (h *Health) Synced(r sync.Result) {
 	if r.Err != nil {
-		h.markPending() // also for what nobody queued, another attempt at what the kernel refused for instance
+		h.markPending() // also if nothing was queued, as when retrying a refused port
 		return
 	}
 	h.mu.Lock()
@@ -87,7 +82,7 @@ func (h *Health) Node(n sync.SetNode) {
 	h.state.nodeKnown, h.state.ineligible = true, n.Ineligible
 }
 
-// markPending notes that something waits from now on, if nothing does yet.
+// markPending starts the time that a change is pending, unless one is already.
 func (h *Health) markPending() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,19 +91,19 @@ func (h *Health) markPending() {
 	}
 }
 
-// Healthy tells whether nothing is late, which is what /livez says.
+// Healthy reports whether no change is overdue, as /livez does.
 func (h *Health) Healthy() bool {
 	_, late := h.overdue(h.snapshot(), time.Now())
 	return !late
 }
 
-// overdue tells whether what waits for the kernel has waited too long, and how long.
+// overdue returns how long a change has been pending, and whether that is too long.
 func (h *Health) overdue(s state, now time.Time) (time.Duration, bool) {
 	waited := now.Sub(s.pendingSince)
 	return waited, !s.pendingSince.IsZero() && waited >= h.timeout
 }
 
-// snapshot is what is known now.
+// snapshot returns the current state.
 func (h *Health) snapshot() state {
 	h.mu.Lock()
 	defer h.mu.Unlock()

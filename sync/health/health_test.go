@@ -15,16 +15,15 @@ import (
 	"kube-vmap/sync/health"
 )
 
-// patient is a Health under examination. It is used in a bubble, where time
-// begins with the year 2000.
-type patient struct {
+// A rig has a Health in a bubble of synctest, where time starts with the year 2000.
+type rig struct {
 	*health.Health
 	t      *testing.T
 	probed []string
 }
 
-func newPatient(t *testing.T) *patient {
-	p := &patient{t: t}
+func newRig(t *testing.T) *rig {
+	p := &rig{t: t}
 	p.Health = health.New(health.Config{
 		SyncPeriod: 30 * time.Second,
 		Probed:     func(probe string, code int) { p.probed = append(p.probed, fmt.Sprint(probe, " ", code)) },
@@ -33,14 +32,14 @@ func newPatient(t *testing.T) *patient {
 }
 
 // ask sends a request.
-func (p *patient) ask(method, path string) *httptest.ResponseRecorder {
+func (p *rig) ask(method, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	p.Handler().ServeHTTP(w, httptest.NewRequestWithContext(p.t.Context(), method, path, strings.NewReader("")))
 	return w
 }
 
 // expect compares the statuses of all probes.
-func (p *patient) expect(when string, healthz, livez, readyz int) {
+func (p *rig) expect(when string, healthz, livez, readyz int) {
 	p.t.Helper()
 	for path, want := range map[string]int{"/healthz": healthz, "/livez": livez, "/readyz": readyz} {
 		if w := p.ask(http.MethodGet, path); w.Code != want {
@@ -49,10 +48,10 @@ func (p *patient) expect(when string, healthz, livez, readyz int) {
 	}
 }
 
-// node is the proxy's own node, which load balancers may choose.
+// node is the proxy's own node, which load balancers may use.
 var node = sync.SetNode{Node: model.Node{Name: "node-1"}}
 
-// failed is the report of a sync that did not work.
+// failed is the result of a failed sync.
 var failed = sync.Result{Err: errors.New("apply batch: service default/secret: no buffer space available")}
 
 func TestResponsesAreThoseOfKubeProxy(t *testing.T) {
@@ -65,29 +64,29 @@ func TestResponsesAreThoseOfKubeProxy(t *testing.T) {
 	)
 	tests := []struct {
 		name   string
-		before func(*patient)
+		before func(*rig)
 		bodies map[string]string
 	}{
-		{"at the start", func(*patient) {}, map[string]string{
-			"/healthz": fmt.Sprintf(body, early, early, `"nodeEligible":false,"healthy":true,"reason":"nothing is known of the node yet"`, true),
+		{"at the start", func(*rig) {}, map[string]string{
+			"/healthz": fmt.Sprintf(body, early, early, `"nodeEligible":false,"healthy":true,"reason":"the node is not known yet"`, true),
 			"/livez":   fmt.Sprintf(body, early, early, `"healthy":true`, true),
 			"/readyz":  fmt.Sprintf(body, early, early, `"ready":false,"healthy":true,"reason":"nothing has been programmed yet"`, true),
 		}},
-		{"when all is well", func(p *patient) { p.Node(node); p.Queued(sync.QueuedChanges{}); p.Synced(sync.Result{}) }, map[string]string{
+		{"when all is well", func(p *rig) { p.Node(node); p.Queued(sync.QueuedChanges{}); p.Synced(sync.Result{}) }, map[string]string{
 			"/healthz": fmt.Sprintf(body, early, early, `"nodeEligible":true,"healthy":true`, true),
 			"/livez":   fmt.Sprintf(body, early, early, `"healthy":true`, true),
 			"/readyz":  fmt.Sprintf(body, early, early, `"ready":true,"healthy":true`, true),
 		}},
-		{"when all was well a minute ago", func(p *patient) { p.Node(node); p.Synced(sync.Result{}); pass(time.Minute) }, map[string]string{
+		{"when all was well a minute ago", func(p *rig) { p.Node(node); p.Synced(sync.Result{}); pass(time.Minute) }, map[string]string{
 			"/livez": `{"lastUpdated":` + late + `,"currentTime":` + late + `,"healthy":true,"status":` +
 				`{"IPv4":{"lastUpdated":` + early + `,"healthy":true},"IPv6":{"lastUpdated":` + early + `,"healthy":true}}}`,
 		}},
-		{"when changes are late", func(p *patient) { p.Node(node); p.Queued(sync.QueuedChanges{}); pass(time.Minute) }, map[string]string{
+		{"when changes are overdue", func(p *rig) { p.Node(node); p.Queued(sync.QueuedChanges{}); pass(time.Minute) }, map[string]string{
 			"/healthz": fmt.Sprintf(body, late, early, `"nodeEligible":true,"healthy":false,`+wait+`"`, false),
 			"/livez":   fmt.Sprintf(body, late, early, `"healthy":false,`+wait+`"`, false),
 			"/readyz":  fmt.Sprintf(body, late, early, `"ready":false,"healthy":false,`+wait+`; nothing has been programmed yet"`, false),
 		}},
-		{"when the node is leaving", func(p *patient) { p.Node(sync.SetNode{Ineligible: "the node is being deleted"}) }, map[string]string{
+		{"when the node is leaving", func(p *rig) { p.Node(sync.SetNode{Ineligible: "the node is being deleted"}) }, map[string]string{
 			"/healthz": fmt.Sprintf(body, early, early, `"nodeEligible":false,"healthy":true,"reason":"the node is being deleted"`, true),
 			"/livez":   fmt.Sprintf(body, early, early, `"healthy":true`, true),
 		}},
@@ -95,7 +94,7 @@ func TestResponsesAreThoseOfKubeProxy(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPatient(t)
+				p := newRig(t)
 				test.before(p)
 				for path, want := range test.bodies {
 					w := p.ask(http.MethodGet, path)
@@ -111,12 +110,12 @@ func TestResponsesAreThoseOfKubeProxy(t *testing.T) {
 	}
 }
 
-// pass lets time pass in the bubble.
+// pass lets time pass.
 func pass(d time.Duration) { <-time.After(d) }
 
 func TestOverdueAfterTwoSyncPeriods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPatient(t)
+		p := newRig(t)
 		p.Node(node)
 		p.expect("at the start", 200, 200, 503)
 		pass(time.Hour)
@@ -125,7 +124,7 @@ func TestOverdueAfterTwoSyncPeriods(t *testing.T) {
 		pass(time.Minute - 1)
 		p.expect("just in time", 200, 200, 503)
 		pass(1)
-		p.expect("late", 503, 503, 503)
+		p.expect("overdue", 503, 503, 503)
 		p.Synced(sync.Result{})
 		p.expect("after the first commit", 200, 200, 200)
 		pass(24 * time.Hour)
@@ -135,7 +134,7 @@ func TestOverdueAfterTwoSyncPeriods(t *testing.T) {
 
 func TestLaterChangesDoNotExtendTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPatient(t)
+		p := newRig(t)
 		p.Node(node)
 		p.Synced(sync.Result{})
 		for range 6 {
@@ -152,7 +151,7 @@ func TestLaterChangesDoNotExtendTheDeadline(t *testing.T) {
 
 func TestFailedSyncWithoutQueuedChangeIsOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPatient(t)
+		p := newRig(t)
 		p.Node(node)
 		p.Synced(sync.Result{})
 		p.Synced(failed)
@@ -163,7 +162,7 @@ func TestFailedSyncWithoutQueuedChangeIsOverdue(t *testing.T) {
 
 func TestOnlyHealthzDependsOnTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPatient(t)
+		p := newRig(t)
 		p.Synced(sync.Result{})
 		p.expect("the node is not known", 503, 200, 200)
 		p.Node(sync.SetNode{Ineligible: "the node is being deleted"})
@@ -175,7 +174,7 @@ func TestOnlyHealthzDependsOnTheNode(t *testing.T) {
 
 func TestResponsesNameNoObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPatient(t)
+		p := newRig(t)
 		p.Synced(failed)
 		pass(time.Hour)
 		if w := p.ask(http.MethodGet, "/livez"); w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "secret") {
@@ -185,7 +184,7 @@ func TestResponsesNameNoObjects(t *testing.T) {
 }
 
 func TestResponsesMustNotBeStored(t *testing.T) {
-	p := newPatient(t)
+	p := newRig(t)
 	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			header := p.ask(method, path).Header()
@@ -211,17 +210,17 @@ func TestResponsesMustNotBeStored(t *testing.T) {
 }
 
 func TestProbesAreReportedWithTheirStatus(t *testing.T) {
-	p := newPatient(t)
+	p := newRig(t)
 	p.ask(http.MethodGet, "/healthz")
 	p.ask(http.MethodHead, "/livez")
-	p.ask(http.MethodPost, "/livez") // is none
+	p.ask(http.MethodPost, "/livez") // not a probe
 	p.ask(http.MethodGet, "/nothing")
 	p.Node(node)
 	p.Synced(sync.Result{})
 	p.ask(http.MethodGet, "/healthz")
 	p.ask(http.MethodGet, "/readyz")
 	if got, want := strings.Join(p.probed, ", "), "healthz 503, livez 200, healthz 200, readyz 200"; got != want {
-		t.Errorf("probed were %s, want %s", got, want)
+		t.Errorf("probes %s, want %s", got, want)
 	}
 }
 

@@ -9,22 +9,22 @@ import (
 	"kube-vmap/model"
 )
 
-// response is the body of every answer. The order of its fields is kube-proxy's.
+// A response is the body of every probe. The order of its fields is kube-proxy's.
 type response struct {
 	LastUpdated time.Time `json:"lastUpdated"`
 	CurrentTime time.Time `json:"currentTime"`
-	// NodeEligible is in answers of /healthz only, Ready in those of /readyz.
+	// NodeEligible is only in responses of /healthz, Ready only in those of /readyz.
 	NodeEligible *bool `json:"nodeEligible,omitempty"`
 	Ready        *bool `json:"ready,omitempty"`
-	// Healthy tells whether nothing is late, whatever the node is.
+	// Healthy is set if no change is overdue, whether or not the node is eligible.
 	Healthy bool `json:"healthy"`
-	// Reason says why the status is not 200. It names no objects: everybody who
-	// reaches the node can ask. Errors are in the log.
+	// Reason is why the status is not 200. It names no objects, because everyone who
+	// can reach the node can read it. Errors are in the log.
 	Reason string                  `json:"reason,omitempty"`
 	Status map[string]familyStatus `json:"status"` // by family
 }
 
-// familyStatus is how one family stands.
+// A familyStatus is the status of one family.
 type familyStatus struct {
 	LastUpdated time.Time `json:"lastUpdated"`
 	Healthy     bool      `json:"healthy"`
@@ -38,18 +38,18 @@ func (h *Health) Handler() http.Handler {
 		"readyz":  (*response).checkReady,
 	}
 	mux := http.NewServeMux()
-	for probe, judge := range probes {
+	for probe, check := range probes {
 		mux.HandleFunc("GET /"+probe, func(w http.ResponseWriter, _ *http.Request) {
-			a := h.response(judge)
+			a := h.response(check)
 			h.probed(probe, a.write(w))
 		})
 	}
 	return mux
 }
 
-// response says how things stand. What the probe asks beyond that nothing is late
-// is for judge to tell, which says what is wrong with it.
-func (h *Health) response(judge func(*response, state) string) *response {
+// response returns the response for the current state. Check is what the probe requires
+// beyond that no change is overdue; it returns the reason for a failure.
+func (h *Health) response(check func(*response, state) string) *response {
 	s, now := h.snapshot(), time.Now()
 	a := &response{LastUpdated: s.updated, CurrentTime: now, Healthy: true, Status: map[string]familyStatus{}}
 	var reasons []string
@@ -57,7 +57,7 @@ func (h *Health) response(judge func(*response, state) string) *response {
 		a.Healthy = false
 		reasons = append(reasons, "changes have been waiting for the kernel for "+waited.Round(time.Second).String())
 	}
-	if reason := judge(a, s); reason != "" {
+	if reason := check(a, s); reason != "" {
 		reasons = append(reasons, reason)
 	}
 	for _, f := range model.Families {
@@ -67,18 +67,18 @@ func (h *Health) response(judge func(*response, state) string) *response {
 	return a
 }
 
-// checkEligible judges whether load balancers may choose the node (KEP-3836). One that
-// nothing is known of yet they may not, as in kube-proxy.
+// checkEligible checks whether load balancers may use the node (KEP-3836). As in
+// kube-proxy, they may not before it is known.
 func (a *response) checkEligible(s state) string {
 	eligible := s.nodeKnown && s.ineligible == ""
 	a.NodeEligible = &eligible
 	if !s.nodeKnown {
-		return "nothing is known of the node yet"
+		return "the node is not known yet"
 	}
 	return s.ineligible
 }
 
-// checkReady judges whether anything is programmed.
+// checkReady checks whether anything was committed.
 func (a *response) checkReady(s state) string {
 	a.Ready = &s.committed
 	if !s.committed {
@@ -87,12 +87,12 @@ func (a *response) checkReady(s state) string {
 	return ""
 }
 
-// write writes the answer and returns its status.
+// write writes the response and returns its status.
 func (a *response) write(w http.ResponseWriter) int {
 	code := http.StatusServiceUnavailable
 	if a.Reason == "" {
-		// Older kube-proxies worked even if there was nothing to do, so those who
-		// ask expect of a sound one that it did so just now.
+		// Older kube-proxies synced even without changes, so clients expect that a
+		// healthy one was updated just now.
 		code, a.LastUpdated = http.StatusOK, a.CurrentTime
 	}
 	a.LastUpdated, a.CurrentTime = a.LastUpdated.UTC(), a.CurrentTime.UTC()
@@ -100,6 +100,6 @@ func (a *response) write(w http.ResponseWriter) int {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(a) // whoever asked does not listen any more
+	_ = json.NewEncoder(w).Encode(a) // the client may be gone
 	return code
 }

@@ -13,7 +13,7 @@ import (
 	"kube-vmap/sync/listen"
 )
 
-// shutdownTimeout is how long requests may go on when a server ends.
+// shutdownTimeout is how long requests may take when a server stops.
 const shutdownTimeout = time.Second
 
 // respond is the body of every answer. The order of its fields is kube-proxy's.
@@ -26,21 +26,21 @@ type response struct {
 	ServiceProxyHealthy bool `json:"serviceProxyHealthy"`
 }
 
-// serve implements [listen.Serve]. Each socket has a server of its own, so that
-// the connections of a Service that goes end with it.
+// serve implements [listen.Serve]. Each socket has its own server, so that connections
+// end with their Service.
 func (s *Servers) serve(socket listen.Socket, l net.Listener) error {
 	server := s.server(socket)
 	err := server.Serve(s.limit.Listener(l))
 	inTime, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	if server.Shutdown(inTime) != nil {
-		_ = server.Close() // takes the connections away from those that are not done
+		_ = server.Close() // closes the connections that remain
 	}
 	return err
 }
 
-// server bounds what a client can take: time, and memory for headers. How many there
-// are is bounded by the listener.
+// server returns a server that limits the time and the header size of requests. The
+// listener limits connections.
 func (s *Servers) server(socket listen.Socket) *http.Server {
 	family := model.FamilyOf(socket.Addr.Addr())
 	return &http.Server{
@@ -53,13 +53,13 @@ func (s *Servers) server(socket listen.Socket) *http.Server {
 	}
 }
 
-// respond says how many endpoints the Service has here, whatever the request.
+// respond responds with the Service's local endpoints, whatever the request.
 func (s *Servers) respond(w http.ResponseWriter, service model.ServiceName, family model.Family) {
 	a := response{LocalEndpoints: s.check(service).Local[family], ServiceProxyHealthy: s.Healthy()}
 	a.Service.Namespace, a.Service.Name = service.Namespace, service.Name
 	body, err := json.MarshalIndent(a, "", "\t")
 	if err != nil {
-		panic("healthcheck: an answer that is no JSON: " + err.Error())
+		panic("healthcheck: encode response: " + err.Error())
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -69,5 +69,5 @@ func (s *Servers) respond(w http.ResponseWriter, service model.ServiceName, fami
 		code = http.StatusOK
 	}
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // whoever asked does not listen any more
+	_, _ = w.Write(body) // the client may be gone
 }

@@ -13,21 +13,21 @@ import (
 	"kube-vmap/sync/listen"
 )
 
-// Config is what [Servers] are told once.
+// Config configures [Servers].
 type Config struct {
-	// AllAddresses tells of each family whether node ports are served on all of the
-	// node's addresses. In the others, only [sync.Committed] tells where.
+	// AllAddresses is set for families whose node ports are served on all of the node's
+	// addresses. For the others, [sync.Committed] has the addresses.
 	AllAddresses [len(model.Families)]bool
-	// Healthy tells what /livez says of the proxy. It must not wait, and may be
-	// called from several goroutines at a time.
+	// Healthy reports what /livez does. It must not block, and must be safe for
+	// concurrent use.
 	Healthy func() bool
-	// Recorder is told of ports that cannot be opened; nil means nobody is.
+	// Recorder, unless it is nil, records ports that cannot be opened.
 	Recorder sync.Recorder
 	Log      *slog.Logger
 }
 
-// Servers are the health check servers of all Services. They follow what the
-// kernel has taken, so that nobody sends connections before there are rules.
+// Servers are the health check servers of all Services. They follow commits, so that no
+// load balancer sends connections before there are rules.
 type Servers struct {
 	Config
 	sockets *listen.Sockets
@@ -35,16 +35,16 @@ type Servers struct {
 
 	mu     stdsync.RWMutex // guards what follows
 	checks map[model.ServiceName]model.HealthCheck
-	addrs  []netip.Addr // where all of them listen
+	addrs  []netip.Addr // that they listen on
 }
 
 var _ sync.Follower = (*Servers)(nil)
 
-// maxConnections is how many load balancers may be connected at a time, to all
-// Services together. One more closes the oldest.
+// maxConnections limits open connections of all Services together. One more closes the
+// oldest.
 const maxConnections = 1024
 
-// New makes the servers; none listens before Run.
+// New returns the servers; none listens before Run.
 func New(c Config) *Servers {
 	return &Servers{
 		Config: c, checks: map[model.ServiceName]model.HealthCheck{}, limit: listen.NewConnLimit(maxConnections),
@@ -52,31 +52,31 @@ func New(c Config) *Servers {
 	}
 }
 
-// String names the task.
+// String returns the task's name.
 func (s *Servers) String() string { return "health checks of Services" }
 
-// Run serves until ctx ends, which is no error. It is called once.
+// Run serves until ctx ends, which is not an error. It is called once.
 func (s *Servers) Run(ctx context.Context) error { return s.sockets.Run(ctx, s.serve) }
 
 // Follow implements [sync.Follower].
 func (s *Servers) Follow(t sync.Committed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var touched []model.ServiceName
+	var changed []model.ServiceName
 	for _, h := range t.HealthChecks {
-		touched = append(touched, h.Service)
+		changed = append(changed, h.Service)
 	}
 	hosts := s.listenAddrs(t.NodeAddrs)
 	if t.Full || !slices.Equal(hosts, s.addrs) {
-		touched = slices.AppendSeq(touched, maps.Keys(s.checks))
+		changed = slices.AppendSeq(changed, maps.Keys(s.checks))
 	}
-	before := s.socketsOf(touched)
+	before := s.socketsOf(changed)
 	s.addrs = hosts
 	s.apply(t)
-	s.sockets.Change(before, s.socketsOf(touched))
+	s.sockets.Change(before, s.socketsOf(changed))
 }
 
-// apply takes in what is known of Services.
+// apply records the health checks of a commit.
 func (s *Servers) apply(t sync.Committed) {
 	if t.Full {
 		clear(s.checks)
@@ -90,7 +90,7 @@ func (s *Servers) apply(t sync.Committed) {
 	}
 }
 
-// listenAddrs are the addresses to listen on if the node has these.
+// listenAddrs returns the addresses to listen on if the node has these.
 func (s *Servers) listenAddrs(addrs []netip.Addr) []netip.Addr {
 	var hosts []netip.Addr
 	unspecified := [len(model.Families)]netip.Addr{model.IPv4: netip.IPv4Unspecified(), model.IPv6: netip.IPv6Unspecified()}
@@ -100,8 +100,8 @@ func (s *Servers) listenAddrs(addrs []netip.Addr) []netip.Addr {
 			continue
 		}
 		for _, a := range addrs {
-			// A link-local address of IPv6 means nothing without its interface, and
-			// no load balancer asks there.
+			// An IPv6 link-local address needs its interface, and load balancers do
+			// not use it.
 			if model.FamilyOf(a) == f && !(a.Is6() && a.IsLinkLocalUnicast()) {
 				hosts = append(hosts, a)
 			}
@@ -110,7 +110,7 @@ func (s *Servers) listenAddrs(addrs []netip.Addr) []netip.Addr {
 	return hosts
 }
 
-// socketsOf are the sockets of Services as things stand.
+// socketsOf returns the current sockets of Services.
 func (s *Servers) socketsOf(services []model.ServiceName) []listen.Socket {
 	var all []listen.Socket
 	for _, name := range services {
@@ -125,7 +125,7 @@ func (s *Servers) socketsOf(services []model.ServiceName) []listen.Socket {
 	return all
 }
 
-// check is what is known of a Service; nothing is local of one that is gone.
+// check returns a Service's health check; a removed Service has no local endpoints.
 func (s *Servers) check(service model.ServiceName) model.HealthCheck {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -6,40 +6,38 @@ import (
 	stdsync "sync"
 )
 
-// ConnLimit bounds how many connections some listeners have open at a time, all
-// together. Who comes when all places are taken gets the one of the connection that
-// has been there longest, which is closed: else whoever holds all places, and says
-// nothing, would keep out those who ask and go, as health checks do.
+// A ConnLimit limits the open connections of some listeners together. A new connection
+// at the limit closes the oldest: otherwise a client that keeps idle connections could
+// keep out those that come and go, as health checks do.
 type ConnLimit struct {
 	max int
 
 	mu   stdsync.Mutex // guards open
-	open *list.List    // of *bounded, in the order in which they came
+	open *list.List    // of *limitedConn, oldest first
 }
 
-// NewConnLimit makes a bound for listeners that shall have so many connections at most,
-// at least one.
-func NewConnLimit(most int) *ConnLimit { return &ConnLimit{max: max(most, 1), open: list.New()} }
+// NewConnLimit returns a limit of so many connections, at least one.
+func NewConnLimit(limit int) *ConnLimit { return &ConnLimit{max: max(limit, 1), open: list.New()} }
 
-// Listener is a listener whose connections count.
+// Listener returns l with its connections limited.
 func (b *ConnLimit) Listener(l net.Listener) net.Listener { return limitedListener{l, b} }
 
-// limitedListener is a listener whose connections count.
+// A limitedListener adds its connections to a limit.
 type limitedListener struct {
 	net.Listener
 	limit *ConnLimit
 }
 
 // Accept implements [net.Listener].
-func (c limitedListener) Accept() (net.Conn, error) {
-	conn, err := c.Listener.Accept()
+func (l limitedListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return c.limit.admit(conn), nil
+	return l.limit.admit(conn), nil
 }
 
-// admit counts a connection, and closes the oldest one if it is one too many.
+// admit adds a connection, and closes the oldest one at the limit.
 func (b *ConnLimit) admit(conn net.Conn) net.Conn {
 	here := &limitedConn{Conn: conn, limit: b}
 	b.mu.Lock()
@@ -50,12 +48,12 @@ func (b *ConnLimit) admit(conn net.Conn) net.Conn {
 	here.element = b.open.PushBack(here)
 	b.mu.Unlock()
 	if oldest != nil {
-		_ = oldest.Conn.Close() // nothing is owed to it
+		_ = oldest.Conn.Close()
 	}
 	return here
 }
 
-// limitedConn is a connection that counts until it is closed.
+// A limitedConn counts until it is closed.
 type limitedConn struct {
 	net.Conn
 	limit   *ConnLimit
@@ -63,9 +61,9 @@ type limitedConn struct {
 }
 
 // Close implements [net.Conn].
-func (b *limitedConn) Close() error {
-	b.limit.mu.Lock()
-	b.limit.open.Remove(b.element) // nothing if it has gone already
-	b.limit.mu.Unlock()
-	return b.Conn.Close()
+func (c *limitedConn) Close() error {
+	c.limit.mu.Lock()
+	c.limit.open.Remove(c.element) // does nothing if admit has removed it
+	c.limit.mu.Unlock()
+	return c.Conn.Close()
 }

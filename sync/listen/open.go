@@ -11,23 +11,21 @@ import (
 	"kube-vmap/model"
 )
 
-// networks are Go's names of TCP in each family. With them, a listener is of that
-// family only (IPV6_V6ONLY).
+// networks are Go's names for TCP of one family only (IPV6_V6ONLY).
 var networks = [len(model.Families)]string{model.IPv4: "tcp4", model.IPv6: "tcp6"}
 
-// open opens a socket.
+// open listens on a socket.
 func open(ctx context.Context, socket Socket) (net.Listener, error) {
 	c := net.ListenConfig{Control: freebind}
-	// Go would offer Multipath TCP, of which a connection within a node, or one
-	// with a question and an answer, has nothing.
+	// Multipath TCP, Go's default, has no advantage for connections within a node or
+	// with a single request.
 	c.SetMultipathTCP(false)
 	return c.Listen(ctx, networks[model.FamilyOf(socket.Addr.Addr())], socket.Addr.String())
 }
 
-// freebind allows addresses that are not there (ip(7), ipv6(7)). They may be on
-// their way: for the first second or two, until it is certain that no neighbour
-// has it, the kernel lets nobody else bind to a new IPv6 address (RFC 4862, 5.4).
-// One that went will be closed.
+// freebind allows addresses that do not exist yet (ip(7), ipv6(7)): the kernel refuses
+// to bind to a new IPv6 address for a second or two, until duplicate address detection
+// has finished (RFC 4862, 5.4). Sockets of removed addresses are closed soon.
 func freebind(network, _ string, c syscall.RawConn) error {
 	level, option := unix.IPPROTO_IP, unix.IP_FREEBIND
 	if network == networks[model.IPv6] {

@@ -6,53 +6,52 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"kube-vmap/sync"
 )
 
-// How long a socket waits that could not be opened: at first, then twice as long
-// each time, and at most.
 const (
 	minBackoff = time.Second
 	maxBackoff = time.Minute
 )
 
-// retryState is how a socket waits that cannot be opened.
+// A retryState is the state of a socket that cannot be opened.
 type retryState struct {
-	wait  time.Duration // the last one
-	until time.Time
-	told  string // the error that people know of
+	backoff  wait.Backoff
+	until    time.Time
+	reported string // the last error that was reported
 }
 
-// scheduleRetry puts off a socket. People are told once of each error.
+// scheduleRetry schedules the next attempt. It reports each error once.
 func (s *Sockets) scheduleRetry(socket Socket, err error) {
-	d := s.failed[socket]
-	if d == nil {
-		d = &retryState{wait: minBackoff / 2}
-		s.failed[socket] = d
+	r := s.failed[socket]
+	if r == nil {
+		r = &retryState{backoff: wait.Backoff{Duration: minBackoff, Factor: 2, Steps: 1 << 10, Cap: maxBackoff}}
+		s.failed[socket] = r
 	}
-	d.wait = min(2*d.wait, maxBackoff)
-	d.until = time.Now().Add(d.wait)
-	if text := fmt.Sprint(err); text != d.told {
-		d.told = text
+	r.until = time.Now().Add(r.backoff.Step())
+	if text := fmt.Sprint(err); text != r.reported {
+		r.reported = text
 		s.report(socket, err)
 	}
 }
 
-// report tells the log, and people where they look for it.
+// report logs an error and records it as an event of the Service.
 func (s *Sockets) report(socket Socket, err error) {
 	if errors.Is(err, syscall.EAFNOSUPPORT) {
-		// The machine was started without this family. Nothing is wrong with a Service
-		// that could use it elsewhere.
-		s.Log.Debug("no such family here", "what", s.Name, "service", socket.Service.String(), "err", err)
+		// The machine lacks this family. The Service is not wrong.
+		s.Log.Debug("address family not supported", "what", s.Name, "service", socket.Service.String(), "err", err)
 		return
 	}
-	s.Log.Warn("cannot listen, trying again", "what", s.Name, "service", socket.Service.String(),
+	s.Log.Warn("cannot listen, retrying", "what", s.Name, "service", socket.Service.String(),
 		"address", socket.Addr.String(), "err", err)
 	o := sync.Object{Kind: "Service", Namespace: socket.Service.Namespace, Name: socket.Service.Name, UID: socket.UID}
-	s.Recorder.Warn(o, s.Reason, fmt.Sprintf("The %s is not available on %s: %v. It will be tried again.", s.Name, socket.Addr, err))
+	s.Recorder.Warn(o, s.Reason, fmt.Sprintf("The %s is not available on %s: %v. It will be retried.", s.Name, socket.Addr, err))
 }
 
-// markListening notes that a socket is open, and tells those who know that it was not.
+// markListening records that a socket is open. It logs at a higher level if that failed
+// before.
 func (s *Sockets) markListening(socket Socket) {
 	log := s.Log.Debug
 	if s.failed[socket] != nil {
@@ -62,13 +61,13 @@ func (s *Sockets) markListening(socket Socket) {
 	delete(s.failed, socket)
 }
 
-// nextRetry delivers when the first socket has waited long enough; it is nil if none
-// waits.
+// nextRetry returns a channel that delivers when the next retry is due, nil if there is
+// none.
 func (s *Sockets) nextRetry() <-chan time.Time {
 	var first time.Time
-	for _, d := range s.failed {
-		if first.IsZero() || d.until.Before(first) {
-			first = d.until
+	for _, r := range s.failed {
+		if first.IsZero() || r.until.Before(first) {
+			first = r.until
 		}
 	}
 	if first.IsZero() {

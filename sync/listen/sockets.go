@@ -14,59 +14,56 @@ import (
 	"kube-vmap/sync"
 )
 
-// Socket is one that listens for a Service. It is comparable. Those of two
-// Services may ask for the same address and port: one has it, and the other gets
-// an error for as long.
+// A Socket listens for a Service. It is comparable. If two Services want the same address
+// and port, one gets it, and the other an error meanwhile.
 type Socket struct {
 	Service model.ServiceName
 	UID     string // of the Service
-	// Addr is where it listens. An unspecified address stands for all of its
-	// family, and for none of the other.
+	// Addr is the address and port. An unspecified address means all of its family.
 	Addr netip.AddrPort
 }
 
-// compare orders sockets by address and port, then Service.
+// compare compares sockets by address and port, then Service.
 func (s Socket) compare(o Socket) int {
 	return cmp.Or(s.Addr.Compare(o.Addr), s.Service.Compare(o.Service))
 }
 
-// Serve serves what comes in at a listener, until the listener is closed. It may
-// take its time to come to an end then, but nobody else closes what it has
-// accepted. The error tells why it ended if the listener was not closed.
+// Serve serves a listener's connections until the listener is closed; an earlier end is a
+// failure for which it returns the reason. It must close what it has accepted.
 type Serve func(Socket, net.Listener) error
 
-// Config is what [Sockets] are told once.
+// Config configures [Sockets].
 type Config struct {
 	Name   string // what is served, for logs and events: "health check server"
-	Reason string // of the event when that is not possible
-	// Recorder is told; nil means nobody is.
+	Reason string // of the event if listening fails
+	// Recorder, unless it is nil, records failures.
 	Recorder sync.Recorder
 	Log      *slog.Logger
 }
 
-// Sockets are all that listen for one purpose.
+// Sockets are all sockets with one purpose.
 type Sockets struct {
 	Config
 	listen func(context.Context, Socket) (net.Listener, error)
 
-	mu     stdsync.Mutex   // guards asked; held for no longer than it takes to change it
-	wanted map[Socket]bool // since Run last looked: to be open, or not any more
-	wake   chan struct{}   // holds one if there is something in asked
+	mu     stdsync.Mutex   // guards wanted
+	wanted map[Socket]bool // changes that Run has not applied: true to open, false to close
+	wake   chan struct{}   // has a token if there are changes
 
-	// What follows belongs to the goroutine of Run.
+	// The following belongs to Run's goroutine.
 	open   map[Socket]net.Listener
 	failed map[Socket]*retryState
 	ended  chan servedSocket
 }
 
-// servedSocket tells that nobody serves a listener any more.
+// A servedSocket is a listener that is no longer served, and why.
 type servedSocket struct {
 	Socket
 	listener net.Listener
 	err      error
 }
 
-// New makes Sockets; none is opened before Run.
+// New returns Sockets; none is opened before Run.
 func New(c Config) *Sockets {
 	if c.Recorder == nil {
 		c.Recorder = nopRecorder{}
@@ -78,8 +75,8 @@ func New(c Config) *Sockets {
 	}
 }
 
-// Change closes sockets and opens others. What is in both stays as it is. It does
-// not wait for any of that, and may be called from any goroutine, also before Run.
+// Change closes sockets and opens others; those in both lists stay open. It does not
+// block, and may be called from any goroutine, also before Run.
 func (s *Sockets) Change(closed, opened []Socket) {
 	if len(closed)+len(opened) == 0 {
 		return
@@ -94,12 +91,12 @@ func (s *Sockets) Change(closed, opened []Socket) {
 	}
 	select {
 	case s.wake <- struct{}{}:
-	default: // Run has not looked yet
+	default: // signaled already
 	}
 }
 
-// Run opens and closes sockets until ctx ends, which is no error. When it returns,
-// all are closed and nobody serves any more. It is called once.
+// Run opens and closes sockets until ctx ends, which is not an error. When it returns,
+// all are closed and all calls of serve have returned. It is called once.
 func (s *Sockets) Run(ctx context.Context, serve Serve) error {
 	var serving stdsync.WaitGroup
 	defer serving.Wait()
@@ -127,18 +124,18 @@ func (s *Sockets) Run(ctx context.Context, serve Serve) error {
 	}
 }
 
-// applyWanted does what was asked for. It closes first, so that a port can go from one
-// Service to another.
+// applyWanted applies changes. It closes first, so that a port can move from one Service
+// to another.
 func (s *Sockets) applyWanted(ctx context.Context, start func(Socket, net.Listener)) {
 	s.mu.Lock()
-	asked := s.wanted
+	wanted := s.wanted
 	s.wanted = map[Socket]bool{}
 	s.mu.Unlock()
 
 	var fresh []Socket
-	for socket, wanted := range asked {
+	for socket, open := range wanted {
 		switch {
-		case !wanted:
+		case !open:
 			s.close(socket)
 		case s.open[socket] == nil && s.failed[socket] == nil:
 			fresh = append(fresh, socket)
@@ -150,7 +147,7 @@ func (s *Sockets) applyWanted(ctx context.Context, start func(Socket, net.Listen
 	}
 }
 
-// retry tries again what is due.
+// retry retries the sockets that are due.
 func (s *Sockets) retry(ctx context.Context, start func(Socket, net.Listener)) {
 	var due []Socket
 	for socket, d := range s.failed {
@@ -164,7 +161,7 @@ func (s *Sockets) retry(ctx context.Context, start func(Socket, net.Listener)) {
 	}
 }
 
-// tryListen opens a socket, or puts it off.
+// tryListen opens a socket, or schedules a retry.
 func (s *Sockets) tryListen(ctx context.Context, socket Socket, start func(Socket, net.Listener)) {
 	l, err := s.listen(ctx, socket)
 	if err != nil {
@@ -178,33 +175,32 @@ func (s *Sockets) tryListen(ctx context.Context, socket Socket, start func(Socke
 	start(socket, l)
 }
 
-// handleEnd puts off a socket that is not served any more although it should be.
+// handleEnd schedules a retry for a socket whose serving failed.
 func (s *Sockets) handleEnd(e servedSocket) {
 	if s.open[e.Socket] != e.listener {
-		return // it was closed, as everybody wanted
+		return // it was closed by Change
 	}
 	s.close(e.Socket)
 	s.scheduleRetry(e.Socket, e.err)
 }
 
-// close forgets a socket. If it was open, the port is free on return.
+// close removes a socket. If it was open, the port is free on return.
 func (s *Sockets) close(socket Socket) {
 	if l := s.open[socket]; l != nil {
-		_ = l.Close() // nothing was written to it
+		_ = l.Close() // a listener has no data to lose
 		s.Log.Debug("closed", "what", s.Name, "service", socket.Service.String(), "address", socket.Addr.String())
 	}
 	delete(s.open, socket)
 	delete(s.failed, socket)
 }
 
-// closeAll closes all.
 func (s *Sockets) closeAll() {
 	for socket := range s.open {
 		s.close(socket)
 	}
 }
 
-// nopRecorder is the recorder where none was given.
+// A nopRecorder records nothing.
 type nopRecorder struct{}
 
 func (nopRecorder) Warn(sync.Object, string, string) {}

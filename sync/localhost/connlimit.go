@@ -8,23 +8,21 @@ import (
 	"kube-vmap/sync/listen"
 )
 
-// warnInterval is how long the log stays silent after it was told that all places are
-// taken.
+// warnInterval is the least time between two warnings about the limit.
 const warnInterval = time.Minute
 
-// connLimit bounds how many connections there are at a time.
+// A connLimit limits the number of open connections.
 type connLimit struct {
 	max int
 	log *slog.Logger
 
-	mu          stdsync.Mutex // guards what follows
+	mu          stdsync.Mutex // guards the following
 	open        int
-	refused     int // since told
+	refused     int // since the last warning
 	lastWarning time.Time
 }
 
-// acquire takes a place for a connection to a socket. It reports false if there is
-// none.
+// acquire counts a connection to a socket. It reports false at the limit.
 func (p *connLimit) acquire(s listen.Socket) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -34,14 +32,14 @@ func (p *connLimit) acquire(s listen.Socket) bool {
 	}
 	p.refused++
 	if time.Since(p.lastWarning) >= warnInterval {
-		p.log.Warn("too many connections to node ports on localhost",
+		p.log.Warn("too many connections to node ports on localhost, resetting new ones",
 			"max", p.max, "refused", p.refused, "last", s.Service.String())
 		p.lastWarning, p.refused = time.Now(), 0
 	}
 	return false
 }
 
-// release gives a place back.
+// release counts one connection less.
 func (p *connLimit) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,34 +9,33 @@ import (
 	"time"
 )
 
-// copyBoth copies both ways between two connections until both directions are done,
-// and closes them. One that is done early is closed by itself: its end has sent
-// all, and may wait for an answer.
-func copyBoth(a, b *net.TCPConn, lingering time.Duration) {
-	var one stdsync.WaitGroup
-	one.Go(func() { copyOneWay(a, b, lingering) })
-	copyOneWay(b, a, lingering)
-	one.Wait()
+// copyBoth copies both directions between two connections until both have ended, and
+// closes them. A direction that ends first is closed by itself, since its sender may wait
+// for a response.
+func copyBoth(a, b *net.TCPConn, drainTimeout time.Duration) {
+	var other stdsync.WaitGroup
+	other.Go(func() { copyOneWay(a, b, drainTimeout) })
+	copyOneWay(b, a, drainTimeout)
+	other.Wait()
 	_ = a.Close()
 	_ = b.Close()
 }
 
-// copyOneWay copies what comes from one connection into the other, until there is no
-// more. Both must be bare TCP connections, so that the kernel does it (splice(2)).
+// copyOneWay copies from one connection to the other until the end of the data. Both must
+// be plain TCP connections, so that the kernel copies (splice(2)).
 //
-// If from was reset, to is reset, since what it got is not all. But if to takes
-// no more, what it had sent before must not be lost: EPIPE tells that it had
-// closed its direction in good order, or that the other pour has seen the reset.
-// Then what still comes is thrown away for a while, because the kernel resets a
-// connection that is closed with something unread, and forgets what it had to
-// send.
-func copyOneWay(to, from *net.TCPConn, lingering time.Duration) {
+// If from was reset, to is reset, because its data is incomplete. But if to accepts no
+// more data (EPIPE: it was closed regularly, or the other direction has seen the reset),
+// what to had sent must still reach from. Then the data from it is discarded for a while,
+// because the kernel resets a connection that is closed with unread data, and drops what
+// is still to be sent.
+func copyOneWay(to, from *net.TCPConn, drainTimeout time.Duration) {
 	_, err := io.Copy(to, from)
 	switch {
 	case err == nil:
-		_ = to.CloseWrite() // if it is closed already, the other pour has seen to it
+		_ = to.CloseWrite() // an error means that it is closed
 	case errors.Is(err, syscall.EPIPE):
-		_ = from.SetReadDeadline(time.Now().Add(lingering)) // fails if it is closed
+		_ = from.SetReadDeadline(time.Now().Add(drainTimeout)) // fails if it is closed
 		_, _ = io.Copy(io.Discard, from)
 	default:
 		reset(to)
@@ -44,8 +43,8 @@ func copyOneWay(to, from *net.TCPConn, lingering time.Duration) {
 	}
 }
 
-// reset closes a connection in a way that the other end cannot take for the end
-// of the data.
+// reset closes a connection with RST, which the other end cannot mistake for the end of
+// the data.
 func reset(c *net.TCPConn) {
 	_ = c.SetLinger(0) // fails if it is closed
 	_ = c.Close()

@@ -14,40 +14,37 @@ import (
 	"kube-vmap/sync/listen"
 )
 
-// Config is what a [Proxy] is told once. What is zero gets its default.
+// Config configures a [Proxy]. Zero values mean the defaults.
 type Config struct {
-	// MaxConnections is how many may be open at a time, of all Services together;
-	// 1024 by default. One needs two sockets and up to four ends of pipes. Any more
-	// is reset.
+	// MaxConnections limits open connections of all Services together, 1024 by default;
+	// further ones are reset. Each needs two sockets and up to four ends of pipes.
 	MaxConnections int
-	// DialTimeout is how long an endpoint may take to accept a connection; 10 s by
-	// default.
+	// DialTimeout is how long an endpoint may take to accept, 10 s by default.
 	DialTimeout time.Duration
-	// Grace is how long connections may go on when the relay ends; 5 s by default.
+	// Grace is how long connections may last after Run was told to end, 5 s by default.
 	Grace time.Duration
-	// Recorder is told of ports that cannot be opened; nil means nobody is.
+	// Recorder, unless it is nil, records ports that cannot be opened.
 	Recorder sync.Recorder
 	Log      *slog.Logger
 }
 
-// Proxy serves all TCP node ports on localhost. It follows what the kernel has
-// taken, so that nobody connects before there are rules.
+// A Proxy serves all TCP node ports on localhost. It follows commits, so that it does
+// not accept connections before there are rules.
 type Proxy struct {
 	Config
-	sockets *listen.Sockets
-	dial    func(ctx context.Context, network, address string) (net.Conn, error)
-	limit   connLimit
-	// drainTimeout is how long what nobody takes any more is thrown away.
-	drainTimeout time.Duration
+	sockets      *listen.Sockets
+	dial         func(ctx context.Context, network, address string) (net.Conn, error)
+	limit        connLimit
+	drainTimeout time.Duration // see copyOneWay
 
-	mu        stdsync.Mutex // guards what follows
+	mu        stdsync.Mutex // guards the following
 	routes    map[model.Match]route
 	nodeAddrs [len(model.Families)]netip.Addr // of the node; invalid if none is served
 }
 
 var _ sync.Follower = (*Proxy)(nil)
 
-// New makes a relay; nothing listens before Run.
+// New returns a Proxy; it does not listen before Run.
 func New(c Config) *Proxy {
 	c.MaxConnections = cmp.Or(c.MaxConnections, 1024)
 	c.DialTimeout = cmp.Or(c.DialTimeout, 10*time.Second)
@@ -62,30 +59,30 @@ func New(c Config) *Proxy {
 	}
 }
 
-// String names the task.
+// String returns the task's name.
 func (r *Proxy) String() string { return "node ports on localhost" }
 
-// Run serves until ctx ends, which is no error: then nobody can connect any more,
-// and those who have may go on for a while. When it returns, all connections are
-// closed. It is called once.
+// Run serves until ctx ends, which is not an error. Then it accepts no more connections
+// and gives open ones the grace period. When it returns, all connections are closed. It
+// is called once.
 func (r *Proxy) Run(ctx context.Context) error {
-	life, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
-	var relayed stdsync.WaitGroup
+	connCtx, closeConns := context.WithCancel(context.WithoutCancel(ctx))
+	defer closeConns()
+	var conns stdsync.WaitGroup
 	err := r.sockets.Run(ctx, func(s listen.Socket, l net.Listener) error {
 		return r.accept(s, l, func(client *net.TCPConn) {
-			relayed.Go(func() { r.serve(life, s, client) })
+			conns.Go(func() { r.serve(connCtx, s, client) })
 		})
 	})
-	late := time.AfterFunc(r.Grace, cut)
-	defer late.Stop()
-	relayed.Wait()
+	grace := time.AfterFunc(r.Grace, closeConns)
+	defer grace.Stop()
+	conns.Wait()
 	return err
 }
 
-// accept takes connections until the listener is closed, and passes on those that
-// there is a place for.
-func (r *Proxy) accept(s listen.Socket, l net.Listener, relay func(*net.TCPConn)) error {
+// accept accepts connections until the listener is closed, and resets those above the
+// limit.
+func (r *Proxy) accept(s listen.Socket, l net.Listener, serve func(*net.TCPConn)) error {
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -96,34 +93,34 @@ func (r *Proxy) accept(s listen.Socket, l net.Listener, relay func(*net.TCPConn)
 			reset(client)
 			continue
 		}
-		relay(client)
+		serve(client)
 	}
 }
 
-// serve serves one connection until both ends have closed it or life ends.
-func (r *Proxy) serve(life context.Context, s listen.Socket, client *net.TCPConn) {
+// serve serves one connection until both ends have closed it or ctx ends.
+func (r *Proxy) serve(ctx context.Context, s listen.Socket, client *net.TCPConn) {
 	defer r.limit.release()
-	server, err := r.connect(life, s)
+	server, err := r.connect(ctx, s)
 	if err != nil {
-		r.Log.Debug("not connected", "service", s.Service.String(), "address", s.Addr.String(), "err", err)
+		r.Log.Debug("cannot connect", "service", s.Service.String(), "address", s.Addr.String(), "err", err)
 		reset(client)
 		return
 	}
-	over := context.AfterFunc(life, func() {
+	stop := context.AfterFunc(ctx, func() {
 		reset(client)
 		reset(server)
 	})
-	defer over()
+	defer stop()
 	copyBoth(client, server, r.drainTimeout)
 }
 
-// connect connects to the Service that a socket is for.
-func (r *Proxy) connect(life context.Context, s listen.Socket) (*net.TCPConn, error) {
+// connect connects to a socket's Service.
+func (r *Proxy) connect(ctx context.Context, s listen.Socket) (*net.TCPConn, error) {
 	to, err := r.target(s)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(life, r.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.DialTimeout)
 	defer cancel()
 	c, err := r.dial(ctx, "tcp", to.String())
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 	"kube-vmap/sync/listen"
 )
 
-// loopback are the addresses that are served.
+// loopback are the addresses to listen on.
 var loopback = [len(model.Families)]netip.Addr{
 	model.IPv4: netip.AddrFrom4([4]byte{127, 0, 0, 1}),
 	model.IPv6: netip.IPv6Loopback(),
 }
 
-// route is where a node port leads.
+// A route is the destination of a node port.
 type route struct {
 	service   model.ServiceName
 	uid       string // of the Service
 	clusterIP netip.AddrPort
 }
 
-// socket is the one that serves a node port.
+// socket returns the socket that serves a node port.
 func (r route) socket(m model.Match) listen.Socket {
 	return listen.Socket{Service: r.service, UID: r.uid, Addr: netip.AddrPortFrom(loopback[m.Family], m.Port)}
 }
@@ -33,7 +33,7 @@ func (r *Proxy) Follow(t sync.Committed) {
 	defer r.mu.Unlock()
 	r.nodeAddrs = usableNodeAddrs(t.NodeAddrs)
 	var closed, opened []listen.Socket
-	drop := func(m model.Match) {
+	remove := func(m model.Match) {
 		if old, known := r.routes[m]; known {
 			closed = append(closed, old.socket(m))
 			delete(r.routes, m)
@@ -41,15 +41,15 @@ func (r *Proxy) Follow(t sync.Committed) {
 	}
 	if t.Full {
 		for m := range r.routes {
-			drop(m)
+			remove(m)
 		}
 	}
 	for _, m := range t.Gone {
-		drop(m)
+		remove(m)
 	}
 	for i := range t.Set {
 		f := &t.Set[i]
-		drop(f.Match)
+		remove(f.Match)
 		if !isServed(f) {
 			continue
 		}
@@ -63,15 +63,14 @@ func (r *Proxy) Follow(t sync.Committed) {
 	r.sockets.Change(closed, opened)
 }
 
-// isServed reports whether a frontend is served. Without endpoints it is not, so
-// that clients are refused at once, as they are at the node's other addresses.
+// isServed reports whether a frontend is served. Without endpoints it is not, so that
+// connections are refused, as at the node's other addresses.
 func isServed(f *model.Frontend) bool {
 	return f.Kind == model.KindNodePort && f.Match.Protocol == model.TCP && f.Served()
 }
 
-// usableNodeAddrs are the addresses of the node to connect to, if it serves these: the
-// first of each family that is not bound to a link, nor a loopback address, which
-// would lead back here.
+// usableNodeAddrs returns the first address of each family to connect to. It skips
+// link-local addresses, and loopback addresses, which would lead back to this proxy.
 func usableNodeAddrs(addrs []netip.Addr) [len(model.Families)]netip.Addr {
 	var hosts [len(model.Families)]netip.Addr
 	for _, a := range addrs {
@@ -82,10 +81,10 @@ func usableNodeAddrs(addrs []netip.Addr) [len(model.Families)]netip.Addr {
 	return hosts
 }
 
-// errNoService is told of a connection that came while the Service went.
-var errNoService = errors.New("no Service has this node port any more")
+// errNoService is the error of connections that came while the Service was removed.
+var errNoService = errors.New("no Service has this node port")
 
-// target is where the connections of a socket go now.
+// target returns where to connect to for a socket's connections.
 func (r *Proxy) target(s listen.Socket) (netip.AddrPort, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package listentest holds what tests of servers on real sockets have in common.
+// Package listentest has helpers for tests of servers on real sockets.
 package listentest
 
 import (
@@ -17,30 +17,29 @@ import (
 	"kube-vmap/sync"
 )
 
-// Timeout is how long a test waits for what should happen at once, or within a
-// second or two of real time.
+// Timeout is how long a test waits for what should happen within a second or two.
 const Timeout = 20 * time.Second
 
-// Loopback are this machine's own addresses.
+// Loopback has the loopback address of each family.
 var Loopback = [len(model.Families)]netip.Addr{
 	model.IPv4: netip.AddrFrom4([4]byte{127, 0, 0, 1}),
 	model.IPv6: netip.IPv6Loopback(),
 }
 
-// Eventually waits until something holds.
+// Eventually waits until a condition holds.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(Timeout); !holds(); <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
+			t.Fatalf("timeout: %s", what)
 		}
 	}
 }
 
-// FreePorts are ports that nobody listens on in either family. They are none that
-// the kernel gives to clients.
+// FreePorts returns ports that are not in use in either family, outside the kernel's
+// ephemeral range.
 func FreePorts(t testing.TB, n int) []uint16 {
 	t.Helper()
 	const first, after = 10000, 30000
@@ -57,13 +56,13 @@ func FreePorts(t testing.TB, n int) []uint16 {
 	return ports
 }
 
-// FreePort is one of them.
+// FreePort returns one port as FreePorts does.
 func FreePort(t testing.TB) uint16 {
 	t.Helper()
 	return FreePorts(t, 1)[0]
 }
 
-// isFree reports whether nobody listens, without connecting.
+// isFree reports whether no socket listens, without connecting.
 func isFree(t testing.TB, addr netip.AddrPort) bool {
 	t.Helper()
 	l, err := Listen(t, addr)
@@ -90,7 +89,7 @@ func Listen(t testing.TB, addr netip.AddrPort) (*net.TCPListener, error) {
 	return l.(*net.TCPListener), nil
 }
 
-// IsOpen reports whether somebody listens.
+// IsOpen reports whether a socket listens.
 func IsOpen(t testing.TB, addr netip.AddrPort) bool {
 	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(context.WithoutCancel(t.Context()), "tcp", addr.String())
@@ -103,14 +102,14 @@ func IsOpen(t testing.TB, addr netip.AddrPort) bool {
 	return true
 }
 
-// WaitClosed waits until nobody listens.
+// WaitClosed waits until no socket listens.
 func WaitClosed(t testing.TB, addr netip.AddrPort) {
 	t.Helper()
 	Eventually(t, addr.String()+" is closed", func() bool { return isFree(t, addr) })
 }
 
-// Run runs a task until the test's end, or until the returned function is called.
-// Then it must be done soon, without an error, and leave no goroutine behind.
+// Run runs a task until the test ends or the returned function is called. Then the task
+// must end soon, without an error or remaining goroutines.
 func Run(t testing.TB, task func(context.Context) error) (stop func()) {
 	t.Helper()
 	before := runtime.NumGoroutine()
@@ -123,25 +122,25 @@ func Run(t testing.TB, task func(context.Context) error) (stop func()) {
 		select {
 		case err := <-done:
 			if err != nil {
-				t.Errorf("it ended with %v", err)
+				t.Errorf("the task ended with %v", err)
 			}
 		case <-time.After(Timeout):
-			t.Error("it does not end")
+			t.Error("the task does not end")
 			return
 		}
-		Eventually(t, "its goroutines are gone", func() bool { return runtime.NumGoroutine() <= before })
+		Eventually(t, "the task's goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 	})
 	t.Cleanup(stop)
 	return stop
 }
 
-// Recorder is a [sync.Recorder] for a test to read.
+// A Recorder is a [sync.Recorder] that keeps warnings for tests.
 type Recorder struct {
 	mu       stdsync.Mutex
 	warnings []Warning
 }
 
-// Warning is what it was told.
+// A Warning has the arguments of a call of Warn.
 type Warning struct {
 	Object       sync.Object
 	Reason, Note string
@@ -154,30 +153,30 @@ func (r *Recorder) Warn(o sync.Object, reason, note string) {
 	r.warnings = append(r.warnings, Warning{o, reason, note})
 }
 
-// Warnings are all so far.
+// Warnings returns all warnings so far.
 func (r *Recorder) Warnings() []Warning {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]Warning(nil), r.warnings...)
 }
 
-// LogBuffer is where a log is written to.
+// A LogBuffer is the output of a log, safe for concurrent use.
 type LogBuffer struct {
 	mu   stdsync.Mutex
 	text bytes.Buffer
 }
 
-// Log is a log that ends up in the journal.
+// Log returns a log that writes to the buffer.
 func (j *LogBuffer) Log() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
 
-// Write writes.
+// Write implements [io.Writer].
 func (j *LogBuffer) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.Write(p)
 }
 
-// String is what was written.
+// String returns what was written.
 func (j *LogBuffer) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
