@@ -21,48 +21,48 @@ import (
 	"kube-vmap/sync/listen/listentest"
 )
 
-// everywhere and nowhere say of each family whether all addresses serve.
-var everywhere, nowhere = [...]bool{true, true}, [...]bool{false, false}
+// allAddresses and listedAddresses are values of Config.AllAddresses.
+var allAddresses, listedAddresses = [...]bool{true, true}, [...]bool{false, false}
 
-// loopback is how the node's addresses are, sorted.
+// loopback are the node's addresses, sorted.
 var loopback = listentest.Loopback[:]
 
-// rig is a node's servers.
+// A rig has a node's Servers.
 type rig struct {
 	*Servers
-	sick     atomic.Bool // the proxy
-	recorder listentest.Recorder
-	journal  listentest.LogBuffer
+	unhealthy atomic.Bool // the proxy
+	recorder  listentest.Recorder
+	log       listentest.LogBuffer
 }
 
 func newRig(all [len(model.Families)]bool) *rig {
 	r := &rig{}
 	r.Servers = New(Config{
-		AllAddresses: all, Healthy: func() bool { return !r.sick.Load() }, Recorder: &r.recorder, Log: r.journal.Log(),
+		AllAddresses: all, Healthy: func() bool { return !r.unhealthy.Load() }, Recorder: &r.recorder, Log: r.log.Log(),
 	})
 	return r
 }
 
 func (r *rig) run(t *testing.T) (stop func()) { return listentest.Run(t, r.Run) }
 
-// service is a name in a namespace of its own.
+// service returns a Service name.
 func service(name string) model.ServiceName { return model.ServiceName{Namespace: "shop", Name: name} }
 
-// check is a Service's, with as many endpoints in each family.
+// check returns a Service's health check, with local endpoints by family.
 func check(name string, port uint16, local ...int) model.HealthCheck {
 	h := model.HealthCheck{Service: service(name), Port: port}
 	copy(h.Local[:], local)
 	return h
 }
 
-// reply is what was answered.
+// A reply is a response that was read.
 type reply struct {
 	code   int
 	header http.Header
 	body   string
 }
 
-// ask sends a request over a connection of its own.
+// ask sends a request over its own connection.
 func ask(t *testing.T, method string, addr netip.AddrPort, path string) (reply, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr.String()+path, strings.NewReader(""))
@@ -78,10 +78,10 @@ func ask(t *testing.T, method string, addr netip.AddrPort, path string) (reply, 
 	return reply{a.StatusCode, a.Header, string(body)}, err
 }
 
-// answers waits until an address answers with a status, and something in the body.
+// answers waits until an address responds with a status, and part of a body.
 func answers(t *testing.T, addr netip.AddrPort, code int, part string) {
 	t.Helper()
-	listentest.Eventually(t, fmt.Sprintf("%s answers %d with %q", addr, code, part), func() bool {
+	listentest.Eventually(t, fmt.Sprintf("%s responds %d with %q", addr, code, part), func() bool {
 		a, err := ask(t, http.MethodGet, addr, "/")
 		return err == nil && a.code == code && strings.Contains(a.body, part)
 	})
@@ -90,23 +90,23 @@ func answers(t *testing.T, addr netip.AddrPort, code int, part string) {
 func TestHealthCheckResponsesAreThoseOfKubeProxy(t *testing.T) {
 	const body = "{\n\t\"service\": {\n\t\t\"namespace\": \"shop\",\n\t\t\"name\": \"web\"\n\t},\n" +
 		"\t\"localEndpoints\": %d,\n\t\"serviceProxyHealthy\": %t\n}"
-	for _, all := range [][len(model.Families)]bool{everywhere, nowhere} {
+	for _, all := range [][len(model.Families)]bool{allAddresses, listedAddresses} {
 		r, port := newRig(all), listentest.FreePort(t)
 		stop := r.run(t)
 		for _, f := range model.Families {
 			addr := netip.AddrPortFrom(loopback[f], port)
 			for _, test := range []struct {
-				local int
-				sick  bool
-				code  int
+				local     int
+				unhealthy bool
+				code      int
 			}{
 				{local: 2, code: 200},
 				{local: 1, code: 200},
 				{local: 0, code: 503},
-				{local: 2, sick: true, code: 503},
-				{local: 0, sick: true, code: 503},
+				{local: 2, unhealthy: true, code: 503},
+				{local: 0, unhealthy: true, code: 503},
 			} {
-				r.sick.Store(test.sick)
+				r.unhealthy.Store(test.unhealthy)
 				h := check("web", port)
 				h.Local[f], h.Local[1-f] = test.local, 7
 				r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{h}, NodeAddrs: loopback})
@@ -115,7 +115,7 @@ func TestHealthCheckResponsesAreThoseOfKubeProxy(t *testing.T) {
 					http.MethodGet: "/", http.MethodHead: "/healthz", http.MethodPost: "//x/../y?z", http.MethodDelete: "/a%20b/",
 				} {
 					a, err := ask(t, method, addr, path)
-					want := fmt.Sprintf(body, test.local, !test.sick)
+					want := fmt.Sprintf(body, test.local, !test.unhealthy)
 					length := fmt.Sprint(len(want))
 					if method == http.MethodHead {
 						want = ""
@@ -137,13 +137,13 @@ func TestHealthCheckResponsesAreThoseOfKubeProxy(t *testing.T) {
 		}
 		stop()
 		if w := r.recorder.Warnings(); len(w) > 0 {
-			t.Errorf("events are %v", w)
+			t.Errorf("events: %v", w)
 		}
 	}
 }
 
 func TestHealthCheckListensOnNodePortAddresses(t *testing.T) {
-	r, port := newRig(nowhere), listentest.FreePort(t)
+	r, port := newRig(listedAddresses), listentest.FreePort(t)
 	r.run(t)
 	a, b, c := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2"), netip.IPv6Loopback()
 	link := netip.MustParseAddr("fe80::1")
@@ -164,7 +164,7 @@ func TestHealthCheckListensOnNodePortAddresses(t *testing.T) {
 		}
 	}
 	if w := r.recorder.Warnings(); len(w) > 0 {
-		t.Errorf("events are %v", w)
+		t.Errorf("events: %v", w)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestFamiliesListenIndependently(t *testing.T) {
 func TestPortIsOpenWhileTheServiceHasIt(t *testing.T) {
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
-			r := newRig(everywhere)
+			r := newRig(allAddresses)
 			r.run(t)
 			ports := listentest.FreePorts(t, 3)
 			old, other, fresh := ports[0], ports[1], ports[2]
@@ -197,20 +197,20 @@ func TestPortIsOpenWhileTheServiceHasIt(t *testing.T) {
 			follow(check("web", fresh, 1, 1))
 			answers(t, at(fresh), 200, `"name": "web"`)
 			listentest.WaitClosed(t, at(old))
-			follow(check("web", 0), check("mail", fresh, 3, 3)) // takes it over
+			follow(check("web", 0), check("mail", fresh, 3, 3)) // moves
 			answers(t, at(fresh), 200, `"name": "mail"`)
 			listentest.WaitClosed(t, at(other))
 			follow(check("mail", 0))
 			listentest.WaitClosed(t, at(fresh))
 			if w := r.recorder.Warnings(); len(w) > 0 {
-				t.Errorf("events are %v", w)
+				t.Errorf("events: %v", w)
 			}
 		})
 	}
 }
 
 func TestSnapshotClosesOtherPorts(t *testing.T) {
-	r, ports := newRig(everywhere), listentest.FreePorts(t, 2)
+	r, ports := newRig(allAddresses), listentest.FreePorts(t, 2)
 	gone, kept := ports[0], ports[1]
 	stop := r.run(t)
 	r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{check("gone", gone, 1, 1), check("kept", kept, 1, 1)}})
@@ -226,7 +226,7 @@ func TestSnapshotClosesOtherPorts(t *testing.T) {
 	r.Follow(sync.Committed{Full: true, HealthChecks: []model.HealthCheck{check("kept", kept)}})
 	for _, f := range model.Families {
 		listentest.WaitClosed(t, netip.AddrPortFrom(loopback[f], gone))
-		if code := askAgain(t, connections[f]); code != 503 { // the connection has stayed
+		if code := askAgain(t, connections[f]); code != 503 { // the connection stays open
 			t.Errorf("%s: %d", f, code)
 		}
 	}
@@ -236,7 +236,7 @@ func TestSnapshotClosesOtherPorts(t *testing.T) {
 	}
 }
 
-// dial connects, and closes at the test's end.
+// dial connects until the end of the test.
 func dial(t *testing.T, addr netip.AddrPort) net.Conn {
 	t.Helper()
 	var c net.Conn
@@ -252,7 +252,7 @@ func dial(t *testing.T, addr netip.AddrPort) net.Conn {
 	return c
 }
 
-// askAgain asks over a connection that is there; zero means no answer.
+// askAgain sends a request over a connection; zero means no response.
 func askAgain(t *testing.T, c net.Conn) int {
 	t.Helper()
 	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: node\r\n\r\n"); err != nil {
@@ -271,7 +271,7 @@ func askAgain(t *testing.T, c net.Conn) int {
 
 func TestConnectionsEndWithTheService(t *testing.T) {
 	for _, f := range model.Families {
-		r, port := newRig(everywhere), listentest.FreePort(t)
+		r, port := newRig(allAddresses), listentest.FreePort(t)
 		stop := r.run(t)
 		r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{check("web", port, 1, 1)}})
 		c := dial(t, netip.AddrPortFrom(loopback[f], port))
@@ -294,7 +294,7 @@ func TestPortInUseIsReportedAndAffectsNoOther(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer foreign.Close()
-			r := newRig(nowhere)
+			r := newRig(listedAddresses)
 			r.run(t)
 			taken, free := foreign.Addr().(*net.TCPAddr).AddrPort(), netip.AddrPortFrom(loopback[f], listentest.FreePort(t))
 			r.Follow(sync.Committed{NodeAddrs: loopback[f : f+1], HealthChecks: []model.HealthCheck{
@@ -305,7 +305,7 @@ func TestPortInUseIsReportedAndAffectsNoOther(t *testing.T) {
 			w := r.recorder.Warnings()
 			want := sync.Object{Kind: "Service", Namespace: "shop", Name: "taken"}
 			if len(w) != 1 || w[0].Object != want || w[0].Reason != "FailedToStartServiceHealthcheck" {
-				t.Errorf("events are %v", w)
+				t.Errorf("events: %v", w)
 			}
 			foreign.Close()
 			answers(t, taken, 200, "taken")
@@ -313,7 +313,7 @@ func TestPortInUseIsReportedAndAffectsNoOther(t *testing.T) {
 	}
 }
 
-// pipes is a listener of connections within the process, for time to pass at once.
+// pipes is a listener for connections within a bubble of synctest.
 type pipes struct {
 	net.Listener
 	in chan net.Conn
@@ -332,7 +332,7 @@ func (pipes) Close() error { return nil }
 func TestSlowClientIsDisconnected(t *testing.T) {
 	for _, sent := range []string{"", "GET / HT", "GET / HTTP/1.1\r\nHost: node\r\n", "POST / HTTP/1.1\r\nHost: node\r\nContent-Length: 9\r\n\r\n"} {
 		synctest.Test(t, func(t *testing.T) {
-			r, l := newRig(everywhere), pipes{in: make(chan net.Conn)}
+			r, l := newRig(allAddresses), pipes{in: make(chan net.Conn)}
 			done := make(chan error, 1)
 			go func() {
 				done <- r.serve(listen.Socket{Service: service("web"), Addr: netip.AddrPortFrom(loopback[0], 1)}, l)
@@ -351,14 +351,14 @@ func TestSlowClientIsDisconnected(t *testing.T) {
 			}
 			close(l.in)
 			if err := <-done; err == nil {
-				t.Error("it ended without an error")
+				t.Error("serve returned no error")
 			}
 		})
 	}
 }
 
 func TestFollowDoesNotBlock(t *testing.T) {
-	r := newRig(everywhere) // and nothing runs
+	r := newRig(allAddresses) // not running
 	for i := range uint16(1000) {
 		r.Follow(sync.Committed{Full: i%10 == 0, NodeAddrs: loopback, HealthChecks: []model.HealthCheck{check("web", 1000+i)}})
 	}
@@ -371,7 +371,7 @@ func TestFollowDoesNotBlock(t *testing.T) {
 }
 
 func TestConnectionFloodKeepsOutNoClient(t *testing.T) {
-	r, ports := newRig(nowhere), listentest.FreePorts(t, 2)
+	r, ports := newRig(listedAddresses), listentest.FreePorts(t, 2)
 	r.run(t)
 	r.Follow(sync.Committed{NodeAddrs: loopback, HealthChecks: []model.HealthCheck{
 		check("api", ports[0], 1, 1), check("web", ports[1], 1, 1),
@@ -394,7 +394,7 @@ func TestConnectionFloodKeepsOutNoClient(t *testing.T) {
 			answers(t, netip.AddrPortFrom(loopback[f], port), 200, "local")
 		}
 		if _, err := io.Copy(io.Discard, first); err != nil {
-			t.Errorf("%v: the first of %d clients is still connected, or: %v", f, maxConnections+1, err)
+			t.Errorf("%v: first of %d clients still connected, or: %v", f, maxConnections+1, err)
 		}
 	}
 }

@@ -13,8 +13,7 @@ import (
 	"kube-vmap/sync/listen/listentest"
 )
 
-// pairs connects to listeners, in turn, and returns both ends of each connection in
-// the order in which they came.
+// pairs connects to listeners in turn, and returns both ends of each connection.
 func pairs(t *testing.T, n int, listeners ...net.Listener) (clients, servers []net.Conn) {
 	t.Helper()
 	for i := range n {
@@ -34,7 +33,7 @@ func pairs(t *testing.T, n int, listeners ...net.Listener) (clients, servers []n
 	return clients, servers
 }
 
-// bothFamilies are listeners on the loopback addresses, which count together.
+// bothFamilies returns listeners on the loopback addresses with one limit.
 func bothFamilies(t *testing.T, b *ConnLimit) []net.Listener {
 	t.Helper()
 	var all []net.Listener
@@ -49,45 +48,44 @@ func bothFamilies(t *testing.T, b *ConnLimit) []net.Listener {
 	return all
 }
 
-// over reports whether the other end has closed the connection; one that is open is
-// silent.
-func over(t *testing.T, c net.Conn) bool {
+// isClosed reports whether the other end has closed an idle connection.
+func isClosed(t *testing.T, c net.Conn) bool {
 	t.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := c.Read(make([]byte, 1))
 	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, io.EOF) {
-		t.Fatalf("from a connection that nobody writes to: %v", err)
+		t.Fatalf("read from an idle connection: %v", err)
 	}
 	return errors.Is(err, io.EOF)
 }
 
 func TestOldestConnectionIsClosedAtTheLimit(t *testing.T) {
-	const most, came = 4, 6
-	clients, _ := pairs(t, came, bothFamilies(t, NewConnLimit(most))...)
+	const limit, count = 4, 6
+	clients, _ := pairs(t, count, bothFamilies(t, NewConnLimit(limit))...)
 	for i, c := range clients {
-		if got, want := over(t, c), i < came-most; got != want {
-			t.Errorf("of %d connections where there is place for %d, number %d is over: %t", came, most, i, got)
+		if got, want := isClosed(t, c), i < count-limit; got != want {
+			t.Errorf("%d connections, limit %d: number %d is closed: %t", count, limit, i, got)
 		}
 	}
 }
 
 func TestClosedConnectionsDoNotCount(t *testing.T) {
-	const most = 3
-	listeners := bothFamilies(t, NewConnLimit(most))
-	clients, servers := pairs(t, most, listeners...)
-	for range 2 { // the second time it does not count
+	const limit = 3
+	listeners := bothFamilies(t, NewConnLimit(limit))
+	clients, servers := pairs(t, limit, listeners...)
+	for range 2 { // closing twice counts once
 		_ = servers[1].Close()
 	}
 	more, _ := pairs(t, 1, listeners...)
 	for i, c := range append(clients, more...) {
-		if got, want := over(t, c), i == 1; got != want {
-			t.Errorf("connection %d is over: %t", i, got)
+		if got, want := isClosed(t, c), i == 1; got != want {
+			t.Errorf("connection %d is closed: %t", i, got)
 		}
 	}
 	evenMore, _ := pairs(t, 1, listeners...)
-	if !over(t, clients[0]) || over(t, evenMore[0]) {
-		t.Error("the place that was left counts twice")
+	if !isClosed(t, clients[0]) || isClosed(t, evenMore[0]) {
+		t.Error("the closed connection was counted twice")
 	}
 }

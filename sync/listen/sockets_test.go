@@ -20,29 +20,29 @@ import (
 	"kube-vmap/sync/listen/listentest"
 )
 
-// rig is a set of sockets, and who is told of it.
+// A rig has Sockets with a recorder and a log.
 type rig struct {
 	*Sockets
 	recorder listentest.Recorder
-	journal  listentest.LogBuffer
+	log      listentest.LogBuffer
 }
 
 func newRig() *rig {
 	r := &rig{}
-	r.Sockets = New(Config{Name: "test server", Reason: "Failed", Recorder: &r.recorder, Log: r.journal.Log()})
+	r.Sockets = New(Config{Name: "test server", Reason: "Failed", Recorder: &r.recorder, Log: r.log.Log()})
 	return r
 }
 
-// run runs it with servers that greet with Service and address.
+// run runs the Sockets with servers that send the Service and the address.
 func (r *rig) run(t *testing.T) (stop func()) {
 	return listentest.Run(t, func(ctx context.Context) error { return r.Run(ctx, greet) })
 }
 
-// quiet fails the test if anybody was warned.
+// quiet fails the test if there was a warning.
 func (r *rig) quiet(t *testing.T) {
 	t.Helper()
-	if w := r.recorder.Warnings(); len(w) > 0 || strings.Contains(r.journal.String(), "WARN") {
-		t.Errorf("events %v, log:\n%s", w, r.journal.String())
+	if w := r.recorder.Warnings(); len(w) > 0 || strings.Contains(r.log.String(), "WARN") {
+		t.Errorf("events %v, log:\n%s", w, r.log.String())
 	}
 }
 
@@ -59,12 +59,12 @@ func greet(s Socket, l net.Listener) error {
 	}
 }
 
-// at is a Service's socket.
+// at returns a Service's socket.
 func at(service string, addr netip.Addr, port uint16) Socket {
 	return Socket{Service: model.ServiceName{Namespace: "default", Name: service}, Addr: netip.AddrPortFrom(addr, port)}
 }
 
-// greets waits until an address is served for a socket.
+// greets waits until an address serves a socket.
 func greets(t *testing.T, addr netip.Addr, s Socket) {
 	t.Helper()
 	want, got := fmt.Sprintf("%s on %s", s.Service, s.Addr), ""
@@ -111,12 +111,12 @@ func TestListenOnFutureAddress(t *testing.T) {
 	r := newRig()
 	r.run(t)
 	port := listentest.FreePort(t)
-	there := at("web", listentest.Loopback[0], port)
+	existing := at("web", listentest.Loopback[0], port)
 	r.Change(nil, []Socket{
 		at("web", netip.MustParseAddr("192.0.2.1"), port), at("web", netip.MustParseAddr("2001:db8::1"), port),
 	})
-	r.Change(nil, []Socket{there})
-	greets(t, there.Addr.Addr(), there)
+	r.Change(nil, []Socket{existing})
+	greets(t, existing.Addr.Addr(), existing)
 	r.quiet(t)
 }
 
@@ -148,7 +148,7 @@ func TestClosedAndOpenedSocketStaysOpen(t *testing.T) {
 	}
 	stop()
 	if listens != 1 {
-		t.Errorf("it was opened %d times", listens)
+		t.Errorf("opened %d times", listens)
 	}
 }
 
@@ -187,17 +187,17 @@ func TestPortInUseAffectsNoOther(t *testing.T) {
 			w := r.recorder.Warnings()
 			want := sync.Object{Kind: "Service", Namespace: "default", Name: "taken"}
 			if len(w) != 1 || w[0].Object != want || w[0].Reason != "Failed" {
-				t.Fatalf("events are %v", w)
+				t.Fatalf("events: %v", w)
 			}
 			for _, part := range []string{"test server", taken.Addr.String(), "address already in use"} {
-				if !strings.Contains(w[0].Note, part) || !strings.Contains(r.journal.String(), part) {
-					t.Errorf("%q is not in note %q or log\n%s", part, w[0].Note, r.journal.String())
+				if !strings.Contains(w[0].Note, part) || !strings.Contains(r.log.String(), part) {
+					t.Errorf("%q is not in note %q or log\n%s", part, w[0].Note, r.log.String())
 				}
 			}
 			foreign.Close()
 			greets(t, taken.Addr.Addr(), taken)
 			if w := r.recorder.Warnings(); len(w) != 1 {
-				t.Errorf("events are %v", w)
+				t.Errorf("events: %v", w)
 			}
 		})
 	}
@@ -215,7 +215,7 @@ func TestTwoServicesOnOnePort(t *testing.T) {
 			r.Change(nil, []Socket{second})
 			listentest.Eventually(t, "an event", func() bool { return len(r.recorder.Warnings()) > 0 })
 			if w := r.recorder.Warnings(); len(w) != 1 || w[0].Object.Name != "a-second" {
-				t.Errorf("events are %v", w)
+				t.Errorf("events: %v", w)
 			}
 			greets(t, first.Addr.Addr(), first)
 			r.Change([]Socket{first}, nil)
@@ -224,20 +224,19 @@ func TestTwoServicesOnOnePort(t *testing.T) {
 	}
 }
 
-// errBusy is what the kernel says of a port that is taken.
+// errBusy is the kernel's error for a port in use.
 var errBusy = os.NewSyscallError("bind", syscall.EADDRINUSE)
 
-// kernel opens sockets that nobody connects to, or does not, in a bubble. Its lock
-// is for the race detector, which does not know whose turn it is where time
-// passes in between.
+// A kernel opens idle sockets or refuses to, in a bubble of synctest. The lock is for the
+// race detector, which does not see the order that the passing of time gives.
 type kernel struct {
-	mu      stdsync.Mutex
-	refuses error
-	tries   []time.Time
-	last    *silent
+	mu    stdsync.Mutex
+	err   error
+	tries []time.Time
+	last  *silent
 }
 
-// silent is a listener of it.
+// silent is an idle listener.
 type silent struct {
 	stop stdsync.Once
 	over chan struct{}
@@ -251,21 +250,21 @@ func (k *kernel) listen(context.Context, Socket) (net.Listener, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.tries = append(k.tries, time.Now())
-	if k.refuses != nil {
-		return nil, k.refuses
+	if k.err != nil {
+		return nil, k.err
 	}
 	k.last = &silent{over: make(chan struct{})}
 	return k.last, nil
 }
 
-// refuse makes it refuse, or not any more.
+// refuse makes the kernel refuse to listen, or ends that with nil.
 func (k *kernel) refuse(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.refuses = err
+	k.err = err
 }
 
-// tried is when somebody tried, counted from the first time, and the last socket.
+// tried returns the times of all attempts since the first, and the last listener.
 func (k *kernel) tried() (after []time.Duration, last *silent) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -275,7 +274,7 @@ func (k *kernel) tried() (after []time.Duration, last *silent) {
 	return after, k.last
 }
 
-// inBubble runs a test where time passes at once, with one socket asked for.
+// inBubble runs a test in a bubble of synctest, with one socket wanted.
 func inBubble(t *testing.T, serve Serve, test func(*rig, *kernel, []Socket)) {
 	synctest.Test(t, func(t *testing.T) {
 		r, k := newRig(), &kernel{}
@@ -305,22 +304,22 @@ func TestListenBackoff(t *testing.T) {
 			t.Errorf("tried after %v, want %v", got, want)
 		}
 		if w := r.recorder.Warnings(); len(w) != 1 {
-			t.Errorf("events are %v", w)
+			t.Errorf("events: %v", w)
 		}
 		k.refuse(os.NewSyscallError("bind", syscall.EACCES))
 		<-time.After(time.Minute)
 		if w := r.recorder.Warnings(); len(w) != 2 || !strings.Contains(w[1].Note, "permission denied") {
-			t.Errorf("events are %v", w)
+			t.Errorf("events: %v", w)
 		}
 		k.refuse(nil)
 		<-time.After(time.Minute)
-		if !strings.Contains(r.journal.String(), "level=INFO msg=listening") {
-			t.Errorf("nobody knows that it works:\n%s", r.journal.String())
+		if !strings.Contains(r.log.String(), "level=INFO msg=listening") {
+			t.Errorf("success not logged:\n%s", r.log.String())
 		}
 		before, _ := k.tried()
 		<-time.After(time.Hour)
 		if after, _ := k.tried(); len(after) != len(before) {
-			t.Error("what is open was opened again")
+			t.Error("an open socket was opened again")
 		}
 	})
 }
@@ -360,7 +359,7 @@ func TestFailedServerIsRestarted(t *testing.T) {
 			t.Errorf("tried after %v", tried)
 		}
 		if w := r.recorder.Warnings(); len(w) != 2 || !strings.Contains(w[1].Note, "too many open files") {
-			t.Errorf("events are %v", w)
+			t.Errorf("events: %v", w)
 		}
 	})
 }
@@ -374,7 +373,7 @@ func TestMissingFamilyIsNotAWarning(t *testing.T) {
 		r.Change(nil, []Socket{at("web", listentest.Loopback[1], 30080)})
 		<-time.After(time.Hour)
 		if tried, _ := k.tried(); len(tried) < 2 || len(r.recorder.Warnings()) != before {
-			t.Errorf("tried after %v, events are %v", tried, r.recorder.Warnings())
+			t.Errorf("tried after %v, events: %v", tried, r.recorder.Warnings())
 		}
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"kube-vmap/sync/listen/listentest"
 )
 
-// noise is data that looks like nothing else.
+// noise returns random data.
 func noise(seed byte, n int) []byte {
 	data := make([]byte, n)
 	source := rand.NewChaCha8([32]byte{seed})
@@ -64,19 +64,19 @@ func TestHalfClosedConnectionGetsItsResponse(t *testing.T) {
 			if !clientFirst {
 				first, second = p.server, p.client
 			}
-			say(t, second, first, "all I have")
+			send(t, second, first, "all I have")
 			if err := first.CloseWrite(); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := second.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-				t.Fatalf("the end arrives as %v", err)
+				t.Fatalf("the end of data arrives as %v", err)
 			}
 			for range 3 {
-				say(t, first, second, "still here")
+				send(t, first, second, "still here")
 			}
 			second.Close()
 			if _, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-				t.Errorf("the other end arrives as %v", err)
+				t.Errorf("the other end of data arrives as %v", err)
 			}
 		}
 	})
@@ -86,14 +86,14 @@ func TestResetIsForwarded(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		_, b, port := served(t, Config{}, f)
 		for _, byClient := range []bool{true, false} {
-			for _, answered := range []bool{true, false} {
+			for _, open := range []bool{true, false} {
 				p := b.connect(t, port)
 				p.talk(t)
 				from, to := p.client, p.server
 				if !byClient {
 					from, to = p.server, p.client
 				}
-				if !answered { // the other end has closed its direction before
+				if !open { // the receiver has closed its direction before
 					if err := to.CloseWrite(); err != nil {
 						t.Fatal(err)
 					}
@@ -103,7 +103,7 @@ func TestResetIsForwarded(t *testing.T) {
 				}
 				reset(from)
 				if _, err := to.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-					t.Errorf("by client %t, answered %t: it arrives as %v", byClient, answered, err)
+					t.Errorf("by client %t, open %t: it arrives as %v", byClient, open, err)
 				}
 			}
 		}
@@ -114,12 +114,12 @@ func TestResponseIsDeliveredWhileClientSends(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
 		_, b, port := served(t, Config{}, f)
 		p := b.connect(t, port)
-		if err := p.client.SetReadBuffer(4096); err != nil { // so that most of it waits in between
+		if err := p.client.SetReadBuffer(4096); err != nil { // so that the proxy buffers most of it
 			t.Fatal(err)
 		}
-		answer := noise(1, 50_000)
-		// As a server does that refuses a request before it has read all of it.
-		if _, err := p.server.Write(answer); err != nil {
+		response := noise(1, 50_000)
+		// As a server does that rejects a request before it has read it.
+		if _, err := p.server.Write(response); err != nil {
 			t.Fatal(err)
 		}
 		p.server.Close()
@@ -129,7 +129,7 @@ func TestResponseIsDeliveredWhileClientSends(t *testing.T) {
 			}
 			runtime.Gosched()
 		}
-		if got, err := io.ReadAll(p.client); err != nil || !bytes.Equal(got, answer) {
+		if got, err := io.ReadAll(p.client); err != nil || !bytes.Equal(got, response) {
 			t.Fatalf("%d bytes arrive, %v", len(got), err)
 		}
 	})
@@ -147,7 +147,7 @@ func TestEndlessSenderIsDisconnected(t *testing.T) {
 		for {
 			if _, err := p.client.Write(make([]byte, 1000)); err != nil {
 				if errors.Is(err, os.ErrDeadlineExceeded) {
-					t.Error("it goes on")
+					t.Error("the connection stays open")
 				}
 				return
 			}

@@ -30,7 +30,7 @@ func TestNodePortListensOnLoopbackOfItsFamily(t *testing.T) {
 			}
 		}
 		if w := r.recorder.Warnings(); len(w) > 0 {
-			t.Errorf("events are %v", w)
+			t.Errorf("events: %v", w)
 		}
 	})
 }
@@ -41,25 +41,25 @@ func TestOnlyTCPNodePortsWithEndpointsAreServed(t *testing.T) {
 		r.run(t)
 		ports := listentest.FreePorts(t, 8)
 		var set []model.Frontend
-		leave := func(change func(*model.Frontend)) {
+		skip := func(change func(*model.Frontend)) {
 			front := b.nodePort("other", ports[len(set)])
 			change(&front)
 			set = append(set, front)
 		}
-		leave(func(f *model.Frontend) { f.Match.Protocol = model.UDP })
-		leave(func(f *model.Frontend) { f.Match.Protocol = model.SCTP })
+		skip(func(f *model.Frontend) { f.Match.Protocol = model.UDP })
+		skip(func(f *model.Frontend) { f.Match.Protocol = model.SCTP })
 		for _, k := range []model.Kind{model.KindClusterIP, model.KindExternalIP, model.KindLoadBalancerIP} {
-			leave(func(f *model.Frontend) { f.Kind, f.Match.Addr = k, f.Pool.Key.Addr })
+			skip(func(f *model.Frontend) { f.Kind, f.Match.Addr = k, f.Pool.Key.Addr })
 		}
 		for _, v := range []model.Verdict{model.VerdictReject, model.VerdictDrop} {
-			leave(func(f *model.Frontend) { f.Verdict, f.Pool = v, &model.Pool{Key: f.Pool.Key} })
+			skip(func(f *model.Frontend) { f.Verdict, f.Pool = v, &model.Pool{Key: f.Pool.Key} })
 		}
-		left, port := ports[:len(set)], ports[len(set)]
-		local := b.nodePort("local", port) // drops others, but not the node
+		skipped, port := ports[:len(set)], ports[len(set)]
+		local := b.nodePort("local", port) // drops others' connections, not the node's
 		local.Policy, local.Verdict = model.PolicyLocal, model.VerdictDrop
 		r.Follow(sync.Committed{Full: true, Set: append(set, local)})
 		b.connect(t, port).talk(t)
-		for _, port := range left {
+		for _, port := range skipped {
 			if at := b.local(port); listentest.IsOpen(t, at) {
 				t.Errorf("%s is open", at)
 			}
@@ -82,7 +82,7 @@ func TestConnectionsGoToNodeAddressOrClusterIP(t *testing.T) {
 		{"the first of several", "192.0.2.7 192.0.2.8 2001:db8::7 fd00::7", [...]string{"192.0.2.7:30080", "[2001:db8::7]:30080"}},
 		{"one family only", "192.0.2.7", [...]string{"192.0.2.7:30080", "[fd00:10::1]:80"}},
 		{"the other family only", "2001:db8::7", [...]string{"10.96.0.1:80", "[2001:db8::7]:30080"}},
-		{"never itself, nor one of a link", "127.0.0.1 127.0.0.9 169.254.1.1 ::1 fe80::1", [...]string{"10.96.0.1:80", "[fd00:10::1]:80"}},
+		{"no loopback or link-local address", "127.0.0.1 127.0.0.9 169.254.1.1 ::1 fe80::1", [...]string{"10.96.0.1:80", "[fd00:10::1]:80"}},
 		{"none", "", [...]string{"10.96.0.1:80", "[fd00:10::1]:80"}},
 	}
 	clusterIPs := [...]string{"10.96.0.1:80", "[fd00:10::1]:80"}
@@ -98,7 +98,7 @@ func TestConnectionsGoToNodeAddressOrClusterIP(t *testing.T) {
 		for _, f := range model.Families {
 			s := listen.Socket{Service: set[f].Service.ServiceName, Addr: netip.AddrPortFrom(loopback[f], 30080)}
 			if got, err := r.target(s); err != nil || got.String() != test.want[f] {
-				t.Errorf("%s, %s: it connects to %s, want %s (%v)", test.name, f, got, test.want[f], err)
+				t.Errorf("%s, %s: connects to %s, want %s (%v)", test.name, f, got, test.want[f], err)
 			}
 		}
 	}
@@ -112,19 +112,19 @@ func TestConnectionsNeverReachAnotherService(t *testing.T) {
 			return listen.Socket{Service: front.Service.ServiceName, Addr: b.local(30080)}
 		}
 		for _, step := range []struct {
-			taken  sync.Committed
+			commit sync.Committed
 			served model.Frontend
 			other  model.Frontend
 		}{
 			{sync.Committed{Full: true, Set: []model.Frontend{before}}, before, after},
 			{sync.Committed{Set: []model.Frontend{after}}, after, before},
 		} {
-			r.Follow(step.taken)
+			r.Follow(step.commit)
 			if _, err := r.target(at(step.served)); err != nil {
 				t.Error(err)
 			}
 			if to, err := r.target(at(step.other)); err == nil {
-				t.Errorf("who came for %s gets to %s of %s", step.other.Service, to, step.served.Service)
+				t.Errorf("a connection to %s goes to %s of %s", step.other.Service, to, step.served.Service)
 			}
 		}
 	})
@@ -144,13 +144,13 @@ func TestConnectionsFollowNodeAddresses(t *testing.T) {
 		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
 		b.connect(t, port).talk(t)
 		if got := last.Load(); got != b.addr.String() {
-			t.Errorf("it went to %s, want the ClusterIP", got)
+			t.Errorf("connected to %s, want the ClusterIP", got)
 		}
 		addr := netip.MustParseAddr(node)
 		r.Follow(sync.Committed{NodeAddrs: []netip.Addr{addr}})
 		b.connect(t, port).talk(t)
 		if got, want := last.Load(), netip.AddrPortFrom(addr, port).String(); got != want {
-			t.Errorf("it went to %s, want %s", got, want)
+			t.Errorf("connected to %s, want %s", got, want)
 		}
 	})
 }
@@ -161,12 +161,12 @@ func TestConnectionsOutliveTheirService(t *testing.T) {
 		front := b.nodePort("web", port)
 		empty := front
 		empty.Verdict, empty.Pool = model.VerdictReject, &model.Pool{Key: front.Pool.Key}
-		for name, taken := range map[string]sync.Committed{
-			"gone": {Gone: []model.Match{front.Match}}, "not in the whole": {Full: true},
+		for name, commit := range map[string]sync.Committed{
+			"gone": {Gone: []model.Match{front.Match}}, "not in a full commit": {Full: true},
 			"without endpoints": {Set: []model.Frontend{empty}},
 		} {
 			p := b.connect(t, port)
-			r.Follow(taken)
+			r.Follow(commit)
 			listentest.WaitClosed(t, b.local(port))
 			p.talk(t)
 			r.Follow(sync.Committed{Set: []model.Frontend{front}})
@@ -174,35 +174,6 @@ func TestConnectionsOutliveTheirService(t *testing.T) {
 			if t.Failed() {
 				t.Fatal(name)
 			}
-		}
-	})
-}
-
-func TestNodePortMovesBetweenServices(t *testing.T) {
-	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b, port := served(t, Config{}, f)
-		b.connect(t, port)
-		other := newBackend(t, f)
-		r.Follow(sync.Committed{Set: []model.Frontend{other.nodePort("other", port)}})
-		listentest.Eventually(t, "the other Service serves", func() bool {
-			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", b.local(port).String())
-			if err != nil {
-				return false
-			}
-			defer c.Close()
-			select {
-			case s := <-other.in:
-				s.Close()
-				return true
-			case s := <-b.in:
-				s.Close()
-			case <-time.After(50 * time.Millisecond): // it came in between, and was reset
-			}
-			return false
-		})
-		other.connect(t, port).talk(t)
-		if w := r.recorder.Warnings(); len(w) > 0 {
-			t.Errorf("events are %v", w)
 		}
 	})
 }
@@ -220,7 +191,7 @@ func TestNodePortInUseIsReportedAndAffectsNoOther(t *testing.T) {
 		listentest.Eventually(t, "an event", func() bool { return len(r.recorder.Warnings()) > 0 })
 		want := sync.Object{Kind: "Service", Namespace: "default", Name: "taken"}
 		if w := r.recorder.Warnings(); len(w) != 1 || w[0].Object != want || w[0].Reason != sync.ReasonLocalhost {
-			t.Errorf("events are %v", w)
+			t.Errorf("events: %v", w)
 		}
 		b.connect(t, free).talk(t)
 		foreign.Close()
@@ -253,18 +224,18 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 		for range 5 {
 			if _, err := dial(t, b.local(port)).Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("one too many sees %v", err)
+				t.Errorf("a connection above the limit sees %v", err)
 			}
 		}
 		for _, p := range open {
 			p.talk(t)
 		}
-		if n := strings.Count(r.journal.String(), "too many connections"); n != 1 {
-			t.Errorf("the log tells %d times:\n%s", n, r.journal.String())
+		if n := strings.Count(r.log.String(), "too many connections"); n != 1 {
+			t.Errorf("logged %d times:\n%s", n, r.log.String())
 		}
 		open[0].client.Close()
 		open[0].server.Close()
-		listentest.Eventually(t, "a place is free", func() bool {
+		listentest.Eventually(t, "a connection ends", func() bool {
 			r.limit.mu.Lock()
 			defer r.limit.mu.Unlock()
 			return r.limit.open < 3
@@ -275,20 +246,20 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 func TestConnectionLimitIsLoggedOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var journal listentest.LogBuffer
-		p := connLimit{max: 1, log: journal.Log()}
+		var log listentest.LogBuffer
+		p := connLimit{max: 1, log: log.Log()}
 		if !p.acquire(listen.Socket{}) {
-			t.Error("the first finds no place")
+			t.Error("the first was refused")
 		}
 		for range 1200 {
 			if p.acquire(listen.Socket{}) {
-				t.Error("there are too many")
+				t.Error("too many")
 			}
 			<-time.After(100 * time.Millisecond)
 		}
-		lines := strings.Split(strings.TrimSpace(journal.String()), "\n")
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if len(lines) != 2 || !strings.Contains(lines[0], "refused=1 ") || !strings.Contains(lines[1], "refused=600 ") {
-			t.Errorf("the log:\n%s", journal.String())
+			t.Errorf("log:\n%s", log.String())
 		}
 	})
 }
@@ -307,12 +278,12 @@ func TestShutdownLetsConnectionsFinish(t *testing.T) {
 		p.talk(t)
 		select {
 		case err := <-done:
-			t.Fatal("it did not wait:", err)
+			t.Fatal("Run returned early:", err)
 		default:
 		}
 		p.client.Close()
 		if _, err := p.server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("the end arrives as %v", err)
+			t.Errorf("the end of data arrives as %v", err)
 		}
 		p.server.Close()
 		if err := <-done; err != nil {
@@ -331,7 +302,7 @@ func TestShutdownClosesConnectionsAfterGrace(t *testing.T) {
 		stop()
 		for _, c := range []net.Conn{p.client, p.server} {
 			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("the end arrives as %v", err)
+				t.Errorf("the end of data arrives as %v", err)
 			}
 		}
 	})
@@ -352,14 +323,14 @@ func TestShutdownCancelsDialing(t *testing.T) {
 		<-dialing
 		stop()
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("the end arrives as %v", err)
+			t.Errorf("the end of data arrives as %v", err)
 		}
 	})
 }
 
 func TestFollowDoesNotBlock(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b, port := newRig(Config{}), newBackend(t, f), listentest.FreePort(t) // and nothing runs
+		r, b, port := newRig(Config{}), newBackend(t, f), listentest.FreePort(t) // not running
 		for i := range uint16(1000) {
 			r.Follow(sync.Committed{Full: i%10 == 0, Set: []model.Frontend{b.nodePort("web", 1000+i)}})
 		}

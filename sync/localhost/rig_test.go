@@ -14,24 +14,24 @@ import (
 	"kube-vmap/sync/listen/listentest"
 )
 
-// rig is a relay.
+// A rig has a Proxy with a recorder and a log.
 type rig struct {
 	*Proxy
 	recorder listentest.Recorder
-	journal  listentest.LogBuffer
+	log      listentest.LogBuffer
 }
 
 func newRig(c Config) *rig {
 	r := &rig{}
-	c.Recorder, c.Log = &r.recorder, r.journal.Log()
+	c.Recorder, c.Log = &r.recorder, r.log.Log()
 	r.Proxy = New(c)
 	return r
 }
 
 func (r *rig) run(t *testing.T) (stop func()) { return listentest.Run(t, r.Run) }
 
-// backend is a Service's only endpoint, which is where its ClusterIP is, too: no
-// rule leads anywhere. It hands each connection to the test.
+// A backend is a Service's only endpoint, and listens on its ClusterIP, because there are
+// no rules. It passes connections to the test.
 type backend struct {
 	addr netip.AddrPort
 	in   chan *net.TCPConn
@@ -67,7 +67,7 @@ func newBackend(t *testing.T, f model.Family) *backend {
 	return b
 }
 
-// nodePort is the frontend of a Service with this backend, in its family.
+// nodePort returns the frontend of a Service with this backend.
 func (b *backend) nodePort(name string, port uint16) model.Frontend {
 	f := model.FamilyOf(b.addr.Addr())
 	return model.Frontend{
@@ -82,29 +82,29 @@ func (b *backend) nodePort(name string, port uint16) model.Frontend {
 	}
 }
 
-// pair is a relayed connection: both of its ends.
+// A pair has both ends of a connection through the proxy.
 type pair struct{ client, server *net.TCPConn }
 
-// connect connects through the relay, as soon as it listens.
+// connect connects through the proxy as soon as it listens.
 func (b *backend) connect(t *testing.T, port uint16) pair {
 	t.Helper()
 	p := pair{client: dial(t, b.local(port))}
 	select {
 	case p.server = <-b.in:
 	case <-time.After(listentest.Timeout):
-		t.Fatal("the connection does not come out")
+		t.Fatal("no connection to the backend")
 	}
 	t.Cleanup(func() { p.server.Close() })
-	limit(t, p.server)
+	setDeadline(t, p.server)
 	return p
 }
 
-// local is where the relay serves a port.
+// local returns the address where the proxy serves a port.
 func (b *backend) local(port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(loopback[model.FamilyOf(b.addr.Addr())], port)
 }
 
-// dial connects as soon as somebody listens.
+// dial connects as soon as a socket listens.
 func dial(t *testing.T, addr netip.AddrPort) *net.TCPConn {
 	t.Helper()
 	var c net.Conn
@@ -114,20 +114,20 @@ func dial(t *testing.T, addr netip.AddrPort) *net.TCPConn {
 		return err == nil
 	})
 	t.Cleanup(func() { c.Close() })
-	limit(t, c.(*net.TCPConn))
+	setDeadline(t, c.(*net.TCPConn))
 	return c.(*net.TCPConn)
 }
 
-// limit ends what takes too long.
-func limit(t *testing.T, c *net.TCPConn) {
+// setDeadline makes slow operations fail.
+func setDeadline(t *testing.T, c *net.TCPConn) {
 	t.Helper()
 	if err := c.SetDeadline(time.Now().Add(listentest.Timeout)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// say sends a word one way.
-func say(t *testing.T, to, from net.Conn, word string) {
+// send sends a word and receives it.
+func send(t *testing.T, to, from net.Conn, word string) {
 	t.Helper()
 	if _, err := io.WriteString(from, word); err != nil {
 		t.Fatal(err)
@@ -138,14 +138,14 @@ func say(t *testing.T, to, from net.Conn, word string) {
 	}
 }
 
-// talk sends a word each way.
+// talk sends a word in each direction.
 func (p pair) talk(t *testing.T) {
 	t.Helper()
-	say(t, p.server, p.client, "question")
-	say(t, p.client, p.server, "answer")
+	send(t, p.server, p.client, "request")
+	send(t, p.client, p.server, "response")
 }
 
-// served starts a relay of one Service in one family.
+// served starts a proxy for one Service in one family.
 func served(t *testing.T, c Config, f model.Family) (*rig, *backend, uint16) {
 	t.Helper()
 	r, b, port := newRig(c), newBackend(t, f), listentest.FreePort(t)
@@ -161,5 +161,5 @@ func inBoth(t *testing.T, test func(*testing.T, model.Family)) {
 	}
 }
 
-// dialer is who connects for a relay.
+// A dialer connects for a proxy.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
