@@ -9,10 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// registerBuild registers constants that tell what was built. By
-// kubernetes_build_info people find the parts of a cluster that are of another
-// version than the rest; what kube-proxy tells there of its own build beyond the
-// version has no counterpart and is empty.
+// registerBuild registers metrics with the versions. People use kubernetes_build_info to
+// find components of different versions; its labels for the commit and date of
+// Kubernetes' build are empty.
 func registerBuild(r prometheus.Registerer, c Config) {
 	constant := func(name, help string, labels prometheus.Labels) {
 		promauto.With(r).NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}).Set(1)
@@ -32,8 +31,8 @@ func registerBuild(r prometheus.Registerer, c Config) {
 		})
 }
 
-// Kubernetes is the release of the Kubernetes libraries that this program was
-// built with, such as v1.36.3; empty if it was built without noting that.
+// Kubernetes returns the release of the Kubernetes libraries in this program, such as
+// v1.36.3, or an empty string if the build info lacks it.
 func Kubernetes() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -42,8 +41,8 @@ func Kubernetes() string {
 	return kubernetesOf(info.Deps)
 }
 
-// kubernetesOf is the Kubernetes release that a module list holds: its libraries
-// are v0.x.y where it is v1.x.y.
+// kubernetesOf returns the Kubernetes release of a module list: libraries v0.x.y belong
+// to Kubernetes v1.x.y.
 func kubernetesOf(modules []*debug.Module) string {
 	for _, m := range modules {
 		if version, released := strings.CutPrefix(m.Version, "v0."); m.Path == "k8s.io/client-go" && released {

@@ -6,32 +6,31 @@ import (
 	gosync "sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"kube-vmap/model"
 	"kube-vmap/sync/connections"
 )
 
-// Connections says how many connections there were.
+// Connections are the counted connections; see [connections.Connections].
 type Connections interface {
 	Totals() connections.Totals
 }
 
-// How many series there are at most: of Service ports, which are told always, and of
-// endpoints, which are told if that is asked for.
+// The most series of Service ports and of endpoints.
 const (
 	maxPorts     = 50_000
 	maxEndpoints = 20_000
 )
 
-// AddConnections serves how many connections there were to each Service port, read when it is
-// gathered; with endpoints also to each endpoint.
+// AddConnections adds the connections to each Service port and, optionally, to each
+// endpoint. They are read when metrics are gathered.
 func (m *Metrics) AddConnections(from Connections, endpoints bool) {
 	m.registry.MustRegister(newConnectionCollector(from, endpoints, maxPorts, maxEndpoints))
 }
 
-// connectionCollector collects what is served about connections. These are the only metrics that
-// are labelled with objects; those are no more than have had connections through this
-// node, and no more than a bound.
+// A connectionCollector collects connections. These are the only metrics with labels for
+// objects: those that had connections through this node, up to a maximum.
 type connectionCollector struct {
 	from        Connections
 	byEndpoint  bool
@@ -45,13 +44,13 @@ type connectionCollector struct {
 	endpoints boundedSet[endpointKey]
 }
 
-// endpointKey is an endpoint as one of a Service port.
+// An endpointKey is an endpoint of a Service port.
 type endpointKey struct {
 	connections.Port
 	endpoint string
 }
 
-func newConnectionCollector(from Connections, endpoints bool, mostPorts, mostEndpoints int) *connectionCollector {
+func newConnectionCollector(from Connections, endpoints bool, maxPorts, maxEndpoints int) *connectionCollector {
 	labels := []string{"namespace", "service", "port", "protocol", "ip_family"}
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("kubevmap_"+name, help, labels, nil)
@@ -59,16 +58,16 @@ func newConnectionCollector(from Connections, endpoints bool, mostPorts, mostEnd
 	return &connectionCollector{
 		from: from, byEndpoint: endpoints,
 		perPort: desc("service_connections_total",
-			"Connections that went from this node to endpoints of a Service port.", labels...),
+			"Connections from this node to endpoints of a Service port.", labels...),
 		perEndpoint: desc("endpoint_connections_total",
-			"Connections that went from this node to an endpoint that serves now, as one of a Service port.",
+			"Connections from this node to a current endpoint of a Service port.",
 			append(labels, "endpoint")...),
 		counters: desc("connection_counters",
-			"Pairs of what is asked for and the endpoint that is got for which connections are counted; 131072 at most.", "ip_family"),
+			"Connection counters in the kernel, one for each pair of destination and endpoint; at most 131072.", "ip_family"),
 		skipped: desc("connection_series_left_out",
-			"Service ports and endpoints with connections that are not served here, since they would be too many."),
-		ports:     boundedSet[connections.Port]{max: mostPorts},
-		endpoints: boundedSet[endpointKey]{max: mostEndpoints},
+			"Service ports and endpoints with connections that have no series because there are too many."),
+		ports:     boundedSet[connections.Port]{max: maxPorts},
+		endpoints: boundedSet[endpointKey]{max: maxEndpoints},
 	}
 }
 
@@ -87,50 +86,42 @@ func (c *connectionCollector) Collect(out chan<- prometheus.Metric) {
 	for _, f := range model.Families {
 		out <- prometheus.MustNewConstMetric(c.counters, prometheus.GaugeValue, float64(totals.Counters[f]), f.String())
 	}
-	left := c.collectPorts(totals, out)
-	if c.byEndpoint {
-		left += c.collectEndpoints(totals, out)
-	}
-	out <- prometheus.MustNewConstMetric(c.skipped, prometheus.GaugeValue, float64(left))
-}
-
-func (c *connectionCollector) collectPorts(totals connections.Totals, out chan<- prometheus.Metric) (left int) {
-	all := make([]connections.Port, len(totals.Ports))
-	for i := range totals.Ports {
-		all[i] = totals.Ports[i].Port
-	}
-	left = c.ports.choose(all)
-	for i := range totals.Ports {
-		if t := &totals.Ports[i]; c.ports.has(t.Port) {
-			out <- prometheus.MustNewConstMetric(c.perPort, prometheus.CounterValue, float64(t.Connections), labelsOf(t)...)
-		}
-	}
-	return left
-}
-
-func (c *connectionCollector) collectEndpoints(totals connections.Totals, out chan<- prometheus.Metric) (left int) {
-	var all []endpointKey
-	for i := range totals.Ports {
-		for _, e := range totals.Ports[i].Endpoints {
-			all = append(all, endpointKey{totals.Ports[i].Port, e.Endpoint.String()})
-		}
-	}
-	left = c.endpoints.choose(all)
+	skipped := c.choose(totals.Ports)
 	for i := range totals.Ports {
 		t := &totals.Ports[i]
+		labels := labelsOf(t)
+		if c.ports.Has(t.Port) {
+			out <- prometheus.MustNewConstMetric(c.perPort, prometheus.CounterValue, float64(t.Connections), labels...)
+		}
 		for _, e := range t.Endpoints {
-			endpoint := e.Endpoint.String()
-			if c.endpoints.has(endpointKey{t.Port, endpoint}) {
+			if !c.byEndpoint {
+				break
+			}
+			if endpoint := e.Endpoint.String(); c.endpoints.Has(endpointKey{t.Port, endpoint}) {
 				out <- prometheus.MustNewConstMetric(c.perEndpoint, prometheus.CounterValue, float64(e.Connections),
-					append(labelsOf(t), endpoint)...)
+					append(labels, endpoint)...)
 			}
 		}
 	}
-	return left
+	out <- prometheus.MustNewConstMetric(c.skipped, prometheus.GaugeValue, float64(skipped))
 }
 
-// labelsOf name a Service port as Kubernetes does. One without a name is known by
-// its number.
+// choose chooses the series, and returns how many it skipped.
+func (c *connectionCollector) choose(totals []connections.PortTotal) (skipped int) {
+	var ports []connections.Port
+	var endpoints []endpointKey
+	for i := range totals {
+		ports = append(ports, totals[i].Port)
+		for _, e := range totals[i].Endpoints {
+			if c.byEndpoint {
+				endpoints = append(endpoints, endpointKey{totals[i].Port, e.Endpoint.String()})
+			}
+		}
+	}
+	return c.ports.choose(ports) + c.endpoints.choose(endpoints)
+}
+
+// labelsOf returns the labels of a Service port. One without a name has its number.
 func labelsOf(t *connections.PortTotal) []string {
 	port := t.ServicePortName.Port
 	if port == "" {
@@ -139,32 +130,27 @@ func labelsOf(t *connections.PortTotal) []string {
 	return []string{t.Namespace, t.Name, port, strings.ToUpper(t.Protocol.String()), t.Family.String()}
 }
 
-// boundedSet are series of which there may be only so many: the first that came, for as
-// long as they are there, so that none comes and goes because of another.
+// A boundedSet is a set with a maximum size that keeps its members for as long as they
+// exist, so that no series comes and goes because of another.
 type boundedSet[K comparable] struct {
-	max  int
-	kept map[K]struct{}
+	sets.Set[K]
+	max int
 }
 
-// choose chooses among all there are, and says how many are left out.
-func (b *boundedSet[K]) choose(all []K) (left int) {
-	kept := make(map[K]struct{}, min(len(all), b.max))
+// choose replaces the set by members of all, and returns how many it skipped.
+func (b *boundedSet[K]) choose(all []K) (skipped int) {
+	chosen := make(sets.Set[K], min(len(all), b.max))
 	for _, k := range all {
-		if b.has(k) {
-			kept[k] = struct{}{}
+		if b.Has(k) {
+			chosen.Insert(k)
 		}
 	}
 	for _, k := range all {
-		if len(kept) == b.max {
+		if len(chosen) == b.max {
 			break
 		}
-		kept[k] = struct{}{}
+		chosen.Insert(k)
 	}
-	b.kept = kept
-	return len(all) - len(kept)
-}
-
-func (b *boundedSet[K]) has(k K) bool {
-	_, kept := b.kept[k]
-	return kept
+	b.Set = chosen
+	return len(all) - len(chosen)
 }

@@ -14,13 +14,13 @@ import (
 	"kube-vmap/sync/connections"
 )
 
-// told are totals that a test may change.
-type told connections.Totals
+// fakeTotals are totals that a test can change.
+type fakeTotals connections.Totals
 
-func (t *told) Totals() connections.Totals { return connections.Totals(*t) }
+func (t *fakeTotals) Totals() connections.Totals { return connections.Totals(*t) }
 
-// put sets how many connections a Service had, as many to each of its endpoints.
-func (t *told) put(f model.Family, p model.Protocol, name, port string, each uint64, endpoints ...string) {
+// put adds a Service with so many connections to each endpoint.
+func (t *fakeTotals) put(f model.Family, p model.Protocol, name, port string, each uint64, endpoints ...string) {
 	of := connections.PortTotal{Number: 80, Connections: each * uint64(len(endpoints))}
 	of.Namespace, of.Name, of.ServicePortName.Port, of.Protocol, of.Family = "shop", name, port, p, f
 	for _, e := range endpoints {
@@ -29,8 +29,7 @@ func (t *told) put(f model.Family, p model.Protocol, name, port string, each uin
 	t.Ports = append(t.Ports, of)
 }
 
-// gathered are the values that a collector serves, by name and labels in the order of
-// their names.
+// gathered returns a collector's values, by name and labels in the order of their names.
 func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -53,7 +52,7 @@ func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
 }
 
 func TestConnectionsByServicePortAndEndpoint(t *testing.T) {
-	from := &told{Counters: [...]int{model.IPv4: 5, model.IPv6: 7}}
+	from := &fakeTotals{Counters: [...]int{model.IPv4: 5, model.IPv6: 7}}
 	from.put(model.IPv4, model.TCP, "web", "http", 3, "10.244.1.2:8080", "10.244.1.3:8080")
 	from.put(model.IPv6, model.UDP, "web", "", 2, "[fd00::2]:53")
 	from.put(model.IPv6, model.SCTP, "web", "", 1, "[fd00::2]:53")
@@ -66,7 +65,7 @@ func TestConnectionsByServicePortAndEndpoint(t *testing.T) {
 		"service_connections_total IPv6 shop 80 SCTP web":  1,
 	}
 	if got := gathered(t, newConnectionCollector(from, false, 10, 10)); !maps.Equal(got, want) {
-		t.Errorf("without endpoints there is\n%v, want\n%v", got, want)
+		t.Errorf("without endpoints:\n%v, want\n%v", got, want)
 	}
 	for _, e := range []string{"10.244.1.2:8080", "10.244.1.3:8080"} {
 		want["endpoint_connections_total "+e+" IPv4 shop http TCP web"] = 3
@@ -74,13 +73,13 @@ func TestConnectionsByServicePortAndEndpoint(t *testing.T) {
 	want["endpoint_connections_total [fd00::2]:53 IPv6 shop 80 UDP web"] = 2
 	want["endpoint_connections_total [fd00::2]:53 IPv6 shop 80 SCTP web"] = 1
 	if got := gathered(t, newConnectionCollector(from, true, 10, 10)); !maps.Equal(got, want) {
-		t.Errorf("with endpoints there is\n%v, want\n%v", got, want)
+		t.Errorf("with endpoints:\n%v, want\n%v", got, want)
 	}
 }
 
 func TestSeriesAreBoundedAndStable(t *testing.T) {
-	services := func(names ...string) *told {
-		from := &told{}
+	services := func(names ...string) *fakeTotals {
+		from := &fakeTotals{}
 		for _, f := range model.Families {
 			for _, n := range names {
 				at := map[model.Family]string{model.IPv4: "10.244.1.2:%s", model.IPv6: "[fd00::2]:%s"}[f]
@@ -89,7 +88,7 @@ func TestSeriesAreBoundedAndStable(t *testing.T) {
 		}
 		return from
 	}
-	has := func(when string, got map[string]float64, left float64, names ...string) {
+	has := func(when string, got map[string]float64, skipped float64, names ...string) {
 		t.Helper()
 		var ports, endpoints []string
 		for name := range got {
@@ -104,15 +103,15 @@ func TestSeriesAreBoundedAndStable(t *testing.T) {
 		}
 		slices.Sort(ports)
 		slices.Sort(endpoints)
-		if !slices.Equal(ports, names) || !slices.Equal(endpoints, names) || got["connection_series_left_out"] != 2*left {
-			t.Errorf("%s there are ports %v and endpoints %v, %v left out; want of both %v, %v left out",
-				when, ports, endpoints, got["connection_series_left_out"], names, 2*left)
+		if !slices.Equal(ports, names) || !slices.Equal(endpoints, names) || got["connection_series_left_out"] != 2*skipped {
+			t.Errorf("%s: ports %v, endpoints %v, %v skipped; want %v of both, %v skipped",
+				when, ports, endpoints, got["connection_series_left_out"], names, 2*skipped)
 		}
 	}
 	c := newConnectionCollector(services("5", "6"), true, 4, 4)
 	has("at first", gathered(t, c), 0, "5", "5", "6", "6")
 	c.from = services("4", "5", "6", "7")
-	has("when more come, before and behind", gathered(t, c), 4, "5", "5", "6", "6")
+	has("with more before and behind", gathered(t, c), 4, "5", "5", "6", "6")
 	c.from = services("4", "6", "7")
 	has("when one goes", gathered(t, c), 2, "4", "6", "6", "7")
 	c.from = services("9")

@@ -5,8 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// factory makes metrics that are registered at once. A name that is there
-// already is a mistake in this package, and panics.
+// A factory creates and registers metrics. It panics if a name exists.
 type factory struct {
 	promauto.Factory
 	prefix string

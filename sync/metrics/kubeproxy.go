@@ -11,7 +11,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// kubeProxy are the metrics that kube-proxy 1.36 has too, in mode nftables.
+// kubeProxy are the metrics of kube-proxy 1.36 in mode nftables.
 type kubeProxy struct {
 	duration, fullDuration, partialDuration byFamily[prometheus.Observer]
 	programming                             byFamily[prometheus.Observer]
@@ -20,7 +20,7 @@ type kubeProxy struct {
 	reconcileDuration                       byFamily[prometheus.Observer]
 	flowsDeleted                            byFamily[prometheus.Counter]
 	lastQueued                              byFamily[prometheus.Gauge]
-	// lastSynced has no values until there are any: zero would be the year 1970.
+	// lastSynced has no value before the first sync: zero would mean the year 1970.
 	lastSynced *prometheus.GaugeVec
 
 	services, endpoints               prometheus.Counter
@@ -28,15 +28,15 @@ type kubeProxy struct {
 	probes                            map[string]*prometheus.CounterVec
 }
 
-// byFamily is a metric for each family.
+// byFamily has a metric for each family.
 type byFamily[M any] [len(model.Families)]M
 
-// vector is a metric with labels.
+// A vector is a metric with labels.
 type vector[M any] interface {
 	WithLabelValues(...string) M
 }
 
-// families are the metrics of a vector whose last label is the family.
+// families returns the metrics of a vector whose last label is the family.
 func families[M any](v vector[M], labels ...string) (out byFamily[M]) {
 	for _, f := range model.Families {
 		out[f] = v.WithLabelValues(append(slices.Clip(labels), f.String())...)
@@ -44,11 +44,11 @@ func families[M any](v vector[M], labels ...string) (out byFamily[M]) {
 	return out
 }
 
-// syncBuckets are where kube-proxy divides the lengths of syncs: 1 ms to 16 s.
+// syncBuckets returns kube-proxy's buckets for durations of syncs: 1 ms to 16 s.
 func syncBuckets() []float64 { return prometheus.ExponentialBuckets(0.001, 2, 15) }
 
-// programmingBuckets are where kube-proxy divides the time from a trigger to the
-// kernel, and Kubernetes' service level objective for it is measured.
+// programmingBuckets returns kube-proxy's buckets for the time from a trigger to the
+// kernel, by which Kubernetes' service level objective is measured.
 func programmingBuckets() []float64 {
 	return slices.Concat(
 		prometheus.LinearBuckets(0.25, 0.25, 2),
@@ -61,35 +61,35 @@ func programmingBuckets() []float64 {
 func newKubeProxy(r prometheus.Registerer) *kubeProxy {
 	f := factory{promauto.With(r), "kubeproxy_"}
 	notLocal := f.gauges("sync_proxy_rules_no_local_endpoints_total",
-		"Service ports with traffic policy Local whose endpoints are all on other nodes.", "traffic_policy", "ip_family")
+		"Service ports with traffic policy Local that have endpoints on other nodes only.", "traffic_policy", "ip_family")
 	m := &kubeProxy{
 		duration: families(f.histograms("sync_proxy_rules_duration_seconds",
-			"Time a sync took, whether it worked or not.", syncBuckets(), "ip_family")),
+			"Duration of syncs, successful or not.", syncBuckets(), "ip_family")),
 		fullDuration: families(f.histograms("sync_full_proxy_rules_duration_seconds",
-			"Time a sync took that worked and compared everything with the kernel.", syncBuckets(), "ip_family")),
+			"Duration of successful syncs that compared everything with the kernel.", syncBuckets(), "ip_family")),
 		partialDuration: families(f.histograms("sync_partial_proxy_rules_duration_seconds",
-			"Time a sync took that worked and looked at changes only.", syncBuckets(), "ip_family")),
+			"Duration of successful syncs of changes only.", syncBuckets(), "ip_family")),
 		programming: families(f.histograms("network_programming_duration_seconds",
-			"Time from what led to a change of endpoints until the kernel had it.", programmingBuckets(), "ip_family")),
+			"Time from the trigger of an endpoint change until it was committed to the kernel.", programmingBuckets(), "ip_family")),
 		failures: families(f.counters("sync_proxy_rules_nftables_sync_failures_total",
-			"Syncs that did not work.", "ip_family")),
+			"Failed syncs.", "ip_family")),
 		noLocalInternal: families(notLocal, "internal"),
 		noLocalExternal: families(notLocal, "external"),
 		reconcileDuration: families(f.histograms("conntrack_reconciler_sync_duration_seconds",
-			"Time it took to end the flows to endpoints that are gone, after a batch.", syncBuckets(), "ip_family")),
+			"Time to delete the flows to removed endpoints after a sync.", syncBuckets(), "ip_family")),
 		flowsDeleted: families(f.counters("conntrack_reconciler_deleted_entries_total",
-			"Entries of connection tracking deleted because their endpoint was gone.", "ip_family")),
+			"Connection tracking entries deleted because their endpoint was removed.", "ip_family")),
 		lastQueued: families(f.gauges("sync_proxy_rules_last_queued_timestamp_seconds",
-			"When a change was last queued, at first when the process began.", "ip_family")),
+			"When a change was last queued, or the process started.", "ip_family")),
 		lastSynced: f.gauges("sync_proxy_rules_last_timestamp_seconds",
-			"When a sync last worked.", "ip_family"),
-		services:         f.counter("sync_proxy_rules_service_changes_total", "Changes of Services seen."),
-		endpoints:        f.counter("sync_proxy_rules_endpoint_changes_total", "Changes of EndpointSlices seen."),
-		servicesPending:  f.gauge("sync_proxy_rules_service_changes_pending", "Changes of Services that the kernel does not have yet."),
-		endpointsPending: f.gauge("sync_proxy_rules_endpoint_changes_pending", "Changes of EndpointSlices that the kernel does not have yet."),
+			"When a sync last succeeded.", "ip_family"),
+		services:         f.counter("sync_proxy_rules_service_changes_total", "Changes of Services received."),
+		endpoints:        f.counter("sync_proxy_rules_endpoint_changes_total", "Changes of EndpointSlices received."),
+		servicesPending:  f.gauge("sync_proxy_rules_service_changes_pending", "Changes of Services not yet committed to the kernel."),
+		endpointsPending: f.gauge("sync_proxy_rules_endpoint_changes_pending", "Changes of EndpointSlices not yet committed to the kernel."),
 		probes: map[string]*prometheus.CounterVec{
-			"healthz": f.counters("proxy_healthz_total", "Answers of /healthz by HTTP status.", "code"),
-			"livez":   f.counters("proxy_livez_total", "Answers of /livez by HTTP status.", "code"),
+			"healthz": f.counters("proxy_healthz_total", "Responses of /healthz by HTTP status.", "code"),
+			"livez":   f.counters("proxy_livez_total", "Responses of /livez by HTTP status.", "code"),
 		},
 	}
 	for _, probe := range m.probes {
@@ -103,7 +103,7 @@ func newKubeProxy(r prometheus.Registerer) *kubeProxy {
 	return m
 }
 
-// queued counts changes that wait.
+// queued counts pending changes.
 func (m *kubeProxy) queued(q sync.QueuedChanges) {
 	m.services.Add(float64(q.Services))
 	m.servicesPending.Add(float64(q.Services))
@@ -114,13 +114,13 @@ func (m *kubeProxy) queued(q sync.QueuedChanges) {
 	}
 }
 
-// reconciled measures how flows were ended.
+// reconciled counts deleted flows.
 func (m *kubeProxy) reconciled(f model.Family, deleted int, took time.Duration) {
 	m.reconcileDuration[f].Observe(took.Seconds())
 	m.flowsDeleted[f].Add(float64(deleted))
 }
 
-// failed counts a sync that did not work. What waited still does.
+// failed counts a failed sync. Changes stay pending.
 func (m *kubeProxy) failed(r sync.Result) {
 	for _, f := range model.Families {
 		m.duration[f].Observe(r.Took.Seconds())
@@ -128,7 +128,7 @@ func (m *kubeProxy) failed(r sync.Result) {
 	}
 }
 
-// synced measures a sync that worked.
+// synced measures a successful sync.
 func (m *kubeProxy) synced(r sync.Result) {
 	kind := &m.partialDuration
 	if r.Full {
@@ -141,7 +141,7 @@ func (m *kubeProxy) synced(r sync.Result) {
 		m.noLocalExternal[f].Set(float64(r.NotLocal.External[f]))
 		m.lastSynced.WithLabelValues(f.String()).SetToCurrentTime()
 		for _, t := range r.Triggered {
-			// The clock of who saw the trigger may be ahead of ours.
+			// The clock of the trigger's machine may be ahead.
 			m.programming[f].Observe(max(0, time.Since(t).Seconds()))
 		}
 	}

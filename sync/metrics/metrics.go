@@ -1,25 +1,24 @@
-// Package metrics counts and measures what the proxy does, for Prometheus:
+// Package metrics provides Prometheus metrics:
 //
 //	sync.Loop ----Queued, Synced----> Metrics --Gatherer--> /metrics
 //	health.Health ----Probed------->     |  ^
 //	                                     |  `-- client-go, Go runtime, process
 //	                                     `----SLIs-------> /metrics/slis
 //
-// What kube-proxy measures too has kube-proxy's names, labels and buckets, so
-// that its dashboards and alerts go on working. Both IP families go to the kernel
-// in one transaction, so where kube-proxy tells the families apart, each has the
-// same values. What is particular to kube-vmap begins with kubevmap_.
+// Metrics that kube-proxy has, too, have its names, labels and buckets, so that
+// dashboards and alerts for kube-proxy work. Both IP families are committed in one
+// transaction, so where kube-proxy has a label for the family, both have the same values.
+// Other metrics start with kubevmap_.
 //
-// Left out is what has no meaning here, rather than served as zero:
+// Metrics of kube-proxy that have no meaning here do not exist:
 //
-//   - kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total: nothing is
-//     cleaned up in transactions of its own.
-//   - all of kube-proxy's other modes.
+//   - kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total: there are no
+//     transactions that only clean up.
+//   - those of kube-proxy's other modes.
 //
-// Metrics are brought up to date once for each sync, at a cost that depends on
-// nothing but the number of triggers it reports. Nothing is labelled with
-// objects but the numbers of connections, which are read when they are gathered
-// (connections.go).
+// Metrics are updated once for each sync, at a cost that depends only on the number of
+// triggers in its report. None has labels for objects, except connections, which are
+// read when they are gathered (connections.go).
 package metrics
 
 import (
@@ -32,16 +31,16 @@ import (
 	"kube-vmap/sync"
 )
 
-// Config is what [Metrics] are told once.
+// Config configures [Metrics].
 type Config struct {
 	Version string // of kube-vmap
-	// Kubernetes is the release whose ways the proxy has, such as v1.36.3: see
-	// [Kubernetes]. Without one there is no kubernetes_build_info.
+	// Kubernetes is the release of the Kubernetes libraries, such as v1.36.3: see
+	// [Kubernetes]. If it is empty, there is no kubernetes_build_info.
 	Kubernetes string
 }
 
-// Metrics is a [sync.Observer] that counts and measures what it hears. It is
-// safe for use by several goroutines.
+// Metrics is a [sync.Observer] that counts and measures syncs. It is safe for concurrent
+// use.
 type Metrics struct {
 	registry *prometheus.Registry
 	proxy    *kubeProxy
@@ -49,20 +48,20 @@ type Metrics struct {
 	slis     *indicators
 }
 
-// New makes metrics in a registry of their own.
+// New returns metrics in their own registry.
 func New(c Config) *Metrics {
 	r := prometheus.NewRegistry()
 	registerBuild(r, c)
 	return &Metrics{registry: r, proxy: newKubeProxy(r), kubeVMap: newKubeVMap(r), slis: newIndicators()}
 }
 
-// Gatherer gathers these metrics, and those of client-go, the Go runtime and the
-// process, which component-base keeps for the whole process.
+// Gatherer returns a gatherer of these metrics and those in component-base's registry for
+// the whole process: of client-go, the Go runtime and the process.
 func (m *Metrics) Gatherer() prometheus.Gatherer {
 	return prometheus.Gatherers{m.registry, legacyregistry.DefaultGatherer}
 }
 
-// SLIs gathers what [KEP-3466] has components say of their health.
+// SLIs returns a gatherer of the health metrics of [KEP-3466].
 //
 // [KEP-3466]: https://kep.k8s.io/3466
 func (m *Metrics) SLIs() prometheus.Gatherer { return m.slis.registry }
@@ -80,14 +79,13 @@ func (m *Metrics) Synced(r sync.Result) {
 	m.kubeVMap.synced(r)
 }
 
-// Reconciled counts flows of a family that were ended because their endpoints are
-// gone, and how long that took.
+// Reconciled counts deleted stale flows of a family, and how long that took.
 func (m *Metrics) Reconciled(f model.Family, deleted int, took time.Duration) {
 	m.proxy.reconciled(f, deleted, took)
 }
 
-// AffinityFull says how many connections of a family there were, in all, whose
-// client could not be remembered.
+// AffinityFull sets the total number of connections of a family whose client was not
+// remembered.
 func (m *Metrics) AffinityFull(f model.Family, total uint64) { m.kubeVMap.affinityFull(f, total) }
 
 // Node implements [sync.Observer].

@@ -26,13 +26,13 @@ import (
 	"kube-vmap/sync/metrics"
 )
 
-// served is what a scraper reads: values by name and labels.
+// served returns the values that a scraper reads, by name and labels.
 func served(t *testing.T, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(g, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 	if w.Code != http.StatusOK {
-		t.Fatalf("gathering ended with %d: %s", w.Code, w.Body)
+		t.Fatalf("gather: status %d: %s", w.Code, w.Body)
 	}
 	values := map[string]float64{}
 	for lines := bufio.NewScanner(w.Body); lines.Scan(); {
@@ -48,7 +48,7 @@ func served(t *testing.T, g prometheus.Gatherer) map[string]float64 {
 	return values
 }
 
-// ours are the values of metrics that this package makes.
+// ours returns the values of this package's metrics.
 func ours(t *testing.T, m *metrics.Metrics) map[string]float64 {
 	t.Helper()
 	values := served(t, m.Gatherer())
@@ -58,17 +58,17 @@ func ours(t *testing.T, m *metrics.Metrics) map[string]float64 {
 	return values
 }
 
-// stage is a running loop whose observer is Metrics and whose source is the test.
-// It is used in a bubble.
-type stage struct {
+// A rig has a loop in a bubble of synctest, with Metrics as its observer and the test as
+// its source.
+type rig struct {
 	*testing.T
 	metrics *metrics.Metrics
 	kernel  *kerneltest.Faulty
 	bursts  chan []sync.Event
 }
 
-func newStage(t *testing.T) *stage {
-	s := &stage{T: t, metrics: metrics.New(metrics.Config{}), bursts: make(chan []sync.Event)}
+func newRig(t *testing.T) *rig {
+	s := &rig{T: t, metrics: metrics.New(metrics.Config{}), bursts: make(chan []sync.Event)}
 	s.kernel = kerneltest.NewFaulty(kerneltest.New(), kerneltest.FaultRates{}, 1)
 	config := sync.Config{
 		NodeName: "node-1", Observer: s.metrics, MinSyncPeriod: time.Second,
@@ -86,8 +86,8 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// Run hands on what the test says.
-func (s *stage) Run(ctx context.Context, out chan<- []sync.Event) error {
+// Run implements [sync.Source] with the test's bursts.
+func (s *rig) Run(ctx context.Context, out chan<- []sync.Event) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -98,15 +98,15 @@ func (s *stage) Run(ctx context.Context, out chan<- []sync.Event) error {
 	}
 }
 
-// say sends a burst and lets time pass.
-func (s *stage) say(pass time.Duration, events ...sync.Event) {
+// send sends a burst and lets time pass.
+func (s *rig) send(pass time.Duration, events ...sync.Event) {
 	s.bursts <- events
 	<-time.After(pass)
 	synctest.Wait()
 }
 
-// expect compares some values; those that end in "+" need only be more than that.
-func (s *stage) expect(when string, want map[string]float64) {
+// expect compares some values; those whose names end in "+" must be greater.
+func (s *rig) expect(when string, want map[string]float64) {
 	s.Helper()
 	got := ours(s.T, s.metrics)
 	for _, name := range slices.Sorted(maps.Keys(want)) {
@@ -118,7 +118,7 @@ func (s *stage) expect(when string, want map[string]float64) {
 	}
 }
 
-// both has a value for each family.
+// both returns a value for each family.
 func both(name string, value float64) map[string]float64 {
 	name, least := strings.CutSuffix(name, "+")
 	out := map[string]float64{}
@@ -132,7 +132,7 @@ func both(name string, value float64) map[string]float64 {
 	return out
 }
 
-// duration merges values.
+// all merges values.
 func all(parts ...map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for _, p := range parts {
@@ -141,7 +141,7 @@ func all(parts ...map[string]float64) map[string]float64 {
 	return out
 }
 
-// web is a Service of both families and all protocols that stays on its node.
+// web returns a Service with both families, all protocols and internalTrafficPolicy Local.
 func web(n byte) sync.SetService {
 	s := model.Service{
 		Name: model.ServiceName{Namespace: "default", Name: "web-" + strconv.Itoa(int(n))}, Created: int64(n),
@@ -154,7 +154,7 @@ func web(n byte) sync.SetService {
 	return sync.SetService{Service: s}
 }
 
-// slice is the slice of web-1 in that family, with an endpoint on a node.
+// slice returns the slice of web-1 in that family, with an endpoint on a node.
 func slice(f model.Family, node string, triggered time.Time) sync.SetSlice {
 	addr := netip.AddrFrom4([4]byte{10, 244, 0, 1})
 	if f == model.IPv6 {
@@ -174,7 +174,7 @@ func slice(f model.Family, node string, triggered time.Time) sync.SetSlice {
 func TestMetricsFollowTheLoop(t *testing.T) {
 	const seconds = "sync_proxy_rules_duration_seconds_count"
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newRig(t)
 		began := float64(time.Now().Unix())
 		s.expect("at the start", all(
 			both("kubeproxy_"+seconds, 0),
@@ -182,7 +182,7 @@ func TestMetricsFollowTheLoop(t *testing.T) {
 			both("kubeproxy_sync_proxy_rules_nftables_sync_failures_total", 0),
 			map[string]float64{"kubevmap_services": 0, "kubevmap_transactions_total": 0},
 		))
-		s.say(0, web(1), web(2), slice(model.IPv4, "node-2", time.Time{}), slice(model.IPv6, "node-1", time.Time{}))
+		s.send(0, web(1), web(2), slice(model.IPv4, "node-2", time.Time{}), slice(model.IPv6, "node-1", time.Time{}))
 		s.expect("after the first burst", all(
 			both("kubeproxy_"+seconds, 1),
 			both("kubeproxy_sync_full_proxy_rules_duration_seconds_count", 1),
@@ -214,7 +214,7 @@ func TestMetricsFollowTheLoop(t *testing.T) {
 			},
 		))
 		<-time.After(time.Minute)
-		s.say(0, slice(model.IPv6, "node-2", time.Now().Add(-3*time.Second)))
+		s.send(0, slice(model.IPv6, "node-2", time.Now().Add(-3*time.Second)))
 		s.expect("after a change", all(
 			both("kubeproxy_"+seconds, 2),
 			both("kubeproxy_sync_full_proxy_rules_duration_seconds_count", 1),
@@ -242,14 +242,14 @@ func TestChangesArePendingUntilCommitted(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newRig(t)
 		began := float64(time.Now().Unix())
-		s.say(0)
-		s.say(0, web(1), slice(model.IPv4, "node-1", time.Time{}))
-		s.expect("while the kernel is left alone", pending(1, 1))
+		s.send(0)
+		s.send(0, web(1), slice(model.IPv4, "node-1", time.Time{}))
+		s.expect("within MinSyncPeriod", pending(1, 1))
 		<-time.After(500 * time.Millisecond)
 		s.kernel.Fail(kerneltest.FaultDenied, 1)
-		s.say(time.Second/2, slice(model.IPv6, "node-1", time.Time{}))
+		s.send(time.Second/2, slice(model.IPv6, "node-1", time.Time{}))
 		s.expect("while the kernel refuses", all(
 			pending(1, 2),
 			both("kubeproxy_sync_proxy_rules_nftables_sync_failures_total", 1),
@@ -257,8 +257,8 @@ func TestChangesArePendingUntilCommitted(t *testing.T) {
 			both("kubeproxy_sync_proxy_rules_last_timestamp_seconds", began),
 			map[string]float64{"kubevmap_endpoints": 0},
 		))
-		s.say(time.Minute)
-		s.expect("when it takes them", all(
+		s.send(time.Minute)
+		s.expect("after the commit", all(
 			pending(0, 0),
 			both("kubeproxy_sync_proxy_rules_nftables_sync_failures_total", 1),
 			both("kubeproxy_sync_proxy_rules_last_timestamp_seconds+", began),
@@ -269,9 +269,9 @@ func TestChangesArePendingUntilCommitted(t *testing.T) {
 
 func TestRefusalsAndRepairsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newRig(t)
 		s.kernel.Refuse("default/web-1:sctp", syscall.EINVAL, 0)
-		s.say(time.Minute, web(1), slice(model.IPv4, "node-1", time.Time{}), slice(model.IPv6, "node-1", time.Time{}), sync.SetProblem{
+		s.send(time.Minute, web(1), slice(model.IPv4, "node-1", time.Time{}), slice(model.IPv6, "node-1", time.Time{}), sync.SetProblem{
 			Object: sync.Object{Kind: "Service", Namespace: "default", Name: "odd"}, Err: syscall.EINVAL,
 		})
 		s.expect("with a port that the kernel refuses", map[string]float64{
@@ -282,7 +282,7 @@ func TestRefusalsAndRepairsAreCounted(t *testing.T) {
 			if _, err := s.kernel.Apply(nft.Batch{nft.DeleteTable{Family: f}}); err != nil {
 				t.Fatal(err)
 			}
-			s.say(time.Minute, slice(f, "node-2", time.Time{}))
+			s.send(time.Minute, slice(f, "node-2", time.Time{}))
 			s.expect("with the table of "+f.String()+" deleted", map[string]float64{"kubevmap_drift_repairs_total": float64(i + 1)})
 		}
 		s.expect("at the end", map[string]float64{"kubevmap_refused_service_ports": 0, "kubevmap_refused_objects": 1, "kubevmap_endpoints": 0})

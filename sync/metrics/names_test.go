@@ -25,7 +25,7 @@ import (
 	"kube-vmap/sync/metrics"
 )
 
-// full are metrics that have been told something of every kind.
+// full returns metrics with a value of every kind.
 func full() *metrics.Metrics {
 	m := metrics.New(metrics.Config{Version: "v1.2.3", Kubernetes: "v1.36.3"})
 	m.Queued(sync.QueuedChanges{Services: 1, Slices: 1})
@@ -36,7 +36,7 @@ func full() *metrics.Metrics {
 	return m
 }
 
-// counts are one connection each to three endpoints of a Service port in both
+// counts has one connection to each of three endpoints of a Service port in both
 // families.
 type counts struct{}
 
@@ -58,8 +58,7 @@ func (counts) Totals() (t connections.Totals) {
 	return t
 }
 
-// shapes describes what is gathered under our names: a line for each metric with
-// its type, labels and buckets.
+// shapes returns a line for each of our metrics, with its type, labels and buckets.
 func shapes(t *testing.T, m *metrics.Metrics) []string {
 	t.Helper()
 	families, err := m.Gatherer().Gather()
@@ -80,15 +79,15 @@ func shapes(t *testing.T, m *metrics.Metrics) []string {
 	return lines
 }
 
-// isNotOurs tells metrics that others make.
+// isNotOurs reports whether a metric is made by another package.
 func isNotOurs[F interface{ GetName() string }](f F) bool {
 	name := f.GetName()
 	return !strings.HasPrefix(name, "kubeproxy_") && !strings.HasPrefix(name, "kubevmap_") && name != "kubernetes_build_info"
 }
 
-// theShapes are what [shapes] should say. What begins with kubeproxy_ must be as
-// kube-proxy 1.36.3 serves it in mode nftables (pkg/proxy/metrics/metrics.go).
-const theShapes = `
+// wantShapes is the expected result of [shapes]. Those with kubeproxy_ are as kube-proxy
+// 1.36.3 serves them in mode nftables (pkg/proxy/metrics/metrics.go).
+const wantShapes = `
 kubeproxy_conntrack_reconciler_deleted_entries_total counter ip_family
 kubeproxy_conntrack_reconciler_sync_duration_seconds histogram ip_family 15:0.001..16.384
 kubeproxy_network_programming_duration_seconds histogram ip_family 80:0.25..300
@@ -128,7 +127,7 @@ kubevmap_transactions_total counter
 `
 
 func TestMetricNamesLabelsAndBuckets(t *testing.T) {
-	if diff := cmp.Diff(strings.Split(strings.TrimSpace(theShapes), "\n"), shapes(t, full())); diff != "" {
+	if diff := cmp.Diff(strings.Split(strings.TrimSpace(wantShapes), "\n"), shapes(t, full())); diff != "" {
 		t.Errorf("metrics differ, -want +got\n%s", diff)
 	}
 }
@@ -221,7 +220,7 @@ func TestProbesAreCountedByStatus(t *testing.T) {
 	expect := func(what string, got, before, want map[string]float64) {
 		for name, value := range want {
 			if got[name]-before[name] != value {
-				t.Errorf("of %s, %s grew by %v, want %v", what, name, got[name]-before[name], value)
+				t.Errorf("%s: %s grew by %v, want %v", what, name, got[name]-before[name], value)
 			}
 		}
 	}
@@ -230,7 +229,7 @@ func TestProbesAreCountedByStatus(t *testing.T) {
 		`kubeproxy_proxy_livez_total{code="200"}`: 2, `kubeproxy_proxy_livez_total{code="503"}`: 0,
 	})
 	after := served(t, m.SLIs())
-	expect("the indicators", after, before, map[string]float64{
+	expect("SLIs", after, before, map[string]float64{
 		`kubernetes_healthchecks_total{name="proxy",status="success",type="healthz"}`: 1,
 		`kubernetes_healthchecks_total{name="proxy",status="error",type="healthz"}`:   2,
 		`kubernetes_healthchecks_total{name="proxy",status="success",type="livez"}`:   2,
@@ -239,7 +238,7 @@ func TestProbesAreCountedByStatus(t *testing.T) {
 	})
 	for name, want := range map[string]float64{"livez": 1, "readyz": 0} {
 		if got, there := after[`kubernetes_healthcheck{name="proxy",type="`+name+`"}`]; !there || got != want {
-			t.Errorf("the indicator of %s is %v, want %v", name, got, want)
+			t.Errorf("the SLI of %s is %v, want %v", name, got, want)
 		}
 	}
 }
@@ -247,7 +246,7 @@ func TestProbesAreCountedByStatus(t *testing.T) {
 func TestDurationsAreSeparate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := metrics.New(metrics.Config{})
-		m.Synced(sync.Result{Took: time.Second, Triggered: []time.Time{time.Now().Add(time.Hour)}}) // by a clock that is ahead
+		m.Synced(sync.Result{Took: time.Second, Triggered: []time.Time{time.Now().Add(time.Hour)}}) // a clock that is ahead
 		r := sync.Result{Took: 4 * time.Second, Triggered: []time.Time{time.Now().Add(-time.Minute), time.Now()}}
 		r.Applied = nft.Applied{Steps: 2, Messages: 3, Bytes: 500, Kernel: time.Second, Took: 3 * time.Second}
 		m.Synced(r)
@@ -278,7 +277,7 @@ func TestUpdateCostIsConstant(t *testing.T) {
 	r := sync.Result{Services: 100_000, Endpoints: 1_000_000, Conflicts: 1000, RefusedObjects: 1000, RefusedPorts: 1000}
 	r.Counts.Added, r.Applied.Steps = 1_000_000, 20
 	if n := testing.AllocsPerRun(100, func() { m.Queued(sync.QueuedChanges{Services: 1}); m.Synced(r) }); n > 0 {
-		t.Errorf("a report costs %v allocations", n)
+		t.Errorf("an update costs %v allocations", n)
 	}
 }
 

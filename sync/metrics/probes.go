@@ -9,17 +9,17 @@ import (
 	"k8s.io/component-base/metrics/prometheus/slis"
 )
 
-// Probed counts an answer to a probe: "healthz", "livez" or "readyz", with its
-// HTTP status.
+// Probed counts a response to a probe ("healthz", "livez" or "readyz") with its HTTP
+// status.
 func (m *Metrics) Probed(probe string, code int) {
-	if answers := m.proxy.probes[probe]; answers != nil {
-		answers.WithLabelValues(strconv.Itoa(code)).Inc()
+	if responses := m.proxy.probes[probe]; responses != nil {
+		responses.WithLabelValues(strconv.Itoa(code)).Inc()
 	}
 	m.slis.checked("proxy", probe, code == http.StatusOK)
 }
 
-// Pinged counts an answer of the metrics server's own /healthz, which tells no
-// more than that the process answers.
+// Pinged counts a response of the metrics server's own /healthz, which only shows that
+// the process runs.
 func (m *Metrics) Pinged() { m.slis.checked("ping", "healthz", true) }
 
 // indicators are kubernetes_healthcheck and kubernetes_healthchecks_total.
@@ -31,8 +31,7 @@ func newIndicators() *indicators {
 	return i
 }
 
-// checked notes how a check of that name went, which a probe of that type asked
-// for.
+// checked records the result of a named check by a probe of that type.
 func (*indicators) checked(name, probe string, ok bool) {
 	status := slis.Error
 	if ok {
