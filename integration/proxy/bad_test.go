@@ -114,9 +114,9 @@ func TestBadManifestsAreNamedAndLeaveGoodOnesAlone(t *testing.T) {
 	named := func(d *daemon.Daemon, from int) {
 		for i, b := range bad {
 			t.Run(b.says, func(t *testing.T) {
-				d.Logged(from, "bad manifest", func(e process.Entry) bool {
+				d.Logged(from, "invalid manifest", func(e process.Entry) bool {
 					for _, want := range b.wants {
-						if !strings.Contains(e["error"], want) {
+						if !strings.Contains(e["err"], want) {
 							return false
 						}
 					}
@@ -161,12 +161,12 @@ func TestAServiceThatTurnsBadServesNothing(t *testing.T) {
 		says, text, message string
 		served              bool
 	}{
-		{"garbage", "}{ %%%", "bad manifest", true},
-		{"empty", "", "doubtful manifest", true},
-		{"a cluster IP that is none", strings.ReplaceAll(good, "10.96.0.1", "10.96.0.256"), "bad manifest", false},
-		{"ports out of range", strings.ReplaceAll(good, "port: 80", "port: 99999999"), "bad manifest", false},
-		{"of another type", strings.ReplaceAll(good, "port: 80", "port: {}"), "bad manifest", false},
-		{"addresses that are none", strings.ReplaceAll(good, "10.244.1", "10.244.1111"), "bad manifest", false},
+		{"garbage", "}{ %%%", "invalid manifest", true},
+		{"empty", "", "manifest warning", true},
+		{"a cluster IP that is none", strings.ReplaceAll(good, "10.96.0.1", "10.96.0.256"), "invalid manifest", false},
+		{"ports out of range", strings.ReplaceAll(good, "port: 80", "port: 99999999"), "invalid manifest", false},
+		{"of another type", strings.ReplaceAll(good, "port: 80", "port: {}"), "invalid manifest", false},
+		{"addresses that are none", strings.ReplaceAll(good, "10.244.1", "10.244.1111"), "invalid manifest", false},
 	} {
 		t.Run(spoiled.says, func(t *testing.T) {
 			before, generation := d.Log.Len(), w.generation()

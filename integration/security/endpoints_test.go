@@ -65,7 +65,7 @@ func TestHostOnlyAddressesAreNotEndpoints(t *testing.T) {
 		put(f, services[name])
 	}
 	d := daemon.Start(t, l.Node, f)
-	d.Ignore("bad manifest")
+	d.Ignore("invalid manifest")
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range []*lab.Host{l.Pods[0].Host, l.Outside} {
 			for _, s := range services {

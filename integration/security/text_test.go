@@ -91,8 +91,8 @@ func TestLogHasOneLinePerProblem(t *testing.T) {
 			t.Errorf("on a terminal, a problem is %q", p)
 		}
 		var text, object bytes.Buffer
-		slog.New(slog.NewTextHandler(&text, nil)).Warn("bad manifest", "error", p)
-		slog.New(slog.NewJSONHandler(&object, nil)).Warn("bad manifest", "error", p)
+		slog.New(slog.NewTextHandler(&text, nil)).Warn("invalid manifest", "err", p)
+		slog.New(slog.NewJSONHandler(&object, nil)).Warn("invalid manifest", "err", p)
 		for _, line := range []string{text.String(), object.String()} {
 			inside, ended := strings.CutSuffix(line, "\n")
 			if !ended || strings.ContainsFunc(inside, unicode.IsControl) {

@@ -10,9 +10,9 @@ import (
 	"kube-vmap/sync"
 )
 
-// changes are the events that lead from what was said to what is said now, in a
-// fixed order: the node, the ranges of ClusterIPs, then objects by kind and
-// name. Nil means that nothing has been said yet, and the node is always told.
+// changes returns the events that lead from the objects before to those now, in a fixed
+// order: the node, the ServiceCIDRs, then objects by kind and name. If before is nil,
+// there were no events yet, and the node is always among them.
 func changes(before, now objects, node string) []sync.Event {
 	var out []sync.Event
 	if n := now.node(node); before == nil || n != before.node(node) {
@@ -21,16 +21,16 @@ func changes(before, now objects, node string) []sync.Event {
 	if cidrs := now.serviceCIDRs(); !slices.Equal(cidrs, before.serviceCIDRs()) {
 		out = append(out, sync.SetServiceCIDRs{CIDRs: cidrs})
 	}
-	for _, key := range differing(before, now) {
-		if event := change(key, now[key].value); event != nil {
+	for _, key := range changedKeys(before, now) {
+		if event := eventFor(key, now[key].value); event != nil {
 			out = append(out, event)
 		}
 	}
 	return out
 }
 
-// differing lists the objects that are not as they were, sorted.
-func differing(before, now objects) []objectKey {
+// changedKeys returns the keys of objects that changed, sorted.
+func changedKeys(before, now objects) []objectKey {
 	var keys []objectKey
 	for key, o := range now {
 		if !sameValue(before[key].value, o.value) {
@@ -46,15 +46,15 @@ func differing(before, now objects) []objectKey {
 	return keys
 }
 
-// sameValue compares what two objects mean. Those of a file that was not read
-// again are the same pointers, so that most comparisons are cheap.
+// sameValue compares the values of two objects. Those of a file that was not read again
+// are the same pointers, so that most comparisons are cheap.
 func sameValue(a, b any) bool {
 	return a == b || reflect.DeepEqual(a, b)
 }
 
-// change says that an object has this value now, where nil means none; nil for
-// the kinds that are told otherwise.
-func change(key objectKey, value any) sync.Event {
+// eventFor returns the event for a Service or EndpointSlice that has this value now, or
+// none if that is nil. It returns nil for other kinds.
+func eventFor(key objectKey, value any) sync.Event {
 	switch v := value.(type) {
 	case *model.Service:
 		return sync.SetService{Service: *v}
@@ -70,7 +70,7 @@ func change(key objectKey, value any) sync.Event {
 	return nil
 }
 
-// node is what is known of the proxy's node.
+// node returns the proxy's node, with its name only if there is no such object.
 func (o objects) node(name string) sync.SetNode {
 	if n, ok := o[objectKey{kind: "Node", name: name}].value.(*sync.SetNode); ok {
 		return *n
@@ -78,7 +78,7 @@ func (o objects) node(name string) sync.SetNode {
 	return sync.SetNode{Node: model.Node{Name: name}}
 }
 
-// serviceCIDRs are the ranges of all ServiceCIDRs, sorted, each once.
+// serviceCIDRs returns the prefixes of all ServiceCIDRs, sorted, each once.
 func (o objects) serviceCIDRs() []netip.Prefix {
 	var out []netip.Prefix
 	for _, object := range o {

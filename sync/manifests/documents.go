@@ -14,13 +14,12 @@ import (
 // document is one YAML document of a file.
 type document struct {
 	number int // from 1
-	line   int // of the file, before the document begins
+	line   int // lines of the file before the document
 	text   []byte
-	err    error // why the document cannot be told from the next; text is then lost
+	err    error // the document could not be separated from the next; then text is empty
 }
 
-// splitDocuments splits a file at the lines "---". Comments alone
-// are no document.
+// splitDocuments splits a file at the lines "---". It skips documents of comments only.
 func splitDocuments(text []byte) []document {
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 	reader := yamlutil.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -31,7 +30,7 @@ func splitDocuments(text []byte) []document {
 		if errors.Is(err, io.EOF) {
 			return out
 		}
-		// The reader does not say where a document was, only what.
+		// The reader returns the text of a document, but not its line.
 		if at := bytes.Index(rest, bytes.TrimRight(doc, "\n")); err == nil && at >= 0 {
 			line += bytes.Count(rest[:at], []byte("\n"))
 			if !onlyComments(doc) {
@@ -45,7 +44,7 @@ func splitDocuments(text []byte) []document {
 	}
 }
 
-// onlyComments reports whether YAML has nothing to say.
+// onlyComments reports whether YAML has comments and white space only.
 func onlyComments(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
@@ -55,10 +54,9 @@ func onlyComments(text []byte) bool {
 	return true
 }
 
-// toJSON makes JSON of the document, which may be JSON already. A key that is
-// there twice is only worth a warning, because the API server takes the last
-// one. Lines in errors are lines of the file; unless it may be read once more, they
-// are those of the document.
+// toJSON converts the document to JSON, if it is not JSON already. A duplicate key is
+// only a warning, because the API server uses the last one. Lines in errors are lines of
+// the file, if reread allows to parse it once more, else of the document.
 func (d document) toJSON(reread func() bool) (data []byte, warning, err error) {
 	switch {
 	case d.err != nil:

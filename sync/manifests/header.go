@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// objectKey is an object's identity among manifests.
+// objectKey identifies an object.
 type objectKey struct {
-	kind            string // one of the four
+	kind            string
 	namespace, name string // namespace is empty for Nodes and ServiceCIDRs
 }
 
-// String is "Service default/web" or "Node worker-1"; empty without a name.
+// String returns "Service default/web" or "Node worker-1"; empty without a name.
 func (k objectKey) String() string {
 	switch {
 	case k.name == "":
@@ -37,15 +37,14 @@ func (k objectKey) compare(o objectKey) int {
 	)
 }
 
-// header is what tells which object a text is about. It can be read even if
-// other parts of the object cannot.
+// header is the kind and name of an object. It can be read even if other parts of the
+// object are invalid.
 type header struct {
 	kind schema.GroupVersionKind
 	key  objectKey
 }
 
-// readHeader reads the header of an object in JSON; kind is what the list around
-// it says.
+// readHeader reads the header of an object in JSON. A list may have its kind.
 func readHeader(data []byte, kind schema.GroupVersionKind) (header, error) {
 	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return header{}, errors.New("not an object")
@@ -79,8 +78,7 @@ func readHeader(data []byte, kind schema.GroupVersionKind) (header, error) {
 	return header{version.WithKind(h.Kind), key}, nil
 }
 
-// isNamespaced tells Services and EndpointSlices, which live in a namespace,
-// from Nodes and ServiceCIDRs, which are the cluster's.
+// isNamespaced reports whether objects of the kind have a namespace.
 func isNamespaced(kind string) bool {
 	return kind == "Service" || kind == "EndpointSlice"
 }

@@ -12,32 +12,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a file may cost. A hundred thousand Services fit in it.
+// Limits of one file. A hundred thousand Services fit in it.
 const (
-	// maxManifest is how long a file may be, in bytes.
+	// maxManifest is the longest file, in bytes.
 	maxManifest = 64 << 20
-	// maxAliased is how much aliases may make of a document, in bytes, beyond four
-	// times its length.
+	// maxAliased is how much longer, in bytes, than four times its length a document may be
+	// when its aliases are expanded.
 	maxAliased = 4 << 20
-	// maxUnrecognised is how many documents, or items of lists, of a file may be garbled
-	// before the rest is not looked at.
-	maxUnrecognised = 1000
-	// maxReread is how many documents of a file are read once more, with all lines
-	// before them, to name the line of the file that is at fault.
+	// maxParseErrors is how many documents, or items of lists, of a file may fail to parse
+	// before the rest is skipped.
+	maxParseErrors = 1000
+	// maxReread is how many documents of a file are parsed once more, after as many empty
+	// lines as precede them, so that an error names the line of the file.
 	maxReread = 20
 )
 
 var (
 	errNotRegular = errors.New("not a regular file")
 
-	errTooLong = fmt.Errorf("longer than %d bytes", maxManifest)
-	errAliases = errors.New("aliases repeat too much of it")
-	errTooMuch = errors.New("too much cannot be made out: the rest of the file is not read")
+	errTooLong       = fmt.Errorf("longer than %d bytes", maxManifest)
+	errAliases       = errors.New("aliases expand to too much")
+	errTooManyErrors = errors.New("too many errors, the rest of the file is skipped")
 )
 
-// readManifest reads a regular file that is no longer than may be.
+// readManifest reads a regular file of at most maxManifest bytes.
 func readManifest(path string) (text []byte, err error) {
-	// Others than regular files may never end, or keep the reader waiting.
+	// Other files may never end, or block the reader.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -53,15 +53,15 @@ func readManifest(path string) (text []byte, err error) {
 	return text, err
 }
 
-// CheckAliases refuses a YAML document in which aliases repeat more than may be. The
-// library limits how many values they stand for, but not how long those are.
+// CheckAliases returns an error for a YAML document whose aliases expand to too much. The
+// YAML library limits the number of values they expand to, but not their length.
 func CheckAliases(text []byte) error {
 	if !bytes.Contains(text, []byte("&")) || !bytes.Contains(text, []byte("*")) {
 		return nil
 	}
 	var value any
 	if err := yaml2.Unmarshal(text, &value); err != nil {
-		return nil //nolint:nilerr // what else is wrong is found later
+		return nil //nolint:nilerr // other errors are found later
 	}
 	if expanded(value) > 4*len(text)+maxAliased {
 		return errAliases
@@ -69,7 +69,7 @@ func CheckAliases(text []byte) error {
 	return nil
 }
 
-// expanded is about how long a value is as JSON.
+// expanded returns the approximate length of a value as JSON.
 func expanded(value any) int {
 	n := 4
 	switch v := value.(type) {

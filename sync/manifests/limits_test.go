@@ -40,7 +40,7 @@ func TestFileSizeLimit(t *testing.T) {
 func TestAliasExpansionLimit(t *testing.T) {
 	p := newParser("worker-1")
 	short := "x: &ports\n- {name: http, port: 80}\ny: *ports\n" + serviceText("web", "10.96.0.10")
-	if parsed := p.parse("f", []byte(short)); parsed.garbled || len(parsed.objects) != 1 {
+	if parsed := p.parse("f", []byte(short)); parsed.unparsed || len(parsed.objects) != 1 {
 		t.Errorf("got %+v", parsed)
 	}
 	for name, text := range map[string]string{
@@ -50,7 +50,7 @@ func TestAliasExpansionLimit(t *testing.T) {
 	} {
 		start := time.Now()
 		parsed := p.parse("f", []byte("a: &a "+strings.Repeat("x", 100_000)+"\n"+text))
-		if len(parsed.problems) != 1 || !errors.Is(parsed.problems[0], errAliases) || !parsed.garbled {
+		if len(parsed.problems) != 1 || !errors.Is(parsed.problems[0], errAliases) || !parsed.unparsed {
 			t.Errorf("%s: problems %v", name, parsed.problems)
 		}
 		if took := time.Since(start); took > 2*time.Second {
@@ -62,12 +62,12 @@ func TestAliasExpansionLimit(t *testing.T) {
 func TestParseErrorLimit(t *testing.T) {
 	p := newParser("worker-1")
 	for name, garbage := range map[string]string{
-		"documents": strings.Repeat("---\na: [\n", 20*maxUnrecognised),
-		"items":     "---\nkind: List\napiVersion: v1\nitems: [" + strings.Repeat("1,", 20*maxUnrecognised) + "]\n",
+		"documents": strings.Repeat("---\na: [\n", 20*maxParseErrors),
+		"items":     "---\nkind: List\napiVersion: v1\nitems: [" + strings.Repeat("1,", 20*maxParseErrors) + "]\n",
 	} {
 		start := time.Now()
 		parsed := p.parse("f", []byte(serviceText("web", "10.96.0.10")+garbage+"---\n"+serviceText("db", "10.96.0.11")))
-		if n := len(parsed.problems); n != maxUnrecognised+2 || !errors.Is(parsed.problems[n-1], errTooMuch) || !parsed.garbled {
+		if n := len(parsed.problems); n != maxParseErrors+2 || !errors.Is(parsed.problems[n-1], errTooManyErrors) || !parsed.unparsed {
 			t.Errorf("%s: %d problems", name, n)
 		}
 		if len(parsed.objects) != 1 {

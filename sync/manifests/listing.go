@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// listing is which files there are to read.
+// listing is what there is to read and to watch.
 type listing struct {
-	folder string   // in which changes of any file can be seen
+	folder string   // the folder of the files
 	files  []string // paths, sorted
-	// linked are other folders, in which files really are that are symbolic
-	// links; without links on the way to them.
+	// linked are the folders of the targets of files that are symbolic links, without links
+	// in their paths.
 	linked []string
 }
 
-// list finds the manifests at path: the file itself, or those of the folder.
+// list returns the manifests at path: the file itself, or those of the folder.
 func list(path string) (listing, error) {
 	folder, err := folderOf(path)
 	if err != nil {
@@ -25,7 +25,7 @@ func list(path string) (listing, error) {
 	out := listing{folder: folder}
 	if path = filepath.Clean(path); path != folder {
 		out.files = []string{path}
-		out.follow()
+		out.resolveLinks()
 		return out, nil
 	}
 	entries, err := os.ReadDir(path)
@@ -37,17 +37,16 @@ func list(path string) (listing, error) {
 			out.files = append(out.files, name)
 		}
 	}
-	out.follow()
+	out.resolveLinks()
 	return out, nil
 }
 
-// follow notes where linked files really are. The folder itself must not be
-// among that under another name: the kernel has one watch for both, and would
-// end it for both.
-func (l *listing) follow() {
+// resolveLinks finds the folders of linked files. The folder itself must not be among
+// them under another name: the kernel has one watch for both, and would end it for both.
+func (l *listing) resolveLinks() {
 	home, err := filepath.EvalSymlinks(l.folder)
 	if err != nil {
-		return // gone again; the next look will tell
+		return // gone again, as the next scan finds
 	}
 	for _, file := range l.files {
 		target, err := filepath.EvalSymlinks(file)
@@ -57,9 +56,9 @@ func (l *listing) follow() {
 	}
 }
 
-// isManifest tells by name which files of a folder count. What is neither a
-// file nor missing does not: a folder, or a pipe that would never end. A link
-// to nothing counts, so that it is reported.
+// isManifest reports whether a file of a folder is read, by its name and type: not
+// folders, and not pipes, which might never end. A broken link is read, so that it is
+// reported.
 func isManifest(path string) bool {
 	name := filepath.Base(path)
 	switch filepath.Ext(name) {
@@ -71,8 +70,7 @@ func isManifest(path string) bool {
 	return !strings.HasPrefix(name, ".") && (err != nil || info.Mode().IsRegular())
 }
 
-// folderOf is the folder in which changes at path can be seen: path itself, or
-// the one around a file.
+// folderOf returns the folder to watch: path itself, or the folder of a file.
 func folderOf(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {

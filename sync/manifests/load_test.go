@@ -21,7 +21,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// lines are events, one a line.
+// lines returns events, one per line.
 func lines(events []sync.Event) string {
 	var b strings.Builder
 	for _, e := range events {
@@ -30,7 +30,7 @@ func lines(events []sync.Event) string {
 	return b.String()
 }
 
-// messages are errors, one a line.
+// messages returns errors, one per line.
 func messages(errs []error) string {
 	var b strings.Builder
 	for _, err := range errs {
@@ -79,7 +79,7 @@ func TestInvalidManifestsAreReported(t *testing.T) {
 		"document 10: items[0]: not an object",
 		"document 10: Service default/listed: spec.ports[0].name: Required value: a Service of several ports must name them",
 		"document 10: Service default/listed: spec.ports[0].protocol: Unsupported value: \"ICMP\": supported values: \"TCP\", \"UDP\", \"SCTP\"",
-		"document 6: Service default/good: not used: " + strings.TrimSuffix(file, ": ") + ", document 1, describes it already",
+		"document 6: Service default/good: not used: already described by " + strings.TrimSuffix(file, ": ") + ", document 1",
 	}
 	for i := range wantErrs {
 		wantErrs[i] = file + wantErrs[i] + "\n"
@@ -149,8 +149,8 @@ func TestFirstDocumentOfAnObjectCounts(t *testing.T) {
 	if got := events[1].(sync.SetService).Service.ClusterIPs; got[0] != netip.MustParseAddr("10.96.0.10") {
 		t.Errorf("got %v", got)
 	}
-	want := fmt.Sprintf(`%[1]s/b.yaml: document 1: Service default/web: not used: %[1]s/a.yaml, document 1, describes it already
-%[1]s/c.json: document 1: Service default/web: not used: %[1]s/a.yaml, document 1, describes it already
+	want := fmt.Sprintf(`%[1]s/b.yaml: document 1: Service default/web: not used: already described by %[1]s/a.yaml, document 1
+%[1]s/c.json: document 1: Service default/web: not used: already described by %[1]s/a.yaml, document 1
 `, dir)
 	if diff := cmp.Diff(want, messages(errs)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -181,8 +181,8 @@ func TestCRLFLineNumbers(t *testing.T) {
 	}
 }
 
-// TestDefaults loads as little as possible, and the same with
-// everything that the API server would add.
+// TestDefaults compares minimal manifests with those that have everything that the API
+// server would add.
 func TestDefaults(t *testing.T) {
 	tests := map[string]struct{ short, full string }{
 		"ClusterIP": {
@@ -222,7 +222,7 @@ func TestDefaults(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r := reading{parser: p}
+				r := fileParser{parser: p}
 				obj, err := r.decode([]byte(text), h)
 				if err != nil || len(r.problems) > 0 {
 					t.Fatal(err, r.problems)

@@ -22,31 +22,31 @@ import (
 	"kube-vmap/sync/convert"
 )
 
-// object is what a document says of one object.
+// object is one object of a document.
 type object struct {
 	key      objectKey
 	file     string
 	document int
-	// value is a *model.Service, *model.EndpointSlice, *model.Node or *serviceCIDR; nil
-	// if the object is refused or none of the proxy's business.
+	// value is a *model.Service, *model.EndpointSlice, *sync.SetNode or *serviceCIDR; nil if
+	// the object is refused or not served.
 	value   any
 	refused bool
 }
 
-// serviceCIDR is what the proxy reads of a ServiceCIDR.
+// serviceCIDR is a ServiceCIDR.
 type serviceCIDR struct{ ranges []netip.Prefix }
 
-// parsed is what the text of one file says.
+// parsed is the content of one file.
 type parsed struct {
 	objects  []object
 	problems []*Error
-	skipped  []string // kinds that are not read, sorted
-	// garbled tells that some object could not be recognised, so that one which
-	// seems to be missing may be there.
-	garbled bool
+	skipped  []string // unsupported kinds, sorted
+	// unparsed reports that some text could not be parsed, so that an object which seems to
+	// be missing may be in it.
+	unparsed bool
 }
 
-// parser makes model values of text. It has no memory.
+// parser parses files. It has no state.
 type parser struct {
 	node    string
 	scheme  *runtime.Scheme
@@ -65,11 +65,11 @@ func newParser(node string) *parser {
 
 // parse reads a whole file.
 func (p *parser) parse(file string, text []byte) parsed {
-	r := reading{parser: p, file: file}
+	r := fileParser{parser: p, file: file}
 	for _, d := range splitDocuments(text) {
 		r.readDocument(d)
-		if r.tooMuch() {
-			r.unrecognised(errTooMuch)
+		if r.tooManyErrors() {
+			r.parseError(errTooManyErrors)
 			break
 		}
 	}
@@ -78,39 +78,39 @@ func (p *parser) parse(file string, text []byte) parsed {
 	return r.parsed
 }
 
-// reading is a file while it is parsed.
-type reading struct {
+// fileParser parses one file.
+type fileParser struct {
 	*parser
 	parsed
 	file     string
 	document int
-	// unrecognisable is how much could not be made out, reread how many documents
-	// were read a second time.
-	unrecognisable, reread int
+	// parseErrors counts what could not be parsed, reread the documents that were parsed a
+	// second time.
+	parseErrors, reread int
 }
 
-// tooMuch reports whether the rest of the file is not worth looking at.
-func (r *reading) tooMuch() bool { return r.unrecognisable > maxUnrecognised }
+// tooManyErrors reports whether to skip the rest of the file.
+func (r *fileParser) tooManyErrors() bool { return r.parseErrors > maxParseErrors }
 
-// mayReread reports whether one more document may be read a second time.
-func (r *reading) mayReread() bool {
+// mayReread reports whether one more document may be parsed a second time.
+func (r *fileParser) mayReread() bool {
 	r.reread++
 	return r.reread <= maxReread
 }
 
-func (r *reading) readDocument(d document) {
+func (r *fileParser) readDocument(d document) {
 	r.document = d.number
 	data, warning, err := d.toJSON(r.mayReread)
 	if err != nil {
-		r.unrecognised(err)
+		r.parseError(err)
 		return
 	}
 	if string(bytes.TrimSpace(data)) == "null" {
-		return // nothing but comments
+		return // comments only
 	}
 	h, err := readHeader(data, schema.GroupVersionKind{})
 	if err != nil {
-		r.unrecognised(err)
+		r.parseError(err)
 		return
 	}
 	if warning != nil {
@@ -123,8 +123,8 @@ func (r *reading) readDocument(d document) {
 	r.readObject(data, h)
 }
 
-// listOf reports whether the kind is a list that may hold what the proxy reads,
-// and of which kind its items are; for the list of anything, that is none.
+// listOf returns the kind of a list's items, none for a list of any kind, and reports
+// whether the kind is such a list at all.
 func (p *parser) listOf(list schema.GroupVersionKind) (schema.GroupVersionKind, bool) {
 	if list == corev1.SchemeGroupVersion.WithKind("List") {
 		return schema.GroupVersionKind{}, true
@@ -134,37 +134,36 @@ func (p *parser) listOf(list schema.GroupVersionKind) (schema.GroupVersionKind, 
 	return item, ok && p.scheme.Recognizes(item)
 }
 
-// readItems reads a list's items, which leave out their kind if the list has
-// it.
-func (r *reading) readItems(data []byte, kind schema.GroupVersionKind) {
+// readItems reads a list's items, which need no kind if the list has it.
+func (r *fileParser) readItems(data []byte, kind schema.GroupVersionKind) {
 	var list struct {
 		Items []json.RawMessage `json:"items"`
 	}
 	if err := jsonutil.Unmarshal(data, &list); err != nil {
-		r.unrecognised(err)
+		r.parseError(err)
 		return
 	}
 	for i, item := range list.Items {
-		if r.tooMuch() {
+		if r.tooManyErrors() {
 			return
 		}
 		h, err := readHeader(item, kind)
 		if err != nil {
-			r.unrecognised(fmt.Errorf("items[%d]: %w", i, err))
+			r.parseError(fmt.Errorf("items[%d]: %w", i, err))
 			continue
 		}
 		r.readObject(item, h)
 	}
 }
 
-func (r *reading) readObject(data []byte, h header) {
+func (r *fileParser) readObject(data []byte, h header) {
 	if !r.scheme.Recognizes(h.kind) {
 		apiVersion, kind := h.kind.ToAPIVersionAndKind()
 		r.skipped = append(r.skipped, apiVersion+" "+kind)
 		return
 	}
 	if h.key.name == "" {
-		r.unrecognised(field.Required(field.NewPath("metadata", "name"), h.kind.Kind+" without a name"))
+		r.parseError(field.Required(field.NewPath("metadata", "name"), h.kind.Kind+" without a name"))
 		return
 	}
 	obj, err := r.decode(data, h)
@@ -187,9 +186,8 @@ func (r *reading) readObject(data []byte, h header) {
 	})
 }
 
-// decode makes an API object of JSON. Unknown fields, and those that are there
-// twice, are warnings.
-func (r *reading) decode(data []byte, h header) (runtime.Object, error) {
+// decode decodes an API object. Unknown and duplicate fields are warnings.
+func (r *fileParser) decode(data []byte, h header) (runtime.Object, error) {
 	obj, kind, err := r.decoder.Decode(data, &h.kind, nil)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
 		for _, warning := range strict.Errors() {
@@ -198,12 +196,12 @@ func (r *reading) decode(data []byte, h header) (runtime.Object, error) {
 		err = nil
 	}
 	if err == nil && *kind != h.kind {
-		err = errors.New("kind or apiVersion is there twice")
+		err = errors.New("duplicate kind or apiVersion")
 	}
 	return obj, err
 }
 
-// convert makes a model value of an API object; nil as [object] has it.
+// convert converts an API object to the value of an [object].
 func (p *parser) convert(obj runtime.Object) (any, field.ErrorList) {
 	switch o := obj.(type) {
 	case *corev1.Service:
@@ -229,21 +227,21 @@ func (p *parser) convert(obj runtime.Object) (any, field.ErrorList) {
 	return nil, nil
 }
 
-// unserved says why an object that its author surely wants served is not; nil for
-// any other. An API server would have filled in what is missing here.
+// unserved returns why an object is not served that its author certainly wants served;
+// nil for any other. An API server would have set what is missing.
 func unserved(obj runtime.Object) *field.Error {
 	switch o := obj.(type) {
 	case *corev1.Service:
 		_, others := o.Labels[convert.LabelServiceProxyName]
 		if o.Spec.ClusterIP == "" && o.Spec.Type != corev1.ServiceTypeExternalName && !others {
-			return field.Required(field.NewPath("spec", "clusterIP"), "nobody gives an address to a Service of a manifest")
+			return field.Required(field.NewPath("spec", "clusterIP"), "no ClusterIP is allocated for a Service of a manifest")
 		}
 	case *discoveryv1.EndpointSlice:
 		_, headless := o.Labels[convert.LabelHeadless]
 		switch {
 		case headless:
 		case o.Labels[discoveryv1.LabelServiceName] == "":
-			return field.Required(field.NewPath("metadata", "labels").Key(discoveryv1.LabelServiceName), "names the Service")
+			return field.Required(field.NewPath("metadata", "labels").Key(discoveryv1.LabelServiceName), "must name the Service")
 		case o.AddressType == discoveryv1.AddressTypeFQDN:
 			return field.Invalid(field.NewPath("addressType"), o.AddressType, "no proxy serves domain names")
 		}
@@ -251,7 +249,7 @@ func unserved(obj runtime.Object) *field.Error {
 	return nil
 }
 
-// untyped makes a nil pointer a nil interface.
+// untyped turns a nil pointer into a nil interface.
 func untyped[T any](value *T, errs field.ErrorList) (any, field.ErrorList) {
 	if value == nil {
 		return nil, errs
@@ -259,14 +257,14 @@ func untyped[T any](value *T, errs field.ErrorList) (any, field.ErrorList) {
 	return value, errs
 }
 
-// unrecognised notes an error in something that could be any object.
-func (r *reading) unrecognised(err error) {
-	r.garbled = true
-	r.unrecognisable++
+// parseError records an error in text that could be any object.
+func (r *fileParser) parseError(err error) {
+	r.unparsed = true
+	r.parseErrors++
 	r.problem(objectKey{}, err, false)
 }
 
-func (r *reading) problem(key objectKey, err error, warning bool) {
+func (r *fileParser) problem(key objectKey, err error, warning bool) {
 	r.problems = append(r.problems, &Error{
 		File: r.file, Document: r.document, Object: key.String(), Warning: warning, Err: err,
 	})

@@ -13,11 +13,6 @@ import (
 	"kube-vmap/sync"
 )
 
-// rescanInterval is how often the manifests are read again though nothing was
-// seen to change: network file systems tell nothing, and a symbolic link on the
-// way to the folder may be turned.
-const rescanInterval = 30 * time.Second
-
 // A Source reads the manifests of a folder or of a single file, and follows their
 // changes. It implements [sync.Source].
 type Source struct {
@@ -32,13 +27,12 @@ func New(path, node string, log *slog.Logger) *Source {
 	return &Source{path: path, node: node, log: log}
 }
 
-// String names the source and where it reads.
+// String returns "manifests" and the path.
 func (m *Source) String() string { return "manifests " + m.path }
 
-// Load reads the manifests at path once, for the node of the given name, and
-// returns a complete first burst. The errors are of type *[Error], with one
-// exception: if path cannot be read at all, there are no events and that error
-// is the only one.
+// Load reads the manifests at path once, for the node of the given name, and returns a
+// complete first burst. The errors are of type *[Error]; but if path cannot be read at
+// all, there are no events, and that error is the only one.
 func Load(path, node string) ([]sync.Event, []error) {
 	found, err := list(path)
 	if err != nil {
@@ -53,7 +47,7 @@ func Load(path, node string) ([]sync.Event, []error) {
 }
 
 // Run implements [sync.Source]. It returns an error if path cannot be read or watched
-// at first; later it waits for it to come back.
+// at first. Later it waits for path to return.
 func (m *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 	w, err := newWatcher(m.log)
 	if err != nil {
@@ -66,8 +60,8 @@ func (m *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 		return fmt.Errorf("read manifests: %w", err)
 	}
 	send(ctx, out, events)
-	p := &pace{path: m.path, log: m.log, backoff: lostBackoff()}
-	for p.next(nil); w.wait(ctx, p.delay); p.next(err) {
+	s := &rescan{path: m.path, log: m.log, backoff: missingBackoff()}
+	for s.next(nil); w.wait(ctx, s.delay); s.next(err) {
 		if events, _, err = m.scan(f, w); len(events) > 0 {
 			send(ctx, out, events)
 		}
@@ -75,15 +69,15 @@ func (m *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 	return nil
 }
 
-// grace is how long the first burst waits for a file that cannot be made out:
-// somebody may be writing it, and what stands from before a restart would go
-// with the first burst.
-const grace = time.Second
+// firstScanGrace is how long the first burst waits for a file that cannot be parsed. It
+// may be half-written, and without its objects the first burst would remove what an
+// earlier process installed.
+const firstScanGrace = time.Second
 
 // firstScan reads everything, and once more if a file may be half-written.
 func (m *Source) firstScan(ctx context.Context, f *folder, w *watcher) ([]sync.Event, error) {
-	events, garbled, err := m.scan(f, w)
-	if !garbled || err != nil || !w.wait(ctx, grace) {
+	events, unparsed, err := m.scan(f, w)
+	if !unparsed || err != nil || !w.wait(ctx, firstScanGrace) {
 		return events, err
 	}
 	more, _, err := m.scan(f, w)
@@ -98,10 +92,9 @@ func send(ctx context.Context, out chan<- []sync.Event, events []sync.Event) {
 	}
 }
 
-// scan reads what has changed and reports what is wrong with it; garbled says
-// that some text could not be made out. It watches before it reads, so that no
-// change falls between the two.
-func (m *Source) scan(f *folder, w *watcher) (events []sync.Event, garbled bool, err error) {
+// scan reads what has changed, and logs problems. It reports whether some text could not
+// be parsed. It watches before it reads, so that no change is missed in between.
+func (m *Source) scan(f *folder, w *watcher) (events []sync.Event, unparsed bool, err error) {
 	dir, err := folderOf(m.path)
 	if err != nil {
 		return nil, false, err
@@ -116,57 +109,61 @@ func (m *Source) scan(f *folder, w *watcher) (events []sync.Event, garbled bool,
 	w.watchOnly(append(found.linked, found.folder))
 	events, report := f.read(found.files)
 	m.log.Debug("manifests read", "path", m.path, "files", len(found.files), "events", len(events))
-	m.report(report)
-	garbled = slices.ContainsFunc(report.problems, func(p *Error) bool { return p.Object == "" && !p.Warning })
-	return events, garbled, nil
+	m.logReport(report)
+	unparsed = slices.ContainsFunc(report.problems, func(p *Error) bool { return p.Object == "" && !p.Warning })
+	return events, unparsed, nil
 }
 
-// report logs what somebody should know.
-func (m *Source) report(r report) {
+func (m *Source) logReport(r report) {
 	for _, p := range r.problems {
 		log := m.log.With("file", p.File, "document", p.Document)
 		if p.Object != "" {
 			log = log.With("object", p.Object)
 		}
-		log = log.With("error", p.Err)
+		log = log.With("err", p.Err)
 		if p.Warning {
-			log.Warn("doubtful manifest")
+			log.Warn("manifest warning")
 		} else {
-			log.Error("bad manifest")
+			log.Error("invalid manifest")
 		}
 	}
 	for _, s := range r.skipped {
-		m.log.Info("kinds that are not read", "file", s.file, "kinds", strings.Join(s.kinds, ", "))
+		m.log.Info("unsupported kinds skipped", "file", s.file, "kinds", strings.Join(s.kinds, ", "))
 	}
 }
 
-// pace says how long to wait for a change before looking without one.
-type pace struct {
+// rescanInterval is how often the manifests are read without a notification of a
+// change: network file systems send none, and a symbolic link in the path may be
+// replaced.
+const rescanInterval = 30 * time.Second
+
+// rescan decides how long to wait for a notification before the next scan.
+type rescan struct {
 	path    string
 	log     *slog.Logger
 	delay   time.Duration
 	backoff wait.Backoff
-	lost    bool
+	missing bool
 }
 
-// lostBackoff is how to look for manifests that are gone.
-func lostBackoff() wait.Backoff {
+// missingBackoff returns the waits between scans while the manifests are missing.
+func missingBackoff() wait.Backoff {
 	return wait.Backoff{Duration: debounce, Factor: 2, Steps: 10, Cap: 5 * time.Second}
 }
 
-// next sets the delay after a scan that ended with err, and logs when the
-// manifests are lost and when they are back.
-func (p *pace) next(err error) {
+// next sets the delay after a scan that ended with err, and logs when the manifests
+// disappear and return.
+func (s *rescan) next(err error) {
 	switch {
-	case err != nil && !p.lost:
-		p.log.Error("manifests are gone, what they said last stays", "path", p.path, "error", err)
-		p.lost = true
-	case err == nil && p.lost:
-		p.log.Info("manifests are back", "path", p.path)
-		p.lost, p.backoff = false, lostBackoff()
+	case err != nil && !s.missing:
+		s.log.Error("manifests missing, keeping their objects", "path", s.path, "err", err)
+		s.missing = true
+	case err == nil && s.missing:
+		s.log.Info("manifests available again", "path", s.path)
+		s.missing, s.backoff = false, missingBackoff()
 	}
-	p.delay = rescanInterval
-	if p.lost {
-		p.delay = p.backoff.Step()
+	s.delay = rescanInterval
+	if s.missing {
+		s.delay = s.backoff.Step()
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// follower runs Manifests over a folder and adds its events up.
+// follower runs a Source over a folder and adds up its events.
 type follower struct {
 	t      *testing.T
 	dir    string
@@ -29,8 +29,7 @@ type follower struct {
 	services map[string]string // name to first ClusterIP
 }
 
-// follow starts to follow the manifests at path, or at a fresh folder, and
-// waits for the first burst.
+// follow starts to follow the manifests at path and waits for the first burst.
 func follow(t *testing.T, path string) *follower {
 	f := &follower{t: t, dir: path, bursts: make(chan []sync.Event), logs: newLogLines(), services: map[string]string{}}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -81,8 +80,8 @@ func (f *follower) until(want ...string) {
 	}
 }
 
-// stays checks that a change that should change nothing has changed nothing:
-// the next burst is about another change, and about that alone.
+// stays checks that a change of files had no effect: the next burst is about another
+// change only.
 func (f *follower) stays(want ...string) {
 	f.t.Helper()
 	const marker = "zz-marker"
@@ -160,8 +159,8 @@ func TestReplaceByRename(t *testing.T) {
 	}
 }
 
-// TestConfigMapVolumeUpdate does what the kubelet does to update the files of a
-// ConfigMap: all are links into a folder that is itself a link.
+// TestConfigMapVolumeUpdate updates files as the kubelet does those of a ConfigMap: all
+// are links into a folder that is itself a link.
 func TestConfigMapVolumeUpdate(t *testing.T) {
 	dir := t.TempDir()
 	swap := func(version, text string) {
@@ -215,8 +214,8 @@ func TestTruncatedFileKeepsItsObjects(t *testing.T) {
 	f.until()
 }
 
-// TestUnparsableFileKeepsItsObjects holds, too, that Services of a garbled
-// file become the youngest, so that they hold nothing that others have been given.
+// TestUnparsableFileKeepsItsObjects tests also that Services of such a file become the
+// youngest, so that they hold no address against others.
 func TestUnparsableFileKeepsItsObjects(t *testing.T) {
 	f := follow(t, t.TempDir())
 	f.write("a.yaml", serviceText("web", "10.96.0.10")+"---\n"+serviceText("db", "10.96.0.11"))
@@ -232,7 +231,7 @@ func TestUnparsableFileKeepsItsObjects(t *testing.T) {
 	f.until("db 10.96.0.11", "web 10.96.0.12")
 	f.write("a.yaml", serviceText("web", "10.96.0.12"))
 	f.until("web 10.96.0.12")
-	if n := f.logs.count("bad manifest"); n != 2 {
+	if n := f.logs.count("invalid manifest"); n != 2 {
 		t.Errorf("%d errors:\n%s", n, f.logs.text())
 	}
 }
@@ -266,7 +265,7 @@ func TestProblemsAreLoggedOncePerContent(t *testing.T) {
 	f.stays("web 10.96.0.10")
 	f.stays("web 10.96.0.10")
 	for _, text := range []string{
-		`level=WARN msg="doubtful manifest"`, `level=ERROR msg="bad manifest"`, `kinds="v1 ConfigMap"`,
+		`level=WARN msg="manifest warning"`, `level=ERROR msg="invalid manifest"`, `kinds="v1 ConfigMap"`,
 	} {
 		if n := f.logs.count(text); n != 1 {
 			t.Errorf("%d times %s:\n%s", n, text, f.logs.text())
@@ -281,14 +280,14 @@ func TestFolderRemovedAndRestored(t *testing.T) {
 	f := follow(t, dir)
 	f.until("web 10.96.0.10")
 	must(t, os.Rename(dir, dir+"-away"))
-	f.logs.until(t, "manifests are gone")
+	f.logs.until(t, "manifests missing")
 	if !slices.Equal(f.list(), []string{"web 10.96.0.10"}) {
 		t.Errorf("got %v", f.list())
 	}
 	must(t, os.Mkdir(dir, 0o700))
 	write(t, filepath.Join(dir, "db.yaml"), serviceText("db", "10.96.0.11"))
 	f.until("db 10.96.0.11")
-	f.logs.until(t, "manifests are back")
+	f.logs.until(t, "manifests available again")
 	f.write("web.yaml", serviceText("web", "10.96.0.12"))
 	f.until("db 10.96.0.11", "web 10.96.0.12")
 	must(t, os.RemoveAll(dir))
@@ -303,7 +302,7 @@ func TestFileRemovedAndRestored(t *testing.T) {
 	f := follow(t, path)
 	f.until("web 10.96.0.10")
 	must(t, os.Remove(path))
-	f.logs.until(t, "manifests are gone")
+	f.logs.until(t, "manifests missing")
 	write(t, path, serviceText("web", "10.96.0.11"))
 	f.until("web 10.96.0.11")
 }
@@ -328,7 +327,7 @@ func TestChangesAreDebounced(t *testing.T) {
 		changes     int
 	}{
 		"when quiet again":          {pause: debounce - time.Millisecond, changes: 3, want: 2*(debounce-time.Millisecond) + debounce},
-		"at the latest in a second": {pause: debounce - time.Millisecond, changes: 1000, want: patience},
+		"at the latest in a second": {pause: debounce - time.Millisecond, changes: 1000, want: maxDebounce},
 		"after a change all alone":  {changes: 1, want: debounce},
 		"or when nothing happens":   {want: rescanInterval},
 	}
@@ -378,7 +377,7 @@ func (l *logLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// count tells how many lines hold the text.
+// count returns how many lines contain the text.
 func (l *logLines) count(text string) int {
 	for {
 		select {

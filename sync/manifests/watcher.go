@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// debounce is how long folders must be quiet before they are read: editors,
-	// and whoever copies several files, make many changes that belong together.
+	// debounce is how long folders must not change before they are read: editors, and
+	// copies of several files, make many changes that belong together.
 	debounce = 50 * time.Millisecond
-	// patience is how long they may go on without being quiet.
-	patience = time.Second
+	// maxDebounce is the longest wait if they change all the time.
+	maxDebounce = time.Second
 )
 
-// watcher waits until something in a few folders may have changed. It watches
-// folders, not files, because a file that is replaced takes its watch along.
+// watcher waits for changes in folders. It watches folders, not files, because the watch
+// of a file ends when the file is replaced.
 type watcher struct {
 	notify *fsnotify.Watcher
 	log    *slog.Logger
-	// folders are those being watched, as they were then: another one may have
-	// taken the name of one that was removed.
+	// folders are those being watched, by path, as they were then: another folder may have
+	// the path now.
 	folders map[string]os.FileInfo
 }
 
@@ -38,7 +38,7 @@ func newWatcher(log *slog.Logger) (*watcher, error) {
 
 func (w *watcher) close() { _ = w.notify.Close() }
 
-// add watches a folder, unless it is watched already.
+// add watches a folder, unless it already does.
 func (w *watcher) add(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -55,9 +55,8 @@ func (w *watcher) add(dir string) error {
 	return nil
 }
 
-// watchOnly watches these folders and no others. One that cannot be watched is
-// left to the regular rescan: it is not the folder the manifests are in, only
-// where one of them is linked to.
+// watchOnly watches these folders and no others. A folder that cannot be watched is only
+// the target of links, and left to the regular rescan.
 func (w *watcher) watchOnly(dirs []string) {
 	for _, dir := range dirs {
 		_ = w.add(dir)
@@ -69,14 +68,14 @@ func (w *watcher) watchOnly(dirs []string) {
 	}
 }
 
-// forget ends a watch; that of a removed folder has ended already.
+// forget ends a watch. That of a removed folder has ended already.
 func (w *watcher) forget(dir string) {
 	_ = w.notify.Remove(dir)
 	delete(w.folders, dir)
 }
 
-// wait returns true after a change, when all is quiet again, or when the limit
-// is over; false if ctx ends.
+// wait waits for changes to begin and end again, or until the limit is over. It reports
+// false if ctx ends.
 func (w *watcher) wait(ctx context.Context, limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	var end <-chan time.Time // set by the first change
@@ -93,12 +92,12 @@ func (w *watcher) wait(ctx context.Context, limit time.Duration) bool {
 				delete(w.folders, event.Name) // if it was one
 			}
 		case err := <-w.notify.Errors:
-			// What the lost events would have said can be read.
-			w.log.Debug("changes of manifests missed", "error", err)
+			// What the lost notifications are about can still be read.
+			w.log.Debug("notifications of manifest changes lost", "err", err)
 		}
 		timer.Reset(debounce)
 		if end == nil {
-			end = time.After(patience)
+			end = time.After(maxDebounce)
 		}
 	}
 }
