@@ -9,48 +9,48 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-func (s *story) podGoes(ctx context.Context) error {
-	s.say("   pod-2 is no longer an endpoint of nginx:")
+func (s *walkthrough) endpointRemoved(ctx context.Context) error {
+	s.print("   pod-2 is no longer an endpoint of nginx:")
 	if _, err := s.change(ctx, s.pods[0], s.pods[2]); err != nil {
 		return err
 	}
-	s.say("   With two endpoints nginx now leads to cluster-2, as dns does. pod-1 keeps slot 0, pod-3 moves up.")
-	s.say("   Nobody has three endpoints any more; what was for that goes, too.")
-	s.say("")
-	return s.settled(ctx, s.pods[0], s.pods[2])
+	s.print("   With two endpoints, packets to nginx go to cluster-2, like those to dns. pod-1 keeps slot 0, pod-3 moves to slot 1.")
+	s.print("   No Service has three endpoints any more, so the chains for that are removed.")
+	s.print("")
+	return s.verify(ctx, s.pods[0], s.pods[2])
 }
 
-func (s *story) podComes(ctx context.Context) error {
-	s.say("   pod-4 becomes an endpoint:")
+func (s *walkthrough) endpointAdded(ctx context.Context) error {
+	s.print("   pod-4 becomes an endpoint:")
 	if _, err := s.change(ctx, s.pods[0], s.pods[2], s.pods[3]); err != nil {
 		return err
 	}
-	s.say("   The chains for three endpoints are back, for all Services that will ever have three.")
-	s.say("")
-	return s.settled(ctx, s.pods[0], s.pods[2], s.pods[3])
+	s.print("   The chains for three endpoints are back. All Services with three endpoints will share them.")
+	s.print("")
+	return s.verify(ctx, s.pods[0], s.pods[2], s.pods[3])
 }
 
-func (s *story) podReplaced(ctx context.Context) error {
-	s.say("   pod-2 takes the place of pod-4, as in a rolling update:")
+func (s *walkthrough) endpointReplaced(ctx context.Context) error {
+	s.print("   pod-2 replaces pod-4, as in a rolling update:")
 	u, err := s.change(ctx, s.pods[0], s.pods[1], s.pods[2])
 	if err != nil {
 		return err
 	}
-	if n := u.line.fields["objects"]; n != "0" {
+	if n := u.Entry["objects"]; n != "0" {
 		return fmt.Errorf("a replaced endpoint changed %s chains, rules and maps", n)
 	}
-	s.say("   No chain, no rule: elements of maps of addresses. It would be the same among 10,000 Services.")
-	s.say("")
-	return s.settled(ctx, s.pods[0], s.pods[1], s.pods[2])
+	s.print("   Only map elements change, no chain and no rule. With 10,000 Services it would be the same elements.")
+	s.print("")
+	return s.verify(ctx, s.pods[0], s.pods[1], s.pods[2])
 }
 
-func (s *story) zero(ctx context.Context) error {
-	s.say("   nginx has no endpoints at all:")
+func (s *walkthrough) scaledToZero(ctx context.Context) error {
+	s.print("   nginx has no endpoints:")
 	if _, err := s.change(ctx); err != nil {
 		return err
 	}
-	s.say("   Clients are told so at once and need not wait for a time-out:")
-	s.say("")
+	s.print("   Connections are refused immediately. Clients do not wait for a timeout:")
+	s.print("")
 	for _, at := range nginx {
 		t := web(at)
 		took := make([]string, len(s.clients))
@@ -61,35 +61,34 @@ func (s *story) zero(ctx context.Context) error {
 			}
 			took[i] = fmt.Sprintf("%.2f ms", d.Seconds()*1000)
 		}
-		s.say("   %s", row(t.name, s.clients, func(i int) string { return "from " + s.clients[i].title }))
-		s.say("   %s", row("  connection refused after", s.clients, func(i int) string { return took[i] }))
+		s.print("   %s", row(t.name, s.clients, func(i int) string { return "from " + s.clients[i].title }))
+		s.print("   %s", row("  connection refused after", s.clients, func(i int) string { return took[i] }))
 	}
-	return s.proxy.quiet()
+	return s.proxy.idle()
 }
 
-func (s *story) back(ctx context.Context) error {
-	s.say("   nginx has its three endpoints again:")
+func (s *walkthrough) scaledUp(ctx context.Context) error {
+	s.print("   nginx has three endpoints again:")
 	if _, err := s.change(ctx, s.first(3)...); err != nil {
 		return err
 	}
-	s.say("")
-	return s.settled(ctx, s.first(3)...)
+	s.print("")
+	return s.verify(ctx, s.first(3)...)
 }
 
-// change makes these pods the endpoints of nginx and shows what kube-vmap sent.
-func (s *story) change(ctx context.Context, pods ...*lab.Pod) (update, error) {
+// change makes these pods the endpoints of nginx and prints what kube-vmap sent.
+func (s *walkthrough) change(ctx context.Context, pods ...*lab.Pod) (update, error) {
 	u, err := s.rewrite(ctx, endpointsFile, func() error { return s.folder.setEndpoints(pods) })
 	if err != nil {
 		return u, err
 	}
-	s.say("   That is, as nft commands and for IPv4 (IPv6 is in the same batch):")
+	s.print("   The batch as nft commands, only for IPv4 (it has the same for IPv6):")
 	s.quote(u.ipv4())
 	return u, nil
 }
 
-// rewrite has a file written anew, which is renamed into place, and shows what
-// kube-vmap logs. That must be one batch.
-func (s *story) rewrite(ctx context.Context, file string, write func() error) (update, error) {
+// rewrite replaces a file and prints what kube-vmap logs. It must send one batch.
+func (s *walkthrough) rewrite(ctx context.Context, file string, write func() error) (update, error) {
 	start := time.Now()
 	if err := write(); err != nil {
 		return update{}, err
@@ -98,29 +97,29 @@ func (s *story) rewrite(ctx context.Context, file string, write func() error) (u
 	if err != nil {
 		return u, err
 	}
-	s.say("   $ mv %s.new %s", file, file)
-	s.say("   %d ms later, 50 of which kube-vmap waits for more files to change, its log says:", time.Since(start).Milliseconds())
-	s.quote(u.line.plain())
+	s.print("   $ mv %s.new %s", file, file)
+	s.print("   kube-vmap logs, %d ms later (it waits 50 ms for changes of other files):", time.Since(start).Milliseconds())
+	s.quote(u.line)
 	return u, u.oneBatch()
 }
 
-// settled asks nginx from everywhere, after a change that must have been all.
-func (s *story) settled(ctx context.Context, pods ...*lab.Pod) error {
+// verify sends requests to nginx from all clients. No further batch may follow.
+func (s *walkthrough) verify(ctx context.Context, pods ...*lab.Pod) error {
 	if err := s.askNginx(ctx, pods); err != nil {
 		return err
 	}
-	return s.proxy.quiet()
+	return s.proxy.idle()
 }
 
-// oneBatch says whether the update was one batch, no more and no less.
+// oneBatch returns an error unless the update was one batch.
 func (u update) oneBatch() error {
-	if n := u.line.fields["batches"]; n != "1" {
-		return fmt.Errorf("expected one batch: %s", u.line.plain())
+	if n := u.Entry["batches"]; n != "1" {
+		return fmt.Errorf("expected one batch: %s", u.line)
 	}
 	return nil
 }
 
-// ipv4 are the commands for the table of IPv4.
+// ipv4 returns the commands for the table of IPv4.
 func (u update) ipv4() string {
 	var text strings.Builder
 	for line := range strings.Lines(u.commands) {

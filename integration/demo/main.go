@@ -1,16 +1,16 @@
-// Command demo shows what kube-vmap does. It makes a cluster of network
-// namespaces, runs the built kube-vmap as the proxy of its node on a folder of
-// manifests, asks the Services from a pod, from the node and from outside while
-// endpoints come and go, and tells about it as it goes:
+// Command demo shows what kube-vmap does, with real packets. It builds a cluster of
+// network namespaces and runs kube-vmap on its node, on a folder of manifests.
+// Then it changes the manifests, sends requests to the Services from a pod, from
+// the node and from outside, and prints what happens:
 //
 //	make demo
 //	demo PATH/TO/kube-vmap
 //
-// What is told is checked: the exit code is 1 if anything is not so. Nothing is
-// left behind, also after an interruption.
+// Everything that it prints is verified: the exit code is 1 if anything differs
+// from what is expected. It leaves nothing behind, even if it is interrupted.
 //
-// The story itself is in story.go, the cluster in stage.go; the other files are
-// how to do what these two say.
+// The sections of the demo are listed in walkthrough.go. environment.go builds the
+// cluster.
 package main
 
 import (
@@ -29,13 +29,13 @@ import (
 
 func main() { os.Exit(run(os.Args[1:])) }
 
-// run returns the exit code: 0, or 1 with one line on stderr that says why.
+// run returns the exit code: 0, or 1 after one line on stderr that says why.
 func run(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "usage: demo PATH/TO/kube-vmap")
 		return 1
 	}
-	// A closed pipe, as behind `make demo | head`, is an interruption like others.
+	// SIGPIPE comes if a reader such as `head` closes the pipe.
 	ctx, stop := signal.NotifyContext(context.Background(),
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
@@ -46,19 +46,20 @@ func run(args []string) int {
 	return 0
 }
 
-// demo sets the stage, tells the story, and clears the stage, whatever happens.
-func demo(ctx context.Context, program string, out io.Writer) error {
-	if err := missing(program); err != nil {
+// demo builds the environment, runs all sections, and removes the environment in
+// any case.
+func demo(ctx context.Context, program string, w io.Writer) error {
+	if err := checkRequirements(program); err != nil {
 		return fmt.Errorf("cannot run: %w", err)
 	}
 	start := time.Now()
-	stage, err := newStage(program)
+	e, err := newEnvironment(program)
 	if err != nil {
 		return err
 	}
-	p := &page{w: out}
-	err = tell(ctx, stage, p)
-	if left := stage.close(); left != nil {
+	out := &output{w: w}
+	err = runSections(ctx, e, out)
+	if left := e.close(); left != nil {
 		return errors.Join(err, fmt.Errorf("clean up: %w", left))
 	}
 	if ctx.Err() != nil {
@@ -67,13 +68,13 @@ func demo(ctx context.Context, program string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p.say("")
-	p.say("All as told. Processes, namespaces and files are removed; it took %.1f s.", time.Since(start).Seconds())
-	return p.err
+	out.print("")
+	out.print("Everything above was verified. All processes, namespaces and files are removed. This took %.1f s.", time.Since(start).Seconds())
+	return out.err
 }
 
-// missing says what the demo needs and does not find.
-func missing(program string) error {
+// checkRequirements returns an error if the machine lacks something.
+func checkRequirements(program string) error {
 	if err := lab.Missing(); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"kube-vmap/model"
 )
 
-// The addresses that the manifests give to the two Services.
+// The addresses of the two Services in the manifests.
 var (
 	nginx = [...]netip.AddrPort{
 		netip.MustParseAddrPort("10.96.191.108:8080"),
@@ -24,7 +24,7 @@ var (
 		netip.MustParseAddrPort("192.0.2.1:30080"),
 		netip.MustParseAddrPort("[2001:db8:2::1]:30080"),
 	}
-	nginxBalancer = [...]netip.AddrPort{
+	nginxLoadBalancer = [...]netip.AddrPort{
 		netip.MustParseAddrPort("198.51.100.80:8080"),
 		netip.MustParseAddrPort("[2001:db8:80::50]:8080"),
 	}
@@ -38,7 +38,7 @@ var (
 //go:embed manifests
 var manifests embed.FS
 
-// The files that change, written from templates.
+// The files that change. They have templates.
 const (
 	endpointsFile = "nginx-endpoints.yaml"
 	serviceFile   = "nginx.yaml"
@@ -52,11 +52,11 @@ var (
 // folder is the folder of manifests that kube-vmap watches.
 type folder string
 
-// newFolder makes a folder with the manifests that stay as they are.
+// newFolder creates a folder with the manifests that do not change at first.
 func newFolder() (folder, error) {
 	dir, err := os.MkdirTemp("", "kube-vmap-demo-")
 	if err != nil {
-		return "", fmt.Errorf("make a folder for manifests: %w", err)
+		return "", fmt.Errorf("create a folder for manifests: %w", err)
 	}
 	f := folder(dir)
 	for _, name := range []string{"cluster.yaml", serviceFile, "dns.yaml"} {
@@ -71,7 +71,7 @@ func newFolder() (folder, error) {
 	return f, nil
 }
 
-// slice is what the template needs to know of an EndpointSlice.
+// slice is the data of the template for an EndpointSlice.
 type slice struct {
 	Name        string
 	AddressType model.Family
@@ -83,8 +83,8 @@ type endpoint struct {
 	Address netip.Addr
 }
 
-// setEndpoints makes these pods the endpoints of nginx: one EndpointSlice of
-// each family, in one file.
+// setEndpoints makes these pods the endpoints of nginx: one EndpointSlice per
+// family, in one file.
 func (f folder) setEndpoints(pods []*lab.Pod) error {
 	var slices []slice
 	for _, family := range model.Families {
@@ -104,8 +104,8 @@ func (f folder) setEndpoints(pods []*lab.Pod) error {
 	return nil
 }
 
-// expose makes nginx a Service of type LoadBalancer with that policy for traffic
-// from outside.
+// expose makes nginx a Service of type LoadBalancer with that
+// externalTrafficPolicy.
 func (f folder) expose(policy string) error {
 	var text bytes.Buffer
 	err := exposedTemplate.Execute(&text, policy)
@@ -118,7 +118,7 @@ func (f folder) expose(policy string) error {
 	return nil
 }
 
-// write puts a file in place at once: it gets its name when it is complete.
+// write replaces a file atomically: it writes another one and renames it.
 func (f folder) write(name string, text []byte) error {
 	path := filepath.Join(string(f), name)
 	if err := os.WriteFile(path+".new", text, 0o644); err != nil {

@@ -4,144 +4,133 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 )
 
-// arguments are how kube-vmap is started, apart from the folder: with the ranges
-// of the lab's pods, and talkative enough to show its batches.
+// arguments are the flags of kube-vmap, apart from the folder. Debug messages have
+// the batches.
 var arguments = []string{
 	"--cluster-cidr", "10.244.0.0/16,fd00:10:244::/48",
 	"--hostname-override", "node-1",
 	"-v", "4",
-	// What these would set is the machine's, not the namespace's.
+	// Settings of the machine, not of the namespace, stay as they are.
 	"--conntrack-max-per-core", "0", "--oom-score-adj", "0",
 }
 
-// proxy is kube-vmap at work, a process in the node's network namespace.
+// proxy is kube-vmap running in the node's network namespace.
 type proxy struct {
-	cmd *lab.Cmd
-	log *journal
-	err error // of the process; valid once the log has ended
-	// expected is a message that would be trouble, were it not expected.
+	*process.Process
+	read int // lines of the log
+	// expected is a warning that is no failure.
 	expected string
 }
 
-// startProxy starts the program. The process does not take part in a Ctrl-C at
-// the terminal: who started it ends it.
+// startProxy starts the program, in a process group of its own: Ctrl-C at the
+// terminal ends the demo, which then ends the program.
 func startProxy(node *lab.Node, program string, manifests folder) (*proxy, error) {
-	args := append([]string{"--manifests", string(manifests)}, arguments...)
-	p := &proxy{cmd: node.Command(context.Background(), program, args...), log: newJournal()}
-	p.cmd.Stderr = p.log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start kube-vmap: %w", err)
+	p, err := process.Start(context.Background(), process.Config{
+		Program: program, Args: append([]string{"--manifests", string(manifests)}, arguments...),
+		Host: node.Host, Attributes: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return nil, err
 	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.log.lines)
-	}()
-	return p, nil
+	return &proxy{Process: p}, nil
 }
 
-// update is what kube-vmap did about what it read in its folder.
+// update is what kube-vmap logged about a change.
 type update struct {
-	line     entry
+	process.Entry
+	line     string // without time and level
 	commands string // the batch as nft commands; empty if there was none
 }
 
-// What kube-vmap logs when it is done with what it has read.
+// Messages of kube-vmap's log.
 const (
 	applied  = "applied"
-	inOrder  = "nothing to change"
+	noChange = "nothing to change"
 	repaired = "repaired tables changed by another program"
-	contents = "batch" // before applied: what is about to be sent
+	batch    = "batch" // before applied
 )
 
-// await waits for one of the messages. Whatever kube-vmap complains about
+// await waits for a line with one of the messages. Any other warning or error
 // meanwhile is an error.
-func (p *proxy) await(ctx context.Context, messages ...string) (update, error) {
+func (p *proxy) await(ctx context.Context, messages ...string) (u update, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("kube-vmap logged nothing within %s", timeout))
+	defer cancel()
+	var failure error
+	if eventually.Try(ctx, func() error {
+		var found bool
+		if found, failure = p.next(&u, messages); !found && failure == nil {
+			return errors.New("not in the log")
+		}
+		return nil
+	}) != nil {
+		return u, context.Cause(ctx)
+	}
+	return u, failure
+}
+
+// next reads the log up to a line with one of the messages.
+func (p *proxy) next(u *update, messages []string) (found bool, err error) {
+	ended := p.Ended()
+	lines := p.Log.Lines(p.read)
+	for i, e := range p.Log.Entries(p.read)[:len(lines)] {
+		p.read++
+		if e.IsProblem() && e.Message() != p.expected {
+			if ended && len(lines) == 1 {
+				return false, fmt.Errorf("kube-vmap ended: %s", lines[i])
+			}
+			return false, fmt.Errorf("kube-vmap reports a problem: %s", lines[i])
+		}
+		if e.Message() == batch {
+			u.commands = e["commands"]
+		}
+		if slices.Contains(messages, e.Message()) {
+			u.Entry, u.line = e, withoutTime(lines[i])
+			return true, nil
+		}
+	}
+	if ended {
+		return false, fmt.Errorf("kube-vmap ended: %w", p.ExitError())
+	}
+	return false, nil
+}
+
+// withoutTime returns a log line without its time and level.
+func withoutTime(line string) string {
+	_, line, _ = strings.Cut(line, "msg=")
+	if quoted, err := strconv.QuotedPrefix(line); err == nil {
+		message, _ := strconv.Unquote(quoted)
+		return message + line[len(quoted):]
+	}
+	return line
+}
+
+// idle returns an error if kube-vmap has sent another batch since the last await.
+func (p *proxy) idle() error {
 	var u update
-	late := time.After(patience)
-	for {
-		select {
-		case e, ok := <-p.log.lines:
-			if err := p.objection(e, ok); err != nil {
-				return u, err
-			}
-			if e.message() == contents {
-				u.commands = e.fields["commands"]
-			}
-			if slices.Contains(messages, e.message()) {
-				u.line = e
-				return u, nil
-			}
-		case <-late:
-			return u, fmt.Errorf("kube-vmap did nothing within %s", patience)
-		case <-ctx.Done():
-			return u, context.Cause(ctx)
-		}
+	found, err := p.next(&u, []string{applied})
+	if found {
+		return fmt.Errorf("kube-vmap sent more than it had to: %s", u.line)
 	}
+	return err
 }
 
-// quiet says whether kube-vmap has sent anything since it was last awaited.
-func (p *proxy) quiet() error {
-	for {
-		select {
-		case e, ok := <-p.log.lines:
-			if err := p.objection(e, ok); err != nil {
-				return err
-			}
-			if e.message() == applied {
-				return fmt.Errorf("kube-vmap sent more than it had to: %s", e.plain())
-			}
-		default:
-			return nil
-		}
-	}
-}
-
-// objection is what is wrong with a line of the log, or with its end.
-func (p *proxy) objection(e entry, ok bool) error {
-	if !ok {
-		return fmt.Errorf("kube-vmap ended by itself: %v", p.cmd.ProcessState)
-	}
-	if e.trouble() && e.message() != p.expected {
-		return fmt.Errorf("kube-vmap complains: %s", e.line)
-	}
-	return nil
-}
-
-// stop asks kube-vmap to end, and ends it if it does not.
+// stop ends kube-vmap with SIGTERM, and kills it if that takes too long.
 func (p *proxy) stop() error {
-	force := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
+	force := time.AfterFunc(timeout, p.Kill)
 	defer force.Stop()
-	if err := p.signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("end kube-vmap: %w", err)
+	if err := p.Process.Stop(); err != nil {
+		return fmt.Errorf("stop kube-vmap: %w", err)
 	}
 	return nil
-}
-
-// kill ends kube-vmap without giving it a chance to do anything about it.
-func (p *proxy) kill() error {
-	err := p.signal(syscall.SIGKILL)
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		return fmt.Errorf("kill kube-vmap: %w", err)
-	}
-	return nil
-}
-
-// signal sends a signal and waits for the process to end.
-func (p *proxy) signal(s os.Signal) error {
-	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	for range p.log.lines {
-	}
-	return p.err
 }

@@ -70,22 +70,13 @@ func (p *Process) Await(ctx context.Context, what string, try func() error) erro
 		}
 	}()
 	err := eventually.Try(alive, try)
-	if err == nil || p.ended() && try() == nil { // its last line may be the one
+	if err == nil || p.Ended() && try() == nil { // its last line may be the one
 		return nil
 	}
-	if p.ended() {
+	if p.Ended() {
 		err = errors.Join(err, p.err)
 	}
 	return fmt.Errorf("wait for %s: %w\n%s", what, err, p.Log.Tail())
-}
-
-func (p *Process) ended() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // Within is [Process.Await] for at most this long.
@@ -146,3 +137,16 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 
 // PID returns the process's number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// ExitError returns the error that an ended process ended with.
+func (p *Process) ExitError() error { return p.err }

@@ -14,29 +14,29 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-// stage is what the story needs: the cluster, the folder, and the program.
-type stage struct {
+// environment is the cluster, the folder of manifests, and kube-vmap.
+type environment struct {
 	lab     *lab.Lab
-	pods    []*lab.Pod     // those that serve
-	sites   []*http.Server // of these pods
+	pods    []*lab.Pod     // the pods that serve
+	servers []*http.Server // of these pods
 	clients []client
 	folder  folder
 	program string
-	proxy   *proxy         // nil when it does not run
-	kernel  *kernel.Kernel // looks at the node's nf_tables past the proxy
+	proxy   *proxy         // nil while it does not run
+	kernel  *kernel.Kernel // reads the node's nf_tables
 }
 
-// newStage makes everything but the proxy. It must be closed. After an error
-// nothing is left of it.
-func newStage(program string) (*stage, error) {
-	s := &stage{program: program}
+// newEnvironment builds everything except the proxy. The caller must close it. After
+// an error nothing is left behind.
+func newEnvironment(program string) (*environment, error) {
+	s := &environment{program: program}
 	if err := s.build(); err != nil {
-		return nil, errors.Join(fmt.Errorf("set the stage: %w", err), s.close())
+		return nil, errors.Join(fmt.Errorf("build the demo cluster: %w", err), s.close())
 	}
 	return s, nil
 }
 
-func (s *stage) build() (err error) {
+func (s *environment) build() (err error) {
 	if s.folder, err = newFolder(); err != nil {
 		return err
 	}
@@ -50,18 +50,18 @@ func (s *stage) build() (err error) {
 		{"node", s.lab.Node.Host},
 		{"outside", s.lab.Outside},
 	}
-	for i, a := range nginxBalancer {
+	for i, a := range nginxLoadBalancer {
 		f := model.Families[i]
 		if err := s.lab.Outside.AddRoute(netip.PrefixFrom(a.Addr(), a.Addr().BitLen()), s.lab.Node.Addr(f)); err != nil {
 			return err
 		}
 	}
 	for _, p := range s.pods {
-		site, err := serve(p.Host)
+		server, err := serve(p.Host)
 		if err != nil {
 			return err
 		}
-		s.sites = append(s.sites, site)
+		s.servers = append(s.servers, server)
 	}
 	for _, p := range s.pods[:2] {
 		if _, err := p.Serve(model.UDP, 53); err != nil {
@@ -72,17 +72,17 @@ func (s *stage) build() (err error) {
 	return err
 }
 
-// close removes everything, however much of it there is.
-func (s *stage) close() error {
+// close removes everything that was built.
+func (s *environment) close() error {
 	var errs []error
 	if s.proxy != nil {
-		errs = append(errs, s.proxy.kill())
+		s.proxy.Kill()
 	}
 	if s.kernel != nil {
 		errs = append(errs, s.kernel.Close())
 	}
-	for _, site := range s.sites {
-		errs = append(errs, site.Close())
+	for _, server := range s.servers {
+		errs = append(errs, server.Close())
 	}
 	if s.lab != nil {
 		errs = append(errs, s.lab.Close())
@@ -90,30 +90,30 @@ func (s *stage) close() error {
 	return errors.Join(append(errs, s.folder.remove())...)
 }
 
-// start starts kube-vmap and waits until it has done what there is to do.
-func (s *stage) start(ctx context.Context) (u update, err error) {
+// start starts kube-vmap and waits until all manifests are programmed.
+func (s *environment) start(ctx context.Context) (u update, err error) {
 	if s.proxy, err = startProxy(s.lab.Node, s.program, s.folder); err != nil {
 		return u, err
 	}
-	return s.proxy.await(ctx, applied, inOrder)
+	return s.proxy.await(ctx, applied, noChange)
 }
 
-// nft runs nft on the node and returns what it prints. That it complains is an error.
-func (s *stage) nft(ctx context.Context, args ...string) (string, error) {
-	var out, complaints bytes.Buffer
+// nft runs nft on the node and returns its output. Output on stderr is an error.
+func (s *environment) nft(ctx context.Context, args ...string) (string, error) {
+	var stdout, stderr bytes.Buffer
 	cmd := s.lab.Node.Command(ctx, "nft", args...)
-	cmd.Stdout, cmd.Stderr = &out, &complaints
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
-	if err == nil && complaints.Len() > 0 {
-		err = errors.New("it complains")
+	if err == nil && stderr.Len() > 0 {
+		err = errors.New("warning")
 	}
 	if err != nil {
-		return "", fmt.Errorf("nft %s: %w: %s", strings.Join(args, " "), err, complaints.String())
+		return "", fmt.Errorf("nft %s: %w: %s", strings.Join(args, " "), err, stderr.String())
 	}
-	return out.String(), nil
+	return stdout.String(), nil
 }
 
-// names of pods, in their order.
+// names returns the names of pods.
 func names(pods []*lab.Pod) []string {
 	var list []string
 	for _, p := range pods {

@@ -8,13 +8,13 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// whoAmI is the path under which a pod says whom it takes the client for.
+// whoAmI is the path that returns the client's address.
 const whoAmI = "/whoami"
 
-// serve makes a pod answer "Hi from POD" over HTTP on port 80 of all its
-// addresses, and the client's address under [whoAmI]. It must be closed.
+// serve makes a pod answer "Hi from POD" over HTTP on port 80 of all its addresses,
+// and the client's address under [whoAmI]. The caller must close the server.
 func serve(pod *lab.Host) (*http.Server, error) {
-	site := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != whoAmI {
 			_, _ = fmt.Fprintf(w, "Hi from %s\n", pod.Name)
 			return
@@ -30,6 +30,6 @@ func serve(pod *lab.Host) (*http.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve HTTP on %s: %w", pod.Name, err)
 	}
-	go func() { _ = site.Serve(listener) }() // until it is closed
-	return site, nil
+	go func() { _ = server.Serve(listener) }() // until it is closed
+	return server, nil
 }
