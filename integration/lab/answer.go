@@ -11,28 +11,27 @@ import (
 	"time"
 )
 
-// Outcome is what came of a question.
+// Outcome is the outcome of a question.
 type Outcome uint8
 
-// The zero value is none of them: it comes with an error.
+// The zero value is no outcome: there was an error.
 const (
 	_ Outcome = iota
 	// Answered means that a server answered.
 	Answered
-	// Refused means that the port was refused: by a reset, an SCTP ABORT, or ICMP
-	// port unreachable. To the client all are ECONNREFUSED.
+	// Refused means that the port was refused by a TCP reset, an SCTP ABORT, or ICMP
+	// port unreachable. The client gets ECONNREFUSED.
 	Refused
-	// TimedOut means silence: nothing came in time.
+	// TimedOut means that nothing came back in time.
 	TimedOut
-	// Unreachable means that there is no route, or that ICMP said anything else
-	// but port unreachable; Answer.Reason tells.
+	// Unreachable means that there is no route, or that an ICMP error other than port
+	// unreachable came back; see Answer.Reason.
 	Unreachable
-	// Reset means that a connection was made and then reset, aborted or hung up.
+	// Reset means that a connection was established and then reset, aborted or closed.
 	Reset
 )
 
-// String is the outcome in words: "answered", "refused", "timed out",
-// "unreachable", "reset".
+// String returns "answered", "refused", "timed out", "unreachable" or "reset".
 func (o Outcome) String() string {
 	switch o {
 	case Answered:
@@ -49,25 +48,25 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
-// Answer is what came of a question, as both sides saw it.
+// Answer is the result of a question, as both sides saw it.
 type Answer struct {
 	Outcome Outcome
-	// Took is the time to the answer, the refusal, or giving up, from the moment
-	// the question was about to be sent; that includes making the connection.
+	// Took is the time to the answer, the refusal, or the timeout. It includes
+	// establishing the connection.
 	Took time.Duration
-	// By is the name of the host that answered. Empty unless Answered.
+	// By is the name of the host that answered, or empty.
 	By string
-	// Seen is the address and port the server saw as the client's. Invalid unless
+	// Seen is the client's address and port as the server saw them. Invalid unless
 	// Answered.
 	Seen netip.AddrPort
-	// Local is the address and port the client asked from. It differs from Seen if
-	// the source was translated. Invalid if the question was not sent.
+	// Local is the client's own address and port. It differs from Seen if the source
+	// was translated. Invalid if nothing was sent.
 	Local netip.AddrPort
-	// Reason is the error number behind anything but Answered, 0 if there is none.
+	// Reason is the error number, 0 if Answered or if there is none.
 	Reason syscall.Errno
 }
 
-// String is one line about the answer, without the time.
+// String returns one line without the time.
 func (a Answer) String() string {
 	switch a.Outcome {
 	case Answered:
@@ -78,16 +77,16 @@ func (a Answer) String() string {
 	return a.Outcome.String()
 }
 
-// errGarbled says that something answered which is no server of a lab.
+// errGarbled is returned if the answer is not from a server of the lab.
 var errGarbled = errors.New("not an answer")
 
-// A question is a number and a newline. The answer repeats the number, so that
-// one that comes late is not taken for that of the next question.
+// A question is a number and a newline. The answer repeats the number, so that a
+// late answer is not taken for an answer to the next question.
 func encodeQuestion(number uint32) []byte {
 	return append(strconv.AppendUint(nil, uint64(number), 10), '\n')
 }
 
-// encodeAnswer answers a question: its number, the server's name, the source.
+// encodeAnswer returns the question's number, the server's name and the source.
 func encodeAnswer(question []byte, by string, seen netip.AddrPort) []byte {
 	number := bytes.TrimSuffix(question, []byte("\n"))
 	return fmt.Appendf(nil, "%s %s %s\n", number, by, netip.AddrPortFrom(seen.Addr().Unmap(), seen.Port()))
@@ -108,9 +107,9 @@ func decodeAnswer(b []byte) (number uint32, by string, seen netip.AddrPort, err 
 	return uint32(n), string(fields[1]), seen, nil
 }
 
-// judge turns the error of an exchange into an outcome. An error that says
-// nothing about the network is returned.
-func judge(err error) (Outcome, syscall.Errno, error) {
+// classify returns the outcome for an error of an exchange. Errors that are not
+// about the network are returned.
+func classify(err error) (Outcome, syscall.Errno, error) {
 	var errno syscall.Errno
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return TimedOut, 0, nil

@@ -64,7 +64,7 @@ func ask(p model.Protocol, from, to netip.AddrPort, timeout time.Duration) (Answ
 	flow, err := newFlow(p, from, to)
 	if err != nil {
 		// Raw sockets look for a route when they are opened.
-		outcome, reason, err := judge(err)
+		outcome, reason, err := classify(err)
 		return Answer{Outcome: outcome, Reason: reason}, err
 	}
 	answer, err := flow.Ask(timeout)

@@ -12,18 +12,18 @@ import (
 	"kube-vmap/model"
 )
 
-// BridgeName is the name of the interface that a node has towards its pods if
-// [Options.Bridge] is set. Rules see packets come in and go out by it.
+// BridgeName is the name of a node's interface towards its pods with
+// [Options.Bridge]. Rules see it as input and output interface.
 const BridgeName = "cni0"
 
-// bridgeSysctls make packets that a bridge carries pass the hooks of IP.
+// bridgeSysctls make bridged packets pass the IP hooks.
 var bridgeSysctls = []sysctl{
 	{"bridge/bridge-nf-call-iptables", "1"},
 	{"bridge/bridge-nf-call-ip6tables", "1"},
 }
 
 // MissingBridge is [Missing] for labs with [Options.Bridge]. It loads the kernel
-// module br_netfilter, which nothing else loads by itself.
+// module br_netfilter, which is not loaded on demand.
 func MissingBridge() error {
 	const settings = "/proc/sys/net/bridge"
 	if _, err := os.Stat(settings); err == nil {
@@ -39,7 +39,7 @@ func MissingBridge() error {
 	return nil
 }
 
-// addBridge makes the bridge that the node's pods are attached to. It has the
+// addBridge creates the bridge that the node's pods are attached to. It has the
 // node's address towards them.
 func (n *Node) addBridge() error {
 	if err := n.set(bridgeSysctls); err != nil {
@@ -53,17 +53,18 @@ func (n *Node) addBridge() error {
 	return bridge.up(n.inRange(n.Gateway)...)
 }
 
-// newBridge makes a bridge on the host.
+// newBridge creates a bridge on the host.
 func (h *Host) newBridge(name string) (link, error) {
 	snooping := false // the lab has no querier, and IPv6 needs its multicast immediately
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}, MulticastSnooping: &snooping}
 	if err := h.nl.LinkAdd(bridge); err != nil {
-		return link{}, fmt.Errorf("make bridge %s of %s: %w", name, h.Name, err)
+		return link{}, fmt.Errorf("create bridge %s of %s: %w", name, h.Name, err)
 	}
 	return link{h, bridge}, nil
 }
 
-// inRange is an address of each family with the length of the node's range of pods.
+// inRange returns an address of each family with the prefix length of the node's pod
+// range.
 func (n *Node) inRange(addr func(model.Family) netip.Addr) []netip.Prefix {
 	var prefixes []netip.Prefix
 	for _, f := range model.Families {
@@ -87,7 +88,7 @@ func (p *Pod) attachTo(bridge link) error {
 		return err
 	}
 	for _, f := range model.Families {
-		if err := eth0.route(everything(p.Addr(f)), p.node.Gateway(f)); err != nil {
+		if err := eth0.route(defaultRoute(p.Addr(f)), p.node.Gateway(f)); err != nil {
 			return err
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"kube-vmap/model"
 )
 
-// Packets between pods of a node do not come to its routing, but to its rules.
-func TestBridgedPacketsPassTheHooksOfIP(t *testing.T) {
+// Packets between pods of a node bypass its routing, but pass its rules.
+func TestBridgedPacketsPassIPHooks(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 2, Bridge: true})
 	serveAll(t, l.Pods[1].Host)
 	const table = "table inet firewall { chain forward { type filter hook forward priority 0; iifname " + lab.BridgeName + " th dport 8080 drop; }; }"

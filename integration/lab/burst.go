@@ -13,32 +13,32 @@ import (
 	"kube-vmap/model"
 )
 
-// Burst is many questions, each over a connection and from a port of its own, as
-// fast as they go: about 8,000 TCP connections or 15,000 UDP exchanges a second on
-// two cores, the servers' work included.
+// Burst is many questions, each over a new connection and from another port, as fast
+// as possible: about 8,000 TCP connections or 15,000 UDP exchanges a second on two
+// cores, including the servers.
 type Burst struct {
 	Protocol model.Protocol
 	To       netip.AddrPort
 	Count    int
-	Workers  int           // that ask at the same time, each on a thread; at least 1
+	Workers  int           // concurrent questions, each on a thread; at least 1
 	Timeout  time.Duration // of each question
 }
 
-// Tally is what came of a [Burst].
+// Tally is the result of a [Burst].
 type Tally struct {
-	// Answered counts the answers by the name of the host that gave them.
+	// Answered counts the answers by the name of the host.
 	Answered map[string]int
 	// Refused, TimedOut, Unreachable and Reset count the questions without an
 	// answer.
 	Refused, TimedOut, Unreachable, Reset int
-	// Latencies are those of the answered questions, sorted.
+	// Latencies are the latencies of the answered questions, sorted.
 	Latencies []time.Duration
-	// Took is the time for all together.
+	// Took is the total time.
 	Took time.Duration
 }
 
-// Burst asks all questions from the host. The error is that of the first
-// question which had one (see [Flow.Ask]) and ended the burst.
+// Burst asks all questions from the host. The first error (see [Flow.Ask]) ends the
+// burst and is returned.
 func (h *Host) Burst(b Burst) (Tally, error) {
 	var left atomic.Int64
 	left.Store(int64(b.Count))
@@ -46,7 +46,7 @@ func (h *Host) Burst(b Burst) (Tally, error) {
 	start := time.Now()
 	var group errgroup.Group
 	for i := range tallies {
-		// A worker enters the namespace once, for all its questions.
+		// A worker enters the namespace only once.
 		group.Go(func() error { return h.Do(func() error { return b.work(&left, &tallies[i]) }) })
 	}
 	err := group.Wait()
@@ -103,7 +103,7 @@ func (t *Tally) merge(o Tally) {
 	t.Latencies = append(t.Latencies, o.Latencies...)
 }
 
-// String is one line: the counts, by host in the order of their names.
+// String returns one line with the counts, sorted by host.
 func (t Tally) String() string {
 	var s string
 	for _, name := range slices.Sorted(maps.Keys(t.Answered)) {

@@ -6,10 +6,10 @@ import (
 	stdsync "sync"
 )
 
-// ErrClosed says that the lab, or the part of it in question, is closed.
+// ErrClosed is returned if the lab, or the part of it in question, is closed.
 var ErrClosed = errors.New("lab is closed")
 
-// cleanup is what has to be undone, last thing first. Its zero value is ready.
+// cleanup is a stack of functions that undo something. Its zero value is ready.
 type cleanup struct {
 	mu     stdsync.Mutex
 	undo   []*task
@@ -18,8 +18,8 @@ type cleanup struct {
 
 type task struct{ run func() error }
 
-// add remembers what to undo and returns a function that undoes it at once,
-// and once only. After close, add undoes it by itself and returns ErrClosed.
+// add pushes a function and returns one that calls it immediately, and only once.
+// After close, add calls it itself and returns ErrClosed.
 func (c *cleanup) add(run func() error) (now func() error, err error) {
 	t, err := c.addTask(run)
 	if err != nil {
@@ -33,8 +33,7 @@ func (c *cleanup) add(run func() error) (now func() error, err error) {
 	}, nil
 }
 
-// addTask is add for those who want to undo it in another way than close does,
-// after a claim.
+// addTask is add for callers that undo it in another way, after a claim.
 func (c *cleanup) addTask(run func() error) (*task, error) {
 	c.mu.Lock()
 	if !c.closed {
@@ -47,7 +46,7 @@ func (c *cleanup) addTask(run func() error) (*task, error) {
 	return nil, errors.Join(ErrClosed, run())
 }
 
-// claim takes a task off, and says whether it was still there to be done.
+// claim removes a task and reports whether it had not been done yet.
 func (c *cleanup) claim(t *task) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +58,7 @@ func (c *cleanup) claim(t *task) bool {
 	return true
 }
 
-// close undoes everything. A second call does nothing.
+// close calls all functions, the last one first. A second call does nothing.
 func (c *cleanup) close() error {
 	c.mu.Lock()
 	undo := c.undo

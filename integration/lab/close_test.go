@@ -22,7 +22,7 @@ import (
 
 const names = "labtest"
 
-// use builds a lab and does with it what there is to do.
+// use builds a lab and uses all of its features.
 func use(t *testing.T, o lab.Options) *lab.Lab {
 	t.Helper()
 	l := labtest.New(t, o)
@@ -48,7 +48,7 @@ func use(t *testing.T, o lab.Options) *lab.Lab {
 
 func TestCloseLeavesNothingBehind(t *testing.T) {
 	o := lab.Options{Pods: 2, RemotePods: 1, Names: names}
-	if err := use(t, o).Close(); err != nil { // so that what is made once is there
+	if err := use(t, o).Close(); err != nil { // creates what exists only once
 		t.Fatal(err)
 	}
 	observer := newObserver(t)
@@ -88,13 +88,12 @@ func TestFailedNewLeavesNothingBehind(t *testing.T) {
 	before := takeStock(t)
 	l, err := lab.New(lab.Options{Pods: 3, Names: names})
 	if l != nil || !errors.Is(err, os.ErrExist) {
-		t.Fatalf("built in spite of the obstacle: %v, %v", l, err)
+		t.Fatalf("New succeeded: %v, %v", l, err)
 	}
 	before.returns(t)
 }
 
-// stock is what a process and its machine have that a lab could leave behind or
-// change.
+// stock is what a lab could leave behind in a process and on its machine, or change.
 type stock struct {
 	files      int
 	goroutines int
@@ -150,7 +149,7 @@ func ownNetwork(t *testing.T) string {
 	return strings.Join(append(lines, string(forwarding), threads(t)), "\n")
 }
 
-// threads lists the network namespaces that the process's threads are in.
+// threads returns the network namespaces of the process's threads.
 func threads(t *testing.T) string {
 	t.Helper()
 	paths, err := filepath.Glob("/proc/self/task/*/ns/net")
@@ -159,7 +158,7 @@ func threads(t *testing.T) string {
 	}
 	var found []string
 	for _, p := range paths {
-		if target, err := os.Readlink(p); err == nil { // else the thread just ended
+		if target, err := os.Readlink(p); err == nil { // otherwise the thread just ended
 			found = append(found, target)
 		}
 	}
@@ -167,8 +166,7 @@ func threads(t *testing.T) string {
 	return strings.Join(slices.Compact(found), " ")
 }
 
-// returns waits until everything is as it was. Goroutines that were told to end
-// need a moment for it.
+// returns waits until everything is as it was. Goroutines need a moment to end.
 func (s stock) returns(t *testing.T) {
 	t.Helper()
 	now := takeStock(t)
@@ -190,9 +188,9 @@ func (s stock) returns(t *testing.T) {
 	}
 }
 
-// observer is a namespace with links whose other ends are in the hosts of a lab.
-// They vanish when the kernel takes down the namespaces there, which is the only
-// sign of it.
+// observer is a namespace with links whose other ends are in the hosts of a lab. They
+// disappear when the kernel removes those namespaces, which cannot be observed in
+// another way.
 type observer struct {
 	handle *netlink.Handle
 	count  int

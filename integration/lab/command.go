@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Cmd is an [exec.Cmd] that runs in a host's network namespace. Its file system
-// is the machine's own.
+// Cmd is an [exec.Cmd] that runs in a host's network namespace, with the file system
+// of the machine.
 type Cmd struct {
 	*exec.Cmd
 	host    *Host
@@ -17,9 +17,9 @@ type Cmd struct {
 	release func() error
 }
 
-// Command prepares a command. The process is killed when ctx ends, the host
-// closes or this process dies, however it does; who started it must wait for it
-// also then. Processes of its own are not killed with it.
+// Command returns a command. The process, but not its children, is killed when ctx
+// ends, the host closes or this process dies in any way. The caller must wait for it
+// also then.
 func (h *Host) Command(ctx context.Context, name string, args ...string) *Cmd {
 	ctx, stop := context.WithCancel(ctx)
 	return &Cmd{Cmd: exec.CommandContext(ctx, name, args...), host: h, stop: stop}
@@ -31,11 +31,11 @@ func (c *Cmd) Start() (err error) {
 	if err != nil {
 		return err
 	}
-	// The signal comes when the thread ends that started it, and threads of the
-	// lab end only if they cannot be brought back to where they were.
+	// The kernel sends the signal when the starting thread ends. Threads of the lab
+	// end only if they cannot be returned to their network namespace.
 	attributes := syscall.SysProcAttr{}
 	if c.SysProcAttr != nil {
-		attributes = *c.SysProcAttr // the caller may use it for others, too
+		attributes = *c.SysProcAttr // the caller may share it
 	}
 	attributes.Pdeathsig = syscall.SIGKILL
 	c.SysProcAttr = &attributes
@@ -56,7 +56,7 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// Output is [exec.Cmd.Output], in the namespace, without keeping stderr.
+// Output is [exec.Cmd.Output], in the namespace, but does not keep stderr.
 func (c *Cmd) Output() ([]byte, error) {
 	var out bytes.Buffer
 	c.Stdout = &out

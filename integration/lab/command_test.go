@@ -18,7 +18,7 @@ import (
 	"kube-vmap/integration/lab/labtest"
 )
 
-// childVariable makes the test that follows the process that is killed.
+// childVariable makes the following test the process that is killed.
 const childVariable = "LABTEST_CHILD"
 
 func TestCommandsDieWithAKilledProcess(t *testing.T) {
@@ -38,7 +38,7 @@ func TestCommandsDieWithAKilledProcess(t *testing.T) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	pid, atoiErr := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil || atoiErr != nil {
-		t.Fatalf("the child said %q, %v", line, err)
+		t.Fatalf("output of the child: %q, %v", line, err)
 	}
 	if err := unix.Kill(pid, 0); err != nil {
 		t.Fatalf("the command is not running: %v", err)
@@ -54,7 +54,7 @@ func TestCommandsDieWithAKilledProcess(t *testing.T) {
 	}
 }
 
-// startAndHang runs a command, says its number and waits to be killed.
+// startAndHang runs a command, prints its process id and waits to be killed.
 func startAndHang(t *testing.T) {
 	h, _, err := lab.Alone()
 	if err != nil {
@@ -75,7 +75,7 @@ func ignoreExit(err error) error {
 	return err
 }
 
-// running tells whether a process is there and not merely waited for by nobody.
+// running reports whether a process exists and is not a zombie.
 func running(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")

@@ -5,7 +5,7 @@ import (
 	stdsync "sync"
 )
 
-// connections are those a server has accepted. Its zero value is ready.
+// connections are the connections that a server accepted. The zero value is ready.
 type connections struct {
 	mu     stdsync.Mutex
 	open   map[net.Conn]struct{}
@@ -13,7 +13,7 @@ type connections struct {
 	wg     stdsync.WaitGroup
 }
 
-// serve lets handle have c, which is closed afterwards or by close.
+// serve calls handle in a goroutine and closes c afterwards, or on close.
 func (s *connections) serve(c net.Conn, handle func(net.Conn)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,8 +38,8 @@ func (s *connections) forget(c net.Conn) {
 	_ = c.Close()
 }
 
-// close closes all connections and waits for their handlers. What comes later is
-// closed at once.
+// close closes all connections and waits for their handlers. Later connections are
+// closed immediately.
 func (s *connections) close() {
 	s.mu.Lock()
 	s.closed = true

@@ -1,12 +1,12 @@
-// Package lab is a laboratory of network namespaces: a node with its pods, a
-// second node if wanted, and a host outside, on one machine, without touching
-// the machine's own network.
+// Package lab builds a test network of network namespaces on one machine: a node with
+// its pods, optionally a second node, and a host outside. It does not touch the
+// machine's own network.
 //
 //	        pod-1            pod-2            ...
 //	     10.244.1.2       10.244.1.3
 //	         |                |           a veth pair and a host route each
 //	+--------+----------------+--------+        +-----------------------------+
-//	|              node-1              |        |      node-2 (if wanted)     |
+//	|              node-1              |        |      node-2 (optional)      |
 //	|  10.244.1.1          192.0.2.1   |        |  10.244.2.1     192.0.2.2   |
 //	+-----------------------+----------+        +--------------------+--------+
 //	                        |                                        |
@@ -14,27 +14,26 @@
 //	                                         |
 //	                              outside 192.0.2.100
 //
-// With [Options.Bridge] the pods of a node are on a bridge of it instead of links of
-// their own, and what the bridge carries passes the node's hooks:
+// With [Options.Bridge] the pods of a node are on a bridge instead of links of their
+// own, and bridged packets pass the node's IP hooks:
 //
 //	        pod-1            pod-2            ...
 //	+--------+----------------+--------+
 //	|        +---- cni0 ------+        |
 //	|          10.244.1.1              |
 //
-// Every address has its IPv6 sister: fd00:10:244:1::2 for 10.244.1.2,
-// 2001:db8:2::1 for 192.0.2.1, and so on. Nodes forward. Packets between pods of
-// one node pass the node, also those of a pod to itself once the node has
-// translated them. The host outside sends what is for pods and for
-// [ServiceRanges] to the nodes.
+// Every host also has IPv6 addresses: fd00:10:244:1::2 with 10.244.1.2, 2001:db8:2::1
+// with 192.0.2.1, and so on. Nodes forward packets. Packets between pods of one node
+// pass the node, also those of a pod to itself after translation. The host outside
+// routes pod addresses and [ServiceRanges] to the nodes.
 //
 // Every [Host] can run code ([Host.Do]) and commands ([Host.Command]), serve
 // ([Host.Serve], [Host.ServeWeb]) and ask ([Host.Ask], [Host.Flow],
-// [Host.Burst]) over TCP, UDP and SCTP. A server says who it is and which source
-// it saw; what comes of a question is an [Answer]: answered, refused, timed out,
-// unreachable or reset, and after how long.
+// [Host.Burst]) over TCP, UDP and SCTP. A server answers with its name and the source
+// address that it saw. The result of a question is an [Answer]: answered, refused,
+// timed out, unreachable or reset, and the time that this took.
 //
-// The package needs root and Linux, and knows nothing of proxies or their rules.
-// It speaks SCTP itself, over raw sockets, and so cannot where the kernel's own
-// SCTP is loaded.
+// The package needs root and Linux. It knows nothing about proxies and their rules. It
+// implements SCTP over raw sockets, which does not work if the kernel's SCTP module is
+// loaded.
 package lab

@@ -9,8 +9,8 @@ import (
 	"kube-vmap/model"
 )
 
-// conn is a client's socket of any protocol. Send connects on first use. Errors
-// that come from the network wrap an errno.
+// conn is a client's socket of any protocol. Send connects on first use. Network
+// errors wrap an errno.
 type conn interface {
 	Send(message []byte, deadline time.Time) (local netip.AddrPort, err error)
 	Receive(deadline time.Time) ([]byte, error)
@@ -24,12 +24,12 @@ func dial(p model.Protocol, from, to netip.AddrPort) (conn, error) {
 	case model.SCTP:
 		return sctp.Dial(from, to)
 	}
-	return nil, fmt.Errorf("ask over protocol %s: not one of the lab's", p)
+	return nil, fmt.Errorf("ask over protocol %s: not supported by the lab", p)
 }
 
-// Flow is a client that keeps its protocol, addresses and ports, and so its
-// connection and its entry in connection tracking, over several questions. It
-// is for one goroutine at a time.
+// Flow is a client that keeps its protocol, addresses and ports over several
+// questions, and so its connection and its connection tracking entry. It must be
+// used by one goroutine at a time.
 type Flow struct {
 	conn   conn
 	number uint32
@@ -45,9 +45,9 @@ func newFlow(p model.Protocol, from, to netip.AddrPort) (*Flow, error) {
 	return &Flow{conn: c, close: c.Close}, nil
 }
 
-// Flow opens a flow to a server; nothing is sent before the first question. An
-// invalid address or port 0 in from leaves the choice to the host, also if from
-// is the zero value. The flow ends with the host, if not closed before.
+// Flow opens a flow to a server. Nothing is sent before the first question. An
+// invalid address or port 0 in from leaves the choice to the host. The flow ends with
+// the host, if it is not closed before.
 func (h *Host) Flow(p model.Protocol, from, to netip.AddrPort) (flow *Flow, err error) {
 	err = h.Do(func() (err error) { flow, err = newFlow(p, from, to); return err })
 	if err != nil {
@@ -59,16 +59,16 @@ func (h *Host) Flow(p model.Protocol, from, to netip.AddrPort) (flow *Flow, err 
 	return flow, nil
 }
 
-// Ask sends one question and waits for its answer. Refusal, reset and silence
-// are outcomes; the error is for what says nothing about the way to the server:
-// no socket to be had, or an answer that makes no sense.
+// Ask sends one question and waits for its answer. Refusal, reset and silence are
+// outcomes. An error says nothing about the path to the server: no socket could be
+// opened, or the answer was malformed.
 func (f *Flow) Ask(timeout time.Duration) (Answer, error) {
 	start := time.Now()
 	answer, err := f.exchange(start.Add(timeout))
 	answer.Took = time.Since(start)
 	answer.Outcome = Answered
 	if err != nil {
-		answer.Outcome, answer.Reason, err = judge(err)
+		answer.Outcome, answer.Reason, err = classify(err)
 	}
 	return answer, err
 }
@@ -94,6 +94,6 @@ func (f *Flow) exchange(deadline time.Time) (answer Answer, err error) {
 	}
 }
 
-// Close ends the flow without leaving its connection behind. A second call does
-// nothing. It must not be called while Ask runs.
+// Close closes the connection. A second call does nothing. It must not be called
+// while Ask runs.
 func (f *Flow) Close() error { return f.close() }

@@ -62,10 +62,10 @@ func TestFlowEndsWithItsServer(t *testing.T) {
 	})
 }
 
-// TestClientsDoNotMeet runs clients of the same namespace and server at the same
-// time, some of them refused: raw sockets, which SCTP goes over, get to see each
-// other's packets and errors.
-func TestClientsDoNotMeet(t *testing.T) {
+// TestConcurrentClientsDoNotInterfere runs clients of the same namespace and server
+// concurrently, some of them refused: raw sockets, as for SCTP, receive each other's
+// packets and errors.
+func TestConcurrentClientsDoNotInterfere(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 1})
 	translate(t, l.Node, l.Pods[0].Host)
 	serveAll(t, l.Pods[0].Host)

@@ -14,13 +14,13 @@ import (
 	"kube-vmap/model"
 )
 
-// Host is a network namespace of the lab, with the software to serve and to ask.
-// Its methods may be called at the same time.
+// Host is a network namespace of the lab that can serve and ask. Its methods may be
+// called concurrently.
 type Host struct {
-	// Name is unique in the lab and what the host's servers call themselves:
-	// "pod-1", "remote-1", "node-1", "node-2" or "outside".
+	// Name is unique in the lab, and in the answers of the host's servers: "pod-1",
+	// "remote-1", "node-1", "node-2" or "outside".
 	Name string
-	// Namespace is the name for `ip netns exec`, empty if it has none.
+	// Namespace is the name for `ip netns exec`, or empty.
 	Namespace string
 
 	addrs   [2]netip.Addr
@@ -34,22 +34,23 @@ type Host struct {
 	sctp map[netip.Addr]*sctp.Listener
 }
 
-// newHost makes a host without links, except lo, which is up. It must be closed.
+// newHost creates a host with no link except lo, which is up. The caller must close
+// it.
 func newHost(names, name string, addrs [2]netip.Addr) (*Host, error) {
 	ns, err := newNamespace(fullName(names, name))
 	if err != nil {
-		return nil, fmt.Errorf("make %s: %w", name, err)
+		return nil, fmt.Errorf("create host %s: %w", name, err)
 	}
 	h := &Host{Name: name, Namespace: ns.name, addrs: addrs, ns: ns, sctp: map[netip.Addr]*sctp.Listener{}}
 	_, _ = h.cleanup.add(ns.close)
 	if err := h.prepare(); err != nil {
-		return nil, errors.Join(fmt.Errorf("make %s: %w", name, err), h.close())
+		return nil, errors.Join(fmt.Errorf("create host %s: %w", name, err), h.close())
 	}
 	return h, nil
 }
 
-// Alone makes a host of no lab, without a link to anything, for programs that
-// need a kernel's rules to themselves. done closes it.
+// Alone creates a host outside of any lab, without links, for tests that only need
+// nf_tables of their own. done closes it.
 func Alone() (h *Host, done func() error, err error) {
 	h, err = newHost("", "alone", [2]netip.Addr{})
 	if err != nil {
@@ -76,45 +77,43 @@ func (h *Host) prepare() error {
 
 func (h *Host) close() error { return h.cleanup.close() }
 
-// String is the host's name.
+// String returns the host's name.
 func (h *Host) String() string { return h.Name }
 
-// Addr is the host's address of a family: a pod's own, or a node's on the link
-// to the outside.
+// Addr returns the host's address of a family. For a node it is the address on the
+// link to the outside.
 func (h *Host) Addr(f model.Family) netip.Addr { return h.addrs[f] }
 
-// AddrPort is a port at [Host.Addr].
+// AddrPort returns a port at [Host.Addr].
 func (h *Host) AddrPort(f model.Family, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(h.addrs[f], port)
 }
 
-// Do runs fn on an operating system thread that is in the host's network
-// namespace, and returns its error. Sockets made by fn stay in the namespace;
-// goroutines started by fn do not run in it. fn runs in a goroutine of its own
-// and must return: a test must not be failed with FailNow in there.
+// Do runs fn on an operating system thread in the host's network namespace, and
+// returns its error. Sockets that fn opens stay in the namespace, goroutines that it
+// starts do not run in it. fn runs in a goroutine of its own and must return: it must
+// not call FailNow of a test.
 func (h *Host) Do(fn func() error) error { return h.ns.do(fn) }
 
-// FD is a descriptor of the host's network namespace, for libraries that enter
-// it by themselves. It is valid as long as the host is, and not to be closed.
+// FD returns a descriptor of the host's network namespace, for libraries that enter
+// it themselves. It is valid until the host closes. The caller must not close it.
 func (h *Host) FD() int { return int(h.ns.fd) }
 
-// AddAddress gives the host one more address on its link to the outside world
-// (eth0), to ask from and to serve at; see [Host.ServeAt]. Servers that run
-// already do not serve it.
+// AddAddress adds an address to eth0, to ask from and to serve at; see
+// [Host.ServeAt]. Servers that run already do not serve it.
 func (h *Host) AddAddress(a netip.Addr) error {
 	eth0, err := h.link("eth0")
 	if err != nil {
 		return err
 	}
-	if err := eth0.up(alone(a)); err != nil {
+	if err := eth0.up(hostPrefix(a)); err != nil {
 		return err
 	}
-	return eth0.await(alone(a))
+	return eth0.await(hostPrefix(a))
 }
 
-// AddRoute sends what is for a prefix by the gateway via, a neighbour on the
-// host's link to the outside world (eth0), in place of a former route for the
-// same prefix.
+// AddRoute adds or replaces the route for a prefix: by the gateway via, a neighbour
+// on eth0.
 func (h *Host) AddRoute(to netip.Prefix, via netip.Addr) error {
 	eth0, err := h.link("eth0")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"kube-vmap/model"
 )
 
-func TestDoRunsInTheNamespaceAndComesBack(t *testing.T) {
+func TestDoRunsInTheNamespaceAndReturns(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 1})
 	home := threads(t)
 	var inner, outer string
@@ -52,9 +52,9 @@ func TestDoReturnsTheErrorAndSurvivesGoexit(t *testing.T) {
 	}
 }
 
-// TestDoDiscardsThreadsThatCannotComeBack takes the way home from the thread: in
-// another user namespace, the process's own network is not its to enter.
-func TestDoDiscardsThreadsThatCannotComeBack(t *testing.T) {
+// TestDoDiscardsThreadsThatCannotReturn moves the thread to another user namespace,
+// from which it must not enter the process's own network namespace.
+func TestDoDiscardsThreadsThatCannotReturn(t *testing.T) {
 	l := labtest.New(t, lab.Options{})
 	home := threads(t)
 	for range 10 {
@@ -72,7 +72,7 @@ func TestDoDiscardsThreadsThatCannotComeBack(t *testing.T) {
 	}
 }
 
-// namespace identifies the calling thread's network namespace.
+// namespace returns the identity of the calling thread's network namespace.
 func namespace(t *testing.T) string {
 	s, err := os.Readlink("/proc/thread-self/ns/net")
 	if err != nil {
@@ -136,7 +136,7 @@ func TestNamedNamespacesAreTheHosts(t *testing.T) {
 	}
 }
 
-func TestPodsComeAndGo(t *testing.T) {
+func TestPodsCanBeAddedAndClosed(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 1})
 	pod, err := l.Node.AddPod()
 	if err != nil {
@@ -174,7 +174,7 @@ func TestExtraAddressAndRoute(t *testing.T) {
 	}
 	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
 		from := netip.AddrPortFrom(extra[f], 4321)
-		for range 2 { // the port is free again at once
+		for range 2 { // the port is free again immediately
 			a, err := l.Outside.AskFrom(p, from, l.Pods[0].AddrPort(f, port), patience)
 			if err != nil || a.Outcome != lab.Answered || a.Seen != from || a.Local != from {
 				t.Errorf("%s from %s, %v", a, a.Local, err)

@@ -10,7 +10,7 @@ import (
 	"kube-vmap/model"
 )
 
-// Options say what a lab consists of.
+// Options describe a lab.
 type Options struct {
 	// Pods is the number of pods on node-1, at most 253.
 	Pods int
@@ -23,17 +23,17 @@ type Options struct {
 	// without its routing. See [MissingBridge].
 	Bridge bool
 	// Names makes the namespaces visible to `ip netns`, as "<Names>-<process
-	// id>-<host>", and removes what a killed process left behind under the same
-	// prefix. If it is empty, the namespaces have no names and end with the
-	// process, whatever happens to it.
+	// id>-<host>", and removes those that a killed process left behind under the same
+	// prefix. If it is empty, the namespaces have no names and end with the process in
+	// any case.
 	Names string
 }
 
-// Lab is a set of hosts connected to each other; see the package's picture.
+// Lab is a set of connected hosts; see the picture in the package documentation.
 type Lab struct {
 	// Node is node-1, where the proxy under test belongs.
 	Node *Node
-	// Pods are the pods of node-1 made by [New].
+	// Pods are the pods of node-1 that [New] created.
 	Pods []*Pod
 	// Remote is node-2, or nil.
 	Remote *Node
@@ -46,7 +46,7 @@ type Lab struct {
 	cleanup cleanup
 }
 
-// New builds a lab. It must be closed. After an error nothing is left of it.
+// New builds a lab. The caller must close it. After an error nothing is left behind.
 func New(o Options) (*Lab, error) {
 	l := &Lab{options: o}
 	if err := l.build(); err != nil {
@@ -55,8 +55,8 @@ func New(o Options) (*Lab, error) {
 	return l, nil
 }
 
-// Close ends all servers and commands and removes everything. The kernel takes
-// down the namespaces in the background. A second call does nothing.
+// Close ends all servers and commands and removes everything. The kernel removes the
+// namespaces in the background. A second call does nothing.
 func (l *Lab) Close() error {
 	if err := l.cleanup.close(); err != nil {
 		return fmt.Errorf("close lab: %w", err)
@@ -64,7 +64,8 @@ func (l *Lab) Close() error {
 	return nil
 }
 
-// Hosts are all hosts [New] made: the nodes, the host outside, and the pods.
+// Hosts returns all hosts that [New] created: the nodes, the host outside, and the
+// pods.
 func (l *Lab) Hosts() []*Host {
 	hosts := []*Host{l.Node.Host}
 	if l.Remote != nil {
@@ -77,15 +78,14 @@ func (l *Lab) Hosts() []*Host {
 	return hosts
 }
 
-// Missing tells what the lab lacks on this machine: a sentence for whoever skips
-// a test, or nil.
+// Missing returns an error if this machine cannot have a lab, with the reason.
 func Missing() error {
 	if os.Geteuid() != 0 {
-		return errors.New("the lab needs root to make network namespaces")
+		return errors.New("the lab needs root to create network namespaces")
 	}
 	h, err := newHost("", "probe", [2]netip.Addr{})
 	if err != nil {
-		return fmt.Errorf("the lab cannot make network namespaces here: %w", err)
+		return fmt.Errorf("the lab cannot create network namespaces here: %w", err)
 	}
 	return h.close()
 }
@@ -116,8 +116,8 @@ func (l *Lab) build() (err error) {
 	return l.addRemote()
 }
 
-// addOutside makes the host outside. The wire between it and the nodes is a
-// bridge, which is at the same time the host's own interface.
+// addOutside creates the host outside. Its interface is a bridge, the link between it
+// and the nodes.
 func (l *Lab) addOutside() (err error) {
 	if l.Outside, err = newHost(l.options.Names, "outside", outsideAddrs); err != nil {
 		return err
@@ -129,10 +129,10 @@ func (l *Lab) addOutside() (err error) {
 	if err != nil {
 		return err
 	}
-	return bridge.up(onWire(outsideAddrs)...)
+	return bridge.up(outsidePrefixes(outsideAddrs)...)
 }
 
-// addNode makes a node, its link to the outside, and the routes between.
+// addNode creates a node, its link to the outside, and the routes between them.
 func (l *Lab) addNode(name string, addrs [2]netip.Addr, ranges [2]netip.Prefix, podName string) (*Node, error) {
 	host, err := newHost(l.options.Names, name, addrs)
 	if err != nil {
@@ -163,24 +163,24 @@ func (l *Lab) plug(n *Node) error {
 		return err
 	}
 	if err := l.Outside.nl.LinkSetMaster(port, bridge); err != nil {
-		return fmt.Errorf("plug %s into the wire: %w", n.Name, err)
+		return fmt.Errorf("attach %s to the bridge outside: %w", n.Name, err)
 	}
-	if err := errors.Join(port.up(), eth0.up(onWire(n.addrs)...)); err != nil {
+	if err := errors.Join(port.up(), eth0.up(outsidePrefixes(n.addrs)...)); err != nil {
 		return err
 	}
 	for _, f := range model.Families {
 		err := errors.Join(
-			eth0.route(everything(n.addrs[f]), outsideAddrs[f]),
+			eth0.route(defaultRoute(n.addrs[f]), outsideAddrs[f]),
 			bridge.route(n.ranges[f], n.addrs[f]),
 		)
 		if err != nil {
 			return err
 		}
 	}
-	return errors.Join(eth0.await(onWire(n.addrs)...), port.await(), bridge.await(onWire(outsideAddrs)...))
+	return errors.Join(eth0.await(outsidePrefixes(n.addrs)...), port.await(), bridge.await(outsidePrefixes(outsideAddrs)...))
 }
 
-// addRemote makes node-2, and routes between the nodes.
+// addRemote creates node-2, and routes between the nodes.
 func (l *Lab) addRemote() (err error) {
 	if l.Remote, err = l.addNode("node-2", remoteAddrs, RemotePodRanges, "remote-%d"); err != nil {
 		return err
@@ -198,8 +198,8 @@ func (l *Lab) addRemote() (err error) {
 	return err
 }
 
-// onWire gives addresses the length of their range on the link outside.
-func onWire(addrs [2]netip.Addr) []netip.Prefix {
+// outsidePrefixes returns addresses with the prefix length of the link outside.
+func outsidePrefixes(addrs [2]netip.Addr) []netip.Prefix {
 	prefixes := make([]netip.Prefix, len(addrs))
 	for i, a := range addrs {
 		prefixes[i] = netip.PrefixFrom(a, OutsideRanges[i].Bits())

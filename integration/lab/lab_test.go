@@ -12,11 +12,11 @@ import (
 
 const (
 	port = 8080
-	// patience is for what must come, and is never used up.
+	// patience is the timeout for what must come.
 	patience = 5 * time.Second
-	// soon is what a refusal must come within: far from any retransmission.
+	// soon is the time within which a port is refused, far from any retransmission.
 	soon = 500 * time.Millisecond
-	// silence is how long to wait for what must not come.
+	// silence is how long to wait for an answer that must not come.
 	silence = 100 * time.Millisecond
 )
 
@@ -38,7 +38,7 @@ func serveAll(t testing.TB, hosts ...*lab.Host) {
 	}
 }
 
-// must asks and leaves only the question what the outcome is.
+// must asks and returns the answer; an error ends the test.
 func must(t *testing.T, h *lab.Host, p model.Protocol, to netip.AddrPort, timeout time.Duration) lab.Answer {
 	t.Helper()
 	a, err := h.Ask(p, to, timeout)
@@ -80,8 +80,8 @@ func reaches(t *testing.T, l *lab.Lab, p model.Protocol, f model.Family, from, t
 	}
 }
 
-// source is the address a host uses towards another: its own, except that nodes
-// have another one for their pods.
+// source returns the address that a host uses towards another. Nodes have another one
+// for their pods.
 func source(l *lab.Lab, f model.Family, from, to *lab.Host) netip.Addr {
 	for _, n := range []*lab.Node{l.Node, l.Remote} {
 		toPod := lab.PodRanges[f].Contains(to.Addr(f)) && n == l.Node ||
@@ -93,11 +93,11 @@ func source(l *lab.Lab, f model.Family, from, to *lab.Host) netip.Addr {
 	return from.Addr(f)
 }
 
-func TestClosedPortIsRefusedAtOnce(t *testing.T) {
+func TestClosedPortIsRefusedImmediately(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 2})
-	serveAll(t, l.Hosts()...) // without a listener, nobody refuses SCTP with an ABORT
+	serveAll(t, l.Hosts()...) // without a listener, SCTP is not refused with an ABORT
 	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
-		for range 20 { // more than the kernel's limits for ICMP would let pass
+		for range 20 { // more than the kernel's default rate limit for ICMP allows
 			a := must(t, l.Pods[0].Host, p, l.Pods[1].AddrPort(f, port+1), patience)
 			if a.Outcome != lab.Refused || a.Took > soon {
 				t.Fatalf("%s after %s", a, a.Took)
@@ -106,7 +106,7 @@ func TestClosedPortIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-func TestClosedServerIsRefusedAndOthersGoOn(t *testing.T) {
+func TestClosingAServerLeavesOthersOpen(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 1})
 	pod := l.Pods[0]
 	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
@@ -145,7 +145,7 @@ func TestWithoutSCTPListenerTheHostIsUnreachable(t *testing.T) {
 	}
 }
 
-func TestNobodyThereTimesOut(t *testing.T) {
+func TestUnusedAddressTimesOut(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 1})
 	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
 		a := must(t, l.Pods[0].Host, p, netip.AddrPortFrom(lab.ServiceRanges[f].Addr().Next(), port), silence)
@@ -168,7 +168,7 @@ func TestNoRouteIsUnreachable(t *testing.T) {
 
 func TestServeAtAnswersAtOneAddressOnly(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 1})
-	serveAll(t, l.Outside) // whoever listens for SCTP refuses it elsewhere
+	serveAll(t, l.Outside) // an SCTP listener refuses other ports
 	more := [2]netip.Addr{netip.MustParseAddr("192.0.2.50"), netip.MustParseAddr("2001:db8:2::50")}
 	for _, a := range more {
 		if err := l.Outside.AddAddress(a); err != nil {

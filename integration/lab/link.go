@@ -15,7 +15,7 @@ type link struct {
 	netlink.Link
 }
 
-// connect joins two hosts by a veth pair, its ends named a and b.
+// connect connects two hosts by a veth pair with the ends a and b.
 func connect(one *Host, a string, other *Host, b string) (link, link, error) {
 	veth := &netlink.Veth{
 		LinkAttrs:     netlink.LinkAttrs{Name: a},
@@ -23,7 +23,7 @@ func connect(one *Host, a string, other *Host, b string) (link, link, error) {
 		PeerNamespace: netlink.NsFd(other.ns.fd),
 	}
 	if err := one.nl.LinkAdd(veth); err != nil {
-		return link{}, link{}, fmt.Errorf("make link %s of %s: %w", a, one.Name, err)
+		return link{}, link{}, fmt.Errorf("create link %s of %s: %w", a, one.Name, err)
 	}
 	here, err := one.link(a)
 	if err != nil {
@@ -41,12 +41,12 @@ func (h *Host) link(name string) (link, error) {
 	return link{h, l}, nil
 }
 
-// up gives the link its addresses and takes it up.
+// up adds addresses to the link and sets it up.
 func (l link) up(prefixes ...netip.Prefix) error {
 	for _, p := range prefixes {
 		addr := &netlink.Addr{IPNet: ipNet(p)}
 		if p.Addr().Is6() {
-			// Detecting duplicates takes a second in which the address is useless.
+			// Duplicate address detection takes a second, in which the address is useless.
 			addr.Flags = unix.IFA_F_NODAD
 		}
 		if err := l.host.nl.AddrAdd(l, addr); err != nil {
@@ -54,13 +54,13 @@ func (l link) up(prefixes ...netip.Prefix) error {
 		}
 	}
 	if err := l.host.nl.LinkSetUp(l); err != nil {
-		return fmt.Errorf("take up %s of %s: %w", l.Attrs().Name, l.host.Name, err)
+		return fmt.Errorf("set up %s of %s: %w", l.Attrs().Name, l.host.Name, err)
 	}
 	return nil
 }
 
-// route sends what is for a prefix through the link: to the gateway, or, if that
-// is invalid, straight.
+// route adds a route through the link: by the gateway via, or directly if via is
+// invalid.
 func (l link) route(to netip.Prefix, via netip.Addr) error {
 	r := &netlink.Route{LinkIndex: l.Attrs().Index, Dst: ipNet(to)}
 	switch {

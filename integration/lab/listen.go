@@ -25,7 +25,7 @@ func (h *Host) serveTCP(l net.Listener) running {
 			return untilClosed(func() error {
 				c, err := l.Accept()
 				if err == nil {
-					conns.serve(c, h.converse)
+					conns.serve(c, h.answerAll)
 				}
 				return err
 			})
@@ -34,8 +34,8 @@ func (h *Host) serveTCP(l net.Listener) running {
 	}
 }
 
-// converse answers a connection's questions until the client has enough.
-func (h *Host) converse(c net.Conn) {
+// answerAll answers the questions of a connection until the client closes it.
+func (h *Host) answerAll(c net.Conn) {
 	seen := c.RemoteAddr().(*net.TCPAddr).AddrPort()
 	buf := make([]byte, 64)
 	for {
@@ -77,7 +77,7 @@ func (h *Host) listenUDP(a netip.AddrPort) (running, error) {
 				if err != nil {
 					return err
 				}
-				// An answer that cannot be sent is one that got lost.
+				// An answer that cannot be sent is like a lost packet.
 				_, _ = c.WriteToUDPAddrPort(encodeAnswer(buf[:n], h.Name, from), from)
 				return nil
 			})
@@ -100,8 +100,8 @@ func (h *Host) listenSCTP(a netip.AddrPort) (running, error) {
 	}, nil
 }
 
-// sctpListener is the one listener of an address. It stays when its ports close,
-// to refuse. The calling thread is in the host's namespace.
+// sctpListener returns the only listener of an address. It remains when its ports
+// close, to refuse them. The calling thread must be in the host's namespace.
 func (h *Host) sctpListener(a netip.Addr) (*sctp.Listener, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

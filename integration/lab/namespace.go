@@ -12,25 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namesDir is where iproute2 looks for named network namespaces.
+// namesDir is the folder of named network namespaces of iproute2.
 const namesDir = "/run/netns"
 
-// namespace is a network namespace, kept alive by a file descriptor and, if it
-// has a name, by its mount in namesDir.
+// namespace is a network namespace. A file descriptor keeps it alive, and its mount in
+// namesDir if it has a name.
 type namespace struct {
 	fd   netns.NsHandle
 	name string // empty if it has none
 }
 
-// newNamespace makes a network namespace, which must be closed.
+// newNamespace creates a network namespace. The caller must close it.
 func newNamespace(name string) (*namespace, error) {
 	ns := &namespace{fd: netns.None()}
-	err := aside(
+	err := onThread(
 		func() error { return unix.Unshare(unix.CLONE_NEWNET) },
 		func() (err error) { ns.fd, err = netns.Get(); return err },
 	)
 	if err != nil {
-		return nil, fmt.Errorf("make network namespace: %w", err)
+		return nil, fmt.Errorf("create network namespace: %w", err)
 	}
 	if name == "" {
 		return ns, nil
@@ -59,9 +59,9 @@ func (n *namespace) mount(name string) error {
 	return nil
 }
 
-// do runs fn with the thread in the namespace.
+// do runs fn on a thread in the namespace.
 func (n *namespace) do(fn func() error) error {
-	return aside(func() error {
+	return onThread(func() error {
 		if err := netns.Set(n.fd); err != nil {
 			return fmt.Errorf("enter network namespace: %w", err)
 		}
@@ -69,8 +69,8 @@ func (n *namespace) do(fn func() error) error {
 	}, fn)
 }
 
-// close lets go of the namespace. The kernel takes it down, with its links, when
-// its last socket and process are gone.
+// close releases the namespace. The kernel removes it, with its links, when its last
+// socket and process are gone.
 func (n *namespace) close() error {
 	err := n.fd.Close()
 	if n.name != "" {
@@ -80,8 +80,8 @@ func (n *namespace) close() error {
 	return err
 }
 
-// fullName is what a host's namespace is called for `ip netns`: it holds the
-// process, so that labs of several processes do not meet.
+// fullName returns the name of a host's namespace for `ip netns`. It contains the
+// process id, so that labs of several processes do not collide.
 func fullName(prefix, host string) string {
 	if prefix == "" {
 		return ""
@@ -97,7 +97,7 @@ func sweep(prefix string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for old network namespaces: %w", err)
+		return fmt.Errorf("list old network namespaces: %w", err)
 	}
 	for _, e := range entries {
 		if !abandoned(e.Name(), prefix) {
@@ -110,7 +110,7 @@ func sweep(prefix string) error {
 	return nil
 }
 
-// abandoned says whether a name is that of a lab whose process is gone.
+// abandoned reports whether a name belongs to a lab whose process is gone.
 func abandoned(name, prefix string) bool {
 	rest, ok := strings.CutPrefix(name, prefix+"-")
 	if !ok {

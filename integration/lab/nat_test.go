@@ -14,15 +14,14 @@ import (
 	"kube-vmap/model"
 )
 
-// virtual is the address the node translates to pod-1, and refused the port
-// there that it rejects.
+// virtual is an address that the node translates to pod-1, and refused a port of it
+// that the node rejects.
 var virtual = [2]netip.Addr{netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("fd00:10:96::a")}
 
 const refused = port + 1
 
-// TestClientsFollowNAT is the proof that connection tracking accepts what the
-// clients and servers send, SCTP made by hand included: packets that it takes
-// for invalid are not translated.
+// TestClientsFollowNAT proves that connection tracking accepts the packets of clients
+// and servers, including this package's SCTP: invalid packets are not translated.
 func TestClientsFollowNAT(t *testing.T) {
 	eachLink(t, func(t *testing.T, bridge bool) {
 		l := labtest.New(t, lab.Options{Pods: 2, RemotePods: 1, Bridge: bridge})
@@ -54,12 +53,12 @@ func TestPodReachesItselfThroughTheNode(t *testing.T) {
 	})
 }
 
-func TestRejectedIsRefusedAtOnce(t *testing.T) {
+func TestRejectedPortIsRefusedImmediately(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 1})
 	translate(t, l.Node, l.Pods[0].Host)
 	forAll(t, func(t *testing.T, p model.Protocol, f model.Family) {
 		for _, from := range []*lab.Host{l.Pods[0].Host, l.Node.Host, l.Outside} {
-			for range 20 { // more than the kernel's limits for ICMP would let pass
+			for range 20 { // more than the kernel's default rate limit for ICMP allows
 				a := must(t, from, p, netip.AddrPortFrom(virtual[f], refused), patience)
 				if a.Outcome != lab.Refused || a.Took > soon {
 					t.Fatalf("%s: %s after %s", from, a, a.Took)
@@ -69,9 +68,9 @@ func TestRejectedIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// translate puts rules into the node, for all protocols: what is for port at the
-// virtual addresses goes to the pod, masqueraded if the pod itself asks; what is
-// for refused is rejected.
+// translate adds rules to the node, for all protocols: packets to port at the virtual
+// addresses go to the pod, masqueraded if the pod itself asks. Packets to refused are
+// rejected.
 func translate(t *testing.T, node *lab.Node, pod *lab.Host) {
 	t.Helper()
 	err := node.Do(func() error {
@@ -85,7 +84,7 @@ func translate(t *testing.T, node *lab.Node, pod *lab.Host) {
 		return c.Flush()
 	})
 	if err != nil {
-		t.Fatalf("put rules into %s: %v", node, err)
+		t.Fatalf("add rules to %s: %v", node, err)
 	}
 }
 
@@ -135,8 +134,8 @@ func address(a netip.Addr, offset4, offset6 uint32) []expr.Any {
 	}
 }
 
-// toPort is "th dport", which is in the same place in all protocols here; ICMP
-// errors have an odd number there.
+// toPort is "th dport", which has the same offset in all protocols here; ICMP errors
+// have another number there.
 func toPort(p uint16) []expr.Any {
 	return []expr.Any{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},

@@ -18,16 +18,16 @@ type Node struct {
 	bridge  *link // to the pods, or nil
 }
 
-// Gateway is the node's address towards its pods: what they see as the source of
-// a connection that the node masquerades.
+// Gateway returns the node's address towards its pods: the source that they see of a
+// connection that the node masquerades.
 func (n *Node) Gateway(f model.Family) netip.Addr { return nth(n.ranges[f], 1) }
 
-// PodRange is the range that the addresses of the node's pods are taken from.
+// PodRange returns the range of the addresses of the node's pods.
 func (n *Node) PodRange(f model.Family) netip.Prefix { return n.ranges[f] }
 
-// AddPod makes a pod on the node; the address after that of the latest one is
-// its. It is removed by its Close, at the latest with the lab. AddPod must not
-// be called twice at the same time.
+// AddPod creates a pod on the node, with the address after that of the latest one.
+// [Pod.Close] removes it, or the end of the lab. AddPod must not be called
+// concurrently.
 func (n *Node) AddPod() (*Pod, error) {
 	if n.used == maxPods {
 		return nil, fmt.Errorf("add pod to %s: no address left", n.Name)

@@ -9,14 +9,14 @@ import (
 // The address plan. Each pair is the IPv4 and the IPv6 range, in the order of
 // [model.Families]; index it with a [model.Family].
 var (
-	// ServiceRanges hold ClusterIPs. Nothing in the lab answers there by itself:
-	// pods and the host outside send such packets to node-1.
+	// ServiceRanges are the ranges of ClusterIPs. No host of the lab has such an
+	// address: pods and the host outside send such packets to node-1.
 	ServiceRanges = pair("10.96.0.0/16", "fd00:10:96::/112")
-	// PodRanges hold the pods of node-1, the first address being the node's.
+	// PodRanges are the ranges of the pods of node-1. The first address is the node's.
 	PodRanges = pair("10.244.1.0/24", "fd00:10:244:1::/64")
-	// RemotePodRanges hold the pods of node-2.
+	// RemotePodRanges are the ranges of the pods of node-2.
 	RemotePodRanges = pair("10.244.2.0/24", "fd00:10:244:2::/64")
-	// OutsideRanges are the link between the nodes and the host outside.
+	// OutsideRanges are the ranges of the link between the nodes and the host outside.
 	OutsideRanges = pair("192.0.2.0/24", "2001:db8:2::/64")
 )
 
@@ -26,14 +26,14 @@ var (
 	outsideAddrs = [2]netip.Addr{netip.MustParseAddr("192.0.2.100"), netip.MustParseAddr("2001:db8:2::100")}
 )
 
-// maxPods is what fits into the IPv4 range beside the node's own address.
+// maxPods is the most pods of a node: the IPv4 range without the node's own address.
 const maxPods = 253
 
 func pair(ip4, ip6 string) [2]netip.Prefix {
 	return [2]netip.Prefix{netip.MustParsePrefix(ip4), netip.MustParsePrefix(ip6)}
 }
 
-// nth is the n-th address of a range, counted from its base, at most 255.
+// nth returns the n-th address after the base of a range, n being at most 255.
 func nth(p netip.Prefix, n int) netip.Addr {
 	b := p.Addr().AsSlice()
 	b[len(b)-1] += byte(n)
@@ -46,11 +46,11 @@ func nths(ranges [2]netip.Prefix, n int) [2]netip.Addr {
 	return [2]netip.Addr{nth(ranges[model.IPv4], n), nth(ranges[model.IPv6], n)}
 }
 
-// alone is the prefix of one address.
-func alone(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+// hostPrefix returns the prefix that holds only this address.
+func hostPrefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 
-// everything is the default route of an address's family.
-func everything(a netip.Addr) netip.Prefix {
+// defaultRoute returns the prefix of all addresses of a family.
+func defaultRoute(a netip.Addr) netip.Prefix {
 	if a.Is4() {
 		return netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 	}

@@ -29,22 +29,22 @@ func (p *Pod) attach() error {
 	return p.attachAlone()
 }
 
-// attachAlone connects a pod so that nothing passes it by the node: both ends have
-// nothing but single addresses, and routes to each other.
+// attachAlone connects a pod so that all its packets are routed by the node: both
+// ends have only single addresses, and routes to each other.
 func (p *Pod) attachAlone() error {
 	here, there, err := connect(p.node.Host, p.Link, p.Host, "eth0")
 	if err != nil {
 		return err
 	}
-	gateway := []netip.Prefix{alone(p.node.Gateway(model.IPv4)), alone(p.node.Gateway(model.IPv6))}
-	own := []netip.Prefix{alone(p.Addr(model.IPv4)), alone(p.Addr(model.IPv6))}
+	gateway := []netip.Prefix{hostPrefix(p.node.Gateway(model.IPv4)), hostPrefix(p.node.Gateway(model.IPv6))}
+	own := []netip.Prefix{hostPrefix(p.Addr(model.IPv4)), hostPrefix(p.Addr(model.IPv6))}
 	if err := errors.Join(here.up(gateway...), there.up(own...)); err != nil {
 		return err
 	}
 	for _, f := range model.Families {
 		err := errors.Join(
-			here.route(alone(p.Addr(f)), netip.Addr{}),
-			there.route(everything(p.Addr(f)), p.node.Gateway(f)),
+			here.route(hostPrefix(p.Addr(f)), netip.Addr{}),
+			there.route(defaultRoute(p.Addr(f)), p.node.Gateway(f)),
 		)
 		if err != nil {
 			return err
@@ -59,15 +59,15 @@ func (p *Pod) Close() error {
 	if !p.node.cleanup.claim(p.task) {
 		return nil
 	}
-	// The link would go with the namespace, but later, and Close promises now.
-	// When the whole lab closes, nobody waits for that: it takes 30 ms a link.
+	// The kernel would remove the link with the namespace, but later. Closing the
+	// whole lab does not wait for that: it takes 30 ms for each link.
 	return errors.Join(p.unlink(), p.close())
 }
 
 func (p *Pod) unlink() error {
 	l, err := p.node.nl.LinkByName(p.Link)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
-		return nil // AddPod did not come that far
+		return nil // AddPod failed before
 	}
 	if err == nil {
 		err = p.node.nl.LinkDel(l)

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// linkTimeout is far more than links need to come up.
+// linkTimeout is far more than links need to become ready.
 const linkTimeout = 5 * time.Second
 
 var errNotReady = errors.New("not ready in time")
 
-// await waits until the link carries packets and its IPv6 addresses work; the
-// prefixes are those given to [link.up]. Packets sent before would be lost, and
-// a lost neighbour solicitation costs a second.
+// await waits until the link carries packets and its IPv6 addresses work; prefixes are
+// those given to [link.up]. Earlier packets would be lost, and a lost neighbour
+// solicitation costs a second.
 func (l link) await(prefixes ...netip.Prefix) error {
 	deadline := time.Now().Add(linkTimeout)
 	for {
@@ -37,9 +37,9 @@ func (l link) await(prefixes ...netip.Prefix) error {
 	}
 }
 
-// ready tells whether the kernel has done what it does in the background after
-// the link was taken up. To switch the sending side on is one of those things;
-// from 6.9 on (facd15dfd691) asking for the state makes it do so at once.
+// ready reports whether the kernel has finished its background work after the link
+// was set up. Since 6.9 (facd15dfd691), reading the state makes it enable
+// transmission immediately.
 func (l link) ready(prefixes []netip.Prefix) (bool, error) {
 	now, err := l.host.nl.LinkByIndex(l.Attrs().Index)
 	if err != nil || now.Attrs().OperState != netlink.OperUp {
@@ -48,10 +48,10 @@ func (l link) ready(prefixes []netip.Prefix) (bool, error) {
 	return l.addressed(prefixes)
 }
 
-// addressed tells whether the link's IPv6 addresses, the link-local one among
-// them, have been through duplicate address detection. Also one that is told not
-// to take place runs in the background, and only after it there are the local
-// route and the multicast group by which others find the address.
+// addressed reports whether the link's IPv6 addresses, including the link-local one,
+// have passed duplicate address detection. Even if it is disabled, it runs in the
+// background, and only after it do the local route and the multicast group exist by
+// which neighbours find the address.
 func (l link) addressed(prefixes []netip.Prefix) (bool, error) {
 	if len(prefixes) == 0 {
 		return true, nil

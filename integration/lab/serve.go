@@ -10,18 +10,17 @@ import (
 	"kube-vmap/model"
 )
 
-// Server is what answers on one port of a host, on its IPv4 and its IPv6
-// address unless it was made for one. It ends with the host, if not closed
-// before.
+// Server answers on one port of a host, on its IPv4 and its IPv6 address or on one of
+// them. It ends with the host, if it is not closed before.
 type Server struct{ close func() error }
 
-// Close ends the server with its connections; its port refuses from then on. A
-// second call does nothing.
+// Close closes the server and its connections; its port then refuses. A second call
+// does nothing.
 func (s *Server) Close() error { return s.close() }
 
-// Serve answers questions over a protocol on a port of the host's own two
-// addresses. Other ports of a host that serves SCTP, or once did, refuse; a host
-// that never did is unreachable for SCTP.
+// Serve answers questions over a protocol on a port of the host's two addresses. A
+// host that serves SCTP, or did once, refuses other SCTP ports. A host that never did
+// is unreachable for SCTP.
 func (h *Host) Serve(p model.Protocol, port uint16) (*Server, error) {
 	s, err := h.serve(h.listen(p), h.own(port)...)
 	if err != nil {
@@ -30,8 +29,7 @@ func (h *Host) Serve(p model.Protocol, port uint16) (*Server, error) {
 	return s, nil
 }
 
-// ServeAt is [Host.Serve] at one address only, which may be one that came by
-// [Host.AddAddress].
+// ServeAt is [Host.Serve] at one address only, which may be from [Host.AddAddress].
 func (h *Host) ServeAt(p model.Protocol, at netip.AddrPort) (*Server, error) {
 	s, err := h.serve(h.listen(p), at)
 	if err != nil {
@@ -40,7 +38,7 @@ func (h *Host) ServeAt(p model.Protocol, at netip.AddrPort) (*Server, error) {
 	return s, nil
 }
 
-// listen is how to listen over a protocol.
+// listen returns a function that listens over a protocol.
 func (h *Host) listen(p model.Protocol) func(netip.AddrPort) (running, error) {
 	return func(a netip.AddrPort) (running, error) {
 		switch p {
@@ -51,16 +49,16 @@ func (h *Host) listen(p model.Protocol) func(netip.AddrPort) (running, error) {
 		case model.SCTP:
 			return h.listenSCTP(a)
 		}
-		return running{}, errors.New("not one of the lab's protocols")
+		return running{}, errors.New("protocol not supported by the lab")
 	}
 }
 
-// own is a port of the host's own two addresses.
+// own returns a port at the host's two addresses.
 func (h *Host) own(port uint16) []netip.AddrPort {
 	return []netip.AddrPort{h.AddrPort(model.IPv4, port), h.AddrPort(model.IPv6, port)}
 }
 
-// ServeAll is [Host.Serve] for every protocol a Service can have.
+// ServeAll is [Host.Serve] for all protocols.
 func (h *Host) ServeAll(port uint16) error {
 	for _, p := range model.Protocols {
 		if _, err := h.Serve(p, port); err != nil {
@@ -71,7 +69,7 @@ func (h *Host) ServeAll(port uint16) error {
 }
 
 // ServeWeb answers every HTTP request with "Hi from <host>" and a newline, on a
-// port of the host's own two addresses.
+// port of the host's two addresses.
 func (h *Host) ServeWeb(port uint16) (*Server, error) {
 	s, err := h.serve(func(a netip.AddrPort) (running, error) { return h.listenTCP(a, h.serveWeb) }, h.own(port)...)
 	if err != nil {
@@ -80,7 +78,7 @@ func (h *Host) ServeWeb(port uint16) (*Server, error) {
 	return s, nil
 }
 
-// running is a server on one address: what it does until stop is called.
+// running is a server on one address. run returns after stop is called.
 type running struct {
 	run  func() error
 	stop func() error

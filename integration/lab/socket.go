@@ -13,9 +13,9 @@ import (
 	"kube-vmap/model"
 )
 
-// socket is a client's TCP or UDP socket. Its thread waits in the kernel: one
-// that asks thousands of questions would spend most of its time on being woken
-// up through the runtime's poller.
+// socket is a client's TCP or UDP socket that blocks its thread. With thousands of
+// questions, waking up goroutines through the runtime's poller would take most of the
+// time.
 type socket struct {
 	fd        int
 	stream    bool
@@ -47,8 +47,8 @@ func openSocket(p model.Protocol, from, to netip.AddrPort) (*socket, error) {
 
 func (s *socket) prepare(from netip.AddrPort) error {
 	if s.stream {
-		// A reset at the end leaves no TIME-WAIT, of which thousands of connections
-		// would fill the client's ports, and frees a port of its own choice at once.
+		// A reset at the end leaves no TIME-WAIT, which would use up the client's ports
+		// after thousands of connections, and frees a given port immediately.
 		linger := unix.Linger{Onoff: 1}
 		if err := unix.SetsockoptLinger(s.fd, unix.SOL_SOCKET, unix.SO_LINGER, &linger); err != nil {
 			return err
@@ -58,13 +58,12 @@ func (s *socket) prepare(from netip.AddrPort) error {
 		return nil
 	}
 	if !from.Addr().IsValid() {
-		from = netip.AddrPortFrom(everything(s.remote.Addr()).Addr(), from.Port())
+		from = netip.AddrPortFrom(defaultRoute(s.remote.Addr()).Addr(), from.Port())
 	}
 	return unix.Bind(s.fd, sockaddr(from))
 }
 
-// Send connects the socket, if it is not, and sends. It returns the local
-// address.
+// Send connects the socket if necessary, and sends. It returns the local address.
 func (s *socket) Send(message []byte, deadline time.Time) (netip.AddrPort, error) {
 	if !s.connected {
 		if err := s.connect(deadline); err != nil {
@@ -75,17 +74,17 @@ func (s *socket) Send(message []byte, deadline time.Time) (netip.AddrPort, error
 	_, err := s.retry(unix.POLLOUT, deadline, func() (int, error) {
 		return 0, unix.Send(s.fd, message, unix.MSG_NOSIGNAL)
 	})
-	// With EPERM the kernel tells that its own filter stopped the packet. As for
-	// any other filter, whether it refuses or is silent remains to be seen.
+	// EPERM means that a filter of the same host dropped the packet. As with other
+	// filters, the answer shows whether it also rejects.
 	if err != nil && !errors.Is(err, unix.EPERM) {
 		return s.local(), fmt.Errorf("send to %s: %w", s.remote, err)
 	}
 	return s.local(), nil
 }
 
-// connect sees ICMP errors from the error queue. All the lab is one machine, so
-// that they often arrive while the connect call still holds the socket; the
-// kernel then keeps them to itself until it sends SYN again, a second later.
+// connect reads ICMP errors from the error queue. The whole lab is one machine, so
+// they often arrive while the connect call still holds the socket. The kernel then
+// would not report them before it sends SYN again, a second later.
 func (s *socket) connect(deadline time.Time) error {
 	if !s.stream {
 		return unix.Connect(s.fd, sockaddr(s.remote))
@@ -122,7 +121,7 @@ func (s *socket) Receive(deadline time.Time) ([]byte, error) {
 		}
 		n, err := s.retry(unix.POLLIN, deadline, func() (int, error) { return unix.Read(s.fd, s.buf[s.filled:]) })
 		if err == nil && n == 0 && s.stream {
-			err = unix.ECONNRESET // the server hung up instead of answering
+			err = unix.ECONNRESET // the server closed the connection instead of answering
 		}
 		if err != nil {
 			return nil, fmt.Errorf("receive from %s: %w", s.remote, err)

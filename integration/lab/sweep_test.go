@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// gone is a process id that Linux never gives: it is over the largest limit.
+// gone is a process id above the largest possible limit.
 const gone = 1<<22 + 1
 
-func TestAbandonedIsOnlyWhatEndedProcessesLeft(t *testing.T) {
+func TestAbandonedMatchesOnlyEndedProcesses(t *testing.T) {
 	for name, want := range map[string]bool{
 		fmt.Sprintf("demo-%d-pod-1", gone):        true,
 		fmt.Sprintf("demo-%d-pod-1", os.Getpid()): false,
@@ -26,7 +26,7 @@ func TestAbandonedIsOnlyWhatEndedProcessesLeft(t *testing.T) {
 	}
 }
 
-func TestNewRemovesWhatAKilledProcessLeft(t *testing.T) {
+func TestNewRemovesNamespacesOfAKilledProcess(t *testing.T) {
 	if err := Missing(); err != nil {
 		if os.Getenv("KUBE_VMAP_REQUIRE_KERNEL") != "" {
 			t.Fatal(err)

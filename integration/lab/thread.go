@@ -9,32 +9,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errLeft says that a function ended its goroutine, as testing.T.FailNow does.
+// errLeft is returned if a function ended its goroutine, as testing.T.FailNow does.
 var errLeft = errors.New("the function did not return")
 
-// aside runs enter and then fn on an operating system thread which nobody else
-// uses meanwhile, and which gets its network namespace back afterwards. It runs
-// in a goroutine of its own, so that a thread that cannot be brought back can be
-// thrown away without taking the caller along.
-func aside(enter, fn func() error) error {
+// onThread runs enter and then fn on an operating system thread that runs nothing
+// else meanwhile, and that returns to its network namespace afterwards. It runs in a
+// goroutine of its own: a thread that cannot return is discarded with its goroutine,
+// and the caller continues.
+func onThread(enter, fn func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		err := errLeft
 		defer func() { done <- err }()
-		err = detour(enter, fn)
+		err = switchThread(enter, fn)
 	}()
 	return <-done
 }
 
-// detour leaves its goroutine locked to the thread if the thread is not where it
-// was: the runtime ends such a thread with the goroutine.
-func detour(enter, fn func() error) (err error) {
+// switchThread leaves its goroutine locked to the thread if the thread cannot return
+// to its namespace: the runtime ends such a thread with the goroutine.
+func switchThread(enter, fn func() error) (err error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
-		// The main thread cannot be thrown away. As long as this goroutine keeps it,
-		// the next one gets another.
+		// The main thread cannot be discarded. While this goroutine holds it, the next
+		// one gets another thread.
 		defer runtime.UnlockOSThread()
-		return aside(enter, fn)
+		return onThread(enter, fn)
 	}
 	home, err := netns.Get()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// retry repeats a call on the socket, each time after waiting for an event,
-// until it neither would block nor was interrupted.
+// retry repeats a call on the socket while it would block or was interrupted, and
+// waits for an event before each repetition.
 func (s *socket) retry(event int16, deadline time.Time, call func() (int, error)) (int, error) {
 	for {
 		n, err := call()

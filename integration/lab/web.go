@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// DialContext is net.Dialer's, from the host. The address must be numeric: names
-// would be looked up from elsewhere.
+// DialContext is net.Dialer.DialContext in the host's namespace. The address must be
+// numeric: names would be resolved outside of it.
 func (h *Host) DialContext(ctx context.Context, network, address string) (c net.Conn, err error) {
 	err = h.Do(func() (err error) {
 		var d net.Dialer
@@ -20,8 +20,8 @@ func (h *Host) DialContext(ctx context.Context, network, address string) (c net.
 	return c, err
 }
 
-// Get fetches a URL with a numeric address over a connection of its own and
-// returns the body, whatever the status.
+// Get fetches a URL with a numeric address over a new connection and returns the
+// body, whatever the status.
 func (h *Host) Get(url string, timeout time.Duration) (string, error) {
 	client := http.Client{
 		Transport: &http.Transport{DialContext: h.DialContext, DisableKeepAlives: true},

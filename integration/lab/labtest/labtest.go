@@ -8,8 +8,8 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// RequireVariable is the environment variable which, if not empty, makes tests
-// fail that would be skipped for what the machine lacks.
+// RequireVariable is the environment variable which, if not empty, makes tests fail
+// instead of being skipped because the machine lacks something.
 const RequireVariable = "KUBE_VMAP_REQUIRE_KERNEL"
 
 // New builds a lab that is closed with the test. It skips the test if the
@@ -34,8 +34,8 @@ func New(t testing.TB, o lab.Options) *lab.Lab {
 	return l
 }
 
-// Alone makes a [lab.Alone] that is closed with the test, which it skips or fails
-// as [New] does.
+// Alone returns a [lab.Alone] that is closed with the test. It skips or fails the
+// test as [New] does.
 func Alone(t testing.TB) *lab.Host {
 	t.Helper()
 	Require(t)
@@ -60,12 +60,12 @@ func Require(t testing.TB) {
 	}
 }
 
-// Lacking skips the test, or fails it if [RequireVariable] is set: the machine
-// lacks what err says.
+// Lacking skips the test because the machine lacks something, which err describes, or
+// fails it if [RequireVariable] is set.
 func Lacking(t testing.TB, err error) {
 	t.Helper()
 	if os.Getenv(RequireVariable) != "" {
-		t.Fatalf("cannot run, and %s forbids to skip: %v", RequireVariable, err)
+		t.Fatalf("cannot run, and %s is set: %v", RequireVariable, err)
 	}
 	t.Skipf("SKIPPED, NOTHING TESTED: %v", err)
 }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// ChunkType tells what a chunk is (RFC 9260, 3.2).
+// ChunkType is the type of a chunk (RFC 9260, 3.2).
 type ChunkType uint8
 
-// The chunk types in use here.
+// The chunk types that this package uses.
 const (
 	TypeData       ChunkType = 0
 	TypeInit       ChunkType = 1
@@ -20,13 +20,12 @@ const (
 )
 
 const (
-	// flagsWhole marks DATA that is no fragment: its beginning and its end.
+	// flagsWhole marks DATA that is not fragmented: both its beginning and its end.
 	flagsWhole = 0x03
 	// flagReflected marks an ABORT whose verification tag is that of the packet it
 	// answers.
 	flagReflected = 0x01
-	// window is the receiver window we announce, in bytes; the RFC asks for 1500
-	// at least.
+	// window is the advertised receiver window in bytes, at least 1500 by the RFC.
 	window = 65536
 
 	initSize        = 16
@@ -37,12 +36,12 @@ const (
 
 // Init is the value of an INIT or INIT ACK chunk (RFC 9260, 3.3.2 and 3.3.3).
 type Init struct {
-	Tag    uint32 // the sender wants to find it in every packet it gets; not 0
+	Tag    uint32 // expected by the sender in every packet to it; not 0
 	TSN    uint32 // number of the sender's first DATA chunk
 	Cookie []byte // the state cookie; INIT ACK only
 }
 
-// Chunk encodes the value as a chunk of type t: INIT or INIT ACK.
+// Chunk returns the value as a chunk of type t: INIT or INIT ACK.
 func (i Init) Chunk(t ChunkType) Chunk {
 	b := make([]byte, 0, initSize+chunkHeaderSize+len(i.Cookie))
 	b = binary.BigEndian.AppendUint32(b, i.Tag)
@@ -58,8 +57,8 @@ func (i Init) Chunk(t ChunkType) Chunk {
 	return Chunk{Type: t, Value: b}
 }
 
-// DecodeInit reads the value of an INIT or INIT ACK chunk. Parameters other
-// than the cookie are passed over.
+// DecodeInit decodes the value of an INIT or INIT ACK chunk. It ignores parameters
+// other than the cookie.
 func DecodeInit(c Chunk) (Init, error) {
 	b := c.Value
 	if len(b) < initSize {
@@ -79,25 +78,24 @@ func DecodeInit(c Chunk) (Init, error) {
 	return i, nil
 }
 
-// Data is the value of a DATA chunk that carries a whole message
-// (RFC 9260, 3.3.1).
+// Data is the value of a DATA chunk with a whole message (RFC 9260, 3.3.1).
 type Data struct {
 	TSN      uint32 // counts the sender's DATA chunks
 	Sequence uint16 // counts the messages of the stream
 	Payload  []byte
 }
 
-// Chunk encodes the value as a chunk.
+// Chunk returns the value as a chunk.
 func (d Data) Chunk() Chunk {
 	b := make([]byte, 0, dataSize+len(d.Payload))
 	b = binary.BigEndian.AppendUint32(b, d.TSN)
 	b = binary.BigEndian.AppendUint16(b, 0) // stream
 	b = binary.BigEndian.AppendUint16(b, d.Sequence)
-	b = binary.BigEndian.AppendUint32(b, 0) // payload protocol: none named
+	b = binary.BigEndian.AppendUint32(b, 0) // payload protocol: unspecified
 	return Chunk{Type: TypeData, Flags: flagsWhole, Value: append(b, d.Payload...)}
 }
 
-// DecodeData reads the value of a DATA chunk.
+// DecodeData decodes the value of a DATA chunk.
 func DecodeData(c Chunk) (Data, error) {
 	if len(c.Value) < dataSize {
 		return Data{}, fmt.Errorf("decode DATA: %w", errShort)
@@ -109,7 +107,7 @@ func DecodeData(c Chunk) (Data, error) {
 	}, nil
 }
 
-// sack acknowledges all DATA up to tsn (RFC 9260, 3.3.4).
+// sack returns a chunk that acknowledges all DATA up to tsn (RFC 9260, 3.3.4).
 func sack(tsn uint32) Chunk {
 	b := binary.BigEndian.AppendUint32(nil, tsn)
 	b = binary.BigEndian.AppendUint32(b, window)
@@ -117,7 +115,7 @@ func sack(tsn uint32) Chunk {
 	return Chunk{Type: TypeSack, Value: b}
 }
 
-// userAbort ends an association on its user's wish (RFC 9260, 3.3.10.12).
+// userAbort returns a chunk that ends an association (RFC 9260, 3.3.10.12).
 func userAbort() Chunk {
 	b := binary.BigEndian.AppendUint16(nil, causeUserAbort)
 	return Chunk{Type: TypeAbort, Value: binary.BigEndian.AppendUint16(b, chunkHeaderSize)}

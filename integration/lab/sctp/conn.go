@@ -11,28 +11,28 @@ import (
 	"time"
 )
 
-// An ABORT of the peer is to a client what a reset is in TCP.
+// For a client, an ABORT of the peer is like a reset in TCP.
 var (
 	errRefused = fmt.Errorf("refused with ABORT: %w", syscall.ECONNREFUSED)
 	errAborted = fmt.Errorf("aborted by the peer: %w", syscall.ECONNRESET)
 )
 
-// Conn is a client's association with a server. It is made with the first
-// message, so that handshake and question share packets. A Conn is for one
+// Conn is a client's association with a server. It is established with the first
+// message, so that handshake and question share packets. A Conn must be used by one
 // goroutine.
 type Conn struct {
 	ip            *net.IPConn
 	local, remote netip.AddrPort
 
-	tag, peerTag uint32 // peerTag is 0 as long as there is no association
+	tag, peerTag uint32 // peerTag is 0 while there is no association
 	tsn          uint32
 	sequence     uint16
 	buf          [maxPacket]byte
 }
 
-// Dial opens a raw socket to talk with remote, in the network namespace of the
-// calling thread; nothing is sent yet. An invalid address or port 0 in local
-// leaves the choice to the routing table or to chance. It must be closed.
+// Dial opens a raw socket to remote in the network namespace of the calling thread;
+// nothing is sent yet. With an invalid address in local, the routing table chooses
+// one; with port 0, a random one is used. The caller must close it.
 func Dial(local, remote netip.AddrPort) (*Conn, error) {
 	ip, err := net.DialIP(network(remote.Addr()), ipAddr(local.Addr()), ipAddr(remote.Addr()))
 	if err != nil {
@@ -59,18 +59,18 @@ func ipAddr(a netip.Addr) *net.IPAddr {
 	return &net.IPAddr{IP: a.AsSlice()}
 }
 
-// lastPort begins at random, so that two processes rarely meet.
+// lastPort has a random start, so that two processes rarely use the same ports.
 var lastPort = rand.Uint32()
 
-// ephemeral picks a port of the kernel's usual range. Nobody hands out ports to
-// raw sockets; a process never takes the same one twice in a row of 28,000.
+// ephemeral returns a port of the kernel's usual range. The kernel does not assign
+// ports to raw sockets. A process does not repeat a port within 28,000 calls.
 func ephemeral() uint16 { return uint16(32768 + atomic.AddUint32(&lastPort, 1)%28000) }
 
-// Send sends a message, after making the association if there is none. It
-// returns the local address and port. The error wraps ECONNREFUSED if the
-// peer, or somebody on the way, refuses, ECONNRESET if the peer aborts an
-// association, another errno for other ICMP errors, and os.ErrDeadlineExceeded
-// if nothing came until the deadline.
+// Send sends a message, after establishing the association if there is none. It
+// returns the local address and port. The error wraps ECONNREFUSED if the peer or a
+// host on the path refuses, ECONNRESET if the peer aborts an association, another
+// errno for other ICMP errors, and os.ErrDeadlineExceeded if nothing came before the
+// deadline.
 func (c *Conn) Send(message []byte, deadline time.Time) (netip.AddrPort, error) {
 	if err := c.ip.SetDeadline(deadline); err != nil {
 		return c.local, err
@@ -89,7 +89,7 @@ func (c *Conn) Send(message []byte, deadline time.Time) (netip.AddrPort, error) 
 	return c.local, c.write(c.peerTag, append(chunks, data.Chunk())...)
 }
 
-// initiate sends INIT and turns the INIT ACK into the COOKIE ECHO to answer it.
+// initiate sends INIT and returns the COOKIE ECHO for the INIT ACK.
 func (c *Conn) initiate() (Chunk, error) {
 	if err := c.write(0, Init{Tag: c.tag, TSN: c.tsn}.Chunk(TypeInit)); err != nil {
 		return Chunk{}, err
@@ -120,7 +120,7 @@ func (c *Conn) Receive(deadline time.Time) ([]byte, error) {
 	return data.Payload, err
 }
 
-// await reads packets until one of ours has a chunk of type t.
+// await reads packets until one of this association has a chunk of type t.
 func (c *Conn) await(t ChunkType) (Chunk, error) {
 	for {
 		n, _, err := c.ip.ReadFromIP(c.buf[:])
@@ -140,8 +140,8 @@ func (c *Conn) await(t ChunkType) (Chunk, error) {
 	}
 }
 
-// owns tells our packets from those of other clients and of servers in the same
-// network namespace.
+// owns reports whether a packet belongs to this association, and not to other clients
+// and servers in the same network namespace.
 func (c *Conn) owns(p Packet) bool {
 	if p.Source != c.remote.Port() || p.Destination != c.local.Port() {
 		return false
@@ -151,7 +151,7 @@ func (c *Conn) owns(p Packet) bool {
 	return p.Tag == c.tag || reflected
 }
 
-// aborted is the end of the association; the next message would make a new one.
+// aborted ends the association; the next message would establish a new one.
 func (c *Conn) aborted() error {
 	if c.peerTag == 0 {
 		return errRefused
@@ -165,20 +165,20 @@ func (c *Conn) write(tag uint32, chunks ...Chunk) error {
 	b := p.Encode()
 	_, err := c.ip.Write(b)
 	if err == nil || errors.Is(err, syscall.EPERM) {
-		// With EPERM the kernel tells that its own filter stopped the packet. As for
-		// any other filter, whether it refuses or is silent remains to be seen.
+		// EPERM means that a filter of the same host dropped the packet. As with other
+		// filters, the answer shows whether it also rejects.
 		return nil
 	}
 	if err := c.settle(err); err != nil {
 		return err
 	}
-	// The error was about somebody else's packet, and it is told once.
+	// The error was about a packet of another socket. The kernel reports it once.
 	_, err = c.ip.Write(b)
 	return err
 }
 
-// settle decides what a socket error means to this association: an ICMP error
-// is returned as its errno if it is about one of our packets, else forgotten.
+// settle handles a socket error: it returns the errno of an ICMP error if it is about
+// a packet of this association, and ignores it otherwise.
 func (c *Conn) settle(err error) error {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -190,7 +190,7 @@ func (c *Conn) settle(err error) error {
 	return queuedError(c.ip, c.local.Port(), c.remote.Port())
 }
 
-// fromICMP tells the errors that the kernel makes of ICMP messages.
+// fromICMP reports whether the kernel returns the error for ICMP messages.
 func fromICMP(e syscall.Errno) bool {
 	switch e {
 	case syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ENOPROTOOPT,
@@ -203,7 +203,7 @@ func fromICMP(e syscall.Errno) bool {
 // Close aborts the association, if there is one, and closes the socket.
 func (c *Conn) Close() error {
 	if c.peerTag != 0 {
-		// If it gets lost, so be it: the server trusts its memory to the lab.
+		// It may get lost: the server keeps the association until the lab closes.
 		_ = c.ip.SetDeadline(time.Now().Add(time.Second))
 		_ = c.write(c.peerTag, userAbort())
 	}

@@ -7,10 +7,10 @@ import (
 
 const cookieSize = 16
 
-var errCookie = errors.New("not a cookie of ours")
+var errCookie = errors.New("invalid cookie")
 
-// cookie is what a server will have to know about an association, given to the
-// client to keep until it proves to be there (RFC 9260, 5.1.3).
+// cookie is the server's state of an association. The client keeps it and returns it,
+// which proves that the client exists (RFC 9260, 5.1.3).
 type cookie struct {
 	tag, tsn         uint32 // the server's
 	peerTag, peerTSN uint32 // the client's

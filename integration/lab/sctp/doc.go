@@ -1,8 +1,7 @@
-// Package sctp speaks as much SCTP (RFC 9260) as one question and its answer
-// need, over raw IP sockets, so that SCTP can be tested on machines whose
-// kernel has no SCTP sockets. Connection tracking and NAT see a real
-// association: checksums, tags and the order of the chunks are what they are
-// in life.
+// Package sctp implements as much of SCTP (RFC 9260) as a question and its answer
+// need, over raw IP sockets, so that SCTP can be tested on kernels without SCTP
+// sockets. Connection tracking and NAT see a real association: checksums, tags and the
+// order of the chunks are correct.
 //
 //	client                               server
 //	INIT                          -->
@@ -17,13 +16,12 @@
 // tracking closes its entry as it does after a shutdown.
 //
 // A server whose port is closed, or that does not know the association, answers
-// with ABORT as well; its client takes that for a refusal or a reset.
+// with ABORT as well, which the client treats as a refusal or a reset.
 //
-// What is left out: retransmission (a lost packet is a question without an
-// answer), fragmentation, several streams, heartbeats, shutdown, and the
-// signature of the cookie, because everybody here is trusted.
+// Not implemented: retransmission (a lost packet is a question without an answer),
+// fragmentation, multiple streams, heartbeats, shutdown, and the signature of the
+// cookie, because all hosts of a lab are trusted.
 //
-// Packets and chunks ([Packet], [Init], [Data]) and what a server answers
-// ([Responder]) are values and functions of values; [Conn] and [Listener] are
-// the I/O.
+// Packets, chunks ([Packet], [Init], [Data]) and the server's state machine
+// ([Responder]) do no I/O; [Conn] and [Listener] do.
 package sctp

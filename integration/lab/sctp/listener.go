@@ -8,23 +8,23 @@ import (
 	"os"
 )
 
-// ErrKernel says that the kernel has SCTP itself: it would abort every
-// association it does not know of, that is, ours.
-var ErrKernel = errors.New("the kernel's own SCTP is in the way")
+// ErrKernel is returned if the kernel's SCTP module is loaded: it would abort every
+// association that is not its own.
+var ErrKernel = errors.New("the kernel's SCTP module is loaded")
 
-// maxPacket is more than a link of the usual MTU delivers.
+// maxPacket is more than a link with the usual MTU delivers.
 const maxPacket = 4096
 
 // Listener receives every SCTP packet for one local address and answers with a
-// [Responder], which opens and closes ports. One address must not have two
-// listeners: each would refuse the ports of the other.
+// [Responder], which opens and closes ports. An address must not have two listeners:
+// each would refuse the ports of the other.
 type Listener struct {
 	Responder
 	conn *net.IPConn
 }
 
 // Listen opens a raw socket on addr, in the network namespace of the calling
-// thread. It must be closed.
+// thread. The caller must close it.
 func Listen(addr netip.Addr) (*Listener, error) {
 	if _, err := os.Stat("/proc/thread-self/net/sctp"); err == nil {
 		return nil, fmt.Errorf("listen for SCTP on %s: %w", addr, ErrKernel)
@@ -39,7 +39,7 @@ func Listen(addr netip.Addr) (*Listener, error) {
 	return &Listener{conn: conn}, nil
 }
 
-// Serve answers packets until the listener is closed, which is no error.
+// Serve answers packets until the listener is closed, and then returns nil.
 func (l *Listener) Serve() error {
 	buf := make([]byte, maxPacket)
 	for {
@@ -54,8 +54,7 @@ func (l *Listener) Serve() error {
 	}
 }
 
-// answer has nobody to tell of an error: to the client, an answer that cannot be
-// sent is one that got lost.
+// answer ignores errors: an answer that cannot be sent is like a lost packet.
 func (l *Listener) answer(b []byte, from *net.IPAddr) {
 	p, err := Decode(b)
 	if err != nil {
@@ -67,5 +66,5 @@ func (l *Listener) answer(b []byte, from *net.IPAddr) {
 	}
 }
 
-// Close closes the socket, and by it ends [Listener.Serve].
+// Close closes the socket, which ends [Listener.Serve].
 func (l *Listener) Close() error { return l.conn.Close() }

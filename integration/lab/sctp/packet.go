@@ -15,24 +15,24 @@ const (
 	chunkHeaderSize = 4
 )
 
-// ErrChecksum says that a packet's CRC32c does not fit its content.
+// ErrChecksum is returned for a packet whose CRC32c does not match its content.
 var ErrChecksum = errors.New("wrong checksum")
 
 var (
 	errShort  = errors.New("shorter than its header")
-	errLength = errors.New("chunk length does not fit the packet")
+	errLength = errors.New("chunk length exceeds the packet")
 )
 
 // castagnoli is the polynomial of RFC 9260, appendix A.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Packet is an SCTP packet: the common header (RFC 9260, 3.1) and its chunks.
-// The checksum is none of its fields: encoding computes it, decoding checks it.
+// The checksum is not a field: encoding computes it, decoding checks it.
 type Packet struct {
 	Source      uint16 // port
 	Destination uint16 // port
-	// Tag is the verification tag: what the receiver chose when the association
-	// was made, or 0 in a packet with an INIT.
+	// Tag is the verification tag, which the receiver chose when the association was
+	// established, or 0 in a packet with an INIT.
 	Tag    uint32
 	Chunks []Chunk
 }
@@ -44,7 +44,7 @@ type Chunk struct {
 	Value []byte // without the padding
 }
 
-// Encode is the packet as it goes into an IP packet, with its checksum.
+// Encode returns the payload of an IP packet, with checksum.
 func (p Packet) Encode() []byte {
 	b := make([]byte, headerSize, 256)
 	binary.BigEndian.PutUint16(b[0:], p.Source)
@@ -64,8 +64,8 @@ func (c Chunk) append(b []byte) []byte {
 	return append(b, make([]byte, padding(len(c.Value)))...)
 }
 
-// Decode reads a packet. The values of its chunks are parts of b. The error
-// wraps [ErrChecksum] if the checksum is wrong.
+// Decode decodes a packet. The values of its chunks are slices of b. The error wraps
+// [ErrChecksum] if the checksum is wrong.
 func Decode(b []byte) (Packet, error) {
 	if len(b) < headerSize {
 		return Packet{}, fmt.Errorf("decode packet of %d bytes: %w", len(b), errShort)
@@ -102,7 +102,7 @@ func decodeChunks(b []byte) ([]Chunk, error) {
 	return chunks, nil
 }
 
-// Find returns the packet's first chunk of a type, and whether there is one.
+// Find returns the packet's first chunk of a type.
 func (p Packet) Find(t ChunkType) (Chunk, bool) {
 	for _, c := range p.Chunks {
 		if c.Type == t {
@@ -112,7 +112,7 @@ func (p Packet) Find(t ChunkType) (Chunk, bool) {
 	return Chunk{}, false
 }
 
-// checksum is the CRC32c of a packet, its checksum field taken as 0.
+// checksum returns the CRC32c of a packet, with 0 in its checksum field.
 func checksum(b []byte) uint32 {
 	var zero [4]byte
 	sum := crc32.Update(0, castagnoli, b[:8])
@@ -120,5 +120,5 @@ func checksum(b []byte) uint32 {
 	return crc32.Update(sum, castagnoli, b[headerSize:])
 }
 
-// padding is how many bytes are missing to a multiple of four.
+// padding returns the number of bytes to the next multiple of four.
 func padding(n int) int { return -n & 3 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Vectors of RFC 3720, B.4, which uses the same CRC.
-func TestChecksumIsThatOfTheRFC(t *testing.T) {
+// The vectors are from RFC 3720, B.4, which uses the same CRC.
+func TestChecksumMatchesRFC3720(t *testing.T) {
 	zeros, increasing := make([]byte, 32), make([]byte, 32)
 	for i := range increasing {
 		increasing[i] = byte(i)
@@ -39,7 +39,7 @@ var samples = []Packet{
 	}},
 }
 
-func TestDecodeUndoesEncode(t *testing.T) {
+func TestDecodeReversesEncode(t *testing.T) {
 	for _, want := range samples {
 		got, err := Decode(want.Encode())
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -81,8 +81,8 @@ func TestDecodeRefusesBrokenChunks(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that any packet is refused, or means the same after it was
-// written again.
+// FuzzDecode checks that a packet is either refused, or unchanged after encoding and
+// decoding it again.
 func FuzzDecode(f *testing.F) {
 	for _, p := range samples {
 		f.Add(p.Encode())
@@ -114,12 +114,12 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// sameInit takes an empty cookie for none.
+// sameInit treats an empty cookie as none.
 func sameInit(a, b Init) bool {
 	return a.Tag == b.Tag && a.TSN == b.TSN && string(a.Cookie) == string(b.Cookie)
 }
 
-// sealed gives a packet the right checksum.
+// sealed sets the checksum of a packet.
 func sealed(b []byte) []byte {
 	binary.LittleEndian.PutUint32(b[8:], checksum(b))
 	return b

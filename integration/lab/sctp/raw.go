@@ -10,7 +10,7 @@ import (
 	"kube-vmap/integration/lab/internal/errqueue"
 )
 
-// network names raw SCTP sockets of an address's family to package net.
+// network returns the name of raw SCTP sockets in package net.
 func network(a netip.Addr) string {
 	if a.Is4() {
 		return "ip4:132"
@@ -18,9 +18,8 @@ func network(a netip.Addr) string {
 	return "ip6:132"
 }
 
-// leaveChecksum keeps the kernel from writing an Internet checksum of its own
-// into packets. Only raw IPv6 sockets do such a thing, on request; saying no
-// aloud makes it certain.
+// leaveChecksum makes sure that the kernel does not write an Internet checksum into
+// packets. Only raw IPv6 sockets do that, on request.
 func leaveChecksum(conn *net.IPConn, a netip.Addr) error {
 	if a.Is4() {
 		return nil
@@ -30,14 +29,14 @@ func leaveChecksum(conn *net.IPConn, a netip.Addr) error {
 	})
 }
 
-// wantErrors asks for ICMP errors with the packet each is about. Without, a raw
-// socket, which knows no ports, would report the errors of all clients that
-// talk to the same address.
+// wantErrors enables ICMP errors with the packet that each is about. Otherwise a raw
+// socket, which has no port, would report the errors of all clients of the same
+// address.
 func wantErrors(conn *net.IPConn, a netip.Addr) error {
 	return control(conn, func(fd int) error { return errqueue.Set(fd, a, 1) })
 }
 
-// queuedError empties the socket's error queue and returns what ICMP said about
+// queuedError empties the socket's error queue and returns the ICMP error about
 // packets from port local to port remote, or nil.
 func queuedError(conn *net.IPConn, local, remote uint16) error {
 	return control(conn, func(fd int) (found error) {

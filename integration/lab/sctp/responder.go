@@ -7,19 +7,19 @@ import (
 	stdsync "sync"
 )
 
-// Handler answers a message of a peer. It is called by one goroutine at a time.
+// Handler answers a message of a peer. It is not called concurrently.
 type Handler func(peer netip.AddrPort, question []byte) (answer []byte)
 
-// Responder is the server's side of the protocol for one local address, without
-// I/O: packet in, packet out. Its zero value has no open port. All methods may
-// be called at the same time.
+// Responder is the server's side of the protocol for one local address, without I/O:
+// packet in, packet out. Its zero value has no open port. All methods may be called
+// concurrently.
 type Responder struct {
 	mu           stdsync.Mutex
-	ports        map[uint16]Handler // nil for a port that was open once
+	ports        map[uint16]Handler // nil for a port that was closed
 	associations map[flow]*association
 }
 
-// flow is what the packets of an association have in common.
+// flow identifies the packets of an association.
 type flow struct {
 	peer netip.AddrPort
 	port uint16
@@ -30,7 +30,7 @@ type association struct {
 	sequence uint16
 }
 
-// Open lets handle answer what comes to port, in place of what did before.
+// Open makes handle answer messages to port, instead of an earlier handler.
 func (r *Responder) Open(port uint16, handle Handler) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,8 +41,8 @@ func (r *Responder) Open(port uint16, handle Handler) {
 	r.ports[port] = handle
 }
 
-// Refuse closes a port: new associations are refused, and those that exist are
-// aborted when their client says something.
+// Refuse closes a port: new associations are refused, and existing ones are aborted
+// when their client sends something.
 func (r *Responder) Refuse(port uint16) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,9 +52,8 @@ func (r *Responder) Refuse(port uint16) {
 	}
 }
 
-// Answer tells what to send to the sender of p, and whether to send anything. A
-// packet that is not for a server, or belongs to no association, gets no
-// answer: on a raw socket the packets of clients come by as well.
+// Answer returns the packet to send to the sender of p, if any. Packets that are not
+// for a server get no answer: a raw socket receives the packets of clients as well.
 func (r *Responder) Answer(from netip.Addr, p Packet) (Packet, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,10 +120,10 @@ func (r *Responder) data(f flow, tag uint32, c Chunk, out *Packet) {
 	out.Chunks = append(out.Chunks, sack(question.TSN), answer.Chunk())
 }
 
-// outOfTheBlue aborts an association that is unknown here (RFC 9260, 8.4, 8). It
-// has no tag but the sender's own to give.
+// outOfTheBlue aborts an unknown association (RFC 9260, 8.4, 8). The only tag it can
+// use is the sender's own.
 func (r *Responder) outOfTheBlue(f flow, tag uint32, out *Packet) {
-	if _, known := r.ports[f.port]; known { // else it is the port of a client
+	if _, known := r.ports[f.port]; known { // otherwise it is the port of a client
 		out.Tag = tag
 		out.Chunks = append(out.Chunks, Chunk{Type: TypeAbort, Flags: flagReflected})
 	}
@@ -136,5 +135,5 @@ func (r *Responder) abort(f flow, tag uint32) {
 	}
 }
 
-// newTag is a random tag; 0 has a meaning of its own.
+// newTag returns a random tag other than 0, which is reserved.
 func newTag() uint32 { return rand.Uint32N(1<<32-1) + 1 }

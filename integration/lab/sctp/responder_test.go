@@ -11,7 +11,7 @@ func echo(peer netip.AddrPort, question []byte) []byte {
 	return []byte(peer.String() + " asked " + string(question))
 }
 
-// toServer is a packet from the client to port 80.
+// toServer returns a packet from the client to port 80.
 func toServer(tag uint32, chunks ...Chunk) Packet {
 	return Packet{Source: client.Port(), Destination: 80, Tag: tag, Chunks: chunks}
 }
@@ -30,12 +30,12 @@ func ask(t *testing.T, r *Responder, p Packet, types ...ChunkType) Packet {
 		}
 	}
 	if ok && (out.Source != 80 || out.Destination != client.Port() || out.Tag != 7) {
-		t.Fatalf("addressed to somebody else: %+v", out)
+		t.Fatalf("addressed to another client: %+v", out)
 	}
 	return out
 }
 
-// associate goes through the handshake and asks the first question.
+// associate completes the handshake and asks the first question.
 func associate(t *testing.T, r *Responder) (tag uint32) {
 	t.Helper()
 	out := ask(t, r, toServer(0, Init{Tag: 7, TSN: 100}.Chunk(TypeInit)), TypeInitAck)
@@ -68,7 +68,7 @@ func TestResponderAnswersUntilAborted(t *testing.T) {
 	}
 }
 
-func TestResponderAbortsWhatItDoesNotKnow(t *testing.T) {
+func TestResponderAbortsUnknownAssociations(t *testing.T) {
 	var r Responder
 	r.Open(80, echo)
 	tag := associate(t, &r)
@@ -79,7 +79,7 @@ func TestResponderAbortsWhatItDoesNotKnow(t *testing.T) {
 	}
 	toClient := Packet{Source: 80, Destination: client.Port(), Tag: tag, Chunks: []Chunk{Data{}.Chunk()}}
 	if out, ok := r.Answer(client.Addr(), toClient); ok {
-		t.Errorf("answered what is for a client: %+v", out)
+		t.Errorf("answered a packet to a client: %+v", out)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestResponderRefusesClosedPort(t *testing.T) {
 	ask(t, &r, initiate, TypeAbort)
 }
 
-func TestResponderIgnoresWhatIsNotItsOwn(t *testing.T) {
+func TestResponderIgnoresPacketsOfOthers(t *testing.T) {
 	var r Responder
 	r.Open(80, echo)
 	tag := associate(t, &r)
@@ -101,7 +101,7 @@ func TestResponderIgnoresWhatIsNotItsOwn(t *testing.T) {
 		"question with a wrong tag": toServer(tag+1, Data{}.Chunk()),
 		"abort with a wrong tag":    toServer(tag+1, userAbort()),
 		"cookie with a wrong tag":   toServer(tag, Chunk{Type: TypeCookieEcho, Value: cookie{tag: tag + 1}.encode()}),
-		"cookie of somebody else":   toServer(tag, Chunk{Type: TypeCookieEcho, Value: []byte("somebody else's")}),
+		"cookie of another server":  toServer(tag, Chunk{Type: TypeCookieEcho, Value: []byte("another server")}),
 		"answer to a client":        toServer(tag, Init{Tag: 7}.Chunk(TypeInitAck)),
 		"INIT without a tag":        toServer(0, Init{}.Chunk(TypeInit)),
 	} {

@@ -1,6 +1,5 @@
-// Package errqueue reads what ICMP said about a socket's packets, from the queue
-// that the kernel keeps beside the socket's data on request (IP_RECVERR in
-// ip(7), IPV6_RECVERR in ipv6(7)).
+// Package errqueue reads ICMP errors about a socket's packets from the socket's error
+// queue (IP_RECVERR in ip(7), IPV6_RECVERR in ipv6(7)).
 package errqueue
 
 import (
@@ -11,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Set switches the queue of a socket on or off; off empties it. remote tells the
-// family.
+// Set enables (1) or disables (0) the queue of a socket; disabling empties it. The
+// family is that of remote.
 func Set(fd int, remote netip.Addr, on int) error {
 	if remote.Is4() {
 		return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_RECVERR, on)
@@ -23,12 +22,13 @@ func Set(fd int, remote netip.Addr, on int) error {
 // Error is one message of the queue.
 type Error struct {
 	Errno syscall.Errno
-	// About is the beginning of the packet that caused it, from the transport
+	// About is the beginning of the packet that caused the error, from the transport
 	// header on.
 	About []byte
 }
 
-// Next takes the oldest message, without waiting. ok is false if there is none.
+// Next removes and returns the oldest message, without waiting. ok is false if there
+// is none.
 func Next(fd int) (e Error, ok bool) {
 	data, control := make([]byte, 64), make([]byte, 256)
 	n, size, _, _, err := unix.Recvmsg(fd, data, control, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
