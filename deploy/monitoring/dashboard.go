@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// selector is what every query asks for: of kube-vmap, and of what is chosen on top
-// of the page. A cluster's label need not be there.
+// selector has the labels that every query selects: kube-vmap's job and the variables of
+// the dashboard. The label cluster is optional.
 const selector = `job="kube-vmap", cluster=~"$cluster", instance=~"$instance"`
 
-// object is one of JSON; its fields are written in the order of the alphabet.
+// An object is a JSON object; its fields are written in alphabetical order.
 type object = map[string]any
 
-// dashboard is the whole of it, as Grafana 12 writes it (schema 41). Older ones read
-// what they know, newer ones bring it up to date.
+// dashboard returns the dashboard in the form of Grafana 12 (schema 41). Older versions
+// ignore what they do not know, newer ones migrate it.
 func dashboard() ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -22,7 +22,7 @@ func dashboard() ([]byte, error) {
 	e.SetEscapeHTML(false)
 	err := e.Encode(object{
 		"uid": "kube-vmap", "title": "kube-vmap", "tags": []string{"kube-vmap", "kubernetes"},
-		"description":   "What kube-vmap does on the nodes of a cluster, and what keeps it from doing it.",
+		"description":   "kube-vmap on the nodes of a cluster: health, latency, connections and problems.",
 		"schemaVersion": 41, "editable": true, "graphTooltip": 1, // one crosshair in all panels
 		"refresh": "30s", "time": object{"from": "now-1h", "to": "now"}, "timezone": "",
 		"templating":  object{"list": variables()},
@@ -33,13 +33,13 @@ func dashboard() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// variables are what can be chosen on top of the page.
+// variables returns the variables at the top of the dashboard.
 func variables() []object {
 	query := func(name, label, of string) object {
 		return object{
 			"name": name, "label": label, "type": "query", "datasource": datasource(),
 			"query":      object{"query": of, "refId": name, "qryType": 1},
-			"definition": of, "refresh": 2, "sort": 1, // look again when the time changes
+			"definition": of, "refresh": 2, "sort": 1, // refresh when the time range changes
 			"multi": true, "includeAll": true, "allValue": ".*",
 			"current": object{"text": []string{"All"}, "value": []string{"$__all"}}, "options": []object{},
 		}
@@ -56,10 +56,10 @@ func variables() []object {
 
 func datasource() object { return object{"type": "prometheus", "uid": "${datasource}"} }
 
-// columns is how wide Grafana's grid is.
+// columns is the width of Grafana's grid.
 const columns = 24
 
-// arranged are rows and their panels with their places on the grid.
+// arranged returns rows and panels with their positions on the grid.
 func arranged(rows []row) []object {
 	var out []object
 	y := 0
@@ -85,7 +85,7 @@ func arranged(rows []row) []object {
 	return out
 }
 
-// object is a panel as Grafana has it, but for its place.
+// object returns the panel in Grafana's form, without its position.
 func (p panel) object() object {
 	defaults := object{"unit": p.unit, "min": 0}
 	var options object
@@ -115,7 +115,7 @@ func (p panel) object() object {
 	return o
 }
 
-// targets are the queries of a panel.
+// targets returns the panel's queries in Grafana's form.
 func (p panel) targets() []object {
 	var out []object
 	for i, q := range p.queries {
@@ -132,7 +132,7 @@ func (p panel) targets() []object {
 	return out
 }
 
-// thresholds colour a number of what should be none.
+// thresholds returns the colours of a number: red from 1 on if it should be zero.
 func (p panel) thresholds() object {
 	steps := []object{{"color": "text", "value": nil}}
 	if p.none {
@@ -141,7 +141,7 @@ func (p panel) thresholds() object {
 	return object{"mode": "absolute", "steps": steps}
 }
 
-// size is how many columns wide and units high a panel is.
+// size returns the panel's width in columns and its height in Grafana's units.
 func (p panel) size() (w, h int) {
 	if p.kind == number {
 		return columns / 6, 4

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ruleFile is a file of rules.
+// A ruleFile is a file of rules.
 type ruleFile struct {
 	Groups []struct {
 		Name  string `json:"name"`
@@ -20,7 +20,7 @@ type ruleFile struct {
 	} `json:"groups"`
 }
 
-// rule is one that records, or one that alerts.
+// A rule is a recording or alerting rule.
 type rule struct {
 	Record      string            `json:"record"`
 	Alert       string            `json:"alert"`
@@ -30,7 +30,7 @@ type rule struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// ruleset are all rules of rules.yaml.
+// ruleset returns all rules of rules.yaml.
 func ruleset(t *testing.T) (out []rule) {
 	t.Helper()
 	var f ruleFile
@@ -39,12 +39,12 @@ func ruleset(t *testing.T) (out []rule) {
 		out = append(out, g.Rules...)
 	}
 	if len(out) == 0 {
-		t.Fatal("there are no rules")
+		t.Fatal("no rules")
 	}
 	return out
 }
 
-// board is what is looked at of the dashboard.
+// A board has the fields of the dashboard that are tested.
 type board struct {
 	Panels []struct {
 		ID      int    `json:"id"`
@@ -73,10 +73,10 @@ func theBoard(t *testing.T) (b board) {
 	return b
 }
 
-// filled is a query of the dashboard with its variables as Grafana fills them in.
+// filled replaces the variables of dashboard queries as Grafana does.
 var filled = strings.NewReplacer("$__rate_interval", "5m", "$cluster", ".*", "$instance", "a|b")
 
-// exprs are all queries by where they stand, parsed.
+// exprs returns all parsed queries by their location.
 func exprs(t *testing.T) map[string]parser.Expr {
 	t.Helper()
 	out := map[string]parser.Expr{}
@@ -106,8 +106,7 @@ func exprs(t *testing.T) map[string]parser.Expr {
 	return out
 }
 
-// fromTheTarget are labels that Prometheus adds, and cluster, which those add who have
-// more than one.
+// fromTheTarget are the labels that Prometheus adds, and cluster, which users may add.
 var fromTheTarget = []string{"job", "instance", "cluster"}
 
 func TestQueriesUseExistingMetricsAndLabels(t *testing.T) {
@@ -124,7 +123,7 @@ func TestQueriesUseExistingMetricsAndLabels(t *testing.T) {
 			case *parser.VectorSelector:
 				labels, there := known[n.Name]
 				if !there {
-					t.Errorf("%s\nthere is no metric %s", where, n.Name)
+					t.Errorf("%s\nunknown metric %s", where, n.Name)
 					return nil
 				}
 				for _, m := range n.LabelMatchers {
@@ -136,7 +135,7 @@ func TestQueriesUseExistingMetricsAndLabels(t *testing.T) {
 				labels := below(n, known)
 				for _, label := range n.Grouping {
 					if labels != nil && !slices.Contains(labels, label) && !slices.Contains(fromTheTarget, label) {
-						t.Errorf("%s\nnothing has the label %s by which it is grouped", where, label)
+						t.Errorf("%s\nno metric has the label %s that it is grouped by", where, label)
 					}
 				}
 			}
@@ -145,7 +144,7 @@ func TestQueriesUseExistingMetricsAndLabels(t *testing.T) {
 	}
 }
 
-// below are the labels of all metrics that an expression is about.
+// below returns the labels of all metrics in an expression.
 func below(e parser.Expr, known map[string][]string) (out []string) {
 	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
 		if s, ok := n.(*parser.VectorSelector); ok {
@@ -156,7 +155,7 @@ func below(e parser.Expr, known map[string][]string) (out []string) {
 	return out
 }
 
-// grouping are the labels that an expression is grouped by, inside most.
+// grouping returns the labels of an expression's innermost grouping.
 func grouping(t *testing.T, text string) (out []string) {
 	t.Helper()
 	e, err := parser.ParseExpr(text)
@@ -172,7 +171,7 @@ func grouping(t *testing.T, text string) (out []string) {
 	return out
 }
 
-// labelsOf are those that stay of a recorded metric: a quantile has no le.
+// labelsOf returns the labels of a recorded metric: a quantile has no le.
 func labelsOf(name string, labels []string) []string {
 	if strings.Contains(name, ":p99") {
 		return slices.DeleteFunc(slices.Clone(labels), func(l string) bool { return l == "le" })
@@ -190,7 +189,7 @@ func TestQueriesSelectOurJobOnly(t *testing.T) {
 			return nil
 		})
 		if !ours {
-			t.Errorf("%s\nmeans the metrics of kube-proxy, too, on nodes that have it", where)
+			t.Errorf("%s\nselects the metrics of kube-proxy, too", where)
 		}
 	}
 }

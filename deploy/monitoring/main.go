@@ -1,12 +1,11 @@
-// Command monitoring makes what can be made of the files for Prometheus and Grafana,
-// so that nothing stands in two places:
+// Command monitoring generates files for Prometheus and Grafana:
 //
-//	rules.yaml ------> prometheusrule.yaml   the same rules as an object of the operator
-//	panels.go -------> dashboard.json        what Grafana imports
+//	rules.yaml ------> prometheusrule.yaml   the same rules for the Prometheus operator
+//	panels.go -------> dashboard.json        for import into Grafana
 //
-// `make monitoring` runs it. The tests beside it hold these files, and the rest of the
-// folder, against the metrics that the proxy really has. It is a module of its own,
-// because they read PromQL with Prometheus' own parser.
+// `make monitoring` runs it. The tests compare these files, and the others in the folder,
+// with the metrics that the proxy has. It is a module of its own because they need
+// Prometheus' parser of PromQL.
 package main
 
 import (
@@ -22,29 +21,29 @@ func main() {
 	}
 }
 
-// write makes the files in a folder anew.
+// write generates the files in a folder.
 func write(folder string) error {
-	files, err := made(folder)
+	files, err := generate(folder)
 	if err != nil {
 		return err
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
-			return fmt.Errorf("write what was made: %w", err)
+			return fmt.Errorf("write generated file: %w", err)
 		}
 	}
 	return nil
 }
 
-// made are the files that are made, by name, from what is in a folder.
-func made(folder string) (map[string][]byte, error) {
+// generate returns the generated files by name, from those in a folder.
+func generate(folder string) (map[string][]byte, error) {
 	rules, err := os.ReadFile(filepath.Join(folder, "rules.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("read the rules: %w", err)
 	}
 	board, err := dashboard()
 	if err != nil {
-		return nil, fmt.Errorf("write the dashboard as JSON: %w", err)
+		return nil, fmt.Errorf("encode the dashboard: %w", err)
 	}
 	return map[string][]byte{"prometheusrule.yaml": prometheusRule(rules), "dashboard.json": board}, nil
 }

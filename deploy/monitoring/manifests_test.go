@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// monitor is what is used of a ServiceMonitor.
+// A monitor has the fields of a ServiceMonitor that are tested.
 type monitor struct {
 	Metadata struct{ Namespace string }
 	Spec     struct {
@@ -40,18 +40,18 @@ func TestServiceMonitorSelectsPodsAndSetsJob(t *testing.T) {
 		t.Errorf("the Service selects %v in %s; pods have %v in %s", service.Spec.Selector, service.Namespace, ds.Spec.Template.Labels, ds.Namespace)
 	}
 	if service.Spec.ClusterIP != corev1.ClusterIPNone {
-		t.Errorf("the Service has an address, %q, at which any node would answer", service.Spec.ClusterIP)
+		t.Errorf("the Service has the address %q, so any node could respond", service.Spec.ClusterIP)
 	}
 	if !within(m.Spec.Selector.MatchLabels, service.Labels) || fmt.Sprint(m.Spec.NamespaceSelector.MatchNames) != "["+service.Namespace+"]" {
 		t.Errorf("the monitor selects %v in %v, the Service has %v in %s",
 			m.Spec.Selector.MatchLabels, m.Spec.NamespaceSelector.MatchNames, service.Labels, service.Namespace)
 	}
 	if job := service.Labels[m.Spec.JobLabel]; job != "kube-vmap" {
-		t.Errorf("the job is %q; all rules ask for kube-vmap", job)
+		t.Errorf("the job is %q; all rules select kube-vmap", job)
 	}
 	port, e := service.Spec.Ports[0], m.Spec.Endpoints[0]
 	if port.Name != e.Port || cmp.Or(port.TargetPort.IntValue(), int(port.Port)) != 10249 || e.Path != "/metrics" {
-		t.Errorf("asked are %s %s of %+v, served /metrics at port 10249", e.Port, e.Path, port)
+		t.Errorf("scrapes %s %s of %+v, want /metrics on port 10249", e.Port, e.Path, port)
 	}
 	if !e.HonorLabels {
 		t.Error("namespace and service would not be those that connections were made to")
@@ -66,11 +66,11 @@ func TestPanelsHavePositionsAndDescriptions(t *testing.T) {
 		}
 		ids[p.ID] = true
 		if p.Type != "row" && (p.About == "" || len(p.Targets) == 0) {
-			t.Errorf("%s says nothing of itself, or shows nothing", p.Title)
+			t.Errorf("%s has no description or no query", p.Title)
 		}
 		for _, q := range p.Targets {
 			if q.Datasource["uid"] != "${datasource}" {
-				t.Errorf("%s asks %v, whatever data source is chosen", p.Title, q.Datasource)
+				t.Errorf("%s uses %v instead of the selected data source", p.Title, q.Datasource)
 			}
 		}
 		g := p.GridPos
@@ -80,7 +80,7 @@ func TestPanelsHavePositionsAndDescriptions(t *testing.T) {
 		for x := g.X; x < g.X+g.W; x++ {
 			for y := g.Y; y < g.Y+g.H; y++ {
 				if other := taken[[2]int{x, y}]; other != "" {
-					t.Fatalf("%s lies on %s", p.Title, other)
+					t.Fatalf("%s overlaps %s", p.Title, other)
 				}
 				taken[[2]int{x, y}] = p.Title
 			}
@@ -88,7 +88,7 @@ func TestPanelsHavePositionsAndDescriptions(t *testing.T) {
 	}
 }
 
-// within tells whether labels are among others, and that there are any.
+// within reports whether there are labels, and others contains them.
 func within(some, all map[string]string) bool {
 	for k, v := range some {
 		if all[k] != v {
@@ -98,7 +98,7 @@ func within(some, all map[string]string) bool {
 	return len(some) > 0
 }
 
-// yamlOf reads a manifest of which not all fields are looked at.
+// yamlOf decodes a manifest, ignoring unknown fields.
 func yamlOf(t *testing.T, file string, into any) error {
 	t.Helper()
 	text, err := yaml.YAMLToJSONStrict(read(t, file))

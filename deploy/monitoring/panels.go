@@ -2,22 +2,22 @@ package main
 
 import "slices"
 
-// row is a heading of the dashboard with what stands below it.
+// A row is a heading of the dashboard with the panels below it.
 type row struct {
 	title  string
 	panels []panel
 }
 
-// panel is one picture.
+// A panel is a graph, a number or a table.
 type panel struct {
 	kind         kind
 	title, about string
-	unit         string // by Grafana's names
-	none         bool   // a number that should be zero
+	unit         string // in Grafana's names
+	none         bool   // the number should be zero
 	queries      []query
 }
 
-// kind is how a panel shows what it knows, by Grafana's names.
+// A kind is how a panel shows its data, in Grafana's names.
 type kind string
 
 const (
@@ -26,8 +26,7 @@ const (
 	table  kind = "table"
 )
 
-// query is one of PromQL, in which $sel stands for [selector], and how its lines are
-// called.
+// A query is a PromQL query, in which $sel means [selector], and the legend of its lines.
 type query struct{ expr, legend string }
 
 func rows() []row {
@@ -36,7 +35,7 @@ func rows() []row {
 		{"From a change to the kernel", changes()},
 		{"Syncs", syncs()},
 		{"Services", services()},
-		{"What is wrong", faults()},
+		{"Problems", faults()},
 		{"Processes", processes()},
 	}
 }
@@ -46,11 +45,11 @@ func numbers() []panel {
 		return panel{kind: number, title: title, about: about, unit: "short", none: none, queries: []query{{expr, ""}}}
 	}
 	return []panel{
-		one("Nodes", "On which kube-vmap answers.", `count(kubevmap_build_info{$sel})`, false),
-		one("Nodes that do not answer", "Of those that should be asked for metrics.", `count(up{$sel} == 0) or vector(0)`, true),
+		one("Nodes", "On which kube-vmap responds.", `count(kubevmap_build_info{$sel})`, false),
+		one("Nodes that do not respond", "Of those that are scraped.", `count(up{$sel} == 0) or vector(0)`, true),
 		one("Services", "Known to a node.", `max(kubevmap_services{$sel})`, false),
-		one("Endpoints", "Programmed on a node, of all Service ports.", `max(kubevmap_endpoints{$sel})`, false),
-		one("Objects refused", "Left out or kept as they were, because of what stands in them. Their events say why.",
+		one("Endpoints", "Of all Service ports, programmed on a node.", `max(kubevmap_endpoints{$sel})`, false),
+		one("Invalid objects", "Skipped or kept in their previous state because of invalid values. Their events say why.",
 			`max(kubevmap_refused_objects{$sel})`, true),
 		one("Addresses in conflict", "Claimed by more than one Service.", `max(kubevmap_address_conflicts{$sel})`, true),
 	}
@@ -60,15 +59,15 @@ func health() []panel {
 	return []panel{
 		{
 			title: "Probes answered with 503", kind: lines, unit: "reqps",
-			about: "/healthz is for load balancers: the node should get no traffic. /livez is for the kubelet: changes have waited too long.",
+			about: "/healthz is for load balancers: they should not use the node. /livez is for kubelet: changes have been pending for too long.",
 			queries: []query{
 				{`sum by (instance) (rate(kubeproxy_proxy_healthz_total{$sel, code="503"}[$__rate_interval])) > 0`, "{{instance}} healthz"},
 				{`sum by (instance) (rate(kubeproxy_proxy_livez_total{$sel, code="503"}[$__rate_interval])) > 0`, "{{instance}} livez"},
 			},
 		},
 		{
-			title: "Time since the last sync, where changes wait", kind: lines, unit: "s",
-			about: "Empty if all is well. From 60 s on (twice the sync period), /livez fails.",
+			title: "Time since the last commit, with pending changes", kind: lines, unit: "s",
+			about: "Empty if no changes are pending. From 60 s on (twice the sync period), /livez fails.",
 			queries: []query{{
 				`max by (instance) ((time() - kubeproxy_sync_proxy_rules_last_timestamp_seconds{$sel})` +
 					` and kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{$sel} > kubeproxy_sync_proxy_rules_last_timestamp_seconds{$sel})`,
@@ -82,7 +81,7 @@ func changes() []panel {
 	return []panel{
 		{
 			title: "Programming latency", kind: lines, unit: "s",
-			about:   "From the change of a pod or Service until the kernel has it, the API's part included. Clocks of two machines are compared.",
+			about:   "From the change of a pod or Service until it is committed, including the API server's part. It compares the clocks of two machines.",
 			queries: quantiles("kubeproxy_network_programming_duration_seconds", ""),
 		},
 		{
@@ -94,16 +93,16 @@ func changes() []panel {
 			}},
 		},
 		{
-			title: "Changes seen", kind: lines, unit: "ops",
-			about: "By all nodes together.",
+			title: "Changes received", kind: lines, unit: "ops",
+			about: "By all nodes.",
 			queries: []query{
 				{`sum(rate(kubeproxy_sync_proxy_rules_service_changes_total{$sel}[$__rate_interval]))`, "Services"},
 				{`sum(rate(kubeproxy_sync_proxy_rules_endpoint_changes_total{$sel}[$__rate_interval]))`, "EndpointSlices"},
 			},
 		},
 		{
-			title: "Changes that wait", kind: lines, unit: "short",
-			about: "Seen, and not yet in the kernel.",
+			title: "Pending changes", kind: lines, unit: "short",
+			about: "Received, but not committed to the kernel.",
 			queries: []query{
 				{`sum by (instance) (kubeproxy_sync_proxy_rules_service_changes_pending{$sel}) > 0`, "{{instance}} Services"},
 				{`sum by (instance) (kubeproxy_sync_proxy_rules_endpoint_changes_pending{$sel}) > 0`, "{{instance}} EndpointSlices"},
@@ -112,7 +111,7 @@ func changes() []panel {
 	}
 }
 
-// quantiles asks for the middle and the end of a histogram.
+// quantiles returns queries for the median and the 99th percentile of a histogram.
 func quantiles(histogram, what string) []query {
 	if what != "" {
 		what += ", "
@@ -128,15 +127,15 @@ func syncs() []panel {
 	return []panel{
 		{
 			title: "Sync latency", kind: lines, unit: "s",
-			about: "Whole: everything was compared with the kernel, as at the start and after errors. Partial: changes only.",
+			about: "Full: everything is compared with the kernel, as at the start and after errors. Partial: changes only.",
 			queries: slices.Concat(
 				quantiles("kubeproxy_sync_partial_proxy_rules_duration_seconds", "partial"),
-				quantiles("kubeproxy_sync_full_proxy_rules_duration_seconds", "whole"),
+				quantiles("kubeproxy_sync_full_proxy_rules_duration_seconds", "full"),
 			),
 		},
 		{
 			title: "Kernel time", kind: lines, unit: "s",
-			about: "What the kernel took for a batch, and what it took to encode it.",
+			about: "Time to commit a batch, and to encode it.",
 			queries: slices.Concat(
 				quantiles("kubevmap_kernel_duration_seconds", "kernel"),
 				quantiles("kubevmap_encode_duration_seconds", "encoding"),
@@ -145,8 +144,8 @@ func syncs() []panel {
 		{title: "Batch size", kind: lines, unit: "bytes", about: "Sent to the kernel in a sync.", queries: quantiles("kubevmap_batch_size_bytes", "")},
 		{title: "Batch messages", kind: lines, unit: "short", about: "Netlink messages in a batch.", queries: quantiles("kubevmap_batch_messages", "")},
 		{
-			title: "What is written", kind: lines, unit: "ops",
-			about: "Elements of sets and maps; objects are tables, chains, rules, sets and maps, of which there are few.",
+			title: "Kernel changes", kind: lines, unit: "ops",
+			about: "Elements of sets and maps. Objects are tables, chains, rules, sets and maps.",
 			queries: []query{
 				{`sum by (operation) (rate(kubevmap_element_changes_total{$sel}[$__rate_interval]))`, "elements: {{operation}}"},
 				{`sum(rate(kubevmap_object_changes_total{$sel}[$__rate_interval]))`, "objects"},
@@ -154,8 +153,8 @@ func syncs() []panel {
 			},
 		},
 		{
-			title: "Syncs that fail", kind: lines, unit: "ops",
-			about: "Everything is compared and tried again after each.",
+			title: "Failed syncs", kind: lines, unit: "ops",
+			about: "After each, everything is compared with the kernel and retried.",
 			queries: []query{{
 				`sum by (instance) (rate(kubeproxy_sync_proxy_rules_nftables_sync_failures_total{$sel}[$__rate_interval])) > 0`, "{{instance}}",
 			}},
@@ -168,20 +167,20 @@ func services() []panel {
 	return []panel{
 		{
 			title: "New connections by Service", kind: lines, unit: "cps",
-			about:   "The ten Service ports with the most, of all chosen nodes together. Not there with --count-connections=false.",
+			about:   "The ten Service ports with the most, from all selected nodes. Empty with --count-connections=false.",
 			queries: []query{{`topk(10, ` + rate + `)`, "{{namespace}}/{{service}} {{port}} {{protocol}} {{ip_family}}"}},
 		},
 		{
 			title: "Service ports with the most new connections", kind: table, unit: "cps",
-			about:   "The same as a table, of the last moment.",
+			about:   "The same as a table, of the last minutes.",
 			queries: []query{{`topk(50, ` + rate + `)`, ""}},
 		},
 		{
-			title: "Counters of connections", kind: lines, unit: "short",
-			about: "In the kernel, 131,072 at most for an IP family; and what has had connections and is not served, since it would be too much.",
+			title: "Connection counters", kind: lines, unit: "short",
+			about: "In the kernel, at most 131,072 for an IP family; and series that are skipped because there are too many.",
 			queries: []query{
 				{`topk(10, kubevmap_connection_counters{$sel})`, "{{instance}} {{ip_family}}"},
-				{`kubevmap_connection_series_left_out{$sel} > 0`, "{{instance}} left out"},
+				{`kubevmap_connection_series_left_out{$sel} > 0`, "{{instance}} skipped"},
 			},
 		},
 		{
@@ -193,15 +192,15 @@ func services() []panel {
 			}},
 		},
 		{
-			title: "Flows ended", kind: lines, unit: "ops",
-			about: "Entries of connection tracking deleted because their endpoint was gone.",
+			title: "Flows deleted", kind: lines, unit: "ops",
+			about: "Connection tracking entries deleted because their endpoint was removed.",
 			queries: []query{{
 				`sum by (ip_family) (rate(kubeproxy_conntrack_reconciler_deleted_entries_total{$sel}[$__rate_interval]))`, "{{ip_family}}",
 			}},
 		},
 		{
-			title: "Time to end flows", kind: lines, unit: "s",
-			about:   "Beside the syncs, after those that leave flows to endpoints that are gone.",
+			title: "Time to delete flows", kind: lines, unit: "s",
+			about:   "After syncs that remove endpoints with flows, on another goroutine.",
 			queries: quantiles("kubeproxy_conntrack_reconciler_sync_duration_seconds", ""),
 		},
 	}
@@ -210,29 +209,29 @@ func services() []panel {
 func faults() []panel {
 	return []panel{
 		{
-			title: "Refused and in conflict", kind: lines, unit: "short",
-			about: "Objects that cannot be used and addresses with two claims, by what the nodes say at most; Service ports that a node's kernel refuses.",
+			title: "Invalid, refused and in conflict", kind: lines, unit: "short",
+			about: "Objects with invalid values and addresses claimed twice, the maximum of all nodes; Service ports that a node's kernel refuses.",
 			queries: []query{
-				{`max(kubevmap_refused_objects{$sel})`, "objects refused"},
+				{`max(kubevmap_refused_objects{$sel})`, "invalid objects"},
 				{`max(kubevmap_address_conflicts{$sel})`, "addresses in conflict"},
 				{`kubevmap_refused_service_ports{$sel} > 0`, "{{instance}} ports refused by the kernel"},
 			},
 		},
 		{
-			title: "Repairs of the tables", kind: lines, unit: "short",
-			about:   "Times that changes by other programs were undone. Not where the tables are protected.",
+			title: "Table repairs", kind: lines, unit: "short",
+			about:   "Reverted changes of other programs. Not possible where the tables are protected.",
 			queries: []query{{`sum by (instance) (increase(kubevmap_drift_repairs_total{$sel}[$__rate_interval])) > 0`, "{{instance}}"}},
 		},
 		{
-			title: "Clients that are not remembered", kind: lines, unit: "cps",
-			about: "Connections to Services with session affinity while all places were taken.",
+			title: "Clients without affinity", kind: lines, unit: "cps",
+			about: "Connections to Services with session affinity while the map was full.",
 			queries: []query{{
 				`sum by (instance, ip_family) (rate(kubevmap_affinity_full_connections_total{$sel}[$__rate_interval])) > 0`, "{{instance}} {{ip_family}}",
 			}},
 		},
 		{
 			title: "Service ports without endpoints on the node", kind: lines, unit: "short",
-			about: "Under Local policy. External: load balancers leave such nodes out. Internal: pods of the node get no answer.",
+			about: "With traffic policy Local. External: load balancers skip such nodes. Internal: pods of the node are not served.",
 			queries: []query{{
 				`sum by (instance, traffic_policy, ip_family) (kubeproxy_sync_proxy_rules_no_local_endpoints_total{$sel}) > 0`,
 				"{{instance}} {{traffic_policy}} {{ip_family}}",
@@ -244,11 +243,11 @@ func faults() []panel {
 func processes() []panel {
 	return []panel{
 		{title: "CPU", kind: lines, unit: "short", about: "Processors in use.", queries: []query{{`rate(process_cpu_seconds_total{$sel}[$__rate_interval])`, "{{instance}}"}}},
-		{title: "Memory", kind: lines, unit: "bytes", about: "Resident, without the kernel's.", queries: []query{{`process_resident_memory_bytes{$sel}`, "{{instance}}"}}},
+		{title: "Memory", kind: lines, unit: "bytes", about: "Resident, without the kernel's part.", queries: []query{{`process_resident_memory_bytes{$sel}`, "{{instance}}"}}},
 		{
-			title: "Requests to the API server", kind: lines, unit: "reqps", about: "By the status of the answer.",
+			title: "Requests to the API server", kind: lines, unit: "reqps", about: "By status of the response.",
 			queries: []query{{`sum by (code) (rate(rest_client_requests_total{$sel}[$__rate_interval]))`, "{{code}}"}},
 		},
-		{title: "Versions", kind: lines, unit: "short", about: "Nodes with each.", queries: []query{{`count by (version) (kubevmap_build_info{$sel})`, "{{version}}"}}},
+		{title: "Versions", kind: lines, unit: "short", about: "Nodes by version.", queries: []query{{`count by (version) (kubevmap_build_info{$sel})`, "{{version}}"}}},
 	}
 }

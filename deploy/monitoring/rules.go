@@ -2,8 +2,8 @@ package main
 
 import "strings"
 
-// head is what a PrometheusRule has before its rules.
-const head = `# Made from rules.yaml by ` + "`make monitoring`" + `; change it there.
+// head precedes the rules in a PrometheusRule.
+const head = `# Generated from rules.yaml by ` + "`make monitoring`" + `; edit that file.
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
@@ -14,11 +14,11 @@ metadata:
 spec:
 `
 
-// prometheusRule is a file of rules as an object of the Prometheus operator: its
-// content, comments included, moved in below spec.
+// prometheusRule returns a file of rules as a PrometheusRule: its content, including
+// comments, indented below spec.
 func prometheusRule(rules []byte) []byte {
 	text := string(rules)
-	text = text[strings.Index(text, "groups:"):] // what stands before is about the file
+	text = text[strings.Index(text, "groups:"):] // without the comments about the file
 	var out strings.Builder
 	out.WriteString(head)
 	for line := range strings.Lines(text) {

@@ -14,11 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// runbook is what the links of alerts lead to.
+// runbook is the document that alerts link to.
 const runbook = "docs/runbook.md"
 
 func TestGeneratedFilesAreCurrent(t *testing.T) {
-	files, err := made(".")
+	files, err := generate(".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,24 +57,24 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 		alerts[anchor(r.Alert)] = true
 		for _, name := range []string{"summary", "description"} {
 			if text := r.Annotations[name]; !strings.HasSuffix(text, ".") {
-				t.Errorf("%s: the %s is no sentence: %q", r.Alert, name, text)
+				t.Errorf("%s: the %s is not a sentence: %q", r.Alert, name, text)
 			}
 		}
 		if want := runbook + "#" + anchor(r.Alert); r.Annotations["runbook_url"] != want || !sections[anchor(r.Alert)] {
-			t.Errorf("%s leads to %s, want %s, where there must be a section (there is one: %t)", r.Alert, r.Annotations["runbook_url"], want, sections[anchor(r.Alert)])
+			t.Errorf("%s links to %s, want %s (section exists: %t)", r.Alert, r.Annotations["runbook_url"], want, sections[anchor(r.Alert)])
 		}
 		if severity := r.Labels["severity"]; !slices.Contains([]string{"critical", "warning", "info"}, severity) {
-			t.Errorf("%s is of severity %q", r.Alert, severity)
+			t.Errorf("%s has severity %q", r.Alert, severity)
 		}
 	}
 	for s := range sections {
 		if strings.HasPrefix(s, "kubevmap") && !alerts[s] {
-			t.Errorf("%s has a section %s, and there is no such alert", runbook, s)
+			t.Errorf("%s has a section %s without an alert", runbook, s)
 		}
 	}
 }
 
-// anchor is what a heading is called in links.
+// anchor returns the anchor of a heading.
 func anchor(heading string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.Trim(heading, "` ")), " ", "-")
 }
@@ -86,7 +86,7 @@ func TestEveryRuleHasATest(t *testing.T) {
 			t.Errorf("no case of rules_test.yaml expects %s", r.Alert)
 		}
 		if r.Record != "" && !strings.Contains(trials, r.Record) {
-			t.Errorf("no case of rules_test.yaml asks for %s", r.Record)
+			t.Errorf("no case of rules_test.yaml evaluates %s", r.Record)
 		}
 	}
 }
@@ -102,12 +102,12 @@ func TestPromtoolAcceptsRulesAndTests(t *testing.T) {
 	}
 }
 
-// That promtool can say no, without which its yes is worth nothing.
+// TestPromtoolRejectsWrongThreshold checks that the tests of rules can fail.
 func TestPromtoolRejectsWrongThreshold(t *testing.T) {
 	const right, wrong = "last_timestamp_seconds{job=\"kube-vmap\"} > 60", "last_timestamp_seconds{job=\"kube-vmap\"} > 600"
 	text := string(read(t, "rules.yaml"))
 	if !strings.Contains(text, right) {
-		t.Fatalf("rules.yaml does not say %s", right)
+		t.Fatalf("rules.yaml does not contain %s", right)
 	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -119,11 +119,11 @@ func TestPromtoolRejectsWrongThreshold(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), promtool(t), "test", "rules", filepath.Join(dir, "rules_test.yaml")).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "KubeVMapChangesWait") {
-		t.Errorf("promtool takes it: %v\n%s", err, out)
+		t.Errorf("promtool accepts it: %v\n%s", err, out)
 	}
 }
 
-// promtool is where .ci/promtool puts it.
+// promtool returns the path where .ci/promtool installs it.
 func promtool(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs("../../.cache/promtool/promtool")

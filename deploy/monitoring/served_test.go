@@ -16,16 +16,16 @@ import (
 	"kube-vmap/sync/metrics"
 )
 
-// nothing are no connections at all.
+// nothing has no connections.
 type nothing struct{}
 
 func (nothing) Totals() connections.Totals { return connections.Totals{} }
 
-// matcher is what a query asks of a label.
+// A matcher is a label matcher of a query.
 type matcher = labels.Matcher
 
-// served are the names of all that kube-vmap serves, with their labels: of what has
-// values once something happened, and of what is registered and has none.
+// served returns all metrics of kube-vmap with their labels: those with values, and those
+// that are registered without values.
 func served(t *testing.T) map[string][]string {
 	t.Helper()
 	m := metrics.New(metrics.Config{Version: "v1.2.3", Kubernetes: "v1.36.3"})
@@ -53,10 +53,10 @@ func served(t *testing.T) map[string][]string {
 	return out
 }
 
-// descriptions are in the text form of [prometheus.Desc], which has no other.
-var descriptions = regexp.MustCompile(`^Desc\{fqName: "([^"]+)".* variableLabels: \{([^}]*)\}\}$`)
+// description matches the text form of a [prometheus.Desc], which has no accessors.
+var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)".* variableLabels: \{([^}]*)\}\}$`)
 
-// described are the metrics that are registered.
+// described returns the registered metrics.
 func described(t *testing.T, m *metrics.Metrics) map[string][]string {
 	t.Helper()
 	all := make(chan *prometheus.Desc)
@@ -70,9 +70,9 @@ func described(t *testing.T, m *metrics.Metrics) map[string][]string {
 	}()
 	out := map[string][]string{}
 	for d := range all {
-		parts := descriptions.FindStringSubmatch(d.String())
+		parts := description.FindStringSubmatch(d.String())
 		if parts == nil {
-			t.Fatalf("%s is not what is expected of a description", d)
+			t.Fatalf("unexpected description %s", d)
 		}
 		out[parts[1]] = strings.Split(parts[2], ",")
 	}
