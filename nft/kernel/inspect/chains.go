@@ -1,13 +1,13 @@
 package inspect
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/attr"
 	"kube-vmap/nft/simulate"
 )
 
@@ -28,98 +28,88 @@ func (r *Rules) BaseChains(f model.Family) ([]simulate.BaseChain, error) {
 }
 
 func (r *Rules) readBaseChains() error {
-	dormant, err := r.dormant()
+	dormant, err := r.dormantTables()
 	if err != nil {
 		return err
 	}
 	r.baseChains = nil
-	err = r.get(unix.NFT_MSG_GETCHAIN, netlink.Dump, unix.NFPROTO_UNSPEC, nil, func(m netlink.Message) error {
-		b, hooked, err := decodeBaseChain(m)
-		if hooked && !dormant[b.Chain.Table] {
+	err = r.get(unix.NFT_MSG_GETCHAIN, netlink.Dump, unix.NFPROTO_UNSPEC, nil, func(d *attr.Decoder, m message) {
+		if b, hooked := decodeBaseChain(d, m); hooked && !dormant[b.Chain.Table] {
 			r.baseChains = append(r.baseChains, b)
 		}
-		return err
 	})
 	r.haveBaseChains = err == nil
 	return err
 }
 
-// dormant are the tables that are switched off.
-func (r *Rules) dormant() (map[simulate.Table]bool, error) {
+// dormantTables returns which tables are dormant: their chains see no packets.
+func (r *Rules) dormantTables() (map[simulate.Table]bool, error) {
 	out := map[simulate.Table]bool{}
-	err := r.get(unix.NFT_MSG_GETTABLE, netlink.Dump, unix.NFPROTO_UNSPEC, nil, func(m netlink.Message) error {
-		t := simulate.Table{Family: familyOf(m)}
+	err := r.get(unix.NFT_MSG_GETTABLE, netlink.Dump, unix.NFPROTO_UNSPEC, nil, func(d *attr.Decoder, m message) {
+		t := simulate.Table{Family: families[m.family]}
 		var flags uint32
-		err := attributes(m, func(ad *netlink.AttributeDecoder) {
-			switch ad.Type() {
+		for kind, value := range d.Attributes(m.attributes) {
+			switch kind {
 			case unix.NFTA_TABLE_NAME:
-				t.Name = ad.String()
+				t.Name = attr.String(value)
 			case unix.NFTA_TABLE_FLAGS:
-				flags = ad.Uint32()
+				flags = d.Uint32(value)
 			}
-		})
+		}
 		out[t] = flags&unix.NFT_TABLE_F_DORMANT != 0
-		return err
 	})
 	return out, err
 }
 
-// familyOf is the family of a message, in nft's words.
-func familyOf(m netlink.Message) string {
-	if len(m.Data) == 0 {
-		return ""
-	}
-	return families[m.Data[0]]
-}
-
-// decodeBaseChain reads a chain; false if no hook leads there, or none that is on the way
-// of a packet.
-func decodeBaseChain(m netlink.Message) (b simulate.BaseChain, hooked bool, err error) {
-	t := simulate.Table{Family: familyOf(m)}
+// decodeBaseChain decodes a chain. It reports false if the chain is not at a hook that IP
+// packets pass.
+func decodeBaseChain(d *attr.Decoder, m message) (b simulate.BaseChain, hooked bool) {
+	t := simulate.Table{Family: families[m.family]}
 	number := uint32(0)
-	decode := func(ad *netlink.AttributeDecoder) {
-		switch ad.Type() {
+	for kind, value := range d.Attributes(m.attributes) {
+		switch kind {
 		case unix.NFTA_CHAIN_TABLE:
-			t.Name = ad.String()
+			t.Name = attr.String(value)
 		case unix.NFTA_CHAIN_NAME:
-			b.Chain.Name = ad.String()
+			b.Chain.Name = attr.String(value)
 		case unix.NFTA_CHAIN_TYPE:
-			b.Type = ad.String()
+			b.Type = attr.String(value)
 		case unix.NFTA_CHAIN_POLICY:
-			b.PolicyDrop = ad.Uint32() == policyDrop
+			b.PolicyDrop = d.Uint32(value) == policyDrop
 		case unix.NFTA_CHAIN_HOOK:
 			hooked = true
-			err = errors.Join(err, nested(ad.Bytes(), func(ad *netlink.AttributeDecoder) {
-				switch ad.Type() {
-				case unix.NFTA_HOOK_HOOKNUM:
-					number = ad.Uint32()
-				case unix.NFTA_HOOK_PRIORITY:
-					b.Priority = int32(ad.Uint32())
-				case hookDevices: // which has the one of NFTA_HOOK_DEV, too
-					err = errors.Join(err, nested(ad.Bytes(), func(ad *netlink.AttributeDecoder) { b.Devices = appendDevice(b.Devices, ad) }))
-				}
-			}))
+			number = decodeHook(d, value, &b)
 		}
 	}
-	err = errors.Join(err, attributes(m, decode))
 	b.Chain.Table = t
 	b.Hook = simulate.Hook(number)
 	if t.Family == "netdev" {
 		b.Hook = simulate.HookIngress
 		hooked = hooked && number == netdevIngress
 	}
-	return b, hooked && t.Family != "" && b.Hook <= simulate.HookIngress, err
+	return b, hooked && t.Family != "" && b.Hook <= simulate.HookIngress
 }
 
-// appendDevice reads one of the interfaces that a chain is for.
-func appendDevice(list []string, ad *netlink.AttributeDecoder) []string {
-	switch ad.Type() {
-	case deviceName:
-		return append(list, ad.String())
-	case devicePrefix:
-		return append(list, ad.String()+"*")
+// decodeHook decodes priority and devices, and returns the number of the hook.
+func decodeHook(d *attr.Decoder, hook []byte, b *simulate.BaseChain) (number uint32) {
+	for kind, value := range d.Attributes(hook) {
+		switch kind {
+		case unix.NFTA_HOOK_HOOKNUM:
+			number = d.Uint32(value)
+		case unix.NFTA_HOOK_PRIORITY:
+			b.Priority = int32(d.Uint32(value))
+		case hookDevices: // a single one, of NFTA_HOOK_DEV, is here, too
+			for kind, name := range d.Attributes(value) {
+				switch kind {
+				case deviceName:
+					b.Devices = append(b.Devices, attr.String(name))
+				case devicePrefix:
+					b.Devices = append(b.Devices, attr.String(name)+"*")
+				}
+			}
+		}
 	}
-	return list
+	return number
 }
 
 const (
@@ -145,18 +135,9 @@ func (r *Rules) Rules(c simulate.Chain) ([]simulate.Rule, error) {
 }
 
 func (r *Rules) readRules(c simulate.Chain) (list []simulate.Rule, err error) {
-	by, err := encode(func(enc *netlink.AttributeEncoder) {
-		enc.String(unix.NFTA_RULE_TABLE, c.Table.Name)
-		enc.String(unix.NFTA_RULE_CHAIN, c.Name)
-	})
-	if err != nil {
-		return nil, err
-	}
-	family := familyNumber(c.Table.Family)
-	err = r.get(unix.NFT_MSG_GETRULE, netlink.Dump, family, by, func(m netlink.Message) error {
-		rule, err := decodeRule(family, m)
-		list = append(list, rule)
-		return err
-	})
+	err = r.get(unix.NFT_MSG_GETRULE, netlink.Dump, familyNumber(c.Table.Family), func(e *attr.Encoder) {
+		e.String(unix.NFTA_RULE_TABLE, c.Table.Name)
+		e.String(unix.NFTA_RULE_CHAIN, c.Name)
+	}, func(d *attr.Decoder, m message) { list = append(list, decodeRule(d, m)) })
 	return list, err
 }

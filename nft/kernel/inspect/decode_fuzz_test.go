@@ -1,27 +1,23 @@
 package inspect
 
 import (
-	"encoding/binary"
 	"testing"
 
 	"github.com/google/nftables/expr"
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/nft/attr"
 	"kube-vmap/nft/simulate"
 )
 
-// attribute is one of netlink's, padded.
+// attribute returns an attribute, padded.
 func attribute(kind uint16, value []byte) []byte {
-	b := binary.NativeEndian.AppendUint16(nil, uint16(4+len(value)))
-	b = append(binary.NativeEndian.AppendUint16(b, kind), value...)
-	for len(b)%4 != 0 {
-		b = append(b, 0)
-	}
-	return b
+	var e attr.Encoder
+	e.Data(kind, value)
+	return e.Bytes
 }
 
-// ruleOf is a message with expressions, as the kernel sends one.
+// ruleOf returns a message with expressions, as the kernel sends one.
 func ruleOf(t testing.TB, list ...expr.Any) []byte {
 	var all []byte
 	for _, e := range list {
@@ -36,14 +32,14 @@ func ruleOf(t testing.TB, list ...expr.Any) []byte {
 
 func decoded(t *testing.T, data []byte) []any {
 	t.Helper()
-	rule, err := decodeRule(unix.NFPROTO_IPV4, netlink.Message{Data: data})
-	if err != nil {
+	var rule simulate.Rule
+	if err := decode(data, func(d *attr.Decoder, m message) { rule = decodeRule(d, m) }); err != nil {
 		t.Fatal(err)
 	}
 	return rule.Expressions
 }
 
-func TestExpressionsAreReadWholeOrNotAtAll(t *testing.T) {
+func TestDecodeExpressionIsCompleteOrUnknown(t *testing.T) {
 	got := decoded(t, ruleOf(t,
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
 		&expr.Hash{SourceRegister: 1, DestRegister: 2, Length: 4, Modulus: 5, Seed: 7},
@@ -65,36 +61,41 @@ func TestExpressionsAreReadWholeOrNotAtAll(t *testing.T) {
 	if v, ok := got[3].(*expr.Verdict); !ok || v.Chain != "lb-3" {
 		t.Errorf("%+v", got[3])
 	}
-	// The library reads a shift as a mask, and a seed that the kernel chose as none.
+	// The library decodes a shift as a mask, and a seed that the kernel chose as none.
 	for name, data := range map[string][]byte{
 		"bitwise": attribute(6, []byte{0, 0, 0, 1}),
 		"hash":    attribute(unix.NFTA_HASH_MODULUS, []byte{0, 0, 0, 5}),
 	} {
 		e := append(attribute(unix.NFTA_EXPR_NAME, []byte(name+"\x00")), attribute(unix.NFTA_EXPR_DATA|unix.NLA_F_NESTED, data)...)
-		got, err := decodeExpression(unix.NFPROTO_IPV4, e)
-		if u, ok := got.(simulate.UnknownExpression); !ok || err != nil {
-			t.Errorf("%s: %+v, %v", name, u, err)
+		var d attr.Decoder
+		got := decodeExpression(&d, unix.NFPROTO_IPV4, e)
+		if u, ok := got.(simulate.UnknownExpression); !ok || d.Err() != nil {
+			t.Errorf("%s: %+v, %v", name, u, d.Err())
 		}
 	}
 }
 
+// FuzzReplies proves that no answer makes a decoder panic.
 func FuzzReplies(f *testing.F) {
 	f.Add(ruleOf(f, &expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, &expr.Verdict{Kind: expr.VerdictDrop},
 		&expr.Cmp{Register: 1, Data: []byte{1}}, &expr.Lookup{SetName: "s"}, &expr.Dynset{SetName: "s", Exprs: []expr.Any{&expr.Counter{}}}))
 	key := attribute(unix.NFTA_SET_ELEM_KEY|unix.NLA_F_NESTED, attribute(unix.NFTA_DATA_VALUE, []byte{1, 2, 3, 4}))
 	f.Add(append([]byte{2, 0, 0, 0}, attribute(unix.NFTA_SET_ELEM_LIST_ELEMENTS|unix.NLA_F_NESTED, attribute(1, key))...))
 	f.Fuzz(func(_ *testing.T, data []byte) {
-		m := netlink.Message{Data: data}
-		_, _ = decodeRule(unix.NFPROTO_IPV4, m)
-		_, _, _ = decodeBaseChain(m)
-		_ = attributes(m, new(set).decode)
 		var list intervals
-		_ = eachElement(m, func(e element) { list = append(list, e) })
+		for _, fn := range []func(*attr.Decoder, message){
+			func(d *attr.Decoder, m message) { decodeRule(d, m) },
+			func(d *attr.Decoder, m message) { decodeBaseChain(d, m) },
+			new(set).decode,
+			func(d *attr.Decoder, m message) { eachElement(d, m, func(e element) { list = append(list, e) }) },
+		} {
+			_ = decode(data, fn)
+		}
 		list.find([]byte{1, 2, 3, 4})
 	})
 }
 
-func TestAKeyIsInTheIntervalThatItIsIn(t *testing.T) {
+func TestIntervalsFindTheIntervalOfAKey(t *testing.T) {
 	mark := func(n byte, end bool, comment string) element {
 		return element{key: []byte{10, n}, end: end, Element: simulate.Element{Comment: comment}}
 	}

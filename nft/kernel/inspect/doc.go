@@ -1,13 +1,17 @@
-// Package inspect reads of nf_tables what one packet would meet: base chains, the
-// rules of single chains, single elements of sets. What it costs does not grow with
-// the rule set, but for the list of chains.
+// Package inspect reads of nf_tables what one packet meets: base chains, the rules of single
+// chains, single elements of sets. It implements [simulate.Rules]. Except for the list of
+// chains, the cost does not depend on the size of the rule set.
 //
-//	explain asks for            the kernel is asked for
+//	the simulation asks for     the kernel is asked for
 //	base chains                 tables and chains (dump), their hooks
 //	rules of a chain            rules of that chain (dump)
 //	the element of a key        that element (NFT_MSG_GETSETELEM); a set of intervals
 //	                            that are not part of a longer key is read whole
 //
-// Of static things it keeps what it has read for as long as nobody changes
-// nf_tables, which the generation tells. Nothing is ever written.
+// What it has read is cached until nf_tables changes, which its generation shows, except for
+// sets that packets change. Nothing is ever written.
+//
+// Expressions are decoded by google/nftables, but only those of which it decodes every
+// attribute. Its own listing of rules is not used: it skips expressions that it does not know
+// and attributes that it does not read, and a simulation without them would be wrong.
 package inspect

@@ -5,121 +5,95 @@ import (
 	"fmt"
 
 	"github.com/google/nftables/expr"
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/nft/attr"
 	"kube-vmap/nft/simulate"
 )
 
-func decodeRule(family uint8, m netlink.Message) (rule simulate.Rule, err error) {
-	decode := func(ad *netlink.AttributeDecoder) {
-		switch ad.Type() {
+func decodeRule(d *attr.Decoder, m message) (rule simulate.Rule) {
+	for kind, value := range d.Attributes(m.attributes) {
+		switch kind {
 		case unix.NFTA_RULE_HANDLE:
-			rule.Handle = ad.Uint64()
+			rule.Handle = d.Uint64(value)
 		case unix.NFTA_RULE_EXPRESSIONS:
-			err = errors.Join(err, nested(ad.Bytes(), func(ad *netlink.AttributeDecoder) {
-				e, decodeErr := decodeExpression(family, ad.Bytes())
-				rule.Expressions = append(rule.Expressions, e)
-				err = errors.Join(err, decodeErr)
-			}))
+			for _, e := range d.Attributes(value) {
+				rule.Expressions = append(rule.Expressions, decodeExpression(d, m.family, e))
+			}
 		}
 	}
-	return rule, errors.Join(attributes(m, decode), err)
+	return rule
 }
 
-// decodeExpression reads an expression; one that would be understood in part only is
-// [simulate.UnknownExpression].
-func decodeExpression(family uint8, b []byte) (any, error) {
-	name, data := "", []byte(nil)
-	err := nested(b, func(ad *netlink.AttributeDecoder) {
-		switch ad.Type() {
-		case unix.NFTA_EXPR_NAME:
-			name = ad.String()
-		case unix.NFTA_EXPR_DATA:
-			data = ad.Bytes()
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	shape, ok := expressionFormats[name]
+// decodeExpression decodes an expression. One that would be understood in part only is
+// returned as [simulate.UnknownExpression].
+func decodeExpression(d *attr.Decoder, family uint8, b []byte) any {
+	name, data := attr.String(d.Find(b, unix.NFTA_EXPR_NAME)), d.Find(b, unix.NFTA_EXPR_DATA)
+	format, ok := expressionFormats[name]
 	if !ok {
-		return simulate.UnknownExpression{Name: foreignName(name, data)}, nil
+		return simulate.UnknownExpression{Name: foreignName(d, name, data)}
 	}
-	if what, err := shape.hasMore(data); what || err != nil {
-		return simulate.UnknownExpression{Name: name + " of a kind that is not understood"}, err
+	if format.hasMore(d, data) {
+		return simulate.UnknownExpression{Name: name + " of a kind that is not understood"}
 	}
-	e := shape.make()
+	e := format.make()
 	if err := expr.Unmarshal(family, data, e); err != nil {
-		return nil, fmt.Errorf("decode expression %s: %w", name, err)
+		d.Fail(fmt.Errorf("decode expression %s: %w", name, err))
+		return nil
 	}
 	if i, ok := e.(*expr.Immediate); ok && i.Register == unix.NFT_REG_VERDICT {
-		v, err := immediateVerdict(data)
-		return v, err
+		return immediateVerdict(d, data)
 	}
-	return e, nil
+	return e
 }
 
-// immediateVerdict reads an immediate that is a verdict.
-func immediateVerdict(data []byte) (*expr.Verdict, error) {
-	var value element
-	var inner error
-	err := nested(data, func(ad *netlink.AttributeDecoder) {
-		if ad.Type() == unix.NFTA_IMMEDIATE_DATA {
-			inner = errors.Join(inner, nested(ad.Bytes(), func(ad *netlink.AttributeDecoder) { inner = errors.Join(inner, value.decodeData(ad)) }))
-		}
-	})
-	if value.Verdict == nil {
-		inner = errors.Join(inner, errors.New("a verdict without a code"))
+// immediateVerdict decodes an immediate that is a verdict.
+func immediateVerdict(d *attr.Decoder, data []byte) *expr.Verdict {
+	verdict := d.Find(d.Find(data, unix.NFTA_IMMEDIATE_DATA), unix.NFTA_DATA_VERDICT)
+	if verdict == nil {
+		d.Fail(errors.New("a verdict without a code"))
+		return nil
 	}
-	return value.Verdict, errors.Join(err, inner)
+	return decodeVerdict(d, verdict)
 }
 
-// foreignName is the name of an expression that is not understood: of those that
-// iptables wrote, the extension's.
-func foreignName(name string, data []byte) string {
+// foreignName returns the name of an expression that is not understood; of those that
+// iptables wrote, with the name of the extension.
+func foreignName(d *attr.Decoder, name string, data []byte) string {
 	if name != "match" && name != "target" {
 		return name
 	}
-	extension := ""
-	err := nested(data, func(ad *netlink.AttributeDecoder) {
-		if ad.Type() == unix.NFTA_MATCH_NAME { // the same as NFTA_TARGET_NAME
-			extension = ad.String()
-		}
-	})
-	if err != nil {
-		return name
-	}
-	return "xt " + name + " " + extension
+	return "xt " + name + " " + attr.String(d.Find(data, unix.NFTA_MATCH_NAME)) // the same as NFTA_TARGET_NAME
 }
 
-// expressionFormat is how an expression is decoded, and what of it the decoder understands.
+// expressionFormat is how an expression is decoded, and which attributes of it are.
 type expressionFormat struct {
 	make func() expr.Any
-	// attributes is a bit for each attribute that the library reads. zero are those
-	// that it does not read, but which mean nothing if they are zero, and needed those
-	// without which it means something else.
+	// attributes has a bit for each attribute that the library decodes. zero are those that
+	// it does not decode, but which mean nothing if they are zero; needed are those without
+	// which the expression means something else.
 	attributes, zero, needed uint32
 }
 
-// hasMore reports whether the expression has more to it than is understood.
-func (s expressionFormat) hasMore(data []byte) (unknown bool, err error) {
+// hasMore reports whether the expression means more than the library decodes.
+func (f expressionFormat) hasMore(d *attr.Decoder, data []byte) (more bool) {
 	var seen uint32
-	err = nested(data, func(ad *netlink.AttributeDecoder) {
-		bit := uint32(1) << ad.Type()
+	for kind, value := range d.Attributes(data) {
+		bit := uint32(1) << kind
 		seen |= bit
 		switch {
-		case s.zero&bit != 0:
-			for _, b := range ad.Bytes() {
-				unknown = unknown || b != 0
+		case f.zero&bit != 0:
+			for _, b := range value {
+				more = more || b != 0
 			}
-		case s.attributes&bit == 0:
-			unknown = true
+		case f.attributes&bit == 0:
+			more = true
 		}
-	})
-	return unknown || s.needed&^seen != 0, err
+	}
+	return more || f.needed&^seen != 0
 }
 
+// bits returns a mask with the bits of a range of attributes.
 func bits(from, to int) (out uint32) {
 	for i := from; i <= to; i++ {
 		out |= 1 << i
@@ -127,9 +101,9 @@ func bits(from, to int) (out uint32) {
 	return out
 }
 
-// expressionFormats are the expressions that are understood. Numbers of attributes are those of
-// include/uapi/linux/netfilter/nf_tables.h; the last one is padding where there is
-// any.
+// expressionFormats are the expressions that are understood, by name. The numbers of their
+// attributes are those of include/uapi/linux/netfilter/nf_tables.h, with the padding at the
+// end.
 var expressionFormats = map[string]expressionFormat{
 	"payload":      {make: func() expr.Any { return &expr.Payload{} }, attributes: bits(1, 8)},
 	"meta":         {make: func() expr.Any { return &expr.Meta{} }, attributes: bits(1, 3)},
@@ -141,7 +115,7 @@ var expressionFormats = map[string]expressionFormat{
 	"immediate":    {make: func() expr.Any { return &expr.Immediate{} }, attributes: bits(1, 2)},
 	"fib":          {make: func() expr.Any { return &expr.Fib{} }, attributes: bits(1, 3)},
 	"numgen":       {make: func() expr.Any { return &expr.Numgen{} }, attributes: bits(1, 4)},
-	"hash":         {make: func() expr.Any { return &expr.Hash{} }, attributes: bits(1, 7), needed: bits(5, 5)}, // a seed of its own the kernel does not tell
+	"hash":         {make: func() expr.Any { return &expr.Hash{} }, attributes: bits(1, 7), needed: bits(5, 5)}, // without a seed the kernel has chosen one that it does not tell
 	"dynset":       {make: func() expr.Any { return &expr.Dynset{} }, attributes: bits(1, 10)},
 	"counter":      {make: func() expr.Any { return &expr.Counter{} }, attributes: bits(1, 3)},
 	"objref":       {make: func() expr.Any { return &expr.Objref{} }, attributes: bits(1, 2)},

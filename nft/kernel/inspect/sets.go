@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/google/nftables/expr"
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/nft/attr"
 	"kube-vmap/nft/simulate"
 )
 
@@ -18,30 +18,30 @@ type setName struct {
 	name  string
 }
 
-// set is a set and what was read of it.
+// A set is a set and what was read of it.
 type set struct {
 	simulate.Set
 	table     simulate.Table
 	flags     uint32
 	elements  map[string]lookupResult // of one that only transactions change
 	intervals *intervals
-	catchAll  *lookupResult // the element for all other keys, when it was asked for
+	catchAll  *lookupResult // nil until it was read
 }
 
-// lookupResult is what was found for a key.
+// A lookupResult is what was found for a key.
 type lookupResult struct {
 	simulate.Element
 	found bool
 }
 
-// Flags of sets that the library does not have (NFT_SET_CONCAT).
+// setConcat is NFT_SET_CONCAT.
 const setConcat = 0x80
 
 // isDynamic reports whether packets or time change the set.
 func (s *set) isDynamic() bool { return s.flags&(unix.NFT_SET_TIMEOUT|unix.NFT_SET_EVAL) != 0 }
 
-// hasIntervals reports whether keys are intervals by themselves, which the kernel keeps
-// as their two ends.
+// hasIntervals reports whether whole keys are intervals, which the kernel keeps as two
+// elements each.
 func (s *set) hasIntervals() bool {
 	return s.flags&unix.NFT_SET_INTERVAL != 0 && s.flags&setConcat == 0
 }
@@ -59,7 +59,7 @@ func (r *Rules) Set(t simulate.Table, name string) (*simulate.Set, error) {
 	s.Find = func(key []byte) (simulate.Element, bool, error) {
 		a, err := r.find(s, key)
 		if err != nil {
-			return simulate.Element{}, false, fmt.Errorf("look into set %s of table %s: %w", name, t, err)
+			return simulate.Element{}, false, fmt.Errorf("look up a key in set %s of table %s: %w", name, t, err)
 		}
 		return a.Element, a.found, nil
 	}
@@ -68,36 +68,32 @@ func (r *Rules) Set(t simulate.Table, name string) (*simulate.Set, error) {
 }
 
 func (r *Rules) readSet(t simulate.Table, name string) (*set, error) {
-	by, err := encode(func(enc *netlink.AttributeEncoder) {
-		enc.String(unix.NFTA_SET_TABLE, t.Name)
-		enc.String(unix.NFTA_SET_NAME, name)
-	})
-	if err != nil {
-		return nil, err
-	}
 	s := &set{table: t, elements: map[string]lookupResult{}}
 	s.Name = name
-	err = r.get(unix.NFT_MSG_GETSET, 0, familyNumber(t.Family), by, func(m netlink.Message) error {
-		return attributes(m, s.decode)
-	})
-	s.Anonymous, s.IsMap = s.flags&unix.NFT_SET_ANONYMOUS != 0, s.flags&unix.NFT_SET_MAP != 0
+	err := r.get(unix.NFT_MSG_GETSET, 0, familyNumber(t.Family), func(e *attr.Encoder) {
+		e.String(unix.NFTA_SET_TABLE, t.Name)
+		e.String(unix.NFTA_SET_NAME, name)
+	}, s.decode)
 	return s, err
 }
 
-func (s *set) decode(ad *netlink.AttributeDecoder) {
-	switch ad.Type() {
-	case unix.NFTA_SET_FLAGS:
-		s.flags = ad.Uint32()
-	case unix.NFTA_SET_KEY_TYPE:
-		s.KeyType = ad.Uint32()
-	case unix.NFTA_SET_KEY_LEN:
-		s.KeyLen = ad.Uint32()
-	case unix.NFTA_SET_DATA_TYPE:
-		s.DataType = ad.Uint32()
+func (s *set) decode(d *attr.Decoder, m message) {
+	for kind, value := range d.Attributes(m.attributes) {
+		switch kind {
+		case unix.NFTA_SET_FLAGS:
+			s.flags = d.Uint32(value)
+		case unix.NFTA_SET_KEY_TYPE:
+			s.KeyType = d.Uint32(value)
+		case unix.NFTA_SET_KEY_LEN:
+			s.KeyLen = d.Uint32(value)
+		case unix.NFTA_SET_DATA_TYPE:
+			s.DataType = d.Uint32(value)
+		}
 	}
+	s.Anonymous, s.IsMap = s.flags&unix.NFT_SET_ANONYMOUS != 0, s.flags&unix.NFT_SET_MAP != 0
 }
 
-// find looks for a key, if need be in the kernel.
+// find returns the element of a key.
 func (r *Rules) find(s *set, key []byte) (lookupResult, error) {
 	if a, ok := s.elements[string(key)]; ok {
 		return a, nil
@@ -114,7 +110,9 @@ func (r *Rules) find(s *set, key []byte) (lookupResult, error) {
 
 func (r *Rules) lookup(s *set, key []byte) (lookupResult, error) {
 	if !s.hasIntervals() {
-		return r.element(s, key, 0)
+		return r.element(s, func(e *attr.Encoder) {
+			e.Nested(unix.NFTA_SET_ELEM_KEY, func() { e.Data(unix.NFTA_DATA_VALUE, key) })
+		})
 	}
 	if s.intervals == nil || s.isDynamic() {
 		list, err := r.readIntervals(s)
@@ -126,13 +124,13 @@ func (r *Rules) lookup(s *set, key []byte) (lookupResult, error) {
 	return s.intervals.find(key), nil
 }
 
-// findCatchAll is the element for all keys that have none, which a set may have since Linux
-// 5.13.
+// findCatchAll returns the element for all keys that have none, which a set may have since
+// Linux 5.13.
 func (r *Rules) findCatchAll(s *set) (lookupResult, error) {
 	if s.catchAll != nil && !s.isDynamic() {
 		return *s.catchAll, nil
 	}
-	a, err := r.element(s, nil, elementCatchAll)
+	a, err := r.element(s, func(e *attr.Encoder) { e.Uint32(unix.NFTA_SET_ELEM_FLAGS, elementCatchAll) })
 	if errors.Is(err, unix.EINVAL) {
 		a, err = lookupResult{}, nil // an older kernel
 	}
@@ -142,36 +140,21 @@ func (r *Rules) findCatchAll(s *set) (lookupResult, error) {
 	return a, err
 }
 
-// Flags and attributes of elements that the library does not have.
+// Flags of elements.
 const (
-	elementIntervalEnd = 1
-	elementCatchAll    = 2
+	elementIntervalEnd = 1 // NFT_SET_ELEM_INTERVAL_END
+	elementCatchAll    = 2 // NFT_SET_ELEM_CATCHALL
 )
 
-// element asks the kernel for the element that a key meets.
-func (r *Rules) element(s *set, key []byte, flags uint32) (a lookupResult, err error) {
-	by, err := encode(func(enc *netlink.AttributeEncoder) {
-		s.name(enc)
-		enc.Nested(unix.NFTA_SET_ELEM_LIST_ELEMENTS, func(enc *netlink.AttributeEncoder) error {
-			enc.Nested(unix.NFTA_LIST_ELEM, func(enc *netlink.AttributeEncoder) error {
-				if flags != 0 {
-					enc.Uint32(unix.NFTA_SET_ELEM_FLAGS, flags)
-					return nil
-				}
-				enc.Nested(unix.NFTA_SET_ELEM_KEY, func(enc *netlink.AttributeEncoder) error {
-					enc.Bytes(unix.NFTA_DATA_VALUE, key)
-					return nil
-				})
-				return nil
-			})
-			return nil
+// element asks the kernel for an element, by the attributes that which appends.
+func (r *Rules) element(s *set, which func(*attr.Encoder)) (a lookupResult, err error) {
+	err = r.get(unix.NFT_MSG_GETSETELEM, 0, familyNumber(s.table.Family), func(e *attr.Encoder) {
+		s.encodeName(e)
+		e.Nested(unix.NFTA_SET_ELEM_LIST_ELEMENTS, func() {
+			e.Nested(unix.NFTA_LIST_ELEM, func() { which(e) })
 		})
-	})
-	if err != nil {
-		return a, err
-	}
-	err = r.get(unix.NFT_MSG_GETSETELEM, 0, familyNumber(s.table.Family), by, func(m netlink.Message) error {
-		return eachElement(m, func(e element) { a = lookupResult{e.Element, true} })
+	}, func(d *attr.Decoder, m message) {
+		eachElement(d, m, func(e element) { a = lookupResult{e.Element, true} })
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return lookupResult{}, nil
@@ -179,12 +162,12 @@ func (r *Rules) element(s *set, key []byte, flags uint32) (a lookupResult, err e
 	return a, err
 }
 
-func (s *set) name(enc *netlink.AttributeEncoder) {
-	enc.String(unix.NFTA_SET_ELEM_LIST_TABLE, s.table.Name)
-	enc.String(unix.NFTA_SET_ELEM_LIST_SET, s.Name)
+func (s *set) encodeName(e *attr.Encoder) {
+	e.String(unix.NFTA_SET_ELEM_LIST_TABLE, s.table.Name)
+	e.String(unix.NFTA_SET_ELEM_LIST_SET, s.Name)
 }
 
-// element is an element with its key.
+// An element is an element with its key.
 type element struct {
 	simulate.Element
 	key []byte
@@ -192,63 +175,48 @@ type element struct {
 }
 
 // eachElement calls fn for each element of a message.
-func eachElement(m netlink.Message, fn func(element)) error {
-	var inner error
-	err := attributes(m, func(ad *netlink.AttributeDecoder) {
-		if ad.Type() != unix.NFTA_SET_ELEM_LIST_ELEMENTS {
-			return
-		}
-		inner = errors.Join(inner, nested(ad.Bytes(), func(ad *netlink.AttributeDecoder) {
-			e, err := decodeElement(ad.Bytes())
-			inner = errors.Join(inner, err)
-			fn(e)
-		}))
-	})
-	return errors.Join(err, inner)
-}
-
-func decodeElement(b []byte) (e element, err error) {
-	outer := nested(b, func(ad *netlink.AttributeDecoder) {
-		switch ad.Type() {
-		case unix.NFTA_SET_ELEM_KEY:
-			err = errors.Join(err, nested(ad.Bytes(), func(ad *netlink.AttributeDecoder) { e.key = ad.Bytes() }))
-		case unix.NFTA_SET_ELEM_DATA:
-			err = errors.Join(err, nested(ad.Bytes(), func(ad *netlink.AttributeDecoder) { err = errors.Join(err, e.decodeData(ad)) }))
-		case unix.NFTA_SET_ELEM_FLAGS:
-			e.end = ad.Uint32()&elementIntervalEnd != 0
-		case unix.NFTA_SET_ELEM_USERDATA:
-			e.Comment = commentIn(ad.Bytes())
-		case unix.NFTA_SET_ELEM_EXPIRATION:
-			e.Expires = time.Duration(ad.Uint64()) * time.Millisecond
-		}
-	})
-	return e, errors.Join(outer, err)
-}
-
-func (e *element) decodeData(ad *netlink.AttributeDecoder) error {
-	switch ad.Type() {
-	case unix.NFTA_DATA_VALUE:
-		e.Data = ad.Bytes()
-	case unix.NFTA_DATA_VERDICT:
-		e.Verdict = &expr.Verdict{}
-		return decodeVerdict(e.Verdict, ad.Bytes())
+func eachElement(d *attr.Decoder, m message, fn func(element)) {
+	for _, e := range d.Attributes(d.Find(m.attributes, unix.NFTA_SET_ELEM_LIST_ELEMENTS)) {
+		fn(decodeElement(d, e))
 	}
-	return nil
 }
 
-func decodeVerdict(v *expr.Verdict, b []byte) error {
-	return nested(b, func(ad *netlink.AttributeDecoder) {
-		switch ad.Type() {
-		case unix.NFTA_VERDICT_CODE:
-			v.Kind = expr.VerdictKind(int32(ad.Uint32()))
-		case unix.NFTA_VERDICT_CHAIN:
-			v.Chain = ad.String()
+func decodeElement(d *attr.Decoder, b []byte) (e element) {
+	for kind, value := range d.Attributes(b) {
+		switch kind {
+		case unix.NFTA_SET_ELEM_KEY:
+			e.key = d.Find(value, unix.NFTA_DATA_VALUE)
+		case unix.NFTA_SET_ELEM_DATA:
+			e.Data = d.Find(value, unix.NFTA_DATA_VALUE)
+			if verdict := d.Find(value, unix.NFTA_DATA_VERDICT); verdict != nil {
+				e.Verdict = decodeVerdict(d, verdict)
+			}
+		case unix.NFTA_SET_ELEM_FLAGS:
+			e.end = d.Uint32(value)&elementIntervalEnd != 0
+		case unix.NFTA_SET_ELEM_USERDATA:
+			e.Comment = decodeComment(value)
+		case unix.NFTA_SET_ELEM_EXPIRATION:
+			e.Expires = time.Duration(d.Uint64(value)) * time.Millisecond
 		}
-	})
+	}
+	return e
 }
 
-// commentIn finds the comment in an element's userdata: type, length, text.
-func commentIn(b []byte) string {
+func decodeVerdict(d *attr.Decoder, b []byte) *expr.Verdict {
+	v := &expr.Verdict{}
+	for kind, value := range d.Attributes(b) {
+		switch kind {
+		case unix.NFTA_VERDICT_CODE:
+			v.Kind = expr.VerdictKind(int32(d.Uint32(value)))
+		case unix.NFTA_VERDICT_CHAIN:
+			v.Chain = attr.String(value)
+		}
+	}
+	return v
+}
+
+// decodeComment returns the comment in an element's userdata: type, length, text.
+func decodeComment(b []byte) string {
 	for len(b) >= 2 {
 		kind, n := b[0], int(b[1])
 		if len(b) < 2+n {
