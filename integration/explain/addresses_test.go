@@ -39,7 +39,7 @@ func TestPacketsForManyHostsAreNoConnections(t *testing.T) {
 		{"192.0.2.255", simulate.VerdictNotService, "a broadcast address; it stays on this node"},
 		{"255.255.255.255", simulate.VerdictNotService, "a broadcast address; it stays on this node"},
 		{"224.0.0.1", simulate.VerdictNotService, "a multicast address; it stays on this node"},
-		{"239.1.1.1", simulate.VerdictUnreachable, "nobody on this node has joined that group by eth0"},
+		{"239.1.1.1", simulate.VerdictUnreachable, "no program on this node has joined that group on eth0"},
 		{"ff02::1", simulate.VerdictNotService, "a multicast address; it stays on this node"},
 	} {
 		to := netip.AddrPortFrom(netip.MustParseAddr(tc.to), port)

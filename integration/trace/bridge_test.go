@@ -83,7 +83,7 @@ func TestAPacketToAnEndpointThatIsGoneIsLostBehindTheBridge(t *testing.T) {
 		s.must(pod.Close())
 	}
 	for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
-		if ended(t, walk, trace.EndingLostAfterHook); !strings.HasPrefix(walk.Refusal, "no neighbour at "+lab.BridgeName+" answers for ") {
+		if ended(t, walk, trace.EndingLostAfterHook); !strings.HasPrefix(walk.Refusal, "no neighbour on "+lab.BridgeName+" answers for ") {
 			t.Errorf("%s: routing says %q", w, walk.Refusal)
 		}
 	}

@@ -194,13 +194,16 @@ func decodeElement(d *attr.Decoder, b []byte) (e element) {
 		case unix.NFTA_SET_ELEM_FLAGS:
 			e.end = d.Uint32(value)&elementIntervalEnd != 0
 		case unix.NFTA_SET_ELEM_USERDATA:
-			e.Comment = decodeComment(value)
+			e.Comment = attr.String(attr.Userdata(value, commentType))
 		case unix.NFTA_SET_ELEM_EXPIRATION:
 			e.Expires = time.Duration(d.Uint64(value)) * time.Millisecond
 		}
 	}
 	return e
 }
+
+// commentType is the type of comments in user data (NFTNL_UDATA_SET_ELEM_COMMENT).
+const commentType = 0
 
 func decodeVerdict(d *attr.Decoder, b []byte) *expr.Verdict {
 	v := &expr.Verdict{}
@@ -213,19 +216,4 @@ func decodeVerdict(d *attr.Decoder, b []byte) *expr.Verdict {
 		}
 	}
 	return v
-}
-
-// decodeComment returns the comment in an element's userdata: type, length, text.
-func decodeComment(b []byte) string {
-	for len(b) >= 2 {
-		kind, n := b[0], int(b[1])
-		if len(b) < 2+n {
-			return ""
-		}
-		if kind == 0 && n > 0 {
-			return string(b[2 : 2+n-1])
-		}
-		b = b[2+n:]
-	}
-	return ""
 }

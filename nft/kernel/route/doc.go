@@ -1,4 +1,4 @@
-// Package route asks the node's routing what becomes of an address: which way it is
-// reached, whether it is the node's own, and which address a packet gets that leaves
-// under masquerade. It reads, through rtnetlink, and changes nothing.
+// Package route reads the node's routing: the route to an address, whether an address is the
+// node's own, and which source address masquerade selects. It uses rtnetlink and changes
+// nothing.
 package route

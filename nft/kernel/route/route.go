@@ -14,21 +14,21 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// Network is the routing of one network namespace. It implements [simulate.Network].
-// It is not safe for use by several goroutines.
+// A Network is the routing of one network namespace. It implements [simulate.Network]. It is
+// not safe for concurrent use.
 type Network struct {
 	handle *netlink.Handle
 	links  map[int]simulate.Link
 }
 
-// Config says where to look.
+// Config is the configuration of a [Network].
 type Config struct {
 	// NetNS is a file descriptor of a network namespace; zero means that of the
 	// calling thread.
 	NetNS int
 }
 
-// Open makes a socket to ask on.
+// Open opens a socket.
 func Open(c Config) (*Network, error) {
 	ns := netns.None()
 	if c.NetNS != 0 {
@@ -41,7 +41,7 @@ func Open(c Config) (*Network, error) {
 	return &Network{handle: handle, links: map[int]simulate.Link{}}, nil
 }
 
-// Close gives the socket back.
+// Close closes the socket.
 func (n *Network) Close() error {
 	n.handle.Close()
 	return nil
@@ -54,14 +54,14 @@ func (n *Network) Route(w simulate.RouteQuery) (simulate.Route, error) {
 		o.SrcAddr = w.From.AsSlice()
 	}
 	if w.In.Index != 0 && w.To.Is6() && w.To.IsMulticast() {
-		return simulate.Route{Local: true}, nil // the kernel cannot say so (EMSGSIZE)
+		return simulate.Route{Local: true}, nil // the kernel cannot answer this (EMSGSIZE)
 	}
 	list, err := n.handle.RouteGetWithOptions(w.To.AsSlice(), o)
 	if err != nil {
-		return simulate.Route{}, fmt.Errorf("find the way to %s: %w", w.To, routeError(err, w))
+		return simulate.Route{}, fmt.Errorf("find a route to %s: %w", w.To, routeError(err, w))
 	}
 	if len(list) == 0 {
-		return simulate.Route{}, fmt.Errorf("find the way to %s: %w", w.To, simulate.ErrNoRoute)
+		return simulate.Route{}, fmt.Errorf("find a route to %s: %w", w.To, simulate.ErrNoRoute)
 	}
 	r := simulate.Route{Local: deliversLocally(list[0].Type, w.In)}
 	r.Via, _ = netip.AddrFromSlice(list[0].Gw)
@@ -72,12 +72,12 @@ func (n *Network) Route(w simulate.RouteQuery) (simulate.Route, error) {
 	return r, err
 }
 
-// NeighbourUnreachable reports whether the kernel has asked for a neighbour at an interface and has no
-// answer.
+// NeighbourUnreachable reports whether the kernel has looked for a neighbour on a link and
+// has had no answer.
 func (n *Network) NeighbourUnreachable(neighbour netip.Addr, out simulate.Link) (bool, error) {
 	list, err := n.handle.NeighList(out.Index, families[model.FamilyOf(neighbour)])
 	if err != nil {
-		return false, fmt.Errorf("find neighbours at %s: %w", out.Name, err)
+		return false, fmt.Errorf("list neighbours on %s: %w", out.Name, err)
 	}
 	return slices.ContainsFunc(list, func(entry netlink.Neigh) bool {
 		a, _ := netip.AddrFromSlice(entry.IP)
@@ -85,8 +85,8 @@ func (n *Network) NeighbourUnreachable(neighbour netip.Addr, out simulate.Link) 
 	}), nil
 }
 
-// deliversLocally reports whether the node keeps packets of a type of route: of those for many
-// hosts, all that come in, for it forwards none.
+// deliversLocally reports whether the node delivers packets of a type of route to itself. Of
+// broadcast and multicast these are all that come in, because it forwards none.
 func deliversLocally(kind int, in simulate.Link) bool {
 	switch kind {
 	case unix.RTN_LOCAL, unix.RTN_ANYCAST:
@@ -97,13 +97,13 @@ func deliversLocally(kind int, in simulate.Link) bool {
 	return false
 }
 
-// routeError tells an answer that there is no way from an error.
+// routeError returns [simulate.ErrNoRoute] with the reason, if that is what the error means.
 func routeError(err error, w simulate.RouteQuery) error {
 	switch {
 	case errors.Is(err, unix.EINVAL) && w.In.Index != 0 && w.To.IsMulticast():
-		return fmt.Errorf("%w: nobody on this node has joined that group by %s", simulate.ErrNoRoute, w.In.Name)
+		return fmt.Errorf("%w: no program on this node has joined that group on %s", simulate.ErrNoRoute, w.In.Name)
 	case errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EINVAL) && w.In.Index != 0:
-		return fmt.Errorf("%w for a packet from %s that comes in by %s: the kernel does not expect that source there, or drops what goes there",
+		return fmt.Errorf("%w for a packet from %s that comes in by %s: the kernel does not accept that source there (rp_filter), or drops packets to that destination",
 			simulate.ErrNoRoute, w.From, w.In.Name)
 	case errors.Is(err, unix.EHOSTUNREACH) && w.In.Index != 0:
 		return fmt.Errorf("%w, or the node does not forward (net.ipv4.ip_forward)", simulate.ErrNoRoute)
@@ -113,7 +113,21 @@ func routeError(err error, w simulate.RouteQuery) error {
 	return err
 }
 
-// link is an interface by its number.
+// Interface returns the name of an interface by its index, and whether it is a bridge. The
+// name is empty if there is no such interface.
+func (n *Network) Interface(index int) (name string, bridge bool, err error) {
+	l, err := n.handle.LinkByIndex(index)
+	var missing netlink.LinkNotFoundError
+	switch {
+	case errors.As(err, &missing):
+		return "", false, nil
+	case err != nil:
+		return "", false, fmt.Errorf("find interface %d: %w", index, err)
+	}
+	return l.Attrs().Name, l.Type() == "bridge", nil
+}
+
+// link returns a link by its index.
 func (n *Network) link(index int) (simulate.Link, error) {
 	if l, ok := n.links[index]; ok {
 		return l, nil
@@ -126,7 +140,7 @@ func (n *Network) link(index int) (simulate.Link, error) {
 	return n.links[index], nil
 }
 
-// Link finds an interface by its name.
+// Link returns a link by its name.
 func (n *Network) Link(name string) (simulate.Link, error) {
 	l, err := n.handle.LinkByName(name)
 	if err != nil {
@@ -135,7 +149,8 @@ func (n *Network) Link(name string) (simulate.Link, error) {
 	return simulate.Link{Index: l.Attrs().Index, Name: l.Attrs().Name}, nil
 }
 
-// AddressType implements [simulate.Network]: what is in no local table is unicast.
+// AddressType implements [simulate.Network]. An address without an entry in the local routing
+// table is unicast.
 func (n *Network) AddressType(a netip.Addr) (uint32, error) {
 	if a.IsMulticast() {
 		return unix.RTN_MULTICAST, nil
@@ -145,7 +160,7 @@ func (n *Network) AddressType(a netip.Addr) (uint32, error) {
 	case err != nil && errors.Is(routeError(err, simulate.RouteQuery{To: a}), simulate.ErrNoRoute):
 		return unix.RTN_UNICAST, nil
 	case err != nil:
-		return 0, fmt.Errorf("find out about %s: %w", a, err)
+		return 0, fmt.Errorf("find the type of address %s: %w", a, err)
 	}
 	for _, r := range list {
 		switch r.Type {
@@ -156,5 +171,5 @@ func (n *Network) AddressType(a netip.Addr) (uint32, error) {
 	return unix.RTN_UNICAST, nil
 }
 
-// families are the families' numbers for rtnetlink.
+// families are the numbers of the families in rtnetlink.
 var families = [...]int{model.IPv4: unix.AF_INET, model.IPv6: unix.AF_INET6}

@@ -11,8 +11,8 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// Source implements [simulate.Network]. An address is chosen as masquerade does it,
-// which of IPv6 is what the kernel says of a route by the interface.
+// Source implements [simulate.Network]. It selects the address as masquerade does: for IPv6
+// that is the source of a route out of the interface.
 func (n *Network) Source(out simulate.Link, via netip.Addr) (netip.Addr, error) {
 	if via.Is6() {
 		list, err := n.handle.RouteGetWithOptions(via.AsSlice(), &netlink.RouteGetOptions{OifIndex: out.Index})
@@ -35,9 +35,9 @@ func (n *Network) Source(out simulate.Link, via netip.Addr) (netip.Addr, error) 
 	return netip.Addr{}, fmt.Errorf("%s has no address to masquerade with", out.Name)
 }
 
-// selectAddress is what inet_select_addr does (net/ipv4/devinet.c): the first address of the
-// interface in whose range the next hop is, else its first, else the first of any
-// interface.
+// selectAddress does what inet_select_addr does (net/ipv4/devinet.c): it returns the first
+// address of the interface whose subnet has the next hop, else the first of the interface,
+// else the first of any interface.
 func selectAddress(list []netlink.Addr, index int, via netip.Addr) (netip.Addr, bool) {
 	var first, elsewhere netip.Addr
 	for _, a := range list {

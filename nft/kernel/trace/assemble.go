@@ -6,40 +6,37 @@ import (
 	"time"
 )
 
-// idleTimeout is after which time without a word a packet is taken to be at its end. It
-// takes microseconds to come through all hooks, or as long as a program wants that
-// it is queued to.
+// idleTimeout is the time without an event after which a path is considered complete. A
+// packet passes all hooks within microseconds, unless it is queued to a program.
 const idleTimeout = 300 * time.Millisecond
 
-// arrivedTimeout is enough where the packet has come through the last hook that there is, or
-// might come in again by the loopback.
+// arrivedTimeout is the timeout of a packet that has passed the last hook; it may still come
+// in again by the loopback.
 const arrivedTimeout = 50 * time.Millisecond
 
-// neighbourTimeout is how much longer a bridge may keep a packet that was translated: until it
-// knows the address of the endpoint's interface, or gives up (by default three
-// questions, a second apart).
+// neighbourTimeout is how long a bridge may keep a packet that was translated: until the
+// endpoint's neighbour entry is resolved or fails (by default three probes, a second apart).
 const neighbourTimeout = 3500 * time.Millisecond
 
-// maxOpenPaths is how many packets can be on their way at a time; the oldest is taken to
-// be at its end if there are more.
+// maxOpenPaths is how many paths can be open; with more, the oldest is considered complete.
 const maxOpenPaths = 256
 
-// assembler puts events in order: those of one packet make a walk. Walks are given
-// away in the order in which the packets came.
+// An assembler assembles the events of each packet to a path. Paths are returned in the order
+// in which the packets came.
 type assembler struct {
 	open []*openPath // oldest first
 }
 
-// openPath is a packet on its way.
+// An openPath is a path that is not complete yet.
 type openPath struct {
 	Path
 	id   uint32
-	ours bool // by a mark of ours, not by somebody else's
-	done bool // and waits for those before it
+	ours bool // begun by this tracer, not by another program
+	done bool // and waits for older paths
 	last time.Time
 }
 
-// resolvedEvent is an event with what is known of its places.
+// A resolvedEvent is an event with its chain, rule and interfaces.
 type resolvedEvent struct {
 	Event
 	chain   Chain
@@ -47,11 +44,11 @@ type resolvedEvent struct {
 	in, out link
 }
 
-// add adds an event and returns walks that are over by it.
+// add adds an event and returns the paths that it completes.
 func (a *assembler) add(e resolvedEvent, now time.Time) []*Path {
 	marks := e.chain.Own && e.Kind == KindRule && (e.rule.Comment == commentBegin || e.rule.Comment == commentReply)
 	u := a.find(e.ID)
-	if u != nil && u.ours && marks { // the number is another packet's now
+	if u != nil && u.ours && marks { // another packet has the same ID now
 		u.done, u = true, nil
 	}
 	if u == nil {
@@ -79,7 +76,7 @@ func (u *openPath) add(e resolvedEvent, marks bool, now time.Time) {
 		u.Visits = append(u.Visits, p)
 	}
 	if e.Kind == KindRule && e.Rule == 0 {
-		return // the end of a chain, which some kernels tell of as of a rule
+		return // the end of a chain, which some kernels report as a rule
 	}
 	p := &u.Visits[len(u.Visits)-1]
 	p.Steps = append(p.Steps, Step{Chain: e.Chain, Kind: e.Kind, Rule: e.rule, Verdict: e.Verdict, Mark: e.Mark})
@@ -92,7 +89,7 @@ func (u *openPath) add(e resolvedEvent, marks bool, now time.Time) {
 	}
 }
 
-// isEnded reports whether nothing more can come.
+// isEnded reports whether no more events can come.
 func (u *openPath) isEnded() bool {
 	steps := u.Visits[len(u.Visits)-1].Steps
 	if len(steps) == 0 {
@@ -111,16 +108,15 @@ func (a *assembler) find(id uint32) *openPath {
 	return nil
 }
 
-// findContinued is the packet that comes to a hook under another number. The kernel makes
-// the number from the packet's buffer and the interface that it came in by, so it
-// changes where the packet
+// findContinued returns the path of a packet that has another ID now. The kernel makes the
+// ID from the packet's buffer and its input interface, so it changes where the packet
 //
-//   - went out by the loopback and comes in there again,
-//   - came through prerouting at the port of a bridge (br_netfilter), and goes on to the
-//     node by the bridge, or as a copy to several ports.
+//   - left by the loopback and comes in there again,
+//   - passed prerouting at the port of a bridge (br_netfilter), and continues to the node
+//     by the bridge, or as a copy to several ports.
 //
-// Of packets that look the same, the latest goes on: the kernel does all of that in one
-// go.
+// Of packets that look the same, the latest is continued: the kernel processes all of this
+// without a pause.
 func (a *assembler) findContinued(e *resolvedEvent) *openPath {
 	if e.Packet == nil {
 		return nil
@@ -133,8 +129,8 @@ func (a *assembler) findContinued(e *resolvedEvent) *openPath {
 	return nil
 }
 
-// mayContinueWith reports whether the packet may be the one that e is about, the first event
-// under another number.
+// mayContinueWith reports whether e, the first event with another ID, may be about the same
+// packet.
 func (u *openPath) mayContinueWith(e *resolvedEvent) bool {
 	p := u.lastIPVisit()
 	if p == nil || p.Packet != *e.Packet || !e.chain.isIPHook() || !u.passedHook(p.Chain.Hook) {
@@ -149,14 +145,14 @@ func (u *openPath) mayContinueWith(e *resolvedEvent) bool {
 	return false
 }
 
-// markLost notes that events are missing.
+// markLost notes that events were lost.
 func (a *assembler) markLost() {
 	for _, u := range a.open {
 		u.Lost = true
 	}
 }
 
-// expire returns walks of which nothing was heard for a while.
+// expire returns the paths whose deadline has passed.
 func (a *assembler) expire(now time.Time) []*Path {
 	for _, u := range a.open {
 		u.done = u.done || !now.Before(u.deadline())
@@ -164,7 +160,7 @@ func (a *assembler) expire(now time.Time) []*Path {
 	return a.takeDone()
 }
 
-// nextDeadline is when the first of the open walks may be overdue; false if none is open.
+// nextDeadline returns the first deadline of the open paths; false if none is open.
 func (a *assembler) nextDeadline() (at time.Time, ok bool) {
 	for _, u := range a.open {
 		if due := u.deadline(); !u.done && (!ok || due.Before(at)) {
@@ -174,7 +170,7 @@ func (a *assembler) nextDeadline() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// deadline is when the walk is taken to be over.
+// deadline returns when the path is considered complete without another event.
 func (u *openPath) deadline() time.Time {
 	switch ending, _, _ := u.End(); ending {
 	case EndingSent, EndingDelivered:
@@ -185,7 +181,7 @@ func (u *openPath) deadline() time.Time {
 	return u.last.Add(idleTimeout)
 }
 
-// flush returns all walks, over or not.
+// flush returns all paths, complete or not.
 func (a *assembler) flush() []*Path {
 	for _, u := range a.open {
 		u.done = true
@@ -193,8 +189,8 @@ func (a *assembler) flush() []*Path {
 	return a.takeDone()
 }
 
-// takeDone takes away the walks that are over, as far as none before them is on its way.
-// Packets that somebody else has traced are left out, and nobody waits for them.
+// takeDone removes and returns complete paths, up to the first one of ours that is not.
+// Packets that another program traces are dropped.
 func (a *assembler) takeDone() (over []*Path) {
 	waits := false
 	a.open = slices.DeleteFunc(a.open, func(u *openPath) bool {

@@ -17,7 +17,7 @@ var now = time.Unix(1_000_000, 0)
 // told is what the kernel would say of the places of recorded events.
 func tell(t *testing.T, message []byte) resolvedEvent {
 	t.Helper()
-	e, err := DecodeEvent(message)
+	e, err := decodeEvent(message)
 	if err != nil {
 		t.Fatal(err)
 	}

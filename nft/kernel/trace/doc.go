@@ -1,52 +1,53 @@
-// Package trace follows live packets through nf_tables: which chains they pass in
-// which hook, which rules they meet there, and what became of them.
+// Package trace follows live packets through nf_tables: which chains and rules they pass in
+// which hook, and how they end.
 //
-// nf_tables tells what it does with packets that carry a mark of its own, nf_trace.
-// A [Tracer] makes a table that puts this mark on the packets asked for, and hears
-// what is told of them:
+// nf_tables sends a message about every step of a packet that has a mark of its own,
+// nf_trace. A [Tracer] adds a table that puts this mark on the selected packets, and receives
+// the messages:
 //
 //	hook          priority  chains of the tracer's table
-//	prerouting    -399      begin-prerouting: sets the mark; behind defragmentation,
-//	                        before everything else
+//	prerouting    -399      begin-prerouting: sets the mark; after defragmentation, before
+//	                        everything else
 //	output        -399      begin-output: the same for what the node itself sends
-//	both          -199      state-*: what connection tracking makes of the packet; sets
-//	                        the mark on answers, if wanted
-//	the others    first     begin-*: empty; that a packet comes here says that it came
-//	                        from the hook before
-//	all five      last      end-*: empty; that a packet comes here says that nothing
-//	                        took it in that hook
+//	both          -199      state-*: the packet's state in conntrack; sets the mark on
+//	                        replies, if configured
+//	the others    first     begin-*: empty; a packet that comes here came from the hook
+//	                        before
+//	all five      last      end-*: empty; a packet that comes here was not taken in that
+//	                        hook
 //
-// Nobody else's table is changed, so tables that belong to other programs' sockets
-// can be looked into as well. The table belongs to the tracer's socket and goes with
-// it, however the process ends; before Linux 5.12, where tables belong to nobody, the
-// next tracer removes what one left that was killed, so only one can run at a time.
+// No other table is changed, so this also works for tables that other programs' sockets own.
+// The tracer's socket owns the table, which is deleted with the socket, however the process
+// ends. Before Linux 5.12, which has no owners, the next tracer removes the table of one that
+// was killed, so only one tracer can run at a time.
 //
-//	nf_tables --messages--> Event --assembled--> Walk of one packet
+//	nf_tables --messages--> event --assembler--> Path of one packet
 //
-// What the messages do not say, hooks and what rules do, is read from nf_tables when
-// they arrive. The group of sockets that hears traces is not the one that hears
-// changes, so that a tracer makes commits no slower.
+// Hooks of chains and texts of rules are not in the messages; they are read when a message
+// arrives. Traces and changes have different multicast groups, so a tracer does not make
+// commits slower.
 //
-// Messages name a packet by a number that the kernel makes from its buffer and from the
-// interface it came in by. So the number changes where the interface does: on the
-// loopback, and on a bridge that calls the hooks of IP (br_netfilter), whose prerouting
-// belongs to the port and the rest to the bridge. Copies that a bridge makes have numbers
-// of their own. There a walk goes on with the packet of the same addresses and ports that
-// comes to the next hook.
+// A message names its packet by an ID that the kernel makes from the packet's buffer and its
+// input interface. So the ID changes with the interface: on the loopback, and on a bridge
+// that calls the hooks of IP (br_netfilter), where prerouting belongs to the port and the
+// rest to the bridge. Copies that a bridge makes have IDs of their own. In these cases a path
+// is continued by the packet with the same addresses and ports that enters the next hook.
 //
 //	port --> prerouting --+--> routing by the bridge --> input, or forward, postrouting
 //	         (of IP)      |
 //	                      +--> another port ----------> forward, postrouting
 //
-// Between the two a bridge can drop packets, keep them until a neighbour is known, or a
-// program of tc can take them. If a packet was not seen again there, the tracer asks
-// routing, and where that does not refuse it, the walk does not claim a loss
-// ([EndingNotSeenAgain]).
+// Between the two, a bridge can drop packets or keep them until a neighbour is known, and a
+// program of tc can take them. If a packet was not seen again there, the tracer asks routing;
+// unless that refuses the packet, the path is not reported as lost ([EndingNotSeenAgain]).
 //
-// Limits. The mark is a packet's, not a connection's: each packet is found anew by
-// what it looks like, and the answer's packets look different. Of a connection,
-// chains of type nat see the first packet only. What happens before begin-prerouting
-// (ingress hooks, XDP, tc, raw chains before defragmentation) is not seen, and of what
-// is no nf_tables at all (iptables-legacy, IPVS, BPF, routing) only that it took the
-// packet, and between which two places. Rules of iptables-nft are seen as all others.
+// Limits. The mark belongs to a packet, not to a connection: each packet is selected by its
+// own headers, and those of replies differ. Chains of type nat see the first packet of a
+// connection only. What happens before begin-prerouting (ingress hooks, XDP, tc, raw chains
+// before defragmentation) is not seen. Of what is not nf_tables (iptables-legacy, IPVS, BPF,
+// routing) it is only seen that it took the packet, and between which two points. Rules of
+// iptables-nft are seen as all others.
+//
+// The table is written by [kube-vmap/nft/kernel/socket.Batch]; see there why not by
+// google/nftables.
 package trace

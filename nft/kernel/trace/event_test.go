@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// recorded are the messages of packets that a kernel told of, by the packet.
+// recorded returns recorded messages of the kernel by the packet that they are about.
 func recorded(t testing.TB) map[string][][]byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/events.txt")
@@ -36,9 +36,9 @@ func recorded(t testing.TB) map[string][][]byte {
 	return out
 }
 
-func TestEventsAreReadAsTheKernelSentThem(t *testing.T) {
+func TestDecodeRecordedEvents(t *testing.T) {
 	for name, messages := range recorded(t) {
-		first, err := DecodeEvent(messages[0])
+		first, err := decodeEvent(messages[0])
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -57,22 +57,22 @@ func TestEventsAreReadAsTheKernelSentThem(t *testing.T) {
 		if first.Packet.Begins != (protocol != "udp") {
 			t.Errorf("%s: opens a connection: %t", name, first.Packet.Begins)
 		}
-		last, err := DecodeEvent(messages[len(messages)-1])
+		last, err := decodeEvent(messages[len(messages)-1])
 		if err != nil || last.Table != "firewall" || last.Family != unix.NFPROTO_INET || !last.Verdict.Drops() || last.ID != first.ID {
 			t.Errorf("%s: ends with %+v, %v", name, last, err)
 		}
 	}
 }
 
-func TestTruncatedEventsAreRefused(t *testing.T) {
+func TestDecodeEventRejectsTruncatedMessages(t *testing.T) {
 	for name, messages := range recorded(t) {
 		for _, b := range messages {
-			whole, err := DecodeEvent(b)
+			whole, err := decodeEvent(b)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for n := range b {
-				if part, err := DecodeEvent(b[:n]); err == nil && (part.Table != whole.Table || part.Chain != whole.Chain) {
+				if part, err := decodeEvent(b[:n]); err == nil && (part.Table != whole.Table || part.Chain != whole.Chain) {
 					t.Fatalf("%s: %d of %d bytes read as %+v", name, n, len(b), part)
 				}
 			}
@@ -80,7 +80,7 @@ func TestTruncatedEventsAreRefused(t *testing.T) {
 	}
 }
 
-func TestVerdictsAreSaidInNftsWords(t *testing.T) {
+func TestVerdictString(t *testing.T) {
 	for _, tc := range []struct {
 		verdict Verdict
 		want    string
@@ -103,8 +103,8 @@ func TestVerdictsAreSaidInNftsWords(t *testing.T) {
 	}
 }
 
-// FuzzDecodeEvent reads any bytes as a trace. Whatever they are, nothing panics, and
-// what comes of them can be put together and shown on a terminal.
+// FuzzDecodeEvent decodes any bytes as a trace. Nothing panics, and the result can be
+// assembled and printed to a terminal.
 func FuzzDecodeEvent(f *testing.F) {
 	for _, messages := range recorded(f) {
 		for _, b := range messages {
@@ -113,7 +113,7 @@ func FuzzDecodeEvent(f *testing.F) {
 	}
 	f.Add([]byte{unix.NFPROTO_IPV4, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := DecodeEvent(b)
+		e, err := decodeEvent(b)
 		if err != nil {
 			return
 		}

@@ -10,16 +10,16 @@ import (
 	"kube-vmap/model"
 )
 
-// Packet is what a packet says of itself at one place. Translations change it from
-// one place to the next.
+// A Packet is the addresses and ports of a packet at one point of its path. Translations
+// change them on the way.
 type Packet struct {
 	From, To netip.AddrPort // port 0 where the protocol has none
 	Protocol uint8          // IPPROTO_*
-	// Begins tells that it opens a connection: a TCP SYN, an SCTP INIT.
+	// Begins is true if it opens a connection: a TCP SYN, an SCTP INIT.
 	Begins bool
 }
 
-// protocolName is how Services call a transport protocol.
+// protocolName returns the name of a transport protocol as in Services.
 func protocolName(number uint8) string {
 	switch model.Protocol(number) {
 	case model.TCP:
@@ -38,7 +38,7 @@ func protocolName(number uint8) string {
 	return fmt.Sprintf("protocol %d", number)
 }
 
-// hasPorts reports whether the protocol has ports where all have them that do.
+// hasPorts reports whether a protocol has ports, which are at the same offsets in all that do.
 func hasPorts(protocol uint8) bool {
 	switch protocol {
 	case unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_SCTP, unix.IPPROTO_UDPLITE, unix.IPPROTO_DCCP:
@@ -47,12 +47,12 @@ func hasPorts(protocol uint8) bool {
 	return false
 }
 
-// String is the packet in a few words: "TCP 10.244.1.2:43210 > 10.96.0.10:53".
+// String returns the packet as in "TCP 10.244.1.2:43210 > 10.96.0.10:53".
 func (p Packet) String() string {
 	return fmt.Sprintf("%s %s > %s", protocolName(p.Protocol), addrText(p.From), addrText(p.To))
 }
 
-// addrText is an address, with the port if there is one.
+// addrText returns an address, with the port if there is one.
 func addrText(a netip.AddrPort) string {
 	if a.Port() == 0 {
 		return a.Addr().String()
@@ -60,30 +60,30 @@ func addrText(a netip.AddrPort) string {
 	return a.String()
 }
 
-// packet reads the headers; nil if there are none, or none of IP.
-func (h headers) packet() *Packet {
-	if len(h.network) == 0 {
+// decodePacket decodes the headers of a packet. It returns nil without an IP header.
+func decodePacket(network, transport []byte) *Packet {
+	if len(network) == 0 {
 		return nil
 	}
 	p := &Packet{}
 	var from, to netip.Addr
-	switch b := h.network; {
+	switch b := network; {
 	case b[0]>>4 == 4 && len(b) >= 20:
 		p.Protocol = b[9]
 		from, to = netip.AddrFrom4([4]byte(b[12:16])), netip.AddrFrom4([4]byte(b[16:20]))
 	case b[0]>>4 == 6 && len(b) >= 40:
-		p.Protocol = b[6] // that of the next header, where others stand before the transport's
+		p.Protocol = b[6] // the next header, even if that is an extension header
 		from, to = netip.AddrFrom16([16]byte(b[8:24])), netip.AddrFrom16([16]byte(b[24:40]))
 	default:
 		return nil
 	}
 	p.From, p.To = netip.AddrPortFrom(from, 0), netip.AddrPortFrom(to, 0)
-	p.transport(h.transport)
+	p.decodeTransport(transport)
 	return p
 }
 
-// transport reads ports, and whether a connection begins.
-func (p *Packet) transport(b []byte) {
+// decodeTransport decodes ports, and whether the packet opens a connection.
+func (p *Packet) decodeTransport(b []byte) {
 	if !hasPorts(p.Protocol) || len(b) < 4 {
 		return
 	}
@@ -97,7 +97,7 @@ func (p *Packet) transport(b []byte) {
 	}
 }
 
-// What opens a connection (RFC 9293, 3.1; RFC 9260, 3.2).
+// Headers of packets that open a connection (RFC 9293, 3.1; RFC 9260, 3.2).
 const (
 	tcpFlagsAt  = 13
 	tcpSYN      = 0x02

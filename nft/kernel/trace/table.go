@@ -13,12 +13,11 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// TableName is what the names of tracers' tables begin with.
+// TableName is the name of a tracer's table, or the beginning of it.
 const TableName = "kube-vmap-trace"
 
-// Priorities of the table's chains. Conntrack puts fragments together at -400 and
-// looks for the connection at -200; it confirms new ones last of all
-// (include/uapi/linux/netfilter_ipv4.h).
+// Priorities of the table's chains. Conntrack reassembles fragments at -400, finds the
+// connection at -200, and confirms new ones last (include/uapi/linux/netfilter_ipv4.h).
 const (
 	priorityFirst = math.MinInt32
 	priorityBegin = -399
@@ -26,14 +25,14 @@ const (
 	priorityLast  = math.MaxInt32 - 1
 )
 
-// Comments of the table's rules, by which events are told apart.
+// Comments of the table's rules, by which their events are recognized.
 const (
 	commentBegin = "begin"
 	commentReply = "answer"
 	commentState = "connection is "
 )
 
-// chain is a base chain of the table.
+// A chain is a base chain of the table.
 type chain struct {
 	name     string
 	hook     uint32
@@ -41,13 +40,13 @@ type chain struct {
 	rules    []rule
 }
 
-// rule is a rule of the table.
+// A rule is a rule of the table.
 type rule struct {
 	comment     string
 	expressions []expr.Any
 }
 
-// hookNames are the hooks of IP as nft calls them, by number.
+// hookNames are the names of the hooks of IP in nft, by number.
 var hookNames = [...]string{
 	unix.NF_INET_PRE_ROUTING:  "prerouting",
 	unix.NF_INET_LOCAL_IN:     "input",
@@ -56,7 +55,7 @@ var hookNames = [...]string{
 	unix.NF_INET_POST_ROUTING: "postrouting",
 }
 
-// chains are all of the table's.
+// chains returns the chains of the table.
 func (c *Config) chains() []chain {
 	var out []chain
 	for _, hook := range [...]uint32{unix.NF_INET_PRE_ROUTING, unix.NF_INET_LOCAL_OUT} {
@@ -74,11 +73,11 @@ func (c *Config) chains() []chain {
 	return out
 }
 
-// endPrefix begins the names of the chains that are last in their hook.
+// endPrefix is the prefix of the names of the chains that are last in their hook.
 const endPrefix = "end-"
 
-// begin puts the mark on packets that look as asked for. One that comes in by the
-// loopback has it already, from when it went out.
+// begin returns the rule that marks matching packets for tracing. A packet that comes in by
+// the loopback was marked when it was sent.
 func (c *Config) begin(hook uint32) rule {
 	match := matchPacket(c.Packet)
 	if hook == unix.NF_INET_PRE_ROUTING {
@@ -91,7 +90,7 @@ func (c *Config) begin(hook uint32) rule {
 	return rule{commentBegin, append(match, c.mark()...)}
 }
 
-// mark counts packets and puts the mark on some of them.
+// mark returns the expressions that count packets and mark them up to the rate.
 func (c *Config) mark() []expr.Any {
 	return []expr.Any{
 		&expr.Counter{},
@@ -101,8 +100,8 @@ func (c *Config) mark() []expr.Any {
 	}
 }
 
-// states tell what conntrack makes of the packet. They do nothing, but a rule that
-// matches is told of, if the packet carries the mark.
+// states returns rules that match by the state of conntrack. They do nothing; the event of
+// the rule that matches shows the state.
 func (c *Config) states() []rule {
 	var out []rule
 	for _, s := range [...]struct {
@@ -124,10 +123,10 @@ func (c *Config) states() []rule {
 	return out
 }
 
-// native is a number as the kernel keeps it in a register.
+// native returns a number as the kernel keeps it in a register.
 func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
-// equal matches what is loaded into the register in front.
+// equal compares what is loaded.
 func equal(load expr.Any, want []byte) []expr.Any {
 	return []expr.Any{load, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: want}}
 }
@@ -137,11 +136,11 @@ func field(base expr.PayloadBase, offset, length uint32) expr.Any {
 	return &expr.Payload{DestRegister: unix.NFT_REG_1, Base: base, Offset: offset, Len: length}
 }
 
-// port is a port as packets carry it.
+// port returns a port in network byte order.
 func port(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
 
-// matchPacket matches packets from and to where they were asked for. What is most
-// likely to differ comes first.
+// matchPacket matches the packet's addresses and ports. The match that fails most often is
+// first.
 func matchPacket(p simulate.Packet) []expr.Any {
 	source, destination, length := uint32(12), uint32(16), uint32(4)
 	if p.To.Addr().Is6() {
@@ -160,7 +159,7 @@ func matchPacket(p simulate.Packet) []expr.Any {
 	return match
 }
 
-// matchBegin matches what opens a connection; any datagram of UDP, which does not say.
+// matchBegin matches packets that open a connection; with UDP, any datagram.
 func matchBegin(p model.Protocol) []expr.Any {
 	const transport = expr.PayloadBaseTransportHeader
 	switch p {
@@ -177,8 +176,8 @@ func matchBegin(p model.Protocol) []expr.Any {
 	return nil
 }
 
-// matchReply matches packets that answer such as were asked for. Their addresses may
-// be any, so it is conntrack that has to know them.
+// matchReply matches replies. Translations change their addresses, so it matches by the
+// original direction in conntrack.
 func matchReply(p simulate.Packet) []expr.Any {
 	source, destination := expr.CtKeySRCIP, expr.CtKeyDSTIP
 	if p.To.Addr().Is6() {
@@ -200,14 +199,14 @@ func matchReply(p simulate.Packet) []expr.Any {
 	return match
 }
 
-// loopbackIndex is the number of the loopback in every network namespace
+// loopbackIndex is the index of the loopback in every network namespace
 // (LOOPBACK_IFINDEX, include/net/flow.h).
 const loopbackIndex = 1
 
-// family is the family of the table.
+// family returns the family of the table.
 func (c *Config) family() uint8 { return nft.FamilyNumber(model.FamilyOf(c.Packet.To.Addr())) }
 
-// unmapPacket is the packet with addresses of one form.
+// unmapPacket returns the packet with unmapped addresses.
 func unmapPacket(p simulate.Packet) simulate.Packet {
 	p.From, p.To = p.From.Unmap(), netip.AddrPortFrom(p.To.Addr().Unmap(), p.To.Port())
 	return p

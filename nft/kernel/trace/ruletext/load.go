@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// metaField is what nft calls a piece of a packet's meta information.
+// A metaField is how nft prints a field that the meta or ct expression loads.
 type metaField struct {
 	name   string
 	kind   kind
@@ -55,7 +55,7 @@ func (w *writer) meta(a attributes) {
 	})
 }
 
-// writeAssignment says that a field is given a value.
+// writeAssignment writes that a field is assigned a value.
 func (w *writer) writeAssignment(field string, k kind, v value) {
 	if v.data != nil {
 		v.kind = k
@@ -106,7 +106,7 @@ func (w *writer) ct(a attributes) {
 	w.setRegister(a, unix.NFTA_CT_DREG, value{text: name, kind: f.kind, length: f.length})
 }
 
-// header is a field of the packet's headers.
+// A header is a field of the packet's headers.
 type header struct {
 	base, offset, length uint64
 }
@@ -144,7 +144,7 @@ func (w *writer) payload(a attributes) {
 	w.setRegister(a, unix.NFTA_PAYLOAD_DREG, value{text: name, kind: k, length: uint32(at.length)})
 }
 
-// field is the name of a field of the packet's headers; nft's raw notation, in
+// field returns the name of a field of the packet's headers; the raw notation of nft, in
 // bits, if it has none here.
 func (w *writer) field(at header) (string, kind) {
 	f, known := headers[at]

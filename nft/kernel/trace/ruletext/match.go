@@ -56,8 +56,7 @@ func (w *writer) inRange(a attributes) {
 	w.write(w.valueText(v), operator(a.number(unix.NFTA_RANGE_OP))+v.kind.text(from)+"-"+v.kind.text(to))
 }
 
-// bitwise changes bits of a value: x & mask ^ xor; of a shift only the name is
-// told.
+// bitwise changes bits of a value: x & mask ^ xor. Of a shift only the fact is noted.
 func (w *writer) bitwise(a attributes) {
 	v := w.takeRegister(a, unix.NFTA_BITWISE_SREG)
 	v.mask, v.xor = a.data(unix.NFTA_BITWISE_MASK), a.data(unix.NFTA_BITWISE_XOR)
@@ -67,7 +66,7 @@ func (w *writer) bitwise(a attributes) {
 	w.setRegister(a, unix.NFTA_BITWISE_DREG, v)
 }
 
-// byteorder leaves the value what it means.
+// byteorder does not change the meaning of a value.
 func (w *writer) byteorder(a attributes) {
 	const source, destination = 1, 2 // NFTA_BYTEORDER_SREG, NFTA_BYTEORDER_DREG
 	w.setRegister(a, destination, w.takeRegister(a, source))
@@ -91,8 +90,8 @@ func (w *writer) lookup(a attributes) {
 	}
 }
 
-// setName is how a rule refers to a set; those without a name of their own are
-// written in place, and what they hold is not in the rule.
+// setName returns how a rule refers to a set. Anonymous sets are printed in place, without
+// their elements, which are not in the rule.
 func setName(name string) string {
 	if strings.HasPrefix(name, "__map") || strings.HasPrefix(name, "__set") {
 		return "{...}"
@@ -108,7 +107,7 @@ func (w *writer) dynset(a attributes) {
 	case 2: // NFT_DYNSET_OP_DELETE
 		verb = "delete"
 	}
-	data := w.dataOf(a) // which lies behind the key, and is not to be taken for a part of it
+	data := w.dataOf(a) // which follows the key in the registers
 	element := w.join(w.takeRegisters(a, unix.NFTA_DYNSET_SREG_KEY))
 	if ms := a.number(unix.NFTA_DYNSET_TIMEOUT); ms > 0 {
 		element += " timeout " + duration(time.Duration(ms)*time.Millisecond)
@@ -122,7 +121,7 @@ func (w *writer) dynset(a attributes) {
 	w.write(verb, "@"+a.text(unix.NFTA_DYNSET_SET_NAME), "{ "+element+data+" }")
 }
 
-// dataOf is what an element of a map is given.
+// dataOf returns the data of an element that is added to a map.
 func (w *writer) dataOf(a attributes) string {
 	if !a.has(unix.NFTA_DYNSET_SREG_DATA) {
 		return ""
@@ -130,7 +129,7 @@ func (w *writer) dataOf(a attributes) string {
 	return " : " + w.join(w.takeRegisters(a, unix.NFTA_DYNSET_SREG_DATA))
 }
 
-// guessKind is what a constant may be that no field was compared with.
+// guessKind returns the likely kind of a constant that is not compared with a field.
 func guessKind(b []byte) kind {
 	switch len(b) {
 	case 2:

@@ -5,48 +5,38 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
 )
 
-// Rule is what a rule of the kernel does.
+// A Rule is a rule of the kernel as text.
 type Rule struct {
 	Handle uint64
-	// Text is the rule in nft's words, or close to it.
-	Text string
-	// Comment is what its author wrote to it.
+	// Text is the rule in the syntax of nft, or close to it.
+	Text    string
 	Comment string
-	// Rejects tells that it answers the sender where it drops a packet.
+	// Rejects is true if the rule answers the sender of a packet that it drops.
 	Rejects bool
-	// Packets is what it has counted, if it counts.
+	// Packets is the value of the rule's counter, if it has one.
 	Packets uint64
 }
 
-// headerLen is the length of a netfilter message's own header (struct nfgenmsg).
-const headerLen = 4
-
-// Decode reads a rule from a message of the kernel, given what follows the netlink
-// header.
+// Decode decodes a rule, given what follows the netlink header of its message.
 func Decode(message []byte) (Rule, error) {
-	if len(message) < headerLen {
-		return Rule{}, fmt.Errorf("decode a rule: %w", errTruncated)
-	}
-	a, err := parse(message[headerLen:])
-	if err != nil {
+	var d attr.Decoder
+	a, err := parse(d.Body(message))
+	d.Fail(err)
+	if err := d.Err(); err != nil {
 		return Rule{}, fmt.Errorf("decode a rule: %w", err)
 	}
 	w := &writer{family: message[0], registers: map[uint32]value{}}
-	var broken error
-	err = each(a[unix.NFTA_RULE_EXPRESSIONS], func(_ uint16, expression []byte) {
-		if e := w.expression(expression); e != nil {
-			broken = e
-		}
-	})
-	if err == nil {
-		err = broken
+	for _, expression := range d.Attributes(a[unix.NFTA_RULE_EXPRESSIONS]) {
+		d.Fail(w.expression(expression))
 	}
-	if err != nil {
+	if err := d.Err(); err != nil {
 		return Rule{}, fmt.Errorf("decode the expressions of a rule: %w", err)
 	}
-	comment := commentIn(a[unix.NFTA_RULE_USERDATA])
+	comment := text(attr.Userdata(a[unix.NFTA_RULE_USERDATA], commentType))
 	if comment == "" {
 		comment = w.comment
 	}
@@ -56,18 +46,5 @@ func Decode(message []byte) (Rule, error) {
 	}, nil
 }
 
-// commentIn finds the comment in a rule's userdata, which is nft's: type, length,
-// value; a comment is of type 0 (NFTNL_UDATA_RULE_COMMENT).
-func commentIn(userdata []byte) string {
-	for len(userdata) >= 2 {
-		kind, n := userdata[0], int(userdata[1])
-		if len(userdata) < 2+n {
-			return ""
-		}
-		if kind == 0 {
-			return trim(userdata[2 : 2+n])
-		}
-		userdata = userdata[2+n:]
-	}
-	return ""
-}
+// commentType is the type of comments in user data (NFTNL_UDATA_RULE_COMMENT).
+const commentType = 0

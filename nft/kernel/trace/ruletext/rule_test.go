@@ -13,11 +13,10 @@ import (
 	"kube-vmap/nft"
 )
 
-// anonymous is a map that a rule holds within itself. What is in it comes in other
-// messages.
+// anonymous matches an anonymous map in a rule; its elements are in other messages.
 var anonymous = regexp.MustCompile(`vmap \{.*\}`)
 
-// everyRule is one of each kind of our rules: its text and its message.
+// everyRule returns one of each kind of our rules: the message by its text.
 func everyRule(t testing.TB) map[string][]byte {
 	t.Helper()
 	configs := []nft.Config{
@@ -43,7 +42,7 @@ func everyRule(t testing.TB) map[string][]byte {
 	return out
 }
 
-// ruleIn is the message in a batch that makes a rule.
+// ruleIn returns the message of a batch that adds a rule.
 func ruleIn(b []byte) []byte {
 	for len(b) > unix.SizeofNlMsghdr {
 		n := binary.NativeEndian.Uint32(b)
@@ -55,7 +54,7 @@ func ruleIn(b []byte) []byte {
 	return nil
 }
 
-func TestOurOwnRulesReadAsNftListsThem(t *testing.T) {
+func TestDecodePrintsOurRulesAsNftDoes(t *testing.T) {
 	rules := everyRule(t)
 	if len(rules) < 40 {
 		t.Fatalf("only %d rules", len(rules))
@@ -71,9 +70,9 @@ func TestOurOwnRulesReadAsNftListsThem(t *testing.T) {
 	}
 }
 
-func TestRulesThatEndTooEarlyAreRefused(t *testing.T) {
+func TestDecodeRejectsTruncatedRules(t *testing.T) {
 	for text, message := range everyRule(t) {
-		const fingerprint = 16 // the last attribute, which says nothing about what the rule does
+		const fingerprint = 16 // the last attribute, which does not affect the text
 		for n := range len(message) - fingerprint {
 			if r, err := Decode(message[:n]); err == nil && strings.HasPrefix(r.Text, text) {
 				t.Errorf("%d of %d bytes read as %q", n, len(message), r.Text)
@@ -82,7 +81,7 @@ func TestRulesThatEndTooEarlyAreRefused(t *testing.T) {
 	}
 }
 
-func TestPrefixesAreToldFromOtherMasks(t *testing.T) {
+func TestPrefixOfMask(t *testing.T) {
 	for _, tc := range []struct{ address, mask, want string }{
 		{"10.0.0.0", "255.0.0.0", "10.0.0.0/8"},
 		{"10.1.2.3", "255.255.255.255", "10.1.2.3/32"},
@@ -98,8 +97,8 @@ func TestPrefixesAreToldFromOtherMasks(t *testing.T) {
 	}
 }
 
-// FuzzDecode reads any bytes as a rule. Whatever they are, nothing panics, and what
-// comes of them can be shown on a terminal.
+// FuzzDecode decodes any bytes as a rule. Nothing panics, and the result can be printed to a
+// terminal.
 func FuzzDecode(f *testing.F) {
 	for _, message := range everyRule(f) {
 		f.Add(message)

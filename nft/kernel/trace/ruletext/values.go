@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kind is how a constant is written.
+// A kind is how a constant is printed.
 type kind uint8
 
 const (
-	kindHex kind = iota // nothing is known of it
+	kindHex kind = iota // unknown
 	kindAddress
 	kindNumber // in network byte order
 	kindNative // a number in the machine's byte order
@@ -30,7 +30,7 @@ const (
 	kindRoute // type of an address
 )
 
-// text is a constant.
+// text returns a constant as text.
 func (k kind) text(b []byte) string {
 	n, isNative := native(b)
 	switch {
@@ -56,7 +56,7 @@ func (k kind) text(b []byte) string {
 	return k.bits(b)
 }
 
-// bits is a constant of which each bit counts.
+// bits returns a constant as a set of bits.
 func (k kind) bits(b []byte) string {
 	n, isNative := native(b)
 	switch {
@@ -76,17 +76,16 @@ func (k kind) bits(b []byte) string {
 	return "0x" + hex.EncodeToString(b)
 }
 
-// nameText is an interface's name; one that is compared in part ends with an
-// asterisk.
+// nameText returns an interface's name, with an asterisk if only a prefix is compared.
 func nameText(b []byte) string {
 	asterisk := ""
 	if bytes.IndexByte(b, 0) < 0 {
 		asterisk = "*"
 	}
-	return strconv.Quote(trim(b) + asterisk)
+	return strconv.Quote(text(b) + asterisk)
 }
 
-// prefix is an address and the mask it was compared under, if that is a prefix's.
+// prefix returns an address and a mask as a prefix; false if the mask is not that of a prefix.
 func prefix(address, mask []byte) (string, bool) {
 	a, ok := netip.AddrFromSlice(address)
 	if !ok || len(mask) != len(address) {
@@ -110,7 +109,7 @@ func nameOf(names map[uint32]string, n uint32) string {
 	return strconv.FormatUint(uint64(n), 10)
 }
 
-// flags are the names of the bits of n.
+// flags returns the names of the bits of n.
 func flags(names map[uint32]string, n uint32) string {
 	var list []string
 	for bit := uint32(1); bit != 0; bit <<= 1 {

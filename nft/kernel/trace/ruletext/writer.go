@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writer follows the expressions of a rule.
+// A writer interprets the expressions of a rule.
 type writer struct {
 	family    uint8 // NFPROTO_* of the table
 	registers map[uint32]value
@@ -16,26 +16,26 @@ type writer struct {
 	comment   string // of iptables
 	rejects   bool
 	packets   uint64
-	// protocol is the transport protocol that the rule has made sure of, and saidAt
-	// the place among the words where it says so, from 1 on.
+	// protocol is the transport protocol that the rule has matched, and protocolAt the
+	// position of that match in words, from 1.
 	protocol   string
 	protocolAt int
 }
 
-// value is what a register holds.
+// A value is the content of a register.
 type value struct {
 	text     string
 	kind     kind
 	length   uint32 // bytes; zero if not known
 	data     []byte // of a constant
-	mask     []byte // of a value that went through "bitwise", with xor
+	mask     []byte // after a bitwise expression, with xor
 	xor      []byte
 	fromMap  bool
 	protocol bool // the transport protocol
 }
 
-// registerOffset is where a register begins: there are names for 16 bytes and for 4 (enum
-// nft_registers).
+// registerOffset returns the offset of a register: there are names for 16 bytes and for 4
+// (enum nft_registers).
 func registerOffset(register uint64) uint32 {
 	if register >= unix.NFT_REG32_00 {
 		return uint32(register-unix.NFT_REG32_00) * 4
@@ -45,12 +45,12 @@ func registerOffset(register uint64) uint32 {
 
 func (w *writer) write(words ...string) { w.words = append(w.words, words...) }
 
-// setRegister puts a value into the register that an attribute names.
+// setRegister stores a value in the register that an attribute names.
 func (w *writer) setRegister(a attributes, register uint16, v value) {
 	w.registers[registerOffset(a.number(register))] = v
 }
 
-// takeRegister reads a register for good: what is in it was put there for one purpose.
+// takeRegister returns the value of a register and clears it, because a value is used once.
 func (w *writer) takeRegister(a attributes, register uint16) value {
 	at := registerOffset(a.number(register))
 	v, known := w.registers[at]
@@ -61,7 +61,7 @@ func (w *writer) takeRegister(a attributes, register uint16) value {
 	return v
 }
 
-// takeRegisters reads values that lie one behind the other, from a register on.
+// takeRegisters takes the values of adjacent registers.
 func (w *writer) takeRegisters(a attributes, register uint16) []value {
 	var list []value
 	at := registerOffset(a.number(register))
@@ -80,7 +80,7 @@ func (w *writer) takeRegisters(a attributes, register uint16) []value {
 	return list
 }
 
-// join is a concatenation.
+// join returns a concatenation.
 func (w *writer) join(list []value) string {
 	if len(list) == 0 {
 		return "(unknown)"
@@ -92,7 +92,7 @@ func (w *writer) join(list []value) string {
 	return strings.Join(parts, " . ")
 }
 
-// valueText is a value by itself.
+// valueText returns a value as text.
 func (w *writer) valueText(v value) string {
 	switch {
 	case v.data != nil:
@@ -103,7 +103,7 @@ func (w *writer) valueText(v value) string {
 	return v.text
 }
 
-// masked is a number of which bits were changed: x & mask ^ xor.
+// masked returns a number of which bits were changed: x & mask ^ xor.
 func masked(v value) string {
 	var keep, flip []byte
 	same := len(v.mask) == len(v.xor)
@@ -123,7 +123,7 @@ func masked(v value) string {
 	return v.text + " & " + v.kind.bits(v.mask) + " ^ " + v.kind.bits(v.xor)
 }
 
-// native is a number in the machine's byte order.
+// native returns a number in the byte order of the machine.
 func native(b []byte) (uint32, bool) {
 	if len(b) != 4 {
 		return 0, false
@@ -131,11 +131,11 @@ func native(b []byte) (uint32, bool) {
 	return binary.NativeEndian.Uint32(b), true
 }
 
-// requireProtocol notes which transport protocol the rule asks for. nft does not say so where
-// a field of that protocol follows, and then neither do we.
+// requireProtocol notes which transport protocol the rule matches. nft does not print the match
+// if a field of that protocol follows; see transport.
 func (w *writer) requireProtocol(protocol string) { w.protocol, w.protocolAt = protocol, len(w.words) }
 
-// transport is the name of the header that the rule reads: the protocol's, or any.
+// transport returns the name of the header that the rule loads from: the protocol's, or th.
 func (w *writer) transport() string {
 	if w.protocol == "" {
 		return "th"

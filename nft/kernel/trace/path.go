@@ -1,85 +1,82 @@
 package trace
 
-// Path is the way of one packet through nf_tables.
+// A Path is the path of one packet through nf_tables.
 type Path struct {
-	// IsReply tells that the packet answers such as were asked for.
+	// IsReply is true if the packet is a reply to a matching one.
 	IsReply bool
-	// State is what conntrack made of it when it came: "new", "established",
-	// "related", "invalid", "untracked"; empty if it was not told, as of answers.
+	// State is the conntrack state when the packet came: "new", "established", "related",
+	// "invalid", "untracked"; empty if unknown, as for replies.
 	State string
-	// Visits are the base chains it came through, in order; the tracer's own are
-	// among them.
+	// Visits are the base chains that the packet passed, in order, including the tracer's.
 	Visits []Visit
-	// Lost tells that messages were lost while the packet was on its way, so that
-	// some of it may be missing.
+	// Lost is true if messages were lost meanwhile, so that the path may have gaps.
 	Lost bool
-	// Refusal is why routing refuses such a packet, if it came through prerouting and was
-	// not seen again; empty if routing was not asked, or has a route and a neighbour.
+	// Refusal is why routing refuses the packet, if it passed prerouting and was not seen
+	// again; empty if routing was not asked, or has a route and a neighbour.
 	Refusal string
 }
 
-// Visit is a packet's way through a base chain and those it leads to.
+// A Visit is the packet's path through a base chain and the chains it leads to.
 type Visit struct {
 	Chain   Chain
-	In, Out string // names of interfaces, where there are
+	In, Out string // names of interfaces, if any
 	Bridge  bool   // In is a bridge
-	Packet  Packet // as it came here
+	Packet  Packet // as it entered the chain
 	Steps   []Step
 }
 
-// Step is a rule that matched, or the end of a chain.
+// A Step is a rule that matched, or the end of a chain.
 type Step struct {
 	Chain   string
 	Kind    Kind
-	Rule    Rule // of a policy the zero value
+	Rule    Rule // the zero value for a policy
 	Verdict Verdict
 	Mark    uint32
 }
 
-// Ending says what became of a packet.
+// An Ending is how the path of a packet ended.
 type Ending uint8
 
 // The endings.
 const (
 	// EndingUnknown: messages were lost.
 	EndingUnknown Ending = iota
-	// EndingDropped by a rule, without an answer; Rejected with one.
+	// EndingDropped: a rule dropped the packet without an answer; EndingRejected: with one.
 	EndingDropped
 	EndingRejected
-	// EndingPolicyDrop: no rule decided, and the chain drops then.
+	// EndingPolicyDrop: no rule decided, and the policy of the chain is drop.
 	EndingPolicyDrop
-	// EndingQueued to a program, which has not given it back so far; Taken by something
-	// that a rule named.
+	// EndingQueued: a program has the packet; EndingStolen: something named by a rule has.
 	EndingQueued
 	EndingStolen
 	// EndingSent: it left the node.
 	EndingSent
-	// EndingDelivered to the node itself.
+	// EndingDelivered: it was delivered to the node itself.
 	EndingDelivered
-	// EndingLostInHook: it came into a hook and not to its end, and no rule of nf_tables
-	// took it.
+	// EndingLostInHook: it entered a hook and did not reach its end, and no rule of
+	// nf_tables took it.
 	EndingLostInHook
-	// EndingLostAfterHook: it came through a hook and to no other.
+	// EndingLostAfterHook: it passed a hook and reached no other.
 	EndingLostAfterHook
-	// EndingNotSeenAgain: it came through prerouting from a bridge and to no other hook, and
+	// EndingNotSeenAgain: it passed prerouting from a bridge and reached no other hook, and
 	// it is not certain that routing refused it. The bridge may have dropped it, or
 	// something that nf_tables does not see may have forwarded it.
 	EndingNotSeenAgain
 )
 
-// Arrival says whether a packet arrived, as far as this node can see. Of several, the
-// largest is that of all together.
+// An Arrival is whether a packet arrived, as far as this node can see. The largest of several
+// is that of all together.
 type Arrival uint8
 
 // The arrivals.
 const (
 	ArrivalYes Arrival = iota
-	// ArrivalUnknown: what became of the packet is not certain.
+	// ArrivalUnknown: it is not certain what happened to the packet.
 	ArrivalUnknown
 	ArrivalNo
 )
 
-// Arrival is what the ending means for the packet.
+// Arrival returns whether the packet arrived.
 func (e Ending) Arrival() Arrival {
 	switch e {
 	case EndingSent, EndingDelivered:
@@ -91,8 +88,8 @@ func (e Ending) Arrival() Arrival {
 	return ArrivalUnknown
 }
 
-// End is what became of the packet, and where that was: the passage and step are nil
-// for the endings that name none.
+// End returns how the path ended, with the visit and the step, which are nil if the ending
+// has none.
 func (w *Path) End() (Ending, *Visit, *Step) {
 	if len(w.Visits) == 0 {
 		return EndingUnknown, nil, nil
@@ -110,7 +107,7 @@ func (w *Path) End() (Ending, *Visit, *Step) {
 	return w.endingOfHook()
 }
 
-// ending is how a packet ends by the step; Unknown if it goes on.
+// ending returns how the step ends the path; [EndingUnknown] if the packet continues.
 func (s *Step) ending() Ending {
 	v := s.Verdict
 	switch {
@@ -128,7 +125,7 @@ func (s *Step) ending() Ending {
 	return EndingUnknown
 }
 
-// endingOfHook tells from how far it came in the last hook that it was seen in.
+// endingOfHook returns the ending that follows from the last hook the packet was seen in.
 func (w *Path) endingOfHook() (Ending, *Visit, *Step) {
 	last := w.lastIPVisit()
 	switch {
@@ -146,12 +143,12 @@ func (w *Path) endingOfHook() (Ending, *Visit, *Step) {
 	return EndingLostAfterHook, last, nil
 }
 
-// isTranslated reports whether the destination changed. Routing has to agree to that also
-// where the packet stays on a bridge (br_nf_pre_routing_finish).
+// isTranslated reports whether the destination changed. Then the packet is routed even if it
+// stays on a bridge (br_nf_pre_routing_finish).
 func (w *Path) isTranslated() bool { return w.Visits[0].Packet.To != w.lastIPVisit().Packet.To }
 
-// lastIPVisit is the last passage in a hook of IP, or nil. A bridge has hooks of the same
-// names.
+// lastIPVisit returns the last visit in a hook of IP, or nil. The hooks of a bridge have the
+// same names.
 func (w *Path) lastIPVisit() *Visit {
 	for i := len(w.Visits) - 1; i >= 0; i-- {
 		if p := &w.Visits[i]; p.Chain.isIPHook() {
@@ -161,7 +158,7 @@ func (w *Path) lastIPVisit() *Visit {
 	return nil
 }
 
-// passedHook reports whether the packet came to the end of the hook it was seen in last.
+// passedHook reports whether the packet reached the end of the hook it was last seen in.
 func (w *Path) passedHook(hook string) bool {
 	for i := len(w.Visits) - 1; i >= 0; i-- {
 		c := w.Visits[i].Chain
@@ -169,16 +166,16 @@ func (w *Path) passedHook(hook string) bool {
 		case c.Own && c.Name == endPrefix+hook:
 			return true
 		case c.Hook != hook && c.isIPHook():
-			return false // that was another time, on the other side of the loopback
+			return false // that was before the loopback
 		}
 	}
 	return false
 }
 
-// loopback is what the host sends to itself by.
+// loopback is the name of the loopback interface.
 const loopback = "lo"
 
-// String is the ending in a word or two.
+// String returns the ending in a few words.
 func (e Ending) String() string {
 	switch e {
 	case EndingDropped:

@@ -9,13 +9,15 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/socket"
 	"kube-vmap/nft/kernel/trace/ruletext"
 	"kube-vmap/nft/simulate"
 )
 
-// NextPath waits for a packet whose way is over, which shows by a verdict or by a
-// moment's silence. When ctx ends it still gives those that were on their way, and
-// then the error of ctx.
+// NextPath waits for a packet whose path is complete: it has a final verdict, or no event
+// came for a while. When ctx ends, NextPath returns the incomplete paths, and then the error
+// of ctx.
 func (t *Tracer) NextPath(ctx context.Context) (*Path, error) {
 	for len(t.ready) == 0 {
 		err := t.receive(ctx)
@@ -37,8 +39,8 @@ func (t *Tracer) NextPath(ctx context.Context) (*Path, error) {
 	return w, nil
 }
 
-// askRouting asks why routing refuses a packet that was not seen behind prerouting, if
-// it does. It only adds a reason: that it cannot be asked is no error.
+// askRouting finds out why routing refuses a packet that was not seen after prerouting, if
+// it does. It only adds a reason, so it ignores errors.
 func (t *Tracer) askRouting(w *Path) {
 	ending, p, _ := w.End()
 	if ending != EndingNotSeenAgain && (ending != EndingLostAfterHook || p.Chain.Hook != "prerouting") {
@@ -48,27 +50,27 @@ func (t *Tracer) askRouting(w *Path) {
 	if err != nil {
 		return
 	}
-	way := simulate.RouteQuery{In: in, From: p.Packet.From.Addr(), To: p.Packet.To.Addr()}
+	query := simulate.RouteQuery{In: in, From: p.Packet.From.Addr(), To: p.Packet.To.Addr()}
 	if n := len(p.Steps); n > 0 {
-		way.Mark = p.Steps[n-1].Mark
+		query.Mark = p.Steps[n-1].Mark
 	}
-	r, err := t.routes.Route(way)
+	r, err := t.routes.Route(query)
 	switch {
 	case errors.Is(err, simulate.ErrNoRoute):
 		w.Refusal = err.Error()
 	case err == nil && r.Out == in && !r.Via.IsValid():
-		// It would stay on the bridge, which has waited for the neighbour.
-		if silent, err := t.routes.NeighbourUnreachable(way.To, in); silent && err == nil {
-			w.Refusal = fmt.Sprintf("no neighbour at %s answers for %s (ip neigh)", in.Name, way.To)
+		// The packet would stay on the bridge, which needs the neighbour.
+		if silent, err := t.routes.NeighbourUnreachable(query.To, in); silent && err == nil {
+			w.Refusal = fmt.Sprintf("no neighbour on %s answers for %s (ip neigh)", in.Name, query.To)
 		}
 	}
 }
 
-// receive hears one event, or none if none came in time.
+// receive receives one event, or none if none came in time.
 func (t *Tracer) receive(ctx context.Context) error {
 	wait := ctx
 	if at, open := t.paths.nextDeadline(); open {
-		// What has come already is heard in any case, on a busy machine, too.
+		// Events that wait already are always read, also on a busy machine.
 		limited, cancel := context.WithTimeout(ctx, max(time.Until(at), minWait))
 		defer cancel()
 		wait = limited
@@ -86,15 +88,16 @@ func (t *Tracer) receive(ctx context.Context) error {
 		return err
 	}
 	t.ready = append(t.ready, t.paths.add(complete, time.Now())...)
-	// Where there is never silence, some other program's trace goes on all the time.
+	// If another program traces all the time, there is never a pause.
 	t.ready = append(t.ready, t.paths.expire(time.Now().Add(-maxExtraWait))...)
 	return nil
 }
 
 const (
-	// minWait is how long it may take to see what waits at a socket.
+	// minWait is enough time to read what waits at a socket.
 	minWait = 5 * time.Millisecond
-	// maxExtraWait is how much longer a walk is kept open while other events come.
+	// maxExtraWait is how much longer than its deadline a path stays open while events of
+	// other packets come.
 	maxExtraWait = 2 * time.Second
 )
 
@@ -116,8 +119,8 @@ func (t *Tracer) resolve(e Event) (resolvedEvent, error) {
 	return out, errors.Join(errs[:]...)
 }
 
-// Matched is how many packets looked as asked for so far, answers left out: those
-// that were followed, and those that were too many.
+// Matched returns how many packets matched so far, without replies: those that were traced,
+// and those that exceeded the rate.
 func (t *Tracer) Matched() (total uint64, err error) {
 	for _, c := range t.config.chains() {
 		if c.priority == priorityBegin {
@@ -132,16 +135,17 @@ func (t *Tracer) Matched() (total uint64, err error) {
 }
 
 func (t *Tracer) matchedIn(chain string) (n uint64, err error) {
-	m, err := request(unix.NFT_MSG_GETRULE, netlink.Dump, t.config.family(), func(ae *netlink.AttributeEncoder) {
-		ae.String(unix.NFTA_RULE_TABLE, t.table)
-		ae.String(unix.NFTA_RULE_CHAIN, chain)
+	m := socket.Nftables(unix.NFT_MSG_GETRULE, netlink.Dump, t.config.family(), func(e *attr.Encoder) {
+		e.String(unix.NFTA_RULE_TABLE, t.table)
+		e.String(unix.NFTA_RULE_CHAIN, chain)
 	})
-	if err != nil {
-		return 0, err
-	}
-	return n, ask(t.own, m, func(data []byte) error {
-		r, err := ruletext.Decode(data)
+	err = socket.Ask(t.own, m, func(m netlink.Message) error {
+		r, err := ruletext.Decode(m.Data)
 		n += r.Packets
 		return err
 	})
+	if err != nil {
+		return 0, fmt.Errorf("read the counter of chain %s: %w", chain, err)
+	}
+	return n, nil
 }

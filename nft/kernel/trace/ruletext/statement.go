@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// expression says what an expression does.
+// expression writes what an expression does.
 func (w *writer) expression(b []byte) error {
 	outer, err := parse(b)
 	if err != nil {
@@ -30,7 +30,7 @@ func (w *writer) expression(b []byte) error {
 	return nil
 }
 
-// nameOf is what says an expression of that name; nil if there is none.
+// nameOf returns the function that writes an expression, by its name; nil if it is unknown.
 func (w *writer) statement(name string) func(attributes) {
 	switch name {
 	case "meta":
@@ -61,7 +61,7 @@ func (w *writer) statement(name string) func(attributes) {
 	return w.action(name)
 }
 
-// action is named for what changes or decides something.
+// action is statement for expressions that change or decide something.
 func (w *writer) action(name string) func(attributes) {
 	switch name {
 	case "immediate":
@@ -94,34 +94,46 @@ func (w *writer) action(name string) func(attributes) {
 	return nil
 }
 
-// immediate is a verdict, or a constant for what comes.
+// immediate writes a verdict, or loads a constant.
 func (w *writer) immediate(a attributes) {
 	if a.number(unix.NFTA_IMMEDIATE_DREG) != unix.NFT_REG_VERDICT {
 		b := a.data(unix.NFTA_IMMEDIATE_DATA)
 		w.setRegister(a, unix.NFTA_IMMEDIATE_DREG, value{kind: guessKind(b), data: b, length: uint32(len(b))})
 		return
 	}
-	inner, _ := parse(a[unix.NFTA_IMMEDIATE_DATA]) // what is broken has no code, and reads as drop
+	inner, _ := parse(a[unix.NFTA_IMMEDIATE_DATA]) // a malformed one has no code and is printed as drop
 	verdict, _ := parse(inner[unix.NFTA_DATA_VERDICT])
-	w.write(verdictText(int32(verdict.number(unix.NFTA_VERDICT_CODE)), verdict.text(unix.NFTA_VERDICT_CHAIN)))
+	w.write(VerdictText(int32(verdict.number(unix.NFTA_VERDICT_CODE)), verdict.text(unix.NFTA_VERDICT_CHAIN)))
 }
 
-func verdictText(code int32, chain string) string {
+// VerdictText returns a verdict in the syntax of nft, given its code and the chain that it
+// jumps or goes to.
+func VerdictText(code int32, chain string) string {
 	switch code {
+	case unix.NFT_CONTINUE:
+		return "continue"
+	case unix.NFT_BREAK:
+		return "break"
 	case unix.NFT_JUMP:
 		return "jump " + chain
 	case unix.NFT_GOTO:
 		return "goto " + chain
 	case unix.NFT_RETURN:
 		return "return"
-	case unix.NFT_CONTINUE:
-		return "continue"
-	case 0: // NF_DROP
-		return "drop"
-	case 1: // NF_ACCEPT
-		return "accept"
 	}
-	return fmt.Sprintf("(verdict %d)", code)
+	if code >= 0 {
+		switch code & 0xff { // NF_VERDICT_MASK
+		case 0: // NF_DROP, maybe with an errno
+			return "drop"
+		case 1: // NF_ACCEPT
+			return "accept"
+		case 2: // NF_STOLEN
+			return "stolen"
+		case 3: // NF_QUEUE, with the number of the queue
+			return fmt.Sprintf("queue to %d", uint32(code)>>16)
+		}
+	}
+	return fmt.Sprintf("verdict %d", code)
 }
 
 func (w *writer) nat(a attributes) {
@@ -145,7 +157,7 @@ func (w *writer) nat(a attributes) {
 
 var natFamilies = map[uint32]string{unix.NFPROTO_IPV4: "ip", unix.NFPROTO_IPV6: "ip6"}
 
-// endpoint is an address and a port, each if there is one.
+// endpoint returns address and port, each if there is one.
 func (w *writer) endpoint(to, port value) string {
 	a, isAddress := netip.AddrFromSlice(to.data)
 	number, _ := strconv.ParseUint(kindNumber.text(port.data), 10, 16)
@@ -158,7 +170,7 @@ func (w *writer) endpoint(to, port value) string {
 	return w.valueText(to)
 }
 
-// natFlags say how ports are chosen (NF_NAT_RANGE_*,
+// natFlags writes how ports are selected (NF_NAT_RANGE_*,
 // include/uapi/linux/netfilter/nf_nat.h).
 func (w *writer) natFlags(n uint64) {
 	for _, flag := range []struct {
@@ -183,7 +195,7 @@ func (w *writer) redirect(a attributes) {
 	}
 }
 
-// reject is short for what is usual, as nft has it.
+// reject is written without its default code, as in nft.
 func (w *writer) reject(a attributes) {
 	w.rejects = true
 	code := uint32(a.number(unix.NFTA_REJECT_ICMP_CODE))
@@ -242,7 +254,7 @@ func (w *writer) object(a attributes) {
 	w.write(noun, "name", strconv.Quote(a.text(unix.NFTA_OBJREF_IMM_NAME)))
 }
 
-// duration is a time as nft lists it: "3h", "1m30s", "1d".
+// duration returns a time as nft prints it: "3h", "1m30s", "1d".
 func duration(d time.Duration) string {
 	var s strings.Builder
 	for _, unit := range [...]struct {
@@ -255,4 +267,22 @@ func duration(d time.Duration) string {
 		}
 	}
 	return s.String()
+}
+
+// xtMatch writes the name of a match of iptables. Its parameters are in a form that only
+// xtables knows, except for a comment.
+func (w *writer) xtMatch(a attributes) {
+	name := a.text(unix.NFTA_MATCH_NAME)
+	if name == "comment" {
+		w.comment = text(a[unix.NFTA_MATCH_INFO])
+		return
+	}
+	w.write("-m " + name)
+}
+
+// xtTarget writes the name of a target of iptables.
+func (w *writer) xtTarget(a attributes) {
+	name := a.text(unix.NFTA_TARGET_NAME)
+	w.rejects = w.rejects || name == "REJECT"
+	w.write("-j " + name)
 }

@@ -1,0 +1,152 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/socket"
+)
+
+// Flags and attributes of tables (include/uapi/linux/netfilter/nf_tables.h).
+const (
+	tableOwned     = 0x2 // NFT_TABLE_F_OWNER
+	attrTableOwner = 7   // NFTA_TABLE_OWNER
+)
+
+// maxInstallTries is how often the installation is tried because another program removed a
+// stale table first.
+const maxInstallTries = 5
+
+// install adds the tracer's table, owned by the socket if the kernel supports that, and
+// removes stale tables of other tracers.
+func (t *Tracer) install() (err error) {
+	owned := true
+	for range maxInstallTries {
+		err = t.tryInstall(owned)
+		switch {
+		case err == nil:
+			return nil
+		case owned && (errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL)):
+			owned = false
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	return err
+}
+
+func (t *Tracer) tryInstall(owned bool) (err error) {
+	if t.own != nil {
+		_ = t.own.Close() // of the last try; more answers may be waiting there
+	}
+	if t.own, err = socket.Open(t.config.NetNS); err != nil {
+		return err
+	}
+	var b socket.Batch
+	if err := removeStaleTables(t.own, &b); err != nil {
+		return err
+	}
+	name := TableName
+	if owned { // several tracers may run
+		name = fmt.Sprintf("%s-%d", TableName, t.own.PID())
+	}
+	if err := addTable(&b, &t.config, name, owned); err != nil {
+		return err
+	}
+	if err := b.Commit(t.own, nil); err != nil {
+		return fmt.Errorf("add table %s: %w", name, err)
+	}
+	t.table = name
+	return nil
+}
+
+// uninstall removes the tracer's table.
+func (t *Tracer) uninstall() error {
+	var b socket.Batch
+	deleteTable(&b, t.config.family(), t.table)
+	if err := b.Commit(t.own, nil); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("remove table %s: %w", t.table, err)
+	}
+	return nil
+}
+
+// addTable adds the table with its chains and rules.
+func addTable(b *socket.Batch, c *Config, name string, owned bool) (err error) {
+	const create = netlink.Create
+	b.Add(unix.NFT_MSG_NEWTABLE, create, c.family(), func(e *attr.Encoder) {
+		e.String(unix.NFTA_TABLE_NAME, name)
+		if owned {
+			e.Uint32(unix.NFTA_TABLE_FLAGS, tableOwned)
+		}
+	})
+	for _, ch := range c.chains() {
+		b.Add(unix.NFT_MSG_NEWCHAIN, create, c.family(), func(e *attr.Encoder) {
+			e.String(unix.NFTA_CHAIN_TABLE, name)
+			e.String(unix.NFTA_CHAIN_NAME, ch.name)
+			e.String(unix.NFTA_CHAIN_TYPE, "filter")
+			e.Nested(unix.NFTA_CHAIN_HOOK, func() {
+				e.Uint32(unix.NFTA_HOOK_HOOKNUM, ch.hook)
+				e.Uint32(unix.NFTA_HOOK_PRIORITY, uint32(ch.priority))
+			})
+		})
+		for _, r := range ch.rules {
+			b.Add(unix.NFT_MSG_NEWRULE, create|netlink.Append, c.family(), func(e *attr.Encoder) {
+				e.String(unix.NFTA_RULE_TABLE, name)
+				e.String(unix.NFTA_RULE_CHAIN, ch.name)
+				e.Nested(unix.NFTA_RULE_EXPRESSIONS, func() { err = errors.Join(err, r.encode(e, c.family())) })
+				e.Data(unix.NFTA_RULE_USERDATA, r.userdata())
+			})
+		}
+	}
+	return err
+}
+
+// encode appends the expressions of the rule.
+func (r rule) encode(e *attr.Encoder, family uint8) error {
+	for _, x := range r.expressions {
+		b, err := expr.Marshal(family, x)
+		if err != nil {
+			return fmt.Errorf("encode a rule: %w", err)
+		}
+		e.Data(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, b)
+	}
+	return nil
+}
+
+// userdata returns the comment as nft writes it: type 0, length, text and a zero.
+func (r rule) userdata() []byte {
+	return append(append([]byte{0, byte(len(r.comment) + 1)}, r.comment...), 0)
+}
+
+// deleteTable deletes a table with all that is in it.
+func deleteTable(b *socket.Batch, family uint8, name string) {
+	b.Add(unix.NFT_MSG_DELTABLE, 0, family, func(e *attr.Encoder) { e.String(unix.NFTA_TABLE_NAME, name) })
+}
+
+// removeStaleTables deletes the tables of tracers that have ended: those that no socket
+// owns. On a kernel without owners it may be that of a running tracer, which stops
+// receiving events then.
+func removeStaleTables(conn *netlink.Conn, b *socket.Batch) error {
+	m := socket.Nftables(unix.NFT_MSG_GETTABLE, netlink.Dump, unix.AF_UNSPEC, nil)
+	err := socket.Ask(conn, m, func(m netlink.Message) error {
+		var d attr.Decoder
+		attributes := d.Body(m.Data)
+		name := attr.String(d.Find(attributes, unix.NFTA_TABLE_NAME))
+		owned := d.Find(attributes, attrTableOwner) != nil
+		if d.Err() == nil && !owned && (name == TableName || strings.HasPrefix(name, TableName+"-")) {
+			deleteTable(b, m.Data[0], name)
+		}
+		return d.Err()
+	})
+	if err != nil {
+		return fmt.Errorf("list tables: %w", err)
+	}
+	return nil
+}
