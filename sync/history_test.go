@@ -22,10 +22,10 @@ func TestHistoriesEndRight(t *testing.T) {
 		seeds = []uint64{*onlySeed}
 	}
 	for _, seed := range seeds {
-		for name, shares := range map[string]kerneltest.FaultRates{"sound": {}, "faulty": faulty} {
+		for name, faults := range map[string]kerneltest.FaultRates{"sound": {}, "faulty": faulty} {
 			t.Run(fmt.Sprintf("%s,seed=%d", name, seed), func(t *testing.T) {
 				t.Parallel()
-				looptest.History(t, kerneltest.New(), looptest.Random{Seed: seed, Events: 500, Shares: shares})
+				looptest.History(t, kerneltest.New(), looptest.HistoryOptions{Seed: seed, Events: 500, Faults: faults})
 			})
 		}
 	}

@@ -363,7 +363,7 @@ func TestPodsAreToldByTheRangesOfTheNode(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got, want := looptest.Meaning(have), looptest.Meaning(rules.Tables()); got != want {
+				if got, want := looptest.Summary(have), looptest.Summary(rules.Tables()); got != want {
 					t.Errorf("ranges from %s, %s: got\n%s\nwant\n%s", from, when, got, want)
 				}
 			}

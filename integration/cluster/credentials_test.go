@@ -60,7 +60,7 @@ func TestInitOnlyNeedsNoAPI(t *testing.T) {
 	tables, err := truth.Read(c.Lab.Node.Host)
 	clustertest.Must(t, err)
 	if tables != (nft.Tables{}) {
-		t.Errorf("it programmed\n%s", looptest.Meaning(tables))
+		t.Errorf("it programmed\n%s", looptest.Summary(tables))
 	}
 }
 

@@ -181,7 +181,7 @@ func meaning(t *testing.T, n *lab.Node) string {
 	for ctx := clustertest.Context(t); ; {
 		tables, err := truth.Read(n.Host)
 		if err == nil {
-			return looptest.Meaning(tables)
+			return looptest.Summary(tables)
 		}
 		if ctx.Err() != nil {
 			t.Fatal(err)

@@ -30,16 +30,16 @@ func TestTheFakeIsLikeTheRealKernel(t *testing.T) {
 		t.Run(fmt.Sprintf("right,seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			k := newTee(t, seed)
-			looptest.History(t, k, looptest.Random{Seed: seed, Events: 150})
+			looptest.History(t, k, looptest.HistoryOptions{Seed: seed, Events: 150})
 			k.report(t)
 		})
 		t.Run(fmt.Sprintf("wrong,seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			k := newTee(t, seed)
 			k.wrongs.Store(3)
-			looptest.History(t, k, looptest.Random{
-				Seed: seed, Events: 120, Shares: kerneltest.FaultRates{NoAnswer: 0.05, Read: 0.05},
-				Settle: func() { k.wrongs.Store(0) },
+			looptest.History(t, k, looptest.HistoryOptions{
+				Seed: seed, Events: 120, Faults: kerneltest.FaultRates{NoAnswer: 0.05, Read: 0.05},
+				BeforeEnd: func() { k.wrongs.Store(0) },
 			})
 			k.report(t)
 		})

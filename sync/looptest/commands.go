@@ -17,20 +17,20 @@ import (
 	"kube-vmap/sync"
 )
 
-// command is what a line of a script can say.
+// command is a command of a script.
 type command struct {
-	args int // at least
+	args int // minimum
 	run  func(*script, []string) error
 }
 
 // commands are explained in the package's comment.
 var commands = map[string]command{
-	"service": {2, say(parseService)},
-	"slice":   {3, say(parseSlice)},
-	"node":    {0, say(parseNode)},
-	"cidrs":   {0, say(parseCIDRs)},
-	"delete":  {2, say(parseDelete)},
-	"burst":   {0, func(s *script, _ []string) error { return s.burst() }},
+	"service": {2, set(parseService)},
+	"slice":   {3, set(parseSlice)},
+	"node":    {0, set(parseNode)},
+	"cidrs":   {0, set(parseCIDRs)},
+	"delete":  {2, set(parseDelete)},
+	"burst":   {0, func(s *script, _ []string) error { return s.sendBurst() }},
 
 	"start": {0, func(s *script, _ []string) error { s.start(); return nil }},
 	"stop":  {0, func(s *script, _ []string) error { return s.stop() }},
@@ -43,30 +43,30 @@ var commands = map[string]command{
 	"refuse":  {2, (*script).refuse},
 	"accept":  {1, (*script).accept},
 	"faults":  {1, (*script).faults},
-	"heal":    {0, func(s *script, _ []string) error { s.faulty.ClearFaults(); return nil }},
-	"vandal":  {2, (*script).vandal},
+	"clear":   {0, func(s *script, _ []string) error { s.faulty.ClearFaults(); return nil }},
+	"damage":  {2, (*script).damage},
 	"disturb": {0, func(s *script, _ []string) error { s.meter.disturb(); return nil }},
 
-	"holds":   {1, (*script).holds},
-	"looks":   {1, (*script).looks},
-	"right":   {1, (*script).right},
-	"batches": {1, func(s *script, args []string) error { return expectNumber(args[0], s.meter.take(&s.meter.batches)) }},
-	"reads":   {1, func(s *script, args []string) error { return expectNumber(args[0], s.meter.take(&s.meter.reads)) }},
-	"logged":  {2, (*script).countLines},
+	"installed": {1, (*script).installed},
+	"snapshot":  {1, (*script).snapshot},
+	"correct":   {1, (*script).correct},
+	"batches":   {1, func(s *script, args []string) error { return expectNumber(args[0], s.meter.take(&s.meter.batches)) }},
+	"reads":     {1, func(s *script, args []string) error { return expectNumber(args[0], s.meter.take(&s.meter.reads)) }},
+	"logged":    {2, (*script).countLines},
 }
 
-// say makes a command of what reads its arguments.
-func say(parse func([]string) (sync.Event, error)) func(*script, []string) error {
+// set returns a command that changes an object.
+func set(parse func([]string) (sync.Event, error)) func(*script, []string) error {
 	return func(s *script, args []string) error {
 		e, err := parse(args)
 		if err == nil {
-			s.say(e)
+			s.set(e)
 		}
 		return err
 	}
 }
 
-// fail lets the source fail.
+// fail makes the source fail.
 func (s *script) fail([]string) error {
 	if s.loop == nil {
 		return errNoLoop
@@ -130,7 +130,7 @@ func (s *script) refuse(args []string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no errno", args[1])
+	return fmt.Errorf("unknown errno %q", args[1])
 }
 
 func (s *script) accept(args []string) error {
@@ -138,16 +138,16 @@ func (s *script) accept(args []string) error {
 	return nil
 }
 
-// faultNames are the words for faults.
+// faultNames are the names of faults.
 var faultNames = map[string]kerneltest.Fault{
-	"refused": kerneltest.FaultRefused, "denied": kerneltest.FaultDenied, "cut": kerneltest.FaultNotSent,
-	"unanswered": kerneltest.FaultNoAnswer, "unread": kerneltest.FaultRead,
+	"refused": kerneltest.FaultRefused, "denied": kerneltest.FaultDenied, "not-sent": kerneltest.FaultNotSent,
+	"no-answer": kerneltest.FaultNoAnswer, "read": kerneltest.FaultRead,
 }
 
 func (s *script) faults(args []string) error {
 	fault, known := faultNames[args[0]]
 	if !known {
-		return fmt.Errorf("%q is no fault", args[0])
+		return fmt.Errorf("unknown fault %q", args[0])
 	}
 	n := 1
 	if len(args) > 1 {
@@ -160,8 +160,8 @@ func (s *script) faults(args []string) error {
 	return nil
 }
 
-// vandal does what another program might do to the tables for IPv4.
-func (s *script) vandal(args []string) error {
+// damage changes our tables as another program might.
+func (s *script) damage(args []string) error {
 	var b nft.Batch
 	switch args[0] {
 	case "delete":
@@ -177,30 +177,30 @@ func (s *script) vandal(args []string) error {
 		}
 		id, known := nft.SetNamed(model.IPv4, args[1])
 		if !known {
-			return fmt.Errorf("%q is no set", args[1])
+			return fmt.Errorf("unknown set %q", args[1])
 		}
 		if have[model.IPv4] == nil {
-			return nil // another vandal was here
+			return nil // deleted before
 		}
 		b = nft.Batch{nft.DeleteElements{Set: id, Elements: have[model.IPv4].Sets[args[1]].Elements}}
 	default:
-		return fmt.Errorf("%q is no way to destroy", args[0])
+		return fmt.Errorf("unknown damage %q", args[0])
 	}
 	_, err := s.kernel.Apply(b)
 	s.meter.disturb()
 	return err
 }
 
-func (s *script) holds(args []string) error {
+func (s *script) installed(args []string) error {
 	have, err := s.kernel.Read()
 	if err != nil {
 		return err
 	}
-	return s.compare(args[0], describe(have))
+	return s.compare(args[0], describeTables(have))
 }
 
-func (s *script) right(args []string) error {
-	diff, err := s.wrong()
+func (s *script) correct(args []string) error {
+	diff, err := s.rig.diff()
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (s *script) right(args []string) error {
 	return nil
 }
 
-// countLines counts lines of the log so far.
+// countLines counts lines of the log.
 func (s *script) countLines(args []string) error {
 	text, n := strings.Join(args[1:], " "), 0
 	for line := range strings.Lines(s.log.String()) {

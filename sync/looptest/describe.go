@@ -11,9 +11,9 @@ import (
 	"kube-vmap/nft"
 )
 
-// describe says in lines what the tables do with whom: for each address and port
-// the chain and the endpoints by slot, then what other sets hold.
-func describe(t nft.Tables) string {
+// describeTables returns a line for each address and port, with the chain and the
+// endpoints in the order of their slots, then one for each ServiceCIDR.
+func describeTables(t nft.Tables) string {
 	var out strings.Builder
 	for _, f := range model.Families {
 		if t[f] != nil {
@@ -32,8 +32,8 @@ func describe(t nft.Tables) string {
 	return out.String()
 }
 
-// describeFrontends writes a line for each address and port. If slots do not
-// matter, endpoints are sorted.
+// describeFrontends writes a line for each address and port. Endpoints are in the order of
+// their slots, or sorted.
 func describeFrontends(out *strings.Builder, f model.Family, t *nft.Table, sorted bool) {
 	all, local := endpointsIn(f, t, false, sorted), endpointsIn(f, t, true, sorted)
 	for _, kind := range [...]nft.SetKind{nft.SetServices, nft.SetNoEndpointServices} {
@@ -55,11 +55,11 @@ func describeFrontends(out *strings.Builder, f model.Family, t *nft.Table, sorte
 		}
 	}
 	if len(all)+len(local) > 0 {
-		fmt.Fprintf(out, "endpoints of nobody: %v %v\n", all, local)
+		fmt.Fprintf(out, "endpoints without a frontend: %v %v\n", all, local)
 	}
 }
 
-// targetOf is where an element of a verdict map leads.
+// targetOf returns the target of an element of a verdict map.
 func targetOf(v nft.Value) string {
 	if v.Verdict == nft.VerdictGoto {
 		return v.Chain.Name()
@@ -67,7 +67,7 @@ func targetOf(v nft.Value) string {
 	return "drop"
 }
 
-// endpointsIn are the endpoints in slots, by the key of their pool.
+// endpointsIn returns the endpoints in slots, by the key of their pool.
 func endpointsIn(f model.Family, t *nft.Table, local, sorted bool) map[nft.Key][]netip.AddrPort {
 	out := map[nft.Key][]netip.AddrPort{}
 	take := func(id nft.SetID) {
@@ -96,9 +96,9 @@ func endpointsIn(f model.Family, t *nft.Table, local, sorted bool) map[nft.Key][
 	return out
 }
 
-// Meaning is all that tables say, but for the sizes of sets and the order of
-// slots.
-func Meaning(t nft.Tables) string {
+// Summary returns everything in tables as text, except what has no effect on packets and
+// depends on history: the sizes of sets, and the order of slots.
+func Summary(t nft.Tables) string {
 	var out strings.Builder
 	for _, f := range model.Families {
 		if t[f] == nil {

@@ -1,12 +1,12 @@
-// Package looptest runs [sync.Loop] on a kernel of the caller's, real or not, in
-// a time that passes only when everybody waits (testing/synctest): through
-// scripts ([Run]) and through random histories ([History]).
+// Package looptest runs [sync.Loop] on a kernel of the caller, real or not, through
+// scripts ([Run]) and random histories ([History]). Time passes only while all
+// goroutines wait (testing/synctest).
 //
-// A script is a txtar archive: commands, a line each, then the files they name.
-// After each command the test goes on when the loop has nothing left to do but
-// wait. Lines that begin with # are comments.
+// A script is a txtar archive: one command per line, then the files that they name.
+// After each command the test continues when the loop has nothing left to do but wait.
+// Lines that begin with # are comments.
 //
-// What the source knows:
+// Objects of the source:
 //
 //	service NAME ADDRESS... [PORT=]NUMBER/PROTOCOL... [local] [age=N]
 //	slice NAME SERVICE [PORT=]NUMBER/PROTOCOL... ENDPOINT...
@@ -14,46 +14,45 @@
 //	cidrs [PREFIX...]
 //	delete service|slice NAME
 //
-// An ENDPOINT is an address, with @NODE and ~ZONE behind it for where it runs
-// and for the zone that should prefer it. The proxy's own node is node-1. Of two
-// Services the one with the higher age is older. Names are of namespace default.
+// An ENDPOINT is an address, with an optional @NODE on which it runs and ~ZONE that
+// should prefer it. The proxy's own node is node-1. Of two Services the one with the
+// higher age is older. Names are in namespace default.
 //
-//	burst     send what was said since the last burst; the first one of a loop
-//	          holds everything
+//	burst     send the changes since the last burst; the first burst of a loop has all
+//	          objects
 //
 // The loop:
 //
-//	start     run a new loop
-//	stop      end its context, and check that this is no error
-//	fail      let the source fail, and check that this ends the loop
-//	ready yes|no   check whether it is
+//	start          run a new loop
+//	stop           end its context, and check that this is no error
+//	fail           let the source fail, and check that this ends the loop
+//	ready yes|no   check whether it is ready
 //	wait TIME      let time pass
 //
 // The kernel:
 //
-//	hold      let batches wait in the kernel
-//	release   let them through
+//	hold                       make batches wait
+//	release                    let them through
 //	refuse SERVICE ERRNO [N]   refuse every batch, or N, that adds something of it
-//	accept SERVICE         no more
-//	faults FAULT [N]       let the next N calls fail: refused, denied, cut,
-//	                       unanswered, unread (see package kerneltest)
-//	heal                   no failures any more
-//	vandal delete tables | flush CHAIN | empty SET   as another program
-//	disturb                another program changes tables of its own
+//	accept SERVICE             refuse it no more
+//	faults FAULT [N]           let the next N calls fail: refused, denied, not-sent,
+//	                           no-answer, read (see package kerneltest)
+//	clear                      no more faults
+//	damage delete tables | flush CHAIN | empty SET   as another program
+//	disturb                    another program changes tables of its own
 //
-// What is expected:
+// Expectations:
 //
-//	holds FILE     the kernel holds this: a line for each address and port with
-//	               the chain it goes to and its endpoints in the order of their
-//	               slots, then other sets
-//	looks FILE     a look at the loop shows this: whether it is ready, and sure what
-//	               the kernel holds, then what stands and what is known
-//	right yes|no   the kernel holds what it should by all that was said, but for
-//	               the sizes of sets and the order of slots
-//	batches N      how many the kernel took since last asked
-//	reads N        how often it was read since last asked, or tried to
-//	logged N TEXT  how many lines of the log contain the text
+//	installed FILE   the kernel holds this: a line for each address and port with its
+//	                 chain and its endpoints in the order of their slots, then the
+//	                 ServiceCIDRs
+//	snapshot FILE    a snapshot of the loop shows this
+//	correct yes|no   the kernel holds what it should, except the sizes of sets and the
+//	                 order of slots
+//	batches N        so many batches were accepted since the last check
+//	reads N          the kernel was read so often since the last check, or failed to be
+//	logged N TEXT    so many lines of the log contain the text
 //
-// A number may be a range, N-M, where delays are longer or shorter by chance.
-// At the end of a script what was said is also what the kernel holds.
+// N may be a range, N-M, where delays are random. At the end of each script the kernel
+// must be correct.
 package looptest

@@ -15,25 +15,26 @@ import (
 	"kube-vmap/sync"
 )
 
-// Random says what a random history is like.
-type Random struct {
+// HistoryOptions are the options of History.
+type HistoryOptions struct {
 	Seed   uint64
 	Events int
-	// Shares of the calls to the kernel fail. If it refuses any, it also refuses
-	// some Services for a while, and other programs change our tables.
-	Shares kerneltest.FaultRates
-	// Settle, if not nil, is called when nothing may go wrong any more, and the
-	// loop is started again then: the kernel's content may not be its fault.
-	Settle func()
+	// Faults are the shares of calls to the kernel that fail. If Faults.Refused is not zero,
+	// the kernel also refuses some Services for a while, and other programs change our
+	// tables.
+	Faults kerneltest.FaultRates
+	// BeforeEnd, if not nil, is called when no more faults happen. Then the loop is
+	// restarted, because the kernel's content may not be its own.
+	BeforeEnd func()
 }
 
-// History gives a loop a random history and checks that in the end the kernel
-// holds what it should, and that a loop which begins then changes nothing.
-func History(t *testing.T, k sync.Kernel, o Random) {
+// History gives a loop a random history of events. It checks that in the end the kernel
+// holds what it should, and that another loop then changes nothing.
+func History(t *testing.T, k sync.Kernel, o HistoryOptions) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		moody := o.Shares.Refused > 0
-		h := &history{newRig(k, o.Shares, o.Seed), &chance{rand.New(rand.NewPCG(o.Seed, 1))}, moody, !moody && o.Settle == nil}
+		faulty := o.Faults.Refused > 0
+		h := &history{newRig(k, o.Faults, o.Seed), &random{rand.New(rand.NewPCG(o.Seed, 1))}, faulty, !faulty && o.BeforeEnd == nil}
 		h.start()
 		defer func() {
 			_ = h.stop()
@@ -45,8 +46,8 @@ func History(t *testing.T, k sync.Kernel, o Random) {
 			h.step(t)
 		}
 		h.faulty.ClearFaults()
-		if o.Settle != nil {
-			o.Settle()
+		if o.BeforeEnd != nil {
+			o.BeforeEnd()
 			h.restart(t)
 		}
 		h.settle(t)
@@ -54,35 +55,35 @@ func History(t *testing.T, k sync.Kernel, o Random) {
 		h.restart(t)
 		h.settle(t)
 		if n := h.meter.take(&h.meter.batches); n != 0 {
-			t.Errorf("a loop that found everything as it should be applied %d batches", n)
+			t.Errorf("a loop that found everything in order applied %d batches", n)
 		}
 	})
 }
 
-// history is a loop and its fate.
+// history is a running history.
 type history struct {
 	*rig
-	*chance
-	moody bool // refuses some Services for a while, and is not alone
-	alone bool // what the kernel holds is the loop's doing
+	*random
+	hostile bool // the kernel refuses some Services, and other programs change our tables
+	alone   bool // only the loop changes the kernel
 }
 
-// step makes one event and perhaps sends it, lets time pass, or starts the loop
-// again.
+// step changes an object, and at random sends the changes, lets time pass, or restarts
+// the loop.
 func (h *history) step(t *testing.T) {
 	t.Helper()
-	h.world.change(h.chance)
-	if h.moody && h.in(6) {
+	h.change(h.random)
+	if h.hostile && h.in(6) {
 		h.faulty.Refuse(h.port(), [...]syscall.Errno{0, 0, unix.ERANGE, unix.ENFILE}[h.IntN(4)], h.IntN(2))
 	}
-	if h.moody && h.in(20) {
-		h.vandalise()
+	if h.hostile && h.in(20) {
+		h.damage()
 	}
 	if !h.in(3) {
-		if err := h.burst(); err != nil {
+		if err := h.sendBurst(); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.checkView(); err != nil && h.alone {
+		if err := h.checkSnapshot(); err != nil && h.alone {
 			t.Fatal(err)
 		}
 	}
@@ -94,8 +95,8 @@ func (h *history) step(t *testing.T) {
 	}
 }
 
-// vandalise does what another program might; there may be nothing to do it to.
-func (h *history) vandalise() {
+// damage changes our tables as another program might, if they exist.
+func (h *history) damage() {
 	what := [][]string{
 		{"delete", "tables"},
 		{"flush", "nat-prerouting"},
@@ -104,7 +105,7 @@ func (h *history) vandalise() {
 		{"empty", "endpoints-0"},
 		{"empty", "hairpin"},
 	}
-	_ = (&script{rig: h.rig}).vandal(what[h.IntN(len(what))])
+	_ = (&script{rig: h.rig}).damage(what[h.IntN(len(what))])
 }
 
 func (h *history) restart(t *testing.T) {
@@ -113,93 +114,92 @@ func (h *history) restart(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.start()
-	if err := h.burst(); err != nil {
+	if err := h.sendBurst(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// settle waits until everything that failed was tried again, and checks the
-// kernel.
+// settle waits until everything that failed was retried, and checks the kernel.
 func (h *history) settle(t *testing.T) {
 	t.Helper()
-	if err := h.burst(); err != nil {
+	if err := h.sendBurst(); err != nil {
 		t.Fatal(err)
 	}
 	h.wait(2 * time.Minute)
-	if err := errors.Join(h.check(), h.checkView()); err != nil {
+	if err := errors.Join(h.check(), h.checkSnapshot()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// chance draws events.
-type chance struct{ *rand.Rand }
+// random draws objects.
+type random struct{ *rand.Rand }
 
-// in is true once in n times.
-func (c *chance) in(n int) bool { return c.IntN(n) == 0 }
+// in reports true once in n times.
+func (c *random) in(n int) bool { return c.IntN(n) == 0 }
 
-// crowd is how many Services come and go together, now and then, so that maps
-// outgrow the size they were made with.
-const crowd = 450
+// crowdSize is how many Services are sometimes added or removed together, so that maps
+// outgrow their initial size.
+const crowdSize = 450
 
-// change makes a random change. Names, addresses and ports are few, so that
-// Services come back, and claim the same.
-func (w *world) change(c *chance) {
+// change makes a random change. Names, addresses and ports are few, so that Services
+// return, and claim the same addresses.
+func (o *objects) change(c *random) {
 	switch c.IntN(24) {
 	case 0:
-		w.run("node", [...]string{"", "zone-a", "zone-b"}[c.IntN(3)])
+		o.run("node", [...]string{"", "zone-a", "zone-b"}[c.IntN(3)])
 	case 1, 2:
-		w.run("cidrs", c.some("10.96.0.0/16", "10.97.0.0/16", "10.96.0.0/12", "fd00:10:96::/112")...)
+		o.run("cidrs", c.some("10.96.0.0/16", "10.97.0.0/16", "10.96.0.0/12", "fd00:10:96::/112")...)
 	case 3, 4, 5:
-		w.run("delete", "service", c.service())
+		o.run("delete", "service", c.service())
 	case 6, 7:
-		w.run("delete", "slice", c.slice())
+		o.run("delete", "slice", c.slice())
 	case 8, 9, 10, 11, 12, 13:
 		addresses := c.some("10.96.0.1", "10.96.0.2", "10.96.0.3", "fd00:10:96::1", "fd00:10:96::2")
 		ports := c.some("80/tcp", "dns=53/udp", "sip=5060/sctp", "443/tcp")
-		w.run("service", append(append([]string{c.service(), fmt.Sprintf("age=%d", c.IntN(3))}, ports...), addresses...)...)
+		o.run("service", append(append([]string{c.service(), fmt.Sprintf("age=%d", c.IntN(3))}, ports...), addresses...)...)
 	case 14:
-		w.crowd(c)
+		o.crowd(c)
 	default:
-		w.run("slice", append([]string{c.slice(), c.service()}, c.endpoints()...)...)
+		o.run("slice", append([]string{c.slice(), c.service()}, c.endpoints()...)...)
 	}
 }
 
-// run says what a command would.
-func (w *world) run(name string, args ...string) {
-	s := &script{rig: &rig{world: w}}
+// run runs a command that changes an object.
+func (o *objects) run(name string, args ...string) {
+	s := &script{rig: &rig{objects: o}}
 	if err := s.do(name, args); err != nil {
 		panic(fmt.Sprintf("looptest: %s %v: %v", name, args, err))
 	}
 }
 
 // crowd adds or removes many Services at once.
-func (w *world) crowd(c *chance) {
-	_, here := w.services[serviceName("crowd-0")]
+func (o *objects) crowd(c *random) {
+	_, here := o.current[serviceKey(serviceName("crowd-0"))]
 	if !here && !c.in(4) {
 		return
 	}
-	for i := range crowd {
+	for i := range crowdSize {
 		name := fmt.Sprintf("crowd-%d", i)
 		if here {
-			w.run("delete", "service", name)
+			o.run("delete", "service", name)
 		} else {
-			w.run("service", name, fmt.Sprintf("10.96.%d.%d", 1+i/256, i%256), "80/tcp")
-			w.run("slice", name, name, "8080/tcp", fmt.Sprintf("10.244.3.%d", i%256))
+			o.run("service", name, fmt.Sprintf("10.96.%d.%d", 1+i/256, i%256), "80/tcp")
+			o.run("slice", name, name, "8080/tcp", fmt.Sprintf("10.244.3.%d", i%256))
 		}
 	}
 }
 
-func (c *chance) service() string { return fmt.Sprintf("s%d", c.IntN(6)) }
+func (c *random) service() string { return fmt.Sprintf("s%d", c.IntN(6)) }
 
-// port is a Service port as errors name it.
-func (c *chance) port() string {
+// port draws a Service port, named as in errors.
+func (c *random) port() string {
 	return namespace + "/" + c.service() + [...]string{"", ":dns", ":sip"}[c.IntN(3)]
 }
 
-func (c *chance) slice() string { return fmt.Sprintf("slice-%d", c.IntN(10)) }
+func (c *random) slice() string { return fmt.Sprintf("slice-%d", c.IntN(10)) }
 
 // some draws some of the words, in their order.
-func (c *chance) some(words ...string) []string {
+func (c *random) some(words ...string) []string {
 	var out []string
 	for _, w := range words {
 		if c.in(2) {
@@ -209,9 +209,8 @@ func (c *chance) some(words ...string) []string {
 	return out
 }
 
-// endpoints are ports and endpoints of a slice: a few, or more than there are
-// slots.
-func (c *chance) endpoints() []string {
+// endpoints draws ports and endpoints of a slice: a few, or more than there are slots.
+func (c *random) endpoints() []string {
 	words := []string{"8080/tcp", "dns=53/udp", "sip=5060/sctp"}
 	prefix := [...]string{"10.244.%d.%d", "fd00:10:244:%d::%d"}[c.IntN(2)]
 	n := c.IntN(6)

@@ -15,14 +15,14 @@ import (
 	"kube-vmap/sync"
 )
 
-// rig is a loop with all it needs, in a bubble of synctest. Its kernel outlives
+// rig is a loop with its kernel and source, in a bubble of synctest. The kernel outlives
 // loops.
 type rig struct {
-	*world
-	kernel sync.Kernel // as it is
+	*objects
+	kernel sync.Kernel // without faults
 	faulty *kerneltest.Faulty
-	meter  *meter
-	log    journal
+	meter  *kernelMeter
+	log    logBuffer
 
 	loop   *sync.Loop
 	source *source
@@ -32,9 +32,9 @@ type rig struct {
 }
 
 func newRig(k sync.Kernel, s kerneltest.FaultRates, seed uint64) *rig {
-	r := &rig{world: newWorld(), kernel: &guarded{kernel: k}}
+	r := &rig{objects: newObjects(), kernel: &lockedKernel{kernel: k}}
 	r.faulty = kerneltest.NewFaulty(r.kernel, s, seed)
-	r.meter = &meter{kernel: r.faulty}
+	r.meter = &kernelMeter{kernel: r.faulty}
 	return r
 }
 
@@ -48,15 +48,15 @@ func (r *rig) start() {
 	c := config
 	c.DriftReader = r.meter
 	r.loop = sync.NewLoop(c, r.source, r.meter, slog.New(slog.NewTextHandler(&r.log,
-		&slog.HandlerOptions{Level: sync.LevelBatch, ReplaceAttr: terse})))
+		&slog.HandlerOptions{Level: sync.LevelBatch, ReplaceAttr: dropTimes})))
 	r.done = make(chan error, 1)
 	r.sent = false
 	go func(l *sync.Loop, done chan<- error) { done <- l.Run(ctx) }(r.loop, r.done)
 	synctest.Wait()
 }
 
-// terse leaves out of the log what differs from run to run.
-func terse(_ []string, a slog.Attr) slog.Attr {
+// dropTimes removes log attributes that differ from run to run.
+func dropTimes(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == slog.TimeKey || a.Key == "took" {
 		return slog.Attr{}
 	}
@@ -73,17 +73,13 @@ func (r *rig) stop() error {
 	return <-r.done
 }
 
-// burst sends what was said.
-func (r *rig) burst() error {
+// sendBurst sends the changes that were not sent yet.
+func (r *rig) sendBurst() error {
 	if r.loop == nil {
 		return errNoLoop
 	}
-	events := r.world.burst()
-	if !r.sent {
-		events = r.world.all()
-	}
+	r.source.bursts <- r.burst(!r.sent)
 	r.sent = true
-	r.source.bursts <- events
 	synctest.Wait()
 	return nil
 }
@@ -94,32 +90,31 @@ func (r *rig) wait(d time.Duration) {
 	synctest.Wait()
 }
 
-// wrong says how the kernel differs from what it should hold; empty if it does
-// not.
-func (r *rig) wrong() (string, error) {
+// diff returns how the kernel differs from what it should hold; empty if it does not.
+func (r *rig) diff() (string, error) {
 	have, err := r.kernel.Read()
 	if err != nil {
 		return "", err
 	}
-	return cmp.Diff(strings.Split(Meaning(r.world.tables()), "\n"), strings.Split(Meaning(have), "\n")), nil
+	return cmp.Diff(strings.Split(Summary(r.tables()), "\n"), strings.Split(Summary(have), "\n")), nil
 }
 
 // check returns an error if the kernel does not hold what it should.
 func (r *rig) check() error {
-	diff, err := r.wrong()
+	diff, err := r.diff()
 	if err == nil && diff != "" {
 		err = fmt.Errorf("the kernel differs from what it should hold, -want +got\n%s", diff)
 	}
 	return err
 }
 
-// source is a sync.Source in the hands of a test.
+// source is a sync.Source that sends what a test gives it.
 type source struct {
 	bursts chan []sync.Event
 	end    chan error
 }
 
-// Run hands on bursts until it is told to fail.
+// Run sends bursts until it receives an error to fail with.
 func (s *source) Run(ctx context.Context, out chan<- []sync.Event) error {
 	for {
 		select {

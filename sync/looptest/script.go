@@ -15,13 +15,13 @@ import (
 	"kube-vmap/sync"
 )
 
-// Options say which scripts to run.
+// Options are the options of Run.
 type Options struct {
 	// Scripts is a pattern of files.
 	Scripts string
-	// Open makes an empty kernel for a script.
+	// Open returns an empty kernel for a script.
 	Open func(testing.TB) sync.Kernel
-	// Update rewrites the files that scripts compare with.
+	// Update rewrites the files in scripts with actual results.
 	Update bool
 }
 
@@ -53,14 +53,14 @@ func Run(t *testing.T, o Options) {
 	}
 }
 
-// script is a script that runs.
+// script is a running script.
 type script struct {
 	*rig
 	archive         *txtar.Archive
 	update, updated bool
 }
 
-// run does command after command and stops at the first that goes wrong.
+// run runs the commands and stops at the first that fails.
 func (s *script) run(t *testing.T, file string) {
 	defer func() {
 		_ = s.meter.release()
@@ -87,7 +87,7 @@ func (s *script) run(t *testing.T, file string) {
 func (s *script) do(name string, args []string) error {
 	c, known := commands[name]
 	if !known {
-		return fmt.Errorf("%q is no command", name)
+		return fmt.Errorf("unknown command %q", name)
 	}
 	if len(args) < c.args {
 		return fmt.Errorf("%d arguments are missing", c.args-len(args))
@@ -111,5 +111,5 @@ func (s *script) compare(name, got string) error {
 		}
 		return fmt.Errorf("want\n%sgot\n%s", f.Data, got)
 	}
-	return fmt.Errorf("there is no file %q", name)
+	return fmt.Errorf("no file %q", name)
 }

@@ -61,7 +61,7 @@ func (t *Truth) Diff(ctx context.Context) (string, error) {
 	if err := t.serveNodePorts(want, events); err != nil {
 		return "", err
 	}
-	return difference(looptest.Meaning(want), looptest.Meaning(have)), nil
+	return difference(looptest.Summary(want), looptest.Summary(have)), nil
 }
 
 // Await waits until there is no difference. The error, after ctx ended, holds

@@ -12,26 +12,26 @@ import (
 	"kube-vmap/sync"
 )
 
-// look is what the loop says of itself.
-func (r *rig) look() (sync.Snapshot, error) {
+// loopSnapshot returns a snapshot of the loop.
+func (r *rig) loopSnapshot() (sync.Snapshot, error) {
 	if r.loop == nil {
 		return sync.Snapshot{}, errNoLoop
 	}
 	return r.loop.Snapshot(context.Background())
 }
 
-// looks compares what a look at the loop shows with a file.
-func (s *script) looks(args []string) error {
-	v, err := s.look()
+// snapshot compares a snapshot of the loop with a file.
+func (s *script) snapshot(args []string) error {
+	v, err := s.loopSnapshot()
 	if err != nil {
 		return err
 	}
-	return s.compare(args[0], describeView(&v))
+	return s.compare(args[0], describeSnapshot(&v))
 }
 
-// describeView says in lines what a view shows.
-func describeView(v *sync.Snapshot) string {
-	lines := describeStanding(v.Installed)
+// describeSnapshot returns a snapshot as lines.
+func describeSnapshot(v *sync.Snapshot) string {
+	lines := describeInstalled(v.Installed)
 	for _, s := range v.Services {
 		endpoints := 0
 		for i := range s.Slices {
@@ -46,11 +46,11 @@ func describeView(v *sync.Snapshot) string {
 		lines = append(lines, fmt.Sprintf("problem %s %s: %s", p.Object, p.Reason, p.Text))
 	}
 	slices.Sort(lines)
-	return fmt.Sprintf("ready %t, sure %t, on %s\n", v.Ready, v.KernelKnown, v.Node.Name) + strings.Join(append(lines, ""), "\n")
+	return fmt.Sprintf("ready %t, kernel known %t, on %s\n", v.Ready, v.KernelKnown, v.Node.Name) + strings.Join(append(lines, ""), "\n")
 }
 
-// describeStanding writes a line for each frontend.
-func describeStanding(all []nft.InstalledFrontend) []string {
+// describeInstalled returns a line for each frontend.
+func describeInstalled(all []nft.InstalledFrontend) []string {
 	lines := make([]string, len(all))
 	for i, s := range all {
 		lines[i] = fmt.Sprintf("%s of %s", s.Match, s.Service)
@@ -68,10 +68,9 @@ func describeStanding(all []nft.InstalledFrontend) []string {
 	return lines
 }
 
-// checkView returns an error if the loop is sure of something that the kernel does
-// not hold.
-func (r *rig) checkView() error {
-	v, err := r.look()
+// checkSnapshot returns an error if the loop claims to know the kernel but is wrong.
+func (r *rig) checkSnapshot() error {
+	v, err := r.loopSnapshot()
 	if err != nil || !v.KernelKnown {
 		return err
 	}
@@ -79,8 +78,8 @@ func (r *rig) checkView() error {
 	if err != nil {
 		return err
 	}
-	if diff := cmp.Diff(describeStanding(have.Installed()), describeStanding(v.Installed)); diff != "" {
-		return fmt.Errorf("a look at the loop shows what the kernel does not hold, -kernel +look\n%s", diff)
+	if diff := cmp.Diff(describeInstalled(have.Installed()), describeInstalled(v.Installed)); diff != "" {
+		return fmt.Errorf("the snapshot is wrong about the kernel, -kernel +snapshot\n%s", diff)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// namespace is that of all objects.
+// namespace is the namespace of all objects.
 const namespace = "default"
 
 func serviceName(name string) model.ServiceName {
@@ -21,7 +21,7 @@ func sliceName(name string) model.EndpointSliceName {
 	return model.EndpointSliceName{Namespace: namespace, Name: name}
 }
 
-// parseService reads the arguments of the command service.
+// parseService parses the arguments of the command service.
 func parseService(args []string) (sync.Event, error) {
 	s := model.Service{Name: serviceName(args[0])}
 	for _, word := range args[1:] {
@@ -50,7 +50,7 @@ func parseService(args []string) (sync.Event, error) {
 	return sync.SetService{Service: s}, nil
 }
 
-// parseSlice reads the arguments of the command slice.
+// parseSlice parses the arguments of the command slice.
 func parseSlice(args []string) (sync.Event, error) {
 	s := model.EndpointSlice{Name: sliceName(args[0]), Service: serviceName(args[1])}
 	for _, word := range args[2:] {
@@ -68,7 +68,7 @@ func parseSlice(args []string) (sync.Event, error) {
 	return sync.SetSlice{Slice: s}, nil
 }
 
-// parseEndpoint reads ADDRESS[@NODE][~ZONE].
+// parseEndpoint parses ADDRESS[@NODE][~ZONE].
 func parseEndpoint(word string) (model.Endpoint, error) {
 	word, zone, _ := strings.Cut(word, "~")
 	word, node, _ := strings.Cut(word, "@")
@@ -76,7 +76,7 @@ func parseEndpoint(word string) (model.Endpoint, error) {
 	return model.Endpoint{Addr: addr, Ready: true, Serving: true, Node: node, ZoneHints: model.NameSetOf(zone)}, err
 }
 
-// parsePort reads [NAME=]NUMBER/PROTOCOL.
+// parsePort parses [NAME=]NUMBER/PROTOCOL.
 func parsePort(word string) (name string, number uint16, protocol model.Protocol, err error) {
 	if before, after, ok := strings.Cut(word, "="); ok {
 		name, word = before, after
@@ -84,17 +84,17 @@ func parsePort(word string) (name string, number uint16, protocol model.Protocol
 	digits, proto, _ := strings.Cut(word, "/")
 	n, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil {
-		return "", 0, 0, fmt.Errorf("%q is no port", word)
+		return "", 0, 0, fmt.Errorf("invalid port %q", word)
 	}
 	for _, p := range model.Protocols {
 		if p.String() == proto {
 			return name, uint16(n), p, nil
 		}
 	}
-	return "", 0, 0, fmt.Errorf("%q is no protocol", proto)
+	return "", 0, 0, fmt.Errorf("unknown protocol %q", proto)
 }
 
-// parseCIDRs reads the arguments of the command cidrs.
+// parseCIDRs parses the arguments of the command cidrs.
 func parseCIDRs(args []string) (sync.Event, error) {
 	var cidrs []netip.Prefix
 	for _, word := range args {
@@ -107,12 +107,12 @@ func parseCIDRs(args []string) (sync.Event, error) {
 	return sync.SetServiceCIDRs{CIDRs: cidrs}, nil
 }
 
-// parseNode reads the arguments of the command node.
+// parseNode parses the arguments of the command node.
 func parseNode(args []string) (sync.Event, error) {
 	return sync.SetNode{Node: model.Node{Name: config.NodeName, Zone: strings.Join(args, "")}}, nil
 }
 
-// parseDelete reads the arguments of the command delete.
+// parseDelete parses the arguments of the command delete.
 func parseDelete(args []string) (sync.Event, error) {
 	switch args[0] {
 	case "service":

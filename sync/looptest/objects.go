@@ -1,0 +1,83 @@
+package looptest
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/sync"
+)
+
+// config is the configuration of every loop.
+var config = sync.Config{
+	NodeName: "node-1",
+	Rules: nft.Config{
+		MasqueradeMark: nft.DefaultMasqueradeMark, CountConnections: true,
+		Pods: [...]netip.Prefix{
+			model.IPv4: netip.MustParsePrefix("10.244.0.0/16"),
+			model.IPv6: netip.MustParsePrefix("fd00:10:244::/56"),
+		},
+	},
+}
+
+// objects are the current objects, and the changes that were not sent yet.
+type objects struct {
+	current map[string]sync.Event // by sortable key
+	unsent  []sync.Event
+}
+
+func newObjects() *objects {
+	o := &objects{current: map[string]sync.Event{}}
+	o.set(sync.SetNode{Node: model.Node{Name: config.NodeName}})
+	o.set(sync.SetServiceCIDRs{})
+	o.unsent = nil
+	return o
+}
+
+func serviceKey(name model.ServiceName) string { return "2 " + name.String() }
+
+// set changes an object.
+func (o *objects) set(e sync.Event) {
+	o.unsent = append(o.unsent, e)
+	switch e := e.(type) {
+	case sync.SetNode:
+		o.current["0"] = e
+	case sync.SetServiceCIDRs:
+		o.current["1"] = e
+	case sync.SetService:
+		o.current[serviceKey(e.Service.Name)] = e
+	case sync.DeleteService:
+		delete(o.current, serviceKey(e.Name))
+	case sync.SetSlice:
+		o.current["3 "+e.Slice.Name.String()] = e
+	case sync.DeleteSlice:
+		delete(o.current, "3 "+e.Name.String())
+	}
+}
+
+// burst returns the unsent changes, or all objects if a source sends its first burst.
+func (o *objects) burst(first bool) []sync.Event {
+	events := o.unsent
+	if first {
+		events = o.all()
+	}
+	o.unsent = nil
+	return events
+}
+
+// all returns all objects, always in the same order.
+func (o *objects) all() []sync.Event {
+	var events []sync.Event
+	for _, key := range slices.Sorted(maps.Keys(o.current)) {
+		events = append(events, o.current[key])
+	}
+	return events
+}
+
+// tables returns what the kernel should hold, built from nothing.
+func (o *objects) tables() nft.Tables {
+	rules, _ := sync.Build(config, o.all())
+	return rules.Tables()
+}
