@@ -19,7 +19,7 @@ func build(root, temp, arch string, r release) (string, error) {
 		// file of the tree differs, be it this one's README.
 		"-buildvcs=false",
 		// Without symbol table and DWARF; a panic prints its lines all the same.
-		"-ldflags", "-s -w -X main.version="+r.version,
+		"-gcflags=all=-dwarf=false", "-ldflags", "-s -w -X main.version="+r.version,
 		"-o", path, "./cmd/kube-vmap")
 	cmd.Dir = root
 	cmd.Env = environment(arch)

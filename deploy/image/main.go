@@ -24,9 +24,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
-// architectures are those that images are made for.
+// architectures are those that images are made for, unless -arch names others.
 var architectures = []string{"amd64", "arm64"}
 
 // defaultName is what the manifests in deploy/ call the image. No registry can
@@ -41,11 +42,15 @@ func main() {
 // that says why.
 func run(args []string, stdout, stderr io.Writer) int {
 	var root, out string
-	var r release
+	r := release{architectures: architectures}
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&root, "root", ".", "top of the source tree")
 	flags.StringVar(&out, "out", "bin/image", "folder to write to")
+	flags.Func("arch", "comma-separated architectures (default amd64,arm64)", func(list string) error {
+		r.architectures = strings.Split(list, ",")
+		return nil
+	})
 	flags.BoolVar(&r.assets, "release", false, "also write binaries, manual pages, manifests and checksums")
 	flags.StringVar(&r.name, "name", defaultName, "name of the image, without tag")
 	flags.StringVar(&r.version, "version", "", "version, and tag of the image (default what git describe says)")
@@ -76,7 +81,7 @@ func makeAll(root, out string, r release, stdout io.Writer) error {
 		return fmt.Errorf("make the folder to write to: %w", err)
 	}
 	var all []platformImage
-	for _, arch := range architectures {
+	for _, arch := range r.architectures {
 		p, err := makeOne(root, temp, out, arch, r)
 		if err != nil {
 			return fmt.Errorf("%s: %w", arch, err)

@@ -18,7 +18,9 @@ type release struct {
 	version  string // the tag too
 	revision string // the commit
 	created  time.Time
-	assets   bool // also write binaries, manual pages, manifests and checksums
+	// architectures are those that are built for.
+	architectures []string
+	assets        bool // also write binaries, manual pages, manifests and checksums
 }
 
 // complete asks git and the environment for what was not given.

@@ -27,9 +27,9 @@ func report(to io.Writer, out string, index v1.ImageIndex, images []platformImag
 		}
 		fmt.Fprintln(w, line)
 	}
-	all, sample := archivePath(out, ""), archivePath(out, architectures[0])
+	all, sample := archivePath(out, ""), archivePath(out, r.architectures[0])
 	files := []string{all}
-	for _, arch := range architectures {
+	for _, arch := range r.architectures {
 		files = append(files, archivePath(out, arch), sbomPath(out, arch))
 	}
 	fmt.Fprintln(w)
