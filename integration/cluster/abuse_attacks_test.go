@@ -10,7 +10,7 @@ import (
 	"kube-vmap/model"
 )
 
-// attacks are all of them. Of each field, TestEveryFieldIsPartOfAnAttack holds that
+// attacks are all of them. Of each field, TestEveryFieldIsInAnAttack holds that
 // an attack has it.
 func attacks() (all []attack) {
 	all = append(all, portAttacks()...)

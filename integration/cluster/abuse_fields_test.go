@@ -24,9 +24,9 @@ var fieldsWithoutAttack = map[string]string{
 	"ObjectReference.FieldPath":       "the same",
 }
 
-// TestEveryFieldIsPartOfAnAttack looks at the objects of all attacks for the fields of
+// TestEveryFieldIsInAnAttack looks at the objects of all attacks for the fields of
 // Services, EndpointSlices and ServiceCIDRs; of a Node most are none of the proxy's.
-func TestEveryFieldIsPartOfAnAttack(t *testing.T) {
+func TestEveryFieldIsInAnAttack(t *testing.T) {
 	set := map[string]bool{}
 	for _, k := range attacks() {
 		for _, o := range slices.Concat(k.create(), k.changes()) {

@@ -106,10 +106,10 @@ func tooMany(s *corev1.Service) {
 	s.Spec.Ports = tcp("p", 2)
 }
 
-// TestAddressesThatARefusedServiceGaveUpServeTheirNextOwner has the API free a node
+// TestAddressesOfAnInvalidServiceCanBeReused has the API free a node
 // port, an address of a load balancer and a ClusterIP in the change that makes the
 // Service too large to be served, and give them to the bank.
-func TestAddressesThatARefusedServiceGaveUpServeTheirNextOwner(t *testing.T) {
+func TestAddressesOfAnInvalidServiceCanBeReused(t *testing.T) {
 	t.Parallel()
 	c := newTwoTenants(t)
 	ctx := clustertest.Context(t)
@@ -152,9 +152,9 @@ func ingressOf(to traffic.Target) (all []corev1.LoadBalancerIngress) {
 	return all
 }
 
-// TestANodePortThatARefusedServiceGaveUpServesItsNextOwner refuses the Service for
+// TestNodePortOfAnInvalidServiceCanBeReused refuses the Service for
 // its source ranges.
-func TestANodePortThatARefusedServiceGaveUpServesItsNextOwner(t *testing.T) {
+func TestNodePortOfAnInvalidServiceCanBeReused(t *testing.T) {
 	t.Parallel()
 	c := newTwoTenants(t)
 	was := c.evil.create(t, "web", exposed)
@@ -175,10 +175,10 @@ func TestANodePortThatARefusedServiceGaveUpServesItsNextOwner(t *testing.T) {
 	c.taken(t, nodePort)
 }
 
-// TestARefusedSliceLeadsToNoAddressThatItDoesNotList moves a Service away from
+// TestInvalidSliceServesNoOldAddress moves a Service away from
 // a pod, whose address may be another's by now, in the change that makes its slices
 // such as the proxy does not use.
-func TestARefusedSliceLeadsToNoAddressThatItDoesNotList(t *testing.T) {
+func TestInvalidSliceServesNoOldAddress(t *testing.T) {
 	t.Parallel()
 	c := newTwoTenants(t)
 	for name, refused := range map[string]func(*discoveryv1.EndpointSlice){
@@ -221,11 +221,11 @@ func (c *twoTenants) movesAway(t *testing.T, name string, refused func(*discover
 	}
 }
 
-// TestAnExternalIPThatIsAPodsAddressDoesNotStopThePodsService claims the address and
+// TestExternalIPOfAPodDoesNotStopItsService claims the address and
 // port of the bank's endpoint for a Service that refuses, since it has no endpoints,
 // and for one that drops, since none of them is on the node. Pods of all tests have
 // the same addresses, so that this one has a control plane of its own.
-func TestAnExternalIPThatIsAPodsAddressDoesNotStopThePodsService(t *testing.T) {
+func TestExternalIPOfAPodDoesNotStopItsService(t *testing.T) {
 	t.Parallel()
 	clustertest.Program(t)
 	c := withTwoTenants(t, prepareOneNode(t, clustertest.Alone, 2))
@@ -259,9 +259,9 @@ func TestAnExternalIPThatIsAPodsAddressDoesNotStopThePodsService(t *testing.T) {
 	}
 }
 
-// TestAnExternalIPOfTheNodeDoesNotTakeNodePorts has the attacker's Service first, and
+// TestExternalIPOfTheNodeDoesNotTakeNodePorts has the attacker's Service first, and
 // then the bank's.
-func TestAnExternalIPOfTheNodeDoesNotTakeNodePorts(t *testing.T) {
+func TestExternalIPOfTheNodeDoesNotTakeNodePorts(t *testing.T) {
 	t.Parallel()
 	c := newTwoTenants(t)
 	ports := numbered(objects.Ports(port, targetPort))

@@ -54,10 +54,10 @@ func answerer(from *traffic.Client, w daemon.Transport, to traffic.Target) (stri
 	return a.By, err
 }
 
-// TestClientsKeepTheirEndpoint goes through session affinity at the ClusterIP, at
+// TestSessionAffinity goes through session affinity at the ClusterIP, at
 // the node port and at a load balancer, under both external traffic policies: on,
 // off, on again, and forgotten in time.
-func TestClientsKeepTheirEndpoint(t *testing.T) {
+func TestSessionAffinity(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 2)
 	for name, policy := range map[string]func(*corev1.Service){"cluster": externalCluster, "local": externalLocal} {

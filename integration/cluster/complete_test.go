@@ -21,9 +21,9 @@ import (
 // hesitates is how long a proxy is watched that must not do anything.
 const hesitates = 3 * time.Second
 
-// TestNothingIsTouchedWhileTheAPIServerIsDown starts a proxy again on a node with
+// TestRestartWithoutAPIServerChangesNothing starts a proxy again on a node with
 // the rules of an earlier run, of which some are out of date.
-func TestNothingIsTouchedWhileTheAPIServerIsDown(t *testing.T) {
+func TestRestartWithoutAPIServerChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
 	relay, err := c.Relay(c.Lab.Outside, 0)
@@ -53,9 +53,9 @@ func TestNothingIsTouchedWhileTheAPIServerIsDown(t *testing.T) {
 	outcome(t, c.clients, goes, lab.TimedOut)
 }
 
-// TestNothingIsTouchedWithoutTheRightToListWhatIsNeeded gives an account all
+// TestStartWithoutPermissionToListChangesNothing gives an account all
 // rights but one, and that one later.
-func TestNothingIsTouchedWithoutTheRightToListWhatIsNeeded(t *testing.T) {
+func TestStartWithoutPermissionToListChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
 	kept := c.handmade(t, "kept", c.Lab.Pods[0])

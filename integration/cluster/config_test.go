@@ -54,9 +54,9 @@ users:
 current-context: default
 `
 
-// TestKubeadmsConfigurationRunsUnchanged has every file where kubeadm's DaemonSet
+// TestKubeadmConfigurationRunsUnchanged has every file where kubeadm's DaemonSet
 // has it, and its command line.
-func TestKubeadmsConfigurationRunsUnchanged(t *testing.T) {
+func TestKubeadmConfigurationRunsUnchanged(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
 	to := c.handmade(t, "web", c.Lab.Pods[0])
@@ -89,9 +89,9 @@ func TestKubeadmsConfigurationRunsUnchanged(t *testing.T) {
 	}
 }
 
-// TestConfigurationsAreThoseOfKubeProxy has each of the two read what the other
+// TestConfigurationEqualsKubeProxys has each of the two read what the other
 // writes, and compares what both write of themselves.
-func TestConfigurationsAreThoseOfKubeProxy(t *testing.T) {
+func TestConfigurationEqualsKubeProxys(t *testing.T) {
 	t.Parallel()
 	ours := clustertest.Program(t)
 	theirs, err := plane.Program("kube-proxy")

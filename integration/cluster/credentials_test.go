@@ -42,9 +42,9 @@ func (c *oneNode) kubeconfig(t *testing.T, change func(*clientcmdapi.Cluster, *c
 	return path
 }
 
-// TestInitOnlyNeedsNoAPI has nothing that could lead to one, or what leads
+// TestInitOnlyNeedsNoAPIServer has nothing that could lead to one, or what leads
 // nowhere.
-func TestInitOnlyNeedsNoAPI(t *testing.T) {
+func TestInitOnlyNeedsNoAPIServer(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 0)
 	nowhere := c.kubeconfig(t, func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { to.Server = "https://192.0.2.200:6443" })
@@ -74,7 +74,7 @@ func closeWait(t *testing.T, n *lab.Node) (value string) {
 	return value
 }
 
-func TestAProcessThatCannotKnowTheAPIServerEndsAndSaysWhy(t *testing.T) {
+func TestUnusableKubeconfigEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 0)
 	garbage := filepath.Join(t.TempDir(), "garbage")
@@ -101,9 +101,9 @@ func TestAProcessThatCannotKnowTheAPIServerEndsAndSaysWhy(t *testing.T) {
 	}
 }
 
-// TestAnAPIServerThatCannotBeUsedIsToldOnceAndTriedAgain has every kind of it.
+// TestUnusableAPIServerIsLoggedOnceAndRetried has every kind of it.
 // None may end the process, keep it busy, or fill its log.
-func TestAnAPIServerThatCannotBeUsedIsToldOnceAndTriedAgain(t *testing.T) {
+func TestUnusableAPIServerIsLoggedOnceAndRetried(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 0)
 	silent := c.silent(t)
@@ -193,10 +193,10 @@ func requests(t *testing.T, p *clustertest.Proxy, labels ...string) (sum float64
 	return sum
 }
 
-// TestATokenFileThatIsReplacedIsUsed begins with a token that the API server
+// TestReplacedTokenFileIsUsed begins with a token that the API server
 // refuses. client-go reads the file again after 50 seconds, whatever the server
 // says.
-func TestATokenFileThatIsReplacedIsUsed(t *testing.T) {
+func TestReplacedTokenFileIsUsed(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
 	to := c.handmade(t, "web", c.Lab.Pods[0])

@@ -33,9 +33,9 @@ func kustomizations(t *testing.T) (dirs []string) {
 	return dirs
 }
 
-// TestTheAPIServerTakesEveryManifest takes the fields over from other tests, which
+// TestAPIServerAcceptsEveryManifest takes the fields over from other tests, which
 // may have applied base, not on the server's side.
-func TestTheAPIServerTakesEveryManifest(t *testing.T) {
+func TestAPIServerAcceptsEveryManifest(t *testing.T) {
 	t.Parallel()
 	c := clustertest.New(t, lab.Options{})
 	for _, dir := range kustomizations(t) {
@@ -50,9 +50,9 @@ func TestTheAPIServerTakesEveryManifest(t *testing.T) {
 	}
 }
 
-// TestTheManifestsMakeADaemonSetWhosePodsAreAdmitted makes a Pod of its template,
+// TestDaemonSetPodsAreAdmitted makes a Pod of its template,
 // because no controller here does.
-func TestTheManifestsMakeADaemonSetWhosePodsAreAdmitted(t *testing.T) {
+func TestDaemonSetPodsAreAdmitted(t *testing.T) {
 	t.Parallel()
 	c := clustertest.New(t, lab.Options{})
 	ctx := clustertest.Context(t)

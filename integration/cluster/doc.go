@@ -15,7 +15,7 @@
 // should be), and clustertest, which puts them together for a test.
 //
 // What Kubernetes' own end-to-end tests ask of a Service proxy is among the tests:
-// TestUpstreamsScenariosHaveCounterparts lists which is which.
+// TestKubernetesE2EScenariosAreCovered lists which is which.
 //
 // TestAbuse is what one tenant can do to others: a table of attacks, which are made,
 // changed and deleted beside an honest tenant and another program that writes

@@ -37,9 +37,9 @@ func ofFamilies(families ...model.Family) func(*corev1.Service) {
 	}
 }
 
-// TestServicesAreServedInTheFamiliesThatTheyHave has Services begin with one
+// TestServicesAreServedInTheirFamilies has Services begin with one
 // family, get the other, and lose it again, at ClusterIP and node port.
-func TestServicesAreServedInTheFamiliesThatTheyHave(t *testing.T) {
+func TestServicesAreServedInTheirFamilies(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
 	for _, first := range model.Families {

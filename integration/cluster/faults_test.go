@@ -41,7 +41,7 @@ type faults struct {
 	crowd *traffic.Crowd
 }
 
-func TestRulesStayWhileTheAPIIsAwayAndFollowWhenItIsBack(t *testing.T) {
+func TestRulesSurviveAPIServerFailures(t *testing.T) {
 	t.Parallel()
 	clustertest.Program(t)
 	const pods = 2

@@ -64,10 +64,10 @@ func reached(t *testing.T, all []flow, name string) {
 	}
 }
 
-// TestUDPClientsReachThePodThatIsThere has clients go on from one port while the
+// TestUDPClientsReachTheNewPod has clients go on from one port while the
 // Pod that serves them is replaced by one on the other node, or on the same one.
 // The first one's server still answers whom it is left to.
-func TestUDPClientsReachThePodThatIsThere(t *testing.T) {
+func TestUDPClientsReachTheNewPod(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 2)
 	plain := func(*corev1.Service) {}

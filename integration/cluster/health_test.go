@@ -90,9 +90,9 @@ func (c *twoNodes) closed(t *testing.T, port int32, n *lab.Node) {
 	}
 }
 
-// TestHealthCheckNodePortsFollowTheExternalTrafficPolicy has node ports of both
+// TestHealthCheckNodePortsFollowExternalTrafficPolicy has node ports of both
 // nodes asked from outside before, between and after.
-func TestHealthCheckNodePortsFollowTheExternalTrafficPolicy(t *testing.T) {
+func TestHealthCheckNodePortsFollowExternalTrafficPolicy(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 2)
 	outside := c.clients[4:]
@@ -142,9 +142,9 @@ func TestHealthCheckNodePortsFollowTheExternalTrafficPolicy(t *testing.T) {
 	c.closed(t, s.Spec.HealthCheckNodePort, c.Lab.Node)
 }
 
-// TestHealthChecksOfOneFamilyAnswerAtNodeAddressesOfBoth asks single-stack Services
+// TestSingleFamilyHealthChecksAnswerInBothFamilies asks single-stack Services
 // at every address of the nodes, as upstream's e2e test does.
-func TestHealthChecksOfOneFamilyAnswerAtNodeAddressesOfBoth(t *testing.T) {
+func TestSingleFamilyHealthChecksAnswerInBothFamilies(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
 	for _, f := range model.Families {
@@ -159,9 +159,9 @@ func TestHealthChecksOfOneFamilyAnswerAtNodeAddressesOfBoth(t *testing.T) {
 	}
 }
 
-// TestPodsThatTerminateServeWhereNobodyElseDoes has all ready Pods of an app gone
+// TestTerminatingPodsServeWithoutReadyOnes has all ready Pods of an app gone
 // but for those that another policy hides.
-func TestPodsThatTerminateServeWhereNobodyElseDoes(t *testing.T) {
+func TestTerminatingPodsServeWithoutReadyOnes(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 2)
 	for _, s := range []struct {

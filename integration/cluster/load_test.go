@@ -72,10 +72,10 @@ type given struct {
 // is there.
 type span struct{ from, to time.Time }
 
-// TestRulesFollowUnderLoadWithoutAFailureAndWithoutALeak changes Services and
+// TestRulesFollowUnderLoad changes Services and
 // endpoints as the constants above say, while clients on both nodes and outside keep
 // asking every Service that has ready endpoints.
-func TestRulesFollowUnderLoadWithoutAFailureAndWithoutALeak(t *testing.T) {
+func TestRulesFollowUnderLoad(t *testing.T) {
 	t.Parallel()
 	clustertest.Program(t)
 	const pods = 6

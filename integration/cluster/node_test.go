@@ -50,8 +50,8 @@ func (c *oneNode) replaceNode(t *testing.T, change func(*corev1.Node)) {
 	clustertest.Must(t, err)
 }
 
-// TestTheZoneOfTheNodeIsFollowed has one endpoint for each of two zones.
-func TestTheZoneOfTheNodeIsFollowed(t *testing.T) {
+// TestNodeZoneIsFollowed has one endpoint for each of two zones.
+func TestNodeZoneIsFollowed(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 2)
 	to := c.service(t, "web", func(s *corev1.Service) { s.Spec.Selector = nil })
@@ -73,9 +73,9 @@ func TestTheZoneOfTheNodeIsFollowed(t *testing.T) {
 	}
 }
 
-// TestPodRangesOfTheNodeAreWaitedForAndFollowed tells by the source that a server
+// TestPodCIDRsOfTheNodeAreAwaitedAndFollowed tells by the source that a server
 // sees whether the client is taken for a pod.
-func TestPodRangesOfTheNodeAreWaitedForAndFollowed(t *testing.T) {
+func TestPodCIDRsOfTheNodeAreAwaitedAndFollowed(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
 	to := c.handmade(t, "web", c.Lab.Pods[0])
@@ -114,9 +114,9 @@ func TestPodRangesOfTheNodeAreWaitedForAndFollowed(t *testing.T) {
 	}
 }
 
-// TestHealthzTellsLoadBalancersOfANodeThatGoes has the other probes answer as ever,
+// TestHealthzFailsOnDeletedOrTaintedNodes has the other probes answer as ever,
 // and the rules stay.
-func TestHealthzTellsLoadBalancersOfANodeThatGoes(t *testing.T) {
+func TestHealthzFailsOnDeletedOrTaintedNodes(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
 	to := c.handmade(t, "web", c.Lab.Pods[0])

@@ -11,7 +11,7 @@ import (
 	"kube-vmap/model"
 )
 
-func TestControllersMakeEndpointSlicesOfPods(t *testing.T) {
+func TestControllersCreateEndpointSlicesOfPods(t *testing.T) {
 	t.Parallel()
 	c := clustertest.New(t, lab.Options{Pods: 2, RemotePods: 1})
 	ctx := clustertest.Context(t)
@@ -61,7 +61,7 @@ func TestControllersMakeEndpointSlicesOfPods(t *testing.T) {
 	want()
 }
 
-func TestServicesTakeTheirSlicesAlong(t *testing.T) {
+func TestDeletedServicesLoseTheirSlices(t *testing.T) {
 	t.Parallel()
 	c := clustertest.New(t, lab.Options{Pods: 1})
 	ctx := clustertest.Context(t)
@@ -99,7 +99,7 @@ func TestWorkloadsScaleAndRoll(t *testing.T) {
 	}
 }
 
-func TestFillMakesServicesWithTheirSlices(t *testing.T) {
+func TestFillCreatesServicesAndSlices(t *testing.T) {
 	t.Parallel()
 	p := clustertest.Shared(t)
 	ctx := clustertest.Context(t)

@@ -38,7 +38,7 @@ func TestPlaneStarts(t *testing.T) {
 	}
 }
 
-func TestPlaneWhoseAPIServerCannotStartSaysWhy(t *testing.T) {
+func TestFailedStartReportsTheAPIServersLog(t *testing.T) {
 	l := labtest.New(t, lab.Options{})
 	if _, err := plane.Program("etcd"); err != nil {
 		labtest.Lacking(t, err)
@@ -49,7 +49,7 @@ func TestPlaneWhoseAPIServerCannotStartSaysWhy(t *testing.T) {
 	}
 }
 
-func TestObjectsOutliveTheAPIServer(t *testing.T) {
+func TestObjectsSurviveAnAPIServerRestart(t *testing.T) {
 	c := clustertest.Alone(t, lab.Options{Pods: 2})
 	ctx := clustertest.Context(t)
 	ns := c.Namespace(t)
@@ -75,7 +75,7 @@ func TestObjectsOutliveTheAPIServer(t *testing.T) {
 	clustertest.Must(t, ns.AwaitEndpoints(ctx, "web", 2)) // the controllers are back too
 }
 
-func TestWatchFromBeforeACompactionExpires(t *testing.T) {
+func TestWatchFromBeforeCompactionExpires(t *testing.T) {
 	c := clustertest.Alone(t, lab.Options{})
 	ctx := clustertest.Context(t)
 	ns := c.Namespace(t)
@@ -139,7 +139,7 @@ func TestRelayCutsConnections(t *testing.T) {
 	clustertest.Must(t, err)
 }
 
-func TestFrozenAPIServerIsSilent(t *testing.T) {
+func TestFrozenAPIServerDoesNotAnswer(t *testing.T) {
 	c := clustertest.Alone(t, lab.Options{})
 	clustertest.Must(t, c.FreezeAPIServer(clustertest.Context(t)))
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -152,7 +152,7 @@ func TestFrozenAPIServerIsSilent(t *testing.T) {
 	clustertest.Must(t, err)
 }
 
-func TestManifestsGiveTheProxyItsAccount(t *testing.T) {
+func TestManifestsCreateTheServiceAccount(t *testing.T) {
 	t.Parallel()
 	c := clustertest.New(t, lab.Options{})
 	ctx := clustertest.Context(t)

@@ -17,10 +17,10 @@ import (
 	"kube-vmap/model"
 )
 
-// TestPodsAreSeenAsThemselves has clients that are Pods, on either node and the
+// TestPodSourceAddressesAreKept has clients that are Pods, on either node and the
 // server's own, and compares what the server sees with what it sees without a
 // Service.
-func TestPodsAreSeenAsThemselves(t *testing.T) {
+func TestPodSourceAddressesAreKept(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
 	server := c.Lab.Pods[0]
@@ -45,9 +45,9 @@ func TestPodsAreSeenAsThemselves(t *testing.T) {
 	answered(t, []*traffic.Client{traffic.From(server.Host)}, itself, "pod-1")
 }
 
-// TestNobodyToServeIsRefusedAtEveryAddress has Services without Pods, and with one
+// TestServicesWithoutEndpointsRefuseAtEveryAddress has Services without Pods, and with one
 // that was evicted, or is not ready.
-func TestNobodyToServeIsRefusedAtEveryAddress(t *testing.T) {
+func TestServicesWithoutEndpointsRefuseAtEveryAddress(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
 	for name, pod := range map[string]func(*testing.T, string){
@@ -88,9 +88,9 @@ func TestNobodyToServeIsRefusedAtEveryAddress(t *testing.T) {
 	}
 }
 
-// TestPodsThatAreNotReadyServeIfTheServiceSaysSo has one Service that publishes
+// TestPublishNotReadyAddresses has one Service that publishes
 // them beside one that does not, for the same Pods.
-func TestPodsThatAreNotReadyServeIfTheServiceSaysSo(t *testing.T) {
+func TestPublishNotReadyAddresses(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
 	ctx := clustertest.Context(t)
@@ -120,9 +120,9 @@ func TestPodsThatAreNotReadyServeIfTheServiceSaysSo(t *testing.T) {
 	check()
 }
 
-// TestServicesCanBeMadeAgain has a Service come back under its name, with other
+// TestServicesCanBeRecreated has a Service come back under its name, with other
 // addresses.
-func TestServicesCanBeMadeAgain(t *testing.T) {
+func TestServicesCanBeRecreated(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
 	before := c.create(t, "again", nodePorts)

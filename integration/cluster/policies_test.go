@@ -20,9 +20,9 @@ func prefer(how string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.TrafficDistribution = &how }
 }
 
-// TestPoliciesChooseEndpoints has each Service served by a Pod on each node, unless
+// TestTrafficPoliciesChooseEndpoints has each Service served by a Pod on each node, unless
 // it says otherwise.
-func TestPoliciesChooseEndpoints(t *testing.T) {
+func TestTrafficPoliciesChooseEndpoints(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 2)
 	const served = 8090
@@ -67,10 +67,10 @@ func TestPoliciesChooseEndpoints(t *testing.T) {
 	}
 }
 
-// TestTrafficGoesToTheNearestEndpointThatThereIs has three zones. That of the first
+// TestTrafficDistribution has three zones. That of the first
 // node has a second node, and the third zone one, too: objects only, whose Pods are
 // those of the lab's second node to packets.
-func TestTrafficGoesToTheNearestEndpointThatThereIs(t *testing.T) {
+func TestTrafficDistribution(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 3)
 	ctx := clustertest.Context(t)
@@ -122,9 +122,9 @@ func TestTrafficGoesToTheNearestEndpointThatThereIs(t *testing.T) {
 	}
 }
 
-// TestSlicesOfHeadlessServicesAreLeftAlone puts the label on slices, and takes it
+// TestHeadlessServicesAreIgnored puts the label on slices, and takes it
 // off. No controller does that to slices that it made.
-func TestSlicesOfHeadlessServicesAreLeftAlone(t *testing.T) {
+func TestHeadlessServicesAreIgnored(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
 	to := c.handmade(t, "toggled", c.Lab.RemotePods[0])

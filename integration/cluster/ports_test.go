@@ -18,13 +18,13 @@ import (
 	"kube-vmap/model"
 )
 
-// otherTarget is what the pods of TestPortsLeadWhereTheirSlicesSay serve beside
+// otherTarget is what the pods of TestPortsLeadToTheTargetPortsOfSlices serve beside
 // targetPort.
 const otherTarget = 8081
 
-// TestPortsLeadWhereTheirSlicesSay has Services with several ports. Those of its
+// TestPortsLeadToTheTargetPortsOfSlices has Services with several ports. Those of its
 // parts have nothing to do with each other.
-func TestPortsLeadWhereTheirSlicesSay(t *testing.T) {
+func TestPortsLeadToTheTargetPortsOfSlices(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 2)
 	for _, p := range []*lab.Pod{c.Lab.Pods[0], c.Lab.RemotePods[0]} {

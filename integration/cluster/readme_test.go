@@ -71,9 +71,9 @@ var walk = []struct{ command, here, there string }{
 	{"nodes --all kube-vmap-", "kube-proxy", "kube-proxy"},
 }
 
-// TestTheCommandsOfTheDeployReadmeWork runs them with the real kubectl, API server and
+// TestDeployReadmeCommandsWork runs them with the real kubectl, API server and
 // DaemonSet controller, there, back, and forward again.
-func TestTheCommandsOfTheDeployReadmeWork(t *testing.T) {
+func TestDeployReadmeCommandsWork(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	o.kubeProxy(t)

@@ -36,7 +36,7 @@ func (c *twoNodes) scaled(t *testing.T, app string, places ...objects.Place) {
 	c.settled(t)
 }
 
-func TestServicesAreServedOnEveryNodeByThePodsThatThereAre(t *testing.T) {
+func TestServicesFollowTheirPodsOnEveryNode(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 2)
 	ctx := clustertest.Context(t)
@@ -69,7 +69,7 @@ func TestServicesAreServedOnEveryNodeByThePodsThatThereAre(t *testing.T) {
 	}
 }
 
-func TestPodsServeWhileTheyAreReadyOrLastToLeave(t *testing.T) {
+func TestReadyAndLastTerminatingPodsServe(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
 	ctx := clustertest.Context(t)
@@ -118,9 +118,9 @@ func TestPodsServeWhileTheyAreReadyOrLastToLeave(t *testing.T) {
 	}
 }
 
-// TestServicesOfOthersAreLeftAlone looks into the kernel, because who uses the
+// TestServicesOfOtherProxiesAreIgnored looks into the kernel, because who uses the
 // same selectors as the proxy could share its mistakes.
-func TestServicesOfOthersAreLeftAlone(t *testing.T) {
+func TestServicesOfOtherProxiesAreIgnored(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
 	ctx := clustertest.Context(t)
@@ -189,10 +189,10 @@ func meaning(t *testing.T, n *lab.Node) string {
 	}
 }
 
-// TestServicesWithoutSelectorHaveTheEndpointsThatSomebodyGivesThem gives them by
+// TestServicesWithoutSelectorServeManualEndpoints gives them by
 // an EndpointSlice for each family, or by Endpoints, of which a controller makes
 // slices. Endpoints are of the Service's first family only.
-func TestServicesWithoutSelectorHaveTheEndpointsThatSomebodyGivesThem(t *testing.T) {
+func TestServicesWithoutSelectorServeManualEndpoints(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 2)
 	ctx := clustertest.Context(t)
@@ -287,9 +287,9 @@ func subset(ports []corev1.ServicePort, addrs ...netip.Addr) (s corev1.EndpointS
 	return s
 }
 
-// TestChangesOfPortsReachPackets moves a Service to another port and its Pods'
+// TestPortChangesReachPackets moves a Service to another port and its Pods'
 // servers to another target.
-func TestChangesOfPortsReachPackets(t *testing.T) {
+func TestPortChangesReachPackets(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
 	ctx := clustertest.Context(t)

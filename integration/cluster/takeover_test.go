@@ -46,9 +46,9 @@ COMMIT
 COMMIT
 `
 
-// TestTheWayFromKubeProxyAndBackLosesNoPacket has clients ask all the time, from
+// TestMigrationFromKubeProxyAndBackLosesNoPacket has clients ask all the time, from
 // before the first step to after the last.
-func TestTheWayFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
+func TestMigrationFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
 	for _, mode := range []struct {
 		name    string
 		removed []string // by the log
@@ -106,9 +106,9 @@ func TestTheWayFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
 	}
 }
 
-// TestARunningKubeProxyIsLeftAlone runs kube-vmap beside the real kube-proxy, as it is
+// TestRunningKubeProxyIsLeftAlone runs kube-vmap beside the real kube-proxy, as it is
 // where that is a process of the host. Both take in changes, and no packet is lost.
-func TestARunningKubeProxyIsLeftAlone(t *testing.T) {
+func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
 	for _, mode := range []string{"nftables", "iptables"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -46,9 +46,9 @@ func (c *oneNode) described(t *testing.T, args ...string) string {
 	return events
 }
 
-// TestEventsTellWhereTheObjectIsDescribed makes all objects first: events that every
+// TestEventsAreInKubectlDescribe makes all objects first: events that every
 // node has reason for wait for up to half a minute, and keep a distance.
-func TestEventsTellWhereTheObjectIsDescribed(t *testing.T) {
+func TestEventsAreInKubectlDescribe(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
 	ctx := clustertest.Context(t)
@@ -105,9 +105,9 @@ func TestEventsTellWhereTheObjectIsDescribed(t *testing.T) {
 	}
 }
 
-// TestTheTimeFromAPodsReadinessToTheKernelIsMeasured counts for both families: the
+// TestNetworkProgrammingLatencyIsMeasured counts for both families: the
 // controller makes a slice for each, and one transaction programs both.
-func TestTheTimeFromAPodsReadinessToTheKernelIsMeasured(t *testing.T) {
+func TestNetworkProgrammingLatencyIsMeasured(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
 	ctx := clustertest.Context(t)

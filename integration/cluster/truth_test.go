@@ -13,9 +13,9 @@ import (
 	"kube-vmap/integration/process"
 )
 
-// TestTruthIsWhatManifestsOfTheSameObjectsLeadTo holds the API's objects, as kubectl
+// TestExpectedRulesEqualThoseOfManifests holds the API's objects, as kubectl
 // prints them, against what the test reads of them.
-func TestTruthIsWhatManifestsOfTheSameObjectsLeadTo(t *testing.T) {
+func TestExpectedRulesEqualThoseOfManifests(t *testing.T) {
 	program := clustertest.Program(t) // takes longer than anything here waits
 	c := clustertest.Alone(t, lab.Options{Pods: 2, RemotePods: 1}, "zone-a", "zone-b")
 	ctx := clustertest.Context(t)

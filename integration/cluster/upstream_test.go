@@ -13,7 +13,7 @@ import (
 	"kube-vmap/integration/cluster/clustertest"
 )
 
-// TestUpstreamsScenariosHaveCounterparts holds this list of what Kubernetes' own
+// TestKubernetesE2EScenariosAreCovered holds this list of what Kubernetes' own
 // end-to-end tests ask of a Service proxy against the tests that there are. The
 // titles are those of test/e2e/network, in parts by the name before the title. All
 // counterparts run in both families, and over TCP, UDP and SCTP where the title does
@@ -22,20 +22,20 @@ import (
 // Services:
 //
 //   - should serve a basic endpoint from pods; should serve multiport endpoints from
-//     pods: TestServicesAreServedOnEveryNodeByThePodsThatThereAre,
-//     TestPortsLeadWhereTheirSlicesSay
+//     pods: TestServicesFollowTheirPodsOnEveryNode,
+//     TestPortsLeadToTheTargetPortsOfSlices
 //   - should be updated after adding or deleting ports:
-//     TestPortsLeadWhereTheirSlicesSay, TestChangesOfPortsReachPackets
+//     TestPortsLeadToTheTargetPortsOfSlices, TestPortChangesReachPackets
 //   - should preserve source pod IP for traffic thru service cluster IP; should
 //     allow pods to hairpin back to themselves through services:
-//     TestPodsAreSeenAsThemselves
+//     TestPodSourceAddressesAreKept
 //   - should be able to up and down services:
-//     TestServicesAreServedOnEveryNodeByThePodsThatThereAre
-//   - should work after the service has been recreated: TestServicesCanBeMadeAgain
+//     TestServicesFollowTheirPodsOnEveryNode
+//   - should work after the service has been recreated: TestServicesCanBeRecreated
 //   - should work after restarting kube-proxy:
-//     TestNothingIsTouchedWhileTheAPIServerIsDown
+//     TestRestartWithoutAPIServerChangesNothing
 //   - should work after restarting apiserver:
-//     TestRulesStayWhileTheAPIIsAwayAndFollowWhenItIsBack
+//     TestRulesSurviveAPIServerFailures
 //   - should be able to create a functioning NodePort service; should release
 //     NodePorts on delete; should be able to update service type to NodePort
 //     listening on same port number but different protocols; should be able to
@@ -47,36 +47,36 @@ import (
 //   - should create endpoints for unready pods; should be able to connect to
 //     terminating and unready endpoints if PublishNotReadyAddresses is true; should
 //     not be able to if PublishNotReadyAddresses is false:
-//     TestPodsThatAreNotReadyServeIfTheServiceSaysSo
+//     TestPublishNotReadyAddresses
 //   - should have session affinity work, session affinity timeout work, and be able
 //     to switch session affinity, for service with type clusterIP and for NodePort
-//     service: TestClientsKeepTheirEndpoint
+//     service: TestSessionAffinity
 //   - should implement service.kubernetes.io/service-proxy-name:
-//     TestServicesOfOthersAreLeftAlone
+//     TestServicesOfOtherProxiesAreIgnored
 //   - should implement service.kubernetes.io/headless:
-//     TestSlicesOfHeadlessServicesAreLeftAlone
+//     TestHeadlessServicesAreIgnored
 //   - should be rejected when no endpoints exist; should be rejected for evicted
-//     pods: TestNobodyToServeIsRefusedAtEveryAddress
+//     pods: TestServicesWithoutEndpointsRefuseAtEveryAddress
 //   - should respect internalTrafficPolicy=Local Pod to Pod; Pod (hostNetwork: true)
-//     to Pod; Pod and Node, to Pod (hostNetwork: true): TestPoliciesChooseEndpoints
+//     to Pod; Pod and Node, to Pod (hostNetwork: true): TestTrafficPoliciesChooseEndpoints
 //   - should support externalTrafficPolicy=Local for type=NodePort:
 //     TestServicesAreReachedFromOutside
 //   - should fail health check node port if there are only terminating endpoints;
 //     should fallback to terminating endpoints when there are no ready endpoints with
 //     internalTrafficPolicy=Cluster, with externallTrafficPolicy=Cluster; should
 //     fallback to local terminating endpoints with internalTrafficPolicy=Local, with
-//     externalTrafficPolicy=Local: TestPodsThatTerminateServeWhereNobodyElseDoes
+//     externalTrafficPolicy=Local: TestTerminatingPodsServeWithoutReadyOnes
 //   - should serve endpoints on same port and different protocols; should serve
 //     endpoints on same port and different protocol for internal traffic on Type
-//     LoadBalancer: TestPortsLeadWhereTheirSlicesSay
+//     LoadBalancer: TestPortsLeadToTheTargetPortsOfSlices
 //   - should allow creating a basic SCTP service with pod and endpoints:
 //     TestSCTPServicesDoNotLoadTheKernelsSCTP
 //   - should implement NodePort and HealthCheckNodePort correctly when
 //     ExternalTrafficPolicy changes:
-//     TestHealthCheckNodePortsFollowTheExternalTrafficPolicy
+//     TestHealthCheckNodePortsFollowExternalTrafficPolicy
 //   - should connect to the ports exposed by restartable init containers; to the
 //     named ports exposed by them; should support named targetPorts that resolve to
-//     different ports on different endpoints: TestPortsLeadWhereTheirSlicesSay
+//     different ports on different endpoints: TestPortsLeadToTheTargetPortsOfSlices
 //   - should prevent NodePort collisions; should check NodePort out-of-range; should
 //     find a service from listing all namespaces; should complete a service status
 //     lifecycle; should delete a collection of services: none, no proxy has a part in
@@ -89,13 +89,13 @@ import (
 //     InternalTrafficPolicy Local; for a ClusterIP service and client is hostNetwork;
 //     when initial unready endpoints get ready; should be able to cleanup conntrack
 //     entries when UDP service target port changes for a NodePort service:
-//     TestUDPClientsReachThePodThatIsThere
+//     TestUDPClientsReachTheNewPod
 //   - proxy implementation should not be vulnerable to the invalid conntrack state
 //     bug: integration/invalid, which needs no API
 //
 // KubeProxy:
 //
-//   - should set TCP CLOSE_WAIT timeout: TestInitOnlyNeedsNoAPI
+//   - should set TCP CLOSE_WAIT timeout: TestInitOnlyNeedsNoAPIServer
 //   - should update metric for tracking accepted packets destined for localhost
 //     nodeports: none, it counts what only kube-proxy's iptables mode does
 //
@@ -105,23 +105,23 @@ import (
 //     PreferSameZone; correctly between pods on multiple nodes when using either; to an
 //     endpoint on the same node or fall back to same zone when using PreferSameNode; on
 //     the same node when using PreferSameNode and fall back when the endpoint becomes
-//     unavailable: TestTrafficGoesToTheNearestEndpointThatThereIs,
-//     TestPoliciesChooseEndpoints
+//     unavailable: TestTrafficDistribution,
+//     TestTrafficPoliciesChooseEndpoints
 //   - should distribute endpoints evenly: none, the controller does that by the CPUs
-//     of nodes; TestTheZoneOfTheNodeIsFollowed has what a proxy does with its hints
+//     of nodes; TestNodeZoneIsFollowed has what a proxy does with its hints
 //
 // Networking:
 //
-//   - should check kube-proxy urls: TestHealthzTellsLoadBalancersOfANodeThatGoes,
-//     TestAnAPIServerThatCannotBeUsedIsToldOnceAndTriedAgain
+//   - should check kube-proxy urls: TestHealthzFailsOnDeletedOrTaintedNodes,
+//     TestUnusableAPIServerIsLoggedOnceAndRetried
 //   - Granular Checks: Services, from pod, node and outside; for multiple
 //     endpoint-Services with same selector; update endpoints, update nodePort; for
 //     service endpoints using hostNetwork: TestNodePortsFollowTheirService,
-//     TestServicesAreServedOnEveryNodeByThePodsThatThereAre; client IP based session
-//     affinity: TestClientsKeepTheirEndpoint
+//     TestServicesFollowTheirPodsOnEveryNode; client IP based session
+//     affinity: TestSessionAffinity
 //   - large requests: none, a proxy decides about the first packet only
 //   - should recreate its iptables rules if they are deleted:
-//     TestRulesStayWhileTheAPIIsAwayAndFollowWhenItIsBack has restarts; what other
+//     TestRulesSurviveAPIServerFailures has restarts; what other
 //     programs delete is in integration/ruleset
 //   - should allow creating a Pod with an SCTP HostPort, and HostPort: none, that is
 //     the network plugin's
@@ -129,7 +129,7 @@ import (
 // IPv6DualStack:
 //
 //   - should create service with ipv4, ipv6, v4,v6 and v6,v4 cluster ip; Granular
-//     Checks: Services Secondary IP Family: TestServicesAreServedInTheFamiliesThatTheyHave,
+//     Checks: Services Secondary IP Family: TestServicesAreServedInTheirFamilies,
 //     and every other test
 //
 // Service CIDRs, EndpointSlice, EndpointSliceMirroring:
@@ -139,9 +139,9 @@ import (
 //   - should support a Service with multiple ports specified in multiple
 //     EndpointSlices; with multiple endpoint IPs specified in multiple EndpointSlices;
 //     should mirror a custom Endpoint with multiple subsets and same IP address:
-//     TestPortsLeadWhereTheirSlicesSay
+//     TestPortsLeadToTheTargetPortsOfSlices
 //   - should mirror a custom Endpoints resource through create update and delete:
-//     TestServicesWithoutSelectorHaveTheEndpointsThatSomebodyGivesThem
+//     TestServicesWithoutSelectorServeManualEndpoints
 //
 // Connectivity Pod Lifecycle:
 //
@@ -149,7 +149,7 @@ import (
 //     and Readiness Gates: TestRollingUpdatesLoseNoConnection
 //   - should be able to connect from a Pod to a terminating Pod, from a terminating
 //     Pod; NoSNAT: none, these go from Pod to Pod without a Service, of which
-//     TestPodsAreSeenAsThemselves has a case
+//     TestPodSourceAddressesAreKept has a case
 //
 // LoadBalancers, LoadBalancers ExternalTrafficPolicy: Local. The test is the cloud
 // that gives addresses to a Service:
@@ -159,16 +159,16 @@ import (
 //     should only allow access from service loadbalancer source ranges; should work for
 //     type=LoadBalancer; should work from pods: TestServicesAreReachedFromOutside
 //   - should only target nodes with endpoints: TestServicesAreReachedFromOutside, and
-//     TestHealthChecksOfOneFamilyAnswerAtNodeAddressesOfBoth, because it asks every
+//     TestSingleFamilyHealthChecksAnswerInBothFamilies, because it asks every
 //     address of a node for a single-stack Service, which kube-proxy fails
 //   - should have session affinity work, and be able to switch it, for LoadBalancer
-//     service with Local and with Cluster traffic policy: TestClientsKeepTheirEndpoint
+//     service with Local and with Cluster traffic policy: TestSessionAffinity
 //   - should be able to preserve UDP traffic when server pod cycles for a LoadBalancer
-//     service on different nodes, on the same nodes: TestUDPClientsReachThePodThatIsThere
+//     service on different nodes, on the same nodes: TestUDPClientsReachTheNewPod
 //   - should not have connectivity disruption during rolling update with
 //     externalTrafficPolicy=Cluster, with externalTrafficPolicy=Local:
 //     TestRollingUpdatesLoseNoConnection
-//   - should target all nodes with endpoints: TestHealthCheckNodePortsFollowTheExternalTrafficPolicy
+//   - should target all nodes with endpoints: TestHealthCheckNodePortsFollowExternalTrafficPolicy
 //     asks the nodes; to choose among them is the cloud's
 //   - should handle load balancer cleanup finalizer for service: none, it is the
 //     cloud's
@@ -176,13 +176,13 @@ import (
 // Elsewhere:
 //
 //   - DaemonRestart: Kube-proxy should recover after being killed accidentally:
-//     TestRulesStayWhileTheAPIIsAwayAndFollowWhenItIsBack
-//   - kube-proxy migration: TestTheWayFromKubeProxyAndBackLosesNoPacket
-//   - proxy addon: TestTheManifestsMakeADaemonSetWhosePodsAreAdmitted,
-//     TestManifestsGiveTheProxyItsAccount
+//     TestRulesSurviveAPIServerFailures
+//   - kube-proxy migration: TestMigrationFromKubeProxyAndBackLosesNoPacket
+//   - proxy addon: TestDaemonSetPodsAreAdmitted,
+//     TestManifestsCreateTheServiceAccount
 //   - Service endpoints latency: none, make bench-cluster measures it
 //   - DNS, Proxy: none, a cluster's DNS and the API server's proxy are not there
-func TestUpstreamsScenariosHaveCounterparts(t *testing.T) {
+func TestKubernetesE2EScenariosAreCovered(t *testing.T) {
 	list, tests := "", map[string]bool{}
 	files, err := filepath.Glob("*_test.go")
 	clustertest.Must(t, err)

@@ -9,7 +9,7 @@ import (
 	"kube-vmap/integration/lab/labtest"
 )
 
-func TestAnswersAreByThoseWhoAreNamedAndByAllOfThem(t *testing.T) {
+func TestAnswersAreFromExactlyTheNamedHosts(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 2})
 	if err := l.Pods[0].ServeAll(port); err != nil {
 		t.Fatal(err)

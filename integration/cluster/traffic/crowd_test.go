@@ -54,7 +54,7 @@ func await(t *testing.T, a *traffic.Asked, within time.Duration) error {
 
 const patience = 20 * time.Second
 
-func TestACrowdNoticesWhoDoesNotAnswerAnyMore(t *testing.T) {
+func TestCrowdReportsLostAnswers(t *testing.T) {
 	for i, p := range model.Protocols {
 		t.Run(p.String(), func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +75,7 @@ func TestACrowdNoticesWhoDoesNotAnswerAnyMore(t *testing.T) {
 	}
 }
 
-func TestACrowdIsContentWithWhoAnswersAndAsksNobodyWhoWasRemoved(t *testing.T) {
+func TestCrowdStopsAskingRemovedTargets(t *testing.T) {
 	crowd, asked, servers := asking(t, func(*traffic.Target) {})
 	if err := await(t, asked, patience); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestACrowdIsContentWithWhoAnswersAndAsksNobodyWhoWasRemoved(t *testing.T) {
 	}
 }
 
-func TestQuestionsBeforeTheFirstAnswerAreNoFailures(t *testing.T) {
+func TestLossesBeforeTheFirstAnswerAreNoFailures(t *testing.T) {
 	crowd, asked, _ := asking(t, func(to *traffic.Target) { to.Port++ })
 	if err := await(t, asked, 300*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("nobody answers, and to wait for that ends with %v", err)
@@ -101,7 +101,7 @@ func TestQuestionsBeforeTheFirstAnswerAreNoFailures(t *testing.T) {
 	}
 }
 
-func TestTheCheckHasTheLastWord(t *testing.T) {
+func TestCheckDecidesAboutAnAnswer(t *testing.T) {
 	var late atomic.Bool
 	var told stdsync.Once
 	objected := make(chan struct{})

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestLossesAreSuspiciousUnlessTheyAreRareAndAlone(t *testing.T) {
+func TestLossesFailUnlessRareAndAlone(t *testing.T) {
 	begin := time.Now()
 	at := func(all ...int) (losses []loss) {
 		for _, ms := range all {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestAPulseKnowsWhenItStopped(t *testing.T) {
+func TestPulseDetectsPauses(t *testing.T) {
 	begin := time.Now()
 	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
 	var p pulse

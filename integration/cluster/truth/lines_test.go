@@ -2,7 +2,7 @@ package truth
 
 import "testing"
 
-func TestDifferenceNamesLinesAndWhatTheyBelongTo(t *testing.T) {
+func TestDifferenceNamesLinesAndTheirBlock(t *testing.T) {
 	const want = "table ip\na 1\nset x {Size:0}\n\t{1}\n\t{2}\nset y {Size:0}\n\t{1}\ntable ip6\na 1\n"
 	for _, c := range []struct{ name, have, says string }{
 		{"same", want, ""},
