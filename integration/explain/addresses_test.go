@@ -132,7 +132,7 @@ func TestASetOfOthersIsTold(t *testing.T) {
 	for _, w := range daemon.Transports() {
 		client := r.Pods[3].Addr(w.Family).String()
 		set := map[model.Family]string{model.IPv4: "blocked4", model.IPv6: "blocked6"}[w.Family]
-		r.expect(1, []string{fmt.Sprintf("set %s has %s: dropped", set, client), "to see it: nft -a list chain inet guard forward\n"},
+		r.expect(1, []string{fmt.Sprintf("set %s has %s: dropped", set, client), "to list it: nft -a list chain inet guard forward\n"},
 			"--from="+client, to(web.AddrPort(r.Node, w.Family, model.KindClusterIP, 0), w.Protocol))
 	}
 }

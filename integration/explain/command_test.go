@@ -120,7 +120,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"kubectl get service", []string{from, "--to=kube-dns:53"}},
 		{"kubectl get pod", []string{"--from=web-0", target}},
 		{"of one family", []string{from, "--to=[fd00::1]:80"}},
-		{"text, json, yaml", []string{from, target, "-o", "xml"}},
+		{"text, json or yaml", []string{from, target, "-o", "xml"}},
 	} {
 		r.expect(2, []string{tc.says}, tc.args...)
 	}

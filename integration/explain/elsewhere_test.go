@@ -27,14 +27,14 @@ func TestAnAnswerNamesTheNodeOfItsClient(t *testing.T) {
 			at := func(s daemon.Service, k model.Kind) string { return to(s.AddrPort(r.Node, f, k, 0), p) }
 			for _, k := range []model.Kind{model.KindClusterIP, model.KindExternalIP, model.KindLoadBalancerIP} {
 				r.expect(2, []string{
-					"is a pod of node node-2, " + via, "spec.nodeName=node-2", exec + "'" + remote + "'", "if it comes to this node unchanged",
+					"is a pod of node node-2, " + via, "spec.nodeName=node-2", exec + "'" + remote + "'", "if it arrives here unchanged",
 				}, "--from="+remote, at(web, k))
 				r.expect(2, []string{
 					"is a pod of another node, " + via, "status.podIP=" + remote, "spec.nodeName=NODE", exec,
 				}, "--from="+remote, at(near, k))
 			}
 			for from, how := range map[string]string{outside: ", by way of " + neighbour, neighbour: ""} {
-				r.expect(0, []string{from + " is not on this node" + how + ".", "If it is a pod or a node", "\nResult:", "outside of the cluster"},
+				r.expect(0, []string{from + " is not on this node" + how + ".", "If it is a pod or a node", "\nResult:", "outside the cluster"},
 					"--from="+from, at(web, model.KindLoadBalancerIP))
 			}
 			// No other node translates what asks for this one.

@@ -93,7 +93,7 @@ func TestPicksOfOthersAreBounded(t *testing.T) {
 	}{
 		{"log", false, 0, "goes to one of 5 endpoints"},
 		{"counter log prefix x", false, 0, "goes to one of 5 endpoints"},
-		{"counter drop", true, 1, "Rules of other programs pick, too"},
+		{"counter drop", true, 1, "Rules of other programs choose, too"},
 	} {
 		r.nft(picking(tc.what))
 		for _, w := range daemon.Transports() {

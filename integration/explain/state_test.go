@@ -74,7 +74,7 @@ func TestAConnectionUnderWayStaysWhereItIs(t *testing.T) {
 			t.Errorf("%s: %s, %v", k.Packet, got, err)
 		}
 		args := []string{fmt.Sprintf("--from=%s", netip.AddrPortFrom(k.From, k.FromPort)), to(k.To, k.Protocol)}
-		r.expect(1, []string{"is under way", "no new connection would go there"}, args...)
+		r.expect(1, []string{"an open connection", "no new connection would go there"}, args...)
 		unknown := k.Packet
 		unknown.FromPort = 0
 		w = r.explain(unknown)
@@ -222,7 +222,7 @@ func TestAServiceOfThousandsIsSummedUp(t *testing.T) {
 			math.Abs(o.Probability+got.Unexplored.Probability-1) > 1e-9 || got.Unexplored.OtherPrograms {
 			t.Errorf("%s: %d endpoints, and not looked at %+v", p, len(o.Endpoints), got.Unexplored)
 		}
-		r.expect(0, []string{"goes to one of 2000 endpoints", "and 1990 more", "Not looked at, because there is so much to pick from: 87.2%, with 1744 more endpoints, taken to be like"}, "--from="+p.From.String(), to(p.To, p.Protocol))
+		r.expect(0, []string{"goes to one of 2000 endpoints", "and 1990 more", "Not explored, because there are too many choices: 87.2%, with 1744 more endpoints, assumed to be like"}, "--from="+p.From.String(), to(p.To, p.Protocol))
 		r.expect(0, []string{`"arrives": "always"`, `"endpoints": 1744`, `"unseen": {`}, "--from="+p.From.String(), to(p.To, p.Protocol), "-o=json")
 	}
 }

@@ -63,7 +63,7 @@ func TestTheClientIsInNoSourceRange(t *testing.T) {
 	s.put(web)
 	s.each(t, s.lab.Outside, s.at(web, model.KindLoadBalancerIP, 0), func(s *scene, q question) {
 		s.feels(q, lab.TimedOut)
-		s.explains(q, "Result: dropped", "the client is in none of the source ranges of the Service", "may come (loadBalancerSourceRanges)")
+		s.explains(q, "Result: dropped", "the client is in none of the source ranges of the Service", "may connect (loadBalancerSourceRanges)")
 	})
 }
 
@@ -100,7 +100,7 @@ func TestAStaleUDPEntry(t *testing.T) {
 				t.Fatal("the flow does not go where it did")
 			}
 			s.says([]string{"explain", "--from", client.String(), "--to", to.String() + "/udp"},
-				"The packet belongs to a connection that is under way", fmt.Sprintf("from port %d to %s", client.Port(), dead), "no new connection would go there")
+				"The packet belongs to an open connection", fmt.Sprintf("from port %d to %s", client.Port(), dead), "no new connection would go there")
 		})
 	}
 }
@@ -162,7 +162,7 @@ func TestAStickyClient(t *testing.T) {
 		}
 		for _, p := range s.pods {
 			if p.Name == by {
-				s.explains(q, "The client is remembered: it has "+p.AddrPort(q.Family, daemon.TargetPort).String())
+				s.explains(q, "Session affinity: the client keeps "+p.AddrPort(q.Family, daemon.TargetPort).String())
 			}
 		}
 	})

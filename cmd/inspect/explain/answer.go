@@ -9,67 +9,66 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// Answer is what is printed, and the form of JSON and YAML.
+// Answer is what is printed, as text, JSON or YAML.
 type Answer struct {
 	From     string `json:"from"`
 	To       string `json:"to"`
 	Protocol string `json:"protocol"`
-	// Interface is the one that the packet comes in by; empty if the node sends it.
+	// Interface is the one on which the packet arrives; empty if the node sends it.
 	Interface string `json:"interface,omitempty"`
 	// Elsewhere is set if the client is not on this node, so that the rules of another
-	// one may decide before the packet comes here.
+	// node may apply first.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 	// Service is "namespace/name:port"; empty if no Service has the address and port.
 	Service string `json:"service,omitempty"`
-	// Kind is ClusterIP, NodePort, ExternalIP, LoadBalancerIP; External where only the
-	// kernel was asked.
+	// Kind is ClusterIP, NodePort, ExternalIP, LoadBalancerIP; External if only the
+	// kernel is known.
 	Kind string `json:"kind,omitempty"`
-	// Arrives is always, sometimes, never or unknown. The endpoints of a Service that were
-	// not looked at are taken to be like those that were; where rules of others pick
-	// what becomes of the packet, nothing is taken for granted, and it is unknown unless
-	// what was looked at differs already.
+	// Arrives is always, sometimes, never or unknown. Endpoints that were not explored are
+	// assumed to be like the others. If rules of other programs have unexplored choices,
+	// it is unknown, unless the explored ones differ already.
 	Arrives  string          `json:"arrives"`
 	Outcomes []Outcome       `json:"outcomes"`
 	Steps    []simulate.Step `json:"steps"`
-	// Unseen is what was not looked at, and so is not in Outcomes; nil if that is nothing.
+	// Unseen are the choices that were not explored; nil if there are none.
 	Unseen   *Unseen   `json:"unseen,omitempty"`
 	Affinity *Affinity `json:"affinity,omitempty"`
-	// Connection is what the packet belongs to, and Otherwise what would become of one
-	// that began a connection. Connections are those of the same client to the same
-	// address and port from other ports, or all, if no port was named.
+	// Connection is the one that the packet belongs to, and Otherwise the outcomes for a
+	// packet that opens one. Connections are those of the same client to the same address
+	// and port from other ports, or all if no port was given.
 	Connection      *Connection  `json:"connection,omitempty"`
 	Otherwise       []Outcome    `json:"otherwise,omitempty"`
 	OtherwiseUnseen *Unseen      `json:"otherwiseUnseen,omitempty"`
 	Connections     []Connection `json:"connections,omitempty"`
-	// Faults say where the tables are not as kube-vmap wrote them, Doubts which rules of
-	// others may decide otherwise.
+	// Faults are differences of the tables from what kube-vmap writes, Doubts the rules of
+	// other programs that are not understood.
 	Faults []string `json:"faults,omitempty"`
 	Doubts []string `json:"doubts,omitempty"`
-	// Hints are what the running process knows about it.
+	// Hints are from the running process.
 	Hints []string `json:"hints,omitempty"`
-	// Process says whether it answered: "answers", or why not.
+	// Process is "answers", or why the running process does not.
 	Process string `json:"process"`
 }
 
-// Outcome is what may become of the packet.
+// Outcome is what may happen to the packet.
 type Outcome struct {
 	Verdict     string            `json:"verdict"` // delivered, not a Service, refused, dropped, unreachable, unknown
 	Probability float64           `json:"probability"`
 	Endpoints   []Endpoint        `json:"endpoints,omitempty"`
 	Masquerade  bool              `json:"masquerade"`
-	Why         string            `json:"why,omitempty"` // it is masqueraded, or not
-	How         string            `json:"how,omitempty"` // it is refused, not routed, or goes to many
+	Why         string            `json:"why,omitempty"` // for Masquerade
+	How         string            `json:"how,omitempty"` // of refused, unreachable, not a Service
 	By          *simulate.RuleRef `json:"by,omitempty"`
 	Because     string            `json:"because,omitempty"`
 
 	verdict simulate.Verdict
 }
 
-// Unseen is what was not looked at, because there is so much to pick from.
+// Unseen are choices that were not explored, because there are too many.
 type Unseen struct {
 	Endpoints   int     `json:"endpoints,omitempty"` // more of the Service
 	Probability float64 `json:"probability"`
-	// OthersPick tells that rules of other programs have so many choices, too.
+	// OthersPick reports whether rules of other programs have too many choices, too.
 	OthersPick bool `json:"othersPick,omitempty"`
 }
 
@@ -78,17 +77,17 @@ type Endpoint struct {
 	Address     string  `json:"address"`
 	Port        uint16  `json:"port"`
 	Probability float64 `json:"probability"`
-	Sees        string  `json:"sees"` // the source that is seen there
+	Sees        string  `json:"sees"` // the client's address there
 	Node        bool    `json:"thisNode,omitempty"`
 }
 
-// Affinity is what is remembered of the client.
+// Affinity is the endpoint that is remembered for the client.
 type Affinity struct {
 	Endpoint       string `json:"endpoint"`
 	ExpiresSeconds int    `json:"expiresSeconds"`
 }
 
-// Connection is one that is under way.
+// Connection is an open connection.
 type Connection struct {
 	FromPort       uint16     `json:"fromPort"`
 	Endpoint       string     `json:"endpoint"`
@@ -96,11 +95,11 @@ type Connection struct {
 	State          string     `json:"state,omitempty"`
 	Since          *time.Time `json:"since,omitempty"`
 	ExpiresSeconds int        `json:"expiresSeconds"`
-	// Stale tells that no connection would go to that endpoint now.
+	// Stale reports whether no new connection would go to that endpoint.
 	Stale bool `json:"stale,omitempty"`
 }
 
-// newAnswer puts a walk into the form that is printed.
+// newAnswer returns the answer for a simulation.
 func newAnswer(w simulate.Result) *Answer {
 	p := w.Packet
 	a := &Answer{
@@ -168,7 +167,7 @@ func connection(f simulate.Flow, w simulate.Result) Connection {
 	return c
 }
 
-// arrives sums up: one that goes to where no connection would go now does not arrive.
+// arrives returns the value of Arrives. A stale connection does not arrive.
 func (a *Answer) arrives() string {
 	yes, no, unknown := false, false, false
 	for _, o := range a.Outcomes {
@@ -196,7 +195,7 @@ func (a *Answer) arrives() string {
 	return Never
 }
 
-// What Arrives may be.
+// Values of Arrives.
 const (
 	Always    = "always"
 	Sometimes = "sometimes"
@@ -204,7 +203,7 @@ const (
 	Unknown   = "unknown"
 )
 
-// likeliest is the outcome to name first.
+// likeliest returns the most probable outcome.
 func (a *Answer) likeliest() Outcome {
 	return slices.MaxFunc(a.Outcomes, func(x, y Outcome) int { return cmp.Compare(x.Probability, y.Probability) })
 }

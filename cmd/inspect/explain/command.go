@@ -38,7 +38,7 @@ kube-vmap adds what only it knows.
 
 Run this on the node of the client, since each node translates the connections of its
 own pods and programs; for a client outside the cluster, on the node that it connects
-to. If the client is not on this node, the answer says so, and where to run it. It is
+to. If the client is not on this node, the answer states that, and where to run it. It is
 about a packet that arrives here unchanged, and is "unknown" for a pod of another node.
 
 --from is the client: a pod, an external client, or this node. Without a port, any port

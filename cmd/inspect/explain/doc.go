@@ -1,10 +1,10 @@
-// Package explain is the command that says what would happen to a packet.
+// Package explain is the command that explains what would happen to a packet.
 //
-//	--from, --to --> Packet --> walk through what the kernel holds --+
-//	                                                                 +--> Answer --> text, JSON, YAML
-//	status socket --> what only the running process knows -----------+
+//	--from, --to --> Packet --> simulation of the kernel's rules --+
+//	                                                               +--> Answer --> text, JSON, YAML
+//	status socket --> what only the running process knows ---------+
 //
-// The kernel decides what the answer is. The process, if one answers, adds what the
-// kernel does not know: why endpoints are not used, what is wrong with objects,
-// which ports an address does have.
+// The kernel alone decides the answer. The process, if it answers, adds hints that the
+// kernel does not have: why endpoints are not used, problems of objects, and which ports
+// an address has.
 package explain

@@ -10,26 +10,26 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// Elsewhere is where a client is that is not on this node.
+// Elsewhere is the place of a client that is not on this node.
 type Elsewhere struct {
-	// Pod tells that it is a pod of another node. Else it may be one, or another node, or
-	// outside of the cluster.
+	// Pod reports whether it is a pod of another node. Otherwise it may be one, or another
+	// node, or outside the cluster.
 	Pod  bool   `json:"pod"`
-	Node string `json:"node,omitempty"` // that it is on, if an EndpointSlice says so
+	Node string `json:"node,omitempty"` // of the client, if an EndpointSlice has it
 	Via  string `json:"via,omitempty"`  // the next hop towards it
 	// Ask are the commands that lead to the answer.
 	Ask []string `json:"ask"`
 }
 
-// locate notes whether the client is on another node; d is what the running process
-// knows, nil if none answers. Each node translates what its own pods and programs ask
-// for, so the rules of this one are not the first that such a packet meets.
+// locate sets Elsewhere if the client is on another node. d is from the running process,
+// nil if it does not answer. Each node translates the connections of its own pods and
+// programs, so the rules of this one are not the first for such a packet.
 //
-// The kernel knows of it where routes lead: to a pod of this node by a link, without a
-// next hop. What is on a link but in no range of pods is another host of the network.
+// The kernel's routes show that: to a pod of this node they lead over a link, without a
+// next hop. An address on a link outside the ranges of pods is another host.
 func (a *Answer) locate(w simulate.Result, d *status.Document) {
 	if w.In == "" || w.ToNode && (a.Service == "" || a.Kind == model.KindNodePort.String()) {
-		return // this node sends it, or no other node translates it
+		return // this node sends the packet, or no other node translates it
 	}
 	from := w.Packet.From
 	inRange, known := isPod(d, from)
@@ -45,14 +45,14 @@ func (a *Answer) locate(w simulate.Result, d *status.Document) {
 	if w.ClientVia.IsValid() {
 		e.Via = w.ClientVia.String()
 	}
-	e.Ask = a.askThere(from, e.Node)
+	e.Ask = a.commandsThere(from, e.Node)
 	a.Elsewhere = e
 	if e.Pod && a.Service != "" && a.Connection == nil && len(a.Connections) == 0 {
 		a.Arrives = Unknown
 	}
 }
 
-// isPod reports whether an address is in a range of pods, and whether there is one.
+// isPod reports whether an address is in a range of pods, and whether ranges are known.
 func isPod(d *status.Document, a netip.Addr) (is, known bool) {
 	if d == nil {
 		return false, false
@@ -65,7 +65,7 @@ func isPod(d *status.Document, a netip.Addr) (is, known bool) {
 	return is, known
 }
 
-// nodeOf is the node of the endpoint with that address; empty if the document has none.
+// nodeOf returns the node of the endpoint with that address; empty if not known.
 func nodeOf(d *status.Document, a netip.Addr) string {
 	if d == nil {
 		return ""
@@ -82,8 +82,8 @@ func nodeOf(d *status.Document, a netip.Addr) string {
 	return ""
 }
 
-// askThere are the commands that ask the client's node, which may not be known.
-func (a *Answer) askThere(from netip.Addr, node string) (commands []string) {
+// commandsThere returns the commands for the client's node, which may not be known.
+func (a *Answer) commandsThere(from netip.Addr, node string) (commands []string) {
 	if node == "" {
 		node = "NODE"
 		commands = append(commands, "kubectl get pods -A -o wide --field-selector status.podIP="+from.String())
@@ -93,18 +93,18 @@ func (a *Answer) askThere(from netip.Addr, node string) (commands []string) {
 		fmt.Sprintf("kubectl -n kube-system exec POD -- /kube-vmap explain --from '%s' --to '%s/%s'", a.From, a.To, a.Protocol))
 }
 
-// decides reports whether the rules of another node are known to decide first.
+// decides reports whether the rules of another node are known to apply first.
 func (e *Elsewhere) decides() bool { return e != nil && e.Pod }
 
-// text says what of the answer holds, and where to ask instead.
+// text prints what the answer does not cover, and where to run the command instead.
 func (e *Elsewhere) text(b *strings.Builder, from string) {
 	if !e.decides() {
 		fmt.Fprintf(b, "\nNote: %s is not on this node%s. If it is a pod or a node of the cluster, the rules of\n"+
-			"its own node decide first: ask there. If it is outside of the cluster, ask on the node that the packet is sent to.\n", from, e.by())
+			"its own node apply first: run this there. If it is outside the cluster, run this on the node that it connects to.\n", from, e.by())
 		return
 	}
-	fmt.Fprintf(b, "\n%s is a pod of %s%s, whose rules decide first. What they do with\n"+
-		"the packet cannot be said here; what follows holds if it comes to this node unchanged. Ask there:\n", from, e.where(), e.by())
+	fmt.Fprintf(b, "\n%s is a pod of %s%s, whose rules apply first. Their effect on\n"+
+		"the packet is not known here; this is about a packet that arrives here unchanged. Run this there:\n", from, e.where(), e.by())
 	for _, command := range e.Ask {
 		fmt.Fprintf(b, "  %s\n", command)
 	}

@@ -12,11 +12,11 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// Ask gets what a running process knows.
+// Ask requests a document from the running process.
 type Ask func(ctx context.Context, q status.Query) (*status.Document, error)
 
-// addHints adds what the running process knows about the packet, if one answers. It
-// returns the document about that; nil if there is none.
+// addHints adds what the running process knows about the packet, and returns its
+// document; nil if it does not answer.
 func (a *Answer) addHints(ctx context.Context, ask Ask, p simulate.Packet) *status.Document {
 	d, err := ask(ctx, a.query())
 	if err != nil {
@@ -24,9 +24,9 @@ func (a *Answer) addHints(ctx context.Context, ask Ask, p simulate.Packet) *stat
 		const only = ", so this is what the kernel's tables hold, and nothing of the objects behind them"
 		switch {
 		case errors.Is(err, status.ErrNoSocket):
-			a.Process = "no kube-vmap was asked, for --status-socket is empty" + only
+			a.Process = "no kube-vmap was asked, since --status-socket is empty" + only
 		case errors.Is(err, status.ErrNotRunning):
-			a.Process = "no kube-vmap answers here" + only + "; kube-vmap diff --manifests tells whether they are as objects want them"
+			a.Process = "no kube-vmap answers here" + only + "; kube-vmap diff --manifests compares them with the objects"
 		case errors.Is(err, status.ErrUnresponsive):
 			a.Process += only
 		}
@@ -37,7 +37,7 @@ func (a *Answer) addHints(ctx context.Context, ask Ask, p simulate.Packet) *stat
 	if !d.Ready {
 		h.add("kube-vmap has not programmed everything yet")
 	}
-	service, port, asked := h.service()
+	service, port, frontend := h.service()
 	if port != nil && a.Service == "" {
 		h.add("%s/%s has this address and port, but the kernel's tables do not", service.Namespace, service.Name)
 		a.Service = service.Namespace + "/" + service.Name
@@ -45,12 +45,12 @@ func (a *Answer) addHints(ctx context.Context, ask Ask, p simulate.Packet) *stat
 			return nil
 		}
 		h.document = d
-		service, port, asked = h.service()
+		service, port, frontend = h.service()
 	}
 	switch {
 	case port == nil:
 		h.ofAddress()
-	case h.barred(asked):
+	case h.restricted(frontend):
 		h.problems(service.Problems)
 	default:
 		h.ofPort(service, port)
@@ -58,7 +58,7 @@ func (a *Answer) addHints(ctx context.Context, ask Ask, p simulate.Packet) *stat
 	return d
 }
 
-// query asks for the Service with its endpoints, or briefly for all if it is none.
+// query asks for the Service with its endpoints or, if there is none, for a brief document.
 func (a *Answer) query() status.Query {
 	namespace, rest, ok := strings.Cut(a.Service, "/")
 	if !ok {
@@ -80,16 +80,16 @@ func (h *hinter) add(format string, args ...any) {
 	}
 }
 
-// asked reports whether the frontend is what the packet asks for.
-func (h *hinter) asked(port *status.Port, f status.Frontend) bool {
-	return f.Port == h.packet.To.Port() && h.speaks(port) && h.at(f)
+// requested reports whether the packet is for the frontend.
+func (h *hinter) requested(port *status.Port, f status.Frontend) bool {
+	return f.Port == h.packet.To.Port() && h.hasProtocol(port) && h.at(f)
 }
 
-func (h *hinter) speaks(port *status.Port) bool {
+func (h *hinter) hasProtocol(port *status.Port) bool {
 	return strings.EqualFold(port.Protocol, h.packet.Protocol.String()) && port.Family == h.packet.Family().String()
 }
 
-// at reports whether the packet asks at the frontend's address. Node ports have those
+// at reports whether the packet is for the frontend's address; for node ports, an address
 // of the node.
 func (h *hinter) at(f status.Frontend) bool {
 	to := h.packet.To.Addr().String()
@@ -99,14 +99,14 @@ func (h *hinter) at(f status.Frontend) bool {
 	return f.Address == to
 }
 
-// service finds the port of the Service that the packet asks for, and by which of its
-// frontends; nil if there is none.
+// service finds the Service port and frontend that the packet is for; nil if there is
+// none.
 func (h *hinter) service() (*status.Service, *status.Port, status.Frontend) {
 	for i := range h.document.Services {
 		s := &h.document.Services[i]
 		for j := range s.Ports {
 			for _, f := range s.Ports[j].Frontends {
-				if h.asked(&s.Ports[j], f) {
+				if h.requested(&s.Ports[j], f) {
 					h.Kind = f.Kind
 					return s, &s.Ports[j], f
 				}
@@ -116,57 +116,57 @@ func (h *hinter) service() (*status.Service, *status.Port, status.Frontend) {
 	return nil, nil, status.Frontend{}
 }
 
-// barred says who may come, if the packet may not.
-func (h *hinter) barred(f status.Frontend) bool {
+// restricted adds who may connect, if source ranges dropped the packet.
+func (h *hinter) restricted(f status.Frontend) bool {
 	o := h.likeliest()
 	if !f.Restricted || o.verdict != simulate.VerdictDropped || o.By == nil || o.By.Chain != "source-check" {
 		return false
 	}
 	if len(f.Sources) == 0 {
-		h.add("no address of this family may come (loadBalancerSourceRanges)")
+		h.add("no address of this family may connect (loadBalancerSourceRanges)")
 	} else {
-		h.add("only %s may come (loadBalancerSourceRanges)", strings.Join(f.Sources, ", "))
+		h.add("only %s may connect (loadBalancerSourceRanges)", strings.Join(f.Sources, ", "))
 	}
 	return true
 }
 
-// mostEndpoints is how many endpoints without connections are named.
-const mostEndpoints = 10
+// maxHinted is how many endpoints without connections are named.
+const maxHinted = 10
 
-// reasons are in words why endpoints get no connections.
+// reasons explain why endpoints get no connections.
 var reasons = map[string]string{
 	"NotReady":      "it is not ready",
-	"Terminating":   "it terminates, while others are ready",
+	"Terminating":   "it is terminating, while others are ready",
 	"NotLocal":      "it is on another node, and the policy is Local",
 	"OtherZones":    "its topology hints are for other zones",
 	"OtherNodes":    "its topology hints are for other nodes",
 	"NoPort":        "its EndpointSlice does not have the port",
-	"Duplicate":     "another entry for the same address counts",
+	"Duplicate":     "another entry for the same address is used",
 	"NotProgrammed": "it is not programmed",
 }
 
-// onlyElsewhere reports whether kube-vmap dropped the packet because the policy leaves no
-// endpoint on this node, and for no other reason.
-func (h *hinter) onlyElsewhere() bool { return h.likeliest().Because == simulate.ReasonNoLocalEndpoint }
+// noneLocal reports whether kube-vmap dropped the packet because the policy leaves no
+// endpoint on this node.
+func (h *hinter) noneLocal() bool { return h.likeliest().Because == simulate.ReasonNoLocalEndpoint }
 
-// ofPort says what is known about the port of the Service.
+// ofPort adds what is known about the Service port.
 func (h *hinter) ofPort(s *status.Service, port *status.Port) {
 	unused, used := 0, 0
-	elsewhere := h.onlyElsewhere()
+	noneLocal := h.noneLocal()
 	for _, e := range port.Endpoints {
-		if e.Reason == "" && !(elsewhere && e.LocalSlot == nil) {
+		if e.Reason == "" && !(noneLocal && e.LocalSlot == nil) {
 			used++
 			continue
 		}
 		if e.Reason == "" {
 			e.Reason = "NotLocal"
 		}
-		if unused++; unused <= mostEndpoints {
+		if unused++; unused <= maxHinted {
 			h.add("%s gets no connections: %s", endpointText(e), reasonText(e))
 		}
 	}
-	if unused > mostEndpoints {
-		h.add("and %d more endpoints get no connections", unused-mostEndpoints)
+	if unused > maxHinted {
+		h.add("and %d more endpoints get no connections", unused-maxHinted)
 	}
 	if used+unused == 0 {
 		h.add("no EndpointSlice names an endpoint for this port: does the selector of the Service match pods?")
@@ -207,7 +207,7 @@ func (h *hinter) problems(list []status.Problem) {
 	}
 }
 
-// ofAddress says what the address does have, where it does not have the port.
+// ofAddress adds what the address has, if it does not have the port.
 func (h *hinter) ofAddress() {
 	to := h.packet.To.Addr()
 	for i := range h.document.Services {
@@ -217,15 +217,15 @@ func (h *hinter) ofAddress() {
 		}
 		h.nodePortOf(s)
 		for _, p := range s.Problems {
-			if names(p.Text, to) || h.Service == s.Namespace+"/"+s.Name {
+			if mentions(p.Text, to) || h.Service == s.Namespace+"/"+s.Name {
 				h.problems([]status.Problem{p})
 			}
 		}
 	}
 }
 
-// names reports whether a text names an address, whole, alone or with a port.
-func names(text string, a netip.Addr) bool {
+// mentions reports whether a text contains an address as a whole, with or without a port.
+func mentions(text string, a netip.Addr) bool {
 	words := strings.FieldsFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF.:[]", r) })
 	return slices.ContainsFunc(words, func(word string) bool {
 		if at, err := netip.ParseAddrPort(strings.TrimRight(word, ".:")); err == nil {
@@ -241,7 +241,7 @@ func names(text string, a netip.Addr) bool {
 	})
 }
 
-// portsAt are the ports that a Service has at the address.
+// portsAt returns the ports that a Service has at the address.
 func (h *hinter) portsAt(s *status.Service) (ports []string) {
 	for _, port := range s.Ports {
 		for _, f := range port.Frontends {

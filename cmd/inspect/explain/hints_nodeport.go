@@ -10,7 +10,7 @@ import (
 	"kube-vmap/model"
 )
 
-// nodePortOf says where a node port is served, or over what, if not as it was asked.
+// nodePortOf adds where a node port is served, or over what, if not as requested.
 func (h *hinter) nodePortOf(s *status.Service) {
 	found, exact := map[string]bool{}, false // by protocol
 	for i := range s.Ports {
@@ -18,7 +18,7 @@ func (h *hinter) nodePortOf(s *status.Service) {
 		has := func(f status.Frontend) bool { return f.Address == "" && f.Port == h.packet.To.Port() }
 		if port.Family == h.packet.Family().String() && slices.ContainsFunc(port.Frontends, has) {
 			found[strings.ToLower(port.Protocol)] = true
-			exact = exact || h.speaks(port)
+			exact = exact || h.hasProtocol(port)
 		}
 	}
 	at := slices.DeleteFunc(slices.Clone(h.document.NodeAddresses), func(text string) bool {
@@ -27,15 +27,15 @@ func (h *hinter) nodePortOf(s *status.Service) {
 	})
 	for _, p := range slices.Sorted(maps.Keys(found)) {
 		if exact && p != h.packet.Protocol.String() {
-			continue // what was asked for is there, elsewhere
+			continue // the requested protocol is served at other addresses
 		}
 		h.add("%d/%s is the node port of %s/%s, and is served at %s%s", h.packet.To.Port(), p, s.Namespace, s.Name,
 			orNowhere(at), h.notServedHere(at))
 	}
 }
 
-// notServedHere says that the address that was asked does not serve node ports; at are
-// those that do.
+// notServedHere adds that the requested address does not serve node ports; at are those
+// that do.
 func (h *hinter) notServedHere(at []string) string {
 	to := h.packet.To.Addr().String()
 	if slices.Contains(at, to) {

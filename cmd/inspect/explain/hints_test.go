@@ -72,7 +72,7 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 					other.String() + " on node-2 gets no connections: its topology hints are for other zones (zone-b)",
 					"Service shop/web: AddressConflict: " + a.service + " belongs to shop/older",
 				}},
-				{"a client may not come", asked(f, p, 80, barred, "shop/web:http"), []string{"only 192.0.2.0/28 may come", "AddressConflict"}},
+				{"a client may not come", asked(f, p, 80, barred, "shop/web:http"), []string{"only 192.0.2.0/28 may connect", "AddressConflict"}},
 				{"a wrong port", asked(f, p, 81, refused, ""), []string{
 					fmt.Sprintf("%s is an address of shop/web, which has 80/%s there", a.service, p), "belongs to shop/older",
 				}},
@@ -101,7 +101,7 @@ func TestNoProcessIsReported(t *testing.T) {
 	for err, want := range map[error]string{
 		status.ErrNotRunning:   "no kube-vmap answers here, so this is what the kernel's tables hold",
 		status.ErrUnresponsive: "no response, so this is what the kernel's tables hold",
-		fmt.Errorf("%w: %w", status.ErrNotRunning, status.ErrNoSocket): "no kube-vmap was asked, for --status-socket is empty, so",
+		fmt.Errorf("%w: %w", status.ErrNotRunning, status.ErrNoSocket): "no kube-vmap was asked, since --status-socket is empty, so",
 		errors.New("broken"): "broken",
 	} {
 		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered}, "shop/web:http")
@@ -155,7 +155,7 @@ func TestPolicyHintIsOnlyForThePolicy(t *testing.T) {
 				d.Services[0].Ports[0].Frontends[0].Restricted = false
 				got := newAnswer(w)
 				got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
-				if said := strings.Contains(strings.Join(got.Hints, " "), "the policy is Local"); said != tc.want {
+				if hinted := strings.Contains(strings.Join(got.Hints, " "), "the policy is Local"); hinted != tc.want {
 					t.Errorf("%s, %s, dropped in %s because %q: hints are %q", p, f, tc.chain, tc.because, got.Hints)
 				}
 			}
@@ -182,7 +182,7 @@ func TestAddressesInTextsAreComparedAsAWhole(t *testing.T) {
 		if strings.Contains(strings.ToLower(text), "fd00") {
 			a = netip.MustParseAddr("fd00::1")
 		}
-		if got := names(text, a); got != want {
+		if got := mentions(text, a); got != want {
 			t.Errorf("%q names %s: %t, want %t", text, a, got, want)
 		}
 	}
@@ -212,11 +212,11 @@ func TestUnexploredChoicesArePrinted(t *testing.T) {
 		text     string
 	}{
 		{simulate.Unexplored{}, []simulate.Outcome{delivered}, Always, ""},
-		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{delivered}, Always, "75%, with 744 more endpoints, taken to be like the others"},
-		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{dropped}, Never, "75%, with 744 more endpoints, taken to be like the others"},
-		{simulate.Unexplored{Probability: 0.5, OtherPrograms: true}, []simulate.Outcome{delivered, dropped}, Sometimes, "50%. Rules of other programs pick, too"},
-		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true}, []simulate.Outcome{delivered}, Unknown, "75%. Rules of other programs pick, too"},
-		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true, Endpoints: 7}, []simulate.Outcome{dropped}, Unknown, "75%, with 7 more endpoints. Rules of other programs pick, too"},
+		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{delivered}, Always, "75%, with 744 more endpoints, assumed to be like the others"},
+		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{dropped}, Never, "75%, with 744 more endpoints, assumed to be like the others"},
+		{simulate.Unexplored{Probability: 0.5, OtherPrograms: true}, []simulate.Outcome{delivered, dropped}, Sometimes, "50%. Rules of other programs choose, too"},
+		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true}, []simulate.Outcome{delivered}, Unknown, "75%. Rules of other programs choose, too"},
+		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true, Endpoints: 7}, []simulate.Outcome{dropped}, Unknown, "75%, with 7 more endpoints. Rules of other programs choose, too"},
 	} {
 		w := asked(model.IPv6, model.SCTP, 80, simulate.Outcome{}, "shop/web:http")
 		w.Outcomes, w.Unexplored = tc.outcomes, tc.unseen
@@ -225,11 +225,11 @@ func TestUnexploredChoicesArePrinted(t *testing.T) {
 		if err := errors.Join(got.text(&text), write(json.MarshalIndent, got, &encoded)); err != nil {
 			t.Fatal(err)
 		}
-		told := strings.Contains(text.String(), "Not looked at")
-		if got.Arrives != tc.arrives || told != (tc.text != "") || !strings.Contains(text.String(), tc.text) {
+		printed := strings.Contains(text.String(), "Not explored")
+		if got.Arrives != tc.arrives || printed != (tc.text != "") || !strings.Contains(text.String(), tc.text) {
 			t.Errorf("%+v: arrives %s, want %s\n%s", tc.unseen, got.Arrives, tc.arrives, text.String())
 		}
-		if p := fmt.Sprintf(`"probability": %v`, tc.unseen.Probability); told != strings.Contains(encoded.String(), `"unseen": {`) || told && !strings.Contains(encoded.String(), p) {
+		if p := fmt.Sprintf(`"probability": %v`, tc.unseen.Probability); printed != strings.Contains(encoded.String(), `"unseen": {`) || printed && !strings.Contains(encoded.String(), p) {
 			t.Errorf("%+v: %s", tc.unseen, encoded.String())
 		}
 	}

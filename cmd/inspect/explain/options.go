@@ -11,14 +11,14 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// Options are what the command was asked.
+// Options are the flags of the command.
 type Options struct {
 	From, To  string
-	Interface string // that the packet comes in by
+	Interface string // on which the packet arrives
 	Output    string // text, json, yaml
 }
 
-// Packet is the packet that the options name.
+// Packet returns the packet of the options.
 func (o Options) Packet() (p simulate.Packet, err error) {
 	if o.From == "" || o.To == "" {
 		return p, errors.New("--from and --to: both must be given, for instance --from 10.244.1.7 --to 10.96.0.10:53/udp")
@@ -43,17 +43,17 @@ func parseFrom(text string) (netip.Addr, uint16, error) {
 	}
 	a, err := netip.ParseAddrPort(text)
 	if err != nil {
-		return netip.Addr{}, 0, fmt.Errorf("%q is no address: write 10.244.1.7, 10.244.1.7:40000 or [fd00::7]:40000; "+
-			"of a pod, kubectl get pod -o wide shows it", text)
+		return netip.Addr{}, 0, fmt.Errorf("%q is not an address: write 10.244.1.7, 10.244.1.7:40000 or [fd00::7]:40000; "+
+			"kubectl get pod -o wide shows that of a pod", text)
 	}
 	return plain(a.Addr())(a.Port())
 }
 
-// plain refuses addresses that are good on one link only.
+// plain refuses addresses with a zone.
 func plain(a netip.Addr) func(port uint16) (netip.Addr, uint16, error) {
 	return func(port uint16) (netip.Addr, uint16, error) {
 		if a.Zone() != "" {
-			return a, port, fmt.Errorf("%s is an address of one link, which no Service has", a)
+			return a, port, fmt.Errorf("%s is a link-local address, which no Service has", a)
 		}
 		return a.Unmap(), port, nil
 	}
@@ -77,19 +77,19 @@ func parseTo(text string) (to netip.AddrPort, p model.Protocol, err error) {
 		rest = "/" + p.String()
 	}
 	if with, is := bracketed(where); is {
-		return to, p, fmt.Errorf("%q may end in a port or not: write %s%s", text, with, rest)
+		return to, p, fmt.Errorf("%q is ambiguous: write %s%s", text, with, rest)
 	}
 	if a, err := netip.ParseAddr(strings.Trim(where, "[]")); err == nil {
 		return to, p, fmt.Errorf("%q has no port: write %s%s", text, netip.AddrPortFrom(a, 80), rest)
 	}
 	if host, _, ok := strings.Cut(where, ":"); ok && host != "" && !strings.ContainsAny(host, ".[") && !isNumber(host) {
-		return to, p, fmt.Errorf("%q is a name: give the address, which kubectl get service shows", host)
+		return to, p, fmt.Errorf("%q is a name: use the address, which kubectl get service shows", host)
 	}
-	return to, p, fmt.Errorf("%q is no address with a port: write 10.96.0.10:53/udp or [fd00::a]:53/udp", text)
+	return to, p, fmt.Errorf("%q is not an address with a port: write 10.96.0.10:53/udp or [fd00::a]:53/udp", text)
 }
 
-// bracketed is an IPv6 address and port that were written without brackets, with them:
-// "fd00::1:80" is "[fd00::1]:80", if that was meant.
+// bracketed reads an IPv6 address and port without brackets: "fd00::1:80" may mean
+// "[fd00::1]:80".
 func bracketed(text string) (at netip.AddrPort, is bool) {
 	i := strings.LastIndexByte(text, ':')
 	if i < 0 {
@@ -108,5 +108,5 @@ func parseProtocol(text string) (model.Protocol, error) {
 			return p, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no protocol of Services: write tcp, udp or sctp", text)
+	return 0, fmt.Errorf("%q is not a protocol of Services: write tcp, udp or sctp", text)
 }

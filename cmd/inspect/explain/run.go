@@ -13,8 +13,7 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// Run explains the packet and prints the answer. It returns what the answer is, for
-// the exit code.
+// Run explains the packet and prints the answer, which it returns for the exit code.
 func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*Answer, error) {
 	p, err := o.Packet()
 	if err != nil {
@@ -24,34 +23,34 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*Answer, er
 	if err != nil {
 		return nil, err
 	}
-	found, err := look(ctx, p, o.Interface)
+	result, err := simulatePacket(ctx, p, o.Interface)
 	if err != nil {
 		return nil, err
 	}
-	a := newAnswer(found)
-	a.locate(found, a.addHints(ctx, ask, p))
+	a := newAnswer(result)
+	a.locate(result, a.addHints(ctx, ask, p))
 	return a, write(a, stdout)
 }
 
-// look walks through what the kernel holds.
-func look(ctx context.Context, p simulate.Packet, in string) (found simulate.Result, err error) {
+// simulatePacket simulates the packet with the kernel's rules.
+func simulatePacket(ctx context.Context, p simulate.Packet, in string) (result simulate.Result, err error) {
 	w, err := walk.Open(walk.Config{Interrupted: ctx.Err})
 	if err != nil {
-		return found, err
+		return result, err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	found, err = w.Run(p, in)
+	result, err = w.Run(p, in)
 	switch {
 	case errors.Is(err, simulate.ErrNoTable):
-		return found, fmt.Errorf("%w of %s in this network namespace: is kube-vmap running here? "+
+		return result, fmt.Errorf("%w of %s in this network namespace: is kube-vmap running here? "+
 			"Run this on the node (nsenter --net=/proc/1/ns/net), or in the pod of kube-vmap", err, p.Family())
 	case errors.Is(err, simulate.ErrNoRoute) && in == "":
-		return found, fmt.Errorf("%w; say by --in-interface where the packet comes in", err)
+		return result, fmt.Errorf("%w; give the interface on which the packet arrives with --in-interface", err)
 	}
-	return found, err
+	return result, err
 }
 
-// printer is how the answer is printed.
+// printer returns the function that prints the answer.
 func printer(output string) (func(*Answer, io.Writer) error, error) {
 	switch output {
 	case "", "text":
@@ -63,7 +62,7 @@ func printer(output string) (func(*Answer, io.Writer) error, error) {
 			return write(func(v any, _, _ string) ([]byte, error) { return yaml.Marshal(v) }, a, w)
 		}, nil
 	}
-	return nil, fmt.Errorf("--output: %q is none of text, json, yaml", output)
+	return nil, fmt.Errorf("--output: %q is not text, json or yaml", output)
 }
 
 func write(marshal func(v any, prefix, indent string) ([]byte, error), a *Answer, w io.Writer) error {

@@ -16,16 +16,16 @@ func (a *Answer) text(w io.Writer) error {
 	a.steps(&b)
 	if a.Elsewhere.decides() {
 		a.Elsewhere.text(&b, a.From)
-		b.WriteString("\nResult, if it comes to this node unchanged:")
+		b.WriteString("\nResult, if it arrives here unchanged:")
 	} else {
 		b.WriteString("\nResult:")
 	}
 	results(&b, a.Outcomes, a.Unseen)
 	a.connections(&b)
 	list(&b, "The tables are not as kube-vmap writes them:", a.Faults)
-	list(&b, "Not certain, because rules of others were not understood:", a.Doubts)
+	list(&b, "Not certain, because rules of other programs were not understood:", a.Doubts)
 	if len(a.Doubts) > 0 {
-		b.WriteString("  kube-vmap explain --trace shows what a live packet meets\n")
+		b.WriteString("  kube-vmap explain --trace shows the path of a live packet\n")
 	}
 	list(&b, "From the running kube-vmap:", a.Hints)
 	if a.Elsewhere != nil && !a.Elsewhere.decides() {
@@ -57,7 +57,7 @@ func (a *Answer) head(b *strings.Builder) {
 	fmt.Fprintf(b, ", in by %s\n\n", a.Interface)
 }
 
-// steps prints hook, chain and what was met, each named once.
+// steps prints hook, chain and match of each step, without repetitions.
 func (a *Answer) steps(b *strings.Builder) {
 	var hook, chain, who string
 	width := 0
@@ -80,11 +80,11 @@ func (a *Answer) steps(b *strings.Builder) {
 		fmt.Fprintf(b, "  %-12s %-*s  %s\n", h, width, c, s.Text)
 	}
 	if len(a.Steps) == 0 {
-		b.WriteString("  no rule has anything to do with it\n")
+		b.WriteString("  no rule matches\n")
 	}
 }
 
-// chainText is the chain, with its table unless that is ours.
+// chainText returns the chain, with its table unless that is ours.
 func chainText(s simulate.Step) string {
 	if strings.HasSuffix(s.Table, " kube-vmap") || s.Table == "" {
 		return s.Chain
@@ -102,16 +102,16 @@ func alikeText(n int) string {
 	return fmt.Sprintf(", and much the same to %d others", n)
 }
 
-// mostPrinted is how many endpoints are printed one by one.
-const mostPrinted = 10
+// maxPrinted is how many endpoints are printed one by one.
+const maxPrinted = 10
 
 // results prints outcomes, each with its probability if there are several, and what was
-// not looked at.
+// not explored.
 func results(b *strings.Builder, list []Outcome, left *Unseen) {
 	if len(list) > 1 {
 		b.WriteString("\n")
 	}
-	more := 0 // endpoints; of several outcomes, nobody knows of which
+	more := 0 // endpoints; with several outcomes, it is not known of which
 	if left != nil && len(list) == 1 {
 		more = left.Endpoints
 	}
@@ -121,32 +121,32 @@ func results(b *strings.Builder, list []Outcome, left *Unseen) {
 		}
 		b.WriteString(" " + sentence(o, more) + "\n")
 		for i, e := range o.Endpoints {
-			if i == mostPrinted {
+			if i == maxPrinted {
 				break
 			}
 			fmt.Fprintf(b, "    %s\n", endpointLine(e))
 		}
-		if rest := len(o.Endpoints) - mostPrinted + more; rest > 0 && len(o.Endpoints) >= mostPrinted {
+		if rest := len(o.Endpoints) - maxPrinted + more; rest > 0 && len(o.Endpoints) >= maxPrinted {
 			fmt.Fprintf(b, "    and %d more\n", rest)
 		}
 	}
 	left.text(b)
 }
 
-// text says what was not looked at, and what is taken for granted of it.
+// text prints what was not explored, and what is assumed of it.
 func (u *Unseen) text(b *strings.Builder) {
 	if u == nil {
 		return
 	}
-	fmt.Fprintf(b, "  Not looked at, because there is so much to pick from: %.4g%%", u.Probability*100)
+	fmt.Fprintf(b, "  Not explored, because there are too many choices: %.4g%%", u.Probability*100)
 	if u.Endpoints > 0 {
 		fmt.Fprintf(b, ", with %d more endpoints", u.Endpoints)
 	}
 	if u.OthersPick {
-		b.WriteString(". Rules of other programs pick, too, so that may end in another way\n")
+		b.WriteString(". Rules of other programs choose, too, so the result may differ\n")
 		return
 	}
-	b.WriteString(", taken to be like the others\n")
+	b.WriteString(", assumed to be like the others\n")
 }
 
 func endpointLine(e Endpoint) string {
@@ -161,7 +161,7 @@ func endpointLine(e Endpoint) string {
 	return line
 }
 
-// sentence is an outcome in a sentence; more are endpoints besides those it has.
+// sentence returns an outcome as a sentence; more are further endpoints.
 func sentence(o Outcome, more int) string {
 	switch o.verdict {
 	case simulate.VerdictDelivered:
@@ -171,15 +171,15 @@ func sentence(o Outcome, more int) string {
 			return "is not translated: " + o.How
 		}
 		if len(o.Endpoints) > 0 && o.Endpoints[0].Node {
-			return "is not translated, and stays on this node: whether a program listens there is not for the rules to say"
+			return "is not translated, and stays on this node: the rules do not show whether a program listens there"
 		}
-		return "is not translated, and goes on to the address that it asks for"
+		return "is not translated, and goes on to its destination"
 	case simulate.VerdictRefused:
 		return "refused with " + o.How + byText(o)
 	case simulate.VerdictDropped:
 		return "dropped" + byText(o)
 	case simulate.VerdictUnreachable:
-		return "does not get there: " + o.How
+		return "does not arrive: " + o.How
 	}
 	return o.How
 }
@@ -202,7 +202,7 @@ func count(n int) string {
 	return fmt.Sprintf("one of %d endpoints", n)
 }
 
-// byText says who decided so, and what it means if that was ours.
+// byText returns the rule that decided, or the reason if it is one of ours.
 func byText(o Outcome) string {
 	switch {
 	case o.By == nil:
@@ -210,34 +210,34 @@ func byText(o Outcome) string {
 	case o.Because != "":
 		return ": " + o.Because
 	case o.By.Rule == 0:
-		return fmt.Sprintf(" by table %s, chain %s, whose policy it is%s", o.By.Table, o.By.Chain, toSeeIt(o.By))
+		return fmt.Sprintf(" by table %s, chain %s, whose policy it is%s", o.By.Table, o.By.Chain, listCommand(o.By))
 	}
-	return fmt.Sprintf(" by table %s, chain %s, rule handle %d%s", o.By.Table, o.By.Chain, o.By.Rule, toSeeIt(o.By))
+	return fmt.Sprintf(" by table %s, chain %s, rule handle %d%s", o.By.Table, o.By.Chain, o.By.Rule, listCommand(o.By))
 }
 
-// toSeeIt is what shows a chain as its author wrote it; our own is told in words.
-func toSeeIt(by *simulate.RuleRef) string {
-	return fmt.Sprintf("\n    to see it: nft -a list chain %s %s", by.Table, by.Chain)
+// listCommand returns the command that lists a chain of another program.
+func listCommand(by *simulate.RuleRef) string {
+	return fmt.Sprintf("\n    to list it: nft -a list chain %s %s", by.Table, by.Chain)
 }
 
-// connections prints what is under way, and what is remembered.
+// connections prints open connections, and session affinity.
 func (a *Answer) connections(b *strings.Builder) {
 	if a.Affinity != nil {
-		fmt.Fprintf(b, "\nThe client is remembered: it has %s for %s more, if it does not come back before.\n",
+		fmt.Fprintf(b, "\nSession affinity: the client keeps %s for %s more, or longer if it connects again.\n",
 			a.Affinity.Endpoint, seconds(a.Affinity.ExpiresSeconds))
 	}
 	if c := a.Connection; c != nil {
-		fmt.Fprintf(b, "\nThe packet belongs to a connection that is under way, which no rule of nat sees again:\n  %s\n", c.text())
-		b.WriteString("One that began a connection:")
+		fmt.Fprintf(b, "\nThe packet belongs to an open connection, which chains of type nat do not see again:\n  %s\n", c.text())
+		b.WriteString("A new connection:")
 		results(b, a.Otherwise, a.OtherwiseUnseen)
 	}
 	if len(a.Connections) == 0 {
 		return
 	}
-	b.WriteString("\nConnections from there that are under way stay where they are:\n")
+	b.WriteString("\nOpen connections of this client stay where they are:\n")
 	for i, c := range a.Connections {
-		if i == mostPrinted {
-			fmt.Fprintf(b, "  and %d more\n", len(a.Connections)-mostPrinted)
+		if i == maxPrinted {
+			fmt.Fprintf(b, "  and %d more\n", len(a.Connections)-maxPrinted)
 			break
 		}
 		fmt.Fprintf(b, "  %s\n", c.text())
@@ -245,7 +245,7 @@ func (a *Answer) connections(b *strings.Builder) {
 }
 
 func (c Connection) text() string {
-	text := fmt.Sprintf("from port %d to %s, which sees %s; ends in %s if nothing comes", c.FromPort, c.Endpoint, c.Sees, seconds(c.ExpiresSeconds))
+	text := fmt.Sprintf("from port %d to %s, which sees %s; expires in %s without traffic", c.FromPort, c.Endpoint, c.Sees, seconds(c.ExpiresSeconds))
 	if c.State != "" {
 		text += ", " + c.State
 	}

@@ -1,8 +1,7 @@
-// Package trace shows people the way of live packets, for "kube-vmap explain
-// --trace": where explain says what would happen to a packet, this waits for one and
-// says what did.
+// Package trace prints the path of live packets, for "kube-vmap explain --trace": explain
+// simulates a packet, this waits for one and shows what happened to it.
 //
-//	trace.Walk --> packet 1  TCP 10.244.1.4:52950 > 10.96.0.10:80, in by veth3
+//	trace.Path --> packet 1  TCP 10.244.1.4:52950 > 10.96.0.10:80, in by veth3
 //	                 prerouting
 //	                   -100  ip kube-vmap nat-prerouting
 //	                           ...

@@ -7,37 +7,37 @@ import (
 	"kube-vmap/nft/kernel/trace"
 )
 
-// ending says what became of the packet, and how to look further.
+// ending returns what happened to the packet, and the next step of a diagnosis.
 func ending(w *trace.Path) string {
 	how, p, step := w.End()
 	switch how {
 	case trace.EndingDropped:
 		return by("DROPPED", p, step)
 	case trace.EndingRejected:
-		return by("REFUSED, and its sender told so,", p, step)
+		return by("REFUSED, with a reply to its sender,", p, step)
 	case trace.EndingPolicyDrop:
 		return fmt.Sprintf("  DROPPED by the policy of table %s %s, chain %s (%s): no rule there accepts it\n%s",
 			p.Chain.FamilyName(), p.Chain.Table, p.Chain.Name, p.Chain.Hook, see(p, p.Chain.Name))
 	case trace.EndingQueued:
 		return by("HANDED to a program that has not given it back (NFQUEUE)", p, step)
 	case trace.EndingStolen:
-		return by("TAKEN out of the usual way", p, step)
+		return by("TAKEN out of the normal path", p, step)
 	case trace.EndingSent:
 		return fmt.Sprintf("  SENT by %s as %s\n", p.Out, p.Packet)
 	case trace.EndingDelivered:
 		return fmt.Sprintf("  DELIVERED to the node itself as %s\n"+
-			"    if nobody answers, nobody listens there: ss -ltunSp\n", p.Packet)
+			"    without an answer, no program listens there: ss -ltunSp\n", p.Packet)
 	case trace.EndingLostInHook:
 		return lostIn(p)
 	case trace.EndingLostAfterHook:
-		return lostBehind(p, w.Refusal)
+		return lostAfter(p, w.Refusal)
 	case trace.EndingNotSeenAgain:
 		return notSeenAgain(p, w.Refusal)
 	}
-	return "  What became of it is not known: messages of the kernel were lost.\n"
+	return "  Its fate is not known: messages of the kernel were lost.\n"
 }
 
-// by names a rule as the one that decided.
+// by returns the rule that decided.
 func by(what string, p *trace.Visit, step *trace.Step) string {
 	s := fmt.Sprintf("  %s by table %s %s, chain %s", what, p.Chain.FamilyName(), p.Chain.Table, step.Chain)
 	if step.Chain != p.Chain.Name {
@@ -54,12 +54,12 @@ func by(what string, p *trace.Visit, step *trace.Step) string {
 	return s + see(p, step.Chain)
 }
 
-// see is the command that lists a chain.
+// see returns the command that lists a chain.
 func see(p *trace.Visit, chain string) string {
-	return fmt.Sprintf("    to see it: nft -a list chain %s %s %s\n", p.Chain.FamilyName(), p.Chain.Table, chain)
+	return fmt.Sprintf("    to list it: nft -a list chain %s %s %s\n", p.Chain.FamilyName(), p.Chain.Table, chain)
 }
 
-// ours is why one of our own chains does that.
+// ours returns the reason of one of our own chains.
 func ours(chain string) string {
 	switch chain {
 	case "source-check":
@@ -69,57 +69,57 @@ func ours(chain string) string {
 	case "service-check", "filter-input":
 		return "    the Service has endpoints, but none that this node may use (traffic policy Local), or no Service has the address\n"
 	case "filter-prerouting":
-		return "    connection tracking cannot place the packet, which would go on untranslated\n"
+		return "    connection tracking calls the packet invalid, so it would not be translated\n"
 	}
 	return ""
 }
 
-// lostIn says what else than nf_tables is in a hook.
+// lostIn lists what a hook has besides nf_tables.
 func lostIn(p *trace.Visit) string {
-	return fmt.Sprintf("  LOST in hook %s: it came to %s and not to the hook's end, and no rule of nf_tables took it\n"+
-		"    what else is there: iptables-legacy (iptables-legacy-save -c), connection tracking (conntrack -S), IPVS, BPF\n",
+	return fmt.Sprintf("  LOST in hook %s: it reached %s but not the end of the hook, and no rule of nf_tables took it\n"+
+		"    what else is in the hook: iptables-legacy (iptables-legacy-save -c), connection tracking (conntrack -S), IPVS, BPF\n",
 		p.Chain.Hook, after(p))
 }
 
-// after is the place that was reached last.
+// after returns the last place that the packet reached.
 func after(p *trace.Visit) string {
 	if p.Chain.IsTracer() {
-		return "its beginning"
+		return "its start"
 	}
 	return fmt.Sprintf("chain %s of table %s %s, priority %d,", p.Chain.Name, p.Chain.FamilyName(), p.Chain.Table, p.Chain.Priority)
 }
 
-// notSeenAgain lists what may have become of a packet between a bridge and the node. It
+// notSeenAgain lists what may have happened to a packet between a bridge and the node. It
 // may have arrived.
 func notSeenAgain(p *trace.Visit, refusal string) string {
-	routing := "routing does not refuse it"
+	routing := "routing does not reject it"
 	if refusal != "" {
-		routing = "routing would refuse it (" + refusal + "), unless the bridge forwards it"
+		routing = "routing would reject it (" + refusal + "), unless the bridge forwards it"
 	}
-	return fmt.Sprintf("  NOT SEEN AGAIN behind hook prerouting: nf_tables accepted it as %[1]s, and saw it in no other hook;\n"+
+	return fmt.Sprintf("  NOT SEEN AGAIN after hook prerouting: nf_tables accepted it as %[1]s, and saw it in no other hook;\n"+
 		"    whether it arrived is not certain: %[3]s\n"+
 		"    the bridge %[2]s may have dropped it: ip neigh show dev %[2]s; bridge -d link (hairpin, isolated, state); bridge vlan\n"+
 		"    a program may have taken it there: tc filter show dev %[2]s ingress\n", p.Packet, p.In, routing)
 }
 
-// lostBehind says what is between hooks. refusal is why routing refuses the packet, if
-// that is known.
-func lostBehind(p *trace.Visit, refusal string) string {
-	s := fmt.Sprintf("  LOST behind hook %s: nf_tables let it go as %s, and saw it in no other hook\n", p.Chain.Hook, p.Packet)
+// lostAfter lists what is between hooks. refusal is why routing rejects the packet, if
+// known.
+func lostAfter(p *trace.Visit, refusal string) string {
+	s := fmt.Sprintf("  LOST after hook %s: nf_tables accepted it as %s, and saw it in no other hook\n", p.Chain.Hook, p.Packet)
 	from, to := p.Packet.From.Addr(), p.Packet.To.Addr()
 	switch p.Chain.Hook {
 	case "prerouting":
-		why := "routing has refused it: no route, rp_filter, or forwarding switched off"
+		why := "routing has rejected it: no route, rp_filter, or forwarding is off"
 		if refusal != "" {
-			why = "it was refused: " + refusal
+			why = "it was rejected: " + refusal
 		}
 		return s + fmt.Sprintf("    %s\n"+
-			"    to see it: ip route get %s from %s iif %s; sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding\n",
+			"    to check: ip route get %s from %s iif %s; sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding\n",
 			why, to, from, p.In)
 	case "output":
-		return s + fmt.Sprintf("    no route to where it was translated to; to see it: ip route get %s\n", to)
+		return s + fmt.Sprintf("    no route to its translated destination; to check: ip route get %s\n", to)
 	case "forward":
-		return s + "    the way to the next hop is missing, or the packet is too long for it: ip neigh, ip link\n"
+		return s + "    no link to the next hop, or the packet is longer than its MTU: ip neigh, ip link\n"
 	}
 	return s
 }

@@ -11,29 +11,28 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// Options say for how long packets are followed, and which.
+// Options select packets to follow, and for how long.
 type Options struct {
 	// NetNS is a file descriptor of a network namespace; zero means that of the
 	// calling thread.
 	NetNS int
-	// Count is after how many packets it is enough; zero means never.
+	// Count is the number of packets to follow; zero means no limit.
 	Count int
-	// Timeout is for how long to wait; zero means for ever.
+	// Timeout is how long to wait; zero means no limit.
 	Timeout time.Duration
-	// Every follows all packets and not only those that open a connection; Replies
-	// follows answers, too.
+	// Every follows all packets, not only those that open a connection; Replies follows
+	// replies, too.
 	Every, Replies bool
-	// Rate is how many packets are followed a second at most; zero means 10.
+	// Rate is how many packets per second are followed at most; zero means 10.
 	Rate uint32
 }
 
-// ErrNone says that no packet came in time.
+// ErrNone is returned if no packet came in time.
 var ErrNone = errors.New("no such packet came")
 
-// Follow writes what happens to packets that look like p, one by one as they come,
-// until ctx ends or the options say that it is enough. That ctx ends is no error. It
-// needs CAP_NET_ADMIN. The arrival is that of all packets together, and unknown if
-// there was none.
+// Follow writes the path of each packet like p as it comes, until ctx ends, which is no
+// error, or a limit of the options is reached. It needs CAP_NET_ADMIN. The arrival is that
+// of all packets together; unknown if there was none.
 func Follow(ctx context.Context, p simulate.Packet, o Options, out io.Writer) (arrival trace.Arrival, err error) {
 	const unknown = trace.ArrivalUnknown
 	if o.Count < 0 || o.Timeout < 0 {
@@ -59,7 +58,7 @@ func Follow(ctx context.Context, p simulate.Packet, o Options, out io.Writer) (a
 	}
 	matched, err := tracer.Matched()
 	if err != nil {
-		return unknown, fmt.Errorf("ask how many packets came: %w", err)
+		return unknown, fmt.Errorf("count the packets: %w", err)
 	}
 	if shown == 0 && ctx.Err() == nil {
 		return unknown, fmt.Errorf("%w within %s%s", ErrNone, o.Timeout, whyNone(matched, o))
@@ -71,7 +70,7 @@ func Follow(ctx context.Context, p simulate.Packet, o Options, out io.Writer) (a
 	return arrival, err
 }
 
-// show writes packets as they come, and returns how many, and whether all arrived.
+// show writes packets as they come, and returns their number and arrival.
 func show(ctx context.Context, tracer *trace.Tracer, count int, out io.Writer) (shown int, arrival trace.Arrival, err error) {
 	for count == 0 || shown < count {
 		w, err := tracer.NextPath(ctx)
@@ -91,9 +90,9 @@ func show(ctx context.Context, tracer *trace.Tracer, count int, out io.Writer) (
 	return shown, arrival, nil
 }
 
-// waiting says what is being waited for.
+// waiting returns the first line of the output.
 func waiting(p simulate.Packet, o Options) string {
-	from := "anybody"
+	from := "any client"
 	switch {
 	case p.From.IsValid() && p.FromPort != 0:
 		from = fmt.Sprintf("%s port %d", p.From, p.FromPort)
@@ -107,11 +106,11 @@ func waiting(p simulate.Packet, o Options) string {
 	return fmt.Sprintf("waiting for %s from %s to %s/%s; now send one", what, from, p.To, p.Protocol)
 }
 
-// whyNone is what else there is to say where nothing came.
+// whyNone returns possible reasons why nothing came.
 func whyNone(matched uint64, o Options) string {
 	switch {
 	case matched > 0:
-		return fmt.Sprintf(": %d matched, but nf_tables told nothing of them", matched)
+		return fmt.Sprintf(": %d matched, but nf_tables did not report them", matched)
 	case o.Every:
 		return ": neither by an interface of this node nor from the node itself; is the client on another node?"
 	}
@@ -119,14 +118,14 @@ func whyNone(matched uint64, o Options) string {
 		"or its connection open already (--every)?"
 }
 
-// summary says whether that was all.
+// summary returns the last line of the output.
 func summary(shown int, matched uint64, o Options) string {
 	s := fmt.Sprintf("%d packets shown", shown)
 	if shown == 1 {
 		s = "1 packet shown"
 	}
 	if o.Count == 0 && !o.Replies && matched > uint64(shown) {
-		s += fmt.Sprintf("; %d more came, which were too many to follow", matched-uint64(shown))
+		s += fmt.Sprintf("; %d more came, more than --rate allows to follow", matched-uint64(shown))
 	}
 	return s
 }

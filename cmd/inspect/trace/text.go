@@ -8,7 +8,7 @@ import (
 	"kube-vmap/nft/kernel/trace"
 )
 
-// Text is a packet's way in words, some lines of them. number is the packet's.
+// Text describes the path of a packet, in some lines.
 func Text(number int, w *trace.Path) string {
 	var s strings.Builder
 	s.WriteString(heading(number, w))
@@ -22,7 +22,7 @@ func Text(number int, w *trace.Path) string {
 			hook = p.Chain.Hook
 			fmt.Fprintf(&s, "  %s%s\n", hookText(hook), way(p))
 		}
-		writePassage(&s, p)
+		writeVisit(&s, p)
 		if i+1 < len(w.Visits) {
 			writeTranslation(&s, p.Packet, w.Visits[i+1].Packet)
 		}
@@ -31,7 +31,7 @@ func Text(number int, w *trace.Path) string {
 	return s.String()
 }
 
-// heading is what the packet was when it came.
+// heading describes the packet as it arrived.
 func heading(number int, w *trace.Path) string {
 	if len(w.Visits) == 0 {
 		return fmt.Sprintf("packet %d\n", number)
@@ -51,20 +51,19 @@ func heading(number int, w *trace.Path) string {
 	case "new":
 		s += ", opens a connection"
 	case "established":
-		s += ",\n  of a connection that is there already: chains of type nat are not asked again"
+		s += ",\n  of an open connection: chains of type nat do not see it"
 	case "invalid":
-		s += ",\n  which connection tracking cannot place: it will not be translated"
+		s += ",\n  which connection tracking calls invalid: it will not be translated"
 	default:
 		s += ", to connection tracking " + w.State
 	}
 	if w.Lost {
-		s += "\n  (messages of the kernel were lost meanwhile: some of this may be missing)"
+		s += "\n  (messages of the kernel were lost: some steps may be missing)"
 	}
 	return s + "\n"
 }
 
-// hookText is the hook, or what to say of a chain that was gone before its hook could
-// be asked for.
+// hookText returns the hook; that of a chain which was deleted meanwhile is not known.
 func hookText(hook string) string {
 	if hook == "" {
 		return "(hook not known)"
@@ -72,7 +71,7 @@ func hookText(hook string) string {
 	return hook
 }
 
-// way is where the packet goes from the hook, where that is known there.
+// way returns the outgoing interface, if the hook has one.
 func way(p *trace.Visit) string {
 	if p.Out == "" {
 		return ""
@@ -80,8 +79,8 @@ func way(p *trace.Visit) string {
 	return ", to " + p.Out
 }
 
-// writePassage writes a base chain and what happened there.
-func writePassage(s *strings.Builder, p *trace.Visit) {
+// writeVisit writes a base chain and its steps.
+func writeVisit(s *strings.Builder, p *trace.Visit) {
 	fmt.Fprintf(s, "  %6d  %s %s %s", p.Chain.Priority, p.Chain.FamilyName(), p.Chain.Table, p.Chain.Name)
 	width := 0
 	rules := 0
@@ -108,7 +107,7 @@ func writePassage(s *strings.Builder, p *trace.Visit) {
 	s.WriteString("\n")
 }
 
-// stepText is the rule and what it decided, once.
+// stepText returns the rule and its verdict, which the rule may show already.
 func stepText(step *trace.Step) string {
 	text := ruleText(step.Rule)
 	verdict := step.Verdict.String()
@@ -132,7 +131,7 @@ func ruleText(r trace.Rule) string {
 	return r.Text
 }
 
-// writeTranslation says what of the addresses changed from one chain to the next.
+// writeTranslation writes which addresses changed between two chains.
 func writeTranslation(s *strings.Builder, before, after trace.Packet) {
 	unknown := netip.AddrPort{}
 	if before.To == unknown || after.To == unknown {

@@ -72,27 +72,27 @@ func TestEveryEndingHasANextStep(t *testing.T) {
 		{trace.Path{Visits: []trace.Visit{begin, end, passed("input")}}, []string{"DELIVERED", "ss -ltunSp"}},
 		{
 			trace.Path{Visits: []trace.Visit{begin, end, at("forward", "begin-forward", true)}},
-			[]string{"LOST in hook forward: it came to its beginning", "iptables-legacy"},
+			[]string{"LOST in hook forward: it reached its start", "iptables-legacy"},
 		},
 		{
 			trace.Path{Visits: []trace.Visit{begin, end, at("forward", "c", false, policy(accept))}},
-			[]string{"LOST in hook forward: it came to chain c of table inet t, priority 0,"},
+			[]string{"LOST in hook forward: it reached chain c of table inet t, priority 0,"},
 		},
-		{trace.Path{Visits: []trace.Visit{begin, end}}, []string{"LOST behind hook prerouting", "ip route get fd00::2 from 10.0.0.1 iif eth0"}},
+		{trace.Path{Visits: []trace.Visit{begin, end}}, []string{"LOST after hook prerouting", "ip route get fd00::2 from 10.0.0.1 iif eth0"}},
 		{
 			trace.Path{Refusal: "no route on this node", Visits: []trace.Visit{begin, end}},
-			[]string{"LOST behind hook prerouting", "it was refused: no route on this node\n"},
+			[]string{"LOST after hook prerouting", "it was rejected: no route on this node\n"},
 		},
 		{
 			trace.Path{Visits: []trace.Visit{begin, onBridge}},
-			[]string{"NOT SEEN AGAIN behind hook prerouting", "not certain: routing does not refuse it\n", "ip neigh show dev eth0;"},
+			[]string{"NOT SEEN AGAIN after hook prerouting", "not certain: routing does not reject it\n", "ip neigh show dev eth0;"},
 		},
 		{
 			trace.Path{Refusal: "no route on this node", Visits: []trace.Visit{begin, onBridge}},
-			[]string{"NOT SEEN AGAIN", "routing would refuse it (no route on this node), unless the bridge forwards it\n"},
+			[]string{"NOT SEEN AGAIN", "routing would reject it (no route on this node), unless the bridge forwards it\n"},
 		},
-		{trace.Path{Visits: []trace.Visit{passed("output")}}, []string{"LOST behind hook output", "ip route get fd00::2"}},
-		{trace.Path{Visits: []trace.Visit{begin, end, passed("forward")}}, []string{"LOST behind hook forward", "next hop"}},
+		{trace.Path{Visits: []trace.Visit{passed("output")}}, []string{"LOST after hook output", "ip route get fd00::2"}},
+		{trace.Path{Visits: []trace.Visit{begin, end, passed("forward")}}, []string{"LOST after hook forward", "next hop"}},
 		{trace.Path{Lost: true, Visits: []trace.Visit{begin}}, []string{"not known", "messages of the kernel were lost"}},
 	} {
 		got := Text(1, &tc.walk)
@@ -106,7 +106,7 @@ func TestEveryEndingHasANextStep(t *testing.T) {
 
 func TestConntrackStateIsPrinted(t *testing.T) {
 	for state, want := range map[string]string{
-		"": ", in by eth0\n", "new": "opens a connection\n", "established": "of a connection that is there already",
+		"": ", in by eth0\n", "new": "opens a connection\n", "established": "of an open connection",
 		"invalid": "it will not be translated", "untracked": "to connection tracking untracked",
 	} {
 		w := trace.Path{State: state, Visits: []trace.Visit{at("prerouting", "begin-prerouting", true)}}
