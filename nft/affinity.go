@@ -28,13 +28,13 @@ func (id ChainID) stickyRules(fam *family) []Rule {
 }
 
 // remember notes that the client has the endpoint, for a time from now.
-func remember(id SetID, s Sticky) statement {
+func remember(id SetID, s Sticky) Statement {
 	load, next := loadKey(id, pick{})
 	timeout := time.Duration(s.Seconds) * time.Second
-	return statement{
-		text: fmt.Sprintf("update @%s { %s timeout %s : %s . %d }",
+	return Statement{
+		Text: fmt.Sprintf("update @%s { %s timeout %s : %s . %d }",
 			id.Name(), lookup(id, pick{}), durationText(timeout), s.Endpoint.Addr(), s.Endpoint.Port()),
-		expressions: append(append(load, s.immediates(id.family(), next)...),
+		Expressions: append(append(load, s.immediates(id.family(), next)...),
 			&expr.Dynset{
 				SrcRegKey: regKey, SrcRegData: next, SetName: id.Name(), SetID: byNameOnly,
 				Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: timeout,
@@ -43,11 +43,11 @@ func remember(id SetID, s Sticky) statement {
 }
 
 // translateTo sends the connection to the endpoint itself.
-func translateTo(fam *family, s Sticky) statement {
+func translateTo(fam *family, s Sticky) Statement {
 	to := s.Endpoint.String()
-	return statement{
-		text:        "dnat to " + to,
-		expressions: append(s.immediates(fam, regKey), translation(fam, regKey)),
+	return Statement{
+		Text:        "dnat to " + to,
+		Expressions: append(s.immediates(fam, regKey), translation(fam, regKey)),
 	}
 }
 

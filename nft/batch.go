@@ -16,7 +16,6 @@ type Batch []Op
 type Op interface {
 	// String is the nft command that does the same.
 	String() string
-	encode(*encoder)
 }
 
 // AddTable makes our table; if it is there already nothing happens, but that one

@@ -72,7 +72,7 @@ func TestTheDispatchComesInTheLastStep(t *testing.T) {
 				}
 			case AddEndpoints:
 			case AddElements:
-				if op.Set.layout().content != contentEndpoint && !last {
+				if op.Set.Layout().Content != ContentEndpoint && !last {
 					t.Errorf("step %d dispatches: %v", i, op.Set.Name())
 				}
 			default:
@@ -156,11 +156,11 @@ func onlyEndpoints(b Batch) bool {
 		case AddSet, AddEndpoints:
 			continue
 		case AddElements:
-			if op.Set.layout().content == contentEndpoint {
+			if op.Set.Layout().Content == ContentEndpoint {
 				continue
 			}
 		case DeleteElements:
-			if op.Set.layout().content == contentEndpoint {
+			if op.Set.Layout().Content == ContentEndpoint {
 				continue
 			}
 		}

@@ -5,56 +5,19 @@ import (
 	"testing"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/nfttest"
 )
 
 var benchConfig = Config{MasqueradeMark: DefaultMasqueradeMark}
-
-// tenEach is the change from nothing to n Services with ten endpoints each,
-// reached at their ClusterIP only.
-func tenEach(n int) Change {
-	var c Change
-	addr, pod := netip.MustParseAddr("10.96.0.1"), netip.MustParseAddr("10.244.0.1")
-	for range n {
-		pool := &model.Pool{Key: model.Match{Family: model.IPv4, Addr: addr, Protocol: model.TCP, Port: 80}}
-		for range 10 {
-			pool.Cluster = append(pool.Cluster, netip.AddrPortFrom(pod, 8080))
-			pod = pod.Next()
-		}
-		c.Set = append(c.Set, model.Frontend{
-			Match:      pool.Key,
-			Service:    model.ServicePortName{ServiceName: model.ServiceName{Namespace: "default", Name: "web"}, Protocol: model.TCP},
-			Masquerade: model.MasqueradeOffPod,
-			Pool:       pool,
-		})
-		addr = addr.Next()
-	}
-	return c
-}
-
-// tenOutside is the same with a node port and an address of a load balancer
-// under Local policy for each, three of the endpoints being on this node.
-func tenOutside(n int) Change {
-	c, vip := tenEach(n), netip.MustParseAddr("203.0.113.1")
-	for i := range n {
-		inside := c.Set[i]
-		inside.Pool.Local = inside.Pool.Cluster[:3]
-		nodePort := inside
-		nodePort.Kind, nodePort.Policy, nodePort.Masquerade = model.KindNodePort, model.PolicyLocal, model.MasqueradeNever
-		nodePort.Match.Addr, nodePort.Match.Port = netip.Addr{}, uint16(20000+i)
-		balancer := nodePort
-		balancer.Kind, balancer.Match = model.KindLoadBalancerIP, inside.Match
-		balancer.Match.Addr = vip
-		vip = vip.Next()
-		c.Set = append(c.Set, nodePort, balancer)
-	}
-	return c
-}
 
 // benchLoads are the loads that costs are measured for.
 var benchLoads = []struct {
 	name string
 	load func(n int) Change
 }{{"ClusterIP", tenEach}, {"NodePort+LB+Local", tenOutside}}
+
+func tenEach(n int) Change    { return Change{Set: nfttest.TenEndpointsEach(n)} }
+func tenOutside(n int) Change { return Change{Set: nfttest.TenEndpointsFromOutside(n)} }
 
 // many is the number of Services of a benchmark.
 const many = 10_000
@@ -83,22 +46,6 @@ func BenchmarkAdoptWhatStands(b *testing.B) {
 				if _, batch := Adopt(benchConfig, have, want); len(batch) > 0 {
 					b.Fatalf("the batch has %d ops", len(batch))
 				}
-			}
-		})
-	}
-}
-
-func BenchmarkEncodeFirstLoad(b *testing.B) {
-	for _, l := range benchLoads {
-		b.Run(l.name, func(b *testing.B) {
-			_, batch := Adopt(benchConfig, Tables{}, l.load(many))
-			b.ReportAllocs()
-			for b.Loop() {
-				e, err := batch.Encode()
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.SetBytes(int64(len(e.Bytes)))
 			}
 		})
 	}

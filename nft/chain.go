@@ -43,7 +43,7 @@ const (
 	ChainExternalLocal  // external-local-N: pods and the node as under Cluster policy, others to local endpoints
 	ChainNATInput       // nat-input: counts connections to endpoints that are this node, with [Config].Count
 	chainKinds
-	chainUnknown
+	ChainUnknown
 )
 
 // MaxSlots is the highest number of endpoints that are spread over slots. A
@@ -224,7 +224,7 @@ func (id ChainID) reads(set SetID) bool {
 	return false
 }
 
-// choices is what a balancing chain picks from.
+// Choices is what a balancing chain picks from.
 func (id ChainID) choices(
 	chain func(ChainKind, bool, bool, method, uint32) reference, set func(SetKind, uint32) reference,
 ) []reference {

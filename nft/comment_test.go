@@ -14,6 +14,9 @@ func cutComment(comment string) string {
 	return string(e.AppendComment(nil))
 }
 
+// webPort is a Service port.
+var webPort = model.ServicePortName{ServiceName: model.ServiceName{Namespace: "shop", Name: "web"}, Port: "http"}
+
 func TestCommentIsTheNameOfTheServicePort(t *testing.T) {
 	for _, name := range []model.ServicePortName{webPort, {ServiceName: webPort.ServiceName}} {
 		e := Element{Service: &name}

@@ -135,7 +135,7 @@ func (p *frontendState) target() ChainID {
 // nodePort reports whether the frontend is a port of the node.
 func (p *frontendState) nodePort() bool { return p.Kind == model.KindNodePort }
 
-// key is the frontend's key in the maps that dispatch.
+// Key is the frontend's key in the maps that dispatch.
 func (p *frontendState) key() Key {
 	return Key{Addr: p.Match.Addr, Protocol: p.Match.Protocol, Port: p.Match.Port}
 }

@@ -36,15 +36,15 @@ func countRule(f model.Family) Rule {
 }
 
 // withPorts matches protocols that have ports.
-func withPorts() statement {
+func withPorts() Statement {
 	names := make([]string, len(model.Protocols))
 	for i, p := range model.Protocols {
 		names[i] = p.String()
 	}
-	return statement{
-		text:      "meta l4proto { " + strings.Join(names, ", ") + " }",
-		protocols: model.Protocols[:],
-		expressions: []any{
+	return Statement{
+		Text:      "meta l4proto { " + strings.Join(names, ", ") + " }",
+		Protocols: model.Protocols[:],
+		Expressions: []any{
 			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: regValue},
 			&expr.Lookup{SourceRegister: regValue, SetName: anonymousSet},
 		},
@@ -53,11 +53,11 @@ func withPorts() statement {
 
 // count adds one to the counter of the packet's key, which is made when it is first
 // needed. "update" would do the same; but kernels want a timeout for that.
-func count(id SetID) statement {
+func count(id SetID) Statement {
 	load, _ := loadKey(id, pick{})
-	return statement{
-		text: fmt.Sprintf("add @%s { %s counter }", id.Name(), lookup(id, pick{})),
-		expressions: append(load, &expr.Dynset{
+	return Statement{
+		Text: fmt.Sprintf("add @%s { %s counter }", id.Name(), lookup(id, pick{})),
+		Expressions: append(load, &expr.Dynset{
 			SrcRegKey: regKey, SetName: id.Name(), Operation: unix.NFT_DYNSET_OP_ADD,
 			Exprs: []expr.Any{&expr.Counter{}},
 		}),

@@ -14,17 +14,17 @@ func (r *Ruleset) Tables() Tables {
 		t[f].Counter, t[f].Protected = true, r.config.Protect
 	}
 	for _, id := range r.chains() {
-		t[id.Family].Chains[id.Name()] = ChainState{Hook: id.hookState(), Rules: r.fingerprints(id)}
+		t[id.Family].Chains[id.Name()] = ChainState{Hook: id.Hook(), Rules: r.fingerprints(id)}
 	}
 	for id, elements := range r.Elements() {
 		for i := range elements {
 			e := &elements[i]
-			if e.Service != nil && id.layout().comments {
+			if e.Service != nil && id.Layout().Comments {
 				e.Comment = string(e.AppendComment(nil))
 			}
 			e.Service = nil
 		}
-		t[id.Family].Sets[id.Name()] = SetState{Shape: id.shape(r.sizes[id]), Elements: elements}
+		t[id.Family].Sets[id.Name()] = SetState{Shape: id.Shape(r.sizes[id]), Elements: elements}
 	}
 	return t
 }
@@ -73,7 +73,7 @@ func (r *Ruleset) diffSets(e *edit, have Tables, want *contents) map[SetID]bool 
 		case !exists:
 			e.addSets = append(e.addSets, AddSet{id, size})
 			e.fill(id, want)
-		case stands.Shape != id.shape(size) || slices.ContainsFunc(stands.Elements, hasNoKey):
+		case stands.Shape != id.Shape(size) || slices.ContainsFunc(stands.Elements, hasNoKey):
 			rebuilt[id] = true
 			e.rebuild(id, size, want.of(id))
 		default:
@@ -114,14 +114,14 @@ func hasNoKey(e Element) bool { return e.Key == Key{} }
 
 // diffElements walks both sorted lists once.
 func diffElements(e *edit, id SetID, have, want []Element) {
-	comments := id.layout().comments
+	comments := id.Layout().Comments
 	for len(have) > 0 || len(want) > 0 {
 		order := -1
 		switch {
 		case len(have) == 0:
 			order = 1
 		case len(want) > 0:
-			order = compareKeys(have[0].Key, want[0].Key)
+			order = CompareKeys(have[0].Key, want[0].Key)
 		}
 		switch {
 		case order < 0:
@@ -155,7 +155,7 @@ func (r *Ruleset) diffChains(e *edit, have Tables, rebuilt map[SetID]bool) {
 		switch {
 		case !exists:
 			e.newChain(id)
-		case stands.Hook != id.hookState():
+		case stands.Hook != id.Hook():
 			e.dropChain(id.Family, id.Name())
 			e.newChain(id)
 		case touched[id] || !slices.Equal(stands.Rules, r.fingerprints(id)):
@@ -164,7 +164,7 @@ func (r *Ruleset) diffChains(e *edit, have Tables, rebuilt map[SetID]bool) {
 	}
 	for f, t := range have {
 		for name := range t.Chains {
-			if !wanted[chainNamed(model.Family(f), name)] {
+			if !wanted[ChainNamed(model.Family(f), name)] {
 				e.dropChain(model.Family(f), name)
 			}
 		}

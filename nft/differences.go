@@ -50,7 +50,7 @@ func differences(op Op) []difference {
 	case DeleteTable:
 		return []difference{{goes, op.Family, "", "(the table, to be made anew)"}}
 	case AddCounter:
-		return []difference{{comes, op.Family, "counter " + counterName, ""}}
+		return []difference{{comes, op.Family, "counter " + CounterName, ""}}
 	case AddSet:
 		return []difference{{comes, op.Set.Family, op.Set.noun() + " " + op.Set.Name(), ""}}
 	case DeleteSet:
@@ -78,7 +78,7 @@ func elementLines(sign byte, id SetID, list []Element) []difference {
 		var s strings.Builder
 		s.WriteString(": ")
 		list[i].write(&s, id, true)
-		if c := list[i].ServiceName(); c != "" && !id.layout().comments {
+		if c := list[i].ServiceName(); c != "" && !id.Layout().Comments {
 			s.WriteString(" # " + c)
 		}
 		out[i] = difference{sign, id.Family, id.noun() + " " + id.Name(), s.String()}

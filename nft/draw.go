@@ -22,7 +22,7 @@ const maglevSize = model.MaglevTableSize
 // hashSeed makes the same hashes on every node, which Maglev is about.
 const hashSeed = 0x6b766d70
 
-// text is the expression in nft's words.
+// Text is the expression in nft's words.
 func (d pick) text(fam *family) string {
 	switch d.method {
 	case pickRoundRobin:
@@ -42,12 +42,12 @@ func (d pick) expression(fam *family, reg uint32) []any {
 	case pickRoundRobin:
 		return []any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_INCREMENTAL}}
 	case pickSourceHash:
-		return []any{fieldSource.load(fam, regKey, d), d.hash(reg, fam.addrLen)}
+		return []any{FieldSource.load(fam, regKey, d), d.hash(reg, fam.addrLen)}
 	case pickMaglev:
 		sport := &expr.Payload{
 			DestRegister: regKey + fam.addrLen/4, Base: expr.PayloadBaseTransportHeader, Offset: sportAt, Len: portLen,
 		}
-		return []any{fieldSource.load(fam, regKey, d), sport, d.hash(reg, fam.addrLen+fieldPort.length(fam))}
+		return []any{FieldSource.load(fam, regKey, d), sport, d.hash(reg, fam.addrLen+4)}
 	}
 	return []any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_RANDOM}}
 }

@@ -100,7 +100,7 @@ func (e *edit) batch(c *Config, has func(SetID) bool) Batch {
 func (e *edit) appendAdded(b Batch, sets []SetID) Batch {
 	for _, dispatching := range [...]bool{false, true} {
 		for _, id := range sets {
-			if (id.layout().content == contentVerdict) != dispatching {
+			if (id.Layout().Content == ContentVerdict) != dispatching {
 				continue
 			}
 			if added := e.elements[id].add; len(added) > 0 {
@@ -116,7 +116,7 @@ func (e *edit) appendAdded(b Batch, sets []SetID) Batch {
 
 // sorted orders elements by key. Most come in order already.
 func sorted(elements []Element) []Element {
-	byKey := func(a, b Element) int { return compareKeys(a.Key, b.Key) }
+	byKey := func(a, b Element) int { return CompareKeys(a.Key, b.Key) }
 	if !slices.IsSortedFunc(elements, byKey) {
 		slices.SortFunc(elements, byKey)
 	}

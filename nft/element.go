@@ -22,16 +22,16 @@ type Key struct {
 	Source unique.Handle[netip.Prefix]
 }
 
-// source is the prefix of Source, invalid if there is none.
-func (k *Key) source() netip.Prefix {
+// SourcePrefix is the prefix of Source, invalid if there is none.
+func (k *Key) SourcePrefix() netip.Prefix {
 	if k.Source == (unique.Handle[netip.Prefix]{}) {
 		return netip.Prefix{}
 	}
 	return k.Source.Value()
 }
 
-// prefix is the key of an interval set.
-func (k *Key) prefix() netip.Prefix { return netip.PrefixFrom(k.Addr, int(k.Bits)) }
+// Prefix is the key of an interval set.
+func (k *Key) Prefix() netip.Prefix { return netip.PrefixFrom(k.Addr, int(k.Bits)) }
 
 // Value is what an element carries: a verdict, an endpoint or one half of it, or
 // nothing.
@@ -124,8 +124,8 @@ func (e *Element) ServiceName() string {
 	return e.Comment
 }
 
-// compareKeys orders keys as nft lists them, so that texts are stable.
-func compareKeys(a, b Key) int {
+// CompareKeys orders keys as nft lists them, so that texts are stable.
+func CompareKeys(a, b Key) int {
 	if c := a.Addr.Compare(b.Addr); c != 0 {
 		return c
 	}
@@ -145,7 +145,7 @@ func compareKeys(a, b Key) int {
 	if a.Source == b.Source {
 		return 0
 	}
-	return comparePrefixes(a.source(), b.source())
+	return comparePrefixes(a.SourcePrefix(), b.SourcePrefix())
 }
 
 func sameKey(a, b Element) bool { return a.Key == b.Key }

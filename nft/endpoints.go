@@ -21,6 +21,12 @@ func (s slot) element(local bool) Element {
 	return r.at(int(s.k)).Element
 }
 
+// Len is the number of elements that the op adds.
+func (o AddEndpoints) Len() int { return len(o.slots) }
+
+// At is the element of number i.
+func (o AddEndpoints) At(i int) Element { return o.slots[i].element(o.Set.Local) }
+
 // Elements are the elements that the op adds.
 func (o AddEndpoints) Elements() []Element {
 	list := make([]Element, len(o.slots))
@@ -31,14 +37,6 @@ func (o AddEndpoints) Elements() []Element {
 }
 
 func (o AddEndpoints) String() string { return AddElements{o.Set, o.Elements()}.String() }
-
-func (o AddEndpoints) encode(e *encoder) {
-	var el Element
-	e.elements(added, o.Set, len(o.slots), func(i int) *Element {
-		el = o.slots[i].element(o.Set.Local)
-		return &el
-	})
-}
 
 // AddedElements is the set that an op adds elements to, and those elements; false if it adds
 // none.

@@ -23,8 +23,6 @@ type family struct {
 	csumType, csumOffset uint32
 	// How connection tracking names the destination (NFT_CT_DST_IP*).
 	ctDestination expr.CtKey
-	// How nft's userdata names the header and its destination field.
-	protoDesc, protoDaddr uint32
 }
 
 var families = [...]family{
@@ -33,13 +31,11 @@ var families = [...]family{
 		icmp: unix.IPPROTO_ICMP, icmpName: "icmp", portUnr: 3,
 		csumType: unix.NFT_PAYLOAD_CSUM_INET, csumOffset: 10,
 		ctDestination: expr.CtKeyDSTIP,
-		protoDesc:     12, protoDaddr: 12, // PROTO_DESC_IP, IPHDR_DADDR
 	},
 	model.IPv6: {
 		name: "ip6", number: unix.NFPROTO_IPV6, addrType: typeIPv6, addrLen: 16, saddr: 8, daddr: 24,
 		icmp: unix.IPPROTO_ICMPV6, icmpName: "ipv6-icmp", portUnr: 4,
 		ctDestination: expr.CtKeyDSTIP6,
-		protoDesc:     13, protoDaddr: 9, // PROTO_DESC_IP6, IP6HDR_DADDR
 	},
 }
 

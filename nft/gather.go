@@ -103,7 +103,7 @@ func newGathering(list []*frontendState) *collector {
 	for n, room := range rooms {
 		switch {
 		case room == 0:
-		case setNumbered(n).layout().content == contentEndpoint:
+		case setNumbered(n).Layout().Content == ContentEndpoint:
 			g.slots[n] = make([]slot, 0, room)
 		default:
 			g.sets[n] = make([]Element, 0, room)

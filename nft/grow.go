@@ -10,7 +10,7 @@ func (p *Plan) grow(r *Ruleset) {
 	for id, step := range p.counts {
 		n := r.counts[id] + step
 		size, exists := r.sizes[id]
-		if exists && !id.layout().interval && (n > int(size) || r.full[id]) { // intervals declare no size
+		if exists && !id.Layout().Interval && (n > int(size) || r.full[id]) { // intervals declare no size
 			grown[id] = capacity(n)
 		}
 	}

@@ -28,37 +28,37 @@ var (
 // concatBits is how far nft shifts the number of each type of a concatenation.
 const concatBits = 6
 
-// field is one part of a packet, or a number drawn for it, that a key is made
+// Field is one part of a packet, or a number drawn for it, that a key is made
 // of. In a key each field is padded to 4 bytes.
-type field uint8
+type Field uint8
 
 const (
-	fieldSource field = iota
-	fieldDestination
-	fieldProtocol
-	fieldPort
-	fieldPick                // a random number below the count of endpoints
-	fieldClient              // the source, or the prefix it is in, beside a destination
-	fieldOriginalDestination // the destination before it was translated, and its port
-	fieldOriginalPort
+	FieldSource Field = iota
+	FieldDestination
+	FieldProtocol
+	FieldPort
+	FieldPick                // a random number below the count of endpoints
+	FieldClient              // the source, or the prefix it is in, beside a destination
+	FieldOriginalDestination // the destination before it was translated, and its port
+	FieldOriginalPort
 )
 
-// length is the field's size in a key, padding included, in bytes.
-func (f field) length(fam *family) uint32 {
+// Len is the field's size in a key, padding included, in bytes.
+func (f Field) Len(family model.Family) uint32 {
 	switch f {
-	case fieldSource, fieldDestination, fieldClient, fieldOriginalDestination:
-		return fam.addrLen
+	case FieldSource, FieldDestination, FieldClient, FieldOriginalDestination:
+		return families[family].addrLen
 	}
 	return 4
 }
 
-func (f field) datatype(fam *family) datatype {
+func (f Field) datatype(fam *family) datatype {
 	switch f {
-	case fieldProtocol:
+	case FieldProtocol:
 		return typeProto
-	case fieldPort, fieldOriginalPort:
+	case FieldPort, FieldOriginalPort:
 		return typeService
-	case fieldPick:
+	case FieldPick:
 		// In truth an integer, which the set's typeof says. That nft 0.9.8 cannot
 		// read, and falls back on this number; a type without a size of its own
 		// aborts it. A mark is a number of the same length and byte order.
@@ -67,48 +67,48 @@ func (f field) datatype(fam *family) datatype {
 	return fam.addrType
 }
 
-// text is the nft expression that reads the field from a packet.
-func (f field) text(fam *family) string {
+// Text is the nft expression that reads the field from a packet.
+func (f Field) text(fam *family) string {
 	switch f {
-	case fieldSource, fieldClient:
+	case FieldSource, FieldClient:
 		return fam.name + " saddr"
-	case fieldDestination:
+	case FieldDestination:
 		return fam.name + " daddr"
-	case fieldProtocol:
+	case FieldProtocol:
 		return "meta l4proto"
-	case fieldPort:
+	case FieldPort:
 		return "th dport"
-	case fieldOriginalDestination:
+	case FieldOriginalDestination:
 		return "ct original " + fam.name + " daddr"
-	case fieldOriginalPort:
+	case FieldOriginalPort:
 		return "ct original proto-dst"
 	}
 	return "numgen random mod 65536"
 }
 
-// content is what an element of a set carries beside its key.
-type content uint8
+// Content is what an element of a set carries beside its key.
+type Content uint8
 
 const (
-	contentNone     content = iota // a set: membership is all
-	contentVerdict                 // a verdict map: where the packet goes
-	contentEndpoint                // a data map: address and port to translate to
-	contentAddress                 // a data map: an address
-	contentPort                    // a data map: a port
+	ContentNone     Content = iota // a set: membership is all
+	ContentVerdict                 // a verdict map: where the packet goes
+	ContentEndpoint                // a data map: address and port to translate to
+	ContentAddress                 // a data map: an address
+	ContentPort                    // a data map: a port
 )
 
-// isData reports whether elements carry values, not verdicts.
-func (c content) isData() bool { return c != contentNone && c != contentVerdict }
+// IsData reports whether elements carry values, not verdicts.
+func (c Content) IsData() bool { return c != ContentNone && c != ContentVerdict }
 
-// layout is the shape of a kind of set.
-type layout struct {
-	key      []field
-	content  content
-	interval bool // keys are prefixes
-	comments bool // elements name their Service
-	// typeof makes the listing describe keys by expressions instead of types:
+// Layout is the shape of a kind of set.
+type Layout struct {
+	Key      []Field
+	Content  Content
+	Interval bool // keys are prefixes
+	Comments bool // elements name their Service
+	// Typeof makes the listing describe keys by expressions instead of types:
 	// needed where a type has no size of its own.
-	typeof bool
+	Typeof bool
 	// limit is of sets that packets fill: how many elements they take. What they
 	// hold is not ours to say.
 	limit uint32
@@ -117,30 +117,30 @@ type layout struct {
 }
 
 // dynamic reports whether packets fill the set.
-func (l *layout) dynamic() bool { return l.limit > 0 }
+func (l *Layout) dynamic() bool { return l.limit > 0 }
 
-// keyLen is the length of a key in bytes.
-func (l *layout) keyLen(fam *family) uint32 {
+// KeyLen is the length of a key of the set, in bytes.
+func (id SetID) KeyLen() uint32 {
 	var n uint32
-	for _, f := range l.key {
-		n += f.length(fam)
+	for _, f := range id.Layout().Key {
+		n += f.Len(id.Family)
 	}
 	return n
 }
 
 // keyType is the number under which nft finds the key's type.
-func (l *layout) keyType(fam *family) uint32 {
+func (l *Layout) keyType(fam *family) uint32 {
 	var n uint32
-	for _, f := range l.key {
+	for _, f := range l.Key {
 		n = n<<concatBits | f.datatype(fam).number
 	}
 	return n
 }
 
 // keyText describes the key in a set's declaration.
-func (l *layout) keyText(fam *family) string {
-	return l.join(func(f field) string {
-		if l.typeof {
+func (l *Layout) keyText(fam *family) string {
+	return l.join(func(f Field) string {
+		if l.Typeof {
 			return f.text(fam)
 		}
 		return f.datatype(fam).name
@@ -148,40 +148,40 @@ func (l *layout) keyText(fam *family) string {
 }
 
 // lookupText is the expression that builds the key from a packet.
-func (l *layout) lookupText(fam *family) string {
-	return l.join(func(f field) string { return f.text(fam) })
+func (l *Layout) lookupText(fam *family) string {
+	return l.join(func(f Field) string { return f.text(fam) })
 }
 
-func (l *layout) join(text func(field) string) string {
-	parts := make([]string, len(l.key))
-	for i, f := range l.key {
+func (l *Layout) join(text func(Field) string) string {
+	parts := make([]string, len(l.Key))
+	for i, f := range l.Key {
 		parts[i] = text(f)
 	}
 	return strings.Join(parts, " . ")
 }
 
 // dataType is the number of the type of the elements' data.
-func (l *layout) dataType(fam *family) uint32 {
-	switch l.content {
-	case contentVerdict:
+func (l *Layout) dataType(fam *family) uint32 {
+	switch l.Content {
+	case ContentVerdict:
 		return typeVerdict.number
-	case contentAddress:
+	case ContentAddress:
 		return fam.addrType.number
-	case contentPort:
+	case ContentPort:
 		return typeService.number
 	}
 	return fam.addrType.number<<concatBits | typeService.number
 }
 
-// dataLen is the length of the elements' data in bytes; the kernel wants none
+// DataLen is the length of the data of the set's elements, in bytes; the kernel wants none
 // for verdicts.
-func (l *layout) dataLen(fam *family) uint32 {
-	switch l.content {
-	case contentEndpoint:
-		return fam.addrLen + fieldPort.length(fam)
-	case contentAddress:
-		return fam.addrLen
-	case contentPort:
+func (id SetID) DataLen() uint32 {
+	switch id.Layout().Content {
+	case ContentEndpoint:
+		return id.family().addrLen + FieldPort.Len(id.Family)
+	case ContentAddress:
+		return id.family().addrLen
+	case ContentPort:
 		return portLen
 	}
 	return 0
@@ -191,16 +191,16 @@ func (l *layout) dataLen(fam *family) uint32 {
 const portLen = 2
 
 // dataText describes the elements' data in a set's declaration.
-func (l *layout) dataText(fam *family) string {
+func (l *Layout) dataText(fam *family) string {
 	switch {
-	case l.content == contentVerdict:
+	case l.Content == ContentVerdict:
 		return typeVerdict.name
-	case l.content == contentAddress:
+	case l.Content == ContentAddress:
 		return fam.addrType.name
-	case l.content == contentPort:
+	case l.Content == ContentPort:
 		return typeService.name
-	case l.typeof:
-		return fieldDestination.text(fam) + " . " + fieldPort.text(fam)
+	case l.Typeof:
+		return FieldDestination.text(fam) + " . " + FieldPort.text(fam)
 	}
 	return fam.addrType.name + " . " + typeService.name
 }
@@ -242,14 +242,14 @@ const baseSets = SetEndpoints
 // Keys.
 var (
 	// frontendKey is what a packet to an address of a Service carries.
-	frontendKey = []field{fieldDestination, fieldProtocol, fieldPort}
+	frontendKey = []Field{FieldDestination, FieldProtocol, FieldPort}
 	// nodePortKey is what a packet to a node port carries, whichever address of
 	// the node it came to.
-	nodePortKey = []field{fieldProtocol, fieldPort}
-	pickKey     = []field{fieldDestination, fieldProtocol, fieldPort, fieldPick}
-	clientKey   = []field{fieldClient, fieldDestination, fieldProtocol, fieldPort}
+	nodePortKey = []Field{FieldProtocol, FieldPort}
+	pickKey     = []Field{FieldDestination, FieldProtocol, FieldPort, FieldPick}
+	clientKey   = []Field{FieldClient, FieldDestination, FieldProtocol, FieldPort}
 	// countKey is what a connection has that was translated.
-	countKey = []field{fieldOriginalDestination, fieldProtocol, fieldOriginalPort, fieldDestination, fieldPort}
+	countKey = []Field{FieldOriginalDestination, FieldProtocol, FieldOriginalPort, FieldDestination, FieldPort}
 )
 
 // layouts and names of the kinds. Only dispatch maps carry comments: there is
@@ -257,30 +257,30 @@ var (
 // set a quarter larger.
 var setSchema = [setKinds]struct {
 	name   string
-	layout layout
+	layout Layout
 }{
-	SetServices:             {"services", layout{key: frontendKey, content: contentVerdict, comments: true}},
-	SetLocalServices:        {"local-services", layout{key: frontendKey, content: contentVerdict}},
-	SetNodePorts:            {"node-ports", layout{key: nodePortKey, content: contentVerdict, comments: true}},
-	SetLocalNodePorts:       {"local-node-ports", layout{key: nodePortKey, content: contentVerdict}},
-	SetNoEndpointServices:   {"no-endpoint-services", layout{key: frontendKey, content: contentVerdict, comments: true}},
-	SetNoEndpointNodePorts:  {"no-endpoint-node-ports", layout{key: nodePortKey, content: contentVerdict, comments: true}},
-	SetServiceIPs:           {"service-ips", layout{key: frontendKey, content: contentAddress}},
-	SetNodePortServiceIPs:   {"node-port-service-ips", layout{key: nodePortKey, content: contentAddress}},
-	SetNodePortServicePorts: {"node-port-service-ports", layout{key: nodePortKey, content: contentPort}},
-	SetRestricted:           {"restricted", layout{key: frontendKey}},
-	SetClusterIPs:           {"cluster-ips", layout{key: []field{fieldDestination}}},
-	SetNodeIPs:              {"node-ips", layout{key: []field{fieldDestination}}},
-	SetHairpin:              {"hairpin", layout{key: []field{fieldSource, fieldDestination}}},
-	SetServiceCIDRs:         {"service-cidrs", layout{key: []field{fieldDestination}, interval: true}},
-	SetEndpointIPs:          {"endpoint-ips", layout{key: []field{fieldClient}}},
-	SetEndpoints:            {"endpoints", layout{key: frontendKey, content: contentEndpoint}},
-	SetEndpointsMany:        {"endpoints-many", layout{key: pickKey, content: contentEndpoint, typeof: true}},
-	SetStickyEndpoints:      {"sticky-endpoints", layout{key: frontendKey, content: contentVerdict}},
-	SetStickyEndpointsMany:  {"sticky-endpoints-many", layout{key: pickKey, content: contentVerdict, typeof: true}},
-	SetAffinity:             {"affinity", layout{key: clientKey, content: contentEndpoint, limit: affinitySize, timeout: true}},
-	SetConnections:          {"connections", layout{key: countKey, limit: MaxConnectionCounts}},
-	SetAllowedSources:       {"allowed-sources", layout{key: clientKey}},
+	SetServices:             {"services", Layout{Key: frontendKey, Content: ContentVerdict, Comments: true}},
+	SetLocalServices:        {"local-services", Layout{Key: frontendKey, Content: ContentVerdict}},
+	SetNodePorts:            {"node-ports", Layout{Key: nodePortKey, Content: ContentVerdict, Comments: true}},
+	SetLocalNodePorts:       {"local-node-ports", Layout{Key: nodePortKey, Content: ContentVerdict}},
+	SetNoEndpointServices:   {"no-endpoint-services", Layout{Key: frontendKey, Content: ContentVerdict, Comments: true}},
+	SetNoEndpointNodePorts:  {"no-endpoint-node-ports", Layout{Key: nodePortKey, Content: ContentVerdict, Comments: true}},
+	SetServiceIPs:           {"service-ips", Layout{Key: frontendKey, Content: ContentAddress}},
+	SetNodePortServiceIPs:   {"node-port-service-ips", Layout{Key: nodePortKey, Content: ContentAddress}},
+	SetNodePortServicePorts: {"node-port-service-ports", Layout{Key: nodePortKey, Content: ContentPort}},
+	SetRestricted:           {"restricted", Layout{Key: frontendKey}},
+	SetClusterIPs:           {"cluster-ips", Layout{Key: []Field{FieldDestination}}},
+	SetNodeIPs:              {"node-ips", Layout{Key: []Field{FieldDestination}}},
+	SetHairpin:              {"hairpin", Layout{Key: []Field{FieldSource, FieldDestination}}},
+	SetServiceCIDRs:         {"service-cidrs", Layout{Key: []Field{FieldDestination}, Interval: true}},
+	SetEndpointIPs:          {"endpoint-ips", Layout{Key: []Field{FieldClient}}},
+	SetEndpoints:            {"endpoints", Layout{Key: frontendKey, Content: ContentEndpoint}},
+	SetEndpointsMany:        {"endpoints-many", Layout{Key: pickKey, Content: ContentEndpoint, Typeof: true}},
+	SetStickyEndpoints:      {"sticky-endpoints", Layout{Key: frontendKey, Content: ContentVerdict}},
+	SetStickyEndpointsMany:  {"sticky-endpoints-many", Layout{Key: pickKey, Content: ContentVerdict, Typeof: true}},
+	SetAffinity:             {"affinity", Layout{Key: clientKey, Content: ContentEndpoint, limit: affinitySize, timeout: true}},
+	SetConnections:          {"connections", Layout{Key: countKey, limit: MaxConnectionCounts}},
+	SetAllowedSources:       {"allowed-sources", Layout{Key: clientKey}},
 }
 
 // SetID refers to a set or map of the rule set.
@@ -291,7 +291,7 @@ type SetID struct {
 	Slot   uint16 // of Endpoints and StickyEndpoints; of AllowedSources, the length of the prefixes
 }
 
-func (id SetID) layout() *layout { return &setSchema[id.Kind].layout }
+func (id SetID) Layout() *Layout { return &setSchema[id.Kind].layout }
 
 func (id SetID) family() *family { return &families[id.Family] }
 
@@ -310,7 +310,7 @@ func (id SetID) exists() bool {
 
 // IsDynamic reports whether packets fill the set, so that what it holds is not known
 // and not compared.
-func (id SetID) IsDynamic() bool { return id.layout().dynamic() }
+func (id SetID) IsDynamic() bool { return id.Layout().dynamic() }
 
 // Name is the set's name in the table.
 func (id SetID) Name() string {

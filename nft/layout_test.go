@@ -4,21 +4,23 @@ import (
 	"fmt"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/google/nftables"
 
 	"kube-vmap/model"
 )
 
 // The types as another library knows them, which took them from nft's sources.
-var knownTypes = map[field][len(model.Families)]nftables.SetDatatype{
-	fieldSource:              {nftables.TypeIPAddr, nftables.TypeIP6Addr},
-	fieldDestination:         {nftables.TypeIPAddr, nftables.TypeIP6Addr},
-	fieldProtocol:            {nftables.TypeInetProto, nftables.TypeInetProto},
-	fieldPort:                {nftables.TypeInetService, nftables.TypeInetService},
-	fieldPick:                {nftables.TypeMark, nftables.TypeMark},
-	fieldClient:              {nftables.TypeIPAddr, nftables.TypeIP6Addr},
-	fieldOriginalDestination: {nftables.TypeIPAddr, nftables.TypeIP6Addr},
-	fieldOriginalPort:        {nftables.TypeInetService, nftables.TypeInetService},
+var knownTypes = map[Field][len(model.Families)]nftables.SetDatatype{
+	FieldSource:              {nftables.TypeIPAddr, nftables.TypeIP6Addr},
+	FieldDestination:         {nftables.TypeIPAddr, nftables.TypeIP6Addr},
+	FieldProtocol:            {nftables.TypeInetProto, nftables.TypeInetProto},
+	FieldPort:                {nftables.TypeInetService, nftables.TypeInetService},
+	FieldPick:                {nftables.TypeMark, nftables.TypeMark},
+	FieldClient:              {nftables.TypeIPAddr, nftables.TypeIP6Addr},
+	FieldOriginalDestination: {nftables.TypeIPAddr, nftables.TypeIP6Addr},
+	FieldOriginalPort:        {nftables.TypeInetService, nftables.TypeInetService},
 }
 
 func TestSetsAreDeclaredWithTheTypesNftKnows(t *testing.T) {
@@ -27,30 +29,30 @@ func TestSetsAreDeclaredWithTheTypesNftKnows(t *testing.T) {
 			id := SetID{Family: f, Kind: kind}
 			t.Run(fmt.Sprint(families[f].name, " ", setSchema[kind].name), func(t *testing.T) {
 				var fields []nftables.SetDatatype
-				for _, part := range id.layout().key {
+				for _, part := range id.Layout().Key {
 					fields = append(fields, knownTypes[part][f])
 				}
 				key := nftables.MustConcatSetType(fields...)
 				if len(fields) == 1 {
 					key = fields[0]
 				}
-				data := nftables.MustConcatSetType(knownTypes[fieldDestination][f], nftables.TypeInetService)
-				shape := id.shape(384)
+				data := nftables.MustConcatSetType(knownTypes[FieldDestination][f], nftables.TypeInetService)
+				shape := id.Shape(384)
 				if shape.KeyType != key.GetNFTMagic() || shape.KeyLen != key.Bytes {
 					t.Errorf("keys are of type %d, length %d; want %d, %d", shape.KeyType, shape.KeyLen, key.GetNFTMagic(), key.Bytes)
 				}
-				switch id.layout().content {
-				case contentNone:
+				switch id.Layout().Content {
+				case ContentNone:
 					data = nftables.SetDatatype{}
-				case contentVerdict:
+				case ContentVerdict:
 					data = nftables.TypeVerdict
 					data.SetNFTMagic(typeVerdict.number) // what the kernel calls it
 					data.Bytes = 0
-				case contentAddress:
-					data = knownTypes[fieldDestination][f]
-				case contentPort:
+				case ContentAddress:
+					data = knownTypes[FieldDestination][f]
+				case ContentPort:
 					data = nftables.TypeInetService
-				case contentEndpoint:
+				case ContentEndpoint:
 				}
 				if shape.DataType != data.GetNFTMagic() || shape.DataLen != data.Bytes {
 					t.Errorf("data are of type %d, length %d; want %d, %d", shape.DataType, shape.DataLen, data.GetNFTMagic(), data.Bytes)
@@ -63,8 +65,8 @@ func TestSetsAreDeclaredWithTheTypesNftKnows(t *testing.T) {
 func TestASetOfAnotherShapeIsNotOurs(t *testing.T) {
 	for kind := range setKinds {
 		id := SetID{Family: model.IPv6, Kind: kind}
-		ours := id.shape(384)
-		if !ours.Fits(id) || !id.shape(ours.Size).Fits(id) {
+		ours := id.Shape(384)
+		if !ours.Fits(id) || !id.Shape(ours.Size).Fits(id) {
 			t.Errorf("%s: its own shape is not ours", setSchema[kind].name)
 		}
 		for name, change := range map[string]func(*SetShape){
@@ -72,7 +74,7 @@ func TestASetOfAnotherShapeIsNotOurs(t *testing.T) {
 			"key length":  func(s *SetShape) { s.KeyLen += 4 },
 			"data type":   func(s *SetShape) { s.DataType++ },
 			"data length": func(s *SetShape) { s.DataLen += 4 },
-			"flags":       func(s *SetShape) { s.Flags ^= setTimeout },
+			"flags":       func(s *SetShape) { s.Flags ^= unix.NFT_SET_TIMEOUT },
 		} {
 			other := ours
 			change(&other)

@@ -18,11 +18,11 @@ const (
 
 // Name is the chain's name in the table, "node-port-external-rr-3" for instance.
 // One that was read and is none of ours has no name here, and is never written.
-func (id ChainID) Name() string { return string(id.appendName(nil)) }
+func (id ChainID) Name() string { return string(id.AppendName(nil)) }
 
-// appendName appends the chain's name. There is one in every element of the
+// AppendName appends the chain's name. There is one in every element of the
 // dispatch maps, so that it is not kept but made where it is written.
-func (id ChainID) appendName(b []byte) []byte {
+func (id ChainID) AppendName(b []byte) []byte {
 	switch {
 	case id.Kind >= chainKinds:
 		return append(b, "(not ours)"...)
@@ -68,7 +68,7 @@ var chainWords = func() (words [chainKinds][methods]string) {
 	return words
 }()
 
-// appendName appends "10800s-tcp-10.1.0.7-8080". Names have no colons, so that
+// AppendName appends "10800s-tcp-10.1.0.7-8080". Names have no colons, so that
 // IPv6 addresses are written with dots.
 func (s Sticky) appendName(b []byte) []byte {
 	b = strconv.AppendUint(b, uint64(s.Seconds), 10)
@@ -86,9 +86,9 @@ func (s Sticky) appendName(b []byte) []byte {
 	return strconv.AppendUint(b, uint64(s.Endpoint.Port()), 10)
 }
 
-// chainNamed finds the chain that has the name; of unknown kind if it is none
+// ChainNamed finds the chain that has the name; of unknown kind if it is none
 // of ours.
-func chainNamed(f model.Family, name string) ChainID {
+func ChainNamed(f model.Family, name string) ChainID {
 	for kind := range baseChains {
 		if chainSchema[kind].name == name {
 			return ChainID{Family: f, Kind: kind}
@@ -111,7 +111,7 @@ func chainNamed(f model.Family, name string) ChainID {
 	i := strings.LastIndexByte(rest, '-')
 	n, err := strconv.ParseUint(rest[i+1:], 10, 32)
 	if i < 0 || err != nil {
-		return ChainID{Family: f, Kind: chainUnknown}
+		return ChainID{Family: f, Kind: ChainUnknown}
 	}
 	id.N = uint32(n)
 	id.Kind, id.Method = kindNamed(rest[:i])
@@ -121,7 +121,7 @@ func chainNamed(f model.Family, name string) ChainID {
 // ifNamed is the chain if that is its name, and not one that is read the same.
 func (id ChainID) ifNamed(name string) ChainID {
 	if id.Name() != name {
-		return ChainID{Family: id.Family, Kind: chainUnknown}
+		return ChainID{Family: id.Family, Kind: ChainUnknown}
 	}
 	return id
 }
@@ -135,7 +135,7 @@ func kindNamed(word string) (ChainKind, method) {
 			}
 		}
 	}
-	return chainUnknown, 0
+	return ChainUnknown, 0
 }
 
 // stickyNamed reads "sticky-10800s-tcp-10.1.0.7-8080".

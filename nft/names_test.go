@@ -81,7 +81,7 @@ func TestChainsAreKnownByTheirNames(t *testing.T) {
 				t.Errorf("%+v and %+v are both called %s", id, other, name)
 			}
 			seen[name] = id
-			if got := chainNamed(f, name); got != id {
+			if got := ChainNamed(f, name); got != id {
 				t.Errorf("the chain called %s is %+v, want %+v", name, got, id)
 			}
 			if !identifier.MatchString(name) || len(name) > 127 {
@@ -129,13 +129,13 @@ func TestOtherNamesAreOfNoChain(t *testing.T) {
 		"sticky-3600s-tcp-10.1.0.7-80-1", "sticky-4294967296s-tcp-10.1.0.7-80", "sticky-3600s-tcp-fd00..7-80",
 		"sticky-3600s-tcp-invalid IP-80", "sticky-3600s--10.1.0.7-80", "ep-3600s-tcp-10.1.0.7-80",
 	} {
-		if got := chainNamed(model.IPv4, name); got.Kind != chainUnknown {
+		if got := ChainNamed(model.IPv4, name); got.Kind != ChainUnknown {
 			t.Errorf("the chain called %q is %+v, want none", name, got)
 		}
 	}
 	for _, address := range []string{"10.1.0.7", "fd00:0..7", "fd00.0.0.0.0.0.0.7", "FD00..7"} {
 		name := "sticky-3600s-tcp-" + address + "-80"
-		if got := chainNamed(model.IPv6, name); got.Kind != chainUnknown {
+		if got := ChainNamed(model.IPv6, name); got.Kind != ChainUnknown {
 			t.Errorf("the chain called %q is %+v, want none", name, got)
 		}
 	}
@@ -212,7 +212,7 @@ func FuzzNames(f *testing.F) {
 		if v6 {
 			family = model.IPv6
 		}
-		if id := chainNamed(family, name); id.Kind != chainUnknown {
+		if id := ChainNamed(family, name); id.Kind != ChainUnknown {
 			if id.Name() != name {
 				t.Errorf("the chain called %q is %s", name, id.Name())
 			}

@@ -123,7 +123,7 @@ func (p *Plan) replaceRow(r *Ruleset, old, next row) {
 // alike reports whether the kernel would hold the same for two elements of the
 // same key.
 func alike(a, b *setElement) bool {
-	return a.Value == b.Value && (*a.Service == *b.Service || !a.set.layout().comments)
+	return a.Value == b.Value && (*a.Service == *b.Service || !a.set.Layout().Comments)
 }
 
 // add notes an element that comes.
@@ -195,7 +195,7 @@ func compareSetElements(have, want []setElement) int {
 	if c := compareSets(have[0].set, want[0].set); c != 0 {
 		return c
 	}
-	return compareKeys(have[0].Key, want[0].Key)
+	return CompareKeys(have[0].Key, want[0].Key)
 }
 
 // settleShared adds shared elements that are needed for the first time and

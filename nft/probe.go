@@ -1,12 +1,8 @@
 package nft
 
 import (
-	"encoding/binary"
-	"fmt"
 	"net/netip"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 )
@@ -60,70 +56,4 @@ func samples(f model.Family, addr netip.Addr) []model.Frontend {
 	add(model.Pool{Affinity: time.Second, Cluster: endpoints[:2], Local: endpoints[:1]})
 	add(model.Pool{Cluster: endpoints, Local: endpoints[:1]})
 	return out
-}
-
-// options are the kernel's build options behind what the rule set uses, beside
-// nf_tables itself.
-var options = map[string]string{
-	"counter": "CONFIG_NFT_COUNTER",
-	"ct":      "CONFIG_NFT_CT",
-	"fib":     "CONFIG_NFT_FIB",
-	"hash":    "CONFIG_NFT_HASH",
-	"masq":    "CONFIG_NFT_MASQ",
-	"nat":     "CONFIG_NFT_NAT",
-	"numgen":  "CONFIG_NFT_NUMGEN",
-	"reject":  "CONFIG_NFT_REJECT",
-	"ip":      "CONFIG_NF_TABLES_IPV4",
-	"ip6":     "CONFIG_NF_TABLES_IPV6",
-	"natbase": "CONFIG_NF_NAT",
-}
-
-// Missing says in one line what a kernel lacks that refused the [Sample] with
-// this error.
-func (e *Error) Missing() string {
-	named := func(what, key string) string {
-		if option := options[key]; option != "" {
-			return fmt.Sprintf("%s (%s)", what, option)
-		}
-		return what
-	}
-	switch op := e.Op.(type) {
-	case nil:
-		return "nf_tables (CONFIG_NF_TABLES)"
-	case AddTable:
-		return named("nf_tables for family "+families[op.Family].name, families[op.Family].name)
-	case AddChain:
-		if h := chainSchema[op.Chain.Kind].hook; h != nil && h.chainType == "nat" {
-			return named("chains of type nat", "natbase")
-		}
-	case DeleteChain:
-		return "what lets a chain go in one transaction with all that leads there (fix 628bd3e49cba of Linux 6.4)"
-	case AddRule:
-		if e.Expression != "" {
-			return named("the nf_tables expression "+e.Expression, e.Expression)
-		}
-	}
-	return "what this takes: " + e.Error()
-}
-
-// expressionAt is the name of the expression of a rule's message that an offset
-// points to; empty if it points elsewhere.
-func expressionAt(message []byte, offset int) (name string) {
-	if offset < 0 || offset+attrLen > len(message) {
-		return ""
-	}
-	length := int(binary.NativeEndian.Uint16(message[offset:]))
-	if length < attrLen || offset+length > len(message) {
-		return ""
-	}
-	err := attributes(message[offset+attrLen:offset+length], func(kind uint16, value []byte) error {
-		if kind == unix.NFTA_EXPR_NAME {
-			name = text(value)
-		}
-		return nil
-	})
-	if err != nil {
-		return ""
-	}
-	return name
 }

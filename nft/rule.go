@@ -6,13 +6,13 @@ import (
 )
 
 // Rule is one rule of a chain: statements from left to right.
-type Rule []statement
+type Rule []Statement
 
 // String is the rule as nft lists it.
 func (r Rule) String() string {
 	parts := make([]string, len(r))
 	for i, s := range r {
-		parts[i] = s.text
+		parts[i] = s.Text
 	}
 	return strings.Join(parts, " ")
 }

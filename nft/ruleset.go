@@ -227,7 +227,7 @@ func (s *slots) extend(local bool, e netip.AddrPort) {
 	}
 }
 
-// endpoint is the endpoint that the element stands for.
+// KeyEndpoint is the endpoint that the element stands for.
 func (v *Value) endpoint() netip.AddrPort {
 	if v.Chain.Kind == ChainStickyEndpoint {
 		return v.Chain.Sticky.Value().Endpoint

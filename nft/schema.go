@@ -83,7 +83,7 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 
 // baseRules are the rules of the chains that every table has.
 func (c *Config) baseRules(id ChainID, fam *family) []Rule {
-	by := func(kind SetKind) statement { return dispatch(SetID{Family: id.Family, Kind: kind}, pick{}) }
+	by := func(kind SetKind) Statement { return dispatch(SetID{Family: id.Family, Kind: kind}, pick{}) }
 	set := func(kind SetKind) SetID { return SetID{Family: id.Family, Kind: kind} }
 	switch id.Kind {
 	case ChainFilterPrerouting, ChainFilterOutputEarly:
@@ -159,15 +159,15 @@ func (c *Config) postroutingRules(f model.Family, hairpin SetID) []Rule {
 
 // fromPods matches what comes from pods, or what does not. ok is false where pods
 // are not known, and sure true where all is theirs.
-func (c *Config) fromPods(fam *family, f model.Family, want bool) (s statement, ok, sure bool) {
+func (c *Config) fromPods(fam *family, f model.Family, want bool) (s Statement, ok, sure bool) {
 	pods := c.Pods[f]
 	switch {
 	case c.PodInterface.Name != "":
 		return from(c.PodInterface, want), true, false
 	case !pods.IsValid():
-		return statement{}, false, false
+		return Statement{}, false, false
 	case pods.Bits() == 0:
-		return statement{}, true, true
+		return Statement{}, true, true
 	}
 	return sourceIn(fam, pods, want), true, false
 }

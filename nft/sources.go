@@ -29,8 +29,8 @@ func sourceRules(f model.Family, has func(SetID) bool) []Rule {
 	return append(rules, Rule{drop()})
 }
 
-// sourceBits is how many bits of a client's address are part of the set's key.
-func (id SetID) sourceBits() int {
+// SourceBits is how many bits of a client's address are part of the set's key.
+func (id SetID) SourceBits() int {
 	if id.Kind == SetAllowedSources {
 		return int(id.Slot)
 	}

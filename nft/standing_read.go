@@ -206,7 +206,7 @@ func (r *tableReader) readSources() {
 		id := SetID{Family: r.family, Kind: SetAllowedSources, Slot: uint16(bits)}
 		for _, e := range r.table.Sets[id.Name()].Elements {
 			if f := r.at[r.match(&e.Key)]; f != nil {
-				f.Sources = append(f.Sources, e.Key.source())
+				f.Sources = append(f.Sources, e.Key.SourcePrefix())
 			}
 		}
 	}
@@ -240,7 +240,7 @@ func affinityOf(t *Table, key model.Match, local bool) time.Duration {
 	for _, kind := range [...]SetKind{SetStickyEndpoints, SetStickyEndpointsMany} {
 		list := t.Sets[SetID{Family: key.Family, Kind: kind, Local: local}.Name()].Elements
 		first := Key{Addr: key.Addr, Protocol: key.Protocol, Port: key.Port}
-		i, found := slices.BinarySearchFunc(list, first, func(e Element, k Key) int { return compareKeys(e.Key, k) })
+		i, found := slices.BinarySearchFunc(list, first, func(e Element, k Key) int { return CompareKeys(e.Key, k) })
 		if found && list[i].Value.Chain.Kind == ChainStickyEndpoint {
 			return time.Duration(list[i].Value.Chain.Sticky.Value().Seconds) * time.Second
 		}

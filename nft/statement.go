@@ -12,20 +12,44 @@ import (
 	"kube-vmap/model"
 )
 
-// statement is one step of a rule in both of its forms, side by side: the text
+// Statement is one step of a rule in both of its forms, side by side: the text
 // that nft lists for it and the expressions that the kernel runs.
-type statement struct {
-	text        string
-	expressions []any // expr.Any, or write
-	// choices are the chains of the verdict map that belongs to the statement:
+type Statement struct {
+	Text        string
+	Expressions []any // expr.Any, or write
+	// Choices are the chains of the verdict map that belongs to the statement:
 	// number i leads to choices[i].
-	choices []ChainID
-	// protocols are the elements of the set that belongs to the statement.
-	protocols []model.Protocol
+	Choices []ChainID
+	// Protocols are the elements of the set that belongs to the statement.
+	Protocols []model.Protocol
 }
 
-// brings reports whether a set belongs to the statement.
-func (s *statement) brings() bool { return s.choices != nil || s.protocols != nil }
+// anonymousMap and anonymousSet are the names of sets that belong to a rule; the kernel
+// replaces %d by a number.
+const (
+	anonymousMap = "__map%d"
+	anonymousSet = "__set%d"
+)
+
+// HasSet reports whether an anonymous set belongs to the statement.
+func (s *Statement) HasSet() bool { return s.Choices != nil || s.Protocols != nil }
+
+// Set returns the name and the declaration of the statement's anonymous set: a verdict map
+// with Choices for elements, or a set of Protocols.
+func (s *Statement) Set() (name string, shape SetShape) {
+	if s.Choices == nil {
+		return anonymousSet, SetShape{
+			Flags:   unix.NFT_SET_ANONYMOUS | unix.NFT_SET_CONSTANT,
+			KeyType: typeProto.number, KeyLen: 1,
+			Size: uint32(len(s.Protocols)),
+		}
+	}
+	return anonymousMap, SetShape{
+		Flags:   unix.NFT_SET_ANONYMOUS | unix.NFT_SET_CONSTANT | unix.NFT_SET_MAP,
+		KeyType: typeInteger.number, KeyLen: 4, DataType: typeVerdict.number,
+		Size: uint32(len(s.Choices)),
+	}
+}
 
 // Registers. Keys are built from the first 4-byte register on, one field behind
 // the other; a single value lies in the first 16-byte one, which is the same
@@ -56,52 +80,52 @@ func anyBit(mask uint32) []any {
 }
 
 // newConnection matches packets that open a connection.
-func newConnection() statement { return ctState("new", ctStateNew) }
+func newConnection() Statement { return ctState("new", ctStateNew) }
 
 // invalid matches packets that connection tracking cannot place.
-func invalid() statement { return ctState("invalid", ctStateInvalid) }
+func invalid() Statement { return ctState("invalid", ctStateInvalid) }
 
-func ctState(name string, bit uint32) statement {
+func ctState(name string, bit uint32) Statement {
 	load := &expr.Ct{Key: expr.CtKeySTATE, Register: regValue}
-	return statement{text: "ct state " + name, expressions: append([]any{load}, anyBit(bit)...)}
+	return Statement{Text: "ct state " + name, Expressions: append([]any{load}, anyBit(bit)...)}
 }
 
 // translated matches connections whose destination was translated.
-func translated() statement {
+func translated() Statement {
 	load := &expr.Ct{Key: expr.CtKey(unix.NFT_CT_STATUS), Register: regValue}
-	return statement{text: "ct status dnat", expressions: append([]any{load}, anyBit(ctStatusDstNAT)...)}
+	return Statement{Text: "ct status dnat", Expressions: append([]any{load}, anyBit(ctStatusDstNAT)...)}
 }
 
 // notTranslated matches connections whose destination was not translated.
-func notTranslated() statement {
+func notTranslated() Statement {
 	load := &expr.Ct{Key: expr.CtKey(unix.NFT_CT_STATUS), Register: regValue}
 	bits := anyBit(ctStatusDstNAT)
 	bits[1] = &expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: native(0)}
-	return statement{text: "ct status ! dnat", expressions: append([]any{load}, bits...)}
+	return Statement{Text: "ct status ! dnat", Expressions: append([]any{load}, bits...)}
 }
 
 // marked matches packets that carry a bit of mask.
-func marked(mask uint32) statement {
+func marked(mask uint32) Statement {
 	load := &expr.Meta{Key: expr.MetaKeyMARK, Register: regValue}
-	return statement{
-		text:        fmt.Sprintf("meta mark & 0x%08x != 0x00000000", mask),
-		expressions: append([]any{load}, anyBit(mask)...),
+	return Statement{
+		Text:        fmt.Sprintf("meta mark & 0x%08x != 0x00000000", mask),
+		Expressions: append([]any{load}, anyBit(mask)...),
 	}
 }
 
 // setMark sets the bits of mask in the packet's mark.
-func setMark(mask uint32) statement {
+func setMark(mask uint32) Statement {
 	return changeMark(fmt.Sprintf("meta mark set meta mark | 0x%08x", mask), ^mask, mask)
 }
 
 // flipMark inverts the bits of mask in the packet's mark; behind [marked] with
 // a single bit that clears it.
-func flipMark(mask uint32) statement {
+func flipMark(mask uint32) Statement {
 	return changeMark(fmt.Sprintf("meta mark set meta mark ^ 0x%08x", mask), ^uint32(0), mask)
 }
 
-func changeMark(text string, keep, xor uint32) statement {
-	return statement{text: text, expressions: []any{
+func changeMark(text string, keep, xor uint32) Statement {
+	return Statement{Text: text, Expressions: []any{
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: regValue},
 		&expr.Bitwise{SourceRegister: regValue, DestRegister: regValue, Len: 4, Mask: native(keep), Xor: native(xor)},
 		&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: regValue},
@@ -109,7 +133,7 @@ func changeMark(text string, keep, xor uint32) statement {
 }
 
 // sourceIn matches packets whose source is in the prefix, or is not.
-func sourceIn(fam *family, p netip.Prefix, want bool) statement {
+func sourceIn(fam *family, p netip.Prefix, want bool) Statement {
 	p = p.Masked()
 	load := []any{
 		&expr.Payload{DestRegister: regValue, Base: expr.PayloadBaseNetworkHeader, Offset: fam.saddr, Len: fam.addrLen},
@@ -120,15 +144,15 @@ func sourceIn(fam *family, p netip.Prefix, want bool) statement {
 		load = append(load, maskTo(fam, regValue, p.Bits()))
 	}
 	word, op := equality(want)
-	return statement{
-		text:        fam.name + " saddr " + word + text,
-		expressions: append(load, &expr.Cmp{Op: op, Register: regValue, Data: p.Addr().AsSlice()}),
+	return Statement{
+		Text:        fam.name + " saddr " + word + text,
+		Expressions: append(load, &expr.Cmp{Op: op, Register: regValue, Data: p.Addr().AsSlice()}),
 	}
 }
 
 // from matches packets that come in by such an interface, or by none such; what
 // the host itself sends comes in by none.
-func from(i Interface, want bool) statement {
+func from(i Interface, want bool) Statement {
 	// A name that is compared whole is padded with zeros (include/uapi/linux/if.h);
 	// nft lists a shorter comparison with an asterisk.
 	name, asterisk := []byte(i.Name), "*"
@@ -136,9 +160,9 @@ func from(i Interface, want bool) statement {
 		name, asterisk = append(name, make([]byte, unix.IFNAMSIZ-len(name))...), ""
 	}
 	word, op := equality(want)
-	return statement{
-		text: fmt.Sprintf("iifname %s\"%s%s\"", word, i.Name, asterisk),
-		expressions: []any{
+	return Statement{
+		Text: fmt.Sprintf("iifname %s\"%s%s\"", word, i.Name, asterisk),
+		Expressions: []any{
 			&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: regValue},
 			&expr.Cmp{Op: op, Register: regValue, Data: name},
 		},
@@ -154,8 +178,8 @@ func equality(want bool) (string, expr.CmpOp) {
 }
 
 // fromHost matches packets whose source is an address of the host.
-func fromHost() statement {
-	return statement{text: "fib saddr type local", expressions: []any{
+func fromHost() Statement {
+	return Statement{Text: "fib saddr type local", Expressions: []any{
 		&expr.Fib{Register: regValue, ResultADDRTYPE: true, FlagSADDR: true},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: native(unix.RTN_LOCAL)},
 	}}
@@ -172,8 +196,8 @@ func prefixMask(fam *family, bits int) []byte {
 // notICMP lets every transport protocol pass but ICMP. It is always true where
 // it is used; without a match on the protocol, nft 1.0.6 complains when it lists
 // a translation that reads ports.
-func notICMP(fam *family) statement {
-	return statement{text: "meta l4proto != " + fam.icmpName, expressions: []any{
+func notICMP(fam *family) Statement {
+	return Statement{Text: "meta l4proto != " + fam.icmpName, Expressions: []any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: regValue},
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: []byte{fam.icmp}},
 	}}
@@ -189,12 +213,12 @@ const byNameOnly = 1<<32 - 1
 func loadKey(id SetID, d pick) (load []any, next uint32) {
 	fam := id.family()
 	reg := uint32(regKey)
-	for _, f := range id.layout().key {
+	for _, f := range id.Layout().Key {
 		load = append(load, f.load(fam, reg, d))
-		if f == fieldClient && id.sourceBits() < fam.bits() {
-			load = append(load, maskTo(fam, reg, id.sourceBits()))
+		if f == FieldClient && id.SourceBits() < fam.bits() {
+			load = append(load, maskTo(fam, reg, id.SourceBits()))
 		}
-		reg += f.length(fam) / 4
+		reg += f.Len(id.Family) / 4
 	}
 	return load, reg
 }
@@ -208,19 +232,19 @@ func maskTo(fam *family, reg uint32, bits int) *expr.Bitwise {
 }
 
 // load reads the field of a packet into a register.
-func (f field) load(fam *family, reg uint32, d pick) any {
+func (f Field) load(fam *family, reg uint32, d pick) any {
 	switch f {
-	case fieldSource, fieldClient:
+	case FieldSource, FieldClient:
 		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: fam.saddr, Len: fam.addrLen}
-	case fieldDestination:
+	case FieldDestination:
 		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: fam.daddr, Len: fam.addrLen}
-	case fieldProtocol:
+	case FieldProtocol:
 		return &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg}
-	case fieldPort: // TCP, UDP and SCTP all have it here
+	case FieldPort: // TCP, UDP and SCTP all have it here
 		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: dportAt, Len: portLen}
-	case fieldOriginalDestination:
+	case FieldOriginalDestination:
 		return &expr.Ct{Key: fam.ctDestination, Register: reg}
-	case fieldOriginalPort:
+	case FieldOriginalPort:
 		return &expr.Ct{Key: expr.CtKeyPROTODST, Register: reg}
 	}
 	return d.expression(fam, reg)[0]
@@ -235,44 +259,44 @@ const (
 // lookup is the key in nft's words, with what is drawn for it.
 func lookup(id SetID, d pick) string {
 	fam := id.family()
-	key := id.layout().lookupText(fam)
+	key := id.Layout().lookupText(fam)
 	if d.count > 0 {
-		key = strings.Replace(key, fieldPick.text(fam), d.text(fam), 1)
+		key = strings.Replace(key, FieldPick.text(fam), d.text(fam), 1)
 	}
-	if bits := id.sourceBits(); bits < fam.bits() {
+	if bits := id.SourceBits(); bits < fam.bits() {
 		mask, _ := netip.AddrFromSlice(prefixMask(fam, bits))
-		source := fieldClient.text(fam)
+		source := FieldClient.text(fam)
 		key = strings.Replace(key, source, source+" & "+mask.String(), 1)
 	}
 	return key
 }
 
 // dispatch sends the packet where the verdict map says.
-func dispatch(id SetID, d pick) statement {
+func dispatch(id SetID, d pick) Statement {
 	load, _ := loadKey(id, d)
-	return statement{
-		text: lookup(id, d) + " vmap @" + id.Name(),
-		expressions: append(load,
+	return Statement{
+		Text: lookup(id, d) + " vmap @" + id.Name(),
+		Expressions: append(load,
 			&expr.Lookup{SourceRegister: regKey, DestRegister: regVerdict, IsDestRegSet: true, SetName: id.Name(), SetID: byNameOnly}),
 	}
 }
 
 // in matches packets whose key is in the set.
-func in(id SetID) statement {
+func in(id SetID) Statement {
 	load, _ := loadKey(id, pick{})
-	return statement{
-		text:        lookup(id, pick{}) + " @" + id.Name(),
-		expressions: append(load, &expr.Lookup{SourceRegister: regKey, SetName: id.Name(), SetID: byNameOnly}),
+	return Statement{
+		Text:        lookup(id, pick{}) + " @" + id.Name(),
+		Expressions: append(load, &expr.Lookup{SourceRegister: regKey, SetName: id.Name(), SetID: byNameOnly}),
 	}
 }
 
 // translate sends the connection to the endpoint the map holds for it.
-func translate(id SetID, d pick) statement {
+func translate(id SetID, d pick) Statement {
 	fam := id.family()
 	load, _ := loadKey(id, d)
-	return statement{
-		text: fmt.Sprintf("dnat %s to %s map @%s", fam.name, lookup(id, d), id.Name()),
-		expressions: append(load,
+	return Statement{
+		Text: fmt.Sprintf("dnat %s to %s map @%s", fam.name, lookup(id, d), id.Name()),
+		Expressions: append(load,
 			&expr.Lookup{SourceRegister: regKey, DestRegister: regKey, IsDestRegSet: true, SetName: id.Name(), SetID: byNameOnly},
 			translation(fam, regKey)),
 	}
@@ -287,7 +311,7 @@ func translation(fam *family, reg uint32) *expr.NAT {
 }
 
 // pickOne draws a number and goes to the chain of that number.
-func pickOne(fam *family, d pick, choices []ChainID) statement {
+func pickOne(fam *family, d pick, choices []ChainID) Statement {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s vmap { ", d.text(fam))
 	for i, c := range choices {
@@ -297,68 +321,68 @@ func pickOne(fam *family, d pick, choices []ChainID) statement {
 		fmt.Fprintf(&text, "%d : goto %s", i, c.Name())
 	}
 	text.WriteString(" }")
-	return statement{
-		text:    text.String(),
-		choices: choices,
-		expressions: append(d.expression(fam, regValue),
+	return Statement{
+		Text:    text.String(),
+		Choices: choices,
+		Expressions: append(d.expression(fam, regValue),
 			&expr.Lookup{SourceRegister: regValue, DestRegister: regVerdict, IsDestRegSet: true, SetName: anonymousMap}),
 	}
 }
 
 // goTo leaves for another chain for good.
-func goTo(id ChainID) statement {
-	return statement{
-		text:        "goto " + id.Name(),
-		expressions: []any{&expr.Verdict{Kind: expr.VerdictGoto, Chain: id.Name()}},
+func goTo(id ChainID) Statement {
+	return Statement{
+		Text:        "goto " + id.Name(),
+		Expressions: []any{&expr.Verdict{Kind: expr.VerdictGoto, Chain: id.Name()}},
 	}
 }
 
 // jump goes on in another chain, and comes back if that decides nothing.
-func jump(id ChainID) statement {
-	return statement{
-		text:        "jump " + id.Name(),
-		expressions: []any{&expr.Verdict{Kind: expr.VerdictJump, Chain: id.Name()}},
+func jump(id ChainID) Statement {
+	return Statement{
+		Text:        "jump " + id.Name(),
+		Expressions: []any{&expr.Verdict{Kind: expr.VerdictJump, Chain: id.Name()}},
 	}
 }
 
 // accept lets the packet pass the hook.
-func accept() statement {
-	return statement{text: "accept", expressions: []any{&expr.Verdict{Kind: expr.VerdictAccept}}}
+func accept() Statement {
+	return Statement{Text: "accept", Expressions: []any{&expr.Verdict{Kind: expr.VerdictAccept}}}
 }
 
-func drop() statement {
-	return statement{text: "drop", expressions: []any{&expr.Verdict{Kind: expr.VerdictDrop}}}
+func drop() Statement {
+	return Statement{Text: "drop", Expressions: []any{&expr.Verdict{Kind: expr.VerdictDrop}}}
 }
 
 // protocolIs matches one protocol.
-func protocolIs(p model.Protocol) statement {
-	return statement{text: "meta l4proto " + p.String(), expressions: []any{
+func protocolIs(p model.Protocol) Statement {
+	return Statement{Text: "meta l4proto " + p.String(), Expressions: []any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: regValue},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: []byte{byte(p)}},
 	}}
 }
 
 // resetTCP answers as a host does on whose port nobody listens.
-func resetTCP() statement {
-	return statement{
-		text:        "reject with tcp reset",
-		expressions: []any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}},
+func resetTCP() Statement {
+	return Statement{
+		Text:        "reject with tcp reset",
+		Expressions: []any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}},
 	}
 }
 
 // reject answers port unreachable.
-func reject(fam *family) statement {
-	return statement{
-		text:        "reject",
-		expressions: []any{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: fam.portUnr}},
+func reject(fam *family) Statement {
+	return Statement{
+		Text:        "reject",
+		Expressions: []any{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: fam.portUnr}},
 	}
 }
 
 // masquerade makes the node's address the source, with ports chosen at random
 // so that many connections at once do not race for the same one.
-func masquerade() statement {
-	return statement{
-		text:        "masquerade fully-random",
-		expressions: []any{&expr.Masq{FullyRandom: true}},
+func masquerade() Statement {
+	return Statement{
+		Text:        "masquerade fully-random",
+		Expressions: []any{&expr.Masq{FullyRandom: true}},
 	}
 }

@@ -43,7 +43,7 @@ func newDivision(b Batch) *stepSplitter {
 
 // note notes the keys of endpoints.
 func note(keys map[SetID]map[Key]struct{}, id SetID, list []Element) {
-	if id.layout().content != contentEndpoint {
+	if id.Layout().Content != ContentEndpoint {
 		return
 	}
 	if keys[id] == nil {
@@ -101,7 +101,7 @@ func (s *stepSplitter) isDropped(id SetID) bool {
 // divides reports whether elements of the set need not go with the switch: endpoints
 // in a map that is there before and after.
 func (s *stepSplitter) divides(id SetID) bool {
-	return id.layout().content == contentEndpoint && !s.isDropped(id)
+	return id.Layout().Content == ContentEndpoint && !s.isDropped(id)
 }
 
 // replacing is what is replaced in a set.

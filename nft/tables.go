@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"kube-vmap/model"
 )
 
@@ -89,8 +91,8 @@ type HookState struct {
 	Policy   uint32 // NF_ACCEPT or NF_DROP
 }
 
-// hookState is the state that a chain of that kind should have.
-func (id ChainID) hookState() HookState {
+// Hook is the state that a chain of that kind should have.
+func (id ChainID) Hook() HookState {
 	h := chainSchema[id.Kind].hook
 	if h == nil {
 		return HookState{}
@@ -115,24 +117,24 @@ type SetShape struct {
 	Size                               uint32 // most elements; zero means no limit
 }
 
-// shape is how a set of that identity is declared, for size elements.
-func (id SetID) shape(size uint32) SetShape {
-	l, fam := id.layout(), id.family()
-	s := SetShape{KeyType: l.keyType(fam), KeyLen: l.keyLen(fam), Size: size}
-	if l.interval {
-		s.Flags |= setInterval
+// Shape is how a set of that identity is declared, for size elements.
+func (id SetID) Shape(size uint32) SetShape {
+	l, fam := id.Layout(), id.family()
+	s := SetShape{KeyType: l.keyType(fam), KeyLen: id.KeyLen(), Size: size}
+	if l.Interval {
+		s.Flags |= unix.NFT_SET_INTERVAL
 		s.Size = 0
 	}
 	if l.dynamic() {
-		s.Flags |= setDynamic
+		s.Flags |= unix.NFT_SET_EVAL
 		s.Size = l.limit
 	}
 	if l.timeout {
-		s.Flags |= setTimeout
+		s.Flags |= unix.NFT_SET_TIMEOUT
 	}
-	if l.content != contentNone {
-		s.Flags |= setMap
-		s.DataType, s.DataLen = l.dataType(fam), l.dataLen(fam)
+	if l.Content != ContentNone {
+		s.Flags |= unix.NFT_SET_MAP
+		s.DataType, s.DataLen = l.dataType(fam), id.DataLen()
 	}
 	return s
 }
@@ -144,5 +146,5 @@ const affinitySize = 1 << 18
 // Fits reports whether a set of that shape can hold what the rule set keeps
 // under that identity, whatever its size.
 func (s SetShape) Fits(id SetID) bool {
-	return s == id.shape(s.Size)
+	return s == id.Shape(s.Size)
 }

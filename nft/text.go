@@ -21,7 +21,7 @@ func (o AddTable) String() string {
 
 func (o DeleteTable) String() string { return "delete table " + table(o.Family) }
 
-func (o AddCounter) String() string { return "add counter " + table(o.Family) + " " + counterName }
+func (o AddCounter) String() string { return "add counter " + table(o.Family) + " " + CounterName }
 
 func (o AddSet) String() string {
 	var s strings.Builder
@@ -62,7 +62,7 @@ func table(f model.Family) string { return families[f].name + " " + TableName }
 
 // noun is what nft calls a set of that kind.
 func (id SetID) noun() string {
-	if id.layout().content == contentNone {
+	if id.Layout().Content == ContentNone {
 		return "set"
 	}
 	return "map"
@@ -70,17 +70,17 @@ func (id SetID) noun() string {
 
 // declaration is how a set is declared, a line each.
 func (id SetID) declaration(size uint32) []string {
-	l, fam := id.layout(), id.family()
+	l, fam := id.Layout(), id.family()
 	word := "type"
-	if l.typeof {
+	if l.Typeof {
 		word = "typeof"
 	}
 	line := word + " " + l.keyText(fam)
-	if l.content != contentNone {
+	if l.Content != ContentNone {
 		line += " : " + l.dataText(fam)
 	}
 	switch {
-	case l.interval:
+	case l.Interval:
 		return []string{line, "flags interval"}
 	case l.timeout:
 		return []string{line, fmt.Sprintf("size %d", l.limit), "flags dynamic,timeout"}
@@ -106,25 +106,25 @@ func elements(id SetID, list []Element, whole bool) string {
 
 // payloadWrite writes an element; whole or only its key.
 func (e *Element) write(s *strings.Builder, id SetID, whole bool) {
-	l := id.layout()
-	for i, f := range l.key {
+	l := id.Layout()
+	for i, f := range l.Key {
 		if i > 0 {
 			s.WriteString(" . ")
 		}
-		e.Key.writeField(s, f, l.interval)
+		e.Key.writeField(s, f, l.Interval)
 	}
 	if !whole {
 		return
 	}
-	if comment := e.AppendComment(nil); l.comments && len(comment) > 0 {
+	if comment := e.AppendComment(nil); l.Comments && len(comment) > 0 {
 		fmt.Fprintf(s, " comment %q", comment)
 	}
 	switch {
-	case l.content == contentEndpoint:
+	case l.Content == ContentEndpoint:
 		fmt.Fprintf(s, " : %s . %d", e.Value.Endpoint.Addr(), e.Value.Endpoint.Port())
-	case l.content == contentAddress:
+	case l.Content == ContentAddress:
 		fmt.Fprintf(s, " : %s", e.Value.Endpoint.Addr())
-	case l.content == contentPort:
+	case l.Content == ContentPort:
 		fmt.Fprintf(s, " : %d", e.Value.Endpoint.Port())
 	case e.Value.Verdict == VerdictGoto:
 		s.WriteString(" : goto " + e.Value.Chain.Name())
@@ -133,20 +133,20 @@ func (e *Element) write(s *strings.Builder, id SetID, whole bool) {
 	}
 }
 
-func (k *Key) writeField(s *strings.Builder, f field, interval bool) {
+func (k *Key) writeField(s *strings.Builder, f Field, interval bool) {
 	switch f {
-	case fieldSource, fieldDestination:
+	case FieldSource, FieldDestination:
 		s.WriteString(k.Addr.String())
 		if interval && int(k.Bits) < k.Addr.BitLen() {
 			fmt.Fprintf(s, "/%d", k.Bits)
 		}
-	case fieldClient:
-		s.WriteString(k.source().Addr().String())
-	case fieldProtocol:
+	case FieldClient:
+		s.WriteString(k.SourcePrefix().Addr().String())
+	case FieldProtocol:
 		s.WriteString(k.Protocol.String())
-	case fieldPort:
+	case FieldPort:
 		fmt.Fprintf(s, "%d", k.Port)
-	case fieldPick:
+	case FieldPick:
 		fmt.Fprintf(s, "%d", k.Pick)
 	}
 }
@@ -161,7 +161,7 @@ func (r *Ruleset) Render(w io.Writer) error {
 	slices.SortFunc(chains, compareChains)
 	for _, f := range model.Families {
 		fmt.Fprintf(out, "add table %[1]s\ndelete table %[1]s\ntable %[1]s {", table(f))
-		fmt.Fprintf(out, "\n\tcounter %s {\n\t\tpackets 0 bytes 0\n\t}\n", counterName)
+		fmt.Fprintf(out, "\n\tcounter %s {\n\t\tpackets 0 bytes 0\n\t}\n", CounterName)
 		for _, id := range sets {
 			if id.Family == f {
 				renderSet(out, id, r.sizes[id], all[id])

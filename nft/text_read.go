@@ -44,7 +44,7 @@ func (t *Table) render(out *bufio.Writer, f model.Family, c *Config) {
 		renderSet(out, id, set.Shape.Size, set.Elements)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Chains)) {
-		id := chainNamed(f, name)
+		id := ChainNamed(f, name)
 		t.Chains[name].render(out, name, id, c.rules(id, t.has))
 	}
 	out.WriteString("}\n")
@@ -61,7 +61,7 @@ func (s ChainState) render(out *bufio.Writer, name string, id ChainID, rules []R
 	fmt.Fprintf(out, "\n\tchain %s {\n", name)
 	switch h := chainSchema[id.Kind].hook; {
 	case s.Hook == HookState{}:
-	case h != nil && s.Hook == id.hookState():
+	case h != nil && s.Hook == id.Hook():
 		fmt.Fprintf(out, "\t\t%s\n", h)
 	default:
 		fmt.Fprintf(out, "\t\t# type %s, hook %d, priority %d\n", s.Hook.Type, s.Hook.Number, s.Hook.Priority)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/nftables/expr"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/nfttest"
 )
 
 // references are the names of the chains and sets that the rules of a chain
@@ -19,10 +20,10 @@ func references(rules []Rule) (chains, sets map[string]bool) {
 	chains, sets = map[string]bool{}, map[string]bool{}
 	for _, r := range rules {
 		for _, s := range r {
-			for _, c := range s.choices {
+			for _, c := range s.Choices {
 				chains[c.Name()] = true
 			}
-			for _, x := range s.expressions {
+			for _, x := range s.Expressions {
 				switch x := x.(type) {
 				case *expr.Verdict:
 					chains[x.Chain] = true
@@ -76,9 +77,9 @@ func TestRulesReferToWhatTheirChainNeeds(t *testing.T) {
 		for _, id := range realChains(f) {
 			chains, sets := references(sampleConfig.rules(id, everySet))
 			for name := range chains {
-				to := chainNamed(f, name)
+				to := ChainNamed(f, name)
 				counted := slices.Contains(id.needs(), reference{chain: to})
-				if to.Kind == chainUnknown || counted == (to.Kind < baseChains) {
+				if to.Kind == ChainUnknown || counted == (to.Kind < baseChains) {
 					t.Fatalf("%s leads to %s, which it needs: %t", id.Name(), name, counted)
 				}
 			}
@@ -189,8 +190,8 @@ func TestUsesFollowEveryChange(t *testing.T) {
 			}
 			for _, f := range model.Families {
 				// The same Service again as another one is, so that all it has changes.
-				shape := sampleService(f, (i+step*7)%60)
-				c.merge(rules, moved(shape, samplePool(f, i).Key), samplePool(f, i).Key, (i+step)%3 == 0)
+				shape := nfttest.Service(f, (i+step*7)%60)
+				c.merge(rules, moved(shape, nfttest.Service(f, i)[0].Pool.Key), nfttest.Service(f, i)[0].Pool.Key, (i+step)%3 == 0)
 			}
 		}
 		rules.Commit(rules.Plan(c))
@@ -254,7 +255,7 @@ func TestEndpointsThatNobodyLeadsToHaveTheirSets(t *testing.T) {
 	for _, f := range model.Families {
 		for _, affinity := range []time.Duration{0, time.Hour} {
 			t.Run(fmt.Sprint(families[f].name, " ", affinity), func(t *testing.T) {
-				service := sampleService(f, 13)[:1]
+				service := nfttest.Service(f, 13)[:1]
 				service[0].Pool.Affinity = affinity
 				service[0].Policy, service[0].Pool.Local = model.PolicyLocal, service[0].Pool.Cluster[:1]
 				rules, _ := Adopt(sampleConfig, Tables{}, Change{Set: service})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 )
 
 // LevelBatch is the level of the log line for each applied batch, of which a busy
@@ -41,7 +42,7 @@ func (l *Loop) applyParts(change nft.Change) (Result, error) {
 		l.notifyFollowers(change, false)
 		return r, nil
 	}
-	if !nft.IsOutOfMemory(err) || l.rules == nil { // the kernel may have some of it
+	if !wire.IsOutOfMemory(err) || l.rules == nil { // the kernel may have some of it
 		return r, err
 	}
 	first, second, divided := halves(change, l.rules.ServiceAt)

@@ -18,7 +18,7 @@ type Kernel interface {
 	// Read returns our tables as the kernel holds them.
 	Read() (nft.Tables, error)
 	// Apply applies the batch whole or not at all. Of a large batch, which goes in steps,
-	// some may be applied; the result says how many. An error of type *nft.Error is the
+	// some may be applied; the result says how many. An error of type *wire.Error is the
 	// kernel's refusal. After any other error it is unknown what the kernel holds.
 	Apply(nft.Batch) (nft.Applied, error)
 	// ForeignChanges returns a number that changes whenever another process changes

@@ -15,6 +15,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/nft/wire"
 	"kube-vmap/sync"
 )
 
@@ -107,7 +108,7 @@ func (k *interrupted) Apply(b nft.Batch) (nft.Applied, error) {
 	if steps := b.Steps(nft.StepElements); len(steps) > 1 {
 		if k.large++; k.large == 2 {
 			a, err := k.Kernel.Apply(steps[0])
-			return a, errors.Join(err, &nft.Error{Errno: unix.ENOMEM})
+			return a, errors.Join(err, &wire.Error{Errno: unix.ENOMEM})
 		}
 	}
 	return k.Kernel.Apply(b)

@@ -11,6 +11,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 )
 
 // A quarantine keeps what the kernel rejects from blocking everything else:
@@ -57,7 +58,7 @@ func (q *quarantine) len() int { return len(q.ports) + len(q.services) }
 // holdPort puts the Service port that an error names into quarantine. It reports
 // whether this is news: the first time, or for another reason than before. News make
 // the next retry soon.
-func (q *quarantine) holdPort(offender *nft.Error) (isNew bool) {
+func (q *quarantine) holdPort(offender *wire.Error) (isNew bool) {
 	known := q.ports[offender.Service]
 	q.ports[offender.Service] = &refusedPort{errno: offender.Errno, text: offender.Error()}
 	isNew = known == nil || known.errno != offender.Errno

@@ -11,6 +11,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 )
 
 // testPort returns the port of a Service in namespace default.
@@ -32,8 +33,8 @@ func testServices(names ...string) *model.ServiceMap {
 	return m
 }
 
-func refusal(name string, errno syscall.Errno) *nft.Error {
-	return &nft.Error{Service: testPort(name), Errno: errno}
+func refusal(name string, errno syscall.Errno) *wire.Error {
+	return &wire.Error{Service: testPort(name), Errno: errno}
 }
 
 // describe returns the Services of a change that are set, and the matches that are

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kube-vmap/model"
-	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 )
 
 // errOwned is the error for tables that belong to another process.
@@ -24,14 +24,14 @@ const ownershipPollInterval = time.Second
 // An error is proof against the Service port that it names only if no other process can
 // have changed our tables since they were known.
 func (l *Loop) tryRecover(err error) bool {
-	var refusal *nft.Error
+	var refusal *wire.Error
 	if !errors.As(err, &refusal) {
 		return false
 	}
 	switch {
 	case l.rebuildFullSet(refusal):
 		return true
-	case refusal.Cause() == nft.CauseState:
+	case refusal.Cause() == wire.CauseState:
 		return false
 	case l.holdOffenders(refusal, l.quarantine.isRetrying):
 		return true
@@ -41,9 +41,9 @@ func (l *Loop) tryRecover(err error) bool {
 
 // rebuildFullSet has a set rebuilt that was refused for being full. It does so once for
 // each set until a sync succeeds: what did not help is not repeated.
-func (l *Loop) rebuildFullSet(refusal *nft.Error) bool {
+func (l *Loop) rebuildFullSet(refusal *wire.Error) bool {
 	set, adds := refusal.Fills()
-	if refusal.Cause() != nft.CauseFull || !adds || slices.Contains(l.fullSets, set) {
+	if refusal.Cause() != wire.CauseFull || !adds || slices.Contains(l.fullSets, set) {
 		return false
 	}
 	l.fullSets = append(l.fullSets, set)
@@ -56,22 +56,22 @@ func (l *Loop) rebuildFullSet(refusal *nft.Error) bool {
 // handleFailure prepares the next sync, which reads the kernel: immediately if the
 // error says what to do differently, else after a backoff.
 func (l *Loop) handleFailure(err error) {
-	var refusal *nft.Error
+	var refusal *wire.Error
 	rulesKnown := l.rules != nil
 	l.forgetRules()
 	switch refused := errors.As(err, &refusal); {
 	case errors.Is(err, errOwned):
 		l.report.tablesOwned(err)
 		l.retryAfter(ownershipPollInterval)
-	case refused && rulesKnown && refusal.Cause() != nft.CauseMemory && refusal.Cause() != nft.CausePermission:
+	case refused && rulesKnown && refusal.Cause() != wire.CauseMemory && refusal.Cause() != wire.CausePermission:
 		l.log.Warn("change refused, reading the kernel again", "err", err)
 		// An object that is missing, or exists already, is not as we left it.
-		l.drift.suspected = refusal.Cause() == nft.CauseState
+		l.drift.suspected = refusal.Cause() == wire.CauseState
 		l.retryAfter(0)
 	case refused && l.rebuildFullSet(refusal):
 		l.retryAfter(0)
 	// That an object is missing, or exists already, may be due to changes since the read.
-	case refused && !(refusal.Cause() == nft.CauseState && l.drift.disturbed()) && l.holdOffenders(refusal, l.quarantine.isNotHeld),
+	case refused && !(refusal.Cause() == wire.CauseState && l.drift.disturbed()) && l.holdOffenders(refusal, l.quarantine.isNotHeld),
 		refused && l.holdExhausting(refusal):
 		l.retryAfter(0)
 	default:
@@ -82,8 +82,8 @@ func (l *Loop) handleFailure(err error) {
 
 // holdExhausting puts the Service port into quarantine for which there was no memory
 // twice in a row when everything was compared.
-func (l *Loop) holdExhausting(refusal *nft.Error) bool {
-	if refusal.Cause() != nft.CauseMemory || !refusal.NamesService() || !l.quarantine.exhausts(refusal.Service) {
+func (l *Loop) holdExhausting(refusal *wire.Error) bool {
+	if refusal.Cause() != wire.CauseMemory || !refusal.NamesService() || !l.quarantine.exhausts(refusal.Service) {
 		return false
 	}
 	l.holdPort(refusal)
@@ -92,7 +92,7 @@ func (l *Loop) holdExhausting(refusal *nft.Error) bool {
 
 // holdOffenders puts the Service ports into quarantine that the kernel refused and that
 // eligible allows. It reports whether there were any.
-func (l *Loop) holdOffenders(err *nft.Error, eligible func(model.ServicePortName) bool) bool {
+func (l *Loop) holdOffenders(err *wire.Error, eligible func(model.ServicePortName) bool) bool {
 	held := false
 	for _, offender := range err.Offenders() {
 		if eligible(offender.Service) {
@@ -104,7 +104,7 @@ func (l *Loop) holdOffenders(err *nft.Error, eligible func(model.ServicePortName
 }
 
 // holdPort puts the Service port that an error names into quarantine.
-func (l *Loop) holdPort(offender *nft.Error) {
+func (l *Loop) holdPort(offender *wire.Error) {
 	l.drift.suspected = false // the Service port is to blame, not another process
 	level := slog.LevelDebug
 	if l.quarantine.holdPort(offender) {

@@ -8,6 +8,7 @@ import (
 
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
+	"kube-vmap/nft/wire"
 )
 
 // prepareCommented encodes the batch of a first load with a comment on each element of
@@ -23,7 +24,7 @@ func prepareCommented(batch nft.Batch) ([][]byte, error) {
 		}
 		rest = append(rest, op)
 	}
-	e, err := rest.Encode()
+	e, err := wire.Encode(rest)
 	if err != nil {
 		return nil, err
 	}

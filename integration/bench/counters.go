@@ -149,7 +149,7 @@ func (b *bench) measureCounters(s *report.Section, f model.Family, n int) error 
 			asked = asked.Next()
 		}
 		list[i] = nft.ConnectionCount{
-			Asked:       model.Match{Family: f, Addr: asked, Protocol: model.TCP, Port: servicePort},
+			Destination: model.Match{Family: f, Addr: asked, Protocol: model.TCP, Port: servicePort},
 			Endpoint:    netip.AddrPortFrom(endpoint, podPort),
 			Connections: uint64(i),
 		}

@@ -5,6 +5,7 @@ import (
 
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
+	"kube-vmap/nft/wire"
 	"kube-vmap/sync"
 )
 
@@ -62,7 +63,7 @@ func (p *proxy) rehearse(change []sync.Event) ([]byte, error) {
 	p.apply(change)
 	plan := p.rules.Plan(p.changes())
 	p.rules.Commit(plan)
-	e, err := plan.Batch.Encode()
+	e, err := wire.Encode(plan.Batch)
 	if err != nil {
 		return nil, err
 	}

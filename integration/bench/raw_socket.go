@@ -12,6 +12,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
+	"kube-vmap/nft/wire"
 )
 
 // rawSocket is a netlink socket for the floor: it sends bytes that were prepared
@@ -36,7 +37,7 @@ func (b *rawSocket) close() error { return unix.Close(b.fd) }
 func prepare(batch nft.Batch) ([][]byte, error) {
 	var parts [][]byte
 	for _, step := range batch.Steps(nft.StepElements) {
-		e, err := step.Encode()
+		e, err := wire.Encode(step)
 		if err != nil {
 			return nil, err
 		}

@@ -97,7 +97,7 @@ func counted(t testing.TB, k *kernel.Kernel) map[line]uint64 {
 			t.Fatal(err)
 		}
 		for _, c := range list {
-			out[line{c.Asked, c.Endpoint}] = c.Connections
+			out[line{c.Destination, c.Endpoint}] = c.Connections
 		}
 	}
 	return out

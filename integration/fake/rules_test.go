@@ -15,6 +15,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/nft/wire"
 )
 
 // The tables of every case: a Service with two endpoints and the addresses
@@ -237,12 +238,12 @@ func try(t *testing.T, name string, read func() (nft.Tables, error), apply func(
 		t.Fatalf("%s: %v", name, err)
 	}
 	_, err = apply(b)
-	var refusal *nft.Error
+	var refusal *wire.Error
 	if err != nil && !errors.As(err, &refusal) {
 		t.Fatalf("%s: %v", name, err)
 	}
 	if refusal == nil {
-		refusal = &nft.Error{}
+		refusal = &wire.Error{}
 	}
 	if refusal.Errno != want {
 		t.Errorf("%s: the answer is %v, want %v", name, refusal.Errno, want)

@@ -14,6 +14,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
 	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/nft/wire"
 	"kube-vmap/sync/looptest"
 )
 
@@ -131,7 +132,7 @@ func (k *tee) apply(b nft.Batch) (nft.Applied, error) {
 // explain is an error with all that the loop may look at. Which part of an
 // interval is at fault is another matter.
 func explain(err error) string {
-	var refusal *nft.Error
+	var refusal *wire.Error
 	if !errors.As(err, &refusal) {
 		return fmt.Sprint(err)
 	}
@@ -155,7 +156,7 @@ func ofIntervals(op nft.Op) bool {
 
 // outcome is an error in short.
 func outcome(err error) string {
-	var refusal *nft.Error
+	var refusal *wire.Error
 	if errors.As(err, &refusal) {
 		return fmt.Sprintf("%T %v", refusal.Op, refusal.Errno)
 	}

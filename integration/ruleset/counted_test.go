@@ -20,7 +20,7 @@ func counting(t *testing.T) (*proxy, [2][]nft.ConnectionCount) {
 	for _, f := range model.Families {
 		for i := range 5000 {
 			c := nft.ConnectionCount{
-				Asked:       model.Match{Family: f, Addr: address(sourceRanges[f], i%40), Protocol: model.Protocols[i%3], Port: 80},
+				Destination: model.Match{Family: f, Addr: address(sourceRanges[f], i%40), Protocol: model.Protocols[i%3], Port: 80},
 				Endpoint:    netip.AddrPortFrom(address(sourceRanges[f], i), 8080),
 				Connections: uint64(i)<<40 + 1,
 			}
@@ -56,8 +56,8 @@ func TestTheKernelKeepsCountsThatAreWritten(t *testing.T) {
 		for i := range gone {
 			sum += gone[i].Connections
 		}
-		former := nft.ConnectionCount{Asked: gone[0].Asked, Connections: sum}
-		if gone[0].Endpoint.IsValid() || gone[1].Asked != gone[0].Asked || gone[2].Asked != gone[0].Asked {
+		former := nft.ConnectionCount{Destination: gone[0].Destination, Connections: sum}
+		if gone[0].Endpoint.IsValid() || gone[1].Destination != gone[0].Destination || gone[2].Destination != gone[0].Destination {
 			t.Fatalf("%v are not of one address", gone)
 		}
 		p.machine.apply(nft.Batch{nft.DeleteConnections{Family: f, List: gone}, nft.AddConnections{Family: f, List: []nft.ConnectionCount{former}}})

@@ -9,6 +9,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 )
 
 // mustNameElements skips a test that needs a kernel which says where in a message
@@ -34,7 +35,7 @@ func mustNameElements(t *testing.T) {
 // explains sends a batch that the kernel refuses, and reports whether it says more
 // of it than the number of the error (NLM_F_ACK_TLVS of struct nlmsgerr).
 func (m *machine) explains(b nft.Batch) (says bool, err error) {
-	encoded, err := b.Encode()
+	encoded, err := wire.Encode(b)
 	if err != nil {
 		return false, err
 	}

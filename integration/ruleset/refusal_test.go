@@ -10,6 +10,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 )
 
 // services makes a world of n Services, each of a frontend of every family with
@@ -58,11 +59,11 @@ func endpoint(f model.Family, n int) netip.AddrPort {
 
 // refused asserts that the kernel refuses the batch and that nothing of it is
 // applied, and returns the refusal.
-func (m *machine) refused(b nft.Batch) *nft.Error {
+func (m *machine) refused(b nft.Batch) *wire.Error {
 	m.t.Helper()
 	before := m.read()
 	_, err := m.kernel.Apply(b)
-	var refusal *nft.Error
+	var refusal *wire.Error
 	if !errors.As(err, &refusal) {
 		m.t.Fatalf("apply: %v, want a refusal", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 )
 
 // Connections returns the counted connections of a family, sorted. There are none if
@@ -16,7 +17,7 @@ import (
 // pairs may be missing.
 func (k *Kernel) Connections(f model.Family) (list []nft.ConnectionCount, err error) {
 	err = k.dumpSet(nft.SetID{Family: f, Kind: nft.SetConnections}, func(m netlink.Message) (err error) {
-		list, err = nft.DecodeConnections(f, list, m.Data)
+		list, err = wire.DecodeConnections(f, list, m.Data)
 		return err
 	})
 	switch {

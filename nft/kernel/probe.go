@@ -9,6 +9,7 @@ import (
 
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/socket"
+	"kube-vmap/nft/wire"
 )
 
 // probeTable is the name of the table in which the kernel validates a sample. The
@@ -33,7 +34,7 @@ func (k *Kernel) SupportsOwner() (bool, error) {
 
 // explainProbe returns what the answer to a probe means.
 func explainProbe(err error) error {
-	var refusal *nft.Error
+	var refusal *wire.Error
 	switch {
 	case err == nil:
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 )
 
 func TestProbeErrorNamesTheMissingPart(t *testing.T) {
@@ -16,11 +17,11 @@ func TestProbeErrorNamesTheMissingPart(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&nft.Error{Op: nft.AddRule{}, Expression: "numgen", Errno: unix.ENOENT}, "expression numgen (CONFIG_NFT_NUMGEN)"},
-		{&nft.Error{Op: nft.AddTable{Family: model.IPv6}, Errno: unix.EAFNOSUPPORT}, "family ip6 (CONFIG_NF_TABLES_IPV6)"},
-		{&nft.Error{Op: nft.DeleteChain{Name: "ep-1"}, Errno: unix.EBUSY}, "628bd3e49cba"},
-		{&nft.Error{Errno: unix.EOPNOTSUPP}, "nf_tables (CONFIG_NF_TABLES)"},
-		{&nft.Error{Errno: unix.EPERM}, "run as root or with CAP_NET_ADMIN"},
+		{&wire.Error{Op: nft.AddRule{}, Expression: "numgen", Errno: unix.ENOENT}, "expression numgen (CONFIG_NFT_NUMGEN)"},
+		{&wire.Error{Op: nft.AddTable{Family: model.IPv6}, Errno: unix.EAFNOSUPPORT}, "family ip6 (CONFIG_NF_TABLES_IPV6)"},
+		{&wire.Error{Op: nft.DeleteChain{Name: "ep-1"}, Errno: unix.EBUSY}, "628bd3e49cba"},
+		{&wire.Error{Errno: unix.EOPNOTSUPP}, "nf_tables (CONFIG_NF_TABLES)"},
+		{&wire.Error{Errno: unix.EPERM}, "run as root or with CAP_NET_ADMIN"},
 		{errors.New("no socket"), "no socket"},
 	} {
 		got := explainProbe(tc.err).Error()

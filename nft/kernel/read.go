@@ -13,6 +13,7 @@ import (
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
 	"kube-vmap/nft/kernel/socket"
+	"kube-vmap/nft/wire"
 )
 
 // maxReads is how often a read is repeated because nf_tables changed under it.
@@ -123,7 +124,7 @@ func (k *Kernel) readTable(t *nft.Tables, f model.Family) (err error) {
 // may be missing.
 func (k *Kernel) Elements(id nft.SetID) (list []nft.Element, err error) {
 	err = k.EachPart(id, func(part []nft.Element) { list = append(list, part...) })
-	return nft.SortElements(id, list), err
+	return wire.SortElements(id, list), err
 }
 
 // EachPart calls fn with the elements of a set, some at a time, in no order and some maybe
@@ -133,7 +134,7 @@ func (k *Kernel) EachPart(id nft.SetID, fn func([]nft.Element)) error {
 	var part []nft.Element
 	return k.dumpSet(id, func(m netlink.Message) (err error) {
 		k.hashAnswer(m)
-		part, err = nft.DecodeElements(id, part[:0], m.Data)
+		part, err = wire.DecodeElements(id, part[:0], m.Data)
 		fn(part)
 		return err
 	})
@@ -150,7 +151,7 @@ func (k *Kernel) AffinityFull(f model.Family) (total uint64, err error) {
 	err = k.get(unix.NFT_MSG_GETOBJ, netlink.Dump, f, func(e *attr.Encoder) {
 		e.String(unix.NFTA_OBJ_TABLE, nft.TableName)
 	}, func(m netlink.Message) error {
-		packets, ours, err := nft.DecodeCounter(m.Data)
+		packets, ours, err := wire.DecodeCounter(m.Data)
 		if ours {
 			total = packets
 		}
@@ -167,7 +168,7 @@ func (k *Kernel) decode(t *nft.Tables, f model.Family, kind uint16, flags netlin
 		if kind != unix.NFT_MSG_GETOBJ { // a counter differs each time
 			k.hashAnswer(m)
 		}
-		return t.Decode(f, uint16(m.Header.Type)&0xff, m.Data)
+		return wire.Decode(t, f, uint16(m.Header.Type)&0xff, m.Data)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
+	"kube-vmap/nft/wire"
 )
 
 // refusalOf returns the kernel's refusal of a message, with the attributes of an extended
@@ -33,7 +34,7 @@ func refusalOf(sequence uint32, errno unix.Errno, flags uint16, attributes ...ne
 // FuzzRefusals decodes any bytes as answers to a batch. Nothing panics, there are no more
 // refusals than the bytes have room for, and each has a text.
 func FuzzRefusals(f *testing.F) {
-	e, err := nft.Sample(nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}).Encode()
+	e, err := wire.Encode(nft.Sample(nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}))
 	if err != nil {
 		f.Fatal(err)
 	}

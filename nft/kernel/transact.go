@@ -8,12 +8,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
+	"kube-vmap/nft/wire"
 )
 
 // transact sends a transaction and reads the errors of the kernel.
-func (w *writer) transact(e *nft.Encoded) error {
+func (w *writer) transact(e *wire.Encoded) error {
 	if err := w.growWriteBuffer(2 * len(e.Bytes)); err != nil {
 		return fmt.Errorf("grow the send buffer for a batch of %d bytes: %w", len(e.Bytes), err)
 	}
@@ -31,7 +31,7 @@ func (w *writer) transact(e *nft.Encoded) error {
 	case err != nil:
 		return fmt.Errorf("access the netfilter socket: %w", err)
 	case errors.Is(sent, unix.ENOMEM) || errors.Is(sent, unix.ENOBUFS):
-		return &nft.Error{Errno: unix.ENOMEM, Message: fmt.Sprintf("to send %d bytes", len(e.Bytes))}
+		return &wire.Error{Errno: unix.ENOMEM, Message: fmt.Sprintf("to send %d bytes", len(e.Bytes))}
 	case sent != nil:
 		return fmt.Errorf("send a batch of %d bytes: %w", len(e.Bytes), sent)
 	}
@@ -68,8 +68,8 @@ const maxErrors = 100
 // lists the others: the kernel continues after an error to find more. All of it must be
 // read, or it would be taken for the answer to the next transaction. If there were more
 // errors than the buffer holds, ENOBUFS is reported before the first of those it does hold.
-func readErrors(fd int, buf []byte, e *nft.Encoded) error {
-	var first *nft.Error
+func readErrors(fd int, buf []byte, e *wire.Encoded) error {
+	var first *wire.Error
 	var broken error
 	for {
 		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
@@ -100,7 +100,7 @@ func readErrors(fd int, buf []byte, e *nft.Encoded) error {
 
 // decodeErrors decodes error messages (struct nlmsgerr, then the attributes of an extended
 // acknowledgement; include/uapi/linux/netlink.h).
-func decodeErrors(b []byte, e *nft.Encoded) (list []*nft.Error, err error) {
+func decodeErrors(b []byte, e *wire.Encoded) (list []*wire.Error, err error) {
 	var d attr.Decoder
 	for h, body := range d.Messages(b) {
 		if h.Type != unix.NLMSG_ERROR || len(body) < errnoLen {

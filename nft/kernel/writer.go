@@ -11,6 +11,7 @@ import (
 
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/socket"
+	"kube-vmap/nft/wire"
 )
 
 // answerSize is the size of the buffer for one answer to a batch.
@@ -54,7 +55,7 @@ func (w *writer) close() error {
 
 // Apply commits the batch, all of it or nothing. A large one is committed in steps; with
 // an error, Steps of the result is the number of steps that were committed before it. An
-// error of type *nft.Error says what was refused. After any other error the state of the
+// error of type *wire.Error says what was refused. After any other error the state of the
 // kernel is unknown and must be read back.
 //
 // If the kernel has no memory for a batch in steps, Apply retries with smaller steps.
@@ -67,7 +68,7 @@ func (w *writer) Apply(b nft.Batch) (nft.Applied, error) {
 		a.Took = time.Since(start)
 		a.Steps += taken
 		taken = a.Steps
-		if err == nil || limit < minStepElements || !nft.IsOutOfMemory(err) || len(b.Steps(limit/4)) == 1 {
+		if err == nil || limit < minStepElements || !wire.IsOutOfMemory(err) || len(b.Steps(limit/4)) == 1 {
 			return a, permission(err)
 		}
 	}
@@ -79,7 +80,7 @@ const minStepElements = 4_000
 func (w *writer) applySteps(steps []nft.Batch) (a nft.Applied, err error) {
 	var sentBefore []byte
 	for _, step := range steps {
-		e, err := step.EncodeOver(sentBefore)
+		e, err := wire.EncodeInto(sentBefore, step)
 		if err != nil {
 			return a, err
 		}
@@ -100,7 +101,7 @@ func (w *writer) applySteps(steps []nft.Batch) (a nft.Applied, err error) {
 // check has the kernel validate the batch in a table of another name, without committing
 // it.
 func (w *writer) check(b nft.Batch, table string) error {
-	e, err := b.EncodeCheck(table)
+	e, err := wire.EncodeCheck(b, table)
 	if err != nil {
 		return err
 	}

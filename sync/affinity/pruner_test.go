@@ -15,6 +15,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 	"kube-vmap/sync"
 )
 
@@ -46,7 +47,7 @@ func (k *kernel) Apply(b nft.Batch) (nft.Applied, error) {
 	if k.gone > 0 {
 		k.gone--
 		k.maps[op.Set] = slices.DeleteFunc(k.maps[op.Set], func(e nft.Element) bool { return e == op.Elements[0] })
-		return nft.Applied{}, &nft.Error{Op: op, Errno: unix.ENOENT}
+		return nft.Applied{}, &wire.Error{Op: op, Errno: unix.ENOENT}
 	}
 	k.maps[op.Set] = slices.DeleteFunc(k.maps[op.Set], func(e nft.Element) bool { return slices.Contains(op.Elements, e) })
 	return nft.Applied{}, nil

@@ -18,6 +18,7 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/nft/wire"
 	"kube-vmap/sync"
 )
 
@@ -50,7 +51,7 @@ func (k *kernel) Apply(b nft.Batch) (nft.Applied, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.refusing.Load() {
-		return nft.Applied{}, &nft.Error{Op: b[0], Errno: unix.EPERM}
+		return nft.Applied{}, &wire.Error{Op: b[0], Errno: unix.EPERM}
 	}
 	k.applied = append(k.applied, b)
 	return k.Kernel.Apply(b)
@@ -227,7 +228,7 @@ func (r *rig) has(when string, w way, want ...nft.ConnectionCount) {
 }
 
 func (w way) counted(m model.Match, endpoint int, n uint64) nft.ConnectionCount {
-	return nft.ConnectionCount{Asked: m, Endpoint: w.endpoint(endpoint), Connections: n}
+	return nft.ConnectionCount{Destination: m, Endpoint: w.endpoint(endpoint), Connections: n}
 }
 
 func TestTotalsCoverAllFrontendsOfAServicePort(t *testing.T) {
@@ -257,14 +258,14 @@ func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
 			w.counted(w.external(), 1, 1), w.counted(w.external(), 2, 1))
 		r.connect(w.clusterIP(), w, 1) // late
 		r.pass(1)
-		former := nft.ConnectionCount{Asked: w.clusterIP(), Connections: 3}
+		former := nft.ConnectionCount{Destination: w.clusterIP(), Connections: 3}
 		r.has("after two", w, former, w.counted(w.clusterIP(), 2, 1), w.counted(w.clusterIP(), 3, 1),
-			nft.ConnectionCount{Asked: w.external(), Connections: 1}, w.counted(w.external(), 2, 1))
+			nft.ConnectionCount{Destination: w.external(), Connections: 1}, w.counted(w.external(), 2, 1))
 		r.expect("then", w, 7, map[int]uint64{2: 2, 3: 1})
 		r.c.Follow(w.change(3))
 		r.pass(2)
 		former.Connections = 4
-		r.has("when another is gone", w, former, w.counted(w.clusterIP(), 3, 1), nft.ConnectionCount{Asked: w.external(), Connections: 2})
+		r.has("when another is gone", w, former, w.counted(w.clusterIP(), 3, 1), nft.ConnectionCount{Destination: w.external(), Connections: 2})
 		r.expect("then", w, 7, map[int]uint64{3: 1})
 		r.c.Follow(w.change(1, 3))
 		r.connect(w.clusterIP(), w, 1)
@@ -287,7 +288,7 @@ func TestReturningEndpointKeepsItsCount(t *testing.T) {
 		r.pass(1)
 		r.has("when it was back in between", w, w.counted(w.clusterIP(), 1, 1), w.counted(w.clusterIP(), 2, 1))
 		r.pass(1)
-		r.has("when it was not", w, nft.ConnectionCount{Asked: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
+		r.has("when it was not", w, nft.ConnectionCount{Destination: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
 	})
 }
 

@@ -22,7 +22,7 @@ func TestFailedRemovalIsRetried(t *testing.T) {
 		r.has("while it is refused", w, w.counted(w.clusterIP(), 1, 1), w.counted(w.clusterIP(), 2, 1))
 		r.kernel.refusing.Store(false)
 		r.pass(2)
-		r.has("then", w, nft.ConnectionCount{Asked: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
+		r.has("then", w, nft.ConnectionCount{Destination: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
 		r.expect("then", w, 2, map[int]uint64{2: 1})
 	})
 }
@@ -38,7 +38,7 @@ func TestRefusedRemovalStaysStale(t *testing.T) {
 		r.pass(2)
 		r.kernel.refusing.Store(false)
 		r.pass(1)
-		r.has("a clean-up later", w, nft.ConnectionCount{Asked: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
+		r.has("a clean-up later", w, nft.ConnectionCount{Destination: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
 	})
 }
 
@@ -50,7 +50,7 @@ func TestFullSetIsLoggedOnce(t *testing.T) {
 		r.kernel.listed = func([]nft.ConnectionCount) []nft.ConnectionCount {
 			list := make([]nft.ConnectionCount, counters)
 			for i := range list {
-				list[i] = nft.ConnectionCount{Asked: w.match(externals[w.f], uint16(i)), Connections: 1}
+				list[i] = nft.ConnectionCount{Destination: w.match(externals[w.f], uint16(i)), Connections: 1}
 			}
 			return list
 		}
@@ -86,7 +86,7 @@ func TestRemovalsAreBatched(t *testing.T) {
 			for e := range endpoints {
 				r.connect(w.match(externals[w.f], uint16(1000+n)), w, e)
 			}
-			want = append(want, nft.ConnectionCount{Asked: w.match(externals[w.f], uint16(1000+n)), Connections: endpoints})
+			want = append(want, nft.ConnectionCount{Destination: w.match(externals[w.f], uint16(1000+n)), Connections: endpoints})
 		}
 		r.pass(2)
 		r.has("then", w, want...)

@@ -78,12 +78,12 @@ func (c *Connections) removeMoved(f model.Family, list []nft.ConnectionCount) (r
 	}
 	var remove []nft.ConnectionCount
 	for _, counted := range list {
-		if !moved.Has(c.tracker.matchOf(counted.Asked)) {
+		if !moved.Has(c.tracker.matchOf(counted.Destination)) {
 			rest = append(rest, counted)
 			continue
 		}
 		remove = append(remove, counted)
-		c.tracker.last[f][pair{counted.Asked, counted.Endpoint}] = counted.Connections
+		c.tracker.last[f][pair{counted.Destination, counted.Endpoint}] = counted.Connections
 	}
 	clear(moved)
 	for chunk := range slices.Chunk(remove, batchSize) {

@@ -15,7 +15,7 @@ func TestFoldWaitsForUnlistedFormerEndpoints(t *testing.T) {
 		r.connect(w.clusterIP(), w, 1, 1, 1, 1, 1, 2, 2, 3)
 		r.c.Follow(w.change(2, 3))
 		r.pass(2)
-		former := nft.ConnectionCount{Asked: w.clusterIP(), Connections: 5}
+		former := nft.ConnectionCount{Destination: w.clusterIP(), Connections: 5}
 		r.has("with one that is gone", w, former, w.counted(w.clusterIP(), 2, 2), w.counted(w.clusterIP(), 3, 1))
 		r.c.Follow(w.change(3))
 		r.pass(1)

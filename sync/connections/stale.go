@@ -79,7 +79,7 @@ func (c *Connections) cleanUpFamily(f model.Family) error {
 	var batch change
 	for len(list) > 0 {
 		n := 1
-		for n < len(list) && list[n].Asked == list[0].Asked {
+		for n < len(list) && list[n].Destination == list[0].Destination {
 			n++
 		}
 		c.classify(f, list[:n], &next, &batch)
@@ -99,7 +99,7 @@ type change struct{ remove, add []nft.ConnectionCount }
 // classify finds the stale elements of one destination. It adds those that were stale
 // before to the batch, and all of them, since removing may fail, to the next staleSet.
 func (c *Connections) classify(f model.Family, list []nft.ConnectionCount, next *staleSet, batch *change) {
-	destination := list[0].Asked
+	destination := list[0].Destination
 	counts := c.tracker.portOf(destination)
 	if counts == nil {
 		next.destinations.Insert(destination)
@@ -127,10 +127,10 @@ func (c *Connections) classify(f model.Family, list []nft.ConnectionCount, next 
 // sorts first in the listing. If the listing has missed that, nothing is done this time:
 // the kernel ignores the addition of an element that exists.
 func (c *Connections) fold(f model.Family, first nft.ConnectionCount, stale []nft.ConnectionCount, batch *change) {
-	former := nft.ConnectionCount{Asked: first.Asked}
+	former := nft.ConnectionCount{Destination: first.Destination}
 	if !first.Endpoint.IsValid() {
 		stale = append(stale, first)
-	} else if _, missed := c.tracker.last[f][pair{destination: first.Asked}]; missed {
+	} else if _, missed := c.tracker.last[f][pair{destination: first.Destination}]; missed {
 		return
 	}
 	for _, counted := range stale {
@@ -160,10 +160,10 @@ func (c *Connections) apply(f model.Family, todo *change) error {
 		return err
 	}
 	for _, counted := range todo.remove {
-		c.tracker.drop(f, pair{counted.Asked, counted.Endpoint})
+		c.tracker.drop(f, pair{counted.Destination, counted.Endpoint})
 	}
 	for _, counted := range todo.add {
-		c.tracker.last[f][pair{counted.Asked, counted.Endpoint}] = counted.Connections
+		c.tracker.last[f][pair{counted.Destination, counted.Endpoint}] = counted.Connections
 	}
 	c.log.Debug("stale connection counters folded", "family", f.String(), "removed", len(todo.remove), "added", len(todo.add))
 	return nil
@@ -177,7 +177,7 @@ func (c *Connections) dropUnlisted(f model.Family, list []nft.ConnectionCount) {
 	}
 	listed := make(sets.Set[pair], len(list))
 	for i := range list {
-		listed.Insert(pair{list[i].Asked, list[i].Endpoint})
+		listed.Insert(pair{list[i].Destination, list[i].Endpoint})
 	}
 	unlisted := sets.New[pair]()
 	for p := range c.tracker.last[f] {

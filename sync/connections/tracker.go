@@ -175,11 +175,11 @@ func (s *tracker) add(f model.Family, list []nft.ConnectionCount) {
 	s.counters[f] = len(list)
 	for i := range list {
 		c := &list[i]
-		counts := s.portOf(c.Asked)
+		counts := s.portOf(c.Destination)
 		if counts == nil {
 			continue
 		}
-		key := pair{c.Asked, c.Endpoint}
+		key := pair{c.Destination, c.Endpoint}
 		more := c.Connections
 		if before := s.last[f][key]; before <= more {
 			more -= before

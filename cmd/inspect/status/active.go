@@ -102,7 +102,7 @@ func countActive(t Tracking) ([]nft.ConnectionCount, error) {
 	out := make([]nft.ConnectionCount, 0, len(flows))
 	for f, n := range flows {
 		requested := model.Match{Family: model.FamilyOf(f.requested.Addr()), Addr: f.requested.Addr(), Protocol: f.protocol, Port: f.requested.Port()}
-		out = append(out, nft.ConnectionCount{Asked: requested, Endpoint: f.endpoint, Connections: n})
+		out = append(out, nft.ConnectionCount{Destination: requested, Endpoint: f.endpoint, Connections: n})
 	}
 	return out, nil
 }

@@ -74,9 +74,9 @@ func (p *Port) match(f *Frontend) model.Match {
 // port. A document may contain only some Services, so other addresses with that port
 // belong to other Services, or to other programs.
 func (c *connectionIndex) add(n *nft.ConnectionCount, to func(*Traffic, uint64)) {
-	at, found := c.frontends[n.Asked]
-	if _, ours := c.nodeAddrs[n.Asked.Addr]; !found && ours {
-		port := n.Asked
+	at, found := c.frontends[n.Destination]
+	if _, ours := c.nodeAddrs[n.Destination.Addr]; !found && ours {
+		port := n.Destination
 		port.Addr = netip.Addr{}
 		at, found = c.frontends[port]
 	}

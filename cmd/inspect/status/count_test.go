@@ -41,7 +41,7 @@ func web() []sync.Event {
 
 // counted is what was asked for at an address, and which endpoint got it.
 func counted(f model.Family, p model.Protocol, at netip.Addr, port uint16, endpoint int, n uint64) nft.ConnectionCount {
-	c := nft.ConnectionCount{Asked: model.Match{Family: f, Addr: at, Protocol: p, Port: port}, Connections: n}
+	c := nft.ConnectionCount{Destination: model.Match{Family: f, Addr: at, Protocol: p, Port: port}, Connections: n}
 	if endpoint >= 0 {
 		c.Endpoint = netip.AddrPortFrom(address(f, 244, endpoint), 8080)
 	}
@@ -143,7 +143,7 @@ func TestTrackedConnectionsAreReadOncePerSecond(t *testing.T) {
 		for range 3 {
 			for range 4 {
 				got, err := ask()
-				want := nft.ConnectionCount{Asked: model.Match{Addr: to.Addr(), Protocol: model.TCP, Port: 80}, Endpoint: from, Connections: 2}
+				want := nft.ConnectionCount{Destination: model.Match{Addr: to.Addr(), Protocol: model.TCP, Port: 80}, Endpoint: from, Connections: 2}
 				if err != nil || len(got.Connections) != 1 || got.Connections[0] != want {
 					t.Errorf("got %v, %v", got, err)
 				}

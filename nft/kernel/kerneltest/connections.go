@@ -7,13 +7,14 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 )
 
 // Connect counts a connection, as a packet would have it counted; nothing happens
 // where none are.
 func (k *Kernel) Connect(asked model.Match, endpoint netip.AddrPort) {
 	if s := k.connections(asked.Family); s != nil {
-		s.counted[nft.ConnectionCount{Asked: asked, Endpoint: endpoint}]++
+		s.counted[nft.ConnectionCount{Destination: asked, Endpoint: endpoint}]++
 	}
 }
 
@@ -45,7 +46,7 @@ func isConnections(m message, name string) bool {
 // counted reads what a message says of counted connections, one for each attribute of
 // its list.
 func counted(m message) []nft.ConnectionCount {
-	list, err := nft.DecodeConnections(m.family, nil, m.data())
+	list, err := wire.DecodeConnections(m.family, nil, m.data())
 	if err != nil {
 		panic("kerneltest: counted connections that cannot be read back: " + err.Error())
 	}

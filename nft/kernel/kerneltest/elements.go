@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 )
 
 // newElements adds the elements of a message to their set.
@@ -54,7 +55,7 @@ func elements(m message, set string) []nft.Element {
 	if !known {
 		panic("kerneltest: elements of a set that is not ours: " + set)
 	}
-	list, err := nft.DecodeElements(id, nil, m.data())
+	list, err := wire.DecodeElements(id, nil, m.data())
 	if err != nil {
 		panic("kerneltest: elements that cannot be read back: " + err.Error())
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 )
 
 // Fault is a way in which a call can fail.
@@ -121,7 +122,7 @@ func (f *Faulty) Apply(b nft.Batch) (nft.Applied, error) {
 		}
 		return nft.Applied{}, f.refuseAny(b, errno)
 	case FaultDenied:
-		return nft.Applied{}, &nft.Error{Errno: unix.EPERM}
+		return nft.Applied{}, &wire.Error{Errno: unix.EPERM}
 	case FaultNotSent:
 		return nft.Applied{}, fmt.Errorf("send a batch: %w", f.unknownOutcome())
 	case FaultNoAnswer:
@@ -209,16 +210,16 @@ func (f *Faulty) refuseAny(b nft.Batch, errno syscall.Errno) error {
 		e.Errno = errno
 		return e
 	}
-	return &nft.Error{Op: b[f.random.IntN(len(b))], Errno: errno}
+	return &wire.Error{Op: b[f.random.IntN(len(b))], Errno: errno}
 }
 
 // addedElements are the refusals of all elements that the batch adds.
-func addedElements(b nft.Batch) []*nft.Error {
-	var list []*nft.Error
+func addedElements(b nft.Batch) []*wire.Error {
+	var list []*wire.Error
 	for _, op := range b {
 		_, elements, _ := nft.AddedElements(op)
 		for i := range elements {
-			e := &nft.Error{Op: op, Element: &elements[i]}
+			e := &wire.Error{Op: op, Element: &elements[i]}
 			if s := elements[i].Service; s != nil {
 				e.Service = *s
 			}

@@ -8,6 +8,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 )
 
 // Kernel is a fake of the part of nf_tables that holds our tables. Like the real
@@ -98,7 +99,7 @@ func (s *set) list(id nft.SetID) []nft.Element {
 	for _, e := range s.elements {
 		out = append(out, e.Element)
 	}
-	return nft.SortElements(id, out)
+	return wire.SortElements(id, out)
 }
 
 // sorted are the elements in the order of their addresses, ends of intervals
@@ -113,7 +114,7 @@ func (s *set) sorted() []nft.Key {
 func (k *Kernel) Apply(b nft.Batch) (nft.Applied, error) {
 	var a nft.Applied
 	for _, step := range b.Steps(nft.StepElements) {
-		e, err := step.Encode()
+		e, err := wire.Encode(step)
 		if err != nil {
 			return a, err
 		}

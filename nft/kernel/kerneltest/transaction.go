@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 )
 
 // transaction is a batch at work.
@@ -105,7 +106,7 @@ func (t *transaction) newSet(table *table, m message, a attributes) *refusal {
 // decoded is what the message says, as package nft reads it.
 func decoded(m message) *nft.Table {
 	var t nft.Tables
-	if err := t.Decode(m.family, m.kind, m.data()); err != nil {
+	if err := wire.Decode(&t, m.family, m.kind, m.data()); err != nil {
 		panic("kerneltest: message that cannot be read back: " + err.Error())
 	}
 	if t[m.family] == nil {

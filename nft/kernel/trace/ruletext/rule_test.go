@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
 )
 
 // anonymous matches an anonymous map in a rule; its elements are in other messages.
@@ -31,7 +32,7 @@ func everyRule(t testing.TB) map[string][]byte {
 			if !isRule {
 				continue
 			}
-			e, err := nft.Batch{add}.Encode()
+			e, err := wire.Encode(nft.Batch{add})
 			if err != nil {
 				t.Fatal(err)
 			}

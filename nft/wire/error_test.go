@@ -1,4 +1,4 @@
-package nft
+package wire
 
 import (
 	"errors"
@@ -10,40 +10,45 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 )
 
 func TestAnErrorSaysWhatWasRefused(t *testing.T) {
-	id := SetID{Family: model.IPv6, Kind: SetEndpoints, Slot: 2}
+	id := nft.SetID{Family: model.IPv6, Kind: nft.SetEndpoints, Slot: 2}
 	dns := model.ServicePortName{
 		ServiceName: model.ServiceName{Namespace: "kube-system", Name: "kube-dns"}, Port: "dns", Protocol: model.UDP,
 	}
-	el := Element{
-		Key:     Key{Addr: netip.MustParseAddr("fd00:10:96::1"), Protocol: model.UDP, Port: 53},
-		Value:   Value{Endpoint: netip.MustParseAddrPort("[fd00:10:244::7]:5353")},
+	el := nft.Element{
+		Key:     nft.Key{Addr: netip.MustParseAddr("fd00:10:96::1"), Protocol: model.UDP, Port: 53},
+		Value:   nft.Value{Endpoint: netip.MustParseAddrPort("[fd00:10:244::7]:5353")},
 		Service: &dns,
 	}
-	all := []Element{el, el}
+	all := []nft.Element{el, el}
 	for name, tt := range map[string]struct {
 		err  Error
 		want string
 	}{
 		"an element of a Service": {
-			Error{Op: AddElements{id, all}, Service: dns, Element: &el, Errno: unix.EEXIST},
+			Error{Op: nft.AddElements{Set: id, Elements: all}, Service: dns, Element: &el, Errno: unix.EEXIST},
 			"service kube-system/kube-dns:dns: add element ip6 kube-vmap endpoints-2 " +
 				"{ fd00:10:96::1 . udp . 53 : fd00:10:244::7 . 5353 }: file exists",
 		},
 		"an element to delete": {
-			Error{Op: DeleteElements{id, all}, Service: dns, Element: &el, Errno: unix.ENOENT},
+			Error{Op: nft.DeleteElements{Set: id, Elements: all}, Service: dns, Element: &el, Errno: unix.ENOENT},
 			"service kube-system/kube-dns:dns: delete element ip6 kube-vmap endpoints-2 " +
 				"{ fd00:10:96::1 . udp . 53 }: no such file or directory",
 		},
 		"elements, not said which": {
-			Error{Op: AddElements{id, all}, Errno: unix.ENOENT},
+			Error{Op: nft.AddElements{Set: id, Elements: all}, Errno: unix.ENOENT},
 			"add elements ip6 kube-vmap endpoints-2: no such file or directory",
 		},
 		"a chain, with the kernel's own words": {
-			Error{Op: DeleteChain{model.IPv4, "lb-3"}, Errno: unix.EBUSY, Message: "in use"},
+			Error{Op: nft.DeleteChain{Family: model.IPv4, Name: "lb-3"}, Errno: unix.EBUSY, Message: "in use"},
 			"delete chain ip kube-vmap lb-3: device or resource busy (in use)",
+		},
+		"counted connections": {
+			Error{Op: nft.DeleteConnections{Family: model.IPv4}, Errno: unix.ENOENT},
+			"delete elements ip kube-vmap connections: no such file or directory",
 		},
 		"the batch": {Error{Errno: unix.EPERM}, "batch: operation not permitted"},
 	} {

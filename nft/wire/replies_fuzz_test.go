@@ -1,4 +1,4 @@
-package nft
+package wire
 
 import (
 	"bufio"
@@ -15,13 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
 )
 
 // reply is a message as the kernel answers with: of a dump of a set's elements if
 // that is its kind.
 type reply struct {
 	kind uint16
-	set  SetID
+	set  nft.SetID
 	data []byte // what follows the netlink header
 }
 
@@ -44,11 +46,11 @@ func captured(t testing.TB) []reply {
 		if _, err := fmt.Sscan(lines.Text(), &family, &r.kind, &set, &data); err != nil {
 			t.Fatal(err)
 		}
-		if family == families[model.IPv6].name {
+		if family == nft.FamilyName(model.IPv6) {
 			r.set.Family = model.IPv6
 		}
 		if set != "-" {
-			r.set, _ = SetNamed(r.set.Family, set)
+			r.set, _ = nft.SetNamed(r.set.Family, set)
 		}
 		if r.data, err = hex.DecodeString(data); err != nil {
 			t.Fatal(err)
@@ -78,9 +80,9 @@ func written(t testing.TB) []reply {
 			continue
 		}
 		if r.kind == unix.NFT_MSG_NEWSETELEM {
-			name := text(attrs(t, m.raw, headerLen+nfHeaderLen, len(m.raw))[1].value)
+			name := attr.String(attrs(t, m.raw, attr.MessageHeaderLen+attr.BodyHeaderLen, len(m.raw))[1].value)
 			var known bool
-			if r.set, known = SetNamed(r.set.Family, name); !known {
+			if r.set, known = nft.SetNamed(r.set.Family, name); !known {
 				continue // a rule's own map
 			}
 		}
@@ -107,8 +109,8 @@ func pack(replies []reply) []byte {
 func unpack(b []byte) []reply {
 	var out []reply
 	for len(b) >= 4 {
-		r := reply{kind: uint16(b[0]), set: SetID{
-			Family: model.Family(b[1] >> 1 & 1), Kind: SetKind(b[1]>>2) % setKinds, Local: b[1]&1 > 0 && b[1]>>2 >= uint8(baseSets),
+		r := reply{kind: uint16(b[0]), set: nft.SetID{
+			Family: model.Family(b[1] >> 1 & 1), Kind: nft.SetKind(b[1]>>2) % (nft.SetAllowedSources + 1), Local: b[1]&1 > 0 && b[1]>>2 >= uint8(nft.SetEndpoints),
 		}}
 		n := min(int(binary.LittleEndian.Uint16(b[2:])), len(b)-4)
 		r.data, b = b[4:4+n], b[4+n:]
@@ -129,7 +131,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(pack(all[i:min(i+12, len(all))]))
 	}
 	f.Fuzz(func(t *testing.T, dump []byte) {
-		var have Tables
+		var have nft.Tables
 		found := 0
 		for _, r := range unpack(dump) {
 			decodeReply(&have, r)
@@ -142,24 +144,24 @@ func FuzzDecode(f *testing.F) {
 		if found > len(dump) {
 			t.Errorf("%d bytes became %d things", len(dump), found)
 		}
-		rules, repair := Adopt(sampleConfig, have, sample(3))
-		if _, err := repair.Encode(); err != nil {
+		rules, repair := nft.Adopt(sampleConfig, have, sample(3))
+		if _, err := Encode(repair); err != nil {
 			t.Fatal(err)
 		}
-		if _, again := Adopt(sampleConfig, rules.Tables(), sample(3)); len(again) > 0 {
+		if _, again := nft.Adopt(sampleConfig, rules.Tables(), sample(3)); len(again) > 0 {
 			t.Errorf("once it is so, it is to become\n%s", again)
 		}
 	})
 }
 
 // decodeReply does what a reader of the kernel does with a reply.
-func decodeReply(have *Tables, r reply) {
+func decodeReply(have *nft.Tables, r reply) {
 	if r.kind != unix.NFT_MSG_NEWSETELEM {
-		_ = have.Decode(r.set.Family, r.kind, r.data) // the rest of a dump is read all the same
+		_ = Decode(have, r.set.Family, r.kind, r.data) // the rest of a dump is read all the same
 		return
 	}
 	list, _ := DecodeElements(r.set, nil, r.data)
-	table := have.of(r.set.Family)
+	table := tableOf(have, r.set.Family)
 	state := table.Sets[r.set.Name()]
 	if state.Shape.Fits(r.set) && !r.set.IsDynamic() {
 		state.Elements = SortElements(r.set, append(state.Elements, list...))
@@ -169,34 +171,34 @@ func decodeReply(have *Tables, r reply) {
 
 // checkDecoded has what is ours of a table be read again as it was when it is
 // written, and counts what there is.
-func checkDecoded(t *testing.T, f model.Family, table *Table) int {
+func checkDecoded(t *testing.T, f model.Family, table *nft.Table) int {
 	n := len(table.Chains) + len(table.Sets)
-	var ours Batch
-	want := NewTable()
+	var ours nft.Batch
+	want := nft.NewTable()
 	for name, c := range table.Chains {
 		n += len(c.Rules)
-		if id := chainNamed(f, name); id.Kind < chainKinds {
+		if id := nft.ChainNamed(f, name); id.Kind != nft.ChainUnknown {
 			if id.Name() != name {
 				t.Errorf("chain %q is taken for %q", name, id.Name())
 			}
-			ours = append(ours, AddChain{id})
-			want.Chains[name] = ChainState{Hook: id.hookState()}
+			ours = append(ours, nft.AddChain{Chain: id})
+			want.Chains[name] = nft.ChainState{Hook: id.Hook()}
 		}
 	}
 	for name, s := range table.Sets {
 		n += len(s.Elements)
-		if id, known := SetNamed(f, name); known && s.Shape.Fits(id) {
-			ours = append(ours, AddSet{id, s.Shape.Size})
-			want.Sets[name] = SetState{Shape: s.Shape}
+		if id, known := nft.SetNamed(f, name); known && s.Shape.Fits(id) {
+			ours = append(ours, nft.AddSet{Set: id, Size: s.Shape.Size})
+			want.Sets[name] = nft.SetState{Shape: s.Shape}
 		}
 	}
 	if len(ours) == 0 {
 		return n
 	}
-	var again Tables
+	var again nft.Tables
 	messages := split(t, encoded(t, ours).Bytes)
 	for _, m := range messages[1 : len(messages)-1] {
-		if err := again.Decode(f, m.kind&0xff, m.data()); err != nil {
+		if err := Decode(&again, f, m.kind&0xff, m.data()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -209,10 +211,10 @@ func checkDecoded(t *testing.T, f model.Family, table *Table) int {
 
 // FuzzElements has every element that is read be written again as it was.
 func FuzzElements(f *testing.F) {
-	for kind := range SetConnections { // see FuzzCounted
+	for kind := range nft.SetConnections { // see FuzzCounted
 		for _, family := range model.Families {
-			id := SetID{Family: family, Kind: kind}
-			m := split(f, encoded(f, Batch{AddElements{id, randomElements(id, 5)}}).Bytes)[1]
+			id := nft.SetID{Family: family, Kind: kind}
+			m := split(f, encoded(f, nft.Batch{nft.AddElements{Set: id, Elements: randomElements(id, 5)}}).Bytes)[1]
 			f.Add(family == model.IPv6, uint8(kind), m.data())
 		}
 	}
@@ -222,19 +224,19 @@ func FuzzElements(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, v6 bool, set uint8, data []byte) {
-		id := SetID{Kind: SetKind(set % uint8(SetConnections))}
+		id := nft.SetID{Kind: nft.SetKind(set % uint8(nft.SetConnections))}
 		if v6 {
 			id.Family = model.IPv6
 		}
 		list, err := DecodeElements(id, nil, data)
-		if len(list) > len(data)/attrLen {
+		if len(list) > len(data)/attr.HeaderLen {
 			t.Fatalf("%d bytes became %d elements", len(data), len(list))
 		}
-		var ours []Element
+		var ours []nft.Element
 		for _, el := range SortElements(id, list) {
-			unknown := el.Value.Verdict == VerdictGoto && el.Value.Chain.Kind == chainUnknown
-			bare := el.Value == Value{} && id.layout().content != contentNone
-			if !hasNoKey(el) && !unknown && !bare { // those are never written
+			unknown := el.Value.Verdict == nft.VerdictGoto && el.Value.Chain.Kind == nft.ChainUnknown
+			bare := el.Value == nft.Value{} && id.Layout().Content != nft.ContentNone
+			if el.Key != (nft.Key{}) && !unknown && !bare { // those are never written
 				el.Comment = string(el.AppendComment(nil))
 				ours = append(ours, el)
 			}
@@ -243,7 +245,7 @@ func FuzzElements(f *testing.F) {
 		if err != nil || len(ours) == 0 {
 			return
 		}
-		m := split(t, encoded(t, Batch{AddElements{id, ours}}).Bytes)[1]
+		m := split(t, encoded(t, nft.Batch{nft.AddElements{Set: id, Elements: ours}}).Bytes)[1]
 		again, err := DecodeElements(id, nil, m.data())
 		if again = SortElements(id, again); err != nil || !reflect.DeepEqual(again, ours) {
 			t.Errorf("%v is read again as %v: %v", ours, again, err)
@@ -260,8 +262,8 @@ func FuzzCounter(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, ours, err := DecodeCounter(data)
-		var tables Tables
-		if e := tables.Decode(model.IPv6, unix.NFT_MSG_NEWOBJ, data); (e == nil) != (err == nil) {
+		var tables nft.Tables
+		if e := Decode(&tables, model.IPv6, unix.NFT_MSG_NEWOBJ, data); (e == nil) != (err == nil) {
 			t.Errorf("one reader says %v, the other %v", err, e)
 		}
 		if there := tables[model.IPv6] != nil && tables[model.IPv6].Counter; there != ours {
@@ -274,12 +276,12 @@ func FuzzCounter(f *testing.F) {
 // any number and words. What is said of it must be of that message.
 func FuzzExplain(f *testing.F) {
 	rules, batch := load(12)
-	gone := Change{}
-	for m := range rules.frontends {
-		gone.Gone = append(gone.Gone, m)
+	gone := nft.Change{}
+	for _, f := range rules.Installed() {
+		gone.Gone = append(gone.Gone, f.Match)
 	}
 	batch = append(batch, rules.Plan(gone).Batch...)
-	e, err := batch.Encode()
+	e, err := Encode(batch)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -295,17 +297,17 @@ func FuzzExplain(f *testing.F) {
 		if text := got.Error(); got.Errno != syscall.Errno(errno) || !strings.Contains(text, message) {
 			t.Errorf("errno %d %q became %q", errno, message, text)
 		}
-		if whole := sequence == 0 || int(sequence) > len(e.marks); whole != (got.Op == nil) {
+		if whole := sequence == 0 || int(sequence) > len(e.origins); whole != (got.Op == nil) {
 			t.Fatalf("message %d is about %v", sequence, got.Op)
 		}
-		_, list, _ := AddedElements(got.Op)
-		if op, deletes := got.Op.(DeleteElements); deletes {
+		_, list, _ := nft.AddedElements(got.Op)
+		if op, deletes := got.Op.(nft.DeleteElements); deletes {
 			list = op.Elements
 		}
 		if got.Element != nil && !slices.Contains(list, *got.Element) || got.Element != nil && got.NamesService() != (got.Element.Service != nil) {
 			t.Errorf("%+v is none of the message's", got)
 		}
-		_, isRule := got.Op.(AddRule)
+		_, isRule := got.Op.(nft.AddRule)
 		if got.Expression != "" && !isRule {
 			t.Errorf("%v has no expression %q", got.Op, got.Expression)
 		}

@@ -1,10 +1,14 @@
-package nft
+package wire
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
 )
 
 // Numbers by which nft describes the expressions of a set that is declared with
@@ -26,48 +30,56 @@ const (
 	fieldDport = 2  // THDR_DPORT
 )
 
-// typeofUserdata describes key and data of the set by expressions. Without those
-// of the data, nft takes those of the key for types, and cannot load what it
-// lists. A verdict among them crashes nft 0.9.8; so do the rules of sticky
-// endpoints, beside which alone there are such maps.
-func (id SetID) typeofUserdata() []byte {
-	l, fam := id.layout(), id.family()
+// headers are the numbers of a family's header and of its destination field.
+var headers = [...]struct{ proto, daddr uint32 }{
+	model.IPv4: {12, 12}, // PROTO_DESC_IP, IPHDR_DADDR
+	model.IPv6: {13, 9},  // PROTO_DESC_IP6, IP6HDR_DADDR
+}
+
+// typeofUserdata describes key and data of the set by expressions. Without those of the
+// data, nft takes those of the key for types, and cannot load what it lists. A verdict
+// among them crashes nft 0.9.8, but so do the rules of sticky endpoints, and only with
+// those there are such maps.
+func typeofUserdata(id nft.SetID) []byte {
+	l := id.Layout()
 	out := slices.Concat(
 		tlv(udataKeyOrder, native(0)),
 		tlv(udataDataOrder, native(0)),
-		tlv(udataKeyTypeof, concatTypeof(fam, l.key)),
+		tlv(udataKeyTypeof, concatTypeof(id.Family, l.Key)),
 	)
 	data := exprTypeof(exprVerdict, nil)
-	if l.content == contentEndpoint {
-		data = concatTypeof(fam, []field{fieldDestination, fieldPort})
+	if l.Content == nft.ContentEndpoint {
+		data = concatTypeof(id.Family, []nft.Field{nft.FieldDestination, nft.FieldPort})
 	}
 	return append(out, tlv(udataDataTypeof, data)...)
 }
 
 // concatTypeof describes a concatenation of fields.
-func concatTypeof(fam *family, fields []field) []byte {
+func concatTypeof(family model.Family, fields []nft.Field) []byte {
 	var parts []byte
 	for i, f := range fields {
-		parts = append(parts, tlv(byte(i), f.typeof(fam))...)
+		parts = append(parts, tlv(byte(i), fieldTypeof(family, f))...)
 	}
 	return exprTypeof(exprConcat, parts)
 }
 
-// typeof describes the expression that reads the field.
-func (f field) typeof(fam *family) []byte {
+// fieldTypeof describes the expression that reads the field.
+func fieldTypeof(family model.Family, f nft.Field) []byte {
 	switch f {
-	case fieldProtocol:
+	case nft.FieldDestination:
+		return exprTypeof(exprPayload, numbers(headers[family].proto, headers[family].daddr))
+	case nft.FieldProtocol:
 		return exprTypeof(exprMeta, tlv(0, native(unix.NFT_META_L4PROTO)))
-	case fieldPort:
+	case nft.FieldPort:
 		return exprTypeof(exprPayload, numbers(protoTH, fieldDport))
-	case fieldPick:
+	case nft.FieldPick:
 		return exprTypeof(exprNumgen, numbers(unix.NFT_NG_RANDOM, maxPick, 0))
 	}
-	return exprTypeof(exprPayload, numbers(fam.protoDesc, fam.protoDaddr))
+	panic(fmt.Sprintf("wire: field %d has no typeof", f)) // no map of such keys has any
 }
 
-// maxPick stands in a map's declaration for the number of endpoints, which is
-// another one for each Service.
+// maxPick is in a map's declaration in place of the number of endpoints, which differs
+// from Service to Service.
 const maxPick = 65536
 
 func exprTypeof(kind uint32, data []byte) []byte {

@@ -1,4 +1,4 @@
-package nft
+package wire
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
 )
 
 func TestABatchIsOneTransactionOfNumberedMessages(t *testing.T) {
@@ -27,7 +29,7 @@ func TestABatchIsOneTransactionOfNumberedMessages(t *testing.T) {
 		if !first && !last && (m.kind>>8 != unix.NFNL_SUBSYS_NFTABLES || m.family != unix.NFPROTO_IPV4 && m.family != unix.NFPROTO_IPV6) {
 			t.Fatalf("message %d is of kind %#x, family %d", i, m.kind, m.family)
 		}
-		attrs(t, m.raw, headerLen+nfHeaderLen, len(m.raw))
+		attrs(t, m.raw, attr.MessageHeaderLen+attr.BodyHeaderLen, len(m.raw))
 	}
 }
 
@@ -38,7 +40,7 @@ func TestWhatIsWrittenOverOldBytesIsTheSame(t *testing.T) {
 	fresh := encoded(t, batch)
 	for _, room := range []int{0, 100, 2 * len(fresh.Bytes)} {
 		old := bytes.Repeat([]byte{0xff}, room)
-		over, err := batch.EncodeOver(old)
+		over, err := EncodeInto(old, batch)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +55,7 @@ func TestWhatIsWrittenOverOldBytesIsTheSame(t *testing.T) {
 
 func TestATriedBatchHasNoEndAndAnotherTable(t *testing.T) {
 	_, batch := load(3)
-	e, err := batch.EncodeCheck("another")
+	e, err := EncodeCheck(batch, "another")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,23 +66,23 @@ func TestATriedBatchHasNoEndAndAnotherTable(t *testing.T) {
 	for _, m := range messages[1:] {
 		// The table comes first in all of them: NFTA_TABLE_NAME, NFTA_CHAIN_TABLE
 		// and so on are all 1.
-		if first := attrs(t, m.raw, headerLen+nfHeaderLen, len(m.raw))[0]; first.kind != 1 || text(first.value) != "another" {
+		if first := attrs(t, m.raw, attr.MessageHeaderLen+attr.BodyHeaderLen, len(m.raw))[0]; first.kind != 1 || attr.String(first.value) != "another" {
 			t.Fatalf("message %d is about table %q", m.sequence, first.value)
 		}
 	}
 }
 
 func TestTensOfThousandsOfElementsAreSplitOverMessages(t *testing.T) {
-	for kind := range SetConnections { // which have elements of their own
+	for kind := range nft.SetConnections { // which have elements of their own
 		for _, f := range model.Families {
-			id := SetID{Family: f, Kind: kind}
-			t.Run(families[f].name+" "+id.Name(), func(t *testing.T) {
+			id := nft.SetID{Family: f, Kind: kind}
+			t.Run(nft.FamilyName(f)+" "+id.Name(), func(t *testing.T) {
 				want := randomElements(id, 20_000)
-				messages := split(t, encoded(t, Batch{AddElements{id, want}}).Bytes)
+				messages := split(t, encoded(t, nft.Batch{nft.AddElements{Set: id, Elements: want}}).Bytes)
 				if len(messages) < 5 {
 					t.Errorf("%d elements are in %d messages", len(want), len(messages))
 				}
-				var got []Element
+				var got []nft.Element
 				for _, m := range messages[1 : len(messages)-1] {
 					var err error
 					if got, err = DecodeElements(id, got, m.data()); err != nil {
@@ -94,13 +96,13 @@ func TestTensOfThousandsOfElementsAreSplitOverMessages(t *testing.T) {
 }
 
 func TestAnErrorFindsItsElementByOffset(t *testing.T) {
-	for _, kind := range []SetKind{SetServices, SetAllowedSources, SetNodePortServicePorts, SetEndpoints, SetEndpointsMany, SetStickyEndpoints, SetHairpin} {
-		id := SetID{Family: model.IPv6, Kind: kind}
+	for _, kind := range []nft.SetKind{nft.SetServices, nft.SetAllowedSources, nft.SetNodePortServicePorts, nft.SetEndpoints, nft.SetEndpointsMany, nft.SetStickyEndpoints, nft.SetHairpin} {
+		id := nft.SetID{Family: model.IPv6, Kind: kind}
 		t.Run(id.Name(), func(t *testing.T) {
 			list := randomElements(id, 5000)
-			for _, batch := range []Batch{
-				{AddTable{Family: model.IPv6}, AddElements{id, list}, AddTable{}},
-				{AddTable{Family: model.IPv6}, DeleteElements{id, list}, AddTable{}},
+			for _, batch := range []nft.Batch{
+				{nft.AddTable{Family: model.IPv6}, nft.AddElements{Set: id, Elements: list}, nft.AddTable{}},
+				{nft.AddTable{Family: model.IPv6}, nft.DeleteElements{Set: id, Elements: list}, nft.AddTable{}},
 			} {
 				checkOffsets(t, encoded(t, batch), list)
 			}
@@ -109,7 +111,7 @@ func TestAnErrorFindsItsElementByOffset(t *testing.T) {
 }
 
 // checkOffsets asserts that every offset within an element leads to it.
-func checkOffsets(t *testing.T, e *Encoded, list []Element) {
+func checkOffsets(t *testing.T, e *Encoded, list []nft.Element) {
 	t.Helper()
 	next := 0
 	for _, m := range split(t, e.Bytes) {
@@ -117,7 +119,7 @@ func checkOffsets(t *testing.T, e *Encoded, list []Element) {
 			continue
 		}
 		for _, a := range elementsIn(t, &m) {
-			for _, offset := range []int{a.offset, a.offset + attrLen, a.offset + attrLen + len(a.value) - 1} {
+			for _, offset := range []int{a.offset, a.offset + attr.HeaderLen, a.offset + attr.HeaderLen + len(a.value) - 1} {
 				got := e.Explain(m.sequence, uint32(offset), unix.EEXIST, "")
 				if got.Element == nil || *got.Element != list[next] || got.Service != *list[next].Service {
 					t.Fatalf("message %d, offset %d: %v of Service %s, want element %d", m.sequence, offset, got.Element, got.Service, next)
@@ -132,8 +134,8 @@ func checkOffsets(t *testing.T, e *Encoded, list []Element) {
 }
 
 func TestAnErrorThatIsNoElementsFaultNamesNone(t *testing.T) {
-	id := SetID{Kind: SetServices}
-	e := encoded(t, Batch{AddElements{id, randomElements(id, 10)}, DeleteChain{Name: "lb-3"}})
+	id := nft.SetID{Kind: nft.SetServices}
+	e := encoded(t, nft.Batch{nft.AddElements{Set: id, Elements: randomElements(id, 10)}, nft.DeleteChain{Name: "lb-3"}})
 	first := split(t, e.Bytes)[1]
 	for name, at := range map[string]struct {
 		sequence, offset uint32

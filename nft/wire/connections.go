@@ -1,0 +1,135 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
+)
+
+// connectionsOf is the set in which the connections of a family are counted. Its keys
+// have two destinations, and its elements counters, so they are no [nft.Element].
+func connectionsOf(f model.Family) nft.SetID { return nft.SetID{Family: f, Kind: nft.SetConnections} }
+
+// connections writes as many messages as the list needs.
+func (e *encoder) connections(o operation, f model.Family, list []nft.ConnectionCount) {
+	for len(list) > 0 {
+		e.open(o.kind, o.flags, f)
+		e.String(unix.NFTA_SET_ELEM_LIST_TABLE, e.table)
+		e.String(unix.NFTA_SET_ELEM_LIST_SET, connectionsOf(f).Name())
+		at := e.OpenNested(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+		for len(list) > 0 && len(e.Bytes)-at < maxList {
+			e.connection(&list[0], o.whole)
+			list = list[1:]
+		}
+		e.Close(at)
+		e.CloseMessage()
+	}
+}
+
+func (e *encoder) connection(c *nft.ConnectionCount, whole bool) {
+	element := e.OpenNested(unix.NFTA_LIST_ELEM)
+	key := e.OpenNested(unix.NFTA_SET_ELEM_KEY)
+	value := e.Open(unix.NFTA_DATA_VALUE) // the fields of the layout
+	to := c.KeyEndpoint()
+	e.address(c.Destination.Addr)
+	e.Bytes = append(e.Bytes, byte(c.Destination.Protocol), 0, 0, 0)
+	e.port(c.Destination.Port)
+	e.address(to.Addr())
+	e.port(to.Port())
+	e.Close(value)
+	e.Close(key)
+	if whole {
+		e.counter(c.Connections)
+	}
+	e.Close(element)
+}
+
+// counter writes a counter that starts at so many packets.
+func (e *encoder) counter(packets uint64) {
+	at := e.OpenNested(unix.NFTA_SET_ELEM_EXPR)
+	e.String(unix.NFTA_EXPR_NAME, "counter")
+	data := e.OpenNested(unix.NFTA_EXPR_DATA)
+	e.Uint64(unix.NFTA_COUNTER_BYTES, 0)
+	e.Uint64(unix.NFTA_COUNTER_PACKETS, packets)
+	e.Close(data)
+	e.Close(at)
+}
+
+// DecodeConnections appends what a message of a dump of the set of a family holds. An
+// element without a counter, which another program must have added, counts none.
+func DecodeConnections(f model.Family, list []nft.ConnectionCount, data []byte) ([]nft.ConnectionCount, error) {
+	var d decoder
+	for element := range d.list(data) {
+		if c, ok := d.connection(f, element); ok {
+			list = append(list, c)
+		}
+	}
+	if err := d.Err(); err != nil {
+		return list, fmt.Errorf("decode elements of %s: %w", connectionsOf(f).Name(), err)
+	}
+	return list, nil
+}
+
+// connection reads one element; false if it could not.
+func (d *decoder) connection(f model.Family, b []byte) (c nft.ConnectionCount, ok bool) {
+	c.Destination.Family = f
+	keys := 0
+	for kind, value := range d.Attributes(b) {
+		switch kind {
+		case unix.NFTA_SET_ELEM_KEY:
+			for _, value := range d.Attributes(value) {
+				d.connectionKey(&c, value)
+				keys++
+			}
+		case unix.NFTA_SET_ELEM_EXPR:
+			c.Connections = d.counter(value, c.Connections)
+		case attrExpressions:
+			for _, value := range d.Attributes(value) {
+				c.Connections = d.counter(value, c.Connections)
+			}
+		}
+	}
+	return c, d.Err() == nil && keys == 1
+}
+
+// attrExpressions is NFTA_SET_ELEM_EXPRESSIONS, where there are several
+// (include/uapi/linux/netfilter/nf_tables.h).
+const attrExpressions = 11
+
+// connectionKey reads a key of [nft.SetConnections].
+func (d *decoder) connectionKey(c *nft.ConnectionCount, b []byte) {
+	n := int(nft.FieldDestination.Len(c.Destination.Family))
+	if uint32(len(b)) != connectionsOf(c.Destination.Family).KeyLen() {
+		d.Fail(errLayout)
+		return
+	}
+	c.Destination.Addr, _ = netip.AddrFromSlice(b[:n]) // 4 or 16 bytes
+	c.Destination.Protocol = model.Protocol(b[n])
+	c.Destination.Port = binary.BigEndian.Uint16(b[n+4:])
+	b = b[n+8:]
+	to, _ := netip.AddrFromSlice(b[:n])
+	if port := binary.BigEndian.Uint16(b[n:]); port != 0 || !to.IsUnspecified() {
+		c.Endpoint = netip.AddrPortFrom(to, port)
+	}
+}
+
+// counter is how many packets the expression has counted; the given number if it is
+// another expression.
+func (d *decoder) counter(b []byte, packets uint64) uint64 {
+	var name string
+	for kind, value := range d.Attributes(b) {
+		switch {
+		case kind == unix.NFTA_EXPR_NAME:
+			name = attr.String(value)
+		case kind == unix.NFTA_EXPR_DATA && name == "counter":
+			packets = d.packets(value, packets)
+		}
+	}
+	return packets
+}

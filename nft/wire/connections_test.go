@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/nfttest"
+)
+
+// randomCounted are n different things that may be counted, of all protocols.
+func randomCounted(f model.Family, n int) []nft.ConnectionCount {
+	r := rand.New(rand.NewPCG(uint64(f), 7))
+	var out []nft.ConnectionCount
+	for i := range n {
+		c := nft.ConnectionCount{
+			Destination: model.Match{
+				Family: f, Addr: nfttest.Addr(f, 96, i), Protocol: model.Protocols[r.IntN(3)], Port: uint16(r.Uint32()),
+			},
+			Endpoint:    netip.AddrPortFrom(nfttest.Addr(f, 244, i), uint16(1+r.IntN(65535))),
+			Connections: r.Uint64(),
+		}
+		if i%10 == 0 {
+			c.Endpoint = netip.AddrPort{}
+		}
+		out = append(out, c)
+	}
+	return nft.SortConnections(out)
+}
+
+func TestCountedConnectionsAreReadAsTheyWereWritten(t *testing.T) {
+	for _, f := range model.Families {
+		want := randomCounted(f, 5000)
+		messages := split(t, encoded(t, nft.Batch{nft.AddConnections{Family: f, List: want}}).Bytes)
+		if len(messages) < 5 {
+			t.Errorf("%d elements are in %d messages", len(want), len(messages))
+		}
+		var got []nft.ConnectionCount
+		for _, m := range messages[1 : len(messages)-1] {
+			var err error
+			if got, err = DecodeConnections(f, got, m.data()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(nft.SortConnections(got), want) {
+			t.Errorf("%s: %d are read back otherwise", nft.FamilyName(f), len(want))
+		}
+		for _, m := range split(t, encoded(t, nft.Batch{nft.DeleteConnections{Family: f, List: want}}).Bytes)[1:] {
+			if list, err := DecodeConnections(f, nil, m.data()); err == nil && len(list) > 0 && list[0].Connections != 0 {
+				t.Fatalf("%v carries a counter although it is to be deleted", list[0])
+			}
+		}
+	}
+}
+
+// FuzzCounted has everything that is read be written again as it was.
+func FuzzCounted(f *testing.F) {
+	for _, family := range model.Families {
+		m := split(f, encoded(f, nft.Batch{nft.AddConnections{Family: family, List: randomCounted(family, 5)}}).Bytes)[1]
+		f.Add(family == model.IPv6, m.data())
+	}
+	f.Fuzz(func(t *testing.T, v6 bool, data []byte) {
+		family := model.IPv4
+		if v6 {
+			family = model.IPv6
+		}
+		list, err := DecodeConnections(family, nil, data)
+		if len(list) > len(data)/attr.HeaderLen {
+			t.Fatalf("%d bytes became %d", len(data), len(list))
+		}
+		list = nft.SortConnections(list)
+		if err != nil || len(list) == 0 {
+			return
+		}
+		m := split(t, encoded(t, nft.Batch{nft.AddConnections{Family: family, List: list}}).Bytes)[1]
+		again, err := DecodeConnections(family, nil, m.data())
+		if again = nft.SortConnections(again); err != nil || !slices.Equal(again, list) {
+			t.Errorf("%v is read again as %v: %v", list, again, err)
+		}
+	})
+}

@@ -1,0 +1,230 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
+)
+
+// decoder reads attributes and keeps the first error.
+type decoder struct{ attr.Decoder }
+
+// Decode adds to the tables what one message of a dump describes: a table, chain, rule,
+// set or counter of ours. Messages about other tables change nothing. kind is the type
+// of the message within nf_tables, data what follows the netlink header.
+func Decode(t *nft.Tables, f model.Family, kind uint16, data []byte) error {
+	var d decoder
+	b := d.Body(data)
+	switch kind {
+	case unix.NFT_MSG_NEWTABLE:
+		d.table(t, f, b)
+	case unix.NFT_MSG_NEWCHAIN:
+		d.chain(t, f, b)
+	case unix.NFT_MSG_NEWRULE:
+		d.rule(t, f, b)
+	case unix.NFT_MSG_NEWSET:
+		d.set(t, f, b)
+	case unix.NFT_MSG_NEWOBJ:
+		if _, ours := d.ownCounter(b); ours {
+			tableOf(t, f).Counter = true
+		}
+	}
+	if err := d.Err(); err != nil {
+		return fmt.Errorf("decode message of type %d: %w", kind, err)
+	}
+	return nil
+}
+
+// tableOf is the table of the family, which is added when something of it is first read.
+func tableOf(t *nft.Tables, f model.Family) *nft.Table {
+	if t[f] == nil {
+		t[f] = nft.NewTable()
+	}
+	return t[f]
+}
+
+// isOurs reports whether all was read, of an object of a table of ours.
+func (d *decoder) isOurs(table string) bool { return d.Err() == nil && table == nft.TableName }
+
+func (d *decoder) table(t *nft.Tables, f model.Family, b []byte) {
+	var name string
+	var flags, owner uint32
+	for kind, value := range d.Attributes(b) {
+		switch kind {
+		case unix.NFTA_TABLE_NAME:
+			name = attr.String(value)
+		case unix.NFTA_TABLE_FLAGS:
+			flags = d.Uint32(value)
+		case attrTableOwner:
+			owner = d.Uint32(value)
+		}
+	}
+	if d.isOurs(name) {
+		state := tableOf(t, f)
+		state.Dormant, state.Protected, state.Owner = flags&unix.NFT_TABLE_F_DORMANT != 0, flags&tablePersists != 0, owner
+	}
+}
+
+func (d *decoder) chain(t *nft.Tables, f model.Family, b []byte) {
+	var table, name string
+	var state nft.ChainState
+	for kind, value := range d.Attributes(b) {
+		switch kind {
+		case unix.NFTA_CHAIN_TABLE:
+			table = attr.String(value)
+		case unix.NFTA_CHAIN_NAME:
+			name = attr.String(value)
+		case unix.NFTA_CHAIN_TYPE:
+			state.Hook.Type = attr.String(value)
+		case unix.NFTA_CHAIN_POLICY:
+			state.Hook.Policy = d.Uint32(value)
+		case unix.NFTA_CHAIN_HOOK:
+			d.hook(&state.Hook, value)
+		}
+	}
+	if d.isOurs(table) {
+		chains := tableOf(t, f).Chains
+		state.Rules = chains[name].Rules // rules may have come before
+		chains[name] = state
+	}
+}
+
+func (d *decoder) hook(h *nft.HookState, b []byte) {
+	for kind, value := range d.Attributes(b) {
+		switch kind {
+		case unix.NFTA_HOOK_HOOKNUM:
+			h.Number = d.Uint32(value)
+		case unix.NFTA_HOOK_PRIORITY:
+			h.Priority = int32(d.Uint32(value))
+		}
+	}
+}
+
+func (d *decoder) rule(t *nft.Tables, f model.Family, b []byte) {
+	var table, chain string
+	var fingerprint nft.Fingerprint
+	for kind, value := range d.Attributes(b) {
+		switch kind {
+		case unix.NFTA_RULE_TABLE:
+			table = attr.String(value)
+		case unix.NFTA_RULE_CHAIN:
+			chain = attr.String(value)
+		case unix.NFTA_RULE_USERDATA:
+			fingerprint = fingerprintIn(value)
+		}
+	}
+	if d.isOurs(table) {
+		chains := tableOf(t, f).Chains
+		state := chains[chain]
+		state.Rules = append(state.Rules, fingerprint)
+		chains[chain] = state
+	}
+}
+
+// fingerprintIn finds the fingerprint in a rule's userdata; zero if another program made
+// the rule.
+func fingerprintIn(userdata []byte) nft.Fingerprint {
+	if b := findUserdata(userdata, fingerprintTag); len(b) == 8 {
+		return nft.Fingerprint(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
+// findUserdata returns the first value of a type in userdata, which is a list of type,
+// length and value; nil if there is none.
+func findUserdata(b []byte, tag byte) []byte {
+	for len(b) >= 2 {
+		kind, n := b[0], int(b[1])
+		if len(b) < 2+n {
+			return nil
+		}
+		if kind == tag {
+			return b[2 : 2+n]
+		}
+		b = b[2+n:]
+	}
+	return nil
+}
+
+func (d *decoder) set(t *nft.Tables, f model.Family, b []byte) {
+	var table, name string
+	var s nft.SetShape
+	for kind, value := range d.Attributes(b) {
+		switch kind {
+		case unix.NFTA_SET_TABLE:
+			table = attr.String(value)
+		case unix.NFTA_SET_NAME:
+			name = attr.String(value)
+		default:
+			d.shape(&s, kind, value)
+		}
+	}
+	// An anonymous set belongs to its rule, whose fingerprint stands for it.
+	if !d.isOurs(table) || s.Flags&unix.NFT_SET_ANONYMOUS != 0 {
+		return
+	}
+	if s.Flags&unix.NFT_SET_MAP != 0 && s.DataType == unix.NFT_DATA_VERDICT {
+		s.DataLen = 0 // kernels report the length that a verdict has in their memory
+	}
+	tableOf(t, f).Sets[name] = nft.SetState{Shape: s}
+}
+
+// shape reads one attribute of a set's declaration.
+func (d *decoder) shape(s *nft.SetShape, kind uint16, value []byte) {
+	switch kind {
+	case unix.NFTA_SET_FLAGS:
+		s.Flags = d.Uint32(value)
+	case unix.NFTA_SET_KEY_TYPE:
+		s.KeyType = d.Uint32(value)
+	case unix.NFTA_SET_KEY_LEN:
+		s.KeyLen = d.Uint32(value)
+	case unix.NFTA_SET_DATA_TYPE:
+		s.DataType = d.Uint32(value)
+	case unix.NFTA_SET_DATA_LEN:
+		s.DataLen = d.Uint32(value)
+	case unix.NFTA_SET_DESC:
+		if size := d.Find(value, unix.NFTA_SET_DESC_SIZE); size != nil {
+			s.Size = d.Uint32(size)
+		}
+	}
+}
+
+// DecodeCounter reads from a message of the kernel how many connections found the
+// affinity map full. It reports false if the message is about something else.
+func DecodeCounter(data []byte) (packets uint64, ours bool, err error) {
+	var d decoder
+	packets, ours = d.ownCounter(d.Body(data))
+	return packets, ours, d.Err()
+}
+
+// ownCounter reads an object; false if it is not the counter of our table.
+func (d *decoder) ownCounter(b []byte) (packets uint64, ours bool) {
+	var table, name string
+	var objectType uint32
+	for kind, value := range d.Attributes(b) {
+		switch kind {
+		case unix.NFTA_OBJ_TABLE:
+			table = attr.String(value)
+		case unix.NFTA_OBJ_NAME:
+			name = attr.String(value)
+		case unix.NFTA_OBJ_TYPE:
+			objectType = d.Uint32(value)
+		case unix.NFTA_OBJ_DATA:
+			packets = d.packets(value, packets)
+		}
+	}
+	return packets, d.isOurs(table) && name == nft.CounterName && objectType == unix.NFT_OBJECT_COUNTER
+}
+
+// packets is how many packets a counter has; the given number if it does not have it.
+func (d *decoder) packets(counter []byte, otherwise uint64) uint64 {
+	if b := d.Find(counter, unix.NFTA_COUNTER_PACKETS); b != nil {
+		return d.Uint64(b)
+	}
+	return otherwise
+}

@@ -1,0 +1,27 @@
+// Package wire is the netlink form of the rule set: it encodes a batch as the bytes of
+// one nf_tables transaction, decodes what the kernel answers, and explains what the
+// kernel refuses. It does no I/O; the sockets are in kube-vmap/nft/kernel.
+//
+//	nft.Batch  --Encode-->  Encoded{Bytes}  --kernel-->  committed
+//	Error      <--Explain--  message 17, offset 88, EEXIST
+//	nft.Tables <--Decode, DecodeElements--  dumps of chains, rules, sets and elements
+//
+// Every op of a batch is one message, or several if it lists more elements than one
+// message takes (64 KiB). [Encoded] remembers which op, and which of its elements, each
+// message began with. So the sequence number and the byte offset of a refusal lead to
+// the refused element, and to the Service port that it serves: see [Error].
+//
+// Rules are written as expressions and never decoded: kernels differ in what they add
+// to an expression. A rule carries the fingerprint of its text in its userdata instead,
+// and rules are compared by that ([nft.Rule.Fingerprint]).
+//
+// # Why not google/nftables
+//
+// Expressions are marshalled by github.com/google/nftables/expr. Everything else is
+// encoded here and not by that library's Conn, for four reasons. Conn allocates for
+// every element and attribute, which doubles the time of a first load of 100,000
+// elements. It sends one message for each call and cannot tell which element of a
+// message was refused, so that one bad Service port would stop all others. It cannot
+// split elements over messages by size, nor reuse the buffer of the step before. And
+// it opens sockets, which packages other than nft/kernel must not.
+package wire

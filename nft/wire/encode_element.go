@@ -1,0 +1,201 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
+)
+
+// Verdicts as the kernel numbers them.
+const (
+	codeGoto = 0xfffffffc // NFT_GOTO, -4
+	codeDrop = 0          // NF_DROP
+)
+
+// operation is what a message does with the elements it lists; whole or only their
+// keys.
+type operation struct {
+	kind, flags uint16
+	whole       bool
+}
+
+var (
+	added   = operation{unix.NFT_MSG_NEWSETELEM, unix.NLM_F_CREATE, true}
+	deleted = operation{kind: unix.NFT_MSG_DELSETELEM}
+)
+
+// maxList is how long the attribute that lists a message's elements may grow
+// before the next element goes to another message. An element has less than 512
+// bytes.
+const maxList = attr.MaxLen - 1023
+
+// elements writes as many messages as n elements need.
+func (e *encoder) elements(o operation, id nft.SetID, n int, at func(int) *nft.Element) {
+	for next := 0; next < n; {
+		e.open(o.kind, o.flags, id.Family)
+		e.origins[len(e.origins)-1].element = next
+		e.String(unix.NFTA_SET_ELEM_LIST_TABLE, e.table)
+		e.String(unix.NFTA_SET_ELEM_LIST_SET, id.Name())
+		list := e.OpenNested(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+		for ; next < n && len(e.Bytes)-list < maxList; next++ {
+			e.element(id, at(next), o.whole)
+		}
+		e.Close(list)
+		e.CloseMessage()
+	}
+}
+
+// verdictBytes and commentBytes are about what a goto to a chain with a short name takes,
+// and a comment.
+const (
+	verdictBytes = 36
+	commentBytes = 48
+)
+
+// elementBytes is about how many bytes an element of the set takes.
+func elementBytes(id nft.SetID) int {
+	l := id.Layout()
+	n := 3*attr.HeaderLen + int(id.KeyLen())
+	switch l.Content {
+	case nft.ContentVerdict:
+		n += verdictBytes
+	case nft.ContentEndpoint, nft.ContentAddress, nft.ContentPort:
+		n += 2*attr.HeaderLen + int(id.DataLen()+3)&^3
+	case nft.ContentNone:
+	}
+	if l.Comments {
+		n += commentBytes
+	}
+	return n
+}
+
+// element writes an element; whole or only its key.
+func (e *encoder) element(id nft.SetID, el *nft.Element, whole bool) {
+	l := id.Layout()
+	at := e.OpenNested(unix.NFTA_LIST_ELEM)
+	e.key(l, &el.Key)
+	if whole {
+		e.value(l.Content, el.Value)
+		if l.Comments {
+			e.comment(el)
+		}
+	}
+	e.Close(at)
+	if l.Interval {
+		e.intervalEnd(&el.Key)
+	}
+}
+
+// value writes what an element carries.
+func (e *encoder) value(c nft.Content, v nft.Value) {
+	switch c {
+	case nft.ContentVerdict:
+		e.verdict(v)
+	case nft.ContentEndpoint:
+		e.data(func() {
+			e.address(v.Endpoint.Addr())
+			e.port(v.Endpoint.Port())
+		})
+	case nft.ContentAddress:
+		e.data(func() { e.address(v.Endpoint.Addr()) })
+	case nft.ContentPort:
+		e.data(func() { e.Bytes = binary.BigEndian.AppendUint16(e.Bytes, v.Endpoint.Port()) })
+	case nft.ContentNone:
+	}
+}
+
+// intervalEnd writes the element that ends a prefix: the address behind it. The
+// last prefix of all has none.
+func (e *encoder) intervalEnd(k *nft.Key) {
+	end := lastAddr(k.Prefix()).Next()
+	if !end.IsValid() {
+		return
+	}
+	at := e.OpenNested(unix.NFTA_LIST_ELEM)
+	e.dataValue(unix.NFTA_SET_ELEM_KEY, end.AsSlice())
+	e.Uint32(unix.NFTA_SET_ELEM_FLAGS, unix.NFT_SET_ELEM_INTERVAL_END)
+	e.Close(at)
+}
+
+// key writes a key; of a prefix, its first address. [decoder.key] reads it, and
+// [nft.Key] is what both are about; connection counts have keys of their own
+// (connections.go).
+func (e *encoder) key(l *nft.Layout, k *nft.Key) {
+	at := e.OpenNested(unix.NFTA_SET_ELEM_KEY)
+	value := e.Open(unix.NFTA_DATA_VALUE)
+	for _, f := range l.Key {
+		switch f {
+		case nft.FieldSource, nft.FieldDestination:
+			e.address(k.Addr)
+		case nft.FieldProtocol:
+			e.Bytes = append(e.Bytes, byte(k.Protocol), 0, 0, 0)
+		case nft.FieldPort:
+			e.port(k.Port)
+		case nft.FieldClient:
+			e.address(k.SourcePrefix().Addr())
+		case nft.FieldPick:
+			e.Bytes = binary.NativeEndian.AppendUint32(e.Bytes, k.Pick)
+		default:
+			panic(fmt.Sprintf("wire: field %d of a key has no encoding", f))
+		}
+	}
+	e.Close(value)
+	e.Close(at)
+}
+
+func (e *encoder) address(a netip.Addr) {
+	if a.Is4() {
+		b := a.As4()
+		e.Bytes = append(e.Bytes, b[:]...)
+		return
+	}
+	b := a.As16()
+	e.Bytes = append(e.Bytes, b[:]...)
+}
+
+func (e *encoder) port(p uint16) {
+	e.Bytes = append(binary.BigEndian.AppendUint16(e.Bytes, p), 0, 0)
+}
+
+// data writes the data of an element of a data map.
+func (e *encoder) data(write func()) {
+	at := e.OpenNested(unix.NFTA_SET_ELEM_DATA)
+	value := e.Open(unix.NFTA_DATA_VALUE)
+	write()
+	e.Close(value)
+	e.Close(at)
+}
+
+func (e *encoder) verdict(v nft.Value) {
+	at := e.OpenNested(unix.NFTA_SET_ELEM_DATA)
+	verdict := e.OpenNested(unix.NFTA_DATA_VERDICT)
+	if v.Verdict == nft.VerdictGoto {
+		e.Uint32(unix.NFTA_VERDICT_CODE, codeGoto)
+		at := e.Open(unix.NFTA_VERDICT_CHAIN)
+		e.Bytes = append(v.Chain.AppendName(e.Bytes), 0)
+		e.Close(at)
+	} else {
+		e.Uint32(unix.NFTA_VERDICT_CODE, codeDrop)
+	}
+	e.Close(verdict)
+	e.Close(at)
+}
+
+// commentTag is the type of an element's comment in its userdata
+// (NFTNL_UDATA_SET_ELEM_COMMENT).
+const commentTag = 0
+
+// comment writes the element's comment into its userdata: type, length, text and a final
+// zero.
+func (e *encoder) comment(el *nft.Element) {
+	at := e.Open(unix.NFTA_SET_ELEM_USERDATA)
+	text := len(e.Bytes) + 2
+	e.Bytes = append(el.AppendComment(append(e.Bytes, commentTag, 0)), 0)
+	e.Bytes[text-1] = byte(len(e.Bytes) - text)
+	e.Close(at)
+}

@@ -1,0 +1,37 @@
+package wire
+
+import (
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft"
+)
+
+func (e *encoder) addSet(o nft.AddSet) {
+	e.setID++
+	e.open(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, o.Set.Family)
+	e.String(unix.NFTA_SET_TABLE, e.table)
+	e.String(unix.NFTA_SET_NAME, o.Set.Name())
+	e.Uint32(unix.NFTA_SET_ID, e.setID)
+	e.shape(o.Set.Shape(o.Size))
+	if o.Set.Layout().Typeof {
+		e.Data(unix.NFTA_SET_USERDATA, typeofUserdata(o.Set))
+	}
+	e.CloseMessage()
+}
+
+// shape declares types, flags and size of a set.
+func (e *encoder) shape(s nft.SetShape) {
+	e.Uint32(unix.NFTA_SET_FLAGS, s.Flags)
+	e.Uint32(unix.NFTA_SET_KEY_TYPE, s.KeyType)
+	e.Uint32(unix.NFTA_SET_KEY_LEN, s.KeyLen)
+	if s.Flags&unix.NFT_SET_MAP != 0 {
+		e.Uint32(unix.NFTA_SET_DATA_TYPE, s.DataType)
+		e.Uint32(unix.NFTA_SET_DATA_LEN, s.DataLen)
+	}
+	if s.Size == 0 {
+		return
+	}
+	at := e.OpenNested(unix.NFTA_SET_DESC)
+	e.Uint32(unix.NFTA_SET_DESC_SIZE, s.Size)
+	e.Close(at)
+}

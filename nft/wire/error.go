@@ -1,0 +1,196 @@
+package wire
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// An Error is the kernel's refusal of a batch, traced to what it refused. Nothing of that
+// transaction was applied.
+type Error struct {
+	// Op is the refused change, nil if the batch was refused as a whole.
+	Op nft.Op
+	// Service is the Service port that the refused element serves; the zero value if no
+	// element was refused, or it is not known which.
+	Service model.ServicePortName
+	// Element is the refused element, nil if no element was refused, or it is not known
+	// which.
+	Element *nft.Element
+	// Expression is the refused expression of a rule, by the kernel's name for it; empty
+	// if no rule was refused, or it is not known which.
+	Expression string
+	Errno      syscall.Errno
+	// Message is the kernel's own explanation, where it gave one.
+	Message string
+	// Others are the other refusals of the same transaction, which may only follow from
+	// the first.
+	Others []*Error
+}
+
+// Error names the refused command, as short as possible.
+func (e *Error) Error() string {
+	s := e.command() + ": " + e.reason()
+	if e.Message != "" {
+		s += " (" + e.Message + ")"
+	}
+	if name := e.serviceName(); name != "" {
+		s = "service " + name + ": " + s
+	}
+	return s
+}
+
+// command is the refused command, with no more than the refused element.
+func (e *Error) command() string {
+	switch op := e.Op.(type) {
+	case nil:
+		return "batch"
+	case nft.AddElements:
+		return e.adding(op.Set)
+	case nft.AddEndpoints:
+		return e.adding(op.Set)
+	case nft.DeleteElements:
+		if e.Element != nil {
+			return nft.DeleteElements{Set: op.Set, Elements: []nft.Element{*e.Element}}.String()
+		}
+		return "delete elements " + setText(op.Set)
+	case nft.AddConnections:
+		return "add elements " + setText(connectionsOf(op.Family))
+	case nft.DeleteConnections:
+		return "delete elements " + setText(connectionsOf(op.Family))
+	default:
+		return op.String()
+	}
+}
+
+func (e *Error) adding(id nft.SetID) string {
+	if e.Element != nil {
+		return nft.AddElements{Set: id, Elements: []nft.Element{*e.Element}}.String()
+	}
+	return "add elements " + setText(id)
+}
+
+func setText(id nft.SetID) string {
+	return nft.FamilyName(id.Family) + " " + nft.TableName + " " + id.Name()
+}
+
+// serviceName is the name of the Service port, empty if there is none. Of an element that
+// was read from the kernel it is the comment.
+func (e *Error) serviceName() string {
+	if e.NamesService() {
+		return e.Service.String()
+	}
+	if e.Element != nil {
+		return e.Element.Comment
+	}
+	return ""
+}
+
+// NamesService reports whether the refused element is known to serve a Service port.
+func (e *Error) NamesService() bool { return e.Service != model.ServicePortName{} }
+
+// reason describes the errno in words that fit nf_tables.
+func (e *Error) reason() string {
+	if e.Errno == unix.ENFILE {
+		return "the set is full"
+	}
+	return e.Errno.Error()
+}
+
+// Unwrap returns the errno.
+func (e *Error) Unwrap() error { return e.Errno }
+
+// A Cause is why the kernel refused a batch, and so what can be done.
+type Cause uint8
+
+// The causes of refusals.
+const (
+	// CauseObject means that the batch asks for something that the kernel does not
+	// support. The Service port must be skipped.
+	CauseObject Cause = iota
+	// CauseState means that the kernel does not hold what the batch builds on. The tables
+	// must be read again.
+	CauseState
+	// CauseMemory means that there is no memory. A smaller batch, or the same one later,
+	// may be accepted.
+	CauseMemory
+	// CauseFull means that a set has as many elements as it declares. It must be rebuilt.
+	CauseFull
+	// CausePermission means that nothing may be changed.
+	CausePermission
+)
+
+// Cause returns what the errno means in nf_tables (net/netfilter/nf_tables_api.c,
+// nfnetlink.c).
+func (e *Error) Cause() Cause {
+	switch e.Errno {
+	case unix.ENOENT, unix.EEXIST, unix.EBUSY, unix.ERESTART:
+		return CauseState
+	case unix.ENOMEM, unix.ENOBUFS, unix.EINTR, unix.EAGAIN:
+		return CauseMemory
+	case unix.ENFILE:
+		return CauseFull
+	case unix.EPERM, unix.EACCES:
+		return CausePermission
+	}
+	return CauseObject
+}
+
+// IsOutOfMemory reports whether the kernel refused for lack of memory, and so applied
+// nothing of that transaction.
+func IsOutOfMemory(err error) bool {
+	var refusal *Error
+	return errors.As(err, &refusal) && refusal.Cause() == CauseMemory
+}
+
+// Offenders returns the refusals that name a Service port which may have caused them: this
+// one, and of the others those for what the kernel does not support. No Service port is
+// the cause if an element cannot be deleted.
+func (e *Error) Offenders() []*Error {
+	var out []*Error
+	if cause := e.Cause(); e.isAddition() && cause != CauseMemory && cause != CausePermission {
+		out = append(out, e)
+	}
+	for _, other := range e.Others {
+		if other.isAddition() && other.Cause() == CauseObject {
+			out = append(out, other)
+		}
+	}
+	return out
+}
+
+// isAddition reports whether an element was refused that a Service port adds.
+func (e *Error) isAddition() bool {
+	_, adds := e.Fills()
+	return adds && e.NamesService()
+}
+
+// Fills returns the set to which the refused command adds elements. It reports false if it
+// adds none.
+func (e *Error) Fills() (id nft.SetID, adds bool) {
+	switch op := e.Op.(type) {
+	case nft.AddElements:
+		return op.Set, true
+	case nft.AddEndpoints:
+		return op.Set, true
+	}
+	return nft.SetID{}, false
+}
+
+// Is makes the errno comparable to the errors of package fs.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case fs.ErrNotExist:
+		return e.Errno == unix.ENOENT
+	case fs.ErrExist:
+		return e.Errno == unix.EEXIST
+	case fs.ErrPermission:
+		return e.Errno == unix.EPERM || e.Errno == unix.EACCES
+	}
+	return false
+}

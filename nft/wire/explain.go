@@ -1,0 +1,96 @@
+package wire
+
+import (
+	"encoding/binary"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
+)
+
+// Explain returns what the kernel's refusal of a message is about: the op, the element and
+// its Service port, or the expression. sequence is the number of the message, offset
+// where in it the kernel found the fault, or zero if it did not report that (netlink's
+// extended acknowledgement).
+func (e *Encoded) Explain(sequence, offset uint32, errno syscall.Errno, message string) *Error {
+	out := &Error{Errno: errno, Message: message}
+	if sequence == 0 || int(sequence) > len(e.origins) {
+		return out
+	}
+	m := e.origins[sequence-1]
+	out.Op = e.batch[m.op]
+	var list []nft.Element
+	switch op := out.Op.(type) {
+	case nft.AddElements:
+		list = op.Elements
+	case nft.AddEndpoints:
+		list = op.Elements()
+	case nft.DeleteElements:
+		list = op.Elements
+	case nft.AddRule:
+		// Of the rule itself, not of the set that belongs to it.
+		if kind := binary.NativeEndian.Uint16(e.Bytes[m.offset+4:]); kind&0xff == unix.NFT_MSG_NEWRULE {
+			out.Expression = expressionAt(e.Bytes[m.offset:], int(offset))
+		}
+		return out
+	default:
+		return out
+	}
+	if i := elementAt(e.Bytes[m.offset:], int(offset)); i >= 0 && m.element+i < len(list) {
+		el := &list[m.element+i]
+		out.Element = el
+		if el.Service != nil {
+			out.Service = *el.Service
+		}
+	}
+	return out
+}
+
+// elementAt is the number of the element of a message that an offset points to, negative
+// if it points to something before them: that a table or set is missing is no element's
+// fault. Ends of intervals count as elements too, so the result may be too high in an
+// interval set; those serve no Services.
+func elementAt(message []byte, offset int) int {
+	n, end := 0, int(binary.NativeEndian.Uint32(message))
+	at := attr.MessageHeaderLen + attr.BodyHeaderLen
+	for at+attr.HeaderLen <= end {
+		length := int(binary.NativeEndian.Uint16(message[at:]))
+		kind := binary.NativeEndian.Uint16(message[at+2:]) &^ unix.NLA_F_NESTED
+		if kind == unix.NFTA_SET_ELEM_LIST_ELEMENTS {
+			at, end = at+attr.HeaderLen, min(end, at+length)
+			break
+		}
+		at += (length + 3) &^ 3
+	}
+	if offset < at {
+		return -1
+	}
+	for at+attr.HeaderLen <= end {
+		length := int(binary.NativeEndian.Uint16(message[at:]))
+		if at += (length + 3) &^ 3; at > offset {
+			return n
+		}
+		n++
+	}
+	return n
+}
+
+// expressionAt is the name of the expression of a rule's message that an offset points to;
+// empty if it points elsewhere.
+func expressionAt(message []byte, offset int) string {
+	if offset < 0 || offset+attr.HeaderLen > len(message) {
+		return ""
+	}
+	length := int(binary.NativeEndian.Uint16(message[offset:]))
+	if length < attr.HeaderLen || offset+length > len(message) {
+		return ""
+	}
+	var d attr.Decoder
+	name := attr.String(d.Find(message[offset+attr.HeaderLen:offset+length], unix.NFTA_EXPR_NAME))
+	if d.Err() != nil {
+		return ""
+	}
+	return name
+}
