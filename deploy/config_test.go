@@ -41,8 +41,8 @@ func TestConfigurationLacksTheClusterCIDROnly(t *testing.T) {
 	}
 }
 
-// kubelet gives -997 to what is system-node-critical (pkg/kubelet/qos/policy.go),
-// and without CAP_SYS_RESOURCE the score cannot be lowered.
+// TestOOMScoreIsTheOneThatKubeletGives: kubelet gives -997 to system-node-critical pods
+// (pkg/kubelet/qos/policy.go), and lowering it needs CAP_SYS_RESOURCE.
 func TestOOMScoreIsTheOneThatKubeletGives(t *testing.T) {
 	pod := daemonSet(t, "base/daemonset.yaml").Spec.Template.Spec
 	c := configuration(t, pod.Containers[0])
@@ -62,10 +62,10 @@ func TestKubeconfigNeedsOnlyTheServerAddress(t *testing.T) {
 	if got := k.Clusters[0].Cluster.CertificateAuthority; got != account+corev1.ServiceAccountRootCAKey {
 		t.Errorf("certificate authority from %s", got)
 	}
-	// RFC 6761: a name that never resolves. A working default would be worse: it
-	// would work until the day a node comes up without rules.
+	// A name that never resolves (RFC 6761). A default that works would be worse: it
+	// would fail on the first node that starts without rules.
 	if got := k.Clusters[0].Cluster.Server; !strings.HasSuffix(got, ".invalid:6443") {
-		t.Errorf("the server is %s, want one that cannot be meant", got)
+		t.Errorf("the server is %s, want an invalid one", got)
 	}
 }
 
@@ -90,22 +90,22 @@ func TestProbesMatchHealthServer(t *testing.T) {
 	} {
 		get := probe.HTTPGet
 		if get.Path != want {
-			t.Errorf("probe asks %s, want %s", get.Path, want)
+			t.Errorf("probe path %s, want %s", get.Path, want)
 		}
 		named := slices.IndexFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == get.Port.String() })
 		if named < 0 || strconv.Itoa(int(container.Ports[named].ContainerPort)) != port {
-			t.Errorf("%s is asked on port %s of %+v, served on %s", get.Path, get.Port.String(), container.Ports, port)
+			t.Errorf("probe %s uses port %s of %+v, want %s", get.Path, get.Port.String(), container.Ports, port)
 		}
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, get.Path, nil))
 		if answer.Code == http.StatusNotFound {
-			t.Errorf("nothing answers on %s", get.Path)
+			t.Errorf("no response on %s", get.Path)
 		}
 	}
 }
 
-// A proxy that waits for the API server, or for its node's pod ranges, waits no
-// less when it is started again. Only a rollout is to wait for it.
+// TestNoProbeRestartsAStartingPod checks that only readiness, and so a rollout, depends
+// on the API server and the node's pod CIDRs.
 func TestNoProbeRestartsAStartingPod(t *testing.T) {
 	container := daemonSet(t, "base/daemonset.yaml").Spec.Template.Spec.Containers[0]
 	handler := health.New(health.Config{SyncPeriod: time.Minute}).Handler()
@@ -123,13 +123,13 @@ func TestNoProbeRestartsAStartingPod(t *testing.T) {
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.probe.HTTPGet.Path, nil))
 		if answer.Code != c.want {
-			t.Errorf("%s asks %s and gets %d, want %d", name, c.probe.HTTPGet.Path, answer.Code, c.want)
+			t.Errorf("%s: %s returns %d, want %d", name, c.probe.HTTPGet.Path, answer.Code, c.want)
 		}
 	}
 }
 
-// configuration is what a container makes of its arguments and of the file that
-// they name.
+// configuration returns the configuration that results from a container's arguments and
+// the file that they name.
 func configuration(t *testing.T, c corev1.Container) *config.Config {
 	t.Helper()
 	args := slices.Clone(c.Args)
@@ -146,8 +146,7 @@ func configuration(t *testing.T, c corev1.Container) *config.Config {
 	return made
 }
 
-// parseArguments gives a container's arguments to our flags, on a node called
-// node-1.
+// parseArguments parses a container's arguments with our flags, on a node named node-1.
 func parseArguments(t *testing.T, c corev1.Container) *config.Flags {
 	t.Helper()
 	var args []string
@@ -171,7 +170,7 @@ func parseArguments(t *testing.T, c corev1.Container) *config.Flags {
 	return flags
 }
 
-// mounted returns which file of site/ a container finds under a path.
+// mounted returns the file of site/ that a container has at a path.
 func mounted(t *testing.T, c corev1.Container, file string) string {
 	t.Helper()
 	files := kustomized(t, "site").ConfigMapGenerator[0].Files

@@ -1,8 +1,7 @@
-// Package deploy holds how kube-vmap gets onto the nodes of a cluster: manifests
-// and, in a module of its own, the image. There is no code here but these tests,
-// which hold the manifests against what the code takes and offers. That an API
-// server accepts them, and that their permissions suffice, is for
-// integration/cluster to show.
+// Package deploy has the manifests of kube-vmap and, in modules of their own, its image
+// and monitoring. It has no code except tests, which compare the manifests with flags,
+// configuration and probes of the code. That an API server accepts them, and that their
+// permissions suffice, is tested in integration/cluster.
 package deploy
 
 import (
@@ -21,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kustomization is what is used of one, or of a component.
+// A kustomization has the fields that are tested of one, or of a component.
 type kustomization struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -42,7 +41,7 @@ type kustomization struct {
 	Images []image `json:"images"`
 }
 
-// image is where one that the manifests name is to be found.
+// An image replaces the name and tag of an image.
 type image struct {
 	Name    string `json:"name"`
 	NewName string `json:"newName"`
@@ -78,8 +77,8 @@ func TestEveryFileIsReferencedAndExists(t *testing.T) {
 	}
 }
 
-// Whatever is applied, image and configuration come from there: to go on with
-// another overlay changes neither.
+// TestOnlySiteSetsImagesAndConfiguration checks that changing the overlay changes neither
+// the image nor the configuration.
 func TestOnlySiteSetsImagesAndConfiguration(t *testing.T) {
 	for _, folder := range folders {
 		k := kustomized(t, folder)
@@ -113,7 +112,7 @@ func TestManifestsReferToEachOther(t *testing.T) {
 		"cleanup": daemonSet(t, "base/cleanup.yaml").Namespace, "the rest": kustomized(t, "base").Namespace,
 	} {
 		if namespace != "kube-system" {
-			t.Errorf("%s is in namespace %q; system-node-critical and those who look for a Service proxy want kube-system", kind, namespace)
+			t.Errorf("%s is in namespace %q, want kube-system, for system-node-critical and discovery", kind, namespace)
 		}
 	}
 	if ds.Spec.Template.Spec.ServiceAccountName != account.Name {
@@ -164,7 +163,7 @@ func TestContainerPrivileges(t *testing.T) {
 	}
 	for _, pod := range []corev1.PodSpec{ds.Spec.Template.Spec, cleanup.Spec.Template.Spec} {
 		if pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *pod.SecurityContext.RunAsUser != 0 {
-			t.Errorf("%+v: want the runtime's seccomp profile, and root: nobody else is given capabilities", pod.SecurityContext)
+			t.Errorf("%+v: want the runtime's seccomp profile, and root, which alone gets capabilities", pod.SecurityContext)
 		}
 		for _, v := range pod.Volumes {
 			if v.HostPath != nil {
@@ -177,14 +176,14 @@ func TestContainerPrivileges(t *testing.T) {
 		}
 	}
 	if c := ds.Spec.Template.Spec.InitContainers[0]; !*c.SecurityContext.Privileged || !slices.Contains(c.Args, "--init-only") {
-		t.Errorf("%s: %v: want what writes sysctls, and ends, to be privileged", c.Name, c.Args)
+		t.Errorf("%s: %v: want the container that sets sysctls to be privileged", c.Name, c.Args)
 	}
 	if *cleanup.Spec.Template.Spec.AutomountServiceAccountToken {
 		t.Error("cleanup gets a token for the API server, which it does not talk to")
 	}
 }
 
-// containers are those of our image, in both DaemonSets.
+// containers returns those of our image in both DaemonSets.
 func containers(t *testing.T) []corev1.Container {
 	t.Helper()
 	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "base/cleanup.yaml")
@@ -214,8 +213,8 @@ func daemonSet(t *testing.T, file string) appsv1.DaemonSet {
 	return ds
 }
 
-// decode reads a manifest as the API server does: fields that the type does not
-// have, or that are there twice, or in the wrong case, are errors.
+// decode decodes a manifest strictly: fields that are unknown, duplicate or in the wrong
+// case are errors.
 func decode(t *testing.T, file string, into any) {
 	t.Helper()
 	text, err := yaml.YAMLToJSONStrict(read(t, file))

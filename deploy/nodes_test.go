@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// kubeProxyLabels are those of kube-proxy's pods as kubeadm makes them
+// kubeProxyLabels are the labels of kube-proxy's pods in clusters of kubeadm
 // (cmd/kubeadm/app/phases/addons/proxy/manifests.go).
 var kubeProxyLabels = labels.Set{"k8s-app": "kube-proxy"}
 
@@ -33,12 +33,12 @@ func TestSelectorsMatchOwnPodsOnly(t *testing.T) {
 		}
 		for _, pod := range c.takes {
 			if !selector.Matches(pod) {
-				t.Errorf("selector %s (%s) does not take %v", name, selector, pod)
+				t.Errorf("selector %s (%s) does not match %v", name, selector, pod)
 			}
 		}
 		for _, pod := range c.takesNot {
 			if selector.Matches(pod) {
-				t.Errorf("selector %s (%s) takes %v", name, selector, pod)
+				t.Errorf("selector %s (%s) matches %v", name, selector, pod)
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func TestEveryNodeGetsExactlyOneProxy(t *testing.T) {
 			unlabelled, {"kube-vmap": "enabled"}, {"kube-vmap": "disabled"}, {"kube-vmap": "cleanup"}, {"kube-vmap": ""},
 		} {
 			if nodes(t, ours)(node) == nodes(t, theirs)(node) {
-				t.Errorf("%s: a node with %v is for both or for none", overlay, node)
+				t.Errorf("%s: a node with %v has both proxies or none", overlay, node)
 			}
 		}
 		for value, want := range map[string]bool{"enabled": true, "disabled": false, "cleanup": false} {
@@ -80,7 +80,7 @@ func TestCleanupRunsOnLabelledNodesOnly(t *testing.T) {
 	}
 }
 
-// Wherever there may be kube-proxy there must be one of ours, tainted nodes too.
+// TestPodsTolerateAllTaints checks that kube-vmap runs wherever kube-proxy would.
 func TestPodsTolerateAllTaints(t *testing.T) {
 	for _, file := range []string{"base/daemonset.yaml", "base/cleanup.yaml"} {
 		got := daemonSet(t, file).Spec.Template.Spec.Tolerations
@@ -90,7 +90,7 @@ func TestPodsTolerateAllTaints(t *testing.T) {
 	}
 }
 
-// awayFrom returns which pods a DaemonSet's pods do not share a node with.
+// awayFrom returns the pods that a DaemonSet's pods do not share a node with.
 func awayFrom(t *testing.T, ds appsv1.DaemonSet) *metav1.LabelSelector {
 	t.Helper()
 	terms := ds.Spec.Template.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
@@ -100,7 +100,7 @@ func awayFrom(t *testing.T, ds appsv1.DaemonSet) *metav1.LabelSelector {
 	return terms[0].LabelSelector
 }
 
-// nodes tells which nodes a patch sends a DaemonSet's pods to.
+// nodes returns which nodes a patch allows for a DaemonSet's pods.
 func nodes(t *testing.T, patch appsv1.DaemonSet) func(labels.Set) bool {
 	t.Helper()
 	terms := patch.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms

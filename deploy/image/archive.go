@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// archivePath is where the image for an architecture goes, or for all of them
-// if none is named.
+// archivePath returns the path of the image for an architecture, or for all of them if
+// arch is empty.
 func archivePath(out, arch string) string {
 	if arch != "" {
 		arch = "-" + arch
@@ -27,18 +27,17 @@ func archivePath(out, arch string) string {
 	return filepath.Join(out, "kube-vmap"+arch+".tar")
 }
 
-// writeImage writes the image for one architecture so that both containerd and
-// Docker load it.
+// writeImage writes the image for one architecture for both containerd and Docker.
 func writeImage(path string, p platformImage, r release) error {
 	docker, err := dockerManifest(p, r)
 	if err != nil {
-		return fmt.Errorf("describe the image for docker load: %w", err)
+		return fmt.Errorf("create the manifest for docker load: %w", err)
 	}
 	return writeLayout(path, tagged(p, &p.platform, r), docker, r)
 }
 
-// tagged is the index.json of a layout with one image or index under all its
-// names. containerd reads the full name, others the part after the colon.
+// tagged returns the index of a layout with one image or index under all its names.
+// containerd reads the full name, others the tag only.
 func tagged(image mutate.Appendable, platform *v1.Platform, r release) v1.ImageIndex {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, tag := range r.tags() {
@@ -53,8 +52,7 @@ func tagged(image mutate.Appendable, platform *v1.Platform, r release) v1.ImageI
 	return index
 }
 
-// dockerManifest is the manifest.json that docker load looks for. Its paths
-// point into the layout.
+// dockerManifest returns the manifest.json for docker load, with paths in the layout.
 func dockerManifest(p platformImage, r release) ([]byte, error) {
 	m, err := p.Manifest()
 	if err != nil {
@@ -68,14 +66,14 @@ func dockerManifest(p platformImage, r release) ([]byte, error) {
 	return json.Marshal(tarball.Manifest{d})
 }
 
-// writeLayout writes an OCI image layout as one file, with Docker's manifest in
-// it unless that is nil.
+// writeLayout writes an OCI image layout as one file, with Docker's manifest unless that
+// is nil.
 func writeLayout(path string, index v1.ImageIndex, docker []byte, r release) error {
 	folder, err := os.MkdirTemp("", "kube-vmap-layout")
 	if err != nil {
-		return fmt.Errorf("make a place for the layout: %w", err)
+		return fmt.Errorf("create a folder for the layout: %w", err)
 	}
-	defer os.RemoveAll(folder) //nolint:errcheck // what stays behind is in the system's place for such things
+	defer os.RemoveAll(folder) //nolint:errcheck // the folder is temporary
 	if _, err := layout.Write(folder, index); err != nil {
 		return fmt.Errorf("write the layout: %w", err)
 	}
@@ -94,8 +92,7 @@ func writeLayout(path string, index v1.ImageIndex, docker []byte, r release) err
 	return nil
 }
 
-// pack writes a folder's files in the order of their names, without what depends
-// on who wrote them and when.
+// pack writes a folder's files in the order of their names, with fixed owners and times.
 func pack(w io.Writer, folder fs.FS, r release) error {
 	archive := tar.NewWriter(w)
 	err := fs.WalkDir(folder, ".", func(path string, entry fs.DirEntry, err error) error {

@@ -11,14 +11,14 @@ import (
 func build(root, temp, arch string, r release) (string, error) {
 	path, err := filepath.Abs(filepath.Join(temp, "kube-vmap-"+arch))
 	if err != nil {
-		return "", fmt.Errorf("find the place to build in: %w", err)
+		return "", fmt.Errorf("find the build folder: %w", err)
 	}
 	cmd := exec.Command("go", "build",
 		"-trimpath", // no paths of this machine
-		// The version says which commit. What git knows would also say whether any
-		// file of the tree differs, be it this one's README.
+		// The version names the commit. VCS information would also depend on
+		// uncommitted changes in any file of the tree, such as the README.
 		"-buildvcs=false",
-		// Without symbol table and DWARF; a panic prints its lines all the same.
+		// Without symbol table and DWARF, which panics do not need for line numbers.
 		"-gcflags=all=-dwarf=false", "-ldflags", "-s -w -X main.version="+r.version,
 		"-o", path, "./cmd/kube-vmap")
 	cmd.Dir = root
@@ -29,11 +29,10 @@ func build(root, temp, arch string, r release) (string, error) {
 	return path, nil
 }
 
-// environment is that of the build: what could make the result differ from machine
-// to machine is fixed. Of several values for one name the last one counts. None may
-// be empty, for that would bring in what `go env -w` has stored. A comma is no
-// experiment more or less than this Go has by itself; "none" would take away its
-// garbage collector, too.
+// environment returns the environment of the build. It fixes all that could make results
+// differ between machines. The last of several values for a name wins. None may be empty,
+// because then the value stored by `go env -w` counts. The comma means Go's default
+// experiments; "none" would disable those, too, and with them its garbage collector.
 func environment(arch string) []string {
 	return append(os.Environ(),
 		"GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0",

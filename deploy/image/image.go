@@ -14,21 +14,21 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// binaryPath is where the binary is in the image.
+// binaryPath is the path of the binary in the image.
 const binaryPath = "/kube-vmap"
 
-// platformImage is the image for one architecture.
+// A platformImage is the image for one architecture.
 type platformImage struct {
 	v1.Image
 	platform v1.Platform
 	unpacked int // size of the binary in bytes
 }
 
-// ArtifactType is none: that is for manifests which are not images. Without this
-// method, go-containerregistry names the type of the configuration.
+// ArtifactType returns an empty type, which is right for images. Without this method,
+// go-containerregistry uses the media type of the configuration.
 func (platformImage) ArtifactType() (string, error) { return "", nil }
 
-// newImage packs a binary.
+// newImage returns an image with a binary.
 func newImage(binary []byte, arch string, r release) (platformImage, error) {
 	p := platformImage{platform: v1.Platform{OS: "linux", Architecture: arch}, unpacked: len(binary)}
 	layer, err := newLayer(binary, r)
@@ -64,7 +64,7 @@ func newImage(binary []byte, arch string, r release) (platformImage, error) {
 	return p, nil
 }
 
-// newLayer is a file system with one file.
+// newLayer returns a layer with one file.
 func newLayer(binary []byte, r release) (v1.Layer, error) {
 	var files bytes.Buffer
 	w := tar.NewWriter(&files)
@@ -89,7 +89,7 @@ func newLayer(binary []byte, r release) (v1.Layer, error) {
 	return layer, nil
 }
 
-// newIndex is one image out of those for all architectures.
+// newIndex returns an index of the images for all architectures.
 func newIndex(images []platformImage, r release) v1.ImageIndex {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range images {

@@ -26,23 +26,22 @@ const (
 
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// TestManifestsUseTheBuiltImage reads the manifests of the folder above.
 func TestManifestsUseTheBuiltImage(t *testing.T) {
 	image := regexp.MustCompile(`image: (\S*kube-vmap\S*)`)
 	for _, file := range []string{"../base/daemonset.yaml", "../base/cleanup.yaml"} {
 		asked := image.FindAllSubmatch(read(t, file), -1)
 		if len(asked) == 0 {
-			t.Errorf("%s asks for no image of ours", file)
+			t.Errorf("%s does not use our image", file)
 		}
 		for _, a := range asked {
 			if got := string(a[1]); !slices.Contains((release{name: defaultName, version: version}).tags(), got) {
-				t.Errorf("%s asks for %s", file, got)
+				t.Errorf("%s uses %s", file, got)
 			}
 		}
 	}
 	site := regexp.MustCompile(`- name: (\S*kube-vmap)\s+newName: (\S+)\s+newTag: (\S+)`).FindSubmatch(read(t, "../site/kustomization.yaml"))
 	if site == nil || string(site[1]) != defaultName || !slices.Contains((release{name: defaultName}).tags(), string(site[2])+":"+string(site[3])) {
-		t.Errorf("site says %q of %s", site, defaultName)
+		t.Errorf("site has %q for %s", site, defaultName)
 	}
 }
 
@@ -53,7 +52,7 @@ func TestGoEnvFileIsIgnored(t *testing.T) {
 	if err := os.WriteFile(stored, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// target is what Go would build for; its own tags name the experiments.
+	// target has what Go builds for; its tags include the experiments.
 	target := func(env []string, file string) string {
 		t.Helper()
 		cmd := exec.Command("go", "list", "-f", "{{context.GOOS}} {{context.GOARCH}} {{context.CgoEnabled}} {{context.ToolTags}}", "unsafe")
@@ -76,12 +75,12 @@ func TestGoEnvFileIsIgnored(t *testing.T) {
 	}
 }
 
-// arch is what TestImage builds for: all architectures take some minutes.
+// arch limits what TestImage builds, because all architectures take some minutes.
 var arch = flag.String("arch", "amd64,arm64", "build for these architectures")
 
 func tested() []string { return strings.Split(*arch, ",") }
 
-// TestImage builds twice, in two folders. Its subtests share what was built.
+// TestImage builds twice, in two folders. Its subtests share the result.
 func TestImage(t *testing.T) {
 	one, other := t.TempDir(), filepath.Join(t.TempDir(), "deeper", "down")
 	copyTree(t, filepath.Join("..", ".."), one)
@@ -95,7 +94,7 @@ func TestImage(t *testing.T) {
 			want = append(want, "kube-vmap-"+arch+".cdx.json", "kube-vmap-"+arch+".tar", "kube-vmap-linux-"+arch)
 		}
 		if slices.Sort(want); !slices.Equal(files, want) {
-			t.Fatalf("made %v, want %v", files, want)
+			t.Fatalf("files %v, want %v", files, want)
 		}
 		for _, file := range files {
 			if !bytes.Equal(read(t, filepath.Join(out, file)), read(t, filepath.Join(again, file))) {
@@ -181,7 +180,7 @@ func TestTimeIsSourceDateEpoch(t *testing.T) {
 	}
 }
 
-// copyTree copies what kube-vmap is built from.
+// copyTree copies the source tree of kube-vmap.
 func copyTree(t *testing.T, from, to string) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(from), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -206,7 +205,7 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// makeImage runs the command and returns the folder it has written to.
+// makeImage runs the command and returns the output folder.
 func makeImage(t *testing.T, root string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "image")
@@ -217,7 +216,7 @@ func makeImage(t *testing.T, root string) string {
 	}
 	for _, want := range []string{"localhost/kube-vmap:" + version, "linux/" + tested()[0], "sha256:", "images import " + archivePath(out, "")} {
 		if !strings.Contains(stdout.String(), want) {
-			t.Errorf("the report does not say %q:\n%s", want, stdout.String())
+			t.Errorf("%q is not in the report:\n%s", want, stdout.String())
 		}
 	}
 	return out

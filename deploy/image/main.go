@@ -1,6 +1,6 @@
-// Command image makes the container image of kube-vmap: from scratch, with the
-// static binary as its only file, for each architecture, without a container
-// engine and without a registry.
+// Command image builds the container image of kube-vmap for each architecture, from
+// scratch, with the static binary as its only file. It needs neither a container engine
+// nor a registry.
 //
 //	root/  --go build-->  kube-vmap  --+-- one layer, config --> image --+-- kube-vmap-ARCH.tar
 //	                     (each arch)   |                                 |   (OCI layout, docker load)
@@ -11,11 +11,11 @@
 // With -release it also writes what people download: the binaries, the manual pages and
 // the manifests with the version in them, and the checksums of all files.
 //
-// The same commit and the same Go give the same bytes, wherever and whenever:
-// paths are trimmed, the environment does not count, and every time is that of
-// the commit (or SOURCE_DATE_EPOCH, https://reproducible-builds.org/specs).
+// Builds are reproducible: the same commit and version of Go give the same bytes. Paths
+// are trimmed, the environment is fixed, and all times are that of the commit (or
+// SOURCE_DATE_EPOCH, https://reproducible-builds.org/specs).
 //
-// It is a module of its own, so that what it needs never reaches kube-vmap's.
+// It is a module of its own, so that kube-vmap's does not have its dependencies.
 package main
 
 import (
@@ -27,19 +27,17 @@ import (
 	"strings"
 )
 
-// architectures are those that images are made for, unless -arch names others.
+// architectures are the architectures to build for without -arch.
 var architectures = []string{"amd64", "arm64"}
 
-// defaultName is what the manifests in deploy/ call the image. No registry can
-// have it.
+// defaultName is the image's name in the manifests in deploy/. No registry can have it.
 const defaultName = "localhost/kube-vmap"
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run returns the exit code: 0, 2 for bad flags, or 1 with one line on stderr
-// that says why.
+// run returns the exit code: 0, 2 for bad flags, or 1 with an error on stderr.
 func run(args []string, stdout, stderr io.Writer) int {
 	var root, out string
 	r := release{architectures: architectures}
@@ -53,20 +51,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 	})
 	flags.BoolVar(&r.assets, "release", false, "also write binaries, manual pages, manifests and checksums")
 	flags.StringVar(&r.name, "name", defaultName, "name of the image, without tag")
-	flags.StringVar(&r.version, "version", "", "version, and tag of the image (default what git describe says)")
+	flags.StringVar(&r.version, "version", "", "version, and tag of the image (default: that of git describe)")
 	flags.StringVar(&r.revision, "revision", "", "commit (default HEAD)")
 	flags.Var(epoch{&r.created}, "created", "seconds since 1970 that all times are set to (default SOURCE_DATE_EPOCH, or the commit's)")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 	if err := makeAll(root, out, r, stdout); err != nil {
-		_, _ = fmt.Fprintln(stderr, "image:", err) // there is no other place to say it
+		_, _ = fmt.Fprintln(stderr, "image:", err) // there is nowhere else to report it
 		return 1
 	}
 	return 0
 }
 
-// makeAll builds, packs, writes and tells.
+// makeAll builds and writes everything, and prints a report.
 func makeAll(root, out string, r release, stdout io.Writer) error {
 	r, err := r.complete(root)
 	if err != nil {
@@ -74,11 +72,11 @@ func makeAll(root, out string, r release, stdout io.Writer) error {
 	}
 	temp, err := os.MkdirTemp("", "kube-vmap-image")
 	if err != nil {
-		return fmt.Errorf("make a place to build in: %w", err)
+		return fmt.Errorf("create a build folder: %w", err)
 	}
-	defer os.RemoveAll(temp) //nolint:errcheck // what stays behind is in the system's place for such things
+	defer os.RemoveAll(temp) //nolint:errcheck // the folder is temporary
 	if err := os.MkdirAll(out, 0o755); err != nil {
-		return fmt.Errorf("make the folder to write to: %w", err)
+		return fmt.Errorf("create the output folder: %w", err)
 	}
 	var all []platformImage
 	for _, arch := range r.architectures {
@@ -100,7 +98,7 @@ func makeAll(root, out string, r release, stdout io.Writer) error {
 	return report(stdout, out, index, all, r)
 }
 
-// makeOne does what is done for each architecture.
+// makeOne builds and writes the files for one architecture.
 func makeOne(root, temp, out, arch string, r release) (platformImage, error) {
 	path, err := build(root, temp, arch, r)
 	if err != nil {
@@ -108,7 +106,7 @@ func makeOne(root, temp, out, arch string, r release) (platformImage, error) {
 	}
 	binary, err := os.ReadFile(path)
 	if err != nil {
-		return platformImage{}, fmt.Errorf("read what was built: %w", err)
+		return platformImage{}, fmt.Errorf("read the binary: %w", err)
 	}
 	if r.assets {
 		if err := os.WriteFile(filepath.Join(out, binaryName(arch)), binary, 0o755); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// release is what is known about an image apart from what is in it.
+// A release has the metadata of an image.
 type release struct {
 	name     string // as in localhost/kube-vmap
 	version  string // the tag too
@@ -23,7 +23,7 @@ type release struct {
 	assets        bool // also write binaries, manual pages, manifests and checksums
 }
 
-// complete asks git and the environment for what was not given.
+// complete fills missing fields from git and the environment.
 func (r release) complete(root string) (release, error) {
 	if r.created.IsZero() {
 		if err := (epoch{&r.created}).Set(os.Getenv("SOURCE_DATE_EPOCH")); err != nil {
@@ -60,13 +60,13 @@ func (r release) complete(root string) (release, error) {
 	return r, nil
 }
 
-// tags are the image's full names. The second one is what the manifests in
-// deploy/ ask for unless told otherwise.
+// tags returns the image's full names. The second one is the default of the manifests in
+// deploy/.
 func (r release) tags() []string {
 	return []string{r.name + ":" + r.version, r.name + ":latest"}
 }
 
-// labels describe the image, in its configuration and in its manifests.
+// labels returns the labels of the image, in its configuration and its manifests.
 // https://github.com/opencontainers/image-spec/blob/main/annotations.md
 func (r release) labels() map[string]string {
 	return map[string]string{
@@ -78,8 +78,8 @@ func (r release) labels() map[string]string {
 	}
 }
 
-// epoch is a time that is written as seconds since 1970. Nothing leaves it as it
-// is.
+// An epoch is a time that is written as seconds since 1970. Setting it to an empty string
+// does not change it.
 type epoch struct{ *time.Time }
 
 func (e epoch) Set(s string) error {

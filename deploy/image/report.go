@@ -9,7 +9,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// report says what was made and how to load it.
+// report prints what was built and how to load it.
 func report(to io.Writer, out string, index v1.ImageIndex, images []platformImage, r release) error {
 	digest, err := index.Digest()
 	if err != nil {
@@ -36,7 +36,7 @@ func report(to io.Writer, out string, index v1.ImageIndex, images []platformImag
 	for _, path := range files {
 		info, err := os.Stat(path)
 		if err != nil {
-			return fmt.Errorf("look at what was written: %w", err)
+			return fmt.Errorf("get the size of a file: %w", err)
 		}
 		fmt.Fprintf(w, "%8.2f MB  %s\n", megabytes(info.Size()), path)
 	}
@@ -46,7 +46,7 @@ func report(to io.Writer, out string, index v1.ImageIndex, images []platformImag
 	return w.Flush()
 }
 
-// describe is a line on the image for one architecture.
+// describe returns a line about the image for one architecture.
 func describe(p platformImage) (string, error) {
 	digest, err := p.Digest()
 	if err != nil {
@@ -60,5 +60,5 @@ func describe(p platformImage) (string, error) {
 		p.platform, digest, megabytes(m.Layers[0].Size), megabytes(int64(p.unpacked))), nil
 }
 
-// megabytes is a size in millions of bytes.
+// megabytes returns a size in millions of bytes.
 func megabytes(n int64) float64 { return float64(n) / 1e6 }

@@ -16,11 +16,10 @@ import (
 	purl "github.com/package-url/packageurl-go"
 )
 
-// sbomPath is where the list of parts goes.
+// sbomPath returns the path of the SBOM.
 func sbomPath(out, arch string) string { return filepath.Join(out, "kube-vmap-"+arch+".cdx.json") }
 
-// writeSBOM writes what a binary is made of, as the binary itself says, in
-// CycloneDX 1.6.
+// writeSBOM writes the SBOM of a binary, from its build info, in CycloneDX 1.6.
 func writeSBOM(path string, binary []byte, arch string, r release) error {
 	info, err := buildinfo.Read(bytes.NewReader(binary))
 	if err != nil {
@@ -37,7 +36,7 @@ func writeSBOM(path string, binary []byte, arch string, r release) error {
 	return nil
 }
 
-// newSBOM lists the modules that were linked, and Go itself.
+// newSBOM returns an SBOM of the linked modules and Go itself.
 func newSBOM(info *debug.BuildInfo, sum [sha256.Size]byte, arch string, r release) *cdx.BOM {
 	main := component(cdx.ComponentTypeApplication, "kube-vmap", r.version,
 		purl.Qualifier{Key: "goarch", Value: arch}, purl.Qualifier{Key: "goos", Value: "linux"})
@@ -62,7 +61,7 @@ func newSBOM(info *debug.BuildInfo, sum [sha256.Size]byte, arch string, r releas
 	return bom
 }
 
-// component is a Go module at a version.
+// component returns a component for a Go module at a version.
 func component(kind cdx.ComponentType, module, version string, qualifiers ...purl.Qualifier) cdx.Component {
 	namespace, name := "", module
 	if i := strings.LastIndex(module, "/"); i >= 0 {
@@ -72,8 +71,8 @@ func component(kind cdx.ComponentType, module, version string, qualifiers ...pur
 	return cdx.Component{Type: kind, BOMRef: url, Name: module, Version: version, PackageURL: url}
 }
 
-// serialNumber is a UUID that is the same for the same binary (version 8 of
-// RFC 9562: its bits are ours).
+// serialNumber returns a UUID that depends only on the binary (version 8 of RFC 9562, for
+// custom bits).
 func serialNumber(sum [sha256.Size]byte) string {
 	u := sum[:16]
 	u[6] = u[6]&0x0f | 0x80

@@ -62,7 +62,7 @@ func openLayout(t *testing.T, path string) v1.ImageIndex {
 	return index
 }
 
-// checkNames wants one thing under both names.
+// checkNames checks that both names have the same digest.
 func checkNames(t *testing.T, index v1.ImageIndex, kind types.MediaType) {
 	t.Helper()
 	m := indexManifest(t, index).Manifests
@@ -150,7 +150,7 @@ func onlyFile(t *testing.T, image v1.Image) []byte {
 		t.Fatal(err)
 	}
 	if next, err := archive.Next(); err != io.EOF {
-		t.Errorf("there is more than one file: %+v, %v", next, err)
+		t.Errorf("more than one file: %+v, %v", next, err)
 	}
 	return content
 }
@@ -182,7 +182,7 @@ func checkSBOM(t *testing.T, path, arch string) {
 		t.Errorf("describes %s, want %s", bom.Metadata.Component.PackageURL, want)
 	}
 	if uuid := regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`); !uuid.MatchString(bom.SerialNumber) {
-		t.Errorf("serial number %s is no version 8 UUID", bom.SerialNumber)
+		t.Errorf("serial number %s is not a version 8 UUID", bom.SerialNumber)
 	}
 	modules := map[string]string{}
 	for _, c := range *bom.Components {
@@ -191,7 +191,7 @@ func checkSBOM(t *testing.T, path, arch string) {
 	for _, module := range []string{"github.com/google/nftables", "k8s.io/api"} {
 		required := regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(module) + ` (\S+)`).FindSubmatch(read(t, "../../go.mod"))
 		if required == nil || modules[module] != string(required[1]) {
-			t.Errorf("lists %s %q, go.mod says %q", module, modules[module], required)
+			t.Errorf("lists %s %q, go.mod has %q", module, modules[module], required)
 		}
 	}
 	if modules["stdlib"] == "" || modules["github.com/google/go-containerregistry"] != "" {
