@@ -30,14 +30,14 @@ func TestAddedAndRemovedAddressesAreSent(t *testing.T) {
 	m.remove(lo, "198.51.100.1/32", "2001:db8:1::1/128")
 	l.expect("192.0.2.1", "2001:db8::1", "fe80::1")
 
-	eth1 := m.addLink("eth1") // the same once more is no more, and no less when one is gone
+	eth1 := m.addLink("eth1") // an address on two interfaces is sent once, until both are gone
 	m.add(eth1, "192.0.2.1/32", "fe80::1/64", "203.0.113.1 peer 203.0.113.2/32", "2001:db8:2::1 peer 2001:db8:2::2/128")
 	l.expect("192.0.2.1", "203.0.113.1", "2001:db8::1", "2001:db8:2::1", "fe80::1")
 	m.remove(eth0, "192.0.2.1/24")
 	m.must(m.nl.LinkDel(eth0))
 	l.expect("192.0.2.1", "203.0.113.1", "2001:db8:2::1", "fe80::1")
 
-	m.must(m.nl.LinkSetDown(eth1)) // IPv6 gives its addresses up, IPv4 does not
+	m.must(m.nl.LinkSetDown(eth1)) // removes IPv6 addresses, but not IPv4 ones
 	l.expect("192.0.2.1", "203.0.113.1")
 	m.must(m.nl.LinkDel(eth1))
 	l.expect()
@@ -61,8 +61,7 @@ func TestDeprecatedAddressesAreUsable(t *testing.T) {
 	l.expect()
 }
 
-// TestAddressIsSentWhenBindable uses a link on which duplicates are
-// looked for, which takes a while.
+// TestAddressIsSentWhenBindable uses a link with duplicate address detection.
 func TestAddressIsSentWhenBindable(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -80,21 +79,21 @@ func TestAddressIsSentWhenBindable(t *testing.T) {
 	l.expect()
 
 	m.add(eth0, "2001:db8::1/64", "192.0.2.1/24")
-	l.expect("192.0.2.1") // told while the other is tentative
+	l.expect("192.0.2.1") // sent while the other is tentative
 	if canListen(m, "2001:db8::1") {
-		t.Fatal("the kernel does not look for duplicates, and so the test tests nothing")
+		t.Fatal("no duplicate address detection, so the test is void")
 	}
 	l.expect("192.0.2.1", "2001:db8::1")
 	if !canListen(m, "2001:db8::1") {
-		t.Error("it was told too early")
+		t.Error("the address was sent too early")
 	}
 
-	m.add(far, "2001:db8::1/64", "192.0.2.2/24") // the first is a duplicate of the one on the other end
+	m.add(far, "2001:db8::1/64", "192.0.2.2/24") // the first is a duplicate of the other end's
 	l.expect("192.0.2.1", "192.0.2.2", "2001:db8::1")
 	m.remove(eth0, "2001:db8::1/64")
 	l.expect("192.0.2.1", "192.0.2.2")
 	if canListen(m, "2001:db8::1") {
-		t.Error("the duplicate is left out and could be used")
+		t.Error("the duplicate was not sent but can be used")
 	}
 }
 
@@ -109,7 +108,7 @@ func canListen(m *machine, addr string) bool {
 	}) == nil
 }
 
-// many are so many addresses of each family, and their prefixes.
+// many returns so many addresses of each family, and their prefixes.
 func many(n int) (texts []string, prefixes []string) {
 	for _, f := range model.Families {
 		for i := range n {
@@ -143,12 +142,12 @@ func TestBurstOfChangesIsBatched(t *testing.T) {
 	l.expect(want...)
 	<-added
 	if l.n > len(want)/5 {
-		t.Errorf("%d addresses were told in %d lists", len(want), l.n)
+		t.Errorf("%d addresses were sent in %d lists", len(want), l.n)
 	}
 }
 
-// TestSocketOverflowLosesNothing has nobody listen while there are
-// far more than its 200 KiB can hold.
+// TestSocketOverflowLosesNothing makes far more changes than the socket's 200 KiB can hold
+// while it is not read.
 func TestSocketOverflowLosesNothing(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

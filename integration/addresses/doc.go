@@ -1,4 +1,3 @@
-// Package addresses holds the tests of package sync/addresses that the kernel
-// must judge: what it says of addresses that come and go, each time in a fresh
-// network namespace, as root.
+// Package addresses tests package sync/addresses with the kernel: its notifications when
+// addresses are added and removed, in fresh network namespaces, as root.
 package addresses

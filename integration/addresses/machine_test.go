@@ -23,10 +23,10 @@ import (
 	"kube-vmap/sync/addresses"
 )
 
-// deadline is how long the kernel may take, on a machine that is busy.
+// deadline is how long the kernel may take on a busy machine.
 const deadline = 10 * time.Second
 
-// machine is a network namespace with no interface but lo.
+// A machine is a network namespace with no interface but lo.
 type machine struct {
 	*testing.T
 	host *lab.Host
@@ -61,7 +61,7 @@ func (m *machine) must(err error) {
 	}
 }
 
-// addLink makes a link and takes it up. It leads to another of the same machine.
+// addLink adds a link to another link of the machine, and sets both up.
 func (m *machine) addLink(name string) netlink.Link {
 	m.Helper()
 	far := name + "-far"
@@ -79,7 +79,7 @@ func (m *machine) link(name string) netlink.Link {
 	return l
 }
 
-// address is "192.0.2.1/24" or "192.0.2.1 peer 192.0.2.2/32" as the library wants it.
+// address parses "192.0.2.1/24" or "192.0.2.1 peer 192.0.2.2/32".
 func address(text string) *netlink.Addr {
 	own, peer, both := strings.Cut(text, " peer ")
 	if !both {
@@ -111,21 +111,21 @@ func (m *machine) remove(l netlink.Link, addrs ...string) {
 	}
 }
 
-// listener hears of a machine's addresses.
+// A listener receives a machine's addresses.
 type listener struct {
 	*machine
-	told <-chan []netip.Addr
+	sent <-chan []netip.Addr
 	log  *safeBuffer
-	n    int // how often it was told
+	n    int // lists received
 }
 
-// listen begins to. It ends with the test, or with the function it returns.
+// listen starts a listener, until the test ends or the returned function is called.
 func (m *machine) listen() (*listener, context.CancelFunc) {
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.Context())
-	told, done, log := make(chan []netip.Addr), make(chan error, 1), &safeBuffer{}
+	sent, done, log := make(chan []netip.Addr), make(chan error, 1), &safeBuffer{}
 	source := addresses.New(addresses.Config{NetNS: m.host.FD(), Log: slog.New(slog.NewTextHandler(log, nil))})
-	go func() { done <- source.Run(ctx, told) }()
+	go func() { done <- source.Run(ctx, sent) }()
 	end := stdsync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -133,23 +133,23 @@ func (m *machine) listen() (*listener, context.CancelFunc) {
 		}
 	})
 	m.Cleanup(end)
-	return &listener{machine: m, told: told, log: log}, end
+	return &listener{machine: m, sent: sent, log: log}, end
 }
 
-// next is what is told next.
+// next returns the next list.
 func (l *listener) next() []netip.Addr {
 	l.Helper()
 	select {
-	case addrs := <-l.told:
+	case addrs := <-l.sent:
 		l.n++
 		return addrs
 	case <-time.After(deadline):
-		l.Fatalf("nothing is told; log:\n%s", l.log)
+		l.Fatalf("no list; log:\n%s", l.log)
 		return nil
 	}
 }
 
-// expect waits for exactly these to be told.
+// expect waits for exactly these addresses.
 func (l *listener) expect(want ...string) {
 	l.Helper()
 	var last []string
@@ -165,7 +165,7 @@ func (l *listener) expect(want ...string) {
 	l.Fatalf("got %q, want %q", last, want)
 }
 
-// safeBuffer is a buffer for several goroutines.
+// A safeBuffer is a buffer that is safe for concurrent use.
 type safeBuffer struct {
 	mu stdsync.Mutex
 	b  bytes.Buffer

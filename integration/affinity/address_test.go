@@ -11,27 +11,26 @@ import (
 	"kube-vmap/model"
 )
 
-// asker is a client: a host, and which of its addresses.
-type asker struct {
+// A client is a host and one of its addresses.
+type client struct {
 	host *lab.Host
 	addr netip.Addr
 }
 
-// everyone are clients of all sorts: pods that serve and one that does not, the
-// node, and some outside.
-func everyone(l *lab.Lab, f model.Family) []asker {
-	all := []asker{{l.Node.Host, netip.Addr{}}, {l.Outside, netip.Addr{}}}
+// allClients returns clients of all kinds: pods with and without endpoints, the node, and
+// some outside.
+func allClients(l *lab.Lab, f model.Family) []client {
+	all := []client{{l.Node.Host, netip.Addr{}}, {l.Outside, netip.Addr{}}}
 	for _, pod := range l.Pods {
-		all = append(all, asker{pod.Host, netip.Addr{}})
+		all = append(all, client{pod.Host, netip.Addr{}})
 	}
 	for n := range 10 {
-		all = append(all, asker{l.Outside, daemon.ClientAddr(f, n)})
+		all = append(all, client{l.Outside, daemon.ClientAddr(f, n)})
 	}
 	return all
 }
 
-// TestAffinityIsPerClientAndServicePort asks by all addresses in any
-// order.
+// TestAffinityIsPerClientAndServicePort connects to all addresses in random order.
 func TestAffinityIsPerClientAndServicePort(t *testing.T) {
 	const ports = 2
 	l, servers := daemon.NewLab(t, 4, 2)
@@ -47,12 +46,12 @@ func TestAffinityIsPerClientAndServicePort(t *testing.T) {
 	f.Put("web", s, other)
 	daemon.Start(t, l.Node, f)
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
-		var found [][]string // by client: who answers port 0, port 1, and those of the other Service
-		for _, c := range everyone(l, w.Family) {
+		var found [][]string // by client: the endpoint of port 0, port 1, and the other Service's ports
+		for _, c := range allClients(l, w.Family) {
 			var mine []string
 			for _, s := range []daemon.Service{s, other} {
 				for n := range ports {
-					mine = append(mine, theOne(t, l, c, w, s, n))
+					mine = append(mine, onlyEndpoint(t, l, c, w, s, n))
 				}
 			}
 			found = append(found, mine)
@@ -69,9 +68,9 @@ func TestAffinityIsPerClientAndServicePort(t *testing.T) {
 	})
 }
 
-// theOne asks by all addresses of a Service's n-th port, each twice, and returns
-// who always answered.
-func theOne(t *testing.T, l *lab.Lab, c asker, w daemon.Transport, s daemon.Service, n int) (by string) {
+// onlyEndpoint connects twice to each address of a Service's n-th port, and returns the
+// endpoint of all connections.
+func onlyEndpoint(t *testing.T, l *lab.Lab, c client, w daemon.Transport, s daemon.Service, n int) (by string) {
 	t.Helper()
 	kinds := slices.Concat(daemon.Kinds, daemon.Kinds)
 	rand.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
@@ -84,14 +83,14 @@ func theOne(t *testing.T, l *lab.Lab, c asker, w daemon.Transport, s daemon.Serv
 			by = got
 		}
 		if got != by {
-			t.Fatalf("%s %s was answered by %s, and by its %s by %s (order %v)", c.host, c.addr, by, k, got, kinds[:i+1])
+			t.Fatalf("%s %s: endpoint %s, but at the %s %s (order %v)", c.host, c.addr, by, k, got, kinds[:i+1])
 		}
 	}
 	return by
 }
 
-// TestTrafficPolicyOverridesAffinity lets clients get an endpoint by an address where
-// all may serve, and ask by another where only those on the node may.
+// TestTrafficPolicyOverridesAffinity connects clients to an address with all endpoints, and
+// then to another whose traffic policy is Local.
 func TestTrafficPolicyOverridesAffinity(t *testing.T) {
 	l, servers := daemon.NewLab(t, 3, 4)
 	local := names(servers[:3])
@@ -119,19 +118,19 @@ func TestTrafficPolicyOverridesAffinity(t *testing.T) {
 		} {
 			to := c.s.AddrPort(l.Node, w.Family, c.first, 0)
 			if slices.IndexFunc(survey(t, l, w, to, clients), func(by string) bool { return !local[by] }) < 0 {
-				t.Errorf("%s, %s: only endpoints on the node answered %d clients", c.s.Name, c.first, clients.count)
+				t.Errorf("%s, %s: %d clients got endpoints on the node only", c.s.Name, c.first, clients.count)
 			}
 			to = c.s.AddrPort(l.Node, w.Family, c.then, 0)
 			got := survey(t, l, w, to, clients)
 			if i := slices.IndexFunc(got, func(by string) bool { return !local[by] }); i >= 0 {
-				t.Errorf("%s, %s after %s: answered by %s, which is not on the node", c.s.Name, c.then, c.first, got[i])
+				t.Errorf("%s, %s after %s: endpoint %s, which is not on the node", c.s.Name, c.then, c.first, got[i])
 			}
 			keep(t, got, survey(t, l, w, to, clients))
 		}
-		// To pods and the node, the node stands in for the load balancer.
-		for _, c := range everyone(l, w.Family)[:2+len(l.Pods)] {
+		// For pods and the node, the proxy replaces the load balancer.
+		for _, c := range allClients(l, w.Family)[:2+len(l.Pods)] {
 			if c.host != l.Outside {
-				theOne(t, l, c, w, outside, 0)
+				onlyEndpoint(t, l, c, w, outside, 0)
 			}
 		}
 	})

@@ -17,16 +17,16 @@ import (
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 
 const (
-	// answer is how long an answer may take on a busy machine.
+	// answer is how long a response may take on a busy machine.
 	answer = 5 * time.Second
 	// long is an affinity that does not end while a test runs.
 	long = 3 * time.Hour
-	// workers ask at the same time, for one way.
+	// workers is how many clients of a transport connect concurrently.
 	workers = 4
 )
 
-// ask asks over a new connection, and returns who answered. An invalid address
-// leaves it to the host which of its own to ask from.
+// ask connects and returns the endpoint that responds. With an invalid address, the host
+// chooses the source address.
 func ask(from *lab.Host, a netip.Addr, w daemon.Transport, to netip.AddrPort) (string, error) {
 	got, err := from.AskFresh(w.Protocol, a, to, answer)
 	if err == nil && got.Outcome != lab.Answered {
@@ -35,10 +35,10 @@ func ask(from *lab.Host, a netip.Addr, w daemon.Transport, to netip.AddrPort) (s
 	return got.By, err
 }
 
-// crowd are some clients of the crowd outside, by their numbers.
+// A crowd is a range of the clients outside, by number.
 type crowd struct{ first, count int }
 
-// survey lets all of the crowd ask once, and returns who answered each.
+// survey connects each client of the crowd once, and returns their endpoints.
 func survey(t *testing.T, l *lab.Lab, w daemon.Transport, to netip.AddrPort, c crowd) []string {
 	t.Helper()
 	by := make([]string, c.count)
@@ -56,17 +56,17 @@ func survey(t *testing.T, l *lab.Lab, w daemon.Transport, to netip.AddrPort, c c
 	return by
 }
 
-// some are a part of the clients, another one each time.
+// some returns a random part of the clients.
 func (c crowd) some(count int) crowd {
 	return crowd{c.first + rand.IntN(c.count-count+1), count}
 }
 
-// of is the part of what was found about the whole crowd.
+// of returns the crowd's part of the endpoints of the whole crowd.
 func (c crowd) of(whole crowd, by []string) []string {
 	return by[c.first-whole.first:][:c.count]
 }
 
-// moved counts the clients that are answered by another than before.
+// moved counts the clients whose endpoint has changed.
 func moved(before, after []string) (n int) {
 	for i := range before {
 		if before[i] != after[i] {
@@ -84,16 +84,16 @@ func keep(t *testing.T, before, after []string) {
 	}
 }
 
-// free checks that clients are not bound to what they had. If they are free, at
-// most every fourth has it again by chance, with four endpoints or more.
+// free checks that clients have no affinity: with four endpoints or more, at most every
+// fourth gets the same endpoint again by chance.
 func free(t *testing.T, before, after []string) {
 	t.Helper()
 	if n := moved(before, after); n < len(before)/3 {
-		t.Errorf("only %d of %d clients got another endpoint: they are bound to the one they had", n, len(before))
+		t.Errorf("only %d of %d clients got another endpoint, as if they had affinity", n, len(before))
 	}
 }
 
-// memory is what a test keeps of every way between its steps.
+// memory has the endpoints of clients by transport, between the steps of a test.
 type memory map[daemon.Transport]*[]string
 
 func newMemory() memory {
@@ -104,16 +104,16 @@ func newMemory() memory {
 	return m
 }
 
-// step runs a part of a test for every way.
-func step(t *testing.T, says string, test func(*testing.T, daemon.Transport)) {
+// step runs a part of a test for every transport.
+func step(t *testing.T, name string, test func(*testing.T, daemon.Transport)) {
 	t.Helper()
-	t.Run(says, func(t *testing.T) { daemon.ForEachTransport(t, test) })
+	t.Run(name, func(t *testing.T) { daemon.ForEachTransport(t, test) })
 	if t.Failed() {
-		t.FailNow() // what follows builds on it
+		t.FailNow() // the following steps depend on it
 	}
 }
 
-// names are those of hosts.
+// names returns the names of hosts.
 func names(hosts []*lab.Host) map[string]bool {
 	all := map[string]bool{}
 	for _, h := range hosts {

@@ -17,8 +17,8 @@ import (
 	"kube-vmap/model"
 )
 
-// TestFullAffinityMapServesNewClients fills the table of clients. Those who came before
-// keep their endpoints; those who come after get one each time they ask.
+// TestFullAffinityMapServesNewClients fills the affinity map. Earlier clients keep their
+// endpoints; later clients get any endpoint for each connection.
 func TestFullAffinityMapServesNewClients(t *testing.T) {
 	t.Parallel()
 	l, servers := daemon.NewLab(t, 4, 2)
@@ -35,14 +35,13 @@ func TestFullAffinityMapServesNewClients(t *testing.T) {
 	for _, f := range model.Families {
 		fill(t, l, f, s)
 	}
-	step(t, "those who came before", func(t *testing.T, w daemon.Transport) { keep(t, *had[w], look(t, w, first)) })
-	step(t, "those who come after", func(t *testing.T, w daemon.Transport) { free(t, look(t, w, late), look(t, w, late)) })
-	told(t, l)
+	step(t, "earlier clients", func(t *testing.T, w daemon.Transport) { keep(t, *had[w], look(t, w, first)) })
+	step(t, "later clients", func(t *testing.T, w daemon.Transport) { free(t, look(t, w, late), look(t, w, late)) })
+	awaitMetric(t, l)
 }
 
-// fill remembers so many other clients of the Service, each with an endpoint that
-// it has, that there is no place left. They come by netlink: to make them by
-// packets would take half a minute.
+// fill adds elements of other clients of the Service until the map is full, by netlink:
+// with packets it would take half a minute.
 func fill(t *testing.T, l *lab.Lab, f model.Family, s daemon.Service) {
 	t.Helper()
 	c, err := nftables.New(nftables.WithNetNSFd(l.Node.FD()))
@@ -55,7 +54,7 @@ func fill(t *testing.T, l *lab.Lab, f model.Family, s daemon.Service) {
 		t.Fatal(err)
 	}
 	total := 0
-	for size := 400; size > 0; { // a netlink attribute holds no more
+	for size := 400; size > 0; { // the limit of a netlink attribute
 		var part []nftables.SetElement
 		for n := range size {
 			part = append(part, remembered(f, s, total+n))
@@ -64,14 +63,14 @@ func fill(t *testing.T, l *lab.Lab, f model.Family, s daemon.Service) {
 			size /= 2
 			continue
 		} else if err != nil {
-			t.Fatalf("remember clients %d to %d: %v", total, total+size, err)
+			t.Fatalf("add clients %d to %d: %v", total, total+size, err)
 		}
 		total += size
 	}
-	t.Logf("%s: full with %d clients more", f, total)
+	t.Logf("%s: full with %d more clients", f, total)
 }
 
-// remembered is an element for a client that there is not.
+// remembered returns an element of a client that does not exist.
 func remembered(f model.Family, s daemon.Service, n int) nftables.SetElement {
 	client := lab.OutsideRanges[f].Addr().AsSlice()
 	binary.BigEndian.PutUint32(client[len(client)-4:], 0xf0000000+uint32(n))
@@ -80,14 +79,14 @@ func remembered(f model.Family, s daemon.Service, n int) nftables.SetElement {
 	return nftables.SetElement{Key: key, Val: slices.Concat(e.Addr().AsSlice(), port(e)), Timeout: long}
 }
 
-// port is a port as a part of a key is: in four bytes.
+// port returns a port in the four bytes that it has in a key.
 func port(a netip.AddrPort) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, a.Port()), 0, 0)
 }
 
-// told waits until the metric says of both families that the table is full. The
-// proxy looks every 15 seconds.
-func told(t *testing.T, l *lab.Lab) {
+// awaitMetric waits until the metric counts connections of both families. The proxy reads
+// the kernel's counters every 15 seconds.
+func awaitMetric(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	metric := regexp.MustCompile(`(?m)^kubevmap_affinity_full_connections_total\{ip_family="IPv[46]"\} [1-9]`)
 	ticker := time.NewTicker(time.Second / 5)
@@ -101,7 +100,7 @@ func told(t *testing.T, l *lab.Lab) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the metric does not say that the table is full")
+			t.Fatal("the metric does not count the connections")
 		}
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"kube-vmap/model"
 )
 
-// thousand are the clients of these tests, and later those that come new.
+// thousand are the first clients of these tests, newcomer later ones.
 var (
 	thousand = crowd{0, 1000}
 	newcomer = crowd{1000, 400}
 )
 
-// TestThousandClientsKeepTheirEndpoints takes a Service through what happens to
-// it in life, with 20 endpoints at first.
+// TestThousandClientsKeepTheirEndpoints restarts the proxy and scales a Service, from 20
+// endpoints on.
 func TestThousandClientsKeepTheirEndpoints(t *testing.T) {
 	l, servers := daemon.NewLab(t, 18, 7)
 	f := daemon.NewFolder(t, l)
@@ -49,7 +49,7 @@ func TestThousandClientsKeepTheirEndpoints(t *testing.T) {
 		d.After(func() { f.Put("web", s) })
 		step(t, fmt.Sprintf("with %d endpoints", n), some)
 	}
-	step(t, "after all that", all)
+	step(t, "after all changes", all)
 	step(t, "newcomers reach all", func(t *testing.T, w daemon.Transport) {
 		reaches(t, survey(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), newcomer), s.Endpoints)
 	})
@@ -59,39 +59,36 @@ func TestThousandClientsKeepTheirEndpoints(t *testing.T) {
 	step(t, "with 20 endpoints again", func(t *testing.T, w daemon.Transport) {
 		*had[w] = leave(t, l, w, s, thousand, *had[w])
 	})
-	step(t, "those who moved stay", some)
+	step(t, "moved clients stay", some)
 }
 
-// reaches checks that clients got each of the endpoints. They are so many that it
-// is as good as impossible that chance left one out.
+// reaches checks that the clients, which are many, got all endpoints.
 func reaches(t *testing.T, by []string, endpoints []*lab.Host) {
 	t.Helper()
 	for _, e := range endpoints {
 		if !slices.Contains(by, e.Name) {
-			t.Errorf("%d clients, and none got %s", len(by), e)
+			t.Errorf("none of %d clients got %s", len(by), e)
 		}
 	}
 }
 
-// atOnce is how long clients may be sent to an endpoint that is gone, after the
-// proxy has told that it has taken the change: what clients have is looked
-// through then.
-const atOnce = time.Second
+// pruneTimeout is how long clients may be sent to a removed endpoint after the proxy has
+// logged the commit: then it prunes the affinity maps.
+const pruneTimeout = time.Second
 
-// leave lets all of a crowd ask after endpoints have gone, and returns who
-// answered each. Only the clients of those may have moved, and to others that are
-// there, not all to the same.
+// leave connects a crowd after endpoints were removed, and returns their endpoints. Only
+// the clients of those may have moved, to several other endpoints.
 func leave(t *testing.T, l *lab.Lab, w daemon.Transport, s daemon.Service, c crowd, before []string) []string {
 	t.Helper()
 	to, there := s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), names(s.Endpoints)
 	began := time.Now()
 	for i, by := range before {
 		for !there[by] {
-			if time.Since(began) > atOnce {
-				t.Fatalf("a client of %s, which is gone for %s, is not answered by another (but %q)", before[i], time.Since(began), by)
+			if time.Since(began) > pruneTimeout {
+				t.Fatalf("a client of %s, which was removed %s ago, gets no other endpoint (but %q)", before[i], time.Since(began), by)
 			}
-			// A question to what is gone may also get lost.
-			a, _ := l.Outside.AskFresh(w.Protocol, daemon.ClientAddr(w.Family, c.first+i), to, atOnce/4)
+			// A request to a removed endpoint may also get lost.
+			a, _ := l.Outside.AskFresh(w.Protocol, daemon.ClientAddr(w.Family, c.first+i), to, pruneTimeout/4)
 			by = a.By
 		}
 	}
@@ -100,14 +97,14 @@ func leave(t *testing.T, l *lab.Lab, w daemon.Transport, s daemon.Service, c cro
 	return after
 }
 
-func onlyTheLostMove(t *testing.T, before, after []string, there map[string]bool) {
+func onlyTheLostMove(t *testing.T, before, after []string, current map[string]bool) {
 	t.Helper()
 	to, lost := map[string]bool{}, 0
 	for i := range before {
-		if !there[after[i]] || there[before[i]] && after[i] != before[i] {
+		if !current[after[i]] || current[before[i]] && after[i] != before[i] {
 			t.Fatalf("a client of %s moved to %s", before[i], after[i])
 		}
-		if !there[before[i]] {
+		if !current[before[i]] {
 			to[after[i]] = true
 			lost++
 		}
@@ -117,8 +114,8 @@ func onlyTheLostMove(t *testing.T, before, after []string, there map[string]bool
 	}
 }
 
-// TestReplacedEndpointGetsItsClients replaces endpoints one by one; each takes the
-// place in the kernel that the other had.
+// TestReplacedEndpointGetsItsClients replaces endpoints one by one; each gets the slot of
+// the other.
 func TestReplacedEndpointGetsItsClients(t *testing.T) {
 	l, servers := daemon.NewLab(t, 5, 3)
 	f := daemon.NewFolder(t, l)
@@ -138,9 +135,8 @@ func TestReplacedEndpointGetsItsClients(t *testing.T) {
 	}
 }
 
-// TestAffinitySurvivesSlotLimit has more endpoints than there are slots,
-// then fewer, then more again: the Service changes from one kind of map to the
-// other.
+// TestAffinitySurvivesSlotLimit has more endpoints than slots, then fewer, then more
+// again, so that the Service changes between the two kinds of maps.
 func TestAffinitySurvivesSlotLimit(t *testing.T) {
 	const times = 40
 	l, servers := daemon.NewLab(t, 5, 2)

@@ -13,9 +13,9 @@ import (
 // short is an affinity that a test can wait for.
 const short = 2 * time.Second
 
-// TestAffinityTimesOut has three kinds of clients: who makes new
-// connections now and then, who makes none, and who goes on talking by one that
-// is established, which does not count.
+// TestAffinityTimesOut has three kinds of clients: those that make new connections
+// regularly, those that make none, and those that use an established one, which does not
+// extend affinity.
 func TestAffinityTimesOut(t *testing.T) {
 	t.Parallel()
 	l, servers := daemon.NewLab(t, 5, 2)
@@ -37,19 +37,19 @@ func TestAffinityTimesOut(t *testing.T) {
 	step(t, "at first", func(t *testing.T, w daemon.Transport) {
 		*idleHad[w], *talkingHad[w], *busyHad[w] = look(t, w, idle), talk(t, flows[w]), look(t, w, busy)
 	})
-	for began, judged := time.Now(), 0; time.Since(began) < short*3/2 || judged < 3; {
+	for began, checked := time.Now(), 0; time.Since(began) < short*3/2 || checked < 3; {
 		<-time.After(short / 5)
 		now := time.Now()
 		step(t, "some go on", func(t *testing.T, w daemon.Transport) {
 			keep(t, *talkingHad[w], talk(t, flows[w]))
 			again := look(t, w, busy)
-			if time.Since(last) < short { // else the machine was too busy to say
+			if time.Since(last) < short { // otherwise the machine was too busy
 				keep(t, *busyHad[w], again)
 			}
 			*busyHad[w] = again
 		})
 		if time.Since(last) < short {
-			judged++
+			checked++
 		}
 		last = now
 	}
@@ -73,20 +73,20 @@ func openFlows(t *testing.T, l *lab.Lab, w daemon.Transport, s daemon.Service, c
 	return flows
 }
 
-// talk asks one question by each flow.
+// talk sends one request on each flow.
 func talk(t *testing.T, flows []*lab.Flow) (by []string) {
 	t.Helper()
 	for _, f := range flows {
 		a, err := f.Ask(answer)
 		if err != nil || a.Outcome != lab.Answered {
-			t.Fatalf("question by an established flow: %s, %v", a, err)
+			t.Fatalf("request on an established flow: %s, %v", a, err)
 		}
 		by = append(by, a.By)
 	}
 	return by
 }
 
-// TestAffinityCanBeEnabledAndChanged changes what the Service says of it.
+// TestAffinityCanBeEnabledAndChanged changes the Service's affinity.
 func TestAffinityCanBeEnabledAndChanged(t *testing.T) {
 	t.Parallel()
 	l, servers := daemon.NewLab(t, 5, 2)

@@ -15,7 +15,7 @@ import (
 	"kube-vmap/model"
 )
 
-// scene is a lab with servers everywhere.
+// A scene is a lab with servers on all hosts.
 type scene struct {
 	*lab.Lab
 	servers []*lab.Host // pods of the node, then remote ones
@@ -40,7 +40,7 @@ func newScene(t *testing.T, pods, remote int) *scene {
 	return s
 }
 
-// each asks for every kind of address of a Service, from a pod, the node and outside.
+// each connects to every kind of address of a Service, from a pod, the node and outside.
 func (s *scene) each(t *testing.T, of daemon.Service, times int) {
 	t.Helper()
 	t.Run(of.Name, func(t *testing.T) {
@@ -90,11 +90,11 @@ func TestConnectionsAreCountedOnAllFrontends(t *testing.T) {
 			t.Errorf("a pod asks %s: %s, %v", pod, got, err)
 		}
 	})
-	s.ledger.check(t, "with refused connections and some straight to a pod", k)
+	s.ledger.check(t, "with refused connections and some directly to a pod", k)
 	s.checkMetrics(t)
 }
 
-// checkMetrics compares the ledger with what is served.
+// checkMetrics compares the ledger with the metrics.
 func (s *scene) checkMetrics(t *testing.T) {
 	t.Helper()
 	services, endpoints := map[string]uint64{}, map[string]uint64{}
@@ -117,12 +117,12 @@ func (s *scene) checkMetrics(t *testing.T) {
 		found := 0
 		for _, m := range regexp.MustCompile(`(?m)^kubevmap_`+name+`_connections_total\{(.*)\} (\S+)$`).FindAllStringSubmatch(page, -1) {
 			if got, err := strconv.ParseFloat(m[2], 64); err != nil || got != float64(want[m[1]]) {
-				t.Errorf("of %s %s are served, want %d", m[1], m[2], want[m[1]])
+				t.Errorf("%s: the metric is %s, want %d", m[1], m[2], want[m[1]])
 			}
 			found++
 		}
 		if found != len(want) {
-			t.Errorf("there are %d series of %ss, want %d", found, name, len(want))
+			t.Errorf("%d series of %ss, want %d", found, name, len(want))
 		}
 	}
 }

@@ -1,11 +1,11 @@
-// Package counters checks numbers of connections against those that were made:
-// pods, the node and a host outside connect by every kind of address, over all
-// protocols and both families, while Services are scaled, endpoints go, and the
-// proxy is started again.
+// Package counters compares the counts of connections with those that were made: pods,
+// the node and a host outside connect to every kind of address, over all protocols and
+// both families, while Services are scaled, endpoints are removed, and the proxy
+// restarts.
 //
-//	clients --ask--> Services --> endpoints, who say their names
-//	   |                              |
-//	   +--- what they were told ------+---> ledger == what the kernel counted
+//	clients --request--> Services --> endpoints, which respond with their names
+//	   |                                 |
+//	   +--- responses -------------------+---> ledger == what the kernel counted
 //
 // Needs root.
 package counters

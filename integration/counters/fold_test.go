@@ -18,26 +18,25 @@ import (
 	"kube-vmap/sync/manifests"
 )
 
-// loop is a loop in the test's own process, with what follows it.
+// A loop is a loop and its follower in the test's process.
 type loop struct {
 	connections *connections.Connections
 	stop        func()
 }
 
-// start runs a loop on the node, with a look for what is stale every fraction of a
-// second.
+// start runs a loop on the node, with frequent clean-ups.
 func (s *scene) start(t *testing.T, protect bool) *loop {
 	t.Helper()
 	k, err := kernel.Open(kernel.Config{NetNS: s.Node.FD()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	beside, err := k.Share()
+	shared, err := k.Share()
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	out := &loop{connections: connections.New(connections.Config{Kernel: beside, Log: log, Period: 200 * time.Millisecond})}
+	out := &loop{connections: connections.New(connections.Config{Kernel: shared, Log: log, Period: 200 * time.Millisecond})}
 	c := sync.Config{NodeName: s.Node.Name, Followers: []sync.Follower{out.connections}}
 	c.Rules = nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Protect: protect, CountConnections: true}
 	l := sync.NewLoop(c, manifests.New(s.folder.Dir(), s.Node.Name, log), k, log)
@@ -52,7 +51,7 @@ func (s *scene) start(t *testing.T, protect bool) *loop {
 				t.Error(err)
 			}
 		}
-		beside.Close()
+		shared.Close()
 		k.Close()
 	}
 	t.Cleanup(func() { out.stop() })
@@ -64,7 +63,7 @@ func (s *scene) start(t *testing.T, protect bool) *loop {
 	return out
 }
 
-// eventually waits until the kernel has what the ledger has.
+// eventually waits until the kernel's counters equal the ledger.
 func (s *scene) eventually(t *testing.T, when string, k *kernel.Kernel) {
 	t.Helper()
 	late := time.After(answer)
@@ -77,7 +76,7 @@ func (s *scene) eventually(t *testing.T, when string, k *kernel.Kernel) {
 	}
 }
 
-// sum is how many connections the ledger has of a family.
+// sum returns the ledger's connections of a family.
 func (b *ledger) sum(f model.Family) (n uint64) {
 	for at, m := range b.lines {
 		if at.asked.Family == f {
@@ -87,7 +86,7 @@ func (b *ledger) sum(f model.Family) (n uint64) {
 	return n
 }
 
-func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
+func TestStaleCountsAreFolded(t *testing.T) {
 	for _, protect := range []bool{false, true} {
 		t.Run(fmt.Sprintf("protected=%t", protect), func(t *testing.T) {
 			s := newScene(t, 4, 0)
@@ -95,7 +94,7 @@ func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
 			if able, err := k.SupportsOwner(); err != nil {
 				t.Fatal(err)
 			} else if protect && !able {
-				t.Skip("this kernel does not let tables belong to a socket (Linux 6.9)")
+				t.Skip("this kernel has no tables with owner and persist flags (Linux 6.9)")
 			}
 			web := daemon.Service{Name: "web", Number: 1, Endpoints: s.servers, Kinds: []model.Kind{model.KindExternalIP, model.KindLoadBalancerIP}}
 			other := daemon.Service{Name: "other", Number: 2, Endpoints: s.servers[:1]}
@@ -127,8 +126,8 @@ func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
 			}
 			s.eventually(t, "when an address is gone", k)
 
-			s.translateOtherwise(t)
-			s.eventually(t, "when others translated", k)
+			s.connectByOtherTable(t)
+			s.eventually(t, "when another program translated", k)
 
 			s.folder.Put("web", web)
 			for _, f := range model.Families {
@@ -146,7 +145,7 @@ func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
 	}
 }
 
-// foldOf folds what went to the hosts as endpoints of a Service.
+// foldOf folds the connections to hosts as endpoints of a Service.
 func (b *ledger) foldOf(of daemon.Service, gone []*lab.Host) {
 	others := map[line]uint64{}
 	for at, n := range b.lines {
@@ -166,7 +165,7 @@ func (b *ledger) foldOf(of daemon.Service, gone []*lab.Host) {
 	}
 }
 
-// expectTotals compares the ledger with the sums.
+// expectTotals compares the ledger with the totals.
 func (s *scene) expectTotals(t *testing.T, l *loop, when string) {
 	t.Helper()
 	totals := map[model.Family]uint64{}
@@ -181,14 +180,14 @@ func (s *scene) expectTotals(t *testing.T, l *loop, when string) {
 		}
 		select {
 		case <-late:
-			t.Fatalf("%s the sums are %v, want %d and %d", when, totals, s.ledger.sum(model.IPv4), s.ledger.sum(model.IPv6))
-		case <-time.After(50 * time.Millisecond): // readings are a second apart
+			t.Fatalf("%s: totals %v, want %d and %d", when, totals, s.ledger.sum(model.IPv4), s.ledger.sum(model.IPv6))
+		case <-time.After(50 * time.Millisecond): // reads are a second apart
 		}
 	}
 }
 
-// translateOtherwise has another table translate, as for a hostPort, and connects.
-func (s *scene) translateOtherwise(t *testing.T) {
+// connectByOtherTable connects to a port that another table translates, as for a hostPort.
+func (s *scene) connectByOtherTable(t *testing.T) {
 	t.Helper()
 	for f, family := range map[model.Family]string{model.IPv4: "ip", model.IPv6: "ip6"} {
 		pod := s.servers[3].AddrPort(f, daemon.TargetPort)
@@ -202,7 +201,7 @@ func (s *scene) translateOtherwise(t *testing.T) {
 		to := s.Node.AddrPort(w.Family, 4444)
 		got, err := s.Outside.AskFrom(w.Protocol, netip.AddrPortFrom(netip.Addr{}, freshPort()), to, answer)
 		if err != nil || got.By != s.servers[3].Name {
-			t.Fatalf("%s answers: %v", got, err)
+			t.Fatalf("%s responds: %v", got, err)
 		}
 	})
 }

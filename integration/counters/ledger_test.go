@@ -20,22 +20,22 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 
-// answer is how long an answer may take on a busy machine.
+// answer is how long a response may take on a busy machine.
 const answer = 5 * time.Second
 
-// asked counts questions. No port is used again soon: to connection tracking,
-// that would be the connection from before.
+// asked counts requests. Ports are not reused soon, because connection tracking would take
+// a new connection for the previous one.
 var asked atomic.Uint32
 
 func freshPort() uint16 { return 21000 + uint16(asked.Add(1)%44000) }
 
-// line is what is told apart: by whom, and what for.
+// A line is a destination and an endpoint.
 type line struct {
 	asked    model.Match
-	endpoint netip.AddrPort // invalid for those that are gone
+	endpoint netip.AddrPort // invalid for former endpoints
 }
 
-// ledger is what was asked, by those who did.
+// A ledger has the connections that were made.
 type ledger struct {
 	hosts []*lab.Host // that serve
 
@@ -45,7 +45,7 @@ type ledger struct {
 
 func newLedger(hosts ...*lab.Host) *ledger { return &ledger{hosts: hosts, lines: map[line]uint64{}} }
 
-// note notes an answer.
+// note records a response.
 func (b *ledger) note(w daemon.Transport, to netip.AddrPort, by string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,8 +53,7 @@ func (b *ledger) note(w daemon.Transport, to netip.AddrPort, by string) {
 	b.lines[line{match(w, to), b.hosts[i].AddrPort(w.Family, daemon.TargetPort)}]++
 }
 
-// fold has the former endpoints of one counted together. It returns how many
-// connections they had.
+// fold adds the counts of removed endpoints to those of former endpoints.
 func (b *ledger) fold(gone ...*lab.Host) {
 	for at, n := range b.lines {
 		if slices.ContainsFunc(gone, func(h *lab.Host) bool { return h.Addr(at.asked.Family) == at.endpoint.Addr() }) {
@@ -64,7 +63,7 @@ func (b *ledger) fold(gone ...*lab.Host) {
 	}
 }
 
-// forget takes out what asked for one of the addresses.
+// forget removes connections to the addresses.
 func (b *ledger) forget(addrs ...netip.Addr) {
 	for at := range b.lines {
 		if slices.Contains(addrs, at.asked.Addr) {
@@ -77,7 +76,7 @@ func match(w daemon.Transport, to netip.AddrPort) model.Match {
 	return model.Match{Family: w.Family, Addr: to.Addr(), Protocol: w.Protocol, Port: to.Port()}
 }
 
-// text is a ledger as lines, sorted.
+// text returns lines as sorted text.
 func text(lines map[line]uint64) string {
 	var out []string
 	for at, n := range lines {
@@ -87,7 +86,7 @@ func text(lines map[line]uint64) string {
 	return strings.Join(out, "")
 }
 
-// counted is what the kernel has.
+// counted returns the kernel's counters.
 func counted(t testing.TB, k *kernel.Kernel) map[line]uint64 {
 	t.Helper()
 	out := map[line]uint64{}
@@ -103,11 +102,11 @@ func counted(t testing.TB, k *kernel.Kernel) map[line]uint64 {
 	return out
 }
 
-// check compares the ledger with what the kernel has.
+// check compares the ledger with the kernel's counters.
 func (b *ledger) check(t *testing.T, when string, k *kernel.Kernel) {
 	t.Helper()
 	if got, want := text(counted(t, k)), text(b.lines); got != want {
-		t.Fatalf("%s there were counted\n%swant\n%s", when, got, want)
+		t.Fatalf("%s: counted\n%swant\n%s", when, got, want)
 	}
 }
 
@@ -122,7 +121,7 @@ func open(t *testing.T, n *lab.Node) *kernel.Kernel {
 	return k
 }
 
-// ask asks some times, each over a connection of its own, and notes who answered.
+// ask sends requests, each over a new connection, and records who responded.
 func (b *ledger) ask(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort, times int) {
 	t.Helper()
 	for range times {
@@ -134,7 +133,7 @@ func (b *ledger) ask(t *testing.T, from *lab.Host, w daemon.Transport, to netip.
 	}
 }
 
-// sets are the sets of the kernel's tables.
+// sets reports which families have a set of connections.
 func sets(t *testing.T, k *kernel.Kernel) [2]bool {
 	t.Helper()
 	have, err := k.Read()

@@ -24,12 +24,12 @@ func TestFlowIsCountedOnce(t *testing.T) {
 		for i := range 20 {
 			got, err := flow.Ask(answer)
 			if err != nil || got.By == "" {
-				t.Fatalf("question %d: %s, %v", i, got, err)
+				t.Fatalf("request %d: %s, %v", i, got, err)
 			}
 			if i == 0 {
 				s.ledger.note(w, to, got.By)
 			}
 		}
 	})
-	s.ledger.check(t, "after many questions over one connection", k)
+	s.ledger.check(t, "after many requests over one connection", k)
 }

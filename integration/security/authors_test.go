@@ -10,8 +10,8 @@ import (
 	"kube-vmap/model"
 )
 
-// TestExternalIPsTakeTrafficUnlessDisabled is what CVE-2020-8554 is about:
-// the author of a Service gets what this node's pods send to a host elsewhere.
+// TestExternalIPsTakeTrafficUnlessDisabled demonstrates CVE-2020-8554: the author of a
+// Service gets what this node's pods send to another host.
 func TestExternalIPsTakeTrafficUnlessDisabled(t *testing.T) {
 	for name, test := range map[string]struct {
 		flags []string
@@ -46,8 +46,8 @@ func externalIPs(addrs ...netip.Addr) string {
 	return "externalIPs: [" + strings.Join(list, ", ") + "]\n"
 }
 
-// TestClusterIPCannotBeTakenOver has a thief who was there long before; of the same
-// address, what its owner does not serve is not protected.
+// TestClusterIPCannotBeTakenOver has an older Service that claims another's ClusterIP. Ports
+// of the address that its owner does not serve are not protected.
 func TestClusterIPCannotBeTakenOver(t *testing.T) {
 	l := newLab(t)
 	if err := l.Pods[0].ServeAll(daemon.TargetPort); err != nil {
@@ -62,7 +62,7 @@ func TestClusterIPCannotBeTakenOver(t *testing.T) {
 	d := daemon.Start(t, l.Node, f)
 	d.Ignore("another Service holds the address and port")
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
-		for _, from := range everybody(l) {
+		for _, from := range clients(l) {
 			answered(t, from, w, owner.at(w.Family), "pod-1")
 			answered(t, from, w, thief.at(w.Family), "pod-2")
 			answered(t, from, w, netip.AddrPortFrom(owner.clusterIP(w.Family), 81), "pod-2")
@@ -70,8 +70,8 @@ func TestClusterIPCannotBeTakenOver(t *testing.T) {
 	})
 }
 
-// TestManifestsMayUseNodePortsOfTheHost holds what an API server forbids: in a folder
-// there is no range of node ports.
+// TestManifestsMayUseNodePortsOfTheHost does what an API server forbids: manifests in a
+// folder have no range of node ports.
 func TestManifestsMayUseNodePortsOfTheHost(t *testing.T) {
 	l := newLab(t)
 	const ssh = 22
@@ -86,8 +86,7 @@ func TestManifestsMayUseNodePortsOfTheHost(t *testing.T) {
 	})
 }
 
-// TestHealthCheckPortInUseIsNotServed asks for the port of kube-vmap's own
-// health server, which other addresses of the node would go round.
+// TestHealthCheckPortInUseIsNotServed uses the port of kube-vmap's own health server.
 func TestHealthCheckPortInUseIsNotServed(t *testing.T) {
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)
@@ -105,7 +104,7 @@ func TestHealthCheckPortInUseIsNotServed(t *testing.T) {
 	for _, family := range model.Families {
 		page, err := l.Outside.Get("http://"+l.Node.AddrPort(family, 10256).String()+"/healthz", answer)
 		if err != nil || !strings.Contains(page, "nodeEligible") {
-			t.Errorf("the health server's answer is %q, %v", page, err)
+			t.Errorf("the health server responds %q, %v", page, err)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"kube-vmap/model"
 )
 
-// launch runs the proxy as confined as in its container, and returns its process id.
-// Time-outs are left as they are, which it could not change; the init container does.
+// launch runs the proxy with the confinement of its container, and returns its process
+// ID. It does not set sysctls, which the init container does.
 func launch(t *testing.T, l *lab.Lab, f *daemon.Folder, flags ...string) (d *daemon.Daemon, pid int) {
 	t.Helper()
 	pidFile := filepath.Join(t.TempDir(), "pid")
@@ -38,7 +38,7 @@ func launch(t *testing.T, l *lab.Lab, f *daemon.Folder, flags ...string) (d *dae
 	return d, pid
 }
 
-// status is a field of /proc/PID/status.
+// status returns a field of /proc/PID/status.
 func status(t *testing.T, pid int, field string) string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -50,12 +50,12 @@ func status(t *testing.T, pid int, field string) string {
 			return strings.TrimSpace(value)
 		}
 	}
-	t.Fatalf("there is no %s in\n%s", field, text)
+	t.Fatalf("no %s in\n%s", field, text)
 	return ""
 }
 
-// TestNetAdminAndReadOnlyRootSuffice runs the proxy as its manifest does:
-// with CAP_NET_ADMIN alone, no way to more, and a read-only file system.
+// TestNetAdminAndReadOnlyRootSuffice runs the proxy as its manifest does: with only
+// CAP_NET_ADMIN, no way to gain more, and a read-only file system.
 func TestNetAdminAndReadOnlyRootSuffice(t *testing.T) {
 	if err := unix.MountSetattr(-1, "", 0, &unix.MountAttr{}); errors.Is(err, unix.ENOSYS) {
 		t.Skip("this kernel makes no whole tree of mounts read-only (Linux 5.12)")
@@ -79,7 +79,7 @@ func TestNetAdminAndReadOnlyRootSuffice(t *testing.T) {
 	late := service{name: "late", number: 2, endpoints: s.endpoints}
 	d.After(func() { put(f, late) })
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
-		for _, from := range everybody(l) {
+		for _, from := range clients(l) {
 			answered(t, from, w, s.at(w.Family), "pod-2")
 			answered(t, from, w, l.Node.AddrPort(w.Family, 30080), "pod-2")
 			answered(t, from, w, late.at(w.Family), "pod-2")
@@ -88,18 +88,18 @@ func TestNetAdminAndReadOnlyRootSuffice(t *testing.T) {
 	for _, family := range model.Families {
 		page, err := l.Outside.Get("http://"+l.Node.AddrPort(family, 30081).String(), answer)
 		if err != nil || !strings.Contains(page, `"localEndpoints": 1`) {
-			t.Errorf("the health check answers %q, %v", page, err)
+			t.Errorf("the health check responds %q, %v", page, err)
 		}
 	}
 	onlyWritesItsLog(t, pid)
 }
 
-// onlyWritesItsLog looks at what files a process has open for writing.
+// onlyWritesItsLog checks which files a process has open for writing.
 func onlyWritesItsLog(t *testing.T, pid int) {
 	t.Helper()
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil || len(fds) < 3 {
-		t.Fatalf("open are %v, %v", fds, err)
+		t.Fatalf("open files %v, %v", fds, err)
 	}
 	for _, fd := range fds {
 		target, err := os.Readlink(fd)

@@ -9,8 +9,8 @@ import (
 	"kube-vmap/model"
 )
 
-// TestServiceAddressesAreNotEndpoints holds that a connection is translated once: an
-// endpoint that is the address of a Service is a dead end, and no loop.
+// TestServiceAddressesAreNotEndpoints checks that connections are translated once: an
+// endpoint with the address of a Service is a dead end, not a loop.
 func TestServiceAddressesAreNotEndpoints(t *testing.T) {
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)
@@ -28,13 +28,13 @@ func TestServiceAddressesAreNotEndpoints(t *testing.T) {
 		ring[i].endpoints = []netip.Addr{next.clusterIP(model.IPv4), next.clusterIP(model.IPv6)}
 	}
 	put(f, good, itself, other, nodePort, ring[0], ring[1])
-	// SCTP is refused by hosts that speak it, and unknown to others.
+	// Hosts without SCTP do not refuse it.
 	if _, err := l.Node.Serve(model.SCTP, 9); err != nil {
 		t.Fatal(err)
 	}
 	daemon.Start(t, l.Node, f)
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
-		for _, from := range everybody(l) {
+		for _, from := range clients(l) {
 			answered(t, from, w, good.at(w.Family), "pod-2")
 			answered(t, from, w, l.Node.AddrPort(w.Family, uint16(good.nodePort)), "pod-2")
 			for _, dead := range []service{itself, other, nodePort, ring[0], ring[1]} {
@@ -44,8 +44,8 @@ func TestServiceAddressesAreNotEndpoints(t *testing.T) {
 	})
 }
 
-// TestHostOnlyAddressesAreNotEndpoints asks for what listens on the node
-// for the node alone.
+// TestHostOnlyAddressesAreNotEndpoints tries to reach sockets that only the node itself can
+// reach.
 func TestHostOnlyAddressesAreNotEndpoints(t *testing.T) {
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)

@@ -13,8 +13,8 @@ import (
 	"kube-vmap/model"
 )
 
-// TestSingleFamilyHealthChecksListenInBoth asks single-stack Services
-// from outside at four addresses of the node. Those that serve node ports answer,
+// TestSingleFamilyHealthChecksListenInBoth sends health checks of single-stack Services
+// from outside to four addresses of the node. Those that serve node ports respond,
 // whatever their family; the others refuse.
 func TestSingleFamilyHealthChecksListenInBoth(t *testing.T) {
 	primary := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8:2::1")}
@@ -48,8 +48,8 @@ func TestSingleFamilyHealthChecksListenInBoth(t *testing.T) {
 
 const firstHealthPort = 30081
 
-// localServices are single-stack Services with none, one and two endpoints in the
-// node, of each family.
+// localServices returns single-stack Services of each family with none, one and two
+// endpoints on the node.
 func localServices(l *lab.Lab) (all []service) {
 	addrs := slices.Concat(addrsOf(l.Pods[0].Host), addrsOf(l.Pods[1].Host))
 	for _, f := range model.Families {
@@ -64,7 +64,7 @@ func localServices(l *lab.Lab) (all []service) {
 	return all
 }
 
-// healthAnswers are what the health check node ports of [localServices] answer.
+// healthAnswers returns the responses of the health check node ports of [localServices].
 func healthAnswers(services []service) map[uint16]string {
 	out := map[uint16]string{}
 	for i, s := range services {
@@ -74,21 +74,21 @@ func healthAnswers(services []service) map[uint16]string {
 	return out
 }
 
-// asked wants an answer with this body, or a refusal.
+// asked checks for a response with this body, or a refusal.
 func asked(t *testing.T, l *lab.Lab, at netip.AddrPort, body string, serves bool) {
 	t.Helper()
 	if !serves {
 		refused(t, l.Outside, daemon.Transport{Protocol: model.TCP, Family: model.FamilyOf(at.Addr())}, at)
 		return
 	}
-	// The ports are opened once the rules are there.
+	// The ports open after the rules are committed.
 	for start := time.Now(); ; <-time.After(10 * time.Millisecond) {
 		got, err := l.Outside.Get("http://"+at.String()+"/healthz", answer)
 		if err == nil && got == body {
 			return
 		}
 		if time.Since(start) > patience {
-			t.Errorf("%s answers %s, %v; want %s", at, got, err, body)
+			t.Errorf("%s responds %s, %v; want %s", at, got, err, body)
 			return
 		}
 	}

@@ -13,8 +13,7 @@ import (
 	"kube-vmap/integration/daemon"
 )
 
-// TestMain runs the tests, or, if it is called by the name of [confined], becomes
-// another program.
+// TestMain runs the tests or, if the first argument is [confined], another program.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == confined {
 		_, _ = fmt.Fprintln(os.Stderr, "confine:", confine(os.Args[2], os.Args[3:]))
@@ -23,13 +22,13 @@ func TestMain(m *testing.M) {
 	os.Exit(daemon.Main(m))
 }
 
-// confined, as the first argument, makes this program write its process id to the
-// file that is the second, and become the program that follows, as confined as the
-// container of base/daemonset.yaml.
+// confined, as the first argument, makes this program write its process ID to the file
+// that is the second argument, and execute the program that follows with the confinement
+// of the container in base/daemonset.yaml.
 const confined = "--confined"
 
-// confine takes from the process what the manifest takes from the container, and
-// runs a program in its place.
+// confine confines the process as the manifest does the container, and executes a
+// program.
 func confine(pidFile string, line []string) error {
 	runtime.LockOSThread() // all of this is the thread's, and exec makes it the process's
 	if err := os.WriteFile(pidFile, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
@@ -47,7 +46,7 @@ func confine(pidFile string, line []string) error {
 	return syscall.Exec(line[0], line, []string{})
 }
 
-// readOnly makes all that is mounted read-only, for this process alone.
+// readOnly makes all mounts read-only for this process only.
 func readOnly() error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return err
@@ -57,7 +56,7 @@ func readOnly() error {
 	})
 }
 
-// dropCapabilities leaves CAP_NET_ADMIN.
+// dropCapabilities drops all capabilities but CAP_NET_ADMIN.
 func dropCapabilities() error {
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 		if c == unix.CAP_NET_ADMIN {

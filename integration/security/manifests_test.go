@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// answer is how long an answer may take on a busy machine.
+	// answer is how long a response may take on a busy machine.
 	answer = 5 * time.Second
-	// silence is how long nobody must answer.
+	// silence is how long there must be no response.
 	silence = 300 * time.Millisecond
 )
 
-// service is a Service of all protocols, as somebody writes it.
+// A service is a Service with all protocols.
 type service struct {
 	name      string
 	number    int            // chooses the ClusterIPs
@@ -33,17 +33,17 @@ type service struct {
 	created   string // when; long ago if empty
 }
 
-// clusterIP is the Service's address of a family.
+// clusterIP returns the Service's ClusterIP of a family.
 func (s service) clusterIP(f model.Family) netip.Addr {
 	return daemon.Service{Number: s.number}.Addr(f, model.KindClusterIP)
 }
 
-// at is the Service's port at its ClusterIP.
+// at returns the Service's port at its ClusterIP.
 func (s service) at(f model.Family) netip.AddrPort {
 	return netip.AddrPortFrom(s.clusterIP(f), uint16(numberOr(s.port, daemon.Port)))
 }
 
-// numberOr is a number, or another one if that is 0.
+// numberOr returns n, or otherwise if n is 0.
 func numberOr(n, otherwise int) int {
 	if n == 0 {
 		return otherwise
@@ -51,7 +51,7 @@ func numberOr(n, otherwise int) int {
 	return n
 }
 
-// text is the Service and its EndpointSlices as YAML.
+// text returns the Service and its EndpointSlices as YAML.
 func (s service) text() []byte {
 	var out strings.Builder
 	created := s.created
@@ -97,17 +97,17 @@ func (s service) slice(out *strings.Builder, f model.Family) {
 	}
 }
 
-// put describes Services in a folder, each in a file of its own.
+// put writes Services to a folder, each to its own file.
 func put(f *daemon.Folder, services ...service) {
 	for _, s := range services {
 		f.Write(s.name, s.text())
 	}
 }
 
-// addrsOf are the addresses of a host.
+// addrsOf returns the addresses of a host.
 func addrsOf(h *lab.Host) []netip.Addr { return []netip.Addr{h.Addr(model.IPv4), h.Addr(model.IPv6)} }
 
-// newLab is a lab with two pods, of which the second one serves all protocols.
+// newLab returns a lab with two pods; the second serves all protocols.
 func newLab(t *testing.T) *lab.Lab {
 	t.Helper()
 	l := labtest.New(t, lab.Options{Pods: 2})
@@ -117,10 +117,10 @@ func newLab(t *testing.T) *lab.Lab {
 	return l
 }
 
-// everybody are those who may ask: a pod, the node, and the host outside.
-func everybody(l *lab.Lab) []*lab.Host { return []*lab.Host{l.Pods[0].Host, l.Node.Host, l.Outside} }
+// clients returns a pod, the node, and the host outside.
+func clients(l *lab.Lab) []*lab.Host { return []*lab.Host{l.Pods[0].Host, l.Node.Host, l.Outside} }
 
-// answered wants an answer by a host of that name; of none if it is empty.
+// answered checks that the host of that name responds, or none if it is empty.
 func answered(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort, by string) {
 	t.Helper()
 	patience := answer
@@ -129,11 +129,11 @@ func answered(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPor
 	}
 	got, err := from.Ask(w.Protocol, to, patience)
 	if err != nil || got.By != by {
-		t.Errorf("%s asks %s over %s: %s, %v; want an answer by %q", from, to, w, got, err, by)
+		t.Errorf("%s asks %s over %s: %s, %v; want a response of %q", from, to, w, got, err, by)
 	}
 }
 
-// refused wants to be refused, rather than met with silence.
+// refused checks that a connection is refused, not dropped.
 func refused(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort) {
 	t.Helper()
 	got, err := from.Ask(w.Protocol, to, answer)

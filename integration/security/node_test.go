@@ -17,8 +17,8 @@ import (
 	"kube-vmap/model"
 )
 
-// TestListenersAreThoseDocumented has all that makes the proxy listen, without the
-// node ports on localhost and with them.
+// TestListenersAreThoseDocumented enables everything that listens, without and with node
+// ports on localhost.
 func TestListenersAreThoseDocumented(t *testing.T) {
 	always := []string{
 		"tcp6 [::]:10256", "tcp 127.0.0.1:10249", "tcp 192.0.2.1:30081", "tcp6 [2001:db8:2::1]:30081", "unix @kube-vmap",
@@ -51,13 +51,13 @@ func TestListenersAreThoseDocumented(t *testing.T) {
 				}
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("it listens on\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+				t.Errorf("listening on\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 		})
 	}
 }
 
-// reachable waits until somebody listens on an address of the host.
+// reachable waits until a socket listens on an address of the host.
 func reachable(t *testing.T, h *lab.Node, addr string) {
 	t.Helper()
 	to := netip.MustParseAddrPort(addr)
@@ -69,11 +69,11 @@ func reachable(t *testing.T, h *lab.Node, addr string) {
 			return
 		}
 	}
-	t.Errorf("nobody listens on %s", addr)
+	t.Errorf("no socket listens on %s", addr)
 }
 
-// sockets are those of the host that take packets from anybody: TCP that listens, and
-// any of UDP or that is raw, sorted.
+// sockets returns the host's sockets that receive packets from anywhere, sorted: listening
+// TCP, UDP and raw ones.
 func sockets(t *testing.T, h *lab.Node) []string {
 	t.Helper()
 	var all []string
@@ -103,7 +103,7 @@ func sockets(t *testing.T, h *lab.Node) []string {
 	return all
 }
 
-// unixSockets are those of the host's network namespace that listen.
+// unixSockets returns the listening Unix sockets of the host's network namespace.
 func unixSockets(t *testing.T, h *lab.Node) (all []string) {
 	t.Helper()
 	var table []byte
@@ -123,8 +123,8 @@ func unixSockets(t *testing.T, h *lab.Node) (all []string) {
 	return all
 }
 
-// socketAddr reads an address as /proc/net has it: 32-bit words in the order of this
-// machine's bytes, in hexadecimal.
+// socketAddr parses an address of /proc/net: hexadecimal 32-bit words in the machine's byte
+// order.
 func socketAddr(text string) string {
 	addr, port, _ := strings.Cut(text, ":")
 	b, err := hex.DecodeString(addr)
@@ -139,8 +139,8 @@ func socketAddr(text string) string {
 	return netip.AddrPortFrom(a, uint16(n)).String()
 }
 
-// TestOnlyConntrackSysctlsChange compares all settings of the node's
-// network before and after; route_localnet is one of them.
+// TestOnlyConntrackSysctlsChange compares all sysctls of the node's network before and
+// after, including route_localnet.
 func TestOnlyConntrackSysctlsChange(t *testing.T) {
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)
@@ -149,7 +149,7 @@ func TestOnlyConntrackSysctlsChange(t *testing.T) {
 	daemon.Start(t, l.Node, f, "--nodeport-addresses=primary,localhost", "--conntrack-tcp-be-liberal")
 	after := settings(t, l.Node)
 	if len(before) < 100 || before["ipv4/conf/all/route_localnet"] != "0" {
-		t.Fatalf("%d settings are known, route_localnet is %q", len(before), before["ipv4/conf/all/route_localnet"])
+		t.Fatalf("%d sysctls, route_localnet is %q", len(before), before["ipv4/conf/all/route_localnet"])
 	}
 	allowed := []string{
 		"netfilter/nf_conntrack_tcp_be_liberal", "netfilter/nf_conntrack_tcp_timeout_close_wait",
@@ -163,11 +163,11 @@ func TestOnlyConntrackSysctlsChange(t *testing.T) {
 	}
 	slices.Sort(changed)
 	if !slices.Equal(changed, allowed) {
-		t.Errorf("it changes %v, want %v", changed, allowed)
+		t.Errorf("changed %v, want %v", changed, allowed)
 	}
 }
 
-// settings are the sysctls of a host's network, without those that count.
+// settings returns the sysctls of a host's network, without counters.
 func settings(t *testing.T, h *lab.Node) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -177,7 +177,7 @@ func settings(t *testing.T, h *lab.Node) map[string]string {
 			if err != nil || entry.IsDir() || strings.HasSuffix(path, "nf_conntrack_count") {
 				return err
 			}
-			// Some are for writing only, or of a kind that is off.
+			// Some are write-only, or their feature is disabled.
 			if text, err := os.ReadFile(path); err == nil {
 				all[strings.TrimPrefix(path, root)] = strings.TrimSpace(string(text))
 			}

@@ -16,12 +16,11 @@ import (
 	"kube-vmap/sync/manifests"
 )
 
-// hostile is what ends quotes, lines and log entries, moves cursors, and reverses
-// what is read.
+// hostile ends quotes, lines and log entries, moves cursors and reverses text.
 const hostile = "x\"; flush ruleset\ntime=0 level=ERROR msg=\"\r\x1b[2J\x07\u202e\\"
 
-// hostileManifests puts it wherever an author may write anything, beside a Service
-// that is good but for its annotation.
+// hostileManifests writes manifests with it in every field that accepts free text, and a
+// Service that is valid apart from its annotation.
 func hostileManifests(t *testing.T) (folder string) {
 	t.Helper()
 	quoted := fmt.Sprintf("%q", hostile)
@@ -52,8 +51,8 @@ func hostileManifests(t *testing.T) (folder string) {
 	return folder
 }
 
-// TestListingsHoldNoUserText holds of comments that they are Service
-// names in quotes, and of all else that it is nft's.
+// TestListingsHoldNoUserText checks that comments are quoted Service names, and that all
+// else is nft's own text.
 func TestListingsHoldNoUserText(t *testing.T) {
 	events, problems := manifests.Load(hostileManifests(t), "node-1")
 	if len(events) == 0 || len(problems) < 9 {
@@ -81,14 +80,14 @@ func TestListingsHoldNoUserText(t *testing.T) {
 	}
 }
 
-// TestLogHasOneLinePerProblem has what is wrong with the manifests as it is
-// printed, and logged in both formats.
+// TestLogHasOneLinePerProblem prints the problems of the manifests, and logs them in both
+// formats.
 func TestLogHasOneLinePerProblem(t *testing.T) {
 	_, problems := manifests.Load(hostileManifests(t), "node-1")
 	for _, p := range problems {
-		// As the command render prints it.
+		// As the command render prints them.
 		if strings.ContainsFunc(p.Error(), func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("on a terminal, a problem is %q", p)
+			t.Errorf("a problem is printed as %q", p)
 		}
 		var text, object bytes.Buffer
 		slog.New(slog.NewTextHandler(&text, nil)).Warn("invalid manifest", "err", p)
@@ -96,7 +95,7 @@ func TestLogHasOneLinePerProblem(t *testing.T) {
 		for _, line := range []string{text.String(), object.String()} {
 			inside, ended := strings.CutSuffix(line, "\n")
 			if !ended || strings.ContainsFunc(inside, unicode.IsControl) {
-				t.Errorf("logged is %q", line)
+				t.Errorf("a log line is %q", line)
 			}
 		}
 	}

@@ -244,7 +244,7 @@ func TestTotalsCoverAllFrontendsOfAServicePort(t *testing.T) {
 	})
 }
 
-func TestCountsOfWhatIsGoneAreKeptTogether(t *testing.T) {
+func TestStaleCountsAreFolded(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		r.c.Follow(w.all(1, 2, 3))
 		r.connect(w.clusterIP(), w, 1, 1, 2, 3)
