@@ -4,31 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"net/netip"
+	"slices"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
+	"kube-vmap/sync/looptest"
 )
 
-// sourceFunc is a function as a source.
-type sourceFunc func(ctx context.Context, out chan<- []sync.Event) error
-
-// Run calls the function.
-func (f sourceFunc) Run(ctx context.Context, out chan<- []sync.Event) error { return f(ctx, out) }
-
-// newLoop makes a loop of that source on a fake kernel.
-func newLoop(f sourceFunc) *sync.Loop {
-	return sync.NewLoop(sync.Config{NodeName: "node-1"}, f, kerneltest.New(), slog.New(slog.DiscardHandler))
-}
-
-func TestABusySourceDoesNotKeepTheKernelWaiting(t *testing.T) {
+func TestBusySourceDoesNotDelaySync(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var loop *sync.Loop
 	loop = newLoop(func(ctx context.Context, out chan<- []sync.Event) error {
 		for ctx.Err() == nil {
 			select {
-			case out <- nil: // always has something to say, even if it is nothing
+			case out <- nil: // always has events, even if none
 			case <-loop.Ready():
 				cancel()
 			case <-ctx.Done():
@@ -41,10 +37,10 @@ func TestABusySourceDoesNotKeepTheKernelWaiting(t *testing.T) {
 	}
 }
 
-func TestASourceThatFailsEndsTheLoop(t *testing.T) {
+func TestFailedSourceEndsTheLoop(t *testing.T) {
 	for _, failure := range []error{
 		errors.New("no list"),
-		fmt.Errorf("list of its own: %w", context.Canceled), // somebody else's context
+		fmt.Errorf("list of its own: %w", context.Canceled), // of another context
 	} {
 		loop := newLoop(func(context.Context, chan<- []sync.Event) error { return failure })
 		if err := loop.Run(t.Context()); !errors.Is(err, failure) {
@@ -53,7 +49,7 @@ func TestASourceThatFailsEndsTheLoop(t *testing.T) {
 	}
 }
 
-func TestALoopIsReadyOnlyAfterTheFirstBurst(t *testing.T) {
+func TestLoopIsReadyAfterTheFirstBurst(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	loop := newLoop(func(ctx context.Context, _ chan<- []sync.Event) error {
 		cancel()
@@ -65,7 +61,177 @@ func TestALoopIsReadyOnlyAfterTheFirstBurst(t *testing.T) {
 	}
 	select {
 	case <-loop.Ready():
-		t.Error("the loop is ready without having been told anything")
+		t.Error("the loop is ready before the first burst")
 	default:
 	}
+}
+
+func TestObserverSeesChangesAndResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRig(t, sync.Config{})
+		s.send(sync.SetNode{Node: model.Node{Name: "node-1"}, Ineligible: "leaving"}, webService("web", 1), webSlice(model.IPv4, 1))
+		s.expect("the first burst", "node node-1 leaving", "queued 1 1", "synced true")
+		if r := s.last(); !r.Full || r.Drift || r.Services != 1 || r.Endpoints != 3 || r.Applied.Steps != 1 {
+			t.Errorf("the first result is %+v", r)
+		}
+		triggered := time.Now()
+		change := webSlice(model.IPv6, 2)
+		change.Triggered = triggered
+		s.send(change)
+		s.expect("a change", "queued 0 1", "synced true")
+		if r := s.last(); r.Full || r.Endpoints != 6 || !slices.Equal(r.Triggered, []time.Time{triggered}) || r.Counts.Added == 0 {
+			t.Errorf("the result of the change is %+v", r)
+		}
+		s.send(sync.DeleteService{Name: webService("web", 1).Service.Name}, sync.DeleteSlice{Name: change.Slice.Name})
+		s.expect("a deletion", "queued 1 1", "synced true")
+		if r := s.last(); r.Services != 0 || r.Endpoints != 0 || len(r.Triggered) != 0 {
+			t.Errorf("the result of the deletion is %+v", r)
+		}
+	})
+}
+
+func TestTriggersAreReportedWhenASyncSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRig(t, sync.Config{})
+		s.send(webService("web", 1))
+		s.kernel.Fail(kerneltest.FaultNotSent, 1)
+		change := webSlice(model.IPv4, 1)
+		change.Triggered = time.Now()
+		s.send(change)
+		if r := s.last(); r.Err == nil || len(r.Triggered) != 0 {
+			t.Errorf("the kernel failed, and the result is %+v", r)
+		}
+		elapse(time.Second)
+		if r := s.last(); r.Err != nil || !slices.Equal(r.Triggered, []time.Time{change.Triggered}) || r.Drift {
+			t.Errorf("after the failure the result is %+v", r)
+		}
+	})
+}
+
+func TestForeignChangesAreReportedAsDrift(t *testing.T) {
+	for _, f := range model.Families {
+		synctest.Test(t, func(t *testing.T) {
+			s := newRig(t, sync.Config{})
+			s.send(webService("web", 1), webSlice(f, 1))
+			if _, err := s.kernel.Apply(nft.Batch{nft.DeleteTable{Family: f}}); err != nil {
+				t.Fatal(err)
+			}
+			s.send(webSlice(f, 2))
+			if r := s.last(); r.Err != nil || !r.Drift || !r.Full {
+				t.Errorf("%s: the result is %+v", f, r)
+			}
+		})
+	}
+}
+
+func TestMinSyncPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRig(t, sync.Config{MinSyncPeriod: time.Second})
+		s.send(webService("web", 1))
+		s.expect("the first burst, immediately", "queued 1 0", "synced true")
+		s.send(webSlice(model.IPv4, 1))
+		s.send(webSlice(model.IPv6, 1))
+		s.expect("more, too soon", "queued 0 1", "queued 0 1")
+		elapse(time.Second)
+		s.expect("the period is over", "synced true")
+		elapse(time.Minute)
+		s.expect("nothing happens")
+		s.send(webSlice(model.IPv6, 2))
+		s.expect("a single change, immediately", "queued 0 1", "synced true")
+	})
+}
+
+func TestPodRangesFollowTheNode(t *testing.T) {
+	ranges := [...]netip.Prefix{
+		model.IPv4: netip.MustParsePrefix("10.244.1.0/24"), model.IPv6: netip.MustParsePrefix("fd00:10:244:1::/64"),
+	}
+	other := [...]netip.Prefix{model.IPv4: netip.MustParsePrefix("10.244.2.0/24"), model.IPv6: {}}
+	for from, c := range map[string]sync.Config{"the node": {PodsFromNode: true}, "nowhere": {}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newRig(t, c)
+			holds := func(when string, ranges [len(model.Families)]netip.Prefix) {
+				t.Helper()
+				if from == "nowhere" {
+					ranges = [len(model.Families)]netip.Prefix{}
+				}
+				want := sync.Config{NodeName: "node-1", Rules: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Pods: ranges}}
+				rules, _ := sync.Build(want, []sync.Event{webService("web", 1), webSlice(model.IPv4, 1), webSlice(model.IPv6, 1)})
+				have, err := s.kernel.Read()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := looptest.Summary(have), looptest.Summary(rules.Tables()); got != want {
+					t.Errorf("ranges from %s, %s: got\n%s\nwant\n%s", from, when, got, want)
+				}
+			}
+			node := func(r [len(model.Families)]netip.Prefix) sync.SetNode {
+				return sync.SetNode{Node: model.Node{Name: "node-1", PodCIDRs: r}}
+			}
+			s.send(node(ranges), webService("web", 1), webSlice(model.IPv4, 1), webSlice(model.IPv6, 1))
+			holds("at first", ranges)
+			s.send(node(other))
+			holds("when they change", other)
+			s.send(sync.SetNode{Node: model.Node{Name: "node-1"}})
+			holds("when the node is gone", other)
+		})
+	}
+}
+
+func TestRefusedPortsDoNotDelayTheFirstSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRig(t, sync.Config{MinSyncPeriod: time.Minute})
+		for _, p := range model.Protocols {
+			s.kernel.Refuse("default/web:"+p.String(), syscall.EINVAL, 0)
+		}
+		s.send(webService("web", 1), webSlice(model.IPv4, 1), webService("other", 2))
+		if r := s.last(); r.Err != nil || r.RefusedPorts != 3 {
+			t.Errorf("before any time has passed, the result is %+v", r)
+		}
+	})
+}
+
+func TestPermissionDeniedIsNotDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRig(t, sync.Config{})
+		s.send(webService("web", 1))
+		s.kernel.Fail(kerneltest.FaultDenied, 1)
+		s.send(webSlice(model.IPv4, 1))
+		elapse(time.Second)
+		if r := s.last(); r.Err != nil || r.Drift || !r.Full {
+			t.Errorf("the result is %+v", r)
+		}
+	})
+}
+
+func TestOldestTriggerOfASliceIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRig(t, sync.Config{MinSyncPeriod: time.Hour, SyncPeriod: time.Hour})
+		s.send(webService("web", 1))
+		first := time.Now()
+		for i := range byte(9) {
+			change := webSlice(model.IPv4, i)
+			change.Triggered = first.Add(time.Duration(i) * time.Second)
+			s.send(change)
+		}
+		gone := webSlice(model.IPv6, 1)
+		gone.Triggered = first
+		s.send(gone)
+		s.send(sync.DeleteSlice{Name: gone.Slice.Name})
+		elapse(time.Hour)
+		if r := s.last(); !slices.Equal(r.Triggered, []time.Time{first}) {
+			t.Errorf("the result is %+v", r)
+		}
+	})
+}
+
+func TestSyncPeriodLimitsTheBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRig(t, sync.Config{SyncPeriod: 2 * time.Second})
+		s.kernel.Fail(kerneltest.FaultRead, 8)
+		s.send(webService("web", 1))
+		elapse(15 * time.Second) // with delays up to 30 s it would be 25
+		if r := s.last(); r.Err != nil {
+			t.Errorf("the result is %+v", r)
+		}
+	})
 }

@@ -10,12 +10,12 @@ import (
 	"kube-vmap/model"
 )
 
-// TestNodePortsAnswerWhereKubeProxysDo has the cases of kube-proxy's own test
-// (pkg/proxy/util/nodeport_addresses_test.go), each with a family's addresses and
-// with the other's, and those of primary addresses, which it resolves elsewhere
-// (newProxyServer in cmd/kube-proxy/app/server.go). Loopback addresses, which
-// its list may have and its nftables mode then skips, are never in ours.
-func TestNodePortsAnswerWhereKubeProxysDo(t *testing.T) {
+// TestNodePortAddressesMatchKubeProxy has the cases of kube-proxy's test
+// (pkg/proxy/util/nodeport_addresses_test.go) for each family, and cases of primary
+// addresses, which kube-proxy resolves elsewhere (newProxyServer in
+// cmd/kube-proxy/app/server.go). Loopback addresses, which its nftables mode skips later,
+// are never in our list.
+func TestNodePortAddressesMatchKubeProxy(t *testing.T) {
 	const both, none = "ip ip6", ""
 	interfaces := addrs(
 		"2001:db8::51", "fe80::1", "10.20.30.51", "100.200.201.1", "10.20.30.51", "2001:db8:1::1", "127.0.0.1", "::1", "169.254.0.5",
@@ -25,11 +25,11 @@ func TestNodePortsAnswerWhereKubeProxysDo(t *testing.T) {
 	tests := map[string]struct {
 		primary  bool
 		prefixes []string
-		node     [2]string // primary addresses, empty if not known
+		node     [2]string // primary addresses, empty if unknown
 		all      string
 		want     []netip.Addr
 	}{
-		"nothing said":                 {all: both, want: every},
+		"no limits":                    {all: both, want: every},
 		"a range of IPv4":              {prefixes: []string{"10.20.30.0/24"}, all: "ip6", want: append(ip[:1:1], ip6...)},
 		"a range of IPv6":              {prefixes: []string{"2001:db8::/64"}, all: "ip", want: append(ip[:3:3], ip6[0])},
 		"ranges of IPv4":               {prefixes: []string{"10.20.30.0/24", "100.200.201.0/24"}, all: "ip6", want: append(ip[:2:2], ip6...)},
@@ -85,7 +85,7 @@ func TestNodePortsAnswerWhereKubeProxysDo(t *testing.T) {
 	}
 }
 
-func TestANodeWithoutAddressesServesNoNodePorts(t *testing.T) {
+func TestNodeWithoutAddresses(t *testing.T) {
 	if got := (NodePortAddresses{}).Select(nil, [len(model.Families)]netip.Addr{}); len(got) > 0 {
 		t.Errorf("got %v", got)
 	}

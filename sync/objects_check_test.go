@@ -15,8 +15,8 @@ import (
 	"kube-vmap/nft/kernel/kerneltest"
 )
 
-// checkFromScratch compares the kernel with one that is told the end at once, in
-// another order, and with what the rule set says of itself.
+// checkFromScratch compares the kernel with one that is programmed from scratch, with
+// events in another order, and with the rule set.
 func (w *apiWorld) checkFromScratch() {
 	have := w.read()
 	again, batch := nft.Adopt(w.state.config.Rules, have, w.state.all())
@@ -27,7 +27,7 @@ func (w *apiWorld) checkFromScratch() {
 
 	fresh := newDesiredState(w.config)
 	fresh.setInterfaces(w.state.interfaces)
-	fresh.apply(w.standing())
+	fresh.apply(w.current())
 	fresh.setPodCIDRs(w.state.config.Rules.Pods) // a node that lost its ranges still has them
 	fresh.take()
 	_, batch = nft.Adopt(fresh.config.Rules, nft.Tables{}, fresh.all())
@@ -42,8 +42,8 @@ func (w *apiWorld) checkFromScratch() {
 	}
 }
 
-// differ says how two values differ, if they do: to find that out takes much
-// longer than to find that they do not.
+// differ reports how two values differ. The comparison that explains it takes much longer
+// than the one that finds them equal.
 func differ(t *testing.T, what string, a, b any) {
 	t.Helper()
 	if !reflect.DeepEqual(a, b) {
@@ -52,7 +52,7 @@ func differ(t *testing.T, what string, a, b any) {
 	}
 }
 
-// essence is a table without what depends on its history: the sizes of sets, and
+// essence returns a table without what depends on its history: the sizes of sets, and
 // which endpoint has which slot.
 func essence(f model.Family, t *nft.Table) *nft.Table {
 	out := nft.NewTable()
@@ -95,43 +95,43 @@ func valueText(v nft.Value) string {
 	return v.Endpoint.String()
 }
 
-// checkServed expects each address and port of each Service to be held by it, or
-// by another that it is told of, and to be known to the kernel.
+// checkServed checks that each address and port of each Service is held by it or by
+// another Service that a conflict names, and is installed.
 func (w *apiWorld) checkServed() {
 	held := map[model.Match]model.ServicePortName{}
 	tables := w.read()
 	for _, f := range w.state.services.Frontends() {
 		held[f.Match] = f.Service
 		if !dispatched(tables[f.Match.Family], f.Match) {
-			w.Errorf("the kernel does not know %s of %s", f.Match, f.Service)
+			w.Errorf("not installed: %s of %s", f.Match, f.Service)
 		}
 	}
 	lost := map[model.Conflict]struct{}{}
-	for _, e := range w.said {
+	for _, e := range w.objects {
 		s, ok := e.(SetService)
 		if !ok {
 			continue
 		}
-		for _, wish := range w.wishes(&s.Service, held) {
-			holder := held[wish.Match]
+		for _, claim := range w.claims(&s.Service, held) {
+			holder := held[claim.Match]
 			if holder == (model.ServicePortName{}) {
-				w.Errorf("nobody holds %s of %s", wish.Match, wish.Loser)
+				w.Errorf("no Service holds %s of %s", claim.Match, claim.Loser)
 			}
-			if holder == wish.Loser {
+			if holder == claim.Loser {
 				continue
 			}
-			wish.Winner = holder
-			lost[wish] = struct{}{}
+			claim.Winner = holder
+			lost[claim] = struct{}{}
 		}
 	}
 	if n := w.state.services.ConflictCount(); n != len(lost) {
-		w.Errorf("%d conflicts are told, %d claims are lost: %v", n, len(lost), lost)
+		w.Errorf("%d conflicts are reported, %d claims are lost: %v", n, len(lost), lost)
 	}
 }
 
-// wishes are what a Service asks for, as conflicts that it may have lost. A port
-// that loses its ClusterIP has no other address either.
-func (w *apiWorld) wishes(s *model.Service, held map[model.Match]model.ServicePortName) []model.Conflict {
+// claims returns what a Service claims, as conflicts that it may have lost. A port that
+// loses its ClusterIP claims no other address.
+func (w *apiWorld) claims(s *model.Service, held map[model.Match]model.ServicePortName) []model.Conflict {
 	outside := s.LoadBalancerIPs
 	if !w.config.IgnoreExternalIPs {
 		outside = slices.Concat(outside, s.ExternalIPs)
@@ -141,28 +141,28 @@ func (w *apiWorld) wishes(s *model.Service, held map[model.Match]model.ServicePo
 		f := model.FamilyOf(own)
 		for _, p := range s.Ports {
 			name := model.ServicePortName{ServiceName: s.Name, Port: p.Name, Protocol: p.Protocol}
-			wish := func(a netip.Addr, port uint16) {
+			claim := func(a netip.Addr, port uint16) {
 				m := model.Match{Family: f, Addr: a, Protocol: p.Protocol, Port: port}
 				out = append(out, model.Conflict{Match: m, Loser: name})
 			}
-			wish(own, p.Port)
+			claim(own, p.Port)
 			if held[out[len(out)-1].Match] != name {
 				continue
 			}
 			for _, a := range outside {
 				if model.FamilyOf(a) == f {
-					wish(a, p.Port)
+					claim(a, p.Port)
 				}
 			}
 			if p.NodePort != 0 {
-				wish(netip.Addr{}, p.NodePort)
+				claim(netip.Addr{}, p.NodePort)
 			}
 		}
 	}
 	return out
 }
 
-// dispatched reports whether the table says where connections to the match go.
+// dispatched reports whether the table has an element for the match.
 func dispatched(t *nft.Table, m model.Match) bool {
 	kinds := []nft.SetKind{nft.SetServices, nft.SetNoEndpointServices}
 	if !m.Addr.IsValid() {

@@ -15,11 +15,10 @@ import (
 	"kube-vmap/sync/convert/converttest"
 )
 
-// FuzzObjects makes API objects come, change and go, good ones and bad ones, and
-// takes them the whole way into a kernel: conversion, selection, claims, plan,
-// batch. Of each object is either used or told what there is; no batch is
-// refused; and in the end the kernel holds what it would if it had been told the
-// end at once.
+// FuzzObjects adds, changes and deletes valid and invalid API objects, all the way into a
+// fake kernel: conversion, selection of endpoints, claims, plan, batch. Every part of an
+// object is used or reported, no batch is refused, and in the end the kernel holds the
+// same as if it had been programmed from scratch.
 func FuzzObjects(f *testing.F) {
 	f.Add([]byte{})
 	for seed := range uint64(10) {
@@ -49,7 +48,7 @@ func FuzzObjects(f *testing.F) {
 	})
 }
 
-// drawConfig draws what a loop is told once.
+// drawConfig draws a configuration.
 func drawConfig(d *converttest.Draw) Config {
 	c := Config{NodeName: "node-1", Rules: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}}
 	switch d.N(4) {
@@ -67,7 +66,7 @@ func drawConfig(d *converttest.Draw) Config {
 	return c
 }
 
-// apiWorld is what the API says, and a loop's state with its kernel.
+// apiWorld is the objects of an API, and a desired state with its kernel.
 type apiWorld struct {
 	*testing.T
 	config Config
@@ -75,21 +74,21 @@ type apiWorld struct {
 	kernel *kerneltest.Kernel
 	rules  *nft.Ruleset // nil before the first batch
 
-	// said is what events say that stands, by what it is said of.
-	said  map[string]Event
-	cidrs map[string][]netip.Prefix
+	// objects are the events of current objects, by key.
+	objects map[string]Event
+	cidrs   map[string][]netip.Prefix
 }
 
 func newAPIWorld(t *testing.T, c Config) *apiWorld {
 	w := &apiWorld{
 		T: t, config: c, state: newDesiredState(c), kernel: kerneltest.New(),
-		said: map[string]Event{}, cidrs: map[string][]netip.Prefix{},
+		objects: map[string]Event{}, cidrs: map[string][]netip.Prefix{},
 	}
 	w.state.setInterfaces(addrs("192.0.2.1", "192.0.2.2", "2001:db8:9::1", "fe80::1"))
 	return w
 }
 
-// event draws an object that comes or goes.
+// event draws an object to add, change or delete.
 func (w *apiWorld) event(d *converttest.Draw) {
 	switch d.N(12) {
 	case 0, 1, 2, 3, 4:
@@ -97,23 +96,23 @@ func (w *apiWorld) event(d *converttest.Draw) {
 		value, errs := convert.Service(s)
 		converttest.CheckServiceResult(w.T, s, value, errs)
 		if value == nil {
-			w.without(DeleteService{model.ServiceName{Namespace: s.Namespace, Name: s.Name}}, len(errs) > 0)
+			w.remove(DeleteService{model.ServiceName{Namespace: s.Namespace, Name: s.Name}}, len(errs) > 0)
 			return
 		}
-		w.say(SetService{*value})
+		w.send(SetService{*value})
 	case 5, 6, 7, 8:
 		s := d.Slice()
 		value, errs := convert.Slice(s)
 		converttest.CheckSliceResult(w.T, s, value, errs)
 		if value == nil {
-			w.without(DeleteSlice{model.EndpointSliceName{Namespace: s.Namespace, Name: s.Name}}, len(errs) > 0)
+			w.remove(DeleteSlice{model.EndpointSliceName{Namespace: s.Namespace, Name: s.Name}}, len(errs) > 0)
 			return
 		}
-		w.say(SetSlice{Slice: *value})
+		w.send(SetSlice{Slice: *value})
 	case 9:
 		if value, _ := convert.Node(d.Node()); value != nil {
 			converttest.CheckNames(w.T, value.Name, value.Zone)
-			w.say(SetNode{Node: *value})
+			w.send(SetNode{Node: *value})
 		}
 	case 10:
 		c := d.ServiceCIDR()
@@ -123,42 +122,41 @@ func (w *apiWorld) event(d *converttest.Draw) {
 			w.Errorf("of %q: %v, %v", c.Spec.CIDRs, ranges, errs)
 		}
 		w.cidrs[c.Name] = ranges
-		w.say(SetServiceCIDRs{slices.Concat(slices.Collect(maps.Values(w.cidrs))...)})
+		w.send(SetServiceCIDRs{slices.Concat(slices.Collect(maps.Values(w.cidrs))...)})
 	case 11:
 		w.deleteOne(d)
 	}
 }
 
-// without says that there is no such object any more, unless it was refused: then
-// what was known of it stays.
-func (w *apiWorld) without(e Event, refused bool) {
+// remove deletes an object, unless it was refused: then its former version stays.
+func (w *apiWorld) remove(e Event, refused bool) {
 	if !refused {
-		w.say(e)
+		w.send(e)
 	}
 }
 
-// say notes an event and has the state take it.
-func (w *apiWorld) say(e Event) {
+// send applies an event to the desired state.
+func (w *apiWorld) send(e Event) {
 	w.state.apply([]Event{e})
 	switch e := e.(type) {
 	case SetService:
-		w.said[e.Service.Name.String()] = e
+		w.objects[e.Service.Name.String()] = e
 	case DeleteService:
-		delete(w.said, e.Name.String())
+		delete(w.objects, e.Name.String())
 	case SetSlice:
-		w.said["slice "+e.Slice.Name.String()] = e
+		w.objects["slice "+e.Slice.Name.String()] = e
 	case DeleteSlice:
-		delete(w.said, "slice "+e.Name.String())
+		delete(w.objects, "slice "+e.Name.String())
 	default:
-		w.said[fmt.Sprintf("%T", e)] = e
+		w.objects[fmt.Sprintf("%T", e)] = e
 	}
 }
 
-// frontends are the events that lead to what stands, in an order of their own.
-func (w *apiWorld) standing() []Event {
+// current returns the events of all current objects, sorted by key.
+func (w *apiWorld) current() []Event {
 	var out []Event
-	for _, key := range slices.Sorted(maps.Keys(w.said)) {
-		out = append(out, w.said[key])
+	for _, key := range slices.Sorted(maps.Keys(w.objects)) {
+		out = append(out, w.objects[key])
 	}
 	return out
 }
@@ -166,26 +164,26 @@ func (w *apiWorld) standing() []Event {
 // deleteOne deletes a Service or a slice, if there is any.
 func (w *apiWorld) deleteOne(d *converttest.Draw) {
 	var gone []Event
-	for _, e := range w.standing() {
-		if g := contrary(e); g != nil {
+	for _, e := range w.current() {
+		if g := deletion(e); g != nil {
 			gone = append(gone, g)
 		}
 	}
 	if len(gone) > 0 {
-		w.say(gone[d.N(min(256, len(gone)))])
+		w.send(gone[d.N(min(256, len(gone)))])
 	}
 }
 
 func (w *apiWorld) deleteAll() {
-	for _, e := range w.standing() {
-		if g := contrary(e); g != nil {
-			w.say(g)
+	for _, e := range w.current() {
+		if g := deletion(e); g != nil {
+			w.send(g)
 		}
 	}
 }
 
-// contrary is the event that undoes another one; nil if nothing does.
-func contrary(e Event) Event {
+// deletion returns the event that deletes an object; nil if there is none.
+func deletion(e Event) Event {
 	switch e := e.(type) {
 	case SetService:
 		return DeleteService{e.Service.Name}
@@ -195,7 +193,7 @@ func contrary(e Event) Event {
 	return nil
 }
 
-// sync does as a loop does.
+// sync applies changes as a loop does.
 func (w *apiWorld) sync() {
 	change, _ := w.state.take()
 	var batch nft.Batch

@@ -8,13 +8,13 @@ import (
 	"kube-vmap/model"
 )
 
-func TestAddressesThatRangesOfTheOtherFamilyLeaveOpenAreTold(t *testing.T) {
+func TestOpenFamily(t *testing.T) {
 	const ip, ip6 = "198.51.100.2", "2001:db8::2"
 	for _, test := range []struct {
 		name   string
 		ranges []string
 		lb     []string
-		want   string // what is told; none: nothing
+		want   string // in the warning; empty: no warning
 	}{
 		{"no ranges", nil, []string{ip, ip6}, ""},
 		{"ranges of both", []string{"203.0.113.0/24", "2001:db8:1::/48"}, []string{ip, ip6}, ""},
@@ -39,7 +39,7 @@ func TestAddressesThatRangesOfTheOtherFamilyLeaveOpenAreTold(t *testing.T) {
 	}
 }
 
-func TestAnOpenFamilyIsToldOnceAndNotWhereItIsClosed(t *testing.T) {
+func TestOpenFamilyIsReportedOnce(t *testing.T) {
 	s := model.Service{
 		Name:            model.ServiceName{Namespace: "shop", Name: "web"},
 		SourceRanges:    []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
@@ -47,18 +47,18 @@ func TestAnOpenFamilyIsToldOnceAndNotWhereItIsClosed(t *testing.T) {
 	}
 	for _, strict := range []bool{false, true} {
 		st := newDesiredState(Config{StrictSourceRanges: strict})
-		told := 0
+		reported := 0
 		for range 3 {
 			st.apply([]Event{SetService{s}})
-			st.warnings.pending(func(Object, string) { told++ })
+			st.warnings.pending(func(Object, string) { reported++ })
 		}
-		if want := map[bool]int{false: 1, true: 0}[strict]; told != want {
-			t.Errorf("strict %v: told %d times, want %d", strict, told, want)
+		if want := map[bool]int{false: 1, true: 0}[strict]; reported != want {
+			t.Errorf("strict %v: reported %d times, want %d", strict, reported, want)
 		}
 		st.apply([]Event{DeleteService{s.Name}, SetService{s}})
-		st.warnings.pending(func(Object, string) { told++ })
-		if want := map[bool]int{false: 2, true: 0}[strict]; told != want {
-			t.Errorf("strict %v: told %d times after it was deleted and made again, want %d", strict, told, want)
+		st.warnings.pending(func(Object, string) { reported++ })
+		if want := map[bool]int{false: 2, true: 0}[strict]; reported != want {
+			t.Errorf("strict %v: reported %d times after it was deleted and created again, want %d", strict, reported, want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"kube-vmap/sync/looptest"
 )
 
-var update = flag.Bool("update", false, "rewrite what scripts compare with")
+var update = flag.Bool("update", false, "rewrite the expectations in scripts")
 
 // TestScripts runs the scripts on a fake kernel; integration/fake runs them on
 // the real one.

@@ -16,26 +16,26 @@ import (
 	"kube-vmap/sync"
 )
 
-// slow is a kernel that takes its time.
-type slow struct{ *kerneltest.Kernel }
+// slowKernel needs a minute for each batch.
+type slowKernel struct{ *kerneltest.Kernel }
 
-func (k slow) Apply(b nft.Batch) (nft.Applied, error) {
+func (k slowKernel) Apply(b nft.Batch) (nft.Applied, error) {
 	<-time.After(time.Minute) // no real time: see package synctest
 	return k.Kernel.Apply(b)
 }
 
-func TestALookWaitsForTheKernelButNotForEver(t *testing.T) {
+func TestSnapshotWaitsForTheKernelUntilItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nothing := sourceFunc(func(ctx context.Context, out chan<- []sync.Event) error {
 			out <- nil
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		l := sync.NewLoop(sync.Config{NodeName: "node-1"}, nothing, slow{kerneltest.New()}, slog.New(slog.DiscardHandler))
+		l := sync.NewLoop(sync.Config{NodeName: "node-1"}, nothing, slowKernel{kerneltest.New()}, slog.New(slog.DiscardHandler))
 		before, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := l.Snapshot(before); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a look at a loop that does not run: %v", err)
+			t.Errorf("of a loop that does not run: %v", err)
 		}
 		ctx, end := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -44,25 +44,25 @@ func TestALookWaitsForTheKernelButNotForEver(t *testing.T) {
 		during, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if _, err := l.Snapshot(during); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a look while the kernel works: %v", err)
+			t.Errorf("while the kernel works: %v", err)
 		}
 		v, err := l.Snapshot(t.Context())
 		if err != nil || !v.Ready || !v.KernelKnown || v.Node.Name != "node-1" {
-			t.Errorf("a look that waits: %+v, %v", v, err)
+			t.Errorf("without a deadline: %+v, %v", v, err)
 		}
 		end()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 		if _, err := l.Snapshot(t.Context()); err == nil {
-			t.Error("a loop that has ended answers")
+			t.Error("a loop that has ended returned a snapshot")
 		}
 	})
 }
 
-// BenchmarkLook is what a look costs the loop's goroutine, with 45,000 Services of
-// three endpoints each.
-func BenchmarkLook(b *testing.B) {
+// BenchmarkSnapshot measures what a snapshot costs the loop's goroutine, with 45,000
+// Services of three endpoints each.
+func BenchmarkSnapshot(b *testing.B) {
 	const many = 45_000
 	events := make([]sync.Event, 0, 2*many)
 	for i := range many {
@@ -95,7 +95,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-// addressOf is address n of a range.
+// addressOf returns address n of 10.net.0.0/16.
 func addressOf(net, n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(net), byte(n >> 8), byte(n)})
 }

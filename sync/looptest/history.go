@@ -172,7 +172,7 @@ func (o *objects) run(name string, args ...string) {
 	}
 }
 
-// crowd adds or removes many Services at once.
+// crowd adds or removes many Services together.
 func (o *objects) crowd(c *random) {
 	_, here := o.current[serviceKey(serviceName("crowd-0"))]
 	if !here && !c.in(4) {

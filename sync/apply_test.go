@@ -19,28 +19,27 @@ import (
 	"kube-vmap/sync"
 )
 
-// costs is a kernel that notes what batches cost after the first load.
-type costs struct {
+// costKernel records the costs of batches after the first one.
+type costKernel struct {
 	*kerneltest.Kernel
 	loaded bool
-	of     []int
+	costs  []int
 	sum    int
 }
 
-func (k *costs) Apply(b nft.Batch) (nft.Applied, error) {
+func (k *costKernel) Apply(b nft.Batch) (nft.Applied, error) {
 	if k.loaded {
 		cost := b.Counts().Cost()
-		k.of, k.sum = append(k.of, cost), k.sum+cost
+		k.costs, k.sum = append(k.costs, cost), k.sum+cost
 	}
 	k.loaded = true
 	return k.Kernel.Apply(b)
 }
 
-// crowd are Services with many external addresses, which no transaction but the
-// switch may add.
+// crowd returns events that add and delete Services with many external addresses.
 func crowd(services, addrs int) (set, gone []sync.Event) {
 	for i := range services {
-		s := web(fmt.Sprintf("s%d", i), byte(i+1))
+		s := webService(fmt.Sprintf("s%d", i), byte(i+1))
 		for a := range addrs {
 			s.Service.ExternalIPs = append(s.Service.ExternalIPs, netip.AddrFrom4([4]byte{198, byte(i), byte(a >> 8), byte(a)}))
 		}
@@ -50,27 +49,27 @@ func crowd(services, addrs int) (set, gone []sync.Event) {
 	return set, gone
 }
 
-// TestABurstThatCostsTooMuchGoesInParts has a burst of Services that one transaction
-// would take long for, and then has all of them go.
-func TestABurstThatCostsTooMuchGoesInParts(t *testing.T) {
+// TestLargeBurstIsDivided adds Services for which one transaction would take long, and
+// then deletes all of them.
+func TestLargeBurstIsDivided(t *testing.T) {
 	set, gone := crowd(20, 1500)
-	bursts := [][]sync.Event{{web("first", 200)}, set, gone}
-	k := &costs{Kernel: kerneltest.New()}
+	bursts := [][]sync.Event{{webService("first", 200)}, set, gone}
+	k := &costKernel{Kernel: kerneltest.New()}
 	for _, err := range runThrough(t, k, bursts) {
 		t.Error(err)
 	}
-	if len(k.of) < 4 || k.sum < 3*nft.StepElements {
-		t.Errorf("the costs are %v, want many parts", k.of)
+	if len(k.costs) < 4 || k.sum < 3*nft.StepElements {
+		t.Errorf("the costs are %v, want many parts", k.costs)
 	}
-	for _, cost := range k.of {
+	for _, cost := range k.costs {
 		if cost > nft.StepElements {
 			t.Errorf("a batch costs %d, want %d at most", cost, nft.StepElements)
 		}
 	}
 }
 
-// runThrough runs a loop until the kernel has taken each burst, one after the other,
-// and returns the errors of syncs that did not work.
+// runThrough runs a loop until each burst is committed, one after the other, and returns
+// the errors of failed syncs.
 func runThrough(t *testing.T, k sync.Kernel, bursts [][]sync.Event) (failures []error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -97,8 +96,8 @@ func runThrough(t *testing.T, k sync.Kernel, bursts [][]sync.Event) (failures []
 	return failures
 }
 
-// interrupted is a kernel that takes the first step of the second batch which has
-// several, and then has no memory.
+// interrupted is a kernel that has no memory after the first step of the second batch
+// that has several.
 type interrupted struct {
 	*kerneltest.Kernel
 	large int
@@ -114,11 +113,11 @@ func (k *interrupted) Apply(b nft.Batch) (nft.Applied, error) {
 	return k.Kernel.Apply(b)
 }
 
-// TestABatchThatWasTakenInPartIsReadBack replaces all of very many endpoints: what the
-// loop knew of the kernel is wrong after a part of that.
-func TestABatchThatWasTakenInPartIsReadBack(t *testing.T) {
+// TestPartlyAppliedBatchIsReadBack replaces very many endpoints. After a part of that,
+// the loop does not know what the kernel holds.
+func TestPartlyAppliedBatchIsReadBack(t *testing.T) {
 	slice := func(first int) sync.SetSlice {
-		s := served(model.IPv4, 1)
+		s := webSlice(model.IPv4, 1)
 		for i := range 30_000 {
 			e := s.Slice.Endpoints[0]
 			e.Addr = netip.AddrFrom4([4]byte{10, byte(first), byte(i >> 8), byte(i)})
@@ -126,7 +125,7 @@ func TestABatchThatWasTakenInPartIsReadBack(t *testing.T) {
 		}
 		return s
 	}
-	bursts := [][]sync.Event{{web("web", 1), slice(1)}, {slice(2)}, {slice(3)}}
+	bursts := [][]sync.Event{{webService("web", 1), slice(1)}, {slice(2)}, {slice(3)}}
 	smooth, rough := kerneltest.New(), &interrupted{Kernel: kerneltest.New()}
 	runThrough(t, smooth, bursts)
 	synctest.Test(t, func(t *testing.T) {
@@ -143,7 +142,7 @@ func TestABatchThatWasTakenInPartIsReadBack(t *testing.T) {
 	}
 }
 
-// afterSync is an observer of syncs alone.
+// afterSync is an observer of syncs only.
 type afterSync func(sync.Result)
 
 func (afterSync) Queued(sync.QueuedChanges) {}

@@ -10,12 +10,12 @@ import (
 	"kube-vmap/sync/looptest"
 )
 
-var onlySeed = flag.Uint64("seed", 0, "random history to run; 0 means the usual ones and a new one")
+var onlySeed = flag.Uint64("seed", 0, "random history to run; 0 means fixed ones and a new one")
 
-// TestHistoriesEndRight gives loops random events, on a kernel that refuses a tenth
-// of all batches, lets more fail in every way there is, and shares its tables with
-// other programs; and on a sound one.
-func TestHistoriesEndRight(t *testing.T) {
+// TestRandomHistories gives loops random events: on a kernel without faults, and on one
+// that refuses a tenth of all batches, fails in every other way, and whose tables other
+// programs change.
+func TestRandomHistories(t *testing.T) {
 	faulty := kerneltest.FaultRates{Refused: 0.1, Denied: 0.02, NotSent: 0.02, NoAnswer: 0.02, Read: 0.1}
 	seeds := []uint64{1, 2, 3, 4, rand.Uint64()}
 	if *onlySeed != 0 {

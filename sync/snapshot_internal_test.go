@@ -12,9 +12,9 @@ import (
 	"kube-vmap/nft"
 )
 
-// TestAForgottenRuleSetIsStillSeenAndItsMemoryGivenBack holds while the kernel is read
-// and a new rule set is made: all of it three times would be too much.
-func TestAForgottenRuleSetIsStillSeenAndItsMemoryGivenBack(t *testing.T) {
+// TestSnapshotOutlivesTheRuleset tests that snapshots show the last installed frontends
+// while the kernel is read, but the old rule set is not kept in memory.
+func TestSnapshotOutlivesTheRuleset(t *testing.T) {
 	l := NewLoop(Config{NodeName: "node-1"}, nil, nil, slog.New(slog.DiscardHandler))
 	addrs := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}
 	change := nft.Change{NodeAddrs: &addrs}
@@ -30,14 +30,14 @@ func TestAForgottenRuleSetIsStillSeenAndItsMemoryGivenBack(t *testing.T) {
 	l.forgetRules()
 	runtime.GC()
 	if gone.Value() != nil {
-		t.Error("the old rule set is kept")
+		t.Error("the old rule set is still in memory")
 	}
 	after := l.snapshot()
 	if len(after.Installed) != len(before.Installed) || len(after.Installed) != len(change.Set) || !slices.Equal(after.NodeAddrs, addrs) || after.KernelKnown {
-		t.Errorf("of %d frontends %d are seen, at %v; sure: %t", len(change.Set), len(after.Installed), after.NodeAddrs, after.KernelKnown)
+		t.Errorf("want %d frontends, got %d, at %v; kernel known: %t", len(change.Set), len(after.Installed), after.NodeAddrs, after.KernelKnown)
 	}
 	l.forgetRules()
 	if again := l.snapshot(); len(again.Installed) != len(change.Set) {
-		t.Errorf("forgotten twice, %d are seen", len(again.Installed))
+		t.Errorf("after a second time, %d frontends", len(again.Installed))
 	}
 }

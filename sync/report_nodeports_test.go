@@ -13,7 +13,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// exposed gives a Service node ports, in the families of its ClusterIPs.
+// exposed returns the Service with node ports and ClusterIPs of these families.
 func exposed(s sync.SetService, families ...model.Family) sync.SetService {
 	s.Service.ClusterIPs = slices.DeleteFunc(slices.Clone(s.Service.ClusterIPs), func(a netip.Addr) bool {
 		return !slices.Contains(families, model.FamilyOf(a))
@@ -24,7 +24,7 @@ func exposed(s sync.SetService, families ...model.Family) sync.SetService {
 	return s
 }
 
-func TestNodePortsThatAnswerElsewhereThanMeantAreLoggedOnce(t *testing.T) {
+func TestNodePortAddressProblemsAreLoggedOnce(t *testing.T) {
 	const (
 		onAll  = "primary address of family %s is not known: node ports answer on all"
 		onNone = "no address of family %s on the node"
@@ -45,27 +45,27 @@ func TestNodePortsThatAnswerElsewhereThanMeantAreLoggedOnce(t *testing.T) {
 			want     string
 		}{
 			{"no primary address", primary, model.Node{}, []model.Family{f}, onAll},
-			{"one that no interface has", primary, only(elsewhere), []model.Family{f}, onNone},
-			{"as meant", primary, only(addrs), []model.Family{f}, ""},
-			{"all", sync.NodePortAddresses{}, model.Node{}, model.Families[:], ""},
-			{"no primary address, and no node port", primary, model.Node{}, nil, ""},
-			{"no address at all, and no node port", primary, only(elsewhere), nil, ""},
+			{"primary address that no interface has", primary, only(elsewhere), []model.Family{f}, onNone},
+			{"primary address", primary, only(addrs), []model.Family{f}, ""},
+			{"all addresses", sync.NodePortAddresses{}, model.Node{}, model.Families[:], ""},
+			{"no primary address, no node port", primary, model.Node{}, nil, ""},
+			{"no address, no node port", primary, only(elsewhere), nil, ""},
 		} {
 			t.Run(f.String()+" "+test.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					known := make(addressList)
 					var log strings.Builder
-					s := newLoggedStage(t, sync.Config{Addresses: known, NodePorts: test.ports}, slog.New(slog.NewTextHandler(&log, nil)))
+					s := newLoggedRig(t, sync.Config{Addresses: known, NodePorts: test.ports}, slog.New(slog.NewTextHandler(&log, nil)))
 					known <- addrs[:]
-					s.say(sync.SetNode{Node: test.node}, web("inside", 100))
+					s.send(sync.SetNode{Node: test.node}, webService("inside", 100))
 					for n := range byte(3) {
-						s.say(exposed(web("web", n), test.services...))
+						s.send(exposed(webService("web", n), test.services...))
 					}
 					got, want := strings.Count(log.String(), "node ports may not answer"), 1
 					if test.want == "" {
 						want = 0
 					} else if text := fmt.Sprintf(test.want, f); !strings.Contains(log.String(), text) {
-						t.Errorf("the log does not say %q", text)
+						t.Errorf("not logged: %q", text)
 					}
 					if got != want {
 						t.Errorf("%d warnings, want %d:\n%s", got, want, log.String())
@@ -76,23 +76,23 @@ func TestNodePortsThatAnswerElsewhereThanMeantAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// A node with a link-local address of the family that its cluster does not use must not
-// warn all its life; and it must not be silent where it matters.
-func TestTheWarningAboutNodePortsComesAndGoesWithThem(t *testing.T) {
+// TestNodePortAddressProblemsNeedNodePorts tests that a node with link-local addresses of
+// a family that its cluster does not use warns only while that family has node ports.
+func TestNodePortAddressProblemsNeedNodePorts(t *testing.T) {
 	addrs := [...]netip.Addr{model.IPv4: netip.MustParseAddr("192.0.2.1"), model.IPv6: netip.MustParseAddr("fe80::1")}
 	for _, f := range model.Families {
 		other := model.IPv4 + model.IPv6 - f
 		t.Run(f.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				known := make(addressList)
-				s := newStage(t, sync.Config{Addresses: known, NodePorts: sync.NodePortAddresses{Primary: true}})
+				s := newRig(t, sync.Config{Addresses: known, NodePorts: sync.NodePortAddresses{Primary: true}})
 				known <- addrs[:]
 				var node model.Node
 				node.Addrs[f] = addrs[f]
-				web, gone := web("web", 1), sync.DeleteService{Name: web("web", 1).Service.Name}
+				web, gone := webService("web", 1), sync.DeleteService{Name: webService("web", 1).Service.Name}
 				for _, step := range []struct {
 					what string
-					say  sync.Event
+					send sync.Event
 					want bool
 				}{
 					{"a node of one family", sync.SetNode{Node: node}, false},
@@ -102,7 +102,7 @@ func TestTheWarningAboutNodePortsComesAndGoesWithThem(t *testing.T) {
 					{"one of the other family", exposed(web, other), true},
 					{"none any more", gone, false},
 				} {
-					s.say(step.say)
+					s.send(step.send)
 					view, err := s.loop.Snapshot(t.Context())
 					if err != nil {
 						t.Fatal(err)

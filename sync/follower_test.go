@@ -1,0 +1,113 @@
+package sync_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kerneltest"
+	"kube-vmap/sync"
+)
+
+// checked returns the Service with a health check.
+func checked(s sync.SetService, port uint16) sync.SetService {
+	s.Service.ExternalPolicy, s.Service.HealthCheckNodePort = model.PolicyLocal, port
+	return s
+}
+
+func TestFollowersSeeCommittedChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRig(t, sync.Config{})
+		expect := func(what, want string) {
+			t.Helper()
+			if got := s.committed.take(); got != want {
+				t.Errorf("%s: got\n%s\nwant\n%s", what, got, want)
+			}
+		}
+		s.send(checked(webService("web", 1), 32000), webSlice(model.IPv4, 1))
+		expect("the first burst", "full set 6 gone 0 web:32000=[0 0] at []")
+		s.send(webSlice(model.IPv6, 1))
+		expect("endpoints of one family", "set 3 gone 0 at []")
+		s.send(webSlice(model.IPv6, 1))
+		expect("nothing new", "set 0 gone 0 at []")
+		s.send(webService("web", 2))
+		expect("other addresses, and no health check", "set 6 gone 6 web:0=[0 0] at []")
+
+		s.kernel.Fail(kerneltest.FaultNotSent, 1)
+		s.send(checked(webService("web", 2), 32001), webSlice(model.IPv4, 3))
+		expect("what the kernel did not take", "")
+		elapse(time.Second)
+		expect("when it takes it", "full set 6 gone 0 web:32001=[0 0] at []")
+		s.kernel.Fail(kerneltest.FaultNotSent, 1)
+		s.send(webSlice(model.IPv4, 2))
+		elapse(time.Second)
+		expect("when all is compared again", "full set 6 gone 0 web:32001=[0 0] at []")
+		s.send(sync.DeleteService{Name: webService("web", 1).Service.Name})
+		expect("a Service that goes", "set 0 gone 6 web:0=[0 0] at []")
+	})
+}
+
+func TestQuarantinedPortsAreGoneForFollowers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRig(t, sync.Config{})
+		s.send(webService("web", 1), webSlice(model.IPv4, 1), webSlice(model.IPv6, 1))
+		s.committed.take()
+		s.kernel.Refuse("default/web:udp", 22, 0)
+		s.send(webSlice(model.IPv4, 2))
+		if got, want := s.committed.take(), "set 2 gone 1 at []"; got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+func TestNodePortAddressesAreFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		addrs := make(addressList)
+		s := newRig(t, sync.Config{Addresses: addrs})
+		nodeIPs := func() (out []string) {
+			tables, err := s.kernel.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for f, table := range tables {
+				if table == nil {
+					continue
+				}
+				for _, e := range table.Sets[nft.SetID{Family: model.Family(f), Kind: nft.SetNodeIPs}.Name()].Elements {
+					out = append(out, e.Key.Addr.String())
+				}
+			}
+			return out
+		}
+		node := sync.SetNode{Node: model.Node{Name: "node-1"}}
+		go func() { s.bursts <- []sync.Event{node, webService("web", 1)} }()
+		synctest.Wait()
+		if got := s.committed.take(); got != "" {
+			t.Errorf("committed before addresses are known: %s", got)
+		}
+		first, second, ip6 := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1")
+		for _, step := range []struct {
+			addrs []netip.Addr
+			want  string
+		}{
+			{[]netip.Addr{first, ip6}, "[192.0.2.1 2001:db8::1]"},
+			{[]netip.Addr{first, second, ip6}, "[192.0.2.1 192.0.2.2 2001:db8::1]"},
+			{[]netip.Addr{second}, "[192.0.2.2]"},
+			{nil, "[]"},
+		} {
+			addrs <- step.addrs
+			synctest.Wait()
+			if got := fmt.Sprint(nodeIPs()); got != step.want {
+				t.Errorf("the kernel has %s, want %s", got, step.want)
+			}
+			if got := s.committed.take(); !strings.HasSuffix(got, "at "+step.want) {
+				t.Errorf("followers see %s, want %s", got, step.want)
+			}
+		}
+	})
+}
