@@ -6,7 +6,7 @@ import (
 	"kube-vmap/model"
 )
 
-// sourceCache asks the sources for a thing once, however many ways meet it.
+// A sourceCache asks the sources for each thing once, however many walks need it.
 type sourceCache struct {
 	Sources
 	family     model.Family
@@ -34,7 +34,7 @@ type foundRoute struct {
 	err error
 }
 
-// egress is a packet that leaves by an interface towards somebody.
+// egress is an interface and the next hop.
 type egress struct {
 	out Link
 	via netip.Addr
@@ -48,7 +48,7 @@ func newSourceCache(s Sources, f model.Family) *sourceCache {
 	}
 }
 
-// registerOffset are the base chains of a hook in the order in which packets pass them.
+// baseChainsAt returns the base chains of a hook in the order in which packets pass them.
 func (m *sourceCache) baseChainsAt(h Hook) ([]BaseChain, error) {
 	if m.baseChains == nil {
 		list, err := m.Rules.BaseChains(m.family)

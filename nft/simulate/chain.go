@@ -8,19 +8,19 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// position is where on its way a packet is.
+// A position is where a packet is on its path.
 type position struct {
 	base   BaseChain
 	chain  Chain
 	handle uint64
 }
 
-// checkTable reports whether the place is in a table of ours.
+// isOurs reports whether the position is in a table of kube-vmap.
 func (p position) isOurs() bool {
 	return p.chain.Table.Name == tableName && p.chain.Table.Family != "inet"
 }
 
-// String is "table ip kube-vmap, chain lb-3".
+// String returns the position as in "table ip kube-vmap, chain lb-3".
 func (p position) String() string {
 	s := fmt.Sprintf("table %s, chain %s", p.chain.Table, p.chain.Name)
 	if p.handle != 0 {
@@ -32,15 +32,15 @@ func (p position) String() string {
 // maxJumps is how deep chains may jump (NFT_JUMP_STACK_SIZE).
 const maxJumps = 16
 
-// returnPoint is where to go on when a chain that was jumped to ends.
+// A returnPoint is where to continue when a chain that was jumped to ends.
 type returnPoint struct {
 	chain Chain
 	next  int
 }
 
-// runBaseChain runs a base chain (nft_do_chain) and says whether the packet goes on.
+// runBaseChain runs a base chain (nft_do_chain) and reports whether the packet continues.
 func (w *walk) runBaseChain(b BaseChain) (accepted bool, err error) {
-	w.place = position{base: b, chain: b.Chain}
+	w.position = position{base: b, chain: b.Chain}
 	var stack []returnPoint
 	here := returnPoint{chain: b.Chain}
 	for {
@@ -78,7 +78,7 @@ func (w *walk) runBaseChain(b BaseChain) (accepted bool, err error) {
 	}
 }
 
-// finish ends the way through a base chain.
+// finish handles a final verdict of a base chain.
 func (w *walk) finish(v verdict) (bool, error) {
 	switch v.kind {
 	case expr.VerdictAccept:
@@ -90,9 +90,9 @@ func (w *walk) finish(v verdict) (bool, error) {
 	return false, undecidedError("the packet is handed to a program (queue)")
 }
 
-// applyPolicy is what happens to packets that no rule decides.
+// applyPolicy handles a packet that no rule of a base chain decided.
 func (w *walk) applyPolicy(b BaseChain) bool {
-	w.place = position{base: b, chain: b.Chain}
+	w.position = position{base: b, chain: b.Chain}
 	if b.PolicyDrop {
 		w.reason = reason{text: "no rule decides, and the policy is drop"}
 		w.noteDropped()
@@ -100,20 +100,20 @@ func (w *walk) applyPolicy(b BaseChain) bool {
 	return !b.PolicyDrop
 }
 
-// checkChain notes what is wrong with a chain of ours that the packet comes to.
+// checkChain adds a fault if a chain of ours that the packet enters is empty.
 func (w *walk) checkChain(here returnPoint, rules []Rule) {
-	w.place.chain, w.place.handle = here.chain, 0
-	if len(rules) == 0 && w.place.isOurs() {
+	w.position.chain, w.position.handle = here.chain, 0
+	if len(rules) == 0 && w.position.isOurs() {
 		w.addFault(fmt.Sprintf("chain %s has no rules", here.chain.Name))
 	}
 }
 
-// runRule runs the expressions of a rule, if anything may come of it. What cannot be said of another program's rule
-// is a doubt if the rule might decide something, and then it counts as one that does
-// not match.
+// runRule runs the expressions of a rule, if the rule can have an effect. A rule of another
+// program that cannot be evaluated counts as one that does not match; if it might decide
+// something, it is noted as a doubt.
 func (w *walk) runRule(r Rule) (verdict, error) {
-	w.place.handle = r.Handle
-	if !w.place.isOurs() && !hasEffect(r) {
+	w.position.handle = r.Handle
+	if !w.position.isOurs() && !hasEffect(r) {
 		return verdictContinue, nil
 	}
 	w.regs, w.reason = registers{}, reason{}
@@ -121,7 +121,7 @@ func (w *walk) runRule(r Rule) (verdict, error) {
 		v, err := w.runExpression(r.Expressions[i:])
 		var undecided undecidedError
 		switch {
-		case errors.As(err, &undecided) && !w.place.isOurs():
+		case errors.As(err, &undecided) && !w.position.isOurs():
 			w.addDoubt(r, undecided)
 			return verdictBreak, nil
 		case err != nil:
@@ -137,11 +137,11 @@ func (w *walk) runRule(r Rule) (verdict, error) {
 	return verdictContinue, nil
 }
 
-// runExpression runs the first of a rule's expressions that are left. A pick of another program is
-// not made if something behind it is not understood: whatever it came to, the rule would
-// be a doubt.
+// runExpression runs the first of the remaining expressions of a rule. If another program's
+// rule has an unknown expression behind a pick, the pick is not made: whatever its result,
+// the rule would be a doubt.
 func (w *walk) runExpression(list []any) (verdict, error) {
-	if !w.place.isOurs() && isPick(list[0]) {
+	if !w.position.isOurs() && isPick(list[0]) {
 		if i := slices.IndexFunc(list, func(e any) bool { _, unknown := e.(UnknownExpression); return unknown }); i > 0 {
 			return w.statement(list[i])
 		}
@@ -149,12 +149,11 @@ func (w *walk) runExpression(list []any) (verdict, error) {
 	return w.evaluate(list[0])
 }
 
-// withPosition says of an error where it was met.
-func (w *walk) withPosition(err error) error { return fmt.Errorf("%s: %w", w.place, err) }
+// withPosition adds to an error where it occurred.
+func (w *walk) withPosition(err error) error { return fmt.Errorf("%s: %w", w.position, err) }
 
-// hasEffect reports whether anything may come of a rule, now or in a rule behind it that
-// finds what this one enters into a set. Others count and log: what they pick need not be
-// picked.
+// hasEffect reports whether a rule can have an effect, now or on a later rule that finds
+// what this one adds to a set. Counting and logging are no effects.
 func hasEffect(r Rule) bool {
 	return mayDecide(r) || slices.ContainsFunc(r.Expressions, func(e any) bool {
 		_, enters := e.(*expr.Dynset)
@@ -162,8 +161,8 @@ func hasEffect(r Rule) bool {
 	})
 }
 
-// mayDecide reports whether a rule may decide what becomes of a packet, or changes
-// something by which others do.
+// mayDecide reports whether a rule may give a final verdict, or change something that other
+// rules match.
 func mayDecide(r Rule) bool {
 	for _, e := range r.Expressions {
 		switch e := e.(type) {

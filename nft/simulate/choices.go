@@ -7,22 +7,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// numgen draws a number: any of them, in ways of their own.
+// numgen returns a number; each possible one has a walk of its own.
 func (w *walk) numgen(e *expr.Numgen) (verdict, error) {
 	how := "at random"
 	if e.Type == unix.NFT_NG_INCREMENTAL {
 		how = "the next in turn, of which the kernel does not say which that is"
 	}
 	if e.Modulus == 0 {
-		return verdictBreak, undecidedError("a number of nothing")
+		return verdictBreak, undecidedError("a number modulo zero")
 	}
-	n := w.choose(e.Modulus, w.place.isOurs())
+	n := w.choose(e.Modulus, w.position.isOurs())
 	w.notePick(e.Modulus, how)
 	return verdictContinue, w.regs.load(e.Register, known(nativeBytes(e.Offset+n)))
 }
 
-// hash makes a number of what was loaded. Where not all of that is known, it may be
-// any.
+// hash returns a hash of what was loaded. If that is not fully known, it may be any number.
 func (w *walk) hash(e *expr.Hash) (verdict, error) {
 	if e.Type != expr.HashTypeJenkins || e.Modulus == 0 {
 		return verdictBreak, undecidedError("a hash of another kind")
@@ -36,13 +35,13 @@ func (w *walk) hash(e *expr.Hash) (verdict, error) {
 		n = scale(jhash(v.bytes, e.Seed), e.Modulus)
 		w.notePick(e.Modulus, fmt.Sprintf("by the client's hash: number %d", n))
 	} else {
-		n = w.choose(e.Modulus, w.place.isOurs())
+		n = w.choose(e.Modulus, w.position.isOurs())
 		w.notePick(e.Modulus, "by the hash of the client's port, which is not named")
 	}
 	return verdictContinue, w.regs.load(e.DestRegister, known(nativeBytes(e.Offset+n)))
 }
 
-// notePick reports whether an expression is a pick.
+// isPick reports whether an expression picks a number.
 func isPick(e any) bool {
 	switch e.(type) {
 	case *expr.Numgen, *expr.Hash:
@@ -51,7 +50,7 @@ func isPick(e any) bool {
 	return false
 }
 
-// choices are what picks came to on a way.
+// choices are the results of the picks on a walk.
 type choices struct {
 	made []choice
 	next int
@@ -59,19 +58,20 @@ type choices struct {
 
 type choice struct {
 	index, total uint32
-	explored     uint32 // how many of them are looked at
-	ours         bool   // a table of ours picks, so that all of them are endpoints
+	explored     uint32 // how many of them are tried
+	ours         bool   // in a table of ours, so that all of them are endpoints
 }
 
 const (
-	// maxChoicesPerPick is how many choices of one pick are looked at: all there are where
-	// Services spread over slots, and the first ones of a Service that is larger.
+	// maxChoicesPerPick is how many results of one pick are tried: all for Services that
+	// spread over slots, and the first ones for a larger Service.
 	maxChoicesPerPick = 256
-	// maxWalks is how many ways are gone, of picks behind each other.
+	// maxWalks is the maximum number of walks.
 	maxWalks = 4096
 )
 
-// choose makes the next choice: what the way was told, or the first one.
+// choose returns the result of the next pick on the walk; the first possible one if the
+// pick is new.
 func (c *choices) choose(of uint32, ours bool) uint32 {
 	if c.next == len(c.made) {
 		c.made = append(c.made, choice{total: of, explored: min(of, maxChoicesPerPick, c.remaining()), ours: ours})
@@ -80,9 +80,9 @@ func (c *choices) choose(of uint32, ours bool) uint32 {
 	return c.made[c.next-1].index
 }
 
-// remaining is how many choices the next pick may have looked at. Since the ways branch in
-// no more than mostWays along any of them, there are no more in all; and as earlier picks
-// take what they need first, all endpoints are seen before all that comes of one.
+// remaining returns how many results of the next pick may be tried, so that there are at
+// most maxWalks walks. Earlier picks take what they need first, so all endpoints are tried
+// before the variants of one.
 func (c *choices) remaining() uint32 {
 	room := uint32(maxWalks)
 	for _, made := range c.made {
@@ -91,7 +91,7 @@ func (c *choices) remaining() uint32 {
 	return max(room, 1)
 }
 
-// advance makes the choices of the way that follows; false if that was the last.
+// advance prepares the next walk; it returns false after the last one.
 func (c *choices) advance() bool {
 	c.next = 0
 	for n := len(c.made); n > 0; n-- {
@@ -104,7 +104,7 @@ func (c *choices) advance() bool {
 	return false
 }
 
-// probability is that of the choices made.
+// probability returns the probability of the choices made.
 func (c *choices) probability() float64 {
 	p := 1.0
 	for _, made := range c.made {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// draws is a rule's beginning: numgen random mod n < 1.
+// draws returns the beginning of a rule: numgen random mod n < 1.
 func draws(n uint32, rest ...any) []any {
 	return append([]any{
 		&expr.Numgen{Register: unix.NFT_REG_1, Modulus: n, Type: unix.NFT_NG_RANDOM},
@@ -19,7 +19,7 @@ func draws(n uint32, rest ...any) []any {
 	}, rest...)
 }
 
-func explained(t *testing.T, f *fake) Result {
+func run(t *testing.T, f *fake) Result {
 	t.Helper()
 	w, err := Run(f.sources(), sample, Link{})
 	if err != nil {
@@ -28,7 +28,7 @@ func explained(t *testing.T, f *fake) Result {
 	return w
 }
 
-// whole is the probability of all that was looked at, and of the rest.
+// whole returns the probability of all outcomes, and of what was not explored.
 func whole(w Result) float64 {
 	p := w.Unexplored.Probability
 	for _, o := range w.Outcomes {
@@ -37,71 +37,71 @@ func whole(w Result) float64 {
 	return p
 }
 
-func TestPicksByWhichNothingIsDecidedAreNotExplored(t *testing.T) {
+func TestPicksWithoutEffectAreNotExplored(t *testing.T) {
 	f := node()
 	f.chain(otherTable, "forward", "filter", HookForward, 0,
 		[]any{draws(100)[0], UnknownExpression{"byteorder"}, draws(100)[1], UnknownExpression{"limit"}, UnknownExpression{"xt match comment"}, &expr.Log{}},
 		draws(100, &expr.Log{}), draws(100, &expr.Counter{}, &expr.Log{}), draws(1000, &expr.Meta{Key: expr.MetaKeyNFTRACE, SourceRegister: true, Register: unix.NFT_REG_1}))
-	w := explained(t, f)
-	if f.ways != 1 || w.Unexplored != (Unexplored{}) || len(w.Outcomes) != 1 || w.Outcomes[0].Probability != 1 || len(w.Doubts) > 0 {
-		t.Errorf("%d ways, not looked at %+v, doubts %q, %+v", f.ways, w.Unexplored, w.Doubts, w.Outcomes)
+	w := run(t, f)
+	if f.walks != 1 || w.Unexplored != (Unexplored{}) || len(w.Outcomes) != 1 || w.Outcomes[0].Probability != 1 || len(w.Doubts) > 0 {
+		t.Errorf("%d walks, not explored %+v, doubts %q, %+v", f.walks, w.Unexplored, w.Doubts, w.Outcomes)
 	}
 }
 
-// TestPicksBeforeWhatIsNotUnderstoodAreNotExplored has what nft makes of "numgen random
-// mod 100 < 1 drop".
-func TestPicksBeforeWhatIsNotUnderstoodAreNotExplored(t *testing.T) {
+// TestPicksBeforeUnknownExpressionsAreNotExplored has the expressions of "numgen random mod
+// 100 < 1 drop" of nft.
+func TestPicksBeforeUnknownExpressionsAreNotExplored(t *testing.T) {
 	f := node()
 	drops := []any{draws(100)[0], UnknownExpression{"byteorder"}, draws(100)[1], verdictOf(expr.VerdictDrop, "")}
 	f.chain(otherTable, "forward", "filter", HookForward, 0, drops, drops, drops)
-	w := explained(t, f)
-	if f.ways != 1 || len(w.Doubts) != 1 || !strings.HasSuffix(w.Doubts[0], "rule handle 1 of forward has byteorder") || w.Outcomes[0].Verdict != VerdictNotService {
-		t.Errorf("%d ways, doubts %q, %+v", f.ways, w.Doubts, w.Outcomes)
+	w := run(t, f)
+	if f.walks != 1 || len(w.Doubts) != 1 || !strings.HasSuffix(w.Doubts[0], "rule handle 1 of forward has byteorder") || w.Outcomes[0].Verdict != VerdictNotService {
+		t.Errorf("%d walks, doubts %q, %+v", f.walks, w.Doubts, w.Outcomes)
 	}
 }
 
-// TestARuleThatEntersIntoAMapMatters has one rule fill a map by which the next decides.
-func TestARuleThatEntersIntoAMapMatters(t *testing.T) {
+// TestRuleThatFillsAMapHasEffect has a rule that matches what the rule before it added.
+func TestRuleThatFillsAMapHasEffect(t *testing.T) {
 	f := node()
 	f.shape["filled"] = &Set{KeyType: uint32(typeMark), KeyLen: 4, DataType: uint32(typeMark), IsMap: true}
 	seven := func(register uint32) any { return &expr.Immediate{Register: register, Data: nativeBytes(7)} }
 	f.chain(otherTable, "forward", "filter", HookForward, 0,
 		[]any{seven(unix.NFT_REG_1), seven(unix.NFT_REG_2), &expr.Dynset{SetName: "filled", SrcRegKey: unix.NFT_REG_1, SrcRegData: unix.NFT_REG_2}},
 		[]any{seven(unix.NFT_REG_1), &expr.Lookup{SetName: "filled", SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_2, IsDestRegSet: true}, verdictOf(expr.VerdictDrop, "")})
-	if w := explained(t, f); w.Outcomes[0].Verdict != VerdictDropped {
+	if w := run(t, f); w.Outcomes[0].Verdict != VerdictDropped {
 		t.Errorf("%+v", w.Outcomes)
 	}
 }
 
-func TestWaysAreBounded(t *testing.T) {
+func TestWalksOfOneRunAreBounded(t *testing.T) {
 	f := node()
 	drops := func() []any { return draws(100, verdictOf(expr.VerdictDrop, "")) }
 	f.chain(otherTable, "forward", "filter", HookForward, 0, drops(), drops(), drops(), drops())
-	w := explained(t, f)
-	if f.ways > maxWalks || f.ways < 100 {
-		t.Errorf("%d ways, want no more than %d", f.ways, maxWalks)
+	w := run(t, f)
+	if f.walks > maxWalks || f.walks < 100 {
+		t.Errorf("%d walks, want no more than %d", f.walks, maxWalks)
 	}
 	if !w.Unexplored.OtherPrograms || w.Unexplored.Endpoints != 0 || w.Unexplored.Probability <= 0 || math.Abs(whole(w)-1) > 1e-9 {
-		t.Errorf("not looked at %+v, all together %v", w.Unexplored, whole(w))
+		t.Errorf("not explored %+v, sum %v", w.Unexplored, whole(w))
 	}
 }
 
-// TestWaysInAllAreBounded has picks that differ from way to way.
-func TestWaysInAllAreBounded(t *testing.T) {
-	c, ways, all := &choices{}, 0, 0.0
+// TestWalksOfNestedPicksAreBounded has picks that differ from walk to walk.
+func TestWalksOfNestedPicksAreBounded(t *testing.T) {
+	c, walks, all := &choices{}, 0, 0.0
 	for more := true; more; more = c.advance() {
 		for n := c.choose(300, true); n > 0 && len(c.made) < 9; n /= 2 {
 			c.choose(n+1, false)
 		}
-		ways++
+		walks++
 		all += c.probability()
 	}
-	if ways > maxWalks || all <= 0 || all > 1 {
-		t.Errorf("%d ways with a probability of %v", ways, all)
+	if walks > maxWalks || all <= 0 || all > 1 {
+		t.Errorf("%d walks with a probability of %v", walks, all)
 	}
 }
 
-func TestAllEndpointsAreSeenBeforeAllThatComesOfOne(t *testing.T) {
+func TestEndpointsAreExploredBeforeLaterPicks(t *testing.T) {
 	f := node()
 	f.shape["picks"] = &Set{KeyType: uint32(typeMark), KeyLen: 4, Anonymous: true}
 	f.sets["picks"] = map[string]Element{}
@@ -113,44 +113,44 @@ func TestAllEndpointsAreSeenBeforeAllThatComesOfOne(t *testing.T) {
 		&expr.Numgen{Register: unix.NFT_REG_1, Modulus: 1000, Type: unix.NFT_NG_RANDOM},
 		&expr.Lookup{SourceRegister: unix.NFT_REG_1, DestRegister: 0, IsDestRegSet: true, SetName: "picks"},
 	})
-	w := explained(t, f)
+	w := run(t, f)
 	if want := (Unexplored{Endpoints: 744, Probability: w.Unexplored.Probability}); w.Unexplored != want || math.Abs(w.Unexplored.Probability-0.744) > 1e-9 {
-		t.Errorf("a large Service: not looked at %+v", w.Unexplored)
+		t.Errorf("a large Service: not explored %+v", w.Unexplored)
 	}
-	f.ways = 0
+	f.walks = 0
 	f.chain(otherTable, "forward", "filter", HookForward, 0, draws(100, verdictOf(expr.VerdictDrop, "")))
-	if w = explained(t, f); f.ways != maxWalks || w.Unexplored.Endpoints != 744 || !w.Unexplored.OtherPrograms || math.Abs(whole(w)-1) > 1e-9 {
-		t.Errorf("with a rule of others: %d ways, not looked at %+v, all together %v", f.ways, w.Unexplored, whole(w))
+	if w = run(t, f); f.walks != maxWalks || w.Unexplored.Endpoints != 744 || !w.Unexplored.OtherPrograms || math.Abs(whole(w)-1) > 1e-9 {
+		t.Errorf("with a foreign rule: %d walks, not explored %+v, sum %v", f.walks, w.Unexplored, whole(w))
 	}
 }
 
-func TestAnExplanationThatNobodyWaitsForEnds(t *testing.T) {
+func TestRunEndsWhenInterrupted(t *testing.T) {
 	f := node()
 	f.chain(otherTable, "forward", "filter", HookForward, 0, draws(100, verdictOf(expr.VerdictDrop, "")))
-	f.givesUp = 3
-	if _, err := Run(f.sources(), sample, Link{}); !errors.Is(err, errGivenUp) || f.ways != 3 {
-		t.Errorf("%v after %d ways, want %v after 3", err, f.ways, errGivenUp)
+	f.stopAfter = 3
+	if _, err := Run(f.sources(), sample, Link{}); !errors.Is(err, errInterrupted) || f.walks != 3 {
+		t.Errorf("%v after %d walks, want %v after 3", err, f.walks, errInterrupted)
 	}
 }
 
-func TestStepsAreToldOnceForEachSort(t *testing.T) {
+func TestStepsAreMergedByGroup(t *testing.T) {
 	f := node()
 	f.chain(oursTable, "filter-forward", "filter", HookForward, 0, draws(3, verdictOf(expr.VerdictDrop, "")))
-	w := explained(t, f)
-	// "Picks one of 3" is on all ways; one drops, and two go on.
+	w := run(t, f)
+	// "Picks one of 3" is on all walks; one is dropped, and two continue.
 	if len(w.Steps) != 2 || w.Steps[0].Endpoint != "" || w.Steps[1].Text != "dropped" || w.Steps[1].Similar != 0 {
 		t.Errorf("%+v", w.Steps)
 	}
 	f = node()
 	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, draws(3, to(endpoint)...), to(service))
-	w = explained(t, f)
+	w = run(t, f)
 	if len(w.Steps) != 3 || w.Steps[1].Endpoint != endpoint.String() || w.Steps[1].Similar != 0 && w.Steps[1].Similar != 2 {
 		t.Errorf("%+v", w.Steps)
 	}
 }
 
-// TestIngressIsThatOfTheInterface has a chain that drops all that comes by eth1, eth2.
-func TestIngressIsThatOfTheInterface(t *testing.T) {
+// TestIngressChainsSeeTheirDevicesOnly has a chain that drops what comes in by its devices.
+func TestIngressChainsSeeTheirDevicesOnly(t *testing.T) {
 	for _, tc := range []struct {
 		devices []string
 		from    Packet
@@ -163,7 +163,7 @@ func TestIngressIsThatOfTheInterface(t *testing.T) {
 		{[]string{"eth*"}, sample, eth0, VerdictDropped},
 		{[]string{"veth*"}, sample, eth0, VerdictNotService},
 		{nil, sample, eth0, VerdictNotService},
-		// What the node sends itself comes in by the interface that it was sent by.
+		// A packet of the node to itself comes in by the interface that it left by.
 		{[]string{"eth0"}, Packet{From: nodeIP, To: netip.AddrPortFrom(nodeIP, 80), Protocol: sample.Protocol}, Link{}, VerdictDropped},
 		{[]string{"eth0"}, Packet{From: nodeIP, To: service, Protocol: sample.Protocol}, Link{}, VerdictNotService},
 	} {

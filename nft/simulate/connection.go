@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What connection tracking calls states, as a rule sees them, and status
+// States and status bits of connection tracking, as a rule sees them
 // (include/uapi/linux/netfilter/nf_conntrack_common.h).
 const (
 	stateInvalid     = 1 << 0
@@ -22,21 +22,22 @@ const (
 	statusDestDone   = 1 << 8
 )
 
-// connection is the packet's entry in connection tracking.
+// A connection is the packet's entry in connection tracking.
 type connection struct {
-	known     bool // has been looked for, at priority -200
-	untracked bool // a rule said that it must not be
+	known     bool // it was looked up, at priority -200
+	untracked bool // a rule has set notrack
 	state     uint32
 	status    uint32
 	mark      uint32
-	// What the client sent and asked for, where that goes, and who is seen there.
+	// requested is the destination of the original packet, seenSource the source that the
+	// endpoint sees.
 	client, requested, endpoint, seenSource netip.AddrPort
 }
 
-// rawPriority is where connection tracking hooks in (NF_IP_PRI_CONNTRACK).
+// conntrackPriority is the priority of connection tracking (NF_IP_PRI_CONNTRACK).
 const conntrackPriority = -200
 
-// track finds the packet's connection, or makes one.
+// track looks up the packet's connection, or creates one.
 func (w *walk) track() {
 	c := &w.conn
 	switch {
@@ -57,10 +58,12 @@ func (w *walk) track() {
 	c.known = true
 }
 
-// isSourceNAT says which of its two translations a hook is for.
+// isSourceNAT reports whether the hook translates sources; the others translate
+// destinations.
 func (h Hook) isSourceNAT() bool { return h == HookInput || h == HookPostrouting }
 
-// natDone is the status of a connection whose translation at the hook is decided.
+// natDone returns the status bit of connections for which the translation of the hook is
+// decided.
 func (h Hook) natDone() uint32 {
 	if h.isSourceNAT() {
 		return statusSourceDone
@@ -68,9 +71,9 @@ func (h Hook) natDone() uint32 {
 	return statusDestDone
 }
 
-// setTranslation decides a translation of the connection (nf_nat_setup_info). What would
-// change nothing is none: the status does not tell of it, and packets stay as they
-// are.
+// setTranslation decides a translation of the connection (nf_nat_setup_info). A translation
+// to the same address and port is none: it does not set the status, and packets are not
+// changed.
 func (w *walk) setTranslation(source bool, to netip.AddrPort) {
 	c := &w.conn
 	side, bit, done := &c.endpoint, uint32(statusDestNAT), uint32(statusDestDone)
@@ -84,7 +87,7 @@ func (w *walk) setTranslation(source bool, to netip.AddrPort) {
 	c.status |= done
 }
 
-// applyTranslation does to the packet what was decided (nf_nat_packet).
+// applyTranslation applies the decided translation to the packet (nf_nat_packet).
 func (w *walk) applyTranslation(h Hook) {
 	switch c := &w.conn; {
 	case h.isSourceNAT() && c.status&statusSourceNAT != 0:

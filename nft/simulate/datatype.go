@@ -10,7 +10,7 @@ import (
 	"kube-vmap/model"
 )
 
-// dataType is one of nft's data types (nftables include/datatype.h).
+// A dataType is one of nft's data types (nftables include/datatype.h).
 type dataType uint32
 
 const (
@@ -21,8 +21,8 @@ const (
 	typeMark    dataType = 19
 )
 
-// length is how many bytes it takes in a key of several, padding included; zero if
-// that is not known.
+// length returns the length of the type in a concatenation, with padding; zero if it is
+// unknown.
 func (k dataType) length() int {
 	switch k {
 	case typeIPv4, typeProto, typeService, typeMark:
@@ -33,17 +33,17 @@ func (k dataType) length() int {
 	return 0
 }
 
-// dataTypes are the types that a key or data is made of.
+// dataTypes returns the types of a concatenation.
 func dataTypes(number uint32) (all []dataType) {
-	const bits = 6 // that nft shifts each by
+	const bits = 6 // of each type
 	for ; number > 0; number >>= bits {
 		all = append([]dataType{dataType(number & (1<<bits - 1))}, all...)
 	}
 	return all
 }
 
-// valueText is a key or data in nft's words; as hexadecimal digits if its type is not
-// known.
+// valueText returns a key or data as nft prints it; as hexadecimal digits if its type is
+// unknown.
 func valueText(number uint32, b []byte) string {
 	kinds := dataTypes(number)
 	whole := b
@@ -81,7 +81,7 @@ func (k dataType) text(b []byte) string {
 	return "0x" + hex.EncodeToString(b)
 }
 
-// decodeAddrPort reads the address and port that data of a map is.
+// decodeAddrPort decodes data that is an address and a port.
 func decodeAddrPort(f model.Family, data []byte) netip.AddrPort {
 	n := addressFields[f].length
 	if len(data) < n+2 {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// verdict is what an expression or a chain comes to.
+// A verdict is the result of an expression or a chain.
 type verdict struct {
 	kind  expr.VerdictKind
 	chain string
@@ -18,7 +18,7 @@ var (
 	verdictBreak    = verdict{kind: expr.VerdictBreak} // the rule does not match
 )
 
-// matchVerdict goes on if the packet matches.
+// matchVerdict continues if the packet matches.
 func matchVerdict(ok bool) verdict {
 	if ok {
 		return verdictContinue
@@ -59,7 +59,7 @@ func (w *walk) evaluate(e any) (verdict, error) {
 	return w.statement(e)
 }
 
-// statement runs an expression that does something.
+// statement runs an expression that has an effect.
 func (w *walk) statement(e any) (verdict, error) {
 	switch e := e.(type) {
 	case *expr.NAT:
@@ -78,14 +78,14 @@ func (w *walk) statement(e any) (verdict, error) {
 		}
 		return verdictContinue, nil
 	case *expr.Objref:
-		const counter = 1 // NFT_OBJECT_COUNTER; others may have a say
+		const counter = 1 // NFT_OBJECT_COUNTER; others may give a verdict
 		if e.Type == counter {
 			return verdictContinue, nil
 		}
 		return verdictBreak, undecidedError("expression objref")
 	case *expr.Exthdr:
 		if e.SourceRegister != 0 {
-			return verdictContinue, nil // it writes an option, which decides nothing
+			return verdictContinue, nil // it writes an option, which no rule here matches
 		}
 		return verdictContinue, w.regs.load(e.DestRegister, unknownValue(max(4, int(e.Len))))
 	case UnknownExpression:
@@ -100,7 +100,7 @@ func (w *walk) compare(e *expr.Cmp) (verdict, error) {
 		return verdictBreak, err
 	}
 	if !v.isKnown() {
-		return verdictBreak, undecidedError("what the packet carries is not known here")
+		return verdictBreak, undecidedError("the content of the packet is unknown")
 	}
 	c := bytes.Compare(v.bytes, e.Data)
 	ok, found := map[expr.CmpOp]bool{
@@ -108,7 +108,7 @@ func (w *walk) compare(e *expr.Cmp) (verdict, error) {
 		expr.CmpOpLte: c <= 0, expr.CmpOpGt: c > 0, expr.CmpOpGte: c >= 0,
 	}[e.Op]
 	if !found {
-		return verdictBreak, undecidedError("a comparison of no known kind")
+		return verdictBreak, undecidedError("an unknown comparison")
 	}
 	w.noteComparison(e, ok)
 	return matchVerdict(ok), nil
@@ -120,7 +120,7 @@ func (w *walk) inRange(e *expr.Range) (verdict, error) {
 		return verdictBreak, err
 	}
 	if !v.isKnown() || len(e.FromData) != len(e.ToData) {
-		return verdictBreak, undecidedError("what the packet carries is not known here")
+		return verdictBreak, undecidedError("the content of the packet is unknown")
 	}
 	in := bytes.Compare(v.bytes, e.FromData) >= 0 && bytes.Compare(v.bytes, e.ToData) <= 0
 	return matchVerdict(in == (e.Op == expr.CmpOpEq)), nil

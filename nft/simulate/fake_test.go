@@ -11,8 +11,8 @@ import (
 	"kube-vmap/model"
 )
 
-// fake is a node with rules that a test made up. Everything is reached by eth0, and
-// the node has the addresses in local.
+// A fake is a node with the rules of a test. All destinations are reached by eth0, and the
+// node has the addresses in local.
 type fake struct {
 	bases []BaseChain
 	rules map[Chain][]Rule
@@ -21,17 +21,17 @@ type fake struct {
 	local []netip.Addr
 	flows []Flow
 	asked int
-	// ways are how many were gone, and givesUp is after how many nobody waits any more,
-	// if that is not zero.
-	ways, givesUp int
+	// walks is the number of walks so far; the run is interrupted at stopAfter, if that is
+	// not zero.
+	walks, stopAfter int
 }
 
-var errGivenUp = errors.New("given up")
+var errInterrupted = errors.New("interrupted")
 
 func (f *fake) sources() Sources {
 	return Sources{Rules: f, Network: f, Connections: f, Interrupted: func() error {
-		if f.ways++; f.ways == f.givesUp {
-			return errGivenUp
+		if f.walks++; f.walks == f.stopAfter {
+			return errInterrupted
 		}
 		return nil
 	}}
@@ -110,14 +110,14 @@ func (f *fake) add(c Chain, rules ...[]any) {
 	}
 }
 
-// node is one with our table, which has a chain that does nothing.
+// node returns a node with our table, which has a chain without effect.
 func node() *fake {
 	f := &fake{local: []netip.Addr{nodeIP}, shape: map[string]*Set{}, sets: map[string]map[string]Element{}}
 	f.chain(oursTable, "filter-input", "filter", HookInput, 0, []any{&expr.Counter{}})
 	return f
 }
 
-// to are expressions that translate the destination.
+// to returns expressions that translate the destination.
 func to(a netip.AddrPort) []any {
 	return []any{
 		&expr.Immediate{Register: unix.NFT_REG_1, Data: a.Addr().AsSlice()},
@@ -130,7 +130,7 @@ func verdictOf(kind expr.VerdictKind, chain string) *expr.Verdict {
 	return &expr.Verdict{Kind: kind, Chain: chain}
 }
 
-// only is the only outcome of the sample packet, or of another.
+// only returns the only outcome of a packet.
 func only(t *testing.T, f *fake, p Packet) (Outcome, Result) {
 	t.Helper()
 	w, err := Run(f.sources(), p, Link{})

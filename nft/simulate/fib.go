@@ -7,7 +7,7 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// fib asks the node's routes about one of the packet's addresses.
+// fib looks up one of the packet's addresses in the node's routing.
 func (w *walk) fib(e *expr.Fib) (verdict, error) {
 	a := w.frame.destination().Addr()
 	if e.FlagSADDR {
@@ -28,8 +28,8 @@ func (w *walk) fib(e *expr.Fib) (verdict, error) {
 	return verdictBreak, undecidedError("expression fib of another kind")
 }
 
-// routeOf is the interface towards an address; the zero value if there is none, or
-// not the one that it must be.
+// routeOf returns the interface towards an address; the zero value if there is none, or if
+// it is not the required one.
 func (w *walk) routeOf(a netip.Addr, e *expr.Fib) (Link, error) {
 	query := RouteQuery{To: a}
 	if e.FlagMARK {

@@ -7,7 +7,7 @@ import (
 	"kube-vmap/model"
 )
 
-// header is bytes of a packet, and which of them nobody can know beforehand.
+// A header is the bytes of a header, and which of them cannot be known.
 type header struct {
 	bytes   []byte
 	unknown []bool
@@ -15,20 +15,20 @@ type header struct {
 
 func newHeader(n int) header { return header{make([]byte, n), make([]bool, n)} }
 
-// markUnknown makes bytes unknown.
+// markUnknown marks bytes as unknown.
 func (h header) markUnknown(from, to int) {
 	for i := from; i < to; i++ {
 		h.unknown[i] = true
 	}
 }
 
-// set makes bytes known.
+// set sets bytes and marks them as known.
 func (h header) set(at int, b []byte) {
 	copy(h.bytes[at:], b)
 	clear(h.unknown[at : at+len(b)])
 }
 
-// registerOffset are bytes of the header; false if it does not reach so far.
+// at returns bytes of the header; false if the header is shorter.
 func (h header) at(offset, n uint32) (value, bool) {
 	if uint64(offset)+uint64(n) > uint64(len(h.bytes)) {
 		return value{}, false
@@ -36,13 +36,13 @@ func (h header) at(offset, n uint32) (value, bool) {
 	return value{h.bytes[offset : offset+n], h.unknown[offset : offset+n]}, true
 }
 
-// addressFields is where a network header has them.
+// addressFields are the offsets and the length of the addresses in a network header.
 var addressFields = [...]struct{ source, destination, length int }{
 	model.IPv4: {12, 16, 4},
 	model.IPv6: {8, 24, 16},
 }
 
-// newNetworkHeader is the IP header of a packet.
+// newNetworkHeader returns the IP header of a packet.
 func newNetworkHeader(p Packet) (h header) {
 	if p.Family() == model.IPv4 {
 		h = newHeader(20)
@@ -61,14 +61,14 @@ func newNetworkHeader(p Packet) (h header) {
 	return h
 }
 
-// Where all three protocols have their ports.
+// Offsets of the ports, which are the same in all three protocols.
 const (
 	sourcePort      = 0
 	destinationPort = 2
 )
 
-// newTransportHeader is the header of the protocol as a connection begins: a SYN, a datagram,
-// an INIT.
+// newTransportHeader returns the header of the first packet of a connection: a SYN, a
+// datagram, an INIT.
 func newTransportHeader(p Packet) header {
 	length := map[model.Protocol]int{model.TCP: 20, model.UDP: 8, model.SCTP: 16}[p.Protocol]
 	h := newHeader(length)
@@ -90,7 +90,7 @@ func newTransportHeader(p Packet) header {
 	return h
 }
 
-// frame is a packet on its way.
+// A frame is the packet in its current state.
 type frame struct {
 	family    model.Family
 	protocol  model.Protocol
@@ -98,18 +98,18 @@ type frame struct {
 	transport header
 	mark      uint32
 	in, out   Link
-	// fromNode tells that a program of the node sends it, which has a socket.
+	// fromNode is true if a program of the node sends it, through a socket.
 	fromNode bool
 }
 
-// destination is where the packet goes at this moment.
+// destination returns the current destination.
 func (f *frame) destination() netip.AddrPort {
 	a := addressFields[f.family]
 	addr, _ := netip.AddrFromSlice(f.network.bytes[a.destination : a.destination+a.length])
 	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(f.transport.bytes[destinationPort:]))
 }
 
-// source is where it says it comes from; port zero is one that is not known.
+// source returns the current source; its port is zero if it is unknown.
 func (f *frame) source() netip.AddrPort {
 	a := addressFields[f.family]
 	addr, _ := netip.AddrFromSlice(f.network.bytes[a.source : a.source+a.length])
@@ -119,13 +119,13 @@ func (f *frame) source() netip.AddrPort {
 	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(f.transport.bytes[sourcePort:]))
 }
 
-// setDestination changes where the packet goes.
+// setDestination changes the destination.
 func (f *frame) setDestination(to netip.AddrPort) {
 	f.network.set(addressFields[f.family].destination, to.Addr().AsSlice())
 	f.transport.set(destinationPort, binary.BigEndian.AppendUint16(nil, to.Port()))
 }
 
-// setSource changes where it says it comes from; port zero is one that is not known.
+// setSource changes the source; port zero means that it is unknown.
 func (f *frame) setSource(as netip.AddrPort) {
 	f.network.set(addressFields[f.family].source, as.Addr().AsSlice())
 	f.transport.set(sourcePort, binary.BigEndian.AppendUint16(nil, as.Port()))

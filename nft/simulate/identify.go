@@ -8,8 +8,8 @@ import (
 	"kube-vmap/nft"
 )
 
-// identify finds out whose address and port were asked for where the packet did not
-// come so far as to meet it: because it was dropped before, or something is missing.
+// identify finds the Service of the packet's destination if no walk has met it: because the
+// packet was dropped before, or an element is missing.
 func (m *sourceCache) identify(r *Result) error {
 	if r.Service != "" {
 		return nil
@@ -26,7 +26,7 @@ func (m *sourceCache) identify(r *Result) error {
 	return m.serviceComment(r, t, port, nft.SetNodePorts, nft.SetNoEndpointNodePorts)
 }
 
-// serviceComment takes the name of the Service from whichever of the maps has the key.
+// serviceComment takes the name of the Service from the first map that has the key.
 func (m *sourceCache) serviceComment(r *Result, t Table, key []byte, maps ...nft.SetKind) error {
 	for _, kind := range maps {
 		e, _, err := m.peek(t, kind, key)
@@ -45,7 +45,7 @@ func (m *sourceCache) serviceComment(r *Result, t Table, key []byte, maps ...nft
 	return nil
 }
 
-// peek looks into a set that may be missing, or of another shape.
+// peek looks up a key in a set that may be missing, or have another type.
 func (m *sourceCache) peek(t Table, kind nft.SetKind, key []byte) (Element, bool, error) {
 	s, err := m.set(t, nft.SetID{Kind: kind}.Name())
 	switch {
@@ -59,8 +59,8 @@ func (m *sourceCache) peek(t Table, kind nft.SetKind, key []byte) (Element, bool
 	return m.element(t, s, key)
 }
 
-// frontendKeys are the packet's keys in maps of addresses and ports, and in those of node
-// ports.
+// frontendKeys returns the packet's key in maps of addresses and ports, and in those of
+// node ports.
 func frontendKeys(p Packet) (at, port []byte) {
 	port = append(port, byte(p.Protocol), 0, 0, 0)
 	port = binary.BigEndian.AppendUint16(port, p.To.Port())

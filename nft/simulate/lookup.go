@@ -6,10 +6,10 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// find looks into a set for the key that begins at a register, with what the packet
-// itself has entered before.
+// find looks up the key that begins at a register in a set, including what the packet
+// itself has added.
 func (w *walk) find(name string, register uint32) (set *Set, key []byte, e Element, found bool, err error) {
-	set, err = w.set(w.place.chain.Table, name)
+	set, err = w.set(w.position.chain.Table, name)
 	if err != nil {
 		return nil, nil, e, false, err
 	}
@@ -18,17 +18,17 @@ func (w *walk) find(name string, register uint32) (set *Set, key []byte, e Eleme
 		return set, nil, e, false, err
 	}
 	if !v.isKnown() {
-		return set, nil, e, false, undecidedError("what is looked up in " + set.Name + " is not known here")
+		return set, nil, e, false, undecidedError("the key looked up in " + set.Name + " is unknown")
 	}
 	key = append(key, v.bytes...)
-	if e, found = w.addedElements[elementKey{w.place.chain.Table, name, string(key)}]; found {
+	if e, found = w.addedElements[elementKey{w.position.chain.Table, name, string(key)}]; found {
 		return set, key, e, true, nil
 	}
-	e, found, err = w.element(w.place.chain.Table, set, key)
+	e, found, err = w.element(w.position.chain.Table, set, key)
 	return set, key, e, found, err
 }
 
-// elementKey is what a packet entered into a set on its way.
+// An elementKey identifies an element of a set.
 type elementKey struct {
 	table    Table
 	set, key string
@@ -54,10 +54,10 @@ func (w *walk) lookup(e *expr.Lookup) (verdict, error) {
 // dynsetDelete is NFT_DYNSET_OP_DELETE.
 const dynsetDelete = 2
 
-// dynset enters the packet into a set, or makes its element last longer, which
-// leaves what that holds.
+// dynset adds the packet's key to a set, or refreshes the timeout of its element, which
+// does not change what that holds.
 func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
-	set, err := w.set(w.place.chain.Table, e.SetName)
+	set, err := w.set(w.position.chain.Table, e.SetName)
 	if err != nil {
 		return verdictBreak, err
 	}
@@ -83,13 +83,13 @@ func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
-	w.addedElements[elementKey{w.place.chain.Table, e.SetName, string(key)}] = Element{
+	w.addedElements[elementKey{w.position.chain.Table, e.SetName, string(key)}] = Element{
 		Data: append([]byte(nil), data.bytes...), Expires: max(e.Timeout, time.Millisecond),
 	}
 	return matchVerdict(!e.Invert), nil
 }
 
-// hasLimit reports whether expressions of the element may have a say.
+// hasLimit reports whether expressions of the element may decide whether the rule matches.
 func (w *walk) hasLimit(e *expr.Dynset) bool {
 	for _, x := range e.Exprs {
 		if _, counts := x.(*expr.Counter); !counts {
@@ -99,7 +99,7 @@ func (w *walk) hasLimit(e *expr.Dynset) bool {
 	return false
 }
 
-// dataLength is how long the data of a map is that packets fill.
+// dataLength returns the length of the data of a map that packets fill.
 func dataLength(set *Set) int {
 	n := 0
 	for _, k := range dataTypes(set.DataType) {

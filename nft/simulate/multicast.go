@@ -9,9 +9,9 @@ import (
 	"kube-vmap/model"
 )
 
-// deliverToGroup says of a packet for many hosts who gets it. Only UDP knows such: no connection
-// can be asked for there (tcp_v4_connect, tcp_v4_conn_request and sctp_v4_addr_valid,
-// and the same of IPv6).
+// deliverToGroup notes who receives a packet to a broadcast or multicast address. Only UDP
+// has such packets: the other protocols refuse to connect (tcp_v4_connect,
+// tcp_v4_conn_request and sctp_v4_addr_valid, and the same for IPv6).
 func (w *walk) deliverToGroup() error {
 	to := w.frame.destination().Addr()
 	kind, err := w.addressType(to)
@@ -36,7 +36,7 @@ func (w *walk) deliverToGroup() error {
 	return nil
 }
 
-// runToEnd goes a walk and says then who gets the packet.
+// runToEnd runs a walk and notes at its end who receives a packet to a group.
 func (w *walk) runToEnd(walk func() error) error {
 	err := walk()
 	if err == nil {

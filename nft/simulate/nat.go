@@ -12,7 +12,7 @@ import (
 
 var verdictAccept = verdict{kind: expr.VerdictAccept}
 
-// natRank translates the connection to what registers hold.
+// nat translates the connection to what registers hold.
 func (w *walk) nat(e *expr.NAT) (verdict, error) {
 	if e.Prefix {
 		return verdictBreak, undecidedError("a translation of prefixes")
@@ -44,8 +44,8 @@ func (w *walk) nat(e *expr.NAT) (verdict, error) {
 	return verdictAccept, nil
 }
 
-// masquerade makes the node's address the source, with a port that nobody knows
-// beforehand.
+// masquerade translates the source to the node's address, with a port that cannot be
+// predicted.
 func (w *walk) masquerade() (verdict, error) {
 	a, err := w.source(w.frame.out, w.via(w.frame.destination().Addr()))
 	if err != nil {
@@ -55,7 +55,7 @@ func (w *walk) masquerade() (verdict, error) {
 	return verdictAccept, nil
 }
 
-// redirect makes the node itself the destination.
+// redirect translates the destination to the node itself.
 func (w *walk) redirect(e *expr.Redir) (verdict, error) {
 	loopback := [...]netip.Addr{model.IPv4: netip.AddrFrom4([4]byte{127, 0, 0, 1}), model.IPv6: netip.IPv6Loopback()}
 	a, err := loopback[w.frame.family], error(nil)
@@ -77,7 +77,7 @@ func (w *walk) redirect(e *expr.Redir) (verdict, error) {
 	return verdictAccept, nil
 }
 
-// reject answers the packet and takes it away.
+// reject answers the packet and drops it.
 func (w *walk) reject(e *expr.Reject) verdict {
 	how := "an ICMP error"
 	switch {

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Where the kernel hooks in what serves all chains of nat, whatever their own
-// priorities, which order them among each other (net/netfilter/nf_nat_proto.c).
+// Priorities of the hooks that run all nat chains, whatever their own priorities, which
+// only order them among each other (net/netfilter/nf_nat_proto.c).
 const (
 	destinationNATPriority = -100
 	sourceNATPriority      = 100
 )
 
-// hookPriority is when a packet meets the chain.
+// hookPriority returns the priority at which a packet passes the chain.
 func (b BaseChain) hookPriority() int32 {
 	switch {
 	case b.Type != natType:
@@ -25,8 +25,8 @@ func (b BaseChain) hookPriority() int32 {
 
 const natType = "nat"
 
-// orderBaseChains puts base chains into the order in which packets pass them. Of two with the
-// same priority, the one that came later is first (nf_hook_entries_grow).
+// orderBaseChains returns base chains by hook, in the order in which packets pass them. Of
+// two with the same priority, the one added later is first (nf_hook_entries_grow).
 func orderBaseChains(list []BaseChain) map[Hook][]BaseChain {
 	late := slices.Clone(list)
 	slices.Reverse(late)
@@ -40,7 +40,7 @@ func orderBaseChains(list []BaseChain) map[Hook][]BaseChain {
 	return out
 }
 
-// natRank is 1 for chains of nat, which stand together.
+// natRank is 1 for nat chains, which run together.
 func (b BaseChain) natRank() int {
 	if b.Type == natType {
 		return 1

@@ -7,7 +7,7 @@ import (
 	"kube-vmap/model"
 )
 
-// Packet is the first packet of a connection.
+// A Packet is the first packet of a connection.
 type Packet struct {
 	From     netip.Addr
 	FromPort uint16 // zero means any
@@ -15,15 +15,15 @@ type Packet struct {
 	Protocol model.Protocol
 }
 
-// Family is that of the packet's addresses.
+// Family returns the family of the packet's addresses.
 func (p Packet) Family() model.Family { return model.FamilyOf(p.To.Addr()) }
 
-// Match is what of the packet meets a frontend.
+// Match returns the part of the packet that matches a frontend.
 func (p Packet) Match() model.Match {
 	return model.Match{Family: p.Family(), Addr: p.To.Addr(), Protocol: p.Protocol, Port: p.To.Port()}
 }
 
-// String is "10.244.1.7 -> 10.96.0.10:53/udp".
+// String returns the packet as in "10.244.1.7 -> 10.96.0.10:53/udp".
 func (p Packet) String() string {
 	from := p.From.String()
 	if p.FromPort != 0 {

@@ -6,20 +6,21 @@ import (
 	"net/netip"
 
 	"github.com/google/nftables/expr"
+
+	"kube-vmap/nft"
 )
 
-// reason is why a rule matches, or does not, in words, as far as that is worth
-// telling.
+// A reason is why a rule matches or does not, as text, if that is of interest.
 type reason struct {
 	text string
 
-	// What was loaded last, to be compared.
+	// The operands of the next comparison.
 	subject subject
 	mask    []byte
 	fib     netip.Addr
 }
 
-// subject is what a comparison is about.
+// A subject is what a comparison is about.
 type subject uint8
 
 const (
@@ -45,7 +46,7 @@ func (r *reason) aboutPayload(w *walk, e *expr.Payload) {
 	}
 }
 
-// aboutMeta notes what of the packet was loaded.
+// aboutMeta notes which property of the packet was loaded.
 func (r *reason) aboutMeta(key expr.MetaKey) {
 	r.subject, r.mask = subjectNone, nil
 	switch key {
@@ -56,7 +57,7 @@ func (r *reason) aboutMeta(key expr.MetaKey) {
 	}
 }
 
-// noteComparison puts a comparison into words.
+// noteComparison describes a comparison.
 func (w *walk) noteComparison(e *expr.Cmp, ok bool) {
 	r := &w.reason
 	is := "is"
@@ -79,11 +80,11 @@ func (w *walk) noteComparison(e *expr.Cmp, ok bool) {
 	r.fib, r.subject = netip.Addr{}, subjectNone
 }
 
-// prefixText is "in 10.244.0.0/16", or an address that is compared whole.
+// prefixText returns "in 10.244.0.0/16", or an address that is compared whole.
 func prefixText(b, mask []byte) string {
 	a, ok := netip.AddrFromSlice(b)
 	if !ok {
-		return "what the rule compares it with"
+		return "the value in the rule"
 	}
 	bits := 0
 	for _, m := range mask {
@@ -97,7 +98,7 @@ func prefixText(b, mask []byte) string {
 	return "in " + netip.PrefixFrom(a, bits).String()
 }
 
-// nameText is an interface's name, with an asterisk if only its beginning matters.
+// nameText returns an interface's name, with an asterisk if only a prefix is compared.
 func nameText(b []byte) string {
 	name, _, whole := bytes.Cut(b, []byte{0})
 	if !whole {
@@ -106,10 +107,35 @@ func nameText(b []byte) string {
 	return string(name)
 }
 
-// prefix puts a reason before what comes of it.
+// prefix puts the reason before its consequence.
 func (r reason) prefix(text string) string {
 	if r.text == "" {
 		return text
 	}
 	return r.text + ": " + text
+}
+
+// ReasonNoLocalEndpoint is the reason of a drop when no endpoint on this node may serve the
+// packet, while endpoints on other nodes exist.
+const ReasonNoLocalEndpoint = "the Service has endpoints, but its policy is Local and none of them is on this node"
+
+// verdictReason returns why a rule of ours refuses or drops a packet, by the set in which
+// the packet was last found.
+func verdictReason(k nft.SetKind, v Verdict) string {
+	switch k {
+	case nft.SetRestricted, nft.SetAllowedSources:
+		return "the client is in none of the source ranges of the Service"
+	case nft.SetNoEndpointServices, nft.SetNoEndpointNodePorts:
+		if v == VerdictDropped {
+			return ReasonNoLocalEndpoint
+		}
+		return "the Service has no endpoint that is ready"
+	case nft.SetClusterIPs:
+		return "the address is a Service's, which has no such port"
+	case nft.SetServiceCIDRs:
+		return "no Service has this address, which is in a range of ClusterIPs"
+	case nft.SetEndpointIPs:
+		return "connection tracking cannot place the packet"
+	}
+	return ""
 }

@@ -13,37 +13,37 @@ import (
 	"kube-vmap/nft"
 )
 
-// record is what a way came to.
+// A record is what a walk has noted so far.
 type record struct {
 	hook  Hook
 	steps []Step
-	// service is the comment of the element that the packet met, kind what sort of
-	// address it asked.
+	// service is the comment of the element that the packet met, kind the kind of its
+	// destination address.
 	service, kind string
 	metService    bool // an element that leads to endpoints
 	verdict       Verdict
-	how           string   // it was refused
-	by            *RuleRef // who refused or dropped it
+	how           string   // how it was refused
+	by            *RuleRef // the rule or policy that refused or dropped it
 	lastSet       nft.SetKind
 	because       string
-	why           string // it was marked for masquerade, or not
+	why           string // why it was marked for masquerade, or not
 	masquerade    bool
 	affinity      *Affinity
 	faults        []string
 	doubts        []string
 }
 
-// note adds a step in words.
+// note adds a step.
 func (w *walk) note(text string) {
 	w.record.steps = append(w.record.steps, Step{
-		Hook: w.record.hook.String(), Table: w.place.chain.Table.String(), Chain: w.place.chain.Name,
-		Rule: w.place.handle, Text: text,
+		Hook: w.record.hook.String(), Table: w.position.chain.Table.String(), Chain: w.position.chain.Name,
+		Rule: w.position.handle, Text: text,
 	})
 }
 
-// noteOurs is note for what is worth telling in a table of ours only.
+// noteOurs adds a step if it is in a table of ours.
 func (w *walk) noteOurs(text string) {
-	if w.place.isOurs() {
+	if w.position.isOurs() {
 		w.note(text)
 	}
 }
@@ -56,31 +56,31 @@ func (w *walk) addFault(text string) {
 	}
 }
 
-// addDoubt notes that a rule may decide otherwise; one for each base chain will do.
+// addDoubt notes that a rule may decide otherwise, once for each base chain.
 func (w *walk) addDoubt(r Rule, c undecidedError) {
 	if !mayDecide(r) {
 		return
 	}
-	chain := fmt.Sprintf("table %s, chain %s", w.place.base.Chain.Table, w.place.base.Chain.Name)
+	chain := fmt.Sprintf("table %s, chain %s", w.position.base.Chain.Table, w.position.base.Chain.Name)
 	if slices.ContainsFunc(w.record.doubts, func(d string) bool { return strings.HasPrefix(d, chain) }) {
 		return
 	}
 	w.record.doubts = append(w.record.doubts,
-		fmt.Sprintf("%s, may decide otherwise: rule handle %d of %s has %s", chain, r.Handle, w.place.chain.Name, strings.TrimPrefix(string(c), "expression ")))
+		fmt.Sprintf("%s, may decide otherwise: rule handle %d of %s has %s", chain, r.Handle, w.position.chain.Name, strings.TrimPrefix(string(c), "expression ")))
 }
 
-// inChain reports whether the packet is in a chain of ours whose name has the word,
-// whatever it is reached by.
+// inChain reports whether the packet is in a chain of ours whose name begins with the word,
+// without the prefixes for node ports and the node's own clients.
 func (w *walk) inChain(word string) bool {
-	name := strings.TrimPrefix(w.place.chain.Name, "node-port-")
+	name := strings.TrimPrefix(w.position.chain.Name, "node-port-")
 	name = strings.TrimPrefix(name, "local-")
-	return w.place.isOurs() && strings.HasPrefix(name, word)
+	return w.position.isOurs() && strings.HasPrefix(name, word)
 }
 
-// noteLookup notes what was found in a set, or was not.
+// noteLookup notes the result of a lookup.
 func (w *walk) noteLookup(set *Set, key []byte, e Element, found bool) {
 	text := valueText(set.KeyType, key)
-	if !w.place.isOurs() {
+	if !w.position.isOurs() {
 		w.reason = reason{text: foreignLookupText(set, text, found)}
 		return
 	}
@@ -100,8 +100,8 @@ func (w *walk) noteLookup(set *Set, key []byte, e Element, found bool) {
 	}
 }
 
-// foreignLookupText is what another program's rule found, or did not. What is in braces in the
-// rule itself has no name.
+// foreignLookupText returns the result of a lookup by another program's rule. Anonymous
+// sets have no name to print.
 func foreignLookupText(set *Set, key string, found bool) string {
 	what, has := "set", "has"
 	if set.IsMap {
@@ -116,8 +116,8 @@ func foreignLookupText(set *Set, key string, found bool) string {
 	return fmt.Sprintf("%s %s %s %s", what, set.Name, has, key)
 }
 
-// noteDispatch notes an element of a verdict map, from which we know what the packet
-// asked for.
+// noteDispatch notes an element of a verdict map, which shows the destination of the
+// packet.
 func (w *walk) noteDispatch(set *Set, key string, e Element) {
 	name := ""
 	if e.Comment != "" {
@@ -136,7 +136,7 @@ func (w *walk) noteDispatch(set *Set, key string, e Element) {
 	}
 }
 
-// frontendKind is the kind of an address by the chain it leads to.
+// frontendKind returns the kind of an address by the chain it leads to.
 func frontendKind(chain string) string {
 	switch {
 	case strings.HasPrefix(chain, "node-port-"):
@@ -147,7 +147,7 @@ func frontendKind(chain string) string {
 	return "ClusterIP"
 }
 
-// noteMiss notes that a set does not have a key, if somebody might wonder.
+// noteMiss notes that a set does not have a key, if that is of interest.
 func (w *walk) noteMiss(set *Set, key string) {
 	id, known := nft.SetNamed(w.packet.Family(), set.Name)
 	text := fmt.Sprintf("%s does not have %s", set.Name, key)
@@ -162,7 +162,7 @@ func (w *walk) noteMiss(set *Set, key string) {
 	}
 }
 
-// noteNoMatch notes why a rule did not match, where that decides something.
+// noteNoMatch notes why a rule did not match, if that decides something.
 func (w *walk) noteNoMatch() {
 	if w.inChain("cluster-") && w.reason.text != "" {
 		w.record.why = w.reason.text
@@ -170,7 +170,7 @@ func (w *walk) noteNoMatch() {
 	}
 }
 
-// countUnexplored notes that a rule with a reason sends the packet on.
+// noteJump notes that a rule with a reason sends the packet to another chain.
 func (w *walk) noteJump(e any, v verdict) {
 	_, direct := e.(*expr.Verdict)
 	away := v.kind == expr.VerdictGoto || v.kind == expr.VerdictJump
@@ -187,7 +187,7 @@ func (w *walk) noteJump(e any, v verdict) {
 func (w *walk) setMark(mark uint32) {
 	fresh := mark&^w.frame.mark != 0
 	w.frame.mark = mark
-	if !fresh || !w.place.isOurs() {
+	if !fresh || !w.position.isOurs() {
 		return
 	}
 	if w.reason.text == "" && w.inChain("external") {
@@ -220,7 +220,7 @@ func (w *walk) notePick(n uint32, how string) {
 
 // noteAffinity notes what the affinity map has for the client.
 func (w *walk) noteAffinity(set *Set, e Element, found bool, timeout time.Duration) {
-	if !w.place.isOurs() {
+	if !w.position.isOurs() {
 		return
 	}
 	if found && len(e.Data) > 0 {
@@ -232,7 +232,7 @@ func (w *walk) noteAffinity(set *Set, e Element, found bool, timeout time.Durati
 	w.note(fmt.Sprintf("%s does not know the client: it is remembered from now on, for %s", set.Name, timeout))
 }
 
-// translate translates the connection.
+// translate translates the connection and notes it.
 func (w *walk) translate(source bool, to netip.AddrPort) {
 	side := "goes to "
 	if source {
@@ -242,12 +242,12 @@ func (w *walk) translate(source bool, to netip.AddrPort) {
 	w.setTranslation(source, to)
 }
 
-// applyMasquerade gives the connection an address of the node as its source.
+// applyMasquerade translates the source to an address of the node and notes it.
 func (w *walk) applyMasquerade(as netip.Addr) {
 	why := w.reason.text
 	switch {
-	case !w.place.isOurs():
-		w.record.why = w.place.String()
+	case !w.position.isOurs():
+		w.record.why = w.position.String()
 	case strings.HasPrefix(why, "hairpin"):
 		w.record.why = "a pod reaches itself"
 	default:
@@ -258,21 +258,21 @@ func (w *walk) applyMasquerade(as netip.Addr) {
 	w.setTranslation(true, netip.AddrPortFrom(as, 0))
 }
 
-// noteRefused notes that the packet is answered with a refusal.
+// noteRefused notes that the packet is refused with an answer.
 func (w *walk) noteRefused(how string) {
 	w.record.how, w.record.verdict = how, VerdictRefused
 	w.note(w.reason.prefix("refused with " + how))
 }
 
-// noteDropped notes who took the packet away.
+// noteDropped notes what dropped the packet.
 func (w *walk) noteDropped() {
 	if w.record.verdict != VerdictRefused {
 		w.record.verdict = VerdictDropped
 		w.note(w.reason.prefix("dropped"))
 	}
-	w.record.by = &RuleRef{Table: w.place.chain.Table.String(), Chain: w.place.chain.Name, Rule: w.place.handle}
+	w.record.by = &RuleRef{Table: w.position.chain.Table.String(), Chain: w.position.chain.Name, Rule: w.position.handle}
 	switch {
-	case !w.place.isOurs():
+	case !w.position.isOurs():
 	case len(w.record.faults) > 0:
 		w.record.because = "the packet comes here only because " + w.record.faults[0]
 	default:
@@ -280,9 +280,9 @@ func (w *walk) noteDropped() {
 	}
 }
 
-// noteUnreachable notes that there is no way for the packet.
+// noteUnreachable notes that there is no route.
 func (w *walk) noteUnreachable(err error) {
-	w.place = position{}
+	w.position = position{}
 	w.record.verdict, w.record.how = VerdictUnreachable, err.Error()
 	w.record.steps = append(w.record.steps, Step{Hook: "routing", Text: err.Error()})
 }

@@ -3,14 +3,14 @@ package simulate
 import "golang.org/x/sys/unix"
 
 // registers are the kernel's registers for one rule: 16 of 4 bytes, which are also
-// addressed as four of 16 bytes. What was loaded may be unknown, byte by byte: the
-// port of a client that was not named, for instance.
+// addressed as four of 16 bytes. Their content may be unknown, byte by byte: the port of a
+// client that was not given, for instance.
 type registers struct {
 	data    [64]byte
 	unknown [64]bool
 }
 
-// registerOffset is where a register begins.
+// registerOffset returns the offset of a register.
 func registerOffset(register uint32) (int, error) {
 	switch {
 	case register >= unix.NFT_REG_1 && register <= unix.NFT_REG_4:
@@ -18,10 +18,10 @@ func registerOffset(register uint32) (int, error) {
 	case register >= unix.NFT_REG32_00 && register <= unix.NFT_REG32_15:
 		return int(register-unix.NFT_REG32_00) * 4, nil
 	}
-	return 0, undecidedError("a register of no known number")
+	return 0, undecidedError("an unknown register")
 }
 
-// load puts bytes into a register, and zeros behind them up to the next one.
+// load stores bytes in a register, padded with zeros to the next one.
 func (r *registers) load(register uint32, b value) error {
 	i, err := registerOffset(register)
 	if err != nil {
@@ -38,7 +38,7 @@ func (r *registers) load(register uint32, b value) error {
 	return nil
 }
 
-// aboutPayload takes bytes out of a register.
+// read returns bytes of a register.
 func (r *registers) read(register uint32, n int) (value, error) {
 	i, err := registerOffset(register)
 	if err != nil {
@@ -50,16 +50,17 @@ func (r *registers) read(register uint32, n int) (value, error) {
 	return value{bytes: r.data[i : i+n], unknown: r.unknown[i : i+n]}, nil
 }
 
-// value is what a register holds. unknown is as long as bytes, or nil if all is known.
+// A value is the content of a register. unknown is as long as bytes, or nil if all are
+// known.
 type value struct {
 	bytes   []byte
 	unknown []bool
 }
 
-// known makes a value of bytes that are known.
+// known returns a value of known bytes.
 func known(b []byte) value { return value{bytes: b} }
 
-// unknownValue is one of which only the length is known.
+// unknownValue returns a value of which only the length is known.
 func unknownValue(n int) value {
 	v := value{bytes: make([]byte, n), unknown: make([]bool, n)}
 	for i := range v.unknown {
@@ -78,8 +79,8 @@ func (v value) isKnown() bool {
 	return true
 }
 
-// undecidedError is why something cannot be said.
+// An undecidedError is why the simulation cannot decide what happens.
 type undecidedError string
 
 // Error implements error.
-func (c undecidedError) Error() string { return "cannot say: " + string(c) }
+func (c undecidedError) Error() string { return "cannot predict: " + string(c) }

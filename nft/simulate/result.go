@@ -5,36 +5,35 @@ import (
 	"time"
 )
 
-// Result is a packet's way and what becomes of it.
+// A Result is the simulated path of a packet and its outcomes.
 type Result struct {
 	Packet Packet
-	// In is the interface that it comes in by; empty if the node sends it.
+	// In is the interface that the packet comes in by; empty if the node sends it.
 	In string
-	// ClientVia is the next hop towards the client; invalid if the client is on a link of the
-	// node, or the node itself.
+	// ClientVia is the next hop towards the client; invalid if the client is on a link of
+	// the node, or the node itself.
 	ClientVia netip.Addr
-	// ToNode tells that the packet asks for an address of the node itself.
+	// ToNode is true if the destination is an address of the node itself.
 	ToNode bool
-	// Service is "namespace/name:port" of what it asks for, as the tables call it;
-	// empty if that is no Service of theirs.
+	// Service is "namespace/name:port" of the destination, from comments in the tables;
+	// empty if it is no Service.
 	Service string
-	// Kind is what sort of address was asked: ClusterIP, NodePort, External.
+	// Kind is the kind of the destination address: ClusterIP, NodePort, External.
 	Kind string
 	// Steps are what the packet meets, in order.
 	Steps []Step
-	// Outcomes are what may become of it, the most probable first. There are several
-	// only where one was picked.
+	// Outcomes are the possible outcomes, the most probable first. There are several only
+	// if something was picked.
 	Outcomes []Outcome
-	// Unexplored is what was not looked at; Outcomes have the rest.
+	// Unexplored is what was not simulated.
 	Unexplored Unexplored
-	// Affinity is set if the client is remembered.
+	// Affinity is set if the client has an affinity.
 	Affinity *Affinity
-	// Flow is the connection that the packet belongs to; nil if it begins one. Flows
-	// are others of the same client to the same address and port.
+	// Flow is the connection that the packet belongs to; nil if it begins one. Flows are
+	// other connections of the client to the same address and port.
 	Flow  *Flow
 	Flows []Flow
-	// IfNew is, with a Flow, what would become of a packet that began a connection,
-	// but for what of that was not looked at.
+	// IfNew is set with Flow: the outcomes of a packet that begins a new connection.
 	IfNew           []Outcome
 	IfNewUnexplored Unexplored
 	// Faults say where our tables are not as kube-vmap wrote them, Doubts which rules
@@ -42,19 +41,19 @@ type Result struct {
 	Faults, Doubts []string
 }
 
-// Unexplored is what was not looked at, because picks have so many choices: more than 256 of
-// one, or more than 4,096 together.
+// Unexplored is what was not simulated, because picks have too many results: more than 256
+// for one, or more than 4,096 together.
 type Unexplored struct {
-	// Endpoints are how many more the Service has.
+	// Endpoints is the number of endpoints that the Service has in addition.
 	Endpoints int
 	// Probability is that of what was not looked at.
 	Probability float64
-	// OtherPrograms tells that rules of other programs pick, too, of which no choice need be
-	// like another.
+	// OtherPrograms is true if rules of other programs pick, too; any of their results may
+	// differ from the others.
 	OtherPrograms bool
 }
 
-// Step is something that the packet met.
+// A Step is something that the packet met.
 type Step struct {
 	Hook  string `json:"hook"`
 	Table string `json:"table,omitempty"`
@@ -67,52 +66,52 @@ type Step struct {
 	Similar  int    `json:"alike,omitempty"`
 }
 
-// Verdict is what becomes of a packet.
+// A Verdict is what happens to a packet.
 type Verdict uint8
 
 const (
-	// VerdictNotService goes to the address itself: nothing translates it.
+	// VerdictNotService: it goes to the address itself, without a translation.
 	VerdictNotService Verdict = iota
-	// VerdictDelivered goes to an endpoint.
+	// VerdictDelivered: it goes to an endpoint.
 	VerdictDelivered
-	// VerdictRefused is answered at once.
+	// VerdictRefused: it is answered with a refusal.
 	VerdictRefused
-	// VerdictDropped is taken away in silence.
+	// VerdictDropped: it is dropped without an answer.
 	VerdictDropped
-	// VerdictUnreachable has no route.
+	// VerdictUnreachable: it has no route.
 	VerdictUnreachable
-	// VerdictUnknown is not known: something in a table of ours was not understood.
+	// VerdictUnknown: something in a table of ours was not understood.
 	VerdictUnknown
 )
 
-// String is the verdict in a word or two.
+// String returns the verdict in a word or two.
 func (v Verdict) String() string {
 	return [...]string{"not a Service", "delivered", "refused", "dropped", "unreachable", "unknown"}[v]
 }
 
-// Arrives reports whether the packet would arrive somewhere.
+// Arrives reports whether the packet would arrive anywhere.
 func (v Verdict) Arrives() bool { return v == VerdictNotService || v == VerdictDelivered }
 
-// Outcome is what may become of a packet.
+// An Outcome is one thing that may happen to a packet.
 type Outcome struct {
 	Verdict     Verdict
 	Probability float64
-	// Endpoints are where it may go, the most probable first.
+	// Endpoints are the possible destinations, the most probable first.
 	Endpoints []Endpoint
-	// Masquerade tells that the endpoint sees an address of the node, and Why says why,
-	// or why not.
+	// Masquerade is true if the endpoint sees an address of the node. Why is the reason
+	// for it, or against it.
 	Masquerade bool
 	Why        string
-	// How is what it is refused with, why it cannot be routed or said, or who gets it of
-	// many.
+	// How is the answer of a refusal, why there is no route or no prediction, or who
+	// receives a packet to a group.
 	How string
-	// By is who refused or dropped it, and Because what that means, where the rule is one
-	// of ours.
+	// By is the rule or policy that refused or dropped the packet. Because is the reason,
+	// if the rule is ours.
 	By      *RuleRef
 	Because string
 }
 
-// Endpoint is where a packet may go.
+// An Endpoint is a possible destination.
 type Endpoint struct {
 	Address     netip.AddrPort
 	Probability float64
@@ -120,14 +119,14 @@ type Endpoint struct {
 	Local       bool       // it is the node itself
 }
 
-// RuleRef is a rule; without a handle, the policy of a chain.
+// A RuleRef refers to a rule; without a handle, to the policy of a chain.
 type RuleRef struct {
 	Table string `json:"table"`
 	Chain string `json:"chain"`
 	Rule  uint64 `json:"rule,omitempty"`
 }
 
-// Affinity is what the tables remember of a client.
+// Affinity is the endpoint that the tables remember for a client.
 type Affinity struct {
 	Endpoint netip.AddrPort
 	Expires  time.Duration

@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// Run says what would become of the packet. It comes in by the interface, or by
-// the one towards its source if that is the zero value; what comes from an address of the
-// node is sent by the node. An error is about the sources, and [ErrNoTable] where
-// there is nothing of ours; what cannot be said is no error but an outcome.
+// Run simulates the path of the packet. The packet comes in by the interface, or by the
+// interface towards its source if that is the zero value; the node itself sends packets
+// from its own addresses. An error is about the sources, or [ErrNoTable] if kube-vmap has
+// no table. What cannot be predicted is an outcome, not an error.
 func Run(s Sources, p Packet, in Link) (Result, error) {
 	m := newSourceCache(s, p.Family())
 	if err := m.checkTable(); err != nil {
@@ -19,14 +19,14 @@ func Run(s Sources, p Packet, in Link) (Result, error) {
 	}
 	from, err := m.ingressLink(p, in)
 	if err != nil {
-		return Result{}, fmt.Errorf("find where %s comes from: %w", p.From, err)
+		return Result{}, fmt.Errorf("find the interface towards %s: %w", p.From, err)
 	}
 	r := Result{Packet: p, In: from.Name}
 	if err := m.locateClient(&r, from); err != nil {
-		return Result{}, fmt.Errorf("find where %s is: %w", p.From, err)
+		return Result{}, fmt.Errorf("find the location of %s: %w", p.From, err)
 	}
 	if r.Flows, err = s.Connections.Flows(p); err != nil {
-		return Result{}, fmt.Errorf("look for connections of %s: %w", p.From, err)
+		return Result{}, fmt.Errorf("find connections of %s: %w", p.From, err)
 	}
 	own := removeOwnFlow(p, &r.Flows)
 	if err := explore(m, from, &r); err != nil || own == nil {
@@ -41,7 +41,7 @@ func Run(s Sources, p Packet, in Link) (Result, error) {
 	return established, err
 }
 
-// checkTable is an error if no table of ours sees packets.
+// checkTable returns [ErrNoTable] if no table of ours has base chains.
 func (m *sourceCache) checkTable() error {
 	list, err := m.Rules.BaseChains(m.family)
 	if err != nil {
@@ -55,7 +55,7 @@ func (m *sourceCache) checkTable() error {
 	return nil
 }
 
-// ingressLink is the interface that the packet comes in by; none if the node sends it.
+// ingressLink returns the interface that the packet comes in by; none if the node sends it.
 func (m *sourceCache) ingressLink(p Packet, in Link) (Link, error) {
 	if in != (Link{}) {
 		return in, nil
@@ -67,20 +67,21 @@ func (m *sourceCache) ingressLink(p Packet, in Link) (Link, error) {
 	return back.Out, err
 }
 
-// locateClient finds out where the client is, and whether it asks for the node itself.
+// locateClient finds the next hop to the client, and whether the destination is the node
+// itself.
 func (m *sourceCache) locateClient(r *Result, from Link) (err error) {
 	if r.ToNode, err = (&walk{sourceCache: m}).isLocal(r.Packet.To.Addr()); err != nil || from == (Link{}) {
 		return err
 	}
 	back, err := m.route(RouteQuery{To: r.Packet.From})
 	if errors.Is(err, ErrNoRoute) {
-		return nil // the interface was named
+		return nil // the caller named the interface
 	}
 	r.ClientVia = back.Via
 	return err
 }
 
-// removeOwnFlow takes the flow that the packet belongs to out of the list.
+// removeOwnFlow removes the flow that the packet belongs to from the list and returns it.
 func removeOwnFlow(p Packet, flows *[]Flow) *Flow {
 	if p.FromPort == 0 {
 		return nil
@@ -94,7 +95,7 @@ func removeOwnFlow(p Packet, flows *[]Flow) *Flow {
 	return &own
 }
 
-// explore goes all ways there are, or so many of them that the rest is only counted.
+// explore runs all walks, or so many of them that the rest is only counted.
 func explore(m *sourceCache, in Link, r *Result) error {
 	c, s := &choices{}, &summary{Result: r}
 	for more := true; more; more = c.advance() {
@@ -116,18 +117,18 @@ func explore(m *sourceCache, in Link, r *Result) error {
 	return m.identify(r)
 }
 
-// interrupted is an error if nobody waits for an answer any more.
+// interrupted returns an error if the caller no longer waits for a result.
 func (m *sourceCache) interrupted() error {
 	if m.Interrupted == nil {
 		return nil
 	}
 	if err := m.Interrupted(); err != nil {
-		return fmt.Errorf("go the ways of the packet: %w", err)
+		return fmt.Errorf("simulate the packet: %w", err)
 	}
 	return nil
 }
 
-// leaf is where a way ended.
+// A leaf is the end of one walk.
 type leaf struct {
 	record
 	probability float64

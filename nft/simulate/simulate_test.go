@@ -16,7 +16,7 @@ import (
 
 var endpoint = netip.MustParseAddrPort("10.244.1.2:8080")
 
-func TestWithoutATableOfOursNothingIsExplained(t *testing.T) {
+func TestRunWithoutOurTableIsAnError(t *testing.T) {
 	f := &fake{}
 	f.chain(otherTable, "forward", "filter", HookForward, 0)
 	if _, err := Run(f.sources(), sample, Link{}); !errors.Is(err, ErrNoTable) {
@@ -24,7 +24,7 @@ func TestWithoutATableOfOursNothingIsExplained(t *testing.T) {
 	}
 }
 
-func TestBaseChainsAreInTheKernelsOrder(t *testing.T) {
+func TestOrderBaseChainsIsThatOfTheKernel(t *testing.T) {
 	list := []BaseChain{
 		{Chain: Chain{Name: "filter early"}, Type: "filter", Priority: -150},
 		{Chain: Chain{Name: "nat, late"}, Type: "nat", Priority: -90}, // which nat's own hook runs at -100
@@ -49,7 +49,7 @@ func TestBaseChainsAreInTheKernelsOrder(t *testing.T) {
 	}
 }
 
-func TestTheFirstTranslationCounts(t *testing.T) {
+func TestFirstTranslationWins(t *testing.T) {
 	f := node()
 	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(endpoint))
 	f.chain(otherTable, "nat", "nat", HookPrerouting, -90, to(netip.MustParseAddrPort("10.9.9.9:9")))
@@ -59,8 +59,8 @@ func TestTheFirstTranslationCounts(t *testing.T) {
 	}
 }
 
-// TestTranslationToWhatWasAskedIsNone has a rule behind nat that looks at the status.
-func TestTranslationToWhatWasAskedIsNone(t *testing.T) {
+// TestTranslationToSameDestinationIsNone matches the status after nat.
+func TestTranslationToSameDestinationIsNone(t *testing.T) {
 	for target, want := range map[netip.AddrPort]Verdict{service: VerdictDropped, endpoint: VerdictDelivered} {
 		f := node()
 		f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(target))
@@ -76,7 +76,7 @@ func TestTranslationToWhatWasAskedIsNone(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreTrackedFromTheirHookOn(t *testing.T) {
+func TestConntrackStateIsKnownFromItsPriority(t *testing.T) {
 	isNew := []any{
 		&expr.Ct{Key: expr.CtKeySTATE, Register: unix.NFT_REG_1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: nativeBytes(stateNew)},
@@ -98,7 +98,7 @@ func TestConnectionsAreTrackedFromTheirHookOn(t *testing.T) {
 	}
 }
 
-func TestChainsJumpGoAndReturn(t *testing.T) {
+func TestJumpGotoAndReturn(t *testing.T) {
 	f := node()
 	f.chain(otherTable, "forward", "filter", HookForward, 0,
 		[]any{verdictOf(expr.VerdictJump, "back")}, []any{verdictOf(expr.VerdictJump, "away")}, []any{verdictOf(expr.VerdictDrop, "")})
@@ -106,7 +106,7 @@ func TestChainsJumpGoAndReturn(t *testing.T) {
 	f.add(Chain{otherTable, "away"}, []any{verdictOf(expr.VerdictGoto, "end")}, []any{verdictOf(expr.VerdictDrop, "")})
 	f.add(Chain{otherTable, "end"}, []any{&expr.Counter{}})
 	o, _ := only(t, f, sample)
-	// What goes away from "away" comes back to who jumped there.
+	// At the end of a chain reached by goto, the packet returns to where "away" was jumped to.
 	if o.Verdict != VerdictDropped || *o.By != (RuleRef{"inet firewall", "forward", 3}) {
 		t.Errorf("%+v, by %+v", o, o.By)
 	}
@@ -138,7 +138,7 @@ func TestEveryPickIsExploredWithItsProbability(t *testing.T) {
 	}
 }
 
-func TestOfTooManyPicksTheFirstAreExplored(t *testing.T) {
+func TestFirstPicksAreExploredIfThereAreTooMany(t *testing.T) {
 	c := &choices{}
 	var picks []uint32
 	for more := true; more; more = c.advance() {
@@ -146,18 +146,18 @@ func TestOfTooManyPicksTheFirstAreExplored(t *testing.T) {
 	}
 	for i, p := range picks {
 		if p != uint32(i) {
-			t.Fatalf("way %d picks %d", i, p)
+			t.Fatalf("walk %d picks %d", i, p)
 		}
 	}
 	if len(picks) != 2*maxChoicesPerPick {
-		t.Errorf("%d ways, want %d", len(picks), 2*maxChoicesPerPick)
+		t.Errorf("%d walks, want %d", len(picks), 2*maxChoicesPerPick)
 	}
 }
 
-func TestWhatIsNotUnderstoodIsSaid(t *testing.T) {
+func TestUnknownExpressionsAreReported(t *testing.T) {
 	f := node()
 	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, []any{UnknownExpression{"osf"}, verdictOf(expr.VerdictAccept, "")})
-	if o, _ := only(t, f, sample); o.Verdict != VerdictUnknown || !strings.Contains(o.How, "chain nat-prerouting, rule handle 1: cannot say: expression osf") {
+	if o, _ := only(t, f, sample); o.Verdict != VerdictUnknown || !strings.Contains(o.How, "chain nat-prerouting, rule handle 1: cannot predict: expression osf") {
 		t.Errorf("in our table: %s, %s", o.Verdict, o.How)
 	}
 	f = node()
@@ -169,13 +169,13 @@ func TestWhatIsNotUnderstoodIsSaid(t *testing.T) {
 	})
 	o, w := only(t, f, sample)
 	if o.Verdict != VerdictNotService || len(w.Doubts) != 1 || w.Doubts[0] != "table inet firewall, chain forward, may decide otherwise: rule handle 1 of forward has limit" {
-		t.Errorf("in another's: %s, doubts %q", o.Verdict, w.Doubts)
+		t.Errorf("in a foreign table: %s, doubts %q", o.Verdict, w.Doubts)
 	}
 }
 
-func TestTheWayIsThatOfThePacket(t *testing.T) {
+func TestWalkPassesTheHooksOfThePacket(t *testing.T) {
 	for _, tc := range []struct {
-		says     string
+		name     string
 		from, to netip.Addr
 		hooks    []Hook
 	}{
@@ -204,7 +204,7 @@ func TestTheWayIsThatOfThePacket(t *testing.T) {
 		want := slices.Clone(tc.hooks)
 		slices.Sort(want)
 		if !slices.Equal(passed, want) {
-			t.Errorf("%s: passes %v, want %v", tc.says, passed, want)
+			t.Errorf("%s: passes %v, want %v", tc.name, passed, want)
 		}
 	}
 	o, _ := only(t, node(), Packet{From: client, To: netip.AddrPortFrom(nowhere, 80), Protocol: model.UDP})
@@ -213,7 +213,7 @@ func TestTheWayIsThatOfThePacket(t *testing.T) {
 	}
 }
 
-func TestAKnownFlowPassesNoNAT(t *testing.T) {
+func TestKnownFlowPassesNoNATChains(t *testing.T) {
 	f := node()
 	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, to(endpoint))
 	old := netip.MustParseAddrPort("10.244.1.99:8080")

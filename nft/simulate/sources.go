@@ -12,55 +12,53 @@ import (
 	"kube-vmap/model"
 )
 
-// Sources are where the answers come from. Each is asked for what the packet meets
-// and for nothing else.
+// Sources are what a simulation reads. Each is only asked for what the packet meets.
 type Sources struct {
 	Rules       Rules
 	Network     Network
 	Connections Connections
-	// Interrupted is asked again and again: an error ends the explanation with it. It
-	// may be nil.
+	// Interrupted is called repeatedly; an error ends the simulation. It may be nil.
 	Interrupted func() error
 }
 
-// ErrNoTable tells that there is no table of ours for the packet's family.
+// ErrNoTable is the error if kube-vmap has no table for the packet's family.
 var ErrNoTable = errors.New("there is no table " + tableName)
 
-// ErrNoRoute tells that the node has no route for a packet, or does not forward it.
+// ErrNoRoute is the error if the node has no route for a packet, or does not forward it.
 var ErrNoRoute = errors.New("no route")
 
-// Rules is what nf_tables holds.
+// Rules reads nf_tables.
 type Rules interface {
-	// BaseChains are all base chains of switched-on tables that see packets of the family,
+	// BaseChains returns all base chains of active tables that see packets of the family,
 	// in the order in which they were listed.
 	BaseChains(f model.Family) ([]BaseChain, error)
-	// Rules are those of a chain.
+	// Rules returns the rules of a chain.
 	Rules(Chain) ([]Rule, error)
-	// Set is the set of a table; also one without a name of its own.
+	// Set returns a set of a table, which may be anonymous.
 	Set(t Table, name string) (*Set, error)
 }
 
-// Table is a table by its family in nft's words and its name.
+// A Table is a table, by the name of its family in nft and its own name.
 type Table struct{ Family, Name string }
 
-// String is "ip kube-vmap".
+// String returns the table as in "ip kube-vmap".
 func (t Table) String() string { return t.Family + " " + t.Name }
 
-// Chain is a chain of a table.
+// A Chain is a chain of a table.
 type Chain struct {
 	Table Table
 	Name  string
 }
 
-// BaseChain is a base chain: one that a hook leads to.
+// A BaseChain is a chain at a hook.
 type BaseChain struct {
 	Chain      Chain
 	Type       string // filter, nat, route
 	Hook       Hook
 	Priority   int32
 	PolicyDrop bool // what no rule decides
-	// Devices are, at Ingress, the interfaces whose packets it sees, by name; one that
-	// ends in an asterisk stands for all that begin so. Elsewhere they mean nothing.
+	// Devices are, at HookIngress, the names of the interfaces whose packets the chain
+	// sees; one that ends in an asterisk is a prefix.
 	Devices []string
 }
 
@@ -72,7 +70,7 @@ func (b BaseChain) appliesTo(in Link) bool {
 	})
 }
 
-// Hook is a place on a packet's way, by netfilter's number (NF_INET_*).
+// A Hook is a hook of netfilter, by its number (NF_INET_*).
 type Hook uint32
 
 // The hooks of the IP families.
@@ -82,29 +80,29 @@ const (
 	HookForward     Hook = 2
 	HookOutput      Hook = 3
 	HookPostrouting Hook = 4
-	// HookIngress is that of an interface, by a number of our own: families count it
-	// differently.
+	// HookIngress is the hook of an interface. The number is our own, because families
+	// number it differently.
 	HookIngress Hook = 5
 )
 
-// String is the hook in nft's words.
+// String returns the name of the hook in nft.
 func (h Hook) String() string {
 	return [...]string{"prerouting", "input", "forward", "output", "postrouting", "ingress"}[h]
 }
 
-// Rule is a rule as the kernel holds it.
+// A Rule is a rule as the kernel holds it.
 type Rule struct {
 	Handle uint64
 	// Expressions are of package expr, or [UnknownExpression].
 	Expressions []any
 }
 
-// UnknownExpression is an expression that is not understood, by the kernel's name for it and
-// what of it is not.
+// An UnknownExpression is an expression that is not understood, by the kernel's name for it
+// and the part that is not.
 type UnknownExpression struct{ Name string }
 
-// isMatchOnly reports whether it computes something or compares, so that what comes of it
-// is up to the rest of its rule.
+// isMatchOnly reports whether the expression only computes or compares something, so that
+// its effect depends on the rest of its rule.
 func (u UnknownExpression) isMatchOnly() bool {
 	switch u.Name {
 	case "byteorder", "connlimit", "last", "limit", "osf", "quota", "rt", "socket", "tunnel", "xfrm":
@@ -113,74 +111,73 @@ func (u UnknownExpression) isMatchOnly() bool {
 	return strings.HasPrefix(u.Name, "xt match ")
 }
 
-// Set is a set or map, and how to look into it.
+// A Set is a set or map, and the function to look up a key.
 type Set struct {
 	Name             string
 	KeyType, KeyLen  uint32
 	DataType         uint32
 	Anonymous, IsMap bool
-	// Find looks for the element that a key of KeyLen bytes meets.
+	// Find returns the element that a key of KeyLen bytes matches.
 	Find func(key []byte) (e Element, found bool, err error)
 }
 
-// Element is what a set holds for a key.
+// An Element is an element of a set.
 type Element struct {
 	Data    []byte        // of a map with data
 	Verdict *expr.Verdict // of a verdict map
 	Comment string
-	Expires time.Duration // how long it stays; zero means for good
+	Expires time.Duration // remaining lifetime; zero means unlimited
 }
 
-// Network is what the node knows of its surroundings.
+// Network reads the node's routing.
 type Network interface {
-	// Route says where a packet goes, or [ErrNoRoute] and why.
+	// Route returns the route of a packet, or [ErrNoRoute] with the reason.
 	Route(RouteQuery) (Route, error)
-	// AddressType is what the node takes the address for, RTN_*.
+	// AddressType returns the type of an address, RTN_*.
 	AddressType(netip.Addr) (uint32, error)
-	// Source is the address that is given to a packet which leaves by an interface
-	// under masquerade, towards the next hop or the destination.
+	// Source returns the source address that masquerade selects for a packet which leaves
+	// by an interface, towards the next hop or the destination.
 	Source(out Link, via netip.Addr) (netip.Addr, error)
 }
 
-// RouteQuery is a packet that looks for its route. It came in by In, or the node sends it if
-// that is the zero value.
+// A RouteQuery is a packet to be routed. It came in by In, or the node sends it if that is
+// the zero value.
 type RouteQuery struct {
 	From, To netip.Addr
 	In       Link
 	Mark     uint32
 }
 
-// Link is a network interface.
+// A Link is a network interface.
 type Link struct {
 	Index int
 	Name  string
 }
 
-// Route is what the node does with a packet.
+// A Route is what the node does with a packet.
 type Route struct {
-	Local bool // keeps it
-	Out   Link // by which it leaves
+	Local bool // delivers it to itself
+	Out   Link // interface by which it leaves
 	Via   netip.Addr
 }
 
-// Connections is connection tracking.
+// Connections reads connection tracking.
 type Connections interface {
-	// Flows are those from the address, and the port unless it is zero, to what the
-	// packet asks for.
+	// Flows returns the flows from the packet's source address, and port unless that is
+	// zero, to its destination.
 	Flows(Packet) ([]Flow, error)
 }
 
-// Flow is an entry of connection tracking: a connection that is under way. No
-// packet of it passes the rules of nat again.
+// A Flow is an entry of connection tracking. Its packets do not pass nat chains again.
 type Flow struct {
 	Client     netip.AddrPort
 	Requested  netip.AddrPort
-	Endpoint   netip.AddrPort // where it goes
-	SeenSource netip.AddrPort // the source that the endpoint sees
+	Endpoint   netip.AddrPort // where it is sent to
+	SeenSource netip.AddrPort // as the endpoint sees it
 	Status     uint32         // IPS_*
 	Mark       uint32
-	State      string        // of TCP or SCTP, as conntrack -L says it
+	State      string        // of TCP or SCTP, as conntrack -L prints it
 	Expires    time.Duration // if no packet comes
 	Started    time.Time     // if the kernel knows (net.netfilter.nf_conntrack_timestamp)
-	Reopens    bool          // whether a first packet begins a connection of its own
+	Reopens    bool          // whether a first packet begins a new connection
 }

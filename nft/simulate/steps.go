@@ -6,23 +6,23 @@ import (
 	"unicode"
 )
 
-// stepGroups are the ways by what they have in common: the first steps of all of them, and
-// then, for each sort of way that it goes on, one of that sort.
+// stepGroups are walks grouped by their kind: the steps that all of them begin with, and
+// for each kind the steps of one walk.
 type stepGroups struct {
 	common []Step
 	groups []*stepGroup
 	byKey  map[string]*stepGroup
 }
 
-// stepGroup is the first way of its sort, and to which others ways lead that are like it: to
-// one endpoint there may be many, where a table has it more than once.
+// A stepGroup is the first walk of its kind, and the destinations of the others: walks to
+// the same endpoint may be many, where a table has it more than once.
 type stepGroup struct {
 	steps   []Step
 	to      netip.AddrPort
 	similar map[netip.AddrPort]bool
 }
 
-// add adds a way.
+// add adds a walk.
 func (s *stepGroups) add(l leaf) {
 	name := groupKey(l)
 	if known := s.byKey[name]; known != nil {
@@ -43,7 +43,7 @@ func (s *stepGroups) add(l leaf) {
 	s.common = s.common[:n]
 }
 
-// merge puts the ways together.
+// merge returns the steps of all groups.
 func (s *stepGroups) merge() []Step {
 	out := append([]Step(nil), s.common...)
 	for _, one := range s.groups {
@@ -55,9 +55,8 @@ func (s *stepGroups) merge() []Step {
 	return out
 }
 
-// groupKey is what is the same for ways that differ only by the endpoint: hooks and
-// chains, but for their numbers, and what becomes of the packet. Steps that all ways have
-// in common are the same for all, and make no difference.
+// groupKey returns what is the same for walks that differ only by the endpoint: verdict,
+// hooks and chains, without digits. Steps that all walks have in common make no difference.
 func groupKey(l leaf) string {
 	var b strings.Builder
 	b.WriteString(l.verdict.String())

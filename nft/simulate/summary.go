@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// summary puts leaves together as they come, and keeps of each only what will be told.
+// A summary merges leaves into a result, and keeps of each only what the result shows.
 type summary struct {
 	*Result
 	stepGroups stepGroups
-	seen       float64 // the probability of all leaves so far
-	incomplete bool    // there are others, which are not looked at
+	seen       float64 // probability of all leaves so far
+	incomplete bool    // there are more walks
 }
 
 // add adds a leaf.
@@ -25,7 +25,7 @@ func (s *summary) add(l leaf) {
 	s.seen += l.probability
 }
 
-// countUnexplored counts what is not looked at of the choices that a way had.
+// countUnexplored counts the results of picks on a walk that are not tried.
 func (s *summary) countUnexplored(c *choices) {
 	for _, made := range c.made {
 		switch n := made.total - made.explored; {
@@ -40,7 +40,7 @@ func (s *summary) countUnexplored(c *choices) {
 	}
 }
 
-// finish is for when there are no more.
+// finish completes the result after the last leaf.
 func (s *summary) finish() {
 	s.Steps = s.stepGroups.merge()
 	if s.incomplete {
@@ -53,7 +53,7 @@ func (s *summary) finish() {
 	slices.SortStableFunc(s.Outcomes, func(a, b Outcome) int { return cmp.Compare(b.Probability, a.Probability) })
 }
 
-// addToOutcome adds a leaf to the outcome that it belongs to.
+// addToOutcome adds a leaf to its outcome.
 func (s *summary) addToOutcome(l leaf) {
 	i := slices.IndexFunc(s.Outcomes, l.matchesOutcome)
 	if i < 0 {
@@ -73,12 +73,13 @@ func (s *summary) addToOutcome(l leaf) {
 	o.Endpoints = append(o.Endpoints, l.endpoint)
 }
 
+// matchesOutcome reports whether a leaf belongs to an outcome.
 func (l leaf) matchesOutcome(o Outcome) bool {
 	sameBy := l.by == nil && o.By == nil || l.by != nil && o.By != nil && *l.by == *o.By
 	return l.verdict == o.Verdict && l.masquerade == o.Masquerade && l.why == o.Why && l.how == o.How && l.because == o.Because && sameBy
 }
 
-// union adds what is new.
+// union appends the strings of more that all does not have.
 func union(all, more []string) []string {
 	for _, s := range more {
 		if !slices.Contains(all, s) {

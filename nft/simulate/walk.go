@@ -10,28 +10,28 @@ import (
 
 const tableName = nft.TableName
 
-// walk is one way of a packet through the hooks.
+// A walk is one path of a packet through the hooks.
 type walk struct {
 	*sourceCache
 	*choices
 	packet Packet
-	in     Link  // that the packet comes in by; none if the node sends it
+	in     Link  // by which the packet comes in; none if the node sends it
 	flow   *Flow // that the packet belongs to, or nil
 	frame  frame
 	conn   connection
 
 	regs          registers
-	place         position
+	position      position
 	reason        reason
 	addedElements map[elementKey]Element
 	nextHop       netip.Addr
 	record        record
 }
 
-// errStopped tells that the packet goes no further; the record says why.
+// errStopped is the error when the packet goes no further; the record has the reason.
 var errStopped = errors.New("stopped")
 
-// run goes the whole way.
+// run runs the walk.
 func (w *walk) run() error {
 	w.addedElements = map[elementKey]Element{}
 	w.frame = frame{
@@ -45,7 +45,7 @@ func (w *walk) run() error {
 	return w.runToEnd(walk)
 }
 
-// receive is the way of a packet from elsewhere.
+// receive is the path of a packet from elsewhere.
 func (w *walk) receive() error {
 	if err := w.passHooks(HookIngress); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (w *walk) receive() error {
 	return w.passHooks(HookForward, HookPostrouting)
 }
 
-// send is the way of a packet that a program of the node sends.
+// send is the path of a packet that a program of the node sends.
 func (w *walk) send() error {
 	if w.packet.Protocol != model.UDP {
 		if err := w.deliverToGroup(); err != nil {
@@ -89,12 +89,12 @@ func (w *walk) send() error {
 	if err := w.passHooks(HookPostrouting); err != nil || !r.Local {
 		return err
 	}
-	// The loopback interface gives it back, with the connection that it has.
+	// The loopback returns the packet, with the same connection.
 	w.frame.in, w.frame.out, w.frame.fromNode = w.frame.out, Link{}, false
 	return w.passHooks(HookIngress, HookPrerouting, HookInput)
 }
 
-// findRoute asks where the packet goes now.
+// findRoute looks up the packet's current route.
 func (w *walk) findRoute() (Route, error) {
 	query := RouteQuery{To: w.frame.destination().Addr(), From: w.frame.source().Addr(), In: w.frame.in, Mark: w.frame.mark}
 	r, err := w.route(query)
@@ -109,7 +109,7 @@ func (w *walk) findRoute() (Route, error) {
 	return r, nil
 }
 
-// via is the next hop towards an address.
+// via returns the next hop towards an address.
 func (w *walk) via(a netip.Addr) netip.Addr {
 	if w.nextHop.IsValid() {
 		return w.nextHop
@@ -117,7 +117,7 @@ func (w *walk) via(a netip.Addr) netip.Addr {
 	return a
 }
 
-// passHooks passes hooks one after the other.
+// passHooks passes hooks in order.
 func (w *walk) passHooks(hooks ...Hook) error {
 	for _, h := range hooks {
 		if err := w.passHook(h); err != nil {
@@ -127,7 +127,7 @@ func (w *walk) passHooks(hooks ...Hook) error {
 	return nil
 }
 
-// passHook lets the packet through the base chains of one hook.
+// passHook passes the base chains of one hook.
 func (w *walk) passHook(h Hook) error {
 	list, err := w.baseChainsAt(h)
 	if err != nil {
@@ -149,7 +149,7 @@ func (w *walk) passHook(h Hook) error {
 		if b.Type == natType {
 			natted = true
 			if !w.conn.known || w.conn.status&h.natDone() != 0 {
-				continue // nat is asked once for a connection
+				continue // nat chains see a connection once
 			}
 		}
 		if accepted, err := w.runBaseChain(b); err != nil {
@@ -167,8 +167,8 @@ func (w *walk) passHook(h Hook) error {
 	return nil
 }
 
-// finishNAT ends the work of nat at a hook: what no chain decided stays as it is, and the
-// packet becomes what was decided.
+// finishNAT completes nat at a hook: what no chain decided stays as it is, and the decided
+// translation is applied to the packet.
 func (w *walk) finishNAT(h Hook) {
 	if w.conn.known {
 		w.conn.status |= h.natDone()

@@ -8,21 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRulesOfOthersThatLookIntoASetSayWhatTheyFound has what nft makes of "ip saddr
-// @blocked drop" and its kind.
-func TestRulesOfOthersThatLookIntoASetSayWhatTheyFound(t *testing.T) {
+// TestForeignLookupsNameSetAndKey has rules such as "ip saddr @blocked drop".
+func TestForeignLookupsNameSetAndKey(t *testing.T) {
 	source := &expr.Payload{OperationType: expr.PayloadLoad, DestRegister: unix.NFT_REG_1, Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 4}
 	drop := verdictOf(expr.VerdictDrop, "")
 	for _, tc := range []struct {
-		says  string
+		name  string
 		rule  []any
 		want  string
 		unset bool // the set is empty
 	}{
 		{"in a set", []any{source, &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: "blocked"}, drop}, "set blocked has 192.0.2.9: dropped", false},
 		{"not in a set", []any{source, &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: "blocked", Invert: true}, drop}, "set blocked does not have 192.0.2.9: dropped", true},
-		{"in braces", []any{source, &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: "__set0"}, drop}, "the rule's own set has 192.0.2.9: dropped", false},
-		{"by a map", []any{source, &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: "fates", IsDestRegSet: true}}, "map fates has 192.0.2.9: dropped", false},
+		{"in an anonymous set", []any{source, &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: "__set0"}, drop}, "the rule's own set has 192.0.2.9: dropped", false},
+		{"in a map", []any{source, &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: "fates", IsDestRegSet: true}}, "map fates has 192.0.2.9: dropped", false},
 		{"refused", []any{source, &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: "blocked"}, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}}, "set blocked has 192.0.2.9: refused with a TCP reset", false},
 		{"without a condition", []any{drop}, "dropped", false},
 	} {
@@ -38,13 +37,13 @@ func TestRulesOfOthersThatLookIntoASetSayWhatTheyFound(t *testing.T) {
 		f.chain(otherTable, "forward", "filter", HookForward, 0, tc.rule)
 		o, w := only(t, f, sample)
 		if last := w.Steps[len(w.Steps)-1].Text; o.Verdict.Arrives() || last != tc.want {
-			t.Errorf("%s: %s, %q, want %q", tc.says, o.Verdict, last, tc.want)
+			t.Errorf("%s: %s, %q, want %q", tc.name, o.Verdict, last, tc.want)
 		}
 	}
 }
 
-// TestAnEndpointThatATableHasMoreThanOnceIsOneOther has a table as Maglev fills it.
-func TestAnEndpointThatATableHasMoreThanOnceIsOneOther(t *testing.T) {
+// TestSimilarCountsEndpointsNotElements has a table as Maglev fills it.
+func TestSimilarCountsEndpointsNotElements(t *testing.T) {
 	f := node()
 	f.shape["picks"] = &Set{KeyType: uint32(typeMark), KeyLen: 4, Anonymous: true}
 	f.sets["picks"] = map[string]Element{}
@@ -58,7 +57,7 @@ func TestAnEndpointThatATableHasMoreThanOnceIsOneOther(t *testing.T) {
 		&expr.Numgen{Register: unix.NFT_REG_1, Modulus: 7, Type: unix.NFT_NG_RANDOM},
 		&expr.Lookup{SourceRegister: unix.NFT_REG_1, DestRegister: 0, IsDestRegSet: true, SetName: "picks"},
 	})
-	w := explained(t, f)
+	w := run(t, f)
 	last := w.Steps[len(w.Steps)-1]
 	if len(w.Outcomes) != 1 || len(w.Outcomes[0].Endpoints) != 3 || last.Endpoint != endpoint.String() || last.Similar != 2 {
 		t.Errorf("%d others, want 2: %+v of %+v", last.Similar, last, w.Outcomes)

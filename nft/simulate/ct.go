@@ -1,0 +1,81 @@
+package simulate
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/google/nftables/expr"
+)
+
+// ct loads a property of the packet's connection, or sets it.
+func (w *walk) ct(e *expr.Ct) (verdict, error) {
+	c := &w.conn
+	if e.SourceRegister {
+		return w.setCt(e)
+	}
+	if e.Key == expr.CtKeySTATE {
+		state := uint32(stateInvalid)
+		switch {
+		case c.untracked:
+			state = stateUntracked
+		case c.known:
+			state = c.state
+		}
+		return verdictContinue, w.regs.load(e.Register, known(nativeBytes(state)))
+	}
+	if !c.known {
+		return verdictBreak, nil
+	}
+	return verdictContinue, w.regs.load(e.Register, w.ctValue(e))
+}
+
+func (w *walk) setCt(e *expr.Ct) (verdict, error) {
+	switch e.Key {
+	case expr.CtKeyMARK:
+		v, err := w.regs.read(e.Register, 4)
+		if err != nil {
+			return verdictBreak, err
+		}
+		w.conn.mark = binary.NativeEndian.Uint32(v.bytes)
+	case expr.CtKeyZONE:
+		return verdictBreak, undecidedError("a zone of connection tracking is set")
+	}
+	return verdictContinue, nil
+}
+
+func (w *walk) ctValue(e *expr.Ct) value {
+	c := &w.conn
+	source, destination := c.client, c.requested
+	if e.Direction == expr.CtDirReply {
+		source, destination = c.endpoint, c.seenSource
+	}
+	switch e.Key {
+	case expr.CtKeySTATUS:
+		return known(nativeBytes(c.status))
+	case expr.CtKeyMARK:
+		return known(nativeBytes(c.mark))
+	case expr.CtKeyDIRECTION:
+		return known([]byte{expr.CtDirOriginal})
+	case expr.CtKeyL3PROTOCOL:
+		return known([]byte{netfilterFamilies[w.frame.family]})
+	case expr.CtKeyPROTOCOL:
+		return known([]byte{byte(w.frame.protocol)})
+	case expr.CtKeySRC, expr.CtKeySRCIP, expr.CtKeySRCIP6:
+		return known(source.Addr().AsSlice())
+	case expr.CtKeyDST, expr.CtKeyDSTIP, expr.CtKeyDSTIP6:
+		return known(destination.Addr().AsSlice())
+	case expr.CtKeyPROTOSRC:
+		return portValue(source)
+	case expr.CtKeyPROTODST:
+		return portValue(destination)
+	}
+	return unknownValue(16)
+}
+
+// portValue returns a port; zero is an unknown one.
+func portValue(a netip.AddrPort) value {
+	if a.Port() == 0 {
+		return unknownValue(2)
+	}
+	return known(binary.BigEndian.AppendUint16(nil, a.Port()))
+}
