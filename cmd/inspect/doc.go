@@ -5,7 +5,7 @@
 //	package   command                     reads                              built on
 //	status    (the document, its client)  the proxy's state, conntrack       sync, nft/kernel/conntrack
 //	get       kube-vmap get               status socket; --kernel: kernel    status
-//	explain   kube-vmap explain           kernel; hints: status socket       nft/simulate, nft/kernel/walk
+//	explain   kube-vmap explain           kernel; hints: status socket       nft/simulate, nft/kernel/simulator
 //	trace     kube-vmap explain --trace   packets, as nf_tables reports them nft/kernel/trace
 //	top       kube-vmap top               status socket                      status
 //	diff      kube-vmap diff, render      status socket, or kernel and       sync, nft, nft/kernel

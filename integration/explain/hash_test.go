@@ -11,7 +11,7 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
-	"kube-vmap/nft/kernel/walk"
+	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
 )
 
@@ -51,7 +51,7 @@ func TestHashesAreTheKernels(t *testing.T) {
 			if err := host.Do(nonlocal); err != nil {
 				t.Fatal(err)
 			}
-			w, err := walk.Open(walk.Config{NetNS: host.FD()})
+			w, err := simulator.Open(simulator.Config{NetNS: host.FD()})
 			if err != nil {
 				t.Fatal(err)
 			}

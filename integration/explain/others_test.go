@@ -13,7 +13,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
-	"kube-vmap/nft/kernel/walk"
+	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
 )
 
@@ -119,7 +119,7 @@ func TestNobodyIsExplainedToWhoIsGone(t *testing.T) {
 	daemon.Start(t, r.Node, r.folder)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	walker, err := walk.Open(walk.Config{NetNS: r.Node.FD(), Interrupted: ctx.Err})
+	walker, err := simulator.Open(simulator.Config{NetNS: r.Node.FD(), Interrupted: ctx.Err})
 	r.must(err)
 	defer func() { r.must(walker.Close()) }()
 	for _, w := range daemon.Transports() {

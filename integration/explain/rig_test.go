@@ -12,7 +12,7 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/walk"
+	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
 )
 
@@ -33,7 +33,7 @@ type rig struct {
 	t       *testing.T
 	folder  *daemon.Folder
 	servers []*lab.Host
-	walker  *walk.Simulator
+	walker  *simulator.Simulator
 	asked   atomic.Uint32
 }
 
@@ -50,7 +50,7 @@ func newRig(t *testing.T) *rig {
 		r.servers = append(r.servers, pod.Host)
 	}
 	var err error
-	r.walker, err = walk.Open(walk.Config{NetNS: l.Node.FD()})
+	r.walker, err = simulator.Open(simulator.Config{NetNS: l.Node.FD()})
 	r.must(err)
 	t.Cleanup(func() { r.must(r.walker.Close()) })
 	return r

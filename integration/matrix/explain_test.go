@@ -8,7 +8,7 @@ import (
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/model"
-	"kube-vmap/nft/kernel/walk"
+	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
 )
 
@@ -27,7 +27,7 @@ func TestExplainAgreesWithTheTables(t *testing.T) {
 			s.t = t
 			table := readFlows(t, c.section)
 			defer s.start(append(c.flags, nodePortAddresses)...)()
-			w, err := walk.Open(walk.Config{NetNS: s.Node.FD()})
+			w, err := simulator.Open(simulator.Config{NetNS: s.Node.FD()})
 			s.must(err)
 			defer func() { _ = w.Close() }()
 			asked, wrong := 0, 0
@@ -49,7 +49,7 @@ func TestExplainAgreesWithTheTables(t *testing.T) {
 }
 
 // explains compares what explain says about a cell with what must come of it.
-func (s *scene) explains(w *walk.Simulator, c cell) error {
+func (s *scene) explains(w *simulator.Simulator, c cell) error {
 	p := simulate.Packet{From: s.asksFrom(c), To: c.to, Protocol: c.transport.Protocol}
 	if c.from.FreshPort()%50 != 0 { // without, the kernel goes through all connections there are
 		p.FromPort = 10000

@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"kube-vmap/nft/kernel/walk"
+	"kube-vmap/nft/kernel/simulator"
 	"kube-vmap/nft/simulate"
 )
 
@@ -34,7 +34,7 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*Answer, er
 
 // simulatePacket simulates the packet with the kernel's rules.
 func simulatePacket(ctx context.Context, p simulate.Packet, in string) (result simulate.Result, err error) {
-	w, err := walk.Open(walk.Config{Interrupted: ctx.Err})
+	w, err := simulator.Open(simulator.Config{Interrupted: ctx.Err})
 	if err != nil {
 		return result, err
 	}

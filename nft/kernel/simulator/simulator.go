@@ -1,0 +1,61 @@
+package simulator
+
+import (
+	"errors"
+
+	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/nft/kernel/inspect"
+	"kube-vmap/nft/kernel/route"
+	"kube-vmap/nft/simulate"
+)
+
+// A Simulator simulates packets. It is not safe for concurrent use.
+type Simulator struct {
+	rules       *inspect.Rules
+	network     *route.Network
+	connections *conntrack.Conntrack
+	interrupted func() error
+}
+
+// Config is the configuration of a [Simulator].
+type Config struct {
+	// NetNS is a file descriptor of a network namespace; zero means that of the
+	// calling thread.
+	NetNS int
+	// Interrupted ends a simulation with its error, as the Err of a context would. It may
+	// be nil.
+	Interrupted func() error
+}
+
+// Open opens the sockets to read from.
+func Open(c Config) (*Simulator, error) {
+	rules, err := inspect.Open(inspect.Config{NetNS: c.NetNS})
+	if err != nil {
+		return nil, err
+	}
+	network, err := route.Open(route.Config{NetNS: c.NetNS})
+	if err != nil {
+		return nil, errors.Join(err, rules.Close())
+	}
+	return &Simulator{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), c.Interrupted}, nil
+}
+
+// Close closes the sockets.
+func (s *Simulator) Close() error { return errors.Join(s.rules.Close(), s.network.Close()) }
+
+// Run simulates a packet with [simulate.Run]. The packet comes in by the named interface;
+// without a name, by the one towards its source.
+func (s *Simulator) Run(p simulate.Packet, in string) (result simulate.Result, err error) {
+	var link simulate.Link
+	if in != "" {
+		if link, err = s.network.Link(in); err != nil {
+			return result, err
+		}
+	}
+	sources := simulate.Sources{Rules: s.rules, Network: s.network, Connections: s.connections, Interrupted: s.interrupted}
+	err = s.rules.Snapshot(func() (err error) {
+		result, err = simulate.Run(sources, p, link)
+		return err
+	})
+	return result, err
+}
