@@ -10,15 +10,15 @@ import (
 	"kube-vmap/nft/wire"
 )
 
-// Connect counts a connection, as a packet would have it counted; nothing happens
-// where none are.
+// Connect counts a connection, as a packet would; it does nothing if connections are not
+// counted.
 func (k *Kernel) Connect(asked model.Match, endpoint netip.AddrPort) {
 	if s := k.connections(asked.Family); s != nil {
 		s.counted[nft.ConnectionCount{Destination: asked, Endpoint: endpoint}]++
 	}
 }
 
-// Connections are what was counted of a family, sorted.
+// Connections returns the counted connections of a family, sorted.
 func (k *Kernel) Connections(f model.Family) ([]nft.ConnectionCount, error) {
 	var out []nft.ConnectionCount
 	if s := k.connections(f); s != nil {
@@ -30,7 +30,7 @@ func (k *Kernel) Connections(f model.Family) ([]nft.ConnectionCount, error) {
 	return nft.SortConnections(out), nil
 }
 
-// connections is the set of a family; nil if there is none.
+// connections returns the set of a family; nil if there is none.
 func (k *Kernel) connections(f model.Family) *set {
 	if k.tables[f] == nil {
 		return nil
@@ -43,17 +43,16 @@ func isConnections(m message, name string) bool {
 	return id == nft.SetID{Family: m.family, Kind: nft.SetConnections}
 }
 
-// counted reads what a message says of counted connections, one for each attribute of
-// its list.
+// counted decodes the counted connections of a message, one for each attribute of its list.
 func counted(m message) []nft.ConnectionCount {
-	list, err := wire.DecodeConnections(m.family, nil, m.data())
+	list, err := wire.DecodeConnections(m.family, nil, m.data)
 	if err != nil {
-		panic("kerneltest: counted connections that cannot be read back: " + err.Error())
+		panic("kerneltest: counted connections that cannot be decoded: " + err.Error())
 	}
 	return list
 }
 
-// addCounted adds counters. One that is there stays as it is.
+// addCounted adds counters. An existing one is unchanged.
 func (s *set) addCounted(m message, list attributes) *refusal {
 	for i, c := range counted(m) {
 		key := c

@@ -49,20 +49,20 @@ func (t *transaction) newElements(table *table, m message, a attributes) *refusa
 	return nil
 }
 
-// elements reads the elements of a message, one for each attribute of its list.
+// elements decodes the elements of a message, one for each attribute of its list.
 func elements(m message, set string) []nft.Element {
 	id, known := nft.SetNamed(m.family, set)
 	if !known {
-		panic("kerneltest: elements of a set that is not ours: " + set)
+		panic("kerneltest: elements of an unknown set: " + set)
 	}
-	list, err := wire.DecodeElements(id, nil, m.data())
+	list, err := wire.DecodeElements(id, nil, m.data)
 	if err != nil {
-		panic("kerneltest: elements that cannot be read back: " + err.Error())
+		panic("kerneltest: elements that cannot be decoded: " + err.Error())
 	}
 	return list
 }
 
-// add adds an element. One that is there stays as it is, with its comment.
+// add adds an element. An existing one is unchanged, including its comment.
 func (s *set) add(e element) syscall.Errno {
 	known, exists := s.elements[e.Key]
 	switch {
@@ -79,8 +79,8 @@ func (s *set) add(e element) syscall.Errno {
 	return 0
 }
 
-// addBound adds the beginning or the end of an interval. They must alternate:
-// what does not, overlaps.
+// addBound adds the beginning or the end of an interval. Beginnings and ends must
+// alternate, or intervals overlap.
 func (s *set) addBound(e element) syscall.Errno {
 	s.elements[e.Key] = e
 	keys := s.sorted()

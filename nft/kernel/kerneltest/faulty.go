@@ -12,31 +12,31 @@ import (
 	"kube-vmap/nft/wire"
 )
 
-// Fault is a way in which a call can fail.
+// A Fault is a way in which a call fails.
 type Fault uint8
 
-// The faults. Where a kernel refuses, nothing was applied. Where it is cut off,
-// the caller does not learn whether the batch was.
+// The faults. The caller of Apply knows that nothing was applied after FaultRefused and
+// FaultDenied; after FaultNotSent and FaultNoAnswer it does not know.
 const (
 	faultNone     Fault = iota
-	FaultRefused        // for lack of memory, or by chance of anything; names one of the batch's elements, if it has any
-	FaultDenied         // for lack of permission
-	FaultNotSent        // off before the batch was applied
-	FaultNoAnswer       // cut off after the batch was applied
-	FaultRead           // for reads
+	FaultRefused        // the kernel refuses one of the batch's elements, or an operation
+	FaultDenied         // no permission
+	FaultNotSent        // interrupted before the batch was applied
+	FaultNoAnswer       // interrupted after the batch was applied
+	FaultRead           // a read fails
 )
 
-// FaultRates say how many of all calls fail in which way, each from 0 to 1.
+// FaultRates are the shares of calls that fail, by fault, each from 0 to 1.
 type FaultRates struct {
 	Refused, Denied, NotSent, NoAnswer float64 // of Apply
 	Read                               float64 // of Read
 }
 
-// Faulty makes a kernel fail: first for Services it was told to refuse, then as
-// it was told to fail next, else by chance. The same seed and calls fail in the
-// same way. It may be told at any time, by any goroutine.
+// Faulty makes calls of a kernel fail: first for Service ports given to Refuse, then by the
+// faults given to Fail, else at random. The same seed and calls fail in the same way. Its
+// methods may be called by several goroutines.
 type Faulty struct {
-	kernel kernel
+	kernel target
 
 	mu      sync.Mutex
 	refused map[string]refusedPort // by Service port
@@ -45,31 +45,30 @@ type Faulty struct {
 	random  *rand.Rand
 }
 
-// kernel is what can be made to fail.
-type kernel interface {
+// A target is a kernel that can be made to fail.
+type target interface {
 	Read() (nft.Tables, error)
 	Apply(nft.Batch) (nft.Applied, error)
 	ForeignChanges() (uint32, error)
 }
 
-// NewFaulty makes a kernel fail with those shares. With none, it does what it
-// is told only.
-func NewFaulty(k kernel, s FaultRates, seed uint64) *Faulty {
+// NewFaulty returns a kernel that fails at these rates. With zero rates it fails only as
+// Refuse and Fail say.
+func NewFaulty(k target, r FaultRates, seed uint64) *Faulty {
 	return &Faulty{
-		kernel: k, rates: s, random: rand.New(rand.NewPCG(seed, 0)),
+		kernel: k, rates: r, random: rand.New(rand.NewPCG(seed, 0)),
 		refused: map[string]refusedPort{},
 	}
 }
 
-// refusedPort is how a Service port is refused, and how often still; zero means
-// always.
+// refusedPort is how a Service port is refused, and how many times more; zero means always.
 type refusedPort struct {
 	errno syscall.Errno
 	times int
 }
 
-// Refuse makes every batch fail that adds an element of the Service port, as
-// errors name it, or only some times if that is not zero. No errno ends that.
+// Refuse makes every batch fail that adds an element of the Service port, or only a number
+// of times if that is not zero. Errno zero ends that.
 func (f *Faulty) Refuse(service string, errno syscall.Errno, times int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,8 +77,8 @@ func (f *Faulty) Refuse(service string, errno syscall.Errno, times int) {
 	}
 }
 
-// Fail makes the next n calls of the fault's kind fail, after those it was told
-// of before.
+// Fail makes the next n calls of the fault's kind fail, after those of earlier calls of
+// Fail.
 func (f *Faulty) Fail(with Fault, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +87,7 @@ func (f *Faulty) Fail(with Fault, n int) {
 	}
 }
 
-// ClearFaults makes the kernel sound again.
+// ClearFaults removes all faults.
 func (f *Faulty) ClearFaults() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,28 +95,28 @@ func (f *Faulty) ClearFaults() {
 	clear(f.refused)
 }
 
-// Read reads the kernel, if it does not fail.
+// Read reads the kernel, unless it fails.
 func (f *Faulty) Read() (nft.Tables, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.nextFault(true) != faultNone {
-		return nft.Tables{}, fmt.Errorf("ask nf_tables: %w", f.unknownOutcome())
+		return nft.Tables{}, fmt.Errorf("query nf_tables: %w", f.unknownOutcome())
 	}
 	return f.kernel.Read()
 }
 
-// Apply gives the batch to the kernel, if that does not fail.
+// Apply commits the batch, unless it fails.
 func (f *Faulty) Apply(b nft.Batch) (nft.Applied, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.refuseService(b); err != nil {
 		return nft.Applied{}, err
 	}
-	told := len(f.next) > 0
+	queued := len(f.next) > 0
 	switch f.nextFault(false) {
 	case FaultRefused:
 		errno := unix.ENOMEM
-		if !told {
+		if !queued {
 			errno = refusalErrnos[f.random.IntN(len(refusalErrnos))]
 		}
 		return nft.Applied{}, f.refuseAny(b, errno)
@@ -135,14 +134,14 @@ func (f *Faulty) Apply(b nft.Batch) (nft.Applied, error) {
 	return f.kernel.Apply(b)
 }
 
-// ForeignChanges is the kernel's.
+// ForeignChanges returns that of the kernel.
 func (f *Faulty) ForeignChanges() (uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.kernel.ForeignChanges()
 }
 
-// nextFault decides about one call.
+// nextFault returns the fault of a call.
 func (f *Faulty) nextFault(read bool) Fault {
 	if len(f.next) > 0 {
 		next := f.next[0]
@@ -169,7 +168,7 @@ func (f *Faulty) nextFault(read bool) Fault {
 	return faultNone
 }
 
-// unknownOutcome is one of the errors that say nothing of what was applied.
+// unknownOutcome returns one of the errors that do not show whether the batch was applied.
 func (f *Faulty) unknownOutcome() error {
 	if f.random.IntN(2) == 0 {
 		return unix.EINTR
@@ -177,7 +176,7 @@ func (f *Faulty) unknownOutcome() error {
 	return unix.ENOBUFS
 }
 
-// refuseService refuses the first element of a Service port that is to be refused.
+// refuseService refuses the first added element of a Service port that is to be refused.
 func (f *Faulty) refuseService(b nft.Batch) error {
 	for _, e := range addedElements(b) {
 		name := e.Service.String()
@@ -198,12 +197,12 @@ func (f *Faulty) refuseService(b nft.Batch) error {
 	return nil
 }
 
-// refusalErrnos are one or more of each cause that a kernel has.
+// refusalErrnos are examples of each cause of refusals.
 var refusalErrnos = []syscall.Errno{
 	unix.ENOMEM, unix.ENOBUFS, unix.EINTR, unix.ENOENT, unix.EEXIST, unix.EBUSY, unix.ERESTART, unix.ENFILE, unix.EINVAL,
 }
 
-// refuseAny refuses some element that is added, or else some change.
+// refuseAny refuses some added element, or else some operation.
 func (f *Faulty) refuseAny(b nft.Batch, errno syscall.Errno) error {
 	if list := addedElements(b); len(list) > 0 {
 		e := list[f.random.IntN(len(list))]
@@ -213,7 +212,7 @@ func (f *Faulty) refuseAny(b nft.Batch, errno syscall.Errno) error {
 	return &wire.Error{Op: b[f.random.IntN(len(b))], Errno: errno}
 }
 
-// addedElements are the refusals of all elements that the batch adds.
+// addedElements returns an error for each element that the batch adds.
 func addedElements(b nft.Batch) []*wire.Error {
 	var list []*wire.Error
 	for _, op := range b {

@@ -11,19 +11,19 @@ import (
 	"kube-vmap/nft/wire"
 )
 
-// Kernel is a fake of the part of nf_tables that holds our tables. Like the real
-// one it is not safe for use by several goroutines.
+// Kernel is a fake of the part of nf_tables that holds our tables. Like the real one it is
+// not safe for concurrent use.
 type Kernel struct {
 	tables tables
 }
 
-// New makes a kernel without tables.
+// New returns a kernel without tables.
 func New() *Kernel { return &Kernel{} }
 
-// tables are those of each family; nil where there is none.
+// tables are the tables by family; nil if there is none.
 type tables [len(model.Families)]*table
 
-// table is what a table holds, by name.
+// A table is the content of a table, by name.
 type table struct {
 	protected bool
 	chains    map[string]*chain
@@ -35,28 +35,28 @@ func newTable() *table {
 	return &table{chains: map[string]*chain{}, sets: map[string]*set{}, counters: map[string]struct{}{}}
 }
 
-// chain is a chain with its rules.
+// A chain is a chain with its rules.
 type chain struct {
 	hook  nft.HookState
 	rules []rule
 }
 
-// rule is what is kept of a rule: its fingerprint and what it refers to.
+// A rule is what is kept of a rule: its fingerprint and its references.
 type rule struct {
 	fingerprint nft.Fingerprint
-	chains      []string // with those its anonymous map leads to
+	chains      []string // including those in its anonymous map
 	sets        []string
 }
 
-// set is a set or map. It is empty where its name is none of ours, because
-// nobody reads such elements.
+// A set is a set or map. Its elements are not kept if its name is not ours, because they
+// are never read.
 type set struct {
 	shape    nft.SetShape
 	elements map[nft.Key]element
 	counted  map[nft.ConnectionCount]uint64 // of nft.SetConnections, by what it is but for how many
 }
 
-// element is an element with the chain it leads to, if any.
+// An element is an element with the chain it leads to, if any.
 type element struct {
 	nft.Element
 	chain string
@@ -93,7 +93,7 @@ func (k *Kernel) Read() (nft.Tables, error) {
 	return out, nil
 }
 
-// list is what the set holds as the kernel's reader gives it.
+// list returns the elements as the kernel's reader does.
 func (s *set) list(id nft.SetID) []nft.Element {
 	var out []nft.Element
 	for _, e := range s.elements {
@@ -102,15 +102,15 @@ func (s *set) list(id nft.SetID) []nft.Element {
 	return wire.SortElements(id, out)
 }
 
-// sorted are the elements in the order of their addresses, ends of intervals
-// before beginnings.
+// sorted returns the keys in the order of their addresses, ends of intervals before
+// beginnings.
 func (s *set) sorted() []nft.Key {
 	return slices.SortedFunc(maps.Keys(s.elements), func(a, b nft.Key) int {
 		return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Bits, b.Bits))
 	})
 }
 
-// Apply takes the batch whole or not at all.
+// Apply commits the batch, all of it or nothing.
 func (k *Kernel) Apply(b nft.Batch) (nft.Applied, error) {
 	var a nft.Applied
 	for _, step := range b.Steps(nft.StepElements) {
@@ -132,16 +132,16 @@ func (k *Kernel) Apply(b nft.Batch) (nft.Applied, error) {
 	return a, nil
 }
 
-// ForeignChanges is always the same: nobody else can change what this kernel holds.
+// ForeignChanges returns a constant: no other program can change this kernel.
 func (k *Kernel) ForeignChanges() (uint32, error) { return 0, nil }
 
-// refuseService is why a message is refused, and at which place of it.
+// A refusal is why a message is refused, and the offset in it that the kernel would report.
 type refusal struct {
 	errno  syscall.Errno
 	offset int
 }
 
-// clone copies all that a transaction may change. Rules are never changed.
+// clone copies everything that a transaction may change. Rules never change.
 func (t tables) clone() tables {
 	for f, old := range t {
 		if old == nil {

@@ -2,44 +2,31 @@ package kerneltest
 
 import (
 	"encoding/binary"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/attr"
 )
 
-// message is one netlink message of a batch.
+// A message is a netlink message of a batch.
 type message struct {
 	kind     uint16 // NFT_MSG_*
 	sequence uint32
 	family   model.Family
-	bytes    []byte
+	data     []byte // what follows the netlink header
 }
 
-// Lengths of the headers before a message's attributes, and of an attribute's
-// own.
-const (
-	netlinkLen   = unix.SizeofNlMsghdr
-	headerLen    = netlinkLen + 4 // struct nfgenmsg
-	attributeLen = unix.SizeofNlAttr
-)
-
-// messages splits a batch and leaves out its begin and end.
+// messages returns the messages of a batch, without its begin and end.
 func messages(b []byte) []message {
 	var out []message
-	for len(b) > 0 {
-		m := message{
-			kind:     binary.NativeEndian.Uint16(b[4:]),
-			sequence: binary.NativeEndian.Uint32(b[8:]),
-			bytes:    b[:binary.NativeEndian.Uint32(b)],
-		}
-		b = b[len(m.bytes):]
-		if m.kind>>8 != unix.NFNL_SUBSYS_NFTABLES {
+	var d attr.Decoder
+	for h, body := range d.Messages(b) {
+		if h.Type>>8 != unix.NFNL_SUBSYS_NFTABLES {
 			continue
 		}
-		m.kind &= 0xff
-		if m.bytes[netlinkLen] == unix.NFPROTO_IPV6 {
+		m := message{kind: h.Type & 0xff, sequence: h.Sequence, data: body}
+		if body[0] == unix.NFPROTO_IPV6 {
 			m.family = model.IPv6
 		}
 		out = append(out, m)
@@ -47,37 +34,37 @@ func messages(b []byte) []message {
 	return out
 }
 
-// data is what follows the netlink header.
-func (m message) data() []byte { return m.bytes[netlinkLen:] }
+// attributes returns the attributes of the message itself.
+func (m message) attributes() attributes {
+	return parse(m.data[attr.BodyHeaderLen:], attr.MessageHeaderLen+attr.BodyHeaderLen)
+}
 
-// attributes are those of the message itself.
-func (m message) attributes() attributes { return parse(m.bytes[headerLen:], headerLen) }
-
-// attribute is a value and where it stands in its message.
+// An attribute is a value and its offset in the message.
 type attribute struct {
 	kind   uint16
 	offset int
 	value  []byte
 }
 
-// attributes are those of a message, or within one of them.
+// attributes are the attributes of a message, or nested in one of them.
 type attributes []attribute
 
-// parse reads the attributes that begin at a place of the message. They were
-// written by our own encoder and are not garbled.
+// parse decodes the attributes that begin at an offset of the message. Package attr is not
+// used because refusals need the offsets. The attributes were written by our own encoder
+// and are well-formed.
 func parse(b []byte, at int) attributes {
 	var out attributes
-	for len(b) >= attributeLen {
+	for len(b) >= attr.HeaderLen {
 		n := int(binary.NativeEndian.Uint16(b))
 		kind := binary.NativeEndian.Uint16(b[2:]) &^ unix.NLA_F_NESTED
-		out = append(out, attribute{kind, at, b[attributeLen:n]})
+		out = append(out, attribute{kind, at, b[attr.HeaderLen:n]})
 		n = min((n+3)&^3, len(b))
 		b, at = b[n:], at+n
 	}
 	return out
 }
 
-// get returns the attribute of a kind; without value if there is none.
+// get returns the attribute of a kind, without value if there is none.
 func (a attributes) get(kind uint16) attribute {
 	for _, x := range a {
 		if x.kind == kind {
@@ -87,13 +74,13 @@ func (a attributes) get(kind uint16) attribute {
 	return attribute{}
 }
 
-// nested are the attributes within one.
-func (a attribute) nested() attributes { return parse(a.value, a.offset+attributeLen) }
+// nested returns the attributes within an attribute.
+func (a attribute) nested() attributes { return parse(a.value, a.offset+attr.HeaderLen) }
 
-// text is the value as a string.
-func (a attribute) text() string { return strings.TrimRight(string(a.value), "\x00") }
+// text returns the value as a string.
+func (a attribute) text() string { return attr.String(a.value) }
 
-// number is the value as a number; zero if there is none.
+// number returns the value as a number; zero if there is none.
 func (a attribute) number() uint32 {
 	if len(a.value) != 4 {
 		return 0
@@ -101,8 +88,7 @@ func (a attribute) number() uint32 {
 	return binary.BigEndian.Uint32(a.value)
 }
 
-// chain is the chain that data with a verdict leads to; without value if it
-// leads to none.
+// target returns the chain that a verdict leads to, without value if there is none.
 func (a attribute) target() attribute {
 	return a.nested().get(unix.NFTA_DATA_VERDICT).nested().get(unix.NFTA_VERDICT_CHAIN)
 }

@@ -11,14 +11,14 @@ import (
 	"kube-vmap/nft/wire"
 )
 
-// transaction is a batch at work.
+// A transaction is a batch that is being applied.
 type transaction struct {
 	tables tables // as the batch leaves them
-	// anonymous are the maps and sets that wait for their rule: the chains they lead to, by
-	// the number they have within the batch.
+	// anonymous are the anonymous maps and sets that wait for their rule: the chains they
+	// lead to, by their number within the batch.
 	anonymous map[uint32][]string
-	// resized are sets that stood and were declared again: they get their new size
-	// with the commit.
+	// resized are existing sets that were declared again: they get their new size with the
+	// commit.
 	resized map[*set]uint32
 }
 
@@ -26,7 +26,7 @@ func begin(t tables) *transaction {
 	return &transaction{tables: t.clone(), anonymous: map[uint32][]string{}, resized: map[*set]uint32{}}
 }
 
-// commit ends the transaction.
+// commit ends the transaction and returns the new tables.
 func (t *transaction) commit() tables {
 	for s, size := range t.resized {
 		s.shape.Size = size
@@ -34,7 +34,7 @@ func (t *transaction) commit() tables {
 	return t.tables
 }
 
-// apply takes one message, or says why not.
+// apply applies one message, or returns why it is refused.
 func (t *transaction) apply(m message) *refusal {
 	a := m.attributes()
 	switch m.kind {
@@ -79,7 +79,7 @@ func (t *transaction) apply(m message) *refusal {
 	return &refusal{unix.EINVAL, 0}
 }
 
-// newSet declares a set. One that is there stays, with its elements.
+// newSet declares a set. An existing one keeps its elements.
 func (t *transaction) newSet(table *table, m message, a attributes) *refusal {
 	name := a.get(unix.NFTA_SET_NAME)
 	if strings.HasSuffix(name.text(), "%d") {
@@ -103,11 +103,11 @@ func (t *transaction) newSet(table *table, m message, a attributes) *refusal {
 	return nil
 }
 
-// decoded is what the message says, as package nft reads it.
+// decoded returns what the message adds, as package nft decodes it.
 func decoded(m message) *nft.Table {
 	var t nft.Tables
-	if err := wire.Decode(&t, m.family, m.kind, m.data()); err != nil {
-		panic("kerneltest: message that cannot be read back: " + err.Error())
+	if err := wire.Decode(&t, m.family, m.kind, m.data); err != nil {
+		panic("kerneltest: message that cannot be decoded: " + err.Error())
 	}
 	if t[m.family] == nil {
 		panic("kerneltest: message about another table")
@@ -132,7 +132,7 @@ func (t *transaction) newRule(table *table, m message, a attributes) *refusal {
 	return nil
 }
 
-// addReferences notes what an expression of a rule refers to.
+// addReferences adds the references of an expression to its rule.
 func (t *transaction) addReferences(table *table, expression attributes, r *rule) syscall.Errno {
 	data := expression.get(unix.NFTA_EXPR_DATA).nested()
 	switch expression.get(unix.NFTA_EXPR_NAME).text() {
@@ -160,7 +160,7 @@ func (t *transaction) addReferences(table *table, expression attributes, r *rule
 	return 0
 }
 
-// addSetReference notes that a rule reads a set.
+// addSetReference notes that a rule uses a set.
 func (t *table) addSetReference(set string, r *rule) syscall.Errno {
 	if t.sets[set] == nil {
 		return unix.ENOENT
@@ -169,7 +169,7 @@ func (t *table) addSetReference(set string, r *rule) syscall.Errno {
 	return 0
 }
 
-// checkTarget says whether something may lead to the chain.
+// checkTarget returns an error if nothing may lead to the chain.
 func (t *table) checkTarget(name string) syscall.Errno {
 	c := t.chains[name]
 	switch {
@@ -181,7 +181,7 @@ func (t *table) checkTarget(name string) syscall.Errno {
 	return 0
 }
 
-// newChain makes a chain. One that is there stays, with its rules.
+// newChain adds a chain. An existing one keeps its rules.
 func (t *table) newChain(m message, name attribute) *refusal {
 	hook := decoded(m).Chains[name.text()].Hook
 	known := t.chains[name.text()]
@@ -203,7 +203,7 @@ func (t *table) flushChain(name attribute) *refusal {
 	return nil
 }
 
-// deleteChain removes a chain with its rules, unless something leads there.
+// deleteChain removes a chain with its rules, unless something leads to it.
 func (t *table) deleteChain(name attribute) *refusal {
 	if t.chains[name.text()] == nil {
 		return &refusal{unix.ENOENT, name.offset}
@@ -225,7 +225,7 @@ func (t *table) deleteChain(name attribute) *refusal {
 	return nil
 }
 
-// deleteSet removes a set with its elements, unless a rule reads it.
+// deleteSet removes a set with its elements, unless a rule uses it.
 func (t *table) deleteSet(name attribute) *refusal {
 	if t.sets[name.text()] == nil {
 		return &refusal{unix.ENOENT, name.offset}
