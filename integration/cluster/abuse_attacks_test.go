@@ -10,8 +10,8 @@ import (
 	"kube-vmap/model"
 )
 
-// attacks are all of them. Of each field, TestEveryFieldIsInAnAttack holds that
-// an attack has it.
+// attacks returns all attacks. TestEveryFieldIsInAnAttack checks that each field of the
+// API is in one of them.
 func attacks() (all []attack) {
 	all = append(all, portAttacks()...)
 	all = append(all, rangeAttacks()...)
@@ -22,7 +22,7 @@ func attacks() (all []attack) {
 	return append(all, clusterAttacks()...)
 }
 
-// portAttacks are Services with many ports.
+// portAttacks returns Services with many ports.
 func portAttacks() []attack {
 	ownIP := func(prefix string) *corev1.Service {
 		const ip = "10.96.200.1"
@@ -46,7 +46,7 @@ func portAttacks() []attack {
 				sliceOf("tables-6", "tables", model.IPv6, tcp("p", 200), 0, 2),
 			),
 			changes: one(sliceOf("tables-4", "tables", model.IPv4, tcp("p", 200), 1, 2)),
-			// An annotation must not make a hundred times as much of two endpoints.
+			// An annotation must not multiply two endpoints by a hundred.
 			budgets: map[string]int64{limitElements: 30_000, limitObjects: 1_200},
 		},
 		{
@@ -56,7 +56,7 @@ func portAttacks() []attack {
 	}
 }
 
-// tabled are Services with 25 ports in two families, and the slices of a version.
+// tabled returns Services with 25 ports in two families, and the slices of a version.
 func tabled(version int) func(int) []metav1.Object {
 	return func(i int) []metav1.Object {
 		name := numberOf("tabled", i)
@@ -72,7 +72,7 @@ func scheduler(name string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Annotations = map[string]string{"kube-vmap.io/scheduler": name} }
 }
 
-// rangeAttacks are Services with many source ranges.
+// rangeAttacks returns Services with many source ranges.
 func rangeAttacks() []attack {
 	ranged := func(name string, address, first, n int) *corev1.Service {
 		return single(name, []corev1.ServicePort{objects.Port(model.TCP, 80, 8080)}, ingress(address, 1), sources(sourceRanges(first, n)))
@@ -91,13 +91,13 @@ func rangeAttacks() []attack {
 			create: one(
 				ranged("ranges", 3, 0, 0), ranged("others-1", 1, 2000, 19_900), ranged("others-2", 2, 30_000, 19_900),
 			),
-			// The ranges come after those of the others, and are looked for there.
+			// These ranges are behind those of the others in the set.
 			changes: one(ranged("ranges", 3, 0, 2000), ranged("ranges", 3, 0, 0)),
 		},
 	}
 }
 
-// nested is a Service with source ranges that hold and repeat each other.
+// nested returns a Service with source ranges that contain and repeat each other.
 func nested(version int) *corev1.Service {
 	var ranges []string
 	for i := range 800 {
@@ -109,7 +109,7 @@ func nested(version int) *corev1.Service {
 	return single("nested", []corev1.ServicePort{objects.Port(model.TCP, 80, 8080)}, ingress(0, 1), sources(ranges))
 }
 
-// addressAttacks are Services that claim what others have.
+// addressAttacks returns Services that claim addresses of others.
 func addressAttacks() []attack {
 	shared := external("10.160.0.1")
 	flood := func(i int) []metav1.Object {

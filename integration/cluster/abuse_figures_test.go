@@ -8,37 +8,35 @@ import (
 	"time"
 )
 
-// What one tenant of a cluster may cost the node and the other tenants, at most. The
-// figures of a sound proxy are two to three times smaller, so that a busy machine
-// breaks none of these; an object that costs more than it should breaks them by far.
+// Budgets for what one tenant of a cluster may cost the node and the other tenants. A
+// correct proxy needs two to three times less, so that a busy machine does not fail the
+// test; an object that costs more than it should exceeds them by far.
 const (
-	// maxAnswer is how long a question to the victim may take until its answer. Those
-	// without an answer within [traffic.Timeout] fail in any case.
+	// maxAnswer is how long a request to the victim may take. One without an answer within
+	// [traffic.Timeout] fails in any case.
 	maxAnswer = 700 * time.Millisecond
 	// maxFollow is how long the change of another Service may take from the API's
 	// answer to the first packet that follows it. Kubernetes' objective is 1 s for a
 	// cluster that is not under attack (network programming latency).
 	maxFollow = 3 * time.Second
-	// maxLock is how long a transaction may keep other programs from nf_tables. The
-	// mark is 100 ms, which package neighbour's own tests are nearer to: here an API
-	// server and others take the processor from the proxy while it has the lock.
+	// maxLock is how long a transaction may block nf_tables for other programs. The mark
+	// is 100 ms, and tested in package neighbour: here the API server and others preempt
+	// the proxy while it holds the lock.
 	maxLock = 400 * time.Millisecond
-	// maxCPU is for a phase of an attack, and maxCPUPerMB for each megabyte of objects
-	// in it, which have to be decoded. Beside it the proxy follows the other Service.
+	// maxCPU is for a phase of an attack, and maxCPUPerMB for each megabyte of objects to
+	// decode. It includes the changes of the other Service.
 	maxCPU, maxCPUPerMB = 3 * time.Second, 150 * time.Millisecond
-	// maxRSS is resident memory at its peak beyond that of before. An object of
-	// 1.5 MB becomes several times as large when decoded, and the collector lets the
-	// heap double.
+	// maxRSS is the growth of the peak of resident memory. An object of 1.5 MB is several
+	// times as large when decoded, and the garbage collector lets the heap double.
 	maxRSS = 300 << 20
-	// maxHeap is live memory beyond that of before, with the objects in place.
+	// maxHeap is the growth of live memory, with the objects in place.
 	maxHeap = 100 << 20
-	// maxLines and maxBytes are for the log of a phase, with some more for each object
-	// that is written: something may be wrong with each, of which 20 errors with 256
-	// bytes each are described.
+	// maxLines and maxBytes are for the log of a phase, with an addition for each object:
+	// each may be invalid, which is logged with up to 20 errors of 256 bytes.
 	maxLines, maxLinesPerWrite = 500, 3
 	maxBytes, maxBytesPerWrite = 128 << 10, 8 << 10
-	// maxEvents is how many Events a phase may make in the API: they are paced, and
-	// the pace allows a few at first.
+	// maxEvents is how many Events a phase may create in the API. They are rate-limited,
+	// with a small burst.
 	maxEvents = 60
 	// maxElements is of all sets together. An element takes about 150 bytes of the
 	// kernel's memory.
@@ -49,16 +47,16 @@ const (
 	maxObjects = 2500
 )
 
-// What may be left of an attack when all its objects are deleted.
+// Limits for what remains of an attack when all its objects are deleted.
 const (
-	// maxHeapLeft is for maps, which do not shrink, and maxGoroutinesLeft for what comes
-	// and goes with connections and requests.
+	// maxHeapLeft is for maps, which do not shrink, and maxGoroutinesLeft for those of
+	// connections and requests.
 	maxHeapLeft, maxGoroutinesLeft = 16 << 20, 8
-	// maxRSSLeft is for what the runtime keeps for a while before it gives it back.
+	// maxRSSLeft is for memory that the runtime returns later.
 	maxRSSLeft = 200 << 20
 )
 
-// figures are what a phase of an attack took.
+// figures are the costs of a phase of an attack.
 type figures struct {
 	attack, phase string
 
@@ -80,13 +78,13 @@ type limit struct {
 	figure, budget int64
 }
 
-// What some limits are called, for attacks that have a budget of their own.
+// Names of limits for which some attacks have a budget of their own.
 const (
 	limitElements = "elements"
 	limitObjects  = "chains and sets"
 )
 
-// limits are the figures that have a budget.
+// limits returns the figures with their budgets.
 func (f *figures) limits() []limit {
 	mb := float64(f.written) / (1 << 20)
 	return []limit{
@@ -104,7 +102,7 @@ func (f *figures) limits() []limit {
 	}
 }
 
-// check fails the test for each figure beyond its budget, or that of the attack.
+// check fails the test for each figure beyond the attack's budget.
 func (f *figures) check(t *testing.T, budgets map[string]int64) {
 	t.Helper()
 	for _, l := range f.limits() {

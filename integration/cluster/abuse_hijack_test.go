@@ -202,7 +202,7 @@ func TestInvalidSliceServesNoOldAddress(t *testing.T) {
 // movesAway has a Service leave the attacker's pod with slices of a thousand others
 // that are refused.
 func (c *twoTenants) movesAway(t *testing.T, name string, refused func(*discoveryv1.EndpointSlice)) {
-	to := c.evil.handmade(t, name, c.Lab.Pods[1])
+	to := c.evil.manualService(t, name, c.Lab.Pods[1])
 	for _, from := range c.clients {
 		clustertest.Must(t, from.AwaitAnswers(clustertest.Context(t), to, othersPod))
 	}
@@ -229,9 +229,9 @@ func TestExternalIPOfAPodDoesNotStopItsService(t *testing.T) {
 	t.Parallel()
 	clustertest.Program(t)
 	c := withTwoTenants(t, prepareOneNode(t, clustertest.Alone, 2))
-	to := c.handmade(t, "web", c.Lab.Pods[0])
+	to := c.manualService(t, "web", c.Lab.Pods[0])
 	c.proxy.AwaitTruth(t)
-	answered(t, c.clients, to, banksPod)
+	checkAnswered(t, c.clients, to, banksPod)
 	c.evil.create(t, "web", func(s *corev1.Service) {
 		s.Spec.Selector = nil
 		for i := range s.Spec.Ports {
@@ -254,7 +254,7 @@ func TestExternalIPOfAPodDoesNotStopItsService(t *testing.T) {
 		t.Run(part.name, func(t *testing.T) {
 			part.do()
 			c.proxy.AwaitTruth(t)
-			answered(t, c.clients, to, banksPod)
+			checkAnswered(t, c.clients, to, banksPod)
 		})
 	}
 }
@@ -281,5 +281,5 @@ func TestExternalIPOfTheNodeDoesNotTakeNodePorts(t *testing.T) {
 	}), c.Lab.Node)
 	c.serve(t, c.Lab.Pods[0])
 	c.proxy.AwaitTruth(t)
-	answered(t, c.clients, to, banksPod)
+	checkAnswered(t, c.clients, to, banksPod)
 }

@@ -19,14 +19,14 @@ import (
 	"kube-vmap/model"
 )
 
-// moverName is the name of the Service that moves, and of its slice.
-const moverName = "moves"
+// changerName is the name of the Service that moves, and of its slice.
+const changerName = "moves"
 
-// mover changes a Service of an honest tenant all the time and measures how long the
+// changer changes a Service of the honest tenant all the time and measures how long the
 // node takes to follow. A change gives the Service another port and its slice another
-// endpoint, so that all that was written to the API before has been followed when a
-// packet to the new port reaches the new endpoint.
-type mover struct {
+// endpoint. When a packet to the new port reaches the new endpoint, the proxy has
+// processed everything that was written to the API before.
+type changer struct {
 	ns     *objects.Namespace
 	client *traffic.Client
 	pods   []*lab.Pod // two
@@ -35,41 +35,41 @@ type mover struct {
 	done   chan struct{}
 	err    error // once done
 
-	// turn is held for each move. Who else holds it keeps the Service still.
+	// turn is locked for each change. Lock it to stop changes for a while.
 	turn stdsync.Mutex
 
 	mu      stdsync.Mutex
-	moves   int       // that were followed
-	began   time.Time // when the API had the change under way; zero if there is none
+	moves   int       // completed
+	began   time.Time // when the API server had the change under way; zero if there is none
 	longest time.Duration
 }
 
-// movePause is the time between two moves: the others need the processors, too.
-const movePause = 30 * time.Millisecond
+// changePause is the time between two changes, to leave the processors to others.
+const changePause = 30 * time.Millisecond
 
-// newMover makes the Service, at pods[0].
-func newMover(ctx context.Context, ns *objects.Namespace, client *traffic.Client, pods ...*lab.Pod) (*mover, error) {
-	m := &mover{ns: ns, client: client, pods: pods}
-	s := objects.Service(moverName, m.port(0))
+// newChanger creates the Service, at pods[0].
+func newChanger(ctx context.Context, ns *objects.Namespace, client *traffic.Client, pods ...*lab.Pod) (*changer, error) {
+	m := &changer{ns: ns, client: client, pods: pods}
+	s := objects.Service(changerName, m.port(0))
 	s.Spec.Selector = nil
 	s, err := ns.CreateService(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	m.at = netip.MustParseAddr(s.Spec.ClusterIP)
-	_, err = ns.CreateSlice(ctx, objects.Slice(moverName, moverName, s.Spec.Ports, "", m.pod(0).Addr(model.IPv4)))
+	_, err = ns.CreateSlice(ctx, objects.Slice(changerName, changerName, s.Spec.Ports, "", m.pod(0).Addr(model.IPv4)))
 	return m, err
 }
 
-// port and pod are those of the n-th move.
-func (m *mover) port(n int) corev1.ServicePort {
+// port returns the port of the Service after the n-th change.
+func (m *changer) port(n int) corev1.ServicePort {
 	return corev1.ServicePort{Name: "moves", Protocol: corev1.ProtocolTCP, Port: int32(81 + n%2), TargetPort: intstr.FromInt32(targetPort)}
 }
 
-func (m *mover) pod(n int) *lab.Pod { return m.pods[n%len(m.pods)] }
+func (m *changer) pod(n int) *lab.Pod { return m.pods[n%len(m.pods)] }
 
-// start begins to move; stop must be called.
-func (m *mover) start() {
+// start starts to change the Service; end must be called.
+func (m *changer) start() {
 	var ctx context.Context
 	ctx, m.stop = context.WithCancel(context.Background())
 	m.done = make(chan struct{})
@@ -82,7 +82,7 @@ func (m *mover) start() {
 }
 
 // end ends it.
-func (m *mover) end() error {
+func (m *changer) end() error {
 	m.stop()
 	<-m.done
 	m.mu.Lock()
@@ -91,8 +91,8 @@ func (m *mover) end() error {
 	return m.err
 }
 
-func (m *mover) run(ctx context.Context) error {
-	ticker := time.NewTicker(movePause)
+func (m *changer) run(ctx context.Context) error {
+	ticker := time.NewTicker(changePause)
 	defer ticker.Stop()
 	for n := 1; ; n++ {
 		select {
@@ -106,16 +106,16 @@ func (m *mover) run(ctx context.Context) error {
 	}
 }
 
-// move changes the Service and waits until a packet follows.
-func (m *mover) move(ctx context.Context, n int) error {
+// move changes the Service and waits until packets follow.
+func (m *changer) move(ctx context.Context, n int) error {
 	m.turn.Lock()
 	defer m.turn.Unlock()
 	port := m.port(n)
-	_, err := m.ns.ChangeService(ctx, moverName, func(s *corev1.Service) { s.Spec.Ports = []corev1.ServicePort{port} })
+	_, err := m.ns.ChangeService(ctx, changerName, func(s *corev1.Service) { s.Spec.Ports = []corev1.ServicePort{port} })
 	if err != nil {
 		return err
 	}
-	slice := objects.Slice(moverName, moverName, []corev1.ServicePort{port}, "", m.pod(n).Addr(model.IPv4))
+	slice := objects.Slice(changerName, changerName, []corev1.ServicePort{port}, "", m.pod(n).Addr(model.IPv4))
 	if _, err := m.ns.UpdateSlice(ctx, slice); err != nil {
 		return err
 	}
@@ -128,8 +128,8 @@ func (m *mover) move(ctx context.Context, n int) error {
 	return nil
 }
 
-// await asks until the named host answers.
-func (m *mover) await(ctx context.Context, to netip.AddrPort, name string) error {
+// await sends requests until the named host answers.
+func (m *changer) await(ctx context.Context, to netip.AddrPort, name string) error {
 	const patience, pause = 100 * time.Millisecond, 2 * time.Millisecond
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
@@ -146,22 +146,21 @@ func (m *mover) await(ctx context.Context, to netip.AddrPort, name string) error
 	}
 }
 
-func (m *mover) begin(at time.Time) {
+func (m *changer) begin(at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.began = at
 }
 
-func (m *mover) followed(took time.Duration) {
+func (m *changer) followed(took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.moves++
 	m.began, m.longest = time.Time{}, max(m.longest, took)
 }
 
-// take returns the longest time since it was last called, that of a change under way
-// included.
-func (m *mover) take() time.Duration {
+// take returns the longest time since the last call, that of a change under way included.
+func (m *changer) take() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	longest := m.longest
@@ -172,22 +171,22 @@ func (m *mover) take() time.Duration {
 	return longest
 }
 
-// settle waits until the node has followed all that the API had before the call: the
-// move under way may have begun earlier, the next one has not.
-func (m *mover) settle(ctx context.Context) error {
+// settle waits until the node has processed everything that was in the API before the
+// call: the change under way may have begun earlier, the next one has not.
+func (m *changer) settle(ctx context.Context) error {
 	m.mu.Lock()
 	from := m.moves
 	m.mu.Unlock()
 	err := eventually.Try(ctx, func() error {
 		select {
 		case <-m.done:
-			return errors.Join(errors.New("the Service does not move any more"), m.err)
+			return errors.Join(errors.New("the Service is not changed any more"), m.err)
 		default:
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.moves < from+2 {
-			return fmt.Errorf("%d moves were followed, want %d", m.moves, from+2)
+			return fmt.Errorf("%d changes completed, want %d", m.moves, from+2)
 		}
 		return nil
 	})

@@ -13,41 +13,40 @@ import (
 )
 
 // abuse is a cluster of one node with two tenants. The honest one, whose namespace is
-// the scene's, has a victim that is asked and a Service that moves.
+// the scene's, has a Service that clients ask, and one that is changed all the time.
 type abuse struct {
 	*oneNode
 	writer *writer
 	victim traffic.Target
-	mover  *mover
+	mover  *changer
 	rows   []figures
 }
 
-// newAbuse makes everything but the proxy.
+// newAbuse creates everything but the proxy.
 func newAbuse(t *testing.T) *abuse {
 	t.Helper()
 	clustertest.Program(t)
 	a := &abuse{oneNode: prepareOneNode(t, clustertest.Alone, 3)}
 	client := a.clients[0]
 	a.clients = []*traffic.Client{client, a.clients[2]} // a pod, and the host outside
-	a.victim = a.handmade(t, "victim", a.Lab.Pods[0])
+	a.victim = a.manualService(t, "victim", a.Lab.Pods[0])
 	a.writer = &writer{client: a.Client, evil: a.Namespace(t), node: a.NodeName(a.Lab.Node)}
 	var err error
-	a.mover, err = newMover(clustertest.Context(t), a.ns, client, a.Lab.Pods[1], a.Lab.Pods[2])
+	a.mover, err = newChanger(clustertest.Context(t), a.ns, client, a.Lab.Pods[1], a.Lab.Pods[2])
 	clustertest.Must(t, err)
 	return a
 }
 
-// How long a phase may take before the attack is given up, and how much memory the
-// proxy may have before it is killed: the machine has other tests to run. After a phase
-// in which others had to wait for too long, the next one does not begin.
+// Limits that end an attack: for the duration of a phase, and for the proxy's memory. An
+// attack also ends after a phase in which others had to wait for too long.
 const (
-	phasePatience = 45 * time.Second
-	maxMemory     = 3 << 30
+	phaseTimeout = 45 * time.Second
+	maxMemory    = 3 << 30
 )
 
-// run makes an attack on a proxy of its own.
-func (a *abuse) run(t *testing.T, k *attack) {
-	r := &round{abuse: a, t: t, attack: k, answers: &longest{}}
+// runAttack makes an attack on a proxy of its own.
+func (a *abuse) runAttack(t *testing.T, k *attack) {
+	r := &attackRun{abuse: a, t: t, attack: k, answers: &maxDuration{}}
 	defer r.end()
 	r.begin()
 	for _, phase := range []struct {
@@ -62,43 +61,43 @@ func (a *abuse) run(t *testing.T, k *attack) {
 			return
 		}
 	}
-	r.nothingLeft()
+	r.checkNothingLeft()
 	r.over = true
 }
 
-// round is an attack under way.
-type round struct {
+// attackRun is a running attack.
+type attackRun struct {
 	*abuse
 	t         *testing.T
 	attack    *attack
 	proxy     *clustertest.Proxy
 	neighbour *neighbour.Neighbour
 	crowd     *traffic.Crowd
-	answers   *longest
+	answers   *maxDuration
 	guard     func()
 	before    state
-	// broken means that the proxy does not follow any more, and over that all phases
-	// were done.
+	// broken means that the proxy does not follow any more, and over that all phases are
+	// completed.
 	broken, over bool
 }
 
-// longest is the longest of several durations.
-type longest struct {
+// maxDuration is the maximum of several durations.
+type maxDuration struct {
 	mu stdsync.Mutex
 	d  time.Duration
 }
 
-func (l *longest) note(d time.Duration) { l.mu.Lock(); defer l.mu.Unlock(); l.d = max(l.d, d) }
+func (l *maxDuration) record(d time.Duration) { l.mu.Lock(); defer l.mu.Unlock(); l.d = max(l.d, d) }
 
-func (l *longest) take() (d time.Duration) {
+func (l *maxDuration) take() (d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	d, l.d = l.d, 0
 	return d
 }
 
-// begin starts the proxy, its neighbour and the honest tenant.
-func (r *round) begin() {
+// begin starts the proxy, another program that uses nf_tables, and the honest tenant.
+func (r *attackRun) begin() {
 	t := r.t
 	t.Helper()
 	r.proxy = r.Proxy(t, r.Lab.Node, "--profiling")
@@ -109,14 +108,14 @@ func (r *round) begin() {
 	clustertest.Must(t, err)
 	r.crowd = traffic.Start(r.clients...)
 	victim := r.victim
-	victim.Check = func(answer lab.Answer, _ time.Time) error { r.answers.note(answer.Took); return nil }
+	victim.Check = func(answer lab.Answer, _ time.Time) error { r.answers.record(answer.Took); return nil }
 	clustertest.Must(t, r.crowd.Add(victim).Await(clustertest.Context(t)))
 	clustertest.Must(t, r.mover.settle(clustertest.Context(t)))
 	r.before, err = r.state()
 	clustertest.Must(t, err)
 }
 
-// guard kills a proxy that takes too much memory, until it is called.
+// guard kills a proxy that uses too much memory, until stop is called.
 func guard(p *clustertest.Proxy) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done stdsync.WaitGroup
@@ -138,8 +137,8 @@ func guard(p *clustertest.Proxy) (stop func()) {
 	return func() { cancel(); done.Wait() }
 }
 
-// end stops what begin started, and removes what the attack left.
-func (r *round) end() {
+// end stops what begin started, and removes the attack's objects.
+func (r *attackRun) end() {
 	t := r.t
 	if r.guard != nil {
 		r.guard()
@@ -167,17 +166,17 @@ func (r *round) end() {
 	}
 }
 
-// phase does a part of the attack, waits until the proxy has followed, and checks
-// what that took. It reports whether the attack can go on.
-func (r *round) phase(name string, do func(context.Context) (writes, written int, err error)) bool {
+// phase runs a part of the attack, waits until the proxy has followed, and checks the
+// cost. It reports whether the attack can go on.
+func (r *attackRun) phase(name string, do func(context.Context) (writes, written int, err error)) bool {
 	t := r.t
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), phasePatience)
+	ctx, cancel := context.WithTimeout(t.Context(), phaseTimeout)
 	defer cancel()
 	go func() {
 		select {
 		case <-r.proxy.Done():
-			cancel() // nothing will be followed any more
+			cancel() // the proxy is gone
 		case <-ctx.Done():
 		}
 	}()

@@ -14,7 +14,7 @@ import (
 	"kube-vmap/integration/eventually"
 )
 
-// written counts lines and their bytes.
+// written returns the number of lines and of their bytes.
 func written(lines []string) (n, bytes int) {
 	for _, line := range lines {
 		bytes += len(line) + 1
@@ -22,13 +22,13 @@ func written(lines []string) (n, bytes int) {
 	return len(lines), bytes
 }
 
-// forgetPeak has the kernel begin anew with the proxy's peak of memory.
-func (r *round) forgetPeak() error {
+// forgetPeak resets the peak of the proxy's memory (proc(5), clear_refs).
+func (r *attackRun) forgetPeak() error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", r.proxy.PID()), []byte("5"), 0)
 }
 
-// events is how many Events the proxy has made.
-func (r *round) events() (n int) {
+// events returns how many Events the proxy has created.
+func (r *attackRun) events() (n int) {
 	list, err := r.Client.EventsV1().Events(metav1.NamespaceAll).List(clustertest.Context(r.t), metav1.ListOptions{})
 	clustertest.Must(r.t, err)
 	for i := range list.Items {
@@ -39,15 +39,15 @@ func (r *round) events() (n int) {
 	return n
 }
 
-// state is what the proxy has, and what the kernel has of it.
+// state is the memory of the proxy, and the objects in the kernel.
 type state struct {
 	consumption
 	rss               uint64
 	elements, objects int
 }
 
-// state looks while nothing moves.
-func (r *round) state() (s state, err error) {
+// state returns the state between two changes.
+func (r *attackRun) state() (s state, err error) {
 	r.mover.turn.Lock()
 	defer r.mover.turn.Unlock()
 	tables, err := truth.Read(r.Lab.Node.Host)
@@ -69,11 +69,11 @@ func (r *round) state() (s state, err error) {
 	return s, err
 }
 
-// nothingLeft waits until everything is about as it was before the attack.
-func (r *round) nothingLeft() {
+// checkNothingLeft waits until state and memory are about as before the attack.
+func (r *attackRun) checkNothingLeft() {
 	t := r.t
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), leftPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), cleanupTimeout)
 	defer cancel()
 	var s state
 	if err := eventually.Try(ctx, func() (err error) {
@@ -99,5 +99,5 @@ func (r *round) nothingLeft() {
 	t.Logf("before: %s, %d MB; after: %s, %d MB", r.before.consumption, r.before.rss>>20, s.consumption, s.rss>>20)
 }
 
-// leftPatience is for connections to end and for memory to be given back.
-const leftPatience = 10 * time.Second
+// cleanupTimeout is for connections to end and for memory to be returned.
+const cleanupTimeout = 10 * time.Second

@@ -86,18 +86,18 @@ func (c *twoNodes) affinity(t *testing.T, name string, policy func(*corev1.Servi
 	c.change(t, name, func(s *corev1.Service) {
 		s.Spec.SessionAffinity, s.Spec.SessionAffinityConfig = corev1.ServiceAffinityNone, nil
 	})
-	c.settled(t)
+	c.awaitRules(t)
 	for _, to := range at {
-		answered(t, inside, to, names(pods)...)
+		checkAnswered(t, inside, to, names(pods)...)
 	}
 	c.change(t, name, sticky(10800))
-	c.settled(t)
+	c.awaitRules(t)
 	everybody()
 
 	// Shorter, and so forgotten.
 	const forgets = time.Second
 	c.change(t, name, sticky(int32(forgets/time.Second)))
-	c.settled(t)
+	c.awaitRules(t)
 	c.forgotten(t, c.near, at[0], forgets)
 	c.forgotten(t, outside, at[1], forgets)
 }

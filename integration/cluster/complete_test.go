@@ -18,8 +18,8 @@ import (
 	"kube-vmap/integration/process"
 )
 
-// hesitates is how long a proxy is watched that must not do anything.
-const hesitates = 3 * time.Second
+// quietTime is how long a proxy is watched that must not do anything.
+const quietTime = 3 * time.Second
 
 // TestRestartWithoutAPIServerChangesNothing starts a proxy again on a node with
 // the rules of an earlier run, of which some are out of date.
@@ -29,9 +29,9 @@ func TestRestartWithoutAPIServerChangesNothing(t *testing.T) {
 	relay, err := c.Relay(c.Lab.Outside, 0)
 	clustertest.Must(t, err)
 	t.Cleanup(func() { clustertest.Must(t, relay.Close()) })
-	goes, stays := c.handmade(t, "goes", c.Lab.Pods[0]), c.handmade(t, "stays", c.Lab.Pods[0])
+	goes, stays := c.manualService(t, "goes", c.Lab.Pods[0]), c.manualService(t, "stays", c.Lab.Pods[0])
 	kubeconfig := c.Kubeconfig(t, relay.URL())
-	c.again(t, kubeconfig)
+	c.restart(t, kubeconfig)
 	clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
 	c.proxy.AwaitTruth(t)
 	clustertest.Must(t, c.proxy.Stop())
@@ -39,27 +39,27 @@ func TestRestartWithoutAPIServerChangesNothing(t *testing.T) {
 
 	clustertest.Must(t, relay.Down())
 	clustertest.Must(t, c.ns.DeleteService(clustertest.Context(t), "goes"))
-	comes := c.handmade(t, "comes", c.Lab.Pods[0])
-	c.again(t, kubeconfig)
-	c.waits(t, before)
-	answered(t, c.clients, goes, "pod-1")
-	answered(t, c.clients, stays, "pod-1")
+	comes := c.manualService(t, "comes", c.Lab.Pods[0])
+	c.restart(t, kubeconfig)
+	c.checkNotReady(t, before)
+	checkAnswered(t, c.clients, goes, "pod-1")
+	checkAnswered(t, c.clients, stays, "pod-1")
 	clustertest.Must(t, relay.Up())
 	clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
 	probe(t, c.proxy, map[string]int{"readyz": 200, "livez": 200, "healthz": 200})
 	c.proxy.AwaitTruth(t)
-	answered(t, c.clients, comes, "pod-1")
-	answered(t, c.clients, stays, "pod-1")
-	outcome(t, c.clients, goes, lab.TimedOut)
+	checkAnswered(t, c.clients, comes, "pod-1")
+	checkAnswered(t, c.clients, stays, "pod-1")
+	checkOutcome(t, c.clients, goes, lab.TimedOut)
 }
 
-// TestStartWithoutPermissionToListChangesNothing gives an account all
-// rights but one, and that one later.
+// TestStartWithoutPermissionToListChangesNothing gives an account all permissions but one,
+// and that one later.
 func TestStartWithoutPermissionToListChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
-	kept := c.handmade(t, "kept", c.Lab.Pods[0])
-	c.again(t, c.Kubeconfig(t, c.Server))
+	kept := c.manualService(t, "kept", c.Lab.Pods[0])
+	c.restart(t, c.Kubeconfig(t, c.Server))
 	clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
 	c.proxy.AwaitTruth(t)
 	clustertest.Must(t, c.proxy.Stop())
@@ -71,52 +71,52 @@ func TestStartWithoutPermissionToListChangesNothing(t *testing.T) {
 		t.Run(without, func(t *testing.T) {
 			role.may(t, without)
 			before := meaning(t, c.Lab.Node)
-			comes := c.handmade(t, "comes-"+without, c.Lab.Pods[0])
-			c.again(t, kubeconfig)
-			c.waits(t, before)
-			answered(t, c.clients, kept, "pod-1")
-			told := linesOf(c.proxy, away)
-			if len(told) != 1 || told[0]["kind"] != kind || !strings.Contains(told[0]["err"], "forbidden") {
-				t.Errorf("the log says %v", told)
+			comes := c.manualService(t, "comes-"+without, c.Lab.Pods[0])
+			c.restart(t, kubeconfig)
+			c.checkNotReady(t, before)
+			checkAnswered(t, c.clients, kept, "pod-1")
+			lines := linesOf(c.proxy, logUnavailable)
+			if len(lines) != 1 || lines[0]["kind"] != kind || !strings.Contains(lines[0]["err"], "forbidden") {
+				t.Errorf("it logs %v", lines)
 			}
 			role.may(t, "")
 			clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
 			c.proxy.AwaitTruth(t)
-			answered(t, c.clients, comes, "pod-1")
-			if n := len(linesOf(c.proxy, back)); n != 1 {
-				t.Errorf("the log says %d times that %s", n, back)
+			checkAnswered(t, c.clients, comes, "pod-1")
+			if n := len(linesOf(c.proxy, logAvailable)); n != 1 {
+				t.Errorf("the log has %d lines %q", n, logAvailable)
 			}
 			clustertest.Must(t, c.proxy.Stop())
 		})
 	}
-	// Older clusters have no ServiceCIDRs, or do not show them.
+	// Older clusters have no ServiceCIDRs, or give no permission to list them.
 	t.Run("servicecidrs", func(t *testing.T) {
 		role.may(t, "servicecidrs")
-		comes := c.handmade(t, "comes-servicecidrs", c.Lab.Pods[0])
-		c.again(t, kubeconfig)
+		comes := c.manualService(t, "comes-servicecidrs", c.Lab.Pods[0])
+		c.restart(t, kubeconfig)
 		clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
-		answered(t, c.clients, comes, "pod-1")
+		checkAnswered(t, c.clients, comes, "pod-1")
 		const without = "API resource unavailable, continuing without it"
-		if told := linesOf(c.proxy, without); len(told) != 1 || told[0]["kind"] != "ServiceCIDR" {
-			t.Errorf("the log says %v", told)
+		if lines := linesOf(c.proxy, without); len(lines) != 1 || lines[0]["kind"] != "ServiceCIDR" {
+			t.Errorf("it logs %v", lines)
 		}
 	})
 }
 
-// again starts the proxy anew.
-func (c *oneNode) again(t *testing.T, kubeconfig string) {
+// restart starts a new proxy.
+func (c *oneNode) restart(t *testing.T, kubeconfig string) {
 	t.Helper()
 	c.proxy = c.Run(t, c.Lab.Node, process.Config{Args: []string{
 		"--kubeconfig=" + kubeconfig, "--hostname-override=" + c.NodeName(c.Lab.Node), "--cluster-cidr=" + truth.PodRanges,
 	}})
 }
 
-// waits checks that the proxy does nothing for a while, and says so.
-func (c *oneNode) waits(t *testing.T, before string) {
+// checkNotReady checks that the proxy changes nothing for a while, and is not ready.
+func (c *oneNode) checkNotReady(t *testing.T, before string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hesitates)
+	ctx, cancel := context.WithTimeout(t.Context(), quietTime)
 	defer cancel()
-	ticker := time.NewTicker(hesitates / 20)
+	ticker := time.NewTicker(quietTime / 20)
 	defer ticker.Stop()
 	for {
 		if now := meaning(t, c.Lab.Node); now != before {
@@ -131,13 +131,13 @@ func (c *oneNode) waits(t *testing.T, before string) {
 	}
 }
 
-// role are the rights of the account "default" of a test's namespace.
+// role is the cluster role of the account "default" of a test's namespace.
 type role struct {
 	c    *oneNode
 	name string
 }
 
-// role makes it, without any rights.
+// role creates the role, without permissions.
 func (c *oneNode) role(t *testing.T) *role {
 	t.Helper()
 	r := &role{c: c, name: c.ns.Name}
@@ -153,8 +153,8 @@ func (c *oneNode) role(t *testing.T) *role {
 	return r
 }
 
-// may gives rights to everything the proxy reads, but for one resource, and waits
-// until the API server acts by that.
+// may permits to read all resources of the proxy but one, and waits until that is in
+// effect.
 func (r *role) may(t *testing.T, without string) {
 	t.Helper()
 	ctx := clustertest.Context(t)

@@ -59,7 +59,7 @@ current-context: default
 func TestKubeadmConfigurationRunsUnchanged(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
-	to := c.handmade(t, "web", c.Lab.Pods[0])
+	to := c.manualService(t, "web", c.Lab.Pods[0])
 	config, account := t.TempDir(), t.TempDir()
 	conf, err := os.ReadFile(filepath.Join(clustertest.Root(t), "cmd/kube-vmap/config/testdata/kubeadm-1.36.yaml"))
 	clustertest.Must(t, err)
@@ -83,7 +83,7 @@ func TestKubeadmConfigurationRunsUnchanged(t *testing.T) {
 		p.Truth.Config.Rules.Pods[model.Families[i]] = netip.MustParsePrefix(r)
 	}
 	p.AwaitTruth(t)
-	answered(t, c.clients, to, "pod-1")
+	checkAnswered(t, c.clients, to, "pod-1")
 	if said := linesOf(p, "configuration"); len(said) > 0 {
 		t.Errorf("the log says %v", said)
 	}

@@ -101,8 +101,8 @@ func TestUnusableKubeconfigEndsTheProcess(t *testing.T) {
 	}
 }
 
-// TestUnusableAPIServerIsLoggedOnceAndRetried has every kind of it.
-// None may end the process, keep it busy, or fill its log.
+// TestUnusableAPIServerIsLoggedOnceAndRetried has every reason for one. None may end the
+// process, keep it busy, or fill its log.
 func TestUnusableAPIServerIsLoggedOnceAndRetried(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 0)
@@ -112,18 +112,18 @@ func TestUnusableAPIServerIsLoggedOnceAndRetried(t *testing.T) {
 	for _, s := range []struct {
 		name   string
 		change func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo)
-		says   string
+		want   string
 	}{
 		{"another authority", func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { to.CertificateAuthorityData = other }, "certificate signed by unknown authority"},
 		{"another name", func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { to.TLSServerName = "example.com" }, "certificate is valid for"},
 		{"a token that is none", func(_ *clientcmdapi.Cluster, who *clientcmdapi.AuthInfo) { who.Token = "none" }, "Unauthorized"},
 		{"a token that was revoked", func(_ *clientcmdapi.Cluster, who *clientcmdapi.AuthInfo) { who.Token = revoked }, "Unauthorized"},
 		{"no token", func(_ *clientcmdapi.Cluster, who *clientcmdapi.AuthInfo) { who.Token = "" }, "forbidden"},
-		{"nobody there", func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { to.Server = "https://192.0.2.200:6443" }, "192.0.2.200"},
-		{"nobody listens", func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
+		{"unreachable address", func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { to.Server = "https://192.0.2.200:6443" }, "192.0.2.200"},
+		{"closed port", func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
 			to.Server = "https://" + c.Lab.Outside.AddrPort(model.IPv4, 7).String()
 		}, "connection refused"},
-		{"who listens is silent", func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { to.Server = silent }, ""},
+		{"server does not answer", func(to *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { to.Server = silent }, ""},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			p := c.Run(t, c.Lab.Node, process.Config{Args: []string{
@@ -131,52 +131,52 @@ func TestUnusableAPIServerIsLoggedOnceAndRetried(t *testing.T) {
 			}})
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			told, err := p.AwaitLog(ctx, 0, "a line", process.Message(away))
+			logged, err := p.AwaitLog(ctx, 0, "a line", process.Message(logUnavailable))
 			clustertest.Must(t, err)
-			if !strings.Contains(told["err"], s.says) {
-				t.Errorf("the log says %s, want %q", told["err"], s.says)
+			if !strings.Contains(logged["err"], s.want) {
+				t.Errorf("the logged error is %s, want %q", logged["err"], s.want)
 			}
-			patient(t, p)
+			checkQuiet(t, p)
 		})
 	}
 }
 
-// patient checks for some seconds that the process lives, does next to nothing and
-// says nothing more, and ends it.
-func patient(t *testing.T, p *clustertest.Proxy) {
+// checkQuiet checks for some seconds that the process lives, does next to nothing and
+// logs nothing more, and ends it.
+func checkQuiet(t *testing.T, p *clustertest.Proxy) {
 	t.Helper()
 	before, err := p.Cost()
 	clustertest.Must(t, err)
 	lines, asked := p.Log.Len(), requests(t, p)
 	select {
-	case <-time.After(hesitates):
+	case <-time.After(quietTime):
 	case <-p.Done():
 		t.Fatal("the process ended")
 	}
 	after, err := p.Cost()
 	clustertest.Must(t, err)
-	// Of four kinds, each asks for a stream and then a list, and then waits for at
-	// least 0.8 s.
+	// Each of four kinds requests a stream and then a list, and then waits for at least
+	// 0.8 s.
 	if n := requests(t, p) - asked; n > 4*2*3 {
-		t.Errorf("%.0f requests in %s", n, hesitates)
+		t.Errorf("%.0f requests in %s", n, quietTime)
 	}
-	if cpu := after.CPU - before.CPU; cpu > hesitates/10 {
-		t.Errorf("%s of CPU in %s", cpu, hesitates)
+	if cpu := after.CPU - before.CPU; cpu > quietTime/10 {
+		t.Errorf("%s of CPU in %s", cpu, quietTime)
 	}
 	for _, more := range p.Log.Entries(lines) {
-		if more["kind"] != "ServiceCIDR" { // which it can do without, and may say so
+		if more["kind"] != "ServiceCIDR" { // an optional resource, which may be logged
 			t.Errorf("the log goes on: %v", more)
 		}
 	}
 	probe(t, p, map[string]int{"readyz": 503, "livez": 200, "healthz": 503})
 	clustertest.Must(t, p.Stop())
-	if said := linesOf(p, "API objects loaded"); len(said) > 0 {
-		t.Errorf("the log of one that read nothing says %v", said)
+	if lines := linesOf(p, "API objects loaded"); len(lines) > 0 {
+		t.Errorf("a proxy that read nothing logs %v", lines)
 	}
 }
 
-// requests is how many a proxy sent, by its own metrics, which have no number
-// before the first: those with all of the labels' values.
+// requests returns how many requests with all of these label values a proxy sent, by its
+// own metrics. There is no metric before the first one.
 func requests(t *testing.T, p *clustertest.Proxy, labels ...string) (sum float64) {
 	t.Helper()
 	families, err := p.Metrics()
@@ -193,32 +193,31 @@ func requests(t *testing.T, p *clustertest.Proxy, labels ...string) (sum float64
 	return sum
 }
 
-// TestReplacedTokenFileIsUsed begins with a token that the API server
-// refuses. client-go reads the file again after 50 seconds, whatever the server
-// says.
+// TestReplacedTokenFileIsUsed begins with a token that the API server refuses. client-go
+// reads the file again after 50 seconds, whatever the server answers.
 func TestReplacedTokenFileIsUsed(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
-	to := c.handmade(t, "web", c.Lab.Pods[0])
+	to := c.manualService(t, "web", c.Lab.Pods[0])
 	file := filepath.Join(t.TempDir(), "token")
 	clustertest.Must(t, os.WriteFile(file, []byte("none"), 0o600))
 	var right string
-	c.again(t, c.kubeconfig(t, func(_ *clientcmdapi.Cluster, who *clientcmdapi.AuthInfo) {
+	c.restart(t, c.kubeconfig(t, func(_ *clientcmdapi.Cluster, who *clientcmdapi.AuthInfo) {
 		right, who.Token, who.TokenFile = who.Token, "", file
 	}))
-	_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "a line", process.Message(away))
+	_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "a line", process.Message(logUnavailable))
 	clustertest.Must(t, err)
 	// As the kubelet does it.
 	clustertest.Must(t, os.WriteFile(file+".new", []byte(right), 0o600))
 	clustertest.Must(t, os.Rename(file+".new", file))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second+catchesUp)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second+recoveryTimeout)
 	defer cancel()
 	clustertest.Must(t, c.proxy.AwaitReady(ctx))
 	c.proxy.AwaitTruth(t)
-	answered(t, c.clients, to, "pod-1")
+	checkAnswered(t, c.clients, to, "pod-1")
 }
 
-// ended waits until the process has, and returns what it ended with.
+// ended waits until the process has ended, and returns its error.
 func ended(p *clustertest.Proxy, within time.Duration) error {
 	select {
 	case <-p.Done():
@@ -228,7 +227,7 @@ func ended(p *clustertest.Proxy, within time.Duration) error {
 	}
 }
 
-// silent is the URL of a server that accepts connections and says nothing.
+// silent returns the URL of a server that accepts connections and does not answer.
 func (c *oneNode) silent(t *testing.T) string {
 	t.Helper()
 	var l net.Listener
@@ -237,24 +236,24 @@ func (c *oneNode) silent(t *testing.T) string {
 		l, err = config.Listen(t.Context(), "tcp", c.Lab.Outside.AddrPort(model.IPv4, 0).String())
 		return err
 	}))
-	t.Cleanup(func() { l.Close() }) // nobody accepts: the kernel does
+	t.Cleanup(func() { l.Close() }) // the kernel accepts connections until then
 	return "https://" + l.Addr().String()
 }
 
-// stranger is the certificate of an authority that signed nothing.
+// stranger returns the certificate of an authority that signed nothing.
 func stranger(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	clustertest.Must(t, err)
-	made, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "somebody else"}, key)
+	made, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "another authority"}, key)
 	clustertest.Must(t, err)
 	pem, err := cert.EncodeCertificates(made)
 	clustertest.Must(t, err)
 	return pem
 }
 
-// revoked is a token that is not valid any more, because the Secret is gone that
-// it was bound to.
+// revoked returns a token that is not valid any more, because the Secret that it was bound
+// to is deleted.
 func (c *oneNode) revoked(t *testing.T) string {
 	t.Helper()
 	c.Deploy(t)

@@ -53,23 +53,23 @@ func TestServicesAreServedInTheirFamilies(t *testing.T) {
 			one := func() {
 				t.Helper()
 				clustertest.Must(t, c.ns.AwaitEndpoints(clustertest.Context(t), name, 1, first))
-				c.settled(t)
-				answeredOver(t, traffic.Of(first), c.clients, traffic.Service(s, port), "remote-1")
-				answeredOver(t, traffic.Of(first), c.clients, c.both(s)[0], "remote-1")
+				c.awaitRules(t)
+				checkAnsweredOver(t, traffic.Of(first), c.clients, traffic.Service(s, port), "remote-1")
+				checkAnsweredOver(t, traffic.Of(first), c.clients, c.both(s)[0], "remote-1")
 				for _, p := range []model.Protocol{model.TCP, model.UDP} {
-					outcomeOver(t, []daemon.Transport{{Protocol: p, Family: second}}, c.clients, c.both(s)[0], lab.Refused)
+					checkOutcomeOver(t, []daemon.Transport{{Protocol: p, Family: second}}, c.clients, c.both(s)[0], lab.Refused)
 				}
 			}
 			one()
 			s = c.change(t, name, ofFamilies(first, second))
 			clustertest.Must(t, c.ns.AwaitEndpoints(clustertest.Context(t), name, 1))
-			c.settled(t)
+			c.awaitRules(t)
 			both := traffic.Service(s, port)
-			answered(t, c.clients, both, "remote-1")
-			answered(t, c.clients, c.both(s)[1], "remote-1")
+			checkAnswered(t, c.clients, both, "remote-1")
+			checkAnswered(t, c.clients, c.both(s)[1], "remote-1")
 			s = c.change(t, name, ofFamilies(first))
 			one()
-			outcomeOver(t, traffic.Of(second), []*traffic.Client{c.near, c.far}, both, lab.TimedOut)
+			checkOutcomeOver(t, traffic.Of(second), []*traffic.Client{c.near, c.far}, both, lab.TimedOut)
 		})
 	}
 }
@@ -103,21 +103,21 @@ func TestServicesAreServedInEveryServiceCIDR(t *testing.T) {
 	}
 	_, err := c.Client.NetworkingV1().ServiceCIDRs().Create(ctx, cidr, metav1.CreateOptions{})
 	clustertest.Must(t, err)
-	c.settled(t)
-	outcome(t, []*traffic.Client{c.near, c.far}, to, lab.TimedOut)
+	c.awaitRules(t)
+	checkOutcome(t, []*traffic.Client{c.near, c.far}, to, lab.TimedOut)
 	old := c.service(t, "old")
 	c.scaled(t, "old", c.At(c.Lab.Pods[0]))
 	clustertest.Must(t, eventually.Try(ctx, func() error { return c.createAt(ctx, "new", to) })) // the API server needs its time for a new range
 	c.scaled(t, "new", c.At(c.Lab.RemotePods[0]))
-	answered(t, c.clients, old, "pod-1")
-	answered(t, c.clients, to, "remote-1")
-	outcome(t, []*traffic.Client{c.near, c.far}, free, lab.TimedOut)
-	outcome(t, []*traffic.Client{c.near, c.far}, onPort(to, port+1), lab.Refused)
+	checkAnswered(t, c.clients, old, "pod-1")
+	checkAnswered(t, c.clients, to, "remote-1")
+	checkOutcome(t, []*traffic.Client{c.near, c.far}, free, lab.TimedOut)
+	checkOutcome(t, []*traffic.Client{c.near, c.far}, onPort(to, port+1), lab.Refused)
 
 	clustertest.Must(t, c.ns.DeleteService(ctx, "new"))
 	clustertest.Must(t, c.Client.NetworkingV1().ServiceCIDRs().Delete(ctx, "another", metav1.DeleteOptions{}))
-	c.settled(t)
-	answered(t, c.clients, old, "pod-1")
+	c.awaitRules(t)
+	checkAnswered(t, c.clients, old, "pod-1")
 }
 
 // createAt makes a Service with the target's addresses as ClusterIPs.

@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// outage is how long the API server is away.
-	outage = 30 * time.Second
-	// catchesUp is when the rule set is what it should be once the API can be
-	// reached again. 20 s are the longest that a kind waits before it is asked for
-	// again, and 1.6 s what a new list waits for that a new server may need.
-	catchesUp = 25 * time.Second
-	// promptly is when it is so after the log says that the API can be read.
-	promptly = 5 * time.Second
+	// outage is how long the API server does not run.
+	outage = 15 * time.Second
+	// recoveryTimeout is when the rule set must be correct after the API is reachable
+	// again. The longest backoff of a kind is 20 s, and 1.6 s may be needed for a list
+	// from a new server.
+	recoveryTimeout = 25 * time.Second
+	// maxLogDelay is when it must be correct after the log line that the API is available.
+	maxLogDelay = 5 * time.Second
 )
 
-// What a proxy logs of an API that is away.
+// Messages that a proxy logs.
 const (
-	away = "API server unavailable, keeping the last known objects"
-	back = "API server available again"
+	logUnavailable = "API server unavailable, keeping the last known objects"
+	logAvailable   = "API server available again"
 )
 
-// faults is a cluster whose control plane does not always work. The proxy of
-// node-1 reaches it by a relay. For each fault there are new proxies, on rules that
-// stay, because those who had one before wait longer and tell less.
+// faults is a cluster whose control plane fails. The proxy of node-1 reaches it through a
+// relay. Each fault has new proxies, on the rules of the former ones, because a proxy that
+// has seen a failure is in backoff and logs less.
 type faults struct {
 	*twoNodes
 	relay *plane.Relay
@@ -58,14 +58,14 @@ func TestRulesSurviveAPIServerFailures(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	always := c.crowd.Add(c.handmade(t, "always", c.Lab.Pods[0], c.Lab.RemotePods[0]))
+	always := c.crowd.Add(c.manualService(t, "always", c.Lab.Pods[0], c.Lab.RemotePods[0]))
 
 	for _, s := range []struct {
 		name string
 		do   func(*testing.T)
 	}{
-		{"killed for half a minute and back with other objects", c.killed},
-		{"compacted while nobody watched", c.compacted},
+		{"killed and restarted with other objects", c.killed},
+		{"compacted without a watch", c.compacted},
 		{"cut off every second", c.cutOff},
 		{"frozen", c.frozen},
 	} {
@@ -77,8 +77,8 @@ func TestRulesSurviveAPIServerFailures(t *testing.T) {
 	}
 }
 
-// start starts the proxies. That of node-2 gives up a silent connection within
-// four seconds, where it would take client-go 45.
+// start starts the proxies. That of node-2 closes a silent connection within four
+// seconds; the default of client-go is 45.
 func (c *faults) start(t *testing.T) {
 	t.Helper()
 	for i, n := range []*lab.Node{c.Lab.Node, c.Lab.Remote} {
@@ -93,67 +93,67 @@ func (c *faults) start(t *testing.T) {
 	}
 }
 
-// killed has objects change before the proxy of node-1 sees the API server again:
-// there are no events of what went.
+// killed changes objects before the proxy of node-1 reaches the API server again: it gets
+// no events of the deleted ones.
 func (c *faults) killed(t *testing.T) {
-	goes, changes := c.handmade(t, "goes", c.Lab.RemotePods[0]), c.handmade(t, "changes", c.Lab.Pods[0])
-	c.settled(t)
-	before := c.known(t)
+	goes, changes := c.manualService(t, "goes", c.Lab.RemotePods[0]), c.manualService(t, "changes", c.Lab.Pods[0])
+	c.awaitRules(t)
+	before := c.rules(t)
 
 	c.KillAPIServer()
-	c.unmoved(t, before, outage)
-	answered(t, c.clients, goes, "remote-1")
-	answered(t, c.clients, changes, "pod-1")
+	c.checkRulesStay(t, before, outage)
+	checkAnswered(t, c.clients, goes, "remote-1")
+	checkAnswered(t, c.clients, changes, "pod-1")
 	clustertest.Must(t, c.relay.Down())
 	clustertest.Must(t, c.RestartAPIServer(clustertest.Context(t)))
 	clustertest.Must(t, c.ns.DeleteService(clustertest.Context(t), "goes"))
-	c.move(t, "changes", c.Lab.Pods[1], c.Lab.RemotePods[1])
-	comes := c.handmade(t, "comes", c.Lab.RemotePods[0])
+	c.setEndpoints(t, "changes", c.Lab.Pods[1], c.Lab.RemotePods[1])
+	comes := c.manualService(t, "comes", c.Lab.RemotePods[0])
 	clustertest.Must(t, c.relay.Up())
 
-	equal := c.equal(t, catchesUp)
-	answered(t, c.clients, changes, "pod-2", "remote-2")
-	answered(t, c.clients, comes, "remote-1")
-	outcome(t, []*traffic.Client{c.near, c.far}, goes, lab.TimedOut)
+	equal := c.awaitEqual(t, recoveryTimeout)
+	checkAnswered(t, c.clients, changes, "pod-2", "remote-2")
+	checkAnswered(t, c.clients, comes, "remote-1")
+	checkOutcome(t, []*traffic.Client{c.near, c.far}, goes, lab.TimedOut)
 	for i := range c.proxies {
-		if late := equal[i].Sub(c.toldOnce(t, i)); late > promptly {
-			t.Errorf("node %d follows only %s after its log says that %s", i, late.Round(time.Millisecond), back)
+		if late := equal[i].Sub(c.checkLoggedOnce(t, i)); late > maxLogDelay {
+			t.Errorf("node %d follows only %s after it logged %q", i, late.Round(time.Millisecond), logAvailable)
 		}
 	}
 }
 
-// compacted ends with a server that cannot tell what happened since the proxy of
-// node-1 last heard of it: neither it nor etcd has it.
+// compacted ends with a server that has no events since the proxy of node-1 was cut off:
+// neither it nor etcd has kept them.
 func (c *faults) compacted(t *testing.T) {
-	goes, changes := c.handmade(t, "goes-again", c.Lab.RemotePods[0]), c.handmade(t, "changes-again", c.Lab.Pods[0])
-	c.settled(t)
+	goes, changes := c.manualService(t, "goes-again", c.Lab.RemotePods[0]), c.manualService(t, "changes-again", c.Lab.Pods[0])
+	c.awaitRules(t)
 	clustertest.Must(t, c.relay.Down())
 	clustertest.Must(t, c.ns.DeleteService(clustertest.Context(t), "goes-again"))
-	c.move(t, "changes-again", c.Lab.Pods[1])
-	comes := c.handmade(t, "comes-too", c.Lab.RemotePods[0])
+	c.setEndpoints(t, "changes-again", c.Lab.Pods[1])
+	comes := c.manualService(t, "comes-too", c.Lab.RemotePods[0])
 	_, err := c.Compact(clustertest.Context(t))
 	clustertest.Must(t, err)
 	c.KillAPIServer()
 	clustertest.Must(t, c.RestartAPIServer(clustertest.Context(t)))
 	clustertest.Must(t, c.relay.Up())
 
-	c.equal(t, catchesUp)
-	answered(t, c.clients, changes, "pod-2")
-	answered(t, c.clients, comes, "remote-1")
-	outcome(t, []*traffic.Client{c.near, c.far}, goes, lab.TimedOut)
-	// Neither may have asked within these seconds, and so neither need tell of them.
+	c.awaitEqual(t, recoveryTimeout)
+	checkAnswered(t, c.clients, changes, "pod-2")
+	checkAnswered(t, c.clients, comes, "remote-1")
+	checkOutcome(t, []*traffic.Client{c.near, c.far}, goes, lab.TimedOut)
+	// A proxy that sent no request meanwhile has noticed nothing, and logs nothing.
 	for i, p := range c.proxies {
-		if n := len(linesOf(p, away)); n > 1 {
-			t.Errorf("node %d tells of it %d times", i, n)
+		if n := len(linesOf(p, logUnavailable)); n > 1 {
+			t.Errorf("node %d logs it %d times", i, n)
 		}
 	}
 }
 
-// cutOff changes objects all the time meanwhile, and the log must not tell of
-// each cut.
+// cutOff changes objects all the time meanwhile. The log must not have a line for each
+// cut.
 func (c *faults) cutOff(t *testing.T) {
-	const cuts, changesEach = 15, 10
-	c.handmade(t, "moves", c.Lab.Pods[0])
+	const cuts, changesEach = 9, 10
+	c.manualService(t, "moves", c.Lab.Pods[0])
 	ticker := time.NewTicker(time.Second / changesEach)
 	defer ticker.Stop()
 	for n := range cuts * changesEach {
@@ -161,34 +161,35 @@ func (c *faults) cutOff(t *testing.T) {
 		if n%changesEach == 0 {
 			c.relay.Cut()
 		}
-		c.move(t, "moves", []*lab.Pod{c.Lab.Pods[0], c.Lab.Pods[1], c.Lab.RemotePods[0]}[n%3:]...)
+		c.setEndpoints(t, "moves", []*lab.Pod{c.Lab.Pods[0], c.Lab.Pods[1], c.Lab.RemotePods[0]}[n%3:]...)
 	}
-	c.equal(t, catchesUp)
-	if n := len(linesOf(c.proxies[0], away)); n > cuts/3 {
-		t.Errorf("the log tells %d times of %d cuts", n, cuts)
+	c.awaitEqual(t, recoveryTimeout)
+	if n := len(linesOf(c.proxies[0], logUnavailable)); n > cuts/3 {
+		t.Errorf("the log has %d lines about %d cuts", n, cuts)
 	}
-	if n := len(linesOf(c.proxies[1], away)); n > 0 {
-		t.Errorf("who was not cut off tells of it %d times", n)
+	if n := len(linesOf(c.proxies[1], logUnavailable)); n > 0 {
+		t.Errorf("the proxy that was not cut off logs it %d times", n)
 	}
 }
 
-// frozen has the proxy of node-2 notice it, that of node-1 not.
+// frozen stops the API server without closing connections. The proxy of node-2 notices
+// it, that of node-1 does not.
 func (c *faults) frozen(t *testing.T) {
-	before := c.known(t)
+	before := c.rules(t)
 	clustertest.Must(t, c.FreezeAPIServer(clustertest.Context(t)))
-	c.unmoved(t, before, 20*time.Second)
+	c.checkRulesStay(t, before, 12*time.Second)
 	clustertest.Must(t, c.ThawAPIServer())
-	comes := c.handmade(t, "comes-last", c.Lab.RemotePods[0])
-	c.equal(t, catchesUp)
-	answered(t, c.clients, comes, "remote-1")
-	if n := len(linesOf(c.proxies[0], away)); n > 0 {
-		t.Errorf("who could not notice tells of it %d times", n)
+	comes := c.manualService(t, "comes-last", c.Lab.RemotePods[0])
+	c.awaitEqual(t, recoveryTimeout)
+	checkAnswered(t, c.clients, comes, "remote-1")
+	if n := len(linesOf(c.proxies[0], logUnavailable)); n > 0 {
+		t.Errorf("the proxy that cannot notice logs it %d times", n)
 	}
-	c.toldOnce(t, 1)
+	c.checkLoggedOnce(t, 1)
 }
 
-// known is what both kernels hold.
-func (c *twoNodes) known(t *testing.T) (all [2]string) {
+// rules returns what is in both kernels.
+func (c *twoNodes) rules(t *testing.T) (all [2]string) {
 	t.Helper()
 	for i, n := range []*lab.Node{c.Lab.Node, c.Lab.Remote} {
 		all[i] = meaning(t, n)
@@ -196,7 +197,7 @@ func (c *twoNodes) known(t *testing.T) (all [2]string) {
 	return all
 }
 
-// linesOf are those of a log with a message.
+// linesOf returns the lines of a log with a message.
 func linesOf(p *clustertest.Proxy, message string) (found []process.Entry) {
 	for _, e := range p.Log.Entries(0) {
 		if e["msg"] == message {
@@ -206,24 +207,24 @@ func linesOf(p *clustertest.Proxy, message string) (found []process.Entry) {
 	return found
 }
 
-// toldOnce checks that the log of a node tells once that the API is away, and once
-// that it is back, and returns when the latter was. An API server that starts knows
-// of no rights at first, which is another reason and may be told, too.
-func (c *twoNodes) toldOnce(t *testing.T, node int) (at time.Time) {
+// checkLoggedOnce checks that a node logs once that the API is unavailable, and once that
+// it is available again, and returns when. An API server that starts has not loaded roles
+// yet; that is another reason, and may be logged, too.
+func (c *twoNodes) checkLoggedOnce(t *testing.T, node int) (at time.Time) {
 	t.Helper()
-	// Kinds of which nothing changed may be asked for later than others.
-	ctx, cancel := context.WithTimeout(t.Context(), catchesUp)
+	// Kinds without changes may be requested later than others.
+	ctx, cancel := context.WithTimeout(t.Context(), recoveryTimeout)
 	defer cancel()
-	if _, err := c.proxies[node].AwaitLog(ctx, 0, "that "+back, process.Message(back)); err != nil {
+	if _, err := c.proxies[node].AwaitLog(ctx, 0, "that "+logAvailable, process.Message(logAvailable)); err != nil {
 		t.Errorf("node %d: %v", node, err)
 		return time.Now()
 	}
-	for _, message := range []string{away, back} {
+	for _, message := range []string{logUnavailable, logAvailable} {
 		found := slices.DeleteFunc(linesOf(c.proxies[node], message), func(e process.Entry) bool {
 			return strings.Contains(e["err"], "forbidden")
 		})
 		if len(found) != 1 {
-			t.Errorf("the log of node %d says %d times that %s: %v", node, len(found), message, found)
+			t.Errorf("the log of node %d has %d lines %q: %v", node, len(found), message, found)
 			return time.Now()
 		}
 		var err error
@@ -233,16 +234,16 @@ func (c *twoNodes) toldOnce(t *testing.T, node int) (at time.Time) {
 	return at
 }
 
-// unmoved checks for a time that both nodes keep their rules, and that their
+// checkRulesStay checks for some time that both nodes keep their rules, and that their
 // proxies are healthy and ready.
-func (c *twoNodes) unmoved(t *testing.T, before [2]string, lasts time.Duration) {
+func (c *twoNodes) checkRulesStay(t *testing.T, before [2]string, lasts time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
 	defer cancel()
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		if now := c.known(t); now != before {
+		if now := c.rules(t); now != before {
 			t.Fatalf("the rules are now\n%s\n%s\nand were\n%s\n%s", now[0], now[1], before[0], before[1])
 		}
 		for _, p := range c.proxies {
@@ -255,7 +256,7 @@ func (c *twoNodes) unmoved(t *testing.T, before [2]string, lasts time.Duration) 
 	}
 }
 
-// probe checks what a proxy answers to probes.
+// probe checks the status codes of a proxy's probes.
 func probe(t *testing.T, p *clustertest.Proxy, want map[string]int) {
 	t.Helper()
 	for path, code := range want {

@@ -126,7 +126,7 @@ func (c *twoNodes) becomesReady(t *testing.T) {
 	clustertest.Must(t, err)
 	s := c.create(t, name, nodePorts)
 	all := append(flows(t, c.Lab.Pods[2].Host, traffic.Service(s, port)), flows(t, c.Lab.Outside, traffic.NodePort(s, c.Lab.Node))...)
-	c.settled(t)
+	c.awaitRules(t)
 	for _, f := range all {
 		a, err := f.Ask(traffic.Timeout)
 		clustertest.Must(t, err)

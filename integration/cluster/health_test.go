@@ -102,7 +102,7 @@ func TestHealthCheckNodePortsFollowExternalTrafficPolicy(t *testing.T) {
 		ctx := clustertest.Context(t)
 		clustertest.Must(t, w.Scale(ctx, n))
 		clustertest.Must(t, c.ns.AwaitEndpoints(ctx, "policies", n))
-		c.settled(t)
+		c.awaitRules(t)
 	}
 	if s.Spec.HealthCheckNodePort == 0 {
 		t.Fatal("it has no health check node port")
@@ -114,30 +114,30 @@ func TestHealthCheckNodePortsFollowExternalTrafficPolicy(t *testing.T) {
 		c.healthy(t, s, c.Lab.Remote, 0)
 		from := near
 		from.Check = seenAs(c.Lab.Outside)
-		answered(t, outside, from, []string{"pod-1", "pod-2"}[:here]...)
-		outcome(t, outside, far, lab.TimedOut)
+		checkAnswered(t, outside, from, []string{"pod-1", "pod-2"}[:here]...)
+		checkOutcome(t, outside, far, lab.TimedOut)
 	}
-	c.settled(t)
+	c.awaitRules(t)
 	c.healthy(t, s, c.Lab.Node, 0)
-	outcome(t, outside, near, lab.Refused)
+	checkOutcome(t, outside, near, lab.Refused)
 	scale(1)
 	local(1)
 	scale(2)
 	local(2)
 
 	c.change(t, "policies", externalCluster, func(s *corev1.Service) { s.Spec.HealthCheckNodePort = 0 })
-	c.settled(t)
+	c.awaitRules(t)
 	for i, n := range []*lab.Node{c.Lab.Node, c.Lab.Remote} {
 		c.closed(t, s.Spec.HealthCheckNodePort, n)
-		answered(t, outside, c.both(s)[i], "pod-1", "pod-2")
+		checkAnswered(t, outside, c.both(s)[i], "pod-1", "pod-2")
 	}
 
 	s = c.change(t, "policies", externalLocal, func(now *corev1.Service) { now.Spec.HealthCheckNodePort = s.Spec.HealthCheckNodePort })
-	c.settled(t)
+	c.awaitRules(t)
 	local(2)
 	scale(3)
 	c.healthy(t, s, c.Lab.Remote, 1)
-	answered(t, outside, far, "remote-1")
+	checkAnswered(t, outside, far, "remote-1")
 	clustertest.Must(t, c.ns.DeleteService(clustertest.Context(t), "policies"))
 	c.closed(t, s.Spec.HealthCheckNodePort, c.Lab.Node)
 }
@@ -153,7 +153,7 @@ func TestSingleFamilyHealthChecksAnswerInBothFamilies(t *testing.T) {
 		_, err := c.ns.CreatePod(clustertest.Context(t), name, name, c.At(c.Lab.Pods[0]))
 		clustertest.Must(t, err)
 		clustertest.Must(t, c.ns.AwaitEndpoints(clustertest.Context(t), name, 1, f))
-		c.settled(t)
+		c.awaitRules(t)
 		c.healthy(t, s, c.Lab.Node, 1)
 		c.healthy(t, s, c.Lab.Remote, 0)
 	}
@@ -202,10 +202,10 @@ func TestTerminatingPodsServeWithoutReadyOnes(t *testing.T) {
 			c.scaled(t, s.name, places...)
 			c.terminate(t, s.name, len(s.terminating), len(s.live))
 			to, both := traffic.Service(object, port), c.both(object)
-			answered(t, []*traffic.Client{c.near}, to, s.near...)
-			answered(t, []*traffic.Client{c.far}, to, s.far...)
-			answered(t, c.clients[4:], both[0], s.outside...)
-			answered(t, c.clients[4:], both[1], s.farther...)
+			checkAnswered(t, []*traffic.Client{c.near}, to, s.near...)
+			checkAnswered(t, []*traffic.Client{c.far}, to, s.far...)
+			checkAnswered(t, c.clients[4:], both[0], s.outside...)
+			checkAnswered(t, c.clients[4:], both[1], s.farther...)
 		})
 	}
 	t.Run("which load balancers are not told", func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestTerminatingPodsServeWithoutReadyOnes(t *testing.T) {
 		c.healthy(t, s, c.Lab.Node, 1)
 		c.terminate(t, "health", 1, 0)
 		c.healthy(t, s, c.Lab.Node, 0)
-		answered(t, c.clients[4:], c.both(s)[0], "pod-1")
+		checkAnswered(t, c.clients[4:], c.both(s)[0], "pod-1")
 	})
 }
 
@@ -228,5 +228,5 @@ func (c *twoNodes) terminate(t *testing.T, app string, pods, left int) {
 		clustertest.Must(t, c.ns.TerminatePod(ctx, fmt.Sprintf("%s-%d", app, n+1)))
 	}
 	clustertest.Must(t, c.ns.AwaitEndpoints(ctx, app, left))
-	c.settled(t)
+	c.awaitRules(t)
 }

@@ -22,26 +22,26 @@ import (
 	"kube-vmap/model"
 )
 
-// The load: changes of Services and of endpoints, each of which makes several
+// The load: changes of Services and of endpoints, each of which leads to several
 // requests of users, kubelets and controllers.
 const (
 	changesPerSecond = 50
-	loadLasts        = time.Minute
+	loadLasts        = 30 * time.Second
 )
 
-// What must hold at its end.
+// Limits for the proxies under load.
 const (
-	// stale is how long an endpoint that is gone may still get new connections:
-	// the controllers' time, and a busy machine's.
-	stale = 10 * time.Second
-	// programmedWithin is when a Service must be served by both nodes. Clients ask
-	// each Service about once a second.
+	// maxStale is how long a removed endpoint may still get new connections, the time of
+	// the controllers on a busy machine included.
+	maxStale = 10 * time.Second
+	// programmedWithin is when both nodes must serve a Service. Clients ask each Service
+	// about once a second.
 	programmedWithin = clustertest.Patience
-	// equalWithin is when the rule set is what it should be after the last change.
+	// equalWithin is when the rule set must be correct after the last change.
 	equalWithin = 10 * time.Second
 )
 
-// load is what changes, and whom clients ask meanwhile.
+// load changes Services and endpoints while clients ask them.
 type load struct {
 	*twoNodes
 	crowd  *traffic.Crowd
@@ -49,32 +49,31 @@ type load struct {
 	hosts  map[string]string
 
 	mu                 stdsync.Mutex
-	served             []*served
+	served             []*loadedService
 	changes, questions int
 }
 
-// served is a Service, with all answers it gave, and when its endpoints were
-// there.
-type served struct {
+// loadedService is a Service, with all answers from it, and the times of its endpoints.
+type loadedService struct {
 	*traffic.Asked
 	mu      stdsync.Mutex
-	answers []given
+	answers []answer
 	spans   map[string][]span // by host
 }
 
-// given is an answer: by whom, to a question of when.
-type given struct {
+// answer is who answered a request, and when it was sent.
+type answer struct {
 	by    string
 	asked time.Time
 }
 
-// span is from before an endpoint came to after it went; to is zero as long as it
-// is there.
+// span is the time from before an endpoint was added to after it was removed; to is zero
+// until then.
 type span struct{ from, to time.Time }
 
-// TestRulesFollowUnderLoad changes Services and
-// endpoints as the constants above say, while clients on both nodes and outside keep
-// asking every Service that has ready endpoints.
+// TestRulesFollowUnderLoad changes Services and endpoints while clients on both nodes and
+// outside keep asking every Service with ready endpoints. No request may fail, and
+// nothing may leak.
 func TestRulesFollowUnderLoad(t *testing.T) {
 	t.Parallel()
 	clustertest.Program(t)
@@ -84,8 +83,8 @@ func TestRulesFollowUnderLoad(t *testing.T) {
 		c.proxies[i] = c.Proxy(t, n, "--profiling")
 	}
 	l := newLoad(c, pods)
-	clustertest.Must(t, l.run(t.Context(), 2*time.Second)) // what grows once has grown then
-	l.empty(t)
+	clustertest.Must(t, l.run(t.Context(), 2*time.Second)) // for what grows only once
+	l.deleteServices(t)
 	var before [len(c.proxies)]consumption
 	for i, p := range c.proxies {
 		before[i] = consumed(t, p)
@@ -98,8 +97,8 @@ func TestRulesFollowUnderLoad(t *testing.T) {
 	if rate := float64(l.changes) / took.Seconds(); rate < changesPerSecond/4 {
 		t.Errorf("%.0f changes a second, want %d: the machine is too slow for this test", rate, changesPerSecond)
 	}
-	c.equal(t, equalWithin)
-	l.empty(t)
+	c.awaitEqual(t, equalWithin)
+	l.deleteServices(t)
 	for i, p := range c.proxies {
 		noLeak(t, p, before[i])
 		if failures := metric(t, p, "kubeproxy_sync_proxy_rules_nftables_sync_failures_total"); failures > 0 {
@@ -125,25 +124,25 @@ func newLoad(c *twoNodes, pods int) *load {
 	return l
 }
 
-// places are all that serve, in random order.
+// places returns the places of all serving pods, in random order.
 func (l *load) places() []objects.Place {
 	all := slices.DeleteFunc(l.Places(), func(p objects.Place) bool { return l.hosts[p.Addrs[0].String()] == "" })
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }
 
-// empty removes all Services, and waits until nobody knows them.
-func (l *load) empty(t *testing.T) {
+// deleteServices removes all Services, and waits until the proxies have done so.
+func (l *load) deleteServices(t *testing.T) {
 	t.Helper()
 	ctx := clustertest.Context(t)
 	clustertest.Must(t, l.ns.Delete(ctx))
 	l.ns = l.Namespace(t)
-	l.settled(t)
+	l.awaitRules(t)
 }
 
-// run runs the load for a time, and everything to its end.
+// run runs the load for some time, and completes every change.
 func (l *load) run(ctx context.Context, lasts time.Duration) error {
-	// All that can be due find room, so that a pause is made up for.
+	// With room for all tokens, so that changes catch up after a pause.
 	l.crowd, l.tokens = traffic.Start(l.clients...), make(chan struct{}, 1+int(lasts.Seconds()*changesPerSecond))
 	l.changes, l.served = 0, nil
 	ctx, cancel := context.WithCancel(ctx)
@@ -156,10 +155,10 @@ func (l *load) run(ctx context.Context, lasts time.Duration) error {
 		name  string
 		count int
 		do    func(context.Context, string) error
-	}{{"rolls", 10, l.rolls}, {"lives", 16, l.lives}, {"edits", 4, l.edits}} {
+	}{{"rolls", 10, l.rollingServices}, {"lives", 16, l.shortLivedServices}, {"edits", 4, l.manualSlices}} {
 		for i := range kind.count {
 			group.Go(func() error {
-				if err := kind.do(ctx, fmt.Sprintf("%s-%d", kind.name, i)); !errors.Is(err, errOver) {
+				if err := kind.do(ctx, fmt.Sprintf("%s-%d", kind.name, i)); !errors.Is(err, errLoadOver) {
 					return err
 				}
 				return nil
@@ -171,12 +170,12 @@ func (l *load) run(ctx context.Context, lasts time.Duration) error {
 	l.questions = asked
 	err = errors.Join(err, failed)
 	for _, s := range l.served {
-		err = errors.Join(err, s.fresh())
+		err = errors.Join(err, s.checkAnswers())
 	}
 	return err
 }
 
-// pace gives a token for each change, and closes when it is over.
+// pace sends a token for each change, and closes the channel at the end.
 func (l *load) pace(over context.Context) {
 	ticker := time.NewTicker(time.Second / changesPerSecond)
 	defer ticker.Stop()
@@ -191,13 +190,13 @@ func (l *load) pace(over context.Context) {
 	}
 }
 
-// errOver says that there are no more changes to make.
-var errOver = errors.New("the load is over")
+// errLoadOver means that there are no more changes to make.
+var errLoadOver = errors.New("the load is over")
 
-// change waits for its turn, and makes a change.
+// change waits for a token, and makes a change.
 func (l *load) change(do func() error) error {
 	if _, ok := <-l.tokens; !ok {
-		return errOver
+		return errLoadOver
 	}
 	l.mu.Lock()
 	l.changes++
@@ -215,14 +214,14 @@ func (l *load) makeChanges(all ...func() error) error {
 	return nil
 }
 
-// ask makes clients ask a Service.
-func (l *load) ask(s *corev1.Service) *served {
-	out := &served{spans: map[string][]span{}}
+// ask lets clients ask a Service from now on.
+func (l *load) ask(s *corev1.Service) *loadedService {
+	out := &loadedService{spans: map[string][]span{}}
 	t := traffic.Service(s, port)
 	t.Check = func(a lab.Answer, asked time.Time) error {
 		out.mu.Lock()
 		defer out.mu.Unlock()
-		out.answers = append(out.answers, given{a.By, asked})
+		out.answers = append(out.answers, answer{a.By, asked})
 		return nil
 	}
 	out.Asked = l.crowd.Add(t)
@@ -232,8 +231,8 @@ func (l *load) ask(s *corev1.Service) *served {
 	return out
 }
 
-// come notes that from a moment on there may be endpoints at the places.
-func (s *served) come(l *load, from time.Time, places []objects.Place) {
+// endpointsAdded records that there may be endpoints at the places from a time on.
+func (s *loadedService) endpointsAdded(l *load, from time.Time, places []objects.Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range places {
@@ -244,8 +243,8 @@ func (s *served) come(l *load, from time.Time, places []objects.Place) {
 	}
 }
 
-// stay notes that those at the places are the only ones now.
-func (s *served) stay(l *load, places []objects.Place) {
+// endpointsRemaining records that there are no endpoints but those at the places.
+func (s *loadedService) endpointsRemaining(l *load, places []objects.Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stay := map[string]bool{}
@@ -259,12 +258,12 @@ func (s *served) stay(l *load, places []objects.Place) {
 	}
 }
 
-// fresh returns an error if somebody answered who had been gone for long, or had
-// not come yet.
-func (s *served) fresh() error {
+// checkAnswers returns an error if an endpoint answered before it was added, or long after
+// it was removed.
+func (s *loadedService) checkAnswers() error {
 	for _, a := range s.answers {
 		if !slices.ContainsFunc(s.spans[a.by], func(in span) bool {
-			return a.asked.Add(traffic.Timeout).After(in.from) && (in.to.IsZero() || a.asked.Before(in.to.Add(stale)))
+			return a.asked.Add(traffic.Timeout).After(in.from) && (in.to.IsZero() || a.asked.Before(in.to.Add(maxStale)))
 		}) {
 			return fmt.Errorf("%s was asked at %s and answered by %s, which was no endpoint then: %v",
 				s.Name, a.asked.Format("15:04:05.000"), a.by, s.spans[a.by])
@@ -273,8 +272,8 @@ func (s *served) fresh() error {
 	return nil
 }
 
-// rolls is a Service that is always there, whose Pods are scaled and replaced.
-func (l *load) rolls(ctx context.Context, name string) error {
+// rollingServices keeps a Service whose Pods are scaled and replaced.
+func (l *load) rollingServices(ctx context.Context, name string) error {
 	const least, most = 2, 6
 	s, err := l.ns.CreateService(ctx, objects.Service(name, objects.Ports(port, targetPort)...))
 	if err != nil {
@@ -285,8 +284,8 @@ func (l *load) rolls(ctx context.Context, name string) error {
 	noting := func(do func() error) error {
 		start := time.Now()
 		err := do()
-		served.come(l, start, w.Places())
-		served.stay(l, w.Places())
+		served.endpointsAdded(l, start, w.Places())
+		served.endpointsRemaining(l, w.Places())
 		return err
 	}
 	for err == nil {
@@ -297,7 +296,7 @@ func (l *load) rolls(ctx context.Context, name string) error {
 		case n > least && rand.N(2) == 0:
 			err = l.change(func() error { return noting(func() error { return w.Scale(ctx, n-1) }) })
 		default:
-			// One endpoint more, one less: two changes.
+			// An endpoint is added and one removed: two changes.
 			if err = l.change(func() error { return nil }); err == nil {
 				err = l.change(func() error { return noting(func() error { return w.RollOne(ctx) }) })
 			}
@@ -306,17 +305,17 @@ func (l *load) rolls(ctx context.Context, name string) error {
 	return errors.Join(err, served.programmed(ctx), l.ns.AwaitEndpoints(ctx, name, w.Len()))
 }
 
-// lives are Services that come and go, one after the other. Their Pods become
+// shortLivedServices creates and deletes Services, one after the other. Their Pods become
 // unready and ready again, and one is replaced.
-func (l *load) lives(ctx context.Context, prefix string) error {
+func (l *load) shortLivedServices(ctx context.Context, prefix string) error {
 	for n := 0; ; n++ {
-		if err := l.life(ctx, fmt.Sprintf("%s-%d", prefix, n)); err != nil {
+		if err := l.shortLivedService(ctx, fmt.Sprintf("%s-%d", prefix, n)); err != nil {
 			return err
 		}
 	}
 }
 
-func (l *load) life(ctx context.Context, name string) error {
+func (l *load) shortLivedService(ctx context.Context, name string) error {
 	places := l.places()[:3]
 	var s *corev1.Service
 	if err := l.change(func() (err error) {
@@ -326,7 +325,7 @@ func (l *load) life(ctx context.Context, name string) error {
 		return err
 	}
 	served := l.ask(s)
-	served.come(l, time.Now(), places)
+	served.endpointsAdded(l, time.Now(), places)
 	pod := func(i int) string { return fmt.Sprintf("%s-%d", name, i) }
 	create := func(i int) func() error {
 		return func() error { _, err := l.ns.CreatePod(ctx, pod(i), name, places[i]); return err }
@@ -352,15 +351,15 @@ func (l *load) life(ctx context.Context, name string) error {
 	return err
 }
 
-// programmed waits until all clients had answers, from when on none may fail.
-func (s *served) programmed(ctx context.Context) error {
+// programmed waits until all clients had answers. From then on no request may fail.
+func (s *loadedService) programmed(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, programmedWithin)
 	defer cancel()
 	return s.Await(ctx)
 }
 
-// edits is a Service whose EndpointSlices somebody writes.
-func (l *load) edits(ctx context.Context, name string) error {
+// manualSlices keeps a Service whose EndpointSlices no controller writes.
+func (l *load) manualSlices(ctx context.Context, name string) error {
 	service := objects.Service(name, objects.Ports(port, targetPort)...)
 	service.Spec.Selector = nil
 	s, err := l.ns.CreateService(ctx, service)
@@ -372,7 +371,7 @@ func (l *load) edits(ctx context.Context, name string) error {
 	for {
 		places := l.places()
 		places = places[:1+rand.N(len(places))]
-		served.come(l, time.Now(), places)
+		served.endpointsAdded(l, time.Now(), places)
 		for _, f := range model.Families {
 			var addrs []netip.Addr
 			for _, p := range places {
@@ -383,7 +382,7 @@ func (l *load) edits(ctx context.Context, name string) error {
 				return errors.Join(err, served.programmed(ctx))
 			}
 		}
-		served.stay(l, places)
+		served.endpointsRemaining(l, places)
 		write = l.ns.UpdateSlice
 	}
 }

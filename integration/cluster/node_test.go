@@ -69,7 +69,7 @@ func TestNodeZoneIsFollowed(t *testing.T) {
 	}{{"zone-a", []string{"pod-1"}}, {"zone-b", []string{"pod-2"}}, {"zone-c", []string{"pod-1", "pod-2"}}, {"", []string{"pod-1", "pod-2"}}, {"zone-a", []string{"pod-1"}}} {
 		c.changeNode(t, func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = s.zone })
 		c.proxy.AwaitTruth(t)
-		answered(t, c.clients, to, s.names...)
+		checkAnswered(t, c.clients, to, s.names...)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestNodeZoneIsFollowed(t *testing.T) {
 func TestPodCIDRsOfTheNodeAreAwaitedAndFollowed(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
-	to := c.handmade(t, "web", c.Lab.Pods[0])
+	to := c.manualService(t, "web", c.Lab.Pods[0])
 	c.replaceNode(t, func(n *corev1.Node) { n.Spec.PodCIDR, n.Spec.PodCIDRs = "", nil })
 	nothing := meaning(t, c.Lab.Node)
 	c.proxy = c.Run(t, c.Lab.Node, process.Config{Args: []string{
@@ -86,7 +86,7 @@ func TestPodCIDRsOfTheNodeAreAwaitedAndFollowed(t *testing.T) {
 	}})
 	c.proxy.Truth.Config.PodsFromNode = true
 	c.proxy.Truth.Config.Rules.Pods = [len(model.Families)]netip.Prefix{}
-	c.waits(t, nothing)
+	c.checkNotReady(t, nothing)
 
 	for _, s := range []struct {
 		ranges [len(model.Families)]netip.Prefix
@@ -110,7 +110,7 @@ func TestPodCIDRsOfTheNodeAreAwaitedAndFollowed(t *testing.T) {
 			}
 			return nil
 		}
-		answered(t, c.clients[:1], to, "pod-1")
+		checkAnswered(t, c.clients[:1], to, "pod-1")
 	}
 }
 
@@ -119,7 +119,7 @@ func TestPodCIDRsOfTheNodeAreAwaitedAndFollowed(t *testing.T) {
 func TestHealthzFailsOnDeletedOrTaintedNodes(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
-	to := c.handmade(t, "web", c.Lab.Pods[0])
+	to := c.manualService(t, "web", c.Lab.Pods[0])
 	c.proxy = c.Proxy(t, c.Lab.Node)
 	c.proxy.AwaitTruth(t)
 	before := of(to, meaning(t, c.Lab.Node))
@@ -163,7 +163,7 @@ func TestHealthzFailsOnDeletedOrTaintedNodes(t *testing.T) {
 		if now := of(to, meaning(t, c.Lab.Node)); now != before {
 			t.Errorf("when %s, the rules are\n%s\nand were\n%s", s.says, now, before)
 		}
-		answered(t, c.clients, to, "pod-1")
+		checkAnswered(t, c.clients, to, "pod-1")
 	}
 }
 

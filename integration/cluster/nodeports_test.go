@@ -37,9 +37,9 @@ func TestNodePortsFollowTheirService(t *testing.T) {
 func (c *twoNodes) nodePortsAnswer(t *testing.T) {
 	s := c.create(t, "functioning", nodePorts)
 	c.scaled(t, "functioning", c.At(c.Lab.Pods[0]), c.At(c.Lab.RemotePods[0]))
-	answered(t, c.clients, traffic.Service(s, port), "pod-1", "remote-1")
+	checkAnswered(t, c.clients, traffic.Service(s, port), "pod-1", "remote-1")
 	for _, to := range c.both(s) {
-		answered(t, c.clients, to, "pod-1", "remote-1")
+		checkAnswered(t, c.clients, to, "pod-1", "remote-1")
 	}
 }
 
@@ -55,9 +55,9 @@ func (c *twoNodes) nodePortsOfHostNetwork(t *testing.T) {
 		}
 	})
 	c.scaled(t, "host-network", c.on(c.Lab.Node), c.on(c.Lab.Remote))
-	answered(t, c.clients, traffic.Service(s, port), "node-1", "node-2")
+	checkAnswered(t, c.clients, traffic.Service(s, port), "node-1", "node-2")
 	for _, to := range c.both(s) {
-		answered(t, c.clients, to, "node-1", "node-2")
+		checkAnswered(t, c.clients, to, "node-1", "node-2")
 	}
 }
 
@@ -65,21 +65,21 @@ func (c *twoNodes) nodePortsChange(t *testing.T) {
 	before := c.create(t, "moves", nodePorts)
 	c.scaled(t, "moves", c.At(c.Lab.Pods[0]))
 	after := c.change(t, "moves", func(s *corev1.Service) { s.Spec.Ports = numbered(s.Spec.Ports) })
-	c.settled(t)
+	c.awaitRules(t)
 	for i, to := range c.both(after) {
-		answered(t, c.clients, to, "pod-1")
-		unserved(t, c.clients, c.both(before)[i])
+		checkAnswered(t, c.clients, to, "pod-1")
+		checkNodePortRefuses(t, c.clients, c.both(before)[i])
 	}
 }
 
 func (c *twoNodes) nodePortsAreReleased(t *testing.T) {
 	s := c.create(t, "released", nodePorts)
 	c.scaled(t, "released", c.At(c.Lab.Pods[0]))
-	answered(t, c.clients, c.both(s)[1], "pod-1")
+	checkAnswered(t, c.clients, c.both(s)[1], "pod-1")
 	clustertest.Must(t, c.ns.DeleteService(clustertest.Context(t), "released"))
-	c.settled(t)
+	c.awaitRules(t)
 	for _, to := range c.both(s) {
-		unserved(t, c.clients, to)
+		checkNodePortRefuses(t, c.clients, to)
 	}
 	again := c.create(t, "takes-over", nodePorts, func(other *corev1.Service) {
 		for i := range other.Spec.Ports {
@@ -88,7 +88,7 @@ func (c *twoNodes) nodePortsAreReleased(t *testing.T) {
 	})
 	c.scaled(t, "takes-over", c.At(c.Lab.RemotePods[0]))
 	for _, to := range c.both(again) {
-		answered(t, c.clients, to, "remote-1")
+		checkAnswered(t, c.clients, to, "remote-1")
 	}
 }
 
@@ -123,21 +123,21 @@ func (c *twoNodes) typesChange(t *testing.T) {
 	} {
 		if kind == corev1.ServiceTypeExternalName {
 			c.change(t, "changes", external)
-			c.settled(t)
-			outcome(t, []*traffic.Client{c.near, c.far}, traffic.Service(last, port), lab.TimedOut)
+			c.awaitRules(t)
+			checkOutcome(t, []*traffic.Client{c.near, c.far}, traffic.Service(last, port), lab.TimedOut)
 		} else {
 			before := last
 			last = c.change(t, "changes", of(kind))
 			clustertest.Must(t, c.ns.AwaitEndpoints(ctx, "changes", 1))
-			c.settled(t)
-			answered(t, c.clients, traffic.Service(last, port), "pod-1")
+			c.awaitRules(t)
+			checkAnswered(t, c.clients, traffic.Service(last, port), "pod-1")
 			if kind == corev1.ServiceTypeClusterIP && before != nil {
-				unserved(t, c.clients, c.both(before)[0])
+				checkNodePortRefuses(t, c.clients, c.both(before)[0])
 			}
 		}
 		if kind == corev1.ServiceTypeNodePort {
 			for _, to := range c.both(last) {
-				answered(t, c.clients, to, "pod-1")
+				checkAnswered(t, c.clients, to, "pod-1")
 			}
 		}
 	}
@@ -150,8 +150,8 @@ func (c *twoNodes) protocolsCome(t *testing.T) {
 	s := c.create(t, "twins", func(s *corev1.Service) { s.Spec.Ports = all[:1] })
 	c.scaled(t, "twins", c.At(c.Lab.Pods[0]))
 	to := traffic.Service(s, port)
-	answeredOver(t, traffic.Over(model.TCP), c.clients, to, "pod-1")
-	outcomeOver(t, traffic.Over(model.UDP, model.SCTP), []*traffic.Client{c.near, c.far}, to, lab.Refused)
+	checkAnsweredOver(t, traffic.Over(model.TCP), c.clients, to, "pod-1")
+	checkOutcomeOver(t, traffic.Over(model.UDP, model.SCTP), []*traffic.Client{c.near, c.far}, to, lab.Refused)
 	for n := 1; n <= len(all); n++ {
 		s = c.change(t, "twins", nodePorts, func(s *corev1.Service) {
 			for i := len(s.Spec.Ports); i < n; i++ {
@@ -160,11 +160,11 @@ func (c *twoNodes) protocolsCome(t *testing.T) {
 				s.Spec.Ports = append(s.Spec.Ports, more)
 			}
 		})
-		c.settled(t)
+		c.awaitRules(t)
 		for _, to := range []traffic.Target{to, c.both(s)[0], c.both(s)[1]} {
-			answeredOver(t, traffic.Over(model.Protocols[:n]...), c.clients, to, "pod-1")
+			checkAnsweredOver(t, traffic.Over(model.Protocols[:n]...), c.clients, to, "pod-1")
 			if without := traffic.Over(model.Protocols[n:]...); len(without) > 0 {
-				outcomeOver(t, without, []*traffic.Client{c.near, c.far}, to, lab.Refused, lab.Unreachable)
+				checkOutcomeOver(t, without, []*traffic.Client{c.near, c.far}, to, lab.Refused, lab.Unreachable)
 			}
 		}
 	}
@@ -176,13 +176,13 @@ func (c *twoNodes) servicesShareEndpoints(t *testing.T) {
 	other := c.create(t, "other", nodePorts, func(s *corev1.Service) { s.Spec.Selector = one.Spec.Selector })
 	c.scaled(t, "one", places...)
 	clustertest.Must(t, c.ns.AwaitEndpoints(clustertest.Context(t), "other", len(places)))
-	c.settled(t)
+	c.awaitRules(t)
 	for _, s := range []*corev1.Service{one, other} {
-		answered(t, c.clients, traffic.Service(s, port), "pod-2", "remote-2")
-		answered(t, c.clients, c.both(s)[0], "pod-2", "remote-2")
+		checkAnswered(t, c.clients, traffic.Service(s, port), "pod-2", "remote-2")
+		checkAnswered(t, c.clients, c.both(s)[0], "pod-2", "remote-2")
 	}
 	clustertest.Must(t, c.ns.DeleteService(clustertest.Context(t), "one"))
-	c.settled(t)
-	answered(t, c.clients, c.both(other)[0], "pod-2", "remote-2")
-	unserved(t, c.clients, c.both(one)[0])
+	c.awaitRules(t)
+	checkAnswered(t, c.clients, c.both(other)[0], "pod-2", "remote-2")
+	checkNodePortRefuses(t, c.clients, c.both(one)[0])
 }

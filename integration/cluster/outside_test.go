@@ -39,17 +39,17 @@ func (c *twoNodes) externalIP(t *testing.T) {
 	c.create(t, "external-ip", externalIPs(addrs))
 	c.scaled(t, "external-ip", c.At(c.Lab.Pods[0]), c.At(c.Lab.RemotePods[0]))
 	to := traffic.Target{Name: "external IP", Addrs: addrs, Port: port}
-	answered(t, c.clients, to, "pod-1", "remote-1")
+	checkAnswered(t, c.clients, to, "pod-1", "remote-1")
 	c.change(t, "external-ip", func(s *corev1.Service) { s.Spec.ExternalIPs = nil })
-	c.settled(t)
-	outcome(t, c.clients, to, lab.TimedOut)
+	c.awaitRules(t)
+	checkOutcome(t, c.clients, to, lab.TimedOut)
 }
 
 func (c *twoNodes) balancerWithAndWithoutNodePorts(t *testing.T) {
 	s := c.create(t, "without", balanced, withoutNodePorts)
 	to := c.balancer(t, "without")
 	c.scaled(t, "without", c.At(c.Lab.Pods[0]), c.At(c.Lab.RemotePods[0]))
-	answered(t, c.clients, to, "pod-1", "remote-1")
+	checkAnswered(t, c.clients, to, "pod-1", "remote-1")
 	if n := s.Spec.Ports[0].NodePort; n != 0 {
 		t.Fatalf("it has node port %d", n)
 	}
@@ -57,9 +57,9 @@ func (c *twoNodes) balancerWithAndWithoutNodePorts(t *testing.T) {
 		s.Spec.AllocateLoadBalancerNodePorts = new(true)
 		s.Spec.Ports = numbered(s.Spec.Ports)
 	})
-	c.settled(t)
+	c.awaitRules(t)
 	for _, to := range append(c.bothOf(s), to) {
-		answered(t, c.clients, to, "pod-1", "remote-1")
+		checkAnswered(t, c.clients, to, "pod-1", "remote-1")
 	}
 }
 
@@ -69,34 +69,34 @@ func (c *twoNodes) balancerWithAndWithoutNodePorts(t *testing.T) {
 func (c *twoNodes) balancerChanges(t *testing.T) {
 	s := c.create(t, "mutable")
 	c.scaled(t, "mutable", c.At(c.Lab.Pods[0]))
-	answered(t, c.clients, traffic.Service(s, port), "pod-1")
+	checkAnswered(t, c.clients, traffic.Service(s, port), "pod-1")
 	s = c.change(t, "mutable", nodePorts, func(s *corev1.Service) { s.Spec.Ports = numbered(s.Spec.Ports) })
 	before := s
 	c.change(t, "mutable", balanced)
 	to := c.balancer(t, "mutable")
-	c.settled(t)
+	c.awaitRules(t)
 	for _, to := range append(c.bothOf(s), to) {
-		answered(t, c.clients, to, "pod-1")
+		checkAnswered(t, c.clients, to, "pod-1")
 	}
 	s = c.change(t, "mutable", func(s *corev1.Service) {
 		s.Spec.Ports = numbered(objects.Ports(port+1, targetPort))
 	})
 	c.awaitPort(t, "mutable", "tcp-81")
-	c.settled(t)
+	c.awaitRules(t)
 	for _, to := range append(c.bothOf(s), onPort(to, port+1)) {
-		answered(t, c.clients, to, "pod-1")
+		checkAnswered(t, c.clients, to, "pod-1")
 	}
-	outcome(t, c.clients, to, lab.TimedOut)
-	unserved(t, c.clients, c.both(before)[0])
+	checkOutcome(t, c.clients, to, lab.TimedOut)
+	checkNodePortRefuses(t, c.clients, c.both(before)[0])
 	last := c.change(t, "mutable", func(s *corev1.Service) {
 		s.Spec.Type, s.Spec.LoadBalancerClass, s.Spec.Ports = corev1.ServiceTypeClusterIP, nil, objects.Ports(port+1, targetPort)
 		s.Spec.AllocateLoadBalancerNodePorts, s.Spec.ExternalTrafficPolicy = nil, ""
 	})
 	clustertest.Must(t, c.ns.SetLoadBalancer(clustertest.Context(t), "mutable"))
-	c.settled(t)
-	answered(t, c.clients, traffic.Service(last, port+1), "pod-1")
-	outcome(t, c.clients, onPort(to, port+1), lab.TimedOut)
-	unserved(t, c.clients, c.both(s)[1])
+	c.awaitRules(t)
+	checkAnswered(t, c.clients, traffic.Service(last, port+1), "pod-1")
+	checkOutcome(t, c.clients, onPort(to, port+1), lab.TimedOut)
+	checkNodePortRefuses(t, c.clients, c.both(s)[1])
 }
 
 // sourceRanges lets in one pod, then another, then nobody, then everybody.
@@ -112,12 +112,12 @@ func (c *twoNodes) sourceRanges(t *testing.T) {
 	}
 	for allowed, host := range clients {
 		c.change(t, "ranges", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = only(host) })
-		c.settled(t)
+		c.awaitRules(t)
 		for from := range clients {
 			if from == allowed {
-				answered(t, []*traffic.Client{from}, to, "pod-1", "remote-1")
+				checkAnswered(t, []*traffic.Client{from}, to, "pod-1", "remote-1")
 			} else {
-				outcome(t, []*traffic.Client{from}, to, lab.TimedOut)
+				checkOutcome(t, []*traffic.Client{from}, to, lab.TimedOut)
 			}
 		}
 	}
@@ -131,13 +131,13 @@ func (c *twoNodes) sourceRanges(t *testing.T) {
 		{nil, true},
 	} {
 		c.change(t, "ranges", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = step.ranges })
-		c.settled(t)
+		c.awaitRules(t)
 		if step.open {
-			answered(t, c.clients, to, "pod-1", "remote-1")
+			checkAnswered(t, c.clients, to, "pod-1", "remote-1")
 		} else {
-			outcome(t, c.clients, to, lab.TimedOut)
+			checkOutcome(t, c.clients, to, lab.TimedOut)
 		}
-		answered(t, c.clients, c.both(s)[1], "pod-1", "remote-1") // which no range limits
+		checkAnswered(t, c.clients, c.both(s)[1], "pod-1", "remote-1") // which no range limits
 	}
 }
 
@@ -159,14 +159,14 @@ func (c *twoNodes) localNodePorts(t *testing.T) {
 	near, far := c.both(s)[0], c.both(s)[1]
 	// A node's own pods and itself get all endpoints there; for others only those
 	// of the node count.
-	answered(t, []*traffic.Client{c.near, c.clients[2]}, near, "remote-1", "remote-2")
-	outcome(t, []*traffic.Client{c.clients[3], outside}, near, lab.TimedOut)
-	answered(t, c.clients, far, "remote-1", "remote-2")
+	checkAnswered(t, []*traffic.Client{c.near, c.clients[2]}, near, "remote-1", "remote-2")
+	checkOutcome(t, []*traffic.Client{c.clients[3], outside}, near, lab.TimedOut)
+	checkAnswered(t, c.clients, far, "remote-1", "remote-2")
 	far.Check = seenAs(c.Lab.Outside)
-	answered(t, []*traffic.Client{outside}, far, "remote-1", "remote-2")
+	checkAnswered(t, []*traffic.Client{outside}, far, "remote-1", "remote-2")
 	far.Check = seenAs(c.Lab.Pods[2].Host)
-	answered(t, []*traffic.Client{c.near}, far, "remote-1", "remote-2")
-	answered(t, c.clients, traffic.Service(s, port), "remote-1", "remote-2")
+	checkAnswered(t, []*traffic.Client{c.near}, far, "remote-1", "remote-2")
+	checkAnswered(t, c.clients, traffic.Service(s, port), "remote-1", "remote-2")
 }
 
 // localBalancer has an endpoint on either node. What comes from outside comes to
@@ -177,8 +177,8 @@ func (c *twoNodes) localBalancer(t *testing.T) {
 	c.scaled(t, "local-balancer", c.At(c.Lab.Pods[0]), c.At(c.Lab.RemotePods[0]))
 	outside := to
 	outside.Check = seenAs(c.Lab.Outside)
-	answered(t, c.clients[4:], outside, "pod-1")
-	answered(t, c.clients[:4], to, "pod-1", "remote-1")
+	checkAnswered(t, c.clients[4:], outside, "pod-1")
+	checkAnswered(t, c.clients[:4], to, "pod-1", "remote-1")
 	to.Check = seenAs(c.Lab.Pods[2].Host)
-	answered(t, []*traffic.Client{c.near}, to, "pod-1", "remote-1")
+	checkAnswered(t, []*traffic.Client{c.near}, to, "pod-1", "remote-1")
 }

@@ -31,7 +31,7 @@ func TestPodSourceAddressesAreKept(t *testing.T) {
 	for _, to := range targets {
 		for client, host := range map[*traffic.Client]*lab.Pod{c.near: c.Lab.Pods[1], c.far: c.Lab.RemotePods[1]} {
 			to.Check = seenAs(host.Host)
-			answered(t, []*traffic.Client{client}, to, "pod-1")
+			checkAnswered(t, []*traffic.Client{client}, to, "pod-1")
 		}
 	}
 	// A Pod that reaches itself would drop packets from itself.
@@ -42,7 +42,7 @@ func TestPodSourceAddressesAreKept(t *testing.T) {
 		}
 		return nil
 	}
-	answered(t, []*traffic.Client{traffic.From(server.Host)}, itself, "pod-1")
+	checkAnswered(t, []*traffic.Client{traffic.From(server.Host)}, itself, "pod-1")
 }
 
 // TestServicesWithoutEndpointsRefuseAtEveryAddress has Services without Pods, and with one
@@ -80,9 +80,9 @@ func TestServicesWithoutEndpointsRefuseAtEveryAddress(t *testing.T) {
 				traffic.Target{Name: "external IP", Addrs: addrs, Port: port})
 			pod(t, name)
 			clustertest.Must(t, c.ns.AwaitEndpoints(clustertest.Context(t), name, 0))
-			c.settled(t)
+			c.awaitRules(t)
 			for _, to := range targets {
-				outcome(t, c.clients, to, lab.Refused)
+				checkOutcome(t, c.clients, to, lab.Refused)
 			}
 		})
 	}
@@ -107,10 +107,10 @@ func TestPublishNotReadyAddresses(t *testing.T) {
 		t.Helper()
 		clustertest.Must(t, c.ns.AwaitEndpoints(ctx, "publishes", 2))
 		clustertest.Must(t, c.ns.AwaitEndpoints(ctx, "does-not", 0))
-		c.settled(t)
+		c.awaitRules(t)
 		for i := range 2 {
-			answered(t, c.clients, c.both(publishes)[i], "pod-1", "remote-1")
-			outcome(t, c.clients, c.both(does)[i], lab.Refused)
+			checkAnswered(t, c.clients, c.both(publishes)[i], "pod-1", "remote-1")
+			checkOutcome(t, c.clients, c.both(does)[i], lab.Refused)
 		}
 	}
 	check()
@@ -127,15 +127,15 @@ func TestServicesCanBeRecreated(t *testing.T) {
 	c := newTwoNodes(t, 1)
 	before := c.create(t, "again", nodePorts)
 	c.scaled(t, "again", c.At(c.Lab.Pods[0]))
-	answered(t, c.clients, traffic.Service(before, port), "pod-1")
+	checkAnswered(t, c.clients, traffic.Service(before, port), "pod-1")
 	clustertest.Must(t, c.ns.DeleteService(clustertest.Context(t), "again"))
 	after := c.create(t, "again", nodePorts)
 	clustertest.Must(t, c.ns.AwaitEndpoints(clustertest.Context(t), "again", 1))
-	c.settled(t)
-	answered(t, c.clients, traffic.Service(after, port), "pod-1")
-	answered(t, c.clients, c.both(after)[1], "pod-1")
+	c.awaitRules(t)
+	checkAnswered(t, c.clients, traffic.Service(after, port), "pod-1")
+	checkAnswered(t, c.clients, c.both(after)[1], "pod-1")
 	if is, was := traffic.Service(after, port), traffic.Service(before, port); is.Addrs != was.Addrs {
-		outcome(t, []*traffic.Client{c.near, c.far}, was, lab.TimedOut)
+		checkOutcome(t, []*traffic.Client{c.near, c.far}, was, lab.TimedOut)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestSCTPServicesDoNotLoadTheKernelsSCTP(t *testing.T) {
 	})
 	c.scaled(t, "sctp", c.At(c.Lab.RemotePods[0]))
 	for _, to := range append(c.bothOf(s), traffic.Service(s, port)) {
-		answeredOver(t, traffic.Over(model.SCTP), c.clients, to, "remote-1")
+		checkAnsweredOver(t, traffic.Over(model.SCTP), c.clients, to, "remote-1")
 	}
 	protocols, err := os.ReadFile("/proc/net/protocols")
 	clustertest.Must(t, err)
@@ -190,7 +190,7 @@ func TestRollingUpdatesLoseNoConnection(t *testing.T) {
 			clustertest.Must(t, c.ns.AwaitEndpoints(ctx, w.App, 2))
 		}
 		c.change(t, "painted", paint([]string{"green", "blue"}[n%2]))
-		c.settled(t)
+		c.awaitRules(t)
 	}
 	questions, err := crowd.Stop()
 	t.Logf("%d questions", questions)

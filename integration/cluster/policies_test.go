@@ -58,9 +58,9 @@ func TestTrafficPoliciesChooseEndpoints(t *testing.T) {
 			for i, names := range []string{s.near, s.far} {
 				from := []*traffic.Client{c.clients[i], c.clients[2+i]} // the pod, and the node
 				if names == "" {
-					outcome(t, from, to, lab.TimedOut)
+					checkOutcome(t, from, to, lab.TimedOut)
 				} else {
-					answered(t, from, to, strings.Fields(names)...)
+					checkAnswered(t, from, to, strings.Fields(names)...)
 				}
 			}
 		})
@@ -113,10 +113,10 @@ func TestTrafficDistribution(t *testing.T) {
 					clustertest.Must(t, err)
 				}
 				clustertest.Must(t, c.ns.AwaitEndpoints(ctx, app, len(places)-step.gone))
-				c.settled(t)
-				answered(t, []*traffic.Client{c.near, c.clients[2]}, traffic.Service(s, port), step.near...)
-				answered(t, []*traffic.Client{c.far, c.clients[3]}, traffic.Service(s, port), step.far...)
-				answered(t, c.clients[4:], c.both(s)[0], step.near...) // hints are the node's, whoever asks
+				c.awaitRules(t)
+				checkAnswered(t, []*traffic.Client{c.near, c.clients[2]}, traffic.Service(s, port), step.near...)
+				checkAnswered(t, []*traffic.Client{c.far, c.clients[3]}, traffic.Service(s, port), step.far...)
+				checkAnswered(t, c.clients[4:], c.both(s)[0], step.near...) // hints are the node's, whoever asks
 			}
 		})
 	}
@@ -127,9 +127,9 @@ func TestTrafficDistribution(t *testing.T) {
 func TestHeadlessServicesAreIgnored(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
-	to := c.handmade(t, "toggled", c.Lab.RemotePods[0])
-	c.settled(t)
-	answered(t, c.clients, to, "remote-1")
+	to := c.manualService(t, "toggled", c.Lab.RemotePods[0])
+	c.awaitRules(t)
+	checkAnswered(t, c.clients, to, "remote-1")
 	for range 2 {
 		for _, headless := range []bool{true, false} {
 			for _, s := range slicesOf("toggled", c.Lab.RemotePods[:1]) {
@@ -138,11 +138,11 @@ func TestHeadlessServicesAreIgnored(t *testing.T) {
 				}
 				c.update(t, s)
 			}
-			c.settled(t)
+			c.awaitRules(t)
 			if headless {
-				outcome(t, c.clients, to, lab.Refused)
+				checkOutcome(t, c.clients, to, lab.Refused)
 			} else {
-				answered(t, c.clients, to, "remote-1")
+				checkAnswered(t, c.clients, to, "remote-1")
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func (c *twoNodes) portsComeAndGo(t *testing.T) {
 	s := c.create(t, "ports", nodePorts)
 	c.scaled(t, "ports", c.At(c.Lab.Pods[0]))
 	to := traffic.Service(s, port)
-	answered(t, c.clients, to, "pod-1")
+	checkAnswered(t, c.clients, to, "pod-1")
 	first := s.Spec.Ports
 	second, third := numbered(objects.Ports(port+1, otherTarget)), numbered(objects.Ports(port+2, targetPort))
 	for _, step := range []struct {
@@ -70,17 +70,17 @@ func (c *twoNodes) portsComeAndGo(t *testing.T) {
 	} {
 		s = c.change(t, "ports", func(s *corev1.Service) { s.Spec.Ports = step.ports })
 		c.awaitPorts(t, "ports", len(step.ports))
-		c.settled(t)
+		c.awaitRules(t)
 		for _, n := range step.answered {
-			answered(t, c.clients, onPort(to, n), "pod-1")
+			checkAnswered(t, c.clients, onPort(to, n), "pod-1")
 		}
 		for _, n := range step.refused {
-			outcome(t, []*traffic.Client{c.near, c.far}, onPort(to, n), lab.Refused)
+			checkOutcome(t, []*traffic.Client{c.near, c.far}, onPort(to, n), lab.Refused)
 		}
-		answered(t, c.clients, c.both(s)[1], "pod-1")
+		checkAnswered(t, c.clients, c.both(s)[1], "pod-1")
 	}
 	gone := traffic.NodePort(&corev1.Service{Spec: corev1.ServiceSpec{Ports: first}}, c.Lab.Node)
-	unserved(t, c.clients, gone)
+	checkNodePortRefuses(t, c.clients, gone)
 }
 
 // awaitPorts waits until each slice that the controller makes has so many ports.
@@ -133,12 +133,12 @@ func (c *twoNodes) protocolsGo(t *testing.T) {
 	for n := range model.Protocols {
 		c.change(t, "protocols", func(s *corev1.Service) { s.Spec.Ports = objects.Ports(port, targetPort)[n:] })
 		c.awaitPorts(t, "protocols", len(model.Protocols)-n)
-		c.settled(t)
+		c.awaitRules(t)
 		for _, to := range targets {
-			answeredOver(t, traffic.Over(model.Protocols[n:]...), c.clients, to, "pod-1", "remote-1")
+			checkAnsweredOver(t, traffic.Over(model.Protocols[n:]...), c.clients, to, "pod-1", "remote-1")
 		}
 		if gone := traffic.Over(model.Protocols[:n]...); len(gone) > 0 {
-			outcomeOver(t, gone, inside, targets[0], lab.Refused)
+			checkOutcomeOver(t, gone, inside, targets[0], lab.Refused)
 		}
 	}
 	if s.Spec.Ports[0].NodePort != 0 {
@@ -170,8 +170,8 @@ func (c *twoNodes) portsByName(t *testing.T) {
 		clustertest.Must(t, err)
 	}
 	clustertest.Must(t, c.ns.AwaitEndpoints(ctx, "by-name", 2))
-	c.settled(t)
-	answered(t, c.clients, to, "pod-2", "remote-1")
+	c.awaitRules(t)
+	checkAnswered(t, c.clients, to, "pod-2", "remote-1")
 }
 
 // portsOfSidecars has the port be one of an init container that goes on.
@@ -185,8 +185,8 @@ func (c *twoNodes) portsOfSidecars(t *testing.T) {
 	})
 	clustertest.Must(t, err)
 	clustertest.Must(t, c.ns.AwaitEndpoints(ctx, "sidecar", 1))
-	c.settled(t)
-	answered(t, c.clients, to, "remote-1")
+	c.awaitRules(t)
+	checkAnswered(t, c.clients, to, "remote-1")
 }
 
 // portsInSlices has two ports in slices of their own, with other endpoints each;
@@ -206,9 +206,9 @@ func (c *twoNodes) portsInSlices(t *testing.T) {
 			clustertest.Must(t, err)
 		}
 	}
-	c.settled(t)
-	answered(t, c.clients, to, "pod-1", "remote-2")
-	answered(t, c.clients, onPort(to, port+1), "remote-1")
+	c.awaitRules(t)
+	checkAnswered(t, c.clients, to, "pod-1", "remote-2")
+	checkAnswered(t, c.clients, onPort(to, port+1), "remote-1")
 }
 
 // portsInSubsets has Endpoints whose subsets have the same address with a port
@@ -235,8 +235,8 @@ func (c *twoNodes) portsInSubsets(t *testing.T) {
 		}
 		return nil
 	})
-	c.settled(t)
+	c.awaitRules(t)
 	for _, n := range []uint16{port, port + 1} {
-		answeredOver(t, traffic.Of(model.IPv4), c.clients, onPort(to, n), "pod-1")
+		checkAnsweredOver(t, traffic.Of(model.IPv4), c.clients, onPort(to, n), "pod-1")
 	}
 }

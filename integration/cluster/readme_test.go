@@ -170,7 +170,7 @@ func newOperator(t *testing.T) *operator {
 	return o
 }
 
-// run runs a command as a shell does, with the moved node for NODE, and returns what it
+// attack runs a command as a shell does, with the moved node for NODE, and returns what it
 // prints.
 func (o *operator) run(t *testing.T, command string) string {
 	t.Helper()
@@ -241,7 +241,7 @@ func (o *operator) placed(t *testing.T, after, here, there string) {
 	}
 }
 
-// settled returns an error while the controller has not brought about what the
+// awaitRules returns an error while the controller has not brought about what the
 // DaemonSets say.
 func (o *operator) settled(ctx context.Context) error {
 	sets, err := o.Client.AppsV1().DaemonSets("kube-system").List(ctx, metav1.ListOptions{})

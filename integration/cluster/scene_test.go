@@ -20,7 +20,7 @@ import (
 	"kube-vmap/model"
 )
 
-// What Services are asked at, and what their Pods serve.
+// The port of Services, and that of their Pods.
 const (
 	port       = 80
 	targetPort = 8080
@@ -38,11 +38,11 @@ type scene struct {
 type twoNodes struct {
 	scene
 	proxies [2]*clustertest.Proxy
-	// near and far are the last pod of each node, which serve nobody.
+	// near and far are the last pod of each node, which do not serve.
 	near, far *traffic.Client
 }
 
-// newTwoNodes has so many pods that serve on each node.
+// newTwoNodes returns a scene with so many serving pods on each node.
 func newTwoNodes(t *testing.T, pods int) *twoNodes {
 	t.Helper()
 	clustertest.Program(t)
@@ -53,8 +53,7 @@ func newTwoNodes(t *testing.T, pods int) *twoNodes {
 	return c
 }
 
-// prepareTwoNodes makes everything but the proxies, with a control plane as kind
-// makes it.
+// prepareTwoNodes creates everything but the proxies, with a control plane from kind.
 func prepareTwoNodes(t *testing.T, kind func(testing.TB, lab.Options, ...string) *clustertest.Cluster, pods int) *twoNodes {
 	t.Helper()
 	c := &twoNodes{scene: scene{Cluster: kind(t, lab.Options{Pods: pods + 1, RemotePods: pods + 1}, "zone-a", "zone-b")}}
@@ -85,7 +84,7 @@ func newOneNode(t *testing.T, pods int) *oneNode {
 	return prepareOneNode(t, clustertest.New, pods)
 }
 
-// prepareOneNode is newOneNode with a control plane as kind makes it.
+// prepareOneNode is newOneNode with a control plane from kind.
 func prepareOneNode(t *testing.T, kind func(testing.TB, lab.Options, ...string) *clustertest.Cluster, pods int) *oneNode {
 	t.Helper()
 	c := &oneNode{scene: scene{Cluster: kind(t, lab.Options{Pods: pods + 1}, "zone-a")}}
@@ -129,9 +128,9 @@ func (c *scene) change(t *testing.T, name string, change ...func(*corev1.Service
 	return s
 }
 
-// handmade makes a Service whose EndpointSlices no controller makes: those of
-// Kubernetes may take a minute to notice that the API server is back.
-func (c *scene) handmade(t *testing.T, name string, pods ...*lab.Pod) traffic.Target {
+// manualService creates a Service whose EndpointSlices no controller writes: those of
+// Kubernetes may take a minute to notice that the API server is available again.
+func (c *scene) manualService(t *testing.T, name string, pods ...*lab.Pod) traffic.Target {
 	t.Helper()
 	to := c.service(t, name, func(s *corev1.Service) { s.Spec.Selector = nil })
 	for _, s := range slicesOf(name, pods) {
@@ -141,8 +140,8 @@ func (c *scene) handmade(t *testing.T, name string, pods ...*lab.Pod) traffic.Ta
 	return to
 }
 
-// move gives a handmade Service other endpoints.
-func (c *scene) move(t *testing.T, name string, pods ...*lab.Pod) {
+// setEndpoints gives a manual Service other endpoints.
+func (c *scene) setEndpoints(t *testing.T, name string, pods ...*lab.Pod) {
 	t.Helper()
 	for _, s := range slicesOf(name, pods) {
 		_, err := c.ns.UpdateSlice(clustertest.Context(t), s)
@@ -150,7 +149,7 @@ func (c *scene) move(t *testing.T, name string, pods ...*lab.Pod) {
 	}
 }
 
-// slicesOf are a slice for each family.
+// slicesOf returns a slice for each family.
 func slicesOf(service string, pods []*lab.Pod) (all []*discoveryv1.EndpointSlice) {
 	for _, f := range model.Families {
 		var addrs []netip.Addr
@@ -163,22 +162,22 @@ func slicesOf(service string, pods []*lab.Pod) (all []*discoveryv1.EndpointSlice
 	return all
 }
 
-// settled waits until both nodes' rule sets are what the API's objects mean.
-func (c *twoNodes) settled(t *testing.T) {
+// awaitRules waits until the rule sets of both nodes are those of the API's objects.
+func (c *twoNodes) awaitRules(t *testing.T) {
 	t.Helper()
 	for _, p := range c.proxies {
 		p.AwaitTruth(t)
 	}
 }
 
-// answered checks who answers which clients.
-func answered(t *testing.T, clients []*traffic.Client, to traffic.Target, names ...string) {
+// checkAnswered checks that exactly the named hosts answer these clients.
+func checkAnswered(t *testing.T, clients []*traffic.Client, to traffic.Target, names ...string) {
 	t.Helper()
-	answeredOver(t, daemon.Transports(), clients, to, names...)
+	checkAnsweredOver(t, daemon.Transports(), clients, to, names...)
 }
 
-// answeredOver is answered over some ways.
-func answeredOver(t *testing.T, ways []daemon.Transport, clients []*traffic.Client, to traffic.Target, names ...string) {
+// checkAnsweredOver is answered over some ways.
+func checkAnsweredOver(t *testing.T, ways []daemon.Transport, clients []*traffic.Client, to traffic.Target, names ...string) {
 	t.Helper()
 	var group errgroup.Group
 	for _, from := range clients {
@@ -194,14 +193,14 @@ func answeredOver(t *testing.T, ways []daemon.Transport, clients []*traffic.Clie
 	clustertest.Must(t, group.Wait())
 }
 
-// outcome checks what comes of questions that nobody answers.
-func outcome(t *testing.T, clients []*traffic.Client, to traffic.Target, want lab.Outcome) {
+// checkOutcome checks how requests fail.
+func checkOutcome(t *testing.T, clients []*traffic.Client, to traffic.Target, want lab.Outcome) {
 	t.Helper()
-	outcomeOver(t, daemon.Transports(), clients, to, want)
+	checkOutcomeOver(t, daemon.Transports(), clients, to, want)
 }
 
-// outcomeOver is outcome over some ways.
-func outcomeOver(t *testing.T, ways []daemon.Transport, clients []*traffic.Client, to traffic.Target, want ...lab.Outcome) {
+// checkOutcomeOver is outcome over some ways.
+func checkOutcomeOver(t *testing.T, ways []daemon.Transport, clients []*traffic.Client, to traffic.Target, want ...lab.Outcome) {
 	t.Helper()
 	within := traffic.Timeout
 	if slices.Contains(want, lab.TimedOut) {
@@ -216,18 +215,18 @@ func outcomeOver(t *testing.T, ways []daemon.Transport, clients []*traffic.Clien
 	clustertest.Must(t, group.Wait())
 }
 
-// unserved checks that a node takes nothing for a node port: it refuses, as any
-// host without a server does. Over SCTP that may be word that it speaks none, and
-// from the node itself nothing at all, since it is a client that speaks it.
-func unserved(t *testing.T, clients []*traffic.Client, to traffic.Target) {
+// checkNodePortRefuses checks that a port of a node is not served: it refuses, like any
+// host without a server. Over SCTP the protocol may be unreachable, or, from the node
+// itself, which is a client that uses SCTP, there may be no answer at all.
+func checkNodePortRefuses(t *testing.T, clients []*traffic.Client, to traffic.Target) {
 	t.Helper()
-	outcomeOver(t, traffic.Over(model.TCP, model.UDP), clients, to, lab.Refused)
-	outcomeOver(t, traffic.Over(model.SCTP), clients, to, lab.Refused, lab.Unreachable, lab.TimedOut)
+	checkOutcomeOver(t, traffic.Over(model.TCP, model.UDP), clients, to, lab.Refused)
+	checkOutcomeOver(t, traffic.Over(model.SCTP), clients, to, lab.Refused, lab.Unreachable, lab.TimedOut)
 }
 
-// equal checks that the rule sets of both nodes are what the API's objects mean,
-// or become so in time. It returns when it was so.
-func (c *twoNodes) equal(t *testing.T, within time.Duration) (at [2]time.Time) {
+// awaitEqual waits until the rule sets of both nodes are those of the API's objects, and
+// returns when each was.
+func (c *twoNodes) awaitEqual(t *testing.T, within time.Duration) (at [2]time.Time) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()

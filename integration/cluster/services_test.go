@@ -33,7 +33,7 @@ func (c *twoNodes) scaled(t *testing.T, app string, places ...objects.Place) {
 	ctx := clustertest.Context(t)
 	clustertest.Must(t, c.ns.NewWorkload(app, places...).Scale(ctx, len(places)))
 	clustertest.Must(t, c.ns.AwaitEndpoints(ctx, app, len(places)))
-	c.settled(t)
+	c.awaitRules(t)
 }
 
 func TestServicesFollowTheirPodsOnEveryNode(t *testing.T) {
@@ -48,8 +48,8 @@ func TestServicesFollowTheirPodsOnEveryNode(t *testing.T) {
 	}{{1, "pod-1"}, {2, "pod-1 remote-1"}, {3, "pod-1 remote-1 remote-2"}, {1, "remote-2"}} {
 		clustertest.Must(t, w.Scale(ctx, s.pods))
 		clustertest.Must(t, c.ns.AwaitEndpoints(ctx, "web", s.pods))
-		c.settled(t)
-		answered(t, c.clients, web, strings.Fields(s.names)...)
+		c.awaitRules(t)
+		checkAnswered(t, c.clients, web, strings.Fields(s.names)...)
 	}
 	clustertest.Must(t, w.Scale(ctx, 0))
 	// Before it is gone, the last one is terminating, and serves; and over UDP, what
@@ -57,11 +57,11 @@ func TestServicesFollowTheirPodsOnEveryNode(t *testing.T) {
 	for _, from := range c.clients {
 		clustertest.Must(t, eventually.Try(ctx, func() error { return from.Comes(web, lab.Refused, traffic.Timeout) }))
 	}
-	c.settled(t)
+	c.awaitRules(t)
 	clustertest.Must(t, c.ns.DeleteService(ctx, "web"))
 	clustertest.Must(t, c.ns.AwaitEndpoints(ctx, "web", 0))
-	c.settled(t)
-	outcome(t, c.clients, web, lab.TimedOut)
+	c.awaitRules(t)
+	checkOutcome(t, c.clients, web, lab.TimedOut)
 	for _, p := range c.proxies {
 		if n := requests(t, p, "GET", "403"); n > 0 {
 			t.Errorf("the proxy on %s asked %.0f times for what its account may not read", p.Truth.Host, n)
@@ -104,8 +104,8 @@ func TestReadyAndLastTerminatingPodsServe(t *testing.T) {
 		clustertest.Must(t, s.do())
 		clustertest.Must(t, c.ns.AwaitEndpoints(ctx, "web", s.endpoints))
 		if s.names == "" {
-			c.settled(t)
-			outcome(t, c.clients, web, lab.Refused)
+			c.awaitRules(t)
+			checkOutcome(t, c.clients, web, lab.Refused)
 			continue
 		}
 		// Which endpoints terminate is not for AwaitEndpoints to see.
@@ -114,7 +114,7 @@ func TestReadyAndLastTerminatingPodsServe(t *testing.T) {
 				t.Fatalf("%s: %v", s.says, err)
 			}
 		}
-		c.settled(t)
+		c.awaitRules(t)
 	}
 }
 
@@ -150,9 +150,9 @@ func TestServicesOfOtherProxiesAreIgnored(t *testing.T) {
 	}
 	other := traffic.Service(made, port)
 	mine := c.service(t, "mine") // came later, so that what came before has been seen
-	c.settled(t)
-	outcome(t, []*traffic.Client{c.near, c.far}, mine, lab.Refused)
-	outcome(t, []*traffic.Client{c.near, c.far}, other, lab.TimedOut)
+	c.awaitRules(t)
+	checkOutcome(t, []*traffic.Client{c.near, c.far}, mine, lab.Refused)
+	checkOutcome(t, []*traffic.Client{c.near, c.far}, other, lab.TimedOut)
 	for _, n := range []*lab.Node{c.Lab.Node, c.Lab.Remote} {
 		text := meaning(t, n)
 		for _, a := range append(nowhere, other.Addrs[:]...) {
@@ -166,12 +166,12 @@ func TestServicesOfOtherProxiesAreIgnored(t *testing.T) {
 	label := func(labels map[string]string) {
 		_, err := c.ns.ChangeService(ctx, "labelled", func(s *corev1.Service) { s.Labels = labels })
 		clustertest.Must(t, err)
-		c.settled(t)
+		c.awaitRules(t)
 	}
 	label(nil)
-	answered(t, []*traffic.Client{c.near, c.far}, other, "remote-1")
+	checkAnswered(t, []*traffic.Client{c.near, c.far}, other, "remote-1")
 	label(labelled.Labels)
-	outcome(t, []*traffic.Client{c.near, c.far}, other, lab.TimedOut)
+	checkOutcome(t, []*traffic.Client{c.near, c.far}, other, lab.TimedOut)
 }
 
 // meaning is what the node's kernel holds of ours. One whose rules change all the
@@ -213,14 +213,14 @@ func TestServicesWithoutSelectorServeManualEndpoints(t *testing.T) {
 			for _, f := range model.Families {
 				clustertest.Must(t, write(ctx, f, addrs(f, n+2)))
 			}
-			c.settled(t)
-			answered(t, c.clients, to, names(pods[:n+2])...)
+			c.awaitRules(t)
+			checkAnswered(t, c.clients, to, names(pods[:n+2])...)
 		}
 		for _, f := range model.Families {
 			clustertest.Must(t, c.ns.DeleteSlice(ctx, sliceName(f)))
 		}
-		c.settled(t)
-		outcome(t, c.clients, to, lab.Refused)
+		c.awaitRules(t)
+		checkOutcome(t, c.clients, to, lab.Refused)
 	})
 	for _, f := range model.Families {
 		t.Run("Endpoints of "+f.String(), func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestServicesWithoutSelectorServeManualEndpoints(t *testing.T) {
 			for n := 1; n <= len(pods); n++ {
 				clustertest.Must(t, c.writeEndpoints(ctx, name, addrs(f, n)))
 				clustertest.Must(t, c.ns.AwaitEndpoints(ctx, name, n, f))
-				c.settled(t)
+				c.awaitRules(t)
 				for _, p := range model.Protocols {
 					clustertest.Must(t, c.near.AnsweredOver(daemon.Transport{Protocol: p, Family: f}, to, names(pods[:n])...))
 				}
@@ -295,7 +295,7 @@ func TestPortChangesReachPackets(t *testing.T) {
 	ctx := clustertest.Context(t)
 	web := c.service(t, "web")
 	c.scaled(t, "web", c.At(c.Lab.RemotePods[0]))
-	answered(t, c.clients, web, "remote-1")
+	checkAnswered(t, c.clients, web, "remote-1")
 	const other = 8081
 	clustertest.Must(t, c.Lab.RemotePods[0].ServeAll(other))
 	_, err := c.ns.ChangeService(ctx, "web", func(s *corev1.Service) {
@@ -310,6 +310,6 @@ func TestPortChangesReachPackets(t *testing.T) {
 	for _, from := range c.clients {
 		clustertest.Must(t, from.AwaitAnswers(ctx, moved, "remote-1"))
 	}
-	c.settled(t)
-	outcome(t, c.clients, web, lab.Refused)
+	c.awaitRules(t)
+	checkOutcome(t, c.clients, web, lab.Refused)
 }

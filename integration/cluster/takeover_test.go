@@ -59,7 +59,7 @@ func TestMigrationFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			t.Parallel()
 			c := newOneNode(t, 2)
-			to := c.handmade(t, "web", c.Lab.Pods[0], c.Lab.Pods[1])
+			to := c.manualService(t, "web", c.Lab.Pods[0], c.Lab.Pods[1])
 			kubeconfig := c.Kubeconfig(t, c.Server)
 			c.loadForeign(t)
 			before := c.foreign(t)
@@ -70,7 +70,7 @@ func TestMigrationFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
 			clustertest.Must(t, asked.Await(clustertest.Context(t)))
 
 			theirs.Kill() // it has no other end
-			c.again(t, kubeconfig)
+			c.restart(t, kubeconfig)
 			clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
 			told, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "what was removed", process.Message("removed what kube-proxy left"))
 			clustertest.Must(t, err)
@@ -86,7 +86,7 @@ func TestMigrationFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
 			if after := c.foreign(t); after != before {
 				t.Errorf("others have\n%s\nand had\n%s", after, before)
 			}
-			answered(t, c.clients, to, "pod-1", "pod-2")
+			checkAnswered(t, c.clients, to, "pod-1", "pod-2")
 
 			clustertest.Must(t, c.proxy.Stop())
 			c.kubeProxy(t, mode.name, kubeconfig)
@@ -94,7 +94,7 @@ func TestMigrationFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
 			if tables, err := truth.Read(c.Lab.Node.Host); err != nil || tables != (nft.Tables{}) {
 				t.Errorf("ours is still there, %v", err)
 			}
-			answered(t, c.clients, to, "pod-1", "pod-2")
+			checkAnswered(t, c.clients, to, "pod-1", "pod-2")
 			if after := c.foreign(t); after != before {
 				t.Errorf("in the end others have\n%s\nand had\n%s", after, before)
 			}
@@ -113,7 +113,7 @@ func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			c := newOneNode(t, 2)
-			to := c.handmade(t, "web", c.Lab.Pods[0], c.Lab.Pods[1])
+			to := c.manualService(t, "web", c.Lab.Pods[0], c.Lab.Pods[1])
 			kubeconfig := c.Kubeconfig(t, c.Server)
 			theirs := c.kubeProxy(t, mode, kubeconfig)
 			rules := c.theirs(t, "web")
@@ -121,7 +121,7 @@ func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
 			asked := crowd.Add(to)
 			clustertest.Must(t, asked.Await(clustertest.Context(t)))
 
-			c.again(t, kubeconfig)
+			c.restart(t, kubeconfig)
 			_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "the other proxy", process.Message(
 				"another proxy seems to run; its tables are left untouched until it ends"))
 			clustertest.Must(t, err)
@@ -132,7 +132,7 @@ func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
 			if now := c.theirs(t, "web"); now != rules || now == "" {
 				t.Errorf("kube-proxy's rules are\n%s\nand were\n%s", now, rules)
 			}
-			more := c.handmade(t, "more", c.Lab.Pods[1])
+			more := c.manualService(t, "more", c.Lab.Pods[1])
 			c.proxy.AwaitTruth(t)
 			clustertest.Must(t, theirs.Await(clustertest.Context(t), "kube-proxy's rules of the new Service", func() error {
 				if c.theirs(t, "more") == "" {
@@ -140,8 +140,8 @@ func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
 				}
 				return nil
 			}))
-			answered(t, c.clients, more, "pod-2")
-			answered(t, c.clients, to, "pod-1", "pod-2")
+			checkAnswered(t, c.clients, more, "pod-2")
+			checkAnswered(t, c.clients, to, "pod-1", "pod-2")
 
 			theirs.Kill()
 			_, err = c.proxy.AwaitLog(clustertest.Context(t), 0, "the removal", process.Message("removed what kube-proxy left"))
@@ -150,7 +150,7 @@ func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
 				t.Errorf("left is\n%s", left)
 			}
 			clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
-			answered(t, c.clients, more, "pod-2")
+			checkAnswered(t, c.clients, more, "pod-2")
 			asked.Remove()
 			questions, err := crowd.Stop()
 			t.Logf("%d questions", questions)

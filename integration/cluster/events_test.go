@@ -37,7 +37,7 @@ func (c *oneNode) event(t *testing.T, namespace, reason string, suits func(*even
 	return found
 }
 
-// described is what kubectl says of the object's events.
+// described returns the events that kubectl describe prints.
 func (c *oneNode) described(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := c.Kubectl(clustertest.Context(t), append([]string{"describe"}, args...)...)
@@ -46,8 +46,8 @@ func (c *oneNode) described(t *testing.T, args ...string) string {
 	return events
 }
 
-// TestEventsAreInKubectlDescribe makes all objects first: events that every
-// node has reason for wait for up to half a minute, and keep a distance.
+// TestEventsAreInKubectlDescribe creates all objects first: events that every node may
+// create are delayed for up to half a minute, at random.
 func TestEventsAreInKubectlDescribe(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
