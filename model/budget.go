@@ -144,17 +144,14 @@ func (m *ServiceMap) updateBudget() {
 }
 
 // affectedNamespaces returns the namespaces in which it must be decided again which
-// Services are served: those with a limit, now or before, if the limit or one of their
+// Services are served: those whose limit changed, and those with a limit if one of their
 // Services changed. Other namespaces cost nothing.
 func (m *ServiceMap) affectedNamespaces(before map[string]int) map[string]bool {
 	after := m.usage.limited
 	affected := map[string]bool{}
 	for _, e := range m.dirty {
-		namespace := e.name.Namespace
-		_, was := before[namespace]
-		_, is := after[namespace]
-		if was || is {
-			affected[namespace] = true
+		if _, limited := after[e.name.Namespace]; limited {
+			affected[e.name.Namespace] = true
 		}
 	}
 	for _, limits := range [...]map[string]int{before, after} {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -132,6 +133,87 @@ func TestEndpointsThatRememberClientsHaveALimitOfTheirOwn(t *testing.T) {
 				s.expect("5 of them", 0)
 			} else {
 				s.expect("6 of them", 1, "a/sticky")
+			}
+		}
+	})
+}
+
+func TestWeightOfAService(t *testing.T) {
+	everySpenders(t, Budget{}, func(s *spenders) {
+		for name, test := range map[string]struct {
+			change           func(*Service)
+			ports, endpoints int // of the slice
+			want, affinity   int
+		}{
+			"an address":             {func(*Service) {}, 0, 0, 1, 0},
+			"endpoints of two ports": {func(*Service) {}, 2, 3, 1 + 2*3, 0},
+			"external addresses":     {func(o *Service) { o.ExternalIPs = make([]netip.Addr, 3) }, 0, 0, 1 + 10*3, 0},
+			"balancer addresses":     {func(o *Service) { o.LoadBalancerIPs = make([]netip.Addr, 3) }, 0, 0, 1 + 10*3, 0},
+			"addresses of two ports": {func(o *Service) { o.Ports, o.ExternalIPs = ports(2), make([]netip.Addr, 1) }, 0, 0, 2 + 10*2, 0},
+			"source ranges": {func(o *Service) {
+				o.Ports, o.LoadBalancerIPs, o.SourceRanges = ports(2), make([]netip.Addr, 3), make([]netip.Prefix, 5)
+			}, 0, 0, 2 + 2*3*10 + 2*3*5, 0},
+			"Maglev":                     {func(o *Service) { o.Ports, o.Scheduler = ports(2), SchedulerMaglev }, 0, 0, 2 + 2*4*MaglevTableSize, 0},
+			"255 endpoints":              {func(*Service) {}, 1, 255, 1 + 255, 0},
+			"256 endpoints":              {func(*Service) {}, 1, 256, 1 + 4*256, 0},
+			"256 endpoints of two ports": {func(o *Service) { o.Ports = ports(2) }, 1, 256, 2 + 256, 0},
+			"affinity":                   {func(o *Service) { o.Affinity = time.Hour }, 2, 3, 1 + 100*2*3, 2 * 3},
+		} {
+			service, _ := spender("a", "s", 1, s.f, s.p, 1)
+			test.change(&service)
+			slice := EndpointSlice{Ports: make([]EndpointPort, test.ports), Endpoints: make([]Endpoint, test.endpoints)}
+			e := serviceEntry{service: &service, slices: []EndpointSlice{slice}}
+			if weight, affinity := e.measure(); weight != test.want || affinity != test.affinity {
+				s.Errorf("%s: weight %d, with affinity %d; want %d, %d", name, weight, affinity, test.want, test.affinity)
+			}
+		}
+	})
+}
+
+func TestNamespaceLimits(t *testing.T) {
+	for _, test := range []struct {
+		budget Budget
+		usage  []int // of namespaces a, b, ...
+		want   map[string]int
+	}{
+		{Budget{}, []int{1000}, nil},
+		{Budget{PerNamespace: 10}, []int{10, 10}, nil},
+		{Budget{PerNamespace: 10}, []int{11, 10}, map[string]int{"a": 10}},
+		{Budget{Total: 20}, []int{10, 10}, nil},
+		{Budget{Total: 20}, []int{10, 11}, map[string]int{"b": 10}},
+		{Budget{Total: 11}, []int{3, 5, 5}, map[string]int{"b": 4, "c": 4}},
+		{Budget{Total: 20, PerNamespace: 15}, []int{2, 3, 20}, map[string]int{"c": 15}},
+		{Budget{Total: 20, PerNamespace: 100}, []int{4, 9, 16}, map[string]int{"b": 8, "c": 8}},
+	} {
+		u := budgetUsage{byNamespace: map[string]int{}}
+		for i, n := range test.usage {
+			u.add(string(rune('a'+i)), n)
+		}
+		got := u.limits(test.budget)
+		maps.DeleteFunc(got, func(namespace string, limit int) bool { return u.byNamespace[namespace] <= limit })
+		if len(got) != len(test.want) || len(got) > 0 && !maps.Equal(got, test.want) {
+			t.Errorf("%+v of %v: got %v, want %v", test.budget, test.usage, got, test.want)
+		}
+	}
+}
+
+func TestOverBudgetNamesWeightAndLimit(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		for _, test := range []struct {
+			budget   Budget
+			affinity time.Duration
+			want     OverBudget
+		}{
+			{Budget{PerNamespace: 6}, 0, OverBudget{Weight: 7, Limit: 6}},
+			{Budget{AffinityEndpoints: 5}, time.Hour, OverBudget{Weight: 600, Limit: 500}},
+		} {
+			s, slice := spender("a", "s", 1, f, p, 7)
+			s.Affinity, test.want.Service = test.affinity, s.Name
+			m := NewServiceMap(Options{Budget: test.budget}, thisNode)
+			m.SetService(s)
+			m.SetSlice(slice)
+			if got := m.Changes().OverBudget; !slices.Equal(got, []OverBudget{test.want}) {
+				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		}
 	})

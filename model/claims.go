@@ -192,7 +192,7 @@ func (c *claims) coveredBy(m Match) []Match {
 	var touched []Match
 	for a := range c.nodeAddrs {
 		m.Addr = a
-		if FamilyOf(a) == m.Family && len(c.byMatch[m]) > 0 {
+		if _, claimed := c.byMatch[m]; claimed {
 			touched = append(touched, m)
 		}
 	}

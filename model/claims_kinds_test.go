@@ -387,5 +387,31 @@ func TestANodePortHoldsItsPortOnTheAddressesThatServeIt(t *testing.T) {
 		if !served() || m.ConflictCount() != 0 {
 			t.Errorf("without the node port, served: %t, conflicts %d", served(), m.ConflictCount())
 		}
+		m.SetService(owner)
+		m.SetNodeAddrs(nil)
+		checkConflicts(t, m.Changes())
+		if !served() || m.ConflictCount() != 0 {
+			t.Errorf("without the node address, served: %t, conflicts %d", served(), m.ConflictCount())
+		}
+	})
+}
+
+// TestAnOwnNodePortThatMovesToAnotherServiceIsANewConflict: at an address that serves
+// node ports, a Service does not conflict with its own node port, but with that of
+// another one.
+func TestAnOwnNodePortThatMovesToAnotherServiceIsANewConflict(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := NewServiceMap(Options{}, thisNode)
+		m.SetNodeAddrs([]netip.Addr{nodeIP(f, 1)})
+		a, b := player("a", f, p), player("b", f, p)
+		a.ExternalIPs, a.Ports[0].Port, a.Ports[0].NodePort = []netip.Addr{nodeIP(f, 1)}, 30080, 30080
+		m.SetService(a)
+		m.SetService(b)
+		checkConflicts(t, m.Changes())
+		a.Ports = slices.Clone(a.Ports)
+		a.Ports[0].NodePort, b.Ports[0].NodePort = 30081, 30080
+		m.SetService(a)
+		m.SetService(b)
+		checkConflicts(t, m.Changes(), Conflict{Match{f, nodeIP(f, 1), p, 30080}, portOf(b), portOf(a)})
 	})
 }

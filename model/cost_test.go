@@ -203,6 +203,7 @@ var dimensions = []dimension{
 // TestTheCostOfAChangeDoesNotGrowFaster compares one change at three sizes, each twice
 // the one before.
 func TestTheCostOfAChangeDoesNotGrowFaster(t *testing.T) {
+	skipIfShort(t)
 	const n = 1000
 	for _, d := range dimensions {
 		t.Run(d.name, func(t *testing.T) {
@@ -228,6 +229,7 @@ func TestTheCostOfAChangeDoesNotGrowFaster(t *testing.T) {
 // TestANamespaceBeyondItsBudgetCostsOthersNothing changes a Service beside ever more of
 // a namespace that is beyond its budget.
 func TestANamespaceBeyondItsBudgetCostsOthersNothing(t *testing.T) {
+	skipIfShort(t)
 	build := func(n int) func() {
 		m := NewServiceMap(Options{Budget: Budget{PerNamespace: 10}}, thisNode)
 		for i := range n {

@@ -12,7 +12,7 @@ import (
 // which share addresses, differ in ports, and move from one Service to the other.
 // Mostly little happens at once, and now and then everything.
 func TestHistoriesOfCrowds(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range fewerIfShort(50) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			c := crowd{newHistory(t, nil, minCachedSlices), rand.New(rand.NewPCG(seed, 1))}
 			for i := range 2 {

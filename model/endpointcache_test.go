@@ -185,3 +185,39 @@ func TestAnEndpointOfManyCostsOneCopyOfTheList(t *testing.T) {
 		t.Errorf("%d bytes for each, and the list has %d", got, list)
 	}
 }
+
+func TestPositionsOfDeletedSlicesAreReused(t *testing.T) {
+	m, from := crowdMap(IPv4, TCP)
+	m.SetSlice(EndpointSlice{Name: EndpointSliceName{"shop", "extra"}, Service: web})
+	m.Changes()
+	for i, s := range from {
+		m.DeleteSlice(s.Name)
+		m.Changes()
+		s.Name.Name += "-again"
+		m.SetSlice(s)
+		m.Changes()
+		if got := len(m.services[web].cache.slices); got != len(from)+1 {
+			t.Errorf("after %d slices were replaced, %d positions, want %d", i+1, got, len(from)+1)
+		}
+	}
+}
+
+func TestRebuildPaysForManyDifferencesOrUnusedMemory(t *testing.T) {
+	for _, test := range []struct {
+		differences, candidates, capacity int
+		want                              bool
+	}{
+		{100, 0, 0, false},
+		{101, 0, 0, true},
+		{101, 807, 807, true},
+		{101, 808, 808, false},
+		{1000, 8000, 8000, false},
+		{1001, 8000, 8000, true},
+		{1, 100, 403, false},
+		{1, 100, 404, true},
+	} {
+		if got := rebuildPays(test.differences, test.candidates, test.capacity); got != test.want {
+			t.Errorf("%+v: got %t", test, got)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"testing"
 )
 
 // The tests' addresses: ClusterIPs are from 192.0.2.0/24 and 2001:db8:1::/64,
@@ -191,4 +192,21 @@ func selectEndpoints(port ServicePortName, f Family, from []EndpointSlice, n Nod
 // frontendsOf returns the frontends of one Service without a map.
 func (o Options) frontendsOf(s *Service, from []EndpointSlice, n Node) []Frontend {
 	return o.frontends(s, &endpointView{slices: from, node: &n})
+}
+
+// fewerIfShort returns the number of seeds for a test of random cases: n, or with
+// -short, as for mutation testing, a tenth.
+func fewerIfShort(n uint64) uint64 {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
+// skipIfShort skips a test of costs or distributions, which takes seconds.
+func skipIfShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 }

@@ -39,6 +39,16 @@ func (h *history) check() {
 		h.Errorf("health checks: got %v, want %v", h.healthChecks, book.health)
 	}
 	h.checkConflicts(got.Conflicts, book.lost)
+	if all := h.m.Conflicts(); len(all) != len(book.lost) || slices.ContainsFunc(all, func(c Conflict) bool { _, ok := book.lost[c]; return !ok }) {
+		h.Errorf("conflicts: got %v, want %v", all, book.lost)
+	}
+	all := h.m.HealthChecks()
+	if len(all) != len(book.health) || slices.ContainsFunc(all, func(c HealthCheck) bool { return c != book.health[c.Service] }) {
+		h.Errorf("all health checks: got %v, want %v", all, book.health)
+	}
+	if !slices.IsSortedFunc(all, func(a, b HealthCheck) int { return a.Service.Compare(b.Service) }) {
+		h.Errorf("health checks are not sorted: %v", all)
+	}
 	if h.m.ConflictCount() != len(book.lost) {
 		h.Errorf("%d conflicts, want %d", h.m.ConflictCount(), len(book.lost))
 	}

@@ -5,12 +5,18 @@ import (
 	"slices"
 )
 
-// An index is updated in place unless more than smallDelta candidates differ and these
-// are more than one in rebuildRatio: a rebuild costs several times less for each.
+// A rebuild costs several times less per candidate than an update in place, but
+// handles all of them.
 const (
-	smallDelta   = 100
-	rebuildRatio = 8
+	smallDelta   = 100 // up to so many differences are always applied in place
+	rebuildRatio = 8   // and so are those of at most one candidate in rebuildRatio
 )
+
+// rebuildPays reports whether to rebuild an index instead of applying differences to
+// it: because they are many, or because its memory is mostly unused.
+func rebuildPays(differences, candidates, capacity int) bool {
+	return differences > smallDelta && differences > candidates/rebuildRatio || candidates < capacity/4
+}
 
 // sliceDelta is how slices changed since an index was up to date.
 type sliceDelta struct {
@@ -23,16 +29,15 @@ type sliceDelta struct {
 func (x *endpointIndex) update(d *sliceDelta) {
 	removed, added := d.differences(x.portKey)
 	n := len(removed) + len(added)
-	large := n > smallDelta && n > len(x.candidates)/rebuildRatio
-	wasteful := len(x.candidates) < cap(x.candidates)/4
-	switch {
-	case n == 0:
-	case large, wasteful:
+	if n == 0 {
+		return
+	}
+	if rebuildPays(n, len(x.candidates), cap(x.candidates)) {
 		x.rebuild(d.after, d.node)
 		x.rebuildLists(d.after, x.criteria.flows)
-	default:
-		x.applyDelta(d, removed, added)
+		return
 	}
+	x.applyDelta(d, removed, added)
 }
 
 // differences returns the candidates for the port that are gone and those that are
@@ -131,21 +136,10 @@ func relevantChanges(changes []traitChange, alternatives ...traits) []traitChang
 // alternatives. It returns the same list if nothing changes, or else a copy.
 func patchList(list []netip.AddrPort, changes []traitChange, alternatives ...traits) []netip.AddrPort {
 	changes = relevantChanges(changes, alternatives...)
-	n := len(list)
-	for _, c := range changes {
-		if c.after.hasAny(alternatives...) {
-			n++
-		} else {
-			n--
-		}
-	}
-	switch {
-	case len(changes) == 0:
+	if len(changes) == 0 {
 		return list
-	case n == 0:
-		return nil
 	}
-	out := make([]netip.AddrPort, 0, n)
+	out := make([]netip.AddrPort, 0, len(list)+len(changes))
 	for _, c := range changes {
 		at, _ := slices.BinarySearchFunc(list, c.addr, netip.AddrPort.Compare)
 		out, list = append(out, list[:at]...), list[at:]
@@ -155,5 +149,8 @@ func patchList(list []netip.AddrPort, changes []traitChange, alternatives ...tra
 			list = list[1:]
 		}
 	}
-	return append(out, list...)
+	if out = append(out, list...); len(out) == 0 {
+		return nil
+	}
+	return out
 }

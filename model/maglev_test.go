@@ -241,6 +241,7 @@ func TestFewPlacesChangeThatNeedNot(t *testing.T) {
 }
 
 func TestWithAnyNumberOfEndpointsFewPlacesChange(t *testing.T) {
+	skipIfShort(t)
 	var all disruption
 	for n := 2; n <= 100; n++ {
 		d := measureDisruption(n, smallTable, 8)

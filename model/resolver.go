@@ -154,8 +154,8 @@ func (r *resolver) appendDisplaced(losers []claim, f *Frontend) []claim {
 func (r *resolver) conflicts(losers []claim) []Conflict {
 	for _, cl := range r.added {
 		m := cl.frontend.Match
-		if r.claims.loserCounts[m] == 0 || r.claims.winners[m] == cl.frontend {
-			continue
+		if r.claims.loserCounts[m] == 0 {
+			continue // as for almost all
 		}
 		if _, known := r.knownLosers[lostClaim{m, cl.frontend.Service}]; !known {
 			losers = append(losers, cl)

@@ -88,7 +88,7 @@ func (m *ServiceMap) DeleteService(name ServiceName) {
 // SetSlice adds an EndpointSlice or replaces the one of the same name, even if that
 // belonged to another Service.
 func (m *ServiceMap) SetSlice(s EndpointSlice) {
-	if owner, ok := m.slices[s.Name]; ok && owner != s.Service {
+	if m.slices[s.Name] != s.Service {
 		m.DeleteSlice(s.Name)
 	}
 	m.slices[s.Name] = s.Service
