@@ -18,10 +18,14 @@ GOFLAGS += -gcflags=all=-dwarf=false
 endif
 
 LINT := .cache/bin/golangci-lint
+GREMLINS := .cache/bin/gremlins
+# Packages for mutation testing, and the percentage of mutants that tests must notice.
+MUTANTS ?= ./model
+MUTANTS_EFFICACY ?= 99
 # The modules beside that of the top.
 MODULES := deploy/image deploy/monitoring integration/cluster integration/page
 
-.PHONY: help demo build modules tools test unit integration cluster page test-kernels test-nft bench bench-cluster image release fuzz golden lint docs man monitoring clean
+.PHONY: help demo build modules tools test unit integration cluster page test-kernels test-nft bench bench-cluster image release fuzz mutants golden lint docs man monitoring clean
 
 help: ## say what can be done here
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +39,7 @@ build: ## build bin/kube-vmap, one static binary
 	go build -ldflags '-X main.version=$(VERSION)' -o bin/kube-vmap ./cmd/kube-vmap
 
 modules: ## download the modules that the build, the tests and the tools need
-	@for module in . $(MODULES) .ci/lint; do go -C $$module mod download || exit; done
+	@for module in . $(MODULES) .ci/lint .ci/mutants; do go -C $$module mod download || exit; done
 
 tools: $(LINT) ## build the linter, and the control plane that tests run
 	@.ci/cluster
@@ -98,6 +102,13 @@ release: ## make the release VERSION of this commit in bin/release, and check th
 fuzz: ## FUZZTIME (30s) of each fuzz target
 	FUZZTIME=$(FUZZTIME) .ci/fuzz
 
+mutants: $(GREMLINS) ## mutation testing of model (and what MUTANTS names): which changed lines no test notices
+	@# With -short the tests of costs and distributions, which no mutant needs, are skipped.
+	@for package in $(MUTANTS); do \
+		GOFLAGS='$(GOFLAGS) -short' $(GREMLINS) unleash --workers 1 --timeout-coefficient 10 \
+			--threshold-efficacy $(MUTANTS_EFFICACY) --output-statuses lt $$package || exit; \
+	done
+
 golden: ## rewrite the golden files from what the kernel lists (root); read the diff
 	@.ci/setup nft
 	.ci/golden
@@ -122,3 +133,7 @@ clean: ## remove what was built and fetched
 $(LINT): .ci/lint/go.mod .ci/lint/go.sum
 	@echo "building the linter; takes some minutes, once"
 	go -C .ci/lint build -ldflags '-s -w' -o ../../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+# The same for the tool for mutation testing.
+$(GREMLINS): .ci/mutants/go.mod .ci/mutants/go.sum
+	go -C .ci/mutants build -ldflags '-s -w' -o ../../$(GREMLINS) github.com/go-gremlins/gremlins/cmd/gremlins

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -29,11 +30,10 @@ type OverBudget struct {
 	Weight, Limit int
 }
 
-// The costs in elements. An external address costs more than its elements in the
+// The costs in elements; an endpoint is one. An external address costs more than its elements in the
 // kernel, because each is kept with its policy.
 const (
 	weightOfAddress          = 10
-	weightOfEndpoint         = 1
 	weightOfSharedEndpoint   = 4   // of a Service with more than maxSlotEndpoints
 	weightOfAffinityEndpoint = 100 // with client affinity, each endpoint is a chain
 	// A table takes kilobytes, and an annotation of a few bytes is enough to ask for it.
@@ -68,7 +68,7 @@ func (e *serviceEntry) measure() (weight, affinityEndpoints int) {
 	if endpoints > maxSlotEndpoints*ports {
 		return weight + endpoints*weightOfSharedEndpoint, 0
 	}
-	return weight + endpoints*weightOfEndpoint, 0
+	return weight + endpoints, 0
 }
 
 // budgetUsage is the weight of the Services by namespace and in total.
@@ -87,12 +87,13 @@ func (u *budgetUsage) add(namespace string, weight int) {
 	}
 }
 
-// limits returns the namespaces that are over the budget with their limits; nil if
-// there is none.
+// limits returns the namespaces that are over the budget with their limits; none or
+// nil if all are within it.
 func (u *budgetUsage) limits(b Budget) map[string]int {
 	limit := b.PerNamespace
 	if b.Total > 0 && u.total > b.Total {
-		limit = u.fairShare(b)
+		share := u.fairShare(b.Total)
+		limit = min(share, cmp.Or(limit, share))
 	}
 	if limit == 0 || u.total <= limit {
 		return nil
@@ -107,21 +108,16 @@ func (u *budgetUsage) limits(b Budget) map[string]int {
 }
 
 // fairShare returns the limit for each namespace with which all together are within
-// the total.
-func (u *budgetUsage) fairShare(b Budget) int {
+// the total, which they exceed.
+func (u *budgetUsage) fairShare(total int) (share int) {
 	weights := slices.Sorted(maps.Values(u.byNamespace))
-	left := b.Total
 	for i, weight := range weights {
-		share := left / (len(weights) - i)
-		if b.PerNamespace > 0 && share >= b.PerNamespace {
-			return b.PerNamespace
+		if share = total / (len(weights) - i); weight > share {
+			break
 		}
-		if weight > share {
-			return share
-		}
-		left -= weight
+		total -= weight
 	}
-	return b.PerNamespace
+	return share
 }
 
 // updateBudget measures the entries that changed, and marks those that are now over

@@ -388,6 +388,7 @@ func TestANodePortHoldsItsPortOnTheAddressesThatServeIt(t *testing.T) {
 			t.Errorf("without the node port, served: %t, conflicts %d", served(), m.ConflictCount())
 		}
 		m.SetService(owner)
+		m.Changes()
 		m.SetNodeAddrs(nil)
 		checkConflicts(t, m.Changes())
 		if !served() || m.ConflictCount() != 0 {
