@@ -176,8 +176,9 @@ func TestNoChangeIsMissedAtStart(t *testing.T) {
 	eth0 := m.addLink("eth0")
 	texts, prefixes := many(20)
 	for i := range texts {
-		started := make(chan struct{})
+		started, added := make(chan struct{}), make(chan struct{})
 		go func() {
+			defer close(added)
 			close(started)
 			if err := m.nl.AddrAdd(eth0, address(prefixes[i])); err != nil {
 				t.Error(err)
@@ -186,6 +187,7 @@ func TestNoChangeIsMissedAtStart(t *testing.T) {
 		<-started
 		l, end := m.listen()
 		l.expect(texts[:i+1]...)
+		<-added // before the socket is closed
 		end()
 	}
 }

@@ -1,7 +1,6 @@
 package addresses
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net"
@@ -21,6 +20,7 @@ import (
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/sync/addresses"
+	"kube-vmap/sync/listen/listentest"
 )
 
 // deadline is how long the kernel may take on a busy machine.
@@ -115,7 +115,7 @@ func (m *machine) remove(l netlink.Link, addrs ...string) {
 type listener struct {
 	*machine
 	sent <-chan []netip.Addr
-	log  *safeBuffer
+	log  *listentest.LogBuffer
 	n    int // lists received
 }
 
@@ -123,7 +123,7 @@ type listener struct {
 func (m *machine) listen() (*listener, context.CancelFunc) {
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.Context())
-	sent, done, log := make(chan []netip.Addr), make(chan error, 1), &safeBuffer{}
+	sent, done, log := make(chan []netip.Addr), make(chan error, 1), &listentest.LogBuffer{}
 	source := addresses.New(addresses.Config{NetNS: m.host.FD(), Log: slog.New(slog.NewTextHandler(log, nil))})
 	go func() { done <- source.Run(ctx, sent) }()
 	end := stdsync.OnceFunc(func() {
@@ -163,22 +163,4 @@ func (l *listener) expect(want ...string) {
 		}
 	}
 	l.Fatalf("got %q, want %q", last, want)
-}
-
-// A safeBuffer is a buffer that is safe for concurrent use.
-type safeBuffer struct {
-	mu stdsync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }

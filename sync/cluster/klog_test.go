@@ -14,11 +14,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"kube-vmap/sync/cluster"
+	"kube-vmap/sync/listen/listentest"
 )
 
 // TestKlogIsRoutedToSlog changes the whole process, so it restores the default.
 func TestKlogIsRoutedToSlog(t *testing.T) {
-	var out safeBuffer
+	var out listentest.LogBuffer
 	defer cluster.RouteKlog(slog.New(slog.DiscardHandler), 0)
 	cluster.RouteKlog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.Level(-4)})), 4)
 	klog.V(4).InfoS("shown", "key", "value")
@@ -39,7 +40,7 @@ func TestKlogIsRoutedToSlog(t *testing.T) {
 
 // TestKlogVerbosityCanChange also needs the race detector.
 func TestKlogVerbosityCanChange(t *testing.T) {
-	var out safeBuffer
+	var out listentest.LogBuffer
 	defer cluster.RouteKlog(slog.New(slog.DiscardHandler), 0)
 	cluster.RouteKlog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.Level(-9)})), 0)
 	var others stdsync.WaitGroup

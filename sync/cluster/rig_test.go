@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	stdsync "sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"kube-vmap/sync"
 	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/cluster/apitest"
+	"kube-vmap/sync/listen/listentest"
 )
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ type rig struct {
 	bursts  chan []sync.Event
 	cancel  context.CancelFunc
 	done    chan error
-	log     *safeBuffer
+	log     *listentest.LogBuffer
 	counted [2]int // lines that expectLogs has seen
 }
 
@@ -43,7 +43,7 @@ func run(t *testing.T, s *apitest.Server, change ...func(*cluster.Config)) *rig 
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &rig{
-		T: t, Server: s, cancel: cancel, log: &safeBuffer{},
+		T: t, Server: s, cancel: cancel, log: &listentest.LogBuffer{},
 		bursts: make(chan []sync.Event), done: make(chan error, 1),
 	}
 	c := cluster.Config{Client: s.Client(), NodeName: "node-1"}
@@ -137,24 +137,6 @@ func (r *rig) infoLog() string {
 		}
 	}
 	return out.String()
-}
-
-// A safeBuffer is a buffer that is safe for concurrent use.
-type safeBuffer struct {
-	mu stdsync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // pass lets time pass, whatever is sent.

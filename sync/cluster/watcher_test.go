@@ -103,36 +103,6 @@ func TestRelistIsOneBurst(t *testing.T) {
 	})
 }
 
-func TestInterruptedWatchesLoseNoEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := run(t, filled())
-		got := map[string]bool{}
-		for _, e := range r.now() {
-			got[line(e)] = true
-		}
-		for i := range 120 {
-			r.Put(service("web-0", 10+i), slice("web-1", model.IPv6, make([]int, i+1)...))
-			<-time.After(500 * time.Millisecond)
-			r.EndWatches()
-			synctest.Wait()
-			select {
-			case events := <-r.bursts:
-				for _, e := range events {
-					got[line(e)] = true
-				}
-			default:
-			}
-		}
-		for !got["service default/web-0 10.96.0.129"] || !got["slice default/web-1-ipv6 120"] {
-			for _, e := range r.next(20 * time.Second) {
-				got[line(e)] = true
-			}
-		}
-		r.quiet(time.Hour)
-		r.stop()
-	})
-}
-
 func TestOutageIsLoggedOnce(t *testing.T) {
 	for name, outage := range map[string]func(*apitest.Server){
 		"connection refused": func(s *apitest.Server) { s.SetDown(true) },

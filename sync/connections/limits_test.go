@@ -12,21 +12,6 @@ import (
 	"kube-vmap/nft/kernel/kerneltest"
 )
 
-func TestFailedRemovalIsRetried(t *testing.T) {
-	run(t, func(r *rig, w way) {
-		r.c.Follow(w.all(1, 2))
-		r.connect(w.clusterIP(), w, 1, 2)
-		r.c.Follow(w.change(2))
-		r.kernel.refusing.Store(true)
-		r.pass(3)
-		r.has("while it is refused", w, w.counted(w.clusterIP(), 1, 1), w.counted(w.clusterIP(), 2, 1))
-		r.kernel.refusing.Store(false)
-		r.pass(2)
-		r.has("then", w, nft.ConnectionCount{Destination: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
-		r.expect("then", w, 2, map[int]uint64{2: 1})
-	})
-}
-
 func TestRefusedRemovalStaysStale(t *testing.T) {
 	run(t, func(r *rig, w way) {
 		unknown := w.match(externals[w.f].Next(), 443)
@@ -36,9 +21,11 @@ func TestRefusedRemovalStaysStale(t *testing.T) {
 		r.c.Follow(w.change(2))
 		r.kernel.refusing.Store(true)
 		r.pass(2)
+		r.has("while it is refused", w, w.counted(w.clusterIP(), 1, 1), w.counted(w.clusterIP(), 2, 1), w.counted(unknown, 1, 1))
 		r.kernel.refusing.Store(false)
 		r.pass(1)
 		r.has("a clean-up later", w, nft.ConnectionCount{Destination: w.clusterIP(), Connections: 1}, w.counted(w.clusterIP(), 2, 1))
+		r.expect("a clean-up later", w, 2, map[int]uint64{2: 1})
 	})
 }
 

@@ -145,18 +145,10 @@ func TestLaterChangesDoNotExtendTheDeadline(t *testing.T) {
 		}
 		p.expect("the kernel refused for a minute", 503, 503, 503)
 		p.Synced(sync.Result{})
-		p.expect("the kernel takes it", 200, 200, 200)
-	})
-}
-
-func TestFailedSyncWithoutQueuedChangeIsOverdue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newRig(t)
-		p.Node(node)
-		p.Synced(sync.Result{})
-		p.Synced(failed)
+		p.expect("after the commit", 200, 200, 200)
+		p.Synced(failed) // without a queued change
 		pass(time.Minute)
-		p.expect("a minute after", 503, 503, 503)
+		p.expect("a minute after a failure", 503, 503, 503)
 	})
 }
 

@@ -357,19 +357,6 @@ func TestSlowClientIsDisconnected(t *testing.T) {
 	}
 }
 
-func TestFollowDoesNotBlock(t *testing.T) {
-	r := newRig(allAddresses) // not running
-	for i := range uint16(1000) {
-		r.Follow(sync.Committed{Full: i%10 == 0, NodeAddrs: loopback, HealthChecks: []model.HealthCheck{check("web", 1000+i)}})
-	}
-	port := listentest.FreePort(t)
-	r.Follow(sync.Committed{HealthChecks: []model.HealthCheck{check("web", port, 1, 1)}})
-	r.run(t)
-	for _, f := range model.Families {
-		answers(t, netip.AddrPortFrom(loopback[f], port), 200, "web")
-	}
-}
-
 func TestConnectionFloodKeepsOutNoClient(t *testing.T) {
 	r, ports := newRig(listedAddresses), listentest.FreePorts(t, 2)
 	r.run(t)

@@ -327,15 +327,3 @@ func TestShutdownCancelsDialing(t *testing.T) {
 		}
 	})
 }
-
-func TestFollowDoesNotBlock(t *testing.T) {
-	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b, port := newRig(Config{}), newBackend(t, f), listentest.FreePort(t) // not running
-		for i := range uint16(1000) {
-			r.Follow(sync.Committed{Full: i%10 == 0, Set: []model.Frontend{b.nodePort("web", 1000+i)}})
-		}
-		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
-		r.run(t)
-		b.connect(t, port).talk(t)
-	})
-}
