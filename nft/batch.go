@@ -2,7 +2,6 @@ package nft
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"kube-vmap/model"
@@ -81,20 +80,7 @@ type DeleteElements struct {
 	Elements []Element
 }
 
-// String is the batch as nft commands, one a line.
-func (b Batch) String() string {
-	var s strings.Builder
-	for _, op := range b {
-		s.WriteString(op.String())
-		s.WriteByte('\n')
-	}
-	return s.String()
-}
-
-// MarshalText makes a batch readable in logs of any format.
-func (b Batch) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
-
-// CountsConnections is the size of a batch in the units a person thinks in.
+// Counts is the size of a batch in the units a person thinks in.
 type Counts struct {
 	Added, Deleted int // elements
 	Objects        int // tables, sets, chains and rules that come or go

@@ -144,7 +144,7 @@ func diffElements(e *edit, id SetID, have, want []Element) {
 func (r *Ruleset) diffChains(e *edit, have Tables, rebuilt map[SetID]bool) {
 	touched, chains := map[ChainID]bool{}, r.chains()
 	for id := range rebuilt {
-		for _, user := range id.users(chains) {
+		for _, user := range id.readBy(chains, r.cache) {
 			touched[user] = true
 		}
 	}

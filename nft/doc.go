@@ -1,13 +1,13 @@
-// Package nft turns frontends into what nftables holds, and the difference
-// between two states into one batch. It knows tables, not Kubernetes, and does
-// no I/O; the socket is in the kernel half, package kube-vmap/nft/kernel.
+// Package nft is the rule set: what tables, chains, sets and elements serve a list of
+// frontends, and which changes lead from one state to another. It knows nftables, not
+// Kubernetes, and does no I/O.
 //
-//	model.Frontend --compile--> elements --diff--> Batch --encode--> bytes
-//	                 (slots)                         \-----text----> nft commands
+//	model.Frontend --compile--> elements --diff--> Batch --wire.Encode--> bytes
+//	                 (slots)                         \-----String-----> nft commands
 //
-// There is one table of the same shape in each family, and in it the law: no
-// chain, set or rule per Service or endpoint. A Service is elements of shared
-// maps. Only an endpoint that remembers its clients has a chain (affinity.go).
+// There is one table of the same shape in each family, and one law: no chain, set or rule
+// per Service or endpoint. A Service is elements of shared maps. Only an endpoint that
+// remembers its clients has a chain of its own (rules_affinity.go).
 //
 //	map services     { ip daddr . meta l4proto . th dport : verdict }
 //	                 10.96.0.10 . udp . 53 : goto cluster-3
@@ -18,14 +18,32 @@
 //	                 ip daddr . meta l4proto . th dport map @endpoints-1
 //	map endpoints-1  10.96.0.10 . udp . 53 : 10.244.0.7 . 53
 //
-// Chain lb-N stands once for each number of endpoints in use, chain ep-K with
-// its map endpoints-K once for each slot; every Service with N endpoints shares
-// them. So a replaced endpoint is one element deleted and one added in a map of
-// plain data, which the kernel takes without looking at anything else. A packet to
-// another address of the Service is first given its ClusterIP as destination
-// (rewrite.go), so that they share these elements, too.
+// There is a chain lb-N for each number of endpoints in use, and a chain ep-K with its map
+// endpoints-K for each slot; all Services with N endpoints share them. So a replaced
+// endpoint is one element deleted and one added in a map of plain data, for which the
+// kernel need not check anything else. A packet to another address of the Service is first
+// given its ClusterIP as destination (rules_rewrite.go), so that all addresses of a Service
+// share these elements, too.
 //
-// [Ruleset] is the state as it stands; [Ruleset.Plan] says which [Batch] leads
-// to another one, and only [Ruleset.Commit], after the kernel took the batch,
-// makes that the state.
+// [Ruleset] is the current state. [Ruleset.Plan] returns the [Batch] that leads to another
+// one, and only [Ruleset.Commit], after the kernel accepted the batch, makes that the
+// current state. [Adopt] begins: it compares the state with what the kernel holds
+// ([Tables]), and endpoints keep the slots that they have there.
+//
+// The files, in the order of the data:
+//
+//	family, chains, sets, layout   the schema: every chain with its hook, every set with its key
+//	config, rules, rules_*         the rules of each chain; statement and pick build them
+//	names                          names of chains and sets, and back
+//	element, compile, slots        a frontend as elements; endpoints keep their slots
+//	ruleset, plan, grow            the state, a change of it, sets that are too small
+//	collect, tables, diff          the whole state, compared with what the kernel holds
+//	references                     which chains and sets are in use
+//	edit, batch, steps             a batch in the order that the kernel accepts, and divided
+//	installed                      the rule set read back as frontends
+//	text_*                         batch, rule set, tables and differences as nft text
+//
+// The text is here and not in a package of its own, because a statement is made as text and
+// expressions side by side. The netlink form is in kube-vmap/nft/wire, the socket in
+// kube-vmap/nft/kernel.
 package nft

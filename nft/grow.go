@@ -21,7 +21,7 @@ func (p *Plan) grow(r *Ruleset) {
 	for id, size := range grown {
 		p.sizes[id] = size
 		p.edit.rebuild(id, size, all[id])
-		for _, user := range id.users(chains) {
+		for _, user := range id.readBy(chains, r.cache) {
 			if o := (reference{chain: user}); user.Kind < baseChains || r.uses[o]+p.uses[o] > 0 {
 				p.edit.rewriteChain(user)
 			}

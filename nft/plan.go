@@ -15,7 +15,7 @@ type Plan struct {
 
 	change    Change
 	set       []*frontendState
-	uses      uses // differences
+	uses      refCounts // differences
 	shared    map[sharedKey]int
 	counts    map[SetID]int
 	sizes     map[SetID]uint32 // of sets that are new or have grown
@@ -30,7 +30,7 @@ type Plan struct {
 func (r *Ruleset) Plan(c Change) *Plan {
 	p := &Plan{
 		change: c,
-		uses:   uses{},
+		uses:   refCounts{},
 		shared: map[sharedKey]int{},
 		counts: map[SetID]int{},
 		sizes:  map[SetID]uint32{},
@@ -143,7 +143,7 @@ func (p *Plan) remove(r *Ruleset, e *setElement) {
 func (p *Plan) count(r *Ruleset, e *setElement, step int) {
 	p.counts[e.set] += step
 	if o, ok := e.refers(); ok {
-		p.uses.add(r.uses, o, step)
+		p.uses.add(r.cache, r.uses, o, step)
 	}
 }
 
@@ -297,6 +297,11 @@ func (r *Ruleset) Commit(p *Plan) {
 		r.nodeAddrs = *p.change.NodeAddrs
 	}
 	addCounts(r.uses, p.uses)
+	for o := range p.uses {
+		if _, used := r.uses[o]; !used && !o.isSet {
+			r.cache.forget(o.chain)
+		}
+	}
 	addCounts(r.shared, p.shared)
 	addCounts(r.counts, p.counts)
 	maps.Copy(r.sizes, p.sizes)

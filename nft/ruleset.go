@@ -19,12 +19,13 @@ type Ruleset struct {
 	cidrs     []netip.Prefix
 	nodeAddrs []netip.Addr
 	shared    map[sharedKey]int // how many frontends need a shared element
-	uses      uses              // the chains and sets that come with use
-	counts    map[SetID]int     // elements of each set
-	sizes     map[SetID]uint32  // the sets there are, and for how many elements
-	full      map[SetID]bool    // those that take no more, whatever their size
-	endpoints int               // in all pools
-	peaks     [2]int            // of frontends and shared
+	uses      refCounts         // the chains and sets that come with use
+	cache     *referenceCache
+	counts    map[SetID]int    // elements of each set
+	sizes     map[SetID]uint32 // the sets there are, and for how many elements
+	full      map[SetID]bool   // those that take no more, whatever their size
+	endpoints int              // in all pools
+	peaks     [2]int           // of frontends and shared
 }
 
 // sharedKey is an element that several frontends may need.
@@ -55,14 +56,15 @@ func newRuleset(c Config, n int) *Ruleset {
 		config:    c,
 		frontends: make(map[model.Match]*frontendState, n),
 		shared:    make(map[sharedKey]int, n),
-		uses:      uses{},
+		uses:      refCounts{},
 		counts:    map[SetID]int{},
 		sizes:     map[SetID]uint32{},
 		full:      map[SetID]bool{},
 	}
+	r.cache = newReferenceCache(&r.config)
 	for _, f := range model.Families {
 		if c.CountConnections { // what the configuration needs comes with use, but to stay
-			r.uses.add(nil, reference{chain: ChainID{Family: f, Kind: ChainNATInput}}, 1)
+			r.uses.add(r.cache, nil, reference{chain: ChainID{Family: f, Kind: ChainNATInput}}, 1)
 		}
 	}
 	return r
@@ -97,6 +99,7 @@ func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 // kernel; nothing can be planned against it.
 func (r *Ruleset) Snapshot() *Ruleset {
 	s := *r
+	s.cache = newReferenceCache(&s.config)
 	s.frontends, s.uses, s.sizes = maps.Clone(r.frontends), maps.Clone(r.uses), maps.Clone(r.sizes)
 	s.shared, s.counts, s.full = nil, nil, nil
 	return &s
@@ -266,17 +269,6 @@ func capacity(n int) uint32 {
 		size *= 2
 	}
 	return uint32(size)
-}
-
-// users are the chains among those given whose rules read the set.
-func (id SetID) users(chains []ChainID) []ChainID {
-	var out []ChainID
-	for _, c := range chains {
-		if c.Family == id.Family && c.reads(id) {
-			out = append(out, c)
-		}
-	}
-	return out
 }
 
 // ofNode are the elements that no Service has: the ranges of ClusterIPs and the

@@ -1,27 +1,43 @@
 package nft
 
 import (
-	"net/netip"
+	"testing"
 
 	"kube-vmap/model"
-	"kube-vmap/nft/nfttest"
 )
 
-// sampleConfig detects pods in both families, and has every option.
-var sampleConfig = Config{
-	MasqueradeMark:   DefaultMasqueradeMark,
-	DropInvalid:      true,
-	CountConnections: true,
-	Pods: [...]netip.Prefix{
-		model.IPv4: netip.MustParsePrefix("10.244.0.0/16"),
-		model.IPv6: netip.MustParsePrefix("fd00:10:244::/56"),
-	},
+func TestSampleHasEveryChainAndSet(t *testing.T) {
+	config := Config{MasqueradeMark: DefaultMasqueradeMark, DropInvalid: true, CountConnections: true}
+	kinds := map[ChainID]bool{}
+	sets := map[SetID]bool{}
+	for _, op := range Sample(config) {
+		switch op := op.(type) {
+		case AddChain:
+			kinds[ChainID{Family: op.Chain.Family, Kind: op.Chain.Kind, Method: op.Chain.Method}] = true
+		case AddElements:
+			sets[SetID{Family: op.Set.Family, Kind: op.Set.Kind}] = true
+		case AddEndpoints:
+			sets[SetID{Family: op.Set.Family, Kind: op.Set.Kind}] = true
+		}
+	}
+	for _, f := range model.Families {
+		for kind := range chainKinds {
+			if kind != ChainBalance && kind != ChainMasquerade && !kinds[ChainID{Family: f, Kind: kind}] {
+				t.Errorf("chain %s of %s is not tried", chainSchema[kind].name, families[f].name)
+			}
+		}
+		for m := range methods {
+			// Maglev is as source hash, but larger.
+			if m != pickMaglev && !kinds[ChainID{Family: f, Kind: ChainBalance, Method: m}] {
+				t.Errorf("chain %s of %s is not tried", methodNames[m], families[f].name)
+			}
+		}
+		for kind := range setKinds {
+			unfilled := kind == SetNoEndpointServices || kind == SetNoEndpointNodePorts || kind == SetNodeIPs || kind == SetHairpin || kind == SetAffinity || kind == SetConnections ||
+				kind == SetStickyEndpointsMany // many chains, and nothing else that is new
+			if !unfilled && !sets[SetID{Family: f, Kind: kind}] {
+				t.Errorf("set %s of %s is not tried", setSchema[kind].name, families[f].name)
+			}
+		}
+	}
 }
-
-// sample is the change from nothing to n Services of every kind.
-func sample(n int) Change {
-	return Change{Set: nfttest.Frontends(n), ServiceCIDRs: &nfttest.ServiceCIDRs, NodeAddrs: &nfttest.NodeAddrs}
-}
-
-// load is the batch of a first load of n Services, and the state it leads to.
-func load(n int) (*Ruleset, Batch) { return Adopt(sampleConfig, Tables{}, sample(n)) }

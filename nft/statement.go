@@ -22,6 +22,10 @@ type Statement struct {
 	Choices []ChainID
 	// Protocols are the elements of the set that belongs to the statement.
 	Protocols []model.Protocol
+
+	// chains and sets are what the expressions refer to by name, Choices apart.
+	chains []ChainID
+	sets   []SetID
 }
 
 // anonymousMap and anonymousSet are the names of sets that belong to a rule; the kernel
@@ -276,6 +280,7 @@ func dispatch(id SetID, d pick) Statement {
 	load, _ := loadKey(id, d)
 	return Statement{
 		Text: lookup(id, d) + " vmap @" + id.Name(),
+		sets: []SetID{id},
 		Expressions: append(load,
 			&expr.Lookup{SourceRegister: regKey, DestRegister: regVerdict, IsDestRegSet: true, SetName: id.Name(), SetID: byNameOnly}),
 	}
@@ -286,6 +291,7 @@ func in(id SetID) Statement {
 	load, _ := loadKey(id, pick{})
 	return Statement{
 		Text:        lookup(id, pick{}) + " @" + id.Name(),
+		sets:        []SetID{id},
 		Expressions: append(load, &expr.Lookup{SourceRegister: regKey, SetName: id.Name(), SetID: byNameOnly}),
 	}
 }
@@ -296,6 +302,7 @@ func translate(id SetID, d pick) Statement {
 	load, _ := loadKey(id, d)
 	return Statement{
 		Text: fmt.Sprintf("dnat %s to %s map @%s", fam.name, lookup(id, d), id.Name()),
+		sets: []SetID{id},
 		Expressions: append(load,
 			&expr.Lookup{SourceRegister: regKey, DestRegister: regKey, IsDestRegSet: true, SetName: id.Name(), SetID: byNameOnly},
 			translation(fam, regKey)),
@@ -333,6 +340,7 @@ func pickOne(fam *family, d pick, choices []ChainID) Statement {
 func goTo(id ChainID) Statement {
 	return Statement{
 		Text:        "goto " + id.Name(),
+		chains:      []ChainID{id},
 		Expressions: []any{&expr.Verdict{Kind: expr.VerdictGoto, Chain: id.Name()}},
 	}
 }
@@ -341,6 +349,7 @@ func goTo(id ChainID) Statement {
 func jump(id ChainID) Statement {
 	return Statement{
 		Text:        "jump " + id.Name(),
+		chains:      []ChainID{id},
 		Expressions: []any{&expr.Verdict{Kind: expr.VerdictJump, Chain: id.Name()}},
 	}
 }

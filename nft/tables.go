@@ -5,8 +5,6 @@ import (
 	"io/fs"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"kube-vmap/model"
 )
 
@@ -108,43 +106,4 @@ const policyAccept = 1
 type SetState struct {
 	Shape    SetShape
 	Elements []Element
-}
-
-// SetShape is how a set is declared.
-type SetShape struct {
-	KeyType, KeyLen, DataType, DataLen uint32
-	Flags                              uint32
-	Size                               uint32 // most elements; zero means no limit
-}
-
-// Shape is how a set of that identity is declared, for size elements.
-func (id SetID) Shape(size uint32) SetShape {
-	l, fam := id.Layout(), id.family()
-	s := SetShape{KeyType: l.keyType(fam), KeyLen: id.KeyLen(), Size: size}
-	if l.Interval {
-		s.Flags |= unix.NFT_SET_INTERVAL
-		s.Size = 0
-	}
-	if l.dynamic() {
-		s.Flags |= unix.NFT_SET_EVAL
-		s.Size = l.limit
-	}
-	if l.timeout {
-		s.Flags |= unix.NFT_SET_TIMEOUT
-	}
-	if l.Content != ContentNone {
-		s.Flags |= unix.NFT_SET_MAP
-		s.DataType, s.DataLen = l.dataType(fam), id.DataLen()
-	}
-	return s
-}
-
-// affinitySize is how many clients are remembered at most in each affinity map.
-// Without a size the kernel would take no more than 65,535.
-const affinitySize = 1 << 18
-
-// Fits reports whether a set of that shape can hold what the rule set keeps
-// under that identity, whatever its size.
-func (s SetShape) Fits(id SetID) bool {
-	return s == id.Shape(s.Size)
 }

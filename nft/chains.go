@@ -3,7 +3,6 @@ package nft
 import (
 	"cmp"
 	"net/netip"
-	"slices"
 	"unique"
 
 	"golang.org/x/sys/unix"
@@ -156,88 +155,4 @@ func compareBool(a, b bool) int {
 		return -1
 	}
 	return 1
-}
-
-// needs lists the chains and sets that come with use and that the rules of the
-// chain refer to.
-func (id ChainID) needs() []reference {
-	chain := func(kind ChainKind, local, nodePort bool, m method, n uint32) reference {
-		return reference{chain: ChainID{Family: id.Family, Kind: kind, Local: local, NodePort: nodePort, Method: m, N: n}}
-	}
-	set := func(kind SetKind, slot uint32) reference {
-		return reference{set: SetID{id.Family, kind, id.Local, uint16(slot)}, isSet: true}
-	}
-	switch id.Kind {
-	case ChainCluster, ChainMasquerade, ChainService:
-		return []reference{chain(ChainBalance, id.Local, false, id.Method, id.N)}
-	case ChainExternal:
-		return []reference{chain(ChainService, false, id.NodePort, id.Method, id.N)}
-	case ChainExternalLocal:
-		return []reference{
-			chain(ChainService, false, id.NodePort, id.Method, id.N), chain(ChainExternal, false, id.NodePort, id.Method, id.N),
-		}
-	case ChainBalance:
-		return id.choices(chain, set)
-	case ChainEndpoint:
-		return []reference{set(SetEndpoints, id.N)}
-	case ChainStickyPick:
-		return []reference{set(SetStickyEndpoints, id.N)}
-	case ChainStickyEndpoint:
-		return []reference{set(SetAffinity, 0), chain(ChainStickyFound, id.Local, false, 0, 0)}
-	case ChainStickyFound:
-		return []reference{set(SetAffinity, 0)}
-	case ChainNATInput, ChainNATPostrouting: // only if connections are counted, see newRuleset
-		return []reference{set(SetConnections, 0)}
-	}
-	return nil
-}
-
-// reads reports whether rules of the chain look into the set.
-func (id ChainID) reads(set SetID) bool {
-	if set.Kind == SetAllowedSources {
-		return id.Kind == ChainSourceCheck
-	}
-	if set.Kind >= baseSets {
-		return slices.ContainsFunc(id.needs(), func(o reference) bool { return o.isSet && o.set == set })
-	}
-	switch id.Kind {
-	case ChainFilterPrerouting:
-		return set.Kind == SetRestricted || set.Kind == SetEndpointIPs
-	case ChainFilterOutputEarly:
-		return set.Kind == SetRestricted
-	case ChainNATPrerouting, ChainNATOutput:
-		return set.Kind == SetServices || set.Kind == SetNodeIPs || set.Kind == SetNodePorts
-	case ChainRestorePrerouting, ChainRestoreOutput:
-		return set.Kind == SetClusterIPs
-	case ChainFilterInput:
-		return set.Kind == SetNoEndpointServices || set.Kind == SetNodeIPs || set.Kind == SetNoEndpointNodePorts
-	case ChainServiceCheck:
-		return set.Kind == SetNoEndpointServices || set.Kind == SetClusterIPs || set.Kind == SetServiceCIDRs
-	case ChainNATPostrouting:
-		return set.Kind == SetHairpin
-	case ChainService:
-		return !id.NodePort && set.Kind == SetServiceIPs ||
-			id.NodePort && (set.Kind == SetNodePortServiceIPs || set.Kind == SetNodePortServicePorts)
-	case ChainExternalLocal:
-		return !id.NodePort && set.Kind == SetLocalServices || id.NodePort && set.Kind == SetLocalNodePorts
-	}
-	return false
-}
-
-// Choices is what a balancing chain picks from.
-func (id ChainID) choices(
-	chain func(ChainKind, bool, bool, method, uint32) reference, set func(SetKind, uint32) reference,
-) []reference {
-	kind, many := ChainEndpoint, SetEndpointsMany
-	if id.Method == pickSticky {
-		kind, many = ChainStickyPick, SetStickyEndpointsMany
-	}
-	if id.N > MaxSlots {
-		return []reference{set(many, 0)}
-	}
-	slots := make([]reference, id.N)
-	for k := range id.N {
-		slots[k] = chain(kind, id.Local, false, 0, k)
-	}
-	return slots
 }

@@ -55,7 +55,7 @@ func (r *Ruleset) gather(list []*frontendState, count *Ruleset) *contents {
 	}
 	if count != nil {
 		for chain, n := range leading {
-			count.uses.add(nil, reference{chain: chain}, n)
+			count.uses.add(count.cache, nil, reference{chain: chain}, n)
 		}
 	}
 	return g.contents(r.ofNode())

@@ -34,6 +34,7 @@ func remember(id SetID, s Sticky) Statement {
 	return Statement{
 		Text: fmt.Sprintf("update @%s { %s timeout %s : %s . %d }",
 			id.Name(), lookup(id, pick{}), durationText(timeout), s.Endpoint.Addr(), s.Endpoint.Port()),
+		sets: []SetID{id},
 		Expressions: append(append(load, s.immediates(id.family(), next)...),
 			&expr.Dynset{
 				SrcRegKey: regKey, SrcRegData: next, SetName: id.Name(), SetID: byNameOnly,
@@ -73,4 +74,17 @@ func durationText(d time.Duration) string {
 		}
 	}
 	return s.String()
+}
+
+// CounterName is the counter of connections whose client could not be remembered,
+// because the affinity map is full. It is the only object of the table that is
+// neither chain nor set, and every table has it.
+const CounterName = "affinity-full"
+
+// countFull counts a connection.
+func countFull() Statement {
+	return Statement{
+		Text:        fmt.Sprintf("counter name %q", CounterName),
+		Expressions: []any{&expr.Objref{Type: unix.NFT_OBJECT_COUNTER, Name: CounterName}},
+	}
 }

@@ -14,9 +14,8 @@ import (
 	"kube-vmap/nft/nfttest"
 )
 
-// references are the names of the chains and sets that the rules of a chain
-// refer to.
-func references(rules []Rule) (chains, sets map[string]bool) {
+// namesIn are the names of the chains and sets that the expressions of rules refer to.
+func namesIn(rules []Rule) (chains, sets map[string]bool) {
 	chains, sets = map[string]bool{}, map[string]bool{}
 	for _, r := range rules {
 		for _, s := range r {
@@ -70,46 +69,37 @@ func realChains(f model.Family) []ChainID {
 // everySet is what a table has that has all sets.
 func everySet(SetID) bool { return true }
 
-// What a rule refers to must be there when the rule comes: every table has it, or
-// it is counted as used.
-func TestRulesReferToWhatTheirChainNeeds(t *testing.T) {
+// References decide which chains and sets exist, and which rules are rewritten when a set
+// is rebuilt.
+func TestStatementsCarryTheReferencesOfTheirExpressions(t *testing.T) {
 	for _, f := range model.Families {
 		for _, id := range realChains(f) {
-			chains, sets := references(sampleConfig.rules(id, everySet))
-			for name := range chains {
-				to := ChainNamed(f, name)
-				counted := slices.Contains(id.needs(), reference{chain: to})
-				if to.Kind == ChainUnknown || counted == (to.Kind < baseChains) {
-					t.Fatalf("%s leads to %s, which it needs: %t", id.Name(), name, counted)
+			rules := sampleConfig.rules(id, everySet)
+			wantChains, wantSets := namesIn(rules)
+			chains, sets := map[string]bool{}, map[string]bool{}
+			for _, o := range references(rules) {
+				if o.isSet {
+					sets[o.set.Name()] = true
+				} else {
+					chains[o.chain.Name()] = true
 				}
 			}
-			for name := range sets {
-				set, known := SetNamed(f, name)
-				counted := slices.Contains(id.needs(), reference{set: set, isSet: true})
-				if !known || counted == (set.Kind < baseSets || set.Kind == SetAllowedSources) {
-					t.Fatalf("%s reads %s, which it needs: %t", id.Name(), name, counted)
-				}
-			}
-			for _, need := range id.needs() {
-				if !chains[need.chain.Name()] && !sets[need.set.Name()] {
-					t.Fatalf("%s needs %+v, to which no rule of it refers", id.Name(), need)
-				}
+			if !maps.Equal(chains, wantChains) || !maps.Equal(sets, wantSets) {
+				t.Fatalf("the rules of %s refer to %v, %v, want %v, %v", id.Name(), chains, sets, wantChains, wantSets)
 			}
 		}
 	}
 }
 
-// A set that is made anew takes with it the rules that read it; so it must be
-// known which those are.
-func TestChainsReadTheSetsThatTheirRulesReferTo(t *testing.T) {
+// The cache leaves out what differs from one chain of a kind to another.
+func TestCachedReferencesAreThoseOfTheRules(t *testing.T) {
+	config := sampleConfig
+	cache := newReferenceCache(&config)
+	none := func(SetID) bool { return false }
 	for _, f := range model.Families {
-		all := allSets(f)
 		for _, id := range realChains(f) {
-			_, sets := references(sampleConfig.rules(id, everySet))
-			for _, set := range all {
-				if got, want := id.reads(set), sets[set.Name()]; got != want {
-					t.Fatalf("chain %s reads set %s: %t, want %t", id.Name(), set.Name(), got, want)
-				}
+			if got, want := cache.of(id), references(config.rules(id, none)); !slices.Equal(got, want) {
+				t.Fatalf("%s refers to %v, want %v", id.Name(), got, want)
 			}
 		}
 	}
@@ -137,7 +127,7 @@ func checkUses(t *testing.T, r *Ruleset) {
 	}
 	checkReferences(t, r)
 	for id := range r.sizes {
-		if id.Kind >= baseSets && counts[id] == 0 && (id.Kind == SetAllowedSources || !slices.ContainsFunc(r.chains(), func(c ChainID) bool { return c.reads(id) })) {
+		if id.Kind >= baseSets && counts[id] == 0 && (id.Kind == SetAllowedSources || len(id.readBy(r.chains(), r.cache)) == 0) {
 			t.Errorf("%s is left over", id.Name())
 		}
 	}
@@ -152,7 +142,7 @@ func checkReferences(t *testing.T, r *Ruleset) {
 			if id.Family != model.Family(f) {
 				continue
 			}
-			chains, sets := references(r.rules(id))
+			chains, sets := namesIn(r.rules(id))
 			for name := range chains {
 				if _, exists := table.Chains[name]; !exists {
 					t.Errorf("%s leads to %s, which is missing", id.Name(), name)

@@ -1,0 +1,27 @@
+package nft
+
+import (
+	"net/netip"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/nfttest"
+)
+
+// sampleConfig detects pods in both families, and has every option.
+var sampleConfig = Config{
+	MasqueradeMark:   DefaultMasqueradeMark,
+	DropInvalid:      true,
+	CountConnections: true,
+	Pods: [...]netip.Prefix{
+		model.IPv4: netip.MustParsePrefix("10.244.0.0/16"),
+		model.IPv6: netip.MustParsePrefix("fd00:10:244::/56"),
+	},
+}
+
+// sample is the change from nothing to n Services of every kind.
+func sample(n int) Change {
+	return Change{Set: nfttest.Frontends(n), ServiceCIDRs: &nfttest.ServiceCIDRs, NodeAddrs: &nfttest.NodeAddrs}
+}
+
+// load is the batch of a first load of n Services, and the state it leads to.
+func load(n int) (*Ruleset, Batch) { return Adopt(sampleConfig, Tables{}, sample(n)) }

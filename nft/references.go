@@ -1,0 +1,123 @@
+package nft
+
+import "slices"
+
+// A reference is a chain or set that a rule refers to.
+type reference struct {
+	chain ChainID
+	set   SetID
+	isSet bool
+}
+
+// onDemand reports whether the object comes into use by references, and is not in every
+// table.
+func (o reference) onDemand() bool {
+	if o.isSet {
+		return o.set.Kind >= baseSets
+	}
+	return o.chain.Kind >= baseChains
+}
+
+// references lists the chains and sets that the rules refer to, each once.
+func references(rules []Rule) []reference {
+	var out []reference
+	add := func(o reference) {
+		if !slices.Contains(out, o) {
+			out = append(out, o)
+		}
+	}
+	for _, rule := range rules {
+		for i := range rule {
+			for _, id := range rule[i].sets {
+				add(reference{set: id, isSet: true})
+			}
+			for _, id := range rule[i].chains {
+				add(reference{chain: id})
+			}
+			for _, id := range rule[i].Choices { // each is another one
+				out = append(out, reference{chain: id})
+			}
+		}
+	}
+	return out
+}
+
+// A referenceCache has the references of chains, which are found by making their rules.
+type referenceCache struct {
+	config *Config
+	known  map[ChainID][]reference
+}
+
+func newReferenceCache(c *Config) *referenceCache {
+	return &referenceCache{config: c, known: map[ChainID][]reference{}}
+}
+
+// of lists what the rules of the chain refer to. The sets of AllowedSources, which the
+// rules of SourceCheck depend on, are not among it: see [SetID.readBy].
+func (c *referenceCache) of(id ChainID) []reference {
+	key := cacheKey(id)
+	list, known := c.known[key]
+	if !known {
+		list = references(c.config.rules(id, func(SetID) bool { return false }))
+		// An external-local chain has its external chain in every configuration, even where
+		// no rule leads there because all sources are pods.
+		if external := (reference{chain: id.as(ChainExternal)}); id.Kind == ChainExternalLocal && !slices.Contains(list, external) {
+			list = append(list, external)
+		}
+		c.known[key] = list
+	}
+	return list
+}
+
+// forget drops the references of a chain that is no longer in use.
+func (c *referenceCache) forget(id ChainID) { delete(c.known, cacheKey(id)) }
+
+// cacheKey is the chain without its endpoint: sticky chains all refer to the same.
+func cacheKey(id ChainID) ChainID {
+	id.Sticky = ChainID{}.Sticky
+	return id
+}
+
+// readBy lists the chains among those given whose rules refer to the set.
+func (id SetID) readBy(chains []ChainID, cache *referenceCache) []ChainID {
+	var out []ChainID
+	for _, c := range chains {
+		if c.Family != id.Family {
+			continue
+		}
+		reads := slices.Contains(cache.of(c), reference{set: id, isSet: true})
+		if reads || id.Kind == SetAllowedSources && c.Kind == ChainSourceCheck {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// refCounts counts the references to each object that comes with use: from elements, and
+// from rules of chains that are in use themselves. An object exists while its count is
+// not zero. When it falls to zero, the object goes, and with it its own references.
+//
+//	elements --> external-3 --> service-3 --> lb-3 --> ep-0 --> endpoints-0
+//	                                               \-> ep-1 --> endpoints-1
+//	                                               \-> ep-2 --> endpoints-2
+type refCounts map[reference]int
+
+// add counts step references more, or fewer if it is negative, on top of what base counts
+// already.
+func (u refCounts) add(cache *referenceCache, base refCounts, o reference, step int) {
+	before := base[o] + u[o]
+	u[o] += step
+	after := before + step
+	if (before == 0) == (after == 0) || o.isSet {
+		return
+	}
+	own := 1 // a chain refers once to each object, however many references lead to it
+	if after == 0 {
+		own = -1
+	}
+	for _, to := range cache.of(o.chain) {
+		if to.onDemand() {
+			u.add(cache, base, to, own)
+		}
+	}
+}

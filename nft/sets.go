@@ -1,0 +1,195 @@
+package nft
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+)
+
+// SetKind is one of the kinds of sets and maps of the rule set.
+type SetKind uint8
+
+// The kinds of sets, in the order in which they are declared. Those up to
+// EndpointIPs every table has; the others come with use.
+const (
+	SetServices             SetKind = iota // where connections to an address and port go
+	SetLocalServices                       // the same for clients from outside, where the policy is Local
+	SetNodePorts                           // where connections to a port of the node go
+	SetLocalNodePorts                      // as LocalServices
+	SetNoEndpointServices                  // what is refused or dropped
+	SetNoEndpointNodePorts                 //
+	SetServiceIPs                          // the ClusterIP behind an external address
+	SetNodePortServiceIPs                  // the ClusterIP behind a node port
+	SetNodePortServicePorts                // and the port there
+	SetRestricted                          // addresses that only AllowedSources may use
+	SetClusterIPs                          //
+	SetNodeIPs                             // addresses that serve node ports
+	SetHairpin                             // pods that may reach themselves
+	SetServiceCIDRs                        //
+	SetEndpointIPs                         // of TCP, with [Config].DropInvalid
+	SetEndpoints                           // one for each slot
+	SetEndpointsMany                       // of Services with more endpoints than slots
+	SetStickyEndpoints                     // as Endpoints, where clients are remembered
+	SetStickyEndpointsMany                 //
+	SetAffinity                            // which client has which endpoint
+	SetConnections                         // how many asked for what and got which endpoint, with [Config].Count
+	SetAllowedSources                      // who may use Restricted addresses, one for each length of a prefix
+	setKinds
+)
+
+// baseSets are the sets every table has.
+const baseSets = SetEndpoints
+
+// Keys.
+var (
+	// frontendKey is what a packet to an address of a Service carries.
+	frontendKey = []Field{FieldDestination, FieldProtocol, FieldPort}
+	// nodePortKey is what a packet to a node port carries, whichever address of
+	// the node it came to.
+	nodePortKey = []Field{FieldProtocol, FieldPort}
+	pickKey     = []Field{FieldDestination, FieldProtocol, FieldPort, FieldPick}
+	clientKey   = []Field{FieldClient, FieldDestination, FieldProtocol, FieldPort}
+	// countKey is what a connection has that was translated.
+	countKey = []Field{FieldOriginalDestination, FieldProtocol, FieldOriginalPort, FieldDestination, FieldPort}
+)
+
+// layouts and names of the kinds. Only dispatch maps carry comments: there is
+// one element a frontend, while a comment on every endpoint would make the rule
+// set a quarter larger.
+var setSchema = [setKinds]struct {
+	name   string
+	layout Layout
+}{
+	SetServices:             {"services", Layout{Key: frontendKey, Content: ContentVerdict, Comments: true}},
+	SetLocalServices:        {"local-services", Layout{Key: frontendKey, Content: ContentVerdict}},
+	SetNodePorts:            {"node-ports", Layout{Key: nodePortKey, Content: ContentVerdict, Comments: true}},
+	SetLocalNodePorts:       {"local-node-ports", Layout{Key: nodePortKey, Content: ContentVerdict}},
+	SetNoEndpointServices:   {"no-endpoint-services", Layout{Key: frontendKey, Content: ContentVerdict, Comments: true}},
+	SetNoEndpointNodePorts:  {"no-endpoint-node-ports", Layout{Key: nodePortKey, Content: ContentVerdict, Comments: true}},
+	SetServiceIPs:           {"service-ips", Layout{Key: frontendKey, Content: ContentAddress}},
+	SetNodePortServiceIPs:   {"node-port-service-ips", Layout{Key: nodePortKey, Content: ContentAddress}},
+	SetNodePortServicePorts: {"node-port-service-ports", Layout{Key: nodePortKey, Content: ContentPort}},
+	SetRestricted:           {"restricted", Layout{Key: frontendKey}},
+	SetClusterIPs:           {"cluster-ips", Layout{Key: []Field{FieldDestination}}},
+	SetNodeIPs:              {"node-ips", Layout{Key: []Field{FieldDestination}}},
+	SetHairpin:              {"hairpin", Layout{Key: []Field{FieldSource, FieldDestination}}},
+	SetServiceCIDRs:         {"service-cidrs", Layout{Key: []Field{FieldDestination}, Interval: true}},
+	SetEndpointIPs:          {"endpoint-ips", Layout{Key: []Field{FieldClient}}},
+	SetEndpoints:            {"endpoints", Layout{Key: frontendKey, Content: ContentEndpoint}},
+	SetEndpointsMany:        {"endpoints-many", Layout{Key: pickKey, Content: ContentEndpoint, Typeof: true}},
+	SetStickyEndpoints:      {"sticky-endpoints", Layout{Key: frontendKey, Content: ContentVerdict}},
+	SetStickyEndpointsMany:  {"sticky-endpoints-many", Layout{Key: pickKey, Content: ContentVerdict, Typeof: true}},
+	SetAffinity:             {"affinity", Layout{Key: clientKey, Content: ContentEndpoint, limit: affinitySize, timeout: true}},
+	SetConnections:          {"connections", Layout{Key: countKey, limit: MaxConnectionCounts}},
+	SetAllowedSources:       {"allowed-sources", Layout{Key: clientKey}},
+}
+
+// SetID refers to a set or map of the rule set.
+type SetID struct {
+	Family model.Family
+	Kind   SetKind
+	Local  bool   // it holds endpoints of this node only
+	Slot   uint16 // of Endpoints and StickyEndpoints; of AllowedSources, the length of the prefixes
+}
+
+func (id SetID) Layout() *Layout { return &setSchema[id.Kind].layout }
+
+func (id SetID) family() *family { return &families[id.Family] }
+
+// slotted reports whether there is one set of the kind for each slot.
+func (k SetKind) slotted() bool {
+	return k == SetEndpoints || k == SetStickyEndpoints || k == SetAllowedSources
+}
+
+// exists reports whether there may be a set of that slot.
+func (id SetID) exists() bool {
+	if id.Kind == SetAllowedSources {
+		return !id.Local && id.Slot > 0 && int(id.Slot) <= id.family().bits()
+	}
+	return id.Slot < MaxSlots
+}
+
+// IsDynamic reports whether packets fill the set, so that what it holds is not known
+// and not compared.
+func (id SetID) IsDynamic() bool { return id.Layout().dynamic() }
+
+// Name is the set's name in the table.
+func (id SetID) Name() string {
+	name := setSchema[id.Kind].name
+	if id.Kind < baseSets {
+		return name
+	}
+	if id.Local {
+		name = localPrefix + name
+	}
+	if id.Kind.slotted() {
+		name += "-" + strconv.Itoa(int(id.Slot))
+	}
+	return name
+}
+
+// SetNamed finds the set of the rule set that has the name.
+func SetNamed(f model.Family, name string) (SetID, bool) {
+	for kind := range baseSets {
+		if setSchema[kind].name == name {
+			return SetID{Family: f, Kind: kind}, true
+		}
+	}
+	rest, local := strings.CutPrefix(name, localPrefix)
+	for kind := baseSets; kind < setKinds; kind++ {
+		id := SetID{Family: f, Kind: kind, Local: local}
+		if kind.slotted() {
+			_, number, _ := strings.Cut(rest, setSchema[kind].name+"-")
+			n, err := strconv.ParseUint(number, 10, 16)
+			if id.Slot = uint16(n); err != nil || !id.exists() {
+				continue
+			}
+		}
+		if id.Name() == name {
+			return id, true
+		}
+	}
+	return SetID{}, false
+}
+
+// SetShape is how a set is declared.
+type SetShape struct {
+	KeyType, KeyLen, DataType, DataLen uint32
+	Flags                              uint32
+	Size                               uint32 // most elements; zero means no limit
+}
+
+// Shape is how a set of that identity is declared, for size elements.
+func (id SetID) Shape(size uint32) SetShape {
+	l, fam := id.Layout(), id.family()
+	s := SetShape{KeyType: l.keyType(fam), KeyLen: id.KeyLen(), Size: size}
+	if l.Interval {
+		s.Flags |= unix.NFT_SET_INTERVAL
+		s.Size = 0
+	}
+	if l.dynamic() {
+		s.Flags |= unix.NFT_SET_EVAL
+		s.Size = l.limit
+	}
+	if l.timeout {
+		s.Flags |= unix.NFT_SET_TIMEOUT
+	}
+	if l.Content != ContentNone {
+		s.Flags |= unix.NFT_SET_MAP
+		s.DataType, s.DataLen = l.dataType(fam), id.DataLen()
+	}
+	return s
+}
+
+// affinitySize is how many clients are remembered at most in each affinity map.
+// Without a size the kernel would take no more than 65,535.
+const affinitySize = 1 << 18
+
+// Fits reports whether a set of that shape can hold what the rule set keeps
+// under that identity, whatever its size.
+func (s SetShape) Fits(id SetID) bool {
+	return s == id.Shape(s.Size)
+}
