@@ -18,44 +18,43 @@ import (
 const (
 	module   = "kube-vmap/"
 	maxLines = 400
-	// thirdParty stands for every import from outside the standard library and
-	// this module.
+	// thirdParty matches every import from outside the standard library and this
+	// module.
 	thirdParty = "<third party>"
 )
 
-// arrow is the order of the rooms: each may import those before it. This
-// package stands beside it: it may import all, and nothing imports it.
-var arrow = []string{"model", "nft", "sync", "cmd", "deploy"}
+// layers are the top-level folders in the order of imports: each may import those
+// before it. Tests in integration may import all, and nothing imports integration.
+var layers = []string{"model", "nft", "sync", "cmd", "deploy"}
 
-// bans are imports that a room must do without. Since no room can go round its
-// bans by way of another one of ours, what holds for each file holds for the
-// whole. The linter holds more of the kind, where one file tells all there is
-// to know.
+// bans are forbidden imports. The order of the layers makes sure that no package
+// imports them indirectly through another one. Rules that can be checked file by file
+// are in the linter's configuration.
 var bans = []struct {
-	in, except string   // the tree it holds for, and the one in it where it does not
-	imports    []string // "a/..." is a and all below it
+	in, except string   // the tree that the ban is for, without one below it
+	imports    []string // "a/..." means a and everything below
 	tests      bool     // test files too
 	reason     string
 }{
 	{
 		in: "model", imports: []string{thirdParty}, tests: true,
-		reason: "model is what a Service proxy is; it needs the standard library only",
+		reason: "model needs only the standard library",
 	},
 	{
 		in: "model", imports: []string{"context", "log/...", "net", "net/http/...", "os/...", "io/fs", "sync/...", "syscall"},
-		reason: "model is values and functions of values: no I/O, no goroutines, no log",
+		reason: "model has no I/O, goroutines or logs",
 	},
 	{
 		in: "nft", except: "nft/kernel", imports: []string{"context", "net", "net/http/...", "os/..."},
-		reason: "the rule set is computed without I/O; what talks to the kernel is in nft/kernel",
+		reason: "the rule set is computed without I/O; only nft/kernel talks to the kernel",
 	},
 	{
 		in: "nft", imports: []string{"k8s.io/...", "sigs.k8s.io/..."}, tests: true,
-		reason: "nft knows tables, not Kubernetes",
+		reason: "nft does not know Kubernetes",
 	},
 	{
 		in: "nft/kernel", imports: []string{"net", "os/exec"},
-		reason: "the kernel is programmed over netlink, with net/netip addresses, and never through another program",
+		reason: "the kernel is programmed over netlink, with net/netip addresses, never by another program",
 	},
 	{
 		in: ".", except: "nft/kernel", imports: []string{"github.com/mdlayher/..."}, tests: true,
@@ -68,35 +67,35 @@ var bans = []struct {
 	},
 	{
 		in: "cmd", imports: []string{"github.com/google/nftables/...", "github.com/vishvananda/..."},
-		reason: "cmd wires; it reaches the kernel through nft",
+		reason: "cmd reaches the kernel through nft",
 	},
 }
 
-// clock is what package time offers to those who want to know what time it is
-// or to wait. Durations are values, and free to use.
+// clock are the functions of package time that read the clock or wait. Durations are
+// allowed.
 var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
 
-func TestImportsFollowTheArrow(t *testing.T) {
+func TestImportsFollowTheLayers(t *testing.T) {
 	for _, f := range sources(t) {
-		room, _, _ := strings.Cut(f.dir, "/")
-		if room == "integration" {
+		layer, _, _ := strings.Cut(f.dir, "/")
+		if layer == "integration" {
 			continue
 		}
-		place := slices.Index(arrow, room)
+		place := slices.Index(layers, layer)
 		if place < 0 {
-			t.Errorf("%s is in none of the rooms %v", f.path, arrow)
+			t.Errorf("%s is in none of the layers %v", f.path, layers)
 			continue
 		}
 		for _, imported := range f.imports() {
 			path, ours := strings.CutPrefix(imported, module)
-			if to, _, _ := strings.Cut(path, "/"); ours && !slices.Contains(arrow[:place+1], to) {
-				t.Errorf("%s imports %s: imports go one way, %s", f.path, imported, strings.Join(arrow, " <- "))
+			if to, _, _ := strings.Cut(path, "/"); ours && !slices.Contains(layers[:place+1], to) {
+				t.Errorf("%s imports %s: imports must go one way, %s", f.path, imported, strings.Join(layers, " <- "))
 			}
 		}
 	}
 }
 
-func TestRoomsDoWithoutWhatIsBanned(t *testing.T) {
+func TestForbiddenImports(t *testing.T) {
 	for _, f := range sources(t) {
 		for _, ban := range bans {
 			if !within(f.dir, ban.in) || ban.except != "" && within(f.dir, ban.except) || f.test && !ban.tests {
@@ -111,7 +110,7 @@ func TestRoomsDoWithoutWhatIsBanned(t *testing.T) {
 	}
 }
 
-func TestPureRoomsHaveNoClock(t *testing.T) {
+func TestPurePackagesDoNotReadTheClock(t *testing.T) {
 	for _, f := range sources(t) {
 		pure := within(f.dir, "model") || within(f.dir, "nft") && !within(f.dir, "nft/kernel")
 		if !pure || f.test {
@@ -128,7 +127,7 @@ func TestPureRoomsHaveNoClock(t *testing.T) {
 	}
 }
 
-func TestEveryPackageIsExplainedOnce(t *testing.T) {
+func TestEveryPackageHasOneDocComment(t *testing.T) {
 	comments := map[string]int{}
 	for _, f := range sources(t) {
 		if f.test {
@@ -149,7 +148,7 @@ func TestEveryPackageIsExplainedOnce(t *testing.T) {
 func TestFilesAreShort(t *testing.T) {
 	for _, f := range sources(t) {
 		if !f.test && f.lines > maxLines {
-			t.Errorf("%s has %d lines, more than %d: it holds more than one idea", f.path, f.lines, maxLines)
+			t.Errorf("%s has %d lines, more than %d", f.path, f.lines, maxLines)
 		}
 	}
 }
@@ -175,20 +174,20 @@ type source struct {
 	syntax    *ast.File
 }
 
-// imports lists the import paths of the file.
+// imports returns the import paths of the file.
 func (s source) imports() []string {
 	var paths []string
 	for _, spec := range s.syntax.Imports {
 		path, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
-			panic("integration: parsed import that is no string: " + spec.Path.Value)
+			panic("integration: invalid import path: " + spec.Path.Value)
 		}
 		paths = append(paths, path)
 	}
 	return paths
 }
 
-// sources parses every Go file of the tree, whatever its build constraints.
+// sources parses every Go file of the tree, regardless of build constraints.
 func sources(t *testing.T) []source {
 	t.Helper()
 	var all []source
@@ -220,7 +219,7 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// top is the top of the tree, from where this package's tests run.
+// top is the path of the top of the tree from this package.
 const top = ".."
 
 // read returns the content of a file of the tree.
@@ -233,12 +232,12 @@ func read(t *testing.T, path string) []byte {
 	return text
 }
 
-// within reports whether dir is tree or below it.
+// within reports whether dir is tree, or below it.
 func within(dir, tree string) bool {
 	return tree == "." || dir == tree || strings.HasPrefix(dir, tree+"/")
 }
 
-// matches reports whether an import path is what a pattern of bans says.
+// matches reports whether an import path matches a pattern of bans.
 func matches(pattern, path string) bool {
 	if pattern == thirdParty {
 		host, _, _ := strings.Cut(path, "/")

@@ -1,7 +1,15 @@
-// Package integration holds what needs a kernel, an API server or time: tests
-// with real packets between network namespaces, the demo, and the benchmarks.
-// It also holds the tests of the house itself, which look at the tree as a
-// whole: which room may import which, and what no file may do.
+// Package integration holds tests that need a kernel, an API server or time: tests
+// with real packets between network namespaces, the demo, and the benchmarks. It also
+// holds tests of the source tree as a whole: which package may import which, and that
+// tests named in documents exist.
 //
-// It may import every other room. Nothing imports it.
+// These packages help to write tests:
+//
+//	lab         network namespaces connected to a test network, with clients and servers
+//	process     a program on a host of a lab, and its log
+//	daemon      kube-vmap on a folder of manifests; Services in a few fields
+//	clients     clients that keep asking Services while a test changes something
+//	eventually  polling with a deadline
+//
+// The tests may import every other package of this module. Nothing imports them.
 package integration

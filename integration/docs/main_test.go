@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestListingsAreThoseOfTheGoldens(t *testing.T) {
+func TestListingsEqualGoldens(t *testing.T) {
 	const root = "../.."
 	text, err := os.ReadFile(root + "/" + page)
 	if err != nil {
@@ -20,7 +20,7 @@ func TestListingsAreThoseOfTheGoldens(t *testing.T) {
 	}
 }
 
-func TestListingWithoutAnEndIsAnError(t *testing.T) {
+func TestListingWithoutEndIsAnError(t *testing.T) {
 	if _, err := fill("../..", "text\n"+begin+"walk"+closing+"no end"); err == nil {
 		t.Error("no error")
 	}

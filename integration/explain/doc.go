@@ -6,5 +6,5 @@
 //	      +----------> the kernel: who answered, and whom they saw
 //
 // That it agrees on every cell of the packet matrix is shown where that is:
-// integration/matrix, TestExplainAgreesWithTheTables.
+// integration/matrix, TestExplainAgreesWithMatrix.
 package explain

@@ -14,8 +14,8 @@ import (
 
 // archive writes the first file system of a machine: a cpio archive in the format
 // "newc" (Documentation/driver-api/early-userspace/buffer-format.rst of Linux).
-// Paths are absolute; folders are made as needed, and what is there already is
-// left as it is. The first error stays, and is what close returns.
+// Paths are absolute; folders are created as needed, and existing entries are not
+// replaced. close returns the first error.
 type archive struct {
 	file  *os.File
 	w     *bufio.Writer
@@ -26,16 +26,16 @@ type archive struct {
 func newArchive(name string) (*archive, error) {
 	file, err := os.Create(name)
 	if err != nil {
-		return nil, fmt.Errorf("make the machine's disk: %w", err)
+		return nil, fmt.Errorf("create the machine's disk: %w", err)
 	}
 	return &archive{file: file, w: bufio.NewWriterSize(file, 1<<20), there: map[string]bool{"/": true}}, nil
 }
 
-// close ends the archive.
+// close finishes the archive.
 func (a *archive) close() error {
 	a.entry("TRAILER!!!", 0, 0)
 	if err := errors.Join(a.err, a.w.Flush(), a.file.Close()); err != nil {
-		return fmt.Errorf("make the machine's disk: %w", err)
+		return fmt.Errorf("create the machine's disk: %w", err)
 	}
 	return nil
 }
@@ -48,8 +48,8 @@ func (a *archive) text(at, content string) {
 	}
 }
 
-// copy adds a file of this machine, or a folder with all there is in it. Symbolic
-// links below a folder stay what they are.
+// copy adds a file of this machine, or a folder with its content. Symbolic links below a
+// folder are kept.
 func (a *archive) copy(at, from string) {
 	from, err := filepath.EvalSymlinks(from)
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *archive) copy(at, from string) {
 	}))
 }
 
-// one adds what is at one place.
+// one adds one file, folder or link.
 func (a *archive) one(at, from string, info fs.FileInfo) {
 	switch {
 	case info.IsDir():
@@ -102,14 +102,14 @@ func (a *archive) link(at, to string) {
 	}
 }
 
-// dir adds a folder, and those it is in.
+// dir adds a folder and its parents.
 func (a *archive) dir(at string) {
 	if a.place(at) {
 		a.entry(at, 0o755|directory, 0)
 	}
 }
 
-// place reports whether a path is free, and takes it.
+// place reports whether a path is new, and marks it as used.
 func (a *archive) place(at string) bool {
 	if a.there[at] {
 		return false
@@ -126,7 +126,7 @@ const (
 	symlink   = 0o120000
 )
 
-// entry writes a header. Everything belongs to root and is as old as time.
+// entry writes a header. All files belong to root and have time 0.
 func (a *archive) entry(at string, mode fs.FileMode, size int) {
 	name := strings.TrimPrefix(at, "/") + "\x00"
 	// inode, mode, uid, gid, links, time, size, device (2), its own device (2), length of the name, checksum
@@ -142,7 +142,7 @@ func (a *archive) content(r io.Reader, size int) {
 	a.pad(size)
 }
 
-// pad fills up to the next multiple of 4.
+// pad writes zeros up to the next multiple of 4.
 func (a *archive) pad(size int) { a.w.WriteString("\x00\x00\x00"[:-size&3]) }
 
 func (a *archive) fail(err error) {

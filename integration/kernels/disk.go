@@ -8,18 +8,18 @@ import (
 	"kube-vmap/integration/kernels/plan"
 )
 
-// program is where the machine has kube-vmap, in a folder that everybody may
-// look into.
+// program is the path of kube-vmap in the machine, in a folder that all users can
+// read.
 const program = "/program/kube-vmap"
 
-// environment is what tests are told about the machine.
+// environment is the environment of tests in the machine.
 var environment = []string{
 	"KUBE_VMAP_REQUIRE_KERNEL=1",
 	"KUBE_VMAP_BINARY=" + program,
 	"KUBE_VMAP_OWN_MACHINE=1",
 }
 
-// makeDisk writes all files that a machine has.
+// makeDisk writes all files of a machine.
 func (m machine) makeDisk(path string, chosen []suite, args func(suite) []string) error {
 	a, err := newArchive(path)
 	if err != nil {
@@ -39,7 +39,7 @@ func (m machine) makeDisk(path string, chosen []suite, args func(suite) []string
 			}
 		}
 	}
-	for _, release := range []string{"bullseye", "trixie"} { // where tests look for other versions of nft
+	for _, release := range []string{"bullseye", "trixie"} { // tests expect other versions of nft here
 		if dir := filepath.Join(".cache/nft", release); exists(dir) {
 			a.copy("/"+dir, dir)
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestADiskHoldsWhatWasPutThere(t *testing.T) {
+func TestArchiveContainsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	from := filepath.Join(dir, "from")
 	if err := os.MkdirAll(filepath.Join(from, "below"), 0o755); err != nil {
@@ -46,11 +46,11 @@ func TestADiskHoldsWhatWasPutThere(t *testing.T) {
 		}
 	}
 	if info, err := os.Stat(filepath.Join(to, "folder/odd")); err != nil || info.Mode().Perm() != 0o755 {
-		t.Errorf("a program is no program: %v, %v", info.Mode(), err)
+		t.Errorf("the program is not executable: %v, %v", info.Mode(), err)
 	}
 }
 
-// unpack lets another program read an archive.
+// unpack unpacks an archive with cpio.
 func unpack(t *testing.T, disk string) (dir string) {
 	t.Helper()
 	path, err := exec.LookPath("cpio")
@@ -70,7 +70,7 @@ func unpack(t *testing.T, disk string) (dir string) {
 	return cmd.Dir
 }
 
-func TestADiskThatIsNotWholeIsAnError(t *testing.T) {
+func TestIncompleteDiskIsAnError(t *testing.T) {
 	a, err := newArchive(filepath.Join(t.TempDir(), "disk"))
 	if err != nil {
 		t.Fatal(err)
@@ -78,11 +78,11 @@ func TestADiskThatIsNotWholeIsAnError(t *testing.T) {
 	a.copy("/missing", "/does/not/exist")
 	a.text("/there", "")
 	if err := a.close(); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v, want that something does not exist", err)
+		t.Errorf("%v, want an error for a missing file", err)
 	}
 }
 
-func TestModulesComeWithWhatTheyNeedAndWithoutSCTP(t *testing.T) {
+func TestModulesIncludeDependenciesButNotSCTP(t *testing.T) {
 	got := chosenModules(map[string][]string{
 		"kernel/net/netfilter/nf_tables.ko": {"kernel/net/netfilter/nfnetlink.ko", "kernel/drivers/needed.ko"},
 		"kernel/net/sctp/sctp.ko":           {"kernel/lib/sum.ko"},
@@ -99,7 +99,7 @@ func TestModulesComeWithWhatTheyNeedAndWithoutSCTP(t *testing.T) {
 	}
 }
 
-func TestAMachineIsJudgedByWhatItSays(t *testing.T) {
+func TestRelayReturnsTheMachineResult(t *testing.T) {
 	for _, tt := range []struct {
 		says, want string // want is the error, or none
 	}{
@@ -124,7 +124,7 @@ func TestAMachineIsJudgedByWhatItSays(t *testing.T) {
 	}
 }
 
-func TestAKernelThatComplainsIsNoSuccess(t *testing.T) {
+func TestKernelWarningsAreErrors(t *testing.T) {
 	console := filepath.Join(t.TempDir(), "console")
 	for text, fine := range map[string]bool{
 		"[    0.5] acpi PNP0A03:00: fail to add MMCONFIG information\n":                          true,
@@ -146,7 +146,7 @@ func TestAKernelThatComplainsIsNoSuccess(t *testing.T) {
 	}
 }
 
-func TestLibrariesOfAProgramAreFound(t *testing.T) {
+func TestLibrariesOfPrograms(t *testing.T) {
 	path, err := exec.LookPath("sh")
 	if err != nil {
 		t.Fatal(err)

@@ -20,34 +20,34 @@ import (
 // machine is a virtual machine for one kernel.
 type machine struct {
 	kernel string // the folder of vmlinuz and modules
-	dir    string // of what was built, and for files of the machine's own
+	dir    string // of the built programs and the machine's files
 }
 
-// qemu is what every machine is like. There is no KVM in it, so that it runs
-// everywhere. Of several processors, each would wait for what another is to do
-// for as long as the clock lets it, so there is one. It does without cmpxchg16b,
-// which qemu 7.2 emulates such that Linux 6.12 dies of it when a timer interrupts.
+// qemu is the command line of every machine. It does not use KVM, so that it runs
+// everywhere. It has one processor: with several, a waiting one would use up the virtual
+// clock. cmpxchg16b is disabled: qemu 7.2 emulates it such that Linux 6.12 crashes if a
+// timer interrupts it.
 var qemu = []string{
 	"-accel", "tcg", "-icount", "shift=0,sleep=off", "-cpu", "max,cx16=off", "-smp", "1", "-m", "3072",
 	"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 }
 
-// commandLine is the kernel's: a panic ends the machine, and the clock is to be
-// the one that qemu keeps.
+// commandLine is the kernel's command line: a panic ends the machine, and the clock is
+// that of qemu.
 const commandLine = "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr mitigations=off tsc=reliable clocksource=tsc"
 
 var (
-	errHung     = errors.New("the machine did not come to the end of its suites in time")
-	errDied     = errors.New("the machine ended before its suites did")
-	errComplain = errors.New("the kernel complains about itself")
+	errHung     = errors.New("the machine did not finish its suites in time")
+	errDied     = errors.New("the machine ended before its suites")
+	errComplain = errors.New("the kernel reports a bug or warning")
 )
 
-// complaint is what a kernel prints about its own mistakes. Not every warning is
-// one: of those that are, the line before says where to cut.
+// complaint matches messages of the kernel about its own faults. Not every warning is
+// one: those that are follow a "cut here" line.
 var complaint = regexp.MustCompile(`\[ cut here \]|BUG:|WARNING: CPU|Oops:|Call Trace:|Kernel panic|` +
 	`general protection fault|detected stalls|self-detected stall|blocked for more than|waiting for \S+ to become free`)
 
-// run boots the machine, prints what its tests say, and waits for its end.
+// run boots the machine, prints the output of its tests, and waits for its end.
 func (m machine) run(ctx context.Context, chosen []suite, o options) error {
 	disk, console := filepath.Join(m.dir, "disk"), filepath.Join(m.dir, "console")
 	if err := m.makeDisk(disk, chosen, func(s suite) []string { return s.args(o.tests) }); err != nil {
@@ -75,8 +75,7 @@ func (m machine) run(ctx context.Context, chosen []suite, o options) error {
 	return withConsole(err, console)
 }
 
-// relay prints what the tests say, and returns an error if not all suites ended
-// well.
+// relay prints the output of the tests, and returns an error unless all suites passed.
 func relay(to io.Writer, from io.Reader) error {
 	lines, failed := bufio.NewReader(from), errDied
 	for {
@@ -93,7 +92,7 @@ func relay(to io.Writer, from io.Reader) error {
 	}
 }
 
-// suitesFailed is what the machine's last line means.
+// suitesFailed returns the error for the machine's last line.
 func suitesFailed(count string) error {
 	if n, err := strconv.Atoi(count); err != nil || n > 0 {
 		return fmt.Errorf("%s suites failed", count)
@@ -101,8 +100,8 @@ func suitesFailed(count string) error {
 	return nil
 }
 
-// withConsole looks at what the kernel wrote: it is part of what went wrong, or
-// it is what went wrong.
+// withConsole adds the kernel's messages to an error, or returns an error if the kernel
+// reports a fault.
 func withConsole(err error, console string) error {
 	text, e := os.ReadFile(console)
 	if e != nil {

@@ -1,22 +1,22 @@
 // Command kernels runs tests on Linux kernels other than the one of this machine:
-// it boots each in a virtual machine of its own, without network and without a
-// disk, and prints what the tests there say, as `go test -v` does.
+// it boots each in a virtual machine without network and disk, and prints the output of
+// the tests, as `go test -v` does.
 //
 //	.ci/kernels 6.1 6.12         fetches kernels into .cache/kernels
 //	kernels 6.1 6.12             boots them, one after the other
-//	kernels -suites matrix 6.1   runs some of the tests only
+//	kernels -suites matrix 6.1   runs only some of the tests
 //
 //	    here                                  in the machine
 //	    suites, kube-vmap, nft, ip  --cpio--> guest, the first process
-//	    what is printed            <--ttyS1-- runs each suite in a folder as here
-//	    kept, for when it fails    <--ttyS0-- the kernel's messages
+//	    output of the tests        <--ttyS1-- runs each suite in its folder
+//	    printed after a failure    <--ttyS0-- the kernel's messages
 //
-// The machine's clock counts what its processors do: it is not late for anything
-// because they are slow, and nothing is waited for while they are idle. So tests
-// keep the time-outs that they have on real machines.
+// The machine's clock counts executed instructions: slow emulation does not make
+// anything late, and idle time is skipped. So tests have the same timeouts as on real
+// machines.
 //
-// It is no success if a suite fails, if a machine does not come to the end of its
-// suites in time, or if its kernel complains about itself.
+// The command fails if a suite fails, if a machine does not finish its suites in time,
+// or if its kernel reports a bug or warning.
 package main
 
 import (
@@ -34,7 +34,7 @@ import (
 
 func main() { os.Exit(run()) }
 
-// options are what can be chosen.
+// options are the command line options.
 type options struct {
 	suites, tests *regexp.Regexp
 	limit         time.Duration
@@ -65,7 +65,7 @@ func run() int {
 	return 0
 }
 
-// bootAll makes what all machines have, and boots one for each kernel.
+// bootAll builds the programs, and boots a machine for each kernel.
 func bootAll(ctx context.Context, o options, kernels []string) (err error) {
 	dir, err := os.MkdirTemp("", "kernels-")
 	if err != nil {

@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// wantedModules are those that a machine has, each with all it needs: a folder or
-// a file below modules/kernel. What is not here does not exist for the machine.
+// wantedModules are the modules of a machine, as folders or files below modules/kernel.
+// Their dependencies are added.
 var wantedModules = []string{
 	"net/",
 	"drivers/net/dummy.ko", "drivers/net/veth.ko",
 	"crypto/", "arch/x86/crypto/", "lib/", // checksums, mostly
 }
 
-// unwantedModules are left out of them: the lab speaks SCTP itself, over raw
-// sockets, which the kernel's own SCTP would not leave alone.
+// unwantedModules are excluded: the lab implements SCTP over raw sockets, which the
+// kernel's own SCTP would disturb.
 const unwantedModules = "net/sctp/"
 
-// addModules puts a kernel's modules into the disk, and depmod's lists of them.
+// addModules adds a kernel's modules to the disk, with depmod's lists of them.
 func addModules(a *archive, kernel string) error {
 	dir := filepath.Join(kernel, "modules")
 	list, err := os.ReadFile(filepath.Join(dir, "modules.dep"))
 	if err != nil {
-		return fmt.Errorf("read which modules there are: %w", err)
+		return fmt.Errorf("list the modules: %w", err)
 	}
 	needs := map[string][]string{}
 	for line := range strings.Lines(string(list)) {
@@ -41,13 +41,13 @@ func addModules(a *archive, kernel string) error {
 	a.text("/lib/modules/modules.dep", lines.String())
 	aliases, err := os.ReadFile(filepath.Join(dir, "modules.alias"))
 	if err != nil {
-		return fmt.Errorf("read what modules provide: %w", err)
+		return fmt.Errorf("read the aliases of modules: %w", err)
 	}
 	a.text("/lib/modules/modules.alias", aliasesOf(string(aliases), files))
 	return nil
 }
 
-// chosenModules are the files of modules that a machine has.
+// chosenModules returns the files of a machine's modules.
 func chosenModules(needs map[string][]string) []string {
 	var files []string
 	for file, needed := range needs {
@@ -62,7 +62,7 @@ func chosenModules(needs map[string][]string) []string {
 	return slices.Compact(files)
 }
 
-// aliasesOf are the lines of modules.alias for these files.
+// aliasesOf returns the lines of modules.alias for these files.
 func aliasesOf(aliases string, files []string) string {
 	names := map[string]bool{}
 	for _, file := range files {

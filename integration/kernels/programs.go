@@ -7,7 +7,7 @@ import (
 	"regexp"
 )
 
-// programs are those of this machine that tests run, and that the wrappers of
+// programs are the programs of this machine that tests run, and that the wrappers of
 // other versions of nft need.
 var programs = []string{
 	"nft", "ip", "sh", "readlink", "dirname", "true", "sleep",
@@ -17,15 +17,15 @@ var programs = []string{
 	"ip6tables-legacy", "ip6tables-legacy-save", "ip6tables-legacy-restore",
 }
 
-// extensions are what iptables loads, on any architecture.
+// extensions are the folders of iptables' extensions, on any architecture.
 const extensions = "/usr/lib/*/xtables/*.so"
 
 // settings are files of this machine that its programs read. They may be missing.
 var settings = []string{"/etc/protocols", "/etc/services", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/iproute2"}
 
-// addPrograms puts programs into the disk, with their libraries.
+// addPrograms adds programs to the disk, with their libraries.
 func addPrograms(a *archive) error {
-	var loaders []string // what loads libraries
+	var loaders []string // dynamic loaders
 	for _, name := range programs {
 		path, err := exec.LookPath(name)
 		if err != nil {
@@ -59,11 +59,11 @@ func addPrograms(a *archive) error {
 
 var library = regexp.MustCompile(`(?m)(?:=> |^\s+)(/\S+) \(0x`)
 
-// librariesOf lists what programs load, their loader included.
+// librariesOf returns the libraries of programs, including the loader.
 func librariesOf(programs ...string) ([]string, error) {
 	out, err := exec.Command("ldd", programs...).Output()
 	if err != nil {
-		return nil, fmt.Errorf("ask which libraries %v need: %w", programs, err)
+		return nil, fmt.Errorf("list the libraries of %v: %w", programs, err)
 	}
 	var paths []string
 	for _, match := range library.FindAllStringSubmatch(string(out), -1) {

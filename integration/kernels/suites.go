@@ -15,24 +15,24 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// suite is a package of tests that asks the kernel.
+// suite is a package with tests that use the kernel.
 type suite struct {
 	name  string   // the package, from the top of the tree
-	skip  string   // tests that look at the tree or the build, or are not for such machines
-	reads []string // what the others read of the tree, besides their testdata
-	flags []string // of the suite's own
+	skip  string   // tests of the source tree or the build, or not for such machines
+	reads []string // files of the tree that the others read, besides their testdata
+	flags []string // additional flags
 }
 
-// suites are what runs on every kernel, in this order.
+// suites run on every kernel, in this order.
 var suites = []suite{
 	{name: "nft/kernel/conntrack"},
 	{name: "integration/lab"},
 	{name: "integration/addresses"},
-	// One history, which nobody has tried: those that are run each time run elsewhere,
-	// and an emulated processor needs minutes for each.
+	// Only one new history: the recorded ones run elsewhere, and each takes minutes on an
+	// emulated processor.
 	{name: "integration/ruleset", flags: []string{fmt.Sprintf("-seed=%d", rand.Uint64()|1)}},
-	// The scripts only: the fake is like kernels of today, which give a set that is
-	// declared again its new size.
+	// Only the scripts: the fake behaves like current kernels, which change the size of a
+	// set that is declared again.
 	{name: "integration/fake", reads: []string{"sync/testdata/scripts"}, skip: "^Test(BothKernels|TheFake)"},
 	{name: "integration/flows"},
 	{name: "integration/invalid"},
@@ -46,17 +46,17 @@ var suites = []suite{
 	{name: "integration/explain"},
 	{name: "integration/trace"},
 	{name: "integration/status", skip: "^TestTenThousandServices"},
-	// Programs that start others as somebody else are not there.
+	// These machines lack programs to run commands as another user.
 	{name: "integration/inspect", skip: "^TestABundle(HasNoCredentials|ThatFindsNoRoom)"},
 	{name: "integration/takeover"},
 	{name: "integration/security"},
-	// Not what wants memory to be short, of which the kernel prints traces, several
-	// processors, or tables of 100,000 endpoints.
+	// Without tests that exhaust memory (the kernel prints traces), need several
+	// processors, or load 100,000 endpoints.
 	{name: "integration/crash", flags: []string{"-kills=24"}, skip: "^Test(WithoutMemory|BesideBusyNeighbours|ARestartOfMany)"},
-	{name: "integration/matrix", skip: "^TestTheTestsThatTheCommentNamesExist$"},
+	{name: "integration/matrix"},
 }
 
-// args are the flags of a suite's program.
+// args returns the flags of a suite's program.
 func (s suite) args(tests *regexp.Regexp) []string {
 	args := []string{"-test.v", "-test.timeout=30m"}
 	if s.skip != "" {
@@ -68,7 +68,7 @@ func (s suite) args(tests *regexp.Regexp) []string {
 	return append(args, s.flags...)
 }
 
-// program is the name of the suite's program.
+// program returns the name of the suite's program.
 func (s suite) program() string { return strings.ReplaceAll(s.name, "/", "-") }
 
 const (
@@ -77,11 +77,11 @@ const (
 	proxy, guest = "kube-vmap", "guest"
 )
 
-// build makes the programs of the chosen suites in dir, and says which they are.
+// build builds the programs of the chosen suites in dir, and returns the suites.
 func build(ctx context.Context, dir string, o options) ([]suite, error) {
 	var chosen []suite
 	jobs := map[string][]string{
-		// The version is what tests of the program's output expect.
+		// Tests expect this version.
 		proxy: {"build", "-ldflags", "-w -X main.version=of-the-tests", module + "cmd/kube-vmap"},
 		guest: {"build", "-ldflags", "-s -w", module + "integration/kernels/guest"},
 	}
@@ -92,7 +92,7 @@ func build(ctx context.Context, dir string, o options) ([]suite, error) {
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, errors.New("no suite has such a name")
+		return nil, errors.New("no suite has this name")
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2)
@@ -102,7 +102,7 @@ func build(ctx context.Context, dir string, o options) ([]suite, error) {
 	return chosen, group.Wait()
 }
 
-// compile runs a command of go that writes a program which needs no library.
+// compile runs a go command that writes a statically linked program.
 func compile(ctx context.Context, path string, args []string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{args[0], "-o", path}, args[1:]...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

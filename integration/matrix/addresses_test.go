@@ -8,14 +8,14 @@ import (
 	"kube-vmap/model"
 )
 
-// The addresses that node-1 has beside its primary one: on another, NodePorts are
-// served if the flags say so, on a stray one they never are.
+// Further addresses of node-1: NodePorts are served at another if the flags say so, at
+// stray never.
 var (
 	anotherAddrs = [2]netip.Addr{netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("2001:db8:2::11")}
 	strayAddrs   = [2]netip.Addr{netip.MustParseAddr("192.0.2.12"), netip.MustParseAddr("2001:db8:2::12")}
 )
 
-// nodePortAddresses is the flag that lists the primary address and the other one.
+// nodePortAddresses is the flag with the primary and the other address.
 const nodePortAddresses = "--nodeport-addresses=192.0.2.1/32,192.0.2.11/32,2001:db8:2::1/128,2001:db8:2::11/128"
 
 const (
@@ -25,7 +25,7 @@ const (
 	nodePorts = 30000
 )
 
-// nth is the n-th address of a range, at most the 255th.
+// nth returns the n-th address of a range, n being at most 255.
 func nth(p netip.Prefix, n int) netip.Addr {
 	b := p.Addr().AsSlice()
 	b[len(b)-1] = byte(n)
@@ -33,33 +33,33 @@ func nth(p netip.Prefix, n int) netip.Addr {
 	return a
 }
 
-// kind is a way to reach a Service.
+// kind is a kind of frontend, the NodePort at two addresses.
 type kind uint8
 
 const (
 	clusterIP kind = iota
 	nodePort
-	// nodePortToo is the NodePort at the node's other address.
+	// nodePortOther is the NodePort at the node's other address.
 	nodePortToo
 	vip
 	externalIP
 )
 
-// kinds are all ways to reach a Service, usual those with one kind of NodePort.
+// kinds are all kinds, usual those without nodePortOther.
 var (
 	kinds = []kind{clusterIP, nodePort, nodePortToo, vip, externalIP}
 	usual = []kind{clusterIP, nodePort, vip, externalIP}
 )
 
-// String is the kind in the words of the tables.
+// String returns the name in the tables.
 func (k kind) String() string {
-	return [...]string{"ClusterIP", "NodePort", "NodePort at the node's other address", "LB VIP", "external IP"}[k]
+	return [...]string{"ClusterIP", "NodePort", "NodePort at the node's other address", "load balancer IP", "external IP"}[k]
 }
 
-// at is where to ask the n-th Service for its port 80.
+// at returns where the n-th Service has its port 80.
 func (k kind) at(f model.Family, n int) netip.AddrPort { return k.port(f, n, port, nodePorts+n) }
 
-// port is where to ask the n-th Service for a port, which has the given NodePort.
+// port returns where the n-th Service has a port with this NodePort.
 func (k kind) port(f model.Family, n, port, nodePort int) netip.AddrPort {
 	switch k {
 	case clusterIP:
@@ -74,7 +74,7 @@ func (k kind) port(f model.Family, n, port, nodePort int) netip.AddrPort {
 	return addrPort(nodeAddr(f), nodePort)
 }
 
-// nodeAddr is the primary address of node-1.
+// nodeAddr returns the primary address of node-1.
 func nodeAddr(f model.Family) netip.Addr { return nth(lab.OutsideRanges[f], 1) }
 
 func addrPort(a netip.Addr, port int) netip.AddrPort { return netip.AddrPortFrom(a, uint16(port)) }

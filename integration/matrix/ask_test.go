@@ -16,34 +16,34 @@ import (
 )
 
 const (
-	// answer is how long to wait for an answer: packets do not wait for anything.
+	// answer is the timeout for what must be answered.
 	answer = 5 * time.Second
-	// soon is what a refusal must come within: far from any retransmission.
+	// soon is the time within which a port is refused, far from any retransmission.
 	soon = 200 * time.Millisecond
-	// silence is how long to wait for what must not come.
+	// silence is how long to wait for an answer that must not come.
 	silence = 200 * time.Millisecond
 )
 
-// Enough questions: so many that it is as good as impossible that one of a few
-// endpoints was never picked; as many as are asked where one that must not answer
-// would be picked every third time; and as many as are asked anyway.
+// Numbers of questions.
 const (
-	enough  = 200
+	// enough makes it practically impossible that one of a few endpoints is never picked.
+	enough = 200
+	// certain finds an endpoint that must not answer, if it is picked every third time.
 	certain = 8
 	few     = 2
 )
 
-// client asks from a host.
+// client is a host that asks.
 type client struct {
 	*lab.Host
-	name, row string        // in a sentence, and in the table
-	from      [2]netip.Addr // what it asks from; the host chooses if invalid
+	name, row string        // in messages, and in the table
+	from      [2]netip.Addr // source addresses; the host chooses if they are invalid
 }
 
-// String is the client's name.
+// String returns the client's name.
 func (c *client) String() string { return c.name }
 
-// fromOther is the same host asking from other addresses.
+// fromOther returns the same host with other source addresses.
 func (c *client) fromOther(name string, addrs [2]netip.Addr) *client {
 	return &client{Host: c.Host, name: name, row: c.row, from: addrs}
 }
@@ -57,26 +57,27 @@ func (c *client) ask(w daemon.Transport, to netip.AddrPort, timeout time.Duratio
 type source uint8
 
 const (
-	// anySource is for those who do not mind.
+	// anySource means that the source does not matter.
 	anySource source = iota
-	// own is the client's own address and port.
+	// own means the client's own address and port.
 	own
-	// snat is one of the node's addresses.
+	// snat means one of the node's addresses.
 	snat
 )
 
-// String is the source in words.
-func (s source) String() string { return [...]string{"anybody", "the client itself", "the node"}[s] }
+// String returns the source in words.
+func (s source) String() string {
+	return [...]string{"any source", "the client's address", "the node's address"}[s]
+}
 
-// result is what must come of a question, however often it is asked.
+// result is the expected outcome of a question, however often it is asked.
 type result struct {
 	source source
-	// by are those who must answer sooner or later, and nobody else may. If there
-	// are none, refused tells that the question is refused, else nothing comes
-	// back.
+	// by are the hosts that must answer: each of them at some time, and no others. If
+	// there are none, the question is either refused or dropped.
 	by      []string
 	refused bool
-	// others tells that there are servers which must not answer.
+	// others is true if there are endpoints that must not answer.
 	others bool
 }
 
@@ -85,41 +86,40 @@ var (
 	isSilent  = result{}
 )
 
-// by is the result that these hosts answer.
+// by returns the result that these hosts answer.
 func by(source source, hosts string) result {
 	return result{source: source, by: strings.Fields(hosts), others: true}
 }
 
 // cell is one question of a table.
 type cell struct {
-	says      string // what of the table it is, in front of the rest; may be empty
+	name      string // prefix for messages; may be empty
 	from      *client
 	transport daemon.Transport
 	to        netip.AddrPort
 	want      result
 }
 
-// String is the question.
+// String returns the question.
 func (c cell) String() string {
-	return strings.TrimPrefix(fmt.Sprintf("%s: %s asks %s, %s", c.says, c.from, c.to, c.transport), ": ")
+	return strings.TrimPrefix(fmt.Sprintf("%s: %s asks %s, %s", c.name, c.from, c.to, c.transport), ": ")
 }
 
-// asks are the questions of these clients to the n-th Service, by these ways to
-// reach it, over every protocol and family.
+// asks returns the questions of these clients to the n-th Service, by these kinds of
+// frontends, over all transports.
 func asks(clients []*client, kinds []kind, n int, want result) []cell {
 	var all []cell
 	for _, k := range kinds {
 		at := func(f model.Family) netip.AddrPort { return k.at(f, n) }
 		for _, c := range asksAt(clients, at, want) {
-			c.says = k.String()
+			c.name = k.String()
 			all = append(all, c)
 		}
 	}
 	return all
 }
 
-// asksAt are the questions of these clients to an address, over every protocol
-// and family.
+// asksAt returns the questions of these clients to an address, over all transports.
 func asksAt(clients []*client, at func(model.Family) netip.AddrPort, want result) []cell {
 	var all []cell
 	for _, c := range clients {
@@ -130,15 +130,15 @@ func asksAt(clients []*client, at func(model.Family) netip.AddrPort, want result
 	return all
 }
 
-// check asks everything at the same time, and what must stay silent afterwards:
-// that takes its time whatever happens, and nothing else must slow it down.
+// check asks all questions concurrently; first those with an answer, so that the
+// timeouts of the others do not slow them down.
 func (s *scene) check(t *testing.T, cells []cell) {
 	t.Helper()
 	quiet := func(c cell) bool { return len(c.want.by) == 0 && !c.want.refused }
 	failed := s.askAll(slices.DeleteFunc(slices.Clone(cells), quiet), 16)
 	failed = append(failed, s.askAll(slices.DeleteFunc(cells, func(c cell) bool { return !quiet(c) }), 128)...)
 	for i, err := range failed {
-		if i == mostComplaints {
+		if i == mostErrors {
 			t.Errorf("and %d more", len(failed)-i)
 			break
 		}
@@ -146,10 +146,10 @@ func (s *scene) check(t *testing.T, cells []cell) {
 	}
 }
 
-// mostComplaints is how many are printed: what is wrong is often wrong for many.
-const mostComplaints = 12
+// mostErrors is how many errors are printed: one fault often affects many cells.
+const mostErrors = 12
 
-// askAll asks some at a time and returns what is wrong.
+// askAll asks some questions at a time and returns the errors.
 func (s *scene) askAll(cells []cell, atATime int) []error {
 	errs := make([]error, len(cells))
 	var group errgroup.Group
@@ -177,8 +177,8 @@ func (s *scene) ask(c cell) error {
 	return nil
 }
 
-// askUntilAllAnswered asks until all have answered who should, checks that nobody
-// else did, and which source each of them saw.
+// askUntilAllAnswered asks until all expected hosts have answered. It checks that no
+// other host answers, and which source the servers saw.
 func (s *scene) askUntilAllAnswered(c cell) error {
 	missing, least := slices.Clone(c.want.by), few
 	if c.want.others {
@@ -201,18 +201,18 @@ func (s *scene) askUntilAllAnswered(c cell) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("asked %d times, and never answered by %s that saw %s", enough, strings.Join(missing, " and "), c.want.source)
+		return fmt.Errorf("asked %d times, and never answered by %s with %s as the source", enough, strings.Join(missing, " and "), c.want.source)
 	}
 	return nil
 }
 
-// sourceIs checks the source that a server saw. A pod that reaches itself sees
-// its node, or it would answer itself directly, whom it did not ask.
+// sourceIs checks the source that a server saw. A pod that reaches itself must see its
+// node: otherwise it would answer itself directly, and the client would drop the
+// answer.
 //
-// Where the node asks from the very address that it masquerades with, only the
-// port can tell, and not always: one that is chosen at random may be what it was
-// before, and one that somebody else has been given must be another. Such an
-// answer is not wrong, but it does not show that anything is right.
+// If the node asks from the address that it masquerades with, only the port shows
+// whether it was masqueraded, and not always: a random port can be the original one,
+// and a port in use must be replaced. Such an answer is not wrong, but proves nothing.
 func (s *scene) sourceIs(c cell, a lab.Answer) (right bool, err error) {
 	want := c.want.source
 	if a.By == c.from.Name && want != anySource {
@@ -232,7 +232,7 @@ func (s *scene) sourceIs(c cell, a lab.Answer) (right bool, err error) {
 	return true, nil
 }
 
-// masquerades are the addresses of node-1 on its link towards a server.
+// masquerades returns the addresses of node-1 on its link towards a server.
 func (s *scene) masquerades(server string, f model.Family) []netip.Addr {
 	if strings.HasPrefix(server, "pod-") {
 		return []netip.Addr{s.Node.Gateway(f)}
@@ -240,8 +240,8 @@ func (s *scene) masquerades(server string, f model.Family) []netip.Addr {
 	return s.nodeAddrs
 }
 
-// isRefused checks that the question is refused each time, and at once: on a busy
-// machine the fastest of a few counts.
+// isRefused checks that the question is refused each time, and immediately: on a busy
+// machine, the fastest of several refusals counts.
 func (c cell) isRefused() error {
 	fastest := answer
 	for n := 0; n < few || fastest >= soon && n < 10; n++ {

@@ -12,8 +12,9 @@ import (
 	"kube-vmap/model"
 )
 
-// crowd are clients that ask without pause, and must be answered each time.
-type crowd struct {
+// background is questions that are repeated without a pause, and must be answered each
+// time.
+type background struct {
 	s     *scene
 	over  chan struct{}
 	group stdsync.WaitGroup
@@ -22,17 +23,16 @@ type crowd struct {
 	errs  []error
 }
 
-// crowd has these questions asked from now on, those of each list one after the
-// other.
-func (s *scene) crowd(lists ...[]cell) *crowd {
-	c := &crowd{s: s, over: make(chan struct{})}
+// keepAsking starts to ask these questions, those of each list one after the other.
+func (s *scene) keepAsking(lists ...[]cell) *background {
+	c := &background{s: s, over: make(chan struct{})}
 	for _, cells := range lists {
 		c.group.Go(func() { c.ask(cells) })
 	}
 	return c
 }
 
-func (c *crowd) ask(cells []cell) {
+func (c *background) ask(cells []cell) {
 	for {
 		for _, q := range cells {
 			select {
@@ -49,18 +49,18 @@ func (c *crowd) ask(cells []cell) {
 	}
 }
 
-// goHome ends the crowd, of which nobody may have been left without answer.
-func (c *crowd) goHome(t *testing.T) {
+// stop stops asking. An error fails the test.
+func (c *background) stop(t *testing.T) {
 	t.Helper()
 	close(c.over)
 	c.group.Wait()
 	if err := errors.Join(c.errs...); err != nil {
-		t.Errorf("of %d questions while others changed:\n%.2000s", c.asked, err)
+		t.Errorf("of %d questions during changes:\n%.2000s", c.asked, err)
 	}
-	t.Logf("%d questions while others changed", c.asked)
+	t.Logf("%d questions during changes", c.asked)
 }
 
-// typed is the n-th Service with what its type gives it.
+// typed returns the n-th Service as a Service of this type.
 func typed(n int, endpoints string, now corev1.ServiceType) daemon.Service {
 	s := daemon.Service{Number: n, EndpointSpec: endpoints}
 	s.Edit = func(o *corev1.Service) {
@@ -84,14 +84,13 @@ func typed(n int, endpoints string, now corev1.ServiceType) daemon.Service {
 	return s
 }
 
-// TestAServiceChangesItsTypeInPlace goes through the types while others are
-// asked without pause. What does not belong to the Service at a time is
-// answered by whose it is: the host outside, or the node, which refuses.
-// Connections go on whatever the Service becomes; UDP has none that anybody
-// could end in good order, so that it is left out.
-func TestAServiceChangesItsTypeInPlace(t *testing.T) {
+// TestServiceTypeChanges goes through the types while another Service is asked without a
+// pause. Addresses that the Service does not have at a time are answered by their
+// owner: the host outside, or the node, which refuses. Connections continue whatever
+// the type is, except for UDP, which has no connections.
+func TestServiceTypeChanges(t *testing.T) {
 	s := newScene(t)
-	s.must(s.Node.ServeAll(daemon.TargetPort)) // whoever listens for SCTP refuses other ports
+	s.must(s.Node.ServeAll(daemon.TargetPort)) // an SCTP listener refuses other ports
 	s.holdOutside(vip, 1, port)
 	s.holdOutside(externalIP, 1, port)
 	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
@@ -99,8 +98,8 @@ func TestAServiceChangesItsTypeInPlace(t *testing.T) {
 	s.put(typed(1, "pod-1", corev1.ServiceTypeClusterIP), bystander)
 	s.start(daemon.PodRanges)
 	one := result{by: []string{"pod-2"}}
-	others := s.crowd(asks(s.inside(), usual, 2, one), asks([]*client{s.outside}, usual, 2, one))
-	var talks []*talk
+	others := s.keepAsking(asks(s.inside(), usual, 2, one), asks([]*client{s.outside}, usual, 2, one))
+	var connections []*connection
 	for _, now := range []corev1.ServiceType{
 		corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer,
 		corev1.ServiceTypeExternalName, corev1.ServiceTypeClusterIP, corev1.ServiceTypeLoadBalancer,
@@ -108,18 +107,18 @@ func TestAServiceChangesItsTypeInPlace(t *testing.T) {
 	} {
 		t.Run(string(now), func(t *testing.T) {
 			s.put(typed(1, "pod-1", now), bystander)
-			talks = append(talks, s.isOfType(t, 1, "pod-1", now)...)
-			for _, k := range talks {
-				k.goesOn(t)
+			connections = append(connections, s.isOfType(t, 1, "pod-1", now)...)
+			for _, k := range connections {
+				k.works(t)
 			}
 		})
 	}
-	others.goHome(t)
+	others.stop(t)
 }
 
-// isOfType checks where the Service answers, and where others do in its place. It
-// returns connections by all of its addresses.
-func (s *scene) isOfType(t *testing.T, n int, endpoint string, now corev1.ServiceType) []*talk {
+// isOfType checks at which addresses the Service answers, and at which others do. It
+// returns connections to all of its addresses.
+func (s *scene) isOfType(t *testing.T, n int, endpoint string, now corev1.ServiceType) []*connection {
 	t.Helper()
 	answered := by(anySource, endpoint)
 	inner, ports, external := answered, answered, answered
@@ -135,20 +134,20 @@ func (s *scene) isOfType(t *testing.T, n int, endpoint string, now corev1.Servic
 	cells = append(cells, asks(s.clients(), []kind{nodePort}, n, ports)...)
 	cells = append(cells, asks(s.inside(), []kind{vip, externalIP}, n, external)...)
 	s.check(t, cells)
-	var talks []*talk
+	var connections []*connection
 	for _, c := range of(cells, model.TCP, model.SCTP) {
 		if len(c.want.by) > 0 && c.want.by[0] == endpoint {
-			talks = append(talks, s.talk(c.from, c.transport, c.to))
+			connections = append(connections, s.connect(c.from, c.transport, c.to))
 		}
 	}
-	return talks
+	return connections
 }
 
-// TestPortsChangeWhileOthersAreAsked adds, renames, renumbers and removes the
+// TestPortChangesDoNotDisturbOtherPorts adds, renames, renumbers and removes the
 // second port of a Service, and renames the first, which is asked without pause.
-func TestPortsChangeWhileOthersAreAsked(t *testing.T) {
+func TestPortChangesDoNotDisturbOtherPorts(t *testing.T) {
 	s := newScene(t)
-	s.must(s.Node.ServeAll(daemon.TargetPort)) // whoever listens for SCTP refuses other ports
+	s.must(s.Node.ServeAll(daemon.TargetPort)) // an SCTP listener refuses other ports
 	for _, p := range s.Pods[:3] {
 		s.must(p.ServeAll(daemon.TargetPort + 1))
 	}
@@ -176,14 +175,14 @@ func TestPortsChangeWhileOthersAreAsked(t *testing.T) {
 		return daemon.EveryProtocol("web-", first, daemon.TargetPort, nodePorts+1)
 	}
 	if kubeProxy != "" {
-		web = http // it hears of a Service before its endpoints, and refuses meanwhile
+		web = http // it handles a Service before its endpoints, and refuses meanwhile
 	}
 	s.put(ports(http()))
 	s.start(daemon.PodRanges)
 	one := result{by: []string{"pod-2"}}
-	others := s.crowd(asks(s.inside(), usual, 1, one), asks([]*client{s.outside}, []kind{clusterIP, nodePort}, 1, one))
+	others := s.keepAsking(asks(s.inside(), usual, 1, one), asks([]*client{s.outside}, []kind{clusterIP, nodePort}, 1, one))
 	for _, step := range []struct {
-		says           string
+		name           string
 		service        daemon.Service
 		port, nodePort int // of the second port; 0 if there is none
 		by             string
@@ -199,7 +198,7 @@ func TestPortsChangeWhileOthersAreAsked(t *testing.T) {
 		{"the two change places", ports(serving(daemon.EveryProtocol("ops-", second+1, daemon.TargetPort+1, nodePorts+102), "pod-3"), web()), second + 1, nodePorts + 102, "pod-3"},
 		{"it is removed", ports(web()), 0, 0, ""},
 	} {
-		t.Run(step.says, func(t *testing.T) {
+		t.Run(step.name, func(t *testing.T) {
 			s.put(step.service)
 			var cells []cell
 			for _, number := range []int{second, second + 1} {
@@ -220,12 +219,12 @@ func TestPortsChangeWhileOthersAreAsked(t *testing.T) {
 			s.check(t, cells)
 		})
 	}
-	others.goHome(t)
+	others.stop(t)
 }
 
-// TestEndpointsGoAndComeBackForEveryAddress leaves the Services of all policies
-// without endpoints, and gives them back.
-func TestEndpointsGoAndComeBackForEveryAddress(t *testing.T) {
+// TestEndpointsAreRemovedAndAddedForEveryAddress removes the endpoints of Services with
+// all policies, and adds them again.
+func TestEndpointsAreRemovedAndAddedForEveryAddress(t *testing.T) {
 	s := newScene(t)
 	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	with := func(endpoints string) []daemon.Service {
@@ -237,8 +236,8 @@ func TestEndpointsGoAndComeBackForEveryAddress(t *testing.T) {
 	}
 	s.put(with("pod-1 remote-1")...)
 	s.start(daemon.PodRanges, nodePortAddresses)
-	flows := readFlows(t, "pods are told by a detector")
-	for i, step := range []situation{
+	flows := readFlows(t, "pods are detected")
+	for i, step := range []endpointSet{
 		{endpoints: "pod-1 remote-1", all: by(anySource, "pod-1 remote-1"), local: by(anySource, "pod-1")},
 		{endpoints: "", all: isRefused, local: isRefused},
 		{endpoints: "remote-1", all: by(anySource, "remote-1"), local: isSilent},

@@ -1,94 +1,93 @@
-// Package matrix holds the tests of what packets meet on their way to a Service:
-// who may answer, whom the server sees, what is refused and what is silent. The
-// built kube-vmap runs in the namespace of a lab's node on a folder of manifests.
+// Package matrix tests what happens to packets to Services: which endpoints answer,
+// which source address the server sees, what is refused and what is dropped. The built
+// kube-vmap runs in the namespace of a lab's node on a folder of manifests.
 //
 //	 pod-4, pod-1 itself -----+                 +---> pod-1, pod-2, pod-3
 //	 the node, also from -----+--> node-1 ------+
 //	 its other address        |   kube-vmap     +---> remote-1, remote-2
-//	 somebody outside --------+                       behind node-2
+//	 a host outside ----------+                       behind node-2
 //
-//	by ClusterIP, NodePort (at two addresses), LB VIP or external IP
+//	by ClusterIP, NodePort (at two addresses), load balancer IP or external IP
 //	over TCP, UDP or SCTP, over IPv4 or IPv6
 //
-// TestEveryWayFromABridgeIsAsTheTablesSay asks the same where the pods of each node are
-// on a bridge that calls the hooks of IP (net.bridge.bridge-nf-call-iptables=1), as on
-// nodes of kubeadm.
+// TestMatrixWithBridgedPods tests the same if the pods of each node are on a bridge
+// whose packets pass the IP hooks (net.bridge.bridge-nf-call-iptables=1), as on nodes
+// of kubeadm.
 //
-// Every cell of the matrix comes from two tables in table_test.go that people
-// read, too: who reaches which endpoints under which policy and as whom, and
-// which endpoints there are to reach. matrix_test.go multiplies them with each
-// other, with protocols and families, and with the ways to run the proxy. What
-// is not of that form has tests of its own beside it.
+// The cells of the matrix come from two tables in table_test.go: which client reaches
+// which endpoints under which policy and with which source, and which endpoints exist.
+// matrix_test.go multiplies these with each other, with protocols and families, and
+// with configurations of the proxy. Other tests are for what has another form.
 //
-// # Who says that the tables are right
+// # Verifying the tables
 //
-// kube-proxy does. With the path of a kube-proxy (as .ci/cluster builds it) in
-// the environment variable KUBE_VMAP_JUDGE, all tests here are about that program
-// instead, in mode nftables, with an API server that holds the same manifests:
+// The tests can run kube-proxy in mode nftables instead of kube-vmap, with an API
+// server that has the same objects. The environment variable
+// KUBE_VMAP_MATRIX_KUBE_PROXY is the path of a kube-proxy (.ci/cluster builds one):
 //
-//	KUBE_VMAP_JUDGE=$PWD/.cache/cluster/kube-proxy go test -count=1 ./integration/matrix
+//	KUBE_VMAP_MATRIX_KUBE_PROXY=$PWD/.cache/cluster/kube-proxy go test -count=1 ./integration/matrix
 //
-// Skipped then is only what kube-proxy does otherwise, with the reason.
+// Only tests for differences from kube-proxy are skipped then, with the reason.
 //
 // # Kube-proxy's scenarios
 //
 // kube-proxy's tests of its mode nftables (pkg/proxy/nftables/proxier_test.go of
-// 1.36) trace packets through a simulated rule set. These have the same
+// 1.36) trace packets through a simulated rule set. These tests have the same
 // scenarios on the real kernel:
 //
 //	TestOverallNFTablesRules
-//		matrix.TestEveryWayToAServiceIsAsTheTablesSay
-//		matrix.TestSourceRangesLimitWhoReachesALoadBalancerAddress
+//		matrix.TestMatrix
+//		matrix.TestSourceRangesLimitLoadBalancerAddresses
 //		ruleset.TestTheKernelHoldsWhatTheGoldenShows
 //	TestNoEndpointsReject
-//		matrix.TestEveryWayToAServiceIsAsTheTablesSay
-//		proxy.TestOrdinaryTCPClientsAreRefusedAtOnce
+//		matrix.TestMatrix
+//		proxy.TestTCPClientsAreRefusedImmediately
 //	TestClusterIPGeneral
-//		matrix.TestPortsOfAServiceDoNotMeet
-//		matrix.TestEveryWayToAServiceIsAsTheTablesSay
-//		proxy.TestWhatNoServiceOffersIsNotReached
+//		matrix.TestPortsAreIndependent
+//		matrix.TestMatrix
+//		proxy.TestUnknownPortsAndAddressesAreNotReached
 //	TestLoadBalancer
-//		matrix.TestSourceRangesLimitWhoReachesALoadBalancerAddress
-//		matrix.TestANodeThatHoldsTheAddressIsAllowedWithIt
+//		matrix.TestSourceRangesLimitLoadBalancerAddresses
+//		matrix.TestNodeHoldingLoadBalancerAddressIsAllowed
 //	TestNodePorts
-//		matrix.TestNodePortsAreServedAtTheListedAddressesOnly
+//		matrix.TestNodePortsAreServedAtListedAddressesOnly
 //	TestExternalTrafficPolicyLocal
 //	TestExternalTrafficPolicyCluster
 //	TestInternalExternalMasquerade
-//		matrix.TestEveryWayToAServiceIsAsTheTablesSay, its 27 flows included
+//		matrix.TestMatrix, which includes its 27 flows
 //	TestInternalTrafficPolicy
 //	TestTerminatingEndpointsTrafficPolicyLocal
 //	TestTerminatingEndpointsTrafficPolicyCluster
-//		matrix.TestEveryWayToAServiceIsAsTheTablesSay
-//		matrix.TestEndpointsGoAndComeBackForEveryAddress
+//		matrix.TestMatrix
+//		matrix.TestEndpointsAreRemovedAndAddedForEveryAddress
 //	TestHealthCheckNodePortWhenTerminating
 //		model.TestAHealthCheckCountsAddressesOfReadyEndpointsOfThisNode
 //		healthcheck.TestHealthCheckResponsesAreThoseOfKubeProxy
 //	TestNoEndpointsMetric
-//		matrix.TestPortsThatOtherNodesServeAreCounted
+//		matrix.TestPortsWithoutLocalEndpointsAreCounted
 //	TestLoadBalancerIngressRouteTypeProxy
-//		matrix.TestIPModeProxyLeavesTheAddressToItsLoadBalancer
+//		matrix.TestIPModeProxyIsNotServed
 //	TestSyncProxyRulesRepeated
 //		ruleset.TestAHistoryOfChangesLeavesWhatAFreshStartWouldMake
 //		ruleset.TestReplacingAnEndpointCostsTheSameAmongAllServices
-//		matrix.TestPortsChangeWhileOthersAreAsked
+//		matrix.TestPortChangesDoNotDisturbOtherPorts
 //	TestSyncProxyRulesStartup
 //		proxy.TestRestartWithoutChangesWritesNothing
 //		proxy.TestRestartSendsOnlyWhatChangedMeanwhile
 //	TestProxier_OnServiceCIDRsChanged
-//		matrix.TestServiceCIDRsTellWhichAddressesAreNobodys
+//		matrix.TestUnassignedServiceCIDRAddressesAreDropped
 //	TestBadIPs
 //		matrix.TestLeadingZerosInAddressesAreDecimal
 //	Test_servicePortChainNameBase, Test_servicePortEndpointChainNameBase
 //		nothing: there are no chains or sets of a Service, see
 //		ruleset.TestNoChainSetOrRulePerService
 //	TestBuildServiceMapAddRemove, ...ServiceHeadless, ...ServiceTypeExternalName, ...ServiceUpdate
-//		matrix.TestAServiceChangesItsTypeInPlace
+//		matrix.TestServiceTypeChanges
 //		matrix.TestServicesShareAnAddressByPortAndProtocol
-//		convert.TestSomeServicesAreNobodysBusiness
+//		convert.TestServicesNotServed
 //	TestUpdateEndpointsMap
-//		matrix.TestPortsChangeWhileOthersAreAsked
-//		matrix.TestEndpointsGoAndComeBackForEveryAddress
-//		proxy.TestClusterIPsAnswerAsTheTableSays
+//		matrix.TestPortChangesDoNotDisturbOtherPorts
+//		matrix.TestEndpointsAreRemovedAndAddedForEveryAddress
+//		proxy.TestClusterIPTable
 //		ruleset.TestAHistoryOfChangesLeavesWhatAFreshStartWouldMake
 package matrix

@@ -12,18 +12,18 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// TestExplainAgreesWithTheTables asks `kube-vmap explain` about every cell of which
-// TestEveryWayToAServiceIsAsTheTablesSay asks the kernel, so that the two agree.
-func TestExplainAgreesWithTheTables(t *testing.T) {
+// TestExplainAgreesWithMatrix asks `kube-vmap explain` about every cell of which
+// TestMatrix asks the kernel, so that the two agree.
+func TestExplainAgreesWithMatrix(t *testing.T) {
 	if kubeProxy != "" {
-		t.Skip("explain knows the tables of kube-vmap")
+		t.Skip("explain reads only the tables of kube-vmap")
 	}
 	s := newScene(t)
-	situations := readEndpoints()
+	sets := readEndpoints()
 	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
-	s.put(matrixServices(situations)...)
+	s.put(matrixServices(sets)...)
 	for _, c := range configurations {
-		t.Run(c.says, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			s.t = t
 			table := readFlows(t, c.section)
 			defer s.start(append(c.flags, nodePortAddresses)...)()
@@ -31,15 +31,15 @@ func TestExplainAgreesWithTheTables(t *testing.T) {
 			s.must(err)
 			defer func() { _ = w.Close() }()
 			asked, wrong := 0, 0
-			for i, situation := range situations {
-				for _, c := range s.cells(table, situation, i) {
+			for i, set := range sets {
+				for _, c := range s.cells(table, set, i) {
 					asked++
 					if err := s.explains(w, c); err != nil {
 						wrong++
 						t.Errorf("%s: %v", c, err)
 					}
-					if wrong == mostComplaints {
-						t.FailNow() // the rest may be like it
+					if wrong == mostErrors {
+						t.FailNow() // the others probably fail, too
 					}
 				}
 			}
@@ -48,10 +48,10 @@ func TestExplainAgreesWithTheTables(t *testing.T) {
 	}
 }
 
-// explains compares what explain says about a cell with what must come of it.
+// explains compares the result of explain for a cell with the expected one.
 func (s *scene) explains(w *simulator.Simulator, c cell) error {
 	p := simulate.Packet{From: s.asksFrom(c), To: c.to, Protocol: c.transport.Protocol}
-	if c.from.FreshPort()%50 != 0 { // without, the kernel goes through all connections there are
+	if c.from.FreshPort()%50 != 0 { // without a port, explain reads all connections from the kernel
 		p.FromPort = 10000
 	}
 	got, err := w.Run(p, "")
@@ -64,7 +64,7 @@ func (s *scene) explains(w *simulator.Simulator, c cell) error {
 	var by []string
 	for _, o := range got.Outcomes {
 		if o.Verdict != c.want.verdict() {
-			return fmt.Errorf("explain says %s %s, want %s", o.Verdict, o.How, c.want.verdict())
+			return fmt.Errorf("explain returns %s %s, want %s", o.Verdict, o.How, c.want.verdict())
 		}
 		for _, e := range o.Endpoints {
 			name := s.serverAt(e.Address)
@@ -76,7 +76,7 @@ func (s *scene) explains(w *simulator.Simulator, c cell) error {
 	}
 	slices.Sort(by)
 	if want := slices.Sorted(slices.Values(c.want.by)); !slices.Equal(by, want) {
-		return fmt.Errorf("explain says it goes to %q, want %q", by, want)
+		return fmt.Errorf("explain returns endpoints %q, want %q", by, want)
 	}
 	return nil
 }
@@ -125,11 +125,11 @@ func (s *scene) explainsSource(c cell, server string, masquerade bool, seen, fro
 	case want == anySource:
 		return nil
 	case masquerade != (want == snat):
-		return fmt.Errorf("explain says masquerade %t, want %s", masquerade, want)
+		return fmt.Errorf("explain returns masquerade %t, want %s", masquerade, want)
 	case want == own && seen != from:
-		return fmt.Errorf("explain says that %s sees %s, want %s", server, seen, from)
+		return fmt.Errorf("explain: server %s sees %s, want %s", server, seen, from)
 	case want == snat && !slices.Contains(s.masquerades(server, c.transport.Family), seen):
-		return fmt.Errorf("explain says that %s sees %s, want the node", server, seen)
+		return fmt.Errorf("explain: server %s sees %s, want the node", server, seen)
 	}
 	return nil
 }

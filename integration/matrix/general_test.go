@@ -13,9 +13,9 @@ import (
 	"kube-vmap/model"
 )
 
-// holdOutside gives the host outside an address of the n-th Service, of each
-// family, and servers on some ports there: they answer what the proxy leaves
-// alone, as the real owner of the address would.
+// holdOutside adds an address of the n-th Service, of each family, to the host outside,
+// with servers on some ports: they answer packets that the proxy does not translate, as
+// the real owner of the address would.
 func (s *scene) holdOutside(k kind, n int, ports ...int) {
 	s.t.Helper()
 	for _, f := range model.Families {
@@ -29,35 +29,33 @@ func (s *scene) holdOutside(k kind, n int, ports ...int) {
 	}
 }
 
-// inside are the clients that reach somebody outside by way of the node.
+// inside returns the clients that reach the host outside through the node.
 func (s *scene) inside() []*client { return []*client{s.pod, s.node} }
 
-// of leaves the questions over some protocols.
+// of returns the questions over some protocols.
 func of(cells []cell, protocols ...model.Protocol) []cell {
 	return slices.DeleteFunc(cells, func(c cell) bool { return !slices.Contains(protocols, c.transport.Protocol) })
 }
 
-// asksPort are the questions to a port of the n-th Service, by the ways that
-// have it.
+// asksPort returns the questions to a port of the n-th Service.
 func asksPort(clients []*client, kinds []kind, n, port, nodePort int, want result) []cell {
 	var all []cell
 	for _, k := range kinds {
 		at := func(f model.Family) netip.AddrPort { return k.port(f, n, port, nodePort) }
 		for _, c := range asksAt(clients, at, want) {
-			c.says = k.String()
+			c.name = k.String()
 			all = append(all, c)
 		}
 	}
 	return all
 }
 
-// TestPortsOfAServiceDoNotMeet has the twins: one number for a port, and one for
-// a NodePort, of every protocol, each with endpoints and a target port of its
-// own.
-func TestPortsOfAServiceDoNotMeet(t *testing.T) {
+// TestPortsAreIndependent has ports of the same number and NodePort over every
+// protocol, each with its own endpoints and target port.
+func TestPortsAreIndependent(t *testing.T) {
 	s := newScene(t)
 	s.must(s.Pods[0].ServeAll(daemon.TargetPort + 1))
-	s.must(s.Node.ServeAll(daemon.TargetPort)) // whoever listens for SCTP refuses other ports
+	s.must(s.Node.ServeAll(daemon.TargetPort)) // an SCTP listener refuses other ports
 	s.holdOutside(vip, 2, port, port+1)
 	s.holdOutside(externalIP, 2, port, port+1)
 	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
@@ -77,7 +75,7 @@ func TestPortsOfAServiceDoNotMeet(t *testing.T) {
 	s.start(daemon.PodRanges, nodePortAddresses)
 
 	for i, p := range model.Protocols {
-		t.Run(p.String()+" has endpoints of its own", func(t *testing.T) {
+		t.Run(p.String()+" has its own endpoints", func(t *testing.T) {
 			s.check(t, of(asks(s.clients(), kinds, 1, by(anySource, twins[i].EndpointSpec)), p))
 			s.check(t, of(asksPort(s.clients(), kinds, 1, port+1, nodePorts+101, by(anySource, "pod-1")), p))
 		})
@@ -92,16 +90,17 @@ func TestPortsOfAServiceDoNotMeet(t *testing.T) {
 		s.check(t, asksPort(s.clients(), []kind{clusterIP}, 2, port+1, 0, isRefused))
 		s.check(t, asksPort(s.inside(), []kind{vip, externalIP}, 2, port+1, 0, by(anySource, "outside")))
 	})
-	t.Run("a target port is no port", func(t *testing.T) {
+	t.Run("a target port is not a port", func(t *testing.T) {
 		s.check(t, asksPort(s.clients(), []kind{clusterIP}, 1, daemon.TargetPort, 0, isRefused))
 	})
-	t.Run("nobody is at an address of no Service", func(t *testing.T) {
+	t.Run("an address of no Service drops", func(t *testing.T) {
 		s.check(t, asks(s.clients(), []kind{clusterIP}, 99, isSilent))
 	})
 }
 
-// TestIPModeProxyLeavesTheAddressToItsLoadBalancer has the load balancer outside.
-func TestIPModeProxyLeavesTheAddressToItsLoadBalancer(t *testing.T) {
+// TestIPModeProxyIsNotServed has the load balancer on the host outside, which must get
+// the packets.
+func TestIPModeProxyIsNotServed(t *testing.T) {
 	s := newScene(t)
 	proxy, address := ptr.To(corev1.LoadBalancerIPModeProxy), ptr.To(corev1.LoadBalancerIPModeVIP)
 	put := func(modes ...*corev1.LoadBalancerIPMode) {
@@ -133,8 +132,7 @@ func TestIPModeProxyLeavesTheAddressToItsLoadBalancer(t *testing.T) {
 	t.Run("when it changes", func(t *testing.T) { check(t, "pod-1", "outside", "pod-1") })
 }
 
-// TestServicesShareAnAddressByPortAndProtocol takes one of the Services away in
-// the end.
+// TestServicesShareAnAddressByPortAndProtocol removes one of the Services at the end.
 func TestServicesShareAnAddressByPortAndProtocol(t *testing.T) {
 	s := newScene(t)
 	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
@@ -177,11 +175,11 @@ func TestServicesShareAnAddressByPortAndProtocol(t *testing.T) {
 	})
 }
 
-// TestLeadingZerosInAddressesAreDecimal has a Service as an old API server let
-// pass: it is about IPv4 only, whose notation has those who take 011 for nine.
+// TestLeadingZerosInAddressesAreDecimal has a Service that old API servers accepted.
+// It has only IPv4: some programs read 011 as octal.
 func TestLeadingZerosInAddressesAreDecimal(t *testing.T) {
 	s := newScene(t)
-	_, blocked := s.askers()
+	_, blocked := s.outsideClients()
 	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	zeros := daemon.Service{Number: 11, EndpointSpec: "pod-1", Edit: func(o *corev1.Service) {
 		o.Spec.ClusterIP, o.Spec.ClusterIPs, o.Spec.IPFamilies = "010.096.000.011", []string{"010.096.000.011"}, []corev1.IPFamily{corev1.IPv4Protocol}
@@ -205,11 +203,11 @@ func TestLeadingZerosInAddressesAreDecimal(t *testing.T) {
 	s.check(t, overFamilies(asks([]*client{s.pod, blocked}, []kind{vip}, 11, isSilent), nil))
 }
 
-// TestAddressesDoNotNeedTheirType has what the fields of a Service mean whatever
-// its type is.
-func TestAddressesDoNotNeedTheirType(t *testing.T) {
+// TestAddressesAreServedWhateverTheType tests fields of a Service that apply to every
+// type.
+func TestAddressesAreServedWhateverTheType(t *testing.T) {
 	s := newScene(t)
-	s.must(s.Node.ServeAll(daemon.TargetPort)) // whoever listens for SCTP refuses other ports
+	s.must(s.Node.ServeAll(daemon.TargetPort)) // an SCTP listener refuses other ports
 	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	withoutNodePorts := func(o *corev1.Service) {
 		for i := range o.Spec.Ports {
@@ -234,23 +232,23 @@ func TestAddressesDoNotNeedTheirType(t *testing.T) {
 		s.check(t, asks(s.clients(), []kind{vip, externalIP}, 1, by(snat, "pod-1 remote-1")))
 		s.check(t, asks(s.clients(), []kind{nodePort}, 1, isRefused))
 	})
-	t.Run("an external IP is enough for the policy of traffic from outside", func(t *testing.T) {
+	t.Run("externalTrafficPolicy applies to external IPs of a ClusterIP Service", func(t *testing.T) {
 		s.check(t, asks([]*client{s.pod}, []kind{externalIP}, 2, by(own, "pod-1 remote-1")))
 		s.check(t, asks([]*client{s.node}, []kind{externalIP}, 2, by(snat, "pod-1 remote-1")))
 		s.check(t, asks([]*client{s.outside}, []kind{externalIP}, 2, by(own, "pod-1")))
 		s.check(t, asks([]*client{s.outside}, []kind{externalIP}, 3, isSilent))
 		s.check(t, asks(s.inside(), []kind{externalIP}, 3, by(anySource, "remote-1")))
 	})
-	t.Run("a hostname is no address", func(t *testing.T) {
+	t.Run("a hostname is not an address", func(t *testing.T) {
 		s.check(t, asks(s.clients(), []kind{clusterIP, nodePort, externalIP}, 4, by(anySource, "pod-1")))
 	})
 }
 
-// TestServiceCIDRsTellWhichAddressesAreNobodys has somebody answer at such an
-// address, while nobody says that it is one.
-func TestServiceCIDRsTellWhichAddressesAreNobodys(t *testing.T) {
+// TestUnassignedServiceCIDRAddressesAreDropped has a server at such an address, which
+// answers while no ServiceCIDR contains it.
+func TestUnassignedServiceCIDRAddressesAreDropped(t *testing.T) {
 	if kubeProxy != "" {
-		t.Skip("kube-proxy writes such a change down at the next occasion, up to an hour later")
+		t.Skip("kube-proxy writes such a change with its next sync, up to an hour later")
 	}
 	s := newScene(t)
 	s.holdOutside(clusterIP, 99, port)
@@ -258,16 +256,16 @@ func TestServiceCIDRsTellWhichAddressesAreNobodys(t *testing.T) {
 	s.cluster(daemon.NodeObject(s.Node, ""))
 	s.start(daemon.PodRanges)
 	for _, step := range []struct {
-		says string
-		told []any
-		want result
+		name    string
+		objects []any
+		want    result
 	}{
-		{"no range is told", []any{daemon.NodeObject(s.Node, "")}, by(anySource, "outside")},
-		{"the range is told", []any{daemon.NodeObject(s.Node, ""), daemon.ServiceCIDR()}, isSilent},
-		{"it is told no longer", []any{daemon.NodeObject(s.Node, "")}, by(anySource, "outside")},
+		{"no range", []any{daemon.NodeObject(s.Node, "")}, by(anySource, "outside")},
+		{"with the range", []any{daemon.NodeObject(s.Node, ""), daemon.ServiceCIDR()}, isSilent},
+		{"range removed", []any{daemon.NodeObject(s.Node, "")}, by(anySource, "outside")},
 	} {
-		t.Run(step.says, func(t *testing.T) {
-			s.cluster(step.told...)
+		t.Run(step.name, func(t *testing.T) {
+			s.cluster(step.objects...)
 			s.announce()
 			s.settles()
 			s.check(t, asks(s.inside(), []kind{clusterIP}, 99, step.want))
@@ -276,9 +274,9 @@ func TestServiceCIDRsTellWhichAddressesAreNobodys(t *testing.T) {
 	}
 }
 
-// TestAnEndpointMayBeTheVeryAddressThatIsAsked has an ingress on the node's own
-// network: it serves where clients ask, so that there is nothing to translate.
-func TestAnEndpointMayBeTheVeryAddressThatIsAsked(t *testing.T) {
+// TestEndpointCanHaveTheServiceAddress has an ingress on the node's own network: it
+// serves at the address that clients use, so that there is nothing to translate.
+func TestEndpointCanHaveTheServiceAddress(t *testing.T) {
 	const ownNodePort = 30301
 	s := newScene(t)
 	s.must(s.Node.ServeAll(port))

@@ -9,60 +9,60 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// configuration is a section of the table of flows with flags of the proxy that lead
-// to it.
+// configuration is a section of the table of flows, with flags of the proxy for which
+// it holds.
 type configuration struct {
-	says, section string
+	name, section string
 	flags         []string
 }
 
-// configurations are for pods with interfaces of their own.
+// configurations are for pods with their own interfaces.
 var configurations = []configuration{
-	{"pods are told by their addresses", "pods are told by a detector", []string{daemon.PodRanges}},
-	{"pods are told by their interfaces", "pods are told by a detector", []string{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"}},
-	{"pods cannot be told", "no detector", nil},
+	{"pods detected by addresses", "pods are detected", []string{daemon.PodRanges}},
+	{"pods detected by interfaces", "pods are detected", []string{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"}},
+	{"pods not detected", "pods are not detected", nil},
 	{"masquerade all", "masquerade all", []string{daemon.PodRanges, "--masquerade-all"}},
-	{"masquerade all, and pods cannot be told", "masquerade all, no detector", []string{"--masquerade-all"}},
+	{"masquerade all, pods not detected", "masquerade all, pods are not detected", []string{"--masquerade-all"}},
 }
 
-// bridgeConfigurations are for pods on a bridge: what kubeadm sets up, rules that ask
-// for the bridge, and masquerading of what stays on it.
+// bridgeConfigurations are for pods on a bridge: the one of kubeadm, rules that match
+// the bridge, and masquerading of packets that stay on it.
 var bridgeConfigurations = []configuration{
-	{"pods are recognised by their addresses", "pods are told by a detector", []string{daemon.PodRanges}},
-	{"pods are recognised by their bridge", "pods are told by a detector", []string{"--detect-local-mode=BridgeInterface", "--pod-bridge-interface=" + lab.BridgeName}},
+	{"pods detected by addresses", "pods are detected", []string{daemon.PodRanges}},
+	{"pods detected by their bridge", "pods are detected", []string{"--detect-local-mode=BridgeInterface", "--pod-bridge-interface=" + lab.BridgeName}},
 	{"masquerade all", "masquerade all", []string{daemon.PodRanges, "--masquerade-all"}},
 }
 
-// TestEveryWayToAServiceIsAsTheTablesSay takes a Service for each policy and
-// situation of the endpoints, and everybody asks them all in every way.
-func TestEveryWayToAServiceIsAsTheTablesSay(t *testing.T) {
-	newScene(t).everyWay(configurations)
+// TestMatrix has a Service for each policy and each row of the table of endpoints, to
+// which all clients send questions over all transports.
+func TestMatrix(t *testing.T) {
+	newScene(t).runMatrix(configurations)
 }
 
-// TestEveryWayFromABridgeIsAsTheTablesSay is the same with pods on a bridge, where
-// packets come to the rules from the bridge, and not from routing.
-func TestEveryWayFromABridgeIsAsTheTablesSay(t *testing.T) {
-	newSceneIn(t, lab.Options{Pods: 4, RemotePods: 2, Bridge: true}).everyWay(bridgeConfigurations)
+// TestMatrixWithBridgedPods is the same with pods on a bridge, where packets pass the
+// rules when the bridge forwards them, before routing.
+func TestMatrixWithBridgedPods(t *testing.T) {
+	newSceneIn(t, lab.Options{Pods: 4, RemotePods: 2, Bridge: true}).runMatrix(bridgeConfigurations)
 }
 
-// everyWay asks every question of the tables under these configurations.
-func (s *scene) everyWay(configurations []configuration) {
+// runMatrix asks all questions of the tables under these configurations.
+func (s *scene) runMatrix(configurations []configuration) {
 	t := s.t
-	situations := readEndpoints()
+	sets := readEndpoints()
 	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
-	s.put(matrixServices(situations)...)
+	s.put(matrixServices(sets)...)
 	for _, c := range configurations {
-		t.Run(c.says, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			s.t = t
 			table := readFlows(t, c.section)
 			defer s.start(append(c.flags, nodePortAddresses)...)()
 			asked := 0
-			for i, situation := range situations {
-				cells := s.cells(table, situation, i)
+			for i, set := range sets {
+				cells := s.cells(table, set, i)
 				asked += len(cells)
-				ok := t.Run("endpoints: "+situation.endpoints, func(t *testing.T) { s.check(t, cells) })
+				ok := t.Run("endpoints: "+set.endpoints, func(t *testing.T) { s.check(t, cells) })
 				if !ok {
-					return // what does not answer takes long, and the rest may be like it
+					return // timeouts take long, and the others probably fail, too
 				}
 			}
 			t.Logf("%d cells", asked)
@@ -70,15 +70,15 @@ func (s *scene) everyWay(configurations []configuration) {
 	}
 }
 
-// serviceOf is the number of the Service for a situation and a policy.
-func serviceOf(situation, policy int) int { return 1 + situation*len(policies) + policy }
+// serviceOf returns the number of the Service for an endpoint set and a policy.
+func serviceOf(set, policy int) int { return 1 + set*len(policies) + policy }
 
-func matrixServices(situations []situation) []daemon.Service {
+func matrixServices(sets []endpointSet) []daemon.Service {
 	var all []daemon.Service
-	for i, situation := range situations {
+	for i, set := range sets {
 		for j, p := range policies {
 			all = append(all, daemon.Service{
-				Number: serviceOf(i, j), EndpointSpec: situation.endpoints,
+				Number: serviceOf(i, j), EndpointSpec: set.endpoints,
 				LocalOutside: p.externalLocal, LocalInside: p.internalLocal,
 			})
 		}
@@ -86,10 +86,10 @@ func matrixServices(situations []situation) []daemon.Service {
 	return all
 }
 
-// cells are all questions about a situation. In the first one, everybody asks in
-// all ways; in the others, a client and an address of each kind will do.
-func (s *scene) cells(table map[string][]treatment, situation situation, number int) []cell {
-	clients, to := []*client{s.pod, s.itself, s.node, s.nodeToo, s.outside}, kinds
+// cells returns all questions about an endpoint set. For the first one, all clients use
+// all kinds of frontends; for the others, one client and one address of each kind do.
+func (s *scene) cells(table map[string][]treatment, set endpointSet, number int) []cell {
+	clients, to := []*client{s.pod, s.itself, s.node, s.nodeOther, s.outside}, kinds
 	if number > 0 {
 		clients, to = s.clients(), usual
 	}
@@ -97,10 +97,10 @@ func (s *scene) cells(table map[string][]treatment, situation situation, number 
 	for j, p := range policies {
 		for _, c := range clients {
 			for _, k := range to {
-				want := situation.result(table[rowOf(c, k)][column(j, k)])
+				want := set.result(table[rowOf(c, k)][column(j, k)])
 				for _, w := range daemon.Transports() {
 					all = append(all, cell{
-						says: fmt.Sprintf("%s, %s", p.says, k), from: c, transport: w,
+						name: fmt.Sprintf("%s, %s", p.name, k), from: c, transport: w,
 						to: k.at(w.Family, serviceOf(number, j)), want: want,
 					})
 				}
@@ -110,8 +110,8 @@ func (s *scene) cells(table map[string][]treatment, situation situation, number 
 	return all
 }
 
-// column is the column of flows for a policy: for one that is both, the column
-// of the policy that matters.
+// column returns the column of flows for a policy. For both policies Local, it is the
+// column of the policy that applies to the kind of frontend.
 func column(policy int, k kind) int {
 	p := policies[policy]
 	wanted := p
@@ -125,10 +125,10 @@ func column(policy int, k kind) int {
 			return i
 		}
 	}
-	panic("matrix: no column for " + p.says)
+	panic("matrix: no column for " + p.name)
 }
 
-func (s situation) result(t treatment) result {
+func (s endpointSet) result(t treatment) result {
 	r := s.all
 	if t.local {
 		r = s.local

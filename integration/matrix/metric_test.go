@@ -10,9 +10,9 @@ import (
 	"kube-vmap/model"
 )
 
-// TestPortsThatOtherNodesServeAreCounted has the Services of kube-proxy's
-// TestNoEndpointsMetric at once, in the order of its cases.
-func TestPortsThatOtherNodesServeAreCounted(t *testing.T) {
+// TestPortsWithoutLocalEndpointsAreCounted has the Services of kube-proxy's
+// TestNoEndpointsMetric in one list, in the order of its cases.
+func TestPortsWithoutLocalEndpointsAreCounted(t *testing.T) {
 	s := newScene(t)
 	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	s.put(

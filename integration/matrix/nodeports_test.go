@@ -10,17 +10,16 @@ import (
 	"kube-vmap/model"
 )
 
-// gatewayAddrs are the addresses of node-1 towards its pods, loopbackAddrs those
-// of every host.
+// gatewayAddrs are the addresses of node-1 towards its pods.
 var (
 	primaryAddrs  = [2]netip.Addr{nodeAddr(model.IPv4), nodeAddr(model.IPv6)}
 	gatewayAddrs  = [2]netip.Addr{nth(lab.PodRanges[model.IPv4], 1), nth(lab.PodRanges[model.IPv6], 1)}
 	loopbackAddrs = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}
 )
 
-// nodePortPlaces are the addresses of node-1, and who may ask there.
+// nodePortPlaces are the addresses of node-1, and the clients that can use them.
 var nodePortPlaces = []struct {
-	says  string
+	name  string
 	addrs [2]netip.Addr
 	from  func(*scene) []*client
 }{
@@ -31,8 +30,8 @@ var nodePortPlaces = []struct {
 	{"loopback", loopbackAddrs, func(s *scene) []*client { return []*client{s.node} }},
 }
 
-// nodePortFlags is where NodePorts are served, by the flag, as y(es) and n(o) for
-// the places above, over IPv4 and IPv6.
+// nodePortFlags are values of the flag, and at which of the places above NodePorts are
+// then served (y or n), over IPv4 and IPv6.
 var nodePortFlags = []struct {
 	flag   string
 	served [2]string
@@ -42,27 +41,26 @@ var nodePortFlags = []struct {
 	{"192.0.2.1/32,192.0.2.11/32,2001:db8:2::1/128,2001:db8:2::11/128", [2]string{"yynnn", "yynnn"}},
 	{"192.0.2.8/29,2001:db8:2::12/128", [2]string{"nyynn", "nnynn"}},
 	{"192.0.2.0/24,2001:db8:2::/64", [2]string{"yyynn", "yyynn"}},
-	{"192.0.2.0/24", [2]string{"yyynn", "yyyyn"}}, // no range of a family is all of it
+	{"192.0.2.0/24", [2]string{"yyynn", "yyyyn"}}, // no range of a family means all addresses
 	{"2001:db8:2::1/128", [2]string{"yyyyn", "ynnnn"}},
 	{"0.0.0.0/0,::/0", [2]string{"yyyyn", "yyyyn"}},
 	{"127.0.0.0/8,::1/128,192.0.2.1/32,2001:db8:2::1/128", [2]string{"ynnnn", "ynnnn"}},
 }
 
-// TestNodePortsAreServedAtTheListedAddressesOnly has processes of the node on
-// some of the ports, which must be heard wherever the proxy leaves the packets
-// alone.
-func TestNodePortsAreServedAtTheListedAddressesOnly(t *testing.T) {
+// TestNodePortsAreServedAtListedAddressesOnly has processes of the node on
+// some of the ports, which must answer wherever the proxy does not translate packets.
+func TestNodePortsAreServedAtListedAddressesOnly(t *testing.T) {
 	s := newScene(t)
 	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	const (
-		shadows = iota + 1 // a process of the node, where it is let
-		nobodys
+		shadows = iota + 1 // also a port of a process of the node
+		unused
 		refuses
 		drops
 	)
 	s.put(
 		daemon.Service{Number: shadows, EndpointSpec: "pod-1"},
-		daemon.Service{Number: nobodys, EndpointSpec: "pod-1"},
+		daemon.Service{Number: unused, EndpointSpec: "pod-1"},
 		daemon.Service{Number: refuses},
 		daemon.Service{Number: drops, EndpointSpec: "remote-1", LocalOutside: true},
 	)
@@ -95,16 +93,16 @@ func TestNodePortsAreServedAtTheListedAddressesOnly(t *testing.T) {
 				ask := func(clients []*client, n int, served, left result) {
 					at := func(f model.Family) netip.AddrPort { return addrPort(p.addrs[f], nodePorts+n) }
 					for _, q := range asksAt(clients, at, left) {
-						q.says = p.says + ", not served"
+						q.name = p.name + ", not served"
 						if c.served[q.transport.Family][i] == 'y' {
-							q.says, q.want = p.says+", served", served
+							q.name, q.want = p.name+", served", served
 						}
 						cells = append(cells, q)
 					}
 				}
 				all, node := p.from(s), by(anySource, "node-1")
 				ask(all, shadows, by(snat, "pod-1"), node)
-				ask(all, nobodys, by(snat, "pod-1"), isRefused)
+				ask(all, unused, by(snat, "pod-1"), isRefused)
 				ask(all, refuses, isRefused, node)
 				ask(all[:len(all)-1], drops, by(anySource, "remote-1"), node)
 				if len(all) > 1 {
@@ -116,11 +114,11 @@ func TestNodePortsAreServedAtTheListedAddressesOnly(t *testing.T) {
 	}
 }
 
-// TestNodePortsFollowTheNodesAddresses gives the node an address in a listed
-// range while the proxy runs, and takes it away again.
-func TestNodePortsFollowTheNodesAddresses(t *testing.T) {
+// TestNodePortsFollowNodeAddresses adds an address in a listed range to the node while
+// the proxy runs, and removes it again.
+func TestNodePortsFollowNodeAddresses(t *testing.T) {
 	if kubeProxy != "" {
-		t.Skip("kube-proxy looks at addresses once an hour")
+		t.Skip("kube-proxy reads the addresses once an hour")
 	}
 	s := newScene(t)
 	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
@@ -130,7 +128,7 @@ func TestNodePortsFollowTheNodesAddresses(t *testing.T) {
 	at := func(f model.Family) netip.AddrPort { return addrPort(late[f], nodePorts+1) }
 	for range 2 {
 		for _, f := range model.Families {
-			s.giveNode(late[f])
+			s.addNodeAddr(late[f])
 			c := cell{from: s.outside, transport: daemon.Transport{Protocol: model.TCP, Family: f}, to: at(f), want: by(snat, "pod-1")}
 			eventually.Succeeds(t, "the new address is served", func() error { return s.ask(c) })
 		}

@@ -15,32 +15,31 @@ import (
 	"kube-vmap/model"
 )
 
-// scene is a lab with a folder of manifests and the clients that ask.
+// scene is a lab with a folder of manifests and clients.
 //
-// Endpoints may be pod-1 to pod-3 and, on node-2, remote-1 and remote-2. The
-// clients are a pod that serves nothing, one that may reach itself, the node from
-// whatever address it likes, the node from its other address, and somebody
-// outside.
+// Endpoints can be pod-1 to pod-3 and, on node-2, remote-1 and remote-2. The clients
+// are a pod that is no endpoint, one that can reach itself, the node, the node from its
+// other address, and the host outside.
 type scene struct {
 	*lab.Lab
 	t          *testing.T
 	folder     *daemon.Folder
-	nodeAddrs  []netip.Addr // all of node-1 but the one towards its pods
+	nodeAddrs  []netip.Addr // all of node-1 except those towards its pods
 	generation int
 	served     [2][]netip.Addr // where NodePorts must be served
 	api        *api
 
-	pod, itself, node, nodeToo, outside *client
+	pod, itself, node, nodeOther, outside *client
 }
 
-// newScene makes a lab. node-1 has two more addresses, and everybody finds the
-// way to the Services' addresses by way of it.
+// newScene builds a lab. node-1 has two more addresses, and all hosts route Service
+// addresses to it.
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	return newSceneIn(t, lab.Options{Pods: 4, RemotePods: 2})
 }
 
-// newSceneIn is newScene in a lab that has as many pods.
+// newSceneIn is newScene with these options.
 func newSceneIn(t *testing.T, o lab.Options) *scene {
 	t.Helper()
 	l := labtest.New(t, o)
@@ -49,9 +48,9 @@ func newSceneIn(t *testing.T, o lab.Options) *scene {
 		pod:     &client{Host: l.Pods[3].Host, name: "a pod", row: "pod"},
 		itself:  &client{Host: l.Pods[0].Host, name: "pod-1 itself", row: "pod"},
 		node:    &client{Host: l.Node.Host, name: "the node", row: "node"},
-		outside: &client{Host: l.Outside, name: "somebody outside", row: "outside"},
+		outside: &client{Host: l.Outside, name: "the host outside", row: "outside"},
 	}
-	s.nodeToo = s.node.fromOther("the node from its other address", anotherAddrs)
+	s.nodeOther = s.node.fromOther("the node from its other address", anotherAddrs)
 	s.api = newAPI(t, l.Node.Host)
 	for _, h := range []*lab.Host{l.Pods[0].Host, l.Pods[1].Host, l.Pods[2].Host, l.RemotePods[0].Host, l.RemotePods[1].Host} {
 		s.must(h.ServeAll(daemon.TargetPort))
@@ -59,21 +58,21 @@ func newSceneIn(t *testing.T, o lab.Options) *scene {
 	daemon.RouteServices(t, l, l.Node)
 	for _, f := range model.Families {
 		s.nodeAddrs = append(s.nodeAddrs, nodeAddr(f))
-		s.giveNode(anotherAddrs[f])
-		s.giveNode(strayAddrs[f])
-		// An endpoint of node-2 that sees who asked from outside would answer by the
-		// short way, and the client would not know whom it hears from.
-		who := l.Outside.Addr(f)
-		s.must(l.Remote.AddRoute(netip.PrefixFrom(who, who.BitLen()), nodeAddr(f)))
+		s.addNodeAddr(anotherAddrs[f])
+		s.addNodeAddr(strayAddrs[f])
+		// An endpoint of node-2 that sees the address of the host outside would answer
+		// directly, and the answer would not be translated back.
+		a := l.Outside.Addr(f)
+		s.must(l.Remote.AddRoute(netip.PrefixFrom(a, a.BitLen()), nodeAddr(f)))
 	}
 	return s
 }
 
-// clients are one of each kind.
+// clients returns one client of each kind.
 func (s *scene) clients() []*client { return []*client{s.pod, s.node, s.outside} }
 
-// giveNode gives node-1 one more address.
-func (s *scene) giveNode(a netip.Addr) {
+// addNodeAddr adds an address to node-1.
+func (s *scene) addNodeAddr(a netip.Addr) {
 	s.t.Helper()
 	s.must(s.Node.AddAddress(a))
 	s.nodeAddrs = append(s.nodeAddrs, a)
@@ -86,7 +85,8 @@ func (s *scene) must(err error) {
 	}
 }
 
-// start runs the proxy on what was put, and waits until the kernel has it.
+// start runs the proxy, and waits until the kernel has the rules. It returns a function
+// that stops the proxy.
 func (s *scene) start(flags ...string) (stop func()) {
 	s.t.Helper()
 	var served [2][]netip.Addr
@@ -99,7 +99,7 @@ func (s *scene) start(flags ...string) (stop func()) {
 	return s.startServing(served, flags...)
 }
 
-// startServing is start where the flags want NodePorts at these addresses.
+// startServing is start with flags for NodePorts at these addresses.
 func (s *scene) startServing(served [2][]netip.Addr, flags ...string) (stop func()) {
 	s.t.Helper()
 	s.served = served
@@ -156,16 +156,17 @@ func (s *scene) write(name string, objects ...any) {
 	s.api.write(name, objects)
 }
 
-// beacon is a Service that has another port each time, in a file that is written
-// last. The proxy reads all files at once and the kernel takes it all at once, so
-// that whoever sees the port may count on everything else.
+// beacon is a Service that gets another port with each change, in a file that is
+// written last. The proxy reads all files and sends one batch, so when the port answers,
+// everything else is programmed.
 const beacon = 250
 
-// beaconPorts are the port of the beacon and its NodePort.
+// beaconPorts returns the port of the beacon and its NodePort.
 func (s *scene) beaconPorts() (port, nodePort int) {
 	return 1000 + s.generation, nodePorts + 1000 + s.generation
 }
 
+// announce changes the beacon.
 func (s *scene) announce() {
 	s.t.Helper()
 	s.generation++
@@ -181,10 +182,10 @@ func (s *scene) announce() {
 	s.write("z-beacon", s.objects(b)...)
 }
 
-// settles waits until the beacon can be seen by its NodePort where the flags
-// want NodePorts, and by its load balancer address. That is for some sources
-// only, because what a commit does to intervals is seen a few microseconds after
-// the rest of it (nft_set_pipapo has a copy, which is put in place last).
+// settles waits until the beacon answers at its NodePort, if NodePorts are served, and
+// at its load balancer address. That one has source ranges, because changes of
+// intervals become visible a few microseconds after the rest of a commit (nft_set_pipapo
+// works on a copy, which it activates last).
 func (s *scene) settles() {
 	s.t.Helper()
 	port, nodePort := s.beaconPorts()
@@ -194,7 +195,7 @@ func (s *scene) settles() {
 			seen = append(seen, addrPort(a, nodePort))
 		}
 		for _, to := range append(seen, vip.port(f, beacon, port, nodePort)) {
-			eventually.Succeeds(s.t, "the beacon is seen", func() error {
+			eventually.Succeeds(s.t, "the beacon answers", func() error {
 				a, err := s.pod.ask(daemon.Transport{Protocol: model.TCP, Family: f}, to, silence)
 				if err == nil && a.Outcome != lab.Answered {
 					err = fmt.Errorf("%s: %s", to, a)

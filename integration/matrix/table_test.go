@@ -6,20 +6,20 @@ import (
 	"testing"
 )
 
-// flows is who reaches which endpoints of a Service, and as whom its server sees
-// the client. It holds the same rows as kube-proxy's TestInternalExternalMasquerade
-// does, where they are 27 flows: three clients, three destinations (here four,
-// the NodePort at two addresses), three policies.
+// flows is the table of which client reaches which endpoints of a Service, and which
+// source address the server sees. It has the rows of kube-proxy's
+// TestInternalExternalMasquerade with its 27 flows: three clients, three destinations
+// (here four, with the NodePort at two addresses), three policies.
 //
-// External stands for NodePort, LB VIP and external IP. Of the endpoints, all or
-// the node's own (local) answer; what these are is in the table of endpoints. The
-// server sees the client's own address, or the node's in its place (SNAT).
+// External means NodePort, load balancer IP and external IP. All endpoints answer, or
+// only those of the node (local); the table of endpoints lists them. The server sees
+// the client's own address, or the node's instead (SNAT).
 //
-// The first section is complete, of the others what is different.
+// The first section is complete, the others have only the differences.
 const flows = `
 source -> destination | Cluster policy   | eTP: Local     | iTP: Local
 
-pods are told by a detector
+pods are detected
 pod     -> ClusterIP  | own, all         | own, all       | own, local
 node    -> ClusterIP  | SNAT, all        | SNAT, all      | SNAT, local
 outside -> ClusterIP  | SNAT, all        | SNAT, all      | SNAT, local
@@ -27,7 +27,7 @@ pod     -> external   | SNAT, all        | own, all       | SNAT, all
 node    -> external   | SNAT, all        | SNAT, all      | SNAT, all
 outside -> external   | SNAT, all        | own, local     | SNAT, all
 
-no detector
+pods are not detected
 node    -> ClusterIP  | own, all         | own, all       | own, local
 outside -> ClusterIP  | own, all         | own, all       | own, local
 pod     -> external   | SNAT, all        | own, local     | SNAT, all
@@ -35,16 +35,16 @@ pod     -> external   | SNAT, all        | own, local     | SNAT, all
 masquerade all
 pod     -> ClusterIP  | SNAT, all        | SNAT, all      | SNAT, local
 
-masquerade all, no detector
+masquerade all, pods are not detected
 pod     -> ClusterIP  | SNAT, all        | SNAT, all      | SNAT, local
 pod     -> external   | SNAT, all        | own, local     | SNAT, all
 `
 
-// endpoints is what all and local are in the table of flows: names of those who
-// answer, each sooner or later, or that the question is refused, or that nothing
-// comes back. It is about ready, terminating and no endpoints what kube-proxy's
-// TestNoEndpointsReject, TestInternalTrafficPolicy and TestTerminatingEndpoints*
-// are; pods are endpoints on this node, remotes on the other.
+// endpoints is the table of what all and local mean in the table of flows: the names of
+// the hosts that answer (each of them at some time), or that the question is refused,
+// or that nothing comes back (silent). It covers kube-proxy's TestNoEndpointsReject,
+// TestInternalTrafficPolicy and TestTerminatingEndpoints*. Pods are endpoints on this
+// node, remotes on the other one.
 const endpoints = `
 there are                                                             | all                  | local
 
@@ -59,26 +59,26 @@ pod-1/terminated pod-2/unready remote-1/terminated remote-2/unready   | refused 
 none                                                                  | refused              | refused
 `
 
-// policies are the columns of flows, with the two fields of a Service. One that
-// has both is as each column says where its policy matters.
+// policies are the columns of flows, with the two fields of a Service. If both are
+// Local, each column holds for the traffic of its policy.
 var policies = []struct {
-	says                         string
+	name                         string
 	externalLocal, internalLocal bool
 }{
-	{says: "Cluster policy"},
-	{says: "eTP: Local", externalLocal: true},
-	{says: "iTP: Local", internalLocal: true},
-	{says: "eTP: Local and iTP: Local", externalLocal: true, internalLocal: true},
+	{name: "Cluster policy"},
+	{name: "eTP: Local", externalLocal: true},
+	{name: "iTP: Local", internalLocal: true},
+	{name: "eTP: Local and iTP: Local", externalLocal: true, internalLocal: true},
 }
 
-// treatment is a field of flows.
+// treatment is a field of the table of flows.
 type treatment struct {
 	source source
 	local  bool
 }
 
-// lines are the fields of a table's rows, with the title of their section, if
-// there are any, in front. The first row is the head.
+// lines returns the fields of a table's rows after the title of their section, if there
+// is one. The first row is the head.
 func lines(table string) [][]string {
 	var rows [][]string
 	title := ""
@@ -97,15 +97,15 @@ func lines(table string) [][]string {
 	return rows[1:]
 }
 
-// readFlows returns the treatments by policy of a section's rows, by the row's
-// name.
+// readFlows returns the treatments by policy of a section's rows, by the name of the
+// row.
 func readFlows(t *testing.T, section string) map[string][]treatment {
 	t.Helper()
 	words := map[string]source{"own": own, "SNAT": snat}
 	reach := map[string]bool{"all": false, "local": true}
 	rows, found := map[string][]treatment{}, false
 	for _, row := range lines(flows) {
-		if row[0] != section && row[0] != "pods are told by a detector" {
+		if row[0] != section && row[0] != "pods are detected" {
 			continue
 		}
 		found = found || row[0] == section
@@ -115,7 +115,7 @@ func readFlows(t *testing.T, section string) map[string][]treatment {
 			source, ok := words[who]
 			local, ok2 := reach[which]
 			if !ok || !ok2 {
-				t.Fatalf("table of flows, %s: %q is no treatment", row[1], field)
+				t.Fatalf("table of flows, %s: %q is not a treatment", row[1], field)
 			}
 			rows[row[1]] = append(rows[row[1]], treatment{source, local})
 		}
@@ -126,7 +126,7 @@ func readFlows(t *testing.T, section string) map[string][]treatment {
 	return rows
 }
 
-// rowOf is the name of a row of flows.
+// rowOf returns the name of a row of flows.
 func rowOf(c *client, k kind) string {
 	to := "external"
 	if k == clusterIP {
@@ -135,16 +135,16 @@ func rowOf(c *client, k kind) string {
 	return fmt.Sprintf("%s -> %s", c.row, to)
 }
 
-// situation is a row of endpoints.
-type situation struct {
+// endpointSet is a row of endpoints.
+type endpointSet struct {
 	endpoints  string
 	all, local result
 }
 
-func readEndpoints() []situation {
-	var all []situation
+func readEndpoints() []endpointSet {
+	var all []endpointSet
 	for _, row := range lines(endpoints) {
-		s := situation{endpoints: row[1], all: readResult(row[2]), local: readResult(row[3])}
+		s := endpointSet{endpoints: row[1], all: readResult(row[2]), local: readResult(row[3])}
 		if s.endpoints == "none" {
 			s.endpoints = ""
 		}

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// crowd is how many Services of others there are.
-	crowd = 45_000
-	// maxLock is how long a transaction may keep other programs from nf_tables. The mark
-	// is 100 ms; the rest is for a machine that has other things to do.
+	// services is the number of Services of other tenants.
+	services = 45_000
+	// maxLock is how long a transaction may block other programs that use nf_tables. The
+	// goal is 100 ms; the rest is for a busy machine.
 	maxLock = 250 * time.Millisecond
 )
 
-// manifests is a file of objects of the namespace default, as YAML.
+// manifests is a file of objects in the namespace default, as YAML.
 type manifests struct{ bytes.Buffer }
 
 // service is a Service of IPv4 with ports over TCP from 80 on.
@@ -49,12 +49,12 @@ func (m *manifests) slice(service string, ports int, endpoints ...netip.Addr) {
 	m.WriteString("]}\n")
 }
 
-// nth is the n-th address after 10.a.0.0.
+// nth returns the n-th address after 10.a.0.0.
 func nth(a byte, n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, a + byte(n>>16), byte(n >> 8), byte(n)})
 }
 
-// nths are n of them, from the first-th on.
+// nths returns n of these addresses, from first on.
 func nths(a byte, first, n int) []netip.Addr {
 	out := make([]netip.Addr, n)
 	for i := range out {
@@ -63,13 +63,13 @@ func nths(a byte, first, n int) []netip.Addr {
 	return out
 }
 
-// step is a file of manifests before and after a change, and at last without them.
+// step is a file of manifests before and after a change, and finally empty.
 type step struct {
 	name          string
 	before, after manifests
 }
 
-// steps are what one tenant changes.
+// steps are changes by one tenant.
 func steps() (all []*step) {
 	add := func(name string, versions func(m *manifests, version int)) {
 		s := &step{name: name}
@@ -106,8 +106,8 @@ func steps() (all []*step) {
 	return all
 }
 
-// marker is a Service whose port a change moves, so that a packet to the new one shows
-// that the proxy has followed what was written before.
+// marker is a Service whose port changes each time: an answer at the new port shows that
+// the proxy has applied everything that was written before.
 type marker struct {
 	t      *testing.T
 	folder *daemon.Folder
@@ -116,8 +116,8 @@ type marker struct {
 	port   uint16
 }
 
-// follow writes a file and waits until packets follow. The kernel may still be about
-// to free what the transaction deleted.
+// follow writes a file and waits until the marker answers. The kernel may still be
+// freeing deleted objects.
 func (k *marker) follow(name string, text []byte) time.Duration {
 	k.t.Helper()
 	k.folder.Write(name, text)
@@ -128,8 +128,8 @@ func (k *marker) follow(name string, text []byte) time.Duration {
 	fmt.Fprintf(&m.Buffer, "---\n{apiVersion: v1, kind: Service, metadata: {namespace: default, name: marker}, "+
 		"spec: {clusterIP: %s, ports: [{name: p0, port: %d}]}}\n", at, k.port)
 	m.slice("marker", 1, k.to)
-	// Files are read in the order of their names: who reads the new marker reads the
-	// other file later.
+	// The proxy reads files in the order of their names: the other file after the
+	// marker.
 	k.folder.Write("a-marker", m.Bytes())
 	ctx, cancel := context.WithTimeout(k.t.Context(), time.Minute)
 	defer cancel()
@@ -146,16 +146,16 @@ func (k *marker) follow(name string, text []byte) time.Duration {
 	return 0
 }
 
-// TestOtherProgramsDoNotWaitForTheProxyBeside45000Services makes changes of one tenant
-// beside the Services of others. The first load may hold the lock for longer.
-func TestOtherProgramsDoNotWaitForTheProxyBeside45000Services(t *testing.T) {
+// TestProxyDoesNotBlockOtherProgramsWith45000Services makes the changes of one tenant
+// among the Services of others. The first load may hold the lock for longer.
+func TestProxyDoesNotBlockOtherProgramsWith45000Services(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 2})
 	if err := l.Pods[0].ServeAll(8080); err != nil {
 		t.Fatal(err)
 	}
 	f := daemon.NewFolder(t, l)
 	var others manifests
-	for i := range crowd {
+	for i := range services {
 		name := fmt.Sprintf("s%d", i)
 		others.service(name, nth(96, i+10), 1, "}")
 		others.slice(name, 1, nth(210, i))
@@ -179,7 +179,7 @@ func TestOtherProgramsDoNotWaitForTheProxyBeside45000Services(t *testing.T) {
 			longest := n.Take()
 			t.Logf("%s, %s: followed after %s, others waited for %s", s.name, version.name, took.Round(time.Millisecond), longest.Round(time.Millisecond))
 			if longest > maxLock {
-				t.Errorf("%s, %s: others waited for %s, at most %s", s.name, version.name, longest, maxLock)
+				t.Errorf("%s, %s: another program waited for %s, want at most %s", s.name, version.name, longest, maxLock)
 			}
 		}
 	}

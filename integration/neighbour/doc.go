@@ -1,18 +1,16 @@
-// Package neighbour is another program of a node that writes nf_tables: it adds a
-// table of its own again and again and measures how long each of these transactions
-// waits.
+// Package neighbour is another program on a node that writes nf_tables: it repeatedly
+// adds a table of its own and measures how long each of these transactions waits.
 //
-// All transactions of a network namespace take turns, whatever table they are about:
-// the kernel has one lock for them (commit_mutex). So the longest wait is how long
-// other programs of the namespace held the lock for one transaction. A firewall or a
-// network plugin beside the proxy waits as long.
+// All nf_tables transactions of a network namespace are serialized by one lock
+// (commit_mutex), whatever table they change. So the longest wait is how long the proxy
+// held the lock for one transaction. A firewall or a network plugin on the same node
+// waits as long.
 //
 //	n, err := neighbour.Start(host)
-//	...                        // what the proxy does during this time
-//	longest := n.Take()        // of the transactions since Start or the last Take
+//	...                        // transactions of the proxy
+//	longest := n.Take()        // since Start or the last Take
 //	err = n.Stop()
 //
-// The table exists from the first transaction on. A transaction that adds it once
-// more changes nothing, so that it does not disturb programs that watch the rule set
-// for changes.
+// The first transaction adds the table. The others add an existing table, which changes
+// nothing, so that they do not disturb programs that watch the rule set for changes.
 package neighbour

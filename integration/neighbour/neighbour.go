@@ -15,29 +15,28 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// pause is the time between two transactions: the lock is held that much longer than
-// measured, at most.
+// pause is the time between two transactions. The lock can be held that much longer than
+// measured.
 const pause = 2 * time.Millisecond
 
-// Neighbour writes until it is stopped. Its methods may be called at the same time.
+// Neighbour writes until it is stopped. Its methods may be called concurrently.
 //
-// It has a thread on each of a few processors. The kernel does not interrupt who
-// holds the lock on one of them, so that a thread that wakes up there comes to the
-// lock when it is free again.
+// It has threads on several processors: on the processor of the lock's holder, which the
+// kernel does not preempt, a thread would run only after the lock is released.
 type Neighbour struct {
 	stop    context.CancelFunc
 	group   errgroup.Group
 	threads []*thread
 }
 
-// threads are at most so many.
+// The most threads.
 const threads = 4
 
-// Start begins to write in the host's network namespace. It must be stopped.
+// Start starts to write in the host's network namespace. The caller must stop it.
 func Start(h *lab.Host) (*Neighbour, error) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-		return nil, fmt.Errorf("find the processors: %w", err)
+		return nil, fmt.Errorf("list the processors: %w", err)
 	}
 	n := &Neighbour{}
 	for cpu := 0; len(n.threads) < min(threads, allowed.Count()); cpu++ {
@@ -58,8 +57,8 @@ func Start(h *lab.Host) (*Neighbour, error) {
 	return n, nil
 }
 
-// Take returns the longest wait since it was last called, that of a transaction
-// which still waits included.
+// Take returns the longest wait since the last call, including that of a transaction
+// that still waits.
 func (n *Neighbour) Take() (longest time.Duration) {
 	for _, each := range n.threads {
 		longest = max(longest, each.take())
@@ -67,9 +66,9 @@ func (n *Neighbour) Take() (longest time.Duration) {
 	return longest
 }
 
-// Turn waits for a transaction that began after the call: so all others that were
-// under way have let go of the lock. Packets follow a transaction before that, since
-// the kernel frees what it deleted at its end.
+// Turn waits for a transaction that began after the call: then all earlier ones have
+// released the lock. Packets see a transaction before that, since the kernel frees
+// deleted objects at its end.
 func (n *Neighbour) Turn() {
 	from := make([]int, len(n.threads))
 	for i, each := range n.threads {
@@ -78,13 +77,13 @@ func (n *Neighbour) Turn() {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	for i, each := range n.threads {
-		for from[i] < math.MaxInt && each.ended() < from[i]+2 { // the first may have begun before
+		for from[i] < math.MaxInt && each.ended() < from[i]+2 { // the first one may have begun before
 			<-ticker.C
 		}
 	}
 }
 
-// Stop ends it and returns what went wrong.
+// Stop ends the threads and returns their errors.
 func (n *Neighbour) Stop() error {
 	n.stop()
 	return errors.Join(n.group.Wait(), n.close())
@@ -103,15 +102,15 @@ type thread struct {
 	cpu    int
 
 	mu      stdsync.Mutex
-	began   time.Time // of the transaction under way; zero if there is none
+	began   time.Time // of the running transaction; zero if there is none
 	longest time.Duration
-	count   int // of those that ended
+	count   int // of completed transactions
 	over    bool
 }
 
-// run keeps its thread of the operating system, which has real-time priority: it
-// would otherwise measure how long it waits for a processor. The thread must not end,
-// since processes that it started would end with it (see [lab.Host.Command]).
+// run locks its operating system thread, which has real-time priority: otherwise it
+// would also measure how long it waits for a processor. The thread must not end, since
+// processes that it started would end with it (see [lab.Host.Command]).
 func (t *thread) run(ctx context.Context) (err error) {
 	defer t.leave()
 	runtime.LockOSThread()
@@ -134,12 +133,12 @@ func (t *thread) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// prepare gives the calling thread its processor and its priority; restore takes them
-// back.
+// prepare sets the processor and the priority of the calling thread; restore resets
+// them.
 func (t *thread) prepare() (restore func() error, err error) {
 	var before, own unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return nil, fmt.Errorf("find a thread's processors: %w", err)
+		return nil, fmt.Errorf("get a thread's processors: %w", err)
 	}
 	own.Set(t.cpu)
 	usual := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}
@@ -148,7 +147,7 @@ func (t *thread) prepare() (restore func() error, err error) {
 		return errors.Join(unix.SchedSetAttr(0, &usual, 0), unix.SchedSetaffinity(0, &before))
 	}
 	if err := errors.Join(unix.SchedSetaffinity(0, &own), unix.SchedSetAttr(0, &first, 0)); err != nil {
-		return nil, errors.Join(fmt.Errorf("give a thread processor %d and real-time priority: %w", t.cpu, err), restore())
+		return nil, errors.Join(fmt.Errorf("set processor %d and real-time priority of a thread: %w", t.cpu, err), restore())
 	}
 	return restore, nil
 }
@@ -166,8 +165,8 @@ func (t *thread) end() {
 	t.count++
 }
 
-// ended is how many transactions have ended, or a number that no more can reach if
-// there will be none.
+// ended returns the number of completed transactions, or the largest number if the
+// thread has ended.
 func (t *thread) ended() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

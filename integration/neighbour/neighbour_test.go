@@ -9,9 +9,9 @@ import (
 	"kube-vmap/integration/lab/labtest"
 )
 
-// TestTheNeighbourWaitsForOtherTransactions loads a set of many ranges, which holds
-// the lock, with nft itself.
-func TestTheNeighbourWaitsForOtherTransactions(t *testing.T) {
+// TestNeighbourMeasuresOtherTransactions loads a set of many ranges with nft, which holds
+// the lock for long.
+func TestNeighbourMeasuresOtherTransactions(t *testing.T) {
 	h := labtest.Alone(t)
 	n, err := Start(h)
 	if err != nil {

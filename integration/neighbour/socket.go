@@ -11,10 +11,10 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// table is the name of the program's own table, in the family inet.
+// table is the name of the neighbour's table, in the family inet.
 const table = "neighbour"
 
-// socket is one of netfilter's in a network namespace.
+// socket is a netfilter socket in a network namespace.
 type socket int
 
 func open(h *lab.Host) (s socket, err error) {
@@ -31,8 +31,7 @@ func open(h *lab.Host) (s socket, err error) {
 
 func (s socket) close() error { return unix.Close(int(s)) }
 
-// send gives the kernel a transaction, which it has worked through when the call
-// returns.
+// send sends a transaction. The kernel has processed it when send returns.
 func (s socket) send(batch []byte) error {
 	err := unix.Sendto(int(s), batch, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 	if err != nil && !errors.Is(err, unix.EINTR) {
@@ -41,7 +40,8 @@ func (s socket) send(batch []byte) error {
 	return s.refusal()
 }
 
-// refusal reads all that waits on the socket, which is nothing if all went well.
+// refusal returns the kernel's error messages on the socket; there are none after
+// success.
 func (s socket) refusal() error {
 	b := make([]byte, 4096)
 	for {
@@ -55,12 +55,12 @@ func (s socket) refusal() error {
 			return fmt.Errorf("read the answer to a batch: %w", err)
 		case size >= unix.SizeofNlMsghdr+4:
 			errno := -int32(binary.NativeEndian.Uint32(b[unix.SizeofNlMsghdr:]))
-			return fmt.Errorf("the kernel refuses a table: %w", syscall.Errno(errno))
+			return fmt.Errorf("the kernel refused a table: %w", syscall.Errno(errno))
 		}
 	}
 }
 
-// addTable is a batch that adds the table, or does nothing if it exists.
+// addTable returns a batch that adds the table, or changes nothing if it exists.
 func addTable() []byte {
 	const newTable = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWTABLE
 	name := append([]byte(table), 0)
@@ -75,7 +75,7 @@ func addTable() []byte {
 	return message(batch, unix.NFNL_MSG_BATCH_END, 0, unix.NFPROTO_UNSPEC, unix.NFNL_SUBSYS_NFTABLES, nil)
 }
 
-// message appends a message of nfnetlink.
+// message appends an nfnetlink message.
 func message(b []byte, kind, flags uint16, family byte, resource uint16, attributes []byte) []byte {
 	const header = unix.SizeofNlMsghdr + 4
 	b = binary.NativeEndian.AppendUint32(b, uint32(header+len(attributes)))

@@ -16,7 +16,7 @@ type Log struct {
 	lines []line
 }
 
-// line is a line and, once somebody asked for it, its fields.
+// line is a line and, after the first use, its fields.
 type line struct {
 	text  string
 	entry Entry

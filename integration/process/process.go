@@ -15,7 +15,7 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// Config says what to run where.
+// Config describes a program to run.
 type Config struct {
 	// Program is a path, or the name of a program in PATH.
 	Program string

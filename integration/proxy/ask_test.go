@@ -25,15 +25,15 @@ func ask(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort, ti
 	return a
 }
 
-// Enough questions: so many that it is as good as impossible that one of a few
-// endpoints was never picked, and as many as are asked if there is but one.
+// enough questions make it practically impossible that one of a few endpoints is never
+// picked. few are asked in any case.
 const (
 	enough = 200
 	few    = 4
 )
 
-// answers asks until all of the given hosts have answered, checks that nobody
-// else did, and hands each answer to check.
+// answers asks until all of the given hosts have answered, checks that no other host
+// did, and calls check with each answer.
 func answers(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort, by []string, check func(lab.Answer)) {
 	t.Helper()
 	missing := slices.Clone(by)
@@ -52,8 +52,8 @@ func answers(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort
 	}
 }
 
-// refused checks that the port is refused each time, and at once: on a busy
-// machine the fastest of a few counts.
+// refused checks that the port is refused each time, and immediately: on a busy machine,
+// the fastest of several refusals counts.
 func refused(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort) {
 	t.Helper()
 	fastest := answer
@@ -71,7 +71,7 @@ func refused(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort
 	}
 }
 
-// silent checks that nothing comes back to anybody; all wait at the same time.
+// silent checks that no client gets an answer. All ask concurrently.
 func silent(t *testing.T, all []*lab.Host, w daemon.Transport, to netip.AddrPort) {
 	t.Helper()
 	var group errgroup.Group
@@ -89,7 +89,7 @@ func silent(t *testing.T, all []*lab.Host, w daemon.Transport, to netip.AddrPort
 	}
 }
 
-// becomes waits until an answer is by the host.
+// becomes waits until the host answers.
 func becomes(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort, by string) {
 	t.Helper()
 	eventually.Succeeds(t, fmt.Sprintf("%s is answered by %s", to, by), func() error {

@@ -8,9 +8,9 @@ import (
 	"kube-vmap/integration/process"
 )
 
-// TestOneEndpointCostsTheSameAmongManyServices reads in the log what a change
-// took.
-func TestOneEndpointCostsTheSameAmongManyServices(t *testing.T) {
+// TestEndpointChangeCostsTheSameAmongManyServices reads the sizes of a change from the
+// log.
+func TestEndpointChangeCostsTheSameAmongManyServices(t *testing.T) {
 	l := newLab(t)
 	sent := map[int]process.Entry{}
 	for _, n := range []int{10, 1000} {

@@ -7,8 +7,8 @@ import (
 	"kube-vmap/integration/daemon"
 )
 
-// neighbours are tables of others, as like ours as can be.
-var neighbours = strings.Join([]string{
+// foreignTables are tables of other programs, as similar to ours as possible.
+var foreignTables = strings.Join([]string{
 	"table ip kube-vmap-2 { chain nat-prerouting { type nat hook prerouting priority dstnat; counter; }; chain ep-0 { accept; }; }",
 	"table inet kube-vmap { set cluster-ips { type ipv4_addr; elements = { 192.0.2.7 }; }; chain c { ip daddr @cluster-ips accept; }; }",
 	"table arp kube-vmap { chain c { }; }",
@@ -16,13 +16,13 @@ var neighbours = strings.Join([]string{
 	"table ip6 filter { chain forward { type filter hook forward priority filter; policy accept; }; }",
 }, "\n")
 
-func TestCleanupRemovesOurTablesAndNoOthers(t *testing.T) {
+func TestCleanupRemovesOnlyOurTables(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1 pod-2"}
 	f.Put("web", s)
-	runNFT(t, l.Node.Host, neighbours)
+	runNFT(t, l.Node.Host, foreignTables)
 	before := runNFT(t, l.Node.Host, "list", "ruleset")
 
 	d := start(t, l.Node, f, daemon.PodRanges)
@@ -41,13 +41,13 @@ func TestCleanupRemovesOurTablesAndNoOthers(t *testing.T) {
 	}
 	cleanup(`level=INFO msg="tables removed" tables="[ip kube-vmap ip6 kube-vmap]"`, "cleanup")
 	if after := runNFT(t, l.Node.Host, "list", "ruleset"); after != before {
-		t.Errorf("with others' tables untouched, the rule set would be\n%s\nand is\n%s", before, after)
+		t.Errorf("the rule set was\n%s\nand after cleanup is\n%s", before, after)
 	}
 	generation := w.generation()
 	cleanup("nothing to remove", "cleanup")
 	cleanup("nothing to remove", "--cleanup")
 	if w.generation() != generation {
-		t.Error("cleanup wrote although nothing was left")
+		t.Error("cleanup wrote although no tables were left")
 	}
 	runNFT(t, l.Node.Host, "add table ip6 kube-vmap")
 	cleanup(`"level":"INFO","msg":"tables removed","tables":["ip6 kube-vmap"]`, "--cleanup", "--logging-format=json")

@@ -15,19 +15,19 @@ import (
 	"kube-vmap/nft"
 )
 
-// nobody has the rights of an ordinary user.
-var nobody = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+// unprivileged has the rights of an ordinary user.
+var unprivileged = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 
-// contained is root in a user namespace of its own, to which the node's network
-// namespace does not belong: what a container without privileges can be.
+// contained is root in another user namespace, which does not own the node's network
+// namespace: like a container without privileges.
 var contained = &syscall.SysProcAttr{
 	Cloneflags:  syscall.CLONE_NEWUSER,
 	UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}},
 	GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}},
 }
 
-// configurationWarning is a line about what may be meant otherwise, which comes
-// before what is wrong: it may be the cause.
+// configurationWarning matches warnings about the configuration, which come before an
+// error and may explain it.
 var configurationWarning = regexp.MustCompile(`(?m)^.* level=WARN msg=configuration .*\n`)
 
 func TestStartErrorsAreOneLine(t *testing.T) {
@@ -39,37 +39,37 @@ func TestStartErrorsAreOneLine(t *testing.T) {
 	public := filepath.Dir(daemon.Program(t)) // which a user without rights can look into
 	generation := w.generation()
 	for _, c := range []struct {
-		says   string
+		name   string
 		rights *syscall.SysProcAttr
 		args   []string
 		wants  []string
 	}{
-		{"nothing given", nil, nil, []string{"--kubeconfig", "--master"}},
-		{"a folder that is not there", nil, []string{"--manifests", missing}, []string{missing, "no such file"}},
-		{"a pod range that is none", nil, []string{"--manifests", f.Dir(), "--cluster-cidr", "10.244.0.0/33"}, []string{"--cluster-cidr", "10.244.0.0/33"}},
+		{"no arguments", nil, nil, []string{"--kubeconfig", "--master"}},
+		{"missing folder", nil, []string{"--manifests", missing}, []string{missing, "no such file"}},
+		{"invalid pod range", nil, []string{"--manifests", f.Dir(), "--cluster-cidr", "10.244.0.0/33"}, []string{"--cluster-cidr", "10.244.0.0/33"}},
 		{"two pod ranges of one family", nil, []string{"--manifests", f.Dir(), "--cluster-cidr", "10.0.0.0/8,10.1.0.0/16"}, []string{"--cluster-cidr", "at most one range of each IP family"}},
-		{"a format of logs that is none", nil, []string{"--manifests", f.Dir(), "--logging-format", "xml"}, []string{"--logging-format", "xml"}},
-		{"a flag that is none", nil, []string{"--manifest", f.Dir()}, []string{"--manifest"}},
-		{"an argument", nil, []string{"--manifests", f.Dir(), "now"}, []string{"now"}},
-		{"a command that is none", nil, []string{"cleanupp"}, []string{"cleanupp"}},
-		{"an argument to cleanup", nil, []string{"cleanup", "all"}, []string{"all"}},
-		{"no permission as a user", nobody, []string{"--manifests", public}, []string{"permission", "CAP_NET_ADMIN"}},
+		{"invalid log format", nil, []string{"--manifests", f.Dir(), "--logging-format", "xml"}, []string{"--logging-format", "xml"}},
+		{"unknown flag", nil, []string{"--manifest", f.Dir()}, []string{"--manifest"}},
+		{"unexpected argument", nil, []string{"--manifests", f.Dir(), "now"}, []string{"now"}},
+		{"unknown command", nil, []string{"cleanupp"}, []string{"cleanupp"}},
+		{"unexpected argument of cleanup", nil, []string{"cleanup", "all"}, []string{"all"}},
+		{"no permission as a user", unprivileged, []string{"--manifests", public}, []string{"permission", "CAP_NET_ADMIN"}},
 		{"no permission in a container", contained, []string{"--manifests", public}, []string{"permission", "CAP_NET_ADMIN"}},
-		{"no permission to clean up", nobody, []string{"cleanup"}, []string{"permission", "CAP_NET_ADMIN"}},
-		{"no permission to clean up as kube-proxy is told to", nobody, []string{"--cleanup"}, []string{"permission", "CAP_NET_ADMIN"}},
-		{"a configuration that is not there", nil, []string{"--config", missing}, []string{"--config", missing}},
-		{"a place where no configuration can be written", nil, []string{"--write-config-to", missing + "/file"}, []string{"--write-config-to", missing}},
+		{"no permission to clean up", unprivileged, []string{"cleanup"}, []string{"permission", "CAP_NET_ADMIN"}},
+		{"no permission to clean up by kube-proxy's flag", unprivileged, []string{"--cleanup"}, []string{"permission", "CAP_NET_ADMIN"}},
+		{"missing configuration", nil, []string{"--config", missing}, []string{"--config", missing}},
+		{"configuration cannot be written", nil, []string{"--write-config-to", missing + "/file"}, []string{"--write-config-to", missing}},
 		{"nothing to render", nil, []string{"render"}, []string{"no kube-vmap answers"}},
-		{"nothing there to render", nil, []string{"render", "--manifests", missing}, []string{missing, "no such file"}},
+		{"missing folder to render", nil, []string{"render", "--manifests", missing}, []string{missing, "no such file"}},
 	} {
-		t.Run(c.says, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			out := daemon.RunAs(t, l.Node.Host, c.rights, c.args...)
 			if out.ExitCode != 1 || out.Stdout != "" {
 				t.Errorf("%v, want exit code 1 and no output", out)
 			}
 			out.Stderr = configurationWarning.ReplaceAllString(out.Stderr, "")
 			if strings.Count(out.Stderr, "\n") != 1 || !strings.HasPrefix(out.Stderr, "kube-vmap: ") {
-				t.Errorf("not one line that begins with kube-vmap:\n%s", out.Stderr)
+				t.Errorf("want one line that begins with kube-vmap:\n%s", out.Stderr)
 			}
 			for _, want := range c.wants {
 				if !strings.Contains(out.Stderr, want) {
@@ -79,7 +79,7 @@ func TestStartErrorsAreOneLine(t *testing.T) {
 		})
 	}
 	if w.generation() != generation {
-		t.Error("something was written")
+		t.Error("the rule set was changed")
 	}
 }
 
@@ -94,15 +94,15 @@ func TestVersionIsPrinted(t *testing.T) {
 func TestRenderNamesSkippedObjects(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
-	all := badFiles(f, "pod-1")
+	all := invalidFiles(f, "pod-1")
 	out := daemon.Run(t, l.Node.Host, "render", "--manifests", f.Dir(), "--hostname-override", "node-1")
 	if out.ExitCode != 1 {
 		t.Errorf("exit code %d, want 1", out.ExitCode)
 	}
-	for i, b := range bad {
-		place := fmt.Sprintf("%s/%d.yaml: document %d: ", f.Dir(), i, badDocument)
+	for i, b := range invalid {
+		place := fmt.Sprintf("%s/%d.yaml: document %d: ", f.Dir(), i, invalidDocument)
 		if !strings.Contains(out.Stderr, place) {
-			t.Errorf("%s: %q is not named in\n%s", b.says, place, out.Stderr)
+			t.Errorf("%s: %q is not named in\n%s", b.name, place, out.Stderr)
 		}
 	}
 	for _, s := range all {
@@ -112,14 +112,15 @@ func TestRenderNamesSkippedObjects(t *testing.T) {
 	}
 }
 
-// TestRenderedTextListsAsWhatTheProxyPrograms programs two hosts in two ways.
-func TestRenderedTextListsAsWhatTheProxyPrograms(t *testing.T) {
+// TestRenderedRulesEqualProgrammedRules loads the rendered text into one host and runs
+// the proxy on another.
+func TestRenderedRulesEqualProgrammedRules(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
 	f.Put("services", tableServices()...)
 	for _, m := range modes {
-		t.Run(m.says, func(t *testing.T) {
+		t.Run(m.name, func(t *testing.T) {
 			args := append([]string{"render", "--manifests", f.Dir(), "--hostname-override", "node-1"}, m.flags...)
 			out := daemon.Run(t, l.Node.Host, args...)
 			if out.ExitCode != 0 || out.Stderr != "" {

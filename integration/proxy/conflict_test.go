@@ -11,7 +11,7 @@ import (
 	"kube-vmap/model"
 )
 
-// only checks that in each way and for everyone, these hosts answer, and no
+// only checks that over each transport and for all clients, these hosts answer, and no
 // others.
 func only(t *testing.T, l *lab.Lab, s daemon.Service, by string) {
 	t.Helper()
@@ -22,9 +22,9 @@ func only(t *testing.T, l *lab.Lab, s daemon.Service, by string) {
 	})
 }
 
-// TestOlderServiceHoldsTheAddress takes two Services of one ClusterIP through
-// all that could make the younger win.
-func TestOlderServiceHoldsTheAddress(t *testing.T) {
+// TestOlderServiceGetsTheAddress has two Services with the same ClusterIP, in
+// situations where the younger could get it.
+func TestOlderServiceGetsTheAddress(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
@@ -33,7 +33,7 @@ func TestOlderServiceHoldsTheAddress(t *testing.T) {
 	younger := daemon.Service{Name: "a-younger", Number: 1, EndpointSpec: "pod-2", Created: older.Created.Add(time.Second)}
 	lost := func(d *daemon.Daemon, from int) {
 		t.Helper()
-		// One line for all ways to ask it.
+		// One line for all transports.
 		m := model.Match{Family: model.IPv4, Addr: clusterIP(model.IPv4, 1), Protocol: model.TCP, Port: daemon.Port}
 		d.Logged(from, "another Service holds the address and port", func(e process.Entry) bool {
 			return e["match"] == m.String() && e["winner"] == "default/older:tcp-0" && e["loser"] == "default/a-younger:tcp-0" &&
@@ -51,7 +51,7 @@ func TestOlderServiceHoldsTheAddress(t *testing.T) {
 	only(t, l, older, "pod-1")
 	lost(d, before)
 
-	younger.EndpointSpec = "pod-2 remote-1" // it moves, and still has lost
+	younger.EndpointSpec = "pod-2 remote-1" // a change of the younger one makes no difference
 	f.Put("a", younger)
 	w.settles(f, daemon.PodRanges)
 	only(t, l, older, "pod-1")
@@ -72,9 +72,9 @@ func TestOlderServiceHoldsTheAddress(t *testing.T) {
 	only(t, l, older, "pod-1")
 }
 
-// TestLoserKeepsWhatIsItsOwn lets two Services share an address, but only one of
-// their ports.
-func TestLoserKeepsWhatIsItsOwn(t *testing.T) {
+// TestServiceKeepsUncontestedPorts has two Services with the same address, which collide in
+// only one of their ports.
+func TestServiceKeepsUncontestedPorts(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	one := daemon.Service{Name: "one", Number: 1, EndpointSpec: "pod-1"}
@@ -87,7 +87,7 @@ func TestLoserKeepsWhatIsItsOwn(t *testing.T) {
 	f.Put("services", two, one)
 	start(t, l.Node, f, daemon.PodRanges)
 	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
-	only(t, l, one, "pod-1") // neither says when it was made: the name decides
+	only(t, l, one, "pod-1") // without creation times, the name decides
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range everyone(l) {
 			answers(t, from, w, at(w.Family, 1, daemon.Port+1), []string{"pod-2"}, nil)

@@ -14,16 +14,16 @@ import (
 	"kube-vmap/model"
 )
 
-// The lab's pods are few, so that each of them is many endpoints: one at every
-// port from firstPort on. All together are more than there are slots.
+// The lab has few pods, so each of them is many endpoints: one at every port from
+// firstPort on. Together they are more than there are slots.
 const (
 	manyPorts = 100
 	firstPort = 20000
 )
 
-// TestMoreEndpointsThanSlotsAreAllReached also takes the Service below the limit
-// and over it again: it then changes from one kind of map to the other.
-func TestMoreEndpointsThanSlotsAreAllReached(t *testing.T) {
+// TestMoreEndpointsThanSlotsAreAllUsed also takes the Service below the limit
+// and above it again, so that it changes from one kind of map to the other.
+func TestMoreEndpointsThanSlotsAreAllUsed(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	for _, h := range servers(l) {
@@ -52,8 +52,7 @@ func TestMoreEndpointsThanSlotsAreAllReached(t *testing.T) {
 	}
 }
 
-// serveMany serves at every port. Over UDP the answer is the address and port
-// that was asked.
+// serveMany serves at every port. Over UDP the answer is the server's address and port.
 func serveMany(t *testing.T, h *lab.Host) {
 	t.Helper()
 	for n := range manyPorts {
@@ -63,15 +62,15 @@ func serveMany(t *testing.T, h *lab.Host) {
 			}
 		}
 		for _, family := range model.Families {
-			if err := tell(t, h, h.AddrPort(family, firstPort+uint16(n))); err != nil {
+			if err := serveAddr(t, h, h.AddrPort(family, firstPort+uint16(n))); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 }
 
-// tell answers every datagram with the address that it came to.
-func tell(t *testing.T, h *lab.Host, at netip.AddrPort) error {
+// serveAddr answers every datagram with its destination address.
+func serveAddr(t *testing.T, h *lab.Host, at netip.AddrPort) error {
 	var c *net.UDPConn
 	err := h.Do(func() (err error) {
 		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
@@ -94,7 +93,7 @@ func tell(t *testing.T, h *lab.Host, at netip.AddrPort) error {
 	return nil
 }
 
-// addressesOf are the addresses that may answer.
+// addressesOf returns the addresses that may answer.
 func addressesOf(l *lab.Lab, family model.Family, ports int) map[string]bool {
 	all := map[string]bool{}
 	for _, h := range servers(l) {
@@ -106,8 +105,8 @@ func addressesOf(l *lab.Lab, family model.Family, ports int) map[string]bool {
 }
 
 // reachesAll asks until all have answered, and checks that no others do. It is
-// as good as impossible that a fair choice among n has left one out after
-// n * (ln n + 15) questions, and n is below e^6.
+// practically impossible that a fair choice among n never picks one in
+// n * (ln n + 15) questions; n is below e^6.
 func reachesAll(t *testing.T, from *lab.Host, to netip.AddrPort, all map[string]bool) {
 	t.Helper()
 	reached := map[string]bool{}
@@ -132,7 +131,7 @@ func reachesAll(t *testing.T, from *lab.Host, to netip.AddrPort, all map[string]
 	}
 }
 
-// askForAddress asks over a connection of its own, from the calling thread.
+// askForAddress asks from a new socket, on the calling thread.
 func askForAddress(port uint16, to netip.AddrPort) (string, error) {
 	c, err := net.DialUDP("udp", &net.UDPAddr{Port: int(port)}, net.UDPAddrFromAddrPort(to))
 	if err != nil {

@@ -9,21 +9,20 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// runNFT runs the nft program on a host and returns what it prints. It must have no
-// complaint.
+// runNFT runs nft on a host and returns its output. Output on stderr fails the test.
 func runNFT(t *testing.T, h *lab.Host, args ...string) string {
 	t.Helper()
 	cmd := h.Command(t.Context(), "nft", args...)
-	var out, complaints bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &complaints
-	if err := cmd.Run(); err != nil || complaints.Len() > 0 {
-		t.Fatalf("nft %s: %v\n%s", strings.Join(args, " "), err, &complaints)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
+		t.Fatalf("nft %s: %v\n%s", strings.Join(args, " "), err, &stderr)
 	}
-	return out.String()
+	return stdout.String()
 }
 
-// listing is a host's whole rule set as nft lists it, the blocks of each table
-// sorted: nft lists them in the order in which they were made.
+// listing returns a host's rule set as nft lists it, with the blocks of each table
+// sorted: nft lists them in the order in which they were created.
 func listing(t *testing.T, h *lab.Host) string {
 	t.Helper()
 	var tables []string

@@ -13,7 +13,7 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// errNoAnswer is what came of a ping that nobody said anything to.
+// errNoAnswer is returned for a ping without an answer.
 var errNoAnswer = errors.New("no answer")
 
 // icmp is what differs between the two versions.
@@ -45,7 +45,7 @@ func pingUnreachable(from *lab.Host, to netip.Addr, timeout time.Duration) error
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
 			return err
 		}
-		// To a process on the node that filters, the send itself tells.
+		// On the node that filters, sending returns the error.
 		if err := unix.Sendto(fd, v.request(), 0, v.sockaddr(to)); err != nil && !errors.Is(err, unix.EPERM) {
 			return err
 		}

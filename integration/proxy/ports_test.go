@@ -14,10 +14,10 @@ import (
 	"kube-vmap/model"
 )
 
-// everyone are the kinds of clients: a pod, the node, and somebody outside.
+// everyone returns one client of each kind: a pod, the node, and the host outside.
 func everyone(l *lab.Lab) []*lab.Host { return []*lab.Host{l.Pods[2].Host, l.Node.Host, l.Outside} }
 
-func TestEveryPortOfAServiceHasItsOwnEndpoints(t *testing.T) {
+func TestEachPortHasItsOwnEndpoints(t *testing.T) {
 	l := newLab(t)
 	for _, pod := range l.Pods[:2] {
 		if err := pod.ServeAll(daemon.TargetPort + 1); err != nil {
@@ -47,7 +47,7 @@ func TestEveryPortOfAServiceHasItsOwnEndpoints(t *testing.T) {
 	}
 }
 
-func TestWhatNoServiceOffersIsNotReached(t *testing.T) {
+func TestUnknownPortsAndAddressesAreNotReached(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
@@ -64,14 +64,14 @@ func TestWhatNoServiceOffersIsNotReached(t *testing.T) {
 	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range everyone(l) {
-			refused(t, from, w, at(w.Family, 1, daemon.Port+1)) // nobody's port
+			refused(t, from, w, at(w.Family, 1, daemon.Port+1)) // an unused port
 			refused(t, from, w, at(w.Family, 1, daemon.Port+2)) // another Service's port
 			refused(t, from, w, at(w.Family, 1, daemon.TargetPort))
 			if w.Protocol != model.UDP {
 				refused(t, from, w, at(w.Family, 3, 53)) // the port of another protocol
 			}
 		}
-		silent(t, everyone(l), w, at(w.Family, 5, daemon.Port)) // nobody's address
+		silent(t, everyone(l), w, at(w.Family, 5, daemon.Port)) // an unused address
 	})
 	for _, family := range model.Families {
 		for _, from := range everyone(l) {
@@ -87,9 +87,9 @@ func TestWhatNoServiceOffersIsNotReached(t *testing.T) {
 	}
 }
 
-// TestUnallocatedAddressesAreDroppedForNewConnections puts somebody behind such
-// an address, who could answer, and who is already talking to a pod.
-func TestUnallocatedAddressesAreDroppedForNewConnections(t *testing.T) {
+// TestUnassignedAddressesDropNewConnections has a server at such an
+// address that could answer, and that has connections from before.
+func TestUnassignedAddressesDropNewConnections(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
@@ -100,7 +100,7 @@ func TestUnallocatedAddressesAreDroppedForNewConnections(t *testing.T) {
 		if err := l.Outside.AddAddress(clusterIP(family, 5)); err != nil {
 			t.Fatal(err)
 		}
-		if err := tell(t, l.Outside, at(family, 5, daemon.Port)); err != nil {
+		if err := serveAddr(t, l.Outside, at(family, 5, daemon.Port)); err != nil {
 			t.Fatal(err)
 		}
 		for _, from := range []*lab.Host{l.Pods[0].Host, l.Node.Host} {
@@ -151,10 +151,10 @@ func exchange(c net.Conn, timeout time.Duration) error {
 	return err
 }
 
-// TestOrdinaryTCPClientsAreRefusedAtOnce asks with nothing but connect. The lab's
+// TestTCPClientsAreRefusedImmediately asks with nothing but connect. The lab's
 // own clients also look where the kernel keeps an ICMP error that comes too soon
 // for connect, which would see it only after a second.
-func TestOrdinaryTCPClientsAreRefusedAtOnce(t *testing.T) {
+func TestTCPClientsAreRefusedImmediately(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	s := daemon.Service{Name: "none", Number: 1}

@@ -17,23 +17,23 @@ import (
 	"kube-vmap/nft"
 )
 
-// debugging makes the log tell also when there is nothing to do.
+// debugging also logs that there is nothing to change.
 const debugging = "-v=4"
 
-func TestRulesStayWhenTheProxyEnds(t *testing.T) {
+func TestRulesRemainWhenTheProxyEnds(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}
 	f.Put("web", s)
 	for _, end := range []struct {
-		says string
+		name string
 		do   func(*daemon.Daemon)
 	}{
 		{"by SIGTERM", (*daemon.Daemon).Stop},
 		{"by SIGKILL", (*daemon.Daemon).Kill},
 	} {
-		t.Run(end.says, func(t *testing.T) {
+		t.Run(end.name, func(t *testing.T) {
 			d := start(t, l.Node, f, daemon.PodRanges)
 			w.settles(f, daemon.PodRanges)
 			before := w.read()
@@ -44,12 +44,12 @@ func TestRulesStayWhenTheProxyEnds(t *testing.T) {
 	}
 }
 
-// unprotected is the flag by which other programs may change the tables.
+// unprotected is the flag that lets other programs change the tables.
 const unprotected = "--protect-tables=false"
 
-// TestRestartOfProtectedTablesOnlyTakesPossession shows all that a restart writes
-// where tables belong to a process: whose they are.
-func TestRestartOfProtectedTablesOnlyTakesPossession(t *testing.T) {
+// TestRestartOfProtectedTablesOnlyWritesTheirOwner shows that a restart
+// of a proxy that owns its tables only writes the new owner.
+func TestRestartOfProtectedTablesOnlyWritesTheirOwner(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
@@ -57,7 +57,7 @@ func TestRestartOfProtectedTablesOnlyTakesPossession(t *testing.T) {
 	f.Put("web", s)
 	d := startAndSettle(t, w, l, f, daemon.PodRanges)
 	if e := d.Logged(0, "starting", func(process.Entry) bool { return true }); e["protected"] != "true" {
-		t.Skip("this kernel does not let tables belong to a process (Linux 6.9)")
+		t.Skip("this kernel does not support table owners that persist (Linux 6.9)")
 	}
 	for _, end := range []func(*daemon.Daemon){(*daemon.Daemon).Stop, (*daemon.Daemon).Kill} {
 		generation, before := w.generation(), w.read()
@@ -82,7 +82,7 @@ func TestRestartOfProtectedTablesOnlyTakesPossession(t *testing.T) {
 	only(t, l, s, "pod-1 pod-2")
 }
 
-// TestRestartWithoutChangesWritesNothing has a history behind it, so that the
+// TestRestartWithoutChangesWritesNothing makes changes first, so that the
 // endpoints are not in the slots that a first start would give them.
 func TestRestartWithoutChangesWritesNothing(t *testing.T) {
 	l := newLab(t)
@@ -139,9 +139,9 @@ func TestRestartSendsOnlyWhatChangedMeanwhile(t *testing.T) {
 	only(t, l, services[4], "pod-1 pod-2")
 }
 
-// TestEditsBySomebodyElseAreRepaired lets another program edit the tables while
-// the proxy is not there to see it.
-func TestEditsBySomebodyElseAreRepaired(t *testing.T) {
+// TestForeignEditsAreRepairedAtStart lets another program edit the tables while
+// the proxy does not run.
+func TestForeignEditsAreRepairedAtStart(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
@@ -180,9 +180,9 @@ func TestEditsBySomebodyElseAreRepaired(t *testing.T) {
 	}
 }
 
-// TestWhatOthersDoUnderTheProxyIsUndone shows that edits are noticed without any
-// change of ours, each repaired by no more than it takes.
-func TestWhatOthersDoUnderTheProxyIsUndone(t *testing.T) {
+// TestForeignEditsAreRepairedWhileRunning shows that edits are noticed without any
+// change of manifests, and repaired by as few commands as possible.
+func TestForeignEditsAreRepairedWhileRunning(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
@@ -204,7 +204,7 @@ func TestWhatOthersDoUnderTheProxyIsUndone(t *testing.T) {
 		}
 		w.settles(f, daemon.PodRanges)
 		if objects == 0 && (e.Number("objects") != 0 || e.Number("added") > 4) {
-			t.Errorf("%s: it took %v", edit, e)
+			t.Errorf("%s: the repair sent %v", edit, e)
 		}
 		only(t, l, s, "pod-1 pod-2")
 	}
@@ -212,16 +212,16 @@ func TestWhatOthersDoUnderTheProxyIsUndone(t *testing.T) {
 	runNFT(t, l.Node.Host, "add table inet elsewhere; add chain inet elsewhere foreign")
 	<-time.After(1200 * time.Millisecond)
 	if now := w.generation(); now != generation+1 {
-		t.Errorf("another program's own table made us write: generation %d became %d", generation, now)
+		t.Errorf("another program's own table caused a write: generation %d became %d", generation, now)
 	}
 	if told := d.Log.Find(from, "repaired tables changed by another program"); len(told) > 0 {
 		t.Errorf("another program's own table counts as ours: %v", told)
 	}
 }
 
-// TestRulesFlushedUnderTheProxyComeBackWithTheNextChange shows that the proxy
-// does not go on from a state that is no more.
-func TestRulesFlushedUnderTheProxyComeBackWithTheNextChange(t *testing.T) {
+// TestFlushedRulesAreRestoredWithTheNextChange shows that the proxy
+// does not rely on rules that do not exist any more.
+func TestFlushedRulesAreRestoredWithTheNextChange(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
@@ -239,14 +239,14 @@ func TestRulesFlushedUnderTheProxyComeBackWithTheNextChange(t *testing.T) {
 		only(t, l, web, "pod-1")
 		only(t, l, other, endpoints)
 		if blamed := d.Log.Find(before, "quarantined Service port"); len(blamed) > 0 {
-			t.Errorf("a Service was blamed: %v", blamed)
+			t.Errorf("a Service was quarantined: %v", blamed)
 		}
 	}
 }
 
-// TestFlowsLedAstrayFindTheirServiceAgain has somebody lead a Service elsewhere: what
-// UDP flows remember of that must not outlive it.
-func TestFlowsLedAstrayFindTheirServiceAgain(t *testing.T) {
+// TestUDPFlowsReturnToTheirServiceAfterRepair lets another program change the
+// endpoint of a Service: connection tracking of UDP flows must not keep that endpoint.
+func TestUDPFlowsReturnToTheirServiceAfterRepair(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
@@ -263,7 +263,7 @@ func TestFlowsLedAstrayFindTheirServiceAgain(t *testing.T) {
 		runNFT(t, l.Node.Host, "delete element "+element+" };"+
 			"add element "+element+" : "+l.Pods[1].Addr(family).String()+" . 8080 }")
 		if a, err := flow.Ask(answer); err != nil || a.By != "pod-2" {
-			t.Fatalf("%s: led astray, it is answered by %q, %v", family, a.By, err)
+			t.Fatalf("%s: after the change it is answered by %q, %v", family, a.By, err)
 		}
 		eventually.Succeeds(t, "an answer by the endpoint", func() error {
 			a, err := flow.Ask(answer)

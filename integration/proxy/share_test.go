@@ -9,9 +9,10 @@ import (
 	"kube-vmap/nft"
 )
 
-// TestWhatServicesShareStaysUntilTheLastIsGone removes one of two that need the
-// same element: a pod that reaches itself, an address that refuses other ports.
-func TestWhatServicesShareStaysUntilTheLastIsGone(t *testing.T) {
+// TestSharedElementsRemainUntilTheLastServiceIsGone removes one of two
+// Services that need the same element: for a pod that reaches itself, and for an address
+// that refuses other ports.
+func TestSharedElementsRemainUntilTheLastServiceIsGone(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
@@ -42,13 +43,13 @@ func TestWhatServicesShareStaysUntilTheLastIsGone(t *testing.T) {
 	}
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) { refused(t, l.Pods[2].Host, w, at(w.Family, 1, daemon.Port+1)) })
 
-	// Nothing is left of anybody when the last is gone.
+	// Nothing is left when the last one is gone.
 	f.Remove("left")
 	w.settles(f, daemon.PodRanges)
 	for _, table := range w.read() {
 		for name, set := range table.Sets {
 			id, known := nft.SetNamed(model.IPv4, name)
-			if !known || id.Kind >= nft.SetEndpoints && id.Kind != nft.SetConnections { // those that every table has come first
+			if !known || id.Kind >= nft.SetEndpoints && id.Kind != nft.SetConnections { // those of every table come first
 				t.Errorf("set %s is left", name)
 			}
 			if len(set.Elements) > 0 && id.Kind != nft.SetNodeIPs {

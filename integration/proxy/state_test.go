@@ -22,14 +22,13 @@ import (
 	"kube-vmap/sync/manifests"
 )
 
-// state is what some manifests and flags should lead to, and compares it with
-// what a kernel holds.
+// state is the rule set that manifests and flags lead to.
 type state struct {
 	config nft.Config
 	change nft.Change
 }
 
-// stateOf works out what the folder says now.
+// stateOf computes the state for the folder's present manifests.
 func stateOf(t testing.TB, f *daemon.Folder, flags ...string) state {
 	t.Helper()
 	events, errs := manifests.Load(f.Dir(), "node-1")
@@ -60,7 +59,7 @@ func stateOf(t testing.TB, f *daemon.Folder, flags ...string) state {
 	return s
 }
 
-// changeOf is everything that the events say should stand.
+// changeOf returns everything that the events describe.
 func changeOf(o model.Options, events []sync.Event) nft.Change {
 	services := model.NewServiceMap(o, model.Node{Name: "node-1"})
 	cidrs := []netip.Prefix{}
@@ -80,11 +79,9 @@ func changeOf(o model.Options, events []sync.Event) nft.Change {
 	return nft.Change{Set: services.Frontends(), ServiceCIDRs: &cidrs}
 }
 
-// difference says what is missing or too much in the kernel, nil if nothing is.
-// Which endpoint is in which slot is left to the kernel; that they are dense,
-// each is there once, and nothing else is, is not.
-// Addresses that serve node ports are taken as they are: integration/matrix asks
-// at them.
+// difference returns an error if the kernel's tables differ from the state. Endpoints
+// may be in any slot, but slots must be dense and each endpoint in one of them.
+// Addresses that serve node ports are not compared: integration/matrix tests them.
 func (s state) difference(have nft.Tables) error {
 	nodeAddrs := []netip.Addr{}
 	for f, t := range have {
@@ -102,7 +99,7 @@ func (s state) difference(have nft.Tables) error {
 	return nil
 }
 
-// watcher reads what the kernel of a host holds.
+// watcher reads the tables in a host's kernel.
 type watcher struct {
 	t *testing.T
 	k *kernel.Kernel
@@ -119,14 +116,14 @@ func watch(t *testing.T, h *lab.Host) *watcher {
 	return w
 }
 
-// settles waits until the kernel holds what the folder says.
+// settles waits until the kernel has the rules for the folder's manifests.
 func (w *watcher) settles(f *daemon.Folder, flags ...string) {
 	w.t.Helper()
 	want := stateOf(w.t, f, flags...)
-	eventually.Succeeds(w.t, "the kernel holds what the manifests say", func() error { return want.difference(w.read()) })
+	eventually.Succeeds(w.t, "the kernel has the rules for the manifests", func() error { return want.difference(w.read()) })
 }
 
-// read is what the kernel holds, whoever it belongs to.
+// read returns the tables without their owner.
 func (w *watcher) read() nft.Tables {
 	w.t.Helper()
 	tables, err := w.k.Read()
@@ -150,11 +147,11 @@ func (w *watcher) generation() uint32 {
 	return g
 }
 
-// addresses makes go-cmp compare addresses.
+// addresses lets go-cmp compare addresses.
 var addresses = cmpopts.EquateComparable(
 	netip.Addr{}, netip.AddrPort{}, unique.Handle[netip.Prefix]{}, unique.Handle[nft.Sticky]{})
 
-// unchanged checks that the tables are what they were.
+// unchanged checks that the tables are the same as before.
 func (w *watcher) unchanged(before nft.Tables) {
 	w.t.Helper()
 	if diff := cmp.Diff(before, w.read(), addresses); diff != "" {

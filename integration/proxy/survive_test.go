@@ -12,7 +12,7 @@ import (
 	"kube-vmap/model"
 )
 
-// connection is one that was made through a ClusterIP, and who answered first.
+// connection is a connection to a ClusterIP, and the host that answered first.
 type connection struct {
 	*lab.Flow
 	name      string
@@ -20,7 +20,7 @@ type connection struct {
 	by        string
 }
 
-// connect makes a connection to the Service for every way and kind of client.
+// connect connects to the Service over every transport from every kind of client.
 func connect(t *testing.T, l *lab.Lab, s daemon.Service) []connection {
 	t.Helper()
 	var all []connection
@@ -43,7 +43,7 @@ func connect(t *testing.T, l *lab.Lab, s daemon.Service) []connection {
 	return all
 }
 
-// stillAnswered checks that whoever answered first still does.
+// stillAnswered checks that the same hosts still answer.
 func stillAnswered(t *testing.T, all []connection) {
 	t.Helper()
 	for _, c := range all {
@@ -54,8 +54,7 @@ func stillAnswered(t *testing.T, all []connection) {
 	}
 }
 
-// TestEstablishedConnectionsSurvive goes through what happens around a
-// connection, one step after the other.
+// TestEstablishedConnectionsSurvive makes one change after the other.
 func TestEstablishedConnectionsSurvive(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
@@ -73,7 +72,7 @@ func TestEstablishedConnectionsSurvive(t *testing.T) {
 		}
 	}
 	steps := []struct {
-		says string
+		name string
 		do   func()
 	}{
 		{"another Service comes", func() { f.Put("other", daemon.Service{Name: "other", Number: 2, EndpointSpec: "pod-1 pod-2 remote-1"}) }},
@@ -88,17 +87,17 @@ func TestEstablishedConnectionsSurvive(t *testing.T) {
 	flags := []string{daemon.PodRanges}
 	for _, step := range steps {
 		step.do()
-		if step.says == "the proxy starts with other flags" {
+		if step.name == "the proxy starts with other flags" {
 			flags = append(flags, "--masquerade-all")
 		}
 		w.settles(f, flags...)
-		t.Run(step.says, func(t *testing.T) { stillAnswered(t, all) })
+		t.Run(step.name, func(t *testing.T) { stillAnswered(t, all) })
 	}
 }
 
-// TestConnectionsToARemovedEndpointDrain leaves out UDP, which has no
-// connections that an endpoint could bring to an end.
-func TestConnectionsToARemovedEndpointDrain(t *testing.T) {
+// TestConnectionsToRemovedEndpointsDrain does not test UDP, which has no
+// connections that an endpoint could end.
+func TestConnectionsToRemovedEndpointsDrain(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
@@ -116,9 +115,9 @@ func TestConnectionsToARemovedEndpointDrain(t *testing.T) {
 		}
 	}
 	for _, step := range []struct {
-		says   string
+		name   string
 		do     func()
-		others string // what comes of new connections
+		others string // result of new connections
 	}{
 		{"the endpoint terminates", give("pod-1/terminating pod-2"), "pod-2"},
 		{"the endpoint is gone", give("pod-2"), "pod-2"},
@@ -127,7 +126,7 @@ func TestConnectionsToARemovedEndpointDrain(t *testing.T) {
 	} {
 		step.do()
 		w.settles(f, daemon.PodRanges)
-		t.Run(step.says, func(t *testing.T) {
+		t.Run(step.name, func(t *testing.T) {
 			stillAnswered(t, all)
 			for _, w := range daemon.Transports() {
 				newOnes(t, everyone(l), w, s.ClusterAddrPort(w.Family), step.others)
@@ -136,7 +135,7 @@ func TestConnectionsToARemovedEndpointDrain(t *testing.T) {
 	}
 }
 
-// newOnes checks what comes of new connections.
+// newOnes checks the result of new connections.
 func newOnes(t *testing.T, all []*lab.Host, w daemon.Transport, to netip.AddrPort, result string) {
 	t.Helper()
 	if result == isSilent {

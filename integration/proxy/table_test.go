@@ -11,55 +11,54 @@ import (
 	"kube-vmap/model"
 )
 
-// What comes of asking a Service, beside the names of who may answer.
+// Results of questions to a Service, besides the names of hosts that answer.
 const (
 	isRefused = "refused"
 	isSilent  = "silent"
 )
 
-// table is what a ClusterIP owes its clients: a Service on node-1, which is in
-// zone a, with these endpoints, and what comes of asking it. All in the result
-// must answer sooner or later, and nobody else may.
+// table lists Services as node-1, which is in zone a, must serve them. All hosts in the
+// result must answer at some time, and no others.
 var table = []struct {
-	says      string
+	name      string
 	local     bool // internalTrafficPolicy: Local
 	endpoints string
 	result    string
 }{
-	{says: "one endpoint answers always", endpoints: "pod-1", result: "pod-1"},
-	{says: "each of several endpoints answers", endpoints: "pod-1 pod-2", result: "pod-1 pod-2"},
-	{says: "endpoints of another node answer", endpoints: "remote-1", result: "remote-1"},
-	{says: "endpoints of this node and another answer", endpoints: "pod-1 remote-1", result: "pod-1 remote-1"},
-	{says: "endpoints of several slices answer", endpoints: "pod-1 | pod-2", result: "pod-1 pod-2"},
-	{says: "without endpoints it is refused", endpoints: "", result: isRefused},
+	{name: "one endpoint answers always", endpoints: "pod-1", result: "pod-1"},
+	{name: "each of several endpoints answers", endpoints: "pod-1 pod-2", result: "pod-1 pod-2"},
+	{name: "endpoints of another node answer", endpoints: "remote-1", result: "remote-1"},
+	{name: "endpoints of this node and another answer", endpoints: "pod-1 remote-1", result: "pod-1 remote-1"},
+	{name: "endpoints of several slices answer", endpoints: "pod-1 | pod-2", result: "pod-1 pod-2"},
+	{name: "without endpoints it is refused", endpoints: "", result: isRefused},
 
-	{says: "Local leaves this node's endpoints", local: true, endpoints: "pod-1 remote-1", result: "pod-1"},
-	{says: "Local leaves all of this node's endpoints", local: true, endpoints: "pod-1 pod-2 remote-1", result: "pod-1 pod-2"},
-	{says: "Local with endpoints elsewhere only is silent", local: true, endpoints: "remote-1", result: isSilent},
-	{says: "Local without any endpoint is refused", local: true, endpoints: "", result: isRefused},
+	{name: "Local leaves this node's endpoints", local: true, endpoints: "pod-1 remote-1", result: "pod-1"},
+	{name: "Local leaves all of this node's endpoints", local: true, endpoints: "pod-1 pod-2 remote-1", result: "pod-1 pod-2"},
+	{name: "Local with endpoints elsewhere only is silent", local: true, endpoints: "remote-1", result: isSilent},
+	{name: "Local without any endpoint is refused", local: true, endpoints: "", result: isRefused},
 
-	{says: "an unready endpoint does not answer", endpoints: "pod-1 pod-2/unready", result: "pod-1"},
-	{says: "with unready endpoints only it is refused", endpoints: "pod-1/unready", result: isRefused},
-	{says: "a terminating endpoint leaves it to ready ones", endpoints: "pod-1 pod-2/terminating", result: "pod-1"},
-	{says: "terminating endpoints answer when none is ready", endpoints: "pod-1/terminating pod-2/unready", result: "pod-1"},
-	{says: "what terminates and does not serve is refused", endpoints: "pod-1/terminated", result: isRefused},
-	{says: "Local falls back to what terminates here", local: true, endpoints: "pod-1/terminating remote-1", result: "pod-1"},
-	{says: "Local is silent when only others terminate", local: true, endpoints: "remote-1/terminating", result: isSilent},
-	{says: "an address that lives again is not terminating", endpoints: "pod-1/terminating | pod-1 | pod-2", result: "pod-1 pod-2"},
+	{name: "an unready endpoint does not answer", endpoints: "pod-1 pod-2/unready", result: "pod-1"},
+	{name: "with unready endpoints only it is refused", endpoints: "pod-1/unready", result: isRefused},
+	{name: "a terminating endpoint leaves it to ready ones", endpoints: "pod-1 pod-2/terminating", result: "pod-1"},
+	{name: "terminating endpoints answer when none is ready", endpoints: "pod-1/terminating pod-2/unready", result: "pod-1"},
+	{name: "what terminates and does not serve is refused", endpoints: "pod-1/terminated", result: isRefused},
+	{name: "Local falls back to what terminates here", local: true, endpoints: "pod-1/terminating remote-1", result: "pod-1"},
+	{name: "Local is silent when only others terminate", local: true, endpoints: "remote-1/terminating", result: isSilent},
+	{name: "an address that lives again is not terminating", endpoints: "pod-1/terminating | pod-1 | pod-2", result: "pod-1 pod-2"},
 
-	{says: "zone hints keep to the zone", endpoints: "pod-1/zone=a pod-2/zone=b", result: "pod-1"},
-	{says: "a hint may name several zones", endpoints: "pod-1/zone=b,a pod-2/zone=b", result: "pod-1"},
-	{says: "one endpoint without a hint ends all hints", endpoints: "pod-1/zone=a pod-2", result: "pod-1 pod-2"},
-	{says: "hints for other zones only do not count", endpoints: "pod-1/zone=b pod-2/zone=c", result: "pod-1 pod-2"},
-	{says: "hints of unready endpoints do not count", endpoints: "pod-1 pod-2 remote-1/unready/zone=a", result: "pod-1 pod-2"},
-	{says: "node hints keep to the node", endpoints: "pod-1/node=node-1 remote-1/node=node-2", result: "pod-1"},
-	{says: "node hints go before zone hints", endpoints: "pod-1/zone=b/node=node-1 pod-2/zone=a/node=node-2", result: "pod-1"},
-	{says: "zone hints serve where no node hint does", endpoints: "pod-1/zone=a/node=node-3 pod-2/zone=b/node=node-2", result: "pod-1"},
-	{says: "Local knows no hints", local: true, endpoints: "pod-1/zone=b pod-2/zone=a remote-1/zone=a", result: "pod-1 pod-2"},
-	{says: "what terminates answers whatever the hints", endpoints: "pod-1/terminating/zone=b", result: "pod-1"},
+	{name: "zone hints keep to the zone", endpoints: "pod-1/zone=a pod-2/zone=b", result: "pod-1"},
+	{name: "a hint may name several zones", endpoints: "pod-1/zone=b,a pod-2/zone=b", result: "pod-1"},
+	{name: "one endpoint without a hint ends all hints", endpoints: "pod-1/zone=a pod-2", result: "pod-1 pod-2"},
+	{name: "hints for other zones only do not count", endpoints: "pod-1/zone=b pod-2/zone=c", result: "pod-1 pod-2"},
+	{name: "hints of unready endpoints do not count", endpoints: "pod-1 pod-2 remote-1/unready/zone=a", result: "pod-1 pod-2"},
+	{name: "node hints keep to the node", endpoints: "pod-1/node=node-1 remote-1/node=node-2", result: "pod-1"},
+	{name: "node hints go before zone hints", endpoints: "pod-1/zone=b/node=node-1 pod-2/zone=a/node=node-2", result: "pod-1"},
+	{name: "zone hints serve where no node hint does", endpoints: "pod-1/zone=a/node=node-3 pod-2/zone=b/node=node-2", result: "pod-1"},
+	{name: "Local knows no hints", local: true, endpoints: "pod-1/zone=b pod-2/zone=a remote-1/zone=a", result: "pod-1 pod-2"},
+	{name: "what terminates answers whatever the hints", endpoints: "pod-1/terminating/zone=b", result: "pod-1"},
 }
 
-// tableServices are the Services of the table, each with the address of its row.
+// tableServices returns the Services of the table, numbered by their rows.
 func tableServices() []daemon.Service {
 	var all []daemon.Service
 	for i, row := range table {
@@ -68,39 +67,39 @@ func tableServices() []daemon.Service {
 	return all
 }
 
-// Which source address a server sees: the client's own, or one of node-1's.
+// The source address that a server sees: the client's own, or one of node-1's.
 const (
 	own  = "own"
 	node = "node"
 )
 
-// modes are the ways to run the proxy, with the source that a server sees of
-// each client: a pod, a process on the node, and somebody outside. A pod that
-// reaches itself is masqueraded always.
+// modes are configurations of the proxy, with the source address that a server sees of
+// each client: a pod, a process on the node, and the host outside. A pod that reaches
+// itself is always masqueraded.
 var modes = []struct {
-	says               string
+	name               string
 	flags              []string
 	pod, node, outside string
 }{
-	{"pods keep their source where they can be told", []string{daemon.PodRanges}, own, node, node},
-	{"all keep their source where pods cannot be told", nil, own, own, own},
-	{"none keeps its source with --masquerade-all", []string{daemon.PodRanges, "--masquerade-all"}, node, node, node},
-	{"pods keep their source where the Node's ranges tell them", []string{"--detect-local-mode=NodeCIDR"}, own, node, node},
+	{"pods detected by ClusterCIDR", []string{daemon.PodRanges}, own, node, node},
+	{"pods not detected", nil, own, own, own},
+	{"masquerade all", []string{daemon.PodRanges, "--masquerade-all"}, node, node, node},
+	{"pods detected by NodeCIDR", []string{"--detect-local-mode=NodeCIDR"}, own, node, node},
 	{
-		"pods keep their source where their interfaces tell them",
+		"pods detected by interfaces",
 		[]string{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"},
 		own, node, node,
 	},
 }
 
-func TestClusterIPsAnswerAsTheTableSays(t *testing.T) {
+func TestClusterIPTable(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
 	f.Put("services", tableServices()...)
 	w := watch(t, l.Node.Host)
 	for _, m := range modes {
-		t.Run(m.says, func(t *testing.T) {
+		t.Run(m.name, func(t *testing.T) {
 			d := start(t, l.Node, f, m.flags...)
 			w.settles(f, m.flags...)
 			clients := []client{{l.Pods[2].Host, m.pod}, {l.Node.Host, m.node}, {l.Outside, m.outside}}
@@ -109,9 +108,9 @@ func TestClusterIPsAnswerAsTheTableSays(t *testing.T) {
 			}
 			daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 				for i, s := range tableServices() {
-					right := t.Run(table[i].says, func(t *testing.T) { askAll(t, l, clients, w, s.ClusterAddrPort(w.Family), table[i].result) })
+					right := t.Run(table[i].name, func(t *testing.T) { askAll(t, l, clients, w, s.ClusterAddrPort(w.Family), table[i].result) })
 					if !right {
-						break // what does not answer takes long, and the rest may be like it
+						break // timeouts take long, and the others probably fail, too
 					}
 				}
 			})
@@ -120,9 +119,9 @@ func TestClusterIPsAnswerAsTheTableSays(t *testing.T) {
 	}
 }
 
-// TestOneInterfaceTellsWhoIsAPod has the bridge mode, which compares a whole name,
-// with the interface of one pod.
-func TestOneInterfaceTellsWhoIsAPod(t *testing.T) {
+// TestBridgeInterfaceDetectsPods tests mode BridgeInterface, which compares a whole name, with
+// the interface of one pod.
+func TestBridgeInterfaceDetectsPods(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
@@ -137,8 +136,8 @@ func TestOneInterfaceTellsWhoIsAPod(t *testing.T) {
 	})
 }
 
-// TestHintsFollowTheNodeObject changes the zone of node-1 under the proxy.
-func TestHintsFollowTheNodeObject(t *testing.T) {
+// TestHintsFollowNodeZone changes the zone of node-1 while the proxy runs.
+func TestHintsFollowNodeZone(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
@@ -161,13 +160,13 @@ func TestHintsFollowTheNodeObject(t *testing.T) {
 	}
 }
 
-// client is who asks, and the source that others see of it.
+// client is a host that asks, and the source address that servers see.
 type client struct {
 	*lab.Host
 	seen string
 }
 
-// askAll checks what comes of the question, whoever asks.
+// askAll checks the result for all clients.
 func askAll(t *testing.T, l *lab.Lab, clients []client, w daemon.Transport, to netip.AddrPort, result string) {
 	t.Helper()
 	if result == isSilent {
@@ -180,7 +179,7 @@ func askAll(t *testing.T, l *lab.Lab, clients []client, w daemon.Transport, to n
 			continue
 		}
 		if c.Host == l.Outside && c.seen == own && strings.Contains(result, "remote") {
-			continue // node-2 sends the answer directly, not by way of who translated
+			continue // node-2 answers directly, so the answer is not translated back
 		}
 		answers(t, c.Host, w, to, strings.Fields(result), func(a lab.Answer) {
 			if want := c.source(l, w.Family, a); a.Seen.Addr() != want {
@@ -198,7 +197,7 @@ func hostsOf(clients []client) []*lab.Host {
 	return hosts
 }
 
-// source is the address that the server must have seen.
+// source returns the address that the server must have seen.
 func (c client) source(l *lab.Lab, f model.Family, a lab.Answer) netip.Addr {
 	switch {
 	case c.seen == own && a.By != c.Name:

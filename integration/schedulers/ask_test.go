@@ -18,22 +18,22 @@ import (
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 
 const (
-	// answer is how long an answer may take on a busy machine.
+	// answer is the timeout of a question.
 	answer = 5 * time.Second
-	// workers ask at the same time, for one way.
+	// workers is the number of concurrent questions.
 	workers = 4
 )
 
-// flow is who asks: a client of the crowd, and its port.
+// flow is the number of a client outside, and its port.
 type flow struct {
 	client int
 	port   uint16
 }
 
-// firstPort is where the ports that flows have begin.
+// firstPort is the first port of flows.
 const firstPort = 21000
 
-// flowsOf are flows of as many clients as given, each of as many ports.
+// flowsOf returns flows of a number of clients, each with a number of ports.
 func flowsOf(clients, ports int) []flow {
 	var all []flow
 	for c := range clients {
@@ -44,8 +44,8 @@ func flowsOf(clients, ports int) []flow {
 	return all
 }
 
-// askBy asks once by every flow and returns who answered each. Nobody remembers
-// the flows' former connections.
+// askBy asks once over every flow and returns the hosts that answered. It removes the
+// flows from connection tracking first.
 func askBy(t *testing.T, l *lab.Lab, w daemon.Transport, to netip.AddrPort, flows []flow) []string {
 	t.Helper()
 	forget(t, l)
@@ -64,7 +64,7 @@ func askBy(t *testing.T, l *lab.Lab, w daemon.Transport, to netip.AddrPort, flow
 	return by
 }
 
-// ask asks once and returns who answered.
+// ask asks once and returns the host that answered.
 func ask(h *lab.Host, w daemon.Transport, from, to netip.AddrPort) (string, error) {
 	a, err := h.AskFrom(w.Protocol, from, to, answer)
 	if err == nil && a.Outcome != lab.Answered {
@@ -73,19 +73,19 @@ func ask(h *lab.Host, w daemon.Transport, from, to netip.AddrPort) (string, erro
 	return a.By, err
 }
 
-// forget empties connection tracking on the nodes: to it, a flow that asks again
-// is the connection from before, with the endpoint that it had.
+// forget empties connection tracking on the nodes. Otherwise a flow that asks again is
+// the connection from before, with its endpoint.
 func forget(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	for _, n := range []*lab.Node{l.Node, l.Remote} {
 		err := n.Do(func() error { return netlink.ConntrackTableFlush(netlink.ConntrackTable) })
 		if err != nil {
-			t.Fatalf("forget connections on %s: %v", n, err)
+			t.Fatalf("flush connection tracking on %s: %v", n, err)
 		}
 	}
 }
 
-// eachInTurn runs a test for every way, one after the other.
+// eachInTurn runs a test for every transport, one after the other.
 func eachInTurn(t *testing.T, test func(*testing.T, daemon.Transport)) {
 	t.Helper()
 	for _, w := range daemon.Transports() {
@@ -93,7 +93,7 @@ func eachInTurn(t *testing.T, test func(*testing.T, daemon.Transport)) {
 	}
 }
 
-// tally counts the answers of each.
+// tally counts the answers by host.
 func tally(by []string) map[string]int {
 	counts := map[string]int{}
 	for _, name := range by {
@@ -102,9 +102,8 @@ func tally(by []string) map[string]int {
 	return counts
 }
 
-// even checks that endpoints have shares that differ no more than chance makes
-// likely: fair ones fail once in a million times. weights are the shares that
-// they should have, by name.
+// even checks that the shares of endpoints differ no more than by chance: correct ones
+// fail once in a million times. weights are the expected shares by name.
 func even(t *testing.T, counts map[string]int, weights map[string]float64) {
 	t.Helper()
 	total, sum := 0, 0.0
@@ -131,8 +130,8 @@ func even(t *testing.T, counts map[string]int, weights map[string]float64) {
 	}
 }
 
-// alike are equal weights.
-func alike(hosts []*lab.Host) map[string]float64 {
+// equalWeights returns the same weight for each host.
+func equalWeights(hosts []*lab.Host) map[string]float64 {
 	weights := map[string]float64{}
 	for _, h := range hosts {
 		weights[h.Name] = 1

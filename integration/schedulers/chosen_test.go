@@ -10,9 +10,9 @@ import (
 	"kube-vmap/model"
 )
 
-// TestTheSchedulerIsTheOneOfTheServiceOrOfTheFlag has Services that differ in
-// nothing but the annotation, and looks at how their answers come.
-func TestTheSchedulerIsTheOneOfTheServiceOrOfTheFlag(t *testing.T) {
+// TestSchedulerIsFromAnnotationOrFlag has Services that differ only in the annotation,
+// and recognizes their schedulers by their answers.
+func TestSchedulerIsFromAnnotationOrFlag(t *testing.T) {
 	l, servers := daemon.NewLab(t, 3, 2)
 	f := daemon.NewFolder(t, l)
 	annotations := []string{"", "random", "rr", "sh", "mh"}
@@ -39,7 +39,7 @@ func TestTheSchedulerIsTheOneOfTheServiceOrOfTheFlag(t *testing.T) {
 					if want == "" {
 						want = "random"
 					}
-					if got := s.recognise(t, w); got != want {
+					if got := s.recognize(t, w); got != want {
 						t.Errorf("annotation %q: this is %s, want %s", s.service.Scheduler, got, want)
 					}
 				}
@@ -49,9 +49,9 @@ func TestTheSchedulerIsTheOneOfTheServiceOrOfTheFlag(t *testing.T) {
 	}
 }
 
-// recognise tells by its answers which scheduler a Service has. That one looks
-// like another by chance is as good as impossible.
-func (s scene) recognise(t *testing.T, w daemon.Transport) string {
+// recognize returns the scheduler of a Service, according to its answers. It is
+// practically impossible that one looks like another by chance.
+func (s scene) recognize(t *testing.T, w daemon.Transport) string {
 	t.Helper()
 	first, again := s.inTurn(t, w), s.inTurn(t, w)
 	n := len(s.servers)
@@ -66,7 +66,7 @@ func (s scene) recognise(t *testing.T, w daemon.Transport) string {
 	return "random"
 }
 
-// inTurn lets one client ask from one port after the other.
+// inTurn asks from one port of one client after the other.
 func (s scene) inTurn(t *testing.T, w daemon.Transport) (by []string) {
 	t.Helper()
 	forget(t, s.lab)

@@ -1,5 +1,5 @@
-// Package schedulers holds the tests about how an endpoint is chosen for a
-// connection: at random, in turn, by the client's address, or by Maglev's table.
+// Package schedulers tests how an endpoint is chosen for a connection: at random, in
+// turn, by the client's address, or by Maglev's table.
 //
 //	annotation of the Service, or --ipvs-scheduler
 //	      |
@@ -9,6 +9,6 @@
 //	   sh       one client, one endpoint
 //	   mh       one flow, one endpoint, on every node; few move with changes
 //
-// What the last one promises is worked out by the model's own table; here it is
-// held against what connections meet.
+// The tests of Maglev compute the table with package model, and compare it with the
+// endpoints of connections.
 package schedulers

@@ -11,15 +11,15 @@ import (
 	"kube-vmap/model"
 )
 
-// places is the size of the table that the proxy gives Maglev.
+// places is the size of the proxy's Maglev tables.
 const places = 251
 
-// many flows tell enough of how the table is.
+// many flows are enough to compare the table.
 var many = flowsOf(60, 10)
 
-// TestMaglevChoosesTheSameOnEveryNode has a proxy on either node, with the same
-// manifests, and asks both from the same addresses and ports, by addresses that
-// differ and by such that do not.
+// TestMaglevChoosesTheSameOnEveryNode runs a proxy on each node, with the same
+// manifests, and asks both from the same addresses and ports, at addresses that differ
+// between nodes and at others.
 func TestMaglevChoosesTheSameOnEveryNode(t *testing.T) {
 	s := newScene(t, "mh", 10)
 	daemon.Start(t, s.lab.Remote, s.folder)
@@ -48,7 +48,7 @@ func TestMaglevChoosesTheSameOnEveryNode(t *testing.T) {
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) { check(t, w, s.at(w, model.KindClusterIP)) })
 }
 
-// same checks that every flow has the endpoint that it had.
+// same checks that every flow has the same endpoint as before.
 func same(t *testing.T, had, have []string) {
 	t.Helper()
 	n := 0
@@ -62,10 +62,10 @@ func same(t *testing.T, had, have []string) {
 	}
 }
 
-// TestMaglevMovesAsFewFlowsAsItsTableSays takes an endpoint away and gives it
-// back. Which place a flow has, nobody outside can know; which endpoints it may
-// have at once before and after, the tables say, and how many flows move.
-func TestMaglevMovesAsFewFlowsAsItsTableSays(t *testing.T) {
+// TestMaglevMovesAsFewFlowsAsItsTable removes an endpoint and adds it again. The place of
+// a flow in the table is not known, but the tables before and after show which pairs of
+// endpoints a flow can have, and how many flows move.
+func TestMaglevMovesAsFewFlowsAsItsTable(t *testing.T) {
 	s := newScene(t, "mh", 10)
 	before := map[daemon.Transport][]string{}
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
@@ -77,7 +77,7 @@ func TestMaglevMovesAsFewFlowsAsItsTableSays(t *testing.T) {
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
 		after := askBy(t, s.lab, w, s.at(w, model.KindClusterIP), many)
 		even(t, tally(after), weights(fewer.Endpoints, w.Family))
-		asPromised(t, tableOf(s.servers, w.Family), tableOf(fewer.Endpoints, w.Family), before[w], after)
+		movedLikeTable(t, tableOf(s.servers, w.Family), tableOf(fewer.Endpoints, w.Family), before[w], after)
 	})
 	s.proxy.After(func() { s.folder.Put("web", s.service) })
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
@@ -85,7 +85,7 @@ func TestMaglevMovesAsFewFlowsAsItsTableSays(t *testing.T) {
 	})
 }
 
-// tableOf is Maglev's table by the names of the endpoints.
+// tableOf returns Maglev's table with the names of the endpoints.
 func tableOf(hosts []*lab.Host, f model.Family) []string {
 	var endpoints []netip.AddrPort
 	name := map[netip.AddrPort]string{}
@@ -102,7 +102,7 @@ func tableOf(hosts []*lab.Host, f model.Family) []string {
 	return table
 }
 
-// weights are how many places each endpoint has.
+// weights returns the number of places of each endpoint.
 func weights(hosts []*lab.Host, f model.Family) map[string]float64 {
 	w := map[string]float64{}
 	for _, name := range tableOf(hosts, f) {
@@ -111,9 +111,9 @@ func weights(hosts []*lab.Host, f model.Family) map[string]float64 {
 	return w
 }
 
-// asPromised checks that flows moved only from and to where places of the table
-// did, and about as many.
-func asPromised(t *testing.T, table, tableAfter, had, have []string) {
+// movedLikeTable checks that flows moved only between endpoints between which places of
+// the table moved, and about as many.
+func movedLikeTable(t *testing.T, table, tableAfter, had, have []string) {
 	t.Helper()
 	type move struct{ from, to string }
 	allowed, share := map[move]bool{}, 0.0
@@ -132,10 +132,10 @@ func asPromised(t *testing.T, table, tableAfter, had, have []string) {
 			moved++
 		}
 	}
-	// Each flow is at some place of the table by chance: five standard deviations.
+	// Each flow has a random place of the table: allow five standard deviations.
 	n := float64(len(had))
 	if slack := 5 * math.Sqrt(n*share*(1-share)); math.Abs(float64(moved)-n*share) > slack {
-		t.Errorf("%d of %d flows moved, want %.0f, give or take %.0f", moved, len(had), n*share, slack)
+		t.Errorf("%d of %d flows moved, want %.0f ± %.0f", moved, len(had), n*share, slack)
 	}
 	t.Logf("%d of %d flows moved; the table says %.1f%%, and none could be moved less than %.1f%%",
 		moved, len(had), 100*share, 100*float64(len(table)/10)/places)

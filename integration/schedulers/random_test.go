@@ -8,16 +8,16 @@ import (
 	"kube-vmap/model"
 )
 
-// TestRandomGivesAllTheSameChance lets many flows choose.
-func TestRandomGivesAllTheSameChance(t *testing.T) {
+// TestRandomIsEven asks over many flows.
+func TestRandomIsEven(t *testing.T) {
 	s := newScene(t, "random", 5)
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
-		even(t, tally(askBy(t, s.lab, w, s.at(w, model.KindClusterIP), flowsOf(80, 10))), alike(s.servers))
+		even(t, tally(askBy(t, s.lab, w, s.at(w, model.KindClusterIP), flowsOf(80, 10))), equalWeights(s.servers))
 	})
 }
 
-// TestRoundRobinTakesTurns asks one Service and nobody else, one question after
-// the other: who shares the turn with others sees gaps.
+// TestRoundRobinTakesTurns asks only one Service, one question after the other:
+// concurrent questions would take turns of each other.
 func TestRoundRobinTakesTurns(t *testing.T) {
 	s := newScene(t, "rr", 5)
 	client := s.lab.Pods[len(s.lab.Pods)-1]
@@ -44,8 +44,8 @@ func TestRoundRobinTakesTurns(t *testing.T) {
 	})
 }
 
-// TestSourceHashGivesAClientOneEndpoint asks by all of the Service's addresses,
-// from several ports.
+// TestSourceHashGivesAClientOneEndpoint asks at all of the Service's addresses, from
+// several ports.
 func TestSourceHashGivesAClientOneEndpoint(t *testing.T) {
 	const clients = 300
 	s := newScene(t, "sh", 5)
@@ -61,7 +61,7 @@ func TestSourceHashGivesAClientOneEndpoint(t *testing.T) {
 	}
 	eachInTurn(t, func(t *testing.T, w daemon.Transport) {
 		had[w] = askBy(t, s.lab, w, s.at(w, model.KindClusterIP), flowsOf(clients, 1))
-		even(t, tally(had[w]), alike(s.servers))
+		even(t, tally(had[w]), equalWeights(s.servers))
 		for _, k := range daemon.Kinds {
 			check(t, w, k)
 		}

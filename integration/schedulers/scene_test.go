@@ -18,8 +18,8 @@ type scene struct {
 	proxy   *daemon.Daemon
 }
 
-// newScene has so many endpoints, on both nodes, and one pod more, the last of
-// those on node-1.
+// newScene returns a scene with a number of endpoints, on both nodes, and one more pod,
+// the last one on node-1.
 func newScene(t *testing.T, scheduler string, endpoints int) scene {
 	t.Helper()
 	here := endpoints / 2
@@ -31,7 +31,7 @@ func newScene(t *testing.T, scheduler string, endpoints int) scene {
 	return scene{l, servers, f, s, daemon.Start(t, l.Node, f)}
 }
 
-// at is where the Service is found, by node-1.
+// at returns the address of the Service, at node-1.
 func (s scene) at(w daemon.Transport, k model.Kind) netip.AddrPort {
 	return s.service.AddrPort(s.lab.Node, w.Family, k, 0)
 }

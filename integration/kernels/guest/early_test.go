@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-func TestWhatChangesFlowsIsNotLoadedUnasked(t *testing.T) {
+func TestEarlyModulesDoNotChangeFlows(t *testing.T) {
 	for file, want := range map[string]bool{
 		"kernel/net/netfilter/nf_tables.ko":               true,
 		"kernel/net/netfilter/nft_chain_nat.ko":           true,

@@ -1,11 +1,11 @@
-// Command guest is all the user space that a machine has which boots to run
-// tests: the first process, and what the kernel calls to load modules.
+// Command guest is the user space of a machine that boots to run tests: the first
+// process, and the program that the kernel calls to load modules.
 //
-//	kernel --> /init           mounts what programs need, runs the suites of the plan, switches off
-//	kernel --> /sbin/modprobe  the same program: loads what provides an alias
+//	kernel --> /init           mounts file systems, runs the suites of the plan, powers off
+//	kernel --> /sbin/modprobe  the same program: loads the modules that provide an alias
 //
-// What the tests say goes to the machine's second serial line, which the kernel
-// does not write to.
+// The output of the tests goes to the machine's second serial line, to which the kernel
+// does not write.
 package main
 
 import (
@@ -31,21 +31,21 @@ func main() {
 		fmt.Fprintln(os.Stderr, "init:", err)
 	}
 	unix.Sync()
-	// Does not return; if it does, the kernel panics and says so.
+	// Does not return. If it does, the kernel panics.
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
-// talk is the serial line for what tests say.
+// talk is the serial line for the output of tests.
 const talk = "/dev/ttyS1"
 
-// start does everything between boot and power off.
+// start runs everything between boot and power off.
 func start() error {
 	if err := prepare(); err != nil {
 		return err
 	}
 	line, err := os.OpenFile(talk, os.O_WRONLY|unix.O_NOCTTY, 0)
 	if err != nil {
-		return fmt.Errorf("open the line to the host: %w", err)
+		return fmt.Errorf("open the serial line to the host: %w", err)
 	}
 	p, err := plan.Read()
 	if err != nil {

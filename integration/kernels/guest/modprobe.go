@@ -12,15 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// modules is where the kernel's modules are, with depmod's lists of what each
+// modules is the folder of the kernel's modules, with depmod's lists of what each
 // provides and needs.
 const modules = "/lib/modules"
 
-// modprobe is what the kernel calls when it needs something that a module may
-// provide: `modprobe -q -- ALIAS`.
+// modprobe loads a module for the kernel, which calls `modprobe -q -- ALIAS`.
 func modprobe(args []string) error {
 	if len(args) == 0 {
-		return errors.New("no module is named")
+		return errors.New("missing module name")
 	}
 	wanted := strings.ReplaceAll(args[len(args)-1], "-", "_")
 	needs, err := readNeeds()
@@ -47,10 +46,10 @@ func modprobe(args []string) error {
 	return nil
 }
 
-// needs are the files of modules that there are, and which others each needs.
+// needs are the files of modules, and for each the files that it depends on.
 type needs map[string][]string
 
-// readNeeds reads them.
+// readNeeds reads modules.dep.
 func readNeeds() (needs, error) {
 	needs := needs{}
 	err := eachLine("modules.dep", func(line string) {
@@ -62,7 +61,7 @@ func readNeeds() (needs, error) {
 
 // load loads a module and what it needs.
 func (n needs) load(file string) error {
-	// depmod lists what is to be loaded first last.
+	// depmod lists the module to load first as the last one.
 	for _, needed := range slices.Backward(n[file]) {
 		if err := load(needed); err != nil {
 			return err
@@ -71,8 +70,7 @@ func (n needs) load(file string) error {
 	return load(file)
 }
 
-// providers are the names of the modules which provide an alias, or have it as
-// their name.
+// providers returns the names of the modules that provide an alias or have that name.
 func providers(wanted string) (map[string]bool, error) {
 	names := map[string]bool{wanted: true}
 	err := eachLine("modules.alias", func(line string) {
@@ -87,7 +85,7 @@ func providers(wanted string) (map[string]bool, error) {
 	return names, err
 }
 
-// moduleName is the name of the module in a file.
+// moduleName returns the name of the module in a file.
 func moduleName(file string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(filepath.Base(file), ".ko"), "-", "_")
 }
@@ -103,7 +101,7 @@ func eachLine(list string, do func(line string)) error {
 	return nil
 }
 
-// load loads a module, which may be there already.
+// load loads a module, unless it is loaded already.
 func load(file string) error {
 	f, err := os.Open(filepath.Join(modules, file))
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"kube-vmap/integration/kernels/plan"
 )
 
-// environment is that of all suites, before the settings of the plan.
+// environment is the environment of all suites, before the settings of the plan.
 var environment = []string{
 	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 	"HOME=/root",
 	"TMPDIR=/tmp",
 }
 
-// run runs a suite and says how it ended in the last line, as `go test` does.
+// run runs a suite and prints its result in the last line, as `go test` does.
 func run(s plan.Suite, settings []string, out io.Writer) (ok bool) {
 	cmd := exec.Command(filepath.Join(s.Dir, plan.Program), s.Args...)
 	cmd.Dir, cmd.Env = s.Dir, append(environment[:len(environment):len(environment)], settings...)
@@ -39,8 +39,8 @@ func run(s plan.Suite, settings []string, out io.Writer) (ok bool) {
 	return true
 }
 
-// wait waits for a child, and for whatever else has lost its parent meanwhile:
-// the first process of a machine is everybody's heir.
+// wait waits for a child, and for orphaned processes meanwhile, since the first process
+// of a machine becomes their parent.
 func wait(child int) error {
 	for {
 		var status unix.WaitStatus

@@ -15,87 +15,87 @@ import (
 	"kube-vmap/model"
 )
 
-// bad are documents that cannot be used, and what the log must say of them. Each
-// stands in a file behind a good Service.
-var bad = []struct {
-	says, text string
+// invalid are documents that cannot be used, and what the log must contain. Each comes
+// after a valid Service in its file.
+var invalid = []struct {
+	name, text string
 	object     string
 	wants      []string // in the error
 }{
 	{
-		says: "garbage", text: "}{ %%% no: \tyaml [",
+		name: "garbage", text: "}{ %%% no: \tyaml [",
 		wants: []string{"line"},
 	},
 	{
-		says: "written by half", text: `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "ha`,
+		name: "truncated", text: `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "ha`,
 		wants: []string{"line"},
 	},
 	{
-		says: "not an object", text: "just words",
+		name: "not an object", text: "just words",
 		wants: []string{"not an object"},
 	},
 	{
-		says: "no kind", text: "apiVersion: v1\nmetadata: {name: x}",
+		name: "no kind", text: "apiVersion: v1\nmetadata: {name: x}",
 		wants: []string{"kind"},
 	},
 	{
-		says: "no name", text: "apiVersion: v1\nkind: Service\nspec: {clusterIP: 10.96.9.1}",
+		name: "no name", text: "apiVersion: v1\nkind: Service\nspec: {clusterIP: 10.96.9.1}",
 		wants: []string{"metadata.name"},
 	},
 	{
-		says: "an address that is none", object: "Service default/x",
+		name: "invalid address", object: "Service default/x",
 		text:  "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {clusterIP: 10.96.0.300, ports: [{port: 80}]}",
 		wants: []string{"spec.clusterIPs[0]", "10.96.0.300"},
 	},
 	{
-		says: "port 0", object: "Service default/x",
+		name: "port 0", object: "Service default/x",
 		text:  "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {clusterIP: 10.96.9.1, ports: [{port: 0}]}",
 		wants: []string{"spec.ports[0].port", "0"},
 	},
 	{
-		says: "a word for a port", object: "Service default/x",
+		name: "port is a word", object: "Service default/x",
 		text:  "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {clusterIP: 10.96.9.1, ports: [{port: http}]}",
 		wants: []string{"spec.ports.port"},
 	},
 	{
-		says: "a protocol that Services do not have", object: "Service default/x",
+		name: "unsupported protocol", object: "Service default/x",
 		text:  "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {clusterIP: 10.96.9.1, ports: [{port: 80, protocol: ICMP}]}",
 		wants: []string{"spec.ports[0].protocol", "ICMP"},
 	},
 	{
-		says: "a policy that is none", object: "Service default/x",
+		name: "invalid policy", object: "Service default/x",
 		text:  "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {clusterIP: 10.96.9.1, internalTrafficPolicy: Sometimes, ports: [{port: 80}]}",
 		wants: []string{"spec.internalTrafficPolicy", "Sometimes"},
 	},
 	{
-		says: "a name that ends a comment", object: `Service default/x"`,
+		name: "name with a quote", object: `Service default/x"`,
 		text:  "apiVersion: v1\nkind: Service\nmetadata: {name: 'x\"'}\nspec: {clusterIP: 10.96.9.1, ports: [{port: 80}]}",
 		wants: []string{"metadata.name"},
 	},
 	{
-		says: "an IPv6 endpoint in an IPv4 slice", object: "EndpointSlice default/x",
+		name: "IPv6 endpoint in IPv4 slice", object: "EndpointSlice default/x",
 		text: "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: x, labels: {kubernetes.io/service-name: x}}\n" +
 			"addressType: IPv4\nports: [{port: 80}]\nendpoints: [{addresses: ['fd00::1']}]",
 		wants: []string{"endpoints[0].addresses[0]", "fd00::1"},
 	},
 	{
-		says: "an endpoint's port out of range", object: "EndpointSlice default/x",
+		name: "endpoint port out of range", object: "EndpointSlice default/x",
 		text: "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: x, labels: {kubernetes.io/service-name: x}}\n" +
 			"addressType: IPv4\nports: [{port: 65536}]\nendpoints: [{addresses: [10.244.1.2]}]",
 		wants: []string{"ports[0].port", "65536"},
 	},
 	{
-		says: "a range that is none", object: "ServiceCIDR x",
+		name: "invalid range", object: "ServiceCIDR x",
 		text:  "apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: x}\nspec: {cidrs: [10.96.0.0/40]}",
 		wants: []string{"spec.cidrs[0]", "10.96.0.0/40"},
 	},
 }
 
-// badFiles writes each bad document into a file of its own, with a good Service
-// before it, and returns the Services.
-func badFiles(f *daemon.Folder, endpoints string) []daemon.Service {
+// invalidFiles writes each invalid document into a file of its own, after a valid
+// Service, and returns the Services.
+func invalidFiles(f *daemon.Folder, endpoints string) []daemon.Service {
 	var all []daemon.Service
-	for i, b := range bad {
+	for i, b := range invalid {
 		s := daemon.Service{Name: fmt.Sprintf("good-%d", i), Number: i + 1, EndpointSpec: endpoints}
 		good := f.Text(s)
 		f.Write(fmt.Sprint(i), fmt.Appendf(good, "---\n%s\n", b.text))
@@ -104,16 +104,16 @@ func badFiles(f *daemon.Folder, endpoints string) []daemon.Service {
 	return all
 }
 
-// badDocument is the number of the bad document in its file: it comes behind a
+// invalidDocument is the number of the invalid document in its file: it comes after a
 // Service and a slice of each family.
-const badDocument = 4
+const invalidDocument = 4
 
-func TestBadManifestsAreNamedAndLeaveGoodOnesAlone(t *testing.T) {
+func TestInvalidManifestsAreReportedAndOthersServed(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	named := func(d *daemon.Daemon, from int) {
-		for i, b := range bad {
-			t.Run(b.says, func(t *testing.T) {
+		for i, b := range invalid {
+			t.Run(b.name, func(t *testing.T) {
 				d.Logged(from, "invalid manifest", func(e process.Entry) bool {
 					for _, want := range b.wants {
 						if !strings.Contains(e["err"], want) {
@@ -121,7 +121,7 @@ func TestBadManifestsAreNamedAndLeaveGoodOnesAlone(t *testing.T) {
 						}
 					}
 					file := filepath.Join(f.Dir(), fmt.Sprintf("%d.yaml", i))
-					return e["file"] == file && e.Number("document") == badDocument && e["object"] == b.object
+					return e["file"] == file && e.Number("document") == invalidDocument && e["object"] == b.object
 				})
 			})
 		}
@@ -135,20 +135,20 @@ func TestBadManifestsAreNamedAndLeaveGoodOnesAlone(t *testing.T) {
 		only(t, l, all[len(all)-1], by)
 	}
 
-	all := badFiles(f, "pod-1")
+	all := invalidFiles(f, "pod-1")
 	d := start(t, l.Node, f, daemon.PodRanges)
 	named(d, 0)
 	goodAnswer(all, "pod-1")
 
 	before := d.Log.Len()
-	all = badFiles(f, "pod-2") // what is good in those files goes on changing
+	all = invalidFiles(f, "pod-2") // what is good in those files goes on changing
 	named(d, before)
 	goodAnswer(all, "pod-2")
 }
 
-// TestAServiceThatTurnsBadServesNothing goes through the ways in which a manifest
-// can be bad. Only text that cannot be recognised leaves the Service as it was.
-func TestAServiceThatTurnsBadServesNothing(t *testing.T) {
+// TestServiceThatBecomesInvalidIsNotServed tests invalid versions of a manifest. Only text
+// in which no Service is recognized leaves the Service as it was.
+func TestServiceThatBecomesInvalidIsNotServed(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
 	w := watch(t, l.Node.Host)
@@ -157,22 +157,22 @@ func TestAServiceThatTurnsBadServesNothing(t *testing.T) {
 	f.Write("web", []byte(good))
 	d := start(t, l.Node, f, daemon.PodRanges)
 	w.settles(f, daemon.PodRanges)
-	for _, spoiled := range []struct {
-		says, text, message string
+	for _, c := range []struct {
+		name, text, message string
 		served              bool
 	}{
 		{"garbage", "}{ %%%", "invalid manifest", true},
 		{"empty", "", "manifest warning", true},
-		{"a cluster IP that is none", strings.ReplaceAll(good, "10.96.0.1", "10.96.0.256"), "invalid manifest", false},
+		{"invalid cluster IP", strings.ReplaceAll(good, "10.96.0.1", "10.96.0.256"), "invalid manifest", false},
 		{"ports out of range", strings.ReplaceAll(good, "port: 80", "port: 99999999"), "invalid manifest", false},
-		{"of another type", strings.ReplaceAll(good, "port: 80", "port: {}"), "invalid manifest", false},
-		{"addresses that are none", strings.ReplaceAll(good, "10.244.1", "10.244.1111"), "invalid manifest", false},
+		{"wrong type", strings.ReplaceAll(good, "port: 80", "port: {}"), "invalid manifest", false},
+		{"invalid addresses", strings.ReplaceAll(good, "10.244.1", "10.244.1111"), "invalid manifest", false},
 	} {
-		t.Run(spoiled.says, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			before, generation := d.Log.Len(), w.generation()
-			f.Write("web", []byte(spoiled.text))
-			d.Logged(before, spoiled.message, func(e process.Entry) bool { return e["file"] == filepath.Join(f.Dir(), "web.yaml") })
-			if spoiled.served {
+			f.Write("web", []byte(c.text))
+			d.Logged(before, c.message, func(e process.Entry) bool { return e["file"] == filepath.Join(f.Dir(), "web.yaml") })
+			if c.served {
 				only(t, l, s, "pod-1")
 				if now := w.generation(); now != generation {
 					t.Errorf("generation %d became %d: something was written", generation, now)
@@ -202,9 +202,9 @@ func TestAServiceThatTurnsBadServesNothing(t *testing.T) {
 	only(t, l, s, "pod-2")
 }
 
-// TestManifestsAreFollowedHoweverTheyAreWritten changes a Service in the ways in
+// TestFileChangesAreNoticedHoweverWritten changes a manifest in the ways in
 // which programs change files.
-func TestManifestsAreFollowedHoweverTheyAreWritten(t *testing.T) {
+func TestFileChangesAreNoticedHoweverWritten(t *testing.T) {
 	l := newLab(t)
 	tcp := daemon.Transports()[0]
 	s := daemon.Service{Name: "web", Number: 1}
@@ -214,9 +214,9 @@ func TestManifestsAreFollowedHoweverTheyAreWritten(t *testing.T) {
 		return f.Text(s)
 	}
 	for _, c := range []struct {
-		says  string
+		name  string
 		write func(*testing.T, *daemon.Folder, []byte)
-		path  string // of what the proxy is told, below the folder
+		path  string // argument of --manifests, below the folder
 	}{
 		{"in place", writeInPlace, ""},
 		{"in place, in pieces", writeInPieces, ""},
@@ -227,7 +227,7 @@ func TestManifestsAreFollowedHoweverTheyAreWritten(t *testing.T) {
 		{"by renaming, one file given", func(_ *testing.T, f *daemon.Folder, b []byte) { f.Write("web", b) }, "web.yaml"},
 		{"as a ConfigMap is mounted, one file given", writeAsConfigMap, "web.yaml"},
 	} {
-		t.Run(c.says, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			f := daemon.EmptyFolder(t, l)
 			c.write(t, f, given(f, "pod-1"))
 			d := launch(daemon.Launch{Node: l.Node, Path: filepath.Join(f.Dir(), c.path)}, []string{daemon.PodRanges}).Start(t)
@@ -247,7 +247,7 @@ func writeInPlace(t *testing.T, f *daemon.Folder, b []byte) {
 	}
 }
 
-// writeInPieces leaves whole documents out for a moment.
+// writeInPieces writes a file that lacks documents for a moment.
 func writeInPieces(t *testing.T, f *daemon.Folder, b []byte) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(f.Dir(), "web.yaml"))
@@ -270,8 +270,8 @@ func writeAfterRemoval(t *testing.T, f *daemon.Folder, b []byte) {
 	writeInPlace(t, f, b)
 }
 
-// writeAsConfigMap does as the kubelet: the file is a link into ..data, which is
-// a link to the folder of a version, and is turned at once.
+// writeAsConfigMap writes like the kubelet: the file is a link into ..data, which is a
+// link to the folder of a version, and is replaced atomically.
 func writeAsConfigMap(t *testing.T, f *daemon.Folder, b []byte) {
 	t.Helper()
 	in := func(name string) string { return filepath.Join(f.Dir(), name) }

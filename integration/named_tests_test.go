@@ -1,0 +1,53 @@
+package integration
+
+import (
+	"go/ast"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDocumentedTestsExist checks that the tests which documents name exist, and that
+// docs/security.md names all tests of integration/security.
+func TestDocumentedTestsExist(t *testing.T) {
+	const security = "docs/security.md"
+	byFolder, byPackage := map[string]bool{}, map[string]bool{}
+	for _, f := range sources(t) {
+		for _, d := range f.syntax.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && f.test && fn.Recv == nil && isTest(fn.Name.Name) {
+				byFolder[f.dir+"."+fn.Name.Name] = true
+				byPackage[strings.TrimSuffix(f.syntax.Name.Name, "_test")+"."+fn.Name.Name] = true
+			}
+		}
+	}
+	named := checkNames(t, security, "`([a-z0-9/-]+\\.(?:Test|Fuzz)[A-Za-z0-9]+)`", byFolder)
+	checkNames(t, "integration/matrix/doc.go", `([a-z]+\.Test[A-Za-z_]+)`, byPackage)
+	for name := range byFolder {
+		if strings.HasPrefix(name, "integration/security.") && !named[name] {
+			t.Errorf("%s does not name %s", security, name)
+		}
+	}
+}
+
+// checkNames returns the tests that a document names, all of which must exist.
+func checkNames(t *testing.T, document, pattern string, existing map[string]bool) map[string]bool {
+	t.Helper()
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(read(t, document), -1) {
+		named[string(m[1])] = true
+	}
+	if len(named) == 0 {
+		t.Errorf("%s names no test", document)
+	}
+	for name := range named {
+		if !existing[name] {
+			t.Errorf("%s names %s, which does not exist", document, name)
+		}
+	}
+	return named
+}
+
+// isTest reports whether go test runs a function.
+func isTest(name string) bool {
+	return name != "TestMain" && (strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz"))
+}
