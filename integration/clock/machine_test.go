@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/integration/daemon/built"
+	"kube-vmap/integration/daemon"
 )
 
 // ownMachine is the environment variable which, if not empty, says that nobody
@@ -51,10 +51,7 @@ func jump(t *testing.T, by time.Duration) {
 // find is the number of the process that runs the built program.
 func find(t *testing.T) (pid int) {
 	t.Helper()
-	program, err := built.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := daemon.Program(t)
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
 		t.Fatal(err)

@@ -4,19 +4,15 @@ import (
 	"errors"
 	"io/fs"
 	"math/rand/v2"
-	"net/netip"
-	"strings"
 	"testing"
 
-	settings "kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/desired"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
-	"kube-vmap/sync"
-	"kube-vmap/sync/manifests"
 )
 
 // version is one text of the churning Services, and what it leads to.
@@ -92,7 +88,7 @@ func (s *stage) makeVersions(t *testing.T, n int) {
 func (s *stage) leadsTo(t *testing.T, scratch reader, text []byte) string {
 	t.Helper()
 	s.folder.Write("churning", text)
-	config, change := desired(t, s.folder.Dir())
+	config, change := desired.Rules(t, s.folder.Dir(), daemon.PodRanges)
 	change.NodeAddrs = &s.nodeAddrs
 	_, batch := nft.Adopt(config, nft.Tables{}, change)
 	if _, err := scratch.Apply(batch); err != nil {
@@ -108,39 +104,6 @@ func (s *stage) leadsTo(t *testing.T, scratch reader, text []byte) string {
 		}
 	}
 	return meaningOf(have)
-}
-
-// desired is what the folder says, to a proxy with the flags of [daemon.Start].
-func desired(t *testing.T, dir string) (nft.Config, nft.Change) {
-	t.Helper()
-	config := nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.DistrustsOldData(), CountConnections: true}
-	_, ranges, _ := strings.Cut(daemon.PodRanges, "=")
-	for i, text := range strings.Split(ranges, ",") {
-		config.Pods[i] = netip.MustParsePrefix(text)
-	}
-	var options model.Options
-	for _, f := range model.Families {
-		options.DetectsPods[f] = config.DetectsPods(f)
-	}
-	events, errs := manifests.Load(dir, "node-1")
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	services, cidrs := model.NewServiceMap(options, model.Node{Name: "node-1"}), []netip.Prefix{}
-	for _, e := range events {
-		switch e := e.(type) {
-		case sync.SetService:
-			services.SetService(e.Service)
-		case sync.SetSlice:
-			services.SetSlice(e.Slice)
-		case sync.SetNode:
-			services.SetNode(e.Node)
-		case sync.SetServiceCIDRs:
-			cidrs = e.CIDRs
-		}
-	}
-	services.Changes()
-	return config, nft.Change{Set: services.Frontends(), ServiceCIDRs: &cidrs}
 }
 
 // newRandom makes chance that a failed test's log says how to have again.

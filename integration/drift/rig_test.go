@@ -1,7 +1,6 @@
 package drift
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -12,6 +11,7 @@ import (
 
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/integration/process"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
@@ -26,7 +26,7 @@ type rig struct {
 	t      *testing.T
 	host   *lab.Host
 	vandal *kernel.Kernel
-	log    journal
+	log    process.Log
 	bursts chan []sync.Event
 }
 
@@ -169,24 +169,4 @@ func (r *rig) mended() time.Duration {
 	}
 	r.t.Fatalf("not mended after %s; the log:\n%s", patience, &r.log)
 	return 0
-}
-
-// journal is a log that can be read while it is written.
-type journal struct {
-	mu   gosync.Mutex
-	text bytes.Buffer
-}
-
-// Write appends to the log.
-func (j *journal) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(b)
-}
-
-// String is the log so far.
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
 }

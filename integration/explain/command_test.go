@@ -2,34 +2,21 @@ package explain
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/daemon/built"
 	"kube-vmap/model"
 )
 
 // command runs the program on the node and returns what it wrote, and its exit code.
 func (r *rig) command(args ...string) (stdout, stderr string, code int) {
 	r.t.Helper()
-	program, err := built.Path()
-	r.must(err)
-	var out, errs strings.Builder
-	cmd := r.Node.Command(r.t.Context(), program, append([]string{"explain"}, args...)...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	var exit *exec.ExitError
-	if err := cmd.Run(); errors.As(err, &exit) {
-		code = exit.ExitCode()
-	} else {
-		r.must(err)
-	}
-	return out.String(), errs.String(), code
+	out := daemon.Run(r.t, r.Node.Host, append([]string{"explain"}, args...)...)
+	return out.Stdout, out.Stderr, out.ExitCode
 }
 
 // expect runs the command and looks for words in what it prints, and tells that if it

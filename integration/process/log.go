@@ -101,8 +101,16 @@ func (l *Log) Problems(except ...string) (texts []string) {
 	return texts
 }
 
-// String returns all lines.
-func (l *Log) String() string { return strings.Join(l.Lines(0), "\n") }
+// String returns all that was written.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var s strings.Builder
+	for _, line := range l.lines {
+		s.WriteString(line.text + "\n")
+	}
+	return s.String() + string(l.rest)
+}
 
 // Tail returns the last lines, long ones shortened: enough to see what happened.
 func (l *Log) Tail() string {

@@ -3,23 +3,19 @@ package proxy
 import (
 	"fmt"
 	"net/netip"
-	"slices"
-	"strings"
 	"testing"
 	"unique"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	settings "kube-vmap/cmd/kube-vmap/node"
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/desired"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
-	"kube-vmap/sync"
-	"kube-vmap/sync/manifests"
 )
 
 // state is the rule set that manifests and flags lead to.
@@ -31,52 +27,8 @@ type state struct {
 // stateOf computes the state for the folder's present manifests.
 func stateOf(t testing.TB, f *daemon.Folder, flags ...string) state {
 	t.Helper()
-	events, errs := manifests.Load(f.Dir(), "node-1")
-	if len(errs) > 0 {
-		t.Fatalf("read %s: %v", f.Dir(), errs)
-	}
-	s := state{config: nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, DropInvalid: settings.DistrustsOldData(), CountConnections: true}}
-	for _, flag := range flags {
-		switch name, value, _ := strings.Cut(flag, "="); name {
-		case "--cluster-cidr":
-			for i, text := range strings.Split(value, ",") {
-				s.config.Pods[i] = netip.MustParsePrefix(text)
-			}
-		case "--pod-interface-name-prefix", "--pod-bridge-interface":
-			s.config.PodInterface = nft.Interface{Name: value, Prefix: name == "--pod-interface-name-prefix"}
-		case "--detect-local-mode":
-			if value == "NodeCIDR" {
-				s.config.Pods = lab.PodRanges
-			}
-		}
-	}
-	var options model.Options
-	for _, f := range model.Families {
-		options.DetectsPods[f] = s.config.DetectsPods(f)
-	}
-	options.MasqueradeAll = slices.Contains(flags, "--masquerade-all")
-	s.change = changeOf(options, events)
-	return s
-}
-
-// changeOf returns everything that the events describe.
-func changeOf(o model.Options, events []sync.Event) nft.Change {
-	services := model.NewServiceMap(o, model.Node{Name: "node-1"})
-	cidrs := []netip.Prefix{}
-	for _, e := range events {
-		switch e := e.(type) {
-		case sync.SetService:
-			services.SetService(e.Service)
-		case sync.SetSlice:
-			services.SetSlice(e.Slice)
-		case sync.SetNode:
-			services.SetNode(e.Node)
-		case sync.SetServiceCIDRs:
-			cidrs = e.CIDRs
-		}
-	}
-	services.Changes()
-	return nft.Change{Set: services.Frontends(), ServiceCIDRs: &cidrs}
+	config, change := desired.Rules(t, f.Dir(), flags...)
+	return state{config, change}
 }
 
 // difference returns an error if the kernel's tables differ from the state. Endpoints

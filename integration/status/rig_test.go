@@ -12,7 +12,6 @@ import (
 
 	"kube-vmap/cmd/inspect/status"
 	"kube-vmap/integration/daemon"
-	"kube-vmap/integration/daemon/built"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
@@ -46,17 +45,14 @@ const nobody = 65534
 // run runs the program on a host, as a user.
 func run(t *testing.T, h *lab.Host, uid uint32, args ...string) outcome {
 	t.Helper()
-	path, err := built.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := daemon.Program(t)
 	cmd := h.Command(t.Context(), path, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if uid != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	}
-	err = cmd.Run()
+	err := cmd.Run()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/integration/daemon/built"
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 )
 
@@ -36,10 +36,7 @@ type terminal struct {
 // open runs the program on a terminal.
 func open(t *testing.T, host *lab.Host, args ...string) *terminal {
 	t.Helper()
-	path, err := built.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := daemon.Program(t)
 	ours, theirs := pair(t)
 	term := &terminal{t: t, keys: ours, done: make(chan struct{})}
 	term.cmd = host.Command(t.Context(), path, args...)

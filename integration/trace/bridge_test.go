@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/nft/kernel/trace"
 )
@@ -30,12 +31,12 @@ func TestAPacketFromABridgeIsFollowedToItsEnd(t *testing.T) {
 				if calls == "0" && tc.port == servicePort {
 					outcome = lab.TimedOut
 				}
-				for _, w := range ways() {
+				for _, w := range daemon.Transports() {
 					p, _ := ended(t, s.walkOf(w, tc.port, outcome), tc.want)
 					if p.Out != tc.out {
 						t.Errorf("%s, port %d: left by %q, want %q", w, tc.port, p.Out, tc.out)
 					}
-					if tc.port == ownPort && p.Packet.From.Addr() != s.Node.Gateway(w.family) {
+					if tc.port == ownPort && p.Packet.From.Addr() != s.Node.Gateway(w.Family) {
 						t.Errorf("%s to itself: left as %s", w, p.Packet)
 					}
 				}
@@ -55,7 +56,7 @@ func TestACopyThatABridgeForwardsIsFollowed(t *testing.T) {
 				s.run("bridge", "link", "set", "dev", pod.Link, "learning", "off")
 			}
 			s.run("ip", "link", "set", lab.BridgeName, "type", "bridge", "fdb_flush")
-			for _, w := range ways() {
+			for _, w := range daemon.Transports() {
 				tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
 				s.ask(s.client, w, servicePort)
 				ended(t, s.walk(tracer), trace.EndingSent)
@@ -92,9 +93,9 @@ func TestAPacketToAnEndpointThatIsGoneIsLostBehindTheBridge(t *testing.T) {
 // A packet waits on the bridge until the neighbour of its new destination is known.
 func TestAPacketThatWaitsForANeighbourIsFollowed(t *testing.T) {
 	s := newSceneIn(t, bridge)
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		for _, pod := range s.Pods[:2] {
-			s.run("ip", "neigh", "flush", "to", pod.Addr(w.family).String())
+			s.run("ip", "neigh", "flush", "to", pod.Addr(w.Family).String())
 		}
 		ended(t, s.walkOf(w, servicePort, lab.Answered), trace.EndingSent)
 	}
@@ -104,7 +105,7 @@ func TestADropInABridgeTableIsNamed(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	s.nft(`table bridge firewall { chain forward { type filter hook forward priority -200; accept; }; chain input {
 		type filter hook input priority 0; meta l4proto { tcp, udp, sctp } drop comment "not to the node"; }; }`)
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		ended(t, s.walkOf(w, servicePort, lab.Answered), trace.EndingSent)
 		p, step := ended(t, s.walkOf(w, remotePort, lab.TimedOut), trace.EndingDropped)
 		if p.Chain.FamilyName() != "bridge" || p.Chain.Table != "firewall" || step.Rule.Comment != "not to the node" {
@@ -115,7 +116,7 @@ func TestADropInABridgeTableIsNamed(t *testing.T) {
 
 func TestPeopleAreShownWhereAPacketFromABridgeWent(t *testing.T) {
 	s := newSceneIn(t, bridge)
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		text := s.follow(w, remotePort, lab.Answered)
 		for _, want := range []string{", in by " + lab.BridgeName + ", opens", "\n  forward, to eth0\n", "SENT by eth0 as "} {
 			if !strings.Contains(text, want) {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -15,7 +16,7 @@ import (
 )
 
 // walkOf follows one packet of the client, with this outcome.
-func (s *scene) walkOf(w way, port uint16, want lab.Outcome) *trace.Path {
+func (s *scene) walkOf(w daemon.Transport, port uint16, want lab.Outcome) *trace.Path {
 	s.t.Helper()
 	tracer := s.open(trace.Config{Packet: s.packet(w, port)})
 	if a := s.ask(s.client, w, port); a.Outcome != want {
@@ -108,18 +109,18 @@ func TestAPacketWithoutARouteIsLostBehindItsHook(t *testing.T) {
 
 // walksOf follows one packet of each way to a port, with this outcome, at the same time if
 // several tracers can run.
-func (s *scene) walksOf(port uint16, want lab.Outcome) map[way]*trace.Path {
+func (s *scene) walksOf(port uint16, want lab.Outcome) map[daemon.Transport]*trace.Path {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	alone := s.onlyOneTracer()
-	walks := make([]*trace.Path, len(ways()))
+	walks := make([]*trace.Path, len(daemon.Transports()))
 	var group errgroup.Group
-	for i, w := range ways() {
+	for i, w := range daemon.Transports() {
 		p := s.packet(w, port)
 		tracer := s.open(trace.Config{Packet: p})
 		group.Go(func() error {
-			a, err := s.client.Ask(w.protocol, p.To, silence)
+			a, err := s.client.Ask(w.Protocol, p.To, silence)
 			if err == nil && a.Outcome != want {
 				err = fmt.Errorf("%s to port %d: %s, want %s", w, port, a, want)
 			}
@@ -134,8 +135,8 @@ func (s *scene) walksOf(port uint16, want lab.Outcome) map[way]*trace.Path {
 		}
 	}
 	s.must(group.Wait())
-	all := map[way]*trace.Path{}
-	for i, w := range ways() {
+	all := map[daemon.Transport]*trace.Path{}
+	for i, w := range daemon.Transports() {
 		all[w] = walks[i]
 	}
 	return all

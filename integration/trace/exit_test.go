@@ -7,25 +7,25 @@ import (
 	"os/exec"
 	"testing"
 
-	"kube-vmap/integration/daemon/built"
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 	"kube-vmap/model"
 )
 
 // started is explain --trace at work.
 type started struct {
 	cmd *lab.Cmd
-	out *journal
+	out *process.Log
 }
 
 // start runs explain --trace for packets to a port.
-func (s *scene) start(w way, port uint16, flags ...string) started {
+func (s *scene) start(w daemon.Transport, port uint16, flags ...string) started {
 	s.t.Helper()
-	program, err := built.Path()
-	s.must(err)
+	program := daemon.Program(s.t)
 	p := s.packet(w, port)
 	args := []string{"explain", "--trace", "--from=" + p.From.String(), fmt.Sprintf("--to=%s/%s", p.To, p.Protocol)}
-	c := started{s.Node.Command(s.t.Context(), program, append(args, flags...)...), &journal{}}
+	c := started{s.Node.Command(s.t.Context(), program, append(args, flags...)...), &process.Log{}}
 	c.cmd.Stdout, c.cmd.Stderr = c.out, c.out
 	s.must(c.cmd.Start())
 	return c
@@ -59,7 +59,7 @@ func TestTheExitCodeOfATraceSaysWhetherPacketsArrived(t *testing.T) {
 		{ownPort, 2},    // not seen again
 	} {
 		var traces []started
-		for _, w := range ways() {
+		for _, w := range daemon.Transports() {
 			c := s.start(w, tc.port, "--count=1", "--timeout="+patience.String())
 			s.waits(c.out)
 			s.ask(s.client, w, tc.port)
@@ -79,7 +79,7 @@ func TestTheExitCodeOfATraceSaysWhetherPacketsArrived(t *testing.T) {
 func TestTheExitCodeOfATraceIsThatOfTheWorstPacket(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	for _, f := range model.Families {
-		w := way{model.TCP, f}
+		w := daemon.Transport{Protocol: model.TCP, Family: f}
 		c := s.start(w, servicePort, "--count=2", "--timeout="+patience.String())
 		s.waits(c.out)
 		s.ask(s.client, w, servicePort)
@@ -93,7 +93,7 @@ func TestTheExitCodeOfATraceIsThatOfTheWorstPacket(t *testing.T) {
 func TestTheExitCodeOfATraceWithoutPackets(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	for _, f := range model.Families {
-		w := way{model.TCP, f}
+		w := daemon.Transport{Protocol: model.TCP, Family: f}
 		s.exits(s.start(w, servicePort, "--timeout=1ms"), 1)
 		c := s.start(w, servicePort)
 		s.waits(c.out)

@@ -1,41 +1,22 @@
 package trace
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
-	gosync "sync"
 	"testing"
 	"time"
 
 	command "kube-vmap/cmd/inspect/trace"
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/trace"
 )
-
-// journal is an output that can be read while it is written.
-type journal struct {
-	mu   gosync.Mutex
-	text bytes.Buffer
-}
-
-// Write appends to the output.
-func (j *journal) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(b)
-}
-
-// String is the output so far.
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
 
 // outcome is what a trace returns.
 type outcome struct {
@@ -45,9 +26,9 @@ type outcome struct {
 
 // follow runs explain --trace for one packet, sends it, and returns what is shown. A
 // packet has arrived if it is answered.
-func (s *scene) follow(w way, port uint16, want lab.Outcome) string {
+func (s *scene) follow(w daemon.Transport, port uint16, want lab.Outcome) string {
 	s.t.Helper()
-	var out journal
+	var out process.Log
 	done := make(chan outcome, 1)
 	o := command.Options{NetNS: s.Node.FD(), Count: 1, Timeout: patience}
 	go func() {
@@ -67,23 +48,17 @@ func (s *scene) follow(w way, port uint16, want lab.Outcome) string {
 }
 
 // waits waits until packets can come.
-func (s *scene) waits(out *journal) {
+func (s *scene) waits(out *process.Log) {
 	s.t.Helper()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(patience); !strings.Contains(out.String(), "now send one"); <-ticker.C {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("not waiting after %s: %s", patience, out)
-		}
-	}
+	eventually.Holds(s.t, "waiting for packets", func() bool { return strings.Contains(out.String(), "now send one") })
 }
 
 func TestPeopleAreToldWhoDroppedAPacket(t *testing.T) {
 	s := newScene(t)
 	s.nft(`table inet firewall { chain forward { type filter hook forward priority 10; th dport 8080 drop comment "no web for pods"; }; }`)
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		text := s.follow(w, servicePort, lab.TimedOut)
-		fam := nft.FamilyName(w.family)
+		fam := nft.FamilyName(w.Family)
 		for _, want := range []string{
 			"waiting for packets", fmt.Sprintf("-100  %s kube-vmap nat-prerouting\n", fam), "vmap @services  -> goto cluster-2\n",
 			fmt.Sprintf("destination %s becomes ", s.packet(w, servicePort).To),
@@ -104,7 +79,7 @@ func TestPeopleAreToldWhoDroppedAPacket(t *testing.T) {
 
 func TestPeopleAreToldThatAServiceHasNoEndpoints(t *testing.T) {
 	s := newScene(t)
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		text := s.follow(w, emptyPort, lab.Refused)
 		if !strings.Contains(text, "REFUSED") || !strings.Contains(text, "no endpoints that are ready") {
 			t.Errorf("%s:\n%s", w, text)
@@ -115,9 +90,9 @@ func TestPeopleAreToldThatAServiceHasNoEndpoints(t *testing.T) {
 func TestThatNoPacketCameIsAnError(t *testing.T) {
 	s := newScene(t)
 	for _, f := range model.Families {
-		var out journal
+		var out process.Log
 		o := command.Options{NetNS: s.Node.FD(), Timeout: 50 * time.Millisecond}
-		_, err := command.Follow(t.Context(), s.packet(way{model.TCP, f}, servicePort), o, &out)
+		_, err := command.Follow(t.Context(), s.packet(daemon.Transport{Protocol: model.TCP, Family: f}, servicePort), o, &out)
 		if !errors.Is(err, command.ErrNone) || !strings.Contains(err.Error(), "on another node") {
 			t.Error(err)
 		}
@@ -128,9 +103,9 @@ func TestThatNoPacketCameIsAnError(t *testing.T) {
 // As after a signal.
 func TestTheTableGoesWhenFollowingIsStopped(t *testing.T) {
 	s := newScene(t)
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		ctx, cancel := context.WithCancel(t.Context())
-		var out journal
+		var out process.Log
 		done := make(chan outcome, 1)
 		go func() {
 			arrival, err := command.Follow(ctx, s.packet(w, servicePort), command.Options{NetNS: s.Node.FD()}, &out)

@@ -5,22 +5,23 @@ import (
 	"errors"
 	"testing"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/trace"
 )
 
 // burst sends many packets.
-func (s *scene) burst(w way, count int) {
+func (s *scene) burst(w daemon.Transport, count int) {
 	s.t.Helper()
-	_, err := s.client.Burst(lab.Burst{Protocol: w.protocol, To: s.packet(w, servicePort).To, Count: count, Workers: 4, Timeout: patience})
+	_, err := s.client.Burst(lab.Burst{Protocol: w.Protocol, To: s.packet(w, servicePort).To, Count: count, Workers: 4, Timeout: patience})
 	s.must(err)
 }
 
 func TestNoMoreAreFollowedThanTheLimitAllows(t *testing.T) {
 	s := newScene(t)
 	for _, f := range model.Families {
-		w := way{model.UDP, f}
+		w := daemon.Transport{Protocol: model.UDP, Family: f}
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Rate: 2})
 		s.burst(w, 40)
 		ended(t, s.walk(tracer), trace.EndingSent)
@@ -43,7 +44,7 @@ func TestNoMoreAreFollowedThanTheLimitAllows(t *testing.T) {
 // Nobody reads while more is told than the socket holds.
 func TestLostMessagesAreTold(t *testing.T) {
 	s := newScene(t)
-	w := way{model.UDP, model.IPv4}
+	w := daemon.Transport{Protocol: model.UDP, Family: model.IPv4}
 	tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Rate: 1_000_000})
 	s.burst(w, 3000)
 	for range 1_000_000 {

@@ -3,13 +3,13 @@ package trace
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
@@ -41,24 +41,6 @@ type scene struct {
 	t      *testing.T
 	kernel *kernel.Kernel
 	client *lab.Host
-}
-
-// way is a protocol in a family.
-type way struct {
-	protocol model.Protocol
-	family   model.Family
-}
-
-func (w way) String() string { return fmt.Sprintf("%s-%s", w.family, w.protocol) }
-
-// ways are all there are.
-func ways() (list []way) {
-	for _, f := range model.Families {
-		for _, p := range model.Protocols {
-			list = append(list, way{p, f})
-		}
-	}
-	return list
 }
 
 func newScene(t *testing.T) *scene {
@@ -94,7 +76,7 @@ func newSceneIn(t *testing.T, o lab.Options) *scene {
 	protect, err := k.SupportsOwner()
 	s.must(err)
 	var frontends []model.Frontend
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		frontends = append(frontends, s.frontend(w, servicePort, s.Pods[0].Host, s.Pods[1].Host), s.frontend(w, emptyPort))
 		frontends = append(frontends, s.frontend(w, nodePort, s.Node.Host), s.frontend(w, ownPort, s.client))
 		if s.Remote != nil {
@@ -122,12 +104,12 @@ const (
 )
 
 // frontend is a ClusterIP with endpoints.
-func (s *scene) frontend(w way, port uint16, endpoints ...*lab.Host) model.Frontend {
-	m := model.Match{Family: w.family, Addr: clusterIPs[w.family], Protocol: w.protocol, Port: port}
+func (s *scene) frontend(w daemon.Transport, port uint16, endpoints ...*lab.Host) model.Frontend {
+	m := model.Match{Family: w.Family, Addr: clusterIPs[w.Family], Protocol: w.Protocol, Port: port}
 	pool := &model.Pool{Key: m}
 	for _, h := range endpoints {
-		pool.Cluster = append(pool.Cluster, h.AddrPort(w.family, targetPort))
-		pool.Hairpin = append(pool.Hairpin, h.Addr(w.family))
+		pool.Cluster = append(pool.Cluster, h.AddrPort(w.Family, targetPort))
+		pool.Hairpin = append(pool.Hairpin, h.Addr(w.Family))
 	}
 	f := model.Frontend{Match: m, Pool: pool, Masquerade: model.MasqueradeOffPod}
 	if len(endpoints) == 0 {
@@ -162,9 +144,9 @@ func (s *scene) nft(script string) string {
 }
 
 // packet is one from the client to a port of the Service.
-func (s *scene) packet(w way, port uint16) simulate.Packet {
+func (s *scene) packet(w daemon.Transport, port uint16) simulate.Packet {
 	return simulate.Packet{
-		From: s.client.Addr(w.family), To: netip.AddrPortFrom(clusterIPs[w.family], port), Protocol: w.protocol,
+		From: s.client.Addr(w.Family), To: netip.AddrPortFrom(clusterIPs[w.Family], port), Protocol: w.Protocol,
 	}
 }
 
@@ -179,9 +161,9 @@ func (s *scene) open(c trace.Config) *trace.Tracer {
 }
 
 // ask sends a packet, and says what came of it.
-func (s *scene) ask(from *lab.Host, w way, port uint16) lab.Answer {
+func (s *scene) ask(from *lab.Host, w daemon.Transport, port uint16) lab.Answer {
 	s.t.Helper()
-	a, err := from.Ask(w.protocol, netip.AddrPortFrom(clusterIPs[w.family], port), silence)
+	a, err := from.Ask(w.Protocol, netip.AddrPortFrom(clusterIPs[w.Family], port), silence)
 	s.must(err)
 	return a
 }

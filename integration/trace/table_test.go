@@ -12,7 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kube-vmap/integration/daemon/built"
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 		child(to)
 		os.Exit(1)
 	}
-	os.Exit(built.Main(m))
+	os.Exit(daemon.Main(m))
 }
 
 // child traces until it is killed.
@@ -57,9 +58,9 @@ func (s *scene) tables() (list []string) {
 
 func TestTheTableGoesWithTheTracer(t *testing.T) {
 	s := newScene(t)
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
-		want := "table " + nft.FamilyName(w.family) + " " + tracer.Table()
+		want := "table " + nft.FamilyName(w.Family) + " " + tracer.Table()
 		if got := s.tables(); len(got) != 1 || got[0] != want {
 			t.Errorf("tables %q, want %q", got, want)
 		}
@@ -92,7 +93,7 @@ func TestTheTableOfAKilledTracerGoes(t *testing.T) {
 		if strings.TrimSpace(name) != trace.TableName { // it belonged to the socket
 			s.gone()
 		}
-		s.must(s.open(trace.Config{Packet: s.packet(way{model.TCP, f}, servicePort)}).Close())
+		s.must(s.open(trace.Config{Packet: s.packet(daemon.Transport{Protocol: model.TCP, Family: f}, servicePort)}).Close())
 		s.gone()
 	}
 }
@@ -100,13 +101,7 @@ func TestTheTableOfAKilledTracerGoes(t *testing.T) {
 // gone waits until there is no table of a tracer.
 func (s *scene) gone() {
 	s.t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(patience); len(s.tables()) > 0; <-ticker.C {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("tables %q stay", s.tables())
-		}
-	}
+	eventually.Holds(s.t, "no tables of tracers", func() bool { return len(s.tables()) == 0 })
 }
 
 func TestTablesThatBelongToNobodyAreRemoved(t *testing.T) {
@@ -114,7 +109,7 @@ func TestTablesThatBelongToNobodyAreRemoved(t *testing.T) {
 	s.nft("table ip kube-vmap-trace { chain c { type filter hook input priority 0; jump d; }; chain d { meta nftrace set 1; }; }")
 	s.nft("table ip6 kube-vmap-trace-12345 { }")
 	s.nft("table inet kube-vmap-tracer { }") // somebody else's
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
 		if got := s.tables(); len(got) != 2 {
 			t.Errorf("tables %q", got)
@@ -132,16 +127,16 @@ func TestSeveralTracersRunSideBySide(t *testing.T) {
 		t.Skip("tables belong to nobody on this kernel, so that only one tracer can run")
 	}
 	var tracers []*trace.Tracer
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		tracers = append(tracers, s.open(trace.Config{Packet: s.packet(w, remotePort)}))
 	}
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		s.ask(s.client, w, remotePort)
 	}
-	for i, w := range ways() {
+	for i, w := range daemon.Transports() {
 		walk := s.walk(tracers[i])
 		ended(t, walk, trace.EndingSent)
-		if p := walk.Visits[0].Packet; p.Protocol != uint8(w.protocol) || model.FamilyOf(p.To.Addr()) != w.family {
+		if p := walk.Visits[0].Packet; p.Protocol != uint8(w.Protocol) || model.FamilyOf(p.To.Addr()) != w.Family {
 			t.Errorf("%s: followed %s", w, p)
 		}
 	}
@@ -151,7 +146,7 @@ func TestSeveralTracersRunSideBySide(t *testing.T) {
 // know tables that belong to a socket.
 func (s *scene) onlyOneTracer() bool {
 	s.t.Helper()
-	tracer := s.open(trace.Config{Packet: s.packet(ways()[0], servicePort)})
+	tracer := s.open(trace.Config{Packet: s.packet(daemon.Transports()[0], servicePort)})
 	defer func() { s.must(tracer.Close()) }()
 	return tracer.Table() == trace.TableName
 }
@@ -161,7 +156,7 @@ func TestTracingLeavesOurTablesAlone(t *testing.T) {
 	s := newScene(t)
 	before, err := s.kernel.Read()
 	s.must(err)
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Replies: true})
 		s.ask(s.client, w, servicePort)
 		s.walk(tracer)
@@ -179,7 +174,7 @@ func TestTracingLeavesOurTablesAlone(t *testing.T) {
 // Nothing of what others commit is sent to a tracer.
 func TestATracerHearsNothingOfChanges(t *testing.T) {
 	s := newScene(t)
-	tracer := s.open(trace.Config{Packet: s.packet(ways()[0], servicePort)})
+	tracer := s.open(trace.Config{Packet: s.packet(daemon.Transports()[0], servicePort)})
 	for range 50 {
 		s.nft("table inet busy { chain c { type filter hook input priority 0; accept; }; }; delete table inet busy")
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 	"kube-vmap/nft"
@@ -48,7 +49,7 @@ func ended(t *testing.T, w *trace.Path, want trace.Ending) (*trace.Visit, *trace
 
 func TestAWalkShowsTheWayThroughOurChains(t *testing.T) {
 	s := newScene(t)
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		t.Run(w.String(), func(t *testing.T) {
 			s.t = t
 			tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
@@ -59,7 +60,7 @@ func TestAWalkShowsTheWayThroughOurChains(t *testing.T) {
 			walk := s.walk(tracer)
 			s.quiet(tracer)
 			server := slices.IndexFunc(s.Pods, func(p *lab.Pod) bool { return p.Name == a.By })
-			to := s.Pods[server].AddrPort(w.family, targetPort)
+			to := s.Pods[server].AddrPort(w.Family, targetPort)
 			slot := []string{"0", "1"}[server]
 			want := []string{
 				"nat-prerouting: goto cluster-2", "cluster-2: goto lb-2", "lb-2: goto ep-" + slot,
@@ -72,7 +73,7 @@ func TestAWalkShowsTheWayThroughOurChains(t *testing.T) {
 				t.Errorf("state %q, answer %t, lost %t", walk.State, walk.IsReply, walk.Lost)
 			}
 			nat := at(walk, "prerouting", nft.TableName+"-trace")
-			if nat.Packet.To != netip.AddrPortFrom(clusterIPs[w.family], servicePort) || nat.In != s.Pods[2].Link {
+			if nat.Packet.To != netip.AddrPortFrom(clusterIPs[w.Family], servicePort) || nat.In != s.Pods[2].Link {
 				t.Errorf("it came as %s by %s", nat.Packet, nat.In)
 			}
 			end, _ := ended(t, walk, trace.EndingSent)
@@ -85,14 +86,14 @@ func TestAWalkShowsTheWayThroughOurChains(t *testing.T) {
 
 func TestTheRuleThatTranslatesIsThereAsNftListsIt(t *testing.T) {
 	s := newScene(t)
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
 		s.ask(s.client, w, servicePort)
 		walk := s.walk(tracer)
 		i := slices.IndexFunc(walk.Visits, func(p trace.Visit) bool { return p.Chain.Name == "nat-prerouting" })
 		nat := walk.Visits[i]
 		last := nat.Steps[len(nat.Steps)-1]
-		fam := nft.FamilyName(w.family)
+		fam := nft.FamilyName(w.Family)
 		listing := s.nft("list chain " + fam + " " + nft.TableName + " " + last.Chain)
 		if !strings.Contains(listing, last.Rule.Text) || !strings.Contains(last.Rule.Text, "dnat "+fam+" to ") {
 			t.Errorf("%s: rule %q; the chain is\n%s", w, last.Rule.Text, listing)
@@ -107,7 +108,7 @@ func TestTheRuleThatTranslatesIsThereAsNftListsIt(t *testing.T) {
 // the loopback.
 func TestWhatTheNodeTakesItselfIsDelivered(t *testing.T) {
 	s := newScene(t)
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		for _, client := range []*lab.Host{s.client, s.Node.Host} {
 			p := s.packet(w, nodePort)
 			p.From = netip.Addr{}
@@ -118,7 +119,7 @@ func TestWhatTheNodeTakesItselfIsDelivered(t *testing.T) {
 			walk := s.walk(tracer)
 			s.quiet(tracer)
 			end, _ := ended(t, walk, trace.EndingDelivered)
-			if end.Packet.To != s.Node.AddrPort(w.family, targetPort) {
+			if end.Packet.To != s.Node.AddrPort(w.Family, targetPort) {
 				t.Errorf("%s from %s: delivered as %s", w, client, end.Packet)
 			}
 			if own := client == s.Node.Host; own != (at(walk, "output", nft.TableName).Chain.Name != "") {
@@ -132,10 +133,10 @@ func TestWhatTheNodeTakesItselfIsDelivered(t *testing.T) {
 // A packet to itself comes through the hooks twice, as it was.
 func TestWhatTheNodeSendsToItselfIsOnePacket(t *testing.T) {
 	s := newScene(t)
-	for _, w := range ways() {
-		to := s.Node.AddrPort(w.family, targetPort)
-		tracer := s.open(trace.Config{Packet: simulate.Packet{From: to.Addr(), To: to, Protocol: w.protocol}})
-		if a, err := s.Node.Ask(w.protocol, to, silence); err != nil || a.Outcome != lab.Answered {
+	for _, w := range daemon.Transports() {
+		to := s.Node.AddrPort(w.Family, targetPort)
+		tracer := s.open(trace.Config{Packet: simulate.Packet{From: to.Addr(), To: to, Protocol: w.Protocol}})
+		if a, err := s.Node.Ask(w.Protocol, to, silence); err != nil || a.Outcome != lab.Answered {
 			t.Fatal(w, a, err)
 		}
 		walk := s.walk(tracer)
@@ -153,7 +154,7 @@ func TestWhatTheNodeSendsToItselfIsOnePacket(t *testing.T) {
 
 func TestAnswersAreFollowedIfWanted(t *testing.T) {
 	inEachLab(t, func(s *scene) {
-		for _, w := range ways() {
+		for _, w := range daemon.Transports() {
 			tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Replies: true})
 			a := s.ask(s.client, w, servicePort)
 			if a.Outcome != lab.Answered {
@@ -164,7 +165,7 @@ func TestAnswersAreFollowedIfWanted(t *testing.T) {
 				walk = s.walk(tracer)
 			}
 			end, _ := ended(s.t, walk, trace.EndingSent)
-			if end.Packet.From != netip.AddrPortFrom(clusterIPs[w.family], servicePort) || end.Packet.To != a.Local {
+			if end.Packet.From != netip.AddrPortFrom(clusterIPs[w.Family], servicePort) || end.Packet.To != a.Local {
 				s.t.Errorf("%s: the answer left as %s", w, end.Packet)
 			}
 			if end.Packet.From.Addr() == walk.Visits[0].Packet.From.Addr() {
@@ -179,9 +180,9 @@ func TestAnswersAreFollowedIfWanted(t *testing.T) {
 // so.
 func TestEveryPacketIsFollowedIfWanted(t *testing.T) {
 	s := newScene(t)
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Every: true, Rate: 100})
-		flow, err := s.client.Flow(w.protocol, netip.AddrPort{}, netip.AddrPortFrom(clusterIPs[w.family], servicePort))
+		flow, err := s.client.Flow(w.Protocol, netip.AddrPort{}, netip.AddrPortFrom(clusterIPs[w.Family], servicePort))
 		s.must(err)
 		for range 2 {
 			if a, err := flow.Ask(silence); err != nil || a.Outcome != lab.Answered {
@@ -204,19 +205,19 @@ func TestEveryPacketIsFollowedIfWanted(t *testing.T) {
 func TestOnlyWhatWasAskedForIsFollowed(t *testing.T) {
 	s := newScene(t)
 	s.nft("table inet others { chain c { type filter hook prerouting priority -350; meta nftrace set 1; }; }")
-	for _, w := range ways() {
+	for _, w := range daemon.Transports() {
 		p := s.packet(w, servicePort)
 		p.FromPort = 40_000
 		tracer := s.open(trace.Config{Packet: p})
-		s.ask(s.client, w, servicePort)                                // from another port
-		s.ask(s.Node.Host, w, servicePort)                             // from another address
-		s.ask(s.client, way{other(w.protocol), w.family}, servicePort) // over another protocol
+		s.ask(s.client, w, servicePort)                                                               // from another port
+		s.ask(s.Node.Host, w, servicePort)                                                            // from another address
+		s.ask(s.client, daemon.Transport{Protocol: other(w.Protocol), Family: w.Family}, servicePort) // over another protocol
 		s.quiet(tracer)
 		if n, err := tracer.Matched(); n != 0 || err != nil {
 			t.Errorf("%s: %d packets matched, %v", w, n, err)
 		}
-		from := s.client.AddrPort(w.family, 40_000)
-		_, err := s.client.AskFrom(w.protocol, from, p.To, silence)
+		from := s.client.AddrPort(w.Family, 40_000)
+		_, err := s.client.AskFrom(w.Protocol, from, p.To, silence)
 		s.must(err)
 		if walk := s.walk(tracer); walk.Visits[0].Packet.From != from {
 			t.Errorf("%s: followed %s", w, walk.Visits[0].Packet)
