@@ -101,7 +101,8 @@ func compressed(
 		}
 		return addFile(archive, folder+"/"+file, content, r)
 	})
-	return b.Bytes(), errors.Join(err, archive.Close(), zip.Close())
+	err = errors.Join(err, archive.Close(), zip.Close())
+	return b.Bytes(), err
 }
 
 // writeChecksums writes the checksums of all files in a folder.

@@ -129,7 +129,7 @@ func serviceName(i int) model.ServiceName {
 	return model.ServiceName{Namespace: "team-" + strconv.Itoa(i%50), Name: fmt.Sprintf("service-%05d", i)}
 }
 
-// service is Service number i.
+// service returns Service number i.
 func (c *cluster) service(i int) model.Service {
 	s := model.Service{
 		Name:       serviceName(i),
@@ -144,7 +144,7 @@ func (c *cluster) service(i int) model.Service {
 // (kube-controller-manager, --max-endpoints-per-slice).
 const perSlice = 100
 
-// slice is an EndpointSlice of Service number i.
+// slice returns an EndpointSlice of Service number i.
 func (c *cluster) slice(i, part int, pods []model.Endpoint) model.EndpointSlice {
 	name := serviceName(i)
 	return model.EndpointSlice{
@@ -165,7 +165,7 @@ func (c *cluster) pods(i, n int) []model.Endpoint {
 	return c.podRange(i, 0, n)
 }
 
-// podRange are pods of Service number i, of from to below to.
+// podRange returns pods of Service number i, of from to below to.
 func (c *cluster) podRange(i, from, to int) []model.Endpoint {
 	pods := make([]model.Endpoint, 0, to-from)
 	for j := from; j < to; j++ {
@@ -198,7 +198,7 @@ func (c *cluster) pickPod(turn int) (service, pod int) {
 	return service, pod
 }
 
-// nth is the n-th address after base.
+// nth returns the n-th address after base.
 func nth(base netip.Addr, n int) netip.Addr {
 	b := base.AsSlice()
 	for i := len(b) - 1; n > 0; i-- {

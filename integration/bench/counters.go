@@ -195,5 +195,5 @@ func (b *bench) measureCounters(s *report.Section, f model.Family, n int) error 
 	return nil
 }
 
-// median is the middle one of some numbers.
+// median returns the middle one of some numbers.
 func median(of []int) int { return slices.Sorted(slices.Values(of))[len(of)/2] }

@@ -9,7 +9,7 @@ import (
 	"kube-vmap/nft"
 )
 
-// sizes are those of the main tables.
+// sizes returns the sizes in the main tables.
 func (b *bench) sizes() []size {
 	all := []size{{100, 10}, {1_000, 10}, standard, {45_000, 1}}
 	if b.quick {
@@ -32,7 +32,7 @@ var loads = []struct {
 	{size{1, 100_000}, 2 * time.Second},
 }
 
-// families are those in which marks are measured.
+// families returns the families in which marks are measured.
 func (b *bench) families() []model.Family {
 	if b.quick {
 		return model.Families[:1]
@@ -108,7 +108,7 @@ func (b *bench) loadOf(s *report.Section, c *cluster, below time.Duration) error
 	return nil
 }
 
-// rounds is how often a first load of that size is repeated.
+// rounds returns how often a first load of that size is repeated.
 func (b *bench) rounds(s size) int {
 	switch {
 	case b.quick:

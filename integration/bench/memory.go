@@ -120,7 +120,7 @@ func (b *bench) measureMemory(parts [][]byte) (w memoryUse, err error) {
 	return w, nil
 }
 
-// buckets is how much memory the declared sizes of the sets take: the kernel
+// buckets returns how much memory the declared sizes of the sets take: the kernel
 // makes the next power of two of 4/3 of the size, a pointer each
 // (net/netfilter/nft_set_hash.c, nft_hash_buckets).
 func buckets(have nft.Tables) int {

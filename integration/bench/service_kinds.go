@@ -62,7 +62,7 @@ func (k *serviceKind) shape(s *model.Service, f model.Family, i int) {
 	}
 }
 
-// sourceRanges are n ranges of 256 addresses each, with gaps between them, from a
+// sourceRanges returns n ranges of 256 addresses each, with gaps between them, from a
 // place that depends on i.
 func sourceRanges(f model.Family, i, n int) []netip.Prefix {
 	out := make([]netip.Prefix, n)
@@ -73,7 +73,7 @@ func sourceRanges(f model.Family, i, n int) []netip.Prefix {
 	return out
 }
 
-// other is the other policy.
+// other returns the other policy.
 func other(p model.TrafficPolicy) model.TrafficPolicy {
 	if p == model.PolicyLocal {
 		return model.PolicyCluster

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// clusterAttacks are of those who may write what belongs to no namespace. What a
+// clusterAttacks returns attacks with objects outside of namespaces. What a
 // ServiceCIDR covers is cut off, so these cover no address that is in use.
 func clusterAttacks() []attack {
 	return []attack{
@@ -28,7 +28,7 @@ func clusterAttacks() []attack {
 	}
 }
 
-// oddNode is the n-th version of a Node with long labels and annotations and with many
+// oddNode returns the n-th version of a Node with long labels and annotations and with many
 // taints and addresses, in a zone that changes.
 func oddNode(n int) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{

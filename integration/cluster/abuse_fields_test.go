@@ -78,7 +78,7 @@ func noteFields(v reflect.Value, set map[string]bool) {
 	}
 }
 
-// fieldsOf are all fields of a type, and of those within.
+// fieldsOf returns all fields of a type, and of those within.
 func fieldsOf(t reflect.Type) (all []string) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()

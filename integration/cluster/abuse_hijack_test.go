@@ -92,7 +92,7 @@ func answeredWhere(from *traffic.Client, to traffic.Target) error {
 	return nil
 }
 
-// exposed is a Service with node ports of one number and a load balancer, without
+// exposed returns a Service with node ports of one number and a load balancer, without
 // selector.
 func exposed(s *corev1.Service) {
 	balanced(s)
@@ -144,7 +144,7 @@ func TestAddressesOfAnInvalidServiceCanBeReused(t *testing.T) {
 	c.taken(t, nodePort, balancer, inside)
 }
 
-// ingressOf are the addresses of a load balancer.
+// ingressOf returns the addresses of a load balancer.
 func ingressOf(to traffic.Target) (all []corev1.LoadBalancerIngress) {
 	for _, a := range to.Addrs {
 		all = append(all, corev1.LoadBalancerIngress{IP: a.String()})

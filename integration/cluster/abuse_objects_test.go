@@ -23,7 +23,7 @@ var (
 	sourceBase   = [...]netip.Addr{model.IPv4: netip.MustParseAddr("100.64.0.0"), model.IPv6: netip.MustParseAddr("2001:db8:5::")}
 )
 
-// after is the n-th address after one.
+// after returns the n-th address after one.
 func after(base netip.Addr, n int) netip.Addr {
 	b := base.AsSlice()
 	for i := len(b) - 1; n > 0; i-- {
@@ -35,7 +35,7 @@ func after(base netip.Addr, n int) netip.Addr {
 	return a
 }
 
-// texts are n addresses from a base on.
+// texts returns n addresses from a base on.
 func texts(base netip.Addr, n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -44,7 +44,7 @@ func texts(base netip.Addr, n int) []string {
 	return out
 }
 
-// sourceRanges are n ranges that do not meet, from the first-th on.
+// sourceRanges returns n ranges that do not meet, from the first-th on.
 func sourceRanges(first, n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -53,7 +53,7 @@ func sourceRanges(first, n int) []string {
 	return out
 }
 
-// tcp are n ports over TCP from 1 on, with names of the prefix.
+// tcp returns n ports over TCP from 1 on, with names of the prefix.
 func tcp(prefix string, n int) []corev1.ServicePort {
 	out := make([]corev1.ServicePort, n)
 	for i := range out {
@@ -65,7 +65,7 @@ func tcp(prefix string, n int) []corev1.ServicePort {
 	return out
 }
 
-// single is a Service without selector, of IPv4 alone.
+// single returns a Service without selector, of IPv4 alone.
 func single(name string, ports []corev1.ServicePort, change ...func(*corev1.Service)) *corev1.Service {
 	return double(name, ports, append([]func(*corev1.Service){ofIPv4}, change...)...)
 }
@@ -75,7 +75,7 @@ func ofIPv4(s *corev1.Service) {
 	s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &policy, []corev1.IPFamily{corev1.IPv4Protocol}
 }
 
-// double is a Service without selector, of both families.
+// double returns a Service without selector, of both families.
 func double(name string, ports []corev1.ServicePort, change ...func(*corev1.Service)) *corev1.Service {
 	s := objects.Service(name, ports...)
 	s.Spec.Selector = nil
@@ -125,7 +125,7 @@ func sliceOf(name, service string, f model.Family, ports []corev1.ServicePort, f
 	return s
 }
 
-// cidr is a ServiceCIDR.
+// cidr returns a ServiceCIDR.
 func cidr(name string, ranges ...string) *networkingv1.ServiceCIDR {
 	return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: ranges}}
 }
@@ -145,5 +145,5 @@ func one(objects ...metav1.Object) func() []metav1.Object {
 	return func() []metav1.Object { return objects }
 }
 
-// numberOf is a name with a number; names of one length sort as their numbers do.
+// numberOf returns a name with a number; names of one length sort as their numbers do.
 func numberOf(name string, i int) string { return fmt.Sprintf("%s-%03d", name, i) }

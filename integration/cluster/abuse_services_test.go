@@ -11,7 +11,7 @@ import (
 	"kube-vmap/model"
 )
 
-// serviceAttacks are Services that have everything a Service may have, one by one and
+// serviceAttacks returns Services that have everything a Service may have, one by one and
 // by the hundred.
 func serviceAttacks() []attack {
 	withExternalIPs := func(prefix string) func() []metav1.Object {
@@ -48,7 +48,7 @@ func serviceAttacks() []attack {
 	}
 }
 
-// healthChecked are Services whose load balancers ask for local endpoints, or not.
+// healthChecked returns Services whose load balancers ask for local endpoints, or not.
 func healthChecked(policy func(*corev1.Service)) func() []metav1.Object {
 	return many(200, func(i int) []metav1.Object {
 		name := numberOf("health", i)
@@ -56,7 +56,7 @@ func healthChecked(policy func(*corev1.Service)) func() []metav1.Object {
 	})
 }
 
-// balancedByMany is a Service with 4,999 addresses of load balancers at two ports, in
+// balancedByMany returns a Service with 4,999 addresses of load balancers at two ports, in
 // modes that change with the version.
 func balancedByMany(version int) *corev1.Service {
 	const n = 4999
@@ -79,7 +79,7 @@ func balancedByMany(version int) *corev1.Service {
 	return s
 }
 
-// longTexts are Services with annotations, labels, names and conditions as long as the
+// longTexts returns Services with annotations, labels, names and conditions as long as the
 // API takes them.
 func longTexts(fill string) func() []metav1.Object {
 	return many(40, func(i int) []metav1.Object {
@@ -101,7 +101,7 @@ func longTexts(fill string) func() []metav1.Object {
 	})
 }
 
-// unusable are Services with external IPs of a family that they do not have, and with
+// unusable returns Services with external IPs of a family that they do not have, and with
 // such as the API takes and no host can have.
 func unusable(version int) func() []metav1.Object {
 	return many(20, func(i int) []metav1.Object {
@@ -113,7 +113,7 @@ func unusable(version int) func() []metav1.Object {
 	})
 }
 
-// everyKind are small Services of all types, policies, families and schedulers, which
+// everyKind returns small Services of all types, policies, families and schedulers, which
 // change into each other.
 func everyKind(version int) func() []metav1.Object {
 	schedulers := []string{"rr", "sh", "mh", "lc", "dh", "none"}

@@ -15,7 +15,7 @@ func slice4(name, service string, ports, first, n int) *discoveryv1.EndpointSlic
 	return sliceOf(name, service, model.IPv4, tcp("p", ports), first, n)
 }
 
-// large is a Service with slices of as many endpoints as the API takes, from the
+// large returns a Service with slices of as many endpoints as the API takes, from the
 // first-th on.
 func large(slices, ports, first int) []metav1.Object {
 	const most = 1000
@@ -26,7 +26,7 @@ func large(slices, ports, first int) []metav1.Object {
 	return all
 }
 
-// sliceAttacks are EndpointSlices with many endpoints, of one Service and of many.
+// sliceAttacks returns EndpointSlices with many endpoints, of one Service and of many.
 func sliceAttacks() []attack {
 	const few = 500
 	each := func(count, first int, change ...func(*corev1.Service)) func() []metav1.Object {
@@ -76,7 +76,7 @@ func sliceAttacks() []attack {
 	}
 }
 
-// affine is the longest session affinity.
+// affine returns the longest session affinity.
 func affine(s *corev1.Service) { sticky(86400)(s) }
 
 // endpointAttacks have everything that an endpoint may have, and what no endpoint
@@ -95,7 +95,7 @@ func endpointAttacks() []attack {
 	}
 }
 
-// flapping is the n-th version of a slice whose endpoints have conditions, places and
+// flapping returns the n-th version of a slice whose endpoints have conditions, places and
 // hints that differ from version to version.
 func flapping(n int) *discoveryv1.EndpointSlice {
 	s := slice4("flaps", "flaps", 1, 0, 1000)
@@ -117,7 +117,7 @@ func flapping(n int) *discoveryv1.EndpointSlice {
 	return s
 }
 
-// strange are slices that name the victim, that are of no IP family, that repeat the
+// strange returns slices that name the victim, that are of no IP family, that repeat the
 // addresses of others, and that have ports without a number or 20,000 of them.
 func strange(version int) func() []metav1.Object {
 	return many(4, func(i int) []metav1.Object {

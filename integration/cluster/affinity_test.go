@@ -42,7 +42,7 @@ func keeps(t *testing.T, from *traffic.Client, targets ...traffic.Target) {
 	clustertest.Must(t, group.Wait())
 }
 
-// answerer is who answers a question, or a second one if the first is lost.
+// answerer returns who answers a question, or a second one if the first is lost.
 func answerer(from *traffic.Client, w daemon.Transport, to traffic.Target) (string, error) {
 	a, err := from.Ask(w, to.At(w.Family))
 	if err == nil && a.Outcome == lab.TimedOut {

@@ -145,14 +145,14 @@ func TestConfigurationEqualsKubeProxys(t *testing.T) {
 	}
 }
 
-// with is a map with one more entry.
+// with returns a map with one more entry.
 func with(m map[string]string, key, value string) map[string]string {
 	out := maps.Clone(m)
 	out[key] = value
 	return out
 }
 
-// differences are the fields that differ, with both values.
+// differences returns the fields that differ, with both values.
 func differences(t *testing.T, one, other string) map[string]string {
 	t.Helper()
 	all := [2]map[string]any{}
@@ -172,7 +172,7 @@ func differences(t *testing.T, one, other string) map[string]string {
 	return out
 }
 
-// leaves are the values of a YAML document by their paths.
+// leaves returns the values of a YAML document by their paths.
 func leaves(t *testing.T, text []byte) map[string]any {
 	t.Helper()
 	var document any

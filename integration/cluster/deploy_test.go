@@ -13,7 +13,7 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// kustomizations are the folders under deploy that can be applied.
+// kustomizations returns the folders under deploy that can be applied.
 func kustomizations(t *testing.T) (dirs []string) {
 	t.Helper()
 	root := filepath.Join(clustertest.Root(t), "deploy")

@@ -138,7 +138,7 @@ func TestNetworkProgrammingLatencyIsMeasured(t *testing.T) {
 	}
 }
 
-// programming is how many times were measured for each family, and their sum in
+// programming returns how many times were measured for each family, and their sum in
 // seconds.
 func (c *oneNode) programming(t *testing.T) (count map[string]uint64, sum map[string]float64) {
 	t.Helper()

@@ -177,7 +177,7 @@ func (c *faults) cutOff(t *testing.T) {
 func (c *faults) frozen(t *testing.T) {
 	before := c.rules(t)
 	clustertest.Must(t, c.FreezeAPIServer(clustertest.Context(t)))
-	c.checkRulesStay(t, before, 12*time.Second)
+	c.checkRulesStay(t, before, 20*time.Second)
 	clustertest.Must(t, c.ThawAPIServer())
 	comes := c.manualService(t, "comes-last", c.Lab.RemotePods[0])
 	c.awaitEqual(t, recoveryTimeout)

@@ -56,7 +56,7 @@ func (f flow) reach(ctx context.Context, name string) error {
 	}
 }
 
-// reached is reach for all.
+// reached is reach for all clients.
 func reached(t *testing.T, all []flow, name string) {
 	t.Helper()
 	for _, f := range all {

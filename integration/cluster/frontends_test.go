@@ -25,7 +25,7 @@ var elsewhere = [...]netip.Prefix{
 // of them cannot have the same one.
 var taken atomic.Uint32
 
-// anywhere is an address of elsewhere of each family that no Service has.
+// anywhere returns an address of elsewhere of each family that no Service has.
 func anywhere() (out [len(model.Families)]netip.Addr) {
 	n := taken.Add(1)
 	for f, r := range elsewhere {
@@ -115,18 +115,18 @@ func (c *scene) balancer(t *testing.T, name string) traffic.Target {
 	return traffic.Target{Name: fmt.Sprintf("load balancer of %s/%s", c.ns.Name, name), Addrs: addrs, Port: port}
 }
 
-// both are the node ports on both nodes.
+// both returns the node ports on both nodes.
 func (c *twoNodes) both(s *corev1.Service) [2]traffic.Target {
 	return [...]traffic.Target{traffic.NodePort(s, c.Lab.Node), traffic.NodePort(s, c.Lab.Remote)}
 }
 
-// bothOf is both, to be added to.
+// bothOf returns both as a slice.
 func (c *twoNodes) bothOf(s *corev1.Service) []traffic.Target {
 	all := c.both(s)
 	return all[:]
 }
 
-// on is the place of a Pod in the network of its node.
+// on returns the place of a Pod in the network of its node.
 func (c *scene) on(n *lab.Node) objects.Place {
 	return objects.Place{Node: c.NodeName(n), Addrs: []netip.Addr{n.Addr(model.IPv4), n.Addr(model.IPv6)}}
 }

@@ -167,7 +167,7 @@ func TestHealthzFailsOnDeletedOrTaintedNodes(t *testing.T) {
 	}
 }
 
-// of are the lines of a rule set about the target: others have Services, too.
+// of returns the lines of a rule set about the target: others have Services, too.
 func of(t traffic.Target, meaning string) (lines string) {
 	for _, a := range t.Addrs {
 		lines += linesWith(meaning, a.String()) + "\n"

@@ -45,7 +45,7 @@ func TestPortsLeadToTheTargetPortsOfSlices(t *testing.T) {
 	}
 }
 
-// onPort is the same target at another port.
+// onPort returns the same target at another port.
 func onPort(t traffic.Target, port uint16) traffic.Target {
 	t.Port = port
 	return t
@@ -180,7 +180,7 @@ func (c *twoNodes) portsOfSidecars(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	_, err := c.ns.CreatePod(ctx, "sidecar", "sidecar", c.At(c.Lab.RemotePods[0]), func(s *corev1.PodSpec) {
 		s.InitContainers = []corev1.Container{{
-			Name: "stays", Image: "of-nobody", RestartPolicy: &always, Ports: named(otherTarget),
+			Name: "stays", Image: "none", RestartPolicy: &always, Ports: named(otherTarget),
 		}}
 	})
 	clustertest.Must(t, err)

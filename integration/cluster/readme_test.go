@@ -113,7 +113,7 @@ func (o *operator) refusedByPodSecurity(t *testing.T) {
 	o.run(t, "kubectl label --overwrite node NODE kube-vmap=enabled")
 }
 
-// reasons are the keys of notRun.
+// reasons returns the keys of notRun.
 func reasons() (parts []string) {
 	for part := range notRun {
 		parts = append(parts, part)
@@ -121,7 +121,7 @@ func reasons() (parts []string) {
 	return parts
 }
 
-// readmeCommands are the lines with kubectl of all code blocks, each once, with what
+// readmeCommands returns the lines with kubectl of all code blocks, each once, with what
 // continues them and without comments.
 func readmeCommands(t *testing.T) (commands []string) {
 	t.Helper()
@@ -136,7 +136,7 @@ func readmeCommands(t *testing.T) (commands []string) {
 	return commands
 }
 
-// only is the command with this part, which must be one.
+// only returns the command with this part, which must be one.
 func only(t *testing.T, commands []string, part string) string {
 	t.Helper()
 	i := slices.IndexFunc(commands, func(c string) bool { return strings.HasSuffix(c, part) })
@@ -301,7 +301,7 @@ func (o *operator) runPod(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
-// affineTo is the node that the DaemonSet controller made a Pod for.
+// affineTo returns the node that the DaemonSet controller made a Pod for.
 func affineTo(p *corev1.Pod) string {
 	for _, term := range p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
 		for _, field := range term.MatchFields {
@@ -311,7 +311,7 @@ func affineTo(p *corev1.Pod) string {
 	return ""
 }
 
-// setsOn are the DaemonSets with a pod on the node, sorted.
+// setsOn returns the DaemonSets with a pod on the node, sorted.
 func (o *operator) setsOn(ctx context.Context, node string) (string, error) {
 	pods, err := o.Client.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -176,7 +176,7 @@ func checkAnswered(t *testing.T, clients []*traffic.Client, to traffic.Target, n
 	checkAnsweredOver(t, daemon.Transports(), clients, to, names...)
 }
 
-// checkAnsweredOver is answered over some ways.
+// checkAnsweredOver is checkAnswered over some ways.
 func checkAnsweredOver(t *testing.T, ways []daemon.Transport, clients []*traffic.Client, to traffic.Target, names ...string) {
 	t.Helper()
 	var group errgroup.Group
@@ -199,7 +199,7 @@ func checkOutcome(t *testing.T, clients []*traffic.Client, to traffic.Target, wa
 	checkOutcomeOver(t, daemon.Transports(), clients, to, want)
 }
 
-// checkOutcomeOver is outcome over some ways.
+// checkOutcomeOver is checkOutcome over some ways.
 func checkOutcomeOver(t *testing.T, ways []daemon.Transport, clients []*traffic.Client, to traffic.Target, want ...lab.Outcome) {
 	t.Helper()
 	within := traffic.Timeout

@@ -174,7 +174,7 @@ func TestServicesOfOtherProxiesAreIgnored(t *testing.T) {
 	checkOutcome(t, []*traffic.Client{c.near, c.far}, other, lab.TimedOut)
 }
 
-// meaning is what the node's kernel holds of ours. One whose rules change all the
+// meaning returns what the node's kernel holds of ours. One whose rules change all the
 // time, as other tests may have it, cannot be read.
 func meaning(t *testing.T, n *lab.Node) string {
 	t.Helper()

@@ -161,7 +161,7 @@ func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
 
 var counted = regexp.MustCompile(`packets \d+ bytes \d+|\[\d+:\d+\]`)
 
-// theirs are kube-proxy's rules for a Service, in either mode, without counts of
+// theirs returns kube-proxy's rules for a Service, in either mode, without counts of
 // packets. Other tests have Services, too.
 func (c *oneNode) theirs(t *testing.T, service string) string {
 	t.Helper()
@@ -236,7 +236,7 @@ func (c *oneNode) loadForeign(t *testing.T) {
 	}
 }
 
-// foreign is what others have now.
+// foreign returns what others have now.
 func (c *oneNode) foreign(t *testing.T) string {
 	t.Helper()
 	all := c.node(t, "", "nft", "list", "table", "inet", "others")
@@ -246,7 +246,7 @@ func (c *oneNode) foreign(t *testing.T) string {
 	return all
 }
 
-// left is what there is of kube-proxy, but for KUBE-FIREWALL, which the kubelet has,
+// left returns what there is of kube-proxy, but for KUBE-FIREWALL, which the kubelet has,
 // too, and kube-proxy itself does not remove.
 func (c *oneNode) left(t *testing.T) string {
 	t.Helper()

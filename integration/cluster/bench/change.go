@@ -9,7 +9,7 @@ import (
 	"kube-vmap/integration/cluster/truth"
 )
 
-// What one changed endpoint may take.
+// Limits for the change of one endpoint.
 const (
 	promisedLatency = 10 * time.Millisecond
 	promisedCPU     = 5 * time.Millisecond
@@ -57,7 +57,7 @@ func (b *bench) promiseChange(name string, f *following) {
 	b.Promise(f.proxyCPU < promisedCPU, "%s: CPU %s, below %s", name, f.proxyCPU, promisedCPU)
 }
 
-// compareWithTruth asks whether the rules are what the API's objects mean.
+// compareWithTruth checks the promise that the rules are those of the API's objects.
 func (b *bench) compareWithTruth(ctx context.Context) error {
 	t := truth.Truth{Client: b.plane.Client, Config: truth.Config(nodeName), Host: b.lab.Node.Host}
 	diff, err := t.Diff(ctx)
@@ -65,8 +65,8 @@ func (b *bench) compareWithTruth(ctx context.Context) error {
 	return err
 }
 
-// follow makes n changes of each kind, from the given one on, and lets the proxy
-// follow them, with the floor beside it.
+// follow makes n changes of each kind, from the given one on, and measures how the proxy
+// and the floor follow.
 func (b *bench) follow(ctx context.Context, proxy *timedProcess, from, n int, rate float64, done func(kind, *following)) error {
 	p := b.informers()
 	floor, err := p.start(ctx)

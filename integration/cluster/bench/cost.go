@@ -7,7 +7,7 @@ import (
 	"kube-vmap/integration/bench/report"
 )
 
-// cost is what a program took to start, in one round after the other.
+// cost is the cost of a program's starts.
 type cost struct {
 	took     report.Times // from exec until it was ready
 	complete report.Times // from exec until the API's objects were there; none if not logged
@@ -17,11 +17,11 @@ type cost struct {
 	resident report.Sample[report.Bytes] // and a while after
 }
 
-// rest is how long a program is left alone after it started, before its memory
-// and CPU are looked up: what it does then belongs to its start, too.
+// rest is the time between a program's start and the measurement of its memory and CPU:
+// what it does meanwhile is part of the start.
 const rest = time.Second
 
-// once starts the program, looks up what that took, and ends it.
+// once starts the program, measures the cost, and ends it.
 func (p *program) once(ctx context.Context) error {
 	running, err := p.start(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *program) once(ctx context.Context) error {
 	return running.end()
 }
 
-// measure waits until the program is ready and notes what that took.
+// measure waits until the program is ready and records the cost.
 func (p *program) measure(ctx context.Context, running *timedProcess) error {
 	took, err := p.ready(ctx, running)
 	if err != nil {
@@ -53,13 +53,13 @@ func (p *program) measure(ctx context.Context, running *timedProcess) error {
 	p.cpu.Add(cpu)
 	p.peak.Add(report.Bytes(memory.PeakRSS))
 	p.resident.Add(report.Bytes(memory.RSS))
-	if p.tells {
+	if p.ours {
 		return p.listen(running)
 	}
 	return nil
 }
 
-// listen notes what kube-vmap tells of its start.
+// listen records the figures in kube-vmap's log and metrics.
 func (c *cost) listen(running *timedProcess) error {
 	complete, err := running.line("API objects loaded")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"kube-vmap/integration/process"
 )
 
-// following is how a proxy, and the floor beside it, follow changes.
+// following is how a proxy and the floor follow changes.
 type following struct {
 	*world
 	proxy, floor *timedProcess
@@ -101,8 +101,7 @@ func (f *following) one(ctx context.Context, change write) error {
 	return nil
 }
 
-// awaitCommit waits until the kernel has committed something, and says when it
-// had.
+// awaitCommit waits until the kernel has committed something, and returns when.
 func (f *following) awaitCommit(ctx context.Context, before uint32) (time.Time, error) {
 	for begin := time.Now(); time.Since(begin) < patience; {
 		now, err := f.kernel.Generation()

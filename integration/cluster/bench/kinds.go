@@ -19,7 +19,7 @@ type write func(context.Context) (version string, err error)
 // kind is a kind of change.
 type kind struct {
 	name string
-	// promised tells whether it is the change of one endpoint.
+	// promised is set for the change of one endpoint.
 	promised bool
 	// prepare makes what must be there before the n-th of these changes.
 	prepare func(w *world, ctx context.Context, n int) (write, error)
@@ -32,14 +32,14 @@ var kinds = []kind{
 	{"endpoint replaced, external traffic Local", true, (*world).replaceLocalEndpoint},
 }
 
-// victim is the number of another Service each time, neither close to the one
-// before nor one that the other kind of change meets.
-func (w *world) victim(n, parity int) int {
+// pick returns the number of another Service each time, neither close to the one before
+// nor one that the other kind of change picks.
+func (w *world) pick(n, parity int) int {
 	const stride = 7919 // a prime, so that neighbours in time are none in any map
 	return n*stride%(w.filling.Services/2)*2 + parity
 }
 
-// newcomer is the address of the n-th pod that was not there before.
+// newcomer returns the address of the n-th pod that was not there before.
 func newcomer(n int) string {
 	base := netip.MustParseAddr("10.200.0.0").As4()
 	base[2], base[3] = byte(n>>8), byte(n)
@@ -47,13 +47,13 @@ func newcomer(n int) string {
 }
 
 func (w *world) replaceEndpoint(_ context.Context, n int) (write, error) {
-	s := w.filling.Slice(w.victim(n, 0), model.IPv4)
+	s := w.filling.Slice(w.pick(n, 0), model.IPv4)
 	s.Endpoints[n%len(s.Endpoints)].Addresses = []string{newcomer(n)}
 	return w.updateSlice(s), nil
 }
 
 func (w *world) addEndpoint(_ context.Context, n int) (write, error) {
-	s := w.filling.Slice(w.victim(n, 1), model.IPv4)
+	s := w.filling.Slice(w.pick(n, 1), model.IPv4)
 	more := *s.Endpoints[0].DeepCopy()
 	more.Addresses = []string{newcomer(n)}
 	s.Endpoints = append(s.Endpoints, more)
@@ -90,7 +90,7 @@ func (w *world) addService(ctx context.Context, n int) (write, error) {
 	}, nil
 }
 
-// service is the n-th Service of a filling, before its ClusterIPs.
+// service returns the n-th Service of a filling, before its ClusterIPs.
 func service(f *objects.Filling, n int) *corev1.Service {
 	s := objects.Service(f.Name(n), f.Ports...)
 	s.Spec.Selector = nil
@@ -102,9 +102,8 @@ func service(f *objects.Filling, n int) *corev1.Service {
 }
 
 // replaceLocalEndpoint makes a Service of type LoadBalancer, with node ports and the
-// external traffic policy Local, whose endpoints are all on the node that is
-// measured: each of them stands there for pods, and once more for who comes from
-// outside.
+// external traffic policy Local, whose endpoints are all on the node that is measured: each
+// of them is there for pods, and once more for clients outside.
 func (w *world) replaceLocalEndpoint(ctx context.Context, n int) (write, error) {
 	local, class := *w.filling, "bench.example.com/by-hand"
 	local.Prefix, local.Node = "local", nodeName

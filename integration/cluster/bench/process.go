@@ -60,7 +60,7 @@ func (p *timedProcess) line(message string) (time.Duration, error) {
 	return 0, fmt.Errorf("no %q in the log:\n%s", message, p.Log)
 }
 
-// after is how long after the start of the process a line was written.
+// after returns how long after the start of the process a line was written.
 func (p *timedProcess) after(line process.Entry) (time.Duration, error) {
 	at, err := time.Parse(time.RFC3339Nano, line["time"])
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *timedProcess) after(line process.Entry) (time.Duration, error) {
 	return at.Sub(p.began), nil
 }
 
-// cpu is the time that the process took so far: all its threads, also those that
+// cpu returns the time that the process took so far: all its threads, also those that
 // ended, to the nanosecond, and, to ticks of 10 ms, the programs that it ran and
 // waited for.
 func (p *timedProcess) cpu() (time.Duration, error) {

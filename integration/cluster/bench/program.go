@@ -9,19 +9,18 @@ import (
 	"kube-vmap/integration/cluster/truth"
 )
 
-// program is one that is started again and again, and what that took.
+// program is a program that is started several times, and the cost.
 type program struct {
 	cost
 	label string
 	start func(context.Context) (*timedProcess, error)
-	// ready waits until the process is ready and says how long after its start it
-	// was.
+	// ready waits until the process is ready and returns the time since its start.
 	ready func(context.Context, *timedProcess) (time.Duration, error)
-	// tells says whether it has kube-vmap's log and metrics.
-	tells bool
+	// ours is set if it has kube-vmap's log and metrics.
+	ours bool
 }
 
-// informers are the floor.
+// informers returns the program for the floor.
 func (w *world) informers() *program {
 	return &program{
 		label: "informers alone (floor)", ready: line("synced"),
@@ -31,17 +30,16 @@ func (w *world) informers() *program {
 	}
 }
 
-// kubeVMap is what is measured.
+// kubeVMap returns the program that is measured.
 func (w *world) kubeVMap(label string, flags ...string) *program {
 	flags = append(w.proxyFlags(), flags...)
 	return &program{
-		label: label, ready: line("ready"), tells: true,
+		label: label, ready: line("ready"), ours: true,
 		start: func(ctx context.Context) (*timedProcess, error) { return w.start(ctx, w.programs.kubeVMap, flags...) },
 	}
 }
 
-// kubeProxy is what others have, with its period between syncs as short as it can
-// be.
+// kubeProxy returns kube-proxy, with the shortest possible period between syncs.
 func (w *world) kubeProxy() *program {
 	flags := append(w.proxyFlags(), "--proxy-mode=nftables", "--iptables-min-sync-period=1ms",
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0")
@@ -51,7 +49,7 @@ func (w *world) kubeProxy() *program {
 	}
 }
 
-// proxyFlags are what a proxy of either kind is told.
+// proxyFlags returns the flags for a proxy of either kind.
 func (w *world) proxyFlags() []string {
 	return []string{"--kubeconfig=" + w.kubeconfig, "--hostname-override=" + nodeName, "--cluster-cidr=" + truth.PodRanges}
 }

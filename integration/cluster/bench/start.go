@@ -64,8 +64,8 @@ func (p *program) row(s *report.Section, floor *program) {
 		p.peak.Median(), report.Ratios(p.peak, floor.peak).Median(), p.resident.Median())
 }
 
-// round starts each of them once, and tells whether the last wrote nothing but whose
-// the tables are.
+// round starts each program once, and reports whether the last one wrote nothing, except
+// that it owns the tables now.
 func (b *bench) round(ctx context.Context, floor, first, again *program) (unchanged bool, err error) {
 	if err := floor.once(ctx); err != nil {
 		return false, err

@@ -64,7 +64,7 @@ func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", report.Texts(args)...)
 }
 
-// size is what is in the world.
+// size returns what is in the world.
 func (w *world) size() string {
 	families := ""
 	if len(w.filling.Families) > 1 {

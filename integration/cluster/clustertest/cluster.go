@@ -15,7 +15,7 @@ import (
 	"kube-vmap/integration/lab/labtest"
 )
 
-// Patience is for what must come, and is never used up.
+// Patience is the time limit for everything that must happen.
 const Patience = 60 * time.Second
 
 // Cluster is a control plane with the nodes and pods of a lab.
@@ -71,7 +71,7 @@ func build(t testing.TB, p *plane.Plane, l *lab.Lab, server string, zones []stri
 	c := &Cluster{Plane: p, Lab: l, Server: server, name: fmt.Sprintf("t%d", numbered.Add(1))}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("what the control plane wrote:\n%s", p.Logs())
+			t.Logf("logs of the control plane:\n%s", p.Logs())
 		}
 	})
 	for i, n := range c.nodes() {
@@ -94,11 +94,11 @@ func (c *Cluster) nodes() []*lab.Node {
 	return []*lab.Node{c.Lab.Node, c.Lab.Remote}
 }
 
-// NodeName is the name of a lab's node in the API: that in the lab, behind one of
+// NodeName returns the name of a lab's node in the API: that in the lab, behind one of
 // this cluster's own.
 func (c *Cluster) NodeName(n *lab.Node) string { return c.name + "-" + n.Name }
 
-// At is the place of one of the lab's pods.
+// At returns the place of one of the lab's pods.
 func (c *Cluster) At(p *lab.Pod) objects.Place {
 	for _, remote := range c.Lab.RemotePods {
 		if p == remote {
@@ -108,7 +108,7 @@ func (c *Cluster) At(p *lab.Pod) objects.Place {
 	return objects.At(c.NodeName(c.Lab.Node), p)
 }
 
-// Places are those of all the lab's pods.
+// Places returns the places of all the lab's pods.
 func (c *Cluster) Places() []objects.Place {
 	var all []objects.Place
 	for _, p := range append(append([]*lab.Pod(nil), c.Lab.Pods...), c.Lab.RemotePods...) {
@@ -117,8 +117,7 @@ func (c *Cluster) Places() []objects.Place {
 	return all
 }
 
-// Namespace makes a namespace which is removed with the test, and the removal of
-// which is not waited for.
+// Namespace creates a namespace. It is deleted after the test, without waiting.
 func (c *Cluster) Namespace(t testing.TB) *objects.Namespace {
 	t.Helper()
 	ns, err := objects.NewNamespace(Context(t), c.Client, fmt.Sprintf("%s-%d", c.name, numbered.Add(1)))
@@ -127,8 +126,8 @@ func (c *Cluster) Namespace(t testing.TB) *objects.Namespace {
 	return ns
 }
 
-// Deploy applies deploy/base, from which proxies have their account and rights,
-// once. [Cluster.Proxy] does so by itself.
+// Deploy applies deploy/base, once: the account and permissions of proxies. [Cluster.Proxy]
+// calls it.
 func (c *Cluster) Deploy(t testing.TB) {
 	t.Helper()
 	if c.deployed {
@@ -157,8 +156,7 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// cleanup does something in the API when the test is over. An API server that the
-// test killed, or a plane that is closed, needs no cleaning.
+// cleanup runs do after the test. It may fail if the test killed the API server.
 func cleanup(t testing.TB, do func(context.Context) error) {
 	t.Helper()
 	t.Cleanup(func() {

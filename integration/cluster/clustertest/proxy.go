@@ -20,8 +20,8 @@ const (
 // Proxy is kube-vmap on one of the cluster's nodes.
 type Proxy struct {
 	*daemon.Daemon
-	// Truth is what the node's rule set is compared with. Its Config is right for
-	// the flags that [Cluster.Proxy] gives by itself; change it for others.
+	// Truth computes the expected rule set of the node. Its Config is that of
+	// [Cluster.Proxy]'s own flags; change it for others.
 	Truth *truth.Truth
 }
 
@@ -34,8 +34,7 @@ func (c *Cluster) Proxy(t testing.TB, n *lab.Node, flags ...string) *Proxy {
 	return p
 }
 
-// StartProxy is [Cluster.Proxy] with a kubeconfig of the caller's, and does not
-// wait.
+// StartProxy is [Cluster.Proxy] with the caller's kubeconfig, and does not wait.
 func (c *Cluster) StartProxy(t testing.TB, n *lab.Node, kubeconfig string, flags ...string) *Proxy {
 	t.Helper()
 	name := c.NodeName(n)
@@ -45,8 +44,8 @@ func (c *Cluster) StartProxy(t testing.TB, n *lab.Node, kubeconfig string, flags
 	return c.Run(t, n, process.Config{Args: args})
 }
 
-// Run starts the built kube-vmap on a node with nothing but the given arguments,
-// environment and rights. Another program may be one that ends up as kube-vmap.
+// Run starts the built kube-vmap on a node with the given arguments, environment and
+// capabilities only. Another program may be one that executes kube-vmap.
 func (c *Cluster) Run(t testing.TB, n *lab.Node, d process.Config) *Proxy {
 	t.Helper()
 	if d.Program == "" {
@@ -56,8 +55,8 @@ func (c *Cluster) Run(t testing.TB, n *lab.Node, d process.Config) *Proxy {
 	return &Proxy{Start(t, d), &truth.Truth{Client: c.Client, Config: truth.Config(c.NodeName(n)), Host: n.Host}}
 }
 
-// Start starts a proxy of any kind that is killed with the test, and prints its
-// log if the test fails.
+// Start starts a proxy of any kind. It is killed after the test, and its log is printed if
+// the test fails.
 func Start(t testing.TB, c process.Config) *daemon.Daemon {
 	t.Helper()
 	d, err := daemon.Start(context.Background(), c)
@@ -65,15 +64,14 @@ func Start(t testing.TB, c process.Config) *daemon.Daemon {
 	t.Cleanup(func() {
 		d.Kill()
 		if t.Failed() {
-			t.Logf("what the proxy on %s wrote:\n%s", c.Host, d.Log.Tail())
+			t.Logf("log of the proxy on %s:\n%s", c.Host, d.Log.Tail())
 		}
 	})
 	return d
 }
 
-// Kubeconfig applies deploy/base and returns the path of a kubeconfig for the
-// proxy's account, which is valid as long as the test lasts. server is the URL to
-// go to.
+// Kubeconfig applies deploy/base and returns the path of a kubeconfig for the proxy's
+// account. server is the URL of the API server.
 func (c *Cluster) Kubeconfig(t testing.TB, server string) string {
 	t.Helper()
 	c.Deploy(t)
@@ -82,7 +80,7 @@ func (c *Cluster) Kubeconfig(t testing.TB, server string) string {
 	return path
 }
 
-// AwaitTruth waits until the node's rule set means what the API's objects say now.
+// AwaitTruth waits until the node's rule set is that of the objects in the API.
 func (p *Proxy) AwaitTruth(t testing.TB) {
 	t.Helper()
 	Must(t, p.Truth.Await(Context(t)))

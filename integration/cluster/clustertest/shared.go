@@ -16,23 +16,22 @@ import (
 	"kube-vmap/integration/lab/labtest"
 )
 
-// shared is what the tests of a package have in common. Only [Main] closes it.
+// shared is shared by the tests of a package. Only [Main] closes it.
 var shared struct {
 	plane *plane.Plane
 	lab   *lab.Lab
 	built string // folder of the program
 
-	// deploying is held by who applies manifests: two who make the same object at
-	// the same time get in each other's way.
+	// deploying is locked to apply manifests, because concurrent creation of the same
+	// object fails.
 	deploying stdsync.Mutex
 }
 
-// together is how many parallel tests run at the same time, if nobody says it by
-// -parallel. They wait most of the time, and one for each CPU would waste that; but
-// several may have a control plane of their own.
+// together is the default of -parallel here: more than one test for each CPU, because they
+// wait most of the time, but not many, because several have a control plane of their own.
 const together = "5"
 
-// Main runs the tests, removes what they share and ends the process.
+// Main runs the tests, closes what they share and ends the process.
 func Main(m *testing.M) {
 	flag.Parse()
 	const name = "test.parallel"
@@ -65,8 +64,8 @@ func closeShared() error {
 	return errors.Join(errs...)
 }
 
-// Shared is the control plane that all tests of a package share, in a lab of its
-// own. Who kills parts of it disturbs others.
+// Shared returns the control plane that all tests of a package share, in a lab of its own.
+// Tests must not kill parts of it.
 func Shared(t testing.TB) *plane.Plane {
 	t.Helper()
 	need(t)
@@ -94,7 +93,7 @@ func need(t testing.TB) {
 	}
 }
 
-// Program is the path of the built kube-vmap. With GOFLAGS=-race it has the race
+// Program returns the path of the built kube-vmap. With GOFLAGS=-race it has the race
 // detector, as the tests have. Building it can take longer than [Patience].
 func Program(t testing.TB) string {
 	t.Helper()
@@ -112,7 +111,7 @@ var buildOnce = stdsync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(shared.built, "kube-vmap")
-	// From where its own module is, and not with the versions of this one.
+	// In its own module, not with the versions of this one.
 	build := exec.Command("go", "build", "-ldflags", "-X main.version=of-the-tests", "-o", path, "./cmd/kube-vmap")
 	build.Dir = top(kubectl)
 	if out, err := build.CombinedOutput(); err != nil {
@@ -121,7 +120,7 @@ var buildOnce = stdsync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// Root is the top of the repository.
+// Root returns the top of the repository.
 func Root(t testing.TB) string {
 	t.Helper()
 	kubectl, err := plane.Program("kubectl")
@@ -129,5 +128,5 @@ func Root(t testing.TB) string {
 	return top(kubectl)
 }
 
-// top is the top of the repository, by the path of one of the plane's programs.
+// top returns the top of the repository, by the path of one of the plane's programs.
 func top(program string) string { return filepath.Join(filepath.Dir(program), "..", "..") }

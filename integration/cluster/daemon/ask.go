@@ -47,7 +47,7 @@ func (d *Daemon) ok(url string) error {
 	return err
 }
 
-// Metrics are what the proxy says at [MetricsURL], by name.
+// Metrics returns what the proxy says at [MetricsURL], by name.
 func (d *Daemon) Metrics() (map[string]*dto.MetricFamily, error) {
 	client := http.Client{
 		Transport: &http.Transport{DialContext: d.host.DialContext, DisableKeepAlives: true},
@@ -66,7 +66,7 @@ func (d *Daemon) Metrics() (map[string]*dto.MetricFamily, error) {
 	return families, nil
 }
 
-// Metric is the sum of a metric's values over its labels; of a histogram, how many
+// Metric returns the sum of a metric's values over its labels; of a histogram, how many
 // were counted. A metric that is not there is an error.
 func (d *Daemon) Metric(name string) (sum float64, err error) {
 	families, err := d.Metrics()

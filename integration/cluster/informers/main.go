@@ -1,13 +1,12 @@
-// Command informers watches what a Service proxy watches, and does nothing with
-// it: shared informers of client-go for Services, EndpointSlices, ServiceCIDRs and
-// the own Node, with kube-proxy's selectors, over protobuf. That is the floor for
-// what a proxy takes until it knows its cluster, in time and in memory; what
-// kube-proxy does comes on top of exactly this.
+// Command informers watches the objects of a Service proxy without processing them: shared
+// informers of client-go for Services, EndpointSlices, ServiceCIDRs and the own Node, with
+// kube-proxy's selectors, over protobuf. This is the floor for the time and memory that a
+// proxy needs until it has all objects; kube-proxy does exactly this, too.
 //
 //	informers --kubeconfig FILE --node NAME
 //
-// It tells in its log when all objects have come to its handlers (synced), and of
-// each change afterwards (seen), by the object's resource version.
+// It logs when its handlers have received all objects (synced), and each change afterwards
+// (seen), with the object's resource version.
 package main
 
 import (
@@ -25,7 +24,7 @@ import (
 )
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "`file` that says how to reach the API server")
+	kubeconfig := flag.String("kubeconfig", "", "kubeconfig `file` for the API server")
 	node := flag.String("node", "", "`name` of the own Node")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

@@ -18,15 +18,14 @@ import (
 // resync is kube-proxy's configSyncPeriod by default.
 const resync = 15 * time.Minute
 
-// watching is the informers at work.
+// watching is the running informers.
 type watching struct {
 	client kubernetes.Interface
 	node   string // name of the own Node
 	log    *slog.Logger
 }
 
-// start starts the informers and waits until their handlers have been told of
-// all objects.
+// start starts the informers and waits until their handlers have received all objects.
 func (w *watching) start(ctx context.Context) error {
 	slices := w.factory("!"+corev1.IsHeadlessService, "")
 	services := w.factory("!service.kubernetes.io/service-proxy-name", "spec.clusterIP!="+corev1.ClusterIPNone)
@@ -61,7 +60,7 @@ func (w *watching) factory(labels, fields string) informers.SharedInformerFactor
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector, o.FieldSelector = labels, fields }))
 }
 
-// handler tells of each object that comes or changes after the first list.
+// handler logs each object that is added or changed after the first list.
 func (w *watching) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, isInInitialList bool) {
@@ -73,8 +72,8 @@ func (w *watching) handler() cache.ResourceEventHandler {
 	}
 }
 
-// seen tells of an object, and when: in nanoseconds since the Unix epoch, because
-// the log's own time has milliseconds.
+// seen logs an object and the time in nanoseconds since the Unix epoch, because the log's
+// own time has milliseconds.
 func (w *watching) seen(obj any) {
 	now := time.Now().UnixNano()
 	if o, err := meta.Accessor(obj); err == nil { // informers hold nothing else

@@ -16,9 +16,9 @@ import (
 // parallel is how many requests are under way at the same time.
 const parallel = 32
 
-// Filling says what [Namespace.Fill] makes.
+// Filling describes the objects that [Namespace.Fill] creates.
 type Filling struct {
-	// Services is their number; they are called "<Prefix>-<number>", from 0.
+	// Services is their number; their names are "<Prefix>-<number>", from 0.
 	Services int
 	Prefix   string
 	// Endpoints is the number of endpoints of each in each family, in one slice per
@@ -28,12 +28,12 @@ type Filling struct {
 	Families []model.Family
 	// Ports of each Service; TCP 80 to 8080 if there are none.
 	Ports []corev1.ServicePort
-	// Node is where the endpoints run; empty means that nobody knows.
+	// Node is where the endpoints run; it may be empty.
 	Node string
 }
 
-// Fill makes Services without selector, and slices for them, as fast as the API
-// server goes, and sets what f leaves open.
+// Fill creates Services without selector, and slices for them, as fast as the API server
+// permits. It sets the defaults in f.
 func (n *Namespace) Fill(ctx context.Context, f *Filling) error {
 	if len(f.Families) == 0 {
 		f.Families = model.Families[:]
@@ -68,8 +68,8 @@ func (n *Namespace) fillOne(ctx context.Context, f *Filling, i int) error {
 	return nil
 }
 
-// Slice is that of the i-th Service in a family, as [Namespace.Fill] made it: to
-// be changed and given to [Namespace.UpdateSlice].
+// Slice returns the slice of the i-th Service in a family, as [Namespace.Fill] created it,
+// to be changed and passed to [Namespace.UpdateSlice].
 func (f *Filling) Slice(i int, family model.Family) *discoveryv1.EndpointSlice {
 	endpoints := make([]netip.Addr, f.Endpoints)
 	for k := range endpoints {
@@ -80,7 +80,7 @@ func (f *Filling) Slice(i int, family model.Family) *discoveryv1.EndpointSlice {
 	return s
 }
 
-// fillAddr is the n-th of many addresses that are nobody's in a lab.
+// fillAddr returns the n-th of many addresses that no host of a lab has.
 func fillAddr(f model.Family, n int) netip.Addr {
 	base := netip.MustParseAddr([...]string{model.IPv4: "10.128.0.0", model.IPv6: "fd00:10:128::"}[f])
 	b := base.AsSlice()
@@ -93,5 +93,5 @@ func fillAddr(f model.Family, n int) netip.Addr {
 	return a
 }
 
-// Name is that of the i-th Service.
+// Name returns the name of the i-th Service.
 func (f *Filling) Name(i int) string { return fmt.Sprintf("%s-%d", f.Prefix, i) }

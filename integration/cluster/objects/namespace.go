@@ -18,7 +18,7 @@ type Namespace struct {
 	Client kubernetes.Interface
 }
 
-// pause is how long to wait before looking again.
+// pause is the interval of polling.
 const pause = 10 * time.Millisecond
 
 // NewNamespace makes a namespace and waits until Pods can be made in it.
@@ -55,8 +55,7 @@ func (n *Namespace) Delete(ctx context.Context) error {
 
 // BeginDelete is [Namespace.Delete] without waiting.
 func (n *Namespace) BeginDelete(ctx context.Context) error {
-	// The namespace's controller would leave Pods time to end, and no kubelet says
-	// that they have.
+	// The namespace controller would wait for Pods to end, and no kubelet reports that.
 	err := n.Client.CoreV1().Pods(n.Name).DeleteCollection(ctx, atOnce(), metav1.ListOptions{})
 	if err == nil {
 		err = ignoreGone(n.Client.CoreV1().Namespaces().Delete(ctx, n.Name, metav1.DeleteOptions{}))
@@ -88,7 +87,7 @@ func (n *Namespace) explain(err error, what, kind, name string) error {
 	return fmt.Errorf("%s %s %s/%s: %w", what, kind, n.Name, name, err)
 }
 
-// ignoreGone takes an object that is not there for one that was removed.
+// ignoreGone returns nil if the object does not exist.
 func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

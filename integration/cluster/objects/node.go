@@ -12,7 +12,7 @@ import (
 	"kube-vmap/model"
 )
 
-// Node is the object of a lab's node: its addresses, the range of its pods, and
+// Node returns the object of a lab's node: its addresses, the range of its pods, and
 // its zone, if that is not empty. Change it as needed before [CreateNode].
 func Node(name, zone string, n *lab.Node) *corev1.Node {
 	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}

@@ -19,7 +19,7 @@ type Place struct {
 	Addrs []netip.Addr // of one family, or IPv4 and IPv6
 }
 
-// At is the place of a lab's pod, on the node of that name in the API.
+// At returns the place of a lab's pod, on the node of that name in the API.
 func At(node string, p *lab.Pod) Place {
 	return Place{Node: node, Addrs: []netip.Addr{p.Addr(model.IPv4), p.Addr(model.IPv6)}}
 }
@@ -33,14 +33,13 @@ func (n *Namespace) CreatePod(ctx context.Context, name, app string, at Place, c
 	return n.SetPodStatus(ctx, name, running(at, true))
 }
 
-// CreatePendingPod makes a Pod that is bound to a node, where nothing was done for
-// it yet.
+// CreatePendingPod creates a Pod that is bound to a node and has no status yet.
 func (n *Namespace) CreatePendingPod(ctx context.Context, name, app, node string, change ...func(*corev1.PodSpec)) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{App: app}},
 		Spec: corev1.PodSpec{
 			NodeName:   node,
-			Containers: []corev1.Container{{Name: "main", Image: "of-nobody"}},
+			Containers: []corev1.Container{{Name: "main", Image: "none"}},
 		},
 	}
 	for _, do := range change {
@@ -50,7 +49,7 @@ func (n *Namespace) CreatePendingPod(ctx context.Context, name, app, node string
 	return out, n.explain(err, "make", "Pod", name)
 }
 
-// SetReady says that a Pod at a place is Running, and Ready or not.
+// SetReady sets the status of a Pod at a place to Running, and Ready or not.
 func (n *Namespace) SetReady(ctx context.Context, name string, at Place, ready bool) (*corev1.Pod, error) {
 	return n.SetPodStatus(ctx, name, running(at, ready))
 }
@@ -66,15 +65,14 @@ func (n *Namespace) SetPodStatus(ctx context.Context, name string, status corev1
 	return out, n.explain(err, "change the status of", "Pod", name)
 }
 
-// TerminatePod begins the end of a Pod: from then on it is terminating, until
-// [Namespace.DeletePod].
+// TerminatePod starts the termination of a Pod, which lasts until [Namespace.DeletePod].
 func (n *Namespace) TerminatePod(ctx context.Context, name string) error {
 	grace := int64(30)
 	err := n.Client.CoreV1().Pods(n.Name).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
 	return n.explain(err, "terminate", "Pod", name)
 }
 
-// DeletePod removes a Pod at once, if it is there.
+// DeletePod removes a Pod immediately, if it exists.
 func (n *Namespace) DeletePod(ctx context.Context, name string) error {
 	err := n.Client.CoreV1().Pods(n.Name).Delete(ctx, name, atOnce())
 	return n.explain(ignoreGone(err), "remove", "Pod", name)

@@ -10,7 +10,7 @@ import (
 	"kube-vmap/model"
 )
 
-// ready are the addresses of a family that slices call ready, each once.
+// ready returns the addresses of a family that slices call ready, each once.
 func ready(list []discoveryv1.EndpointSlice, f model.Family) ([]netip.Addr, error) {
 	var out []netip.Addr
 	for _, s := range list {

@@ -16,7 +16,7 @@ import (
 // App is the label by which a Service finds its Pods.
 const App = "app"
 
-// Port is a Service's port over a protocol; its name is the protocol's and its
+// Port returns a Service's port over a protocol; its name is the protocol's and its
 // number, such as "tcp-80".
 func Port(p model.Protocol, port, target uint16) corev1.ServicePort {
 	return corev1.ServicePort{
@@ -36,7 +36,7 @@ func Ports(port, target uint16) []corev1.ServicePort {
 	return all
 }
 
-// Service is a ClusterIP Service of both families that selects the Pods whose app
+// Service returns a ClusterIP Service of both families that selects the Pods whose app
 // has its name. Change it as needed before [Namespace.CreateService].
 func Service(name string, ports ...corev1.ServicePort) *corev1.Service {
 	both := corev1.IPFamilyPolicyRequireDualStack
@@ -51,15 +51,13 @@ func Service(name string, ports ...corev1.ServicePort) *corev1.Service {
 	}
 }
 
-// CreateService makes a Service and returns it as the API server completed it,
-// with its ClusterIPs.
+// CreateService creates a Service and returns it with its ClusterIPs and defaults.
 func (n *Namespace) CreateService(ctx context.Context, s *corev1.Service) (*corev1.Service, error) {
 	out, err := n.Client.CoreV1().Services(n.Name).Create(ctx, s, metav1.CreateOptions{})
 	return out, n.explain(err, "make", "Service", s.Name)
 }
 
-// ChangeService changes a Service as it is now, also when others change it at the
-// same time.
+// ChangeService changes the current version of a Service, and retries on conflicts.
 func (n *Namespace) ChangeService(ctx context.Context, name string, change func(*corev1.Service)) (out *corev1.Service, err error) {
 	services := n.Client.CoreV1().Services(n.Name)
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {

@@ -14,11 +14,10 @@ import (
 	"kube-vmap/model"
 )
 
-// manager is who the slices made here belong to, so that controllers let them
-// alone.
+// manager is the owner of the slices created here, so that controllers ignore them.
 const manager = "tests.kube-vmap"
 
-// Slice is an EndpointSlice without a controller: the endpoints, all ready and of
+// Slice returns an EndpointSlice without a controller: the endpoints, all ready and of
 // one family, of a Service's ports. Change it as needed before
 // [Namespace.CreateSlice].
 func Slice(name, service string, ports []corev1.ServicePort, node string, endpoints ...netip.Addr) *discoveryv1.EndpointSlice {
@@ -66,7 +65,7 @@ func (n *Namespace) DeleteSlice(ctx context.Context, name string) error {
 	return n.explain(ignoreGone(err), "remove", "EndpointSlice", name)
 }
 
-// Endpoints are the ready endpoints of a Service in a family, in the order of
+// Endpoints returns the ready endpoints of a Service in a family, in the order of
 // their addresses, by all its slices.
 func (n *Namespace) Endpoints(ctx context.Context, service string, f model.Family) ([]netip.Addr, error) {
 	list, err := n.Client.DiscoveryV1().EndpointSlices(n.Name).List(ctx,

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Workload is the Pods of an app at some of its places: what a Deployment would
-// be. Its methods must not be called at the same time.
+// Workload is the Pods of an app, each at one of its places, like a Deployment. Its methods
+// must not be called concurrently.
 type Workload struct {
-	// App is what a Service of this name selects.
+	// App is the label, and the name of a Service that selects it.
 	App string
 
 	ns      *Namespace
@@ -25,19 +25,19 @@ type placed struct {
 	at   Place
 }
 
-// ErrNoPlace says that a workload has no place left for a Pod.
+// ErrNoPlace means that a workload has no place left for a Pod.
 var ErrNoPlace = errors.New("no place left")
 
-// NewWorkload makes a workload without Pods. As many Pods as there are places can
-// run at the same time; one more place than that lets it roll.
+// NewWorkload returns a workload without Pods. It can have as many Pods as places; to roll,
+// it needs one more place than Pods.
 func (n *Namespace) NewWorkload(app string, places ...Place) *Workload {
 	return &Workload{App: app, ns: n, free: places}
 }
 
-// Len is the number of Pods.
+// Len returns the number of Pods.
 func (w *Workload) Len() int { return len(w.pods) }
 
-// Places are those of the Pods.
+// Places returns the places of the Pods.
 func (w *Workload) Places() []Place {
 	places := make([]Place, len(w.pods))
 	for i, p := range w.pods {
@@ -46,8 +46,8 @@ func (w *Workload) Places() []Place {
 	return places
 }
 
-// Scale makes or removes Pods until there are n. Of those that go, the oldest go
-// first, and at once.
+// Scale creates or deletes Pods until there are n. It deletes the oldest ones first,
+// without waiting.
 func (w *Workload) Scale(ctx context.Context, n int) error {
 	var group errgroup.Group
 	group.SetLimit(parallel)
@@ -70,8 +70,8 @@ func (w *Workload) Scale(ctx context.Context, n int) error {
 	return group.Wait()
 }
 
-// Roll replaces every Pod by a new one, one after the other: a new one is ready
-// before an old one goes.
+// Roll replaces every Pod, one after the other: the new one is ready before the old one is
+// deleted.
 func (w *Workload) Roll(ctx context.Context) error {
 	for range len(w.pods) {
 		if err := w.RollOne(ctx); err != nil {
@@ -95,7 +95,7 @@ func (w *Workload) RollOne(ctx context.Context) error {
 	return w.ns.DeletePod(ctx, old.name)
 }
 
-// next takes the place that has been free for longest.
+// next returns the place that has been free for longest.
 func (w *Workload) next() (placed, error) {
 	if len(w.free) == 0 {
 		return placed{}, fmt.Errorf("one more Pod of %s/%s: %w", w.ns.Name, w.App, ErrNoPlace)

@@ -34,7 +34,7 @@ type authority struct {
 	pem  []byte
 }
 
-// identity is a certificate or a token by which somebody is known.
+// identity is a certificate or a token of a user.
 type identity struct {
 	cert, key []byte // PEM
 	token     string
@@ -103,7 +103,7 @@ func (a *authority) client(user, group string) (identity, error) {
 	})
 }
 
-// write writes what the API server, reached by these addresses, needs of files.
+// write writes the files for an API server at these addresses.
 func (a *authority) write(dir string, addrs ...netip.Addr) error {
 	template := x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},

@@ -43,10 +43,10 @@ func abandoned(name string) bool {
 	return ok && err == nil && errors.Is(unix.Kill(n, 0), unix.ESRCH)
 }
 
-// ErrNotBuilt says that the programs of the control plane are not there.
+// ErrNotBuilt means that the programs of the control plane do not exist.
 var ErrNotBuilt = errors.New("the programs of the control plane are not built; .ci/cluster builds them")
 
-// Program is the path of one of the programs that .ci/cluster builds, such as
+// Program returns the path of one of the programs that .ci/cluster builds, such as
 // "kubectl" or "kube-proxy". The error is an [ErrNotBuilt] if it did not.
 func Program(name string) (string, error) {
 	dir, err := programs()
@@ -56,7 +56,7 @@ func Program(name string) (string, error) {
 	return filepath.Join(dir, name), nil
 }
 
-// programs is the folder of the programs, found from the working directory up.
+// programs returns the folder of the programs, found from the working directory up.
 func programs() (string, error) {
 	at, err := os.Getwd()
 	if err != nil {

@@ -12,17 +12,15 @@
 //	+------------+      +---------------------------------+      | relay     |
 //	                                                             +-----------+
 //
-// There is no kubelet and no scheduler: who uses the plane makes Pods and says of
-// what state they are (see package objects), and the controllers make
-// EndpointSlices of them as in any cluster. Everybody is authorized by RBAC;
-// [Plane.Config] and [Plane.Kubectl] are of group system:masters.
+// There is no kubelet and no scheduler: tests create Pods and set their status (see package
+// objects), and the controllers create EndpointSlices as in any cluster. All users are
+// authorized by RBAC; [Plane.Config] and [Plane.Kubectl] are of group system:masters.
 //
-// What can happen to a control plane can happen here: the API server is killed and
-// started again ([Plane.KillAPIServer]), etcd is compacted ([Plane.Compact]), and
-// connections break ([Relay]).
+// The control plane can fail: the API server is killed and restarted
+// ([Plane.KillAPIServer]), etcd is compacted ([Plane.Compact]), and connections break
+// ([Relay]).
 //
-// The programs are those that .ci/cluster builds. They write to files; [Plane.Logs]
-// is what to print when something fails. They die with this process, however it
-// ends; what a killed process leaves in the folder for temporary files, the next
-// [Start] removes.
+// .ci/cluster builds the programs. Their output goes to files; print [Plane.Logs] when a
+// test fails. They end with this process, however it ends; the next [Start] removes
+// temporary files of a killed process.
 package plane

@@ -15,8 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// KillAPIServer ends the API server as a power cut would. Its port refuses from
-// then on.
+// KillAPIServer kills the API server. From then on its port refuses connections.
 func (p *Plane) KillAPIServer() { p.api.kill() }
 
 // RestartAPIServer starts the API server, after it was killed, on the same port
@@ -28,13 +27,13 @@ func (p *Plane) RestartAPIServer(ctx context.Context) (err error) {
 	return p.await(ctx, p.api, p.apiReady)
 }
 
-// FreezeAPIServer stops the API server without ending it: its connections stay,
-// and nothing comes by them until [Plane.ThawAPIServer].
+// FreezeAPIServer stops the API server's process: its connections stay, without any data,
+// until [Plane.ThawAPIServer].
 func (p *Plane) FreezeAPIServer(ctx context.Context) error {
 	if err := p.api.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("stop the API server: %w", err)
 	}
-	// On a busy machine a thread may do more before it stops.
+	// On a busy machine a thread may still run for a while.
 	err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(context.Context) (bool, error) {
 		threads, err := procfs.AllThreads(p.api.cmd.Process.Pid)
 		if err != nil {
@@ -48,17 +47,16 @@ func (p *Plane) FreezeAPIServer(ctx context.Context) error {
 		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until the API server stands still: %w", err)
+		return fmt.Errorf("wait until the API server has stopped: %w", err)
 	}
 	return nil
 }
 
-// ThawAPIServer lets a frozen API server go on.
+// ThawAPIServer lets a frozen API server continue.
 func (p *Plane) ThawAPIServer() error { return p.api.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Compact makes etcd forget everything before its current revision, which it
-// returns. Who wants to watch from an older one is told so, once the API server
-// does not know it from memory either.
+// Compact makes etcd discard everything before its current revision, which it returns. A
+// watch from an older one expires as soon as the API server has no cached events either.
 func (p *Plane) Compact(ctx context.Context) (revision int64, err error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{etcdURL}, Context: ctx, Logger: zap.NewNop(),

@@ -12,8 +12,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// AdminKubeconfig is the path of a kubeconfig for whoever may do anything, in the
-// plane's lab.
+// AdminKubeconfig returns the path of a kubeconfig of an administrator, for the plane's
+// lab.
 func (p *Plane) AdminKubeconfig() string { return p.file("admin.kubeconfig") }
 
 // ServiceAccountKubeconfig writes a kubeconfig to the path: for the account, by
@@ -48,7 +48,7 @@ func (p *Plane) UserKubeconfig(user, group, server, path string) error {
 	return p.writeKubeconfig(path, server, id)
 }
 
-// CACertificate is the certificate, in PEM, by which the API server is known.
+// CACertificate returns the certificate, in PEM, by which the API server is known.
 func (p *Plane) CACertificate() []byte { return p.ca.pem }
 
 func (p *Plane) writeKubeconfig(path, server string, id identity) error {
@@ -68,7 +68,8 @@ func (p *Plane) writeKubeconfig(path, server string, id identity) error {
 	return nil
 }
 
-// restConfig is for clients in this process, who dial in the plane's namespace.
+// restConfig returns the configuration of clients in this process that dial in the
+// plane's namespace.
 func (p *Plane) restConfig(id identity) *rest.Config {
 	return &rest.Config{
 		Host: p.URL(),

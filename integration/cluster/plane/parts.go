@@ -32,7 +32,7 @@ func (p *Plane) etcdFlags() []string {
 	}
 }
 
-// etcdReady asks whether somebody listens; etcd listens when it can answer.
+// etcdReady connects to etcd, which listens when it is ready.
 func (p *Plane) etcdReady(ctx context.Context) error {
 	c, err := p.options.Host.DialContext(ctx, "tcp", etcdAddr)
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *Plane) apiFlags() []string {
 	}, p.options.APIServerFlags...)
 }
 
-// apiReady asks the server whether it is.
+// apiReady requests the server's readiness.
 func (p *Plane) apiReady(ctx context.Context) error {
 	body, err := p.Client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 	if err != nil {
@@ -65,9 +65,9 @@ func (p *Plane) apiReady(ctx context.Context) error {
 	return nil
 }
 
-// controllers are those which what a Service proxy sees depends on: slices from
-// Pods and from Endpoints, slices that go with their Service, the account that
-// Pods need, and what lets namespaces go.
+// controllers are those that a Service proxy depends on: for slices of Pods and of
+// Endpoints, for the removal of slices with their Service and of namespaces, and for the
+// account that Pods need.
 var controllers = []string{
 	"endpointslice-controller", "endpointslice-mirroring-controller", "endpoints-controller",
 	"service-cidr-controller", "serviceaccount-controller", "root-ca-certificate-publisher-controller",
@@ -83,7 +83,7 @@ func (p *Plane) controllerFlags() []string {
 	}, p.options.ControllerManagerFlags...)
 }
 
-// controllersReady asks for the first thing that Pods need of the controllers.
+// controllersReady requests the first object that Pods need from the controllers.
 func (p *Plane) controllersReady(ctx context.Context) error {
 	_, err := p.Client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 	return err

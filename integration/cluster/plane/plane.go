@@ -32,13 +32,13 @@ type Options struct {
 // apiPort is where the API server listens, on all addresses of its host.
 const apiPort = 6443
 
-// Plane is a running control plane. Its methods may be called at the same time,
-// but for those that kill and start a part.
+// Plane is a running control plane. Its methods may be called concurrently, except those
+// that kill and start a part.
 type Plane struct {
-	// Client is for whoever may do anything. It is not slowed down, speaks protobuf
-	// and works from this process, whatever its network namespace.
+	// Client is an administrator's. It has no rate limit, uses protobuf and works from this
+	// process, whatever its network namespace.
 	Client kubernetes.Interface
-	// Config is what Client was made of. Copy it before changing it.
+	// Config is the configuration of Client. Copy it before changing it.
 	Config *rest.Config
 
 	options  Options
@@ -49,9 +49,9 @@ type Plane struct {
 	etcd, api, controllers *process
 }
 
-// Start starts a control plane and waits until the API server is ready and the
-// controllers work. It must be closed. After an error nothing is left of it, and
-// the error holds the ends of the logs.
+// Start starts a control plane and waits until the API server is ready and the controllers
+// work. It must be closed. After an error everything is removed, and the error has the
+// ends of the logs.
 func Start(ctx context.Context, o Options) (*Plane, error) {
 	if o.StartTimeout == 0 {
 		o.StartTimeout = 90 * time.Second
@@ -114,7 +114,7 @@ func (p *Plane) writeIdentities() (err error) {
 
 // Close ends everything and removes its files. A second call does nothing.
 func (p *Plane) Close() error {
-	// Those first who would complain of the others being gone.
+	// In this order no part logs that another one is gone.
 	for _, part := range []*process{p.controllers, p.api, p.etcd} {
 		part.kill()
 	}
@@ -129,7 +129,7 @@ func (p *Plane) Close() error {
 	return nil
 }
 
-// AddrPort is where the API server listens, as seen from the plane's lab.
+// AddrPort returns where the API server listens, as seen from the plane's lab.
 func (p *Plane) AddrPort() netip.AddrPort { return p.options.Host.AddrPort(model.IPv4, apiPort) }
 
 // URL is [Plane.AddrPort] for kubeconfigs and flags.
@@ -139,7 +139,7 @@ func urlOf(a netip.AddrPort) string {
 	return "https://" + net.JoinHostPort(a.Addr().String(), strconv.Itoa(int(a.Port())))
 }
 
-// Logs are the ends of what the parts wrote so far.
+// Logs returns the ends of the logs of all parts.
 func (p *Plane) Logs() string {
 	var all string
 	for _, part := range []*process{p.etcd, p.api, p.controllers} {

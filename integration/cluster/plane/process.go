@@ -22,8 +22,7 @@ type process struct {
 	err       error         // of Wait, once done is closed
 }
 
-// run starts a program of the plane in its namespace. What it writes goes behind
-// what was written before.
+// run starts a program of the plane in its namespace, and appends its output to its log.
 func (p *Plane) run(name string, flags []string) (*process, error) {
 	s := &process{name: name, log: p.file(name + ".log"), done: make(chan struct{})}
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -43,7 +42,7 @@ func (p *Plane) run(name string, flags []string) (*process, error) {
 	return s, nil
 }
 
-// kill ends the process at once and waits until it is gone.
+// kill kills the process and waits until it has ended.
 func (s *process) kill() {
 	if s == nil {
 		return
@@ -55,10 +54,10 @@ func (s *process) kill() {
 // tailLines is how many lines of a log are printed.
 const tailLines = 30
 
-// information is of a line in which klog says that all is well.
+// information matches log lines that are no problem.
 var information = regexp.MustCompile(`^I\d{4} |because it has no resources\.$|(operation was canceled|use of closed network connection)"$`)
 
-// tail is the end of the process's log, without mere information.
+// tail returns the end of the process's log, without lines that are no problem.
 func (s *process) tail() string {
 	if s == nil {
 		return ""
@@ -73,11 +72,10 @@ func (s *process) tail() string {
 	return fmt.Sprintf("--- end of the log of %s\n%s", s.name, strings.Join(lines[max(0, len(lines)-tailLines):], ""))
 }
 
-// pause is how long to wait before looking again.
+// pause is the interval of polling.
 const pause = 20 * time.Millisecond
 
-// await looks again and again until ready has no objection, the process ends, or
-// ctx does.
+// await polls until ready returns no error, the process ends, or ctx does.
 func (p *Plane) await(ctx context.Context, s *process, ready func(context.Context) error) error {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()

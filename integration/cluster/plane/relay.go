@@ -13,8 +13,8 @@ import (
 	"kube-vmap/model"
 )
 
-// Relay hands on connections to the API server, and breaks them when told to. It
-// works in this process and so leads from one lab to the plane of another, too.
+// Relay forwards connections to the API server, and breaks them on request. It runs in this
+// process, and can lead from one lab to the plane of another.
 type Relay struct {
 	plane *Plane
 	on    *lab.Host
@@ -37,13 +37,13 @@ func (p *Plane) Relay(on *lab.Host, port uint16) (*Relay, error) {
 	return r, r.Up()
 }
 
-// AddrPort is where the relay listens.
+// AddrPort returns where the relay listens.
 func (r *Relay) AddrPort() netip.AddrPort { return r.at }
 
 // URL is [Relay.AddrPort] for kubeconfigs.
 func (r *Relay) URL() string { return urlOf(r.at) }
 
-// Connections is how many connections there are, and how many there ever were.
+// Connections returns the number of connections now, and of all so far.
 func (r *Relay) Connections() (now, ever int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +72,7 @@ func (r *Relay) Up() error {
 	return nil
 }
 
-// Cut resets all connections. Clients may connect again at once.
+// Cut resets all connections. Clients may reconnect immediately.
 func (r *Relay) Cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +96,7 @@ func (r *Relay) Down() error {
 	return err
 }
 
-// Close is [Relay.Down] for good.
+// Close is [Relay.Down], and releases the address.
 func (r *Relay) Close() error { return r.Down() }
 
 func (r *Relay) accept(l net.Listener) {
@@ -109,8 +109,8 @@ func (r *Relay) accept(l net.Listener) {
 	}
 }
 
-// serve hands on what comes, in both directions, until one of them ends. An API
-// server that cannot be reached looks to the client like one that hangs up.
+// serve forwards data in both directions, until one of them ends. If the API server is
+// unreachable, it closes the client's connection.
 func (r *Relay) serve(l net.Listener, client net.Conn) {
 	server, err := r.plane.options.Host.DialContext(context.Background(), "tcp", r.plane.AddrPort().String())
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *Relay) serve(l net.Listener, client net.Conn) {
 	r.mu.Unlock()
 }
 
-// add takes a pair in, unless the relay went down meanwhile.
+// add records a pair, unless the relay went down meanwhile.
 func (r *Relay) add(l net.Listener, p *pair) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,8 +145,8 @@ func (r *Relay) add(l net.Listener, p *pair) bool {
 	return true
 }
 
-// pass copies one direction. When it ends in order, the other one may go on;
-// after an error neither does.
+// pass copies one direction. After a regular end the other one may go on, after an error
+// neither does.
 func (p *pair) pass(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if err == nil {
@@ -163,7 +163,7 @@ func (p *pair) close() {
 	}
 }
 
-// reset ends both connections with a reset rather than in order.
+// reset closes both connections with a reset.
 func (p *pair) reset() {
 	for _, c := range []net.Conn{p.client, p.server} {
 		if tcp, ok := c.(*net.TCPConn); ok {

@@ -15,12 +15,12 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// enough questions are so many that it is as good as impossible that one of a few
-// endpoints was never picked.
+// enough requests make it practically impossible that one of a few endpoints was never
+// picked.
 const enough = 200
 
-// AnsweredBy asks over every way until each of the named hosts has answered, and
-// at least a few times. An answer by anybody else, or none, is an error.
+// AnsweredBy sends requests over every way until each of the named hosts has answered, and
+// at least a few. An answer by another host, or none, is an error.
 func (c *Client) AnsweredBy(t Target, names ...string) error {
 	for _, w := range daemon.Transports() {
 		if err := c.AnsweredOver(w, t, names...); err != nil {
@@ -30,8 +30,8 @@ func (c *Client) AnsweredBy(t Target, names ...string) error {
 	return nil
 }
 
-// AnsweredOver is [Client.AnsweredBy] over one way. One question may time out: on
-// a machine that stands still for a second, that says nothing.
+// AnsweredOver is [Client.AnsweredBy] over one way. One request may time out: that can
+// happen on a machine that is paused for a second.
 func (c *Client) AnsweredOver(w daemon.Transport, t Target, names ...string) error {
 	const few = 4
 	missing := map[string]bool{}
@@ -63,18 +63,18 @@ func (c *Client) AnsweredOver(w daemon.Transport, t Target, names ...string) err
 	return nil
 }
 
-// AwaitAnswers is [Client.AnsweredBy] as soon as that is so.
+// AwaitAnswers waits until [Client.AnsweredBy] has no error.
 func (c *Client) AwaitAnswers(ctx context.Context, t Target, names ...string) error {
 	return eventually.Try(ctx, func() error { return c.AnsweredBy(t, names...) })
 }
 
-// Comes asks once over every way, all at the same time, and returns an error if
-// anything else comes of one of the questions.
+// Comes sends a request over every way, all at the same time, and returns an error if one
+// has another outcome.
 func (c *Client) Comes(t Target, want lab.Outcome, within time.Duration) error {
 	return c.ComesOver(daemon.Transports(), t, within, func(o lab.Outcome) bool { return o == want })
 }
 
-// ComesOver is [Client.Comes] over some ways, with outcomes that suit.
+// ComesOver is [Client.Comes] over some ways, with any outcome that suits.
 func (c *Client) ComesOver(ways []daemon.Transport, t Target, within time.Duration, suits func(lab.Outcome) bool) error {
 	var group errgroup.Group
 	for _, w := range ways {
@@ -84,7 +84,7 @@ func (c *Client) ComesOver(ways []daemon.Transport, t Target, within time.Durati
 				a, err = c.AskWithin(w, t.At(w.Family), within)
 			}
 			if err == nil && !suits(a.Outcome) {
-				err = fmt.Errorf("%s asks %s over %s: %s, which should not come of it", c, t.Name, w, a)
+				err = fmt.Errorf("%s asks %s over %s: unexpected outcome: %s", c, t.Name, w, a)
 			}
 			return err
 		})

@@ -13,27 +13,26 @@ import (
 	"kube-vmap/model"
 )
 
-// Over are those of the protocols.
+// Over returns the ways with one of the protocols.
 func Over(protocols ...model.Protocol) []daemon.Transport {
 	return slices.DeleteFunc(daemon.Transports(), func(w daemon.Transport) bool { return !slices.Contains(protocols, w.Protocol) })
 }
 
-// Of are those of the family.
+// Of returns the ways in a family.
 func Of(f model.Family) []daemon.Transport {
 	return slices.DeleteFunc(daemon.Transports(), func(w daemon.Transport) bool { return w.Family != f })
 }
 
-// Target is what is asked, at one port over every protocol.
+// Target is the receiver of requests, at one port over every protocol.
 type Target struct {
 	Name  string
 	Addrs [len(model.Families)]netip.Addr
 	Port  uint16
-	// Check has the last word on an answer to a question that was asked at a time;
-	// nil has no objection.
+	// Check decides about an answer to a request that was sent at a time; nil accepts all.
 	Check func(a lab.Answer, asked time.Time) error
 }
 
-// Service is the target that a Service of both families is by its ClusterIPs.
+// Service returns the ClusterIPs of a Service of both families as a target.
 func Service(s *corev1.Service, port uint16) Target {
 	t := Target{Name: s.Namespace + "/" + s.Name, Port: port}
 	for i, f := range s.Spec.IPFamilies {
@@ -46,8 +45,8 @@ func Service(s *corev1.Service, port uint16) Target {
 	return t
 }
 
-// NodePort is the target that the node port of a Service is on a node, that of its
-// first port and of all others with the same number.
+// NodePort returns the node port of a Service on a node as a target: that of its first
+// port, and of all others with the same number.
 func NodePort(s *corev1.Service, n *lab.Node) Target {
 	return Target{
 		Name:  fmt.Sprintf("node port of %s/%s on %s", s.Namespace, s.Name, n),
@@ -56,10 +55,10 @@ func NodePort(s *corev1.Service, n *lab.Node) Target {
 	}
 }
 
-// At is where the target is asked.
+// At returns where the target is asked.
 func (t *Target) At(f model.Family) netip.AddrPort { return netip.AddrPortFrom(t.Addrs[f], t.Port) }
 
-// Client is a host that asks.
+// Client is a host that sends requests.
 type Client struct {
 	host *lab.Host
 }
@@ -67,14 +66,13 @@ type Client struct {
 // From returns a host as a client.
 func From(h *lab.Host) *Client { return &Client{host: h} }
 
-// String is the host's name.
+// String returns the host's name.
 func (c *Client) String() string { return c.host.Name }
 
-// Timeout is the longest that a question takes: less than the second after which
-// TCP tries again.
+// Timeout is the limit for a request: less than the second after which TCP retransmits.
 const Timeout = 900 * time.Millisecond
 
-// Ask asks once.
+// Ask sends one request.
 func (c *Client) Ask(w daemon.Transport, to netip.AddrPort) (lab.Answer, error) {
 	return c.AskWithin(w, to, Timeout)
 }

@@ -13,10 +13,10 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// pause is how long each client rests between two questions over one way.
+// pause is the time between two requests of a client over one way.
 const pause = 40 * time.Millisecond
 
-// Crowd is clients that ask all the time, each over all ways at once.
+// Crowd is a set of clients that send requests all the time, each over all ways in parallel.
 type Crowd struct {
 	clients int
 	stop    context.CancelFunc
@@ -33,7 +33,7 @@ type Crowd struct {
 	err      error
 }
 
-// Asked is a target that a crowd asks.
+// Asked is a target of a crowd.
 type Asked struct {
 	Target
 	crowd *Crowd
@@ -41,11 +41,10 @@ type Asked struct {
 	answered map[string]bool // who had an answer, by client and way
 	underway int
 	gone     bool
-	idle     chan struct{} // closed when gone and nothing is underway
+	idle     chan struct{} // closed when removed and no request is under way
 }
 
-// Start lets the clients ask, until they are stopped. There is nothing to ask
-// yet.
+// Start starts the clients. There is no target yet.
 func Start(clients ...*Client) *Crowd {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &Crowd{clients: len(clients), stop: stop, failing: map[string]bool{}, pulse: &pulse{last: time.Now()}}
@@ -58,7 +57,7 @@ func Start(clients ...*Client) *Crowd {
 	return c
 }
 
-// Add makes a target one of those that are asked.
+// Add adds a target.
 func (c *Crowd) Add(t Target) *Asked {
 	a := &Asked{Target: t, crowd: c, answered: map[string]bool{}, idle: make(chan struct{})}
 	c.mu.Lock()
@@ -86,7 +85,7 @@ func (a *Asked) Await(ctx context.Context) error {
 	}
 }
 
-// Remove ends the questions; none is underway when it returns.
+// Remove removes the target; no request to it is under way when it returns.
 func (a *Asked) Remove() {
 	c := a.crowd
 	c.mu.Lock()
@@ -99,9 +98,9 @@ func (a *Asked) Remove() {
 	<-a.idle
 }
 
-// Stop ends all questions and returns what went wrong. That so many were asked is
-// for the caller to judge; those that timed out while the machine stood still are
-// not among them. A lone question that was lost is no failure, several at once are.
+// Stop stops the clients and returns the number of requests, for the caller to check, and
+// the failures. Requests that timed out while the machine was paused do not count. A
+// single lost request is no failure; several at the same time are.
 func (c *Crowd) Stop() (questions int, err error) {
 	c.stop()
 	c.done.Wait()
@@ -111,12 +110,12 @@ func (c *Crowd) Stop() (questions int, err error) {
 		c.failures = append(c.failures, l.String())
 	}
 	if c.failed > 0 {
-		err = errors.Join(err, fmt.Errorf("%d of %d questions failed, the first ones:\n%s", c.failed, c.count, strings.Join(c.failures, "\n")))
+		err = errors.Join(err, fmt.Errorf("%d of %d requests failed, the first ones:\n%s", c.failed, c.count, strings.Join(c.failures, "\n")))
 	}
 	return c.count, err
 }
 
-// keepAsking asks one target after the other.
+// keepAsking sends requests to one target after the other.
 func (c *Crowd) keepAsking(ctx context.Context, client *Client, w daemon.Transport) {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
@@ -132,7 +131,7 @@ func (c *Crowd) keepAsking(ctx context.Context, client *Client, w daemon.Transpo
 	}
 }
 
-// ask asks once, or twice if the first question is lost.
+// ask sends a request, and another one if the first is lost.
 func (c *Crowd) ask(a *Asked, client *Client, w daemon.Transport) {
 	who, start := fmt.Sprintf("%s asks over %s", client, w), time.Now()
 	answer, err := client.Ask(w, a.At(w.Family))
@@ -144,7 +143,7 @@ func (c *Crowd) ask(a *Asked, client *Client, w daemon.Transport) {
 	c.end(a, who, start, answer, err)
 }
 
-// lose notes that a question was lost, if that says anything.
+// lose records a lost request, unless the machine was paused.
 func (c *Crowd) lose(a *Asked, who string, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +152,7 @@ func (c *Crowd) lose(a *Asked, who string, asked time.Time) {
 	}
 }
 
-// begin chooses the target of the n-th question; nil if there is none.
+// begin returns the target of the n-th request; nil if there is none.
 func (c *Crowd) begin(n int) *Asked {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +164,7 @@ func (c *Crowd) begin(n int) *Asked {
 	return a
 }
 
-// end takes in what came of a question.
+// end records the outcome of a request.
 func (c *Crowd) end(a *Asked, who string, asked time.Time, answer lab.Answer, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

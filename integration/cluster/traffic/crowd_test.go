@@ -18,7 +18,7 @@ import (
 
 const port = 8080
 
-// direct is a pod that is asked without any Service.
+// direct returns a pod that is asked without any Service.
 func direct(p *lab.Pod) traffic.Target {
 	t := traffic.Target{Name: p.Name, Port: port}
 	for _, f := range model.Families {
@@ -27,7 +27,7 @@ func direct(p *lab.Pod) traffic.Target {
 	return t
 }
 
-// asking is a crowd of two pods that ask a third one over every way.
+// asking returns a crowd of two pods that ask a third one over every way.
 func asking(t *testing.T, change func(*traffic.Target)) (*traffic.Crowd, *traffic.Asked, []*lab.Server) {
 	t.Helper()
 	l := labtest.New(t, lab.Options{Pods: 3})

@@ -1,17 +1,16 @@
-// Package traffic is what clients do: they ask Services over every protocol and
-// IP family, once, or all the time while something happens.
+// Package traffic has clients that send requests to Services over every protocol and IP
+// family, once, or all the time while something happens.
 //
 //	crowd := traffic.Start(traffic.From(pod), traffic.From(node))
 //	asked := crowd.Add(traffic.Service(svc, 80))
-//	asked.Await(ctx)    // from a client's first answer on, each must come
+//	asked.Await(ctx)    // after a client's first answer, every request must be answered
 //	...                 // what happens meanwhile
-//	asked.Remove()      // nobody asks any more
+//	asked.Remove()      // no client asks any more
 //	failures := crowd.Stop()
 //
-// A client never asks twice from the same port over the same way: to connection
-// tracking that would be the connection from before, with the endpoint that it
-// had. A question counts as lost before TCP would have tried a second time, which
-// could hide that the first packet met no rule. On a busy machine one is lost now
-// and then, so that a crowd asks again: what is told is a second loss in a row, and
-// losses of several clients at once.
+// A client never uses the same source port twice over the same way: connection tracking
+// would treat it as the former connection, with its endpoint. A request counts as lost
+// before TCP retransmits, which could hide that the first packet met no rule. On a busy
+// machine one is lost now and then, so that a crowd asks again: it reports a second loss
+// in a row, and losses of several clients at the same time.
 package traffic

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// A busy machine loses a packet now and then. A rule that is missing, if only for
-// a moment, loses each that meets it.
+// A busy machine loses a packet now and then. A rule that is missing for a moment loses
+// every packet in that moment.
 const (
-	// atOnce is within what time losses are no coincidence.
+	// atOnce is the interval in which several losses are no coincidence.
 	atOnce = time.Second
-	// rarely is of how many questions one may be lost.
+	// rarely is how many requests there must be for each that is lost.
 	rarely = 10000
 )
 
-// loss is a question that timed out, though the next one was answered.
+// loss is a request that timed out, although the next one was answered.
 type loss struct {
 	asked time.Time
 	what  string
 }
 
-// suspicious are the losses that no busy machine explains: those that were not
-// alone, or all if there are too many for that many questions.
+// suspicious returns the losses that a busy machine does not explain: those that were not
+// alone, or all if there are too many for that many requests.
 func suspicious(all []loss, questions int) (out []loss) {
 	if len(all) > 1+questions/rarely {
 		return all
@@ -38,5 +38,5 @@ func suspicious(all []loss, questions int) (out []loss) {
 	return out
 }
 
-// String is when and what.
+// String returns time and target.
 func (l loss) String() string { return fmt.Sprintf("%s: %s", l.asked.Format("15:04:05.000"), l.what) }

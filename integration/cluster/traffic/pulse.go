@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// beat is how often a pulse beats, and faint how much later than that a beat must
-// be to tell of a machine that stood still.
+// beat is the interval of a pulse, and faint the delay of a beat by which a pause of the
+// machine is detected.
 const (
 	beat  = 20 * time.Millisecond
 	faint = 200 * time.Millisecond
 )
 
-// pulse notices when the machine, or this process, stands still: a question that
-// was asked then and timed out says nothing about any rule.
+// pulse detects pauses of the machine or of this process: a request that timed out in a
+// pause proves nothing about rules.
 type pulse struct {
 	mu    stdsync.Mutex
 	last  time.Time
@@ -46,11 +46,11 @@ func (p *pulse) beatAt(now time.Time) {
 	p.last = now
 }
 
-// stopped tells whether the pulse stopped at some time between two.
+// stopped reports whether there was a pause between two times.
 func (p *pulse) stopped(from, to time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if to.Sub(p.last) > faint { // and has not gone on
+	if to.Sub(p.last) > faint { // a pause that is not over
 		return true
 	}
 	for _, s := range p.stops {

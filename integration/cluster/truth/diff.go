@@ -21,8 +21,8 @@ import (
 // PodRanges hold the pods of all nodes of a lab, as flags say it.
 const PodRanges = "10.244.0.0/16,fd00:10:244::/48"
 
-// Config is that of a proxy on the node with --cluster-cidr=PodRanges and nothing
-// else: copy and change it for others.
+// Config returns the configuration of a proxy on the node with --cluster-cidr=PodRanges and
+// no other flags.
 func Config(node string) sync.Config {
 	c := sync.Config{
 		NodeName:  node,
@@ -35,18 +35,18 @@ func Config(node string) sync.Config {
 	return c
 }
 
-// Truth is where it is looked up and what it is compared with.
+// Truth compares a node's rule set with the one for the objects in the API.
 type Truth struct {
-	// Client sees everything.
+	// Client may list everything.
 	Client kubernetes.Interface
-	// Config is that of the proxy.
+	// Config is the proxy's configuration.
 	Config sync.Config
 	// Host is the node.
 	Host *lab.Host
 }
 
-// Diff says how what the node's kernel holds differs from what it should, as lines
-// with - for what is missing and + for what is too much; empty if it does not.
+// Diff returns how the tables in the node's kernel differ from the expected ones, as lines
+// with - for what is missing and + for what is too much; empty if they do not.
 func (t *Truth) Diff(ctx context.Context) (string, error) {
 	events, err := Events(ctx, t.Client, t.Config.NodeName)
 	if err != nil {
@@ -64,9 +64,9 @@ func (t *Truth) Diff(ctx context.Context) (string, error) {
 	return difference(looptest.Summary(want), looptest.Summary(have)), nil
 }
 
-// Await waits until there is no difference. The error, after ctx ended, holds
-// the last one, or why there was none to be had: a kernel whose rules change all
-// the time cannot be read.
+// Await waits until there is no difference. The error, after ctx ended, has the last
+// difference, or why there was none: a kernel whose rules change all the time cannot be
+// read.
 func (t *Truth) Await(ctx context.Context) error {
 	const pause = 50 * time.Millisecond
 	ticker := time.NewTicker(pause)
@@ -84,13 +84,13 @@ func (t *Truth) Await(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not hold what it should: %w; - is missing, + is too much\n%s", t.Host, ctx.Err(), last)
+			return fmt.Errorf("the rules of %s are not the expected ones: %w; - is missing, + is too much\n%s", t.Host, ctx.Err(), last)
 		case <-ticker.C:
 		}
 	}
 }
 
-// Read returns what a host's kernel holds of ours.
+// Read returns the tables of kube-vmap in a host's kernel.
 func Read(h *lab.Host) (_ nft.Tables, err error) {
 	k, err := kernel.Open(kernel.Config{NetNS: h.FD()})
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 	"kube-vmap/sync/convert"
 )
 
-// What kube-proxy asks the API for (cmd/kube-proxy/app/server.go): Services that
-// have a ClusterIP and no other proxy, and slices of Services that have one.
+// The selectors of kube-proxy (cmd/kube-proxy/app/server.go): Services with a ClusterIP
+// and without another proxy, and slices of such Services.
 const (
 	serviceLabels = "!service.kubernetes.io/service-proxy-name"
 	serviceFields = "spec.clusterIP!=None"
 	sliceLabels   = "!service.kubernetes.io/headless"
 )
 
-// Events is what a proxy on the node should know by what the API says now.
-// Objects that cannot be converted at all are left out.
+// Events returns the events that a proxy on the node should have processed, for the objects
+// in the API now. Objects that cannot be converted at all are skipped.
 func Events(ctx context.Context, client kubernetes.Interface, node string) ([]sync.Event, error) {
 	var events []sync.Event
 	for _, list := range []func(context.Context, kubernetes.Interface, string) ([]sync.Event, error){

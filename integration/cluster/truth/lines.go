@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// maxLines is how many lines of a difference are said.
+// maxLines is how many lines of a difference are printed.
 const maxLines = 60
 
-// difference says which lines are only in want, with - before them, and which only
-// in have, with +. Lines that are indented are said with what they belong to.
+// difference returns the lines that are only in want, with - before them, and those only
+// in have, with +. Indented lines are printed with the block that they belong to.
 func difference(want, have string) string {
 	if want == have {
 		return ""
@@ -44,8 +44,7 @@ func difference(want, have string) string {
 	return strings.Join(out, "\n")
 }
 
-// unfold puts before each line the table it is of, and before each indented line
-// also what it belongs to.
+// unfold prefixes each line with its table, and each indented line also with its block.
 func unfold(text string) []string {
 	var table, above string
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -56,7 +55,7 @@ func unfold(text string) []string {
 		case strings.HasPrefix(line, "\t"):
 			lines[i] = fmt.Sprintf("%s %s: %s", table, above, strings.TrimSpace(line))
 		default:
-			// The shape of a set is no part of what it is called.
+			// The shape of a set is no part of its name.
 			above, _, _ = strings.Cut(line, " {")
 			lines[i] = table + " " + line
 		}
