@@ -111,7 +111,7 @@ func pack(w io.Writer, folder fs.FS, r release) error {
 	return archive.Close()
 }
 
-// addFile adds a file that looks the same wherever and by whomever it is added.
+// addFile adds a file with fixed owner, mode and time.
 func addFile(archive *tar.Writer, name string, content []byte, r release) error {
 	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content)), ModTime: r.created}
 	if err := archive.WriteHeader(header); err != nil {

@@ -45,7 +45,7 @@ func writeAssets(root, out string, r release) error {
 	return writeChecksums(out)
 }
 
-// isManifest reports whether a file of deploy is for those who install kube-vmap.
+// isManifest reports whether users need a file of deploy to install kube-vmap.
 func isManifest(file string) bool {
 	folder, _, nested := strings.Cut(file, "/")
 	switch {
@@ -63,7 +63,7 @@ func (r release) versionOfManual(file string, content []byte) ([]byte, error) {
 		`${1}kube\-vmap `+strings.ReplaceAll(r.version, "-", `\-`)+`"`)
 }
 
-// versionOfManifest makes the manifests ask for the image by its version.
+// versionOfManifest sets the image's version in a manifest.
 func (r release) versionOfManifest(file string, content []byte) ([]byte, error) {
 	if file != "site/kustomization.yaml" {
 		return content, nil

@@ -43,7 +43,7 @@ func newImage(binary []byte, arch string, r release) (platformImage, error) {
 		Config: v1.Config{
 			Entrypoint: []string{binaryPath},
 			WorkingDir: "/",
-			User:       "0:0", // deploy/README.md says why
+			User:       "0:0", // see "Privileges" in deploy/README.md
 			Labels:     r.labels(),
 		},
 		RootFS: v1.RootFS{Type: "layers"},
@@ -60,7 +60,7 @@ func newImage(binary []byte, arch string, r release) (platformImage, error) {
 		return p, fmt.Errorf("add the layer: %w", err)
 	}
 	image = mutate.ConfigMediaType(mutate.MediaType(image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	p.Image = mutate.Annotations(image, r.labels()).(v1.Image) // an image stays one
+	p.Image = mutate.Annotations(image, r.labels()).(v1.Image) // it returns the type of its argument
 	return p, nil
 }
 
@@ -97,5 +97,5 @@ func newIndex(images []platformImage, r release) v1.ImageIndex {
 			Add: p, Descriptor: v1.Descriptor{Platform: &p.platform},
 		})
 	}
-	return mutate.Annotations(index, r.labels()).(v1.ImageIndex) // an index stays one
+	return mutate.Annotations(index, r.labels()).(v1.ImageIndex) // it returns the type of its argument
 }

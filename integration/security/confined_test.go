@@ -103,9 +103,9 @@ func onlyWritesItsLog(t *testing.T, pid int) {
 	}
 	for _, fd := range fds {
 		target, err := os.Readlink(fd)
-		info, e := os.Lstat(fd) // its mode is how it was opened
+		info, e := os.Lstat(fd) // the link's mode shows how the file was opened
 		if err != nil || e != nil || !filepath.IsAbs(target) || target == os.DevNull {
-			continue // a socket, or what the kernel has no name for
+			continue // a socket or another object without a name
 		}
 		if info.Mode()&0o200 != 0 {
 			t.Errorf("%s is open for writing", target)

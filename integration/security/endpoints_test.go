@@ -50,7 +50,7 @@ func TestHostOnlyAddressesAreNotEndpoints(t *testing.T) {
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)
 	secret := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}
-	for _, p := range []model.Protocol{model.TCP, model.UDP} { // the lab's SCTP does not speak on loopback
+	for _, p := range []model.Protocol{model.TCP, model.UDP} { // the lab has no SCTP on loopback
 		for _, a := range secret {
 			if _, err := l.Node.ServeAt(p, netip.AddrPortFrom(a, daemon.TargetPort)); err != nil {
 				t.Fatal(err)

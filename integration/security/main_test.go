@@ -30,7 +30,7 @@ const confined = "--confined"
 // confine confines the process as the manifest does the container, and executes a
 // program.
 func confine(pidFile string, line []string) error {
-	runtime.LockOSThread() // all of this is the thread's, and exec makes it the process's
+	runtime.LockOSThread() // the confinement is the thread's; exec applies it to the process
 	if err := os.WriteFile(pidFile, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func dropCapabilities() error {
 		if c == unix.CAP_NET_ADMIN {
 			continue
 		}
-		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && err != unix.EINVAL { // not of this kernel
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && err != unix.EINVAL { // unknown to this kernel
 			return err
 		}
 	}

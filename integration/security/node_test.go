@@ -38,7 +38,7 @@ func TestListenersAreThoseDocumented(t *testing.T) {
 			before := sockets(t, l.Node)
 			d := daemon.Start(t, l.Node, f, "--nodeport-addresses="+nodePorts)
 			want := slices.Sorted(slices.Values(slices.Concat(always, more)))
-			d.After(func() { put(f, service{name: "next", number: 2}) }) // what comes after the first rules has been opened then
+			d.After(func() { put(f, service{name: "next", number: 2}) }) // by then all sockets that wait for the first rules are open
 			for _, socket := range want {
 				if table, addr, _ := strings.Cut(socket, " "); table != "unix" {
 					reachable(t, l.Node, addr)

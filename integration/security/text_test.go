@@ -24,7 +24,7 @@ const hostile = "x\"; flush ruleset\ntime=0 level=ERROR msg=\"\r\x1b[2J\x07\u202
 func hostileManifests(t *testing.T) (folder string) {
 	t.Helper()
 	quoted := fmt.Sprintf("%q", hostile)
-	quoted = strings.ReplaceAll(strings.ReplaceAll(quoted, `\x1b`, `\u001b`), `\a`, `\u0007`) // as JSON has it
+	quoted = strings.ReplaceAll(strings.ReplaceAll(quoted, `\x1b`, `\u001b`), `\a`, `\u0007`) // as in JSON
 	const service = `{"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": %s, "name": %s, "annotations": {"kube-vmap.io/scheduler": %s}},
 		"spec": {"clusterIP": "10.96.0.%d", "externalIPs": [%s], "ports": [{"name": %s, "port": 80, "protocol": %s}, {"name": "good", "port": 81}]}}`
 	const slice = `{"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",

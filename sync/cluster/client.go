@@ -7,7 +7,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // ClientConfig configures a client of the API server; the fields are those of
@@ -53,12 +52,9 @@ func (c ClientConfig) restConfig() (*rest.Config, error) {
 	var config *rest.Config
 	var err error
 	if c.Kubeconfig == "" && c.Master == "" {
-		config, err = rest.InClusterConfig()
+		config, err = rest.InClusterConfig() // BuildConfigFromFlags would log, and hide the error
 	} else {
-		config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-			&clientcmd.ClientConfigLoadingRules{ExplicitPath: c.Kubeconfig},
-			&clientcmd.ConfigOverrides{ClusterInfo: clientcmdapi.Cluster{Server: c.Master}},
-		).ClientConfig()
+		config, err = clientcmd.BuildConfigFromFlags(c.Master, c.Kubeconfig)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", c.origin(), err)

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 
@@ -58,9 +57,7 @@ func (c *serviceCIDRs) all() []netip.Prefix {
 	for _, ranges := range c.byName {
 		out = append(out, ranges...)
 	}
-	slices.SortFunc(out, func(a, b netip.Prefix) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
-	})
+	slices.SortFunc(out, netip.Prefix.Compare)
 	return slices.Compact(out)
 }
 

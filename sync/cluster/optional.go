@@ -12,7 +12,7 @@ import (
 // An optionalResource tracks whether the API server serves a resource that the source
 // can do without. A nil one is a resource that every server has.
 //
-// Not found (404) counts immediately; the server is then asked ever less often.
+// Not found (404) counts immediately; it is then requested ever less often.
 // Forbidden (403) counts only when it lasts, because a server that has just started
 // refuses everything until it has loaded its RBAC objects.
 type optionalResource struct {

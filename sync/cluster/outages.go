@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An outageLog logs when the API server stops answering and when it answers again,
+// An outageLog logs when the API server stops responding and when it responds again,
 // but not each failed attempt in between. Kinds that fail together are one outage.
 // A kind that fails permanently does not hide a later outage of the others.
 type outageLog struct {

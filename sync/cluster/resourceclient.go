@@ -49,7 +49,7 @@ func (r *resourceClient) list(ctx context.Context, options metav1.ListOptions) (
 	return r.convertList(list)
 }
 
-// errNoResponse is the error of a watch that was not answered.
+// errNoResponse is the error of a watch without a response.
 var errNoResponse = errors.New("connection closed before the response")
 
 // watch starts a watch.

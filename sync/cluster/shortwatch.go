@@ -10,7 +10,7 @@ import (
 )
 
 // A shortWatchDetector logs when watches repeatedly end right after they began, and
-// when they last again. [outageLog] does not see that, because the server answers.
+// when they last again. [outageLog] does not see that, because the server responds.
 type shortWatchDetector struct {
 	log *slog.Logger
 

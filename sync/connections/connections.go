@@ -44,7 +44,7 @@ type Connections struct {
 	log    *slog.Logger
 	period time.Duration
 
-	mu      gosync.Mutex // guards all that follows, and the kernel
+	mu      gosync.Mutex // guards the following, and the kernel
 	tracker tracker
 	readAt  time.Time
 	took    time.Duration // the last read

@@ -16,7 +16,7 @@ import (
 // shutdownTimeout is how long requests may take when a server stops.
 const shutdownTimeout = time.Second
 
-// respond is the body of every answer. The order of its fields is kube-proxy's.
+// A response is the body of every response. The order of its fields is kube-proxy's.
 type response struct {
 	Service struct {
 		Namespace string `json:"namespace"`

@@ -33,7 +33,7 @@ type Servers struct {
 	sockets *listen.Sockets
 	limit   *listen.ConnLimit
 
-	mu     stdsync.RWMutex // guards what follows
+	mu     stdsync.RWMutex // guards the following
 	checks map[model.ServiceName]model.HealthCheck
 	addrs  []netip.Addr // that they listen on
 }

@@ -45,14 +45,14 @@ type Metrics struct {
 	registry *prometheus.Registry
 	proxy    *kubeProxy
 	kubeVMap *kubeVMap
-	slis     *indicators
+	slis     *sliMetrics
 }
 
 // New returns metrics in their own registry.
 func New(c Config) *Metrics {
 	r := prometheus.NewRegistry()
 	registerBuild(r, c)
-	return &Metrics{registry: r, proxy: newKubeProxy(r), kubeVMap: newKubeVMap(r), slis: newIndicators()}
+	return &Metrics{registry: r, proxy: newKubeProxy(r), kubeVMap: newKubeVMap(r), slis: newSLIMetrics()}
 }
 
 // Gatherer returns a gatherer of these metrics and those in component-base's registry for

@@ -15,24 +15,24 @@ func (m *Metrics) Probed(probe string, code int) {
 	if responses := m.proxy.probes[probe]; responses != nil {
 		responses.WithLabelValues(strconv.Itoa(code)).Inc()
 	}
-	m.slis.checked("proxy", probe, code == http.StatusOK)
+	m.slis.observe("proxy", probe, code == http.StatusOK)
 }
 
 // Pinged counts a response of the metrics server's own /healthz, which only shows that
 // the process runs.
-func (m *Metrics) Pinged() { m.slis.checked("ping", "healthz", true) }
+func (m *Metrics) Pinged() { m.slis.observe("ping", "healthz", true) }
 
-// indicators are kubernetes_healthcheck and kubernetes_healthchecks_total.
-type indicators struct{ registry componentmetrics.KubeRegistry }
+// sliMetrics has kubernetes_healthcheck and kubernetes_healthchecks_total.
+type sliMetrics struct{ registry componentmetrics.KubeRegistry }
 
-func newIndicators() *indicators {
-	i := &indicators{componentmetrics.NewKubeRegistry()}
+func newSLIMetrics() *sliMetrics {
+	i := &sliMetrics{componentmetrics.NewKubeRegistry()}
 	slis.Register(i.registry)
 	return i
 }
 
-// checked records the result of a named check by a probe of that type.
-func (*indicators) checked(name, probe string, ok bool) {
+// observe records the result of a named check by a probe of that type.
+func (*sliMetrics) observe(name, probe string, ok bool) {
 	status := slis.Error
 	if ok {
 		status = slis.Success
