@@ -20,85 +20,85 @@ type contentHasher struct{ maphash.Hash }
 // contentHash returns a hash of a converted object's value, never zero. Different
 // values have the same hash with a probability of 2^-64.
 func contentHash(value any) uint64 {
-	var m contentHasher
-	m.SetSeed(hashSeed)
+	var h contentHasher
+	h.SetSeed(hashSeed)
 	switch v := value.(type) {
 	case sync.SetService:
-		m.service(&v.Service)
+		h.service(&v.Service)
 	case sync.SetSlice:
-		m.slice(&v.Slice)
+		h.slice(&v.Slice)
 	case sync.SetNode:
-		maphash.WriteComparable(&m.Hash, v)
+		maphash.WriteComparable(&h.Hash, v)
 	case []netip.Prefix:
-		writeList(&m, v)
+		writeList(&h, v)
 	}
-	return max(m.Sum64(), 1)
+	return max(h.Sum64(), 1)
 }
 
 // hashUID returns a hash of a UID, which takes less memory than the text.
 func hashUID(uid string) uint64 { return maphash.String(hashSeed, uid) }
 
-func (m *contentHasher) service(s *model.Service) {
-	m.text(s.Name.Namespace)
-	m.text(s.Name.Name)
-	m.text(s.UID)
-	maphash.WriteComparable(&m.Hash, s.Created)
-	writeList(m, s.ClusterIPs)
-	writeList(m, s.ExternalIPs)
-	writeList(m, s.LoadBalancerIPs)
-	writeList(m, s.SourceRanges)
-	writeList(m, s.Ports)
-	maphash.WriteComparable(&m.Hash, s.InternalPolicy)
-	maphash.WriteComparable(&m.Hash, s.ExternalPolicy)
-	maphash.WriteComparable(&m.Hash, s.Affinity)
-	maphash.WriteComparable(&m.Hash, s.Scheduler)
-	maphash.WriteComparable(&m.Hash, s.HealthCheckNodePort)
+func (h *contentHasher) service(s *model.Service) {
+	h.text(s.Name.Namespace)
+	h.text(s.Name.Name)
+	h.text(s.UID)
+	maphash.WriteComparable(&h.Hash, s.Created)
+	writeList(h, s.ClusterIPs)
+	writeList(h, s.ExternalIPs)
+	writeList(h, s.LoadBalancerIPs)
+	writeList(h, s.SourceRanges)
+	writeList(h, s.Ports)
+	maphash.WriteComparable(&h.Hash, s.InternalPolicy)
+	maphash.WriteComparable(&h.Hash, s.ExternalPolicy)
+	maphash.WriteComparable(&h.Hash, s.Affinity)
+	maphash.WriteComparable(&h.Hash, s.Scheduler)
+	maphash.WriteComparable(&h.Hash, s.HealthCheckNodePort)
 }
 
-func (m *contentHasher) slice(s *model.EndpointSlice) {
-	m.text(s.Name.Namespace)
-	m.text(s.Name.Name)
-	m.text(s.Service.Namespace)
-	m.text(s.Service.Name)
-	maphash.WriteComparable(&m.Hash, s.Family)
-	writeList(m, s.Ports)
-	maphash.WriteComparable(&m.Hash, len(s.Endpoints))
+func (h *contentHasher) slice(s *model.EndpointSlice) {
+	h.text(s.Name.Namespace)
+	h.text(s.Name.Name)
+	h.text(s.Service.Namespace)
+	h.text(s.Service.Name)
+	maphash.WriteComparable(&h.Hash, s.Family)
+	writeList(h, s.Ports)
+	maphash.WriteComparable(&h.Hash, len(s.Endpoints))
 	for i := range s.Endpoints {
-		m.endpoint(&s.Endpoints[i])
+		h.endpoint(&s.Endpoints[i])
 	}
 }
 
 // endpoint writes each field by itself, because WriteComparable would copy each of a
 // hundred thousand endpoints to the heap.
-func (m *contentHasher) endpoint(e *model.Endpoint) {
+func (h *contentHasher) endpoint(e *model.Endpoint) {
 	addr := e.Addr.As16()
-	_, _ = m.Write(addr[:])
+	_, _ = h.Write(addr[:])
 	for _, b := range [...]bool{e.Addr.Is4(), e.Ready, e.Serving, e.Terminating} {
-		m.flag(b)
+		h.flag(b)
 	}
-	m.text(e.Node)
-	m.text(string(e.ZoneHints))
-	m.text(string(e.NodeHints))
+	h.text(e.Node)
+	h.text(string(e.ZoneHints))
+	h.text(string(e.NodeHints))
 }
 
 // text writes a string and its end, so that it differs from a longer one.
-func (m *contentHasher) text(s string) {
-	_, _ = m.WriteString(s)
-	_ = m.WriteByte(0)
+func (h *contentHasher) text(s string) {
+	_, _ = h.WriteString(s)
+	_ = h.WriteByte(0)
 }
 
-func (m *contentHasher) flag(b bool) {
+func (h *contentHasher) flag(b bool) {
 	if b {
-		_ = m.WriteByte(1)
+		_ = h.WriteByte(1)
 	} else {
-		_ = m.WriteByte(0)
+		_ = h.WriteByte(0)
 	}
 }
 
 // writeList writes a list and its length, so that it differs from a longer one.
-func writeList[T comparable](m *contentHasher, values []T) {
-	maphash.WriteComparable(&m.Hash, len(values))
+func writeList[T comparable](h *contentHasher, values []T) {
+	maphash.WriteComparable(&h.Hash, len(values))
 	for _, v := range values {
-		maphash.WriteComparable(&m.Hash, v)
+		maphash.WriteComparable(&h.Hash, v)
 	}
 }

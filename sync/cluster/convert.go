@@ -60,14 +60,14 @@ func convertOnly[T any](convert func(*T) *convertedObject) convertFunc {
 // newConvertedObject returns the object with that metadata, converted to value or, if
 // nothing of it can be used, nil.
 func newConvertedObject(o *metav1.ObjectMeta, value any, errs field.ErrorList) *convertedObject {
-	it := &convertedObject{objectName: objectName{o.Namespace, o.Name}, uid: string(o.UID)}
+	converted := &convertedObject{objectName: objectName{o.Namespace, o.Name}, uid: string(o.UID)}
 	if value != nil {
-		it.value, it.content = value, contentHash(value)
+		converted.value, converted.content = value, contentHash(value)
 	}
 	if len(errs) > 0 {
-		it.err = errs.ToAggregate()
+		converted.err = errs.ToAggregate()
 	}
-	return it
+	return converted
 }
 
 func serviceConverter() convertFunc {

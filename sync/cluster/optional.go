@@ -32,59 +32,59 @@ const (
 )
 
 func newOptionalResource(kind string, log *slog.Logger, onUnavailable func()) *optionalResource {
-	m := &optionalResource{kind: kind, log: log, onUnavailable: onUnavailable}
-	m.available()
-	return m
+	o := &optionalResource{kind: kind, log: log, onUnavailable: onUnavailable}
+	o.available()
+	return o
 }
 
 // available records a request that succeeded.
-func (m *optionalResource) available() {
-	if m == nil {
+func (o *optionalResource) available() {
+	if o == nil {
 		return
 	}
-	m.refusedSince, m.nextRequest = time.Time{}, time.Time{}
-	m.notFoundBackoff = wait.Backoff{Duration: 10 * time.Second, Factor: 2, Jitter: 1, Steps: 10, Cap: 10 * time.Minute}
+	o.refusedSince, o.nextRequest = time.Time{}, time.Time{}
+	o.notFoundBackoff = wait.Backoff{Duration: 10 * time.Second, Factor: 2, Jitter: 1, Steps: 10, Cap: 10 * time.Minute}
 }
 
 // refused records a failed request. It reports whether the error may mean that the
 // resource is unavailable.
-func (m *optionalResource) refused(err error) bool {
-	if m == nil {
+func (o *optionalResource) refused(err error) bool {
+	if o == nil {
 		return false
 	}
 	refused := apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
 	switch {
 	case !refused:
-		m.refusedSince = time.Time{}
-	case m.refusedSince.IsZero():
-		m.refusedSince = time.Now()
+		o.refusedSince = time.Time{}
+	case o.refusedSince.IsZero():
+		o.refusedSince = time.Now()
 	}
 	return refused
 }
 
 // isUnavailable reports whether a refusal counts, and calls onUnavailable if so. That
 // is logged once: objects that were read before stay known.
-func (m *optionalResource) isUnavailable(err error) bool {
+func (o *optionalResource) isUnavailable(err error) bool {
 	pause := wait.Jitter(forbiddenRetry, 1)
 	if apierrors.IsNotFound(err) {
-		pause = m.notFoundBackoff.Step()
-	} else if time.Since(m.refusedSince) < forbiddenGrace {
-		m.nextRequest = time.Time{}
+		pause = o.notFoundBackoff.Step()
+	} else if time.Since(o.refusedSince) < forbiddenGrace {
+		o.nextRequest = time.Time{}
 		return false
 	}
-	m.nextRequest = time.Now().Add(pause)
-	if !m.logged {
-		m.logged = true
-		m.log.Info("API resource unavailable, continuing without it", "kind", m.kind, "err", err)
+	o.nextRequest = time.Now().Add(pause)
+	if !o.logged {
+		o.logged = true
+		o.log.Info("API resource unavailable, continuing without it", "kind", o.kind, "err", err)
 	}
-	m.onUnavailable()
+	o.onUnavailable()
 	return true
 }
 
 // wait waits until the next request is due.
-func (m *optionalResource) wait(ctx context.Context) error {
-	if m != nil && !m.nextRequest.IsZero() {
-		waitFor(ctx, nil, time.After(time.Until(m.nextRequest)))
+func (o *optionalResource) wait(ctx context.Context) error {
+	if o != nil && !o.nextRequest.IsZero() {
+		waitFor(ctx, nil, time.After(time.Until(o.nextRequest)))
 	}
 	return ctx.Err()
 }

@@ -37,38 +37,38 @@ func newPacedQueue(interval time.Duration, burst int) pacedQueue {
 }
 
 // put queues an event, and reports false if too many wait.
-func (l *pacedQueue) put(e *eventsv1.Event) bool {
-	q := queuedEvent{Event: e, notBefore: time.Now()}
-	if l.maxDelay > 0 {
-		q.notBefore = q.notBefore.Add(rand.N(l.maxDelay))
+func (q *pacedQueue) put(e *eventsv1.Event) bool {
+	queued := queuedEvent{Event: e, notBefore: time.Now()}
+	if q.maxDelay > 0 {
+		queued.notBefore = queued.notBefore.Add(rand.N(q.maxDelay))
 	}
-	if !l.quota.acquire(e.Regarding.Namespace) {
+	if !q.quota.acquire(e.Regarding.Namespace) {
 		return false
 	}
 	select {
-	case l.events <- q:
+	case q.events <- queued:
 		return true
 	default:
-		l.quota.release(e.Regarding.Namespace)
+		q.quota.release(e.Regarding.Namespace)
 		return false
 	}
 }
 
 // run sends events until ctx ends.
-func (l *pacedQueue) run(ctx context.Context, to events.EventRecorder) {
-	limiter := flowcontrol.NewTokenBucketRateLimiter(float32(1/l.interval.Seconds()), l.burst)
+func (q *pacedQueue) run(ctx context.Context, to events.EventRecorder) {
+	limiter := flowcontrol.NewTokenBucketRateLimiter(float32(1/q.interval.Seconds()), q.burst)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case e := <-l.events:
-			l.quota.release(e.Regarding.Namespace)
+		case e := <-q.events:
+			q.quota.release(e.Regarding.Namespace)
 			waitFor(ctx, nil, time.After(time.Until(e.notBefore)))
 			if limiter.Wait(ctx) == nil {
 				to.Eventf(&e.Regarding, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
 			}
-			if l.gap > 0 {
-				waitFor(ctx, nil, time.After(l.gap))
+			if q.gap > 0 {
+				waitFor(ctx, nil, time.After(q.gap))
 			}
 		}
 	}
@@ -88,21 +88,21 @@ func newNamespaceQuota() *namespaceQuota { return &namespaceQuota{waiting: map[s
 
 // acquire counts one more event, and reports false if the namespace has too many.
 // Cluster-scoped objects, which have no namespace, are not limited.
-func (s *namespaceQuota) acquire(namespace string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if namespace != "" && s.waiting[namespace] >= maxEventsPerNamespace {
+func (q *namespaceQuota) acquire(namespace string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if namespace != "" && q.waiting[namespace] >= maxEventsPerNamespace {
 		return false
 	}
-	s.waiting[namespace]++
+	q.waiting[namespace]++
 	return true
 }
 
 // release counts one event less.
-func (s *namespaceQuota) release(namespace string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waiting[namespace]--; s.waiting[namespace] == 0 {
-		delete(s.waiting, namespace)
+func (q *namespaceQuota) release(namespace string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting[namespace]--; q.waiting[namespace] == 0 {
+		delete(q.waiting, namespace)
 	}
 }

@@ -22,35 +22,35 @@ func newEventQueue() *eventQueue {
 }
 
 // put adds events that must be taken together.
-func (p *eventQueue) put(events []sync.Event) {
+func (q *eventQueue) put(events []sync.Event) {
 	if len(events) == 0 {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	for _, e := range events {
 		key := subject(e)
-		if i, queued := p.index[key]; queued {
-			p.events[i] = merge(p.events[i], e)
+		if i, queued := q.index[key]; queued {
+			q.events[i] = merge(q.events[i], e)
 			continue
 		}
-		p.index[key] = len(p.events)
-		p.events = append(p.events, e)
+		q.index[key] = len(q.events)
+		q.events = append(q.events, e)
 	}
 	select {
-	case p.ready <- struct{}{}:
+	case q.ready <- struct{}{}:
 	default:
 	}
 }
 
 // take returns all events, nil if there are none.
-func (p *eventQueue) take() []sync.Event {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	events := p.events
+func (q *eventQueue) take() []sync.Event {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	events := q.events
 	if len(events) > 0 {
 		// Not cleared and used again: after a list they are large.
-		p.events, p.index = nil, map[any]int{}
+		q.events, q.index = nil, map[any]int{}
 	}
 	return events
 }

@@ -104,8 +104,8 @@ func (r *resourceClient) convertList(list runtime.Object) (runtime.Object, error
 	out.ResourceVersion, out.Continue = m.GetResourceVersion(), m.GetContinue()
 	out.RemainingItemCount = m.GetRemainingItemCount()
 	err = meta.EachListItem(list, func(obj runtime.Object) error {
-		it, err := r.convert(obj)
-		out.Items = append(out.Items, it)
+		converted, err := r.convert(obj)
+		out.Items = append(out.Items, converted)
 		return err
 	})
 	return out, err
@@ -119,20 +119,20 @@ type activeLists struct {
 }
 
 // begin starts a request. It reports false after closeAndWait.
-func (u *activeLists) begin() bool {
-	u.mu.RLock()
-	if u.closed {
-		u.mu.RUnlock()
+func (a *activeLists) begin() bool {
+	a.mu.RLock()
+	if a.closed {
+		a.mu.RUnlock()
 		return false
 	}
 	return true
 }
 
-func (u *activeLists) end() { u.mu.RUnlock() }
+func (a *activeLists) end() { a.mu.RUnlock() }
 
 // closeAndWait waits until no request is in progress and prevents further ones.
-func (u *activeLists) closeAndWait() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.closed = true
+func (a *activeLists) closeAndWait() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
 }

@@ -31,54 +31,54 @@ func newShortWatchDetector(log *slog.Logger) *shortWatchDetector {
 }
 
 // isActive reports whether short watches of any kind were logged and still occur.
-func (b *shortWatchDetector) isActive() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.reported) > 0
+func (s *shortWatchDetector) isActive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.reported) > 0
 }
 
 // observe returns w, measuring how long it lasts unless ctx ends first.
-func (b *shortWatchDetector) observe(ctx context.Context, kind string, w watch.Interface) watch.Interface {
+func (s *shortWatchDetector) observe(ctx context.Context, kind string, w watch.Interface) watch.Interface {
 	start := time.Now()
-	long := time.AfterFunc(longWatch, func() { b.recovered(kind) })
+	long := time.AfterFunc(longWatch, func() { s.recovered(kind) })
 	return &observedWatch{Interface: w, onStop: stdsync.OnceFunc(func() {
 		long.Stop()
 		if ctx.Err() == nil {
-			b.ended(kind, time.Since(start))
+			s.ended(kind, time.Since(start))
 		}
 	})}
 }
 
 // ended records the length of a watch.
-func (b *shortWatchDetector) ended(kind string, d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (s *shortWatchDetector) ended(kind string, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if d >= shortWatch {
-		b.inARow[kind] = 0
+		s.inARow[kind] = 0
 		return
 	}
-	b.inARow[kind]++
-	if b.inARow[kind] < maxShortWatches || b.reported[kind] {
+	s.inARow[kind]++
+	if s.inARow[kind] < maxShortWatches || s.reported[kind] {
 		return
 	}
-	if len(b.reported) == 0 {
-		b.since = time.Now()
-		b.log.Warn("API watches end too soon, changes may arrive late", "kind", kind)
+	if len(s.reported) == 0 {
+		s.since = time.Now()
+		s.log.Warn("API watches end too soon, changes may arrive late", "kind", kind)
 	}
-	b.reported[kind] = true
+	s.reported[kind] = true
 }
 
 // recovered records that a watch has lasted.
-func (b *shortWatchDetector) recovered(kind string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.inARow[kind] = 0
-	if !b.reported[kind] {
+func (s *shortWatchDetector) recovered(kind string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inARow[kind] = 0
+	if !s.reported[kind] {
 		return
 	}
-	delete(b.reported, kind)
-	if len(b.reported) == 0 {
-		b.log.Info("API watches last again", "after", time.Since(b.since).Round(time.Millisecond).String())
+	delete(s.reported, kind)
+	if len(s.reported) == 0 {
+		s.log.Info("API watches last again", "after", time.Since(s.since).Round(time.Millisecond).String())
 	}
 }
 

@@ -59,13 +59,13 @@ func (s *store) Add(obj any) error { return s.Update(obj) }
 
 // Update implements [cache.ReflectorStore].
 func (s *store) Update(obj any) error {
-	it, err := s.convert(obj)
+	converted, err := s.convert(obj)
 	if err != nil {
 		return err
 	}
-	before := s.known[it.objectName]
-	delete(s.known, it.objectName)
-	s.send(s.change(nil, before, it))
+	before := s.known[converted.objectName]
+	delete(s.known, converted.objectName)
+	s.send(s.change(nil, before, converted))
 	return nil
 }
 
@@ -94,11 +94,11 @@ func (s *store) Replace(list []any, _ string) error {
 	gone, solved := s.known, maps.Clone(s.problems)
 	s.known = make(map[objectName]knownObject, len(objects))
 	events := make([]sync.Event, 0, s.eventCapacity(len(objects)))
-	for _, it := range objects {
-		before := gone[it.objectName]
-		delete(gone, it.objectName)
-		delete(solved, it.objectName)
-		events = s.change(events, before, it)
+	for _, converted := range objects {
+		before := gone[converted.objectName]
+		delete(gone, converted.objectName)
+		delete(solved, converted.objectName)
+		events = s.change(events, before, converted)
 	}
 	for n := range gone {
 		events = appendEvent(events, s.event(n, nil))
@@ -146,29 +146,29 @@ func (s *store) eventCapacity(length int) int {
 func (s *store) markListed() { closeOnce(s.listed) }
 
 // change records an object's current content and appends events for what changed.
-func (s *store) change(events []sync.Event, before knownObject, it *convertedObject) []sync.Event {
-	uid := hashUID(it.uid)
+func (s *store) change(events []sync.Event, before knownObject, converted *convertedObject) []sync.Event {
+	uid := hashUID(converted.uid)
 	// Content that is no longer in the object is removed even if the new content is
 	// unusable, because the API server may have given its addresses to others. If the
 	// object was deleted and created again, the earlier one is removed first.
-	if before.content != 0 && (it.value == nil || uid != before.uid && it.content != before.content) {
-		events = appendEvent(events, s.event(it.objectName, nil))
+	if before.content != 0 && (converted.value == nil || uid != before.uid && converted.content != before.content) {
+		events = appendEvent(events, s.event(converted.objectName, nil))
 	}
-	if it.value != nil {
-		s.known[it.objectName] = knownObject{it.content, uid, unixNano(it.triggered)}
-		if it.content != before.content {
-			events = appendEvent(events, s.withTrigger(s.event(it.objectName, it.value), before, it))
+	if converted.value != nil {
+		s.known[converted.objectName] = knownObject{converted.content, uid, unixNano(converted.triggered)}
+		if converted.content != before.content {
+			events = appendEvent(events, s.withTrigger(s.event(converted.objectName, converted.value), before, converted))
 		}
 	}
-	return s.updateProblem(events, it.objectName, problem{uid: it.uid}, it.err)
+	return s.updateProblem(events, converted.objectName, problem{uid: converted.uid}, converted.err)
 }
 
 // withTrigger adds the time of its trigger to the event of a slice. It ignores triggers
 // from before the source started or in the first list, which happened before this
 // process could see them; those that were seen before, which belong to an earlier
 // change; and those in the future, which are from a clock that is not comparable.
-func (s *store) withTrigger(e sync.Event, before knownObject, it *convertedObject) sync.Event {
-	t := it.triggered
+func (s *store) withTrigger(e sync.Event, before knownObject, converted *convertedObject) sync.Event {
+	t := converted.triggered
 	slice, ok := e.(sync.SetSlice)
 	if !ok || !isClosed(s.listed) || !t.After(s.since) || t.UnixNano() == before.triggered || t.After(time.Now()) {
 		return e

@@ -39,19 +39,19 @@ func newMoveTracker() moveTracker {
 }
 
 // released records that a frontend is no longer the Service port's.
-func (v *moveTracker) released(m model.Match, port Port) { v.former[m] = formerOwner{port: port} }
+func (t *moveTracker) released(m model.Match, port Port) { t.former[m] = formerOwner{port: port} }
 
 // assigned records that a frontend is the Service port's now.
-func (v *moveTracker) assigned(m model.Match, port Port) {
-	if was, known := v.former[m]; known && was.port != port {
-		v.moved[m.Family].Insert(m)
+func (t *moveTracker) assigned(m model.Match, port Port) {
+	if was, known := t.former[m]; known && was.port != port {
+		t.moved[m.Family].Insert(m)
 	}
-	delete(v.former, m)
+	delete(t.former, m)
 }
 
 // anyMoved reports whether a frontend has moved since the last read.
-func (v *moveTracker) anyMoved() bool {
-	return slices.ContainsFunc(v.moved[:], func(of sets.Set[model.Match]) bool { return len(of) > 0 })
+func (t *moveTracker) anyMoved() bool {
+	return slices.ContainsFunc(t.moved[:], func(of sets.Set[model.Match]) bool { return len(of) > 0 })
 }
 
 // age counts a clean-up.

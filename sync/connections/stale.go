@@ -25,28 +25,28 @@ func newStaleSet() staleSet {
 
 // addFrontend removes a new frontend from the stale destinations. A node port may be any
 // of them.
-func (w *staleSet) addFrontend(m model.Match) {
+func (s *staleSet) addFrontend(m model.Match) {
 	if m.Addr.IsValid() {
-		w.destinations.Delete(m)
+		s.destinations.Delete(m)
 	} else {
-		clear(w.destinations)
+		clear(s.destinations)
 	}
 }
 
 // removeServing removes the endpoints that serve a Service port now.
-func (w *staleSet) removeServing(counts *portCounts) {
-	for e := range w.endpoints[counts] {
+func (s *staleSet) removeServing(counts *portCounts) {
+	for e := range s.endpoints[counts] {
 		if counts.serves(e) {
-			w.endpoints[counts].Delete(e)
+			s.endpoints[counts].Delete(e)
 		}
 	}
 }
 
-func (w *staleSet) addEndpoint(counts *portCounts, e netip.AddrPort) {
-	if w.endpoints[counts] == nil {
-		w.endpoints[counts] = sets.New[netip.AddrPort]()
+func (s *staleSet) addEndpoint(counts *portCounts, e netip.AddrPort) {
+	if s.endpoints[counts] == nil {
+		s.endpoints[counts] = sets.New[netip.AddrPort]()
 	}
-	w.endpoints[counts].Insert(e)
+	s.endpoints[counts].Insert(e)
 }
 
 // cleanUp removes what has been stale since the last clean-up, and records what is now.
