@@ -166,7 +166,7 @@ func TestClickSelectsFrontend(t *testing.T) {
 func TestPathIsDescribedInWords(t *testing.T) {
 	w := detail(t, shop(t, 0), "shop/cart")
 	label := get[string](w, `document.querySelector(".walk").getAttribute("aria-label")`)
-	for _, words := range []string{"10.96.0.14:80/TCP", "no-endpoint-services leads to reject-chain", "the client is told at once"} {
+	for _, words := range []string{"10.96.0.14:80/TCP", "no-endpoint-services leads to reject-chain", "the client gets an error immediately"} {
 		if !strings.Contains(label, words) {
 			t.Errorf("%q lacks %q", label, words)
 		}

@@ -40,7 +40,7 @@ func TestKernelTablesAgreeWithDaemon(t *testing.T) {
 			forms(t, l.Node.Host, "")
 			d.Kill()
 			agree(t, told, document(t, l.Node.Host))
-			forms(t, l.Node.Host, "no kube-vmap answers on @kube-vmap in this network namespace; read from the kernel's tables, which know no EndpointSlices")
+			forms(t, l.Node.Host, "no kube-vmap answers on @kube-vmap in this network namespace; read from the kernel's tables, which have no EndpointSlices")
 		})
 	}
 }
@@ -60,7 +60,7 @@ func TestGetAfterCleanupReportsNoTables(t *testing.T) {
 	l := newLab(t)
 	out := run(t, l.Node.Host, 0, "get", "services")
 	if out.code != 1 || !strings.Contains(out.stderr, "no kube-vmap answers on @kube-vmap in this network namespace: does kube-vmap run?") ||
-		!strings.Contains(out.stderr, "there is no table of kube-vmap in this network namespace") || strings.Count(out.stderr, "\n") != 1 {
+		!strings.Contains(out.stderr, "this network namespace has no table of kube-vmap") || strings.Count(out.stderr, "\n") != 1 {
 		t.Errorf("got %+v", out)
 	}
 }

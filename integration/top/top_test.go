@@ -186,7 +186,7 @@ func TestConnectionsShowAsTheyAreMade(t *testing.T) {
 	if got := line(t, after, "web")["CONNECTIONS"]; got != strconv.Itoa(s.open()+made) {
 		t.Errorf("%s connections, want %d", got, s.open()+made)
 	}
-	if other := s.top(t, "--once", "-n", "other"); !strings.Contains(other, "0 services") || !strings.Contains(other, "there is no Service of namespace other") {
+	if other := s.top(t, "--once", "-n", "other"); !strings.Contains(other, "0 services") || !strings.Contains(other, "there is no Service in namespace other") {
 		t.Errorf("of another namespace:\n%s", other)
 	}
 	if lines := s.top(t, "--count", "2"); strings.Count(lines, "NAMESPACE") != 2 || strings.Contains(lines, "\x1b") {

@@ -27,7 +27,7 @@ node, or in its pod. Without a running kube-vmap, the kernel's tables are shown.
                    policy, and none on this node), NoPort (endpoints, but none with
                    the port), Refused (by the kernel), Conflict (another Service
                    holds an address), Unusable (part of the object), Missing, Open;
-                   from the kernel, which cannot tell, Programmed instead of OK.
+                   from the kernel, which has no objects, Programmed instead of OK.
                    Any other STATUS than OK and Programmed is a problem, except
                    NotLocal and Open, which may be intended and are notices. Each
                    Service counts once, here (--field-selector severity=Problem, or

@@ -1,9 +1,9 @@
-// Package get prints what a node programs, as kubectl prints objects.
+// Package get is kube-vmap get: rows of Services, endpoints and frontends, with kubectl's
+// arguments, flags and output formats.
 //
-//	status socket ---> Document ---> rows of a resource ---> those selected ---> table, JSON, YAML, names
-//	kernel's tables ------'
+//	arguments --> resource, names --+
+//	                                +--> rows --selected, named--> table, names, JSON, YAML
+//	source --status.Document--------+
 //
-// A [resource] is a way to look at the same document: its Services, their endpoints
-// or their frontends. Only how rows are made is its own; selecting and printing are
-// the same for all. Flags and messages are kubectl's where it has them.
+// A source is the running process or, without one, the kernel's tables.
 package get

@@ -44,7 +44,7 @@ func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *statu
 			connections(d, &e.Traffic), strconv.Itoa(e.Active),
 		},
 		wide: []string{
-			number(e.LocalSlot), told(d, e.KnownConditions().Serving), told(d, e.KnownConditions().Terminating),
+			number(e.LocalSlot), condition(d, e.KnownConditions().Serving), condition(d, e.KnownConditions().Terminating),
 			cmp.Or(strings.Join(e.ZoneHints, ","), none), cmp.Or(strings.Join(e.NodeHints, ","), none),
 		},
 		fields: o.fields(fields.Set{
@@ -58,8 +58,7 @@ func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *statu
 	}
 }
 
-// slot is where the endpoint is among those of the cluster, or else among those of
-// this node.
+// slot returns the endpoint's slot in the cluster, or else on this node.
 func slot(e *status.Endpoint) string {
 	if e.Slot == nil && e.LocalSlot != nil {
 		return "local-" + number(e.LocalSlot)
@@ -67,7 +66,7 @@ func slot(e *status.Endpoint) string {
 	return number(e.Slot)
 }
 
-// why it gets no connections, or although it terminates: nobody is ready.
+// why returns why it gets no connections, or that it does although it is terminating.
 func why(e *status.Endpoint) string {
 	if e.Used() && e.KnownConditions().Terminating && !e.KnownConditions().Ready {
 		return "(fallback)"
@@ -82,16 +81,16 @@ func number(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// ready is whether the endpoint is, in a word.
+// ready returns the Ready condition, or Terminating.
 func ready(d *status.Document, e *status.Endpoint) string {
 	if c := e.KnownConditions(); c.Terminating && !c.Ready {
 		return "Terminating"
 	}
-	return told(d, e.KnownConditions().Ready)
+	return condition(d, e.KnownConditions().Ready)
 }
 
-// told is what EndpointSlices say, which the kernel does not know.
-func told(d *status.Document, yes bool) string {
+// condition returns a condition, which the kernel does not know.
+func condition(d *status.Document, yes bool) string {
 	switch {
 	case d.Source == status.FromKernel:
 		return unknown

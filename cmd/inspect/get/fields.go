@@ -12,15 +12,14 @@ import (
 	"kube-vmap/model"
 )
 
-// field is something that rows can be selected by.
+// field is a field for --field-selector.
 type field struct {
 	name string
-	// read makes of a value, as people write it, the one that rows have; the error says
-	// which there are. Without it, every text is possible.
+	// read normalises a value; the error lists the valid ones. If nil, any text is valid.
 	read func(string) (string, error)
 }
 
-// Fields are the names of what rows can be selected by.
+// fieldNames returns the names of the fields.
 func (r *resource) fieldNames() (names []string) {
 	for _, f := range r.fields {
 		names = append(names, f.name)
@@ -28,7 +27,7 @@ func (r *resource) fieldNames() (names []string) {
 	return names
 }
 
-// selector reads a selector of the resource's rows.
+// selector parses a field selector.
 func (r *resource) selector(text string) (fields.Selector, error) {
 	s, err := fields.ParseSelector(text)
 	if err != nil {
@@ -53,11 +52,10 @@ func (r *resource) selector(text string) (fields.Selector, error) {
 	})
 }
 
-// anything is a field of any text.
+// anything returns a field of any text.
 func anything(name string) field { return field{name: name} }
 
-// one is a field that has one of some words. One that is empty is to be among them if
-// the field may be.
+// one returns a field with one of some words, which may include an empty one.
 func one(name string, words ...string) field {
 	return field{name, func(value string) (string, error) {
 		if slices.Contains(words, value) {
@@ -67,13 +65,13 @@ func one(name string, words ...string) field {
 		if i := slices.Index(shown, ""); i >= 0 {
 			shown[i] = "nothing"
 		}
-		return "", fmt.Errorf("%q is none of %s", value, strings.Join(shown, ", "))
+		return "", fmt.Errorf("%q is not one of %s", value, strings.Join(shown, ", "))
 	}}
 }
 
 func yesOrNo(name string) field { return one(name, "true", "false") }
 
-// address is a field of an address, however it is spelled, or of none.
+// address returns a field of an address in any spelling, or empty.
 func address(name string) field {
 	return field{name, func(value string) (string, error) {
 		if value == "" {
@@ -81,24 +79,23 @@ func address(name string) field {
 		}
 		a, err := netip.ParseAddr(strings.Trim(value, "[]"))
 		if err != nil {
-			return "", fmt.Errorf("%q is no address", value)
+			return "", fmt.Errorf("%q is not an address", value)
 		}
 		return a.Unmap().String(), nil
 	}}
 }
 
-// port is a field of a port's number.
+// port returns a field of a port number.
 func port(name string) field {
 	return field{name, func(value string) (string, error) {
 		n, err := strconv.ParseUint(value, 10, 16)
 		if err != nil {
-			return "", fmt.Errorf("%q is no port number", value)
+			return "", fmt.Errorf("%q is not a port number", value)
 		}
 		return strconv.FormatUint(n, 10), nil
 	}}
 }
 
-// protocols and families are those of all ports.
 func protocols() (out []string) {
 	for _, p := range model.Protocols {
 		out = append(out, strings.ToUpper(p.String()))

@@ -52,7 +52,7 @@ func frontendRow(d *status.Document, s *status.Service, p *status.Port, f *statu
 	}
 }
 
-// unknown is what stands where the kernel does not tell.
+// unknown replaces values that the kernel does not have.
 const unknown = "<unknown>"
 
 func seconds(n int) string {
@@ -62,7 +62,7 @@ func seconds(n int) string {
 	return strconv.Itoa(n) + "s"
 }
 
-// behind is how many endpoints those find whom the policy leaves some.
+// behind returns the number of endpoints that the policy leaves.
 func behind(p *status.Port, f *status.Frontend) string {
 	n := 0
 	for i := range p.Endpoints {
@@ -74,7 +74,7 @@ func behind(p *status.Port, f *status.Frontend) string {
 	return strconv.Itoa(n)
 }
 
-// sources are those who may come.
+// sources returns the source ranges.
 func sources(f *status.Frontend) string {
 	switch {
 	case !f.Restricted:

@@ -13,9 +13,9 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// Options are what was asked for.
+// Options are the arguments and flags of the command.
 type Options struct {
-	// Args are a resource and names, as kubectl takes them: "svc web" or "svc/web".
+	// Args are a resource and names, in kubectl's forms: "svc web" or "svc/web".
 	Args          []string
 	Namespace     string
 	AllNamespaces bool
@@ -23,22 +23,21 @@ type Options struct {
 	Output        string
 	NoHeaders     bool
 	FieldSelector string
-	// Labels is what no rows can be selected by.
+	// Labels is an error if set: no row has labels.
 	Labels string
 
-	// Names are those of Args, as [Run] finds them.
+	// Names are those of Args; set by [Run].
 	Names []string
 }
 
-// Source is where documents come from. It says in a line how they are to be read, if
-// that needs to be said.
+// Source returns a document, and a line about it for the user, which may be empty.
 type Source func(context.Context, status.Query) (d *status.Document, note string, err error)
 
-// outputs are the forms in which rows are printed.
+// outputs are the values of Output.
 var outputs = []string{"", "wide", "json", "yaml", "name"}
 
-// Run prints what was asked for. A name that is not there is an error, after the
-// others were printed.
+// Run prints the requested rows. A name that does not exist is an error, after the others
+// were printed.
 func Run(ctx context.Context, o Options, from Source, stdout, stderr io.Writer) error {
 	r, err := o.parseArgs()
 	if err != nil {
@@ -52,10 +51,10 @@ func Run(ctx context.Context, o Options, from Source, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
-	tell(stderr, note)
+	printLine(stderr, note)
 	for _, p := range doc.Problems {
 		if o.Output == "wide" || p.Reason == status.ReasonUnread || p.Reason == status.ReasonUncertain {
-			tell(stderr, p.Object+": "+strings.ReplaceAll(p.Text, "\n", "; "))
+			printLine(stderr, p.Object+": "+strings.ReplaceAll(p.Text, "\n", "; "))
 		}
 	}
 	rows, missing := o.named(r.rows(doc))
@@ -63,10 +62,10 @@ func Run(ctx context.Context, o Options, from Source, stdout, stderr io.Writer) 
 	rows = slices.DeleteFunc(rows, func(x row) bool { return !selector.Matches(x.fields) })
 	if o.Output == "" || o.Output == "wide" || o.Output == "name" {
 		for _, name := range empty {
-			tell(stderr, "Service "+name+" has no "+r.plural+".")
+			printLine(stderr, "Service "+name+" has no "+r.plural+".")
 		}
 		if len(rows)+len(missing)+len(empty) == 0 {
-			tell(stderr, o.nothing())
+			printLine(stderr, o.nothing())
 		}
 		if len(rows)+len(missing) == 0 {
 			return nil
@@ -80,17 +79,17 @@ func Run(ctx context.Context, o Options, from Source, stdout, stderr io.Writer) 
 	return o.notFound(&r, missing)
 }
 
-// tell writes a line for people, if there is anything to say.
-func tell(stderr io.Writer, line string) {
+// printLine prints a line unless it is empty.
+func printLine(stderr io.Writer, line string) {
 	if line != "" {
-		_, _ = fmt.Fprintln(stderr, line) // there is no other place to say it
+		_, _ = fmt.Fprintln(stderr, line)
 	}
 }
 
-// resource finds the resource and names among the arguments.
+// parseArgs finds the resource and names in the arguments.
 func (o *Options) parseArgs() (resource, error) {
 	if len(o.Args) == 0 {
-		return resource{}, errors.New("name what to get: services, endpoints or frontends")
+		return resource{}, errors.New("resource type missing: services, endpoints or frontends")
 	}
 	name, first, joined := strings.Cut(o.Args[0], "/")
 	r, known := find(name)
@@ -98,7 +97,7 @@ func (o *Options) parseArgs() (resource, error) {
 		return r, fmt.Errorf("there is no resource type %q: get services (svc), endpoints (ep) or frontends (fe)", name)
 	}
 	if !joined {
-		for _, arg := range o.Args[1:] { // as -o name prints them, too
+		for _, arg := range o.Args[1:] { // or as -o name prints them
 			if kind, rest, typed := strings.Cut(arg, "/"); typed && r.called(kind) {
 				arg = rest
 			}
@@ -117,10 +116,10 @@ func (o *Options) parseArgs() (resource, error) {
 	return r, nil
 }
 
-// check refuses what cannot be done, and reads the selector.
+// check checks the flags, and parses the selector.
 func (o *Options) check(r *resource) (fields.Selector, error) {
 	if o.Labels != "" {
-		return nil, errors.New("-l: the proxy keeps no labels; select with kubectl (kubectl get services -l " + o.Labels +
+		return nil, errors.New("-l: the proxy does not keep labels; select with kubectl (kubectl get services -l " + o.Labels +
 			" -o name) and name the Services here, or use --field-selector")
 	}
 	if !slices.Contains(outputs, o.Output) {
@@ -129,7 +128,7 @@ func (o *Options) check(r *resource) (fields.Selector, error) {
 	return r.selector(o.FieldSelector)
 }
 
-// query is what to ask for.
+// query returns the query for the rows.
 func (o *Options) query(r *resource) status.Query {
 	q := status.Query{Namespace: o.Namespace}
 	if o.AllNamespaces {
@@ -141,8 +140,8 @@ func (o *Options) query(r *resource) status.Query {
 	return q
 }
 
-// named are the rows that were asked for by name, each once and in the order of the
-// names, and the names that there are not.
+// named returns the rows with the wanted names, each once and in the order of the names,
+// and the names that no row has.
 func (o *Options) named(rows []row) (found []row, missing []string) {
 	if len(o.Names) == 0 {
 		return rows, nil
@@ -167,8 +166,8 @@ func (o *Options) named(rows []row) (found []row, missing []string) {
 	return found, missing
 }
 
-// withoutRows are the Services among those names that have no rows, as "namespace/name",
-// and the names of which there is no Service.
+// withoutRows returns the Services with these names, which have no rows, as
+// "namespace/name", and the names that no Service has.
 func withoutRows(d *status.Document, names []string) (empty, missing []string) {
 	for _, name := range names {
 		before := len(empty)
@@ -184,7 +183,7 @@ func withoutRows(d *status.Document, names []string) (empty, missing []string) {
 	return empty, missing
 }
 
-// nothing says that there is nothing, as kubectl does.
+// nothing returns kubectl's line for no rows.
 func (o *Options) nothing() string {
 	if o.AllNamespaces {
 		return "No resources found"
@@ -192,7 +191,7 @@ func (o *Options) nothing() string {
 	return "No resources found in " + o.Namespace + " namespace."
 }
 
-// notFound is an error about names that there are not; nil if all are there.
+// notFound returns the error about names that do not exist; nil if all do.
 func (o *Options) notFound(r *resource, missing []string) error {
 	if len(missing) == 0 {
 		return nil

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what commands print")
 
-// document is a document as a daemon makes it, read anew.
+// document is a document as a daemon serves it.
 func document(t *testing.T) *status.Document {
 	t.Helper()
 	text, err := os.ReadFile("testdata/document.yaml")
@@ -210,7 +210,7 @@ func TestSourceIsPrintedOnStderr(t *testing.T) {
 	if want := "read from the kernel\nNode worker-1: tracked connections: no; way\n"; stderr.String() != want {
 		t.Errorf("got %q, want %q", stderr.String(), want)
 	}
-	failure := errors.New("nobody there")
+	failure := errors.New("no source")
 	err := Run(t.Context(), options("svc -A"), func(context.Context, status.Query) (*status.Document, string, error) {
 		return nil, "", failure
 	}, &stdout, &stderr)

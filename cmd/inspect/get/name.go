@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// wanted is a name that was asked for. Addresses are compared as such, for there are many
-// ways to write one.
+// wanted is a name on the command line. Addresses are compared as values, since there are
+// many ways to write one.
 type wanted struct {
-	text string
-	at   spot
-	is   bool // a spot
+	text      string
+	target    target
+	isAddress bool
 }
 
-// spot is an address with what may follow it: "10.96.0.10", "10.96.0.10:53",
-// "[fd00::a]:53/udp", "*:30053/tcp". What was not named is empty.
-type spot struct {
+// target is an address with an optional port and protocol: "10.96.0.10",
+// "10.96.0.10:53", "[fd00::a]:53/udp", "*:30053/tcp".
+type target struct {
 	address  netip.Addr // invalid for any address of the node
 	any      bool       // it is any address of the node
 	port     uint16
 	protocol string
 }
 
-// newWanted reads a name.
+// newWanted parses a name.
 func newWanted(text string) wanted {
-	at, is := newSpot(text)
-	return wanted{text, at, is}
+	t, ok := parseTarget(text)
+	return wanted{text, t, ok}
 }
 
-// newSpot reads an address with what follows it.
-func newSpot(text string) (s spot, ok bool) {
+// parseTarget parses an address with an optional port and protocol.
+func parseTarget(text string) (s target, ok bool) {
 	where, protocol, named := strings.Cut(text, "/")
 	if named {
 		s.protocol = strings.ToLower(protocol)
@@ -49,21 +49,20 @@ func newSpot(text string) (s spot, ok bool) {
 	return s, err == nil
 }
 
-// meets reports whether a row's name is a spot that was asked for.
-func (s spot) meets(row spot) bool {
+// matches reports whether a row's address is the wanted one.
+func (s target) matches(row target) bool {
 	return s.any == row.any && s.address == row.address && (s.port == 0 || s.port == row.port) &&
 		(s.protocol == "" || s.protocol == row.protocol)
 }
 
-// is reports whether a name that was asked for is that of the row: its own, or that
-// of its Service, or its address.
+// is reports whether a wanted name is the row's own, that of its Service, or its address.
 func (r *row) is(name wanted) bool {
 	if name.text == r.name || name.text == r.service {
 		return true
 	}
-	if !name.is || r.name == r.service {
+	if !name.isAddress || r.name == r.service {
 		return false
 	}
-	at, is := newSpot(r.name)
-	return is && name.at.meets(at)
+	t, ok := parseTarget(r.name)
+	return ok && name.target.matches(t)
 }

@@ -13,7 +13,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// print writes rows in the form that was asked for.
+// print writes rows in the output format.
 func (o *Options) print(w io.Writer, r *resource, d *status.Document, rows []row) error {
 	switch o.Output {
 	case "json", "yaml":
@@ -40,7 +40,7 @@ func (o *Options) printTable(w io.Writer, r *resource, rows []row) error {
 		if wide {
 			cells = append(cells[:len(cells):len(cells)], more...)
 		}
-		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t")) // Flush returns what goes wrong
+		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t")) // Flush returns the error
 	}
 	if !o.NoHeaders && len(rows) > 0 {
 		line("NAMESPACE", r.columns, r.wide)
@@ -51,7 +51,7 @@ func (o *Options) printTable(w io.Writer, r *resource, rows []row) error {
 	return t.Flush()
 }
 
-// list is what JSON and YAML hold of several.
+// list is several objects in JSON or YAML.
 type list struct {
 	Kind     string           `json:"kind"`
 	Source   string           `json:"source"`
@@ -62,7 +62,7 @@ type list struct {
 	Problems []status.Problem `json:"problems,omitempty"`
 }
 
-// printObjects writes the only one that was asked for by its name, or else a list.
+// printObjects writes one object if it was requested by name, or else a list.
 func (o *Options) printObjects(w io.Writer, d *status.Document, rows []row) error {
 	var out any
 	if len(o.Names) == 1 && len(rows) == 1 {

@@ -1,6 +1,7 @@
 package get
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,31 +10,30 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// resource is something that can be asked for.
+// resource is a type of rows.
 type resource struct {
-	// singular and plural are its names, Short the shortest; each will do.
 	singular, plural, short string
 
-	columns, wide []string // headings; the second are of -o wide only
-	fields        []field  // that can be selected by
+	columns, wide []string // headers; wide ones with -o wide only
+	fields        []field  // for --field-selector
 	rows          func(*status.Document) []row
 }
 
-// row is one thing of a resource.
+// row is one object.
 type row struct {
 	namespace, name string
-	service         string // whose it is
+	service         string // that it belongs to
 	cells, wide     []string
 	fields          fields.Set
 	object          any // for JSON and YAML
 }
 
-// Resources lists all there are.
+// resources returns all resources.
 func resources() []resource {
 	return []resource{services(), endpoints(), frontends()}
 }
 
-// find is the resource of a name.
+// find returns the resource with a name.
 func find(name string) (r resource, found bool) {
 	all := resources()
 	i := slices.IndexFunc(all, func(r resource) bool { return r.called(name) })
@@ -43,12 +43,12 @@ func find(name string) (r resource, found bool) {
 	return all[i], true
 }
 
-// called reports whether it is one of the resource's names.
+// called reports whether a name is one of the resource's.
 func (r *resource) called(name string) bool {
 	return slices.Contains([]string{r.singular, r.plural, r.short}, strings.ToLower(name))
 }
 
-// of is the name of the Service port that a row is about: "web:http".
+// of returns the name of a Service port: "web:http".
 func of(s *status.Service, p *status.Port) string {
 	if p.Name == "" {
 		return s.Name
@@ -56,7 +56,7 @@ func of(s *status.Service, p *status.Port) string {
 	return s.Name + ":" + p.Name
 }
 
-// origin is where an object of JSON or YAML belongs.
+// origin is the Service port of an object in JSON or YAML.
 type origin struct {
 	Namespace string `json:"namespace"`
 	Service   string `json:"service"`
@@ -69,19 +69,17 @@ func originOf(s *status.Service, p *status.Port) origin {
 	return origin{s.Namespace, s.Name, p.Name, p.Protocol, p.Family}
 }
 
-// fields are those that every row of a port has.
+// fields returns more with the fields that every row of a port has.
 func (o *origin) fields(more fields.Set) fields.Set {
 	out := fields.Set{
 		"metadata.name": o.Service, "metadata.namespace": o.Namespace,
 		"spec.portName": o.PortName, "spec.protocol": o.Protocol, "spec.family": o.Family,
 	}
-	for name, value := range more {
-		out[name] = value
-	}
+	maps.Copy(out, more)
 	return out
 }
 
-// originFields are what origin.fields gives.
+// originFields returns more with the fields of origin.fields.
 func originFields(more ...field) []field {
 	return append([]field{
 		anything("metadata.name"), anything("metadata.namespace"), anything("spec.portName"),

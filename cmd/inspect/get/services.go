@@ -33,7 +33,7 @@ func serviceRows(d *status.Document) []row {
 	return out
 }
 
-// serviceRow is one Service, its ports and families taken together.
+// serviceRow returns the row of a Service, for all ports and families.
 func serviceRow(d *status.Document, s *status.Service) row {
 	sum := summarize(s)
 	state, severity := d.StateOf(s), s.Severity()
@@ -58,7 +58,7 @@ func serviceRow(d *status.Document, s *status.Service) row {
 	}
 }
 
-// summary is what a Service's ports have together, each value once.
+// summary has the distinct values of a Service's ports.
 type summary struct {
 	status.Traffic
 
@@ -90,7 +90,7 @@ func (s *summary) frontend(f *status.Frontend) {
 	}
 }
 
-// portsOf are the ports as kubectl writes them, those of both families once.
+// portsOf returns the ports as kubectl prints them, each once for both families.
 func portsOf(s *status.Service) (out []string) {
 	for i := range s.Ports {
 		p := &s.Ports[i]
@@ -115,7 +115,7 @@ func portsOf(s *status.Service) (out []string) {
 	return out
 }
 
-// affinity is how long clients keep their endpoint.
+// affinity returns the timeout of session affinity.
 func affinity(s *status.Service) string {
 	for i := range s.Ports {
 		if n := s.Ports[i].AffinitySeconds; n > 0 {
@@ -125,10 +125,10 @@ func affinity(s *status.Service) string {
 	return none
 }
 
-// none is what stands where there is nothing.
+// none replaces empty values.
 const none = "<none>"
 
-// orNone are the values, one after the other.
+// orNone joins values.
 func orNone(values []string) string {
 	if len(values) == 0 {
 		return none
@@ -136,7 +136,7 @@ func orNone(values []string) string {
 	return strings.Join(values, ",")
 }
 
-// once adds a value that is not there yet, nor empty.
+// once appends a value, unless it is empty or in the list.
 func once(list []string, value string) []string {
 	if value == "" || slices.Contains(list, value) {
 		return list
@@ -151,7 +151,7 @@ func first(list []string) string {
 	return list[0]
 }
 
-// connections are how many there were so far, if they are counted.
+// connections returns the total, if it is counted.
 func connections(d *status.Document, t *status.Traffic) string {
 	if !d.Counted {
 		return "-"
@@ -159,7 +159,7 @@ func connections(d *status.Document, t *status.Traffic) string {
 	return strconv.FormatUint(t.Connections, 10)
 }
 
-// join is an address with its port and protocol.
+// join returns an address with its port and protocol.
 func join(address string, port uint16, protocol string) string {
 	return net.JoinHostPort(address, strconv.Itoa(int(port))) + "/" + strings.ToLower(protocol)
 }

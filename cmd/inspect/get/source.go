@@ -14,8 +14,8 @@ import (
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// FromProxy is the source that asks the running process, and where none answers, the
-// kernel.
+// FromProxy returns the source that asks the running process or, if none answers, reads
+// the kernel.
 func FromProxy(socket string) Source {
 	return func(ctx context.Context, q status.Query) (*status.Document, string, error) {
 		d, err := status.Get(ctx, socket, q)
@@ -29,13 +29,13 @@ func FromProxy(socket string) Source {
 		if kernelErr != nil {
 			return nil, "", fmt.Errorf("%w; and in the kernel: %w", err, kernelErr)
 		}
-		// What to do about it is said where nothing else helps.
+		// The advice is only for when the kernel has no tables either.
 		why, _, _ := strings.Cut(err.Error(), ": does kube-vmap run?")
 		return d, why + "; " + note, nil
 	}
 }
 
-// FromKernel is the source that reads the kernel's tables, and changes nothing.
+// FromKernel is the source that reads the kernel's tables.
 func FromKernel(_ context.Context, q status.Query) (d *status.Document, note string, err error) {
 	k, err := kernel.Open(kernel.Config{})
 	if err != nil {
@@ -47,7 +47,7 @@ func FromKernel(_ context.Context, q status.Query) (d *status.Document, note str
 		return nil, "", err
 	}
 	if tables == (nft.Tables{}) {
-		return nil, "", errors.New("there is no table of kube-vmap in this network namespace, so nothing is programmed in it")
+		return nil, "", errors.New("this network namespace has no table of kube-vmap, so nothing is programmed in it")
 	}
 	d = status.FromTables(tables, q, time.Now())
 	counts := status.Counts{Active: status.ActiveCounts(conntrack.New(conntrack.Config{}))}
@@ -55,10 +55,10 @@ func FromKernel(_ context.Context, q status.Query) (d *status.Document, note str
 		counts.Total = status.TotalCounts(k)
 	}
 	counts.AddTo(d)
-	return d, "read from the kernel's tables, which know no EndpointSlices, and of Services only what is programmed" + ownership(tables), nil
+	return d, "read from the kernel's tables, which have no EndpointSlices, and only the programmed parts of Services" + ownership(tables), nil
 }
 
-// ownership says who keeps the tables.
+// ownership returns which process owns the tables.
 func ownership(t nft.Tables) string {
 	protected := false
 	for _, f := range model.Families {

@@ -16,49 +16,48 @@ import (
 )
 
 const (
-	// waiting is how many questions may wait for their turn to be read, each for all who
-	// ask the same; that for the overview always may.
-	waiting = 4
-	// freshness is how long an answer is as good as a new one.
-	freshness = time.Second
-	// share is how much longer nothing is read than the last reading took, and its
-	// answer is kept: viewers together cost no more than about a tenth of a processor,
-	// however much there is to read, and however many things they ask for.
-	share = 10
-	// patience is how long a question may wait for its turn, and a reading may take.
-	patience = 12 * time.Second
+	// maxWaiting is how many different queries may wait for a read; the overview always
+	// may.
+	maxWaiting = 4
+	// minCacheTime is how long an answer is cached at least.
+	minCacheTime = time.Second
+	// cacheFactor times the duration of a read is how long no other one starts and its
+	// answer is cached: all viewers together take about a tenth of a processor.
+	cacheFactor = 10
+	// readTimeout limits the wait for a read, and the read.
+	readTimeout = 12 * time.Second
 )
 
-// answers are those to queries, each made once for all who ask within a second.
+// answers reads and caches the answers to queries, for all viewers.
 type answers struct {
 	Config
-	making  singleflight.Group
-	waiting chan struct{} // holds one for each question that waits
-	turn    chan struct{} // holds one during a reading and the rest after it
-	mu      stdsync.Mutex // of what follows
-	kept    map[query]*answer
-	told    string // the last error that was logged; empty again once it works
+	reads   singleflight.Group
+	waiting chan struct{} // has an item for each query that waits
+	turn    chan struct{} // has an item during a read and the pause after it
+	mu      stdsync.Mutex // guards the following
+	cache   map[query]*answer
+	logged  string // the last error; empty after a success
 }
 
-// answer is one answer as it is sent.
+// answer is an encoded answer.
 type answer struct {
-	body   []byte
-	packed func() []byte
+	body       []byte
+	compressed func() []byte
 }
 
 func newAnswers(c Config) *answers {
-	return &answers{Config: c, waiting: make(chan struct{}, waiting), turn: make(chan struct{}, 1), kept: map[query]*answer{}}
+	return &answers{Config: c, waiting: make(chan struct{}, maxWaiting), turn: make(chan struct{}, 1), cache: map[query]*answer{}}
 }
 
-// errBusy is the answer to a query whose turn does not come.
-var errBusy = errors.New("too many ask for different things at the same time; try again")
+// errBusy is returned if too many queries wait.
+var errBusy = errors.New("too many different queries at the same time; try again")
 
 // serve answers a query.
 func (a *answers) serve(w http.ResponseWriter, r *http.Request, q query) {
 	answer, err := a.get(r.Context(), q)
 	switch {
 	case r.Context().Err() != nil:
-		return // whoever asked does not listen any more
+		return // the client is gone
 	case err != nil:
 		w.Header().Set("Retry-After", "2")
 		refuse(w, http.StatusServiceUnavailable, err)
@@ -67,31 +66,31 @@ func (a *answers) serve(w http.ResponseWriter, r *http.Request, q query) {
 	body := answer.body
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Vary", "Accept-Encoding")
-	if takesGzip(r.Header.Get("Accept-Encoding")) {
-		body = answer.packed()
+	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
+		body = answer.compressed()
 		w.Header().Set("Content-Encoding", "gzip")
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // whoever asked does not listen any more
+	_, _ = w.Write(body) // fails only if the client is gone
 }
 
-// get is an answer that is fresh enough, or a new one.
+// get returns the cached answer, or reads a new one.
 func (a *answers) get(ctx context.Context, q query) (*answer, error) {
-	if kept := a.have(q); kept != nil {
-		return kept, nil
+	if c := a.cached(q); c != nil {
+		return c, nil
 	}
-	made := a.making.DoChan(q.key(), func() (any, error) {
-		// Others may wait for it even if the one who asked first does not any more.
+	done := a.reads.DoChan(q.key(), func() (any, error) {
+		// Other requests may wait for it after the first one is gone.
 		ctx := context.WithoutCancel(ctx)
-		if kept := a.have(q); kept != nil {
-			return kept, nil // it was made since
+		if c := a.cached(q); c != nil {
+			return c, nil
 		}
-		return a.make(ctx, q)
+		return a.readAnswer(ctx, q)
 	})
 	select {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the state: %w", ctx.Err())
-	case result := <-made:
+	case result := <-done:
 		if result.Err != nil {
 			return nil, result.Err
 		}
@@ -99,38 +98,38 @@ func (a *answers) get(ctx context.Context, q query) (*answer, error) {
 	}
 }
 
-// have is the answer that is kept; nil if none is.
-func (a *answers) have(q query) *answer {
+// cached returns the cached answer, or nil.
+func (a *answers) cached(q query) *answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.kept[q]
+	return a.cache[q]
 }
 
-// key tells queries apart.
+// key returns a string that identifies the query.
 func (q query) key() string {
 	return strconv.Quote(q.Namespace) + strconv.Quote(q.Name) + strconv.FormatBool(q.Brief) + strconv.FormatBool(q.overview)
 }
 
-// make reads the state, and keeps the answer for a while.
-func (a *answers) make(ctx context.Context, q query) (*answer, error) {
-	if err := a.await(q); err != nil {
+// readAnswer reads the state, and caches the answer.
+func (a *answers) readAnswer(ctx context.Context, q query) (*answer, error) {
+	if err := a.waitForTurn(q); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	body, took, err := a.read(ctx, q)
-	time.AfterFunc(share*took, func() { <-a.turn })
-	a.tell(err)
+	time.AfterFunc(cacheFactor*took, func() { <-a.turn })
+	a.logChange(err)
 	if err != nil {
 		return nil, err
 	}
-	made := &answer{body: body, packed: stdsync.OnceValue(func() []byte { return pack(body) })}
-	a.keep(q, made, max(freshness, share*took))
+	made := &answer{body: body, compressed: stdsync.OnceValue(func() []byte { return compress(body) })}
+	a.store(q, made, max(minCacheTime, cacheFactor*took))
 	return made, nil
 }
 
-// await waits for the turn of a query.
-func (a *answers) await(q query) error {
+// waitForTurn waits until a query may be read.
+func (a *answers) waitForTurn(q query) error {
 	if !q.overview {
 		select {
 		case a.waiting <- struct{}{}:
@@ -139,7 +138,7 @@ func (a *answers) await(q query) error {
 			return errBusy
 		}
 	}
-	late := time.NewTimer(patience)
+	late := time.NewTimer(readTimeout)
 	defer late.Stop()
 	select {
 	case a.turn <- struct{}{}:
@@ -149,35 +148,34 @@ func (a *answers) await(q query) error {
 	}
 }
 
-// keep keeps an answer. When its time is over its memory is given back, even if
-// nobody asks any more.
-func (a *answers) keep(q query, made *answer, during time.Duration) {
+// store caches an answer, and deletes it after some time.
+func (a *answers) store(q query, made *answer, during time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.kept[q] = made
+	a.cache[q] = made
 	time.AfterFunc(during, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		delete(a.kept, q)
+		delete(a.cache, q)
 	})
 }
 
-// tell logs an error when it is another one than before.
-func (a *answers) tell(err error) {
+// logChange logs an error unless it is the last one again.
+func (a *answers) logChange(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
-	if text != "" && text != a.told {
-		a.Log.Warn("the status page has nothing to show", "err", err)
+	if text != "" && text != a.logged {
+		a.Log.Warn("cannot read the state for the status page", "err", err)
 	}
-	a.told = text
+	a.logged = text
 }
 
-// takesGzip tells whether gzip is among what an Accept-Encoding header asks for.
-func takesGzip(accept string) bool {
+// acceptsGzip reports whether an Accept-Encoding header allows gzip.
+func acceptsGzip(accept string) bool {
 	for part := range strings.SplitSeq(accept, ",") {
 		coding, weight, _ := strings.Cut(part, ";")
 		if c := strings.ToLower(strings.TrimSpace(coding)); c != "gzip" && c != "*" {
@@ -190,8 +188,8 @@ func takesGzip(accept string) bool {
 	return false
 }
 
-// pack compresses, quickly rather than well.
-func pack(body []byte) []byte {
+// compress compresses with little effort.
+func compress(body []byte) []byte {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
 	if err == nil {

@@ -100,7 +100,7 @@ func TestReadsTakeATenthOfTheTime(t *testing.T) {
 			}
 			for name, path := range paths {
 				n := asked(t, clients, took, path)
-				if most := int32(time.Minute/((share+1)*took)) + 1; n == 0 || n > most {
+				if most := int32(time.Minute/((cacheFactor+1)*took)) + 1; n == 0 || n > most {
 					t.Errorf("%d clients ask for %s: %d readings of %s in a minute, want up to %d", clients, name, n, took, most)
 				}
 			}
@@ -117,7 +117,7 @@ func TestWaitingIsNotWork(t *testing.T) {
 		ask(t, h, http.MethodGet, "/status/api/overview")
 		start := time.Now()
 		w := ask(t, h, http.MethodGet, "/status/api/document?name=web")
-		if took := time.Since(start); w.Code != http.StatusOK || took != share*look+8*time.Second {
+		if took := time.Since(start); w.Code != http.StatusOK || took != cacheFactor*maxStateRead+8*time.Second {
 			t.Errorf("the next question is answered %d after %s", w.Code, took)
 		}
 	})
@@ -158,7 +158,7 @@ func TestOneReadAtATimeAndFewWait(t *testing.T) {
 			}()
 		}
 		<-time.After(10 * time.Second)
-		if most.Load() != 1 || refused.Load() != 20-waiting-1 {
+		if most.Load() != 1 || refused.Load() != 20-maxWaiting-1 {
 			t.Errorf("%d read at a time, %d are refused", most.Load(), refused.Load())
 		}
 		if w := ask(t, h, http.MethodGet, "/status/api/document?name=web-19"); w.Code != http.StatusOK {
@@ -198,7 +198,7 @@ func TestEndlessReadTimesOut(t *testing.T) {
 			return nil, ctx.Err()
 		})
 		start := time.Now()
-		if w := ask(t, h, http.MethodGet, "/status/api/overview"); w.Code != http.StatusServiceUnavailable || time.Since(start) != patience {
+		if w := ask(t, h, http.MethodGet, "/status/api/overview"); w.Code != http.StatusServiceUnavailable || time.Since(start) != readTimeout {
 			t.Errorf("it answers %d after %s", w.Code, time.Since(start))
 		}
 	})
@@ -215,7 +215,7 @@ func TestCachedAnswersExpire(t *testing.T) {
 		kept := func() int {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			return len(a.kept)
+			return len(a.cache)
 		}
 		if n := kept(); n != 50 {
 			t.Errorf("%d answers are kept", n)
@@ -228,7 +228,7 @@ func TestCachedAnswersExpire(t *testing.T) {
 	})
 }
 
-// discard is for answers that nobody reads.
+// discard ignores an answer.
 type discard struct{}
 
 func (discard) Header() http.Header         { return http.Header{} }

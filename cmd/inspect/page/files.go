@@ -14,8 +14,7 @@ import (
 //go:embed static
 var static embed.FS
 
-// mediaTypes are said rather than looked up, since that would depend on what the
-// machine knows.
+// mediaTypes are fixed, since package mime depends on the machine's files.
 var mediaTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -23,12 +22,12 @@ var mediaTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// files serve what is embedded, by path below [Path]; index.html is the page itself.
+// files returns handlers of the embedded files, by path below [Path]; index.html is the page.
 func files() map[string]http.Handler {
 	out := map[string]http.Handler{}
 	entries, err := static.ReadDir("static")
 	if err != nil {
-		panic("page: " + err.Error()) // it is in the program, or the program does not build
+		panic("page: " + err.Error()) // embedded at build time
 	}
 	for _, e := range entries {
 		text, err := fs.ReadFile(static, "static/"+e.Name())
@@ -44,8 +43,8 @@ func files() map[string]http.Handler {
 	return out
 }
 
-// file serves a text. Browsers may keep it, but ask each time whether it is still
-// the same: after an update, no part of the old page must meet one of the new.
+// file serves a file. Browsers may cache it but must revalidate it, so that after an
+// update no old part is combined with a new one.
 func file(mediaType string, text []byte) http.Handler {
 	sum := sha256.Sum256(text)
 	tag := `"` + hex.EncodeToString(sum[:12]) + `"`

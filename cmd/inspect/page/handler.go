@@ -13,17 +13,16 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// Path is below what everything is served.
+// Path is the prefix of all paths.
 const Path = "/status/"
 
-// Config is what a [Handler] is told once.
+// Config configures a [Handler].
 type Config struct {
-	// Document reads the state. It is asked for one thing at a time, with a rest
-	// in between.
+	// Document reads the state. Calls are sequential, with a pause in between.
 	Document func(ctx context.Context, q status.Query) (*status.Document, error)
 	Version  string // of kube-vmap
-	// Hosts are names by which the page may be asked for, beside localhost and
-	// addresses; that is the node's name, and those by which it is known.
+	// Hosts are the names of the node under which the page is served, in addition to
+	// localhost and addresses.
 	Hosts []string
 	Log   *slog.Logger
 }
@@ -36,7 +35,7 @@ func Handler(c Config) http.Handler {
 		mux.Handle("GET "+Path+name, f)
 	}
 	mux.HandleFunc("GET "+Path+"api/document", func(w http.ResponseWriter, r *http.Request) {
-		q, err := queryOf(r)
+		q, err := parseQuery(r)
 		if err != nil {
 			refuse(w, http.StatusBadRequest, err)
 			return
@@ -46,18 +45,18 @@ func Handler(c Config) http.Handler {
 	mux.HandleFunc("GET "+Path+"api/overview", func(w http.ResponseWriter, r *http.Request) {
 		a.serve(w, r, query{Query: status.Query{Brief: true}, overview: true})
 	})
-	return guarded(onlyHosts(c.Hosts, readOnly(mux)))
+	return securityHeaders(onlyHosts(c.Hosts, readOnly(mux)))
 }
 
-// query is what an answer is to.
+// query selects an answer.
 type query struct {
 	status.Query
 	overview bool
 }
 
-// queryOf reads what is asked for. A misspelt parameter is an error, since the
-// answer without would be much more than what was meant.
-func queryOf(r *http.Request) (q query, err error) {
+// parseQuery reads a query. Unknown parameters are errors, since the answer without them
+// could be much larger.
+func parseQuery(r *http.Request) (q query, err error) {
 	for name, values := range r.URL.Query() {
 		value := values[len(values)-1]
 		switch name {
@@ -70,29 +69,29 @@ func queryOf(r *http.Request) (q query, err error) {
 				return q, fmt.Errorf("brief: %q is neither true nor false", value)
 			}
 		default:
-			return q, fmt.Errorf("%q is none of namespace, name, brief", name)
+			return q, fmt.Errorf("%q is not one of namespace, name, brief", name)
 		}
 	}
 	if q.Name == "" && !q.Brief {
-		return q, errWhole
+		return q, errTooMuch
 	}
 	return q, nil
 }
 
-// errWhole is that more is asked for than one answer should hold: it would be kept, and
-// of a big cluster hundreds of megabytes.
-var errWhole = errors.New("name: say which Service, or brief=true for all without endpoints; kube-vmap get has the whole")
+// errTooMuch refuses a query for all endpoints: in a big cluster, the cached answer would
+// have hundreds of megabytes.
+var errTooMuch = errors.New("name: give a Service, or brief=true for all without endpoints; kube-vmap get has everything")
 
-// look is how long a look at the state itself takes at most. What takes longer is
-// waiting for the kernel, which costs nothing.
-const look = 500 * time.Millisecond
+// maxStateRead is the most time that reading the loop's state takes. More is waiting for
+// the kernel, which costs nothing.
+const maxStateRead = 500 * time.Millisecond
 
-// read makes the answer to a query, as JSON, and says what work it took.
+// read returns the answer to a query, as JSON, and the time that it was at work.
 func (c *Config) read(ctx context.Context, q query) ([]byte, time.Duration, error) {
 	start := time.Now()
 	d, err := c.Document(ctx, q.Query)
 	if err != nil {
-		return nil, min(time.Since(start), look), fmt.Errorf("read the state: %w", err)
+		return nil, min(time.Since(start), maxStateRead), fmt.Errorf("read the state: %w", err)
 	}
 	var answer any = d
 	if q.overview {
@@ -100,15 +99,15 @@ func (c *Config) read(ctx context.Context, q query) ([]byte, time.Duration, erro
 	}
 	body, err := json.Marshal(answer)
 	took := time.Since(start)
-	if looked := start.Add(look); d.Time.After(looked) {
-		took -= d.Time.Sub(looked)
+	if end := start.Add(maxStateRead); d.Time.After(end) {
+		took -= d.Time.Sub(end)
 	}
 	return body, took, err
 }
 
-// refuse answers with an error, as JSON.
+// refuse sends an error, as JSON.
 func refuse(w http.ResponseWriter, code int, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // whoever asked does not listen any more
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // fails only if the client is gone
 }

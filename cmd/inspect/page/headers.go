@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// policy is what the page's own scripts may do: load what is served here, and
-// nothing else. Trusted Types make the browser refuse to read markup from a string,
-// so that no name of a Service can become any.
+// policy lets the page load only what is served here. With Trusted Types the browser
+// refuses to parse markup from strings, so that names of Services cannot become markup.
 var policy = strings.Join([]string{
 	"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'",
 	"base-uri 'none'", "frame-ancestors 'none'", "form-action 'none'",
 	"require-trusted-types-for 'script'", "trusted-types 'none'",
 }, "; ")
 
-// guarded keeps other sites from making use of what is served. That an answer is taken
-// for what it says, and not kept, is seen to by the server for all that it serves.
-func guarded(h http.Handler) http.Handler {
+// securityHeaders keeps other sites from using what is served. The metrics server adds
+// those that all its answers have.
+func securityHeaders(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
 			"Content-Security-Policy":      policy,
@@ -32,12 +31,12 @@ func guarded(h http.Handler) http.Handler {
 	})
 }
 
-// readOnly refuses whatever is not for reading.
+// readOnly refuses all methods but GET and HEAD.
 func readOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
-			refuse(w, http.StatusMethodNotAllowed, errors.New("the page is for reading only"))
+			refuse(w, http.StatusMethodNotAllowed, errors.New("the page is read-only"))
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -8,24 +8,22 @@ import (
 	"strings"
 )
 
-// A site that somebody visits can let its own name resolve to 127.0.0.1 or to the
-// address of a node, and then reads from there what it likes: for the browser that
-// is the same site (DNS rebinding). What it cannot do is to make the browser send
-// another name than its own. So only names are served that no stranger can let
-// resolve to anything:
+// DNS rebinding: a web site can make its own name resolve to 127.0.0.1 or to the address
+// of a node, and then read what is served there, since for the browser that is the same
+// site. It cannot make the browser send another Host header. So only names are served
+// that no other site controls:
 //
-//   - addresses, which nobody resolves;
-//   - localhost, and what is below it (RFC 6761 6.3: never asked of the DNS);
-//   - the names that the configuration gives. A node's name may well be in the
-//     DNS, but then it is the cluster's owner who says where it leads.
+//   - addresses, which are not resolved;
+//   - localhost and its subdomains (RFC 6761 6.3: not resolved by DNS);
+//   - the configured names. If a node's name is in DNS, the cluster's owner controls it.
 //
-// A name of which only the first part is the node's is not served: the rest could
-// be anybody's.
+// A name that only begins with the node's name is not served: its domain could be
+// anyone's.
 
-// errHost says what to do instead.
-var errHost = errors.New("this name is not known to be the node's: ask by address, as localhost, or by the name that the node has in the cluster")
+// errHost lists the names that are served.
+var errHost = errors.New("unknown host name: use an address, localhost, or the node's name in the cluster")
 
-// onlyHosts serves what is asked by one of the names, and refuses the rest.
+// onlyHosts serves requests for these names, and refuses the rest.
 func onlyHosts(names []string, h http.Handler) http.Handler {
 	known := map[string]bool{"localhost": true}
 	for _, name := range names {
@@ -41,7 +39,7 @@ func onlyHosts(names []string, h http.Handler) http.Handler {
 	})
 }
 
-// served tells whether the page may be asked for by the value of a Host header.
+// served reports whether the value of a Host header is served.
 func served(host string, known map[string]bool) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -54,5 +52,5 @@ func served(host string, known map[string]bool) bool {
 	return known[host] || strings.HasSuffix(host, ".localhost")
 }
 
-// canonical is a name as it is compared.
+// canonical returns the form in which names are compared.
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }

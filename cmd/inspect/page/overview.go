@@ -7,8 +7,8 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// overview is what the page shows of all Services: little of each, since there may
-// be tens of thousands, and the browser asks every other second.
+// overview is what the page shows of all Services: little of each, since there may be
+// tens of thousands, and browsers poll every other second.
 type overview struct {
 	Source  string    `json:"source"`
 	Time    time.Time `json:"time"`
@@ -16,7 +16,7 @@ type overview struct {
 	Version string    `json:"version"`
 	Ready   bool      `json:"ready"`
 	Counted bool      `json:"counted"`
-	// CountedAt is when the connections were read, from which rates are made.
+	// CountedAt is when the connections were read, for rates.
 	CountedAt time.Time `json:"countedAt,omitzero"`
 
 	Summary  status.Summary `json:"summary"`
@@ -30,25 +30,23 @@ type overview struct {
 type line struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Addresses are those of its frontends, "10.96.0.10:53/udp", the first being
-	// that by which it is known; that of a node port is "*:30053/udp".
-	Addresses []string `json:"addresses"`
-	// Endpoints are how many there are, as everywhere.
+	// Addresses are those of its frontends, "10.96.0.10:53/udp", the ClusterIP first;
+	// that of a node port is "*:30053/udp".
+	Addresses []string         `json:"addresses"`
 	Endpoints status.Addresses `json:"endpoints"`
 	State     string           `json:"state"`
 	Severity  string           `json:"severity"`
 	status.Traffic
 }
 
-// problem is one with the Service it belongs to, if it does to any.
+// problem is a problem with its Service, if it belongs to one.
 type problem struct {
 	status.Problem
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 }
 
-// overviewOf is what the page shows of a document; version is that of the process
-// that serves it.
+// overviewOf returns the overview of a document; version is that of the process.
 func overviewOf(d *status.Document, version string) *overview {
 	out := &overview{
 		Source: d.Source, Time: d.Time, Node: d.Node, Version: d.Version, Ready: d.Ready, Counted: d.Counted, CountedAt: d.CountedAt,
@@ -71,13 +69,13 @@ func overviewOf(d *status.Document, version string) *overview {
 	return out
 }
 
-// withoutText are the states that need no problem to be one.
+// withoutText describes states that may have no problem.
 var withoutText = map[string]string{
-	status.StateNoEndpoints: "a port has no endpoints: its connections are refused",
+	status.StateNoEndpoints: "a port has no endpoints: its connections are rejected",
 	status.StateMissing:     "a port is not programmed",
 }
 
-// lineOf is a Service in short.
+// lineOf returns the line of a Service.
 func lineOf(d *status.Document, s *status.Service) line {
 	out := line{
 		Namespace: s.Namespace, Name: s.Name, Addresses: []string{}, Endpoints: s.EndpointCount(),

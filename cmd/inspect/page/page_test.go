@@ -236,7 +236,7 @@ func TestOverviewSumsUpEachService(t *testing.T) {
 		`"connections":0,"active":0}],"problems":[` +
 		`{"object":"ServiceCIDR x","reason":"Unusable","text":"no prefix"},` +
 		`{"object":"Service shop/web","reason":"Conflict","text":"taken","namespace":"shop","name":"web"},` +
-		`{"object":"Service shop/none","reason":"NoEndpoints","text":"a port has no endpoints: its connections are refused","namespace":"shop","name":"none"}]}`
+		`{"object":"Service shop/none","reason":"NoEndpoints","text":"a port has no endpoints: its connections are rejected","namespace":"shop","name":"none"}]}`
 	if got := w.Body.String(); got != want {
 		t.Errorf("the overview is\n%s\nwant\n%s", got, want)
 	}

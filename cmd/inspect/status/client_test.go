@@ -15,7 +15,7 @@ import (
 
 func TestErrorsGiveTheNextStep(t *testing.T) {
 	for socket, want := range map[string]string{
-		fmt.Sprintf("@nobody-%d", os.Getpid()): "no kube-vmap answers on @nobody-" + fmt.Sprint(os.Getpid()) + " in this network namespace: does kube-vmap run? Run this in its pod",
+		fmt.Sprintf("@none-%d", os.Getpid()): "no kube-vmap answers on @none-" + fmt.Sprint(os.Getpid()) + " in this network namespace: does kube-vmap run? Run this in its pod",
 		filepath.Join(t.TempDir(), "none"):     "here: does kube-vmap run?",
 		"":                                     "no kube-vmap answers: --status-socket is empty, which disables the socket; give the name or path",
 	} {

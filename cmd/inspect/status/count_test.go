@@ -50,7 +50,7 @@ func counted(f model.Family, p model.Protocol, at netip.Addr, port uint16, endpo
 
 // TestConnectionsCountForFrontendAndEndpoint counts in both families and all
 // protocols, for ClusterIPs and node ports, also of endpoints that are gone, and of
-// addresses that are nobody's.
+// addresses of no Service.
 func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
 	d := status.FromSnapshot(&v, status.Query{}, then)
@@ -275,7 +275,7 @@ func TestConcurrentAnswersAreLimited(t *testing.T) {
 		end()
 		for range 5 {
 			if err := <-done; !errors.Is(err, context.Canceled) {
-				t.Errorf("who waits no more gets %v", err)
+				t.Errorf("a cancelled request gets %v", err)
 			}
 		}
 	})

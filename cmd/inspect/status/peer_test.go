@@ -17,7 +17,7 @@ import (
 func listenAs(t *testing.T, uid int, name string) net.Listener {
 	t.Helper()
 	l := asuser.Do(t, uid, func() (net.Listener, error) {
-		return net.Listen("unix", name) //nolint:noctx // a name without a file is there at once
+		return net.Listen("unix", name) //nolint:noctx // an abstract name exists immediately
 	})
 	t.Cleanup(func() { _ = l.Close() })
 	return l

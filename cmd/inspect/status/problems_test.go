@@ -23,7 +23,7 @@ func named(change func(*model.Service)) []sync.Event {
 	return events
 }
 
-// TestStateIsTheWorst tells what is wrong in one word, and by
+// TestStateIsTheWorst checks the state and
 // which problem or endpoint.
 func TestStateIsTheWorst(t *testing.T) {
 	object := sync.Object{Kind: "Service", Namespace: "shop", Name: "web"}

@@ -51,11 +51,11 @@ func TestEachPartOfAnAnswerHasItsOwnTimeout(t *testing.T) {
 	}
 }
 
-// TestStoppedProcessIsReported has a socket that nobody serves: the kernel connects
+// TestStoppedProcessIsReported has a socket without a server: the kernel connects
 // in its place.
 func TestStoppedProcessIsReported(t *testing.T) {
 	for _, socket := range []string{fmt.Sprintf("@kube-vmap-stopped-%d", os.Getpid()), filepath.Join(t.TempDir(), "s")} {
-		l, err := net.Listen("unix", socket) //nolint:noctx // it is there at once
+		l, err := net.Listen("unix", socket) //nolint:noctx // it listens immediately
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestStoppedProcessIsReported(t *testing.T) {
 func TestBusyProcessIsWaitedFor(t *testing.T) {
 	const sign = 500 * time.Millisecond
 	socket := fmt.Sprintf("@kube-vmap-busy-%d", os.Getpid())
-	l, err := net.Listen("unix", socket) //nolint:noctx // it is there at once
+	l, err := net.Listen("unix", socket) //nolint:noctx // it listens immediately
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// column is one of a table.
+// column is a column of a table.
 type column struct {
 	title string
-	word  string // by which --sort knows it
-	// weight is how long it stays when there is no room for all: the heaviest stays.
+	word  string // for --sort
+	// weight decides which columns stay if there is no room for all: the heaviest.
 	weight int
 	// width is that of a number; zero for text, which takes what it needs.
 	width int
-	// name is which of a row's names a column of text shows; less than 0 for none.
+	// name is the index of the row's name that a column of text shows, or negative.
 	name int
-	// down tells that the greatest comes first.
+	// down reports whether the greatest comes first.
 	down    bool
 	text    func(*row) string
 	compare func(a, b *row) int
-	// shown tells whether there is anything to show.
+	// shown reports whether the column has anything to show.
 	shown func(*sheet) bool
 }
 
-// overviewColumns are those of the Services.
+// overviewColumns returns the columns of Services.
 func overviewColumns() []column {
 	return []column{
 		nameColumn("NAMESPACE", "namespace", 0, 5),
@@ -40,7 +40,7 @@ func overviewColumns() []column {
 	}
 }
 
-// detailColumns are those of one Service's frontends and endpoints.
+// detailColumns returns the columns of frontends and endpoints.
 func detailColumns() []column {
 	return []column{
 		nameColumn("PORT", "port", 0, 6),
@@ -97,7 +97,7 @@ func statusColumn() column {
 	}
 }
 
-// sorts are the words that Config.Sort may be.
+// sorts returns the values of Config.Sort.
 func sorts() []string {
 	var out []string
 	for _, c := range overviewColumns() {
@@ -106,7 +106,7 @@ func sorts() []string {
 	return out
 }
 
-// columnOf is the place of a column by its word; less than 0 if there is none.
+// columnOf returns the index of a column by its word, or -1.
 func columnOf(columns []column, word string) int {
 	for i := range columns {
 		if columns[i].word == word {

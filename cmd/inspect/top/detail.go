@@ -13,9 +13,9 @@ const (
 	endpoints
 )
 
-// partRows are the rows of one Service, the only one in the document: its frontends
-// and its endpoints.
-func partRows(d *status.Document) []row {
+// detailRows returns the rows of the only Service in the document: its frontends and
+// endpoints.
+func detailRows(d *status.Document) []row {
 	var out []row
 	for i := range d.Services {
 		for j := range d.Services[i].Ports {
@@ -28,14 +28,14 @@ func partRows(d *status.Document) []row {
 func appendPort(out []row, p *status.Port) []row {
 	for i := range p.Frontends {
 		f := &p.Frontends[i]
-		r := partRow(p, f.Kind, f.At(p.Protocol), f.Traffic)
+		r := detailRow(p, f.Kind, f.At(p.Protocol), f.Traffic)
 		r.group = frontends
 		r.severity, r.status = frontendStatus(f)
 		out = append(out, r)
 	}
 	for i := range p.Endpoints {
 		e := &p.Endpoints[i]
-		r := partRow(p, "endpoint", e.At(), e.Traffic)
+		r := detailRow(p, "endpoint", e.At(), e.Traffic)
 		r.group = endpoints
 		r.severity, r.status = endpointStatus(e)
 		out = append(out, r)
@@ -43,7 +43,7 @@ func appendPort(out []row, p *status.Port) []row {
 	return out
 }
 
-func partRow(p *status.Port, kind, address string, t status.Traffic) row {
+func detailRow(p *status.Port, kind, address string, t status.Traffic) row {
 	name := strings.TrimSpace(p.Name + " " + p.Protocol + " " + p.Family)
 	return row{
 		id:      id{p.Family, p.Protocol, p.Name, kind, address},
@@ -59,33 +59,33 @@ func frontendStatus(f *status.Frontend) (severity int, text string) {
 		text = "policy " + text
 	}
 	if f.Restricted {
-		text += fmt.Sprintf(", for %d source ranges", len(f.Sources))
+		text += fmt.Sprintf(", restricted to %d source ranges", len(f.Sources))
 	}
 	switch f.Verdict {
 	case status.VerdictBalance:
-		return fine, clean(text)
+		return severityOK, clean(text)
 	case status.VerdictDrop:
-		return bad, clean(markOf("no endpoints: drops, " + text))
+		return severityProblem, clean(markProblem("no endpoints: drops, " + text))
 	}
-	return bad, clean(markOf("no endpoints: refuses, " + text))
+	return severityProblem, clean(markProblem("no endpoints: rejects, " + text))
 }
 
 func endpointStatus(e *status.Endpoint) (severity int, text string) {
 	if e.Reason != "" {
-		return odd, clean(markOf(e.Reason))
+		return severityNotice, clean(markProblem(e.Reason))
 	}
 	text = "serves"
 	if e.KnownConditions().Terminating {
-		text = "serves while it terminates"
+		text = "serves while terminating"
 	}
 	if e.Node != "" {
 		text += ", on " + e.Node
 	}
-	return fine, clean(text)
+	return severityOK, clean(text)
 }
 
-// partNotes are what is wrong with one Service.
-func partNotes(d *status.Document) []string {
+// detailNotes returns the problems of the Service.
+func detailNotes(d *status.Document) []string {
 	var out []string
 	for i := range d.Services {
 		out = append(out, notes(d.Services[i].Problems)...)
@@ -93,8 +93,8 @@ func partNotes(d *status.Document) []string {
 	return out
 }
 
-// partState is the state of the one Service, as in the overview; empty if there is none.
-func partState(d *status.Document) string {
+// detailState returns the state of the Service, as in the overview; empty if it is gone.
+func detailState(d *status.Document) string {
 	if len(d.Services) == 0 {
 		return ""
 	}

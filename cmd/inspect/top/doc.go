@@ -1,19 +1,16 @@
-// Package top shows how many connections Services get, again and again: as a table
-// that a person can move in, sort and search, or as plain lines for everything that
-// is not a terminal.
+// Package top shows the connections of Services live: as an interactive table that can be
+// sorted and searched, or as plain lines if the output is not a terminal.
 //
-//	Source --Document--> sheet: rows with rates --sorted, searched--> pane --the part in sight--> View
+//	Source --Document--> sheet: rows with rates --sorted, searched--> pane --visible rows--> View
 //	                       ^                                            ^
-//	                 sheet before                                      keys
+//	                 previous sheet                                    keys
 //
-// A sheet is made of one Document and of the sheet before it, away from where keys
-// are answered; a rate is what a counter has grown by between the two. From then on
-// it does not change. A source reads its counters once a second at most, and its
-// documents say when: while they are of the same reading, rates stay as they were.
-// A [Source] is never asked twice at a time, and rests for at
-// least as long as its last answer took, so that looking at a node with very many
-// Services does not become its work.
+// A sheet is built from a Document and the previous sheet, in the background, and then
+// does not change. Rates are differences of counters between two reads, by the times in
+// the documents; between two reads they stay as they are. A [Source] has at most one query
+// at a time, and a pause of at least the duration of its last answer, so that a node with
+// very many Services is not kept busy.
 //
-// Names come from the API, and end in a terminal: whatever does not print is shown
-// as a question mark.
+// Names come from the API and are printed on a terminal: unprintable runes become question
+// marks.
 package top

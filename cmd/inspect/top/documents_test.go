@@ -84,7 +84,7 @@ type script struct {
 func (s *script) get(_ context.Context, q status.Query) (*status.Document, error) {
 	s.asked = append(s.asked, q)
 	next := s.answers[min(len(s.asked), len(s.answers))-1]
-	if err, bad := next.(error); bad {
+	if err, severityProblem := next.(error); severityProblem {
 		return nil, err
 	}
 	return only(next.(*status.Document), q), nil

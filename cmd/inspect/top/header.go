@@ -10,14 +10,14 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// clockLayout is how times are shown: of the same day, in local time.
+// clockLayout is the format of times, which are of the same day, in local time.
 const clockLayout = "15:04:05"
 
-// between stands between the parts of a line.
-const between = "  "
+// separator separates the parts of a line.
+const separator = "  "
 
-// identity says whose numbers they are, and of when.
-func (s *sheet) identity() string {
+// sourceText returns the source and time of the numbers.
+func (s *sheet) sourceText() string {
 	parts := []string{"kube-vmap top"}
 	if s.node != "" {
 		parts = append(parts, "node "+s.node)
@@ -30,11 +30,11 @@ func (s *sheet) identity() string {
 		from = "from the kernel: no process runs"
 	}
 	parts = append(parts, from, s.time.Local().Format(clockLayout))
-	return strings.Join(parts, between)
+	return strings.Join(parts, separator)
 }
 
-// sums says what the rows come to, as many as there are of what.
-func (s *sheet) sums(what string) string {
+// totals returns the totals of the rows; what is what they are.
+func (s *sheet) totals(what string) string {
 	parts := []string{fmt.Sprintf("%d %s", len(s.rows), what)}
 	if what == "" {
 		parts = nil
@@ -46,12 +46,12 @@ func (s *sheet) sums(what string) string {
 	if s.counted {
 		parts = append(parts, strconv.FormatUint(s.total.connections, 10)+" connections")
 	}
-	return strings.Join(append(parts, s.troubles(what)...), between)
+	return strings.Join(append(parts, s.problemCounts(what)...), separator)
 }
 
-// troubles counts the Services with problems, and the problems of objects that have no
-// row; see [status.Summary]. Of one Service it is the state.
-func (s *sheet) troubles(what string) (out []string) {
+// problemCounts returns the numbers of Services with problems and of problems of other objects,
+// see [status.Summary]; or the state of one Service.
+func (s *sheet) problemCounts(what string) (out []string) {
 	if what == "" {
 		return slices.DeleteFunc([]string{s.state}, func(state string) bool { return state == "" })
 	}
@@ -75,7 +75,7 @@ func (s *sheet) troubles(what string) (out []string) {
 	return out
 }
 
-// warnings say what the numbers lack.
+// warnings returns what the numbers do not include.
 func (s *sheet) warnings() []string {
 	var out []string
 	if !s.ready {
@@ -87,7 +87,7 @@ func (s *sheet) warnings() []string {
 	return out
 }
 
-// troubleText says that an answer did not come.
-func troubleText(err error, at time.Time) string {
+// errorText returns the line about a failed query.
+func errorText(err error, at time.Time) string {
 	return "! " + at.Local().Format(clockLayout) + " " + clean(err.Error())
 }

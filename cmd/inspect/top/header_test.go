@@ -58,14 +58,14 @@ func TestServiceStateEqualsItsRow(t *testing.T) {
 			t.Errorf("the row has %q, want %q", row, want)
 		}
 		m.press("enter")
-		if head, _, _ := strings.Cut(m.draw(), "\n\n"); !strings.HasSuffix(strings.Split(head, "\n")[1], between+want) {
+		if head, _, _ := strings.Cut(m.draw(), "\n\n"); !strings.HasSuffix(strings.Split(head, "\n")[1], separator+want) {
 			t.Errorf("want %q:\n%s", want, m.draw())
 		}
 	}
 }
 
 func TestEmptyResultIsReported(t *testing.T) {
-	for namespace, want := range map[string]string{"nosuch": "! there is no Service of namespace nosuch\n", "": "! there are no Services\n", "a": ""} {
+	for namespace, want := range map[string]string{"nosuch": "! there is no Service in namespace nosuch\n", "": "! there are no Services\n", "a": ""} {
 		synctest.Test(t, func(t *testing.T) {
 			d := three(0)
 			if namespace == "" {
@@ -77,7 +77,7 @@ func TestEmptyResultIsReported(t *testing.T) {
 				t.Errorf("%q: %v\n%s", namespace, err, out)
 			}
 			m := newModel(Config{Sort: "rate", Namespace: namespace}, nil, newSheet(only(d, status.Query{Namespace: namespace}), serviceRows, nil))
-			m.wear(colourless())
+			m.setStyle(colourless())
 			m.width, m.height = 100, 20
 			if drawn := m.draw(); !strings.Contains(drawn, strings.TrimSpace(want)) || want == "" && strings.Contains(drawn, "! there") {
 				t.Errorf("%q:\n%s", namespace, drawn)

@@ -2,24 +2,24 @@ package top
 
 import "strings"
 
-// meaning says what the columns are.
-var meaning = []string{
-	"CONN/S       new connections in a second, since the numbers before",
-	"ACTIVE       connections that are open now; of UDP, flows that had packets lately",
+// columnHelp explains the columns.
+var columnHelp = []string{
+	"CONN/S       new connections per second, since the last numbers",
+	"ACTIVE       connections that are open now; UDP: flows with recent packets",
 	"CONNECTIONS  connections so far",
 	"ENDPOINTS    addresses that get connections / in EndpointSlices",
-	"STATUS       a ! is before what is wrong; kube-vmap get and explain say more",
+	"STATUS       ! marks problems; kube-vmap get and explain show more",
 	"",
-	"The selected row stays selected wherever it goes; at the top, the first place is.",
+	"The selected row stays selected when it moves; at the top, the first row is.",
 	"In one Service, a connection is counted at its frontend and at its endpoint.",
 }
 
-// helpView is in the place of the rows, and as high.
+// helpView returns the help, as high as the rows that it replaces.
 func (m *model) helpView() string {
 	h := m.help
 	h.SetWidth(m.width)
 	lines := append([]string{""}, strings.Split(h.FullHelpView(m.keys.FullHelp()), "\n")...)
-	lines = append(append(lines, ""), meaning...)
+	lines = append(append(lines, ""), columnHelp...)
 	for i := range lines {
 		lines[i] = m.line(m.style.plain, lines[i])
 	}

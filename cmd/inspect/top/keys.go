@@ -2,7 +2,7 @@ package top
 
 import "charm.land/bubbles/v2/key"
 
-// keys are what can be pressed.
+// keys are the key bindings.
 type keys struct {
 	up, down, pageUp, pageDown, home, end key.Binding
 	sort, column, reverse, search         key.Binding
@@ -35,12 +35,12 @@ func newKeys() keys {
 	}
 }
 
-// ShortHelp is what the last line names, the first of it first to stay.
+// ShortHelp returns the keys of the last line, the most important first.
 func (k keys) ShortHelp() []key.Binding {
 	return []key.Binding{k.quit, k.help, k.enter, k.back, k.search, k.sort, k.reverse, k.pause}
 }
 
-// FullHelp is all there is, in columns.
+// FullHelp returns all keys, in columns.
 func (k keys) FullHelp() [][]key.Binding {
 	return [][]key.Binding{
 		{k.up, k.down, k.pageUp, k.pageDown, k.home, k.end},

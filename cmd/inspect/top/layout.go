@@ -5,22 +5,21 @@ import (
 	"slices"
 )
 
-// gap is how many blanks follow each column.
+// gap is the space after each column.
 const gap = 2
 
-// leastText is how narrow a column of text may become: enough to tell names apart.
-const leastText = 12
+// minTextWidth is the minimum width of a column of text, enough to recognise names.
+const minTextWidth = 12
 
-// mark is the width of the sign before the selected row, which stands in the first
-// column.
+// mark is the width of the mark before the selected row, in the first column.
 const mark = 2
 
-// luxury is the weight of the columns that come only when names are whole.
-const luxury = 3
+// optionalWeight is the weight up to which columns appear only if all names fit.
+const optionalWeight = 3
 
-// fit returns how wide each column is in so much room, zero for those that there is
-// no room for; the heaviest stay. Text first gets the least that can be read, and
-// then, the heaviest first, as much as it needs.
+// fit returns the width of each column; zero for the lightest ones, for which there is no
+// room. Text columns first get their minimum width, and then, the heaviest first, as much
+// as they need.
 func fit(columns []column, s *sheet, room int) []int {
 	heaviest := byWeight(columns)
 	out, needs := make([]int, len(columns)), make([]int, len(columns))
@@ -39,16 +38,16 @@ func fit(columns []column, s *sheet, room int) []int {
 		if !c.shown(s) {
 			continue
 		}
-		if c.weight <= luxury {
+		if c.weight <= optionalWeight {
 			grow(true)
 		}
 		needs[i] = need(c, s)
 		least := needs[i]
 		if c.width == 0 {
-			least = min(least, leastText)
+			least = min(least, minTextWidth)
 		}
 		if n > 0 && least+gap > room {
-			break // what is lighter does not take the place of what is heavier
+			break // lighter columns do not take the room of heavier ones
 		}
 		out[i] = max(1, min(least, room-gap))
 		room -= out[i] + gap
@@ -57,22 +56,22 @@ func fit(columns []column, s *sheet, room int) []int {
 	return out
 }
 
-// longStatus is as much as a status may ask for.
-const longStatus = 200
+// maxStatusWidth is the maximum width of a status.
+const maxStatusWidth = 200
 
-// need is how wide a column would be, given room.
+// need returns the width of a column without limits.
 func need(c *column, s *sheet) int {
-	title := width(c.title) + 1 // with the sign of the order
+	title := width(c.title) + 1 // with the arrow
 	switch {
 	case c.width > 0:
 		return max(c.width, title)
 	case c.name >= 0:
 		return max(s.widest[c.name], title)
 	}
-	return longStatus
+	return maxStatusWidth
 }
 
-// byWeight are the places of columns, the heaviest first.
+// byWeight returns the indices of columns, the heaviest first.
 func byWeight(columns []column) []int {
 	out := make([]int, len(columns))
 	for i := range out {

@@ -16,11 +16,11 @@ type model struct {
 
 	overview *pane
 	detail   *pane // nil in the overview
-	// turn grows with each change of what is asked for. What belongs to an earlier one
-	// is too late.
-	turn   int
-	asking bool // there is an answer to come, whatever turn it belongs to
-	paused bool
+	// turn grows with each change of the query. Answers and ticks of an earlier turn are
+	// ignored.
+	generation int
+	pending    bool // an answer is pending, of any turn
+	paused     bool
 
 	width, height int
 	keys          keys
@@ -28,37 +28,37 @@ type model struct {
 	help          help.Model
 	helping       bool
 	input         textinput.Model
-	searching     bool // what is typed is what is searched for
+	searching     bool // keys go to the input
 }
 
-// newModel starts with a first sheet of the overview.
+// newModel returns a model that shows the first sheet of the overview.
 func newModel(c Config, ask poll, first *sheet) *model {
 	m := &model{
 		ask: ask, namespace: c.Namespace, interval: c.Interval,
 		overview: newOverview(c), keys: newKeys(),
 		help: help.New(), input: newInput(),
 	}
-	m.wear(newStyle(true)) // until the terminal tells: most are dark
+	m.setStyle(newStyle(true)) // most terminals are dark
 	m.overview.show(first)
 	return m
 }
 
-// newInput is where a search is typed.
+// newInput returns the search input.
 func newInput() textinput.Model {
 	in := textinput.New()
 	in.Prompt = "/"
-	in.KeyMap.Paste.SetEnabled(false) // it would run programs; a terminal pastes by itself
+	in.KeyMap.Paste.SetEnabled(false) // it would run programs to read the clipboard; terminals paste by themselves
 	return in
 }
 
-// wear makes a style that of everything.
-func (m *model) wear(st style) {
+// setStyle sets the style of all parts.
+func (m *model) setStyle(st style) {
 	m.style = st
 	m.help.Styles = st.help
 	m.input.SetStyles(st.input)
 }
 
-// pane is what is on the screen.
+// pane returns the pane on the screen.
 func (m *model) pane() *pane {
 	if m.detail != nil {
 		return m.detail
@@ -66,36 +66,35 @@ func (m *model) pane() *pane {
 	return m.overview
 }
 
-// answer is what came of a question.
+// answer is the result of a query.
 type answer struct {
-	turn  int
-	sheet *sheet
-	err   error
-	at    time.Time
-	took  time.Duration
+	generation int
+	sheet      *sheet
+	err        error
+	at         time.Time
+	took       time.Duration
 }
 
-// due tells that it is time for the next question.
-type due struct{ turn int }
+// tick is the tick for the next query.
+type tick struct{ generation int }
 
-// Init asks the terminal for its background, and waits for the second sheet, which is
-// the first that has rates.
+// Init requests the terminal's background colour, and waits for the second sheet, the
+// first with rates.
 func (m *model) Init() tea.Cmd {
-	return tea.Batch(tea.RequestBackgroundColor, m.later(m.interval))
+	return tea.Batch(tea.RequestBackgroundColor, m.scheduleQuery(m.interval))
 }
 
-// question asks for what is on the screen, away from where keys are answered, if
-// there is no other answer to come.
-func (m *model) question() tea.Cmd {
-	if m.asking || m.paused {
+// startQuery starts a query for the pane, unless one is pending.
+func (m *model) startQuery() tea.Cmd {
+	if m.pending || m.paused {
 		return nil
 	}
-	m.asking = true
-	p, turn, ask := m.pane(), m.turn, m.ask
+	m.pending = true
+	p, generation, ask := m.pane(), m.generation, m.ask
 	q, before := p.query(m.namespace), p.sheet
 	return func() tea.Msg {
 		start := time.Now()
-		a := answer{turn: turn}
+		a := answer{generation: generation}
 		d, err := ask(q)
 		if err == nil {
 			a.sheet = p.sheetOf(d, before)
@@ -105,33 +104,33 @@ func (m *model) question() tea.Cmd {
 	}
 }
 
-// later asks after a while.
-func (m *model) later(d time.Duration) tea.Cmd {
-	turn := m.turn
-	return tea.Tick(d, func(time.Time) tea.Msg { return due{turn} })
+// scheduleQuery returns the command that waits for the next query.
+func (m *model) scheduleQuery(d time.Duration) tea.Cmd {
+	generation := m.generation
+	return tea.Tick(d, func(time.Time) tea.Msg { return tick{generation} })
 }
 
-// again begins a new turn: what is asked for has changed.
-func (m *model) again() tea.Cmd {
-	m.turn++
-	return m.question()
+// restart starts a new turn, after a change of the query.
+func (m *model) restart() tea.Cmd {
+	m.generation++
+	return m.startQuery()
 }
 
-// answered takes an answer.
-func (m *model) answered(a answer) tea.Cmd {
-	m.asking = false
-	if a.turn != m.turn {
-		return m.question()
+// handleAnswer handles an answer.
+func (m *model) handleAnswer(a answer) tea.Cmd {
+	m.pending = false
+	if a.generation != m.generation {
+		return m.startQuery()
 	}
 	if m.paused {
-		return nil // what is on the screen stays
+		return nil
 	}
 	if p := m.pane(); a.err != nil {
-		p.trouble, p.troubleAt = a.err, a.at
+		p.err, p.errAt = a.err, a.at
 	} else {
 		p.show(a.sheet)
 	}
-	return m.later(rest(m.interval, a.took))
+	return m.scheduleQuery(nextDelay(m.interval, a.took))
 }
 
 var _ tea.Model = (*model)(nil)

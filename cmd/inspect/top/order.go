@@ -29,7 +29,7 @@ func arrange(s *sheet, columns []column, o order, text string) []*row {
 }
 
 // matching returns the rows in whose names or status a text is found, in whatever
-// case. A slash in it stands between namespace and name.
+// case. A slash in it separates namespace and name.
 func matching(s *sheet, text string) []*row {
 	text = strings.ToLower(strings.TrimSpace(text))
 	out := make([]*row, 0, len(s.rows))
@@ -48,5 +48,5 @@ func (r *row) holds(text string) bool {
 		name += "/" + r.names[2]
 	}
 	return strings.Contains(strings.ToLower(name), text) ||
-		r.severity != fine && strings.Contains(strings.ToLower(r.status), text)
+		r.severity != severityOK && strings.Contains(strings.ToLower(r.status), text)
 }

@@ -60,7 +60,7 @@ func TestRowsAreSortedByEachColumnBothWays(t *testing.T) {
 
 func TestEndpointsAreBelowFrontends(t *testing.T) {
 	columns := detailColumns()
-	s := newSheet(document(0, service("a", "web", 1, 1)), partRows, nil)
+	s := newSheet(document(0, service("a", "web", 1, 1)), detailRows, nil)
 	for i := range columns {
 		for _, backward := range []bool{false, true} {
 			rows := arrange(s, columns, order{i, backward}, "")
@@ -81,7 +81,7 @@ func TestSearchFindsNamesAndProblems(t *testing.T) {
 		"B/":          "Zeta idle",
 		"b/zeta":      "Zeta",
 		"noendpoints": "idle",
-		"ok":          "broken", // what is fine is not found by it
+		"ok":          "broken", // what is severityOK is not found by it
 		"none such":   "",
 	} {
 		if got := names(arrange(sample(), columns, order{column: 2}, text)); got != want {

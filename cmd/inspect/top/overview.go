@@ -4,7 +4,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// serviceRows are the rows of the overview: one for each Service.
+// serviceRows returns the rows of the overview.
 func serviceRows(d *status.Document) []row {
 	out := make([]row, len(d.Services))
 	for i := range d.Services {
@@ -28,18 +28,18 @@ func serviceRow(d *status.Document, s *status.Service) row {
 	return r
 }
 
-// severities are those of [status.Severities] here.
-var severities = map[string]int{status.SeverityOK: fine, status.SeverityNotice: odd, status.SeverityProblem: bad}
+// severities maps [status.Severities].
+var severities = map[string]int{status.SeverityOK: severityOK, status.SeverityNotice: severityNotice, status.SeverityProblem: severityProblem}
 
-// stateText is the state of a Service, with a mark if it is a problem.
+// stateText returns the state of a Service, marked if it is a problem.
 func stateText(d *status.Document, s *status.Service) string {
 	if s.Severity() == status.SeverityProblem {
-		return markOf(d.StateOf(s))
+		return markProblem(d.StateOf(s))
 	}
 	return d.StateOf(s)
 }
 
-// serviceStatus is the state of a Service, and the first of its problems.
+// serviceStatus returns the state of a Service and its first problem.
 func serviceStatus(d *status.Document, s *status.Service) (severity int, text string) {
 	text = stateText(d, s)
 	if why := s.FirstProblem(); why != "" {

@@ -7,27 +7,25 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// pane is a table with what a person has made of it: the order, the search, the row
-// that is selected, and the part in sight.
+// pane is a table with its order, its search, the selected row, and the visible rows.
 type pane struct {
 	columns []column
 	rows    func(*status.Document) []row
-	// service is whose parts are shown; nil for all Services, or for those of a namespace.
+	// service is the one whose parts are shown; nil for a list of Services.
 	service   *row
 	namespace string
-	sheet     *sheet // nil until there is one
+	sheet     *sheet // nil before the first answer
 	order     order
 	search    string
 	shown     []*row
-	// at is the place of the selected row among the shown, first that of the first in
-	// sight.
+	// at is the index of the selected row in shown, first that of the first visible row.
 	at, first int
-	// follows tells that the selected row is followed wherever it goes. Else the first
-	// place is selected, whoever is there.
+	// follows reports whether the selected row is followed when it moves. Otherwise the
+	// first row is selected, whichever it is.
 	follows bool
-	// trouble is the error that the last question had, if it had one, and when.
-	trouble   error
-	troubleAt time.Time
+	// err is the error of the last query, if any, and errAt its time.
+	err   error
+	errAt time.Time
 }
 
 func newOverview(c Config) *pane {
@@ -37,10 +35,10 @@ func newOverview(c Config) *pane {
 }
 
 func newDetail(service *row) *pane {
-	return &pane{columns: detailColumns(), rows: partRows, service: service}
+	return &pane{columns: detailColumns(), rows: detailRows, service: service}
 }
 
-// query asks for what the pane shows.
+// query returns the query for what the pane shows.
 func (p *pane) query(namespace string) status.Query {
 	if p.service != nil {
 		return status.Query{Namespace: p.service.id[0], Name: p.service.id[1]}
@@ -48,41 +46,41 @@ func (p *pane) query(namespace string) status.Query {
 	return overviewQuery(namespace, p.sheet)
 }
 
-// nothing says that there are no rows; empty if there are some.
-func (p *pane) nothing() string {
+// emptyText returns why there are no rows; empty if there are some.
+func (p *pane) emptyText() string {
 	switch {
 	case len(p.sheet.rows) > 0:
 		return ""
 	case p.service != nil:
-		return "! nothing is programmed of it"
+		return "! nothing of it is programmed"
 	case p.namespace != "":
-		return "! there is no Service of namespace " + clean(p.namespace)
+		return "! there is no Service in namespace " + clean(p.namespace)
 	}
 	return "! there are no Services"
 }
 
-// sheetOf makes a sheet of a document. It touches nothing of the pane that changes.
+// sheetOf returns the sheet of a document. It may run beside all other methods.
 func (p *pane) sheetOf(d *status.Document, before *sheet) *sheet {
 	s := newSheet(d, p.rows, before)
 	if p.service != nil {
-		s.notes, s.state = partNotes(d), partState(d)
+		s.notes, s.state = detailNotes(d), detailState(d)
 	}
 	return s
 }
 
-// show takes a new sheet.
+// show replaces the sheet.
 func (p *pane) show(s *sheet) {
-	p.sheet, p.trouble = s, nil
+	p.sheet, p.err = s, nil
 	p.arrange()
 }
 
-// arrange sorts and searches again. A row that is followed also stays where it is on
-// the screen.
+// arrange sorts and searches again. A row that is followed also stays at its place on the
+// screen.
 func (p *pane) arrange() {
 	if p.sheet == nil {
 		return
 	}
-	// What is not counted has no order.
+	// A column that is not counted has no order.
 	if !p.columns[p.order.column].shown(p.sheet) {
 		p.order = order{column: columnOf(p.columns, "active")}
 	}
@@ -99,7 +97,7 @@ func (p *pane) arrange() {
 	}
 }
 
-// selected is the row that is selected; nil if there is none.
+// selected returns the selected row; nil if there is none.
 func (p *pane) selected() *row {
 	if p.at >= len(p.shown) {
 		return nil
@@ -107,15 +105,13 @@ func (p *pane) selected() *row {
 	return p.shown[p.at]
 }
 
-// move selects the row that is so many further down, and follows it unless it is the
-// first.
+// move moves the selection down, and follows the row unless it is the first.
 func (p *pane) move(by int) {
 	p.at = max(0, min(p.at+by, len(p.shown)-1))
 	p.follows = p.at > 0
 }
 
-// window moves the part in sight, which has so many rows, to where the selected row
-// is, and returns it.
+// window scrolls to the selected row and returns the visible rows.
 func (p *pane) window(rows int) []*row {
 	p.at = max(0, min(p.at, len(p.shown)-1))
 	p.first = max(p.first, p.at-rows+1)                     // not above
@@ -124,7 +120,7 @@ func (p *pane) window(rows int) []*row {
 	return p.shown[p.first:min(p.first+rows, len(p.shown))]
 }
 
-// sortBy sorts by a column; if it is so already, the other way round.
+// sortBy sorts by a column, or reverses the order if that is the current one.
 func (p *pane) sortBy(column int) {
 	if column >= len(p.columns) || p.sheet != nil && !p.columns[column].shown(p.sheet) {
 		return
@@ -137,7 +133,7 @@ func (p *pane) sortBy(column int) {
 	p.arrange()
 }
 
-// sortByNext sorts by the next column that is shown.
+// sortByNext sorts by the next visible column.
 func (p *pane) sortByNext() {
 	for range p.columns {
 		p.order = order{column: (p.order.column + 1) % len(p.columns)}
@@ -148,7 +144,7 @@ func (p *pane) sortByNext() {
 	p.arrange()
 }
 
-// find searches for a text; an empty one shows all again.
+// find searches for a text; an empty one shows all rows.
 func (p *pane) find(text string) {
 	p.search = text
 	p.arrange()

@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// news is after how long a source has read its counters again, if it is asked.
-const news = time.Second
+// readInterval is how often a source reads its counters.
+const readInterval = time.Second
 
-// lines prints a block of lines for each interval, until there were enough or the
-// context ends. The first answer is there to compare with, and is not printed.
+// lines prints a block of lines for each interval, until there are enough or the context
+// ends. The first answer is only compared with.
 func lines(ctx context.Context, c Config, ask poll, first *sheet) error {
 	p := newOverview(c)
 	p.show(first)
-	wait := max(c.Interval, news) // or else there might be no rates at first
+	wait := max(c.Interval, readInterval) // otherwise the first block might have no rates
 	for n := 1; ; n++ {
 		if !pause(ctx, wait) {
-			return errOver
+			return errStopped
 		}
 		start := time.Now()
 		d, err := ask(p.query(c.Namespace))
 		if ctx.Err() != nil {
-			return errOver
+			return errStopped
 		}
 		last := n == c.Count
 		if err != nil && last {
@@ -35,16 +35,16 @@ func lines(ctx context.Context, c Config, ask poll, first *sheet) error {
 		if err == nil {
 			p.show(p.sheetOf(d, p.sheet))
 		} else {
-			p.trouble, p.troubleAt = err, time.Now()
+			p.err, p.errAt = err, time.Now()
 		}
 		if err := write(c.Out, p, n > 1); err != nil || last {
 			return err
 		}
-		wait = rest(c.Interval, time.Since(start))
+		wait = nextDelay(c.Interval, time.Since(start))
 	}
 }
 
-// pause waits; it reports whether there is anything to go on for.
+// pause waits, and reports false if the context ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -56,8 +56,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// write writes a block, in one piece. Nobody being there to read any more is no
-// error.
+// write writes a block, in one piece. A closed pipe is no error.
 func write(w io.Writer, p *pane, more bool) error {
 	var b bytes.Buffer
 	if more {
@@ -67,27 +66,26 @@ func write(w io.Writer, p *pane, more bool) error {
 	if _, err := w.Write(b.Bytes()); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("print: %w", err)
 	} else if err != nil {
-		return errOver
+		return errStopped
 	}
 	return nil
 }
 
-// errOver tells that it is over, which is no error to those who ended it: by a
-// signal, or by reading no more.
-var errOver = errors.New("over")
+// errStopped ends top without an error: on a signal, or when the reader is gone.
+var errStopped = errors.New("stopped")
 
-// block writes what a pane shows as lines.
+// block writes the pane as lines.
 func (p *pane) block(b *bytes.Buffer) {
 	s := p.sheet
-	fmt.Fprintln(b, s.identity())
-	fmt.Fprintln(b, s.sums("services"))
+	fmt.Fprintln(b, s.sourceText())
+	fmt.Fprintln(b, s.totals("services"))
 	for _, w := range s.warnings() {
 		fmt.Fprintln(b, w)
 	}
-	if p.trouble != nil {
-		fmt.Fprintln(b, troubleText(p.trouble, p.troubleAt))
+	if p.err != nil {
+		fmt.Fprintln(b, errorText(p.err, p.errAt))
 	}
-	if none := p.nothing(); none != "" {
+	if none := p.emptyText(); none != "" {
 		fmt.Fprintln(b, none)
 	}
 	widths := p.widths()
@@ -97,7 +95,7 @@ func (p *pane) block(b *bytes.Buffer) {
 	}
 }
 
-// widths are what each column needs; less than 0 for one that is not shown.
+// widths returns the width of each column; less than 0 for hidden ones.
 func (p *pane) widths() []int {
 	out := make([]int, len(p.columns))
 	for i := range p.columns {
@@ -114,7 +112,7 @@ func (p *pane) widths() []int {
 	return out
 }
 
-// plainLine writes a line of a cell for each column.
+// plainLine writes a line with a cell for each column.
 func (p *pane) plainLine(b *bytes.Buffer, widths []int, text func(*column) string) {
 	start := b.Len()
 	for i, w := range widths {
@@ -122,7 +120,7 @@ func (p *pane) plainLine(b *bytes.Buffer, widths []int, text func(*column) strin
 			continue
 		}
 		if b.Len() > start {
-			b.WriteString(between)
+			b.WriteString(separator)
 		}
 		b.WriteString(pad(text(&p.columns[i]), w, p.columns[i].width > 0))
 	}

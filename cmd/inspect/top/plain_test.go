@@ -63,7 +63,7 @@ func TestLinesEndWithTheContext(t *testing.T) {
 	})
 }
 
-// broken is a pipe that nobody reads.
+// broken is a pipe without a reader.
 type broken struct{ err error }
 
 func (b broken) Write([]byte) (int, error) { return 0, b.err }

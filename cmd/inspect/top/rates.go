@@ -1,7 +1,6 @@
 package top
 
-// rate gives the rows their rates. A row that was not there before has none yet:
-// what its counters hold may be of long ago.
+// rate sets the rates of the rows. A new row has none: its connections may be old.
 func (s *sheet) rate(before *sheet) {
 	if before == nil || !s.counted || !before.counted {
 		return
@@ -19,7 +18,7 @@ func (s *sheet) rate(before *sheet) {
 	}
 }
 
-// keepRates keeps the rates there were: nothing was read since.
+// keepRates copies the rates of the last sheet, since nothing was read again.
 func (s *sheet) keepRates(before *sheet) {
 	for i := range s.rows {
 		if last := before.find(s.rows[i].id); last != nil {
@@ -28,8 +27,8 @@ func (s *sheet) keepRates(before *sheet) {
 	}
 }
 
-// growth is how much counters have grown, together. One that was not there before
-// does not count; one that went backwards has begun again from zero.
+// growth returns the increase of all counters. A new counter does not count; one that
+// decreased has begun again from zero.
 func growth(before, now []count) uint64 {
 	var sum uint64
 	for i, c := range now {
@@ -45,7 +44,7 @@ func growth(before, now []count) uint64 {
 	return sum
 }
 
-// lookUp finds a counter, which is mostly where it was.
+// lookUp finds a counter, which is usually at its former index.
 func lookUp(counts []count, port portID, likely int) (uint64, bool) {
 	if likely < len(counts) && counts[likely].port == port {
 		return counts[likely].n, true

@@ -96,7 +96,7 @@ func TestTotalsCountEachConnectionOnce(t *testing.T) {
 		t.Errorf("of all Services: %+v, want %+v", s.total, want)
 	}
 	// Frontends and endpoints see the same ones.
-	d := newSheet(only(two, status.Query{Name: "one"}), partRows, newSheet(only(one, status.Query{Name: "one"}), partRows, nil))
+	d := newSheet(only(two, status.Query{Name: "one"}), detailRows, newSheet(only(one, status.Query{Name: "one"}), detailRows, nil))
 	want = traffic{rate: 2 * portsEach, active: 2 * portsEach, connections: 5 * portsEach}
 	if d.total != want {
 		t.Errorf("of one Service: %+v, want %+v", d.total, want)
@@ -109,7 +109,7 @@ func TestFrontendsAndEndpointsHaveRates(t *testing.T) {
 		two.Ports[i].Frontends[1].Connections = uint64(i + 1)
 		two.Ports[i].Endpoints[0].Connections = uint64(10 * (i + 1))
 	}
-	s := newSheet(document(1, two), partRows, newSheet(document(0, one), partRows, nil))
+	s := newSheet(document(1, two), detailRows, newSheet(document(0, one), detailRows, nil))
 	for i := range two.Ports {
 		rows := s.rows[4*i:]
 		if rows[0].rate != 0 || rows[1].rate != float64(i+1) || rows[2].rate != float64(10*(i+1)) || rows[3].rate != 0 {
@@ -124,7 +124,7 @@ func TestSourcePausesAsLongAsItTook(t *testing.T) {
 		{300 * time.Millisecond, time.Second},
 		{3 * time.Second, 3 * time.Second},
 	} {
-		if got := rest(time.Second, c.took); got != c.want {
+		if got := nextDelay(time.Second, c.took); got != c.want {
 			t.Errorf("after %s it rests for %s, want %s", c.took, got, c.want)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// screenOf is a model whose time is the test's: it asks when the test says so.
+// screenOf is a model whose ticks the test controls.
 type screenOf struct {
 	*model
 	t testing.TB
@@ -29,7 +29,7 @@ func newScreen(t testing.TB, s *script) *screenOf {
 	}
 	c := Config{Interval: time.Second, Sort: "rate"}
 	m := &screenOf{newModel(c, ask, newSheet(d, serviceRows, nil)), t}
-	m.wear(colourless())
+	m.setStyle(colourless())
 	m.size(100, 20)
 	return m
 }
@@ -45,13 +45,13 @@ func (m *screenOf) size(width, height int) { m.send(tea.WindowSizeMsg{Width: wid
 // send has the model take a message and the answer to what it asks then. What else
 // it does is wait.
 func (m *screenOf) send(msg tea.Msg) {
-	if _, cmd := m.Update(msg); cmd != nil && m.asking {
+	if _, cmd := m.Update(msg); cmd != nil && m.pending {
 		m.send(cmd())
 	}
 }
 
 // tick is the time of the next question.
-func (m *screenOf) tick() { m.send(due{m.turn}) }
+func (m *screenOf) tick() { m.send(tick{m.generation}) }
 
 // press presses keys, by the names that the library has for them.
 func (m *screenOf) press(keys ...string) {

@@ -15,23 +15,23 @@ type sheet struct {
 	ready, counted bool
 	rows           []row
 	byID           map[id]int // of rows
-	endpoints      bool       // whether their numbers are known
+	endpoints      bool       // whether numbers of endpoints are known
 	summary        status.Summary
-	state          string   // of the Service that is shown alone
-	notes          []string // what is wrong, each in a line
+	state          string   // of the Service, in a detail view
+	notes          []string // problems, one line each
 	widest         [3]int   // of each of the names
 	total          traffic
-	rated          bool // whether there is a total rate
+	rated          bool // whether the total rate is known
 }
 
-// id tells rows from each other.
+// id identifies a row.
 type id [5]string
 
 // row is a line of a table: a Service, or one of its frontends or endpoints.
 type row struct {
 	id    id
 	order int // in the document
-	// group keeps rows of one kind together, whatever they are sorted by.
+	// group keeps rows of a kind together, in any order.
 	group int
 	// names are a Service's namespace and name; or a port, a kind and an address.
 	names     [3]string
@@ -47,19 +47,19 @@ type row struct {
 
 // Severities of a status.
 const (
-	fine = iota
-	odd
-	bad
+	severityOK = iota
+	severityNotice
+	severityProblem
 )
 
-// wrong is before a status that tells of something wrong.
+// wrong marks a status that is a problem.
 const wrong = "! "
 
-func markOf(status string) string { return wrong + status }
+func markProblem(status string) string { return wrong + status }
 
-// traffic is what goes through.
+// traffic counts connections.
 type traffic struct {
-	rate        float64 // new connections in a second
+	rate        float64 // new connections per second
 	active      int
 	connections uint64
 }
@@ -73,8 +73,8 @@ type count struct {
 // portID is a port of a Service in one IP family.
 type portID struct{ family, protocol, name string }
 
-// newSheet is the sheet of a document. The one before it, which may be nil, is of
-// the same query.
+// newSheet returns the sheet of a document. before is the previous one for the same query,
+// or nil.
 func newSheet(d *status.Document, rows func(*status.Document) []row, before *sheet) *sheet {
 	s := &sheet{
 		time: d.Time, countedAt: d.CountedAt, source: clean(d.Source), node: clean(d.Node), version: clean(d.Version),
@@ -96,7 +96,7 @@ func newSheet(d *status.Document, rows func(*status.Document) []row, before *she
 	return s
 }
 
-// sum adds up the first group: endpoints get the same connections as frontends.
+// sum adds up the first group; endpoints get the same connections as frontends.
 func (s *sheet) sum() {
 	for i := range s.rows {
 		if r := &s.rows[i]; r.group == 0 {
@@ -116,7 +116,7 @@ func (s *sheet) find(what id) *row {
 	return nil
 }
 
-// notes are problems as lines.
+// notes returns problems as lines.
 func notes(problems []status.Problem) []string {
 	var out []string
 	for _, p := range problems {

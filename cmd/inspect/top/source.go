@@ -7,34 +7,32 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// Source answers what a node programs; status.Get with a socket is one.
+// Source returns the status document for a query; [status.Get] with a socket is one.
 type Source func(ctx context.Context, q status.Query) (*status.Document, error)
 
-// poll is a [Source] that knows how long to wait for it.
+// poll is a [Source] with a timeout.
 type poll func(q status.Query) (*status.Document, error)
 
-// patience is the least time that a source has for its answer: much more than the
-// largest document takes.
-const patience = 15 * time.Second
+// queryTimeout is the minimum timeout of a query, much more than the largest document takes.
+const queryTimeout = 15 * time.Second
 
 func newPoll(ctx context.Context, s Source, interval time.Duration) poll {
 	return func(q status.Query) (*status.Document, error) {
-		ctx, stop := context.WithTimeout(ctx, max(patience, interval))
+		ctx, stop := context.WithTimeout(ctx, max(queryTimeout, interval))
 		defer stop()
 		return s(ctx, q)
 	}
 }
 
-// rest is how long to wait after an answer that took some time. The interval begins
-// with the answer, so that of a second there is always something new.
-func rest(interval, took time.Duration) time.Duration { return max(interval, took) }
+// nextDelay returns the delay before the next query. It begins with the answer, so that an
+// interval of a second always has new counters.
+func nextDelay(interval, took time.Duration) time.Duration { return max(interval, took) }
 
-// manyServices is from how many Services on their endpoints are not asked for, only how
-// many there are: documents stay small.
+// manyServices is the number of Services above which endpoints are only counted, to keep
+// documents small.
 const manyServices = 500
 
-// overviewQuery asks for all that the overview needs, as seen from its last sheet,
-// if there is one.
+// overviewQuery returns the query for the overview after its last sheet, which may be nil.
 func overviewQuery(namespace string, last *sheet) status.Query {
 	return status.Query{Namespace: namespace, Brief: last == nil || len(last.rows) > manyServices}
 }

@@ -7,8 +7,8 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// style is how things look. Whatever colours say is said by a sign or a word, too:
-// there are terminals, and people, without them.
+// style has the colours. Whatever a colour shows is also shown by a mark or a word, for
+// terminals and people without colours.
 type style struct {
 	plain, strong, quiet, alarm lipgloss.Style
 	table                       table.Styles
@@ -16,7 +16,7 @@ type style struct {
 	input                       textinput.Styles
 }
 
-// newStyle takes colours that can be read on a dark background, or on a light one.
+// newStyle returns colours that are readable on a dark or a light background.
 func newStyle(dark bool) style {
 	either := lipgloss.LightDark(dark)
 	faint := either(lipgloss.Color("242"), lipgloss.Color("246"))
@@ -40,6 +40,6 @@ func newStyle(dark bool) style {
 		FullKey: s.strong, FullDesc: s.quiet, FullSeparator: s.quiet,
 	}
 	typed := textinput.StyleState{Prompt: s.strong, Text: s.plain}
-	s.input = textinput.Styles{Focused: typed, Blurred: typed} // its cursor does not blink, as nothing does
+	s.input = textinput.Styles{Focused: typed, Blurred: typed} // the cursor does not blink
 	return s
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// unprintable is what stands for everything that is not a character to read.
+// unprintable replaces all runes that are not printable.
 const unprintable = '?'
 
-// clean makes a text safe to print in a line: what comes from others may hold
-// control characters, escape sequences, or marks that turn text around.
+// clean makes a text safe to print in a line: names from the API could contain control
+// characters, escape sequences, or marks that reverse text.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		// Marks are printable, but change what is before them, which may be ours.
+		// Combining marks are printable, but change the character before them.
 		if !unicode.IsPrint(r) || unicode.Is(unicode.M, r) || r == unicode.ReplacementChar {
 			return unprintable
 		}
@@ -23,10 +23,10 @@ func clean(s string) string {
 	}, s)
 }
 
-// width is how many columns a text takes on a terminal.
+// width returns the columns that a text takes on a terminal.
 func width(s string) int { return runewidth.StringWidth(s) }
 
-// pad fills a text with blanks, on its left if it is a number.
+// pad pads a text with spaces, on the left if it is a number.
 func pad(s string, columns int, number bool) string {
 	if number {
 		return runewidth.FillLeft(s, columns)
@@ -34,7 +34,7 @@ func pad(s string, columns int, number bool) string {
 	return runewidth.FillRight(s, columns)
 }
 
-// unknown is shown in place of a number that is not known.
+// unknown replaces a number that is not known.
 const unknown = "-"
 
 func rateText(rate float64, known bool) string {

@@ -12,24 +12,21 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// MinInterval is how often a source may be asked at most.
+// MinInterval is the minimum interval between queries.
 const MinInterval = 200 * time.Millisecond
 
-// Config says what is shown, and how.
+// Config is what is shown.
 type Config struct {
-	Source Source
-	// Namespace is whose Services are shown; all if empty.
-	Namespace string
-	Interval  time.Duration // from one question to the next; at least MinInterval
-	Sort      string        // one of Sorts
+	Source    Source
+	Namespace string        // of the Services; empty means all
+	Interval  time.Duration // between queries; at least MinInterval
+	Sort      string        // one of the columns' words
 	Out       io.Writer
-	// Screen tells that Out is a terminal that a person looks at; else it gets lines.
-	Screen bool
-	// Count is after how many blocks of lines it is enough; zero for never.
-	Count int
+	Screen    bool // Out is an interactive terminal; otherwise print lines
+	Count     int  // number of blocks of lines; zero means no limit
 }
 
-// Validate says what is wrong with a configuration, by the names of flags.
+// Validate checks a configuration. Errors name the flags.
 func (c *Config) Validate() error {
 	switch {
 	case c.Interval < MinInterval:
@@ -37,13 +34,13 @@ func (c *Config) Validate() error {
 	case c.Count < 0:
 		return fmt.Errorf("--count: %d is less than 0", c.Count)
 	case !slices.Contains(sorts(), c.Sort):
-		return fmt.Errorf("--sort: %q is none of %s", c.Sort, strings.Join(sorts(), ", "))
+		return fmt.Errorf("--sort: %q is not one of %s", c.Sort, strings.Join(sorts(), ", "))
 	}
 	return nil
 }
 
-// Run shows what there is until somebody ends it, or the context does, which is no
-// error. It is one that the first question is not answered; later ones are shown.
+// Run shows connections until the user or the context ends it, which is no error. An error
+// of the first query is returned; later ones are shown.
 func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -58,13 +55,13 @@ func Run(ctx context.Context, c Config) error {
 			err = lines(ctx, c, ask, first)
 		}
 	}
-	if ctx.Err() == nil && !errors.Is(err, errOver) {
+	if ctx.Err() == nil && !errors.Is(err, errStopped) {
 		return err
 	}
 	return nil
 }
 
-// screen shows a table that a person can move in.
+// screen shows the interactive table.
 func screen(ctx context.Context, c Config, ask poll, first *sheet) error {
 	// Signals end the context.
 	program := tea.NewProgram(newModel(c, ask, first), tea.WithContext(ctx),

@@ -5,38 +5,38 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// Update takes what has happened.
+// Update handles an event.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case answer:
-		return m, m.answered(msg)
-	case due:
-		if msg.turn == m.turn {
-			return m, m.question()
+		return m, m.handleAnswer(msg)
+	case tick:
+		if msg.generation == m.generation {
+			return m, m.startQuery()
 		}
 	case tea.BackgroundColorMsg:
-		m.wear(newStyle(msg.IsDark()))
+		m.setStyle(newStyle(msg.IsDark()))
 	case tea.KeyPressMsg:
-		return m, m.pressed(msg)
+		return m, m.handleKey(msg)
 	case tea.PasteMsg:
-		if m.searching { // else it is no keys to press
-			return m, m.typed(msg)
+		if m.searching { // otherwise, pasted text would be keys
+			return m, m.handleSearchInput(msg)
 		}
 	}
 	return m, nil
 }
 
-// pressed takes a key.
-func (m *model) pressed(msg tea.KeyPressMsg) tea.Cmd {
+// handleKey handles a key.
+func (m *model) handleKey(msg tea.KeyPressMsg) tea.Cmd {
 	switch k := &m.keys; {
 	case key.Matches(msg, k.interrupt):
 		return tea.Quit
 	case key.Matches(msg, k.suspend):
 		return tea.Suspend
 	case m.searching:
-		return m.searched(msg)
+		return m.handleSearchKey(msg)
 	case key.Matches(msg, k.quit):
 		return tea.Quit
 	case key.Matches(msg, k.help):
@@ -45,7 +45,7 @@ func (m *model) pressed(msg tea.KeyPressMsg) tea.Cmd {
 		m.helping = !key.Matches(msg, k.back)
 	case key.Matches(msg, k.pause):
 		m.paused = !m.paused
-		return m.again()
+		return m.restart()
 	case key.Matches(msg, k.enter):
 		return m.enter()
 	case key.Matches(msg, k.back):
@@ -56,14 +56,14 @@ func (m *model) pressed(msg tea.KeyPressMsg) tea.Cmd {
 		m.input.CursorEnd()
 		return m.input.Focus()
 	default:
-		m.moved(msg)
-		m.sorted(msg)
+		m.handleMoveKey(msg)
+		m.handleSortKey(msg)
 	}
 	return nil
 }
 
-// searched takes a key while a search is typed.
-func (m *model) searched(msg tea.KeyPressMsg) tea.Cmd {
+// handleSearchKey handles a key while a search is typed.
+func (m *model) handleSearchKey(msg tea.KeyPressMsg) tea.Cmd {
 	switch msg.String() {
 	case "enter":
 		m.searching = false
@@ -71,15 +71,15 @@ func (m *model) searched(msg tea.KeyPressMsg) tea.Cmd {
 		m.searching = false
 		m.pane().find("")
 	case "up", "down", "pgup", "pgdown":
-		m.moved(msg)
+		m.handleMoveKey(msg)
 	default:
-		return m.typed(msg)
+		return m.handleSearchInput(msg)
 	}
 	return nil
 }
 
-// typed changes what is searched for; the rows follow at once.
-func (m *model) typed(msg tea.Msg) (cmd tea.Cmd) {
+// handleSearchInput changes the search; the rows follow immediately.
+func (m *model) handleSearchInput(msg tea.Msg) (cmd tea.Cmd) {
 	m.input, cmd = m.input.Update(msg)
 	m.pane().find(m.input.Value())
 	return cmd
@@ -92,11 +92,11 @@ func (m *model) enter() tea.Cmd {
 		return nil
 	}
 	m.detail = newDetail(r)
-	m.paused = false // there is nothing yet that could stay
-	return m.again()
+	m.paused = false // there is nothing to freeze yet
+	return m.restart()
 }
 
-// back undoes the last of what was done: a search, or a look at one Service.
+// back ends the search, or returns to the overview.
 func (m *model) back() tea.Cmd {
 	if p := m.pane(); p.search != "" {
 		p.find("")
@@ -106,11 +106,11 @@ func (m *model) back() tea.Cmd {
 		return nil
 	}
 	m.detail = nil
-	return m.again()
+	return m.restart()
 }
 
-// moved takes a key that selects another row.
-func (m *model) moved(msg tea.KeyPressMsg) {
+// handleMoveKey handles a key that selects another row.
+func (m *model) handleMoveKey(msg tea.KeyPressMsg) {
 	p, k := m.pane(), &m.keys
 	switch {
 	case key.Matches(msg, k.up):
@@ -128,8 +128,8 @@ func (m *model) moved(msg tea.KeyPressMsg) {
 	}
 }
 
-// sorted takes a key that sorts.
-func (m *model) sorted(msg tea.KeyPressMsg) {
+// handleSortKey handles a key that sorts.
+func (m *model) handleSortKey(msg tea.KeyPressMsg) {
 	p, k := m.pane(), &m.keys
 	switch {
 	case key.Matches(msg, k.sort):

@@ -173,7 +173,7 @@ func TestEnterShowsOneServiceAndEscReturns(t *testing.T) {
 
 func TestLateAnswerIsIgnored(t *testing.T) {
 	m := newScreen(t, &script{answers: []any{three(0), three(1), three(2)}})
-	_, ask := m.Update(due{m.turn})
+	_, ask := m.Update(tick{m.generation})
 	if _, cmd := m.Update(keyOf("enter")); cmd != nil {
 		t.Error("there are two questions at a time")
 	}
@@ -190,7 +190,7 @@ func TestDeletedServiceIsReported(t *testing.T) {
 	m := newScreen(t, &script{answers: []any{three(0), three(1), document(2)}})
 	m.press("enter")
 	m.tick()
-	m.onScreen("a/slow", "! nothing is programmed of it")
+	m.onScreen("a/slow", "! nothing of it is programmed")
 }
 
 func TestProblemsOfAServiceAreShown(t *testing.T) {
@@ -213,7 +213,7 @@ func TestErrorIsShownBesideTheLastNumbers(t *testing.T) {
 	m := newScreen(t, &script{answers: []any{three(0), three(1), errors.New("the socket\nis gone"), three(3)}})
 	m.tick()
 	m.tick()
-	m.onScreen("the socket?is gone", " 54.0 ", m.pane().troubleAt.Format("! 15:04:05"))
+	m.onScreen("the socket?is gone", " 54.0 ", m.pane().errAt.Format("! 15:04:05"))
 	m.tick()
 	m.onScreen(" 54.0 ") // of two seconds
 	m.notOnScreen("the socket")

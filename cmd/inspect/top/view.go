@@ -9,21 +9,21 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// fixedLines are those above and below the rows: who, how much, what is wrong; the
-// titles; the keys.
+// fixedLines are the lines above and below the rows: three of header, the column titles
+// and the keys.
 const fixedLines = 5
 
-// mostNotes is how many lines the problems of a Service take at most.
-const mostNotes = 3
+// maxNotes is how many lines the problems of a Service may take.
+const maxNotes = 3
 
-// View is the screen, which takes the place of what was there until it ends.
+// View returns the screen. The terminal's former content returns when it ends.
 func (m *model) View() tea.View {
 	v := tea.NewView(m.draw())
 	v.AltScreen, v.WindowTitle = true, "kube-vmap top"
 	return v
 }
 
-// draw draws the screen, and of the rows those in sight.
+// draw draws the screen with the visible rows.
 func (m *model) draw() string {
 	if m.width == 0 {
 		return "" // not known yet
@@ -39,65 +39,65 @@ func (m *model) draw() string {
 	return strings.Join(lines, "\n")
 }
 
-// rows is how many rows are in sight.
+// rows returns the number of visible rows.
 func (m *model) rows() int { return max(1, m.height-fixedLines-len(m.notes())) }
 
-// line is a text in one line, cut to the screen's width.
+// line returns a text in one line, cut to the screen's width.
 func (m *model) line(st lipgloss.Style, text string) string {
 	return st.Inline(true).MaxWidth(m.width).Render(text)
 }
 
-// header is always three lines, so that nothing jumps.
+// header returns three lines in any state, so that nothing moves.
 func (m *model) header() []string {
 	p := m.pane()
 	s := p.sheet
 	if s == nil {
-		s = m.overview.sheet // for whose it is
+		s = m.overview.sheet // for the node's name
 	}
-	out := []string{m.line(m.style.strong, s.identity()), "", ""}
+	out := []string{m.line(m.style.strong, s.sourceText()), "", ""}
 	switch {
 	case p.service == nil:
-		out[1] = m.line(m.style.plain, s.sums("services"))
+		out[1] = m.line(m.style.plain, s.totals("services"))
 	case p.sheet == nil:
-		out[1] = m.line(m.style.strong, p.title()+between+"asking...")
+		out[1] = m.line(m.style.strong, p.title()+separator+"asking...")
 	default:
-		out[1] = m.line(m.style.strong, p.title()+between+s.sums(""))
+		out[1] = m.line(m.style.strong, p.title()+separator+s.totals(""))
 	}
-	out[2] = m.line(m.style.alarm, strings.Join(m.alarms(), between))
+	out[2] = m.line(m.style.alarm, strings.Join(m.alarms(), separator))
 	return out
 }
 
-// title is the name of the Service that is shown.
+// title returns the name of the Service.
 func (p *pane) title() string { return p.service.names[0] + "/" + p.service.names[1] }
 
-// alarms say what is not as usual.
+// alarms returns what is unusual.
 func (m *model) alarms() []string {
 	var out []string
 	p := m.pane()
 	if m.paused {
-		out = append(out, "! paused: p goes on")
+		out = append(out, "! paused: p continues")
 	}
-	if p.trouble != nil {
-		out = append(out, troubleText(p.trouble, p.troubleAt))
+	if p.err != nil {
+		out = append(out, errorText(p.err, p.errAt))
 	}
 	if p.sheet == nil {
 		return out
 	}
-	if none := p.nothing(); none != "" {
+	if none := p.emptyText(); none != "" {
 		out = append(out, none)
 	}
 	return append(out, p.sheet.warnings()...)
 }
 
-// notes are the problems of the Service that is shown, if there is room.
+// notes returns the problems of the Service, if there is room.
 func (m *model) notes() []string {
 	p := m.pane()
-	if p.service == nil || p.sheet == nil || m.height < fixedLines+2*mostNotes {
+	if p.service == nil || p.sheet == nil || m.height < fixedLines+2*maxNotes {
 		return nil
 	}
 	var out []string
-	for i, n := range p.sheet.notes[:min(mostNotes, len(p.sheet.notes))] {
-		if more := len(p.sheet.notes) - mostNotes; i == mostNotes-1 && more > 0 {
+	for i, n := range p.sheet.notes[:min(maxNotes, len(p.sheet.notes))] {
+		if more := len(p.sheet.notes) - maxNotes; i == maxNotes-1 && more > 0 {
 			n = fmt.Sprintf("(and %d more) %s", more, n)
 		}
 		out = append(out, m.line(m.style.alarm, "! "+n))
@@ -105,7 +105,7 @@ func (m *model) notes() []string {
 	return out
 }
 
-// table draws the rows in sight.
+// table draws the visible rows.
 func (m *model) table() string {
 	p := m.pane()
 	rows := m.rows()
@@ -125,7 +125,7 @@ func (m *model) table() string {
 	return t.View()
 }
 
-// titles are the columns, with a sign at the one that the rows are sorted by.
+// titles returns the columns, with an arrow at the one that the rows are sorted by.
 func (p *pane) titles(widths []int) []table.Column {
 	var out []table.Column
 	for i, w := range widths {
@@ -152,7 +152,7 @@ func (p *pane) arrow() string {
 	return "▲"
 }
 
-// cells are the texts of rows, with a sign at the selected one.
+// cells returns the texts of rows, with a mark at the selected one.
 func (p *pane) cells(rows []*row, widths []int) []table.Row {
 	out := make([]table.Row, len(rows))
 	for i, r := range rows {
@@ -172,16 +172,16 @@ func (p *pane) cells(rows []*row, widths []int) []table.Row {
 	return out
 }
 
-// footer is where a search is typed, or what it found, or the keys.
+// footer returns the search input, its result, or the keys.
 func (m *model) footer() string {
 	p := m.pane()
 	switch {
 	case m.searching:
-		found := fmt.Sprintf("%s%d found", between, len(p.shown))
+		found := fmt.Sprintf("%s%d found", separator, len(p.shown))
 		m.input.SetWidth(max(1, m.width-len(found)-2))
 		return m.input.View() + m.line(m.style.quiet, found)
 	case p.search != "":
-		found := fmt.Sprintf("/%s%s%d found, Esc shows all", clean(p.search), between, len(p.shown))
+		found := fmt.Sprintf("/%s%s%d found, Esc shows all", clean(p.search), separator, len(p.shown))
 		return m.line(m.style.strong, found)
 	}
 	m.help.SetWidth(m.width)

@@ -77,7 +77,7 @@ func TestColoursFollowTheBackground(t *testing.T) {
 	}
 	m := newModel(Config{Sort: "rate"}, nil, newSheet(three(0), serviceRows, nil))
 	if got, want := m.style.alarm.Render("x"), newStyle(true).alarm.Render("x"); got != want {
-		t.Errorf("of a terminal that does not tell, an alarm is %q, want %q", got, want)
+		t.Errorf("without a known background, an alarm is %q, want %q", got, want)
 	}
 }
 

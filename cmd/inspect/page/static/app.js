@@ -40,7 +40,7 @@ function turn() {
   show();
 }
 
-// show brings what the server said into the document.
+// show renders the last answer.
 function show() {
   if (!view) return;
   if (feed.data && feed.data !== view.shown) {
@@ -48,32 +48,32 @@ function show() {
     view.show(feed.data);
     where(feed.data);
   }
-  tell();
+  showFreshness();
 }
 
 function where(data) {
   byId("where").replaceChildren(...[data.node, data.version].filter(Boolean).map((t) => h("span", {}, t)));
 }
 
-// tell says how true it is what is shown.
-function tell() {
+// showFreshness shows how current the shown state is.
+function showFreshness() {
   const state = feed.state();
   const since = feed.at ? clock(feed.at) : null;
   byId("live").dataset.state = state;
   text(byId("live-text"), { live: "Live", loading: "Loading", paused: "Paused", old: "Stale", gone: "No answer", failing: "No state" }[state]);
   const shown = since ? `What is shown is from ${since}.` : "There is nothing to show yet.";
-  const said = {
+  const outdated = {
     gone: `The server does not answer. ${shown} Trying again every 2 seconds.`,
     failing: `The server has no state to show: ${feed.error?.message}. ${shown}`,
-    old: `The server tells the same state again and again. It is that of ${since && clock(new Date(feed.data.time))}, by its own clock.`,
+    old: `The state does not change. It is from ${since && clock(new Date(feed.data.time))}, by the clock of the server.`,
   }[state];
-  const early = feed.data && !feed.data.ready ? "The first state is not programmed yet: some of what follows may not hold." : null;
-  const kernel = feed.data?.source === "kernel" ? "The daemon does not run: this is what the tables in the kernel hold." : null;
-  const words = said ?? kernel ?? early;
+  const early = feed.data && !feed.data.ready ? "The first state is not programmed yet: some of it may be incomplete." : null;
+  const kernel = feed.data?.source === "kernel" ? "kube-vmap does not run: these are the tables in the kernel." : null;
+  const words = outdated ?? kernel ?? early;
   byId("banner").hidden = !words;
   text(byId("banner"), words ?? "");
-  byId("banner").dataset.state = said ? state : "note";
-  document.body.classList.toggle("is-old", Boolean(said));
+  byId("banner").dataset.state = outdated ? state : "note";
+  document.body.classList.toggle("is-old", Boolean(outdated));
 }
 
 // back goes to the service map, or clears what keeps Services out of it.
@@ -140,6 +140,6 @@ byId("theme").addEventListener("click", nextTheme);
 byId("help").addEventListener("click", commands["?"]);
 addEventListener("keydown", pressed);
 addEventListener("hashchange", turn);
-setInterval(tell, 1000);
+setInterval(showFreshness, 1000);
 showTheme();
 turn();

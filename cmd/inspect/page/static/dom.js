@@ -19,8 +19,8 @@ export const h = (tag, attributes, ...children) => fill(document.createElement(t
 // s makes an element of SVG.
 export const s = (tag, attributes, ...children) => fill(document.createElementNS(svgSpace, tag), attributes, children);
 
-// icon is one of the symbols in index.html. It never stands without a word that
-// says the same.
+// icon returns one of the symbols in index.html. A word with the same meaning is always
+// beside it.
 export const icon = (name) => s("svg", { class: `icon icon-${name}`, "aria-hidden": "true" }, s("use", { href: `#i-${name}` }));
 
 // text sets a text where it is another one: most of what is polled has not changed.

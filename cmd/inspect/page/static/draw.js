@@ -164,7 +164,7 @@ function edgeAcross({ from, to, label, tone, open, weight }) {
   );
 }
 
-// thickness tells more from less traffic.
+// thickness shows the amount of traffic.
 const thickness = (weight) => (weight > 0 ? (1.5 + Math.min(2, Math.log10(1 + weight))).toFixed(1) : 1.5);
 
 // box is a node.
@@ -180,8 +180,8 @@ function box(n) {
   );
 }
 
-// down places nodes below each other: what follows from a node stands below it,
-// further right where there are several. What has been drawn before is named only.
+// down places nodes below each other: successors of a node are below it, indented if there
+// are several. A node that is drawn already is only named.
 function down(way, nodes, width) {
   const indent = 18;
   const parts = [];

@@ -29,7 +29,7 @@ export class Feed {
     return this.paused || document.hidden;
   }
 
-  // again starts over at once, or stops while nobody looks.
+  // again polls immediately, or stops while the page is hidden.
   again() {
     clearTimeout(this.timer);
     this.running?.abort();
@@ -64,8 +64,8 @@ export class Feed {
       credentials: "omit",
     });
     if (response.ok) return response.json();
-    const said = await response.json().catch(() => ({}));
-    throw new Error(said.error ?? `${response.status} ${response.statusText}`, { cause: "answered" });
+    const body = await response.json().catch(() => ({}));
+    throw new Error(body.error ?? `${response.status} ${response.statusText}`, { cause: "answered" });
   }
 
   // state is what there is to say about what is shown: live, loading, paused, gone

@@ -44,5 +44,5 @@ export class Rates {
   }
 }
 
-// difference is a rate, unless counting began anew.
+// difference returns a rate, unless the counter was reset.
 const difference = (old, now, seconds) => (old === undefined || now < old ? null : (now - old) / seconds);

@@ -268,8 +268,8 @@ export class Service {
   }
 }
 
-// masqueraded tells whose source is replaced. Under Local policy, an external address
-// treats this node itself as Cluster policy would.
+// masqueraded returns which clients are masqueraded. With Local policy, an external
+// address treats this node itself like Cluster policy.
 const masqueraded = (f) =>
   f.kind !== "ClusterIP" && f.policy === "Local" && f.masquerade === "never" ? "this node's only" : Object.hasOwn(masquerades, f.masquerade) ? masquerades[f.masquerade] : f.masquerade;
 

@@ -1,11 +1,10 @@
-// A table of any number of rows, of which only those in sight are in the document.
+// A table of any number of rows, of which only the visible ones are in the document.
 //
-// The page scrolls, not the table: an element as high as all rows together stands
-// in their place, and the rows that can be seen lie upon it, each where it belongs.
-// Rows that leave the sight are used for those that come into it.
+// The page scrolls, not the table: an element as high as all rows together reserves the
+// space, and the visible rows are positioned on it. Rows that become invisible are reused.
 //
-// To those who do not see it, it is a grid: it tells how many rows there are, which
-// of them each one is, and which is active. The keyboard moves the active row.
+// For assistive technology it is a grid with the number of rows, the index of each row,
+// and the active one. The keyboard moves the active row.
 
 import { h, icon, text } from "./dom.js";
 
@@ -15,7 +14,7 @@ const spare = 12; // rows kept ready above and below
 export class Table {
   // columns have key, label, and cell(node, row); those that sort have compare(a, b),
   // and first, which is -1 if the highest comes first. height is that of a row in px:
-  // { wide, narrow }. key(row) tells rows apart. open(row) is what Enter does, and
+  // { wide, narrow }. key(row) identifies a row. open(row) is what Enter does, and
   // link(row) the address of the same.
   constructor({ id, label, columns, height, key, open, link, empty, sorted }) {
     Object.assign(this, { id, columns, height, key, open, link, empty, sorted });
@@ -31,7 +30,7 @@ export class Table {
       this.body,
     );
     this.place = h("div", { class: "table-place" }, this.sorter(), this.node, this.none);
-    this.drawn = () => this.draw(false); // browsers tell of scrolling once a frame
+    this.drawn = () => this.draw(false); // at most one scroll event per frame
     this.changedWidth = () => this.resized();
   }
 
@@ -94,7 +93,7 @@ export class Table {
     this.draw(true);
   }
 
-  // mark tells in the headers what is sorted by.
+  // mark marks the sorted column in the headers.
   mark() {
     for (const { key, header } of this.columns) {
       if (!header) continue;
@@ -181,7 +180,7 @@ export class Table {
     if (this.move(event.key)) event.preventDefault();
   }
 
-  // move moves the active row as the key says; false if it says nothing.
+  // move moves the active row for a key; it returns false for other keys.
   move(key) {
     const page = Math.max(1, Math.floor((innerHeight * 0.7) / this.rowHeight));
     const at = this.at();

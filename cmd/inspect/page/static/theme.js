@@ -1,4 +1,4 @@
-// Runs before anything is drawn, so that nobody who wants it dark sees it light first.
+// Runs before the first paint, so that a dark page does not flash light.
 "use strict";
 {
   const kept = () => {

@@ -36,7 +36,7 @@ const slotOf = (e, local) => (local ? e.localSlot : e.slot) ?? undefined;
 // host is an address with its port.
 export const host = (address, port) => (address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`);
 
-// walk is the way to a frontend of a port. rates tells the rate of an endpoint.
+// walk returns the path to a frontend of a port. rates returns the rate of an endpoint.
 export function walk(port, frontend, rates = () => null) {
   return new Way(port, frontend, rates).make();
 }
@@ -174,7 +174,7 @@ class Way {
       this.balance(service, false);
       return true;
     }
-    this.chainNode(target, ["who asks?"]);
+    this.chainNode(target, ["which client?"]);
     this.edge(map, target);
     this.external(external);
     this.edge(target, external, "this node");
@@ -329,7 +329,7 @@ class Way {
     this.edge(name, "verdict", null, "bad");
     this.say(
       reject
-        ? `Map ${name} leads to reject-chain: there is no endpoint anywhere, and the client is told at once.`
+        ? `Map ${name} leads to reject-chain: there is no endpoint anywhere, and the client gets an error immediately.`
         : `Map ${name} drops: there are endpoints, but none that this node may use for it.`,
     );
   }
