@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// documents are those that tell people what to type.
+// documents contain commands.
 var documents = []string{
 	"../../README.md", "../../deploy/README.md", "../../docs/configuration.md", "../../docs/design.md", "../../docs/limits.md",
 	"../../docs/metrics.md", "../../docs/runbook.md", "../../docs/security.md", "../../docs/usage.md",
@@ -33,7 +33,7 @@ func TestCommandsInDocumentsAreValid(t *testing.T) {
 	}
 }
 
-// Without which all of the above could be wrong and nobody would notice.
+// TestCommandsOfDocumentsAreFound proves that the other test can fail.
 func TestCommandsOfDocumentsAreFound(t *testing.T) {
 	for line, want := range map[string]string{
 		"    kube-vmap get services -n NAMESPACE":                 "get services -n NAMESPACE",
@@ -72,7 +72,7 @@ func typed(line string) []string {
 	return words[1:]
 }
 
-// taken tells what is wrong with a command line, without running it.
+// taken returns what is invalid in a command line, without running it.
 func taken(args []string) error {
 	cmd, rest, err := rootCommand(io.Discard, io.Discard).Find(args)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // TestFullDiskIsReportedInOneLine has a process that answers, and nowhere to put that.
 func TestFullDiskIsReportedInOneLine(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", socket) //nolint:noctx // it is there at once
+	l, err := net.Listen("unix", socket) //nolint:noctx // it listens immediately
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func TestSocketIsTakenWhenItBecomesFree(t *testing.T) {
 			f := daemon.NewFolder(t, l)
 			f.Put(name, daemon.Service{Name: name, Number: 1})
 			d := daemon.Launch{Node: l.Node, Folder: f, Flags: flags}.Start(t)
-			for _, m := range []string{"cannot serve, trying again", "repaired tables changed by another program", "change refused, reading the kernel again"} {
+			for _, m := range []string{"cannot serve, retrying", "repaired tables changed by another program", "change refused, reading the kernel again"} {
 				d.Ignore(m)
 			}
 			d.AwaitMessage("ready")
@@ -73,7 +73,7 @@ func TestSocketIsTakenWhenItBecomesFree(t *testing.T) {
 		}
 		first := start("first")
 		second := start("second")
-		second.AwaitMessage("cannot serve, trying again")
+		second.AwaitMessage("cannot serve, retrying")
 		if got := who(); got != "service/first\n" {
 			t.Errorf("%s: beside a second one, the first is asked and says %q", socket, got)
 		}

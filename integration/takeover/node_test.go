@@ -84,7 +84,7 @@ func TestConntrackTimeoutsAreSetInOurNetworkNamespace(t *testing.T) {
 	if !maps.Equal(otherAfter, otherBefore) {
 		t.Errorf("sysctls of another namespace are %v, were %v", otherAfter, otherBefore)
 	}
-	if n := strings.Count(log.String(), "set sysctl"); n != 5 {
+	if n := strings.Count(log.String(), "sysctl set"); n != 5 {
 		t.Errorf("%d settings in the log, want each of 5 once:\n%s", n, &log)
 	}
 }

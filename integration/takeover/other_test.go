@@ -106,7 +106,7 @@ func (n *neighbors) theirs() string {
 func (n *neighbors) stay(reason string, flags ...string) *daemon.Daemon {
 	n.t.Helper()
 	d := daemon.Launch{Node: n.lab.Node, Folder: n.folder, Flags: flags}.Start(n.t)
-	for _, message := range []string{otherRuns, "cannot serve, trying again"} {
+	for _, message := range []string{otherRuns, "cannot serve, retrying"} {
 		d.Ignore(message)
 	}
 	d.AwaitMessage(otherRuns)

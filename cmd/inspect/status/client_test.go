@@ -16,8 +16,8 @@ import (
 func TestErrorsGiveTheNextStep(t *testing.T) {
 	for socket, want := range map[string]string{
 		fmt.Sprintf("@none-%d", os.Getpid()): "no kube-vmap answers on @none-" + fmt.Sprint(os.Getpid()) + " in this network namespace: does kube-vmap run? Run this in its pod",
-		filepath.Join(t.TempDir(), "none"):     "here: does kube-vmap run?",
-		"":                                     "no kube-vmap answers: --status-socket is empty, which disables the socket; give the name or path",
+		filepath.Join(t.TempDir(), "none"):   "here: does kube-vmap run?",
+		"":                                   "no kube-vmap answers: --status-socket is empty, which disables the socket; give the name or path",
 	} {
 		_, err := status.Get(t.Context(), socket, status.Query{})
 		if !errors.Is(err, status.ErrNotRunning) || !strings.Contains(fmt.Sprint(err), want) || strings.Contains(fmt.Sprint(err), "\n") {

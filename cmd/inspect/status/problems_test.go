@@ -23,8 +23,7 @@ func named(change func(*model.Service)) []sync.Event {
 	return events
 }
 
-// TestStateIsTheWorst checks the state and
-// which problem or endpoint.
+// TestStateIsTheWorst checks the state and its cause.
 func TestStateIsTheWorst(t *testing.T) {
 	object := sync.Object{Kind: "Service", Namespace: "shop", Name: "web"}
 	tests := []struct {

@@ -28,20 +28,20 @@ var config = sync.Config{
 	},
 }
 
-// told is a source that has told everything at once.
-type told []sync.Event
+// eventSource is a source that sends all its events at the start.
+type eventSource []sync.Event
 
-func (t told) Run(ctx context.Context, out chan<- []sync.Event) error {
-	out <- t
+func (e eventSource) Run(ctx context.Context, out chan<- []sync.Event) error {
+	out <- e
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// loop runs a loop on a kernel with what it is told, and returns what it knows when
-// it is ready.
+// loop runs a loop on a kernel with these events, and returns its snapshot when it is
+// ready.
 func loop(t *testing.T, c sync.Config, k sync.Kernel, events []sync.Event) sync.Snapshot {
 	t.Helper()
-	l := sync.NewLoop(c, told(events), k, slog.New(slog.DiscardHandler))
+	l := sync.NewLoop(c, eventSource(events), k, slog.New(slog.DiscardHandler))
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- l.Run(ctx) }()
@@ -57,7 +57,7 @@ func loop(t *testing.T, c sync.Config, k sync.Kernel, events []sync.Event) sync.
 	return v
 }
 
-// both are the documents of a loop and of the kernel after it.
+// both returns the documents of a loop and of its kernel.
 func both(t *testing.T, events []sync.Event) (daemon, kernel *status.Document) {
 	t.Helper()
 	k := kerneltest.New()

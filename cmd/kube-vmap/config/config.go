@@ -21,8 +21,7 @@ const (
 	ModeIPVS     v1alpha1.ProxyMode = "ipvs"
 )
 
-// The values of detectLocalMode: how traffic from this node's pods is told from
-// other traffic.
+// The values of detectLocalMode: how traffic from this node's pods is recognised.
 const (
 	LocalModeClusterCIDR         v1alpha1.LocalMode = "ClusterCIDR"
 	LocalModeNodeCIDR            v1alpha1.LocalMode = "NodeCIDR"
@@ -30,29 +29,26 @@ const (
 	LocalModeInterfaceNamePrefix v1alpha1.LocalMode = "InterfaceNamePrefix"
 )
 
-// Config is the configuration of a process: complete, and found valid. Flags
-// makes it.
+// Config is a complete and valid configuration. See [Flags.Config].
 type Config struct {
-	// Proxy is kube-proxy's configuration with every default filled in, kind and
-	// apiVersion too, so that it can be shown as it is (/configz). The sections
-	// iptables, ipvs and nftables are as they were given; the methods say what
-	// the one that Mode selects means. HealthzBindAddress and MetricsBindAddress
-	// are host:port, or empty if that server is not wanted.
+	// Proxy is kube-proxy's configuration with all defaults, kind and apiVersion, as
+	// /configz shows it. The sections iptables, ipvs and nftables are as given; methods
+	// return the values of the one that Mode selects. HealthzBindAddress and
+	// MetricsBindAddress are host:port, or empty to disable that server.
 	Proxy v1alpha1.KubeProxyConfiguration
 
 	Options
 
 	File string // where Proxy was read from; empty if the flags set it
 
-	// Warnings are what whoever wrote the configuration should know, each a line
-	// for the log.
+	// Warnings are for the author of the configuration, each a line for the log.
 	Warnings []string
 
 	flags *Flags
 	text  string // of File
 }
 
-// Source says where Services are read from.
+// Source returns where Services are read from, for the log.
 func (c *Config) Source() string {
 	switch {
 	case c.Manifests != "":
@@ -65,28 +61,27 @@ func (c *Config) Source() string {
 	return "API server of the cluster this is a Pod of"
 }
 
-// NodeName is the name of this node's Node object: hostnameOverride, or else
-// the host's name; trimmed and in lower case.
+// NodeName returns the name of this node's Node object: hostnameOverride, or else the
+// host's name; trimmed and in lower case.
 func (c *Config) NodeName() (string, error) {
 	name := c.Proxy.HostnameOverride
 	if name == "" {
 		host, err := os.Hostname()
 		if err != nil {
-			return "", fmt.Errorf("%s: not given, and %w", c.name("hostnameOverride"), err)
+			return "", fmt.Errorf("%s: not set, and %w", c.name("hostnameOverride"), err)
 		}
 		name = host
 	}
 	if name = nodeName(name); name == "" {
-		return "", fmt.Errorf("%s: no name is left without white space", c.name("hostnameOverride"))
+		return "", fmt.Errorf("%s: the name is only white space", c.name("hostnameOverride"))
 	}
 	return name, nil
 }
 
 func nodeName(host string) string { return strings.ToLower(strings.TrimSpace(host)) }
 
-// ProxyPorts are those on which a Service proxy of this node serves health and
-// metrics: by default, and by this configuration, which kube-proxy may have too.
-// Sorted, each once.
+// ProxyPorts returns the ports on which a Service proxy of this node serves health and
+// metrics: the defaults, and those of this configuration, which kube-proxy may use too.
 func (c *Config) ProxyPorts() []uint16 {
 	ports := []uint16{healthzPort, metricsPort}
 	for _, address := range []string{c.Proxy.HealthzBindAddress, c.Proxy.MetricsBindAddress} {
@@ -98,9 +93,8 @@ func (c *Config) ProxyPorts() []uint16 {
 	return slices.Compact(ports)
 }
 
-// ClusterCIDRs are the ranges that tell pods by their addresses, one for each
-// IP family. They are invalid where none was given, and in any detectLocalMode
-// but ClusterCIDR.
+// ClusterCIDRs returns the ranges of pods' addresses, one for each IP family. They are
+// invalid if not set, and in any detectLocalMode but ClusterCIDR.
 func (c *Config) ClusterCIDRs() [len(model.Families)]netip.Prefix {
 	var ranges [len(model.Families)]netip.Prefix
 	if c.Proxy.DetectLocalMode != LocalModeClusterCIDR {
@@ -114,7 +108,7 @@ func (c *Config) ClusterCIDRs() [len(model.Families)]netip.Prefix {
 	return ranges
 }
 
-// splitRanges takes a clusterCIDR apart.
+// splitRanges splits a clusterCIDR.
 func splitRanges(list string) []string {
 	if list == "" {
 		return nil
@@ -122,8 +116,8 @@ func splitRanges(list string) []string {
 	return strings.Split(list, ",")
 }
 
-// ExcludeCIDRs are the ranges whose IPVS virtual servers are not kube-proxy's, and
-// so stay when what kube-proxy left is removed.
+// ExcludeCIDRs returns the ranges whose IPVS virtual servers are not kube-proxy's, and are
+// kept in the cleanup after kube-proxy.
 func (c *Config) ExcludeCIDRs() (ranges []netip.Prefix) {
 	for _, s := range c.Proxy.IPVS.ExcludeCIDRs {
 		if r, err := parseRange(s); err == nil {
@@ -133,15 +127,14 @@ func (c *Config) ExcludeCIDRs() (ranges []netip.Prefix) {
 	return ranges
 }
 
-// Verbosity is the -v of klog: 0 is the least, and each level tells more.
+// Verbosity returns the -v of klog; 0 is the least.
 func (c *Config) Verbosity() int { return int(c.Proxy.Logging.Verbosity) }
 
-// LogFormat is "text" or "json".
+// LogFormat returns "text" or "json".
 func (c *Config) LogFormat() string { return c.Proxy.Logging.Format }
 
-// Feature tells whether one of the feature gates that have a meaning here is
-// open: ComponentFlagz, ComponentStatusz and AllowServiceExternalIPs, all open by
-// default. Any other is closed.
+// Feature reports whether a feature gate is enabled: ComponentFlagz, ComponentStatusz and
+// AllowServiceExternalIPs are by default, others never.
 func (c *Config) Feature(gate string) bool {
 	open, known := features()[gate]
 	if set, ok := c.Proxy.FeatureGates[gate]; ok && known {
@@ -150,7 +143,7 @@ func (c *Config) Feature(gate string) bool {
 	return open
 }
 
-// features are the gates that have a meaning here, with their defaults.
+// features returns the supported feature gates, with their defaults.
 func features() map[string]bool {
 	return map[string]bool{"ComponentFlagz": true, "ComponentStatusz": true, externalIPs: true}
 }
@@ -160,8 +153,8 @@ func isFeature(gate string) bool {
 	return ok
 }
 
-// name is what the user calls a field: the flag that sets it if it is one that
-// counts, else its path in the file.
+// name returns the user's name of a field: the flag that sets it, if it is used, or its
+// path in the file.
 func (c *Config) name(path string) string {
 	flag := c.flags.flagOf(path)
 	if flag == nil || c.File != "" && !(flag.Changed && wins(path)) {
@@ -173,8 +166,7 @@ func (c *Config) name(path string) string {
 	return "--" + flag.Name
 }
 
-// named has the errors tell the flags, and apart from those the file that is to
-// blame.
+// named makes the errors name the flags, or the file.
 func (c *Config) named(errs field.ErrorList) error {
 	var flags, file []error
 	for _, err := range errs {

@@ -21,11 +21,11 @@ import (
 	"kube-vmap/sync/manifests"
 )
 
-// kind of the object that the file holds.
+// kind is that of the object in the file.
 const kind = "KubeProxyConfiguration"
 
-// decode reads a KubeProxyConfiguration from YAML or JSON, without defaults.
-// Fields that it does not know or that are there twice are warnings.
+// decode reads a KubeProxyConfiguration from YAML or JSON, without defaults. Unknown and
+// duplicate fields are warnings.
 func decode(text []byte) (p *v1alpha1.KubeProxyConfiguration, warnings []string, err error) {
 	documents, err := splitDocuments(text)
 	if err != nil {
@@ -43,15 +43,15 @@ func decode(text []byte) (p *v1alpha1.KubeProxyConfiguration, warnings []string,
 	}
 	p, err = decodeObject(documents[0])
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
-		return p, append(warnings, "fields that are unknown or given twice: "+listErrors(strict.Errors())), nil
+		return p, append(warnings, "unknown or duplicate fields: "+listErrors(strict.Errors())), nil
 	}
 	if err != nil {
-		return nil, nil, blame(fields, err)
+		return nil, nil, fieldErrors(fields, err)
 	}
 	return p, warnings, nil
 }
 
-// splitDocuments returns those documents that say something.
+// splitDocuments returns the documents that are not empty.
 func splitDocuments(text []byte) ([][]byte, error) {
 	var documents [][]byte
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -76,7 +76,7 @@ func splitDocuments(text []byte) ([][]byte, error) {
 	}
 }
 
-// readFields returns the fields of a document that says it is what we want.
+// readFields returns the fields of a document of the expected kind.
 func readFields(document []byte) (map[string]any, error) {
 	data, err := yaml.YAMLToJSON(document)
 	if err != nil {
@@ -84,17 +84,17 @@ func readFields(document []byte) (map[string]any, error) {
 	}
 	var fields map[string]any
 	if err := jsonutil.Unmarshal(data, &fields); err != nil {
-		return nil, errors.New("not a " + kind + ", but something without fields")
+		return nil, errors.New("not a " + kind + ": it has no fields")
 	}
 	want := v1alpha1.SchemeGroupVersion.String()
 	if fields["apiVersion"] != want || fields["kind"] != kind {
-		return nil, fmt.Errorf("apiVersion: %s, kind: %s is not what is read here; it must be apiVersion: %s, kind: %s",
+		return nil, fmt.Errorf("apiVersion: %s, kind: %s is not supported; it must be apiVersion: %s, kind: %s",
 			textOf(fields["apiVersion"]), textOf(fields["kind"]), want, kind)
 	}
 	return fields, nil
 }
 
-// textOf is a value as the file has it, or says that there is none.
+// textOf returns a value of the file, or (none).
 func textOf(value any) string {
 	if value == nil {
 		return "(none)"
@@ -102,8 +102,7 @@ func textOf(value any) string {
 	return fmt.Sprint(value)
 }
 
-// decodeObject returns the object together with a strict decoding error, or
-// nothing with any other.
+// decodeObject returns the object, also with a strict decoding error.
 func decodeObject(document []byte) (*v1alpha1.KubeProxyConfiguration, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -116,7 +115,7 @@ func decodeObject(document []byte) (*v1alpha1.KubeProxyConfiguration, error) {
 	return &p, err
 }
 
-// listErrors is a list of strict errors in one line.
+// listErrors joins strict errors in one line.
 func listErrors(errs []error) string {
 	var texts []string
 	for _, err := range errs {
@@ -126,9 +125,9 @@ func listErrors(errs []error) string {
 	return strings.Join(slices.Compact(texts), "; ")
 }
 
-// blame finds the fields that cannot be decoded. The error of the whole, which
-// it returns if it finds none, does not always name them, and is one of many.
-func blame(fields map[string]any, whole error) error {
+// fieldErrors decodes each field alone, and returns the errors of those that fail. The
+// error of the whole, which it returns if none fails, may not name its field.
+func fieldErrors(fields map[string]any, whole error) error {
 	var errs field.ErrorList
 	for path, value := range flatten(fields) {
 		if err := decodeAlone(path, value); err != nil {
@@ -139,18 +138,14 @@ func blame(fields map[string]any, whole error) error {
 		return whole
 	}
 	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
-	return errors.Join(asErrors(errs)...)
-}
-
-func asErrors(list field.ErrorList) []error {
-	var errs []error
-	for _, err := range list {
-		errs = append(errs, err)
+	var all []error
+	for _, err := range errs {
+		all = append(all, err)
 	}
-	return errs
+	return errors.Join(all...)
 }
 
-// decodeAlone tries an object that has no other field.
+// decodeAlone decodes an object that has no other field.
 func decodeAlone(path string, value any) error {
 	names := strings.Split(path, ".")
 	for _, name := range slices.Backward(names) {

@@ -16,9 +16,8 @@ const (
 	metricsPort = 10249
 )
 
-// setDefaults fills in what is not set, as kube-proxy does
-// (pkg/proxy/apis/config/v1alpha1/defaults.go and platformApplyDefaults); the
-// package comment says what differs.
+// setDefaults sets kube-proxy's defaults (pkg/proxy/apis/config/v1alpha1/defaults.go and
+// platformApplyDefaults), with the exceptions in the package comment.
 func setDefaults(p *v1alpha1.KubeProxyConfiguration) {
 	p.APIVersion, p.Kind = v1alpha1.SchemeGroupVersion.String(), kind
 	orDefault(&p.Mode, ModeNFTables)
@@ -40,7 +39,7 @@ func setDefaults(p *v1alpha1.KubeProxyConfiguration) {
 	p.Logging.FlushFrequency.SerializeAsString = true // 5s, not 5000000000
 }
 
-// orDefault gives a variable that is zero a value.
+// orDefault sets a variable that is zero.
 func orDefault[T comparable](v *T, value T) {
 	var zero T
 	if *v == zero {
@@ -48,8 +47,7 @@ func orDefault[T comparable](v *T, value T) {
 	}
 }
 
-// setAddressDefaults says where the servers listen. They follow the family of
-// bindAddress.
+// setAddressDefaults sets the addresses of the servers, in the family of bindAddress.
 func setAddressDefaults(p *v1alpha1.KubeProxyConfiguration) {
 	healthz, metrics := "0.0.0.0", "127.0.0.1"
 	if addr, err := parseAddr(p.BindAddress); err == nil && addr.Is6() {
@@ -61,8 +59,7 @@ func setAddressDefaults(p *v1alpha1.KubeProxyConfiguration) {
 	p.MetricsBindAddress = withPort(p.MetricsBindAddress, metricsPort)
 }
 
-// withPort adds a port to an address that has none. What is neither is left to
-// the checks.
+// withPort adds a port to an address without one. Invalid addresses are for validate.
 func withPort(address string, port int32) string {
 	if _, err := parseAddr(address); err != nil {
 		return address

@@ -147,7 +147,7 @@ func TestFlagsHaveKubeProxysDefaultsExceptThese(t *testing.T) {
 		}
 		flag := ours[name]
 		if flag == nil {
-			continue // what another test says
+			continue // TestFlagsAreKubeProxysAndExtensions reports it
 		}
 		got := flag.DefValue
 		if slices.Contains([]string{"false", "0", "0s", "[]"}, got) {

@@ -48,8 +48,8 @@ func FuzzConfig(f *testing.F) {
 			t.Errorf("warnings: %v", again.Warnings)
 		}
 		for _, same := range []string{string(text), first} {
-			if c.replacedBy(look{text: same}, slog.New(slog.DiscardHandler)) {
-				t.Errorf("is replaced by what says the same:\n%s", same)
+			if c.replacedBy(content{text: same}, slog.New(slog.DiscardHandler)) {
+				t.Errorf("is replaced by the same content:\n%s", same)
 			}
 		}
 	})

@@ -12,9 +12,8 @@ import (
 	"k8s.io/kube-proxy/config/v1alpha1"
 )
 
-// Config reads the file that --config names, or else takes the flags, and
-// checks what comes of it. The error is all that is wrong, each with the flag or
-// the field in the file that it is about.
+// Config returns the configuration of the file that --config names, or of the flags. The
+// error has all that is invalid, each with its flag or field.
 func (f *Flags) Config() (*Config, error) {
 	if f.file == "" {
 		return f.config(f.fromFlags(), nil)
@@ -26,11 +25,10 @@ func (f *Flags) Config() (*Config, error) {
 	return f.parse(text)
 }
 
-// maxSize is how long a configuration file may be: as long as a ConfigMap.
+// maxSize is the maximum size of a configuration file, that of a ConfigMap.
 const maxSize = 1 << 20
 
-// read reads a configuration file. Others than regular ones may never end, or
-// keep the reader waiting.
+// read reads a configuration file. Only regular files are sure to end and not to block.
 func read(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -44,7 +42,7 @@ func read(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// parse makes a configuration from the text of the file.
+// parse returns the configuration of a file's text.
 func (f *Flags) parse(text []byte) (*Config, error) {
 	p, warnings, err := decode(text)
 	if err != nil {
@@ -62,7 +60,7 @@ func (f *Flags) parse(text []byte) (*Config, error) {
 	return c, nil
 }
 
-// config puts the flags that win onto what the file or the other flags say.
+// config applies the flags that override the file, and validates.
 func (f *Flags) config(p *v1alpha1.KubeProxyConfiguration, warnings []string) (*Config, error) {
 	c := &Config{Proxy: *p, Options: f.options, File: f.file, flags: f}
 	errs := f.override(&c.Proxy)
@@ -77,7 +75,7 @@ func (f *Flags) config(p *v1alpha1.KubeProxyConfiguration, warnings []string) (*
 	return c, nil
 }
 
-// fromFlags is what the flags say without a file.
+// fromFlags returns the configuration of the flags without a file.
 func (f *Flags) fromFlags() *v1alpha1.KubeProxyConfiguration {
 	p := f.proxy.DeepCopy()
 	orDefault(&p.Mode, ModeNFTables)
@@ -90,8 +88,8 @@ func (f *Flags) fromFlags() *v1alpha1.KubeProxyConfiguration {
 	return p
 }
 
-// moveToMode has the flags that have one name for several modes set the section
-// of the mode that was chosen, as they do in kube-proxy.
+// moveToMode moves the values of flags for several modes to the section of the selected
+// mode, as kube-proxy does.
 func (f *Flags) moveToMode(p *v1alpha1.KubeProxyConfiguration) {
 	if p.Mode != ModeIPTables && p.Mode != ModeIPVS {
 		return
@@ -102,12 +100,11 @@ func (f *Flags) moveToMode(p *v1alpha1.KubeProxyConfiguration) {
 	p.NFTables = defaults().NFTables
 }
 
-// setAddresses turns off the servers that flags leave without an address or
-// with port 0.
+// setAddresses disables the servers without an address, or with port 0.
 func (f *Flags) setAddresses(p *v1alpha1.KubeProxyConfiguration) {
 	healthz, metrics := p.HealthzBindAddress, p.MetricsBindAddress
 	p.HealthzBindAddress, p.MetricsBindAddress = "", ""
-	setAddressDefaults(p) // now the family of bindAddress is known
+	setAddressDefaults(p) // by the family of bindAddress
 	if f.changed("healthz-bind-address") {
 		p.HealthzBindAddress = withPort(healthz, f.healthzPort)
 	}
@@ -122,12 +119,12 @@ func (f *Flags) setAddresses(p *v1alpha1.KubeProxyConfiguration) {
 	}
 }
 
-// wins tells whether a flag for this field counts more than the file.
+// wins reports whether the flag of a field overrides the file.
 func wins(path string) bool {
 	return path == "hostnameOverride" || strings.HasPrefix(path, "logging.")
 }
 
-// override sets what the flags that win say.
+// override applies the flags that override the file.
 func (f *Flags) override(p *v1alpha1.KubeProxyConfiguration) field.ErrorList {
 	f.overrideLogging(&p.Logging)
 	if f.hostnameOverride == "" {
@@ -135,14 +132,13 @@ func (f *Flags) override(p *v1alpha1.KubeProxyConfiguration) field.ErrorList {
 	}
 	name := nodeName(f.hostnameOverride)
 	if name == "" {
-		return field.ErrorList{field.Invalid(field.NewPath("hostnameOverride"), f.hostnameOverride, "is nothing but white space")}
+		return field.ErrorList{field.Invalid(field.NewPath("hostnameOverride"), f.hostnameOverride, "must not be only white space")}
 	}
 	p.HostnameOverride = name
 	return nil
 }
 
-// overrideLogging gives the flags of logging a second time, to the
-// configuration that was read from the file.
+// overrideLogging applies the logging flags to the configuration of the file.
 func (f *Flags) overrideLogging(c *logsapi.LoggingConfiguration) {
 	if f.file == "" {
 		return
@@ -152,12 +148,12 @@ func (f *Flags) overrideLogging(c *logsapi.LoggingConfiguration) {
 	addUnusedLogging(again, c)
 	f.visit(func(flag *pflag.Flag) {
 		if flag.Changed && again.Lookup(flag.Name) != nil {
-			_ = again.Set(flag.Name, flag.Value.String()) // as it was set before
+			_ = again.Set(flag.Name, flag.Value.String()) // as before
 		}
 	})
 }
 
-// ignored says which flags the file has made meaningless.
+// ignored returns a warning that names the flags which the file overrides.
 func (f *Flags) ignored() []string {
 	var names []string
 	f.visit(func(flag *pflag.Flag) {
@@ -170,10 +166,10 @@ func (f *Flags) ignored() []string {
 		return nil
 	}
 	slices.Sort(names)
-	return []string{"ignored because there is a --config: " + strings.Join(names, ", ")}
+	return []string{"ignored because of --config: " + strings.Join(names, ", ")}
 }
 
-// defaults is a configuration in which nothing is set.
+// defaults returns the default configuration.
 func defaults() *v1alpha1.KubeProxyConfiguration {
 	var p v1alpha1.KubeProxyConfiguration
 	setDefaults(&p)

@@ -152,7 +152,7 @@ logging: {verbosity: 3, format: json, flushFrequency: 6s, vmodule: [{filePattern
 	if c.LogFormat() != "json" || c.Proxy.Logging.FlushFrequency.Duration.Duration != 6*time.Second {
 		t.Errorf("a flag that was not given won over the file: %+v", c.Proxy.Logging)
 	}
-	want := []string{"ignored because there is a --config: --cluster-cidr, --metrics-port, --oom-score-adj"}
+	want := []string{"ignored because of --config: --cluster-cidr, --metrics-port, --oom-score-adj"}
 	if got := warned(c, "ignored"); !slices.Equal(got, want) {
 		t.Errorf("warnings: %v", c.Warnings)
 	}
@@ -203,8 +203,8 @@ func TestInvalidFileIsNamedWithTheReason(t *testing.T) {
 		{"no mapping", "nftables", "not a KubeProxyConfiguration"},
 		{"no YAML", "a: b: c", "mapping values are not allowed"},
 		{"bytes", "\x00\x01\xff", "yaml: "},
-		{"no kind", "mode: nftables", "apiVersion: (none), kind: (none) is not what is read here"},
-		{"another kind", "apiVersion: v1\nkind: ConfigMap", "apiVersion: v1, kind: ConfigMap is not what is read here"},
+		{"no kind", "mode: nftables", "apiVersion: (none), kind: (none) is not supported"},
+		{"another kind", "apiVersion: v1\nkind: ConfigMap", "apiVersion: v1, kind: ConfigMap is not supported"},
 		{"another version", strings.Replace(header, "v1alpha1", "v1", 1), "apiVersion: kubeproxy.config.k8s.io/v1, "},
 		{"wrong type", header + "oomScoreAdj: high", `oomScoreAdj: Invalid value: "high"`},
 		{"wrong duration", header + "nftables: {syncPeriod: soon}", `nftables.syncPeriod: Invalid value: "soon"`},

@@ -2,10 +2,10 @@ package config
 
 import "time"
 
-// section is what the selected mode says about what all modes have. In
-// kube-proxy, ipvs takes its marks from the section iptables.
+// section has the settings of the selected mode that all modes have. As in kube-proxy,
+// ipvs takes its marks from the section iptables.
 type section struct {
-	marks, periods string // names of the sections it was read from
+	marks, periods string // names of their sections
 
 	masqueradeBit             *int32
 	masqueradeAll             bool
@@ -31,16 +31,15 @@ func (c *Config) section() section {
 	return s
 }
 
-// MasqueradeMark is the packet mark that asks for masquerade: the one bit that
-// masqueradeBit names.
+// MasqueradeMark returns the packet mark that requests masquerading, the bit masqueradeBit.
 func (c *Config) MasqueradeMark() uint32 { return 1 << *c.section().masqueradeBit }
 
-// MasqueradeAll is whether all traffic to ClusterIPs is masqueraded.
+// MasqueradeAll reports whether all traffic to ClusterIPs is masqueraded.
 func (c *Config) MasqueradeAll() bool { return c.section().masqueradeAll }
 
-// SyncPeriod is half the time in which a change must have reached the kernel if
-// /healthz is not to report failure.
+// SyncPeriod returns half the time after which /healthz fails if a change has not reached
+// the kernel.
 func (c *Config) SyncPeriod() time.Duration { return c.section().syncPeriod }
 
-// MinSyncPeriod is the least time between two syncs. Zero is none.
+// MinSyncPeriod returns the minimum time between two syncs.
 func (c *Config) MinSyncPeriod() time.Duration { return c.section().minSyncPeriod }

@@ -9,18 +9,18 @@ import (
 	"kube-vmap/sync"
 )
 
-// The words that nodePortAddresses may have among its ranges.
+// Words in nodePortAddresses.
 const (
-	// primary stands for the node's own address of each family.
+	// primary is the node's own address of each family.
 	primary = "primary"
-	// localhost stands for the loopback addresses, as of kube-proxy 1.37 (KEP-6032).
+	// localhost is the loopback addresses, as in kube-proxy 1.37 (KEP-6032).
 	localhost = "localhost"
 )
 
-// isWord tells whether an item of nodePortAddresses is no range.
+// isWord reports whether an item of nodePortAddresses is a word.
 func isWord(item string) bool { return item == primary || item == localhost }
 
-// loopback are the ranges of addresses that are in every node.
+// loopback returns the loopback ranges.
 func loopback() []netip.Prefix {
 	return []netip.Prefix{
 		netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8),
@@ -28,9 +28,8 @@ func loopback() []netip.Prefix {
 	}
 }
 
-// NodePorts says on which of the node's addresses NodePorts answer. The word
-// localhost is in it as the ranges that it stands for: where nothing but that is
-// said, they answer on no address of the node's interfaces.
+// NodePorts returns the addresses of the node on which NodePorts answer. localhost is
+// included as its ranges: alone, it excludes all addresses of the node's interfaces.
 func (c *Config) NodePorts() sync.NodePortAddresses {
 	var out sync.NodePortAddresses
 	for _, item := range c.Proxy.NodePortAddresses {
@@ -48,15 +47,13 @@ func (c *Config) NodePorts() sync.NodePortAddresses {
 	return out
 }
 
-// LocalhostNodePorts tells whether NodePorts of TCP answer on 127.0.0.1 and ::1
-// too, to programs of the node.
+// LocalhostNodePorts reports whether NodePorts of TCP answer on 127.0.0.1 and ::1.
 func (c *Config) LocalhostNodePorts() bool {
 	return slices.Contains(c.Proxy.NodePortAddresses, localhost)
 }
 
-// NodeIPs are what to take for the node's primary addresses in place of what its
-// Node object says: bindAddress, in its family, unless that is unspecified.
-// Invalid where the Node is to be believed. Nothing listens on them.
+// NodeIPs returns addresses that replace the node's primary ones in its Node object:
+// bindAddress, in its family, unless it is unspecified. Nothing listens on them.
 func (c *Config) NodeIPs() [len(model.Families)]netip.Addr {
 	var out [len(model.Families)]netip.Addr
 	if addr, err := parseAddr(c.Proxy.BindAddress); err == nil && !addr.IsUnspecified() {
@@ -65,21 +62,21 @@ func (c *Config) NodeIPs() [len(model.Families)]netip.Addr {
 	return out
 }
 
-// nodePortWarnings are about addresses on which NodePorts answer though nobody may
-// want it, or do not though somebody may.
+// nodePortWarnings returns warnings about addresses on which NodePorts answer or do not
+// answer unexpectedly.
 func (c *Config) nodePortWarnings() []string {
 	var out []string
 	name := c.name("nodePortAddresses")
 	for _, item := range c.Proxy.NodePortAddresses {
 		if r, err := parseRange(item); err == nil && r.Addr().IsLoopback() {
-			out = append(out, fmt.Sprintf("%s: NodePorts do not answer on %s; the word localhost has those of TCP answer on 127.0.0.1 and ::1", name, r))
+			out = append(out, fmt.Sprintf("%s: NodePorts do not answer on %s; with the word localhost, those of TCP answer on 127.0.0.1 and ::1", name, r))
 		}
 	}
 	n, pods := c.NodePorts(), c.ClusterCIDRs()
 	for _, f := range model.Families {
 		limited := func(r netip.Prefix) bool { return model.FamilyOf(r.Addr()) == f }
 		if pods[f].IsValid() && !n.Primary && !slices.ContainsFunc(n.Prefixes, limited) {
-			out = append(out, fmt.Sprintf("%s: has no range of family %s, so that NodePorts answer on all such addresses of the node", name, f))
+			out = append(out, fmt.Sprintf("%s: has no range of family %s, so NodePorts answer on all such addresses of the node", name, f))
 		}
 	}
 	return out

@@ -8,8 +8,8 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// parseAddr reads an address as kube-proxy does: leading zeros in IPv4 are
-// decimal, and an IPv4 address in an IPv6 one is an IPv4 address.
+// parseAddr parses an address as kube-proxy does: IPv4 numbers with leading zeros are
+// decimal, and IPv4-mapped IPv6 addresses are IPv4.
 func parseAddr(s string) (netip.Addr, error) {
 	addr, ok := netip.AddrFromSlice(netutils.ParseIPSloppy(s))
 	if !ok {
@@ -18,8 +18,8 @@ func parseAddr(s string) (netip.Addr, error) {
 	return addr.Unmap(), nil
 }
 
-// parseRange reads a range, with leading zeros as in parseAddr. White space
-// around it, which kube-proxy refuses, is what a list has after its commas.
+// parseRange parses a range, with leading zeros as in parseAddr. Unlike in kube-proxy, it may
+// have white space around it, as after the commas of a list.
 func parseRange(s string) (netip.Prefix, error) {
 	_, ipnet, err := netutils.ParseCIDRSloppy(strings.TrimSpace(s))
 	if err != nil {

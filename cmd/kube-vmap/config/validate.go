@@ -22,9 +22,8 @@ import (
 // maxInterfaceName is IFNAMSIZ (include/uapi/linux/if.h) without the final NUL.
 const maxInterfaceName = 15
 
-// validate makes the checks of kube-proxy
-// (pkg/proxy/apis/config/validation/validation.go), of what has a meaning here
-// or would be refused there with good reason.
+// validate makes the checks of kube-proxy (pkg/proxy/apis/config/validation/validation.go)
+// for fields with an effect here, and those whose invalid values indicate a mistake.
 func (c *Config) validate() field.ErrorList {
 	p := &c.Proxy
 	var v validator
@@ -78,7 +77,7 @@ func (v *validator) mode(p *v1alpha1.KubeProxyConfiguration) {
 		v.notNegativeTime("ipvs.tcpFinTimeout", p.IPVS.TCPFinTimeout.Duration)
 		v.notNegativeTime("ipvs.udpTimeout", p.IPVS.UDPTimeout.Duration)
 	}
-	v.ranges("ipvs.excludeCIDRs", p.IPVS.ExcludeCIDRs) // what kube-proxy left does not depend on our mode
+	v.ranges("ipvs.excludeCIDRs", p.IPVS.ExcludeCIDRs) // for the cleanup after kube-proxy, in any mode
 	if p.Mode == ModeNFTables {                        // kube-proxy checks this one in all modes
 		v.within("iptables.masqueradeBit", p.IPTables.MasqueradeBit, 0, 31)
 	}
@@ -134,7 +133,7 @@ func (v *validator) addresses(p *v1alpha1.KubeProxyConfiguration) {
 	}
 }
 
-// server checks an address to listen on. An empty one turns the server off.
+// server checks a listen address. An empty one disables the server.
 func (v *validator) server(path, address string) {
 	if address == "" {
 		return
@@ -192,23 +191,22 @@ func (v *validator) clusterCIDR(list string) {
 	}
 }
 
-// interfaceName checks what dev_valid_name (net/core/dev.c) checks, for names
-// and for beginnings of names.
+// interfaceName makes the checks of dev_valid_name (net/core/dev.c), for names and
+// prefixes.
 func (v *validator) interfaceName(path, name string, mode v1alpha1.LocalMode) {
 	switch {
 	case name == "":
 		v.invalid(path, name, "must not be empty if detectLocalMode is %s", mode)
 	case len(name) > maxInterfaceName:
-		v.invalid(path, name, "is longer than the %d bytes of an interface's name", maxInterfaceName)
+		v.invalid(path, name, "is longer than the %d bytes of an interface name", maxInterfaceName)
 	case strings.ContainsAny(name, "/: \t\n\v\f\r\x00"):
-		v.invalid(path, name, "has a character that no interface's name has")
+		v.invalid(path, name, "has a character that is invalid in an interface name")
 	case !utf8.ValidString(name):
 		v.invalid(path, name, "is not UTF-8, as all of a configuration file must be")
 	}
 }
 
-// logging leaves what has no meaning here alone, but for what the type itself
-// has rules about.
+// logging makes the type's own checks, and checks the format.
 func (v *validator) logging(c logsapi.LoggingConfiguration) {
 	if c.Format != logsapi.DefaultLogFormat && c.Format != logsapi.JSONLogFormat {
 		v.errs = append(v.errs, field.NotSupported(field.NewPath("logging.format"), c.Format,

@@ -11,14 +11,14 @@ import (
 	"kube-vmap/sync/convert"
 )
 
-// warnings are what is valid, but may not do what was meant.
+// warnings returns what is valid, but may not be intended.
 func (c *Config) warnings() ([]string, error) {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 
 	if mode := c.Proxy.Mode; mode != ModeNFTables {
 		s := c.section()
-		add("%s: %s is run as nftables, with masqueradeBit and masqueradeAll of %s, syncPeriod and minSyncPeriod of %s",
+		add("%s: %s runs as nftables, with masqueradeBit and masqueradeAll of %s, syncPeriod and minSyncPeriod of %s",
 			c.name("mode"), mode, s.marks, s.periods)
 		if slices.Equal(c.Proxy.NodePortAddresses, []string{primary}) {
 			add("%s: NodePorts answer on the node's primary addresses only; in that mode of kube-proxy they do on all, "+
@@ -29,19 +29,19 @@ func (c *Config) warnings() ([]string, error) {
 				c.name("mode"), c.name("ipvs.scheduler"))
 		}
 	}
-	meaningless, err := c.meaningless()
+	unused, err := c.unused()
 	if err != nil {
 		return nil, err
 	}
-	if len(meaningless) > 0 {
-		add("set, but without effect here: %s", strings.Join(meaningless, ", "))
+	if len(unused) > 0 {
+		add("set, but without effect here: %s", strings.Join(unused, ", "))
 	}
 	if c.File == "" && (c.flags.changed("healthz-port") || c.flags.changed("metrics-port")) {
 		add("--healthz-port and --metrics-port are deprecated: use --healthz-bind-address and --metrics-bind-address")
 	}
 	if c.WriteConfigTo != "" && (c.Proxy.HealthzBindAddress == "" || c.Proxy.MetricsBindAddress == "") {
-		add("%s: a configuration file cannot say that there is to be no health or metrics server; "+
-			"whoever reads it will have one", c.WriteConfigTo)
+		add("%s: a configuration file cannot disable the health or metrics server; "+
+			"they will be enabled", c.WriteConfigTo)
 	}
 	out = append(out, c.nodePortWarnings()...)
 	if _, err := convert.ParseScheduler(c.Proxy.IPVS.Scheduler); err != nil {
@@ -50,14 +50,13 @@ func (c *Config) warnings() ([]string, error) {
 	none := [len(model.Families)]netip.Prefix{}
 	if c.Proxy.DetectLocalMode == LocalModeClusterCIDR && c.ClusterCIDRs() == none && !c.MasqueradeAll() {
 		add("%s: not set, so connections to ClusterIPs that do not come from pods keep their source address, "+
-			"and pods count as clients from outside for externalTrafficPolicy Local", c.name("clusterCIDR"))
+			"and pods count as external clients for externalTrafficPolicy Local", c.name("clusterCIDR"))
 	}
 	return out, nil
 }
 
-// meaningless are the names of what is set to something other than its default
-// and means nothing here.
-func (c *Config) meaningless() ([]string, error) {
+// unused returns the names of settings without effect that do not have their default.
+func (c *Config) unused() ([]string, error) {
 	values, err := flattenConfig(&c.Proxy)
 	if err != nil {
 		return nil, err
@@ -81,7 +80,7 @@ func (c *Config) meaningless() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// means tells whether a field does something here, in the mode that is selected.
+// hasEffect reports whether a field has an effect in the selected mode.
 func (c *Config) hasEffect(path string) bool {
 	top, name, _ := strings.Cut(path, ".")
 	switch top {
@@ -94,7 +93,7 @@ func (c *Config) hasEffect(path string) bool {
 		case "syncPeriod", "minSyncPeriod":
 			return top == c.section().periods
 		case "excludeCIDRs":
-			return true // of what kube-proxy left
+			return true // in the cleanup after kube-proxy
 		}
 		return false
 	case "logging":
@@ -107,8 +106,7 @@ func (c *Config) hasEffect(path string) bool {
 	return true
 }
 
-// harmless tells whether a value of a field without meaning is one that
-// kube-proxy writes by itself, or that describes what is done anyway.
+// harmless reports whether a value without effect is one that kube-proxy writes itself.
 func harmless(path string, value any) bool {
 	switch path {
 	case "iptables.minSyncPeriod", "nftables.minSyncPeriod":

@@ -9,13 +9,13 @@ import (
 func TestOtherModesAreAWarning(t *testing.T) {
 	for _, mode := range []string{"iptables", "ipvs"} {
 		for _, c := range []*Config{load(t, "--proxy-mode", mode), loadText(t, "mode: "+mode)} {
-			if got := warned(c, "mode: "+mode+" is run as nftables"); len(got) != 1 {
+			if got := warned(c, "mode: "+mode+" runs as nftables"); len(got) != 1 {
 				t.Errorf("warnings: %v", c.Warnings)
 			}
 		}
 	}
 	for _, c := range []*Config{load(t), loadText(t, "mode: nftables"), loadText(t, "mode: ''")} {
-		if got := warned(c, "is run as"); len(got) > 0 {
+		if got := warned(c, "runs as"); len(got) > 0 {
 			t.Errorf("warnings: %v", c.Warnings)
 		}
 	}

@@ -9,18 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// ErrChanged says that the configuration file now says something else. The
-// process should end, so that whoever started it starts it anew with that.
+// ErrChanged is returned when the configuration file has another content. The process
+// should end and be restarted.
 var ErrChanged = errors.New("the configuration file has changed")
 
-// Watch returns ErrChanged, wrapped, when the configuration file has come to say
-// something else than c does, and it is valid; nil if ctx ends before that. What
-// is not valid is logged, and c stays in force; so is a change that makes no
-// difference. Changes since c was read are noticed too. Without a file, it waits
-// for ctx.
+// Watch returns ErrChanged, wrapped, when the configuration file has a valid content that
+// differs from c; nil if ctx ends before that. Invalid content and changes without a
+// difference are logged. Changes since c was read are noticed, too. Without a file, Watch
+// waits for ctx.
 //
-// It notices files that are written to, replaced by a rename, or reached through
-// symbolic links of which one is replaced, as in a volume of a ConfigMap.
+// It notices writes, renames, and changes of symbolic links on the path, as in a volume of
+// a ConfigMap.
 func (c *Config) Watch(ctx context.Context, log *slog.Logger) error {
 	if c.File == "" {
 		<-ctx.Done()
@@ -32,11 +31,11 @@ func (c *Config) Watch(ctx context.Context, log *slog.Logger) error {
 }
 
 func (c *Config) watch(ctx context.Context, w *watcher, log *slog.Logger) error {
-	done := look{text: c.text} // what has been dealt with
+	done := content{text: c.text} // the last content that was handled
 	for last := done; ; {
-		w.follow() // before reading, so that no change falls in between
-		now := lookAt(c.File)
-		if now != done && now == last { // nobody is still writing
+		w.follow() // before reading, so that no change is missed
+		now := readContent(c.File)
+		if now != done && now == last { // unchanged since the last read, so it is complete
 			done = now
 			if c.replacedBy(now, log) {
 				return fmt.Errorf("%s: %w", c.File, ErrChanged)
@@ -53,24 +52,20 @@ func (c *Config) watch(ctx context.Context, w *watcher, log *slog.Logger) error 
 	}
 }
 
-// look is what a look at a file has found.
-type look struct {
-	text string
-	err  string // why there is no text
-}
+// content is the content of the file, or the error of reading it.
+type content struct{ text, err string }
 
-func lookAt(file string) look {
+func readContent(file string) content {
 	text, err := read(file)
 	if err != nil {
-		return look{err: err.Error()}
+		return content{err: err.Error()}
 	}
-	return look{text: string(text)}
+	return content{text: string(text)}
 }
 
-// replacedBy tells whether the file says something else than c, and that is
-// valid.
-func (c *Config) replacedBy(now look, log *slog.Logger) bool {
-	const still = "configuration file cannot be used; what was read before stays in force"
+// replacedBy reports whether a content is valid and differs from c.
+func (c *Config) replacedBy(now content, log *slog.Logger) bool {
+	const still = "configuration file is invalid, keeping the previous configuration"
 	if now.err != "" {
 		log.Warn(still, "error", now.err)
 		return false
@@ -83,6 +78,6 @@ func (c *Config) replacedBy(now look, log *slog.Logger) bool {
 	if !equality.Semantic.DeepEqual(&other.Proxy, &c.Proxy) {
 		return true
 	}
-	log.Info("configuration file was written, but says the same", "file", c.File)
+	log.Info("configuration file was written without changes", "file", c.File)
 	return false
 }

@@ -21,7 +21,7 @@ type watching struct {
 	logs   chan string
 }
 
-// deadline is for what should happen at once.
+// deadline limits every wait.
 const deadline = 20 * time.Second
 
 // watch starts one that is told of changes, or never learns of them.
@@ -48,8 +48,8 @@ func (w *watching) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// says waits for the next line of the log, which must have this text.
-func (w *watching) says(text string) {
+// nextLine waits for the next line of the log, which must have this text.
+func (w *watching) nextLine(text string) {
 	w.t.Helper()
 	select {
 	case line := <-w.logs:
@@ -63,9 +63,9 @@ func (w *watching) says(text string) {
 	}
 }
 
-// hears waits for a line of the log with this text, whatever comes before it: a
+// awaitLine waits for a line of the log with this text, whatever comes before it: a
 // file that is not replaced in one step may be seen half written.
-func (w *watching) hears(text string) {
+func (w *watching) awaitLine(text string) {
 	w.t.Helper()
 	for end := time.After(deadline); ; {
 		select {
@@ -173,7 +173,7 @@ func TestWatchNoticesEveryKindOfChange(t *testing.T) {
 			put(t, path, before)
 			return path, func(text string) { move(t, path, text) }
 		}},
-		{"it is removed and made anew", func(t *testing.T, dir string) (string, func(string)) {
+		{"it is removed and created again", func(t *testing.T, dir string) (string, func(string)) {
 			path := filepath.Join(dir, "config.conf")
 			put(t, path, before)
 			return path, func(text string) {
@@ -223,7 +223,7 @@ func TestWatchNoticesEveryKindOfChange(t *testing.T) {
 			w := watch(t, load(t, "--config", path))
 			change(before)
 			change(same)
-			w.hears("says the same")
+			w.awaitLine("written without changes")
 			change(same)
 			change(after)
 			w.ends(ErrChanged)
@@ -246,13 +246,13 @@ func TestWatchIgnoresInvalidFiles(t *testing.T) {
 	w := watch(t, load(t, "--config", path))
 	for _, text := range []string{invalid, "", "garbage"} {
 		move(t, path, text)
-		w.says("cannot be used")
-		move(t, path, text) // the same is not said again
+		w.nextLine("is invalid")
+		move(t, path, text) // the same error is not logged again
 	}
 	must(t, os.Remove(path))
-	w.says("no such file")
+	w.nextLine("no such file")
 	move(t, path, before)
-	w.says("says the same")
+	w.nextLine("written without changes")
 	move(t, path, after)
 	w.ends(ErrChanged)
 }
@@ -262,7 +262,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	path := write(t, before)
 	w := watch(t, load(t, "--config", path))
 	move(t, path, same)
-	w.says("says the same")
+	w.nextLine("written without changes")
 	w.stops()
 
 	none := watch(t, load(t, "--cluster-cidr=10.0.0.0/8"))
@@ -284,7 +284,7 @@ func TestOverriddenFieldIsNoChange(t *testing.T) {
 	path := write(t, before)
 	w := watch(t, load(t, "--config", path, "--hostname-override=worker-1", "-v=2"))
 	move(t, path, before+"hostnameOverride: worker-2\nlogging: {verbosity: 5}\n")
-	w.says("says the same")
+	w.nextLine("written without changes")
 	move(t, path, before+"logging: {format: json}\n")
 	w.ends(ErrChanged)
 }
@@ -295,7 +295,7 @@ func TestWatchFindsChangesWithoutNotifications(t *testing.T) {
 	w := watchWith(t, load(t, "--config", path),
 		&watcher{path: path, rescan: 10 * time.Millisecond, log: slog.New(slog.DiscardHandler)})
 	move(t, path, same)
-	w.says("says the same")
+	w.nextLine("written without changes")
 	move(t, path, after)
 	w.ends(ErrChanged)
 }

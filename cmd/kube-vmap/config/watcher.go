@@ -13,39 +13,37 @@ import (
 )
 
 const (
-	// debounce is how long the file must be left alone before it is read, since
-	// it may be written in pieces.
+	// debounce is how long the file must not change before it is read, since it may be
+	// written in pieces.
 	debounce = 50 * time.Millisecond
-	// patience is how long it may go on without being left alone.
-	patience = time.Second
-	// rescan is how often the file is read without any notice of a change: there
-	// may be none, if a file system is mounted over its folder.
+	// maxDebounce limits the wait for a file that keeps changing.
+	maxDebounce = time.Second
+	// rescan is how often the file is read without a notification: there is none if a
+	// file system is mounted over its folder.
 	rescan = time.Minute
 	// maxLinks is how many symbolic links the kernel follows (path_resolution(7)).
 	maxLinks = 40
 )
 
-// watcher waits until a file may have changed. It watches the folders that the
-// file and the links to it are in, not the file, because a file that is replaced
-// takes its watch along.
+// watcher waits until a file may have changed. It watches the folders of the file and of
+// the links to it, since the watch of a file ends when the file is replaced.
 type watcher struct {
 	path   string
-	notify *fsnotify.Watcher // nil if there can be none
+	notify *fsnotify.Watcher // nil without notifications
 	events chan fsnotify.Event
 	errors chan error
 	rescan time.Duration
 	log    *slog.Logger
-	names  []string // where the file and the links to it are
+	names  []string // of the file and the links to it
 }
 
-// newWatcher makes do without notices if the kernel has none left to give
-// (fs.inotify.max_user_instances): that is no reason for a node to have no
-// Services.
+// newWatcher works without notifications if the kernel is out of them
+// (fs.inotify.max_user_instances): a node needs its Services.
 func newWatcher(path string, log *slog.Logger) *watcher {
 	w := &watcher{path: path, rescan: rescan, log: log}
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
-		log.Warn("configuration file is looked at only now and then", "file", path, "every", rescan, "error", err)
+		log.Warn("no notifications of changes, polling the configuration file", "file", path, "every", rescan, "error", err)
 		return w
 	}
 	w.notify, w.events, w.errors = notify, notify.Events, notify.Errors
@@ -58,7 +56,7 @@ func (w *watcher) close() {
 	}
 }
 
-// follow watches where the file is now. What cannot be watched is left to the
+// follow updates the watched folders. Folders that cannot be watched are left to the
 // rescan.
 func (w *watcher) follow() {
 	w.names = linksTo(w.path)
@@ -77,8 +75,8 @@ func (w *watcher) follow() {
 	}
 }
 
-// wait returns true when the file may have changed and is left alone again, or
-// the limit is over; false if ctx ends.
+// wait returns true after a change and the debounce time, or after the limit; false if ctx
+// ends.
 func (w *watcher) wait(ctx context.Context, limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -95,25 +93,23 @@ func (w *watcher) wait(ctx context.Context, limit time.Duration) bool {
 			if !w.concerns(event.Name) {
 				continue
 			}
-		case err := <-w.errors: // events were lost; what they would have said can be read
-			w.log.Debug("changes of the configuration file missed", "error", err)
+		case err := <-w.errors: // events were lost; reading the file replaces them
+			w.log.Debug("notifications of the configuration file lost", "error", err)
 		}
 		timer.Reset(debounce)
 		if end == nil {
-			end = time.After(patience)
+			end = time.After(maxDebounce)
 		}
 	}
 }
 
-// concerns tells whether something under this name is the file, on the way to
-// it, or the folder of either.
+// concerns reports whether a name is the file, a link to it, or the folder of either.
 func (w *watcher) concerns(name string) bool {
 	return slices.ContainsFunc(w.names, func(n string) bool { return n == name || filepath.Dir(n) == name })
 }
 
-// linksTo returns the symbolic links on the way to a file, and last the file
-// itself, each with a name that goes through no other link. Where there is
-// nothing, it ends with the name of what is missing.
+// linksTo returns the symbolic links on the path of a file, and last the file itself, each
+// with a name without links. It ends at the first name that does not exist.
 func linksTo(path string) []string {
 	path, err := filepath.Abs(path)
 	if err != nil {

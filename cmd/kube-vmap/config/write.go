@@ -7,9 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Write writes the configuration as a file that --config reads, with every
-// default. What has no field is not in it: --master, the flags that are our own,
-// and servers that flags have turned off.
+// Write writes the configuration as a file for --config, with all defaults. [Options] and
+// disabled servers have no fields in it.
 func (c *Config) Write(w io.Writer) error {
 	text, err := yaml.Marshal(&c.Proxy)
 	if err != nil {

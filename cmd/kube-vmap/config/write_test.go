@@ -96,11 +96,11 @@ func names(text string) []string {
 func TestUnwritableSettingsAreAWarning(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	for _, flag := range []string{"--healthz-port=0", "--metrics-bind-address="} {
-		if got := warned(load(t, "--write-config-to", path, flag), "cannot say"); len(got) != 1 {
+		if got := warned(load(t, "--write-config-to", path, flag), "cannot disable"); len(got) != 1 {
 			t.Errorf("%s: got %v", flag, got)
 		}
 	}
-	if got := warned(load(t, "--write-config-to", path), "cannot say"); len(got) > 0 {
+	if got := warned(load(t, "--write-config-to", path), "cannot disable"); len(got) > 0 {
 		t.Errorf("got %v", got)
 	}
 }

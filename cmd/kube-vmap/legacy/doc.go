@@ -1,20 +1,17 @@
-// Package legacy removes what kube-proxy left in the legacy backend of iptables.
-// Those rules do not lie in nf_tables, and the kernel offers no way to change them
-// but to read a table as a blob, of a layout that each match and target decides,
-// and to write all of it back. So this is left to who knows how, the programs
-// iptables-legacy-save and iptables-legacy-restore, where they are at hand.
+// Package legacy removes what kube-proxy left in the legacy backend of iptables. Those
+// rules are not in nf_tables, and the kernel can only read and write a whole table as a
+// blob, whose layout depends on each match and target. So this runs the programs
+// iptables-legacy-save and iptables-legacy-restore, if they are installed.
 //
-//	/proc/net/ip_tables_names      are there any legacy tables?
+//	/proc/net/ip_tables_names      are there legacy tables?
 //	         |
 //	iptables-legacy-save -t nat    text --> leftovers.Table --> leftovers.Plan
 //	         |
 //	iptables-legacy-restore        text: -D jumps, -F and -X chains, COMMIT
 //
-// A restore with --noflush is one transaction for a table: all of it or nothing.
-// What belongs to kube-proxy is decided by package leftovers, for both backends
-// alike.
+// A restore with --noflush is one transaction per table. Package leftovers decides what is
+// kube-proxy's, for both backends.
 //
-// Where the kernel lists no legacy tables, which is so on most nodes, nothing is
-// run. Where it does and the programs are missing, as in our own image, the log
-// says what to do by hand.
+// Without legacy tables in the kernel, as on most nodes, no program runs. With tables but
+// without the programs, as in our own image, the log has the manual steps.
 package legacy

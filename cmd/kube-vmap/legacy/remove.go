@@ -17,10 +17,10 @@ import (
 	"kube-vmap/nft/kernel/leftovers"
 )
 
-// patience is the longest that all programs together may take; each waits up to
-// lockWait seconds for others to let go of iptables.
+// timeout limits all programs together; each waits up to lockWait seconds for the lock of
+// iptables.
 const (
-	patience = time.Minute
+	timeout  = time.Minute
 	lockWait = "5"
 )
 
@@ -36,51 +36,49 @@ var backends = [...]backend{
 	{program: "ip6tables-legacy", names: "ip6_tables_names"},
 }
 
-// Remove removes kube-proxy's rules and chains from the legacy backend of
-// iptables in the calling thread's network namespace. The result names, for a
-// log, what is gone. If there may be something but the programs are missing, a
-// warning in the log says what to do, and there is no error.
+// Remove removes kube-proxy's rules and chains from the legacy backend of iptables in the
+// calling thread's network namespace, and returns what it removed, for a log. If there are
+// tables but no programs, it logs a warning with the manual steps, and returns no error.
 //
-// It belongs after the first commit of our own rules, and before
-// [leftovers.Remove].
+// Call it after the first commit of our own rules, and before [leftovers.Remove].
 func Remove(ctx context.Context, log *slog.Logger) (removed []string, err error) {
-	// Not /proc/net, which is that of the process's first thread.
+	// Not /proc/net, which belongs to the process's first thread.
 	return remove(ctx, "/proc/thread-self/net", log)
 }
 
 func remove(ctx context.Context, proc string, log *slog.Logger) (removed []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var unseen []string
+	var unknown []string
 	for _, b := range backends {
 		tables, e := b.tables(proc)
 		switch {
 		case e != nil:
 			err = errors.Join(err, e)
-		case len(tables) > 0 && !b.atHand():
-			unseen = append(unseen, b.program+" "+strings.Join(tables, " "))
+		case len(tables) > 0 && !b.installed():
+			unknown = append(unknown, b.program+" "+strings.Join(tables, " "))
 		default:
 			names, e := b.remove(ctx, tables)
 			removed, err = append(removed, names...), errors.Join(err, e)
 		}
 	}
-	if len(unseen) > 0 {
-		warn(log, unseen)
+	if len(unknown) > 0 {
+		warn(log, unknown)
 	}
 	return removed, err
 }
 
-// warn says what to do on a node where rules may be that we cannot reach.
+// warn logs the manual steps for a node that may have rules that we cannot read.
 func warn(log *slog.Logger, tables []string) {
-	log.Warn("this kernel has legacy iptables tables, and there is no iptables-legacy here to look for rules of kube-proxy; "+
-		"if kube-proxy used them on this node, remove what it left by hand, or restart the node",
+	log.Warn("the kernel has legacy iptables tables, and iptables-legacy is not installed; "+
+		"if kube-proxy used them on this node, remove its rules manually, or restart the node",
 		"tables", tables,
 		"look", "iptables-legacy-save | grep KUBE-SERVICES; ip6tables-legacy-save | grep KUBE-SERVICES",
 		"remove", "kube-proxy --cleanup (on the node, or privileged and with the host's network in kube-proxy's image)")
 }
 
-// tables lists the tables that are there and in which kube-proxy may have been. A
-// kernel without legacy iptables has no such file.
+// tables returns the existing tables that kube-proxy uses. A kernel without legacy iptables
+// has no such file.
 func (b backend) tables(proc string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(proc, b.names))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +93,7 @@ func (b backend) tables(proc string) ([]string, error) {
 	}), nil
 }
 
-func (b backend) atHand() bool {
+func (b backend) installed() bool {
 	_, saveErr := exec.LookPath(b.program + "-save")
 	_, restoreErr := exec.LookPath(b.program + "-restore")
 	return saveErr == nil && restoreErr == nil
@@ -113,7 +111,7 @@ func (b backend) remove(ctx context.Context, tables []string) (removed []string,
 	return removed, err
 }
 
-// removeTable says what it removed, nothing if there was nothing.
+// removeTable returns what it removed; empty if there was nothing.
 func (b backend) removeTable(ctx context.Context, name string) (string, error) {
 	text, err := run(ctx, "", b.program+"-save", "-t", name)
 	if err != nil {
@@ -133,15 +131,14 @@ func (b backend) removeTable(ctx context.Context, name string) (string, error) {
 	return p.String(), nil
 }
 
-// run returns what a program printed; if it fails, the error has what it
-// complained about.
+// run returns the output of a program; its error has the error output.
 func run(ctx context.Context, stdin, program string, args ...string) (string, error) {
-	var out, complaint bytes.Buffer
+	var out, errOut bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &complaint
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
 	if err := cmd.Run(); err != nil {
-		said := strings.Join(strings.Fields(complaint.String()), " ")
-		return "", fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, said)
+		reason := strings.Join(strings.Fields(errOut.String()), " ")
+		return "", fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, reason)
 	}
 	return out.String(), nil
 }

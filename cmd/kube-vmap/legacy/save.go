@@ -15,7 +15,7 @@ type saved struct {
 	specs []string
 }
 
-// parse reads what iptables-save printed for one table.
+// parse parses the output of iptables-save for one table.
 func parse(name, text string) (saved, error) {
 	t := saved{Table: leftovers.Table{Name: name, Chains: map[string]bool{}}}
 	inside := false
@@ -39,8 +39,8 @@ func parse(name, text string) (saved, error) {
 	return t, nil
 }
 
-// logicalLines cuts text into lines, but not within quotes: a comment may hold a
-// line feed.
+// logicalLines splits text into lines, but not within quotes: a comment may have a line
+// feed.
 func logicalLines(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		start, quoted := 0, false
@@ -63,25 +63,23 @@ func logicalLines(text string) func(yield func(string) bool) {
 	}
 }
 
-// addChain reads ":PREROUTING ACCEPT [0:0]"; chains that are not built in have
-// the policy "-".
+// addChain parses ":PREROUTING ACCEPT [0:0]"; user-defined chains have the policy "-".
 func (t *saved) addChain(line string) error {
 	fields := strings.Fields(line[1:])
 	if len(fields) < 2 {
-		return fmt.Errorf("no chain of iptables-save: %q", line)
+		return fmt.Errorf("not a chain of iptables-save: %q", line)
 	}
 	t.Chains[fields[0]] = fields[1] != "-"
 	return nil
 }
 
-// addRule reads "-A PREROUTING -m comment --comment "..." -j KUBE-SERVICES". A
-// jump to a chain has no options, so that its name is the last word; options of a
-// target follow its name. That is all there is to know about a rule's words, some
-// of which anybody may have chosen.
+// addRule parses "-A PREROUTING -m comment --comment "..." -j KUBE-SERVICES". A jump to a
+// chain has no options, so its name is the last word; options of a target follow its name.
+// Other words of a rule, such as comments, may be anything.
 func (t *saved) addRule(line string) error {
 	rest, ok := strings.CutPrefix(line, "-A ")
 	if !ok {
-		return fmt.Errorf("no rule of iptables-save: %q", line)
+		return fmt.Errorf("not a rule of iptables-save: %q", line)
 	}
 	chain, spec, _ := strings.Cut(rest, " ")
 	r := leftovers.Rule{Chain: chain}
@@ -97,8 +95,8 @@ func (t *saved) addRule(line string) error {
 	return nil
 }
 
-// words splits as iptables-restore does: at spaces, but not within double quotes,
-// in which a backslash takes the next byte as it is.
+// words splits like iptables-restore: at spaces, but not within double quotes, in which a
+// backslash escapes the next byte.
 func words(s string) []string {
 	var all []string
 	var word []byte
@@ -125,8 +123,7 @@ func words(s string) []string {
 	return all
 }
 
-// restore is the text for "iptables-restore --noflush" that does what the plan
-// says.
+// restore returns the text for "iptables-restore --noflush" that executes the plan.
 func (t *saved) restore(p leftovers.Plan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%s\n", t.Name)

@@ -16,22 +16,22 @@ import (
 // listening is TCP_LISTEN (include/net/tcp_states.h), as the tables print it.
 const listening = "0A"
 
-// Foreign returns those of the ports on which another process listens, at any
-// address, in the order given.
+// Foreign returns the ports on which another process listens, at any address, in the given
+// order.
 func Foreign(ports ...uint16) ([]uint16, error) {
-	// A socket of ours may be closed, or opened, while the tables are read.
+	// A socket of ours may be opened or closed while the tables are read.
 	own := map[string]bool{}
 	if err := addOwnSockets(own); err != nil {
-		return nil, fmt.Errorf("look for own sockets: %w", err)
+		return nil, fmt.Errorf("list own sockets: %w", err)
 	}
 	inodes := map[uint16][]string{}
 	for _, table := range []string{"tcp", "tcp6"} {
 		if err := read(filepath.Join("/proc/thread-self/net", table), inodes); err != nil {
-			return nil, fmt.Errorf("look for listening sockets: %w", err)
+			return nil, fmt.Errorf("list listening sockets: %w", err)
 		}
 	}
 	if err := addOwnSockets(own); err != nil {
-		return nil, fmt.Errorf("look for own sockets: %w", err)
+		return nil, fmt.Errorf("list own sockets: %w", err)
 	}
 	var out []uint16
 	for _, port := range ports {
@@ -56,9 +56,9 @@ func read(path string, inodes map[uint16][]string) error {
 	return parse(file, inodes)
 }
 
-// parse reads a table: "0: 00000000:2810 00000000:0000 0A 00000000:00000000 ...". Its
-// listening sockets come first (tcp_get_idx in net/ipv4/tcp_ipv4.c), so that it need
-// not be read to its end, which may be far.
+// parse parses a table: "0: 00000000:2810 00000000:0000 0A 00000000:00000000 ...". Its
+// listening sockets come first (tcp_get_idx in net/ipv4/tcp_ipv4.c), so the rest, which may
+// be long, is not read.
 func parse(table io.Reader, inodes map[uint16][]string) error {
 	lines := bufio.NewScanner(table)
 	lines.Scan() // names of the columns
@@ -66,7 +66,7 @@ func parse(table io.Reader, inodes map[uint16][]string) error {
 		const local, state, inode = 1, 3, 9
 		fields := strings.Fields(lines.Text())
 		if len(fields) <= inode {
-			return fmt.Errorf("no socket: %q", lines.Text())
+			return fmt.Errorf("not a socket: %q", lines.Text())
 		}
 		if fields[state] != listening {
 			break
@@ -89,7 +89,7 @@ func addOwnSockets(own map[string]bool) error {
 		return err
 	}
 	for _, f := range files {
-		// One that was closed in between has no target any more.
+		// A socket that was closed meanwhile has no target.
 		target, err := os.Readlink(filepath.Join(folder, f.Name()))
 		if rest, isSocket := strings.CutPrefix(target, "socket:["); err == nil && isSocket {
 			own[strings.TrimSuffix(rest, "]")] = true

@@ -1,5 +1,5 @@
-// Package logring keeps the last lines of a log that matter, so that whoever looks at
-// a process later need not have its log.
+// Package logring keeps the last warnings and errors of a log in memory, for the status
+// socket and kube-vmap bundle.
 package logring
 
 import (
@@ -11,18 +11,17 @@ import (
 	"sync"
 )
 
-// kept is how many lines are kept.
-const kept = 200
+// maxLines is how many lines are kept.
+const maxLines = 200
 
-// Log is the last lines of a log that are warnings or worse, as text. It is safe for
-// use by several goroutines.
+// Log has the last lines of a log at level Warn or above. It is safe for concurrent use.
 type Log struct {
 	mu    sync.Mutex
 	lines []string
-	next  int // where the next line goes, once all places are taken
+	next  int // index of the oldest line, once the ring is full
 }
 
-// Text is the lines in their order, each with its end.
+// Text returns the lines, oldest first.
 func (l *Log) Text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,21 +31,21 @@ func (l *Log) Text() string {
 func (l *Log) add(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.lines) < kept {
+	if len(l.lines) < maxLines {
 		l.lines = append(l.lines, line)
 		return
 	}
 	l.lines[l.next] = line
-	l.next = (l.next + 1) % kept
+	l.next = (l.next + 1) % maxLines
 }
 
-// Handler passes records on to another handler and keeps those that matter.
+// Handler returns a handler that passes records on, and keeps warnings and errors.
 func (l *Log) Handler(next slog.Handler) slog.Handler {
 	return &handler{next: next, log: l, format: func(h slog.Handler) slog.Handler { return h }}
 }
 
-// handler formats each record anew: what was added to the logger is told in the same
-// words to a handler that writes one line.
+// handler formats each record that it keeps: format applies the logger's attributes and
+// groups to a handler that writes one line.
 type handler struct {
 	next   slog.Handler
 	log    *Log

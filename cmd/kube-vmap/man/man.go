@@ -4,10 +4,9 @@
 //	flags         --> OPTIONS                         macros man (man(7))
 //	Manual        --> FILES, SEE ALSO
 //
-// They say what --help says, in the order in which it does: cobra's own generator
-// puts all flags into one list and a date on each page, so that pages would change
-// without a change. Nothing here is part of the program; pages are made when it is
-// built, and kept in deploy/man.
+// They have the texts of --help, in its order. Package cobra/doc would put all flags into
+// one list without sections, and has neither EXIT STATUS nor FILES. The program does not
+// contain this package; make man writes the pages to deploy/man.
 package man
 
 import (
@@ -17,13 +16,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// section is that of programs for whoever runs a machine (man(1)).
+// section 8 is for system administration commands (man(1)).
 const section = "8"
 
-// Manual is what the pages are made of.
+// Manual is the source of the pages.
 type Manual struct {
 	Root *cobra.Command
-	// Files are what the program reads and writes; on the page of the root.
+	// Files are for the page of the root command.
 	Files []File
 	// SeeAlso are pages of others, such as nft(8).
 	SeeAlso []string
@@ -32,8 +31,7 @@ type Manual struct {
 // File is an entry of FILES.
 type File struct{ Path, Meaning string }
 
-// Pages are all pages by the names of their files. Commands that are hidden, or only
-// there because of cobra, have none.
+// Pages returns all pages by their file names. Hidden commands and cobra's own have none.
 func (m Manual) Pages() map[string][]byte {
 	out := map[string][]byte{}
 	m.add(out, m.Root)
@@ -47,19 +45,19 @@ func (m Manual) add(out map[string][]byte, c *cobra.Command) {
 	}
 }
 
-// subcommands are those that have pages, sorted by name.
+// subcommands returns the subcommands with pages, sorted by name.
 func subcommands(c *cobra.Command) []*cobra.Command {
 	return slices.DeleteFunc(slices.Clone(c.Commands()), func(sub *cobra.Command) bool {
 		return !sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() || sub.Name() == "help"
 	})
 }
 
-// name is what the page of a command is called: kube-vmap-get for kube-vmap get.
+// name returns the name of a command's page: kube-vmap-get for kube-vmap get.
 func name(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// page is the page of a command.
+// page returns the page of a command.
 func (m Manual) page(c *cobra.Command) []byte {
-	c.InitDefaultHelpFlag() // here, since the synopsis depends on whether there are flags
+	c.InitDefaultHelpFlag() // before the synopsis, which depends on it
 	var p page
 	root := m.Root.Name()
 	p.macro("TH", strings.ToUpper(name(c)), section, "", root, root)
@@ -95,8 +93,8 @@ func (p *page) synopsis(c *cobra.Command) {
 	}
 }
 
-// exitCode is how the paragraph of a command's text begins that says what its exit
-// codes mean, if they are not the usual ones. It becomes EXIT STATUS.
+// exitCode begins the paragraph of a command's text about unusual exit codes, which becomes
+// EXIT STATUS.
 const exitCode = "The exit code is "
 
 func (p *page) description(c *cobra.Command) {
@@ -120,7 +118,7 @@ func (p *page) exitStatus(c *cobra.Command) {
 			return
 		}
 	}
-	p.paragraph(exitCode + "0 if all was done, and 1 if not; a line on standard error then says why.")
+	p.paragraph(exitCode + "0 on success, and 1 after an error, with the reason on standard error.")
 }
 
 func (p *page) commands(c *cobra.Command) {

@@ -137,7 +137,7 @@ tool sub b | head
 .EE
 .RE
 .SH "EXIT STATUS"
-The exit code is 0 if all was done, and 1 if not; a line on standard error then says why.
+The exit code is 0 on success, and 1 after an error, with the reason on standard error.
 .SH "SEE ALSO"
 \fBtool\fR(8),
 \fBnft\fR(8)

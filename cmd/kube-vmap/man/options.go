@@ -10,8 +10,8 @@ import (
 	"kube-vmap/cmd/kube-vmap/config"
 )
 
-// options lists the flags of a command as help does: below titles, in the order in
-// which they were added, and those without a title in the end.
+// options lists the flags of a command like help: below titles, in the order of their
+// definition, and those without a title at the end.
 func (p *page) options(c *cobra.Command) {
 	flags := c.Flags()
 	sorted := flags.SortFlags
@@ -68,7 +68,7 @@ func (p *page) flags(flags []*pflag.Flag) {
 	}
 }
 
-// defaultOf is a default as help has it.
+// defaultOf returns a default in the form of help.
 func defaultOf(f *pflag.Flag) string {
 	if f.Value.Type() == "string" {
 		return strconv.Quote(f.DefValue)
@@ -76,5 +76,5 @@ func defaultOf(f *pflag.Flag) string {
 	return f.DefValue
 }
 
-// none are defaults that help does not mention, for they are those of the type.
+// none are the zero values, which help does not mention as defaults.
 var none = []string{"", "0", "0s", "false", "[]", "<nil>"}

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// page is a page as far as it is written.
+// page is a page that is being written.
 type page struct {
 	bytes.Buffer
-	begun bool // a heading stands last, which is a paragraph's beginning, too
+	begun bool // the last line is a heading, which begins a paragraph
 }
 
 // macro writes a request with its arguments.
@@ -29,17 +29,17 @@ func (p *page) space() {
 	p.begun = false
 }
 
-// line writes what is escaped already.
+// line writes escaped text.
 func (p *page) line(escaped string) { p.WriteString(escaped + "\n") }
 
-// item is a term with what it means, indented below it.
+// item writes a term with its meaning, indented below it.
 func (p *page) item(escapedTerm, meaning string) {
 	p.macro("TP")
 	p.line(escapedTerm)
 	p.line(text(meaning))
 }
 
-// paragraph writes prose, filled anew; what is indented stands as it is.
+// paragraph writes a paragraph; an indented one verbatim.
 func (p *page) paragraph(of string) {
 	if strings.HasPrefix(of, " ") || strings.HasPrefix(of, "\t") {
 		p.verbatim(dedented(of))
@@ -49,7 +49,7 @@ func (p *page) paragraph(of string) {
 	p.line(text(of))
 }
 
-// verbatim writes lines as they are.
+// verbatim writes lines without filling.
 func (p *page) verbatim(lines string) {
 	p.space()
 	p.macro("RS", "4")
@@ -59,13 +59,13 @@ func (p *page) verbatim(lines string) {
 	p.macro("RE")
 }
 
-// special are characters that mean something to roff, or that it would print as
-// others, which nobody could copy into a shell.
+// special escapes characters that roff interprets, or prints as typographic ones, which do
+// not work in a shell.
 var special = strings.NewReplacer(
 	`\`, `\(rs`, `-`, `\-`, `'`, `\(aq`, "`", `\(ga`, `^`, `\(ha`, `~`, `\(ti`, `"`, `\(dq`, "\t", "    ",
 )
 
-// text is plain text such that roff prints exactly that.
+// text escapes plain text.
 func text(plain string) string {
 	lines := strings.Split(special.Replace(plain), "\n")
 	for i, line := range lines {
@@ -79,7 +79,7 @@ func text(plain string) string {
 func bold(plain string) string   { return `\fB` + text(plain) + `\fR` }
 func italic(plain string) string { return `\fI` + text(plain) + `\fR` }
 
-// paragraphs are the parts of a text between empty lines.
+// paragraphs splits a text at empty lines.
 func paragraphs(of string) []string {
 	var out []string
 	for part := range strings.SplitSeq(of, "\n\n") {
@@ -90,7 +90,7 @@ func paragraphs(of string) []string {
 	return out
 }
 
-// dedented are lines without what all of them are indented by.
+// dedented removes the common indentation.
 func dedented(lines string) string {
 	all := strings.Split(strings.Trim(lines, "\n"), "\n")
 	indent := -1

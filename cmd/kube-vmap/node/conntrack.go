@@ -7,36 +7,34 @@ import (
 	"time"
 )
 
-// Conntrack is how large the connection tracking table may grow and how long it
-// keeps what is idle, with the meanings of KubeProxyConntrackConfiguration. What
-// is zero is left as it is.
+// Conntrack has the limits and timeouts of connection tracking, as in
+// KubeProxyConntrackConfiguration. Zero leaves a setting unchanged.
 type Conntrack struct {
-	// MaxPerCore is how many connections may be tracked for each CPU of the machine,
-	// and Min how many at least.
+	// MaxPerCore is the limit of tracked connections per CPU of the machine, Min the
+	// minimum of the limit.
 	MaxPerCore, Min int32
-	// Timeouts are written in seconds, a part of one counts as one.
+	// Timeouts are rounded up to seconds.
 	TCPEstablishedTimeout, TCPCloseWaitTimeout time.Duration
 	UDPTimeout, UDPStreamTimeout               time.Duration
-	// TCPBeLiberal keeps packets outside the TCP window from being called invalid.
-	// False does not undo it.
+	// TCPBeLiberal accepts packets outside the TCP window. False does not reset it.
 	TCPBeLiberal bool
-	// ContinueOnError makes what must not be written from here a line in the log, at the level
-	// of errors, and no error: a wrong time-out is better than no proxy.
+	// ContinueOnError logs settings that may not be written, instead of returning an
+	// error: a wrong timeout is better than no proxy.
 	ContinueOnError bool
 }
 
-// maxScaled is the most connections that are asked for because of the number of
-// CPUs. Kubernetes 1.36 has it to spare memory on large machines.
+// maxScaled is the maximum limit that MaxPerCore leads to, to save memory on large machines
+// (Kubernetes 1.36).
 const maxScaled = 1 << 20
 
-// connectionsPerBucket is how long the lists of the table's hash may be.
+// connectionsPerBucket is the average length of the hash table's lists when it is full.
 const connectionsPerBucket = 4
 
-// SetConntrack writes the sysctls that differ. It goes on after an error; errors
-// name the sysctl, what it should be and is, and what can be done about it.
+// SetConntrack writes the sysctls that differ. It continues after an error; errors name
+// the sysctl, the wanted and the current value, and the remedy.
 //
-// The sysctls are there once the kernel has connection tracking, for which any
-// rule that needs it is enough.
+// The sysctls exist once the kernel has connection tracking, which any rule that needs it
+// loads.
 func SetConntrack(c Conntrack, log *slog.Logger) error {
 	h := host{root: "/", write: os.WriteFile, continueOnError: c.ContinueOnError, log: log}
 	return h.setConntrack(c)
@@ -62,7 +60,7 @@ func (h *host) setConntrack(c Conntrack) error {
 // prefix begins the names of conntrack's sysctls.
 const prefix = "net.netfilter.nf_conntrack_"
 
-// Options that leave a sysctl as it is.
+// Flags that leave a sysctl unchanged.
 const (
 	maxPerCore  = "--conntrack-max-per-core=0 (conntrack.maxPerCore)"
 	established = "--conntrack-tcp-timeout-established=0s (conntrack.tcpEstablishedTimeout)"
@@ -72,10 +70,9 @@ const (
 	liberal     = "--conntrack-tcp-be-liberal=false (conntrack.tcpBeLiberal)"
 )
 
-// setMax sets the number of connections, and the number of hash buckets to go
-// with it. kube-proxy sets the buckets by the module parameter hashsize; the
-// sysctl is the same number, and needs no writable /sys besides /proc/sys. Too few
-// of them only cost time, so they are no reason not to start.
+// setMax sets the limit of connections, and the number of hash buckets for it. kube-proxy
+// uses the module parameter hashsize for the buckets; the sysctl is the same number, and
+// does not need a writable /sys. Too few buckets only cost time, and are no error.
 func (h *host) setMax(c Conntrack) error {
 	if c.MaxPerCore <= 0 {
 		return nil
@@ -89,13 +86,13 @@ func (h *host) setMax(c Conntrack) error {
 		name: prefix + "buckets", want: want / connectionsPerBucket, largerFits: true, largerStays: true, option: maxPerCore,
 	}
 	if _, err := h.set(buckets); err != nil {
-		h.log.Warn("connection tracking will be slower than it could be when its table fills up", "err", err)
+		h.log.Warn("too few hash buckets; connection tracking is slow when its table is full", "err", err)
 	}
 	return nil
 }
 
-// limit is how many connections to allow. As with kube-proxy, many CPUs give
-// maxScaled even if Min is more.
+// limit returns the limit of connections. As with kube-proxy, maxScaled applies to many
+// CPUs even if Min is more.
 func limit(c Conntrack, cpus int) int {
 	if scaled := int(c.MaxPerCore) * cpus; scaled <= maxScaled {
 		return max(scaled, int(c.Min))
@@ -103,7 +100,7 @@ func limit(c Conntrack, cpus int) int {
 	return maxScaled
 }
 
-// seconds rounds up: a timeout that is asked for is never none.
+// seconds rounds up, since 0 would not set the timeout.
 func seconds(d time.Duration) int {
 	return int((d + time.Second - 1) / time.Second)
 }

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// cpus is the number of the machine's CPUs that are online. runtime.NumCPU knows
-// only those that this process may use, which are few where kubelet pins it to
-// some, while all of them bring connections. It has to do where /sys does not
-// tell.
+// cpus returns the number of online CPUs of the machine, which all handle connections.
+// runtime.NumCPU, the fallback, returns only those that this process may use, which kubelet
+// may limit.
 func (h *host) cpus() int {
 	text, err := os.ReadFile(filepath.Join(h.root, "sys/devices/system/cpu/online"))
 	if n, ok := countList(strings.TrimSpace(string(text))); err == nil && ok {
@@ -20,8 +19,7 @@ func (h *host) cpus() int {
 	return runtime.NumCPU()
 }
 
-// countList counts the numbers in a list such as "0-3,8,10-11", the kernel's
-// format for CPUs.
+// countList counts the numbers in a list in the kernel's format for CPUs, "0-3,8,10-11".
 func countList(list string) (n int, ok bool) {
 	for part := range strings.SplitSeq(list, ",") {
 		from, to, isRange := strings.Cut(part, "-")

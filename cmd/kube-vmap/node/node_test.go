@@ -118,7 +118,7 @@ func TestSysctlsAreWrittenWhereTheyDiffer(t *testing.T) {
 		if !slices.Equal(m.writes, tc.writes) {
 			t.Errorf("%s: wrote %v, want %v", tc.name, m.writes, tc.writes)
 		}
-		if n := strings.Count(m.log.String(), "set sysctl"); n != len(tc.writes) {
+		if n := strings.Count(m.log.String(), "sysctl set"); n != len(tc.writes) {
 			t.Errorf("%s: %d lines of log for %d writes:\n%s", tc.name, n, len(tc.writes), &m.log)
 		}
 	}
@@ -193,7 +193,7 @@ func TestErrorsGiveReasonAndRemedy(t *testing.T) {
 			[]string{closeWait, "60", "3600", "invalid argument", "--conntrack-tcp-timeout-close-wait=0s"},
 		},
 		{
-			"two at once", with(with(fitting(), "tcp_timeout_close_wait", "60"), "max", "1"), unix.EPERM,
+			"two errors", with(with(fitting(), "tcp_timeout_close_wait", "60"), "max", "1"), unix.EPERM,
 			[]string{"net.netfilter.nf_conntrack_max", closeWait},
 		},
 		{
@@ -227,7 +227,7 @@ func TestUnwritableLimitsAreSkippedWithALogLine(t *testing.T) {
 	if strings.Count(line, "\n") != 1 || len(m.writes) > 0 {
 		t.Errorf("wrote %v, and logged\n%s", m.writes, line)
 	}
-	for _, word := range []string{"level=WARN", "nf_conntrack_max", "65536", "131072", "host's own network namespace"} {
+	for _, word := range []string{"level=WARN", "nf_conntrack_max", "65536", "131072", "host's network namespace"} {
 		if !strings.Contains(line, word) {
 			t.Errorf("the log does not say %q: %s", word, line)
 		}

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// SetOOMScoreAdj tells the kernel how willing it should be to kill this process
-// when memory runs out: from -1000, never, to 1000. To lower the value takes
-// CAP_SYS_RESOURCE. kube-proxy does without when it fails; it is no reason to end.
+// SetOOMScoreAdj sets how likely the kernel kills this process when memory runs out: from
+// -1000, never, to 1000. Lowering it needs CAP_SYS_RESOURCE. As in kube-proxy, an error is
+// no reason to end.
 func SetOOMScoreAdj(adj int) error {
 	h := host{root: "/", write: os.WriteFile}
 	return h.setOOMScoreAdj(adj)
@@ -19,7 +19,7 @@ func (h *host) setOOMScoreAdj(adj int) error {
 	path := filepath.Join(h.root, "proc/self/oom_score_adj")
 	is, _, err := readNumber(path)
 	if err != nil {
-		return fmt.Errorf("find out whether oom_score_adj is %d: %w", adj, err)
+		return fmt.Errorf("read oom_score_adj: %w", err)
 	}
 	if is == adj {
 		return nil

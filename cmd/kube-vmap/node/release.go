@@ -6,42 +6,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DistrustsOldData tells whether connection tracking of this kernel takes TCP
-// packets for invalid that merely come late. Linux does not since 6.1 (commit
-// 6e250dcbff1d).
+// DistrustsOldData reports whether connection tracking of this kernel calls late TCP
+// packets invalid. Linux does not since 6.1 (commit 6e250dcbff1d).
 func DistrustsOldData() bool {
 	release, err := Release()
 	return err == nil && before61(release)
 }
 
-// Release is that of the kernel, such as "5.15.0-91-generic".
+// Release returns the kernel release, such as "5.15.0-91-generic".
 func Release() (string, error) {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
-		return "", fmt.Errorf("ask for the kernel's release: %w", err)
+		return "", fmt.Errorf("read the kernel release: %w", err)
 	}
 	return unix.ByteSliceToString(name.Release[:]), nil
 }
 
-// Oldest is the oldest release that rules are made for, as for those of kube-proxy's
-// nftables mode. Before, the kernel does not do all that it takes: Linux 5.10 was seen
-// to let clients in whom the IPv6 source ranges of a Service do not have.
+// Oldest is the oldest supported release, as for kube-proxy's nftables mode. Older kernels
+// accept rules that they do not implement: Linux 5.10 let clients in that are outside the
+// IPv6 source ranges of a Service.
 const Oldest = "5.13"
 
-// TooOld tells whether the kernel is older than [Oldest], and its release.
+// TooOld reports whether the kernel is older than [Oldest], and its release.
 func TooOld() (release string, old bool) {
 	release, err := Release()
 	return release, err == nil && before(release, 5, 13)
 }
 
-// before61 tells whether a release is older than Linux 6.1.
+// before61 reports whether a release is older than Linux 6.1.
 func before61(release string) bool { return before(release, 6, 1) }
 
-// before compares a release such as "5.15.0-91-generic".
+// before reports whether a release such as "5.15.0-91-generic" is older.
 func before(release string, major, minor int) bool {
-	var ofIt, alsoOfIt int
-	if _, err := fmt.Sscanf(release, "%d.%d", &ofIt, &alsoOfIt); err != nil {
+	var ownMajor, ownMinor int
+	if _, err := fmt.Sscanf(release, "%d.%d", &ownMajor, &ownMinor); err != nil {
 		return false
 	}
-	return ofIt < major || ofIt == major && alsoOfIt < minor
+	return ownMajor < major || ownMajor == major && ownMinor < minor
 }

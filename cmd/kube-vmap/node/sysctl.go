@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// host is where the settings are.
+// host accesses the settings.
 type host struct {
 	root            string // the directory with proc and sys in it
 	write           func(name string, data []byte, mode fs.FileMode) error
@@ -25,15 +25,15 @@ type host struct {
 type sysctl struct {
 	name string // "net.netfilter.nf_conntrack_max"
 	want int
-	// largerFits is of limits: a larger one will do where it cannot be changed.
+	// largerFits accepts a larger limit that cannot be changed.
 	largerFits bool
-	// largerStays leaves a larger one alone in any case.
+	// largerStays never lowers a limit.
 	largerStays bool
-	// option, given to us, leaves the setting as it is.
+	// option is the flag that disables the setting.
 	option string
 }
 
-// set makes the sysctl what is wanted and returns what it is then.
+// set sets the sysctl, and returns its value.
 func (h *host) set(s sysctl) (is int, err error) {
 	path := filepath.Join(h.root, "proc/sys", strings.ReplaceAll(s.name, ".", "/"))
 	is, mode, err := readNumber(path)
@@ -42,43 +42,43 @@ func (h *host) set(s sysctl) (is int, err error) {
 		return 0, fmt.Errorf("%s cannot be set to %d, because it does not exist here: "+
 			"the node needs connection tracking (modprobe nf_conntrack); otherwise use %s: %w", s.name, s.want, s.option, err)
 	case err != nil:
-		return 0, fmt.Errorf("find out whether %s is %d: %w; or use %s", s.name, s.want, err, s.option)
+		return 0, fmt.Errorf("read %s, to set it to %d: %w; or use %s", s.name, s.want, err, s.option)
 	case is == s.want, s.largerStays && is > s.want:
 		return is, nil
 	case mode&0o222 == 0:
-		h.leave(s, is)
+		h.skip(s, is)
 		return is, nil
 	}
 	err = h.write(path, []byte(strconv.Itoa(s.want)), 0)
 	switch {
 	case err == nil:
-		h.log.Info("set sysctl", "name", s.name, "value", s.want, "was", is)
+		h.log.Info("sysctl set", "name", s.name, "value", s.want, "was", is)
 		return s.want, nil
 	case !forbidden(err):
 		return is, fmt.Errorf("%s is %d and cannot be set to %d; set it on the node, or use %s: %w",
 			s.name, is, s.want, s.option, err)
 	case s.largerFits && is > s.want:
-		h.log.Info("left sysctl, which is larger than asked for and cannot be written", "name", s.name, "value", is, "want", s.want)
+		h.log.Info("sysctl left unchanged: its value is larger than configured and cannot be written", "name", s.name, "value", is, "want", s.want)
 		return is, nil
 	}
 	err = fmt.Errorf("%s is %d and must not be set to %d from here; set it on the node, run kube-vmap --init-only before "+
 		"in a privileged init container, or use %s: %w", s.name, is, s.want, s.option, err)
 	if h.continueOnError {
-		h.log.Error("going on with a sysctl that is not as configured", "name", s.name, "err", err)
+		h.log.Error("sysctl differs from the configuration, continuing", "name", s.name, "err", err)
 		return is, nil
 	}
 	return is, err
 }
 
-// leave is for what nobody may write here: the kernel gives no right to write a
-// limit of the machine outside its first network namespace.
-func (h *host) leave(s sysctl, is int) {
+// skip logs a sysctl that no process here may write: limits of the machine are writable in
+// its first network namespace only.
+func (h *host) skip(s sysctl, is int) {
 	if is < s.want || !s.largerFits {
-		h.log.Warn("left sysctl, which only the host's own network namespace can change", "name", s.name, "value", is, "want", s.want)
+		h.log.Warn("sysctl left unchanged: only the host's network namespace can change it", "name", s.name, "value", is, "want", s.want)
 	}
 }
 
-// forbidden reports whether the writing was wrong here, and not the value.
+// forbidden reports whether writing is not allowed, rather than the value invalid.
 func forbidden(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS)
 }

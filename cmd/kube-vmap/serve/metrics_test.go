@@ -245,7 +245,7 @@ func TestConcurrentScrapesAreLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	codes := make(chan int)
-	for range scrapes {
+	for range maxScrapes {
 		go func() {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, request(t, http.MethodGet, "/metrics", ""))
@@ -259,7 +259,7 @@ func TestConcurrentScrapesAreLimited(t *testing.T) {
 		t.Errorf("one more is answered %d", w.Code)
 	}
 	close(gathered)
-	for range scrapes {
+	for range maxScrapes {
 		if code := <-codes; code != http.StatusOK {
 			t.Errorf("one of them is answered %d", code)
 		}

@@ -11,25 +11,24 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The pages of KEP-4827 and KEP-4828, in the form for people. The code that
-// Kubernetes' own parts share for them is in k8s.io/apiserver, which is more than
-// all the rest of this program.
+// The pages of KEP-4827 and KEP-4828, as plain text. The shared code of Kubernetes for them
+// is in k8s.io/apiserver, which is larger than the rest of this program.
 
-// header is how both pages begin.
+// header returns the first lines of a page.
 func header(page string) string {
 	return "\nkube-vmap " + page + "\n" +
 		"Warning: This endpoint is not meant to be machine parseable, " +
 		"has no formatting compatibility guarantees and is for debugging purposes only.\n"
 }
 
-// flagz is the page with the flags as they stand, given or not.
+// flagz returns the page with the values of all flags.
 func (c *MetricsConfig) flagz() func() string {
 	page := header("flagz")
 	c.Flags.VisitAll(func(f *pflag.Flag) { page += f.Name + "=" + f.Value.String() + "\n" })
 	return func() string { return page }
 }
 
-// statusz is the page about the process.
+// statusz returns the page about the process.
 func (c *MetricsConfig) statusz() string {
 	up := max(0, time.Since(c.Started))
 	page := header("statusz") + fmt.Sprintf("\nStarted: %s\nUp: %d hr %02d min %02d sec\nGo version: %s\nBinary version: %s\n",
@@ -41,19 +40,19 @@ func (c *MetricsConfig) statusz() string {
 	return page + "Paths: /configz /flagz /healthz /metrics /proxyMode\n"
 }
 
-// textOnly serves a page to those who take text.
+// textOnly serves a page to clients that accept text.
 func textOnly(page func() string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !takesText(r.Header.Get("Accept")) {
-			http.Error(w, "only text/plain is served", http.StatusNotAcceptable)
+		if !acceptsText(r.Header.Get("Accept")) {
+			http.Error(w, "only text/plain is available", http.StatusNotAcceptable)
 			return
 		}
 		content("text/plain; charset=utf-8", page())(w, r)
 	}
 }
 
-// takesText tells whether text is among what an Accept header asks for.
-func takesText(accept string) bool {
+// acceptsText reports whether an Accept header allows text.
+func acceptsText(accept string) bool {
 	if strings.TrimSpace(accept) == "" {
 		return true
 	}

@@ -10,26 +10,26 @@ import (
 	"kube-vmap/sync/listen"
 )
 
-// rootOnly answers none but root, by what the kernel says of who is connected
-// (SO_PEERCRED). That is also who may read the rules themselves.
+// rootOnly answers root only, by the kernel's credentials of the peer (SO_PEERCRED). Only
+// root may read the rules themselves, too.
 func rootOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.RemoteAddr != rootPeer {
-			http.Error(w, "only root (uid 0) is answered; this is "+r.RemoteAddr, http.StatusForbidden)
+			http.Error(w, "only root (uid 0) may ask; this is "+r.RemoteAddr, http.StatusForbidden)
 			return
 		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-// peer is the user of the process at the other end of a Unix socket. As an address
-// it goes where HTTP servers look for who asks.
+// peer is the user of the process at the other end of a Unix socket. It is a net.Addr, so
+// that HTTP requests have it as their remote address.
 type peer struct {
 	uid   uint32
 	known bool
 }
 
-// rootPeer is what the only one that is answered is called.
+// rootPeer is the remote address of root.
 var rootPeer = peer{known: true}.String()
 
 // Network implements [net.Addr].
@@ -55,19 +55,19 @@ func (l peers) Accept() (net.Conn, error) {
 	return peerConn{conn, peerOf(conn)}, nil
 }
 
-// maxOthers is how many that are not root may be connected to a Unix socket, which
-// tells them that they are not answered. One more closes the oldest.
+// maxOthers is how many connections of other users than root a Unix socket may have, to
+// refuse them. One more closes the oldest.
 const maxOthers = 8
 
-// sorted is a listener that bounds connections of root and of others apart: nobody
-// who gets no answer takes the place of one who does.
-type sorted struct {
+// byUser is a listener that limits connections of root and of other users separately, so
+// that other users cannot displace root.
+type byUser struct {
 	net.Listener
 	root, others *listen.ConnLimit
 }
 
 // Accept implements [net.Listener].
-func (l sorted) Accept() (net.Conn, error) {
+func (l byUser) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (l sorted) Accept() (net.Conn, error) {
 	return bound.Listener(accepted{l.Listener, conn}).Accept()
 }
 
-// accepted is a listener whose next connection is there already.
+// accepted is a listener with a connection that is accepted already.
 type accepted struct {
 	net.Listener
 	conn net.Conn
@@ -88,7 +88,7 @@ type accepted struct {
 // Accept implements [net.Listener].
 func (a accepted) Accept() (net.Conn, error) { return a.conn, nil }
 
-// peerOf finds out who is connected.
+// peerOf returns the peer of a connection.
 func peerOf(conn net.Conn) (p peer) {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -98,7 +98,7 @@ func peerOf(conn net.Conn) (p peer) {
 	if err != nil {
 		return p
 	}
-	_ = raw.Control(func(fd uintptr) { // of what fails, nobody is known
+	_ = raw.Control(func(fd uintptr) { // after an error, the user is not known
 		if of, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 			p = peer{of.Uid, true}
 		}
@@ -106,7 +106,7 @@ func peerOf(conn net.Conn) (p peer) {
 	return p
 }
 
-// peerConn is a connection with the one at its other end.
+// peerConn is a connection with its peer as remote address.
 type peerConn struct {
 	net.Conn
 	peer peer

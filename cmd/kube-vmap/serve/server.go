@@ -17,28 +17,27 @@ import (
 const (
 	// retryPeriod is how long a server waits after an error, as in kube-proxy.
 	retryPeriod = 5 * time.Second
-	// grace is how long requests may go on when a server ends. Nothing is worth
-	// more: whoever replaces this process needs the port.
-	grace = time.Second
-	// maxConnections is how many clients may be connected at a time if nothing else is
-	// said. One more closes the oldest, so that a flood keeps no probe out.
+	// shutdownTimeout is how long requests may continue when a server ends. The process
+	// that replaces this one needs the port.
+	shutdownTimeout = time.Second
+	// maxConnections is the default of Config.MaxConnections. One more closes the oldest,
+	// so that a flood of connections does not block probes.
 	maxConnections = 512
 )
 
-// Config is what a [Server] is told once.
+// Config configures a [Server].
 type Config struct {
 	Name string // what is served, for logs and errors
-	// Address is what to listen on, as host:port. An unspecified IPv4 host stands
-	// for both families. Nothing is served without an address.
+	// Address is host:port. An unspecified IPv4 host means both families. An empty
+	// address serves nothing.
 	Address string
-	// Network is tcp, for which empty stands, or unix: then Address is a path, or @ and
-	// a name, and requests have the user who asks as their remote address.
+	// Network is tcp (the default) or unix: then Address is a path, or @ and a name, and
+	// the remote address of requests is the client's user.
 	Network string
-	// MaxConnections is how many clients may be connected at a time, if it is not zero; on a Unix
-	// socket, clients of root.
+	// MaxConnections is how many clients may be connected at a time; on a Unix socket,
+	// clients of root.
 	MaxConnections int
-	// HardFail makes the first error final; Minor makes errors worth no more than a
-	// warning.
+	// HardFail makes the first error final; Minor logs errors as warnings.
 	HardFail, Minor bool
 	Handler         http.Handler
 	Log             *slog.Logger
@@ -49,10 +48,10 @@ type Server struct {
 	Config
 	listen func(ctx context.Context, network, address string) (net.Listener, error)
 	ready  chan struct{}
-	told   string // the last error that was logged; empty again once it works
+	logged string // the last error; empty after a success
 }
 
-// New makes a server; nothing happens before Run.
+// New returns a server, which listens in Run.
 func New(c Config) *Server {
 	c.Network, c.MaxConnections = cmp.Or(c.Network, "tcp"), cmp.Or(c.MaxConnections, maxConnections)
 	s := &Server{Config: c, listen: (&net.ListenConfig{}).Listen, ready: make(chan struct{})}
@@ -62,16 +61,14 @@ func New(c Config) *Server {
 	return s
 }
 
-// String is what the server serves, and where.
+// String returns the server's name and address.
 func (s *Server) String() string { return s.Name + " server on " + s.Address }
 
-// Ready is closed once the server listens for the first time. Without an address
-// that never happens.
+// Ready is closed when the server listens for the first time; never without an address.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Run serves until ctx ends, which is no error. Whatever prevents it is tried
-// again every 5 s, and logged when it changes, or is returned if it is to be
-// final.
+// Run serves until ctx ends, which is no error. After an error it retries every 5 s, and
+// logs the error when it changes; with HardFail it returns the error.
 func (s *Server) Run(ctx context.Context) error {
 	for s.Address != "" {
 		err := s.serve(ctx)
@@ -81,8 +78,8 @@ func (s *Server) Run(ctx context.Context) error {
 		if s.HardFail {
 			return fmt.Errorf("%s: %w", s, err)
 		}
-		if text := err.Error(); text != s.told {
-			s.told = text
+		if text := err.Error(); text != s.logged {
+			s.logged = text
 			if errors.Is(err, syscall.EADDRINUSE) {
 				err = fmt.Errorf("%w: is another Service proxy running on this node?", err)
 			}
@@ -90,7 +87,7 @@ func (s *Server) Run(ctx context.Context) error {
 			if s.Minor {
 				level = slog.LevelWarn
 			}
-			s.Log.Log(ctx, level, "cannot serve, trying again", "server", s.String(), "every", retryPeriod.String(), "err", err)
+			s.Log.Log(ctx, level, "cannot serve, retrying", "server", s.String(), "every", retryPeriod.String(), "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -102,48 +99,48 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// serve listens and serves until ctx ends, or it cannot.
+// serve listens and serves until ctx ends, or an error.
 func (s *Server) serve(ctx context.Context) error {
 	listener, err := s.listen(ctx, s.Network, s.Address)
 	if err != nil {
-		return unlessOver(ctx, err)
+		return unlessDone(ctx, err)
 	}
-	s.listens(listener.Addr())
-	server := s.http()
+	s.listening(listener.Addr())
+	server := s.httpServer()
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(s.bounded(listener)) }()
+	go func() { failed <- server.Serve(s.limitConnections(listener)) }()
 	select {
 	case err := <-failed:
-		return unlessOver(ctx, errors.Join(err, server.Close()))
+		return unlessDone(ctx, errors.Join(err, server.Close()))
 	case <-ctx.Done():
 	}
-	inTime, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	timeout, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	if server.Shutdown(inTime) != nil {
-		_ = server.Close() // takes the connections away from those that are not done
+	if server.Shutdown(timeout) != nil {
+		_ = server.Close() // closes the remaining connections
 	}
-	return unlessOver(ctx, <-failed)
+	return unlessDone(ctx, <-failed)
 }
 
-// bounded bounds how many are connected.
-func (s *Server) bounded(l net.Listener) net.Listener {
+// limitConnections limits the number of connections.
+func (s *Server) limitConnections(l net.Listener) net.Listener {
 	if s.Network == "unix" {
-		return sorted{l, listen.NewConnLimit(s.MaxConnections), listen.NewConnLimit(maxOthers)}
+		return byUser{l, listen.NewConnLimit(s.MaxConnections), listen.NewConnLimit(maxOthers)}
 	}
 	return listen.NewConnLimit(s.MaxConnections).Listener(l)
 }
 
-// unlessOver is the error, or nil if it does not matter any more.
-func unlessOver(ctx context.Context, err error) error {
+// unlessDone returns the error, or nil if ctx has ended.
+func unlessDone(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
-// listens tells that the server does.
-func (s *Server) listens(addr net.Addr) {
-	s.told = ""
+// listening logs the address, and closes ready.
+func (s *Server) listening(addr net.Addr) {
+	s.logged = ""
 	s.Log.Info("serving", "server", s.Name, "address", addr.String())
 	select {
 	case <-s.ready:
@@ -152,8 +149,8 @@ func (s *Server) listens(addr net.Addr) {
 	}
 }
 
-// http bounds what a client can take: time, and memory for headers.
-func (s *Server) http() *http.Server {
+// httpServer limits the time of clients, and the size of headers.
+func (s *Server) httpServer() *http.Server {
 	return &http.Server{
 		Handler:           s.Handler,
 		ReadHeaderTimeout: 5 * time.Second,

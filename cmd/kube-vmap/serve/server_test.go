@@ -291,7 +291,7 @@ func TestShutdownWaitsBrieflyForRequests(t *testing.T) {
 			if took := time.Since(start); took > 5*time.Second {
 				t.Errorf("it ended after %s", took)
 			}
-			if a := <-answers; (lasts < grace) != (a.body == "done" && a.err == nil) {
+			if a := <-answers; (lasts < shutdownTimeout) != (a.body == "done" && a.err == nil) {
 				t.Errorf("the request ended with %q, %v", a.body, a.err)
 			}
 		})

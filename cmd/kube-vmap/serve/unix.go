@@ -13,10 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listenUnix listens on a Unix socket, named as in package net. What a process left
-// behind that is no more is replaced; where one answers, the error is EADDRINUSE.
-// Only the owner may connect to a path, from its first moment on, and it is gone
-// again when the listener is closed.
+// listenUnix listens on a Unix socket, named as in package net. A stale socket file is
+// replaced; if a process answers on it, the error is EADDRINUSE. Only the owner may connect
+// to a path, and the file is removed when the listener is closed.
 func listenUnix(ctx context.Context, network, address string) (net.Listener, error) {
 	var c net.ListenConfig
 	if strings.HasPrefix(address, "@") {
@@ -31,7 +30,7 @@ func listenUnix(ctx context.Context, network, address string) (net.Listener, err
 		return nil, err
 	}
 	c.Control = func(_, _ string, conn syscall.RawConn) error {
-		// The file that bind makes takes over the mode of the socket (unix_bind_bsd).
+		// The file gets the mode of the socket (unix_bind_bsd).
 		var failed error
 		err := conn.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), ownerOnly) })
 		return errors.Join(err, failed)
@@ -39,7 +38,7 @@ func listenUnix(ctx context.Context, network, address string) (net.Listener, err
 	return withPeers(c.Listen(ctx, network, address))
 }
 
-// withPeers makes a listener say who is connected.
+// withPeers makes the remote addresses of a listener's connections users.
 func withPeers(l net.Listener, err error) (net.Listener, error) {
 	if err != nil {
 		return nil, err
@@ -50,9 +49,8 @@ func withPeers(l net.Listener, err error) (net.Listener, error) {
 // ownerOnly is the mode of a socket's file.
 const ownerOnly = 0o600
 
-// lock keeps other processes from looking for stale sockets in a folder until the
-// returned function is called: two that find the same one would each replace what
-// the other has made of it.
+// lock locks a folder until the returned function is called. Otherwise two processes that
+// find the same stale socket would each remove the socket of the other.
 func lock(folder string) (unlock func(), err error) {
 	dir, err := os.Open(folder)
 	if err != nil {
@@ -61,27 +59,27 @@ func lock(folder string) (unlock func(), err error) {
 	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", folder, err), dir.Close())
 	}
-	return func() { _ = dir.Close() }, nil // which gives up the lock
+	return func() { _ = dir.Close() }, nil // releases the lock
 }
 
-// clearStale removes the socket of a process that is no more. Of anything else at
-// the path it is an error that it is there.
+// clearStale removes the socket of a process that has ended. Any other file at the path is
+// an error.
 func clearStale(ctx context.Context, path string) error {
-	there, err := os.Lstat(path)
+	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
-	case there.Mode().Type() != os.ModeSocket:
-		return fmt.Errorf("%s is there, and no socket", path)
+	case info.Mode().Type() != os.ModeSocket:
+		return fmt.Errorf("%s exists and is not a socket", path)
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	if err == nil {
-		return errors.Join(fmt.Errorf("%s: a process answers there: %w", path, syscall.EADDRINUSE), conn.Close())
+		return errors.Join(fmt.Errorf("%s: another process listens on it: %w", path, syscall.EADDRINUSE), conn.Close())
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return err // it may be that somebody is only too busy
+		return err // the process may only be busy
 	}
 	return os.Remove(path)
 }

@@ -95,7 +95,7 @@ func TestOtherFilesAreNotReplaced(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listenUnix(t.Context(), "unix", path); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := listenUnix(t.Context(), "unix", path); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("it is listened on: %v", err)
 	}
 	if text, err := os.ReadFile(path); string(text) != "mine" {
