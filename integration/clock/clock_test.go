@@ -21,61 +21,57 @@ import (
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 
 const (
-	// answer is how long an answer may take on a busy machine.
-	answer = 5 * time.Second
-	// remembered is how long clients keep their endpoints.
-	remembered = 2 * time.Hour
-	// brief is a memory that a test can wait for.
-	brief = 2 * time.Second
-	// quiet is how long the proxy is watched that has nothing to do, and idle how
-	// much it may do meanwhile: a fiftieth of a processor.
-	quiet = 5 * time.Second
-	idle  = quiet / 50
+	// answerTimeout is how long an answer may take on a busy machine.
+	answerTimeout = 5 * time.Second
+	// longAffinity outlasts the test, shortAffinity does not.
+	longAffinity, shortAffinity = 2 * time.Hour, 2 * time.Second
+	// idlePeriod is how long the idle proxy is observed, and maxIdleCPU the processor time
+	// it may use meanwhile.
+	idlePeriod = 5 * time.Second
+	maxIdleCPU = idlePeriod / 50
 )
 
 var jumps = []struct {
-	says string
+	name string
 	by   time.Duration
 }{
 	{"a year forwards", 365 * 24 * time.Hour},
 	{"a day backwards", -24 * time.Hour},
 }
 
-// TestTheProxyDoesNotMindWhatTimeItIs has the clock jump while the proxy has
-// nothing to do, and while it follows changes.
-func TestTheProxyDoesNotMindWhatTimeItIs(t *testing.T) {
-	mustBeOurs(t)
+// TestClockJumps lets the clock jump while the proxy is idle, and then changes Services.
+func TestClockJumps(t *testing.T) {
+	requireOwnMachine(t)
 	for _, j := range jumps {
-		t.Run(j.says, func(t *testing.T) {
+		t.Run(j.name, func(t *testing.T) {
 			s := newScene(t)
-			asking := s.keepAsking()
-			had, before := s.who(s.sticky), s.expiries()
-			began := time.Now() // goes on by a clock that does not jump
+			stopHealthChecks := s.checkHealth()
+			had, before := s.answeredBy(s.sticky), s.expiries()
+			began := time.Now() // monotonic, it does not jump
 			jump(t, j.by)
 
-			pid := find(t)
-			work := worked(t, pid)
-			<-time.After(quiet)
-			if work = worked(t, pid) - work; work > idle {
-				t.Errorf("the proxy worked for %s of %s in which nothing happened", work, quiet)
+			pid := findProcess(t)
+			used := cpuTime(t, pid)
+			<-time.After(idlePeriod)
+			if used = cpuTime(t, pid) - used; used > maxIdleCPU {
+				t.Errorf("the idle proxy used %s of processor time in %s", used, idlePeriod)
 			}
-			s.keepsTime(before, time.Since(began))
+			s.checkExpiries(before, time.Since(began))
 			for range 3 {
-				s.follows()
-				if now := s.who(s.sticky); now != had {
-					t.Errorf("clients were answered by %v, and are now by %v", had, now)
+				s.changeService()
+				if now := s.answeredBy(s.sticky); now != had {
+					t.Errorf("clients were answered by %v, and now by %v", had, now)
 				}
 			}
-			s.forgets()
-			if err := asking(); err != nil {
+			s.awaitExpiry()
+			if err := stopHealthChecks(); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// scene is a proxy with two Services whose clients keep their endpoints, and one
-// that changes.
+// scene is a proxy with two Services with session affinity, and one that changes.
 type scene struct {
 	t                     *testing.T
 	lab                   *lab.Lab
@@ -95,8 +91,8 @@ func newScene(t *testing.T) *scene {
 		servers = append(servers, pod.Host)
 	}
 	s.folder = daemon.NewFolder(t, s.lab)
-	s.sticky = daemon.Service{Name: "sticky", Number: 1, Endpoints: servers, Affinity: remembered}
-	s.short = daemon.Service{Name: "short", Number: 2, Endpoints: servers, Affinity: brief}
+	s.sticky = daemon.Service{Name: "sticky", Number: 1, Endpoints: servers, Affinity: longAffinity}
+	s.short = daemon.Service{Name: "short", Number: 2, Endpoints: servers, Affinity: shortAffinity}
 	s.moving = daemon.Service{Name: "moving", Number: 3, Endpoints: servers[:1]}
 	s.put()
 	s.proxy = daemon.Start(t, s.lab.Node, s.folder)
@@ -105,21 +101,21 @@ func newScene(t *testing.T) *scene {
 
 func (s *scene) put() { s.folder.Put("services", s.sticky, s.short, s.moving) }
 
-// ask asks a Service from the pod that serves nothing.
+// ask sends a request to a Service from the pod that is no server, and returns who answers.
 func (s *scene) ask(w daemon.Transport, of daemon.Service) string {
 	s.t.Helper()
-	a, err := s.lab.Pods[3].Ask(w.Protocol, of.AddrPort(s.lab.Node, w.Family, model.KindClusterIP, 0), answer)
+	a, err := s.lab.Pods[3].Ask(w.Protocol, of.AddrPort(s.lab.Node, w.Family, model.KindClusterIP, 0), answerTimeout)
 	if err != nil || a.Outcome != lab.Answered {
 		s.t.Fatalf("%s, %s: %s, %v", of.Name, w, a, err)
 	}
 	return a.By
 }
 
-// answers are who answered, each way.
+// answers are the servers that answered over each transport.
 type answers [6]string
 
-// who is answered by whom, which must be the same each time.
-func (s *scene) who(of daemon.Service) (by answers) {
+// answeredBy returns who answers over each transport, and checks that it stays the same.
+func (s *scene) answeredBy(of daemon.Service) (by answers) {
 	s.t.Helper()
 	for i, w := range daemon.Transports() {
 		by[i] = s.ask(w, of)
@@ -132,8 +128,8 @@ func (s *scene) who(of daemon.Service) (by answers) {
 	return by
 }
 
-// follows changes the Service that moves, and asks for what it was changed to.
-func (s *scene) follows() {
+// changeService gives the Service moving another endpoint, and checks that this answers.
+func (s *scene) changeService() {
 	s.t.Helper()
 	to := s.lab.Pods[0].Host
 	if s.moving.Endpoints[0] == to {
@@ -148,31 +144,30 @@ func (s *scene) follows() {
 	}
 }
 
-// forgets waits until the kernel has forgotten the clients of the Service that
-// remembers them briefly.
-func (s *scene) forgets() {
+// awaitExpiry waits until the affinity of the clients of the Service short has expired.
+func (s *scene) awaitExpiry() {
 	s.t.Helper()
-	s.who(s.short)
-	remembers := func() int { return len(s.expiries()) }
-	if n := remembers(); n != 2*len(answers{}) {
-		s.t.Errorf("%d clients are remembered, want those of two Services", n)
+	s.answeredBy(s.short)
+	entries := func() int { return len(s.expiries()) }
+	if n := entries(); n != 2*len(answers{}) {
+		s.t.Errorf("%d affinity entries, want those of two Services", n)
 	}
-	for began := time.Now(); remembers() > len(answers{}); <-time.After(100 * time.Millisecond) {
-		if time.Since(began) > 3*brief {
-			s.t.Fatalf("clients are still remembered after %s", time.Since(began))
+	for began := time.Now(); entries() > len(answers{}); <-time.After(100 * time.Millisecond) {
+		if time.Since(began) > 3*shortAffinity {
+			s.t.Fatalf("affinity entries have not expired after %s", time.Since(began))
 		}
 	}
 }
 
 var expires = regexp.MustCompile(`expires ([0-9a-z]+)`)
 
-// expiries are how long each client is still remembered, in no order.
+// expiries returns the remaining times of all affinity entries, in no order.
 func (s *scene) expiries() (all []time.Duration) {
 	s.t.Helper()
 	for _, f := range model.Families {
 		out, err := s.lab.Node.Command(s.t.Context(), "nft", "list", "map", nft.FamilyName(f), nft.TableName, "affinity").Output()
 		if err != nil {
-			s.t.Fatalf("list the clients that are remembered: %v", err)
+			s.t.Fatalf("list the affinity map: %v", err)
 		}
 		for _, match := range expires.FindAllSubmatch(out, -1) {
 			d, err := time.ParseDuration(string(match[1]))
@@ -185,27 +180,27 @@ func (s *scene) expiries() (all []time.Duration) {
 	return all
 }
 
-// keepsTime checks that what the kernel remembers ends neither sooner nor later
-// than it would have.
-func (s *scene) keepsTime(before []time.Duration, passed time.Duration) {
+// checkExpiries checks that affinity entries expire neither earlier nor later than they
+// would have without a jump.
+func (s *scene) checkExpiries(before []time.Duration, passed time.Duration) {
 	s.t.Helper()
 	after := s.expiries()
 	if len(after) == 0 || len(after) != len(before) {
-		s.t.Fatalf("%d clients were remembered, and %d are", len(before), len(after))
+		s.t.Fatalf("%d affinity entries before, %d after", len(before), len(after))
 	}
-	const rough = time.Second // the listings are not of the same moment
+	const tolerance = time.Second // between the two listings
 	for _, left := range after {
-		if left > remembered-passed+rough || left < remembered-passed-time.Minute {
-			s.t.Errorf("a client is remembered for another %s, %s after it was for %s", left, passed, remembered)
+		if left > longAffinity-passed+tolerance || left < longAffinity-passed-time.Minute {
+			s.t.Errorf("an affinity entry expires in %s, %s after it had %s", left, passed, longAffinity)
 		}
 	}
 }
 
-// keepAsking asks the proxy for its health, all the time until the function is
-// called that it returns, which says whether it ever was bad.
-func (s *scene) keepAsking() (stop func() error) {
+// checkHealth requests the proxy's health continuously, until the function it returns is
+// called, which returns an error if it ever was bad.
+func (s *scene) checkHealth() (stop func() error) {
 	done := make(chan struct{})
-	client := http.Client{Transport: &http.Transport{DialContext: s.lab.Node.DialContext}, Timeout: answer}
+	client := http.Client{Transport: &http.Transport{DialContext: s.lab.Node.DialContext}, Timeout: answerTimeout}
 	var group errgroup.Group
 	group.Go(func() error {
 		for n := 0; ; n++ {
@@ -217,12 +212,12 @@ func (s *scene) keepAsking() (stop func() error) {
 				return err
 			}
 			if response.StatusCode != http.StatusOK {
-				return fmt.Errorf("healthz says %s", response.Status)
+				return fmt.Errorf("healthz: %s", response.Status)
 			}
 			select {
 			case <-done:
 				if n < 10 {
-					return errors.New("the proxy was hardly asked for its health")
+					return errors.New("too few health checks")
 				}
 				return nil
 			case <-time.After(50 * time.Millisecond):

@@ -14,20 +14,19 @@ import (
 	"kube-vmap/integration/daemon"
 )
 
-// ownMachine is the environment variable which, if not empty, says that nobody
-// else uses this machine.
+// ownMachine is the environment variable which, if not empty, confirms that nothing else
+// uses this machine.
 const ownMachine = "KUBE_VMAP_OWN_MACHINE"
 
-// mustBeOurs skips a test that changes what others rely on.
-func mustBeOurs(t *testing.T) {
+// requireOwnMachine skips a test that affects the whole machine.
+func requireOwnMachine(t *testing.T) {
 	t.Helper()
 	if os.Getenv(ownMachine) == "" {
 		t.Skip("SKIPPED, NOTHING TESTED: this sets the clock, and needs a machine of its own; `make test-kernels` has some")
 	}
 }
 
-// jump sets the clock and returns what it was before the first jump when the test
-// ends.
+// jump sets the clock, and sets it back when the test ends.
 func jump(t *testing.T, by time.Duration) {
 	t.Helper()
 	add := func(d time.Duration) error {
@@ -48,8 +47,8 @@ func jump(t *testing.T, by time.Duration) {
 	})
 }
 
-// find is the number of the process that runs the built program.
-func find(t *testing.T) (pid int) {
+// findProcess returns the process that runs the built program.
+func findProcess(t *testing.T) (pid int) {
 	t.Helper()
 	program := daemon.Program(t)
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
@@ -73,8 +72,8 @@ func find(t *testing.T) (pid int) {
 	return pid
 }
 
-// worked is the processor time that a process and its threads have taken.
-func worked(t *testing.T, pid int) (total time.Duration) {
+// cpuTime returns the processor time of a process.
+func cpuTime(t *testing.T, pid int) (total time.Duration) {
 	t.Helper()
 	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(paths) == 0 {

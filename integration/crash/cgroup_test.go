@@ -15,34 +15,33 @@ import (
 	"kube-vmap/integration/lab/labtest"
 )
 
-// cgroup is a group of processes whose memory is limited; also what the kernel
-// keeps for them counts.
+// cgroup is a group of processes whose memory is limited, including kernel memory.
 type cgroup struct {
 	dir       string
-	limit     string // the file
-	unlimited string // what it says if there is no limit
-	swap      string // the file that forbids to swap, if it says 0
+	limit     string // the file of the limit
+	unlimited string // its content without a limit
+	swap      string // the file that disables swap with the content 0
 }
 
-// newCgroup makes a group below that of the test's process, in either version of
-// the interface; in the second, at the nearest place where memory can be limited.
+// newCgroup creates a group below that of the test's process, in either version of the
+// interface; in version 2, below the nearest group in which memory can be limited.
 func newCgroup(t *testing.T) *cgroup {
 	t.Helper()
 	labtest.Require(t)
 	var errs []error
 	for _, place := range memoryGroups(t) {
-		g, err := place.make()
+		g, err := place.create()
 		if err == nil {
 			t.Cleanup(func() { eventually.Succeeds(t, "remove the cgroup", func() error { return os.Remove(g.dir) }) })
 			return g
 		}
 		errs = append(errs, err)
 	}
-	labtest.Lacking(t, fmt.Errorf("no cgroup with a limit of memory can be made: %w", errors.Join(errs...)))
+	labtest.Lacking(t, fmt.Errorf("create a cgroup with a memory limit: %w", errors.Join(errs...)))
 	return nil
 }
 
-// memoryGroups are the groups below which one might be made.
+// memoryGroups returns the groups below which one might be created.
 func memoryGroups(t *testing.T) (found []cgroup) {
 	t.Helper()
 	mounts, own := table(t, "/proc/self/mounts", " "), table(t, "/proc/self/cgroup", ":")
@@ -65,7 +64,7 @@ func memoryGroups(t *testing.T) (found []cgroup) {
 	return found
 }
 
-// table is a file of lines of fields, of which it has at least three.
+// table returns the fields of a file's lines that have at least three.
 func table(t *testing.T, path, separator string) (lines [][]string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -80,8 +79,8 @@ func table(t *testing.T, path, separator string) (lines [][]string) {
 	return lines
 }
 
-// make makes a group below this one.
-func (g cgroup) make() (*cgroup, error) {
+// create creates a group below this one.
+func (g cgroup) create() (*cgroup, error) {
 	g.dir = filepath.Join(g.dir, fmt.Sprintf("kube-vmap-test-%d", os.Getpid()))
 	if err := os.Mkdir(g.dir, 0o755); err != nil {
 		return nil, err
@@ -89,7 +88,7 @@ func (g cgroup) make() (*cgroup, error) {
 	if _, err := os.Stat(filepath.Join(g.dir, g.limit)); err != nil {
 		return nil, errors.Join(err, os.Remove(g.dir))
 	}
-	// Opened for writing, it is not made where the kernel knows no swap.
+	// It does not exist in kernels without swap.
 	swap, err := os.OpenFile(filepath.Join(g.dir, g.swap), os.O_WRONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &g, nil
@@ -104,12 +103,12 @@ func (g cgroup) make() (*cgroup, error) {
 	return &g, nil
 }
 
-// by is the command that puts into the group what follows it.
+// by returns the command that runs another command in the group.
 func (g *cgroup) by() []string {
 	return []string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(g.dir, "cgroup.procs")}
 }
 
-// allow sets the limit, in bytes; 0 is none.
+// allow sets the limit, in bytes; 0 means none.
 func (g *cgroup) allow(t *testing.T, bytes int) {
 	t.Helper()
 	text := strconv.Itoa(bytes)

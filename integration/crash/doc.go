@@ -1,23 +1,22 @@
-// Package crash holds the tests that the built proxy may be killed at any moment,
-// and that nothing a machine does to it breaks what stands in the kernel.
+// Package crash tests that the proxy may be killed at any moment, and that nothing a
+// machine does to it breaks what is installed in the kernel.
 //
-//	folder: 10 Services that stay     20 that change
-//	   |                                  | versions, written one after the other
-//	   +---------------+------------------+
+//	folder: 10 stable Services      20 churning ones
+//	   |                                | versions, written one after the other
+//	   +---------------+----------------+
 //	                   v
 //	     proxy: start, change, kill -9; start, change, kill -9; ...
 //	                   |         |
-//	                   v         +--> the kernel is read: exactly one version, and whole
+//	                   v         +--> the kernel holds exactly one version, consistently
 //	               the kernel
 //	                   ^
-//	clients use the Services that stay, without a pause: nothing ever fails
+//	clients use the stable Services all the time: nothing ever fails
 //
-// A version is known by what it leaves in a kernel of its own, where it is
-// programmed from nothing. So a state that is partly of one version and partly of
-// another is none, and neither is one with something left over. Beside that, the
-// state is looked through for itself, whichever version it is.
+// A version is recognised by the tables it leads to when it is programmed from scratch in
+// another kernel namespace. So a mixture of two versions is detected, and so is anything
+// left over. In addition, the tables are checked for consistency, whatever their version.
 //
-// How often the proxy is killed is told by the flag -kills:
+// The flag -kills sets how often the proxy is killed:
 //
 //	go test ./integration/crash -run Kill -kills 5000 -timeout 1h
 package crash

@@ -8,12 +8,12 @@ import (
 	"kube-vmap/integration/daemon"
 )
 
-// firstKills is how many first loads are cut short, of so many kills.
+// firstKills returns how many first loads are interrupted.
 func firstKills() int { return max(3, *kills/10) }
 
-// TestKilledInItsFirstLoadTheProxyLeavesAllOrNothing starts from a node without
-// our tables each time.
-func TestKilledInItsFirstLoadTheProxyLeavesAllOrNothing(t *testing.T) {
+// TestKilledDuringFirstLoad kills the proxy while it first loads a node without our
+// tables. Nothing or everything is installed.
+func TestKilledDuringFirstLoad(t *testing.T) {
 	s := newStage(t, 4)
 	start := time.Now()
 	s.cleanUp(t)
@@ -22,14 +22,14 @@ func TestKilledInItsFirstLoadTheProxyLeavesAllOrNothing(t *testing.T) {
 	s.start(t).Kill()
 	startup := time.Since(start)
 	aims := []aim{
-		{says: "any time from the start on", wait: func(l *life) { l.after(l.startup * 5 / 4) }},
-		{says: "while the batch is made and sent", wait: func(l *life) { l.told("batch"); l.after(l.startup / 3) }},
-		{says: "as the batch is taken", wait: (*life).committed},
+		{name: "any time after the start", wait: func(l *life) { l.after(l.startup * 5 / 4) }},
+		{name: "while the batch is planned and sent", wait: func(l *life) { l.logged("batch"); l.after(l.startup / 3) }},
+		{name: "when the batch is committed", wait: (*life).committed},
 	}
 	nothing, all := 0, 0
 	for i := range firstKills() {
 		a := aims[i%len(aims)]
-		ok := t.Run(fmt.Sprintf("%d %s", i, a.says), func(t *testing.T) {
+		ok := t.Run(fmt.Sprintf("%d %s", i, a.name), func(t *testing.T) {
 			s.cleanUp(t)
 			s.write()
 			l := &life{T: t, kernel: s.kernel, random: s.random, startup: startup}
@@ -42,25 +42,25 @@ func TestKilledInItsFirstLoadTheProxyLeavesAllOrNothing(t *testing.T) {
 				return
 			}
 			s.found = s.written
-			s.whole(t)
+			s.checkKernel(t)
 			all++
 		})
 		if !ok {
 			break
 		}
 	}
-	t.Logf("a start takes %s, to clean up %s; what %d kills left: nothing %d times, all %d times", startup.Round(time.Millisecond),
+	t.Logf("a start takes %s, a cleanup %s; %d kills left nothing %d times, everything %d times", startup.Round(time.Millisecond),
 		cleaning.Round(time.Millisecond), firstKills(), nothing, all)
 	if firstKills() >= 10 && (nothing == 0 || all == 0) {
 		t.Error("the kills were all too late, or all too early")
 	}
 }
 
-// cleanUp lets the program remove its tables.
+// cleanUp runs the program with --cleanup.
 func (s *stage) cleanUp(t *testing.T) {
 	t.Helper()
 	<-daemon.Launch{Node: s.Node, Folder: s.folder, Flags: []string{"--cleanup"}}.Start(t).Done()
 	if have := s.kernel.read(t); have[0] != nil || have[1] != nil {
-		t.Fatal("the program left tables when it was to remove them")
+		t.Fatal("--cleanup left tables")
 	}
 }

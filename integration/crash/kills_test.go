@@ -9,46 +9,45 @@ import (
 	"kube-vmap/integration/daemon"
 )
 
-// aim is a way to choose the moment at which the proxy is killed.
+// aim chooses the moment at which the proxy is killed.
 type aim struct {
-	says string
-	// running tells that the change comes while the proxy is up; else it comes
-	// before the start.
+	name string
+	// running reports that the change comes while the proxy runs, not before its start.
 	running bool
-	// wait returns when the moment has come.
+	// wait waits for the moment.
 	wait func(*life)
 }
 
-// longestChange is how long after a change it is still being taken in: folders must
-// be quiet for 50 ms, then they are read.
+// longestChange is how long the proxy needs for a change: folders must not change for 50
+// ms, then they are read.
 const longestChange = 80 * time.Millisecond
 
-// aims are drawn from evenly: by the clock all steps are hit, by the length of
-// time they take; the others look for the shortest ones.
+// aims are used in turn. Random times hit all steps in proportion to their length; the
+// others aim at the shortest ones.
 var aims = []aim{
-	{"any time from the start on", false, func(l *life) { l.after(l.startup * 5 / 4) }},
-	{"any time from the start on", false, func(l *life) { l.after(l.startup * 5 / 4) }},
-	{"while the first batch is made and sent", false, func(l *life) { l.told("batch"); l.after(2 * time.Millisecond) }},
-	{"as the first batch is taken", false, (*life).committed},
-	{"any time from a change on", true, func(l *life) { l.after(longestChange) }},
-	{"any time from a change on", true, func(l *life) { l.after(longestChange) }},
-	{"while a batch is made and sent", true, func(l *life) { l.told("batch"); l.after(time.Millisecond) }},
-	{"as a batch is taken", true, (*life).committed},
+	{"any time after the start", false, func(l *life) { l.after(l.startup * 5 / 4) }},
+	{"any time after the start", false, func(l *life) { l.after(l.startup * 5 / 4) }},
+	{"while the first batch is planned and sent", false, func(l *life) { l.logged("batch"); l.after(2 * time.Millisecond) }},
+	{"when the first batch is committed", false, (*life).committed},
+	{"any time after a change", true, func(l *life) { l.after(longestChange) }},
+	{"any time after a change", true, func(l *life) { l.after(longestChange) }},
+	{"while a batch is planned and sent", true, func(l *life) { l.logged("batch"); l.after(time.Millisecond) }},
+	{"when a batch is committed", true, (*life).committed},
 }
 
-// life is one of the proxy's, from its start to its death.
+// life is one run of the proxy, from its start until it is killed.
 type life struct {
 	*testing.T
 	*daemon.Daemon
 	random  *rand.Rand
 	kernel  reader
-	startup time.Duration // that a start takes
-	// What there was before the change: of the kernel, and in the log.
+	startup time.Duration // of a start
+	// The kernel's generation and counts of log messages before the change.
 	generation    uint32
 	batches, done int
 }
 
-// mark notes what there is before a change.
+// mark records the state before a change.
 func (l *life) mark() {
 	l.generation = l.kernel.generation(l.T)
 	if l.Daemon != nil {
@@ -56,46 +55,46 @@ func (l *life) mark() {
 	}
 }
 
-// after lets some time go by, at most so much.
-func (l *life) after(most time.Duration) { <-time.After(time.Duration(l.random.Int64N(int64(most)))) }
+// after waits for a random time, at most so long.
+func (l *life) after(limit time.Duration) { <-time.After(time.Duration(l.random.Int64N(int64(limit)))) }
 
-// told waits for a line of the log about what came after the mark.
-func (l *life) told(message string) {
-	l.until("it told of a "+message, func() bool {
-		<-time.After(50 * time.Microsecond) // else this would take the processor away
+// logged waits for a log message after the mark.
+func (l *life) logged(message string) {
+	l.until("logged "+message, func() bool {
+		<-time.After(50 * time.Microsecond) // leave the processor to the proxy
 		return l.CountMessages(message) > l.batches
 	})
 }
 
-// committed waits until the kernel has taken something.
+// committed waits for a commit in the kernel.
 func (l *life) committed() {
-	l.until("the kernel took a batch", func() bool { return l.kernel.generation(l.T) != l.generation })
+	l.until("a batch was committed", func() bool { return l.kernel.generation(l.T) != l.generation })
 }
 
-// until looks without a pause: what it looks for is over soon.
-func (l *life) until(what string, is func() bool) {
-	for deadline := time.Now().Add(patience); !is(); {
+// until polls without a pause, because the moment is short.
+func (l *life) until(what string, happened func() bool) {
+	for deadline := time.Now().Add(patience); !happened(); {
 		if time.Now().After(deadline) {
 			l.Fatalf("not after %s: %s", patience, what)
 		}
 	}
 }
 
-// step is how far a change had come.
+// step returns how far a change had come.
 func (l *life) step() string {
-	taken := l.kernel.generation(l.T) != l.generation
+	committed := l.kernel.generation(l.T) != l.generation
 	switch {
 	case l.CountMessages("applied") > l.done:
 		return "after the batch"
-	case taken:
-		return "taken by the kernel, and nobody knew"
+	case committed:
+		return "committed, but not logged"
 	case l.CountMessages("batch") > l.batches:
-		return "in the batch, which was not taken"
+		return "planned, but not committed"
 	}
 	return "before the batch"
 }
 
-// kill lets the proxy live until the moment comes, and looks at what it leaves.
+// kill kills the proxy at the chosen moment, and checks what it leaves.
 func (s *stage) kill(t *testing.T, startup time.Duration, a aim) (step string) {
 	l := &life{T: t, kernel: s.kernel, random: s.random, startup: startup}
 	if a.running {
@@ -110,47 +109,47 @@ func (s *stage) kill(t *testing.T, startup time.Duration, a aim) (step string) {
 	}
 	a.wait(l)
 	l.Kill()
-	s.whole(t)
+	s.checkKernel(t)
 	return l.step()
 }
 
-// killing kills the proxy n times while Services change and clients ask, and
-// checks that all steps of a change were hit.
-func (s *stage) killing(t *testing.T, n int) {
+// killRepeatedly kills the proxy n times while Services change, and checks that all steps
+// of a change were hit.
+func (s *stage) killRepeatedly(t *testing.T, n int) {
 	t.Helper()
 	start := time.Now()
 	s.start(t).Kill()
 	startup := time.Since(start)
-	s.settles(t)
+	s.awaitVersion(t)
 	steps := map[string]int{}
 	for i := range n {
 		a := aims[i%len(aims)]
-		if !t.Run(fmt.Sprintf("%d %s", i, a.says), func(t *testing.T) { steps[s.kill(t, startup, a)]++ }) {
+		if !t.Run(fmt.Sprintf("%d %s", i, a.name), func(t *testing.T) { steps[s.kill(t, startup, a)]++ }) {
 			break
 		}
 	}
-	t.Logf("%d kills in %s, a start takes %s; what the kills came at: %v; %d versions written",
+	t.Logf("%d kills in %s, a start takes %s; steps: %v; %d versions written",
 		n, time.Since(start).Round(time.Millisecond), startup.Round(time.Millisecond), steps, s.written)
-	for _, step := range []string{"before the batch", "taken by the kernel, and nobody knew", "after the batch"} {
-		if n >= 100 && steps[step] == 0 { // of few, chance may leave out one
+	for _, step := range []string{"before the batch", "committed, but not logged", "after the batch"} {
+		if n >= 100 && steps[step] == 0 { // fewer kills may miss one by chance
 			t.Errorf("no kill came %s", step)
 		}
 	}
 }
 
-// TestKilledAtAnyStepTheProxyLeavesAWholeState kills the proxy 200 times.
-func TestKilledAtAnyStepTheProxyLeavesAWholeState(t *testing.T) {
+// TestKilledAtAnyMoment kills the proxy 200 times. A consistent version remains each time.
+func TestKilledAtAnyMoment(t *testing.T) {
 	s := newStage(t, 20)
 	d := s.start(t)
-	s.settles(t)
+	s.awaitVersion(t)
 	d.Kill()
-	load := s.ask(t)
-	s.killing(t, *kills)
+	load := s.startClients(t)
+	s.killRepeatedly(t, *kills)
 
 	d = s.start(t)
-	s.settles(t)
+	s.awaitVersion(t)
 	d.After(func() { s.folder.Put("churning") })
-	if diff := difference(s.without, s.meaning(t)); diff != "" {
+	if diff := difference(s.without, s.tables(t)); diff != "" {
 		t.Errorf("the churning Services left something behind (-want +have):\n%s", diff)
 	}
 	load.Stop(t, 5**kills)

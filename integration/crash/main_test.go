@@ -16,5 +16,5 @@ func TestMain(m *testing.M) {
 	os.Exit(daemon.Main(m))
 }
 
-// patience is for what must come, and is never used up.
+// patience is the timeout of what must happen.
 const patience = 20 * time.Second

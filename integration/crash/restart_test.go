@@ -12,41 +12,39 @@ import (
 )
 
 const (
-	// many Services with so many endpoints each.
+	// many is the number of Services, each the number of endpoints of each.
 	many, each = 10_000, 10
-	// perFile is how many a file holds.
+	// perFile is the number of Services in a file.
 	perFile = 500
-	// longest is how long a start may take once the manifests are read, with all that
-	// the tests' machine does beside. How long it takes is for integration/bench to
-	// tell.
+	// longest is how long a start may take after the manifests are read, on a busy machine.
+	// integration/bench measures how long it takes.
 	longest = 5 * time.Second
 )
 
-// TestARestartOfManyServicesWritesNothingAndLosesNothing is about tables that
-// belong to the proxy, where the kernel can do that.
-func TestARestartOfManyServicesWritesNothingAndLosesNothing(t *testing.T) {
+// TestRestartWithManyServices tests that a restart writes nothing and loses no connection,
+// with tables owned by the proxy where the kernel supports that.
+func TestRestartWithManyServices(t *testing.T) {
 	s := newStage(t, 0)
 	s.manyServices()
 	start := time.Now()
-	s.flags = quiet // not the text of that batch
+	s.flags = quiet // no text of that batch
 	d := s.start(t)
 	s.flags = nil
 	t.Logf("first load of %d x %d in %s", many, each, time.Since(start).Round(time.Millisecond))
 	s.restarts(t, d)
 }
 
-// TestARestartWritesNothingToTablesThatBelongToNobody is about the tables of older
-// kernels.
-func TestARestartWritesNothingToTablesThatBelongToNobody(t *testing.T) {
+// TestRestartWithoutTableOwner tests the same with tables as on older kernels.
+func TestRestartWithoutTableOwner(t *testing.T) {
 	s := newStage(t, 1, unprotected)
 	s.restarts(t, s.start(t))
 }
 
-// restarts ends the proxy in two ways and starts it again, while clients ask.
+// restarts ends the proxy in two ways and restarts it, while clients connect.
 func (s *stage) restarts(t *testing.T, d *daemon.Daemon) {
 	t.Helper()
-	before, generation := s.meaning(t), s.kernel.generation(t)
-	load := s.ask(t)
+	before, generation := s.tables(t), s.kernel.generation(t)
+	load := s.startClients(t)
 	for _, end := range []struct {
 		by string
 		do func(*daemon.Daemon)
@@ -64,21 +62,20 @@ func (s *stage) restarts(t *testing.T, d *daemon.Daemon) {
 			t.Errorf("restart after %s: ready %s after the manifests were read, want at most %s", end.by, took, longest)
 		}
 		now := s.kernel.generation(t)
-		if now != generation+s.claims(t) {
+		if now != generation+s.ownershipCommits(t) {
 			t.Errorf("restart after %s: generation %d became %d: something was written", end.by, generation, now)
 		}
 		generation = now
 	}
-	if diff := difference(before, s.meaning(t)); diff != "" {
+	if diff := difference(before, s.tables(t)); diff != "" {
 		t.Errorf("the restarts changed something (-before +after):\n%s", diff)
 	}
 	load.Stop(t, 10)
 }
 
-// claims is how many transactions a proxy needs to take possession of tables that
-// its predecessor left: one if they belong to it, and no other program's doing can
-// have changed them.
-func (s *stage) claims(t *testing.T) uint32 {
+// ownershipCommits returns how many transactions a proxy needs to take ownership of the
+// tables of its predecessor: one if tables have an owner.
+func (s *stage) ownershipCommits(t *testing.T) uint32 {
 	t.Helper()
 	if have := s.kernel.read(t); have[model.IPv4].Protected {
 		return 1
@@ -86,8 +83,8 @@ func (s *stage) claims(t *testing.T) uint32 {
 	return 0
 }
 
-// manyServices writes Services of one family and protocol each, all of which
-// occur, whose endpoints are nowhere.
+// manyServices writes many Services, each of one family and protocol, whose endpoints do
+// not exist.
 func (s *stage) manyServices() {
 	var text strings.Builder
 	for i := range many {
@@ -100,7 +97,7 @@ func (s *stage) manyServices() {
 			"labels: {kubernetes.io/service-name: many-%[1]d}}\naddressType: %s\nports: [{protocol: %s, port: 8080}]\nendpoints:\n",
 			i, f, strings.ToUpper(p.String()))
 		for n := range each {
-			fmt.Fprintf(&text, "- {addresses: [%q], nodeName: node-2}\n", invented(f, i*7+n*3301))
+			fmt.Fprintf(&text, "- {addresses: [%q], nodeName: node-2}\n", unusedAddr(f, i*7+n*3301))
 		}
 		if i%perFile == perFile-1 {
 			s.folder.Write(fmt.Sprintf("many-%d", i), []byte(text.String()))
@@ -109,8 +106,8 @@ func (s *stage) manyServices() {
 	}
 }
 
-// invented is an address that nobody has.
-func invented(f model.Family, n int) netip.Addr {
+// unusedAddr returns an address that no host has.
+func unusedAddr(f model.Family, n int) netip.Addr {
 	if f == model.IPv4 {
 		return netip.AddrFrom4([4]byte{10, 128 + byte(n>>16), byte(n >> 8), byte(n)})
 	}

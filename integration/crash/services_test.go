@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// stay is how many Services stay as they are, churn how many change.
-	stay, churn = 10, 20
-	// local is how many of the servers run on the node of the proxy.
+	// stable is how many Services do not change, churn how many do.
+	stable, churn = 10, 20
+	// local is how many of the servers run on the proxy's node.
 	local = 4
 )
 
-// sources are source ranges of both families; the first let in all clients here.
+// sources are source ranges of both families. The first admit all clients of the tests.
 var sources = [][]string{
 	{"10.0.0.0/8", "192.0.2.0/24", "fd00:10::/32", "2001:db8:2::/48"},
 	{"192.0.2.0/24", "2001:db8:2::/64"},
 	{"203.0.113.0/24", "198.18.0.0/15", "2001:db8:ffff::/48"},
 }
 
-// staying are Services of all kinds that are answered to all clients.
-func staying(servers []*lab.Host) []daemon.Service {
+// stableServices returns Services of all kinds that are open to all clients.
+func stableServices(servers []*lab.Host) []daemon.Service {
 	both := []*lab.Host{servers[0], servers[local]}
 	all := []daemon.Service{
 		{Name: "plain"},
@@ -46,11 +46,11 @@ func staying(servers []*lab.Host) []daemon.Service {
 			all[i].Endpoints = both
 		}
 	}
-	return all[:stay]
+	return all[:stable]
 }
 
-// churning are Services as chance will have them; now and then one is gone.
-// Those before stay as they are, but for every changed-th.
+// churning returns random Services; sometimes one is missing. Of those before, one in
+// changed is replaced.
 func churning(random *rand.Rand, servers []*lab.Host, before []daemon.Service, changed int) []daemon.Service {
 	all := make([]daemon.Service, 0, churn)
 	for n := range churn {
@@ -65,9 +65,9 @@ func churning(random *rand.Rand, servers []*lab.Host, before []daemon.Service, c
 		if random.IntN(8) == 0 {
 			continue
 		}
-		s := anyService(random, servers, name, stay+1+n)
+		s := randomService(random, servers, name, stable+1+n)
 		if n == 0 && random.IntN(3) == 0 {
-			s.Scheduler = "mh" // which comes and goes with 251 slots in each family
+			s.Scheduler = "mh" // with 251 slots in each family
 		}
 		all = append(all, s)
 	}
@@ -77,8 +77,8 @@ func churning(random *rand.Rand, servers []*lab.Host, before []daemon.Service, c
 // schedulers are values of the annotation.
 var schedulers = []string{"", "random", "rr", "sh"}
 
-// anyService is a Service as chance will have it.
-func anyService(random *rand.Rand, servers []*lab.Host, name string, number int) daemon.Service {
+// randomService returns a random Service.
+func randomService(random *rand.Rand, servers []*lab.Host, name string, number int) daemon.Service {
 	s := daemon.Service{
 		Name: name, Number: number,
 		Ports:     1 + random.IntN(2),

@@ -14,11 +14,11 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/sync/looptest"
 )
 
-// stage is a node with a folder of manifests and a kernel to look at. Versions of
-// the churning Services are written in turn; where they come again, they stand at
-// another place of that sequence.
+// stage is a node with a folder of manifests. Versions of the churning Services are
+// written in turn, in a sequence in which they repeat.
 type stage struct {
 	*lab.Lab
 	folder    *daemon.Folder
@@ -26,17 +26,17 @@ type stage struct {
 	kernel    reader
 	random    *rand.Rand
 	servers   []*lab.Host
-	staying   []daemon.Service
+	stable    []daemon.Service
 	versions  []version
-	without   string // what the Services that stay lead to by themselves
+	without   string // the tables of the stable Services only
 	nodeAddrs []netip.Addr
-	// written and found are the places in the sequence that were written last, and
-	// that the kernel was found at.
+	// written and found are the positions in the sequence that were written last, and last
+	// found in the kernel.
 	written, found int
 }
 
-// newStage makes a stage on which the proxy has run once, with the Services that
-// stay. There are as many versions of the others, of which the first is written.
+// newStage returns a stage on which the proxy has run once with the stable Services. It
+// has so many versions of the others, and writes the first.
 func newStage(t *testing.T, versions int, flags ...string) *stage {
 	t.Helper()
 	s := &stage{
@@ -53,8 +53,8 @@ func newStage(t *testing.T, versions int, flags ...string) *stage {
 	}
 	s.folder = daemon.NewFolder(t, s.Lab)
 	s.kernel = newReader(t, s.Node.Host)
-	s.staying = staying(s.servers)
-	s.folder.Put("staying", s.staying...)
+	s.stable = stableServices(s.servers)
+	s.folder.Put("stable", s.stable...)
 	s.flags = flags
 	s.start(t).Stop()
 	s.nodeAddrs = nodeAddrsIn(s.kernel.read(t))
@@ -68,15 +68,14 @@ func (s *stage) start(t *testing.T) *daemon.Daemon {
 	return daemon.Start(t, s.Node, s.folder, s.flags...)
 }
 
-// launch starts the proxy and waits for nothing. What goes before is a program that
-// becomes the proxy.
+// launch starts the proxy without waiting. By is a command that executes the proxy.
 func (s *stage) launch(t *testing.T, by ...string) *daemon.Daemon {
 	t.Helper()
 	return daemon.Launch{Node: s.Node, Folder: s.folder, Flags: s.flags, By: by}.Start(t)
 }
 
-// nodeAddrsIn are the addresses that serve node ports. Which ones there are is
-// for integration/addresses to test.
+// nodeAddrsIn returns the addresses that serve node ports, which integration/addresses
+// tests.
 func nodeAddrsIn(have nft.Tables) (addrs []netip.Addr) {
 	for _, f := range model.Families {
 		for _, e := range have[f].Sets[nft.SetID{Family: f, Kind: nft.SetNodeIPs}.Name()].Elements {
@@ -86,8 +85,8 @@ func nodeAddrsIn(have nft.Tables) (addrs []netip.Addr) {
 	return addrs
 }
 
-// at is the version at a place in the sequence.
-func (s *stage) at(place int) *version { return &s.versions[place%len(s.versions)] }
+// at returns the version at a position in the sequence.
+func (s *stage) at(position int) *version { return &s.versions[position%len(s.versions)] }
 
 // write writes the next version.
 func (s *stage) write() {
@@ -95,39 +94,39 @@ func (s *stage) write() {
 	s.folder.Write("churning", s.at(s.written).text)
 }
 
-// whole checks that the kernel holds exactly one version, and not one that is
-// older than that of the last time.
-func (s *stage) whole(t *testing.T) {
+// checkKernel checks that the kernel holds exactly one version, and none older than the
+// last time.
+func (s *stage) checkKernel(t *testing.T) {
 	t.Helper()
 	have := s.kernel.read(t)
 	found := flaws(have)
 	for _, flaw := range found[:min(len(found), shown)] {
 		t.Error(flaw)
 	}
-	meaning := meaningOf(have)
+	tables := looptest.Summary(have)
 	for at := s.found; at <= s.written; at++ {
-		if s.at(at).meaning == meaning {
+		if s.at(at).tables == tables {
 			s.found = at
 			return
 		}
 	}
-	t.Errorf("the kernel holds none of the versions %d to %d; apart from the first it is (-version +kernel)\n%s",
-		s.found, s.written, difference(s.at(s.found).meaning, meaning))
+	t.Errorf("the kernel holds none of the versions %d to %d; difference from the first (-version +kernel)\n%s",
+		s.found, s.written, difference(s.at(s.found).tables, tables))
 }
 
-// meaning is what the kernel holds.
-func (s *stage) meaning(t *testing.T) string {
+// tables returns what the kernel holds.
+func (s *stage) tables(t *testing.T) string {
 	t.Helper()
-	return meaningOf(s.kernel.read(t))
+	return looptest.Summary(s.kernel.read(t))
 }
 
-// settles waits until the kernel holds the version that was written last.
-func (s *stage) settles(t *testing.T) {
+// awaitVersion waits until the kernel holds the version that was written last.
+func (s *stage) awaitVersion(t *testing.T) {
 	t.Helper()
-	eventually.Succeeds(t, "the kernel holds what the manifests say", func() error {
+	eventually.Succeeds(t, "the kernel holds the last version", func() error {
 		have := s.kernel.read(t)
-		if meaning := meaningOf(have); meaning != s.at(s.written).meaning {
-			return fmt.Errorf("version %d is not there (-version +kernel):\n%s", s.written, difference(s.at(s.written).meaning, meaning))
+		if tables := looptest.Summary(have); tables != s.at(s.written).tables {
+			return fmt.Errorf("version %d is not installed (-version +kernel):\n%s", s.written, difference(s.at(s.written).tables, tables))
 		}
 		if found := flaws(have); len(found) > 0 {
 			return fmt.Errorf("%d flaws, such as: %s", len(found), found[0])
@@ -137,10 +136,10 @@ func (s *stage) settles(t *testing.T) {
 	})
 }
 
-// ask starts clients of the Services that stay.
-func (s *stage) ask(t *testing.T) *clients.Clients {
+// startClients starts clients of the stable Services.
+func (s *stage) startClients(t *testing.T) *clients.Clients {
 	t.Helper()
-	return clients.Start(t, s.Lab, s.staying, clients.Options{
+	return clients.Start(t, s.Lab, s.stable, clients.Options{
 		Pod: s.Pods[len(s.Pods)-1], Pace: 20 * time.Millisecond, AllFlows: true,
 	})
 }

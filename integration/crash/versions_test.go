@@ -13,15 +13,16 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel"
+	"kube-vmap/sync/looptest"
 )
 
-// version is one text of the churning Services, and what it leads to.
+// version is one version of the churning Services, and the tables it leads to.
 type version struct {
-	text    []byte
-	meaning string
+	text   []byte
+	tables string
 }
 
-// reader reads what the kernel of a host holds.
+// reader reads the tables of a host.
 type reader struct{ *kernel.Kernel }
 
 func newReader(t *testing.T, h *lab.Host) reader {
@@ -31,12 +32,11 @@ func newReader(t *testing.T, h *lab.Host) reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.Close() }) // only read from
+	t.Cleanup(func() { _ = r.Close() }) // never written to
 	return r
 }
 
-// read reads the tables. That they belong to a proxy which lives is no reason not
-// to be read.
+// read reads the tables, also if a running proxy owns them.
 func (r reader) read(t *testing.T) nft.Tables {
 	t.Helper()
 	tables, err := r.Read()
@@ -55,16 +55,16 @@ func (r reader) generation(t *testing.T) uint32 {
 	return g
 }
 
-// newScratch is a kernel that nobody else uses.
+// newScratch returns the reader of a kernel namespace of its own.
 func newScratch(t *testing.T) reader {
 	t.Helper()
 	return newReader(t, labtest.Alone(t))
 }
 
-// noServices is a manifest without any.
+// noServices is a manifest without Services.
 const noServices = "# no Services\n"
 
-// makeVersions makes n versions of the churning Services, each out of the one before:
+// makeVersions creates n versions of the churning Services, each from the one before:
 // sometimes all of them change, sometimes one or two.
 func (s *stage) makeVersions(t *testing.T, n int) {
 	t.Helper()
@@ -73,19 +73,19 @@ func (s *stage) makeVersions(t *testing.T, n int) {
 	for len(s.versions) < n {
 		services = churning(s.random, s.servers, services, []int{1, 2, 2, 5, 12}[s.random.IntN(5)])
 		text := s.folder.Text(services...)
-		meaning := s.leadsTo(t, scratch, text)
-		if last := len(s.versions) - 1; last < 0 || s.versions[last].meaning != meaning {
-			s.versions = append(s.versions, version{text, meaning})
+		tables := s.tablesOf(t, scratch, text)
+		if last := len(s.versions) - 1; last < 0 || s.versions[last].tables != tables {
+			s.versions = append(s.versions, version{text, tables})
 		}
 	}
-	s.without = s.leadsTo(t, scratch, []byte(noServices))
+	s.without = s.tablesOf(t, scratch, []byte(noServices))
 	if n > 0 {
 		s.folder.Write("churning", s.versions[0].text)
 	}
 }
 
-// leadsTo is what a kernel holds after a first start with the text.
-func (s *stage) leadsTo(t *testing.T, scratch reader, text []byte) string {
+// tablesOf returns what a kernel holds after a first start with the text.
+func (s *stage) tablesOf(t *testing.T, scratch reader, text []byte) string {
 	t.Helper()
 	s.folder.Write("churning", text)
 	config, change := desired.Rules(t, s.folder.Dir(), daemon.PodRanges)
@@ -96,17 +96,17 @@ func (s *stage) leadsTo(t *testing.T, scratch reader, text []byte) string {
 	}
 	have := scratch.read(t)
 	for _, flaw := range flaws(have) {
-		t.Errorf("the state to compare with: %s", flaw)
+		t.Errorf("the expected tables: %s", flaw)
 	}
 	for _, f := range model.Families {
 		if _, err := scratch.Apply(nft.Batch{nft.DeleteTable{Family: f}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return meaningOf(have)
+	return looptest.Summary(have)
 }
 
-// newRandom makes chance that a failed test's log says how to have again.
+// newRandom returns a source of random numbers, and logs its seed.
 func newRandom(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()

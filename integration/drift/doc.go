@@ -1,4 +1,4 @@
-// Package drift tests that what other programs do to nftables, to our tables or to
-// their own, neither goes unnoticed nor keeps the loop from its work: at a size at
-// which reading takes a while, and while everybody writes.
+// Package drift tests that changes of nftables by other programs, in our tables or in
+// theirs, are noticed, and do not keep the loop from its work: with so many Services
+// that a read takes a while, and while several programs write.
 package drift

@@ -11,21 +11,22 @@ import (
 	"kube-vmap/sync"
 )
 
-// many is a number of Services at which reading takes longer than it takes until the
-// next change.
+// many is a number of Services with which a read takes longer than the time between two
+// changes.
 const many = 6000
 
-// Our own changes, one after the other, must not keep us from seeing those of others.
-func TestDriftIsUndoneWhileWeChangeTheTablesAllTheTime(t *testing.T) {
+// TestDriftIsRepairedDuringOwnChanges tests that our own changes, one after the other, do
+// not hide those of other programs.
+func TestDriftIsRepairedDuringOwnChanges(t *testing.T) {
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
 			r := newRig(t)
 			defer r.start(many, false, nil)()
 			defer r.keepChanging()()
-			r.deface(f)
-			// A tick, a reading beside, one by the loop; and as much again for a busy machine.
-			if took := r.mended(); took > 5*time.Second {
-				t.Errorf("undone after %s", took)
+			r.damage(f)
+			// A poll interval, a background read, a read by the loop, and margin for a busy machine.
+			if took := r.awaitRepair(); took > 5*time.Second {
+				t.Errorf("repaired after %s", took)
 			}
 		})
 	}
@@ -48,13 +49,13 @@ func (r *rig) keepChanging() (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// What another program does between our reading of tables that were nobody's and
-// their becoming ours is nothing that anybody looks for later.
-func TestTablesAreReadAgainIfOthersWereQuickerThanWe(t *testing.T) {
+// TestChangesBeforeTakingOwnershipAreRepaired tests changes between our read of tables
+// without an owner and our taking ownership of them, which nothing detects later.
+func TestChangesBeforeTakingOwnershipAreRepaired(t *testing.T) {
 	for name, protect := range map[string]bool{"protected": true, "unprotected": false} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			if able, err := r.vandal.SupportsOwner(); err != nil {
+			if able, err := r.other.SupportsOwner(); err != nil {
 				t.Fatal(err)
 			} else if protect && !able {
 				t.Skip("this kernel does not let tables belong to a socket (Linux 6.9)")
@@ -62,17 +63,17 @@ func TestTablesAreReadAgainIfOthersWereQuickerThanWe(t *testing.T) {
 			r.start(10, protect, nil)()
 			defer r.start(10, protect, func() {
 				for _, f := range model.Families {
-					r.deface(f)
+					r.damage(f)
 				}
 			})()
-			r.mended()
+			r.awaitRepair()
 		})
 	}
 }
 
-// Somebody who writes to tables of their own ten times a second is no reason not to
-// start, nor to read for ever, nor for a word about our tables.
-func TestOthersWhoNeverRestKeepNobodyFromStarting(t *testing.T) {
+// TestConstantForeignChangesDoNotPreventStart tests a program that changes its own tables
+// ten times a second: the loop starts, does not read forever, and logs nothing.
+func TestConstantForeignChangesDoNotPreventStart(t *testing.T) {
 	r := newRig(t)
 	r.start(many, false, nil)()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -90,7 +91,7 @@ func TestOthersWhoNeverRestKeepNobodyFromStarting(t *testing.T) {
 	}
 	id := nft.SetID{Family: model.IPv4, Kind: nft.SetEndpoints}
 	want := address(model.IPv4, 100, 1)
-	elements, err := r.vandal.Elements(id)
+	elements, err := r.other.Elements(id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func TestOthersWhoNeverRestKeepNobodyFromStarting(t *testing.T) {
 		found = found || e.Key.Addr == address(model.IPv4, 96, 0) && e.Value.Endpoint.Addr() == want
 	}
 	if !found {
-		t.Errorf("the last of 20 changes is not there")
+		t.Errorf("the last of 20 changes is not installed")
 	}
 	if log := r.log.String(); strings.Contains(log, "repaired") || strings.Contains(log, "level=ERROR") {
 		t.Errorf("the log:\n%s", log)

@@ -18,14 +18,14 @@ import (
 	"kube-vmap/sync"
 )
 
-// patience is how long anything may take on a busy machine.
+// patience is how long a step may take on a busy machine.
 const patience = 20 * time.Second
 
-// rig is a loop on the real kernel, and another program there.
+// rig is a loop on the real kernel, and another program that uses it.
 type rig struct {
 	t      *testing.T
 	host   *lab.Host
-	vandal *kernel.Kernel
+	other  *kernel.Kernel
 	log    process.Log
 	bursts chan []sync.Event
 }
@@ -33,7 +33,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, host: labtest.Alone(t), bursts: make(chan []sync.Event)}
-	r.vandal = r.open()
+	r.other = r.open()
 	return r
 }
 
@@ -47,7 +47,7 @@ func (r *rig) open() *kernel.Kernel {
 	return k
 }
 
-// Run is a sync.Source in the hands of the test.
+// Run implements sync.Source. It sends the bursts of the test.
 func (r *rig) Run(ctx context.Context, out chan<- []sync.Event) error {
 	for {
 		select {
@@ -63,21 +63,21 @@ func (r *rig) Run(ctx context.Context, out chan<- []sync.Event) error {
 }
 
 // start runs a loop until the function it returns is called, and waits until it is
-// ready. meddle is called after the kernel was first read.
-func (r *rig) start(services int, protect bool, meddle func()) (stop func()) {
+// ready. afterRead is called once, after the kernel was read.
+func (r *rig) start(services int, protect bool, afterRead func()) (stop func()) {
 	r.t.Helper()
-	k := &meddled{Kernel: r.open(), after: meddle}
-	beside, err := k.Share()
+	k := &hookedKernel{Kernel: r.open(), afterRead: afterRead}
+	shared, err := k.Share()
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c := sync.Config{NodeName: "node-1", DriftReader: beside}
+	c := sync.Config{NodeName: "node-1", DriftReader: shared}
 	c.Rules = nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark, Protect: protect, CountConnections: true}
-	loop := sync.NewLoop(c, r, k, slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelInfo})))
+	loop := sync.NewLoop(c, r, k, slog.New(slog.NewTextHandler(&r.log, nil)))
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- loop.Run(ctx) }()
-	r.bursts <- world(services)
+	r.bursts <- testServices(services)
 	select {
 	case <-loop.Ready():
 	case <-time.After(patience):
@@ -88,29 +88,30 @@ func (r *rig) start(services int, protect bool, meddle func()) (stop func()) {
 		if err := <-done; err != nil {
 			r.t.Error(err)
 		}
-		beside.Close()
+		shared.Close()
 		k.Close()
 	})
 }
 
-// meddled is a kernel to which something happens after it was read.
-type meddled struct {
+// hookedKernel calls a function after its first read.
+type hookedKernel struct {
 	*kernel.Kernel
-	after func()
+	afterRead func()
 }
 
-// Read reads, then lets it happen, once.
-func (m *meddled) Read() (nft.Tables, error) {
-	have, err := m.Kernel.Read()
-	if m.after != nil {
-		m.after()
-		m.after = nil
+// Read implements sync.Kernel.
+func (k *hookedKernel) Read() (nft.Tables, error) {
+	have, err := k.Kernel.Read()
+	if k.afterRead != nil {
+		k.afterRead()
+		k.afterRead = nil
 	}
 	return have, err
 }
 
-// world is Services with three endpoints each, of both families by turns.
-func world(n int) (events []sync.Event) {
+// testServices returns events of Services with three endpoints each, alternating between
+// the families.
+func testServices(n int) (events []sync.Event) {
 	for i := range n {
 		f := model.Families[i%2]
 		s := model.Service{
@@ -126,7 +127,7 @@ func name(i int) model.ServiceName {
 	return model.ServiceName{Namespace: "default", Name: fmt.Sprint("web-", i)}
 }
 
-// slice is the slice of a Service, in one of many versions.
+// slice returns the EndpointSlice of a Service, in one of two versions.
 func slice(i, version int) sync.Event {
 	f := model.Families[i%2]
 	s := model.EndpointSlice{
@@ -146,27 +147,27 @@ func address(f model.Family, net, n int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0xfd, 0, byte(net), 14: byte(n >> 8), 15: byte(n)})
 }
 
-// deface empties the chain that every packet from outside comes through.
-func (r *rig) deface(f model.Family) {
+// damage empties the chain through which every packet from outside comes.
+func (r *rig) damage(f model.Family) {
 	r.t.Helper()
-	if _, err := r.vandal.Apply(nft.Batch{nft.FlushChain{Family: f, Name: defaced}}); err != nil {
+	if _, err := r.other.Apply(nft.Batch{nft.FlushChain{Family: f, Name: damagedChain}}); err != nil {
 		r.t.Error(err)
 	}
 }
 
-const defaced = "nat-prerouting"
+const damagedChain = "nat-prerouting"
 
-// mended waits until that chain has rules again in both families, and says how long
-// that took.
-func (r *rig) mended() time.Duration {
+// awaitRepair waits until that chain has rules again in both families, and returns how
+// long that took.
+func (r *rig) awaitRepair() time.Duration {
 	r.t.Helper()
 	start := time.Now()
 	for time.Since(start) < patience {
-		have, _, err := r.vandal.ReadOnce()
-		if err == nil && len(have[model.IPv4].Chains[defaced].Rules) > 0 && len(have[model.IPv6].Chains[defaced].Rules) > 0 {
+		have, _, err := r.other.ReadOnce()
+		if err == nil && len(have[model.IPv4].Chains[damagedChain].Rules) > 0 && len(have[model.IPv6].Chains[damagedChain].Rules) > 0 {
 			return time.Since(start)
 		}
 	}
-	r.t.Fatalf("not mended after %s; the log:\n%s", patience, &r.log)
+	r.t.Fatalf("not repaired after %s; the log:\n%s", patience, &r.log)
 	return 0
 }

@@ -14,17 +14,17 @@ import (
 	"kube-vmap/nft"
 )
 
-// at is where a Service is found by a kind of frontend.
+// at returns the addresses of a Service of one kind of frontend.
 func (s *scene) at(service daemon.Service, kind model.Kind, port int) func(model.Family) netip.AddrPort {
 	return func(f model.Family) netip.AddrPort { return service.AddrPort(s.lab.Node, f, kind, port) }
 }
 
-func TestTheWrongPort(t *testing.T) {
+func TestWrongPort(t *testing.T) {
 	s := newScene(t)
 	web := s.web(nil)
 	s.put(web)
 	s.each(t, s.client(), s.at(web, model.KindClusterIP, 1), func(s *scene, q question) {
-		s.feels(q, lab.Refused)
+		s.expectOutcome(q, lab.Refused)
 		s.explains(q, "Result: refused", "the address is a Service's, which has no such port", "is an address of default/web, which has 80/")
 	})
 }
@@ -33,41 +33,41 @@ func TestNoEndpoints(t *testing.T) {
 	s := newScene(t)
 	web := s.web(func(w *daemon.Service) { w.Endpoints = nil })
 	s.put(web)
-	s.says([]string{"get", "services"}, "NoEndpoints")
+	s.expectOutput([]string{"get", "services"}, "NoEndpoints")
 	s.each(t, s.client(), s.at(web, model.KindClusterIP, 0), func(s *scene, q question) {
-		s.feels(q, lab.Refused)
+		s.expectOutcome(q, lab.Refused)
 		s.explains(q, "Result: refused", "the Service has no endpoint that is ready", "no EndpointSlice names an endpoint for this port")
 	})
 }
 
-func TestLocalPolicyWithoutAnEndpointOnTheNode(t *testing.T) {
+func TestLocalPolicyWithoutLocalEndpoint(t *testing.T) {
 	s := newScene(t)
 	web := s.web(func(w *daemon.Service) {
 		w.Kinds, w.LocalOutside = []model.Kind{model.KindLoadBalancerIP}, true
 		w.Endpoints = []*lab.Host{s.lab.RemotePods[0].Host}
 	})
 	s.put(web)
-	s.says([]string{"get", "frontends"}, "Drop")
+	s.expectOutput([]string{"get", "frontends"}, "Drop")
 	s.each(t, s.lab.Outside, s.at(web, model.KindLoadBalancerIP, 0), func(s *scene, q question) {
-		s.feels(q, lab.TimedOut)
+		s.expectOutcome(q, lab.TimedOut)
 		s.explains(q, "Result: dropped", "its policy is Local and none of them is on this node",
 			"on node-2 gets no connections: it is on another node, and the policy is Local")
 	})
 }
 
-func TestTheClientIsInNoSourceRange(t *testing.T) {
+func TestClientOutsideSourceRanges(t *testing.T) {
 	s := newScene(t)
 	web := s.web(func(w *daemon.Service) {
 		w.Kinds, w.Sources = []model.Kind{model.KindLoadBalancerIP}, []string{"203.0.113.128/25", "2001:db8:77::/48"}
 	})
 	s.put(web)
 	s.each(t, s.lab.Outside, s.at(web, model.KindLoadBalancerIP, 0), func(s *scene, q question) {
-		s.feels(q, lab.TimedOut)
+		s.expectOutcome(q, lab.TimedOut)
 		s.explains(q, "Result: dropped", "the client is in none of the source ranges of the Service", "may connect (loadBalancerSourceRanges)")
 	})
 }
 
-func TestAnotherTableDrops(t *testing.T) {
+func TestDroppedByAnotherTable(t *testing.T) {
 	s := newScene(t)
 	web := s.web(nil)
 	s.put(web)
@@ -75,38 +75,38 @@ func TestAnotherTableDrops(t *testing.T) {
 		add chain inet firewall forward { type filter hook forward priority 10; policy accept; }
 		add rule inet firewall forward meta l4proto { tcp, udp, sctp } th dport 8080 counter drop comment "no servers here"`)
 	s.each(t, s.client(), s.at(web, model.KindClusterIP, 0), func(s *scene, q question) {
-		s.feels(q, lab.TimedOut)
+		s.expectOutcome(q, lab.TimedOut)
 		s.explains(q, "Result: dropped by table inet firewall, chain forward, rule handle ")
-		s.silent(q, "gets no connections") // that is not why
+		s.doesNotExplain(q, "gets no connections") // which is not the cause
 		s.traces(q, "inet firewall", "no servers here")
 	})
 }
 
-// A flow that began under rules that are gone goes where they sent it, for as long as
-// it has packets.
-func TestAStaleUDPEntry(t *testing.T) {
+// TestStaleUDPFlow tests a flow that began under rules that are gone: it continues to its
+// old endpoint as long as it has packets.
+func TestStaleUDPFlow(t *testing.T) {
 	s := newScene(t)
 	web := s.web(nil)
 	s.put(web)
-	// Else it might still be looking for flows to end, and find this one.
+	// Otherwise it might still be looking for stale flows, and find this one.
 	s.proxy.AwaitMessages(len(model.Families), "stale flows deleted")
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
 			s.t = t
-			name, dead := nft.FamilyName(f), s.dead(f)
+			name, dead := nft.FamilyName(f), s.unusedEndpoint(f)
 			to := s.at(web, model.KindClusterIP, 0)(f)
 			client := s.client().AddrPort(f, 10000)
 			if s.staleFlow(name, client, to, dead) == lab.Answered {
-				t.Fatal("the flow does not go where it did")
+				t.Fatal("the flow does not continue to its old endpoint")
 			}
-			s.says([]string{"explain", "--from", client.String(), "--to", to.String() + "/udp"},
+			s.expectOutput([]string{"explain", "--from", client.String(), "--to", to.String() + "/udp"},
 				"The packet belongs to an open connection", fmt.Sprintf("from port %d to %s", client.Port(), dead), "no new connection would go there")
 		})
 	}
 }
 
-// staleFlow has another table send a UDP flow to an endpoint of no Service, and returns
-// what comes of the flow without that table.
+// staleFlow lets another table send a UDP flow to an endpoint of no Service, and returns
+// the outcome of the flow after that table is deleted.
 func (s *scene) staleFlow(family string, from, to, dead netip.AddrPort) lab.Outcome {
 	s.t.Helper()
 	s.nft(fmt.Sprintf(`add table %[1]s old
@@ -126,7 +126,7 @@ func (s *scene) staleFlow(family string, from, to, dead netip.AddrPort) lab.Outc
 	return a.Outcome
 }
 
-// traces follows a packet of the question, which is asked until one has come.
+// traces traces one packet of the question, which is asked until the trace has it.
 func (s *scene) traces(q question, want ...string) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -134,20 +134,20 @@ func (s *scene) traces(q question, want ...string) {
 	go func() {
 		defer close(asked)
 		for ctx.Err() == nil {
-			_, _ = q.from.Ask(q.Protocol, q.to, patience) // what comes of it is known
+			_, _ = q.from.Ask(q.Protocol, q.to, patience) // the outcome is known
 		}
 	}()
-	s.says(append(q.explain(), "--trace", "--count", "1", "--timeout", "20s"), want...)
+	s.expectOutput(append(q.explain(), "--trace", "--count", "1", "--timeout", "20s"), want...)
 	cancel()
 	<-asked
 }
 
-// dead is an endpoint of no Service.
-func (s *scene) dead(f model.Family) netip.AddrPort {
+// unusedEndpoint returns an endpoint of no Service.
+func (s *scene) unusedEndpoint(f model.Family) netip.AddrPort {
 	return s.pods[0].AddrPort(f, daemon.TargetPort+50)
 }
 
-func TestAStickyClient(t *testing.T) {
+func TestSessionAffinity(t *testing.T) {
 	s := newScene(t)
 	web := s.web(func(w *daemon.Service) { w.Affinity = time.Hour })
 	s.put(web)
@@ -168,22 +168,22 @@ func TestAStickyClient(t *testing.T) {
 	})
 }
 
-func TestAHintToAnotherZone(t *testing.T) {
+func TestHintForAnotherZone(t *testing.T) {
 	s := newScene(t)
 	near := s.web(func(w *daemon.Service) { w.Endpoints, w.Zone = s.pods[:1], daemon.Zone(s.lab.Node) })
 	far := s.web(func(w *daemon.Service) { w.Endpoints, w.Zone = s.pods[1:], "elsewhere" })
 	text := string(s.folder.Text(near))
 	slices := farSlices(string(s.folder.Text(far)))
 	s.proxy.After(func() { s.folder.Write("web", []byte(text+slices)) })
-	s.says([]string{"get", "endpoints"}, "OtherZones")
+	s.expectOutput([]string{"get", "endpoints"}, "OtherZones")
 	s.each(t, s.client(), s.at(near, model.KindClusterIP, 0), func(s *scene, q question) {
-		s.feels(q, lab.Answered)
+		s.expectOutcome(q, lab.Answered)
 		s.explains(q, s.pods[1].AddrPort(q.Family, daemon.TargetPort).String()+
 			" on node-1 gets no connections: its topology hints are for other zones (elsewhere)")
 	})
 }
 
-// farSlices are the EndpointSlices of manifests, by other names.
+// farSlices returns the EndpointSlices of manifests, renamed.
 func farSlices(manifests string) string {
 	var out strings.Builder
 	for doc := range strings.SplitSeq(manifests, "---\n") {
@@ -194,7 +194,7 @@ func farSlices(manifests string) string {
 	return out.String()
 }
 
-func TestAnAddressThatIsClaimedTwice(t *testing.T) {
+func TestAddressConflict(t *testing.T) {
 	s := newScene(t)
 	external := func(name string, number int) daemon.Service {
 		return s.web(func(w *daemon.Service) {
@@ -209,9 +209,9 @@ func TestAnAddressThatIsClaimedTwice(t *testing.T) {
 	}
 	s.proxy.Ignore("another Service holds the address and port")
 	s.proxy.After(func() { s.folder.Write("web", []byte(text)) })
-	s.says([]string{"get", "services", "second"}, "Conflict")
+	s.expectOutput([]string{"get", "services", "second"}, "Conflict")
 	s.each(t, s.lab.Outside, s.at(first, model.KindExternalIP, 0), func(s *scene, q question) {
-		s.feels(q, lab.Answered)
+		s.expectOutcome(q, lab.Answered)
 		s.explains(q, "asks for default/first", "Service default/second")
 	})
 }
@@ -220,21 +220,21 @@ func TestDrift(t *testing.T) {
 	s := newScene(t, "--protect-tables=false")
 	web := s.web(nil)
 	s.put(web)
-	s.proxy.Kill() // or it would be undone within a second
+	s.proxy.Kill() // or it would repair the tables within a second
 	s.nft("flush map ip kube-vmap services; flush map ip6 kube-vmap services")
 	s.each(t, s.client(), s.at(web, model.KindClusterIP, 0), func(s *scene, q question) {
-		s.feels(q, lab.Refused)
+		s.expectOutcome(q, lab.Refused)
 		s.explains(q, "services does not have "+q.to.Addr().String(), "kube-vmap diff --manifests")
 	})
-	s.says([]string{
+	s.expectOutput([]string{
 		"diff", "--protect-tables=false", "--manifests", s.folder.Dir(), "--hostname-override", s.lab.Node.Name, daemon.PodRanges,
 	}, "+ ip kube-vmap map services: ", "+ ip6 kube-vmap map services: ")
 }
 
-// nft runs commands of nft on the node.
+// nft runs nft commands on the node.
 func (s *scene) nft(commands string) {
 	s.t.Helper()
-	if said, err := s.lab.Node.Command(s.t.Context(), "nft", commands).CombinedOutput(); err != nil {
-		s.t.Fatalf("nft: %v: %s", err, said)
+	if output, err := s.lab.Node.Command(s.t.Context(), "nft", commands).CombinedOutput(); err != nil {
+		s.t.Fatalf("nft: %v: %s", err, output)
 	}
 }

@@ -16,13 +16,13 @@ import (
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 
 // scene is a node with pods, the first of which is the client, one host outside, and
-// the program at work on a folder.
+// kube-vmap with a folder of manifests.
 type scene struct {
 	t      *testing.T
 	lab    *lab.Lab
 	folder *daemon.Folder
 	proxy  *daemon.Daemon
-	pods   []*lab.Host // that serve
+	pods   []*lab.Host // the servers
 }
 
 func newScene(t *testing.T, flags ...string) *scene {
@@ -51,10 +51,10 @@ func newScene(t *testing.T, flags ...string) *scene {
 	return s
 }
 
-// client is the pod that asks.
+// client returns the pod that is the client.
 func (s *scene) client() *lab.Host { return s.lab.Pods[0].Host }
 
-// web is a Service that all serving pods serve.
+// web returns a Service of all servers.
 func (s *scene) web(change func(*daemon.Service)) daemon.Service {
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: s.pods}
 	if change != nil {
@@ -63,20 +63,20 @@ func (s *scene) web(change func(*daemon.Service)) daemon.Service {
 	return web
 }
 
-// put has the proxy serve nothing but these.
+// put replaces all Services.
 func (s *scene) put(services ...daemon.Service) {
 	s.t.Helper()
 	s.proxy.After(func() { s.folder.Put("web", services...) })
 }
 
-// question is a client, and what it asks over a protocol.
+// question is a client, an address and a protocol.
 type question struct {
 	from *lab.Host
 	to   netip.AddrPort
 	daemon.Transport
 }
 
-// each asks about one fault over each protocol in both families.
+// each tests one fault over each protocol in both families.
 func (s *scene) each(t *testing.T, from *lab.Host, to func(model.Family) netip.AddrPort, test func(*scene, question)) {
 	t.Helper()
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
@@ -86,8 +86,8 @@ func (s *scene) each(t *testing.T, from *lab.Host, to func(model.Family) netip.A
 	})
 }
 
-// feels checks what comes of the question.
-func (s *scene) feels(q question, want lab.Outcome) {
+// expectOutcome checks the outcome of the question.
+func (s *scene) expectOutcome(q question, want lab.Outcome) {
 	s.t.Helper()
 	a, err := q.from.Ask(q.Protocol, q.to, patience)
 	if err != nil {
@@ -101,36 +101,36 @@ func (s *scene) feels(q question, want lab.Outcome) {
 // patience is how long a client waits for an answer that may not come.
 const patience = 500 * time.Millisecond
 
-// explain is the command about a question.
+// explain returns the arguments of the command that explains the question.
 func (q question) explain() []string {
 	return []string{"explain", "--from", q.from.Addr(q.Family).String(), "--to", fmt.Sprintf("%s/%s", q.to, q.Protocol)}
 }
 
-// explains runs explain about the question, and checks that its answer says this.
+// explains checks that explain prints these texts about the question.
 func (s *scene) explains(q question, want ...string) {
 	s.t.Helper()
-	s.says(q.explain(), want...)
+	s.expectOutput(q.explain(), want...)
 }
 
-// silent checks that it does not say this.
-func (s *scene) silent(q question, about string) {
+// doesNotExplain checks that explain does not print a text about the question.
+func (s *scene) doesNotExplain(q question, text string) {
 	s.t.Helper()
-	if said := daemon.Run(s.t, s.lab.Node.Host, q.explain()...); strings.Contains(said.Stdout, about) {
-		s.t.Errorf("explain says %q:\n%s", about, said.Stdout)
+	if got := daemon.Run(s.t, s.lab.Node.Host, q.explain()...); strings.Contains(got.Stdout, text) {
+		s.t.Errorf("unexpected %q:\n%s", text, got.Stdout)
 	}
 }
 
-// says runs a command on the node, and checks that its answer says this. With
-// SHOW_FAULTS in the environment the answers are shown.
-func (s *scene) says(args []string, want ...string) {
+// expectOutput runs a command on the node, and checks that its output contains these
+// texts. With SHOW_FAULTS in the environment it logs the output.
+func (s *scene) expectOutput(args []string, want ...string) {
 	s.t.Helper()
-	said := daemon.Run(s.t, s.lab.Node.Host, args...)
+	got := daemon.Run(s.t, s.lab.Node.Host, args...)
 	if os.Getenv("SHOW_FAULTS") != "" {
-		s.t.Logf("$ kube-vmap %s\n%s%s(exit code %d)", strings.Join(args, " "), said.Stdout, said.Stderr, said.ExitCode)
+		s.t.Logf("$ kube-vmap %s\n%s%s(exit code %d)", strings.Join(args, " "), got.Stdout, got.Stderr, got.ExitCode)
 	}
 	for _, w := range want {
-		if !strings.Contains(said.Stdout, w) {
-			s.t.Errorf("kube-vmap %s does not say %q:\n%s%s", strings.Join(args, " "), w, said.Stdout, said.Stderr)
+		if !strings.Contains(got.Stdout, w) {
+			s.t.Errorf("kube-vmap %s does not print %q:\n%s%s", strings.Join(args, " "), w, got.Stdout, got.Stderr)
 		}
 	}
 }

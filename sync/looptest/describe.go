@@ -104,7 +104,7 @@ func Summary(t nft.Tables) string {
 		if t[f] == nil {
 			continue
 		}
-		fmt.Fprintf(&out, "table %s\n", nft.FamilyName(f))
+		fmt.Fprintf(&out, "table %s, dormant %t, counter %t\n", nft.FamilyName(f), t[f].Dormant, t[f].Counter)
 		describeFrontends(&out, f, t[f], true)
 		for _, name := range slices.Sorted(maps.Keys(t[f].Sets)) {
 			s := t[f].Sets[name]

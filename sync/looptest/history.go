@@ -39,7 +39,7 @@ func History(t *testing.T, k sync.Kernel, o HistoryOptions) {
 		defer func() {
 			_ = h.stop()
 			if t.Failed() {
-				t.Logf("the end of the log:\n%s", h.log.end(50))
+				t.Logf("the end of the log:\n%s", h.logTail(50))
 			}
 		}()
 		for range o.Events {

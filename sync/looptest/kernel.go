@@ -1,16 +1,14 @@
 package looptest
 
 import (
-	"bytes"
-	"strings"
 	stdsync "sync"
 
 	"kube-vmap/nft"
 	"kube-vmap/sync"
 )
 
-// Loop and test take turns under synctest. The race detector does not know that if time
-// passes in between, hence the locks in this file.
+// Loop and test take turns under synctest. The race detector does not know that, hence
+// the locks in this file.
 
 // lockedKernel makes a kernel safe for several goroutines.
 type lockedKernel struct {
@@ -126,30 +124,4 @@ func (m *kernelMeter) release() bool {
 	close(m.gate)
 	m.gate = nil
 	return true
-}
-
-// logBuffer is a log that can be read while it is written.
-type logBuffer struct {
-	mu   stdsync.Mutex
-	text bytes.Buffer
-}
-
-// Write appends to the log.
-func (b *logBuffer) Write(text []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(text)
-}
-
-// String returns the log so far.
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-// end returns the last n lines of the log.
-func (b *logBuffer) end(n int) string {
-	lines := strings.SplitAfter(b.String(), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "")
 }

@@ -13,6 +13,7 @@ import (
 
 	"kube-vmap/nft/kernel/kerneltest"
 	"kube-vmap/sync"
+	"kube-vmap/sync/listen/listentest"
 )
 
 // rig is a loop with its kernel and source, in a bubble of synctest. The kernel outlives
@@ -22,7 +23,7 @@ type rig struct {
 	kernel sync.Kernel // without faults
 	faulty *kerneltest.Faulty
 	meter  *kernelMeter
-	log    logBuffer
+	log    listentest.LogBuffer
 
 	loop   *sync.Loop
 	source *source
@@ -106,6 +107,12 @@ func (r *rig) check() error {
 		err = fmt.Errorf("the kernel differs from what it should hold, -want +got\n%s", diff)
 	}
 	return err
+}
+
+// logTail returns the last n lines of the log.
+func (r *rig) logTail(n int) string {
+	lines := strings.SplitAfter(r.log.String(), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "")
 }
 
 // source is a sync.Source that sends what a test gives it.

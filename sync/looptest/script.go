@@ -66,7 +66,7 @@ func (s *script) run(t *testing.T, file string) {
 		_ = s.meter.release()
 		_ = s.stop() // if it runs
 		if t.Failed() {
-			t.Logf("the end of the log:\n%s", s.log.end(50))
+			t.Logf("the end of the log:\n%s", s.logTail(50))
 		}
 	}()
 	for i, line := range strings.Split(string(s.archive.Comment), "\n") {

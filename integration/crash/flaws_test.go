@@ -10,14 +10,14 @@ import (
 	"kube-vmap/nft"
 )
 
-// flaws lists what is not whole in tables, whatever they are meant to say.
+// flaws returns the inconsistencies in tables, whatever their version.
 func flaws(have nft.Tables) (found []string) {
 	var sizes [2][2]int
 	for _, f := range model.Families {
 		if have[f] == nil {
 			continue
 		}
-		c := &check{Table: have[f], family: f, led: map[pool]bool{}}
+		c := &check{Table: have[f], family: f, used: map[pool]bool{}}
 		c.run()
 		for _, flaw := range c.flaws {
 			found = append(found, nft.FamilyName(f)+": "+flaw)
@@ -31,16 +31,16 @@ func flaws(have nft.Tables) (found []string) {
 	return found
 }
 
-// check looks through the table of a family.
+// check checks the table of a family.
 type check struct {
 	*nft.Table
 	family model.Family
-	pools  map[pool]map[uint32]bool // the places taken in each
-	led    map[pool]bool            // to which connections are led
+	pools  map[pool]map[uint32]bool // the used slots of each
+	used   map[pool]bool            // that connections reach
 	flaws  []string
 }
 
-// pool is one of the lists of endpoints of a ClusterIP and port.
+// pool identifies a list of endpoints of a ClusterIP and port.
 type pool struct {
 	of    nft.Key
 	local bool
@@ -54,7 +54,7 @@ func (c *check) set(kind nft.SetKind) []nft.Element {
 	return c.Sets[nft.SetID{Family: c.family, Kind: kind}.Name()].Elements
 }
 
-// index is the elements of a set by key.
+// index returns the elements of a set by key.
 func (c *check) index(kind nft.SetKind) map[nft.Key]nft.Value {
 	out := map[nft.Key]nft.Value{}
 	for _, e := range c.set(kind) {
@@ -69,66 +69,66 @@ func (c *check) run() {
 	c.dispatch(nft.SetServices, nft.SetLocalServices, nft.SetNoEndpointServices)
 	c.dispatch(nft.SetNodePorts, nft.SetLocalNodePorts, nft.SetNoEndpointNodePorts)
 	for p := range c.pools {
-		if !c.led[p] {
-			c.flaw("endpoints of nobody: %v", p)
+		if !c.used[p] {
+			c.flaw("unused endpoints: %v", p)
 		}
 	}
 	c.sources()
 }
 
-// endpointChain is what the chain of an endpoint that remembers clients is called.
+// endpointChain matches the names of chains of endpoints with session affinity.
 var endpointChain = regexp.MustCompile(`^(local-)?sticky-\d+s-`)
 
-// targets looks for every chain that an element leads to, and for chains of
-// endpoints to which none does.
+// targets checks that every chain exists that an element goes to, and that an element goes
+// to each chain of an endpoint.
 func (c *check) targets() {
-	led := map[string]bool{}
+	used := map[string]bool{}
 	for name, set := range c.Sets {
 		for _, e := range set.Elements {
 			if e.Value.Verdict != nft.VerdictGoto {
 				continue
 			}
 			chain := e.Value.Chain.Name()
-			led[chain] = true
+			used[chain] = true
 			if _, there := c.Chains[chain]; !there {
-				c.flaw("%s leads to %s, which is not there", name, chain)
+				c.flaw("%s goes to %s, which does not exist", name, chain)
 			}
 		}
 	}
 	for name := range c.Chains {
-		if endpointChain.MatchString(name) && !led[name] {
-			c.flaw("nothing leads to %s", name)
+		if endpointChain.MatchString(name) && !used[name] {
+			c.flaw("no element goes to %s", name)
 		}
 	}
 }
 
-// fillPools notes which places each pool has endpoints in.
+// fillPools records the slots in which each pool has endpoints.
 func (c *check) fillPools() {
 	c.pools = map[pool]map[uint32]bool{}
 	for name, set := range c.Sets {
 		id, known := nft.SetNamed(c.family, name)
 		if !known {
-			c.flaw("a set of somebody else: %s", name)
+			c.flaw("an unknown set: %s", name)
 		}
 		if id.Kind < nft.SetEndpoints || id.Kind > nft.SetStickyEndpointsMany {
 			continue
 		}
 		for _, e := range set.Elements {
-			place := max(e.Key.Pick, uint32(id.Slot))
+			slot := max(e.Key.Pick, uint32(id.Slot))
 			e.Key.Pick = 0
 			p := pool{e.Key, id.Local}
 			if c.pools[p] == nil {
 				c.pools[p] = map[uint32]bool{}
 			}
-			if c.pools[p][place] {
-				c.flaw("%v has two endpoints in place %d", p, place)
+			if c.pools[p][slot] {
+				c.flaw("%v has two endpoints in slot %d", p, slot)
 			}
-			c.pools[p][place] = true
+			c.pools[p][slot] = true
 		}
 	}
 }
 
-// dispatch follows the elements by which connections reach endpoints.
+// dispatch checks the elements by which connections reach endpoints.
 func (c *check) dispatch(all, local, none nft.SetKind) {
 	general, outside, refused := c.index(all), c.index(local), c.index(none)
 	for key, value := range general {
@@ -150,37 +150,37 @@ func (c *check) dispatch(all, local, none nft.SetKind) {
 	}
 	for key := range c.index(nft.SetServiceIPs) {
 		if k := general[key].Chain.Kind; k != nft.ChainExternal && k != nft.ChainExternalLocal {
-			c.flaw("%v has a ClusterIP behind it, which nobody looks for", key)
+			c.flaw("%v has a ClusterIP that no chain uses", key)
 		}
 	}
 }
 
-// lead follows a connection to a chain: as many endpoints as the chain is for must
-// be in as many places, without a gap.
+// lead checks the chain that connections go to: its number of endpoints must be in the
+// first slots of the pool, without a gap.
 func (c *check) lead(kind nft.SetKind, key nft.Key, chain nft.ChainID) {
 	if chain.Kind >= nft.ChainService {
 		behind, there := c.behind(kind, key)
 		if !there {
-			c.flaw("%v goes to %s without a ClusterIP behind it", key, chain.Name())
+			c.flaw("%v goes to %s without a ClusterIP", key, chain.Name())
 			return
 		}
 		key = behind
 	}
 	p := pool{key, chain.Local}
-	c.led[p] = true
-	places := c.pools[p]
-	if len(places) != int(chain.N) {
-		c.flaw("%v goes to %s, and has %d endpoints", p, chain.Name(), len(places))
+	c.used[p] = true
+	slots := c.pools[p]
+	if len(slots) != int(chain.N) {
+		c.flaw("%v goes to %s, and has %d endpoints", p, chain.Name(), len(slots))
 		return
 	}
 	for k := range chain.N {
-		if !places[k] {
-			c.flaw("%v goes to %s, and has no endpoint in place %d", p, chain.Name(), k)
+		if !slots[k] {
+			c.flaw("%v goes to %s, and has no endpoint in slot %d", p, chain.Name(), k)
 		}
 	}
 }
 
-// behind is the ClusterIP and port behind a key.
+// behind returns the ClusterIP and port of a key.
 func (c *check) behind(kind nft.SetKind, key nft.Key) (nft.Key, bool) {
 	if kind == nft.SetServices {
 		v, there := c.index(nft.SetServiceIPs)[key]
@@ -192,7 +192,7 @@ func (c *check) behind(kind nft.SetKind, key nft.Key) (nft.Key, bool) {
 	return nft.Key{Addr: addr.Endpoint.Addr(), Protocol: key.Protocol, Port: port.Endpoint.Port()}, there && also
 }
 
-// sources compares who may come with where that is asked.
+// sources checks that source ranges are only of restricted addresses.
 func (c *check) sources() {
 	restricted := c.index(nft.SetRestricted)
 	for name, set := range c.Sets {
@@ -202,28 +202,27 @@ func (c *check) sources() {
 		for _, e := range set.Elements {
 			of := nft.Key{Addr: e.Key.Addr, Protocol: e.Key.Protocol, Port: e.Key.Port}
 			if _, is := restricted[of]; !is {
-				c.flaw("%v lets in sources without being restricted", of)
+				c.flaw("%v allows sources without being restricted", of)
 			}
 		}
 	}
 }
 
-// TestFlawsAreFound shows that the checks can say no: each edit of a whole table
-// leaves something that they name.
-func TestFlawsAreFound(t *testing.T) {
+// TestFlaws tests the checks: each edit of a consistent table is found.
+func TestFlaws(t *testing.T) {
 	key := nft.Key{Addr: netip.MustParseAddr("10.96.0.1"), Protocol: model.TCP, Port: 80}
 	slot := func(k uint16) string {
 		return nft.SetID{Family: model.IPv4, Kind: nft.SetEndpoints, Slot: k}.Name()
 	}
 	for name, edit := range map[string]func(*nft.Table){
-		"a target that is gone":  func(t *nft.Table) { delete(t.Chains, "cluster-2") },
-		"an endpoint missing":    func(t *nft.Table) { t.Sets[slot(1)] = nft.SetState{} },
-		"a gap":                  func(t *nft.Table) { t.Sets[slot(2)], t.Sets[slot(0)] = t.Sets[slot(0)], nft.SetState{} },
-		"an endpoint too much":   func(t *nft.Table) { t.Sets[slot(2)] = t.Sets[slot(0)] },
-		"endpoints of nobody":    func(t *nft.Table) { t.Sets["services"] = nft.SetState{} },
-		"a ClusterIP for nobody": func(t *nft.Table) { t.Sets["service-ips"] = nft.SetState{Elements: []nft.Element{{Key: key}}} },
-		"sources for nobody":     func(t *nft.Table) { t.Sets["allowed-sources-24"] = nft.SetState{Elements: []nft.Element{{Key: key}}} },
-		"a set of somebody else": func(t *nft.Table) { t.Sets["intruder"] = nft.SetState{} },
+		"a missing target":            func(t *nft.Table) { delete(t.Chains, "cluster-2") },
+		"a missing endpoint":          func(t *nft.Table) { t.Sets[slot(1)] = nft.SetState{} },
+		"a gap":                       func(t *nft.Table) { t.Sets[slot(2)], t.Sets[slot(0)] = t.Sets[slot(0)], nft.SetState{} },
+		"an endpoint too many":        func(t *nft.Table) { t.Sets[slot(2)] = t.Sets[slot(0)] },
+		"unused endpoints":            func(t *nft.Table) { t.Sets["services"] = nft.SetState{} },
+		"an unused ClusterIP":         func(t *nft.Table) { t.Sets["service-ips"] = nft.SetState{Elements: []nft.Element{{Key: key}}} },
+		"sources without restriction": func(t *nft.Table) { t.Sets["allowed-sources-24"] = nft.SetState{Elements: []nft.Element{{Key: key}}} },
+		"an unknown set":              func(t *nft.Table) { t.Sets["intruder"] = nft.SetState{} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			table := nft.NewTable()
@@ -233,14 +232,14 @@ func TestFlawsAreFound(t *testing.T) {
 			for k := range uint16(2) {
 				table.Sets[slot(k)] = nft.SetState{Elements: []nft.Element{{Key: key}}}
 			}
-			twin := &check{Table: table, family: model.IPv4, led: map[pool]bool{}}
+			twin := &check{Table: table, family: model.IPv4, used: map[pool]bool{}}
 			if twin.run(); len(twin.flaws) > 0 {
 				t.Fatalf("before the edit: %q", twin.flaws)
 			}
 			edit(table)
-			c := &check{Table: table, family: model.IPv4, led: map[pool]bool{}}
+			c := &check{Table: table, family: model.IPv4, used: map[pool]bool{}}
 			if c.run(); len(c.flaws) == 0 {
-				t.Error("nothing was found")
+				t.Error("no flaw was found")
 			}
 		})
 	}
