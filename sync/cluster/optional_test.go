@@ -19,44 +19,41 @@ func TestServiceCIDRsAreOptional(t *testing.T) {
 		// Refusals count after 15 seconds, and the next attempt is up to 20 later.
 		{403, 36 * time.Second, 24 * 60, 2 * 24 * 60, time.Minute},
 	} {
-		t.Run(fmt.Sprint(c.code), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, start := filled(), time.Now()
-				s.SetStatus("servicecidrs", c.code)
-				r := run(t, s)
-				_, want, _ := strings.Cut(all, "\n")
-				if got := lines(r.next(time.Minute)); got != want {
-					t.Errorf("the first burst is\n%s\nwant\n%s", got, want)
+		inBubble(t, fmt.Sprint(c.code), func(t *testing.T) {
+			s, start := filled(), time.Now()
+			s.SetStatus("servicecidrs", c.code)
+			r := run(t, s)
+			_, want, _ := strings.Cut(all, "\n")
+			if got := lines(r.next(time.Minute)); got != want {
+				t.Errorf("the first burst is\n%s\nwant\n%s", got, want)
+			}
+			if took := time.Since(start); took > c.within || c.within > 0 && took < 15*time.Second {
+				t.Errorf("the first burst took %s", took)
+			}
+			r.quiet(24 * time.Hour)
+			asked := 0
+			for _, request := range s.Requests() {
+				if request.Resource == "servicecidrs" {
+					asked++
 				}
-				if took := time.Since(start); took > c.within || c.within > 0 && took < 15*time.Second {
-					t.Errorf("the first burst took %s", took)
-				}
-				r.quiet(24 * time.Hour)
-				asked := 0
-				for _, request := range s.Requests() {
-					if request.Resource == "servicecidrs" {
-						asked++
-					}
-				}
-				if asked < c.atLeast || asked > c.atMost {
-					t.Errorf("%d requests in a day", asked)
-				}
-				if n := r.logged("API resource unavailable"); n != 1 {
-					t.Errorf("logged %d times", n)
-				}
-				s.SetStatus("servicecidrs", 0)
-				if got, want := lines(r.next(c.noticed)), "cidrs [10.96.0.0/16 fd00:96::/112]"; got != want {
-					t.Errorf("then %s, want %s", got, want)
-				}
-				// Known objects stay when the server refuses them later.
-				s.SetStatus("servicecidrs", c.code)
-				s.EndWatches()
-				r.quiet(time.Hour)
-				if n := r.logged("level=WARN"); n > 0 {
-					t.Errorf("%d warnings", n)
-				}
-				r.stop()
-			})
+			}
+			if asked < c.atLeast || asked > c.atMost {
+				t.Errorf("%d requests in a day", asked)
+			}
+			if n := r.logged("API resource unavailable"); n != 1 {
+				t.Errorf("logged %d times", n)
+			}
+			s.SetStatus("servicecidrs", 0)
+			if got, want := lines(r.next(c.noticed)), "cidrs [10.96.0.0/16 fd00:96::/112]"; got != want {
+				t.Errorf("then %s, want %s", got, want)
+			}
+			// Known objects stay when the server refuses them later.
+			s.SetStatus("servicecidrs", c.code)
+			s.EndWatches()
+			r.quiet(time.Hour)
+			if n := r.logged("level=WARN"); n > 0 {
+				t.Errorf("%d warnings", n)
+			}
 		})
 	}
 }
@@ -75,7 +72,6 @@ func TestForbiddenAtServerStartIsRetried(t *testing.T) {
 		if n := r.logged("API resource unavailable"); n > 0 {
 			t.Errorf("logged %d times", n)
 		}
-		r.stop()
 	})
 }
 
@@ -107,28 +103,23 @@ func TestShortRefusalsDoNotCount(t *testing.T) {
 		if n := r.logged("API resource unavailable"); n > 0 {
 			t.Errorf("logged %d times", n)
 		}
-		r.stop()
 	})
 }
 
 func TestUnavailableResourceIsLoggedOnce(t *testing.T) {
 	for _, code := range []int{403, 404} {
-		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := run(t, filled())
-				r.now()
-				for range 100 {
-					r.SetStatus("servicecidrs", code)
-					r.EndWatches()
-					r.quiet(time.Minute)
-					r.SetStatus("servicecidrs", 0)
-					r.quiet(time.Hour)
-				}
-				if n := r.logged("API resource unavailable"); n != 1 {
-					t.Errorf("logged %d times", n)
-				}
-				r.stop()
-			})
+		inBubble(t, fmt.Sprint(code), func(t *testing.T) {
+			r := started(t)
+			for range 100 {
+				r.SetStatus("servicecidrs", code)
+				r.EndWatches()
+				r.quiet(time.Minute)
+				r.SetStatus("servicecidrs", 0)
+				r.quiet(time.Hour)
+			}
+			if n := r.logged("API resource unavailable"); n != 1 {
+				t.Errorf("logged %d times", n)
+			}
 		})
 	}
 }

@@ -31,8 +31,7 @@ func (r *rig) expectLogs(about string, warnings, infos int) {
 
 func TestAlternatingErrorsAreOneOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, filled())
-		r.now()
+		r := started(t)
 		for range 360 { // an hour
 			setStatus(r.Server, 503)
 			r.EndWatches()
@@ -46,14 +45,12 @@ func TestAlternatingErrorsAreOneOutage(t *testing.T) {
 		setStatus(r.Server, 0)
 		r.quiet(10 * time.Minute)
 		r.expectLogs("the end", 0, 1)
-		r.stop()
 	})
 }
 
 func TestLastingReasonIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, filled())
-		r.now()
+		r := started(t)
 		r.SetDown(true)
 		r.quiet(30 * time.Second)
 		r.expectLogs("connection refused", 1, 0)
@@ -66,7 +63,6 @@ func TestLastingReasonIsLogged(t *testing.T) {
 		setStatus(r.Server, 0)
 		r.quiet(10 * time.Minute)
 		r.expectLogs("the end", 0, 1)
-		r.stop()
 	})
 }
 
@@ -82,27 +78,23 @@ func TestPermanentlyLostKindHidesNoOutage(t *testing.T) {
 		},
 	} {
 		for wait, after := range map[string]time.Duration{"a minute later": time.Minute, "much later": 10 * time.Minute} {
-			t.Run(name+" "+wait, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					r := run(t, filled())
-					r.now()
-					r.SetStatus("nodes", 403)
-					r.EndWatches()
-					r.quiet(after)
-					r.expectLogs("a kind is lost", 1, 0)
-					for range 3 {
-						outage.begin(r.Server)
-						r.quiet(time.Hour)
-						r.expectLogs("the outage", 1, 0)
-						outage.end(r.Server)
-						r.quiet(10 * time.Minute)
-						r.expectLogs("its end", 0, 1)
-					}
-					r.SetStatus("nodes", 0)
-					r.quiet(time.Minute)
-					r.expectLogs("all can be read", 0, 1)
-					r.stop()
-				})
+			inBubble(t, name+" "+wait, func(t *testing.T) {
+				r := started(t)
+				r.SetStatus("nodes", 403)
+				r.EndWatches()
+				r.quiet(after)
+				r.expectLogs("a kind is lost", 1, 0)
+				for range 3 {
+					outage.begin(r.Server)
+					r.quiet(time.Hour)
+					r.expectLogs("the outage", 1, 0)
+					outage.end(r.Server)
+					r.quiet(10 * time.Minute)
+					r.expectLogs("its end", 0, 1)
+				}
+				r.SetStatus("nodes", 0)
+				r.quiet(time.Minute)
+				r.expectLogs("all can be read", 0, 1)
 			})
 		}
 	}
@@ -110,8 +102,7 @@ func TestPermanentlyLostKindHidesNoOutage(t *testing.T) {
 
 func TestPartialRecoveryIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, filled())
-		r.now()
+		r := started(t)
 		r.SetDown(true)
 		r.quiet(10 * time.Minute)
 		r.expectLogs("the outage", 1, 0)
@@ -125,15 +116,13 @@ func TestPartialRecoveryIsLogged(t *testing.T) {
 		r.SetDown(true)
 		r.quiet(time.Hour)
 		r.expectLogs("an outage of the others", 1, 0)
-		r.stop()
 	})
 }
 
 // TestShortOutagesAreRateLimited expects one warning in five minutes.
 func TestShortOutagesAreRateLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, filled())
-		r.now()
+		r := started(t)
 		for range 360 { // an hour
 			r.SetDown(true)
 			r.quiet(2 * time.Second)
@@ -147,7 +136,6 @@ func TestShortOutagesAreRateLimited(t *testing.T) {
 		if n, m := r.logged("level=WARN"), strings.Count(r.infoLog(), "again\""); n != m {
 			t.Errorf("%d warnings, %d ends; log:\n%s", n, m, r.infoLog())
 		}
-		r.stop()
 	})
 }
 
@@ -156,24 +144,21 @@ func TestShortWatchesAreLoggedOnce(t *testing.T) {
 		"streamed": func(*apitest.Server) {},
 		"listed":   (*apitest.Server).DisableStreamedLists,
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := filled()
-				prepare(s)
-				r := run(t, s)
-				r.now()
-				for range 2 * 3600 { // an hour
-					r.EndWatches()
-					r.quiet(500 * time.Millisecond)
-				}
-				r.expectLogs("the cuts", 1, 0)
-				r.quiet(10 * time.Minute)
-				r.expectLogs("calm", 0, 1)
+		inBubble(t, name, func(t *testing.T) {
+			s := filled()
+			prepare(s)
+			r := run(t, s)
+			r.now()
+			for range 2 * 3600 { // an hour
 				r.EndWatches()
-				r.quiet(10 * time.Minute)
-				r.expectLogs("a lone cut", 0, 0)
-				r.stop()
-			})
+				r.quiet(500 * time.Millisecond)
+			}
+			r.expectLogs("the cuts", 1, 0)
+			r.quiet(10 * time.Minute)
+			r.expectLogs("calm", 0, 1)
+			r.EndWatches()
+			r.quiet(10 * time.Minute)
+			r.expectLogs("a lone cut", 0, 0)
 		})
 	}
 }
@@ -182,8 +167,7 @@ func TestShortWatchesAreLoggedOnce(t *testing.T) {
 // at the next attempt.
 func TestSecondOutageIsLoggedIfItLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, filled())
-		r.now()
+		r := started(t)
 		r.SetDown(true)
 		r.quiet(10 * time.Second)
 		r.SetDown(false)
@@ -197,6 +181,5 @@ func TestSecondOutageIsLoggedIfItLasts(t *testing.T) {
 		r.SetDown(false)
 		r.quiet(time.Minute)
 		r.expectLogs("its end", 0, 1)
-		r.stop()
 	})
 }

@@ -83,26 +83,24 @@ func TestEventFields(t *testing.T) {
 			"shop", "Listen",
 		},
 	} {
-		t.Run(c.object.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				events := recording(t, apitest.New(), time.Minute, func(r *cluster.Recorder) { r.Warn(c.object, c.reason, c.note) })
-				if len(events) != 1 {
-					t.Fatalf("%d events", len(events))
-				}
-				e := events[0]
-				if e.Regarding != c.regarding || e.Namespace != c.namespace {
-					t.Errorf("regarding %v in %s", e.Regarding, e.Namespace)
-				}
-				if e.Type != corev1.EventTypeWarning || e.Reason != c.reason || e.Action != c.action || e.EventTime.IsZero() {
-					t.Errorf("%+v", e)
-				}
-				if e.ReportingController != "kube-vmap" || !strings.HasPrefix(e.ReportingInstance, "kube-vmap-") {
-					t.Errorf("reported by %s of %s", e.ReportingInstance, e.ReportingController)
-				}
-				if len(e.Note) > 1024 || !utf8.ValidString(e.Note) || e.Note != c.note && len(c.note) < 1024 {
-					t.Errorf("note of %d bytes: %s", len(e.Note), e.Note)
-				}
-			})
+		inBubble(t, c.object.String(), func(t *testing.T) {
+			events := recording(t, apitest.New(), time.Minute, func(r *cluster.Recorder) { r.Warn(c.object, c.reason, c.note) })
+			if len(events) != 1 {
+				t.Fatalf("%d events", len(events))
+			}
+			e := events[0]
+			if e.Regarding != c.regarding || e.Namespace != c.namespace {
+				t.Errorf("regarding %v in %s", e.Regarding, e.Namespace)
+			}
+			if e.Type != corev1.EventTypeWarning || e.Reason != c.reason || e.Action != c.action || e.EventTime.IsZero() {
+				t.Errorf("%+v", e)
+			}
+			if e.ReportingController != "kube-vmap" || !strings.HasPrefix(e.ReportingInstance, "kube-vmap-") {
+				t.Errorf("reported by %s of %s", e.ReportingInstance, e.ReportingController)
+			}
+			if len(e.Note) > 1024 || !utf8.ValidString(e.Note) || e.Note != c.note && len(c.note) < 1024 {
+				t.Errorf("note of %d bytes: %s", len(e.Note), e.Note)
+			}
 		})
 	}
 }
@@ -170,17 +168,15 @@ func TestEventRates(t *testing.T) {
 		{sync.ReasonHealthCheck, map[time.Duration][2]int{time.Second: {10, 11}, time.Minute: {65, 71}}},
 	} {
 		for after, want := range c.counts {
-			t.Run(fmt.Sprint(c.reason, " after ", after), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					events := recording(t, apitest.New(), after, func(r *cluster.Recorder) {
-						for i := range 200 {
-							r.Warn(sync.Object{Kind: "Service", Namespace: fmt.Sprint("shop-", i%50), Name: fmt.Sprint(i)}, c.reason, "bad")
-						}
-					})
-					if len(events) < want[0] || len(events) > want[1] {
-						t.Errorf("%d events, want %d to %d", len(events), want[0], want[1])
+			inBubble(t, fmt.Sprint(c.reason, " after ", after), func(t *testing.T) {
+				events := recording(t, apitest.New(), after, func(r *cluster.Recorder) {
+					for i := range 200 {
+						r.Warn(sync.Object{Kind: "Service", Namespace: fmt.Sprint("shop-", i%50), Name: fmt.Sprint(i)}, c.reason, "bad")
 					}
 				})
+				if len(events) < want[0] || len(events) > want[1] {
+					t.Errorf("%d events, want %d to %d", len(events), want[0], want[1])
+				}
 			})
 		}
 	}

@@ -38,7 +38,21 @@ type rig struct {
 	counted [2]int // lines that expectLogs has seen
 }
 
-// run starts a source. Its bursts are received only on request.
+// inBubble runs a subtest in a bubble of synctest.
+func inBubble(t *testing.T, name string, test func(*testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
+// started returns a rig whose source has sent its first burst.
+func started(t *testing.T) *rig {
+	t.Helper()
+	r := run(t, filled())
+	r.now()
+	return r
+}
+
+// run starts a source, which must end when the test does. Its bursts are received only
+// on request.
 func run(t *testing.T, s *apitest.Server, change ...func(*cluster.Config)) *rig {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -51,8 +65,11 @@ func run(t *testing.T, s *apitest.Server, change ...func(*cluster.Config)) *rig 
 		f(&c)
 	}
 	source := cluster.NewSource(c, slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
-	go func() { r.done <- source.Run(ctx, r.bursts) }()
-	t.Cleanup(func() { cancel() })
+	go func() {
+		defer close(r.done)
+		r.done <- source.Run(ctx, r.bursts)
+	}()
+	t.Cleanup(r.stop)
 	return r
 }
 

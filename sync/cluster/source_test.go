@@ -42,20 +42,18 @@ func TestFirstBurstIsComplete(t *testing.T) {
 		"streamed": func(*apitest.Server) {},
 		"listed":   (*apitest.Server).DisableStreamedLists,
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := filled()
-				prepare(s)
-				r := run(t, s)
-				if got := lines(r.now()); got != all {
-					t.Errorf("the first burst is\n%s\nwant\n%s", got, all)
-				}
-				r.quiet(time.Hour)
-				r.stop()
-				if r.logged("level=WARN") > 0 {
-					t.Errorf("warnings:\n%s", r.log)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := filled()
+			prepare(s)
+			r := run(t, s)
+			if got := lines(r.now()); got != all {
+				t.Errorf("the first burst is\n%s\nwant\n%s", got, all)
+			}
+			r.quiet(time.Hour)
+			r.stop()
+			if r.logged("level=WARN") > 0 {
+				t.Errorf("warnings:\n%s", r.log)
+			}
 		})
 	}
 }
@@ -68,25 +66,21 @@ func TestEmptyClusterSendsBurst(t *testing.T) {
 		if got := lines(r.now()); got != nodeLine {
 			t.Errorf("the first burst is %s", got)
 		}
-		r.stop()
 	})
 }
 
 func TestFirstBurstWaitsForAllKinds(t *testing.T) {
 	for _, resource := range []string{"services", "endpointslices", "servicecidrs", "nodes"} {
 		for _, code := range []int{401, 429, 500, 503} {
-			t.Run(fmt.Sprintf("%s,%d", resource, code), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := filled()
-					s.SetStatus(resource, code)
-					r := run(t, s)
-					r.quiet(10 * time.Minute)
-					s.SetStatus(resource, 0)
-					if got := lines(r.next(20 * time.Second)); got != all {
-						t.Errorf("the first burst is\n%s\nwant\n%s", got, all)
-					}
-					r.stop()
-				})
+			inBubble(t, fmt.Sprintf("%s,%d", resource, code), func(t *testing.T) {
+				s := filled()
+				s.SetStatus(resource, code)
+				r := run(t, s)
+				r.quiet(10 * time.Minute)
+				s.SetStatus(resource, 0)
+				if got := lines(r.next(20 * time.Second)); got != all {
+					t.Errorf("the first burst is\n%s\nwant\n%s", got, all)
+				}
 			})
 		}
 	}
@@ -169,26 +163,21 @@ func TestEachChangeIsSent(t *testing.T) {
 			strings.ReplaceAll(nodeLine, `""`, `"the node has the taint ToBeDeletedByClusterAutoscaler"`),
 		},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := run(t, filled())
-				r.now()
-				c.change(r.Server)
-				if c.want == "" {
-					r.quiet(time.Hour)
-				} else if got := lines(r.now()); got != c.want {
-					t.Errorf("got %s, want %s", got, c.want)
-				}
-				r.stop()
-			})
+		inBubble(t, c.name, func(t *testing.T) {
+			r := started(t)
+			c.change(r.Server)
+			if c.want == "" {
+				r.quiet(time.Hour)
+			} else if got := lines(r.now()); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
 		})
 	}
 }
 
 func TestQueuedEventsAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, filled())
-		r.now()
+		r := started(t)
 		// The first one is not taken, so that the others are merged.
 		r.Put(service("a", 11))
 		synctest.Wait()
@@ -204,6 +193,5 @@ func TestQueuedEventsAreMerged(t *testing.T) {
 		if got := lines(r.now()); got != want {
 			t.Errorf("then got\n%s\nwant\n%s", got, want)
 		}
-		r.stop()
 	})
 }

@@ -72,7 +72,6 @@ func TestSliceEventsHaveTheirTrigger(t *testing.T) {
 		if got := triggered(t, r.now()); !got.IsZero() {
 			t.Errorf("an invalid annotation gives the trigger %s", got)
 		}
-		r.stop()
 	})
 }
 
@@ -90,14 +89,12 @@ func TestFirstListHasNoTriggers(t *testing.T) {
 				t.Errorf("slice %s was triggered %s", e.Slice.Name, e.Triggered)
 			}
 		}
-		r.stop()
 	})
 }
 
 func TestMergedEventsKeepTheFirstTrigger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, filled())
-		r.now()
+		r := started(t)
 		first := time.Now()
 		r.Put(service("a", 11)) // not taken yet
 		r.pass(time.Second)
@@ -109,7 +106,6 @@ func TestMergedEventsKeepTheFirstTrigger(t *testing.T) {
 		if got := triggered(t, r.now()); !got.Equal(first.Add(time.Second)) {
 			t.Errorf("triggered %s after the first, want 1s", got.Sub(first))
 		}
-		r.stop()
 	})
 }
 
@@ -129,8 +125,7 @@ func TestProblemsAreSentAndCleared(t *testing.T) {
 	const before, after = "problem of Service default/web-0 00000000-0000-0000-0000-000000000002: ", "problem of Service default/web-0 another: "
 	loopback := "spec.externalIPs[0]: Invalid value: \"127.0.0.%d\": may not be in the loopback range (127.0.0.0/8, ::1/128)"
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, filled())
-		r.now()
+		r := started(t)
 		for _, c := range []struct {
 			name   string
 			change func(*apitest.Server)
@@ -164,7 +159,6 @@ func TestProblemsAreSentAndCleared(t *testing.T) {
 			}
 		}
 		r.quiet(time.Hour)
-		r.stop()
 	})
 }
 
@@ -190,28 +184,25 @@ func TestUnusableObjectReplacesUsableOne(t *testing.T) {
 		}{good, bad, "no slice default/" + good.Name}
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := filled()
-				s.Put(c.good)
-				r := run(t, s)
-				r.now()
-				s.Put(c.bad) // with the same UID
-				if got := lines(r.now()); !strings.Contains(got, c.gone) || strings.Count(got, "problem of ") != 1 {
-					t.Errorf("got %s, want %s", got, c.gone)
-				}
-				s.SetDown(true)
-				s.Delete(c.bad)
-				s.Put(c.bad)
-				s.Compact()
-				s.SetDown(false)
-				got := lines(r.next(20 * time.Second))
-				if strings.Count(got, "problem of ") != strings.Count(got, "\n")+1 {
-					t.Errorf("created again: got %s, want problems only", got)
-				}
-				r.quiet(time.Hour)
-				r.stop()
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := filled()
+			s.Put(c.good)
+			r := run(t, s)
+			r.now()
+			s.Put(c.bad) // with the same UID
+			if got := lines(r.now()); !strings.Contains(got, c.gone) || strings.Count(got, "problem of ") != 1 {
+				t.Errorf("got %s, want %s", got, c.gone)
+			}
+			s.SetDown(true)
+			s.Delete(c.bad)
+			s.Put(c.bad)
+			s.Compact()
+			s.SetDown(false)
+			got := lines(r.next(20 * time.Second))
+			if strings.Count(got, "problem of ") != strings.Count(got, "\n")+1 {
+				t.Errorf("created again: got %s, want problems only", got)
+			}
+			r.quiet(time.Hour)
 		})
 	}
 }
@@ -219,8 +210,7 @@ func TestUnusableObjectReplacesUsableOne(t *testing.T) {
 // TestRecreatedObjectIsOneEvent deletes and creates an object while there is no watch.
 func TestRecreatedObjectIsOneEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, filled())
-		r.now()
+		r := started(t)
 		r.SetDown(true)
 		r.Delete(slice("web-0", model.IPv4), slice("web-0", model.IPv6), slice("web-1", model.IPv6))
 		r.Put(slice("web-0", model.IPv4, 1, 2), slice("web-0", model.IPv6, 9), slice("web-1", model.IPv6, 3, 4, 5))
@@ -230,7 +220,6 @@ func TestRecreatedObjectIsOneEvent(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		r.quiet(time.Hour)
-		r.stop()
 	})
 }
 
@@ -241,58 +230,50 @@ func TestReregisteredNodeKeepsZone(t *testing.T) {
 	moved.Labels[corev1.LabelTopologyZone] = "zone-2"
 	zoneless := strings.ReplaceAll(nodeLine, "zone-1", "")
 	there := strings.ReplaceAll(nodeLine, "zone-1", "zone-2")
-	t.Run("watched", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r := run(t, filled())
-			r.now()
-			for range 2 {
-				r.Delete(node())
-				r.now()
-				r.Put(bare)
-				if got := lines(r.now()); got != nodeLine {
-					t.Errorf("got %s, want %s", got, nodeLine)
-				}
-				tainted := bare.DeepCopy()
-				tainted.Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}
-				r.Put(tainted)
-				if got := lines(r.now()); !strings.Contains(got, "zone-1") {
-					t.Errorf("without a zone still, told %s", got)
-				}
-				r.Put(node())
-				r.now()
-			}
-			r.Put(moved)
-			if got := lines(r.now()); got != there {
-				t.Errorf("got %s, want %s", got, there)
-			}
-			r.Put(bare) // not deleted before
-			if got := lines(r.now()); got != zoneless {
-				t.Errorf("got %s, want %s", got, zoneless)
-			}
-			r.stop()
-		})
-	})
-	t.Run("not watched", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r := run(t, filled())
-			r.now()
-			r.SetDown(true)
+	inBubble(t, "watched", func(t *testing.T) {
+		r := started(t)
+		for range 2 {
 			r.Delete(node())
+			r.now()
 			r.Put(bare)
-			r.Compact()
-			r.SetDown(false)
-			select {
-			case events := <-r.bursts:
-				if got := lines(events); got != nodeLine {
-					t.Errorf("got %s, want nothing new", got)
-				}
-			case <-time.After(time.Minute):
+			if got := lines(r.now()); got != nodeLine {
+				t.Errorf("got %s, want %s", got, nodeLine)
 			}
-			r.Put(moved)
-			if got := lines(r.now()); got != there {
-				t.Errorf("got %s, want %s", got, there)
+			tainted := bare.DeepCopy()
+			tainted.Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}
+			r.Put(tainted)
+			if got := lines(r.now()); !strings.Contains(got, "zone-1") {
+				t.Errorf("without a zone still, told %s", got)
 			}
-			r.stop()
-		})
+			r.Put(node())
+			r.now()
+		}
+		r.Put(moved)
+		if got := lines(r.now()); got != there {
+			t.Errorf("got %s, want %s", got, there)
+		}
+		r.Put(bare) // not deleted before
+		if got := lines(r.now()); got != zoneless {
+			t.Errorf("got %s, want %s", got, zoneless)
+		}
+	})
+	inBubble(t, "not watched", func(t *testing.T) {
+		r := started(t)
+		r.SetDown(true)
+		r.Delete(node())
+		r.Put(bare)
+		r.Compact()
+		r.SetDown(false)
+		select {
+		case events := <-r.bursts:
+			if got := lines(events); got != nodeLine {
+				t.Errorf("got %s, want nothing new", got)
+			}
+		case <-time.After(time.Minute):
+		}
+		r.Put(moved)
+		if got := lines(r.now()); got != there {
+			t.Errorf("got %s, want %s", got, there)
+		}
 	})
 }

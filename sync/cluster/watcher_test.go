@@ -45,44 +45,39 @@ var outages = map[string]func(s *apitest.Server, meanwhile func()){
 
 func TestOutageSendsOnlyChanges(t *testing.T) {
 	for name, outage := range outages {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := run(t, filled())
-				r.now()
-				r.quiet(5 * time.Minute)
-				outage(r.Server, func() {
-					r.Put(service("new", 9), slice("web-0", model.IPv4, 7, 8, 9))
-					r.Delete(service("web-1", 2), slice("web-1", model.IPv4), slice("web-1", model.IPv6))
-					r.Put(serviceCIDR("kubernetes", "10.96.0.0/12"))
-				})
-				want := map[string]bool{
-					"service default/new 10.96.0.9": true, "slice default/web-0-ipv4 3": true,
-					"no service default/web-1": true, "no slice default/web-1-ipv4": true,
-					"no slice default/web-1-ipv6": true, "cidrs [10.96.0.0/12]": true,
-				}
-				start := time.Now()
-				for len(want) > 0 {
-					for _, e := range r.next(time.Minute) {
-						if !want[line(e)] {
-							t.Errorf("got %s", line(e))
-						}
-						delete(want, line(e))
-					}
-				}
-				if took := time.Since(start); took > 22*time.Second {
-					t.Errorf("after the outage, it took %s", took)
-				}
-				r.quiet(time.Hour)
-				r.stop()
+		inBubble(t, name, func(t *testing.T) {
+			r := started(t)
+			r.quiet(5 * time.Minute)
+			outage(r.Server, func() {
+				r.Put(service("new", 9), slice("web-0", model.IPv4, 7, 8, 9))
+				r.Delete(service("web-1", 2), slice("web-1", model.IPv4), slice("web-1", model.IPv6))
+				r.Put(serviceCIDR("kubernetes", "10.96.0.0/12"))
 			})
+			want := map[string]bool{
+				"service default/new 10.96.0.9": true, "slice default/web-0-ipv4 3": true,
+				"no service default/web-1": true, "no slice default/web-1-ipv4": true,
+				"no slice default/web-1-ipv6": true, "cidrs [10.96.0.0/12]": true,
+			}
+			start := time.Now()
+			for len(want) > 0 {
+				for _, e := range r.next(time.Minute) {
+					if !want[line(e)] {
+						t.Errorf("got %s", line(e))
+					}
+					delete(want, line(e))
+				}
+			}
+			if took := time.Since(start); took > 22*time.Second {
+				t.Errorf("after the outage, it took %s", took)
+			}
+			r.quiet(time.Hour)
 		})
 	}
 }
 
 func TestRelistIsOneBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, filled())
-		r.now()
+		r := started(t)
 		r.SetDown(true)
 		for i := range 100 {
 			r.Put(slice("more", model.IPv6, i), slice("web-0", model.IPv4, i), service("more", 20+i))
@@ -99,7 +94,6 @@ func TestRelistIsOneBurst(t *testing.T) {
 				t.Errorf("a burst of\n%s", got)
 			}
 		}
-		r.stop()
 	})
 }
 
@@ -112,40 +106,33 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 			s.EndWatches()
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := run(t, filled())
-				r.now()
-				outage(r.Server)
-				r.quiet(20 * time.Minute)
-				r.SetDown(false)
-				setStatus(r.Server, 0)
-				r.quiet(time.Minute)
-				for text, want := range map[string]int{"level=WARN": 1, "level=ERROR": 0, "available again": 1} {
-					if got := r.logged(text); got != want {
-						t.Errorf("%d lines with %q, want %d; log:\n%s", got, text, want, r.log)
-					}
+		inBubble(t, name, func(t *testing.T) {
+			r := started(t)
+			outage(r.Server)
+			r.quiet(20 * time.Minute)
+			r.SetDown(false)
+			setStatus(r.Server, 0)
+			r.quiet(time.Minute)
+			for text, want := range map[string]int{"level=WARN": 1, "level=ERROR": 0, "available again": 1} {
+				if got := r.logged(text); got != want {
+					t.Errorf("%d lines with %q, want %d; log:\n%s", got, text, want, r.log)
 				}
-				r.stop()
-			})
+			}
 		})
 	}
 }
 
 func TestSourceStopsWhileServerIsDown(t *testing.T) {
 	for name, known := range map[string]bool{"never seen": false, "seen": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := filled()
-				s.SetDown(!known)
-				r := run(t, s)
-				if known {
-					r.now()
-					s.SetDown(true)
-				}
-				r.quiet(10 * time.Minute)
-				r.stop()
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := filled()
+			s.SetDown(!known)
+			r := run(t, s)
+			if known {
+				r.now()
+				s.SetDown(true)
+			}
+			r.quiet(10 * time.Minute)
 		})
 	}
 }
@@ -155,26 +142,22 @@ func TestSourceStopsWhileServerDoesNotRespond(t *testing.T) {
 		"streamed": func(*apitest.Server) {},
 		"listed":   (*apitest.Server).DisableStreamedLists,
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := filled()
-				prepare(s)
-				r := run(t, s)
-				r.now()
-				setStatus(s, apitest.NoResponse)
-				s.Compact()
-				s.EndWatches()
-				r.quiet(time.Hour)
-				r.stop()
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := filled()
+			prepare(s)
+			r := run(t, s)
+			r.now()
+			setStatus(s, apitest.NoResponse)
+			s.Compact()
+			s.EndWatches()
+			r.quiet(time.Hour)
 		})
 	}
 }
 
 func TestSourceStopsWhileBurstIsNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, filled())
+		run(t, filled())
 		synctest.Wait()
-		r.stop()
 	})
 }
