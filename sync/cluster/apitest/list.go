@@ -4,9 +4,6 @@ import (
 	"net/http"
 	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,14 +19,15 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request, resource stri
 			items = append(items, o)
 		}
 	}
-	list, revision := newList(resource), s.revision
+	revision := s.revision
 	s.mu.Unlock()
 
+	list, metadata := newList(resource)
 	items = items[min(q.continued, len(items)):]
-	list.SetResourceVersion(format(revision))
+	metadata.SetResourceVersion(format(revision))
 	if q.limit > 0 && len(items) > q.limit {
 		items = items[:q.limit]
-		list.SetContinue(strconv.Itoa(q.continued + q.limit))
+		metadata.SetContinue(strconv.Itoa(q.continued + q.limit))
 	}
 	if err := meta.SetList(list, items); err != nil {
 		panic("apitest: " + err.Error())
@@ -39,20 +37,10 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request, resource stri
 	_ = e.object(w, list)
 }
 
-// newList returns an empty list of the resource's kind.
-func newList(resource string) interface {
-	runtime.Object
-	metav1.ListInterface
-} {
-	switch resource {
-	case "services":
-		return &corev1.ServiceList{}
-	case "endpointslices":
-		return &discoveryv1.EndpointSliceList{}
-	case "servicecidrs":
-		return &networkingv1.ServiceCIDRList{}
-	case "nodes":
-		return &corev1.NodeList{}
-	}
-	panic("apitest: no resource " + resource)
+// newList returns an empty list of the resource's kind, and its metadata.
+func newList(resource string) (runtime.Object, metav1.ListInterface) {
+	kind := kinds[resource]
+	kind.Kind += "List"
+	list := newObject(kind)
+	return list, list.(metav1.ListInterface)
 }

@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,9 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // An Object is an API object.
@@ -58,19 +61,27 @@ func New() *Server {
 	}
 }
 
+// kinds are the kinds of objects by resource.
+var kinds = map[string]schema.GroupVersionKind{
+	"services":       corev1.SchemeGroupVersion.WithKind("Service"),
+	"endpointslices": discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"),
+	"servicecidrs":   networkingv1.SchemeGroupVersion.WithKind("ServiceCIDR"),
+	"nodes":          corev1.SchemeGroupVersion.WithKind("Node"),
+}
+
+// newObject returns an empty object of a kind.
+func newObject(kind schema.GroupVersionKind) runtime.Object {
+	o, err := scheme.Scheme.New(kind)
+	if err != nil {
+		panic("apitest: " + err.Error())
+	}
+	return o
+}
+
 // resourceOf returns the name of the object's resource in paths.
 func resourceOf(o Object) string {
-	switch o.(type) {
-	case *corev1.Service:
-		return "services"
-	case *discoveryv1.EndpointSlice:
-		return "endpointslices"
-	case *networkingv1.ServiceCIDR:
-		return "servicecidrs"
-	case *corev1.Node:
-		return "nodes"
-	}
-	panic(fmt.Sprintf("apitest: no objects of type %T", o))
+	kind := reflect.TypeOf(o).Elem().Name()
+	return strings.ToLower(kind) + "s"
 }
 
 func keyOf(o Object) string {

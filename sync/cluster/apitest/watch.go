@@ -3,9 +3,6 @@ package apitest
 import (
 	"net/http"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -99,10 +96,7 @@ func (q query) event(c change) []watch.Event {
 
 // bookmark returns the event that everything up to a revision was sent.
 func bookmark(resource string, revision int64, endsList bool) watch.Event {
-	o := map[string]Object{
-		"services": &corev1.Service{}, "endpointslices": &discoveryv1.EndpointSlice{},
-		"servicecidrs": &networkingv1.ServiceCIDR{}, "nodes": &corev1.Node{},
-	}[resource]
+	o := newObject(kinds[resource]).(Object)
 	o.SetResourceVersion(format(revision))
 	if endsList {
 		o.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
