@@ -11,7 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// fieldsWithoutAttack are those that no attack has, and why.
+// fieldsWithoutAttack are the fields that no attack has, and why.
 var fieldsWithoutAttack = map[string]string{
 	"ServiceSpec.ExternalName":        "such a Service is none of the proxy's, and has nothing else",
 	"ServiceSpec.HealthCheckNodePort": "the API gives the numbers out",
@@ -24,8 +24,8 @@ var fieldsWithoutAttack = map[string]string{
 	"ObjectReference.FieldPath":       "the same",
 }
 
-// TestEveryFieldIsInAnAttack looks at the objects of all attacks for the fields of
-// Services, EndpointSlices and ServiceCIDRs; of a Node most are none of the proxy's.
+// TestEveryFieldIsInAnAttack checks the objects of all attacks for the fields of Services,
+// EndpointSlices and ServiceCIDRs. Most fields of a Node are irrelevant for the proxy.
 func TestEveryFieldIsInAnAttack(t *testing.T) {
 	set := map[string]bool{}
 	for _, k := range attacks() {
@@ -48,13 +48,13 @@ func TestEveryFieldIsInAnAttack(t *testing.T) {
 	}
 }
 
-// ours reports whether a type is one of the API's whose fields are looked at.
+// ours reports whether the fields of a type are checked.
 func ours(t reflect.Type) bool {
 	path := t.PkgPath()
 	return t.Kind() == reflect.Struct && (strings.HasPrefix(path, "k8s.io/api/") || t.Name() == "Condition")
 }
 
-// noteFields notes which fields of the value are not empty, as "Type.Field".
+// noteFields records which fields of the value are not empty, as "Type.Field".
 func noteFields(v reflect.Value, set map[string]bool) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -78,7 +78,7 @@ func noteFields(v reflect.Value, set map[string]bool) {
 	}
 }
 
-// fieldsOf returns all fields of a type, and of those within.
+// fieldsOf returns all fields of a type, and of the types in it.
 func fieldsOf(t reflect.Type) (all []string) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()

@@ -48,7 +48,7 @@ func withTwoTenants(t *testing.T, n *oneNode) *twoTenants {
 	return c
 }
 
-// serve gives the tenant's Service, which is called web, endpoints at a pod.
+// serve gives the tenant's Service web endpoints at a pod.
 func (c *scene) serve(t *testing.T, pod *lab.Pod) {
 	t.Helper()
 	for _, s := range slicesOf("web", []*lab.Pod{pod}) {
@@ -57,11 +57,11 @@ func (c *scene) serve(t *testing.T, pod *lab.Pod) {
 	}
 }
 
-// aged waits until what is made from now on is younger than the Service, for the API,
-// which has the time to the second: the older one wins.
+// aged waits until objects created from now on are younger than the Service, because the
+// older one wins. The API has times in seconds.
 func aged(s *corev1.Service) { <-time.After(time.Until(s.CreationTimestamp.Add(time.Second))) }
 
-// takenWithin is when the next owner of an address must be served at it.
+// takenWithin is the limit until the next owner of an address is served at it.
 const takenWithin = 10 * time.Second
 
 // taken waits until the bank's pod, and no other, answers at all targets.
@@ -79,7 +79,7 @@ func (c *twoTenants) taken(t *testing.T, all ...traffic.Target) {
 	}
 }
 
-// answeredWhere asks for the bank's pod over all ways for which there is an address.
+// answeredWhere waits for the bank's pod to answer over all ways with an address.
 func answeredWhere(from *traffic.Client, to traffic.Target) error {
 	for _, w := range daemon.Transports() {
 		if !to.Addrs[w.Family].IsValid() {
@@ -100,15 +100,15 @@ func exposed(s *corev1.Service) {
 	s.Spec.Ports = numbered(s.Spec.Ports)
 }
 
-// tooMany makes a Service one that the proxy refuses for its size.
+// tooMany changes a Service so that the proxy rejects it because of its size.
 func tooMany(s *corev1.Service) {
 	s.Spec.ExternalIPs = texts(externalBase[model.IPv4], 5001)
 	s.Spec.Ports = tcp("p", 2)
 }
 
-// TestAddressesOfAnInvalidServiceCanBeReused has the API free a node
-// port, an address of a load balancer and a ClusterIP in the change that makes the
-// Service too large to be served, and give them to the bank.
+// TestAddressesOfAnInvalidServiceCanBeReused frees a node port, an address of a load
+// balancer and a ClusterIP in the change that makes the Service too large to be served, and
+// gives them to the bank.
 func TestAddressesOfAnInvalidServiceCanBeReused(t *testing.T) {
 	t.Parallel()
 	c := newTwoTenants(t)
@@ -152,8 +152,7 @@ func ingressOf(to traffic.Target) (all []corev1.LoadBalancerIngress) {
 	return all
 }
 
-// TestNodePortOfAnInvalidServiceCanBeReused refuses the Service for
-// its source ranges.
+// TestNodePortOfAnInvalidServiceCanBeReused has a Service with invalid source ranges.
 func TestNodePortOfAnInvalidServiceCanBeReused(t *testing.T) {
 	t.Parallel()
 	c := newTwoTenants(t)
@@ -175,9 +174,8 @@ func TestNodePortOfAnInvalidServiceCanBeReused(t *testing.T) {
 	c.taken(t, nodePort)
 }
 
-// TestInvalidSliceServesNoOldAddress moves a Service away from
-// a pod, whose address may be another's by now, in the change that makes its slices
-// such as the proxy does not use.
+// TestInvalidSliceServesNoOldAddress moves a Service away from a pod, whose address may
+// belong to another one by now, in the change that makes its slices invalid.
 func TestInvalidSliceServesNoOldAddress(t *testing.T) {
 	t.Parallel()
 	c := newTwoTenants(t)
@@ -199,8 +197,8 @@ func TestInvalidSliceServesNoOldAddress(t *testing.T) {
 	}
 }
 
-// movesAway has a Service leave the attacker's pod with slices of a thousand others
-// that are refused.
+// movesAway moves a Service from the attacker's pod to slices of a thousand others that
+// are rejected.
 func (c *twoTenants) movesAway(t *testing.T, name string, refused func(*discoveryv1.EndpointSlice)) {
 	to := c.evil.manualService(t, name, c.Lab.Pods[1])
 	for _, from := range c.clients {
@@ -221,10 +219,10 @@ func (c *twoTenants) movesAway(t *testing.T, name string, refused func(*discover
 	}
 }
 
-// TestExternalIPOfAPodDoesNotStopItsService claims the address and
-// port of the bank's endpoint for a Service that refuses, since it has no endpoints,
-// and for one that drops, since none of them is on the node. Pods of all tests have
-// the same addresses, so that this one has a control plane of its own.
+// TestExternalIPOfAPodDoesNotStopItsService claims the address and port of the bank's
+// endpoint for a Service that refuses because it has no endpoints, and for one that drops
+// because none of them is on the node. It has a control plane of its own, because the pods
+// of all tests have the same addresses.
 func TestExternalIPOfAPodDoesNotStopItsService(t *testing.T) {
 	t.Parallel()
 	clustertest.Program(t)

@@ -15,7 +15,7 @@ import (
 	"kube-vmap/model"
 )
 
-// Where the attackers' addresses begin. No host of the lab has one of them.
+// The first addresses of attackers. No host of the lab has one of them.
 var (
 	externalBase = [...]netip.Addr{model.IPv4: netip.MustParseAddr("10.160.0.0"), model.IPv6: netip.MustParseAddr("2001:db8:e::")}
 	balancerBase = [...]netip.Addr{model.IPv4: netip.MustParseAddr("10.176.0.0"), model.IPv6: netip.MustParseAddr("2001:db8:b::")}
@@ -44,7 +44,7 @@ func texts(base netip.Addr, n int) []string {
 	return out
 }
 
-// sourceRanges returns n ranges that do not meet, from the first-th on.
+// sourceRanges returns n ranges that do not overlap, from the first-th on.
 func sourceRanges(first, n int) []string {
 	out := make([]string, n)
 	for i := range out {

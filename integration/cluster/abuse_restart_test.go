@@ -10,11 +10,11 @@ import (
 	"kube-vmap/integration/cluster/clustertest"
 )
 
-// maxRestart is how long a new proxy may take until it is ready. It reads first what
-// the kernel holds, and follows no changes until then.
+// maxRestart is the limit until a new proxy is ready. It reads the kernel's tables first,
+// and follows no changes until then.
 const maxRestart = 5 * time.Second
 
-// restart replaces the proxy beside a Service with as many endpoints as are served.
+// restart replaces the proxy while there is a Service with the maximum of endpoints.
 func (a *abuse) restart(t *testing.T) {
 	objects := large(2, 100, 0)
 	defer a.clean(t, objects)
@@ -41,7 +41,7 @@ func (a *abuse) restart(t *testing.T) {
 	}
 }
 
-// clean removes objects, and the rules of a proxy that was ended before it followed.
+// clean removes objects, and the rules of a proxy that was killed before it followed.
 func (a *abuse) clean(t *testing.T, objects []metav1.Object) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), clustertest.Patience)
@@ -50,7 +50,7 @@ func (a *abuse) clean(t *testing.T, objects []metav1.Object) {
 		t.Error(err)
 	}
 	for _, family := range []string{"ip", "ip6"} {
-		// There is none if the proxy did not come that far.
+		// It does not exist if the proxy was killed earlier.
 		_ = a.Lab.Node.Command(ctx, "nft", "delete", "table", family, "kube-vmap").Run()
 	}
 }

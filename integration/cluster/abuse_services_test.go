@@ -11,8 +11,8 @@ import (
 	"kube-vmap/model"
 )
 
-// serviceAttacks returns Services that have everything a Service may have, one by one and
-// by the hundred.
+// serviceAttacks returns Services with everything that a Service may have, single ones and
+// hundreds.
 func serviceAttacks() []attack {
 	withExternalIPs := func(prefix string) func() []metav1.Object {
 		const each = 1000 // at two ports, as many as are served
@@ -102,7 +102,7 @@ func longTexts(fill string) func() []metav1.Object {
 }
 
 // unusable returns Services with external IPs of a family that they do not have, and with
-// such as the API takes and no host can have.
+// some that the API accepts and no host can have.
 func unusable(version int) func() []metav1.Object {
 	return many(20, func(i int) []metav1.Object {
 		addrs := texts(after(externalBase[model.IPv6], version), 4900)

@@ -79,8 +79,7 @@ func sliceAttacks() []attack {
 // affine returns the longest session affinity.
 func affine(s *corev1.Service) { sticky(86400)(s) }
 
-// endpointAttacks have everything that an endpoint may have, and what no endpoint
-// should.
+// endpointAttacks returns endpoints with everything that is permitted, and more.
 func endpointAttacks() []attack {
 	const flaps = 20
 	return []attack{

@@ -22,8 +22,8 @@ import (
 )
 
 // writer writes objects of an attack to the API: Services and EndpointSlices in the
-// namespace of the tenant that attacks, and ServiceCIDRs. A Node is always that of
-// the proxy, which gets what the object says.
+// namespace of the tenant that attacks, and ServiceCIDRs. Instead of writing a Node it
+// changes the proxy's one.
 type writer struct {
 	client kubernetes.Interface
 	evil   *objects.Namespace

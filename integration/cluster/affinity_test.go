@@ -14,11 +14,11 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// keeps checks that a client gets to one endpoint, whichever target it asks: one
-// over each way, because what it keeps belongs to a port of a Service.
+// keeps checks that a client always reaches the same endpoint, at all targets: one over
+// each way, because affinity belongs to a port of a Service.
 func keeps(t *testing.T, from *traffic.Client, targets ...traffic.Target) {
 	t.Helper()
-	const each = 6 // by chance one of four is asked that often once in a thousand times
+	const each = 6 // one of four is chosen that often by chance once in a thousand times
 	var group errgroup.Group
 	for _, w := range daemon.Transports() {
 		group.Go(func() error {
@@ -42,7 +42,7 @@ func keeps(t *testing.T, from *traffic.Client, targets ...traffic.Target) {
 	clustertest.Must(t, group.Wait())
 }
 
-// answerer returns who answers a question, or a second one if the first is lost.
+// answerer returns who answers a request, or a second one if the first is lost.
 func answerer(from *traffic.Client, w daemon.Transport, to traffic.Target) (string, error) {
 	a, err := from.Ask(w, to.At(w.Family))
 	if err == nil && a.Outcome == lab.TimedOut {
@@ -94,7 +94,7 @@ func (c *twoNodes) affinity(t *testing.T, name string, policy func(*corev1.Servi
 	c.awaitRules(t)
 	everybody()
 
-	// Shorter, and so forgotten.
+	// Shorter, so that it expires.
 	const forgets = time.Second
 	c.change(t, name, sticky(int32(forgets/time.Second)))
 	c.awaitRules(t)
@@ -102,8 +102,8 @@ func (c *twoNodes) affinity(t *testing.T, name string, policy func(*corev1.Servi
 	c.forgotten(t, outside, at[1], forgets)
 }
 
-// forgotten waits until the client got another endpoint over every way. It asks
-// so rarely that it is forgotten each time.
+// forgotten waits until the client has reached another endpoint over every way. It asks so
+// rarely that its affinity expires each time.
 func (c *twoNodes) forgotten(t *testing.T, from *traffic.Client, to traffic.Target, after time.Duration) {
 	t.Helper()
 	ctx := clustertest.Context(t)

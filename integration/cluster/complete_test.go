@@ -18,11 +18,11 @@ import (
 	"kube-vmap/integration/process"
 )
 
-// quietTime is how long a proxy is watched that must not do anything.
+// quietTime is how long a proxy is observed that must not do anything.
 const quietTime = 3 * time.Second
 
-// TestRestartWithoutAPIServerChangesNothing starts a proxy again on a node with
-// the rules of an earlier run, of which some are out of date.
+// TestRestartWithoutAPIServerChangesNothing starts a proxy on a node with the rules of an
+// earlier run, some of which are outdated.
 func TestRestartWithoutAPIServerChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
@@ -31,7 +31,7 @@ func TestRestartWithoutAPIServerChangesNothing(t *testing.T) {
 	t.Cleanup(func() { clustertest.Must(t, relay.Close()) })
 	goes, stays := c.manualService(t, "goes", c.Lab.Pods[0]), c.manualService(t, "stays", c.Lab.Pods[0])
 	kubeconfig := c.Kubeconfig(t, relay.URL())
-	c.restart(t, kubeconfig)
+	c.runProxy(t, kubeconfig)
 	clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
 	c.proxy.AwaitTruth(t)
 	clustertest.Must(t, c.proxy.Stop())
@@ -40,7 +40,7 @@ func TestRestartWithoutAPIServerChangesNothing(t *testing.T) {
 	clustertest.Must(t, relay.Down())
 	clustertest.Must(t, c.ns.DeleteService(clustertest.Context(t), "goes"))
 	comes := c.manualService(t, "comes", c.Lab.Pods[0])
-	c.restart(t, kubeconfig)
+	c.runProxy(t, kubeconfig)
 	c.checkNotReady(t, before)
 	checkAnswered(t, c.clients, goes, "pod-1")
 	checkAnswered(t, c.clients, stays, "pod-1")
@@ -59,7 +59,7 @@ func TestStartWithoutPermissionToListChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
 	kept := c.manualService(t, "kept", c.Lab.Pods[0])
-	c.restart(t, c.Kubeconfig(t, c.Server))
+	c.runProxy(t, c.Kubeconfig(t, c.Server))
 	clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
 	c.proxy.AwaitTruth(t)
 	clustertest.Must(t, c.proxy.Stop())
@@ -72,7 +72,7 @@ func TestStartWithoutPermissionToListChangesNothing(t *testing.T) {
 			role.may(t, without)
 			before := meaning(t, c.Lab.Node)
 			comes := c.manualService(t, "comes-"+without, c.Lab.Pods[0])
-			c.restart(t, kubeconfig)
+			c.runProxy(t, kubeconfig)
 			c.checkNotReady(t, before)
 			checkAnswered(t, c.clients, kept, "pod-1")
 			lines := linesOf(c.proxy, logUnavailable)
@@ -93,7 +93,7 @@ func TestStartWithoutPermissionToListChangesNothing(t *testing.T) {
 	t.Run("servicecidrs", func(t *testing.T) {
 		role.may(t, "servicecidrs")
 		comes := c.manualService(t, "comes-servicecidrs", c.Lab.Pods[0])
-		c.restart(t, kubeconfig)
+		c.runProxy(t, kubeconfig)
 		clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
 		checkAnswered(t, c.clients, comes, "pod-1")
 		const without = "API resource unavailable, continuing without it"
@@ -103,8 +103,8 @@ func TestStartWithoutPermissionToListChangesNothing(t *testing.T) {
 	})
 }
 
-// restart starts a new proxy.
-func (c *oneNode) restart(t *testing.T, kubeconfig string) {
+// runProxy starts a new proxy on the node.
+func (c *oneNode) runProxy(t *testing.T, kubeconfig string) {
 	t.Helper()
 	c.proxy = c.Run(t, c.Lab.Node, process.Config{Args: []string{
 		"--kubeconfig=" + kubeconfig, "--hostname-override=" + c.NodeName(c.Lab.Node), "--cluster-cidr=" + truth.PodRanges,

@@ -32,7 +32,7 @@ mkdir -p /run/secrets/kubernetes.io/serviceaccount
 cp "$account"/* /run/secrets/kubernetes.io/serviceaccount/
 exec "$@"`
 
-// kubeadmKubeconfig is what kubeadm has beside its config.conf
+// kubeadmKubeconfig is the kubeconfig that kubeadm has besides config.conf
 // (cmd/kubeadm/app/phases/addons/proxy/manifests.go).
 const kubeadmKubeconfig = `apiVersion: v1
 kind: Config
@@ -84,13 +84,13 @@ func TestKubeadmConfigurationRunsUnchanged(t *testing.T) {
 	}
 	p.AwaitTruth(t)
 	checkAnswered(t, c.clients, to, "pod-1")
-	if said := linesOf(p, "configuration"); len(said) > 0 {
-		t.Errorf("the log says %v", said)
+	if lines := linesOf(p, "configuration"); len(lines) > 0 {
+		t.Errorf("it logs %v", lines)
 	}
 }
 
-// TestConfigurationEqualsKubeProxys has each of the two read what the other
-// writes, and compares what both write of themselves.
+// TestConfigurationEqualsKubeProxys lets each of the two read the other's configuration,
+// and compares the configurations that both print.
 func TestConfigurationEqualsKubeProxys(t *testing.T) {
 	t.Parallel()
 	ours := clustertest.Program(t)
@@ -118,8 +118,7 @@ func TestConfigurationEqualsKubeProxys(t *testing.T) {
 		t.Errorf("kube-proxy reads what kube-vmap wrote and says\n%s", log)
 	}
 
-	// kube-proxy forgets the periods of modes that it does not run in. Where it has
-	// nothing it takes the default.
+	// kube-proxy drops the periods of modes other than its own, and takes the default.
 	forgets := map[string]string{"iptables.syncPeriod": "0s, 30s", "ipvs.syncPeriod": "0s, 30s"}
 	for _, s := range []struct {
 		one, other string
@@ -127,7 +126,7 @@ func TestConfigurationEqualsKubeProxys(t *testing.T) {
 	}{
 		{"kube-proxy", "kube-proxy, read by kube-vmap", forgets},
 		{"kube-vmap, read by kube-proxy", "kube-vmap", with(forgets, "nftables.minSyncPeriod", "1s, 0s")},
-		// cmd/kube-vmap/config says which defaults are others, and why.
+		// See cmd/kube-vmap/config for the defaults that differ, and why.
 		{"kube-proxy", "kube-vmap", with(forgets, "nftables.minSyncPeriod", "1s, 0s")},
 	} {
 		if got := differences(t, of[s.one], of[s.other]); !maps.Equal(got, s.differ) {
@@ -135,7 +134,7 @@ func TestConfigurationEqualsKubeProxys(t *testing.T) {
 		}
 	}
 
-	// Without a mode, kube-proxy is not what kube-vmap is.
+	// Without a mode, kube-proxy uses iptables.
 	bare, _ := written(theirs, "bare", pods)
 	own := differences(t, bare, of["kube-vmap"])
 	if want := []string{

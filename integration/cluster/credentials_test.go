@@ -202,7 +202,7 @@ func TestReplacedTokenFileIsUsed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	clustertest.Must(t, os.WriteFile(file, []byte("none"), 0o600))
 	var right string
-	c.restart(t, c.kubeconfig(t, func(_ *clientcmdapi.Cluster, who *clientcmdapi.AuthInfo) {
+	c.runProxy(t, c.kubeconfig(t, func(_ *clientcmdapi.Cluster, who *clientcmdapi.AuthInfo) {
 		right, who.Token, who.TokenFile = who.Token, "", file
 	}))
 	_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "a line", process.Message(logUnavailable))

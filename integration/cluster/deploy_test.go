@@ -33,8 +33,8 @@ func kustomizations(t *testing.T) (dirs []string) {
 	return dirs
 }
 
-// TestAPIServerAcceptsEveryManifest takes the fields over from other tests, which
-// may have applied base, not on the server's side.
+// TestAPIServerAcceptsEveryManifest takes over the ownership of fields from other tests,
+// which may have applied base on the client's side.
 func TestAPIServerAcceptsEveryManifest(t *testing.T) {
 	t.Parallel()
 	c := clustertest.New(t, lab.Options{})
@@ -50,8 +50,8 @@ func TestAPIServerAcceptsEveryManifest(t *testing.T) {
 	}
 }
 
-// TestDaemonSetPodsAreAdmitted makes a Pod of its template,
-// because no controller here does.
+// TestDaemonSetPodsAreAdmitted creates a Pod from the template, because no controller does
+// so here.
 func TestDaemonSetPodsAreAdmitted(t *testing.T) {
 	t.Parallel()
 	c := clustertest.New(t, lab.Options{})

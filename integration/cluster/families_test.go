@@ -92,7 +92,7 @@ func TestServicesAreServedInEveryServiceCIDR(t *testing.T) {
 		netip.MustParseAddr("10.97.0.7"), netip.MustParseAddr("fd00:10:97::7"),
 	}}
 	free := to
-	free.Name = "nobody in another range"
+	free.Name = "no Service in another range"
 	for f, a := range to.Addrs {
 		free.Addrs[f] = a.Next()
 	}

@@ -15,7 +15,7 @@ import (
 	"kube-vmap/model"
 )
 
-// elsewhere are the ranges of external IPs and of load balancers: nobody has an
+// elsewhere are the ranges of external IPs and of load balancers: no host has an
 // address of these.
 var elsewhere = [...]netip.Prefix{
 	model.IPv4: netip.MustParsePrefix("198.18.0.0/15"), model.IPv6: netip.MustParsePrefix("2001:db8:18::/64"),
@@ -44,12 +44,11 @@ func routeElsewhere(t *testing.T, l *lab.Lab, n *lab.Node) {
 	}
 }
 
-// numbers counts node ports that are asked for.
+// numbers counts explicit node ports.
 var numbers atomic.Uint32
 
-// numbered gives ports one node port that no other has: of those that come with a
-// change, the API server would give each its own. It gives numbers so low only to
-// who asks for them.
+// numbered gives ports the same explicit node port, which no other test has: the API server
+// would allocate a different one for each. It does not allocate such low numbers itself.
 func numbered(ports []corev1.ServicePort) []corev1.ServicePort {
 	n := int32(30000 + numbers.Add(1)%80)
 	for i := range ports {
@@ -75,7 +74,7 @@ func externalCluster(s *corev1.Service) {
 	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
 }
 
-// balanced makes a Service one of type LoadBalancer that nobody implements.
+// balanced changes the type of a Service to LoadBalancer, of a class without a controller.
 func balanced(s *corev1.Service) {
 	class := "tests.example.com/by-hand"
 	s.Spec.Type, s.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, &class

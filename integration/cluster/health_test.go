@@ -74,7 +74,7 @@ func (c *twoNodes) healthy(t *testing.T, s *corev1.Service, n *lab.Node, endpoin
 	}
 }
 
-// closed waits until nobody answers at a health check node port.
+// closed waits until a health check node port is closed.
 func (c *twoNodes) closed(t *testing.T, port int32, n *lab.Node) {
 	t.Helper()
 	ctx := clustertest.Context(t)

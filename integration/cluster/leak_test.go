@@ -8,7 +8,7 @@ import (
 	"kube-vmap/integration/eventually"
 )
 
-// consumption is what a proxy has after garbage was collected.
+// consumption is the memory and the goroutines of a proxy after garbage collection.
 type consumption struct{ goroutines, heap float64 }
 
 func (c consumption) String() string {
@@ -17,7 +17,7 @@ func (c consumption) String() string {
 
 func consumed(t *testing.T, p *clustertest.Proxy) consumption {
 	t.Helper()
-	for range 2 { // what has a finalizer goes with the second collection
+	for range 2 { // objects with a finalizer are freed by the second collection
 		status, _, err := p.Get("http://127.0.0.1:10249/debug/pprof/heap?gc=1")
 		clustertest.Must(t, err)
 		if status != 200 {
@@ -27,8 +27,8 @@ func consumed(t *testing.T, p *clustertest.Proxy) consumption {
 	return consumption{metric(t, p, "go_goroutines"), metric(t, p, "go_memstats_heap_alloc_bytes")}
 }
 
-// noLeak waits until a proxy has about as much as before. What is still under way,
-// such as connections, has some for a while; a leak stays.
+// noLeak waits until a proxy's consumption is about as before. Connections that are still
+// open need some for a while; a leak stays.
 func noLeak(t *testing.T, p *clustertest.Proxy, before consumption) {
 	t.Helper()
 	var after consumption

@@ -21,7 +21,7 @@ import (
 	"kube-vmap/model"
 )
 
-// changeNode changes the Node as it is now.
+// changeNode changes the current Node.
 func (c *oneNode) changeNode(t *testing.T, change func(*corev1.Node)) {
 	t.Helper()
 	ctx := clustertest.Context(t)
@@ -36,7 +36,7 @@ func (c *oneNode) changeNode(t *testing.T, change func(*corev1.Node)) {
 	}))
 }
 
-// replaceNode deletes the Node and makes another one, or none.
+// replaceNode deletes the Node and creates another one, or none.
 func (c *oneNode) replaceNode(t *testing.T, change func(*corev1.Node)) {
 	t.Helper()
 	ctx, name := clustertest.Context(t), c.NodeName(c.Lab.Node)
@@ -73,8 +73,8 @@ func TestNodeZoneIsFollowed(t *testing.T) {
 	}
 }
 
-// TestPodCIDRsOfTheNodeAreAwaitedAndFollowed tells by the source that a server
-// sees whether the client is taken for a pod.
+// TestPodCIDRsOfTheNodeAreAwaitedAndFollowed checks by the source address that a server
+// sees whether the client is treated as a pod.
 func TestPodCIDRsOfTheNodeAreAwaitedAndFollowed(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
@@ -94,7 +94,7 @@ func TestPodCIDRsOfTheNodeAreAwaitedAndFollowed(t *testing.T) {
 		seen   func(model.Family) netip.Addr
 	}{
 		{lab.PodRanges, c.changeNode, c.Lab.Pods[1].Addr},
-		// The API lets nobody change ranges that there are.
+		// The API server permits no change of existing ranges.
 		{lab.RemotePodRanges, c.replaceNode, c.Lab.Node.Gateway},
 		{lab.PodRanges, c.replaceNode, c.Lab.Pods[1].Addr},
 	} {
@@ -114,8 +114,8 @@ func TestPodCIDRsOfTheNodeAreAwaitedAndFollowed(t *testing.T) {
 	}
 }
 
-// TestHealthzFailsOnDeletedOrTaintedNodes has the other probes answer as ever,
-// and the rules stay.
+// TestHealthzFailsOnDeletedOrTaintedNodes checks that other probes and the rules do not
+// change.
 func TestHealthzFailsOnDeletedOrTaintedNodes(t *testing.T) {
 	t.Parallel()
 	c := newOneNode(t, 1)
@@ -148,7 +148,7 @@ func TestHealthzFailsOnDeletedOrTaintedNodes(t *testing.T) {
 		}, 503},
 		{"it is gone", func() { c.changeNode(t, func(n *corev1.Node) { n.Finalizers = nil }) }, 503},
 		{"it is there again", func() { c.replaceNode(t, same) }, 200},
-		{"it is deleted at once", func() { c.replaceNode(t, nil) }, 503},
+		{"it is deleted immediately", func() { c.replaceNode(t, nil) }, 503},
 		{"it is back", func() { c.replaceNode(t, same) }, 200},
 	} {
 		s.do()

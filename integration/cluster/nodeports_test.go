@@ -13,8 +13,8 @@ import (
 	"kube-vmap/model"
 )
 
-// TestNodePortsFollowTheirService asks on both nodes, from pods, from the nodes and
-// from outside. The Services of its parts have nothing to do with each other.
+// TestNodePortsFollowTheirService asks at both nodes, from pods, from the nodes and from
+// outside. The Services of its parts are independent of each other.
 func TestNodePortsFollowTheirService(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 2)
@@ -92,8 +92,7 @@ func (c *twoNodes) nodePortsAreReleased(t *testing.T) {
 	}
 }
 
-// typesChange goes through every change of types that upstream knows, and then
-// some.
+// typesChange makes every change of types in Kubernetes' e2e tests, and some more.
 func (c *twoNodes) typesChange(t *testing.T) {
 	external := func(s *corev1.Service) {
 		s.Spec.Type, s.Spec.ExternalName = corev1.ServiceTypeExternalName, "example.com"
@@ -143,8 +142,8 @@ func (c *twoNodes) typesChange(t *testing.T) {
 	}
 }
 
-// protocolsCome has a ClusterIP Service of TCP become a NodePort Service, and then
-// one of UDP and SCTP on the same numbers, too.
+// protocolsCome changes a ClusterIP Service with TCP to a NodePort Service, and adds UDP and
+// SCTP on the same numbers.
 func (c *twoNodes) protocolsCome(t *testing.T) {
 	all := objects.Ports(port, targetPort)
 	s := c.create(t, "twins", func(s *corev1.Service) { s.Spec.Ports = all[:1] })

@@ -14,8 +14,8 @@ import (
 	"kube-vmap/model"
 )
 
-// TestServicesAreReachedFromOutside has clients ask where nobody has the address.
-// The Services of its parts have nothing to do with each other.
+// TestServicesAreReachedFromOutside has clients ask at addresses that no host has. The
+// Services of its parts are independent of each other.
 func TestServicesAreReachedFromOutside(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 2)
@@ -99,7 +99,7 @@ func (c *twoNodes) balancerChanges(t *testing.T) {
 	checkNodePortRefuses(t, c.clients, c.both(s)[1])
 }
 
-// sourceRanges lets in one pod, then another, then nobody, then everybody.
+// sourceRanges permits one pod, then another, then no client, then all.
 func (c *twoNodes) sourceRanges(t *testing.T) {
 	s := c.create(t, "ranges", balanced)
 	to := c.balancer(t, "ranges")
@@ -137,7 +137,7 @@ func (c *twoNodes) sourceRanges(t *testing.T) {
 		} else {
 			checkOutcome(t, c.clients, to, lab.TimedOut)
 		}
-		checkAnswered(t, c.clients, c.both(s)[1], "pod-1", "remote-1") // which no range limits
+		checkAnswered(t, c.clients, c.both(s)[1], "pod-1", "remote-1") // ranges do not apply to node ports
 	}
 }
 
@@ -157,8 +157,8 @@ func (c *twoNodes) localNodePorts(t *testing.T) {
 	c.scaled(t, "local", c.At(c.Lab.RemotePods[0]), c.At(c.Lab.RemotePods[1]))
 	outside := c.clients[4]
 	near, far := c.both(s)[0], c.both(s)[1]
-	// A node's own pods and itself get all endpoints there; for others only those
-	// of the node count.
+	// A node's own pods and the node itself reach all endpoints, other clients only those
+	// on the node.
 	checkAnswered(t, []*traffic.Client{c.near, c.clients[2]}, near, "remote-1", "remote-2")
 	checkOutcome(t, []*traffic.Client{c.clients[3], outside}, near, lab.TimedOut)
 	checkAnswered(t, c.clients, far, "remote-1", "remote-2")
@@ -169,8 +169,7 @@ func (c *twoNodes) localNodePorts(t *testing.T) {
 	checkAnswered(t, c.clients, traffic.Service(s, port), "remote-1", "remote-2")
 }
 
-// localBalancer has an endpoint on either node. What comes from outside comes to
-// the first.
+// localBalancer has an endpoint on either node. Traffic from outside arrives at the first.
 func (c *twoNodes) localBalancer(t *testing.T) {
 	c.create(t, "local-balancer", balanced, externalLocal)
 	to := c.balancer(t, "local-balancer")

@@ -45,8 +45,8 @@ func TestPodSourceAddressesAreKept(t *testing.T) {
 	checkAnswered(t, []*traffic.Client{traffic.From(server.Host)}, itself, "pod-1")
 }
 
-// TestServicesWithoutEndpointsRefuseAtEveryAddress has Services without Pods, and with one
-// that was evicted, or is not ready.
+// TestServicesWithoutEndpointsRefuseAtEveryAddress has Services without Pods, and with an
+// evicted or unready one.
 func TestServicesWithoutEndpointsRefuseAtEveryAddress(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
@@ -88,8 +88,8 @@ func TestServicesWithoutEndpointsRefuseAtEveryAddress(t *testing.T) {
 	}
 }
 
-// TestPublishNotReadyAddresses has one Service that publishes
-// them beside one that does not, for the same Pods.
+// TestPublishNotReadyAddresses compares a Service that publishes them with one that does
+// not, for the same Pods.
 func TestPublishNotReadyAddresses(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
@@ -120,8 +120,7 @@ func TestPublishNotReadyAddresses(t *testing.T) {
 	check()
 }
 
-// TestServicesCanBeRecreated has a Service come back under its name, with other
-// addresses.
+// TestServicesCanBeRecreated recreates a Service with the same name and other addresses.
 func TestServicesCanBeRecreated(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
@@ -139,7 +138,7 @@ func TestServicesCanBeRecreated(t *testing.T) {
 	}
 }
 
-// TestSCTPServicesDoNotLoadTheKernelsSCTP looks for what the module registers.
+// TestSCTPServicesDoNotLoadTheKernelsSCTP checks for the sysctls of the module.
 func TestSCTPServicesDoNotLoadTheKernelsSCTP(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)

@@ -20,8 +20,8 @@ func prefer(how string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.TrafficDistribution = &how }
 }
 
-// TestTrafficPoliciesChooseEndpoints has each Service served by a Pod on each node, unless
-// it says otherwise.
+// TestTrafficPoliciesChooseEndpoints has a Pod on each node for each Service, unless the
+// case has other places.
 func TestTrafficPoliciesChooseEndpoints(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 2)
@@ -40,7 +40,7 @@ func TestTrafficPoliciesChooseEndpoints(t *testing.T) {
 		name      string
 		change    func(*corev1.Service)
 		places    []objects.Place
-		near, far string // who answers pods and processes on either node; nobody where it is empty
+		near, far string // who answers pods and processes on either node; empty if no endpoint does
 	}{
 		{"internal-local", internalLocal, both, "pod-1", "remote-1"},
 		{"internal-local-without-endpoint", internalLocal, both[1:], "", "remote-1"},
@@ -116,14 +116,14 @@ func TestTrafficDistribution(t *testing.T) {
 				c.awaitRules(t)
 				checkAnswered(t, []*traffic.Client{c.near, c.clients[2]}, traffic.Service(s, port), step.near...)
 				checkAnswered(t, []*traffic.Client{c.far, c.clients[3]}, traffic.Service(s, port), step.far...)
-				checkAnswered(t, c.clients[4:], c.both(s)[0], step.near...) // hints are the node's, whoever asks
+				checkAnswered(t, c.clients[4:], c.both(s)[0], step.near...) // the node's hints, for any client
 			}
 		})
 	}
 }
 
-// TestHeadlessServicesAreIgnored puts the label on slices, and takes it
-// off. No controller does that to slices that it made.
+// TestHeadlessServicesAreIgnored adds the label to slices, and removes it. No controller
+// does that.
 func TestHeadlessServicesAreIgnored(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)

@@ -18,12 +18,11 @@ import (
 	"kube-vmap/model"
 )
 
-// otherTarget is what the pods of TestPortsLeadToTheTargetPortsOfSlices serve beside
-// targetPort.
+// otherTarget is the second port of the pods of TestPortsLeadToTheTargetPortsOfSlices.
 const otherTarget = 8081
 
-// TestPortsLeadToTheTargetPortsOfSlices has Services with several ports. Those of its
-// parts have nothing to do with each other.
+// TestPortsLeadToTheTargetPortsOfSlices has Services with several ports. Its parts are
+// independent of each other.
 func TestPortsLeadToTheTargetPortsOfSlices(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 2)
@@ -83,7 +82,7 @@ func (c *twoNodes) portsComeAndGo(t *testing.T) {
 	checkNodePortRefuses(t, c.clients, gone)
 }
 
-// awaitPorts waits until each slice that the controller makes has so many ports.
+// awaitPorts waits until each slice of the controller has so many ports.
 func (c *twoNodes) awaitPorts(t *testing.T, service string, ports int) {
 	t.Helper()
 	c.awaitSlices(t, service, func(all []discoveryv1.EndpointSlice) error {
@@ -109,7 +108,7 @@ func (c *twoNodes) awaitPort(t *testing.T, service, name string) {
 	})
 }
 
-// awaitSlices waits until there is no objection to a Service's slices.
+// awaitSlices waits until check accepts all slices of a Service.
 func (c *twoNodes) awaitSlices(t *testing.T, service string, suit func([]discoveryv1.EndpointSlice) error) {
 	t.Helper()
 	ctx := clustertest.Context(t)

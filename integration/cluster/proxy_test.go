@@ -15,8 +15,8 @@ import (
 	"kube-vmap/model"
 )
 
-// TestKubeProxyServes runs kube-proxy where others run kube-vmap: what is tested
-// is that a proxy which is known to be right gets from here all that it needs.
+// TestKubeProxyServes runs kube-proxy instead of kube-vmap. It proves that the test cluster
+// has all that a correct proxy needs.
 func TestKubeProxyServes(t *testing.T) {
 	t.Parallel()
 	c := clustertest.New(t, lab.Options{Pods: 3})
@@ -58,5 +58,5 @@ func TestKubeProxyServes(t *testing.T) {
 	if diff, err := (&truth.Truth{Client: c.Client, Config: truth.Config("node"), Host: c.Lab.Node.Host}).Diff(ctx); err != nil || diff == "" {
 		t.Errorf("kube-proxy's rules are taken for ours, %v", err)
 	}
-	d.Kill() // it has no other end
+	d.Kill() // it does not end on its own
 }

@@ -113,7 +113,7 @@ func (o *operator) refusedByPodSecurity(t *testing.T) {
 	o.run(t, "kubectl label --overwrite node NODE kube-vmap=enabled")
 }
 
-// reasons returns the keys of notRun.
+// reasons returns the commands in notRun.
 func reasons() (parts []string) {
 	for part := range notRun {
 		parts = append(parts, part)
@@ -170,8 +170,7 @@ func newOperator(t *testing.T) *operator {
 	return o
 }
 
-// attack runs a command as a shell does, with the moved node for NODE, and returns what it
-// prints.
+// run runs a command in a shell, with the moved node for NODE, and returns its output.
 func (o *operator) run(t *testing.T, command string) string {
 	t.Helper()
 	kubectl, err := plane.Program("kubectl")
@@ -187,7 +186,7 @@ func (o *operator) run(t *testing.T, command string) string {
 	return string(out)
 }
 
-// kubeProxy makes what kubeadm has of kube-proxy, as far as it matters here.
+// kubeProxy creates the objects of kubeadm's kube-proxy that matter here.
 func (o *operator) kubeProxy(t *testing.T) {
 	t.Helper()
 	ctx, name, labels := clustertest.Context(t), "kube-proxy", map[string]string{"k8s-app": "kube-proxy"}
@@ -216,8 +215,8 @@ func (o *operator) kubeProxy(t *testing.T) {
 	o.placed(t, "the start", "kube-proxy", "kube-proxy")
 }
 
-// placed waits until these DaemonSets want pods on the moved node and on the other
-// one; an empty list stands for any.
+// placed waits until these DaemonSets want pods on the moved node and on the other one; an
+// empty list matches any.
 func (o *operator) placed(t *testing.T, after, here, there string) {
 	t.Helper()
 	ctx := clustertest.Context(t)
@@ -241,8 +240,8 @@ func (o *operator) placed(t *testing.T, after, here, there string) {
 	}
 }
 
-// awaitRules returns an error while the controller has not brought about what the
-// DaemonSets say.
+// settled returns an error until the controller has created and removed the Pods of all
+// DaemonSets.
 func (o *operator) settled(ctx context.Context) error {
 	sets, err := o.Client.AppsV1().DaemonSets("kube-system").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -271,7 +270,7 @@ func (o *operator) runPods(ctx context.Context) error {
 		}
 		pods, err := o.Client.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{})
 		for i := 0; err == nil && i < len(pods.Items); i++ {
-			// It may have changed in between, and is looked at again.
+			// It may have changed in between, and is read again.
 			if err = o.runPod(ctx, &pods.Items[i]); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 				err = nil
 			}

@@ -23,11 +23,11 @@ import (
 	"kube-vmap/sync/looptest"
 )
 
-// silence is how long to wait for what must not come.
+// silence is how long to wait for an answer that must not come.
 const silence = 150 * time.Millisecond
 
-// scaled makes a Pod of an app at each place, and waits until its Service has them
-// on both nodes.
+// scaled creates a Pod of an app at each place, and waits until its Service has them on
+// both nodes.
 func (c *twoNodes) scaled(t *testing.T, app string, places ...objects.Place) {
 	t.Helper()
 	ctx := clustertest.Context(t)
@@ -118,13 +118,13 @@ func TestReadyAndLastTerminatingPodsServe(t *testing.T) {
 	}
 }
 
-// TestServicesOfOtherProxiesAreIgnored looks into the kernel, because who uses the
-// same selectors as the proxy could share its mistakes.
+// TestServicesOfOtherProxiesAreIgnored reads the kernel's tables, because package truth
+// uses the same selectors as the proxy.
 func TestServicesOfOtherProxiesAreIgnored(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 1)
 	ctx := clustertest.Context(t)
-	// The Pod of the headless Service has addresses that are nobody else's.
+	// No other Pod has the addresses of the headless Service's Pod.
 	nowhere := []netip.Addr{netip.MustParseAddr("10.244.2.77"), netip.MustParseAddr("fd00:10:244:2::77")}
 	places := map[string]objects.Place{
 		"headless": {Node: c.NodeName(c.Lab.Remote), Addrs: nowhere}, "labelled": c.At(c.Lab.RemotePods[0]),
@@ -136,7 +136,7 @@ func TestServicesOfOtherProxiesAreIgnored(t *testing.T) {
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"},
 	}
 	labelled := objects.Service("labelled", objects.Ports(port, targetPort)...)
-	labelled.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "somebody-else"}
+	labelled.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "another-proxy"}
 	var made *corev1.Service
 	for _, s := range []*corev1.Service{headless, external, labelled} {
 		var err error
@@ -149,7 +149,7 @@ func TestServicesOfOtherProxiesAreIgnored(t *testing.T) {
 		clustertest.Must(t, c.ns.AwaitEndpoints(ctx, app, 1))
 	}
 	other := traffic.Service(made, port)
-	mine := c.service(t, "mine") // came later, so that what came before has been seen
+	mine := c.service(t, "mine") // once it is programmed, the earlier ones have been processed
 	c.awaitRules(t)
 	checkOutcome(t, []*traffic.Client{c.near, c.far}, mine, lab.Refused)
 	checkOutcome(t, []*traffic.Client{c.near, c.far}, other, lab.TimedOut)
@@ -162,7 +162,7 @@ func TestServicesOfOtherProxiesAreIgnored(t *testing.T) {
 		}
 	}
 
-	// A label that goes makes the Service ours, and one that comes takes it away.
+	// Without the label the Service is ours, with it it is not.
 	label := func(labels map[string]string) {
 		_, err := c.ns.ChangeService(ctx, "labelled", func(s *corev1.Service) { s.Labels = labels })
 		clustertest.Must(t, err)
@@ -174,8 +174,8 @@ func TestServicesOfOtherProxiesAreIgnored(t *testing.T) {
 	checkOutcome(t, []*traffic.Client{c.near, c.far}, other, lab.TimedOut)
 }
 
-// meaning returns what the node's kernel holds of ours. One whose rules change all the
-// time, as other tests may have it, cannot be read.
+// meaning returns the node's rules in a form to compare. Rules that change all the time
+// cannot be read.
 func meaning(t *testing.T, n *lab.Node) string {
 	t.Helper()
 	for ctx := clustertest.Context(t); ; {
@@ -189,9 +189,9 @@ func meaning(t *testing.T, n *lab.Node) string {
 	}
 }
 
-// TestServicesWithoutSelectorServeManualEndpoints gives them by
-// an EndpointSlice for each family, or by Endpoints, of which a controller makes
-// slices. Endpoints are of the Service's first family only.
+// TestServicesWithoutSelectorServeManualEndpoints creates an EndpointSlice for each family,
+// or Endpoints, from which a controller creates slices. Endpoints have the Service's first
+// family only.
 func TestServicesWithoutSelectorServeManualEndpoints(t *testing.T) {
 	t.Parallel()
 	c := newTwoNodes(t, 2)
@@ -259,7 +259,7 @@ func (c *twoNodes) updateSlice(ctx context.Context, f model.Family, addrs []neti
 	return err
 }
 
-// writeEndpoints makes or changes Endpoints.
+// writeEndpoints creates or changes Endpoints.
 func (c *twoNodes) writeEndpoints(ctx context.Context, name string, addrs []netip.Addr) error {
 	all := &corev1.Endpoints{ //nolint:staticcheck // deprecated, and mirrored to this day
 		ObjectMeta: metav1.ObjectMeta{Name: name},

@@ -22,7 +22,7 @@ import (
 	"kube-vmap/nft"
 )
 
-// foreign is what others have in nftables.
+// foreign is another program's rule set in nftables.
 const foreign = `
 table inet others {
 	set seen { type ipv4_addr; elements = { 192.0.2.7 }; }
@@ -30,7 +30,7 @@ table inet others {
 	chain prerouting { type filter hook prerouting priority -150; jump services; }
 }`
 
-// foreignIPTables is what others have in iptables, in tables that kube-proxy uses.
+// foreignIPTables are other programs' iptables rules, in tables that kube-proxy uses.
 const foreignIPTables = `*nat
 :OTHERS - [0:0]
 -A PREROUTING -p tcp --dport 9 -j OTHERS
@@ -69,14 +69,14 @@ func TestMigrationFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
 			asked := crowd.Add(to)
 			clustertest.Must(t, asked.Await(clustertest.Context(t)))
 
-			theirs.Kill() // it has no other end
-			c.restart(t, kubeconfig)
+			theirs.Kill() // it does not end on its own
+			c.runProxy(t, kubeconfig)
 			clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
-			told, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "what was removed", process.Message("removed what kube-proxy left"))
+			logged, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "what was removed", process.Message("removed what kube-proxy left"))
 			clustertest.Must(t, err)
 			for _, what := range mode.removed {
-				if !strings.Contains(told["removed"], what) {
-					t.Errorf("the log says that it removed %s, without %s", told["removed"], what)
+				if !strings.Contains(logged["removed"], what) {
+					t.Errorf("it logs that it removed %s, without %s", logged["removed"], what)
 				}
 			}
 			c.proxy.AwaitTruth(t)
@@ -106,8 +106,8 @@ func TestMigrationFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
 	}
 }
 
-// TestRunningKubeProxyIsLeftAlone runs kube-vmap beside the real kube-proxy, as it is
-// where that is a process of the host. Both take in changes, and no packet is lost.
+// TestRunningKubeProxyIsLeftAlone runs kube-vmap while kube-proxy runs as a process of the
+// host. Both follow changes, and no packet is lost.
 func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
 	for _, mode := range []string{"nftables", "iptables"} {
 		t.Run(mode, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
 			asked := crowd.Add(to)
 			clustertest.Must(t, asked.Await(clustertest.Context(t)))
 
-			c.restart(t, kubeconfig)
+			c.runProxy(t, kubeconfig)
 			_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "the other proxy", process.Message(
 				"another proxy seems to run; its tables are left untouched until it ends"))
 			clustertest.Must(t, err)
@@ -161,8 +161,7 @@ func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
 
 var counted = regexp.MustCompile(`packets \d+ bytes \d+|\[\d+:\d+\]`)
 
-// theirs returns kube-proxy's rules for a Service, in either mode, without counts of
-// packets. Other tests have Services, too.
+// theirs returns kube-proxy's rules for a Service, in either mode, without packet counts.
 func (c *oneNode) theirs(t *testing.T, service string) string {
 	t.Helper()
 	all := c.node(t, "", "nft", "-a", "list", "ruleset")
@@ -173,7 +172,7 @@ func (c *oneNode) theirs(t *testing.T, service string) string {
 	return counted.ReplaceAllString(linesWith(ours.ReplaceAllString(all, ""), c.ns.Name+"/"+service), "")
 }
 
-// kubeProxy runs the real one, and waits for its rules.
+// kubeProxy runs the real kube-proxy, and waits for its rules.
 func (c *oneNode) kubeProxy(t *testing.T, mode, kubeconfig string) *daemon.Daemon {
 	t.Helper()
 	program, err := plane.Program("kube-proxy")
@@ -211,7 +210,7 @@ func awaitKubeProxy(t *testing.T, d *daemon.Daemon) {
 	}))
 }
 
-// node runs a program in the node, which must succeed, and returns what it prints.
+// node runs a program on the node, which must succeed, and returns its output.
 func (c *oneNode) node(t *testing.T, stdin, program string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
@@ -236,7 +235,7 @@ func (c *oneNode) loadForeign(t *testing.T) {
 	}
 }
 
-// foreign returns what others have now.
+// foreign returns the current rules of other programs.
 func (c *oneNode) foreign(t *testing.T) string {
 	t.Helper()
 	all := c.node(t, "", "nft", "list", "table", "inet", "others")
@@ -246,8 +245,8 @@ func (c *oneNode) foreign(t *testing.T) string {
 	return all
 }
 
-// left returns what there is of kube-proxy, but for KUBE-FIREWALL, which the kubelet has,
-// too, and kube-proxy itself does not remove.
+// left returns the remaining rules of kube-proxy, except KUBE-FIREWALL, which the kubelet
+// has, too, and which kube-proxy itself does not remove.
 func (c *oneNode) left(t *testing.T) string {
 	t.Helper()
 	all := linesWith(c.node(t, "", "nft", "list", "tables"), "kube-proxy")

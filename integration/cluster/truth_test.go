@@ -13,10 +13,10 @@ import (
 	"kube-vmap/integration/process"
 )
 
-// TestExpectedRulesEqualThoseOfManifests holds the API's objects, as kubectl
-// prints them, against what the test reads of them.
+// TestExpectedRulesEqualThoseOfManifests compares the expected rules with those that
+// kube-vmap programs for manifests of the API's objects, as kubectl prints them.
 func TestExpectedRulesEqualThoseOfManifests(t *testing.T) {
-	program := clustertest.Program(t) // takes longer than anything here waits
+	program := clustertest.Program(t) // before any time limit
 	c := clustertest.Alone(t, lab.Options{Pods: 2, RemotePods: 1}, "zone-a", "zone-b")
 	ctx := clustertest.Context(t)
 	ns := c.Namespace(t)

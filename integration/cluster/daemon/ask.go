@@ -47,7 +47,7 @@ func (d *Daemon) ok(url string) error {
 	return err
 }
 
-// Metrics returns what the proxy says at [MetricsURL], by name.
+// Metrics returns the metrics at [MetricsURL], by name.
 func (d *Daemon) Metrics() (map[string]*dto.MetricFamily, error) {
 	client := http.Client{
 		Transport: &http.Transport{DialContext: d.host.DialContext, DisableKeepAlives: true},

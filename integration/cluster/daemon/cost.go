@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Cost is what a process took so far.
+// Cost is the cost of a process so far.
 type Cost struct {
 	// CPU is user and system time.
 	CPU time.Duration
@@ -16,7 +16,7 @@ type Cost struct {
 	Threads      int
 }
 
-// Cost looks it up. The process must be running.
+// Cost returns the cost of the process, which must be running.
 func (d *Daemon) Cost() (c Cost, err error) {
 	p, err := procfs.NewProc(d.PID())
 	if err != nil {

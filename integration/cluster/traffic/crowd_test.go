@@ -68,7 +68,7 @@ func TestCrowdReportsLostAnswers(t *testing.T) {
 			questions, err := crowd.Stop()
 			for _, f := range model.Families {
 				if w := (daemon.Transport{Protocol: p, Family: f}); err == nil || !strings.Contains(err.Error(), w.String()) {
-					t.Errorf("of %d questions it says %v, without %s", questions, err, w)
+					t.Errorf("%d requests: %v, want an error about %s", questions, err, w)
 				}
 			}
 		})
@@ -86,18 +86,18 @@ func TestCrowdStopsAskingRemovedTargets(t *testing.T) {
 	}
 	<-time.After(200 * time.Millisecond)
 	if questions, err := crowd.Stop(); err != nil || questions < 2*len(daemon.Transports()) {
-		t.Errorf("of %d questions it says %v", questions, err)
+		t.Errorf("%d requests: %v", questions, err)
 	}
 }
 
 func TestLossesBeforeTheFirstAnswerAreNoFailures(t *testing.T) {
 	crowd, asked, _ := asking(t, func(to *traffic.Target) { to.Port++ })
 	if err := await(t, asked, 300*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("nobody answers, and to wait for that ends with %v", err)
+		t.Errorf("Await of a target that does not answer: %v", err)
 	}
 	asked.Remove()
 	if questions, err := crowd.Stop(); err != nil || questions != 0 {
-		t.Errorf("of %d questions it says %v", questions, err)
+		t.Errorf("%d requests: %v", questions, err)
 	}
 }
 
@@ -124,6 +124,6 @@ func TestCheckDecidesAboutAnAnswer(t *testing.T) {
 	}
 	asked.Remove()
 	if _, err := crowd.Stop(); err == nil || !strings.Contains(err.Error(), "late") {
-		t.Errorf("it says %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -23,8 +23,8 @@ func TestLossesFailUnlessRareAndAlone(t *testing.T) {
 		{"one", at(0), 100, 0},
 		{"two of few", at(0, 5000), 100, 2},
 		{"two of many, far from each other", at(5000, 0), 20000, 0},
-		{"two of many at once", at(100, 0), 20000, 2},
-		{"two of many at once, and one alone", at(9000, 0, 900), 30000, 2},
+		{"two of many at the same time", at(100, 0), 20000, 2},
+		{"two of many at the same time, and one alone", at(9000, 0, 900), 30000, 2},
 		{"more than rare", at(0, 5000, 10000, 15000), 20000, 4},
 	} {
 		if got := suspicious(c.losses, c.questions); len(got) != c.want {
