@@ -16,9 +16,9 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// TestPacketsForManyHostsAreNoConnections sends such packets from the other node, and
-// compares what becomes of them with what is said.
-func TestPacketsForManyHostsAreNoConnections(t *testing.T) {
+// TestBroadcastAndMulticastReachListenersOnly sends packets from the other node and
+// compares the result with the prediction.
+func TestBroadcastAndMulticastReachListenersOnly(t *testing.T) {
 	r := newRig(t)
 	r.folder.Put("services", daemon.Service{Name: "web", Number: 1, Endpoints: r.servers})
 	daemon.Start(t, r.Node, r.folder)
@@ -26,7 +26,7 @@ func TestPacketsForManyHostsAreNoConnections(t *testing.T) {
 	listeners := [2]net.PacketConn{}
 	for f, network := range map[model.Family]string{model.IPv4: "udp4", model.IPv6: "udp6"} {
 		r.must(r.Node.Do(func() (err error) {
-			listeners[f], err = net.ListenPacket(network, fmt.Sprintf(":%d", port)) //nolint:noctx // it is there at once
+			listeners[f], err = net.ListenPacket(network, fmt.Sprintf(":%d", port)) //nolint:noctx // it does not block
 			return err
 		}))
 		defer listeners[f].Close()
@@ -34,7 +34,7 @@ func TestPacketsForManyHostsAreNoConnections(t *testing.T) {
 	for _, tc := range []struct {
 		to   string
 		want simulate.Verdict
-		says string
+		text string
 	}{
 		{"192.0.2.255", simulate.VerdictNotService, "a broadcast address; it stays on this node"},
 		{"255.255.255.255", simulate.VerdictNotService, "a broadcast address; it stays on this node"},
@@ -45,11 +45,11 @@ func TestPacketsForManyHostsAreNoConnections(t *testing.T) {
 		to := netip.AddrPortFrom(netip.MustParseAddr(tc.to), port)
 		p := simulate.Packet{From: r.Remote.Addr(model.FamilyOf(to.Addr())), To: to, Protocol: model.UDP}
 		o := single(t, r.explain(p))
-		if o.Verdict != tc.want || !strings.Contains(o.How, tc.says) || o.Verdict.Arrives() && !o.Endpoints[0].Local {
+		if o.Verdict != tc.want || !strings.Contains(o.How, tc.text) || o.Verdict.Arrives() && !o.Endpoints[0].Local {
 			t.Errorf("%s: %s, %q, %+v", p, o.Verdict, o.How, o.Endpoints)
 		}
 		if got := r.hears(r.Remote.Host, listeners[p.Family()], to); got != o.Verdict.Arrives() {
-			t.Errorf("%s: it arrives is %t, but is said to be %s", p, got, o.Verdict)
+			t.Errorf("%s: it arrives: %t, predicted %s", p, got, o.Verdict)
 		}
 		for _, protocol := range []model.Protocol{model.TCP, model.SCTP} {
 			for _, from := range []*lab.Host{r.Remote.Host, r.Node.Host} {
@@ -66,7 +66,7 @@ func TestPacketsForManyHostsAreNoConnections(t *testing.T) {
 	}
 }
 
-// scoped has an address of one link lead to the only one.
+// scoped adds the only link to a link-local address.
 func scoped(to netip.AddrPort) netip.AddrPort {
 	if to.Addr().Is6() {
 		return netip.AddrPortFrom(to.Addr().WithZone("eth0"), to.Port())
@@ -82,12 +82,12 @@ func dial(to netip.AddrPort) error {
 	return c.Close()
 }
 
-// hears reports whether what a host sends comes to a listener.
+// hears reports whether a packet of a host arrives at a listener.
 func (r *rig) hears(from *lab.Host, at net.PacketConn, to netip.AddrPort) bool {
 	r.t.Helper()
 	text := to.String()
 	r.must(from.Do(func() error {
-		c, err := net.Dial("udp", scoped(to).String()) //nolint:noctx // it waits for nobody
+		c, err := net.Dial("udp", scoped(to).String()) //nolint:noctx // it does not block
 		if err != nil {
 			return err
 		}
@@ -101,9 +101,9 @@ func (r *rig) hears(from *lab.Host, at net.PacketConn, to netip.AddrPort) bool {
 	return err == nil && string(got[:n]) == text
 }
 
-// TestAnAddressThatServesNoNodePortsIsTold asks for a node port at an address of the node
-// that is not one of those that serve them.
-func TestAnAddressThatServesNoNodePortsIsTold(t *testing.T) {
+// TestAddressWithoutNodePortsIsReported sends to a node port at an address of the node that
+// does not serve node ports.
+func TestAddressWithoutNodePortsIsReported(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Kinds: []model.Kind{model.KindNodePort}, Endpoints: r.servers}
 	r.folder.Put("services", web)
@@ -111,15 +111,15 @@ func TestAnAddressThatServesNoNodePortsIsTold(t *testing.T) {
 	for f, other := range map[model.Family]string{model.IPv4: "10.244.1.1", model.IPv6: "fd00:10:244:1::1"} {
 		at := web.AddrPort(r.Node, f, model.KindNodePort, 0)
 		for _, p := range model.Protocols {
-			says := fmt.Sprintf("%d/%s is the node port of default/web, and is served at %s; %s serves no node ports\n", at.Port(), p, at.Addr(), other)
+			want := fmt.Sprintf("%d/%s is the node port of default/web, and is served at %s; %s serves no node ports\n", at.Port(), p, at.Addr(), other)
 			asked := netip.AddrPortFrom(netip.MustParseAddr(other), at.Port())
-			r.expect(0, []string{"From the running kube-vmap:\n  " + says}, "--from="+r.Pods[3].Addr(f).String(), to(asked, p))
+			r.expect(0, []string{"From the running kube-vmap:\n  " + want}, "--from="+r.Pods[3].Addr(f).String(), to(asked, p))
 		}
 	}
 }
 
-// TestASetOfOthersIsTold has a client in a set of another program.
-func TestASetOfOthersIsTold(t *testing.T) {
+// TestForeignSetsAreNamed has a client in a set of another program.
+func TestForeignSetsAreNamed(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers}
 	r.folder.Put("services", web)

@@ -12,28 +12,27 @@ import (
 	"kube-vmap/model"
 )
 
-// command runs the program on the node and returns what it wrote, and its exit code.
+// command runs the program on the node and returns its output and its exit code.
 func (r *rig) command(args ...string) (stdout, stderr string, code int) {
 	r.t.Helper()
 	out := daemon.Run(r.t, r.Node.Host, append([]string{"explain"}, args...)...)
 	return out.Stdout, out.Stderr, out.ExitCode
 }
 
-// expect runs the command and looks for words in what it prints, and tells that if it
-// is not as expected.
+// expect runs the command and checks its exit code, and that its output has the words.
 func (r *rig) expect(code int, words []string, args ...string) {
 	r.t.Helper()
 	stdout, stderr, got := r.command(args...)
 	missing := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return strings.Contains(stdout+stderr, word) })
 	if got != code || len(missing) > 0 {
-		r.t.Errorf("explain %s: exit code %d, want %d; does not say %q\n%s%s", strings.Join(args, " "), got, code, missing, stdout, stderr)
+		r.t.Errorf("explain %s: exit code %d, want %d; does not have %q\n%s%s", strings.Join(args, " "), got, code, missing, stdout, stderr)
 	}
 }
 
-// to is what the command is told to explain.
+// to returns the flag for the destination.
 func to(a fmt.Stringer, p model.Protocol) string { return fmt.Sprintf("--to=%s/%s", a, p) }
 
-func TestTheCommandSaysWhatBecomesOfAPacket(t *testing.T) {
+func TestCommandOutcomes(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Kinds: daemon.Kinds[1:], Endpoints: r.servers}
 	none := daemon.Service{Name: "none", Number: 2, Kinds: daemon.Kinds[1:]}
@@ -65,7 +64,7 @@ func TestTheCommandSaysWhatBecomesOfAPacket(t *testing.T) {
 	}
 }
 
-func TestJSONAndYAMLSayTheSame(t *testing.T) {
+func TestCommandJSONAndYAML(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
 	r.folder.Put("services", web)
@@ -93,12 +92,12 @@ func TestJSONAndYAMLSayTheSame(t *testing.T) {
 	}
 }
 
-func TestErrorsSayWhatToDo(t *testing.T) {
+func TestCommandErrorsNameTheRemedy(t *testing.T) {
 	r := newRig(t)
 	from, target := "--from=10.244.1.5", "--to=10.96.0.1:80"
 	r.expect(2, []string{"there is no table kube-vmap of IPv4", "is kube-vmap running here?", "nsenter"}, from, target)
 	for _, tc := range []struct {
-		says string
+		want string
 		args []string
 	}{
 		{"both must be given", nil},
@@ -109,6 +108,6 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"of one family", []string{from, "--to=[fd00::1]:80"}},
 		{"text, json or yaml", []string{from, target, "-o", "xml"}},
 	} {
-		r.expect(2, []string{tc.says}, tc.args...)
+		r.expect(2, []string{tc.want}, tc.args...)
 	}
 }

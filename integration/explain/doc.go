@@ -1,10 +1,10 @@
-// Package explain holds the tests that `kube-vmap explain` is right: what it says of
-// a packet is compared with what becomes of that packet, sent for real.
+// Package explain tests that `kube-vmap explain` is right: its prediction for a packet is
+// compared with what happens to the packet when it is sent.
 //
-//	random packet ---> explain: by whom it may be answered, as whom it is seen,
-//	      |                     that it is refused, that it is dropped
-//	      +----------> the kernel: who answered, and whom they saw
+//	random packet ---> explain: which endpoints may answer, which source they see,
+//	      |                     or that it is refused or dropped
+//	      +----------> the kernel: who answered, and which source they saw
 //
-// That it agrees on every cell of the packet matrix is shown where that is:
+// That the prediction agrees with every cell of the packet matrix is tested in
 // integration/matrix, TestExplainAgreesWithMatrix.
 package explain

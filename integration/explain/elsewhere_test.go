@@ -9,9 +9,8 @@ import (
 	"kube-vmap/model"
 )
 
-// TestAnAnswerNamesTheNodeOfItsClient asks on node-1 for clients that are and are not
-// there.
-func TestAnAnswerNamesTheNodeOfItsClient(t *testing.T) {
+// TestAnswerNamesTheNodeOfTheClient runs on node-1 for clients on this node and elsewhere.
+func TestAnswerNamesTheNodeOfTheClient(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Kinds: daemon.Kinds[1:], Endpoints: r.servers}
 	near := daemon.Service{Name: "near", Number: 2, Kinds: daemon.Kinds[1:], Endpoints: r.servers[:1]}
@@ -37,7 +36,7 @@ func TestAnAnswerNamesTheNodeOfItsClient(t *testing.T) {
 				r.expect(0, []string{from + " is not on this node" + how + ".", "If it is a pod or a node", "\nResult:", "outside the cluster"},
 					"--from="+from, at(web, model.KindLoadBalancerIP))
 			}
-			// No other node translates what asks for this one.
+			// No other node translates packets to addresses of this one.
 			for from, kinds := range map[string][]model.Kind{
 				remote: {model.KindNodePort}, outside: {model.KindNodePort},
 				r.Node.Addr(f).String():    {model.KindClusterIP, model.KindLoadBalancerIP, model.KindNodePort},
@@ -67,7 +66,7 @@ func TestAnAnswerNamesTheNodeOfItsClient(t *testing.T) {
 		})
 	}
 	r.t = t
-	d.Kill() // the kernel alone does not know what is a pod
+	d.Kill() // the kernel does not know pods
 	f := model.IPv6
 	r.expect(0, []string{"is not on this node, by way of " + r.Remote.Addr(f).String()},
 		"--from="+r.RemotePods[0].Addr(f).String(), to(web.AddrPort(r.Node, f, model.KindClusterIP, 0), model.TCP))

@@ -15,11 +15,11 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// hashes are how many numbers the kernel hashes to here: so many that nobody guesses.
+// hashes is the number of results of the hash: so many that none is right by chance.
 const hashes = 4096
 
-// hashing has a packet's port chosen by a hash of so many bytes: the table has the name
-// of ours, so that it is explained.
+// hashing returns a table that selects the destination port by a hash. It has the name of our
+// table, so that it is simulated.
 func hashing(family, key, to string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table %s kube-vmap {\n\tmap places { type mark : %s . inet_service; size %d; elements = {", family, map[string]string{"ip": "ipv4_addr", "ip6": "ipv6_addr"}[family], hashes)
@@ -30,9 +30,9 @@ func hashing(family, key, to string) string {
 	return b.String()
 }
 
-// TestHashesAreTheKernels has the kernel hash keys of 4, 8, 16, 20 and 36 bytes, and
-// reads from connection tracking what it came to.
-func TestHashesAreTheKernels(t *testing.T) {
+// TestHashesEqualTheKernels has the kernel hash keys of 4, 8, 16, 20 and 36 bytes, and reads
+// the result from connection tracking.
+func TestHashesEqualTheKernels(t *testing.T) {
 	for _, tc := range []struct {
 		family, key, to string
 		from            func(n int) netip.Addr
@@ -59,7 +59,7 @@ func TestHashesAreTheKernels(t *testing.T) {
 			tracked := conntrack.New(conntrack.Config{NetNS: host.FD()})
 			for n := range 100 {
 				p := simulate.Packet{From: tc.from(n), FromPort: uint16(20_000 + 37*n), To: netip.MustParseAddrPort(at(tc.to)), Protocol: model.UDP}
-				said, err := w.Run(p, "")
+				result, err := w.Run(p, "")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -70,9 +70,9 @@ func TestHashesAreTheKernels(t *testing.T) {
 				if err != nil || len(flows) != 1 {
 					t.Fatalf("%s: flows %v, %v", p, flows, err)
 				}
-				o := single(t, said)
+				o := single(t, result)
 				if len(o.Endpoints) != 1 || o.Endpoints[0].Address != flows[0].Endpoint {
-					t.Fatalf("%s goes to %s, said was %+v", p, flows[0].Endpoint, o.Endpoints)
+					t.Fatalf("%s goes to %s, predicted %+v", p, flows[0].Endpoint, o.Endpoints)
 				}
 			}
 		})

@@ -18,21 +18,21 @@ import (
 
 const (
 	packets = 10_000
-	// rounds are so many that clients come again who are remembered.
+	// rounds are enough for clients to come again while they have an affinity.
 	rounds   = 10
 	services = 40
 	crowd    = 200
 )
 
-// asking is a packet, who sends it, and what is said about it.
-type asking struct {
+// A prediction is a packet, its sender, and the result of the simulation.
+type prediction struct {
 	simulate.Packet
-	host *lab.Host
-	said simulate.Result
+	host   *lab.Host
+	result simulate.Result
 }
 
-// TestExplainAgreesWithRandomPackets makes Services of every sort, and has anybody ask
-// for what there is, and for what there is not.
+// TestExplainAgreesWithRandomPackets sends packets from random hosts to random Services, and
+// to addresses and ports that do not exist.
 func TestExplainAgreesWithRandomPackets(t *testing.T) {
 	r := newRig(t)
 	random := rand.New(rand.NewPCG(6, 9125))
@@ -45,12 +45,12 @@ func TestExplainAgreesWithRandomPackets(t *testing.T) {
 	var verdicts [simulate.VerdictUnknown + 1]int
 	var explaining, sending time.Duration
 	for range rounds {
-		batch := make([]asking, packets/rounds)
+		batch := make([]prediction, packets/rounds)
 		start := time.Now()
 		for i := range batch {
 			batch[i] = r.randomPacket(random, all)
-			batch[i].said = r.explain(batch[i].Packet)
-			verdicts[batch[i].said.Outcomes[0].Verdict]++
+			batch[i].result = r.explain(batch[i].Packet)
+			verdicts[batch[i].result.Outcomes[0].Verdict]++
 		}
 		explaining += time.Since(start)
 		start = time.Now()
@@ -66,7 +66,7 @@ func TestExplainAgreesWithRandomPackets(t *testing.T) {
 	}
 }
 
-// some are some of a list.
+// some returns random elements of a list.
 func some[T any](random *rand.Rand, list []T) (out []T) {
 	for _, v := range list {
 		if random.IntN(2) == 0 {
@@ -101,9 +101,9 @@ func (r *rig) randomService(random *rand.Rand, n int) daemon.Service {
 	return s
 }
 
-func (r *rig) randomPacket(random *rand.Rand, all []daemon.Service) asking {
+func (r *rig) randomPacket(random *rand.Rand, all []daemon.Service) prediction {
 	f := model.Families[random.IntN(len(model.Families))]
-	a := asking{Packet: simulate.Packet{Protocol: model.Protocols[random.IntN(len(model.Protocols))], FromPort: r.port()}}
+	a := prediction{Packet: simulate.Packet{Protocol: model.Protocols[random.IntN(len(model.Protocols))], FromPort: r.port()}}
 	a.To = r.randomTarget(random, f, all[random.IntN(len(all))])
 	switch random.IntN(4) {
 	case 0:
@@ -117,7 +117,7 @@ func (r *rig) randomPacket(random *rand.Rand, all []daemon.Service) asking {
 	return a
 }
 
-// randomTarget is mostly where the Service is found.
+// randomTarget returns an address and port, mostly of the Service.
 func (r *rig) randomTarget(random *rand.Rand, f model.Family, s daemon.Service) netip.AddrPort {
 	kind := model.KindClusterIP
 	if n := random.IntN(len(s.Kinds) + 1); n > 0 {
@@ -127,23 +127,23 @@ func (r *rig) randomTarget(random *rand.Rand, f model.Family, s daemon.Service) 
 	switch random.IntN(12) {
 	case 0: // a port that it does not have
 		return netip.AddrPortFrom(to.Addr(), to.Port()+17)
-	case 1: // an address that nobody has
+	case 1: // an unused address
 		s.Number = services + 1 + random.IntN(100)
 		return s.AddrPort(r.Node, f, model.KindClusterIP, 0)
-	case 2: // an endpoint itself, or who serves nothing
+	case 2: // an endpoint itself, or a pod that serves nothing
 		h := append(slices.Clone(r.servers), r.Pods[3].Host)[random.IntN(len(r.servers)+1)]
 		return h.AddrPort(f, daemon.TargetPort)
 	}
 	return to
 }
 
-// compare sends the packets, what is dropped after the others: that takes its time
-// whatever happens, and nothing else must slow it down.
-func (r *rig) compare(batch []asking) {
+// compare sends the packets. Those that are dropped are last, because they take their timeout
+// in any case.
+func (r *rig) compare(batch []prediction) {
 	r.t.Helper()
-	quiet := func(a asking) bool { return a.said.Outcomes[0].Verdict == simulate.VerdictDropped }
+	quiet := func(a prediction) bool { return a.result.Outcomes[0].Verdict == simulate.VerdictDropped }
 	wrong := r.send(slices.DeleteFunc(slices.Clone(batch), quiet), 16)
-	wrong = append(wrong, r.send(slices.DeleteFunc(batch, func(a asking) bool { return !quiet(a) }), 128)...)
+	wrong = append(wrong, r.send(slices.DeleteFunc(batch, func(a prediction) bool { return !quiet(a) }), 128)...)
 	for i, err := range wrong {
 		if i == 10 {
 			r.t.Fatalf("and %d more", len(wrong)-i)
@@ -152,38 +152,38 @@ func (r *rig) compare(batch []asking) {
 	}
 }
 
-// send sends packets, some at a time, and returns what is wrong.
-func (r *rig) send(batch []asking, atATime int) []error {
+// send sends packets, some at a time, and returns errors for wrong predictions.
+func (r *rig) send(batch []prediction, atATime int) []error {
 	errs := make([]error, len(batch))
 	var group errgroup.Group
 	group.SetLimit(atATime)
 	for i, a := range batch {
-		group.Go(func() error { errs[i] = r.agrees(a); return nil })
+		group.Go(func() error { errs[i] = r.check(a); return nil })
 	}
 	_ = group.Wait()
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// agrees sends a packet and compares what becomes of it with what was said.
-func (r *rig) agrees(a asking) error {
+// check sends a packet and compares the answer with the prediction.
+func (r *rig) check(a prediction) error {
 	wait := answer
-	if v := a.said.Outcomes[0].Verdict; v == simulate.VerdictDropped || v == simulate.VerdictNotService {
+	if v := a.result.Outcomes[0].Verdict; v == simulate.VerdictDropped || v == simulate.VerdictNotService {
 		wait = silence
 	}
 	got, err := a.host.AskFrom(a.Protocol, netip.AddrPortFrom(a.From, a.FromPort), a.To, wait)
 	if err != nil {
 		return err
 	}
-	for _, o := range a.said.Outcomes {
-		if r.isSo(o, a, got) {
+	for _, o := range a.result.Outcomes {
+		if r.matches(o, a, got) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s by %s: %s, said was %+v", a.Packet, a.host, got, a.said.Outcomes)
+	return fmt.Errorf("%s by %s: %s, predicted %+v", a.Packet, a.host, got, a.result.Outcomes)
 }
 
-// isSo reports whether an outcome is what came of the packet.
-func (r *rig) isSo(o simulate.Outcome, a asking, got lab.Answer) bool {
+// matches reports whether an outcome agrees with the answer.
+func (r *rig) matches(o simulate.Outcome, a prediction, got lab.Answer) bool {
 	switch o.Verdict {
 	case simulate.VerdictRefused:
 		return got.Outcome == lab.Refused
@@ -196,7 +196,7 @@ func (r *rig) isSo(o simulate.Outcome, a asking, got lab.Answer) bool {
 		}
 		return got.By == r.server(a.To.Addr())
 	case simulate.VerdictDelivered:
-		// The node's own port may be taken at the endpoint, by what it masquerades.
+		// The source port may differ: another masqueraded connection may use it.
 		anyPort := o.Masquerade || a.host == r.Node.Host
 		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool {
 			return e.Probability > 0 && got.Outcome == lab.Answered && r.server(e.Address.Addr()) == got.By &&

@@ -21,20 +21,20 @@ func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 const (
 	// answer is how long an answer may take on a busy machine.
 	answer = 5 * time.Second
-	// silence is how long to wait for what must not come.
+	// silence is how long to wait for an answer that must not come.
 	silence = 200 * time.Millisecond
-	// ports are how many ports each server serves, from [daemon.TargetPort] on.
+	// ports is the number of ports that each server serves, from [daemon.TargetPort].
 	ports = 3
 )
 
-// rig is a lab with the proxy's node, servers, and somebody who explains.
+// A rig is a lab with the proxy's node, servers, and a simulator.
 type rig struct {
 	*lab.Lab
-	t       *testing.T
-	folder  *daemon.Folder
-	servers []*lab.Host
-	walker  *simulator.Simulator
-	asked   atomic.Uint32
+	t         *testing.T
+	folder    *daemon.Folder
+	servers   []*lab.Host
+	simulator *simulator.Simulator
+	asked     atomic.Uint32
 }
 
 func newRig(t *testing.T) *rig {
@@ -50,9 +50,9 @@ func newRig(t *testing.T) *rig {
 		r.servers = append(r.servers, pod.Host)
 	}
 	var err error
-	r.walker, err = simulator.Open(simulator.Config{NetNS: l.Node.FD()})
+	r.simulator, err = simulator.Open(simulator.Config{NetNS: l.Node.FD()})
 	r.must(err)
-	t.Cleanup(func() { r.must(r.walker.Close()) })
+	t.Cleanup(func() { r.must(r.simulator.Close()) })
 	return r
 }
 
@@ -63,18 +63,18 @@ func (r *rig) must(err error) {
 	}
 }
 
-// explain explains a packet.
+// explain simulates a packet.
 func (r *rig) explain(p simulate.Packet) simulate.Result {
 	r.t.Helper()
-	w, err := r.walker.Run(p, "")
+	w, err := r.simulator.Run(p, "")
 	if err != nil {
 		r.t.Fatalf("%s: %v", p, err)
 	}
 	return w
 }
 
-// port is one that nobody asked from before: to connection tracking that would be the
-// connection from before.
+// port returns a source port that was not used before, which would belong to a tracked
+// connection.
 func (r *rig) port() uint16 { return uint16(11000 + r.asked.Add(1)%50000) }
 
 // nft runs the nft program on the node.
@@ -86,7 +86,7 @@ func (r *rig) nft(commands string) {
 	}
 }
 
-// server is the name of the host that has the address.
+// server returns the name of the host that has the address.
 func (r *rig) server(a netip.Addr) string {
 	for _, h := range r.Hosts() {
 		if h.Addr(model.FamilyOf(a)) == a {
@@ -96,7 +96,7 @@ func (r *rig) server(a netip.Addr) string {
 	return a.String()
 }
 
-// single is the only outcome of a walk.
+// single returns the only outcome of a result.
 func single(t *testing.T, w simulate.Result) simulate.Outcome {
 	t.Helper()
 	if len(w.Outcomes) != 1 {

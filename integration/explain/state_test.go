@@ -16,7 +16,7 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// packet is one of a pod that serves nothing, from a fresh port.
+// packet returns a packet of a pod that serves nothing, from a new port.
 func (r *rig) packet(w daemon.Transport, s daemon.Service) simulate.Packet {
 	return simulate.Packet{
 		From: r.Pods[3].Addr(w.Family), FromPort: r.port(),
@@ -24,7 +24,7 @@ func (r *rig) packet(w daemon.Transport, s daemon.Service) simulate.Packet {
 	}
 }
 
-// send sends the packet and returns who answered; "" if nobody did.
+// sendOne sends the packet and returns the name of the host that answered; "" if none did.
 func (r *rig) sendOne(p simulate.Packet) string {
 	r.t.Helper()
 	got, err := r.Pods[3].AskFrom(p.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To, answer)
@@ -32,17 +32,17 @@ func (r *rig) sendOne(p simulate.Packet) string {
 	return got.By
 }
 
-// TestAConnectionUnderWayStaysWhereItIs takes its endpoint away from new ones.
-func TestAConnectionUnderWayStaysWhereItIs(t *testing.T) {
+// TestOpenConnectionsKeepTheirEndpoint removes the endpoint from the tables.
+func TestOpenConnectionsKeepTheirEndpoint(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
 	r.folder.Put("services", web)
 	d := daemon.Start(t, r.Node, r.folder)
-	type talk struct {
+	type connection struct {
 		simulate.Packet
 		flow *lab.Flow
 	}
-	var talks []talk
+	var connections []connection
 	for _, w := range daemon.Transports() {
 		p := r.packet(w, web)
 		flow, err := r.Pods[3].Flow(w.Protocol, netip.AddrPortFrom(p.From, p.FromPort), p.To)
@@ -52,14 +52,14 @@ func TestAConnectionUnderWayStaysWhereItIs(t *testing.T) {
 		if got.By != "pod-1" {
 			t.Fatalf("%s: %s", p, got)
 		}
-		talks = append(talks, talk{p, flow})
+		connections = append(connections, connection{p, flow})
 	}
-	// Nobody ends the UDP flows: the proxy is gone, and the rules are changed by another.
+	// The UDP flows are not deleted: the proxy is stopped, and the test changes the rules.
 	d.Stop()
 	web.Endpoints = r.servers[1:2]
 	r.folder.Put("services", web)
 	r.replaceEndpoint(web)
-	for _, k := range talks {
+	for _, k := range connections {
 		w := r.explain(k.Packet)
 		if w.Flow == nil || r.server(w.Flow.Endpoint.Addr()) != "pod-1" || w.Flow.Expires <= 0 {
 			t.Errorf("%s: the connection is %+v", k.Packet, w.Flow)
@@ -86,8 +86,7 @@ func TestAConnectionUnderWayStaysWhereItIs(t *testing.T) {
 	}
 }
 
-// replaceEndpoint changes the only endpoint in the tables as the proxy would, which
-// does not run.
+// replaceEndpoint changes the only endpoint in the tables as the proxy would.
 func (r *rig) replaceEndpoint(s daemon.Service) {
 	r.t.Helper()
 	var b strings.Builder
@@ -102,7 +101,7 @@ func (r *rig) replaceEndpoint(s daemon.Service) {
 	r.nft(b.String())
 }
 
-func TestAClientThatIsRememberedGoesWhereItWas(t *testing.T) {
+func TestAffinityKeepsTheEndpoint(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers, Affinity: time.Hour}
 	r.folder.Put("services", web)
@@ -123,15 +122,15 @@ func TestAClientThatIsRememberedGoesWhereItWas(t *testing.T) {
 	}
 }
 
-// TestAnotherTableThatDropsIsNamed has a firewall in the way to one endpoint.
-func TestAnotherTableThatDropsIsNamed(t *testing.T) {
+// TestForeignDropsNameTheirTable has a firewall before one endpoint.
+func TestForeignDropsNameTheirTable(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:2]}
 	r.folder.Put("services", web)
 	daemon.Start(t, r.Node, r.folder)
 	r.nft(fmt.Sprintf(`table inet firewall {
 		set bad { type ipv4_addr; flags interval; elements = { 10.9.0.0/16, %s/32 }; }
-		chain nobody { limit rate 1/hour counter; }
+		chain unused { limit rate 1/hour counter; }
 		chain checks { ip daddr @bad drop; ip6 daddr { %s } counter drop; meta l4proto icmp accept; }
 		chain forward { type filter hook forward priority 10; policy accept; ct state established,related accept; jump checks; }
 	}`, r.Pods[0].Addr(model.IPv4), r.Pods[0].Addr(model.IPv6)))
@@ -174,8 +173,8 @@ func TestAnotherTableThatDropsIsNamed(t *testing.T) {
 	}
 }
 
-// TestDriftShows has somebody else take rules and elements away.
-func TestDriftShows(t *testing.T) {
+// TestDriftIsReported removes rules and elements.
+func TestDriftIsReported(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:2]}
 	r.folder.Put("services", web)
@@ -208,8 +207,8 @@ func TestDriftShows(t *testing.T) {
 	}
 }
 
-// TestAServiceOfThousandsIsSummedUp has more endpoints than are looked at.
-func TestAServiceOfThousandsIsSummedUp(t *testing.T) {
+// TestLargeServicesAreSummarized has more endpoints than are explored.
+func TestLargeServicesAreSummarized(t *testing.T) {
 	r := newRig(t)
 	large := daemon.Service{Name: "large", Number: 1, Endpoints: r.servers, Times: 400}
 	r.folder.Put("services", large)
@@ -220,7 +219,7 @@ func TestAServiceOfThousandsIsSummedUp(t *testing.T) {
 		o := single(t, got)
 		if n := len(o.Endpoints) + got.Unexplored.Endpoints; n != 5*400 || len(o.Endpoints) != 256 ||
 			math.Abs(o.Probability+got.Unexplored.Probability-1) > 1e-9 || got.Unexplored.OtherPrograms {
-			t.Errorf("%s: %d endpoints, and not looked at %+v", p, len(o.Endpoints), got.Unexplored)
+			t.Errorf("%s: %d endpoints, and not explored %+v", p, len(o.Endpoints), got.Unexplored)
 		}
 		r.expect(0, []string{"goes to one of 2000 endpoints", "and 1990 more", "Not explored, because there are too many choices: 87.2%, with 1744 more endpoints, assumed to be like"}, "--from="+p.From.String(), to(p.To, p.Protocol))
 		r.expect(0, []string{`"arrives": "always"`, `"endpoints": 1744`, `"unseen": {`}, "--from="+p.From.String(), to(p.To, p.Protocol), "-o=json")

@@ -17,9 +17,9 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// TestIngressOfOtherInterfacesIsNotPassed has tables that drop all that comes by an
-// interface: that of the packet, or that of a pod which has nothing to do with it.
-func TestIngressOfOtherInterfacesIsNotPassed(t *testing.T) {
+// TestIngressChainsOfOtherInterfacesAreSkipped drops everything that comes in by an interface: that of
+// the packet, or that of another pod.
+func TestIngressChainsOfOtherInterfacesAreSkipped(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers[:1]}
 	r.folder.Put("services", web)
@@ -53,9 +53,9 @@ func TestIngressOfOtherInterfacesIsNotPassed(t *testing.T) {
 	}
 }
 
-// reaches reports whether a packet is answered, and waits as long as what is wanted
-// takes. Hosts whose packets were dropped for seconds have lost each other's link
-// addresses, and what waits for them may fail once more, so it is sent again.
+// reaches reports whether a packet is answered. It waits as long as the expected verdict needs.
+// Hosts whose packets were dropped for seconds have lost each other's neighbour entries, so
+// the packet is sent again.
 func (r *rig) reaches(w daemon.Transport, s daemon.Service, want simulate.Verdict) bool {
 	r.t.Helper()
 	wait, times := silence, 1
@@ -73,14 +73,14 @@ func (r *rig) reaches(w daemon.Transport, s daemon.Service, want simulate.Verdic
 	return false
 }
 
-// picking is a table of another program whose rules pick and do something then.
+// picking returns a foreign table whose rules pick at random, and have an effect then.
 func picking(what string) string {
 	rules := strings.Repeat("numgen random mod 97 < 1 "+what+"; numgen random mod 97 == 1 "+what+"; ", 4)
 	return "table inet picking { chain forward { type filter hook forward priority 10; " + rules + " }; }"
 }
 
-// TestPicksOfOthersAreBounded has so many of them that to go all ways takes for ever.
-func TestPicksOfOthersAreBounded(t *testing.T) {
+// TestForeignPicksAreBounded has more picks than could all be explored.
+func TestForeignPicksAreBounded(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers}
 	r.folder.Put("services", web)
@@ -89,7 +89,7 @@ func TestPicksOfOthersAreBounded(t *testing.T) {
 		what   string
 		others bool
 		code   int
-		says   string
+		want   string
 	}{
 		{"log", false, 0, "goes to one of 5 endpoints"},
 		{"counter log prefix x", false, 0, "goes to one of 5 endpoints"},
@@ -104,27 +104,27 @@ func TestPicksOfOthersAreBounded(t *testing.T) {
 				all += o.Probability
 			}
 			if got.Unexplored.OtherPrograms != tc.others || !tc.others && len(got.Doubts) > 0 || all < 0.999 || all > 1.001 {
-				t.Errorf("%s, %s: not looked at %+v, doubts %q, all together %v", tc.what, p, got.Unexplored, got.Doubts, all)
+				t.Errorf("%s, %s: not explored %+v, doubts %q, sum %v", tc.what, p, got.Unexplored, got.Doubts, all)
 			}
-			r.expect(tc.code, []string{tc.says}, "--from="+p.From.String(), to(p.To, p.Protocol))
+			r.expect(tc.code, []string{tc.want}, "--from="+p.From.String(), to(p.To, p.Protocol))
 		}
 		r.nft("delete table inet picking")
 	}
 }
 
-func TestNobodyIsExplainedToWhoIsGone(t *testing.T) {
+func TestExplainEndsWhenCanceled(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers}
 	r.folder.Put("services", web)
 	daemon.Start(t, r.Node, r.folder)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	walker, err := simulator.Open(simulator.Config{NetNS: r.Node.FD(), Interrupted: ctx.Err})
+	sim, err := simulator.Open(simulator.Config{NetNS: r.Node.FD(), Interrupted: ctx.Err})
 	r.must(err)
-	defer func() { r.must(walker.Close()) }()
+	defer func() { r.must(sim.Close()) }()
 	for _, w := range daemon.Transports() {
 		p := r.packet(w, web)
-		if _, err := walker.Run(p, ""); !errors.Is(err, context.Canceled) {
+		if _, err := sim.Run(p, ""); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want %v", p, err, context.Canceled)
 		}
 		o := command.Options{From: p.From.String(), To: fmt.Sprintf("%s/%s", p.To, p.Protocol)}
