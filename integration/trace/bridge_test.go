@@ -9,10 +9,10 @@ import (
 	"kube-vmap/nft/kernel/trace"
 )
 
-// A bridge that calls the hooks of IP forwards packets to its own ports, and hands all
-// others to the node's routing, under another number. From one that does not, routing
-// sees them all, and answers of another pod on the bridge miss the translation.
-func TestAPacketFromABridgeIsFollowedToItsEnd(t *testing.T) {
+// A bridge that calls the hooks of IP forwards packets between its ports, and passes others to
+// the node's routing with another ID. Without these calls, routing sees all packets, and
+// replies of another pod on the bridge miss the translation.
+func TestBridgePacketsAreFollowed(t *testing.T) {
 	for _, calls := range []string{"1", "0"} {
 		t.Run("bridge-nf-call="+calls, func(t *testing.T) {
 			s := newSceneIn(t, bridge)
@@ -32,7 +32,7 @@ func TestAPacketFromABridgeIsFollowedToItsEnd(t *testing.T) {
 					outcome = lab.TimedOut
 				}
 				for _, w := range daemon.Transports() {
-					p, _ := ended(t, s.walkOf(w, tc.port, outcome), tc.want)
+					p, _ := ended(t, s.pathOf(w, tc.port, outcome), tc.want)
 					if p.Out != tc.out {
 						t.Errorf("%s, port %d: left by %q, want %q", w, tc.port, p.Out, tc.out)
 					}
@@ -45,9 +45,9 @@ func TestAPacketFromABridgeIsFollowedToItsEnd(t *testing.T) {
 	}
 }
 
-// A bridge that does not know the port of an address, or is in promiscuous mode itself,
-// forwards copies, which have other numbers.
-func TestACopyThatABridgeForwardsIsFollowed(t *testing.T) {
+// A bridge that does not know the port of an address, or is in promiscuous mode, forwards
+// copies, which have other IDs.
+func TestBridgeCopiesAreFollowed(t *testing.T) {
 	for _, promiscuous := range []string{"on", "off"} {
 		t.Run("promiscuous="+promiscuous, func(t *testing.T) {
 			s := newSceneIn(t, bridge)
@@ -59,62 +59,62 @@ func TestACopyThatABridgeForwardsIsFollowed(t *testing.T) {
 			for _, w := range daemon.Transports() {
 				tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
 				s.ask(s.client, w, servicePort)
-				ended(t, s.walk(tracer), trace.EndingSent)
+				ended(t, s.path(tracer), trace.EndingSent)
 				s.must(tracer.Close())
 			}
 		})
 	}
 }
 
-// What the bridge itself drops, no hook sees: so the trace does not say that it was
-// lost, but that it is not certain.
-func TestAPacketThatTheBridgeDropsIsNotCalledLost(t *testing.T) {
+// No hook sees what the bridge itself drops, so the trace reports that it is not certain
+// whether the packet was lost.
+func TestBridgeDropsAreNotReportedAsLost(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	s.run("bridge", "link", "set", "dev", s.Pods[2].Link, "hairpin", "off")
-	for w, walk := range s.walksOf(ownPort, lab.TimedOut) {
-		if p, _ := ended(t, walk, trace.EndingNotSeenAgain); p.Chain.Hook != "prerouting" || walk.Refusal != "" {
-			t.Errorf("%s: last seen in %+v; routing says %q", w, p.Chain, walk.Refusal)
+	for w, path := range s.pathsOf(ownPort, lab.TimedOut) {
+		if p, _ := ended(t, path, trace.EndingNotSeenAgain); p.Chain.Hook != "prerouting" || path.Refusal != "" {
+			t.Errorf("%s: last seen in %+v; routing says %q", w, p.Chain, path.Refusal)
 		}
 	}
 }
 
-func TestAPacketToAnEndpointThatIsGoneIsLostBehindTheBridge(t *testing.T) {
+func TestMissingNeighbourIsReported(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	for _, pod := range s.Pods[:2] {
 		s.must(pod.Close())
 	}
-	for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
-		if ended(t, walk, trace.EndingLostAfterHook); !strings.HasPrefix(walk.Refusal, "no neighbour on "+lab.BridgeName+" answers for ") {
-			t.Errorf("%s: routing says %q", w, walk.Refusal)
+	for w, path := range s.pathsOf(servicePort, lab.TimedOut) {
+		if ended(t, path, trace.EndingLostAfterHook); !strings.HasPrefix(path.Refusal, "no neighbour on "+lab.BridgeName+" answers for ") {
+			t.Errorf("%s: routing says %q", w, path.Refusal)
 		}
 	}
 }
 
-// A packet waits on the bridge until the neighbour of its new destination is known.
-func TestAPacketThatWaitsForANeighbourIsFollowed(t *testing.T) {
+// The packet waits on the bridge until the neighbour of its new destination is known.
+func TestPacketWaitingForNeighbourIsFollowed(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	for _, w := range daemon.Transports() {
 		for _, pod := range s.Pods[:2] {
 			s.run("ip", "neigh", "flush", "to", pod.Addr(w.Family).String())
 		}
-		ended(t, s.walkOf(w, servicePort, lab.Answered), trace.EndingSent)
+		ended(t, s.pathOf(w, servicePort, lab.Answered), trace.EndingSent)
 	}
 }
 
-func TestADropInABridgeTableIsNamed(t *testing.T) {
+func TestDropInBridgeTableIsNamed(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	s.nft(`table bridge firewall { chain forward { type filter hook forward priority -200; accept; }; chain input {
 		type filter hook input priority 0; meta l4proto { tcp, udp, sctp } drop comment "not to the node"; }; }`)
 	for _, w := range daemon.Transports() {
-		ended(t, s.walkOf(w, servicePort, lab.Answered), trace.EndingSent)
-		p, step := ended(t, s.walkOf(w, remotePort, lab.TimedOut), trace.EndingDropped)
+		ended(t, s.pathOf(w, servicePort, lab.Answered), trace.EndingSent)
+		p, step := ended(t, s.pathOf(w, remotePort, lab.TimedOut), trace.EndingDropped)
 		if p.Chain.FamilyName() != "bridge" || p.Chain.Table != "firewall" || step.Rule.Comment != "not to the node" {
 			t.Errorf("%s: dropped in %+v", w, p.Chain)
 		}
 	}
 }
 
-func TestPeopleAreShownWhereAPacketFromABridgeWent(t *testing.T) {
+func TestCommandShowsPathFromBridge(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	for _, w := range daemon.Transports() {
 		text := s.follow(w, remotePort, lab.Answered)

@@ -15,24 +15,24 @@ import (
 	"kube-vmap/nft/kernel/trace"
 )
 
-// walkOf follows one packet of the client, with this outcome.
-func (s *scene) walkOf(w daemon.Transport, port uint16, want lab.Outcome) *trace.Path {
+// pathOf follows one packet of the client, with this outcome.
+func (s *scene) pathOf(w daemon.Transport, port uint16, want lab.Outcome) *trace.Path {
 	s.t.Helper()
 	tracer := s.open(trace.Config{Packet: s.packet(w, port)})
 	if a := s.ask(s.client, w, port); a.Outcome != want {
 		s.t.Fatalf("%s to port %d: %s, want %s", w, port, a, want)
 	}
-	walk := s.walk(tracer)
+	path := s.path(tracer)
 	s.must(tracer.Close())
-	return walk
+	return path
 }
 
-func TestADropInAnotherTableIsNamed(t *testing.T) {
+func TestDropInForeignTableIsNamed(t *testing.T) {
 	inEachLab(t, func(s *scene) {
 		s.nft(`table inet firewall { chain forward { type filter hook forward priority 10; policy accept; jump pods; }; chain pods {
 			th dport 8080 counter drop comment "no web for pods"; }; }`)
-		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
-			p, step := ended(s.t, walk, trace.EndingDropped)
+		for w, path := range s.pathsOf(servicePort, lab.TimedOut) {
+			p, step := ended(s.t, path, trace.EndingDropped)
 			c := p.Chain
 			if c.FamilyName() != "inet" || c.Table != "firewall" || c.Name != "forward" || c.Hook != "forward" || c.Priority != 10 {
 				s.t.Errorf("%s: dropped in %+v", w, c)
@@ -50,11 +50,11 @@ func TestADropInAnotherTableIsNamed(t *testing.T) {
 	})
 }
 
-func TestADropByPolicyIsNamed(t *testing.T) {
+func TestDropByPolicyIsNamed(t *testing.T) {
 	inEachLab(t, func(s *scene) {
 		s.nft("table inet firewall { chain forward { type filter hook forward priority -5; policy drop; ip protocol icmp accept; }; }")
-		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
-			p, _ := ended(s.t, walk, trace.EndingPolicyDrop)
+		for w, path := range s.pathsOf(servicePort, lab.TimedOut) {
+			p, _ := ended(s.t, path, trace.EndingPolicyDrop)
 			if p.Chain.Table != "firewall" || !p.Chain.PolicyDrop {
 				s.t.Errorf("%s: dropped in %+v", w, p.Chain)
 			}
@@ -62,13 +62,13 @@ func TestADropByPolicyIsNamed(t *testing.T) {
 	})
 }
 
-func TestADropOfIptablesIsNamed(t *testing.T) {
+func TestDropByIptablesNftIsNamed(t *testing.T) {
 	inEachLab(t, func(s *scene) {
 		for _, command := range []string{"iptables-nft", "ip6tables-nft"} {
 			s.iptables(command, "-A", "FORWARD", "-m", "comment", "--comment", "not today", "-j", "DROP")
 		}
-		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
-			p, step := ended(s.t, walk, trace.EndingDropped)
+		for w, path := range s.pathsOf(servicePort, lab.TimedOut) {
+			p, step := ended(s.t, path, trace.EndingDropped)
 			if p.Chain.Table != "filter" || p.Chain.Name != "FORWARD" || step.Rule.Comment != "not today" {
 				s.t.Errorf("%s: dropped in %+v by %+v", w, p.Chain, step)
 			}
@@ -76,22 +76,22 @@ func TestADropOfIptablesIsNamed(t *testing.T) {
 	})
 }
 
-// What no table of nf_tables does is not told of, but that it was done is, and
-// between which two places.
-func TestADropOutsideOfNfTablesIsPlaced(t *testing.T) {
+// What drops the packet outside of nf_tables is not seen, but between which two points it was
+// lost is.
+func TestDropOutsideNftablesIsLocated(t *testing.T) {
 	inEachLab(t, func(s *scene) {
 		for _, command := range []string{"iptables-legacy", "ip6tables-legacy"} {
 			s.iptables(command, "-A", "FORWARD", "-j", "DROP")
 		}
-		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
-			if p, _ := ended(s.t, walk, trace.EndingLostInHook); p.Chain.Hook != "forward" {
+		for w, path := range s.pathsOf(servicePort, lab.TimedOut) {
+			if p, _ := ended(s.t, path, trace.EndingLostInHook); p.Chain.Hook != "forward" {
 				s.t.Errorf("%s: lost in %+v", w, p.Chain)
 			}
 		}
 	})
 }
 
-func TestAPacketWithoutARouteIsLostBehindItsHook(t *testing.T) {
+func TestPacketWithoutRouteIsLostAfterPrerouting(t *testing.T) {
 	inEachLab(t, func(s *scene) {
 		for _, pod := range s.Pods[:2] {
 			for _, f := range model.Families {
@@ -99,33 +99,33 @@ func TestAPacketWithoutARouteIsLostBehindItsHook(t *testing.T) {
 				s.run("ip", family, "rule", "add", "to", pod.Addr(f).String(), "priority", "1", "blackhole")
 			}
 		}
-		for w, walk := range s.walksOf(servicePort, lab.TimedOut) {
-			if p, _ := ended(s.t, walk, trace.EndingLostAfterHook); p.Chain.Hook != "prerouting" || !strings.Contains(walk.Refusal, "no route") {
-				s.t.Errorf("%s: lost behind %+v: %s", w, p.Chain, walk.Refusal)
+		for w, path := range s.pathsOf(servicePort, lab.TimedOut) {
+			if p, _ := ended(s.t, path, trace.EndingLostAfterHook); p.Chain.Hook != "prerouting" || !strings.Contains(path.Refusal, "no route") {
+				s.t.Errorf("%s: lost behind %+v: %s", w, p.Chain, path.Refusal)
 			}
 		}
 	})
 }
 
-// walksOf follows one packet of each way to a port, with this outcome, at the same time if
-// several tracers can run.
-func (s *scene) walksOf(port uint16, want lab.Outcome) map[daemon.Transport]*trace.Path {
+// pathsOf follows one packet of each transport to a port, with this outcome. They are sent at
+// the same time if several tracers can run.
+func (s *scene) pathsOf(port uint16, want lab.Outcome) map[daemon.Transport]*trace.Path {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), timeout)
 	defer cancel()
 	alone := s.onlyOneTracer()
-	walks := make([]*trace.Path, len(daemon.Transports()))
+	paths := make([]*trace.Path, len(daemon.Transports()))
 	var group errgroup.Group
 	for i, w := range daemon.Transports() {
 		p := s.packet(w, port)
 		tracer := s.open(trace.Config{Packet: p})
 		group.Go(func() error {
-			a, err := s.client.Ask(w.Protocol, p.To, silence)
+			a, err := s.client.Ask(w.Protocol, p.To, noAnswer)
 			if err == nil && a.Outcome != want {
 				err = fmt.Errorf("%s to port %d: %s, want %s", w, port, a, want)
 			}
 			if err == nil {
-				walks[i], err = tracer.NextPath(ctx)
+				paths[i], err = tracer.NextPath(ctx)
 			}
 			return err
 		})
@@ -137,15 +137,15 @@ func (s *scene) walksOf(port uint16, want lab.Outcome) map[daemon.Transport]*tra
 	s.must(group.Wait())
 	all := map[daemon.Transport]*trace.Path{}
 	for i, w := range daemon.Transports() {
-		all[w] = walks[i]
+		all[w] = paths[i]
 	}
 	return all
 }
 
-func TestARefusalOfOursIsNamed(t *testing.T) {
+func TestOwnRejectIsNamed(t *testing.T) {
 	inEachLab(t, func(s *scene) {
-		for w, walk := range s.walksOf(emptyPort, lab.Refused) {
-			p, step := ended(s.t, walk, trace.EndingRejected)
+		for w, path := range s.pathsOf(emptyPort, lab.Refused) {
+			p, step := ended(s.t, path, trace.EndingRejected)
 			if p.Chain.Table != nft.TableName || step.Chain != "reject-chain" || !strings.Contains(step.Rule.Text, "reject") {
 				s.t.Errorf("%s: refused in %+v by %+v", w, p.Chain, step)
 			}
@@ -153,8 +153,8 @@ func TestARefusalOfOursIsNamed(t *testing.T) {
 	})
 }
 
-// iptables runs one of its programs on the node, or skips the test if the kernel has
-// no part for it.
+// iptables runs a program of iptables on the node, or skips the test if the kernel does not
+// support it.
 func (s *scene) iptables(command string, args ...string) {
 	s.t.Helper()
 	out, err := s.Node.Command(s.t.Context(), command, append([]string{"-w"}, args...)...).CombinedOutput()

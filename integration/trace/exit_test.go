@@ -13,7 +13,7 @@ import (
 	"kube-vmap/model"
 )
 
-// started is explain --trace at work.
+// A started is a running explain --trace.
 type started struct {
 	cmd *lab.Cmd
 	out *process.Log
@@ -46,7 +46,7 @@ func (s *scene) exits(c started, want int) {
 	}
 }
 
-func TestTheExitCodeOfATraceSaysWhetherPacketsArrived(t *testing.T) {
+func TestExitCodeByArrival(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	s.run("bridge", "link", "set", "dev", s.Pods[2].Link, "hairpin", "off")
 	alone := s.onlyOneTracer()
@@ -60,8 +60,8 @@ func TestTheExitCodeOfATraceSaysWhetherPacketsArrived(t *testing.T) {
 	} {
 		var traces []started
 		for _, w := range daemon.Transports() {
-			c := s.start(w, tc.port, "--count=1", "--timeout="+patience.String())
-			s.waits(c.out)
+			c := s.start(w, tc.port, "--count=1", "--timeout="+timeout.String())
+			s.waitReady(c.out)
 			s.ask(s.client, w, tc.port)
 			if alone {
 				s.exits(c, tc.want)
@@ -75,13 +75,13 @@ func TestTheExitCodeOfATraceSaysWhetherPacketsArrived(t *testing.T) {
 	}
 }
 
-// One of several packets that was lost makes the difference.
-func TestTheExitCodeOfATraceIsThatOfTheWorstPacket(t *testing.T) {
+// One lost packet of several decides.
+func TestExitCodeIsThatOfTheWorstPacket(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	for _, f := range model.Families {
 		w := daemon.Transport{Protocol: model.TCP, Family: f}
-		c := s.start(w, servicePort, "--count=2", "--timeout="+patience.String())
-		s.waits(c.out)
+		c := s.start(w, servicePort, "--count=2", "--timeout="+timeout.String())
+		s.waitReady(c.out)
 		s.ask(s.client, w, servicePort)
 		s.nft("table inet firewall { chain forward { type filter hook forward priority 0; drop; }; }")
 		s.ask(s.client, w, servicePort)
@@ -90,13 +90,13 @@ func TestTheExitCodeOfATraceIsThatOfTheWorstPacket(t *testing.T) {
 	}
 }
 
-func TestTheExitCodeOfATraceWithoutPackets(t *testing.T) {
+func TestExitCodeWithoutPackets(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	for _, f := range model.Families {
 		w := daemon.Transport{Protocol: model.TCP, Family: f}
 		s.exits(s.start(w, servicePort, "--timeout=1ms"), 1)
 		c := s.start(w, servicePort)
-		s.waits(c.out)
+		s.waitReady(c.out)
 		s.must(c.cmd.Process.Signal(os.Interrupt))
 		s.exits(c, 2)
 	}

@@ -18,24 +18,24 @@ import (
 	"kube-vmap/nft/kernel/trace"
 )
 
-// outcome is what a trace returns.
+// An outcome is the result of a trace.
 type outcome struct {
 	arrival trace.Arrival
 	err     error
 }
 
-// follow runs explain --trace for one packet, sends it, and returns what is shown. A
-// packet has arrived if it is answered.
+// follow runs explain --trace for one packet, sends it, and returns the output. A packet has
+// arrived if it is answered.
 func (s *scene) follow(w daemon.Transport, port uint16, want lab.Outcome) string {
 	s.t.Helper()
 	var out process.Log
 	done := make(chan outcome, 1)
-	o := command.Options{NetNS: s.Node.FD(), Count: 1, Timeout: patience}
+	o := command.Options{NetNS: s.Node.FD(), Count: 1, Timeout: timeout}
 	go func() {
 		arrival, err := command.Follow(s.t.Context(), s.packet(w, port), o, &out)
 		done <- outcome{arrival, err}
 	}()
-	s.waits(&out)
+	s.waitReady(&out)
 	if a := s.ask(s.client, w, port); a.Outcome != want {
 		s.t.Errorf("%s: %s, want %s", w, a, want)
 	}
@@ -47,13 +47,13 @@ func (s *scene) follow(w daemon.Transport, port uint16, want lab.Outcome) string
 	return out.String()
 }
 
-// waits waits until packets can come.
-func (s *scene) waits(out *process.Log) {
+// waitReady waits until the trace is ready for packets.
+func (s *scene) waitReady(out *process.Log) {
 	s.t.Helper()
 	eventually.Holds(s.t, "waiting for packets", func() bool { return strings.Contains(out.String(), "now send one") })
 }
 
-func TestPeopleAreToldWhoDroppedAPacket(t *testing.T) {
+func TestCommandNamesTheDrop(t *testing.T) {
 	s := newScene(t)
 	s.nft(`table inet firewall { chain forward { type filter hook forward priority 10; th dport 8080 drop comment "no web for pods"; }; }`)
 	for _, w := range daemon.Transports() {
@@ -71,13 +71,13 @@ func TestPeopleAreToldWhoDroppedAPacket(t *testing.T) {
 			}
 		}
 		if strings.Contains(text, "kube-vmap-trace") {
-			t.Errorf("%s: the tracer shows itself:\n%s", w, text)
+			t.Errorf("%s: the output has the tracer's own chains:\n%s", w, text)
 		}
-		s.gone()
+		s.waitNoTables()
 	}
 }
 
-func TestPeopleAreToldThatAServiceHasNoEndpoints(t *testing.T) {
+func TestCommandNamesServiceWithoutEndpoints(t *testing.T) {
 	s := newScene(t)
 	for _, w := range daemon.Transports() {
 		text := s.follow(w, emptyPort, lab.Refused)
@@ -87,7 +87,7 @@ func TestPeopleAreToldThatAServiceHasNoEndpoints(t *testing.T) {
 	}
 }
 
-func TestThatNoPacketCameIsAnError(t *testing.T) {
+func TestCommandWithoutPacketsIsAnError(t *testing.T) {
 	s := newScene(t)
 	for _, f := range model.Families {
 		var out process.Log
@@ -96,12 +96,12 @@ func TestThatNoPacketCameIsAnError(t *testing.T) {
 		if !errors.Is(err, command.ErrNone) || !strings.Contains(err.Error(), "on another node") {
 			t.Error(err)
 		}
-		s.gone()
+		s.waitNoTables()
 	}
 }
 
-// As after a signal.
-func TestTheTableGoesWhenFollowingIsStopped(t *testing.T) {
+// Canceling is what a signal does.
+func TestCanceledCommandRemovesItsTable(t *testing.T) {
 	s := newScene(t)
 	for _, w := range daemon.Transports() {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -111,7 +111,7 @@ func TestTheTableGoesWhenFollowingIsStopped(t *testing.T) {
 			arrival, err := command.Follow(ctx, s.packet(w, servicePort), command.Options{NetNS: s.Node.FD()}, &out)
 			done <- outcome{arrival, err}
 		}()
-		s.waits(&out)
+		s.waitReady(&out)
 		if len(s.tables()) != 1 {
 			t.Errorf("%s: tables %q", w, s.tables())
 		}

@@ -14,19 +14,19 @@ import (
 // burst sends many packets.
 func (s *scene) burst(w daemon.Transport, count int) {
 	s.t.Helper()
-	_, err := s.client.Burst(lab.Burst{Protocol: w.Protocol, To: s.packet(w, servicePort).To, Count: count, Workers: 4, Timeout: patience})
+	_, err := s.client.Burst(lab.Burst{Protocol: w.Protocol, To: s.packet(w, servicePort).To, Count: count, Workers: 4, Timeout: timeout})
 	s.must(err)
 }
 
-func TestNoMoreAreFollowedThanTheLimitAllows(t *testing.T) {
+func TestRateLimitsTracedPackets(t *testing.T) {
 	s := newScene(t)
 	for _, f := range model.Families {
 		w := daemon.Transport{Protocol: model.UDP, Family: f}
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Rate: 2})
 		s.burst(w, 40)
-		ended(t, s.walk(tracer), trace.EndingSent)
+		ended(t, s.path(tracer), trace.EndingSent)
 		followed := 1
-		for ctx, cancel := context.WithTimeout(t.Context(), silence); ; followed++ {
+		for ctx, cancel := context.WithTimeout(t.Context(), noAnswer); ; followed++ {
 			if _, err := tracer.NextPath(ctx); err != nil {
 				cancel()
 				break
@@ -41,8 +41,8 @@ func TestNoMoreAreFollowedThanTheLimitAllows(t *testing.T) {
 	}
 }
 
-// Nobody reads while more is told than the socket holds.
-func TestLostMessagesAreTold(t *testing.T) {
+// The messages exceed the buffer of the socket while none is read.
+func TestLostMessagesAreReported(t *testing.T) {
 	s := newScene(t)
 	w := daemon.Transport{Protocol: model.UDP, Family: model.IPv4}
 	tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Rate: 1_000_000})

@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// patience is for what must come, and is never used up.
-	patience = 20 * time.Second
-	// silence is how long a client waits that gets no answer.
-	silence = 300 * time.Millisecond
+	// timeout is for what must happen, and is never reached.
+	timeout = 20 * time.Second
+	// noAnswer is how long a client waits that gets no answer.
+	noAnswer = 300 * time.Millisecond
 
 	servicePort = 80
 	emptyPort   = 81 // of a Service without endpoints
 	targetPort  = 8080
 )
 
-// clusterIPs are the Service's address, by family.
+// clusterIPs are the ClusterIPs of the Service, by family.
 var clusterIPs = [...]netip.Addr{
 	model.IPv4: netip.MustParseAddr("10.96.0.10"), model.IPv6: netip.MustParseAddr("fd00:10:96::a"),
 }
 
-// scene is a node with our tables, and pods: pod-1 and pod-2 serve, pod-3 asks.
+// A scene is a node with our tables, and pods: pod-1 and pod-2 serve, pod-3 is the client.
 type scene struct {
 	*lab.Lab
 	t      *testing.T
@@ -48,8 +48,8 @@ func newScene(t *testing.T) *scene {
 	return newSceneIn(t, lab.Options{Pods: 3})
 }
 
-// inEachLab runs a test with pods that have links of their own, and with pods on a
-// bridge that calls the hooks of IP.
+// inEachLab runs a test with pods on links of their own, and with pods on a bridge that calls
+// the hooks of IP.
 func inEachLab(t *testing.T, test func(s *scene)) {
 	t.Helper()
 	t.Run("links", func(t *testing.T) { test(newScene(t)) })
@@ -62,7 +62,7 @@ var bridge = lab.Options{Pods: 3, RemotePods: 1, Bridge: true}
 // newSceneIn is newScene in a lab with at least 3 pods.
 func newSceneIn(t *testing.T, o lab.Options) *scene {
 	t.Helper()
-	t.Parallel() // most of the time is spent on waiting for answers that do not come
+	t.Parallel() // most of the time is spent waiting for answers that do not come
 	s := &scene{Lab: labtest.New(t, o), t: t}
 	s.client = s.Pods[2].Host
 	for _, p := range slices.Concat(s.Pods, s.RemotePods) {
@@ -103,7 +103,7 @@ const (
 	remotePort = 84 // a pod of node-2
 )
 
-// frontend is a ClusterIP with endpoints.
+// frontend returns a ClusterIP with endpoints.
 func (s *scene) frontend(w daemon.Transport, port uint16, endpoints ...*lab.Host) model.Frontend {
 	m := model.Match{Family: w.Family, Addr: clusterIPs[w.Family], Protocol: w.Protocol, Port: port}
 	pool := &model.Pool{Key: m}
@@ -143,7 +143,7 @@ func (s *scene) nft(script string) string {
 	return string(out)
 }
 
-// packet is one from the client to a port of the Service.
+// packet returns a packet from the client to a port of the Service.
 func (s *scene) packet(w daemon.Transport, port uint16) simulate.Packet {
 	return simulate.Packet{
 		From: s.client.Addr(w.Family), To: netip.AddrPortFrom(clusterIPs[w.Family], port), Protocol: w.Protocol,
@@ -160,28 +160,28 @@ func (s *scene) open(c trace.Config) *trace.Tracer {
 	return tracer
 }
 
-// ask sends a packet, and says what came of it.
+// ask sends a packet and returns the answer.
 func (s *scene) ask(from *lab.Host, w daemon.Transport, port uint16) lab.Answer {
 	s.t.Helper()
-	a, err := from.Ask(w.Protocol, netip.AddrPortFrom(clusterIPs[w.Family], port), silence)
+	a, err := from.Ask(w.Protocol, netip.AddrPortFrom(clusterIPs[w.Family], port), noAnswer)
 	s.must(err)
 	return a
 }
 
-// walk is the next one.
-func (s *scene) walk(t *trace.Tracer) *trace.Path {
+// path returns the next path.
+func (s *scene) path(t *trace.Tracer) *trace.Path {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), timeout)
 	defer cancel()
 	w, err := t.NextPath(ctx)
 	s.must(err)
 	return w
 }
 
-// quiet makes sure that no other packet was followed.
-func (s *scene) quiet(t *trace.Tracer) {
+// expectNoMore fails if another packet was followed.
+func (s *scene) expectNoMore(t *trace.Tracer) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), silence)
+	ctx, cancel := context.WithTimeout(s.t.Context(), noAnswer)
 	defer cancel()
 	if w, err := t.NextPath(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		s.t.Errorf("one more packet: %+v, %v", w, err)

@@ -21,7 +21,7 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// childVariable makes this program a tracer that waits to be killed. It holds the
+// childVariable makes this program a tracer that waits to be killed. Its value is the
 // destination.
 const childVariable = "KUBE_VMAP_TEST_TRACER"
 
@@ -41,10 +41,10 @@ func child(to string) {
 		return
 	}
 	fmt.Println(tracer.Table())
-	<-time.After(time.Hour) // not select {}, which a program without cgo does not survive
+	<-time.After(time.Hour) // select {} would end as a deadlock in a program without cgo
 }
 
-// tables are the tables of tracers.
+// tables returns the tables of tracers.
 func (s *scene) tables() (list []string) {
 	s.t.Helper()
 	for line := range strings.Lines(s.nft("list tables")) {
@@ -56,7 +56,7 @@ func (s *scene) tables() (list []string) {
 	return list
 }
 
-func TestTheTableGoesWithTheTracer(t *testing.T) {
+func TestCloseRemovesTheTable(t *testing.T) {
 	s := newScene(t)
 	for _, w := range daemon.Transports() {
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
@@ -71,9 +71,9 @@ func TestTheTableGoesWithTheTracer(t *testing.T) {
 	}
 }
 
-// A killed tracer's table goes with its socket, or, where tables belong to nobody,
-// by the next tracer.
-func TestTheTableOfAKilledTracerGoes(t *testing.T) {
+// The table of a killed tracer is deleted with its socket, or, on kernels without table
+// owners, by the next tracer.
+func TestTableOfKilledTracerIsRemoved(t *testing.T) {
 	s := newScene(t)
 	for _, f := range model.Families {
 		cmd := s.Node.Command(t.Context(), os.Args[0])
@@ -88,27 +88,27 @@ func TestTheTableOfAKilledTracerGoes(t *testing.T) {
 		}
 		s.must(cmd.Process.Kill())
 		if err := cmd.Wait(); err == nil {
-			t.Error("it was not killed")
+			t.Error("the tracer was not killed")
 		}
-		if strings.TrimSpace(name) != trace.TableName { // it belonged to the socket
-			s.gone()
+		if strings.TrimSpace(name) != trace.TableName { // the socket owned it
+			s.waitNoTables()
 		}
 		s.must(s.open(trace.Config{Packet: s.packet(daemon.Transport{Protocol: model.TCP, Family: f}, servicePort)}).Close())
-		s.gone()
+		s.waitNoTables()
 	}
 }
 
-// gone waits until there is no table of a tracer.
-func (s *scene) gone() {
+// waitNoTables waits until there is no table of a tracer.
+func (s *scene) waitNoTables() {
 	s.t.Helper()
 	eventually.Holds(s.t, "no tables of tracers", func() bool { return len(s.tables()) == 0 })
 }
 
-func TestTablesThatBelongToNobodyAreRemoved(t *testing.T) {
+func TestTablesWithoutOwnerAreRemoved(t *testing.T) {
 	s := newScene(t)
 	s.nft("table ip kube-vmap-trace { chain c { type filter hook input priority 0; jump d; }; chain d { meta nftrace set 1; }; }")
 	s.nft("table ip6 kube-vmap-trace-12345 { }")
-	s.nft("table inet kube-vmap-tracer { }") // somebody else's
+	s.nft("table inet kube-vmap-tracer { }") // of another program
 	for _, w := range daemon.Transports() {
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
 		if got := s.tables(); len(got) != 2 {
@@ -121,10 +121,10 @@ func TestTablesThatBelongToNobodyAreRemoved(t *testing.T) {
 	}
 }
 
-func TestSeveralTracersRunSideBySide(t *testing.T) {
+func TestSeveralTracersRunAtOnce(t *testing.T) {
 	s := newSceneIn(t, bridge)
 	if s.onlyOneTracer() {
-		t.Skip("tables belong to nobody on this kernel, so that only one tracer can run")
+		t.Skip("this kernel has no table owners, so that only one tracer can run")
 	}
 	var tracers []*trace.Tracer
 	for _, w := range daemon.Transports() {
@@ -134,16 +134,16 @@ func TestSeveralTracersRunSideBySide(t *testing.T) {
 		s.ask(s.client, w, remotePort)
 	}
 	for i, w := range daemon.Transports() {
-		walk := s.walk(tracers[i])
-		ended(t, walk, trace.EndingSent)
-		if p := walk.Visits[0].Packet; p.Protocol != uint8(w.Protocol) || model.FamilyOf(p.To.Addr()) != w.Family {
+		path := s.path(tracers[i])
+		ended(t, path, trace.EndingSent)
+		if p := path.Visits[0].Packet; p.Protocol != uint8(w.Protocol) || model.FamilyOf(p.To.Addr()) != w.Family {
 			t.Errorf("%s: followed %s", w, p)
 		}
 	}
 }
 
-// onlyOneTracer reports whether only one tracer can run, because the kernel does not
-// know tables that belong to a socket.
+// onlyOneTracer reports whether only one tracer can run, because the kernel has no table
+// owners.
 func (s *scene) onlyOneTracer() bool {
 	s.t.Helper()
 	tracer := s.open(trace.Config{Packet: s.packet(daemon.Transports()[0], servicePort)})
@@ -151,15 +151,15 @@ func (s *scene) onlyOneTracer() bool {
 	return tracer.Table() == trace.TableName
 }
 
-// Our tables belong to the proxy's socket here, where the kernel can.
-func TestTracingLeavesOurTablesAlone(t *testing.T) {
+// The proxy's socket owns our tables here, if the kernel supports that.
+func TestTracingDoesNotChangeOurTables(t *testing.T) {
 	s := newScene(t)
 	before, err := s.kernel.Read()
 	s.must(err)
 	for _, w := range daemon.Transports() {
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Replies: true})
 		s.ask(s.client, w, servicePort)
-		s.walk(tracer)
+		s.path(tracer)
 		during, err := s.kernel.Read()
 		s.must(err)
 		s.must(tracer.Close())
@@ -171,17 +171,17 @@ func TestTracingLeavesOurTablesAlone(t *testing.T) {
 	}
 }
 
-// Nothing of what others commit is sent to a tracer.
-func TestATracerHearsNothingOfChanges(t *testing.T) {
+// Commits of other programs are not sent to a tracer.
+func TestTracerReceivesNoChangeEvents(t *testing.T) {
 	s := newScene(t)
 	tracer := s.open(trace.Config{Packet: s.packet(daemon.Transports()[0], servicePort)})
 	for range 50 {
 		s.nft("table inet busy { chain c { type filter hook input priority 0; accept; }; }; delete table inet busy")
 	}
-	s.quiet(tracer)
+	s.expectNoMore(tracer)
 }
 
-func TestWithoutPermissionItIsSaid(t *testing.T) {
+func TestOpenWithoutPermissionNamesTheRemedy(t *testing.T) {
 	labtest.Require(t)
 	h := labtest.Alone(t)
 	err := h.Do(func() error {
@@ -196,7 +196,7 @@ func TestWithoutPermissionItIsSaid(t *testing.T) {
 	}
 }
 
-// dropPrivileges takes all capabilities from the calling thread alone.
+// dropPrivileges drops all capabilities of the calling thread.
 func dropPrivileges() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData

@@ -14,8 +14,7 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// visited are the steps of the walk in our chains, in order, without what it left
-// without meeting a rule.
+// visited returns the steps at rules of our chains, in order.
 func visited(w *trace.Path) (list []string) {
 	for _, p := range w.Visits {
 		for _, step := range p.Steps {
@@ -27,7 +26,7 @@ func visited(w *trace.Path) (list []string) {
 	return list
 }
 
-// at is the first passage of a hook, in a table.
+// at returns the first visit of a hook, in a table.
 func at(w *trace.Path, hook, table string) *trace.Visit {
 	for i := range w.Visits {
 		if p := &w.Visits[i]; p.Chain.Hook == hook && strings.HasPrefix(p.Chain.Table, table) {
@@ -37,7 +36,7 @@ func at(w *trace.Path, hook, table string) *trace.Visit {
 	return &trace.Visit{}
 }
 
-// ended checks the end of a walk, and returns where it was.
+// ended checks how a path ended, and returns where.
 func ended(t *testing.T, w *trace.Path, want trace.Ending) (*trace.Visit, *trace.Step) {
 	t.Helper()
 	ending, p, step := w.End()
@@ -47,7 +46,7 @@ func ended(t *testing.T, w *trace.Path, want trace.Ending) (*trace.Visit, *trace
 	return p, step
 }
 
-func TestAWalkShowsTheWayThroughOurChains(t *testing.T) {
+func TestPathThroughOurChains(t *testing.T) {
 	s := newScene(t)
 	for _, w := range daemon.Transports() {
 		t.Run(w.String(), func(t *testing.T) {
@@ -57,8 +56,8 @@ func TestAWalkShowsTheWayThroughOurChains(t *testing.T) {
 			if a.Outcome != lab.Answered {
 				t.Fatal(a)
 			}
-			walk := s.walk(tracer)
-			s.quiet(tracer)
+			path := s.path(tracer)
+			s.expectNoMore(tracer)
 			server := slices.IndexFunc(s.Pods, func(p *lab.Pod) bool { return p.Name == a.By })
 			to := s.Pods[server].AddrPort(w.Family, targetPort)
 			slot := []string{"0", "1"}[server]
@@ -66,17 +65,17 @@ func TestAWalkShowsTheWayThroughOurChains(t *testing.T) {
 				"nat-prerouting: goto cluster-2", "cluster-2: goto lb-2", "lb-2: goto ep-" + slot,
 				"ep-" + slot + ": accept", "filter-forward: goto service-check",
 			}
-			if got := visited(walk); !slices.Equal(got, want) {
-				t.Errorf("the way was\n%q, want\n%q", got, want)
+			if got := visited(path); !slices.Equal(got, want) {
+				t.Errorf("visited\n%q, want\n%q", got, want)
 			}
-			if walk.State != "new" || walk.IsReply || walk.Lost {
-				t.Errorf("state %q, answer %t, lost %t", walk.State, walk.IsReply, walk.Lost)
+			if path.State != "new" || path.IsReply || path.Lost {
+				t.Errorf("state %q, reply %t, lost %t", path.State, path.IsReply, path.Lost)
 			}
-			nat := at(walk, "prerouting", nft.TableName+"-trace")
+			nat := at(path, "prerouting", nft.TableName+"-trace")
 			if nat.Packet.To != netip.AddrPortFrom(clusterIPs[w.Family], servicePort) || nat.In != s.Pods[2].Link {
 				t.Errorf("it came as %s by %s", nat.Packet, nat.In)
 			}
-			end, _ := ended(t, walk, trace.EndingSent)
+			end, _ := ended(t, path, trace.EndingSent)
 			if end.Packet.To != to || end.Packet.From != a.Local || end.Out != s.Pods[server].Link {
 				t.Errorf("it left as %s by %s, for %s", end.Packet, end.Out, a)
 			}
@@ -84,14 +83,14 @@ func TestAWalkShowsTheWayThroughOurChains(t *testing.T) {
 	}
 }
 
-func TestTheRuleThatTranslatesIsThereAsNftListsIt(t *testing.T) {
+func TestRuleTextIsThatOfNft(t *testing.T) {
 	s := newScene(t)
 	for _, w := range daemon.Transports() {
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort)})
 		s.ask(s.client, w, servicePort)
-		walk := s.walk(tracer)
-		i := slices.IndexFunc(walk.Visits, func(p trace.Visit) bool { return p.Chain.Name == "nat-prerouting" })
-		nat := walk.Visits[i]
+		path := s.path(tracer)
+		i := slices.IndexFunc(path.Visits, func(p trace.Visit) bool { return p.Chain.Name == "nat-prerouting" })
+		nat := path.Visits[i]
 		last := nat.Steps[len(nat.Steps)-1]
 		fam := nft.FamilyName(w.Family)
 		listing := s.nft("list chain " + fam + " " + nft.TableName + " " + last.Chain)
@@ -104,9 +103,8 @@ func TestTheRuleThatTranslatesIsThereAsNftListsIt(t *testing.T) {
 	}
 }
 
-// The endpoint is the node's own: from a pod, and from the node itself, by way of
-// the loopback.
-func TestWhatTheNodeTakesItselfIsDelivered(t *testing.T) {
+// The endpoint is on the node; the client is a pod, and the node itself by the loopback.
+func TestLocalPacketsAreDelivered(t *testing.T) {
 	s := newScene(t)
 	for _, w := range daemon.Transports() {
 		for _, client := range []*lab.Host{s.client, s.Node.Host} {
@@ -116,35 +114,35 @@ func TestWhatTheNodeTakesItselfIsDelivered(t *testing.T) {
 			if a := s.ask(client, w, nodePort); a.Outcome != lab.Answered || a.By != s.Node.Name {
 				t.Fatalf("%s from %s: %s", w, client, a)
 			}
-			walk := s.walk(tracer)
-			s.quiet(tracer)
-			end, _ := ended(t, walk, trace.EndingDelivered)
+			path := s.path(tracer)
+			s.expectNoMore(tracer)
+			end, _ := ended(t, path, trace.EndingDelivered)
 			if end.Packet.To != s.Node.AddrPort(w.Family, targetPort) {
 				t.Errorf("%s from %s: delivered as %s", w, client, end.Packet)
 			}
-			if own := client == s.Node.Host; own != (at(walk, "output", nft.TableName).Chain.Name != "") {
-				t.Errorf("%s from %s: began in %s", w, client, walk.Visits[0].Chain.Hook)
+			if own := client == s.Node.Host; own != (at(path, "output", nft.TableName).Chain.Name != "") {
+				t.Errorf("%s from %s: began in %s", w, client, path.Visits[0].Chain.Hook)
 			}
 			s.must(tracer.Close())
 		}
 	}
 }
 
-// A packet to itself comes through the hooks twice, as it was.
-func TestWhatTheNodeSendsToItselfIsOnePacket(t *testing.T) {
+// Such a packet passes the hooks twice.
+func TestPacketOfNodeToItselfIsOnePath(t *testing.T) {
 	s := newScene(t)
 	for _, w := range daemon.Transports() {
 		to := s.Node.AddrPort(w.Family, targetPort)
 		tracer := s.open(trace.Config{Packet: simulate.Packet{From: to.Addr(), To: to, Protocol: w.Protocol}})
-		if a, err := s.Node.Ask(w.Protocol, to, silence); err != nil || a.Outcome != lab.Answered {
+		if a, err := s.Node.Ask(w.Protocol, to, noAnswer); err != nil || a.Outcome != lab.Answered {
 			t.Fatal(w, a, err)
 		}
-		walk := s.walk(tracer)
-		ended(t, walk, trace.EndingDelivered)
-		if at(walk, "output", trace.TableName).Chain.Name == "" || at(walk, "prerouting", trace.TableName).In != "lo" {
-			t.Errorf("%s: the way was %+v", w, walk.Visits)
+		path := s.path(tracer)
+		ended(t, path, trace.EndingDelivered)
+		if at(path, "output", trace.TableName).Chain.Name == "" || at(path, "prerouting", trace.TableName).In != "lo" {
+			t.Errorf("%s: visited %+v", w, path.Visits)
 		}
-		s.quiet(tracer)
+		s.expectNoMore(tracer)
 		if n, err := tracer.Matched(); n != 1 || err != nil {
 			t.Errorf("%s: %d packets matched, %v", w, n, err)
 		}
@@ -152,7 +150,7 @@ func TestWhatTheNodeSendsToItselfIsOnePacket(t *testing.T) {
 	}
 }
 
-func TestAnswersAreFollowedIfWanted(t *testing.T) {
+func TestRepliesAreFollowed(t *testing.T) {
 	inEachLab(t, func(s *scene) {
 		for _, w := range daemon.Transports() {
 			tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Replies: true})
@@ -160,15 +158,15 @@ func TestAnswersAreFollowedIfWanted(t *testing.T) {
 			if a.Outcome != lab.Answered {
 				s.t.Fatalf("%s: %s", w, a)
 			}
-			walk := s.walk(tracer)
-			for !walk.IsReply {
-				walk = s.walk(tracer)
+			path := s.path(tracer)
+			for !path.IsReply {
+				path = s.path(tracer)
 			}
-			end, _ := ended(s.t, walk, trace.EndingSent)
+			end, _ := ended(s.t, path, trace.EndingSent)
 			if end.Packet.From != netip.AddrPortFrom(clusterIPs[w.Family], servicePort) || end.Packet.To != a.Local {
 				s.t.Errorf("%s: the answer left as %s", w, end.Packet)
 			}
-			if end.Packet.From.Addr() == walk.Visits[0].Packet.From.Addr() {
+			if end.Packet.From.Addr() == path.Visits[0].Packet.From.Addr() {
 				s.t.Errorf("%s: the answer was not translated back: %s", w, end.Packet)
 			}
 			s.must(tracer.Close())
@@ -176,23 +174,22 @@ func TestAnswersAreFollowedIfWanted(t *testing.T) {
 	})
 }
 
-// Packets of connections that are there already look different, and conntrack says
-// so.
-func TestEveryPacketIsFollowedIfWanted(t *testing.T) {
+// Later packets of a connection have another state in conntrack.
+func TestEveryPacketIsFollowed(t *testing.T) {
 	s := newScene(t)
 	for _, w := range daemon.Transports() {
 		tracer := s.open(trace.Config{Packet: s.packet(w, servicePort), Every: true, Rate: 100})
 		flow, err := s.client.Flow(w.Protocol, netip.AddrPort{}, netip.AddrPortFrom(clusterIPs[w.Family], servicePort))
 		s.must(err)
 		for range 2 {
-			if a, err := flow.Ask(silence); err != nil || a.Outcome != lab.Answered {
+			if a, err := flow.Ask(noAnswer); err != nil || a.Outcome != lab.Answered {
 				t.Fatal(a, err)
 			}
 		}
-		if first := s.walk(tracer); first.State != "new" {
+		if first := s.path(tracer); first.State != "new" {
 			t.Errorf("%s: the first packet is %q", w, first.State)
 		}
-		second := s.walk(tracer)
+		second := s.path(tracer)
 		ended(t, second, trace.EndingSent)
 		if second.State != "established" || slices.ContainsFunc(visited(second), func(v string) bool { return strings.HasPrefix(v, "nat-") }) {
 			t.Errorf("%s: the second packet is %q and came through %q", w, second.State, visited(second))
@@ -202,7 +199,7 @@ func TestEveryPacketIsFollowedIfWanted(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatWasAskedForIsFollowed(t *testing.T) {
+func TestOnlyMatchingPacketsAreFollowed(t *testing.T) {
 	s := newScene(t)
 	s.nft("table inet others { chain c { type filter hook prerouting priority -350; meta nftrace set 1; }; }")
 	for _, w := range daemon.Transports() {
@@ -212,15 +209,15 @@ func TestOnlyWhatWasAskedForIsFollowed(t *testing.T) {
 		s.ask(s.client, w, servicePort)                                                               // from another port
 		s.ask(s.Node.Host, w, servicePort)                                                            // from another address
 		s.ask(s.client, daemon.Transport{Protocol: other(w.Protocol), Family: w.Family}, servicePort) // over another protocol
-		s.quiet(tracer)
+		s.expectNoMore(tracer)
 		if n, err := tracer.Matched(); n != 0 || err != nil {
 			t.Errorf("%s: %d packets matched, %v", w, n, err)
 		}
 		from := s.client.AddrPort(w.Family, 40_000)
-		_, err := s.client.AskFrom(w.Protocol, from, p.To, silence)
+		_, err := s.client.AskFrom(w.Protocol, from, p.To, noAnswer)
 		s.must(err)
-		if walk := s.walk(tracer); walk.Visits[0].Packet.From != from {
-			t.Errorf("%s: followed %s", w, walk.Visits[0].Packet)
+		if path := s.path(tracer); path.Visits[0].Packet.From != from {
+			t.Errorf("%s: followed %s", w, path.Visits[0].Packet)
 		}
 		if n, err := tracer.Matched(); n == 0 || err != nil {
 			t.Errorf("%s: %d packets matched, %v", w, n, err)

@@ -16,7 +16,7 @@ type rawEntry struct {
 }
 
 // key returns what identifies the entry to the kernel. Its tuple is that of replies, because
-// that has the endpoint: a flow that began anew may be kept at the same place of memory, and
+// that has the endpoint: a new flow may be kept at the same place of memory, and
 // then has the same original tuple and the same id.
 func (r rawEntry) key() string {
 	var e attr.Encoder

@@ -40,7 +40,7 @@ func TestDecodeFlowReadsStateAndTimes(t *testing.T) {
 	} {
 		f, ok := decodeFlow(flowMessage(tc.protocol, tc.state))
 		if !ok || f.State != tc.want || f.Reopens != tc.reopens {
-			t.Errorf("%s in state %d: %q, begins anew %t, want %q, %t", tc.protocol, tc.state, f.State, f.Reopens, tc.want, tc.reopens)
+			t.Errorf("%s in state %d: %q, reopens %t, want %q, %t", tc.protocol, tc.state, f.State, f.Reopens, tc.want, tc.reopens)
 		}
 		if f.Expires != 25*time.Second || f.Status != 0x1aa || !f.Started.Equal(time.Unix(1, 0)) || f.Endpoint != netip.MustParseAddrPort("10.244.1.2:5353") {
 			t.Errorf("read as %+v", f.Flow)

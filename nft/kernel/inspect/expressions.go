@@ -115,7 +115,7 @@ var expressionFormats = map[string]expressionFormat{
 	"immediate":    {make: func() expr.Any { return &expr.Immediate{} }, attributes: bits(1, 2)},
 	"fib":          {make: func() expr.Any { return &expr.Fib{} }, attributes: bits(1, 3)},
 	"numgen":       {make: func() expr.Any { return &expr.Numgen{} }, attributes: bits(1, 4)},
-	"hash":         {make: func() expr.Any { return &expr.Hash{} }, attributes: bits(1, 7), needed: bits(5, 5)}, // without a seed the kernel has chosen one that it does not tell
+	"hash":         {make: func() expr.Any { return &expr.Hash{} }, attributes: bits(1, 7), needed: bits(5, 5)}, // without it the kernel has chosen a seed, which it does not report
 	"dynset":       {make: func() expr.Any { return &expr.Dynset{} }, attributes: bits(1, 10)},
 	"counter":      {make: func() expr.Any { return &expr.Counter{} }, attributes: bits(1, 3)},
 	"objref":       {make: func() expr.Any { return &expr.Objref{} }, attributes: bits(1, 2)},

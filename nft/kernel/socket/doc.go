@@ -12,6 +12,6 @@
 // sends that as the bytes it was encoded to, without a copy per message.
 //
 // google/nftables has a batch, too. It is not used because its error does not say which
-// object the kernel refused, and because its Conn does not tell the port number of its
+// object the kernel refused, and because its Conn does not return the port number of its
 // socket, by which the kernel names the owner of a table.
 package socket

@@ -14,8 +14,8 @@ import (
 
 var now = time.Unix(1_000_000, 0)
 
-// told is what the kernel would say of the places of recorded events.
-func tell(t *testing.T, message []byte) resolvedEvent {
+// resolved returns a recorded event with its chain and rule.
+func resolved(t *testing.T, message []byte) resolvedEvent {
 	t.Helper()
 	e, err := decodeEvent(message)
 	if err != nil {
@@ -38,18 +38,18 @@ func tell(t *testing.T, message []byte) resolvedEvent {
 	return out
 }
 
-func TestRecordedEventsMakeOneWalkEach(t *testing.T) {
+func TestRecordedEventsMakeOnePathEach(t *testing.T) {
 	for name, messages := range recorded(t) {
 		var a assembler
 		var over []*Path
 		for _, m := range messages {
 			if len(over) > 0 {
-				t.Fatalf("%s: over before its end", name)
+				t.Fatalf("%s: complete before its last event", name)
 			}
-			over = a.add(tell(t, m), now)
+			over = a.add(resolved(t, m), now)
 		}
 		if len(over) != 1 || len(a.open) != 0 {
-			t.Fatalf("%s: %d walks, %d open", name, len(over), len(a.open))
+			t.Fatalf("%s: %d paths, %d open", name, len(over), len(a.open))
 		}
 		var hooks []string
 		for _, p := range over[0].Visits {
@@ -68,7 +68,7 @@ func TestRecordedEventsMakeOneWalkEach(t *testing.T) {
 	}
 }
 
-// step is an event of a chain at a hook, as simple as can be.
+// step returns a minimal event of a chain at a hook.
 func step(id uint32, hook, name string, own bool) resolvedEvent {
 	return resolvedEvent{
 		Event: Event{
@@ -79,7 +79,7 @@ func step(id uint32, hook, name string, own bool) resolvedEvent {
 	}
 }
 
-// begin is the event that a mark was put on a packet.
+// begin returns the event of the rule that marks a packet.
 func begin(id uint32) resolvedEvent {
 	e := step(id, "prerouting", "begin-prerouting", true)
 	e.Kind, e.Rule, e.Verdict.Code = KindRule, 5, unix.NFT_CONTINUE
@@ -89,7 +89,7 @@ func begin(id uint32) resolvedEvent {
 
 func end(id uint32, hook string) resolvedEvent { return step(id, hook, endPrefix+hook, true) }
 
-func TestTheEndIsToldFromHowFarAPacketCame(t *testing.T) {
+func TestEndingFollowsFromTheLastHook(t *testing.T) {
 	outBy := func(e resolvedEvent, link string) resolvedEvent { e.out.name = link; return e }
 	inBy := func(e resolvedEvent, link string) resolvedEvent { e.in.name = link; return e }
 	fromBridge := func(e resolvedEvent) resolvedEvent { e.in = link{"br0", true}; return e }
@@ -101,7 +101,7 @@ func TestTheEndIsToldFromHowFarAPacketCame(t *testing.T) {
 		want   Ending
 		hook   string
 	}{
-		{"nowhere but at the beginning", []resolvedEvent{begin(1)}, EndingLostInHook, "prerouting"},
+		{"to no chain after begin-prerouting", []resolvedEvent{begin(1)}, EndingLostInHook, "prerouting"},
 		{"to the end of prerouting", []resolvedEvent{begin(1), end(1, "prerouting")}, EndingLostAfterHook, "prerouting"},
 		{"into input", []resolvedEvent{begin(1), end(1, "prerouting"), step(1, "input", "c", false)}, EndingLostInHook, "input"},
 		{"through input", []resolvedEvent{begin(1), end(1, "prerouting"), end(1, "input")}, EndingDelivered, "input"},
@@ -113,12 +113,12 @@ func TestTheEndIsToldFromHowFarAPacketCame(t *testing.T) {
 			EndingSent, "postrouting",
 		},
 		{
-			"out by the loopback, and no further",
+			"out by the loopback, not seen again",
 			[]resolvedEvent{begin(1), outBy(end(1, "postrouting"), "lo")},
 			EndingLostAfterHook, "postrouting",
 		},
 		{
-			"out by the loopback, in again under another number, and lost there",
+			"out by the loopback, in again with another ID, and lost there",
 			[]resolvedEvent{begin(1), end(1, "prerouting"), outBy(end(1, "postrouting"), "lo"), inBy(step(2, "prerouting", "c", false), "lo")},
 			EndingLostInHook, "prerouting",
 		},
@@ -133,7 +133,7 @@ func TestTheEndIsToldFromHowFarAPacketCame(t *testing.T) {
 			EndingNotSeenAgain, "prerouting",
 		},
 		{
-			"on from a bridge under another number, past another tracer's chain and chains of the bridge",
+			"on from a bridge with another ID, past another tracer's chain and chains of the bridge",
 			[]resolvedEvent{
 				begin(1), fromBridge(end(1, "prerouting")), fromBridge(step(1, "prerouting", "c", false)),
 				ofBridge(step(1, "input", "c", false)), fromBridge(step(2, "input", "c", false)), fromBridge(end(2, "input")),
@@ -162,21 +162,21 @@ func TestTheEndIsToldFromHowFarAPacketCame(t *testing.T) {
 		var a assembler
 		for _, e := range tc.events {
 			if over := a.add(e, now); len(over) > 0 {
-				t.Errorf("%s: over too early", tc.name)
+				t.Errorf("%s: complete too early", tc.name)
 			}
 		}
 		if over := a.expire(now.Add(arrivedTimeout - 1)); len(over) > 0 {
-			t.Errorf("%s: over too early", tc.name)
+			t.Errorf("%s: complete too early", tc.name)
 		}
 		over := a.expire(now.Add(idleTimeout))
 		if tc.want == EndingNotSeenAgain {
 			if len(over) > 0 {
-				t.Errorf("%s: over while it may wait for a neighbour", tc.name)
+				t.Errorf("%s: complete while it may wait for a neighbour", tc.name)
 			}
 			over = a.expire(now.Add(neighbourTimeout))
 		}
 		if len(over) != 1 {
-			t.Fatalf("%s: %d walks", tc.name, len(over))
+			t.Fatalf("%s: %d paths", tc.name, len(over))
 		}
 		ending, p, _ := over[0].End()
 		if ending != tc.want || p.Chain.Hook != tc.hook {
@@ -185,66 +185,66 @@ func TestTheEndIsToldFromHowFarAPacketCame(t *testing.T) {
 	}
 }
 
-func TestPacketsThatSomebodyElseTracesAreLeftOut(t *testing.T) {
+func TestForeignTracesAreDropped(t *testing.T) {
 	var a assembler
 	drop := step(7, "forward", "c", false)
 	drop.Kind, drop.Rule, drop.Verdict.Code = KindRule, 3, nfDrop
 	over := slices.Concat(a.add(step(7, "prerouting", "c", false), now), a.add(drop, now), a.add(end(8, "input"), now))
 	if over = slices.Concat(over, a.expire(now.Add(time.Hour)), a.flush()); len(over) > 0 {
-		t.Errorf("walks %+v", over)
+		t.Errorf("paths %+v", over)
 	}
 	if _, open := a.nextDeadline(); open {
 		t.Error("something is still open")
 	}
 }
 
-func TestANumberUsedAgainIsAnotherPacket(t *testing.T) {
+func TestReusedIDBeginsAnotherPath(t *testing.T) {
 	var a assembler
 	a.add(begin(1), now)
 	a.add(end(1, "prerouting"), now)
 	if over := a.add(begin(1), now); len(over) != 1 || len(over[0].Visits) != 2 {
-		t.Errorf("walks %+v", over)
+		t.Errorf("paths %+v", over)
 	}
 	if over := a.flush(); len(over) != 1 || len(over[0].Visits) != 1 {
-		t.Errorf("walks %+v", over)
+		t.Errorf("paths %+v", over)
 	}
 }
 
-func TestWalksComeInTheOrderInWhichThePacketsCame(t *testing.T) {
+func TestPathsAreInTheOrderOfTheirPackets(t *testing.T) {
 	var a assembler
 	a.add(begin(1), now)
 	drop := step(2, "forward", "c", false)
 	drop.Kind, drop.Rule, drop.Verdict.Code = KindRule, 3, nfDrop
 	a.add(begin(2), now)
 	if over := a.add(drop, now); len(over) != 0 {
-		t.Errorf("the second is over before the first: %+v", over)
+		t.Errorf("the second is complete before the first: %+v", over)
 	}
-	over := a.add(begin(1), now) // the first is over
+	over := a.add(begin(1), now) // completes the first one
 	if len(over) != 2 || len(over[0].Visits) != 1 || len(over[1].Visits) != 2 {
-		t.Errorf("walks %+v", over)
+		t.Errorf("paths %+v", over)
 	}
 }
 
-func TestOfLostMessagesNoEndIsConcluded(t *testing.T) {
+func TestLostMessagesMakeTheEndingUnknown(t *testing.T) {
 	var a assembler
 	a.add(begin(1), now)
 	a.markLost()
 	over := a.flush()
 	if len(over) != 1 || !over[0].Lost {
-		t.Fatalf("walks %+v", over)
+		t.Fatalf("paths %+v", over)
 	}
 	if ending, _, _ := over[0].End(); ending != EndingUnknown {
 		t.Errorf("ended as %s", ending)
 	}
 }
 
-func TestThereIsAnEndToHowManyPacketsAreOpen(t *testing.T) {
+func TestOpenPathsAreBounded(t *testing.T) {
 	var a assembler
 	var over []*Path
 	for id := range uint32(3 * maxOpenPaths) {
 		over = append(over, a.add(begin(id), now)...)
 	}
 	if len(a.open) != maxOpenPaths || len(over) != 2*maxOpenPaths {
-		t.Errorf("%d open, %d over", len(a.open), len(over))
+		t.Errorf("%d open, %d complete", len(a.open), len(over))
 	}
 }
