@@ -1,5 +1,5 @@
-// Package fake proves the fake kernel of nft/kernel/kerneltest against the real
-// one, and runs on the real one the scripts that package sync runs on the fake.
+// Package fake tests the fake kernel of nft/kernel/kerneltest against the real one, and runs
+// the scripts of package sync, which that runs on the fake, on the real one.
 package fake
 
 import (
@@ -9,8 +9,7 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-// realKernel opens the nf_tables of a fresh network namespace, which ends with
-// the test.
+// realKernel opens nf_tables in a new network namespace, which is deleted with the test.
 func realKernel(t testing.TB) *kernel.Kernel {
 	t.Helper()
 	k, err := kernel.Open(kernel.Config{NetNS: labtest.Alone(t).FD()})

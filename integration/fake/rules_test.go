@@ -18,9 +18,8 @@ import (
 	"kube-vmap/nft/wire"
 )
 
-// The tables of every case: a Service with two endpoints and the addresses
-// balancer for some, one without any endpoint, one that remembers its clients,
-// and the range of their addresses.
+// The tables of every case: a Service with two endpoints and a load balancer address with
+// source ranges, one without endpoints, one with session affinity, and the range of ClusterIPs.
 var (
 	web     = model.Match{Addr: netip.MustParseAddr("10.96.0.1"), Protocol: model.TCP, Port: 80}
 	app     = model.Match{Addr: netip.MustParseAddr("10.96.0.2"), Protocol: model.TCP, Port: 80}
@@ -60,7 +59,7 @@ func deleteSet(id nft.SetID) nft.Op     { return nft.DeleteSet{Name: id.Name()} 
 func add(id nft.SetID, e ...nft.Element) nft.Op    { return nft.AddElements{Set: id, Elements: e} }
 func remove(id nft.SetID, e ...nft.Element) nft.Op { return nft.DeleteElements{Set: id, Elements: e} }
 
-// to is an element of the map services, or of a map of endpoints.
+// to returns an element of the map services, or of a map of endpoints.
 func to(m model.Match, v nft.Value) nft.Element {
 	return nft.Element{Key: nft.Key{Addr: m.Addr, Protocol: m.Protocol, Port: m.Port}, Value: v, Service: &service}
 }
@@ -74,14 +73,14 @@ func prefix(p string) nft.Element {
 	return nft.Element{Key: nft.Key{Addr: parsed.Addr(), Bits: uint8(parsed.Bits())}}
 }
 
-// source is an element that lets a range use the load balancer's address.
+// source returns an element that permits a range to use the load balancer's address.
 func source(p string) nft.Element {
 	return nft.Element{Key: nft.Key{
 		Addr: vip.Addr, Protocol: vip.Protocol, Port: vip.Port, Source: unique.Make(netip.MustParsePrefix(p)),
 	}}
 }
 
-// rule is the first rule of a chain in the tables of every case.
+// rule returns the first rule of a chain in the tables of every case.
 func rule(id nft.ChainID) nft.Op {
 	_, all := nft.Adopt(config, nft.Tables{}, content)
 	for _, op := range all {
@@ -96,7 +95,7 @@ var (
 	services = set(nft.SetServices, 0)
 	cidrs    = set(nft.SetServiceCIDRs, 0)
 	slot1    = set(nft.SetEndpoints, 1)
-	slot9    = set(nft.SetEndpoints, 9) // not there
+	slot9    = set(nft.SetEndpoints, 9) // does not exist
 
 	sources  = set(nft.SetAllowedSources, 24)
 	affinity = set(nft.SetAffinity, 0)
@@ -118,30 +117,30 @@ var cases = []struct {
 	name  string
 	batch nft.Batch
 	want  syscall.Errno
-	// service tells that the error names the Service of the refused element.
+	// service is true if the error names the Service of the refused element.
 	service bool
 }{
-	{"a chain that a rule leads to may not go", nft.Batch{deleteChain(balance2)}, unix.EBUSY, false},
-	{"a chain that an anonymous map leads to may not go", nft.Batch{deleteChain(pod1)}, unix.EBUSY, false},
-	{"a chain that an element leads to may not go", nft.Batch{flush(cluster2), deleteChain(cluster2)}, unix.EBUSY, false},
-	{"a chain goes with its rules", nft.Batch{remove(services, toWeb), deleteChain(cluster2)}, 0, false},
-	{"chains go from the top", nft.Batch{remove(services, toWeb), deleteChain(cluster2), deleteChain(balance2), deleteChain(pod1)}, 0, false},
-	{"chains do not go from the bottom", nft.Batch{remove(services, toWeb), deleteChain(pod1), deleteChain(balance2)}, unix.EBUSY, false},
-	{"a chain that was flushed leads nowhere", nft.Batch{flush(balance2), deleteChain(pod1)}, 0, false},
-	{"a base chain goes with its rules", nft.Batch{deleteChain(chain(nft.ChainNATOutput, 0))}, 0, false},
-	{"a missing chain cannot go", nft.Batch{deleteChain(chain(nft.ChainBalance, 9))}, unix.ENOENT, false},
+	{"a chain that a rule jumps to cannot be deleted", nft.Batch{deleteChain(balance2)}, unix.EBUSY, false},
+	{"a chain in an anonymous map cannot be deleted", nft.Batch{deleteChain(pod1)}, unix.EBUSY, false},
+	{"a chain that an element leads to cannot be deleted", nft.Batch{flush(cluster2), deleteChain(cluster2)}, unix.EBUSY, false},
+	{"a chain is deleted with its rules", nft.Batch{remove(services, toWeb), deleteChain(cluster2)}, 0, false},
+	{"chains can be deleted from the top", nft.Batch{remove(services, toWeb), deleteChain(cluster2), deleteChain(balance2), deleteChain(pod1)}, 0, false},
+	{"chains cannot be deleted from the bottom", nft.Batch{remove(services, toWeb), deleteChain(pod1), deleteChain(balance2)}, unix.EBUSY, false},
+	{"a flushed chain leads nowhere", nft.Batch{flush(balance2), deleteChain(pod1)}, 0, false},
+	{"a base chain is deleted with its rules", nft.Batch{deleteChain(chain(nft.ChainNATOutput, 0))}, 0, false},
+	{"a missing chain cannot be deleted", nft.Batch{deleteChain(chain(nft.ChainBalance, 9))}, unix.ENOENT, false},
 	{"a missing chain cannot be flushed", nft.Batch{flush(chain(nft.ChainBalance, 9))}, unix.ENOENT, false},
 	{"a chain may be added again", nft.Batch{nft.AddChain{Chain: balance2}, nft.AddChain{Chain: chain(nft.ChainNATOutput, 0)}}, 0, false},
 
-	{"a set that a rule reads may not go", nft.Batch{deleteSet(slot1)}, unix.EBUSY, false},
-	{"a set that no rule reads goes with its elements", nft.Batch{flush(pod1), deleteSet(slot1)}, 0, false},
+	{"a set that a rule uses cannot be deleted", nft.Batch{deleteSet(slot1)}, unix.EBUSY, false},
+	{"an unused set is deleted with its elements", nft.Batch{flush(pod1), deleteSet(slot1)}, 0, false},
 	{"a set is replaced, and its rule with it", nft.Batch{
 		flush(pod1), deleteSet(slot1), nft.AddSet{Set: slot1, Size: 7}, rule(pod1), add(slot1, inSlot1),
 	}, 0, false},
-	{"the elements of a verdict map let go of their chain with it", nft.Batch{
+	{"the elements of a deleted verdict map lead to no chain", nft.Batch{
 		flush(chain(nft.ChainNATPrerouting, 0)), flush(chain(nft.ChainNATOutput, 0)), deleteSet(services), deleteChain(cluster2),
 	}, 0, false},
-	{"a missing set cannot go", nft.Batch{deleteSet(slot9)}, unix.ENOENT, false},
+	{"a missing set cannot be deleted", nft.Batch{deleteSet(slot9)}, unix.ENOENT, false},
 	{"a set may be added again, and keeps its elements", nft.Batch{nft.AddSet{Set: slot1, Size: 700}}, 0, false},
 	{"a rule needs its chain", nft.Batch{deleteChain(chain(nft.ChainNATOutput, 0)), rule(chain(nft.ChainNATOutput, 0))}, unix.ENOENT, false},
 	{"a rule needs its set", nft.Batch{flush(pod1), deleteSet(slot1), rule(pod1)}, unix.ENOENT, false},
@@ -153,59 +152,59 @@ var cases = []struct {
 	}, 0, false},
 	{"an element may not be added with another verdict", nft.Batch{add(services, to(web, goTo(balance2)))}, unix.EEXIST, true},
 	{"an element may not be added with another endpoint", nft.Batch{add(slot1, to(web, endpoint("10.244.1.9:80")))}, unix.EEXIST, true},
-	{"an element changes by going and coming", nft.Batch{remove(services, toWeb), add(services, to(web, goTo(balance2)))}, 0, false},
-	{"an element does not change by coming and going", nft.Batch{add(services, to(web, goTo(balance2))), remove(services, toWeb)}, unix.EEXIST, true},
-	{"a missing element cannot go", nft.Batch{remove(services, to(app, nft.Value{}))}, unix.ENOENT, true},
-	{"an element cannot go twice", nft.Batch{remove(services, toWeb, toWeb)}, unix.ENOENT, true},
+	{"an element changes by delete and add", nft.Batch{remove(services, toWeb), add(services, to(web, goTo(balance2)))}, 0, false},
+	{"an element does not change by add and delete", nft.Batch{add(services, to(web, goTo(balance2))), remove(services, toWeb)}, unix.EEXIST, true},
+	{"a missing element cannot be deleted", nft.Batch{remove(services, to(app, nft.Value{}))}, unix.ENOENT, true},
+	{"an element cannot be deleted twice", nft.Batch{remove(services, toWeb, toWeb)}, unix.ENOENT, true},
 	{"an element cannot lead to a missing chain", nft.Batch{add(services, to(app, goTo(chain(nft.ChainBalance, 9))))}, unix.ENOENT, true},
 	{"an element cannot lead to a base chain", nft.Batch{add(services, to(app, goTo(chain(nft.ChainNATOutput, 0))))}, unix.EOPNOTSUPP, true},
 	{"elements need their set", nft.Batch{add(slot9, inSlot1)}, unix.ENOENT, false},
-	{"elements need their set to go", nft.Batch{remove(slot9, inSlot1)}, unix.ENOENT, false},
-	{"a set takes what it has room for", nft.Batch{
+	{"elements need their set to be deleted", nft.Batch{remove(slot9, inSlot1)}, unix.ENOENT, false},
+	{"a set takes elements up to its size", nft.Batch{
 		nft.AddSet{Set: slot9, Size: 2}, add(slot9, inSlot1, to(app, inSlot1.Value)),
 	}, 0, false},
-	{"a set takes no more than it has room for", nft.Batch{
+	{"a set takes no more elements than its size", nft.Batch{
 		nft.AddSet{Set: slot9, Size: 1}, add(slot9, inSlot1, to(app, inSlot1.Value)),
 	}, unix.ENFILE, true},
-	{"a full set takes elements for others that go", nft.Batch{
+	{"a full set takes elements in place of deleted ones", nft.Batch{
 		nft.AddSet{Set: slot9, Size: 1}, add(slot9, inSlot1), remove(slot9, inSlot1), add(slot9, to(app, inSlot1.Value)),
 	}, 0, false},
 	{"a set has its new size after the batch only", nft.Batch{nft.AddSet{Set: slot1, Size: 1}, add(slot1, to(app, inSlot1.Value))}, 0, false},
 
-	{"intervals may touch", nft.Batch{add(cidrs, prefix("10.95.0.0/16"), prefix("10.97.0.0/16"))}, 0, false},
+	{"intervals may be adjacent", nft.Batch{add(cidrs, prefix("10.95.0.0/16"), prefix("10.97.0.0/16"))}, 0, false},
 	{"an interval may be added again", nft.Batch{add(cidrs, prefix("10.96.0.0/16"))}, 0, false},
-	{"an interval may not lie within another", nft.Batch{add(cidrs, prefix("10.96.1.0/24"))}, unix.EEXIST, false},
+	{"an interval may not be within another", nft.Batch{add(cidrs, prefix("10.96.1.0/24"))}, unix.EEXIST, false},
 	{"an interval may not contain another", nft.Batch{add(cidrs, prefix("10.64.0.0/10"))}, unix.EEXIST, false},
 	{"an interval may not begin as another does", nft.Batch{add(cidrs, prefix("10.96.0.0/12"))}, unix.EEXIST, false},
-	{"an interval may take another's place", nft.Batch{remove(cidrs, prefix("10.96.0.0/16")), add(cidrs, prefix("10.96.0.0/12"))}, 0, false},
-	{"a missing interval cannot go", nft.Batch{remove(cidrs, prefix("10.97.0.0/16"))}, unix.ENOENT, false},
+	{"an interval may replace another", nft.Batch{remove(cidrs, prefix("10.96.0.0/16")), add(cidrs, prefix("10.96.0.0/12"))}, 0, false},
+	{"a missing interval cannot be deleted", nft.Batch{remove(cidrs, prefix("10.97.0.0/16"))}, unix.ENOENT, false},
 
 	{"a source may be added again", nft.Batch{add(sources, source("192.0.2.0/24"))}, 0, false},
-	{"sources may touch", nft.Batch{add(sources, source("192.0.3.0/24"), source("192.0.1.0/24"))}, 0, false},
-	{"a source goes and comes back", nft.Batch{remove(sources, source("192.0.2.0/24")), add(sources, source("192.0.2.0/24"))}, 0, false},
-	{"a missing source cannot go", nft.Batch{remove(sources, source("192.0.3.0/24"))}, unix.ENOENT, false},
-	{"a source cannot go twice", nft.Batch{remove(sources, source("192.0.2.0/24"), source("192.0.2.0/24"))}, unix.ENOENT, false},
+	{"sources may be adjacent", nft.Batch{add(sources, source("192.0.3.0/24"), source("192.0.1.0/24"))}, 0, false},
+	{"a source is deleted and added", nft.Batch{remove(sources, source("192.0.2.0/24")), add(sources, source("192.0.2.0/24"))}, 0, false},
+	{"a missing source cannot be deleted", nft.Batch{remove(sources, source("192.0.3.0/24"))}, unix.ENOENT, false},
+	{"a source cannot be deleted twice", nft.Batch{remove(sources, source("192.0.2.0/24"), source("192.0.2.0/24"))}, unix.ENOENT, false},
 
-	{"a map that a rule fills may not go", nft.Batch{deleteSet(affinity)}, unix.EBUSY, false},
-	{"a map that no rule fills goes", nft.Batch{flush(remember), flush(found), deleteSet(affinity)}, 0, false},
+	{"a map that a rule fills cannot be deleted", nft.Batch{deleteSet(affinity)}, unix.EBUSY, false},
+	{"a map that no rule fills can be deleted", nft.Batch{flush(remember), flush(found), deleteSet(affinity)}, 0, false},
 	{"a rule that fills a map needs it", nft.Batch{flush(remember), flush(found), deleteSet(affinity), rule(remember)}, unix.ENOENT, false},
 	{"a map that is filled may be added again", nft.Batch{nft.AddSet{Set: affinity, Size: 1}}, 0, false},
-	{"a chain that remembers may not go while an element leads there", nft.Batch{deleteChain(remember)}, unix.EBUSY, false},
+	{"an affinity chain cannot be deleted while an element leads to it", nft.Batch{deleteChain(remember)}, unix.EBUSY, false},
 	{"the counter may be added again", nft.Batch{nft.AddCounter{}}, 0, false},
 	{"the counter needs its table", nft.Batch{nft.DeleteTable{}, nft.AddCounter{}}, unix.ENOENT, false},
 
-	{"a table goes with all it holds", nft.Batch{nft.DeleteTable{}}, 0, false},
-	{"a table may be added again, and keeps what it holds", nft.Batch{nft.AddTable{}}, 0, false},
-	{"a missing table cannot go", nft.Batch{nft.DeleteTable{}, nft.DeleteTable{}}, unix.ENOENT, false},
+	{"a table is deleted with its content", nft.Batch{nft.DeleteTable{}}, 0, false},
+	{"a table may be added again, and keeps its content", nft.Batch{nft.AddTable{}}, 0, false},
+	{"a missing table cannot be deleted", nft.Batch{nft.DeleteTable{}, nft.DeleteTable{}}, unix.ENOENT, false},
 	{"everything needs its table", nft.Batch{nft.DeleteTable{}, nft.AddChain{Chain: balance2}}, unix.ENOENT, false},
 	{"elements need their table", nft.Batch{nft.DeleteTable{}, add(services, toWeb)}, unix.ENOENT, false},
-	{"a table comes back empty", nft.Batch{nft.DeleteTable{}, nft.AddTable{}}, 0, false},
-	{"nothing is applied of a batch that is refused", nft.Batch{
+	{"a table is empty after delete and add", nft.Batch{nft.DeleteTable{}, nft.AddTable{}}, 0, false},
+	{"nothing of a refused batch is applied", nft.Batch{
 		remove(services, toWeb), deleteChain(cluster2), flush(balance2), nft.AddSet{Set: slot9, Size: 2}, deleteSet(services),
 	}, unix.EBUSY, false},
 }
 
-func TestBothKernelsKeepTheSameRules(t *testing.T) {
+func TestFakeKeepsTheRulesOfTheRealKernel(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -223,8 +222,8 @@ func TestBothKernelsKeepTheSameRules(t *testing.T) {
 	}
 }
 
-// try gives a kernel the content of every case and then the batch, checks the
-// answer, and returns what the kernel holds then.
+// try applies the content of every case and then the batch, checks the error, and returns what
+// the kernel holds then.
 func try(t *testing.T, name string, read func() (nft.Tables, error), apply func(nft.Batch) (nft.Applied, error),
 	b nft.Batch, want syscall.Errno, names bool,
 ) nft.Tables {
@@ -246,7 +245,7 @@ func try(t *testing.T, name string, read func() (nft.Tables, error), apply func(
 		refusal = &wire.Error{}
 	}
 	if refusal.Errno != want {
-		t.Errorf("%s: the answer is %v, want %v", name, refusal.Errno, want)
+		t.Errorf("%s: error %v, want %v", name, refusal.Errno, want)
 	}
 	if named := refusal.NamesService(); named != names {
 		t.Errorf("%s: the error names service %s; want one: %t", name, refusal.Service, names)
@@ -256,7 +255,7 @@ func try(t *testing.T, name string, read func() (nft.Tables, error), apply func(
 		t.Fatalf("%s: %v", name, err)
 	}
 	if want != 0 && !reflect.DeepEqual(before, after) {
-		t.Errorf("%s: something of a refused batch was applied\n%s", name, cmp.Diff(before, after, compareKeys))
+		t.Errorf("%s: a part of a refused batch was applied\n%s", name, cmp.Diff(before, after, compareKeys))
 	}
 	return after
 }

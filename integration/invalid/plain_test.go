@@ -11,11 +11,11 @@ import (
 	"kube-vmap/model"
 )
 
-// portOf is the port in digits.
-func portOf(a netip.AddrPort) string { return strconv.Itoa(int(a.Port())) }
+// portText returns the port in digits.
+func portText(a netip.AddrPort) string { return strconv.Itoa(int(a.Port())) }
 
-// plain translates for the Service by a rule for each of its addresses, as
-// nobody's proxy does: there is nothing but what the kernel makes of it.
+// plain translates for the Service with one plain rule for each of its addresses, without any
+// further rules of a proxy.
 func plain(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	for _, f := range model.Families {
@@ -25,9 +25,9 @@ func plain(t *testing.T, l *lab.Lab) {
 			"FAMILY", map[model.Family]string{model.IPv4: "ip", model.IPv6: "ip6"}[f],
 			"CLUSTER", cluster.Addr().String(),
 			"BALANCER", s.Addr(f, model.KindLoadBalancerIP).String(),
-			"NODEPORT", portOf(s.AddrPort(l.Node, f, model.KindNodePort, 0)),
+			"NODEPORT", portText(s.AddrPort(l.Node, f, model.KindNodePort, 0)),
 			"NODE", l.Node.Addr(f).String(),
-			"PORT", portOf(cluster),
+			"PORT", portText(cluster),
 			"ENDPOINT", l.Pods[1].AddrPort(f, daemon.TargetPort).String(),
 			"POD", l.Pods[0].Addr(f).String(),
 		).Replace(`

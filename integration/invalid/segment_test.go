@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// segment is what matters here of a TCP segment (RFC 9293, 3.1), with the
-// addresses it went between.
+// A segment is the part of a TCP segment (RFC 9293, 3.1) that matters here, with its addresses.
 type segment struct {
 	from, to netip.AddrPort
 	seq, ack uint32
@@ -29,7 +28,7 @@ const (
 	ack
 )
 
-// String is "RST+ACK".
+// String returns the flags as in "RST+ACK".
 func (f flags) String() string {
 	var names []string
 	for i, name := range []string{"FIN", "SYN", "RST", "PSH", "ACK"} {
@@ -40,12 +39,12 @@ func (f flags) String() string {
 	return strings.Join(names, "+")
 }
 
-// String is for messages of tests.
+// String describes the segment for messages of tests.
 func (s segment) String() string {
 	return fmt.Sprintf("%s > %s %s seq %d ack %d, %d bytes", s.from, s.to, s.flags, s.seq, s.ack, len(s.payload))
 }
 
-// next is the number of what the sender sends after the segment.
+// next returns the sequence number of what the sender sends after the segment.
 func (s segment) next() uint32 {
 	n := s.seq + uint32(len(s.payload))
 	if s.flags&(syn|fin) != 0 {
@@ -57,7 +56,7 @@ func (s segment) next() uint32 {
 // headerLen is the length of a header without options.
 const headerLen = 20
 
-// encode is the segment as it goes into an IP packet, with its checksum.
+// encode returns the segment as in an IP packet, with its checksum.
 func (s segment) encode() []byte {
 	b := make([]byte, headerLen, headerLen+len(s.payload))
 	binary.BigEndian.PutUint16(b, s.from.Port())
@@ -72,7 +71,7 @@ func (s segment) encode() []byte {
 	return b
 }
 
-// checksum is that of RFC 9293, 3.1, over the pseudo header and b.
+// checksum returns the checksum of RFC 9293, 3.1, over the pseudo header and b.
 func (s segment) checksum(b []byte) uint16 {
 	all := append(s.from.Addr().AsSlice(), s.to.Addr().AsSlice()...)
 	all = binary.BigEndian.AppendUint32(all, unix.IPPROTO_TCP)
@@ -91,7 +90,7 @@ func (s segment) checksum(b []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// decode reads a segment; false if it is none. The payload is a part of b.
+// decode decodes a segment; false if it is none. The payload is a part of b.
 func decode(from, to netip.Addr, b []byte) (segment, bool) {
 	if len(b) < headerLen || int(b[12]>>4)*4 > len(b) {
 		return segment{}, false

@@ -13,7 +13,7 @@ import (
 	"kube-vmap/nft"
 )
 
-// compareKeys lets cmp compare addresses, which it cannot look into.
+// compareKeys lets cmp compare types with unexported fields.
 var compareKeys = cmp.Options{
 	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 	cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
@@ -21,9 +21,9 @@ var compareKeys = cmp.Options{
 	cmp.Comparer(func(a, b unique.Handle[nft.Sticky]) bool { return a == b }),
 }
 
-// spoil makes a batch that is wrong, more or less, of one that is right and of
-// what the tables hold. It makes no rule, nor an element that leads where its
-// packets may not go: what expressions mean the fake does not know.
+// spoil returns a changed batch, which is often wrong, from a right one and the content of the
+// tables. It makes no rules, nor elements that lead to chains whose hook forbids them: the fake
+// does not evaluate expressions.
 func spoil(c *rand.Rand, b nft.Batch, have nft.Tables) nft.Batch {
 	b = slices.Clone(b)
 	if len(b) == 0 {
@@ -49,7 +49,7 @@ func spoil(c *rand.Rand, b nft.Batch, have nft.Tables) nft.Batch {
 	return b
 }
 
-// spoilOp changes one change.
+// spoilOp changes one operation.
 func spoilOp(c *rand.Rand, op nft.Op) nft.Op {
 	switch op := op.(type) {
 	case nft.AddSet:
@@ -71,16 +71,16 @@ func spoilOp(c *rand.Rand, op nft.Op) nft.Op {
 		op.Elements = slices.Repeat(op.Elements, 2)
 		return op
 	case nft.DeleteChain:
-		op.Name = "nobody"
+		op.Name = "missing"
 		return op
 	case nft.FlushChain:
-		op.Name = "nobody"
+		op.Name = "missing"
 		return op
 	}
 	return op
 }
 
-// spoilElement changes where an element leads.
+// spoilElement changes the value of an element.
 func spoilElement(c *rand.Rand, e *nft.Element) {
 	switch {
 	case e.Value.Endpoint.IsValid():
@@ -93,8 +93,7 @@ func spoilElement(c *rand.Rand, e *nft.Element) {
 	}
 }
 
-// destroy is what somebody might do to the tables as they are: mostly something
-// that something else needs.
+// destroy returns a batch that deletes or changes existing objects, mostly ones that are in use.
 func destroy(c *rand.Rand, have nft.Tables) nft.Batch {
 	f := model.Families[c.IntN(2)]
 	if have[f] == nil || len(have[f].Chains) == 0 || len(have[f].Sets) == 0 {
@@ -131,5 +130,5 @@ func destroy(c *rand.Rand, have nft.Tables) nft.Batch {
 	return nft.Batch{nft.AddElements{Set: id, Elements: elements}}
 }
 
-// one draws an item.
+// one returns a random item.
 func one[T any](c *rand.Rand, items []T) T { return items[c.IntN(len(items))] }

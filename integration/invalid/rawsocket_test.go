@@ -12,9 +12,9 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// tap is a raw socket at one of a host's addresses: it sees all TCP segments that
-// come to it, and sends others than the host's own TCP would.
-type tap struct {
+// A rawSocket is a raw socket at one of a host's addresses: it receives all TCP segments to that
+// address, and can send segments that the host's TCP would not.
+type rawSocket struct {
 	t    *testing.T
 	addr netip.Addr
 	conn *net.IPConn
@@ -22,28 +22,28 @@ type tap struct {
 	seen []segment
 }
 
-func newTap(t *testing.T, h *lab.Host, a netip.Addr) *tap {
+func newRawSocket(t *testing.T, h *lab.Host, a netip.Addr) *rawSocket {
 	t.Helper()
 	network := "ip6:tcp"
 	if a.Is4() {
 		network = "ip4:tcp"
 	}
-	tap := &tap{t: t, addr: a}
+	rawSocket := &rawSocket{t: t, addr: a}
 	err := h.Do(func() (err error) {
-		tap.conn, err = net.ListenIP(network, &net.IPAddr{IP: a.AsSlice()})
+		rawSocket.conn, err = net.ListenIP(network, &net.IPAddr{IP: a.AsSlice()})
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var group stdsync.WaitGroup
-	group.Go(tap.listen)
-	t.Cleanup(func() { tap.conn.Close(); group.Wait() })
-	return tap
+	group.Go(rawSocket.listen)
+	t.Cleanup(func() { rawSocket.conn.Close(); group.Wait() })
+	return rawSocket
 }
 
-// listen notes what comes, until the socket is closed.
-func (t *tap) listen() {
+// listen records received segments until the socket is closed.
+func (t *rawSocket) listen() {
 	buf := make([]byte, 1<<16)
 	for {
 		n, from, err := t.conn.ReadFromIP(buf)
@@ -60,27 +60,27 @@ func (t *tap) listen() {
 	}
 }
 
-// await waits for a segment that suits, the latest if there are several.
-func (t *tap) await(suits func(segment) bool) segment {
+// await returns the latest segment for which match returns true.
+func (t *rawSocket) await(match func(segment) bool) segment {
 	t.t.Helper()
 	ticker := time.NewTicker(time.Millisecond / 5)
 	defer ticker.Stop()
 	for deadline := time.Now().Add(answer); time.Now().Before(deadline); <-ticker.C {
 		t.mu.Lock()
 		for _, s := range slices.Backward(t.seen) {
-			if suits(s) {
+			if match(s) {
 				t.mu.Unlock()
 				return s
 			}
 		}
 		t.mu.Unlock()
 	}
-	t.t.Fatal("what was sent did not come by the raw socket")
+	t.t.Fatal("the raw socket did not receive the segment")
 	return segment{}
 }
 
 // send sends a segment.
-func (t *tap) send(s segment) {
+func (t *rawSocket) send(s segment) {
 	t.t.Helper()
 	if _, err := t.conn.WriteToIP(s.encode(), &net.IPAddr{IP: s.to.Addr().AsSlice()}); err != nil {
 		t.t.Fatal(err)

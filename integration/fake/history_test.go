@@ -18,11 +18,11 @@ import (
 	"kube-vmap/sync/looptest"
 )
 
-var onlySeed = flag.Uint64("seed", 0, "random history to run; 0 means the usual ones and a new one")
+var onlySeed = flag.Uint64("seed", 0, "random history to run; 0 means the fixed ones and a new one")
 
-// TestTheFakeIsLikeTheRealKernel gives both the same random histories, with
-// wrong batches in between, and compares what they hold after each.
-func TestTheFakeIsLikeTheRealKernel(t *testing.T) {
+// TestFakeEqualsRealKernelInRandomHistories runs the same random histories on both, with wrong
+// batches in between, and compares their tables after each batch.
+func TestFakeEqualsRealKernelInRandomHistories(t *testing.T) {
 	seeds := []uint64{1, 2, 3, rand.Uint64()}
 	if *onlySeed != 0 {
 		seeds = []uint64{*onlySeed}
@@ -47,7 +47,7 @@ func TestTheFakeIsLikeTheRealKernel(t *testing.T) {
 	}
 }
 
-// tee is two kernels to which everything is done.
+// A tee is two kernels that get the same calls.
 type tee struct {
 	t    *testing.T
 	fake *kerneltest.Kernel
@@ -56,7 +56,7 @@ type tee struct {
 	// wrongs is how many wrong batches precede each right one.
 	wrongs  atomic.Int32
 	results map[string]int
-	differs bool // so nothing can be learned from comparing them any more
+	differs bool // they differ already, so they are no longer compared
 }
 
 func newTee(t *testing.T, seed uint64) *tee {
@@ -66,7 +66,7 @@ func newTee(t *testing.T, seed uint64) *tee {
 	}
 }
 
-// Read reads both, which must be the same.
+// Read reads both, which must be equal.
 func (k *tee) Read() (nft.Tables, error) {
 	want, err := k.real.Read()
 	if err != nil || k.differs {
@@ -82,10 +82,10 @@ func (k *tee) Read() (nft.Tables, error) {
 	return want, nil
 }
 
-// Foreign is the same always: nobody else changes either of them.
+// ForeignChanges returns a constant: no other program changes either of them.
 func (k *tee) ForeignChanges() (uint32, error) { return 0, nil }
 
-// differ says how the fake is not like the real one.
+// differ reports how the fake differs from the real one.
 func (k *tee) differ(format string, args ...any) {
 	k.t.Errorf(format, args...)
 	k.differs = true
@@ -110,8 +110,7 @@ func (k *tee) Apply(b nft.Batch) (nft.Applied, error) {
 	return a, err
 }
 
-// apply gives a batch to both and compares their answers, and what they hold
-// then.
+// apply applies a batch to both and compares the errors, and the tables afterwards.
 func (k *tee) apply(b nft.Batch) (nft.Applied, error) {
 	applied, err := k.real.Apply(b)
 	if k.differs {
@@ -129,8 +128,8 @@ func (k *tee) apply(b nft.Batch) (nft.Applied, error) {
 	return applied, err
 }
 
-// explain is an error with all that the loop may look at. Which part of an
-// interval is at fault is another matter.
+// explain returns an error with everything that the loop may use. Which bound of an interval was
+// refused may differ.
 func explain(err error) string {
 	var refusal *wire.Error
 	if !errors.As(err, &refusal) {
@@ -139,11 +138,11 @@ func explain(err error) string {
 	if ofIntervals(refusal.Op) {
 		return outcome(err)
 	}
-	refusal.Message = "" // for people only
+	refusal.Message = "" // the loop does not use it
 	return fmt.Sprintf("%v; service %s, element %v, expression %q", refusal, refusal.Service, refusal.Element, refusal.Expression)
 }
 
-// ofIntervals reports whether the change is about elements that are intervals.
+// ofIntervals reports whether the operation has elements that are intervals.
 func ofIntervals(op nft.Op) bool {
 	switch op := op.(type) {
 	case nft.AddElements:
@@ -154,7 +153,7 @@ func ofIntervals(op nft.Op) bool {
 	return false
 }
 
-// outcome is an error in short.
+// outcome returns a short form of an error.
 func outcome(err error) string {
 	var refusal *wire.Error
 	if errors.As(err, &refusal) {

@@ -12,16 +12,16 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// answer is how long anything may take that is to come.
+// answer is the timeout for what must happen.
 const answer = 3 * time.Second
 
-// talk is an established connection, seen from both ends.
-type talk struct {
+// A connection is the two ends of an established connection.
+type connection struct {
 	client, server net.Conn
 }
 
-// newTalk connects a client to a Service and takes the connection at the server.
-func newTalk(t *testing.T, from *lab.Host, to netip.AddrPort, at net.Listener) talk {
+// newConnection connects a client to a Service and accepts the connection at the server.
+func newConnection(t *testing.T, from *lab.Host, to netip.AddrPort, at net.Listener) connection {
 	t.Helper()
 	client, err := from.DialContext(t.Context(), "tcp", to.String())
 	if err != nil {
@@ -33,24 +33,24 @@ func newTalk(t *testing.T, from *lab.Host, to netip.AddrPort, at net.Listener) t
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Close() })
-	return talk{client, server}
+	return connection{client, server}
 }
 
-// pass sends a text each way.
-func (k talk) pass(text []byte) error {
-	for _, way := range []struct {
-		says     string
+// pass sends a text in both directions.
+func (k connection) pass(text []byte) error {
+	for _, direction := range []struct {
+		name     string
 		from, to net.Conn
 	}{{"client to server", k.client, k.server}, {"server to client", k.server, k.client}} {
-		if err := carry(way.from, way.to, text); err != nil {
-			return fmt.Errorf("%s: %w", way.says, err)
+		if err := transfer(direction.from, direction.to, text); err != nil {
+			return fmt.Errorf("%s: %w", direction.name, err)
 		}
 	}
 	return nil
 }
 
-// carry sends a text from one end and wants it at the other.
-func carry(from, to net.Conn, text []byte) error {
+// transfer sends a text from one end and reads it at the other.
+func transfer(from, to net.Conn, text []byte) error {
 	deadline := time.Now().Add(answer)
 	if err := to.SetReadDeadline(deadline); err != nil {
 		return err
@@ -65,13 +65,13 @@ func carry(from, to net.Conn, text []byte) error {
 		return err
 	}
 	if !bytes.Equal(got, text) {
-		return fmt.Errorf("%d bytes came that were not sent", len(text))
+		return fmt.Errorf("received %d bytes that were not sent", len(text))
 	}
 	return <-done
 }
 
-// peer is the client's address and port as the server sees it.
-func (k talk) peer() netip.AddrPort { return k.server.RemoteAddr().(*net.TCPAddr).AddrPort() }
+// peer returns the client's address and port as the server sees them.
+func (k connection) peer() netip.AddrPort { return k.server.RemoteAddr().(*net.TCPAddr).AddrPort() }
 
 // listen opens the server's port.
 func listen(t *testing.T, h *lab.Host, at netip.AddrPort) net.Listener {
