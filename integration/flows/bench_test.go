@@ -9,13 +9,13 @@ import (
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// BenchmarkList compares what it costs to look at flows of some ports of 100,000
-// flows with what it costs to look at all.
+// BenchmarkList compares the costs of listing the flows of some ports, of 100,000 flows, and of
+// listing all.
 func BenchmarkList(b *testing.B) {
 	for _, f := range model.Families {
 		x := newTable(b)
-		stay, end := crowd(f, 100_000)
-		x.add(slices.Concat(stay, end)...)
+		keep, stale := crowd(f, 100_000)
+		x.add(slices.Concat(keep, stale)...)
 		for _, ports := range []int{1, 4, 8, 0} {
 			q := conntrack.Query{Family: f, Protocol: model.UDP}
 			for i := range ports {
@@ -23,7 +23,7 @@ func BenchmarkList(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("%s/%d ports", f, ports), func(b *testing.B) {
 				c := x.open()
-				x.list(c, conntrack.Query{Family: f, Protocol: model.UDP}, isStale) // counts
+				x.list(c, conntrack.Query{Family: f, Protocol: model.UDP}, isStale) // sets the count of entries
 				b.ReportAllocs()
 				for b.Loop() {
 					x.list(c, q, isStale)
@@ -40,17 +40,17 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// BenchmarkDelete ends 1,000 flows that were listed before.
+// BenchmarkDelete deletes 1,000 flows that were listed before.
 func BenchmarkDelete(b *testing.B) {
 	x := newTable(b)
-	stay, end := crowd(model.IPv4, 10_000)
-	x.add(stay...)
+	keep, stale := crowd(model.IPv4, 10_000)
+	x.add(keep...)
 	c := x.open()
 	for b.Loop() {
 		b.StopTimer()
-		x.add(end...)
+		x.add(stale...)
 		found := x.list(c, conntrack.Query{Protocol: model.UDP}, isStale)
 		b.StartTimer()
-		x.delete(c, found, len(end))
+		x.delete(c, found, len(stale))
 	}
 }

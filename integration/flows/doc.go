@@ -1,4 +1,3 @@
-// Package flows tests which flows end, in the connection tracking of a real
-// kernel: entries are written there by one program and ended by another, and a
-// third reads what is left. It has nothing but tests.
+// Package flows tests which flows are deleted, in the connection tracking of a real kernel: the
+// tests write and read entries without the code under test. It has tests only.
 package flows

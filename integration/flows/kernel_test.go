@@ -12,10 +12,10 @@ import (
 	"kube-vmap/sync"
 )
 
-func TestFlowsOfAllZonesAndWithAnySourceEnd(t *testing.T) {
+func TestStaleFlowsOfAllZonesAndSourcesAreDeleted(t *testing.T) {
 	t.Parallel()
 	x := newTable(t)
-	var stay, end []flow
+	var keep, stale []flow
 	for _, f := range model.Families {
 		for i, zone := range []flow{{}, {zone: 7}, {zone: 65535}, {oneWay: 9}} {
 			for j, by := range []string{"ep1", "ep3"} {
@@ -26,22 +26,22 @@ func TestFlowsOfAllZonesAndWithAnySourceEnd(t *testing.T) {
 				masqueraded.sees = at(f, "node", masqueraded.client.Port())
 				if by == "ep3" {
 					e.client = at(f, "client", 4100+uint16(i))
-					end = append(end, e, masqueraded)
+					stale = append(stale, e, masqueraded)
 				} else {
-					stay = append(stay, e, masqueraded)
+					keep = append(keep, e, masqueraded)
 				}
 			}
 		}
 	}
-	x.add(slices.Concat(stay, end)...)
+	x.add(slices.Concat(keep, stale)...)
 	set := []model.Frontend{
 		frontend(model.IPv4, model.UDP, "vip", 53, at(model.IPv4, "ep1", 53)),
 		frontend(model.IPv6, model.UDP, "vip", 53, at(model.IPv6, "ep1", 53)),
 	}
-	x.check(x.follow(x.open()).tell(sync.Committed{Set: set}, 2), stay, end)
+	x.check(x.follow(x.open()).commit(sync.Committed{Set: set}, 2), keep, stale)
 }
 
-func TestTheSameTupleInAnotherZoneIsAnotherFlow(t *testing.T) {
+func TestSameTupleInAnotherZoneIsAnotherFlow(t *testing.T) {
 	t.Parallel()
 	for _, f := range model.Families {
 		x := newTable(t)
@@ -56,7 +56,7 @@ func TestTheSameTupleInAnotherZoneIsAnotherFlow(t *testing.T) {
 	}
 }
 
-func TestAFlowThatTookThePlaceOfAnotherStays(t *testing.T) {
+func TestDeleteSparesAFlowThatReplacedAnother(t *testing.T) {
 	t.Parallel()
 	for _, f := range model.Families {
 		x := newTable(t)
@@ -74,30 +74,30 @@ func TestAFlowThatTookThePlaceOfAnotherStays(t *testing.T) {
 	}
 }
 
-func TestManyFlowsThatAreGoneAlreadyAreNoError(t *testing.T) {
+func TestDeleteOfManyMissingFlowsIsNoError(t *testing.T) {
 	t.Parallel()
 	x := newTable(t)
-	stay, end := crowd(model.IPv6, 4000)
-	x.add(slices.Concat(stay, end)...)
+	keep, stale := crowd(model.IPv6, 4000)
+	x.add(slices.Concat(keep, stale)...)
 	c := x.open()
 	found := x.list(c, conntrack.Query{Family: model.IPv6, Protocol: model.UDP}, every)
-	x.delete(c, slices.DeleteFunc(slices.Clone(found), isStale), len(stay))
-	x.delete(c, found, len(end))
+	x.delete(c, slices.DeleteFunc(slices.Clone(found), isStale), len(keep))
+	x.delete(c, found, len(stale))
 	x.delete(c, found, 0)
 	x.expect(nil)
 }
 
-func TestFewPortsAreSeenAloneAndOfASmallTableAll(t *testing.T) {
+func TestListFiltersByPortIfThatIsCheaper(t *testing.T) {
 	t.Parallel()
 	for _, f := range model.Families {
 		for flows, seen := range map[int][]int{ // by the number of ports
 			2000:   {2000, 20, 2000, 2000},
-			14_000: {14_000, 140, 280, 14_000}, // to walk the table twice takes less than to see all
+			14_000: {14_000, 140, 280, 14_000}, // two walks of the table take less time than sending all entries
 		} {
 			x := newTable(t)
-			stay, end := crowd(f, flows)
-			x.add(slices.Concat(stay, end)...)
-			for _, p := range model.Protocols { // of others nothing is seen
+			keep, stale := crowd(f, flows)
+			x.add(slices.Concat(keep, stale)...)
+			for _, p := range model.Protocols { // other protocols are filtered
 				if p != model.UDP {
 					x.add(flow{protocol: p, client: at(f, "client", 1), to: at(f, "vip", 100), by: at(f, "ep1", 100)})
 				}
@@ -113,60 +113,60 @@ func TestFewPortsAreSeenAloneAndOfASmallTableAll(t *testing.T) {
 				x.list(c, q, func(e conntrack.Entry) bool {
 					have++
 					if e.Family() != f || e.Protocol != model.UDP {
-						t.Errorf("asked for UDP of %s, saw %v", f, e)
+						t.Errorf("listed UDP of %s, got %v", f, e)
 					}
 					return false
 				})
 				if have != want {
-					t.Errorf("asked for %d ports of %d %s flows, saw %d flows, want %d", ports, flows, f, have, want)
+					t.Errorf("listed %d ports of %d %s flows, got %d flows, want %d", ports, flows, f, have, want)
 				}
 			}
 		}
 	}
 }
 
-func TestStaleFlowsOfManyEnd(t *testing.T) {
+func TestStaleFlowsOfManyServicesAreDeleted(t *testing.T) {
 	t.Parallel()
 	for _, f := range model.Families {
 		x := newTable(t)
-		stay, end := crowd(f, 20_000)
+		keep, stale := crowd(f, 20_000)
 		follower := x.follow(x.open())
-		follower.tell(sync.Committed{Full: true, Set: crowdFrontends(f, true)}, 1)
-		x.add(slices.Concat(stay, end)...)
-		x.check(follower.tell(sync.Committed{Set: crowdFrontends(f, false)}, 1), stay, end)
+		follower.commit(sync.Committed{Full: true, Set: crowdFrontends(f, true)}, 1)
+		x.add(slices.Concat(keep, stale)...)
+		x.check(follower.commit(sync.Committed{Set: crowdFrontends(f, false)}, 1), keep, stale)
 	}
 }
 
-func TestFlowsMayComeAndGoMeanwhile(t *testing.T) {
+func TestFlowsMayChangeMeanwhile(t *testing.T) {
 	t.Parallel()
 	const rounds = 4
 	for _, f := range model.Families {
 		x := newTable(t)
-		stay, end := crowd(f, 2000)
-		x.add(stay...)
+		keep, stale := crowd(f, 2000)
+		x.add(keep...)
 		follower := x.follow(x.open())
-		follower.tell(sync.Committed{Full: true, Set: crowdFrontends(f, true)}, 1)
+		follower.commit(sync.Committed{Full: true, Set: crowdFrontends(f, true)}, 1)
 		traffic := make(chan error)
 		ctx, stop := context.WithCancel(t.Context())
-		go func() { traffic <- x.comeAndGo(ctx, f) }()
+		go func() { traffic <- x.churn(ctx, f) }()
 		deleted := 0
 		for range rounds {
-			x.add(end...)
-			deleted += follower.tell(sync.Committed{Full: true, Set: crowdFrontends(f, false)}, 1)
+			x.add(stale...)
+			deleted += follower.commit(sync.Committed{Full: true, Set: crowdFrontends(f, false)}, 1)
 		}
 		stop()
 		if err := <-traffic; err != nil {
 			t.Fatal(err)
 		}
-		if deleted != rounds*len(end) {
-			t.Errorf("%d flows were ended, want %d", deleted, rounds*len(end))
+		if deleted != rounds*len(stale) {
+			t.Errorf("deleted %d flows, want %d", deleted, rounds*len(stale))
 		}
-		x.expect(stay)
+		x.expect(keep)
 	}
 }
 
-// comeAndGo makes and ends flows that are nobody's business, until ctx ends.
-func (x *table) comeAndGo(ctx context.Context, f model.Family) error {
+// churn adds and deletes flows to an address that is no Service, until ctx ends.
+func (x *table) churn(ctx context.Context, f model.Family) error {
 	c := x.open()
 	var batch []flow
 	for i := range uint16(2000) {
@@ -182,7 +182,7 @@ func (x *table) comeAndGo(ctx context.Context, f model.Family) error {
 			return err
 		}
 		if n, err := c.Delete(found); err != nil || n != len(batch) {
-			return fmt.Errorf("deleted %d of %d that nobody else may delete: %w", n, len(batch), err)
+			return fmt.Errorf("deleted %d of %d flows that are not stale: %w", n, len(batch), err)
 		}
 	}
 	return nil
@@ -190,7 +190,7 @@ func (x *table) comeAndGo(ctx context.Context, f model.Family) error {
 
 func every(conntrack.Entry) bool { return true }
 
-// list lists, and must.
+// list lists entries, and fails the test on an error.
 func (x *table) list(c *conntrack.Conntrack, q conntrack.Query, want func(conntrack.Entry) bool) []conntrack.Entry {
 	x.t.Helper()
 	found, err := c.List(q, want)
@@ -200,7 +200,7 @@ func (x *table) list(c *conntrack.Conntrack, q conntrack.Query, want func(conntr
 	return found
 }
 
-// delete ends entries, of which so many must still be there.
+// delete deletes entries, of which a number must still exist.
 func (x *table) delete(c *conntrack.Conntrack, entries []conntrack.Entry, want int) {
 	x.t.Helper()
 	if n, err := c.Delete(entries); n != want || err != nil {
@@ -208,38 +208,36 @@ func (x *table) delete(c *conntrack.Conntrack, entries []conntrack.Entry, want i
 	}
 }
 
-// crowdServices is how many Services a crowd of flows uses, each with a port of
-// its own.
+// crowdServices is the number of Services of a crowd of flows, each with a port of its own.
 const crowdServices = 100
 
-// crowd are n flows of Services, one in ten of which is stale.
-func crowd(f model.Family, n int) (stay, end []flow) {
+// crowd returns n flows of Services, one in ten of which is stale.
+func crowd(f model.Family, n int) (keep, stale []flow) {
 	for i := range n {
 		service := uint16(i % crowdServices)
 		e := flow{protocol: model.UDP, client: client(f, i), to: at(f, "vip", 100+service), by: at(f, "ep1", 100+service)}
 		if i/crowdServices%10 == 9 {
 			e.by = at(f, "ep3", 100+service)
-			end = append(end, e)
+			stale = append(stale, e)
 		} else {
-			stay = append(stay, e)
+			keep = append(keep, e)
 		}
 	}
-	return stay, end
+	return keep, stale
 }
 
-// client is one of many.
+// client returns one of many clients.
 func client(f model.Family, i int) netip.AddrPort {
-	a := plan[f]["client"]
+	a := addressPlan[f]["client"]
 	b := a.AsSlice()
 	b[len(b)-2], b[len(b)-1] = byte(100+i>>16), byte(i>>8)
 	a, _ = netip.AddrFromSlice(b)
 	return netip.AddrPortFrom(a, uint16(4000+i&0xff))
 }
 
-func isStale(e conntrack.Entry) bool { return e.Reply.Addr() == plan[e.Family()]["ep3"] }
+func isStale(e conntrack.Entry) bool { return e.Reply.Addr() == addressPlan[e.Family()]["ep3"] }
 
-// crowdFrontends are the Services of a crowd, with or without what is stale in
-// it.
+// crowdFrontends returns the Services of a crowd, with or without the endpoint of stale flows.
 func crowdFrontends(f model.Family, former bool) (all []model.Frontend) {
 	for port := uint16(100); port < 100+crowdServices; port++ {
 		endpoints := []netip.AddrPort{at(f, "ep1", port)}

@@ -17,11 +17,10 @@ const (
 	targetPort, oldTargetPort        = 5353, 5300
 )
 
-// matrix are entries of everything that there can be with a Service: of both
-// families, all protocols, all kinds of addresses, the Service's port and another,
-// to all endpoints at their port and at a former one, and never translated. Ep1 and
-// ep2 are endpoints now, ep3 was one.
-func matrix() (stay, end []flow) {
+// matrix returns all kinds of entries: of both families, all protocols, all kinds of addresses,
+// the Service's port and another, to all endpoints at their port and at a former one, and not
+// translated. Ep1 and ep2 are endpoints now, ep3 was one.
+func matrix() (keep, stale []flow) {
 	port := uint16(10000)
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
@@ -43,13 +42,13 @@ func matrix() (stay, end []flow) {
 				{"remote", nodePort, false},
 				{"other", servicePort, false},
 			} {
-				add := func(by string, target uint16, stale bool) {
+				add := func(by string, target uint16, former bool) {
 					port++
 					e := flow{protocol: p, client: at(f, "client", port), to: at(f, to.name, to.port), by: at(f, by, target)}
-					if stale && to.ours && p == model.UDP {
-						end = append(end, e)
+					if former && to.ours && p == model.UDP {
+						stale = append(stale, e)
 					} else {
-						stay = append(stay, e)
+						keep = append(keep, e)
 					}
 				}
 				add("ep1", targetPort, false)
@@ -60,15 +59,15 @@ func matrix() (stay, end []flow) {
 				add("ep3", oldTargetPort, true)
 				add(to.name, to.port, true)
 			}
-			// The other way round: what a service address sends is no flow to it.
+			// A flow from a Service address is no flow to it.
 			port++
-			stay = append(stay, flow{protocol: p, client: at(f, "vip", servicePort), to: at(f, "client", port), by: at(f, "client", port)})
+			keep = append(keep, flow{protocol: p, client: at(f, "vip", servicePort), to: at(f, "client", port), by: at(f, "client", port)})
 		}
 	}
-	return stay, end
+	return keep, stale
 }
 
-// matrixFrontends are the Service's, with its endpoints.
+// matrixFrontends returns the frontends of the Service, with its endpoints.
 func matrixFrontends(endpoints ...string) (all []model.Frontend) {
 	for _, f := range model.Families {
 		for _, p := range model.Protocols {
@@ -83,7 +82,7 @@ func matrixFrontends(endpoints ...string) (all []model.Frontend) {
 	return all
 }
 
-func TestExactlyTheStaleUDPFlowsEnd(t *testing.T) {
+func TestOnlyStaleUDPFlowsAreDeleted(t *testing.T) {
 	for _, unfiltered := range []bool{false, true} {
 		kernel := func(x *table) *conntrack.Conntrack {
 			return conntrack.New(conntrack.Config{NetNS: x.host.FD(), Unfiltered: unfiltered})
@@ -92,52 +91,52 @@ func TestExactlyTheStaleUDPFlowsEnd(t *testing.T) {
 			t.Parallel()
 			t.Run("at the start", func(t *testing.T) {
 				t.Parallel()
-				stay, end := matrix()
+				keep, stale := matrix()
 				x := newTable(t)
-				x.add(slices.Concat(stay, end)...)
-				x.check(x.follow(kernel(x)).tell(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep2")}, 2), stay, end)
+				x.add(slices.Concat(keep, stale)...)
+				x.check(x.follow(kernel(x)).commit(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep2")}, 2), keep, stale)
 			})
 			t.Run("after a change", func(t *testing.T) {
 				t.Parallel()
-				stay, end := matrix()
+				keep, stale := matrix()
 				x := newTable(t)
 				f := x.follow(kernel(x))
-				f.tell(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep3")}, 2)
-				x.add(slices.Concat(stay, end)...)
-				x.check(f.tell(sync.Committed{Set: matrixFrontends("ep1", "ep2")}, 2), stay, end)
+				f.commit(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep3")}, 2)
+				x.add(slices.Concat(keep, stale)...)
+				x.check(f.commit(sync.Committed{Set: matrixFrontends("ep1", "ep2")}, 2), keep, stale)
 			})
 			t.Run("with a new Service", func(t *testing.T) {
 				t.Parallel()
-				stay, end := matrix()
+				keep, stale := matrix()
 				x := newTable(t)
 				f := x.follow(kernel(x))
-				x.add(slices.Concat(stay, end)...)
-				x.check(f.tell(sync.Committed{Set: matrixFrontends("ep1", "ep2")}, 2), stay, end)
+				x.add(slices.Concat(keep, stale)...)
+				x.check(f.commit(sync.Committed{Set: matrixFrontends("ep1", "ep2")}, 2), keep, stale)
 			})
-			t.Run("without endpoints, and gone", func(t *testing.T) {
+			t.Run("without endpoints, and deleted", func(t *testing.T) {
 				t.Parallel()
-				stay, end := matrix()
-				stay, more := split(stay)
+				keep, stale := matrix()
+				keep, more := split(keep)
 				for _, gone := range []bool{false, true} {
 					x := newTable(t)
 					f := x.follow(kernel(x))
-					f.tell(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep2")}, 2)
-					x.add(slices.Concat(stay, end, more)...)
-					taken := sync.Committed{Set: matrixFrontends()}
+					f.commit(sync.Committed{Full: true, Set: matrixFrontends("ep1", "ep2")}, 2)
+					x.add(slices.Concat(keep, stale, more)...)
+					committed := sync.Committed{Set: matrixFrontends()}
 					if gone {
-						taken = sync.Committed{}
+						committed = sync.Committed{}
 						for _, old := range matrixFrontends() {
-							taken.Gone = append(taken.Gone, old.Match)
+							committed.Gone = append(committed.Gone, old.Match)
 						}
 					}
-					x.check(f.tell(taken, 2), stay, slices.Concat(end, more))
+					x.check(f.commit(committed, 2), keep, slices.Concat(stale, more))
 				}
 			})
 		})
 	}
 }
 
-// split takes those UDP flows out that are to the Service and current.
+// split separates the UDP flows to the Service.
 func split(all []flow) (rest, current []flow) {
 	var ours []model.Match
 	for _, f := range matrixFrontends() {
@@ -157,11 +156,11 @@ func split(all []flow) (rest, current []flow) {
 	return rest, current
 }
 
-// check compares what is left, and how many were told to have ended.
-func (x *table) check(deleted int, stay, end []flow) {
+// check compares the remaining flows, and the number of deleted ones.
+func (x *table) check(deleted int, keep, stale []flow) {
 	x.t.Helper()
-	if len(end) == 0 || deleted != len(end) {
-		x.t.Errorf("%d flows were ended, want %d", deleted, len(end))
+	if len(stale) == 0 || deleted != len(stale) {
+		x.t.Errorf("deleted %d flows, want %d", deleted, len(stale))
 	}
-	x.expect(stay)
+	x.expect(keep)
 }

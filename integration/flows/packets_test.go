@@ -13,8 +13,8 @@ import (
 	"kube-vmap/sync"
 )
 
-// translate makes the node send UDP to the address to an endpoint, masqueraded, or
-// refuse it if by is invalid.
+// translate makes the node send UDP for the address to an endpoint, masqueraded, or refuse it if
+// by is invalid.
 func translate(t *testing.T, node *lab.Node, to, by netip.AddrPort) {
 	t.Helper()
 	family := "ip"
@@ -56,10 +56,10 @@ func rules(family, rule string, chains ...string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestASenderIsLedToAnotherEndpoint follows one flow of real packets through the
-// life of a Service, from a pod and from the node. It keeps its source port, as
-// DNS proxies and log senders do.
-func TestASenderIsLedToAnotherEndpoint(t *testing.T) {
+// TestSenderIsMovedToAnotherEndpoint follows one flow of real packets through the life of a
+// Service, from a pod and from the node. It keeps its source port, as DNS proxies and log
+// senders do.
+func TestSenderIsMovedToAnotherEndpoint(t *testing.T) {
 	t.Parallel()
 	for _, f := range model.Families {
 		for _, from := range []string{"pod", "node"} {
@@ -75,21 +75,21 @@ func TestASenderIsLedToAnotherEndpoint(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				life(t, l, f, client)
+				followServiceLife(t, l, f, client)
 			})
 		}
 	}
 }
 
-func life(t *testing.T, l *lab.Lab, f model.Family, client *lab.Host) {
-	vip := netip.AddrPortFrom(plan[f]["vip"], 53)
+func followServiceLife(t *testing.T, l *lab.Lab, f model.Family, client *lab.Host) {
+	vip := netip.AddrPortFrom(addressPlan[f]["vip"], 53)
 	x := &table{t: t, host: l.Node.Host}
 	follower := x.follow(x.open())
 	sender, err := client.Flow(model.UDP, netip.AddrPort{}, vip)
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken := func(endpoints ...netip.AddrPort) sync.Committed {
+	committed := func(endpoints ...netip.AddrPort) sync.Committed {
 		return sync.Committed{Set: []model.Frontend{frontend(f, model.UDP, "vip", 53, endpoints...)}}
 	}
 	expect := func(when string, outcome lab.Outcome, by string) {
@@ -105,22 +105,22 @@ func life(t *testing.T, l *lab.Lab, f model.Family, client *lab.Host) {
 	}
 	first, second := l.Pods[0].AddrPort(f, 5353), l.Pods[1].AddrPort(f, 5353)
 	translate(t, l.Node, vip, first)
-	follower.tell(sync.Committed{Full: true, Set: taken(first).Set}, 1)
+	follower.commit(sync.Committed{Full: true, Set: committed(first).Set}, 1)
 	expect("with one endpoint", lab.Answered, "pod-1")
 	translate(t, l.Node, vip, second)
-	expect("with another, and the flow of before", lab.Answered, "pod-1")
-	if n := follower.tell(taken(second), 1); n != 1 {
-		t.Errorf("ended %d flows, want 1", n)
+	expect("with another, and the old flow", lab.Answered, "pod-1")
+	if n := follower.commit(committed(second), 1); n != 1 {
+		t.Errorf("deleted %d flows, want 1", n)
 	}
 	expect("with another", lab.Answered, "pod-2")
 	translate(t, l.Node, vip, netip.AddrPort{})
-	expect("without endpoints, and the flow of before", lab.Answered, "pod-2")
-	follower.tell(taken(), 1)
+	expect("without endpoints, and the old flow", lab.Answered, "pod-2")
+	follower.commit(committed(), 1)
 	expect("without endpoints", lab.Refused, "")
 	translate(t, l.Node, vip, first)
 	expect("with an endpoint again", lab.Answered, "pod-1")
-	follower.tell(sync.Committed{Gone: []model.Match{taken().Set[0].Match}}, 1)
+	follower.commit(sync.Committed{Gone: []model.Match{committed().Set[0].Match}}, 1)
 	if left := x.flows(); len(left) > 0 {
-		t.Errorf("when the Service is gone, there are %v", left)
+		t.Errorf("after the Service was deleted, there are %v", left)
 	}
 }

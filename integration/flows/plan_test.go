@@ -14,9 +14,9 @@ import (
 	"kube-vmap/sync/flows"
 )
 
-// plan are the addresses of a family, by name: "vip" is a ClusterIP, "external"
-// and "lb" are addresses of Services outside, "node" and "remote" are nodes.
-var plan = [...]map[string]netip.Addr{
+// addressPlan are the addresses of a family, by name: "vip" is a ClusterIP, "external" and "lb"
+// are external addresses of Services, "node" and "remote" are nodes.
+var addressPlan = [...]map[string]netip.Addr{
 	model.IPv4: addresses("vip 10.96.0.10 external 198.51.100.10 lb 203.0.113.10 other 10.96.0.11 node 192.0.2.1 " +
 		"remote 192.0.2.9 client 10.244.1.100 ep1 10.244.1.1 ep2 10.244.1.2 ep3 10.244.1.3"),
 	model.IPv6: addresses("vip fd00:10:96::10 external 2001:db8:51::10 lb 2001:db8:113::10 other fd00:10:96::11 node 2001:db8:2::1 " +
@@ -31,35 +31,35 @@ func addresses(words string) map[string]netip.Addr {
 	return all
 }
 
-// at is a port at an address of the plan.
+// at returns a port at an address of the plan.
 func at(f model.Family, name string, port uint16) netip.AddrPort {
-	a, ok := plan[f][name]
+	a, ok := addressPlan[f][name]
 	if !ok {
-		panic("flows: no address is called " + name)
+		panic("flows: unknown address " + name)
 	}
 	return netip.AddrPortFrom(a, port)
 }
 
 // nodeAddrs are the node's addresses, of both families.
-var nodeAddrs = []netip.Addr{plan[model.IPv4]["node"], plan[model.IPv6]["node"]}
+var nodeAddrs = []netip.Addr{addressPlan[model.IPv4]["node"], addressPlan[model.IPv6]["node"]}
 
-// frontend is one at an address of the plan, or a node port if that is "". Its
-// flows may go on to the endpoints.
+// frontend returns a frontend at an address of the plan, or a node port if that is "". Flows to
+// its endpoints are not stale.
 func frontend(f model.Family, p model.Protocol, name string, port uint16, endpoints ...netip.AddrPort) model.Frontend {
-	m := model.Match{Family: f, Addr: plan[f][name], Protocol: p, Port: port}
+	m := model.Match{Family: f, Addr: addressPlan[f][name], Protocol: p, Port: port}
 	endpoints = slices.SortedFunc(slices.Values(endpoints), netip.AddrPort.Compare)
 	return model.Frontend{Match: m, Pool: &model.Pool{FlowEndpoints: endpoints}}
 }
 
-// follower is a Flows at work on a table.
+// A follower is a running Flows.
 type follower struct {
 	*flows.Flows
 	t testing.TB
-	// done has how many entries were deleted, each time a family is through.
+	// done receives the number of deleted entries each time a family is reconciled.
 	done chan int
 }
 
-// follow begins to follow over a table.
+// follow starts a follower on the table.
 func (x *table) follow(k *conntrack.Conntrack) *follower {
 	f := &follower{t: x.t, done: make(chan int, 100)}
 	f.Flows = flows.New(flows.Config{Reconciled: func(_ model.Family, deleted int, _ time.Duration) { f.done <- deleted }},
@@ -74,9 +74,9 @@ func (x *table) follow(k *conntrack.Conntrack) *follower {
 	return f
 }
 
-// tell tells what was taken and waits until as many families are through as it is
-// about. It returns how many entries were deleted.
-func (f *follower) tell(t sync.Committed, families int) (deleted int) {
+// commit passes a commit to the follower and waits until a number of families are reconciled.
+// It returns how many entries were deleted.
+func (f *follower) commit(t sync.Committed, families int) (deleted int) {
 	f.t.Helper()
 	t.NodeAddrs = nodeAddrs
 	f.Follow(t)

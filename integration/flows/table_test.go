@@ -16,35 +16,34 @@ import (
 	"kube-vmap/nft/kernel/conntrack"
 )
 
-// table is the connection tracking of a network namespace, written and read
-// without the code under test.
+// A table is the connection tracking of a network namespace, written and read without the code
+// under test.
 type table struct {
 	t    testing.TB
 	host *lab.Host
 }
 
-// newTable gives the test a namespace of its own, with nothing in its table.
+// newTable returns the empty table of a new network namespace.
 func newTable(t testing.TB) *table {
 	t.Helper()
 	return &table{t: t, host: labtest.Alone(t)}
 }
 
-// open is the code under test on this table.
+// open returns the code under test on this table.
 func (x *table) open() *conntrack.Conntrack {
 	return conntrack.New(conntrack.Config{NetNS: x.host.FD()})
 }
 
-// ctaTupleZone is the zone within a tuple (CTA_TUPLE_ZONE), which the library
-// does not know.
+// ctaTupleZone is the zone within a tuple (CTA_TUPLE_ZONE), which the library does not have.
 const ctaTupleZone = 3
 
-// flow is an entry as the tests write and read it.
+// A flow is an entry as the tests write and read it.
 type flow struct {
 	protocol model.Protocol
 	client   netip.AddrPort
 	to       netip.AddrPort // the service address
 	by       netip.AddrPort // the endpoint, or to
-	sees     netip.AddrPort // whom the endpoint sees; the zero value stands for client
+	sees     netip.AddrPort // the client as the endpoint sees it; the zero value means client
 	zone     uint16
 	oneWay   uint16 // the zone of the original direction only
 }
@@ -65,7 +64,7 @@ func compareFlows(a, b flow) int {
 		a.by.Compare(b.by), cmp.Compare(a.zone, b.zone), cmp.Compare(a.oneWay, b.oneWay))
 }
 
-// add writes entries, in one call.
+// add adds entries, in one call.
 func (x *table) add(flows ...flow) {
 	x.t.Helper()
 	if err := x.tryAdd(flows); err != nil {
@@ -81,8 +80,7 @@ func (x *table) tryAdd(flows []flow) error {
 	return x.host.Do(func() error { return send(batch, len(flows)) })
 }
 
-// send gives messages to the kernel, of which only the last one is answered if
-// all are taken.
+// send sends messages to the kernel, which answers only if it refuses one.
 func send(batch []byte, n int) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
 	if err != nil {
@@ -90,7 +88,7 @@ func send(batch []byte, n int) error {
 	}
 	defer unix.Close(fd)
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 2*len(batch)); err != nil {
-		return fmt.Errorf("make room: %w", err)
+		return fmt.Errorf("set the buffer size: %w", err)
 	}
 	if err := unix.Sendto(fd, batch, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return fmt.Errorf("send %d entries: %w", n, err)
@@ -111,7 +109,7 @@ func send(batch []byte, n int) error {
 	return nil
 }
 
-// request is the message that makes the entry.
+// request returns the message that adds the entry.
 func (f flow) request() []byte {
 	sees := f.sees
 	if !sees.IsValid() {
@@ -160,7 +158,7 @@ func family(a netip.Addr) uint8 {
 	return unix.AF_INET
 }
 
-// flows are all entries of the protocols of Services, sorted.
+// flows returns all entries of the protocols of Services, sorted.
 func (x *table) flows() []flow {
 	x.t.Helper()
 	var all []flow
@@ -202,11 +200,11 @@ func ends(entry []byte, kind uint16) (p model.Protocol, src, dst netip.AddrPort)
 		netip.AddrPortFrom(address(nl.CTA_IP_V4_DST, nl.CTA_IP_V6_DST), uint16(number(ports, nl.CTA_PROTO_DST_PORT)))
 }
 
-// attribute is the value of one of several; nil if it is not there.
+// attribute returns the value of an attribute; nil if it is missing.
 func attribute(b []byte, kind uint16) []byte {
 	all, err := nl.ParseRouteAttr(b)
 	if err != nil {
-		panic("flows: garbled entry: " + err.Error())
+		panic("flows: malformed entry: " + err.Error())
 	}
 	for _, a := range all {
 		if a.Attr.Type&^unix.NLA_F_NESTED == kind {
@@ -216,8 +214,7 @@ func attribute(b []byte, kind uint16) []byte {
 	return nil
 }
 
-// number is an attribute that is a number of the network; zero if it is not
-// there.
+// number returns an attribute as a number in network byte order; zero if it is missing.
 func number(b []byte, kind uint16) (n uint32) {
 	for _, x := range attribute(b, kind) {
 		n = n<<8 | uint32(x)
@@ -225,7 +222,7 @@ func number(b []byte, kind uint16) (n uint32) {
 	return n
 }
 
-// expect compares what is left with what should be.
+// expect compares the remaining flows with those that should remain.
 func (x *table) expect(want []flow) {
 	x.t.Helper()
 	want = slices.Clone(want)
@@ -239,10 +236,10 @@ func (x *table) expect(want []flow) {
 	for len(have)+len(want) > 0 {
 		switch {
 		case len(want) == 0 || len(have) > 0 && compareFlows(have[0], want[0]) < 0:
-			x.t.Errorf("should have ended: %s", have[0])
+			x.t.Errorf("should have been deleted: %s", have[0])
 			have = have[1:]
 		case len(have) == 0 || compareFlows(have[0], want[0]) > 0:
-			x.t.Errorf("should be there: %s", want[0])
+			x.t.Errorf("should exist: %s", want[0])
 			want = want[1:]
 		default:
 			if have[0] != want[0] {

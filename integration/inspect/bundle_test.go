@@ -13,7 +13,7 @@ import (
 	"kube-vmap/integration/daemon"
 )
 
-// unpack reads an archive, by names without its folder.
+// unpack returns the files of an archive by name, without the folder.
 func unpack(t *testing.T, archive io.Reader) map[string]string {
 	t.Helper()
 	packed, err := gzip.NewReader(archive)
@@ -37,7 +37,7 @@ func unpack(t *testing.T, archive io.Reader) map[string]string {
 	}
 }
 
-// expected is a part of what each file of an archive says.
+// expected has a part of the content of each file of an archive.
 var expected = map[string]string{
 	"versions.txt":     "tables can be protected:",
 	"config.yaml":      "kind: KubeProxyConfiguration",
@@ -50,12 +50,12 @@ var expected = map[string]string{
 	"sysctl.txt":       "net.netfilter.nf_conntrack_max = ",
 }
 
-func TestABundleHasWhatTheProxyAndTheKernelKnow(t *testing.T) {
+func TestBundleOfRunningProxy(t *testing.T) {
 	s := newScene(t)
 	daemon.Start(t, s.lab.Node, s.folder, "--proxy-mode=iptables").Ignore("configuration")
 	file := filepath.Join(t.TempDir(), "bundle.tar.gz")
-	if said := s.run("bundle", "-o", file); said.ExitCode != 0 || said.Stderr != "" || said.Stdout != file+"\n" {
-		t.Fatalf("%+v", said)
+	if output := s.run("bundle", "-o", file); output.ExitCode != 0 || output.Stderr != "" || output.Stdout != file+"\n" {
+		t.Fatalf("%+v", output)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file: %v, %v", info.Mode(), err)
@@ -68,30 +68,30 @@ func TestABundleHasWhatTheProxyAndTheKernelKnow(t *testing.T) {
 	got := unpack(t, archive)
 	for name, want := range expected {
 		if text, exists := got[name]; !exists || !strings.Contains(text, want) {
-			t.Errorf("%s does not say %q:\n%.2000s", name, want, text)
+			t.Errorf("%s does not have %q:\n%.2000s", name, want, text)
 		}
 	}
 	if len(got) != len(expected) {
 		t.Errorf("there are %d files, want %d", len(got), len(expected))
 	}
 	if again := s.run("bundle", "-o", file); again.ExitCode != 1 || !strings.Contains(again.Stderr, "exists") {
-		t.Errorf("a file that is there: %+v", again)
+		t.Errorf("an existing file: %+v", again)
 	}
 }
 
-func TestABundleWithoutAProxyHasWhatTheKernelKnows(t *testing.T) {
+func TestBundleWithoutProxy(t *testing.T) {
 	s := newScene(t)
 	daemon.Start(t, s.lab.Node, s.folder).Kill()
-	said := s.run("bundle", "-o", "-")
-	if said.ExitCode != 0 || !strings.Contains(said.Stderr, "skipped, see") {
-		t.Errorf("exit code %d: %s", said.ExitCode, said.Stderr)
+	output := s.run("bundle", "-o", "-")
+	if output.ExitCode != 0 || !strings.Contains(output.Stderr, "skipped, see") {
+		t.Errorf("exit code %d: %s", output.ExitCode, output.Stderr)
 	}
-	got := unpack(t, strings.NewReader(said.Stdout))
+	got := unpack(t, strings.NewReader(output.Stdout))
 	for name, want := range expected {
 		switch name {
 		case "versions.txt", "sysctl.txt", "rules-kernel.nft":
 			if !strings.Contains(got[name], want) {
-				t.Errorf("%s does not say %q", name, want)
+				t.Errorf("%s does not have %q", name, want)
 			}
 		default:
 			if why := got[name+".error"]; !strings.Contains(why, "no kube-vmap answers") {
@@ -101,8 +101,8 @@ func TestABundleWithoutAProxyHasWhatTheKernelKnows(t *testing.T) {
 	}
 }
 
-// A kubeconfig's path is told, and nothing of what is in it.
-func TestABundleHasNoCredentials(t *testing.T) {
+// A bundle has the path of a kubeconfig, and nothing of its content.
+func TestBundleHasNoCredentials(t *testing.T) {
 	s := newScene(t)
 	const secret = "c2VjcmV0LXRva2Vu"
 	d := daemon.Launch{
@@ -117,7 +117,7 @@ func TestABundleHasNoCredentials(t *testing.T) {
 	}
 }
 
-// kubeconfig writes one with a token.
+// kubeconfig writes a kubeconfig with a token and returns its path.
 func (s *scene) kubeconfig(token string) string {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "kubeconfig")
@@ -128,32 +128,31 @@ func (s *scene) kubeconfig(token string) string {
 	return file
 }
 
-// Half an archive helps nobody, and would be in the way of the next try.
-func TestABundleThatFindsNoRoomLeavesNothingBehind(t *testing.T) {
+func TestBundleOnFullFileSystemIsRemoved(t *testing.T) {
 	s := newScene(t)
 	daemon.Start(t, s.lab.Node, s.folder)
 	const small = `mount -t tmpfs -o size=8k none /mnt && { "$@"; code=$?; echo "there is: $(ls /mnt)" >&2; exit $code; }`
-	said := daemon.RunBy(t, s.lab.Node.Host, []string{"unshare", "--mount", "sh", "-c", small, "sh"}, "bundle", "-o", "/mnt/bundle.tar.gz")
-	if said.ExitCode != 1 || !strings.Contains(said.Stderr, "no space left") || !strings.HasSuffix(said.Stderr, "there is: \n") {
-		t.Errorf("exit code %d: %s", said.ExitCode, said.Stderr)
+	output := daemon.RunBy(t, s.lab.Node.Host, []string{"unshare", "--mount", "sh", "-c", small, "sh"}, "bundle", "-o", "/mnt/bundle.tar.gz")
+	if output.ExitCode != 1 || !strings.Contains(output.Stderr, "no space left") || !strings.HasSuffix(output.Stderr, "there is: \n") {
+		t.Errorf("exit code %d: %s", output.ExitCode, output.Stderr)
 	}
 }
 
-// TestABundleOnAReadOnlyFileSystemSaysWhatToDo is what happens in the DaemonSet's pod.
-func TestABundleOnAReadOnlyFileSystemSaysWhatToDo(t *testing.T) {
+// TestBundleOnReadOnlyFileSystemNamesTheRemedy runs as in the pod of the DaemonSet.
+func TestBundleOnReadOnlyFileSystemNamesTheRemedy(t *testing.T) {
 	s := newScene(t)
 	daemon.Start(t, s.lab.Node, s.folder)
 	const readOnly = `mount -t tmpfs -o ro none /mnt && cd /mnt && exec "$@"`
 	by := []string{"unshare", "--mount", "sh", "-c", readOnly, "sh"}
 	for _, args := range [][]string{{"bundle"}, {"bundle", "-o", "/mnt/bundle.tar.gz"}} {
-		said := daemon.RunBy(t, s.lab.Node.Host, by, args...)
-		if said.ExitCode != 1 || said.Stdout != "" || strings.Count(said.Stderr, "\n") != 1 || !strings.Contains(said.Stderr, "read-only file system") ||
-			!strings.Contains(said.Stderr, "exec POD -- /kube-vmap bundle -o - > bundle.tar.gz") {
-			t.Errorf("%v: %+v", args, said)
+		output := daemon.RunBy(t, s.lab.Node.Host, by, args...)
+		if output.ExitCode != 1 || output.Stdout != "" || strings.Count(output.Stderr, "\n") != 1 || !strings.Contains(output.Stderr, "read-only file system") ||
+			!strings.Contains(output.Stderr, "exec POD -- /kube-vmap bundle -o - > bundle.tar.gz") {
+			t.Errorf("%v: %+v", args, output)
 		}
 	}
-	said := daemon.RunBy(t, s.lab.Node.Host, by, "bundle", "-o", "-")
-	if got := unpack(t, strings.NewReader(said.Stdout)); said.ExitCode != 0 || len(got) != len(expected) {
-		t.Errorf("-o -: exit code %d, %d files: %s", said.ExitCode, len(got), said.Stderr)
+	output := daemon.RunBy(t, s.lab.Node.Host, by, "bundle", "-o", "-")
+	if got := unpack(t, strings.NewReader(output.Stdout)); output.ExitCode != 0 || len(got) != len(expected) {
+		t.Errorf("-o -: exit code %d, %d files: %s", output.ExitCode, len(got), output.Stderr)
 	}
 }

@@ -1,3 +1,3 @@
-// Package inspect tests the commands that look at rule sets as a whole: diff, render
-// and bundle, with the program at work on a node, and without it.
+// Package inspect tests the commands that show whole rule sets, diff, render and bundle, with and
+// without a running proxy on the node.
 package inspect

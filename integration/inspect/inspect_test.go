@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 
-// scene is a node with a folder of Services of every kind.
+// A scene is a node with a folder of Services of every kind.
 type scene struct {
 	t      *testing.T
 	lab    *lab.Lab
@@ -49,12 +49,12 @@ func newScene(t *testing.T) *scene {
 		},
 		daemon.Service{Name: "sticky", Number: 2, Endpoints: pods, Affinity: time.Hour},
 		daemon.Service{Name: "turns", Number: 3, Endpoints: pods, Scheduler: "rr"},
-		daemon.Service{Name: "nobody", Number: 4},
+		daemon.Service{Name: "empty", Number: 4},
 	)
 	return s
 }
 
-// unprotected has others able to change the tables.
+// unprotected lets other programs change the tables.
 const unprotected = "--protect-tables=false"
 
 // run runs a command on the node.
@@ -63,24 +63,24 @@ func (s *scene) run(args ...string) daemon.Output {
 	return daemon.Run(s.t, s.lab.Node.Host, args...)
 }
 
-// manifests are the flags by which a command knows what the proxy knows.
+// manifests returns the flags with the proxy's configuration for a command.
 func (s *scene) manifests(more ...string) []string {
 	return append([]string{"--manifests", s.folder.Dir(), "--hostname-override", s.lab.Node.Name, daemon.PodRanges}, more...)
 }
 
-// deface changes the tables behind the proxy's back.
-func (s *scene) deface(f model.Family) {
+// tamper changes the tables as another program.
+func (s *scene) tamper(f model.Family) {
 	s.t.Helper()
 	commands := strings.ReplaceAll(
 		"flush chain FAMILY kube-vmap service-check; add chain FAMILY kube-vmap intruder; flush map FAMILY kube-vmap endpoints-0",
 		"FAMILY", nft.FamilyName(f))
-	if said, err := s.lab.Node.Command(s.t.Context(), "nft", commands).CombinedOutput(); err != nil {
-		s.t.Fatalf("nft: %v: %s", err, said)
+	if output, err := s.lab.Node.Command(s.t.Context(), "nft", commands).CombinedOutput(); err != nil {
+		s.t.Fatalf("nft: %v: %s", err, output)
 	}
 }
 
-// defaced are lines of the difference that deface makes.
-func defaced(f model.Family) []string {
+// tamperedLines returns lines of the difference after tamper.
+func tamperedLines(f model.Family) []string {
 	table := nft.FamilyName(f) + " kube-vmap "
 	return []string{
 		"- " + table + "chain intruder",
@@ -89,59 +89,58 @@ func defaced(f model.Family) []string {
 	}
 }
 
-func TestThereIsNoDifferenceToWhatTheProxyWants(t *testing.T) {
+func TestDiffOfUnchangedTablesIsEmpty(t *testing.T) {
 	s := newScene(t)
 	daemon.Start(t, s.lab.Node, s.folder)
 	for _, args := range [][]string{{"diff"}, append([]string{"diff"}, s.manifests()...)} {
-		if said := s.run(args...); said.ExitCode != 0 || said.Stdout != "" {
-			t.Errorf("%q: %+v", args, said)
+		if output := s.run(args...); output.ExitCode != 0 || output.Stdout != "" {
+			t.Errorf("%q: %+v", args, output)
 		}
 	}
 }
 
-// Without the ranges of pods, what comes from them is masqueraded, too.
-func TestOtherSettingsOfTheProxyArePrinted(t *testing.T) {
+// Without the ranges of pods, their packets are masqueraded, too.
+func TestDiffPrintsDifferentSettings(t *testing.T) {
 	s := newScene(t)
 	daemon.Start(t, s.lab.Node, s.folder)
-	said := s.run("diff", "--manifests", s.folder.Dir(), "--hostname-override", s.lab.Node.Name)
-	if said.ExitCode != 1 || !strings.Contains(said.Stdout, "lb-") || !strings.Contains(said.Stderr, "difference: clusterCIDR: "+strings.TrimPrefix(daemon.PodRanges, "--cluster-cidr=")+"\n") {
-		t.Errorf("%+v", said)
+	output := s.run("diff", "--manifests", s.folder.Dir(), "--hostname-override", s.lab.Node.Name)
+	if output.ExitCode != 1 || !strings.Contains(output.Stdout, "lb-") || !strings.Contains(output.Stderr, "difference: clusterCIDR: "+strings.TrimPrefix(daemon.PodRanges, "--cluster-cidr=")+"\n") {
+		t.Errorf("%+v", output)
 	}
 }
 
-func TestADifferenceIsShownAndToldByTheExitCode(t *testing.T) {
+func TestDiffOfChangedTables(t *testing.T) {
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
 			s := newScene(t)
 			daemon.Start(t, s.lab.Node, s.folder, unprotected).Kill()
-			s.deface(f)
-			said := s.run(append([]string{"diff"}, s.manifests(unprotected)...)...)
-			if said.ExitCode != 1 || said.Stderr != "" {
-				t.Errorf("exit code %d, stderr %q", said.ExitCode, said.Stderr)
+			s.tamper(f)
+			output := s.run(append([]string{"diff"}, s.manifests(unprotected)...)...)
+			if output.ExitCode != 1 || output.Stderr != "" {
+				t.Errorf("exit code %d, stderr %q", output.ExitCode, output.Stderr)
 			}
-			s.has(said.Stdout, defaced(f)...)
-			if other := nft.FamilyName(1 - f); strings.Contains(said.Stdout, other+" kube-vmap") {
-				t.Errorf("of %s, which nobody changed:\n%s", other, said.Stdout)
+			s.has(output.Stdout, tamperedLines(f)...)
+			if other := nft.FamilyName(1 - f); strings.Contains(output.Stdout, other+" kube-vmap") {
+				t.Errorf("of %s, which was not changed:\n%s", other, output.Stdout)
 			}
 		})
 	}
 }
 
-// The proxy undoes what it sees within a second, so that what a command shows is a
-// matter of luck, but it must be lucky soon.
-func TestTheRunningProxyTellsWhatOthersChangedUntilItIsUndone(t *testing.T) {
+// The proxy reverts foreign changes within a second, so it may take several tries to see one.
+func TestDiffOfRunningProxyShowsForeignChanges(t *testing.T) {
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
 			s := newScene(t)
 			d := daemon.Start(t, s.lab.Node, s.folder, unprotected)
 			d.Ignore("repaired tables changed by another program")
 			for range 20 {
-				s.deface(f)
-				if said := s.run("diff"); said.ExitCode == 1 {
-					s.has(said.Stdout, defaced(f)...)
+				s.tamper(f)
+				if output := s.run("diff"); output.ExitCode == 1 {
+					s.has(output.Stdout, tamperedLines(f)...)
 					return
-				} else if said.ExitCode != 0 {
-					t.Fatalf("%+v", said)
+				} else if output.ExitCode != 0 {
+					t.Fatalf("%+v", output)
 				}
 				s.settled()
 			}
@@ -150,7 +149,7 @@ func TestTheRunningProxyTellsWhatOthersChangedUntilItIsUndone(t *testing.T) {
 	}
 }
 
-// settled waits until nobody sees a difference.
+// settled waits until there is no difference.
 func (s *scene) settled() {
 	s.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(100 * time.Millisecond) {
@@ -158,12 +157,12 @@ func (s *scene) settled() {
 			return
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatal("not undone in 10s")
+			s.t.Fatal("not reverted in 10s")
 		}
 	}
 }
 
-// has checks that lines are there which begin so.
+// has checks that the text has lines with these prefixes.
 func (s *scene) has(text string, want ...string) {
 	s.t.Helper()
 	lines := strings.Split(text, "\n")
@@ -174,25 +173,24 @@ func (s *scene) has(text string, want ...string) {
 	}
 }
 
-func TestWithoutAProxyAndManifestsThereIsNothingToCompareWith(t *testing.T) {
+func TestDiffNeedsProxyOrManifests(t *testing.T) {
 	s := newScene(t)
 	for _, command := range []string{"diff", "render"} {
-		said := s.run(command)
-		if want := map[string]int{"diff": 2, "render": 1}[command]; said.ExitCode != want || said.Stdout != "" {
-			t.Errorf("%s: %+v", command, said)
+		output := s.run(command)
+		if want := map[string]int{"diff": 2, "render": 1}[command]; output.ExitCode != want || output.Stdout != "" {
+			t.Errorf("%s: %+v", command, output)
 		}
-		if !strings.Contains(said.Stderr, "no kube-vmap answers on @kube-vmap in this network namespace") || strings.Count(said.Stderr, "\n") != 1 {
-			t.Errorf("%s: %q", command, said.Stderr)
+		if !strings.Contains(output.Stderr, "no kube-vmap answers on @kube-vmap in this network namespace") || strings.Count(output.Stderr, "\n") != 1 {
+			t.Errorf("%s: %q", command, output.Stderr)
 		}
 	}
-	if said := s.run("diff", "--nonsense"); said.ExitCode != 2 || !strings.Contains(said.Stderr, "--nonsense") {
-		t.Errorf("a wrong flag: %+v", said)
+	if output := s.run("diff", "--nonsense"); output.ExitCode != 2 || !strings.Contains(output.Stderr, "--nonsense") {
+		t.Errorf("a wrong flag: %+v", output)
 	}
 }
 
-// What the proxy wants, what the kernel holds and what the manifests lead to is one
-// and the same, so that whoever has one may read any of them.
-func TestTheThreeRuleSetsAreOne(t *testing.T) {
+// The rule sets of the running proxy, the kernel and the manifests are equal.
+func TestRenderedRuleSetsAreEqual(t *testing.T) {
 	s := newScene(t)
 	d := daemon.Start(t, s.lab.Node, s.folder)
 	wanted := lines(s.run("render").Stdout)
@@ -204,14 +202,14 @@ func TestTheThreeRuleSetsAreOne(t *testing.T) {
 	s.same("the manifests'", lines(s.run(append([]string{"render"}, s.manifests()...)...).Stdout), wanted)
 
 	d.Kill()
-	said := s.run(append([]string{"render", "--kernel"}, s.manifests()[2:]...)...)
-	s.same("the kernel's without the proxy", lines(said.Stdout), wanted)
-	if said := s.run("render", "--kernel", "--masquerade-all"); !strings.Contains(said.Stdout, "does not make here with these flags") {
-		t.Error("rules of other flags are taken for ours")
+	output := s.run(append([]string{"render", "--kernel"}, s.manifests()[2:]...)...)
+	s.same("the kernel's without the proxy", lines(output.Stdout), wanted)
+	if output := s.run("render", "--kernel", "--masquerade-all"); !strings.Contains(output.Stdout, "does not make here with these flags") {
+		t.Error("rules of other flags are not reported")
 	}
 }
 
-// lines are those of a rule set which are rules, elements and names, sorted.
+// lines returns the lines of a rule set with rules, elements and names, sorted.
 func lines(text string) []string {
 	var out []string
 	for l := range strings.Lines(text) {
@@ -241,20 +239,20 @@ func (s *scene) same(what string, got, want []string) {
 	}
 }
 
-// They share the proxy's flags, and some of those do something at once.
-func TestCommandsThatLookChangeNothing(t *testing.T) {
+// The commands have the proxy's flags, some of which change things.
+func TestDiffAndRenderChangeNothing(t *testing.T) {
 	s := newScene(t)
 	daemon.Start(t, s.lab.Node, s.folder).Kill()
 	before := s.run("render", "--kernel").Stdout
 	for command, code := range map[string]int{"diff": 2, "render": 1} {
 		for _, flag := range []string{"--cleanup", "--init-only", "--write-config-to=/nowhere"} {
-			said := s.run(append([]string{command, flag}, s.manifests()...)...)
-			if said.ExitCode != code || said.Stdout != "" || !strings.Contains(said.Stderr, "this command changes nothing") {
-				t.Errorf("%s %s: %+v", command, flag, said)
+			output := s.run(append([]string{command, flag}, s.manifests()...)...)
+			if output.ExitCode != code || output.Stdout != "" || !strings.Contains(output.Stderr, "this command changes nothing") {
+				t.Errorf("%s %s: %+v", command, flag, output)
 			}
 		}
 	}
 	if s.run("render", "--kernel").Stdout != before || before == "" {
-		t.Error("the tables are not what they were")
+		t.Error("the tables have changed")
 	}
 }

@@ -1,13 +1,12 @@
-// Package takeover holds the tests of what kube-vmap does to a node besides its
-// own rules when it takes over from kube-proxy: it removes what kube-proxy left,
-// and sets connection tracking up as kube-proxy did. Each runs in a fresh network
-// namespace, as root.
+// Package takeover tests what kube-vmap does on a node, besides its own rules, when it replaces
+// kube-proxy: it removes what kube-proxy left, and configures connection tracking as kube-proxy
+// did. Each test runs in a new network namespace, as root.
 //
 //	testdata/foreign.*                        loaded first, listed
-//	testdata/iptables.* ipvs.* nftables.nft   loaded beside it: kube-proxy
-//	removal                                   the listing is what it was
+//	testdata/iptables.* ipvs.* nftables.nft   loaded in addition: kube-proxy
+//	removal                                   the listing is the same as before
 //
-// The files for iptables are texts of iptables-save, one for each IP family; most
-// of what is kube-proxy's was recorded from the real one. They are loaded by the
-// tools of both backends of iptables, iptables-nft and iptables-legacy.
+// The files for iptables are output of iptables-save, one for each IP family; most of
+// kube-proxy's was recorded from the real one. They are loaded by the tools of both backends of
+// iptables, iptables-nft and iptables-legacy.
 package takeover

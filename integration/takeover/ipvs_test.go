@@ -14,7 +14,7 @@ import (
 	"kube-vmap/nft/kernel/leftovers/ipvs"
 )
 
-// sets is a handle on the machine's ipsets.
+// sets returns a handle on the machine's ipsets.
 func (m *machine) sets() *netlink.Handle {
 	m.t.Helper()
 	h, err := netlink.NewHandleAt(netns.NsHandle(m.host.FD()), unix.NETLINK_NETFILTER)
@@ -28,13 +28,12 @@ func (m *machine) sets() *netlink.Handle {
 	return h
 }
 
-// makeSets makes all sets that kube-proxy's ipvs mode has, empty, and some of
-// others. They are not all of the types that kube-proxy gives them, as far as no
-// rule minds.
-func (m *machine) makeSets() *netlink.Handle {
+// addIPSets adds all ipsets of kube-proxy's ipvs mode, empty, and some of other programs. Their
+// types are only as close to kube-proxy's as its rules require.
+func (m *machine) addIPSets() *netlink.Handle {
 	m.t.Helper()
 	h := m.sets()
-	for _, name := range append(ipvs.IPSetNames(), foreignSets...) {
+	for _, name := range append(ipvs.IPSetNames(), foreignIPSets...) {
 		options, kind := netlink.IpsetCreateOptions{Family: unix.AF_INET}, "hash:ip,port"
 		if strings.HasPrefix(name, "KUBE-6-") {
 			options.Family = unix.AF_INET6
@@ -48,16 +47,16 @@ func (m *machine) makeSets() *netlink.Handle {
 			kind = "hash:ip"
 		}
 		if err := h.IpsetCreate(name, kind, options); err != nil {
-			m.t.Fatalf("make set %s: %v", name, err)
+			m.t.Fatalf("add ipset %s: %v", name, err)
 		}
 	}
 	return h
 }
 
-// foreignSets are sets of others, with names as near to kube-proxy's as can be.
-var foreignSets = []string{"KUBE-MINE", "KUBE-CLUSTER-IP-2", "kube-router-node-ips", "MY-KUBE-CLUSTER-IP"}
+// foreignIPSets are ipsets of other programs, with names similar to kube-proxy's.
+var foreignIPSets = []string{"KUBE-MINE", "KUBE-CLUSTER-IP-2", "kube-router-node-ips", "MY-KUBE-CLUSTER-IP"}
 
-func setNames(t *testing.T, h *netlink.Handle) (names []string) {
+func ipsetNames(t *testing.T, h *netlink.Handle) (names []string) {
 	t.Helper()
 	all, err := h.IpsetListAll()
 	if err != nil {
@@ -70,19 +69,19 @@ func setNames(t *testing.T, h *netlink.Handle) (names []string) {
 	return names
 }
 
-func TestSetsGoOnceTheRulesThatReadThemAreGone(t *testing.T) {
+func TestIPSetsAreRemovedAfterTheirRules(t *testing.T) {
 	m := newMachine(t)
-	h := m.makeSets()
+	h := m.addIPSets()
 	m.loadKubeProxy(nftBackend, "ipvs")
-	m.remove() // but not the sets, without kube-ipvs0
-	if names := setNames(t, h); len(names) != len(ipvs.IPSetNames())+len(foreignSets) {
+	m.remove() // not the ipsets, because there is no kube-ipvs0
+	if names := ipsetNames(t, h); len(names) != len(ipvs.IPSetNames())+len(foreignIPSets) {
 		t.Errorf("without %s, left are only the sets %v", ipvs.Device, names)
 	}
 	removed, err := ipvs.RemoveIPSets(m.host.FD())
 	if err != nil || !slices.Equal(slices.Sorted(slices.Values(removed)), slices.Sorted(slices.Values(ipvs.IPSetNames()))) {
 		t.Errorf("removed sets %v, error %v", removed, err)
 	}
-	if got, want := setNames(t, h), slices.Sorted(slices.Values(foreignSets)); !slices.Equal(got, want) {
+	if got, want := ipsetNames(t, h), slices.Sorted(slices.Values(foreignIPSets)); !slices.Equal(got, want) {
 		t.Errorf("left are the sets %v, want %v", got, want)
 	}
 	if removed, err := ipvs.RemoveIPSets(m.host.FD()); len(removed) > 0 || err != nil {
@@ -90,9 +89,9 @@ func TestSetsGoOnceTheRulesThatReadThemAreGone(t *testing.T) {
 	}
 }
 
-func TestASetThatOthersReadStaysAndIsNamed(t *testing.T) {
+func TestIPSetInUseStaysAndIsNamed(t *testing.T) {
 	m := newMachine(t)
-	h := m.makeSets()
+	h := m.addIPSets()
 	m.run("", "iptables-nft", "-A", "FORWARD", "-m", "set", "--match-set", "KUBE-CLUSTER-IP", "dst,dst", "-j", "ACCEPT")
 	removed, err := ipvs.RemoveIPSets(m.host.FD())
 	if err == nil || !strings.Contains(err.Error(), "KUBE-CLUSTER-IP") {
@@ -101,25 +100,25 @@ func TestASetThatOthersReadStaysAndIsNamed(t *testing.T) {
 	if len(removed) != len(ipvs.IPSetNames())-1 || slices.Contains(removed, "KUBE-CLUSTER-IP") {
 		t.Errorf("removed %v", removed)
 	}
-	if !slices.Contains(setNames(t, h), "KUBE-CLUSTER-IP") {
-		t.Error("a set in use is gone")
+	if !slices.Contains(ipsetNames(t, h), "KUBE-CLUSTER-IP") {
+		t.Error("an ipset in use was removed")
 	}
 }
 
-func TestADeviceOfTheNameThatIsNoDummyIsSomebodyElses(t *testing.T) {
+func TestDeviceThatIsNoDummyIsForeign(t *testing.T) {
 	m := newMachine(t)
-	h := m.makeSets()
+	h := m.addIPSets()
 	m.run("", "ip", "link", "add", ipvs.Device, "type", "veth", "peer", "name", "other")
 	if removed := m.remove(); len(removed) > 0 {
 		t.Errorf("removed %q", removed)
 	}
 	m.run("", "ip", "link", "show", ipvs.Device)
-	if names := setNames(t, h); len(names) != len(ipvs.IPSetNames())+len(foreignSets) {
+	if names := ipsetNames(t, h); len(names) != len(ipvs.IPSetNames())+len(foreignIPSets) {
 		t.Errorf("left are only the sets %v", names)
 	}
 }
 
-func TestWhatIPVSModeLeftGoesWithItsDevice(t *testing.T) {
+func TestIPVSLeftoversAreRemovedWithTheDevice(t *testing.T) {
 	m := newMachine(t)
 	routes, err := netlink.NewHandleAt(netns.NsHandle(m.host.FD()), unix.NETLINK_ROUTE)
 	if err != nil {
@@ -127,9 +126,9 @@ func TestWhatIPVSModeLeftGoesWithItsDevice(t *testing.T) {
 	}
 	defer routes.Close()
 	if err := routes.LinkAdd(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: ipvs.Device}}); err != nil {
-		t.Skipf("a dummy device cannot be had here: %v", err)
+		t.Skipf("cannot add a dummy device: %v", err)
 	}
-	h := m.makeSets()
+	h := m.addIPSets()
 	m.loadKubeProxy(nftBackend, "ipvs")
 	removed := strings.Join(m.remove(), "\n")
 	for _, what := range []string{"device " + ipvs.Device, "KUBE-6-CLUSTER-IP", "ip6 nat: jumps (3), "} {
@@ -138,10 +137,10 @@ func TestWhatIPVSModeLeftGoesWithItsDevice(t *testing.T) {
 		}
 	}
 	if _, err := routes.LinkByName(ipvs.Device); err == nil {
-		t.Errorf("%s is still there", ipvs.Device)
+		t.Errorf("%s still exists", ipvs.Device)
 	}
-	if names := setNames(t, h); len(names) != len(foreignSets) {
+	if names := ipsetNames(t, h); len(names) != len(foreignIPSets) {
 		t.Errorf("left are the sets %v", names)
 	}
-	m.removesNothing()
+	m.expectNothingToRemove()
 }

@@ -12,8 +12,7 @@ import (
 	"kube-vmap/model"
 )
 
-// removeLegacy removes what is left in the legacy backend, and returns the log
-// too.
+// removeLegacy removes kube-proxy from the legacy backend and returns the log, too.
 func (m *machine) removeLegacy() (removed []string, log string) {
 	m.t.Helper()
 	var text bytes.Buffer
@@ -27,18 +26,18 @@ func (m *machine) removeLegacy() (removed []string, log string) {
 	return removed, text.String()
 }
 
-// withTools lets programs be found that are not in every root's path.
+// withTools adds the directories of system programs to the path.
 func withTools(t *testing.T) {
 	t.Helper()
 	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
 }
 
-func TestWhatKubeProxyLeftInLegacyIPTablesIsRemovedAndNothingElse(t *testing.T) {
+func TestOnlyKubeProxyIsRemovedFromLegacyIPTables(t *testing.T) {
 	withTools(t)
 	for _, tc := range []struct {
 		mode    string
 		prepare func(*machine)
-		removed []string // beginnings
+		removed []string // prefixes
 	}{
 		{
 			"iptables", func(*machine) {},
@@ -52,7 +51,7 @@ func TestWhatKubeProxyLeftInLegacyIPTablesIsRemovedAndNothingElse(t *testing.T) 
 			},
 		},
 		{
-			"ipvs", func(m *machine) { m.makeSets() },
+			"ipvs", func(m *machine) { m.addIPSets() },
 			[]string{
 				"iptables-legacy nat: jumps (3), KUBE-LOAD-BALANCER, ",
 				"iptables-legacy filter: jumps (6), KUBE-FORWARD, KUBE-IPVS-FILTER, ",
@@ -68,13 +67,13 @@ func TestWhatKubeProxyLeftInLegacyIPTablesIsRemovedAndNothingElse(t *testing.T) 
 			tc.prepare(m)
 			m.loadKubeProxy(legacyBackend, tc.mode)
 			if m.listing(legacyBackend) == before {
-				t.Fatal("nothing was loaded that could be removed")
+				t.Fatal("no rules of kube-proxy were loaded")
 			}
 			removed, log := m.removeLegacy()
 			if !slices.EqualFunc(removed, tc.removed, strings.HasPrefix) || log != "" {
 				t.Errorf("removed\n%s\nwant\n%s\nlog: %s", strings.Join(removed, "\n"), strings.Join(tc.removed, "\n"), log)
 			}
-			same(t, "what there was before kube-proxy and what there is after the removal", m.listing(legacyBackend), before)
+			same(t, "listings before kube-proxy and after the removal", m.listing(legacyBackend), before)
 			if removed, log := m.removeLegacy(); len(removed) > 0 || log != "" {
 				t.Errorf("the second time, removed %q, log: %s", removed, log)
 			}
@@ -82,7 +81,7 @@ func TestWhatKubeProxyLeftInLegacyIPTablesIsRemovedAndNothingElse(t *testing.T) 
 	}
 }
 
-func TestLegacyChainsThatOthersUseAreEmptied(t *testing.T) {
+func TestLegacyChainsInUseAreEmptied(t *testing.T) {
 	withTools(t)
 	m := newMachine(t)
 	m.loadKubeProxy(legacyBackend, "iptables")
@@ -94,8 +93,8 @@ func TestLegacyChainsThatOthersUseAreEmptied(t *testing.T) {
 	}
 }
 
-// Each backend's leftovers are removed without a look at the other one's.
-func TestBackendsDoNotMeet(t *testing.T) {
+// Removing one backend's rules does not change the other's.
+func TestBackendsAreRemovedSeparately(t *testing.T) {
 	withTools(t)
 	m := newMachine(t)
 	saved := map[backend]string{}
@@ -118,7 +117,7 @@ func TestBackendsDoNotMeet(t *testing.T) {
 	}
 }
 
-func TestMissingToolsAreAWarningOnlyWhereThereAreTables(t *testing.T) {
+func TestMissingToolsAreAWarningIfThereAreTables(t *testing.T) {
 	m := newMachine(t)
 	t.Run("no tables", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
@@ -136,7 +135,7 @@ func TestMissingToolsAreAWarningOnlyWhereThereAreTables(t *testing.T) {
 		}
 		for _, word := range []string{"level=WARN", `"[iptables-legacy nat]"`, "kube-proxy --cleanup", "iptables-legacy-save | grep"} {
 			if !strings.Contains(log, word) {
-				t.Errorf("the log does not say %q: %s", word, log)
+				t.Errorf("the log does not have %q: %s", word, log)
 			}
 		}
 	})

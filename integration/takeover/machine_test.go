@@ -15,7 +15,7 @@ import (
 	"kube-vmap/nft/kernel/leftovers"
 )
 
-// machine is a network namespace with nothing in it.
+// A machine is an empty network namespace.
 type machine struct {
 	t    *testing.T
 	host *lab.Host
@@ -26,27 +26,26 @@ func newMachine(t *testing.T) *machine {
 	return &machine{t, labtest.Alone(t)}
 }
 
-// run runs a program on the machine, which must succeed, and returns what it
-// printed.
+// run runs a program on the machine, which must succeed, and returns its output.
 func (m *machine) run(stdin, program string, args ...string) string {
 	m.t.Helper()
 	path, err := exec.LookPath(program)
 	if err != nil {
-		path = "/usr/sbin/" + program // not every root's path has it
+		path = "/usr/sbin/" + program // which is not always in the path of root
 	}
 	if _, err := os.Stat(path); err != nil {
 		labtest.Lacking(m.t, err)
 	}
-	var out, complaint bytes.Buffer
+	var out, stderr bytes.Buffer
 	cmd := m.host.Command(m.t.Context(), path, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &complaint
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &stderr
 	if err := cmd.Run(); err != nil {
-		m.t.Fatalf("%s %v: %v\n%s\nof:\n%s", program, args, err, &complaint, stdin)
+		m.t.Fatalf("%s %v: %v\n%s\nof:\n%s", program, args, err, &stderr, stdin)
 	}
 	return out.String()
 }
 
-// backend is how a backend of iptables is called in the names of its tools.
+// A backend is a backend of iptables, as in the names of its tools.
 type backend string
 
 const (
@@ -54,18 +53,18 @@ const (
 	legacyBackend backend = "legacy"
 )
 
-// tool is the name of a tool for a family, "ip6tables-nft-save".
+// tool returns the name of a tool for a family, as in "ip6tables-nft-save".
 func (b backend) tool(f model.Family, verb string) string {
 	return [...]string{model.IPv4: "iptables-", model.IPv6: "ip6tables-"}[f] + string(b) + "-" + verb
 }
 
-// loadIPTables loads a text of iptables-save.
+// loadIPTables loads output of iptables-save.
 func (m *machine) loadIPTables(b backend, f model.Family, text string) {
 	m.t.Helper()
 	m.run(text, b.tool(f, "restore"), "--noflush")
 }
 
-// loadForeign loads what others have: in a backend of iptables, and in nf_tables.
+// loadForeign loads rules of other programs in a backend of iptables, and in nf_tables.
 func (m *machine) loadForeign(b backend) {
 	m.t.Helper()
 	for _, f := range model.Families {
@@ -74,12 +73,11 @@ func (m *machine) loadForeign(b backend) {
 	m.run(readFile(m.t, "testdata/foreign.nft"), "nft", "-f", "-")
 }
 
-// loadKubeProxy loads what kube-proxy writes in one of its modes that use
-// iptables.
+// loadKubeProxy loads the rules of a mode of kube-proxy that uses iptables.
 func (m *machine) loadKubeProxy(b backend, mode string) {
 	m.t.Helper()
 	for _, f := range model.Families {
-		m.loadIPTables(b, f, asWritten(read(m.t, mode, f)))
+		m.loadIPTables(b, f, toInserts(read(m.t, mode, f)))
 	}
 }
 
@@ -88,14 +86,14 @@ var (
 	hooks    = regexp.MustCompile(`(?m)^-A ([A-Z]+ )`)
 )
 
-// asWritten turns a text of iptables-save into what was written to come to it:
-// jumps stand before what is there already, and built-in chains are nobody's.
-func asWritten(text string) string {
+// toInserts changes output of iptables-save to what kube-proxy writes: jumps are inserted before
+// existing rules, and built-in chains are not declared.
+func toInserts(text string) string {
 	return hooks.ReplaceAllString(policies.ReplaceAllString(text, ""), "-I $1")
 }
 
-// listing is all there is, with the numbers of nf_tables' rules, which change if
-// a rule is deleted and made again.
+// listing returns all rules, with the handles of nf_tables, which change if a rule is deleted and
+// added again.
 func (m *machine) listing(b backend) string {
 	m.t.Helper()
 	all := m.run("", "nft", "-a", "list", "ruleset")
@@ -105,7 +103,7 @@ func (m *machine) listing(b backend) string {
 	return all
 }
 
-// save is what iptables-save prints, but for its comments, which have the time.
+// save returns the output of iptables-save without its comments, which have the time.
 func (m *machine) save(b backend, f model.Family) string {
 	m.t.Helper()
 	return comments.ReplaceAllString(m.run("", b.tool(f, "save")), "")
@@ -113,7 +111,7 @@ func (m *machine) save(b backend, f model.Family) string {
 
 var comments = regexp.MustCompile(`(?m)^#.*\n`)
 
-// remove removes what is left in nf_tables and of IPVS.
+// remove removes kube-proxy from nf_tables and IPVS.
 func (m *machine) remove() []string {
 	m.t.Helper()
 	removed, err := leftovers.Remove(leftovers.Config{NetNS: m.host.FD()})
@@ -137,7 +135,7 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// same fails the test where two listings differ, and shows where.
+// same compares two listings, and shows the first difference.
 func same(t *testing.T, what, got, want string) {
 	t.Helper()
 	if got == want {

@@ -10,7 +10,7 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-// families makes of "table F kube-proxy" one line for each family.
+// families returns "table F kube-proxy" for each family.
 func families(lines ...string) (all []string) {
 	for _, f := range model.Families {
 		for _, line := range lines {
@@ -20,11 +20,11 @@ func families(lines ...string) (all []string) {
 	return all
 }
 
-func TestWhatKubeProxyLeftInNFTablesIsRemovedAndNothingElse(t *testing.T) {
+func TestOnlyKubeProxyIsRemovedFromNftables(t *testing.T) {
 	for _, tc := range []struct {
 		mode    string
 		load    func(*machine)
-		removed []string // beginnings
+		removed []string // prefixes
 	}{
 		{
 			"iptables", func(m *machine) { m.loadKubeProxy(nftBackend, "iptables") },
@@ -35,7 +35,7 @@ func TestWhatKubeProxyLeftInNFTablesIsRemovedAndNothingElse(t *testing.T) {
 			),
 		},
 		{
-			"ipvs", func(m *machine) { m.makeSets(); m.loadKubeProxy(nftBackend, "ipvs") },
+			"ipvs", func(m *machine) { m.addIPSets(); m.loadKubeProxy(nftBackend, "ipvs") },
 			families(
 				"F nat: jumps (3), KUBE-LOAD-BALANCER, KUBE-MARK-MASQ, KUBE-NODE-PORT, KUBE-POSTROUTING, KUBE-SERVICES",
 				"F filter: jumps (6), KUBE-FORWARD, KUBE-IPVS-FILTER, KUBE-IPVS-OUT-FILTER, KUBE-NODE-PORT, KUBE-PROXY-FIREWALL, KUBE-SOURCE-RANGES-FIREWALL",
@@ -52,21 +52,21 @@ func TestWhatKubeProxyLeftInNFTablesIsRemovedAndNothingElse(t *testing.T) {
 			before := m.listing(nftBackend)
 			tc.load(m)
 			if m.listing(nftBackend) == before {
-				t.Fatal("nothing was loaded that could be removed")
+				t.Fatal("no rules of kube-proxy were loaded")
 			}
 			removed := m.remove()
 			if !slices.EqualFunc(removed, tc.removed, strings.HasPrefix) {
 				t.Errorf("removed\n%s\nwant\n%s", strings.Join(removed, "\n"), strings.Join(tc.removed, "\n"))
 			}
-			same(t, "what there was before kube-proxy and what there is after the removal", m.listing(nftBackend), before)
-			m.removesNothing()
+			same(t, "listings before kube-proxy and after the removal", m.listing(nftBackend), before)
+			m.expectNothingToRemove()
 		})
 	}
 }
 
-// removesNothing asserts that nothing is left to remove, and that nothing is
+// expectNothingToRemove checks that nothing remains to be removed, and that nothing is
 // written.
-func (m *machine) removesNothing() {
+func (m *machine) expectNothingToRemove() {
 	m.t.Helper()
 	k, err := kernel.Open(kernel.Config{NetNS: m.host.FD()})
 	if err != nil {
@@ -81,35 +81,35 @@ func (m *machine) removesNothing() {
 		m.t.Errorf("the second time, removed %q", removed)
 	}
 	if after, err := k.Generation(); err != nil || after != before {
-		m.t.Errorf("wrote nf_tables although nothing was left: generation %d, then %d, %v", before, after, err)
+		m.t.Errorf("committed although nothing remained: generation %d, then %d, %v", before, after, err)
 	}
 }
 
-func TestAnEmptyMachineHasNothingToRemove(t *testing.T) {
-	newMachine(t).removesNothing()
+func TestEmptyMachineHasNothingToRemove(t *testing.T) {
+	newMachine(t).expectNothingToRemove()
 }
 
-func TestChainsThatOthersUseAreEmptied(t *testing.T) {
+func TestChainsInUseAreEmptied(t *testing.T) {
 	m := newMachine(t)
 	m.loadKubeProxy(nftBackend, "iptables")
 	m.loadUsers(nftBackend)
-	said := strings.Join(m.remove(), "\n")
+	output := strings.Join(m.remove(), "\n")
 	for _, f := range model.Families {
 		for _, line := range []string{
 			nft.FamilyName(f) + " nat: jumps (3), KUBE-NODEPORTS", "content of KUBE-SERVICES, which others use",
 			nft.FamilyName(f) + " filter: jumps (9), KUBE-EXTERNAL-SERVICES", "content of KUBE-FORWARD, which others use",
 		} {
-			if !strings.Contains(said, line) {
-				t.Errorf("removed\n%s\nwithout %q", said, line)
+			if !strings.Contains(output, line) {
+				t.Errorf("removed\n%s\nwithout %q", output, line)
 			}
 		}
 	}
 	m.checkUsers(nftBackend)
-	m.removesNothing()
+	m.expectNothingToRemove()
 }
 
-// A map of others may lead to a chain, which only the kernel knows.
-func TestAChainInAMapOfOthersIsEmptied(t *testing.T) {
+// A foreign map may lead to a chain, which does not show in the rules.
+func TestChainInForeignMapIsEmptied(t *testing.T) {
 	for _, f := range model.Families {
 		t.Run(f.String(), func(t *testing.T) {
 			m := newMachine(t)

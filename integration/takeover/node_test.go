@@ -17,8 +17,7 @@ import (
 	"kube-vmap/integration/lab/labtest"
 )
 
-// sysctlNames are those of connection tracking that are set, less their
-// beginning.
+// sysctlNames are the sysctls of connection tracking, without their common prefix.
 var sysctlNames = []string{
 	"max", "buckets", "tcp_timeout_established", "tcp_timeout_close_wait", "udp_timeout", "udp_timeout_stream", "tcp_be_liberal",
 }
@@ -37,8 +36,7 @@ func sysctls() (map[string]string, error) {
 	return values, nil
 }
 
-// tracked makes a machine with connection tracking: a rule that needs it brings
-// it.
+// tracked returns a machine with connection tracking, which a rule enables.
 func tracked(t *testing.T) *machine {
 	t.Helper()
 	m := newMachine(t)
@@ -46,13 +44,13 @@ func tracked(t *testing.T) *machine {
 	return m
 }
 
-// settings are none of the kernel's defaults.
+// settings differ from the kernel's defaults.
 var settings = node.Conntrack{
 	TCPEstablishedTimeout: 7777 * time.Second, TCPCloseWaitTimeout: 3601 * time.Second,
 	UDPTimeout: 31 * time.Second, UDPStreamTimeout: 121 * time.Second, TCPBeLiberal: true,
 }
 
-func TestConntrackTimeoutsAreSetInOurNetworkNamespace(t *testing.T) {
+func TestConntrackSettingsAreSetInOurNamespace(t *testing.T) {
 	m, other := tracked(t), tracked(t)
 	var log bytes.Buffer
 	var before, after, otherBefore, otherAfter map[string]string
@@ -89,9 +87,8 @@ func TestConntrackTimeoutsAreSetInOurNetworkNamespace(t *testing.T) {
 	}
 }
 
-// The limit is the machine's, and the namespace of a test is not the machine's
-// own: nothing here may change it, and nobody expects us to.
-func TestTheHostsConntrackLimitIsLeftWithAWarning(t *testing.T) {
+// The limit belongs to the host, so it cannot be changed from another network namespace.
+func TestConntrackLimitOfTheHostIsAWarning(t *testing.T) {
 	m := tracked(t)
 	var log bytes.Buffer
 	err := m.host.Do(func() error {
@@ -114,7 +111,7 @@ func TestTheHostsConntrackLimitIsLeftWithAWarning(t *testing.T) {
 	}
 }
 
-func TestReadOnlySysctlsAreAnErrorOnlyWhereTheyDoNotFit(t *testing.T) {
+func TestReadOnlySysctlsAreAnErrorIfTheyDiffer(t *testing.T) {
 	m := tracked(t)
 	var log bytes.Buffer
 	set := func(c node.Conntrack) error {
@@ -128,23 +125,23 @@ func TestReadOnlySysctlsAreAnErrorOnlyWhereTheyDoNotFit(t *testing.T) {
 	}
 	for _, word := range []string{"tcp_timeout_established", "7777", "read-only file system", "--init-only", "--conntrack-udp-timeout=0s"} {
 		if !strings.Contains(err.Error(), word) {
-			t.Errorf("the error does not say %q: %v", word, err)
+			t.Errorf("the error does not have %q: %v", word, err)
 		}
 	}
 	if err := m.host.Do(func() error { return node.SetConntrack(settings, slog.New(slog.DiscardHandler)) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := set(settings); err != nil {
-		t.Errorf("once they fit: %v", err)
+		t.Errorf("with the right values: %v", err)
 	}
 	if log.Len() > 0 {
 		t.Errorf("log: %s", &log)
 	}
 }
 
-// readOnlySysctls runs fn where /proc/sys cannot be written, as in a container
-// that is not privileged, in the network namespace of the calling thread. The
-// mounts are those of a thread of its own, which ends afterwards.
+// readOnlySysctls runs fn with a read-only /proc/sys, as in a container that is not
+// privileged, in the network namespace of the calling thread. The mounts are those of a
+// separate thread, which ends afterwards.
 func readOnlySysctls(fn func() error) error {
 	done := make(chan error)
 	namespace, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -153,7 +150,7 @@ func readOnlySysctls(fn func() error) error {
 	}
 	defer unix.Close(namespace)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		done <- func() error {
 			if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
 				return err

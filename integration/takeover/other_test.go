@@ -15,12 +15,12 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 
-// otherRuns is what the log and the status say while another proxy runs.
+// otherRuns is the message in log and status while another proxy runs.
 const otherRuns = "another proxy seems to run; its tables are left untouched until it ends"
 
-// TestNothingOfAProxyThatRunsIsTouched has this process listen on ports of a proxy,
-// beside rules as kube-proxy writes them in each mode.
-func TestNothingOfAProxyThatRunsIsTouched(t *testing.T) {
+// TestRunningProxyIsNotTouched has this process listen on ports of a proxy, with rules of
+// kube-proxy in each mode.
+func TestRunningProxyIsNotTouched(t *testing.T) {
 	for mode, tc := range map[string]struct {
 		backend backend
 		load    func(*machine)
@@ -41,14 +41,14 @@ func TestNothingOfAProxyThatRunsIsTouched(t *testing.T) {
 			at: []string{"[::1]:10249", "192.0.2.1:10256"}, reason: "ports [10249 10256] are in use",
 		},
 		"ipvs": {
-			backend: nftBackend, load: func(m *machine) { m.makeSets(); m.loadKubeProxy(nftBackend, "ipvs") },
+			backend: nftBackend, load: func(m *machine) { m.addIPSets(); m.loadKubeProxy(nftBackend, "ipvs") },
 			at: []string{"[::]:10256", "127.0.0.1:10300"}, flags: []string{"--healthz-bind-address=127.0.0.1:10300"},
 			reason: "ports [10256 10300] are in use",
 		},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			n := newNeighbors(t, tc.backend, tc.load)
+			n := newOtherProxy(t, tc.backend, tc.load)
 			var servers []*lab.Server
 			for _, a := range tc.at {
 				s, err := n.host.ServeAt(model.TCP, netip.MustParseAddrPort(a))
@@ -57,36 +57,36 @@ func TestNothingOfAProxyThatRunsIsTouched(t *testing.T) {
 				}
 				servers = append(servers, s)
 			}
-			n.stay(tc.reason, tc.flags...).Stop()
-			d := n.stay(tc.reason, tc.flags...)
+			n.startBeside(tc.reason, tc.flags...).Stop()
+			d := n.startBeside(tc.reason, tc.flags...)
 			for _, s := range servers {
 				if err := s.Close(); err != nil {
 					t.Error(err)
 				}
 			}
-			n.goes(d)
+			n.awaitRemoval(d)
 		})
 	}
 }
 
-// neighbors are rules of kube-proxy and of others on a node.
-type neighbors struct {
+// An otherProxy is a node with rules of kube-proxy and of other programs.
+type otherProxy struct {
 	*machine
 	lab          *lab.Lab
 	folder       *daemon.Folder
 	backend      backend
-	others, both string // listings without kube-proxy's rules and with them
+	others, both string // listings without and with kube-proxy's rules
 	daemons      int
 }
 
-func newNeighbors(t *testing.T, b backend, load func(*machine)) *neighbors {
+func newOtherProxy(t *testing.T, b backend, load func(*machine)) *otherProxy {
 	t.Helper()
 	l := labtest.New(t, lab.Options{})
-	n := &neighbors{machine: &machine{t, l.Node.Host}, lab: l, folder: daemon.NewFolder(t, l), backend: b}
+	n := &otherProxy{machine: &machine{t, l.Node.Host}, lab: l, folder: daemon.NewFolder(t, l), backend: b}
 	n.loadForeign(b)
-	n.others = n.theirs()
+	n.others = n.foreignListing()
 	load(n.machine)
-	n.both = n.theirs()
+	n.both = n.foreignListing()
 	return n
 }
 
@@ -95,15 +95,15 @@ var (
 	counts = regexp.MustCompile(`packets \d+ bytes \d+|\[\d+:\d+\]`)
 )
 
-// theirs is the listing without our tables and without counts of packets.
-func (n *neighbors) theirs() string {
+// foreignListing returns the listing without our tables and without counts of packets.
+func (n *otherProxy) foreignListing() string {
 	n.t.Helper()
 	return counts.ReplaceAllString(ours.ReplaceAllString(n.listing(n.backend), ""), "")
 }
 
-// stay starts the program beside another proxy, in place of one that was started
-// before. It programs, takes changes, and leaves the other's rules alone.
-func (n *neighbors) stay(reason string, flags ...string) *daemon.Daemon {
+// startBeside starts the program beside another proxy. It programs its own tables, follows
+// changes, and does not touch the other's rules.
+func (n *otherProxy) startBeside(reason string, flags ...string) *daemon.Daemon {
 	n.t.Helper()
 	d := daemon.Launch{Node: n.lab.Node, Folder: n.folder, Flags: flags}.Start(n.t)
 	for _, message := range []string{otherRuns, "cannot serve, retrying"} {
@@ -112,32 +112,32 @@ func (n *neighbors) stay(reason string, flags ...string) *daemon.Daemon {
 	d.AwaitMessage(otherRuns)
 	n.daemons++
 	d.After(func() { n.folder.Put("web", daemon.Service{Name: "web", Number: n.daemons}) })
-	same(n.t, "rules of another proxy", n.theirs(), n.both)
+	same(n.t, "rules of another proxy", n.foreignListing(), n.both)
 	if got := n.problems(); !strings.Contains(got, "Node node-1: "+otherRuns+": "+reason) {
 		n.t.Errorf("the problems are %q, without the reason %q", got, reason)
 	}
 	if d.CountMessages("removed what kube-proxy left") > 0 {
-		n.t.Error("it removed something")
+		n.t.Error("it removed rules")
 	}
 	return d
 }
 
-// problems is what "kube-vmap get" reports beside Services.
-func (n *neighbors) problems() string {
+// problems returns what "kube-vmap get" reports in addition to Services.
+func (n *otherProxy) problems() string {
 	n.t.Helper()
-	said := daemon.Run(n.t, n.host, "get", "services", "-A", "-o", "wide")
-	if said.ExitCode != 0 || !strings.Contains(said.Stdout, "web") {
-		n.t.Errorf("get ends with %d:\n%s%s", said.ExitCode, said.Stdout, said.Stderr)
+	output := daemon.Run(n.t, n.host, "get", "services", "-A", "-o", "wide")
+	if output.ExitCode != 0 || !strings.Contains(output.Stdout, "web") {
+		n.t.Errorf("get ends with %d:\n%s%s", output.ExitCode, output.Stdout, output.Stderr)
 	}
-	return said.Stderr
+	return output.Stderr
 }
 
-// goes waits until the other proxy's rules are removed, after its end.
-func (n *neighbors) goes(d *daemon.Daemon) {
+// awaitRemoval waits until the rules of the other proxy, which has ended, are removed.
+func (n *otherProxy) awaitRemoval(d *daemon.Daemon) {
 	n.t.Helper()
 	d.AwaitMessage("removed what kube-proxy left")
-	same(n.t, "what there was before kube-proxy and what there is now", n.theirs(), n.others)
+	same(n.t, "listings before kube-proxy and now", n.foreignListing(), n.others)
 	if got := n.problems(); strings.Contains(got, otherRuns) {
-		n.t.Errorf("still there is the problem %q", got)
+		n.t.Errorf("the problem %q is still reported", got)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"kube-vmap/model"
 )
 
-// users are rules of others that use chains of kube-proxy's.
+// users are rules of other programs that use chains of kube-proxy.
 const users = `*nat
 :CNI-HOSTPORT-SETMARK - [0:0]
 :MINE - [0:0]
@@ -20,8 +20,8 @@ COMMIT
 COMMIT
 `
 
-// afterwards is what has to be left where there were users.
-var afterwards = map[string]string{
+// expectedAfterRemoval is the content of tables with users after the removal.
+var expectedAfterRemoval = map[string]string{
 	"nat": `*nat
 :CNI-HOSTPORT-SETMARK - [0:0]
 :KUBE-MARK-MASQ - [0:0]
@@ -44,7 +44,7 @@ COMMIT
 `,
 }
 
-// loadUsers adds the users to what kube-proxy has.
+// loadUsers adds the users.
 func (m *machine) loadUsers(b backend) {
 	m.t.Helper()
 	for _, f := range model.Families {
@@ -52,14 +52,14 @@ func (m *machine) loadUsers(b backend) {
 	}
 }
 
-// checkUsers asserts that nothing of theirs was touched, and that they lead to
-// nothing but the mark.
+// checkUsers checks that the users are unchanged, and that their jumps have no effect
+// except for the mark.
 func (m *machine) checkUsers(b backend) {
 	m.t.Helper()
 	for _, f := range model.Families {
-		for table, want := range afterwards {
+		for table, want := range expectedAfterRemoval {
 			text := m.run("", b.tool(f, "save"), "-t", table)
-			same(m.t, "what is left and what should be", builtin.ReplaceAllString(comments.ReplaceAllString(text, ""), ""), want)
+			same(m.t, "remaining and expected rules", builtin.ReplaceAllString(comments.ReplaceAllString(text, ""), ""), want)
 		}
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// disturbed runs fn while somebody writes to nf_tables without pause but for a
-// moment.
-func (m *machine) disturbed(fn func()) {
+// whileOthersWrite runs fn while another program commits to nf_tables every millisecond.
+func (m *machine) whileOthersWrite(fn func()) {
 	m.t.Helper()
 	conn, err := nftables.New(nftables.WithNetNSFd(m.host.FD()), nftables.AsLasting())
 	if err != nil {
@@ -28,7 +27,7 @@ func (m *machine) disturbed(fn func()) {
 	fn()
 	stop()
 	if err := others.Wait(); err != nil {
-		m.t.Errorf("write in between: %v", err)
+		m.t.Errorf("write meanwhile: %v", err)
 	}
 }
 
@@ -45,17 +44,17 @@ func write(ctx context.Context, conn *nftables.Conn) error {
 	return nil
 }
 
-func TestRemovalGoesOnWhileOthersWrite(t *testing.T) {
+func TestRemovalSucceedsWhileOthersWrite(t *testing.T) {
 	m := newMachine(t)
 	m.loadForeign(nftBackend)
 	before := m.listing(nftBackend)
 	for range 3 {
 		m.loadKubeProxy(nftBackend, "iptables")
-		m.disturbed(func() {
+		m.whileOthersWrite(func() {
 			if removed := m.remove(); len(removed) < 6 {
 				t.Errorf("removed only %q", removed)
 			}
 		})
-		same(t, "what there was before kube-proxy and what there is after the removal", m.listing(nftBackend), before)
+		same(t, "listings before kube-proxy and after the removal", m.listing(nftBackend), before)
 	}
 }
