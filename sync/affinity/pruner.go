@@ -50,35 +50,35 @@ func New(c Config) *Pruner {
 }
 
 // Follow implements [sync.Follower].
-func (s *Pruner) Follow(t sync.Committed) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (p *Pruner) Follow(t sync.Committed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if t.Full {
-		clear(s.pools)
-		s.pending = [...]bool{true, true}
+		clear(p.pools)
+		p.pending = [...]bool{true, true}
 	}
 	for i := range t.Set {
 		if f := &t.Set[i]; f.OwnsPool() {
-			s.setPool(f.Pool)
+			p.setPool(f.Pool)
 		}
 	}
 	for _, m := range t.Gone {
-		s.setPool(&model.Pool{Key: m})
+		p.setPool(&model.Pool{Key: m})
 	}
-	if s.pending != [len(model.Families)]bool{} {
-		s.wakeUp()
+	if p.pending != [len(model.Families)]bool{} {
+		p.wakeUp()
 	}
 }
 
 // setPool records a pool's endpoints.
-func (s *Pruner) setPool(p *model.Pool) {
-	before := s.pools[p.Key]
-	delete(s.pools, p.Key)
-	if p.Affinity > 0 {
-		s.pools[p.Key] = p
+func (p *Pruner) setPool(pool *model.Pool) {
+	before := p.pools[pool.Key]
+	delete(p.pools, pool.Key)
+	if pool.Affinity > 0 {
+		p.pools[pool.Key] = pool
 	}
-	if before != nil && (p.Affinity == 0 || lostEndpoint(before.Cluster, p.Cluster) || lostEndpoint(before.Local, p.Local)) {
-		s.pending[p.Key.Family] = true
+	if before != nil && (pool.Affinity == 0 || lostEndpoint(before.Cluster, pool.Cluster) || lostEndpoint(before.Local, pool.Local)) {
+		p.pending[pool.Key.Family] = true
 	}
 }
 
@@ -102,12 +102,12 @@ const (
 )
 
 // Run prunes and reads counters until ctx ends, which is not an error.
-func (s *Pruner) Run(ctx context.Context) error {
+func (p *Pruner) Run(ctx context.Context) error {
 	counted := time.NewTicker(counterPeriod)
 	defer counted.Stop()
 	var resting <-chan time.Time
 	for {
-		wake := s.wake
+		wake := p.wake
 		if resting != nil {
 			wake = nil
 		}
@@ -115,44 +115,44 @@ func (s *Pruner) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-counted.C:
-			s.readCounters()
+			p.readCounters()
 		case <-resting:
 			resting = nil
 		case <-wake:
-			resting = s.prune()
+			resting = p.prune()
 		}
 	}
 }
 
 // prune prunes what is pending. The returned channel delivers when to continue.
-func (s *Pruner) prune() <-chan time.Time {
+func (p *Pruner) prune() <-chan time.Time {
 	start := time.Now()
-	if err := s.prunePending(); err != nil {
-		s.Log.Error("affinity to removed endpoints not deleted, retrying",
+	if err := p.prunePending(); err != nil {
+		p.Log.Error("affinity to removed endpoints not deleted, retrying",
 			"every", retryPeriod.String(), "err", err)
-		s.wakeUp()
+		p.wakeUp()
 		return time.After(retryPeriod)
 	}
 	return time.After(restFactor * time.Since(start))
 }
 
 // wakeUp makes Run prune.
-func (s *Pruner) wakeUp() {
+func (p *Pruner) wakeUp() {
 	select {
-	case s.wake <- struct{}{}:
+	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (s *Pruner) prunePending() (err error) {
-	s.mu.Lock()
-	pending := s.pending
-	clear(s.pending[:])
-	s.mu.Unlock()
+func (p *Pruner) prunePending() (err error) {
+	p.mu.Lock()
+	pending := p.pending
+	clear(p.pending[:])
+	p.mu.Unlock()
 	for _, f := range model.Families {
 		if pending[f] {
-			if e := s.pruneFamily(f); e != nil {
-				s.setPending(f)
+			if e := p.pruneFamily(f); e != nil {
+				p.setPending(f)
 				err = errors.Join(err, e)
 			}
 		}
@@ -160,17 +160,17 @@ func (s *Pruner) prunePending() (err error) {
 	return err
 }
 
-func (s *Pruner) setPending(f model.Family) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pending[f] = true
+func (p *Pruner) setPending(f model.Family) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pending[f] = true
 }
 
 // pruneFamily deletes the stale elements of both maps of a family.
-func (s *Pruner) pruneFamily(f model.Family) error {
+func (p *Pruner) pruneFamily(f model.Family) error {
 	for _, local := range [...]bool{false, true} {
 		id := nft.SetID{Family: f, Kind: nft.SetAffinity, Local: local}
-		if err := s.pruneMap(id); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := p.pruneMap(id); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("delete from map %s %s: %w", nft.FamilyName(f), id.Name(), err)
 		}
 	}
@@ -181,21 +181,21 @@ func (s *Pruner) pruneFamily(f model.Family) error {
 // of a growing map may miss some, and one may time out before it is deleted.
 const maxListings = 10
 
-func (s *Pruner) pruneMap(id nft.SetID) error {
+func (p *Pruner) pruneMap(id nft.SetID) error {
 	deleted := 0
 	for range maxListings {
-		stale, err := s.stale(id)
+		stale, err := p.stale(id)
 		if err != nil {
 			return err
 		}
 		if len(stale) == 0 {
 			if deleted > 0 {
-				s.Log.Debug("stale affinity deleted", "map", id.Name(), "family", id.Family.String(), "clients", deleted)
+				p.Log.Debug("stale affinity deleted", "map", id.Name(), "family", id.Family.String(), "clients", deleted)
 			}
 			return nil
 		}
 		for part := range slices.Chunk(stale, batchSize) {
-			_, err := s.Kernel.Apply(nft.Batch{nft.DeleteElements{Set: id, Elements: part}})
+			_, err := p.Kernel.Apply(nft.Batch{nft.DeleteElements{Set: id, Elements: part}})
 			switch {
 			case err == nil:
 				deleted += len(part)
@@ -212,12 +212,12 @@ func (s *Pruner) pruneMap(id nft.SetID) error {
 const batchSize = 2048
 
 // stale lists the elements whose endpoint is not in their pool.
-func (s *Pruner) stale(id nft.SetID) (out []nft.Element, err error) {
-	err = s.Kernel.EachPart(id, func(part []nft.Element) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+func (p *Pruner) stale(id nft.SetID) (out []nft.Element, err error) {
+	err = p.Kernel.EachPart(id, func(part []nft.Element) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		for _, e := range part {
-			pool := s.pools[model.Match{Family: id.Family, Addr: e.Key.Addr, Protocol: e.Key.Protocol, Port: e.Key.Port}]
+			pool := p.pools[model.Match{Family: id.Family, Addr: e.Key.Addr, Protocol: e.Key.Protocol, Port: e.Key.Port}]
 			if pool == nil || !has(endpoints(pool, id.Local), e.Value.Endpoint) {
 				out = append(out, e)
 			}
@@ -226,28 +226,28 @@ func (s *Pruner) stale(id nft.SetID) (out []nft.Element, err error) {
 	return out, err
 }
 
-func endpoints(p *model.Pool, local bool) []netip.AddrPort {
+func endpoints(pool *model.Pool, local bool) []netip.AddrPort {
 	if local {
-		return p.Local
+		return pool.Local
 	}
-	return p.Cluster
+	return pool.Cluster
 }
 
 // readCounters reports how many connections were not remembered.
-func (s *Pruner) readCounters() {
+func (p *Pruner) readCounters() {
 	for _, f := range model.Families {
-		total, err := s.Kernel.AffinityFull(f)
+		total, err := p.Kernel.AffinityFull(f)
 		if err != nil {
-			s.Log.Debug("affinity counter not readable", "err", err)
+			p.Log.Debug("affinity counter not readable", "err", err)
 			continue
 		}
-		if total > s.reported[f] {
-			s.Log.Warn("affinity map full, new clients are not remembered",
-				"family", f.String(), "connections", total-s.reported[f], "period", counterPeriod.String())
+		if total > p.reported[f] {
+			p.Log.Warn("affinity map full, new clients are not remembered",
+				"family", f.String(), "connections", total-p.reported[f], "period", counterPeriod.String())
 		}
-		s.reported[f] = total
-		if s.Full != nil {
-			s.Full(f, total)
+		p.reported[f] = total
+		if p.Full != nil {
+			p.Full(f, total)
 		}
 	}
 }

@@ -9,7 +9,7 @@
 // unavailable, restarts or has compacted its history.
 //
 // What differs from informers, to take less memory: objects are converted as soon as
-// they are decoded, and a [store] keeps only each object's name and a hash of its
+// they are decoded, and a store keeps only each object's name and a hash of its
 // content, by which it sees which updates change something and, after a list, which
 // objects are gone. An informer would keep every API object, and its delta queue and
 // event handlers would hold further copies.

@@ -39,10 +39,10 @@ const (
 
 // Connections is a [sync.Follower] that sums up counted connections.
 type Connections struct {
-	*sync.CommitQueue
-	kernel Kernel
-	log    *slog.Logger
-	period time.Duration
+	commits *sync.CommitQueue
+	kernel  Kernel
+	log     *slog.Logger
+	period  time.Duration
 
 	mu      gosync.Mutex // guards the following, and the kernel
 	tracker tracker
@@ -55,8 +55,8 @@ type Connections struct {
 // New returns Connections; they do nothing before Run.
 func New(c Config) *Connections {
 	out := &Connections{
-		CommitQueue: sync.NewCommitQueue(),
-		kernel:      c.Kernel, log: c.Log, period: cmp.Or(c.Period, cleanUpPeriod), tracker: newTracker(),
+		commits: sync.NewCommitQueue(),
+		kernel:  c.Kernel, log: c.Log, period: cmp.Or(c.Period, cleanUpPeriod), tracker: newTracker(),
 	}
 	for _, f := range model.Families {
 		out.stale[f] = newStaleSet()
@@ -64,9 +64,12 @@ func New(c Config) *Connections {
 	return out
 }
 
+// Follow implements [sync.Follower].
+func (c *Connections) Follow(t sync.Committed) { c.commits.Follow(t) }
+
 // applyCommits brings the tracker up to date. It is called with mu held.
 func (c *Connections) applyCommits() {
-	for _, t := range c.Take() {
+	for _, t := range c.commits.Take() {
 		c.tracker.apply(t, c.stale[:])
 	}
 }
@@ -80,7 +83,7 @@ func (c *Connections) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.Ready():
+		case <-c.commits.Ready():
 			again = c.handleCommits()
 		case <-again:
 			again = c.handleCommits()

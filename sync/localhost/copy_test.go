@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"kube-vmap/model"
-	"kube-vmap/sync"
-	"kube-vmap/sync/listen/listentest"
 )
 
 // noise returns random data.
@@ -137,10 +135,7 @@ func TestResponseIsDeliveredWhileClientSends(t *testing.T) {
 
 func TestEndlessSenderIsDisconnected(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b, port := newRig(Config{}), newBackend(t, f), listentest.FreePort(t)
-		r.drainTimeout = 100 * time.Millisecond
-		r.run(t)
-		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
+		_, b, port := served(t, Config{}, f, func(r *rig) { r.drainTimeout = 100 * time.Millisecond })
 		p := b.connect(t, port)
 		p.talk(t)
 		p.server.Close()

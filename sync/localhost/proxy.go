@@ -60,21 +60,21 @@ func New(c Config) *Proxy {
 }
 
 // String returns the task's name.
-func (r *Proxy) String() string { return "node ports on localhost" }
+func (p *Proxy) String() string { return "node ports on localhost" }
 
 // Run serves until ctx ends, which is not an error. Then it accepts no more connections
 // and gives open ones the grace period. When it returns, all connections are closed. It
 // is called once.
-func (r *Proxy) Run(ctx context.Context) error {
+func (p *Proxy) Run(ctx context.Context) error {
 	connCtx, closeConns := context.WithCancel(context.WithoutCancel(ctx))
 	defer closeConns()
 	var conns stdsync.WaitGroup
-	err := r.sockets.Run(ctx, func(s listen.Socket, l net.Listener) error {
-		return r.accept(s, l, func(client *net.TCPConn) {
-			conns.Go(func() { r.serve(connCtx, s, client) })
+	err := p.sockets.Run(ctx, func(s listen.Socket, l net.Listener) error {
+		return p.accept(s, l, func(client *net.TCPConn) {
+			conns.Go(func() { p.serve(connCtx, s, client) })
 		})
 	})
-	grace := time.AfterFunc(r.Grace, closeConns)
+	grace := time.AfterFunc(p.Grace, closeConns)
 	defer grace.Stop()
 	conns.Wait()
 	return err
@@ -82,14 +82,14 @@ func (r *Proxy) Run(ctx context.Context) error {
 
 // accept accepts connections until the listener is closed, and resets those above the
 // limit.
-func (r *Proxy) accept(s listen.Socket, l net.Listener, serve func(*net.TCPConn)) error {
+func (p *Proxy) accept(s listen.Socket, l net.Listener, serve func(*net.TCPConn)) error {
 	for {
 		c, err := l.Accept()
 		if err != nil {
 			return err
 		}
 		client := c.(*net.TCPConn) // of a TCP listener
-		if !r.limit.acquire(s) {
+		if !p.limit.acquire(s) {
 			reset(client)
 			continue
 		}
@@ -98,11 +98,11 @@ func (r *Proxy) accept(s listen.Socket, l net.Listener, serve func(*net.TCPConn)
 }
 
 // serve serves one connection until both ends have closed it or ctx ends.
-func (r *Proxy) serve(ctx context.Context, s listen.Socket, client *net.TCPConn) {
-	defer r.limit.release()
-	server, err := r.connect(ctx, s)
+func (p *Proxy) serve(ctx context.Context, s listen.Socket, client *net.TCPConn) {
+	defer p.limit.release()
+	server, err := p.connect(ctx, s)
 	if err != nil {
-		r.Log.Debug("cannot connect", "service", s.Service.String(), "address", s.Addr.String(), "err", err)
+		p.Log.Debug("cannot connect", "service", s.Service.String(), "address", s.Addr.String(), "err", err)
 		reset(client)
 		return
 	}
@@ -111,18 +111,18 @@ func (r *Proxy) serve(ctx context.Context, s listen.Socket, client *net.TCPConn)
 		reset(server)
 	})
 	defer stop()
-	copyBoth(client, server, r.drainTimeout)
+	copyBoth(client, server, p.drainTimeout)
 }
 
 // connect connects to a socket's Service.
-func (r *Proxy) connect(ctx context.Context, s listen.Socket) (*net.TCPConn, error) {
-	to, err := r.target(s)
+func (p *Proxy) connect(ctx context.Context, s listen.Socket) (*net.TCPConn, error) {
+	to, err := p.target(s)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.DialTimeout)
 	defer cancel()
-	c, err := r.dial(ctx, "tcp", to.String())
+	c, err := p.dial(ctx, "tcp", to.String())
 	if err != nil {
 		return nil, err
 	}

@@ -204,10 +204,7 @@ func TestUnservedConnectionsAreReset(t *testing.T) {
 	silent := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
 	for name, dials := range map[string]dialer{"refused": refused, "silent": silent} {
 		inBoth(t, func(t *testing.T, f model.Family) {
-			r, b, port := newRig(Config{DialTimeout: 50 * time.Millisecond}), newBackend(t, f), listentest.FreePort(t)
-			r.dial = dials
-			r.run(t)
-			r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
+			_, b, port := served(t, Config{DialTimeout: 50 * time.Millisecond}, f, func(r *rig) { r.dial = dials })
 			if _, err := dial(t, b.local(port)).Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("%s: the client sees %v", name, err)
 			}
@@ -294,12 +291,10 @@ func TestShutdownLetsConnectionsFinish(t *testing.T) {
 
 func TestShutdownClosesConnectionsAfterGrace(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b, port := newRig(Config{Grace: 50 * time.Millisecond}), newBackend(t, f), listentest.FreePort(t)
-		stop := r.run(t)
-		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
+		r, b, port := served(t, Config{Grace: 50 * time.Millisecond}, f)
 		p := b.connect(t, port)
 		p.talk(t)
-		stop()
+		r.stop()
 		for _, c := range []net.Conn{p.client, p.server} {
 			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("the end of data arrives as %v", err)
@@ -310,18 +305,17 @@ func TestShutdownClosesConnectionsAfterGrace(t *testing.T) {
 
 func TestShutdownCancelsDialing(t *testing.T) {
 	inBoth(t, func(t *testing.T, f model.Family) {
-		r, b, port := newRig(Config{Grace: 50 * time.Millisecond, DialTimeout: time.Hour}), newBackend(t, f), listentest.FreePort(t)
 		dialing := make(chan struct{}, 1)
-		r.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			dialing <- struct{}{}
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		stop := r.run(t)
-		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
+		r, b, port := served(t, Config{Grace: 50 * time.Millisecond, DialTimeout: time.Hour}, f, func(r *rig) {
+			r.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				dialing <- struct{}{}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		})
 		c := dial(t, b.local(port))
 		<-dialing
-		stop()
+		r.stop()
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("the end of data arrives as %v", err)
 		}

@@ -17,6 +17,7 @@ import (
 // A rig has a Proxy with a recorder and a log.
 type rig struct {
 	*Proxy
+	stop     func() // of a proxy that served has started
 	recorder listentest.Recorder
 	log      listentest.LogBuffer
 }
@@ -145,11 +146,14 @@ func (p pair) talk(t *testing.T) {
 	send(t, p.client, p.server, "response")
 }
 
-// served starts a proxy for one Service in one family.
-func served(t *testing.T, c Config, f model.Family) (*rig, *backend, uint16) {
+// served starts a proxy for one Service in one family, after changes to it.
+func served(t *testing.T, c Config, f model.Family, change ...func(*rig)) (*rig, *backend, uint16) {
 	t.Helper()
 	r, b, port := newRig(c), newBackend(t, f), listentest.FreePort(t)
-	r.run(t)
+	for _, f := range change {
+		f(r)
+	}
+	r.stop = r.run(t)
 	r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port)}})
 	return r, b, port
 }

@@ -23,24 +23,24 @@ type route struct {
 }
 
 // socket returns the socket that serves a node port.
-func (r route) socket(m model.Match) listen.Socket {
-	return listen.Socket{Service: r.service, UID: r.uid, Addr: netip.AddrPortFrom(loopback[m.Family], m.Port)}
+func (p route) socket(m model.Match) listen.Socket {
+	return listen.Socket{Service: p.service, UID: p.uid, Addr: netip.AddrPortFrom(loopback[m.Family], m.Port)}
 }
 
 // Follow implements [sync.Follower].
-func (r *Proxy) Follow(t sync.Committed) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.nodeAddrs = usableNodeAddrs(t.NodeAddrs)
+func (p *Proxy) Follow(t sync.Committed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.nodeAddrs = usableNodeAddrs(t.NodeAddrs)
 	var closed, opened []listen.Socket
 	remove := func(m model.Match) {
-		if old, known := r.routes[m]; known {
+		if old, known := p.routes[m]; known {
 			closed = append(closed, old.socket(m))
-			delete(r.routes, m)
+			delete(p.routes, m)
 		}
 	}
 	if t.Full {
-		for m := range r.routes {
+		for m := range p.routes {
 			remove(m)
 		}
 	}
@@ -57,10 +57,10 @@ func (r *Proxy) Follow(t sync.Committed) {
 			service: f.Service.ServiceName, uid: f.Pool.UID,
 			clusterIP: netip.AddrPortFrom(f.Pool.Key.Addr, f.Pool.Key.Port),
 		}
-		r.routes[f.Match] = to
+		p.routes[f.Match] = to
 		opened = append(opened, to.socket(f.Match))
 	}
-	r.sockets.Change(closed, opened)
+	p.sockets.Change(closed, opened)
 }
 
 // isServed reports whether a frontend is served. Without endpoints it is not, so that
@@ -85,15 +85,15 @@ func usableNodeAddrs(addrs []netip.Addr) [len(model.Families)]netip.Addr {
 var errNoService = errors.New("no Service has this node port")
 
 // target returns where to connect to for a socket's connections.
-func (r *Proxy) target(s listen.Socket) (netip.AddrPort, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (p *Proxy) target(s listen.Socket) (netip.AddrPort, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	m := model.Match{Family: model.FamilyOf(s.Addr.Addr()), Protocol: model.TCP, Port: s.Addr.Port()}
-	to, known := r.routes[m]
+	to, known := p.routes[m]
 	if !known || to.service != s.Service {
 		return netip.AddrPort{}, errNoService
 	}
-	if host := r.nodeAddrs[m.Family]; host.IsValid() {
+	if host := p.nodeAddrs[m.Family]; host.IsValid() {
 		return netip.AddrPortFrom(host, m.Port), nil
 	}
 	return to.clusterIP, nil
