@@ -1,11 +1,10 @@
-# What can be done here: `make help`. Set-up and anything longer than a line
-# lives in small scripts under .ci.
+# `make help` lists the targets. Set-up and longer recipes are scripts in .ci.
 
 VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
 KERNELS  ?= 6.1 6.12
 
-# Debian keeps nft and ip where not every root looks.
+# Debian installs nft and ip where not every PATH finds them.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
 # The same flags for everything, so that nothing is compiled twice. Only tests with the
@@ -27,10 +26,10 @@ MODULES := deploy/image deploy/monitoring integration/cluster integration/page
 
 .PHONY: help demo build modules tools test unit integration cluster page test-kernels test-nft bench bench-cluster image release fuzz mutants golden lint docs man monitoring clean
 
-help: ## say what can be done here
+help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build ## show the product at work: Services from manifests, real packets (root)
+demo: build ## run a demonstration: Services from manifests, real packets (root)
 	@.ci/setup nft
 	go build -o bin/demo ./integration/demo
 	bin/demo bin/kube-vmap
@@ -50,7 +49,7 @@ unit: ## unit, property and golden tests, with the race detector where there are
 	@.ci/setup nft ip cc
 	@.ci/nft-versions
 	.ci/unit
-	@# What this builds is outside of its module, where Go's test cache does not look.
+	@# Go's test cache does not know that this builds another module.
 	@# Other architectures would compile everything once more; make release tests them.
 	MODULE=deploy/image .ci/gotest -count=1 ./... -args -arch "$$(go env GOARCH)"
 	@.ci/promtool
@@ -87,12 +86,12 @@ bench: ## benchmarks, and a report of their ratios (root)
 	go test -run '^$$' -bench . -benchtime 0.2s ./model ./nft ./sync
 	go run ./integration/bench
 
-bench-cluster: build ## from API write to kernel, beside informers alone, on a real API server (root)
+bench-cluster: build ## from API write to kernel, compared with informers alone, on a real API server (root)
 	@.ci/setup nft ip
 	@.ci/cluster
 	cd integration/cluster && go run ./bench
 
-image: ## make the container image for amd64 and arm64, and its SBOM, in bin/image
+image: ## build the container image for amd64 and arm64, and its SBOM, in bin/image
 	go -C deploy/image build -o ../../bin/make-image .
 	bin/make-image -version '$(VERSION)'
 
@@ -109,7 +108,7 @@ mutants: $(GREMLINS) ## mutation testing of model (and what MUTANTS names): whic
 			--threshold-efficacy $(MUTANTS_EFFICACY) --output-statuses lt $$package || exit; \
 	done
 
-golden: ## rewrite the golden files from what the kernel lists (root); read the diff
+golden: ## rewrite the golden files from the kernel's listings (root); read the diff
 	@.ci/setup nft
 	.ci/golden
 
@@ -120,16 +119,16 @@ lint: $(LINT) ## formatting, and the rules of .golangci.yml
 docs: ## update the listings in docs/design.md
 	go run ./integration/docs
 
-man: ## make the manual pages in deploy/man from what the commands say of themselves
+man: ## generate the manual pages in deploy/man from the commands' help texts
 	go test -count=1 -run TestManualPagesAreUpToDate ./cmd/kube-vmap -update
 
-monitoring: ## make the operator's rules and the dashboard in deploy/monitoring
+monitoring: ## generate the operator's rules and the dashboard in deploy/monitoring
 	cd deploy/monitoring && go run .
 
 clean: ## remove what was built and fetched
 	rm -rf bin .cache
 
-# The linter has a module of its own, so that what it needs never reaches ours.
+# The linter has a module of its own, so that its dependencies are not ours.
 $(LINT): .ci/lint/go.mod .ci/lint/go.sum
 	@echo "building the linter; takes some minutes, once"
 	go -C .ci/lint build -ldflags '-s -w' -o ../../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
