@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// BenchmarkSelect chooses among the endpoints of one port in one family, which
-// come in slices of 100 as from the EndpointSlice controller, in no order.
+// BenchmarkSelect selects the endpoints of one port in one family from unsorted slices
+// of 100, which is the size that the EndpointSlice controller uses.
 func BenchmarkSelect(b *testing.B) {
 	for _, endpoints := range []int{10, 250, 100_000} {
 		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
@@ -58,8 +58,8 @@ func BenchmarkOneSliceChanges(b *testing.B) {
 	}
 }
 
-// BenchmarkOneSliceOfManyChanges replaces one endpoint in one slice of a Service
-// with many slices, or adds one and takes it away again.
+// BenchmarkOneSliceOfManyChanges replaces one endpoint in one slice of a Service with
+// many slices, or adds one and removes it.
 func BenchmarkOneSliceOfManyChanges(b *testing.B) {
 	another := ready(0).on(there).Endpoint
 	another.Addr = podIP(IPv4, 1<<17-1) // the last
@@ -84,9 +84,9 @@ func BenchmarkOneSliceOfManyChanges(b *testing.B) {
 	}
 }
 
-// BenchmarkTheZoneChanges moves the node of 10,000 Services to another zone,
-// for which there are no hints.
-func BenchmarkTheZoneChanges(b *testing.B) {
+// BenchmarkZoneChanges moves the node, with 10,000 Services, to another zone, for which
+// there are no hints.
+func BenchmarkZoneChanges(b *testing.B) {
 	m := benchMap(10_000)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
@@ -101,7 +101,7 @@ func BenchmarkTheZoneChanges(b *testing.B) {
 func BenchmarkMaglevTable(b *testing.B) {
 	for _, endpoints := range []int{10, 100} {
 		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
-			from := fleet(IPv4, endpoints, nil)
+			from := endpointsOf(IPv4, endpoints, nil)
 			b.ReportAllocs()
 			for b.Loop() {
 				MaglevTable(from, smallTable)
@@ -118,8 +118,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// slicesOf100 spreads ready endpoints over slices of 100, every tenth on this
-// node.
+// slicesOf100 returns slices of 100 ready endpoints, every tenth on this node.
 func slicesOf100(endpoints int) []EndpointSlice {
 	shuffled := rand.New(rand.NewPCG(1, 2)).Perm(endpoints)
 	var out []EndpointSlice
@@ -140,7 +139,7 @@ func slicesOf100(endpoints int) []EndpointSlice {
 	return out
 }
 
-// bigMap knows one Service, of which it gives the slices, and has said so.
+// bigMap returns a map with one Service, and its slices. Changes has been called.
 func bigMap(endpoints int) (*ServiceMap, []EndpointSlice) {
 	m := NewServiceMap(Options{DetectsPods: [len(Families)]bool{true, true}}, thisNode)
 	m.SetService(webService(TCP, IPv4))
@@ -152,7 +151,7 @@ func bigMap(endpoints int) (*ServiceMap, []EndpointSlice) {
 	return m, from
 }
 
-// benchMap knows Services of ten endpoints and has said so.
+// benchMap returns a map with Services of ten endpoints. Changes has been called.
 func benchMap(services int) *ServiceMap {
 	m := NewServiceMap(Options{DetectsPods: [len(Families)]bool{true, true}}, thisNode)
 	for k := range services {
@@ -169,7 +168,7 @@ func benchMap(services int) *ServiceMap {
 	return m
 }
 
-// benchSlice is the slice of the Service number k.
+// benchSlice returns the slice of Service k.
 func benchSlice(k int) EndpointSlice {
 	s := webSlice(IPv4, TCP)
 	s.Name.Name += fmt.Sprint("-", k)

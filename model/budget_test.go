@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// spender is a Service of a namespace that needs that many elements, and its slice.
-func spender(namespace, name string, created int64, f Family, p Protocol, weight int) (Service, EndpointSlice) {
+// budgetService returns a Service that needs weight elements, and its slice.
+func budgetService(namespace, name string, created int64, f Family, p Protocol, weight int) (Service, EndpointSlice) {
 	s := webService(p, f)
 	s.Name, s.Created = ServiceName{namespace, name}, created
 	s.ClusterIPs = s.ClusterIPs[:1]
@@ -24,26 +24,26 @@ func spender(namespace, name string, created int64, f Family, p Protocol, weight
 	return s, slice
 }
 
-// book of a budget: who is served, and what is reported.
-type spenders struct {
+// budgetTest is a map with a budget.
+type budgetTest struct {
 	*testing.T
 	*ServiceMap
 	f Family
 	p Protocol
 }
 
-func (s *spenders) set(namespace, name string, created int64, weight int) {
-	service, slice := spender(namespace, name, created, s.f, s.p, weight)
+func (s *budgetTest) set(namespace, name string, created int64, weight int) {
+	service, slice := budgetService(namespace, name, created, s.f, s.p, weight)
 	service.ClusterIPs = []netip.Addr{clusterIP(s.f, int(created))}
 	s.SetService(service)
 	s.SetSlice(slice)
 }
 
-// expect checks which Services have news, and which are not served.
-func (s *spenders) expect(when string, reported int, unserved ...string) {
+// expect checks how many Services are reported, and which are not served.
+func (s *budgetTest) expect(when string, reported int, unserved ...string) {
 	s.Helper()
 	if got := s.Changes().OverBudget; len(got) != reported {
-		s.Errorf("%s: reported are %v, want %d", when, got, reported)
+		s.Errorf("%s: reported %v, want %d", when, got, reported)
 	}
 	var got []string
 	for name, e := range s.services {
@@ -52,7 +52,7 @@ func (s *spenders) expect(when string, reported int, unserved ...string) {
 		}
 		beyond := e.overBudget.Weight > 0
 		if served := len(s.FrontendsOf(name)) > 0; served == beyond {
-			s.Errorf("%s: %s is served: %t, and beyond the budget: %t", when, name, served, beyond)
+			s.Errorf("%s: %s is served: %t, over the budget: %t", when, name, served, beyond)
 		}
 		if beyond {
 			got = append(got, name.String())
@@ -60,21 +60,21 @@ func (s *spenders) expect(when string, reported int, unserved ...string) {
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, unserved) {
-		s.Errorf("%s: not served are %q, want %q", when, got, unserved)
+		s.Errorf("%s: not served: %q, want %q", when, got, unserved)
 	}
 }
 
-func everySpenders(t *testing.T, b Budget, test func(*spenders)) {
+func everyBudget(t *testing.T, b Budget, test func(*budgetTest)) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		test(&spenders{t, NewServiceMap(Options{Budget: b}, thisNode), f, p})
+		test(&budgetTest{t, NewServiceMap(Options{Budget: b}, thisNode), f, p})
 	})
 }
 
-func TestAServiceBeyondItsNamespacesBudgetIsNotServedUntilItNeedsLess(t *testing.T) {
-	everySpenders(t, Budget{PerNamespace: 10}, func(s *spenders) {
+func TestServiceOverNamespaceBudgetIsNotServed(t *testing.T) {
+	everyBudget(t, Budget{PerNamespace: 10}, func(s *budgetTest) {
 		s.set("a", "heavy", 1, 10)
 		s.set("b", "other", 2, 10)
-		s.expect("with as much as may be", 0)
+		s.expect("at the limit", 0)
 		s.set("a", "heavy", 1, 11)
 		s.expect("with more", 1, "a/heavy")
 		s.set("a", "heavy", 1, 12)
@@ -84,48 +84,48 @@ func TestAServiceBeyondItsNamespacesBudgetIsNotServedUntilItNeedsLess(t *testing
 		s.set("a", "heavy", 1, 11)
 		s.expect("again", 1, "a/heavy")
 		s.DeleteService(ServiceName{"a", "heavy"})
-		s.expect("gone", 1)
+		s.expect("deleted", 1)
 	})
 }
 
-func TestTheOlderServicesOfANamespaceAreServed(t *testing.T) {
-	everySpenders(t, Budget{PerNamespace: 10}, func(s *spenders) {
+func TestOlderServicesOfNamespaceAreServedFirst(t *testing.T) {
+	everyBudget(t, Budget{PerNamespace: 10}, func(s *budgetTest) {
 		for i := range 5 {
 			s.set("a", fmt.Sprintf("s%d", i), int64(i), 3)
 		}
 		s.set("b", "other", 9, 3)
 		s.expect("three fit", 2, "a/s3", "a/s4")
 		s.set("a", "s4", 4, 1)
-		s.expect("a small one fits beside them", 1, "a/s3")
+		s.expect("a small one fits", 1, "a/s3")
 		s.set("a", "s0", 0, 8)
 		s.expect("the oldest grows", 2, "a/s1", "a/s2", "a/s3")
 		s.DeleteService(ServiceName{"a", "s0"})
-		s.expect("the oldest goes", 3)
+		s.expect("the oldest is deleted", 3)
 	})
 }
 
-// TestTheLargestNamespacesGiveWay has three namespaces that together want more than
-// there is: the one within its share is not touched.
-func TestTheLargestNamespacesGiveWay(t *testing.T) {
-	everySpenders(t, Budget{PerNamespace: 100, Total: 20}, func(s *spenders) {
+// TestTotalBudgetLimitsLargestNamespaces has three namespaces that together need more
+// than the total. The one within its share is not affected.
+func TestTotalBudgetLimitsLargestNamespaces(t *testing.T) {
+	everyBudget(t, Budget{PerNamespace: 100, Total: 20}, func(s *budgetTest) {
 		s.set("small", "s", 7, 4)
 		for i := range 4 {
 			s.set("big", fmt.Sprintf("s%d", i), int64(i), 4)
 		}
 		s.expect("within the total", 0)
 		s.set("bigger", "s", 9, 9)
-		s.expect("beyond it, 8 for each of two", 3, "big/s2", "big/s3", "bigger/s")
+		s.expect("over it, 8 for each of two", 3, "big/s2", "big/s3", "bigger/s")
 		s.set("bigger", "s", 9, 8)
-		s.expect("one is content", 1, "big/s2", "big/s3")
+		s.expect("one needs no more", 1, "big/s2", "big/s3")
 		s.DeleteService(ServiceName{"bigger", "s"})
 		s.expect("enough again", 2)
 	})
 }
 
-func TestEndpointsThatRememberClientsHaveALimitOfTheirOwn(t *testing.T) {
-	everySpenders(t, Budget{PerNamespace: 10_000, AffinityEndpoints: 5}, func(s *spenders) {
+func TestAffinityEndpointsHaveTheirOwnLimit(t *testing.T) {
+	everyBudget(t, Budget{PerNamespace: 10_000, AffinityEndpoints: 5}, func(s *budgetTest) {
 		for _, n := range []int{5, 6} {
-			service, slice := spender("a", "sticky", 1, s.f, s.p, n+1)
+			service, slice := budgetService("a", "sticky", 1, s.f, s.p, n+1)
 			service.Affinity = time.Hour
 			s.SetService(service)
 			s.SetSlice(slice)
@@ -139,7 +139,7 @@ func TestEndpointsThatRememberClientsHaveALimitOfTheirOwn(t *testing.T) {
 }
 
 func TestWeightOfAService(t *testing.T) {
-	everySpenders(t, Budget{}, func(s *spenders) {
+	everyBudget(t, Budget{}, func(s *budgetTest) {
 		for name, test := range map[string]struct {
 			change           func(*Service)
 			ports, endpoints int // of the slice
@@ -159,7 +159,7 @@ func TestWeightOfAService(t *testing.T) {
 			"256 endpoints of two ports": {func(o *Service) { o.Ports = ports(2) }, 1, 256, 2 + 256, 0},
 			"affinity":                   {func(o *Service) { o.Affinity = time.Hour }, 2, 3, 1 + 100*2*3, 2 * 3},
 		} {
-			service, _ := spender("a", "s", 1, s.f, s.p, 1)
+			service, _ := budgetService("a", "s", 1, s.f, s.p, 1)
 			test.change(&service)
 			slice := EndpointSlice{Ports: make([]EndpointPort, test.ports), Endpoints: make([]Endpoint, test.endpoints)}
 			e := serviceEntry{service: &service, slices: []EndpointSlice{slice}}
@@ -197,7 +197,7 @@ func TestNamespaceLimits(t *testing.T) {
 	}
 }
 
-func TestOverBudgetNamesWeightAndLimit(t *testing.T) {
+func TestOverBudgetReportsWeightAndLimit(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		for _, test := range []struct {
 			budget   Budget
@@ -207,7 +207,7 @@ func TestOverBudgetNamesWeightAndLimit(t *testing.T) {
 			{Budget{PerNamespace: 6}, 0, OverBudget{Weight: 7, Limit: 6}},
 			{Budget{AffinityEndpoints: 5}, time.Hour, OverBudget{Weight: 600, Limit: 500}},
 		} {
-			s, slice := spender("a", "s", 1, f, p, 7)
+			s, slice := budgetService("a", "s", 1, f, p, 7)
 			s.Affinity, test.want.Service = test.affinity, s.Name
 			m := NewServiceMap(Options{Budget: test.budget}, thisNode)
 			m.SetService(s)

@@ -18,30 +18,28 @@ func checkChanges(t *testing.T, got Changes, set, gone []Match) {
 	}
 }
 
-// everywhereMap knows webEverywhere of one family, with pod 1 of this node and
-// pod 2 of another, and has said so.
-func everywhereMap(f Family, p Protocol, changes ...func(*Service)) *ServiceMap {
+// allKindsMap returns a map with webAllKinds of one family, with pod 1 on this node and
+// pod 2 on another. Changes has been called.
+func allKindsMap(f Family, p Protocol, changes ...func(*Service)) *ServiceMap {
 	m := NewServiceMap(Options{}, thisNode)
-	m.SetService(changed(webEverywhere(p, f), changes...))
+	m.SetService(changed(webAllKinds(p, f), changes...))
 	m.SetSlice(webSlice(f, p, ready(1).on(here), ready(2).on(there)))
 	m.Changes()
 	return m
 }
 
-// serviceTest is a Service that becomes another: which frontends are set, and
-// which are gone.
+// serviceTest is a changed Service with the frontends that are set and gone.
 type serviceTest struct {
 	before, after func(*Service)
 	set, gone     []Kind
-	// moved are kinds whose frontends are gone and set at other matches; the
-	// matches are those of after, found by their kind.
+	// moved are kinds whose frontends are gone, and set at other matches.
 	moved []Kind
 }
 
 func (test serviceTest) check(t *testing.T, f Family, p Protocol) {
-	m := everywhereMap(f, p, test.before)
+	m := allKindsMap(f, p, test.before)
 	before := m.Frontends()
-	m.SetService(changed(webEverywhere(p, f), test.after))
+	m.SetService(changed(webAllKinds(p, f), test.after))
 	got := m.Changes()
 	var set, gone []Match
 	for _, fe := range m.Frontends() {
@@ -61,7 +59,7 @@ func (test serviceTest) check(t *testing.T, f Family, p Protocol) {
 	}
 	for _, fe := range got.Set {
 		if owner := got.pool(fe.Pool.Key); owner != nil && owner != fe.Pool {
-			t.Errorf("%s leads to %+v instead of %+v", fe.Match, *fe.Pool, *owner)
+			t.Errorf("%s has pool %+v instead of %+v", fe.Match, *fe.Pool, *owner)
 		}
 	}
 	m.DeleteService(web)
@@ -70,7 +68,7 @@ func (test serviceTest) check(t *testing.T, f Family, p Protocol) {
 	checkEmpty(t, m)
 }
 
-// pool is the pool that the changes set at its key, or nil.
+// pool returns the pool that the changes set at its key, or nil.
 func (c Changes) pool(key Match) *Pool {
 	for _, fe := range c.Set {
 		if fe.Match == key {
@@ -80,13 +78,13 @@ func (c Changes) pool(key Match) *Pool {
 	return nil
 }
 
-// Services of each type, as functions that make webEverywhere one.
+// The types of Services, as changes of webAllKinds.
 func clusterIPType(s *Service) { *s = only(*s) }
 func nodePortType(s *Service)  { *s = only(*s, KindNodePort) }
 func balancerType(s *Service)  { *s = only(*s, KindNodePort, KindLoadBalancerIP) }
 func anyType(*Service)         {}
 
-// and does one after the other.
+// and makes the changes one after the other.
 func and(changes ...func(*Service)) func(*Service) {
 	return func(s *Service) {
 		for _, change := range changes {
@@ -101,9 +99,9 @@ func named(name string) func(*Service) {
 	return func(s *Service) { s.Ports[0].Name = name }
 }
 
-var outsideKinds = []Kind{KindNodePort, KindLoadBalancerIP, KindExternalIP}
+var externalKinds = []Kind{KindNodePort, KindLoadBalancerIP, KindExternalIP}
 
-func TestAServiceThatChangesSetsWhatChangedAndNothingElse(t *testing.T) {
+func TestServiceChangeSetsOnlyChangedFrontends(t *testing.T) {
 	tests := map[string]serviceTest{
 		"nothing": {anyType, anyType, nil, nil, nil},
 
@@ -114,28 +112,28 @@ func TestAServiceThatChangesSetsWhatChangedAndNothingElse(t *testing.T) {
 		"its type, from LoadBalancer to ClusterIP":         {balancerType, clusterIPType, nil, []Kind{KindNodePort, KindLoadBalancerIP}, nil},
 		"its type, from anything to one without ClusterIP": {anyType, func(s *Service) { s.ClusterIPs = nil }, nil, kinds[:], nil},
 
-		// The first address from outside with a Local policy asks for the local list,
-		// and the first at all for the one of the cluster.
-		"its type, with a Local policy outside": {
+		// The first external address needs the cluster list, and with a Local policy also
+		// the local one.
+		"its type, with a Local external policy": {
 			clusterIPType, and(nodePortType, externalLocal), []Kind{KindClusterIP, KindNodePort}, nil, nil,
 		},
-		"its type, with a Local policy inside": {
+		"its type, with a Local internal policy": {
 			and(clusterIPType, internalLocal), and(nodePortType, internalLocal), []Kind{KindClusterIP, KindNodePort}, nil, nil,
 		},
 		"its type, back from that": {
 			and(nodePortType, internalLocal), and(clusterIPType, internalLocal), []Kind{KindClusterIP}, []Kind{KindNodePort}, nil,
 		},
-		"its policy outside, without anything outside": {clusterIPType, and(clusterIPType, externalLocal), nil, nil, nil},
+		"its external policy, without an external address": {clusterIPType, and(clusterIPType, externalLocal), nil, nil, nil},
 
-		"its policy outside":                {anyType, externalLocal, kinds[:], nil, nil},
-		"its policy inside":                 {anyType, internalLocal, kinds[:], nil, nil},
-		"its policy inside, Local by Local": {externalLocal, and(externalLocal, internalLocal), []Kind{KindClusterIP}, nil, nil},
+		"its external policy": {anyType, externalLocal, kinds[:], nil, nil},
+		"its internal policy": {anyType, internalLocal, kinds[:], nil, nil},
+		"its internal policy, to the Local of the external one": {externalLocal, and(externalLocal, internalLocal), []Kind{KindClusterIP}, nil, nil},
 
 		"its external IP":      {anyType, func(s *Service) { s.ExternalIPs[0] = s.ExternalIPs[0].Next() }, nil, nil, []Kind{KindExternalIP}},
 		"no external IP":       {anyType, balancerType, nil, []Kind{KindExternalIP}, nil},
 		"its load balancer IP": {anyType, func(s *Service) { s.LoadBalancerIPs[0] = s.ExternalIPs[0].Next() }, nil, nil, []Kind{KindLoadBalancerIP}},
 		"its ClusterIP": {
-			anyType, func(s *Service) { s.ClusterIPs[0] = s.ClusterIPs[0].Next() }, outsideKinds, nil, []Kind{KindClusterIP},
+			anyType, func(s *Service) { s.ClusterIPs[0] = s.ClusterIPs[0].Next() }, externalKinds, nil, []Kind{KindClusterIP},
 		},
 
 		"its port's name":   {anyType, named("web"), kinds[:], nil, nil},
@@ -145,11 +143,11 @@ func TestAServiceThatChangesSetsWhatChangedAndNothingElse(t *testing.T) {
 		"no port":           {anyType, func(s *Service) { s.Ports = nil }, nil, kinds[:], nil},
 		"its protocol":      {anyType, func(s *Service) { s.Ports[0].Protocol = otherProtocol[s.Ports[0].Protocol] }, nil, nil, kinds[:]},
 
-		"affinity":                        {anyType, func(s *Service) { s.Affinity = time.Hour }, kinds[:], nil, nil},
-		"how long it lasts":               {func(s *Service) { s.Affinity = time.Minute }, func(s *Service) { s.Affinity = time.Hour }, []Kind{KindClusterIP}, nil, nil},
-		"no affinity":                     {func(s *Service) { s.Affinity = time.Hour }, anyType, kinds[:], nil, nil},
-		"its scheduler":                   {anyType, func(s *Service) { s.Scheduler = SchedulerMaglev }, kinds[:], nil, nil},
-		"its scheduler, but only by word": {anyType, func(s *Service) { s.Scheduler = SchedulerRandom }, nil, nil, nil},
+		"affinity":          {anyType, func(s *Service) { s.Affinity = time.Hour }, kinds[:], nil, nil},
+		"how long it lasts": {func(s *Service) { s.Affinity = time.Minute }, func(s *Service) { s.Affinity = time.Hour }, []Kind{KindClusterIP}, nil, nil},
+		"no affinity":       {func(s *Service) { s.Affinity = time.Hour }, anyType, kinds[:], nil, nil},
+		"its scheduler":     {anyType, func(s *Service) { s.Scheduler = SchedulerMaglev }, kinds[:], nil, nil},
+		"its scheduler, to the default one by name": {anyType, func(s *Service) { s.Scheduler = SchedulerRandom }, nil, nil, nil},
 		"its source ranges": {anyType, func(s *Service) {
 			for _, f := range Families {
 				s.SourceRanges = append(s.SourceRanges, sourceRange(f, 128, 25))
@@ -167,27 +165,9 @@ func TestAServiceThatChangesSetsWhatChangedAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestAServiceWithMoreOfAKindSetsWhatIsNewAndNothingElse(t *testing.T) {
+func TestPortsAreAddedAndRemovedSeparately(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		m := everywhereMap(f, p)
-		more := changed(webEverywhere(p, f), func(s *Service) {
-			s.LoadBalancerIPs = append(s.LoadBalancerIPs, outsideIP(f, 3))
-			s.ExternalIPs = append(s.ExternalIPs, outsideIP(f, 4), outsideIP(f, 5))
-		})
-		m.SetService(more)
-		var added []Match
-		for k := 3; k <= 5; k++ {
-			added = append(added, Match{f, outsideIP(f, k), p, 80})
-		}
-		checkChanges(t, m.Changes(), added, nil)
-		m.SetService(webEverywhere(p, f))
-		checkChanges(t, m.Changes(), nil, added)
-	})
-}
-
-func TestPortsComeAndGoEachByItself(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		m := everywhereMap(f, p)
+		m := allKindsMap(f, p)
 		var admin []Match
 		for _, k := range kinds {
 			match := webMatch(k, f, p)
@@ -196,31 +176,31 @@ func TestPortsComeAndGoEachByItself(t *testing.T) {
 			}
 			admin = append(admin, match)
 		}
-		m.SetService(changed(webEverywhere(p, f), func(s *Service) {
+		m.SetService(changed(webAllKinds(p, f), func(s *Service) {
 			s.Ports = append([]ServicePort{{"admin", p, 9000, 30090}}, s.Ports...)
 		}))
 		got := m.Changes()
 		checkChanges(t, got, admin, nil)
 		for _, fe := range got.Set {
 			if fe.Verdict != VerdictReject {
-				t.Errorf("%s: nobody offers it, and the verdict is %d", fe.Match, fe.Verdict)
+				t.Errorf("%s: without endpoints the verdict is %d", fe.Match, fe.Verdict)
 			}
 		}
-		m.SetService(webEverywhere(p, f))
+		m.SetService(webAllKinds(p, f))
 		checkChanges(t, m.Changes(), nil, admin)
 	})
 }
 
-// A port that takes another's number, and gives that its own.
-func TestPortsThatSwapTheirNumbersAreSetAndNotGone(t *testing.T) {
+// Two ports swap their numbers.
+func TestPortsThatSwapNumbersAreSet(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		twoPorts := func(a, b uint16) func(*Service) {
 			return func(s *Service) { s.Ports = []ServicePort{{"http", p, a, 0}, {"admin", p, b, 0}} }
 		}
-		m := everywhereMap(f, p, twoPorts(80, 9000))
-		m.SetService(changed(webEverywhere(p, f), twoPorts(9000, 80)))
+		m := allKindsMap(f, p, twoPorts(80, 9000))
+		m.SetService(changed(webAllKinds(p, f), twoPorts(9000, 80)))
 		var set []Match
-		for _, a := range []netip.Addr{clusterIP(f, 10), outsideIP(f, 1), outsideIP(f, 2)} {
+		for _, a := range []netip.Addr{clusterIP(f, 10), externalIP(f, 1), externalIP(f, 2)} {
 			set = append(set, Match{f, a, p, 80}, Match{f, a, p, 9000})
 		}
 		got := m.Changes()
@@ -234,36 +214,7 @@ func TestPortsThatSwapTheirNumbersAreSetAndNotGone(t *testing.T) {
 	})
 }
 
-func TestARenamedPortIsServedWhenItsSliceIsRenamedToo(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		m := everywhereMap(f, p)
-		renamed := webSlice(f, p, ready(1).on(here), ready(2).on(there))
-		renamed.Ports[0].Name = "web"
-		for _, step := range []struct {
-			what    string
-			event   func()
-			verdict Verdict
-		}{
-			{"the Service alone", func() { m.SetService(changed(webEverywhere(p, f), named("web"))) }, VerdictReject},
-			{"the slice too", func() { m.SetSlice(renamed) }, VerdictBalance},
-			{"both back at once", func() {
-				m.SetService(webEverywhere(p, f))
-				m.SetSlice(webSlice(f, p, ready(1).on(here), ready(2).on(there)))
-			}, VerdictBalance},
-		} {
-			step.event()
-			got := m.Changes()
-			checkChanges(t, got, webMatches(f, p), nil)
-			for _, fe := range got.Set {
-				if fe.Verdict != step.verdict {
-					t.Errorf("%s: %s has verdict %d", step.what, fe.Match, fe.Verdict)
-				}
-			}
-		}
-	})
-}
-
-// webMatches are where webEverywhere is to be found, sorted.
+// webMatches returns the matches of webAllKinds, sorted.
 func webMatches(f Family, p Protocol) []Match {
 	var out []Match
 	for _, k := range kinds {
@@ -272,15 +223,15 @@ func webMatches(f Family, p Protocol) []Match {
 	return out
 }
 
-func TestASecondFamilyComesAndGoesByItself(t *testing.T) {
+func TestFamilyIsAddedAndRemovedSeparately(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		other := IPv4 + IPv6 - f
-		m := everywhereMap(f, p)
+		m := allKindsMap(f, p)
 		m.SetSlice(webSlice(other, p, ready(1)))
 		checkNothing(t, m.Changes())
-		m.SetService(webEverywhere(p, f, other))
+		m.SetService(webAllKinds(p, f, other))
 		checkChanges(t, m.Changes(), webMatches(other, p), nil)
-		m.SetService(webEverywhere(p, f))
+		m.SetService(webAllKinds(p, f))
 		checkChanges(t, m.Changes(), nil, webMatches(other, p))
 	})
 }

@@ -6,36 +6,36 @@ import (
 	"testing"
 )
 
-// player is a Service with ClusterIP number 20 and the place of its name in the
-// alphabet, of that age too: a is the oldest.
-func player(name string, f Family, p Protocol, changes ...func(*Service)) Service {
+// competitor returns a Service whose ClusterIP and age follow from its name: a has
+// ClusterIP 20 and is the oldest, b has 21, and so on.
+func competitor(name string, f Family, p Protocol, changes ...func(*Service)) Service {
 	s := webService(p, f)
 	k := int(name[0] - 'a')
 	s.Name.Name, s.Created, s.ClusterIPs[0] = name, int64(k), clusterIP(f, 20+k)
 	return changed(s, changes...)
 }
 
-// What players claim beside their ClusterIP, or instead.
-func external(a netip.Addr) func(*Service) {
+// What competitors claim in addition to their ClusterIP, or instead.
+func withExternalIP(a netip.Addr) func(*Service) {
 	return func(s *Service) { s.ExternalIPs = append(s.ExternalIPs, a) }
 }
 
-func balanced(a netip.Addr) func(*Service) {
+func withLoadBalancerIP(a netip.Addr) func(*Service) {
 	return func(s *Service) { s.LoadBalancerIPs = append(s.LoadBalancerIPs, a) }
 }
 
-func nodePort(port uint16) func(*Service) {
+func withNodePort(port uint16) func(*Service) {
 	return func(s *Service) { s.Ports[0].NodePort = port }
 }
 
-func inside(a netip.Addr) func(*Service) {
+func withClusterIP(a netip.Addr) func(*Service) {
 	return func(s *Service) { s.ClusterIPs[0] = a }
 }
 
-// otherProtocol is one that is not the protocol.
+// otherProtocol maps each protocol to another one.
 var otherProtocol = map[Protocol]Protocol{TCP: UDP, UDP: SCTP, SCTP: TCP}
 
-// owners tells who holds what, sorted.
+// owners lists the winners of all matches, sorted by Match.
 func owners(m *ServiceMap) []string {
 	var out []string
 	for _, fe := range m.Frontends() {
@@ -44,8 +44,10 @@ func owners(m *ServiceMap) []string {
 	return out
 }
 
-// held is a line of owners.
-func held(name string, k Kind, m Match) string { return name + " " + k.String() + " " + m.String() }
+// ownerLine returns a line of owners.
+func ownerLine(name string, k Kind, m Match) string {
+	return name + " " + k.String() + " " + m.String()
+}
 
 func checkOwners(t *testing.T, m *ServiceMap, want ...string) {
 	t.Helper()
@@ -54,7 +56,7 @@ func checkOwners(t *testing.T, m *ServiceMap, want ...string) {
 	}
 }
 
-// set makes a map of Services, of which Changes has been asked.
+// set returns a map with the Services. Changes has been called.
 func set(services ...Service) *ServiceMap {
 	m := NewServiceMap(Options{}, thisNode)
 	for _, s := range services {
@@ -64,36 +66,36 @@ func set(services ...Service) *ServiceMap {
 	return m
 }
 
-func TestAClusterIPWinsOverAnyOtherKindOfAnyAge(t *testing.T) {
-	for what, claim := range map[string]func(netip.Addr) func(*Service){"external": external, "load balancer": balanced} {
-		for _, thief := range []string{"a", "c"} { // older and younger than the victim
-			t.Run(what+" IP of "+thief, func(t *testing.T) {
+func TestClusterIPWinsOverOlderExternalAddress(t *testing.T) {
+	for what, claim := range map[string]func(netip.Addr) func(*Service){"external": withExternalIP, "load balancer": withLoadBalancerIP} {
+		for _, name := range []string{"a", "c"} { // older and younger than the owner
+			t.Run(what+" IP of "+name, func(t *testing.T) {
 				every(t, func(t *testing.T, f Family, p Protocol) {
-					victim := player("b", f, p)
-					stolen := Match{f, victim.ClusterIPs[0], p, 80}
-					claimant := player(thief, f, p, claim(victim.ClusterIPs[0]), nodePort(30080))
-					lost := Conflict{stolen, portOf(victim), portOf(claimant)}
+					owner := competitor("b", f, p)
+					match := Match{f, owner.ClusterIPs[0], p, 80}
+					claimer := competitor(name, f, p, claim(owner.ClusterIPs[0]), withNodePort(30080))
+					lost := Conflict{match, portOf(owner), portOf(claimer)}
 
 					together := NewServiceMap(Options{}, thisNode)
-					together.SetService(claimant)
-					together.SetService(victim)
+					together.SetService(claimer)
+					together.SetService(owner)
 					checkConflicts(t, together.Changes(), lost)
 
-					// The thief comes first, and loses what it had.
-					m := set(claimant)
-					m.SetService(victim)
+					// The claimer comes first, and loses the address.
+					m := set(claimer)
+					m.SetService(owner)
 					got := m.Changes()
 					checkConflicts(t, got, lost)
-					checkChanges(t, got, []Match{stolen}, nil)
+					checkChanges(t, got, []Match{match}, nil)
 					if !slices.Equal(owners(m), owners(together)) || got.Set[0].Kind != KindClusterIP || m.ConflictCount() != 1 {
 						t.Errorf("one after the other\n%s\ntogether\n%s", lines(owners(m)), lines(owners(together)))
 					}
 
-					// Its other addresses it keeps, and this one it gets when nobody else has it.
-					m.DeleteService(victim.Name)
+					// It keeps its other addresses, and gets this one when no other Service has it.
+					m.DeleteService(owner.Name)
 					got = m.Changes()
-					checkChanges(t, got, []Match{stolen}, nil)
-					if got.Set[0].Kind == KindClusterIP || got.Set[0].Service != portOf(claimant) || m.ConflictCount() != 0 {
+					checkChanges(t, got, []Match{match}, nil)
+					if got.Set[0].Kind == KindClusterIP || got.Set[0].Service != portOf(claimer) || m.ConflictCount() != 0 {
 						t.Errorf("got\n%s", frontendLines(got.Set))
 					}
 				})
@@ -102,12 +104,12 @@ func TestAClusterIPWinsOverAnyOtherKindOfAnyAge(t *testing.T) {
 	}
 }
 
-// External IPs are what a Service's author writes: who writes one early must not get
-// the traffic of a load balancer that is given the address later.
-func TestAnExternalIPDoesNotTakeALoadBalancersAddress(t *testing.T) {
+// The author of a Service writes its external IPs. An early one must not get the traffic
+// of a load balancer that is assigned the address later.
+func TestLoadBalancerIPWinsOverOlderExternalIP(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		shared := outsideIP(f, 1)
-		older, younger := player("a", f, p, external(shared)), player("b", f, p, balanced(shared))
+		shared := externalIP(f, 1)
+		older, younger := competitor("a", f, p, withExternalIP(shared)), competitor("b", f, p, withLoadBalancerIP(shared))
 		match := Match{f, shared, p, 80}
 		m := NewServiceMap(Options{}, thisNode)
 		m.SetService(older)
@@ -123,17 +125,17 @@ func TestAnExternalIPDoesNotTakeALoadBalancersAddress(t *testing.T) {
 	})
 }
 
-func TestOfTwoServicesAtOneAddressTheOlderWinsUntilItGoes(t *testing.T) {
-	shared := func(f Family) netip.Addr { return outsideIP(f, 1) }
-	tests := map[string]func(netip.Addr) func(*Service){"load balancer IP": balanced, "external IP": external}
+func TestOlderServiceWinsSharedAddress(t *testing.T) {
+	shared := func(f Family) netip.Addr { return externalIP(f, 1) }
+	tests := map[string]func(netip.Addr) func(*Service){"load balancer IP": withLoadBalancerIP, "external IP": withExternalIP}
 	for what, first := range tests {
 		for other, second := range tests {
 			if what == "external IP" && other != what {
-				continue // see TestAnExternalIPDoesNotTakeALoadBalancersAddress
+				continue // see TestLoadBalancerIPWinsOverOlderExternalIP
 			}
 			t.Run(what+" and "+other, func(t *testing.T) {
 				every(t, func(t *testing.T, f Family, p Protocol) {
-					a, b := player("a", f, p, first(shared(f))), player("b", f, p, second(shared(f)))
+					a, b := competitor("a", f, p, first(shared(f))), competitor("b", f, p, second(shared(f)))
 					match := Match{f, shared(f), p, 80}
 					m := NewServiceMap(Options{}, thisNode)
 					m.SetService(b)
@@ -143,7 +145,7 @@ func TestOfTwoServicesAtOneAddressTheOlderWinsUntilItGoes(t *testing.T) {
 					checkConflicts(t, got, Conflict{match, portOf(a), portOf(b)})
 					checkChanges(t, got, []Match{{f, a.ClusterIPs[0], p, 80}, match}, nil)
 
-					// The loser's own ClusterIP is none of it.
+					// The loser's own ClusterIP does not change.
 					m.DeleteService(a.Name)
 					got = m.Changes()
 					checkConflicts(t, got)
@@ -157,53 +159,53 @@ func TestOfTwoServicesAtOneAddressTheOlderWinsUntilItGoes(t *testing.T) {
 	}
 }
 
-func TestALoserOfItsClusterIPLosesEverythingElseUntilTheWinnerGoes(t *testing.T) {
+func TestPortWithoutItsClusterIPHasNoOtherAddress(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		ip, outside := clusterIP(f, 10), outsideIP(f, 1)
-		a := player("a", f, p, inside(ip))
-		b := player("b", f, p, inside(ip), nodePort(30080), external(outside), balanced(outsideIP(f, 2)))
-		c := player("c", f, p, external(outside), nodePort(30081))
+		ip, external := clusterIP(f, 10), externalIP(f, 1)
+		a := competitor("a", f, p, withClusterIP(ip))
+		b := competitor("b", f, p, withClusterIP(ip), withNodePort(30080), withExternalIP(external), withLoadBalancerIP(externalIP(f, 2)))
+		c := competitor("c", f, p, withExternalIP(external), withNodePort(30081))
 		var (
-			fought   = Match{f, ip, p, 80}
+			disputed = Match{f, ip, p, 80}
 			ofNode   = Match{Family: f, Protocol: p, Port: 30080}
-			shared   = Match{f, outside, p, 80}
-			balanced = Match{f, outsideIP(f, 2), p, 80}
+			shared   = Match{f, external, p, 80}
+			balanced = Match{f, externalIP(f, 2), p, 80}
 			ofC      = []string{
-				held("c", KindNodePort, Match{Family: f, Protocol: p, Port: 30081}),
-				held("c", KindClusterIP, Match{f, c.ClusterIPs[0], p, 80}),
+				ownerLine("c", KindNodePort, Match{Family: f, Protocol: p, Port: 30081}),
+				ownerLine("c", KindClusterIP, Match{f, c.ClusterIPs[0], p, 80}),
 			}
 		)
 		m := NewServiceMap(Options{}, thisNode)
 		for _, s := range []Service{c, b, a} {
 			m.SetService(s)
 		}
-		// That b has no external IP either is no conflict of its own: c has no older claimant.
-		checkConflicts(t, m.Changes(), Conflict{fought, portOf(a), portOf(b)})
-		checkOwners(t, m, ofC[0], held("a", KindClusterIP, fought), ofC[1], held("c", KindExternalIP, shared))
+		// That b has no external IP either is no further conflict: it does not claim it.
+		checkConflicts(t, m.Changes(), Conflict{disputed, portOf(a), portOf(b)})
+		checkOwners(t, m, ofC[0], ownerLine("a", KindClusterIP, disputed), ofC[1], ownerLine("c", KindExternalIP, shared))
 
-		// Whatever happens to the loser, nothing of it is programmed.
+		// The loser's endpoints do not matter.
 		slice := webSlice(f, p, ready(1))
 		slice.Service = b.Name
 		m.SetSlice(slice)
 		checkNothing(t, m.Changes())
 
-		// The winner goes: everything is the next one's, in one go; even what a younger one had.
+		// The winner goes: the next one gets everything, even what a younger one had.
 		m.DeleteService(a.Name)
 		got := m.Changes()
-		checkChanges(t, got, []Match{ofNode, fought, shared, balanced}, nil)
+		checkChanges(t, got, []Match{ofNode, disputed, shared, balanced}, nil)
 		checkConflicts(t, got, Conflict{shared, portOf(b), portOf(c)})
 		for _, fe := range got.Set {
-			if fe.Service != portOf(b) || fe.Verdict != VerdictBalance || fe.Pool != got.pool(fought) {
+			if fe.Service != portOf(b) || fe.Verdict != VerdictBalance || fe.Pool != got.pool(disputed) {
 				t.Errorf("got\n%s", frontendLines([]Frontend{fe}))
 			}
 		}
 
-		// And it comes back.
+		// The winner comes back.
 		m.SetService(a)
 		got = m.Changes()
-		checkChanges(t, got, []Match{fought, shared}, []Match{ofNode, balanced})
-		checkConflicts(t, got, Conflict{fought, portOf(a), portOf(b)})
-		checkOwners(t, m, ofC[0], held("a", KindClusterIP, fought), ofC[1], held("c", KindExternalIP, shared))
+		checkChanges(t, got, []Match{disputed, shared}, []Match{ofNode, balanced})
+		checkConflicts(t, got, Conflict{disputed, portOf(a), portOf(b)})
+		checkOwners(t, m, ofC[0], ownerLine("a", KindClusterIP, disputed), ofC[1], ownerLine("c", KindExternalIP, shared))
 
 		for _, s := range []Service{a, b, c} {
 			m.DeleteService(s.Name)
@@ -214,92 +216,65 @@ func TestALoserOfItsClusterIPLosesEverythingElseUntilTheWinnerGoes(t *testing.T)
 	})
 }
 
-func TestALoserGetsEverythingHoweverTheWinnerLeaves(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		ip := clusterIP(f, 10)
-		a, b := player("a", f, p, inside(ip)), player("b", f, p, inside(ip), nodePort(30080))
-		mine := Match{Family: f, Protocol: p, Port: 30080}
-		for what, leave := range map[string]Service{
-			"another address":  changed(a, inside(clusterIP(f, 11))),
-			"no address":       changed(a, func(s *Service) { s.ClusterIPs = nil }),
-			"another port":     at(a, 81),
-			"no port":          changed(a, func(s *Service) { s.Ports = nil }),
-			"another age":      changed(a, func(s *Service) { s.Created = 9 }),
-			"another protocol": changed(a, func(s *Service) { s.Ports[0].Protocol = otherProtocol[p] }),
-		} {
-			m := set(a, b)
-			m.SetService(leave)
-			got := m.Changes()
-			if i := slices.IndexFunc(got.Set, func(fe Frontend) bool { return fe.Match == mine }); i < 0 || got.Set[i].Service != portOf(b) {
-				t.Errorf("%s: set\n%s", what, frontendLines(got.Set))
-			}
-			m.SetService(a)
-			if got := m.Changes(); !slices.Contains(got.Gone, mine) {
-				t.Errorf("%s, and back: gone\n%s", what, lines(got.Gone))
-			}
-		}
-	})
-}
-
-// Only the port that lost is out, and only in the family where it did.
-func TestALostClusterIPIsThatOfOnePortInOneFamily(t *testing.T) {
+// Only the port that lost is not programmed, and only in that family.
+func TestLostClusterIPAffectsOnePortInOneFamily(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		other := IPv4 + IPv6 - f
-		a := player("a", f, p, inside(clusterIP(f, 10)))
+		a := competitor("a", f, p, withClusterIP(clusterIP(f, 10)))
 		b := webService(p, Families[:]...)
 		b.Name.Name, b.Created = "b", 1
 		b.Ports = []ServicePort{{"http", p, 80, 30080}, {"admin", p, 81, 30081}}
 		m := set(a, b)
 		want := map[Family][]string{
 			f: {
-				held("b", KindNodePort, Match{Family: f, Protocol: p, Port: 30081}),
-				held("a", KindClusterIP, Match{f, clusterIP(f, 10), p, 80}),
-				held("b", KindClusterIP, Match{f, clusterIP(f, 10), p, 81}),
+				ownerLine("b", KindNodePort, Match{Family: f, Protocol: p, Port: 30081}),
+				ownerLine("a", KindClusterIP, Match{f, clusterIP(f, 10), p, 80}),
+				ownerLine("b", KindClusterIP, Match{f, clusterIP(f, 10), p, 81}),
 			},
 			other: {
-				held("b", KindNodePort, Match{Family: other, Protocol: p, Port: 30080}),
-				held("b", KindNodePort, Match{Family: other, Protocol: p, Port: 30081}),
-				held("b", KindClusterIP, Match{other, clusterIP(other, 10), p, 80}),
-				held("b", KindClusterIP, Match{other, clusterIP(other, 10), p, 81}),
+				ownerLine("b", KindNodePort, Match{Family: other, Protocol: p, Port: 30080}),
+				ownerLine("b", KindNodePort, Match{Family: other, Protocol: p, Port: 30081}),
+				ownerLine("b", KindClusterIP, Match{other, clusterIP(other, 10), p, 80}),
+				ownerLine("b", KindClusterIP, Match{other, clusterIP(other, 10), p, 81}),
 			},
 		}
 		checkOwners(t, m, slices.Concat(want[IPv4], want[IPv6])...)
 	})
 }
 
-func TestAnAddressListedTwiceIsALoadBalancerIPFirst(t *testing.T) {
+func TestAddressListedTwiceIsLoadBalancerIP(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		ip := outsideIP(f, 1)
+		ip := externalIP(f, 1)
 		match := Match{f, ip, p, 80}
 		ranges := func(s *Service) { s.SourceRanges = []netip.Prefix{sourceRange(f, 128, 25)} }
 		m := NewServiceMap(Options{}, thisNode)
-		m.SetService(player("a", f, p, external(ip), balanced(ip), external(ip), ranges))
+		m.SetService(competitor("a", f, p, withExternalIP(ip), withLoadBalancerIP(ip), withExternalIP(ip), ranges))
 		got := m.Changes()
 		checkConflicts(t, got)
 		checkChanges(t, got, []Match{{f, clusterIP(f, 20), p, 80}, match}, nil)
 		if fe := got.Set[1]; fe.Kind != KindLoadBalancerIP || !fe.Restricted {
 			t.Errorf("got\n%s", frontendLines(got.Set[1:]))
 		}
-		m.SetService(player("a", f, p, external(ip), ranges))
+		m.SetService(competitor("a", f, p, withExternalIP(ip), ranges))
 		got = m.Changes()
 		checkChanges(t, got, []Match{match}, nil)
 		if fe := got.Set[0]; fe.Kind != KindExternalIP || fe.Restricted {
 			t.Errorf("got\n%s", frontendLines(got.Set))
 		}
-		m.SetService(player("a", f, p))
+		m.SetService(competitor("a", f, p))
 		checkChanges(t, m.Changes(), nil, []Match{match})
 	})
 }
 
-func TestAServicesOwnClusterIPIsThatWhateverElseItIsListedAs(t *testing.T) {
+func TestOwnClusterIPListedAsExternalIsClusterIP(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		ip := clusterIP(f, 20)
 		m := NewServiceMap(Options{}, thisNode)
-		m.SetService(player("a", f, p, external(ip), balanced(ip)))
+		m.SetService(competitor("a", f, p, withExternalIP(ip), withLoadBalancerIP(ip)))
 		got := m.Changes()
 		checkConflicts(t, got)
-		checkOwners(t, m, held("a", KindClusterIP, Match{f, ip, p, 80}))
-		m.SetService(player("a", f, p))
+		checkOwners(t, m, ownerLine("a", KindClusterIP, Match{f, ip, p, 80}))
+		m.SetService(competitor("a", f, p))
 		if got := m.Changes(); len(got.Gone) > 0 {
 			t.Errorf("gone\n%s", lines(got.Gone))
 		}
@@ -309,9 +284,9 @@ func TestAServicesOwnClusterIPIsThatWhateverElseItIsListedAs(t *testing.T) {
 	})
 }
 
-func TestOfAServicesOwnPortsOnlyTheFirstHasANodePort(t *testing.T) {
+func TestSecondPortWithSameNumberHasNoNodePort(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		s := player("a", f, p)
+		s := competitor("a", f, p)
 		s.Ports = []ServicePort{{"b", p, 80, 30080}, {"a", p, 80, 30081}}
 		name := func(port string) ServicePortName { return ServicePortName{s.Name, port, p} }
 		ofNode := func(port uint16) Match { return Match{Family: f, Protocol: p, Port: port} }
@@ -326,61 +301,42 @@ func TestOfAServicesOwnPortsOnlyTheFirstHasANodePort(t *testing.T) {
 	})
 }
 
-func TestServicesWithOneNodePortAreDecidedLikeAnyOthers(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		a, b := player("a", f, p, nodePort(30080)), player("b", f, p, nodePort(30080))
-		match := Match{Family: f, Protocol: p, Port: 30080}
-		m := set(b)
-		m.SetService(a)
-		got := m.Changes()
-		checkConflicts(t, got, Conflict{match, portOf(a), portOf(b)})
-		if got.Set[0].Match != match || got.Set[0].Service != portOf(a) {
-			t.Errorf("set\n%s", frontendLines(got.Set))
-		}
-		m.DeleteService(a.Name)
-		if got := m.Changes(); got.Set[0].Match != match || got.Set[0].Service != portOf(b) {
-			t.Errorf("set\n%s", frontendLines(got.Set))
-		}
-	})
-}
-
 func TestServicesThatClaimEachOthersClusterIPKeepTheirOwn(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		one, two := clusterIP(f, 20), clusterIP(f, 21)
-		a, b := player("a", f, p, external(two)), player("b", f, p, external(one))
+		a, b := competitor("a", f, p, withExternalIP(two)), competitor("b", f, p, withExternalIP(one))
 		m := NewServiceMap(Options{}, thisNode)
 		m.SetService(a)
 		m.SetService(b)
 		checkConflicts(t, m.Changes(),
 			Conflict{Match{f, one, p, 80}, portOf(a), portOf(b)}, Conflict{Match{f, two, p, 80}, portOf(b), portOf(a)})
-		checkOwners(t, m, held("a", KindClusterIP, Match{f, one, p, 80}), held("b", KindClusterIP, Match{f, two, p, 80}))
+		checkOwners(t, m, ownerLine("a", KindClusterIP, Match{f, one, p, 80}), ownerLine("b", KindClusterIP, Match{f, two, p, 80}))
 	})
 }
 
-// TestANodePortHoldsItsPortOnTheAddressesThatServeIt has an older Service list an
-// address of the node as its external IP: the address and port are the node port's
-// while the node has both.
-func TestANodePortHoldsItsPortOnTheAddressesThatServeIt(t *testing.T) {
+// TestNodePortWinsOnNodeAddresses: an older Service has an address of the node as its
+// external IP. The address and port are those of the node port while the node has both.
+func TestNodePortWinsOnNodeAddresses(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		m := NewServiceMap(Options{}, thisNode)
-		thief, owner := player("a", f, p), player("b", f, p)
-		thief.Created, owner.Created = 1, 2
-		thief.ExternalIPs, thief.Ports[0].Port = []netip.Addr{nodeIP(f, 1)}, 30080
+		claimer, owner := competitor("a", f, p), competitor("b", f, p)
+		claimer.Created, owner.Created = 1, 2
+		claimer.ExternalIPs, claimer.Ports[0].Port = []netip.Addr{nodeIP(f, 1)}, 30080
 		owner.Ports[0].NodePort = 30080
 		match := Match{f, nodeIP(f, 1), p, 30080}
 		served := func() bool {
 			return slices.ContainsFunc(m.Frontends(), func(fe Frontend) bool { return fe.Match == match })
 		}
-		m.SetService(thief)
+		m.SetService(claimer)
 		m.SetService(owner)
 		checkConflicts(t, m.Changes())
 		if !served() {
-			t.Error("an address that serves no node ports is not served")
+			t.Error("an address without node ports is not served")
 		}
 		m.SetNodeAddrs([]netip.Addr{nodeIP(f, 1)})
-		checkConflicts(t, m.Changes(), Conflict{match, portOf(owner), portOf(thief)})
+		checkConflicts(t, m.Changes(), Conflict{match, portOf(owner), portOf(claimer)})
 		if served() || m.ConflictCount() != 1 {
-			t.Errorf("the node port is taken: %t, conflicts %d", served(), m.ConflictCount())
+			t.Errorf("external IP wins over the node port: %t, conflicts %d", served(), m.ConflictCount())
 		}
 		m.DeleteService(owner.Name)
 		checkConflicts(t, m.Changes())
@@ -397,14 +353,14 @@ func TestANodePortHoldsItsPortOnTheAddressesThatServeIt(t *testing.T) {
 	})
 }
 
-// TestAnOwnNodePortThatMovesToAnotherServiceIsANewConflict: at an address that serves
+// TestOwnNodePortThatMovesToAnotherServiceIsNewConflict: at an address that serves
 // node ports, a Service does not conflict with its own node port, but with that of
 // another one.
-func TestAnOwnNodePortThatMovesToAnotherServiceIsANewConflict(t *testing.T) {
+func TestOwnNodePortThatMovesToAnotherServiceIsNewConflict(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		m := NewServiceMap(Options{}, thisNode)
 		m.SetNodeAddrs([]netip.Addr{nodeIP(f, 1)})
-		a, b := player("a", f, p), player("b", f, p)
+		a, b := competitor("a", f, p), competitor("b", f, p)
 		a.ExternalIPs, a.Ports[0].Port, a.Ports[0].NodePort = []netip.Addr{nodeIP(f, 1)}, 30080, 30080
 		m.SetService(a)
 		m.SetService(b)

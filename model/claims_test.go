@@ -14,31 +14,31 @@ var (
 	third  = claimant("b", 2) // as old as second, and before it by name
 )
 
-// addContested is what the claimants claim.
+// contested is the match of all claimants.
 var contested = Match{IPv4, clusterIP(IPv4, 10), TCP, 80}
 
-// claimant is a Service that claims contested.
+// claimant returns a Service that claims contested.
 func claimant(name string, created int64) Service {
 	s := webService(TCP, IPv4)
 	s.Name.Name, s.Created = name, created
 	return s
 }
 
-// conflict is a conflict over contested.
+// conflict returns a conflict over contested.
 func conflict(winner, loser Service) Conflict {
 	return Conflict{contested, portOf(winner), portOf(loser)}
 }
 
 func portOf(s Service) ServicePortName { return s.portName(s.Ports[0]) }
 
-// position is the Service with its port at another number.
+// at returns the Service with its port at another number.
 func at(s Service, port uint16) Service {
 	s.Ports = []ServicePort{s.Ports[0]}
 	s.Ports[0].Port = port
 	return s
 }
 
-// holder is who holds contested; empty if nobody does.
+// holder returns the Service that holds contested; empty if there is none.
 func holder(m *ServiceMap) string {
 	for _, f := range m.Frontends() {
 		if f.Match == contested {
@@ -55,7 +55,7 @@ func checkConflicts(t *testing.T, got Changes, want ...Conflict) {
 	}
 }
 
-func TestTheOldestClaimWinsInAnyOrderOfArrival(t *testing.T) {
+func TestOldestClaimWinsInAnyOrder(t *testing.T) {
 	services := []Service{first, second, third}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
@@ -73,19 +73,19 @@ func TestTheOldestClaimWinsInAnyOrderOfArrival(t *testing.T) {
 		}
 		for _, m := range []*ServiceMap{together, apart} {
 			if holder(m) != "a" {
-				t.Errorf("%s holds it", holder(m))
+				t.Errorf("%s is the holder", holder(m))
 			}
 		}
 	}
 }
 
-func TestAConflictIsReportedOnce(t *testing.T) {
+func TestConflictIsReportedOnce(t *testing.T) {
 	m := NewServiceMap(Options{}, thisNode)
 	m.SetService(first)
 	m.SetService(second)
 	checkConflicts(t, m.Changes(), conflict(first, second))
 
-	// Neither these events nor those of others make it news.
+	// These events do not change the conflict.
 	m.SetService(second)
 	m.SetSlice(webSlice(IPv4, TCP, ready(1)))
 	checkConflicts(t, m.Changes())
@@ -97,7 +97,7 @@ func TestAConflictIsReportedOnce(t *testing.T) {
 	checkConflicts(t, m.Changes(), conflict(first, third))
 }
 
-func TestAConflictThatComesAgainIsReportedAgain(t *testing.T) {
+func TestNewConflictIsReportedAgain(t *testing.T) {
 	for name, goAway := range map[string]func(*ServiceMap){
 		"the loser was deleted":          func(m *ServiceMap) { m.DeleteService(second.Name) },
 		"the winner was deleted":         func(m *ServiceMap) { m.DeleteService(first.Name) },
@@ -120,13 +120,13 @@ func TestAConflictThatComesAgainIsReportedAgain(t *testing.T) {
 			m.SetService(second)
 			checkConflicts(t, m.Changes(), conflict(first, second))
 			if holder(m) != "a" {
-				t.Errorf("%q holds it", holder(m))
+				t.Errorf("%q is the holder", holder(m))
 			}
 		})
 	}
 }
 
-func TestAConflictThatCameAndWentInBetweenIsNotReported(t *testing.T) {
+func TestConflictBetweenChangesIsNotReported(t *testing.T) {
 	m := NewServiceMap(Options{}, thisNode)
 	m.SetService(second)
 	m.SetService(first)
@@ -138,15 +138,15 @@ func TestAConflictThatCameAndWentInBetweenIsNotReported(t *testing.T) {
 	}
 }
 
-func TestTheLoserTakesOver(t *testing.T) {
+func TestLoserTakesOver(t *testing.T) {
 	tests := map[string]func(*ServiceMap){
-		"when the winner goes":               func(m *ServiceMap) { m.DeleteService(first.Name) },
-		"when the winner changes its port":   func(m *ServiceMap) { m.SetService(at(first, 8000)) },
-		"when the winner turns out younger":  func(m *ServiceMap) { m.SetService(claimant("a", 9)) },
-		"when the winner loses its address":  func(m *ServiceMap) { m.SetService(changed(first, func(s *Service) { s.ClusterIPs = nil })) },
-		"when the winner loses all ports":    func(m *ServiceMap) { m.SetService(changed(first, func(s *Service) { s.Ports = nil })) },
-		"when the loser turns out older":     func(m *ServiceMap) { m.SetService(claimant("b", 0)) },
-		"when the winner is deleted and new": func(m *ServiceMap) { m.DeleteService(first.Name); m.SetService(claimant("a", 3)) },
+		"when the winner is deleted":           func(m *ServiceMap) { m.DeleteService(first.Name) },
+		"when the winner changes its port":     func(m *ServiceMap) { m.SetService(at(first, 8000)) },
+		"when the winner becomes younger":      func(m *ServiceMap) { m.SetService(claimant("a", 9)) },
+		"when the winner loses its address":    func(m *ServiceMap) { m.SetService(changed(first, func(s *Service) { s.ClusterIPs = nil })) },
+		"when the winner loses all ports":      func(m *ServiceMap) { m.SetService(changed(first, func(s *Service) { s.Ports = nil })) },
+		"when the loser becomes older":         func(m *ServiceMap) { m.SetService(claimant("b", 0)) },
+		"when the winner is deleted and added": func(m *ServiceMap) { m.DeleteService(first.Name); m.SetService(claimant("a", 3)) },
 	}
 	for name, event := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -165,80 +165,19 @@ func TestTheLoserTakesOver(t *testing.T) {
 				t.Errorf("set: %v", got.Set)
 			}
 			if slices.Contains(got.Gone, contested) || holder(m) != "b" {
-				t.Errorf("gone: %v; %q holds it", got.Gone, holder(m))
+				t.Errorf("gone: %v; %q is the holder", got.Gone, holder(m))
 			}
 			if !slices.Contains(m.Conflicts(), conflict(third, second)) {
 				t.Errorf("conflicts: %v", m.Conflicts())
 			}
 			if slices.Contains(got.Conflicts, conflict(third, second)) {
-				t.Error("a claim that lost before is reported again")
+				t.Error("a conflict of a claim that lost before is reported again")
 			}
 		})
 	}
 }
 
-func TestAnOlderClaimThatComesLaterTakesOver(t *testing.T) {
-	m := NewServiceMap(Options{}, thisNode)
-	m.SetService(second)
-	m.Changes()
-	m.SetService(first)
-	got := m.Changes()
-	checkConflicts(t, got, conflict(first, second))
-	if len(got.Set) != 1 || got.Set[0].Service != portOf(first) || len(got.Gone) > 0 {
-		t.Errorf("set %v, gone %v", got.Set, got.Gone)
-	}
-}
-
-func TestALosersEndpointsDoNotMatter(t *testing.T) {
-	m := NewServiceMap(Options{}, thisNode)
-	m.SetService(first)
-	m.SetService(second)
-	m.Changes()
-	s := webSlice(IPv4, TCP, ready(7))
-	s.Service = second.Name
-	m.SetSlice(s)
-	if got := m.Changes(); len(got.Set)+len(got.Gone)+len(got.Conflicts) > 0 {
-		t.Errorf("got %+v", got)
-	}
-}
-
-func TestTheLastClaimThatGoesIsGone(t *testing.T) {
-	m := NewServiceMap(Options{}, thisNode)
-	for _, s := range []Service{first, second, third} {
-		m.SetService(s)
-	}
-	m.Changes()
-	for _, s := range []Service{second, third, first} {
-		m.DeleteService(s.Name)
-	}
-	got := m.Changes()
-	checkConflicts(t, got)
-	if len(got.Set) > 0 || !slices.Equal(got.Gone, []Match{contested}) {
-		t.Errorf("set %v, gone %v", got.Set, got.Gone)
-	}
-}
-
-func TestOfAServicesOwnPortsTheFirstWins(t *testing.T) {
-	s := webService(TCP, IPv4)
-	s.Ports = []ServicePort{{"b", TCP, 80, 0}, {"a", TCP, 80, 0}, {"c", UDP, 80, 0}}
-	name := func(port string) ServicePortName { return ServicePortName{web, port, TCP} }
-
-	m := NewServiceMap(Options{}, thisNode)
-	m.SetService(s)
-	checkConflicts(t, m.Changes(), Conflict{contested, name("b"), name("a")})
-	if got := m.Frontends(); len(got) != 2 || got[0].Service != name("b") {
-		t.Errorf("got %v", got)
-	}
-
-	m.SetService(changed(s, func(s *Service) { s.Ports = s.Ports[1:] }))
-	got := m.Changes()
-	checkConflicts(t, got)
-	if len(got.Set) != 1 || got.Set[0].Service != name("a") {
-		t.Errorf("set %v", got.Set)
-	}
-}
-
-func TestToAskTwiceForTheSameIsNoConflict(t *testing.T) {
+func TestDuplicateClusterIPIsNoConflict(t *testing.T) {
 	twice := func(s Service) Service {
 		s.ClusterIPs = slices.Repeat(s.ClusterIPs, 2)
 		return s
@@ -259,20 +198,6 @@ func TestToAskTwiceForTheSameIsNoConflict(t *testing.T) {
 		t.Errorf("gone %v", got.Gone)
 	}
 	checkEmpty(t, m)
-}
-
-func TestPortsAddressesAndProtocolsAreClaimedEachByItself(t *testing.T) {
-	m := NewServiceMap(Options{}, thisNode)
-	m.SetService(first)
-	m.SetService(at(second, 81))
-	m.SetService(changed(third, func(s *Service) { s.Ports[0].Protocol = UDP }))
-	m.SetService(changed(claimant("d", 4), func(s *Service) { s.ClusterIPs = []netip.Addr{clusterIP(IPv4, 11)} }))
-	m.SetService(changed(claimant("e", 5), func(s *Service) { s.ClusterIPs = []netip.Addr{clusterIP(IPv6, 10)} }))
-	got := m.Changes()
-	checkConflicts(t, got)
-	if len(got.Set) != 5 {
-		t.Errorf("set %v", got.Set)
-	}
 }
 
 func TestConflictsAreSortedByMatchThenByAge(t *testing.T) {

@@ -10,21 +10,20 @@ import (
 	"unsafe"
 )
 
-// The cost of one change, by what it is about and what is there beside it. Memory is
-// counted exactly; processor time, which other programs disturb, is the least of
-// several runs, and bounded well below what the square of the size would take.
+// The cost of one change in relation to its size and to that of the cluster. Memory is
+// counted exactly; processor time, which other programs disturb, is the minimum of
+// several runs, and its bound is well below quadratic growth.
 
-// dimension is one thing that may be many. build returns what makes one change, in a
-// state with n of them, over and over again.
+// dimension is something of which there may be many. build returns a function that
+// makes one change in a state with n of them, and can be called repeatedly.
 type dimension struct {
 	name  string
 	build func(n int) (change func())
-	// own tells that the change is about all n, so that it may cost as much.
+	// own means that the change affects all n, so that its cost may be proportional to n.
 	own bool
 }
 
-// processorTime is what the thread has used. The wall clock would count other
-// programs, too.
+// processorTime returns the time that the thread used, without other programs.
 func processorTime() time.Duration {
 	const ofThread = 3 // CLOCK_THREAD_CPUTIME_ID
 	var used syscall.Timespec
@@ -34,11 +33,11 @@ func processorTime() time.Duration {
 	return time.Duration(used.Nano())
 }
 
-// costOf is what one change takes at least.
+// costOf returns the minimum cost of a change over several runs.
 func costOf(change func()) (bytes uint64, took time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	change() // room that stays
+	change() // allocates what stays
 	change()
 	for range 7 {
 		var before, after runtime.MemStats
@@ -58,7 +57,7 @@ func costOf(change func()) (bytes uint64, took time.Duration) {
 	return bytes, took
 }
 
-// alternating makes changes from one state to the other and back.
+// alternating returns a function that changes from one state to the other and back.
 func alternating(m *ServiceMap, a, b func()) func() {
 	turn := false
 	return func() {
@@ -90,8 +89,8 @@ func costSlice(s Service, part, endpoints int) EndpointSlice {
 	return out
 }
 
-// changedPolicy returns what changes the policies of the Service beside others, and
-// back.
+// changedPolicy returns a function that changes the policies of the Service, with other
+// Services in the map, and back.
 func changedPolicy(s Service, others ...Service) func() {
 	m := NewServiceMap(Options{}, thisNode)
 	for _, o := range others {
@@ -115,7 +114,7 @@ func ports(n int) []ServicePort {
 func externals(n int) []netip.Addr {
 	var out []netip.Addr
 	for i := range n {
-		out = append(out, outsideIP(IPv4, i))
+		out = append(out, externalIP(IPv4, i))
 	}
 	return out
 }
@@ -200,9 +199,8 @@ var dimensions = []dimension{
 	}, false},
 }
 
-// TestTheCostOfAChangeDoesNotGrowFaster compares one change at three sizes, each twice
-// the one before.
-func TestTheCostOfAChangeDoesNotGrowFaster(t *testing.T) {
+// TestCostOfChangeGrowsAtMostLinearly compares the cost of a change at three sizes.
+func TestCostOfChangeGrowsAtMostLinearly(t *testing.T) {
 	skipIfShort(t)
 	const n = 1000
 	for _, d := range dimensions {
@@ -211,24 +209,25 @@ func TestTheCostOfAChangeDoesNotGrowFaster(t *testing.T) {
 			for _, times := range []uint64{2, 4} {
 				moreBytes, longer := costOf(d.build(int(times) * n))
 				most := bytes + bytes/4 + 4096
-				if d.own { // lists that are appended to take up to twice what is in them
+				if d.own { // appended lists have up to twice the capacity
 					most = 2 * times * bytes
 				}
 				if moreBytes > most {
-					t.Errorf("of %d, a change takes %d bytes, of %d times as many %d", n, bytes, times, moreBytes)
+					t.Errorf("with %d, a change takes %d bytes, with %d times as many %d", n, bytes, times, moreBytes)
 				}
-				// The square would be times*times; a hash table that leaves the cache is slower, too.
+				// Quadratic would be times*times. A hash table larger than the processor's cache is
+				// slower, too.
 				if bound := 3*time.Duration(times)*took + 2*time.Millisecond; longer > bound {
-					t.Errorf("of %d, a change takes %s, of %d times as many %s", n, took, times, longer)
+					t.Errorf("with %d, a change takes %s, with %d times as many %s", n, took, times, longer)
 				}
 			}
 		})
 	}
 }
 
-// TestANamespaceBeyondItsBudgetCostsOthersNothing changes a Service beside ever more of
-// a namespace that is beyond its budget.
-func TestANamespaceBeyondItsBudgetCostsOthersNothing(t *testing.T) {
+// TestNamespaceOverBudgetCostsOthersNothing changes a Service while another namespace
+// with more and more Services is over its budget.
+func TestNamespaceOverBudgetCostsOthersNothing(t *testing.T) {
 	skipIfShort(t)
 	build := func(n int) func() {
 		m := NewServiceMap(Options{Budget: Budget{PerNamespace: 10}}, thisNode)
@@ -247,6 +246,6 @@ func TestANamespaceBeyondItsBudgetCostsOthersNothing(t *testing.T) {
 	bytes, took := costOf(build(1000))
 	moreBytes, longer := costOf(build(64_000))
 	if moreBytes > bytes+bytes/4+4096 || longer > 10*took+5*time.Millisecond {
-		t.Errorf("a change takes %d bytes and %s, beside 64 times as many %d and %s", bytes, took, moreBytes, longer)
+		t.Errorf("a change takes %d bytes and %s, with 64 times as many other Services %d and %s", bytes, took, moreBytes, longer)
 	}
 }

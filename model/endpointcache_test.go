@@ -10,55 +10,56 @@ import (
 	"testing"
 )
 
-// checkGathered checks that what the map keeps of slices, of whom it should keep
-// any, is what it would gather anew.
-func checkGathered(t *testing.T, m *ServiceMap) {
+// checkCaches checks that Services with many slices have caches, and that these are
+// equal to new ones.
+func checkCaches(t *testing.T, m *ServiceMap) {
 	t.Helper()
 	for _, e := range m.services {
 		if many := e.service != nil && len(e.slices) >= m.minCachedSlices; many != (e.cache != nil) {
-			t.Errorf("%s has %d slices, gathered are %+v", e.name, len(e.slices), e.cache)
+			t.Errorf("%s has %d slices and the cache %+v", e.name, len(e.slices), e.cache)
 		}
 		if e.cache == nil {
 			continue
 		}
-		g, anew := e.cache, newEndpointCache(e.slices, m.node)
+		g, fresh := e.cache, newEndpointCache(e.slices, m.node)
 		if len(g.changed) > 0 || len(g.positions) != len(e.slices) || len(g.positions)+len(g.free) != len(g.slices) {
-			t.Errorf("%s has %d slices: of %d places, %d are taken, %d free, %d to be updated",
+			t.Errorf("%s has %d slices: of %d positions, %d are used, %d free, %d to be updated",
 				e.name, len(e.slices), len(g.slices), len(g.positions), len(g.free), len(g.changed))
 		}
-		if !maps.Equal(g.localAddrs, anew.localAddrs) {
-			t.Errorf("%s: ready on the node are %v, want %v", e.name, g.localAddrs, anew.localAddrs)
+		if !maps.Equal(g.localAddrs, fresh.localAddrs) {
+			t.Errorf("%s: ready on the node are %v, want %v", e.name, g.localAddrs, fresh.localAddrs)
 		}
 		for o, r := range g.indexes {
-			got, want := r.lists, anew.lists(o, r.criteria.flows)
-			if !reflect.DeepEqual(got, want) || r.counts != anew.indexes[o].counts {
+			got, want := r.lists, fresh.lists(o, r.criteria.flows)
+			if !reflect.DeepEqual(got, want) || r.counts != fresh.indexes[o].counts {
 				t.Errorf("%s %+v: got\n\t%+v\nwant\n\t%+v", e.name, o, got, want)
 			}
-			if all, want := listed(g.slices, r), listed(anew.slices, anew.indexes[o]); !slices.Equal(all, want) {
+			if all, want := resolveCandidates(g.slices, r), resolveCandidates(fresh.slices, fresh.indexes[o]); !slices.Equal(all, want) {
 				t.Errorf("%s %+v: got\n%s\nwant\n%s", e.name, o, lines(all), lines(want))
 			}
 		}
 	}
 }
 
-// called is what a candidate stands for.
-type called struct {
+// resolvedCandidate is a candidate with its endpoint instead of the position.
+type resolvedCandidate struct {
 	Endpoint
 	number uint16
 	traits traits
 }
 
-// listed is who is on a roll.
-func listed(p endpointSlices, r *endpointIndex) []called {
-	var out []called
+// resolveCandidates returns the candidates of an index.
+func resolveCandidates(p endpointSlices, r *endpointIndex) []resolvedCandidate {
+	var out []resolvedCandidate
 	for _, c := range r.candidates {
-		out = append(out, called{*p.endpoint(c), c.number, c.traits})
+		out = append(out, resolvedCandidate{*p.endpoint(c), c.number, c.traits})
 	}
 	return out
 }
 
-// crowdMap knows web with manySlices of ten pods, which it gives, and has said so.
-func crowdMap(f Family, p Protocol) (*ServiceMap, []EndpointSlice) {
+// largeMap returns a map in which Service web has minCachedSlices slices of ten pods,
+// and these slices. Changes has been called.
+func largeMap(f Family, p Protocol) (*ServiceMap, []EndpointSlice) {
 	m := NewServiceMap(Options{}, thisNode)
 	m.SetService(webService(p, f))
 	var from []EndpointSlice
@@ -76,37 +77,37 @@ func crowdMap(f Family, p Protocol) (*ServiceMap, []EndpointSlice) {
 	return m, from
 }
 
-func TestSlicesAreGatheredOfServicesWithManyOnly(t *testing.T) {
+func TestCacheIsForServicesWithManySlices(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		m, from := crowdMap(f, p)
-		gathered := func() bool { return m.services[web].cache != nil }
-		if !gathered() {
-			t.Errorf("not of %d slices", len(from))
+		m, from := largeMap(f, p)
+		cached := func() bool { return m.services[web].cache != nil }
+		if !cached() {
+			t.Errorf("no cache for %d slices", len(from))
 		}
 		m.DeleteSlice(from[0].Name)
 		m.Changes()
-		if gathered() {
-			t.Errorf("of %d slices", len(from)-1)
+		if cached() {
+			t.Errorf("a cache for %d slices", len(from)-1)
 		}
 		m.SetSlice(from[0])
 		m.Changes()
 		m.DeleteService(web)
 		m.Changes()
-		if gathered() {
-			t.Error("of a Service that is gone")
+		if cached() {
+			t.Error("a cache for a Service that is gone")
 		}
 	})
 }
 
-func TestListsThatStayAreTheSame(t *testing.T) {
+func TestUnchangedListsAreShared(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		m, from := crowdMap(f, p)
+		m, from := largeMap(f, p)
 		m.SetOptions(Options{TCPFlowEndpoints: true})
 		m.Changes()
 		pool := func() *Pool { return m.services[web].frontends[0].Pool }
 		before := pool()
 		if before.FlowEndpoints != nil && &before.FlowEndpoints[0] != &before.Cluster[0] {
-			t.Error("two lists of the same")
+			t.Error("flow endpoints have a list of their own")
 		}
 		s := from[2]
 		s.Endpoints = append(slices.Clone(s.Endpoints), notReady(1000).Endpoint)
@@ -114,14 +115,14 @@ func TestListsThatStayAreTheSame(t *testing.T) {
 		m.SetSlice(s)
 		checkNothing(t, m.Changes())
 		if after := pool(); &after.Cluster[0] != &before.Cluster[0] {
-			t.Error("one that is not ready changed the list")
+			t.Error("an endpoint that is not ready changed the list")
 		}
 	})
 }
 
-func TestAPortThatIsGoneIsForgotten(t *testing.T) {
+func TestIndexOfRemovedPortIsDropped(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		m, _ := crowdMap(f, p)
+		m, _ := largeMap(f, p)
 		s := webService(p, f)
 		s.Ports[0].Name = "other"
 		m.SetService(s)
@@ -133,9 +134,9 @@ func TestAPortThatIsGoneIsForgotten(t *testing.T) {
 	})
 }
 
-func TestASliceOfAnUnknownFamilyServesNobody(t *testing.T) {
+func TestSliceOfUnknownFamilyIsIgnored(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		m, from := crowdMap(f, p)
+		m, from := largeMap(f, p)
 		s := from[1]
 		s.Family = 9
 		m.SetSlice(s)
@@ -144,12 +145,12 @@ func TestASliceOfAnUnknownFamilyServesNobody(t *testing.T) {
 		}
 		m.SetSlice(from[1])
 		if got := m.Changes(); len(got.Set) != 1 || len(got.Set[0].Pool.Cluster) != 10*minCachedSlices {
-			t.Errorf("when it is of a family again: got %+v", got)
+			t.Errorf("with a known family again: got %+v", got)
 		}
 	})
 }
 
-func TestAServiceThatShrinksGivesMemoryBack(t *testing.T) {
+func TestShrunkServiceFreesMemory(t *testing.T) {
 	m, from := bigMap(4000)
 	for _, s := range from[minCachedSlices:] {
 		m.DeleteSlice(s.Name)
@@ -157,14 +158,14 @@ func TestAServiceThatShrinksGivesMemoryBack(t *testing.T) {
 	}
 	for _, r := range m.services[web].cache.indexes {
 		if len(r.candidates) != 100*minCachedSlices || cap(r.candidates) > 5*len(r.candidates) {
-			t.Errorf("there is room for %d, and there are %d", cap(r.candidates), len(r.candidates))
+			t.Errorf("capacity %d for %d candidates", cap(r.candidates), len(r.candidates))
 		}
 	}
 }
 
-// TestAnEndpointOfManyCostsOneCopyOfTheList counts bytes: with all endpoints
-// sorted again, these would be some times as many.
-func TestAnEndpointOfManyCostsOneCopyOfTheList(t *testing.T) {
+// TestEndpointChangeCostsOneCopyOfList counts bytes. To sort all endpoints again would
+// take several times as many.
+func TestEndpointChangeCostsOneCopyOfList(t *testing.T) {
 	const endpoints = 20_000
 	m, from := bigMap(endpoints)
 	list := endpoints * uint64(reflect.TypeFor[netip.AddrPort]().Size())
@@ -182,12 +183,12 @@ func TestAnEndpointOfManyCostsOneCopyOfTheList(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	if got := (after.TotalAlloc - before.TotalAlloc) / times; got > list*5/4 {
-		t.Errorf("%d bytes for each, and the list has %d", got, list)
+		t.Errorf("%d bytes for each change, the list has %d", got, list)
 	}
 }
 
 func TestPositionsOfDeletedSlicesAreReused(t *testing.T) {
-	m, from := crowdMap(IPv4, TCP)
+	m, from := largeMap(IPv4, TCP)
 	m.SetSlice(EndpointSlice{Name: EndpointSliceName{"shop", "extra"}, Service: web})
 	m.Changes()
 	for i, s := range from {

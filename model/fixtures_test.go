@@ -14,7 +14,7 @@ import (
 // 198.51.100.0/24 and 2001:db8:4::/64, by number. These ranges are for
 // documentation and benchmarks (RFC 5737, RFC 2544, RFC 3849).
 
-// clusterIP is the ClusterIP number k.
+// clusterIP returns ClusterIP k.
 func clusterIP(f Family, k int) netip.Addr {
 	if f == IPv4 {
 		return netip.AddrFrom4([4]byte{192, 0, 2, byte(k)})
@@ -22,16 +22,15 @@ func clusterIP(f Family, k int) netip.Addr {
 	return netip.MustParseAddr(fmt.Sprintf("2001:db8:1::%x", k))
 }
 
-// outsideIP is the address number k that the world knows a Service by, of a load
-// balancer or any other.
-func outsideIP(f Family, k int) netip.Addr {
+// externalIP returns the load balancer or external IP k.
+func externalIP(f Family, k int) netip.Addr {
 	if f == IPv4 {
 		return netip.AddrFrom4([4]byte{203, 0, 113, byte(k)})
 	}
 	return netip.MustParseAddr(fmt.Sprintf("2001:db8:3::%x", k))
 }
 
-// nodeIP is the address of node, or client, number k.
+// nodeIP returns the address of node or client k.
 func nodeIP(f Family, k int) netip.Addr {
 	if f == IPv4 {
 		return netip.AddrFrom4([4]byte{198, 51, 100, byte(k)})
@@ -39,7 +38,7 @@ func nodeIP(f Family, k int) netip.Addr {
 	return netip.MustParseAddr(fmt.Sprintf("2001:db8:4::%x", k))
 }
 
-// podIP is the address of pod number k.
+// podIP returns the address of pod k.
 func podIP(f Family, k int) netip.Addr {
 	if f == IPv4 {
 		return netip.AddrFrom4([4]byte{198, 18 + byte(k>>16), byte(k >> 8), byte(k)})
@@ -49,7 +48,7 @@ func podIP(f Family, k int) netip.Addr {
 	return netip.AddrFrom16(addr)
 }
 
-// podIPs are the addresses of the pods numbered ks.
+// podIPs returns the addresses of pods.
 func podIPs(f Family, ks ...int) []netip.Addr {
 	var out []netip.Addr
 	for _, k := range ks {
@@ -58,8 +57,7 @@ func podIPs(f Family, ks ...int) []netip.Addr {
 	return out
 }
 
-// podPorts are the addresses of the pods numbered ks, with the port they
-// listen on in every test that does not say otherwise.
+// podPorts returns the addresses of pods with podPort.
 func podPorts(f Family, ks ...int) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, k := range ks {
@@ -68,7 +66,7 @@ func podPorts(f Family, ks ...int) []netip.AddrPort {
 	return out
 }
 
-// What is called the same in all tests.
+// Names and numbers in all tests.
 const (
 	podPort = 8080
 	here    = "node-1"
@@ -79,7 +77,7 @@ const (
 	webNodePort = 30080
 )
 
-// thisNode is the node that the tests run on.
+// thisNode is the node of most tests.
 var thisNode = Node{Name: here, Zone: zoneA, Addrs: [...]netip.Addr{nodeIP(IPv4, 1), nodeIP(IPv6, 1)}}
 
 // pod is an endpoint in any family, by its number.
@@ -88,25 +86,25 @@ type pod struct {
 	Endpoint
 }
 
-// The four conditions a pod can be in.
-func ready(k int) pod    { return pod{k, Endpoint{Ready: true, Serving: true}} }
-func notReady(k int) pod { return pod{k, Endpoint{}} }
-func draining(k int) pod { return pod{k, Endpoint{Serving: true, Terminating: true}} }
-func dying(k int) pod    { return pod{k, Endpoint{Terminating: true}} }
+// The four usual conditions of a pod.
+func ready(k int) pod              { return pod{k, Endpoint{Ready: true, Serving: true}} }
+func notReady(k int) pod           { return pod{k, Endpoint{}} }
+func servingTerminating(k int) pod { return pod{k, Endpoint{Serving: true, Terminating: true}} }
+func terminating(k int) pod        { return pod{k, Endpoint{Terminating: true}} }
 
-// on is the pod on a node.
+// on returns the pod on a node.
 func (p pod) on(node string) pod {
 	p.Node = node
 	return p
 }
 
-// zones is the pod with hints for zones.
+// zones returns the pod with hints for zones.
 func (p pod) zones(names ...string) pod {
 	p.ZoneHints = NameSetOf(names...)
 	return p
 }
 
-// nodes is the pod with hints for nodes.
+// nodes returns the pod with hints for nodes.
 func (p pod) nodes(names ...string) pod {
 	p.NodeHints = NameSetOf(names...)
 	return p
@@ -120,7 +118,7 @@ func httpPort(p Protocol) ServicePortName {
 	return ServicePortName{ServiceName: web, Port: "http", Protocol: p}
 }
 
-// webSlice is a slice of web's that offers httpPort.
+// webSlice returns a slice of Service web with httpPort.
 func webSlice(f Family, p Protocol, pods ...pod) EndpointSlice {
 	s := EndpointSlice{
 		Name:    EndpointSliceName{web.Namespace, "web-" + f.String()},
@@ -135,8 +133,8 @@ func webSlice(f Family, p Protocol, pods ...pod) EndpointSlice {
 	return s
 }
 
-// webService is web with ClusterIP number 10 in the given families, and
-// httpPort at port 80.
+// webService returns Service web with ClusterIP 10 in the given families and httpPort
+// at port 80.
 func webService(p Protocol, families ...Family) Service {
 	s := Service{Name: web, Ports: []ServicePort{{Name: "http", Protocol: p, Port: 80}}}
 	for _, f := range families {
@@ -145,35 +143,35 @@ func webService(p Protocol, families ...Family) Service {
 	return s
 }
 
-// webEverywhere is webService with addresses of every kind: webNodePort, and in
-// each family load balancer IP number 1 and external IP number 2.
-func webEverywhere(p Protocol, families ...Family) Service {
+// webAllKinds returns webService with addresses of every kind: webNodePort, and in each
+// family load balancer IP 1 and external IP 2.
+func webAllKinds(p Protocol, families ...Family) Service {
 	s := webService(p, families...)
 	s.Ports[0].NodePort = webNodePort
 	for _, f := range families {
-		s.LoadBalancerIPs = append(s.LoadBalancerIPs, outsideIP(f, 1))
-		s.ExternalIPs = append(s.ExternalIPs, outsideIP(f, 2))
+		s.LoadBalancerIPs = append(s.LoadBalancerIPs, externalIP(f, 1))
+		s.ExternalIPs = append(s.ExternalIPs, externalIP(f, 2))
 	}
 	return s
 }
 
-// kinds lists every kind, in the order of webEverywhere's matches.
+// kinds lists every kind, in the order of webAllKinds's matches.
 var kinds = [...]Kind{KindNodePort, KindClusterIP, KindLoadBalancerIP, KindExternalIP}
 
-// webMatch is where webEverywhere is to be found.
+// webMatch returns the match of webAllKinds for a kind.
 func webMatch(k Kind, f Family, p Protocol) Match {
 	switch k {
 	case KindNodePort:
 		return Match{Family: f, Protocol: p, Port: webNodePort}
 	case KindLoadBalancerIP:
-		return Match{f, outsideIP(f, 1), p, 80}
+		return Match{f, externalIP(f, 1), p, 80}
 	case KindExternalIP:
-		return Match{f, outsideIP(f, 2), p, 80}
+		return Match{f, externalIP(f, 2), p, 80}
 	}
 	return Match{f, clusterIP(f, 10), p, 80}
 }
 
-// changed is a changed copy of the Service.
+// changed returns a changed copy of the Service.
 func changed(s Service, changes ...func(*Service)) Service {
 	s.Ports, s.ClusterIPs = slices.Clone(s.Ports), slices.Clone(s.ClusterIPs)
 	s.LoadBalancerIPs, s.ExternalIPs = slices.Clone(s.LoadBalancerIPs), slices.Clone(s.ExternalIPs)

@@ -7,15 +7,15 @@ import (
 
 const healthPort = 31000
 
-// localService is webEverywhere with a Local policy outside, and a health check
+// localService returns webAllKinds with a Local external policy and a health check
 // port.
 func localService(p Protocol, families ...Family) Service {
-	s := webEverywhere(p, families...)
+	s := webAllKinds(p, families...)
 	s.ExternalPolicy, s.HealthCheckNodePort = PolicyLocal, healthPort
 	return s
 }
 
-// local is the number of endpoints in one family and none in the other.
+// local returns n endpoints in one family and none in the other.
 func local(f Family, n int) (out [len(Families)]int) {
 	out[f] = n
 	return out
@@ -28,7 +28,7 @@ func checkHealth(t *testing.T, got Changes, want ...HealthCheck) {
 	}
 }
 
-func TestAHealthCheckCountsAddressesOfReadyEndpointsOfThisNode(t *testing.T) {
+func TestHealthCheckCountsReadyLocalAddresses(t *testing.T) {
 	twoPorts := func(s EndpointSlice) EndpointSlice {
 		s.Ports = append(s.Ports, EndpointPort{"admin", TCP, 9000})
 		return s
@@ -43,19 +43,19 @@ func TestAHealthCheckCountsAddressesOfReadyEndpointsOfThisNode(t *testing.T) {
 	}{
 		"none": {slices: func(Family, Protocol) []EndpointSlice { return nil }},
 		"one":  {func(f Family, p Protocol) []EndpointSlice { return []EndpointSlice{webSlice(f, p, ready(1).on(here))} }, 1},
-		"none of another node, nor of nobody knows which": {
+		"none of another or an unknown node": {
 			slices: func(f Family, p Protocol) []EndpointSlice {
 				return []EndpointSlice{webSlice(f, p, ready(1).on(there), ready(2))}
 			},
 		},
 		"none that is not ready, and none that terminates although it still serves": {
 			func(f Family, p Protocol) []EndpointSlice {
-				return []EndpointSlice{webSlice(f, p, notReady(1).on(here), draining(2).on(here), dying(3).on(here), ready(4).on(here))}
+				return []EndpointSlice{webSlice(f, p, notReady(1).on(here), servingTerminating(2).on(here), terminating(3).on(here), ready(4).on(here))}
 			}, 1,
 		},
 		"not even if all terminate": {
 			slices: func(f Family, p Protocol) []EndpointSlice {
-				return []EndpointSlice{webSlice(f, p, draining(2).on(here))}
+				return []EndpointSlice{webSlice(f, p, servingTerminating(2).on(here))}
 			},
 		},
 		"whatever the hints": {
@@ -91,7 +91,7 @@ func TestAHealthCheckCountsAddressesOfReadyEndpointsOfThisNode(t *testing.T) {
 	}
 }
 
-func TestAHealthCheckIsReportedWhenItChanges(t *testing.T) {
+func TestHealthCheckIsReportedWhenItChanges(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		m := NewServiceMap(Options{}, thisNode)
 		service, slice := localService(p, f), webSlice(f, p, ready(1).on(here))
@@ -111,19 +111,19 @@ func TestAHealthCheckIsReportedWhenItChanges(t *testing.T) {
 			{"a Service without a port", func() { m.SetService(noPort) }, nil},
 			{"the port", func() { m.SetService(service) }, check(healthPort, 1)},
 			{"the same again", func() { m.SetService(service); m.SetSlice(slice) }, nil},
-			{"something else", func() { m.SetService(changed(service, nodePort(30090))) }, nil},
+			{"something else", func() { m.SetService(changed(service, withNodePort(30090))) }, nil},
 			{"another port", func() { m.SetService(otherPort) }, check(healthPort+1, 1)},
 			{"one moves away", func() { m.SetSlice(elsewhere) }, check(healthPort+1, 0)},
 			{"and back, unseen", func() { m.SetSlice(slice); m.SetSlice(elsewhere) }, nil},
 			{"the node is that one", func() { m.SetNode(Node{Name: there}) }, check(healthPort+1, 1)},
-			{"the node is nobody", func() { m.SetNode(Node{}) }, check(healthPort+1, 0)},
+			{"the node has no name", func() { m.SetNode(Node{}) }, check(healthPort+1, 0)},
 			{"no port", func() { m.SetService(noPort) }, gone},
 			{"no port, still", func() { m.SetSlice(slice) }, nil},
 			{"the port again", func() { m.SetNode(thisNode); m.SetService(service) }, check(healthPort, 1)},
 			{"no slice", func() { m.DeleteSlice(slice.Name) }, check(healthPort, 0)},
 			{"no Service", func() { m.DeleteService(web) }, gone},
 			{"no Service, still", func() { m.DeleteService(web) }, nil},
-			{"all at once", func() { m.SetService(service); m.SetSlice(slice) }, check(healthPort, 1)},
+			{"everything together", func() { m.SetService(service); m.SetSlice(slice) }, check(healthPort, 1)},
 			{"away and back", func() { m.DeleteService(web); m.SetService(service) }, nil},
 			{"away and back with another port", func() { m.DeleteService(web); m.SetService(otherPort) }, check(healthPort+1, 1)},
 			{"away, slices stay", func() { m.DeleteService(web) }, gone},
@@ -140,7 +140,7 @@ func TestAHealthCheckIsReportedWhenItChanges(t *testing.T) {
 	})
 }
 
-func TestAHealthCheckCountsEachFamily(t *testing.T) {
+func TestHealthCheckCountsEachFamily(t *testing.T) {
 	for _, p := range Protocols {
 		m := NewServiceMap(Options{}, thisNode)
 		m.SetService(localService(p, Families[:]...))
@@ -150,7 +150,7 @@ func TestAHealthCheckCountsEachFamily(t *testing.T) {
 	}
 }
 
-func TestAHealthCheckOfOneFamilyHasItsCountInBoth(t *testing.T) {
+func TestHealthCheckOfOneFamilyHasItsCountInBoth(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		m := NewServiceMap(Options{}, thisNode)
 		m.SetService(localService(p, f))
@@ -159,9 +159,9 @@ func TestAHealthCheckOfOneFamilyHasItsCountInBoth(t *testing.T) {
 	})
 }
 
-// Who lost an address is asked all the same: load balancers ask for the Service
-// and not for the address.
-func TestHealthChecksAreSortedAndDoNotDependOnConflicts(t *testing.T) {
+// A Service that lost an address still has a health check: load balancers ask for the
+// Service and not for the address.
+func TestHealthChecksAreSortedAndIgnoreConflicts(t *testing.T) {
 	m := NewServiceMap(Options{}, thisNode)
 	var want []HealthCheck
 	for i, name := range []ServiceName{{"a", "b"}, {"a", "c"}, {"a-b", "a"}, {"b", "a"}} {
@@ -175,6 +175,6 @@ func TestHealthChecksAreSortedAndDoNotDependOnConflicts(t *testing.T) {
 	got := m.Changes()
 	checkHealth(t, got, want...)
 	if len(got.Conflicts) == 0 {
-		t.Error("there is no conflict")
+		t.Error("no conflict")
 	}
 }

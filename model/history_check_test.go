@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// check asks for the changes and holds them against the book.
+// check applies the changes and compares the result with the oracle.
 func (h *history) check() {
 	h.Helper()
 	got := h.m.Changes()
 	h.apply(got)
 
-	book := h.now.byTheBook()
-	want := slices.SortedFunc(maps.Values(book.held), compareFrontends)
+	expected := h.now.oracle()
+	want := slices.SortedFunc(maps.Values(expected.ownerLine), compareFrontends)
 	checkExactly(h.T, h.m.Frontends(), want)
 	var byService []Frontend
 	for name := range h.m.services {
@@ -26,31 +26,31 @@ func (h *history) check() {
 	slices.SortFunc(byService, compareFrontends)
 	checkExactly(h.T, byService, want)
 	programmed := slices.SortedFunc(maps.Values(h.programmed), compareFrontends)
-	if !slices.EqualFunc(programmed, want, sameByTheBook) {
+	if !slices.EqualFunc(programmed, want, oracleEqual) {
 		h.Errorf("programmed\n%s\nwant\n%s", frontendLines(programmed), frontendLines(want))
 	}
 	if h.m.Len() != len(h.now.services) {
 		h.Errorf("%d Services, want %d", h.m.Len(), len(h.now.services))
 	}
-	if h.m.NoLocalEndpoints() != book.notLocal {
-		h.Errorf("not local are %v, want %v", h.m.NoLocalEndpoints(), book.notLocal)
+	if h.m.NoLocalEndpoints() != expected.notLocal {
+		h.Errorf("not local are %v, want %v", h.m.NoLocalEndpoints(), expected.notLocal)
 	}
-	if !maps.Equal(h.healthChecks, book.health) {
-		h.Errorf("health checks: got %v, want %v", h.healthChecks, book.health)
+	if !maps.Equal(h.healthChecks, expected.health) {
+		h.Errorf("health checks: got %v, want %v", h.healthChecks, expected.health)
 	}
-	h.checkConflicts(got.Conflicts, book.lost)
-	if all := h.m.Conflicts(); len(all) != len(book.lost) || slices.ContainsFunc(all, func(c Conflict) bool { _, ok := book.lost[c]; return !ok }) {
-		h.Errorf("conflicts: got %v, want %v", all, book.lost)
+	h.checkConflicts(got.Conflicts, expected.lost)
+	if all := h.m.Conflicts(); len(all) != len(expected.lost) || slices.ContainsFunc(all, func(c Conflict) bool { _, ok := expected.lost[c]; return !ok }) {
+		h.Errorf("conflicts: got %v, want %v", all, expected.lost)
 	}
 	all := h.m.HealthChecks()
-	if len(all) != len(book.health) || slices.ContainsFunc(all, func(c HealthCheck) bool { return c != book.health[c.Service] }) {
-		h.Errorf("all health checks: got %v, want %v", all, book.health)
+	if len(all) != len(expected.health) || slices.ContainsFunc(all, func(c HealthCheck) bool { return c != expected.health[c.Service] }) {
+		h.Errorf("all health checks: got %v, want %v", all, expected.health)
 	}
 	if !slices.IsSortedFunc(all, func(a, b HealthCheck) int { return a.Service.Compare(b.Service) }) {
 		h.Errorf("health checks are not sorted: %v", all)
 	}
-	if h.m.ConflictCount() != len(book.lost) {
-		h.Errorf("%d conflicts, want %d", h.m.ConflictCount(), len(book.lost))
+	if h.m.ConflictCount() != len(expected.lost) {
+		h.Errorf("%d conflicts, want %d", h.m.ConflictCount(), len(expected.lost))
 	}
 	var nodePorts [len(Families)]int
 	for i := range want {
@@ -65,11 +65,11 @@ func (h *history) check() {
 		}
 	}
 	h.checkPools()
-	checkGathered(h.T, h.m)
+	checkCaches(h.T, h.m)
 	checkNothing(h.T, h.m.Changes())
 }
 
-// checkPools checks that every frontend leads to the pool of one that is there.
+// checkPools checks that every frontend has the pool of a programmed owner.
 func (h *history) checkPools() {
 	for _, f := range h.programmed {
 		owner, ok := h.programmed[f.Pool.Key]
@@ -80,23 +80,23 @@ func (h *history) checkPools() {
 	}
 }
 
-// apply does what the changes say, and checks that each is one.
+// apply applies the changes and checks that each changes something.
 func (h *history) apply(c Changes) {
 	if !slices.IsSortedFunc(c.Set, compareFrontends) || !slices.IsSortedFunc(c.Gone, Match.Compare) {
 		h.Errorf("not sorted: %+v", c)
 	}
 	for _, m := range c.Gone {
 		if _, ok := h.programmed[m]; !ok {
-			h.Errorf("%s is gone, and never was", m)
+			h.Errorf("%s is gone, but was not programmed", m)
 		}
 		delete(h.programmed, m)
 	}
 	for _, f := range c.Set {
 		if old, ok := h.programmed[f.Match]; ok && old.equal(&f) {
-			h.Errorf("%s is set to what it is", f.Match)
+			h.Errorf("%s is set without a change", f.Match)
 		}
 		h.programmed[f.Match] = f
-		h.handedOut = append(h.handedOut, handedOut{f, cloned(f)})
+		h.returned = append(h.returned, returned{f, cloned(f)})
 	}
 	h.applyHealthChecks(c.HealthChecks)
 }
@@ -107,7 +107,7 @@ func (h *history) applyHealthChecks(changed []HealthCheck) {
 	}
 	for _, c := range changed {
 		if h.healthChecks[c.Service] == c {
-			h.Errorf("%v is set to what it is", c)
+			h.Errorf("%v is set without a change", c)
 		}
 		h.healthChecks[c.Service] = c
 		if c.Port == 0 {
@@ -116,8 +116,8 @@ func (h *history) applyHealthChecks(changed []HealthCheck) {
 	}
 }
 
-// checkConflicts compares what was reported with the lost claims that were not
-// lost the last time, to whomever.
+// checkConflicts compares the reported conflicts with the claims that lose now and did
+// not lose at the last check, to any winner.
 func (h *history) checkConflicts(got []Conflict, lost map[Conflict]struct{}) {
 	was, fresh := map[lostClaim]bool{}, 0
 	for c := range h.conflicts {
@@ -136,15 +136,10 @@ func (h *history) checkConflicts(got []Conflict, lost map[Conflict]struct{}) {
 	if len(got) != fresh {
 		h.Errorf("%d conflicts are new, reported are\n%s", fresh, lines(got))
 	}
-	for _, c := range h.m.Conflicts() {
-		if _, isLost := lost[c]; !isLost {
-			h.Errorf("%v is listed as lost", c)
-		}
-	}
 	h.conflicts = lost
 }
 
-// checkInvariants checks what holds for every frontend.
+// checkInvariants checks what must hold for every frontend.
 func checkInvariants(t *testing.T, f *Frontend) {
 	p := f.Pool
 	if (f.Verdict == VerdictBalance) != (len(serving(f)) > 0) {
@@ -174,8 +169,8 @@ func checkInvariants(t *testing.T, f *Frontend) {
 	}
 }
 
-// checkFromScratch gives a new map the objects there are, in any order, and
-// expects the same of it.
+// checkFromScratch adds the current objects to a new map in random order and expects
+// the same result.
 func (h *history) checkFromScratch() {
 	fresh := NewServiceMap(h.now.options, h.now.node)
 	fresh.minCachedSlices = math.MaxInt
@@ -187,7 +182,7 @@ func (h *history) checkFromScratch() {
 		events = append(events, func() { fresh.SetSlice(h.now.slices[name]) })
 	}
 	events = append(events, func() { fresh.SetNodeAddrs(h.now.nodeAddrs) })
-	random := rand.New(rand.NewPCG(uint64(len(h.handedOut)), 0))
+	random := rand.New(rand.NewPCG(uint64(len(h.returned)), 0))
 	for _, i := range random.Perm(len(events)) {
 		events[i]()
 		if random.IntN(4) == 0 {
@@ -202,15 +197,15 @@ func (h *history) checkFromScratch() {
 	}
 }
 
-// checkHandedOut checks that nothing later has changed what was handed out.
-func (h *history) checkHandedOut() {
-	for _, out := range h.handedOut {
+// checkReturned checks that later events did not change what Changes returned.
+func (h *history) checkReturned() {
+	for _, out := range h.returned {
 		checkExactly(h.T, []Frontend{out.frontend}, []Frontend{out.copy})
 	}
 }
 
-// forgetAll deletes every object and expects an empty map.
-func (h *history) forgetAll() {
+// deleteAll deletes all objects and expects an empty map.
+func (h *history) deleteAll() {
 	for name := range h.now.slices {
 		h.m.DeleteSlice(name)
 	}
@@ -227,7 +222,7 @@ func compareSliceNames(a, b EndpointSliceName) int { return strings.Compare(a.St
 
 func compareFrontends(a, b Frontend) int { return a.Match.Compare(b.Match) }
 
-// cloned is the frontend with slices and a pool of its own.
+// cloned returns a deep copy of the frontend.
 func cloned(f Frontend) Frontend {
 	p := *f.Pool
 	p.Cluster, p.Local, p.FlowEndpoints = slices.Clone(p.Cluster), slices.Clone(p.Local), slices.Clone(p.FlowEndpoints)
@@ -236,7 +231,7 @@ func cloned(f Frontend) Frontend {
 	return f
 }
 
-// isSortedSet reports whether values rise from each to the next.
+// isSortedSet reports whether the values are sorted and without duplicates.
 func isSortedSet[T any](values []T, compare func(a, b T) int) bool {
 	for i := 1; i < len(values); i++ {
 		if compare(values[i-1], values[i]) >= 0 {

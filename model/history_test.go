@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// history is events as bytes tell them, a [ServiceMap] that lives through them,
-// and what there should be in it.
+// history is a sequence of events that are decoded from bytes, a [ServiceMap] that
+// receives them, and its expected content.
 type history struct {
 	*testing.T
-	bytes []byte // what is still to come
+	bytes []byte // not decoded yet
 	m     *ServiceMap
 	now   cluster // after all events
-	// programmed and conflicts are what Changes has said until now, summed up.
+	// programmed, conflicts and healthChecks are the sum of all Changes.
 	programmed   map[Match]Frontend
 	conflicts    map[Conflict]struct{}
 	healthChecks map[ServiceName]HealthCheck
-	handedOut    []handedOut
+	returned     []returned
 }
 
-// handedOut is a frontend of Changes and what it was then.
-type handedOut struct{ frontend, copy Frontend }
+// returned is a frontend that Changes returned, and a copy made then.
+type returned struct{ frontend, copy Frontend }
 
-// TestHistories lives through random ones.
+// TestHistories runs random histories.
 func TestHistories(t *testing.T) {
 	for seed := range fewerIfShort(1000) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -35,7 +35,7 @@ func TestHistories(t *testing.T) {
 		for i := range bytes {
 			bytes[i] = byte(random.Uint32())
 		}
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { liveThroughAll(t, bytes) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { runHistories(t, bytes) })
 	}
 }
 
@@ -43,24 +43,22 @@ func FuzzHistory(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		if len(bytes) > 300 {
-			t.Skip("long histories are for TestHistories: to minimize one takes its square in time")
+			t.Skip("long histories are for TestHistories: to minimize one takes quadratic time")
 		}
-		liveThroughAll(t, bytes)
+		runHistories(t, bytes)
 	})
 }
 
-// liveThroughAll makes histories of the bytes in which slices are gathered of
-// every Service that has one, of those that have two, which come and go, and of
-// none.
-func liveThroughAll(t *testing.T, bytes []byte) {
+// runHistories runs the history with caches for all Services with slices, for those
+// with at least two, so that caches come and go, and for none.
+func runHistories(t *testing.T, bytes []byte) {
 	for _, many := range []int{1, 2, math.MaxInt} {
-		liveThrough(t, bytes, many)
+		runHistory(t, bytes, many)
 	}
 }
 
-// liveThrough makes a history of the bytes and checks everything that must hold
-// whatever has happened.
-func liveThrough(t *testing.T, bytes []byte, many int) {
+// runHistory runs the history and checks everything that must always hold.
+func runHistory(t *testing.T, bytes []byte, many int) {
 	h := newHistory(t, bytes, many)
 	for len(h.bytes) > 0 {
 		h.event()
@@ -68,8 +66,7 @@ func liveThrough(t *testing.T, bytes []byte, many int) {
 	h.end()
 }
 
-// newHistory is one that the bytes tell. Slices are gathered of Services with so
-// many.
+// newHistory returns a history with caches for Services with so many slices.
 func newHistory(t *testing.T, bytes []byte, many int) *history {
 	h := &history{
 		T: t, bytes: bytes,
@@ -82,15 +79,15 @@ func newHistory(t *testing.T, bytes []byte, many int) *history {
 	return h
 }
 
-// end checks what came of it, and what is left of it after all.
+// end checks the result, and that nothing is left when all objects are deleted.
 func (h *history) end() {
 	h.check()
 	h.checkFromScratch()
-	h.checkHandedOut()
-	h.forgetAll()
+	h.checkReturned()
+	h.deleteAll()
 }
 
-// rebuildLists takes the next byte for a number below n.
+// choose decodes the next byte as a number below n.
 func (h *history) choose(n int) int {
 	if len(h.bytes) == 0 {
 		return 0
@@ -102,7 +99,7 @@ func (h *history) choose(n int) int {
 
 func (h *history) yes() bool { return h.choose(2) == 1 }
 
-// event is the next thing that happens.
+// event decodes the next event and applies it.
 func (h *history) event() {
 	switch h.choose(10) {
 	case 0, 1:
@@ -129,7 +126,7 @@ func (h *history) event() {
 	case 9:
 		var addrs []netip.Addr
 		for range h.choose(3) {
-			addrs = append(addrs, h.outsideIP())
+			addrs = append(addrs, h.externalIP())
 		}
 		h.now.nodeAddrs = addrs
 		h.m.SetNodeAddrs(addrs)
@@ -183,7 +180,7 @@ func (h *history) sliceName() EndpointSliceName {
 	return EndpointSliceName{"a", []string{"p", "q", "r", "s", "t"}[h.choose(5)]}
 }
 
-// service is one that may claim what others claim, and any address twice.
+// service returns a Service that may claim the same addresses as others, or one twice.
 func (h *history) service() Service {
 	s := Service{Name: h.serviceName(), Created: int64(h.choose(3)), InternalPolicy: TrafficPolicy(h.choose(2))}
 	for range h.choose(4) {
@@ -201,22 +198,22 @@ func (h *history) service() Service {
 		ports = slices.Delete(ports, i, i+1) // a name occurs once
 	}
 	if h.yes() {
-		h.goOutside(&s)
+		h.addExternal(&s)
 	}
 	return s
 }
 
-// goOutside gives the Service addresses for traffic from outside, which may be
-// those of others, even their ClusterIPs. Its own have a test of their own.
-func (h *history) goOutside(s *Service) {
+// addExternal adds external addresses, which may be those of other Services, even
+// their ClusterIPs.
+func (h *history) addExternal(s *Service) {
 	for i := range s.Ports {
 		s.Ports[i].NodePort = [...]uint16{0, 30080, 30081, 80, 53}[h.choose(5)]
 	}
 	for range h.choose(3) {
-		s.LoadBalancerIPs = append(s.LoadBalancerIPs, h.outsideIP())
+		s.LoadBalancerIPs = append(s.LoadBalancerIPs, h.externalIP())
 	}
 	for range h.choose(3) {
-		s.ExternalIPs = append(s.ExternalIPs, h.outsideIP())
+		s.ExternalIPs = append(s.ExternalIPs, h.externalIP())
 	}
 	s.ExternalPolicy = TrafficPolicy(h.choose(2))
 	for range h.choose(4) {
@@ -233,16 +230,16 @@ func (h *history) goOutside(s *Service) {
 	s.HealthCheckNodePort = [...]uint16{0, 31000, 31001}[h.choose(3)]
 }
 
-// outsideIP may be a ClusterIP.
-func (h *history) outsideIP() netip.Addr {
+// externalIP returns an external address, which may be a ClusterIP.
+func (h *history) externalIP() netip.Addr {
 	f, k := Family(h.choose(2)), h.choose(4)
 	if k < 2 {
 		return clusterIP(f, k)
 	}
-	return outsideIP(f, k)
+	return externalIP(f, k)
 }
 
-// slice is one whose endpoints may be in others too.
+// slice returns a slice whose endpoints may also be in others.
 func (h *history) slice() EndpointSlice {
 	s := EndpointSlice{Name: h.sliceName(), Service: h.serviceName(), Family: Family(h.choose(2))}
 	for range h.choose(4) {

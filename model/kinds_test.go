@@ -16,12 +16,12 @@ func every(t *testing.T, test func(*testing.T, Family, Protocol)) {
 	}
 }
 
-// both are the slices of web with the same pods in each family.
+// both returns slices of web with the same pods in each family.
 func both(p Protocol, pods ...pod) []EndpointSlice {
 	return []EndpointSlice{webSlice(IPv4, p, pods...), webSlice(IPv6, p, pods...)}
 }
 
-// byKind tells frontends of one family by their kind.
+// byKind returns the frontends of one family by their kind.
 func byKind(t *testing.T, frontends []Frontend) map[Kind]*Frontend {
 	t.Helper()
 	out := map[Kind]*Frontend{}
@@ -34,8 +34,8 @@ func byKind(t *testing.T, frontends []Frontend) map[Kind]*Frontend {
 	return out
 }
 
-// only is webEverywhere with no other addresses than the ClusterIP and those of
-// the given kinds.
+// only returns webAllKinds with no other addresses than the ClusterIP and those of the
+// given kinds.
 func only(s Service, kinds ...Kind) Service {
 	if !slices.Contains(kinds, KindNodePort) {
 		s.Ports = slices.Clone(s.Ports)
@@ -50,10 +50,10 @@ func only(s Service, kinds ...Kind) Service {
 	return s
 }
 
-func TestEveryAddressOfAPortIsAFrontendOfItsKind(t *testing.T) {
+func TestEveryAddressIsAFrontendOfItsKind(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		s := webEverywhere(p, Families[:]...)
-		s.LoadBalancerIPs = append(s.LoadBalancerIPs, outsideIP(f, 3))
+		s := webAllKinds(p, Families[:]...)
+		s.LoadBalancerIPs = append(s.LoadBalancerIPs, externalIP(f, 3))
 		var got, want []string
 		for _, fe := range (Options{}).frontendsOf(&s, both(p, ready(1)), thisNode) {
 			if fe.Service != httpPort(p) {
@@ -67,7 +67,7 @@ func TestEveryAddressOfAPortIsAFrontendOfItsKind(t *testing.T) {
 			want = append(want, fmt.Sprint(k, " ", webMatch(k, f, p)))
 		}
 		want = append(want,
-			fmt.Sprint(KindLoadBalancerIP, " ", Match{f, outsideIP(f, 3), p, 80}),
+			fmt.Sprint(KindLoadBalancerIP, " ", Match{f, externalIP(f, 3), p, 80}),
 			fmt.Sprint(KindExternalIP, " ", webMatch(KindExternalIP, f, p)))
 		if !slices.Equal(got, want) {
 			t.Errorf("got\n%s\nwant\n%s", lines(got), lines(want))
@@ -75,9 +75,9 @@ func TestEveryAddressOfAPortIsAFrontendOfItsKind(t *testing.T) {
 	})
 }
 
-func TestAFamilyWithoutClusterIPHasNoOtherAddressesEither(t *testing.T) {
+func TestFamilyWithoutClusterIPHasNoFrontends(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		s := webEverywhere(p, Families[:]...)
+		s := webAllKinds(p, Families[:]...)
 		s.ClusterIPs = s.ClusterIPs[f : f+1]
 		got := Options{}.frontendsOf(&s, both(p, ready(1)), thisNode)
 		if len(got) != len(kinds) {
@@ -91,7 +91,7 @@ func TestAFamilyWithoutClusterIPHasNoOtherAddressesEither(t *testing.T) {
 	})
 }
 
-func TestOfTwoClusterIPsOfAFamilyTheFirstCounts(t *testing.T) {
+func TestFirstClusterIPOfFamilyIsUsed(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		s := webService(p, f)
 		s.ClusterIPs = append(s.ClusterIPs, clusterIP(f, 11))
@@ -102,8 +102,8 @@ func TestOfTwoClusterIPsOfAFamilyTheFirstCounts(t *testing.T) {
 	})
 }
 
-// kindsTest is which kinds of addresses, beside the ClusterIP, and policies lead
-// to which lists of the pool.
+// kindsTest says which lists a pool has, given the kinds of addresses besides the
+// ClusterIP, and the policies.
 type kindsTest struct {
 	kinds              []Kind
 	internal, external TrafficPolicy
@@ -112,12 +112,12 @@ type kindsTest struct {
 
 func (test kindsTest) String() string {
 	policies := [...]string{PolicyCluster: "Cluster", PolicyLocal: "Local"}
-	return fmt.Sprintf("%v inside %s outside %s", test.kinds, policies[test.internal], policies[test.external])
+	return fmt.Sprintf("%v internal %s external %s", test.kinds, policies[test.internal], policies[test.external])
 }
 
-// kindsTests is every set of kinds with every pair of policies. Clients inside
-// need one list, and those outside: all endpoints for pods and the node, and
-// under a Local policy the local ones for all others.
+// kindsTests returns every set of kinds with every pair of policies. Internal traffic
+// needs one list. External traffic needs all endpoints, for pods and the node, and with
+// a Local policy also the local ones.
 func kindsTests() []kindsTest {
 	tests := []kindsTest{
 		{nil, PolicyCluster, PolicyCluster, true, false},
@@ -137,7 +137,7 @@ func kindsTests() []kindsTest {
 	return tests
 }
 
-func TestThePoolHasTheListsThatSomeKindAndPolicyAsksFor(t *testing.T) {
+func TestPoolHasListsThatFrontendsNeed(t *testing.T) {
 	for _, test := range kindsTests() {
 		t.Run(test.String(), func(t *testing.T) {
 			every(t, test.check)
@@ -145,12 +145,11 @@ func TestThePoolHasTheListsThatSomeKindAndPolicyAsksFor(t *testing.T) {
 	}
 }
 
-// check makes the frontends of the test's kinds and policies and looks at their
-// pool and at each.
+// check checks the frontends of the test's kinds and policies, and their pool.
 func (test kindsTest) check(t *testing.T, f Family, p Protocol) {
-	s := only(webEverywhere(p, f), test.kinds...)
+	s := only(webAllKinds(p, f), test.kinds...)
 	s.InternalPolicy, s.ExternalPolicy = test.internal, test.external
-	pods := []pod{ready(1).on(here), ready(2).on(there), draining(3).on(there)}
+	pods := []pod{ready(1).on(here), ready(2).on(there), servingTerminating(3).on(there)}
 	got := byKind(t, Options{DetectsPods: [...]bool{true, true}}.frontendsOf(&s, both(p, pods...), thisNode))
 	if len(got) != 1+len(test.kinds) {
 		t.Fatalf("%d frontends", len(got))
@@ -186,15 +185,15 @@ func (test kindsTest) check(t *testing.T, f Family, p Protocol) {
 	}
 }
 
-// Masquerading of what comes from outside follows the policy alone: it must, or
-// must not, whatever the node knows of pods.
-func TestMasqueradeOutsideDoesNotDependOnOptions(t *testing.T) {
+// The masquerading of external traffic depends on the policy alone, and not on whether
+// the node detects pods.
+func TestExternalMasqueradeDependsOnPolicyOnly(t *testing.T) {
 	for _, o := range []Options{
 		{}, {MasqueradeAll: true}, {DetectsPods: [...]bool{true, true}}, {MasqueradeAll: true, DetectsPods: [...]bool{true, true}},
 	} {
 		for policy, want := range map[TrafficPolicy]Masquerade{PolicyCluster: MasqueradeAlways, PolicyLocal: MasqueradeNever} {
 			every(t, func(t *testing.T, f Family, p Protocol) {
-				s := webEverywhere(p, f)
+				s := webAllKinds(p, f)
 				s.ExternalPolicy = policy
 				got := byKind(t, o.frontendsOf(&s, both(p, ready(1)), thisNode))
 				for _, k := range []Kind{KindNodePort, KindLoadBalancerIP, KindExternalIP} {
@@ -212,14 +211,14 @@ func TestServicesShareALoadBalancerIPByPortAndProtocol(t *testing.T) {
 		m := NewServiceMap(Options{}, thisNode)
 		want := map[Match]ServiceName{}
 		for i, name := range []string{"a", "b", "c"} {
-			s := webEverywhere(p, f)
+			s := webAllKinds(p, f)
 			s.Name.Name = name
 			s.ClusterIPs[0] = clusterIP(f, 20+i)
 			s.ExternalIPs = nil
 			s.Ports[0].Port += uint16(i)
 			s.Ports[0].NodePort += uint16(i)
 			m.SetService(s)
-			want[Match{f, outsideIP(f, 1), p, s.Ports[0].Port}] = s.Name
+			want[Match{f, externalIP(f, 1), p, s.Ports[0].Port}] = s.Name
 			want[Match{f, s.ClusterIPs[0], p, s.Ports[0].Port}] = s.Name
 			want[Match{Family: f, Protocol: p, Port: s.Ports[0].NodePort}] = s.Name
 		}
@@ -236,46 +235,18 @@ func TestServicesShareALoadBalancerIPByPortAndProtocol(t *testing.T) {
 	})
 }
 
-func TestOnePortOfAllProtocolsIsAFrontendOfEach(t *testing.T) {
-	for _, f := range Families {
-		s := webEverywhere(TCP, f)
-		slice := webSlice(f, TCP, ready(1))
-		s.Ports, slice.Ports = nil, nil
-		for i, p := range Protocols {
-			s.Ports = append(s.Ports, ServicePort{"http-" + p.String(), p, 80, webNodePort})
-			slice.Ports = append(slice.Ports, EndpointPort{"http-" + p.String(), p, podPort + uint16(i)})
-		}
-		m := NewServiceMap(Options{}, thisNode)
-		m.SetService(s)
-		m.SetSlice(slice)
-		got := m.Changes()
-		checkConflicts(t, got)
-		if len(got.Set) != len(kinds)*len(Protocols) {
-			t.Errorf("%s: set\n%s", f, frontendLines(got.Set))
-		}
-		for _, fe := range got.Set {
-			p := fe.Match.Protocol
-			port := podPort + uint16(slices.Index(Protocols[:], p))
-			if fe.Match != webMatch(fe.Kind, f, p) || fe.Service.Protocol != p ||
-				len(serving(&fe)) != 1 || serving(&fe)[0].Port() != port {
-				t.Errorf("%s: got\n%s", f, frontendLines([]Frontend{fe}))
-			}
-		}
-	}
-}
-
-func TestTheSchedulerIsTheServicesOrElseTheOptions(t *testing.T) {
+func TestSchedulerOfServiceWinsOverOptions(t *testing.T) {
 	tests := map[string]struct{ service, options, want Scheduler }{
-		"neither says":            {want: SchedulerRandom},
-		"the options say":         {options: SchedulerMaglev, want: SchedulerMaglev},
-		"the Service says":        {service: SchedulerSourceHash, want: SchedulerSourceHash},
-		"the Service says better": {service: SchedulerRoundRobin, options: SchedulerMaglev, want: SchedulerRoundRobin},
-		"even that it is random":  {service: SchedulerRandom, options: SchedulerMaglev, want: SchedulerRandom},
+		"neither":                               {want: SchedulerRandom},
+		"only the options":                      {options: SchedulerMaglev, want: SchedulerMaglev},
+		"only the Service":                      {service: SchedulerSourceHash, want: SchedulerSourceHash},
+		"both":                                  {service: SchedulerRoundRobin, options: SchedulerMaglev, want: SchedulerRoundRobin},
+		"both, and the Service has the default": {service: SchedulerRandom, options: SchedulerMaglev, want: SchedulerRandom},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			every(t, func(t *testing.T, f Family, p Protocol) {
-				s := webEverywhere(p, f)
+				s := webAllKinds(p, f)
 				s.Scheduler = test.service
 				for _, fe := range (Options{Scheduler: test.options}).frontendsOf(&s, both(p, ready(1)), thisNode) {
 					if fe.Pool.Scheduler != test.want {
@@ -287,15 +258,15 @@ func TestTheSchedulerIsTheServicesOrElseTheOptions(t *testing.T) {
 	}
 }
 
-func TestExternalIPsAreNoneIfTheOptionsSaySo(t *testing.T) {
+func TestIgnoreExternalIPs(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		options := Options{IgnoreExternalIPs: true}
-		s := webEverywhere(p, f)
+		s := webAllKinds(p, f)
 		got := byKind(t, options.frontendsOf(&s, both(p, ready(1)), thisNode))
 		if len(got) != 3 || got[KindExternalIP] != nil {
 			t.Errorf("got %v", got)
 		}
-		// A Service with nothing else outside is one inside only.
+		// A Service with no other external address has only internal traffic.
 		s = only(s, KindExternalIP)
 		s.ExternalPolicy = PolicyLocal
 		got = byKind(t, options.frontendsOf(&s, both(p, ready(1).on(here)), thisNode))
@@ -303,7 +274,7 @@ func TestExternalIPsAreNoneIfTheOptionsSaySo(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 
-		m := everywhereMap(f, p)
+		m := allKindsMap(f, p)
 		m.SetOptions(options)
 		checkChanges(t, m.Changes(), nil, []Match{webMatch(KindExternalIP, f, p)})
 		m.SetOptions(Options{})

@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// The sizes of tables: what the proxy uses, one of four times as many places,
-// and the one of the paper.
+// The sizes of tables: that of the proxy, one four times as large, and that of the
+// paper.
 const (
 	smallTable  = 251
 	mediumTable = 1021
 	paperTable  = 65537
 )
 
-// fleet is n endpoints of a cluster, sorted: the first addresses of a range of
-// pods, or any of it.
-func fleet(f Family, n int, random *rand.Rand) []netip.AddrPort {
+// endpointsOf returns n sorted endpoints: the first addresses of a range of pods, or
+// random ones.
+func endpointsOf(f Family, n int, random *rand.Rand) []netip.AddrPort {
 	var out []netip.AddrPort
 	for k := range n {
 		if random != nil {
@@ -30,7 +30,7 @@ func fleet(f Family, n int, random *rand.Rand) []netip.AddrPort {
 	return out
 }
 
-// shares is how many places each endpoint has.
+// shares returns how many entries each endpoint has.
 func shares(table []netip.AddrPort) map[netip.AddrPort]int {
 	out := map[netip.AddrPort]int{}
 	for _, e := range table {
@@ -39,61 +39,61 @@ func shares(table []netip.AddrPort) map[netip.AddrPort]int {
 	return out
 }
 
-func TestAMaglevTableIsFullAndFair(t *testing.T) {
+func TestMaglevTableIsFullAndFair(t *testing.T) {
 	for _, f := range Families {
 		for _, size := range []int{2, 3, 13, smallTable, mediumTable} {
 			for _, n := range []int{1, 2, 3, 7, 10, 13, 100, smallTable} {
 				if n > size {
 					continue
 				}
-				endpoints := fleet(f, n, nil)
+				endpoints := endpointsOf(f, n, nil)
 				table := MaglevTable(endpoints, size)
 				if len(table) != size {
-					t.Fatalf("%s: %d places instead of %d", f, len(table), size)
+					t.Fatalf("%s: %d entries instead of %d", f, len(table), size)
 				}
 				got := shares(table)
 				for _, e := range endpoints {
 					if k := got[e]; k != size/n && k != (size+n-1)/n {
-						t.Errorf("%s: %s has %d of %d places among %d", f, e, k, size, n)
+						t.Errorf("%s: %s has %d of %d entries, with %d endpoints", f, e, k, size, n)
 					}
 				}
 				if len(got) != n {
-					t.Errorf("%s: %d of %d endpoints have places", f, len(got), n)
+					t.Errorf("%s: %d of %d endpoints have entries", f, len(got), n)
 				}
 			}
 		}
 	}
 }
 
-func TestAMaglevTableOfNobodyHasPlacesOfNobody(t *testing.T) {
+func TestMaglevTableWithoutEndpointsIsInvalid(t *testing.T) {
 	for _, e := range MaglevTable(nil, smallTable) {
 		if e.IsValid() {
-			t.Fatalf("there is %s", e)
+			t.Fatalf("got %s", e)
 		}
 	}
 }
 
-func TestOfMoreEndpointsThanPlacesTheFirstHaveOneEach(t *testing.T) {
+func TestMaglevTableWithTooManyEndpoints(t *testing.T) {
 	for _, f := range Families {
-		endpoints := fleet(f, smallTable+9, nil)
+		endpoints := endpointsOf(f, smallTable+9, nil)
 		got := shares(MaglevTable(endpoints, smallTable))
 		for i, e := range endpoints {
 			if want := min(1, max(0, smallTable-i)); got[e] != want {
-				t.Errorf("%s: endpoint %d has %d places, want %d", f, i, got[e], want)
+				t.Errorf("%s: endpoint %d has %d entries, want %d", f, i, got[e], want)
 			}
 		}
 	}
 }
 
-func TestAWalkVisitsEveryPlaceOnce(t *testing.T) {
+func TestPermutationVisitsEveryEntryOnce(t *testing.T) {
 	for _, f := range Families {
 		for _, size := range []int{2, 3, smallTable, mediumTable} {
-			for _, e := range fleet(f, 50, nil) {
+			for _, e := range endpointsOf(f, 50, nil) {
 				visited, w := make([]bool, size), newPermutation(e, size)
 				for range size {
 					k := w.next()
 					if visited[k] {
-						t.Fatalf("%s of %d places comes to %d again", e, size, k)
+						t.Fatalf("%s of %d entries visits %d again", e, size, k)
 					}
 					visited[k] = true
 				}
@@ -102,8 +102,8 @@ func TestAWalkVisitsEveryPlaceOnce(t *testing.T) {
 	}
 }
 
-// Any change here moves flows while nodes of two versions stand side by side.
-func TestAMaglevTableIsTheSameInEveryVersion(t *testing.T) {
+// Any change here would move flows while nodes of two versions run side by side.
+func TestMaglevTableIsTheSameInEveryVersion(t *testing.T) {
 	tests := []struct {
 		family Family
 		want   []int // pods
@@ -113,7 +113,7 @@ func TestAMaglevTableIsTheSameInEveryVersion(t *testing.T) {
 	}
 	for _, test := range tests {
 		var got []int
-		endpoints := fleet(test.family, 3, nil)
+		endpoints := endpointsOf(test.family, 3, nil)
 		for _, e := range MaglevTable(endpoints, 13) {
 			got = append(got, slices.Index(endpoints, e))
 		}
@@ -123,11 +123,11 @@ func TestAMaglevTableIsTheSameInEveryVersion(t *testing.T) {
 	}
 }
 
-// The table of a Service is the same, whichever order its endpoints became known
-// in: what Select gives is sorted.
-func TestAMaglevTableDoesNotDependOnTheOrderOfArrival(t *testing.T) {
+// The table of a Service does not depend on the order in which its endpoints arrive,
+// because endpoint lists are sorted.
+func TestMaglevTableDoesNotDependOnOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	pods := []pod{ready(1), ready(2).on(here), ready(40), draining(50), ready(300), ready(7), ready(70_000)}
+	pods := []pod{ready(1), ready(2).on(here), ready(40), servingTerminating(50), ready(300), ready(7), ready(70_000)}
 	for _, f := range Families {
 		var want []netip.AddrPort
 		for range 10 {
@@ -144,19 +144,19 @@ func TestAMaglevTableDoesNotDependOnTheOrderOfArrival(t *testing.T) {
 	}
 }
 
-func TestAMaglevTableTellsPortsOfOneAddressApart(t *testing.T) {
+func TestMaglevTableDistinguishesPorts(t *testing.T) {
 	for _, f := range Families {
 		a, b := netip.AddrPortFrom(podIP(f, 1), 8080), netip.AddrPortFrom(podIP(f, 1), 8081)
 		if newPermutation(a, paperTable) == newPermutation(b, paperTable) {
-			t.Errorf("%s: %s and %s walk the same way", f, a, b)
+			t.Errorf("%s: %s and %s have the same permutation", f, a, b)
 		}
 		if newPermutation(a, paperTable).step == newPermutation(podPorts(f, 2)[0], paperTable).step {
-			t.Errorf("%s: pods 1 and 2 walk with the same step", f)
+			t.Errorf("%s: pods 1 and 2 have the same step", f)
 		}
 	}
 }
 
-// disruption is what is known of the changes of tables of one kind.
+// disruption sums up changes of tables of one size.
 type disruption struct {
 	total, worst float64
 	changes      int
@@ -164,10 +164,9 @@ type disruption struct {
 
 func (d disruption) mean() float64 { return d.total / float64(d.changes) }
 
-// add counts the change between the tables with and without an endpoint, which
-// is that of its coming and of its going: the share of all places whose endpoint
-// changed although it is there before and after. Places of the one that came or
-// went have to change.
+// add counts the change between the tables with and without one endpoint: the share of
+// all entries whose endpoint changed although it is in both tables. Entries of that one
+// endpoint have to change.
 func (d *disruption) add(with, without []netip.AddrPort, one netip.AddrPort) {
 	moved := 0
 	for k := range with {
@@ -179,8 +178,8 @@ func (d *disruption) add(with, without []netip.AddrPort, one netip.AddrPort) {
 	d.total, d.worst, d.changes = d.total+share, max(d.worst, share), d.changes+1
 }
 
-// measureDisruption takes up to 10 endpoints of n, one at a time, out of some
-// fleets of both families, of any addresses and of neighbouring ones.
+// measureDisruption removes up to 10 of n endpoints, one at a time, from several sets
+// of both families, with random addresses and with consecutive ones.
 func measureDisruption(n, size, fleets int) disruption {
 	var d disruption
 	random := rand.New(rand.NewPCG(uint64(n), uint64(size)))
@@ -189,7 +188,7 @@ func measureDisruption(n, size, fleets int) disruption {
 		if i%4 == 0 {
 			order = nil
 		}
-		endpoints := fleet(Families[i%2], n, order)
+		endpoints := endpointsOf(Families[i%2], n, order)
 		with := MaglevTable(endpoints, size)
 		for _, k := range random.Perm(n)[:min(n, 10)] {
 			d.add(with, MaglevTable(slices.Delete(slices.Clone(endpoints), k, k+1), size), endpoints[k])
@@ -198,17 +197,16 @@ func measureDisruption(n, size, fleets int) disruption {
 	return d
 }
 
-// The paper's figures are of tables of 65537 places; its bound of a hundredth
-// for the difference in shares takes a hundred places for each endpoint. Here
-// two endpoints in 250 have the same step, and some of those walk behind each
-// other: hence the worst cases. The bounds are what was measured over ten times
-// as many fleets, and a quarter more.
-func TestFewPlacesChangeThatNeedNot(t *testing.T) {
+// The paper measures tables of 65537 entries; its bound of one percent for the
+// difference in shares needs a hundred entries for each endpoint. Here two endpoints in
+// 250 have the same step, and some of these follow each other, hence the worst cases.
+// The bounds are the results for ten times as many sets, and a quarter more.
+func TestMaglevDisruptionIsSmall(t *testing.T) {
 	tests := []struct {
 		size, n, fleets int
-		mean, worst     float64 // bounds, in hundredths of all places
+		mean, worst     float64 // bounds, in percent of all entries
 	}{
-		{smallTable, 2, 200, 0, 0}, // the one that stays has all
+		{smallTable, 2, 200, 0, 0}, // the remaining one has all
 		{smallTable, 3, 200, 1.4, 51},
 		{smallTable, 5, 200, 4, 40},
 		{smallTable, 10, 200, 6.6, 27},
@@ -225,41 +223,41 @@ func TestFewPlacesChangeThatNeedNot(t *testing.T) {
 		{paperTable, 100, 1, 0.7, 0.9},
 	}
 	for _, test := range tests {
-		t.Run(fmt.Sprintf("%d places, %d endpoints", test.size, test.n), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d entries, %d endpoints", test.size, test.n), func(t *testing.T) {
 			t.Parallel()
 			d := measureDisruption(test.n, test.size, test.fleets)
-			t.Logf("%5d places, %3d endpoints: must move %5.2f%%, move without need %5.2f%%, at most %5.2f%% in %d changes; largest share/mean %.3f",
+			t.Logf("%5d entries, %3d endpoints: necessary moves %5.2f%%, unnecessary %5.2f%%, at most %5.2f%% in %d changes; largest share/mean %.3f",
 				test.size, test.n, 100/float64(test.n), 100*d.mean(), 100*d.worst, d.changes, imbalance(test.n, test.size))
 			if 100*d.mean() > test.mean || 100*d.worst > test.worst {
 				t.Errorf("want at most %.2f%% and %.2f%%", test.mean, test.worst)
 			}
 			if most := float64((test.size + test.n - 1) / test.n); imbalance(test.n, test.size) != most*float64(test.n)/float64(test.size) {
-				t.Errorf("the largest share is not %v places", most)
+				t.Errorf("the largest share is not %v entries", most)
 			}
 		})
 	}
 }
 
-func TestWithAnyNumberOfEndpointsFewPlacesChange(t *testing.T) {
+func TestMaglevDisruptionForAnyNumberOfEndpoints(t *testing.T) {
 	skipIfShort(t)
 	var all disruption
 	for n := 2; n <= 100; n++ {
 		d := measureDisruption(n, smallTable, 8)
 		all.total, all.changes, all.worst = all.total+d.total, all.changes+d.changes, max(all.worst, d.worst)
 		if d.mean() > 0.12 {
-			t.Errorf("%d endpoints: %.2f%% of the places move without need", n, 100*d.mean())
+			t.Errorf("%d endpoints: %.2f%% of the entries move unnecessarily", n, 100*d.mean())
 		}
 	}
-	t.Logf("2 to 100 endpoints: %.2f%% of the places move without need, at most %.2f%%", 100*all.mean(), 100*all.worst)
+	t.Logf("2 to 100 endpoints: %.2f%% of the entries move unnecessarily, at most %.2f%%", 100*all.mean(), 100*all.worst)
 	if all.mean() > 0.07 || all.worst > 0.5 {
 		t.Errorf("want at most 7%% and 50%%")
 	}
 }
 
-// imbalance is the largest share beside the mean one.
+// imbalance returns the ratio of the largest share to the mean.
 func imbalance(n, size int) float64 {
 	most := 0
-	for _, k := range shares(MaglevTable(fleet(IPv4, n, nil), size)) {
+	for _, k := range shares(MaglevTable(endpointsOf(IPv4, n, nil), size)) {
 		most = max(most, k)
 	}
 	return float64(most) * float64(n) / float64(size)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Endpoints stand once behind all addresses of a port; so what changes about them
-// is said once, but for how many there are and whose flows may go on.
-func TestAChangedEndpointChangesTheOwnerOnlyUnlessTheNumberChanges(t *testing.T) {
+// The addresses of a port share their endpoints. So a change of these is reported only
+// for the owner of the pool, unless their number or the flow endpoints change.
+func TestChangedEndpointSetsPoolOwnerOnly(t *testing.T) {
 	owner := []Kind{KindClusterIP}
 	tests := map[string]struct {
 		change func(*Service)
@@ -17,18 +17,18 @@ func TestAChangedEndpointChangesTheOwnerOnlyUnlessTheNumberChanges(t *testing.T)
 		set    []Kind
 		udp    []Kind // for UDP, if not as for the others
 	}{
-		"one for another":        {anyType, []pod{ready(1).on(here), ready(3).on(there)}, owner, kinds[:]},
-		"one more":               {anyType, []pod{ready(1).on(here), ready(2).on(there), ready(3).on(there)}, kinds[:], nil},
-		"one less":               {anyType, []pod{ready(1).on(here)}, kinds[:], nil},
-		"none":                   {anyType, nil, kinds[:], nil},
-		"one moves here":         {anyType, []pod{ready(1).on(here), ready(2).on(here)}, owner, nil},
-		"they swap their places": {anyType, []pod{ready(1).on(there), ready(2).on(here)}, owner, nil},
-		"one that drains":        {anyType, []pod{ready(1).on(here), ready(2).on(there), draining(3).on(there)}, nil, kinds[:]},
-		"one that is dying":      {anyType, []pod{ready(1).on(here), ready(2).on(there), dying(3).on(there)}, nil, nil},
-		"one drains while another comes": {
-			anyType, []pod{ready(1).on(here), draining(2).on(there), ready(3).on(there)}, owner, kinds[:],
+		"one for another":                {anyType, []pod{ready(1).on(here), ready(3).on(there)}, owner, kinds[:]},
+		"one more":                       {anyType, []pod{ready(1).on(here), ready(2).on(there), ready(3).on(there)}, kinds[:], nil},
+		"one less":                       {anyType, []pod{ready(1).on(here)}, kinds[:], nil},
+		"none":                           {anyType, nil, kinds[:], nil},
+		"one moves here":                 {anyType, []pod{ready(1).on(here), ready(2).on(here)}, owner, nil},
+		"they swap their places":         {anyType, []pod{ready(1).on(there), ready(2).on(here)}, owner, nil},
+		"one that terminates and serves": {anyType, []pod{ready(1).on(here), ready(2).on(there), servingTerminating(3).on(there)}, nil, kinds[:]},
+		"one that terminates":            {anyType, []pod{ready(1).on(here), ready(2).on(there), terminating(3).on(there)}, nil, nil},
+		"one terminates and another comes": {
+			anyType, []pod{ready(1).on(here), servingTerminating(2).on(there), ready(3).on(there)}, owner, kinds[:],
 		},
-		"one drains that served last": {anyType, []pod{draining(1).on(here), draining(2).on(there)}, nil, nil},
+		"the last ones terminate and serve": {anyType, []pod{servingTerminating(1).on(here), servingTerminating(2).on(there)}, nil, nil},
 		"one for another, here": {
 			externalLocal, []pod{ready(3).on(here), ready(2).on(there)}, owner, kinds[:],
 		},
@@ -45,7 +45,7 @@ func TestAChangedEndpointChangesTheOwnerOnlyUnlessTheNumberChanges(t *testing.T)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			every(t, func(t *testing.T, f Family, p Protocol) {
-				m := everywhereMap(f, p, test.change)
+				m := allKindsMap(f, p, test.change)
 				m.SetSlice(webSlice(f, p, test.pods...))
 				wanted := test.set
 				if p == UDP && test.udp != nil {
@@ -61,7 +61,7 @@ func TestAChangedEndpointChangesTheOwnerOnlyUnlessTheNumberChanges(t *testing.T)
 				checkChanges(t, got, set, nil)
 				for _, fe := range got.Set {
 					if owner := got.pool(fe.Pool.Key); owner != fe.Pool {
-						t.Errorf("%s leads to another pool than it should", fe.Match)
+						t.Errorf("%s has the wrong pool", fe.Match)
 					}
 				}
 			})
@@ -69,21 +69,7 @@ func TestAChangedEndpointChangesTheOwnerOnlyUnlessTheNumberChanges(t *testing.T)
 	}
 }
 
-// What Frontends lists is up to date, even if a frontend was not set again.
-func TestFrontendsThatWereNotSetLeadToTheirPoolAsItIs(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		m := everywhereMap(f, p)
-		m.SetSlice(webSlice(f, p, ready(1).on(here), ready(3).on(there)))
-		m.Changes()
-		for _, fe := range m.Frontends() {
-			if !slices.Equal(fe.Pool.Cluster, podPorts(f, 1, 3)) {
-				t.Errorf("%s leads to %+v", fe.Match, *fe.Pool)
-			}
-		}
-	})
-}
-
-func TestEveryFieldOfAFrontendMatters(t *testing.T) {
+func TestEveryFieldOfFrontendMatters(t *testing.T) {
 	base := func() *Frontend {
 		return &Frontend{
 			Match: webMatch(KindClusterIP, IPv4, UDP), Service: httpPort(UDP),
@@ -95,7 +81,7 @@ func TestEveryFieldOfAFrontendMatters(t *testing.T) {
 	}
 	tests := map[string]struct {
 		change  func(*Frontend)
-		anybody bool // it matters to others than the owner of the pool too
+		anybody bool // it also matters to frontends that do not own the pool
 	}{
 		"Kind":       {func(f *Frontend) { f.Kind = KindExternalIP }, true},
 		"Service":    {func(f *Frontend) { f.Service.Port = "x" }, true},
@@ -105,16 +91,16 @@ func TestEveryFieldOfAFrontendMatters(t *testing.T) {
 		"Restricted": {func(f *Frontend) { f.Restricted = true }, true},
 		"Sources":    {func(f *Frontend) { f.Sources = []netip.Prefix{sourceRange(IPv4, 0, 25)} }, true},
 
-		"Pool.Key":             {func(f *Frontend) { f.Pool.Key.Port++ }, true},
-		"Pool.Scheduler":       {func(f *Frontend) { f.Pool.Scheduler = SchedulerMaglev }, true},
-		"Pool.Flows":           {func(f *Frontend) { f.Pool.FlowEndpoints = podPorts(IPv4, 2) }, true},
-		"the size of Cluster":  {func(f *Frontend) { f.Pool.Cluster = podPorts(IPv4, 1) }, true},
-		"the size of Local":    {func(f *Frontend) { f.Pool.Local = nil }, true},
-		"whether it is sticky": {func(f *Frontend) { f.Pool.Affinity = 0 }, true},
-		"Pool.Cluster":         {func(f *Frontend) { f.Pool.Cluster = podPorts(IPv4, 1, 3) }, false},
-		"Pool.Local":           {func(f *Frontend) { f.Pool.Local = podPorts(IPv4, 2) }, false},
-		"Pool.Affinity":        {func(f *Frontend) { f.Pool.Affinity = time.Hour }, false},
-		"Pool.Hairpin":         {func(f *Frontend) { f.Pool.Hairpin = podIPs(IPv4, 1) }, false},
+		"Pool.Key":                {func(f *Frontend) { f.Pool.Key.Port++ }, true},
+		"Pool.Scheduler":          {func(f *Frontend) { f.Pool.Scheduler = SchedulerMaglev }, true},
+		"Pool.FlowEndpoints":      {func(f *Frontend) { f.Pool.FlowEndpoints = podPorts(IPv4, 2) }, true},
+		"the size of Cluster":     {func(f *Frontend) { f.Pool.Cluster = podPorts(IPv4, 1) }, true},
+		"the size of Local":       {func(f *Frontend) { f.Pool.Local = nil }, true},
+		"whether it has affinity": {func(f *Frontend) { f.Pool.Affinity = 0 }, true},
+		"Pool.Cluster":            {func(f *Frontend) { f.Pool.Cluster = podPorts(IPv4, 1, 3) }, false},
+		"Pool.Local":              {func(f *Frontend) { f.Pool.Local = podPorts(IPv4, 2) }, false},
+		"Pool.Affinity":           {func(f *Frontend) { f.Pool.Affinity = time.Hour }, false},
+		"Pool.Hairpin":            {func(f *Frontend) { f.Pool.Hairpin = podIPs(IPv4, 1) }, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

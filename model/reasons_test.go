@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestAnEndpointHasNoReasonExactlyIfItServes compares with the selection, of random
+// TestEndpointHasNoReasonIfItServes compares with the selection, of random
 // slices, on several nodes.
-func TestAnEndpointHasNoReasonExactlyIfItServes(t *testing.T) {
+func TestEndpointHasNoReasonIfItServes(t *testing.T) {
 	ports := []ServicePortName{{web, "http", TCP}, {web, "dns", UDP}, {web, "", SCTP}, {web, "alias", TCP}, {web, "none", TCP}}
 	nodes := []Node{{Name: here, Zone: zoneA}, {Name: there}, {Zone: zoneB}, {}}
 	serving := 0
@@ -38,11 +38,12 @@ func TestAnEndpointHasNoReasonExactlyIfItServes(t *testing.T) {
 		}
 	}
 	if serving < 1000 {
-		t.Errorf("in all only %d served", serving)
+		t.Errorf("only %d endpoints served in total", serving)
 	}
 }
 
-// checkServing checks that those without a reason are those selected, once each.
+// checkServing checks that the endpoints without a reason are the selected ones, each
+// once.
 func checkServing(t *testing.T, got []EndpointExplanation, sel endpointLists) {
 	t.Helper()
 	var cluster, local []netip.AddrPort
@@ -58,11 +59,11 @@ func checkServing(t *testing.T, got []EndpointExplanation, sel endpointLists) {
 		}
 	}
 	if !slices.Equal(cluster, sel.cluster) || !slices.Equal(local, sel.local) {
-		t.Fatalf("without a reason are %v, and on this node %v; selected are %v, and on this node %v", cluster, local, sel.cluster, sel.local)
+		t.Fatalf("without a reason: %v, local %v; selected: %v, local %v", cluster, local, sel.cluster, sel.local)
 	}
 }
 
-// checkEveryEndpoint checks that every address of the family is there.
+// checkEveryEndpoint checks that exactly the addresses of the family are listed.
 func checkEveryEndpoint(t *testing.T, got []EndpointExplanation, f Family, from []EndpointSlice) {
 	t.Helper()
 	there := map[netip.Addr]bool{}
@@ -84,25 +85,25 @@ func checkEveryEndpoint(t *testing.T, got []EndpointExplanation, f Family, from 
 	}
 }
 
-func TestReasonsSayWhy(t *testing.T) {
+func TestReasonOfEndpoint(t *testing.T) {
 	type reasons struct{ cluster, local Reason }
 	tests := map[string]struct {
 		pods []pod
 		want []reasons // of pod 1
 	}{
-		"ready, here":               {[]pod{ready(1).on(here)}, []reasons{{ReasonNone, ReasonNone}}},
-		"ready, elsewhere":          {[]pod{ready(1).on(there)}, []reasons{{ReasonNone, ReasonNotLocal}}},
-		"ready, nowhere":            {[]pod{ready(1)}, []reasons{{ReasonNone, ReasonNotLocal}}},
-		"not ready":                 {[]pod{notReady(1).on(here), ready(2)}, []reasons{{ReasonNotReady, ReasonNotReady}}},
-		"not ready, with no trait":  {[]pod{notReady(1).zones(zoneB).nodes(there), ready(2)}, []reasons{{ReasonNotReady, ReasonNotReady}}},
-		"dying":                     {[]pod{dying(1).on(here), draining(2)}, []reasons{{ReasonNotReady, ReasonNotReady}}},
-		"draining beside ready":     {[]pod{draining(1).on(here), ready(2).on(here)}, []reasons{{ReasonServingTerminating, ReasonServingTerminating}}},
-		"draining, the last here":   {[]pod{draining(1).on(here), ready(2)}, []reasons{{ReasonServingTerminating, ReasonNone}}},
-		"draining, none is ready":   {[]pod{draining(1).on(here), notReady(2)}, []reasons{{ReasonNone, ReasonNone}}},
-		"draining elsewhere":        {[]pod{draining(1).on(there), ready(2).on(here)}, []reasons{{ReasonServingTerminating, ReasonNotLocal}}},
-		"hinted for another zone":   {[]pod{ready(1).on(here).zones(zoneB), ready(2).zones(zoneA)}, []reasons{{ReasonOtherZones, ReasonNone}}},
-		"hinted for another node":   {[]pod{ready(1).nodes(there), ready(2).nodes(here)}, []reasons{{ReasonOtherNodes, ReasonNotLocal}}},
-		"of twins the one in doubt": {[]pod{ready(1).on(here), draining(1).on(here)}, []reasons{{ReasonNone, ReasonNone}, {ReasonDuplicate, ReasonDuplicate}}},
+		"ready, here":                            {[]pod{ready(1).on(here)}, []reasons{{ReasonNone, ReasonNone}}},
+		"ready, elsewhere":                       {[]pod{ready(1).on(there)}, []reasons{{ReasonNone, ReasonNotLocal}}},
+		"ready, nowhere":                         {[]pod{ready(1)}, []reasons{{ReasonNone, ReasonNotLocal}}},
+		"not ready":                              {[]pod{notReady(1).on(here), ready(2)}, []reasons{{ReasonNotReady, ReasonNotReady}}},
+		"not ready, without traits":              {[]pod{notReady(1).zones(zoneB).nodes(there), ready(2)}, []reasons{{ReasonNotReady, ReasonNotReady}}},
+		"terminating":                            {[]pod{terminating(1).on(here), servingTerminating(2)}, []reasons{{ReasonNotReady, ReasonNotReady}}},
+		"serving terminating, another is ready":  {[]pod{servingTerminating(1).on(here), ready(2).on(here)}, []reasons{{ReasonServingTerminating, ReasonServingTerminating}}},
+		"serving terminating, the last here":     {[]pod{servingTerminating(1).on(here), ready(2)}, []reasons{{ReasonServingTerminating, ReasonNone}}},
+		"serving terminating, none is ready":     {[]pod{servingTerminating(1).on(here), notReady(2)}, []reasons{{ReasonNone, ReasonNone}}},
+		"serving terminating elsewhere":          {[]pod{servingTerminating(1).on(there), ready(2).on(here)}, []reasons{{ReasonServingTerminating, ReasonNotLocal}}},
+		"hinted for another zone":                {[]pod{ready(1).on(here).zones(zoneB), ready(2).zones(zoneA)}, []reasons{{ReasonOtherZones, ReasonNone}}},
+		"hinted for another node":                {[]pod{ready(1).nodes(there), ready(2).nodes(here)}, []reasons{{ReasonOtherNodes, ReasonNotLocal}}},
+		"of duplicates the one that is not used": {[]pod{ready(1).on(here), servingTerminating(1).on(here)}, []reasons{{ReasonNone, ReasonNone}, {ReasonDuplicate, ReasonDuplicate}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +124,7 @@ func TestReasonsSayWhy(t *testing.T) {
 	}
 }
 
-func TestAnEndpointWithoutThePortIsNamedOnceAndOnlyIfItHasNone(t *testing.T) {
+func TestEndpointWithoutPortIsListedOnce(t *testing.T) {
 	for _, f := range Families {
 		for _, p := range Protocols {
 			with, without := webSlice(f, p, ready(1)), webSlice(f, p, ready(1), ready(2))
@@ -138,18 +139,18 @@ func TestAnEndpointWithoutThePortIsNamedOnceAndOnlyIfItHasNone(t *testing.T) {
 	}
 }
 
-func TestReasonsAreWords(t *testing.T) {
+func TestReasonNamesDiffer(t *testing.T) {
 	seen := map[string]bool{"": true}
 	if ReasonNone.String() != "" {
-		t.Errorf("no reason is called %q", ReasonNone)
+		t.Errorf("ReasonNone is %q", ReasonNone)
 	}
 	for r := ReasonNoPort; r <= ReasonOtherZones; r++ {
 		if text := r.String(); seen[text] || text == fmt.Sprintf("Reason(%d)", r) {
-			t.Errorf("reason %d is called %q", r, text)
+			t.Errorf("reason %d is %q", r, text)
 		}
 		seen[r.String()] = true
 	}
 	if got := (ReasonOtherZones + 1).String(); got != "Reason(8)" {
-		t.Errorf("an unknown reason is called %q", got)
+		t.Errorf("an unknown reason is %q", got)
 	}
 }

@@ -6,17 +6,17 @@ import (
 	"testing"
 )
 
-func TestOfDuplicatesTheOneThatStaysCounts(t *testing.T) {
+func TestDuplicateThatDoesNotTerminateIsUsed(t *testing.T) {
 	tests := map[string]struct {
 		twins [2]pod
 		want  selection
 	}{
 		"over a terminating one, when it is ready": {
-			twins: [2]pod{ready(1).on(here), draining(1).on(there)},
+			twins: [2]pod{ready(1).on(here), servingTerminating(1).on(there)},
 			want:  selection{cluster: []int{1}, local: []int{1}, onNode: []int{1}, anywhere: true},
 		},
 		"over a terminating one, even when it is not ready yet": {
-			twins: [2]pod{notReady(1), draining(1)},
+			twins: [2]pod{notReady(1), servingTerminating(1)},
 		},
 		"over a ready one that terminates": {
 			twins: [2]pod{notReady(1), {1, Endpoint{Ready: true, Serving: true, Terminating: true}}},
@@ -26,7 +26,7 @@ func TestOfDuplicatesTheOneThatStaysCounts(t *testing.T) {
 			want:  selection{cluster: []int{1}, anywhere: true},
 		},
 		"serving over not serving, when both terminate": {
-			twins: [2]pod{draining(1), dying(1)},
+			twins: [2]pod{servingTerminating(1), terminating(1)},
 			want:  selection{cluster: []int{1}, anywhere: true},
 		},
 		"once, when they are the same": {
@@ -49,7 +49,7 @@ func TestOfDuplicatesTheOneThatStaysCounts(t *testing.T) {
 	}
 }
 
-func TestDuplicatesThatDifferInPlaceAreOneOnEveryNodeInAnyOrder(t *testing.T) {
+func TestDuplicateChoiceIgnoresNodeAndOrder(t *testing.T) {
 	for _, f := range Families {
 		a := webSlice(f, TCP, ready(1).on(here).zones(zoneA), ready(2).on(there).nodes(there))
 		b := webSlice(f, TCP, ready(1).on(there).zones(zoneB), ready(2).on(here).nodes(here))
@@ -62,14 +62,14 @@ func TestDuplicatesThatDifferInPlaceAreOneOnEveryNodeInAnyOrder(t *testing.T) {
 			locals += len(got.local)
 		}
 		if locals != 2 {
-			t.Errorf("%s: two endpoints are local on %d nodes together", f, locals)
+			t.Errorf("%s: two endpoints are local on %d nodes in total", f, locals)
 		}
 	}
 }
 
-func TestOneAddressWithSeveralPortsIsSeveralEndpoints(t *testing.T) {
+func TestAddressWithSeveralPortsIsSeveralEndpoints(t *testing.T) {
 	for _, f := range Families {
-		a, b := webSlice(f, TCP, ready(1).on(here)), webSlice(f, TCP, draining(1).on(here), ready(2))
+		a, b := webSlice(f, TCP, ready(1).on(here)), webSlice(f, TCP, servingTerminating(1).on(here), ready(2))
 		b.Ports[0].Port = 9090
 		got := selectEndpoints(httpPort(TCP), f, []EndpointSlice{a, b}, thisNode)
 		want := []netip.AddrPort{
@@ -81,7 +81,7 @@ func TestOneAddressWithSeveralPortsIsSeveralEndpoints(t *testing.T) {
 	}
 }
 
-func TestSlicesAddUp(t *testing.T) {
+func TestEndpointsOfAllSlicesAreUsed(t *testing.T) {
 	for _, f := range Families {
 		for _, p := range Protocols {
 			from := []EndpointSlice{
@@ -93,13 +93,13 @@ func TestSlicesAddUp(t *testing.T) {
 	}
 }
 
-func TestHintsAreAskedOfTheEndpointsOfAllSlices(t *testing.T) {
+func TestHintsOfAllSlicesCount(t *testing.T) {
 	from := []EndpointSlice{webSlice(IPv4, TCP, ready(1).zones(zoneA), ready(2).zones(zoneB)), webSlice(IPv4, TCP, ready(3))}
 	checkSelection(t, IPv4, selectEndpoints(httpPort(TCP), IPv4, from, thisNode),
 		selection{cluster: []int{1, 2, 3}, anywhere: true})
 }
 
-func TestASlicePortServesTheServicePortOfItsNameAndProtocol(t *testing.T) {
+func TestSlicePortMatchesNameAndProtocol(t *testing.T) {
 	ports := []EndpointPort{
 		{"dns", UDP, 1001},
 		{"dns-tcp", TCP, 1002},
@@ -141,13 +141,13 @@ func TestASlicePortServesTheServicePortOfItsNameAndProtocol(t *testing.T) {
 	}
 }
 
-func TestASliceServesItsFamilyOnly(t *testing.T) {
+func TestSliceServesItsFamilyOnly(t *testing.T) {
 	from := []EndpointSlice{webSlice(IPv4, TCP, ready(1)), webSlice(IPv6, TCP, ready(2)), webSlice(Family(9), TCP, ready(3))}
 	checkSelection(t, IPv4, selectEndpoints(httpPort(TCP), IPv4, from, thisNode), selection{cluster: []int{1}, anywhere: true})
 	checkSelection(t, IPv6, selectEndpoints(httpPort(TCP), IPv6, from, thisNode), selection{cluster: []int{2}, anywhere: true})
 }
 
-func TestEndpointsAreSortedByNumberAndNotByLetter(t *testing.T) {
+func TestEndpointsAreSortedNumerically(t *testing.T) {
 	for _, f := range Families {
 		s := webSlice(f, TCP, ready(100), ready(9), ready(20), ready(1000))
 		s.Ports = append(s.Ports, EndpointPort{"http", TCP, 900})
@@ -158,8 +158,8 @@ func TestEndpointsAreSortedByNumberAndNotByLetter(t *testing.T) {
 	}
 }
 
-func TestSelectLeavesItsInputAlone(t *testing.T) {
-	from := []EndpointSlice{webSlice(IPv4, TCP, ready(3).on(here), ready(1)), webSlice(IPv4, TCP, draining(1), ready(2))}
+func TestSelectionDoesNotChangeItsInput(t *testing.T) {
+	from := []EndpointSlice{webSlice(IPv4, TCP, ready(3).on(here), ready(1)), webSlice(IPv4, TCP, servingTerminating(1), ready(2))}
 	before := []EndpointSlice{from[0], from[1]}
 	for i := range before {
 		before[i].Endpoints = slices.Clone(from[i].Endpoints)

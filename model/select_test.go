@@ -5,22 +5,22 @@ import (
 	"testing"
 )
 
-// selection is what a test wants of a [endpointLists], in numbers of pods.
+// selection is the expected endpointLists of a test, as numbers of pods.
 type selection struct {
 	cluster, local []int
 	onNode         []int
 	anywhere       bool
 }
 
-// selectTest is pods and what is to be selected of them.
+// selectTest is a set of pods and the expected selection.
 type selectTest struct {
 	node Node // thisNode if empty
 	pods []pod
 	want selection
 }
 
-// run selects among the pods in every family and for every protocol, in the
-// order given and in the opposite one.
+// run selects among the pods in every family and for every protocol, in the given
+// order and in reverse.
 func (test selectTest) run(t *testing.T) {
 	if test.node == (Node{}) {
 		test.node = thisNode
@@ -60,9 +60,9 @@ func checkSelection(t *testing.T, f Family, got endpointLists, want selection) {
 	}
 }
 
-func TestConditionsDecideWhoServes(t *testing.T) {
+func TestSelectionByConditions(t *testing.T) {
 	runSelectTests(t, map[string]selectTest{
-		"nobody without endpoints": {},
+		"no endpoints": {},
 		"a ready endpoint serves": {
 			pods: []pod{ready(1)},
 			want: selection{cluster: []int{1}, anywhere: true},
@@ -78,18 +78,18 @@ func TestConditionsDecideWhoServes(t *testing.T) {
 			pods: []pod{{1, Endpoint{Serving: true, Node: here}}},
 		},
 		"a terminating endpoint stays out while another is ready": {
-			pods: []pod{ready(1), draining(2), dying(3)},
+			pods: []pod{ready(1), servingTerminating(2), terminating(3)},
 			want: selection{cluster: []int{1}, anywhere: true},
 		},
 		"if none is ready, those that are terminating but serving do": {
-			pods: []pod{draining(1), draining(2), dying(3), notReady(4)},
+			pods: []pod{servingTerminating(1), servingTerminating(2), terminating(3), notReady(4)},
 			want: selection{cluster: []int{1, 2}, anywhere: true},
 		},
-		"if all are terminating and none is serving, nobody serves": {
-			pods: []pod{dying(1).on(here), dying(2)},
+		"if all are terminating and none is serving, none serves": {
+			pods: []pod{terminating(1).on(here), terminating(2)},
 		},
 		"ready is enough, even when terminating (publishNotReadyAddresses)": {
-			pods: []pod{{1, Endpoint{Ready: true, Terminating: true}}, draining(2)},
+			pods: []pod{{1, Endpoint{Ready: true, Terminating: true}}, servingTerminating(2)},
 			want: selection{cluster: []int{1}, anywhere: true},
 		},
 		"ready is enough, even when not serving": {
@@ -99,7 +99,7 @@ func TestConditionsDecideWhoServes(t *testing.T) {
 	})
 }
 
-func TestTheLocalListIsOfThisNode(t *testing.T) {
+func TestLocalListIsOfThisNode(t *testing.T) {
 	runSelectTests(t, map[string]selectTest{
 		"all endpoints are local": {
 			pods: []pod{ready(1).on(here), ready(2).on(here)},
@@ -127,29 +127,29 @@ func TestTheLocalListIsOfThisNode(t *testing.T) {
 			want: selection{cluster: []int{2}, anywhere: true},
 		},
 		"a terminating local endpoint serves if no local one is ready, whoever else is": {
-			pods: []pod{draining(1).on(here), ready(2).on(there)},
+			pods: []pod{servingTerminating(1).on(here), ready(2).on(there)},
 			want: selection{cluster: []int{2}, local: []int{1}, onNode: []int{1}, anywhere: true},
 		},
 		"a terminating local endpoint stays out while a local one is ready": {
-			pods: []pod{draining(1).on(here), ready(2).on(here), draining(3).on(there)},
+			pods: []pod{servingTerminating(1).on(here), ready(2).on(here), servingTerminating(3).on(there)},
 			want: selection{cluster: []int{2}, local: []int{2}, onNode: []int{2}, anywhere: true},
 		},
 		"only terminating endpoints, here and elsewhere": {
-			pods: []pod{draining(1).on(here), draining(2).on(there), dying(3).on(here)},
+			pods: []pod{servingTerminating(1).on(here), servingTerminating(2).on(there), terminating(3).on(here)},
 			want: selection{cluster: []int{1, 2}, local: []int{1}, onNode: []int{1}, anywhere: true},
 		},
 		"only terminating endpoints, elsewhere": {
-			pods: []pod{draining(1).on(there), dying(2).on(here)},
+			pods: []pod{servingTerminating(1).on(there), terminating(2).on(here)},
 			want: selection{cluster: []int{1}, anywhere: true},
 		},
 		"a terminating local endpoint that no longer serves does not": {
-			pods: []pod{dying(1).on(here), ready(2).on(there)},
+			pods: []pod{terminating(1).on(here), ready(2).on(there)},
 			want: selection{cluster: []int{2}, anywhere: true},
 		},
 	})
 }
 
-func TestHintsForTheZoneNarrowTheClusterList(t *testing.T) {
+func TestZoneHintsNarrowClusterList(t *testing.T) {
 	runSelectTests(t, map[string]selectTest{
 		"to the endpoints hinted for this zone": {
 			pods: []pod{ready(1).zones(zoneA), ready(2).zones(zoneB), ready(3).zones("zone-c"), ready(4).zones(zoneA)},
@@ -168,7 +168,7 @@ func TestHintsForTheZoneNarrowTheClusterList(t *testing.T) {
 			want: selection{cluster: []int{1, 2, 3}, anywhere: true},
 		},
 		"whatever endpoints hint that are not ready": {
-			pods: []pod{ready(1).zones(zoneA), ready(2).zones(zoneB), notReady(3), draining(4), notReady(5).zones(zoneA)},
+			pods: []pod{ready(1).zones(zoneA), ready(2).zones(zoneB), notReady(3), servingTerminating(4), notReady(5).zones(zoneA)},
 			want: selection{cluster: []int{1}, anywhere: true},
 		},
 		"but not if no hint names this zone": {
@@ -176,7 +176,7 @@ func TestHintsForTheZoneNarrowTheClusterList(t *testing.T) {
 			want: selection{cluster: []int{1, 2}, anywhere: true},
 		},
 		"but not if only an endpoint that is not ready is hinted for this zone": {
-			pods: []pod{ready(1).zones(zoneB), notReady(2).zones(zoneA), draining(3).zones(zoneA)},
+			pods: []pod{ready(1).zones(zoneB), notReady(2).zones(zoneA), servingTerminating(3).zones(zoneA)},
 			want: selection{cluster: []int{1}, anywhere: true},
 		},
 		"but not on a node without a zone": {
@@ -192,14 +192,14 @@ func TestHintsForTheZoneNarrowTheClusterList(t *testing.T) {
 			pods: []pod{ready(1).on(here).zones(zoneA), ready(2).on(here).zones(zoneB), ready(3).on(there).zones(zoneA)},
 			want: selection{cluster: []int{1, 3}, local: []int{1, 2}, onNode: []int{1, 2}, anywhere: true},
 		},
-		"not to nobody when all terminate": {
-			pods: []pod{draining(1).zones(zoneA), draining(2).zones(zoneB)},
+		"but not if all terminate": {
+			pods: []pod{servingTerminating(1).zones(zoneA), servingTerminating(2).zones(zoneB)},
 			want: selection{cluster: []int{1, 2}, anywhere: true},
 		},
 	})
 }
 
-func TestHintsForTheNodeComeBeforeHintsForTheZone(t *testing.T) {
+func TestNodeHintsComeBeforeZoneHints(t *testing.T) {
 	runSelectTests(t, map[string]selectTest{
 		"if all endpoints have both": {
 			pods: []pod{
@@ -242,13 +242,13 @@ func TestHintsForTheNodeComeBeforeHintsForTheZone(t *testing.T) {
 			want: selection{cluster: []int{1, 2, 3}, anywhere: true},
 		},
 		"whatever endpoints hint that are not ready": {
-			pods: []pod{ready(1).nodes(here), ready(2).nodes(there), notReady(3), draining(4).nodes(here)},
+			pods: []pod{ready(1).nodes(here), ready(2).nodes(there), notReady(3), servingTerminating(4).nodes(here)},
 			want: selection{cluster: []int{1}, anywhere: true},
 		},
 	})
 }
 
-func TestHintsNeverNarrowTheLocalList(t *testing.T) {
+func TestHintsNeverNarrowLocalList(t *testing.T) {
 	runSelectTests(t, map[string]selectTest{
 		"of ready endpoints": {
 			pods: []pod{
@@ -260,7 +260,7 @@ func TestHintsNeverNarrowTheLocalList(t *testing.T) {
 		},
 		"of terminating endpoints": {
 			pods: []pod{
-				draining(1).on(here).zones(zoneB), draining(2).on(here).zones(zoneA), ready(3).on(there).zones(zoneA),
+				servingTerminating(1).on(here).zones(zoneB), servingTerminating(2).on(here).zones(zoneA), ready(3).on(there).zones(zoneA),
 			},
 			want: selection{cluster: []int{3}, local: []int{1, 2}, onNode: []int{1, 2}, anywhere: true},
 		},

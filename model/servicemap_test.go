@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// webMap knows web with pod 1 of this node, and has said so.
+// webMap returns a map with Service web and pod 1 on this node. Changes has been called.
 func webMap() *ServiceMap {
 	m := NewServiceMap(Options{}, thisNode)
 	m.SetService(webService(TCP, IPv4))
@@ -27,16 +27,16 @@ func checkEmpty(t *testing.T, m *ServiceMap) {
 	t.Helper()
 	for name, n := range map[string]int{
 		"services": len(m.services), "known": m.count, "slices": len(m.slices), "dirty": len(m.dirty),
-		"asked": len(m.claims.byMatch), "settled": len(m.claims.winners), "lost": len(m.claims.loserCounts), "losers": m.claims.loserTotal,
+		"matches": len(m.claims.byMatch), "winners": len(m.claims.winners), "loser counts": len(m.claims.loserCounts), "losers": m.claims.loserTotal,
 		"health checks": len(m.health),
 	} {
 		if n != 0 {
-			t.Errorf("%d %s are left", n, name)
+			t.Errorf("%d %s remain", n, name)
 		}
 	}
 }
 
-func TestChangesTellWhatIsNew(t *testing.T) {
+func TestChangesAfterEvents(t *testing.T) {
 	tests := map[string]struct {
 		event func(*ServiceMap)
 		set   []int // pods of the one frontend that is set; nil for none, empty for one without endpoints
@@ -56,12 +56,12 @@ func TestChangesTellWhatIsNew(t *testing.T) {
 		"nothing for another family's slice": {
 			event: func(m *ServiceMap) { m.SetSlice(webSlice(IPv6, TCP, ready(2))) },
 		},
-		"nothing for a Service that comes and goes": {event: func(m *ServiceMap) {
+		"nothing for a Service that is added and deleted": {event: func(m *ServiceMap) {
 			m.SetService(first)
 			m.DeleteService(first.Name)
 			m.DeleteService(first.Name)
 		}},
-		"nothing for a Service that goes and comes": {event: func(m *ServiceMap) {
+		"nothing for a Service that is deleted and added": {event: func(m *ServiceMap) {
 			m.DeleteService(web)
 			m.SetService(webService(TCP, IPv4))
 		}},
@@ -133,34 +133,7 @@ func TestChangesTellWhatIsNew(t *testing.T) {
 	}
 }
 
-func TestASliceThatMovesServesItsNewServiceOnly(t *testing.T) {
-	m := webMap()
-	other := at(webService(TCP, IPv4), 81)
-	other.Name.Name = "other"
-	m.SetService(other)
-	m.Changes()
-	s := webSlice(IPv4, TCP, ready(1).on(here))
-	for _, owner := range []ServiceName{other.Name, web, other.Name} {
-		s.Service = owner
-		m.SetSlice(s)
-		got := m.Changes()
-		if len(got.Set) != 2 {
-			t.Errorf("to %s: set %v", owner, got.Set)
-		}
-		for _, f := range got.Set {
-			if (f.Verdict == VerdictBalance) != (f.Service.ServiceName == owner) {
-				t.Errorf("to %s: set %+v", owner, f)
-			}
-		}
-	}
-	m.DeleteSlice(s.Name)
-	m.DeleteService(web)
-	m.DeleteService(other.Name)
-	m.Changes()
-	checkEmpty(t, m)
-}
-
-func TestTheSameNodeCostsNothing(t *testing.T) {
+func TestSameNodeCostsNothing(t *testing.T) {
 	m := webMap()
 	m.SetNode(thisNode)
 	if len(m.dirty) > 0 {
@@ -168,7 +141,7 @@ func TestTheSameNodeCostsNothing(t *testing.T) {
 	}
 }
 
-func TestSlicesWaitForTheirService(t *testing.T) {
+func TestSlicesMayArriveBeforeService(t *testing.T) {
 	m := NewServiceMap(Options{}, thisNode)
 	m.SetSlice(webSlice(IPv4, TCP, ready(1)))
 	checkNothing(t, m.Changes())
@@ -183,32 +156,11 @@ func TestSlicesWaitForTheirService(t *testing.T) {
 	m.Changes()
 	m.SetService(webService(TCP, IPv4))
 	if got := m.Changes(); len(got.Set) != 1 || got.Set[0].Verdict != VerdictBalance {
-		t.Errorf("after the Service was gone: got %+v", got)
+		t.Errorf("after the Service was deleted: got %+v", got)
 	}
 }
 
-func TestLenCountsServicesAndNotSlices(t *testing.T) {
-	m := webMap()
-	steps := []struct {
-		event func()
-		want  int
-	}{
-		{func() { m.SetService(webService(UDP, IPv4)) }, 1},
-		{func() { m.SetService(first) }, 2},
-		{func() { m.DeleteService(web) }, 1},
-		{func() { m.DeleteService(web) }, 1},
-		{func() { m.DeleteService(ServiceName{"x", "x"}) }, 1},
-		{func() { m.SetService(webService(TCP, IPv4)) }, 2},
-	}
-	for i, step := range steps {
-		step.event()
-		if m.Len() != step.want {
-			t.Errorf("step %d: got %d, want %d", i, m.Len(), step.want)
-		}
-	}
-}
-
-func TestAServiceIsFoundByItsName(t *testing.T) {
+func TestServiceByName(t *testing.T) {
 	m := webMap()
 	m.SetSlice(EndpointSlice{Name: EndpointSliceName{"x", "x"}, Service: ServiceName{"x", "x"}})
 	if got := m.Service(web); got == nil || got.Name != web {
@@ -221,11 +173,11 @@ func TestAServiceIsFoundByItsName(t *testing.T) {
 	}
 	m.DeleteService(web)
 	if got := m.Service(web); got != nil {
-		t.Errorf("it is gone, and got %+v", got)
+		t.Errorf("after it was deleted, got %+v", got)
 	}
 }
 
-func TestFrontendsAreThoseOfTheLastChanges(t *testing.T) {
+func TestFrontendsAreThoseOfLastChanges(t *testing.T) {
 	m := webMap()
 	before := m.Frontends()
 	m.SetService(first)
@@ -234,47 +186,5 @@ func TestFrontendsAreThoseOfTheLastChanges(t *testing.T) {
 	m.Changes()
 	if got := m.Frontends(); len(got) != 1 || got[0].Service != portOf(first) {
 		t.Errorf("got %v", got)
-	}
-}
-
-func TestSetAndGoneAreSorted(t *testing.T) {
-	m := NewServiceMap(Options{}, thisNode)
-	s := webService(TCP, IPv6, IPv4)
-	s.Ports = nil
-	for _, port := range []uint16{90, 80, 443, 53} {
-		s.Ports = append(s.Ports, ServicePort{"tcp", TCP, port, 0}, ServicePort{"udp", UDP, port, 0})
-	}
-	m.SetService(s)
-	set := m.Changes().Set
-	m.DeleteService(web)
-	gone := m.Changes().Gone
-	if len(set) != 16 || !slices.IsSortedFunc(set, func(a, b Frontend) int { return a.Match.Compare(b.Match) }) {
-		t.Errorf("set: %v", set)
-	}
-	if len(gone) != 16 || !slices.IsSortedFunc(gone, Match.Compare) {
-		t.Errorf("gone: %v", gone)
-	}
-}
-
-func TestOtherOptionsChangeEveryFrontendTheyConcern(t *testing.T) {
-	for _, p := range Protocols {
-		m := webMap()
-		m.SetService(webService(p, Families[:]...))
-		for _, f := range Families {
-			m.SetSlice(webSlice(f, p, ready(1)))
-		}
-		before := m.Changes().Set
-		m.SetOptions(Options{MasqueradeAll: true})
-		after := m.Changes().Set
-		if len(before) != len(after) || len(after) != len(Families) {
-			t.Fatalf("%s: %d frontends before, %d after", p, len(before), len(after))
-		}
-		for i := range after {
-			if before[i].Masquerade != MasqueradeNever || after[i].Masquerade != MasqueradeAlways {
-				t.Errorf("%s: before %+v, after %+v", p, before[i], after[i])
-			}
-		}
-		m.SetOptions(Options{MasqueradeAll: true})
-		checkNothing(t, m.Changes())
 	}
 }

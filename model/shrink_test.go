@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAMapIsCopiedWhenLittleOfItIsLeft(t *testing.T) {
+func TestShrinkFreesMemory(t *testing.T) {
 	m, peak := map[int]int{}, 0
 	for i := range 100_000 {
 		m[i] = i
@@ -22,15 +22,15 @@ func TestAMapIsCopiedWhenLittleOfItIsLeft(t *testing.T) {
 		want[i] = i
 	}
 	if !maps.Equal(m, want) {
-		t.Errorf("left are %v", m)
+		t.Errorf("got %v", m)
 	}
 	if left := live(); full < left+1<<20 {
-		t.Errorf("%d bytes were live, and are %d", full, left)
+		t.Errorf("%d bytes before, %d after", full, left)
 	}
 	runtime.KeepAlive(m)
 }
 
-// live is how much memory is in use.
+// live returns how much memory is in use.
 func live() uint64 {
 	runtime.GC()
 	var s runtime.MemStats

@@ -61,7 +61,7 @@
 //		matrix.TestMatrix
 //		matrix.TestEndpointsAreRemovedAndAddedForEveryAddress
 //	TestHealthCheckNodePortWhenTerminating
-//		model.TestAHealthCheckCountsAddressesOfReadyEndpointsOfThisNode
+//		model.TestHealthCheckCountsReadyLocalAddresses
 //		healthcheck.TestHealthCheckResponsesAreThoseOfKubeProxy
 //	TestNoEndpointsMetric
 //		matrix.TestPortsWithoutLocalEndpointsAreCounted

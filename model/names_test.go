@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// lines writes values below each other.
+// lines formats values, one per line.
 func lines[T any](values []T) string {
 	var s strings.Builder
 	for _, v := range values {
@@ -17,7 +17,7 @@ func lines[T any](values []T) string {
 	return s.String()
 }
 
-// frontendLines writes frontends below each other, each with its pool.
+// frontendLines formats frontends with their pools.
 func frontendLines(frontends []Frontend) string {
 	var s strings.Builder
 	for _, f := range frontends {
@@ -27,7 +27,7 @@ func frontendLines(frontends []Frontend) string {
 	return s.String()
 }
 
-func TestEverythingHasItsName(t *testing.T) {
+func TestStringNames(t *testing.T) {
 	tests := []struct {
 		of   fmt.Stringer
 		want string
@@ -65,7 +65,7 @@ func TestEverythingHasItsName(t *testing.T) {
 	}
 }
 
-func TestANameSetHasItsNames(t *testing.T) {
+func TestNameSetHasItsNames(t *testing.T) {
 	tests := map[string]struct {
 		set    NameSet
 		want   NameSet
@@ -99,7 +99,7 @@ func TestANameSetHasItsNames(t *testing.T) {
 	}
 }
 
-func TestANameSetDoesNotChangeWhatItIsMadeOf(t *testing.T) {
+func TestNameSetOfDoesNotChangeItsInput(t *testing.T) {
 	names := []string{"b", "", "a", "b"}
 	NameSetOf(names...)
 	if !slices.Equal(names, []string{"b", "", "a", "b"}) {
@@ -148,7 +148,7 @@ func TestServicesAreOrderedByCreationThenUIDThenName(t *testing.T) {
 	}
 }
 
-func TestAMappedAddressCountsAsIPv6(t *testing.T) {
+func TestMappedAddressIsIPv6(t *testing.T) {
 	if got := FamilyOf(netip.MustParseAddr("::ffff:192.0.2.1")); got != IPv6 {
 		t.Errorf("got %s", got)
 	}

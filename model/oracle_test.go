@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// The oracle: what the whole cluster comes to, worked out word for word as the
-// rules are written down, with no thought of speed. The histories and Select are
-// held against it.
+// The oracle is a second implementation of the rules of this package, written as
+// they are documented and without regard to speed. Histories and selections are
+// compared with it.
 
-// cluster is every object there is.
+// cluster is all objects of a cluster.
 type cluster struct {
 	options  Options
 	node     Node
@@ -22,57 +22,56 @@ type cluster struct {
 	nodeAddrs []netip.Addr
 }
 
-// book is what the rules make of a cluster.
-type book struct {
-	held     map[Match]Frontend // who holds each match
-	lost     map[Conflict]struct{}
-	health   map[ServiceName]HealthCheck
-	notLocal NoLocalEndpoints
+// expectation is the expected state of a cluster.
+type expectation struct {
+	ownerLine map[Match]Frontend // who holds each match
+	lost      map[Conflict]struct{}
+	health    map[ServiceName]HealthCheck
+	notLocal  NoLocalEndpoints
 }
 
-// byTheBook works it out. Those with the older claim come first, and addresses
-// from outside after all ClusterIPs, external ones last: a port that lost its ClusterIP
-// has none.
-func (c *cluster) byTheBook() book {
-	b := book{map[Match]Frontend{}, map[Conflict]struct{}{}, map[ServiceName]HealthCheck{}, NoLocalEndpoints{}}
-	var outside []Frontend
-	for _, s := range slices.SortedFunc(maps.Values(c.services), olderByTheBook) {
+// oracle returns the expected state. Older claims come first, and external addresses
+// after all ClusterIPs, external IPs last: a port that lost its ClusterIP has none.
+func (c *cluster) oracle() expectation {
+	b := expectation{map[Match]Frontend{}, map[Conflict]struct{}{}, map[ServiceName]HealthCheck{}, NoLocalEndpoints{}}
+	var external []Frontend
+	for _, s := range slices.SortedFunc(maps.Values(c.services), oracleOlder) {
 		if s.HealthCheckNodePort != 0 {
-			b.health[s.Name] = c.healthByTheBook(s)
+			b.health[s.Name] = c.oracleHealth(s)
 		}
 		for _, f := range Families {
 			for _, port := range s.Ports {
-				all := c.frontendsByTheBook(s, port, f)
+				all := c.oracleFrontends(s, port, f)
 				if len(all) == 0 {
 					continue
 				}
 				b.count(all, f)
 				if b.claim(all[0], nil) {
-					outside = append(outside, all[1:]...)
+					external = append(external, all[1:]...)
 				}
 			}
 		}
 	}
-	slices.SortStableFunc(outside, func(a, b Frontend) int {
+	slices.SortStableFunc(external, func(a, b Frontend) int {
 		return cmp.Or(trueFirst(a.Kind == KindNodePort, b.Kind == KindNodePort), trueFirst(a.Kind != KindExternalIP, b.Kind != KindExternalIP))
 	})
-	for _, fe := range outside {
+	for _, fe := range external {
 		b.claim(fe, c.nodeAddrs)
 	}
 	return b
 }
 
-// claim gives the frontend its match, unless another one has it, or has the port on
-// that address of the node.
-func (b *book) claim(fe Frontend, nodeAddrs []netip.Addr) bool {
-	winner, taken := b.held[fe.Match]
+// claim gives the frontend its match, unless another one has it, or a node port has
+// the port on that address of the node. It reports whether it did.
+func (b *expectation) claim(fe Frontend, nodeAddrs []netip.Addr) bool {
+	winner, taken := b.ownerLine[fe.Match]
 	if slices.Contains(nodeAddrs, fe.Match.Addr) && !(taken && winner.Kind == KindClusterIP) {
-		if port, serves := b.held[fe.Match.atNodePort()]; serves {
+		if port, serves := b.ownerLine[fe.Match.atNodePort()]; serves {
 			winner, taken = port, true
 		}
 	}
 	if !taken {
-		b.held[fe.Match] = fe
+		b.ownerLine[fe.Match] = fe
 		return true
 	}
 	if winner.Service != fe.Service {
@@ -81,9 +80,9 @@ func (b *book) claim(fe Frontend, nodeAddrs []netip.Addr) bool {
 	return false
 }
 
-// add counts the frontends of one port in NotLocal: once for inside, and once
-// for outside.
-func (b *book) count(all []Frontend, f Family) {
+// count counts one port in NoLocalEndpoints: once for internal traffic, and once for
+// external.
+func (b *expectation) count(all []Frontend, f Family) {
 	if all[0].Verdict == VerdictDrop {
 		b.notLocal.Internal[f]++
 	}
@@ -92,8 +91,8 @@ func (b *book) count(all []Frontend, f Family) {
 	}
 }
 
-// olderByTheBook compares Services by age.
-func olderByTheBook(a, b Service) int {
+// oracleOlder compares Services by age.
+func oracleOlder(a, b Service) int {
 	return cmp.Or(
 		cmp.Compare(a.Created, b.Created),
 		cmp.Compare(a.Name.Namespace, b.Name.Namespace),
@@ -101,9 +100,9 @@ func olderByTheBook(a, b Service) int {
 	)
 }
 
-// frontendsByTheBook are those of a Service's port in a family, that of the
-// ClusterIP first; none if there is none.
-func (c *cluster) frontendsByTheBook(s Service, p ServicePort, f Family) []Frontend {
+// oracleFrontends returns the frontends of a Service's port in a family, that of the
+// ClusterIP first; none without a ClusterIP.
+func (c *cluster) oracleFrontends(s Service, p ServicePort, f Family) []Frontend {
 	clusterIPs := ofFamily(f, s.ClusterIPs)
 	if len(clusterIPs) == 0 {
 		return nil
@@ -112,7 +111,7 @@ func (c *cluster) frontendsByTheBook(s Service, p ServicePort, f Family) []Front
 	at := func(a netip.Addr) Match { return Match{Family: f, Addr: a, Protocol: p.Protocol, Port: p.Port} }
 	out := []Frontend{{
 		Match: at(clusterIPs[0]), Kind: KindClusterIP, Service: name,
-		Policy: s.InternalPolicy, Masquerade: c.masqueradeByTheBook(f),
+		Policy: s.InternalPolicy, Masquerade: c.oracleMasquerade(f),
 	}}
 	add := func(k Kind, m Match) {
 		fe := Frontend{Match: m, Kind: k, Service: name, Policy: s.ExternalPolicy, Masquerade: MasqueradeAlways}
@@ -120,18 +119,18 @@ func (c *cluster) frontendsByTheBook(s Service, p ServicePort, f Family) []Front
 			fe.Masquerade = MasqueradeNever
 		}
 		if k == KindLoadBalancerIP {
-			fe.Sources, fe.Restricted = c.sourcesByTheBook(s, f)
+			fe.Sources, fe.Restricted = c.oracleSources(s, f)
 		}
 		out = append(out, fe)
 	}
 	if p.NodePort != 0 {
 		add(KindNodePort, Match{Family: f, Protocol: p.Protocol, Port: p.NodePort})
 	}
-	listed := []netip.Addr{clusterIPs[0]}
+	resolveCandidates := []netip.Addr{clusterIPs[0]}
 	addAll := func(k Kind, addrs []netip.Addr) {
 		for _, a := range ofFamily(f, addrs) {
-			if !slices.Contains(listed, a) {
-				listed = append(listed, a)
+			if !slices.Contains(resolveCandidates, a) {
+				resolveCandidates = append(resolveCandidates, a)
 				add(k, at(a))
 			}
 		}
@@ -140,28 +139,28 @@ func (c *cluster) frontendsByTheBook(s Service, p ServicePort, f Family) []Front
 	if !c.options.IgnoreExternalIPs {
 		addAll(KindExternalIP, s.ExternalIPs)
 	}
-	c.poolByTheBook(s, f, out)
+	c.oracleSetPools(s, f, out)
 	return out
 }
 
-// sameByTheBook reports whether what was said last of a frontend still holds. Of
-// the pool, the owner knows everything, and the others how many endpoints it
-// has, and how it treats clients.
-func sameByTheBook(said, is Frontend) bool {
+// oracleEqual reports whether the reported frontend is still as it was reported. The
+// owner of a pool reports all of it; the others its numbers of endpoints and how it
+// treats clients.
+func oracleEqual(reported, is Frontend) bool {
 	if is.Kind != KindClusterIP {
-		for _, f := range []*Frontend{&said, &is} {
+		for _, f := range []*Frontend{&reported, &is} {
 			p := *f.Pool
 			p.Cluster, p.Local = make([]netip.AddrPort, len(p.Cluster)), make([]netip.AddrPort, len(p.Local))
 			p.Hairpin, p.Affinity = nil, min(p.Affinity, 1)
 			f.Pool = &p
 		}
 	}
-	return reflect.DeepEqual(said, is)
+	return reflect.DeepEqual(reported, is)
 }
 
-// poolByTheBook gives the frontends of one port their pool and verdicts.
-func (c *cluster) poolByTheBook(s Service, f Family, of []Frontend) {
-	got := selectByTheBook(of[0].Service, f, c.slicesOf(s.Name), c.node)
+// oracleSetPools sets the pool and verdicts of the frontends of one port.
+func (c *cluster) oracleSetPools(s Service, f Family, of []Frontend) {
+	got := oracleSelect(of[0].Service, f, c.slicesOf(s.Name), c.node)
 	pool := &Pool{
 		Key: of[0].Match, Hairpin: got.hairpin,
 		Affinity: s.Affinity, Scheduler: s.Scheduler,
@@ -175,11 +174,11 @@ func (c *cluster) poolByTheBook(s Service, f Family, of []Frontend) {
 	if pool.Scheduler == SchedulerDefault {
 		pool.Scheduler = SchedulerRandom
 	}
-	outside := len(of) > 1
-	if s.InternalPolicy != PolicyLocal || outside {
+	external := len(of) > 1
+	if s.InternalPolicy != PolicyLocal || external {
 		pool.Cluster = got.cluster
 	}
-	if s.InternalPolicy == PolicyLocal || s.ExternalPolicy == PolicyLocal && outside {
+	if s.InternalPolicy == PolicyLocal || s.ExternalPolicy == PolicyLocal && external {
 		pool.Local = got.local
 	}
 	for i := range of {
@@ -199,13 +198,13 @@ func (c *cluster) poolByTheBook(s Service, f Family, of []Frontend) {
 	}
 }
 
-// slicesOf lists the slices of a Service, in no order.
+// slicesOf lists the slices of a Service, unsorted.
 func (c *cluster) slicesOf(name ServiceName) []EndpointSlice {
 	return slices.DeleteFunc(slices.Collect(maps.Values(c.slices)), func(s EndpointSlice) bool { return s.Service != name })
 }
 
-// masqueradeByTheBook is whom the node masquerades on the way to a ClusterIP.
-func (c *cluster) masqueradeByTheBook(f Family) Masquerade {
+// oracleMasquerade returns the masquerading of connections to a ClusterIP.
+func (c *cluster) oracleMasquerade(f Family) Masquerade {
 	switch {
 	case c.options.MasqueradeAll:
 		return MasqueradeAlways
@@ -215,8 +214,8 @@ func (c *cluster) masqueradeByTheBook(f Family) Masquerade {
 	return MasqueradeNever
 }
 
-// sourcesByTheBook is who may use the Service's load balancer IPs in a family.
-func (c *cluster) sourcesByTheBook(s Service, f Family) (sources []netip.Prefix, restricted bool) {
+// oracleSources returns the prefixes that may use the load balancer IPs of a family.
+func (c *cluster) oracleSources(s Service, f Family) (sources []netip.Prefix, restricted bool) {
 	nodeMay := false
 	for _, r := range s.SourceRanges {
 		if r.Addr().Is4() != (f == IPv4) {
@@ -240,8 +239,8 @@ func (c *cluster) sourcesByTheBook(s Service, f Family) (sources []netip.Prefix,
 	return sources, true
 }
 
-// healthByTheBook is what load balancers are told of the Service.
-func (c *cluster) healthByTheBook(s Service) HealthCheck {
+// oracleHealth returns the health check of the Service.
+func (c *cluster) oracleHealth(s Service) HealthCheck {
 	h := HealthCheck{Service: s.Name, Port: s.HealthCheckNodePort}
 	counted := map[netip.Addr]bool{}
 	for _, slice := range c.slicesOf(s.Name) {
@@ -260,7 +259,7 @@ func (c *cluster) healthByTheBook(s Service) HealthCheck {
 	return h
 }
 
-// ofFamily are the addresses of one family.
+// ofFamily returns the addresses of one family.
 func ofFamily(f Family, addrs []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return a.Is4() != (f == IPv4) })
 }

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// TestHistoriesOfCrowds lives through histories of Services with many slices,
-// which share addresses, differ in ports, and move from one Service to the other.
-// Mostly little happens at once, and now and then everything.
-func TestHistoriesOfCrowds(t *testing.T) {
+// TestLargeHistories runs histories of Services with many slices, which share
+// addresses, differ in ports, and move from one Service to the other. Most events are
+// small, and some replace everything.
+func TestLargeHistories(t *testing.T) {
 	for seed := range fewerIfShort(50) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			c := crowd{newHistory(t, nil, minCachedSlices), rand.New(rand.NewPCG(seed, 1))}
+			c := largeHistory{newHistory(t, nil, minCachedSlices), rand.New(rand.NewPCG(seed, 1))}
 			for i := range 2 {
 				c.setService(c.service(i))
 			}
@@ -26,24 +26,24 @@ func TestHistoriesOfCrowds(t *testing.T) {
 	}
 }
 
-// crowd is a history of two Services with many slices.
-type crowd struct {
+// largeHistory is a history of two Services with many slices, whose events are random.
+type largeHistory struct {
 	*history
 	random *rand.Rand
 }
 
 const (
-	crowdSlices    = 16
-	crowdAddresses = 150
+	largeSlices    = 16
+	largeAddresses = 150
 )
 
-// one is any of the values.
-func one[T any](c *crowd, of ...T) T { return of[c.random.IntN(len(of))] }
+// one returns one of the values.
+func one[T any](c *largeHistory, of ...T) T { return of[c.random.IntN(len(of))] }
 
-// often is true but for one time in n.
-func (c *crowd) often(n int) bool { return c.random.IntN(n) > 0 }
+// often returns false once in n times.
+func (c *largeHistory) often(n int) bool { return c.random.IntN(n) > 0 }
 
-func (c *crowd) event() {
+func (c *largeHistory) event() {
 	switch k := c.random.IntN(40); {
 	case k < 20:
 		c.setSlice(c.changed(c.anySlice()))
@@ -61,9 +61,9 @@ func (c *crowd) event() {
 }
 
 // flood replaces all slices, or deletes most.
-func (c *crowd) flood() {
+func (c *largeHistory) flood() {
 	stay := one(c, true, false)
-	for i := range crowdSlices {
+	for i := range largeSlices {
 		s := c.slice()
 		s.Name.Name = fmt.Sprint(i)
 		if stay || i < minCachedSlices {
@@ -74,8 +74,8 @@ func (c *crowd) flood() {
 	}
 }
 
-// changeAll is what concerns all endpoints of a Service.
-func (c *crowd) changeAll() {
+// changeAll makes a change that affects all endpoints of a Service.
+func (c *largeHistory) changeAll() {
 	switch k := c.random.IntN(2); c.random.IntN(4) {
 	case 0:
 		c.deleteService(c.service(k).Name)
@@ -88,9 +88,8 @@ func (c *crowd) changeAll() {
 	}
 }
 
-// service is number 0 or 1, with ports of all protocols in both families, most of
-// the time.
-func (c *crowd) service(number int) Service {
+// service returns Service 0 or 1, mostly with ports of all protocols and families.
+func (c *largeHistory) service(number int) Service {
 	s := Service{
 		Name: ServiceName{"shop", fmt.Sprint(number)}, HealthCheckNodePort: one[uint16](c, 0, 31000),
 		InternalPolicy: TrafficPolicy(c.random.IntN(2)), ExternalPolicy: TrafficPolicy(c.random.IntN(2)),
@@ -101,7 +100,7 @@ func (c *crowd) service(number int) Service {
 			s.ClusterIPs = append(s.ClusterIPs, clusterIP(f, number))
 		}
 		if c.often(2) {
-			s.ExternalIPs = append(s.ExternalIPs, outsideIP(f, number))
+			s.ExternalIPs = append(s.ExternalIPs, externalIP(f, number))
 		}
 	}
 	for _, p := range []ServicePort{{"http", TCP, 80, 0}, {"http", TCP, 81, 0}, {"dns", UDP, 53, 0}, {"", SCTP, 80, 0}} {
@@ -112,12 +111,12 @@ func (c *crowd) service(number int) Service {
 	return s
 }
 
-func (c *crowd) sliceName() EndpointSliceName {
-	return EndpointSliceName{"shop", fmt.Sprint(c.random.IntN(crowdSlices))}
+func (c *largeHistory) sliceName() EndpointSliceName {
+	return EndpointSliceName{"shop", fmt.Sprint(c.random.IntN(largeSlices))}
 }
 
-// slice is one that has nothing to do with what there was of its name.
-func (c *crowd) slice() EndpointSlice {
+// slice returns a slice that is unrelated to the existing one of its name.
+func (c *largeHistory) slice() EndpointSlice {
 	s := EndpointSlice{
 		Name: c.sliceName(), Service: ServiceName{"shop", one(c, "0", "0", "0", "1")},
 		Family: one(c, IPv4, IPv4, IPv6), Ports: c.ports(),
@@ -128,8 +127,8 @@ func (c *crowd) slice() EndpointSlice {
 	return s
 }
 
-// entries are most of the time the same, and sometimes with two numbers.
-func (c *crowd) ports() []EndpointPort {
+// ports returns mostly the same ports, and sometimes one with two numbers.
+func (c *largeHistory) ports() []EndpointPort {
 	out := []EndpointPort{{"http", TCP, 8080}, {"dns", UDP, 53}, {"", SCTP, 8080}}
 	if !c.often(4) {
 		out[c.random.IntN(3)].Port = 9090
@@ -140,9 +139,9 @@ func (c *crowd) ports() []EndpointPort {
 	return out
 }
 
-func (c *crowd) endpoint(f Family) Endpoint {
+func (c *largeHistory) endpoint(f Family) Endpoint {
 	e := Endpoint{
-		Addr: podIP(f, c.random.IntN(crowdAddresses)), Ready: c.often(4), Node: one(c, here, there, ""),
+		Addr: podIP(f, c.random.IntN(largeAddresses)), Ready: c.often(4), Node: one(c, here, there, ""),
 	}
 	e.Terminating = !e.Ready && one(c, true, false)
 	e.Serving = e.Ready || one(c, true, false)
@@ -155,16 +154,16 @@ func (c *crowd) endpoint(f Family) Endpoint {
 	return e
 }
 
-// anySlice is one that there is, or else a new one.
-func (c *crowd) anySlice() EndpointSlice {
+// anySlice returns an existing slice or a new one.
+func (c *largeHistory) anySlice() EndpointSlice {
 	if s, ok := c.now.slices[c.sliceName()]; ok {
 		return s
 	}
 	return c.slice()
 }
 
-// changed is the slice with a small change.
-func (c *crowd) changed(s EndpointSlice) EndpointSlice {
+// changed returns the slice with a small change.
+func (c *largeHistory) changed(s EndpointSlice) EndpointSlice {
 	s.Endpoints = slices.Clone(s.Endpoints)
 	if len(s.Endpoints) == 0 || !c.often(12) {
 		s.Ports, s.Service.Name = c.ports(), one(c, "0", "1")
@@ -180,7 +179,7 @@ func (c *crowd) changed(s EndpointSlice) EndpointSlice {
 	case 3:
 		s.Endpoints[k].Ready, s.Endpoints[k].Serving = !s.Endpoints[k].Ready, true
 	case 4:
-		s.Endpoints[k].Node, s.Endpoints[k].Addr = here, podIP(s.Family, c.random.IntN(crowdAddresses))
+		s.Endpoints[k].Node, s.Endpoints[k].Addr = here, podIP(s.Family, c.random.IntN(largeAddresses))
 	case 5:
 		c.random.Shuffle(len(s.Endpoints), func(i, k int) {
 			s.Endpoints[i], s.Endpoints[k] = s.Endpoints[k], s.Endpoints[i]

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// selectByTheBook is what Select should be, with flows of any protocol.
-func selectByTheBook(port ServicePortName, f Family, from []EndpointSlice, n Node) endpointLists {
+// oracleSelect returns the expected endpoint lists, with flows of any protocol.
+func oracleSelect(port ServicePortName, f Family, from []EndpointSlice, n Node) endpointLists {
 	offered := map[netip.AddrPort]Endpoint{}
 	for _, s := range from {
 		for _, p := range s.Ports {
@@ -17,7 +17,7 @@ func selectByTheBook(port ServicePortName, f Family, from []EndpointSlice, n Nod
 			}
 			for _, e := range s.Endpoints {
 				at := netip.AddrPortFrom(e.Addr, p.Port)
-				if other, twice := offered[at]; !twice || rankByTheBook(e) < rankByTheBook(other) {
+				if other, twice := offered[at]; !twice || oracleRank(e) < oracleRank(other) {
 					offered[at] = e
 				}
 			}
@@ -30,11 +30,11 @@ func selectByTheBook(port ServicePortName, f Family, from []EndpointSlice, n Nod
 	}
 	isHere := func(e Endpoint) bool { return n.Name != "" && e.Node == n.Name }
 	ready := those(func(e Endpoint) bool { return e.Ready })
-	draining := those(func(e Endpoint) bool { return e.Serving && e.Terminating })
+	servingTerminating := those(func(e Endpoint) bool { return e.Serving && e.Terminating })
 
-	cluster := those(func(e Endpoint) bool { return e.Ready && passesByTheBook(e, ready, n) })
+	cluster := those(func(e Endpoint) bool { return e.Ready && oracleAllowedByHints(e, ready, n) })
 	if len(cluster) == 0 {
-		cluster = draining
+		cluster = servingTerminating
 	}
 	local := those(func(e Endpoint) bool { return isHere(e) && e.Ready })
 	if len(local) == 0 {
@@ -53,33 +53,33 @@ func selectByTheBook(port ServicePortName, f Family, from []EndpointSlice, n Nod
 	return endpointLists{
 		cluster:   slices.SortedFunc(maps.Keys(cluster), netip.AddrPort.Compare),
 		local:     slices.SortedFunc(maps.Keys(local), netip.AddrPort.Compare),
-		anyUsable: len(ready)+len(draining) > 0,
+		anyUsable: len(ready)+len(servingTerminating) > 0,
 		hairpin:   slices.SortedFunc(maps.Keys(onNode), netip.Addr.Compare),
 		flows:     slices.SortedFunc(maps.Keys(flows), netip.AddrPort.Compare),
 	}
 }
 
-// passesByTheBook reports whether the hints of the ready endpoints leave e to
-// node n.
-func passesByTheBook(e Endpoint, ready map[netip.AddrPort]Endpoint, n Node) bool {
+// oracleAllowedByHints reports whether the hints of the ready endpoints allow node n
+// to use e.
+func oracleAllowedByHints(e Endpoint, ready map[netip.AddrPort]Endpoint, n Node) bool {
 	allHintNodes, someHintsNode, allHintZones, someHintsZone := true, false, true, false
 	for _, r := range ready {
 		allHintNodes = allHintNodes && r.NodeHints != ""
-		someHintsNode = someHintsNode || hasByTheBook(r.NodeHints, n.Name)
+		someHintsNode = someHintsNode || oracleHas(r.NodeHints, n.Name)
 		allHintZones = allHintZones && r.ZoneHints != ""
-		someHintsZone = someHintsZone || hasByTheBook(r.ZoneHints, n.Zone)
+		someHintsZone = someHintsZone || oracleHas(r.ZoneHints, n.Zone)
 	}
 	switch {
 	case allHintNodes && someHintsNode:
-		return hasByTheBook(e.NodeHints, n.Name)
+		return oracleHas(e.NodeHints, n.Name)
 	case allHintZones && someHintsZone:
-		return hasByTheBook(e.ZoneHints, n.Zone)
+		return oracleHas(e.ZoneHints, n.Zone)
 	}
 	return true
 }
 
-// hasByTheBook knows only the sets that the histories make.
-func hasByTheBook(s NameSet, name string) bool {
+// oracleHas reports whether a set has a name, for the sets that histories use.
+func oracleHas(s NameSet, name string) bool {
 	switch s {
 	case zoneA, zoneB, here, there:
 		return name == string(s)
@@ -91,7 +91,7 @@ func hasByTheBook(s NameSet, name string) bool {
 	return false
 }
 
-// rankByTheBook is lower for the endpoint to believe of two with one address.
-func rankByTheBook(e Endpoint) string {
+// oracleRank is lower for the endpoint to use of two with the same address.
+func oracleRank(e Endpoint) string {
 	return fmt.Sprintf("%t %t %t %s\x00%s\x00%s", e.Terminating, !e.Ready, !e.Serving, e.Node, e.ZoneHints, e.NodeHints)
 }

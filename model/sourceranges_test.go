@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// sourceRange is a range of addresses of nodes and clients: 0/25 has the nodes,
-// 128/25 has none, and so on with 96 bits more in IPv6.
+// sourceRange returns a range of addresses of nodes and clients: 0/25 contains the
+// nodes, 128/25 contains none; with 96 bits more in IPv6.
 func sourceRange(f Family, k, bits int) netip.Prefix {
 	return netip.PrefixFrom(nodeIP(f, k), nodeIP(f, k).BitLen()-32+bits)
 }
 
-// halves are two ranges that have everybody in them, as no single one may say.
+// halves are two ranges that together contain all addresses.
 func halves(f, _ Family) []netip.Prefix {
 	if f == IPv4 {
 		return []netip.Prefix{netip.MustParsePrefix("0.0.0.0/1"), netip.MustParsePrefix("128.0.0.0/1")}
@@ -28,7 +28,8 @@ func TestSourceRangesRestrictLoadBalancerIPs(t *testing.T) {
 		ranges ranges
 		strict bool
 		noNode bool
-		// restricted and want are for the family, and open tells that the other one is not restricted.
+		// restricted and want are for the family; open means that the other one is not
+		// restricted.
 		restricted bool
 		want       ranges
 		open       bool
@@ -64,13 +65,13 @@ func TestSourceRangesRestrictLoadBalancerIPs(t *testing.T) {
 			restricted: true,
 			want:       func(f, _ Family) []netip.Prefix { return []netip.Prefix{sourceRange(f, 128, 25)} },
 		},
-		"not if one has everybody in it": {
+		"not if one contains all addresses": {
 			ranges: func(f, _ Family) []netip.Prefix {
 				return []netip.Prefix{sourceRange(f, 128, 25), netip.PrefixFrom(nodeIP(f, 7), 0), sourceRange(f, 64, 26)}
 			},
 			want: none, open: true,
 		},
-		"of the family where not everybody may": {
+		"of the family that has no range of all addresses": {
 			ranges: func(f, other Family) []netip.Prefix {
 				return []netip.Prefix{netip.PrefixFrom(nodeIP(other, 0), 0), sourceRange(f, 128, 25)}
 			},
@@ -78,11 +79,11 @@ func TestSourceRangesRestrictLoadBalancerIPs(t *testing.T) {
 			want: func(f, _ Family) []netip.Prefix { return []netip.Prefix{sourceRange(f, 128, 25)} },
 			open: true,
 		},
-		"not of the other family, though strict, if in one everybody may": {
+		"not of the other family, though strict, if one family has a range of all addresses": {
 			ranges: func(f, _ Family) []netip.Prefix { return []netip.Prefix{netip.PrefixFrom(nodeIP(f, 0), 0)} },
 			strict: true, want: none, open: true,
 		},
-		"to two halves that have everybody in them": {
+		"to two halves that contain all addresses": {
 			ranges: halves, noNode: true, restricted: true, want: halves, open: true,
 		},
 		// The node may connect, and if the load balancer IP is its own, then that is the source.
@@ -94,7 +95,7 @@ func TestSourceRangesRestrictLoadBalancerIPs(t *testing.T) {
 			want: func(f, _ Family) []netip.Prefix {
 				full := nodeIP(f, 0).BitLen()
 				return []netip.Prefix{
-					sourceRange(f, 0, 25), netip.PrefixFrom(outsideIP(f, 1), full), netip.PrefixFrom(outsideIP(f, 3), full),
+					sourceRange(f, 0, 25), netip.PrefixFrom(externalIP(f, 1), full), netip.PrefixFrom(externalIP(f, 3), full),
 				}
 			},
 		},
@@ -115,8 +116,8 @@ func TestSourceRangesRestrictLoadBalancerIPs(t *testing.T) {
 				if test.noNode {
 					node.Addrs = Node{}.Addrs
 				}
-				s := webEverywhere(p, Families[:]...)
-				s.LoadBalancerIPs = append(s.LoadBalancerIPs, outsideIP(IPv6, 3), outsideIP(IPv4, 3))
+				s := webAllKinds(p, Families[:]...)
+				s.LoadBalancerIPs = append(s.LoadBalancerIPs, externalIP(IPv6, 3), externalIP(IPv4, 3))
 				s.SourceRanges = test.ranges(f, other)
 				seen := 0
 				for _, fe := range (Options{StrictSourceRanges: test.strict}).frontendsOf(&s, both(p, ready(1)), node) {
@@ -145,7 +146,7 @@ func TestSourceRangesRestrictLoadBalancerIPs(t *testing.T) {
 
 func TestSourceRangesDoNotDependOnEndpoints(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
-		s := webEverywhere(p, f)
+		s := webAllKinds(p, f)
 		s.SourceRanges = []netip.Prefix{sourceRange(f, 128, 25)}
 		got := byKind(t, Options{}.frontendsOf(&s, nil, thisNode))
 		if fe := got[KindLoadBalancerIP]; fe.Verdict != VerdictReject || !fe.Restricted || !slices.Equal(fe.Sources, s.SourceRanges) {
@@ -154,10 +155,10 @@ func TestSourceRangesDoNotDependOnEndpoints(t *testing.T) {
 	})
 }
 
-func TestTheNodesOtherAddressChangesTheSources(t *testing.T) {
+func TestNodeAddressChangesSources(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		m := NewServiceMap(Options{}, thisNode)
-		s := webEverywhere(p, Families[:]...)
+		s := webAllKinds(p, Families[:]...)
 		s.SourceRanges = []netip.Prefix{sourceRange(f, 0, 25)}
 		m.SetService(s)
 		m.Changes()
