@@ -1,6 +1,7 @@
 package security
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -40,15 +41,7 @@ func (s service) clusterIP(f model.Family) netip.Addr {
 
 // at returns the Service's port at its ClusterIP.
 func (s service) at(f model.Family) netip.AddrPort {
-	return netip.AddrPortFrom(s.clusterIP(f), uint16(numberOr(s.port, daemon.Port)))
-}
-
-// numberOr returns n, or otherwise if n is 0.
-func numberOr(n, otherwise int) int {
-	if n == 0 {
-		return otherwise
-	}
-	return n
+	return netip.AddrPortFrom(s.clusterIP(f), uint16(cmp.Or(s.port, daemon.Port)))
 }
 
 // text returns the Service and its EndpointSlices as YAML.
@@ -68,7 +61,7 @@ func (s service) text() []byte {
 	}
 	out.WriteString("  ports:\n")
 	for _, p := range model.Protocols {
-		fmt.Fprintf(&out, "  - {name: %s, protocol: %s, port: %d", p, strings.ToUpper(p.String()), numberOr(s.port, daemon.Port))
+		fmt.Fprintf(&out, "  - {name: %s, protocol: %s, port: %d", p, strings.ToUpper(p.String()), cmp.Or(s.port, daemon.Port))
 		if s.nodePort > 0 {
 			fmt.Fprintf(&out, ", nodePort: %d", s.nodePort)
 		}
@@ -87,7 +80,7 @@ func (s service) slice(out *strings.Builder, f model.Family) {
 	fmt.Fprintf(out, "\n---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {namespace: default, name: %s-%s, "+
 		"labels: {kubernetes.io/service-name: %s}}\naddressType: %s\nports:\n", s.name, strings.ToLower(f.String()), s.name, f)
 	for _, p := range model.Protocols {
-		fmt.Fprintf(out, "- {name: %s, protocol: %s, port: %d}\n", p, strings.ToUpper(p.String()), numberOr(s.target, daemon.TargetPort))
+		fmt.Fprintf(out, "- {name: %s, protocol: %s, port: %d}\n", p, strings.ToUpper(p.String()), cmp.Or(s.target, daemon.TargetPort))
 	}
 	out.WriteString("endpoints:\n")
 	for _, a := range s.endpoints {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
 	"strings"
 	"testing"
@@ -49,20 +50,15 @@ func fill(s *apitest.Server, i int) {
 		slice.Endpoints[j].NodeName = ptr.To(fmt.Sprintf("node-%d.example.com", (i*10+j)%500))
 	}
 	for _, o := range []apitest.Object{service, slice} {
-		o.SetLabels(merged(o.GetLabels(), map[string]string{"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "shop"}))
+		labels := map[string]string{"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "shop"}
+		maps.Copy(labels, o.GetLabels())
+		o.SetLabels(labels)
 		o.SetManagedFields([]metav1.ManagedFieldsEntry{{
 			Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1",
 			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(strings.Repeat("{", 400)),
 		}})
 	}
 	s.Put(service, slice)
-}
-
-func merged(a, b map[string]string) map[string]string {
-	for k, v := range a {
-		b[k] = v
-	}
-	return b
 }
 
 // alive returns by how much begin grows the heap, and calls the function it returned.
