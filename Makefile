@@ -63,7 +63,7 @@ integration: ## tests with real packets between network namespaces (root)
 cluster: ## tests against a real etcd, API server and controllers (root)
 	@.ci/setup nft ip iptables
 	@.ci/cluster
-	MODULE=integration/cluster .ci/gotest -count=1 -timeout 30m ./...
+	MODULE=integration/cluster .ci/with-program .ci/gotest -count=1 -timeout 30m ./...
 
 page: ## tests of the status page in a browser, with pictures in .cache/page (root)
 	@.ci/setup nft ip chromium

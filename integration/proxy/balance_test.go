@@ -22,8 +22,7 @@ func TestConnectionsSpreadEvenly(t *testing.T) {
 	}
 	hosts := [][]string{{"pod-1", "pod-2"}, {"pod-1", "pod-2", "remote-1"}, {"pod-1", "pod-2"}}
 	f.Put("services", services...)
-	start(t, l.Node, f, daemon.PodRanges)
-	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
+	startAndSettle(t, watch(t, l.Node.Host), l, f, daemon.PodRanges)
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for i, s := range services {
 			tally, err := l.Pods[2].Burst(lab.Burst{

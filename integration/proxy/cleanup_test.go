@@ -17,16 +17,13 @@ var foreignTables = strings.Join([]string{
 }, "\n")
 
 func TestCleanupRemovesOnlyOurTables(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
+	l, f, w := newScene(t)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1 pod-2"}
 	f.Put("web", s)
 	runNFT(t, l.Node.Host, foreignTables)
 	before := runNFT(t, l.Node.Host, "list", "ruleset")
 
-	d := start(t, l.Node, f, daemon.PodRanges)
-	w.settles(f, daemon.PodRanges)
+	d := startAndSettle(t, w, l, f, daemon.PodRanges)
 	s.EndpointSpec = "pod-1"
 	f.Put("web", s)
 	w.settles(f, daemon.PodRanges)

@@ -31,9 +31,7 @@ var contained = &syscall.SysProcAttr{
 var configurationWarning = regexp.MustCompile(`(?m)^.* level=WARN msg=configuration .*\n`)
 
 func TestStartErrorsAreOneLine(t *testing.T) {
-	l := newLab(t)
-	w := watch(t, l.Node.Host)
-	f := daemon.EmptyFolder(t, l)
+	l, f, w := newScene(t)
 	f.Put("web", daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"})
 	missing := filepath.Join(f.Dir(), "missing")
 	public := filepath.Dir(daemon.Program(t)) // which a user without rights can look into
@@ -117,7 +115,7 @@ func TestRenderNamesSkippedObjects(t *testing.T) {
 func TestRenderedRulesEqualProgrammedRules(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
-	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	writeCluster(f, l)
 	f.Put("services", tableServices()...)
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {

@@ -25,9 +25,7 @@ func only(t *testing.T, l *lab.Lab, s daemon.Service, by string) {
 // TestOlderServiceGetsTheAddress has two Services with the same ClusterIP, in
 // situations where the younger could get it.
 func TestOlderServiceGetsTheAddress(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
+	l, f, w := newScene(t)
 	// By name and by file, the younger one comes first.
 	older := daemon.Service{Name: "older", Number: 1, EndpointSpec: "pod-1", Created: time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)}
 	younger := daemon.Service{Name: "a-younger", Number: 1, EndpointSpec: "pod-2", Created: older.Created.Add(time.Second)}
@@ -41,8 +39,7 @@ func TestOlderServiceGetsTheAddress(t *testing.T) {
 		})
 	}
 	f.Put("a", younger)
-	d := start(t, l.Node, f, daemon.PodRanges)
-	w.settles(f, daemon.PodRanges)
+	d := startAndSettle(t, w, l, f, daemon.PodRanges)
 	only(t, l, younger, "pod-2")
 
 	before := d.Log.Len()
@@ -85,8 +82,7 @@ func TestServiceKeepsUncontestedPorts(t *testing.T) {
 		two.ServicePorts = append(two.ServicePorts, mine)
 	}
 	f.Put("services", two, one)
-	start(t, l.Node, f, daemon.PodRanges)
-	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
+	startAndSettle(t, watch(t, l.Node.Host), l, f, daemon.PodRanges)
 	only(t, l, one, "pod-1") // without creation times, the name decides
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range everyone(l) {

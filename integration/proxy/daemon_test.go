@@ -37,6 +37,18 @@ func newLab(t *testing.T) *lab.Lab {
 	return l
 }
 
+// newScene creates a lab, a folder without manifests, and a watcher of node-1.
+func newScene(t *testing.T) (*lab.Lab, *daemon.Folder, *watcher) {
+	t.Helper()
+	l := newLab(t)
+	return l, daemon.EmptyFolder(t, l), watch(t, l.Node.Host)
+}
+
+// writeCluster adds the ServiceCIDR, and node-1 in zone a.
+func writeCluster(f *daemon.Folder, l *lab.Lab) {
+	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+}
+
 // servers returns the pods that serve.
 func servers(l *lab.Lab) []*lab.Host {
 	return []*lab.Host{l.Pods[0].Host, l.Pods[1].Host, l.RemotePods[0].Host}

@@ -149,14 +149,11 @@ func TestInvalidManifestsAreReportedAndOthersServed(t *testing.T) {
 // TestServiceThatBecomesInvalidIsNotServed tests invalid versions of a manifest. Only text
 // in which no Service is recognized leaves the Service as it was.
 func TestServiceThatBecomesInvalidIsNotServed(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
+	l, f, w := newScene(t)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}
 	good := string(f.Text(s))
 	f.Write("web", []byte(good))
-	d := start(t, l.Node, f, daemon.PodRanges)
-	w.settles(f, daemon.PodRanges)
+	d := startAndSettle(t, w, l, f, daemon.PodRanges)
 	for _, c := range []struct {
 		name, text, message string
 		served              bool

@@ -34,8 +34,7 @@ func TestEachPortHasItsOwnEndpoints(t *testing.T) {
 	}}
 	f := daemon.EmptyFolder(t, l)
 	f.Put("services", s)
-	start(t, l.Node, f, daemon.PodRanges)
-	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
+	startAndSettle(t, watch(t, l.Node.Host), l, f, daemon.PodRanges)
 	for _, family := range model.Families {
 		for _, p := range s.ServicePorts {
 			w := daemon.Transport{Protocol: p.Protocol, Family: family}
@@ -50,7 +49,7 @@ func TestEachPortHasItsOwnEndpoints(t *testing.T) {
 func TestUnknownPortsAndAddressesAreNotReached(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
-	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	writeCluster(f, l)
 	f.Put("services",
 		daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"},
 		daemon.Service{Name: "none", Number: 2, EndpointSpec: ""},
@@ -60,8 +59,7 @@ func TestUnknownPortsAndAddressesAreNotReached(t *testing.T) {
 		daemon.Service{Name: "web-2", Number: 4, EndpointSpec: "pod-2", ServicePorts: []daemon.ServicePort{
 			{Name: "http", Protocol: model.TCP, Port: daemon.Port + 2, Target: daemon.TargetPort},
 		}})
-	start(t, l.Node, f, daemon.PodRanges)
-	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
+	startAndSettle(t, watch(t, l.Node.Host), l, f, daemon.PodRanges)
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range everyone(l) {
 			refused(t, from, w, at(w.Family, 1, daemon.Port+1)) // an unused port
@@ -92,7 +90,7 @@ func TestUnknownPortsAndAddressesAreNotReached(t *testing.T) {
 func TestUnassignedAddressesDropNewConnections(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
-	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	writeCluster(f, l)
 	// Without a rule that asks for it, the kernel does not track connections.
 	runNFT(t, l.Node.Host, "table inet other { chain forward { type filter hook forward priority 0; ct state new accept; }; }")
 	var talks []net.Conn
@@ -111,8 +109,7 @@ func TestUnassignedAddressesDropNewConnections(t *testing.T) {
 			talks = append(talks, c)
 		}
 	}
-	start(t, l.Node, f, daemon.PodRanges)
-	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
+	startAndSettle(t, watch(t, l.Node.Host), l, f, daemon.PodRanges)
 	for _, c := range talks {
 		if err := exchange(c, answer); err != nil {
 			t.Errorf("talk to %s goes on: %v", c.RemoteAddr(), err)
@@ -159,8 +156,7 @@ func TestTCPClientsAreRefusedImmediately(t *testing.T) {
 	f := daemon.EmptyFolder(t, l)
 	s := daemon.Service{Name: "none", Number: 1}
 	f.Put("services", s)
-	start(t, l.Node, f, daemon.PodRanges)
-	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
+	startAndSettle(t, watch(t, l.Node.Host), l, f, daemon.PodRanges)
 	for _, family := range model.Families {
 		for _, from := range everyone(l) {
 			for range 10 {
@@ -181,8 +177,7 @@ func TestUDPFromTheNodeIsRefusedBySend(t *testing.T) {
 	f := daemon.EmptyFolder(t, l)
 	s := daemon.Service{Name: "none", Number: 1}
 	f.Put("services", s)
-	start(t, l.Node, f, daemon.PodRanges)
-	watch(t, l.Node.Host).settles(f, daemon.PodRanges)
+	startAndSettle(t, watch(t, l.Node.Host), l, f, daemon.PodRanges)
 	for _, family := range model.Families {
 		c := talk(t, l.Node.Host, s.ClusterAddrPort(family))
 		if _, err := c.Write([]byte("anybody?")); !errors.Is(err, syscall.EPERM) {

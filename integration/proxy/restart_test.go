@@ -21,9 +21,7 @@ import (
 const debugging = "-v=4"
 
 func TestRulesRemainWhenTheProxyEnds(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
+	l, f, w := newScene(t)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}
 	f.Put("web", s)
 	for _, end := range []struct {
@@ -34,8 +32,7 @@ func TestRulesRemainWhenTheProxyEnds(t *testing.T) {
 		{"by SIGKILL", (*daemon.Daemon).Kill},
 	} {
 		t.Run(end.name, func(t *testing.T) {
-			d := start(t, l.Node, f, daemon.PodRanges)
-			w.settles(f, daemon.PodRanges)
+			d := startAndSettle(t, w, l, f, daemon.PodRanges)
 			before := w.read()
 			end.do(d)
 			w.unchanged(before)
@@ -50,9 +47,7 @@ const unprotected = "--protect-tables=false"
 // TestRestartOfProtectedTablesOnlyWritesTheirOwner shows that a restart
 // of a proxy that owns its tables only writes the new owner.
 func TestRestartOfProtectedTablesOnlyWritesTheirOwner(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
+	l, f, w := newScene(t)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1 pod-2"}
 	f.Put("web", s)
 	d := startAndSettle(t, w, l, f, daemon.PodRanges)
@@ -85,10 +80,8 @@ func TestRestartOfProtectedTablesOnlyWritesTheirOwner(t *testing.T) {
 // TestRestartWithoutChangesWritesNothing makes changes first, so that the
 // endpoints are not in the slots that a first start would give them.
 func TestRestartWithoutChangesWritesNothing(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
-	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	l, f, w := newScene(t)
+	writeCluster(f, l)
 	d := start(t, l.Node, f, daemon.PodRanges, unprotected)
 	for _, endpoints := range []string{"remote-1", "remote-1 pod-2", "pod-1 pod-2 remote-1", "pod-1 remote-1"} {
 		f.Put("web", daemon.Service{Name: "web", Number: 1, EndpointSpec: endpoints}, daemon.Service{Name: "none", Number: 2})
@@ -110,9 +103,7 @@ func TestRestartWithoutChangesWritesNothing(t *testing.T) {
 }
 
 func TestRestartSendsOnlyWhatChangedMeanwhile(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
+	l, f, w := newScene(t)
 	var services []daemon.Service
 	for i := range 20 {
 		services = append(services, daemon.Service{Name: fmt.Sprintf("web-%d", i), Number: i + 1, EndpointSpec: "pod-1 pod-2"})
@@ -142,11 +133,9 @@ func TestRestartSendsOnlyWhatChangedMeanwhile(t *testing.T) {
 // TestForeignEditsAreRepairedAtStart lets another program edit the tables while
 // the proxy does not run.
 func TestForeignEditsAreRepairedAtStart(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
+	l, f, w := newScene(t)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1 pod-2"}
-	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	writeCluster(f, l)
 	f.Put("web", s, daemon.Service{Name: "none", Number: 2})
 	startAndSettle(t, w, l, f, daemon.PodRanges).Stop()
 	whole := w.read()
@@ -172,8 +161,7 @@ func TestForeignEditsAreRepairedAtStart(t *testing.T) {
 			if cmp.Equal(whole, w.read(), addresses) {
 				t.Fatal("the edit made no difference")
 			}
-			d := start(t, l.Node, f, daemon.PodRanges)
-			w.settles(f, daemon.PodRanges)
+			d := startAndSettle(t, w, l, f, daemon.PodRanges)
 			d.Stop()
 			only(t, l, s, "pod-1 pod-2")
 		})
@@ -183,11 +171,9 @@ func TestForeignEditsAreRepairedAtStart(t *testing.T) {
 // TestForeignEditsAreRepairedWhileRunning shows that edits are noticed without any
 // change of manifests, and repaired by as few commands as possible.
 func TestForeignEditsAreRepairedWhileRunning(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
+	l, f, w := newScene(t)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1 pod-2"}
-	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	writeCluster(f, l)
 	f.Put("web", s)
 	d := startAndSettle(t, w, l, f, daemon.PodRanges, unprotected)
 	for edit, objects := range map[string]int{
@@ -222,9 +208,7 @@ func TestForeignEditsAreRepairedWhileRunning(t *testing.T) {
 // TestFlushedRulesAreRestoredWithTheNextChange shows that the proxy
 // does not rely on rules that do not exist any more.
 func TestFlushedRulesAreRestoredWithTheNextChange(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
+	l, f, w := newScene(t)
 	web := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}
 	other := daemon.Service{Name: "other", Number: 2, EndpointSpec: "pod-1"}
 	f.Put("web", web)
@@ -247,11 +231,9 @@ func TestFlushedRulesAreRestoredWithTheNextChange(t *testing.T) {
 // TestUDPFlowsReturnToTheirServiceAfterRepair lets another program change the
 // endpoint of a Service: connection tracking of UDP flows must not keep that endpoint.
 func TestUDPFlowsReturnToTheirServiceAfterRepair(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
+	l, f, w := newScene(t)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}
-	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	writeCluster(f, l)
 	f.Put("web", s)
 	startAndSettle(t, w, l, f, daemon.PodRanges, unprotected)
 	for _, family := range model.Families {

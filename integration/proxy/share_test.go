@@ -13,9 +13,7 @@ import (
 // Services that need the same element: for a pod that reaches itself, and for an address
 // that refuses other ports.
 func TestSharedElementsRemainUntilTheLastServiceIsGone(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
+	l, f, w := newScene(t)
 	left := daemon.Service{Name: "left", Number: 1, EndpointSpec: "pod-1"}
 	twin := daemon.Service{Name: "twin", Number: 1, EndpointSpec: "pod-1", ServicePorts: daemon.EveryProtocol("", daemon.Port, daemon.TargetPort, 0)}
 	for i := range twin.ServicePorts {

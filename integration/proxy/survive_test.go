@@ -56,13 +56,10 @@ func stillAnswered(t *testing.T, all []connection) {
 
 // TestEstablishedConnectionsSurvive makes one change after the other.
 func TestEstablishedConnectionsSurvive(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
+	l, f, w := newScene(t)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1 pod-2"}
 	f.Put("web", s)
-	d := start(t, l.Node, f, daemon.PodRanges)
-	w.settles(f, daemon.PodRanges)
+	d := startAndSettle(t, w, l, f, daemon.PodRanges)
 	all := connect(t, l, s)
 
 	give := func(endpoints string) func() {
@@ -98,14 +95,11 @@ func TestEstablishedConnectionsSurvive(t *testing.T) {
 // TestConnectionsToRemovedEndpointsDrain does not test UDP, which has no
 // connections that an endpoint could end.
 func TestConnectionsToRemovedEndpointsDrain(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
+	l, f, w := newScene(t)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}
-	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	writeCluster(f, l)
 	f.Put("web", s)
-	start(t, l.Node, f, daemon.PodRanges)
-	w.settles(f, daemon.PodRanges)
+	startAndSettle(t, w, l, f, daemon.PodRanges)
 	all := slices.DeleteFunc(connect(t, l, s), func(c connection) bool { return c.transport.Protocol == model.UDP })
 
 	give := func(endpoints string) func() {

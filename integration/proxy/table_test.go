@@ -18,44 +18,33 @@ const (
 )
 
 // table lists Services as node-1, which is in zone a, must serve them. All hosts in the
-// result must answer at some time, and no others.
+// result must answer at some time, and no others. The matrix has the other combinations
+// of conditions and policies.
 var table = []struct {
 	name      string
 	local     bool // internalTrafficPolicy: Local
 	endpoints string
 	result    string
 }{
-	{name: "one endpoint answers always", endpoints: "pod-1", result: "pod-1"},
-	{name: "each of several endpoints answers", endpoints: "pod-1 pod-2", result: "pod-1 pod-2"},
-	{name: "endpoints of another node answer", endpoints: "remote-1", result: "remote-1"},
-	{name: "endpoints of this node and another answer", endpoints: "pod-1 remote-1", result: "pod-1 remote-1"},
 	{name: "endpoints of several slices answer", endpoints: "pod-1 | pod-2", result: "pod-1 pod-2"},
 	{name: "without endpoints it is refused", endpoints: "", result: isRefused},
 
-	{name: "Local leaves this node's endpoints", local: true, endpoints: "pod-1 remote-1", result: "pod-1"},
-	{name: "Local leaves all of this node's endpoints", local: true, endpoints: "pod-1 pod-2 remote-1", result: "pod-1 pod-2"},
-	{name: "Local with endpoints elsewhere only is silent", local: true, endpoints: "remote-1", result: isSilent},
-	{name: "Local without any endpoint is refused", local: true, endpoints: "", result: isRefused},
+	{name: "Local uses only endpoints on the node", local: true, endpoints: "pod-1 remote-1", result: "pod-1"},
+	{name: "Local with remote endpoints only drops", local: true, endpoints: "remote-1", result: isSilent},
 
-	{name: "an unready endpoint does not answer", endpoints: "pod-1 pod-2/unready", result: "pod-1"},
-	{name: "with unready endpoints only it is refused", endpoints: "pod-1/unready", result: isRefused},
-	{name: "a terminating endpoint leaves it to ready ones", endpoints: "pod-1 pod-2/terminating", result: "pod-1"},
-	{name: "terminating endpoints answer when none is ready", endpoints: "pod-1/terminating pod-2/unready", result: "pod-1"},
-	{name: "what terminates and does not serve is refused", endpoints: "pod-1/terminated", result: isRefused},
-	{name: "Local falls back to what terminates here", local: true, endpoints: "pod-1/terminating remote-1", result: "pod-1"},
-	{name: "Local is silent when only others terminate", local: true, endpoints: "remote-1/terminating", result: isSilent},
-	{name: "an address that lives again is not terminating", endpoints: "pod-1/terminating | pod-1 | pod-2", result: "pod-1 pod-2"},
+	{name: "terminating endpoints answer if none is ready", endpoints: "pod-1/terminating pod-2/unready", result: "pod-1"},
+	{name: "an address that is also ready is not terminating", endpoints: "pod-1/terminating | pod-1 | pod-2", result: "pod-1 pod-2"},
 
-	{name: "zone hints keep to the zone", endpoints: "pod-1/zone=a pod-2/zone=b", result: "pod-1"},
+	{name: "zone hints restrict traffic to the zone", endpoints: "pod-1/zone=a pod-2/zone=b", result: "pod-1"},
 	{name: "a hint may name several zones", endpoints: "pod-1/zone=b,a pod-2/zone=b", result: "pod-1"},
-	{name: "one endpoint without a hint ends all hints", endpoints: "pod-1/zone=a pod-2", result: "pod-1 pod-2"},
-	{name: "hints for other zones only do not count", endpoints: "pod-1/zone=b pod-2/zone=c", result: "pod-1 pod-2"},
-	{name: "hints of unready endpoints do not count", endpoints: "pod-1 pod-2 remote-1/unready/zone=a", result: "pod-1 pod-2"},
-	{name: "node hints keep to the node", endpoints: "pod-1/node=node-1 remote-1/node=node-2", result: "pod-1"},
-	{name: "node hints go before zone hints", endpoints: "pod-1/zone=b/node=node-1 pod-2/zone=a/node=node-2", result: "pod-1"},
-	{name: "zone hints serve where no node hint does", endpoints: "pod-1/zone=a/node=node-3 pod-2/zone=b/node=node-2", result: "pod-1"},
-	{name: "Local knows no hints", local: true, endpoints: "pod-1/zone=b pod-2/zone=a remote-1/zone=a", result: "pod-1 pod-2"},
-	{name: "what terminates answers whatever the hints", endpoints: "pod-1/terminating/zone=b", result: "pod-1"},
+	{name: "an endpoint without a hint disables all hints", endpoints: "pod-1/zone=a pod-2", result: "pod-1 pod-2"},
+	{name: "hints for other zones only are ignored", endpoints: "pod-1/zone=b pod-2/zone=c", result: "pod-1 pod-2"},
+	{name: "hints of unready endpoints are ignored", endpoints: "pod-1 pod-2 remote-1/unready/zone=a", result: "pod-1 pod-2"},
+	{name: "node hints restrict traffic to the node", endpoints: "pod-1/node=node-1 remote-1/node=node-2", result: "pod-1"},
+	{name: "node hints take precedence over zone hints", endpoints: "pod-1/zone=b/node=node-1 pod-2/zone=a/node=node-2", result: "pod-1"},
+	{name: "zone hints apply if no node hint does", endpoints: "pod-1/zone=a/node=node-3 pod-2/zone=b/node=node-2", result: "pod-1"},
+	{name: "Local ignores hints", local: true, endpoints: "pod-1/zone=b pod-2/zone=a remote-1/zone=a", result: "pod-1 pod-2"},
+	{name: "terminating endpoints ignore hints", endpoints: "pod-1/terminating/zone=b", result: "pod-1"},
 }
 
 // tableServices returns the Services of the table, numbered by their rows.
@@ -82,9 +71,9 @@ var modes = []struct {
 	pod, node, outside string
 }{
 	{"pods detected by ClusterCIDR", []string{daemon.PodRanges}, own, node, node},
+	{"pods detected by NodeCIDR", []string{"--detect-local-mode=NodeCIDR"}, own, node, node},
 	{"pods not detected", nil, own, own, own},
 	{"masquerade all", []string{daemon.PodRanges, "--masquerade-all"}, node, node, node},
-	{"pods detected by NodeCIDR", []string{"--detect-local-mode=NodeCIDR"}, own, node, node},
 	{
 		"pods detected by interfaces",
 		[]string{"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"},
@@ -92,13 +81,14 @@ var modes = []struct {
 	},
 }
 
+// TestClusterIPTable uses two modes. The matrix has the others.
 func TestClusterIPTable(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
-	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	writeCluster(f, l)
 	f.Put("services", tableServices()...)
 	w := watch(t, l.Node.Host)
-	for _, m := range modes {
+	for _, m := range modes[:2] {
 		t.Run(m.name, func(t *testing.T) {
 			d := start(t, l.Node, f, m.flags...)
 			w.settles(f, m.flags...)
@@ -124,7 +114,7 @@ func TestClusterIPTable(t *testing.T) {
 func TestBridgeInterfaceDetectsPods(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
-	f.WriteObjects("cluster", daemon.ServiceCIDR(), daemon.NodeObject(l.Node, "a"))
+	writeCluster(f, l)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1 remote-1"}
 	f.Put("web", s)
 	flags := []string{"--detect-local-mode=BridgeInterface", "--pod-bridge-interface=" + l.Pods[2].Link}
@@ -138,9 +128,7 @@ func TestBridgeInterfaceDetectsPods(t *testing.T) {
 
 // TestHintsFollowNodeZone changes the zone of node-1 while the proxy runs.
 func TestHintsFollowNodeZone(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
-	w := watch(t, l.Node.Host)
+	l, f, w := newScene(t)
 	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1/zone=a pod-2/zone=b"}
 	f.Put("web", s)
 	start(t, l.Node, f, daemon.PodRanges)

@@ -6,12 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	stdsync "sync"
 	"testing"
 
 	"kube-vmap/integration/cluster/plane"
+	"kube-vmap/integration/daemon/built"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
 )
@@ -20,7 +20,6 @@ import (
 var shared struct {
 	plane *plane.Plane
 	lab   *lab.Lab
-	built string // folder of the program
 
 	// deploying is locked to apply manifests, because concurrent creation of the same
 	// object fails.
@@ -42,7 +41,7 @@ func Main(m *testing.M) {
 			panic("clustertest: " + err.Error()) // no such flag
 		}
 	}
-	code := m.Run()
+	code := built.Main(m)
 	if err := closeShared(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
@@ -57,9 +56,6 @@ func closeShared() error {
 	}
 	if shared.lab != nil {
 		errs = append(errs, shared.lab.Close())
-	}
-	if shared.built != "" {
-		errs = append(errs, os.RemoveAll(shared.built))
 	}
 	return errors.Join(errs...)
 }
@@ -93,32 +89,14 @@ func need(t testing.TB) {
 	}
 }
 
-// Program returns the path of the built kube-vmap. With GOFLAGS=-race it has the race
-// detector, as the tests have. Building it can take longer than [Patience].
+// Program returns the path of the built kube-vmap; see package built. Building it can
+// take longer than [Patience].
 func Program(t testing.TB) string {
 	t.Helper()
-	path, err := buildOnce()
+	path, err := built.Path()
 	Must(t, err)
 	return path
 }
-
-var buildOnce = stdsync.OnceValues(func() (string, error) {
-	kubectl, err := plane.Program("kubectl")
-	if err != nil {
-		return "", err
-	}
-	if shared.built, err = os.MkdirTemp("", "kube-vmap-"); err != nil {
-		return "", err
-	}
-	path := filepath.Join(shared.built, "kube-vmap")
-	// In its own module, not with the versions of this one.
-	build := exec.Command("go", "build", "-ldflags", "-X main.version=of-the-tests", "-o", path, "./cmd/kube-vmap")
-	build.Dir = top(kubectl)
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, nil
-})
 
 // Root returns the top of the repository.
 func Root(t testing.TB) string {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	stdsync "sync"
 	"testing"
 )
@@ -45,9 +46,22 @@ var once = stdsync.OnceValues(func() (path string, err error) {
 	}
 	path = filepath.Join(dir, "kube-vmap")
 	// Without -w, the linker spends much of its time on data for debuggers.
-	build := exec.Command("go", "build", "-ldflags", "-w -X main.version=of-the-tests", "-o", path, "kube-vmap/cmd/kube-vmap")
+	build := exec.Command("go", "build", "-ldflags", "-w -X main.version=of-the-tests", "-o", path, "./cmd/kube-vmap")
+	if build.Dir, err = root(); err != nil {
+		return "", err
+	}
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil
 })
+
+// root returns the folder of the module kube-vmap. Tests of other modules must not
+// build it with their versions of libraries.
+func root() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "kube-vmap").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module kube-vmap: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
