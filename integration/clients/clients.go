@@ -26,7 +26,7 @@ const (
 	answer = 5 * time.Second
 	// resend is when TCP sends its first packet again: an answer that took this long
 	// came to a second packet, because the first was lost. UDP and the lab's SCTP send
-	// nothing again, so if their answers are late, the whole machine stood still.
+	// nothing again, so if their answers are late, the whole machine was suspended.
 	resend = time.Second
 	// firstFlowPort is the first local port of flows, below [lab.Host.FreshPort].
 	firstFlowPort = 9000
@@ -137,7 +137,7 @@ type record struct {
 	asked, inFlows int
 	slowest        time.Duration // over UDP and SCTP
 	failures       []string
-	late           []string // failures, unless the machine stood still
+	late           []string // failures, unless the machine was suspended
 }
 
 func (r *record) add(o record) {
