@@ -79,13 +79,13 @@ func TestConnectionsAreCountedOnAllFrontends(t *testing.T) {
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		for _, from := range []*lab.Host{s.Pods[1].Host, s.Node.Host, s.Outside} {
 			to := none.AddrPort(s.Node, w.Family, model.KindClusterIP, 0)
-			got, err := from.AskFrom(w.Protocol, netip.AddrPortFrom(netip.Addr{}, freshPort()), to, answer)
+			got, err := from.AskFresh(w.Protocol, netip.Addr{}, to, answer)
 			if err != nil || got.Outcome != lab.Refused {
 				t.Errorf("%s asks %s: %s, %v", from, to, got, err)
 			}
 		}
 		pod := s.servers[2].AddrPort(w.Family, daemon.TargetPort)
-		got, err := s.Pods[0].AskFrom(w.Protocol, netip.AddrPortFrom(netip.Addr{}, freshPort()), pod, answer)
+		got, err := s.Pods[0].AskFresh(w.Protocol, netip.Addr{}, pod, answer)
 		if err != nil || got.Outcome != lab.Answered {
 			t.Errorf("a pod asks %s: %s, %v", pod, got, err)
 		}

@@ -199,7 +199,7 @@ func (s *scene) connectByOtherTable(t *testing.T) {
 	}
 	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
 		to := s.Node.AddrPort(w.Family, 4444)
-		got, err := s.Outside.AskFrom(w.Protocol, netip.AddrPortFrom(netip.Addr{}, freshPort()), to, answer)
+		got, err := s.Outside.AskFresh(w.Protocol, netip.Addr{}, to, answer)
 		if err != nil || got.By != s.servers[3].Name {
 			t.Fatalf("%s responds: %v", got, err)
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	gosync "sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,12 +21,6 @@ func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 
 // answer is how long a response may take on a busy machine.
 const answer = 5 * time.Second
-
-// asked counts requests. Ports are not reused soon, because connection tracking would take
-// a new connection for the previous one.
-var asked atomic.Uint32
-
-func freshPort() uint16 { return 21000 + uint16(asked.Add(1)%44000) }
 
 // A line is a destination and an endpoint.
 type line struct {
@@ -125,7 +118,7 @@ func open(t *testing.T, n *lab.Node) *kernel.Kernel {
 func (b *ledger) ask(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort, times int) {
 	t.Helper()
 	for range times {
-		got, err := from.AskFrom(w.Protocol, netip.AddrPortFrom(netip.Addr{}, freshPort()), to, answer)
+		got, err := from.AskFresh(w.Protocol, netip.Addr{}, to, answer)
 		if err != nil || got.Outcome != lab.Answered {
 			t.Fatalf("%s asks %s over %s: %s, %v", from, to, w, got, err)
 		}

@@ -79,25 +79,8 @@ var schedulers = []string{"", "random", "rr", "sh"}
 
 // randomService returns a random Service.
 func randomService(random *rand.Rand, servers []*lab.Host, name string, number int) daemon.Service {
-	s := daemon.Service{
-		Name: name, Number: number,
-		Ports:     1 + random.IntN(2),
-		Times:     1 + random.IntN(3),
-		Scheduler: schedulers[random.IntN(len(schedulers))],
-		Affinity:  []time.Duration{0, 0, 0, time.Minute, time.Hour}[random.IntN(5)],
-	}
-	for _, k := range daemon.Kinds {
-		if random.IntN(2) == 0 {
-			s.Kinds = append(s.Kinds, k)
-		}
-	}
-	for _, i := range random.Perm(len(servers))[:random.IntN(len(servers)+1)] {
-		s.Endpoints = append(s.Endpoints, servers[i])
-	}
-	s.LocalInside = random.IntN(3) == 0
-	s.LocalOutside = len(s.Kinds) > 0 && random.IntN(2) == 0
-	if s.Has(model.KindLoadBalancerIP) && random.IntN(2) == 0 {
-		s.Sources = sources[random.IntN(len(sources))]
-	}
-	return s
+	return daemon.Random{
+		Rand: random, Servers: servers, Ports: 2, Times: 3, Schedulers: schedulers, Sources: sources,
+		Affinities: []time.Duration{0, 0, 0, time.Minute, time.Hour},
+	}.Service(name, number)
 }

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,7 +33,6 @@ type rig struct {
 	folder    *daemon.Folder
 	servers   []*lab.Host
 	simulator *simulator.Simulator
-	asked     atomic.Uint32
 }
 
 func newRig(t *testing.T) *rig {
@@ -75,7 +73,7 @@ func (r *rig) explain(p simulate.Packet) simulate.Result {
 
 // port returns a source port that was not used before, which would belong to a tracked
 // connection.
-func (r *rig) port() uint16 { return uint16(11000 + r.asked.Add(1)%50000) }
+func (r *rig) port() uint16 { return r.Pods[3].FreshPort() }
 
 // nft runs the nft program on the node.
 func (r *rig) nft(commands string) {

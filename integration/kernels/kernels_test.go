@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -158,6 +159,43 @@ func TestLibrariesOfPrograms(t *testing.T) {
 	for _, want := range []string{"libc.so", "ld-linux"} {
 		if !slices.ContainsFunc(libraries, func(l string) bool { return strings.Contains(l, want) && exists(l) }) {
 			t.Errorf("%s needs %v, without %s", path, libraries, want)
+		}
+	}
+}
+
+// TestSkippedTestsExist finds patterns that no longer match because tests were
+// renamed.
+func TestSkippedTestsExist(t *testing.T) {
+	for _, s := range suites {
+		if s.skip == "" {
+			continue
+		}
+		var tests []string
+		files, err := filepath.Glob(filepath.Join("..", "..", s.name, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(text, -1) {
+				tests = append(tests, string(m[1]))
+			}
+		}
+		alternatives := []string{s.skip}
+		if before, list, ok := strings.Cut(s.skip, "("); ok {
+			list, after, _ := strings.Cut(list, ")")
+			alternatives = nil
+			for alternative := range strings.SplitSeq(list, "|") {
+				alternatives = append(alternatives, before+alternative+after)
+			}
+		}
+		for _, pattern := range alternatives {
+			if !slices.ContainsFunc(tests, regexp.MustCompile(pattern).MatchString) {
+				t.Errorf("%s: no test matches %q", s.name, pattern)
+			}
 		}
 	}
 }

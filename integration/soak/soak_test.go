@@ -99,32 +99,15 @@ func stillServices(servers []*lab.Host) []daemon.Service {
 // changing returns random Services for those that change. Now and then one is
 // missing.
 func changing(random *rand.Rand, servers []*lab.Host) []daemon.Service {
+	generate := daemon.Random{
+		Rand: random, Servers: servers, Ports: mostPorts, Times: 2, Schedulers: schedulers, Sources: sources,
+		Affinities: []time.Duration{0, 0, time.Second, time.Minute, time.Hour},
+	}
 	var all []daemon.Service
 	for n := range change {
-		if random.IntN(10) == 0 {
-			continue
+		if random.IntN(10) > 0 {
+			all = append(all, generate.Service("changing-"+string(rune('a'+n)), stay+1+n))
 		}
-		s := daemon.Service{
-			Name: "changing-" + string(rune('a'+n)), Number: stay + 1 + n,
-			Ports:     1 + random.IntN(mostPorts),
-			Times:     1 + random.IntN(2),
-			Scheduler: schedulers[random.IntN(len(schedulers))],
-			Affinity:  []time.Duration{0, 0, time.Second, time.Minute, time.Hour}[random.IntN(5)],
-		}
-		for _, k := range daemon.Kinds {
-			if random.IntN(2) == 0 {
-				s.Kinds = append(s.Kinds, k)
-			}
-		}
-		for _, i := range random.Perm(len(servers))[:random.IntN(len(servers)+1)] {
-			s.Endpoints = append(s.Endpoints, servers[i])
-		}
-		s.LocalInside = random.IntN(3) == 0
-		s.LocalOutside = len(s.Kinds) > 0 && random.IntN(2) == 0
-		if s.Has(model.KindLoadBalancerIP) && random.IntN(2) == 0 {
-			s.Sources = sources[random.IntN(len(sources))]
-		}
-		all = append(all, s)
 	}
 	return all
 }

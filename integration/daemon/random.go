@@ -1,0 +1,45 @@
+package daemon
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// Random generates Services with random ports, kinds, endpoints and policies.
+type Random struct {
+	*rand.Rand
+	Servers []*lab.Host
+	// Ports and Times are the most ports and [Service.Times].
+	Ports, Times int
+	// One of each of these is chosen.
+	Schedulers []string
+	Affinities []time.Duration
+	Sources    [][]string
+}
+
+// Service returns another Service.
+func (r Random) Service(name string, number int) Service {
+	s := Service{
+		Name: name, Number: number,
+		Ports: 1 + r.IntN(r.Ports), Times: 1 + r.IntN(r.Times),
+		Scheduler: r.Schedulers[r.IntN(len(r.Schedulers))],
+		Affinity:  r.Affinities[r.IntN(len(r.Affinities))],
+	}
+	for _, k := range Kinds {
+		if r.IntN(2) == 0 {
+			s.Kinds = append(s.Kinds, k)
+		}
+	}
+	for _, i := range r.Perm(len(r.Servers))[:r.IntN(len(r.Servers)+1)] {
+		s.Endpoints = append(s.Endpoints, r.Servers[i])
+	}
+	s.LocalInside = r.IntN(3) == 0
+	s.LocalOutside = len(s.Kinds) > 0 && r.IntN(2) == 0
+	if s.Has(model.KindLoadBalancerIP) && r.IntN(2) == 0 {
+		s.Sources = r.Sources[r.IntN(len(r.Sources))]
+	}
+	return s
+}
