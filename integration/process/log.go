@@ -16,10 +16,30 @@ type Log struct {
 	lines []line
 }
 
-// line is a line and, after the first use, its fields.
+// line is a line and, after their first use, its level and message (head), and all of
+// its fields: batches in the debug log are too long to parse each of them.
 type line struct {
-	text  string
-	entry Entry
+	text        string
+	head, entry Entry
+}
+
+func (l *line) fields() Entry {
+	if l.entry == nil {
+		l.entry = parse(l.text)
+	}
+	return l.entry
+}
+
+func (l *line) headOnly() Entry {
+	if l.head == nil {
+		var e struct{ Level, Msg *string }
+		if json.Unmarshal([]byte(l.text), &e) == nil && e.Level != nil && e.Msg != nil {
+			l.head = Entry{"level": *e.Level, "msg": *e.Msg}
+		} else {
+			l.head = l.fields()
+		}
+	}
+	return l.head
 }
 
 // Entry is the fields of a log line: time, level, msg, and others. A line that is
@@ -76,26 +96,31 @@ func (l *Log) Entries(n int) []Entry {
 	lines := l.lines[min(n, len(l.lines)):]
 	entries := make([]Entry, len(lines))
 	for i := range lines {
-		if lines[i].entry == nil {
-			lines[i].entry = parse(lines[i].text)
-		}
-		entries[i] = lines[i].entry
+		entries[i] = lines[i].fields()
 	}
 	return entries
 }
 
 // Find returns the entries from the n-th line on that have one of the messages.
-func (l *Log) Find(n int, messages ...string) []Entry {
-	return slices.DeleteFunc(l.Entries(n), func(e Entry) bool { return !slices.Contains(messages, e.Message()) })
+func (l *Log) Find(n int, messages ...string) (entries []Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := min(n, len(l.lines)); i < len(l.lines); i++ {
+		if slices.Contains(messages, l.lines[i].headOnly().Message()) {
+			entries = append(entries, l.lines[i].fields())
+		}
+	}
+	return entries
 }
 
 // Problems returns the lines that are warnings, errors or no log lines, except
 // those with the given messages.
 func (l *Log) Problems(except ...string) (texts []string) {
-	lines := l.Lines(0)
-	for i, e := range l.Entries(0)[:len(lines)] {
-		if e.IsProblem() && !slices.Contains(except, e.Message()) {
-			texts = append(texts, lines[i])
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.lines {
+		if e := l.lines[i].headOnly(); e.IsProblem() && !slices.Contains(except, e.Message()) {
+			texts = append(texts, l.lines[i].text)
 		}
 	}
 	return texts

@@ -26,5 +26,8 @@ func TestEntriesHaveTheFieldsOfTheirLines(t *testing.T) {
 		if got := j.Entries(0); len(got) != 1 || !maps.Equal(got[0], c.want) {
 			t.Errorf("%s\nis %q, want %q", c.line, got, c.want)
 		}
+		if got := j.Find(0, c.want.Message()); len(got) != 1 {
+			t.Errorf("%s\nis not found by its message", c.line)
+		}
 	}
 }
