@@ -2,22 +2,20 @@
 // neither Kubernetes objects nor the kernel nor the time; it imports only the
 // standard library.
 //
-// Its input are Services and EndpointSlices, reduced to plain values; its output
+// Its inputs are Services and EndpointSlices, reduced to plain values; its results
 // are frontends. A frontend is an address and port that packets are sent to, with
 // the endpoints that may serve it on this node and the treatment of its
 // connections.
 //
-//	[Service] ----------\
-//	[EndpointSlice] -----> [ServiceMap] ----> [Changes]: frontends that were set
-//	[Node], [Options] --/   holds all state               or are gone, conflicts,
-//	                                                      health checks, budget
+//	Service ---------\                      /--> frontends that are set or gone
+//	EndpointSlice ----+--> ServiceMap --> Changes --> conflicts between Services
+//	Node, Options ---/     (all state)      \--> health checks, Services over budget
 //
-// Inside, [ServiceMap.Changes] handles each Service that changed:
+// [ServiceMap.Changes] handles only the Services that changed:
 //
-//	EndpointSlices --> candidates --> endpoint lists --\
-//	                   per port       conditions,       --> frontends --> claims --> Changes
-//	Service -------------------------- hints, node ----/    per address   one winner
-//	                                                        and port      per Match
+//	EndpointSlices --> candidates --> endpoint lists --> frontends --> claims --> Changes
+//	                   of each port   by conditions,     of each       one winner
+//	                                  hints and node     address       of each Match
 //
 // Everything but [ServiceMap] is a value or a function of values. ServiceMap
 // remembers what it returned last, so that an event costs in proportion to what it

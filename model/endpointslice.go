@@ -17,8 +17,10 @@ func (n EndpointSliceName) String() string { return n.Namespace + "/" + n.Name }
 // EndpointSlice is the part of an EndpointSlice that the proxy uses: every endpoint
 // offers every port. All addresses are of one family.
 //
-// A new field here or in [Endpoint] is filled in by package sync/convert; what it
-// means for traffic is decided in select.go or frontends.go.
+// A new field here or in [Endpoint] is filled in by package sync/convert and must be
+// part of the content hash in package sync/cluster, or changes of it are ignored (a
+// test there finds fields that are not). What it means for traffic is decided in
+// traits.go and select.go.
 type EndpointSlice struct {
 	Name      EndpointSliceName
 	Service   ServiceName

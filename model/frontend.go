@@ -41,6 +41,10 @@ func (m Match) Compare(o Match) int {
 }
 
 // Kind is the origin of a frontend's address.
+//
+// A new kind needs, besides its constant and name here: its frontends in frontends.go,
+// its precedence in claims.go, its weight in budget.go, and its elements in package nft
+// (search for KindExternalIP).
 type Kind uint8
 
 // The kinds of frontends.
@@ -83,7 +87,7 @@ const (
 // Masquerade selects the connections whose source becomes the node's address.
 type Masquerade uint8
 
-// The choices.
+// The kinds of masquerading.
 const (
 	// MasqueradeNever keeps the client's address.
 	MasqueradeNever Masquerade = iota

@@ -2,6 +2,7 @@ package model
 
 import (
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -101,6 +102,16 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 		"Pool.Local":              {func(f *Frontend) { f.Pool.Local = podPorts(IPv4, 2) }, false},
 		"Pool.Affinity":           {func(f *Frontend) { f.Pool.Affinity = time.Hour }, false},
 		"Pool.Hairpin":            {func(f *Frontend) { f.Pool.Hairpin = podIPs(IPv4, 1) }, false},
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Frontend]()) {
+		if _, tested := tests[field.Name]; !tested && field.Name != "Match" && field.Name != "Pool" {
+			t.Errorf("no test of field %s", field.Name)
+		}
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Pool]()) {
+		if _, tested := tests["Pool."+field.Name]; !tested && field.Name != "UID" { // which does not affect traffic
+			t.Errorf("no test of field Pool.%s", field.Name)
+		}
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -9,8 +9,9 @@ import (
 
 // Reason is why an endpoint does not serve a Service port on a node.
 //
-// The status API shows its name: a new one must be described in the documentation of
-// the commands (search for OtherZones).
+// Commands and the status page show its name. They list all reasons from ReasonNoPort to
+// ReasonOtherZones, so a new one goes between these; its description belongs to the
+// places that a search for OtherZones finds.
 type Reason uint8
 
 // The reasons, in the order in which they are checked: each excludes the endpoint

@@ -11,8 +11,11 @@ import (
 // Service, and a slice of a Service with many slices costs less than that; only a
 // change of the node or the options touches all Services.
 //
-// Its arguments and results are shared: the slices in them must not be changed. It is
-// not safe for concurrent use.
+// Methods that report state report that of the last Changes, except for Len, Service and
+// Snapshot, which include later events.
+//
+// Arguments and results are shared: the slices in them must not be changed. A ServiceMap
+// is not safe for concurrent use.
 type ServiceMap struct {
 	options  Options
 	node     Node
@@ -147,9 +150,6 @@ func (m *ServiceMap) Changes() Changes {
 	out.OverBudget, m.overBudget = m.overBudget, nil
 	return out
 }
-
-// The methods below describe the state as of the last Changes, except for Len and
-// Service, which include later events.
 
 // Len returns the number of Services.
 func (m *ServiceMap) Len() int { return m.count }
