@@ -141,3 +141,47 @@ func overBudget(e model.OverBudget) error {
 func (s *desiredState) all() nft.Change {
 	return nft.Change{Set: s.services.Frontends(), ServiceCIDRs: &s.cidrs, NodeAddrs: &s.nodeAddrs}
 }
+
+// openFamily returns a warning if a Service has load balancer addresses that anyone may
+// use although it limits the clients of those of the other family: an author who limits
+// one family may believe that both are limited.
+func openFamily(s *model.Service) error {
+	var limited [len(model.Families)]bool
+	for _, r := range s.SourceRanges {
+		if r.Bits() == 0 {
+			return nil // all clients are intended
+		}
+		limited[model.FamilyOf(r.Addr())] = true
+	}
+	for _, ip := range s.LoadBalancerIPs {
+		if f := model.FamilyOf(ip); len(s.SourceRanges) > 0 && !limited[f] {
+			return fmt.Errorf(
+				"spec.loadBalancerSourceRanges has no range of family %s: anyone may use %s (no one with --strict-source-ranges)", f, ip)
+		}
+	}
+	return nil
+}
+
+// Build returns the rule set for a complete list of objects on a machine without
+// tables, and the claims that Services lost. It knows those addresses of the machine
+// that the Node object has.
+func Build(c Config, events []Event) (*nft.Ruleset, []model.Conflict) {
+	s := newDesiredState(c)
+	s.apply(events)
+	known := slices.DeleteFunc(slices.Clone(s.node.Addrs[:]), func(a netip.Addr) bool { return !a.IsValid() })
+	s.setInterfaces(known)
+	_, changes := s.take()
+	rules, _ := nft.Adopt(s.config.Rules, nft.Tables{}, s.all())
+	return rules, changes.Conflicts
+}
+
+// Compare returns the batch that leads from the tables of a kernel to those for a
+// complete list of objects, on a machine with these addresses.
+func Compare(c Config, events []Event, interfaces []netip.Addr, have nft.Tables) nft.Batch {
+	s := newDesiredState(c)
+	s.apply(events)
+	s.setInterfaces(interfaces)
+	s.take()
+	_, batch := nft.Adopt(s.config.Rules, have, s.all())
+	return batch
+}

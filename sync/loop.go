@@ -114,16 +114,9 @@ func (l *Loop) Run(ctx context.Context) error {
 // addresses.
 func (l *Loop) run(ctx context.Context, events <-chan []Event, addresses <-chan []netip.Addr) error {
 	defer close(l.ended)
-	for known := l.addresses == nil; !known; {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case list := <-addresses:
-			l.desired.setInterfaces(list)
-			known = true
-		case request := <-l.requests:
-			request()
-		}
+	waiting := events
+	if l.addresses != nil {
+		events = nil
 	}
 	for {
 		select {
@@ -136,6 +129,7 @@ func (l *Loop) run(ctx context.Context, events <-chan []Event, addresses <-chan 
 			}
 			l.signal(signalBurst)
 		case list := <-addresses:
+			events = waiting
 			l.desired.setInterfaces(list)
 			l.signal(signalChange)
 		case <-l.quarantine.timer.C:

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"kube-vmap/model"
 	"kube-vmap/nft/wire"
 )
@@ -112,4 +114,26 @@ func (l *Loop) holdPort(offender *wire.Error) {
 		l.report.recorder.Warn(l.report.service(offender.Service.ServiceName), ReasonRefused, offender.Error())
 	}
 	l.log.Log(context.Background(), level, "quarantined Service port", "service", offender.Service.String(), "err", offender)
+}
+
+// The first and the longest wait before something that failed is retried.
+const (
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 30 * time.Second
+)
+
+// newBackoff returns waits that double from minBackoff up to longest; zero stands for
+// maxBackoff.
+func newBackoff(longest time.Duration) wait.Backoff {
+	if longest == 0 {
+		longest = maxBackoff
+	}
+	return wait.Backoff{Duration: minBackoff, Factor: 2, Jitter: 0.1, Steps: 1 << 10, Cap: longest}
+}
+
+// stoppedTimer returns a timer that does not run.
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(maxBackoff)
+	t.Stop()
+	return t
 }

@@ -31,18 +31,19 @@ func newReporter(r Recorder, services *model.ServiceMap, log *slog.Logger) *repo
 	return &reporter{log: log, recorder: r, limits: noticeLimits{}, services: services}
 }
 
-// notify reports what is wrong with an object, in a log line and as an event, within
-// the limits of its namespace.
-func (r *reporter) notify(o Object, reason, note, message string, args ...any) {
+// notify reports what is wrong with an object as an event, and returns the log for a line
+// about it. Beyond the limits of the object's namespace there is no event, and the log
+// discards the line.
+func (r *reporter) notify(o Object, reason, note string) *slog.Logger {
 	skipped, ok := r.limits.take(o.Namespace)
 	if !ok {
-		return
+		return slog.New(slog.DiscardHandler)
 	}
-	if skipped > 0 {
-		args = append([]any{"skipped", skipped}, args...)
-	}
-	r.log.Warn(message, args...)
 	r.recorder.Warn(o, reason, note)
+	if skipped > 0 {
+		return r.log.With("skipped", skipped)
+	}
+	return r.log
 }
 
 // unusable reports an object that is not served, wholly or in part.
@@ -50,13 +51,13 @@ func (r *reporter) unusable(o Object, text string) {
 	if len(text) > maxNotice {
 		text = strings.ToValidUTF8(text[:maxNotice], "") + "..."
 	}
-	r.notify(o, ReasonUnusable, text, "object unusable, wholly or in part", "object", o.String(), "err", text)
+	r.notify(o, ReasonUnusable, text).Warn("object unusable, wholly or in part", "object", o.String(), "err", text)
 }
 
 // openToAll reports a Service that is open to more clients than its author may expect.
 func (r *reporter) openToAll(o Object, text string) {
 	o = r.service(model.ServiceName{Namespace: o.Namespace, Name: o.Name})
-	r.notify(o, ReasonOpen, text, "Service open to all clients", "service", o.Namespace+"/"+o.Name, "reason", text)
+	r.notify(o, ReasonOpen, text).Warn("Service open to all clients", "service", o.Namespace+"/"+o.Name, "reason", text)
 }
 
 // conflicts reports lost claims: one of each Service, and how many more it lost.
@@ -78,7 +79,7 @@ func (r *reporter) conflicts(conflicts []model.Conflict) {
 			note += fmt.Sprintf("; so are %d more of its addresses and ports", n-1)
 			args = append(args, "more", n-1)
 		}
-		r.notify(r.service(c.Loser.ServiceName), ReasonConflict, note, "another Service holds the address and port", args...)
+		r.notify(r.service(c.Loser.ServiceName), ReasonConflict, note).Warn("another Service holds the address and port", args...)
 	}
 }
 

@@ -31,7 +31,7 @@ func Node(n *corev1.Node) (*model.Node, field.ErrorList) {
 		out.Zone = zone
 	}
 	out.Addrs = f.nodeAddrs(n.Status.Addresses)
-	out.PodCIDRs = f.podRanges(&n.Spec)
+	out.PodCIDRs = f.podCIDRs(&n.Spec)
 	return out, f.list()
 }
 
@@ -70,9 +70,9 @@ func (f *findings) nodeAddrs(addresses []corev1.NodeAddress) (out [len(model.Fam
 	return out
 }
 
-// podRanges returns the first pod CIDR of each family. The field for a single one is
+// podCIDRs returns the first pod CIDR of each family. The field for a single one is
 // older than the list, which repeats it.
-func (f *findings) podRanges(spec *corev1.NodeSpec) (out [len(model.Families)]netip.Prefix) {
+func (f *findings) podCIDRs(spec *corev1.NodeSpec) (out [len(model.Families)]netip.Prefix) {
 	path, values := field.NewPath("spec", "podCIDRs"), spec.PodCIDRs
 	if len(values) == 0 && spec.PodCIDR != "" {
 		values = []string{spec.PodCIDR}

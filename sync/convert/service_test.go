@@ -73,6 +73,7 @@ func fields(errs field.ErrorList) []string {
 	return out
 }
 
+// TestService has what TestServiceFieldsAreThoseOfKubeProxy does not have.
 func TestService(t *testing.T) {
 	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	tests := map[string]struct {
@@ -96,36 +97,9 @@ func TestService(t *testing.T) {
 			},
 			want: func(s *model.Service) { s.ExternalIPs = addrs("198.51.100.1") },
 		},
-		"with the same port number for all protocols": {
-			change: func(s *corev1.Service) {
-				s.Spec.Ports = []corev1.ServicePort{
-					{Name: "tcp", Port: 53},
-					{Name: "udp", Port: 53, Protocol: corev1.ProtocolUDP},
-					{Name: "sctp", Port: 53, Protocol: corev1.ProtocolSCTP},
-				}
-			},
-			want: func(s *model.Service) {
-				s.Ports = []model.ServicePort{
-					{Name: "tcp", Port: 53, Protocol: model.TCP},
-					{Name: "udp", Port: 53, Protocol: model.UDP},
-					{Name: "sctp", Port: 53, Protocol: model.SCTP},
-				}
-			},
-		},
 		"with a single unnamed port": {
 			change: func(s *corev1.Service) { s.Spec.Ports[0].Name = "" },
 			want:   func(s *model.Service) { s.Ports[0].Name = "" },
-		},
-		"with a node port": {
-			change: func(s *corev1.Service) {
-				s.Spec.Type = corev1.ServiceTypeNodePort
-				s.Spec.Ports[0].NodePort = 30080
-			},
-			want: func(s *model.Service) { s.Ports[0].NodePort = 30080 },
-		},
-		"with the default affinity timeout": {
-			change: func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP },
-			want:   func(s *model.Service) { s.Affinity = 3 * time.Hour },
 		},
 		"with an affinity timeout": {
 			change: func(s *corev1.Service) {
@@ -136,55 +110,10 @@ func TestService(t *testing.T) {
 			},
 			want: func(s *model.Service) { s.Affinity = 24 * time.Hour },
 		},
-		"with the internal policy Local": {
-			change: func(s *corev1.Service) {
-				s.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyLocal)
-			},
-			want: func(s *model.Service) { s.InternalPolicy = model.PolicyLocal },
-		},
-		"with the external policy ignored without external addresses": {
-			change: func(s *corev1.Service) {
-				s.Spec.Type = corev1.ServiceTypeClusterIP
-				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-			},
-		},
-		"with the external policy Local for external IPs": {
-			change: func(s *corev1.Service) {
-				s.Spec.Type = corev1.ServiceTypeClusterIP
-				s.Spec.ExternalIPs = []string{"198.51.100.1", "2001:db8::1"}
-				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-			},
+		"with a source range with white space and host bits": {
+			change: func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{" 203.0.113.7/24 "} },
 			want: func(s *model.Service) {
-				s.ExternalIPs = addrs("198.51.100.1", "2001:db8::1")
-				s.ExternalPolicy = model.PolicyLocal
-			},
-		},
-		"with its load balancer": {
-			change: func(s *corev1.Service) {
-				s.Spec.Type = corev1.ServiceTypeLoadBalancer
-				s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-				s.Spec.HealthCheckNodePort = 32000
-				s.Spec.LoadBalancerSourceRanges = []string{" 203.0.113.7/24 ", "2001:db8:1::/48"}
-				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{
-					{IP: "198.51.100.2"},
-					{IP: "2001:db8::2", IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)},
-					{IP: "198.51.100.3", IPMode: ptr.To(corev1.LoadBalancerIPModeProxy)},
-					{Hostname: "lb.example.com"},
-				}
-			},
-			want: func(s *model.Service) {
-				s.ExternalPolicy = model.PolicyLocal
-				s.HealthCheckNodePort = 32000
-				s.LoadBalancerIPs = addrs("198.51.100.2", "2001:db8::2")
-				s.SourceRanges = []netip.Prefix{
-					netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8:1::/48"),
-				}
-			},
-		},
-		"without a health check under the policy Cluster": {
-			change: func(s *corev1.Service) {
-				s.Spec.Type = corev1.ServiceTypeLoadBalancer
-				s.Spec.HealthCheckNodePort = 32000
+				s.SourceRanges = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
 			},
 		},
 	}
@@ -195,24 +124,6 @@ func TestService(t *testing.T) {
 				t.Errorf("errors: %v", errs)
 			}
 			check(t, "result", wantService(test.want), got)
-		})
-	}
-}
-
-func TestServicesNotServed(t *testing.T) {
-	tests := map[string]func(*corev1.Service){
-		"headless":               func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone },
-		"without a ClusterIP":    func(s *corev1.Service) { s.Spec.ClusterIP = "" },
-		"ExternalName":           func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName },
-		"of another proxy":       func(s *corev1.Service) { s.Labels = map[string]string{LabelServiceProxyName: "other"} },
-		"of a proxy called \"\"": func(s *corev1.Service) { s.Labels = map[string]string{LabelServiceProxyName: ""} },
-	}
-	for name, change := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, errs := Service(service(change))
-			if got != nil || len(errs) > 0 {
-				t.Errorf("got %v, errors %v", got, errs)
-			}
 		})
 	}
 }

@@ -30,8 +30,8 @@ func changes(before, now objects, node string) []sync.Event {
 }
 
 // changedKeys returns the keys of objects that changed, sorted.
-func changedKeys(before, now objects) []objectKey {
-	var keys []objectKey
+func changedKeys(before, now objects) []sync.Object {
+	var keys []sync.Object
 	for key, o := range now {
 		if !sameValue(before[key].value, o.value) {
 			keys = append(keys, key)
@@ -42,7 +42,9 @@ func changedKeys(before, now objects) []objectKey {
 			keys = append(keys, key)
 		}
 	}
-	slices.SortFunc(keys, objectKey.compare)
+	slices.SortFunc(keys, func(a, b sync.Object) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	return keys
 }
 
@@ -54,25 +56,25 @@ func sameValue(a, b any) bool {
 
 // eventFor returns the event for a Service or EndpointSlice that has this value now, or
 // none if that is nil. It returns nil for other kinds.
-func eventFor(key objectKey, value any) sync.Event {
+func eventFor(key sync.Object, value any) sync.Event {
 	switch v := value.(type) {
 	case *model.Service:
 		return sync.SetService{Service: *v}
 	case *model.EndpointSlice:
 		return sync.SetSlice{Slice: *v}
 	}
-	switch key.kind {
+	switch key.Kind {
 	case "Service":
-		return sync.DeleteService{Name: model.ServiceName{Namespace: key.namespace, Name: key.name}}
+		return sync.DeleteService{Name: model.ServiceName{Namespace: key.Namespace, Name: key.Name}}
 	case "EndpointSlice":
-		return sync.DeleteSlice{Name: model.EndpointSliceName{Namespace: key.namespace, Name: key.name}}
+		return sync.DeleteSlice{Name: model.EndpointSliceName{Namespace: key.Namespace, Name: key.Name}}
 	}
 	return nil
 }
 
 // node returns the proxy's node, with its name only if there is no such object.
 func (o objects) node(name string) sync.SetNode {
-	if n, ok := o[objectKey{kind: "Node", name: name}].value.(*sync.SetNode); ok {
+	if n, ok := o[sync.Object{Kind: "Node", Name: name}].value.(*sync.SetNode); ok {
 		return *n
 	}
 	return sync.SetNode{Node: model.Node{Name: name}}

@@ -15,7 +15,7 @@ import (
 )
 
 // objects are the objects of manifests.
-type objects map[objectKey]object
+type objects map[sync.Object]object
 
 // folder is the content of all files so far.
 type folder struct {
@@ -113,7 +113,7 @@ func (f *folder) readFile(path string, r *report) {
 func (p parsed) merge(old objects) (objects, []*Error) {
 	now := objects{}
 	var duplicates []*Error
-	refused := map[objectKey]bool{}
+	refused := map[sync.Object]bool{}
 	for _, o := range p.objects {
 		if o.refused {
 			refused[o.key] = true

@@ -9,39 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	jsonutil "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"kube-vmap/sync"
 )
-
-// objectKey identifies an object.
-type objectKey struct {
-	kind            string
-	namespace, name string // namespace is empty for Nodes and ServiceCIDRs
-}
-
-// String returns "Service default/web" or "Node worker-1"; empty without a name.
-func (k objectKey) String() string {
-	switch {
-	case k.name == "":
-		return ""
-	case k.namespace == "":
-		return k.kind + " " + k.name
-	}
-	return k.kind + " " + k.namespace + "/" + k.name
-}
-
-// compare orders keys by kind, namespace and name.
-func (k objectKey) compare(o objectKey) int {
-	return cmp.Or(
-		cmp.Compare(k.kind, o.kind),
-		cmp.Compare(k.namespace, o.namespace),
-		cmp.Compare(k.name, o.name),
-	)
-}
 
 // header is the kind and name of an object. It can be read even if other parts of the
 // object are invalid.
 type header struct {
 	kind schema.GroupVersionKind
-	key  objectKey
+	key  sync.Object // its namespace is empty for Nodes and ServiceCIDRs
 }
 
 // readHeader reads the header of an object in JSON. A list may have its kind.
@@ -71,9 +47,9 @@ func readHeader(data []byte, kind schema.GroupVersionKind) (header, error) {
 	if err != nil {
 		return header{}, field.Invalid(field.NewPath("apiVersion"), h.APIVersion, err.Error())
 	}
-	key := objectKey{kind: h.Kind, name: h.Metadata.Name}
+	key := sync.Object{Kind: h.Kind, Name: h.Metadata.Name}
 	if isNamespaced(h.Kind) {
-		key.namespace = cmp.Or(h.Metadata.Namespace, metav1.NamespaceDefault)
+		key.Namespace = cmp.Or(h.Metadata.Namespace, metav1.NamespaceDefault)
 	}
 	return header{version.WithKind(h.Kind), key}, nil
 }

@@ -24,7 +24,7 @@ import (
 
 // object is one object of a document.
 type object struct {
-	key      objectKey
+	key      sync.Object
 	file     string
 	document int
 	// value is a *model.Service, *model.EndpointSlice, *sync.SetNode or *serviceCIDR; nil if
@@ -162,7 +162,7 @@ func (r *fileParser) readObject(data []byte, h header) {
 		r.skipped = append(r.skipped, apiVersion+" "+kind)
 		return
 	}
-	if h.key.name == "" {
+	if h.key.Name == "" {
 		r.parseError(field.Required(field.NewPath("metadata", "name"), h.kind.Kind+" without a name"))
 		return
 	}
@@ -261,11 +261,13 @@ func untyped[T any](value *T, errs field.ErrorList) (any, field.ErrorList) {
 func (r *fileParser) parseError(err error) {
 	r.unparsed = true
 	r.parseErrors++
-	r.problem(objectKey{}, err, false)
+	r.problem(sync.Object{}, err, false)
 }
 
-func (r *fileParser) problem(key objectKey, err error, warning bool) {
-	r.problems = append(r.problems, &Error{
-		File: r.file, Document: r.document, Object: key.String(), Warning: warning, Err: err,
-	})
+func (r *fileParser) problem(key sync.Object, err error, warning bool) {
+	problem := &Error{File: r.file, Document: r.document, Warning: warning, Err: err}
+	if key.Name != "" {
+		problem.Object = key.String()
+	}
+	r.problems = append(r.problems, problem)
 }
