@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// completions returns the words that shells are offered for a command line.
+// completions returns what shells are offered for a command line.
 func completions(t *testing.T, line ...string) []string {
 	t.Helper()
 	var out bytes.Buffer

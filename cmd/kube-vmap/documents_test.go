@@ -53,12 +53,12 @@ func TestCommandsOfDocumentsAreFound(t *testing.T) {
 	}
 }
 
-// typed are the arguments of kube-vmap on a line of code, nil if it is none.
+// typed returns the arguments of kube-vmap on a line of code, or nil.
 func typed(line string) []string {
 	code, indented := strings.CutPrefix(line, "    ")
 	words := strings.Fields(code)
 	if i := slices.Index(words, "--"); i >= 0 && len(words) > i+1 {
-		words = words[i+1:] // in a pod
+		words = words[i+1:] // after kubectl exec
 	}
 	if !indented || len(words) == 0 || !slices.Contains([]string{"kube-vmap", "/kube-vmap", "bin/kube-vmap"}, words[0]) {
 		return nil
@@ -114,7 +114,7 @@ func TestLinksOfDocumentsResolve(t *testing.T) {
 	}
 }
 
-// anchor is what a heading is called in links.
+// anchor returns the anchor of a heading.
 func anchor(heading string) string {
 	return strings.ReplaceAll(regexp.MustCompile("[^a-z0-9_ -]").ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }

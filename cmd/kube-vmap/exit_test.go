@@ -8,8 +8,7 @@ import (
 	"kube-vmap/cmd/inspect/exit"
 )
 
-// TestUsageErrorsExitWithTrouble has commands whose exit code 1 is an
-// answer.
+// TestUsageErrorsExitWithTrouble runs commands whose exit code 1 is an answer.
 func TestUsageErrorsExitWithTrouble(t *testing.T) {
 	for _, command := range []string{"explain", "diff"} {
 		for _, word := range []string{"foo", "--foo"} {

@@ -13,7 +13,7 @@ import (
 	"kube-vmap/cmd/inspect/exit"
 )
 
-// TestFullDiskIsReportedInOneLine has a process that answers, and nowhere to put that.
+// TestFullDiskIsReportedInOneLine has a process that answers, and a full disk.
 func TestFullDiskIsReportedInOneLine(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket) //nolint:noctx // it listens immediately

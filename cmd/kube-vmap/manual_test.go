@@ -14,10 +14,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the manual pages") //nolint:gochecknoglobals // a flag
 
-// manuals is where the pages are kept.
+// manuals is the folder of the pages.
 const manuals = "../../deploy/man"
 
-// manual is what the pages are made of, beside what the commands say themselves.
+// manual returns the source of the pages.
 func manual() man.Manual {
 	return man.Manual{
 		Root: rootCommand(io.Discard, io.Discard),

@@ -14,7 +14,7 @@ import (
 	"kube-vmap/cmd/inspect/top"
 )
 
-// everyState is a node with a Service of each state that a daemon knows.
+// everyState is a node with a Service in each state of the daemon.
 func everyState(t *testing.T) *node {
 	t.Helper()
 	n := shop(t, 0)
@@ -32,8 +32,8 @@ func everyState(t *testing.T) *node {
 	return n
 }
 
-// view is what is shown of a node: of each Service the state and the number of endpoints,
-// and how many Services are of which severity.
+// view is the state and the number of endpoints of each Service, and the number of Services of
+// each severity.
 type view struct {
 	states, endpoints          map[string]string
 	problems, notices, healthy []string
@@ -41,7 +41,7 @@ type view struct {
 
 func newView() view { return view{states: map[string]string{}, endpoints: map[string]string{}} }
 
-// ofGet is the view of kube-vmap get.
+// ofGet returns the view of kube-vmap get.
 func ofGet(t *testing.T, n *node) view {
 	t.Helper()
 	v := newView()
@@ -67,7 +67,7 @@ func ofGet(t *testing.T, n *node) view {
 	return v
 }
 
-// ofTop is the view of kube-vmap top, and the line that sums it up.
+// ofTop returns the view of kube-vmap top, and its summary line.
 func ofTop(t *testing.T, n *node) (v view, head string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -89,7 +89,7 @@ func ofTop(t *testing.T, n *node) (v view, head string) {
 	return v, lines[1]
 }
 
-// ofPage is the view of the status page, by its filters.
+// ofPage returns the view of the status page, by its filters.
 func ofPage(w *window) view {
 	w.Helper()
 	v := newView()
@@ -109,7 +109,7 @@ func ofPage(w *window) view {
 	return v
 }
 
-// TestGetTopAndPageAgree shows one state in all ways.
+// TestGetTopAndPageAgree compares the views of one state.
 func TestGetTopAndPageAgree(t *testing.T) {
 	n := everyState(t)
 	want := ofGet(t, n)

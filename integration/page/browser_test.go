@@ -25,11 +25,10 @@ import (
 	"kube-vmap/integration/daemon"
 )
 
-// patience is far more than the page ever needs.
+// patience is longer than the page ever takes.
 const patience = 20 * time.Second
 
-// browser is started once, and has a window of its own, with nothing in common with
-// others, for each test.
+// browser is started once; each test has its own window and profile.
 var browser context.Context
 
 func TestMain(m *testing.M) {
@@ -60,15 +59,15 @@ func run(m *testing.M) int {
 // window is a browser's window with the page.
 type window struct {
 	*testing.T
-	ctx    context.Context //nolint:containedctx // that is what a window is to chromedp
+	ctx    context.Context //nolint:containedctx // chromedp's windows are contexts
 	server string          // the address of the server under test
 	cancel context.CancelFunc
 	mu     sync.Mutex
 	bad    []string
-	fine   []string // complaints that are to be expected
+	fine   []string // expected complaints
 }
 
-// serve serves a handler to this machine.
+// serve serves a handler on loopback.
 func serve(t *testing.T, h http.Handler) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -76,7 +75,7 @@ func serve(t *testing.T, h http.Handler) string {
 	return s.URL
 }
 
-// open opens a window of a size on the page, at an address within it.
+// open opens a window of a size at a path of the page.
 func open(t *testing.T, server, hash string, width, height int64) *window {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
@@ -95,7 +94,7 @@ func open(t *testing.T, server, hash string, width, height int64) *window {
 	return w
 }
 
-// listen notes what must not happen.
+// listen records complaints.
 func (w *window) listen(event any) {
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
@@ -121,10 +120,10 @@ func (w *window) note(text string) {
 	w.bad = append(w.bad, text)
 }
 
-// ignore says that complaints with the text in them are to be expected.
+// ignore expects complaints with a text.
 func (w *window) ignore(text string) { w.fine = append(w.fine, text) }
 
-// close closes the window. Else the test's end does; but then a daemon ends before.
+// close closes the window before the test's end, for tests with a daemon.
 func (w *window) close() {
 	w.Helper()
 	w.complaints()
@@ -134,7 +133,7 @@ func (w *window) close() {
 	w.bad = nil
 }
 
-// complaints fails the test for what must not have happened.
+// complaints fails the test after unexpected complaints.
 func (w *window) complaints() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +144,7 @@ func (w *window) complaints() {
 	}
 }
 
-// describe is a value of the page's language in words.
+// describe formats a JavaScript value.
 func describe(o *runtime.RemoteObject) string {
 	if o == nil {
 		return ""
@@ -153,7 +152,7 @@ func describe(o *runtime.RemoteObject) string {
 	return string(o.Value) + o.Description
 }
 
-// do does something in the window.
+// do runs actions in the window.
 func (w *window) do(actions ...chromedp.Action[chromedp.Void]) {
 	w.Helper()
 	if err := chromedp.Do(w.ctx, actions...); err != nil {
@@ -161,7 +160,7 @@ func (w *window) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// call gives the browser a command.
+// call runs a command of the browser.
 func call[P, R any](w *window, command cdp.Command[P, R], params P) R {
 	w.Helper()
 	result, err := chromedp.Call(w.ctx, command, params)
@@ -171,20 +170,19 @@ func call[P, R any](w *window, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// resize gives the window another size.
+// resize changes the size of the window.
 func (w *window) resize(width, height int64) {
 	w.Helper()
 	call(w, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
 }
 
-// prefer is what the system says that its user prefers, such as
-// "prefers-color-scheme" "dark".
+// prefer sets a media feature, such as "prefers-color-scheme" "dark".
 func (w *window) prefer(what, value string) {
 	w.Helper()
 	call(w, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: what, Value: value}}})
 }
 
-// get is what an expression in the page's language is.
+// get evaluates a JavaScript expression.
 func get[V any](w *window, expression string) V {
 	w.Helper()
 	value, err := chromedp.Run(w.ctx, chromedp.Evaluate[V](expression))
@@ -194,8 +192,8 @@ func get[V any](w *window, expression string) V {
 	return value
 }
 
-// await waits until an expression holds. It asks again and again from outside: within
-// the page, its policy forbids to run a text.
+// await waits for a JavaScript expression. It polls from outside, since the page's policy
+// forbids eval.
 func (w *window) await(expression string) {
 	w.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -205,13 +203,12 @@ func (w *window) await(expression string) {
 		select {
 		case <-ticker.C:
 		case <-late:
-			w.Fatalf("it never holds that %s; the page says:\n%s", expression, get[string](w, "document.body.innerText.slice(0, 3000)"))
+			w.Fatalf("%s never became true; the page shows:\n%s", expression, get[string](w, "document.body.innerText.slice(0, 3000)"))
 		}
 	}
 }
 
-// press presses keys, one after the other. As with a real keyboard, a key that the
-// page has taken for itself types nothing.
+// press presses keys. As with a real keyboard, a key that the page handles types nothing.
 func (w *window) press(keys ...string) {
 	w.Helper()
 	for _, r := range strings.Join(keys, "") {
@@ -225,7 +222,7 @@ func (w *window) press(keys ...string) {
 	}
 }
 
-// picture keeps what the window shows, under .cache/page.
+// picture saves a screenshot in .cache/page.
 func (w *window) picture(name string) {
 	w.Helper()
 	w.save(name, chromedp.CaptureScreenshot())

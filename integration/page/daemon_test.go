@@ -15,8 +15,7 @@ import (
 	"kube-vmap/model"
 )
 
-// away serves what is served in a host's namespace on port 10249 of its loopback, as
-// `kubectl port-forward` does.
+// away forwards to port 10249 on loopback in a host's namespace, like `kubectl port-forward`.
 func away(t *testing.T, h *lab.Host) string {
 	t.Helper()
 	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:10249"})
@@ -24,7 +23,7 @@ func away(t *testing.T, h *lab.Host) string {
 	return serve(t, to)
 }
 
-// everything is Services of all kinds, policies and schedulers.
+// everything has Services of all kinds, policies and schedulers.
 func everything(servers []*lab.Host, remote []*lab.Host) []daemon.Service {
 	kinds := []model.Kind{model.KindNodePort, model.KindExternalIP, model.KindLoadBalancerIP}
 	all := append(servers[:len(servers):len(servers)], remote...)
@@ -32,7 +31,7 @@ func everything(servers []*lab.Host, remote []*lab.Host) []daemon.Service {
 		{Name: "plain", Number: 1, Kinds: kinds, Endpoints: all},
 		{Name: "local", Number: 2, Kinds: kinds, Endpoints: all, LocalOutside: true, LocalInside: true},
 		{Name: "elsewhere", Number: 3, Kinds: kinds, Endpoints: remote, LocalOutside: true, LocalInside: true},
-		{Name: "nobody", Number: 4, Kinds: kinds},
+		{Name: "no-clients", Number: 4, Kinds: kinds},
 		{Name: "turns", Number: 5, Kinds: kinds, Endpoints: all, Scheduler: "rr"},
 		{Name: "source", Number: 6, Endpoints: all, Scheduler: "sh"},
 		{Name: "table", Number: 7, Endpoints: all, Scheduler: "mh"},
@@ -41,8 +40,8 @@ func everything(servers []*lab.Host, remote []*lab.Host) []daemon.Service {
 	}
 }
 
-// TestDrawnNamesExistInTheKernel runs every command that the page names, in both
-// families and for all protocols, and looks for every name that it draws.
+// TestDrawnNamesExistInTheKernel runs every command on the page, in both families and for all
+// protocols, and looks for every name in the picture.
 func TestDrawnNamesExistInTheKernel(t *testing.T) {
 	t.Parallel()
 	l := labtest.New(t, lab.Options{Pods: 2, RemotePods: 2})
@@ -112,7 +111,7 @@ func TestDrawnNamesExistInTheKernel(t *testing.T) {
 	t.Logf("%d ways, %d commands", ways, len(commands))
 }
 
-// TestConnectionsAppearAsTheyAreMade asks a Service, and looks at the page.
+// TestConnectionsAppearAsTheyAreMade connects to a Service, and reads the page.
 func TestConnectionsAppearAsTheyAreMade(t *testing.T) {
 	l := labtest.New(t, lab.Options{Pods: 2})
 	for _, p := range l.Pods {

@@ -1,12 +1,10 @@
-// Package page holds the tests of the status page in a real browser, Debian's
-// chromium without a screen.
+// Package page tests the status page in a real browser, Debian's headless chromium.
 //
-//	test --> Document --> page.Handler on 127.0.0.1 <-- chromium <-- test: keys, clicks, what stands there
+//	test --> Document --> page.Handler on 127.0.0.1 <-- chromium <-- test: keys, clicks, elements
 //	                      (or a real daemon's)              `--> pictures in .cache/page
 //
-// Whatever a test is about, it fails if the page complains on the console, if the
-// browser refuses something by the page's policy, or if it is asked of anybody but
-// the server under test.
+// Every test fails if the page writes errors to the console, violates its policy, or loads
+// anything from another host.
 //
-// It is a module of its own, so that what drives a browser never reaches the proxy's.
+// It is a module of its own, so that the proxy does not depend on what drives a browser.
 package page

@@ -15,8 +15,8 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// node is a node whose document a test makes. Each reading is later than the one
-// before by 2 s, and in that time connections were made.
+// node is a node whose document a test sets. Each read is 2 s after the one before, with new
+// connections.
 type node struct {
 	mu       sync.Mutex
 	document *status.Document
@@ -30,7 +30,7 @@ func (n *node) handler() http.Handler {
 	return page.Handler(page.Config{Document: n.read, Version: "v1.0.0", Hosts: []string{"node-1"}, Log: slog.New(slog.DiscardHandler)})
 }
 
-// read answers as a daemon does.
+// read returns the document.
 func (n *node) read(_ context.Context, q status.Query) (*status.Document, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -51,7 +51,7 @@ func (n *node) read(_ context.Context, q status.Query) (*status.Document, error)
 	return &out, nil
 }
 
-// connect makes the connections of 2 s: to the ClusterIPs, spread over what serves.
+// connect adds the connections of 2 s: to the ClusterIPs, spread over the endpoints.
 func (n *node) connect(s *status.Service) {
 	more := n.rates[s.Namespace+"/"+s.Name]
 	for i := range s.Ports {
@@ -101,10 +101,10 @@ func newNode(services ...status.Service) *node {
 	}}
 }
 
-// families and their words in addresses.
+// families and their prefixes in addresses.
 var families = []string{"IPv4", "IPv6"}
 
-// address is one of a Service or an endpoint, by its number.
+// address returns an address of a Service or an endpoint, by its number.
 func address(family string, subnet string, n int) string {
 	if family == "IPv6" {
 		return fmt.Sprintf("fd00:%s::%x", map[string]string{"96": "10:96", "244": "10:244"}[subnet], n)
@@ -112,7 +112,7 @@ func address(family string, subnet string, n int) string {
 	return fmt.Sprintf("10.%s.%d.%d", subnet, n/250, n%250+1)
 }
 
-// port is a port with n endpoints, all in use, and a ClusterIP.
+// port returns a port with n endpoints, all in use, and a ClusterIP.
 func port(name, protocol, family string, number uint16, service, n int) status.Port {
 	p := status.Port{
 		Name: name, Protocol: protocol, Family: family, Scheduler: "random",
@@ -142,8 +142,8 @@ func port(name, protocol, family string, number uint16, service, n int) status.P
 
 func ptr[V any](v V) *V { return &v }
 
-// web is a Service with everything: all kinds of frontends, both families, endpoints
-// that are not used, Local policy, source ranges.
+// web returns a Service with everything: all kinds of frontends, both families, unused
+// endpoints, Local policy, source ranges.
 func web() status.Service {
 	s := status.Service{Namespace: "shop", Name: "web"}
 	for _, f := range families {
@@ -174,7 +174,7 @@ func web() status.Service {
 	return s
 }
 
-// shopkeeping are Services as people have them.
+// shopkeeping returns typical Services.
 func shopkeeping() []status.Service {
 	dns := status.Service{Namespace: "kube-system", Name: "kube-dns"}
 	for _, f := range families {
@@ -194,7 +194,7 @@ func shopkeeping() []status.Service {
 	return []status.Service{dns, diameter, cart, local, session, web()}
 }
 
-// crowd is n Services of many namespaces.
+// crowd returns n Services of many namespaces.
 func crowd(n int) []status.Service {
 	random := rand.New(rand.NewPCG(6, 6))
 	words := []string{"api", "auth", "billing", "cache", "catalogue", "checkout", "feed", "ledger", "mail", "orders", "payments", "queue", "search", "stock"}
@@ -215,7 +215,7 @@ func crowd(n int) []status.Service {
 	return out
 }
 
-// busy gives Services connections.
+// busy adds connections to Services.
 func (n *node) busy() *node {
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range n.document.Services {
@@ -226,7 +226,7 @@ func (n *node) busy() *node {
 	return n
 }
 
-// shop is a node with the lot and some problems.
+// shop returns a node with all of them and some problems.
 func shop(t *testing.T, more int) *node {
 	t.Helper()
 	n := newNode(append(shopkeeping(), crowd(more)...)...).busy()

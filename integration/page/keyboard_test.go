@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// switchable serves until a channel is closed, and breaks connections from then on.
+// switchable serves until a channel is closed, and then breaks connections.
 func switchable(h http.Handler, away <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -21,7 +21,7 @@ func switchable(h http.Handler, away <-chan struct{}) http.Handler {
 	})
 }
 
-// active is the Service whose row is active.
+// active returns the Service of the active row.
 const active = `document.querySelector('.rows .row[aria-selected="true"] .name')?.textContent ?? ""`
 
 func TestEverythingIsReachableByKeyboard(t *testing.T) {
@@ -94,7 +94,7 @@ func TestTabsAreMovedByArrows(t *testing.T) {
 	}
 }
 
-// focus is what has the focus, in short.
+// focus describes the focused element.
 const focus = `(e => e === document.body ? "" : e.id || e.className || e.textContent)(document.activeElement)`
 
 func TestFocusOrderIsVisible(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// ground is the colour of the page.
+// ground returns the background colour of the page.
 const ground = `getComputedStyle(document.documentElement).backgroundColor`
 
 func TestThemeFollowsTheSystemUnlessChosen(t *testing.T) {
@@ -36,7 +36,7 @@ func TestThemeFollowsTheSystemUnlessChosen(t *testing.T) {
 	}
 }
 
-// contrasts finds texts that are hard to read: WCAG 2.2, 1.4.3.
+// contrasts finds texts with too little contrast: WCAG 2.2, 1.4.3.
 const contrasts = `(() => {
 	const parse = (c) => { const m = c.match(/[\d.]+/g).map(Number); return { rgb: m.slice(0, 3), a: m[3] ?? 1 }; };
 	const over = (top, under) => top.rgb.map((v, i) => v * top.a + under[i] * (1 - top.a));
@@ -78,8 +78,7 @@ func TestTextsAreReadableInBothThemes(t *testing.T) {
 	}
 }
 
-// unnamed finds what can be used and has no name, or what has a role that is not
-// complete.
+// unnamed finds interactive elements without a name, and incomplete roles.
 const unnamed = `(() => {
 	const bad = [];
 	const name = (e) => e.getAttribute("aria-label") || (e.getAttribute("aria-labelledby") ?? "").split(" ").map((i) => document.getElementById(i)?.textContent ?? "").join("") || e.labels?.[0]?.textContent || e.textContent;

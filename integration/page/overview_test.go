@@ -10,10 +10,10 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// shown are the names of the rows in sight, in their order.
+// shown returns the names of the visible rows.
 const shown = `[...document.querySelectorAll(".rows .row")].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).map(r => r.querySelector(".c-name .name").textContent)`
 
-// rows opens the service map of a node, and waits until it stands and rates are known.
+// rows opens the list of Services, and waits until it is complete and rates are known.
 func rows(t *testing.T, n *node) *window {
 	t.Helper()
 	w := open(t, serve(t, n.handler()), "", 1360, 860)
@@ -22,13 +22,13 @@ func rows(t *testing.T, n *node) *window {
 	return w
 }
 
-// text is that of the first element that a selector finds.
+// text returns the text of the first element of a selector.
 func (w *window) text(selector string) string {
 	w.Helper()
 	return get[string](w, fmt.Sprintf(`document.querySelector(%q)?.textContent ?? "(none)"`, selector))
 }
 
-// says fails unless the first element that a selector finds has the text.
+// says fails unless the first element of a selector has the text.
 func (w *window) says(selector, want string) {
 	w.Helper()
 	if got := w.text(selector); got != want {
@@ -47,7 +47,7 @@ func TestOverviewShowsTotalsAndEveryService(t *testing.T) {
 	w.says(".count", "10,000 Services")
 	w.says("#where", "node-1v1.0.0")
 	if got := get[string](w, `document.getElementById("services").getAttribute("aria-rowcount")`); got != "10001" {
-		t.Errorf("the grid tells of %s rows", got)
+		t.Errorf("the grid has %s rows", got)
 	}
 	if n := get[int](w, `document.querySelectorAll(".rows .row").length`); n > 60 {
 		t.Errorf("%d rows are in the document", n)
@@ -84,7 +84,7 @@ func TestUncountedIsNotShownAsZero(t *testing.T) {
 	w.says(".card-rate .hint", "not counted here")
 }
 
-// search types into the search field, in place of what is there.
+// search replaces the text of the search field.
 func (w *window) search(text string) {
 	w.Helper()
 	get[bool](w, `(document.getElementById("search").focus(), document.getElementById("search").select(), true)`)
@@ -172,7 +172,7 @@ func TestColumnsSort(t *testing.T) {
 			direction := get[string](w, fmt.Sprintf(`document.querySelector(".head .c-%s").getAttribute("aria-sort")`, column))
 			up := column == "name" || column == "namespace"
 			if want := map[bool]string{true: "ascending", false: "descending"}[up == (order == "first")]; direction != want {
-				t.Errorf("by %s, %s, the header tells %q, want %q", column, order, direction, want)
+				t.Errorf("by %s, %s, the header has %q, want %q", column, order, direction, want)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// detail opens one Service, at an address within it.
+// detail opens the page of a Service, at a path.
 func detail(t *testing.T, n *node, at string) *window {
 	t.Helper()
 	w := open(t, serve(t, n.handler()), "#/"+at, 1560, 1300)
@@ -62,7 +62,7 @@ func TestPortsOfBothFamiliesAreTabs(t *testing.T) {
 	w.await(`document.querySelector('[role="tab"][aria-selected="true"]').textContent === "dns-tcp TCP IPv6"`)
 }
 
-// drawn are the names in the picture.
+// drawn returns the names in the picture.
 const drawn = `[...document.querySelectorAll(".walk .node")].map(n => n.dataset.name)`
 
 func TestPathIsDrawnWithNamesOfTheRuleSet(t *testing.T) {
@@ -194,7 +194,7 @@ func TestMissingServiceIsReported(t *testing.T) {
 	}
 }
 
-// TestThousandsOfEndpointsAreShown: the Service of the largest test cluster.
+// TestThousandsOfEndpointsAreShown has the Service of the largest test cluster.
 func TestThousandsOfEndpointsAreShown(t *testing.T) {
 	s := status.Service{Namespace: "big", Name: "one", Ports: []status.Port{port("", "TCP", "IPv6", 80, 1, 20000)}}
 	w := detail(t, newNode(s), "big/one")
@@ -206,7 +206,7 @@ func TestThousandsOfEndpointsAreShown(t *testing.T) {
 	w.await(`[...document.querySelectorAll(".rows .row")].some(r => r.ariaRowIndex === "20001")`)
 }
 
-// hostile are names that would be something else if they were markup, or an address.
+// hostile are names that look like markup or URLs.
 func TestNamesCannotBecomeMarkup(t *testing.T) {
 	t.Parallel()
 	hostile := []string{

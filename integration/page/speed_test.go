@@ -7,9 +7,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// scrolling scrolls through everything in 240 steps, a frame each, and tells how long
-// the page's own work for it was, in ms: code, style and layout. It also tells how
-// often there was nothing where rows should be, when the browser came to paint.
+// scrolling scrolls through everything in 240 steps, one per frame, and returns the page's
+// work for it in ms (script, style and layout), and how often rows were missing when the
+// browser painted.
 const scrolling = `(async () => {
 	const took = [];
 	let blank = 0;
@@ -40,7 +40,7 @@ func TestScrollingIsSmooth(t *testing.T) {
 	slices.Sort(got.Took)
 	half, most := got.Took[len(got.Took)/2], got.Took[len(got.Took)*95/100]
 	t.Logf("a step of 1,800 px, all rows new, is work of %.1f ms (median), %.1f ms (95 %%), %.1f ms (most)", half, most, got.Took[len(got.Took)-1])
-	// There are 16.7 ms from one frame to the next. A busy machine is given three.
+	// There are 16.7 ms between two frames. A busy machine gets three times that.
 	if half > 50 {
 		t.Errorf("it jerks: %.1f ms (median)", half)
 	}

@@ -34,7 +34,7 @@ func TestStartErrorsAreOneLine(t *testing.T) {
 	l, f, w := newScene(t)
 	f.Put("web", daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"})
 	missing := filepath.Join(f.Dir(), "missing")
-	public := filepath.Dir(daemon.Program(t)) // which a user without rights can look into
+	public := filepath.Dir(daemon.Program(t)) // readable without privileges
 	generation := w.generation()
 	for _, c := range []struct {
 		name   string
@@ -88,7 +88,7 @@ func TestVersionIsPrinted(t *testing.T) {
 	}
 }
 
-// TestRenderNamesSkippedObjects also wants all the rest to be printed.
+// TestRenderNamesSkippedObjects also checks that all other objects are printed.
 func TestRenderNamesSkippedObjects(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
@@ -110,8 +110,8 @@ func TestRenderNamesSkippedObjects(t *testing.T) {
 	}
 }
 
-// TestRenderedRulesEqualProgrammedRules loads the rendered text into one host and runs
-// the proxy on another.
+// TestRenderedRulesEqualProgrammedRules loads the rendered text on one host and runs the proxy
+// on another.
 func TestRenderedRulesEqualProgrammedRules(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)
@@ -134,7 +134,7 @@ func TestRenderedRulesEqualProgrammedRules(t *testing.T) {
 			d := start(t, l.Node, f, append([]string{unprotected}, m.flags...)...)
 			watch(t, l.Node.Host).settles(f, m.flags...)
 			d.Stop()
-			// render does not know the addresses of the machine, only those of the Node.
+			// render knows only the addresses of the Node, not those of the machine.
 			for _, f := range model.Families {
 				for _, h := range []*lab.Host{l.Node.Host, l.Remote.Host} {
 					runNFT(t, h, "flush set "+nft.FamilyName(f)+" kube-vmap node-ips")

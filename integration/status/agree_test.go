@@ -12,8 +12,8 @@ import (
 	"kube-vmap/integration/daemon"
 )
 
-// TestKernelTablesAgreeWithDaemon compares what both know: while the daemon runs
-// and after it was killed, with tables that it protects and others.
+// TestKernelTablesAgreeWithDaemon compares what both have: while the daemon runs and after it
+// was killed, with and without protected tables.
 func TestKernelTablesAgreeWithDaemon(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--protect-tables=false", "--count-connections=false"}} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestKernelTablesAgreeWithDaemon(t *testing.T) {
 			f := daemon.NewFolder(t, l)
 			f.Put("features", features(l)...)
 			d := daemon.Start(t, l.Node, f, flags...)
-			// The slots of what has a history are not in order.
+			// After changes, slots are not in order.
 			d.After(func() {
 				less := features(l)
 				for i := range less {
@@ -32,14 +32,14 @@ func TestKernelTablesAgreeWithDaemon(t *testing.T) {
 			})
 			d.After(func() { f.Put("features", features(l)...) })
 
-			told := document(t, l.Node.Host)
-			if told.Source != status.FromDaemon || len(told.Services) != len(features(l)) || told.Counted != (flags == nil) {
-				t.Fatalf("the daemon tells of %d Services, counted: %v", len(told.Services), told.Counted)
+			fromDaemon := document(t, l.Node.Host)
+			if fromDaemon.Source != status.FromDaemon || len(fromDaemon.Services) != len(features(l)) || fromDaemon.Counted != (flags == nil) {
+				t.Fatalf("the daemon has %d Services, counted: %v", len(fromDaemon.Services), fromDaemon.Counted)
 			}
-			agree(t, told, document(t, l.Node.Host, "--kernel"))
+			agree(t, fromDaemon, document(t, l.Node.Host, "--kernel"))
 			forms(t, l.Node.Host, "")
 			d.Kill()
-			agree(t, told, document(t, l.Node.Host))
+			agree(t, fromDaemon, document(t, l.Node.Host))
 			forms(t, l.Node.Host, "no kube-vmap answers on @kube-vmap in this network namespace; read from the kernel's tables, which have no EndpointSlices")
 		})
 	}

@@ -10,12 +10,12 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// each is how many connections of each way are made to each kind of frontend.
+// each is the number of connections of each protocol and family to each kind of frontend.
 const each = 3
 
-// TestConnectionsAreThoseThatWereMade makes some to every kind of frontend of a
-// Service, in both families and over all protocols, and asks for them: the daemon,
-// and after its end the kernel.
+// TestConnectionsAreThoseThatWereMade connects to every kind of frontend of a Service, in both
+// families and over all protocols, and reads the numbers from the daemon and, after its end,
+// from the kernel.
 func TestConnectionsAreThoseThatWereMade(t *testing.T) {
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)
@@ -46,7 +46,7 @@ func TestConnectionsAreThoseThatWereMade(t *testing.T) {
 	check(document(t, l.Node.Host))
 }
 
-// connect makes one connection.
+// connect opens one connection.
 func connect(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort) {
 	t.Helper()
 	if got, err := from.Ask(w.Protocol, to, 10*time.Second); err != nil || got.Outcome != lab.Answered {
@@ -54,8 +54,8 @@ func connect(t *testing.T, from *lab.Host, w daemon.Transport, to netip.AddrPort
 	}
 }
 
-// checkPort wants all connections of a port, or none. Of those that are over the
-// kernel may forget some, but has not been given the time.
+// checkPort checks all connections of a port. The kernel may forget closed ones, but not that
+// soon.
 func checkPort(t *testing.T, d *status.Document, p status.Port, asked bool) {
 	t.Helper()
 	n := 0

@@ -10,8 +10,8 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// forms asks for all resources in all forms, each of which must have as many rows,
-// and wants what starts with note on stderr, or nothing.
+// forms runs get with all resources and output formats, each of which must have as many rows,
+// and expects a line with this prefix on stderr, or nothing.
 func forms(t *testing.T, h *lab.Host, note string) {
 	t.Helper()
 	for _, resource := range []string{"services", "ep", "frontends"} {
@@ -31,7 +31,7 @@ func forms(t *testing.T, h *lab.Host, note string) {
 	}
 }
 
-// count is how many rows there are in a form.
+// count counts the rows in an output format.
 func count(t *testing.T, form, text string) int {
 	t.Helper()
 	lines := strings.Count(text, "\n")
@@ -49,5 +49,5 @@ func count(t *testing.T, form, text string) int {
 		}
 		return len(list.Items)
 	}
-	return lines - 1 // without headings
+	return lines - 1 // without headers
 }

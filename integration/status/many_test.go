@@ -14,8 +14,8 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// TestTenThousandServicesAreAskedForInSeconds measures what a question costs; the
-// limits are far above that, for machines that are busy.
+// TestTenThousandServicesAreAskedForInSeconds measures get; the limits are far above the
+// usual, for busy machines.
 func TestTenThousandServicesAreAskedForInSeconds(t *testing.T) {
 	const many = 10_000
 	l := newLab(t)
@@ -35,7 +35,7 @@ func TestTenThousandServicesAreAskedForInSeconds(t *testing.T) {
 	process := "/proc/" + strings.TrimSpace(string(number))
 	measure := func(what string, args ...string) {
 		t.Helper()
-		if err := os.WriteFile(process+"/clear_refs", []byte("5"), 0o200); err != nil { // forgets the peak
+		if err := os.WriteFile(process+"/clear_refs", []byte("5"), 0o200); err != nil { // resets the peak
 			t.Fatal(err)
 		}
 		before, start := memory(t, process, "VmRSS"), time.Now()
@@ -57,7 +57,7 @@ func TestTenThousandServicesAreAskedForInSeconds(t *testing.T) {
 	t.Logf("all Services from the kernel: %s", time.Since(start).Round(time.Millisecond))
 }
 
-// memory is a number of a process, in KiB.
+// memory returns a number of a process's memory, in KiB.
 func memory(t *testing.T, process, what string) int {
 	t.Helper()
 	file, err := os.Open(process + "/status")

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 
-// newLab is a node with two pods that serve, another node with one, and a host
-// outside that finds Services at the node.
+// newLab is a node with two pods that serve, another node with one, and an external host that
+// reaches Services at the node.
 func newLab(t *testing.T) *lab.Lab {
 	t.Helper()
 	l := labtest.New(t, lab.Options{Pods: 2, RemotePods: 1})
@@ -33,14 +33,14 @@ func newLab(t *testing.T) *lab.Lab {
 	return l
 }
 
-// outcome is what came of a command.
+// outcome is the result of a command.
 type outcome struct {
 	stdout, stderr string
 	code           int
 }
 
-// nobody is a user without any right.
-const nobody = 65534
+// otherUser is a user without privileges.
+const otherUser = 65534
 
 // run runs the program on a host, as a user.
 func run(t *testing.T, h *lab.Host, uid uint32, args ...string) outcome {
@@ -69,7 +69,7 @@ func get(t *testing.T, h *lab.Host, args ...string) outcome {
 	return out
 }
 
-// document is all that get says of Services.
+// document returns the status document of all Services.
 func document(t *testing.T, h *lab.Host, args ...string) *status.Document {
 	t.Helper()
 	out := get(t, h, append([]string{"services", "-A", "-o", "json"}, args...)...)
@@ -84,7 +84,7 @@ func document(t *testing.T, h *lab.Host, args ...string) *status.Document {
 	return &status.Document{Source: list.Source, Counted: list.Counted, Services: list.Items}
 }
 
-// features are Services of all kinds.
+// features returns Services of all kinds.
 func features(l *lab.Lab) []daemon.Service {
 	all := []*lab.Host{l.Pods[0].Host, l.Pods[1].Host, l.RemotePods[0].Host}
 	remote := all[2:]

@@ -11,13 +11,13 @@ import (
 	"kube-vmap/integration/lab"
 )
 
-// TestOnlyRootIsAnswered asks as another user, on a name and on a path.
+// TestOnlyRootIsAnswered asks as another user, on an abstract name and on a path.
 func TestOnlyRootIsAnswered(t *testing.T) {
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)
 	f.Put("web", daemon.Service{Name: "web", Number: 1})
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil { // so that it is the socket that says no
+	if err := os.Chmod(dir, 0o755); err != nil { // so that the folder does not refuse it
 		t.Fatal(err)
 	}
 	for _, socket := range []string{"@kube-vmap", filepath.Join(dir, "status.sock")} {
@@ -26,9 +26,9 @@ func TestOnlyRootIsAnswered(t *testing.T) {
 		if out := run(t, l.Node.Host, 0, args...); out.code != 0 || !strings.Contains(out.stdout, "web") {
 			t.Errorf("%s: root gets %+v", socket, out)
 		}
-		out := run(t, l.Node.Host, nobody, args...)
+		out := run(t, l.Node.Host, otherUser, args...)
 		if out.code != 1 || out.stdout != "" || !strings.Contains(out.stderr, "only root") || strings.Contains(out.stderr, "kernel") {
-			t.Errorf("%s: nobody gets %+v", socket, out)
+			t.Errorf("%s: another user gets %+v", socket, out)
 		}
 		d.Stop()
 	}
@@ -37,7 +37,7 @@ func TestOnlyRootIsAnswered(t *testing.T) {
 	}
 }
 
-// TestSocketsOfTwoNodesAreSeparate holds for the name that all of them have.
+// TestSocketsOfTwoNodesAreSeparate checks the default name.
 func TestSocketsOfTwoNodesAreSeparate(t *testing.T) {
 	l := newLab(t)
 	for node, name := range map[*lab.Node]string{l.Node: "here", l.Remote: "there"} {
@@ -52,8 +52,8 @@ func TestSocketsOfTwoNodesAreSeparate(t *testing.T) {
 	}
 }
 
-// TestSocketIsTakenWhenItBecomesFree runs a second daemon on a node, on a
-// name and on a path that the first one leaves behind when it is killed.
+// TestSocketIsTakenWhenItBecomesFree runs a second daemon on a node, with an abstract name and
+// with a path that the first daemon leaves behind when it is killed.
 func TestSocketIsTakenWhenItBecomesFree(t *testing.T) {
 	for _, socket := range []string{"@kube-vmap", filepath.Join(t.TempDir(), "status.sock")} {
 		l := newLab(t)

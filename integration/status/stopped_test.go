@@ -13,8 +13,8 @@ import (
 	"kube-vmap/model"
 )
 
-// TestStoppedProcessIsNotWaitedFor stops a daemon as SIGSTOP does, a freezer of
-// control groups, or a debugger.
+// TestStoppedProcessIsNotWaitedFor stops a daemon with SIGSTOP, like a cgroup freezer or a
+// debugger.
 func TestStoppedProcessIsNotWaitedFor(t *testing.T) {
 	l := newLab(t)
 	f := daemon.NewFolder(t, l)
@@ -37,7 +37,7 @@ func TestStoppedProcessIsNotWaitedFor(t *testing.T) {
 		}
 	}
 	signal(syscall.SIGSTOP)
-	defer signal(syscall.SIGCONT) // or else it could not be ended
+	defer signal(syscall.SIGCONT) // a stopped process does not end
 	const most = 15 * time.Second // half of what it was
 	for _, tc := range []struct {
 		args []string
@@ -53,7 +53,7 @@ func TestStoppedProcessIsNotWaitedFor(t *testing.T) {
 			[]string{"explain", "--from", l.Pods[0].Addr(model.IPv4).String(), "--to", web.AddrPort(l.Node, model.IPv4, model.KindClusterIP, 0).String()},
 			1, "no response on @kube-vmap within 3s",
 		},
-		{[]string{"bundle", "-o", filepath.Join(t.TempDir(), "archive")}, 0, "status.json"}, // that it is not to be had
+		{[]string{"bundle", "-o", filepath.Join(t.TempDir(), "archive")}, 0, "status.json"}, // named as skipped
 	} {
 		start := time.Now()
 		out := run(t, l.Node.Host, 0, tc.args...)

@@ -1,9 +1,9 @@
-// Package top runs kube-vmap top on a node with a proxy at work, and compares what
-// it shows with the connections that are made meanwhile.
+// Package top runs kube-vmap top on a node with a proxy, and compares its numbers with the
+// connections that are made.
 //
 //	client ----connections----> Service --> endpoint
 //	  |                            |
-//	  how many there were == kube-vmap top, as lines and on a terminal
+//	  number of connections == kube-vmap top, as lines and on a terminal
 //
 // Needs root.
 package top

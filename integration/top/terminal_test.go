@@ -23,14 +23,14 @@ const (
 	columns = 120
 )
 
-// terminal is a pseudo-terminal with the program on it.
+// terminal is a pseudo-terminal on which the program runs.
 type terminal struct {
 	t    testing.TB
 	keys *os.File
 	cmd  *lab.Cmd
 	mu   stdsync.Mutex // guards text
 	text strings.Builder
-	done chan struct{} // closed when nothing more comes
+	done chan struct{} // closed at the end of the output
 }
 
 // open runs the program on a terminal.
@@ -52,7 +52,7 @@ func open(t *testing.T, host *lab.Host, args ...string) *terminal {
 	return term
 }
 
-// pair are both ends of a pseudo-terminal.
+// pair opens both ends of a pseudo-terminal.
 func pair(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -93,15 +93,15 @@ func (term *terminal) read() {
 	}
 }
 
-// written is all that the program has written so far.
+// written returns the output so far.
 func (term *terminal) written() string {
 	term.mu.Lock()
 	defer term.mu.Unlock()
 	return term.text.String()
 }
 
-// resize makes the terminal wider or narrower, for which all of it is drawn anew:
-// else it is only what differs from before.
+// resize changes the width of the terminal, after which the program draws everything:
+// otherwise it draws differences only.
 func (term *terminal) resize(width uint16) {
 	term.t.Helper()
 	raw, err := term.keys.SyscallConn()
@@ -121,8 +121,7 @@ var (
 	sequences = regexp.MustCompile(`\x1b\[[0-9;:?<>]*[A-Za-z]`)
 )
 
-// screen is the text that was drawn when all of it was last, if that was after so
-// much had been written.
+// screen returns the last complete drawing after an offset of the output.
 func (term *terminal) screen(after int) string {
 	written := term.written()[after:]
 	start := strings.LastIndex(written, "\x1b[2J")
@@ -151,7 +150,7 @@ func (term *terminal) types(keys string) {
 	}
 }
 
-// until waits until something is seen on a screen that is drawn from now on.
+// until waits for a text in a later drawing.
 func (term *terminal) until(what string, seen func(screen string) bool) {
 	term.t.Helper()
 	start := len(term.written())

@@ -24,9 +24,9 @@ import (
 func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
 
 const (
-	// patience is far more than anything here takes.
+	// patience is longer than anything here takes.
 	patience = 20 * time.Second
-	// kept is how many connections of each way are kept open.
+	// kept is how many connections per protocol and family stay open.
 	kept = 3
 )
 
@@ -66,20 +66,20 @@ func newScene(t *testing.T, flags ...string) *scene {
 	return s
 }
 
-// asked counts questions.
+// asked counts requests.
 var asked atomic.Uint32
 
-// fresh is where a client asks from. No port is used again: to connection tracking
-// that could be the connection from before. Servers have lower ones.
+// fresh returns a client port that was not used before: connection tracking could take it for
+// the former connection. Servers have lower ports.
 func fresh() netip.AddrPort {
 	return netip.AddrPortFrom(netip.Addr{}, 10000+uint16(asked.Add(1)%55000))
 }
 
-// open is how many connections the Service has that are kept open.
+// open is the number of open connections of the Service.
 func (s *scene) open() int { return kept * len(daemon.Transports()) }
 
-// meanwhile asks over all ways, again and again, while a function runs, and returns
-// how many connections that were.
+// meanwhile connects over all protocols and families while a function runs, and returns the
+// number of connections.
 func (s *scene) meanwhile(t *testing.T, do func()) int {
 	t.Helper()
 	over := make(chan struct{})
@@ -109,7 +109,7 @@ func (s *scene) meanwhile(t *testing.T, do func()) int {
 	return made
 }
 
-// line are the numbers in the line of a Service, by its columns.
+// line returns the numbers in the line of a Service, by column.
 func line(t *testing.T, block, name string) map[string]string {
 	t.Helper()
 	titles := strings.Fields(regexp.MustCompile(`(?m)^NAMESPACE.*$`).FindString(block))
@@ -133,14 +133,14 @@ func number(t *testing.T, text string) float64 {
 	return n
 }
 
-// top runs it with lines.
+// top runs kube-vmap top for lines.
 func (s *scene) top(t *testing.T, args ...string) string {
 	t.Helper()
-	said := daemon.Run(t, s.Node.Host, append([]string{"top"}, args...)...)
-	if said.ExitCode != 0 || said.Stderr != "" {
-		t.Fatalf("%v: exit code %d: %s", args, said.ExitCode, said.Stderr)
+	got := daemon.Run(t, s.Node.Host, append([]string{"top"}, args...)...)
+	if got.ExitCode != 0 || got.Stderr != "" {
+		t.Fatalf("%v: exit code %d: %s", args, got.ExitCode, got.Stderr)
 	}
-	return said.Stdout
+	return got.Stdout
 }
 
 func TestConnectionsShowAsTheyAreMade(t *testing.T) {
@@ -164,7 +164,7 @@ func TestConnectionsShowAsTheyAreMade(t *testing.T) {
 	})
 	web := line(t, busy, "web")
 	rate := number(t, web["CONN/S"])
-	// It cannot have seen more than there were, and saw at least those of two seconds.
+	// It shows at most all connections, and at least those of two seconds.
 	if rate <= 0 || rate*2 > float64(made)+1 || rate*took.Seconds() < float64(made)/4 {
 		t.Errorf("%d connections in %s:\n%s", made, took, busy)
 	}
@@ -205,9 +205,9 @@ func TestActiveConnectionsShowWithoutCounting(t *testing.T) {
 func TestNoProxyErrorGivesTheNextStep(t *testing.T) {
 	s := newScene(t)
 	s.daemon.Stop()
-	said := daemon.Run(t, s.Node.Host, "top", "--once")
-	if said.ExitCode != 1 || said.Stdout != "" || !strings.Contains(said.Stderr, "does kube-vmap run?") {
-		t.Errorf("exit code %d: %s%s", said.ExitCode, said.Stdout, said.Stderr)
+	got := daemon.Run(t, s.Node.Host, "top", "--once")
+	if got.ExitCode != 1 || got.Stdout != "" || !strings.Contains(got.Stderr, "does kube-vmap run?") {
+		t.Errorf("exit code %d: %s%s", got.ExitCode, got.Stdout, got.Stderr)
 	}
 }
 
@@ -235,13 +235,13 @@ func TestTerminalNeedNotReportItsColours(t *testing.T) {
 	if text := term.written(); !strings.Contains(text, "\x1b]11;?") || !strings.Contains(text, "\x1b[38;5;117") {
 		t.Errorf("there are no colours for a dark background:\n%q", text)
 	}
-	term.types("\x1b]11;rgb:ffff/ffff/ffff\a") // what a white one says
+	term.types("\x1b]11;rgb:ffff/ffff/ffff\a") // the reply of a white terminal
 	term.until("colour for a light background", func(string) bool { return strings.Contains(term.written(), "\x1b[38;5;25") })
 	term.types("q")
 	term.over()
 }
 
-// TestOtherCommandsDoNotQueryTheTerminal is of what is linked with them.
+// TestOtherCommandsDoNotQueryTheTerminal is about the terminal library's start.
 func TestOtherCommandsDoNotQueryTheTerminal(t *testing.T) {
 	l := labtest.New(t, lab.Options{})
 	for command, want := range map[string]string{

@@ -15,13 +15,13 @@ import (
 	"kube-vmap/nft/simulate"
 )
 
-// families are the addresses of a test in both.
+// families are the addresses of a test in each family.
 var families = [...]struct{ client, service, endpoint, other, node string }{
 	model.IPv4: {"10.244.1.7", "10.96.0.10", "10.244.1.2", "10.244.2.2", "192.0.2.1"},
 	model.IPv6: {"fd00:10:244::7", "fd00:10:96::a", "fd00:10:244::2", "fd00:10:244:2::2", "2001:db8:2::1"},
 }
 
-// document is of one Service, whose endpoints do not all get connections.
+// document has one Service with endpoints, some of which get no connections.
 func document(f model.Family, p model.Protocol) *status.Document {
 	a, slot := families[f], 0
 	return &status.Document{
@@ -44,7 +44,7 @@ func document(f model.Family, p model.Protocol) *status.Document {
 	}
 }
 
-// asked is what the hints are about.
+// asked returns a simulation result.
 func asked(f model.Family, p model.Protocol, port uint16, o simulate.Outcome, service string) simulate.Result {
 	a := families[f]
 	return simulate.Result{
@@ -132,8 +132,8 @@ func TestArrivesSumsUp(t *testing.T) {
 	}
 }
 
-// TestPolicyHintIsOnlyForThePolicy has packets that our tables drop, for
-// one reason or another, while the only endpoint is on another node.
+// TestPolicyHintIsOnlyForThePolicy has packets that our tables drop for several reasons,
+// while the only endpoint is on another node.
 func TestPolicyHintIsOnlyForThePolicy(t *testing.T) {
 	for _, p := range model.Protocols {
 		for _, f := range model.Families {
@@ -188,7 +188,7 @@ func TestAddressesInTextsAreComparedAsAWhole(t *testing.T) {
 	}
 }
 
-// TestProblemsOfOtherAddressesAreNoHints asks at an address that another begins with.
+// TestProblemsOfOtherAddressesAreNoHints has an address that is a prefix of another one.
 func TestProblemsOfOtherAddressesAreNoHints(t *testing.T) {
 	for _, f := range model.Families {
 		w := asked(f, model.TCP, 81, simulate.Outcome{Verdict: simulate.VerdictRefused, Probability: 1}, "")
@@ -235,7 +235,7 @@ func TestUnexploredChoicesArePrinted(t *testing.T) {
 	}
 }
 
-// TestConnectionToUnexploredEndpointIsNotStale has one of a large Service.
+// TestConnectionToUnexploredEndpointIsNotStale has a connection of a large Service.
 func TestConnectionToUnexploredEndpointIsNotStale(t *testing.T) {
 	for left, want := range map[simulate.Unexplored]string{{}: Never, {Endpoints: 744, Probability: 0.744}: Always} {
 		w := asked(model.IPv4, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")

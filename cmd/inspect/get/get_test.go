@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what commands print")
 
-// document is a document as a daemon serves it.
+// document returns a document of the daemon.
 func document(t *testing.T) *status.Document {
 	t.Helper()
 	text, err := os.ReadFile("testdata/document.yaml")
@@ -35,7 +35,7 @@ func document(t *testing.T) *status.Document {
 	return d
 }
 
-// source answers as a daemon does.
+// source returns a source of a document.
 func source(d *status.Document, note string) Source {
 	return func(_ context.Context, q status.Query) (*status.Document, string, error) {
 		out := *d
@@ -46,7 +46,7 @@ func source(d *status.Document, note string) Source {
 	}
 }
 
-// options reads a command line, "svc web -n shop".
+// options parses a command line, "svc web -n shop".
 func options(line string) (o Options) {
 	o.Namespace = "default"
 	words := strings.Fields(line)
@@ -72,8 +72,7 @@ func options(line string) (o Options) {
 	return o
 }
 
-// TestCommandsPrint runs the command lines that sections of the archive are named
-// after.
+// TestCommandsPrint runs the command lines that are the names of the archive's sections.
 func TestCommandsPrint(t *testing.T) {
 	const file = "testdata/get.txtar"
 	archive, err := txtar.ParseFile(file)
@@ -134,7 +133,7 @@ func TestJSONAndYAMLAreEqual(t *testing.T) {
 	}
 }
 
-// TestEveryRowHasEveryColumnAndField holds for a kernel's document, too.
+// TestEveryRowHasEveryColumnAndField also checks a document from the kernel.
 func TestEveryRowHasEveryColumnAndField(t *testing.T) {
 	for _, from := range []string{status.FromDaemon, status.FromKernel} {
 		d := document(t)
@@ -159,7 +158,7 @@ func TestEveryRowHasEveryColumnAndField(t *testing.T) {
 	}
 }
 
-// TestPrintedNamesAreAccepted gives the names of everything back.
+// TestPrintedNamesAreAccepted uses all names as arguments.
 func TestPrintedNamesAreAccepted(t *testing.T) {
 	for _, r := range resources() {
 		var names, again bytes.Buffer
@@ -170,7 +169,7 @@ func TestPrintedNamesAreAccepted(t *testing.T) {
 		for _, line := range []string{all, r.plural + " " + all} {
 			again.Reset()
 			err := Run(t.Context(), options(line+" -A -o name"), source(document(t), ""), &again, &bytes.Buffer{})
-			// What has one name in both families comes together.
+			// Rows with the same name in both families come together.
 			got, want := strings.Fields(again.String()), strings.Fields(names.String())
 			slices.Sort(got)
 			slices.Sort(want)
@@ -181,7 +180,7 @@ func TestPrintedNamesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestKernelDocumentHasUnknowns has a Service with which nothing is wrong there.
+// TestKernelDocumentHasUnknowns has a Service without problems.
 func TestKernelDocumentHasUnknowns(t *testing.T) {
 	for from, want := range map[string]string{status.FromDaemon: status.StateOK, status.FromKernel: status.StateProgrammed} {
 		d := document(t)
@@ -219,8 +218,7 @@ func TestSourceIsPrintedOnStderr(t *testing.T) {
 	}
 }
 
-// TestOnlyNeededDataIsQueried holds that a big cluster is not sent for one
-// Service.
+// TestOnlyNeededDataIsQueried checks that a name is part of the query.
 func TestOnlyNeededDataIsQueried(t *testing.T) {
 	for line, want := range map[string]status.Query{
 		"svc":                {Namespace: "default"},

@@ -63,8 +63,8 @@ func TestSlowReadsAreRare(t *testing.T) {
 	})
 }
 
-// asked counts the readings of a handler during a minute in which clients ask one
-// question after the other, each reading taking as long as given.
+// asked counts the reads of a handler in a minute of continuous requests; each read takes the
+// given time.
 func asked(t *testing.T, clients int, took time.Duration, path func(n int32) string) (readings int32) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestReadsTakeATenthOfTheTime(t *testing.T) {
 func TestWaitingIsNotWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := sample(func(context.Context, status.Query) (*status.Document, error) {
-			<-time.After(8 * time.Second) // for the kernel, until there is a look
+			<-time.After(8 * time.Second) // the kernel takes that long
 			return &status.Document{Time: time.Now()}, nil
 		})
 		ask(t, h, http.MethodGet, "/status/api/overview")
@@ -235,9 +235,9 @@ func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
 
-// newRequest is one that ends with a context.
+// newRequest returns a request with a context.
 func newRequest(ctx context.Context, path string) *http.Request {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+path, http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+path, nil)
 	if err != nil {
 		panic(err)
 	}

@@ -17,20 +17,20 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// sample is a handler over a document, and what it was asked for.
+// sample is a handler with a document, and the queries that it got.
 func sample(read func(ctx context.Context, q status.Query) (*status.Document, error)) http.Handler {
 	return Handler(Config{Document: read, Version: "v1.2.3", Hosts: []string{"Node-1", "node-1.example.com.", ""}, Log: slog.New(slog.DiscardHandler)})
 }
 
-// fixed always reads the same.
+// fixed always returns the same document.
 func fixed(d *status.Document) func(context.Context, status.Query) (*status.Document, error) {
 	return func(context.Context, status.Query) (*status.Document, error) { return d, nil }
 }
 
-// ask sends a request, with headers by name and value in turn.
+// ask sends a request; headers are pairs of name and value.
 func ask(t *testing.T, h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
+	r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
 	r.Host = "localhost:10249"
 	for i := 0; i < len(headers); i += 2 {
 		if headers[i] == "Host" {
@@ -43,7 +43,7 @@ func ask(t *testing.T, h http.Handler, method, path string, headers ...string) *
 	return w
 }
 
-// paths are those of everything that is served, with their media types.
+// paths are all paths that are served, with their media types.
 var paths = map[string]string{
 	"/status/": "text/html; charset=utf-8", "/status/app.js": "text/javascript; charset=utf-8",
 	"/status/walk.js": "text/javascript; charset=utf-8", "/status/style.css": "text/css; charset=utf-8",
@@ -108,8 +108,7 @@ func TestUnknownFilesAreNotFound(t *testing.T) {
 	}
 }
 
-// TestOnlyHostNamesOfTheNodeAreServed: a site whose name resolves to this address gets
-// nothing (DNS rebinding).
+// TestOnlyHostNamesOfTheNodeAreServed is about DNS rebinding.
 func TestOnlyHostNamesOfTheNodeAreServed(t *testing.T) {
 	h := sample(fixed(&status.Document{}))
 	for host, want := range map[string]int{
@@ -145,7 +144,7 @@ func TestFilesAreKeptUntilTheyChange(t *testing.T) {
 	}
 }
 
-// TestPageLoadsNothingFromOtherHosts looks for what the policy would refuse.
+// TestPageLoadsNothingFromOtherHosts searches for what the policy would block.
 func TestPageLoadsNothingFromOtherHosts(t *testing.T) {
 	entries, err := static.ReadDir("static")
 	if err != nil {
@@ -196,7 +195,7 @@ func TestDocumentMatchesTheQuery(t *testing.T) {
 			t.Errorf("%s has markup in it: %s", path, w.Body)
 		}
 	}
-	// Of all with their endpoints nothing is made, which could be hundreds of megabytes.
+	// All Services with endpoints could be hundreds of megabytes.
 	for _, path := range []string{
 		"/status/api/document?brief=perhaps", "/status/api/document?names=web",
 		"/status/api/document", "/status/api/document?namespace=shop", "/status/api/document?name=", "/status/api/document?brief=false",

@@ -100,7 +100,7 @@ func (c Client) Ask(ctx context.Context, path string) (io.ReadCloser, error) {
 	if c.Socket == "" {
 		return nil, fmt.Errorf("%w: %w", ErrNotRunning, ErrNoSocket)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://kube-vmap"+path, http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://kube-vmap"+path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", c.Socket, err)
 	}

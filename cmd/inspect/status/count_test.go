@@ -17,8 +17,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// web is a Service of both families and all protocols with a node port each, and two
-// endpoints.
+// web is a Service of both families and all protocols, with node ports and two endpoints.
 func web() []sync.Event {
 	s := model.Service{Name: model.ServiceName{Namespace: "shop", Name: "web"}}
 	events := []sync.Event{}
@@ -39,7 +38,7 @@ func web() []sync.Event {
 	return append(events, sync.SetService{Service: s})
 }
 
-// counted is what was asked for at an address, and which endpoint got it.
+// counted returns the count of an address and endpoint.
 func counted(f model.Family, p model.Protocol, at netip.Addr, port uint16, endpoint int, n uint64) nft.ConnectionCount {
 	c := nft.ConnectionCount{Destination: model.Match{Family: f, Addr: at, Protocol: p, Port: port}, Connections: n}
 	if endpoint >= 0 {
@@ -48,9 +47,8 @@ func counted(f model.Family, p model.Protocol, at netip.Addr, port uint16, endpo
 	return c
 }
 
-// TestConnectionsCountForFrontendAndEndpoint counts in both families and all
-// protocols, for ClusterIPs and node ports, also of endpoints that are gone, and of
-// addresses of no Service.
+// TestConnectionsCountForFrontendAndEndpoint counts in both families and all protocols, for
+// ClusterIPs and node ports, including deleted endpoints and addresses of no Service.
 func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
 	d := status.FromSnapshot(&v, status.Query{}, then)
@@ -79,7 +77,7 @@ func TestConnectionsCountForFrontendAndEndpoint(t *testing.T) {
 	}
 }
 
-// nodeAddresses are one of each family.
+// nodeAddresses returns one address of each family.
 func nodeAddresses() (out []string) {
 	for _, f := range model.Families {
 		out = append(out, address(f, 1, 1).String())
@@ -87,8 +85,8 @@ func nodeAddresses() (out []string) {
 	return out
 }
 
-// TestNodePortNumberAtOtherAddressesIsNotCounted asks for one Service, and counts
-// connections to the same number at addresses of others.
+// TestNodePortNumberAtOtherAddressesIsNotCounted counts connections to the port number of a
+// node port at addresses of others.
 func TestNodePortNumberAtOtherAddressesIsNotCounted(t *testing.T) {
 	v := loop(t, config, newKernel(), web())
 	d := status.FromSnapshot(&v, status.Query{Name: "web"}, then)
@@ -100,7 +98,7 @@ func TestNodePortNumberAtOtherAddressesIsNotCounted(t *testing.T) {
 			all = append(all,
 				counted(f, p, address(f, 96, 2), port, 0, 1000), // another Service's ClusterIP
 				counted(f, p, address(f, 244, 9), port, 1, 1000),
-				counted(f, p, address(f, 1, 2), port, 0, 1000), // another node's
+				counted(f, p, address(f, 1, 2), port, 0, 1000), // another node
 				counted(f, p, address(f, 1, 1), port, 0, 1))
 		}
 	}
@@ -113,7 +111,7 @@ func TestNodePortNumberAtOtherAddressesIsNotCounted(t *testing.T) {
 	}
 }
 
-// tracking is a connection tracking in the hands of a test.
+// tracking is a fake of connection tracking.
 type tracking struct {
 	entries []conntrack.Entry
 	err     error
@@ -177,7 +175,7 @@ func TestReadErrorIsAProblem(t *testing.T) {
 	}
 }
 
-// slow are rules of which a reading takes a while.
+// slow is a counter with slow reads.
 type slow struct {
 	takes time.Duration // of each family
 	reads uint64
@@ -196,7 +194,7 @@ func TestCountedAtIsWhenConnectionsWereRead(t *testing.T) {
 		for _, step := range []struct{ asked, read time.Duration }{
 			{0, 0},
 			{500 * time.Millisecond, 0},
-			{time.Second, 0}, // it was done a little later than it began
+			{time.Second, 0}, // the read ended later than it began
 			{1200 * time.Millisecond, 1200 * time.Millisecond},
 		} {
 			<-time.After(time.Until(start.Add(step.asked)))

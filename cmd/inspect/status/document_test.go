@@ -48,11 +48,11 @@ func golden(t *testing.T, name string, d *status.Document) {
 	}
 }
 
-// TestDocumentGolden compares with documents that people can read.
+// TestDocumentGolden compares with readable documents.
 func TestDocumentGolden(t *testing.T) {
 	events, problems := manifests.Load("../../../sync/manifests/testdata/cluster", "worker-1")
 	if len(problems) > 0 {
-		t.Log(problems) // some of the folder is no manifest
+		t.Log(problems) // some files of the folder are not manifests
 	}
 	daemon, kernel := both(t, events)
 	golden(t, "daemon.json", daemon)
@@ -79,7 +79,7 @@ func TestWriteEqualsMarshal(t *testing.T) {
 	}
 }
 
-// TestKernelDocumentAgreesWithDaemon compares what both know, of random Services.
+// TestKernelDocumentAgreesWithDaemon compares what both have, for random Services.
 func TestKernelDocumentAgreesWithDaemon(t *testing.T) {
 	frontends := 0
 	for seed := range uint64(25) {
@@ -99,7 +99,7 @@ func TestKernelDocumentAgreesWithDaemon(t *testing.T) {
 	}
 }
 
-// randomEvents are Services of all kinds, with slices.
+// randomEvents returns Services of all kinds, with slices.
 func randomEvents(r *rand.Rand) []sync.Event {
 	node := model.Node{Name: "worker-1", Zone: "zone-a"}
 	events := []sync.Event{sync.SetNode{Node: node}}
@@ -174,7 +174,7 @@ func randomSlice(r *rand.Rand, s model.Service, i, k int, f model.Family) model.
 	return slice
 }
 
-// address is address n of a range.
+// address returns address n of a range.
 func address(f model.Family, net byte, n int) netip.Addr {
 	if f == model.IPv4 {
 		return netip.AddrFrom4([4]byte{10, net, byte(n >> 8), byte(n)})

@@ -13,7 +13,7 @@ import (
 	"kube-vmap/cmd/inspect/status/asuser"
 )
 
-// listenAs listens on a name as another user.
+// listenAs listens on an abstract name as another user.
 func listenAs(t *testing.T, uid int, name string) net.Listener {
 	t.Helper()
 	l := asuser.Do(t, uid, func() (net.Listener, error) {

@@ -14,10 +14,10 @@ import (
 	"kube-vmap/sync"
 )
 
-// then is when every document of a test is made.
+// then is the time of all documents.
 var then = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// config is that of every loop here.
+// config is the configuration of all loops.
 var config = sync.Config{
 	NodeName: "worker-1",
 	Rules: nft.Config{

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestEachPartOfAnAnswerHasItsOwnTimeout has one that takes longer than any of them,
+// TestEachPartOfAnAnswerHasItsOwnTimeout has an answer that takes longer than any timeout,
 // and then stops.
 func TestEachPartOfAnAnswerHasItsOwnTimeout(t *testing.T) {
 	for _, bytes := range []int{0, 1, 3} {
@@ -29,7 +29,7 @@ func TestEachPartOfAnAnswerHasItsOwnTimeout(t *testing.T) {
 			waits := [...]time.Duration{defaultAckTimeout - 1, answerTimeout - 1, idleTimeout - 1, idleTimeout}
 			go func() {
 				for i := range bytes {
-					<-time.After(waits[i]) // on the clock of the bubble: it is the process that takes its time
+					<-time.After(waits[i]) // on the clock of the bubble
 					_, _ = there.Write([]byte{1})
 				}
 			}()
@@ -51,8 +51,8 @@ func TestEachPartOfAnAnswerHasItsOwnTimeout(t *testing.T) {
 	}
 }
 
-// TestStoppedProcessIsReported has a socket without a server: the kernel connects
-// in its place.
+// TestStoppedProcessIsReported has a socket without a server: the kernel accepts the
+// connection.
 func TestStoppedProcessIsReported(t *testing.T) {
 	for _, socket := range []string{fmt.Sprintf("@kube-vmap-stopped-%d", os.Getpid()), filepath.Join(t.TempDir(), "s")} {
 		l, err := net.Listen("unix", socket) //nolint:noctx // it listens immediately
@@ -67,8 +67,8 @@ func TestStoppedProcessIsReported(t *testing.T) {
 	}
 }
 
-// TestBusyProcessIsWaitedFor has one that thinks for longer than it may take to
-// show that it lives.
+// TestBusyProcessIsWaitedFor has a process that takes longer than the timeout of the
+// acknowledgement.
 func TestBusyProcessIsWaitedFor(t *testing.T) {
 	const sign = 500 * time.Millisecond
 	socket := fmt.Sprintf("@kube-vmap-busy-%d", os.Getpid())

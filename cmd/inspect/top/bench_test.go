@@ -2,10 +2,10 @@ package top
 
 import "testing"
 
-// manyBench is how many Services the largest clusters have.
+// manyBench is the number of Services in the largest clusters.
 const manyBench = 45_000
 
-// BenchmarkSheet is what an answer costs, away from where keys are answered.
+// BenchmarkSheet measures building a sheet, in the background.
 func BenchmarkSheet(b *testing.B) {
 	one, two := document(0, crowd(manyBench, 1)...), document(1, crowd(manyBench, 2)...)
 	before := newSheet(one, serviceRows, nil)
@@ -14,7 +14,7 @@ func BenchmarkSheet(b *testing.B) {
 	}
 }
 
-// large is a screen with an answer that is to come.
+// large is a screen with a pending answer.
 func large(b *testing.B) (*screenOf, answer) {
 	one, two := document(0, crowd(manyBench, 1)...), document(1, crowd(manyBench, 2)...)
 	s := newSheet(two, serviceRows, newSheet(one, serviceRows, nil))
@@ -24,7 +24,7 @@ func large(b *testing.B) (*screenOf, answer) {
 	return m, answer{sheet: s}
 }
 
-// BenchmarkAnswer is how long keys wait while an answer is taken: it is sorted.
+// BenchmarkAnswer measures how long an answer blocks keys.
 func BenchmarkAnswer(b *testing.B) {
 	m, a := large(b)
 	m.overview.move(100)
@@ -34,7 +34,7 @@ func BenchmarkAnswer(b *testing.B) {
 	}
 }
 
-// BenchmarkKey is what a key costs that moves the selection.
+// BenchmarkKey measures a key that moves the selection.
 func BenchmarkKey(b *testing.B) {
 	m, _ := large(b)
 	for b.Loop() {
@@ -43,7 +43,7 @@ func BenchmarkKey(b *testing.B) {
 	}
 }
 
-// BenchmarkSearch is what a key costs that is typed in a search.
+// BenchmarkSearch measures a key of a search.
 func BenchmarkSearch(b *testing.B) {
 	m, _ := large(b)
 	for b.Loop() {

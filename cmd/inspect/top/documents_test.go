@@ -9,10 +9,10 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// noon is when the documents of tests begin.
+// noon is the time of the first document.
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.Local)
 
-// document is one of the daemon, so many seconds after noon.
+// document returns a document of the daemon, n seconds after noon.
 func document(after float64, services ...status.Service) *status.Document {
 	at := noon.Add(time.Duration(after * float64(time.Second)))
 	return &status.Document{
@@ -21,7 +21,7 @@ func document(after float64, services ...status.Service) *status.Document {
 	}
 }
 
-// service has all protocols in both families, and so many connections at each.
+// service has all protocols in both families, with n connections each.
 func service(namespace, name string, connections uint64, active int) status.Service {
 	s := status.Service{Namespace: namespace, Name: name}
 	for _, family := range []string{"IPv4", "IPv6"} {
@@ -32,7 +32,7 @@ func service(namespace, name string, connections uint64, active int) status.Serv
 	return s
 }
 
-// portsEach is how many ports a Service of tests has, over the families.
+// portsEach is the number of ports of a Service, over both families.
 const portsEach = 6
 
 func port(family, protocol string, connections uint64, active int) status.Port {
@@ -55,8 +55,7 @@ func port(family, protocol string, connections uint64, active int) status.Port {
 	}
 }
 
-// crowd are so many Services, as a brief document has them; each has had connections
-// so many times its number.
+// crowd returns n Services in a brief document.
 func crowd(n int, times uint64) []status.Service {
 	out := make([]status.Service, n)
 	for i := range out {
@@ -74,8 +73,7 @@ func crowd(n int, times uint64) []status.Service {
 	return out
 }
 
-// script is a source that answers with one thing after the other, and with the last
-// of them again and again.
+// script is a source with a list of answers; it repeats the last one.
 type script struct {
 	answers []any // *status.Document or error
 	asked   []status.Query
@@ -90,7 +88,7 @@ func (s *script) get(_ context.Context, q status.Query) (*status.Document, error
 	return only(next.(*status.Document), q), nil
 }
 
-// only is the part of a document that was asked for.
+// only returns the queried part of a document.
 func only(d *status.Document, q status.Query) *status.Document {
 	out := *d
 	out.Services = nil

@@ -8,8 +8,8 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// TestHeaderCountsMarkedServices has Services with problems of all sorts, and some
-// without any that have no endpoints, or none here.
+// TestHeaderCountsMarkedServices has Services with all kinds of problems, and Services without
+// problems that have no endpoints.
 func TestHeaderCountsMarkedServices(t *testing.T) {
 	problem := func(name, reason string) status.Service {
 		s := service("a", name, 1, 1)
@@ -46,8 +46,7 @@ func TestHeaderCountsMarkedServices(t *testing.T) {
 	}
 }
 
-// TestServiceStateEqualsItsRow has an endpoint that is not ready, which is no
-// problem of the Service.
+// TestServiceStateEqualsItsRow has an endpoint that is not ready, which is not a problem.
 func TestServiceStateEqualsItsRow(t *testing.T) {
 	for want, problems := range map[string][]status.Problem{"OK": nil, "! Unusable": {problemOf("a", "web", "so it is")}} {
 		s := service("a", "web", 1, 1)

@@ -8,7 +8,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// sampleDocuments are two of a second, in which every column has another order.
+// sampleDocuments returns two documents in which every column has another order.
 func sampleDocuments() (before, after *status.Document) {
 	broken := service("c", "broken", 50, 1)
 	broken.Problems = []status.Problem{{Object: "Service c/broken", Reason: "AddressConflict", Text: "10.96.0.9 is held by a/web"}}
@@ -29,7 +29,7 @@ func sample() *sheet {
 	return newSheet(two, serviceRows, newSheet(one, serviceRows, nil))
 }
 
-// names are those of rows, in one line.
+// names returns the names of rows.
 func names(rows []*row) string {
 	var out []string
 	for _, r := range rows {
@@ -76,12 +76,12 @@ func TestSearchFindsNamesAndProblems(t *testing.T) {
 	for text, want := range map[string]string{
 		"":            "Zeta web idle broken",
 		"  ":          "Zeta web idle broken",
-		"web":         "web broken", // the problem of which names it
+		"web":         "web broken", // its problem mentions it
 		"zeta":        "Zeta",
 		"B/":          "Zeta idle",
 		"b/zeta":      "Zeta",
 		"noendpoints": "idle",
-		"ok":          "broken", // what is severityOK is not found by it
+		"ok":          "broken", // states that are OK are not searched
 		"none such":   "",
 	} {
 		if got := names(arrange(sample(), columns, order{column: 2}, text)); got != want {

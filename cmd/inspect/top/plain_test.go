@@ -15,7 +15,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// run runs without a terminal, on a clock of its own.
+// run runs without a terminal, in a bubble.
 func run(ctx context.Context, t *testing.T, s *script, c Config) (out string, took time.Duration, err error) {
 	t.Helper()
 	var b bytes.Buffer

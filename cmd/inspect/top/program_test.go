@@ -10,8 +10,7 @@ import (
 	"github.com/charmbracelet/x/exp/teatest/v2"
 )
 
-// started is a program that the library runs by itself, with its own clock, on a
-// terminal with such variables.
+// started is a program on a terminal with environment variables.
 func started(t *testing.T, env ...string) *teatest.TestModel {
 	s := &script{answers: []any{three(0), three(1), three(2)}}
 	c := Config{Interval: MinInterval, Sort: "rate"}
@@ -20,7 +19,7 @@ func started(t *testing.T, env ...string) *teatest.TestModel {
 		teatest.WithProgramOptions(tea.WithEnvironment(append(env, "TERM=xterm-256color", "TTY_FORCE=1"))))
 }
 
-// see waits until something is written.
+// see waits until a text is written.
 func see(t *testing.T, tm *teatest.TestModel, what func([]byte) bool) {
 	t.Helper()
 	teatest.WaitFor(t, tm.Output(), what, teatest.WithDuration(10*time.Second))
@@ -42,7 +41,7 @@ func TestProgramRuns(t *testing.T) {
 	tm.WaitFinished(t, teatest.WithFinalTimeout(10*time.Second))
 }
 
-// colours are the sequences that set any.
+// colours matches sequences that set a colour.
 var colours = regexp.MustCompile(`\x1b\[([0-9;]*;)?(38|48|3[0-7]|9[0-7])[;m]`)
 
 func TestNoColorIsRespected(t *testing.T) {

@@ -49,8 +49,8 @@ func TestResetCounterDoesNotHideOthers(t *testing.T) {
 	}
 }
 
-// TestRateStaysUntilTheNextRead has a source that reads its counters once in a
-// second and is asked more often.
+// TestRateStaysUntilTheNextRead has a source that reads its counters once per second and is
+// queried more often.
 func TestRateStaysUntilTheNextRead(t *testing.T) {
 	var s *sheet
 	for i, step := range []struct {
@@ -64,9 +64,9 @@ func TestRateStaysUntilTheNextRead(t *testing.T) {
 		{0.4, 0, 100, 0, false},
 		{1, 1, 105, 5, true},
 		{1.9, 1, 105, 5, true},
-		{2.2, 2, 105, 0, true}, // nothing came
+		{2.2, 2, 105, 0, true}, // no new connections
 		{2.9, 2, 105, 0, true},
-		{5, 4, 113, 4, true}, // of two seconds, whenever the document is made
+		{5, 4, 113, 4, true}, // over two seconds
 		{6, 4.5, 114, 2, true},
 	} {
 		d := document(step.asked, service("default", "web", step.count, 0))
@@ -95,7 +95,7 @@ func TestTotalsCountEachConnectionOnce(t *testing.T) {
 	if s.total != want {
 		t.Errorf("of all Services: %+v, want %+v", s.total, want)
 	}
-	// Frontends and endpoints see the same ones.
+	// Frontends and endpoints count the same connections.
 	d := newSheet(only(two, status.Query{Name: "one"}), detailRows, newSheet(only(one, status.Query{Name: "one"}), detailRows, nil))
 	want = traffic{rate: 2 * portsEach, active: 2 * portsEach, connections: 5 * portsEach}
 	if d.total != want {

@@ -19,7 +19,7 @@ type screenOf struct {
 	t testing.TB
 }
 
-// newScreen starts with the first answer of a source, and has no colours.
+// newScreen shows the first answer of a source, without colours.
 func newScreen(t testing.TB, s *script) *screenOf {
 	t.Helper()
 	ask := newPoll(t.Context(), s.get, time.Second)
@@ -34,7 +34,7 @@ func newScreen(t testing.TB, s *script) *screenOf {
 	return m
 }
 
-// colourless is a style of nothing but room.
+// colourless is a style with spacing only.
 func colourless() style {
 	cell := lipgloss.NewStyle().PaddingRight(gap)
 	return style{table: table.Styles{Header: cell, Cell: cell}}
@@ -42,25 +42,24 @@ func colourless() style {
 
 func (m *screenOf) size(width, height int) { m.send(tea.WindowSizeMsg{Width: width, Height: height}) }
 
-// send has the model take a message and the answer to what it asks then. What else
-// it does is wait.
+// send handles a message, and the answer to the query that it starts.
 func (m *screenOf) send(msg tea.Msg) {
 	if _, cmd := m.Update(msg); cmd != nil && m.pending {
 		m.send(cmd())
 	}
 }
 
-// tick is the time of the next question.
+// tick starts the next query.
 func (m *screenOf) tick() { m.send(tick{m.generation}) }
 
-// press presses keys, by the names that the library has for them.
+// press presses keys, by the library's names.
 func (m *screenOf) press(keys ...string) {
 	for _, k := range keys {
 		m.send(keyOf(k))
 	}
 }
 
-// write presses a key for each character.
+// write types characters.
 func (m *screenOf) write(text string) {
 	for _, r := range text {
 		m.send(tea.KeyPressMsg{Code: r, Text: string(r)})
@@ -83,7 +82,7 @@ func keyOf(name string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: last, Text: name}
 }
 
-// onScreen wants texts to be seen.
+// onScreen fails unless the screen has the texts.
 func (m *screenOf) onScreen(texts ...string) {
 	m.t.Helper()
 	for _, text := range texts {
@@ -93,7 +92,7 @@ func (m *screenOf) onScreen(texts ...string) {
 	}
 }
 
-// notOnScreen wants texts not to be seen.
+// notOnScreen fails if the screen has one of the texts.
 func (m *screenOf) notOnScreen(texts ...string) {
 	m.t.Helper()
 	for _, text := range texts {
@@ -103,7 +102,7 @@ func (m *screenOf) notOnScreen(texts ...string) {
 	}
 }
 
-// under is the name of the selected row, as the screen shows it.
+// under returns the name of the selected row on the screen.
 func (m *screenOf) under() string {
 	m.t.Helper()
 	var marked []string
@@ -118,7 +117,7 @@ func (m *screenOf) under() string {
 	return marked[0]
 }
 
-// plainText is what a pane is as lines.
+// plainText returns a pane as lines.
 func plainText(p *pane) string {
 	var b bytes.Buffer
 	p.block(&b)

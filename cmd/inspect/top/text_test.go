@@ -12,9 +12,9 @@ func TestUnprintableRunesBecomeQuestionMarks(t *testing.T) {
 		"\x1b[31mred":         "?[31mred",
 		"two\nlines\r\tand":   "two?lines??and",
 		"\u009b31m":           "?31m", // an escape sequence in one character
-		"a\u202eb":            "a?b",  // which turns the direction
-		"a\u200bb":            "a?b",  // which is invisible
-		"a\u0301":             "a?",   // which changes what is before
+		"a\u202eb":            "a?b",  // reverses the direction
+		"a\u200bb":            "a?b",  // invisible
+		"a\u0301":             "a?",   // changes the character before it
 		"\xff\xfe":            "??",
 		"\x1b]0;title\x07web": "?]0;title?web",
 	} {

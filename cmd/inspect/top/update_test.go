@@ -11,7 +11,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// three are Services of different rates, so many seconds after noon.
+// three are Services of different rates, n seconds after noon.
 func three(after float64) *status.Document {
 	n := uint64(after)
 	return document(after, service("a", "slow", n, 3), service("b", "quick", 9*n, 1), service("c", "middle", 5*n, 2))
@@ -127,7 +127,7 @@ func TestSearchFollowsEachKey(t *testing.T) {
 	m.notOnScreen("slow")
 	m.press("backspace", "backspace", "backspace")
 	m.onScreen("slow")
-	m.write("sq") // keys that do something else otherwise
+	m.write("sq") // keys that have other meanings
 	m.onScreen("/sq", "0 found")
 	m.press("backspace", "enter")
 	m.onScreen("/s", "1 found, Esc shows all")
@@ -167,7 +167,7 @@ func TestEnterShowsOneServiceAndEscReturns(t *testing.T) {
 	if q := s.asked[len(s.asked)-1]; q.Name != "" {
 		t.Errorf("it asked for %+v", q)
 	}
-	m.press("esc") // there is nothing to go back to
+	m.press("esc") // nothing to go back to
 	m.onScreen("3 services")
 }
 
@@ -215,7 +215,7 @@ func TestErrorIsShownBesideTheLastNumbers(t *testing.T) {
 	m.tick()
 	m.onScreen("the socket?is gone", " 54.0 ", m.pane().errAt.Format("! 15:04:05"))
 	m.tick()
-	m.onScreen(" 54.0 ") // of two seconds
+	m.onScreen(" 54.0 ") // over two seconds
 	m.notOnScreen("the socket")
 }
 
@@ -242,7 +242,7 @@ func TestOnlyActiveColumnShowsWithoutCounting(t *testing.T) {
 	if m.under() != "slow" {
 		t.Errorf("%s is first, want slow, which has the most active", m.under())
 	}
-	m.press("3", "5") // columns that are not there
+	m.press("3", "5") // columns that do not exist
 	m.onScreen("ACTIVE▼")
 	m.press("s")
 	m.onScreen("ENDPOINTS▼")

@@ -10,7 +10,7 @@ import (
 	"github.com/charmbracelet/x/exp/golden"
 )
 
-// shop is what the golden views are of.
+// shop is the screen of the golden views.
 func shop(t *testing.T) *screenOf {
 	first, second := three(0), three(1)
 	second.Services[2].Problems = append(second.Services[2].Problems, problemOf("c", "middle", "port 80 is used twice"))
@@ -82,7 +82,7 @@ func TestColoursFollowTheBackground(t *testing.T) {
 }
 
 func TestScreenIsRestored(t *testing.T) {
-	for _, m := range []*screenOf{shop(t), {model: &model{}}} { // also of unknown size
+	for _, m := range []*screenOf{shop(t), {model: &model{}}} { // also without a known size
 		if v := m.View(); !v.AltScreen || v.WindowTitle != "kube-vmap top" {
 			t.Errorf("the view is %+v", v)
 		}

@@ -11,7 +11,7 @@ import (
 	"kube-vmap/nft/kernel/trace/ruletext"
 )
 
-// at is a passage of table "t" in a hook.
+// at returns a visit of table "t" in a hook.
 func at(hook, chain string, own bool, steps ...trace.Step) trace.Visit {
 	return trace.Visit{
 		Chain: trace.Chain{Family: unix.NFPROTO_INET, Table: "t", Name: chain, Base: true, Hook: hook, Own: own},
@@ -23,7 +23,7 @@ func at(hook, chain string, own bool, steps ...trace.Step) trace.Visit {
 	}
 }
 
-// rule is a step of a rule of chain "c".
+// rule returns a step of a rule of chain "c".
 func rule(code int32, r ruletext.Rule) trace.Step {
 	return trace.Step{Chain: "c", Kind: trace.KindRule, Rule: trace.Rule{Rule: r}, Verdict: trace.Verdict{Code: code}}
 }

@@ -14,7 +14,7 @@ import (
 	"kube-vmap/model"
 )
 
-// parseFlags reads arguments as the program does.
+// parseFlags parses arguments like the program.
 func parseFlags(t *testing.T, args ...string) *Flags {
 	t.Helper()
 	f := NewFlags()
@@ -26,7 +26,7 @@ func parseFlags(t *testing.T, args ...string) *Flags {
 	return f
 }
 
-// load makes a valid configuration.
+// load returns a valid configuration.
 func load(t *testing.T, args ...string) *Config {
 	t.Helper()
 	c, err := parseFlags(t, args...).Config()
@@ -38,13 +38,13 @@ func load(t *testing.T, args ...string) *Config {
 
 const header = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
 
-// loadText makes one from the fields in a file.
+// loadText returns the configuration of a file with these fields.
 func loadText(t *testing.T, fields string, args ...string) *Config {
 	t.Helper()
 	return load(t, append(args, "--config", write(t, header+fields))...)
 }
 
-// write makes a file.
+// write writes a file.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.conf")
@@ -54,7 +54,7 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// warned returns the warnings with that text.
+// warned returns the warnings with a text.
 func warned(c *Config, text string) []string {
 	return slices.DeleteFunc(slices.Clone(c.Warnings), func(w string) bool { return !strings.Contains(w, text) })
 }

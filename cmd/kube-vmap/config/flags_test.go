@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// kubeProxyFlags are the defaults of kube-proxy's flags by their names.
+// kubeProxyFlags returns the defaults of kube-proxy's flags by name.
 func kubeProxyFlags(t *testing.T) map[string]string {
 	t.Helper()
 	f, err := os.Open("testdata/flags.txt")
@@ -29,7 +29,7 @@ func kubeProxyFlags(t *testing.T) map[string]string {
 	return flags
 }
 
-// ourFlags are those of NewFlags by their names.
+// ourFlags returns our flags by name.
 func ourFlags() map[string]*pflag.Flag {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	NewFlags().AddTo(fs)
@@ -121,7 +121,7 @@ func TestUnusedFlagsAreThoseWithoutEffect(t *testing.T) {
 }
 
 func TestCompletedValuesAreValid(t *testing.T) {
-	more := map[string]string{ // without which a word alone is an error
+	more := map[string]string{ // words that need another flag
 		"BridgeInterface": "--pod-bridge-interface=br0", "InterfaceNamePrefix": "--pod-interface-name-prefix=veth",
 	}
 	for name, flag := range ourFlags() {
@@ -136,7 +136,7 @@ func TestFlagsHaveKubeProxysDefaultsExceptThese(t *testing.T) {
 		"proxy-mode":               "nftables",
 		"iptables-min-sync-period": "",
 		"ipvs-min-sync-period":     "",
-		// These are what kube-proxy takes an empty value for.
+		// kube-proxy treats an empty value like these.
 		"detect-local-mode":  "ClusterCIDR",
 		"nodeport-addresses": "[primary]",
 	}
@@ -195,7 +195,7 @@ func TestUsagesShowEveryFlag(t *testing.T) {
 	}
 }
 
-// fieldsOfFlags are flags, each with the field that it sets, as a file has them.
+// fieldsOfFlags are flags and the fields that they set.
 var fieldsOfFlags = []struct {
 	arg, field string
 	want       any
@@ -288,7 +288,7 @@ func TestFlagsForSeveralModesSetTheSelectedOne(t *testing.T) {
 		mode, period, leastBreak string
 		mark                     uint32
 	}{
-		{"", "11s", "1s", 1 << 14}, // --iptables-masquerade-bit is not for nftables in kube-proxy either
+		{"", "11s", "1s", 1 << 14}, // as in kube-proxy, --iptables-masquerade-bit does not apply to nftables
 		{"nftables", "11s", "1s", 1 << 14},
 		{"iptables", "11s", "1s", 1 << 7},
 		{"ipvs", "22s", "2s", 1 << 7},
@@ -315,7 +315,7 @@ func TestFlagsSetServerAddresses(t *testing.T) {
 		{"--healthz-port=0 --metrics-port=0", "", ""},
 		{"--healthz-bind-address=192.0.2.1:1 --healthz-port=0", "", "127.0.0.1:10249"},
 		{"--healthz-bind-address=192.0.2.1 --healthz-port=7 --metrics-bind-address=::1 --metrics-port=8", "192.0.2.1:7", "[::1]:8"},
-		// As in kube-proxy, where the default has a port.
+		// As in kube-proxy, since the default has a port.
 		{"--healthz-port=7 --metrics-port=8", "0.0.0.0:10256", "127.0.0.1:10249"},
 	} {
 		c := load(t, strings.Fields(test.args)...)

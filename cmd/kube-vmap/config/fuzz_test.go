@@ -11,9 +11,9 @@ import (
 	"kube-vmap/model"
 )
 
-// FuzzConfig reads any text as a configuration file. Whatever is found valid
-// must have answers to all questions, and be read as the same after it was
-// written. The seeds are short: the fuzzer takes its time to shorten long ones.
+// FuzzConfig reads any text as a configuration file. A valid one must have usable values, and
+// be read as the same after it was written. The seeds are short, since the fuzzer shortens
+// long ones slowly.
 func FuzzConfig(f *testing.F) {
 	for _, fields := range []string{
 		"clusterCIDR: 10.244.0.0/16, fd00::/56\nnodePortAddresses: [10.0.0.0/8, '2001:db8::/32']",
@@ -55,9 +55,8 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// FuzzFlags gives the program any arguments, a line each, and any fields in a file,
-// or no file. What is found valid has answers to all questions, and is the same
-// once it was written to a file and read from there.
+// FuzzFlags parses any arguments, one per line, and any fields in a file, or no file. A valid
+// configuration must have usable values, and be the same after it was written and read.
 func FuzzFlags(f *testing.F) {
 	for argv, fields := range map[string]string{
 		"--cluster-cidr=10.244.0.0/16,fd00:10:244::/56\n--proxy-mode\nipvs\n--ipvs-scheduler=sh":           "",
@@ -80,7 +79,7 @@ func FuzzFlags(f *testing.F) {
 		if fs.Parse(strings.Split(argv, "\n")) != nil {
 			return
 		}
-		flags.file = "" // not that of the machine that this runs on
+		flags.file = "" // not a file of this machine
 		c, err := flags.Config()
 		if fields != "" {
 			flags.file = "config.conf"
@@ -94,7 +93,7 @@ func FuzzFlags(f *testing.F) {
 		}
 		ask(t, c)
 		if c.Proxy.HealthzBindAddress == "" || c.Proxy.MetricsBindAddress == "" {
-			return // only flags can turn a server off; in a file, no address is the default one
+			return // only flags can disable a server
 		}
 		first := written(t, c)
 		read := NewFlags()
@@ -109,7 +108,7 @@ func FuzzFlags(f *testing.F) {
 	})
 }
 
-// ask uses all that is derived from the fields.
+// ask calls all methods.
 func ask(t *testing.T, c *Config) {
 	if mark := c.MasqueradeMark(); mark == 0 || mark&(mark-1) != 0 {
 		t.Errorf("MasqueradeMark: %#x", mark)

@@ -16,7 +16,7 @@ import (
 	"kube-vmap/model"
 )
 
-// loadError is what is wrong.
+// loadError returns the error of invalid flags.
 func loadError(t *testing.T, args ...string) string {
 	t.Helper()
 	c, err := parseFlags(t, args...).Config()
@@ -26,9 +26,9 @@ func loadError(t *testing.T, args ...string) string {
 	return err.Error()
 }
 
-// TestKubeadmsFileRunsUnchanged uses what `kubeadm init phase addon kube-proxy
-// --print-manifest` (1.36.3) writes for a dual-stack cluster with mode nftables,
-// and starts with the arguments of kubeadm's DaemonSet.
+// TestKubeadmsFileRunsUnchanged uses the output of `kubeadm init phase addon kube-proxy
+// --print-manifest` (1.36.3) for a dual-stack cluster with mode nftables, and the arguments
+// of kubeadm's DaemonSet.
 func TestKubeadmsFileRunsUnchanged(t *testing.T) {
 	text, err := os.ReadFile("testdata/kubeadm-1.36.yaml")
 	if err != nil {
@@ -82,8 +82,8 @@ func TestDefaultsAreKubeProxysExceptThese(t *testing.T) {
 	want := flatten(fields)
 	for path, other := range map[string]string{
 		"nftables.minSyncPeriod": "0s",
-		// Sections that are not selected have their defaults when it reads them,
-		// and none when it writes.
+		// kube-proxy sets the defaults of unused sections when it reads them, not when it
+		// writes them.
 		"iptables.syncPeriod": "30s",
 		"ipvs.syncPeriod":     "30s",
 	} {

@@ -19,7 +19,7 @@ func TestSchedulersHaveTheNamesOfIPVS(t *testing.T) {
 			} {
 				warnings := 0
 				if name == "" && mode == "ipvs" {
-					warnings = 1 // kube-proxy would have taken rr
+					warnings = 1 // kube-proxy would use rr
 				}
 				if got := c.Scheduler(); got != want || len(warned(c, "scheduler")) != warnings {
 					t.Errorf("%q in mode %s: got %s, warnings %q", name, mode, got, c.Warnings)

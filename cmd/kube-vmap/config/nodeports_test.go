@@ -11,7 +11,7 @@ import (
 
 func TestNodePortsAnswerOnPrimaryRangesAndLocalhost(t *testing.T) {
 	for _, test := range []struct {
-		list      string // as a flag has it
+		list      string // value of the flag
 		primary   bool
 		prefixes  string
 		localhost bool

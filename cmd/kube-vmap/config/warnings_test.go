@@ -24,7 +24,7 @@ func TestOtherModesAreAWarning(t *testing.T) {
 func TestFieldsWithoutEffectAreOneWarning(t *testing.T) {
 	for _, test := range []struct {
 		fields string
-		want   string // none: no such warning
+		want   string // empty: no such warning
 	}{
 		{"", ""},
 		{"iptables: {localhostNodePorts: true, minSyncPeriod: 1s, masqueradeBit: 14}\nipvs: {scheduler: rr, excludeCIDRs: []}", ""},
@@ -102,7 +102,7 @@ func TestPodsThatCannotBeRecognisedAreAWarning(t *testing.T) {
 		"clusterCIDR: 10.244.0.0/16",
 		"clusterCIDR: fd00::/56",
 		"detectLocalMode: NodeCIDR",
-		"nftables: {masqueradeAll: true}", // makes no difference then
+		"nftables: {masqueradeAll: true}", // makes no difference
 	} {
 		if got := warned(loadText(t, fields), text); len(got) > 0 {
 			t.Errorf("%s: %v", fields, got)

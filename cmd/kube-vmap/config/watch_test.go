@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// watching is a Watch under way.
+// watching is a running Watch.
 type watching struct {
 	t      *testing.T
 	cancel context.CancelFunc
@@ -24,7 +24,7 @@ type watching struct {
 // deadline limits every wait.
 const deadline = 20 * time.Second
 
-// watch starts one that is told of changes, or never learns of them.
+// watch starts a Watch, with or without notifications.
 func watch(t *testing.T, c *Config) *watching {
 	w := newWatcher(c.File, slog.New(slog.DiscardHandler))
 	w.rescan = time.Hour
@@ -42,7 +42,7 @@ func watchWith(t *testing.T, c *Config, w *watcher) *watching {
 	return run
 }
 
-// Write takes a line of the log.
+// Write receives a line of the log.
 func (w *watching) Write(line []byte) (int, error) {
 	w.logs <- string(line)
 	return len(line), nil
@@ -63,8 +63,8 @@ func (w *watching) nextLine(text string) {
 	}
 }
 
-// awaitLine waits for a line of the log with this text, whatever comes before it: a
-// file that is not replaced in one step may be seen half written.
+// awaitLine waits for a line of the log with this text, after any others: a file that is not
+// replaced atomically may be read half written.
 func (w *watching) awaitLine(text string) {
 	w.t.Helper()
 	for end := time.After(deadline); ; {
@@ -81,7 +81,7 @@ func (w *watching) awaitLine(text string) {
 	}
 }
 
-// ends waits for the end.
+// ends waits for ErrChanged.
 func (w *watching) ends(want error) {
 	w.t.Helper()
 	select {
@@ -94,7 +94,7 @@ func (w *watching) ends(want error) {
 	}
 }
 
-// stops ends what has gone on until now.
+// stops ends a Watch that is still running.
 func (w *watching) stops() {
 	w.t.Helper()
 	w.cancel()
@@ -108,7 +108,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// move writes a file in one step.
+// move replaces a file atomically.
 func move(t *testing.T, path, text string) {
 	t.Helper()
 	put(t, path+"~", text)
@@ -120,7 +120,7 @@ func put(t *testing.T, path, text string) {
 	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// replace puts a symbolic link in the place of another in one step.
+// replace replaces a symbolic link atomically.
 func replace(t *testing.T, target, link string) {
 	t.Helper()
 	must(t, os.Symlink(target, link+"_tmp"))
@@ -156,8 +156,8 @@ const (
 	invalid = header + "clusterCIDR: none\n"
 )
 
-// TestWatchNoticesEveryKindOfChange changes a file twice, first in a way
-// that makes no difference.
+// TestWatchNoticesEveryKindOfChange changes a file twice, the first time without a
+// difference.
 func TestWatchNoticesEveryKindOfChange(t *testing.T) {
 	for _, test := range []struct {
 		name  string

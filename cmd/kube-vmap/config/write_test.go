@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// written is what Write writes.
+// written returns what Write writes.
 func written(t *testing.T, c *Config) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -83,7 +83,7 @@ func TestWrittenConfigHasKindAndEveryField(t *testing.T) {
 	}
 }
 
-// names are the names of the fields in YAML.
+// names returns the names of the fields in YAML.
 func names(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {

@@ -102,8 +102,7 @@ func TestInvalidSavedTextIsAnError(t *testing.T) {
 	}
 }
 
-// node has a /proc/net with lists of tables, and programs that write down how
-// they are called.
+// node has a /proc/net with lists of tables, and programs that record their arguments.
 type node struct {
 	proc, bin, calls string
 }
@@ -118,8 +117,8 @@ func newNode(t *testing.T, tables map[string]string) *node {
 	return n
 }
 
-// install makes stand-ins for the tools of a family. One prints the same for
-// every table; restore takes what it gets, and exits with a code.
+// install installs fake programs of a family. One prints the same for every table; restore
+// records its input, and exits with a code.
 func (n *node) install(t *testing.T, family string, code int) {
 	t.Helper()
 	printed := filepath.Join(t.TempDir(), "save")
@@ -150,7 +149,7 @@ func (n *node) remove(t *testing.T) (removed []string, log string, err error) {
 	return removed, text.String(), err
 }
 
-// called is how the programs were called, and with what input.
+// called returns the arguments and input of the programs.
 func (n *node) called(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(n.calls)

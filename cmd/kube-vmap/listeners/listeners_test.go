@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// addresses are of both families, and of all addresses of both.
+// addresses are specific and unspecified ones of both families.
 var addresses = []string{"127.0.0.1:0", "[::1]:0", ":0"}
 
 func listen(t *testing.T, address string) (*net.TCPListener, uint16) {
@@ -22,7 +22,7 @@ func listen(t *testing.T, address string) (*net.TCPListener, uint16) {
 	return l.(*net.TCPListener), l.Addr().(*net.TCPAddr).AddrPort().Port()
 }
 
-// check wants these ports of all to be foreign.
+// check fails unless these ports of all are foreign.
 func check(t *testing.T, all []uint16, want ...uint16) {
 	t.Helper()
 	got, err := Foreign(all...)
@@ -35,7 +35,7 @@ func TestOwnPortsAreNotForeign(t *testing.T) {
 	for _, address := range addresses {
 		l, port := listen(t, address)
 		check(t, []uint16{port})
-		// A connection of ours is no listener, either.
+		// A connection is not a listener.
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -47,8 +47,7 @@ func TestOwnPortsAreNotForeign(t *testing.T) {
 	}
 }
 
-// TestPortsOfAnotherProcessAreForeignUntilItEnds hands a listener over to a process
-// that does nothing else.
+// TestPortsOfAnotherProcessAreForeignUntilItEnds passes a listener to another process.
 func TestPortsOfAnotherProcessAreForeignUntilItEnds(t *testing.T) {
 	for _, address := range addresses {
 		l, port := listen(t, address)
@@ -60,7 +59,7 @@ func TestPortsOfAnotherProcessAreForeignUntilItEnds(t *testing.T) {
 	}
 }
 
-// handOver gives a listener to a new process, which has it until end.
+// handOver passes a listener to a new process.
 func handOver(t *testing.T, l *net.TCPListener) (end func()) {
 	t.Helper()
 	file, err := l.File()
@@ -89,8 +88,7 @@ func handOver(t *testing.T, l *net.TCPListener) (end func()) {
 	}
 }
 
-// TestOwnClosingSocketIsNotForeign looks while the process ends, which
-// closes what it listens on.
+// TestOwnClosingSocketIsNotForeign looks while the process ends, which closes its listener.
 func TestOwnClosingSocketIsNotForeign(t *testing.T) {
 	for range 500 {
 		l, port := listen(t, addresses[0])

@@ -24,7 +24,7 @@ func sample() *cobra.Command {
 	root.Flags().Bool("all", false, "everything")
 	root.Flags().Bool("secret", false, "not for you")
 	root.Flags().Bool("plain", true, "without a section")
-	_ = root.Flags().MarkHidden("secret") // the flag is there
+	_ = root.Flags().MarkHidden("secret") // the flag exists
 	for flag, title := range map[string]string{"zone": "Places", "all": "Amounts"} {
 		_ = root.Flags().SetAnnotation(flag, config.SectionKey, []string{title})
 	}

@@ -15,16 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine is a host on a temporary directory.
+// machine is a host in a temporary directory.
 type machine struct {
 	*host
 	log    bytes.Buffer
 	writes []string // "nf_conntrack_max=131072"
 }
 
-// newMachine has four CPUs and these files below proc/sys/net/netfilter, named
-// without their "nf_conntrack_". A value that begins with "r" is of a file that
-// nobody may write.
+// newMachine has four CPUs and these files below proc/sys/net/netfilter, named without
+// "nf_conntrack_". A value that begins with "r" is in a read-only file.
 func newMachine(t *testing.T, values map[string]string) *machine {
 	t.Helper()
 	m := &machine{}
@@ -57,14 +56,14 @@ func (m *machine) write(name string, data []byte, mode fs.FileMode) error {
 	return os.WriteFile(name, data, mode)
 }
 
-// forbid makes every writing end with the errno.
+// forbid makes every write fail with the errno.
 func (m *machine) forbid(errno unix.Errno) {
 	m.host.write = func(name string, _ []byte, _ fs.FileMode) error {
 		return &fs.PathError{Op: "open", Path: name, Err: errno}
 	}
 }
 
-// fitting is a node on which kube-proxy's defaults are set already, for 4 CPUs.
+// fitting returns the files of a node that has kube-proxy's defaults, for 4 CPUs.
 func fitting() map[string]string {
 	return map[string]string{
 		"max": "131072", "buckets": "32768",
@@ -78,7 +77,7 @@ func with(values map[string]string, name, value string) map[string]string {
 	return values
 }
 
-// defaults are kube-proxy's.
+// defaults returns kube-proxy's defaults.
 var defaults = Conntrack{
 	MaxPerCore: 32768, Min: 131072, TCPEstablishedTimeout: 24 * time.Hour, TCPCloseWaitTimeout: time.Hour,
 }
@@ -252,7 +251,7 @@ func TestCPUsAreThoseOfTheMachine(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		list string
-		want int // 0 if it is none
+		want int // 0 if invalid
 	}{
 		{"0", 1}, {"0-1", 2}, {"0-3,8-11,16", 9}, {"", 0}, {"a", 0}, {"3-1", 0}, {"0-", 0}, {"0,", 0},
 	} {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/kube-proxy/config/v1alpha1"
 )
 
-// sample is the configuration of a handler with everything.
+// sample returns a configuration with everything.
 func sample(t *testing.T) MetricsConfig {
 	gatherer := func(name string) prometheus.Gatherer {
 		r := prometheus.NewRegistry()
@@ -39,7 +39,7 @@ func sample(t *testing.T) MetricsConfig {
 	}
 }
 
-// ask makes the handler and sends it a request.
+// ask sends a request to a new handler.
 func ask(t *testing.T, c MetricsConfig, r *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	h, err := Metrics(c)
@@ -51,7 +51,7 @@ func ask(t *testing.T, c MetricsConfig, r *http.Request) *httptest.ResponseRecor
 	return w
 }
 
-// request makes a request.
+// request returns a request.
 func request(t *testing.T, method, path, body string) *http.Request {
 	return httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 }
@@ -95,8 +95,7 @@ func TestPathsAnswerAsKubeProxyDoes(t *testing.T) {
 	}
 }
 
-// matches tells whether the text is as the pattern says, in which a star stands
-// for anything.
+// matches reports whether a text matches a pattern, in which a star matches anything.
 func matches(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	for i, part := range parts {
@@ -187,7 +186,7 @@ func TestStatuszWithoutKnownKubernetesVersion(t *testing.T) {
 	c := sample(t)
 	c.Kubernetes = ""
 	if w := ask(t, c, request(t, http.MethodGet, "/statusz", "")); strings.Contains(w.Body.String(), "Emulation") {
-		t.Errorf("it says\n%s", w.Body)
+		t.Errorf("the page is\n%s", w.Body)
 	}
 }
 
@@ -218,7 +217,7 @@ func TestFailingMetricDoesNotHideOthers(t *testing.T) {
 	c := sample(t)
 	var log *journal
 	c.Log, log = logged()
-	c.Metrics = prometheus.Gatherers{c.Metrics, sample(t).Metrics, c.SLIs} // one of them twice
+	c.Metrics = prometheus.Gatherers{c.Metrics, sample(t).Metrics, c.SLIs} // one of them is a duplicate
 	w := ask(t, c, request(t, http.MethodGet, "/metrics", ""))
 	for _, want := range []string{"some_metric 0", "some_indicator 0"} {
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
@@ -270,7 +269,7 @@ func TestProfileDurationIsLimited(t *testing.T) {
 	for seconds, want := range map[string]int{"301": 400, "1e9": 400, "Inf": 400, "NaN": 400, "0.01": 200} {
 		for _, profile := range []string{"profile", "trace", "goroutine"} {
 			if want == 200 && profile != "trace" {
-				continue // takes whole seconds
+				continue // accepts whole seconds
 			}
 			w := ask(t, sample(t), request(t, http.MethodGet, "/debug/pprof/"+profile+"?seconds="+seconds, ""))
 			if w.Code != want {

@@ -21,7 +21,7 @@ import (
 func dialAs(t *testing.T, uid int, socket string) net.Conn {
 	t.Helper()
 	conn := asuser.Do(t, uid, func() (net.Conn, error) {
-		return net.Dial("unix", socket) //nolint:noctx // a local socket answers at once
+		return net.Dial("unix", socket) //nolint:noctx // a local socket answers immediately
 	})
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
@@ -36,7 +36,7 @@ func TestOtherUsersDoNotUseRootsConnections(t *testing.T) {
 	for i := range others {
 		others[i] = dialAs(t, 65534, socket)
 	}
-	if _, err := status.Get(t.Context(), socket, status.Query{}); err != nil { // behind all of them
+	if _, err := status.Get(t.Context(), socket, status.Query{}); err != nil { // after all of them
 		t.Errorf("beside them, root is answered: %v", err)
 	}
 	_ = root.SetDeadline(time.Now().Add(100 * time.Millisecond))

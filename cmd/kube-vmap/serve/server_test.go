@@ -17,38 +17,38 @@ import (
 	"time"
 )
 
-// hosts are this machine's own addresses, in both families.
+// hosts are loopback addresses of both families.
 var hosts = []string{"127.0.0.1", "::1"}
 
-// journal is where a log is written to. Its lock is for the race detector, which
-// does not know whose turn it is where time passes in between.
+// journal is the output of a log. Its lock is for the race detector, which does not know
+// about virtual time.
 type journal struct {
 	mu   stdsync.Mutex
 	text strings.Builder
 }
 
-// Write writes.
+// Write appends.
 func (j *journal) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.Write(p)
 }
 
-// String is what was written.
+// String returns the output.
 func (j *journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.String()
 }
 
-// logged is a log for a test to read.
+// logged returns a log and its output.
 func logged() (*slog.Logger, *journal) {
 	j := &journal{}
 	return slog.New(slog.NewTextHandler(j, nil)), j
 }
 
-// run runs a server until the test's end, or until the returned function is
-// called, which returns what Run does.
+// run runs a server until the test's end, or until the returned function is called, which
+// returns the result of Run.
 func run(t *testing.T, s *Server) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -61,7 +61,7 @@ func run(t *testing.T, s *Server) (stop func() error) {
 	}
 }
 
-// bound waits until the server listens and returns where.
+// bound waits until the server listens and returns its address.
 func bound(t *testing.T, s *Server) (stop func() error, addr string) {
 	t.Helper()
 	listen := s.listen
@@ -81,7 +81,7 @@ func bound(t *testing.T, s *Server) (stop func() error, addr string) {
 	return stop, addr
 }
 
-// get asks for the root and returns the body.
+// get requests the root and returns the body.
 func get(t *testing.T, addr string) (string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/", nil)
@@ -155,13 +155,12 @@ func TestHardFailServerReturnsTheFirstError(t *testing.T) {
 	}
 }
 
-// network is one whose errors are the test's to choose. It is its own only
-// listener.
+// network is a fake network and its only listener, with errors of the test's choice.
 type network struct {
-	broken chan error // what accepting ends with
+	broken chan error // result of Accept
 
-	mu    stdsync.Mutex // as that of journal
-	fails error         // to listen
+	mu    stdsync.Mutex // for the race detector
+	fails error         // of Listen
 	tries int
 }
 
@@ -172,23 +171,23 @@ func (n *network) listen(context.Context, string, string) (net.Listener, error) 
 	return n, n.fails
 }
 
-// Accept never does.
+// Accept blocks.
 func (n *network) Accept() (net.Conn, error) { return nil, <-n.broken }
 
-// Close is nothing to it.
+// Close does nothing.
 func (n *network) Close() error { return nil }
 
-// Addr is nowhere.
+// Addr returns an empty address.
 func (n *network) Addr() net.Addr { return &net.TCPAddr{} }
 
-// become changes how it fails; nil if it does not.
+// become changes the error of Listen.
 func (n *network) become(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.fails = err
 }
 
-// tried is how often somebody tried to listen.
+// tried returns the number of calls of Listen.
 func (n *network) tried() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -333,9 +332,9 @@ func TestFloodOfConnectionsDoesNotBlockProbes(t *testing.T) {
 		}
 		start := time.Now()
 		if body, err := get(t, addr); err != nil || body != "here" {
-			t.Errorf("among %d clients that say nothing, it answers %q, %v", maxConnections+1, body, err)
+			t.Errorf("among %d silent clients, it answers %q, %v", maxConnections+1, body, err)
 		}
-		// Before the time is up that a client has for its question.
+		// Before the clients' timeout.
 		if _, err := io.Copy(io.Discard, first); err != nil || time.Since(start) > 4*time.Second {
 			t.Errorf("the first of them went after %s: %v", time.Since(start), err)
 		}
@@ -357,7 +356,7 @@ func TestRequestsAreNotLogged(t *testing.T) {
 		}
 		_, _ = io.WriteString(conn, question)
 		_ = conn.(*net.TCPConn).CloseWrite()
-		_, _ = io.Copy(io.Discard, conn) // whatever it says
+		_, _ = io.Copy(io.Discard, conn) // with any result
 		conn.Close()
 	}
 	if after := text.String(); after != before {

@@ -11,8 +11,7 @@ import (
 	"kube-vmap/cmd/inspect/status"
 )
 
-// TestSlowAnswerIsSent has a server that gives each question less time
-// than the answer takes.
+// TestSlowAnswerIsSent has a server with a shorter timeout than the answer takes.
 func TestSlowAnswerIsSent(t *testing.T) {
 	const limit = 50 * time.Millisecond
 	s := httptest.NewUnstartedServer(status.AckRequests(StatusJSON(func(context.Context, status.Query) (*status.Document, error) {
@@ -22,7 +21,7 @@ func TestSlowAnswerIsSent(t *testing.T) {
 	s.Config.WriteTimeout = limit
 	s.Start()
 	defer s.Close()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, http.NoBody)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

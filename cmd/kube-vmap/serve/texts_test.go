@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// inspectServer serves texts in turn, with the server's times as short as given.
+// inspectServer serves texts, with these timeouts of the server.
 func inspectServer(t *testing.T, limit time.Duration, write func(context.Context, io.Writer) error) (ask func() (code int, text string, err error)) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(Text(write).serve(make(chan struct{}, 1)))
@@ -21,7 +21,7 @@ func inspectServer(t *testing.T, limit time.Duration, write func(context.Context
 	s.Start()
 	t.Cleanup(s.Close)
 	return func() (int, string, error) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, http.NoBody)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
 		if err != nil {
 			return 0, "", err
 		}
@@ -35,7 +35,7 @@ func inspectServer(t *testing.T, limit time.Duration, write func(context.Context
 	}
 }
 
-// TestTextsAreWrittenOneAtATime also where that takes longer than a question may.
+// TestTextsAreWrittenOneAtATime has texts that take longer than the timeout of a request.
 func TestTextsAreWrittenOneAtATime(t *testing.T) {
 	const limit, clients = 50 * time.Millisecond, 4
 	var now atomic.Int32
@@ -78,7 +78,7 @@ func TestTextErrorIsReturnedAndPartialTextIsAborted(t *testing.T) {
 			_, err := io.WriteString(w, before)
 			return errors.Join(err, failure)
 		})
-		for range 2 { // the turn is given back
+		for range 2 { // the turn is released
 			code, text, err := ask()
 			if whole := code == http.StatusOK && err == nil; code != want || whole || code != http.StatusOK && !strings.Contains(text, failure.Error()) {
 				t.Errorf("after %d bytes: %d, %d bytes, %v", len(before), code, len(text), err)
@@ -101,7 +101,7 @@ func TestTextIsStreamed(t *testing.T) {
 	}).serve(make(chan struct{}, 1)))
 	defer s.Close()
 	defer leave()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func TestOnlyStaleSocketsAreReplaced(t *testing.T) {
 	if _, err := listenUnix(t.Context(), "unix", path); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("beside a live one: %v", err)
 	}
-	// As a process that is killed leaves it.
+	// Like a killed process.
 	first.(peers).Listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestOneOfManyReplacesADeadSocket(t *testing.T) {
 				t.Cleanup(func() { _ = l.Close() })
 			}
 		}
-		conn, err := net.Dial("unix", path) //nolint:noctx // a local socket answers at once
+		conn, err := net.Dial("unix", path) //nolint:noctx // a local socket answers immediately
 		if err != nil || listening != 1 {
 			t.Fatalf("%d listen, and to connect gives %v", listening, err)
 		}
@@ -113,7 +113,7 @@ func serveStatus(t *testing.T, socket string, answer status.Answer) *journal {
 	return text
 }
 
-// needRoot skips a test of who is answered.
+// needRoot skips a test without root.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -166,7 +166,7 @@ func TestOnlyRootIsAnswered(t *testing.T) {
 	}
 }
 
-// recorder keeps an answer.
+// recorder records an answer.
 type recorder struct {
 	header http.Header
 	status int
@@ -188,7 +188,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 func TestPeerUserIsKnown(t *testing.T) {
 	l := open(t, filepath.Join(t.TempDir(), "s"))
 	go func() {
-		conn, err := net.Dial("unix", l.Addr().String()) //nolint:noctx // a local socket answers at once
+		conn, err := net.Dial("unix", l.Addr().String()) //nolint:noctx // a local socket answers immediately
 		if err == nil {
 			t.Cleanup(func() { _ = conn.Close() })
 		}
@@ -217,7 +217,7 @@ func TestSocketErrorIsAWarning(t *testing.T) {
 	}
 }
 
-// waitFor waits until something is so.
+// waitFor waits for a condition.
 func waitFor(t *testing.T, so func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(time.Millisecond)

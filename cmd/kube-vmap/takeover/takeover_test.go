@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestOtherProxyMustBeGoneTwiceInARow has another proxy found, or not, at each poll.
+// TestOtherProxyMustBeGoneTwiceInARow has the results of each poll.
 func TestOtherProxyMustBeGoneTwiceInARow(t *testing.T) {
 	const yes, no = true, false
 	for _, polls := range [][]bool{{no}, {yes, no, no}, {yes, yes, no, yes, no, no}} {
