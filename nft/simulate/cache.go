@@ -10,7 +10,7 @@ import (
 type sourceCache struct {
 	Sources
 	family     model.Family
-	baseChains map[Hook][]BaseChain
+	baseChains map[Hook][]BaseChain // in the order in which packets pass them
 	rules      map[Chain][]Rule
 	sets       map[setName]*Set
 	elements   map[elementKey]foundElement
@@ -48,81 +48,46 @@ func newSourceCache(s Sources, f model.Family) *sourceCache {
 	}
 }
 
-// baseChainsAt returns the base chains of a hook in the order in which packets pass them.
-func (m *sourceCache) baseChainsAt(h Hook) ([]BaseChain, error) {
-	if m.baseChains == nil {
-		list, err := m.Rules.BaseChains(m.family)
-		if err != nil {
-			return nil, err
-		}
-		m.baseChains = orderBaseChains(list)
+// cached returns the value of a key, which it reads unless the cache has it.
+func cached[K comparable, V any](cache map[K]V, key K, read func() (V, error)) (V, error) {
+	if v, ok := cache[key]; ok {
+		return v, nil
 	}
-	return m.baseChains[h], nil
+	v, err := read()
+	if err == nil {
+		cache[key] = v
+	}
+	return v, err
 }
 
 func (m *sourceCache) rulesOf(c Chain) ([]Rule, error) {
-	if list, ok := m.rules[c]; ok {
-		return list, nil
-	}
-	list, err := m.Rules.Rules(c)
-	if err == nil {
-		m.rules[c] = list
-	}
-	return list, err
+	return cached(m.rules, c, func() ([]Rule, error) { return m.Rules.Rules(c) })
 }
 
 func (m *sourceCache) set(t Table, name string) (*Set, error) {
-	by := setName{t, name}
-	if s := m.sets[by]; s != nil {
-		return s, nil
-	}
-	s, err := m.Rules.Set(t, name)
-	if err == nil {
-		m.sets[by] = s
-	}
-	return s, err
+	return cached(m.sets, setName{t, name}, func() (*Set, error) { return m.Rules.Set(t, name) })
 }
 
 func (m *sourceCache) element(t Table, s *Set, key []byte) (Element, bool, error) {
-	by := elementKey{t, s.Name, string(key)}
-	if e, ok := m.elements[by]; ok {
-		return e.Element, e.found, nil
-	}
-	e, found, err := s.Find(key)
-	if err == nil {
-		m.elements[by] = foundElement{e, found}
-	}
-	return e, found, err
+	e, err := cached(m.elements, elementKey{t, s.Name, string(key)}, func() (e foundElement, err error) {
+		e.Element, e.found, err = s.Find(key)
+		return e, err
+	})
+	return e.Element, e.found, err
 }
 
-func (m *sourceCache) route(w RouteQuery) (Route, error) {
-	r, ok := m.routes[w]
-	if !ok {
-		r.Route, r.err = m.Network.Route(w)
-		m.routes[w] = r
-	}
+func (m *sourceCache) route(q RouteQuery) (Route, error) {
+	r, _ := cached(m.routes, q, func() (r foundRoute, _ error) {
+		r.Route, r.err = m.Network.Route(q)
+		return r, nil
+	})
 	return r.Route, r.err
 }
 
 func (m *sourceCache) addressType(a netip.Addr) (uint32, error) {
-	if kind, ok := m.types[a]; ok {
-		return kind, nil
-	}
-	kind, err := m.Network.AddressType(a)
-	if err == nil {
-		m.types[a] = kind
-	}
-	return kind, err
+	return cached(m.types, a, func() (uint32, error) { return m.Network.AddressType(a) })
 }
 
 func (m *sourceCache) source(out Link, via netip.Addr) (netip.Addr, error) {
-	by := egress{out, via}
-	if a, ok := m.sources[by]; ok {
-		return a, nil
-	}
-	a, err := m.Network.Source(out, via)
-	if err == nil {
-		m.sources[by] = a
-	}
-	return a, err
+	return cached(m.sources, egress{out, via}, func() (netip.Addr, error) { return m.Network.Source(out, via) })
 }

@@ -23,16 +23,17 @@ func (w *walk) deliverToGroup() error {
 	case group == "":
 		return nil
 	case w.packet.Protocol != model.UDP:
-		w.noteUnreachable(fmt.Errorf("%s is a %s address, where %s is not answered: of Service protocols, only udp goes to many hosts",
-			to, group, w.packet.Protocol))
+		w.noteUnreachable(fmt.Errorf("%s is a %s address, which %s does not support", to, group, w.packet.Protocol))
 		return errStopped
 	}
-	const listens = "whoever listens there gets it"
-	who := map[uint32]string{unix.RTN_BROADCAST: listens, unix.RTN_MULTICAST: listens + " and has joined the group"}[kind]
-	if w.record.hook == HookInput {
-		who = "it stays on this node: " + who
+	receivers := "every listener there receives it"
+	if kind == unix.RTN_MULTICAST {
+		receivers += " that has joined the group"
 	}
-	w.record.how = fmt.Sprintf("%s is a %s address; %s", to, group, who)
+	if w.record.hook == HookInput {
+		receivers = "it stays on this node: " + receivers
+	}
+	w.record.how = fmt.Sprintf("%s is a %s address; %s", to, group, receivers)
 	return nil
 }
 

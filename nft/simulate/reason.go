@@ -28,7 +28,6 @@ const (
 	subjectSource
 	subjectDestination
 	subjectInterface
-	subjectMark
 )
 
 // aboutPayload notes that an address was loaded.
@@ -46,14 +45,11 @@ func (r *reason) aboutPayload(w *walk, e *expr.Payload) {
 	}
 }
 
-// aboutMeta notes which property of the packet was loaded.
+// aboutMeta notes whether the name of the input interface was loaded.
 func (r *reason) aboutMeta(key expr.MetaKey) {
 	r.subject, r.mask = subjectNone, nil
-	switch key {
-	case expr.MetaKeyIIFNAME:
+	if key == expr.MetaKeyIIFNAME {
 		r.subject = subjectInterface
-	case expr.MetaKeyMARK:
-		r.subject = subjectMark
 	}
 }
 

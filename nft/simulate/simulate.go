@@ -41,7 +41,7 @@ func Run(s Sources, p Packet, in Link) (Result, error) {
 	return established, err
 }
 
-// checkTable returns [ErrNoTable] if no table of ours has base chains.
+// checkTable reads the base chains, and returns [ErrNoTable] if no table of ours has any.
 func (m *sourceCache) checkTable() error {
 	list, err := m.Rules.BaseChains(m.family)
 	if err != nil {

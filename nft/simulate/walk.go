@@ -129,13 +129,9 @@ func (w *walk) passHooks(hooks ...Hook) error {
 
 // passHook passes the base chains of one hook.
 func (w *walk) passHook(h Hook) error {
-	list, err := w.baseChainsAt(h)
-	if err != nil {
-		return err
-	}
 	w.record.hook = h
 	natted := false
-	for _, b := range list {
+	for _, b := range w.baseChains[h] {
 		if !b.appliesTo(w.frame.in) {
 			continue
 		}

@@ -28,16 +28,10 @@ type cache struct {
 	sets           map[setName]*set
 }
 
-// Config is the configuration of [Rules].
-type Config struct {
-	// NetNS is a file descriptor of a network namespace; zero means that of the
-	// calling thread.
-	NetNS int
-}
-
-// Open opens a socket to read from.
-func Open(c Config) (*Rules, error) {
-	conn, err := socket.Open(c.NetNS)
+// Open opens a socket to read from. The network namespace is given by its file descriptor;
+// zero means that of the calling thread.
+func Open(netNS int) (*Rules, error) {
+	conn, err := socket.Open(netNS)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@
 //	          ipsets, and the device kube-ipvs0       if that device exists
 //
 // The tables of iptables are shared with other programs. kube-proxy's chains are known by
-// their names ([IsKubeProxyChain]); of the rules in other chains, only the jumps from a
+// their names (see chains.go); of the rules in other chains, only the jumps from a
 // hook to kube-proxy's chains are removed. [Table.Plan] decides this without a kernel, for
 // both backends of iptables. What iptables-nft wrote is removed here, over netlink; what
 // iptables-legacy wrote is reached by its own tools only, and is up to the command.

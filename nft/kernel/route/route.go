@@ -21,18 +21,12 @@ type Network struct {
 	links  map[int]simulate.Link
 }
 
-// Config is the configuration of a [Network].
-type Config struct {
-	// NetNS is a file descriptor of a network namespace; zero means that of the
-	// calling thread.
-	NetNS int
-}
-
-// Open opens a socket.
-func Open(c Config) (*Network, error) {
+// Open opens a socket. The network namespace is given by its file descriptor; zero means that
+// of the calling thread.
+func Open(netNS int) (*Network, error) {
 	ns := netns.None()
-	if c.NetNS != 0 {
-		ns = netns.NsHandle(c.NetNS)
+	if netNS != 0 {
+		ns = netns.NsHandle(netNS)
 	}
 	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
 	if err != nil {

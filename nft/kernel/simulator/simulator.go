@@ -29,11 +29,11 @@ type Config struct {
 
 // Open opens the sockets to read from.
 func Open(c Config) (*Simulator, error) {
-	rules, err := inspect.Open(inspect.Config{NetNS: c.NetNS})
+	rules, err := inspect.Open(c.NetNS)
 	if err != nil {
 		return nil, err
 	}
-	network, err := route.Open(route.Config{NetNS: c.NetNS})
+	network, err := route.Open(c.NetNS)
 	if err != nil {
 		return nil, errors.Join(err, rules.Close())
 	}

@@ -117,8 +117,8 @@ func (e *Event) decode(d *attr.Decoder, kind uint16, value []byte) {
 // printableString decodes a string that another program chose.
 func printableString(b []byte) string { return ruletext.Printable(attr.String(b)) }
 
-// Drops reports whether the verdict drops the packet.
-func (v Verdict) Drops() bool { return v.Code >= 0 && v.Code&verdictMask == nfDrop }
+// drops reports whether the verdict drops the packet.
+func (v Verdict) drops() bool { return v.Code >= 0 && v.Code&verdictMask == nfDrop }
 
 // String returns the verdict in the syntax of nft.
 func (v Verdict) String() string { return ruletext.VerdictText(v.Code, v.Chain) }

@@ -58,7 +58,7 @@ func TestDecodeRecordedEvents(t *testing.T) {
 			t.Errorf("%s: opens a connection: %t", name, first.Packet.Begins)
 		}
 		last, err := decodeEvent(messages[len(messages)-1])
-		if err != nil || last.Table != "firewall" || last.Family != unix.NFPROTO_INET || !last.Verdict.Drops() || last.ID != first.ID {
+		if err != nil || last.Table != "firewall" || last.Family != unix.NFPROTO_INET || !last.Verdict.drops() || last.ID != first.ID {
 			t.Errorf("%s: ends with %+v, %v", name, last, err)
 		}
 	}
@@ -97,8 +97,8 @@ func TestVerdictString(t *testing.T) {
 		{Verdict{Code: unix.NFT_CONTINUE}, "continue", false},
 		{Verdict{Code: math.MinInt32}, "verdict -2147483648", false},
 	} {
-		if got := tc.verdict.String(); got != tc.want || tc.verdict.Drops() != tc.drops {
-			t.Errorf("%+v: %q, drops %t", tc.verdict, got, tc.verdict.Drops())
+		if got := tc.verdict.String(); got != tc.want || tc.verdict.drops() != tc.drops {
+			t.Errorf("%+v: %q, drops %t", tc.verdict, got, tc.verdict.drops())
 		}
 	}
 }

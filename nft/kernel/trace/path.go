@@ -111,11 +111,11 @@ func (w *Path) End() (Ending, *Visit, *Step) {
 func (s *Step) ending() Ending {
 	v := s.Verdict
 	switch {
-	case v.Drops() && s.Kind == KindPolicy:
+	case v.drops() && s.Kind == KindPolicy:
 		return EndingPolicyDrop
-	case v.Drops() && s.Rule.Rejects:
+	case v.drops() && s.Rule.Rejects:
 		return EndingRejected
-	case v.Drops():
+	case v.drops():
 		return EndingDropped
 	case v.Code >= 0 && v.Code&verdictMask == nfQueue:
 		return EndingQueued
@@ -177,27 +177,9 @@ const loopback = "lo"
 
 // String returns the ending in a few words.
 func (e Ending) String() string {
-	switch e {
-	case EndingDropped:
-		return "dropped"
-	case EndingRejected:
-		return "rejected"
-	case EndingPolicyDrop:
-		return "dropped by policy"
-	case EndingQueued:
-		return "queued"
-	case EndingStolen:
-		return "taken"
-	case EndingSent:
-		return "sent"
-	case EndingDelivered:
-		return "delivered"
-	case EndingLostInHook:
-		return "lost in a hook"
-	case EndingLostAfterHook:
-		return "lost behind a hook"
-	case EndingNotSeenAgain:
-		return "not seen again"
-	}
-	return "unknown"
+	return [...]string{
+		EndingUnknown: "unknown", EndingDropped: "dropped", EndingRejected: "rejected", EndingPolicyDrop: "dropped by policy",
+		EndingQueued: "queued", EndingStolen: "taken", EndingSent: "sent", EndingDelivered: "delivered",
+		EndingLostInHook: "lost in a hook", EndingLostAfterHook: "lost behind a hook", EndingNotSeenAgain: "not seen again",
+	}[e]
 }

@@ -105,7 +105,7 @@ func (t *Tracer) open() (err error) {
 	if t.events, err = socket.Open(t.config.NetNS); err != nil {
 		return err
 	}
-	if t.routes, err = route.Open(route.Config{NetNS: t.config.NetNS}); err != nil {
+	if t.routes, err = route.Open(t.config.NetNS); err != nil {
 		return err
 	}
 	if err := t.events.SetReadBuffer(eventBuffer); err != nil {

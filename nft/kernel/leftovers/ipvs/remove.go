@@ -23,7 +23,7 @@ func Remove(c Config) (removed []string, err error) {
 		return nil, err
 	}
 	defer d.close()
-	servers, err := RemoveServers(c)
+	servers, err := openAndRemoveServers(c)
 	if servers > 0 {
 		removed = append(removed, fmt.Sprintf("virtual servers of IPVS (%d)", servers))
 	}

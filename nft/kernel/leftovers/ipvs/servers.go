@@ -37,9 +37,7 @@ type server struct {
 	isFirewallMark          bool // it serves a firewall mark, not an address
 }
 
-// RemoveServers removes the virtual servers, except for those of a firewall mark, which
-// kube-proxy does not create, and those in excluded ranges. It returns how many it removed.
-func RemoveServers(c Config) (removed int, err error) {
+func openAndRemoveServers(c Config) (removed int, err error) {
 	conn, err := socket.OpenGeneric(c.NetNS)
 	if err != nil {
 		return 0, err
@@ -48,6 +46,8 @@ func RemoveServers(c Config) (removed int, err error) {
 	return removeServers(conn, c.ExcludeCIDRs)
 }
 
+// removeServers removes the virtual servers, except for those of a firewall mark, which
+// kube-proxy does not create, and those in excluded ranges. It returns how many it removed.
 func removeServers(conn *netlink.Conn, except []netip.Prefix) (removed int, err error) {
 	id, err := familyID(conn)
 	if id == 0 || err != nil {

@@ -113,7 +113,7 @@ func (w *writer) dynset(a attributes) {
 		element += " timeout " + duration(time.Duration(ms)*time.Millisecond)
 	}
 	if a.has(unix.NFTA_DYNSET_EXPR) {
-		inner := &writer{family: w.family, registers: w.registers}
+		inner := &writer{family: w.family, statements: w.statements, registers: w.registers}
 		if inner.expression(a[unix.NFTA_DYNSET_EXPR]) == nil {
 			element += " " + strings.Join(inner.words, " ")
 		}

@@ -29,7 +29,7 @@ func Decode(message []byte) (Rule, error) {
 	if err := d.Err(); err != nil {
 		return Rule{}, fmt.Errorf("decode a rule: %w", err)
 	}
-	w := &writer{family: message[0], registers: map[uint32]value{}}
+	w := &writer{family: message[0], statements: statements(), registers: map[uint32]value{}}
 	for _, expression := range d.Attributes(a[unix.NFTA_RULE_EXPRESSIONS]) {
 		d.Fail(w.expression(expression))
 	}

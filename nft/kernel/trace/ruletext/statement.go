@@ -17,8 +17,8 @@ func (w *writer) expression(b []byte) error {
 		return err
 	}
 	name := outer.text(unix.NFTA_EXPR_NAME)
-	say := w.statement(name)
-	if say == nil {
+	write := w.statements[name]
+	if write == nil {
 		w.write("(" + name + ")")
 		return nil
 	}
@@ -26,72 +26,28 @@ func (w *writer) expression(b []byte) error {
 	if err != nil {
 		return err
 	}
-	say(a)
+	write(w, a)
 	return nil
 }
 
-// nameOf returns the function that writes an expression, by its name; nil if it is unknown.
-func (w *writer) statement(name string) func(attributes) {
-	switch name {
-	case "meta":
-		return w.meta
-	case "ct":
-		return w.ct
-	case "payload":
-		return w.payload
-	case "fib":
-		return w.fib
-	case "numgen":
-		return w.numgen
-	case "hash":
-		return w.hash
-	case "cmp":
-		return w.cmp
-	case "range":
-		return w.inRange
-	case "bitwise":
-		return w.bitwise
-	case "byteorder":
-		return w.byteorder
-	case "lookup":
-		return w.lookup
-	case "dynset":
-		return w.dynset
+// statements returns the functions that write expressions, by the kernel's name of those. It is
+// no variable, because dynset writes expressions, too.
+func statements() map[string]func(*writer, attributes) {
+	return map[string]func(*writer, attributes){
+		"meta": (*writer).meta, "ct": (*writer).ct, "payload": (*writer).payload, "fib": (*writer).fib,
+		"numgen": (*writer).numgen, "hash": (*writer).hash, "cmp": (*writer).cmp, "range": (*writer).inRange,
+		"bitwise": (*writer).bitwise, "byteorder": (*writer).byteorder, "lookup": (*writer).lookup, "dynset": (*writer).dynset,
+		"immediate": (*writer).immediate, "nat": (*writer).nat, "masq": (*writer).masquerade, "redir": (*writer).redirect,
+		"reject": (*writer).reject, "queue": (*writer).queue, "counter": (*writer).counter, "notrack": (*writer).notrack,
+		"limit": (*writer).limit, "log": (*writer).log, "objref": (*writer).object,
+		"match": (*writer).xtMatch, "target": (*writer).xtTarget,
 	}
-	return w.action(name)
 }
 
-// action is statement for expressions that change or decide something.
-func (w *writer) action(name string) func(attributes) {
-	switch name {
-	case "immediate":
-		return w.immediate
-	case "nat":
-		return w.nat
-	case "masq":
-		return w.masquerade
-	case "redir":
-		return w.redirect
-	case "reject":
-		return w.reject
-	case "queue":
-		return func(a attributes) { w.write("queue", "to", strconv.Itoa(int(a.number(unix.NFTA_QUEUE_NUM)))) }
-	case "counter":
-		return w.counter
-	case "notrack":
-		return func(attributes) { w.write("notrack") }
-	case "limit":
-		return w.limit
-	case "log":
-		return w.log
-	case "objref":
-		return w.object
-	case "match":
-		return w.xtMatch
-	case "target":
-		return w.xtTarget
-	}
-	return nil
+func (w *writer) notrack(attributes) { w.write("notrack") }
+
+func (w *writer) queue(a attributes) {
+	w.write("queue", "to", strconv.Itoa(int(a.number(unix.NFTA_QUEUE_NUM))))
 }
 
 // immediate writes a verdict, or loads a constant.

@@ -10,12 +10,13 @@ import (
 
 // A writer interprets the expressions of a rule.
 type writer struct {
-	family    uint8 // NFPROTO_* of the table
-	registers map[uint32]value
-	words     []string
-	comment   string // of iptables
-	rejects   bool
-	packets   uint64
+	family     uint8 // NFPROTO_* of the table
+	statements map[string]func(*writer, attributes)
+	registers  map[uint32]value
+	words      []string
+	comment    string // of iptables
+	rejects    bool
+	packets    uint64
 	// protocol is the transport protocol that the rule has matched, and protocolAt the
 	// position of that match in words, from 1.
 	protocol   string
