@@ -118,7 +118,7 @@ func TestDecodeKeepsTheFirstError(t *testing.T) {
 	first := errors.New("first")
 	d.Fail(first)
 	d.Uint8(nil)
-	if d.Err() != first {
+	if !errors.Is(d.Err(), first) {
 		t.Errorf("error %v, want the first one", d.Err())
 	}
 }

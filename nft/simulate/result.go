@@ -46,7 +46,7 @@ type Result struct {
 type Unexplored struct {
 	// Endpoints is the number of endpoints that the Service has in addition.
 	Endpoints int
-	// Probability is that of what was not looked at.
+	// Probability is the probability of all outcomes that were not simulated.
 	Probability float64
 	// OtherPrograms is true if rules of other programs pick, too; any of their results may
 	// differ from the others.
@@ -70,17 +70,17 @@ type Step struct {
 type Verdict uint8
 
 const (
-	// VerdictNotService: it goes to the address itself, without a translation.
+	// VerdictNotService means that the packet goes to the address itself, without a translation.
 	VerdictNotService Verdict = iota
-	// VerdictDelivered: it goes to an endpoint.
+	// VerdictDelivered means that the packet goes to an endpoint.
 	VerdictDelivered
-	// VerdictRefused: it is answered with a refusal.
+	// VerdictRefused means that the packet is answered with a refusal.
 	VerdictRefused
-	// VerdictDropped: it is dropped without an answer.
+	// VerdictDropped means that the packet is dropped without an answer.
 	VerdictDropped
-	// VerdictUnreachable: it has no route.
+	// VerdictUnreachable means that the packet has no route.
 	VerdictUnreachable
-	// VerdictUnknown: something in a table of ours was not understood.
+	// VerdictUnknown means that something in a table of ours was not understood.
 	VerdictUnknown
 )
 

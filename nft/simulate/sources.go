@@ -56,7 +56,7 @@ type BaseChain struct {
 	Type       string // filter, nat, route
 	Hook       Hook
 	Priority   int32
-	PolicyDrop bool // what no rule decides
+	PolicyDrop bool // packets that no rule decides are dropped
 	// Devices are, at HookIngress, the names of the interfaces whose packets the chain
 	// sees; one that ends in an asterisk is a prefix.
 	Devices []string

@@ -52,7 +52,7 @@ const (
 	ctaFilterOrigFlags = 1
 )
 
-// Flags of a filter: what of a tuple it compares (net/netfilter/nf_internals.h).
+// Flags of a filter: the fields of a tuple that it compares (net/netfilter/nf_internals.h).
 const (
 	filterProtocol = 1 << 3 // CTA_FILTER_F_CTA_PROTO_NUM
 	filterDstPort  = 1 << 5 // CTA_FILTER_F_CTA_PROTO_DST_PORT

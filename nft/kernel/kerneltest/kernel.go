@@ -53,7 +53,7 @@ type rule struct {
 type set struct {
 	shape    nft.SetShape
 	elements map[nft.Key]element
-	counted  map[nft.ConnectionCount]uint64 // of nft.SetConnections, by what it is but for how many
+	counted  map[nft.ConnectionCount]uint64 // of nft.SetConnections, by key: without the count
 }
 
 // An element is an element with the chain it leads to, if any.

@@ -30,8 +30,8 @@ func (w *writer) expression(b []byte) error {
 	return nil
 }
 
-// statements returns the functions that write expressions, by the kernel's name of those. It is
-// no variable, because dynset writes expressions, too.
+// statements returns the functions that write expressions, by the kernel's name of the
+// expression. It is not a variable, because dynset writes expressions, too.
 func statements() map[string]func(*writer, attributes) {
 	return map[string]func(*writer, attributes){
 		"meta": (*writer).meta, "ct": (*writer).ct, "payload": (*writer).payload, "fib": (*writer).fib,
