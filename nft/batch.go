@@ -144,7 +144,7 @@ const StepElements = 50_000
 // with it, which the kernel refuses in the same transaction (nf_tables_addchain,
 // __NFT_TABLE_F_UPDATE).
 func (b Batch) Steps(limit int) []Batch {
-	if take, rest := b.repossession(); take != nil {
+	if take, rest := b.reclaiming(); take != nil {
 		return append([]Batch{take}, rest.Steps(limit)...)
 	}
 	if c := b.Counts(); c.Added+c.Deleted <= limit || b.replacesTable() {
@@ -158,9 +158,9 @@ func (b Batch) replacesTable() bool {
 	return slices.ContainsFunc(b, func(op Op) bool { _, deletes := op.(DeleteTable); return deletes })
 }
 
-// repossession takes out of the batch what gives tables an owner, where that must come
+// reclaiming takes out of the batch what gives tables an owner, where that must come
 // before the rest.
-func (b Batch) repossession() (take, rest Batch) {
+func (b Batch) reclaiming() (take, rest Batch) {
 	hooks := false
 	for _, op := range b {
 		switch op := op.(type) {

@@ -114,15 +114,15 @@ func BenchmarkCompile(b *testing.B) {
 	for _, l := range benchLoads {
 		b.Run(l.name, func(b *testing.B) {
 			frontends, _ := service(l.load(3), 1)
-			var placedAll []*frontendState
+			var states []*frontendState
 			for i := range frontends {
-				placedAll = append(placedAll, (&Config{}).place(frontends[i], slots{}))
+				states = append(states, (&Config{}).newState(frontends[i], slots{}))
 			}
 			var own []setElement
 			var shared []sharedKey
 			b.ReportAllocs()
 			for b.Loop() {
-				for _, p := range placedAll {
+				for _, p := range states {
 					own, shared = p.compile(own[:0]), p.share(shared[:0])
 				}
 			}

@@ -10,11 +10,11 @@ import (
 	"kube-vmap/model"
 )
 
-// ChainKind is one of the kinds of chains of the rule set.
+// A ChainKind is one of the kinds of chains of the rule set.
 type ChainKind uint8
 
-// The kinds of chains, in the order in which they are declared. Those up to
-// RejectChain every table has; the others come with use.
+// The kinds of chains, in the order in which they are declared. Every table has those up to
+// ChainReject; the others exist while something refers to them.
 const (
 	ChainFilterPrerouting ChainKind = iota
 	ChainFilterOutputEarly
@@ -31,26 +31,28 @@ const (
 	ChainServiceCheck
 	ChainReject
 	ChainEndpoint       // ep-K: translates to the endpoint in slot K
-	ChainStickyEndpoint // remembers that the client has this endpoint, and translates to what it has
+	ChainStickyEndpoint // sticky-...: remembers the client, and translates to the endpoint that it has
 	ChainStickyFound    // sticky-found: translates to the endpoint that the client has
 	ChainStickyPick     // sticky-ep-K: goes to the sticky endpoint in slot K
 	ChainBalance        // lb-N: picks one of N endpoints
-	ChainCluster        // cluster-N: marks for masquerade what is not from a pod, then balances
+	ChainCluster        // cluster-N: marks packets that are not from pods for masquerade, then balances
 	ChainMasquerade     // masquerade-N: marks everything for masquerade, then balances
 	ChainService        // service-N: makes the ClusterIP the destination, then balances
 	ChainExternal       // external-N: marks everything for masquerade, then goes to service-N
-	ChainExternalLocal  // external-local-N: pods and the node as under Cluster policy, others to local endpoints
-	ChainNATInput       // nat-input: counts connections to endpoints that are this node, with [Config].Count
+	ChainExternalLocal  // external-local-N: for pods and the node as ChainExternal, for others local endpoints only
+	ChainNATInput       // nat-input: counts connections to endpoints that are this node, with [Config].CountConnections
 	chainKinds
 	ChainUnknown
 )
 
-// MaxSlots is the highest number of endpoints that are spread over slots. A
-// Service with more keeps them all in one map: the kernel finds maps by walking
-// a list, so there must not be thousands. Kubernetes itself supports 250.
+// MaxSlots is the highest number of endpoints that are spread over slots. A Service with
+// more has all of them in one map: the kernel finds maps by walking a list, so there must
+// not be thousands. Kubernetes itself supports 250.
 const MaxSlots = 255
 
-// method is how a chain picks an endpoint.
+// A method is how a chain picks an endpoint. A scheduler of package model needs a method
+// here, its choice in methodOf (compile.go) and its expression in [pick]; the tests of
+// pick.go go through all schedulers.
 type method uint8
 
 const (
@@ -58,14 +60,24 @@ const (
 	pickRoundRobin
 	pickSourceHash
 	pickMaglev
-	pickSticky // at random, but the same one again for a client that is remembered
+	pickSticky // at random, but a remembered client gets the same one again
 	methods
 )
 
-// methodNames are what balancing chains are called.
-var methodNames = [methods]string{"lb", "rr", "sh", "maglev", "sticky"}
+// methodSchema has the name of the balancing chains of each method, and the scheduler that
+// it implements.
+var methodSchema = [methods]struct {
+	name      string
+	scheduler model.Scheduler
+}{
+	pickRandom:     {"lb", model.SchedulerRandom},
+	pickRoundRobin: {"rr", model.SchedulerRoundRobin},
+	pickSourceHash: {"sh", model.SchedulerSourceHash},
+	pickMaglev:     {"maglev", model.SchedulerMaglev},
+	pickSticky:     {"sticky", model.SchedulerRandom},
+}
 
-// hook is where and when a base chain sees packets.
+// A hook is where and when a base chain sees packets.
 type hook struct {
 	chainType string
 	number    uint32
@@ -75,8 +87,9 @@ type hook struct {
 	priorityName string
 }
 
-// Hooks and priorities are kube-proxy's: other components of a cluster rely on
-// translation at dstnat and srcnat and on refusal at filter.
+// chainSchema has the name and the hook of each kind. Hooks and priorities are those of
+// kube-proxy: other components of a cluster rely on translation at dstnat and srcnat, and
+// on rejection at filter.
 var chainSchema = [chainKinds]struct {
 	name string
 	hook *hook
@@ -108,25 +121,24 @@ var chainSchema = [chainKinds]struct {
 	ChainNATInput:          {"nat-input", &hook{"nat", unix.NF_INET_LOCAL_IN, "input", 100, "100"}},
 }
 
-// baseChains are the chains every table has.
+// baseChains is the number of kinds that every table has.
 const baseChains = ChainReject + 1
 
-// ChainID refers to a chain of the rule set. Fields that a kind does not have
-// are zero.
+// A ChainID refers to a chain of the rule set. Fields that a kind does not have are zero.
 type ChainID struct {
 	Family model.Family
 	Kind   ChainKind
-	// Local tells that the chain chooses among endpoints of this node only,
-	// NodePort that it is reached by node ports.
+	// Local means that the chain picks among endpoints of this node only, NodePort that
+	// node ports lead to it.
 	Local, NodePort bool
 	Method          method
-	// N is the slot or the number of endpoints.
+	// N is the slot, or the number of endpoints.
 	N uint32
-	// Sticky is of a StickyEndpoint, which has no N.
+	// Sticky belongs to a ChainStickyEndpoint, which has no N.
 	Sticky unique.Handle[Sticky]
 }
 
-// Sticky is an endpoint that remembers its clients for a time.
+// A Sticky is an endpoint that remembers its clients for a time.
 type Sticky struct {
 	Endpoint netip.AddrPort
 	Protocol model.Protocol

@@ -38,7 +38,7 @@ func (r *Ruleset) gather(list []*frontendState, count *Ruleset) *contents {
 	var own []setElement
 	var shared []sharedKey
 	for _, p := range list {
-		own = g.rows(p, p.entry(own[:0]))
+		own = g.endpoints(p, p.ownElements(own[:0]))
 		for i := range own {
 			g.put(&own[i])
 			if o, ok := own[i].refers(); ok {
@@ -58,7 +58,7 @@ func (r *Ruleset) gather(list []*frontendState, count *Ruleset) *contents {
 			count.uses.add(count.cache, nil, reference{chain: chain}, n)
 		}
 	}
-	return g.contents(r.ofNode())
+	return g.contents(r.nodeSets())
 }
 
 // collector collects elements by set. Sets are numbered densely for it: a hundred
@@ -81,26 +81,26 @@ func (id SetID) number() int {
 func newGathering(list []*frontendState) *collector {
 	last := SetID{Family: model.Families[len(model.Families)-1], Kind: setKinds, Local: true}.number()
 	g := &collector{make([][]Element, last), make([][]slot, last)}
-	rooms := make([]int32, last)
+	lengths := make([]int32, last)
 	for _, p := range list {
-		rooms[SetID{Family: p.Match.Family, Kind: SetServices}.number()]++
+		lengths[SetID{Family: p.Match.Family, Kind: SetServices}.number()]++
 		if p.OwnsPool() {
-			rooms[SetID{Family: p.Match.Family, Kind: SetClusterIPs}.number()]++
+			lengths[SetID{Family: p.Match.Family, Kind: SetClusterIPs}.number()]++
 		}
 		for _, local := range [...]bool{false, true} {
-			row := p.row(local)
-			at := rooms[row.set().number():]
+			slotList := p.slotList(local)
+			at := lengths[slotList.set().number():]
 			switch {
-			case row.kind.slotted():
-				for k := range row.list {
+			case slotList.kind.slotted():
+				for k := range slotList.list {
 					at[k]++
 				}
 			default:
-				at[0] += int32(len(row.list))
+				at[0] += int32(len(slotList.list))
 			}
 		}
 	}
-	for n, room := range rooms {
+	for n, room := range lengths {
 		switch {
 		case room == 0:
 		case setNumbered(n).Layout().Content == ContentEndpoint:
@@ -119,19 +119,19 @@ func (g *collector) put(e *setElement) {
 
 // rows collects the endpoints of a frontend: their slots, or if they remember their
 // clients, elements, which it appends to others.
-func (g *collector) rows(p *frontendState, out []setElement) []setElement {
+func (g *collector) endpoints(p *frontendState, out []setElement) []setElement {
 	for _, local := range [...]bool{false, true} {
-		row := p.row(local)
-		if row.Pool.Affinity > 0 {
-			for k := range row.list {
-				out = append(out, row.at(k))
+		slotList := p.slotList(local)
+		if slotList.Pool.Affinity > 0 {
+			for k := range slotList.list {
+				out = append(out, slotList.at(k))
 			}
 			continue
 		}
-		first := row.set().number()
-		for k := range row.list {
+		first := slotList.set().number()
+		for k := range slotList.list {
 			n := first
-			if row.kind.slotted() {
+			if slotList.kind.slotted() {
 				n += k
 			}
 			g.slots[n] = append(g.slots[n], slot{p, uint32(k)})

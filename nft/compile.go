@@ -9,31 +9,30 @@ import (
 	"kube-vmap/model"
 )
 
-// setElement is an element and the set it belongs to.
+// A setElement is an element and the set that it belongs to.
 type setElement struct {
 	set SetID
 	Element
 }
 
-// frontendState is a frontend as it stands in the tables. Only the owner of a pool
-// has slots.
+// A frontendState is a frontend as it is in the tables. Only the owner of a pool has slots.
 type frontendState struct {
 	model.Frontend
 	slots slots
-	// known tells that the addresses of its endpoints are to be known.
-	known bool
+	// tracksAddrs means that the addresses of its endpoints are in SetEndpointIPs.
+	tracksAddrs bool
 }
 
-// slots are the endpoints of a pool, each at its place: those for the whole
-// cluster, and those on this node.
+// slots are the endpoints of a pool by slot: those of the whole cluster, and those on this
+// node.
 type slots struct {
 	cluster, local []netip.AddrPort
-	// of is the pool whose lists these are, each endpoint once; nil where that is
-	// not so, or not known.
+	// of is the pool whose endpoints these are, each once; nil if it is not known, or
+	// endpoints have several slots.
 	of *model.Pool
 }
 
-// list are the slots of one of the two lists.
+// list returns one of the two lists.
 func (s *slots) list(local bool) []netip.AddrPort {
 	if local {
 		return s.local
@@ -41,24 +40,24 @@ func (s *slots) list(local bool) []netip.AddrPort {
 	return s.cluster
 }
 
-// place puts a frontend into the tables; endpoints that are in old keep their
+// newState assigns slots to the frontend's endpoints. Endpoints that are in old keep their
 // slots.
-func (c *Config) place(f model.Frontend, old slots) *frontendState {
+func (c *Config) newState(f model.Frontend, old slots) *frontendState {
 	p := new(frontendState)
-	c.placeAt(p, f, old)
+	c.initState(p, f, old)
 	return p
 }
 
-// placeAt is place, for one of many.
-func (c *Config) placeAt(p *frontendState, f model.Frontend, old slots) {
+// initState is newState in memory that the caller allocates, for many at a time.
+func (c *Config) initState(p *frontendState, f model.Frontend, old slots) {
 	*p = frontendState{Frontend: f}
-	p.known = c.DropInvalid && f.Match.Protocol == model.TCP
+	p.tracksAddrs = c.DropInvalid && f.Match.Protocol == model.TCP
 	if f.OwnsPool() {
 		p.slots = old.next(f.Pool)
 	}
 }
 
-// next places the endpoints of a pool where old ones stand.
+// next assigns slots to the endpoints of a pool, which had these before.
 func (s *slots) next(p *model.Pool) slots {
 	out := slots{of: p}
 	assign := func(old, before, endpoints []netip.AddrPort) []netip.AddrPort {
@@ -80,9 +79,9 @@ func (s *slots) next(p *model.Pool) slots {
 	return out
 }
 
-// methodOf is how one of n endpoints of the pool is picked. Hashes choose among
-// slots, of which there are not enough for a Service with very many endpoints;
-// there they give way to chance.
+// methodOf returns how one of n endpoints of the pool is picked. Hashes choose among slots,
+// of which there are not enough for a Service with very many endpoints; one of those is
+// picked at random.
 func methodOf(p *model.Pool, n int) method {
 	switch {
 	case p.Affinity > 0:
@@ -99,7 +98,7 @@ func methodOf(p *model.Pool, n int) method {
 	return pickRandom
 }
 
-// balancer completes a chain by how it picks one of the pool's endpoints.
+// balancer completes a chain by how it picks an endpoint of the pool, and of how many.
 func (p *frontendState) balancer(id ChainID) ChainID {
 	n := len(p.Pool.Cluster)
 	if id.Local {
@@ -112,8 +111,8 @@ func (p *frontendState) balancer(id ChainID) ChainID {
 	return id
 }
 
-// target is the chain a frontend's connections go to. It says by its name all
-// there is to say about how they are treated.
+// target is the chain to which the frontend's connections go. Its name has all that decides
+// how they are treated.
 func (p *frontendState) target() ChainID {
 	var id ChainID
 	switch {
@@ -132,21 +131,21 @@ func (p *frontendState) target() ChainID {
 	return p.balancer(id)
 }
 
-// nodePort reports whether the frontend is a port of the node.
+// nodePort reports whether the frontend is a node port.
 func (p *frontendState) nodePort() bool { return p.Kind == model.KindNodePort }
 
-// Key is the frontend's key in the maps that dispatch.
+// key is the frontend's key in the dispatch maps.
 func (p *frontendState) key() Key {
 	return Key{Addr: p.Match.Addr, Protocol: p.Match.Protocol, Port: p.Match.Port}
 }
 
-// compiler collects the elements of one frontend.
+// A compiler collects the elements of one frontend.
 type compiler struct {
 	*frontendState
 	out []setElement
 }
 
-// add adds an element to a set that there is once.
+// add adds an element to a set of a kind that exists once.
 func (c *compiler) add(kind SetKind, k Key, v Value) {
 	c.put(SetID{Family: c.Match.Family, Kind: kind}, k, v)
 }
@@ -155,29 +154,29 @@ func (c *compiler) put(id SetID, k Key, v Value) {
 	c.out = append(c.out, setElement{id, Element{Key: k, Value: v, Service: &c.Service}})
 }
 
-// compile appends the elements that the frontend has to itself.
+// compile appends the elements that the frontend does not share with others.
 func (p *frontendState) compile(out []setElement) []setElement {
-	out = p.entry(slices.Grow(out, 2+len(p.slots.cluster)+len(p.slots.local)))
+	out = p.ownElements(slices.Grow(out, 2+len(p.slots.cluster)+len(p.slots.local)))
 	for _, local := range [...]bool{false, true} {
-		row := p.row(local)
-		for k := range row.list {
-			out = append(out, row.at(k))
+		slotList := p.slotList(local)
+		for k := range slotList.list {
+			out = append(out, slotList.at(k))
 		}
 	}
 	return out
 }
 
-// entry appends the elements that lead to the endpoints, in the order of their
-// sets and keys.
-func (p *frontendState) entry(out []setElement) []setElement {
+// ownElements appends the elements that the frontend does not share with others, without
+// those of endpoints, in the order of their sets and keys.
+func (p *frontendState) ownElements(out []setElement) []setElement {
 	c := compiler{p, out}
 	c.dispatch()
-	c.way()
-	c.sources()
+	c.rewrites()
+	c.restriction()
 	return c.out
 }
 
-// dispatch says where connections go, or that they go nowhere.
+// dispatch adds where connections go, or that they are rejected or dropped.
 func (c *compiler) dispatch() {
 	services, local, none := SetServices, SetLocalServices, SetNoEndpointServices
 	if c.nodePort() {
@@ -198,22 +197,22 @@ func (c *compiler) dispatch() {
 	}
 }
 
-// way says which ClusterIP and port stand behind an address.
-func (c *compiler) way() {
+// rewrites adds the ClusterIP and port of another address.
+func (c *compiler) rewrites() {
 	if c.OwnsPool() || !c.Served() {
 		return
 	}
-	behind := Value{Endpoint: netip.AddrPortFrom(c.Pool.Key.Addr, c.Pool.Key.Port)}
+	owner := Value{Endpoint: netip.AddrPortFrom(c.Pool.Key.Addr, c.Pool.Key.Port)}
 	if !c.nodePort() {
-		c.add(SetServiceIPs, c.key(), behind.address())
+		c.add(SetServiceIPs, c.key(), owner.address())
 		return
 	}
-	c.add(SetNodePortServiceIPs, c.key(), behind.address())
-	c.add(SetNodePortServicePorts, c.key(), behind.port())
+	c.add(SetNodePortServiceIPs, c.key(), owner.address())
+	c.add(SetNodePortServicePorts, c.key(), owner.port())
 }
 
-// sources says who may come.
-func (c *compiler) sources() {
+// restriction adds the sources that may use the frontend.
+func (c *compiler) restriction() {
 	if !c.Restricted {
 		return
 	}
@@ -225,17 +224,17 @@ func (c *compiler) sources() {
 	}
 }
 
-// row is one list of endpoints as it stands in the tables.
-type row struct {
+// A slotList is one of the two lists of endpoints, with the kind of its sets.
+type slotList struct {
 	*frontendState
 	kind  SetKind
 	local bool
 	list  []netip.AddrPort
 }
 
-// row is one of the two lists.
-func (p *frontendState) row(local bool) row {
-	r := row{frontendState: p, kind: SetEndpoints, local: local, list: p.slots.list(local)}
+// slotList returns the list of all endpoints, or of those on this node.
+func (p *frontendState) slotList(local bool) slotList {
+	r := slotList{frontendState: p, kind: SetEndpoints, local: local, list: p.slots.list(local)}
 	if len(r.list) > MaxSlots {
 		r.kind = SetEndpointsMany
 	}
@@ -245,11 +244,11 @@ func (p *frontendState) row(local bool) row {
 	return r
 }
 
-// set is the set of the row's elements, or of the first.
-func (r *row) set() SetID { return SetID{Family: r.Match.Family, Kind: r.kind, Local: r.local} }
+// set is the set of the list's elements; of the first one, if each has its own.
+func (r *slotList) set() SetID { return SetID{Family: r.Match.Family, Kind: r.kind, Local: r.local} }
 
 // at is the element of the endpoint in slot k.
-func (r *row) at(k int) setElement {
+func (r *slotList) at(k int) setElement {
 	id, key := r.set(), r.key()
 	if r.kind.slotted() {
 		id.Slot = uint16(k)
@@ -271,14 +270,13 @@ func (p *frontendState) sticky(endpoint netip.AddrPort, local bool) ChainID {
 	}
 }
 
-// clientKeyOf is the key of a set of sources.
+// clientKeyOf is the key of an address in SetEndpointIPs.
 func clientKeyOf(a netip.Addr) Key {
 	return Key{Source: unique.Make(netip.PrefixFrom(a, a.BitLen()))}
 }
 
-// share appends the elements that several frontends may need: the address that
-// answers for unknown ports, the pods that may reach themselves, and the addresses
-// of endpoints.
+// share appends the elements that several frontends may need: the ClusterIP, whose unknown
+// ports are rejected, the pods that may reach themselves, and the addresses of endpoints.
 func (p *frontendState) share(out []sharedKey) []sharedKey {
 	if !p.OwnsPool() {
 		return out
@@ -304,21 +302,21 @@ func (p *frontendState) hairpin(pod netip.Addr) sharedKey {
 	return p.shared(SetHairpin, Key{Addr: pod})
 }
 
-// endpointIP is the element of an endpoint whose address is to be known.
+// endpointIP is the element of an endpoint's address.
 func (p *frontendState) endpointIP(e netip.AddrPort) sharedKey {
 	return p.shared(SetEndpointIPs, clientKeyOf(e.Addr()))
 }
 
-// endpointIPs are the endpoints whose addresses are to be known.
+// endpointIPs are the endpoints whose addresses are in SetEndpointIPs.
 func (p *frontendState) endpointIPs() [2][]netip.AddrPort {
-	if !p.known {
+	if !p.tracksAddrs {
 		return [2][]netip.AddrPort{}
 	}
 	return [2][]netip.AddrPort{p.Pool.Cluster, p.Pool.Local}
 }
 
-// prefixElements are the elements of an interval set that together cover the
-// prefixes: sorted, and none within another, which the kernel would refuse.
+// prefixElements are the elements of an interval set that together cover the prefixes:
+// sorted, and none within another one, which the kernel would refuse.
 func prefixElements(prefixes []netip.Prefix) []Element {
 	var out []Element
 	for _, p := range outermost(prefixes) {

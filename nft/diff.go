@@ -43,7 +43,7 @@ func (r *Ruleset) diff(have Tables, want *contents) Batch {
 			stands = NewTable()
 			e.tables = append(e.tables, f)
 		} else if stands.Protected && stands.Owner == 0 {
-			e.retaken = append(e.retaken, f)
+			e.reclaimed = append(e.reclaimed, f)
 		}
 		if !stands.Counter {
 			e.counters = append(e.counters, f)
@@ -193,9 +193,9 @@ func (e *edit) rewriteChain(id ChainID) {
 	e.rewrite[id] = struct{}{}
 }
 
-// rewriteReader replaces the rules of the chain that looks into each set of a kind
+// rewriteReadersOf replaces the rules of the chain that looks into each set of a kind
 // that there is, because the set comes or goes.
-func (e *edit) rewriteReader(id SetID) {
+func (e *edit) rewriteReadersOf(id SetID) {
 	if id.Kind == SetAllowedSources {
 		e.rewriteChain(ChainID{Family: id.Family, Kind: ChainSourceCheck})
 	}

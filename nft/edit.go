@@ -14,7 +14,7 @@ import (
 type edit struct {
 	deleteTables []model.Family
 	tables       []model.Family
-	retaken      []model.Family // tables that stand and lack their owner
+	reclaimed    []model.Family // tables that stand and lack their owner
 	counters     []model.Family
 	elements     map[SetID]*elementEdit
 	flushChains  []FlushChain
@@ -55,7 +55,7 @@ func (e *edit) batch(c *Config, has func(SetID) bool) Batch {
 	for _, f := range e.tables {
 		b = append(b, AddTable{Family: f, Protected: c.Protect})
 	}
-	for _, f := range e.retaken {
+	for _, f := range e.reclaimed {
 		b = append(b, AddTable{Family: f, Protected: c.Protect, Exists: true})
 	}
 	for _, f := range e.counters {

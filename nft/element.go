@@ -8,21 +8,21 @@ import (
 	"kube-vmap/model"
 )
 
-// Key is the key of an element, of any kind of set: what a packet must carry.
-// Fields that the set's layout does not have are zero.
+// A Key is the key of an element, of any kind of set. What the set's layout does not have
+// is zero.
 type Key struct {
 	Addr     netip.Addr
 	Pick     uint32
 	Port     uint16
 	Protocol model.Protocol
-	// Bits is the length of the prefix Addr/Bits where keys are intervals.
+	// Bits is the length of the prefix Addr/Bits, in sets of intervals.
 	Bits uint8
-	// Source is who may come, where the key ends in that; a handle, since few
-	// keys have it.
+	// Source is the prefix in which the client is, if the key has [FieldClient]; in
+	// SetEndpointIPs it is an endpoint's address. It is a handle because few keys have it.
 	Source unique.Handle[netip.Prefix]
 }
 
-// SourcePrefix is the prefix of Source, invalid if there is none.
+// SourcePrefix returns the prefix of Source, invalid if there is none.
 func (k *Key) SourcePrefix() netip.Prefix {
 	if k.Source == (unique.Handle[netip.Prefix]{}) {
 		return netip.Prefix{}
@@ -30,30 +30,31 @@ func (k *Key) SourcePrefix() netip.Prefix {
 	return k.Source.Value()
 }
 
-// Prefix is the key of an interval set.
+// Prefix returns the key of an interval set.
 func (k *Key) Prefix() netip.Prefix { return netip.PrefixFrom(k.Addr, int(k.Bits)) }
 
-// Value is what an element carries: a verdict, an endpoint or one half of it, or
+// A Value is what an element maps its key to: a verdict, an endpoint or one half of it, or
 // nothing.
 type Value struct {
 	Verdict  Verdict
-	Chain    ChainID // for Goto
+	Chain    ChainID // for VerdictGoto
 	Endpoint netip.AddrPort
 }
 
-// address and port are the halves of an endpoint's value.
+// address is the value with the address only.
 func (v Value) address() Value {
 	return Value{Endpoint: netip.AddrPortFrom(v.Endpoint.Addr(), 0)}
 }
 
+// port is the value with the port only.
 func (v Value) port() Value {
 	return Value{Endpoint: netip.AddrPortFrom(netip.Addr{}, v.Endpoint.Port())}
 }
 
-// goesTo is the value of an element that leads to a chain.
+// goesTo is the value of an element that leads to the chain.
 func goesTo(id ChainID) Value { return Value{Verdict: VerdictGoto, Chain: id} }
 
-// Verdict is what a verdict map's element does with a packet.
+// A Verdict is what an element of a verdict map does with a packet.
 type Verdict uint8
 
 // The verdicts in use.
@@ -63,7 +64,7 @@ const (
 	VerdictDrop
 )
 
-// Element is one element of a set or map.
+// An Element is one element of a set or map.
 type Element struct {
 	Key   Key
 	Value Value
@@ -84,8 +85,8 @@ const (
 
 // AppendComment appends the comment that the kernel holds for the element, where the
 // layout of its set has comments: the name of the Service port, cut to what the kernel
-// takes. Comments are for people who list the rule set, and tell a frontend of one
-// Service from the same frontend of another.
+// takes. Comments are for people who list the rule set, and show when a frontend moves from
+// one Service to another.
 func (e *Element) AppendComment(b []byte) []byte {
 	at := len(b)
 	if s := e.Service; s != nil {
@@ -114,9 +115,8 @@ func sameComment(a, b *Element) bool {
 	return string(a.AppendComment(bufs[0][:0])) == string(b.AppendComment(bufs[1][:0]))
 }
 
-// ServiceName is the name of the Service port that the element serves, for people: as
-// the comment says where the element was read from the kernel. It is empty if the
-// element serves none.
+// ServiceName returns the name of the Service port that the element serves, for people; the
+// comment if the element was read from the kernel. It is empty if the element serves none.
 func (e *Element) ServiceName() string {
 	if e.Service != nil {
 		return e.Service.String()
@@ -148,4 +148,5 @@ func CompareKeys(a, b Key) int {
 	return comparePrefixes(a.SourcePrefix(), b.SourcePrefix())
 }
 
+// sameKey reports whether two elements have the same key.
 func sameKey(a, b Element) bool { return a.Key == b.Key }

@@ -17,7 +17,7 @@ type slot struct {
 
 // element is what the set holds of the slot.
 func (s slot) element(local bool) Element {
-	r := s.row(local)
+	r := s.slotList(local)
 	return r.at(int(s.k)).Element
 }
 

@@ -167,7 +167,7 @@ func (r *tableReader) served(e *Element) {
 // scheduled notes how a chain picks from the pool. To pick one of one is left to
 // chance, whatever the scheduler.
 func scheduled(p *model.Pool, by ChainID) {
-	if s := by.Method.scheduler(); s != model.SchedulerRandom || p.Scheduler == model.SchedulerDefault {
+	if s := methodSchema[by.Method].scheduler; s != model.SchedulerRandom || p.Scheduler == model.SchedulerDefault {
 		p.Scheduler = s
 	}
 }
@@ -264,19 +264,6 @@ func (r *tableReader) all() []InstalledFrontend {
 	}
 	slices.SortFunc(out, func(a, b InstalledFrontend) int { return a.Match.Compare(b.Match) })
 	return out
-}
-
-// scheduler is the one of which a method is what became.
-func (m method) scheduler() model.Scheduler {
-	switch m {
-	case pickRoundRobin:
-		return model.SchedulerRoundRobin
-	case pickSourceHash:
-		return model.SchedulerSourceHash
-	case pickMaglev:
-		return model.SchedulerMaglev
-	}
-	return model.SchedulerRandom
 }
 
 // portNamed is the Service port that [model.ServicePortName.String] names so.

@@ -30,7 +30,7 @@ func readable(s InstalledFrontend) string {
 	}
 	if n := len(s.Cluster) + len(s.Local); n > 0 {
 		p := frontendState{Frontend: *s.Frontend}
-		scheduler = fmt.Sprint(p.target().Method.scheduler(), s.Pool.Affinity)
+		scheduler = fmt.Sprint(methodSchema[p.target().Method].scheduler, s.Pool.Affinity)
 	}
 	return fmt.Sprintf("%s %s of %s: policy %s, verdict %d, masquerade %s, restricted %v to %v, pool %v by %s, slots %v and %v",
 		kind, s.Match, s.Service, policy, s.Verdict, treatment, s.Restricted, sortedPrefixes(s), poolKey(s), scheduler, s.Cluster, s.Local)

@@ -1,14 +1,15 @@
 package nft
 
 import (
+	"fmt"
 	"strings"
 
 	"kube-vmap/model"
 )
 
-// datatype is one of nft's data types: its number as nft's own programs read it
-// from the kernel (src: nftables include/datatype.h, enum datatypes) and its
-// name. The kernel itself does not interpret the number.
+// A datatype is one of nft's data types: the number by which nft programs find it (nftables
+// include/datatype.h, enum datatypes), and its name. The kernel does not interpret the
+// number.
 type datatype struct {
 	number uint32
 	name   string
@@ -24,33 +25,45 @@ var (
 	typeVerdict = datatype{0xffffff00, "verdict"} // NFT_DATA_VERDICT
 )
 
-// concatBits is how far nft shifts the number of each type of a concatenation.
+// concatBits is by how many bits nft shifts the number of each type of a concatenation.
 const concatBits = 6
 
-// Field is one part of a packet, or a number drawn for it, that a key is made
-// of. In a key each field is padded to 4 bytes.
+// A Field is one part of a packet, or a number made for it, of which a key consists. In a
+// key each field is padded to 4 bytes.
+//
+// Every field must be known to Len, datatype, text, load (statement.go) and writeField
+// (text_batch.go), and in package wire to encoder.key, decoder.key and fieldTypeof. All of
+// them panic if a field is missing there, and tests call them with every field.
 type Field uint8
 
+// The fields.
 const (
 	FieldSource Field = iota
 	FieldDestination
 	FieldProtocol
 	FieldPort
-	FieldPick                // a random number below the count of endpoints
-	FieldClient              // the source, or the prefix it is in, beside a destination
-	FieldOriginalDestination // the destination before it was translated, and its port
+	FieldPick                // a number below the number of endpoints, which a rule makes
+	FieldClient              // the source, cut to the length of a prefix ([Key].Source)
+	FieldOriginalDestination // the destination before translation, and its port
 	FieldOriginalPort
+	fields
 )
 
-// Len is the field's size in a key, padding included, in bytes.
+// Len returns the length of the field in a key, padding included, in bytes.
 func (f Field) Len(family model.Family) uint32 {
 	switch f {
 	case FieldSource, FieldDestination, FieldClient, FieldOriginalDestination:
 		return families[family].addrLen
+	case FieldProtocol, FieldPort, FieldPick, FieldOriginalPort:
+		return 4
 	}
-	return 4
+	panic(f.unknown())
 }
 
+// unknown is the message for a programmer who forgot a field.
+func (f Field) unknown() string { return fmt.Sprintf("nft: unknown field %d of a key", f) }
+
+// datatype is the field's data type.
 func (f Field) datatype(fam *family) datatype {
 	switch f {
 	case FieldProtocol:
@@ -58,15 +71,17 @@ func (f Field) datatype(fam *family) datatype {
 	case FieldPort, FieldOriginalPort:
 		return typeService
 	case FieldPick:
-		// In truth an integer, which the set's typeof says. That nft 0.9.8 cannot
-		// read, and falls back on this number; a type without a size of its own
-		// aborts it. A mark is a number of the same length and byte order.
+		// The type is integer, and the set's typeof describes it so. nft 0.9.8 cannot read
+		// typeof and uses this number; a type without a size of its own would abort it. A
+		// mark is a number of the same length and byte order.
 		return typeMark
+	case FieldSource, FieldDestination, FieldClient, FieldOriginalDestination:
+		return fam.addrType
 	}
-	return fam.addrType
+	panic(f.unknown())
 }
 
-// Text is the nft expression that reads the field from a packet.
+// text is the nft expression that reads the field from a packet.
 func (f Field) text(fam *family) string {
 	switch f {
 	case FieldSource, FieldClient:
@@ -81,37 +96,39 @@ func (f Field) text(fam *family) string {
 		return "ct original " + fam.name + " daddr"
 	case FieldOriginalPort:
 		return "ct original proto-dst"
+	case FieldPick: // the number differs from rule to rule, see lookup
+		return "numgen random mod 65536"
 	}
-	return "numgen random mod 65536"
+	panic(f.unknown())
 }
 
-// Content is what an element of a set carries beside its key.
+// Content is the kind of value that the elements of a set have beside their key.
 type Content uint8
 
 const (
-	ContentNone     Content = iota // a set: membership is all
+	ContentNone     Content = iota // a set: no value
 	ContentVerdict                 // a verdict map: where the packet goes
 	ContentEndpoint                // a data map: address and port to translate to
 	ContentAddress                 // a data map: an address
 	ContentPort                    // a data map: a port
 )
 
-// IsData reports whether elements carry values, not verdicts.
+// IsData reports whether elements have values that are not verdicts.
 func (c Content) IsData() bool { return c != ContentNone && c != ContentVerdict }
 
-// Layout is the shape of a kind of set.
+// A Layout is the form of the elements of a kind of set.
 type Layout struct {
 	Key      []Field
 	Content  Content
-	Interval bool // keys are prefixes
-	Comments bool // elements name their Service
-	// Typeof makes the listing describe keys by expressions instead of types:
-	// needed where a type has no size of its own.
+	Interval bool // each key is a prefix, [Key].Addr and Bits
+	Comments bool // elements have the name of their Service port for comment
+	// Typeof makes nft describe keys by expressions instead of types, which is needed
+	// where a type has no size of its own.
 	Typeof bool
-	// limit is of sets that packets fill: how many elements they take. What they
-	// hold is not ours to say.
+	// limit is the greatest number of elements of a set that packets fill. Its elements
+	// are neither read nor compared.
 	limit uint32
-	// timeout lets elements of such a set end by themselves.
+	// timeout means that elements of such a set expire.
 	timeout bool
 }
 

@@ -59,9 +59,9 @@ var chainWords = func() (words [chainKinds][methods]string) {
 			words[kind][m] = chainSchema[kind].name
 			switch {
 			case kind == ChainBalance:
-				words[kind][m] = methodNames[m]
+				words[kind][m] = methodSchema[m].name
 			case m != pickRandom:
-				words[kind][m] += "-" + methodNames[m]
+				words[kind][m] += "-" + methodSchema[m].name
 			}
 		}
 	}
@@ -100,12 +100,12 @@ func ChainNamed(f model.Family, name string) ChainID {
 	rest, id.Local = strings.CutPrefix(rest, localPrefix)
 	if s, ok := stickyNamed(f, rest); ok {
 		id.Kind, id.Sticky = ChainStickyEndpoint, unique.Make(s)
-		return id.ifNamed(name)
+		return id.orUnknown(name)
 	}
 	for kind := baseChains; kind < chainKinds; kind++ {
 		if kind.single() && rest == chainSchema[kind].name {
 			id.Kind = kind
-			return id.ifNamed(name)
+			return id.orUnknown(name)
 		}
 	}
 	i := strings.LastIndexByte(rest, '-')
@@ -115,11 +115,11 @@ func ChainNamed(f model.Family, name string) ChainID {
 	}
 	id.N = uint32(n)
 	id.Kind, id.Method = kindNamed(rest[:i])
-	return id.ifNamed(name)
+	return id.orUnknown(name)
 }
 
-// ifNamed is the chain if that is its name, and not one that is read the same.
-func (id ChainID) ifNamed(name string) ChainID {
+// orUnknown is the chain if that is its name, and not one that is read the same.
+func (id ChainID) orUnknown(name string) ChainID {
 	if id.Name() != name {
 		return ChainID{Family: id.Family, Kind: ChainUnknown}
 	}

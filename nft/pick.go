@@ -9,20 +9,21 @@ import (
 	"kube-vmap/model"
 )
 
-// pick is a number below count that is made for a packet, by a method.
+// A pick is a number below count that a rule makes for a packet, by a method.
 type pick struct {
 	count  uint32
 	method method
 }
 
-// maglevSize is how many slots a Service has whose endpoints are spread by
-// [model.MaglevTable]: the largest prime number there are slots for.
+// maglevSize is the number of slots of a Service whose endpoints are spread by
+// [model.MaglevTable]: the largest prime number up to MaxSlots.
 const maglevSize = model.MaglevTableSize
 
-// hashSeed makes the same hashes on every node, which Maglev is about.
+// hashSeed is the same on all nodes, so that they pick the same endpoint for a client, as
+// Maglev requires.
 const hashSeed = 0x6b766d70
 
-// Text is the expression in nft's words.
+// text is the expression in nft's words.
 func (d pick) text(fam *family) string {
 	switch d.method {
 	case pickRoundRobin:
@@ -31,12 +32,14 @@ func (d pick) text(fam *family) string {
 		return fmt.Sprintf("jhash %s saddr mod %d seed 0x%x", fam.name, d.count, hashSeed)
 	case pickMaglev:
 		return fmt.Sprintf("jhash %s saddr . th sport mod %d seed 0x%x", fam.name, d.count, hashSeed)
+	case pickRandom, pickSticky:
+		return fmt.Sprintf("numgen random mod %d", d.count)
 	}
-	return fmt.Sprintf("numgen random mod %d", d.count)
+	panic(d.method.unknown())
 }
 
-// expression puts the number into a register. What is hashed lies in the key
-// registers until then.
+// expression puts the number into a register. It overwrites the key registers with what is
+// hashed.
 func (d pick) expression(fam *family, reg uint32) []any {
 	switch d.method {
 	case pickRoundRobin:
@@ -48,10 +51,16 @@ func (d pick) expression(fam *family, reg uint32) []any {
 			DestRegister: regKey + fam.addrLen/4, Base: expr.PayloadBaseTransportHeader, Offset: sportAt, Len: portLen,
 		}
 		return []any{FieldSource.load(fam, regKey, d), sport, d.hash(reg, fam.addrLen+4)}
+	case pickRandom, pickSticky:
+		return []any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_RANDOM}}
 	}
-	return []any{&expr.Numgen{Register: reg, Modulus: d.count, Type: unix.NFT_NG_RANDOM}}
+	panic(d.method.unknown())
 }
 
+// unknown is the message for a programmer who forgot a method.
+func (m method) unknown() string { return fmt.Sprintf("nft: unknown method %d", m) }
+
+// hash hashes what is in the key registers.
 func (d pick) hash(reg, length uint32) *expr.Hash {
 	return &expr.Hash{
 		SourceRegister: regKey, DestRegister: reg, Length: length,

@@ -8,14 +8,14 @@ import (
 	"kube-vmap/model"
 )
 
-// Plan is a change worked out against a [Ruleset], and the batch that makes it.
-// It is good for one commit, of the state it was made for.
+// A Plan is a change of a [Ruleset], and the batch that makes it. It is valid for one commit,
+// of the state for which it was made.
 type Plan struct {
 	Batch Batch
 
 	change    Change
 	set       []*frontendState
-	uses      refCounts // differences
+	uses      refCounts // differences, as are shared and counts
 	shared    map[sharedKey]int
 	counts    map[SetID]int
 	sizes     map[SetID]uint32 // of sets that are new or have grown
@@ -24,9 +24,9 @@ type Plan struct {
 	edit      *edit
 }
 
-// Plan works out the batch for a change; the state stays as it is. Its cost is
-// that of the frontends in the change, and of everything if a set outgrows its
-// size, which is then built anew with twice the room.
+// Plan returns the batch for a change; the state does not change. It costs what the frontends
+// in the change cost, and what all cost if a set outgrows its size: that is rebuilt with
+// twice the room.
 func (r *Ruleset) Plan(c Change) *Plan {
 	p := &Plan{
 		change: c,
@@ -42,16 +42,16 @@ func (r *Ruleset) Plan(c Change) *Plan {
 		if old != nil {
 			before = old.slots
 		}
-		next := r.config.place(c.Set[i], before)
+		next := r.config.newState(c.Set[i], before)
 		p.set = append(p.set, next)
 		p.replace(r, old, next)
 	}
 	for _, m := range c.Gone {
 		p.replace(r, r.frontends[m], nil)
 	}
-	p.settleShared(r)
-	p.settleNode(r)
-	p.settleObjects(r)
+	p.planShared(r)
+	p.planNode(r)
+	p.planObjects(r)
 	p.grow(r)
 	p.Batch = p.edit.batch(&r.config, func(id SetID) bool { return p.has(r, id) })
 	return p
@@ -61,17 +61,17 @@ func (r *Ruleset) Plan(c Change) *Plan {
 func (p *Plan) replace(r *Ruleset, old, next *frontendState) {
 	var have, want []setElement
 	if next != nil {
-		want = next.entry(nil)
+		want = next.ownElements(nil)
 		p.endpoints += next.endpoints()
 	}
 	if old != nil {
-		have = old.entry(nil)
+		have = old.ownElements(nil)
 		p.endpoints -= old.endpoints()
 	}
 	// Both lists are in the order of sets and keys.
 	for len(have) > 0 || len(want) > 0 {
 		order := compareSetElements(have, want)
-		if order == 0 && alike(&have[0], &want[0]) {
+		if order == 0 && sameInKernel(&have[0], &want[0]) {
 			have, want = have[1:], want[1:]
 			continue
 		}
@@ -87,22 +87,22 @@ func (p *Plan) replace(r *Ruleset, old, next *frontendState) {
 		}
 	}
 	for _, local := range [...]bool{false, true} {
-		p.replaceRow(r, old.rowOrNone(local), next.rowOrNone(local))
+		p.replaceSlots(r, old.slotListOrNone(local), next.slotListOrNone(local))
 	}
 	p.replaceShared(old, next)
 }
 
-// rowOrNone is row, of nil too.
-func (p *frontendState) rowOrNone(local bool) row {
+// slotListOrNone is slotList; empty for nil.
+func (p *frontendState) slotListOrNone(local bool) slotList {
 	if p == nil {
-		return row{}
+		return slotList{}
 	}
-	return p.row(local)
+	return p.slotList(local)
 }
 
-// replaceRow notes which slots change. It looks at all, and makes elements of those
-// that do.
-func (p *Plan) replaceRow(r *Ruleset, old, next row) {
+// replaceSlots notes which slots change. It compares all, and makes elements of those that
+// differ.
+func (p *Plan) replaceSlots(r *Ruleset, old, next slotList) {
 	same := len(old.list) > 0 && len(next.list) > 0 && old.kind == next.kind && old.Pool.Affinity == next.Pool.Affinity
 	for k := range max(len(old.list), len(next.list)) {
 		had, has := k < len(old.list), k < len(next.list)
@@ -120,20 +120,19 @@ func (p *Plan) replaceRow(r *Ruleset, old, next row) {
 	}
 }
 
-// alike reports whether the kernel would hold the same for two elements of the
-// same key.
-func alike(a, b *setElement) bool {
+// sameInKernel reports whether the kernel holds the same for two elements of one key.
+func sameInKernel(a, b *setElement) bool {
 	return a.Value == b.Value && (*a.Service == *b.Service || !a.set.Layout().Comments)
 }
 
-// add notes an element that comes.
+// add notes an element to add.
 func (p *Plan) add(r *Ruleset, e *setElement) {
 	s := p.edit.of(e.set)
 	s.add = append(s.add, e.Element)
 	p.count(r, e, 1)
 }
 
-// remove notes an element that goes.
+// remove notes an element to remove.
 func (p *Plan) remove(r *Ruleset, e *setElement) {
 	s := p.edit.of(e.set)
 	s.remove = append(s.remove, e.Element)
@@ -198,9 +197,9 @@ func compareSetElements(have, want []setElement) int {
 	return CompareKeys(have[0].Key, want[0].Key)
 }
 
-// settleShared adds shared elements that are needed for the first time and
-// removes those needed no more.
-func (p *Plan) settleShared(r *Ruleset) {
+// planShared adds the shared elements that the change needs first, and removes those that no
+// frontend needs any more.
+func (p *Plan) planShared(r *Ruleset) {
 	for k, step := range p.shared {
 		before := r.shared[k]
 		s := p.edit
@@ -215,12 +214,12 @@ func (p *Plan) settleShared(r *Ruleset) {
 	}
 }
 
-// settleNode changes what belongs to no Service.
-func (p *Plan) settleNode(r *Ruleset) {
+// planNode changes the elements that belong to no Service.
+func (p *Plan) planNode(r *Ruleset) {
 	if p.change.ServiceCIDRs == nil && p.change.NodeAddrs == nil {
 		return
 	}
-	have, want := r.ofNode(), p.nodeElements(r)
+	have, want := r.nodeSets(), p.nodeElements(r)
 	for id := range want {
 		diffElements(p.edit, id, have[id], want[id])
 		p.counts[id] += len(want[id]) - len(have[id])
@@ -239,10 +238,10 @@ func (p *Plan) nodeElements(r *Ruleset) map[SetID][]Element {
 	return nodeElements(cidrs, addrs)
 }
 
-// settleObjects adds the chains and sets that come into use and removes those that
-// go out of it. A set is in use while it has elements, too: the endpoints of a
-// Service all of whose addresses for them are another Service's, for instance.
-func (p *Plan) settleObjects(r *Ruleset) {
+// planObjects adds the chains and sets that come into use, and removes those that are no
+// longer in use. A set is in use while it has elements, too, even if no rule reads it:
+// endpoints of a Service whose addresses are all claimed by other Services, for instance.
+func (p *Plan) planObjects(r *Ruleset) {
 	steps := maps.Clone(p.uses)
 	for id, step := range p.counts {
 		if id.Kind >= baseSets {
@@ -258,11 +257,11 @@ func (p *Plan) settleObjects(r *Ruleset) {
 		case (before == 0) == (after == 0):
 		case o.isSet && after == 0:
 			p.gone = append(p.gone, o.set)
-			p.edit.rewriteReader(o.set)
+			p.edit.rewriteReadersOf(o.set)
 			p.edit.forget(o.set)
 			p.edit.deleteSets = append(p.edit.deleteSets, DeleteSet{o.set.Family, o.set.Name()})
 		case o.isSet:
-			p.edit.rewriteReader(o.set)
+			p.edit.rewriteReadersOf(o.set)
 			p.sizes[o.set] = capacity(p.counts[o.set])
 			p.edit.addSets = append(p.edit.addSets, AddSet{o.set, p.sizes[o.set]})
 		case after == 0:
@@ -281,7 +280,7 @@ func (p *Plan) has(r *Ruleset, id SetID) bool {
 	return r.has(id) && !slices.Contains(p.gone, id)
 }
 
-// Commit makes the planned state the current one, once the kernel has taken the
+// Commit makes the planned state the current one. It is for after the kernel accepted the
 // plan's batch.
 func (r *Ruleset) Commit(p *Plan) {
 	for _, f := range p.set {
@@ -313,7 +312,7 @@ func (r *Ruleset) Commit(p *Plan) {
 	r.frontends, r.shared = model.Shrink(r.frontends, &r.peaks[0]), model.Shrink(r.shared, &r.peaks[1])
 }
 
-// addCounts adds differences to counts and forgets what is down to none.
+// addCounts adds differences to counts, and deletes those that become zero.
 func addCounts[M ~map[K]int, K comparable](counts, steps M) {
 	for k, step := range steps {
 		if counts[k] += step; counts[k] == 0 {

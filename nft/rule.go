@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Rule is one rule of a chain: statements from left to right.
+// A Rule is one rule of a chain: statements from left to right.
 type Rule []Statement
 
-// String is the rule as nft lists it.
+// String returns the rule as nft lists it.
 func (r Rule) String() string {
 	parts := make([]string, len(r))
 	for i, s := range r {
@@ -17,17 +17,17 @@ func (r Rule) String() string {
 	return strings.Join(parts, " ")
 }
 
-// Fingerprint tells rules apart that the kernel holds. A rule read back cannot
-// be compared with ours expression by expression, since kernels differ in what
-// they add; so each rule carries this number with it, where nft does not show
-// it. A rule that another program made has none.
+// A Fingerprint identifies a rule that the kernel holds. A rule that was read cannot be
+// compared with ours expression by expression, since kernels differ in what they add. So
+// each rule has this number in its userdata, where nft does not list it. A rule that
+// another program made has none, which is zero.
 type Fingerprint uint64
 
-// encodingVersion is part of every fingerprint. It must change when the same
-// text comes to mean other expressions.
+// encodingVersion is part of every fingerprint. It must change whenever the expressions of
+// a text change.
 const encodingVersion = "2 "
 
-// Fingerprint identifies the rule by its text.
+// Fingerprint returns the hash of the rule's text.
 func (r Rule) Fingerprint() Fingerprint {
 	h := fnv.New64a()
 	h.Write([]byte(encodingVersion)) // a hash never fails

@@ -2,7 +2,7 @@ package nft
 
 import "kube-vmap/model"
 
-// rules are the rules of a chain in a table that has these sets.
+// rules returns the rules of a chain, in a table that has these sets.
 func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	fam := &families[id.Family]
 	balance := Rule{goTo(ChainID{Family: id.Family, Kind: ChainBalance, Local: id.Local, Method: id.Method, N: id.N})}
@@ -36,7 +36,7 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	return c.baseRules(id, fam)
 }
 
-// baseRules are the rules of the chains that every table has.
+// baseRules returns the rules of a chain that every table has.
 func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 	by := func(kind SetKind) Statement { return dispatch(SetID{Family: id.Family, Kind: kind}, pick{}) }
 	set := func(kind SetKind) SetID { return SetID{Family: id.Family, Kind: kind} }
@@ -80,7 +80,7 @@ func (id ChainID) as(kind ChainKind) ChainID {
 	return id
 }
 
-// set is the set of a kind that belongs to the chain.
+// set is the set of that kind for the chain: of the same endpoints, and the same slot.
 func (id ChainID) set(kind SetKind) SetID {
 	s := SetID{Family: id.Family, Kind: kind, Local: id.Local}
 	if kind.slotted() {
@@ -89,18 +89,18 @@ func (id ChainID) set(kind SetKind) SetID {
 	return s
 }
 
-// rejectRules refuse a connection so that the client knows at once. kube-proxy
-// answers TCP with ICMP, too; but from a pod of the same node that answer comes
-// back while the client's socket is still busy connecting, is dropped (counter
-// TcpExtLockDroppedIcmps), and the client learns it a second later, from the
-// answer to its second attempt. A reset is kept for it.
+// rejectRules reject a connection so that the client learns it immediately. kube-proxy
+// answers TCP with ICMP, too. But if the client is a pod of this node, that answer arrives
+// while its socket is still busy connecting and is dropped (counter
+// TcpExtLockDroppedIcmps); the client learns it a second later, from the answer to its
+// second attempt. A reset is queued until the socket is ready.
 func rejectRules(fam *family) []Rule {
 	return []Rule{{protocolIs(model.TCP), resetTCP()}, {reject(fam)}}
 }
 
-// postroutingRules change the source of what was marked on its way in, and of
-// pods that reach themselves. The mark is cleared first: it stays with a packet
-// that is wrapped into another one, which would be masqueraded again.
+// postroutingRules masquerade packets that were marked, and those of pods that reach
+// themselves. The mark is cleared first: it stays with a packet that is encapsulated, and
+// the outer packet would be masqueraded again.
 func (c *Config) postroutingRules(f model.Family, hairpin SetID) []Rule {
 	var rules []Rule
 	if c.CountConnections {
@@ -112,9 +112,9 @@ func (c *Config) postroutingRules(f model.Family, hairpin SetID) []Rule {
 	)
 }
 
-// fromPods matches what comes from pods, or what does not. ok is false where pods
-// are not known, and sure true where all is theirs.
-func (c *Config) fromPods(fam *family, f model.Family, want bool) (s Statement, ok, sure bool) {
+// fromPods matches packets from pods, or from others if want is false. ok is false if pods
+// are not detected, and all is true if every address is a pod's.
+func (c *Config) fromPods(fam *family, f model.Family, want bool) (s Statement, ok, all bool) {
 	pods := c.Pods[f]
 	switch {
 	case c.PodInterface.Name != "":
@@ -127,24 +127,24 @@ func (c *Config) fromPods(fam *family, f model.Family, want bool) (s Statement, 
 	return sourceIn(fam, pods, want), true, false
 }
 
-// markOthers mark for masquerade what does not come from a pod.
+// markOthers marks packets that are not from pods for masquerade.
 func (c *Config) markOthers(id ChainID, fam *family) []Rule {
-	others, ok, sure := c.fromPods(fam, id.Family, false)
-	if !ok || sure {
+	others, ok, all := c.fromPods(fam, id.Family, false)
+	if !ok || all {
 		return nil
 	}
 	return []Rule{{others, setMark(c.MasqueradeMark)}}
 }
 
-// externalLocalRules treat what comes to an external address under Local policy.
-// For pods and the node itself this node stands in for the load balancer, which
-// would have chosen among all nodes. Others keep their address, and find
-// endpoints of this node or none: what goes on from here is dropped later.
+// externalLocalRules are for packets to an external address under Local policy. For pods and
+// the node itself this node acts as the load balancer, which would have chosen among all
+// nodes. Others keep their address, and get endpoints of this node or none: packets that
+// leave this chain without a verdict are dropped later.
 func (c *Config) externalLocalRules(id ChainID, fam *family) []Rule {
 	var rules []Rule
-	pods, ok, sure := c.fromPods(fam, id.Family, true)
+	pods, ok, all := c.fromPods(fam, id.Family, true)
 	switch {
-	case sure:
+	case all:
 		return []Rule{{goTo(id.as(ChainService))}}
 	case ok:
 		rules = append(rules, Rule{pods, goTo(id.as(ChainService))})
@@ -156,7 +156,7 @@ func (c *Config) externalLocalRules(id ChainID, fam *family) []Rule {
 	return append(rules, Rule{fromHost(), goTo(id.as(ChainExternal))}, Rule{dispatch(local, pick{})})
 }
 
-// serviceRules make a packet one to the ClusterIP.
+// serviceRules make the ClusterIP the packet's destination.
 func (id ChainID) serviceRules() []Rule {
 	set := func(kind SetKind) SetID { return SetID{Family: id.Family, Kind: kind} }
 	if !id.NodePort {

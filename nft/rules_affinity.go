@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rules of a chain that remembers clients. To update an element that is there
-// already makes it last longer, but leaves the endpoint it holds (kernel:
-// nft_dynset_eval): whichever endpoint was picked, a client that is remembered
-// goes to its own. If the map is full, nothing is remembered, and the connection
-// is counted and goes where it was picked to go.
+// stickyRules are the rules of an endpoint's chain that remembers its clients in the
+// affinity map (SetAffinity, sets.go). An update of an existing element extends its
+// timeout, but keeps its endpoint (kernel: nft_dynset_eval): whichever endpoint was picked,
+// a remembered client goes to its own. If the map is full, the client is not remembered,
+// and the connection is counted and goes to the endpoint that was picked.
 //
-// The look-up has a chain of its own, once: for each chain that looks into a map, the
-// kernel walks all that do already (nf_tables_bind_set).
+// The look-up has one chain of its own for all endpoints: for each chain that reads a map,
+// the kernel walks all that do already (nf_tables_bind_set).
 func (id ChainID) stickyRules(fam *family) []Rule {
 	s := id.Sticky.Value()
 	clients := SetID{Family: id.Family, Kind: SetAffinity, Local: id.Local}
@@ -27,7 +27,7 @@ func (id ChainID) stickyRules(fam *family) []Rule {
 	}
 }
 
-// remember notes that the client has the endpoint, for a time from now.
+// remember notes that the client has the endpoint, until a timeout.
 func remember(id SetID, s Sticky) Statement {
 	load, next := loadKey(id, pick{})
 	timeout := time.Duration(s.Seconds) * time.Second
@@ -52,7 +52,7 @@ func translateTo(fam *family, s Sticky) Statement {
 	}
 }
 
-// immediates put the endpoint into registers, its address and then its port.
+// immediates puts the endpoint into registers, its address and then its port.
 func (s Sticky) immediates(fam *family, reg uint32) []any {
 	port := s.Endpoint.Port()
 	return []any{
@@ -76,8 +76,8 @@ func durationText(d time.Duration) string {
 	return s.String()
 }
 
-// CounterName is the counter of connections whose client could not be remembered,
-// because the affinity map is full. It is the only object of the table that is
+// CounterName is the name of the counter of connections whose client could not be
+// remembered because the affinity map is full. It is the only object of the table that is
 // neither chain nor set, and every table has it.
 const CounterName = "affinity-full"
 

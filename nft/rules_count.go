@@ -10,27 +10,27 @@ import (
 	"kube-vmap/model"
 )
 
-// Connections are counted where their packets have the endpoint already: in hooks of
-// type nat, which only the first packet of a connection passes, behind the translation
-// of the destination and before that of the source.
+// Connections are counted where their packets have the endpoint for destination: in hooks of
+// type nat, which only the first packet of a connection passes, after the translation of
+// the destination and before that of the source.
 //
 //	10.96.0.10:80 --nat-prerouting--> 10.244.1.2:8080 --nat-postrouting--> counted
 //	                                                   \-nat-input-------> counted
 //	set connections: 10.96.0.10 . tcp . 80 . 10.244.1.2 . 8080 counter packets 3 bytes 180
 //
-// A key says by itself what it counts, so that a count outlives its endpoint's moves
-// from slot to slot, and restarts. It costs nothing until there is such a connection.
-// Others translate destinations, too; what they add, we do not know the address of,
-// and remove.
+// The key is all that a count belongs to, so that it survives restarts, and that its
+// endpoint moves from slot to slot. A frontend without connections costs nothing. Other
+// programs translate destinations, too; elements for addresses that are no frontends are
+// removed.
 
-// MaxConnectionCounts is how many pairs, of what is asked for and the endpoint that is got,
-// are told apart in each family. Connections of any more are not counted. To list a
-// set that packets fill costs the kernel the square of what it holds, since it begins
-// anew for each piece of the answer: half a second for 100,000, some for twice as many.
+// MaxConnectionCounts is how many pairs of original destination and endpoint are counted in
+// each family. Connections of further pairs are not counted. Listing a set that packets fill
+// costs the kernel the square of its size, since it starts over for each piece of the
+// answer: half a second for 100,000, seconds for twice as many.
 const MaxConnectionCounts = 1 << 17
 
-// countRule counts connections. The protocols are there for nft: without them, 1.0.6
-// does not know that what follows has ports (ct_expr_update_type), and cannot load it.
+// countRule counts connections. The match on protocols is for nft: without it, 1.0.6 does
+// not know that the key has ports (ct_expr_update_type), and cannot load it.
 func countRule(f model.Family) Rule {
 	return Rule{translated(), withPorts(), count(SetID{Family: f, Kind: SetConnections})}
 }
@@ -51,8 +51,8 @@ func withPorts() Statement {
 	}
 }
 
-// count adds one to the counter of the packet's key, which is made when it is first
-// needed. "update" would do the same; but kernels want a timeout for that.
+// count adds one to the counter of the packet's key, and adds the element if it is new.
+// "update" would do the same, but kernels require a timeout for it.
 func count(id SetID) Statement {
 	load, _ := loadKey(id, pick{})
 	return Statement{

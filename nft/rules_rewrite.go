@@ -9,23 +9,22 @@ import (
 	"kube-vmap/model"
 )
 
-// Whichever address of a Service a client asks, its packet is given the ClusterIP
-// and port as destination before an endpoint is looked up. So all of a Service's
-// addresses share one entry for each endpoint, and one memory of each client.
+// A packet to any other address of a Service is given the ClusterIP and its port as
+// destination before an endpoint is looked up. So all addresses of a Service share one
+// element for each endpoint, and one affinity for each client.
 //
-// That destination is never seen: it is there from one rule to the next, and the
-// translation to the endpoint, in the same pass of the same hook, replaces it.
-// Connection tracking took note of the address that the client asked before, and
-// translates answers back to that.
+// No other program sees that destination: it exists from one rule to the next, and the
+// translation to the endpoint, in the same pass of the same hook, replaces it. Connection
+// tracking recorded the original destination before, and translates answers back to it.
 //
-// There is one case in which it does not replace it: where the endpoint is the very
-// address and port that the client asked, an ingress on the node's own network for
-// instance, there is nothing to translate, and the kernel leaves the packet as it
-// is (nf_nat_setup_info). So right behind, in a hook of their own, connections that
-// were not translated but go to a ClusterIP get back what connection tracking noted.
+// In one case it is not replaced: if the endpoint is the original destination itself, for
+// instance an ingress on the node's own network, there is nothing to translate, and the
+// kernel leaves the packet as it is (nf_nat_setup_info). So directly after, in a hook of
+// their own, untranslated connections to a ClusterIP get the destination back that
+// connection tracking recorded.
 
-// PayloadWrite is an expression that changes a packet's header. The library's own leaves
-// out the flags where there is no checksum of the header itself.
+// A PayloadWrite is the expression that changes a packet's header. The expr.Payload of the
+// library omits the flags where there is no checksum of the header itself.
 type PayloadWrite struct {
 	Base                         expr.PayloadBase
 	Offset, Length               uint32
@@ -34,7 +33,7 @@ type PayloadWrite struct {
 	TransportChecksumToo         bool
 }
 
-// setDestination makes the address that the map holds the packet's destination.
+// setDestination makes the address that the map has for the packet its destination.
 func setDestination(id SetID) Statement {
 	load, _ := loadKey(id, pick{})
 	fam := id.family()
@@ -55,8 +54,8 @@ func (fam *family) writeDestination() PayloadWrite {
 	}
 }
 
-// setPort makes the port that the map holds the packet's destination, of one
-// protocol: the place of the checksum depends on it.
+// setPort makes the port that the map has for the packet its destination, for one protocol:
+// the offset of the checksum depends on it.
 func setPort(id SetID, p model.Protocol) Statement {
 	load, _ := loadKey(id, pick{})
 	onlyThis := protocolIs(p)
@@ -69,9 +68,9 @@ func setPort(id SetID, p model.Protocol) Statement {
 	}
 }
 
-// writePort makes the port in the register the packet's destination. That of UDP
-// is left to the kernel to find, since it then leaves alone a packet without one.
-// That of SCTP is made anew by the translation that follows.
+// writePort makes the port in the register the packet's destination, and updates the
+// checksum. Of UDP the kernel finds the checksum itself, since only then it keeps packets
+// without one as they are. Of SCTP the translation that follows computes it.
 func writePort(p model.Protocol) PayloadWrite {
 	w := PayloadWrite{Base: expr.PayloadBaseTransportHeader, Offset: dportAt, Length: portLen, Register: regValue}
 	switch p {
@@ -84,10 +83,11 @@ func writePort(p model.Protocol) PayloadWrite {
 	return w
 }
 
-// tcpChecksumAt is where TCP has its checksum.
+// tcpChecksumAt is the offset of the checksum in the header of TCP.
 const tcpChecksumAt = 16
 
-// restoreRules make a packet's destination again what connection tracking noted.
+// restoreRules make the original destination that connection tracking recorded the packet's
+// destination again.
 func restoreRules(fam *family) []Rule {
 	original := func(key expr.CtKey) *expr.Ct { return &expr.Ct{Key: key, Register: regValue} }
 	var rules []Rule

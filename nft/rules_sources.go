@@ -2,9 +2,9 @@ package nft
 
 import "kube-vmap/model"
 
-// Who may use an address is a set of prefixes for each address and port. They are
-// kept in sets of addresses, one for each length of a prefix that is in use, and a
-// packet's source is cut to that length before it is looked for:
+// The sources that may use a restricted frontend are prefixes. They are in sets of
+// addresses, one set for each length of prefix in use, and a packet's source is cut to
+// that length before it is looked up:
 //
 //	set allowed-sources-24  { ip saddr . ip daddr . meta l4proto . th dport }
 //	                        10.1.2.0 . 203.0.113.9 . tcp . 80
@@ -12,13 +12,12 @@ import "kube-vmap/model"
 //	                        ip saddr & 255.255.255.0 . ip daddr . meta l4proto . th dport @allowed-sources-24 accept
 //	                        drop
 //
-// A set whose keys end in an interval would need one look-up only, but the kernel
-// copies it for each transaction and deletes from it at a cost that grows with what
-// it holds, with nf_tables locked (nft_set_pipapo): to remove 2,000 ranges beside
-// 39,800 took 33 s.
+// A set whose keys have an interval would need one look-up only, but the kernel copies it
+// for each transaction, and a deletion costs more the more elements there are, with
+// nf_tables locked (nft_set_pipapo): to remove 2,000 of 41,800 ranges took 33 s.
 
-// sourceRules are the rules of the chain that checks sources, for the lengths of
-// prefixes in use.
+// sourceRules are the rules of the chain that checks sources, for the lengths of prefix in
+// use.
 func sourceRules(f model.Family, has func(SetID) bool) []Rule {
 	var rules []Rule
 	for bits := families[f].bits(); bits > 0; bits-- {
@@ -29,7 +28,7 @@ func sourceRules(f model.Family, has func(SetID) bool) []Rule {
 	return append(rules, Rule{drop()})
 }
 
-// SourceBits is how many bits of a client's address are part of the set's key.
+// SourceBits returns how many bits of a client's address are part of the set's key.
 func (id SetID) SourceBits() int {
 	if id.Kind == SetAllowedSources {
 		return int(id.Slot)

@@ -8,49 +8,44 @@ import (
 	"kube-vmap/model"
 )
 
-// Ruleset is the state of the tables as they stand. It is changed by committing
-// a [Plan] and in no other way; [Ruleset.MarkFull] is for the next one.
+// A Ruleset is the current state of the tables. Only [Ruleset.Commit] changes it;
+// [Ruleset.MarkFull] affects the next plan.
 //
-// It does not keep elements: a frontend and its slots say which elements it has,
-// and comparing those of before and after costs what the frontend costs.
+// It does not keep elements: they follow from a frontend and its slots, and to compare
+// those before and after a change costs what the frontend costs.
 type Ruleset struct {
 	config    Config
 	frontends map[model.Match]*frontendState
 	cidrs     []netip.Prefix
 	nodeAddrs []netip.Addr
 	shared    map[sharedKey]int // how many frontends need a shared element
-	uses      refCounts         // the chains and sets that come with use
+	uses      refCounts         // references to the chains and sets that come with use
 	cache     *referenceCache
 	counts    map[SetID]int    // elements of each set
-	sizes     map[SetID]uint32 // the sets there are, and for how many elements
-	full      map[SetID]bool   // those that take no more, whatever their size
+	sizes     map[SetID]uint32 // the sets that exist, and their sizes
+	full      map[SetID]bool   // sets that accept no more elements, whatever their size
 	endpoints int              // in all pools
 	peaks     [2]int           // of frontends and shared
 }
 
-// sharedKey is an element that several frontends may need.
+// A sharedKey is an element that several frontends may need.
 type sharedKey struct {
 	set SetID
 	key Key
 }
 
-// Change is what the world wants to be different. A match occurs in it at most
-// once.
+// A Change is a difference to the current state. A match occurs in it at most once.
 type Change struct {
-	// Set are frontends that are new or not as they were; Gone are those that
-	// should not be there any more.
+	// Set are frontends that are new or changed, Gone those to delete.
 	Set  []model.Frontend
 	Gone []model.Match
-	// ServiceCIDRs are the ranges ClusterIPs come from; nil leaves them as they
-	// are.
+	// ServiceCIDRs are the ranges of ClusterIPs; nil keeps them as they are.
 	ServiceCIDRs *[]netip.Prefix
-	// NodeAddrs are the addresses that serve node ports; nil leaves them as they
-	// are.
+	// NodeAddrs are the addresses that serve node ports; nil keeps them as they are.
 	NodeAddrs *[]netip.Addr
 }
 
-// newRuleset makes the state of a machine without our tables, with room for n
-// frontends.
+// newRuleset returns the state of a machine without our tables, with room for n frontends.
 func newRuleset(c Config, n int) *Ruleset {
 	r := &Ruleset{
 		config:    c,
@@ -63,23 +58,23 @@ func newRuleset(c Config, n int) *Ruleset {
 	}
 	r.cache = newReferenceCache(&r.config)
 	for _, f := range model.Families {
-		if c.CountConnections { // what the configuration needs comes with use, but to stay
+		if c.CountConnections { // the chain exists as long as the configuration
 			r.uses.add(r.cache, nil, reference{chain: ChainID{Family: f, Kind: ChainNATInput}}, 1)
 		}
 	}
 	return r
 }
 
-// Adopt makes the state that the frontends should lead to on a machine whose
-// kernel holds have, and the batch that brings it there, empty if nothing is to
-// be done. Endpoints that the kernel has keep the slot they have there.
+// Adopt returns the state for the wanted frontends on a machine whose kernel holds have, and
+// the batch that leads there, which is empty if there is nothing to do. Endpoints keep the
+// slots that they have in the kernel.
 func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	r := newRuleset(c, len(want.Set))
 	old := slotsIn(have)
 	list, all := make([]*frontendState, len(want.Set)), make([]frontendState, len(want.Set))
 	for i := range want.Set {
 		p := &all[i]
-		c.placeAt(p, want.Set[i], old[want.Set[i].Match])
+		c.initState(p, want.Set[i], old[want.Set[i].Match])
 		list[i], r.frontends[p.Match] = p, p
 		r.endpoints += p.endpoints()
 	}
@@ -95,8 +90,8 @@ func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	return r, r.diff(have, content)
 }
 
-// Snapshot is the state as it is now, for another goroutine to compare with the
-// kernel; nothing can be planned against it.
+// Snapshot returns a copy of the state, for another goroutine to compare with the kernel. It
+// is not for planning.
 func (r *Ruleset) Snapshot() *Ruleset {
 	s := *r
 	s.cache = newReferenceCache(&s.config)
@@ -105,18 +100,18 @@ func (r *Ruleset) Snapshot() *Ruleset {
 	return &s
 }
 
-// Config is what shapes the rule set.
+// Config returns the configuration of the rule set.
 func (r *Ruleset) Config() Config { return r.config }
 
-// Repair is the batch that leads from what the kernel holds to the state, empty if
-// that is the same. What it is given belongs to it.
+// Repair returns the batch that leads from what the kernel holds to the state; it is empty
+// if they are the same. It changes the tables that it is given.
 func (r *Ruleset) Repair(have Tables) Batch { return r.diff(have, r.contents()) }
 
-// MarkFull notes that a set takes no more elements, whatever its size: the next
-// [Plan] that adds to it makes it anew.
+// MarkFull notes that a set accepts no more elements, whatever its size: the next [Plan]
+// that adds to it rebuilds it.
 func (r *Ruleset) MarkFull(id SetID) { r.full[id] = true }
 
-// MatchesOf lists what a Service has in the tables. It looks at all there is.
+// MatchesOf lists the frontends that a Service has in the tables. It walks all frontends.
 func (r *Ruleset) MatchesOf(name model.ServiceName) []model.Match {
 	var out []model.Match
 	for m, f := range r.frontends {
@@ -127,8 +122,7 @@ func (r *Ruleset) MatchesOf(name model.ServiceName) []model.Match {
 	return out
 }
 
-// ServiceAt is the Service that has a match in the tables; the zero value if none
-// does.
+// ServiceAt returns the Service that has a match in the tables; the zero value if none does.
 func (r *Ruleset) ServiceAt(m model.Match) model.ServiceName {
 	if f := r.frontends[m]; f != nil {
 		return f.Service.ServiceName
@@ -145,7 +139,7 @@ func (r *Ruleset) has(id SetID) bool {
 // rules are the rules of a chain.
 func (r *Ruleset) rules(id ChainID) []Rule { return r.config.rules(id, r.has) }
 
-// refers is the chain that an element leads to, if that comes with use.
+// refers returns the chain to which an element leads, if that comes with use.
 func (e *setElement) refers() (reference, bool) {
 	if e.Value.Verdict != VerdictGoto || e.Value.Chain.Kind < baseChains {
 		return reference{}, false
@@ -153,7 +147,7 @@ func (e *setElement) refers() (reference, bool) {
 	return reference{chain: e.Value.Chain}, true
 }
 
-// endpoints is how many endpoints the frontend brings along.
+// endpoints is the number of endpoints in the frontend's own pool.
 func (p *frontendState) endpoints() int {
 	if !p.OwnsPool() {
 		return 0
@@ -161,8 +155,8 @@ func (p *frontendState) endpoints() int {
 	return len(p.Pool.Cluster) + len(p.Pool.Local)
 }
 
-// sizesFor is a size for each set that the state needs: the one it has, if that
-// will do.
+// sizesFor returns a size for each set that the state needs: the one that it has in the
+// kernel, if that is large enough.
 func (r *Ruleset) sizesFor(have Tables) map[SetID]uint32 {
 	sizes := map[SetID]uint32{}
 	set := func(id SetID) {
@@ -184,14 +178,14 @@ func (r *Ruleset) sizesFor(have Tables) map[SetID]uint32 {
 			set(o.set)
 		}
 	}
-	for id := range r.counts { // some may have elements that no rule looks for
+	for id := range r.counts { // some may have elements that no rule looks up
 		set(id)
 	}
 	return sizes
 }
 
-// slotsIn reads which endpoints the kernel has in which slots. Where slots are
-// not dense, which only another program can have caused, the rest is forgotten.
+// slotsIn returns which endpoints the kernel has in which slots. Where slots are not dense,
+// which only another program can cause, the rest is ignored.
 func slotsIn(have Tables) map[model.Match]slots {
 	out := map[model.Match]slots{}
 	take := func(id SetID, slot func(Key) uint32) {
@@ -230,7 +224,7 @@ func (s *slots) extend(local bool, e netip.AddrPort) {
 	}
 }
 
-// KeyEndpoint is the endpoint that the element stands for.
+// endpoint is the endpoint to which the element leads.
 func (v *Value) endpoint() netip.AddrPort {
 	if v.Chain.Kind == ChainStickyEndpoint {
 		return v.Chain.Sticky.Value().Endpoint
@@ -259,7 +253,7 @@ func (r *Ruleset) chains() []ChainID {
 // of two use them best.
 const (
 	minCapacity = 384 // 512 buckets, 4 KiB
-	headroom    = 2   // room to grow, as a factor, before a set is built anew
+	headroom    = 2   // room to grow, as a factor, before a set is rebuilt
 )
 
 // capacity is the size to declare for a set that has n elements now.
@@ -271,9 +265,9 @@ func capacity(n int) uint32 {
 	return uint32(size)
 }
 
-// ofNode are the elements that no Service has: the ranges of ClusterIPs and the
+// nodeSets are the elements that belong to no Service: the ranges of ClusterIPs and the
 // addresses that serve node ports.
-func (r *Ruleset) ofNode() map[SetID][]Element { return nodeElements(r.cidrs, r.nodeAddrs) }
+func (r *Ruleset) nodeSets() map[SetID][]Element { return nodeElements(r.cidrs, r.nodeAddrs) }
 
 func nodeElements(cidrs []netip.Prefix, addrs []netip.Addr) map[SetID][]Element {
 	out := map[SetID][]Element{}
@@ -294,6 +288,6 @@ func nodeElements(cidrs []netip.Prefix, addrs []netip.Addr) map[SetID][]Element 
 	return out
 }
 
-// Endpoints is how many endpoints the Service ports of the state have; one that
-// serves the cluster and this node by itself, under two policies, counts twice.
+// Endpoints returns the number of endpoints of all Service ports. An endpoint that serves
+// the cluster and, under the other policy, this node counts twice.
 func (r *Ruleset) Endpoints() int { return r.endpoints }

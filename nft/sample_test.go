@@ -29,7 +29,7 @@ func TestSampleHasEveryChainAndSet(t *testing.T) {
 		for m := range methods {
 			// Maglev is as source hash, but larger.
 			if m != pickMaglev && !kinds[ChainID{Family: f, Kind: ChainBalance, Method: m}] {
-				t.Errorf("chain %s of %s is not tried", methodNames[m], families[f].name)
+				t.Errorf("chain %s of %s is not tried", methodSchema[m].name, families[f].name)
 			}
 		}
 		for kind := range setKinds {

@@ -9,56 +9,57 @@ import (
 	"kube-vmap/model"
 )
 
-// SetKind is one of the kinds of sets and maps of the rule set.
+// A SetKind is one of the kinds of sets and maps of the rule set.
 type SetKind uint8
 
-// The kinds of sets, in the order in which they are declared. Those up to
-// EndpointIPs every table has; the others come with use.
+// The kinds of sets, in the order in which they are declared. Every table has those up to
+// SetEndpointIPs; the others exist while something refers to them, or they have elements.
 const (
 	SetServices             SetKind = iota // where connections to an address and port go
-	SetLocalServices                       // the same for clients from outside, where the policy is Local
+	SetLocalServices                       // where they go for clients from outside, under Local policy
 	SetNodePorts                           // where connections to a port of the node go
-	SetLocalNodePorts                      // as LocalServices
-	SetNoEndpointServices                  // what is refused or dropped
-	SetNoEndpointNodePorts                 //
+	SetLocalNodePorts                      // as SetLocalServices
+	SetNoEndpointServices                  // frontends that are rejected or dropped
+	SetNoEndpointNodePorts                 // the same for node ports
 	SetServiceIPs                          // the ClusterIP behind an external address
 	SetNodePortServiceIPs                  // the ClusterIP behind a node port
-	SetNodePortServicePorts                // and the port there
-	SetRestricted                          // addresses that only AllowedSources may use
-	SetClusterIPs                          //
+	SetNodePortServicePorts                // the port behind a node port
+	SetRestricted                          // frontends that only SetAllowedSources may use
+	SetClusterIPs                          // all ClusterIPs, of which unknown ports are rejected
 	SetNodeIPs                             // addresses that serve node ports
 	SetHairpin                             // pods that may reach themselves
-	SetServiceCIDRs                        //
-	SetEndpointIPs                         // of TCP, with [Config].DropInvalid
-	SetEndpoints                           // one for each slot
-	SetEndpointsMany                       // of Services with more endpoints than slots
-	SetStickyEndpoints                     // as Endpoints, where clients are remembered
-	SetStickyEndpointsMany                 //
+	SetServiceCIDRs                        // ranges of ClusterIPs, of which unknown addresses are dropped
+	SetEndpointIPs                         // addresses of TCP endpoints, with [Config].DropInvalid
+	SetEndpoints                           // the endpoints in a slot; one map for each slot
+	SetEndpointsMany                       // the endpoints of Services with more than MaxSlots
+	SetStickyEndpoints                     // as SetEndpoints, where clients are remembered
+	SetStickyEndpointsMany                 // as SetEndpointsMany, where clients are remembered
 	SetAffinity                            // which client has which endpoint
-	SetConnections                         // how many asked for what and got which endpoint, with [Config].Count
-	SetAllowedSources                      // who may use Restricted addresses, one for each length of a prefix
+	SetConnections                         // connections by destination and endpoint, with [Config].CountConnections
+	SetAllowedSources                      // who may use restricted frontends; one set for each length of a prefix
 	setKinds
 )
 
-// baseSets are the sets every table has.
+// baseSets is the number of kinds that every table has.
 const baseSets = SetEndpoints
 
-// Keys.
+// Keys of several sets.
 var (
-	// frontendKey is what a packet to an address of a Service carries.
+	// frontendKey is a frontend with an address.
 	frontendKey = []Field{FieldDestination, FieldProtocol, FieldPort}
-	// nodePortKey is what a packet to a node port carries, whichever address of
-	// the node it came to.
+	// nodePortKey is a node port, at any address of the node.
 	nodePortKey = []Field{FieldProtocol, FieldPort}
-	pickKey     = []Field{FieldDestination, FieldProtocol, FieldPort, FieldPick}
-	clientKey   = []Field{FieldClient, FieldDestination, FieldProtocol, FieldPort}
-	// countKey is what a connection has that was translated.
+	// pickKey is one of the endpoints of a frontend.
+	pickKey = []Field{FieldDestination, FieldProtocol, FieldPort, FieldPick}
+	// clientKey is a client, or the prefix it is in, before the frontend that it uses.
+	clientKey = []Field{FieldClient, FieldDestination, FieldProtocol, FieldPort}
+	// countKey is a connection before and after translation.
 	countKey = []Field{FieldOriginalDestination, FieldProtocol, FieldOriginalPort, FieldDestination, FieldPort}
 )
 
-// layouts and names of the kinds. Only dispatch maps carry comments: there is
-// one element a frontend, while a comment on every endpoint would make the rule
-// set a quarter larger.
+// setSchema has the name and the layout of each kind. Only dispatch maps have comments:
+// they have one element for each frontend, while a comment on every endpoint would make the
+// rule set a quarter larger.
 var setSchema = [setKinds]struct {
 	name   string
 	layout Layout
@@ -87,14 +88,15 @@ var setSchema = [setKinds]struct {
 	SetAllowedSources:       {"allowed-sources", Layout{Key: clientKey}},
 }
 
-// SetID refers to a set or map of the rule set.
+// A SetID refers to a set or map of the rule set.
 type SetID struct {
 	Family model.Family
 	Kind   SetKind
-	Local  bool   // it holds endpoints of this node only
-	Slot   uint16 // of Endpoints and StickyEndpoints; of AllowedSources, the length of the prefixes
+	Local  bool   // it has endpoints of this node only
+	Slot   uint16 // of SetEndpoints and SetStickyEndpoints; of SetAllowedSources, the length of the prefixes
 }
 
+// Layout returns the form of the set's elements.
 func (id SetID) Layout() *Layout { return &setSchema[id.Kind].layout }
 
 func (id SetID) family() *family { return &families[id.Family] }
@@ -104,7 +106,7 @@ func (k SetKind) slotted() bool {
 	return k == SetEndpoints || k == SetStickyEndpoints || k == SetAllowedSources
 }
 
-// exists reports whether there may be a set of that slot.
+// exists reports whether there may be a set of that slot or length.
 func (id SetID) exists() bool {
 	if id.Kind == SetAllowedSources {
 		return !id.Local && id.Slot > 0 && int(id.Slot) <= id.family().bits()
@@ -112,11 +114,10 @@ func (id SetID) exists() bool {
 	return id.Slot < MaxSlots
 }
 
-// IsDynamic reports whether packets fill the set, so that what it holds is not known
-// and not compared.
+// IsDynamic reports whether packets fill the set. Its elements are not read or compared.
 func (id SetID) IsDynamic() bool { return id.Layout().dynamic() }
 
-// Name is the set's name in the table.
+// Name returns the set's name in the table.
 func (id SetID) Name() string {
 	name := setSchema[id.Kind].name
 	if id.Kind < baseSets {
@@ -131,7 +132,8 @@ func (id SetID) Name() string {
 	return name
 }
 
-// SetNamed finds the set of the rule set that has the name.
+// SetNamed returns the set of the rule set that has the name. It reports false if there is
+// none.
 func SetNamed(f model.Family, name string) (SetID, bool) {
 	for kind := range baseSets {
 		if setSchema[kind].name == name {
@@ -155,14 +157,14 @@ func SetNamed(f model.Family, name string) (SetID, bool) {
 	return SetID{}, false
 }
 
-// SetShape is how a set is declared.
+// A SetShape is how a set is declared.
 type SetShape struct {
 	KeyType, KeyLen, DataType, DataLen uint32
 	Flags                              uint32
-	Size                               uint32 // most elements; zero means no limit
+	Size                               uint32 // the greatest number of elements; zero means no limit
 }
 
-// Shape is how a set of that identity is declared, for size elements.
+// Shape returns how the set is declared, for size elements.
 func (id SetID) Shape(size uint32) SetShape {
 	l, fam := id.Layout(), id.family()
 	s := SetShape{KeyType: l.keyType(fam), KeyLen: id.KeyLen(), Size: size}
@@ -184,12 +186,12 @@ func (id SetID) Shape(size uint32) SetShape {
 	return s
 }
 
-// affinitySize is how many clients are remembered at most in each affinity map.
-// Without a size the kernel would take no more than 65,535.
+// affinitySize is the greatest number of clients in each affinity map. Without a size the
+// kernel would take no more than 65,535.
 const affinitySize = 1 << 18
 
-// Fits reports whether a set of that shape can hold what the rule set keeps
-// under that identity, whatever its size.
+// Fits reports whether a set of that shape can have the elements of the given set,
+// whatever its size.
 func (s SetShape) Fits(id SetID) bool {
 	return s == id.Shape(s.Size)
 }

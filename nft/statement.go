@@ -12,18 +12,18 @@ import (
 	"kube-vmap/model"
 )
 
-// Statement is one step of a rule in both of its forms, side by side: the text
-// that nft lists for it and the expressions that the kernel runs.
+// A Statement is one step of a rule in both of its forms, side by side: the text that nft
+// lists for it, and the expressions that the kernel runs.
 type Statement struct {
 	Text        string
-	Expressions []any // expr.Any, or write
-	// Choices are the chains of the verdict map that belongs to the statement:
-	// number i leads to choices[i].
+	Expressions []any // expr.Any, or PayloadWrite
+	// Choices are the chains of the verdict map that belongs to the statement: number i
+	// leads to Choices[i].
 	Choices []ChainID
 	// Protocols are the elements of the set that belongs to the statement.
 	Protocols []model.Protocol
 
-	// chains and sets are what the expressions refer to by name, Choices apart.
+	// chains and sets are what the expressions refer to by name, without Choices.
 	chains []ChainID
 	sets   []SetID
 }
@@ -55,9 +55,8 @@ func (s *Statement) Set() (name string, shape SetShape) {
 	}
 }
 
-// Registers. Keys are built from the first 4-byte register on, one field behind
-// the other; a single value lies in the first 16-byte one, which is the same
-// place.
+// Registers. Keys are built from the first 4-byte register on, one field after the other. A
+// single value is in the first 16-byte register, which is the same memory.
 const (
 	regVerdict = unix.NFT_REG_VERDICT
 	regValue   = unix.NFT_REG_1
@@ -86,7 +85,7 @@ func anyBit(mask uint32) []any {
 // newConnection matches packets that open a connection.
 func newConnection() Statement { return ctState("new", ctStateNew) }
 
-// invalid matches packets that connection tracking cannot place.
+// invalid matches packets that connection tracking cannot assign to a connection.
 func invalid() Statement { return ctState("invalid", ctStateInvalid) }
 
 func ctState(name string, bit uint32) Statement {
@@ -122,8 +121,8 @@ func setMark(mask uint32) Statement {
 	return changeMark(fmt.Sprintf("meta mark set meta mark | 0x%08x", mask), ^mask, mask)
 }
 
-// flipMark inverts the bits of mask in the packet's mark; behind [marked] with
-// a single bit that clears it.
+// flipMark inverts the bits of mask in the packet's mark. After [marked] with a single bit
+// that clears it.
 func flipMark(mask uint32) Statement {
 	return changeMark(fmt.Sprintf("meta mark set meta mark ^ 0x%08x", mask), ^uint32(0), mask)
 }
@@ -136,7 +135,7 @@ func changeMark(text string, keep, xor uint32) Statement {
 	}}
 }
 
-// sourceIn matches packets whose source is in the prefix, or is not.
+// sourceIn matches packets whose source is in the prefix, or is not if want is false.
 func sourceIn(fam *family, p netip.Prefix, want bool) Statement {
 	p = p.Masked()
 	load := []any{
@@ -154,11 +153,11 @@ func sourceIn(fam *family, p netip.Prefix, want bool) Statement {
 	}
 }
 
-// from matches packets that come in by such an interface, or by none such; what
-// the host itself sends comes in by none.
+// from matches packets that arrive at such an interface, or at another one if want is false.
+// Packets that the host itself sends arrive at none.
 func from(i Interface, want bool) Statement {
-	// A name that is compared whole is padded with zeros (include/uapi/linux/if.h);
-	// nft lists a shorter comparison with an asterisk.
+	// A whole name is compared with its padding of zeros (include/uapi/linux/if.h); nft
+	// lists a shorter comparison with an asterisk.
 	name, asterisk := []byte(i.Name), "*"
 	if !i.Prefix {
 		name, asterisk = append(name, make([]byte, unix.IFNAMSIZ-len(name))...), ""
@@ -173,7 +172,7 @@ func from(i Interface, want bool) Statement {
 	}
 }
 
-// equality is how a comparison is listed and done: for equal, or for not.
+// equality is the text and the operator of a comparison, for equal or for not equal.
 func equality(want bool) (string, expr.CmpOp) {
 	if want {
 		return "", expr.CmpOpEq
@@ -189,6 +188,7 @@ func fromHost() Statement {
 	}}
 }
 
+// prefixMask is the mask of a prefix of that length.
 func prefixMask(fam *family, bits int) []byte {
 	mask := make([]byte, fam.addrLen)
 	for i := range bits {
@@ -197,9 +197,9 @@ func prefixMask(fam *family, bits int) []byte {
 	return mask
 }
 
-// notICMP lets every transport protocol pass but ICMP. It is always true where
-// it is used; without a match on the protocol, nft 1.0.6 complains when it lists
-// a translation that reads ports.
+// notICMP matches every transport protocol but ICMP. It is always true where it is used;
+// without a match on the protocol, nft 1.0.6 complains when it lists a translation that
+// reads ports.
 func notICMP(fam *family) Statement {
 	return Statement{Text: "meta l4proto != " + fam.icmpName, Expressions: []any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: regValue},
@@ -207,13 +207,13 @@ func notICMP(fam *family) Statement {
 	}}
 }
 
-// byNameOnly is the number of no set of a batch. Where a set of the name is missing,
-// the kernel looks for the number (nft_set_lookup_global), and zero is that of every
-// set which the batch declares again.
+// byNameOnly is not the number of any set of a batch. If there is no set of the name, the
+// kernel looks for one of the number (nft_set_lookup_global), and zero is that of every set
+// which the batch declares again.
 const byNameOnly = 1<<32 - 1
 
-// loadKey puts the fields of a key into registers, one behind the other, and
-// says which is the first behind them.
+// loadKey puts the fields of a key into registers, one after the other. It returns the
+// first register after them, too.
 func loadKey(id SetID, d pick) (load []any, next uint32) {
 	fam := id.family()
 	reg := uint32(regKey)
@@ -227,7 +227,7 @@ func loadKey(id SetID, d pick) (load []any, next uint32) {
 	return load, reg
 }
 
-// maskTo keeps as many bits of the address in the register.
+// maskTo clears all but the first bits of the address in the register.
 func maskTo(fam *family, reg uint32, bits int) *expr.Bitwise {
 	return &expr.Bitwise{
 		SourceRegister: reg, DestRegister: reg, Len: fam.addrLen,
@@ -244,23 +244,25 @@ func (f Field) load(fam *family, reg uint32, d pick) any {
 		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: fam.daddr, Len: fam.addrLen}
 	case FieldProtocol:
 		return &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg}
-	case FieldPort: // TCP, UDP and SCTP all have it here
+	case FieldPort: // at the same place in TCP, UDP and SCTP
 		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: dportAt, Len: portLen}
 	case FieldOriginalDestination:
 		return &expr.Ct{Key: fam.ctDestination, Register: reg}
 	case FieldOriginalPort:
 		return &expr.Ct{Key: expr.CtKeyPROTODST, Register: reg}
+	case FieldPick:
+		return d.expression(fam, reg)[0]
 	}
-	return d.expression(fam, reg)[0]
+	panic(f.unknown())
 }
 
-// Where TCP, UDP and SCTP have their ports.
+// Offsets of the ports in the headers of TCP, UDP and SCTP.
 const (
 	sportAt = 0
 	dportAt = 2
 )
 
-// lookup is the key in nft's words, with what is drawn for it.
+// lookup is the key as nft text, with the number that the rule makes for it.
 func lookup(id SetID, d pick) string {
 	fam := id.family()
 	key := id.Layout().lookupText(fam)
@@ -275,7 +277,7 @@ func lookup(id SetID, d pick) string {
 	return key
 }
 
-// dispatch sends the packet where the verdict map says.
+// dispatch applies the verdict that the map has for the packet.
 func dispatch(id SetID, d pick) Statement {
 	load, _ := loadKey(id, d)
 	return Statement{
@@ -296,7 +298,7 @@ func in(id SetID) Statement {
 	}
 }
 
-// translate sends the connection to the endpoint the map holds for it.
+// translate sends the connection to the endpoint that the map has for it.
 func translate(id SetID, d pick) Statement {
 	fam := id.family()
 	load, _ := loadKey(id, d)
@@ -317,7 +319,7 @@ func translation(fam *family, reg uint32) *expr.NAT {
 	}
 }
 
-// pickOne draws a number and goes to the chain of that number.
+// pickOne makes a number and goes to the chain of that number.
 func pickOne(fam *family, d pick, choices []ChainID) Statement {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s vmap { ", d.text(fam))
@@ -336,7 +338,7 @@ func pickOne(fam *family, d pick, choices []ChainID) Statement {
 	}
 }
 
-// goTo leaves for another chain for good.
+// goTo continues in another chain and does not return.
 func goTo(id ChainID) Statement {
 	return Statement{
 		Text:        "goto " + id.Name(),
@@ -345,7 +347,7 @@ func goTo(id ChainID) Statement {
 	}
 }
 
-// jump goes on in another chain, and comes back if that decides nothing.
+// jump continues in another chain, and returns if that has no verdict.
 func jump(id ChainID) Statement {
 	return Statement{
 		Text:        "jump " + id.Name(),
@@ -359,6 +361,7 @@ func accept() Statement {
 	return Statement{Text: "accept", Expressions: []any{&expr.Verdict{Kind: expr.VerdictAccept}}}
 }
 
+// drop drops the packet.
 func drop() Statement {
 	return Statement{Text: "drop", Expressions: []any{&expr.Verdict{Kind: expr.VerdictDrop}}}
 }
@@ -371,7 +374,7 @@ func protocolIs(p model.Protocol) Statement {
 	}}
 }
 
-// resetTCP answers as a host does on whose port nobody listens.
+// resetTCP answers as a host does if no process listens on the port.
 func resetTCP() Statement {
 	return Statement{
 		Text:        "reject with tcp reset",
@@ -387,8 +390,8 @@ func reject(fam *family) Statement {
 	}
 }
 
-// masquerade makes the node's address the source, with ports chosen at random
-// so that many connections at once do not race for the same one.
+// masquerade makes the node's address the source, with ports chosen at random so that
+// simultaneous connections do not race for the same one.
 func masquerade() Statement {
 	return Statement{
 		Text:        "masquerade fully-random",

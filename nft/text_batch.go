@@ -157,5 +157,7 @@ func (k *Key) writeField(s *strings.Builder, f Field, interval bool) {
 		fmt.Fprintf(s, "%d", k.Port)
 	case FieldPick:
 		fmt.Fprintf(s, "%d", k.Pick)
+	default: // those of connection counts, which have a text of their own
+		panic(f.unknown())
 	}
 }
