@@ -7,32 +7,33 @@ import (
 	"kube-vmap/model"
 )
 
-// Batch is a list of changes that the kernel takes whole or not at all, in the
-// order in which it must see them.
+// A Batch is a list of changes that the kernel commits as a whole or not at all, in the
+// order that it requires.
 type Batch []Op
 
-// Op is one change of a [Batch].
+// An Op is one change of a [Batch]: one of the types below. Package wire has their netlink
+// form, for which [Error] of that package reports what was refused.
 type Op interface {
-	// String is the nft command that does the same.
+	// String returns the nft command that does the same.
 	String() string
 }
 
-// AddTable makes our table; if it is there already nothing happens, but that one
-// which is to be protected and has lost its owner gets one again.
+// AddTable adds our table. If it exists already nothing happens, except that a protected
+// table without an owner gets one again.
 type AddTable struct {
 	Family model.Family
-	// Protected makes the table belong to the socket it comes through, so that no
-	// other program can change it, and stay when that is closed.
+	// Protected makes the socket that adds the table its owner, so that no other program
+	// can change it, and keeps the table when that socket is closed.
 	Protected bool
-	// Exists tells that the table is there, and only lacks its owner.
+	// Exists means that the table is there, and only has no owner.
 	Exists bool
 }
 
-// DeleteTable removes our table with all it holds.
+// DeleteTable deletes our table with all its content.
 type DeleteTable struct{ Family model.Family }
 
-// AddCounter makes the counter of connections whose client could not be
-// remembered; if it is there already nothing happens.
+// AddCounter adds the counter of connections whose client could not be remembered. If it
+// exists already nothing happens.
 type AddCounter struct{ Family model.Family }
 
 // AddSet declares a set or map for up to Size elements.
@@ -41,22 +42,22 @@ type AddSet struct {
 	Size uint32
 }
 
-// DeleteSet removes a set that no rule refers to any more.
+// DeleteSet deletes a set to which no rule refers any more.
 type DeleteSet struct {
 	Family model.Family
 	Name   string
 }
 
-// AddChain makes a chain without rules.
+// AddChain adds a chain without rules.
 type AddChain struct{ Chain ChainID }
 
-// FlushChain removes the rules of a chain.
+// FlushChain deletes the rules of a chain.
 type FlushChain struct {
 	Family model.Family
 	Name   string
 }
 
-// DeleteChain removes a chain that nothing refers to any more.
+// DeleteChain deletes a chain to which nothing refers any more.
 type DeleteChain struct {
 	Family model.Family
 	Name   string
@@ -74,26 +75,26 @@ type AddElements struct {
 	Elements []Element
 }
 
-// DeleteElements removes elements from a set; only their keys count.
+// DeleteElements deletes elements of a set, by their keys.
 type DeleteElements struct {
 	Set      SetID
 	Elements []Element
 }
 
-// Counts is the size of a batch in the units a person thinks in.
+// Counts is the size of a batch, for people.
 type Counts struct {
 	Added, Deleted int // elements
-	Objects        int // tables, sets, chains and rules that come or go
+	Objects        int // tables, sets, chains and rules that are added or deleted
 }
 
-// objectCost is what a chain, set or rule costs the kernel, in elements.
+// objectCost is how many elements cost the kernel as much as a chain, set or rule.
 const objectCost = 10
 
-// Cost is about how long the kernel needs for the changes, in elements: a million of
-// them take one to two seconds.
+// Cost estimates how long the kernel needs for the changes, in elements: a million take one
+// to two seconds.
 func (c Counts) Cost() int { return c.Added + c.Deleted + objectCost*c.Objects }
 
-// CountsConnections sums up what the batch changes.
+// Counts returns how much the batch changes.
 func (b Batch) Counts() Counts {
 	var c Counts
 	for _, op := range b {
@@ -108,7 +109,7 @@ func (b Batch) Counts() Counts {
 			c.Added += len(op.List)
 		case DeleteConnections:
 			c.Deleted += len(op.List)
-		case FlushChain: // rules that go with it are not listed
+		case FlushChain: // the batch does not list the deleted rules
 		default:
 			c.Objects++
 		}
@@ -116,33 +117,31 @@ func (b Batch) Counts() Counts {
 	return c
 }
 
-// Applied says what it took to apply a batch.
+// Applied is the cost of a batch that was applied.
 type Applied struct {
 	Steps    int // transactions; more than one only where [Batch.Steps] says so
 	Messages int
 	Bytes    int
-	// Kernel is the time spent in the kernel, Took includes the encoding.
+	// Kernel is the time spent in the kernel, Took that and the encoding.
 	Kernel, Took time.Duration
 }
 
-// StepElements is how many elements one step carries. It bounds how long the kernel
-// keeps other programs from nf_tables, and the memory that the batch and, while any
-// program listens to nftables events, the kernel's notifications take.
+// StepElements is the greatest number of elements of a step. It bounds how long the kernel
+// locks nf_tables, and the memory of the batch and, while any program listens to nftables
+// events, of the kernel's notifications.
 const StepElements = 50_000
 
-// Steps splits a batch that is too large for one transaction. For traffic it is
-// still one switch:
+// Steps splits a batch with more elements than limit into several transactions. For traffic
+// it still takes effect in one step:
 //
-//	before   fills maps of endpoints with keys that no packet is led to yet; replaces
-//	         endpoints, each at once
-//	switch   every chain, rule and dispatching element
-//	after    deletes from maps of endpoints the keys that none is led to any more
+//	before   add to endpoint maps keys that no packet can look up yet; replace endpoints,
+//	         each in one transaction
+//	switch   every chain, rule and element of a dispatch map
+//	after    delete from endpoint maps keys that no packet can look up any more
 //
-// A batch that replaces a table is one step.
-//
-// A table that stands gets its owner back in a step of its own if a base chain comes
-// with it, which the kernel refuses in the same transaction (nf_tables_addchain,
-// __NFT_TABLE_F_UPDATE).
+// A batch that replaces a table is one step. An existing table gets its owner in a step of
+// its own if the batch adds a base chain, too, which the kernel refuses in the same
+// transaction (nf_tables_addchain, __NFT_TABLE_F_UPDATE).
 func (b Batch) Steps(limit int) []Batch {
 	if take, rest := b.reclaiming(); take != nil {
 		return append([]Batch{take}, rest.Steps(limit)...)
@@ -158,8 +157,8 @@ func (b Batch) replacesTable() bool {
 	return slices.ContainsFunc(b, func(op Op) bool { _, deletes := op.(DeleteTable); return deletes })
 }
 
-// reclaiming takes out of the batch what gives tables an owner, where that must come
-// before the rest.
+// reclaiming splits off what gives tables an owner, if that must be committed before the
+// rest.
 func (b Batch) reclaiming() (take, rest Batch) {
 	hooks := false
 	for _, op := range b {

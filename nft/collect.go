@@ -7,8 +7,8 @@ import (
 	"kube-vmap/model"
 )
 
-// Elements lists what every set of the state holds, sorted by key, but for what
-// packets put there.
+// Elements returns the elements of every set of the state, sorted by key, without those that
+// packets add.
 func (r *Ruleset) Elements() map[SetID][]Element {
 	out := r.contents().all()
 	for id := range r.sizes {
@@ -19,21 +19,20 @@ func (r *Ruleset) Elements() map[SetID][]Element {
 	return out
 }
 
-// contents are the elements of the state.
+// contents returns the elements of the state.
 func (r *Ruleset) contents() *contents {
 	list := make([]*frontendState, 0, len(r.frontends))
-	return r.gather(slices.AppendSeq(list, maps.Values(r.frontends)), nil)
+	return r.collect(slices.AppendSeq(list, maps.Values(r.frontends)), nil)
 }
 
-// gather makes the elements of all frontends of the state, which are at hand, in
-// one pass. What they refer to and share is counted in the ruleset that is given,
-// unless that is nil.
-func (r *Ruleset) gather(list []*frontendState, count *Ruleset) *contents {
+// collect makes the elements of the given frontends, which are all of the state, in one pass.
+// References and shared elements are counted in the given ruleset, unless that is nil.
+func (r *Ruleset) collect(list []*frontendState, count *Ruleset) *contents {
 	byMatch := func(a, b *frontendState) int { return a.Match.Compare(b.Match) }
 	if !slices.IsSortedFunc(list, byMatch) {
 		slices.SortFunc(list, byMatch)
 	}
-	g := newGathering(list)
+	g := newCollector(list)
 	leading := map[ChainID]int{}
 	var own []setElement
 	var shared []sharedKey
@@ -61,14 +60,14 @@ func (r *Ruleset) gather(list []*frontendState, count *Ruleset) *contents {
 	return g.contents(r.nodeSets())
 }
 
-// collector collects elements by set. Sets are numbered densely for it: a hundred
-// thousand look-ups in a hash table would be most of a first load's work.
+// A collector collects elements by the numbers of their sets: hundreds of thousands of
+// look-ups in a hash table would be most of the time of a first load.
 type collector struct {
 	sets  [][]Element
 	slots [][]slot
 }
 
-// number is the place of a set.
+// number is the number of a set.
 func (id SetID) number() int {
 	n := (int(id.Family)*int(setKinds) + int(id.Kind)) * 2
 	if id.Local {
@@ -77,8 +76,8 @@ func (id SetID) number() int {
 	return n*MaxSlots + int(id.Slot)
 }
 
-// newGathering makes room for what most of the frontends have.
-func newGathering(list []*frontendState) *collector {
+// newCollector returns a collector with room for the elements that most frontends have.
+func newCollector(list []*frontendState) *collector {
 	last := SetID{Family: model.Families[len(model.Families)-1], Kind: setKinds, Local: true}.number()
 	g := &collector{make([][]Element, last), make([][]slot, last)}
 	lengths := make([]int32, last)
@@ -117,8 +116,8 @@ func (g *collector) put(e *setElement) {
 	g.sets[n] = append(g.sets[n], e.Element)
 }
 
-// rows collects the endpoints of a frontend: their slots, or if they remember their
-// clients, elements, which it appends to others.
+// endpoints collects the slots of a frontend's endpoints. Of endpoints that remember their
+// clients it appends elements instead.
 func (g *collector) endpoints(p *frontendState, out []setElement) []setElement {
 	for _, local := range [...]bool{false, true} {
 		slotList := p.slotList(local)
@@ -140,13 +139,13 @@ func (g *collector) endpoints(p *frontendState, out []setElement) []setElement {
 	return out
 }
 
-// contents are the elements of each set that has some, and of those given besides;
-// sorted, each once.
-func (g *collector) contents(besides map[SetID][]Element) *contents {
-	out := &contents{besides, map[SetID][]slot{}}
+// contents returns the elements of each set that has some, and the given ones; sorted, each
+// once.
+func (g *collector) contents(others map[SetID][]Element) *contents {
+	out := &contents{others, map[SetID][]slot{}}
 	for n, elements := range g.sets {
 		if len(elements) > 0 {
-			// All come in the order of frontends, which is that of most keys.
+			// They are in the order of frontends, which is that of most keys.
 			out.elements[setNumbered(n)] = slices.CompactFunc(sorted(elements), sameKey)
 		}
 	}

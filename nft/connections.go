@@ -10,25 +10,25 @@ import (
 	"kube-vmap/model"
 )
 
-// ConnectionCount is how many connections to an address and port went to an endpoint.
+// A ConnectionCount is how many connections to an address and port went to an endpoint.
 type ConnectionCount struct {
-	// Destination is what clients asked for: as a frontend's match, but with the address
-	// of the node where it was a node port.
+	// Destination is the original destination: the frontend's match, but for a node port
+	// with the address of the node.
 	Destination model.Match
-	// Endpoint is invalid for those of endpoints that are long gone, taken together.
+	// Endpoint is invalid for the sum of endpoints that no longer exist.
 	Endpoint    netip.AddrPort
 	Connections uint64
 }
 
-// AddConnections puts connections that were counted before into the set of a family, as
-// if they had just been made. None of the keys must be there.
+// AddConnections adds connections that were counted before to the set of a family. None of
+// the keys may exist.
 type AddConnections struct {
 	Family model.Family
 	List   []ConnectionCount
 }
 
-// DeleteConnections removes connections from the set of a family; only what was asked for
-// and the endpoint count.
+// DeleteConnections deletes connections from the set of a family, by destination and
+// endpoint.
 type DeleteConnections struct {
 	Family model.Family
 	List   []ConnectionCount
@@ -51,7 +51,7 @@ func countedText(f model.Family, list []ConnectionCount, whole bool) string {
 	return fmt.Sprintf("element %s %s { %s }", table(f), id.Name(), strings.Join(parts, ", "))
 }
 
-// KeyEndpoint is the endpoint as the key has it: zeros where it is none in particular.
+// KeyEndpoint returns the endpoint as the key has it: zeros if it is invalid.
 func (c *ConnectionCount) KeyEndpoint() netip.AddrPort {
 	switch {
 	case c.Endpoint.IsValid():
@@ -62,13 +62,13 @@ func (c *ConnectionCount) KeyEndpoint() netip.AddrPort {
 	return netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
 }
 
-// Compare orders by what was asked for, then by endpoint.
+// Compare orders by destination, then by endpoint.
 func (c ConnectionCount) Compare(o ConnectionCount) int {
 	return cmp.Or(c.Destination.Compare(o.Destination), c.Endpoint.Compare(o.Endpoint))
 }
 
-// SortConnections puts what was read of one set in order. A dump of a set that grows or
-// shrinks may have an element twice: the later one, which has more, counts.
+// SortConnections sorts what was read of one set, and drops repetitions. A dump of a set that
+// grows or shrinks may have an element twice; the one read later has the greater count.
 func SortConnections(list []ConnectionCount) []ConnectionCount {
 	slices.SortFunc(list, func(a, b ConnectionCount) int {
 		return cmp.Or(a.Compare(b), cmp.Compare(b.Connections, a.Connections))

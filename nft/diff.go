@@ -6,7 +6,7 @@ import (
 	"kube-vmap/model"
 )
 
-// Tables is the state as the kernel should show it.
+// Tables returns the state as it should be read from the kernel.
 func (r *Ruleset) Tables() Tables {
 	var t Tables
 	for _, f := range model.Families {
@@ -29,55 +29,54 @@ func (r *Ruleset) Tables() Tables {
 	return t
 }
 
-// diff is the batch that leads from what the kernel holds to the state, which
-// wants these elements, whoever put there what it holds.
+// diff returns the batch that leads from what the kernel holds, whichever program wrote it,
+// to the state and these elements.
 func (r *Ruleset) diff(have Tables, want *contents) Batch {
 	e := newEdit()
 	for _, f := range model.Families {
-		stands := have[f]
-		if stands != nil && r.mustReplace(stands) {
+		current := have[f]
+		if current != nil && r.mustReplace(current) {
 			e.deleteTables = append(e.deleteTables, f)
-			stands = nil
+			current = nil
 		}
-		if stands == nil {
-			stands = NewTable()
+		if current == nil {
+			current = NewTable()
 			e.tables = append(e.tables, f)
-		} else if stands.Protected && stands.Owner == 0 {
+		} else if current.Protected && current.Owner == 0 {
 			e.reclaimed = append(e.reclaimed, f)
 		}
-		if !stands.Counter {
+		if !current.Counter {
 			e.counters = append(e.counters, f)
 		}
-		have[f] = stands
+		have[f] = current
 	}
 	rebuilt := r.diffSets(e, have, want)
 	r.diffChains(e, have, rebuilt)
 	return e.batch(&r.config, r.has)
 }
 
-// mustReplace reports whether a table is such as no change can make it what it
-// should be. A dormant one could be woken up, were it not for kernels since 6.9,
-// which refuse to change a base chain in the same transaction (1bc83a019bbe); one
-// that stands cannot become protected, or cease to be.
+// mustReplace reports whether a table cannot be changed into what it should be. Kernels
+// since 6.9 refuse to wake up a dormant table and to change a base chain in the same
+// transaction (1bc83a019bbe), and no kernel changes whether an existing table is protected.
 func (r *Ruleset) mustReplace(t *Table) bool {
 	return t.Dormant || t.Protected != r.config.Protect
 }
 
-// diffSets compares sets and their elements. It returns those that must be made
-// anew, with which goes every rule that reads them.
+// diffSets compares sets and their elements. It returns those that must be rebuilt: all rules
+// that read them must be rewritten.
 func (r *Ruleset) diffSets(e *edit, have Tables, want *contents) map[SetID]bool {
 	rebuilt := map[SetID]bool{}
 	for id, size := range r.sizes {
-		stands, exists := have[id.Family].Sets[id.Name()]
+		current, exists := have[id.Family].Sets[id.Name()]
 		switch {
 		case !exists:
 			e.addSets = append(e.addSets, AddSet{id, size})
 			e.fill(id, want)
-		case stands.Shape != id.Shape(size) || slices.ContainsFunc(stands.Elements, hasNoKey):
+		case current.Shape != id.Shape(size) || slices.ContainsFunc(current.Elements, hasNoKey):
 			rebuilt[id] = true
 			e.rebuild(id, size, want.of(id))
 		default:
-			diffElements(e, id, stands.Elements, want.of(id))
+			diffElements(e, id, current.Elements, want.of(id))
 		}
 	}
 	for f, t := range have {
@@ -92,24 +91,22 @@ func (r *Ruleset) diffSets(e *edit, have Tables, want *contents) map[SetID]bool 
 	return rebuilt
 }
 
-// rebuild replaces a set by an empty one of another size and fills it. What it held
-// goes with it: Linux 6.1.176 was seen to lose count of what elements lead to if they
-// are deleted in one transaction with their set, and that is taken back. A kernel that
-// does not know in time that a set which goes leads nowhere any more (before
-// 628bd3e49cba) fails the probe, which says so.
+// rebuild replaces a set by an empty one of another size and fills it. Its old elements are
+// not deleted one by one: Linux 6.1.176 was seen to lose count of references if elements
+// are deleted in one transaction with their set, and that is rolled back. A kernel that
+// releases the references of a deleted set too late (before 628bd3e49cba) fails the probe.
 func (e *edit) rebuild(id SetID, size uint32, elements []Element) {
 	e.deleteSets = append(e.deleteSets, DeleteSet{id.Family, id.Name()})
 	e.addSets = append(e.addSets, AddSet{id, size})
 	e.elements[id] = &elementEdit{add: elements}
 }
 
-// forget leaves out what is to be done to the elements of a set that goes, for the
-// same reason.
+// forget drops the changes of the elements of a set that is deleted, for the same reason.
 func (e *edit) forget(id SetID) { delete(e.elements, id) }
 
-// hasNoKey reports whether an element is of a kind we never make, so that we
-// cannot name it to delete it: one for all keys, a range that is no prefix, or
-// one that leads from a pod to another.
+// hasNoKey reports whether a [Key] cannot describe the element, so that it cannot be deleted
+// by its key: an element for all keys, a range that is not a prefix, or a pair of different
+// pods in SetHairpin. Only other programs add such elements.
 func hasNoKey(e Element) bool { return e.Key == Key{} }
 
 // diffElements walks both sorted lists once.
@@ -151,14 +148,14 @@ func (r *Ruleset) diffChains(e *edit, have Tables, rebuilt map[SetID]bool) {
 	wanted := make(map[ChainID]bool, len(chains))
 	for _, id := range chains {
 		wanted[id] = true
-		stands, exists := have[id.Family].Chains[id.Name()]
+		current, exists := have[id.Family].Chains[id.Name()]
 		switch {
 		case !exists:
 			e.newChain(id)
-		case stands.Hook != id.Hook():
+		case current.Hook != id.Hook():
 			e.dropChain(id.Family, id.Name())
 			e.newChain(id)
-		case touched[id] || !slices.Equal(stands.Rules, r.fingerprints(id)):
+		case touched[id] || !slices.Equal(current.Rules, r.fingerprints(id)):
 			e.rewriteChain(id)
 		}
 	}
@@ -184,7 +181,7 @@ func (e *edit) newChain(id ChainID) {
 	e.rewrite[id] = struct{}{}
 }
 
-// rewriteChain replaces the rules of a chain, once, for however many reasons.
+// rewriteChain replaces the rules of a chain, once for any number of calls.
 func (e *edit) rewriteChain(id ChainID) {
 	if _, already := e.rewrite[id]; already {
 		return
@@ -193,8 +190,8 @@ func (e *edit) rewriteChain(id ChainID) {
 	e.rewrite[id] = struct{}{}
 }
 
-// rewriteReadersOf replaces the rules of the chain that looks into each set of a kind
-// that there is, because the set comes or goes.
+// rewriteReadersOf replaces the rules of the chain that has one rule for each set of the
+// kind, because the set is added or deleted.
 func (e *edit) rewriteReadersOf(id SetID) {
 	if id.Kind == SetAllowedSources {
 		e.rewriteChain(ChainID{Family: id.Family, Kind: ChainSourceCheck})

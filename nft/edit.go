@@ -8,13 +8,13 @@ import (
 	"kube-vmap/model"
 )
 
-// edit collects changes in any order and puts them in the one order the kernel
-// accepts: what refers to a thing goes before the thing goes, and a thing comes
-// before what refers to it.
+// An edit collects changes in any order and puts them in the one order that the kernel
+// accepts: references to an object are deleted before the object, and an object is added
+// before references to it.
 type edit struct {
 	deleteTables []model.Family
 	tables       []model.Family
-	reclaimed    []model.Family // tables that stand and lack their owner
+	reclaimed    []model.Family // tables that exist and have no owner
 	counters     []model.Family
 	elements     map[SetID]*elementEdit
 	flushChains  []FlushChain
@@ -22,10 +22,10 @@ type edit struct {
 	deleteSets   []DeleteSet
 	addSets      []AddSet
 	addChains    []ChainID
-	rewrite      map[ChainID]struct{} // chains that get their rules, new ones among them
+	rewrite      map[ChainID]struct{} // chains that get rules, including new chains
 }
 
-// elementEdit is what changes in one set.
+// An elementEdit is what changes in one set.
 type elementEdit struct {
 	add, remove []Element
 	endpoints   []slot // to add, to a set that is new
@@ -35,7 +35,7 @@ func newEdit() *edit {
 	return &edit{elements: map[SetID]*elementEdit{}, rewrite: map[ChainID]struct{}{}}
 }
 
-// of is the edit of one set.
+// of returns the edit of one set.
 func (e *edit) of(id SetID) *elementEdit {
 	s := e.elements[id]
 	if s == nil {
@@ -45,8 +45,8 @@ func (e *edit) of(id SetID) *elementEdit {
 	return s
 }
 
-// batch puts the edit in order. Rules come from the configuration, for tables that
-// have these sets then.
+// batch puts the edit in order. Rules come from the configuration, for tables that have
+// these sets after it.
 func (e *edit) batch(c *Config, has func(SetID) bool) Batch {
 	var b Batch
 	for _, f := range e.deleteTables {
@@ -95,8 +95,8 @@ func (e *edit) batch(c *Config, has func(SetID) bool) Batch {
 	return e.appendAdded(b, sets)
 }
 
-// appendAdded adds the new elements: data before dispatch, and those of one set
-// together, which the kernel keeps in one piece.
+// appendAdded appends the new elements: data before dispatch, and those of one set together,
+// for which the kernel then needs one transaction object only.
 func (e *edit) appendAdded(b Batch, sets []SetID) Batch {
 	for _, dispatching := range [...]bool{false, true} {
 		for _, id := range sets {
@@ -128,7 +128,7 @@ func compareSets(a, b SetID) int {
 		compareBool(a.Local, b.Local), cmp.Compare(a.Slot, b.Slot))
 }
 
-// compareNamed orders what is known by name only: it may be another program's.
+// compareNamed orders objects by name; those of other programs have nothing else.
 func compareNamed(f model.Family, name string, g model.Family, other string) int {
 	return cmp.Or(cmp.Compare(f, g), cmp.Compare(name, other))
 }

@@ -1,33 +1,33 @@
 package nft
 
-// AddEndpoints adds the endpoints of pools to a set that is made in the same batch:
-// [AddElements] for a first load, in which nearly all elements are such. They are
-// made when they are written, one after the other, for so many at once would have the
-// garbage collector do as much work as everything else.
+// AddEndpoints adds the endpoints of pools to a set that the same batch adds. It is
+// [AddElements] for a first load, in which nearly all elements are endpoints. Elements are
+// made one by one when they are encoded: all of them in memory would cost the garbage
+// collector as much time as everything else.
 type AddEndpoints struct {
 	Set   SetID
 	slots []slot
 }
 
-// slot is where one endpoint of a pool is.
+// A slot is the place of one endpoint of a pool.
 type slot struct {
 	*frontendState
 	k uint32
 }
 
-// element is what the set holds of the slot.
+// element is the slot's element.
 func (s slot) element(local bool) Element {
 	r := s.slotList(local)
 	return r.at(int(s.k)).Element
 }
 
-// Len is the number of elements that the op adds.
+// Len returns the number of elements that the op adds.
 func (o AddEndpoints) Len() int { return len(o.slots) }
 
-// At is the element of number i.
+// At returns element number i.
 func (o AddEndpoints) At(i int) Element { return o.slots[i].element(o.Set.Local) }
 
-// Elements are the elements that the op adds.
+// Elements returns the elements that the op adds.
 func (o AddEndpoints) Elements() []Element {
 	list := make([]Element, len(o.slots))
 	for i, s := range o.slots {
@@ -38,8 +38,8 @@ func (o AddEndpoints) Elements() []Element {
 
 func (o AddEndpoints) String() string { return AddElements{o.Set, o.Elements()}.String() }
 
-// AddedElements is the set that an op adds elements to, and those elements; false if it adds
-// none.
+// AddedElements returns the set to which an op adds elements, and the elements. It reports
+// false if the op adds none.
 func AddedElements(op Op) (id SetID, list []Element, adds bool) {
 	switch op := op.(type) {
 	case AddElements:
@@ -50,14 +50,14 @@ func AddedElements(op Op) (id SetID, list []Element, adds bool) {
 	return SetID{}, nil, false
 }
 
-// contents are the elements of the sets of a state, those of endpoints apart, which
-// are not made yet. Both are sorted by key, and no set is in both.
+// contents are the elements of all sets of a state. Those of endpoints are slots, of which no
+// elements were made yet. Both are sorted by key, and each set is in one of them.
 type contents struct {
 	elements map[SetID][]Element
 	slots    map[SetID][]slot
 }
 
-// of are the elements of a set.
+// of returns the elements of a set.
 func (c *contents) of(id SetID) []Element {
 	if slots := c.slots[id]; slots != nil {
 		return AddEndpoints{id, slots}.Elements()
@@ -65,7 +65,7 @@ func (c *contents) of(id SetID) []Element {
 	return c.elements[id]
 }
 
-// all are the elements of all sets.
+// all returns the elements of all sets.
 func (c *contents) all() map[SetID][]Element {
 	for id := range c.slots {
 		c.elements[id] = c.of(id)
@@ -84,7 +84,7 @@ func (c *contents) count(counts map[SetID]int) {
 	}
 }
 
-// fill has a set that is new filled.
+// fill adds the elements of a new set.
 func (e *edit) fill(id SetID, c *contents) {
 	if slots := c.slots[id]; slots != nil {
 		e.of(id).endpoints = slots

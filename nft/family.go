@@ -7,8 +7,8 @@ import (
 	"kube-vmap/model"
 )
 
-// family is what the rule set needs to know of an IP family. The rest of the
-// package loops over families and never asks which one it has.
+// A family is what the rule set needs to know of an IP family. The rest of the package loops
+// over families and never asks which one it has.
 type family struct {
 	name     string // in nft's words
 	number   uint8  // NFPROTO_*
@@ -19,9 +19,9 @@ type family struct {
 	icmp     uint8 // protocol number
 	icmpName string
 	portUnr  uint8 // the code of ICMP port unreachable
-	// The header's own checksum: NFT_PAYLOAD_CSUM_* and where it is.
+	// The type of the header's own checksum (NFT_PAYLOAD_CSUM_*), and its offset.
 	csumType, csumOffset uint32
-	// How connection tracking names the destination (NFT_CT_DST_IP*).
+	// The original destination in connection tracking (NFT_CT_DST_IP*).
 	ctDestination expr.CtKey
 }
 
@@ -42,10 +42,10 @@ var families = [...]family{
 // TableName is the name of our table in each family.
 const TableName = "kube-vmap"
 
-// FamilyNumber is the family's number in netfilter (NFPROTO_*).
+// FamilyNumber returns the family's number in netfilter (NFPROTO_*).
 func FamilyNumber(f model.Family) uint8 { return families[f].number }
 
-// FamilyName is the family in nft's words, "ip" or "ip6".
+// FamilyName returns nft's word for the family, "ip" or "ip6".
 func FamilyName(f model.Family) string { return families[f].name }
 
 // bits is the length of an address.

@@ -2,9 +2,9 @@ package nft
 
 import "maps"
 
-// grow replaces sets by larger ones in the same transaction. The kernel would
-// let the limit be raised, but the buckets of a set of a declared size are fixed
-// when it is made, and look-ups would slow down.
+// grow rebuilds sets that are too small in the same transaction. The kernel would let the
+// size be raised, but the number of buckets of a set with a size is fixed when it is added,
+// so that look-ups would become slow.
 func (p *Plan) grow(r *Ruleset) {
 	grown := map[SetID]uint32{}
 	for id, step := range p.counts {
@@ -29,8 +29,8 @@ func (p *Plan) grow(r *Ruleset) {
 	}
 }
 
-// elementsOf lists what the sets will hold after the change, in one pass over
-// all there is.
+// elementsOf returns the elements of the sets after the change, in one pass over all
+// frontends.
 func (p *Plan) elementsOf(r *Ruleset, sets map[SetID]uint32) map[SetID][]Element {
 	next := maps.Clone(r.frontends)
 	for _, f := range p.set {

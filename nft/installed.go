@@ -6,17 +6,16 @@ import (
 	"kube-vmap/model"
 )
 
-// Installed is a frontend as it stands in the tables, for those who want to look.
-// Nothing of it must be changed.
+// An InstalledFrontend is a frontend as it is in the tables. It is read-only.
 type InstalledFrontend struct {
 	*model.Frontend
-	// Cluster and Local are the slots of those who own a pool: which endpoint is at
-	// which place. Under Maglev an endpoint has several.
+	// Cluster and Local are the endpoints by slot, if the frontend owns a pool. With Maglev
+	// an endpoint has several slots.
 	Cluster, Local []netip.AddrPort
 }
 
-// Installed lists what the state has, in no order. It copies no list, so that it
-// costs little, and stays as it is whatever is committed later.
+// Installed returns all frontends of the state, in no order. It copies no endpoints, so that
+// it costs little. Later commits do not change the result.
 func (r *Ruleset) Installed() []InstalledFrontend {
 	out := make([]InstalledFrontend, 0, len(r.frontends))
 	for _, p := range r.frontends {
@@ -25,5 +24,5 @@ func (r *Ruleset) Installed() []InstalledFrontend {
 	return out
 }
 
-// NodeAddrs are the addresses that serve node ports.
+// NodeAddrs returns the addresses that serve node ports.
 func (r *Ruleset) NodeAddrs() []netip.Addr { return r.nodeAddrs }

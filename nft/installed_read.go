@@ -9,19 +9,19 @@ import (
 	"kube-vmap/model"
 )
 
-// Installed reads the tables back as frontends, sorted by match: what
-// [Ruleset.Installed] says of the state that made them, as far as elements tell it.
+// Installed returns the frontends of the tables, sorted by match: what [Ruleset.Installed]
+// returns for the state that made them, as far as it follows from elements.
 //
 //	services 10.96.0.10:80/tcp : goto cluster-2 "shop/web:http"  ClusterIP, masquerade off-pod
 //	  endpoints-0, endpoints-1, or the names of sticky chains    its slots
 //	node-ports tcp/30080 : goto external-2 "shop/web:http"       NodePort, policy Cluster
-//	  node-port-service-ips, node-port-service-ports             whose pool is behind it
-//	no-endpoint-services ... : drop                              policy Local, none here
+//	  node-port-service-ips, node-port-service-ports             the owner of its pool
+//	no-endpoint-services ... : drop                              policy Local, no endpoint here
 //
-// An external address is an ExternalIP here, be it one or a load balancer's; a
-// frontend that is rejected has no policy that could be told, and one without any
-// endpoint no treatment of sources: both are zero. The port's name may be cut, since a
-// comment has 127 bytes.
+// Every external address is an ExternalIP here, also that of a load balancer. The policy of
+// a frontend that is rejected and the masquerading of one without endpoints do not follow
+// from elements, and are zero. The name of the port may be cut, since a comment has at most
+// 127 bytes.
 func (t Tables) Installed() []InstalledFrontend {
 	r := tableReader{slots: slotsIn(t), at: map[model.Match]*model.Frontend{}, pools: map[model.Match]*model.Pool{}}
 	for f, table := range t {
@@ -34,7 +34,7 @@ func (t Tables) Installed() []InstalledFrontend {
 	return r.all()
 }
 
-// NodeAddrs are the addresses that serve node ports, by the tables.
+// NodeAddrs returns the addresses that serve node ports.
 func (t Tables) NodeAddrs() []netip.Addr {
 	var out []netip.Addr
 	for f := range t {
@@ -46,15 +46,15 @@ func (t Tables) NodeAddrs() []netip.Addr {
 	return out
 }
 
-// tableReader is what was made out of the tables so far, and the table at hand.
+// A tableReader has the frontends that were read so far, and the current table.
 type tableReader struct {
-	slots  map[model.Match]slots
-	at     map[model.Match]*model.Frontend
-	pools  map[model.Match]*model.Pool
-	family model.Family
-	table  *Table
-	owners map[netip.Addr]bool // ClusterIPs
-	ways   map[model.Match]model.Match
+	slots    map[model.Match]slots
+	at       map[model.Match]*model.Frontend
+	pools    map[model.Match]*model.Pool
+	family   model.Family
+	table    *Table
+	owners   map[netip.Addr]bool // ClusterIPs
+	rewrites map[model.Match]model.Match
 }
 
 func (r *tableReader) elements(kind SetKind) []Element {
@@ -64,18 +64,18 @@ func (r *tableReader) elements(kind SetKind) []Element {
 	return r.table.Sets[SetID{Family: r.family, Kind: kind}.Name()].Elements
 }
 
-// match is what an element of that key is about.
+// match is the frontend that an element of that key belongs to.
 func (r *tableReader) match(k *Key) model.Match {
 	return model.Match{Family: r.family, Addr: k.Addr, Protocol: k.Protocol, Port: k.Port}
 }
 
 // read reads one table.
 func (r *tableReader) read() {
-	r.owners, r.ways = map[netip.Addr]bool{}, map[model.Match]model.Match{}
+	r.owners, r.rewrites = map[netip.Addr]bool{}, map[model.Match]model.Match{}
 	for _, e := range r.elements(SetClusterIPs) {
 		r.owners[e.Key.Addr] = true
 	}
-	r.readWays()
+	r.readRewrites()
 	for _, kind := range [...]SetKind{SetServices, SetNodePorts} {
 		for i, list := 0, r.elements(kind); i < len(list); i++ {
 			r.served(&list[i])
@@ -96,34 +96,34 @@ func (r *tableReader) read() {
 	r.readSources()
 }
 
-// readWays finds the ClusterIP and port behind other addresses.
-func (r *tableReader) readWays() {
+// readRewrites reads the ClusterIP and port of other addresses.
+func (r *tableReader) readRewrites() {
 	for _, e := range r.elements(SetServiceIPs) {
 		m := r.match(&e.Key)
 		to := m
 		to.Addr = e.Value.Endpoint.Addr()
-		r.ways[m] = to
+		r.rewrites[m] = to
 	}
 	for _, e := range r.elements(SetNodePortServiceIPs) {
 		m := r.match(&e.Key)
 		to := m
 		to.Addr = e.Value.Endpoint.Addr()
-		r.ways[m] = to
+		r.rewrites[m] = to
 	}
 	for _, e := range r.elements(SetNodePortServicePorts) {
 		m := r.match(&e.Key)
-		to := r.ways[m]
+		to := r.rewrites[m]
 		to.Port = e.Value.Endpoint.Port()
-		r.ways[m] = to
+		r.rewrites[m] = to
 	}
 }
 
-// frontend is the one at a match, made if it is not there yet.
+// frontend returns the frontend of an element, which is added if it is new.
 func (r *tableReader) frontend(e *Element) *model.Frontend {
 	m := r.match(&e.Key)
 	f := r.at[m]
 	if f == nil {
-		f = &model.Frontend{Match: m, Kind: model.KindExternalIP, Service: portNamed(e.Comment, m.Protocol)}
+		f = &model.Frontend{Match: m, Kind: model.KindExternalIP, Service: parseComment(e.Comment, m.Protocol)}
 		switch {
 		case !m.Addr.IsValid():
 			f.Kind = model.KindNodePort
@@ -135,10 +135,10 @@ func (r *tableReader) frontend(e *Element) *model.Frontend {
 	return f
 }
 
-// served reads an element of a map that dispatches.
+// served reads an element of a map of served frontends.
 func (r *tableReader) served(e *Element) {
 	if e.Value.Verdict != VerdictGoto || e.Value.Chain.Kind >= chainKinds {
-		return // none of ours
+		return // of another program
 	}
 	f, to := r.frontend(e), e.Value.Chain
 	switch to.Kind {
@@ -158,21 +158,21 @@ func (r *tableReader) served(e *Element) {
 	}
 	key := f.Match
 	if !f.OwnsPool() {
-		key = r.ways[f.Match]
+		key = r.rewrites[f.Match]
 	}
 	f.Pool = r.pool(key)
 	scheduled(f.Pool, to)
 }
 
-// scheduled notes how a chain picks from the pool. To pick one of one is left to
-// chance, whatever the scheduler.
+// scheduled notes how a chain picks from the pool. A single endpoint is picked at random,
+// whatever the scheduler.
 func scheduled(p *model.Pool, by ChainID) {
 	if s := methodSchema[by.Method].scheduler; s != model.SchedulerRandom || p.Scheduler == model.SchedulerDefault {
 		p.Scheduler = s
 	}
 }
 
-// external is the kind of what leads to a pool that is another's.
+// external is the kind of a frontend that leads to the pool of another one.
 func external(k model.Kind) model.Kind {
 	if k == model.KindClusterIP {
 		return model.KindExternalIP
@@ -180,7 +180,7 @@ func external(k model.Kind) model.Kind {
 	return k
 }
 
-// unserved reads an element of a map that refuses.
+// unserved reads an element of a map of frontends that are rejected or dropped.
 func (r *tableReader) unserved(e *Element) {
 	f := r.frontend(e)
 	f.Verdict = model.VerdictReject
@@ -188,11 +188,11 @@ func (r *tableReader) unserved(e *Element) {
 		f.Verdict, f.Policy = model.VerdictDrop, model.PolicyLocal
 	}
 	if f.OwnsPool() {
-		f.Pool = r.pool(f.Match) // other addresses may lead to it all the same
+		f.Pool = r.pool(f.Match) // other addresses may still lead to it
 	}
 }
 
-// readSources finds out who may come.
+// readSources reads the sources that may use a frontend.
 func (r *tableReader) readSources() {
 	if r.table == nil {
 		return
@@ -215,7 +215,7 @@ func (r *tableReader) readSources() {
 	}
 }
 
-// pool is the pool of a ClusterIP, with what its slots tell.
+// pool returns the pool of a ClusterIP, with the endpoints of its slots.
 func (r *tableReader) pool(key model.Match) *model.Pool {
 	p := r.pools[key]
 	if p != nil {
@@ -229,13 +229,13 @@ func (r *tableReader) pool(key model.Match) *model.Pool {
 	return p
 }
 
-// endpointsOf are the endpoints in slots as a pool has them.
+// endpointsOf returns the endpoints in slots as a pool has them: sorted, each once.
 func endpointsOf(slots []netip.AddrPort) []netip.AddrPort {
 	return slices.Compact(slices.SortedFunc(slices.Values(slots), netip.AddrPort.Compare))
 }
 
-// affinityOf is how long clients of a pool are remembered, by the chain of the
-// endpoint in its first slot.
+// affinityOf returns how long clients of a pool are remembered, by the chain of the endpoint
+// in its first slot.
 func affinityOf(t *Table, key model.Match, local bool) time.Duration {
 	for _, kind := range [...]SetKind{SetStickyEndpoints, SetStickyEndpointsMany} {
 		list := t.Sets[SetID{Family: key.Family, Kind: kind, Local: local}.Name()].Elements
@@ -248,12 +248,12 @@ func affinityOf(t *Table, key model.Match, local bool) time.Duration {
 	return 0
 }
 
-// all are the frontends with their slots.
+// all returns the frontends with their slots.
 func (r *tableReader) all() []InstalledFrontend {
 	out := make([]InstalledFrontend, 0, len(r.at))
 	for _, f := range r.at {
 		if f.Pool == nil {
-			f.Pool = &model.Pool{Key: f.Match} // of nobody's endpoints
+			f.Pool = &model.Pool{Key: f.Match} // without endpoints
 		}
 		s := InstalledFrontend{Frontend: f}
 		if f.OwnsPool() {
@@ -266,15 +266,16 @@ func (r *tableReader) all() []InstalledFrontend {
 	return out
 }
 
-// portNamed is the Service port that [model.ServicePortName.String] names so.
-func portNamed(name string, p model.Protocol) model.ServicePortName {
+// parseComment returns the Service port that a comment names, for display. The kernel has no
+// more of the Service than this text; nothing is decided by it.
+func parseComment(name string, p model.Protocol) model.ServicePortName {
 	out := model.ServicePortName{Protocol: p}
 	out.Namespace, out.Name, _ = strings.Cut(name, "/")
 	out.Name, out.Port, _ = strings.Cut(out.Name, ":")
 	return out
 }
 
-// CountsConnections reports whether connections are counted by the tables.
+// CountsConnections reports whether the tables count connections.
 func (t Tables) CountsConnections() bool {
 	for f, table := range t {
 		if table == nil {

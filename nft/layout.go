@@ -203,7 +203,7 @@ func (id SetID) DataLen() uint32 {
 	return 0
 }
 
-// portLen is the length of a port that stands alone.
+// portLen is the length of a port that is not part of a concatenation.
 const portLen = 2
 
 // dataText describes the elements' data in a set's declaration.

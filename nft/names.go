@@ -9,19 +9,19 @@ import (
 	"kube-vmap/model"
 )
 
-// Prefixes of names: of chains that node ports lead to, and of what knows
-// endpoints of this node only.
+// Prefixes of names: of chains that node ports lead to, and of chains and sets with endpoints
+// of this node only.
 const (
 	nodePortPrefix = "node-port-"
 	localPrefix    = "local-"
 )
 
-// Name is the chain's name in the table, "node-port-external-rr-3" for instance.
-// One that was read and is none of ours has no name here, and is never written.
+// Name returns the chain's name in the table, "node-port-external-rr-3" for instance. A chain
+// of another program, of [ChainUnknown], has no name here and is never written.
 func (id ChainID) Name() string { return string(id.AppendName(nil)) }
 
-// AppendName appends the chain's name. There is one in every element of the
-// dispatch maps, so that it is not kept but made where it is written.
+// AppendName appends the chain's name. Every element of a dispatch map has one, so names are
+// not stored but made where they are written.
 func (id ChainID) AppendName(b []byte) []byte {
 	switch {
 	case id.Kind >= chainKinds:
@@ -49,8 +49,8 @@ func (id ChainID) AppendName(b []byte) []byte {
 // single reports whether there is at most one chain of a kind that comes with use.
 func (k ChainKind) single() bool { return k == ChainStickyFound || k == ChainNATInput }
 
-// chainWord is what a kind of chain is called, number and prefixes left out.
-// What picks at random does not say so.
+// chainWord is the name of a kind of chain without number and prefixes. It has the method
+// unless that is random.
 func chainWord(kind ChainKind, m method) string { return chainWords[kind][m] }
 
 var chainWords = func() (words [chainKinds][methods]string) {
@@ -68,7 +68,7 @@ var chainWords = func() (words [chainKinds][methods]string) {
 	return words
 }()
 
-// AppendName appends "10800s-tcp-10.1.0.7-8080". Names have no colons, so that
+// appendName appends "10800s-tcp-10.1.0.7-8080". Names have no colons, so that
 // IPv6 addresses are written with dots.
 func (s Sticky) appendName(b []byte) []byte {
 	b = strconv.AppendUint(b, uint64(s.Seconds), 10)
@@ -86,8 +86,8 @@ func (s Sticky) appendName(b []byte) []byte {
 	return strconv.AppendUint(b, uint64(s.Endpoint.Port()), 10)
 }
 
-// ChainNamed finds the chain that has the name; of unknown kind if it is none
-// of ours.
+// ChainNamed returns the chain of that name. It is of kind [ChainUnknown] if it is not one of
+// ours.
 func ChainNamed(f model.Family, name string) ChainID {
 	for kind := range baseChains {
 		if chainSchema[kind].name == name {
@@ -118,7 +118,7 @@ func ChainNamed(f model.Family, name string) ChainID {
 	return id.orUnknown(name)
 }
 
-// orUnknown is the chain if that is its name, and not one that is read the same.
+// orUnknown returns the chain if its name is exactly that, and else ChainUnknown.
 func (id ChainID) orUnknown(name string) ChainID {
 	if id.Name() != name {
 		return ChainID{Family: id.Family, Kind: ChainUnknown}
@@ -126,7 +126,7 @@ func (id ChainID) orUnknown(name string) ChainID {
 	return id
 }
 
-// kindNamed finds the kind and method of a [chainWord].
+// kindNamed returns the kind and method of a [chainWord].
 func kindNamed(word string) (ChainKind, method) {
 	for kind := baseChains; kind < chainKinds; kind++ {
 		for m := range methods {

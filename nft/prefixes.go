@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// outermost sorts the prefixes and leaves out those that another one contains.
+// outermost returns the prefixes, sorted, without those that another one contains.
 func outermost(prefixes []netip.Prefix) []netip.Prefix {
 	sorted := make([]netip.Prefix, 0, len(prefixes))
 	for _, p := range prefixes {

@@ -84,7 +84,7 @@ func Adopt(c Config, have Tables, want Change) (*Ruleset, Batch) {
 	if want.NodeAddrs != nil {
 		r.nodeAddrs = *want.NodeAddrs
 	}
-	content := r.gather(list, r)
+	content := r.collect(list, r)
 	content.count(r.counts)
 	r.sizes = r.sizesFor(have)
 	return r, r.diff(have, content)

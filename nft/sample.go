@@ -7,9 +7,8 @@ import (
 	"kube-vmap/model"
 )
 
-// Sample is a batch with everything that a rule set can hold, in the smallest
-// number, and behind that what takes away all that can go, for trying out what a
-// kernel can do.
+// Sample returns a batch that adds everything that a rule set can have, as few of each as
+// possible, and then deletes everything that can be deleted. It is for probing a kernel.
 func Sample(c Config) Batch {
 	c.Pods = [...]netip.Prefix{
 		model.IPv4: netip.MustParsePrefix("198.51.100.0/24"),
@@ -28,8 +27,8 @@ func Sample(c Config) Batch {
 	return append(batch, rules.Plan(gone).Batch...)
 }
 
-// samples are frontends with pools of every kind: small and large, and each way
-// to pick an endpoint.
+// samples returns frontends with pools of every kind: small and large, and with each way to
+// pick an endpoint.
 func samples(f model.Family, addr netip.Addr) []model.Frontend {
 	var endpoints []netip.AddrPort
 	for a := addr; len(endpoints) <= MaxSlots; a = a.Next() {

@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// assignSlots places endpoints in dense slots. Endpoints that stay keep the slot
-// they had in old; new ones fill the slots of those that went; and where slots
-// remain empty, the last endpoints move into them. So the slots that change are
-// no more than the endpoints that do, plus one for each that only left.
+// assignSlots assigns endpoints to slots without gaps. Endpoints that are in old keep their
+// slots; new ones get the slots of those that are gone; and if slots are still free, the
+// last endpoints move there. So at most one slot changes for each endpoint that is new or
+// gone, and one more for each that is not replaced.
 //
-// endpoints must be sorted and without duplicates; the result may be the same
-// slice.
+// endpoints must be sorted and without duplicates; the result may be the same slice.
 func assignSlots(old, endpoints []netip.AddrPort) []netip.AddrPort {
 	if len(old) == 0 || slices.Equal(old, endpoints) {
 		return endpoints
@@ -36,9 +35,9 @@ func assignSlots(old, endpoints []netip.AddrPort) []netip.AddrPort {
 	return compact(slots, len(endpoints))
 }
 
-// reassignSlots is [assignSlots] where old is known to hold exactly the endpoints of
-// before, each once, and before is sorted as well: then only those that come or go
-// are looked for. Of a hundred thousand endpoints that is most of the work.
+// reassignSlots is [assignSlots] if old is known to have exactly the endpoints of before,
+// each once, and before is sorted: then only those that are new or gone are looked up. Of a
+// hundred thousand endpoints that saves most of the work.
 func reassignSlots(old, before, endpoints []netip.AddrPort) []netip.AddrPort {
 	gone, come := differing(before, endpoints, netip.AddrPort.Compare)
 	if len(gone) == 0 && len(come) == 0 {
@@ -60,8 +59,7 @@ func reassignSlots(old, before, endpoints []netip.AddrPort) []netip.AddrPort {
 	return compact(slots, len(endpoints))
 }
 
-// among reports whether an endpoint is one of a sorted list, which is short nearly
-// always.
+// among reports whether an endpoint is in a sorted list, which is nearly always short.
 func among(list []netip.AddrPort, e netip.AddrPort) bool {
 	if len(list) < 8 {
 		return slices.Contains(list, e)
@@ -70,8 +68,7 @@ func among(list []netip.AddrPort, e netip.AddrPort) bool {
 	return found
 }
 
-// differing walks two sorted lists without duplicates and returns what is only in
-// the first, and only in the second.
+// differing returns what only one of two lists has, both sorted and without duplicates.
 func differing[E comparable](a, b []E, compare func(E, E) int) (onlyA, onlyB []E) {
 	for len(a) > 0 && len(b) > 0 {
 		if a[0] == b[0] {

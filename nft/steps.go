@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// stepSplitter divides a batch into what may come before the switch, the switch, and what
-// may come after it. Endpoints that are replaced may come at any time, each with the
-// one whose place it takes.
+// A stepSplitter divides a batch into changes before the switch, the switch, and changes
+// after it. Endpoints may be replaced at any time, the old and the new one in the same step.
 type stepSplitter struct {
 	added, deleted map[SetID]map[Key]struct{} // keys of endpoints that the batch adds and deletes
 	dropped        map[DeleteSet]struct{}     // sets that the batch deletes
@@ -54,7 +53,7 @@ func note(keys map[SetID]map[Key]struct{}, id SetID, list []Element) {
 	}
 }
 
-// place puts an op, or each part of it, where it may come.
+// place assigns an op, or each part of it, to its step.
 func (s *stepSplitter) place(op Op) {
 	switch op := op.(type) {
 	case AddTable, AddCounter:
@@ -98,13 +97,13 @@ func (s *stepSplitter) isDropped(id SetID) bool {
 	return dropped
 }
 
-// divides reports whether elements of the set need not go with the switch: endpoints
-// in a map that is there before and after.
+// divides reports whether elements of the set need not be in the switch: endpoints in a map
+// that exists before and after.
 func (s *stepSplitter) divides(id SetID) bool {
 	return id.Layout().Content == ContentEndpoint && !s.isDropped(id)
 }
 
-// replacing is what is replaced in a set.
+// replacing is the edit of replaced endpoints in a set.
 func (s *stepSplitter) replacing(id SetID) *elementEdit {
 	if s.replaced[id] == nil {
 		s.replaced[id] = &elementEdit{}
@@ -112,7 +111,7 @@ func (s *stepSplitter) replacing(id SetID) *elementEdit {
 	return s.replaced[id]
 }
 
-// divide separates endpoints whose keys are not among others of their set.
+// divide separates endpoints whose keys are not among the others of their set.
 func (s *stepSplitter) divide(id SetID, list []Element, others map[SetID]map[Key]struct{}) (free, bound []Element) {
 	if !s.divides(id) {
 		return nil, nil
@@ -130,7 +129,7 @@ func (s *stepSplitter) divide(id SetID, list []Element, others map[SetID]map[Key
 	return free, bound
 }
 
-// appendElements appends an op of n elements, if it has some.
+// appendElements appends an op of n elements, unless n is zero.
 func appendElements(b Batch, op Op, n int) Batch {
 	if n == 0 {
 		return b
@@ -138,11 +137,11 @@ func appendElements(b Batch, op Op, n int) Batch {
 	return append(b, op)
 }
 
-// steps are the transactions of at most so many elements, but for the switch.
+// steps returns the transactions. All but the switch have at most limit elements.
 func (s *stepSplitter) steps(limit int) []Batch {
 	steps := s.before.pieces(limit)
 	if last := len(steps) - 1; last >= 0 && steps[last].Counts().Added < limit {
-		s.now = append(steps[last], s.now...) // a rest goes with the switch
+		s.now = append(steps[last], s.now...) // the remainder is in the switch
 		steps = steps[:last]
 	}
 	if len(steps) > 0 {
@@ -158,7 +157,7 @@ func (s *stepSplitter) steps(limit int) []Batch {
 	return append(append(steps, s.now), after...)
 }
 
-// replacements are the steps that replace endpoints; a rest goes with the switch.
+// replacements returns the steps that replace endpoints; the remainder is in the switch.
 func (s *stepSplitter) replacements(limit int) (steps []Batch) {
 	var step Batch
 	most := max(1, limit/2)
@@ -178,7 +177,7 @@ func (s *stepSplitter) replacements(limit int) (steps []Batch) {
 	return steps
 }
 
-// pieces divides ops on elements into batches of at most so many.
+// pieces divides ops on elements into batches of at most limit elements.
 func (b Batch) pieces(limit int) []Batch {
 	var out []Batch
 	var piece Batch
@@ -200,8 +199,8 @@ func (b Batch) pieces(limit int) []Batch {
 	return out
 }
 
-// divideOp takes the first elements from an op, at most n; the rest is nil if nothing
-// is left.
+// divideOp splits off the first elements of an op, at most n; the rest is nil if there is
+// none.
 func divideOp(op Op, n int) (first, rest Op) {
 	switch op := op.(type) {
 	case AddElements:

@@ -8,33 +8,33 @@ import (
 	"kube-vmap/model"
 )
 
-// Tables is what the kernel holds, or should hold, under our name in each
-// family; nil where there is no table.
+// Tables is what the kernel holds, or should hold, under our name in each family; nil if
+// there is no table.
 type Tables [len(model.Families)]*Table
 
-// Table is the content of one table, by the names it has there.
+// A Table is the content of one table, by name.
 type Table struct {
-	// Dormant says that no packet reaches the table's chains: somebody switched
-	// it off.
+	// Dormant means that another program disabled the table: no packet reaches its chains.
 	Dormant bool
-	// Protected says that the table was made to belong to a socket, and Owner to
-	// which, by the number netlink knows it by: zero if that one was closed. Foreign
-	// says that it is not the one through which the table was read.
+	// Protected means that the table has, or had, an owner. Owner is the netlink port of
+	// the owner's socket, zero if that was closed. Foreign means that the owner is not the
+	// socket for which [Tables.MarkForeign] was called.
 	Protected bool
 	Owner     uint32
 	Foreign   bool
-	// Counter says that the counter of clients not remembered is there.
+	// Counter means that the table has the counter [CounterName].
 	Counter bool
 	Chains  map[string]ChainState
 	Sets    map[string]SetState
 }
 
-// NewTable makes a table without content.
+// NewTable returns a table without content.
 func NewTable() *Table {
 	return &Table{Chains: map[string]ChainState{}, Sets: map[string]SetState{}}
 }
 
-// MarkForeign notes through which socket the tables were read.
+// MarkForeign marks the tables whose owner is another socket than that of the port. It
+// returns the same tables.
 func (t Tables) MarkForeign(port uint32) Tables {
 	for _, table := range t {
 		if table != nil {
@@ -44,8 +44,8 @@ func (t Tables) MarkForeign(port uint32) Tables {
 	return t
 }
 
-// Writable returns an error if a table belongs to somebody else, so that nothing of
-// it can be changed; it is [fs.ErrPermission].
+// Writable returns an error if another program owns a table, so that it cannot be changed.
+// The error is [fs.ErrPermission].
 func (t Tables) Writable() error {
 	for f, state := range t {
 		if state != nil && state.Foreign {
@@ -56,13 +56,13 @@ func (t Tables) Writable() error {
 	return nil
 }
 
-// Orphaned reports whether a table is there that belongs to nobody.
+// Orphaned reports whether a table exists that has no owner.
 func (t Tables) Orphaned() bool {
 	return slices.ContainsFunc(t[:], func(state *Table) bool { return state != nil && state.Owner == 0 })
 }
 
-// MarkFull notes that a set takes no more elements, whatever its size, so that it
-// is made anew by [Adopt].
+// MarkFull notes that a set accepts no more elements, whatever its size, so that [Adopt]
+// rebuilds it.
 func (t *Tables) MarkFull(id SetID) {
 	if t[id.Family] == nil {
 		return
@@ -73,15 +73,14 @@ func (t *Tables) MarkFull(id SetID) {
 	}
 }
 
-// ChainState is a chain: where it hooks in, and its rules' fingerprints in
-// their order, zero for a rule that is none of ours.
+// A ChainState is a chain: its hook, and the fingerprints of its rules in their order, zero
+// for a rule of another program.
 type ChainState struct {
 	Hook  HookState
 	Rules []Fingerprint
 }
 
-// HookState is how a base chain is attached; the zero value is a chain that is
-// only reached from others.
+// A HookState is how a base chain is attached; the zero value is that of other chains.
 type HookState struct {
 	Type     string
 	Number   uint32
@@ -89,7 +88,7 @@ type HookState struct {
 	Policy   uint32 // NF_ACCEPT or NF_DROP
 }
 
-// Hook is the state that a chain of that kind should have.
+// Hook returns how the chain should be attached.
 func (id ChainID) Hook() HookState {
 	h := chainSchema[id.Kind].hook
 	if h == nil {
@@ -98,11 +97,11 @@ func (id ChainID) Hook() HookState {
 	return HookState{h.chainType, h.number, h.priority, policyAccept}
 }
 
-// policyAccept is NF_ACCEPT: what no rule refuses goes on.
+// policyAccept is NF_ACCEPT, the policy of all base chains.
 const policyAccept = 1
 
-// SetState is a set or map. Elements are those the layout of that name can
-// describe, sorted by key; they are left out where Shape is not ours.
+// A SetState is a set or map. Elements are sorted by key. They are missing if Shape does not
+// fit the set of that name.
 type SetState struct {
 	Shape    SetShape
 	Elements []Element

@@ -7,7 +7,7 @@ import (
 	"kube-vmap/model"
 )
 
-// String is the batch as nft commands, one a line.
+// String returns the batch as nft commands, one on each line.
 func (b Batch) String() string {
 	var s strings.Builder
 	for _, op := range b {
@@ -17,7 +17,7 @@ func (b Batch) String() string {
 	return s.String()
 }
 
-// MarshalText makes a batch readable in logs of any format.
+// MarshalText returns the same, for logs of any format.
 func (b Batch) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
 func (o AddTable) String() string {
@@ -69,7 +69,7 @@ func (h *hook) String() string {
 
 func table(f model.Family) string { return families[f].name + " " + TableName }
 
-// noun is what nft calls a set of that kind.
+// noun is nft's word for the set, "set" or "map".
 func (id SetID) noun() string {
 	if id.Layout().Content == ContentNone {
 		return "set"
@@ -77,7 +77,7 @@ func (id SetID) noun() string {
 	return "map"
 }
 
-// declaration is how a set is declared, a line each.
+// declaration returns the lines of a set's declaration.
 func (id SetID) declaration(size uint32) []string {
 	l, fam := id.Layout(), id.family()
 	word := "type"
@@ -113,7 +113,7 @@ func elements(id SetID, list []Element, whole bool) string {
 	return s.String()
 }
 
-// payloadWrite writes an element; whole or only its key.
+// write writes an element, whole or only its key.
 func (e *Element) write(s *strings.Builder, id SetID, whole bool) {
 	l := id.Layout()
 	for i, f := range l.Key {

@@ -11,9 +11,9 @@ import (
 	"kube-vmap/model"
 )
 
-// Differences writes what a batch that repairs would change, for people: a line for
-// each element and rule, behind "-" what is there and should not be, behind "+" what
-// should be there and is not. A batch without anything to do writes nothing.
+// Differences writes what a batch from [Ruleset.Repair] would change, for people: a line for
+// each element and rule, after "-" if it exists and should not, after "+" if it is missing.
+// It writes nothing for an empty batch.
 func (b Batch) Differences(w io.Writer) error {
 	var all []difference
 	for _, op := range b {
@@ -29,7 +29,7 @@ func (b Batch) Differences(w io.Writer) error {
 	return out.Flush()
 }
 
-// difference is one line: what comes or goes, and of which set or chain.
+// A difference is one line: what is added or deleted, and in which set or chain.
 type difference struct {
 	sign     byte
 	family   model.Family
@@ -38,40 +38,40 @@ type difference struct {
 
 // Signs of a difference.
 const (
-	comes = '+'
-	goes  = '-'
+	signAdded   = '+'
+	signDeleted = '-'
 )
 
-// differences are those of one change.
+// differences returns the lines of one change.
 func differences(op Op) []difference {
 	switch op := op.(type) {
 	case AddTable:
-		return []difference{{comes, op.Family, "", "(the table, or its owner)"}}
+		return []difference{{signAdded, op.Family, "", "(the table, or its owner)"}}
 	case DeleteTable:
-		return []difference{{goes, op.Family, "", "(the table, to be made anew)"}}
+		return []difference{{signDeleted, op.Family, "", "(the table, to be rebuilt)"}}
 	case AddCounter:
-		return []difference{{comes, op.Family, "counter " + CounterName, ""}}
+		return []difference{{signAdded, op.Family, "counter " + CounterName, ""}}
 	case AddSet:
-		return []difference{{comes, op.Set.Family, op.Set.noun() + " " + op.Set.Name(), ""}}
+		return []difference{{signAdded, op.Set.Family, op.Set.noun() + " " + op.Set.Name(), ""}}
 	case DeleteSet:
-		return []difference{{goes, op.Family, "set or map " + op.Name, ""}}
+		return []difference{{signDeleted, op.Family, "set or map " + op.Name, ""}}
 	case AddChain:
-		return []difference{{comes, op.Chain.Family, "chain " + op.Chain.Name(), ""}}
+		return []difference{{signAdded, op.Chain.Family, "chain " + op.Chain.Name(), ""}}
 	case DeleteChain:
-		return []difference{{goes, op.Family, "chain " + op.Name, ""}}
+		return []difference{{signDeleted, op.Family, "chain " + op.Name, ""}}
 	case FlushChain:
-		return []difference{{goes, op.Family, "chain " + op.Name, ": its rules"}}
+		return []difference{{signDeleted, op.Family, "chain " + op.Name, ": its rules"}}
 	case AddRule:
-		return []difference{{comes, op.Chain.Family, "chain " + op.Chain.Name(), ": " + op.Rule.String()}}
+		return []difference{{signAdded, op.Chain.Family, "chain " + op.Chain.Name(), ": " + op.Rule.String()}}
 	case DeleteElements:
-		return elementLines(goes, op.Set, op.Elements)
+		return elementLines(signDeleted, op.Set, op.Elements)
 	}
 	id, list, _ := AddedElements(op)
-	return elementLines(comes, id, list)
+	return elementLines(signAdded, id, list)
 }
 
-// elementLines are a line for each element. The Service stands behind those that have
-// no comment in the kernel.
+// elementLines returns a line for each element. Those that have no comment in the kernel are
+// followed by the Service.
 func elementLines(sign byte, id SetID, list []Element) []difference {
 	out := make([]difference, len(list))
 	for i := range list {

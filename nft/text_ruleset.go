@@ -11,8 +11,8 @@ import (
 	"kube-vmap/model"
 )
 
-// Render writes the whole state as a file for nft -f, which replaces our tables
-// by it in one transaction.
+// Render writes the whole state as a file for nft -f, which replaces our tables in one
+// transaction.
 func (r *Ruleset) Render(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	all := r.Elements()

@@ -10,9 +10,9 @@ import (
 	"kube-vmap/model"
 )
 
-// Render writes what was read as nft text, for people. Of rules only a fingerprint is
-// read: those that the configuration makes are written out, and any other is a
-// comment. What packets put into sets is not there.
+// Render writes the tables as nft text, for people. Only fingerprints of rules are read:
+// rules that the configuration makes are written as text, all others as a comment. Elements
+// that packets added are not included.
 func (t Tables) Render(w io.Writer, c Config) error {
 	out := bufio.NewWriter(w)
 	for _, f := range model.Families {
@@ -29,7 +29,7 @@ func (t *Table) render(out *bufio.Writer, f model.Family, c *Config) {
 	case t.Owner != 0:
 		fmt.Fprintf(out, " # belongs to netlink port %d", t.Owner)
 	case t.Protected:
-		out.WriteString(" # belongs to nobody who lives")
+		out.WriteString(" # its owner is gone")
 	}
 	if t.Dormant {
 		out.WriteString("\n\tflags dormant")
@@ -56,7 +56,7 @@ func (t *Table) has(id SetID) bool {
 	return exists
 }
 
-// render writes a chain with those of its rules that are among the given ones.
+// render writes a chain. The given rules are written as text.
 func (s ChainState) render(out *bufio.Writer, name string, id ChainID, rules []Rule) {
 	fmt.Fprintf(out, "\n\tchain %s {\n", name)
 	switch h := chainSchema[id.Kind].hook; {

@@ -24,7 +24,7 @@ func (d *Decoder) Err() error { return d.err }
 // Fail records an error, unless there is one already.
 func (d *Decoder) Fail(err error) { d.err = cmp.Or(d.err, err) }
 
-// A Header is what the netlink header of a message says.
+// A Header is the netlink header of a message.
 type Header struct {
 	Type, Flags uint16
 	Sequence    uint32

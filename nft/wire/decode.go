@@ -164,7 +164,7 @@ func (d *decoder) set(t *nft.Tables, f model.Family, b []byte) {
 			d.shape(&s, kind, value)
 		}
 	}
-	// An anonymous set belongs to its rule, whose fingerprint stands for it.
+	// An anonymous set is covered by the fingerprint of its rule.
 	if !d.isOurs(table) || s.Flags&unix.NFT_SET_ANONYMOUS != 0 {
 		return
 	}

@@ -17,11 +17,15 @@
 //
 // # Why not google/nftables
 //
-// Expressions are marshalled by github.com/google/nftables/expr. Everything else is
-// encoded here and not by that library's Conn, for four reasons. Conn allocates for
-// every element and attribute, which doubles the time of a first load of 100,000
-// elements. It sends one message for each call and cannot tell which element of a
-// message was refused, so that one bad Service port would stop all others. It cannot
-// split elements over messages by size, nor reuse the buffer of the step before. And
-// it opens sockets, which packages other than nft/kernel must not.
+// Expressions are marshalled by github.com/google/nftables/expr. Everything else is encoded
+// here and not by that library's Conn, for these reasons:
+//
+//   - Conn allocates for every element and attribute: 2 million allocations and 210 ms for
+//     330,000 elements, where one buffer takes 5 ms for the bytes alone. Rules are sent with
+//     NLM_F_ECHO, so that the kernel copies each of them back.
+//   - It does not report which element of a message was refused, so one bad Service port
+//     would stop all others.
+//   - It reads dumps in small pieces, and the kernel walks the set from its start for each:
+//     15 s or more for 300,000 elements, instead of 2 s.
+//   - It opens sockets, which packages other than nft/kernel must not.
 package wire

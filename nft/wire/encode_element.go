@@ -17,7 +17,7 @@ const (
 	codeDrop = 0          // NF_DROP
 )
 
-// operation is what a message does with the elements it lists; whole or only their
+// An operation is what a message does with the elements that it lists, whole or only their
 // keys.
 type operation struct {
 	kind, flags uint16
@@ -29,12 +29,11 @@ var (
 	deleted = operation{kind: unix.NFT_MSG_DELSETELEM}
 )
 
-// maxList is how long the attribute that lists a message's elements may grow
-// before the next element goes to another message. An element has less than 512
-// bytes.
+// maxList is the length of the list of a message's elements from which on the next element
+// is in another message. An element has less than 512 bytes.
 const maxList = attr.MaxLen - 1023
 
-// elements writes as many messages as n elements need.
+// elements writes n elements, in as many messages as they need.
 func (e *encoder) elements(o operation, id nft.SetID, n int, at func(int) *nft.Element) {
 	for next := 0; next < n; {
 		e.open(o.kind, o.flags, id.Family)
@@ -74,7 +73,7 @@ func elementBytes(id nft.SetID) int {
 	return n
 }
 
-// element writes an element; whole or only its key.
+// element writes an element, whole or only its key.
 func (e *encoder) element(id nft.SetID, el *nft.Element, whole bool) {
 	l := id.Layout()
 	at := e.OpenNested(unix.NFTA_LIST_ELEM)
@@ -91,7 +90,7 @@ func (e *encoder) element(id nft.SetID, el *nft.Element, whole bool) {
 	}
 }
 
-// value writes what an element carries.
+// value writes the value of an element.
 func (e *encoder) value(c nft.Content, v nft.Value) {
 	switch c {
 	case nft.ContentVerdict:
@@ -109,8 +108,8 @@ func (e *encoder) value(c nft.Content, v nft.Value) {
 	}
 }
 
-// intervalEnd writes the element that ends a prefix: the address behind it. The
-// last prefix of all has none.
+// intervalEnd writes the element that ends a prefix: the address after it. A prefix that
+// ends with the last address has none.
 func (e *encoder) intervalEnd(k *nft.Key) {
 	end := lastAddr(k.Prefix()).Next()
 	if !end.IsValid() {
@@ -122,9 +121,8 @@ func (e *encoder) intervalEnd(k *nft.Key) {
 	e.Close(at)
 }
 
-// key writes a key; of a prefix, its first address. [decoder.key] reads it, and
-// [nft.Key] is what both are about; connection counts have keys of their own
-// (connections.go).
+// key writes a key; of a prefix, its first address. [decoder.key] reads it. Connection
+// counts have keys of their own (connections.go).
 func (e *encoder) key(l *nft.Layout, k *nft.Key) {
 	at := e.OpenNested(unix.NFTA_SET_ELEM_KEY)
 	value := e.Open(unix.NFTA_DATA_VALUE)

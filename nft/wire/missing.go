@@ -6,8 +6,8 @@ import (
 	"kube-vmap/nft"
 )
 
-// options are the kernel's build options behind what the rule set uses, beside
-// nf_tables itself.
+// options are the kernel's build options for what the rule set uses, besides nf_tables
+// itself.
 var options = map[string]string{
 	"counter": "CONFIG_NFT_COUNTER",
 	"ct":      "CONFIG_NFT_CT",

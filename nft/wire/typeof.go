@@ -11,9 +11,9 @@ import (
 	"kube-vmap/nft"
 )
 
-// Numbers by which nft describes the expressions of a set that is declared with
-// typeof (nftables include/expression.h, proto.h; libnftnl include/libnftnl/
-// udata.h). The kernel keeps them without reading them.
+// Numbers by which nft describes the expressions of a set that is declared with typeof
+// (nftables include/expression.h, proto.h; libnftnl include/libnftnl/udata.h). The kernel
+// stores them and does not interpret them.
 const (
 	udataKeyOrder   = 0 // NFTNL_UDATA_SET_KEYBYTEORDER
 	udataDataOrder  = 1
