@@ -84,7 +84,7 @@
 //	TestBuildServiceMapAddRemove, ...ServiceHeadless, ...ServiceTypeExternalName, ...ServiceUpdate
 //		matrix.TestServiceTypeChanges
 //		matrix.TestServicesShareAnAddressByPortAndProtocol
-//		convert.TestServicesNotServed
+//		convert.TestServiceFieldsAreThoseOfKubeProxy
 //	TestUpdateEndpointsMap
 //		matrix.TestPortChangesDoNotDisturbOtherPorts
 //		matrix.TestEndpointsAreRemovedAndAddedForEveryAddress
