@@ -6,7 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
-	gosync "sync"
+	stdsync "sync"
 	"testing"
 	"time"
 
@@ -32,7 +32,7 @@ type line struct {
 type ledger struct {
 	hosts []*lab.Host // that serve
 
-	mu    gosync.Mutex
+	mu    stdsync.Mutex
 	lines map[line]uint64
 }
 

@@ -55,20 +55,24 @@ func (s *Source) Run(ctx context.Context, out chan<- []netip.Addr) error {
 	for delay := backoff(); ctx.Err() == nil; {
 		start := time.Now()
 		err := s.follow(ctx, t)
-		if ctx.Err() != nil {
-			return nil
-		}
 		if time.Since(start) > maxBackoff { // it worked
 			delay = backoff()
 		}
-		length := delay.Step()
-		s.log.Warn("node addresses not readable, retrying", "err", err, "in", length)
-		select {
-		case <-ctx.Done():
-		case <-time.After(length):
-		}
+		s.pause(ctx, err, delay.Step())
 	}
 	return nil
+}
+
+// pause logs a failure and waits, unless ctx has ended.
+func (s *Source) pause(ctx context.Context, err error, length time.Duration) {
+	if ctx.Err() != nil {
+		return
+	}
+	s.log.Warn("node addresses not readable, retrying", "err", err, "in", length)
+	select {
+	case <-ctx.Done():
+	case <-time.After(length):
+	}
 }
 
 // follow sends the addresses until a feed fails or ctx ends.

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
-	gosync "sync"
+	stdsync "sync"
 	"time"
 
 	"kube-vmap/model"
@@ -39,7 +39,7 @@ type Pruner struct {
 	wake     chan struct{}
 	reported [len(model.Families)]uint64 // last reported totals; of Run's goroutine
 
-	mu      gosync.Mutex
+	mu      stdsync.Mutex
 	pools   map[model.Match]*model.Pool // those with affinity
 	pending [len(model.Families)]bool   // the maps may have removed endpoints
 }

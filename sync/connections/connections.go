@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	gosync "sync"
+	stdsync "sync"
 	"time"
 
 	"kube-vmap/model"
@@ -44,7 +44,7 @@ type Connections struct {
 	log     *slog.Logger
 	period  time.Duration
 
-	mu      gosync.Mutex // guards the following, and the kernel
+	mu      stdsync.Mutex // guards the following, and the kernel
 	tracker tracker
 	readAt  time.Time
 	took    time.Duration // the last read

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	gosync "sync"
+	stdsync "sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,7 +24,7 @@ import (
 
 // kernel is a fake that can fail and return incomplete listings.
 type kernel struct {
-	mu gosync.Mutex // guards all but the atomics
+	mu stdsync.Mutex // guards all but the atomics
 	*kerneltest.Kernel
 	broken, refusing atomic.Bool
 	// listed changes a listing, if not nil.

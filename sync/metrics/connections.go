@@ -3,7 +3,7 @@ package metrics
 import (
 	"strconv"
 	"strings"
-	gosync "sync"
+	stdsync "sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -39,7 +39,7 @@ type connectionCollector struct {
 	counters    *prometheus.Desc
 	skipped     *prometheus.Desc
 
-	mu        gosync.Mutex // guards the rest
+	mu        stdsync.Mutex // guards the rest
 	ports     boundedSet[connections.Port]
 	endpoints boundedSet[endpointKey]
 }
