@@ -67,7 +67,7 @@ cluster: ## tests against a real etcd, API server and controllers (root)
 
 page: ## tests of the status page in a browser, with pictures in .cache/page (root)
 	@.ci/setup nft ip chromium
-	MODULE=integration/page .ci/gotest -count=1 ./...
+	MODULE=integration/page .ci/with-program .ci/gotest -count=1 ./...
 
 test-kernels: ## tests with packets and of the rule set on Debian's kernels KERNELS, which qemu boots
 	@.ci/setup nft ip iptables qemu-system-x86_64 depmod xz

@@ -9,6 +9,7 @@
 //	process     a program on a host of a lab, and its log
 //	daemon      kube-vmap on a folder of manifests; Services in a few fields
 //	clients     clients that keep asking Services while a test changes something
+//	desired     the rules that the proxy must program for a folder of manifests
 //	eventually  polling with a deadline
 //
 // The tests may import every other package of this module. Nothing imports them.

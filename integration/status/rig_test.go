@@ -1,11 +1,8 @@
 package status
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"os"
-	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -45,18 +42,12 @@ const otherUser = 65534
 // run runs the program on a host, as a user.
 func run(t *testing.T, h *lab.Host, uid uint32, args ...string) outcome {
 	t.Helper()
-	path := daemon.Program(t)
-	cmd := h.Command(t.Context(), path, args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var rights *syscall.SysProcAttr
 	if uid != 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		rights = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	}
-	err := cmd.Run()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	out := daemon.RunAs(t, h, rights, args...)
+	return outcome{out.Stdout, out.Stderr, out.ExitCode}
 }
 
 // get runs kube-vmap get as root, which must work.
