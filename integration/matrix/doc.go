@@ -45,7 +45,7 @@
 //	TestClusterIPGeneral
 //		matrix.TestPortsAreIndependent
 //		matrix.TestMatrix
-//		proxy.TestUnknownPortsAndAddressesAreNotReached
+//		proxy.TestPingOfServiceAddress
 //	TestLoadBalancer
 //		matrix.TestSourceRangesLimitLoadBalancerAddresses
 //		matrix.TestNodeHoldingLoadBalancerAddressIsAllowed

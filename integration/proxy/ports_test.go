@@ -17,60 +17,13 @@ import (
 // everyone returns one client of each kind: a pod, the node, and the host outside.
 func everyone(l *lab.Lab) []*lab.Host { return []*lab.Host{l.Pods[2].Host, l.Node.Host, l.Outside} }
 
-func TestEachPortHasItsOwnEndpoints(t *testing.T) {
-	l := newLab(t)
-	for _, pod := range l.Pods[:2] {
-		if err := pod.ServeAll(daemon.TargetPort + 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s := daemon.Service{Name: "ports", Number: 1, ServicePorts: []daemon.ServicePort{
-		{Name: "http", Protocol: model.TCP, Port: 80, Target: daemon.TargetPort, EndpointSpec: "pod-1"},
-		{Name: "admin", Protocol: model.TCP, Port: 81, Target: daemon.TargetPort + 1, EndpointSpec: "pod-2"},
-		{Name: "same", Protocol: model.TCP, Port: 8080, Target: daemon.TargetPort, EndpointSpec: "pod-2"}, // no translation of the port
-		{Name: "dns-tcp", Protocol: model.TCP, Port: 53, Target: daemon.TargetPort + 1, EndpointSpec: "pod-1"},
-		{Name: "dns", Protocol: model.UDP, Port: 53, Target: daemon.TargetPort, EndpointSpec: "pod-2"},
-		{Name: "dns-sctp", Protocol: model.SCTP, Port: 53, Target: daemon.TargetPort, EndpointSpec: "remote-1"},
-	}}
-	f := daemon.EmptyFolder(t, l)
-	f.Put("services", s)
-	startAndSettle(t, watch(t, l.Node.Host), l, f, daemon.PodRanges)
-	for _, family := range model.Families {
-		for _, p := range s.ServicePorts {
-			w := daemon.Transport{Protocol: p.Protocol, Family: family}
-			to := at(family, s.Number, p.Port)
-			for _, from := range everyone(l) {
-				answers(t, from, w, to, []string{p.EndpointSpec}, nil)
-			}
-		}
-	}
-}
-
-func TestUnknownPortsAndAddressesAreNotReached(t *testing.T) {
-	l := newLab(t)
-	f := daemon.EmptyFolder(t, l)
+// TestPingOfServiceAddress pings Services with and without endpoints, and an address of
+// no Service.
+func TestPingOfServiceAddress(t *testing.T) {
+	l, f, w := newScene(t)
 	writeCluster(f, l)
-	f.Put("services",
-		daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"},
-		daemon.Service{Name: "none", Number: 2, EndpointSpec: ""},
-		daemon.Service{Name: "dns", Number: 3, EndpointSpec: "pod-1", ServicePorts: []daemon.ServicePort{
-			{Name: "dns", Protocol: model.UDP, Port: 53, Target: daemon.TargetPort},
-		}},
-		daemon.Service{Name: "web-2", Number: 4, EndpointSpec: "pod-2", ServicePorts: []daemon.ServicePort{
-			{Name: "http", Protocol: model.TCP, Port: daemon.Port + 2, Target: daemon.TargetPort},
-		}})
-	startAndSettle(t, watch(t, l.Node.Host), l, f, daemon.PodRanges)
-	daemon.ForEachTransport(t, func(t *testing.T, w daemon.Transport) {
-		for _, from := range everyone(l) {
-			refused(t, from, w, at(w.Family, 1, daemon.Port+1)) // an unused port
-			refused(t, from, w, at(w.Family, 1, daemon.Port+2)) // another Service's port
-			refused(t, from, w, at(w.Family, 1, daemon.TargetPort))
-			if w.Protocol != model.UDP {
-				refused(t, from, w, at(w.Family, 3, 53)) // the port of another protocol
-			}
-		}
-		silent(t, everyone(l), w, at(w.Family, 5, daemon.Port)) // an unused address
-	})
+	f.Put("services", daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}, daemon.Service{Name: "none", Number: 2})
+	startAndSettle(t, w, l, f, daemon.PodRanges)
 	for _, family := range model.Families {
 		for _, from := range everyone(l) {
 			for _, address := range []int{1, 2} {

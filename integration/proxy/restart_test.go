@@ -20,27 +20,6 @@ import (
 // debugging also logs that there is nothing to change.
 const debugging = "-v=4"
 
-func TestRulesRemainWhenTheProxyEnds(t *testing.T) {
-	l, f, w := newScene(t)
-	s := daemon.Service{Name: "web", Number: 1, EndpointSpec: "pod-1"}
-	f.Put("web", s)
-	for _, end := range []struct {
-		name string
-		do   func(*daemon.Daemon)
-	}{
-		{"by SIGTERM", (*daemon.Daemon).Stop},
-		{"by SIGKILL", (*daemon.Daemon).Kill},
-	} {
-		t.Run(end.name, func(t *testing.T) {
-			d := startAndSettle(t, w, l, f, daemon.PodRanges)
-			before := w.read()
-			end.do(d)
-			w.unchanged(before)
-			only(t, l, s, "pod-1")
-		})
-	}
-}
-
 // unprotected is the flag that lets other programs change the tables.
 const unprotected = "--protect-tables=false"
 
