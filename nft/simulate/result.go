@@ -36,8 +36,8 @@ type Result struct {
 	// IfNew is set with Flow: the outcomes of a packet that begins a new connection.
 	IfNew           []Outcome
 	IfNewUnexplored Unexplored
-	// Faults say where our tables are not as kube-vmap wrote them, Doubts which rules
-	// of others may decide otherwise.
+	// Faults are differences between our tables and what kube-vmap writes, Doubts rules of
+	// other programs that may decide otherwise.
 	Faults, Doubts []string
 }
 
@@ -60,8 +60,8 @@ type Step struct {
 	Chain string `json:"chain,omitempty"`
 	Rule  uint64 `json:"rule,omitempty"` // handle
 	Text  string `json:"text"`
-	// Endpoint is the endpoint for which it is so, behind a pick; Alike is for how many
-	// others it is much the same.
+	// Endpoint is set for steps after a pick: the endpoint that they lead to. Similar is
+	// the number of other endpoints with similar steps.
 	Endpoint string `json:"for,omitempty"`
 	Similar  int    `json:"alike,omitempty"`
 }

@@ -1,7 +1,7 @@
 // Package socket is what all readers and writers below nft/kernel share: it opens
 // netlink sockets of netfilter, sends requests and reads the answers.
 //
-//	socket, err := socket.Open(netNS)
+//	conn, err := socket.Open(netNS)
 //	request := socket.Nftables(unix.NFT_MSG_GETCHAIN, netlink.Dump, family, func(e *attr.Encoder) {
 //		e.String(unix.NFTA_CHAIN_TABLE, "nat")
 //	})

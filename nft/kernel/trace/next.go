@@ -33,16 +33,16 @@ func (t *Tracer) NextPath(ctx context.Context) (*Path, error) {
 			return nil, err
 		}
 	}
-	w := t.ready[0]
+	path := t.ready[0]
 	t.ready = t.ready[1:]
-	t.askRouting(w)
-	return w, nil
+	t.askRouting(path)
+	return path, nil
 }
 
 // askRouting finds out why routing refuses a packet that was not seen after prerouting, if
 // it does. It only adds a reason, so it ignores errors.
-func (t *Tracer) askRouting(w *Path) {
-	ending, p, _ := w.End()
+func (t *Tracer) askRouting(path *Path) {
+	ending, p, _ := path.End()
 	if ending != EndingNotSeenAgain && (ending != EndingLostAfterHook || p.Chain.Hook != "prerouting") {
 		return
 	}
@@ -57,11 +57,11 @@ func (t *Tracer) askRouting(w *Path) {
 	r, err := t.routes.Route(query)
 	switch {
 	case errors.Is(err, simulate.ErrNoRoute):
-		w.Refusal = err.Error()
+		path.Refusal = err.Error()
 	case err == nil && r.Out == in && !r.Via.IsValid():
 		// The packet would stay on the bridge, which needs the neighbour.
 		if silent, err := t.routes.NeighbourUnreachable(query.To, in); silent && err == nil {
-			w.Refusal = fmt.Sprintf("no neighbour on %s answers for %s (ip neigh)", in.Name, query.To)
+			path.Refusal = fmt.Sprintf("no neighbour on %s answers for %s (ip neigh)", in.Name, query.To)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (t *Tracer) matchedIn(chain string) (n uint64, err error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("read the counter of chain %s: %w", chain, err)
+		return 0, fmt.Errorf("read the counter of chain %s: %path", chain, err)
 	}
 	return n, nil
 }

@@ -90,21 +90,21 @@ func (e Ending) Arrival() Arrival {
 
 // End returns how the path ended, with the visit and the step, which are nil if the ending
 // has none.
-func (w *Path) End() (Ending, *Visit, *Step) {
-	if len(w.Visits) == 0 {
+func (path *Path) End() (Ending, *Visit, *Step) {
+	if len(path.Visits) == 0 {
 		return EndingUnknown, nil, nil
 	}
-	last := &w.Visits[len(w.Visits)-1]
+	last := &path.Visits[len(path.Visits)-1]
 	if n := len(last.Steps); n > 0 {
 		step := &last.Steps[n-1]
 		if ending := step.ending(); ending != EndingUnknown {
 			return ending, last, step
 		}
 	}
-	if w.Lost {
+	if path.Lost {
 		return EndingUnknown, last, nil
 	}
-	return w.endingOfHook()
+	return path.endingOfHook()
 }
 
 // ending returns how the step ends the path; [EndingUnknown] if the packet continues.
@@ -126,14 +126,14 @@ func (s *Step) ending() Ending {
 }
 
 // endingOfHook returns the ending that follows from the last hook the packet was seen in.
-func (w *Path) endingOfHook() (Ending, *Visit, *Step) {
-	last := w.lastIPVisit()
+func (path *Path) endingOfHook() (Ending, *Visit, *Step) {
+	last := path.lastIPVisit()
 	switch {
 	case last == nil:
-		return EndingUnknown, &w.Visits[len(w.Visits)-1], nil
-	case !w.passedHook(last.Chain.Hook):
+		return EndingUnknown, &path.Visits[len(path.Visits)-1], nil
+	case !path.passedHook(last.Chain.Hook):
 		return EndingLostInHook, last, nil
-	case last.Chain.Hook == "prerouting" && last.Bridge && (w.Refusal == "" || !w.isTranslated()):
+	case last.Chain.Hook == "prerouting" && last.Bridge && (path.Refusal == "" || !path.isTranslated()):
 		return EndingNotSeenAgain, last, nil
 	case last.Chain.Hook == "input":
 		return EndingDelivered, last, nil
@@ -145,13 +145,15 @@ func (w *Path) endingOfHook() (Ending, *Visit, *Step) {
 
 // isTranslated reports whether the destination changed. Then the packet is routed even if it
 // stays on a bridge (br_nf_pre_routing_finish).
-func (w *Path) isTranslated() bool { return w.Visits[0].Packet.To != w.lastIPVisit().Packet.To }
+func (path *Path) isTranslated() bool {
+	return path.Visits[0].Packet.To != path.lastIPVisit().Packet.To
+}
 
 // lastIPVisit returns the last visit in a hook of IP, or nil. The hooks of a bridge have the
 // same names.
-func (w *Path) lastIPVisit() *Visit {
-	for i := len(w.Visits) - 1; i >= 0; i-- {
-		if p := &w.Visits[i]; p.Chain.isIPHook() {
+func (path *Path) lastIPVisit() *Visit {
+	for i := len(path.Visits) - 1; i >= 0; i-- {
+		if p := &path.Visits[i]; p.Chain.isIPHook() {
 			return p
 		}
 	}
@@ -159,9 +161,9 @@ func (w *Path) lastIPVisit() *Visit {
 }
 
 // passedHook reports whether the packet reached the end of the hook it was last seen in.
-func (w *Path) passedHook(hook string) bool {
-	for i := len(w.Visits) - 1; i >= 0; i-- {
-		c := w.Visits[i].Chain
+func (path *Path) passedHook(hook string) bool {
+	for i := len(path.Visits) - 1; i >= 0; i-- {
+		c := path.Visits[i].Chain
 		switch {
 		case c.Own && c.Name == endPrefix+hook:
 			return true
