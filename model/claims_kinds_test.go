@@ -266,24 +266,6 @@ func TestAddressListedTwiceIsLoadBalancerIP(t *testing.T) {
 	})
 }
 
-func TestOwnClusterIPListedAsExternalIsClusterIP(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		ip := clusterIP(f, 20)
-		m := NewServiceMap(Options{}, thisNode)
-		m.SetService(competitor("a", f, p, withExternalIP(ip), withLoadBalancerIP(ip)))
-		got := m.Changes()
-		checkConflicts(t, got)
-		checkOwners(t, m, ownerLine("a", KindClusterIP, Match{f, ip, p, 80}))
-		m.SetService(competitor("a", f, p))
-		if got := m.Changes(); len(got.Gone) > 0 {
-			t.Errorf("gone\n%s", lines(got.Gone))
-		}
-		m.DeleteService(ServiceName{web.Namespace, "a"})
-		checkChanges(t, m.Changes(), nil, []Match{{f, ip, p, 80}})
-		checkEmpty(t, m)
-	})
-}
-
 func TestSecondPortWithSameNumberHasNoNodePort(t *testing.T) {
 	every(t, func(t *testing.T, f Family, p Protocol) {
 		s := competitor("a", f, p)

@@ -17,7 +17,7 @@ func (h *history) check() {
 	h.apply(got)
 
 	expected := h.now.oracle()
-	want := slices.SortedFunc(maps.Values(expected.ownerLine), compareFrontends)
+	want := slices.SortedFunc(maps.Values(expected.winners), compareFrontends)
 	checkExactly(h.T, h.m.Frontends(), want)
 	var byService []Frontend
 	for name := range h.m.services {

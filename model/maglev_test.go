@@ -85,23 +85,6 @@ func TestMaglevTableWithTooManyEndpoints(t *testing.T) {
 	}
 }
 
-func TestPermutationVisitsEveryEntryOnce(t *testing.T) {
-	for _, f := range Families {
-		for _, size := range []int{2, 3, smallTable, mediumTable} {
-			for _, e := range endpointsOf(f, 50, nil) {
-				visited, w := make([]bool, size), newPermutation(e, size)
-				for range size {
-					k := w.next()
-					if visited[k] {
-						t.Fatalf("%s of %d entries visits %d again", e, size, k)
-					}
-					visited[k] = true
-				}
-			}
-		}
-	}
-}
-
 // Any change here would move flows while nodes of two versions run side by side.
 func TestMaglevTableIsTheSameInEveryVersion(t *testing.T) {
 	tests := []struct {
@@ -119,27 +102,6 @@ func TestMaglevTableIsTheSameInEveryVersion(t *testing.T) {
 		}
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: got %v, want %v", test.family, got, test.want)
-		}
-	}
-}
-
-// The table of a Service does not depend on the order in which its endpoints arrive,
-// because endpoint lists are sorted.
-func TestMaglevTableDoesNotDependOnOrder(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	pods := []pod{ready(1), ready(2).on(here), ready(40), servingTerminating(50), ready(300), ready(7), ready(70_000)}
-	for _, f := range Families {
-		var want []netip.AddrPort
-		for range 10 {
-			random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
-			from := []EndpointSlice{webSlice(f, TCP, pods[:3]...), webSlice(f, TCP, pods[2:]...)}
-			got := MaglevTable(selectEndpoints(httpPort(TCP), f, from, thisNode).cluster, smallTable)
-			if want == nil {
-				want = got
-			}
-			if !slices.Equal(got, want) || !got[0].IsValid() {
-				t.Fatalf("%s: got %v, want %v", f, got, want)
-			}
 		}
 	}
 }

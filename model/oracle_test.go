@@ -24,10 +24,10 @@ type cluster struct {
 
 // expectation is the expected state of a cluster.
 type expectation struct {
-	ownerLine map[Match]Frontend // who holds each match
-	lost      map[Conflict]struct{}
-	health    map[ServiceName]HealthCheck
-	notLocal  NoLocalEndpoints
+	winners  map[Match]Frontend
+	lost     map[Conflict]struct{}
+	health   map[ServiceName]HealthCheck
+	notLocal NoLocalEndpoints
 }
 
 // oracle returns the expected state. Older claims come first, and external addresses
@@ -64,14 +64,14 @@ func (c *cluster) oracle() expectation {
 // claim gives the frontend its match, unless another one has it, or a node port has
 // the port on that address of the node. It reports whether it did.
 func (b *expectation) claim(fe Frontend, nodeAddrs []netip.Addr) bool {
-	winner, taken := b.ownerLine[fe.Match]
+	winner, taken := b.winners[fe.Match]
 	if slices.Contains(nodeAddrs, fe.Match.Addr) && !(taken && winner.Kind == KindClusterIP) {
-		if port, serves := b.ownerLine[fe.Match.atNodePort()]; serves {
+		if port, serves := b.winners[fe.Match.atNodePort()]; serves {
 			winner, taken = port, true
 		}
 	}
 	if !taken {
-		b.ownerLine[fe.Match] = fe
+		b.winners[fe.Match] = fe
 		return true
 	}
 	if winner.Service != fe.Service {

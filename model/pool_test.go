@@ -81,8 +81,8 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 		}
 	}
 	tests := map[string]struct {
-		change  func(*Frontend)
-		anybody bool // it also matters to frontends that do not own the pool
+		change        func(*Frontend)
+		everyFrontend bool // it also matters to frontends that do not own the pool
 	}{
 		"Kind":       {func(f *Frontend) { f.Kind = KindExternalIP }, true},
 		"Service":    {func(f *Frontend) { f.Service.Port = "x" }, true},
@@ -125,7 +125,7 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 					t.Fatalf("%s: not equal to itself", match)
 				}
 				test.change(b)
-				if want := !test.anybody && !a.OwnsPool(); a.equal(b) != want || b.equal(a) != want {
+				if want := !test.everyFrontend && !a.OwnsPool(); a.equal(b) != want || b.equal(a) != want {
 					t.Errorf("%s: equal %v, want %v", match, a.equal(b), want)
 				}
 			}

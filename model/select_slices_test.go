@@ -8,38 +8,38 @@ import (
 
 func TestDuplicateThatDoesNotTerminateIsUsed(t *testing.T) {
 	tests := map[string]struct {
-		twins [2]pod
-		want  selection
+		duplicates [2]pod
+		want       selection
 	}{
 		"over a terminating one, when it is ready": {
-			twins: [2]pod{ready(1).on(here), servingTerminating(1).on(there)},
-			want:  selection{cluster: []int{1}, local: []int{1}, onNode: []int{1}, anywhere: true},
+			duplicates: [2]pod{ready(1).on(here), servingTerminating(1).on(there)},
+			want:       selection{cluster: []int{1}, local: []int{1}, hairpin: []int{1}, anyUsable: true},
 		},
 		"over a terminating one, even when it is not ready yet": {
-			twins: [2]pod{notReady(1), servingTerminating(1)},
+			duplicates: [2]pod{notReady(1), servingTerminating(1)},
 		},
 		"over a ready one that terminates": {
-			twins: [2]pod{notReady(1), {1, Endpoint{Ready: true, Serving: true, Terminating: true}}},
+			duplicates: [2]pod{notReady(1), {1, Endpoint{Ready: true, Serving: true, Terminating: true}}},
 		},
 		"ready over not ready": {
-			twins: [2]pod{ready(1), notReady(1)},
-			want:  selection{cluster: []int{1}, anywhere: true},
+			duplicates: [2]pod{ready(1), notReady(1)},
+			want:       selection{cluster: []int{1}, anyUsable: true},
 		},
 		"serving over not serving, when both terminate": {
-			twins: [2]pod{servingTerminating(1), terminating(1)},
-			want:  selection{cluster: []int{1}, anywhere: true},
+			duplicates: [2]pod{servingTerminating(1), terminating(1)},
+			want:       selection{cluster: []int{1}, anyUsable: true},
 		},
 		"once, when they are the same": {
-			twins: [2]pod{ready(1), ready(1)},
-			want:  selection{cluster: []int{1}, anywhere: true},
+			duplicates: [2]pod{ready(1), ready(1)},
+			want:       selection{cluster: []int{1}, anyUsable: true},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			for _, f := range Families {
 				for _, p := range Protocols {
-					a, b := webSlice(f, p, test.twins[0]), webSlice(f, p, test.twins[1])
-					both := webSlice(f, p, test.twins[1], test.twins[0])
+					a, b := webSlice(f, p, test.duplicates[0]), webSlice(f, p, test.duplicates[1])
+					both := webSlice(f, p, test.duplicates[1], test.duplicates[0])
 					for _, from := range [][]EndpointSlice{{a, b}, {b, a}, {both}, {b, both, a}} {
 						checkSelection(t, f, selectEndpoints(httpPort(p), f, from, thisNode), test.want)
 					}
@@ -81,22 +81,10 @@ func TestAddressWithSeveralPortsIsSeveralEndpoints(t *testing.T) {
 	}
 }
 
-func TestEndpointsOfAllSlicesAreUsed(t *testing.T) {
-	for _, f := range Families {
-		for _, p := range Protocols {
-			from := []EndpointSlice{
-				webSlice(f, p, ready(3), ready(1).on(here)), webSlice(f, p), webSlice(f, p, ready(200), ready(2)),
-			}
-			checkSelection(t, f, selectEndpoints(httpPort(p), f, from, thisNode),
-				selection{cluster: []int{1, 2, 3, 200}, local: []int{1}, onNode: []int{1}, anywhere: true})
-		}
-	}
-}
-
 func TestHintsOfAllSlicesCount(t *testing.T) {
 	from := []EndpointSlice{webSlice(IPv4, TCP, ready(1).zones(zoneA), ready(2).zones(zoneB)), webSlice(IPv4, TCP, ready(3))}
 	checkSelection(t, IPv4, selectEndpoints(httpPort(TCP), IPv4, from, thisNode),
-		selection{cluster: []int{1, 2, 3}, anywhere: true})
+		selection{cluster: []int{1, 2, 3}, anyUsable: true})
 }
 
 func TestSlicePortMatchesNameAndProtocol(t *testing.T) {
@@ -143,8 +131,8 @@ func TestSlicePortMatchesNameAndProtocol(t *testing.T) {
 
 func TestSliceServesItsFamilyOnly(t *testing.T) {
 	from := []EndpointSlice{webSlice(IPv4, TCP, ready(1)), webSlice(IPv6, TCP, ready(2)), webSlice(Family(9), TCP, ready(3))}
-	checkSelection(t, IPv4, selectEndpoints(httpPort(TCP), IPv4, from, thisNode), selection{cluster: []int{1}, anywhere: true})
-	checkSelection(t, IPv6, selectEndpoints(httpPort(TCP), IPv6, from, thisNode), selection{cluster: []int{2}, anywhere: true})
+	checkSelection(t, IPv4, selectEndpoints(httpPort(TCP), IPv4, from, thisNode), selection{cluster: []int{1}, anyUsable: true})
+	checkSelection(t, IPv6, selectEndpoints(httpPort(TCP), IPv6, from, thisNode), selection{cluster: []int{2}, anyUsable: true})
 }
 
 func TestEndpointsAreSortedNumerically(t *testing.T) {

@@ -52,9 +52,10 @@ const (
 // families.
 //
 // A new field is filled in by package sync/convert and must be part of the content
-// hash in package sync/cluster, or changes of it are ignored (a test there finds
-// fields that are not). What it means for traffic is decided in frontends.go, and if
-// it ends up in [Pool] or [Frontend], their equal methods compare it.
+// hash in package sync/cluster, or changes of it are ignored (a test there finds fields
+// that are not). What it means for traffic is decided in frontends.go. If it leads to a
+// new field of [Pool] or [Frontend], their equal methods must compare that (a test
+// finds fields that they do not).
 type Service struct {
 	Name ServiceName
 	// UID distinguishes the Service from an earlier one of the same name; empty if

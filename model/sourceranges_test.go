@@ -154,19 +154,3 @@ func TestSourceRangesDoNotDependOnEndpoints(t *testing.T) {
 		}
 	})
 }
-
-func TestNodeAddressChangesSources(t *testing.T) {
-	every(t, func(t *testing.T, f Family, p Protocol) {
-		m := NewServiceMap(Options{}, thisNode)
-		s := webAllKinds(p, Families[:]...)
-		s.SourceRanges = []netip.Prefix{sourceRange(f, 0, 25)}
-		m.SetService(s)
-		m.Changes()
-		other := thisNode
-		other.Addrs[f] = nodeIP(f, 200)
-		m.SetNode(other)
-		checkChanges(t, m.Changes(), []Match{webMatch(KindLoadBalancerIP, f, p)}, nil)
-		m.SetOptions(Options{StrictSourceRanges: true})
-		checkChanges(t, m.Changes(), []Match{webMatch(KindLoadBalancerIP, IPv4+IPv6-f, p)}, nil)
-	})
-}
