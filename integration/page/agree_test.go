@@ -18,7 +18,7 @@ import (
 func everyState(t *testing.T) *node {
 	t.Helper()
 	n := shop(t, 0)
-	for i, reason := range []string{"RefusedByKernel", "Unusable", "OpenToAnyone", "Unheard"} {
+	for i, reason := range []string{"RefusedByKernel", "Unusable", "OpenToAnyone", "OtherReason"} {
 		name := strings.ToLower(reason)
 		n.document.Services = append(n.document.Services, status.Service{
 			Namespace: "states", Name: name, Ports: []status.Port{port("", "TCP", "IPv4", 80, 20+i, 2)},

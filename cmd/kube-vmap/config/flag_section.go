@@ -81,17 +81,3 @@ func (s flagSection) annotate(name, key string, values ...string) {
 		panic("config: " + err.Error())
 	}
 }
-
-// word is a flag of a type that is a string.
-type word[T ~string] struct{ to *T }
-
-func (w word[T]) Set(s string) error { *w.to = T(s); return nil }
-
-func (w word[T]) Type() string { return "string" }
-
-func (w word[T]) String() string {
-	if w.to == nil {
-		return ""
-	}
-	return string(*w.to)
-}

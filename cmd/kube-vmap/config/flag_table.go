@@ -3,7 +3,6 @@ package config
 import (
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
-	"k8s.io/kube-proxy/config/v1alpha1"
 )
 
 func (f *Flags) addGeneral(s flagSection) {
@@ -36,7 +35,7 @@ func (f *Flags) addKubernetes(s flagSection) {
 
 func (f *Flags) addTraffic(s flagSection) {
 	p := &f.proxy
-	s.value(word[v1alpha1.ProxyMode]{&p.Mode}, "proxy-mode", "mode",
+	s.text((*string)(&p.Mode), "proxy-mode", "mode",
 		"`mode`: nftables; or iptables or ipvs, which run as nftables too, with a warning")
 	s.completes("proxy-mode", string(ModeNFTables), string(ModeIPTables), string(ModeIPVS))
 	s.boolean(&p.NFTables.MasqueradeAll, "masquerade-all", "", "masquerade all traffic to ClusterIPs, including traffic from pods")
@@ -79,7 +78,7 @@ func (f *Flags) addTraffic(s flagSection) {
 
 func (f *Flags) addPods(s flagSection) {
 	p := &f.proxy
-	s.value(word[v1alpha1.LocalMode]{&p.DetectLocalMode}, "detect-local-mode", "detectLocalMode",
+	s.text((*string)(&p.DetectLocalMode), "detect-local-mode", "detectLocalMode",
 		"`how` traffic from this node's pods is recognised; other traffic to a ClusterIP is masqueraded. "+
 			"One of ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix")
 	s.completes("detect-local-mode", string(LocalModeClusterCIDR), string(LocalModeNodeCIDR),

@@ -4,8 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
+
+	"k8s.io/utils/cpuset"
 )
 
 // cpus returns the number of online CPUs of the machine, which all handle connections.
@@ -13,28 +14,9 @@ import (
 // may limit.
 func (h *host) cpus() int {
 	text, err := os.ReadFile(filepath.Join(h.root, "sys/devices/system/cpu/online"))
-	if n, ok := countList(strings.TrimSpace(string(text))); err == nil && ok {
-		return n
+	online, parseErr := cpuset.Parse(strings.TrimSpace(string(text)))
+	if err != nil || parseErr != nil || online.IsEmpty() {
+		return runtime.NumCPU()
 	}
-	return runtime.NumCPU()
-}
-
-// countList counts the numbers in a list in the kernel's format for CPUs, "0-3,8,10-11".
-func countList(list string) (n int, ok bool) {
-	for part := range strings.SplitSeq(list, ",") {
-		from, to, isRange := strings.Cut(part, "-")
-		if !isRange {
-			to = from
-		}
-		first, err := strconv.Atoi(from)
-		if err != nil {
-			return 0, false
-		}
-		last, err := strconv.Atoi(to)
-		if err != nil || last < first {
-			return 0, false
-		}
-		n += last - first + 1
-	}
-	return n, true
+	return online.Size()
 }

@@ -116,4 +116,5 @@ func TestTextIsStreamed(t *testing.T) {
 		t.Error(err)
 	}
 	close(begun)
+	_, _ = io.Copy(io.Discard, answer.Body) // before leave
 }
