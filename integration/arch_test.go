@@ -69,6 +69,14 @@ var bans = []struct {
 		in: "cmd", imports: []string{"github.com/google/nftables/...", "github.com/vishvananda/..."},
 		reason: "cmd reaches the kernel through nft",
 	},
+	{
+		in: "cmd/inspect",
+		imports: []string{
+			module + "cmd/kube-vmap/serve/...", module + "cmd/kube-vmap/takeover/...", module + "cmd/kube-vmap/legacy/...",
+			module + "cmd/kube-vmap/listeners/...", module + "cmd/kube-vmap/logring/...",
+		},
+		reason: "the instruments do not need the daemon's parts, so another program can include them",
+	},
 }
 
 // clock are the functions of package time that read the clock or wait. Durations are

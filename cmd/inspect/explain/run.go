@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 
@@ -19,9 +20,8 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*Answer, er
 	if err != nil {
 		return nil, err
 	}
-	write, err := printer(o.Output)
-	if err != nil {
-		return nil, err
+	if o.Output != "" && !slices.Contains(outputs, o.Output) {
+		return nil, fmt.Errorf("--output: %q is not text, json or yaml", o.Output)
 	}
 	result, err := simulatePacket(ctx, p, o.Interface)
 	if err != nil {
@@ -29,7 +29,7 @@ func Run(ctx context.Context, o Options, ask Ask, stdout io.Writer) (*Answer, er
 	}
 	a := newAnswer(result)
 	a.locate(result, a.addHints(ctx, ask, p))
-	return a, write(a, stdout)
+	return a, a.print(stdout, o.Output)
 }
 
 // simulatePacket simulates the packet with the kernel's rules.
@@ -50,30 +50,23 @@ func simulatePacket(ctx context.Context, p simulate.Packet, in string) (result s
 	return result, err
 }
 
-// printer returns the function that prints the answer.
-func printer(output string) (func(*Answer, io.Writer) error, error) {
-	switch output {
-	case "", "text":
-		return (*Answer).text, nil
-	case "json":
-		return func(a *Answer, w io.Writer) error { return write(json.MarshalIndent, a, w) }, nil
-	case "yaml":
-		return func(a *Answer, w io.Writer) error {
-			return write(func(v any, _, _ string) ([]byte, error) { return yaml.Marshal(v) }, a, w)
-		}, nil
-	}
-	return nil, fmt.Errorf("--output: %q is not text, json or yaml", output)
-}
+// outputs are the values of --output.
+var outputs = []string{"text", "json", "yaml"}
 
-func write(marshal func(v any, prefix, indent string) ([]byte, error), a *Answer, w io.Writer) error {
-	b, err := marshal(a, "", "  ")
+// print prints the answer in an output format; empty is text.
+func (a *Answer) print(w io.Writer, output string) (err error) {
+	text := []byte(a.text())
+	switch output {
+	case "json":
+		text, err = json.MarshalIndent(a, "", "  ")
+		text = append(text, '\n')
+	case "yaml":
+		text, err = yaml.Marshal(a)
+	}
 	if err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
-	if b[len(b)-1] != '\n' {
-		b = append(b, '\n')
-	}
-	if _, err := w.Write(b); err != nil {
+	if _, err := w.Write(text); err != nil {
 		return fmt.Errorf("print the answer: %w", err)
 	}
 	return nil

@@ -2,15 +2,14 @@ package explain
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"kube-vmap/nft/simulate"
 )
 
-// text prints the answer for people.
-func (a *Answer) text(w io.Writer) error {
+// text returns the answer for people.
+func (a *Answer) text() string {
 	var b strings.Builder
 	a.head(&b)
 	a.steps(&b)
@@ -34,10 +33,7 @@ func (a *Answer) text(w io.Writer) error {
 	if a.Process != "answers" {
 		fmt.Fprintf(&b, "\nNote: %s\n", a.Process)
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("print the answer: %w", err)
-	}
-	return nil
+	return b.String()
 }
 
 func (a *Answer) head(b *strings.Builder) {
