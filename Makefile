@@ -79,7 +79,7 @@ test-kernels: ## tests with packets and of the rule set on Debian's kernels KERN
 test-nft: ## listings are read and reload with nft 0.9.8 (no crash), 1.0.6 and 1.1.3 (root)
 	@.ci/setup nft
 	@KUBE_VMAP_REQUIRE_NFT_VERSIONS=1 .ci/nft-versions
-	CI=true .ci/gotest -count=1 -run 'Golden|ListedAndLoaded|NftLoaded' ./integration/ruleset
+	CI=true .ci/gotest -count=1 -run 'Golden|NftListsAndLoads|LoadedByNft' ./integration/ruleset
 
 bench: ## benchmarks, and a report of their ratios (root)
 	@.ci/setup nft

@@ -12,7 +12,7 @@ import (
 	"kube-vmap/model"
 )
 
-func TestAFirstLoadInStepsLosesNothing(t *testing.T) {
+func TestStepsTogetherAreTheBatch(t *testing.T) {
 	_, batch := load(500)
 	for _, limit := range []int{1, 7, 100, 500, 1000} {
 		t.Run(fmt.Sprintf("of %d elements", limit), func(t *testing.T) {
@@ -59,7 +59,7 @@ func flat(b Batch) []string {
 	return out
 }
 
-func TestTheDispatchComesInTheLastStep(t *testing.T) {
+func TestDispatchIsInTheLastStep(t *testing.T) {
 	_, batch := load(500)
 	steps := batch.Steps(100)
 	for i, step := range steps {
@@ -84,7 +84,7 @@ func TestTheDispatchComesInTheLastStep(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeDividedIsOneStep(t *testing.T) {
+func TestBatchesThatCannotBeDividedAreOneStep(t *testing.T) {
 	rules, first := load(100)
 	grown := sample(100)
 	for i := range grown.Set {
@@ -114,9 +114,9 @@ func TestWhatCannotBeDividedIsOneStep(t *testing.T) {
 	}
 }
 
-// TestALargeChangeIsOneSwitch has a rule set grow and shrink: before and after the
+// TestLargeChangeTakesEffectInOneStep has a rule set grow and shrink: before and after the
 // switch, there are endpoints only, and none of a key that the change replaces.
-func TestALargeChangeIsOneSwitch(t *testing.T) {
+func TestLargeChangeTakesEffectInOneStep(t *testing.T) {
 	const limit = 50
 	rules, _ := load(100)
 	more := rules.Plan(sample(300))
@@ -170,7 +170,7 @@ func onlyEndpoints(b Batch) bool {
 }
 
 // A load may end between two steps, or one of the tables be deleted.
-func TestWhatIsLeftOfAFirstLoadGoesInStepsAsWell(t *testing.T) {
+func TestRestOfAFirstLoadIsDividedToo(t *testing.T) {
 	rules, first := load(100)
 	begun := first.Steps(1000)[0]
 	have := rules.Tables()
@@ -198,7 +198,7 @@ func TestWhatIsLeftOfAFirstLoadGoesInStepsAsWell(t *testing.T) {
 	}
 }
 
-func TestABatchIsCounted(t *testing.T) {
+func TestCountsOfABatch(t *testing.T) {
 	rules, batch := load(10)
 	elements := 0
 	for _, list := range rules.Elements() {
@@ -217,7 +217,7 @@ func TestABatchIsCounted(t *testing.T) {
 	}
 }
 
-func TestAPlanChangesNothingUntilItIsCommitted(t *testing.T) {
+func TestPlanChangesNothingUntilCommit(t *testing.T) {
 	rules, _ := load(20)
 	before, text := *rules, rendered(t, rules)
 	before.frontends, before.uses = maps.Clone(rules.frontends), maps.Clone(rules.uses)

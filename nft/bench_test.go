@@ -35,7 +35,7 @@ func BenchmarkAdoptNothing(b *testing.B) {
 }
 
 // A restart that finds all as it should be.
-func BenchmarkAdoptWhatStands(b *testing.B) {
+func BenchmarkAdoptUnchanged(b *testing.B) {
 	for _, l := range benchLoads {
 		b.Run(l.name, func(b *testing.B) {
 			want := l.load(many)

@@ -22,7 +22,7 @@ func someCounts(f model.Family, n int) []ConnectionCount {
 	return SortConnections(out)
 }
 
-func TestOfAnElementThatIsListedTwiceTheLaterOneCounts(t *testing.T) {
+func TestSortConnectionsKeepsTheGreaterCount(t *testing.T) {
 	for _, f := range model.Families {
 		want := someCounts(f, 20)
 		list := slices.Clone(want)
@@ -37,7 +37,7 @@ func TestOfAnElementThatIsListedTwiceTheLaterOneCounts(t *testing.T) {
 	}
 }
 
-func TestBatchesOfCountedConnectionsAreNftCommands(t *testing.T) {
+func TestConnectionsAsText(t *testing.T) {
 	asked := model.Match{Addr: netip.MustParseAddr("10.96.0.10"), Protocol: model.UDP, Port: 53}
 	six := model.Match{Family: model.IPv6, Addr: netip.MustParseAddr("fd00::a"), Protocol: model.SCTP, Port: 80}
 	batch := Batch{

@@ -80,10 +80,10 @@ func costAddr(first, n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(first), byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// TestTheCostOfAPlanDoesNotGrowFaster compares one change at three sizes, each twice
+// TestPlanCostIsLinear compares one change at three sizes, each twice
 // the one before: of what the change is about it may take as much more, of what is
 // beside it no more.
-func TestTheCostOfAPlanDoesNotGrowFaster(t *testing.T) {
+func TestPlanCostIsLinear(t *testing.T) {
 	comes := func(frontends []model.Frontend) [2]Change {
 		var gone []model.Match
 		for _, f := range frontends {
@@ -149,9 +149,9 @@ func TestTheCostOfAPlanDoesNotGrowFaster(t *testing.T) {
 	}
 }
 
-// TestTheCostOfRewritingChainsDoesNotGrowFaster is about a new version whose rules of
+// TestChainRewriteCostIsLinear is about a new version whose rules of
 // sticky endpoints differ from those of the tables.
-func TestTheCostOfRewritingChainsDoesNotGrowFaster(t *testing.T) {
+func TestChainRewriteCostIsLinear(t *testing.T) {
 	cost := func(n int) (least time.Duration) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()

@@ -17,7 +17,7 @@ func cutComment(comment string) string {
 // webPort is a Service port.
 var webPort = model.ServicePortName{ServiceName: model.ServiceName{Namespace: "shop", Name: "web"}, Port: "http"}
 
-func TestCommentIsTheNameOfTheServicePort(t *testing.T) {
+func TestCommentIsTheServicePortName(t *testing.T) {
 	for _, name := range []model.ServicePortName{webPort, {ServiceName: webPort.ServiceName}} {
 		e := Element{Service: &name}
 		if got := string(e.AppendComment([]byte("# "))); got != "# "+name.String() {
@@ -26,7 +26,7 @@ func TestCommentIsTheNameOfTheServicePort(t *testing.T) {
 	}
 }
 
-func TestCommentsAreCutToWhatTheKernelTakes(t *testing.T) {
+func TestLongCommentsAreCut(t *testing.T) {
 	for name, tt := range map[string]struct{ comment, want string }{
 		"none":                            {"", ""},
 		"a short one":                     {"shop/web:http", "shop/web:http"},

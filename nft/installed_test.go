@@ -56,9 +56,9 @@ func readables(all []InstalledFrontend) []string {
 	return out
 }
 
-// TestTablesTellWhichFrontendsStand compares what is read back with the state, for
+// TestInstalledFrontendsOfTables compares what is read back with the state, for
 // Services of every kind.
-func TestTablesTellWhichFrontendsStand(t *testing.T) {
+func TestInstalledFrontendsOfTables(t *testing.T) {
 	for _, n := range []int{0, 1, 12, 300} {
 		rules, _ := load(n)
 		got, want := readables(rules.Tables().Installed()), readables(rules.Installed())
@@ -74,9 +74,9 @@ func TestTablesTellWhichFrontendsStand(t *testing.T) {
 	}
 }
 
-// TestWhatOthersPutIntoTablesIsNoFrontend holds that nothing in tables makes reading
+// TestInstalledIgnoresForeignElements holds that nothing in tables makes reading
 // them fail.
-func TestWhatOthersPutIntoTablesIsNoFrontend(t *testing.T) {
+func TestInstalledIgnoresForeignElements(t *testing.T) {
 	rules, _ := load(12)
 	tables := rules.Tables()
 	for f := range tables {
@@ -100,7 +100,7 @@ func TestWhatOthersPutIntoTablesIsNoFrontend(t *testing.T) {
 	}
 }
 
-func TestAListOfWhatStandsStaysAsItWas(t *testing.T) {
+func TestInstalledIsNotChangedByCommits(t *testing.T) {
 	rules, _ := load(12)
 	before := rules.Installed()
 	want := readables(slices.Clone(before))

@@ -72,7 +72,7 @@ func allChains(f model.Family) []ChainID {
 // it would read as a number.
 var identifier = regexp.MustCompile(`^[a-z][a-z0-9/_.-]*$`)
 
-func TestChainsAreKnownByTheirNames(t *testing.T) {
+func TestChainNamedReturnsTheChain(t *testing.T) {
 	for _, f := range model.Families {
 		seen := map[string]ChainID{}
 		for _, id := range allChains(f) {
@@ -91,7 +91,7 @@ func TestChainsAreKnownByTheirNames(t *testing.T) {
 	}
 }
 
-func TestChainsAreCalledByWhatTheyDo(t *testing.T) {
+func TestChainNames(t *testing.T) {
 	sticky := unique.Make(Sticky{netip.MustParseAddrPort("[fd00::7]:8080"), model.TCP, 10800})
 	for _, tt := range []struct {
 		want string
@@ -117,7 +117,7 @@ func TestChainsAreCalledByWhatTheyDo(t *testing.T) {
 	}
 }
 
-func TestOtherNamesAreOfNoChain(t *testing.T) {
+func TestChainNamedOfOtherNames(t *testing.T) {
 	for _, name := range []string{
 		"", "-", "lb", "lb-", "lb-x", "lb-03", "lb-+3", "lb--3", "lb-3-3", "lb-4294967296", " lb-3", "LB-3",
 		"reject-chain-0", "service-check-0", "cluster", "nat", "nat-prerouting-1", "unknown-1",
@@ -163,7 +163,7 @@ func allSets(f model.Family) []SetID {
 	return out
 }
 
-func TestSetsAreKnownByTheirNames(t *testing.T) {
+func TestSetNamedReturnsTheSet(t *testing.T) {
 	for _, f := range model.Families {
 		seen := map[string]SetID{}
 		for _, id := range allSets(f) {
@@ -181,7 +181,7 @@ func TestSetsAreKnownByTheirNames(t *testing.T) {
 	}
 }
 
-func TestOtherNamesAreOfNoSet(t *testing.T) {
+func TestSetNamedOfOtherNames(t *testing.T) {
 	for _, name := range []string{
 		"", "endpoints", "endpoints-", "endpoints-x", "endpoints-01", "endpoints-+1", "endpoints-255", "endpoints-many-1",
 		"services-0", "service", "Services", "local-endpoints", "local-endpoints-255", "local-local-endpoints-1", "local-",

@@ -16,7 +16,7 @@ func prefixesOf(text string) []netip.Prefix {
 	return out
 }
 
-func TestOnlyOutermostPrefixesAreKept(t *testing.T) {
+func TestOutermostPrefixes(t *testing.T) {
 	for name, tt := range map[string]struct{ prefixes, want string }{
 		"none":                       {"", ""},
 		"sorted":                     {"192.0.2.0/24 10.96.0.0/16", "10.96.0.0/16 192.0.2.0/24"},
@@ -43,7 +43,7 @@ func TestOnlyOutermostPrefixesAreKept(t *testing.T) {
 	}
 }
 
-func TestOutermostPrefixesCoverWhatAllDo(t *testing.T) {
+func TestOutermostPrefixesCoverAllAddresses(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		var all []netip.Prefix

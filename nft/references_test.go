@@ -71,7 +71,7 @@ func everySet(SetID) bool { return true }
 
 // References decide which chains and sets exist, and which rules are rewritten when a set
 // is rebuilt.
-func TestStatementsCarryTheReferencesOfTheirExpressions(t *testing.T) {
+func TestStatementsHaveReferencesOfTheirExpressions(t *testing.T) {
 	for _, f := range model.Families {
 		for _, id := range realChains(f) {
 			rules := sampleConfig.rules(id, everySet)
@@ -92,7 +92,7 @@ func TestStatementsCarryTheReferencesOfTheirExpressions(t *testing.T) {
 }
 
 // The cache leaves out what differs from one chain of a kind to another.
-func TestCachedReferencesAreThoseOfTheRules(t *testing.T) {
+func TestReferenceCacheEqualsRules(t *testing.T) {
 	config := sampleConfig
 	cache := newReferenceCache(&config)
 	none := func(SetID) bool { return false }
@@ -169,7 +169,7 @@ func checkReferences(t *testing.T, r *Ruleset) {
 	}
 }
 
-func TestUsesFollowEveryChange(t *testing.T) {
+func TestReferenceCountsFollowEveryChange(t *testing.T) {
 	rules, _ := Adopt(sampleConfig, Tables{}, Change{})
 	checkUses(t, rules)
 	for step := range 40 {
@@ -241,7 +241,7 @@ func (c *Change) merge(r *Ruleset, next []model.Frontend, key model.Match, gone 
 // A Service may have endpoints that none of its frontends leads to: where its
 // ClusterIP is for endpoints of this node, and its external address another
 // Service's.
-func TestEndpointsThatNobodyLeadsToHaveTheirSets(t *testing.T) {
+func TestUnusedEndpointsHaveSets(t *testing.T) {
 	for _, f := range model.Families {
 		for _, affinity := range []time.Duration{0, time.Hour} {
 			t.Run(fmt.Sprint(families[f].name, " ", affinity), func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestEndpointsThatNobodyLeadsToHaveTheirSets(t *testing.T) {
 }
 
 // See edit.rebuild for the kernel that loses count otherwise.
-func TestElementsGoWithTheirSetAndNotBefore(t *testing.T) {
+func TestElementsAreDeletedWithTheirSet(t *testing.T) {
 	rules, _ := load(60)
 	var gone Change
 	for m := range rules.frontends {

@@ -128,7 +128,7 @@ func expressions(t *testing.T, f model.Family, r Rule) uint64 {
 
 // A node that starts with a new version must know by the fingerprints whether
 // the rules that the old one left mean the same.
-func TestAFingerprintStandsForTheSameExpressionsForEver(t *testing.T) {
+func TestFingerprintsOfRulesAreStable(t *testing.T) {
 	var now []string
 	for text, r := range allRules() {
 		name, rule, _ := strings.Cut(text, " ")
@@ -165,7 +165,7 @@ func TestAFingerprintStandsForTheSameExpressionsForEver(t *testing.T) {
 	}
 }
 
-func TestRulesHaveFingerprintsOfTheirOwn(t *testing.T) {
+func TestFingerprintsDiffer(t *testing.T) {
 	seen := map[Fingerprint]string{}
 	for _, r := range allRules() {
 		mark := r.Fingerprint()

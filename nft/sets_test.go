@@ -23,7 +23,7 @@ var knownTypes = map[Field][len(model.Families)]nftables.SetDatatype{
 	FieldOriginalPort:        {nftables.TypeInetService, nftables.TypeInetService},
 }
 
-func TestSetsAreDeclaredWithTheTypesNftKnows(t *testing.T) {
+func TestSetShapes(t *testing.T) {
 	for kind := range setKinds {
 		for _, f := range model.Families {
 			id := SetID{Family: f, Kind: kind}
@@ -62,7 +62,7 @@ func TestSetsAreDeclaredWithTheTypesNftKnows(t *testing.T) {
 	}
 }
 
-func TestASetOfAnotherShapeIsNotOurs(t *testing.T) {
+func TestShapeFitsOnlyItsSet(t *testing.T) {
 	for kind := range setKinds {
 		id := SetID{Family: model.IPv6, Kind: kind}
 		ours := id.Shape(384)

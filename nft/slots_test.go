@@ -34,7 +34,7 @@ func letters(slots []netip.AddrPort) string {
 	return string(out)
 }
 
-func TestEndpointsKeepTheirSlots(t *testing.T) {
+func TestAssignSlotsKeepsSlots(t *testing.T) {
 	for name, tt := range map[string]struct{ old, endpoints, want string }{
 		"the first endpoints are placed in order":             {"", "abc", "abc"},
 		"the same endpoints stay":                             {"cab", "abc", "cab"},

@@ -16,8 +16,8 @@ func (l *longest) Write(p []byte) (int, error) {
 	return l.Builder.Write(p)
 }
 
-// TestARuleSetIsWrittenPieceByPiece, since a set of a big cluster has tens of megabytes.
-func TestARuleSetIsWrittenPieceByPiece(t *testing.T) {
+// TestRenderWritesInPieces, since a set of a big cluster has tens of megabytes.
+func TestRenderWritesInPieces(t *testing.T) {
 	rules, _ := Adopt(sampleConfig, Tables{}, sample(2000))
 	var out longest
 	if err := rules.Render(&out); err != nil {

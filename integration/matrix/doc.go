@@ -38,7 +38,7 @@
 //	TestOverallNFTablesRules
 //		matrix.TestMatrix
 //		matrix.TestSourceRangesLimitLoadBalancerAddresses
-//		ruleset.TestTheKernelHoldsWhatTheGoldenShows
+//		ruleset.TestGolden
 //	TestNoEndpointsReject
 //		matrix.TestMatrix
 //		proxy.TestTCPClientsAreRefusedImmediately
@@ -68,8 +68,8 @@
 //	TestLoadBalancerIngressRouteTypeProxy
 //		matrix.TestIPModeProxyIsNotServed
 //	TestSyncProxyRulesRepeated
-//		ruleset.TestAHistoryOfChangesLeavesWhatAFreshStartWouldMake
-//		ruleset.TestReplacingAnEndpointCostsTheSameAmongAllServices
+//		ruleset.TestHistoryEqualsFreshStart
+//		ruleset.TestReplacedEndpointCostsTheSameAmongManyServices
 //		matrix.TestPortChangesDoNotDisturbOtherPorts
 //	TestSyncProxyRulesStartup
 //		proxy.TestRestartWithoutChangesWritesNothing
@@ -89,5 +89,5 @@
 //		matrix.TestPortChangesDoNotDisturbOtherPorts
 //		matrix.TestEndpointsAreRemovedAndAddedForEveryAddress
 //		proxy.TestClusterIPTable
-//		ruleset.TestAHistoryOfChangesLeavesWhatAFreshStartWouldMake
+//		ruleset.TestHistoryEqualsFreshStart
 package matrix

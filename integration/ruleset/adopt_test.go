@@ -8,7 +8,7 @@ import (
 
 // Rules that nft loaded carry no fingerprint, so they are written anew; sets are
 // the same, whoever filled them.
-func TestWhatNftLoadedIsAdoptedAsItIs(t *testing.T) {
+func TestAdoptRulesLoadedByNft(t *testing.T) {
 	for _, name := range []string{
 		"walk", "service-cidrs", "service-cidrs-all", "hairpin", "long-comment", "schedulers",
 		"affinity", "node-port", "external-local", "source-ranges", "source-ranges-none", "internal-local",
@@ -37,7 +37,7 @@ func TestWhatNftLoadedIsAdoptedAsItIs(t *testing.T) {
 	}
 }
 
-func TestAChangedRuleIsWrittenAnewAfterARestart(t *testing.T) {
+func TestAdoptRewritesChangedRules(t *testing.T) {
 	w := services(20)
 	m := newMachine(t)
 	start(m, w)
@@ -56,7 +56,7 @@ func TestAChangedRuleIsWrittenAnewAfterARestart(t *testing.T) {
 	}
 }
 
-func TestAProbeLeavesNothing(t *testing.T) {
+func TestProbeLeavesNothing(t *testing.T) {
 	m := newMachine(t)
 	before, err := m.kernel.Generation()
 	if err != nil {

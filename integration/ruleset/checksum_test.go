@@ -94,7 +94,7 @@ func node(t *testing.T, l *lab.Lab) *machine {
 // Whoever asks, the first packet of every flow has its destination written twice
 // in the same hook: to the ClusterIP, and to the endpoint. Neither may leave a
 // wrong checksum behind.
-func TestPacketsArriveIntactByEveryAddress(t *testing.T) {
+func TestChecksumsByEveryAddress(t *testing.T) {
 	w, err := parseWorld(intact)
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func checkUnchecked(t *testing.T, l *lab.Lab) {
 }
 
 // What nft writes for the same rules says in another way where checksums are.
-func TestPacketsArriveIntactByRulesThatNftLoaded(t *testing.T) {
+func TestChecksumsByRulesLoadedByNft(t *testing.T) {
 	t.Parallel()
 	newer.mustBeHad(t)
 	w, err := parseWorld(intact)
@@ -163,7 +163,7 @@ func TestPacketsArriveIntactByRulesThatNftLoaded(t *testing.T) {
 }
 
 // The tests above prove something only if a wrong checksum is seen.
-func TestAWrongChecksumIsSeen(t *testing.T) {
+func TestWrongChecksumIsDetected(t *testing.T) {
 	t.Parallel()
 	l := newIntact(t, true)
 	w, err := parseWorld(intact)

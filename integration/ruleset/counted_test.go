@@ -44,7 +44,7 @@ func (m *machine) connections(f model.Family) []nft.ConnectionCount {
 	return list
 }
 
-func TestTheKernelKeepsCountsThatAreWritten(t *testing.T) {
+func TestKernelKeepsWrittenCounts(t *testing.T) {
 	p, lists := counting(t)
 	p.check() // what was counted is no concern of ours
 	for _, f := range model.Families {
@@ -71,7 +71,7 @@ func TestTheKernelKeepsCountsThatAreWritten(t *testing.T) {
 	}
 }
 
-func TestNothingIsCountedWithoutTheSetOrTheTable(t *testing.T) {
+func TestConnectionsWithoutSetOrTable(t *testing.T) {
 	m := newMachine(t)
 	for _, f := range model.Families {
 		if got := m.connections(f); len(got) > 0 {
@@ -86,7 +86,7 @@ func TestNothingIsCountedWithoutTheSetOrTheTable(t *testing.T) {
 	}
 }
 
-func TestCountedConnectionsAreListedAndLoaded(t *testing.T) {
+func TestNftListsAndLoadsConnections(t *testing.T) {
 	p, lists := counting(t)
 	for _, f := range model.Families {
 		for _, nft := range []program{installed(t), newer} {

@@ -63,7 +63,7 @@ func (f *foreign) check() {
 	}
 }
 
-func TestForeignTablesAreLeftAlone(t *testing.T) {
+func TestForeignTablesAreNotChanged(t *testing.T) {
 	m := newMachine(t)
 	f := addForeign(m)
 	w := everything(t)

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite batches and listings of testdata")
 
-func TestTheKernelHoldsWhatTheGoldenShows(t *testing.T) {
+func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no goldens: %v", err)

@@ -26,7 +26,7 @@ func TestSetsGrowWithTheirServices(t *testing.T) {
 	}
 }
 
-func TestASetOfFewElementsKeepsItsSize(t *testing.T) {
+func TestSmallSetKeepsItsSize(t *testing.T) {
 	p, _ := start(newMachine(t), services(384))
 	for _, op := range p.turn(services(383)) {
 		if set, ok := op.(nft.AddSet); ok {
@@ -36,7 +36,7 @@ func TestASetOfFewElementsKeepsItsSize(t *testing.T) {
 }
 
 // The map that grows still holds elements that go to the chain that goes.
-func TestAMapGrowsWhileAChainGoes(t *testing.T) {
+func TestMapGrowsWhileAChainIsDeleted(t *testing.T) {
 	p, _ := start(newMachine(t), services(300))
 	next := services(900)
 	for match, fe := range next.frontends {
@@ -52,7 +52,7 @@ func TestAMapGrowsWhileAChainGoes(t *testing.T) {
 	}
 }
 
-func TestASetGrowsWhileSomeOfItGoes(t *testing.T) {
+func TestSetGrowsWhileElementsAreDeleted(t *testing.T) {
 	p, _ := start(newMachine(t), services(300))
 	next := services(900)
 	for i := range 100 {
@@ -68,7 +68,7 @@ func contains(b nft.Batch, op nft.Op) bool {
 	return slices.ContainsFunc(b, func(o nft.Op) bool { return o.String() == op.String() })
 }
 
-func TestMoreServiceCIDRsThanASetBeginsWith(t *testing.T) {
+func TestManyServiceCIDRs(t *testing.T) {
 	p, _ := start(newMachine(t), services(1))
 	next := p.world.clone()
 	for i := range 500 {
@@ -108,7 +108,7 @@ var pools = map[string]func(*model.Frontend){
 	},
 }
 
-func TestAServiceOutgrowsTheSlotsAndComesBack(t *testing.T) {
+func TestServiceWithMoreEndpointsThanSlots(t *testing.T) {
 	for sets, change := range pools {
 		t.Run(sets, func(t *testing.T) {
 			t.Parallel()
@@ -144,7 +144,7 @@ func TestAServiceOutgrowsTheSlotsAndComesBack(t *testing.T) {
 
 // Maglev's slots are as many whatever the endpoints are, as long as they have
 // places there.
-func TestAMaglevTableComesAndGoes(t *testing.T) {
+func TestMaglevTableIsAddedAndDeleted(t *testing.T) {
 	with := func(n int) *world {
 		w := services(3)
 		for _, f := range model.Families {
@@ -171,7 +171,7 @@ func TestAMaglevTableComesAndGoes(t *testing.T) {
 }
 
 // One chain reads both sets; its rules are written once.
-func TestTwoSetsOfOneChainGrowAtOnce(t *testing.T) {
+func TestTwoSetsOfOneChainGrowTogether(t *testing.T) {
 	p, _ := start(newMachine(t), services(0))
 	next := services(900)
 	for match := range next.frontends {

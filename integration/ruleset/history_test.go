@@ -12,7 +12,7 @@ import (
 
 const steps = 60 // of each history
 
-func TestAHistoryOfChangesLeavesWhatAFreshStartWouldMake(t *testing.T) {
+func TestHistoryEqualsFreshStart(t *testing.T) {
 	withSeeds(t, 2, func(t *testing.T, c *chance) {
 		m := newMachine(t)
 		foreign := addForeign(m)

@@ -49,7 +49,7 @@ func fullServices(n int) *world {
 	return w
 }
 
-func TestNoObjectPerServiceOfAnyKindOfAddress(t *testing.T) {
+func TestNoObjectPerAddress(t *testing.T) {
 	small, _ := start(newMachine(t), fullServices(few))
 	large, _ := start(newMachine(t), fullServices(crowd))
 	for _, f := range model.Families {
@@ -77,7 +77,7 @@ func TestNoObjectPerServiceOfAnyKindOfAddress(t *testing.T) {
 	}
 }
 
-func TestAChangeBehindManyAddressesIsOneElement(t *testing.T) {
+func TestChangeOfManyAddressesIsOneElement(t *testing.T) {
 	p, _ := start(newMachine(t), fullServices(crowd))
 	for _, f := range model.Families {
 		next := p.world.clone()
@@ -151,7 +151,7 @@ func TestServicesShareTheChainsOfStickyEndpoints(t *testing.T) {
 
 // Chains of one endpoint differ by port, protocol and time, and by whose
 // endpoints they are.
-func TestAStickyEndpointHasAChainForEachUse(t *testing.T) {
+func TestStickyChainPerPortProtocolAndTime(t *testing.T) {
 	w, err := parseWorld(`
 		clusterip 10.96.0.11:80/tcp+udp+sctp      shop/web always affinity=1h local=1 -> 10.244.1.2:80
 		clusterip [fd00:10:96::b]:80/tcp+udp+sctp shop/web always affinity=1h local=1 -> [fd00:10:244:1::2]:80

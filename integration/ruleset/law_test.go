@@ -45,7 +45,7 @@ func elements(m *machine, f model.Family) (n int) {
 	return n
 }
 
-func TestReplacingAnEndpointCostsTheSameAmongAllServices(t *testing.T) {
+func TestReplacedEndpointCostsTheSameAmongManyServices(t *testing.T) {
 	small, _ := start(newMachine(t), services(few))
 	large, _ := start(newMachine(t), services(lots))
 	for _, f := range model.Families {
@@ -72,7 +72,7 @@ func replaceEndpoint(p *proxy, f model.Family) nft.Applied {
 	return applied
 }
 
-func TestALargeFirstLoadIsOneSwitch(t *testing.T) {
+func TestLargeFirstLoadTakesEffectInOneStep(t *testing.T) {
 	m := newMachine(t)
 	rules, batch := nft.Adopt(services(1).config, m.read(), services(lots).all())
 	steps := batch.Steps(nft.StepElements)
@@ -92,7 +92,7 @@ func TestALargeFirstLoadIsOneSwitch(t *testing.T) {
 	same(t, "the kernel after all steps", m.read(), rules.Tables())
 }
 
-func TestALargeFirstLoadAppliesInSteps(t *testing.T) {
+func TestLargeFirstLoadIsAppliedInSteps(t *testing.T) {
 	m := newMachine(t)
 	rules, batch := nft.Adopt(services(1).config, m.read(), services(lots).all())
 	applied := m.apply(batch)

@@ -78,7 +78,7 @@ func checkOlder(t *testing.T, p *proxy, f model.Family) {
 }
 
 // What would make goldens of thousands of lines.
-func TestLargeRuleSetsAreListedAndLoaded(t *testing.T) {
+func TestNftListsAndLoadsLargeRuleSets(t *testing.T) {
 	for name, scene := range map[string]string{
 		"Maglev": `
 			clusterip 10.96.0.11:80/tcp+udp+sctp shop/web always mh -> 10.244.1.1:80 x3
@@ -108,7 +108,7 @@ func TestLargeRuleSetsAreListedAndLoaded(t *testing.T) {
 
 // Elements of a map that packets fill say how long they last, and for how long
 // yet: what one lists while they are there, one can load.
-func TestRememberedClientsAreListedAndLoaded(t *testing.T) {
+func TestNftListsAndLoadsAffinity(t *testing.T) {
 	for _, f := range model.Families {
 		for _, nft := range []program{installed(t), newer} {
 			t.Run("nft "+nft.version+", "+f.String(), func(t *testing.T) {

@@ -67,7 +67,7 @@ func TestProtectedTablesCannotBeChangedByOthers(t *testing.T) {
 	}
 }
 
-func TestProtectedTablesOutliveTheirOwnerAndFindANewOne(t *testing.T) {
+func TestProtectedTablesGetANewOwner(t *testing.T) {
 	m, c, all := protected(t)
 	_, batch := nft.Adopt(c, m.read(), all)
 	m.apply(batch)
@@ -94,7 +94,7 @@ func TestProtectedTablesOutliveTheirOwnerAndFindANewOne(t *testing.T) {
 }
 
 // The kernel takes no base chain in the transaction that gives a table its owner.
-func TestANewOwnerMayBringBaseChains(t *testing.T) {
+func TestNewOwnerAddsBaseChains(t *testing.T) {
 	m, c, all := protected(t)
 	for _, c.CountConnections = range []bool{false, true, false, true} {
 		rules, batch := nft.Adopt(c, m.read(), all)
@@ -152,7 +152,7 @@ func TestTablesBecomeProtectedAndUnprotected(t *testing.T) {
 }
 
 // What shares the socket may write as well.
-func TestAKernelBesideWritesToProtectedTables(t *testing.T) {
+func TestSharedSocketWritesToProtectedTables(t *testing.T) {
 	m, c, all := protected(t)
 	rules, batch := nft.Adopt(c, m.read(), all)
 	m.apply(batch)
@@ -172,7 +172,7 @@ func TestAKernelBesideWritesToProtectedTables(t *testing.T) {
 	m.apply(nft.Batch{nft.FlushChain{Family: model.IPv4, Name: "nat-output"}})
 }
 
-func TestOnlyWhatOthersDoIsForeign(t *testing.T) {
+func TestOnlyForeignChangesAreForeign(t *testing.T) {
 	m := newMachine(t)
 	foreign := func() uint32 {
 		n, err := m.kernel.ForeignChanges()

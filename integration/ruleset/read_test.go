@@ -18,7 +18,7 @@ const moves = 100
 
 // Another program moves an element from one map to another and back, in one
 // transaction each time. What is read as a whole has it once.
-func TestWhatIsReadIsOfOneMoment(t *testing.T) {
+func TestReadIsConsistent(t *testing.T) {
 	m := newMachine(t)
 	start(m, services(bystanders))
 	from := nft.SetID{Family: model.IPv4, Kind: nft.SetEndpoints}

@@ -71,7 +71,7 @@ func (m *machine) refused(b nft.Batch) *wire.Error {
 	return refusal
 }
 
-func TestARefusalNamesTheElementAmongThousands(t *testing.T) {
+func TestRefusalNamesTheElement(t *testing.T) {
 	// All have room in the maps as they are: making them anew would heal it.
 	const before, after = 2000, 5000
 	mustNameElements(t)
@@ -103,7 +103,7 @@ func TestARefusalNamesTheElementAmongThousands(t *testing.T) {
 	}
 }
 
-func TestABatchForADeletedTableIsRefused(t *testing.T) {
+func TestRefusalWithoutTable(t *testing.T) {
 	for _, f := range model.Families {
 		t.Run(nft.FamilyName(f), func(t *testing.T) {
 			m := newMachine(t)
@@ -124,7 +124,7 @@ func TestABatchForADeletedTableIsRefused(t *testing.T) {
 	}
 }
 
-func TestABatchForADeletedElementIsRefused(t *testing.T) {
+func TestRefusalWithoutElement(t *testing.T) {
 	mustNameElements(t)
 	for _, f := range model.Families {
 		t.Run(nft.FamilyName(f), func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestABatchForADeletedElementIsRefused(t *testing.T) {
 	}
 }
 
-func TestABatchWithARuleTheKernelRefusesNamesTheOp(t *testing.T) {
+func TestRefusalNamesTheOp(t *testing.T) {
 	m := newMachine(t)
 	start(m, services(1))
 	chain := nft.DeleteChain{Family: model.IPv4, Name: "lb-3"}
@@ -164,7 +164,7 @@ func TestABatchWithARuleTheKernelRefusesNamesTheOp(t *testing.T) {
 
 // The kernel queues an error for each message until the socket is full. None of
 // them may be taken for the answer to the next batch.
-func TestMoreErrorsThanTheSocketHoldsStayWithTheirBatch(t *testing.T) {
+func TestManyErrorsStayWithTheirBatch(t *testing.T) {
 	m := newMachine(t)
 	p, _ := start(m, services(10))
 	bad := slices.Repeat(nft.Batch{nft.FlushChain{Family: model.IPv4, Name: "nowhere"}}, 20_000)
@@ -177,7 +177,7 @@ func TestMoreErrorsThanTheSocketHoldsStayWithTheirBatch(t *testing.T) {
 
 // What the kernel does not do is named all at once, so that one more batch is
 // enough.
-func TestAllThatIsRefusedIsNamedAtOnce(t *testing.T) {
+func TestAllOffendersAreNamed(t *testing.T) {
 	m := newMachine(t)
 	p, _ := start(m, services(10))
 	batch := p.rules.Plan(p.world.to(services(20))).Batch
@@ -203,7 +203,7 @@ func TestAllThatIsRefusedIsNamedAtOnce(t *testing.T) {
 
 // A set that is full takes others in place of what it holds all the same: the
 // kernel does not count what the same transaction deletes.
-func TestAFullSetTakesReplacements(t *testing.T) {
+func TestFullSetAcceptsReplacements(t *testing.T) {
 	const size = 384 // of a set that was made for half as many
 	m := newMachine(t)
 	p, _ := start(m, services(size/2))

@@ -6,7 +6,7 @@ import (
 	"kube-vmap/nft"
 )
 
-func TestALoadThatEndedBetweenStepsIsTakenUpAgain(t *testing.T) {
+func TestInterruptedLoadIsContinued(t *testing.T) {
 	m := newMachine(t)
 	wanted := services(lots).all()
 	_, batch := nft.Adopt(services(1).config, m.read(), wanted)
@@ -19,9 +19,9 @@ func TestALoadThatEndedBetweenStepsIsTakenUpAgain(t *testing.T) {
 	same(t, "the kernel", m.read(), rules.Tables())
 }
 
-// TestAChangeInStepsLeadsToTheSameTables takes every batch in the smallest steps,
+// TestChangeInStepsLeadsToTheSameTables takes every batch in the smallest steps,
 // while Services of all kinds come, change and go.
-func TestAChangeInStepsLeadsToTheSameTables(t *testing.T) {
+func TestChangeInStepsLeadsToTheSameTables(t *testing.T) {
 	p, _ := start(newMachine(t), services(few))
 	for _, next := range []*world{fullServices(crowd), services(3), fullServices(few), services(crowd), services(0)} {
 		plan := p.rules.Plan(p.world.to(next))

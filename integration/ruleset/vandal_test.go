@@ -142,7 +142,7 @@ func everything(t *testing.T) *world {
 	return w
 }
 
-func TestVandalismIsUndone(t *testing.T) {
+func TestForeignChangesAreReverted(t *testing.T) {
 	able := takesElse(t)
 	for name := range vandals {
 		for _, f := range model.Families {
@@ -169,7 +169,7 @@ func TestVandalismIsUndone(t *testing.T) {
 	}
 }
 
-func TestVandalismAmidHistoryIsUndone(t *testing.T) {
+func TestForeignChangesDuringHistoryAreReverted(t *testing.T) {
 	withSeeds(t, 1, func(t *testing.T, c *chance) {
 		m := newMachine(t)
 		p, _ := start(m, newWorld())

@@ -32,7 +32,7 @@ func randomCounted(f model.Family, n int) []nft.ConnectionCount {
 	return nft.SortConnections(out)
 }
 
-func TestCountedConnectionsAreReadAsTheyWereWritten(t *testing.T) {
+func TestConnectionsRoundTrip(t *testing.T) {
 	for _, f := range model.Families {
 		want := randomCounted(f, 5000)
 		messages := split(t, encoded(t, nft.Batch{nft.AddConnections{Family: f, List: want}}).Bytes)

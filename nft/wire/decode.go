@@ -129,26 +129,10 @@ func (d *decoder) rule(t *nft.Tables, f model.Family, b []byte) {
 // fingerprintIn finds the fingerprint in a rule's userdata; zero if another program made
 // the rule.
 func fingerprintIn(userdata []byte) nft.Fingerprint {
-	if b := findUserdata(userdata, fingerprintTag); len(b) == 8 {
+	if b := attr.Userdata(userdata, fingerprintTag); len(b) == 8 {
 		return nft.Fingerprint(binary.BigEndian.Uint64(b))
 	}
 	return 0
-}
-
-// findUserdata returns the first value of a type in userdata, which is a list of type,
-// length and value; nil if there is none.
-func findUserdata(b []byte, tag byte) []byte {
-	for len(b) >= 2 {
-		kind, n := b[0], int(b[1])
-		if len(b) < 2+n {
-			return nil
-		}
-		if kind == tag {
-			return b[2 : 2+n]
-		}
-		b = b[2+n:]
-	}
-	return nil
 }
 
 func (d *decoder) set(t *nft.Tables, f model.Family, b []byte) {

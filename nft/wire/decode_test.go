@@ -113,7 +113,7 @@ func compareElements(t *testing.T, got, want []nft.Element) {
 	}
 }
 
-func TestWhatIsEncodedDecodesToTheState(t *testing.T) {
+func TestDecodeReturnsTheEncodedState(t *testing.T) {
 	for _, n := range []int{0, 1, 12, 500} {
 		rules, batch := load(n)
 		got := decodeAll(t, encoded(t, batch).Bytes)
@@ -184,7 +184,7 @@ func decodeInto(t *testing.T, table *nft.Table, f model.Family, m *message) {
 	table.Sets[name] = set
 }
 
-func TestMessagesOfOtherTablesAreNotOurs(t *testing.T) {
+func TestDecodeIgnoresOtherTables(t *testing.T) {
 	_, batch := load(12)
 	e, err := EncodeCheck(batch, "another")
 	if err != nil {
@@ -201,7 +201,7 @@ func TestMessagesOfOtherTablesAreNotOurs(t *testing.T) {
 	}
 }
 
-func TestAMessageCutWithinAnAttributeIsRefused(t *testing.T) {
+func TestDecodeRefusesTruncatedMessages(t *testing.T) {
 	_, batch := load(12)
 	for _, m := range split(t, encoded(t, batch).Bytes) {
 		if len(m.raw) > 2000 || m.kind>>8 == 0 || m.kind&0xff == unix.NFT_MSG_NEWSETELEM {

@@ -11,7 +11,7 @@ import (
 	"kube-vmap/nft/attr"
 )
 
-func TestABatchIsOneTransactionOfNumberedMessages(t *testing.T) {
+func TestEncodeIsOneTransaction(t *testing.T) {
 	_, batch := load(200)
 	e := encoded(t, batch)
 	messages := split(t, e.Bytes)
@@ -35,7 +35,7 @@ func TestABatchIsOneTransactionOfNumberedMessages(t *testing.T) {
 
 // Nothing may be taken over from what was there before, and no memory be taken for what
 // has room.
-func TestWhatIsWrittenOverOldBytesIsTheSame(t *testing.T) {
+func TestEncodeIntoReusesTheBuffer(t *testing.T) {
 	_, batch := load(200)
 	fresh := encoded(t, batch)
 	for _, room := range []int{0, 100, 2 * len(fresh.Bytes)} {
@@ -53,7 +53,7 @@ func TestWhatIsWrittenOverOldBytesIsTheSame(t *testing.T) {
 	}
 }
 
-func TestATriedBatchHasNoEndAndAnotherTable(t *testing.T) {
+func TestEncodeCheckHasNoEnd(t *testing.T) {
 	_, batch := load(3)
 	e, err := EncodeCheck(batch, "another")
 	if err != nil {
@@ -72,7 +72,7 @@ func TestATriedBatchHasNoEndAndAnotherTable(t *testing.T) {
 	}
 }
 
-func TestTensOfThousandsOfElementsAreSplitOverMessages(t *testing.T) {
+func TestElementsAreSplitOverMessages(t *testing.T) {
 	for kind := range nft.SetConnections { // which have elements of their own
 		for _, f := range model.Families {
 			id := nft.SetID{Family: f, Kind: kind}
@@ -95,7 +95,7 @@ func TestTensOfThousandsOfElementsAreSplitOverMessages(t *testing.T) {
 	}
 }
 
-func TestAnErrorFindsItsElementByOffset(t *testing.T) {
+func TestExplainFindsElementByOffset(t *testing.T) {
 	for _, kind := range []nft.SetKind{nft.SetServices, nft.SetAllowedSources, nft.SetNodePortServicePorts, nft.SetEndpoints, nft.SetEndpointsMany, nft.SetStickyEndpoints, nft.SetHairpin} {
 		id := nft.SetID{Family: model.IPv6, Kind: kind}
 		t.Run(id.Name(), func(t *testing.T) {
@@ -133,7 +133,7 @@ func checkOffsets(t *testing.T, e *Encoded, list []nft.Element) {
 	}
 }
 
-func TestAnErrorThatIsNoElementsFaultNamesNone(t *testing.T) {
+func TestExplainWithoutElement(t *testing.T) {
 	id := nft.SetID{Kind: nft.SetServices}
 	e := encoded(t, nft.Batch{nft.AddElements{Set: id, Elements: randomElements(id, 10)}, nft.DeleteChain{Name: "lb-3"}})
 	first := split(t, e.Bytes)[1]

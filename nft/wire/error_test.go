@@ -13,7 +13,7 @@ import (
 	"kube-vmap/nft"
 )
 
-func TestAnErrorSaysWhatWasRefused(t *testing.T) {
+func TestErrorText(t *testing.T) {
 	id := nft.SetID{Family: model.IPv6, Kind: nft.SetEndpoints, Slot: 2}
 	dns := model.ServicePortName{
 		ServiceName: model.ServiceName{Namespace: "kube-system", Name: "kube-dns"}, Port: "dns", Protocol: model.UDP,
@@ -60,7 +60,7 @@ func TestAnErrorSaysWhatWasRefused(t *testing.T) {
 	}
 }
 
-func TestAnErrorIsWhatItsNumberMeans(t *testing.T) {
+func TestErrorIs(t *testing.T) {
 	type meanings struct{ notExist, exist, permission bool }
 	for errno, want := range map[syscall.Errno]meanings{
 		unix.ENOENT: {notExist: true}, unix.EEXIST: {exist: true},

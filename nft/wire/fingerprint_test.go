@@ -7,7 +7,7 @@ import (
 	"kube-vmap/nft"
 )
 
-func TestAFingerprintIsFoundAmongOtherUserdata(t *testing.T) {
+func TestFingerprintInUserdata(t *testing.T) {
 	const mark = nft.Fingerprint(0x0123456789abcdef)
 	comment := []byte{0, 3, 'h', 'i', 0}
 	for name, tt := range map[string]struct {

@@ -9,7 +9,7 @@ import (
 	"kube-vmap/nft"
 )
 
-func TestTheLastAddressOfAPrefix(t *testing.T) {
+func TestLastAddress(t *testing.T) {
 	for prefix, want := range map[string]string{
 		"10.96.0.0/16":       "10.96.255.255",
 		"10.96.0.0/12":       "10.111.255.255",
@@ -27,7 +27,7 @@ func TestTheLastAddressOfAPrefix(t *testing.T) {
 	}
 }
 
-func TestRangesAreReadAsPrefixes(t *testing.T) {
+func TestIntervalsBecomePrefixes(t *testing.T) {
 	id := nft.SetID{Family: model.IPv4, Kind: nft.SetServiceCIDRs}
 	mark := func(text string) nft.Element { // "10.0.0.0" begins an interval, "-10.0.0.0" ends one
 		addr, ends := strings.CutPrefix(text, "-")

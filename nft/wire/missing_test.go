@@ -45,7 +45,7 @@ func TestSampleHasEveryExpression(t *testing.T) {
 	}
 }
 
-func TestWhatAKernelLacksIsNamed(t *testing.T) {
+func TestMissingNamesTheKernelOption(t *testing.T) {
 	batch := nft.Sample(nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark})
 	e := encoded(t, batch)
 	found := expressionsOf(t, e)
@@ -83,7 +83,7 @@ func TestWhatAKernelLacksIsNamed(t *testing.T) {
 	}
 }
 
-func TestAnOffsetElsewhereIsOfNoExpression(t *testing.T) {
+func TestOffsetOutsideExpressions(t *testing.T) {
 	e := encoded(t, nft.Sample(nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}))
 	for _, m := range split(t, e.Bytes) {
 		if m.kind&0xff != unix.NFT_MSG_NEWRULE {
