@@ -153,7 +153,7 @@ func (l *Loop) observe(r Result, start time.Time) {
 	r.RefusedPorts = l.quarantine.len()
 	r.RefusedObjects = len(d.problems) + len(d.excesses)
 	r.Conflicts = d.services.ConflictCount()
-	r.NotLocal = d.services.NoLocalEndpoints()
+	r.NoLocalEndpoints = d.services.NoLocalEndpoints()
 	l.observer.Synced(r)
 }
 

@@ -13,18 +13,18 @@
 //
 // # Phases of the loop
 //
-//	            burst            failed, or read again
-//	Starting ---------> Due ---------------------------> Backoff --+
-//	                   ^ |  ^                              over    |
-//	        any change | |  +--------------------------------------+
-//	                   | | synced
-//	                   | v           MinSyncPeriod
-//	                  Idle -----------------------------> Paused
-//	                   ^                                   | ^
-//	                   +-----------------------------------+ | changes meanwhile: Due after it
-//	                                  over
+//	Starting --first burst--> Due --synced--> Idle --change--> Due
+//	                           |               |
+//	                           | failed        | MinSyncPeriod
+//	                           v               v
+//	                        Backoff          Paused
+//	                           |               |
+//	                           | over          | over
+//	                           v               v
+//	                          Due            Idle, or Due if there were changes
 //
-// Pause and backoff may run together; then both must be over. The table is in phase.go.
+// A pause and a backoff may run together; then both must be over. The complete table is
+// in phase.go.
 //
 // # What the kernel holds
 //
@@ -47,6 +47,6 @@
 // Where others can change our tables, the loop notices that and repairs them (see
 // drift.go). Tables with an owner cannot be changed by others.
 //
-// Within this package, the standard library's package sync would need another name. It
-// is not used, because one goroutine owns the state.
+// The standard library's package sync is imported as stdsync. Only [CommitQueue] needs
+// it, because one goroutine owns all other state.
 package sync

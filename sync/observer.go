@@ -45,7 +45,7 @@ type Result struct {
 	RefusedPorts        int // Service ports and Services in quarantine
 	RefusedObjects      int // objects with problems
 	Conflicts           int // claims lost to other Services
-	NotLocal            model.NoLocalEndpoints
+	NoLocalEndpoints    model.NoLocalEndpoints
 }
 
 // and adds the costs of a second part of the same sync.

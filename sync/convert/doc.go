@@ -21,7 +21,8 @@
 // is too long. A bad choice among words is replaced by the API's default. An object
 // is refused only if it is unclear what it claims.
 //
-// A new field of a Service or EndpointSlice that the proxy shall read needs, beside
-// its conversion here, the field in package model, and the hash that package
-// sync/cluster keeps of every object, which decides whether an object changed.
+// A new field of a Service or EndpointSlice needs three places: the field in package
+// model, its conversion here, and contentHash in package sync/cluster, which decides
+// whether an object changed (a test there fails without it). converttest.Draw should
+// draw it, too.
 package convert

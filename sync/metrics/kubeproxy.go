@@ -137,8 +137,8 @@ func (m *kubeProxy) synced(r sync.Result) {
 	for _, f := range model.Families {
 		m.duration[f].Observe(r.Took.Seconds())
 		kind[f].Observe(r.Took.Seconds())
-		m.noLocalInternal[f].Set(float64(r.NotLocal.Internal[f]))
-		m.noLocalExternal[f].Set(float64(r.NotLocal.External[f]))
+		m.noLocalInternal[f].Set(float64(r.NoLocalEndpoints.Internal[f]))
+		m.noLocalExternal[f].Set(float64(r.NoLocalEndpoints.External[f]))
 		m.lastSynced.WithLabelValues(f.String()).SetToCurrentTime()
 		for _, t := range r.Triggered {
 			// The clock of the trigger's machine may be ahead.
