@@ -33,7 +33,7 @@ var suites = []suite{
 	{name: "integration/ruleset", flags: []string{fmt.Sprintf("-seed=%d", rand.Uint64()|1)}},
 	// Only the scripts: the fake behaves like current kernels, which change the size of a
 	// set that is declared again.
-	{name: "integration/fake", reads: []string{"sync/testdata/scripts"}, skip: "^Test(BothKernels|TheFake)"},
+	{name: "integration/fake", reads: []string{"sync/testdata/scripts"}, skip: "^TestFake"},
 	{name: "integration/flows"},
 	{name: "integration/invalid"},
 	{name: "integration/affinity"},
@@ -47,12 +47,12 @@ var suites = []suite{
 	{name: "integration/trace"},
 	{name: "integration/status", skip: "^TestTenThousandServices"},
 	// These machines lack programs to run commands as another user.
-	{name: "integration/inspect", skip: "^TestABundle(HasNoCredentials|ThatFindsNoRoom)"},
+	{name: "integration/inspect", skip: "^TestBundle(HasNoCredentials|OnFullFileSystem)"},
 	{name: "integration/takeover"},
 	{name: "integration/security"},
 	// Without tests that exhaust memory (the kernel prints traces), need several
 	// processors, or load 100,000 endpoints.
-	{name: "integration/crash", flags: []string{"-kills=24"}, skip: "^Test(WithoutMemory|BesideBusyNeighbours|ARestartOfMany)"},
+	{name: "integration/crash", flags: []string{"-kills=24"}, skip: "^Test(OutOfMemory|BusyMachine|RestartWithManyServices)"},
 	{name: "integration/matrix"},
 }
 
