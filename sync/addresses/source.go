@@ -68,7 +68,7 @@ func (s *Source) pause(ctx context.Context, err error, length time.Duration) {
 	if ctx.Err() != nil {
 		return
 	}
-	s.log.Warn("node addresses not readable, retrying", "err", err, "in", length)
+	s.log.Warn("node addresses not readable, retrying", "err", err, "retry_in", length)
 	select {
 	case <-ctx.Done():
 	case <-time.After(length):

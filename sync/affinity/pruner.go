@@ -129,7 +129,7 @@ func (p *Pruner) prune() <-chan time.Time {
 	start := time.Now()
 	if err := p.prunePending(); err != nil {
 		p.Log.Error("affinity to removed endpoints not deleted, retrying",
-			"every", retryPeriod.String(), "err", err)
+			"period", retryPeriod.String(), "err", err)
 		p.wakeUp()
 		return time.After(retryPeriod)
 	}

@@ -130,7 +130,7 @@ func (c *outageLog) logPartialRecovery(o *outage) {
 		}
 	}
 	slices.Sort(rest)
-	c.log.Info("API server available again", "except", rest, "after", o.lastSuccess.Sub(o.since).Round(time.Millisecond).String())
+	c.log.Info("API server available again", "failing", rest, "duration", o.lastSuccess.Sub(o.since).Round(time.Millisecond).String())
 }
 
 // withoutURL returns the error without the request's URL, which fills a line.
@@ -162,5 +162,5 @@ func (c *outageLog) succeeded(kind string) {
 	if l.partlyRecovered {
 		level = slog.LevelInfo
 	}
-	c.log.Log(context.Background(), level, "API server available again", "after", time.Since(l.since).Round(time.Millisecond).String())
+	c.log.Log(context.Background(), level, "API server available again", "duration", time.Since(l.since).Round(time.Millisecond).String())
 }

@@ -78,7 +78,7 @@ func (s *shortWatchDetector) recovered(kind string) {
 	}
 	delete(s.reported, kind)
 	if len(s.reported) == 0 {
-		s.log.Info("API watches last again", "after", time.Since(s.since).Round(time.Millisecond).String())
+		s.log.Info("API watches last again", "duration", time.Since(s.since).Round(time.Millisecond).String())
 	}
 }
 

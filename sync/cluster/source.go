@@ -60,7 +60,7 @@ func (s *Source) Run(ctx context.Context, out chan<- []sync.Event) error {
 	if err := s.waitForLists(ctx, w); err != nil || ctx.Err() != nil {
 		return err
 	}
-	s.log.Info("API objects loaded", "after", time.Since(w.started).Round(time.Millisecond).String())
+	s.log.Info("API objects loaded", "duration", time.Since(w.started).Round(time.Millisecond).String())
 	deliver(ctx, w.queue, out)
 	return nil
 }
@@ -80,7 +80,7 @@ func (s *Source) waitForLists(ctx context.Context, w *watcher) error {
 // waitForNode waits, for a limited time, for the Node and the pod CIDRs if needed.
 func (s *Source) waitForNode(ctx context.Context, n *ownNode) error {
 	if !waitFor(ctx, n.found, time.After(nodeTimeout)) {
-		s.log.Warn("no Node object, continuing without it", "node", s.config.NodeName, "waited", nodeTimeout.String())
+		s.log.Warn("no Node object, continuing without it", "node", s.config.NodeName, "duration", nodeTimeout.String())
 	}
 	if !s.config.NeedPodRanges || waitFor(ctx, n.hasPodRanges, time.After(podRangesTimeout)) {
 		return nil

@@ -41,10 +41,10 @@ func (s *Sockets) scheduleRetry(socket Socket, err error) {
 func (s *Sockets) report(socket Socket, err error) {
 	if errors.Is(err, syscall.EAFNOSUPPORT) {
 		// The machine lacks this family. The Service is not wrong.
-		s.Log.Debug("address family not supported", "what", s.Name, "service", socket.Service.String(), "err", err)
+		s.Log.Debug("address family not supported", "server", s.Name, "service", socket.Service.String(), "err", err)
 		return
 	}
-	s.Log.Warn("cannot listen, retrying", "what", s.Name, "service", socket.Service.String(),
+	s.Log.Warn("cannot listen, retrying", "server", s.Name, "service", socket.Service.String(),
 		"address", socket.Addr.String(), "err", err)
 	o := sync.Object{Kind: "Service", Namespace: socket.Service.Namespace, Name: socket.Service.Name, UID: socket.UID}
 	s.Recorder.Warn(o, s.Reason, fmt.Sprintf("The %s is not available on %s: %v. It will be retried.", s.Name, socket.Addr, err))
@@ -57,7 +57,7 @@ func (s *Sockets) markListening(socket Socket) {
 	if s.failed[socket] != nil {
 		log = s.Log.Info
 	}
-	log("listening", "what", s.Name, "service", socket.Service.String(), "address", socket.Addr.String())
+	log("listening", "server", s.Name, "service", socket.Service.String(), "address", socket.Addr.String())
 	delete(s.failed, socket)
 }
 

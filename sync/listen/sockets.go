@@ -188,7 +188,7 @@ func (s *Sockets) handleEnd(e servedSocket) {
 func (s *Sockets) close(socket Socket) {
 	if l := s.open[socket]; l != nil {
 		_ = l.Close() // a listener has no data to lose
-		s.Log.Debug("closed", "what", s.Name, "service", socket.Service.String(), "address", socket.Addr.String())
+		s.Log.Debug("closed", "server", s.Name, "service", socket.Service.String(), "address", socket.Addr.String())
 	}
 	delete(s.open, socket)
 	delete(s.failed, socket)

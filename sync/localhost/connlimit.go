@@ -33,7 +33,7 @@ func (p *connLimit) acquire(s listen.Socket) bool {
 	p.refused++
 	if time.Since(p.lastWarning) >= warnInterval {
 		p.log.Warn("too many connections to node ports on localhost, resetting new ones",
-			"max", p.max, "refused", p.refused, "last", s.Service.String())
+			"limit", p.max, "rejected", p.refused, "service", s.Service.String())
 		p.lastWarning, p.refused = time.Now(), 0
 	}
 	return false

@@ -67,12 +67,12 @@ func readContent(file string) content {
 func (c *Config) replacedBy(now content, log *slog.Logger) bool {
 	const still = "configuration file is invalid, keeping the previous configuration"
 	if now.err != "" {
-		log.Warn(still, "error", now.err)
+		log.Warn(still, "err", now.err)
 		return false
 	}
 	other, err := c.flags.parse([]byte(now.text))
 	if err != nil {
-		log.Warn(still, "error", err)
+		log.Warn(still, "err", err)
 		return false
 	}
 	if !equality.Semantic.DeepEqual(&other.Proxy, &c.Proxy) {

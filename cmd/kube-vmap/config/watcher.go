@@ -43,7 +43,7 @@ func newWatcher(path string, log *slog.Logger) *watcher {
 	w := &watcher{path: path, rescan: rescan, log: log}
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
-		log.Warn("no notifications of changes, polling the configuration file", "file", path, "every", rescan, "error", err)
+		log.Warn("no notifications of changes, polling the configuration file", "file", path, "period", rescan, "err", err)
 		return w
 	}
 	w.notify, w.events, w.errors = notify, notify.Events, notify.Errors
@@ -94,7 +94,7 @@ func (w *watcher) wait(ctx context.Context, limit time.Duration) bool {
 				continue
 			}
 		case err := <-w.errors: // events were lost; reading the file replaces them
-			w.log.Debug("notifications of the configuration file lost", "error", err)
+			w.log.Debug("notifications of the configuration file lost", "err", err)
 		}
 		timer.Reset(debounce)
 		if end == nil {

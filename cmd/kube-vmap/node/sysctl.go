@@ -52,13 +52,13 @@ func (h *host) set(s sysctl) (is int, err error) {
 	err = h.write(path, []byte(strconv.Itoa(s.want)), 0)
 	switch {
 	case err == nil:
-		h.log.Info("sysctl set", "name", s.name, "value", s.want, "was", is)
+		h.log.Info("sysctl set", "name", s.name, "value", s.want, "previous", is)
 		return s.want, nil
 	case !forbidden(err):
 		return is, fmt.Errorf("%s is %d and cannot be set to %d; set it on the node, or use %s: %w",
 			s.name, is, s.want, s.option, err)
 	case s.largerFits && is > s.want:
-		h.log.Info("sysctl left unchanged: its value is larger than configured and cannot be written", "name", s.name, "value", is, "want", s.want)
+		h.log.Info("sysctl left unchanged: its value is larger than configured and cannot be written", "name", s.name, "value", is, "configured", s.want)
 		return is, nil
 	}
 	err = fmt.Errorf("%s is %d and must not be set to %d from here; set it on the node, run kube-vmap --init-only before "+
@@ -74,7 +74,7 @@ func (h *host) set(s sysctl) (is int, err error) {
 // its first network namespace only.
 func (h *host) skip(s sysctl, is int) {
 	if is < s.want || !s.largerFits {
-		h.log.Warn("sysctl left unchanged: only the host's network namespace can change it", "name", s.name, "value", is, "want", s.want)
+		h.log.Warn("sysctl left unchanged: only the host's network namespace can change it", "name", s.name, "value", is, "configured", s.want)
 	}
 }
 

@@ -53,6 +53,6 @@ func (c *MetricsConfig) putVerbosity(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.SetVerbosity(int(v))
-	c.Log.Warn("log level changed over HTTP", "v", v, "by", r.RemoteAddr)
+	c.Log.Warn("log level changed over HTTP", "verbosity", v, "client", r.RemoteAddr)
 	content("text/plain; charset=utf-8", fmt.Sprintf("-v is now %d\n", v))(w, r)
 }

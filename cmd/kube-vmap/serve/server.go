@@ -87,7 +87,7 @@ func (s *Server) Run(ctx context.Context) error {
 			if s.Minor {
 				level = slog.LevelWarn
 			}
-			s.Log.Log(ctx, level, "cannot serve, retrying", "server", s.String(), "every", retryPeriod.String(), "err", err)
+			s.Log.Log(ctx, level, "cannot serve, retrying", "server", s.String(), "retry_in", retryPeriod.String(), "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -67,7 +67,7 @@ func (t *Takeover) Run(ctx context.Context) error {
 		if err = errors.Join(err, e); err == nil {
 			return nil
 		}
-		t.Log.Error("cannot remove everything that kube-proxy left, retrying", "every", retryPeriod.String(), "err", err)
+		t.Log.Error("cannot remove everything that kube-proxy left, retrying", "retry_in", retryPeriod.String(), "err", err)
 		if !sleep(ctx, retryPeriod) {
 			return nil
 		}

@@ -1,0 +1,82 @@
+package integration
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// logMethods are the methods of slog.Logger with the number of arguments before the keys.
+var logMethods = map[string]int{"Debug": 1, "Info": 1, "Warn": 1, "Error": 1, "Log": 3, "With": 0}
+
+// Log keys are an interface: people filter and alert on them. The table in
+// docs/metrics.md is complete, and has no key that is not logged.
+func TestLogKeysAreThoseOfTheDocument(t *testing.T) {
+	_, section, found := strings.Cut(string(read(t, "docs/metrics.md")), "\n## Logs\n")
+	if !found {
+		t.Fatal("docs/metrics.md has no section Logs")
+	}
+	documented := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|").FindAllStringSubmatch(section, -1) {
+		for _, key := range regexp.MustCompile("[a-z_]+").FindAllString(row[1], -1) {
+			documented[key] = false
+		}
+	}
+	for _, f := range sources(t) {
+		room, _, _ := strings.Cut(f.dir, "/")
+		if f.test || !slices.Contains(layers[:4], room) {
+			continue
+		}
+		for _, key := range logKeys(f.syntax) {
+			if _, ok := documented[key]; !ok {
+				t.Errorf("%s logs the key %q, which docs/metrics.md does not have", f.path, key)
+			}
+			documented[key] = true
+		}
+	}
+	for key, used := range documented {
+		if !used {
+			t.Errorf("docs/metrics.md has the key %q, which is not logged", key)
+		}
+	}
+}
+
+// logKeys returns the keys in the file's calls of a logger.
+func logKeys(file *ast.File) []string {
+	var keys []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		selector, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		first, ok := logMethods[selector.Sel.Name]
+		if !ok || len(call.Args) < first+2 || first > 0 && !isString(call.Args[first-1]) {
+			return true
+		}
+		for i := first; i+1 < len(call.Args); i += 2 {
+			if !isString(call.Args[i]) {
+				return true
+			}
+			key, err := strconv.Unquote(call.Args[i].(*ast.BasicLit).Value)
+			if err != nil {
+				panic("integration: parsed string that is none")
+			}
+			keys = append(keys, key)
+		}
+		return true
+	})
+	return keys
+}
+
+func isString(e ast.Expr) bool {
+	literal, ok := e.(*ast.BasicLit)
+	return ok && literal.Kind == token.STRING
+}
