@@ -242,12 +242,21 @@ func faults() []panel {
 
 func processes() []panel {
 	return []panel{
-		{title: "CPU", kind: lines, unit: "short", about: "Processors in use.", queries: []query{{`rate(process_cpu_seconds_total{$sel}[$__rate_interval])`, "{{instance}}"}}},
-		{title: "Memory", kind: lines, unit: "bytes", about: "Resident, without the kernel's part.", queries: []query{{`process_resident_memory_bytes{$sel}`, "{{instance}}"}}},
+		{
+			title: "CPU", kind: lines, unit: "short", about: "Processors in use.",
+			queries: []query{{`rate(process_cpu_seconds_total{$sel}[$__rate_interval])`, "{{instance}}"}},
+		},
+		{
+			title: "Memory", kind: lines, unit: "bytes", about: "Resident, without the kernel's part.",
+			queries: []query{{`process_resident_memory_bytes{$sel}`, "{{instance}}"}},
+		},
 		{
 			title: "Requests to the API server", kind: lines, unit: "reqps", about: "By status of the response.",
 			queries: []query{{`sum by (code) (rate(rest_client_requests_total{$sel}[$__rate_interval]))`, "{{code}}"}},
 		},
-		{title: "Versions", kind: lines, unit: "short", about: "Nodes by version.", queries: []query{{`count by (version) (kubevmap_build_info{$sel})`, "{{version}}"}}},
+		{
+			title: "Versions", kind: lines, unit: "short", about: "Nodes by version.",
+			queries: []query{{`count by (version) (kubevmap_build_info{$sel})`, "{{version}}"}},
+		},
 	}
 }
