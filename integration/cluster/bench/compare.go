@@ -3,15 +3,15 @@ package main
 import "context"
 
 const (
-	// compared is how many changes of a kind kube-proxy is asked to follow: it can
-	// take seconds for one.
+	// compared is the number of changes of a kind that kube-proxy must follow: it may need
+	// seconds for one.
 	compared = 10
-	// comparedRate leaves it the time.
+	// comparedRate is low enough for that.
 	comparedRate = 0.1
 )
 
-// compare measures kube-proxy in mode nftables at the same cluster. That is no
-// part of what is promised.
+// compare measures kube-proxy in mode nftables on the same cluster. There is no promise
+// about it.
 func (b *bench) compare(ctx context.Context) error {
 	if err := b.cleanup(ctx); err != nil {
 		return err

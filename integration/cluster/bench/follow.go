@@ -21,7 +21,7 @@ type following struct {
 	committed report.Times // from the request to the commit
 	answered  report.Times // from the API server's answer to the commit
 	handled   report.Times // from the request to the informers' handler
-	// What one change took of each.
+	// The processor time of each for one change.
 	proxyCPU, floorCPU time.Duration
 
 	sent map[string]time.Time // by the resource version that came of it
@@ -50,7 +50,7 @@ func (f *following) follow(ctx context.Context, changes []write, rate float64) e
 	return f.addHandled(f.floor.Log.Entries(lines))
 }
 
-// watchCPU begins to count; stop divides by the number of changes.
+// watchCPU starts to measure processor time; stop divides it by the number of changes.
 func (f *following) watchCPU() (stop func(n int) error, err error) {
 	proxy, err := f.proxy.cpu()
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *following) awaitCommit(ctx context.Context, before uint32) (time.Time, 
 		if ctx.Err() != nil {
 			return time.Time{}, ctx.Err()
 		}
-		// Long enough to leave the processor to others, and short against what is
+		// Long enough to leave the processor to others, and short compared with what is
 		// measured. The runtime's own timers are too coarse for that.
 		pause := unix.NsecToTimespec(int64(max(100*time.Microsecond, time.Since(begin)/100)))
 		if err := unix.Nanosleep(&pause, nil); err != nil && !errors.Is(err, unix.EINTR) {
@@ -121,7 +121,7 @@ func (f *following) awaitCommit(ctx context.Context, before uint32) (time.Time, 
 	return time.Time{}, fmt.Errorf("no commit within %s", patience)
 }
 
-// addHandled adds when the informers saw what was sent.
+// addHandled adds the times at which the informers received the changes.
 func (f *following) addHandled(log []process.Entry) error {
 	for _, line := range log {
 		began, ok := f.sent[line["version"]]

@@ -21,7 +21,7 @@ type kind struct {
 	name string
 	// promised is set for the change of one endpoint.
 	promised bool
-	// prepare makes what must be there before the n-th of these changes.
+	// prepare creates the objects that the n-th of these changes needs.
 	prepare func(w *world, ctx context.Context, n int) (write, error)
 }
 
@@ -39,7 +39,7 @@ func (w *world) pick(n, parity int) int {
 	return n*stride%(w.filling.Services/2)*2 + parity
 }
 
-// newcomer returns the address of the n-th pod that was not there before.
+// newcomer returns the address of the n-th additional pod.
 func newcomer(n int) string {
 	base := netip.MustParseAddr("10.200.0.0").As4()
 	base[2], base[3] = byte(n>>8), byte(n)
@@ -70,8 +70,8 @@ func (w *world) updateSlice(s *discoveryv1.EndpointSlice) write {
 	}
 }
 
-// addService makes the slices of a Service, which mean nothing yet. One more
-// object makes them count.
+// addService creates the slices of a Service beforehand. The change is to create the
+// Service.
 func (w *world) addService(ctx context.Context, n int) (write, error) {
 	more := *w.filling
 	more.Prefix = "more"
@@ -101,7 +101,7 @@ func service(f *objects.Filling, n int) *corev1.Service {
 	return s
 }
 
-// replaceLocalEndpoint makes a Service of type LoadBalancer, with node ports and the
+// replaceLocalEndpoint creates a Service of type LoadBalancer, with node ports and the
 // external traffic policy Local, whose endpoints are all on the node that is measured: each
 // of them is there for pods, and once more for clients outside.
 func (w *world) replaceLocalEndpoint(ctx context.Context, n int) (write, error) {

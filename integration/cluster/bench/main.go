@@ -7,15 +7,14 @@
 //	change    API write to         API write to the commit, seen by the kernel's
 //	          handler called       generation in the node's namespace
 //
-// Both wait for the same API server, and on a small machine it is the API server
-// that takes most of the time. So figures stand beside a floor of the same run:
-// informers of client-go in a process of their own that do nothing with what they
-// are told (see integration/cluster/informers). They start in turns with kube-vmap,
-// and a ratio is the median of those of all rounds. What the project promises is
-// checked at the end; a broken promise makes the exit code 1.
+// Both wait for the same API server, which takes most of the time on a small machine. So
+// figures are compared with a floor of the same run: informers of client-go in a process
+// of their own that do nothing with the objects (see integration/cluster/informers). They
+// and kube-vmap start in turns, and a ratio is the median of the ratios of all rounds. If a
+// promise does not hold at the end, the exit code is 1.
 //
-// CPU is that of the process, which has the kernel's work on its batches in it,
-// but not what the kernel tidies up afterwards.
+// CPU is the processor time of the process. It includes the kernel's work on its batches,
+// but not what the kernel frees afterwards in the background.
 package main
 
 import (
@@ -41,10 +40,10 @@ func main() {
 	}
 }
 
-// standard is the number of Services for which all is promised.
+// standard is the number of Services for which all promises are made.
 const standard = 10_000
 
-// options are what can be chosen.
+// options are the command's options.
 type options struct {
 	services, endpoints int
 	dual                bool
@@ -81,7 +80,7 @@ type bench struct {
 	*world
 }
 
-// measure measures all and prints the report.
+// measure runs the bench and prints the report.
 func measure(ctx context.Context, o *options) error {
 	if (o.changes+compared)*2 > o.services {
 		return fmt.Errorf("%d changes of each kind on other Services each are too many for %d Services", o.changes, o.services)

@@ -18,7 +18,7 @@ type timedProcess struct {
 	began time.Time
 }
 
-// patience is how long anything may take.
+// patience is the limit for everything that is awaited.
 const patience = 10 * time.Minute
 
 func (w *world) start(ctx context.Context, program string, args ...string) (*timedProcess, error) {
@@ -30,7 +30,7 @@ func (w *world) start(ctx context.Context, program string, args ...string) (*tim
 	return &timedProcess{d, began}, nil
 }
 
-// cleanup removes what kube-vmap wrote into the kernel.
+// cleanup removes kube-vmap's tables from the kernel.
 func (w *world) cleanup(ctx context.Context) error {
 	if out, err := w.lab.Node.Command(ctx, w.programs.kubeVMap, "cleanup").CombinedOutput(); err != nil {
 		return fmt.Errorf("remove the rules: %w\n%s", err, out)
@@ -38,8 +38,8 @@ func (w *world) cleanup(ctx context.Context) error {
 	return nil
 }
 
-// awaitLine waits for a line of the process's log and says how long after its
-// start it was written.
+// awaitLine waits for a line of the process's log and returns how long after its start it
+// was written.
 func (p *timedProcess) awaitLine(ctx context.Context, message string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -50,7 +50,7 @@ func (p *timedProcess) awaitLine(ctx context.Context, message string) (time.Dura
 	return p.after(line)
 }
 
-// line is [timedProcess.awaitLine] for one that must be there already.
+// line is [timedProcess.awaitLine] for a line that must exist already.
 func (p *timedProcess) line(message string) (time.Duration, error) {
 	for _, line := range p.Log.Entries(0) {
 		if line["msg"] == message {
@@ -69,9 +69,8 @@ func (p *timedProcess) after(line process.Entry) (time.Duration, error) {
 	return at.Sub(p.began), nil
 }
 
-// cpu returns the time that the process took so far: all its threads, also those that
-// ended, to the nanosecond, and, to ticks of 10 ms, the programs that it ran and
-// waited for.
+// cpu returns the processor time of the process so far: that of all its threads, also of
+// those that ended, to the nanosecond, and that of its child processes in ticks of 10 ms.
 func (p *timedProcess) cpu() (time.Duration, error) {
 	const (
 		ofProcess = 2 // CPUCLOCK_SCHED of all threads, include/linux/posix-timers.h
@@ -93,7 +92,7 @@ func (p *timedProcess) cpu() (time.Duration, error) {
 	return time.Duration(t.Nano()) + time.Duration(stat.CUTime+stat.CSTime)*tick, nil
 }
 
-// end ends the process in order.
+// end stops the process regularly.
 func (p *timedProcess) end() error {
 	if err := p.Stop(); err != nil {
 		return fmt.Errorf("end a program: %w", err)

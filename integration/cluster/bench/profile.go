@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 )
 
-// pprof is where kube-vmap serves profiles of itself, on its node.
+// pprof is the URL of kube-vmap's profiles, on its node.
 const pprof = "http://127.0.0.1:10249/debug/pprof/"
 
-// profile starts kube-vmap once more with nothing in place and writes profiles of
-// that: of the CPU for the first seconds, of what was allocated, and of what lives
-// afterwards. Its figures are in no table, because profiles cost time.
+// profile starts kube-vmap once more without its tables and writes profiles: of the CPU in
+// the first seconds, of allocations, and of the heap afterwards. No figures are taken,
+// because profiles cost time.
 func (b *bench) profile(ctx context.Context) error {
 	if err := os.MkdirAll(b.profiles, 0o755); err != nil {
 		return fmt.Errorf("make a folder for profiles: %w", err)

@@ -10,10 +10,10 @@ import (
 	"kube-vmap/integration/cluster/plane"
 )
 
-// programs are what is measured, by their paths, and the top of the repository.
+// programs are the paths of the programs, and the top of the repository.
 type programs struct{ root, kubeVMap, informers, kubeProxy string }
 
-// build builds the programs as they are released; kube-vmap not if there is one.
+// build builds the programs as for a release, except kube-vmap if there is one.
 func (w *world) build(ctx context.Context, kubeVMap string) (err error) {
 	p := &w.programs
 	if p.kubeProxy, err = plane.Program("kube-proxy"); err != nil {

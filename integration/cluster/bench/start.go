@@ -7,8 +7,8 @@ import (
 	"kube-vmap/integration/bench/report"
 )
 
-// starts measures starts: informers alone, kube-vmap with nothing in place, and
-// again with all in place.
+// starts measures the starts of informers alone, of kube-vmap without its tables, and of
+// kube-vmap with all tables in place.
 func (b *bench) starts(ctx context.Context) error {
 	all := [...]*program{b.informers(), b.kubeVMap("kube-vmap"), b.kubeVMap("kube-vmap, all in place")}
 	floor, first, again := all[0], all[1], all[2]
@@ -30,8 +30,8 @@ func (b *bench) starts(ctx context.Context) error {
 	}
 	s := b.startSection("Start, " + b.size())
 	s.Note("medians of %s rounds; x floor: how many times as much as the floor of the same round", b.rounds)
-	s.Note("ready: from exec to informers synced, or to the first commit; objects: from exec until all had come from")
-	s.Note("the API; kernel: for the batch alone; CPU and memory: as of %s after ready", rest)
+	s.Note("ready: from exec to informers synced, or to the first commit; objects: from exec until all were received from")
+	s.Note("the API; kernel: for the batch alone; CPU and memory: %s after ready", rest)
 	for _, p := range all {
 		p.row(s, floor)
 	}
@@ -40,7 +40,7 @@ func (b *bench) starts(ctx context.Context) error {
 	return nil
 }
 
-// promiseStart checks what is promised of a start.
+// promiseStart checks the promises about a start.
 func (b *bench) promiseStart(floor, first, again *program) {
 	took := report.Ratios(first.took, floor.took).Median()
 	b.Promise(took <= 2, "started to programmed within 2 x of informers alone: %s", took)
@@ -88,7 +88,7 @@ func (b *bench) round(ctx context.Context, floor, first, again *program) (unchan
 		return false, err
 	}
 	progress("start: informers %s, kube-vmap %s, again %s", last(floor), last(first), last(again))
-	// Where tables belong to a process, a new one takes possession of them, once.
+	// Where a process owns its tables, a new one takes them over in one batch.
 	protects, err := b.kernel.SupportsOwner()
 	if protects {
 		before++

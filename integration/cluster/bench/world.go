@@ -16,10 +16,10 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-// nodeName is the name of the node that proxies run on; all pods are elsewhere.
+// nodeName is the name of the node with the proxies; all pods are on another one.
 const nodeName = "node-1"
 
-// world is a control plane full of Services and a node to watch it from.
+// world is a control plane with many Services, and a node.
 type world struct {
 	lab      *lab.Lab
 	plane    *plane.Plane
@@ -33,7 +33,7 @@ type world struct {
 	closers    []func() error
 }
 
-// newWorld makes a world, which must be closed.
+// newWorld creates a world, which must be closed.
 func newWorld(ctx context.Context, o *options) (*world, error) {
 	w := &world{filling: &objects.Filling{
 		Services: o.services, Prefix: "service", Endpoints: o.endpoints, Node: "node-2", Families: []model.Family{model.IPv4},
@@ -64,7 +64,7 @@ func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", report.Texts(args)...)
 }
 
-// size returns what is in the world.
+// size describes the objects in the world.
 func (w *world) size() string {
 	families := ""
 	if len(w.filling.Families) > 1 {
@@ -73,7 +73,7 @@ func (w *world) size() string {
 	return fmt.Sprintf("%s Services%s with %d endpoints", report.Text(w.filling.Services), families, w.filling.Endpoints)
 }
 
-// begin starts the control plane and makes the node and the proxy's account.
+// begin starts the control plane and creates the node and the proxy's account.
 func (w *world) begin(ctx context.Context) (err error) {
 	if w.lab, err = lab.New(lab.Options{}); err != nil {
 		return err
@@ -97,9 +97,9 @@ func (w *world) begin(ctx context.Context) (err error) {
 	return w.plane.ServiceAccountKubeconfig(ctx, "kube-system", "kube-vmap", w.plane.URL(), w.kubeconfig)
 }
 
-// fill makes the Services, and one more than the size says that has one endpoint
-// more than the others: a Service that gains an endpoint finds its chains there,
-// as it nearly always does in a large cluster.
+// fill creates the Services, and an additional one with an endpoint more than the others,
+// so that the chains for that many endpoints exist when a Service gains one, as they nearly
+// always do in a large cluster.
 func (w *world) fill(ctx context.Context) (err error) {
 	if w.ns, err = objects.NewNamespace(ctx, w.plane.Client, "bench"); err != nil {
 		return err
