@@ -105,17 +105,18 @@ func bits(from, to int) (out uint32) {
 // attributes are those of include/uapi/linux/netfilter/nf_tables.h, with the padding at the
 // end.
 var expressionFormats = map[string]expressionFormat{
-	"payload":      {make: func() expr.Any { return &expr.Payload{} }, attributes: bits(1, 8)},
-	"meta":         {make: func() expr.Any { return &expr.Meta{} }, attributes: bits(1, 3)},
-	"ct":           {make: func() expr.Any { return &expr.Ct{} }, attributes: bits(1, 4)},
-	"cmp":          {make: func() expr.Any { return &expr.Cmp{} }, attributes: bits(1, 3)},
-	"range":        {make: func() expr.Any { return &expr.Range{} }, attributes: bits(1, 4)},
-	"bitwise":      {make: func() expr.Any { return &expr.Bitwise{} }, attributes: bits(1, 5), zero: bits(6, 6), needed: bits(4, 5)},
-	"lookup":       {make: func() expr.Any { return &expr.Lookup{} }, attributes: bits(1, 5)},
-	"immediate":    {make: func() expr.Any { return &expr.Immediate{} }, attributes: bits(1, 2)},
-	"fib":          {make: func() expr.Any { return &expr.Fib{} }, attributes: bits(1, 3)},
-	"numgen":       {make: func() expr.Any { return &expr.Numgen{} }, attributes: bits(1, 4)},
-	"hash":         {make: func() expr.Any { return &expr.Hash{} }, attributes: bits(1, 7), needed: bits(5, 5)}, // without it the kernel has chosen a seed, which it does not report
+	"payload":   {make: func() expr.Any { return &expr.Payload{} }, attributes: bits(1, 8)},
+	"meta":      {make: func() expr.Any { return &expr.Meta{} }, attributes: bits(1, 3)},
+	"ct":        {make: func() expr.Any { return &expr.Ct{} }, attributes: bits(1, 4)},
+	"cmp":       {make: func() expr.Any { return &expr.Cmp{} }, attributes: bits(1, 3)},
+	"range":     {make: func() expr.Any { return &expr.Range{} }, attributes: bits(1, 4)},
+	"bitwise":   {make: func() expr.Any { return &expr.Bitwise{} }, attributes: bits(1, 5), zero: bits(6, 6), needed: bits(4, 5)},
+	"lookup":    {make: func() expr.Any { return &expr.Lookup{} }, attributes: bits(1, 5)},
+	"immediate": {make: func() expr.Any { return &expr.Immediate{} }, attributes: bits(1, 2)},
+	"fib":       {make: func() expr.Any { return &expr.Fib{} }, attributes: bits(1, 3)},
+	"numgen":    {make: func() expr.Any { return &expr.Numgen{} }, attributes: bits(1, 4)},
+	// Without attribute 5 the kernel has chosen a seed, which it does not report.
+	"hash":         {make: func() expr.Any { return &expr.Hash{} }, attributes: bits(1, 7), needed: bits(5, 5)},
 	"dynset":       {make: func() expr.Any { return &expr.Dynset{} }, attributes: bits(1, 10)},
 	"counter":      {make: func() expr.Any { return &expr.Counter{} }, attributes: bits(1, 3)},
 	"objref":       {make: func() expr.Any { return &expr.Objref{} }, attributes: bits(1, 2)},

@@ -97,7 +97,8 @@ func routeError(err error, w simulate.RouteQuery) error {
 	case errors.Is(err, unix.EINVAL) && w.In.Index != 0 && w.To.IsMulticast():
 		return fmt.Errorf("%w: no program on this node has joined that group on %s", simulate.ErrNoRoute, w.In.Name)
 	case errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EINVAL) && w.In.Index != 0:
-		return fmt.Errorf("%w for a packet from %s that comes in by %s: the kernel does not accept that source there (rp_filter), or drops packets to that destination",
+		return fmt.Errorf("%w for a packet from %s that comes in by %s: "+
+			"the kernel does not accept that source there (rp_filter), or drops packets to that destination",
 			simulate.ErrNoRoute, w.From, w.In.Name)
 	case errors.Is(err, unix.EHOSTUNREACH) && w.In.Index != 0:
 		return fmt.Errorf("%w, or the node does not forward (net.ipv4.ip_forward)", simulate.ErrNoRoute)
