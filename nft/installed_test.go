@@ -13,7 +13,7 @@ import (
 	"kube-vmap/model"
 )
 
-// readable is what tables tell of a frontend.
+// readable is the part of a frontend that tables have.
 func readable(s InstalledFrontend) string {
 	kind, policy, treatment, scheduler := s.Kind, fmt.Sprint(s.Policy), fmt.Sprint(s.Masquerade), "none"
 	if kind == model.KindLoadBalancerIP {
@@ -39,7 +39,7 @@ func readable(s InstalledFrontend) string {
 // sortedPrefixes are the sources as they are programmed.
 func sortedPrefixes(s InstalledFrontend) []netip.Prefix { return outermost(s.Sources) }
 
-// poolKey is the ClusterIP behind, which nobody needs who serves nobody.
+// poolKey is the ClusterIP of the pool, which a frontend without endpoints does not need.
 func poolKey(s InstalledFrontend) string {
 	if !s.OwnsPool() && !s.Served() {
 		return "unknown"

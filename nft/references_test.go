@@ -106,7 +106,7 @@ func TestReferenceCacheEqualsRules(t *testing.T) {
 }
 
 // checkUses asserts that the state counts what there is, nothing less or more,
-// and that whatever an element or a rule refers to stands.
+// and that everything to which an element or a rule refers exists.
 func checkUses(t *testing.T, r *Ruleset) {
 	t.Helper()
 	all := Change{ServiceCIDRs: &r.cidrs, NodeAddrs: &r.nodeAddrs}
@@ -121,7 +121,7 @@ func checkUses(t *testing.T, r *Ruleset) {
 	counts := map[SetID]int{}
 	for id, list := range r.Elements() {
 		if len(list) != r.counts[id] {
-			t.Errorf("%s holds %d elements, said to be %d", id.Name(), len(list), r.counts[id])
+			t.Errorf("%s holds %d elements, counted %d", id.Name(), len(list), r.counts[id])
 		}
 		counts[id] = len(list)
 	}

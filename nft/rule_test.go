@@ -39,7 +39,7 @@ func allRules() map[string]Rule {
 	for _, c := range []Config{sampleConfig, blind, other, everybody, keeping, bridge, veths} {
 		for _, f := range model.Families {
 			for _, id := range realChains(f) {
-				if !tellsMore(id) {
+				if !isDistinct(id) {
 					continue
 				}
 				for _, r := range c.rules(id, someLengths) {
@@ -56,9 +56,9 @@ func someLengths(id SetID) bool {
 	return slices.Contains([]int{1, 24, 31, 32, 48, 61, 127, 128}, int(id.Slot))
 }
 
-// tellsMore picks chains whose rules are not like those of another one but for
-// a number in a name.
-func tellsMore(id ChainID) bool {
+// isDistinct reports whether the rules of a chain differ from those of other chains by more
+// than a number in a name.
+func isDistinct(id ChainID) bool {
 	few := []Sticky{
 		{netip.MustParseAddrPort("10.1.0.7:80"), model.TCP, 10800},
 		{netip.MustParseAddrPort("10.1.0.7:80"), model.UDP, 1},
@@ -151,7 +151,7 @@ func TestFingerprintsOfRulesAreStable(t *testing.T) {
 	for _, line := range now {
 		fingerprint, rest, _ := strings.Cut(line, " = ")
 		if before := known[fingerprint]; before != "" && before != rest {
-			t.Errorf("fingerprint %s stood for\n\t%s\nand stands for\n\t%s\nencodingVersion must change", fingerprint, before, rest)
+			t.Errorf("fingerprint %s was that of\n\t%s\nand is that of\n\t%s\nencodingVersion must change", fingerprint, before, rest)
 		}
 	}
 	text := strings.Join(now, "\n") + "\n"

@@ -47,9 +47,9 @@ func TestAssignSlotsKeepsSlots(t *testing.T) {
 		"two go, one comes, and the last one moves":           {"abcd", "cde", "edc"},
 		"all endpoints go":                                    {"abc", "", ""},
 		"all endpoints are others":                            {"abc", "xyz", "xyz"},
-		"an endpoint that stands twice keeps the first slot":  {"aab", "abc", "acb"},
-		"an endpoint that stands twice is not served twice":   {"aaa", "a", "a"},
-		"what stands twice frees a slot for one that moves":   {"aab", "ab", "ab"},
+		"an endpoint in two slots keeps the first":            {"aab", "abc", "acb"},
+		"an endpoint in two slots gets one":                   {"aaa", "a", "a"},
+		"an endpoint in two slots frees one for another":      {"aab", "ab", "ab"},
 		"of many that go, none of those that stay moves down": {"abcdef", "abc", "abc"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func checkSlots(t *testing.T, old, endpoints []netip.AddrPort) {
 		if has && !slices.Contains(old, slots[k]) {
 			came++
 		}
-		// What stood twice counts as gone where it stood again.
+		// The second slot of an endpoint counts as free.
 		if had && (!slices.Contains(slots, old[k]) || slices.Contains(old[:k], old[k])) {
 			went++
 			continue

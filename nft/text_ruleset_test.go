@@ -24,6 +24,6 @@ func TestRenderWritesInPieces(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out.Len() < 1<<20 || out.piece > 16<<10 {
-		t.Errorf("of %d bytes, %d are written at once", out.Len(), out.piece)
+		t.Errorf("of %d bytes, %d are written in one piece", out.Len(), out.piece)
 	}
 }

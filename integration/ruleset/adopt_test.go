@@ -6,8 +6,8 @@ import (
 	"kube-vmap/nft"
 )
 
-// Rules that nft loaded carry no fingerprint, so they are written anew; sets are
-// the same, whoever filled them.
+// Rules that nft loaded have no fingerprint, so they are rewritten; sets are equal,
+// whichever program filled them.
 func TestAdoptRulesLoadedByNft(t *testing.T) {
 	for _, name := range []string{
 		"walk", "service-cidrs", "service-cidrs-all", "hairpin", "long-comment", "schedulers",

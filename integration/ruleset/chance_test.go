@@ -14,8 +14,8 @@ import (
 
 var onlySeed = flag.Uint64("seed", 0, "random history to run; 0 means the usual ones and a new one")
 
-// withSeeds runs a test with fixed seeds and with one nobody has tried. The name
-// of a failing subtest says which seed to give to -seed.
+// withSeeds runs a test with fixed seeds and with a random one. The name of a failing
+// subtest has the seed for -seed.
 func withSeeds(t *testing.T, fixed int, run func(*testing.T, *chance)) {
 	t.Helper()
 	seeds := []uint64{rand.Uint64()}
@@ -33,13 +33,13 @@ func withSeeds(t *testing.T, fixed int, run func(*testing.T, *chance)) {
 	}
 }
 
-// chance draws worlds, and steps from one to the next.
+// chance makes random worlds, and random steps from one to the next.
 type chance struct{ *rand.Rand }
 
-// one draws an item.
+// one returns a random item.
 func one[T any](c *chance, items ...T) T { return items[c.IntN(len(items))] }
 
-// in reports true once in n times.
+// in reports true with probability 1/n.
 func (c *chance) in(n int) bool { return c.IntN(n) == 0 }
 
 // Address plan of the histories. They use few addresses and ports, so that
@@ -165,8 +165,8 @@ func (c *chance) rename(f *model.Frontend) {
 	f.Service.Protocol = f.Match.Protocol
 }
 
-// change draws what may become of a Service port. What it has beside the
-// ClusterIP comes and goes, most of all.
+// change makes a random change of a Service port. Mostly, its frontends besides the
+// ClusterIP are added or deleted.
 func (c *chance) change(w *world, key model.Match) []model.Frontend {
 	var service []model.Frontend
 	for _, f := range w.all().Set {
@@ -217,7 +217,7 @@ func (c *chance) resource(service []model.Frontend) {
 	}
 }
 
-// step draws the next world.
+// step returns a random next world.
 func (c *chance) step(w *world) *world {
 	next := w.clone()
 	n := one(c, 1, 1, 2, 5)

@@ -12,7 +12,7 @@ import (
 	"kube-vmap/model"
 )
 
-// patience is for what must come, silence for what must not.
+// patience is how long to wait for an answer, silence how long for the absence of one.
 const (
 	patience = 5 * time.Second
 	silence  = 100 * time.Millisecond
@@ -52,9 +52,9 @@ func addrPorts(ip4, ip6 string) [2]netip.AddrPort {
 	return [2]netip.AddrPort{netip.MustParseAddrPort(ip4), netip.MustParseAddrPort(ip6)}
 }
 
-// newIntact makes a lab where both Services are served and everybody finds the
-// way to them. By default veth leaves checksums to a device that there is not,
-// so that a wrong one is never seen; summed has everybody compute and check them.
+// newIntact returns a lab in which both Services are served and every host has a route to
+// them. By default veth leaves checksums to a device that does not exist, so that a wrong
+// one is never detected; with summed all hosts compute and check them.
 func newIntact(t *testing.T, summed bool) *lab.Lab {
 	t.Helper()
 	l := labtest.New(t, lab.Options{Pods: 1, RemotePods: 1})
@@ -91,9 +91,8 @@ func node(t *testing.T, l *lab.Lab) *machine {
 	return m
 }
 
-// Whoever asks, the first packet of every flow has its destination written twice
-// in the same hook: to the ClusterIP, and to the endpoint. Neither may leave a
-// wrong checksum behind.
+// The destination of the first packet of every flow is written twice in the same hook: to
+// the ClusterIP, and to the endpoint. Neither may result in a wrong checksum.
 func TestChecksumsByEveryAddress(t *testing.T) {
 	w, err := parseWorld(intact)
 	if err != nil {
@@ -142,7 +141,7 @@ func checkUnchecked(t *testing.T, l *lab.Lab) {
 	}
 }
 
-// What nft writes for the same rules says in another way where checksums are.
+// nft encodes the place of checksums in the same rules in another way.
 func TestChecksumsByRulesLoadedByNft(t *testing.T) {
 	t.Parallel()
 	newer.mustBeHad(t)
@@ -162,7 +161,7 @@ func TestChecksumsByRulesLoadedByNft(t *testing.T) {
 	checkUnchecked(t, l)
 }
 
-// The tests above prove something only if a wrong checksum is seen.
+// The tests above prove something only if a wrong checksum is detected.
 func TestWrongChecksumIsDetected(t *testing.T) {
 	t.Parallel()
 	l := newIntact(t, true)
@@ -181,12 +180,12 @@ func TestWrongChecksumIsDetected(t *testing.T) {
 			add rule FAM spoil late sctp dport 8080 @th,64,32 set 0x12345678`, f))
 		for _, way := range ways {
 			if way.behind != "pod-1" {
-				continue // it takes time that nobody answers
+				continue // waiting for no answer takes time
 			}
 			for _, p := range model.Protocols {
 				a, err := l.Outside.Ask(p, way.at[f], silence)
 				if err != nil || a.Outcome != lab.TimedOut {
-					t.Errorf("%s, %s over %s: %s, %v; want that nobody answers", way.name, f, p, a, err)
+					t.Errorf("%s, %s over %s: %s, %v; want no answer", way.name, f, p, a, err)
 				}
 			}
 		}

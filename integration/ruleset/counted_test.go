@@ -51,7 +51,7 @@ func TestKernelKeepsWrittenCounts(t *testing.T) {
 		if got := p.machine.connections(f); !slices.Equal(got, lists[f]) {
 			t.Errorf("%s: %d are read, otherwise than %d were written", nft.FamilyName(f), len(got), len(lists[f]))
 		}
-		// Two become one, which was there before.
+		// Two counts become one, whose key existed before.
 		gone, sum := lists[f][:3], uint64(0)
 		for i := range gone {
 			sum += gone[i].Connections

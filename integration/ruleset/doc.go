@@ -1,9 +1,8 @@
-// Package ruleset holds the tests of package nft that the kernel must judge, but
-// for which no packet has to flow, except to see that it arrives intact. Each
-// runs in a fresh network namespace, as root.
+// Package ruleset tests package nft against the real kernel and nft programs, mostly
+// without packets. Each test runs in a fresh network namespace, as root.
 //
-// A golden file of testdata says which frontends there are, a line each, and
-// what `nft -s list table` shows of both tables once our batch is in the kernel:
+// A golden file of testdata has the frontends, one on each line, and the output of
+// `nft -s list table` for both tables after our batch was committed:
 //
 //	-- frontends --
 //	pods 10.244.0.0/16
@@ -16,26 +15,26 @@
 //	loadbalancerip 203.0.113.7:80/tcp shop/cart sources=172.16.0.0/12
 //	-- ruleset.nft --
 //
-// The line pods tells pods from others by their addresses, pods-from by their
-// interface (cbr0, veth*); without either they cannot be told. The line
-// drop-invalid sets the flag of that name, and so does count-connections. A
-// frontend has its kind, its address or none, its port and protocols, and the Service port. That of a ClusterIP says
-// what is behind the others: either reject or drop, or which connections are
-// masqueraded (never, offpod, always) and the endpoints. Before the arrow may
-// stand how endpoints are chosen (rr, sh, mh, affinity=90s), "local=1" for how
-// many of them, from the first on, are on this node, and
-// "hairpin=10.244.1.2,10.244.1.3" for those that may reach themselves;
-// "10.244.1.2:53 x256" is that endpoint and the 255 addresses behind it. The
-// policy is Cluster or "policy=local", and "sources=" lists who may come in.
+// The line pods detects pods by their addresses, pods-from by their interface (cbr0,
+// veth*); without either pods are not detected. The lines drop-invalid and
+// count-connections set the flags of these names. A frontend has a kind, an address unless
+// it is a node port, a port with protocols, and the Service port. The line of a ClusterIP
+// has the pool of all frontends of the Service port: either reject or drop, or which
+// connections are masqueraded (never, offpod, always) and the endpoints. Options before the
+// arrow are how endpoints are chosen (rr, sh, mh, affinity=90s), "local=1" for how many of
+// them, from the first on, are on this node, and "hairpin=10.244.1.2,10.244.1.3" for those
+// that may reach themselves. "10.244.1.2:53 x256" is that endpoint and one at each of the
+// next 255 addresses. The policy is Cluster or "policy=local"; "sources=" lists the sources
+// that may use the frontend.
 //
-// The golden of a change has the frontends in sections before and after, the
-// batch between them as nft commands in batch.nft, and the listing of the state
-// after it. Where the lines of pods differ, kube-vmap was started again between
-// the two, with other flags. A section back.nft is the batch of the way back.
+// The golden of a change has the frontends in sections before and after, the batch
+// between them as nft commands in batch.nft, and the listing after it. If the lines of pods
+// differ, kube-vmap is restarted with other flags in between. A section back.nft is the
+// batch of the reverse change.
 //
-// Blocks of a listing are sorted by kind and name, because nft lists them in the
-// order in which they were made. To rewrite batches and listings from what the
-// kernel has and the installed nft shows:
+// Blocks of a listing are sorted by kind and name, because nft lists them in the order in
+// which they were added. To rewrite batches and listings from the kernel and the installed
+// nft:
 //
 //	go test ./integration/ruleset -update
 package ruleset

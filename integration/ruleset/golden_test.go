@@ -48,8 +48,8 @@ func readGolden(t *testing.T, path string) *golden {
 	return &golden{path, a}
 }
 
-// run does what the golden says and compares what comes of it. The proxy it
-// returns stands as the golden's listing shows it.
+// run executes the golden and compares the result. The returned proxy has the state of the
+// golden's listing.
 func (g *golden) run(t *testing.T) *proxy {
 	t.Helper()
 	m := newMachine(t)
@@ -83,7 +83,7 @@ func (g *golden) run(t *testing.T) *proxy {
 	return p
 }
 
-// loaderOf is a version of nft that can load what stands in the worlds.
+// loaderOf returns a version of nft that can load the rule sets of the worlds.
 func loaderOf(t *testing.T, worlds ...*world) program {
 	for _, w := range worlds {
 		if !installed(t).loads(w, model.IPv6) {
@@ -93,8 +93,7 @@ func loaderOf(t *testing.T, worlds ...*world) program {
 	return installed(t)
 }
 
-// goTo brings the proxy to another world; with another configuration, by a
-// restart.
+// goTo changes the proxy to another world, by a restart if the configuration differs.
 func (p *proxy) goTo(next *world) (*proxy, nft.Batch) {
 	p.t.Helper()
 	if p.world.config != next.config {
@@ -137,7 +136,7 @@ func (g *golden) section(name string) *string {
 	return nil
 }
 
-// compare compares a section, or puts the text there.
+// compare compares a section, or replaces it with -update.
 func (g *golden) compare(t *testing.T, name, text string) {
 	t.Helper()
 	for i := range g.Files {
@@ -167,7 +166,7 @@ func (g *golden) write(t *testing.T) {
 	}
 }
 
-// firstDifference shows where two texts part.
+// firstDifference returns the first lines in which two texts differ.
 func firstDifference(got, want string) string {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	i := 0

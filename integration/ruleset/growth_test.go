@@ -30,12 +30,12 @@ func TestSmallSetKeepsItsSize(t *testing.T) {
 	p, _ := start(newMachine(t), services(384))
 	for _, op := range p.turn(services(383)) {
 		if set, ok := op.(nft.AddSet); ok {
-			t.Errorf("a set was made anew: %v", set)
+			t.Errorf("a set was rebuilt: %v", set)
 		}
 	}
 }
 
-// The map that grows still holds elements that go to the chain that goes.
+// The map that grows still has elements that lead to the deleted chain.
 func TestMapGrowsWhileAChainIsDeleted(t *testing.T) {
 	p, _ := start(newMachine(t), services(300))
 	next := services(900)
@@ -142,8 +142,8 @@ func TestServiceWithMoreEndpointsThanSlots(t *testing.T) {
 	}
 }
 
-// Maglev's slots are as many whatever the endpoints are, as long as they have
-// places there.
+// With Maglev the number of slots does not depend on the number of endpoints, up to the
+// size of the table.
 func TestMaglevTableIsAddedAndDeleted(t *testing.T) {
 	with := func(n int) *world {
 		w := services(3)

@@ -64,9 +64,9 @@ func (p *proxy) checkOrderIrrelevant(c *chance, next *world) {
 	}
 }
 
-// checkLikeRestart asserts that the way to the next world is that of a proxy which
-// was not there meanwhile, and compares what the kernel holds with what it wants.
-// Only sets that outgrow their size it would empty first.
+// checkLikeRestart asserts that the batch to the next world is that of a proxy which was
+// restarted, and compares what the kernel holds with its state. Only sets that outgrow
+// their size differ.
 func (p *proxy) checkLikeRestart(next *world) {
 	p.t.Helper()
 	batch := p.rules.Plan(p.world.to(next)).Batch
@@ -81,13 +81,12 @@ func (p *proxy) checkLikeRestart(next *world) {
 	}
 }
 
-// checkNothingToDo asserts that there is nothing to do to get where the proxy
-// is: not by a change that says what is so already, and not by a restart, which
-// must find every endpoint in its slot.
+// checkNothingToDo asserts that the batch to the current state is empty: both of a change to
+// what exists already, and of a restart, which must find every endpoint in its slot.
 func (p *proxy) checkNothingToDo(c *chance) {
 	p.t.Helper()
 	if b := p.rules.Plan(p.world.all()).Batch; len(b) > 0 {
-		p.t.Fatalf("a change to what is so already takes:\n%s", b)
+		p.t.Fatalf("a change to the current state takes:\n%s", b)
 	}
 	all := p.world.all()
 	all.Set = shuffled(c, all.Set)
@@ -98,8 +97,8 @@ func (p *proxy) checkNothingToDo(c *chance) {
 	same(p.t, "the state after a restart", rules.Tables(), p.rules.Tables())
 }
 
-// checkLikeFresh asserts that a machine without our tables would come to the
-// same, but for who has which slot and how large sets are.
+// checkLikeFresh asserts that a machine without our tables gets the same state, except for
+// the slots of endpoints and the sizes of sets.
 func (p *proxy) checkLikeFresh() {
 	p.t.Helper()
 	fresh, _ := nft.Adopt(p.world.config, nft.Tables{}, p.world.all())

@@ -12,9 +12,9 @@ import (
 	"kube-vmap/nft/wire"
 )
 
-// mustNameElements skips a test that needs a kernel which says where in a message
-// the element is that it refuses (b53c11664250, Linux 5.19; stable ones may have it,
-// too). What it says is read here, not by what is tested.
+// mustNameElements skips a test that needs a kernel which reports the offset of the element
+// that it refuses (b53c11664250, Linux 5.19; stable kernels may have it, too). The reply is
+// decoded here, not by the code under test.
 func mustNameElements(t *testing.T) {
 	t.Helper()
 	m := newMachine(t)
@@ -28,12 +28,12 @@ func mustNameElements(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !says {
-		t.Skip("this kernel does not say which element it refuses (Linux 5.19)")
+		t.Skip("this kernel does not report which element it refuses (Linux 5.19)")
 	}
 }
 
-// explains sends a batch that the kernel refuses, and reports whether it says more
-// of it than the number of the error (NLM_F_ACK_TLVS of struct nlmsgerr).
+// explains sends a batch that the kernel refuses, and reports whether the reply has more
+// than the number of the error (NLM_F_ACK_TLVS of struct nlmsgerr).
 func (m *machine) explains(b nft.Batch) (says bool, err error) {
 	encoded, err := wire.Encode(b)
 	if err != nil {
@@ -66,8 +66,8 @@ func (m *machine) explains(b nft.Batch) (says bool, err error) {
 	return binary.NativeEndian.Uint16(answer[6:])&unix.NLM_F_ACK_TLVS != 0, nil
 }
 
-// takesElse reports whether the kernel has elements for all that no other element
-// is for (aaa31047a6d2, Linux 5.13).
+// takesElse reports whether the kernel supports catch-all elements (aaa31047a6d2,
+// Linux 5.13).
 func takesElse(t *testing.T) bool {
 	t.Helper()
 	o := installed(t).run(newMachine(t), "add table ip probe; add set ip probe s { type ipv4_addr; elements = { * }; }", "-c", "-f", "-")

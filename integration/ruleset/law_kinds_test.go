@@ -13,8 +13,8 @@ import (
 	"kube-vmap/nft"
 )
 
-// crowd is how many Services of all kinds of addresses make no other objects
-// than few.
+// crowd is a number of Services of all kinds of addresses that need the same objects as
+// few.
 const crowd = 1000
 
 // fullServices makes a world of n Services as [services] does, each with a node
@@ -70,7 +70,7 @@ func TestNoObjectPerAddress(t *testing.T) {
 			}
 		}
 	}
-	// And so there is nothing to take away when they go, but elements.
+	// So their deletion deletes elements only.
 	batch := large.turn(fullServices(few))
 	if n := batch.Counts().Objects; n != 0 {
 		t.Errorf("%d Services go, and with them %d objects", crowd-few, n)
@@ -141,7 +141,7 @@ func TestServicesShareTheChainsOfStickyEndpoints(t *testing.T) {
 	p.turn(w)
 	check("the last of them", 8)
 	p.turn(services(100))
-	check("Services that remember nobody", 0)
+	check("Services without affinity", 0)
 	for _, f := range model.Families {
 		if _, left := p.held[f].Sets["affinity"]; left {
 			t.Errorf("family %s: the map of clients is left over", nft.FamilyName(f))

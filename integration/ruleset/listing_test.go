@@ -8,7 +8,7 @@ import (
 	"kube-vmap/nft"
 )
 
-// checkListings has every version of nft judge what stands on the machine.
+// checkListings lists the rule set with every version of nft, and loads the listing.
 func checkListings(t *testing.T, p *proxy) {
 	t.Helper()
 	for _, nft := range []program{installed(t), newer} {

@@ -9,14 +9,14 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-// machine is a network namespace with nothing in it, and our sockets there.
+// A machine is an empty network namespace, and our sockets in it.
 type machine struct {
 	t      testing.TB
 	host   *lab.Host
 	kernel *kernel.Kernel
 }
 
-// newMachine makes a machine that ends with the test.
+// newMachine returns a machine that exists until the test ends.
 func newMachine(t testing.TB) *machine {
 	t.Helper()
 	m := &machine{t: t, host: labtest.Alone(t)}
@@ -35,7 +35,7 @@ func (m *machine) open() *kernel.Kernel {
 	return k
 }
 
-// apply gives the kernel a batch that it must take.
+// apply applies a batch that the kernel must accept.
 func (m *machine) apply(b nft.Batch) nft.Applied {
 	m.t.Helper()
 	a, err := m.kernel.Apply(b)

@@ -15,7 +15,7 @@ import (
 	"kube-vmap/nft"
 )
 
-// program is one version of nft.
+// A program is one version of nft.
 type program struct {
 	version string
 	path    string // empty if it cannot be had here
@@ -63,11 +63,11 @@ type outcome struct {
 	err            error
 }
 
-// mustBeHad skips a test that needs a version which is not here.
+// mustBeHad skips a test that needs a version which is not available.
 func (p program) mustBeHad(t *testing.T) {
 	t.Helper()
 	if p.path == "" {
-		t.Skipf("nft %s cannot be had", p.version)
+		t.Skipf("nft %s is not available", p.version)
 	}
 }
 
@@ -84,7 +84,7 @@ func (p program) run(m *machine, stdin string, args ...string) outcome {
 	return outcome{out.String(), errs.String(), err}
 }
 
-// load has nft do commands, which it must do without a word.
+// load runs commands of nft, which must print nothing.
 func (p program) load(m *machine, commands string) {
 	m.t.Helper()
 	if o := p.run(m, commands, "-f", "-"); o.err != nil || o.stdout+o.stderr != "" {
@@ -92,8 +92,8 @@ func (p program) load(m *machine, commands string) {
 	}
 }
 
-// list is what nft shows of both our tables, their blocks sorted by kind and
-// name. It must show them without a complaint.
+// list returns nft's listing of both our tables, with blocks sorted by kind and name. nft
+// must print nothing on stderr.
 func (p program) list(m *machine) string {
 	m.t.Helper()
 	var all strings.Builder
@@ -113,9 +113,8 @@ func (p program) listTable(m *machine, f model.Family, flags ...string) string {
 	return outputPriority.Replace(sortBlocks(o.stdout))
 }
 
-// outputPriority makes one of what versions list differently: 1.0.6 knows the
-// names of priorities only at prerouting and postrouting, 1.1.3 at output and input
-// as well.
+// outputPriority removes a difference between versions: 1.0.6 lists priorities by name only
+// at prerouting and postrouting, 1.1.3 at output and input as well.
 var outputPriority = strings.NewReplacer(
 	"hook output priority dstnat;", "hook output priority -100;",
 	"hook output priority dstnat - 10;", "hook output priority -110;",
@@ -136,8 +135,7 @@ func sortBlocks(table string) string {
 	return head + "\n" + strings.Join(blocks, "\n\n") + "\n}\n"
 }
 
-// crashed reports whether a signal ended nft, or the shell that started it saw
-// one do so.
+// crashed reports whether a signal ended nft, or its shell reports one.
 func (o *outcome) crashed() bool {
 	var exit *exec.ExitError
 	return errors.As(o.err, &exit) && (exit.ExitCode() < 0 || exit.ExitCode() >= 128)

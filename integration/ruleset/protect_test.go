@@ -93,7 +93,7 @@ func TestProtectedTablesGetANewOwner(t *testing.T) {
 	}
 }
 
-// The kernel takes no base chain in the transaction that gives a table its owner.
+// The kernel refuses a base chain in the transaction that gives a table its owner.
 func TestNewOwnerAddsBaseChains(t *testing.T) {
 	m, c, all := protected(t)
 	for _, c.CountConnections = range []bool{false, true, false, true} {
@@ -103,8 +103,8 @@ func TestNewOwnerAddsBaseChains(t *testing.T) {
 			t.Errorf("counting %t leaves\n%s", c.CountConnections, again)
 		}
 		for _, op := range batch {
-			if _, anew := op.(nft.DeleteTable); anew {
-				t.Errorf("for counting %t a table is made anew", c.CountConnections)
+			if _, rebuilt := op.(nft.DeleteTable); rebuilt {
+				t.Errorf("for counting %t a table is rebuilt", c.CountConnections)
 			}
 		}
 		if err := m.kernel.Close(); err != nil {
@@ -151,7 +151,7 @@ func TestTablesBecomeProtectedAndUnprotected(t *testing.T) {
 	}
 }
 
-// What shares the socket may write as well.
+// Other users of the same socket may write, too.
 func TestSharedSocketWritesToProtectedTables(t *testing.T) {
 	m, c, all := protected(t)
 	rules, batch := nft.Adopt(c, m.read(), all)

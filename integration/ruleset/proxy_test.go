@@ -9,8 +9,7 @@ import (
 	"kube-vmap/nft"
 )
 
-// proxy is what a running kube-vmap keeps of its rule set, and the machine it
-// runs on.
+// A proxy is the state of a running kube-vmap, and its machine.
 type proxy struct {
 	*machine
 	world *world
@@ -18,8 +17,8 @@ type proxy struct {
 	held  nft.Tables // what the kernel held at the latest check
 }
 
-// start brings the machine to the world, whatever its kernel holds, and returns
-// the batch that did it.
+// start adopts what the kernel of the machine holds, changes it to the world, and returns
+// the batch.
 func start(m *machine, w *world) (*proxy, nft.Batch) {
 	m.t.Helper()
 	rules, batch := nft.Adopt(w.config, m.read(), w.all())
@@ -29,8 +28,7 @@ func start(m *machine, w *world) (*proxy, nft.Batch) {
 	return p, batch
 }
 
-// turn brings the machine from the proxy's world to the next one and returns the
-// batch that did it.
+// turn changes the machine from the proxy's world to the next one and returns the batch.
 func (p *proxy) turn(next *world) nft.Batch {
 	p.t.Helper()
 	plan := p.rules.Plan(p.world.to(next))

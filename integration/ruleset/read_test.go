@@ -10,14 +10,14 @@ import (
 	"kube-vmap/nft/kernel"
 )
 
-// bystanders are Services that nobody touches meanwhile.
+// bystanders is the number of Services that do not change during the test.
 const bystanders = 30
 
 // moves is how often an element is moved away and back.
 const moves = 100
 
-// Another program moves an element from one map to another and back, in one
-// transaction each time. What is read as a whole has it once.
+// Another program moves an element from one map to another and back, in one transaction
+// each time. A consistent reading has the element once.
 func TestReadIsConsistent(t *testing.T) {
 	m := newMachine(t)
 	start(m, services(bystanders))

@@ -72,7 +72,7 @@ func (m *machine) refused(b nft.Batch) *wire.Error {
 }
 
 func TestRefusalNamesTheElement(t *testing.T) {
-	// All have room in the maps as they are: making them anew would heal it.
+	// All fit into the existing maps: rebuilt maps would not have the foreign element.
 	const before, after = 2000, 5000
 	mustNameElements(t)
 	next := services(after)
@@ -114,9 +114,9 @@ func TestRefusalWithoutTable(t *testing.T) {
 			if !ok || add.Set.Family != f || !errors.Is(refusal, fs.ErrNotExist) {
 				t.Errorf("refused: %v, want elements of family %s that have no table", refusal, nft.FamilyName(f))
 			}
-			// No Service is to blame for it, or it would be left out from then on.
+			// No Service is the offender, or it would be quarantined.
 			if refusal.NamesService() || refusal.Element != nil {
-				t.Errorf("the refusal blames Service %s, element %v", refusal.Service, refusal.Element)
+				t.Errorf("the refusal names Service %s, element %v", refusal.Service, refusal.Element)
 			}
 			p, _ = start(m, services(11))
 			p.checkLikeFresh()
@@ -175,8 +175,8 @@ func TestManyErrorsStayWithTheirBatch(t *testing.T) {
 	p.turn(services(11))
 }
 
-// What the kernel does not do is named all at once, so that one more batch is
-// enough.
+// All elements that the kernel does not support are named in one error, so that one more
+// batch is enough.
 func TestAllOffendersAreNamed(t *testing.T) {
 	m := newMachine(t)
 	p, _ := start(m, services(10))
@@ -193,16 +193,16 @@ func TestAllOffendersAreNamed(t *testing.T) {
 		t.Fatalf("the batch adds %v", want)
 	}
 	var got []model.ServicePortName
-	for _, culprit := range m.refused(batch).Offenders() {
-		got = append(got, culprit.Service)
+	for _, offender := range m.refused(batch).Offenders() {
+		got = append(got, offender.Service)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("blamed are %v, want %v", got, want)
+		t.Errorf("offenders are %v, want %v", got, want)
 	}
 }
 
-// A set that is full takes others in place of what it holds all the same: the
-// kernel does not count what the same transaction deletes.
+// A full set accepts replacements: the kernel does not count elements that the same
+// transaction deletes.
 func TestFullSetAcceptsReplacements(t *testing.T) {
 	const size = 384 // of a set that was made for half as many
 	m := newMachine(t)

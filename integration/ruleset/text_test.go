@@ -196,7 +196,7 @@ func parseList[T any](text string, parse func(string) T) (out []T) {
 	return out
 }
 
-// parseEndpoints reads endpoints, each perhaps with how many it stands for.
+// parseEndpoints reads endpoints, each of which may be followed by a number of endpoints.
 func parseEndpoints(words []string) (out []netip.AddrPort, err error) {
 	for _, word := range words {
 		if times, ok := strings.CutPrefix(word, "x"); ok {

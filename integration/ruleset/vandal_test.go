@@ -13,10 +13,9 @@ import (
 	"kube-vmap/nft"
 )
 
-// vandals are things another program may do to our table of one family: nft
-// commands, in which T is the table, FAM the family, A and B are two of its
-// addresses outside our plan, C is a ClusterIP, ADDR the type of addresses, and E
-// the sticky endpoint as it stands in names.
+// vandals are changes that another program may make to our table of one family: nft
+// commands, in which T is the table, FAM the family, A and B are two addresses outside our
+// plan, C is a ClusterIP, ADDR the type of addresses, and E the sticky endpoint in names.
 var vandals = map[string]string{
 	"flushes a chain that rewrites":      "flush chain T service-1",
 	"flushes a chain that remembers":     "flush chain T sticky-10800s-tcp-E-8080",
@@ -31,8 +30,8 @@ var vandals = map[string]string{
 	"leads a node port to a Service":     "add element T node-port-service-ips { tcp . 9 : C }; add element T node-port-service-ports { tcp . 9 : 9 }",
 	"empties the map of their ports":     "flush map T node-port-service-ports",
 	"lets everybody in":                  "flush set T restricted",
-	"lets nobody in":                     "add element T restricted { A . tcp . 9 }",
-	"lets somebody in":                   "add element T allowed-sources-L { B . A . tcp . 9 }",
+	"restricts a frontend":               "add element T restricted { A . tcp . 9 }",
+	"allows a source":                    "add element T allowed-sources-L { B . A . tcp . 9 }",
 	"lets those in that were let in":     "flush set T allowed-sources-L",
 	"gives restrictions other keys": "flush chain T source-check; delete set T allowed-sources-L;" +
 		"add set T allowed-sources-L { type ADDR . ADDR . inet_proto . inet_service; flags timeout; }",
@@ -149,7 +148,7 @@ func TestForeignChangesAreReverted(t *testing.T) {
 			t.Run(fmt.Sprintf("a program %s in family %s", name, nft.FamilyName(f)), func(t *testing.T) {
 				t.Parallel()
 				if strings.Contains(vandals[name], "*") && !able {
-					t.Skip("this kernel has no elements for all else (Linux 5.13)")
+					t.Skip("this kernel has no catch-all elements (Linux 5.13)")
 				}
 				m := newMachine(t)
 				foreign := addForeign(m)
@@ -161,7 +160,7 @@ func TestForeignChangesAreReverted(t *testing.T) {
 				}
 				start(m, p.world)
 				if after := installed(t).list(m); after != before {
-					t.Errorf("not all was undone:%s", firstDifference(after, before))
+					t.Errorf("not all was reverted:%s", firstDifference(after, before))
 				}
 				foreign.check()
 			})

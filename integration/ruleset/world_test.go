@@ -10,7 +10,7 @@ import (
 	"kube-vmap/nft"
 )
 
-// world is all that a rule set is made from.
+// A world is everything that a rule set is made from.
 type world struct {
 	config    nft.Config
 	cidrs     []netip.Prefix
@@ -92,8 +92,8 @@ func (w *world) remembers() bool {
 	return false
 }
 
-// put adds a Service port, given its frontends, the ClusterIP first. Addresses
-// that are another one's it does not get.
+// put adds a Service port, given its frontends, the ClusterIP first. It does not get
+// addresses that belong to another one.
 func (w *world) put(frontends ...model.Frontend) {
 	for _, f := range frontends {
 		if _, taken := w.frontends[f.Match]; !taken {
@@ -107,7 +107,7 @@ func (w *world) remove(key model.Match) {
 	maps.DeleteFunc(w.frontends, func(_ model.Match, f model.Frontend) bool { return f.Pool.Key == key })
 }
 
-// edit changes what stands behind a Service port.
+// edit changes the pool of a Service port.
 func (w *world) edit(key model.Match, change func(*model.Pool)) {
 	pool := *w.frontends[key].Pool
 	change(&pool)
@@ -135,9 +135,8 @@ func verdict(policy model.TrafficPolicy, p *model.Pool) model.Verdict {
 	return model.VerdictReject
 }
 
-// fit completes the frontends of a Service port once its pool is known: it says
-// what becomes of connections, and leaves out of the pool what no frontend asks
-// for.
+// fit completes the frontends of a Service port once its pool is known: it sets their
+// verdicts, and removes from the pool what no frontend needs.
 func fit(frontends []model.Frontend) []model.Frontend {
 	pool := frontends[0].Pool
 	local := false

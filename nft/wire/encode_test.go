@@ -16,7 +16,7 @@ func TestEncodeIsOneTransaction(t *testing.T) {
 	e := encoded(t, batch)
 	messages := split(t, e.Bytes)
 	if len(messages) != e.Messages {
-		t.Errorf("there are %d messages, said to be %d", len(messages), e.Messages)
+		t.Errorf("there are %d messages, reported %d", len(messages), e.Messages)
 	}
 	for i, m := range messages {
 		if m.sequence != uint32(i) || m.flags&unix.NLM_F_REQUEST == 0 || m.flags&unix.NLM_F_ACK != 0 {

@@ -38,7 +38,7 @@ func TestErrorText(t *testing.T) {
 			"service kube-system/kube-dns:dns: delete element ip6 kube-vmap endpoints-2 " +
 				"{ fd00:10:96::1 . udp . 53 }: no such file or directory",
 		},
-		"elements, not said which": {
+		"elements without an offset": {
 			Error{Op: nft.AddElements{Set: id, Elements: all}, Errno: unix.ENOENT},
 			"add elements ip6 kube-vmap endpoints-2: no such file or directory",
 		},

@@ -273,7 +273,7 @@ func FuzzCounter(f *testing.F) {
 }
 
 // FuzzExplain has the kernel refuse any message of a batch, at any place and with
-// any number and words. What is said of it must be of that message.
+// any number and words. The explanation must be about that message.
 func FuzzExplain(f *testing.F) {
 	rules, batch := load(12)
 	gone := nft.Change{}
