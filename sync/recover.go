@@ -122,7 +122,7 @@ const (
 	maxBackoff = 30 * time.Second
 )
 
-// newBackoff returns waits that double from minBackoff up to longest; zero stands for
+// newBackoff returns waits that double from minBackoff up to longest; zero means
 // maxBackoff.
 func newBackoff(longest time.Duration) wait.Backoff {
 	if longest == 0 {

@@ -49,7 +49,7 @@ func (f *findings) skip(errs ...*field.Error) bool {
 	return found
 }
 
-// list returns the errors, the last of which says how many more there are.
+// list returns the errors. If there are more than maxErrors, the last one counts them.
 func (f *findings) list() field.ErrorList {
 	if f.omitted == 0 {
 		return f.errs
