@@ -110,7 +110,7 @@ func TestPartialRecoveryIsLogged(t *testing.T) {
 		r.SetDown(false)
 		r.quiet(time.Hour)
 		r.expectLogs("the return of most, and why not of all", 1, 1)
-		if r.logged("except=[Node]") != 1 {
+		if r.logged("failing=[Node]") != 1 {
 			t.Errorf("log:\n%s", r.infoLog())
 		}
 		r.SetDown(true)

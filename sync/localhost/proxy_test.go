@@ -255,7 +255,7 @@ func TestConnectionLimitIsLoggedOncePerMinute(t *testing.T) {
 			<-time.After(100 * time.Millisecond)
 		}
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 2 || !strings.Contains(lines[0], "refused=1 ") || !strings.Contains(lines[1], "refused=600 ") {
+		if len(lines) != 2 || !strings.Contains(lines[0], "rejected=1 ") || !strings.Contains(lines[1], "rejected=600 ") {
 			t.Errorf("log:\n%s", log.String())
 		}
 	})
