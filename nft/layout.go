@@ -105,6 +105,7 @@ func (f Field) text(fam *family) string {
 // Content is the kind of value that the elements of a set have beside their key.
 type Content uint8
 
+// The contents of sets.
 const (
 	ContentNone     Content = iota // a set: no value
 	ContentVerdict                 // a verdict map: where the packet goes
