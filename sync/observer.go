@@ -110,4 +110,5 @@ const (
 // nopRecorder does nothing.
 type nopRecorder struct{}
 
+// Warn implements [Recorder].
 func (nopRecorder) Warn(Object, string, string) {}

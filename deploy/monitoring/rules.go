@@ -17,8 +17,8 @@ spec:
 // prometheusRule returns a file of rules as a PrometheusRule: its content, including
 // comments, indented below spec.
 func prometheusRule(rules []byte) []byte {
-	text := string(rules)
-	text = text[strings.Index(text, "groups:"):] // without the comments about the file
+	_, groups, _ := strings.Cut(string(rules), "groups:") // without the comments about the file
+	text := "groups:" + groups
 	var out strings.Builder
 	out.WriteString(head)
 	for line := range strings.Lines(text) {

@@ -148,7 +148,7 @@ var demoProgram = stdsync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	if out, err := exec.Command("go", "build", "-o", dir+"/demo", "kube-vmap/integration/demo").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w\n%s", err, out)
 	}

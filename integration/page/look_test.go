@@ -119,7 +119,7 @@ func TestNarrowScreensShowEverything(t *testing.T) {
 	} {
 		w := open(t, server, at, 360, 740)
 		w.await(`document.querySelector(".glance strong, .card-rate dd") && document.querySelector(".glance strong, .card-rate dd").textContent !== "–"`)
-		out := `[...document.querySelectorAll("body *")].filter(e => { const r = e.getBoundingClientRect(); return r.width > 0 && (r.right > innerWidth + 1 || r.left < -1) && !e.closest(".chips, .tabs, pre, .skip, .visually-hidden, .icons, .head, thead"); }).map(e => e.tagName + "." + (e.getAttribute("class") ?? "") + " " + e.textContent.slice(0, 20))`
+		out := `[...document.querySelectorAll("body *")].filter(e => { const r = e.getBoundingClientRect(); return r.width > 0 && (r.right > innerWidth + 1 || r.left < -1) && !e.closest(".chips, .tabs, pre, .skip, .visually-hidden, .icons, .head, thead"); }).map(e => e.tagName + "." + (e.getAttribute("class") ?? "") + " " + e.textContent.slice(0, 20))` //nolint:lll // one expression of JavaScript
 		for _, e := range get[[]string](w, out) {
 			t.Errorf("%s: out of the screen: %s", name, e)
 		}
@@ -145,7 +145,7 @@ func TestReducedMotionIsRespected(t *testing.T) {
 func TestNumbersAreRightAligned(t *testing.T) {
 	w := rows(t, shop(t, 100))
 	for _, column := range []string{"rate", "active", "connections", "endpoints"} {
-		same := fmt.Sprintf(`(cells => cells.length > 5 && cells.every(c => getComputedStyle(c).fontVariantNumeric.includes("tabular-nums") && getComputedStyle(c).textAlign === "right" && c.getBoundingClientRect().right === cells[0].getBoundingClientRect().right))([...document.querySelectorAll(".table .c-%s")])`, column)
+		same := fmt.Sprintf(`(cells => cells.length > 5 && cells.every(c => getComputedStyle(c).fontVariantNumeric.includes("tabular-nums") && getComputedStyle(c).textAlign === "right" && c.getBoundingClientRect().right === cells[0].getBoundingClientRect().right))([...document.querySelectorAll(".table .c-%s")])`, column) //nolint:lll // one expression of JavaScript
 		if !get[bool](w, same) {
 			t.Errorf("the numbers of %s are not aligned", column)
 		}

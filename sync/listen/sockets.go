@@ -203,4 +203,5 @@ func (s *Sockets) closeAll() {
 // A nopRecorder records nothing.
 type nopRecorder struct{}
 
+// Warn implements [Recorder].
 func (nopRecorder) Warn(sync.Object, string, string) {}

@@ -68,7 +68,7 @@ func TestPathsAnswerAsKubeProxyDoes(t *testing.T) {
 		"/proxyMode":                     {plain, "nftables"},
 		"/configz":                       {"application/json", `{"kubeproxy.config.k8s.io":{"kind":"KubeProxyConfiguration","apiVersion":"kubeproxy.config.k8s.io/v1alpha1","clientConnection":{*,"mode":"nftables",*}}`},
 		"/flagz":                         {plain, "\nkube-vmap flagz\n" + warning + "config=/var/lib/kube-proxy/config.conf\nv=2\n"},
-		"/statusz":                       {plain, "\nkube-vmap statusz\n" + warning + "\nStarted: Sat Jan  1 00:00:00 UTC 2000\nUp: 26 hr 03 min 04 sec\nGo version: " + runtime.Version() + "\nBinary version: v1.2.3\nEmulation version: 1.36\nPaths: /configz /flagz /healthz /metrics /proxyMode\n"},
+		"/statusz":                       {plain, "\nkube-vmap statusz\n" + warning + "\nStarted: Sat Jan  1 00:00:00 UTC 2000\nUp: 26 hr 03 min 04 sec\nGo version: " + runtime.Version() + "\nBinary version: v1.2.3\nEmulation version: 1.36\nPaths: /configz /flagz /healthz /metrics /proxyMode\n"}, //nolint:lll // one text, as it is compared
 		"/debug/flags":                   {plain, "/debug/flags/v\n"},
 		"/debug/flags/":                  {plain, "/debug/flags/v\n"},
 		"/debug/pprof/":                  {"text/html; charset=utf-8", "<html>*goroutine*"},

@@ -145,7 +145,7 @@ func (t *Tracer) matchedIn(chain string) (n uint64, err error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("read the counter of chain %s: %path", chain, err)
+		return 0, fmt.Errorf("read the counter of chain %s: %w", chain, err)
 	}
 	return n, nil
 }
