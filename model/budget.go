@@ -34,16 +34,16 @@ type OverBudget struct {
 // kernel, because each is kept with its policy.
 const (
 	weightOfAddress          = 10
-	weightOfSharedEndpoint   = 4   // of a Service with more than maxSlotEndpoints
+	weightOfSharedEndpoint   = 4   // of a Service with more than MaxSlots
 	weightOfAffinityEndpoint = 100 // with client affinity, each endpoint is a chain
 	// A table takes kilobytes, and an annotation of a few bytes is enough to ask for it.
 	weightOfMaglevTable = 4 * MaglevTableSize
 )
 
-// maxSlotEndpoints is how many endpoints of a port have slots of their own. More share
-// one map, which the kernel lists at a cost of the square of its size: with a million
-// endpoints that takes half a minute at each start.
-const maxSlotEndpoints = 255
+// MaxSlots is how many endpoints of a port have slots of their own (see package nft). More
+// share one map, which the kernel lists at a cost of the square of its size: with a
+// million endpoints that takes half a minute at each start.
+const MaxSlots = 255
 
 // measure returns how many elements the entry's Service needs, and how many of its
 // endpoints have client affinity.
@@ -65,7 +65,7 @@ func (e *serviceEntry) measure() (weight, affinityEndpoints int) {
 	if s.Affinity > 0 {
 		return weight + endpoints*weightOfAffinityEndpoint, endpoints
 	}
-	if endpoints > maxSlotEndpoints*ports {
+	if endpoints > MaxSlots*ports {
 		return weight + endpoints*weightOfSharedEndpoint, 0
 	}
 	return weight + endpoints, 0

@@ -77,7 +77,8 @@ type Verdict uint8
 const (
 	// VerdictBalance sends it to one of the endpoints that the policy selects.
 	VerdictBalance Verdict = iota
-	// VerdictReject answers "port unreachable": there is no endpoint in the cluster.
+	// VerdictReject refuses it, TCP with a reset and other protocols with "port
+	// unreachable": there is no endpoint in the cluster.
 	VerdictReject
 	// VerdictDrop drops it silently: there are endpoints, but none that this node may
 	// use.

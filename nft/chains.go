@@ -45,14 +45,19 @@ const (
 	ChainUnknown
 )
 
-// MaxSlots is the highest number of endpoints that are spread over slots. A Service with
-// more has all of them in one map: the kernel finds maps by walking a list, so there must
-// not be thousands. Kubernetes itself supports 250.
-const MaxSlots = 255
+// MaxSlots is the highest number of endpoints that are spread over slots, and the number
+// of slots that can exist. A Service with more endpoints has all of them in one map: the
+// kernel finds maps by walking a list, so there must not be thousands. Kubernetes itself
+// supports 250. A smaller number also needs a smaller [model.MaglevTableSize], and a way
+// to adopt tables with the old slots; the status page repeats both (cmd/inspect/page/static).
+const MaxSlots = model.MaxSlots
+
+// The table of Maglev must fit into the slots.
+const _ = uint(MaxSlots - maglevSize)
 
 // A method is how a chain picks an endpoint. A scheduler of package model needs a method
 // here, its choice in methodOf (compile.go) and its expression in [pick]; the tests of
-// pick.go go through all schedulers.
+// pick.go go through all schedulers. cmd/inspect/page/static/walk.js draws the choice.
 type method uint8
 
 const (

@@ -128,7 +128,7 @@ type Layout struct {
 	// where a type has no size of its own.
 	Typeof bool
 	// limit is the greatest number of elements of a set that packets fill. Its elements
-	// are neither read nor compared.
+	// are no part of [Tables], and not compared.
 	limit uint32
 	// timeout means that elements of such a set expire.
 	timeout bool

@@ -16,7 +16,7 @@ type pick struct {
 }
 
 // maglevSize is the number of slots of a Service whose endpoints are spread by
-// [model.MaglevTable]: the largest prime number up to MaxSlots.
+// [model.MaglevTable]: a prime number of at most MaxSlots.
 const maglevSize = model.MaglevTableSize
 
 // hashSeed is the same on all nodes, so that they pick the same endpoint for a client, as

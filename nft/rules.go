@@ -2,7 +2,10 @@ package nft
 
 import "kube-vmap/model"
 
-// rules returns the rules of a chain, in a table that has these sets.
+// rules returns the rules of a chain, in a table that has these sets. Which chains exist,
+// with their hooks, is in chains.go, which sets exist in sets.go, new statements go to
+// statement.go, and what is configurable to config.go. A chain or set that only base
+// chains refer to is added in newRuleset (ruleset.go).
 func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	fam := &families[id.Family]
 	balance := Rule{goTo(ChainID{Family: id.Family, Kind: ChainBalance, Local: id.Local, Method: id.Method, N: id.N})}

@@ -59,7 +59,7 @@ func count(id SetID) Statement {
 		Text: fmt.Sprintf("add @%s { %s counter }", id.Name(), lookup(id, pick{})),
 		sets: []SetID{id},
 		Expressions: append(load, &expr.Dynset{
-			SrcRegKey: regKey, SetName: id.Name(), Operation: unix.NFT_DYNSET_OP_ADD,
+			SrcRegKey: regKey, SetName: id.Name(), SetID: byNameOnly, Operation: unix.NFT_DYNSET_OP_ADD,
 			Exprs: []expr.Any{&expr.Counter{}},
 		}),
 	}

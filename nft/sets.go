@@ -114,7 +114,8 @@ func (id SetID) exists() bool {
 	return id.Slot < MaxSlots
 }
 
-// IsDynamic reports whether packets fill the set. Its elements are not read or compared.
+// IsDynamic reports whether packets fill the set. Its elements are no part of [Tables],
+// and not compared.
 func (id SetID) IsDynamic() bool { return id.Layout().dynamic() }
 
 // Name returns the set's name in the table.

@@ -7,8 +7,13 @@ import (
 	"kube-vmap/model"
 )
 
-// A Follower does what else must happen when the kernel has committed a change: end
-// flows, listen on ports.
+// A Follower does what else must happen when the kernel has committed a change:
+//
+//	sync/flows         ends flows to removed endpoints
+//	sync/affinity      removes clients of removed endpoints
+//	sync/connections   reads connection counters, and removes those of removed endpoints
+//	sync/healthcheck   serves health check node ports
+//	sync/localhost     serves node ports on localhost
 type Follower interface {
 	// Follow is called on the loop's goroutine, in order, and must not block.
 	Follow(Committed)

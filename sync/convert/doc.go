@@ -21,8 +21,15 @@
 // is too long. A bad choice among words is replaced by the API's default. An object
 // is refused only if it is unclear what it claims.
 //
-// A new field of a Service or EndpointSlice needs three places: the field in package
-// model, its conversion here, and contentHash in package sync/cluster, which decides
-// whether an object changed (a test there fails without it). converttest.Draw should
-// draw it, too.
+// # Another field, annotation or label
+//
+//	of a Service        service.go, service_ips.go, service_ports.go; scheduler.go for an
+//	                    annotation. model/service.go, whose comments name what compares it
+//	of an endpoint      slice.go, hints.go. model/endpointslice.go, and the choice between
+//	                    duplicates in model/candidates.go
+//	of a Node           node.go. model/node.go
+//
+// In each case contentHash in sync/cluster/contenthash.go must include it, since that
+// decides whether an object changed (a test there fails without it), and converttest.Draw
+// should draw it.
 package convert

@@ -83,7 +83,9 @@ func (f *findings) checkServiceType(t corev1.ServiceType) {
 }
 
 // Limits of one Service, so that an object of some kilobytes cannot fill the memory
-// of every node. The API server does not limit the lists.
+// of every node. The API server does not limit the lists. docs/security.md and
+// docs/limits.md name them; integration/cluster (TestAbuse) measures objects at these
+// limits. What a namespace may use is in sync/config.go and model/budget.go.
 const (
 	maxFrontends    = 10_000 // ports times addresses
 	maxExternalIPs  = 2_000  // ports times external IPs

@@ -9,7 +9,8 @@ import (
 	"kube-vmap/model"
 )
 
-// A response is the body of every probe. The order of its fields is kube-proxy's.
+// A response is the body of every probe. The order of its fields is kube-proxy's. What is
+// known, and when it changes, is in health.go.
 type response struct {
 	LastUpdated time.Time `json:"lastUpdated"`
 	CurrentTime time.Time `json:"currentTime"`

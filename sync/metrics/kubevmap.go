@@ -8,7 +8,8 @@ import (
 	"kube-vmap/sync"
 )
 
-// kubeVMap are the metrics that kube-proxy does not have.
+// kubeVMap are the metrics that kube-proxy does not have. Their values come with each
+// sync, in sync.Result (sync/observer.go), which sync/apply.go fills.
 type kubeVMap struct {
 	transactions, added, deleted, objects, repairs prometheus.Counter
 	bytes, messages, kernel, encode                prometheus.Histogram

@@ -10,7 +10,7 @@ import (
 )
 
 // Probed counts a response to a probe ("healthz", "livez" or "readyz") with its HTTP
-// status.
+// status. Responses to "readyz" count only in the SLI metrics.
 func (m *Metrics) Probed(probe string, code int) {
 	if responses := m.proxy.probes[probe]; responses != nil {
 		responses.WithLabelValues(strconv.Itoa(code)).Inc()
