@@ -106,7 +106,6 @@ func (f Field) text(fam *family) string {
 type Content uint8
 
 // The contents of sets.
-// Contents of elements.
 const (
 	ContentNone     Content = iota // a set: no value
 	ContentVerdict                 // a verdict map: where the packet goes
