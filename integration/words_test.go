@@ -20,7 +20,7 @@ var plainWords = []struct {
 	{regexp.MustCompile(`(?i)\broll[ .]call\b|\bstrikes?\b`), "index, rebuild, remove"},
 	{regexp.MustCompile(`(?i)\b(un)?told\b|\btell(s|ing)?\b|\bteller`), "report, log, notify, return"},
 	{regexp.MustCompile(`\b(un)?tell[A-Z]|\b[a-z]+Told\b|Test\w*Told`), "report, log, notify, return"},
-	{regexp.MustCompile(`(?i)nobody|somebody`), "no caller, no process, another process"},
+	{regexp.MustCompile(`[Nn]obody|[Ss]omebody`), "no caller, no process, another process"},
 	{regexp.MustCompile(`(?i)\bwho (waits|asks|looks|wants)\b|\bwhose it is\b`), "waiters, callers, the owner"},
 	{regexp.MustCompile(`(?i)\b(stands?|stood)\b`), "exists, is installed, the current state"},
 	{regexp.MustCompile(`(?i)\banew\b|\bat once\b|\bfor good\b`), "again, immediately, permanently"},

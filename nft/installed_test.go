@@ -117,6 +117,6 @@ func TestInstalledIsNotChangedByCommits(t *testing.T) {
 		t.Errorf("a commit changed it: -before +after\n%s", diff)
 	}
 	if n := len(rules.Installed()); n != len(before)-1 {
-		t.Errorf("%d stand, want %d", n, len(before)-1)
+		t.Errorf("%d are installed, want %d", n, len(before)-1)
 	}
 }

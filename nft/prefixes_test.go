@@ -57,7 +57,7 @@ func TestOutermostPrefixesCoverAllAddresses(t *testing.T) {
 			in := func(p netip.Prefix) bool { return p.Contains(a) }
 			n := len(slices.Collect(filter(kept, in)))
 			if n > 1 || (n == 1) != slices.ContainsFunc(all, in) {
-				t.Fatalf("%v is in %d of %v, which stand for %v", a, n, kept, all)
+				t.Fatalf("%v is in %d of %v, which replace %v", a, n, kept, all)
 			}
 		}
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

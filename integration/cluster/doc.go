@@ -9,7 +9,7 @@
 //	  |         v
 //	  +-----> packets between pods, and truth: what the API's objects mean
 //
-// The packages below are what the tests stand on: plane (the parts and what can
+// The packages below are what the tests are built on: plane (the parts and what can
 // happen to them), objects (what users, kubelets and controllers do in the API),
 // traffic (what clients do), daemon (a proxy's process), truth (what a rule set
 // should be), and clustertest, which puts them together for a test.

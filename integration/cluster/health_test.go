@@ -208,7 +208,7 @@ func TestTerminatingPodsServeWithoutReadyOnes(t *testing.T) {
 			checkAnswered(t, c.clients[4:], both[1], s.farther...)
 		})
 	}
-	t.Run("which load balancers are not told", func(t *testing.T) {
+	t.Run("of which load balancers do not learn", func(t *testing.T) {
 		t.Parallel()
 		s := c.create(t, "health", balanced, externalLocal)
 		c.scaled(t, "health", c.At(c.Lab.Pods[0]))

@@ -29,7 +29,7 @@ import (
 
 func main() { os.Exit(run(os.Args[1:])) }
 
-// run returns the exit code: 0, or 1 after one line on stderr that says why.
+// run returns the exit code: 0, or 1 after one line on stderr with the reason.
 func run(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "usage: demo PATH/TO/kube-vmap")

@@ -51,7 +51,7 @@ func TestEverythingIsReachableByKeyboard(t *testing.T) {
 		t.Errorf("Home goes to %q", got)
 	}
 	if got := get[string](w, `document.getElementById(document.getElementById("services").getAttribute("aria-activedescendant")).querySelector(".name").textContent`); got != all[0] {
-		t.Errorf("those who do not see are told of %q", got)
+		t.Errorf("screen readers get %q", got)
 	}
 	w.press("/")
 	w.press("shop/web")

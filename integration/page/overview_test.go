@@ -142,7 +142,7 @@ func TestFiltersShowWhatIsWrong(t *testing.T) {
 	words := get[[]string](w, `[...document.querySelectorAll(".rows .row .c-status")].map(c => c.textContent)`)
 	slices.Sort(words)
 	if got := strings.Join(words, " "); got != "Conflict NoPort NotLocal OK OK OK" {
-		t.Errorf("the states are told as %q", got)
+		t.Errorf("the states are shown as %q", got)
 	}
 }
 

@@ -148,7 +148,7 @@ func TestSlotSharesAddUp(t *testing.T) {
 		t.Errorf("12 endpoints have shares of %q", got)
 	}
 	if got := get[bool](w, `[...document.querySelectorAll(".walk .node")].some(n => n.dataset.name === "sticky-ep-7 … 11")`); !got {
-		t.Error("those that are not drawn are not told of")
+		t.Error("those that are not drawn are not mentioned")
 	}
 	w.says(".about", "An endpoint is picked at random; a client keeps its endpoint for 3 h.")
 }

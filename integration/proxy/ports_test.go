@@ -124,7 +124,7 @@ func TestTCPClientsAreRefusedImmediately(t *testing.T) {
 }
 
 // TestUDPFromTheNodeIsRefusedBySend holds what is different for a process on the
-// node: its own system call is told, not only the socket.
+// node: its own system call reports it, not only the socket.
 func TestUDPFromTheNodeIsRefusedBySend(t *testing.T) {
 	l := newLab(t)
 	f := daemon.EmptyFolder(t, l)

@@ -179,8 +179,8 @@ func TestForeignEditsAreRepairedWhileRunning(t *testing.T) {
 	if now := w.generation(); now != generation+1 {
 		t.Errorf("another program's own table caused a write: generation %d became %d", generation, now)
 	}
-	if told := d.Log.Find(from, "repaired tables changed by another program"); len(told) > 0 {
-		t.Errorf("another program's own table counts as ours: %v", told)
+	if repairs := d.Log.Find(from, "repaired tables changed by another program"); len(repairs) > 0 {
+		t.Errorf("another program's own table counts as ours: %v", repairs)
 	}
 }
 

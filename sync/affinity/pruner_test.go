@@ -258,9 +258,9 @@ func TestFailedPruneIsRetried(t *testing.T) {
 
 func TestFullMapIsReported(t *testing.T) {
 	k := &kernel{maps: map[nft.SetID][]nft.Element{}, full: [...]uint64{model.IPv4: 7, model.IPv6: 9}}
-	told := [len(model.Families)]uint64{}
-	run(t, k, func(f model.Family, n uint64) { told[f] = n }, func(*Pruner) { <-time.After(2 * counterPeriod) })
-	if told != k.full {
-		t.Errorf("told %v, want %v", told, k.full)
+	reported := [len(model.Families)]uint64{}
+	run(t, k, func(f model.Family, n uint64) { reported[f] = n }, func(*Pruner) { <-time.After(2 * counterPeriod) })
+	if reported != k.full {
+		t.Errorf("reported %v, want %v", reported, k.full)
 	}
 }

@@ -155,7 +155,7 @@ func TestProblemsAreSentAndCleared(t *testing.T) {
 				continue
 			}
 			if got != c.want {
-				t.Errorf("%s: told\n%s\nwant\n%s", c.name, got, c.want)
+				t.Errorf("%s: sent\n%s\nwant\n%s", c.name, got, c.want)
 			}
 		}
 		r.quiet(time.Hour)
@@ -243,7 +243,7 @@ func TestReregisteredNodeKeepsZone(t *testing.T) {
 			tainted.Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}
 			r.Put(tainted)
 			if got := lines(r.now()); !strings.Contains(got, "zone-1") {
-				t.Errorf("without a zone still, told %s", got)
+				t.Errorf("without a zone still, sent %s", got)
 			}
 			r.Put(node())
 			r.now()

@@ -146,7 +146,7 @@ func TestTooManyMaglevTablesUseRandom(t *testing.T) {
 		if got == nil || got.Scheduler != want || len(got.Ports) != ports {
 			t.Fatalf("with %d ports of two families: %v, errors %v, want the scheduler %s", ports, got != nil, errs, want)
 		}
-		if told := len(errs) > 0; told != (want == model.SchedulerRandom) {
+		if reported := len(errs) > 0; reported != (want == model.SchedulerRandom) {
 			t.Errorf("with %d ports, the errors are %v", ports, errs)
 		}
 	}

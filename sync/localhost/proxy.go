@@ -21,7 +21,7 @@ type Config struct {
 	MaxConnections int
 	// DialTimeout is how long an endpoint may take to accept, 10 s by default.
 	DialTimeout time.Duration
-	// Grace is how long connections may last after Run was told to end, 5 s by default.
+	// Grace is how long connections may last after the context of Run ended, 5 s by default.
 	Grace time.Duration
 	// Recorder, unless it is nil, records ports that cannot be opened.
 	Recorder sync.Recorder

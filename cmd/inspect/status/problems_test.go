@@ -108,7 +108,7 @@ func TestReportedProblemsAreLimited(t *testing.T) {
 	v := loop(t, config, newKernel(), []sync.Event{claim("old", 1), claim("young", 2)})
 	problems := status.FromSnapshot(&v, status.Query{Name: "young"}, then).Services[0].Problems
 	if len(problems) != 20 || !strings.HasSuffix(problems[19].Text, "(and 180 more)") {
-		t.Errorf("%d problems are told, the last is %v", len(problems), problems[len(problems)-1])
+		t.Errorf("%d problems are listed, the last is %v", len(problems), problems[len(problems)-1])
 	}
 }
 

@@ -163,8 +163,8 @@ func TestUnfitReadOnlySysctlsAreLoggedWithContinueOnError(t *testing.T) {
 		m.forbid(errno)
 		m.continueOnError = true
 		err := m.setConntrack(defaults)
-		told := strings.Contains(m.log.String(), "level=ERROR") && strings.Contains(m.log.String(), "--init-only")
-		if wrong := errno == unix.EINVAL; (err != nil) != wrong || told == wrong {
+		logged := strings.Contains(m.log.String(), "level=ERROR") && strings.Contains(m.log.String(), "--init-only")
+		if wrong := errno == unix.EINVAL; (err != nil) != wrong || logged == wrong {
 			t.Errorf("%v: error %v, log %s", errno, err, m.log.String())
 		}
 	}

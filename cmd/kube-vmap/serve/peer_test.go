@@ -50,7 +50,7 @@ func TestOtherUsersDoNotUseRootsConnections(t *testing.T) {
 	last := others[len(others)-1]
 	_, _ = io.WriteString(last, "GET /status HTTP/1.0\r\n\r\n")
 	if text, err := io.ReadAll(last); err != nil || !strings.Contains(string(text), "403") || !strings.Contains(string(text), "only root (uid 0)") {
-		t.Errorf("the last of the others is told %q, %v", text, err)
+		t.Errorf("the last of the others gets %q, %v", text, err)
 	}
 }
 

@@ -213,7 +213,7 @@ func TestSocketErrorIsAWarning(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 	if got := text.String(); !strings.Contains(got, "level="+slog.LevelWarn.String()) || strings.Contains(got, slog.LevelError.String()) {
-		t.Errorf("it is told as\n%s", got)
+		t.Errorf("it is logged as\n%s", got)
 	}
 }
 

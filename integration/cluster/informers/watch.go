@@ -37,18 +37,18 @@ func (w *watching) start(ctx context.Context) error {
 		cidrs.Networking().V1().ServiceCIDRs().Informer(),
 		node.Core().V1().Nodes().Informer(),
 	}
-	told := make([]cache.DoneChecker, len(all))
+	synced := make([]cache.DoneChecker, len(all))
 	for i, informer := range all {
 		handler, err := informer.AddEventHandler(w.handler())
 		if err != nil {
 			return fmt.Errorf("add a handler: %w", err)
 		}
-		told[i] = handler.HasSyncedChecker()
+		synced[i] = handler.HasSyncedChecker()
 	}
 	for _, f := range []informers.SharedInformerFactory{services, slices, cidrs, node} {
 		f.StartWithContext(ctx)
 	}
-	if cache.WaitFor(ctx, "", told...) {
+	if cache.WaitFor(ctx, "", synced...) {
 		w.log.Info("synced", "services", len(all[0].GetStore().ListKeys()), "slices", len(all[1].GetStore().ListKeys()))
 	}
 	return nil

@@ -103,14 +103,14 @@ func TestLossesBeforeTheFirstAnswerAreNoFailures(t *testing.T) {
 
 func TestCheckDecidesAboutAnAnswer(t *testing.T) {
 	var late atomic.Bool
-	var told stdsync.Once
+	var once stdsync.Once
 	objected := make(chan struct{})
 	crowd, asked, _ := asking(t, func(to *traffic.Target) {
 		to.Check = func(a lab.Answer, _ time.Time) error {
 			if a.By == "pod-1" && !late.Load() {
 				return nil
 			}
-			told.Do(func() { close(objected) })
+			once.Do(func() { close(objected) })
 			return errors.New("late")
 		}
 	})

@@ -1,5 +1,5 @@
-// Package plan is what a machine that boots is told to do, by whoever made its
-// disk: which test programs to run, and how.
+// Package plan describes what a machine does after it boots: which test programs it runs,
+// and how. The program that starts the machine writes it to its disk.
 package plan
 
 import (

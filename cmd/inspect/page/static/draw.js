@@ -130,7 +130,7 @@ function level(nodes, connected) {
   }
 }
 
-// spanning makes nodes that stand across a stage as high as what passes them, with
+// spanning makes nodes that span a stage as high as what passes them, with
 // their text above.
 function spanning(stages, bottom) {
   for (const st of stages) {
