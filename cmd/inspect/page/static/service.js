@@ -37,7 +37,7 @@ export class Service {
     this.port = h(
       "div", { class: "port", id: "port", role: "tabpanel" }, this.about,
       h("h2", {}, "Frontends"), this.frontends,
-      h("h2", {}, "The way of a packet"),
+      h("h2", {}, "The path of a packet"),
       h("div", { class: "walk-box" }, this.figure, h("div", { class: "aside" }, h("details", {}, h("summary", {}, "In words"), this.words), h("details", {}, h("summary", {}, "In the kernel"), this.looks))),
       (this.endpointsTitle = h("h2", {}, "Endpoints")), this.table.place,
     );
@@ -240,7 +240,7 @@ export class Service {
 
   renderWalk(port, frontend) {
     const way = walk(port, frontend, (e) => this.rateOf(`${portKey(port)} to ${host(e.address, e.port)}`));
-    const label = `The way of a packet to ${shownAt(frontend)}/${port.protocol}: ${way.words.join(" ")}`;
+    const label = `The path of a packet to ${shownAt(frontend)}/${port.protocol}: ${way.words.join(" ")}`;
     this.figure.replaceChildren(draw(way, this.figure.clientWidth, label));
     if (way.words.join() !== this.saidWords) {
       this.saidWords = way.words.join();

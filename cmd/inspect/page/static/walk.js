@@ -1,4 +1,4 @@
-// The way of a packet to one frontend, as chains and maps: names are those that
+// The path of a packet to one frontend, as chains and maps: names are those that
 // `nft list ruleset` shows (kube-vmap/nft, names.go). Nothing is drawn here; a way is
 // nodes in stages, from left to right, and edges between them.
 //
