@@ -160,7 +160,7 @@ func TestLogLevelCanBeChanged(t *testing.T) {
 		if w.Code != want.code || v != want.v {
 			t.Errorf("%.20q: it answers %d and sets %d, want %d and %d: %s", body, w.Code, v, want.code, want.v, w.Body)
 		}
-		if set := v >= 0; set && (w.Body.String() != fmt.Sprintf("-v is now %d\n", v) || !strings.Contains(log.String(), fmt.Sprint("v=", v))) {
+		if set := v >= 0; set && (w.Body.String() != fmt.Sprintf("-v is now %d\n", v) || !strings.Contains(log.String(), fmt.Sprint("verbosity=", v))) {
 			t.Errorf("%.20q: it answers %q and logs %q", body, w.Body, log)
 		}
 	}
