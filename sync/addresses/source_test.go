@@ -154,7 +154,7 @@ func TestBrokenSocketsAreReopenedWithBackoff(t *testing.T) {
 		if last := pauses[len(pauses)-1]; last != maxBackoff {
 			t.Errorf("last pause %s", last)
 		}
-		for _, text := range []string{"level=WARN", "err=broken in=100ms", `err="no list" in=200ms`} {
+		for _, text := range []string{"level=WARN", "err=broken retry_in=100ms", `err="no list" retry_in=200ms`} {
 			if !strings.Contains(log, text) {
 				t.Errorf("%s is not in the log:\n%s", text, log)
 			}
