@@ -18,8 +18,8 @@ import (
 //	                                                   \-nat-input-------> counted
 //	set connections: 10.96.0.10 . tcp . 80 . 10.244.1.2 . 8080 counter packets 3 bytes 180
 //
-// The key is all that a count belongs to, so that it survives restarts, and that its
-// endpoint moves from slot to slot. A frontend without connections costs nothing. Other
+// The key contains everything that a count belongs to. So counts survive restarts, and
+// endpoints that move from slot to slot keep theirs. A frontend without connections costs nothing. Other
 // programs translate destinations, too; elements for addresses that are no frontends are
 // removed.
 

@@ -83,6 +83,7 @@ func (w *walk) reject(e *expr.Reject) verdict {
 	switch {
 	case e.Type == unix.NFT_REJECT_TCP_RST:
 		how = "a TCP reset"
+	// The codes are port unreachable in each family, as in nft/family.go.
 	case e.Type == unix.NFT_REJECT_ICMPX_UNREACH && e.Code == unix.NFT_REJECT_ICMPX_PORT_UNREACH,
 		e.Type == unix.NFT_REJECT_ICMP_UNREACH && e.Code == [...]uint8{model.IPv4: 3, model.IPv6: 4}[w.frame.family]:
 		how = "ICMP port unreachable"

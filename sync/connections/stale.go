@@ -123,8 +123,8 @@ func (c *Connections) classify(f model.Family, list []nft.ConnectionCount, next 
 	}
 }
 
-// fold adds stale elements of one destination to that of its former endpoints, which
-// sorts first in the listing. If the listing has missed that, nothing is done this time:
+// fold adds stale elements of one destination to its element for former endpoints, which
+// has no endpoint and sorts first in the listing. If the listing missed it, nothing is done this time:
 // the kernel ignores the addition of an element that exists.
 func (c *Connections) fold(f model.Family, first nft.ConnectionCount, stale []nft.ConnectionCount, batch *change) {
 	former := nft.ConnectionCount{Destination: first.Destination}

@@ -8,8 +8,9 @@ import (
 	"kube-vmap/sync"
 )
 
-// kubeVMap are the metrics that kube-proxy does not have. Their values come with each
-// sync, in sync.Result (sync/observer.go), which sync/apply.go fills.
+// kubeVMap are the metrics that kube-proxy does not have. Most values come with each
+// sync, in sync.Result (sync/observer.go), which sync/apply.go fills. Others come through
+// methods of Metrics that cmd/kube-vmap passes to the packages that know them.
 type kubeVMap struct {
 	transactions, added, deleted, objects, repairs prometheus.Counter
 	bytes, messages, kernel, encode                prometheus.Histogram
