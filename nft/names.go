@@ -138,20 +138,20 @@ func kindNamed(word string) (ChainKind, method) {
 	return ChainUnknown, 0
 }
 
-// stickyNamed reads "sticky-10800s-tcp-10.1.0.7-8080".
+// stickyNamed reads "sticky-10800s-tcp-10.1.0.7-8080". The caller compares this name with that
+// of the result, and so finds invalid numbers.
 func stickyNamed(f model.Family, name string) (s Sticky, ok bool) {
 	parts := strings.Split(name, "-")
 	if len(parts) != 5 || parts[0] != chainSchema[ChainStickyEndpoint].name {
 		return s, false
 	}
-	seconds, isTime := strings.CutSuffix(parts[1], "s")
-	n, err := strconv.ParseUint(seconds, 10, 32)
+	n, _ := strconv.ParseUint(strings.TrimSuffix(parts[1], "s"), 10, 32)
 	text := parts[3]
 	if f == model.IPv6 {
 		text = strings.ReplaceAll(text, ".", ":")
 	}
-	addr, addrErr := netip.ParseAddr(text)
-	port, portErr := strconv.ParseUint(parts[4], 10, 16)
+	addr, err := netip.ParseAddr(text)
+	port, _ := strconv.ParseUint(parts[4], 10, 16)
 	s = Sticky{Endpoint: netip.AddrPortFrom(addr, uint16(port)), Seconds: uint32(n)}
 	known := false
 	for _, p := range model.Protocols {
@@ -159,5 +159,5 @@ func stickyNamed(f model.Family, name string) (s Sticky, ok bool) {
 			s.Protocol, known = p, true
 		}
 	}
-	return s, isTime && known && err == nil && addrErr == nil && portErr == nil
+	return s, known && err == nil
 }

@@ -70,20 +70,15 @@ func (p *Plan) replace(r *Ruleset, old, next *frontendState) {
 	}
 	// Both lists are in the order of sets and keys.
 	for len(have) > 0 || len(want) > 0 {
-		order := compareSetElements(have, want)
-		if order == 0 && sameInKernel(&have[0], &want[0]) {
+		switch order := compareSetElements(have, want); {
+		case order == 0 && sameInKernel(&have[0], &want[0]):
 			have, want = have[1:], want[1:]
-			continue
-		}
-		if order >= 0 {
+		case order >= 0: // the old element of the same key is removed next
 			p.add(r, &want[0])
-		}
-		if order <= 0 {
+			want = want[1:]
+		default:
 			p.remove(r, &have[0])
 			have = have[1:]
-		}
-		if order >= 0 {
-			want = want[1:]
 		}
 	}
 	for _, local := range [...]bool{false, true} {
@@ -103,10 +98,9 @@ func (p *frontendState) slotListOrNone(local bool) slotList {
 // replaceSlots notes which slots change. It compares all, and makes elements of those that
 // differ.
 func (p *Plan) replaceSlots(r *Ruleset, old, next slotList) {
-	same := len(old.list) > 0 && len(next.list) > 0 && old.kind == next.kind && old.Pool.Affinity == next.Pool.Affinity
 	for k := range max(len(old.list), len(next.list)) {
 		had, has := k < len(old.list), k < len(next.list)
-		if same && had && has && old.list[k] == next.list[k] {
+		if had && has && old.kind == next.kind && old.Pool.Affinity == next.Pool.Affinity && old.list[k] == next.list[k] {
 			continue
 		}
 		if has {
@@ -203,11 +197,11 @@ func (p *Plan) planShared(r *Ruleset) {
 	for k, step := range p.shared {
 		before := r.shared[k]
 		s := p.edit
-		switch after := before + step; {
-		case before == 0 && after > 0:
+		switch {
+		case before == 0: // so no frontend stops needing it
 			s.of(k.set).add = append(s.of(k.set).add, Element{Key: k.key})
 			p.counts[k.set]++
-		case before > 0 && after == 0:
+		case before+step == 0:
 			s.of(k.set).remove = append(s.of(k.set).remove, Element{Key: k.key})
 			p.counts[k.set]--
 		}

@@ -80,17 +80,15 @@ func elementAt(message []byte, offset int) int {
 // expressionAt is the name of the expression of a rule's message that an offset points to;
 // empty if it points elsewhere.
 func expressionAt(message []byte, offset int) string {
-	if offset < 0 || offset+attr.HeaderLen > len(message) {
-		return ""
-	}
-	length := int(binary.NativeEndian.Uint16(message[offset:]))
-	if length < attr.HeaderLen || offset+length > len(message) {
+	if offset < 0 || offset > len(message) {
 		return ""
 	}
 	var d attr.Decoder
-	name := attr.String(d.Find(message[offset+attr.HeaderLen:offset+length], unix.NFTA_EXPR_NAME))
-	if d.Err() != nil {
-		return ""
+	for _, expression := range d.Attributes(message[offset:]) {
+		if name := d.Find(expression, unix.NFTA_EXPR_NAME); d.Err() == nil {
+			return attr.String(name)
+		}
+		break
 	}
-	return name
+	return ""
 }
