@@ -126,7 +126,18 @@ func TestLargeChangeTakesEffectInOneStep(t *testing.T) {
 	for _, f := range sample(300).Set[200:] {
 		less.Gone = append(less.Gone, f.Match)
 	}
-	for name, batch := range map[string]Batch{"grow": grown, "shrink": rules.Plan(less).Batch} {
+	moved := sample(300)
+	for i := range moved.Set {
+		p := moved.Set[i].Pool
+		for _, list := range [...][]netip.AddrPort{p.Cluster, p.Local} {
+			for k := range list {
+				list[k] = netip.AddrPortFrom(list[k].Addr(), 8081)
+			}
+		}
+	}
+	for name, batch := range map[string]Batch{
+		"grow": grown, "shrink": rules.Plan(less).Batch, "replace endpoints": rules.Plan(moved).Batch,
+	} {
 		steps := batch.Steps(limit)
 		if len(steps) < 3 {
 			t.Fatalf("%s: %d steps", name, len(steps))
@@ -145,6 +156,19 @@ func TestLargeChangeTakesEffectInOneStep(t *testing.T) {
 			t.Errorf("%s: %d of %d steps change what packets meet; all is there: %t",
 				name, switches, len(steps), slices.Equal(flat(joined), flat(batch)))
 		}
+	}
+}
+
+func TestStepAtTheLimitIsNotInTheSwitch(t *testing.T) {
+	_, batch := load(100)
+	endpoints := 0
+	for _, op := range batch {
+		if op, adds := op.(AddEndpoints); adds {
+			endpoints += op.Len()
+		}
+	}
+	if steps := batch.Steps(endpoints); len(steps) != 2 || steps[0].Counts().Added != endpoints {
+		t.Errorf("%d endpoints and what leads to them take %d steps, want 2", endpoints, len(steps))
 	}
 }
 
@@ -205,7 +229,10 @@ func TestCountsOfABatch(t *testing.T) {
 		elements += len(list)
 	}
 	counts := batch.Counts()
-	if counts.Added != elements || counts.Deleted != 0 || counts.Objects == 0 {
+	if cost := (Counts{Added: 3, Deleted: 4, Objects: 2}).Cost(); cost != 27 {
+		t.Errorf("seven elements and two objects cost %d, want 27", cost)
+	}
+	if counts.Added != elements || counts.Deleted != 0 || counts.Objects < len(rules.Elements()) {
 		t.Errorf("a first load counts as %+v, want %d added", counts, elements)
 	}
 	gone := Change{ServiceCIDRs: &[]netip.Prefix{}, NodeAddrs: &[]netip.Addr{}}

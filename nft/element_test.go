@@ -35,6 +35,7 @@ func TestLongCommentsAreCut(t *testing.T) {
 		"a very long one":                 {strings.Repeat("a", 1000), strings.Repeat("a", 124) + "..."},
 		"one cut between characters":      {strings.Repeat("ä", 64), strings.Repeat("ä", 62) + "..."},
 		"one that would end in half of ä": {"a" + strings.Repeat("ä", 64), "a" + strings.Repeat("ä", 61) + "..."},
+		"one without the start of any":    {strings.Repeat("\x80", 128), "..."},
 		"one that would end in half of 世": {strings.Repeat("世", 43), strings.Repeat("世", 41) + "..."},
 	} {
 		if got := cutComment(tt.comment); got != tt.want {

@@ -100,6 +100,19 @@ func TestInstalledIgnoresForeignElements(t *testing.T) {
 	}
 }
 
+func TestTablesWithConnectionSetCountConnections(t *testing.T) {
+	for _, counts := range []bool{true, false} {
+		config := sampleConfig
+		config.CountConnections = counts
+		rules, _ := Adopt(config, Tables{}, sample(12))
+		tables := rules.Tables()
+		tables[model.IPv4] = nil
+		if got := tables.CountsConnections(); got != counts {
+			t.Errorf("connections are counted: %t, want %t", got, counts)
+		}
+	}
+}
+
 func TestInstalledIsNotChangedByCommits(t *testing.T) {
 	rules, _ := load(12)
 	before := rules.Installed()

@@ -95,6 +95,10 @@ func TestDecodeReportsWhatIsTruncated(t *testing.T) {
 			t.Errorf("a body of %d bytes has a header", n)
 		}
 	}
+	var d attr.Decoder
+	if d.Body(e.Bytes[:attr.BodyHeaderLen]); d.Err() != nil {
+		t.Errorf("a body without attributes: %v", d.Err())
+	}
 }
 
 func TestDecodeReportsNumbersOfAnotherLength(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
@@ -54,6 +56,64 @@ func TestConnectionsRoundTrip(t *testing.T) {
 				t.Fatalf("%v carries a counter although it is to be deleted", list[0])
 			}
 		}
+	}
+}
+
+// TestConnectionsOfOtherPrograms reads elements that another program added.
+func TestConnectionsOfOtherPrograms(t *testing.T) {
+	count := randomCounted(model.IPv4, 1)[0]
+	count.Connections = 7
+	key := func(e *encoder) {
+		at := len(e.Bytes)
+		e.connection(&count, false)
+		e.Bytes = append(e.Bytes[:at], e.Bytes[at+attr.HeaderLen:]...) // without the header of an element
+	}
+	expression := func(name string) func(e *encoder) {
+		return func(e *encoder) {
+			e.Nested(unix.NFTA_SET_ELEM_EXPR, func() {
+				e.String(unix.NFTA_EXPR_NAME, name)
+				e.Nested(unix.NFTA_EXPR_DATA, func() { e.Uint64(unix.NFTA_COUNTER_PACKETS, 7) })
+			})
+		}
+	}
+	list := func(e *encoder) { // of expressions
+		e.Nested(attrExpressions, func() { expression("counter")(e) })
+	}
+	for name, tt := range map[string]struct {
+		parts []func(*encoder)
+		want  int // connections; negative if the element is ignored
+	}{
+		"counter":                {[]func(*encoder){key, expression("counter")}, 7},
+		"counter in a list":      {[]func(*encoder){key, list}, 7},
+		"no counter":             {[]func(*encoder){key}, 0},
+		"another expression":     {[]func(*encoder){key, expression("quota")}, 0},
+		"another, and a counter": {[]func(*encoder){key, expression("quota"), expression("counter")}, 7},
+		"no key":                 {[]func(*encoder){expression("counter")}, -1},
+		"two keys":               {[]func(*encoder){key, key}, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var e encoder
+			e.NetfilterHeader(unix.NFPROTO_IPV4, 0)
+			e.Nested(unix.NFTA_SET_ELEM_LIST_ELEMENTS, func() {
+				e.Nested(unix.NFTA_LIST_ELEM, func() {
+					for _, write := range tt.parts {
+						write(&e)
+					}
+				})
+			})
+			got, err := DecodeConnections(model.IPv4, nil, e.Bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []nft.ConnectionCount
+			if tt.want >= 0 {
+				want = []nft.ConnectionCount{count}
+				want[0].Connections = uint64(tt.want)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v is read, want %v", got, want)
+			}
+		})
 	}
 }
 

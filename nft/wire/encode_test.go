@@ -53,6 +53,21 @@ func TestEncodeIntoReusesTheBuffer(t *testing.T) {
 	}
 }
 
+func TestEstimateIsNearTheLength(t *testing.T) {
+	rules, first := load(200)
+	replaced := nft.Batch{}
+	for id, list := range rules.Elements() {
+		if len(list) > 0 && id.Kind != nft.SetServiceCIDRs { // each prefix is two elements
+			replaced = append(replaced, nft.DeleteElements{Set: id, Elements: list}, nft.AddElements{Set: id, Elements: list})
+		}
+	}
+	for name, batch := range map[string]nft.Batch{"first load": first, "replaced elements": replaced} {
+		if got, want := estimate(batch), len(encoded(t, batch).Bytes); got < want || got > 2*want {
+			t.Errorf("%s: %d bytes are estimated, there are %d", name, got, want)
+		}
+	}
+}
+
 func TestEncodeCheckHasNoEnd(t *testing.T) {
 	_, batch := load(3)
 	e, err := EncodeCheck(batch, "another")

@@ -1,0 +1,43 @@
+package nft
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/nfttest"
+)
+
+// withEndpoints is the change to one Service of n endpoints in each family.
+func withEndpoints(n int) Change {
+	c := sample(1)
+	for _, fe := range c.Set {
+		fe.Pool.Cluster = nil
+		for i := range n {
+			fe.Pool.Cluster = append(fe.Pool.Cluster, netip.AddrPortFrom(nfttest.Addr(fe.Match.Family, 244, i), 8080))
+		}
+	}
+	return c
+}
+
+// TestDeletedReaderOfGrownMapGetsNoRules has the only reader of a map replaced while the map
+// outgrows its size.
+func TestDeletedReaderOfGrownMapGetsNoRules(t *testing.T) {
+	rules, _ := Adopt(sampleConfig, Tables{}, withEndpoints(300))
+	batch := rules.Plan(withEndpoints(900)).Batch
+	for _, f := range model.Families {
+		grown, gone := Op(DeleteSet{f, "endpoints-many"}), Op(DeleteChain{f, "lb-300"})
+		if !slices.ContainsFunc(batch, func(op Op) bool { return op.String() == grown.String() }) {
+			t.Errorf("the batch lacks %q", grown)
+		}
+		if !slices.ContainsFunc(batch, func(op Op) bool { return op.String() == gone.String() }) {
+			t.Errorf("the batch lacks %q", gone)
+		}
+	}
+	for _, op := range batch {
+		if rule, adds := op.(AddRule); adds && rule.Chain.Name() == "lb-300" {
+			t.Errorf("a deleted chain gets the rule %q", rule.Rule)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package nft
+
+import (
+	"testing"
+
+	"kube-vmap/model"
+)
+
+func TestEndpointsOfAllPoolsAreCounted(t *testing.T) {
+	want := 0
+	for _, f := range sample(30).Set {
+		if f.OwnsPool() {
+			want += len(f.Pool.Cluster) + len(f.Pool.Local)
+		}
+	}
+	rules, _ := load(30)
+	if got := rules.Endpoints(); got != want {
+		t.Errorf("there are %d endpoints, want %d", got, want)
+	}
+}
+
+func TestAdoptKeepsSizesThatAreEnough(t *testing.T) {
+	id := SetID{Family: model.IPv4, Kind: SetServices}
+	rules, _ := load(12)
+	elements := uint32(len(rules.Elements()[id]))
+	for size, want := range map[uint32]uint32{4096: 4096, elements: elements, elements - 1: 384, 0: 384} {
+		have := rules.Tables()
+		set := have[id.Family].Sets[id.Name()]
+		set.Shape.Size = size
+		have[id.Family].Sets[id.Name()] = set
+		adopted, _ := Adopt(sampleConfig, have, sample(12))
+		if got := adopted.Tables()[id.Family].Sets[id.Name()].Shape.Size; got != want {
+			t.Errorf("a set of size %d with %d elements gets size %d, want %d", size, elements, got, want)
+		}
+	}
+}
