@@ -4,8 +4,9 @@ import "kube-vmap/model"
 
 // rules returns the rules of a chain, in a table that has these sets. Which chains exist,
 // with their hooks, is in chains.go, which sets exist in sets.go, new statements go to
-// statement.go, and what is configurable to config.go. A chain or set that only base
-// chains refer to is added in newRuleset (ruleset.go).
+// statement.go, and what is configurable to config.go. Which chain, or drop, the packets
+// of a frontend lead to is decided in compile.go, by the Verdict and Masquerade of package
+// model. A chain or set that only base chains refer to is added in newRuleset (ruleset.go).
 func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	fam := &families[id.Family]
 	balance := Rule{goTo(ChainID{Family: id.Family, Kind: ChainBalance, Local: id.Local, Method: id.Method, N: id.N})}

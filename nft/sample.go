@@ -49,7 +49,9 @@ func samples(f model.Family, addr netip.Addr) []model.Frontend {
 		outside.Restricted, outside.Sources = true, []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen()-1)}
 		out = append(out, inside, nodePort, outside)
 	}
-	for s := model.SchedulerRandom; s <= model.SchedulerSourceHash; s++ { // Maglev asks for no more, in many more chains
+	// Maglev needs no more than source hash does, in many more chains. A new scheduler that
+	// needs another expression is to be added here.
+	for _, s := range []model.Scheduler{model.SchedulerRandom, model.SchedulerRoundRobin, model.SchedulerSourceHash} {
 		add(model.Pool{Scheduler: s, Cluster: endpoints[:2], Local: endpoints[:2]})
 	}
 	add(model.Pool{Affinity: time.Second, Cluster: endpoints[:2], Local: endpoints[:1]})

@@ -188,7 +188,8 @@ func (id SetID) Shape(size uint32) SetShape {
 }
 
 // affinitySize is the greatest number of clients in each affinity map. Without a size the
-// kernel would take no more than 65,535.
+// kernel would take no more than 65,535. Sizes that are not constant are those of
+// Ruleset.sizesFor.
 const affinitySize = 1 << 18
 
 // Fits reports whether a set of that shape can have the elements of the given set,

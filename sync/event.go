@@ -37,7 +37,8 @@ type SetSlice struct {
 // DeleteSlice removes an EndpointSlice.
 type DeleteSlice struct{ Name model.EndpointSliceName }
 
-// SetNode replaces the proxy's own node. Without a Node object, it has only a name.
+// SetNode replaces the proxy's own node. Without a Node object, it has only a name. The
+// sources fill it with convert.Node and convert.Ineligible.
 type SetNode struct {
 	Node model.Node
 	// Ineligible is why load balancers should not send new connections to this node

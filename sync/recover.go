@@ -116,7 +116,8 @@ func (l *Loop) holdPort(offender *wire.Error) {
 	l.log.Log(context.Background(), level, "quarantined Service port", "service", offender.Service.String(), "err", offender)
 }
 
-// The first and the longest wait before something that failed is retried.
+// The first and the longest wait before something that failed is retried, be it a sync or
+// what is in quarantine.
 const (
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 30 * time.Second

@@ -106,7 +106,7 @@ func (r *reporter) nodePortAddrs(s *desiredState) {
 }
 
 // tablesOwned reports that another process owns the tables, loudly once: it may end at
-// any time, and then nothing follows changes.
+// any time, and then nothing follows changes. The error is that of nft.Tables.Writable.
 func (r *reporter) tablesOwned(err error) {
 	level := slog.LevelError
 	if r.owned {

@@ -40,7 +40,8 @@ type Config struct {
 	NodeName string
 	// Ports are those of a Service proxy's servers.
 	Ports []uint16
-	// ExcludeCIDRs are ranges whose IPVS virtual servers are not kube-proxy's.
+	// ExcludeCIDRs are ranges whose IPVS virtual servers are not kube-proxy's, from the
+	// configuration's ExcludeCIDRs.
 	ExcludeCIDRs []netip.Prefix
 	Recorder     sync.Recorder // nil sends no events
 	Log          *slog.Logger
