@@ -126,7 +126,7 @@ func TestIPVSLeftoversAreRemovedWithTheDevice(t *testing.T) {
 	}
 	defer routes.Close()
 	if err := routes.LinkAdd(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: ipvs.Device}}); err != nil {
-		t.Skipf("cannot add a dummy device: %v", err)
+		t.Skipf("a dummy device cannot be had here: %v", err)
 	}
 	h := m.addIPSets()
 	m.loadKubeProxy(nftBackend, "ipvs")
