@@ -59,10 +59,10 @@ func (t *Table) has(id SetID) bool {
 // render writes a chain. The given rules are written as text.
 func (s ChainState) render(out *bufio.Writer, name string, id ChainID, rules []Rule) {
 	fmt.Fprintf(out, "\n\tchain %s {\n", name)
-	switch h := chainSchema[id.Kind].hook; {
+	switch {
 	case s.Hook == HookState{}:
-	case h != nil && s.Hook == id.Hook():
-		fmt.Fprintf(out, "\t\t%s\n", h)
+	case id.Kind < chainKinds && s.Hook == id.Hook():
+		fmt.Fprintf(out, "\t\t%s\n", chainSchema[id.Kind].hook)
 	default:
 		fmt.Fprintf(out, "\t\t# type %s, hook %d, priority %d\n", s.Hook.Type, s.Hook.Number, s.Hook.Priority)
 	}

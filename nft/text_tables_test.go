@@ -11,6 +11,7 @@ func TestTablesAsTextShowForeignChanges(t *testing.T) {
 	rules, _ := load(0)
 	own := rules.Tables()[model.IPv4]
 	chains := map[string]ChainState{
+		"another":      {Hook: HookState{Type: "filter", Number: 1}, Rules: []Fingerprint{1}},
 		"filter-input": {Hook: HookState{Type: "filter", Number: 2, Priority: 5}},
 		"nat-output":   own.Chains["nat-output"],
 		"restore":      {Rules: []Fingerprint{1}},
@@ -39,6 +40,9 @@ func TestTablesAsTextShowForeignChanges(t *testing.T) {
 		}},
 		"chains": {&Table{Chains: chains}, []string{
 			"table ip kube-vmap {",
+			"\tchain another {", "\t\t# type filter, hook 1, priority 0",
+			"\t\t# a rule that kube-vmap does not make here with these flags", "\t}",
+			"",
 			"\tchain filter-input {", "\t\t# type filter, hook 2, priority 5", "\t}",
 			"",
 			"\tchain nat-output {",
