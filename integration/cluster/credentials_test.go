@@ -90,7 +90,7 @@ func TestUnusableKubeconfigEndsTheProcess(t *testing.T) {
 		garbage:                                  {"--kubeconfig=" + garbage},
 		"/nonexistent/ca.crt":                    {"--kubeconfig=" + noCA},
 		"/nonexistent/token":                     {"--kubeconfig=" + noToken},
-		"neither a kubeconfig file nor a master": nil,
+		"no kubeconfig file and no master given": nil,
 	} {
 		p := c.Run(t, c.Lab.Node, process.Config{Args: args})
 		err := ended(p, 10*time.Second)
