@@ -10,6 +10,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/nfttest"
 	"kube-vmap/nft/wire"
 )
 
@@ -39,7 +40,7 @@ func services(n int) *world {
 func (w *world) serve(m model.Match, endpoints ...netip.AddrPort) {
 	f := w.frontends[m]
 	f.Pool = &model.Pool{Key: m, Cluster: endpoints}
-	f.Verdict = verdict(f.Policy, f.Pool)
+	f.Verdict = nfttest.Verdict(f.Policy, f.Pool)
 	w.frontends[m] = f
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/nfttest"
 )
 
 // A world is everything that a rule set is made from.
@@ -114,25 +115,10 @@ func (w *world) edit(key model.Match, change func(*model.Pool)) {
 	for m, f := range w.frontends {
 		if f.Pool.Key == key {
 			f.Pool = &pool
-			f.Verdict = verdict(f.Policy, &pool)
+			f.Verdict = nfttest.Verdict(f.Policy, &pool)
 			w.frontends[m] = f
 		}
 	}
-}
-
-// verdict is what happens to those who may use the endpoints of a policy only.
-func verdict(policy model.TrafficPolicy, p *model.Pool) model.Verdict {
-	serving := p.Cluster
-	if policy == model.PolicyLocal {
-		serving = p.Local
-	}
-	switch {
-	case len(serving) > 0:
-		return model.VerdictBalance
-	case len(p.Cluster) > 0:
-		return model.VerdictDrop
-	}
-	return model.VerdictReject
 }
 
 // fit completes the frontends of a Service port once its pool is known: it sets their
@@ -143,7 +129,7 @@ func fit(frontends []model.Frontend) []model.Frontend {
 	for i := range frontends {
 		f := &frontends[i]
 		if f.Verdict != model.VerdictDrop { // which may have been chosen
-			f.Verdict = verdict(f.Policy, pool)
+			f.Verdict = nfttest.Verdict(f.Policy, pool)
 		}
 		local = local || f.Policy == model.PolicyLocal
 		if f.Kind != model.KindClusterIP {

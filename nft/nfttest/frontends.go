@@ -41,7 +41,7 @@ func Service(f model.Family, i int) []model.Frontend {
 	inside.Service.Namespace, inside.Service.Name, inside.Service.Port = "shop", fmt.Sprint("web-", i), "http"
 	policy, outsidePolicy := policies(i)
 	inside.Policy = policy
-	inside.Verdict = verdict(inside.Policy, pool)
+	inside.Verdict = Verdict(inside.Policy, pool)
 	if i%11 == 8 {
 		inside.Verdict = model.VerdictDrop
 	}
@@ -52,7 +52,7 @@ func Service(f model.Family, i int) []model.Frontend {
 	for kind := model.KindNodePort; kind <= model.KindLoadBalancerIP; kind++ {
 		outside := inside
 		outside.Kind, outside.Policy = kind, outsidePolicy
-		outside.Verdict = verdict(outside.Policy, pool)
+		outside.Verdict = Verdict(outside.Policy, pool)
 		outside.Masquerade = model.MasqueradeNever
 		if outside.Policy == model.PolicyCluster {
 			outside.Masquerade = model.MasqueradeAlways
@@ -118,7 +118,8 @@ func policies(i int) (inside, outside model.TrafficPolicy) {
 // outside.
 func isReachedFromOutside(i int) bool { return i%3 != 0 }
 
-func verdict(policy model.TrafficPolicy, p *model.Pool) model.Verdict {
+// Verdict returns the verdict of a frontend with this policy and these endpoints.
+func Verdict(policy model.TrafficPolicy, p *model.Pool) model.Verdict {
 	serving := p.Cluster
 	if policy == model.PolicyLocal {
 		serving = p.Local

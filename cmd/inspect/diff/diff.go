@@ -3,7 +3,6 @@ package diff
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,7 +18,6 @@ import (
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
 	"kube-vmap/sync/addresses"
-	"kube-vmap/sync/manifests"
 )
 
 // NewCommand returns kube-vmap diff.
@@ -106,13 +104,9 @@ func readOnlyConfig(flags *config.Flags) (*config.Config, error) {
 
 // diffManifests compares the kernel with what manifests lead to.
 func diffManifests(ctx context.Context, c *config.Config, w, stderr io.Writer) error {
-	loop, err := c.Loop()
+	loop, events, problems, err := loadManifests(c)
 	if err != nil {
 		return err
-	}
-	events, problems := manifests.Load(c.Manifests, loop.NodeName)
-	if events == nil {
-		return errors.Join(problems...)
 	}
 	if err := printProblems(problems, stderr); err != nil {
 		_, _ = fmt.Fprintln(stderr, "kube-vmap:", err)

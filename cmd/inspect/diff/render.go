@@ -55,13 +55,9 @@ those of the running kube-vmap or, without one, with those that the flags lead t
 
 // renderManifests prints what the manifests lead to.
 func renderManifests(c *config.Config, stdout, stderr io.Writer) error {
-	loop, err := c.Loop()
+	loop, events, problems, err := loadManifests(c)
 	if err != nil {
 		return err
-	}
-	events, problems := manifests.Load(c.Manifests, loop.NodeName)
-	if events == nil {
-		return errors.Join(problems...)
 	}
 	rules, conflicts := sync.Build(loop, events)
 	for _, c := range conflicts {
@@ -81,6 +77,18 @@ func RenderKernel(ctx context.Context, socket string, rules nft.Config, w io.Wri
 		return writeKernel(rules, w)
 	}
 	return err
+}
+
+// loadManifests returns the loop's settings, and the objects and problems of the folder
+// that --manifests names. It fails if nothing can be read.
+func loadManifests(c *config.Config) (loop sync.Config, events []sync.Event, problems []error, err error) {
+	if loop, err = c.Loop(); err != nil {
+		return loop, nil, nil, err
+	}
+	if events, problems = manifests.Load(c.Manifests, loop.NodeName); events == nil {
+		err = errors.Join(problems...)
+	}
+	return loop, events, problems, err
 }
 
 // printProblems prints what is wrong with the manifests. It returns an error if objects
