@@ -104,7 +104,7 @@ func BenchmarkMaglevTable(b *testing.B) {
 			from := endpointsOf(IPv4, endpoints, nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				MaglevTable(from, smallTable)
+				MaglevTable(from, nil, smallTable)
 			}
 		})
 	}

@@ -115,7 +115,7 @@ type Frontend struct {
 	Restricted bool
 	Sources    []netip.Prefix
 	// Pool is never nil. Only the frontend of the ClusterIP owns it; the others depend
-	// only on its key and on how many endpoints it has.
+	// only on its key and on how many slots its endpoints take.
 	Pool *Pool
 }
 

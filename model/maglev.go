@@ -3,6 +3,7 @@ package model
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"iter"
 	"net/netip"
 )
 
@@ -12,34 +13,72 @@ const MaglevTableSize = 251
 
 // MaglevTable distributes endpoints over a table of the given size, a prime number, by
 // the algorithm of Maglev (Eisenbud et al., "Maglev: A Fast and Reliable Software
-// Network Load Balancer", NSDI 2016, section 3.4): every endpoint has the same number
-// of entries, give or take one, and when endpoints are added or removed, most entries
-// do not change. The table depends on nothing but the endpoints, so that all nodes
-// have the same one.
+// Network Load Balancer", NSDI 2016, section 3.4): endpoints have entries in proportion
+// to their weights, give or take one, but at least one; and when endpoints are added or
+// removed or a weight changes, most entries do not change. The table depends on nothing
+// but endpoints and weights, so that all nodes have the same one.
 //
 // The larger the table in relation to the number of endpoints, the better: with a
 // hundred entries each, shares differ by one percent. Without endpoints all entries
 // are invalid.
 //
 // endpoints must be sorted and without duplicates. If there are more than size, the
-// last ones have no entry.
-func MaglevTable(endpoints []netip.AddrPort, size int) []netip.AddrPort {
+// last ones have no entry. Weights must be above zero; nil means that all are equal.
+func MaglevTable(endpoints []netip.AddrPort, weights []uint16, size int) []netip.AddrPort {
 	table := make([]netip.AddrPort, size)
+	if len(endpoints) == 0 {
+		return table
+	}
 	permutations := make([]permutation, len(endpoints))
 	for i, e := range endpoints {
 		permutations[i] = newPermutation(e, size)
 	}
-	for filled := 0; filled < size && len(permutations) > 0; {
-		for i := range min(len(permutations), size-filled) {
-			k := permutations[i].next()
-			for table[k].IsValid() {
-				k = permutations[i].next()
-			}
-			table[k] = endpoints[i]
-			filled++
+	for i := range turns(len(endpoints), weights, size) {
+		k := permutations[i].next()
+		for table[k].IsValid() {
+			k = permutations[i].next()
 		}
+		table[k] = endpoints[i]
 	}
 	return table
+}
+
+// turns ranges over the first turns of n endpoints: one after the other, each in
+// proportion to its weight. Turn k of weight w comes at the time k/w, where those of all
+// start together, and is rounded to the nearest: at (k+1/2)/w, but the first one at 0. So a
+// weight that changes leaves the order of all other turns as it is.
+func turns(n int, weights []uint16, count int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		taken := make([]uint64, n)
+		for turn := range count {
+			next := turn % n
+			if weights != nil {
+				next = earliest(taken, weights)
+				taken[next]++
+			}
+			if !yield(next) {
+				return
+			}
+		}
+	}
+}
+
+// earliest returns the first of those whose next turn comes before that of all others.
+func earliest(taken []uint64, weights []uint16) int {
+	// The times are twice those of turns, as fractions.
+	time := func(k int) uint64 {
+		if taken[k] == 0 {
+			return 0
+		}
+		return 2*taken[k] + 1
+	}
+	next := 0
+	for i := range weights {
+		if time(i)*uint64(weights[next]) < time(next)*uint64(weights[i]) {
+			next = i
+		}
+	}
+	return next
 }
 
 // permutation is the order in which an endpoint prefers the entries of the table. It

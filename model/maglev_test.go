@@ -47,7 +47,7 @@ func TestMaglevTableIsFullAndFair(t *testing.T) {
 					continue
 				}
 				endpoints := endpointsOf(f, n, nil)
-				table := MaglevTable(endpoints, size)
+				table := MaglevTable(endpoints, nil, size)
 				if len(table) != size {
 					t.Fatalf("%s: %d entries instead of %d", f, len(table), size)
 				}
@@ -66,7 +66,7 @@ func TestMaglevTableIsFullAndFair(t *testing.T) {
 }
 
 func TestMaglevTableWithoutEndpointsIsInvalid(t *testing.T) {
-	for _, e := range MaglevTable(nil, smallTable) {
+	for _, e := range MaglevTable(nil, nil, smallTable) {
 		if e.IsValid() {
 			t.Fatalf("got %s", e)
 		}
@@ -76,7 +76,7 @@ func TestMaglevTableWithoutEndpointsIsInvalid(t *testing.T) {
 func TestMaglevTableWithTooManyEndpoints(t *testing.T) {
 	for _, f := range Families {
 		endpoints := endpointsOf(f, smallTable+9, nil)
-		got := shares(MaglevTable(endpoints, smallTable))
+		got := shares(MaglevTable(endpoints, nil, smallTable))
 		for i, e := range endpoints {
 			if want := min(1, max(0, smallTable-i)); got[e] != want {
 				t.Errorf("%s: endpoint %d has %d entries, want %d", f, i, got[e], want)
@@ -97,7 +97,7 @@ func TestMaglevTableIsTheSameInEveryVersion(t *testing.T) {
 	for _, test := range tests {
 		var got []int
 		endpoints := endpointsOf(test.family, 3, nil)
-		for _, e := range MaglevTable(endpoints, 13) {
+		for _, e := range MaglevTable(endpoints, nil, 13) {
 			got = append(got, slices.Index(endpoints, e))
 		}
 		if !slices.Equal(got, test.want) {
@@ -151,9 +151,9 @@ func measureDisruption(n, size, fleets int) disruption {
 			order = nil
 		}
 		endpoints := endpointsOf(Families[i%2], n, order)
-		with := MaglevTable(endpoints, size)
+		with := MaglevTable(endpoints, nil, size)
 		for _, k := range random.Perm(n)[:min(n, 10)] {
-			d.add(with, MaglevTable(slices.Delete(slices.Clone(endpoints), k, k+1), size), endpoints[k])
+			d.add(with, MaglevTable(slices.Delete(slices.Clone(endpoints), k, k+1), nil, size), endpoints[k])
 		}
 	}
 	return d
@@ -203,7 +203,7 @@ func TestMaglevDisruptionIsSmall(t *testing.T) {
 // imbalance returns the ratio of the largest share to the mean.
 func imbalance(n, size int) float64 {
 	most := 0
-	for _, k := range shares(MaglevTable(endpointsOf(IPv4, n, nil), size)) {
+	for _, k := range shares(MaglevTable(endpointsOf(IPv4, n, nil), nil, size)) {
 		most = max(most, k)
 	}
 	return float64(most) * float64(n) / float64(size)

@@ -19,6 +19,13 @@ type Pool struct {
 	// Cluster is for traffic under [PolicyCluster], Local for [PolicyLocal]. Each is
 	// empty if no frontend needs it.
 	Cluster, Local []netip.AddrPort
+	// ClusterWeights and LocalWeights are the weights of these endpoints; nil if all are
+	// equal. Endpoints of weight zero are in no list.
+	ClusterWeights, LocalWeights []uint16
+	// ClusterShares and LocalShares are how many slots each of these endpoints takes, of
+	// which a connection gets one; nil if one each. They follow from the weights, unless
+	// the scheduler is one that decides them by other means.
+	ClusterShares, LocalShares []uint16
 	// Hairpin lists the endpoint addresses on this node. A connection from one of them
 	// to itself must be masqueraded, or else its replies would stay within the pod and
 	// their addresses would not be translated back.
@@ -43,10 +50,21 @@ func (p *Pool) list(policy TrafficPolicy) []netip.AddrPort {
 	return p.Cluster
 }
 
+// Slots returns how many slots the endpoints for local traffic take, or those for
+// traffic of the whole cluster. With [SchedulerMaglev] it is the number of endpoints.
+func (p *Pool) Slots(local bool) int {
+	if local {
+		return slotCount(p.Local, p.LocalShares)
+	}
+	return slotCount(p.Cluster, p.ClusterShares)
+}
+
 // equal reports whether both pools are programmed alike.
 func (p *Pool) equal(o *Pool) bool {
 	return p.equalForSharers(o) && p.Affinity == o.Affinity &&
 		equalLists(p.Cluster, o.Cluster) && equalLists(p.Local, o.Local) &&
+		equalLists(p.ClusterWeights, o.ClusterWeights) && equalLists(p.LocalWeights, o.LocalWeights) &&
+		equalLists(p.ClusterShares, o.ClusterShares) && equalLists(p.LocalShares, o.LocalShares) &&
 		equalLists(p.Hairpin, o.Hairpin)
 }
 
@@ -54,7 +72,7 @@ func (p *Pool) equal(o *Pool) bool {
 // pool but does not own it.
 func (p *Pool) equalForSharers(o *Pool) bool {
 	return p.Key == o.Key && p.Scheduler == o.Scheduler && (p.Affinity > 0) == (o.Affinity > 0) &&
-		len(p.Cluster) == len(o.Cluster) && len(p.Local) == len(o.Local) &&
+		p.Slots(false) == o.Slots(false) && p.Slots(true) == o.Slots(true) &&
 		equalLists(p.FlowEndpoints, o.FlowEndpoints)
 }
 

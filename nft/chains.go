@@ -34,7 +34,7 @@ const (
 	ChainStickyEndpoint // sticky-...: remembers the client, and translates to the endpoint that it has
 	ChainStickyFound    // sticky-found: translates to the endpoint that the client has
 	ChainStickyPick     // sticky-ep-K: goes to the sticky endpoint in slot K
-	ChainBalance        // lb-N: picks one of N endpoints
+	ChainBalance        // lb-N: picks one of N slots
 	ChainCluster        // cluster-N: marks packets that are not from pods for masquerade, then balances
 	ChainMasquerade     // masquerade-N: marks everything for masquerade, then balances
 	ChainService        // service-N: makes the ClusterIP the destination, then balances
@@ -45,11 +45,12 @@ const (
 	ChainUnknown
 )
 
-// MaxSlots is the highest number of endpoints that are spread over slots, and the number
-// of slots that can exist. A Service with more endpoints has all of them in one map: the
-// kernel finds maps by walking a list, so there must not be thousands. Kubernetes itself
-// supports 250. A smaller number also needs a smaller [model.MaglevTableSize], and a way
-// to adopt tables with the old slots; the status page repeats both (cmd/inspect/page/static).
+// MaxSlots is the highest number of endpoints that are spread over slots, each once or as
+// often as its weight needs, and the number of slots that can exist. A Service that needs
+// more has all its endpoints in one map: the kernel finds maps by walking a list, so there
+// must not be thousands. Kubernetes itself supports 250. A smaller number also needs a
+// smaller [model.MaglevTableSize], and a way to adopt tables with the old slots; the status
+// page repeats both (cmd/inspect/page/static).
 const MaxSlots = model.MaxSlots
 
 // The table of Maglev must fit into the slots.
@@ -137,7 +138,7 @@ type ChainID struct {
 	// node ports lead to it.
 	Local, NodePort bool
 	Method          method
-	// N is the slot, or the number of endpoints.
+	// N is the slot, or the number of slots.
 	N uint32
 	// Sticky belongs to a ChainStickyEndpoint, which has no N.
 	Sticky unique.Handle[Sticky]

@@ -27,8 +27,8 @@ type frontendState struct {
 // node.
 type slots struct {
 	cluster, local []netip.AddrPort
-	// of is the pool whose endpoints these are, each once; nil if it is not known, or
-	// endpoints have several slots.
+	// of is the pool whose endpoints these are, each in as many slots as it has shares; nil
+	// if that is not known, or [model.MaglevTable] decides.
 	of *model.Pool
 }
 
@@ -60,28 +60,40 @@ func (c *Config) initState(p *frontendState, f model.Frontend, old slots) {
 // next assigns slots to the endpoints of a pool, which had these before.
 func (s *slots) next(p *model.Pool) slots {
 	out := slots{of: p}
-	assign := func(old, before, endpoints []netip.AddrPort) []netip.AddrPort {
+	assign := func(local bool) []netip.AddrPort {
+		after := spreadOf(p, local)
 		switch {
-		case methodOf(p, len(endpoints)) == pickMaglev:
+		case methodOf(p, p.Slots(local)) == pickMaglev:
 			out.of = nil
-			return model.MaglevTable(endpoints, maglevSize)
+			return model.MaglevTable(after.endpoints, weightsOf(p, local), maglevSize)
 		case s.of != nil:
-			return reassignSlots(old, before, endpoints)
+			return reassignSlots(s.list(local), spreadOf(s.of, local), after)
 		}
-		return assignSlots(old, endpoints)
+		return assignSlots(s.list(local), after)
 	}
-	var before model.Pool
-	if s.of != nil {
-		before = *s.of
-	}
-	out.cluster = assign(s.cluster, before.Cluster, p.Cluster)
-	out.local = assign(s.local, before.Local, p.Local)
+	out.cluster, out.local = assign(false), assign(true)
 	return out
 }
 
-// methodOf returns how one of n endpoints of the pool is picked. Hashes choose among slots,
-// of which there are not enough for a Service with very many endpoints; one of those is
-// picked at random.
+// spreadOf returns one of the two lists of a pool with its shares.
+func spreadOf(p *model.Pool, local bool) spread {
+	if local {
+		return spread{p.Local, p.LocalShares}
+	}
+	return spread{p.Cluster, p.ClusterShares}
+}
+
+// weightsOf returns the weights of one of the two lists of a pool.
+func weightsOf(p *model.Pool, local bool) []uint16 {
+	if local {
+		return p.LocalWeights
+	}
+	return p.ClusterWeights
+}
+
+// methodOf returns how one of n slots of the pool is picked. Hashes choose among slots, of
+// which there are not enough for a Service with very many endpoints; one of those is picked
+// at random.
 func methodOf(p *model.Pool, n int) method {
 	switch {
 	case p.Affinity > 0:
@@ -98,12 +110,9 @@ func methodOf(p *model.Pool, n int) method {
 	return pickRandom
 }
 
-// balancer completes a chain by how it picks an endpoint of the pool, and of how many.
+// balancer completes a chain by how it picks an endpoint of the pool, and of how many slots.
 func (p *frontendState) balancer(id ChainID) ChainID {
-	n := len(p.Pool.Cluster)
-	if id.Local {
-		n = len(p.Pool.Local)
-	}
+	n := p.Pool.Slots(id.Local)
 	id.Family, id.Method, id.N = p.Match.Family, methodOf(p.Pool, n), uint32(n)
 	if id.Method == pickMaglev {
 		id.N = maglevSize

@@ -18,8 +18,9 @@
 //	                 ip daddr . meta l4proto . th dport map @endpoints-1
 //	map endpoints-1  10.96.0.10 . udp . 53 : 10.244.0.7 . 53
 //
-// There is a chain lb-N for each number of endpoints in use, and a chain ep-K with its map
-// endpoints-K for each slot; all Services with N endpoints share them. So a replaced
+// There is a chain lb-N for each number of slots in use, and a chain ep-K with its map
+// endpoints-K for each slot; all Services with N slots share them. An endpoint has one
+// slot, or several if it is to get a larger share of the connections. So a replaced
 // endpoint is one element deleted and one added in a map of plain data, for which the
 // kernel need not check anything else. A packet to another address of the Service is first
 // given its ClusterIP as destination (rules_rewrite.go), so that all addresses of a Service
@@ -35,7 +36,8 @@
 //	family, chains, sets, layout   the schema: every chain with its hook, every set with its key
 //	config, rules, rules_*         the rules of each chain; statement and pick build them
 //	names                          names of chains and sets, and back
-//	element, compile, slots        a frontend as elements; endpoints keep their slots
+//	element, compile               a frontend as elements
+//	slots, spread                  endpoints keep their slots, as many as they have shares
 //	ruleset, plan, grow            the state, a change of it, sets that are too small
 //	collect, tables, diff          the whole state, compared with what the kernel holds
 //	references                     which chains and sets are in use

@@ -53,7 +53,7 @@ func TestAssignSlotsKeepsSlots(t *testing.T) {
 		"of many that go, none of those that stay moves down": {"abcdef", "abc", "abc"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := letters(assignSlots(slotsOf(tt.old), slotsOf(tt.endpoints)))
+			got := letters(assignSlots(slotsOf(tt.old), spread{endpoints: slotsOf(tt.endpoints)}))
 			if got != tt.want {
 				t.Errorf("slots of %q after %q are %q, want %q", tt.endpoints, tt.old, got, tt.want)
 			}
@@ -62,64 +62,106 @@ func TestAssignSlotsKeepsSlots(t *testing.T) {
 }
 
 // FuzzSlots lets old slots be anything that a kernel may have been found to
-// hold, repetitions included.
+// hold, and endpoints have several shares.
 func FuzzSlots(f *testing.F) {
 	f.Add([]byte("abc"), []byte("bcd"))
 	f.Add([]byte("aabbc"), []byte("cbd"))
 	f.Add([]byte(""), []byte("xyz"))
 	f.Add([]byte("hgfedcba"), []byte("a"))
 	f.Add([]byte("z"), []byte("abcdefgh"))
+	f.Add([]byte("abacab"), []byte("aabbbbd"))
 	f.Fuzz(func(t *testing.T, before, after []byte) {
 		if len(before)+len(after) > 1000 {
 			return // the check compares each with each
 		}
-		place := func(letters []byte) []netip.AddrPort {
-			out := make([]netip.AddrPort, len(letters))
-			for i, l := range letters {
-				out[i] = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 244, 0, l}), 80)
+		for _, text := range [...][]byte{before, after} {
+			for i := range text {
+				text[i] = 'a' + text[i]%26
 			}
-			return out
 		}
-		endpoints := place(after)
-		slices.SortFunc(endpoints, netip.AddrPort.Compare)
-		checkSlots(t, place(before), slices.Compact(endpoints))
+		old, shares := slotsOf(string(before)), spreadOfLetters(string(after))
+		checkSlots(t, old, shares)
+		checkSlots(t, old, spread{endpoints: shares.endpoints})
 	})
 }
 
 // checkSlots asserts what assignSlots promises.
-func checkSlots(t *testing.T, old, endpoints []netip.AddrPort) {
+func checkSlots(t *testing.T, old []netip.AddrPort, after spread) {
 	t.Helper()
-	oldBefore, endpointsBefore := slices.Clone(old), slices.Clone(endpoints)
-	slots := assignSlots(old, endpoints)
-	if !slices.Equal(old, oldBefore) || !slices.Equal(endpoints, endpointsBefore) {
+	oldBefore, afterBefore := slices.Clone(old), after.copy()
+	slots := assignSlots(old, after)
+	if !slices.Equal(old, oldBefore) || !slices.Equal(after.copy().shares, afterBefore.shares) {
 		t.Fatal("the arguments were changed")
 	}
-	if placed := slices.SortedFunc(slices.Values(slots), netip.AddrPort.Compare); !slices.Equal(placed, endpoints) {
-		t.Fatalf("slots %v hold not just the endpoints %v", slots, endpoints)
+	if got, want := letters(sortedSlots(slots)), letters(sortedSlots(after.interleaved())); got != want {
+		t.Fatalf("slots have the endpoints %s, want %s", got, want)
 	}
-	var came, went, changed int
+	left, went, changed := after.copy(), 0, 0
 	for k := range max(len(old), len(slots)) {
 		had, has := k < len(old), k < len(slots)
 		if had != has || had && old[k] != slots[k] {
 			changed++
 		}
-		if has && !slices.Contains(old, slots[k]) {
-			came++
-		}
-		// The second slot of an endpoint counts as free.
-		if had && (!slices.Contains(slots, old[k]) || slices.Contains(old[:k], old[k])) {
+		switch stays := had && left.take(old[k]); {
+		case had && !stays:
 			went++
-			continue
-		}
-		if had && has && old[k] != slots[k] {
+		case stays && has && old[k] != slots[k]:
 			t.Fatalf("endpoint %v had to leave slot %d of %v: %v", old[k], k, old, slots)
 		}
 	}
-	if most := max(came, went) + max(0, went-came); changed > most {
-		t.Fatalf("%d came, %d went, and %d slots changed, more than %d: %v -> %v", came, went, changed, most, old, slots)
+	if most := max(left.slots(), went) + max(0, went-left.slots()); changed > most {
+		t.Fatalf("%d came, %d went, and %d slots changed, more than %d: %v -> %v", left.slots(), went, changed, most, old, slots)
 	}
-	back := slices.Compact(slices.SortedFunc(slices.Values(old), netip.AddrPort.Compare))
-	if got, want := reassignSlots(slots, endpoints, back), assignSlots(slots, back); !slices.Equal(got, want) {
+	back := spreadOfLetters(letters(old))
+	if got, want := reassignSlots(slots, after, back), assignSlots(slots, back); !slices.Equal(got, want) {
 		t.Fatalf("looking only for what differs, %v becomes %v, want %v", slots, got, want)
+	}
+}
+
+// sortedSlots returns a sorted copy.
+func sortedSlots(slots []netip.AddrPort) []netip.AddrPort {
+	return slices.SortedFunc(slices.Values(slots), netip.AddrPort.Compare)
+}
+
+// spreadOfLetters makes a spread of letters, each as often as it has shares.
+func spreadOfLetters(letters string) spread {
+	var s spread
+	for _, l := range slices.Sorted(slices.Values([]rune(letters))) {
+		e := lettered(l)
+		if last := len(s.endpoints) - 1; last >= 0 && s.endpoints[last] == e {
+			s.shares[last]++
+			continue
+		}
+		s.endpoints, s.shares = append(s.endpoints, e), append(s.shares, 1)
+	}
+	return s
+}
+
+func TestAssignSlotsByShares(t *testing.T) {
+	for name, tt := range map[string]struct{ old, endpoints, want string }{
+		"the first ones are interleaved":                {"", "aaaabbc", "abacaba"},
+		"equal shares take turns":                       {"", "aabb", "abab"},
+		"the same shares stay":                          {"aabac", "aaabc", "aabac"},
+		"one more share takes a slot behind the others": {"aba", "aaab", "abaa"},
+		"one share less moves the last one":             {"abaa", "aab", "aba"},
+		"a share moves from one to another":             {"abab", "aaab", "abaa"},
+		"an endpoint with three shares is replaced":     {"abaca", "bcddd", "dbdcd"},
+		"shares follow one each":                        {"cab", "aabbc", "cabab"},
+		"one each follows shares":                       {"aabac", "abc", "acb"},
+		"one that goes leaves its slots to the last":    {"abab", "bb", "bb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := spreadOfLetters(tt.endpoints)
+			if got := letters(assignSlots(slotsOf(tt.old), after)); got != tt.want {
+				t.Errorf("slots of %q after %q are %q, want %q", tt.endpoints, tt.old, got, tt.want)
+			}
+			if tt.old == "" {
+				return
+			}
+			got := letters(reassignSlots(slotsOf(tt.old), spreadOfLetters(tt.old), after))
+			if got != tt.want {
+				t.Errorf("looking only for what differs, slots of %q after %q are %q, want %q", tt.endpoints, tt.old, got, tt.want)
+			}
+		})
 	}
 }

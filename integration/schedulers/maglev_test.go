@@ -96,7 +96,7 @@ func tableOf(hosts []*lab.Host, f model.Family) []string {
 	}
 	slices.SortFunc(endpoints, netip.AddrPort.Compare)
 	table := make([]string, places)
-	for i, e := range model.MaglevTable(endpoints, places) {
+	for i, e := range model.MaglevTable(endpoints, nil, places) {
 		table[i] = name[e]
 	}
 	return table

@@ -1,0 +1,116 @@
+package model
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+// minManySlots and manySlotsPerEndpoint limit how many slots a port has that needs more
+// than [MaxSlots]: the larger of the two. More would make shares more exact, but cost
+// elements.
+const (
+	minManySlots         = 1024
+	manySlotsPerEndpoint = 4
+)
+
+// slotCount returns how many slots endpoints with these shares take.
+func slotCount(endpoints []netip.AddrPort, shares []uint16) int {
+	if shares == nil {
+		return len(endpoints)
+	}
+	return sum(shares)
+}
+
+// sum returns the sum of weights or shares.
+func sum(numbers []uint16) int {
+	n := 0
+	for _, x := range numbers {
+		n += int(x)
+	}
+	return n
+}
+
+// sharesFor returns how many slots endpoints with these weights take; nil if one each.
+// Weights are reduced by their greatest common divisor. If their sum is more than the
+// slots that there may be, shares are only near to the weights.
+//
+// [SchedulerMaglev] spreads endpoints by their weights itself, so that their shares are
+// nil.
+func (p *Pool) sharesFor(weights []uint16) []uint16 {
+	n := len(weights)
+	switch {
+	case n == 0 || p.usesTable(n):
+		return nil
+	case p.Affinity == 0 && p.Scheduler == SchedulerSourceHash && n <= MaxSlots:
+		return reduceOrApportion(weights, MaxSlots)
+	}
+	return reduceOrApportion(weights, max(minManySlots, manySlotsPerEndpoint*n))
+}
+
+// usesTable reports whether n endpoints of the pool are spread by [MaglevTable].
+func (p *Pool) usesTable(n int) bool {
+	return p.Affinity == 0 && p.Scheduler == SchedulerMaglev && n <= MaglevTableSize
+}
+
+// reduceOrApportion returns the weights in lowest terms, or [Apportion] of most slots if
+// their sum is more than that.
+func reduceOrApportion(weights []uint16, most int) []uint16 {
+	divisor := commonDivisor(weights)
+	out := make([]uint16, len(weights))
+	for i, w := range weights {
+		out[i] = w / divisor
+	}
+	if sum(out) > most {
+		return Apportion(out, most)
+	}
+	return out
+}
+
+// commonDivisor returns the greatest common divisor of weights; 1 if there are none.
+func commonDivisor(weights []uint16) uint16 {
+	var a uint16
+	for _, b := range weights {
+		for b != 0 {
+			a, b = b, a%b
+		}
+		if a == 1 {
+			break
+		}
+	}
+	return max(a, 1)
+}
+
+// Apportion divides slots in proportion to weights by the method of the largest
+// remainder, but with at least one slot for each weight above zero. There must be slots
+// for that, and not more than the sum of all weights.
+func Apportion(weights []uint16, slots int) []uint16 {
+	out := make([]uint16, len(weights))
+	total, left := sum(weights), slots
+	// Each one that gets a whole slot for less leaves less to the others, so that more
+	// of them may be below one.
+	for more := true; more; {
+		more = false
+		for i, w := range weights {
+			if out[i] == 0 && w > 0 && int(w)*left < total {
+				out[i], total, left, more = 1, total-int(w), left-1, true
+			}
+		}
+	}
+	type remainder struct{ i, size int }
+	var remainders []remainder
+	exact, rest := left, left
+	for i, w := range weights {
+		if out[i] > 0 || w == 0 {
+			continue
+		}
+		out[i] = uint16(int(w) * exact / total)
+		rest -= int(out[i])
+		remainders = append(remainders, remainder{i, int(w) * exact % total})
+	}
+	slices.SortStableFunc(remainders, func(a, b remainder) int { return cmp.Compare(b.size, a.size) })
+	for _, r := range remainders[:rest] {
+		out[r.i]++
+	}
+	return out
+}
