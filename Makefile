@@ -3,6 +3,9 @@
 VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
 KERNELS  ?= 6.1 6.12
+# Regular expressions of packages and tests for test-kernels; empty means all.
+SUITES   ?=
+TESTS    ?=
 
 # Debian installs nft and ip where not every PATH finds them.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -69,12 +72,12 @@ page: ## tests of the status page in a browser, with pictures in .cache/page (ro
 	@.ci/setup nft ip chromium
 	MODULE=integration/page .ci/with-program .ci/gotest -count=1 ./...
 
-test-kernels: ## tests with packets and of the rule set on Debian's kernels KERNELS, which qemu boots
-	@.ci/setup nft ip iptables qemu-system-x86_64 depmod xz
+test-kernels: ## tests with packets and of the rule set on Debian's KERNELS under qemu; SUITES and TESTS choose some
+	@.ci/setup nft ip iptables ipvsadm qemu-system-x86_64 depmod xz
 	@.ci/nft-versions
 	@.ci/kernels $(KERNELS)
 	go build -o bin/test-kernels ./integration/kernels
-	RUN=bin/test-kernels .ci/gotest $(KERNELS)
+	RUN=bin/test-kernels .ci/gotest -suites '$(SUITES)' -run '$(TESTS)' $(KERNELS)
 
 test-nft: ## listings are read and reload with nft 0.9.8 (no crash), 1.0.6 and 1.1.3 (root)
 	@.ci/setup nft

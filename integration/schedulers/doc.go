@@ -10,5 +10,7 @@
 //	   mh       one flow, one endpoint, on every node; few move with changes
 //
 // The tests of Maglev compute the table with package model, and compare it with the
-// endpoints of connections.
+// endpoints of connections. A rollout shows how evenly long-lived connections end up when
+// an endpoint restarts and others are added; on a machine of its own, it is compared with
+// the kernel's IPVS.
 package schedulers
