@@ -27,6 +27,9 @@ const (
 	// SchedulerMaglev gives a flow the same endpoint on every node, and moves few flows
 	// when endpoints change; see [MaglevTable].
 	SchedulerMaglev
+	// SchedulerLeastConnections gives endpoints with fewer active connections on this
+	// node a larger share of the new ones; see [ServiceMap.SetShares].
+	SchedulerLeastConnections
 )
 
 // String returns the scheduler's name in IPVS, where it has one.
@@ -42,6 +45,8 @@ func (s Scheduler) String() string {
 		return "sh"
 	case SchedulerMaglev:
 		return "mh"
+	case SchedulerLeastConnections:
+		return "lc"
 	}
 	return "Scheduler(" + strconv.Itoa(int(s)) + ")"
 }

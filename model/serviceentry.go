@@ -11,6 +11,7 @@ type serviceEntry struct {
 	name    ServiceName
 	service *Service        // nil while only slices are known
 	slices  []EndpointSlice // sorted by name
+	shares  []PoolShares    // that were set and still fit
 	dirty   bool            // in ServiceMap.dirty
 
 	// What the last Changes computed:
@@ -93,6 +94,7 @@ func (m *ServiceMap) update(e *serviceEntry) {
 	if e.service != nil && e.overBudget.Weight == 0 {
 		e.frontends = m.options.frontends(e.service, view)
 	}
+	e.useShares()
 	e.cache.dropUnused()
 	m.countNoLocal(e, +1)
 	m.updateHealth(e, view)

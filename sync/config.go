@@ -36,6 +36,10 @@ type Config struct {
 	// when they are gone.
 	TCPFlowEndpoints bool
 
+	// Shares delivers the shares of endpoints under least connections, from a follower that
+	// knows what was committed. Without it, they are those of the weights.
+	Shares <-chan []model.PoolShares
+
 	// DriftReader reads the kernel's tables to detect changes by other processes. Without
 	// it, and if Rules.Protect is set, nothing is detected.
 	DriftReader TableReader

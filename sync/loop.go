@@ -32,6 +32,7 @@ type Loop struct {
 	source    Source
 	kernel    Kernel
 	addresses AddressSource
+	shares    <-chan []model.PoolShares
 	observer  Observer
 	followers []Follower
 	report    *reporter
@@ -69,6 +70,7 @@ func NewLoop(c Config, source Source, kernel Kernel, log *slog.Logger) *Loop {
 		source:        source,
 		kernel:        kernel,
 		addresses:     c.Addresses,
+		shares:        c.Shares,
 		observer:      c.Observer,
 		followers:     c.Followers,
 		report:        newReporter(c.Recorder, desired.services, log),
@@ -131,6 +133,9 @@ func (l *Loop) run(ctx context.Context, events <-chan []Event, addresses <-chan 
 		case list := <-addresses:
 			events = waiting
 			l.desired.setInterfaces(list)
+			l.signal(signalChange)
+		case list := <-l.shares:
+			l.desired.services.SetShares(list)
 			l.signal(signalChange)
 		case <-l.quarantine.timer.C:
 			l.quarantine.retryAll()

@@ -1,0 +1,82 @@
+package model
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// PoolShares are how many slots the endpoints of one pool take, where that is decided by
+// other means than weights.
+type PoolShares struct {
+	// Key is that of the pool.
+	Key            Match
+	Cluster, Local ListShares
+}
+
+// ListShares are shares of the endpoints in a list of a pool. They count only as long as
+// the pool has exactly these endpoints and weights.
+type ListShares struct {
+	Endpoints []netip.AddrPort
+	Weights   []uint16
+	// Shares has one number for each endpoint; nil means those that follow from weights.
+	Shares []uint16
+}
+
+// apply replaces the shares in effect if these are for the same endpoints and weights, or
+// else drops them.
+func (s *ListShares) apply(endpoints []netip.AddrPort, weights []uint16, shares *[]uint16) {
+	if !equalLists(s.Endpoints, endpoints) || !equalLists(s.Weights, weights) {
+		s.Shares = nil
+	}
+	if s.Shares != nil {
+		*shares = s.Shares
+	}
+}
+
+// SetShares sets the shares of pools whose scheduler is [SchedulerLeastConnections].
+// Those that do not fit the current endpoints are dropped, and those that fit are when
+// endpoints change.
+func (m *ServiceMap) SetShares(all []PoolShares) {
+	for _, s := range all {
+		owner := m.claims.winners[s.Key]
+		if owner == nil {
+			continue
+		}
+		if e := m.services[owner.Service.ServiceName]; e != nil {
+			e.setShares(s)
+			m.mark(e)
+		}
+	}
+}
+
+// setShares replaces the shares of one pool.
+func (e *serviceEntry) setShares(s PoolShares) {
+	e.shares = slices.DeleteFunc(e.shares, func(o PoolShares) bool { return o.Key == s.Key })
+	if s.Cluster.Shares != nil || s.Local.Shares != nil {
+		e.shares = append(e.shares, s)
+	}
+}
+
+// useShares gives the shares to the pools of the entry's frontends, and drops those that
+// do not fit any more.
+func (e *serviceEntry) useShares() {
+	if len(e.shares) == 0 {
+		return
+	}
+	var used []PoolShares
+	for i := range e.frontends {
+		p := e.frontends[i].Pool
+		if !e.frontends[i].OwnsPool() || p.Scheduler != SchedulerLeastConnections {
+			continue
+		}
+		for _, s := range e.shares {
+			if s.Key != p.Key {
+				continue
+			}
+			s.Cluster.apply(p.Cluster, p.ClusterWeights, &p.ClusterShares)
+			s.Local.apply(p.Local, p.LocalWeights, &p.LocalShares)
+			used = append(used, s)
+		}
+	}
+	e.shares = used
+}

@@ -1,0 +1,63 @@
+package conntrack
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/attr"
+)
+
+// Translated is an entry whose destination was translated.
+type Translated struct {
+	Entry
+	// ID is the kernel's number of the entry. It stays while the entry exists, and hardly
+	// ever occurs twice.
+	ID uint32
+	// Open reports whether the connection is being opened or is open; it is always true
+	// for protocols other than TCP, whose entries do not outlive their packets for long.
+	Open bool
+}
+
+// statusDstNAT is set for entries whose destination was translated (IPS_DST_NAT in
+// include/uapi/linux/netfilter/nf_conntrack_common.h).
+const statusDstNAT = 1 << 5
+
+// EachTranslated is [Conntrack.Each] for entries whose destination was translated,
+// closed ones included. The kernel sends only those if it can filter by status (Linux
+// 5.15); others send everything.
+func (c *Conntrack) EachTranslated(begin func(), fn func(Translated)) (err error) {
+	all := request(msgGet, netlink.Dump, unix.AF_UNSPEC, func(e *attr.Encoder) { e.Uint32(ctaStatus, statusDstNAT) })
+	for range maxListTries {
+		begin()
+		err = c.each(all, func(data []byte) {
+			if e, raw, known := decode(data); known && e.Reply != e.Original {
+				var d attr.Decoder
+				fn(Translated{Entry: e, ID: d.Uint32(raw.id), Open: isOpen(e.Protocol, data)})
+			}
+		})
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("list translated flows: %w", explainError(err))
+	}
+	return nil
+}
+
+// The states of TCP in which a connection is being opened or is open; see [tcpStates].
+const tcpSynSent, tcpEstablished = 1, 3
+
+// isOpen reports whether neither side has ended the connection of an entry.
+func isOpen(p model.Protocol, entry []byte) bool {
+	if p != model.TCP {
+		return true
+	}
+	var d attr.Decoder
+	state := decodeState(d.Find(d.Body(entry), ctaProtoInfo))
+	return state >= tcpSynSent && state <= tcpEstablished
+}

@@ -1,0 +1,47 @@
+// Package leastconn steers new connections to the endpoints with the fewest active ones,
+// for Services with [model.SchedulerLeastConnections].
+//
+// nf_tables cannot compare two counters, so the decision is not made for each connection.
+// Once a second, connection tracking is read and the slots of each pool are shared anew,
+// of which the kernel picks one at random:
+//
+//	         +---------- at least a second, 50 times the cost of an observation ----------+
+//	         v                                                                            |
+//	connection tracking --> active and new connections --> law --> shares --> sync.Loop --+
+//	 (translated entries)         by endpoint            (law.go)  [model.PoolShares]
+//	                                  ^
+//	            sync.Loop --Follow----+ pools, endpoints, weights
+//
+// # The law
+//
+// Let A be the active connections of an endpoint, w its weight, and R the arrivals that
+// are expected for the pool within two periods. Poured like water onto the endpoints, R
+// connections would fill them up to a level L:
+//
+//	sum of max(0, w L - A) = R
+//
+// An endpoint's share is in proportion to max(0, w L - A), at most four times its fair
+// one. R is twice the arrivals of one period, so that one period fills half of what is
+// missing.
+//
+// # Why it does not oscillate
+//
+// Let a be how far an endpoint is above the mean, q the part of its connections that
+// survives a period, and f the part of those that arrive in a period and are there at its
+// end; q <= f <= 1. While no share is zero, the endpoint gets a/R of the arrivals less than
+// its fair share. That is f a/2 connections less after a period, so that a becomes
+// (q - f/2) a: between -a/2 and a/2, whatever the lifetime of connections. If shares take
+// effect a whole period late, then z² - q z + f/2 = 0, whose solutions have the magnitude
+// sqrt(f/2), at most 0.71. A share that is cut off at zero or at its limit corrects less
+// than that. Only more than R arrivals in one period overshoot the level. So arrivals are
+// counted, closed connections included, and not derived from the active ones; and after a
+// burst more are expected for some periods.
+//
+// # Cost
+//
+// An observation costs the kernel and this process in proportion to the translated entries,
+// about 2 µs each; the pause after it keeps that below two percent of one processor. One
+// event for the loop follows from it at most, of 2,048 slots at most. Pools whose endpoints
+// are near their level have the shares of their weights, as if the scheduler was random, and
+// cost nothing. Without any such pool nothing is read.
+package leastconn

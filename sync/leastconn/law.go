@@ -1,0 +1,139 @@
+package leastconn
+
+import (
+	"cmp"
+	"slices"
+
+	"kube-vmap/model"
+)
+
+const (
+	// slotsPerEndpoint is how finely shares are divided: with four slots each, an
+	// endpoint's share can be a quarter of its fair one.
+	slotsPerEndpoint = 4
+	// maxGain is how many times its fair share an endpoint gets at most. It limits what
+	// an endpoint without connections receives of a burst that no observation foresaw.
+	maxGain = 4
+	// An endpoint may differ from the level of its pool by this part of it, and this many
+	// connections, before shares become unequal; half of that makes them equal again.
+	tolerance, toleratedConnections = 0.05, 2
+	// minMove is the part of the slots that must move for a change to be worth a
+	// transaction.
+	minMove = 0.05
+)
+
+// A load is what one endpoint of a list has and should have.
+type load struct {
+	active float64 // connections
+	weight float64
+}
+
+// shares returns how many slots each endpoint should take, given the number of arrivals
+// that the endpoints share until the next observation takes effect. It returns nil if
+// they should be those of the weights alone, and current, which are the shares in effect,
+// if a change is not worth a transaction.
+func shares(loads []load, arrivals float64, current []uint16) []uint16 {
+	if len(loads) < 2 || len(loads) > model.MaxSlots || isBalanced(loads, current != nil) {
+		return nil
+	}
+	n := min(slotsPerEndpoint*len(loads), model.MaxSlots)
+	next := apportion(fill(loads, max(arrivals, float64(len(loads)))), n)
+	switch {
+	case slices.Equal(next, apportion(weights(loads), n)):
+		return nil
+	case moved(current, next) <= minMove*float64(n):
+		return current
+	}
+	return next
+}
+
+// isBalanced reports whether all endpoints are near their level. If they were not before,
+// they must be nearer.
+func isBalanced(loads []load, unequal bool) bool {
+	level, factor := meanLevel(loads), 1.0
+	if unequal {
+		factor = 0.5
+	}
+	return !slices.ContainsFunc(loads, func(l load) bool {
+		fair := level * l.weight
+		return max(l.active-fair, fair-l.active) > factor*(tolerance*fair+toleratedConnections)
+	})
+}
+
+// meanLevel returns the connections for each unit of weight.
+func meanLevel(loads []load) float64 {
+	active, weight := 0.0, 0.0
+	for _, l := range loads {
+		active, weight = active+l.active, weight+l.weight
+	}
+	return active / weight
+}
+
+// fill returns how the arrivals are distributed so that they fill the endpoints up to one
+// level, like water: an endpoint above the level gets nothing. No endpoint gets more than
+// maxGain times its fair share.
+func fill(loads []load, arrivals float64) []float64 {
+	out, fair := make([]float64, len(loads)), arrivals/sum(weights(loads))
+	low, high := 0.0, 0.0
+	for _, l := range loads {
+		high = max(high, l.active/l.weight+maxGain*fair)
+	}
+	for range 40 { // precise to a trillionth
+		level, total := (low+high)/2, 0.0
+		for i, l := range loads {
+			out[i] = min(max(level*l.weight-l.active, 0), maxGain*fair*l.weight)
+			total += out[i]
+		}
+		if total < arrivals {
+			low = level
+		} else {
+			high = level
+		}
+	}
+	return out
+}
+
+func weights(loads []load) []float64 {
+	out := make([]float64, len(loads))
+	for i, l := range loads {
+		out[i] = l.weight
+	}
+	return out
+}
+
+func sum(all []float64) (total float64) {
+	for _, x := range all {
+		total += x
+	}
+	return total
+}
+
+// apportion distributes n slots in proportion, by the method of largest remainders. An
+// endpoint with a small part may get none.
+func apportion(parts []float64, n int) []uint16 {
+	out, order, total := make([]uint16, len(parts)), make([]int, len(parts)), sum(parts)
+	remainders, slots := make([]float64, len(parts)), float64(n)
+	for i, p := range parts {
+		exact := p / total * slots
+		out[i] = uint16(exact)
+		order[i], remainders[i] = i, exact-float64(out[i])
+		n -= int(out[i])
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(remainders[b], remainders[a]) })
+	for _, i := range order[:n] {
+		out[i]++
+	}
+	return out
+}
+
+// moved returns how many slots change hands; infinitely many if there are no shares yet.
+func moved(from, to []uint16) float64 {
+	if len(from) != len(to) {
+		return float64(len(to)) * slotsPerEndpoint
+	}
+	n := 0
+	for i := range to {
+		n += max(int(to[i])-int(from[i]), 0)
+	}
+	return float64(n)
+}

@@ -1,0 +1,130 @@
+package leastconn
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+)
+
+const (
+	// minPeriod is the time between two observations, at least.
+	minPeriod = time.Second
+	// restFactor is how much longer than an observation the pause after it is, so that it
+	// takes less than two percent of one processor, however many connections there are.
+	restFactor = 50
+)
+
+// Config configures [LeastConnections].
+type Config struct {
+	Tracking Tracking
+	Log      *slog.Logger
+	// Shares receives the shares of pools that have changed, for [sync.Config].
+	Shares chan<- []model.PoolShares
+	// Observed is called, unless it is nil, after each observation: how long it took.
+	Observed func(took time.Duration)
+}
+
+// LeastConnections is a [sync.Follower] that steers new connections to the endpoints with
+// the fewest.
+type LeastConnections struct {
+	Config
+	commits *sync.CommitQueue
+
+	// The following belongs to Run's goroutine.
+	pools    pools
+	observer observer
+	// observedAt is when the last observation began, period is the time until the next.
+	observedAt time.Time
+	period     time.Duration
+	failing    bool // the last observation failed
+}
+
+// New returns LeastConnections; it does nothing before Run.
+func New(c Config) *LeastConnections {
+	return &LeastConnections{
+		Config: c, commits: sync.NewCommitQueue(),
+		pools: pools{}, observer: observer{tracking: c.Tracking}, period: minPeriod,
+	}
+}
+
+// Follow implements [sync.Follower].
+func (l *LeastConnections) Follow(c sync.Committed) { l.commits.Follow(c) }
+
+// Run observes and steers until ctx ends, which is not an error. While no pool has this
+// scheduler it only waits.
+func (l *LeastConnections) Run(ctx context.Context) error {
+	var next <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.commits.Ready():
+			l.applyCommits()
+		case <-next:
+			next = nil
+			l.applyCommits()
+			l.send(ctx, l.observe())
+		}
+		switch {
+		case len(l.pools) == 0:
+			next = nil
+			l.observer.forget()
+		case next == nil:
+			next = time.After(l.period)
+		}
+	}
+}
+
+// applyCommits brings the pools up to date.
+func (l *LeastConnections) applyCommits() {
+	for _, c := range l.commits.Take() {
+		l.pools.apply(c)
+	}
+}
+
+// observe observes once and returns the shares that should change: if it fails, those of
+// the weights for all.
+func (l *LeastConnections) observe() []model.PoolShares {
+	start := time.Now()
+	counts, arrivalsKnown, err := l.observer.observe()
+	l.logOutcome(err)
+	var changes []change
+	switch {
+	case err != nil:
+		changes = l.pools.reset()
+	case arrivalsKnown:
+		changes = l.pools.steer(counts, start.Sub(l.observedAt), l.period)
+	}
+	l.observedAt = start
+	took := time.Since(start)
+	l.period = max(minPeriod, restFactor*took)
+	if l.Observed != nil && err == nil {
+		l.Observed(took)
+	}
+	return takeWorst(changes)
+}
+
+// logOutcome logs when observations start to fail or to succeed again.
+func (l *LeastConnections) logOutcome(err error) {
+	switch {
+	case err != nil && !l.failing:
+		l.Log.Warn("connections not counted, least connections is random until they are", "err", err)
+	case err == nil && l.failing:
+		l.Log.Info("connections counted again for least connections")
+	}
+	l.failing = err != nil
+}
+
+// send passes shares on to the loop. It waits while the loop is applying a batch.
+func (l *LeastConnections) send(ctx context.Context, changed []model.PoolShares) {
+	if len(changed) == 0 {
+		return
+	}
+	select {
+	case l.Shares <- changed:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,157 @@
+package leastconn
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+)
+
+// pools are the pools with this scheduler.
+type pools map[model.Match]*pool
+
+// A pool has the lists of a [model.Pool], those of the cluster and of the node.
+type pool struct{ cluster, local list }
+
+// A list is one of the lists of a pool, with how its slots are shared.
+type list struct {
+	endpoints []netip.AddrPort
+	weights   []uint16 // nil if all are equal
+	shares    []uint16 // that were sent; nil for those of the weights
+	rate      rate
+}
+
+// apply follows a commit.
+func (p pools) apply(c sync.Committed) {
+	before := p
+	if c.Full {
+		before = maps.Clone(p)
+		clear(p)
+	}
+	for i := range c.Set {
+		if f := &c.Set[i]; f.OwnsPool() {
+			p.set(f.Pool, before[f.Match])
+		}
+	}
+	for _, m := range c.Gone {
+		delete(p, m)
+	}
+}
+
+// set adds or replaces a pool that has been tracked before, unless before is nil.
+func (p pools) set(m *model.Pool, before *pool) {
+	if m.Scheduler != model.SchedulerLeastConnections {
+		delete(p, m.Key)
+		return
+	}
+	if before == nil {
+		before = new(pool)
+	}
+	before.cluster.set(m.Cluster, m.ClusterWeights)
+	before.local.set(m.Local, m.LocalWeights)
+	p[m.Key] = before
+}
+
+// set replaces the endpoints. Shares of other endpoints are not in effect any more.
+func (l *list) set(endpoints []netip.AddrPort, weights []uint16) {
+	if !slices.Equal(l.endpoints, endpoints) || !slices.Equal(l.weights, weights) {
+		l.endpoints, l.weights, l.shares = endpoints, weights, nil
+	}
+}
+
+// A change is what a pool's shares should become.
+type change struct {
+	*pool
+	key            model.Match
+	cluster, local []uint16
+	misplaced      float64 // connections that are above the level of their list
+}
+
+// steer returns the changes of shares that follow from an observation, a time after the
+// one before, with the period until the next.
+func (p pools) steer(counts map[endpoint]count, since, period time.Duration) (all []change) {
+	for key, each := range p {
+		c := change{pool: each, key: key}
+		c.cluster = each.cluster.steer(key.Protocol, counts, since, period, &c.misplaced)
+		c.local = each.local.steer(key.Protocol, counts, since, period, &c.misplaced)
+		if c.isDue() {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// reset returns the changes to the shares of the weights.
+func (p pools) reset() (all []change) {
+	for key, each := range p {
+		if c := (change{pool: each, key: key}); c.isDue() {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// isDue reports whether the shares differ from those that were sent.
+func (c *change) isDue() bool {
+	return !slices.Equal(c.cluster, c.pool.cluster.shares) || !slices.Equal(c.local, c.pool.local.shares)
+}
+
+// steer returns the shares that the endpoints should have, and adds how many of their
+// connections are above the level.
+func (l *list) steer(p model.Protocol, counts map[endpoint]count, since, period time.Duration, misplaced *float64) []uint16 {
+	if len(l.endpoints) < 2 {
+		return nil
+	}
+	loads, arrived := make([]load, len(l.endpoints)), 0
+	for i, e := range l.endpoints {
+		c := counts[endpoint{p, e}]
+		loads[i] = load{float64(c.active), 1}
+		if l.weights != nil {
+			loads[i].weight = float64(l.weights[i])
+		}
+		arrived += c.arrived
+	}
+	l.rate.add(float64(arrived), since)
+	level := meanLevel(loads)
+	for _, each := range loads {
+		*misplaced += max(each.active-level*each.weight, 0)
+	}
+	return shares(loads, l.rate.expected(period), l.shares)
+}
+
+// maxSlotsAtOnce limits a transaction of all pools together.
+const maxSlotsAtOnce = 2048
+
+// takeWorst records as sent, and returns, those changes that fit into one transaction:
+// first those of the pools with the most misplaced connections. The others follow with
+// later observations.
+func takeWorst(changes []change) (out []model.PoolShares) {
+	slices.SortFunc(changes, func(a, b change) int {
+		return cmp.Or(cmp.Compare(b.misplaced, a.misplaced), a.key.Compare(b.key))
+	})
+	slots := 0
+	for _, c := range changes {
+		if slots += c.pool.cluster.cost(c.cluster) + c.pool.local.cost(c.local); slots > maxSlotsAtOnce {
+			break
+		}
+		c.pool.cluster.shares, c.pool.local.shares = c.cluster, c.local
+		out = append(out, model.PoolShares{Key: c.key, Cluster: c.pool.cluster.sent(), Local: c.pool.local.sent()})
+	}
+	return out
+}
+
+// cost returns how many slots may change.
+func (l *list) cost(next []uint16) int {
+	if slices.Equal(next, l.shares) {
+		return 0
+	}
+	return min(slotsPerEndpoint*len(l.endpoints), model.MaxSlots)
+}
+
+func (l *list) sent() model.ListShares {
+	return model.ListShares{Endpoints: l.endpoints, Weights: l.weights, Shares: l.shares}
+}

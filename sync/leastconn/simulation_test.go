@@ -1,0 +1,243 @@
+package leastconn
+
+import (
+	"container/heap"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// A simulation is a pool whose connections arrive at random, in steps of 10 ms.
+type simulation struct {
+	random    *rand.Rand
+	t         time.Duration
+	endpoints []simulated
+	shares    []uint16 // in effect; nil means equal
+	busy      []bool   // of the other design; nil means none
+	rate      rate
+	arrived   int // since the last observation
+	observed  time.Duration
+	pending   []pendingShares // observed, but not in effect yet
+	changes   int
+}
+
+// A simulated endpoint has connections that end at a time.
+type simulated struct {
+	ends ends
+	// lifetime is the mean lifetime of its connections; zero means that they last.
+	lifetime time.Duration
+}
+
+type pendingShares struct {
+	at     time.Duration
+	shares []uint16
+}
+
+// A design decides what follows from an observation.
+type design func(s *simulation, loads []load)
+
+const (
+	step   = 10 * time.Millisecond
+	period = time.Second
+)
+
+// leastConnections is the law under test.
+func leastConnections(delay time.Duration) design {
+	return func(s *simulation, loads []load) {
+		next := shares(loads, s.rate.expected(period), s.latest())
+		if moved(s.latest(), next) > 0 || len(s.latest()) != len(next) {
+			s.changes++
+			s.pending = append(s.pending, pendingShares{s.t + delay, next})
+		}
+	}
+}
+
+// randomly leaves the shares equal.
+func randomly(*simulation, []load) {}
+
+// busySet is the other design: a pick that hits a busy endpoint draws again, once.
+func busySet(s *simulation, loads []load) {
+	s.busy = make([]bool, len(loads))
+	level := meanLevel(loads)
+	for i, l := range loads {
+		s.busy[i] = l.active > level
+	}
+}
+
+func newSimulation(seed uint64, n int, lifetime time.Duration) *simulation {
+	s := &simulation{random: rand.New(rand.NewPCG(seed, 1)), endpoints: make([]simulated, n)}
+	for i := range s.endpoints {
+		s.endpoints[i].lifetime = lifetime
+	}
+	return s
+}
+
+// latest returns the shares that were computed last.
+func (s *simulation) latest() []uint16 {
+	if n := len(s.pending); n > 0 {
+		return s.pending[n-1].shares
+	}
+	return s.shares
+}
+
+// run simulates some time with so many connections per second.
+func (s *simulation) run(d design, perSecond float64, for_ time.Duration) {
+	for end := s.t + for_; s.t < end; s.t += step {
+		for len(s.pending) > 0 && s.pending[0].at <= s.t {
+			s.shares, s.pending = s.pending[0].shares, s.pending[1:]
+		}
+		for range s.poisson(perSecond * step.Seconds()) {
+			s.connect()
+		}
+		for i := range s.endpoints {
+			e := &s.endpoints[i]
+			for len(e.ends) > 0 && e.ends[0] <= s.t {
+				heap.Pop(&e.ends)
+			}
+		}
+		if s.t%period == 0 && s.t > s.observed {
+			s.observe(d)
+		}
+	}
+}
+
+// burst opens so many connections at one moment.
+func (s *simulation) burst(n int) {
+	for range n {
+		s.connect()
+	}
+}
+
+func (s *simulation) observe(d design) {
+	s.rate.add(float64(s.arrived), s.t-s.observed)
+	s.arrived, s.observed = 0, s.t
+	var loads []load
+	for i := range s.endpoints {
+		loads = append(loads, load{float64(len(s.endpoints[i].ends)), 1})
+	}
+	d(s, loads)
+}
+
+// connect opens a connection.
+func (s *simulation) connect() {
+	i := s.pick()
+	if len(s.busy) == len(s.endpoints) && s.busy[i] {
+		i = s.pick()
+	}
+	e := &s.endpoints[i]
+	life := time.Duration(math.MaxInt64 / 2)
+	if e.lifetime > 0 {
+		life = time.Duration(s.random.ExpFloat64() * float64(e.lifetime))
+	}
+	heap.Push(&e.ends, s.t+life)
+	s.arrived++
+}
+
+func (s *simulation) pick() int {
+	if len(s.shares) != len(s.endpoints) {
+		return s.random.IntN(len(s.endpoints))
+	}
+	total := 0
+	for _, n := range s.shares {
+		total += int(n)
+	}
+	k := s.random.IntN(total)
+	for i, n := range s.shares {
+		if k -= int(n); k < 0 {
+			return i
+		}
+	}
+	panic("unreachable")
+}
+
+func (s *simulation) poisson(mean float64) (n int) {
+	for p := s.random.ExpFloat64(); p < mean; p += s.random.ExpFloat64() {
+		n++
+	}
+	return n
+}
+
+// restart ends all connections of an endpoint.
+func (s *simulation) restart(i int) { s.endpoints[i].ends = nil }
+
+// add adds endpoints; shares are equal until they have been observed.
+func (s *simulation) add(n int) {
+	s.endpoints = append(s.endpoints, make([]simulated, n)...)
+	s.shares, s.pending, s.busy = nil, nil, nil
+}
+
+// imbalance returns the maximum of active connections divided by their mean.
+func (s *simulation) imbalance() float64 {
+	most, total := 0, 0
+	for i := range s.endpoints {
+		n := len(s.endpoints[i].ends)
+		most, total = max(most, n), total+n
+	}
+	return float64(most) * float64(len(s.endpoints)) / float64(total)
+}
+
+// scale is the scenario of the marks: 10 endpoints, 2,000 connections that last, opened
+// over a minute; one endpoint restarts, and five are added midway.
+func scale(seed uint64, d design) *simulation {
+	const perSecond = 2000. / 60
+	s := newSimulation(seed, 10, 0)
+	s.run(d, perSecond, 20*time.Second)
+	s.restart(3)
+	s.run(d, perSecond, 10*time.Second)
+	s.add(5)
+	s.run(d, perSecond, 30*time.Second)
+	return s
+}
+
+// worst returns the largest result of some runs, and their mean.
+func worst(runs int, result func(seed uint64) float64) (largest, mean float64) {
+	for seed := range runs {
+		x := result(uint64(seed))
+		largest, mean = max(largest, x), mean+x/float64(runs)
+	}
+	return largest, mean
+}
+
+// ends is a heap of times.
+type ends []time.Duration
+
+func (e ends) Len() int           { return len(e) }
+func (e ends) Less(i, j int) bool { return e[i] < e[j] }
+func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *ends) Push(x any)        { *e = append(*e, x.(time.Duration)) }
+func (e *ends) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+func TestScaleFigures(t *testing.T) {
+	for name, d := range map[string]design{"random": randomly, "busy": busySet, "lc": leastConnections(100 * time.Millisecond), "lc1s": leastConnections(time.Second)} {
+		ch := 0
+		w, m := worst(50, func(seed uint64) float64 { s := scale(seed, d); ch += s.changes; return s.imbalance() })
+		t.Logf("%s: worst %.3f mean %.3f changes %d", name, w, m, ch/50)
+	}
+}
+
+func TestVariousFigures(t *testing.T) {
+	for name, d := range map[string]design{"random": randomly, "busy": busySet, "lc": leastConnections(100 * time.Millisecond), "lc1s": leastConnections(time.Second)} {
+		for _, life := range []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, time.Second, 5 * time.Second, 60 * time.Second} {
+			ch := 0
+			w, m := worst(10, func(seed uint64) float64 {
+				s := newSimulation(seed, 10, life)
+				s.endpoints[4].lifetime *= 5
+				perSecond := min(500 / life.Seconds(), 2000)
+				s.run(d, perSecond, 30*time.Second+2*life)
+				x := 0.0
+				for range 100 {
+					s.run(d, perSecond, 100*time.Millisecond)
+					x = max(x, s.imbalance())
+				}
+				ch += s.changes
+				return x
+			})
+			t.Logf("%s life %s: worst %.3f mean %.3f changes %d", name, life, w, m, ch/10)
+		}
+	}
+}
