@@ -2,8 +2,8 @@
 // for Services with [model.SchedulerLeastConnections].
 //
 // nf_tables cannot compare two counters, so the decision is not made for each connection.
-// Once a second, connection tracking is read and the slots of each pool are shared anew,
-// of which the kernel picks one at random:
+// Once a second, connection tracking is read and the slots of each pool are shared out
+// accordingly, of which the kernel picks one at random:
 //
 //	         +---------- at least a second, 50 times the cost of an observation ----------+
 //	         v                                                                            |

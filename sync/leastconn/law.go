@@ -1,7 +1,7 @@
 package leastconn
 
 import (
-	"cmp"
+	"math"
 	"slices"
 
 	"kube-vmap/model"
@@ -108,22 +108,13 @@ func sum(all []float64) (total float64) {
 	return total
 }
 
-// apportion distributes n slots in proportion, by the method of largest remainders. An
-// endpoint with a small part may get none.
-func apportion(parts []float64, n int) []uint16 {
-	out, order, total := make([]uint16, len(parts)), make([]int, len(parts)), sum(parts)
-	remainders, slots := make([]float64, len(parts)), float64(n)
+// apportion divides slots in proportion to the parts, as [model.Apportion] does.
+func apportion(parts []float64, slots int) []uint16 {
+	scaled, largest := make([]uint16, len(parts)), slices.Max(parts)
 	for i, p := range parts {
-		exact := p / total * slots
-		out[i] = uint16(exact)
-		order[i], remainders[i] = i, exact-float64(out[i])
-		n -= int(out[i])
+		scaled[i] = uint16(math.Round(p / largest * math.MaxUint16))
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(remainders[b], remainders[a]) })
-	for _, i := range order[:n] {
-		out[i]++
-	}
-	return out
+	return model.Apportion(scaled, slots)
 }
 
 // moved returns how many slots change hands; infinitely many if there are no shares yet.

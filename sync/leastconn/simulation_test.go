@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"math"
 	"math/rand/v2"
-	"testing"
 	"time"
 )
 
@@ -82,8 +81,8 @@ func (s *simulation) latest() []uint16 {
 }
 
 // run simulates some time with so many connections per second.
-func (s *simulation) run(d design, perSecond float64, for_ time.Duration) {
-	for end := s.t + for_; s.t < end; s.t += step {
+func (s *simulation) run(d design, perSecond float64, duration time.Duration) {
+	for end := s.t + duration; s.t < end; s.t += step {
 		for len(s.pending) > 0 && s.pending[0].at <= s.t {
 			s.shares, s.pending = s.pending[0].shares, s.pending[1:]
 		}
@@ -210,34 +209,4 @@ func (e *ends) Pop() any {
 	last := (*e)[len(*e)-1]
 	*e = (*e)[:len(*e)-1]
 	return last
-}
-
-func TestScaleFigures(t *testing.T) {
-	for name, d := range map[string]design{"random": randomly, "busy": busySet, "lc": leastConnections(100 * time.Millisecond), "lc1s": leastConnections(time.Second)} {
-		ch := 0
-		w, m := worst(50, func(seed uint64) float64 { s := scale(seed, d); ch += s.changes; return s.imbalance() })
-		t.Logf("%s: worst %.3f mean %.3f changes %d", name, w, m, ch/50)
-	}
-}
-
-func TestVariousFigures(t *testing.T) {
-	for name, d := range map[string]design{"random": randomly, "busy": busySet, "lc": leastConnections(100 * time.Millisecond), "lc1s": leastConnections(time.Second)} {
-		for _, life := range []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, time.Second, 5 * time.Second, 60 * time.Second} {
-			ch := 0
-			w, m := worst(10, func(seed uint64) float64 {
-				s := newSimulation(seed, 10, life)
-				s.endpoints[4].lifetime *= 5
-				perSecond := min(500 / life.Seconds(), 2000)
-				s.run(d, perSecond, 30*time.Second+2*life)
-				x := 0.0
-				for range 100 {
-					s.run(d, perSecond, 100*time.Millisecond)
-					x = max(x, s.imbalance())
-				}
-				ch += s.changes
-				return x
-			})
-			t.Logf("%s life %s: worst %.3f mean %.3f changes %d", name, life, w, m, ch/10)
-		}
-	}
 }

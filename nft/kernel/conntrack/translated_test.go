@@ -1,0 +1,45 @@
+package conntrack
+
+import (
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/attr"
+)
+
+func TestEachTranslatedSkipsOtherEntries(t *testing.T) {
+	entries := sample()
+	direct := entries[0]
+	direct.Reply = direct.Original
+	k := &fakeKernel{entries: append([]Entry{direct}, entries...), interrupts: 2}
+	var got []Translated
+	err := k.open().EachTranslated(func() { got = nil }, func(e Translated) { got = append(got, e) })
+	if err != nil || len(got) != len(entries) {
+		t.Fatalf("%d entries, %v, want %d", len(got), err, len(entries))
+	}
+	for i, e := range got {
+		open := e.Protocol != model.TCP // these have no state
+		if e.Entry != entries[i] || e.ID != uint32(i+1) || e.Open != open {
+			t.Errorf("entry %d is %+v, want %v", i, e, entries[i])
+		}
+	}
+}
+
+func TestEachTranslatedErrorsNameTheCause(t *testing.T) {
+	err := (&fakeKernel{refuses: unix.EPERM}).open().EachTranslated(func() {}, func(Translated) {})
+	checkError(t, err, unix.EPERM, "list translated flows", "CAP_NET_ADMIN")
+}
+
+func TestOpenStatesAreTheFirstOnes(t *testing.T) {
+	open := []string{"SYN_SENT", "SYN_RECV", "ESTABLISHED"}
+	for state, name := range tcpStates {
+		info := appendAttribute(nil, unix.NLA_F_NESTED|ctaProtoInfoTCP, appendAttribute(nil, ctaInfoState, []byte{byte(state)}))
+		data := appendAttribute(make([]byte, attr.BodyHeaderLen), unix.NLA_F_NESTED|ctaProtoInfo, info)
+		if got, want := isOpen(model.TCP, data), slices.Contains(open, name); got != want {
+			t.Errorf("TCP in %s is open: %t", name, got)
+		}
+	}
+}

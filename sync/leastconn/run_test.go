@@ -1,0 +1,290 @@
+package leastconn_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	stdsync "sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/sync"
+	"kube-vmap/sync/leastconn"
+)
+
+// tracking is a fake of the kernel's connection tracking.
+type tracking struct {
+	mu      stdsync.Mutex
+	entries []conntrack.Translated
+	took    time.Duration // of a dump
+	err     error
+	dumps   int
+}
+
+func (k *tracking) EachTranslated(begin func(), fn func(conntrack.Translated)) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.dumps++
+	<-time.After(k.took)
+	for range 2 { // as if the first dump had been interrupted
+		begin()
+		for _, e := range k.entries {
+			fn(e)
+		}
+	}
+	return k.err
+}
+
+// open adds connections to an endpoint, and returns the index of the first.
+func (k *tracking) open(p model.Protocol, to netip.AddrPort, n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for range n {
+		id := uint32(len(k.entries)+1) * 0x9e3779b1
+		k.entries = append(k.entries, conntrack.Translated{Entry: conntrack.Entry{Protocol: p, Reply: to}, ID: id, Open: true})
+	}
+}
+
+// close closes all connections to an endpoint; the kernel remembers them.
+func (k *tracking) close(to netip.AddrPort) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.entries {
+		if k.entries[i].Reply == to {
+			k.entries[i].Open = false
+		}
+	}
+}
+
+// set sets how long a dump takes, and its error.
+func (k *tracking) set(took time.Duration, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.took, k.err = took, err
+}
+
+// takeDumps returns the number of dumps since the last call.
+func (k *tracking) takeDumps() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := k.dumps
+	k.dumps = 0
+	return n
+}
+
+// A rig runs LeastConnections in a bubble of synctest.
+type rig struct {
+	*leastconn.LeastConnections
+	t *testing.T
+	way
+	kernel  *tracking
+	log     bytes.Buffer
+	shares  chan []model.PoolShares
+	started bool
+}
+
+// A way is a family and a protocol.
+type way struct {
+	f model.Family
+	p model.Protocol
+}
+
+// run runs the test for each family and protocol.
+func run(t *testing.T, test func(*rig)) {
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			t.Run(f.String()+"/"+p.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := &rig{t: t, way: way{f, p}, kernel: &tracking{}, shares: make(chan []model.PoolShares, 10)}
+					r.LeastConnections = leastconn.New(leastconn.Config{
+						Tracking: r.kernel, Shares: r.shares, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
+					})
+					go func() {
+						if err := r.Run(t.Context()); err != nil {
+							t.Errorf("Run: %v", err)
+						}
+					}()
+					test(r)
+				})
+			})
+		}
+	}
+}
+
+var (
+	services = [...]netip.Addr{netip.MustParseAddr("10.96.0.0"), netip.MustParseAddr("fd00:10:96::")}
+	pods     = [...]netip.Addr{netip.MustParseAddr("10.244.0.0"), netip.MustParseAddr("fd00:10:244::")}
+)
+
+func (w way) endpoint(n int) netip.AddrPort {
+	b := pods[w.f].AsSlice()
+	b[len(b)-2], b[len(b)-1] = byte(n>>8), byte(n)
+	a, _ := netip.AddrFromSlice(b)
+	return netip.AddrPortFrom(a, 8080)
+}
+
+// frontend returns Service number i with these endpoints.
+func (w way) frontend(i int, endpoints ...int) model.Frontend {
+	b := services[w.f].AsSlice()
+	b[len(b)-2], b[len(b)-1] = byte(i>>8), byte(i)
+	a, _ := netip.AddrFromSlice(b)
+	m := model.Match{Family: w.f, Addr: a, Protocol: w.p, Port: 80}
+	pool := &model.Pool{Key: m, Scheduler: model.SchedulerLeastConnections}
+	for _, n := range endpoints {
+		pool.Cluster = append(pool.Cluster, w.endpoint(n))
+	}
+	return model.Frontend{Match: m, Pool: pool}
+}
+
+// commit commits frontends. The first time it waits for half a period, so that the test
+// looks between observations.
+func (r *rig) commit(frontends ...model.Frontend) {
+	r.Follow(sync.Committed{Set: frontends})
+	if !r.started {
+		<-time.After(time.Second / 2)
+	}
+	r.started = true
+}
+
+// expect waits for some time and compares what was sent meanwhile: "1: 8 0" are the shares of Service 1, "1: -" those of its weights.
+func (r *rig) expect(when string, after time.Duration, want ...string) {
+	r.t.Helper()
+	<-time.After(after)
+	synctest.Wait()
+	var got []string
+	for len(r.shares) > 0 {
+		for _, s := range <-r.shares {
+			b := s.Key.Addr.AsSlice()
+			shares := "-"
+			if s.Cluster.Shares != nil {
+				shares = strings.Trim(fmt.Sprint(s.Cluster.Shares), "[]")
+			}
+			got = append(got, fmt.Sprintf("%d: %s", b[len(b)-1], shares))
+		}
+	}
+	if !slices.Equal(got, want) {
+		r.t.Errorf("%s: sent %q, want %q", when, got, want)
+	}
+}
+
+func TestNothingIsReadWithoutAPool(t *testing.T) {
+	run(t, func(r *rig) {
+		other := r.frontend(1, 1, 2)
+		other.Pool.Scheduler = model.SchedulerRandom
+		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{other}})
+		r.expect("with another scheduler", time.Hour)
+		if n := r.kernel.takeDumps(); n != 0 {
+			r.t.Errorf("read %d times", n)
+		}
+		r.commit(r.frontend(2, 1, 2))
+		r.expect("with a pool", 9*time.Second)
+		if n := r.kernel.takeDumps(); n != 9 {
+			r.t.Errorf("read %d times in 9 seconds", n)
+		}
+		r.Follow(sync.Committed{Gone: []model.Match{r.frontend(2).Match}})
+		r.expect("when it is gone", time.Second)
+		r.kernel.takeDumps()
+		r.expect("when it is gone", time.Hour)
+		if n := r.kernel.takeDumps(); n != 0 {
+			r.t.Errorf("read %d times", n)
+		}
+	})
+}
+
+func TestPauseIsFiftyTimesTheWork(t *testing.T) {
+	run(t, func(r *rig) {
+		r.kernel.set(400*time.Millisecond, nil)
+		r.commit(r.frontend(1, 1, 2))
+		r.expect("from the start", 10*time.Minute)
+		if n := r.kernel.takeDumps(); n < 25 || n > 30 {
+			r.t.Errorf("read %d times in 10 minutes, want every 20 seconds", n)
+		}
+	})
+}
+
+func TestSharesFollowConnections(t *testing.T) {
+	run(t, func(r *rig) {
+		r.kernel.open(r.p, r.endpoint(1), 50)
+		r.kernel.open(r.p, r.endpoint(2), 50)
+		r.commit(r.frontend(1, 1, 2), r.frontend(3, 7, 8))
+		r.expect("without knowing arrivals", time.Second)
+		r.expect("when all are equal", time.Second)
+		r.commit(r.frontend(1, 1, 2, 3))
+		r.expect("with a new endpoint", time.Second, "1: 0 0 12")
+		r.expect("without change", 10*time.Second)
+		r.kernel.open(r.p, r.endpoint(3), 50)
+		r.expect("when it has as many", time.Second, "1: -")
+		r.kernel.close(r.endpoint(2))
+		r.expect("when one has closed all", time.Second, "1: 0 12 0")
+	})
+}
+
+func TestSharesOfOtherEndpointsAreForgotten(t *testing.T) {
+	run(t, func(r *rig) {
+		r.kernel.open(r.p, r.endpoint(1), 50)
+		r.commit(r.frontend(1, 1, 2))
+		r.expect("at first", 2*time.Second, "1: 0 8")
+		r.commit(r.frontend(1, 1, 3))
+		r.expect("when an endpoint is replaced", time.Second, "1: 0 8")
+		r.commit(r.frontend(1, 1))
+		r.expect("with one endpoint", time.Second)
+		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{r.frontend(1, 1, 3)}})
+		r.expect("with two again", time.Second, "1: 0 8")
+		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{r.frontend(1, 1, 3)}})
+		r.expect("when all is committed again", time.Second)
+	})
+}
+
+func TestFailureLeadsBackToWeights(t *testing.T) {
+	run(t, func(r *rig) {
+		r.kernel.open(r.p, r.endpoint(1), 50)
+		r.commit(r.frontend(1, 1, 2))
+		r.expect("at first", 2*time.Second, "1: 0 8")
+		r.kernel.set(0, errors.New("interrupted"))
+		r.expect("when it fails", 10*time.Second, "1: -")
+		r.kernel.set(0, nil)
+		r.expect("when it works again", time.Second, "1: 0 8")
+		if log := r.log.String(); strings.Count(log, "interrupted") != 1 || strings.Count(log, "again") != 1 {
+			r.t.Errorf("logged\n%s", log)
+		}
+	})
+}
+
+func TestWorstPoolsGoFirst(t *testing.T) {
+	run(t, func(r *rig) {
+		var all []model.Frontend
+		const services, perEvent = 100, 2048 / (4 * 10)
+		for i := range services {
+			var endpoints []int
+			for e := range 10 {
+				endpoints = append(endpoints, 10*i+e)
+			}
+			all = append(all, r.frontend(i, endpoints...))
+			r.kernel.open(r.p, r.endpoint(10*i), 100+i)
+		}
+		r.commit(all...)
+		<-time.After(2 * time.Second)
+		synctest.Wait()
+		first := <-r.shares
+		if len(first) != perEvent || len(r.shares) > 0 {
+			r.t.Fatalf("%d pools in the first event, %d more events, want %d pools", len(first), len(r.shares), perEvent)
+		}
+		for i, s := range first {
+			if want := all[services-1-i].Match; s.Key != want {
+				r.t.Fatalf("number %d is %s, want %s", i, s.Key, want)
+			}
+		}
+		<-time.After(time.Second)
+		synctest.Wait()
+		if second := <-r.shares; len(second) != services-perEvent {
+			r.t.Errorf("%d pools in the second event, want %d", len(second), services-perEvent)
+		}
+	})
+}

@@ -1,0 +1,122 @@
+package leastconn
+
+import (
+	"testing"
+	"time"
+)
+
+// delays are how long after an observation its shares take effect: soon, or a whole period
+// later.
+var delays = []time.Duration{50 * time.Millisecond, period}
+
+// TestConnectionsAreEvenAfterRestartAndScaling has the scenario of the marks, and compares
+// designs. docs/design.md has the figures.
+func TestConnectionsAreEvenAfterRestartAndScaling(t *testing.T) {
+	const runs = 50
+	_, random := worst(runs, func(seed uint64) float64 { return scale(seed, randomly).imbalance() })
+	_, busy := worst(runs, func(seed uint64) float64 { return scale(seed, busySet).imbalance() })
+	t.Logf("mean imbalance: random %.3f, a set of busy endpoints %.3f", random, busy)
+	for _, delay := range delays {
+		largest, mean := worst(runs, func(seed uint64) float64 { return scale(seed, leastConnections(delay)).imbalance() })
+		t.Logf("least connections, %s late: mean %.3f, at most %.3f", delay, mean, largest)
+		if largest > 1.15 || mean > busy || mean > random {
+			t.Errorf("least connections, %s late: at most %.3f, want 1.15 and less than the others", delay, largest)
+		}
+	}
+}
+
+// settled returns the mean imbalance of half a minute, after some time.
+func settled(s *simulation, d design, perSecond float64, before time.Duration) (mean float64) {
+	s.run(d, perSecond, before)
+	const samples = 300
+	for range samples {
+		s.run(d, perSecond, 100*time.Millisecond)
+		mean += s.imbalance() / samples
+	}
+	return mean
+}
+
+// TestNoOscillation has connections of any lifetime in comparison with the period, with
+// some 1,000 active ones: none may be more uneven than with random.
+func TestNoOscillation(t *testing.T) {
+	for _, lifetime := range []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second, 30 * time.Second} {
+		perSecond := min(1000/lifetime.Seconds(), 5000)
+		run := func(d design) (mean float64) {
+			_, mean = worst(3, func(seed uint64) float64 {
+				return settled(newSimulation(seed, 10, lifetime), d, perSecond, 3*lifetime+10*period)
+			})
+			return mean
+		}
+		random := run(randomly)
+		for _, delay := range delays {
+			got := run(leastConnections(delay))
+			t.Logf("lifetime %s, shares %s late: imbalance %.3f, random %.3f", lifetime, delay, got, random)
+			if got > random*1.02 {
+				t.Errorf("lifetime %s, shares %s late: imbalance %.3f, want less than that of random, %.3f", lifetime, delay, got, random)
+			}
+		}
+	}
+}
+
+// TestSlowEndpointGetsFewerConnections has an endpoint whose connections last five times
+// as long: with random it has five times as many.
+func TestSlowEndpointGetsFewerConnections(t *testing.T) {
+	for _, lifetime := range []time.Duration{5 * time.Second, 30 * time.Second} {
+		run := func(d design) (mean float64) {
+			_, mean = worst(3, func(seed uint64) float64 {
+				s := newSimulation(seed, 10, lifetime)
+				s.endpoints[4].lifetime *= 5
+				return settled(s, d, 1000/lifetime.Seconds(), 20*lifetime)
+			})
+			return mean
+		}
+		random := run(randomly)
+		for _, delay := range delays {
+			got := run(leastConnections(delay))
+			t.Logf("lifetime %s, shares %s late: imbalance %.3f, random %.3f", lifetime, delay, got, random)
+			if got > 1.5 || random < 2.5 {
+				t.Errorf("lifetime %s, shares %s late: imbalance %.3f, want 1.5, random %.3f", lifetime, delay, got, random)
+			}
+		}
+	}
+}
+
+// TestBurstIsSpread has a burst that nothing foretold while one endpoint is empty: it gets
+// at most four times its fair share, and the others even out what is left.
+func TestBurstIsSpread(t *testing.T) {
+	s, d := newSimulation(1, 10, 0), leastConnections(delays[0])
+	s.run(d, 100, 10*time.Second)
+	s.restart(0)
+	s.run(d, 0, 10*time.Second)
+	before := len(s.endpoints[0].ends)
+	s.burst(1000)
+	if got := len(s.endpoints[0].ends) - before; got > 1000*maxGain/10*115/100 {
+		t.Errorf("the empty endpoint got %d of 1,000", got)
+	}
+	s.run(d, 100, 30*time.Second)
+	if got := s.imbalance(); got > 1.15 {
+		t.Errorf("imbalance %.3f afterwards", got)
+	}
+}
+
+// TestFasterArrivalsDoNotOvershoot raises the rate tenfold from one moment to the next,
+// just after an endpoint was added.
+func TestFasterArrivalsDoNotOvershoot(t *testing.T) {
+	for i, limit := range []float64{1.3, 1.8} {
+		delay := delays[i]
+		largest, _ := worst(10, func(seed uint64) (most float64) {
+			s, d := newSimulation(seed, 10, 0), leastConnections(delay)
+			s.run(d, 30, 30*time.Second)
+			s.add(1)
+			s.run(d, 30, 2*time.Second)
+			for range 20 {
+				s.run(d, 300, period)
+				most = max(most, s.imbalance())
+			}
+			return most
+		})
+		if t.Logf("shares %s late: imbalance %.3f", delay, largest); largest > limit {
+			t.Errorf("shares %s late: imbalance %.3f, want at most %.1f", delay, largest, limit)
+		}
+	}
+}
