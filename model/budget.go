@@ -30,7 +30,7 @@ type OverBudget struct {
 	Weight, Limit int
 }
 
-// The costs in elements; an endpoint is one. An external address costs more than its elements in the
+// The costs in elements; an endpoint is one, or as many as its weight needs. An external address costs more than its elements in the
 // kernel, because each is kept with its policy.
 const (
 	weightOfAddress          = 10
@@ -62,13 +62,34 @@ func (e *serviceEntry) measure() (weight, affinityEndpoints int) {
 	for i := range e.slices {
 		endpoints += len(e.slices[i].Ports) * len(e.slices[i].Endpoints)
 	}
+	slots := max(endpoints, e.weightedSlots())
 	if s.Affinity > 0 {
-		return weight + endpoints*weightOfAffinityEndpoint, endpoints
+		return weight + slots - endpoints + endpoints*weightOfAffinityEndpoint, endpoints
 	}
-	if endpoints > MaxSlots*ports {
-		return weight + endpoints*weightOfSharedEndpoint, 0
+	if slots > MaxSlots*ports {
+		return weight + slots*weightOfSharedEndpoint, 0
 	}
-	return weight + endpoints, 0
+	return weight + slots, 0
+}
+
+// weightedSlots returns how many slots endpoints of different weights take at most; zero
+// if all weights are equal.
+func (e *serviceEntry) weightedSlots() int {
+	if s := endpointSlices(e.slices); !s.weighted() || e.service.Scheduler == SchedulerMaglev && e.service.Affinity == 0 {
+		return 0
+	}
+	var weights []uint16
+	for i := range e.slices {
+		weights = append(weights, e.slices[i].weight())
+	}
+	divisor := int(commonDivisor(weights))
+	slots, endpoints := 0, 0
+	for i := range e.slices {
+		n := len(e.slices[i].Ports) * len(e.slices[i].Endpoints)
+		slots, endpoints = slots+n*int(weights[i])/divisor, endpoints+n
+	}
+	lists := len(e.service.Ports) * len(e.service.ClusterIPs)
+	return min(slots, lists*minManySlots+endpoints*manySlotsPerEndpoint)
 }
 
 // budgetUsage is the weight of the Services by namespace and in total.

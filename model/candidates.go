@@ -56,6 +56,21 @@ type endpointSlices []EndpointSlice
 // endpoint returns the candidate's endpoint.
 func (s endpointSlices) endpoint(c candidate) *Endpoint { return &s[c.slice].Endpoints[c.index] }
 
+// weighted reports whether some slices have other weights than others.
+func (s endpointSlices) weighted() bool {
+	var first uint16
+	for i := range s {
+		switch w := s[i].weight(); {
+		case w == 0 || len(s[i].Endpoints) == 0 || w == first:
+		case first == 0:
+			first = w
+		default:
+			return true
+		}
+	}
+	return false
+}
+
 // addrPort returns where the candidate serves.
 func (s endpointSlices) addrPort(c candidate) netip.AddrPort {
 	return netip.AddrPortFrom(s.endpoint(c).Addr, c.number)
@@ -81,7 +96,7 @@ func (s endpointSlices) candidates(key portKey, n *Node) []candidate {
 	for i := range s {
 		for number := range key.portNumbers(&s[i]) {
 			for k := range s[i].Endpoints {
-				c := candidate{uint32(i), uint32(k), number, n.traitsOf(&s[i].Endpoints[k])}
+				c := candidate{uint32(i), uint32(k), number, n.traitsOf(&s[i], &s[i].Endpoints[k])}
 				all = append(all, found{s.addrPort(c), c})
 			}
 		}
@@ -115,23 +130,28 @@ func (s endpointSlices) compare(a, b candidate) int {
 // last: they do not affect traffic, but make every candidate findable.
 func (s endpointSlices) compareSameAddr(a, b candidate) int {
 	return cmp.Or(
-		compareDuplicates(s.endpoint(a), s.endpoint(b)),
+		s.compareDuplicates(a, b),
 		cmp.Compare(a.slice, b.slice),
 		cmp.Compare(a.index, b.index),
 	)
 }
 
 // compareDuplicates orders endpoints of one address so that the one to use comes
-// first: one that does not terminate, then by the other conditions. The result does
-// not depend on the order of the slices or on the node.
-func compareDuplicates(a, b *Endpoint) int {
+// first: one that does not terminate, then by the other conditions, then one that is
+// drained or has a weight, so that a slice of its own can drain an endpoint which another
+// one has, too. The result does not depend on the order of the slices or on the node.
+func (s endpointSlices) compareDuplicates(a, b candidate) int {
+	p, q := s.endpoint(a), s.endpoint(b)
 	return cmp.Or(
-		trueFirst(!a.Terminating, !b.Terminating),
-		trueFirst(a.Ready, b.Ready),
-		trueFirst(a.Serving, b.Serving),
-		cmp.Compare(a.Node, b.Node),
-		cmp.Compare(a.ZoneHints, b.ZoneHints),
-		cmp.Compare(a.NodeHints, b.NodeHints),
+		trueFirst(!p.Terminating, !q.Terminating),
+		trueFirst(p.Ready, q.Ready),
+		trueFirst(p.Serving, q.Serving),
+		trueFirst(s[a.slice].Drained, s[b.slice].Drained),
+		trueFirst(s[a.slice].Weight > 0, s[b.slice].Weight > 0),
+		cmp.Compare(s[a.slice].Weight, s[b.slice].Weight),
+		cmp.Compare(p.Node, q.Node),
+		cmp.Compare(p.ZoneHints, q.ZoneHints),
+		cmp.Compare(p.NodeHints, q.NodeHints),
 	)
 }
 
@@ -168,7 +188,7 @@ func (s endpointSlices) refreshTraits(all []candidate, at netip.AddrPort, n *Nod
 	if !found {
 		return 0
 	}
-	all[i].traits = n.traitsOf(s.endpoint(all[i]))
+	all[i].traits = n.traitsOf(&s[all[i].slice], s.endpoint(all[i]))
 	for k := i + 1; k < len(all) && s.addrPort(all[k]) == at; k++ {
 		all[k].traits = 0
 	}

@@ -167,14 +167,15 @@ func (c *endpointCache) dropUnused() {
 	}
 }
 
-// addrCounts counts how often each address occurs among the ready endpoints on a node.
+// addrCounts counts how often each address occurs among the ready endpoints on a node
+// that are not drained.
 type addrCounts map[netip.Addr]int
 
 // add adds n for each occurrence of an address in the slice.
 func (a addrCounts) add(s *EndpointSlice, node *Node, n int) {
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
-		if !e.Ready || !node.hosts(e) {
+		if !e.Ready || s.Drained || !node.hosts(e) {
 			continue
 		}
 		if a[e.Addr] += n; a[e.Addr] == 0 {

@@ -32,6 +32,33 @@ func (x *endpointIndex) rebuildLists(s endpointSlices, flows bool) {
 		hairpin:   x.hairpin(s),
 	}
 	x.lists.flows = x.flows(func() []netip.AddrPort { return x.matching(s, isServing, isReady) })
+	x.weigh(s)
+}
+
+// weigh lists the weights for the lists of a Service that has different ones. It looks at
+// all candidates, which costs less than the copies of the lists.
+func (x *endpointIndex) weigh(s endpointSlices) {
+	x.lists.clusterWeights, x.lists.localWeights = nil, nil
+	if s.weighted() {
+		x.lists.clusterWeights = x.weights(s, len(x.lists.cluster), x.criteria.cluster)
+		x.lists.localWeights = x.weights(s, len(x.lists.local), x.criteria.local)
+	}
+}
+
+// weights lists the weights of the n candidates that have the traits; nil if all are
+// equal.
+func (x *endpointIndex) weights(s endpointSlices, n int, want traits) []uint16 {
+	out, differ := make([]uint16, 0, n), false
+	for _, c := range x.candidates {
+		if c.traits.hasAll(want) {
+			out = append(out, s[c.slice].weight())
+			differ = differ || out[0] != out[len(out)-1]
+		}
+	}
+	if !differ {
+		return nil
+	}
+	return out
 }
 
 // anyUsable reports whether some candidate could serve on some node.

@@ -27,6 +27,26 @@ type EndpointSlice struct {
 	Family    Family
 	Ports     []EndpointPort
 	Endpoints []Endpoint
+	// Weight is how many connections each of the endpoints gets in relation to those of
+	// other slices. Zero means that none is named, which counts as 1.
+	Weight uint16
+	// Drained means that the endpoints get no new connections, while established flows
+	// may continue. Weight does not matter then.
+	Drained bool
+}
+
+// weight returns the weight of each endpoint, zero if they are drained.
+func (s *EndpointSlice) weight() uint16 {
+	if s.Drained {
+		return 0
+	}
+	return max(s.Weight, 1)
+}
+
+// sameForAll reports whether everything but the endpoints themselves is the same for
+// both slices.
+func (s *EndpointSlice) sameForAll(o *EndpointSlice) bool {
+	return s.Family == o.Family && s.Weight == o.Weight && s.Drained == o.Drained && slices.Equal(s.Ports, o.Ports)
 }
 
 // EndpointPort is a port that all endpoints of an [EndpointSlice] offer.

@@ -126,10 +126,12 @@ func (o Options) pool(p *familyPort, lists endpointLists, external bool) *Pool {
 		Affinity: p.Affinity, Scheduler: cmp.Or(p.Scheduler, o.Scheduler, SchedulerRandom),
 	}
 	if external || p.InternalPolicy == PolicyCluster {
-		pool.Cluster = lists.cluster
+		pool.Cluster, pool.ClusterWeights = lists.cluster, lists.clusterWeights
+		pool.ClusterShares = pool.sharesFor(lists.clusterWeights)
 	}
 	if p.InternalPolicy == PolicyLocal || external && p.ExternalPolicy == PolicyLocal {
-		pool.Local = lists.local
+		pool.Local, pool.LocalWeights = lists.local, lists.localWeights
+		pool.LocalShares = pool.sharesFor(lists.localWeights)
 	}
 	return pool
 }

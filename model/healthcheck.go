@@ -7,8 +7,9 @@ type HealthCheck struct {
 	UID     string // of the Service
 	// Port is the health check node port; zero if there is none any more.
 	Port uint16
-	// Local counts the addresses of ready endpoints on this node. Terminating endpoints
-	// do not count even if they still serve, so that new connections go to other nodes.
+	// Local counts the addresses of ready endpoints on this node. Drained endpoints do not
+	// count, nor do terminating ones even if they still serve, so that new connections go
+	// to other nodes.
 	// A family that the Service does not have repeats the count of the other one,
 	// because load balancers may ask at any address of the node.
 	Local [len(Families)]int

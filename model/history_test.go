@@ -242,6 +242,7 @@ func (h *history) externalIP() netip.Addr {
 // slice returns a slice whose endpoints may also be in others.
 func (h *history) slice() EndpointSlice {
 	s := EndpointSlice{Name: h.sliceName(), Service: h.serviceName(), Family: Family(h.choose(2))}
+	s.Weight, s.Drained = [...]uint16{0, 0, 1, 2, 6, math.MaxUint16}[h.choose(6)], h.choose(4) == 1
 	for range h.choose(4) {
 		s.Ports = append(s.Ports, [...]EndpointPort{
 			{"http", TCP, 8080}, {"http", TCP, 8081}, {"alias", TCP, 8080}, {"dns", UDP, 53}, {"", SCTP, 8080},

@@ -45,10 +45,10 @@ func (x *endpointIndex) update(d *sliceDelta) {
 func (d *sliceDelta) differences(key portKey) (removed, added []candidate) {
 	for _, i := range d.touched {
 		before, after := &d.before[i], &d.after[i]
-		samePorts := before.Family == after.Family && slices.Equal(before.Ports, after.Ports)
+		sameForAll := before.sameForAll(after)
 		differs := func(k int) bool {
 			inBoth := k < len(before.Endpoints) && k < len(after.Endpoints)
-			return !inBoth || !samePorts || before.Endpoints[k] != after.Endpoints[k]
+			return !inBoth || !sameForAll || before.Endpoints[k] != after.Endpoints[k]
 		}
 		removed = key.appendCandidates(removed, before, i, differs)
 		added = key.appendCandidates(added, after, i, differs)
@@ -106,6 +106,7 @@ func (x *endpointIndex) updateLists(s endpointSlices, changes []traitChange) {
 	before := x.lists
 	x.lists.cluster = patchList(before.cluster, changes, x.criteria.cluster)
 	x.lists.local = patchList(before.local, changes, x.criteria.local)
+	x.weigh(s)
 	x.lists.anyUsable = x.anyUsable()
 	x.lists.flows = x.flows(func() []netip.AddrPort { return patchList(before.flows, changes, isServing, isReady) })
 	if len(relevantChanges(changes, x.criteria.hairpin()...)) > 0 {

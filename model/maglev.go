@@ -43,10 +43,10 @@ func MaglevTable(endpoints []netip.AddrPort, weights []uint16, size int) []netip
 	return table
 }
 
-// turns ranges over the first turns of n endpoints: one after the other, each in
-// proportion to its weight. Turn k of weight w comes at the time k/w, where those of all
-// start together, and is rounded to the nearest: at (k+1/2)/w, but the first one at 0. So a
-// weight that changes leaves the order of all other turns as it is.
+// turns ranges over the first turns of n endpoints, as many each as its weight asks for.
+// An endpoint of weight w has its first turn at time 0, and turn k at (k+1/2)/w. So a
+// weight that changes leaves the order of all other turns as it is, and equal weights take
+// turns one after the other.
 func turns(n int, weights []uint16, count int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		taken := make([]uint64, n)
@@ -63,18 +63,18 @@ func turns(n int, weights []uint16, count int) iter.Seq[int] {
 	}
 }
 
-// earliest returns the first of those whose next turn comes before that of all others.
+// earliest returns the endpoint whose next turn comes before those of all others, given how
+// many turns each has taken; the first one of several.
 func earliest(taken []uint64, weights []uint16) int {
-	// The times are twice those of turns, as fractions.
-	time := func(k int) uint64 {
-		if taken[k] == 0 {
+	numerator := func(i int) uint64 { // of twice the time, whose denominator is the weight
+		if taken[i] == 0 {
 			return 0
 		}
-		return 2*taken[k] + 1
+		return 2*taken[i] + 1
 	}
 	next := 0
 	for i := range weights {
-		if time(i)*uint64(weights[next]) < time(next)*uint64(weights[i]) {
+		if numerator(i)*uint64(weights[next]) < numerator(next)*uint64(weights[i]) {
 			next = i
 		}
 	}

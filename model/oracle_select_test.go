@@ -7,15 +7,35 @@ import (
 	"slices"
 )
 
+// oracleEndpoint is an endpoint with what it has from its slice.
+type oracleEndpoint struct {
+	Endpoint
+	weight  uint16
+	drained bool
+}
+
+// oracleWeights returns the weights in the order of addresses, unless they are equal.
+func oracleWeights(of map[netip.AddrPort]oracleEndpoint) []uint16 {
+	var out []uint16
+	for _, at := range slices.SortedFunc(maps.Keys(of), netip.AddrPort.Compare) {
+		out = append(out, max(1, of[at].weight))
+	}
+	if len(slices.Compact(slices.Clone(out))) < 2 {
+		return nil
+	}
+	return out
+}
+
 // oracleSelect returns the expected endpoint lists, with flows of any protocol.
 func oracleSelect(port ServicePortName, f Family, from []EndpointSlice, n Node) endpointLists {
-	offered := map[netip.AddrPort]Endpoint{}
+	offered := map[netip.AddrPort]oracleEndpoint{}
 	for _, s := range from {
 		for _, p := range s.Ports {
 			if s.Family != f || p.Name != port.Port || p.Protocol != port.Protocol {
 				continue
 			}
 			for _, e := range s.Endpoints {
+				e := oracleEndpoint{e, s.Weight, s.Drained}
 				at := netip.AddrPortFrom(e.Addr, p.Port)
 				if other, twice := offered[at]; !twice || oracleRank(e) < oracleRank(other) {
 					offered[at] = e
@@ -23,34 +43,37 @@ func oracleSelect(port ServicePortName, f Family, from []EndpointSlice, n Node) 
 			}
 		}
 	}
-	those := func(serves func(Endpoint) bool) map[netip.AddrPort]Endpoint {
+	those := func(serves func(oracleEndpoint) bool) map[netip.AddrPort]oracleEndpoint {
 		out := maps.Clone(offered)
-		maps.DeleteFunc(out, func(_ netip.AddrPort, e Endpoint) bool { return !serves(e) })
+		maps.DeleteFunc(out, func(_ netip.AddrPort, e oracleEndpoint) bool { return !serves(e) })
 		return out
 	}
-	isHere := func(e Endpoint) bool { return n.Name != "" && e.Node == n.Name }
-	ready := those(func(e Endpoint) bool { return e.Ready })
-	servingTerminating := those(func(e Endpoint) bool { return e.Serving && e.Terminating })
+	flows := those(func(e oracleEndpoint) bool { return e.Ready || e.Serving })
+	offered = those(func(e oracleEndpoint) bool { return !e.drained })
+	isHere := func(e oracleEndpoint) bool { return n.Name != "" && e.Node == n.Name }
+	ready := those(func(e oracleEndpoint) bool { return e.Ready })
+	servingTerminating := those(func(e oracleEndpoint) bool { return e.Serving && e.Terminating })
 
-	cluster := those(func(e Endpoint) bool { return e.Ready && oracleAllowedByHints(e, ready, n) })
+	cluster := those(func(e oracleEndpoint) bool { return e.Ready && oracleAllowedByHints(e, ready, n) })
 	if len(cluster) == 0 {
 		cluster = servingTerminating
 	}
-	local := those(func(e Endpoint) bool { return isHere(e) && e.Ready })
+	local := those(func(e oracleEndpoint) bool { return isHere(e) && e.Ready })
 	if len(local) == 0 {
-		local = those(func(e Endpoint) bool { return isHere(e) && e.Serving && e.Terminating })
+		local = those(func(e oracleEndpoint) bool { return isHere(e) && e.Serving && e.Terminating })
 	}
 
 	onNode := map[netip.Addr]struct{}{}
-	for _, list := range []map[netip.AddrPort]Endpoint{cluster, local} {
+	for _, list := range []map[netip.AddrPort]oracleEndpoint{cluster, local} {
 		for at, e := range list {
 			if isHere(e) {
 				onNode[at.Addr()] = struct{}{}
 			}
 		}
 	}
-	flows := those(func(e Endpoint) bool { return e.Ready || e.Serving })
 	return endpointLists{
+		clusterWeights: oracleWeights(cluster), localWeights: oracleWeights(local),
+
 		cluster:   slices.SortedFunc(maps.Keys(cluster), netip.AddrPort.Compare),
 		local:     slices.SortedFunc(maps.Keys(local), netip.AddrPort.Compare),
 		anyUsable: len(ready)+len(servingTerminating) > 0,
@@ -61,7 +84,7 @@ func oracleSelect(port ServicePortName, f Family, from []EndpointSlice, n Node) 
 
 // oracleAllowedByHints reports whether the hints of the ready endpoints allow node n
 // to use e.
-func oracleAllowedByHints(e Endpoint, ready map[netip.AddrPort]Endpoint, n Node) bool {
+func oracleAllowedByHints(e oracleEndpoint, ready map[netip.AddrPort]oracleEndpoint, n Node) bool {
 	allHintNodes, someHintsNode, allHintZones, someHintsZone := true, false, true, false
 	for _, r := range ready {
 		allHintNodes = allHintNodes && r.NodeHints != ""
@@ -92,6 +115,13 @@ func oracleHas(s NameSet, name string) bool {
 }
 
 // oracleRank is lower for the endpoint to use of two with the same address.
-func oracleRank(e Endpoint) string {
-	return fmt.Sprintf("%t %t %t %s\x00%s\x00%s", e.Terminating, !e.Ready, !e.Serving, e.Node, e.ZoneHints, e.NodeHints)
+func oracleRank(e oracleEndpoint) string {
+	weight := fmt.Sprintf("%05d", e.weight)
+	switch {
+	case e.drained:
+		weight = ""
+	case e.weight == 0:
+		weight = "none"
+	}
+	return fmt.Sprintf("%t %t %t %s\x00%s\x00%s\x00%s", e.Terminating, !e.Ready, !e.Serving, weight, e.Node, e.ZoneHints, e.NodeHints)
 }

@@ -150,7 +150,8 @@ func oracleEqual(reported, is Frontend) bool {
 	if is.Kind != KindClusterIP {
 		for _, f := range []*Frontend{&reported, &is} {
 			p := *f.Pool
-			p.Cluster, p.Local = make([]netip.AddrPort, len(p.Cluster)), make([]netip.AddrPort, len(p.Local))
+			p.Cluster, p.Local = make([]netip.AddrPort, p.Slots(false)), make([]netip.AddrPort, p.Slots(true))
+			p.ClusterWeights, p.LocalWeights, p.ClusterShares, p.LocalShares = nil, nil, nil, nil
 			p.Hairpin, p.Affinity = nil, min(p.Affinity, 1)
 			f.Pool = &p
 		}
@@ -176,10 +177,12 @@ func (c *cluster) oracleSetPools(s Service, f Family, of []Frontend) {
 	}
 	external := len(of) > 1
 	if s.InternalPolicy != PolicyLocal || external {
-		pool.Cluster = got.cluster
+		pool.Cluster, pool.ClusterWeights = got.cluster, got.clusterWeights
+		pool.ClusterShares = pool.sharesFor(got.clusterWeights)
 	}
 	if s.InternalPolicy == PolicyLocal || s.ExternalPolicy == PolicyLocal && external {
-		pool.Local = got.local
+		pool.Local, pool.LocalWeights = got.local, got.localWeights
+		pool.LocalShares = pool.sharesFor(got.localWeights)
 	}
 	for i := range of {
 		endpoints := got.cluster
@@ -245,7 +248,7 @@ func (c *cluster) oracleHealth(s Service) HealthCheck {
 	counted := map[netip.Addr]bool{}
 	for _, slice := range c.slicesOf(s.Name) {
 		for _, e := range slice.Endpoints {
-			if e.Ready && e.Node != "" && e.Node == c.node.Name && !counted[e.Addr] {
+			if e.Ready && !slice.Drained && e.Node != "" && e.Node == c.node.Name && !counted[e.Addr] {
 				counted[e.Addr] = true
 				h.Local[slice.Family]++
 			}

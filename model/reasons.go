@@ -25,6 +25,8 @@ const (
 	ReasonDuplicate
 	// ReasonNotReady: it is not ready, and does not serve while it terminates either.
 	ReasonNotReady
+	// ReasonDrained: its EndpointSlice has weight zero.
+	ReasonDrained
 	// ReasonNotLocal: it does not run on this node. Only for the local list.
 	ReasonNotLocal
 	// ReasonServingTerminating: it terminates and still serves, but others are ready.
@@ -46,6 +48,8 @@ func (r Reason) String() string {
 		return "Duplicate"
 	case ReasonNotReady:
 		return "NotReady"
+	case ReasonDrained:
+		return "Drained"
 	case ReasonNotLocal:
 		return "NotLocal"
 	case ReasonServingTerminating:
@@ -64,6 +68,8 @@ type EndpointExplanation struct {
 	// AddrPort is where it serves. With [ReasonNoPort] the port number is zero.
 	AddrPort netip.AddrPort
 	*Endpoint
+	// Weight is that of its slice, zero if it is drained.
+	Weight uint16
 	// Cluster and Local are why it is not in that list of [Pool].
 	Cluster, Local Reason
 	// Fallback reports whether it serves only because no endpoint is ready.
@@ -88,9 +94,11 @@ func ExplainSelection(port ServicePortName, f Family, from []EndpointSlice, n No
 		cluster, local := c.reason(candidate.traits, c.cluster), c.reason(candidate.traits, c.local)
 		if i > 0 && all.addrPort(candidate) == all.addrPort(x.candidates[i-1]) {
 			cluster, local = ReasonDuplicate, ReasonDuplicate
+		} else if all[candidate.slice].Drained && (e.Ready || e.Serving && e.Terminating) {
+			cluster, local = ReasonDrained, ReasonDrained
 		}
 		fallback := !e.Ready && (cluster == ReasonNone || local == ReasonNone)
-		out = append(out, EndpointExplanation{all.addrPort(candidate), e, cluster, local, fallback})
+		out = append(out, EndpointExplanation{all.addrPort(candidate), e, all[candidate.slice].weight(), cluster, local, fallback})
 	}
 	out = append(out, all.withoutPort(key, out)...)
 	slices.SortStableFunc(out, func(a, b EndpointExplanation) int {
@@ -132,7 +140,7 @@ func (s endpointSlices) withoutPort(key portKey, with []EndpointExplanation) []E
 		for k := range s[i].Endpoints {
 			if e := &s[i].Endpoints[k]; !listed[e.Addr] {
 				listed[e.Addr] = true
-				out = append(out, EndpointExplanation{netip.AddrPortFrom(e.Addr, 0), e, ReasonNoPort, ReasonNoPort, false})
+				out = append(out, EndpointExplanation{netip.AddrPortFrom(e.Addr, 0), e, s[i].weight(), ReasonNoPort, ReasonNoPort, false})
 			}
 		}
 	}

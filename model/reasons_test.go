@@ -150,7 +150,7 @@ func TestReasonNamesDiffer(t *testing.T) {
 		}
 		seen[r.String()] = true
 	}
-	if got := (ReasonOtherZones + 1).String(); got != "Reason(8)" {
+	if got := (ReasonOtherZones + 1).String(); got != "Reason(9)" {
 		t.Errorf("an unknown reason is %q", got)
 	}
 }

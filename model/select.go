@@ -7,6 +7,9 @@ import "net/netip"
 type endpointLists struct {
 	// cluster is for traffic under PolicyCluster, local for PolicyLocal.
 	cluster, local []netip.AddrPort
+	// clusterWeights and localWeights are the weights of these endpoints; nil if all are
+	// equal.
+	clusterWeights, localWeights []uint16
 	// anyUsable reports whether some endpoint could serve on some node. If so, an
 	// empty list means "not on this node" and not "nowhere".
 	anyUsable bool
@@ -29,6 +32,8 @@ type criteria struct {
 //     KEP-4444). If none is ready, endpoints that terminate and still serve
 //     (KEP-1669), whatever their hints.
 //   - local: the same among the endpoints on this node, without hints.
+//
+// Drained endpoints are on neither list, whatever the others are.
 func (t *traitCounts) criteria(flows bool) criteria {
 	return criteria{t.clusterCriterion(), t.firstPresent(isReady|isLocal, isServingTerminating|isLocal), flows}
 }

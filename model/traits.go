@@ -42,8 +42,12 @@ func (t traits) onlyIf(condition bool) traits {
 	return 0
 }
 
-// traitsOf returns the endpoint's traits on the node.
-func (n *Node) traitsOf(e *Endpoint) traits {
+// traitsOf returns the traits of a slice's endpoint on the node. To a drained endpoint
+// only established flows may go: like one that is not ready but serves.
+func (n *Node) traitsOf(s *EndpointSlice, e *Endpoint) traits {
+	if s.Drained {
+		return isServing.onlyIf(e.Ready || e.Serving)
+	}
 	return isReady.onlyIf(e.Ready) |
 		isServing.onlyIf(e.Serving) |
 		isTerminating.onlyIf(e.Terminating) |

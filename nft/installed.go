@@ -9,8 +9,8 @@ import (
 // An InstalledFrontend is a frontend as it is in the tables. It is read-only.
 type InstalledFrontend struct {
 	*model.Frontend
-	// Cluster and Local are the endpoints by slot, if the frontend owns a pool. With Maglev
-	// an endpoint has several slots.
+	// Cluster and Local are the endpoints by slot, if the frontend owns a pool. With shares
+	// and with Maglev an endpoint has several slots.
 	Cluster, Local []netip.AddrPort
 }
 

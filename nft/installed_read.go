@@ -224,14 +224,26 @@ func (r *tableReader) pool(key model.Match) *model.Pool {
 	p = &model.Pool{Key: key}
 	r.pools[key] = p
 	s := r.slots[key]
-	p.Cluster, p.Local = endpointsOf(s.cluster), endpointsOf(s.local)
+	p.Cluster, p.ClusterShares = endpointsOf(s.cluster)
+	p.Local, p.LocalShares = endpointsOf(s.local)
 	p.Affinity = affinityOf(r.table, key, len(s.cluster) == 0)
 	return p
 }
 
-// endpointsOf returns the endpoints in slots as a pool has them: sorted, each once.
-func endpointsOf(slots []netip.AddrPort) []netip.AddrPort {
-	return slices.Compact(slices.SortedFunc(slices.Values(slots), netip.AddrPort.Compare))
+// endpointsOf returns the endpoints in slots as a pool has them: sorted, each once, with how
+// many slots each has, unless all have one.
+func endpointsOf(slots []netip.AddrPort) (endpoints []netip.AddrPort, shares []uint16) {
+	for _, e := range slices.SortedFunc(slices.Values(slots), netip.AddrPort.Compare) {
+		if last := len(endpoints) - 1; last >= 0 && endpoints[last] == e {
+			shares[last]++
+			continue
+		}
+		endpoints, shares = append(endpoints, e), append(shares, 1)
+	}
+	if len(endpoints) == len(slots) {
+		return endpoints, nil
+	}
+	return endpoints, shares
 }
 
 // affinityOf returns how long clients of a pool are remembered, by the chain of the endpoint
@@ -252,8 +264,11 @@ func affinityOf(t *Table, key model.Match, local bool) time.Duration {
 func (r *tableReader) all() []InstalledFrontend {
 	out := make([]InstalledFrontend, 0, len(r.at))
 	for _, f := range r.at {
-		if f.Pool == nil {
+		switch {
+		case f.Pool == nil:
 			f.Pool = &model.Pool{Key: f.Match} // without endpoints
+		case f.Pool.Scheduler == model.SchedulerMaglev:
+			f.Pool.ClusterShares, f.Pool.LocalShares = nil, nil // its table decides
 		}
 		s := InstalledFrontend{Frontend: f}
 		if f.OwnsPool() {

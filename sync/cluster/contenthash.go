@@ -61,6 +61,8 @@ func (h *contentHasher) slice(s *model.EndpointSlice) {
 	h.text(s.Service.Namespace)
 	h.text(s.Service.Name)
 	maphash.WriteComparable(&h.Hash, s.Family)
+	maphash.WriteComparable(&h.Hash, s.Weight)
+	h.flag(s.Drained)
 	writeList(h, s.Ports)
 	maphash.WriteComparable(&h.Hash, len(s.Endpoints))
 	for i := range s.Endpoints {

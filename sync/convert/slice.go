@@ -41,6 +41,7 @@ func Slice(s *discoveryv1.EndpointSlice) (*model.EndpointSlice, field.ErrorList)
 		Ports:     f.slicePorts(s.Ports),
 		Endpoints: f.endpoints(s.Endpoints, family),
 	}
+	f.weight(out, s.Annotations)
 	f.refuse(tooMany(field.NewPath("endpoints"), len(out.Ports)*len(out.Endpoints), maxSliceElements))
 	if f.refused {
 		return nil, f.list()

@@ -137,6 +137,7 @@ const maxHinted = 10
 var reasons = map[string]string{
 	"NotReady":      "it is not ready",
 	"Terminating":   "it is terminating, while others are ready",
+	"Drained":       "its EndpointSlice has weight 0",
 	"NotLocal":      "it is on another node, and the policy is Local",
 	"OtherZones":    "its topology hints are for other zones",
 	"OtherNodes":    "its topology hints are for other nodes",

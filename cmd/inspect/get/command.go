@@ -33,9 +33,9 @@ node, or in its pod. Without a running kube-vmap, the kernel's tables are shown.
                    Service counts once, here (--field-selector severity=Problem, or
                    Notice), in kube-vmap top and on the status page.
   endpoints  ep    REASON why one gets no connections: NotReady, Terminating,
-                   NotLocal, OtherZones and OtherNodes (hints), NoPort, Duplicate,
-                   NotProgrammed; (fallback) serves although it is terminating,
-                   since none is ready.
+                   Drained (weight 0), NotLocal, OtherZones and OtherNodes (hints),
+                   NoPort, Duplicate, NotProgrammed; (fallback) serves although it
+                   is terminating, since none is ready.
   frontends  fe    KIND: ClusterIP, NodePort, ExternalIP, LoadBalancerIP; from the
                    kernel, which does not distinguish the last two, External.
                    VERDICT: Balance, or Reject or Drop if there is no endpoint.

@@ -148,6 +148,9 @@ func (d *Draw) Service() *corev1.Service {
 		spec.Selector = map[string]string{"app": d.text("web")}
 		spec.LoadBalancerIP, spec.ExternalName = d.text(drawnOutside...), d.text("example.com")
 	}
+	if d.Odd(3) {
+		s.Annotations = map[string]string{d.text("kube-vmap.io/weight", "service.cilium.io/weight"): d.text("0", "1", "2", "40", "65535", "x")}
+	}
 	if d.Odd(2) {
 		scheme.Default(s)
 	}

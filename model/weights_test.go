@@ -1,0 +1,368 @@
+package model
+
+import (
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+)
+
+// repeat returns n times a weight.
+func repeat(n int, weight uint16) []uint16 { return slices.Repeat([]uint16{weight}, n) }
+
+func TestSharesForWeights(t *testing.T) {
+	every := []Scheduler{SchedulerRandom, SchedulerRoundRobin, SchedulerSourceHash}
+	chosen := []Scheduler{SchedulerRandom, SchedulerRoundRobin}
+	for name, test := range map[string]struct {
+		schedulers []Scheduler
+		affinity   time.Duration
+		weights    []uint16
+		want       []uint16
+	}{
+		"equal weights have no shares":         {append(every, SchedulerMaglev), 0, nil, nil},
+		"a ratio":                              {every, 0, []uint16{1, 2, 3}, []uint16{1, 2, 3}},
+		"in lowest terms":                      {every, 0, []uint16{100, 200, 50}, []uint16{2, 4, 1}},
+		"as many as there are slots":           {every, 0, []uint16{254, 1}, []uint16{254, 1}},
+		"a hash has slots only":                {[]Scheduler{SchedulerSourceHash}, 0, []uint16{999, 1}, []uint16{254, 1}},
+		"a hash with affinity is not used":     {append(every, SchedulerMaglev), time.Hour, []uint16{999, 1}, []uint16{999, 1}},
+		"the sum, if all are in one map":       {chosen, 0, []uint16{1000, 24}, []uint16{125, 3}},
+		"the sum of a map":                     {chosen, 0, []uint16{1023, 1}, []uint16{1023, 1}},
+		"nearly, if there are too many":        {chosen, 0, []uint16{3000, 1001}, []uint16{768, 256}},
+		"at least one each":                    {chosen, 0, []uint16{65535, 1, 1}, []uint16{1022, 1, 1}},
+		"of many endpoints four each":          {chosen, 0, append(repeat(300, 1), 65535), append(repeat(300, 1), 904)},
+		"a hash of too many is not used":       {every, 0, append(repeat(255, 1), 2), append(repeat(255, 1), 2)},
+		"a table needs none":                   {[]Scheduler{SchedulerMaglev}, 0, append(repeat(250, 1), 2), nil},
+		"a table that is too small is not one": {[]Scheduler{SchedulerMaglev}, 0, append(repeat(251, 1), 2), append(repeat(251, 1), 2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, s := range test.schedulers {
+				p := Pool{Scheduler: s, Affinity: test.affinity}
+				if got := p.sharesFor(test.weights); !slices.Equal(got, test.want) {
+					t.Errorf("%s: got %v, want %v", s, got, test.want)
+				}
+			}
+		})
+	}
+}
+
+// TestApportion checks, for random weights, that all slots are given out, and each share is
+// less than one slot from the exact quota of those that have more than one.
+func TestApportion(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		weights := make([]uint16, 1+random.IntN(40))
+		for i := range weights {
+			weights[i] = uint16(random.IntN(1 << random.IntN(17)))
+		}
+		positive := len(slices.DeleteFunc(slices.Clone(weights), func(w uint16) bool { return w == 0 }))
+		if positive == 0 {
+			continue
+		}
+		slots := positive + random.IntN(1000)
+		got := Apportion(weights, slots)
+		if sum(got) != slots {
+			t.Fatalf("%v of %d slots are %v", weights, slots, got)
+		}
+		total, left := 0, slots
+		for i, w := range weights {
+			if got[i] == 1 {
+				left--
+			} else {
+				total += int(w)
+			}
+		}
+		for i, w := range weights {
+			quota := float64(w) * float64(slots) / float64(sum(weights))
+			switch {
+			case (w == 0) != (got[i] == 0):
+				t.Fatalf("weight %d has %d of %d slots: %v are %v", w, got[i], slots, weights, got)
+			case got[i] > 1 && math.Abs(float64(got[i])-float64(w)*float64(left)/float64(total)) >= 1 && float64(got[i]) > quota+1:
+				t.Fatalf("weight %d has %d of %d slots: %v are %v", w, got[i], slots, weights, got)
+			}
+		}
+	}
+}
+
+func TestApportionIsFast(t *testing.T) {
+	weights := make([]uint16, 100_000)
+	for i := range weights {
+		weights[i] = uint16(1 + i%65535)
+	}
+	p := Pool{Scheduler: SchedulerRandom}
+	if got := p.sharesFor(weights); sum(got) != 400_000 {
+		t.Errorf("%d slots", sum(got))
+	}
+}
+
+// Drained endpoints are as absent for new connections, whatever their conditions and those
+// of the others are, and keep established flows.
+func TestDrainedEndpointsAreNotSelected(t *testing.T) {
+	for name, test := range map[string]struct {
+		drained, others []pod
+		want            selection
+		flows           []int
+	}{
+		"others serve":                 {[]pod{ready(1).on(here)}, []pod{ready(2)}, selection{cluster: []int{2}, anyUsable: true}, []int{1, 2}},
+		"others serve here":            {[]pod{ready(1).on(here)}, []pod{ready(2).on(here)}, selection{cluster: []int{2}, local: []int{2}, hairpin: []int{2}, anyUsable: true}, []int{1, 2}},
+		"none is left":                 {[]pod{ready(1).on(here), servingTerminating(2)}, nil, selection{}, []int{1, 2}},
+		"others are not ready":         {[]pod{ready(1)}, []pod{notReady(2)}, selection{}, []int{1}},
+		"others terminate":             {[]pod{ready(1)}, []pod{servingTerminating(2)}, selection{cluster: []int{2}, anyUsable: true}, []int{1, 2}},
+		"it terminates, too":           {[]pod{servingTerminating(1)}, []pod{servingTerminating(2)}, selection{cluster: []int{2}, anyUsable: true}, []int{1, 2}},
+		"only it has the hint":         {[]pod{ready(1).zones(zoneA)}, []pod{ready(2).zones(zoneB)}, selection{cluster: []int{2}, anyUsable: true}, []int{1, 2}},
+		"only it has no hint":          {[]pod{ready(1)}, []pod{ready(2).zones(zoneA), ready(3).zones(zoneB)}, selection{cluster: []int{2}, anyUsable: true}, []int{1, 2, 3}},
+		"it does not serve flows then": {[]pod{notReady(1), terminating(3)}, []pod{ready(2)}, selection{cluster: []int{2}, anyUsable: true}, []int{2}},
+		"another slice has it, too":    {[]pod{ready(1)}, []pod{ready(1), ready(2)}, selection{cluster: []int{2}, anyUsable: true}, []int{1, 2}},
+		"its address has a new pod":    {[]pod{servingTerminating(1)}, []pod{ready(1)}, selection{cluster: []int{1}, anyUsable: true}, []int{1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			every(t, func(t *testing.T, f Family, p Protocol) {
+				drained, others := webSlice(f, p, test.drained...), webSlice(f, p, test.others...)
+				drained.Drained, drained.Weight = true, 3
+				drained.Name.Name = "drained"
+				for _, from := range [][]EndpointSlice{{drained, others}, {others, drained}} {
+					got := selectEndpoints(httpPort(p), f, from, thisNode)
+					checkSelection(t, f, got, test.want)
+					if p == UDP && !slices.Equal(got.flows, podPorts(f, test.flows...)) {
+						t.Errorf("flows may use %v, want pods %v", got.flows, test.flows)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestWeightsOfPool(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := NewServiceMap(Options{}, thisNode)
+		s := webService(p, f)
+		externalLocal(&s)
+		s.Ports[0].NodePort = webNodePort
+		m.SetService(s)
+		slice := func(name string, weight uint16, pods ...pod) EndpointSlice {
+			out := webSlice(f, p, pods...)
+			out.Name.Name, out.Weight = name, weight
+			return out
+		}
+		check := func(when string, cluster, local, clusterShares, localShares []uint16) {
+			t.Helper()
+			got := m.Changes()
+			pool := m.services[web].frontends[0].Pool
+			if !slices.Equal(pool.ClusterWeights, cluster) || !slices.Equal(pool.LocalWeights, local) {
+				t.Errorf("%s: weights %v and %v, want %v and %v", when, pool.ClusterWeights, pool.LocalWeights, cluster, local)
+			}
+			if !slices.Equal(pool.ClusterShares, clusterShares) || !slices.Equal(pool.LocalShares, localShares) {
+				t.Errorf("%s: shares %v and %v, want %v and %v", when, pool.ClusterShares, pool.LocalShares, clusterShares, localShares)
+			}
+			if len(got.Set) == 0 {
+				t.Errorf("%s: nothing changed", when)
+			}
+		}
+		m.SetSlice(slice("a", 0, ready(1).on(here), ready(3).on(there)))
+		check("without weights", nil, nil, nil, nil)
+		m.SetSlice(slice("b", 4, ready(2).on(here)))
+		check("with a slice of weight 4", []uint16{1, 4, 1}, []uint16{1, 4}, []uint16{1, 4, 1}, []uint16{1, 4})
+		m.SetSlice(slice("a", 2, ready(1).on(here), ready(3).on(there)))
+		check("with another of weight 2", []uint16{2, 4, 2}, []uint16{2, 4}, []uint16{1, 2, 1}, []uint16{1, 2})
+		m.SetSlice(slice("b", 4, ready(2).on(there)))
+		check("without different weights here", []uint16{2, 4, 2}, nil, []uint16{1, 2, 1}, nil)
+		m.SetSlice(slice("b", 2, ready(2).on(there)))
+		check("with equal weights", nil, nil, nil, nil)
+	})
+}
+
+// TestWeightChangeOfCachedSlice changes the weight of one of many slices.
+func TestWeightChangeOfCachedSlice(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m, from := largeMap(f, p)
+		s := from[1]
+		s.Weight = 3
+		m.SetSlice(s)
+		m.Changes()
+		pool := m.services[web].frontends[0].Pool
+		want := append(append(repeat(10, 1), repeat(10, 3)...), repeat(20, 1)...)
+		if !slices.Equal(pool.ClusterShares, want) {
+			t.Errorf("got %v, want %v", pool.ClusterShares, want)
+		}
+		s.Drained = true
+		m.SetSlice(s)
+		m.Changes()
+		if pool = m.services[web].frontends[0].Pool; pool.ClusterShares != nil || len(pool.Cluster) != 30 {
+			t.Errorf("drained: %v are %v", pool.Cluster, pool.ClusterShares)
+		}
+		checkCaches(t, m)
+	})
+}
+
+func TestAllDrainedIsRejected(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		m := allKindsMap(f, p, anyType)
+		s := webSlice(f, p, ready(1).on(here), ready(2).on(there))
+		s.Drained = true
+		m.SetSlice(s)
+		for _, fe := range m.Changes().Set {
+			if fe.Verdict != VerdictReject || p == UDP && !slices.Equal(fe.Pool.FlowEndpoints, podPorts(f, 1, 2)) {
+				t.Errorf("%s: verdict %v, flows to %v", fe.Match, fe.Verdict, fe.Pool.FlowEndpoints)
+			}
+		}
+	})
+}
+
+func TestHealthCheckDoesNotCountDrained(t *testing.T) {
+	for _, f := range Families {
+		for _, slicesOfService := range []int{1, minCachedSlices} {
+			m := NewServiceMap(Options{}, thisNode)
+			s := webService(TCP, f)
+			s.HealthCheckNodePort = 31000
+			m.SetService(s)
+			for i := range slicesOfService {
+				slice := webSlice(f, TCP, ready(i).on(here))
+				slice.Name.Name, slice.Drained = string(rune('a'+i)), i == 0
+				m.SetSlice(slice)
+			}
+			m.Changes()
+			if got := m.services[web].health.Local[f]; got != slicesOfService-1 {
+				t.Errorf("%s: %d of %d slices with one drained endpoint are counted", f, got, slicesOfService)
+			}
+		}
+	}
+}
+
+func TestDuplicateWithWeightIsUsed(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		plain, heavy, light := webSlice(f, p, ready(1), ready(2)), webSlice(f, p, ready(1)), webSlice(f, p, ready(1))
+		heavy.Weight, light.Weight = 9, 5
+		for _, from := range [][]EndpointSlice{{plain, heavy, light}, {light, heavy, plain}, {heavy, light, plain}} {
+			got := selectEndpoints(httpPort(p), f, from, thisNode)
+			if !slices.Equal(got.clusterWeights, []uint16{5, 1}) {
+				t.Errorf("weights %v", got.clusterWeights)
+			}
+		}
+	})
+}
+
+func TestReasonOfDrained(t *testing.T) {
+	every(t, func(t *testing.T, f Family, p Protocol) {
+		s := webSlice(f, p, ready(1).on(here), servingTerminating(2), notReady(3))
+		s.Drained, s.Weight = true, 7
+		other := webSlice(f, p, ready(4))
+		other.Weight = 3
+		var reasons []Reason
+		var weights []uint16
+		for _, e := range ExplainSelection(httpPort(p), f, []EndpointSlice{s, other}, thisNode) {
+			reasons, weights = append(reasons, e.Cluster, e.Local), append(weights, e.Weight)
+		}
+		want := []Reason{ReasonDrained, ReasonDrained, ReasonDrained, ReasonDrained, ReasonNotReady, ReasonNotReady, ReasonNone, ReasonNotLocal}
+		if !slices.Equal(reasons, want) || !slices.Equal(weights, []uint16{0, 0, 0, 3}) {
+			t.Errorf("got %v of weights %v, want %v", reasons, weights, want)
+		}
+	})
+}
+
+func TestWeightedMaglevTable(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for _, f := range Families {
+		for range 300 {
+			endpoints := endpointsOf(f, 1+random.IntN(60), random)
+			weights := make([]uint16, len(endpoints))
+			for i := range weights {
+				weights[i] = uint16(1 + random.IntN(1<<random.IntN(16)))
+			}
+			got := shares(MaglevTable(endpoints, weights, smallTable))
+			for i, e := range endpoints {
+				quota := float64(weights[i]) * smallTable / float64(sum(weights))
+				// Those that get a whole entry for less leave less to the others.
+				if got[e] < 1 || got[e] > int(quota)+2 {
+					t.Errorf("%v: endpoint %d has %d entries for a quota of %.2f", weights, i, got[e], quota)
+				}
+			}
+		}
+	}
+}
+
+func TestMaglevTableOfEqualWeightsIsThatWithout(t *testing.T) {
+	for _, f := range Families {
+		endpoints := endpointsOf(f, 37, nil)
+		if !slices.Equal(MaglevTable(endpoints, repeat(37, 7), smallTable), MaglevTable(endpoints, nil, smallTable)) {
+			t.Error("the tables differ")
+		}
+	}
+}
+
+// TestMaglevMovesWithWeight changes one weight at a time. Entries that its endpoint wins or
+// loses have to change. The bounds of the others are the results, and a quarter more: no
+// more than if one endpoint is removed (TestMaglevDisruptionIsSmall).
+func TestMaglevMovesWithWeight(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for _, test := range []struct {
+		n           int
+		mean, worst float64 // percent of all entries
+	}{{3, 0.9, 8.5}, {5, 2.5, 7.5}, {10, 5.4, 15}, {20, 7.9, 16}, {50, 6.2, 16}, {100, 4.3, 11}} {
+		var d disruption
+		for i := range 100 {
+			endpoints := endpointsOf(Families[i%2], test.n, random)
+			weights := make([]uint16, test.n)
+			for k := range weights {
+				weights[k] = uint16(1 + random.IntN(10))
+			}
+			before := MaglevTable(endpoints, weights, smallTable)
+			one := random.IntN(test.n)
+			changed := slices.Clone(weights)
+			changed[one] = uint16(1 + random.IntN(20))
+			d.addWeighted(before, MaglevTable(endpoints, changed, smallTable), endpoints[one])
+		}
+		t.Logf("%3d endpoints: unnecessary moves %5.2f%%, at most %5.2f%%", test.n, 100*d.mean(), 100*d.worst)
+		if 100*d.mean() > test.mean || 100*d.worst > test.worst {
+			t.Errorf("%d endpoints: unnecessary moves %.2f%%, at most %.2f%%; want at most %.2f%% and %.2f%%",
+				test.n, 100*d.mean(), 100*d.worst, test.mean, test.worst)
+		}
+	}
+}
+
+// addWeighted counts the change between two tables in which one endpoint has other weights:
+// the entries that go from one of the other endpoints to another.
+func (d *disruption) addWeighted(before, after []netip.AddrPort, one netip.AddrPort) {
+	moved := 0
+	for k := range before {
+		if before[k] != after[k] && before[k] != one && after[k] != one {
+			moved++
+		}
+	}
+	share := float64(moved) / float64(len(before))
+	d.total, d.worst, d.changes = d.total+share, max(d.worst, share), d.changes+1
+}
+
+func TestWeightsCountInBudget(t *testing.T) {
+	for name, test := range map[string]struct {
+		scheduler Scheduler
+		affinity  time.Duration
+		weights   [2]uint16
+		want      int
+	}{
+		"equal weights":              {SchedulerRandom, 0, [...]uint16{1000, 1000}, 1 + 3},
+		"slots":                      {SchedulerRandom, 0, [...]uint16{2, 20}, 1 + 1 + 2*10},
+		"more than there may be":     {SchedulerRandom, 0, [...]uint16{1, 65535}, 1 + 4*(1024+4*3)},
+		"with affinity":              {SchedulerRandom, time.Hour, [...]uint16{2, 20}, 1 + 3*100 + 1 + 2*10 - 3},
+		"a table has the same size":  {SchedulerMaglev, 0, [...]uint16{1, 65535}, 1 + 3 + weightOfMaglevTable},
+		"one in one map and another": {SchedulerRandom, 0, [...]uint16{1, 200}, 1 + 4*401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			every(t, func(t *testing.T, f Family, p Protocol) {
+				m := NewServiceMap(Options{}, thisNode)
+				s := webService(p, f)
+				s.Scheduler, s.Affinity = test.scheduler, test.affinity
+				m.SetService(s)
+				for i, weight := range test.weights {
+					slice := webSlice(f, p, []pod{ready(0), ready(1), ready(2)}[i:2*i+1]...)
+					slice.Name.Name, slice.Weight = string(rune('a'+i)), weight
+					m.SetSlice(slice)
+				}
+				m.Changes()
+				if got := m.services[web].weight; got != test.want {
+					t.Errorf("weight %d, want %d", got, test.want)
+				}
+			})
+		})
+	}
+}
