@@ -7,6 +7,7 @@
 //	change     replace an endpoint, change the count, add and remove a Service
 //	exposed    the same of Services with node port, load balancer address and
 //	           external IP, beside Services that only have a ClusterIP
+//	sticky      the same of Services with session affinity, beside plain ones
 //	events     changes on their way through the loop, from event to commit
 //	churn      the same beside a Service that changes all the time
 //	rejected   the same beside a Service that the kernel rejects
@@ -53,6 +54,7 @@ var parts = []struct {
 	{"manifests", (*bench).manifests},
 	{"change", (*bench).change},
 	{"exposed", (*bench).exposed},
+	{"sticky", (*bench).sticky},
 	{"events", (*bench).events},
 	{"churn", (*bench).churn},
 	{"rejected", (*bench).rejected},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/netip"
+	"time"
 
 	"kube-vmap/model"
 )
@@ -15,6 +16,7 @@ type serviceKind struct {
 	external bool
 	policy   model.TrafficPolicy
 	ranged   bool // source ranges limit who may use the load balancer addresses
+	sticky   bool // with session affinity
 }
 
 // clusterIPKind has a ClusterIP only, and one pod of a hundred on this node.
@@ -46,6 +48,9 @@ const (
 
 // shape adds to Service number i what its kind has.
 func (k *serviceKind) shape(s *model.Service, f model.Family, i int) {
+	if k.sticky {
+		s.Affinity = 3 * time.Hour
+	}
 	if !k.external {
 		return
 	}
