@@ -13,6 +13,7 @@ import (
 	"kube-vmap/sync/flows"
 	"kube-vmap/sync/health"
 	"kube-vmap/sync/healthcheck"
+	"kube-vmap/sync/leastconn"
 	"kube-vmap/sync/localhost"
 	"kube-vmap/sync/metrics"
 )
@@ -23,15 +24,20 @@ type follower interface {
 	Run(context.Context) error
 }
 
-// followers returns the tasks that follow the loop.
+// followers returns the tasks that follow the loop. It connects to the loop what they send.
 func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	recorder := p.loop.Recorder
+	shares := make(chan []model.PoolShares)
+	p.loop.Shares = shares
 	out := []follower{
 		flows.New(flows.Config{EndTCP: p.config.EndTCPFlows, Reconciled: m.Reconciled},
 			conntrack.New(conntrack.Config{}), p.log),
 		affinity.New(affinity.Config{Kernel: p.kernels.affinity, Log: p.log, Full: m.AffinityFull}),
 		healthcheck.New(healthcheck.Config{
 			AllAddresses: allAddresses(p.config), Healthy: h.Healthy, Recorder: recorder, Log: p.log,
+		}),
+		leastconn.New(leastconn.Config{
+			Tracking: conntrack.New(conntrack.Config{}), Shares: shares, Log: p.log,
 		}),
 	}
 	if p.config.CountConnections {

@@ -22,8 +22,10 @@ func TestRolloutComparedWithIPVS(t *testing.T) {
 		t.Run(f.String(), func(t *testing.T) {
 			byIPVS := rolloutByIPVS(t, f)
 			t.Logf("IPVS lc: max/mean %.3f", byIPVS)
-			for _, scheduler := range []string{"random"} {
-				t.Logf("kube-vmap %s: max/mean %.3f", scheduler, rolloutBy(t, f, scheduler))
+			byShares, atRandom := newProxyRollout(t, f, "lc").run(t), newProxyRollout(t, f, "random").run(t)
+			t.Logf("kube-vmap: max/mean with lc %.3f, with random %.3f", byShares, atRandom)
+			if byShares > 1.1*byIPVS {
+				t.Errorf("max/mean with lc %.3f, want at most 10 %% more than %.3f", byShares, byIPVS)
 			}
 		})
 	}
@@ -37,8 +39,8 @@ func rolloutByIPVS(t *testing.T, f model.Family) float64 {
 	return newRollout(l, endpoints, v.at, v.setEndpoints).run(t)
 }
 
-// rolloutBy returns how uneven a rollout ends with a scheduler of kube-vmap.
-func rolloutBy(t *testing.T, f model.Family, scheduler string) float64 {
+// newProxyRollout returns a rollout with a scheduler of kube-vmap.
+func newProxyRollout(t *testing.T, f model.Family, scheduler string) *rollout {
 	t.Helper()
 	l, endpoints := newRolloutLab(t)
 	folder := daemon.NewFolder(t, l)
@@ -48,7 +50,7 @@ func rolloutBy(t *testing.T, f model.Family, scheduler string) float64 {
 	return newRollout(l, endpoints, s.ClusterAddrPort(f), func(hosts []*lab.Host) {
 		s.Endpoints = hosts
 		proxy.After(func() { folder.Put("web", s) })
-	}).run(t)
+	})
 }
 
 // ipvs is a virtual server of the kernel's IPVS with the scheduler lc.

@@ -13,10 +13,10 @@ const annotationScheduler = "kube-vmap.io/scheduler"
 
 // Why a scheduler is not supported.
 var (
-	errNoCounts  = errors.New("random is used instead: nftables does not know how many connections an endpoint has")
+	errNoCounts  = errors.New("random is used instead: of the schedulers that count connections, lc is supported")
 	errNoWeights = errors.New("random is used instead: the endpoints of a Service have no weights")
 	errOneForAll = errors.New("random is used instead: this scheduler would send every client of a Service to the same endpoint")
-	errUnknown   = errors.New("no such scheduler, the default is used instead; supported are random, rr, sh and mh")
+	errUnknown   = errors.New("no such scheduler, the default is used instead; supported are random, rr, sh, mh and lc")
 )
 
 // ParseScheduler returns the scheduler of that name: random, or a scheduler of IPVS
@@ -36,7 +36,9 @@ func ParseScheduler(name string) (model.Scheduler, error) {
 		return model.SchedulerSourceHash, nil
 	case "mh":
 		return model.SchedulerMaglev, nil
-	case "lc", "wlc", "lblc", "lblcr", "sed", "nq", "ovf", "twos":
+	case "lc", "wlc", "sed", "nq":
+		return model.SchedulerLeastConnections, nil
+	case "lblc", "lblcr", "ovf", "twos":
 		return model.SchedulerRandom, errNoCounts
 	case "fo":
 		return model.SchedulerRandom, errNoWeights

@@ -21,14 +21,14 @@ func TestSchedulerAnnotation(t *testing.T) {
 		{"wrr", model.SchedulerRoundRobin, ""},
 		{"sh", model.SchedulerSourceHash, ""},
 		{"mh", model.SchedulerMaglev, ""},
-		{"lc", model.SchedulerRandom, "how many connections"},
-		{"wlc", model.SchedulerRandom, "how many connections"},
-		{"lblc", model.SchedulerRandom, "how many connections"},
-		{"lblcr", model.SchedulerRandom, "how many connections"},
-		{"sed", model.SchedulerRandom, "how many connections"},
-		{"nq", model.SchedulerRandom, "how many connections"},
-		{"ovf", model.SchedulerRandom, "how many connections"},
-		{"twos", model.SchedulerRandom, "how many connections"},
+		{"lc", model.SchedulerLeastConnections, ""},
+		{"wlc", model.SchedulerLeastConnections, ""},
+		{"lblc", model.SchedulerRandom, "count connections"},
+		{"lblcr", model.SchedulerRandom, "count connections"},
+		{"sed", model.SchedulerLeastConnections, ""},
+		{"nq", model.SchedulerLeastConnections, ""},
+		{"ovf", model.SchedulerRandom, "count connections"},
+		{"twos", model.SchedulerRandom, "count connections"},
 		{"fo", model.SchedulerRandom, "no weights"},
 		{"dh", model.SchedulerRandom, "every client"},
 		{"RR", model.SchedulerDefault, "no such scheduler"},
@@ -53,7 +53,7 @@ func TestSchedulerAnnotation(t *testing.T) {
 }
 
 func TestSchedulerNamesParse(t *testing.T) {
-	for _, s := range []model.Scheduler{model.SchedulerRandom, model.SchedulerRoundRobin, model.SchedulerSourceHash, model.SchedulerMaglev} {
+	for _, s := range []model.Scheduler{model.SchedulerRandom, model.SchedulerRoundRobin, model.SchedulerSourceHash, model.SchedulerMaglev, model.SchedulerLeastConnections} {
 		if got, err := ParseScheduler(s.String()); got != s || err != nil {
 			t.Errorf("%s: got %s, %v", s, got, err)
 		}

@@ -23,8 +23,6 @@ type Config struct {
 	Log      *slog.Logger
 	// Shares receives the shares of pools that have changed, for [sync.Config].
 	Shares chan<- []model.PoolShares
-	// Observed is called, unless it is nil, after each observation: how long it took.
-	Observed func(took time.Duration)
 }
 
 // LeastConnections is a [sync.Follower] that steers new connections to the endpoints with
@@ -99,11 +97,7 @@ func (l *LeastConnections) observe() []model.PoolShares {
 		changes = l.pools.steer(counts, start.Sub(l.observedAt), l.period)
 	}
 	l.observedAt = start
-	took := time.Since(start)
-	l.period = max(minPeriod, restFactor*took)
-	if l.Observed != nil && err == nil {
-		l.Observed(took)
-	}
+	l.period = max(minPeriod, restFactor*time.Since(start))
 	return takeWorst(changes)
 }
 

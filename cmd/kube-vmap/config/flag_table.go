@@ -51,8 +51,8 @@ func (f *Flags) addTraffic(s flagSection) {
 			"If it is IPv6, health and metrics are served on IPv6 by default")
 	s.text(&p.IPVS.Scheduler, "ipvs-scheduler", "ipvs.scheduler",
 		"`scheduler` for Services without the annotation kube-vmap.io/scheduler, in any --proxy-mode: "+
-			"random, rr, sh or mh (default random); other IPVS names are accepted and mapped to one of these")
-	s.completes("ipvs-scheduler", "random", "rr", "sh", "mh")
+			"random, rr, sh, mh or lc (default random); other IPVS names are accepted and mapped to one of these")
+	s.completes("ipvs-scheduler", "random", "rr", "sh", "mh", "lc")
 	s.boolean(&f.options.StrictSourceRanges, "strict-source-ranges", extension,
 		"close the load balancer addresses of an IP family to everyone if a Service has source ranges of the other family only; "+
 			"otherwise they are open to everyone, as with kube-proxy")

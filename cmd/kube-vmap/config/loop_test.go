@@ -11,6 +11,8 @@ func TestSchedulersHaveTheNamesOfIPVS(t *testing.T) {
 	for name, want := range map[string]model.Scheduler{
 		"": model.SchedulerRandom, "random": model.SchedulerRandom, "rr": model.SchedulerRoundRobin, "wrr": model.SchedulerRoundRobin,
 		"sh": model.SchedulerSourceHash, "mh": model.SchedulerMaglev,
+		"lc": model.SchedulerLeastConnections, "wlc": model.SchedulerLeastConnections,
+		"sed": model.SchedulerLeastConnections, "nq": model.SchedulerLeastConnections,
 	} {
 		for _, mode := range []string{"nftables", "iptables", "ipvs"} {
 			for _, c := range []*Config{
@@ -31,8 +33,7 @@ func TestSchedulersHaveTheNamesOfIPVS(t *testing.T) {
 
 func TestUnsupportedSchedulersAreAWarningWithTheReason(t *testing.T) {
 	for name, why := range map[string]string{
-		"lc": "connections", "wlc": "connections", "lblc": "connections", "lblcr": "connections",
-		"sed": "connections", "nq": "connections", "dh": "every client", "fo": "weights",
+		"lblc": "connections", "lblcr": "connections", "ovf": "connections", "twos": "connections", "dh": "every client", "fo": "weights",
 		"RR": "no such scheduler", "none": "no such scheduler",
 	} {
 		for prefix, c := range map[string]*Config{
