@@ -62,6 +62,9 @@ func (e *serviceEntry) measure() (weight, affinityEndpoints int) {
 	for i := range e.slices {
 		endpoints += len(e.slices[i].Ports) * len(e.slices[i].Endpoints)
 	}
+	if s.Scheduler == SchedulerLeastConnections { // if chosen by the Service, not by default
+		weight += min((SharesPerEndpoint-1)*endpoints, MaxSlots*ports*len(s.ClusterIPs))
+	}
 	slots := max(endpoints, e.weightedSlots())
 	if s.Affinity > 0 {
 		return weight + slots - endpoints + endpoints*weightOfAffinityEndpoint, endpoints

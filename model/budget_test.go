@@ -154,6 +154,8 @@ func TestWeightOfAService(t *testing.T) {
 				o.Ports, o.LoadBalancerIPs, o.SourceRanges = ports(2), make([]netip.Addr, 3), make([]netip.Prefix, 5)
 			}, 0, 0, 2 + 2*3*10 + 2*3*5, 0},
 			"Maglev":                     {func(o *Service) { o.Ports, o.Scheduler = ports(2), SchedulerMaglev }, 0, 0, 2 + 2*4*MaglevTableSize, 0},
+			"least connections":          {func(o *Service) { o.Scheduler = SchedulerLeastConnections }, 1, 3, 1 + 4*3, 0},
+			"many least connections":     {func(o *Service) { o.Scheduler = SchedulerLeastConnections }, 1, 200, 1 + 200 + 255, 0},
 			"255 endpoints":              {func(*Service) {}, 1, 255, 1 + 255, 0},
 			"256 endpoints":              {func(*Service) {}, 1, 256, 1 + 4*256, 0},
 			"256 endpoints of two ports": {func(o *Service) { o.Ports = ports(2) }, 1, 256, 2 + 256, 0},

@@ -5,6 +5,10 @@ import (
 	"slices"
 )
 
+// SharesPerEndpoint is how many slots for each endpoint are shared by active connections,
+// up to [MaxSlots] together: a share can be a quarter of the fair one.
+const SharesPerEndpoint = 4
+
 // PoolShares are how many slots the endpoints of one pool take, where that is decided by
 // other means than weights.
 type PoolShares struct {

@@ -8,9 +8,6 @@ import (
 )
 
 const (
-	// slotsPerEndpoint is how finely shares are divided: with four slots each, an
-	// endpoint's share can be a quarter of its fair one.
-	slotsPerEndpoint = 4
 	// maxGain is how many times its fair share an endpoint gets at most. It limits what
 	// an endpoint without connections receives of a burst that no observation foresaw.
 	maxGain = 4
@@ -36,7 +33,7 @@ func shares(loads []load, arrivals float64, current []uint16) []uint16 {
 	if len(loads) < 2 || len(loads) > model.MaxSlots || isBalanced(loads, current != nil) {
 		return nil
 	}
-	n := min(slotsPerEndpoint*len(loads), model.MaxSlots)
+	n := min(model.SharesPerEndpoint*len(loads), model.MaxSlots)
 	next := apportion(fill(loads, max(arrivals, float64(len(loads)))), n)
 	switch {
 	case slices.Equal(next, apportion(weights(loads), n)):
@@ -120,7 +117,7 @@ func apportion(parts []float64, slots int) []uint16 {
 // moved returns how many slots change hands; infinitely many if there are no shares yet.
 func moved(from, to []uint16) float64 {
 	if len(from) != len(to) {
-		return float64(len(to)) * slotsPerEndpoint
+		return float64(len(to)) * model.SharesPerEndpoint
 	}
 	n := 0
 	for i := range to {

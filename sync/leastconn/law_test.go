@@ -58,7 +58,7 @@ func TestSharesNeverTakeMoreThanTheSlots(t *testing.T) {
 		switch {
 		case n > model.MaxSlots && got != nil:
 			t.Errorf("%d endpoints: %v, want none, they have no slots", n, got)
-		case n <= model.MaxSlots && total != min(slotsPerEndpoint*n, model.MaxSlots):
+		case n <= model.MaxSlots && total != min(model.SharesPerEndpoint*n, model.MaxSlots):
 			t.Errorf("%d endpoints: %d slots", n, total)
 		}
 	}

@@ -149,7 +149,7 @@ func (l *list) cost(next []uint16) int {
 	if slices.Equal(next, l.shares) {
 		return 0
 	}
-	return min(slotsPerEndpoint*len(l.endpoints), model.MaxSlots)
+	return min(model.SharesPerEndpoint*len(l.endpoints), model.MaxSlots)
 }
 
 func (l *list) sent() model.ListShares {
