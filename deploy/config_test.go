@@ -70,7 +70,7 @@ func TestKubeconfigNeedsOnlyTheServerAddress(t *testing.T) {
 }
 
 func TestKubeadmFilesAreMountedAtTheirPaths(t *testing.T) {
-	text := string(read(t, "../cmd/kube-vmap/config/testdata/kubeadm-1.36.yaml"))
+	text := string(read(t, "../cmd/kube-vmap/config/testdata/kubeadm.yaml"))
 	_, kubeconfig, _ := strings.Cut(text, "kubeconfig: ")
 	kubeconfig, _, _ = strings.Cut(kubeconfig, "\n")
 	for _, c := range daemonSet(t, "base/daemonset.yaml").Spec.Template.Spec.Containers {

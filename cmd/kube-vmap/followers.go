@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/netip"
+	"slices"
 
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/model"
@@ -45,8 +46,10 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 		m.AddConnections(c, p.config.EndpointMetrics)
 		out = append(out, c)
 	}
-	if p.config.LocalhostNodePorts() {
-		out = append(out, localhost.New(localhost.Config{Recorder: recorder, Log: p.log}))
+	if families := p.config.LocalhostNodePorts(); slices.Contains(families[:], true) {
+		l := localhost.New(localhost.Config{Families: families, Recorder: recorder, Log: p.log})
+		m.AddLocalhost(l)
+		out = append(out, l)
 	}
 	return out
 }

@@ -54,6 +54,9 @@ func (p *proxy) connect() error {
 		p.source = manifests.New(folder, p.loop.NodeName, p.log)
 		return nil
 	}
+	if err := metrics.SetNativeHistograms(p.config.Feature(config.NativeHistograms)); err != nil {
+		return err
+	}
 	c := &p.config.Proxy.ClientConnection
 	client, err := cluster.NewClient(cluster.ClientConfig{
 		Kubeconfig: c.Kubeconfig, Master: p.config.Master,
@@ -92,7 +95,9 @@ func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
 
 // runTasks connects the tasks and runs them.
 func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
-	m := metrics.New(metrics.Config{Version: version, Kubernetes: metrics.Kubernetes()})
+	m := metrics.New(metrics.Config{
+		Version: version, Kubernetes: metrics.Kubernetes(), NativeHistograms: p.config.Feature(config.NativeHistograms),
+	})
 	h := health.New(health.Config{SyncPeriod: p.config.SyncPeriod(), Probed: m.Probed})
 	p.loop.Observer = sync.MultiObserver{h, m}
 	p.loop.Addresses = addresses.New(addresses.Config{Log: p.log})

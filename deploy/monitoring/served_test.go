@@ -28,7 +28,7 @@ type matcher = labels.Matcher
 // that are registered without values.
 func served(t *testing.T) map[string][]string {
 	t.Helper()
-	m := metrics.New(metrics.Config{Version: "v1.2.3", Kubernetes: "v1.36.3"})
+	m := metrics.New(metrics.Config{Version: "v1.2.3", Kubernetes: "v1.37.2"})
 	m.AddConnections(nothing{}, true)
 	m.Queued(sync.QueuedChanges{Services: 1, Slices: 1})
 	m.Synced(sync.Result{Triggered: []time.Time{time.Now()}})

@@ -61,7 +61,7 @@ func TestKubeadmConfigurationRunsUnchanged(t *testing.T) {
 	c := newOneNode(t, 1)
 	to := c.manualService(t, "web", c.Lab.Pods[0])
 	config, account := t.TempDir(), t.TempDir()
-	conf, err := os.ReadFile(filepath.Join(clustertest.Root(t), "cmd/kube-vmap/config/testdata/kubeadm-1.36.yaml"))
+	conf, err := os.ReadFile(filepath.Join(clustertest.Root(t), "cmd/kube-vmap/config/testdata/kubeadm.yaml"))
 	clustertest.Must(t, err)
 	c.Deploy(t)
 	token, err := c.ServiceAccountToken(clustertest.Context(t), "kube-system", "kube-vmap")

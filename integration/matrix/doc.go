@@ -32,7 +32,7 @@
 // # Kube-proxy's scenarios
 //
 // kube-proxy's tests of its mode nftables (pkg/proxy/nftables/proxier_test.go of
-// 1.36) trace packets through a simulated rule set. These tests have the same
+// 1.37) trace packets through a simulated rule set. These tests have the same
 // scenarios on the real kernel:
 //
 //	TestOverallNFTablesRules
@@ -51,6 +51,9 @@
 //		matrix.TestNodeHoldingLoadBalancerAddressIsAllowed
 //	TestNodePorts
 //		matrix.TestNodePortsAreServedAtListedAddressesOnly
+//	Test_useLocalhostNodePortProxy, TestLocalhostNodePortProxy
+//	TestLocalhostNodePortReject, TestLocalhostNodePortRejectAll
+//		matrix.TestNodePortsOnLocalhostFollowTheFlag
 //	TestExternalTrafficPolicyLocal
 //	TestExternalTrafficPolicyCluster
 //	TestInternalExternalMasquerade
@@ -78,6 +81,10 @@
 //		matrix.TestUnassignedServiceCIDRAddressesAreDropped
 //	TestBadIPs
 //		matrix.TestLeadingZerosInAddressesAreDecimal
+//	TestTruncateNFTablesComment, TestSyncProxyRulesTruncatesNoEndpointServiceComment
+//		nothing: elements have no comments
+//	TestEndpointDNATRules
+//		matrix.TestMatrix
 //	Test_servicePortChainNameBase, Test_servicePortEndpointChainNameBase
 //		nothing: there are no chains or sets of a Service, see
 //		ruleset.TestNoChainSetOrRulePerService

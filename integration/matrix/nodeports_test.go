@@ -31,7 +31,7 @@ var nodePortPlaces = []struct {
 }
 
 // nodePortFlags are values of the flag, and at which of the places above NodePorts are
-// then served (y or n), over IPv4 and IPv6.
+// then served (y or n), over IPv4 and IPv6. Those with localhost are in localhost_test.go.
 var nodePortFlags = []struct {
 	flag   string
 	served [2]string
@@ -44,7 +44,9 @@ var nodePortFlags = []struct {
 	{"192.0.2.0/24", [2]string{"yyynn", "yyyyn"}}, // no range of a family means all addresses
 	{"2001:db8:2::1/128", [2]string{"yyyyn", "ynnnn"}},
 	{"0.0.0.0/0,::/0", [2]string{"yyyyn", "yyyyn"}},
-	{"127.0.0.0/8,::1/128,192.0.2.1/32,2001:db8:2::1/128", [2]string{"ynnnn", "ynnnn"}},
+	{"all", [2]string{"yyyyn", "yyyyn"}},
+	{"192.0.2.1/32,2001:db8:2::1/128,all", [2]string{"yyyyn", "yyyyn"}},
+	{"primary,192.0.2.8/29,2001:db8:2::12/128", [2]string{"yyynn", "ynynn"}},
 }
 
 // TestNodePortsAreServedAtListedAddressesOnly has processes of the node on

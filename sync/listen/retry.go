@@ -25,6 +25,9 @@ type retryState struct {
 
 // scheduleRetry schedules the next attempt. It reports each error once.
 func (s *Sockets) scheduleRetry(socket Socket, err error) {
+	if !errors.Is(err, syscall.EAFNOSUPPORT) {
+		s.count(socket, 0, 1)
+	}
 	r := s.failed[socket]
 	if r == nil {
 		r = &retryState{backoff: wait.Backoff{Duration: minBackoff, Factor: 2, Steps: 1 << 10, Cap: maxBackoff}}

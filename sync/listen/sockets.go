@@ -46,15 +46,20 @@ type Sockets struct {
 	Config
 	listen func(context.Context, Socket) (net.Listener, error)
 
-	mu     stdsync.Mutex   // guards wanted
+	mu     stdsync.Mutex   // guards wanted and counts
 	wanted map[Socket]bool // changes that Run has not applied: true to open, false to close
-	wake   chan struct{}   // has a token if there are changes
+	counts [len(model.Families)]Counts
+	wake   chan struct{} // has a token if there are changes
 
 	// The following belongs to Run's goroutine.
 	open   map[Socket]net.Listener
 	failed map[Socket]*retryState
 	ended  chan servedSocket
 }
+
+// Counts are the sockets of a family that are open, and the failed attempts to open one.
+// A family that the machine lacks has no failures.
+type Counts struct{ Open, Failures int }
 
 // A servedSocket is a listener that is no longer served, and why.
 type servedSocket struct {
@@ -93,6 +98,22 @@ func (s *Sockets) Change(closed, opened []Socket) {
 	case s.wake <- struct{}{}:
 	default: // signaled already
 	}
+}
+
+// Counts returns the counts of each family. It may be called from any goroutine.
+func (s *Sockets) Counts() [len(model.Families)]Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts
+}
+
+// count changes the counts of a socket's family.
+func (s *Sockets) count(socket Socket, open, failures int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := &s.counts[model.FamilyOf(socket.Addr.Addr())]
+	c.Open += open
+	c.Failures += failures
 }
 
 // Run opens and closes sockets until ctx ends, which is not an error. When it returns,
@@ -172,6 +193,7 @@ func (s *Sockets) tryListen(ctx context.Context, socket Socket, start func(Socke
 	}
 	s.markListening(socket)
 	s.open[socket] = l
+	s.count(socket, 1, 0)
 	start(socket, l)
 }
 
@@ -188,6 +210,7 @@ func (s *Sockets) handleEnd(e servedSocket) {
 func (s *Sockets) close(socket Socket) {
 	if l := s.open[socket]; l != nil {
 		_ = l.Close() // a listener has no data to lose
+		s.count(socket, -1, 0)
 		s.Log.Debug("closed", "server", s.Name, "service", socket.Service.String(), "address", socket.Addr.String())
 	}
 	delete(s.open, socket)

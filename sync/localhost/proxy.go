@@ -16,6 +16,8 @@ import (
 
 // Config configures a [Proxy]. Zero values mean the defaults.
 type Config struct {
+	// Families are those to serve; none by default.
+	Families [len(model.Families)]bool
 	// MaxConnections limits open connections of all Services together, 1024 by default;
 	// further ones are reset. Each needs two sockets and up to four ends of pipes.
 	MaxConnections int
@@ -28,7 +30,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// A Proxy serves all TCP node ports on localhost. It follows commits, so that it does
+// A Proxy serves all TCP node ports of some families on localhost. It follows commits, so that it does
 // not accept connections before there are rules.
 type Proxy struct {
 	Config
@@ -61,6 +63,10 @@ func New(c Config) *Proxy {
 
 // String returns the task's name.
 func (p *Proxy) String() string { return "node ports on localhost" }
+
+// Listeners returns how many node ports are open in each family, and the failures to open
+// one.
+func (p *Proxy) Listeners() [len(model.Families)]listen.Counts { return p.sockets.Counts() }
 
 // Run serves until ctx ends, which is not an error. Then it accepts no more connections
 // and gives open ones the grace period. When it returns, all connections are closed. It

@@ -67,6 +67,23 @@ func TestOnlyTCPNodePortsWithEndpointsAreServed(t *testing.T) {
 	})
 }
 
+func TestOnlyConfiguredFamiliesAreServed(t *testing.T) {
+	inBoth(t, func(t *testing.T, f model.Family) {
+		r, port := newRig(Config{}), listentest.FreePort(t)
+		r.Families[1-f] = false
+		r.run(t)
+		b, other := newBackend(t, f), newBackend(t, 1-f)
+		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{b.nodePort("web", port), other.nodePort("web", port)}})
+		b.connect(t, port).talk(t)
+		if at := other.local(port); listentest.IsOpen(t, at) {
+			t.Errorf("%s is open", at)
+		}
+		if got := r.Listeners(); got[f].Open != 1 || got[1-f].Open != 0 {
+			t.Errorf("counts %+v", got)
+		}
+	})
+}
+
 func TestConnectionsGoToNodeAddressOrClusterIP(t *testing.T) {
 	addrs := func(words string) (all []netip.Addr) {
 		for word := range strings.FieldsSeq(words) {
@@ -194,8 +211,18 @@ func TestNodePortInUseIsReportedAndAffectsNoOther(t *testing.T) {
 			t.Errorf("events: %v", w)
 		}
 		b.connect(t, free).talk(t)
+		if got := r.Listeners()[f]; got.Open != 1 || got.Failures < 1 {
+			t.Errorf("counts %+v with a port in use", got)
+		}
 		foreign.Close()
 		b.connect(t, taken).talk(t)
+		if got := r.Listeners()[f]; got.Open != 2 || got.Failures < 1 {
+			t.Errorf("counts %+v", got)
+		}
+		r.stop()
+		if got := r.Listeners()[f]; got.Open != 0 {
+			t.Errorf("counts %+v at the end", got)
+		}
 	})
 }
 

@@ -24,6 +24,7 @@ type rig struct {
 
 func newRig(c Config) *rig {
 	r := &rig{}
+	c.Families = [...]bool{true, true}
 	c.Recorder, c.Log = &r.recorder, r.log.Log()
 	r.Proxy = New(c)
 	return r

@@ -50,7 +50,7 @@ func (p *Proxy) Follow(t sync.Committed) {
 	for i := range t.Set {
 		f := &t.Set[i]
 		remove(f.Match)
-		if !isServed(f) {
+		if !p.isServed(f) {
 			continue
 		}
 		to := route{
@@ -65,8 +65,8 @@ func (p *Proxy) Follow(t sync.Committed) {
 
 // isServed reports whether a frontend is served. Without endpoints it is not, so that
 // connections are refused, as at the node's other addresses.
-func isServed(f *model.Frontend) bool {
-	return f.Kind == model.KindNodePort && f.Match.Protocol == model.TCP && f.Served()
+func (p *Proxy) isServed(f *model.Frontend) bool {
+	return p.Families[f.Match.Family] && f.Kind == model.KindNodePort && f.Match.Protocol == model.TCP && f.Served()
 }
 
 // usableNodeAddrs returns the first address of each family to connect to. It skips

@@ -32,7 +32,7 @@ func registerBuild(r prometheus.Registerer, c Config) {
 }
 
 // Kubernetes returns the release of the Kubernetes libraries in this program, such as
-// v1.36.3, or an empty string if the build info lacks it.
+// v1.37.2, or an empty string if the build info lacks it.
 func Kubernetes() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -9,14 +9,25 @@ import (
 type factory struct {
 	promauto.Factory
 	prefix string
+	native bool // histograms are native ones as well
 }
 
 func (f factory) histogram(name, help string, buckets []float64) prometheus.Histogram {
-	return f.NewHistogram(prometheus.HistogramOpts{Name: f.prefix + name, Help: help, Buckets: buckets})
+	return f.NewHistogram(f.histogramOpts(name, help, buckets))
 }
 
 func (f factory) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return f.NewHistogramVec(prometheus.HistogramOpts{Name: f.prefix + name, Help: help, Buckets: buckets}, labels)
+	return f.NewHistogramVec(f.histogramOpts(name, help, buckets), labels)
+}
+
+// histogramOpts adds to the buckets of a histogram those of a native one, if enabled, of
+// kube-proxy's resolution and number (component-base/metrics/internal/nativehistograms.go).
+func (f factory) histogramOpts(name, help string, buckets []float64) prometheus.HistogramOpts {
+	o := prometheus.HistogramOpts{Name: f.prefix + name, Help: help, Buckets: buckets}
+	if f.native {
+		o.NativeHistogramBucketFactor, o.NativeHistogramMaxBucketNumber = 1.1, 160
+	}
+	return o
 }
 
 func (f factory) counter(name, help string) prometheus.Counter {

@@ -11,7 +11,7 @@ import (
 	"kube-vmap/sync"
 )
 
-// kubeProxy are the metrics of kube-proxy 1.36 in mode nftables.
+// kubeProxy are the metrics of kube-proxy 1.37 in mode nftables.
 type kubeProxy struct {
 	duration, fullDuration, partialDuration byFamily[prometheus.Observer]
 	programming                             byFamily[prometheus.Observer]
@@ -58,8 +58,8 @@ func programmingBuckets() []float64 {
 	)
 }
 
-func newKubeProxy(r prometheus.Registerer) *kubeProxy {
-	f := factory{promauto.With(r), "kubeproxy_"}
+func newKubeProxy(r prometheus.Registerer, native bool) *kubeProxy {
+	f := factory{promauto.With(r), "kubeproxy_", native}
 	notLocal := f.gauges("sync_proxy_rules_no_local_endpoints_total",
 		"Service ports with traffic policy Local that have endpoints on other nodes only.", "traffic_policy", "ip_family")
 	m := &kubeProxy{

@@ -21,8 +21,8 @@ type kubeVMap struct {
 	services, endpoints, refusedPorts, refusedObjects, conflicts prometheus.Gauge
 }
 
-func newKubeVMap(r prometheus.Registerer) *kubeVMap {
-	f := factory{promauto.With(r), "kubevmap_"}
+func newKubeVMap(r prometheus.Registerer, native bool) *kubeVMap {
+	f := factory{promauto.With(r), "kubevmap_", native}
 	elements := f.counters("element_changes_total", "Elements added to or deleted from sets and maps.", "operation")
 	// 16 us to 17 s: replacing an endpoint takes about as long as the first bucket, and
 	// an initial load should never exceed the last.

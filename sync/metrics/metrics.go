@@ -14,6 +14,8 @@
 //
 //   - kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total: there are no
 //     transactions that only clean up.
+//   - kubeproxy_nftables_localhost_nodeport_rejected_packets_total: there are no rules that
+//     reject packets to loopback addresses, because the kernel does where nothing listens.
 //   - those of kube-proxy's other modes.
 //
 // Metrics are updated once for each sync, at a cost that depends only on the number of
@@ -34,9 +36,12 @@ import (
 // Config configures [Metrics].
 type Config struct {
 	Version string // of kube-vmap
-	// Kubernetes is the release of the Kubernetes libraries, such as v1.36.3: see
+	// Kubernetes is the release of the Kubernetes libraries, such as v1.37.2: see
 	// [Kubernetes]. If it is empty, there is no kubernetes_build_info.
 	Kubernetes string
+	// NativeHistograms adds to histograms those of Prometheus' native format, which only
+	// clients that ask for protobuf see. See also [SetNativeHistograms].
+	NativeHistograms bool
 }
 
 // Metrics is a [sync.Observer] that counts and measures syncs. It is safe for concurrent
@@ -52,7 +57,7 @@ type Metrics struct {
 func New(c Config) *Metrics {
 	r := prometheus.NewRegistry()
 	registerBuild(r, c)
-	return &Metrics{registry: r, proxy: newKubeProxy(r), kubeVMap: newKubeVMap(r), slis: newSLIMetrics()}
+	return &Metrics{registry: r, proxy: newKubeProxy(r, c.NativeHistograms), kubeVMap: newKubeVMap(r, c.NativeHistograms), slis: newSLIMetrics()}
 }
 
 // Gatherer returns a gatherer of these metrics and those in component-base's registry for

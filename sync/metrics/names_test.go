@@ -14,26 +14,39 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	clientgo "k8s.io/client-go/tools/metrics"
+	k8smetrics "k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/prometheus/feature"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/sync"
 	"kube-vmap/sync/connections"
+	"kube-vmap/sync/listen"
 	"kube-vmap/sync/metrics"
 )
 
 // full returns metrics with a value of every kind.
 func full() *metrics.Metrics {
-	m := metrics.New(metrics.Config{Version: "v1.2.3", Kubernetes: "v1.36.3"})
+	m := metrics.New(metrics.Config{Version: "v1.2.3", Kubernetes: "v1.37.2", NativeHistograms: true})
 	m.Queued(sync.QueuedChanges{Services: 1, Slices: 1})
 	r := sync.Result{Triggered: []time.Time{time.Now()}}
 	r.Applied.Steps = 1
 	m.Synced(r)
 	m.AddConnections(counts{}, true)
+	m.AddLocalhost(listeners{})
 	return m
+}
+
+// listeners has some node ports on localhost.
+type listeners struct{}
+
+func (listeners) Listeners() (c [len(model.Families)]listen.Counts) {
+	c[model.IPv4] = listen.Counts{Open: 4, Failures: 1}
+	c[model.IPv6] = listen.Counts{Open: 6, Failures: 2}
+	return c
 }
 
 // counts has one connection to each of three endpoints of a Service port in both
@@ -86,11 +99,13 @@ func isNotOurs[F interface{ GetName() string }](f F) bool {
 }
 
 // wantShapes is the expected result of [shapes]. Those with kubeproxy_ are as kube-proxy
-// 1.36.3 serves them in mode nftables (pkg/proxy/metrics/metrics.go).
+// 1.37.2 serves them in mode nftables (pkg/proxy/metrics/metrics.go).
 const wantShapes = `
 kubeproxy_conntrack_reconciler_deleted_entries_total counter ip_family
 kubeproxy_conntrack_reconciler_sync_duration_seconds histogram ip_family 15:0.001..16.384
 kubeproxy_network_programming_duration_seconds histogram ip_family 80:0.25..300
+kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total counter ip_family
+kubeproxy_nftables_localhost_nodeport_listeners gauge ip_family
 kubeproxy_proxy_healthz_total counter code
 kubeproxy_proxy_livez_total counter code
 kubeproxy_sync_full_proxy_rules_duration_seconds histogram ip_family 15:0.001..16.384
@@ -184,11 +199,57 @@ func TestBuildInfoHasTheVersions(t *testing.T) {
 	got := served(t, full().Gatherer())
 	for _, want := range []string{
 		`kubevmap_build_info{go_version="` + runtime.Version() + `",version="v1.2.3"}`,
-		`kubernetes_build_info{build_date="",compiler="gc",git_commit="",git_tree_state="",git_version="v1.36.3",go_version="` +
-			runtime.Version() + `",major="1",minor="36",platform="` + runtime.GOOS + "/" + runtime.GOARCH + `"}`,
+		`kubernetes_build_info{build_date="",compiler="gc",git_commit="",git_tree_state="",git_version="v1.37.2",go_version="` +
+			runtime.Version() + `",major="1",minor="37",platform="` + runtime.GOOS + "/" + runtime.GOARCH + `"}`,
 	} {
 		if got[want] != 1 {
 			t.Errorf("%s is not served", want)
+		}
+	}
+}
+
+func TestLocalhostMetricsHaveBothFamilies(t *testing.T) {
+	got := served(t, full().Gatherer())
+	const prefix = "kubeproxy_nftables_localhost_nodeport_"
+	for name, want := range map[string]float64{
+		`listeners{ip_family="IPv4"}`: 4, `listener_creation_failures_total{ip_family="IPv4"}`: 1,
+		`listeners{ip_family="IPv6"}`: 6, `listener_creation_failures_total{ip_family="IPv6"}`: 2,
+	} {
+		if value, there := got[prefix+name]; !there || value != want {
+			t.Errorf("%s is %v, want %v", prefix+name, value, want)
+		}
+	}
+}
+
+// TestNativeHistogramsAreServedAsWell checks ours and those of client-go. The classic
+// buckets stay, as [TestMetricNamesLabelsAndBuckets] shows.
+func TestNativeHistogramsAreServedAsWell(t *testing.T) {
+	for _, native := range []bool{false, true} {
+		if err := metrics.SetNativeHistograms(native); err != nil {
+			t.Fatal(err)
+		}
+		m := metrics.New(metrics.Config{NativeHistograms: native})
+		m.Synced(sync.Result{Took: time.Second})
+		client := k8smetrics.NewHistogram(&k8smetrics.HistogramOpts{Name: "client_go", Buckets: []float64{1}})
+		own := k8smetrics.NewKubeRegistry()
+		own.MustRegister(client)
+		client.Observe(1)
+		families, err := prometheus.Gatherers{m.Gatherer(), own}.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		for _, f := range families {
+			if name := f.GetName(); name != "client_go" && name != "kubeproxy_sync_proxy_rules_duration_seconds" && name != "kubevmap_batch_messages" {
+				continue
+			}
+			seen++
+			if h := f.GetMetric()[0].GetHistogram(); (h.Schema != nil) != native || len(h.GetBucket()) == 0 {
+				t.Errorf("native %t: %s has schema %v and %d buckets", native, f.GetName(), h.Schema, len(h.GetBucket()))
+			}
+		}
+		if seen != 3 {
+			t.Errorf("found %d of 3 histograms", seen)
 		}
 	}
 }

@@ -44,8 +44,9 @@ type Config struct {
 	// Warnings are for the author of the configuration, each a line for the log.
 	Warnings []string
 
-	flags *Flags
-	text  string // of File
+	flags          *Flags
+	text           string // of File
+	nodePortsUnset bool   // nodePortAddresses is only a default
 }
 
 // Source returns where Services are read from, for the log.
@@ -133,8 +134,8 @@ func (c *Config) Verbosity() int { return int(c.Proxy.Logging.Verbosity) }
 // LogFormat returns "text" or "json".
 func (c *Config) LogFormat() string { return c.Proxy.Logging.Format }
 
-// Feature reports whether a feature gate is enabled: ComponentFlagz, ComponentStatusz and
-// AllowServiceExternalIPs are by default, others never.
+// Feature reports whether a feature gate is enabled. Those of features are by default,
+// others never.
 func (c *Config) Feature(gate string) bool {
 	open, known := features()[gate]
 	if set, ok := c.Proxy.FeatureGates[gate]; ok && known {
@@ -143,9 +144,18 @@ func (c *Config) Feature(gate string) bool {
 	return open
 }
 
+// localhostGate is the gate of NodePorts on localhost (KEP-6032). In kube-proxy it is
+// disabled by default, because it is alpha; here the word localhost is enough.
+const localhostGate = "KubeProxyNFTablesLocalhostNodePorts"
+
+// NativeHistograms is the gate of Prometheus' native histograms (KEP-5808).
+const NativeHistograms = "NativeHistograms"
+
 // features returns the supported feature gates, with their defaults.
 func features() map[string]bool {
-	return map[string]bool{"ComponentFlagz": true, "ComponentStatusz": true, externalIPs: true}
+	return map[string]bool{
+		"ComponentFlagz": true, "ComponentStatusz": true, externalIPs: true, localhostGate: true, NativeHistograms: true,
+	}
 }
 
 func isFeature(gate string) bool {

@@ -8,7 +8,7 @@
 //	                    +--------------- read again at each change ----------------+--> ErrChanged
 //
 // The file is a KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1, the type that
-// kube-proxy 1.36 reads. Unknown and duplicate fields are a warning, as there. With a file,
+// kube-proxy 1.37 reads. Unknown and duplicate fields are a warning, as there. With a file,
 // flags for its fields are ignored, except --hostname-override and those of logging.
 //
 // Defaults are kube-proxy's, with two exceptions:
@@ -24,8 +24,10 @@
 // --iptables-min-sync-period set the periods of nftables, as they do in kube-proxy in that
 // mode.
 //
-// nodePortAddresses may mix primary and ranges, and may have the word localhost, as in
-// kube-proxy 1.37 (KEP-6032), which refused both before.
+// nodePortAddresses may mix the words all, primary and localhost with ranges, as in
+// kube-proxy 1.37, which refused this before. NodePorts on localhost (KEP-6032) need the
+// word or a loopback range only; kube-proxy wants the feature gate, too, which here only
+// disables them.
 //
 // Some flags are extensions of kube-proxy's, have no field in the file, and apply with a
 // file, too: --manifests, --strict-source-ranges, --end-tcp-flows, --drop-invalid,

@@ -42,10 +42,10 @@ func (f *Flags) addTraffic(s flagSection) {
 	s.sets("masquerade-all", "nftables.masqueradeAll", "iptables.masqueradeAll")
 	s.list(&p.NodePortAddresses, "nodeport-addresses", "nodePortAddresses",
 		"`ranges` of the node's addresses on which NodePorts answer. May contain the word primary, "+
-			"for the node's primary address of each IP family, and the word localhost, for 127.0.0.1 and ::1 "+
-			"(TCP only, from programs on the node). An IP family that is not listed is not limited: "+
-			"its NodePorts answer on all addresses except loopback")
-	s.completes("nodeport-addresses", primary, localhost)
+			"for the node's primary address of each IP family, the word localhost, for 127.0.0.1 and ::1 "+
+			"(TCP only, from programs on the node), and the word all, for all addresses except loopback. "+
+			"An IP family that is not listed is not limited")
+	s.completes("nodeport-addresses", primary, all, localhost)
 	s.text(&p.BindAddress, "bind-address", "bindAddress",
 		"`IP` address used as the node's primary one instead of the one in its Node object; nothing listens on it. "+
 			"If it is IPv6, health and metrics are served on IPv6 by default")
@@ -114,9 +114,11 @@ func (f *Flags) addServers(s flagSection) {
 		"have a connection metric for each endpoint, in addition to the one for each Service port")
 	s.value(cliflag.NewMapStringBool(&p.FeatureGates), "feature-gates", "featureGates",
 		"`gates` as name=true or name=false, separated by commas: ComponentFlagz and ComponentStatusz "+
-			"serve /flagz and /statusz on the metrics server, AllowServiceExternalIPs serves the external IPs of Services "+
-			"(all true by default). Other gates are ignored")
-	s.completes("feature-gates", externalIPs+"=false", "ComponentFlagz=false", "ComponentStatusz=false")
+			"serve /flagz and /statusz on the metrics server, NativeHistograms serves these to clients that ask for protobuf, "+
+			"AllowServiceExternalIPs serves the external IPs of Services, "+localhostGate+
+			" allows localhost in --nodeport-addresses (all true by default). Other gates are ignored")
+	s.completes("feature-gates", externalIPs+"=false", "ComponentFlagz=false", "ComponentStatusz=false",
+		localhostGate+"=false", NativeHistograms+"=false")
 }
 
 func (f *Flags) addNode(s flagSection) {
@@ -124,7 +126,7 @@ func (f *Flags) addNode(s flagSection) {
 	s.number(f.proxy.OOMScoreAdj, "oom-score-adj", "oomScoreAdj",
 		"`score` from -1000 to 1000 for this process when the kernel is out of memory; the lowest is killed last")
 	s.number(c.MaxPerCore, "conntrack-max-per-core", "conntrack.maxPerCore",
-		"maximum tracked `connections` per CPU core; 0 does not change the limit, whatever --conntrack-min is")
+		"maximum tracked `connections` per CPU core; a larger limit stays; 0 does not change the limit, whatever --conntrack-min is")
 	s.number(c.Min, "conntrack-min", "conntrack.min", "minimum limit of tracked `connections`, regardless of --conntrack-max-per-core")
 	s.duration(c.TCPEstablishedTimeout, "conntrack-tcp-timeout-established", "conntrack.tcpEstablishedTimeout",
 		"idle `time` after which an established TCP connection is forgotten; 0s does not change it")

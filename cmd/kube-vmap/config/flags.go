@@ -8,7 +8,7 @@ import (
 	"k8s.io/kube-proxy/config/v1alpha1"
 )
 
-// Flags are the flags of kube-proxy 1.36, except --help and --version, and our own.
+// Flags are the flags of kube-proxy 1.37 and 1.36, except --help and --version, and our own.
 //
 // To add a flag: give [Options] a field (and a default in defaultOptions), unless
 // v1alpha1.KubeProxyConfiguration has one; add a line to flag_table.go; check its

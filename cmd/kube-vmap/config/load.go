@@ -16,7 +16,8 @@ import (
 // error has all that is invalid, each with its flag or field.
 func (f *Flags) Config() (*Config, error) {
 	if f.file == "" {
-		return f.config(f.fromFlags(), nil)
+		unset := !f.changed("nodeport-addresses") || len(f.proxy.NodePortAddresses) == 0
+		return f.config(f.fromFlags(), unset, nil)
 	}
 	text, err := read(f.file)
 	if err != nil {
@@ -51,8 +52,9 @@ func (f *Flags) parse(text []byte) (*Config, error) {
 	for i, w := range warnings {
 		warnings[i] = f.file + ": " + w
 	}
+	unset := len(p.NodePortAddresses) == 0
 	setDefaults(p)
-	c, err := f.config(p, append(warnings, f.ignored()...))
+	c, err := f.config(p, unset, append(warnings, f.ignored()...))
 	if err != nil {
 		return nil, err
 	}
@@ -60,9 +62,10 @@ func (f *Flags) parse(text []byte) (*Config, error) {
 	return c, nil
 }
 
-// config applies the flags that override the file, and validates.
-func (f *Flags) config(p *v1alpha1.KubeProxyConfiguration, warnings []string) (*Config, error) {
-	c := &Config{Proxy: *p, Options: f.options, File: f.file, flags: f}
+// config applies the flags that override the file, and validates. nodePortsUnset is
+// whether nodePortAddresses is only a default.
+func (f *Flags) config(p *v1alpha1.KubeProxyConfiguration, nodePortsUnset bool, warnings []string) (*Config, error) {
+	c := &Config{Proxy: *p, Options: f.options, File: f.file, flags: f, nodePortsUnset: nodePortsUnset}
 	errs := f.override(&c.Proxy)
 	if errs = append(errs, c.validate()...); len(errs) > 0 {
 		return nil, c.named(errs)

@@ -27,10 +27,10 @@ func loadError(t *testing.T, args ...string) string {
 }
 
 // TestKubeadmsFileRunsUnchanged uses the output of `kubeadm init phase addon kube-proxy
-// --print-manifest` (1.36.3) for a dual-stack cluster with mode nftables, and the arguments
+// --print-manifest` (1.36.3; that of 1.37.2 is the same) for a dual-stack cluster with mode nftables, and the arguments
 // of kubeadm's DaemonSet.
 func TestKubeadmsFileRunsUnchanged(t *testing.T) {
-	text, err := os.ReadFile("testdata/kubeadm-1.36.yaml")
+	text, err := os.ReadFile("testdata/kubeadm.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestKubeadmsFileRunsUnchanged(t *testing.T) {
 					t.Errorf("ClusterCIDRs: %v", c.ClusterCIDRs())
 				}
 			}
-			if n := c.NodePorts(); !n.Primary || len(n.Prefixes) > 0 || c.LocalhostNodePorts() {
+			if n := c.NodePorts(); !n.Primary || len(n.Prefixes) > 0 || c.LocalhostNodePorts() != [len(model.Families)]bool{} {
 				t.Errorf("NodePorts answer on %v", c.Proxy.NodePortAddresses)
 			}
 			if c.Scheduler() != model.SchedulerRandom || !c.Feature(externalIPs) || c.NodeIPs() != (model.Node{}).Addrs {
@@ -70,8 +70,24 @@ func TestKubeadmsFileRunsUnchanged(t *testing.T) {
 	}
 }
 
+// TestKubeadmsDefaultModeIsAWarningOnly has what kubeadm writes since 1.37 if its user gives
+// no mode.
+func TestKubeadmsDefaultModeIsAWarningOnly(t *testing.T) {
+	text, err := os.ReadFile("testdata/kubeadm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := load(t, "--config="+write(t, strings.Replace(string(text), "mode: nftables\n", "mode: iptables\n", 1)))
+	if w := warned(c, "mode: "); len(w) != 3 || len(c.Warnings) != 3 {
+		t.Errorf("warnings: %q", c.Warnings)
+	}
+	if n := c.NodePorts(); !n.Primary || len(n.Prefixes) > 0 {
+		t.Errorf("NodePorts answer on %v", c.Proxy.NodePortAddresses)
+	}
+}
+
 func TestDefaultsAreKubeProxysExceptThese(t *testing.T) {
-	text, err := os.ReadFile("testdata/kube-proxy-1.36.yaml") // kube-proxy --proxy-mode=nftables --write-config-to
+	text, err := os.ReadFile("testdata/kube-proxy.yaml") // kube-proxy --proxy-mode=nftables --write-config-to, 1.36.3 and 1.37.2
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +122,7 @@ func TestDefaultsAreKubeProxysExceptThese(t *testing.T) {
 }
 
 func TestKubeProxysOwnFileIsAccepted(t *testing.T) {
-	c := load(t, "--config=testdata/kube-proxy-1.36.yaml", "--cluster-cidr=10.0.0.0/8")
+	c := load(t, "--config=testdata/kube-proxy.yaml", "--cluster-cidr=10.0.0.0/8")
 	if c.MinSyncPeriod() != time.Second {
 		t.Errorf("a minSyncPeriod of 1s is not honoured: %s", c.MinSyncPeriod())
 	}

@@ -122,13 +122,21 @@ func (v *validator) addresses(p *v1alpha1.KubeProxyConfiguration) {
 	}
 	v.server("healthzBindAddress", p.HealthzBindAddress)
 	v.server("metricsBindAddress", p.MetricsBindAddress)
-	for i, item := range p.NodePortAddresses {
+	v.nodePorts(p.NodePortAddresses)
+}
+
+func (v *validator) nodePorts(items []string) {
+	for i, item := range items {
+		path := field.NewPath("nodePortAddresses").Index(i)
 		if isWord(item) {
+			if slices.Contains(items[:i], item) {
+				v.errs = append(v.errs, field.Duplicate(path, item))
+			}
 			continue
 		}
 		if _, err := parseRange(item); err != nil {
-			v.invalid(field.NewPath("nodePortAddresses").Index(i).String(), item,
-				"must be primary, localhost, or a range such as 192.0.2.0/24 or 2001:db8::/32")
+			v.invalid(path.String(), item,
+				"must be all, primary, localhost, or a range such as 192.0.2.0/24 or 2001:db8::/32")
 		}
 	}
 }

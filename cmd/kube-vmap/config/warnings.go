@@ -20,9 +20,9 @@ func (c *Config) warnings() ([]string, error) {
 		s := c.section()
 		add("%s: %s runs as nftables, with masqueradeBit and masqueradeAll of %s, syncPeriod and minSyncPeriod of %s",
 			c.name("mode"), mode, s.marks, s.periods)
-		if slices.Equal(c.Proxy.NodePortAddresses, []string{primary}) {
+		if c.nodePortsUnset {
 			add("%s: NodePorts answer on the node's primary addresses only; in that mode of kube-proxy they do on all, "+
-				"as they do here with 0.0.0.0/0 and ::/0 in %s", c.name("mode"), c.name("nodePortAddresses"))
+				"as they do here with the word all in %s", c.name("mode"), c.name("nodePortAddresses"))
 		}
 		if mode == ModeIPVS && c.Proxy.IPVS.Scheduler == "" {
 			add("%s: Services choose among their endpoints at random, since %s is not set; in that mode they do in turn (rr)",

@@ -24,7 +24,7 @@ type Conntrack struct {
 }
 
 // maxScaled is the maximum limit that MaxPerCore leads to, to save memory on large machines
-// (Kubernetes 1.36).
+// (Kubernetes 1.37).
 const maxScaled = 1 << 20
 
 // connectionsPerBucket is the average length of the hash table's lists when it is full.
@@ -70,7 +70,9 @@ const (
 	liberal     = "--conntrack-tcp-be-liberal=false (conntrack.tcpBeLiberal)"
 )
 
-// setMax sets the limit of connections, and the number of hash buckets for it. kube-proxy
+// setMax raises the limit of connections, and the number of hash buckets for it; as in
+// kube-proxy since 1.37, larger values stay, which the node's administrator or another
+// program wants. kube-proxy
 // uses the module parameter hashsize for the buckets; the sysctl is the same number, and
 // does not need a writable /sys. Too few buckets only cost time, and are no error.
 func (h *host) setMax(c Conntrack) error {
@@ -78,13 +80,11 @@ func (h *host) setMax(c Conntrack) error {
 		return nil
 	}
 	want := limit(c, h.cpus())
-	is, err := h.set(sysctl{name: prefix + "max", want: want, largerFits: true, option: maxPerCore})
+	is, err := h.set(sysctl{name: prefix + "max", want: want, largerStays: true, option: maxPerCore})
 	if err != nil || is < want {
 		return err
 	}
-	buckets := sysctl{
-		name: prefix + "buckets", want: want / connectionsPerBucket, largerFits: true, largerStays: true, option: maxPerCore,
-	}
+	buckets := sysctl{name: prefix + "buckets", want: want / connectionsPerBucket, largerStays: true, option: maxPerCore}
 	if _, err := h.set(buckets); err != nil {
 		h.log.Warn("too few hash buckets; connection tracking is slow when its table is full", "err", err)
 	}

@@ -94,7 +94,8 @@ func TestSysctlsAreWrittenWhereTheyDiffer(t *testing.T) {
 		{"nothing wanted", fitting(), Conntrack{}, nil},
 		{"a larger minimum alone", fitting(), Conntrack{Min: 1 << 20}, nil},
 		{"limit too small", with(fitting(), "max", "65536"), defaults, []string{"nf_conntrack_max=131072"}},
-		{"limit larger, as kube-proxy does", with(fitting(), "max", "2000000"), defaults, []string{"nf_conntrack_max=131072"}},
+		{"larger limit stays", with(fitting(), "max", "2000000"), defaults, nil},
+		{"larger limit with few buckets", with(with(fitting(), "max", "2000000"), "buckets", "16384"), defaults, []string{"nf_conntrack_buckets=32768"}},
 		{"few buckets", with(fitting(), "buckets", "16384"), defaults, []string{"nf_conntrack_buckets=32768"}},
 		{"many buckets", with(fitting(), "buckets", "262144"), defaults, nil},
 		{

@@ -25,8 +25,6 @@ type host struct {
 type sysctl struct {
 	name string // "net.netfilter.nf_conntrack_max"
 	want int
-	// largerFits accepts a larger limit that cannot be changed.
-	largerFits bool
 	// largerStays never lowers a limit.
 	largerStays bool
 	// option is the flag that disables the setting.
@@ -46,7 +44,9 @@ func (h *host) set(s sysctl) (is int, err error) {
 	case is == s.want, s.largerStays && is > s.want:
 		return is, nil
 	case mode&0o222 == 0:
-		h.skip(s, is)
+		// Limits of the machine are writable in its first network namespace only.
+		h.log.Warn("sysctl left unchanged: only the host's network namespace can change it",
+			"name", s.name, "value", is, "configured", s.want)
 		return is, nil
 	}
 	err = h.write(path, []byte(strconv.Itoa(s.want)), 0)
@@ -57,9 +57,6 @@ func (h *host) set(s sysctl) (is int, err error) {
 	case !forbidden(err):
 		return is, fmt.Errorf("%s is %d and cannot be set to %d; set it on the node, or use %s: %w",
 			s.name, is, s.want, s.option, err)
-	case s.largerFits && is > s.want:
-		h.log.Info("sysctl left unchanged: its value is larger than configured and cannot be written", "name", s.name, "value", is, "configured", s.want)
-		return is, nil
 	}
 	err = fmt.Errorf("%s is %d and must not be set to %d from here; set it on the node, run kube-vmap --init-only before "+
 		"in a privileged init container, or use %s: %w", s.name, is, s.want, s.option, err)
@@ -68,14 +65,6 @@ func (h *host) set(s sysctl) (is int, err error) {
 		return is, nil
 	}
 	return is, err
-}
-
-// skip logs a sysctl that no process here may write: limits of the machine are writable in
-// its first network namespace only.
-func (h *host) skip(s sysctl, is int) {
-	if is < s.want || !s.largerFits {
-		h.log.Warn("sysctl left unchanged: only the host's network namespace can change it", "name", s.name, "value", is, "configured", s.want)
-	}
 }
 
 // forbidden reports whether writing is not allowed, rather than the value invalid.

@@ -19,7 +19,7 @@ import (
 type MetricsConfig struct {
 	Log     *slog.Logger
 	Version string // of kube-vmap
-	// Kubernetes is the release that the proxy emulates, such as v1.36.3; empty if not
+	// Kubernetes is the release that the proxy emulates, such as v1.37.2; empty if not
 	// known.
 	Kubernetes string
 	Started    time.Time // when the process began
@@ -109,7 +109,7 @@ func (c *MetricsConfig) ping(w http.ResponseWriter, r *http.Request) {
 	content("text/plain; charset=utf-8", "ok")(w, r)
 }
 
-// configz returns the configuration by its API group, as kube-proxy 1.36 does.
+// configz returns the configuration by its API group, as kube-proxy 1.37 does.
 func (c *MetricsConfig) configz() (string, error) {
 	if c.Object == nil || c.Object.GetObjectKind().GroupVersionKind().Empty() {
 		return "", errors.New("configz: the configuration has no kind")

@@ -17,7 +17,7 @@ const markChain = "KUBE-MARK-MASQ"
 
 // chainNames are the fixed names of chains that kube-proxy's iptables and ipvs modes create
 // in a table (pkg/proxy/iptables/proxier.go and pkg/proxy/ipvs/proxier.go of Kubernetes
-// 1.36).
+// 1.36 and 1.37).
 type chainNames struct {
 	// hooked chains are jumped to from the built-in chains, inner ones are not.
 	hooked, inner []string

@@ -18,7 +18,7 @@ import (
 const maxSetName = 31
 
 // IPSetNames returns the names of the ipsets of kube-proxy's ipvs mode, of both families
-// (pkg/proxy/ipvs/ipset.go of Kubernetes 1.36).
+// (pkg/proxy/ipvs/ipset.go of Kubernetes 1.36 and 1.37).
 func IPSetNames() []string {
 	var names []string
 	for _, prefix := range []string{"KUBE-", "KUBE-6-"} {
