@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,8 +26,8 @@ func (s Service) slices(hosts hosts, f model.Family) []any {
 			common = append(common, p)
 			continue
 		}
-		for i, endpoints := range parseEndpoints(hosts, f, p.EndpointSpec) {
-			out = append(out, s.slice(f, fmt.Sprintf("%s-%s-%s-%d", s.Name, p.Name, family(f), i), []ServicePort{p}, endpoints))
+		for i, list := range parseEndpoints(hosts, f, p.EndpointSpec) {
+			out = append(out, s.slice(f, fmt.Sprintf("%s-%s-%s-%d", s.Name, p.Name, family(f), i), []ServicePort{p}, list))
 		}
 	}
 	if len(common) == 0 {
@@ -34,11 +35,11 @@ func (s Service) slices(hosts hosts, f model.Family) []any {
 	}
 	lists := parseEndpoints(hosts, f, s.EndpointSpec)
 	if s.Endpoints != nil {
-		lists = [][]discoveryv1.Endpoint{s.endpoints(f)}
+		lists = []endpointList{{endpoints: s.endpoints(f)}}
 	}
 	for n := range max(s.Times, 1) {
-		for i, endpoints := range lists {
-			out = append(out, s.slice(f, fmt.Sprintf("%s-%s-%d", s.Name, family(f), n*len(lists)+i), moved(common, n), endpoints))
+		for i, list := range lists {
+			out = append(out, s.slice(f, fmt.Sprintf("%s-%s-%d", s.Name, family(f), n*len(lists)+i), moved(common, n), list))
 		}
 	}
 	return out
@@ -53,7 +54,7 @@ func moved(ports []ServicePort, n int) []ServicePort {
 	return out
 }
 
-func (s Service) slice(f model.Family, name string, ports []ServicePort, endpoints []discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+func (s Service) slice(f model.Family, name string, ports []ServicePort, list endpointList) *discoveryv1.EndpointSlice {
 	out := &discoveryv1.EndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -61,7 +62,10 @@ func (s Service) slice(f model.Family, name string, ports []ServicePort, endpoin
 			Labels: map[string]string{discoveryv1.LabelServiceName: s.Name},
 		},
 		AddressType: discoveryv1.AddressType(f.String()),
-		Endpoints:   endpoints,
+		Endpoints:   list.endpoints,
+	}
+	if list.weight != "" {
+		out.Annotations = map[string]string{"kube-vmap.io/weight": list.weight}
 	}
 	for _, p := range ports {
 		out.Ports = append(out.Ports, discoveryv1.EndpointPort{
@@ -92,14 +96,30 @@ func nodeOf(h *lab.Host, f model.Family) string {
 	return "node-1"
 }
 
-// parseEndpoints parses [Service.EndpointSpec], one list for each slice.
-func parseEndpoints(hosts hosts, f model.Family, spec string) (lists [][]discoveryv1.Endpoint) {
+// endpointList are the endpoints of a slice, and its weight, if it has one.
+type endpointList struct {
+	endpoints []discoveryv1.Endpoint
+	weight    string
+}
+
+// parseEndpoints parses [Service.EndpointSpec], one list for each slice: for each part
+// between bars, and for each weight in it.
+func parseEndpoints(hosts hosts, f model.Family, spec string) (lists []endpointList) {
 	for text := range strings.SplitSeq(spec, "|") {
-		list := []discoveryv1.Endpoint{}
+		part := []endpointList{{endpoints: []discoveryv1.Endpoint{}}}
 		for word := range strings.FieldsSeq(text) {
-			list = append(list, parseEndpoint(hosts, f, word))
+			word, weight, _ := strings.Cut(word, "/weight=")
+			i := slices.IndexFunc(part, func(l endpointList) bool { return l.weight == weight })
+			if i < 0 {
+				i = len(part)
+				part = append(part, endpointList{weight: weight})
+			}
+			part[i].endpoints = append(part[i].endpoints, parseEndpoint(hosts, f, word))
 		}
-		lists = append(lists, list)
+		if len(part) > 1 && len(part[0].endpoints) == 0 {
+			part = part[1:]
+		}
+		lists = append(lists, part...)
 	}
 	return lists
 }
@@ -112,6 +132,8 @@ func parseEndpoints(hosts hosts, f model.Family, spec string) (lists [][]discove
 //	terminated   terminating, and not serving
 //	zone=a,b     hints for these zones
 //	node=n,m     hints for these nodes
+//
+// and at last by weight=n, which is the weight of its slice (parseEndpoints).
 func parseEndpoint(hosts hosts, f model.Family, word string) discoveryv1.Endpoint {
 	parts := strings.Split(word, "/")
 	h := hosts[parts[0]]

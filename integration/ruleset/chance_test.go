@@ -139,9 +139,9 @@ func (c *chance) treat(p *model.Pool) {
 	}
 }
 
-// endow gives a pool n endpoints, some of them on this node.
+// endow gives a pool n endpoints, some of them on this node, and some of several slots.
 func (c *chance) endow(p *model.Pool, n int) {
-	p.Cluster, p.Local, p.Hairpin = nil, nil, nil
+	*p = model.Pool{Key: p.Key, Scheduler: p.Scheduler, Affinity: p.Affinity}
 	for _, i := range c.Perm(n + n/2)[:n] {
 		a := address(podRanges[p.Key.Family], 1+i)
 		p.Cluster = append(p.Cluster, netip.AddrPortFrom(a, 8080))
@@ -153,6 +153,15 @@ func (c *chance) endow(p *model.Pool, n int) {
 	slices.SortFunc(p.Cluster, netip.AddrPort.Compare)
 	slices.SortFunc(p.Local, netip.AddrPort.Compare)
 	slices.SortFunc(p.Hairpin, netip.Addr.Compare)
+	if c.in(4) {
+		for range p.Cluster {
+			p.ClusterShares = append(p.ClusterShares, one[uint16](c, 1, 1, 2, 3))
+		}
+		for range p.Local {
+			p.LocalShares = append(p.LocalShares, one[uint16](c, 1, 2))
+		}
+		weigh(p)
+	}
 }
 
 func (c *chance) masquerade(f *model.Frontend) {

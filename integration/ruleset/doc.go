@@ -24,7 +24,7 @@
 // arrow are how endpoints are chosen (rr, sh, mh, affinity=90s), "local=1" for how many of
 // them, from the first on, are on this node, and "hairpin=10.244.1.2,10.244.1.3" for those
 // that may reach themselves. "10.244.1.2:53 x256" is that endpoint and one at each of the
-// next 255 addresses. The policy is Cluster or "policy=local"; "sources=" lists the sources
+// next 255 addresses, and "10.244.1.2:53*3" has three slots. The policy is Cluster or "policy=local"; "sources=" lists the sources
 // that may use the frontend.
 //
 // The golden of a change has the frontends in sections before and after, the batch

@@ -168,8 +168,12 @@ func parseTreatment(f *model.Frontend, words []string) (pool model.Pool, err err
 		case name == "local":
 			local, err = strconv.Atoi(value)
 		case word == "->":
-			pool.Cluster, err = parseEndpoints(words[i+1:])
+			pool.Cluster, pool.ClusterShares, err = parseEndpoints(words[i+1:])
 			pool.Local = pool.Cluster[:min(local, len(pool.Cluster))]
+			if pool.ClusterShares != nil {
+				pool.LocalShares = pool.ClusterShares[:len(pool.Local)]
+			}
+			weigh(&pool)
 			return pool, err
 		default:
 			masquerade, isMasquerade := masquerades[word]
@@ -196,21 +200,45 @@ func parseList[T any](text string, parse func(string) T) (out []T) {
 	return out
 }
 
-// parseEndpoints reads endpoints, each of which may be followed by a number of endpoints.
-func parseEndpoints(words []string) (out []netip.AddrPort, err error) {
+// parseEndpoints reads endpoints, each of which may be followed by a number of endpoints, and
+// the number of slots of each; nil if all have one.
+func parseEndpoints(words []string) (out []netip.AddrPort, shares []uint16, err error) {
+	share := map[netip.AddrPort]uint16{}
 	for _, word := range words {
 		if times, ok := strings.CutPrefix(word, "x"); ok {
 			n, err := strconv.Atoi(times)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			out = behind(out, n-1)
 			continue
 		}
-		out = append(out, netip.MustParseAddrPort(word))
+		word, times, weighted := strings.Cut(word, "*")
+		e := netip.MustParseAddrPort(word)
+		if out = append(out, e); weighted {
+			n, err := strconv.ParseUint(times, 10, 16)
+			if err != nil {
+				return nil, nil, err
+			}
+			share[e] = uint16(n)
+		}
 	}
 	slices.SortFunc(out, netip.AddrPort.Compare)
-	return out, nil
+	if len(share) > 0 {
+		for _, e := range out {
+			shares = append(shares, cmp.Or(share[e], 1))
+		}
+	}
+	return out, shares, nil
+}
+
+// weigh makes the shares of a pool its weights, and leaves them to the table that
+// [model.SchedulerMaglev] has instead.
+func weigh(p *model.Pool) {
+	p.ClusterWeights, p.LocalWeights = p.ClusterShares, p.LocalShares
+	if p.Scheduler == model.SchedulerMaglev && p.Affinity == 0 {
+		p.ClusterShares, p.LocalShares = nil, nil
+	}
 }
 
 // behind appends n endpoints on the addresses that follow the last one.

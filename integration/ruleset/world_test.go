@@ -78,7 +78,7 @@ func essence(f model.Frontend) model.Frontend {
 	}
 	f.Pool = &model.Pool{
 		Key: f.Pool.Key, Scheduler: f.Pool.Scheduler, Affinity: min(f.Pool.Affinity, 1),
-		Cluster: make([]netip.AddrPort, len(f.Pool.Cluster)), Local: make([]netip.AddrPort, len(f.Pool.Local)),
+		Cluster: make([]netip.AddrPort, f.Pool.Slots(false)), Local: make([]netip.AddrPort, f.Pool.Slots(true)),
 	}
 	return f
 }
@@ -140,10 +140,10 @@ func fit(frontends []model.Frontend) []model.Frontend {
 		}
 	}
 	if !local {
-		pool.Local = nil
+		pool.Local, pool.LocalWeights, pool.LocalShares = nil, nil, nil
 	}
 	if len(frontends) == 1 && local {
-		pool.Cluster = nil
+		pool.Cluster, pool.ClusterWeights, pool.ClusterShares = nil, nil, nil
 	}
 	return frontends
 }

@@ -9,7 +9,7 @@
 // Objects of the source:
 //
 //	service NAME ADDRESS... [PORT=]NUMBER/PROTOCOL... [local] [age=N]
-//	slice NAME SERVICE [PORT=]NUMBER/PROTOCOL... ENDPOINT...
+//	slice NAME SERVICE [PORT=]NUMBER/PROTOCOL... [weight=N] ENDPOINT...
 //	node [ZONE]
 //	cidrs [PREFIX...]
 //	delete service|slice NAME

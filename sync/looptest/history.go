@@ -217,6 +217,9 @@ func (c *random) endpoints() []string {
 	if c.in(12) {
 		n = 254 + c.IntN(4)
 	}
+	if c.in(4) {
+		words = append(words, fmt.Sprintf("weight=%d", c.IntN(4)))
+	}
 	first := c.IntN(20)
 	for i := range n {
 		node := 1 + i%2

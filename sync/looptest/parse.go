@@ -54,6 +54,14 @@ func parseService(args []string) (sync.Event, error) {
 func parseSlice(args []string) (sync.Event, error) {
 	s := model.EndpointSlice{Name: sliceName(args[0]), Service: serviceName(args[1])}
 	for _, word := range args[2:] {
+		if weight, ok := strings.CutPrefix(word, "weight="); ok {
+			n, err := strconv.ParseUint(weight, 10, 16)
+			if err != nil {
+				return nil, err
+			}
+			s.Weight, s.Drained = uint16(n), n == 0
+			continue
+		}
 		if name, number, protocol, err := parsePort(word); err == nil {
 			s.Ports = append(s.Ports, model.EndpointPort{Name: name, Protocol: protocol, Port: number})
 			continue

@@ -1,0 +1,126 @@
+package schedulers
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+)
+
+// weightSets are the weights of three endpoints on node-1, and of three on node-2. Some are
+// reduced to few slots, some need one map for all, some are more than that has room for;
+// and endpoints of weight 0 are drained.
+var weightSets = [][6]uint16{
+	{1, 2, 3, 4, 5, 6},
+	{10, 1, 1, 1, 1, 1},
+	{100, 50, 25, 100, 50, 25},
+	{1, 1, 1, 1, 1, 2},
+	{7, 7, 7, 1, 1, 1},
+	{60, 40, 20, 10, 20, 10},
+	{201, 200, 100, 99, 50, 30},
+	{1000, 999, 100, 500, 200, 300},
+	{0, 3, 1, 2, 1, 0},
+	{0, 0, 5, 0, 3, 42},
+}
+
+// weighted are the Services of weightedScene: a scheduler each, or affinity.
+var weighted = []string{"random", "rr", "sh", "mh", "affinity"}
+
+// weightedService returns a Service whose external addresses have Local policy.
+func weightedService(scheduler string, number int, spec string) daemon.Service {
+	s := daemon.Service{
+		Name: fmt.Sprintf("%s-%d", scheduler, number), Number: number, Kinds: daemon.Kinds, LocalOutside: true,
+		EndpointSpec: spec, Scheduler: scheduler,
+	}
+	if scheduler == "affinity" {
+		s.Scheduler, s.Affinity = "", time.Hour
+	}
+	return s
+}
+
+// specOf returns the endpoints with weights.
+func specOf(servers []*lab.Host, weights [6]uint16) string {
+	var words []string
+	for i, h := range servers {
+		words = append(words, fmt.Sprintf("%s/weight=%d", h.Name, weights[i]))
+	}
+	return strings.Join(words, " ")
+}
+
+// shareOf returns the expected shares of the first n endpoints.
+func shareOf(scheduler string, servers []*lab.Host, weights []uint16, f model.Family) map[string]float64 {
+	out := map[string]float64{}
+	var endpoints []netip.AddrPort
+	byAddr, name := map[netip.AddrPort]uint16{}, map[netip.AddrPort]string{}
+	for i, w := range weights {
+		if w == 0 {
+			continue
+		}
+		e := servers[i].AddrPort(f, daemon.TargetPort)
+		endpoints, byAddr[e], name[e] = append(endpoints, e), w, servers[i].Name
+		out[servers[i].Name] = float64(w)
+	}
+	if scheduler != "mh" {
+		return out
+	}
+	clear(out)
+	slices.SortFunc(endpoints, netip.AddrPort.Compare)
+	var sorted []uint16
+	for _, e := range endpoints {
+		sorted = append(sorted, byAddr[e])
+	}
+	for _, e := range model.MaglevTable(endpoints, sorted, places) {
+		out[name[e]]++
+	}
+	return out
+}
+
+// TestConnectionsFollowWeights counts the connections of each endpoint, from many clients
+// at once: to all endpoints at the ClusterIP, and to those on the node at a load balancer
+// address.
+func TestConnectionsFollowWeights(t *testing.T) {
+	l, servers := daemon.NewLab(t, 3, 3)
+	folder := daemon.NewFolder(t, l)
+	var services []daemon.Service
+	for i, weights := range weightSets {
+		for k, scheduler := range weighted {
+			services = append(services, weightedService(scheduler, 1+i*len(weighted)+k, specOf(servers, weights)))
+		}
+	}
+	folder.Put("web", services...)
+	daemon.Start(t, l.Node, folder)
+	flows := flowsOf(300, 1)
+	for i, weights := range weightSets {
+		t.Run(fmt.Sprint(weights), func(t *testing.T) {
+			eachInTurn(t, func(t *testing.T, w daemon.Transport) {
+				for k, scheduler := range weighted {
+					s := services[i*len(weighted)+k]
+					all := tally(askBy(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), flows))
+					checkShares(t, scheduler, all, shareOf(scheduler, servers, weights[:], w.Family))
+					local := tally(askBy(t, l, w, s.AddrPort(l.Node, w.Family, model.KindLoadBalancerIP, 0), flows))
+					checkShares(t, scheduler+", Local policy", local, shareOf(scheduler, servers, weights[:3], w.Family))
+				}
+			})
+		})
+	}
+}
+
+// checkShares checks the shares of endpoints, of which one may have all.
+func checkShares(t *testing.T, name string, counts map[string]int, shares map[string]float64) {
+	t.Helper()
+	if len(shares) > 1 {
+		t.Run(name, func(t *testing.T) { even(t, counts, shares) })
+		return
+	}
+	for by := range counts {
+		if shares[by] == 0 {
+			t.Errorf("%s: %s has answered", name, by)
+		}
+	}
+}

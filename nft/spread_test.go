@@ -1,0 +1,155 @@
+package nft
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/nfttest"
+)
+
+// weightedFrontend is a ClusterIP whose pool has these shares in both lists.
+func weightedFrontend(f model.Family, p model.Protocol, s model.Scheduler, affinity time.Duration, shares ...uint16) model.Frontend {
+	key := model.Match{Family: f, Addr: nfttest.Addr(f, 96, 1), Protocol: p, Port: 80}
+	pool := &model.Pool{Key: key, Scheduler: s, Affinity: affinity, ClusterWeights: shares, LocalWeights: shares}
+	for i := range shares {
+		pool.Cluster = append(pool.Cluster, netip.AddrPortFrom(nfttest.Addr(f, 244, i), 8080))
+	}
+	pool.Local = pool.Cluster
+	if s != model.SchedulerMaglev || affinity > 0 {
+		pool.ClusterShares, pool.LocalShares = shares, shares
+	}
+	return model.Frontend{Match: key, Pool: pool, Service: model.ServicePortName{ServiceName: model.ServiceName{Namespace: "shop", Name: "web"}, Protocol: p}}
+}
+
+// eachWeighted runs a test for every family, protocol, scheduler, and with affinity.
+func eachWeighted(t *testing.T, test func(t *testing.T, frontend func(shares ...uint16) model.Frontend)) {
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			for s := model.SchedulerRandom; s <= model.SchedulerMaglev; s++ {
+				for _, affinity := range []time.Duration{0, time.Hour} {
+					t.Run(fmt.Sprint(f, p, s, affinity), func(t *testing.T) {
+						test(t, func(shares ...uint16) model.Frontend { return weightedFrontend(f, p, s, affinity, shares...) })
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestRestartKeepsWeightedSlots changes shares, so that slots are in no particular order, and
+// starts again from what the kernel has then.
+func TestRestartKeepsWeightedSlots(t *testing.T) {
+	eachWeighted(t, func(t *testing.T, frontend func(shares ...uint16) model.Frontend) {
+		rules, _ := Adopt(sampleConfig, Tables{}, Change{Set: []model.Frontend{frontend(1, 2, 3)}})
+		for _, shares := range [][]uint16{{3, 2, 1}, {1, 1, 1, 5}, {200, 100, 1}, {4, 1, 1}} {
+			rules.Commit(rules.Plan(Change{Set: []model.Frontend{frontend(shares...)}}))
+			again, batch := Adopt(sampleConfig, rules.Tables(), Change{Set: []model.Frontend{frontend(shares...)}})
+			if len(batch) > 0 {
+				t.Errorf("shares %v: a restart writes\n%s", shares, batch)
+			}
+			if diff := gocmp.Diff(readables(rules.Installed()), readables(again.Installed())); diff != "" {
+				t.Errorf("shares %v: -before +after the restart\n%s", shares, diff)
+			}
+		}
+	})
+}
+
+// TestSharesAreReadBack compares the shares in tables with those of the pool.
+func TestSharesAreReadBack(t *testing.T) {
+	eachWeighted(t, func(t *testing.T, frontend func(shares ...uint16) model.Frontend) {
+		for _, shares := range [][]uint16{{1, 1, 1}, {1, 2, 3}, {200, 100, 1}} {
+			want := frontend(shares...)
+			rules, _ := Adopt(sampleConfig, Tables{}, Change{Set: []model.Frontend{want}})
+			got := rules.Tables().Installed()[0].Pool
+			if slices.Max(shares) == 1 {
+				want.Pool.ClusterShares = nil
+			}
+			if !slices.Equal(got.ClusterShares, want.Pool.ClusterShares) || len(got.Cluster) != 3 {
+				t.Errorf("shares %v are read as %v of %v", shares, got.ClusterShares, got.Cluster)
+			}
+		}
+	})
+}
+
+// TestSlotsBeyondTheirNumberAreInOneMap has three endpoints with more slots than there are.
+func TestSlotsBeyondTheirNumberAreInOneMap(t *testing.T) {
+	for _, f := range model.Families {
+		for _, s := range []model.Scheduler{model.SchedulerRandom, model.SchedulerRoundRobin} {
+			frontend := weightedFrontend(f, model.UDP, s, 0, 200, 100, 1)
+			frontend.Pool.Local, frontend.Pool.LocalShares = nil, nil
+			rules, _ := Adopt(sampleConfig, Tables{}, Change{Set: []model.Frontend{frontend}})
+			elements := rules.Elements()
+			many := elements[SetID{Family: f, Kind: SetEndpointsMany}]
+			counts := map[netip.AddrPort]uint16{}
+			for i, e := range many {
+				counts[e.Value.Endpoint]++
+				if e.Key.Pick != uint32(i) {
+					t.Errorf("element %d has the number %d", i, e.Key.Pick)
+				}
+			}
+			for i, e := range frontend.Pool.Cluster {
+				if counts[e] != frontend.Pool.ClusterShares[i] {
+					t.Errorf("endpoint %d has %d elements, want %d", i, counts[e], frontend.Pool.ClusterShares[i])
+				}
+			}
+			if chain := elements[SetID{Family: f, Kind: SetServices}][0].Value.Chain; chain.N != 301 {
+				t.Errorf("the chain picks one of %d", chain.N)
+			}
+		}
+	}
+}
+
+// TestWeightChangeCostsTheSlotsThatChange counts the elements of endpoints in a batch.
+func TestWeightChangeCostsTheSlotsThatChange(t *testing.T) {
+	for _, f := range model.Families {
+		for _, p := range model.Protocols {
+			shares := slices.Repeat([]uint16{2}, 50)
+			rules, _ := Adopt(sampleConfig, Tables{}, Change{Set: []model.Frontend{weightedFrontend(f, p, model.SchedulerRandom, 0, shares...)}})
+			for _, test := range []struct {
+				share, other   uint16
+				added, removed int
+			}{{5, 2, 3, 0}, {1, 2, 3, 7}, {2, 1, 2, 2}} {
+				shares = slices.Clone(shares)
+				shares[7], shares[20] = test.share, test.other
+				plan := rules.Plan(Change{Set: []model.Frontend{weightedFrontend(f, p, model.SchedulerRandom, 0, shares...)}})
+				added, removed := 0, 0
+				for _, op := range plan.Batch {
+					switch op := op.(type) {
+					case AddElements:
+						if op.Set.Kind == SetEndpoints && !op.Set.Local {
+							added += len(op.Elements)
+						}
+					case DeleteElements:
+						if op.Set.Kind == SetEndpoints && !op.Set.Local {
+							removed += len(op.Elements)
+						}
+					}
+				}
+				if added > test.added || removed > test.removed {
+					t.Errorf("%s %s: %d elements added, %d removed, want at most %d and %d\n%s", f, p, added, removed, test.added, test.removed, plan.Batch)
+				}
+				rules.Commit(plan)
+			}
+		}
+	}
+}
+
+// TestPoolWithoutWeightsAllocatesNoSlots loads a pool for the first time: its slots are its
+// list of endpoints.
+func TestPoolWithoutWeightsAllocatesNoSlots(t *testing.T) {
+	frontend := weightedFrontend(model.IPv4, model.TCP, model.SchedulerRandom, 0, slices.Repeat([]uint16{1}, 100)...)
+	frontend.Pool.ClusterShares, frontend.Pool.LocalShares, frontend.Pool.ClusterWeights, frontend.Pool.LocalWeights = nil, nil, nil, nil
+	var none slots
+	if n := testing.AllocsPerRun(100, func() { none.next(frontend.Pool) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if got := none.next(frontend.Pool).cluster; &got[0] != &frontend.Pool.Cluster[0] {
+		t.Error("the slots are a copy")
+	}
+}
