@@ -72,7 +72,7 @@ func TestDispatchIsInTheLastStep(t *testing.T) {
 				}
 			case AddEndpoints:
 			case AddElements:
-				if op.Set.Layout().Content != ContentEndpoint && !last {
+				if !op.Set.Kind.hasEndpoints() && !last {
 					t.Errorf("step %d dispatches: %v", i, op.Set.Name())
 				}
 			default:
@@ -135,6 +135,7 @@ func TestLargeChangeTakesEffectInOneStep(t *testing.T) {
 			}
 		}
 	}
+	moved.Set[0].Service.Name = "renamed" // so that there is a switch
 	for name, batch := range map[string]Batch{
 		"grow": grown, "shrink": rules.Plan(less).Batch, "replace endpoints": rules.Plan(moved).Batch,
 	} {
@@ -180,11 +181,11 @@ func onlyEndpoints(b Batch) bool {
 		case AddSet, AddEndpoints:
 			continue
 		case AddElements:
-			if op.Set.Layout().Content == ContentEndpoint {
+			if op.Set.Kind.hasEndpoints() {
 				continue
 			}
 		case DeleteElements:
-			if op.Set.Layout().Content == ContentEndpoint {
+			if op.Set.Kind.hasEndpoints() {
 				continue
 			}
 		}
@@ -269,4 +270,29 @@ func rendered(t *testing.T, r *Ruleset) string {
 		t.Fatal(err)
 	}
 	return s.String()
+}
+
+// TestNumbersOfEndpointsAreKnownInEveryStep replaces endpoints of which clients are
+// remembered: their numbers must lead to an endpoint between any two steps.
+func TestNumbersOfEndpointsAreKnownInEveryStep(t *testing.T) {
+	rules, _ := load(100)
+	moved := sample(100)
+	for i := range moved.Set {
+		for k, e := range moved.Set[i].Pool.Cluster {
+			moved.Set[i].Pool.Cluster[k] = netip.AddrPortFrom(e.Addr(), 8081)
+		}
+	}
+	batch := rules.Plan(moved).Batch
+	for _, limit := range []int{1, 2, 7, 50, 111, 1000} {
+		held := heldBy(rules)
+		for i, step := range batch.Steps(limit) {
+			held.apply(step)
+			for k, v := range held[SetID{Kind: SetStickyNumbers}] {
+				k.Pick = v.Number
+				if _, known := held[SetID{Kind: SetStickyEndpoints}][k]; !known {
+					t.Fatalf("steps of %d: after step %d, %v has no endpoint", limit, i, k)
+				}
+			}
+		}
+	}
 }

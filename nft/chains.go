@@ -2,8 +2,6 @@ package nft
 
 import (
 	"cmp"
-	"net/netip"
-	"unique"
 
 	"golang.org/x/sys/unix"
 
@@ -27,13 +25,12 @@ const (
 	ChainFilterOutput
 	ChainNATPostrouting
 	ChainSourceCheck
+	ChainRestoreCheck
 	ChainRestore
 	ChainServiceCheck
 	ChainReject
 	ChainEndpoint       // ep-K: translates to the endpoint in slot K
-	ChainStickyEndpoint // sticky-...: remembers the client, and translates to the endpoint that it has
-	ChainStickyFound    // sticky-found: translates to the endpoint that the client has
-	ChainStickyPick     // sticky-ep-K: goes to the sticky endpoint in slot K
+	ChainStickyEndpoint // sticky-endpoint: translates to the endpoint whose number the packet has
 	ChainBalance        // lb-N: picks one of N slots
 	ChainCluster        // cluster-N: marks packets that are not from pods for masquerade, then balances
 	ChainMasquerade     // masquerade-N: marks everything for masquerade, then balances
@@ -111,13 +108,12 @@ var chainSchema = [chainKinds]struct {
 	ChainFilterOutput:      {"filter-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", 0, "filter"}},
 	ChainNATPostrouting:    {"nat-postrouting", &hook{"nat", unix.NF_INET_POST_ROUTING, "postrouting", 100, "srcnat"}},
 	ChainSourceCheck:       {"source-check", nil},
+	ChainRestoreCheck:      {"restore-check", nil},
 	ChainRestore:           {"restore", nil},
 	ChainServiceCheck:      {"service-check", nil},
 	ChainReject:            {"reject-chain", nil},
 	ChainEndpoint:          {"ep", nil},
-	ChainStickyEndpoint:    {"sticky", nil},
-	ChainStickyFound:       {"sticky-found", nil},
-	ChainStickyPick:        {"sticky-ep", nil},
+	ChainStickyEndpoint:    {"sticky-endpoint", nil},
 	ChainBalance:           {"", nil}, // named after the method
 	ChainCluster:           {"cluster", nil},
 	ChainMasquerade:        {"masquerade", nil},
@@ -140,28 +136,17 @@ type ChainID struct {
 	Method          method
 	// N is the slot, or the number of slots.
 	N uint32
-	// Sticky belongs to a ChainStickyEndpoint, which has no N.
-	Sticky unique.Handle[Sticky]
-}
-
-// A Sticky is an endpoint that remembers its clients for a time.
-type Sticky struct {
-	Endpoint netip.AddrPort
-	Protocol model.Protocol
-	Seconds  uint32
+	// Seconds is how long clients are remembered, if Method is pickSticky.
+	Seconds uint32
 }
 
 func compareChains(a, b ChainID) int {
 	if a == b {
 		return 0
 	}
-	c := cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Kind, b.Kind), compareBool(a.Local, b.Local),
-		compareBool(a.NodePort, b.NodePort), cmp.Compare(a.Method, b.Method), cmp.Compare(a.N, b.N))
-	if c != 0 || a.Kind != ChainStickyEndpoint {
-		return c
-	}
-	s, t := a.Sticky.Value(), b.Sticky.Value()
-	return cmp.Or(s.Endpoint.Compare(t.Endpoint), cmp.Compare(s.Protocol, t.Protocol), cmp.Compare(s.Seconds, t.Seconds))
+	return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Kind, b.Kind), compareBool(a.Local, b.Local),
+		compareBool(a.NodePort, b.NodePort), cmp.Compare(a.Method, b.Method), cmp.Compare(a.N, b.N),
+		cmp.Compare(a.Seconds, b.Seconds))
 }
 
 // compareBool orders false before true.

@@ -37,7 +37,8 @@ func (r *Ruleset) collect(list []*frontendState, count *Ruleset) *contents {
 	var own []setElement
 	var shared []sharedKey
 	for _, p := range list {
-		own = g.endpoints(p, p.ownElements(own[:0]))
+		g.endpoints(p)
+		own = p.ownElements(own[:0])
 		for i := range own {
 			g.put(&own[i])
 			if o, ok := own[i].refers(); ok {
@@ -97,12 +98,13 @@ func newCollector(list []*frontendState) *collector {
 			default:
 				at[0] += int32(len(slotList.list))
 			}
+			lengths[slotList.numbersSet().number()] += int32(len(slotList.numbers))
 		}
 	}
 	for n, room := range lengths {
 		switch {
 		case room == 0:
-		case setNumbered(n).Layout().Content == ContentEndpoint:
+		case setNumbered(n).Kind.hasEndpoints():
 			g.slots[n] = make([]slot, 0, room)
 		default:
 			g.sets[n] = make([]Element, 0, room)
@@ -116,17 +118,10 @@ func (g *collector) put(e *setElement) {
 	g.sets[n] = append(g.sets[n], e.Element)
 }
 
-// endpoints collects the slots of a frontend's endpoints. Of endpoints that remember their
-// clients it appends elements instead.
-func (g *collector) endpoints(p *frontendState, out []setElement) []setElement {
+// endpoints collects the slots of a frontend's endpoints.
+func (g *collector) endpoints(p *frontendState) {
 	for _, local := range [...]bool{false, true} {
 		slotList := p.slotList(local)
-		if slotList.Pool.Affinity > 0 {
-			for k := range slotList.list {
-				out = append(out, slotList.at(k))
-			}
-			continue
-		}
 		first := slotList.set().number()
 		for k := range slotList.list {
 			n := first
@@ -135,8 +130,11 @@ func (g *collector) endpoints(p *frontendState, out []setElement) []setElement {
 			}
 			g.slots[n] = append(g.slots[n], slot{p, uint32(k)})
 		}
+		n := slotList.numbersSet().number()
+		for i := range slotList.numbers {
+			g.slots[n] = append(g.slots[n], slot{p, uint32(i)})
+		}
 	}
-	return out
 }
 
 // contents returns the elements of each set that has some, and the given ones; sorted, each

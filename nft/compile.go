@@ -19,6 +19,8 @@ type setElement struct {
 type frontendState struct {
 	model.Frontend
 	slots slots
+	// numbers are nil unless clients of the pool are remembered.
+	numbers *stickyNumbers
 	// tracksAddrs means that the addresses of its endpoints are in SetEndpointIPs.
 	tracksAddrs bool
 }
@@ -53,7 +55,7 @@ func (c *Config) initState(p *frontendState, f model.Frontend, old slots) {
 	*p = frontendState{Frontend: f}
 	p.tracksAddrs = c.DropInvalid && f.Match.Protocol == model.TCP
 	if f.OwnsPool() {
-		p.slots = old.next(f.Pool)
+		p.slots, p.numbers = old.next(f.Pool), numbersOf(f.Pool)
 	}
 }
 
@@ -117,6 +119,9 @@ func (p *frontendState) balancer(id ChainID) ChainID {
 	if id.Method == pickMaglev {
 		id.N = maglevSize
 	}
+	if id.Method == pickSticky {
+		id.Seconds = uint32(p.Pool.Affinity / time.Second)
+	}
 	return id
 }
 
@@ -170,6 +175,9 @@ func (p *frontendState) compile(out []setElement) []setElement {
 		slotList := p.slotList(local)
 		for k := range slotList.list {
 			out = append(out, slotList.at(k))
+		}
+		for i := range slotList.numbers {
+			out = append(out, slotList.numbered(i))
 		}
 	}
 	return out
@@ -239,16 +247,19 @@ type slotList struct {
 	kind  SetKind
 	local bool
 	list  []netip.AddrPort
+	// spread has the distinct endpoints, and numbers their numbers, if clients are remembered.
+	spread  spread
+	numbers []uint32
 }
 
 // slotList returns the list of all endpoints, or of those on this node.
 func (p *frontendState) slotList(local bool) slotList {
 	r := slotList{frontendState: p, kind: SetEndpoints, local: local, list: p.slots.list(local)}
-	if len(r.list) > MaxSlots {
+	switch {
+	case p.numbers != nil:
+		r.kind, r.spread, r.numbers = SetStickyNumbers, spreadOf(p.Pool, local), p.numbers.list(local)
+	case len(r.list) > MaxSlots:
 		r.kind = SetEndpointsMany
-	}
-	if p.Pool.Affinity > 0 {
-		r.kind += SetStickyEndpoints - SetEndpoints
 	}
 	return r
 }
@@ -264,19 +275,28 @@ func (r *slotList) at(k int) setElement {
 	} else {
 		key.Pick = uint32(k)
 	}
-	v := Value{Endpoint: r.list[k]}
-	if r.Pool.Affinity > 0 {
-		v = goesTo(r.sticky(r.list[k], r.local))
-	}
-	return setElement{id, Element{Key: key, Value: v, Service: &r.Service}}
+	return setElement{id, Element{Key: key, Value: r.value(k), Service: &r.Service}}
 }
 
-// sticky is the chain of an endpoint that remembers its clients.
-func (p *frontendState) sticky(endpoint netip.AddrPort, local bool) ChainID {
-	return ChainID{
-		Family: p.Match.Family, Kind: ChainStickyEndpoint, Local: local,
-		Sticky: unique.Make(Sticky{endpoint, p.Match.Protocol, uint32(p.Pool.Affinity / time.Second)}),
+// value is the endpoint in slot k, or its number.
+func (r *slotList) value(k int) Value {
+	if r.numbers == nil {
+		return Value{Endpoint: r.list[k]}
 	}
+	i, _ := r.spread.find(r.list[k])
+	return Value{Number: r.numbers[i]}
+}
+
+// numbersSet is the set that has the endpoint of each number.
+func (r *slotList) numbersSet() SetID {
+	return SetID{Family: r.Match.Family, Kind: SetStickyEndpoints, Local: r.local}
+}
+
+// numbered is the element that leads from number i to its endpoint.
+func (r *slotList) numbered(i int) setElement {
+	key := r.key()
+	key.Pick = r.numbers[i]
+	return setElement{r.numbersSet(), Element{Key: key, Value: Value{Endpoint: r.spread.endpoints[i]}, Service: &r.Service}}
 }
 
 // clientKeyOf is the key of an address in SetEndpointIPs.

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"testing"
 	"time"
-	"unique"
 
 	"golang.org/x/sys/unix"
 
@@ -149,16 +148,15 @@ func TestPlanCostIsLinear(t *testing.T) {
 	}
 }
 
-// TestChainRewriteCostIsLinear is about a new version whose rules of
-// sticky endpoints differ from those of the tables.
+// TestChainRewriteCostIsLinear is about a new version whose rules differ from those of the
+// tables.
 func TestChainRewriteCostIsLinear(t *testing.T) {
 	cost := func(n int) (least time.Duration) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		chains := make([]ChainID, n)
 		for i := range chains {
-			endpoint := netip.AddrPortFrom(costAddr(10, i), 80)
-			chains[i] = ChainID{Kind: ChainStickyEndpoint, Sticky: unique.Make(Sticky{endpoint, model.TCP, 3600})}
+			chains[i] = ChainID{Kind: ChainBalance, Method: pickSticky, N: 3, Seconds: uint32(i)}
 		}
 		for range 5 {
 			e, start := newEdit(), processorTime()

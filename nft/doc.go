@@ -6,8 +6,7 @@
 //	                 (slots)                         \-----String-----> nft commands
 //
 // There is one table of the same shape in each family, and one law: no chain, set or rule
-// per Service or endpoint. A Service is elements of shared maps. Only an endpoint that
-// remembers its clients has a chain of its own (rules_affinity.go).
+// per Service or endpoint. A Service is elements of shared maps.
 //
 //	map services     { ip daddr . meta l4proto . th dport : verdict }
 //	                 10.96.0.10 . udp . 53 : goto cluster-3
@@ -38,6 +37,7 @@
 //	names                          names of chains and sets, and back
 //	element, compile               a frontend as elements
 //	slots, spread                  endpoints keep their slots, as many as they have shares
+//	numbers                        the numbers of endpoints of which clients are remembered
 //	ruleset, plan, grow            the state, a change of it, sets that are too small
 //	collect, tables, diff          the whole state, compared with what the kernel holds
 //	references                     which chains and sets are in use

@@ -12,7 +12,7 @@ import (
 // is zero.
 type Key struct {
 	Addr     netip.Addr
-	Pick     uint32
+	Pick     uint32 // of FieldPick, or of FieldNumber
 	Port     uint16
 	Protocol model.Protocol
 	// Bits is the length of the prefix Addr/Bits, in sets of intervals.
@@ -33,11 +33,12 @@ func (k *Key) SourcePrefix() netip.Prefix {
 // Prefix returns the key of an interval set.
 func (k *Key) Prefix() netip.Prefix { return netip.PrefixFrom(k.Addr, int(k.Bits)) }
 
-// A Value is what an element maps its key to: a verdict, an endpoint or one half of it, or
-// nothing.
+// A Value is what an element maps its key to: a verdict, an endpoint, one half of it or its
+// number, or nothing.
 type Value struct {
 	Verdict  Verdict
 	Chain    ChainID // for VerdictGoto
+	Number   uint32
 	Endpoint netip.AddrPort
 }
 

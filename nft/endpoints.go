@@ -9,15 +9,19 @@ type AddEndpoints struct {
 	slots []slot
 }
 
-// A slot is the place of one endpoint of a pool.
+// A slot is the place of one endpoint of a pool; in SetStickyEndpoints, which has each
+// endpoint once, its place in the pool's list.
 type slot struct {
 	*frontendState
 	k uint32
 }
 
-// element is the slot's element.
-func (s slot) element(local bool) Element {
-	r := s.slotList(local)
+// element is the slot's element in a set.
+func (s slot) element(id SetID) Element {
+	r := s.slotList(id.Local)
+	if id.Kind == SetStickyEndpoints {
+		return r.numbered(int(s.k)).Element
+	}
 	return r.at(int(s.k)).Element
 }
 
@@ -25,13 +29,13 @@ func (s slot) element(local bool) Element {
 func (o AddEndpoints) Len() int { return len(o.slots) }
 
 // At returns element number i.
-func (o AddEndpoints) At(i int) Element { return o.slots[i].element(o.Set.Local) }
+func (o AddEndpoints) At(i int) Element { return o.slots[i].element(o.Set) }
 
 // Elements returns the elements that the op adds.
 func (o AddEndpoints) Elements() []Element {
 	list := make([]Element, len(o.slots))
 	for i, s := range o.slots {
-		list[i] = s.element(o.Set.Local)
+		list[i] = s.element(o.Set)
 	}
 	return list
 }
@@ -51,7 +55,8 @@ func AddedElements(op Op) (id SetID, list []Element, adds bool) {
 }
 
 // contents are the elements of all sets of a state. Those of endpoints are slots, of which no
-// elements were made yet. Both are sorted by key, and each set is in one of them.
+// elements were made yet. Both are sorted by key, except those of SetStickyEndpoints, and
+// each set is in one of them.
 type contents struct {
 	elements map[SetID][]Element
 	slots    map[SetID][]slot
@@ -60,7 +65,7 @@ type contents struct {
 // of returns the elements of a set.
 func (c *contents) of(id SetID) []Element {
 	if slots := c.slots[id]; slots != nil {
-		return AddEndpoints{id, slots}.Elements()
+		return sorted(AddEndpoints{id, slots}.Elements())
 	}
 	return c.elements[id]
 }

@@ -164,9 +164,12 @@ func (r *tableReader) served(e *Element) {
 	scheduled(f.Pool, to)
 }
 
-// scheduled notes how a chain picks from the pool. A single endpoint is picked at random,
+// scheduled notes how a chain picks from the pool, and how long clients are remembered. A single endpoint is picked at random,
 // whatever the scheduler.
 func scheduled(p *model.Pool, by ChainID) {
+	if by.Seconds > 0 {
+		p.Affinity = time.Duration(by.Seconds) * time.Second
+	}
 	if s := methodSchema[by.Method].scheduler; s != model.SchedulerRandom || p.Scheduler == model.SchedulerDefault {
 		p.Scheduler = s
 	}
@@ -226,7 +229,6 @@ func (r *tableReader) pool(key model.Match) *model.Pool {
 	s := r.slots[key]
 	p.Cluster, p.ClusterShares = endpointsOf(s.cluster)
 	p.Local, p.LocalShares = endpointsOf(s.local)
-	p.Affinity = affinityOf(r.table, key, len(s.cluster) == 0)
 	return p
 }
 
@@ -244,20 +246,6 @@ func endpointsOf(slots []netip.AddrPort) (endpoints []netip.AddrPort, shares []u
 		return endpoints, nil
 	}
 	return endpoints, shares
-}
-
-// affinityOf returns how long clients of a pool are remembered, by the chain of the endpoint
-// in its first slot.
-func affinityOf(t *Table, key model.Match, local bool) time.Duration {
-	for _, kind := range [...]SetKind{SetStickyEndpoints, SetStickyEndpointsMany} {
-		list := t.Sets[SetID{Family: key.Family, Kind: kind, Local: local}.Name()].Elements
-		first := Key{Addr: key.Addr, Protocol: key.Protocol, Port: key.Port}
-		i, found := slices.BinarySearchFunc(list, first, func(e Element, k Key) int { return CompareKeys(e.Key, k) })
-		if found && list[i].Value.Chain.Kind == ChainStickyEndpoint {
-			return time.Duration(list[i].Value.Chain.Sticky.Value().Seconds) * time.Second
-		}
-	}
-	return 0
 }
 
 // all returns the frontends with their slots.

@@ -22,6 +22,7 @@ var (
 	typeProto   = datatype{12, "inet_proto"}
 	typeService = datatype{13, "inet_service"}
 	typeMark    = datatype{19, "mark"}
+	typeClassID = datatype{23, "classid"}
 	typeVerdict = datatype{0xffffff00, "verdict"} // NFT_DATA_VERDICT
 )
 
@@ -46,6 +47,7 @@ const (
 	FieldClient              // the source, cut to the length of a prefix ([Key].Source)
 	FieldOriginalDestination // the destination before translation, and its port
 	FieldOriginalPort
+	FieldNumber // the packet's priority, which has the number of an endpoint (numbers.go)
 	fields
 )
 
@@ -54,7 +56,7 @@ func (f Field) Len(family model.Family) uint32 {
 	switch f {
 	case FieldSource, FieldDestination, FieldClient, FieldOriginalDestination:
 		return families[family].addrLen
-	case FieldProtocol, FieldPort, FieldPick, FieldOriginalPort:
+	case FieldProtocol, FieldPort, FieldPick, FieldOriginalPort, FieldNumber:
 		return 4
 	}
 	panic(f.unknown())
@@ -75,6 +77,8 @@ func (f Field) datatype(fam *family) datatype {
 		// typeof and uses this number; a type without a size of its own would abort it. A
 		// mark is a number of the same length and byte order.
 		return typeMark
+	case FieldNumber:
+		return typeClassID
 	case FieldSource, FieldDestination, FieldClient, FieldOriginalDestination:
 		return fam.addrType
 	}
@@ -98,6 +102,8 @@ func (f Field) text(fam *family) string {
 		return "ct original proto-dst"
 	case FieldPick: // the number differs from rule to rule, see lookup
 		return "numgen random mod 65536"
+	case FieldNumber:
+		return "meta priority"
 	}
 	panic(f.unknown())
 }
@@ -112,6 +118,7 @@ const (
 	ContentEndpoint                // a data map: address and port to translate to
 	ContentAddress                 // a data map: an address
 	ContentPort                    // a data map: a port
+	ContentNumber                  // a data map: the number of an endpoint
 )
 
 // IsData reports whether elements have values that are not verdicts.
@@ -186,6 +193,8 @@ func (l *Layout) dataType(fam *family) uint32 {
 		return fam.addrType.number
 	case ContentPort:
 		return typeService.number
+	case ContentNumber:
+		return typeClassID.number
 	}
 	return fam.addrType.number<<concatBits | typeService.number
 }
@@ -200,6 +209,8 @@ func (id SetID) DataLen() uint32 {
 		return id.family().addrLen
 	case ContentPort:
 		return portLen
+	case ContentNumber:
+		return FieldNumber.Len(id.Family)
 	}
 	return 0
 }
@@ -216,6 +227,10 @@ func (l *Layout) dataText(fam *family) string {
 		return fam.addrType.name
 	case l.Content == ContentPort:
 		return typeService.name
+	case l.Content == ContentNumber && l.Typeof:
+		return FieldNumber.text(fam)
+	case l.Content == ContentNumber:
+		return typeClassID.name
 	case l.Typeof:
 		return FieldDestination.text(fam) + " . " + FieldPort.text(fam)
 	}

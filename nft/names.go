@@ -1,10 +1,8 @@
 package nft
 
 import (
-	"net/netip"
 	"strconv"
 	"strings"
-	"unique"
 
 	"kube-vmap/model"
 )
@@ -16,7 +14,7 @@ const (
 	localPrefix    = "local-"
 )
 
-// Name returns the chain's name in the table, "node-port-external-rr-3" for instance. A chain
+// Name returns the chain's name in the table, "node-port-external-rr-3" or "sticky-3-10800s" for instance. A chain
 // of another program, of [ChainUnknown], has no name here and is never written.
 func (id ChainID) Name() string { return string(id.AppendName(nil)) }
 
@@ -39,15 +37,15 @@ func (id ChainID) AppendName(b []byte) []byte {
 	if id.Kind.single() {
 		return b
 	}
-	b = append(b, '-')
-	if id.Kind == ChainStickyEndpoint {
-		return id.Sticky.Value().appendName(b)
+	b = strconv.AppendUint(append(b, '-'), uint64(id.N), 10)
+	if id.Method != pickSticky {
+		return b
 	}
-	return strconv.AppendUint(b, uint64(id.N), 10)
+	return append(strconv.AppendUint(append(b, '-'), uint64(id.Seconds), 10), 's')
 }
 
 // single reports whether there is at most one chain of a kind that comes with use.
-func (k ChainKind) single() bool { return k == ChainStickyFound || k == ChainNATInput }
+func (k ChainKind) single() bool { return k == ChainStickyEndpoint || k == ChainNATInput }
 
 // chainWord is the name of a kind of chain without number and prefixes. It has the method
 // unless that is random.
@@ -68,24 +66,6 @@ var chainWords = func() (words [chainKinds][methods]string) {
 	return words
 }()
 
-// appendName appends "10800s-tcp-10.1.0.7-8080". Names have no colons, so that
-// IPv6 addresses are written with dots.
-func (s Sticky) appendName(b []byte) []byte {
-	b = strconv.AppendUint(b, uint64(s.Seconds), 10)
-	b = append(b, 's', '-')
-	b = append(b, s.Protocol.String()...)
-	b = append(b, '-')
-	at := len(b)
-	b = s.Endpoint.Addr().AppendTo(b)
-	for i := at; i < len(b); i++ {
-		if b[i] == ':' {
-			b[i] = '.'
-		}
-	}
-	b = append(b, '-')
-	return strconv.AppendUint(b, uint64(s.Endpoint.Port()), 10)
-}
-
 // ChainNamed returns the chain of that name. It is of kind [ChainUnknown] if it is not one of
 // ours.
 func ChainNamed(f model.Family, name string) ChainID {
@@ -98,15 +78,19 @@ func ChainNamed(f model.Family, name string) ChainID {
 	rest := name
 	rest, id.NodePort = strings.CutPrefix(rest, nodePortPrefix)
 	rest, id.Local = strings.CutPrefix(rest, localPrefix)
-	if s, ok := stickyNamed(f, rest); ok {
-		id.Kind, id.Sticky = ChainStickyEndpoint, unique.Make(s)
-		return id.orUnknown(name)
-	}
 	for kind := baseChains; kind < chainKinds; kind++ {
 		if kind.single() && rest == chainSchema[kind].name {
 			id.Kind = kind
 			return id.orUnknown(name)
 		}
+	}
+	if before, ok := strings.CutSuffix(rest, "s"); ok {
+		i := strings.LastIndexByte(before, '-')
+		seconds, err := strconv.ParseUint(before[i+1:], 10, 32)
+		if i < 0 || err != nil {
+			return ChainID{Family: f, Kind: ChainUnknown}
+		}
+		rest, id.Seconds = before[:i], uint32(seconds)
 	}
 	i := strings.LastIndexByte(rest, '-')
 	n, err := strconv.ParseUint(rest[i+1:], 10, 32)
@@ -130,34 +114,10 @@ func (id ChainID) orUnknown(name string) ChainID {
 func kindNamed(word string) (ChainKind, method) {
 	for kind := baseChains; kind < chainKinds; kind++ {
 		for m := range methods {
-			if kind != ChainStickyEndpoint && chainWord(kind, m) == word {
+			if chainWord(kind, m) == word {
 				return kind, m
 			}
 		}
 	}
 	return ChainUnknown, 0
-}
-
-// stickyNamed reads "sticky-10800s-tcp-10.1.0.7-8080". The caller compares this name with that
-// of the result, and so finds invalid numbers.
-func stickyNamed(f model.Family, name string) (s Sticky, ok bool) {
-	parts := strings.Split(name, "-")
-	if len(parts) != 5 || parts[0] != chainSchema[ChainStickyEndpoint].name {
-		return s, false
-	}
-	n, _ := strconv.ParseUint(strings.TrimSuffix(parts[1], "s"), 10, 32)
-	text := parts[3]
-	if f == model.IPv6 {
-		text = strings.ReplaceAll(text, ".", ":")
-	}
-	addr, err := netip.ParseAddr(text)
-	port, _ := strconv.ParseUint(parts[4], 10, 16)
-	s = Sticky{Endpoint: netip.AddrPortFrom(addr, uint16(port)), Seconds: uint32(n)}
-	known := false
-	for _, p := range model.Protocols {
-		if p.String() == parts[2] {
-			s.Protocol, known = p, true
-		}
-	}
-	return s, known && err == nil
 }

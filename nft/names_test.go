@@ -1,33 +1,11 @@
 package nft
 
 import (
-	"net/netip"
 	"regexp"
 	"testing"
-	"unique"
 
 	"kube-vmap/model"
 )
-
-// sampleStickies are endpoints whose names are easily taken for each other, or
-// for something else.
-func sampleStickies(f model.Family) []Sticky {
-	addrs := []string{"10.1.0.7", "0.0.0.0", "255.255.255.255", "10.1.0.77"}
-	if f == model.IPv6 {
-		addrs = []string{"fd00::7", "::", "::1", "fd00:0:0:1::", "2001:db8:1:2:3:4:5:6", "64:ff9b::10.1.0.7", "ffff::ffff"}
-	}
-	var out []Sticky
-	for _, a := range addrs {
-		for _, p := range model.Protocols {
-			for _, port := range []uint16{0, 1, 80, 65535} {
-				for _, seconds := range []uint32{0, 1, 10800, 86400, 1<<32 - 1} {
-					out = append(out, Sticky{netip.AddrPortFrom(netip.MustParseAddr(a), port), p, seconds})
-				}
-			}
-		}
-	}
-	return out
-}
 
 // allChains is every kind of chain in all its forms, with some numbers.
 func allChains(f model.Family) []ChainID {
@@ -39,13 +17,6 @@ func allChains(f model.Family) []ChainID {
 		for i := range 4 {
 			id := ChainID{Family: f, Kind: kind, Local: i&1 > 0, NodePort: i&2 > 0}
 			if kind == ChainStickyEndpoint {
-				for _, s := range sampleStickies(f) {
-					id.Sticky = unique.Make(s)
-					out = append(out, id)
-				}
-				continue
-			}
-			if kind == ChainStickyFound {
 				out = append(out, id) // there is one for each list
 				continue
 			}
@@ -56,11 +27,19 @@ func allChains(f model.Family) []ChainID {
 				continue
 			}
 			for id.Method = range methods {
-				if id.Method != 0 && (kind == ChainEndpoint || kind == ChainStickyPick) {
-					break // what they are does not depend on how they were picked
+				if id.Method != 0 && kind == ChainEndpoint {
+					break // what it is does not depend on how it was picked
 				}
 				for _, id.N = range []uint32{0, 1, 2, 3, 9, 10, 251, 254, 255, 256, 257, 5000, 1<<32 - 1} {
-					out = append(out, id)
+					if id.Method != pickSticky {
+						out = append(out, id)
+						continue
+					}
+					for _, seconds := range []uint32{0, 1, 10800, 86400, 1<<32 - 1} {
+						sticky := id
+						sticky.Seconds = seconds
+						out = append(out, sticky)
+					}
 				}
 			}
 		}
@@ -92,7 +71,6 @@ func TestChainNamedReturnsTheChain(t *testing.T) {
 }
 
 func TestChainNames(t *testing.T) {
-	sticky := unique.Make(Sticky{netip.MustParseAddrPort("[fd00::7]:8080"), model.TCP, 10800})
 	for _, tt := range []struct {
 		want string
 		id   ChainID
@@ -102,14 +80,15 @@ func TestChainNames(t *testing.T) {
 		{"rr-3", ChainID{Kind: ChainBalance, Method: pickRoundRobin, N: 3}},
 		{"local-sh-2", ChainID{Kind: ChainBalance, Local: true, Method: pickSourceHash, N: 2}},
 		{"maglev-251", ChainID{Kind: ChainBalance, Method: pickMaglev, N: 251}},
-		{"sticky-2", ChainID{Kind: ChainBalance, Method: pickSticky, N: 2}},
+		{"sticky-2-10800s", ChainID{Kind: ChainBalance, Method: pickSticky, N: 2, Seconds: 10800}},
 		{"cluster-3", ChainID{Kind: ChainCluster, N: 3}},
 		{"masquerade-rr-3", ChainID{Kind: ChainMasquerade, Method: pickRoundRobin, N: 3}},
 		{"node-port-external-local-rr-3", ChainID{Kind: ChainExternalLocal, NodePort: true, Method: pickRoundRobin, N: 3}},
-		{"node-port-local-service-sticky-1", ChainID{Kind: ChainService, NodePort: true, Local: true, Method: pickSticky, N: 1}},
+		{"node-port-local-service-sticky-1-60s", ChainID{
+			Kind: ChainService, NodePort: true, Local: true, Method: pickSticky, N: 1, Seconds: 60,
+		}},
 		{"local-ep-7", ChainID{Kind: ChainEndpoint, Local: true, N: 7}},
-		{"sticky-ep-7", ChainID{Kind: ChainStickyPick, N: 7}},
-		{"local-sticky-10800s-tcp-fd00..7-8080", ChainID{Kind: ChainStickyEndpoint, Local: true, Sticky: sticky}},
+		{"local-sticky-endpoint", ChainID{Kind: ChainStickyEndpoint, Local: true}},
 	} {
 		if got := tt.id.Name(); got != tt.want {
 			t.Errorf("%+v is called %s, want %s", tt.id, got, tt.want)
@@ -122,20 +101,12 @@ func TestChainNamedOfOtherNames(t *testing.T) {
 		"", "-", "lb", "lb-", "lb-x", "lb-03", "lb-+3", "lb--3", "lb-3-3", "lb-4294967296", " lb-3", "LB-3",
 		"reject-chain-0", "service-check-0", "cluster", "nat", "nat-prerouting-1", "unknown-1",
 		"local-nat-prerouting", "node-port-reject-chain", "local-node-port-lb-3", "local-local-lb-3", "lb-lb-3", "cluster-lb-3",
-		"rr-rr-3", "cluster-", "sticky-", "sticky-x", "sticky-ep", "node-port-", "local-", "-3", "(not ours)",
-		"sticky-3600s-tcp-10.1.0.7", "sticky-3600s-tcp-10.1.0.7-", "sticky-3600-tcp-10.1.0.7-80", "sticky-s-tcp-10.1.0.7-80",
-		"sticky-03600s-tcp-10.1.0.7-80", "sticky-3600s-icmp-10.1.0.7-80", "sticky-3600s-6-10.1.0.7-80",
-		"sticky-3600s-tcp-10.1.0-80", "sticky-3600s-tcp-10.1.0.7-65536", "sticky-3600s-tcp-10.1.0.7-080",
-		"sticky-3600s-tcp-10.1.0.7-80-1", "sticky-4294967296s-tcp-10.1.0.7-80", "sticky-3600s-tcp-fd00..7-80",
-		"sticky-3600s-tcp-invalid IP-80", "sticky-3600s--10.1.0.7-80", "ep-3600s-tcp-10.1.0.7-80",
+		"rr-rr-3", "cluster-", "sticky-", "sticky-x", "sticky-ep", "sticky-endpoint-1", "sticky-s", "node-port-", "local-", "-3", "(not ours)",
+		"sticky-3", "sticky-3-", "sticky-3-s", "sticky-3-60", "sticky-3-060s", "sticky-3-+60s", "sticky-3-4294967296s",
+		"sticky-3-60s-60s", "sticky-60s", "lb-3-60s", "ep-3-60s", "cluster-3-0s", "60s", "-60s", "-3-60s",
+		"sticky-3600s-tcp-10.1.0.7-80", "local-sticky-3600s-tcp-10.1.0.7-80", "sticky-found", "sticky-ep-1", // of older versions
 	} {
 		if got := ChainNamed(model.IPv4, name); got.Kind != ChainUnknown {
-			t.Errorf("the chain called %q is %+v, want none", name, got)
-		}
-	}
-	for _, address := range []string{"10.1.0.7", "fd00:0..7", "fd00.0.0.0.0.0.0.7", "FD00..7"} {
-		name := "sticky-3600s-tcp-" + address + "-80"
-		if got := ChainNamed(model.IPv6, name); got.Kind != ChainUnknown {
 			t.Errorf("the chain called %q is %+v, want none", name, got)
 		}
 	}
@@ -185,7 +156,7 @@ func TestSetNamedOfOtherNames(t *testing.T) {
 	for _, name := range []string{
 		"", "endpoints", "endpoints-", "endpoints-x", "endpoints-01", "endpoints-+1", "endpoints-255", "endpoints-many-1",
 		"services-0", "service", "Services", "local-endpoints", "local-endpoints-255", "local-local-endpoints-1", "local-",
-		"local-cluster-ips", "local-hairpin", "affinity-0", "sticky-endpoints", "sticky-endpoints-255", "local-sticky-endpoints-",
+		"local-cluster-ips", "local-hairpin", "affinity-0", "sticky-endpoints-0", "sticky-endpoints-many", "sticky-numbers-1",
 		"xendpoints-1", "x-endpoints-1", "allowed-sources", "allowed-sources-0", "allowed-sources-33", "local-allowed-sources-8",
 	} {
 		if got, known := SetNamed(model.IPv4, name); known {
@@ -204,7 +175,7 @@ func FuzzNames(f *testing.F) {
 			}
 		}
 	}
-	for _, name := range []string{"", "local-", "node-port-", "sticky-3600s-tcp-..ffff.10.1.0.7-80", "local-services", "endpoints-255"} {
+	for _, name := range []string{"", "local-", "node-port-", "sticky-3-3600s", "local-services", "endpoints-255"} {
 		f.Add(true, name)
 	}
 	f.Fuzz(func(t *testing.T, v6 bool, name string) {
@@ -215,9 +186,6 @@ func FuzzNames(f *testing.F) {
 		if id := ChainNamed(family, name); id.Kind != ChainUnknown {
 			if id.Name() != name {
 				t.Errorf("the chain called %q is %s", name, id.Name())
-			}
-			if id.Kind == ChainStickyEndpoint && model.FamilyOf(id.Sticky.Value().Endpoint.Addr()) != family {
-				t.Errorf("the chain called %q has an endpoint of the other family", name)
 			}
 		}
 		if id, known := SetNamed(family, name); known && id.Name() != name {

@@ -82,7 +82,9 @@ func (p *Plan) replace(r *Ruleset, old, next *frontendState) {
 		}
 	}
 	for _, local := range [...]bool{false, true} {
-		p.replaceSlots(r, old.slotListOrNone(local), next.slotListOrNone(local))
+		had, has := old.slotListOrNone(local), next.slotListOrNone(local)
+		p.replaceSlots(r, &had, &has)
+		p.replaceNumbers(r, &had, &has)
 	}
 	p.replaceShared(old, next)
 }
@@ -97,10 +99,10 @@ func (p *frontendState) slotListOrNone(local bool) slotList {
 
 // replaceSlots notes which slots change. It compares all, and makes elements of those that
 // differ.
-func (p *Plan) replaceSlots(r *Ruleset, old, next slotList) {
+func (p *Plan) replaceSlots(r *Ruleset, old, next *slotList) {
 	for k := range max(len(old.list), len(next.list)) {
 		had, has := k < len(old.list), k < len(next.list)
-		if had && has && old.kind == next.kind && old.Pool.Affinity == next.Pool.Affinity && old.list[k] == next.list[k] {
+		if had && has && old.kind == next.kind && old.list[k] == next.list[k] && old.value(k) == next.value(k) {
 			continue
 		}
 		if has {
@@ -110,6 +112,34 @@ func (p *Plan) replaceSlots(r *Ruleset, old, next slotList) {
 		if had {
 			e := old.at(k)
 			p.remove(r, &e)
+		}
+	}
+}
+
+// replaceNumbers notes which endpoints of numbers change.
+func (p *Plan) replaceNumbers(r *Ruleset, old, next *slotList) {
+	for i, j := 0, 0; i < len(old.numbers) || j < len(next.numbers); {
+		order := 1
+		switch {
+		case i == len(old.numbers):
+		case j == len(next.numbers):
+			order = -1
+		default:
+			order = old.spread.endpoints[i].Compare(next.spread.endpoints[j])
+		}
+		if order == 0 && old.numbers[i] == next.numbers[j] {
+			i, j = i+1, j+1
+			continue
+		}
+		if order >= 0 {
+			e := next.numbered(j)
+			p.add(r, &e)
+			j++
+		}
+		if order <= 0 {
+			e := old.numbered(i)
+			p.remove(r, &e)
+			i++
 		}
 	}
 }

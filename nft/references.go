@@ -55,8 +55,7 @@ func newReferenceCache(c *Config) *referenceCache {
 // of lists what the rules of the chain refer to. The sets of AllowedSources, which the
 // rules of SourceCheck depend on, are not among it: see [SetID.readBy].
 func (c *referenceCache) of(id ChainID) []reference {
-	key := cacheKey(id)
-	list, known := c.known[key]
+	list, known := c.known[id]
 	if !known {
 		list = references(c.config.rules(id, func(SetID) bool { return false }))
 		// An external-local chain has its external chain in every configuration, even where
@@ -64,19 +63,13 @@ func (c *referenceCache) of(id ChainID) []reference {
 		if external := (reference{chain: id.as(ChainExternal)}); id.Kind == ChainExternalLocal && !slices.Contains(list, external) {
 			list = append(list, external)
 		}
-		c.known[key] = list
+		c.known[id] = list
 	}
 	return list
 }
 
 // forget drops the references of a chain that is no longer in use.
-func (c *referenceCache) forget(id ChainID) { delete(c.known, cacheKey(id)) }
-
-// cacheKey is the chain without its endpoint: sticky chains all refer to the same.
-func cacheKey(id ChainID) ChainID {
-	id.Sticky = ChainID{}.Sticky
-	return id
-}
+func (c *referenceCache) forget(id ChainID) { delete(c.known, id) }
 
 // readBy lists the chains among those given whose rules refer to the set.
 func (id SetID) readBy(chains []ChainID, cache *referenceCache) []ChainID {

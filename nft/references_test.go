@@ -54,7 +54,7 @@ func realChains(f model.Family) []ChainID {
 			if id.NodePort {
 				return true
 			}
-		case ChainEndpoint, ChainStickyPick:
+		case ChainEndpoint:
 			return id.N >= MaxSlots || id.NodePort
 		case ChainStickyEndpoint:
 			return id.NodePort
@@ -62,7 +62,7 @@ func realChains(f model.Family) []ChainID {
 			return false
 		}
 		few := id.Method == pickSourceHash || id.Method == pickMaglev
-		return id.N == 0 || few && id.N > MaxSlots
+		return id.N == 0 || few && id.N > MaxSlots || id.Method == pickSticky && id.Seconds == 0
 	})
 }
 

@@ -25,7 +25,7 @@ type Fingerprint uint64
 
 // encodingVersion is part of every fingerprint. It must change whenever the expressions of
 // a text change.
-const encodingVersion = "3 "
+const encodingVersion = "4 "
 
 // Fingerprint returns the hash of the rule's text.
 func (r Rule) Fingerprint() Fingerprint {

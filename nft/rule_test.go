@@ -59,20 +59,13 @@ func someLengths(id SetID) bool {
 // isDistinct reports whether the rules of a chain differ from those of other chains by more
 // than a number in a name.
 func isDistinct(id ChainID) bool {
-	few := []Sticky{
-		{netip.MustParseAddrPort("10.1.0.7:80"), model.TCP, 10800},
-		{netip.MustParseAddrPort("10.1.0.7:80"), model.UDP, 1},
-		{netip.MustParseAddrPort("10.1.0.7:80"), model.SCTP, 86400},
-		{netip.MustParseAddrPort("[2001:db8:1:2:3:4:5:6]:80"), model.TCP, 10800},
-		{netip.MustParseAddrPort("[::1]:65535"), model.SCTP, 86400},
-	}
 	switch {
 	case id.Kind < baseChains:
 		return true
-	case id.Kind == ChainStickyEndpoint:
-		return slices.Contains(few, id.Sticky.Value())
-	case id.Kind == ChainEndpoint || id.Kind == ChainStickyPick:
+	case id.Kind == ChainEndpoint:
 		return id.N <= 3
+	case id.Method == pickSticky && id.Seconds != 10800 && id.N != 2:
+		return false
 	case id.Kind != ChainBalance && id.Method != pickRandom:
 		return false
 	}

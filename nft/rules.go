@@ -9,7 +9,9 @@ import "kube-vmap/model"
 // model. A chain or set that only base chains refer to is added in newRuleset (ruleset.go).
 func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	fam := &families[id.Family]
-	balance := Rule{goTo(ChainID{Family: id.Family, Kind: ChainBalance, Local: id.Local, Method: id.Method, N: id.N})}
+	balance := Rule{goTo(ChainID{
+		Family: id.Family, Kind: ChainBalance, Local: id.Local, Method: id.Method, N: id.N, Seconds: id.Seconds,
+	})}
 	mark := Rule{setMark(c.MasqueradeMark)}
 	switch id.Kind {
 	case ChainSourceCheck:
@@ -28,12 +30,8 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 		return id.balanceRules(fam)
 	case ChainEndpoint:
 		return []Rule{{notICMP(fam), translate(id.set(SetEndpoints), pick{})}}
-	case ChainStickyPick:
-		return []Rule{{dispatch(id.set(SetStickyEndpoints), pick{})}}
 	case ChainStickyEndpoint:
-		return id.stickyRules(fam)
-	case ChainStickyFound:
-		return []Rule{{notICMP(fam), translate(id.set(SetAffinity), pick{})}}
+		return id.stickyEndpointRules()
 	case ChainNATInput:
 		return []Rule{countRule(id.Family)}
 	}
@@ -54,7 +52,12 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 	case ChainNATPrerouting, ChainNATOutput:
 		return []Rule{{by(SetServices)}, {in(set(SetNodeIPs)), by(SetNodePorts)}}
 	case ChainRestorePrerouting, ChainRestoreOutput:
-		return []Rule{{newConnection(), notTranslated(), in(set(SetClusterIPs)), goTo(id.as(ChainRestore))}}
+		return []Rule{{newConnection(), goTo(id.as(ChainRestoreCheck))}}
+	case ChainRestoreCheck:
+		return []Rule{
+			append(Rule{translated()}, restorePriority()...),
+			{notTranslated(), in(set(SetClusterIPs)), goTo(id.as(ChainRestore))},
+		}
 	case ChainRestore:
 		return restoreRules(fam)
 	case ChainFilterInput:
@@ -176,20 +179,15 @@ func (id ChainID) serviceRules() []Rule {
 // balanceRules pick one of N endpoints.
 func (id ChainID) balanceRules(fam *family) []Rule {
 	d := pick{id.N, id.Method}
-	sticky := id.Method == pickSticky
 	switch {
-	case id.N > MaxSlots && sticky:
-		return []Rule{{dispatch(id.set(SetStickyEndpointsMany), d)}}
+	case id.Method == pickSticky:
+		return id.stickyRules(d)
 	case id.N > MaxSlots:
 		return []Rule{{notICMP(fam), translate(id.set(SetEndpointsMany), d)}}
 	}
-	kind := ChainEndpoint
-	if sticky {
-		kind = ChainStickyPick
-	}
 	choices := make([]ChainID, id.N)
 	for k := range choices {
-		choices[k] = ChainID{Family: id.Family, Kind: kind, Local: id.Local, N: uint32(k)}
+		choices[k] = ChainID{Family: id.Family, Kind: ChainEndpoint, Local: id.Local, N: uint32(k)}
 	}
 	if len(choices) == 1 {
 		return []Rule{{goTo(choices[0])}}

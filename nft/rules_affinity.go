@@ -9,55 +9,104 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stickyRules are the rules of an endpoint's chain that remembers its clients in the
-// affinity map (SetAffinity, sets.go). An update of an existing element extends its
-// timeout, but keeps its endpoint (kernel: nft_dynset_eval): whichever endpoint was picked,
-// a remembered client goes to its own. If the map is full, the client is not remembered,
-// and the connection is counted and goes to the endpoint that was picked.
+// The affinity map has the number of the endpoint that a client has (numbers.go). Another
+// map leads from the Service and the number to the endpoint, so that no endpoint needs a
+// chain. In between the number is the packet's priority: nft prints that as the data of an
+// element, but not a look-up. It is removed after the hook (restorePriority).
 //
-// The look-up has one chain of its own for all endpoints: for each chain that reads a map,
-// the kernel walks all that do already (nf_tables_bind_set).
-func (id ChainID) stickyRules(fam *family) []Rule {
-	s := id.Sticky.Value()
-	clients := SetID{Family: id.Family, Kind: SetAffinity, Local: id.Local}
+//	map affinity           192.0.2.7 . 10.96.0.10 . tcp . 80 : f0ab:7
+//	map sticky-numbers     10.96.0.10 . tcp . 80 . 0 : f0ab:7
+//	map sticky-endpoints   10.96.0.10 . tcp . 80 . f0ab:7 : 10.244.1.3 . 8080
+//
+// An endpoint that is removed has no number from the same transaction on: the next
+// connection of a client that remembers it finds nothing in the last map.
+
+// stickyRules are the rules of a chain that gives a client the endpoint that it had, or else
+// a random one. An update of an existing element extends its timeout, but keeps its number
+// (kernel: nft_dynset_eval). So if two connections of a new client are here at a time,
+// both look up what the first of them left. If the map is full, the client is not
+// remembered, and the connection is counted and goes to the endpoint that was picked.
+func (id ChainID) stickyRules(d pick) []Rule {
+	clients := id.set(SetAffinity)
+	timeout := time.Duration(id.Seconds) * time.Second
+	endpoint := ChainID{Family: id.Family, Kind: ChainStickyEndpoint, Local: id.Local}
 	return []Rule{
-		{remember(clients, s)},
-		{jump(ChainID{Family: id.Family, Kind: ChainStickyFound, Local: id.Local})},
-		{protocolIs(s.Protocol), countFull(), translateTo(fam, s)},
+		{setNumber(clients, pick{}), remember(clients, timeout), jump(endpoint)},
+		{setNumber(id.set(SetStickyNumbers), d)},
+		{remember(clients, timeout), setNumber(clients, pick{}), goTo(endpoint)},
+		{countFull(), goTo(endpoint)},
 	}
 }
 
-// remember notes that the client has the endpoint, until a timeout.
-func remember(id SetID, s Sticky) Statement {
-	load, next := loadKey(id, pick{})
-	timeout := time.Duration(s.Seconds) * time.Second
+// stickyEndpointRules translate to the endpoint that has the packet's number. If there is
+// none, the client forgets it. The matches on protocols are for nft, see [countRule].
+func (id ChainID) stickyEndpointRules() []Rule {
+	return []Rule{
+		{withPorts(), translate(id.set(SetStickyEndpoints), pick{})},
+		{withPorts(), forget(id.set(SetAffinity))},
+	}
+}
+
+// setNumber makes the number that the map has for the packet its priority.
+func setNumber(id SetID, d pick) Statement {
+	load, _ := loadKey(id, d)
 	return Statement{
-		Text: fmt.Sprintf("update @%s { %s timeout %s : %s . %d }",
-			id.Name(), lookup(id, pick{}), durationText(timeout), s.Endpoint.Addr(), s.Endpoint.Port()),
+		Text: fmt.Sprintf("meta priority set %s map @%s", lookup(id, d), id.Name()),
 		sets: []SetID{id},
-		Expressions: append(append(load, s.immediates(id.family(), next)...),
-			&expr.Dynset{
-				SrcRegKey: regKey, SrcRegData: next, SetName: id.Name(), SetID: byNameOnly,
-				Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: timeout,
-			}),
+		Expressions: append(load,
+			&expr.Lookup{SourceRegister: regKey, DestRegister: regValue, IsDestRegSet: true, SetName: id.Name(), SetID: byNameOnly},
+			writePriority()),
 	}
 }
 
-// translateTo sends the connection to the endpoint itself.
-func translateTo(fam *family, s Sticky) Statement {
-	to := s.Endpoint.String()
+// writePriority makes the number in the register the packet's priority.
+func writePriority() *expr.Meta {
+	return &expr.Meta{Key: expr.MetaKeyPRIORITY, SourceRegister: true, Register: regValue}
+}
+
+// remember notes that the client has the endpoint of the packet's number, until a timeout.
+func remember(id SetID, timeout time.Duration) Statement {
+	return changeClient(id, "update", " timeout "+durationText(timeout), &expr.Dynset{
+		Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: timeout,
+	})
+}
+
+// dynsetDelete is NFT_DYNSET_OP_DELETE.
+const dynsetDelete = 2
+
+// forget deletes what is remembered for the client. The data decides nothing, but the kernel
+// wants some (nft_dynset_init).
+func forget(id SetID) Statement {
+	return changeClient(id, "delete", "", &expr.Dynset{Operation: dynsetDelete})
+}
+
+func changeClient(id SetID, word, options string, change *expr.Dynset) Statement {
+	load, next := loadKey(id, pick{})
+	change.SrcRegKey, change.SrcRegData, change.SetName, change.SetID = regKey, next, id.Name(), byNameOnly
 	return Statement{
-		Text:        "dnat to " + to,
-		Expressions: append(s.immediates(fam, regKey), translation(fam, regKey)),
+		Text:        fmt.Sprintf("%s @%s { %s%s : meta priority }", word, id.Name(), lookup(id, pick{}), options),
+		sets:        []SetID{id},
+		Expressions: append(load, FieldNumber.load(id.family(), next, pick{}), change),
 	}
 }
 
-// immediates puts the endpoint into registers, its address and then its port.
-func (s Sticky) immediates(fam *family, reg uint32) []any {
-	port := s.Endpoint.Port()
-	return []any{
-		&expr.Immediate{Register: reg, Data: s.Endpoint.Addr().AsSlice()},
-		&expr.Immediate{Register: reg + fam.addrLen/4, Data: []byte{byte(port >> 8), byte(port)}},
+// restorePriority sets a packet's priority to zero, which it nearly always was, if it is one
+// of our numbers. IPv4 sets it when it forwards a packet, anyway (ip_forward); otherwise
+// traffic control would see it.
+func restorePriority() Rule {
+	return Rule{
+		{
+			Text: "meta priority & f000:0 == f000:0",
+			Expressions: []any{
+				&expr.Meta{Key: expr.MetaKeyPRIORITY, Register: regValue},
+				&expr.Bitwise{SourceRegister: regValue, DestRegister: regValue, Len: 4, Mask: native(numberMark), Xor: native(0)},
+				&expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: native(numberMark)},
+			},
+		},
+		{
+			Text:        "meta priority set none",
+			Expressions: []any{&expr.Immediate{Register: regValue, Data: native(0)}, writePriority()},
+		},
 	}
 }
 

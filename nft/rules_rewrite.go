@@ -90,7 +90,7 @@ const tcpChecksumAt = 16
 // destination again.
 func restoreRules(fam *family) []Rule {
 	original := func(key expr.CtKey) *expr.Ct { return &expr.Ct{Key: key, Register: regValue} }
-	var rules []Rule
+	rules := []Rule{restorePriority()}
 	for _, p := range model.Protocols {
 		only := protocolIs(p)
 		rules = append(rules, Rule{{

@@ -190,17 +190,18 @@ func slotsIn(have Tables) map[model.Match]slots {
 	out := map[model.Match]slots{}
 	take := func(id SetID, slot func(Key) uint32) {
 		for _, e := range have[id.Family].Sets[id.Name()].Elements {
+			endpoint, known := have[id.Family].EndpointOf(id, &e)
 			m := model.Match{Family: id.Family, Addr: e.Key.Addr, Protocol: e.Key.Protocol, Port: e.Key.Port}
 			s := out[m]
-			if list := s.list(id.Local); slot(e.Key) == uint32(len(list)) {
-				s.extend(id.Local, e.Value.endpoint())
+			if list := s.list(id.Local); known && slot(e.Key) == uint32(len(list)) {
+				s.extend(id.Local, endpoint)
 				out[m] = s
 			}
 		}
 	}
 	for f, t := range have {
 		for _, local := range [...]bool{false, true} {
-			for kind := SetEndpoints; t != nil && kind <= SetStickyEndpointsMany; kind++ {
+			for kind := SetEndpoints; t != nil && kind < SetStickyEndpoints; kind++ {
 				id := SetID{Family: model.Family(f), Kind: kind, Local: local}
 				if !kind.slotted() {
 					take(id, func(k Key) uint32 { return k.Pick })
@@ -222,14 +223,6 @@ func (s *slots) extend(local bool, e netip.AddrPort) {
 	} else {
 		s.cluster = append(s.cluster, e)
 	}
-}
-
-// endpoint is the endpoint to which the element leads.
-func (v *Value) endpoint() netip.AddrPort {
-	if v.Chain.Kind == ChainStickyEndpoint {
-		return v.Chain.Sticky.Value().Endpoint
-	}
-	return v.Endpoint
 }
 
 // chains lists the chains of the state.

@@ -32,9 +32,9 @@ const (
 	SetEndpointIPs                         // addresses of TCP endpoints, with [Config].DropInvalid
 	SetEndpoints                           // the endpoints in a slot; one map for each slot
 	SetEndpointsMany                       // the endpoints of Services with more than MaxSlots
-	SetStickyEndpoints                     // as SetEndpoints, where clients are remembered
-	SetStickyEndpointsMany                 // as SetEndpointsMany, where clients are remembered
-	SetAffinity                            // which client has which endpoint
+	SetStickyNumbers                       // the number of the endpoint in each slot, where clients are remembered
+	SetStickyEndpoints                     // the endpoint of each of these numbers
+	SetAffinity                            // the number of the endpoint that a client has
 	SetConnections                         // connections by destination and endpoint, with [Config].CountConnections
 	SetAllowedSources                      // who may use restricted frontends; one set for each length of a prefix
 	setKinds
@@ -51,6 +51,8 @@ var (
 	nodePortKey = []Field{FieldProtocol, FieldPort}
 	// pickKey is one of the endpoints of a frontend.
 	pickKey = []Field{FieldDestination, FieldProtocol, FieldPort, FieldPick}
+	// numberKey is one of the endpoints of a frontend, by its number.
+	numberKey = []Field{FieldDestination, FieldProtocol, FieldPort, FieldNumber}
 	// clientKey is a client, or the prefix it is in, before the frontend that it uses.
 	clientKey = []Field{FieldClient, FieldDestination, FieldProtocol, FieldPort}
 	// countKey is a connection before and after translation.
@@ -81,9 +83,9 @@ var setSchema = [setKinds]struct {
 	SetEndpointIPs:          {"endpoint-ips", Layout{Key: []Field{FieldClient}}},
 	SetEndpoints:            {"endpoints", Layout{Key: frontendKey, Content: ContentEndpoint}},
 	SetEndpointsMany:        {"endpoints-many", Layout{Key: pickKey, Content: ContentEndpoint, Typeof: true}},
-	SetStickyEndpoints:      {"sticky-endpoints", Layout{Key: frontendKey, Content: ContentVerdict}},
-	SetStickyEndpointsMany:  {"sticky-endpoints-many", Layout{Key: pickKey, Content: ContentVerdict, Typeof: true}},
-	SetAffinity:             {"affinity", Layout{Key: clientKey, Content: ContentEndpoint, limit: affinitySize, timeout: true}},
+	SetStickyNumbers:        {"sticky-numbers", Layout{Key: pickKey, Content: ContentNumber, Typeof: true}},
+	SetStickyEndpoints:      {"sticky-endpoints", Layout{Key: numberKey, Content: ContentEndpoint}},
+	SetAffinity:             {"affinity", Layout{Key: clientKey, Content: ContentNumber, limit: affinitySize, timeout: true}},
 	SetConnections:          {"connections", Layout{Key: countKey, limit: MaxConnectionCounts}},
 	SetAllowedSources:       {"allowed-sources", Layout{Key: clientKey}},
 }
@@ -93,7 +95,7 @@ type SetID struct {
 	Family model.Family
 	Kind   SetKind
 	Local  bool   // it has endpoints of this node only
-	Slot   uint16 // of SetEndpoints and SetStickyEndpoints; of SetAllowedSources, the length of the prefixes
+	Slot   uint16 // of SetEndpoints; of SetAllowedSources, the length of the prefixes
 }
 
 // Layout returns the form of the set's elements.
@@ -103,8 +105,12 @@ func (id SetID) family() *family { return &families[id.Family] }
 
 // slotted reports whether there is one set of the kind for each slot.
 func (k SetKind) slotted() bool {
-	return k == SetEndpoints || k == SetStickyEndpoints || k == SetAllowedSources
+	return k == SetEndpoints || k == SetAllowedSources
 }
+
+// hasEndpoints reports whether the elements of a set of the kind are the endpoints of pools,
+// or their numbers.
+func (k SetKind) hasEndpoints() bool { return SetEndpoints <= k && k <= SetStickyEndpoints }
 
 // exists reports whether there may be a set of that slot or length.
 func (id SetID) exists() bool {

@@ -21,6 +21,7 @@ var knownTypes = map[Field][len(model.Families)]nftables.SetDatatype{
 	FieldClient:              {nftables.TypeIPAddr, nftables.TypeIP6Addr},
 	FieldOriginalDestination: {nftables.TypeIPAddr, nftables.TypeIP6Addr},
 	FieldOriginalPort:        {nftables.TypeInetService, nftables.TypeInetService},
+	FieldNumber:              {nftables.TypeClassID, nftables.TypeClassID},
 }
 
 func TestSetShapes(t *testing.T) {
@@ -52,6 +53,8 @@ func TestSetShapes(t *testing.T) {
 					data = knownTypes[FieldDestination][f]
 				case ContentPort:
 					data = nftables.TypeInetService
+				case ContentNumber:
+					data = nftables.TypeClassID
 				case ContentEndpoint:
 				}
 				if shape.DataType != data.GetNFTMagic() || shape.DataLen != data.Bytes {

@@ -252,6 +252,8 @@ func (f Field) load(fam *family, reg uint32, d pick) any {
 		return &expr.Ct{Key: expr.CtKeyPROTODST, Register: reg}
 	case FieldPick:
 		return d.expression(fam, reg)[0]
+	case FieldNumber:
+		return &expr.Meta{Key: expr.MetaKeyPRIORITY, Register: reg}
 	}
 	panic(f.unknown())
 }
@@ -307,15 +309,10 @@ func translate(id SetID, d pick) Statement {
 		sets: []SetID{id},
 		Expressions: append(load,
 			&expr.Lookup{SourceRegister: regKey, DestRegister: regKey, IsDestRegSet: true, SetName: id.Name(), SetID: byNameOnly},
-			translation(fam, regKey)),
-	}
-}
-
-// translation makes the address and port in the registers the destination.
-func translation(fam *family, reg uint32) *expr.NAT {
-	return &expr.NAT{
-		Type: expr.NATTypeDestNAT, Family: uint32(fam.number),
-		RegAddrMin: reg, RegProtoMin: reg + fam.addrLen/4, Specified: true,
+			&expr.NAT{
+				Type: expr.NATTypeDestNAT, Family: uint32(fam.number),
+				RegAddrMin: regKey, RegProtoMin: regKey + fam.addrLen/4, Specified: true,
+			}),
 	}
 }
 

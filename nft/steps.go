@@ -42,7 +42,7 @@ func newDivision(b Batch) *stepSplitter {
 
 // note notes the keys of endpoints.
 func note(keys map[SetID]map[Key]struct{}, id SetID, list []Element) {
-	if id.Layout().Content != ContentEndpoint {
+	if !id.Kind.hasEndpoints() {
 		return
 	}
 	if keys[id] == nil {
@@ -100,7 +100,7 @@ func (s *stepSplitter) isDropped(id SetID) bool {
 // divides reports whether elements of the set need not be in the switch: endpoints in a map
 // that exists before and after.
 func (s *stepSplitter) divides(id SetID) bool {
-	return id.Layout().Content == ContentEndpoint && !s.isDropped(id)
+	return id.Kind.hasEndpoints() && !s.isDropped(id)
 }
 
 // replacing is the edit of replaced endpoints in a set.
@@ -139,8 +139,9 @@ func appendElements(b Batch, op Op, n int) Batch {
 
 // steps returns the transactions. All but the switch have at most limit elements.
 func (s *stepSplitter) steps(limit int) []Batch {
-	steps := s.before.pieces(limit)
-	if last := len(steps) - 1; last >= 0 && steps[last].Counts().Added < limit {
+	steps, replaced := s.before.pieces(limit), s.replacements(limit)
+	// Numbers must not be replaced before their endpoints are added.
+	if last := len(steps) - 1; last >= 0 && len(replaced) == 0 && steps[last].Counts().Added < limit {
 		s.now = append(steps[last], s.now...) // the remainder is in the switch
 		steps = steps[:last]
 	}
@@ -149,7 +150,7 @@ func (s *stepSplitter) steps(limit int) []Batch {
 	} else {
 		s.now = append(s.declare, s.now...)
 	}
-	steps = append(steps, s.replacements(limit)...)
+	steps = append(steps, replaced...)
 	after := s.after.pieces(limit)
 	if len(s.now) == 0 {
 		return append(steps, after...)

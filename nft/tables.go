@@ -3,6 +3,7 @@ package nft
 import (
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"slices"
 
 	"kube-vmap/model"
@@ -71,6 +72,23 @@ func (t *Tables) MarkFull(id SetID) {
 		set.Shape.Size = 0
 		t[id.Family].Sets[id.Name()] = set
 	}
+}
+
+// EndpointOf returns the endpoint that an element of a slot has, or to which its number
+// leads. It reports false if that leads to none.
+func (t *Table) EndpointOf(id SetID, e *Element) (netip.AddrPort, bool) {
+	if id.Kind != SetStickyNumbers {
+		return e.Value.Endpoint, true
+	}
+	id.Kind = SetStickyEndpoints
+	key := e.Key
+	key.Pick = e.Value.Number
+	list := t.Sets[id.Name()].Elements
+	i, found := slices.BinarySearchFunc(list, key, func(e Element, k Key) int { return CompareKeys(e.Key, k) })
+	if !found {
+		return netip.AddrPort{}, false
+	}
+	return list[i].Value.Endpoint, true
 }
 
 // A ChainState is a chain: its hook, and the fingerprints of its rules in their order, zero

@@ -135,12 +135,17 @@ func (e *Element) write(s *strings.Builder, id SetID, whole bool) {
 		fmt.Fprintf(s, " : %s", e.Value.Endpoint.Addr())
 	case l.Content == ContentPort:
 		fmt.Fprintf(s, " : %d", e.Value.Endpoint.Port())
+	case l.Content == ContentNumber:
+		s.WriteString(" : " + classID(e.Value.Number))
 	case e.Value.Verdict == VerdictGoto:
 		s.WriteString(" : goto " + e.Value.Chain.Name())
 	case e.Value.Verdict == VerdictDrop:
 		s.WriteString(" : drop")
 	}
 }
+
+// classID is a number as nft lists a packet's priority.
+func classID(n uint32) string { return fmt.Sprintf("%x:%x", n>>16, n&0xffff) }
 
 func (k *Key) writeField(s *strings.Builder, f Field, interval bool) {
 	switch f {
@@ -157,6 +162,8 @@ func (k *Key) writeField(s *strings.Builder, f Field, interval bool) {
 		fmt.Fprintf(s, "%d", k.Port)
 	case FieldPick:
 		fmt.Fprintf(s, "%d", k.Pick)
+	case FieldNumber:
+		s.WriteString(classID(k.Pick))
 	default: // those of connection counts, which have a text of their own
 		panic(f.unknown())
 	}

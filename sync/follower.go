@@ -10,7 +10,6 @@ import (
 // A Follower does what else must happen when the kernel has committed a change:
 //
 //	sync/flows         ends flows to removed endpoints
-//	sync/affinity      removes clients of removed endpoints
 //	sync/connections   reads connection counters, and removes those of removed endpoints
 //	sync/leastconn     steers new connections to the endpoints with the fewest
 //	sync/healthcheck   serves health check node ports

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -64,7 +65,7 @@ func essence(f model.Family, t *nft.Table) *nft.Table {
 	slots := map[string][]nft.Element{}
 	for name, s := range out.Sets {
 		id, _ := nft.SetNamed(f, name)
-		if id.Kind < nft.SetEndpoints || id.Kind > nft.SetStickyEndpointsMany {
+		if id.Kind < nft.SetEndpoints || id.Kind >= nft.SetStickyEndpoints {
 			continue
 		}
 		for _, e := range s.Elements {
@@ -92,7 +93,7 @@ func valueText(v nft.Value) string {
 	if v.Verdict == nft.VerdictGoto {
 		return v.Chain.Name()
 	}
-	return v.Endpoint.String()
+	return fmt.Sprint(v.Endpoint, v.Number)
 }
 
 // checkServed checks that each address and port of each Service is held by it or by

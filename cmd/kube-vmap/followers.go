@@ -9,7 +9,6 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/sync"
-	"kube-vmap/sync/affinity"
 	"kube-vmap/sync/connections"
 	"kube-vmap/sync/flows"
 	"kube-vmap/sync/health"
@@ -33,7 +32,6 @@ func (p *proxy) followers(h *health.Health, m *metrics.Metrics) []follower {
 	out := []follower{
 		flows.New(flows.Config{EndTCP: p.config.EndTCPFlows, Reconciled: m.Reconciled},
 			conntrack.New(conntrack.Config{}), p.log),
-		affinity.New(affinity.Config{Kernel: p.kernels.affinity, Log: p.log, Full: m.AffinityFull}),
 		healthcheck.New(healthcheck.Config{
 			AllAddresses: allAddresses(p.config), Healthy: h.Healthy, Recorder: recorder, Log: p.log,
 		}),

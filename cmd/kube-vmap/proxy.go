@@ -18,6 +18,7 @@ import (
 	"kube-vmap/nft/kernel"
 	"kube-vmap/sync"
 	"kube-vmap/sync/addresses"
+	"kube-vmap/sync/affinity"
 	"kube-vmap/sync/cluster"
 	"kube-vmap/sync/health"
 	"kube-vmap/sync/manifests"
@@ -124,6 +125,8 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 		group.Go(func() error { return f.Run(ctx) })
 	}
 	group.Go(func() error { return loop.Run(ctx) })
+	clients := affinity.New(affinity.Config{Kernel: p.kernels.affinity, Log: p.log, Full: m.AffinityFull})
+	group.Go(func() error { return clients.Run(ctx) })
 	group.Go(func() error { return p.whenReady(ctx, loop.Ready()) })
 	group.Go(func() error { return p.config.Watch(ctx, p.log) })
 	for _, s := range servers {

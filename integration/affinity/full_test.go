@@ -3,7 +3,6 @@ package affinity
 import (
 	"encoding/binary"
 	"errors"
-	"net/netip"
 	"regexp"
 	"slices"
 	"testing"
@@ -74,14 +73,10 @@ func fill(t *testing.T, l *lab.Lab, f model.Family, s daemon.Service) {
 func remembered(f model.Family, s daemon.Service, n int) nftables.SetElement {
 	client := lab.OutsideRanges[f].Addr().AsSlice()
 	binary.BigEndian.PutUint32(client[len(client)-4:], 0xf0000000+uint32(n))
-	to, e := s.AddrPort(nil, f, model.KindClusterIP, 0), s.Endpoints[n%len(s.Endpoints)].AddrPort(f, daemon.TargetPort)
-	key := slices.Concat(client, to.Addr().AsSlice(), []byte{byte(model.UDP), 0, 0, 0}, port(to))
-	return nftables.SetElement{Key: key, Val: slices.Concat(e.Addr().AsSlice(), port(e)), Timeout: long}
-}
-
-// port returns a port in the four bytes that it has in a key.
-func port(a netip.AddrPort) []byte {
-	return append(binary.BigEndian.AppendUint16(nil, a.Port()), 0, 0)
+	to := s.AddrPort(nil, f, model.KindClusterIP, 0)
+	port := binary.BigEndian.AppendUint32(nil, uint32(to.Port())<<16)
+	key := slices.Concat(client, to.Addr().AsSlice(), []byte{byte(model.UDP), 0, 0, 0}, port)
+	return nftables.SetElement{Key: key, Val: make([]byte, 4), Timeout: long}
 }
 
 // awaitMetric waits until the metric counts connections of both families. The proxy reads

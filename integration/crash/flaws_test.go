@@ -3,7 +3,6 @@ package crash
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"testing"
 
 	"kube-vmap/model"
@@ -76,28 +75,22 @@ func (c *check) run() {
 	c.sources()
 }
 
-// endpointChain matches the names of chains of endpoints with session affinity.
-var endpointChain = regexp.MustCompile(`^(local-)?sticky-\d+s-`)
-
-// targets checks that every chain exists that an element goes to, and that an element goes
-// to each chain of an endpoint.
+// targets checks that every chain exists that an element goes to, and that every number of
+// an endpoint leads to one.
 func (c *check) targets() {
-	used := map[string]bool{}
 	for name, set := range c.Sets {
-		for _, e := range set.Elements {
+		id, _ := nft.SetNamed(c.family, name)
+		for i, e := range set.Elements {
+			if _, leads := c.EndpointOf(id, &set.Elements[i]); !leads {
+				c.flaw("%s has number %x, which no endpoint has", name, e.Value.Number)
+			}
 			if e.Value.Verdict != nft.VerdictGoto {
 				continue
 			}
 			chain := e.Value.Chain.Name()
-			used[chain] = true
 			if _, there := c.Chains[chain]; !there {
 				c.flaw("%s goes to %s, which does not exist", name, chain)
 			}
-		}
-	}
-	for name := range c.Chains {
-		if endpointChain.MatchString(name) && !used[name] {
-			c.flaw("no element goes to %s", name)
 		}
 	}
 }
@@ -110,7 +103,7 @@ func (c *check) fillPools() {
 		if !known {
 			c.flaw("an unknown set: %s", name)
 		}
-		if id.Kind < nft.SetEndpoints || id.Kind > nft.SetStickyEndpointsMany {
+		if id.Kind < nft.SetEndpoints || id.Kind >= nft.SetStickyEndpoints {
 			continue
 		}
 		for _, e := range set.Elements {

@@ -99,11 +99,8 @@ var (
 
 	sources  = set(nft.SetAllowedSources, 24)
 	affinity = set(nft.SetAffinity, 0)
-	remember = nft.ChainID{Kind: nft.ChainStickyEndpoint, Sticky: unique.Make(nft.Sticky{
-		Endpoint: sticky.Cluster[0], Protocol: model.TCP, Seconds: 3600,
-	})}
-
-	found = chain(nft.ChainStickyFound, 0)
+	remember = nft.ChainNamed(model.IPv4, "sticky-1-3600s")
+	forget   = chain(nft.ChainStickyEndpoint, 0)
 
 	cluster2 = chain(nft.ChainCluster, 2)
 	balance2 = chain(nft.ChainBalance, 2)
@@ -186,8 +183,8 @@ var cases = []struct {
 	{"a source cannot be deleted twice", nft.Batch{remove(sources, source("192.0.2.0/24"), source("192.0.2.0/24"))}, unix.ENOENT, false},
 
 	{"a map that a rule fills cannot be deleted", nft.Batch{deleteSet(affinity)}, unix.EBUSY, false},
-	{"a map that no rule fills can be deleted", nft.Batch{flush(remember), flush(found), deleteSet(affinity)}, 0, false},
-	{"a rule that fills a map needs it", nft.Batch{flush(remember), flush(found), deleteSet(affinity), rule(remember)}, unix.ENOENT, false},
+	{"a map that no rule fills can be deleted", nft.Batch{flush(remember), flush(forget), deleteSet(affinity)}, 0, false},
+	{"a rule that fills a map needs it", nft.Batch{flush(remember), flush(forget), deleteSet(affinity), rule(remember)}, unix.ENOENT, false},
 	{"a map that is filled may be added again", nft.Batch{nft.AddSet{Set: affinity, Size: 1}}, 0, false},
 	{"an affinity chain cannot be deleted while an element leads to it", nft.Batch{deleteChain(remember)}, unix.EBUSY, false},
 	{"the counter may be added again", nft.Batch{nft.AddCounter{}}, 0, false},

@@ -18,7 +18,6 @@ var compareKeys = cmp.Options{
 	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 	cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
 	cmp.Comparer(func(a, b unique.Handle[netip.Prefix]) bool { return a == b }),
-	cmp.Comparer(func(a, b unique.Handle[nft.Sticky]) bool { return a == b }),
 }
 
 // spoil returns a changed batch, which is often wrong, from a right one and the content of the

@@ -101,7 +101,7 @@ func (w *watcher) generation() uint32 {
 
 // addresses lets go-cmp compare addresses.
 var addresses = cmpopts.EquateComparable(
-	netip.Addr{}, netip.AddrPort{}, unique.Handle[netip.Prefix]{}, unique.Handle[nft.Sticky]{})
+	netip.Addr{}, netip.AddrPort{}, unique.Handle[netip.Prefix]{})
 
 // unchanged checks that the tables are the same as before.
 func (w *watcher) unchanged(before nft.Tables) {

@@ -97,12 +97,12 @@ func TestManyServiceCIDRs(t *testing.T) {
 
 // pools are the kinds of pools that outgrow slots, by the sets they are in.
 var pools = map[string]func(*model.Frontend){
-	"endpoints":        func(*model.Frontend) {},
-	"sticky-endpoints": func(f *model.Frontend) { f.Pool.Affinity = time.Hour },
+	"endpoints":      func(*model.Frontend) {},
+	"sticky-numbers": func(f *model.Frontend) { f.Pool.Affinity = time.Hour },
 	"local-endpoints": func(f *model.Frontend) {
 		f.Policy, f.Pool.Local, f.Pool.Cluster = model.PolicyLocal, f.Pool.Cluster, nil
 	},
-	"local-sticky-endpoints": func(f *model.Frontend) {
+	"local-sticky-numbers": func(f *model.Frontend) {
 		f.Policy, f.Pool.Local, f.Pool.Cluster = model.PolicyLocal, f.Pool.Cluster, nil
 		f.Pool.Affinity = time.Hour
 	},
@@ -131,6 +131,12 @@ func TestServiceWithMoreEndpointsThanSlots(t *testing.T) {
 				p.turn(with(n))
 				p.checkLikeFresh()
 				for _, f := range model.Families {
+					if numbers, sticky := p.held[f].Sets[sets]; sticky { // no slots
+						if len(numbers.Elements) != n {
+							t.Errorf("family %s, %d endpoints: %s has %d", nft.FamilyName(f), n, sets, len(numbers.Elements))
+						}
+						continue
+					}
 					_, many := p.held[f].Sets[sets+"-many"]
 					_, last := p.held[f].Sets[sets+"-254"]
 					if many != (n > nft.MaxSlots) || last != (n == nft.MaxSlots) {

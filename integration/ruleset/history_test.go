@@ -110,7 +110,7 @@ func (p *proxy) checkLikeFresh() {
 func slotless(t nft.Tables) nft.Tables {
 	for f, table := range t {
 		slots := map[list][]*nft.Element{}
-		for kind := nft.SetEndpoints; kind <= nft.SetStickyEndpointsMany; kind++ {
+		for kind := nft.SetEndpoints; kind < nft.SetStickyEndpoints; kind++ {
 			for _, local := range []bool{false, true} {
 				for k := range uint16(nft.MaxSlots) {
 					gather(slots, table, nft.SetID{Family: model.Family(f), Kind: kind, Local: local, Slot: k})
@@ -123,7 +123,7 @@ func slotless(t nft.Tables) nft.Tables {
 				values[i] = e.Value
 			}
 			slices.SortFunc(values, func(a, b nft.Value) int {
-				return cmp.Or(a.Endpoint.Compare(b.Endpoint), cmp.Compare(a.Chain.Name(), b.Chain.Name()))
+				return cmp.Or(a.Endpoint.Compare(b.Endpoint), cmp.Compare(a.Number, b.Number))
 			})
 			for i, e := range elements {
 				e.Value = values[i]
@@ -146,7 +146,7 @@ type list struct {
 // gather adds the elements of a map to those of the lists they belong to. Kinds
 // that have no slots are the same for every slot, and gathered once.
 func gather(slots map[list][]*nft.Element, from *nft.Table, id nft.SetID) {
-	many := id.Kind == nft.SetEndpointsMany || id.Kind == nft.SetStickyEndpointsMany
+	many := id.Kind == nft.SetEndpointsMany || id.Kind == nft.SetStickyNumbers
 	if many && id.Slot > 0 {
 		return
 	}

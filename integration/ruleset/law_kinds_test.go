@@ -1,7 +1,6 @@
 package ruleset
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -108,75 +107,53 @@ func stickyServices(n, k int, affinity func(int) time.Duration) *world {
 	return w
 }
 
-func TestServicesShareTheChainsOfStickyEndpoints(t *testing.T) {
+// Session affinity obeys the law, too: chains differ by the number of endpoints and by the
+// time that clients are remembered.
+func TestNoObjectPerStickyEndpoint(t *testing.T) {
 	same := func(int) time.Duration { return time.Hour }
-	p, _ := start(newMachine(t), stickyServices(100, 7, same))
-	check := func(what string, want int) {
+	small, _ := start(newMachine(t), stickyServices(few, 7, same))
+	p, _ := start(newMachine(t), stickyServices(crowd, 7, same))
+	for _, f := range model.Families {
+		s, l := objects(small.machine, f), objects(p.machine, f)
+		if !slices.Equal(s, l) {
+			t.Errorf("family %s with %d Services has\n%s\nand with %d\n%s",
+				nft.FamilyName(f), few, strings.Join(s, "\n"), crowd, strings.Join(l, "\n"))
+		}
+	}
+	check := func(what string, want ...string) {
 		t.Helper()
 		for _, f := range model.Families {
 			var names []string
 			for name := range p.held[f].Chains {
-				if strings.HasPrefix(name, "sticky-") && strings.Contains(name, "s-tcp-") {
+				if strings.HasPrefix(name, "sticky-") {
 					names = append(names, name)
 				}
 			}
-			if len(names) != want {
-				t.Errorf("family %s: %s have the chains %v, want %d", nft.FamilyName(f), what, names, want)
+			if slices.Sort(names); !slices.Equal(names, want) {
+				t.Errorf("family %s: %s have the chains %v, want %v", nft.FamilyName(f), what, names, want)
 			}
 		}
 	}
-	check("100 Services with 7 endpoints in common", 7)
-	p.turn(stickyServices(1, 7, same))
-	check("one Service with 7 endpoints", 7)
-	p.turn(stickyServices(100, 8, same))
-	check("100 Services with one endpoint more", 8)
-	p.turn(stickyServices(100, 8, func(i int) time.Duration { return time.Duration(1+i%3) * time.Hour }))
-	check("Services of three times", 24)
-	w := stickyServices(100, 8, same)
-	for i := range 99 {
-		for _, f := range model.Families {
-			w.remove(web(f, i))
+	check("Services of 7 endpoints", "sticky-7-3600s", "sticky-endpoint")
+	for _, f := range model.Families {
+		next := p.world.clone()
+		next.edit(web(f, 3), func(pool *model.Pool) {
+			pool.Cluster = slices.Clone(pool.Cluster)
+			pool.Cluster[6] = endpoint(f, 60000)
+		})
+		if c := p.turn(next).Counts(); c != (nft.Counts{Added: 2, Deleted: 2}) {
+			t.Errorf("family %s: a replaced endpoint takes %+v", nft.FamilyName(f), c)
 		}
 	}
-	p.turn(w)
-	check("the last of them", 8)
-	p.turn(services(100))
-	check("Services without affinity", 0)
+	p.turn(stickyServices(few, 8, same))
+	check("few Services with one endpoint more", "sticky-8-3600s", "sticky-endpoint")
+	p.turn(stickyServices(few, 8, func(i int) time.Duration { return time.Duration(1+i%3) * time.Hour }))
+	check("Services of three times", "sticky-8-10800s", "sticky-8-3600s", "sticky-8-7200s", "sticky-endpoint")
+	p.turn(services(few))
+	check("Services without affinity")
 	for _, f := range model.Families {
 		if _, left := p.held[f].Sets["affinity"]; left {
 			t.Errorf("family %s: the map of clients is left over", nft.FamilyName(f))
-		}
-	}
-}
-
-// Chains of one endpoint differ by port, protocol and time, and by whose
-// endpoints they are.
-func TestStickyChainPerPortProtocolAndTime(t *testing.T) {
-	w, err := parseWorld(`
-		clusterip 10.96.0.11:80/tcp+udp+sctp      shop/web always affinity=1h local=1 -> 10.244.1.2:80
-		clusterip [fd00:10:96::b]:80/tcp+udp+sctp shop/web always affinity=1h local=1 -> [fd00:10:244:1::2]:80
-		nodeport 30080/tcp+udp+sctp shop/web policy=local
-		clusterip 10.96.0.12:80/tcp+udp+sctp      shop/other always affinity=1h -> 10.244.1.2:81
-		clusterip [fd00:10:96::c]:80/tcp+udp+sctp shop/other always affinity=1h -> [fd00:10:244:1::2]:81`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, _ := start(newMachine(t), w)
-	for f, address := range map[model.Family]string{model.IPv4: "10.244.1.2", model.IPv6: "fd00.10.244.1..2"} {
-		var want, got []string
-		for _, protocol := range model.Protocols {
-			name := fmt.Sprintf("sticky-3600s-%s-%s-", protocol, address)
-			want = append(want, name+"80", name+"81", "local-"+name+"80")
-		}
-		for name := range p.held[f].Chains {
-			if strings.Contains(name, "sticky-3600s-") {
-				got = append(got, name)
-			}
-		}
-		slices.Sort(want)
-		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			t.Errorf("family %s has the chains\n%v\nwant\n%v", nft.FamilyName(f), got, want)
 		}
 	}
 }

@@ -15,11 +15,11 @@ import (
 
 // vandals are changes that another program may make to our table of one family: nft
 // commands, in which T is the table, FAM the family, A and B are two addresses outside our
-// plan, C is a ClusterIP, ADDR the type of addresses, and E the sticky endpoint in names.
+// plan, C is a ClusterIP, and ADDR the type of addresses.
 var vandals = map[string]string{
 	"flushes a chain that rewrites":      "flush chain T service-1",
-	"flushes a chain that remembers":     "flush chain T sticky-10800s-tcp-E-8080",
-	"adds a rule to one that remembers":  "insert rule T sticky-10800s-tcp-E-8080 drop",
+	"flushes a chain that remembers":     "flush chain T sticky-1-10800s",
+	"adds a rule to one that remembers":  "insert rule T sticky-1-10800s drop",
 	"leads a node port elsewhere":        "add element T node-ports { tcp . 9 : goto lb-3 }",
 	"leads one to this node's endpoints": "add element T local-node-ports { tcp . 9 : goto lb-3 }",
 	"drops a node port":                  "add element T no-endpoint-node-ports { tcp . 9 : drop }",
@@ -35,9 +35,9 @@ var vandals = map[string]string{
 	"lets those in that were let in":     "flush set T allowed-sources-L",
 	"gives restrictions other keys": "flush chain T source-check; delete set T allowed-sources-L;" +
 		"add set T allowed-sources-L { type ADDR . ADDR . inet_proto . inet_service; flags timeout; }",
-	"forgets all clients, and the map": "flush chain T sticky-10800s-tcp-E-8080; flush chain T sticky-found; delete map T affinity",
-	"remembers fewer clients": "flush chain T sticky-10800s-tcp-E-8080; flush chain T sticky-found; delete map T affinity;" +
-		"add map T affinity { type ADDR . ADDR . inet_proto . inet_service : ADDR . inet_service; size 10; flags dynamic,timeout; }",
+	"forgets all clients, and the map": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; delete map T affinity",
+	"remembers fewer clients": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; delete map T affinity;" +
+		"add map T affinity { type ADDR . ADDR . inet_proto . inet_service : classid; size 10; flags dynamic,timeout; }",
 	"forgets all connections, and their set": "flush chain T nat-postrouting; flush chain T nat-input; delete set T connections",
 	"counts fewer connections": "flush chain T nat-postrouting; flush chain T nat-input; delete set T connections;" +
 		"add set T connections { type ADDR . inet_proto . inet_service . ADDR . inet_service; size 10; flags dynamic; }",
@@ -45,8 +45,11 @@ var vandals = map[string]string{
 		"add set T connections { type ADDR . inet_proto . inet_service . ADDR . inet_service; size 131072; flags dynamic,timeout; }",
 	"counts no connections to the node": "flush chain T nat-input; delete chain T nat-input",
 	"counts no connections":             "flush chain T nat-postrouting; flush chain T nat-input",
-	"counts nothing":                    "flush chain T sticky-10800s-tcp-E-8080; delete counter T affinity-full",
-	"takes away a sticky endpoint":      "flush map T sticky-endpoints-0",
+	"counts nothing":                    "flush chain T sticky-1-10800s; delete counter T affinity-full",
+	"takes away a sticky endpoint":      "flush map T sticky-endpoints",
+	"takes away the number of one":      "flush map T sticky-numbers",
+	"has clients of another version": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; delete map T affinity;" +
+		"add map T affinity { type ADDR . ADDR . inet_proto . inet_service : ADDR . inet_service; size 262144; flags dynamic,timeout; }",
 	"empties this node's endpoints":     "flush map T local-endpoints-0",
 	"flushes a chain that dispatches":   "flush chain T nat-prerouting",
 	"flushes a chain of an endpoint":    "flush chain T ep-0",
@@ -56,7 +59,7 @@ var vandals = map[string]string{
 	"adds a chain that is used by ours": "add chain T foreign; insert rule T service-check jump foreign",
 	"adds a base chain":                 "add chain T foreign { type filter hook input priority 5; policy drop; }",
 	"adds a chain named like ours": "add chain T lb-77; add chain T ep-99; add chain T lb-1000; add chain T ep-x;" +
-		"add chain T sh-77; add chain T node-port-external-local-sticky-3; add chain T sticky-7s-udp-E-1",
+		"add chain T sh-77; add chain T node-port-external-local-sticky-3; add chain T sticky-7-7s",
 	"adds a set and a rule with it":  "add set T foreign { type ADDR; }; add rule T nat-output FAM daddr @foreign accept",
 	"adds a set named like ours":     "add set T endpoints-77 { type ADDR; elements = { A }; }; add map T local-affinity { type ADDR : verdict; }",
 	"leads a map of its own to ours": "add map T foreign { type ADDR : verdict; elements = { A : goto cluster-3, B : goto lb-3 }; }",
@@ -83,12 +86,12 @@ var vandals = map[string]string{
 	"makes a base chain drop": "add chain T filter-forward { policy drop; }",
 	"unhooks a base chain":    "delete chain T filter-input; add chain T filter-input",
 	"deletes a base chain":    "delete chain T nat-postrouting",
-	"deletes a set":           "flush chain T service-check; flush chain T restore-prerouting; flush chain T restore-output; delete set T cluster-ips",
+	"deletes a set":           "flush chain T service-check; flush chain T restore-check; delete set T cluster-ips",
 	"gives a set a timeout": "flush chain T nat-postrouting; delete set T hairpin;" +
 		"add set T hairpin { type ADDR . ADDR; flags timeout; timeout 1h; }",
 	"gives a set other keys": "flush chain T nat-postrouting; delete set T hairpin;" +
 		"add set T hairpin { type ADDR; elements = { A }; }",
-	"gives a set a smaller size": "flush chain T service-check; flush chain T restore-prerouting; flush chain T restore-output; delete set T cluster-ips;" +
+	"gives a set a smaller size": "flush chain T service-check; flush chain T restore-check; delete set T cluster-ips;" +
 		"add set T cluster-ips { type ADDR; size 2; elements = { A, B }; }",
 	"adds a pair of pods": "add element T hairpin { A . B }",
 	"makes a set of verdicts one of data": "flush chain T ep-1; delete map T endpoints-1;" +
@@ -109,7 +112,6 @@ func commands(vandal string, f model.Family) string {
 		"ADDR": {"ipv4_addr", "ipv6_addr"},
 		"FAM":  {"ip", "ip6"},
 		"L":    {"32", "128"},
-		"E":    {"10.244.1.9", "fd00.10.244.1..9"},
 	}
 	return regexp.MustCompile(`\b[A-Z]+\b`).ReplaceAllStringFunc(vandal, func(word string) string { return words[word][f] })
 }

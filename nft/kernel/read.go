@@ -123,21 +123,12 @@ func (k *Kernel) readTable(t *nft.Tables, f model.Family) (err error) {
 // Elements returns the elements of a set, sorted by key. If the set changes meanwhile, some
 // may be missing.
 func (k *Kernel) Elements(id nft.SetID) (list []nft.Element, err error) {
-	err = k.EachPart(id, func(part []nft.Element) { list = append(list, part...) })
-	return wire.SortElements(id, list), err
-}
-
-// EachPart calls fn with the elements of a set, some at a time, in no order and some maybe
-// twice. The slice is valid until fn returns. If the set changes meanwhile, elements may be
-// missing.
-func (k *Kernel) EachPart(id nft.SetID, fn func([]nft.Element)) error {
-	var part []nft.Element
-	return k.dumpSet(id, func(m netlink.Message) (err error) {
+	err = k.dumpSet(id, func(m netlink.Message) (err error) {
 		k.hashAnswer(m)
-		part, err = wire.DecodeElements(id, part[:0], m.Data)
-		fn(part)
+		list, err = wire.DecodeElements(id, list, m.Data)
 		return err
 	})
+	return wire.SortElements(id, list), err
 }
 
 // hashAnswer adds an answer to the hash, without the header, which has the generation.

@@ -105,7 +105,7 @@ func (d *decoder) key(id nft.SetID, k *nft.Key, b []byte) {
 			k.Protocol = model.Protocol(part[0])
 		case nft.FieldPort:
 			k.Port = binary.BigEndian.Uint16(part)
-		case nft.FieldPick:
+		case nft.FieldPick, nft.FieldNumber:
 			k.Pick = binary.NativeEndian.Uint32(part)
 		case nft.FieldOriginalDestination, nft.FieldOriginalPort:
 			d.Fail(errLayout) // see DecodeConnections
@@ -120,6 +120,8 @@ func (d *decoder) value(id nft.SetID, v *nft.Value, kind uint16, b []byte) {
 	switch {
 	case kind == unix.NFTA_DATA_VERDICT && c == nft.ContentVerdict:
 		d.verdict(id.Family, v, b)
+	case kind == unix.NFTA_DATA_VALUE && c == nft.ContentNumber && uint32(len(b)) == id.DataLen():
+		v.Number = binary.NativeEndian.Uint32(b)
 	case kind == unix.NFTA_DATA_VALUE && c.IsData() && uint32(len(b)) == id.DataLen():
 		var addr netip.Addr
 		var port uint16

@@ -68,13 +68,11 @@ func randomValue(r *rand.Rand, id nft.SetID, i int) nft.Value {
 		case 0:
 			return nft.Value{Verdict: nft.VerdictDrop}
 		case 1:
-			sticky := unique.Make(nft.Sticky{Endpoint: endpoint, Protocol: model.Protocols[r.IntN(3)], Seconds: r.Uint32()})
-			return nft.Value{
-				Verdict: nft.VerdictGoto,
-				Chain:   nft.ChainID{Family: id.Family, Kind: nft.ChainStickyEndpoint, Local: i%2 == 0, Sticky: sticky},
-			}
+			chain := nft.ChainNamed(id.Family, "local-sticky-3-60s")
+			chain.Seconds = r.Uint32()
+			return nft.Value{Verdict: nft.VerdictGoto, Chain: chain}
 		}
-		chains := []string{"service-rr-3", "local-service-7", "node-port-service-maglev-251", "node-port-local-service-sticky-12"}
+		chains := []string{"service-rr-3", "local-service-7", "node-port-service-maglev-251", "node-port-local-service-sticky-12-60s"}
 		return nft.Value{Verdict: nft.VerdictGoto, Chain: nft.ChainNamed(id.Family, chains[r.IntN(len(chains))])}
 	case nft.ContentEndpoint:
 		return nft.Value{Endpoint: endpoint}
@@ -82,6 +80,8 @@ func randomValue(r *rand.Rand, id nft.SetID, i int) nft.Value {
 		return nft.Value{Endpoint: netip.AddrPortFrom(endpoint.Addr(), 0)}
 	case nft.ContentPort:
 		return nft.Value{Endpoint: netip.AddrPortFrom(netip.Addr{}, endpoint.Port())}
+	case nft.ContentNumber:
+		return nft.Value{Number: r.Uint32()}
 	case nft.ContentNone:
 	}
 	return nft.Value{}

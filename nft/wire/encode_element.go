@@ -63,7 +63,7 @@ func elementBytes(id nft.SetID) int {
 	switch l.Content {
 	case nft.ContentVerdict:
 		n += verdictBytes
-	case nft.ContentEndpoint, nft.ContentAddress, nft.ContentPort:
+	case nft.ContentEndpoint, nft.ContentAddress, nft.ContentPort, nft.ContentNumber:
 		n += 2*attr.HeaderLen + int(id.DataLen()+3)&^3
 	case nft.ContentNone:
 	}
@@ -104,6 +104,8 @@ func (e *encoder) value(c nft.Content, v nft.Value) {
 		e.data(func() { e.address(v.Endpoint.Addr()) })
 	case nft.ContentPort:
 		e.data(func() { e.Bytes = binary.BigEndian.AppendUint16(e.Bytes, v.Endpoint.Port()) })
+	case nft.ContentNumber:
+		e.data(func() { e.number(v.Number) })
 	case nft.ContentNone:
 	}
 }
@@ -136,8 +138,8 @@ func (e *encoder) key(l *nft.Layout, k *nft.Key) {
 			e.port(k.Port)
 		case nft.FieldClient:
 			e.address(k.SourcePrefix().Addr())
-		case nft.FieldPick:
-			e.Bytes = binary.NativeEndian.AppendUint32(e.Bytes, k.Pick)
+		case nft.FieldPick, nft.FieldNumber:
+			e.number(k.Pick)
 		default:
 			panic(fmt.Sprintf("wire: field %d of a key has no encoding", f))
 		}
@@ -155,6 +157,8 @@ func (e *encoder) address(a netip.Addr) {
 	b := a.As16()
 	e.Bytes = append(e.Bytes, b[:]...)
 }
+
+func (e *encoder) number(n uint32) { e.Bytes = binary.NativeEndian.AppendUint32(e.Bytes, n) }
 
 func (e *encoder) port(p uint16) {
 	e.Bytes = append(binary.BigEndian.AppendUint16(e.Bytes, p), 0, 0)

@@ -90,9 +90,8 @@ func fingerprintUserdata(p nft.Fingerprint) []byte {
 }
 
 // hostOrderKeys declares a set's keys to nft as numbers in this machine's byte order; it
-// lists them wrongly otherwise (NFTNL_UDATA_SET_KEYBYTEORDER = 0,
-// BYTEORDER_HOST_ENDIAN = 1).
-var hostOrderKeys = append([]byte{0, 4}, native(1)...)
+// lists them wrongly otherwise.
+var hostOrderKeys = tlv(udataKeyOrder, native(hostOrder))
 
 // native is a number in this machine's byte order.
 func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }

@@ -13,8 +13,11 @@ func (e *encoder) addSet(o nft.AddSet) {
 	e.String(unix.NFTA_SET_NAME, o.Set.Name())
 	e.Uint32(unix.NFTA_SET_ID, e.setID)
 	e.shape(o.Set.Shape(o.Size))
-	if o.Set.Layout().Typeof {
+	switch l := o.Set.Layout(); {
+	case l.Typeof:
 		e.Data(unix.NFTA_SET_USERDATA, typeofUserdata(o.Set))
+	case l.Content == nft.ContentNumber:
+		e.Data(unix.NFTA_SET_USERDATA, tlv(udataDataOrder, native(hostOrder)))
 	}
 	e.CloseMessage()
 }

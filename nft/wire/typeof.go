@@ -16,11 +16,12 @@ import (
 // stores them and does not interpret them.
 const (
 	udataKeyOrder   = 0 // NFTNL_UDATA_SET_KEYBYTEORDER
-	udataDataOrder  = 1
+	udataDataOrder  = 1 // NFTNL_UDATA_SET_DATABYTEORDER
 	udataKeyTypeof  = 3
 	udataDataTypeof = 4
 
-	exprVerdict = 1
+	hostOrder = 1 // BYTEORDER_HOST_ENDIAN
+
 	exprPayload = 7
 	exprMeta    = 9
 	exprConcat  = 13
@@ -37,21 +38,19 @@ var headers = [...]struct{ proto, daddr uint32 }{
 }
 
 // typeofUserdata describes key and data of the set by expressions. Without those of the
-// data, nft takes those of the key for types, and cannot load what it lists. A verdict
-// among them crashes nft 0.9.8, but so do the rules of sticky endpoints, and only with
-// those there are such maps.
+// data, nft takes those of the key for types, and cannot load what it lists.
 func typeofUserdata(id nft.SetID) []byte {
 	l := id.Layout()
-	out := slices.Concat(
-		tlv(udataKeyOrder, native(0)),
-		tlv(udataDataOrder, native(0)),
-		tlv(udataKeyTypeof, concatTypeof(id.Family, l.Key)),
-	)
-	data := exprTypeof(exprVerdict, nil)
-	if l.Content == nft.ContentEndpoint {
-		data = concatTypeof(id.Family, []nft.Field{nft.FieldDestination, nft.FieldPort})
+	order, data := uint32(0), concatTypeof(id.Family, []nft.Field{nft.FieldDestination, nft.FieldPort})
+	if l.Content == nft.ContentNumber {
+		order, data = hostOrder, fieldTypeof(id.Family, nft.FieldNumber)
 	}
-	return append(out, tlv(udataDataTypeof, data)...)
+	return slices.Concat(
+		tlv(udataKeyOrder, native(0)),
+		tlv(udataDataOrder, native(order)),
+		tlv(udataKeyTypeof, concatTypeof(id.Family, l.Key)),
+		tlv(udataDataTypeof, data),
+	)
 }
 
 // concatTypeof describes a concatenation of fields.
@@ -72,6 +71,8 @@ func fieldTypeof(family model.Family, f nft.Field) []byte {
 		return exprTypeof(exprMeta, tlv(0, native(unix.NFT_META_L4PROTO)))
 	case nft.FieldPort:
 		return exprTypeof(exprPayload, numbers(protoTH, fieldDport))
+	case nft.FieldNumber:
+		return exprTypeof(exprMeta, tlv(0, native(unix.NFT_META_PRIORITY)))
 	case nft.FieldPick:
 		return exprTypeof(exprNumgen, numbers(unix.NFT_NG_RANDOM, maxPick, 0))
 	}

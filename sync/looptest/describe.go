@@ -74,20 +74,16 @@ func endpointsIn(f model.Family, t *nft.Table, local, sorted bool) map[nft.Key][
 		list := slices.Clone(t.Sets[id.Name()].Elements)
 		slices.SortStableFunc(list, func(a, b nft.Element) int { return int(a.Key.Pick) - int(b.Key.Pick) })
 		for _, e := range list {
+			endpoint, _ := t.EndpointOf(id, &e)
 			e.Key.Pick = 0
-			endpoint := e.Value.Endpoint
-			if e.Value.Verdict == nft.VerdictGoto {
-				endpoint = e.Value.Chain.Sticky.Value().Endpoint
-			}
 			out[e.Key] = append(out[e.Key], endpoint)
 		}
 	}
-	for _, kind := range [...]nft.SetKind{nft.SetEndpoints, nft.SetStickyEndpoints} {
-		for slot := range uint16(nft.MaxSlots) {
-			take(nft.SetID{Family: f, Kind: kind, Local: local, Slot: slot})
-		}
-		take(nft.SetID{Family: f, Kind: kind + 1, Local: local}) // those of more endpoints than slots
+	for slot := range uint16(nft.MaxSlots) {
+		take(nft.SetID{Family: f, Kind: nft.SetEndpoints, Local: local, Slot: slot})
 	}
+	take(nft.SetID{Family: f, Kind: nft.SetEndpointsMany, Local: local})
+	take(nft.SetID{Family: f, Kind: nft.SetStickyNumbers, Local: local})
 	for _, list := range out {
 		if sorted {
 			slices.SortFunc(list, netip.AddrPort.Compare)
@@ -111,7 +107,7 @@ func Summary(t nft.Tables) string {
 			s.Shape.Size = 0
 			fmt.Fprintf(&out, "set %s %+v\n", name, s.Shape)
 			id, _ := nft.SetNamed(f, name)
-			if id.Kind >= nft.SetEndpoints && id.Kind <= nft.SetStickyEndpointsMany {
+			if id.Kind >= nft.SetEndpoints && id.Kind <= nft.SetStickyEndpoints {
 				continue // described by frontend
 			}
 			for _, e := range s.Elements {

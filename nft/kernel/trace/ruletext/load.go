@@ -17,7 +17,7 @@ type metaField struct {
 var metaFields = map[uint64]metaField{
 	unix.NFT_META_LEN:         {"meta length", kindNative, 4},
 	unix.NFT_META_PROTOCOL:    {"meta protocol", kindHex, 2},
-	unix.NFT_META_PRIORITY:    {"meta priority", kindNative, 4},
+	unix.NFT_META_PRIORITY:    {"meta priority", kindPriority, 4},
 	unix.NFT_META_MARK:        {"meta mark", kindMark, 4},
 	unix.NFT_META_IIF:         {"iif", kindNative, 4},
 	unix.NFT_META_OIF:         {"oif", kindNative, 4},

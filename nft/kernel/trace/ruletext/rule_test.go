@@ -14,8 +14,8 @@ import (
 	"kube-vmap/nft/wire"
 )
 
-// anonymous matches an anonymous map in a rule; its elements are in other messages.
-var anonymous = regexp.MustCompile(`vmap \{.*\}`)
+// anonymous matches an anonymous set in a rule; its elements are in other messages.
+var anonymous = regexp.MustCompile(`(vmap|l4proto) \{[^}]*\}`)
 
 // everyRule returns one of each kind of our rules: the message by its text.
 func everyRule(t testing.TB) map[string][]byte {
@@ -36,7 +36,7 @@ func everyRule(t testing.TB) map[string][]byte {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := anonymous.ReplaceAllString(add.Rule.String(), "vmap {...}")
+			text := anonymous.ReplaceAllString(add.Rule.String(), "$1 {...}")
 			out[text] = ruleIn(e.Bytes)
 		}
 	}

@@ -22,6 +22,7 @@ const (
 	kindNumber // in network byte order
 	kindNative // a number in the machine's byte order
 	kindMark
+	kindPriority // of traffic control: major and minor number
 	kindName
 	kindProtocol
 	kindFamily
@@ -44,6 +45,8 @@ func (k kind) text(b []byte) string {
 		return strconv.Itoa(int(binary.NativeEndian.Uint16(b)))
 	case k == kindNative && isNative:
 		return strconv.FormatUint(uint64(n), 10)
+	case k == kindPriority && isNative && n == 0:
+		return "none"
 	case k == kindName:
 		return nameText(b)
 	case k == kindProtocol && len(b) == 1:
@@ -66,6 +69,8 @@ func (k kind) bits(b []byte) string {
 		return flags(statuses, n)
 	case k == kindMark && isNative:
 		return fmt.Sprintf("0x%08x", n)
+	case k == kindPriority && isNative:
+		return fmt.Sprintf("%x:%x", n>>16, n&0xffff)
 	case len(b) == 0:
 		return "0"
 	case k == kindAddress:
