@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/model"
 	"kube-vmap/nft/simulate"
 )
 
@@ -144,6 +145,21 @@ var reasons = map[string]string{
 	"NoPort":        "its EndpointSlice does not have the port",
 	"Duplicate":     "another entry for the same address is used",
 	"NotProgrammed": "it is not programmed",
+	"Busy":          "it has more active connections than others, for now",
+}
+
+// shares names the active connections that decide the shares of endpoints.
+func (h *hinter) shares(port *status.Port) {
+	if port.Scheduler != model.SchedulerLeastConnections.String() || port.Shares(false)+port.Shares(true) == 0 {
+		return
+	}
+	var active []string
+	for _, e := range port.Endpoints {
+		if _, uneven := port.SharePercent(&e); uneven && len(active) < maxHinted {
+			active = append(active, fmt.Sprintf("%s has %d", endpointText(e), e.Active))
+		}
+	}
+	h.add("the scheduler lc gives endpoints with fewer active connections a larger share: %s", strings.Join(active, ", "))
 }
 
 // noneLocal reports whether kube-vmap dropped the packet because the policy leaves no
@@ -169,6 +185,7 @@ func (h *hinter) ofPort(s *status.Service, port *status.Port) {
 	if unused > maxHinted {
 		h.add("and %d more endpoints get no connections", unused-maxHinted)
 	}
+	h.shares(port)
 	if used+unused == 0 {
 		h.add("no EndpointSlice names an endpoint for this port: does the selector of the Service match pods?")
 	}

@@ -96,6 +96,30 @@ func TestHintsComeFromTheProcess(t *testing.T) {
 	}
 }
 
+func TestHintNamesActiveConnectionsUnderLeastConnections(t *testing.T) {
+	for _, f := range model.Families {
+		d := document(f, model.TCP)
+		port := &d.Services[0].Ports[0]
+		port.Scheduler = "lc"
+		port.Endpoints[0].Share, port.Endpoints[0].Active = 8, 3
+		port.Endpoints[1].Reason, port.Endpoints[1].Active = status.ReasonBusy, 9
+		w := asked(f, model.TCP, 80, simulate.Outcome{Verdict: simulate.VerdictDelivered, Probability: 1}, "shop/web:http")
+		got := newAnswer(w)
+		got.addHints(t.Context(), func(context.Context, status.Query) (*status.Document, error) { return d, nil }, w.Packet)
+		all := strings.Join(got.Hints, "\n")
+		for _, want := range []string{
+			"gets no connections: it has more active connections than others, for now",
+			fmt.Sprintf("a larger share: %s on node-1 has 3, %s on node-2 has 9", addrPort(families[f].endpoint), addrPort(families[f].other)),
+		} {
+			if !strings.Contains(all, want) {
+				t.Errorf("%s: hints are %q, want %q", f, got.Hints, want)
+			}
+		}
+	}
+}
+
+func addrPort(a string) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(a), 8080) }
+
 func TestNoProcessIsReported(t *testing.T) {
 	for err, want := range map[error]string{
 		status.ErrNotRunning:   "no kube-vmap answers here, so this is what the kernel's tables hold",

@@ -34,8 +34,10 @@ node, or in its pod. Without a running kube-vmap, the kernel's tables are shown.
                    Notice), in kube-vmap top and on the status page.
   endpoints  ep    REASON why one gets no connections: NotReady, Terminating,
                    Drained (weight 0), NotLocal, OtherZones and OtherNodes (hints),
-                   NoPort, Duplicate, NotProgrammed; (fallback) serves although it
-                   is terminating, since none is ready.
+                   NoPort, Duplicate, NotProgrammed, Busy (lc: others have fewer
+                   active connections); (fallback) serves although it is
+                   terminating, since none is ready. With -o wide, SHARE is the part
+                   of new connections, unless it is the same for all.
   frontends  fe    KIND: ClusterIP, NodePort, ExternalIP, LoadBalancerIP; from the
                    kernel, which does not distinguish the last two, External.
                    VERDICT: Balance, or Reject or Drop if there is no endpoint.

@@ -2,6 +2,7 @@ package get
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,7 @@ func endpoints() resource {
 	return resource{
 		singular: "endpoint", plural: "endpoints", short: "ep",
 		columns: []string{"ADDRESS", "SERVICE", "SLOT", "NODE", "READY", "REASON", "CONNECTIONS", "ACTIVE"},
-		wide:    []string{"LOCAL-SLOT", "SERVING", "TERMINATING", "ZONE-HINTS", "NODE-HINTS"},
+		wide:    []string{"SHARE", "LOCAL-SLOT", "SERVING", "TERMINATING", "ZONE-HINTS", "NODE-HINTS"},
 		fields: originFields(
 			address("spec.address"), port("spec.port"), anything("spec.node"), yesOrNo("status.ready"), yesOrNo("status.used"),
 			one("status.reason", append(status.Reasons(), "")...),
@@ -44,7 +45,7 @@ func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *statu
 			connections(d, &e.Traffic), strconv.Itoa(e.Active),
 		},
 		wide: []string{
-			number(e.LocalSlot), condition(d, e.KnownConditions().Serving), condition(d, e.KnownConditions().Terminating),
+			share(p, e), number(e.LocalSlot), condition(d, e.KnownConditions().Serving), condition(d, e.KnownConditions().Terminating),
 			cmp.Or(strings.Join(e.ZoneHints, ","), none), cmp.Or(strings.Join(e.NodeHints, ","), none),
 		},
 		fields: o.fields(fields.Set{
@@ -64,6 +65,14 @@ func slot(e *status.Endpoint) string {
 		return "local-" + number(e.LocalSlot)
 	}
 	return number(e.Slot)
+}
+
+// share returns the endpoint's part of the new connections, if parts differ.
+func share(p *status.Port, e *status.Endpoint) string {
+	if percent, uneven := p.SharePercent(e); uneven {
+		return fmt.Sprintf("%.3g%%", percent)
+	}
+	return none
 }
 
 // why returns why it gets no connections, or that it does although it is terminating.

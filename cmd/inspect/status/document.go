@@ -62,7 +62,7 @@ type Port struct {
 	Name     string `json:"name,omitempty"` // empty for the only, unnamed one
 	Protocol string `json:"protocol"`       // TCP, UDP, SCTP
 	Family   string `json:"family"`         // IPv4, IPv6
-	// Scheduler is how an endpoint is chosen: random, rr, sh, mh.
+	// Scheduler is how an endpoint is chosen: random, rr, sh, mh, lc.
 	Scheduler string `json:"scheduler"`
 	// AffinitySeconds is the timeout of session affinity; zero means none.
 	AffinitySeconds int `json:"affinitySeconds,omitempty"`
@@ -99,6 +99,10 @@ type Endpoint struct {
 	// node; nil if it has none.
 	Slot      *int `json:"slot,omitempty"`
 	LocalSlot *int `json:"localSlot,omitempty"`
+	// Share is how many slots of the cluster lead to it, LocalShare how many of this node;
+	// zero if all endpoints have one.
+	Share      int `json:"share,omitempty"`
+	LocalShare int `json:"localShare,omitempty"`
 	// Reason is why it gets no new connections; empty if it does.
 	Reason string `json:"reason,omitempty"`
 	// The fields of the EndpointSlices; daemon only.

@@ -103,25 +103,34 @@ var (
 	masquerades = [...]string{model.MasqueradeNever: "never", model.MasqueradeOffPod: "off-pod", model.MasqueradeAlways: "always"}
 )
 
-// slotsOf has the slots of endpoints, the first of each.
-type slotsOf map[netip.AddrPort]int
+// slotsOf has the slots of endpoints.
+type slotsOf map[netip.AddrPort]slots
 
-func newSlots(list []netip.AddrPort) slotsOf {
+// slots are those of one endpoint.
+type slots struct{ first, share int }
+
+// newSlots returns the slots of a list, with shares unless each endpoint has one.
+func newSlots(list []netip.AddrPort, shares []uint16) slotsOf {
 	out := make(slotsOf, len(list))
 	for k, e := range list {
-		if _, twice := out[e]; !twice {
-			out[e] = k
+		s, twice := out[e]
+		if !twice {
+			s.first = k
 		}
+		if shares != nil {
+			s.share++
+		}
+		out[e] = s
 	}
 	return out
 }
 
-// of returns the slot of an endpoint, or nil.
-func (s slotsOf) of(e netip.AddrPort) *int {
+// of returns the first slot of an endpoint, nil if it has none, and its share.
+func (s slotsOf) of(e netip.AddrPort) (first *int, share int) {
 	if k, found := s[e]; found {
-		return &k
+		return &k.first, k.share
 	}
-	return nil
+	return nil, 0
 }
 
 // considered explains the endpoints that the slices name.
@@ -137,7 +146,8 @@ func (b *portBuilder) considered() []model.EndpointExplanation {
 func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []Endpoint {
 	var cluster, local slotsOf
 	if len(b.installed) > 0 && b.installed[0].OwnsPool() {
-		cluster, local = newSlots(b.installed[0].Cluster), newSlots(b.installed[0].Local)
+		p := &b.installed[0]
+		cluster, local = newSlots(p.Cluster, p.Pool.ClusterShares), newSlots(p.Local, p.Pool.LocalShares)
 	}
 	out := make([]Endpoint, 0, len(considered))
 	seen := make(map[netip.AddrPort]bool, len(cluster)+len(local))
@@ -146,11 +156,12 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []Endpoi
 		c := &considered[i]
 		e := endpoint(c)
 		if c.Cluster != model.ReasonDuplicate {
-			e.Slot, e.LocalSlot = cluster.of(c.AddrPort), local.of(c.AddrPort)
+			e.Slot, e.Share = cluster.of(c.AddrPort)
+			e.LocalSlot, e.LocalShare = local.of(c.AddrPort)
 			seen[c.AddrPort] = true
 		}
 		if e.Slot == nil && e.LocalSlot == nil {
-			e.Reason = reason(c, byLocal)
+			e.Reason = b.reason(c, byLocal)
 		}
 		out = append(out, e)
 	}
@@ -158,9 +169,10 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []Endpoi
 		for at := range list {
 			if !seen[at] {
 				seen[at] = true
-				out = append(out, Endpoint{
-					Address: at.Addr().String(), Port: at.Port(), Slot: cluster.of(at), LocalSlot: local.of(at),
-				})
+				e := Endpoint{Address: at.Addr().String(), Port: at.Port()}
+				e.Slot, e.Share = cluster.of(at)
+				e.LocalSlot, e.LocalShare = local.of(at)
+				out = append(out, e)
 			}
 		}
 	}
@@ -179,15 +191,27 @@ func (b *portBuilder) onlyLocal() bool {
 }
 
 // reason returns why an endpoint without a slot has none.
-func reason(c *model.EndpointExplanation, byLocal bool) string {
+func (b *portBuilder) reason(c *model.EndpointExplanation, byLocal bool) string {
 	r := c.Cluster
 	if byLocal {
 		r = c.Local
 	}
-	if r == model.ReasonNone {
-		return ReasonNotProgrammed
+	switch {
+	case r != model.ReasonNone:
+		return r.String()
+	case b.hasNoShare(c.AddrPort):
+		return ReasonBusy
 	}
-	return r.String()
+	return ReasonNotProgrammed
+}
+
+// hasNoShare reports whether the installed pool has the endpoint, although without a slot.
+func (b *portBuilder) hasNoShare(e netip.AddrPort) bool {
+	if len(b.installed) == 0 {
+		return false
+	}
+	p := b.installed[0].Pool
+	return slices.Contains(p.Cluster, e) || slices.Contains(p.Local, e)
 }
 
 // endpoint returns what slices state about an endpoint.

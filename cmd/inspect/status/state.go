@@ -26,6 +26,10 @@ const (
 // those of [model.Reason].
 const ReasonNotProgrammed = "NotProgrammed"
 
+// ReasonBusy is the reason of an endpoint that gets no new connections for the moment,
+// because others have fewer active ones: the scheduler is lc.
+const ReasonBusy = "Busy"
+
 // Reasons of problems, in addition to those of events.
 const (
 	// ReasonNoPort: there are endpoints, but their EndpointSlices do not have the port of
@@ -124,8 +128,36 @@ func (e *Endpoint) At() string {
 	return net.JoinHostPort(e.Address, strconv.Itoa(int(e.Port)))
 }
 
-// Used reports whether the endpoint gets connections.
-func (e *Endpoint) Used() bool { return e.Slot != nil || e.LocalSlot != nil }
+// Used reports whether the endpoint gets connections, although perhaps not now.
+func (e *Endpoint) Used() bool { return e.Slot != nil || e.LocalSlot != nil || e.Reason == ReasonBusy }
+
+// Shares returns the number of slots that lead to the port's endpoints in the cluster, or
+// of this node; zero if each endpoint has one.
+func (p *Port) Shares(local bool) (n int) {
+	for i := range p.Endpoints {
+		n += p.Endpoints[i].share(local)
+	}
+	return n
+}
+
+// SharePercent returns the endpoint's part of the new connections, in percent of those to
+// the whole cluster, or else to this node; false if each endpoint has the same, or it has
+// none.
+func (p *Port) SharePercent(e *Endpoint) (percent float64, uneven bool) {
+	local := e.Slot == nil && e.LocalSlot != nil
+	all := p.Shares(local)
+	if all == 0 || !e.Used() {
+		return 0, false
+	}
+	return 100 * float64(e.share(local)) / float64(all), true
+}
+
+func (e *Endpoint) share(local bool) int {
+	if local {
+		return e.LocalShare
+	}
+	return e.Share
+}
 
 // addrPort returns the endpoint's address and port.
 func (e *Endpoint) addrPort() netip.AddrPort {

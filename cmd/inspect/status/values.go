@@ -18,7 +18,7 @@ func Reasons() (out []string) {
 	for r := model.ReasonNoPort; r <= model.ReasonOtherZones; r++ {
 		out = append(out, r.String())
 	}
-	return append(out, ReasonNotProgrammed)
+	return append(out, ReasonNotProgrammed, ReasonBusy)
 }
 
 // Kinds returns all kinds of frontends.

@@ -37,7 +37,7 @@ func appendPort(out []row, p *status.Port) []row {
 		e := &p.Endpoints[i]
 		r := detailRow(p, "endpoint", e.At(), e.Traffic)
 		r.group = endpoints
-		r.severity, r.status = endpointStatus(e)
+		r.severity, r.status = endpointStatus(p, e)
 		out = append(out, r)
 	}
 	return out
@@ -70,13 +70,20 @@ func frontendStatus(f *status.Frontend) (severity int, text string) {
 	return severityProblem, clean(markProblem("no endpoints: rejects, " + text))
 }
 
-func endpointStatus(e *status.Endpoint) (severity int, text string) {
-	if e.Reason != "" {
+func endpointStatus(p *status.Port, e *status.Endpoint) (severity int, text string) {
+	switch e.Reason {
+	case "":
+	case status.ReasonBusy:
+		return severityOK, "busy: others have fewer active connections"
+	default:
 		return severityNotice, clean(markProblem(e.Reason))
 	}
 	text = "serves"
 	if e.KnownConditions().Terminating {
 		text = "serves while terminating"
+	}
+	if percent, uneven := p.SharePercent(e); uneven {
+		text += fmt.Sprintf(", %.3g %% of new connections", percent)
 	}
 	if e.Node != "" {
 		text += ", on " + e.Node

@@ -151,7 +151,10 @@ export class Service {
     this.renderFrontends(port, frontend);
     if (frontend) this.renderWalk(port, frontend);
     for (const e of port.endpoints) e.rate = this.rateOf(`${portKey(port)} to ${host(e.address, e.port)}`);
-    const used = port.endpoints.filter((e) => !e.reason).length;
+    const all = (share) => port.endpoints.reduce((n, e) => n + (e[share] ?? 0), 0);
+    const [cluster, local] = [all("share"), all("localShare")];
+    for (const e of port.endpoints) e.part = e.share ? e.share / cluster : e.localShare ? e.localShare / local : null;
+    const used = port.endpoints.filter((e) => !e.reason || e.reason === "Busy").length;
     text(this.endpointsTitle, `Endpoints: ${number(used)} of ${number(port.endpoints.length)} in use`);
     this.table.show(port.endpoints);
   }
@@ -197,7 +200,7 @@ export class Service {
   }
 
   renderAbout(port) {
-    const words = { random: "An endpoint is picked at random", rr: "Endpoints take turns (rr)", sh: "An endpoint is picked by the client's address (sh)", mh: "An endpoint is picked by the client's address and port, alike on every node (mh)" };
+    const words = { random: "An endpoint is picked at random", rr: "Endpoints take turns (rr)", sh: "An endpoint is picked by the client's address (sh)", mh: "An endpoint is picked by the client's address and port, alike on every node (mh)", lc: "An endpoint is picked at random; those with fewer active connections have larger shares (lc)" };
     const sticky = port.affinitySeconds ? `; a client keeps its endpoint for ${duration(port.affinitySeconds)}` : "";
     text(this.about, `${Object.hasOwn(words, port.scheduler) ? words[port.scheduler] : port.scheduler}${sticky}.`);
   }
@@ -293,13 +296,16 @@ function complete(s) {
 
 function stateCell(cell, e) {
   const words = e.reason ? e.reason : e.terminating ? "in use, terminating" : "in use";
+  const part = e.part ? `, gets ${percent.format(e.part)}` : "";
   const state = e.reason ? "none" : "ok";
-  const now = `${state} ${words}`;
+  const now = `${state} ${words}${part}`;
   if (cell.now === now) return;
   cell.now = now;
-  cell.replaceChildren(h("span", { class: `status status-${state}` }, icon(state), h("span", {}, words)));
+  cell.replaceChildren(h("span", { class: `status status-${state}` }, icon(state), h("span", {}, words + part)));
   cell.title = [words, e.zoneHints?.length && `zones: ${e.zoneHints.join(", ")}`, e.nodeHints?.length && `nodes: ${e.nodeHints.join(", ")}`].filter(Boolean).join("\n");
 }
+
+const percent = new Intl.NumberFormat("en-GB", { style: "percent", maximumFractionDigits: 1 });
 
 const order = (e) => `${e.address.replace(/\d+/g, (n) => n.padStart(5, "0"))} ${String(e.port).padStart(5, "0")}`;
 

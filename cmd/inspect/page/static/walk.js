@@ -33,6 +33,12 @@ export const slotted = (port, local) =>
 
 const slotOf = (e, local) => (local ? e.localSlot : e.slot) ?? undefined;
 
+// shareOf is how many slots lead to an endpoint.
+const shareOf = (e, local) => (local ? e.localShare : e.share) || 1;
+
+// slotCount is how many slots endpoints have.
+const slotCount = (list, local) => list.reduce((n, e) => n + shareOf(e, local), 0);
+
 // host is an address with its port.
 export const host = (address, port) => (address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`);
 
@@ -125,7 +131,7 @@ class Way {
   }
 
   served(hooks) {
-    const n = this.cluster.length;
+    const n = slotCount(this.cluster, false);
     const name = this.nodePort ? "node-ports" : "services";
     const target = this.target();
     const map = this.map(name, `goto ${target}`);
@@ -141,7 +147,7 @@ class Way {
   target() {
     const { owner, nodePort, circuit, frontend } = this;
     const local = owner && frontend.policy === "Local";
-    const n = (local ? this.local : this.cluster).length;
+    const n = slotCount(local ? this.local : this.cluster, local);
     const word = circuit ? "external-local" : !owner ? "external" : { always: "masquerade", "off-pod": "cluster" }[frontend.masquerade] ?? "balance";
     return chain(word, n, { by: method(this.port, n), local, nodePort });
   }
@@ -205,7 +211,7 @@ class Way {
   // node.
   others(from) {
     const name = this.nodePort ? "local-node-ports" : "local-services";
-    const n = this.local.length;
+    const n = slotCount(this.local, true);
     if (this.frontend.verdict === "Balance" && n > 0) {
       const service = chain("service", n, { by: method(this.port, n), local: true, nodePort: this.nodePort });
       this.map(name, `goto ${service}`);
@@ -224,17 +230,18 @@ class Way {
   // balance draws how an endpoint is picked, and the endpoints.
   balance(from, local) {
     const list = local ? this.local : this.cluster;
-    const by = method(this.port, list.length);
-    const name = chain("balance", list.length, { by, local });
-    this.chainNode(name, this.picks(by, list.length));
+    const n = slotCount(list, local);
+    const by = method(this.port, n);
+    const name = chain("balance", n, { by, local });
+    this.chainNode(name, this.picks(by, n));
     this.edge(from, name);
-    this.say(`Chain ${name} picks ${pickWords(by, list.length)}.`);
-    if (list.length > maxSlots) {
-      this.many(name, list, local, by);
+    this.say(`Chain ${name} picks ${pickWords(by, n)}.`);
+    if (n > maxSlots) {
+      this.many(name, list, n, local, by);
       return;
     }
     const shown = list.length > drawn ? list.slice(0, drawn - 1) : list;
-    shown.forEach((e, k) => this.slot(name, e, list.length, local, by, k));
+    shown.forEach((e, k) => this.slot(name, e, n, local, by, k));
     if (list.length > shown.length) this.rest(name, list, shown.length, local, by);
   }
 
@@ -255,7 +262,8 @@ class Way {
     this.look("chain", name);
     const owner = this.port.frontends.find((f) => f.kind === "ClusterIP");
     if (order < 3 && owner) this.look("map", `${prefix}${map}-${k}`, this.key(owner));
-    this.node(name, "slot", name, [`${prefix}${map}-${k}`], { share: share(n, by) });
+    const slots = shareOf(e, local);
+    this.node(name, "slot", name, [slots > 1 ? `and ${slots - 1} more slots` : `${prefix}${map}-${k}`], { share: share(n / slots, by) });
     this.edge(from, name, null);
     this.endpoint(name, e);
   }
@@ -282,16 +290,18 @@ class Way {
     const word = `${local ? "local-" : ""}${by === "sticky" ? "sticky-ep" : "ep"}`;
     const id = `rest ${word}`;
     const more = list.length - first;
-    this.node(id, "slot", `${word}-${first} … ${list.length - 1}`, [`${more} more slots`]);
+    const slots = slotCount(list.slice(first), local);
+    const title = slots === more ? `${word}-${first} … ${list.length - 1}` : `${word}-…`;
+    this.node(id, "slot", title, [`${slots} more slots`]);
     this.node(`to ${id}`, "endpoint", `${more} more endpoints`, ["in the table below"]);
     this.edge(from, id);
     this.pass(id, `to ${id}`);
   }
 
-  many(from, list, local, by) {
+  many(from, list, n, local, by) {
     const name = `${local ? "local-" : ""}${by === "sticky" ? "sticky-" : ""}endpoints-many`;
     this.look("map", name);
-    this.node(name, "map", `map ${name}`, [`0 … ${list.length - 1}`]);
+    this.node(name, "map", `map ${name}`, [`0 … ${n - 1}`]);
     this.edge(from, name);
     list.slice(0, drawn - 1).forEach((e) => this.endpoint(name, e));
     const id = `to more ${name}`;

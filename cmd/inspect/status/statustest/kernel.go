@@ -35,7 +35,7 @@ func port(p status.Port) status.Port {
 	cluster, local := 0, 0
 	endpoints := []status.Endpoint{}
 	for _, e := range p.Endpoints {
-		if !e.Used() {
+		if e.Slot == nil && e.LocalSlot == nil {
 			continue
 		}
 		if e.Slot != nil {
@@ -44,7 +44,7 @@ func port(p status.Port) status.Port {
 		if e.LocalSlot != nil {
 			local++
 		}
-		endpoints = append(endpoints, status.Endpoint{Address: e.Address, Port: e.Port, Slot: e.Slot, LocalSlot: e.LocalSlot})
+		endpoints = append(endpoints, status.Endpoint{Address: e.Address, Port: e.Port, Slot: e.Slot, LocalSlot: e.LocalSlot, Share: e.Share, LocalShare: e.LocalShare})
 	}
 	p.Endpoints = endpoints
 	p.Scheduler, p.AffinitySeconds = balancing(p, max(cluster, local))
