@@ -82,6 +82,14 @@ import (
 //     lifecycle; should delete a collection of services: none, no proxy has a part in
 //     them
 //
+// LocalhostNodePorts:
+//
+//   - should proxy localhost NodePort traffic to backends across nodes; should honor
+//     sessionAffinity=ClientIP for localhost NodePort: integration/matrix
+//     (localhost_test.go), which needs no API
+//   - should let a node pull an image from a registry exposed via localhost NodePort:
+//     none, that is the container runtime's
+//
 // Conntrack:
 //
 //   - should be able to preserve UDP traffic when server pod cycles for a NodePort

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
+	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
 
@@ -44,11 +46,13 @@ func TestNodePortsOnLocalhostFollowTheFlag(t *testing.T) {
 		one = iota + 1
 		two // with an endpoint on another node
 		none
+		sticky
 	)
 	s.put(
 		daemon.Service{Number: one, EndpointSpec: "pod-1"},
 		daemon.Service{Number: two, EndpointSpec: "pod-2 remote-1"},
 		daemon.Service{Number: none},
+		daemon.Service{Number: sticky, EndpointSpec: "pod-1 pod-2 remote-1", Affinity: time.Hour},
 	)
 	// Sockets make a host of the lab refuse SCTP elsewhere, as a kernel with SCTP does.
 	for _, a := range []netip.Addr{loopbackAddrs[model.IPv4], loopbackAddrs[model.IPv6], otherLoopback} {
@@ -73,6 +77,11 @@ func TestNodePortsOnLocalhostFollowTheFlag(t *testing.T) {
 			s.check(t, s.localhostCells(step.served, map[int]result{
 				one: by(anySource, "pod-1"), two: by(anySource, "pod-2 remote-1"), none: isRefused,
 			}))
+			for _, f := range model.Families {
+				if step.served[f] == 'y' {
+					s.checkSameServer(s.node, addrPort(loopbackAddrs[f], nodePorts+sticky))
+				}
+			}
 		})
 	}
 }
@@ -97,4 +106,22 @@ func (s *scene) localhostCells(served string, services map[int]result) (cells []
 		}
 	}
 	return cells
+}
+
+// checkSameServer checks that all connections of a client go to one server: with session
+// affinity, all programs of the node are one client.
+func (s *scene) checkSameServer(c *client, to netip.AddrPort) {
+	s.t.Helper()
+	seen := map[string]int{}
+	for range certain {
+		a, err := c.ask(daemon.Transport{Protocol: model.TCP, Family: model.FamilyOf(to.Addr())}, to, answer)
+		s.must(err)
+		if a.Outcome != lab.Answered {
+			s.t.Fatalf("%s asks %s: %s", c, to, a)
+		}
+		seen[a.By]++
+	}
+	if len(seen) != 1 {
+		s.t.Errorf("%s asks %s with session affinity, answered by %v", c, to, seen)
+	}
 }
