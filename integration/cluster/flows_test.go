@@ -158,8 +158,8 @@ func (c *twoNodes) targetChanges(t *testing.T) {
 	reached(t, all, "pod-2")
 }
 
-// comesBack has the last endpoint go, and with it, unlike in kube-proxy, the flows
-// to it.
+// comesBack has the last endpoint go, and with it the flows to it: in kube-proxy only
+// since 1.37, and not those to node ports.
 func (c *twoNodes) comesBack(t *testing.T) {
 	ctx, name := clustertest.Context(t), "back"
 	s := c.create(t, name, nodePorts)
