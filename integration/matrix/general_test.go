@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -291,13 +292,11 @@ func TestEndpointCanHaveTheServiceAddress(t *testing.T) {
 			o.Spec.ExternalIPs = append(o.Spec.ExternalIPs, s.Node.Addr(f).String())
 		}
 	}
-	sticky := func(o *corev1.Service) { o.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }
-	for name, edit := range map[string]func(*corev1.Service){
-		"picked at random": own,
-		"remembered":       func(o *corev1.Service) { own(o); sticky(o) },
-	} {
+	for name, affinity := range map[string]time.Duration{"picked at random": 0, "remembered": time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			s.put(daemon.Service{Number: 1, ServicePorts: append(atNode, atNodePort...), EndpointSpec: "node-1", Edit: edit})
+			s.put(daemon.Service{
+				Number: 1, ServicePorts: append(atNode, atNodePort...), EndpointSpec: "node-1", Edit: own, Affinity: affinity,
+			})
 			for _, number := range []int{port, ownNodePort, nodePorts + 1} {
 				at := func(f model.Family) netip.AddrPort { return addrPort(s.Node.Addr(f), number) }
 				s.check(t, asksAt(s.clients(), at, by(anySource, "node-1")))

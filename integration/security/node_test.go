@@ -24,8 +24,10 @@ func TestListenersAreThoseDocumented(t *testing.T) {
 		"tcp6 [::]:10256", "tcp 127.0.0.1:10249", "tcp 192.0.2.1:30081", "tcp6 [2001:db8:2::1]:30081", "unix @kube-vmap",
 	}
 	for nodePorts, more := range map[string][]string{
-		"primary":           nil,
-		"primary,localhost": {"tcp 127.0.0.1:30080", "tcp6 [::1]:30080"},
+		"primary":             nil,
+		"primary,localhost":   {"tcp 127.0.0.1:30080", "tcp6 [::1]:30080"},
+		"primary,127.0.0.0/8": {"tcp 127.0.0.1:30080"},
+		"primary,all":         nil,
 	} {
 		t.Run(nodePorts, func(t *testing.T) {
 			t.Parallel()
