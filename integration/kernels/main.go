@@ -5,6 +5,7 @@
 //	.ci/kernels 6.1 6.12         fetches kernels into .cache/kernels
 //	kernels 6.1 6.12             boots them, one after the other
 //	kernels -suites matrix 6.1   runs only some of the tests
+//	kernels -bench sticky 6.1    runs a part of the bench instead
 //
 //	    here                                  in the machine
 //	    suites, kube-vmap, nft, ip  --cpio--> guest, the first process
@@ -13,7 +14,7 @@
 //
 // The machine's clock counts executed instructions: slow emulation does not make
 // anything late, and idle time is skipped. So tests have the same timeouts as on real
-// machines.
+// machines, and a benchmark's nanoseconds are instructions.
 //
 // The command fails if a suite fails, if a machine does not finish its suites in time,
 // or if its kernel reports a bug or warning.
@@ -38,13 +39,14 @@ func main() { os.Exit(run()) }
 type options struct {
 	suites, tests *regexp.Regexp
 	limit         time.Duration
-	cache         string
+	cache, bench  string
 }
 
 func run() int {
 	var o options
 	suites := flag.String("suites", "", "only suites whose package matches this `regexp`")
 	tests := flag.String("run", "", "only tests whose name matches this `regexp`")
+	flag.StringVar(&o.bench, "bench", "", "instead of tests, the parts of integration/bench whose name matches this `regexp`")
 	flag.DurationVar(&o.limit, "limit", 90*time.Minute, "how long a machine may take")
 	flag.StringVar(&o.cache, "kernels", ".cache/kernels", "the `folder` of kernels")
 	flag.Parse()

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,8 @@ type suite struct {
 	skip  string   // tests of the source tree or the build, or not for such machines
 	reads []string // files of the tree that the others read, besides their testdata
 	flags []string // additional flags
+
+	command bool // a command instead of tests
 }
 
 // suites run on every kernel, in this order.
@@ -56,8 +59,19 @@ var suites = []suite{
 	{name: "integration/matrix"},
 }
 
+// chosen returns the suites that the options choose.
+func (o options) chosen() []suite {
+	if o.bench != "" {
+		return []suite{{name: "integration/bench", flags: []string{"-quick", "-run=" + o.bench}, command: true}}
+	}
+	return slices.DeleteFunc(slices.Clone(suites), func(s suite) bool { return !o.suites.MatchString(s.name) })
+}
+
 // args returns the flags of a suite's program.
 func (s suite) args(tests *regexp.Regexp) []string {
+	if s.command {
+		return s.flags
+	}
 	args := []string{"-test.v", "-test.timeout=30m"}
 	if s.skip != "" {
 		args = append(args, "-test.skip="+s.skip)
@@ -79,17 +93,18 @@ const (
 
 // build builds the programs of the chosen suites in dir, and returns the suites.
 func build(ctx context.Context, dir string, o options) ([]suite, error) {
-	var chosen []suite
+	chosen := o.chosen()
 	jobs := map[string][]string{
 		// Tests expect this version.
 		proxy: {"build", "-ldflags", "-w -X main.version=of-the-tests", module + "cmd/kube-vmap"},
 		guest: {"build", "-ldflags", "-s -w", module + "integration/kernels/guest"},
 	}
-	for _, s := range suites {
-		if o.suites.MatchString(s.name) {
-			chosen = append(chosen, s)
-			jobs[s.program()] = []string{"test", "-c", "-ldflags", "-s -w", module + s.name}
+	for _, s := range chosen {
+		how := []string{"test", "-c"}
+		if s.command {
+			how = []string{"build"}
 		}
+		jobs[s.program()] = append(how, "-ldflags", "-s -w", module+s.name)
 	}
 	if len(chosen) == 0 {
 		return nil, errors.New("no suite has this name")
