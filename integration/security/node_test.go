@@ -27,7 +27,7 @@ func TestListenersAreThoseDocumented(t *testing.T) {
 		"primary":             nil,
 		"primary,localhost":   {"tcp 127.0.0.1:30080", "tcp6 [::1]:30080"},
 		"primary,127.0.0.0/8": {"tcp 127.0.0.1:30080"},
-		"primary,all":         nil,
+		"primary,all":         {"tcp 10.244.1.1:30081", "tcp6 [fd00:10:244:1::1]:30081"},
 	} {
 		t.Run(nodePorts, func(t *testing.T) {
 			t.Parallel()
