@@ -105,7 +105,7 @@ func TestAffinityKeepsTheEndpoint(t *testing.T) {
 	r := newRig(t)
 	web := daemon.Service{Name: "web", Number: 1, Endpoints: r.servers, Affinity: time.Hour}
 	r.folder.Put("services", web)
-	daemon.Start(t, r.Node, r.folder)
+	d := daemon.Start(t, r.Node, r.folder)
 	for _, w := range daemon.Transports() {
 		p := r.packet(w, web)
 		if got := r.explain(p); got.Affinity != nil || len(single(t, got).Endpoints) != len(r.servers) {
@@ -119,6 +119,15 @@ func TestAffinityKeepsTheEndpoint(t *testing.T) {
 			len(o.Endpoints) != 1 || r.server(o.Endpoints[0].Address.Addr()) != by || o.Endpoints[0].Probability < 0.999 {
 			t.Errorf("%s, remembered with %s: %+v, %+v", p, by, got.Affinity, o)
 		}
+		fewer := web
+		fewer.Endpoints = slices.DeleteFunc(slices.Clone(r.servers), func(h *lab.Host) bool { return h.Name == by })
+		d.After(func() { r.folder.Put("services", fewer) })
+		got = r.explain(p)
+		if got.Affinity != nil || len(got.Faults) > 0 || len(single(t, got).Endpoints) != len(fewer.Endpoints) ||
+			!slices.ContainsFunc(got.Steps, func(s simulate.Step) bool { return strings.Contains(s.Text, "is gone") }) {
+			t.Errorf("%s, remembered with %s, which is gone: %+v, %q, %+v", p, by, got.Affinity, got.Faults, got.Outcomes)
+		}
+		d.After(func() { r.folder.Put("services", web) })
 	}
 }
 

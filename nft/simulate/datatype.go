@@ -3,6 +3,7 @@ package simulate
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -19,13 +20,14 @@ const (
 	typeProto   dataType = 12
 	typeService dataType = 13
 	typeMark    dataType = 19
+	typeClassID dataType = 23
 )
 
 // length returns the length of the type in a concatenation, with padding; zero if it is
 // unknown.
 func (k dataType) length() int {
 	switch k {
-	case typeIPv4, typeProto, typeService, typeMark:
+	case typeIPv4, typeProto, typeService, typeMark, typeClassID:
 		return 4
 	case typeIPv6:
 		return 16
@@ -77,6 +79,9 @@ func (k dataType) text(b []byte) string {
 		return strconv.Itoa(int(binary.BigEndian.Uint16(b)))
 	case k == typeMark && len(b) == 4:
 		return strconv.FormatUint(uint64(binary.NativeEndian.Uint32(b)), 10)
+	case k == typeClassID && len(b) == 4:
+		n := binary.NativeEndian.Uint32(b)
+		return fmt.Sprintf("%x:%x", n>>16, n&0xffff)
 	}
 	return "0x" + hex.EncodeToString(b)
 }

@@ -97,6 +97,7 @@ type frame struct {
 	network   header
 	transport header
 	mark      uint32
+	priority  []byte // nil until a rule sets it
 	in, out   Link
 	// fromNode is true if a program of the node sends it, through a socket.
 	fromNode bool

@@ -6,8 +6,8 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// find looks up the key that begins at a register in a set, including what the packet
-// itself has added.
+// find looks up the key that begins at a register in a set, with what the packet itself has
+// added and deleted.
 func (w *walk) find(name string, register uint32) (set *Set, key []byte, e Element, found bool, err error) {
 	set, err = w.set(w.position.chain.Table, name)
 	if err != nil {
@@ -21,8 +21,10 @@ func (w *walk) find(name string, register uint32) (set *Set, key []byte, e Eleme
 		return set, nil, e, false, undecidedError("the key looked up in " + set.Name + " is unknown")
 	}
 	key = append(key, v.bytes...)
-	if e, found = w.addedElements[elementKey{w.position.chain.Table, name, string(key)}]; found {
-		return set, key, e, true, nil
+	if e, changed := w.addedElements[elementKey{w.position.chain.Table, name, string(key)}]; e != nil {
+		return set, key, *e, true, nil
+	} else if changed {
+		return set, key, Element{}, false, nil
 	}
 	e, found, err = w.element(w.position.chain.Table, set, key)
 	return set, key, e, found, err
@@ -55,7 +57,7 @@ func (w *walk) lookup(e *expr.Lookup) (verdict, error) {
 const dynsetDelete = 2
 
 // dynset adds the packet's key to a set, or refreshes the timeout of its element, which
-// does not change what that holds.
+// does not change what that holds; or it deletes the element.
 func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
 	set, err := w.set(w.position.chain.Table, e.SetName)
 	if err != nil {
@@ -65,7 +67,7 @@ func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
-	if !set.IsMap || !v.isKnown() || e.Operation == dynsetDelete {
+	if !set.IsMap || !v.isKnown() {
 		if e.Invert || len(e.Exprs) > 0 && w.hasLimit(e) {
 			return verdictBreak, undecidedError("expression dynset with a limit")
 		}
@@ -75,7 +77,14 @@ func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
-	w.noteAffinity(set, el, found, e.Timeout)
+	at := elementKey{w.position.chain.Table, e.SetName, string(key)}
+	if e.Operation == dynsetDelete {
+		w.addedElements[at] = nil
+		return verdictContinue, nil
+	}
+	if err := w.noteAffinity(set, key, el, found, e.Timeout); err != nil {
+		return verdictBreak, err
+	}
 	if found {
 		return matchVerdict(!e.Invert), nil
 	}
@@ -83,7 +92,7 @@ func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
-	w.addedElements[elementKey{w.position.chain.Table, e.SetName, string(key)}] = Element{
+	w.addedElements[at] = &Element{
 		Data: append([]byte(nil), data.bytes...), Expires: max(e.Timeout, time.Millisecond),
 	}
 	return matchVerdict(!e.Invert), nil

@@ -15,6 +15,9 @@ func (w *walk) meta(e *expr.Meta) (verdict, error) {
 		return w.setMeta(e)
 	}
 	v, there := w.metaValue(e.Key)
+	if e.Key == expr.MetaKeyPRIORITY && w.frame.priority == nil && w.position.isOurs() {
+		v = known(nativeBytes(0)) // whatever it is, it is no number of an endpoint
+	}
 	if !there {
 		return verdictBreak, nil
 	}
@@ -23,17 +26,21 @@ func (w *walk) meta(e *expr.Meta) (verdict, error) {
 }
 
 func (w *walk) setMeta(e *expr.Meta) (verdict, error) {
-	if e.Key != expr.MetaKeyMARK {
-		return verdictContinue, nil // tracing, priorities and the like have no effect here
+	if e.Key != expr.MetaKeyMARK && e.Key != expr.MetaKeyPRIORITY {
+		return verdictContinue, nil // tracing and the like have no effect here
 	}
 	v, err := w.regs.read(e.Register, 4)
 	if err != nil {
 		return verdictBreak, err
 	}
-	if !v.isKnown() {
-		return verdictBreak, undecidedError("an unknown mark")
+	switch {
+	case !v.isKnown():
+		return verdictBreak, undecidedError("an unknown mark or priority")
+	case e.Key == expr.MetaKeyPRIORITY:
+		w.frame.priority = append([]byte(nil), v.bytes...)
+	default:
+		w.setMark(binary.NativeEndian.Uint32(v.bytes))
 	}
-	w.setMark(binary.NativeEndian.Uint32(v.bytes))
 	return verdictContinue, nil
 }
 
@@ -56,6 +63,11 @@ func (w *walk) metaValue(key expr.MetaKey) (value, bool) {
 		return known(binary.BigEndian.AppendUint16(nil, etherTypes[f.family])), true
 	case expr.MetaKeyMARK:
 		return known(nativeBytes(f.mark)), true
+	case expr.MetaKeyPRIORITY:
+		if f.priority != nil {
+			return known(f.priority), true
+		}
+		return unknownValue(4), true
 	case expr.MetaKeyIIF:
 		return known(nativeBytes(uint32(f.in.Index))), true
 	case expr.MetaKeyOIF:

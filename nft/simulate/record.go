@@ -21,6 +21,7 @@ type record struct {
 	// destination address.
 	service, kind string
 	metService    bool // an element that leads to endpoints
+	picked        bool // an endpoint, at random or by a hash
 	verdict       Verdict
 	how           string   // how it was refused
 	by            *RuleRef // the rule or policy that refused or dropped it
@@ -156,6 +157,7 @@ func (w *walk) noteMiss(set *Set, key string) {
 	case !known:
 	case id.Kind == nft.SetServices || id.Kind == nft.SetNodePorts || id.Kind == nft.SetLocalServices || id.Kind == nft.SetLocalNodePorts:
 		w.note(text)
+	case id.Kind == nft.SetStickyEndpoints && !w.record.picked: // of an endpoint that is gone
 	case id.Kind >= nft.SetEndpoints && id.Kind < nft.SetAffinity,
 		id.Kind == nft.SetServiceIPs || id.Kind == nft.SetNodePortServiceIPs || id.Kind == nft.SetNodePortServicePorts:
 		w.addFault(text)
@@ -215,21 +217,39 @@ func (w *walk) noteNewDestination(before netip.AddrPort) {
 
 // notePick notes that one of several is picked.
 func (w *walk) notePick(n uint32, how string) {
+	w.record.picked = w.record.picked || w.position.isOurs()
 	w.noteOurs(fmt.Sprintf("picks one of %d %s", n, how))
 }
 
-// noteAffinity notes what the affinity map has for the client.
-func (w *walk) noteAffinity(set *Set, e Element, found bool, timeout time.Duration) {
-	if !w.position.isOurs() {
-		return
+// noteAffinity notes what the affinity map has for the client: the number of an endpoint,
+// by which another map has it.
+func (w *walk) noteAffinity(set *Set, key []byte, e Element, found bool, timeout time.Duration) error {
+	id, known := nft.SetNamed(w.frame.family, set.Name)
+	if !w.position.isOurs() || !known || id.Kind != nft.SetAffinity {
+		return nil
 	}
-	if found && len(e.Data) > 0 {
-		at := decodeAddrPort(w.frame.family, e.Data)
-		w.record.affinity = &Affinity{Endpoint: at, Expires: e.Expires}
-		w.note(fmt.Sprintf("%s remembers that the client has %s, for %s", set.Name, at, e.Expires.Round(time.Second)))
-		return
+	if !found {
+		w.note(fmt.Sprintf("%s does not know the client: it is remembered from now on, for %s", set.Name, timeout))
+		return nil
 	}
-	w.note(fmt.Sprintf("%s does not know the client: it is remembered from now on, for %s", set.Name, timeout))
+	id.Kind = nft.SetStickyEndpoints
+	endpoints, err := w.set(w.position.chain.Table, id.Name())
+	if err != nil {
+		return err
+	}
+	number := slices.Concat(key[addressFields[w.frame.family].length:], e.Data)
+	endpoint, found, err := w.element(w.position.chain.Table, endpoints, number)
+	if err != nil {
+		return err
+	}
+	if !found {
+		w.note(set.Name + " has an endpoint for the client that is gone: the client gets another one")
+		return nil
+	}
+	at := decodeAddrPort(w.frame.family, endpoint.Data)
+	w.record.affinity = &Affinity{Endpoint: at, Expires: e.Expires}
+	w.note(fmt.Sprintf("%s remembers that the client has %s, for %s", set.Name, at, e.Expires.Round(time.Second)))
+	return nil
 }
 
 // translate translates the connection and notes it.

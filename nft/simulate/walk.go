@@ -23,7 +23,7 @@ type walk struct {
 	regs          registers
 	position      position
 	reason        reason
-	addedElements map[elementKey]Element
+	addedElements map[elementKey]*Element // nil for one that was deleted
 	nextHop       netip.Addr
 	record        record
 }
@@ -33,7 +33,7 @@ var errStopped = errors.New("stopped")
 
 // run runs the walk.
 func (w *walk) run() error {
-	w.addedElements = map[elementKey]Element{}
+	w.addedElements = map[elementKey]*Element{}
 	w.frame = frame{
 		family: w.packet.Family(), protocol: w.packet.Protocol, in: w.in, fromNode: w.in == Link{},
 		network: newNetworkHeader(w.packet), transport: newTransportHeader(w.packet),
