@@ -99,7 +99,7 @@ func TestPathIsDrawnWithNamesOfTheRuleSet(t *testing.T) {
 		"ways/rr":       "map services, cluster-rr-3, rr-3, " + slots,
 		"ways/sh":       "map services, cluster-sh-3, sh-3, " + slots,
 		"ways/mh":       "map services, cluster-maglev-251, maglev-251, " + slots,
-		"ways/sticky":   "map services, cluster-sticky-3, sticky-3, sticky-ep-0 sticky-ep-1 sticky-ep-2",
+		"ways/sticky":   "map services, cluster-sticky-3-60s, sticky-3-60s, map sticky-numbers, sticky-endpoint",
 		"ways/always":   "map services, masquerade-3, lb-3, " + slots,
 		"ways/never":    "map services, lb-3, " + slots,
 		"ways/local":    "map services, local-cluster-1, local-lb-1, local-ep-0",
@@ -143,12 +143,20 @@ func TestPathIsDrawnWithNamesOfTheRuleSet(t *testing.T) {
 }
 
 func TestSlotSharesAddUp(t *testing.T) {
-	w := detail(t, shop(t, 0), "shop/sessions")
+	n := shop(t, 0)
+	n.document.Services = append(n.document.Services, status.Service{
+		Namespace: "shop", Name: "dozen", Ports: []status.Port{port("", "TCP", "IPv4", 80, 43, 12)},
+	})
+	w := detail(t, n, "shop/dozen")
 	if got := get[[]string](w, `[...document.querySelectorAll(".walk .share")].map(s => s.textContent)`); len(got) != 7 || got[0] != "8.3 %" {
 		t.Errorf("12 endpoints have shares of %q", got)
 	}
-	if got := get[bool](w, `[...document.querySelectorAll(".walk .node")].some(n => n.dataset.name === "sticky-ep-7 … 11")`); !got {
+	if got := get[bool](w, `[...document.querySelectorAll(".walk .node")].some(n => n.dataset.name === "ep-7 … 11")`); !got {
 		t.Error("those that are not drawn are not mentioned")
+	}
+	w = detail(t, n, "shop/sessions")
+	if got := get[[]string](w, drawn); !slices.Contains(got, "5 more endpoints") {
+		t.Errorf("endpoints that are not drawn are not mentioned: %q", got)
 	}
 	w.says(".about", "An endpoint is picked at random; a client keeps its endpoint for 3 h.")
 }

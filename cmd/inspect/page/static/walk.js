@@ -22,9 +22,9 @@ export function method(port, n) {
 }
 
 // chain is the name of a chain, "node-port-external-rr-3" for instance.
-export function chain(word, n, { by = "lb", local = false, nodePort = false } = {}) {
+export function chain(word, n, { by = "lb", local = false, nodePort = false, seconds = 0 } = {}) {
   const middle = word === "balance" ? by : by === "lb" ? word : `${word}-${by}`;
-  return `${nodePort ? "node-port-" : ""}${local ? "local-" : ""}${middle}-${by === "maglev" ? maglevSize : n}`;
+  return `${nodePort ? "node-port-" : ""}${local ? "local-" : ""}${middle}-${by === "maglev" ? maglevSize : n}${by === "sticky" ? `-${seconds}s` : ""}`;
 }
 
 // slotted are the endpoints with a slot, in their order.
@@ -149,7 +149,12 @@ class Way {
     const local = owner && frontend.policy === "Local";
     const n = slotCount(local ? this.local : this.cluster, local);
     const word = circuit ? "external-local" : !owner ? "external" : { always: "masquerade", "off-pod": "cluster" }[frontend.masquerade] ?? "balance";
-    return chain(word, n, { by: method(this.port, n), local, nodePort });
+    return this.named(word, n, { local, nodePort });
+  }
+
+  // named is the name of the port's chain for n slots.
+  named(word, n, more) {
+    return chain(word, n, { by: method(this.port, n), seconds: this.port.affinitySeconds, ...more });
   }
 
   // toOwner draws the way from the ClusterIP; true if something is marked.
@@ -169,9 +174,7 @@ class Way {
 
   // toExternal draws the way from any other address; true if something is marked.
   toExternal(map, target, n) {
-    const by = method(this.port, n);
-    const { nodePort } = this;
-    const external = chain("external", n, { by, nodePort });
+    const external = this.named("external", n, { nodePort: this.nodePort });
     const service = this.service(n, false);
     if (!this.circuit) {
       this.external(external);
@@ -200,7 +203,7 @@ class Way {
   // service draws the chain that makes the ClusterIP the destination.
   service(n, local) {
     const ip = this.port.frontends.find((f) => f.kind === "ClusterIP");
-    const name = chain("service", n, { by: method(this.port, n), local, nodePort: this.nodePort });
+    const name = this.named("service", n, { local, nodePort: this.nodePort });
     const behind = ip ? host(ip.address, ip.port) : "the ClusterIP";
     this.chainNode(name, [`to ${behind}`]);
     this.say(`Chain ${name} makes ${behind} the destination, under which the endpoints are kept.`);
@@ -213,7 +216,7 @@ class Way {
     const name = this.nodePort ? "local-node-ports" : "local-services";
     const n = slotCount(this.local, true);
     if (this.frontend.verdict === "Balance" && n > 0) {
-      const service = chain("service", n, { by: method(this.port, n), local: true, nodePort: this.nodePort });
+      const service = this.named("service", n, { local: true, nodePort: this.nodePort });
       this.map(name, `goto ${service}`);
       this.edge(from, name, "others");
       this.say(`Others find endpoints of this node only, by map ${name}, and keep their address.`);
@@ -232,17 +235,17 @@ class Way {
     const list = local ? this.local : this.cluster;
     const n = slotCount(list, local);
     const by = method(this.port, n);
-    const name = chain("balance", n, { by, local });
+    const name = this.named("balance", n, { local });
     this.chainNode(name, this.picks(by, n));
     this.edge(from, name);
     this.say(`Chain ${name} picks ${pickWords(by, n)}.`);
-    if (n > maxSlots) {
+    if (by === "sticky" || n > maxSlots) {
       this.many(name, list, n, local, by);
       return;
     }
     const shown = list.length > drawn ? list.slice(0, drawn - 1) : list;
     shown.forEach((e, k) => this.slot(name, e, n, local, by, k));
-    if (list.length > shown.length) this.rest(name, list, shown.length, local, by);
+    if (list.length > shown.length) this.rest(name, list, shown.length, local);
   }
 
   picks(by, n) {
@@ -257,13 +260,12 @@ class Way {
   slot(from, e, n, local, by, order) {
     const k = slotOf(e, local);
     const prefix = local ? "local-" : "";
-    const [word, map] = by === "sticky" ? ["sticky-ep", "sticky-endpoints"] : ["ep", "endpoints"];
-    const name = `${prefix}${word}-${k}`;
+    const name = `${prefix}ep-${k}`;
     this.look("chain", name);
     const owner = this.port.frontends.find((f) => f.kind === "ClusterIP");
-    if (order < 3 && owner) this.look("map", `${prefix}${map}-${k}`, this.key(owner));
+    if (order < 3 && owner) this.look("map", `${prefix}endpoints-${k}`, this.key(owner));
     const slots = shareOf(e, local);
-    this.node(name, "slot", name, [slots > 1 ? `and ${slots - 1} more slots` : `${prefix}${map}-${k}`], { share: share(n / slots, by) });
+    this.node(name, "slot", name, [slots > 1 ? `and ${slots - 1} more slots` : `${prefix}endpoints-${k}`], { share: share(n / slots, by) });
     this.edge(from, name, null);
     this.endpoint(name, e);
   }
@@ -286,8 +288,8 @@ class Way {
     this.edges.push({ from, to, weight, tone: "pass" });
   }
 
-  rest(from, list, first, local, by) {
-    const word = `${local ? "local-" : ""}${by === "sticky" ? "sticky-ep" : "ep"}`;
+  rest(from, list, first, local) {
+    const word = `${local ? "local-" : ""}ep`;
     const id = `rest ${word}`;
     const more = list.length - first;
     const slots = slotCount(list.slice(first), local);
@@ -298,15 +300,31 @@ class Way {
     this.pass(id, `to ${id}`);
   }
 
+  // many draws a map of all slots, and the endpoints.
   many(from, list, n, local, by) {
-    const name = `${local ? "local-" : ""}${by === "sticky" ? "sticky-" : ""}endpoints-many`;
+    const prefix = local ? "local-" : "";
+    let name = `${prefix}${by === "sticky" ? "sticky-numbers" : "endpoints-many"}`;
     this.look("map", name);
     this.node(name, "map", `map ${name}`, [`0 … ${n - 1}`]);
     this.edge(from, name);
-    list.slice(0, drawn - 1).forEach((e) => this.endpoint(name, e));
+    if (by === "sticky") name = this.known(name, prefix);
+    const shown = list.length > drawn ? list.slice(0, drawn - 1) : list;
+    shown.forEach((e) => this.endpoint(name, e));
+    if (list.length === shown.length) return;
     const id = `to more ${name}`;
-    this.node(id, "endpoint", `${list.length - drawn + 1} more endpoints`, ["in the table below"]);
+    this.node(id, "endpoint", `${list.length - shown.length} more endpoints`, ["in the table below"]);
     this.pass(name, id);
+  }
+
+  // known draws what leads from the number of an endpoint, picked or remembered, to it.
+  known(numbers, prefix) {
+    const [clients, endpoints, name] = ["affinity", "sticky-endpoints", "sticky-endpoint"].map((word) => prefix + word);
+    this.look("map", clients);
+    this.look("map", endpoints);
+    this.chainNode(name, [`map ${endpoints}`]);
+    this.edge(numbers, name);
+    this.say(`Map ${clients} remembers the number of the endpoint for the client; map ${endpoints} has the endpoint.`);
+    return name;
   }
 
   // refused draws what happens to everybody where nothing is translated.
