@@ -57,8 +57,8 @@ func (c *Config) NodePorts() sync.NodePortAddresses {
 
 // LocalhostNodePorts reports for each family whether NodePorts of TCP answer on
 // 127.0.0.1 or ::1: if a loopback range, or the word localhost, includes it, and the
-// feature gate is not disabled. A range of everything does not: who opens NodePorts to
-// the network need not want them in front of what listens on the node.
+// feature gate is not disabled. As in kube-proxy, ranges that include every address do
+// not count.
 func (c *Config) LocalhostNodePorts() (served [len(model.Families)]bool) {
 	if !c.Feature(localhostGate) {
 		return served
@@ -115,11 +115,9 @@ func (c *Config) localhostRemedy(f model.Family) string {
 // iptablesLocalhost returns a warning if kube-proxy in mode iptables serves NodePorts on
 // 127.0.0.1, as it does by default, and this configuration does not.
 func (c *Config) iptablesLocalhost() []string {
-	wider := func(item string) bool {
-		return slices.ContainsFunc(expand(item), func(r netip.Prefix) bool { return r.Contains(loopback[model.IPv4]) })
-	}
+	included := func(r netip.Prefix) bool { return r.Contains(loopback[model.IPv4]) }
 	if c.Proxy.Mode != ModeIPTables || !*c.Proxy.IPTables.LocalhostNodePorts || c.LocalhostNodePorts()[model.IPv4] ||
-		!c.nodePortsUnset && !slices.ContainsFunc(c.Proxy.NodePortAddresses, wider) {
+		!c.nodePortsUnset && !slices.ContainsFunc(c.NodePorts().Prefixes, included) {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s: NodePorts do not answer on %s; in that mode of kube-proxy they do, "+
