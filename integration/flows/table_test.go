@@ -46,6 +46,9 @@ type flow struct {
 	sees     netip.AddrPort // the client as the endpoint sees it; the zero value means client
 	zone     uint16
 	oneWay   uint16 // the zone of the original direction only
+	// translated makes the kernel translate the destination, so that the entry is marked
+	// as one whose destination was; otherwise by only becomes the source of replies.
+	translated bool
 }
 
 func (f flow) String() string {
@@ -122,7 +125,12 @@ func (f flow) request() []byte {
 		original.AddRtAttr(ctaTupleZone, nl.BEUint16Attr(f.oneWay))
 	}
 	r.AddData(original)
-	r.AddData(f.tuple(nl.CTA_TUPLE_REPLY, f.by, sees))
+	if f.translated {
+		r.AddData(f.tuple(nl.CTA_TUPLE_REPLY, f.to, sees))
+		r.AddData(f.translation())
+	} else {
+		r.AddData(f.tuple(nl.CTA_TUPLE_REPLY, f.by, sees))
+	}
 	r.AddData(nl.NewRtAttr(nl.CTA_TIMEOUT, nl.BEUint32Attr(600)))
 	if f.zone != 0 {
 		r.AddData(nl.NewRtAttr(nl.CTA_ZONE, nl.BEUint16Attr(f.zone)))
@@ -133,6 +141,30 @@ func (f flow) request() []byte {
 		r.AddData(info)
 	}
 	return r.Serialize()
+}
+
+// Attributes of a translation (enum ctattr_nat), which the library does not have.
+const (
+	ctaNATDst                              = 13
+	ctaNATv4MinIP, ctaNATv4MaxIP           = 1, 2
+	ctaNATv6MinIP, ctaNATv6MaxIP           = 4, 5
+	ctaNATProto                            = 3
+	ctaProtoNATMinPort, ctaProtoNATMaxPort = 1, 2
+)
+
+// translation returns the attribute that translates the destination to by.
+func (f flow) translation() *nl.RtAttr {
+	first, last := ctaNATv4MinIP, ctaNATv4MaxIP
+	if f.by.Addr().Is6() {
+		first, last = ctaNATv6MinIP, ctaNATv6MaxIP
+	}
+	nat := nl.NewRtAttr(unix.NLA_F_NESTED|ctaNATDst, nil)
+	nat.AddRtAttr(first, f.by.Addr().AsSlice())
+	nat.AddRtAttr(last, f.by.Addr().AsSlice())
+	ports := nat.AddRtAttr(unix.NLA_F_NESTED|ctaNATProto, nil)
+	ports.AddRtAttr(ctaProtoNATMinPort, nl.BEUint16Attr(f.by.Port()))
+	ports.AddRtAttr(ctaProtoNATMaxPort, nl.BEUint16Attr(f.by.Port()))
+	return nat
 }
 
 func (f flow) tuple(kind int, src, dst netip.AddrPort) *nl.RtAttr {
