@@ -70,10 +70,16 @@ func TestPathIsDrawnWithNamesOfTheRuleSet(t *testing.T) {
 	more := map[string]func(*status.Port){
 		"rr": func(p *status.Port) { p.Scheduler = "rr" }, "sh": func(p *status.Port) { p.Scheduler = "sh" },
 		"mh": func(p *status.Port) { p.Scheduler = "mh" }, "sticky": func(p *status.Port) { p.AffinitySeconds = 60 },
-		"always": func(p *status.Port) { p.Frontends[0].Masquerade = "always" },
-		"never":  func(p *status.Port) { p.Frontends[0].Masquerade = "never" },
-		"local":  func(p *status.Port) { p.Frontends[0].Policy = "Local" },
-		"many":   func(p *status.Port) { *p = port("", "UDP", "IPv6", 53, 40, 300) },
+		"always":  func(p *status.Port) { p.Frontends[0].Masquerade = "always" },
+		"never":   func(p *status.Port) { p.Frontends[0].Masquerade = "never" },
+		"local":   func(p *status.Port) { p.Frontends[0].Policy = "Local" },
+		"weights": func(p *status.Port) { p.Endpoints[0].Share, p.Endpoints[1].Share, p.Endpoints[2].Share = 2, 1, 1 },
+		"heavy":   func(p *status.Port) { p.Endpoints[0].Share, p.Endpoints[1].Share, p.Endpoints[2].Share = 298, 1, 1 },
+		"table": func(p *status.Port) {
+			p.Scheduler = "mh"
+			p.Endpoints[0].Share, p.Endpoints[1].Share, p.Endpoints[2].Share = 125, 63, 63
+		},
+		"many": func(p *status.Port) { *p = port("", "UDP", "IPv6", 53, 40, 300) },
 		"nodeport-gone": func(p *status.Port) {
 			*p = port("", "TCP", "IPv4", 80, 41, 0)
 			p.Frontends = append(p.Frontends, status.Frontend{Port: 30081, Kind: "NodePort", Policy: "Cluster", Verdict: "Reject", Masquerade: "always"})
@@ -103,6 +109,9 @@ func TestPathIsDrawnWithNamesOfTheRuleSet(t *testing.T) {
 		"ways/always":   "map services, masquerade-3, lb-3, " + slots,
 		"ways/never":    "map services, lb-3, " + slots,
 		"ways/local":    "map services, local-cluster-1, local-lb-1, local-ep-0",
+		"ways/weights":  "map services, cluster-4, lb-4, " + slots,
+		"ways/heavy":    "map services, cluster-300, lb-300, map endpoints-many",
+		"ways/table":    "map services, cluster-maglev-251, maglev-251, " + slots,
 		"ways/many":     "map services, cluster-300, lb-300, map endpoints-many",
 		"ways/nodeport-gone/TCP-IPv4/NodePort--30081": "filter-input, map no-endpoint-node-ports, reject-chain",
 	} {

@@ -64,8 +64,8 @@ type choice struct {
 
 const (
 	// maxChoicesPerPick is how many results of one pick are tried: all for Services that
-	// spread over slots, and the first ones for a larger Service.
-	maxChoicesPerPick = 256
+	// spread over slots, or have different weights, and the first ones for a larger Service.
+	maxChoicesPerPick = 1024
 	// maxWalks is the maximum number of walks.
 	maxWalks = 4096
 )

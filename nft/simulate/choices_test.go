@@ -106,20 +106,20 @@ func TestEndpointsAreExploredBeforeLaterPicks(t *testing.T) {
 	f.shape["picks"] = &Set{KeyType: uint32(typeMark), KeyLen: 4, Anonymous: true}
 	f.sets["picks"] = map[string]Element{}
 	f.add(Chain{oursTable, "ep"}, to(endpoint))
-	for n := range uint32(1000) {
+	for n := range uint32(2000) {
 		f.sets["picks"][string(nativeBytes(n))] = Element{Verdict: verdictOf(expr.VerdictGoto, "ep")}
 	}
 	f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, []any{
-		&expr.Numgen{Register: unix.NFT_REG_1, Modulus: 1000, Type: unix.NFT_NG_RANDOM},
+		&expr.Numgen{Register: unix.NFT_REG_1, Modulus: 2000, Type: unix.NFT_NG_RANDOM},
 		&expr.Lookup{SourceRegister: unix.NFT_REG_1, DestRegister: 0, IsDestRegSet: true, SetName: "picks"},
 	})
 	w := run(t, f)
-	if want := (Unexplored{Endpoints: 744, Probability: w.Unexplored.Probability}); w.Unexplored != want || math.Abs(w.Unexplored.Probability-0.744) > 1e-9 {
+	if want := (Unexplored{Endpoints: 976, Probability: w.Unexplored.Probability}); w.Unexplored != want || math.Abs(w.Unexplored.Probability-0.488) > 1e-9 {
 		t.Errorf("a large Service: not explored %+v", w.Unexplored)
 	}
 	f.walks = 0
 	f.chain(otherTable, "forward", "filter", HookForward, 0, draws(100, verdictOf(expr.VerdictDrop, "")))
-	if w = run(t, f); f.walks != maxWalks || w.Unexplored.Endpoints != 744 || !w.Unexplored.OtherPrograms || math.Abs(whole(w)-1) > 1e-9 {
+	if w = run(t, f); f.walks != maxWalks || w.Unexplored.Endpoints != 976 || !w.Unexplored.OtherPrograms || math.Abs(whole(w)-1) > 1e-9 {
 		t.Errorf("with a foreign rule: %d walks, not explored %+v, sum %v", f.walks, w.Unexplored, whole(w))
 	}
 }

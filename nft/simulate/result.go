@@ -41,10 +41,11 @@ type Result struct {
 	Faults, Doubts []string
 }
 
-// Unexplored is what was not simulated, because picks have too many results: more than 256
+// Unexplored is what was not simulated, because picks have too many results: more than 1,024
 // for one, or more than 4,096 together.
 type Unexplored struct {
-	// Endpoints is the number of endpoints that the Service has in addition.
+	// Endpoints is the number of slots that the Service has in addition: of as many
+	// endpoints, unless one has several.
 	Endpoints int
 	// Probability is the probability of all outcomes that were not simulated.
 	Probability float64

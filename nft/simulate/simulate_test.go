@@ -142,7 +142,7 @@ func TestFirstPicksAreExploredIfThereAreTooMany(t *testing.T) {
 	c := &choices{}
 	var picks []uint32
 	for more := true; more; more = c.advance() {
-		picks = append(picks, c.choose(1000, true)*2+c.choose(2, true))
+		picks = append(picks, c.choose(2000, true)*2+c.choose(2, true))
 	}
 	for i, p := range picks {
 		if p != uint32(i) {

@@ -154,8 +154,9 @@ func (h *hinter) shares(port *status.Port) {
 		return
 	}
 	var active []string
+	percent := port.SharePercents()
 	for _, e := range port.Endpoints {
-		if _, uneven := port.SharePercent(&e); uneven && len(active) < maxHinted {
+		if _, uneven := percent(&e); uneven && len(active) < maxHinted {
 			active = append(active, fmt.Sprintf("%s has %d", endpointText(e), e.Active))
 		}
 	}

@@ -234,11 +234,11 @@ func TestUnexploredChoicesArePrinted(t *testing.T) {
 		text     string
 	}{
 		{simulate.Unexplored{}, []simulate.Outcome{delivered}, Always, ""},
-		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{delivered}, Always, "75%, with 744 more endpoints, assumed to be like the others"},
-		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{dropped}, Never, "75%, with 744 more endpoints, assumed to be like the others"},
+		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{delivered}, Always, "75%, with up to 744 more endpoints, assumed to be like the others"},
+		{simulate.Unexplored{Endpoints: 744, Probability: 0.75}, []simulate.Outcome{dropped}, Never, "75%, with up to 744 more endpoints, assumed to be like the others"},
 		{simulate.Unexplored{Probability: 0.5, OtherPrograms: true}, []simulate.Outcome{delivered, dropped}, Sometimes, "50%. Rules of other programs choose, too"},
 		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true}, []simulate.Outcome{delivered}, Unknown, "75%. Rules of other programs choose, too"},
-		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true, Endpoints: 7}, []simulate.Outcome{dropped}, Unknown, "75%, with 7 more endpoints. Rules of other programs choose, too"},
+		{simulate.Unexplored{Probability: 0.75, OtherPrograms: true, Endpoints: 7}, []simulate.Outcome{dropped}, Unknown, "75%, with up to 7 more endpoints. Rules of other programs choose, too"},
 	} {
 		w := asked(model.IPv6, model.SCTP, 80, simulate.Outcome{}, "shop/web:http")
 		w.Outcomes, w.Unexplored = tc.outcomes, tc.unseen

@@ -136,7 +136,7 @@ func (u *Unseen) text(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "  Not explored, because there are too many choices: %.4g%%", u.Probability*100)
 	if u.Endpoints > 0 {
-		fmt.Fprintf(b, ", with %d more endpoints", u.Endpoints)
+		fmt.Fprintf(b, ", with up to %d more endpoints", u.Endpoints)
 	}
 	if u.OthersPick {
 		b.WriteString(". Rules of other programs choose, too, so the result may differ\n")

@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"kube-vmap/cmd/inspect/status"
+	"kube-vmap/model"
 )
 
 func endpoints() resource {
 	return resource{
 		singular: "endpoint", plural: "endpoints", short: "ep",
 		columns: []string{"ADDRESS", "SERVICE", "SLOT", "NODE", "READY", "REASON", "CONNECTIONS", "ACTIVE"},
-		wide:    []string{"SHARE", "LOCAL-SLOT", "SERVING", "TERMINATING", "ZONE-HINTS", "NODE-HINTS"},
+		wide:    []string{"WEIGHT", "SHARE", "LOCAL-SLOT", "SERVING", "TERMINATING", "ZONE-HINTS", "NODE-HINTS"},
 		fields: originFields(
 			address("spec.address"), port("spec.port"), anything("spec.node"), yesOrNo("status.ready"), yesOrNo("status.used"),
 			one("status.reason", append(status.Reasons(), "")...),
@@ -26,14 +27,16 @@ func endpoints() resource {
 
 func endpointRows(d *status.Document) (out []row) {
 	each(d, func(s *status.Service, p *status.Port) {
+		percent := p.SharePercents()
 		for i := range p.Endpoints {
-			out = append(out, endpointRow(d, s, p, &p.Endpoints[i]))
+			e := &p.Endpoints[i]
+			out = append(out, endpointRow(d, s, p, e, share(percent(e))))
 		}
 	})
 	return out
 }
 
-func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *status.Endpoint) row {
+func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *status.Endpoint, share string) row {
 	o, at := originOf(s, p), e.Address
 	if e.Port != 0 {
 		at = join(e.Address, e.Port, p.Protocol)
@@ -45,7 +48,7 @@ func endpointRow(d *status.Document, s *status.Service, p *status.Port, e *statu
 			connections(d, &e.Traffic), strconv.Itoa(e.Active),
 		},
 		wide: []string{
-			share(p, e), number(e.LocalSlot), condition(d, e.KnownConditions().Serving), condition(d, e.KnownConditions().Terminating),
+			weight(d, e), share, number(e.LocalSlot), condition(d, e.KnownConditions().Serving), condition(d, e.KnownConditions().Terminating),
 			cmp.Or(strings.Join(e.ZoneHints, ","), none), cmp.Or(strings.Join(e.NodeHints, ","), none),
 		},
 		fields: o.fields(fields.Set{
@@ -68,11 +71,22 @@ func slot(e *status.Endpoint) string {
 }
 
 // share returns the endpoint's part of the new connections, if parts differ.
-func share(p *status.Port, e *status.Endpoint) string {
-	if percent, uneven := p.SharePercent(e); uneven {
+func share(percent float64, uneven bool) string {
+	if uneven {
 		return fmt.Sprintf("%.3g%%", percent)
 	}
 	return none
+}
+
+// weight returns the weight of the endpoint's slice, which the kernel does not know.
+func weight(d *status.Document, e *status.Endpoint) string {
+	switch {
+	case d.Source == status.FromKernel || e.Conditions == nil:
+		return unknown
+	case e.Reason == model.ReasonDrained.String():
+		return "0"
+	}
+	return strconv.Itoa(max(e.Weight, 1))
 }
 
 // why returns why it gets no connections, or that it does although it is terminating.

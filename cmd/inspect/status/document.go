@@ -107,6 +107,9 @@ type Endpoint struct {
 	Reason string `json:"reason,omitempty"`
 	// The fields of the EndpointSlices; daemon only.
 	Node string `json:"node,omitempty"`
+	// Weight is that of its EndpointSlice, unless it is 1, or 0: of a drained endpoint, the
+	// Reason is Drained.
+	Weight int `json:"weight,omitempty"`
 	*Conditions
 	ZoneHints []string `json:"zoneHints,omitempty"`
 	NodeHints []string `json:"nodeHints,omitempty"`

@@ -109,15 +109,16 @@ type slotsOf map[netip.AddrPort]slots
 // slots are those of one endpoint.
 type slots struct{ first, share int }
 
-// newSlots returns the slots of a list, with shares unless each endpoint has one.
-func newSlots(list []netip.AddrPort, shares []uint16) slotsOf {
+// newSlots returns the slots that a list of endpoints has, with shares unless each has one.
+func newSlots(list, endpoints []netip.AddrPort, shares []uint16) slotsOf {
+	several := shares != nil || len(list) != len(endpoints)
 	out := make(slotsOf, len(list))
 	for k, e := range list {
 		s, twice := out[e]
 		if !twice {
 			s.first = k
 		}
-		if shares != nil {
+		if several {
 			s.share++
 		}
 		out[e] = s
@@ -147,7 +148,7 @@ func (b *portBuilder) endpoints(considered []model.EndpointExplanation) []Endpoi
 	var cluster, local slotsOf
 	if len(b.installed) > 0 && b.installed[0].OwnsPool() {
 		p := &b.installed[0]
-		cluster, local = newSlots(p.Cluster, p.Pool.ClusterShares), newSlots(p.Local, p.Pool.LocalShares)
+		cluster, local = newSlots(p.Cluster, p.Pool.Cluster, p.Pool.ClusterShares), newSlots(p.Local, p.Pool.Local, p.Pool.LocalShares)
 	}
 	out := make([]Endpoint, 0, len(considered))
 	seen := make(map[netip.AddrPort]bool, len(cluster)+len(local))
@@ -216,8 +217,12 @@ func (b *portBuilder) hasNoShare(e netip.AddrPort) bool {
 
 // endpoint returns what slices state about an endpoint.
 func endpoint(c *model.EndpointExplanation) Endpoint {
+	weight := int(c.Weight)
+	if weight == 1 {
+		weight = 0
+	}
 	return Endpoint{
-		Address: c.AddrPort.Addr().String(), Port: c.AddrPort.Port(), Node: c.Node,
+		Address: c.AddrPort.Addr().String(), Port: c.AddrPort.Port(), Node: c.Node, Weight: weight,
 		Conditions: &Conditions{Ready: c.Ready, Serving: c.Serving, Terminating: c.Terminating},
 		ZoneHints:  names(c.ZoneHints), NodeHints: names(c.NodeHints),
 	}

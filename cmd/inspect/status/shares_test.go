@@ -59,7 +59,7 @@ func TestSharesAndBusyEndpointsAreShown(t *testing.T) {
 				var got []string
 				for i := range port.Endpoints {
 					e := &port.Endpoints[i]
-					percent, uneven := port.SharePercent(e)
+					percent, uneven := port.SharePercents()(e)
 					got = append(got, fmt.Sprint(e.Share, " ", percent, " ", uneven, " ", e.Reason, " ", e.Used()))
 				}
 				if !slices.Equal(got, want) {

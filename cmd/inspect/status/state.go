@@ -140,16 +140,21 @@ func (p *Port) Shares(local bool) (n int) {
 	return n
 }
 
-// SharePercent returns the endpoint's part of the new connections, in percent of those to
-// the whole cluster, or else to this node; false if each endpoint has the same, or it has
-// none.
-func (p *Port) SharePercent(e *Endpoint) (percent float64, uneven bool) {
-	local := e.Slot == nil && e.LocalSlot != nil
-	all := p.Shares(local)
-	if all == 0 || !e.Used() {
-		return 0, false
+// SharePercents returns a function that returns an endpoint's part of the new connections,
+// in percent of those to the whole cluster, or else to this node; false if each endpoint has
+// the same, or it has none.
+func (p *Port) SharePercents() func(e *Endpoint) (percent float64, uneven bool) {
+	all := [...]int{p.Shares(false), p.Shares(true)}
+	return func(e *Endpoint) (percent float64, uneven bool) {
+		local, total := e.Slot == nil && e.LocalSlot != nil, all[0]
+		if local {
+			total = all[1]
+		}
+		if total == 0 || !e.Used() {
+			return 0, false
+		}
+		return 100 * float64(e.share(local)) / float64(total), true
 	}
-	return 100 * float64(e.share(local)) / float64(all), true
 }
 
 func (e *Endpoint) share(local bool) int {

@@ -33,11 +33,12 @@ func appendPort(out []row, p *status.Port) []row {
 		r.severity, r.status = frontendStatus(f)
 		out = append(out, r)
 	}
+	share := p.SharePercents()
 	for i := range p.Endpoints {
 		e := &p.Endpoints[i]
 		r := detailRow(p, "endpoint", e.At(), e.Traffic)
 		r.group = endpoints
-		r.severity, r.status = endpointStatus(p, e)
+		r.severity, r.status = endpointStatus(share, e)
 		out = append(out, r)
 	}
 	return out
@@ -70,7 +71,7 @@ func frontendStatus(f *status.Frontend) (severity int, text string) {
 	return severityProblem, clean(markProblem("no endpoints: rejects, " + text))
 }
 
-func endpointStatus(p *status.Port, e *status.Endpoint) (severity int, text string) {
+func endpointStatus(share func(*status.Endpoint) (float64, bool), e *status.Endpoint) (severity int, text string) {
 	switch e.Reason {
 	case "":
 	case status.ReasonBusy:
@@ -82,7 +83,7 @@ func endpointStatus(p *status.Port, e *status.Endpoint) (severity int, text stri
 	if e.KnownConditions().Terminating {
 		text = "serves while terminating"
 	}
-	if percent, uneven := p.SharePercent(e); uneven {
+	if percent, uneven := share(e); uneven {
 		text += fmt.Sprintf(", %.3g %% of new connections", percent)
 	}
 	if e.Node != "" {
