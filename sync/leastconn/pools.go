@@ -15,7 +15,10 @@ import (
 type pools map[model.Match]*pool
 
 // A pool has the lists of a [model.Pool], those of the cluster and of the node.
-type pool struct{ cluster, local list }
+type pool struct {
+	cluster, local list
+	waits          int // for how many observations its shares have not been sent
+}
 
 // A list is one of the lists of a pool, with how its slots are shared.
 type list struct {
@@ -127,17 +130,19 @@ func (l *list) steer(p model.Protocol, counts map[endpoint]count, since, period 
 const maxSlotsAtOnce = 2048
 
 // takeWorst records as sent, and returns, those changes that fit into one transaction:
-// first those of the pools with the most misplaced connections. The others follow with
-// later observations.
+// first those that had to wait before, so that no pool can keep others waiting; then those
+// of the pools with the most misplaced connections. The others wait for later observations.
 func takeWorst(changes []change) (out []model.PoolShares) {
 	slices.SortFunc(changes, func(a, b change) int {
-		return cmp.Or(cmp.Compare(b.misplaced, a.misplaced), a.key.Compare(b.key))
+		return cmp.Or(cmp.Compare(b.waits, a.waits), cmp.Compare(b.misplaced, a.misplaced), a.key.Compare(b.key))
 	})
 	slots := 0
 	for _, c := range changes {
 		if slots += c.pool.cluster.cost(c.cluster) + c.pool.local.cost(c.local); slots > maxSlotsAtOnce {
-			break
+			c.waits++
+			continue
 		}
+		c.waits = 0
 		c.pool.cluster.shares, c.pool.local.shares = c.cluster, c.local
 		out = append(out, model.PoolShares{Key: c.key, Cluster: c.pool.cluster.sent(), Local: c.pool.local.sent()})
 	}

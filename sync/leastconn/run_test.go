@@ -257,7 +257,7 @@ func TestFailureLeadsBackToWeights(t *testing.T) {
 	})
 }
 
-func TestWorstPoolsGoFirst(t *testing.T) {
+func TestWorstPoolsGoFirstUnlessOthersWaited(t *testing.T) {
 	run(t, func(r *rig) {
 		var all []model.Frontend
 		const services, perEvent = 100, 2048 / (4 * 10)
@@ -281,10 +281,16 @@ func TestWorstPoolsGoFirst(t *testing.T) {
 				r.t.Fatalf("number %d is %s, want %s", i, s.Key, want)
 			}
 		}
+		for i := services - perEvent; i < services; i++ { // those that were first are worse than the others again
+			r.kernel.open(r.p, r.endpoint(10*i+1), 10_000)
+		}
 		<-time.After(time.Second)
 		synctest.Wait()
-		if second := <-r.shares; len(second) != services-perEvent {
-			r.t.Errorf("%d pools in the second event, want %d", len(second), services-perEvent)
+		second := <-r.shares
+		for i, s := range second[:services-perEvent] {
+			if want := all[services-perEvent-1-i].Match; s.Key != want {
+				r.t.Fatalf("number %d of the second event is %s, want %s, which waited", i, s.Key, want)
+			}
 		}
 	})
 }
