@@ -81,8 +81,8 @@ func shareOf(scheduler string, servers []*lab.Host, weights []uint16, f model.Fa
 	return out
 }
 
-// TestConnectionsFollowWeights counts the connections of each endpoint, from many clients
-// at once: to all endpoints at the ClusterIP, and to those on the node at a load balancer
+// TestConnectionsFollowWeights counts the connections of each endpoint, from many clients:
+// to all endpoints at the ClusterIP, and to those on the node at a load balancer
 // address.
 func TestConnectionsFollowWeights(t *testing.T) {
 	l, servers := daemon.NewLab(t, 3, 3)

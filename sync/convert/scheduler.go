@@ -14,14 +14,13 @@ const annotationScheduler = "kube-vmap.io/scheduler"
 // Why a scheduler is not supported.
 var (
 	errNoCounts  = errors.New("random is used instead: of the schedulers that count connections, lc is supported")
-	errNoWeights = errors.New("random is used instead: the endpoints of a Service have no weights")
 	errOneForAll = errors.New("random is used instead: this scheduler would send every client of a Service to the same endpoint")
 	errUnknown   = errors.New("no such scheduler, the default is used instead; supported are random, rr, sh, mh and lc")
 )
 
 // ParseScheduler returns the scheduler of that name: random, or a scheduler of IPVS
-// (net/netfilter/ipvs, man ipvsadm). Kubernetes gives all endpoints the same weight,
-// so that a weighted scheduler equals its unweighted variant. An unsupported scheduler
+// (net/netfilter/ipvs, man ipvsadm). All schedulers honour weights, so that a weighted
+// one is the same as its unweighted variant. An unsupported scheduler
 // of IPVS becomes [model.SchedulerRandom], an unknown name [model.SchedulerDefault];
 // the error says why. An empty name is [model.SchedulerDefault] without error.
 func ParseScheduler(name string) (model.Scheduler, error) {
@@ -40,9 +39,7 @@ func ParseScheduler(name string) (model.Scheduler, error) {
 		return model.SchedulerLeastConnections, nil
 	case "lblc", "lblcr", "ovf", "twos":
 		return model.SchedulerRandom, errNoCounts
-	case "fo":
-		return model.SchedulerRandom, errNoWeights
-	case "dh":
+	case "dh", "fo":
 		return model.SchedulerRandom, errOneForAll
 	}
 	return model.SchedulerDefault, errUnknown

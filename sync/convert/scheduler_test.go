@@ -29,7 +29,7 @@ func TestSchedulerAnnotation(t *testing.T) {
 		{"nq", model.SchedulerLeastConnections, ""},
 		{"ovf", model.SchedulerRandom, "count connections"},
 		{"twos", model.SchedulerRandom, "count connections"},
-		{"fo", model.SchedulerRandom, "no weights"},
+		{"fo", model.SchedulerRandom, "every client"},
 		{"dh", model.SchedulerRandom, "every client"},
 		{"RR", model.SchedulerDefault, "no such scheduler"},
 		{"rr ", model.SchedulerDefault, "no such scheduler"},
