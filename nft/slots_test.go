@@ -137,6 +137,19 @@ func spreadOfLetters(letters string) spread {
 	return s
 }
 
+func TestEndpointWithoutShareHasNoSlot(t *testing.T) {
+	none := spread{slotsOf("abc"), []uint16{0, 2, 1}}
+	if got := letters(assignSlots(nil, none)); got != "bcb" {
+		t.Errorf("the first slots are %q", got)
+	}
+	if got := letters(assignSlots(slotsOf("abc"), none)); got != "bbc" {
+		t.Errorf("slots after abc are %q", got)
+	}
+	if got := letters(reassignSlots(slotsOf("bbc"), none, spread{slotsOf("abc"), []uint16{1, 1, 1}})); got != "bac" {
+		t.Errorf("slots with one each again are %q", got)
+	}
+}
+
 func TestAssignSlotsByShares(t *testing.T) {
 	for name, tt := range map[string]struct{ old, endpoints, want string }{
 		"the first ones are interleaved":                {"", "aaaabbc", "abacaba"},

@@ -29,7 +29,7 @@ func TestCompletionOffersCommandsFlagsAndValues(t *testing.T) {
 		{[]string{"--detect-local-m"}, []string{"--detect-local-mode"}},
 		{[]string{"--proxy-mode", ""}, []string{"iptables", "ipvs", "nftables"}},
 		{[]string{"--detect-local-mode="}, []string{"BridgeInterface", "ClusterCIDR", "InterfaceNamePrefix", "NodeCIDR"}},
-		{[]string{"render", "--ipvs-scheduler", ""}, []string{"mh", "random", "rr", "sh"}},
+		{[]string{"render", "--ipvs-scheduler", ""}, []string{"lc", "mh", "random", "rr", "sh"}},
 		{[]string{"get", "-o", ""}, []string{"json", "name", "wide", "yaml"}},
 		{[]string{"top", "--sort", ""}, []string{"active", "connections", "endpoints", "namespace", "rate", "service", "status"}},
 	} {

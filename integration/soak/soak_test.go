@@ -60,7 +60,7 @@ func TestChangesToOneServiceDisturbNoOther(t *testing.T) {
 }
 
 // schedulers are the values of the annotation.
-var schedulers = []string{"", "random", "rr", "sh", "mh"}
+var schedulers = []string{"", "random", "rr", "sh", "mh", "lc"}
 
 // sources are source ranges of both families. The first ones allow all clients.
 var sources = [][]string{

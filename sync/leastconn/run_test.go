@@ -226,6 +226,39 @@ func TestSharesFollowConnections(t *testing.T) {
 	})
 }
 
+func TestSharesFollowWeights(t *testing.T) {
+	run(t, func(r *rig) {
+		web := r.frontend(1, 1, 2, 3)
+		web.Pool.ClusterWeights, web.Pool.ClusterShares = []uint16{2, 1, 1}, []uint16{2, 1, 1}
+		r.kernel.open(r.p, r.endpoint(1), 60)
+		r.kernel.open(r.p, r.endpoint(2), 30)
+		r.kernel.open(r.p, r.endpoint(3), 30)
+		r.commit(web)
+		r.expect("in proportion to weights", 5*time.Second)
+		r.kernel.open(r.p, r.endpoint(2), 30)
+		r.expect("with more at one", 10*time.Second, "1: 8 0 4")
+		web = r.frontend(1, 1, 2, 3)
+		web.Pool.ClusterWeights, web.Pool.ClusterShares = []uint16{1, 1, 2}, []uint16{1, 1, 2}
+		r.commit(web)
+		r.expect("with other weights", time.Second, "1: 0 0 12")
+	})
+}
+
+func TestSharesOfBothLists(t *testing.T) {
+	run(t, func(r *rig) {
+		web := r.frontend(1, 1, 2, 3)
+		web.Pool.Local = web.Pool.Cluster[:2]
+		r.kernel.open(r.p, r.endpoint(1), 50)
+		r.commit(web)
+		<-time.After(2 * time.Second)
+		got := (<-r.shares)[0]
+		if !slices.Equal(got.Cluster.Shares, []uint16{0, 6, 6}) || !slices.Equal(got.Local.Shares, []uint16{0, 8}) ||
+			!slices.Equal(got.Local.Endpoints, web.Pool.Local) {
+			r.t.Errorf("sent %v", got)
+		}
+	})
+}
+
 func TestSharesOfOtherEndpointsAreForgotten(t *testing.T) {
 	run(t, func(r *rig) {
 		r.kernel.open(r.p, r.endpoint(1), 50)
