@@ -168,6 +168,21 @@ var dimensions = []dimension{
 		m.SetService(s)
 		return alternating(m, func() { m.SetSlice(costSlice(s, 0, n)) }, func() { m.SetSlice(costSlice(s, 0, n-1)) })
 	}, true},
+	{"endpoints of different weights", func(n int) func() {
+		m := NewServiceMap(Options{}, thisNode)
+		s := costService("web", 1)
+		m.SetService(s)
+		for part := range n / 100 {
+			slice := costSlice(s, part, 100)
+			slice.Weight = uint16(1 + part*101)
+			m.SetSlice(slice)
+		}
+		slice, other := costSlice(s, 0, 100), costSlice(s, 0, 100)
+		slice.Weight, other.Weight = 7, 65535
+		m.SetSlice(slice)
+		m.Changes()
+		return alternating(m, func() { m.SetSlice(other) }, func() { m.SetSlice(slice) })
+	}, true},
 	{"other Services", func(n int) func() {
 		var others []Service
 		for i := range n {

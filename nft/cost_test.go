@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -96,6 +97,12 @@ func TestPlanCostIsLinear(t *testing.T) {
 		"addresses":     func(n int) [2]Change { return comes(costFrontends(0, 1, n, 0, 3)) },
 		"source ranges": func(n int) [2]Change { return comes(costFrontends(0, 1, 1, n, 3)) },
 		"endpoints":     func(n int) [2]Change { return comes(costFrontends(0, 1, 0, 0, n)) },
+		"slots": func(n int) [2]Change {
+			heavy, light := costFrontends(0, 1, 0, 0, n), costFrontends(0, 1, 0, 0, n)
+			heavy[0].Pool.ClusterShares = slices.Repeat([]uint16{3}, n)
+			light[0].Pool.ClusterShares = slices.Repeat([]uint16{2, 1}, n/2)
+			return [2]Change{{Set: heavy}, {Set: light}}
+		},
 		"more endpoints": func(n int) [2]Change {
 			return [2]Change{{Set: costFrontends(0, 1, 0, 0, n)}, {Set: costFrontends(0, 1, 0, 0, n-n/10)}}
 		},

@@ -44,7 +44,9 @@ func port(p status.Port) status.Port {
 		if e.LocalSlot != nil {
 			local++
 		}
-		endpoints = append(endpoints, status.Endpoint{Address: e.Address, Port: e.Port, Slot: e.Slot, LocalSlot: e.LocalSlot, Share: e.Share, LocalShare: e.LocalShare})
+		endpoints = append(endpoints, status.Endpoint{
+			Address: e.Address, Port: e.Port, Slot: e.Slot, LocalSlot: e.LocalSlot, Share: e.Share, LocalShare: e.LocalShare,
+		})
 	}
 	p.Endpoints = endpoints
 	p.Scheduler, p.AffinitySeconds = balancing(p, max(cluster, local))
