@@ -61,7 +61,7 @@ func (p *Pool) Slots(local bool) int {
 
 // equal reports whether both pools are programmed alike.
 func (p *Pool) equal(o *Pool) bool {
-	return p.equalForSharers(o) && p.Affinity == o.Affinity &&
+	return p.equalForSharers(o) &&
 		equalLists(p.Cluster, o.Cluster) && equalLists(p.Local, o.Local) &&
 		equalLists(p.ClusterWeights, o.ClusterWeights) && equalLists(p.LocalWeights, o.LocalWeights) &&
 		equalLists(p.ClusterShares, o.ClusterShares) && equalLists(p.LocalShares, o.LocalShares) &&
@@ -69,9 +69,10 @@ func (p *Pool) equal(o *Pool) bool {
 }
 
 // equalForSharers reports whether both pools are alike for a frontend that uses the
-// pool but does not own it.
+// pool but does not own it: whether it leads to the same chain, whose name has the time
+// for which clients are remembered.
 func (p *Pool) equalForSharers(o *Pool) bool {
-	return p.Key == o.Key && p.Scheduler == o.Scheduler && (p.Affinity > 0) == (o.Affinity > 0) &&
+	return p.Key == o.Key && p.Scheduler == o.Scheduler && p.Affinity == o.Affinity &&
 		p.Slots(false) == o.Slots(false) && p.Slots(true) == o.Slots(true) &&
 		equalLists(p.FlowEndpoints, o.FlowEndpoints)
 }

@@ -97,7 +97,6 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 		"Pool.FlowEndpoints":       {func(f *Frontend) { f.Pool.FlowEndpoints = podPorts(IPv4, 2) }, true},
 		"the size of Cluster":      {func(f *Frontend) { f.Pool.Cluster = podPorts(IPv4, 1) }, true},
 		"the size of Local":        {func(f *Frontend) { f.Pool.Local = nil }, true},
-		"whether it has affinity":  {func(f *Frontend) { f.Pool.Affinity = 0 }, true},
 		"Pool.Cluster":             {func(f *Frontend) { f.Pool.Cluster = podPorts(IPv4, 1, 3) }, false},
 		"Pool.Local":               {func(f *Frontend) { f.Pool.Local = podPorts(IPv4, 2) }, false},
 		"Pool.ClusterWeights":      {func(f *Frontend) { f.Pool.ClusterWeights = []uint16{1, 2} }, false},
@@ -106,7 +105,7 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 		"Pool.LocalShares":         {func(f *Frontend) { f.Pool.LocalShares = []uint16{1} }, false},
 		"the sum of ClusterShares": {func(f *Frontend) { f.Pool.ClusterShares = []uint16{1, 2} }, true},
 		"the sum of LocalShares":   {func(f *Frontend) { f.Pool.LocalShares = []uint16{2} }, true},
-		"Pool.Affinity":            {func(f *Frontend) { f.Pool.Affinity = time.Hour }, false},
+		"Pool.Affinity":            {func(f *Frontend) { f.Pool.Affinity = time.Hour }, true},
 		"Pool.Hairpin":             {func(f *Frontend) { f.Pool.Hairpin = podIPs(IPv4, 1) }, false},
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Frontend]()) {

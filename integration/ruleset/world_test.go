@@ -77,7 +77,7 @@ func essence(f model.Frontend) model.Frontend {
 		return f
 	}
 	f.Pool = &model.Pool{
-		Key: f.Pool.Key, Scheduler: f.Pool.Scheduler, Affinity: min(f.Pool.Affinity, 1),
+		Key: f.Pool.Key, Scheduler: f.Pool.Scheduler, Affinity: f.Pool.Affinity,
 		Cluster: make([]netip.AddrPort, f.Pool.Slots(false)), Local: make([]netip.AddrPort, f.Pool.Slots(true)),
 	}
 	return f

@@ -5,9 +5,11 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"kube-vmap/model"
 	"kube-vmap/sync"
+	"kube-vmap/sync/convert"
 )
 
 // namespace is the namespace of all objects.
@@ -37,8 +39,9 @@ func parseService(args []string) (sync.Event, error) {
 			s.Created = -n
 			continue
 		}
-		if word == "local" {
-			s.InternalPolicy = model.PolicyLocal
+		if known, err := parseOption(&s, word); err != nil {
+			return nil, err
+		} else if known {
 			continue
 		}
 		name, number, protocol, err := parsePort(word)
@@ -48,6 +51,27 @@ func parseService(args []string) (sync.Event, error) {
 		s.Ports = append(s.Ports, model.ServicePort{Name: name, Protocol: protocol, Port: number})
 	}
 	return sync.SetService{Service: s}, nil
+}
+
+// parseOption parses an argument of the command service that is neither an address of the
+// cluster nor a port. It reports false if it is none.
+func parseOption(s *model.Service, word string) (known bool, err error) {
+	name, value, _ := strings.Cut(word, "=")
+	switch name {
+	case "local":
+		s.InternalPolicy = model.PolicyLocal
+	case "external":
+		var addr netip.Addr
+		addr, err = netip.ParseAddr(value)
+		s.ExternalIPs = append(s.ExternalIPs, addr)
+	case "affinity":
+		s.Affinity, err = time.ParseDuration(value)
+	case "scheduler":
+		s.Scheduler, err = convert.ParseScheduler(value)
+	default:
+		return false, nil
+	}
+	return true, err
 }
 
 // parseSlice parses the arguments of the command slice.
