@@ -283,7 +283,10 @@ func (r *slotList) value(k int) Value {
 	if r.numbers == nil {
 		return Value{Endpoint: r.list[k]}
 	}
-	i, _ := r.spread.find(r.list[k])
+	i := k // as long as no endpoint has another slot
+	if k >= len(r.numbers) || r.spread.endpoints[k] != r.list[k] {
+		i, _ = r.spread.find(r.list[k])
+	}
 	return Value{Number: r.numbers[i]}
 }
 

@@ -2,6 +2,7 @@ package nft
 
 import (
 	"net/netip"
+	"slices"
 
 	"kube-vmap/model"
 )
@@ -38,17 +39,27 @@ const (
 	numberMask = 1<<28 - 1
 )
 
+// fewNumbers is up to how many numbers are searched one by one, which is faster than a map.
+const fewNumbers = 32
+
 // numbered returns the number of each endpoint of a list.
 func numbered(endpoints []netip.AddrPort) []uint32 {
-	out := make([]uint32, len(endpoints))
-	taken := make(map[uint32]struct{}, len(endpoints))
-	for i, e := range endpoints {
-		n := endpointHash(e)
-		for _, twice := taken[n]; twice; _, twice = taken[n] {
-			n = (n + 1) & numberMask
+	out := make([]uint32, 0, len(endpoints))
+	taken := func(n uint32) bool { return slices.Contains(out, n) }
+	if len(endpoints) > fewNumbers {
+		all := make(map[uint32]bool, len(endpoints))
+		taken = func(n uint32) bool {
+			twice := all[n]
+			all[n] = true
+			return twice
 		}
-		taken[n] = struct{}{}
-		out[i] = numberMark | n
+	}
+	for _, e := range endpoints {
+		n := numberMark | endpointHash(e)
+		for taken(n) {
+			n = numberMark | (n+1)&numberMask
+		}
+		out = append(out, n)
 	}
 	return out
 }
