@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -22,6 +23,18 @@ func large(slices, ports, first int) []metav1.Object {
 	all := []metav1.Object{single("large", tcp("p", ports))}
 	for i := range slices {
 		all = append(all, slice4(numberOf("large", i), "large", ports, first+i*most, most))
+	}
+	return all
+}
+
+// weighted returns a Service of both families with two endpoints of each, one of them with a
+// weight, and many ports.
+func weighted(ports int, weight string) []metav1.Object {
+	all := []metav1.Object{double("weighted", tcp("p", ports))}
+	for _, f := range model.Families {
+		heavy := sliceOf("heavy-"+strings.ToLower(f.String()), "weighted", f, tcp("p", ports), 0, 1)
+		heavy.Annotations = map[string]string{"kube-vmap.io/weight": weight}
+		all = append(all, heavy, sliceOf("light-"+strings.ToLower(f.String()), "weighted", f, tcp("p", ports), 1, 1))
 	}
 	return all
 }
@@ -62,6 +75,10 @@ func sliceAttacks() []attack {
 		{
 			name:   "more-endpoints-than-are-served",
 			create: one(large(5, 100, 0)...), changes: one(large(5, 100, elsewhere)[1:]...),
+		},
+		{
+			name:   "100-ports-of-two-weighted-endpoints",
+			create: one(weighted(100, "65535")...), changes: one(weighted(100, "64")[1:]...),
 		},
 		{
 			name:   "10000-endpoints-with-affinity",
