@@ -2,8 +2,6 @@ package schedulers
 
 import (
 	"fmt"
-	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,30 +51,19 @@ func specOf(servers []*lab.Host, weights [6]uint16) string {
 	return strings.Join(words, " ")
 }
 
-// shareOf returns the expected shares of the first n endpoints.
+// shareOf returns the expected shares of the first endpoints.
 func shareOf(scheduler string, servers []*lab.Host, weights []uint16, f model.Family) map[string]float64 {
 	out := map[string]float64{}
-	var endpoints []netip.AddrPort
-	byAddr, name := map[netip.AddrPort]uint16{}, map[netip.AddrPort]string{}
 	for i, w := range weights {
-		if w == 0 {
-			continue
+		if w > 0 {
+			out[servers[i].Name] = float64(w)
 		}
-		e := servers[i].AddrPort(f, daemon.TargetPort)
-		endpoints, byAddr[e], name[e] = append(endpoints, e), w, servers[i].Name
-		out[servers[i].Name] = float64(w)
 	}
-	if scheduler != "mh" {
-		return out
-	}
-	clear(out)
-	slices.SortFunc(endpoints, netip.AddrPort.Compare)
-	var sorted []uint16
-	for _, e := range endpoints {
-		sorted = append(sorted, byAddr[e])
-	}
-	for _, e := range model.MaglevTable(endpoints, sorted, places) {
-		out[name[e]]++
+	if scheduler == "mh" && len(out) > 0 {
+		clear(out)
+		for _, name := range weightedTableOf(servers[:len(weights)], weights, f) {
+			out[name]++
+		}
 	}
 	return out
 }
