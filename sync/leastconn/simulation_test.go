@@ -18,7 +18,6 @@ type simulation struct {
 	arrived   int // since the last observation
 	observed  time.Duration
 	pending   []pendingShares // observed, but not in effect yet
-	changes   int
 }
 
 // A simulated endpoint has connections that end at a time.
@@ -46,7 +45,6 @@ func leastConnections(delay time.Duration) design {
 	return func(s *simulation, loads []load) {
 		next := shares(loads, s.rate.expected(period), s.latest())
 		if moved(s.latest(), next) > 0 || len(s.latest()) != len(next) {
-			s.changes++
 			s.pending = append(s.pending, pendingShares{s.t + delay, next})
 		}
 	}
@@ -64,8 +62,9 @@ func busySet(s *simulation, loads []load) {
 	}
 }
 
-func newSimulation(seed uint64, n int, lifetime time.Duration) *simulation {
-	s := &simulation{random: rand.New(rand.NewPCG(seed, 1)), endpoints: make([]simulated, n)}
+// newSimulation returns a simulation of 10 endpoints.
+func newSimulation(seed uint64, lifetime time.Duration) *simulation {
+	s := &simulation{random: rand.New(rand.NewPCG(seed, 1)), endpoints: make([]simulated, 10)}
 	for i := range s.endpoints {
 		s.endpoints[i].lifetime = lifetime
 	}
@@ -180,7 +179,7 @@ func (s *simulation) imbalance() float64 {
 // over a minute; one endpoint restarts, and five are added midway.
 func scale(seed uint64, d design) *simulation {
 	const perSecond = 2000. / 60
-	s := newSimulation(seed, 10, 0)
+	s := newSimulation(seed, 0)
 	s.run(d, perSecond, 20*time.Second)
 	s.restart(3)
 	s.run(d, perSecond, 10*time.Second)

@@ -43,7 +43,7 @@ func TestNoOscillation(t *testing.T) {
 		perSecond := min(1000/lifetime.Seconds(), 5000)
 		run := func(d design) (mean float64) {
 			_, mean = worst(3, func(seed uint64) float64 {
-				return settled(newSimulation(seed, 10, lifetime), d, perSecond, 3*lifetime+10*period)
+				return settled(newSimulation(seed, lifetime), d, perSecond, 3*lifetime+10*period)
 			})
 			return mean
 		}
@@ -64,7 +64,7 @@ func TestSlowEndpointGetsFewerConnections(t *testing.T) {
 	for _, lifetime := range []time.Duration{5 * time.Second, 30 * time.Second} {
 		run := func(d design) (mean float64) {
 			_, mean = worst(3, func(seed uint64) float64 {
-				s := newSimulation(seed, 10, lifetime)
+				s := newSimulation(seed, lifetime)
 				s.endpoints[4].lifetime *= 5
 				return settled(s, d, 1000/lifetime.Seconds(), 20*lifetime)
 			})
@@ -84,7 +84,7 @@ func TestSlowEndpointGetsFewerConnections(t *testing.T) {
 // TestBurstIsSpread has a burst that nothing foretold while one endpoint is empty: it gets
 // at most four times its fair share, and the others even out what is left.
 func TestBurstIsSpread(t *testing.T) {
-	s, d := newSimulation(1, 10, 0), leastConnections(delays[0])
+	s, d := newSimulation(1, 0), leastConnections(delays[0])
 	s.run(d, 100, 10*time.Second)
 	s.restart(0)
 	s.run(d, 0, 10*time.Second)
@@ -105,7 +105,7 @@ func TestFasterArrivalsDoNotOvershoot(t *testing.T) {
 	for i, limit := range []float64{1.3, 1.8} {
 		delay := delays[i]
 		largest, _ := worst(10, func(seed uint64) (most float64) {
-			s, d := newSimulation(seed, 10, 0), leastConnections(delay)
+			s, d := newSimulation(seed, 0), leastConnections(delay)
 			s.run(d, 30, 30*time.Second)
 			s.add(1)
 			s.run(d, 30, 2*time.Second)
