@@ -16,9 +16,6 @@ type Budget struct {
 	// Total is how many elements all Services may have. If they need more, the largest
 	// namespaces are cut down to the same share each; other namespaces are not affected.
 	Total int
-	// AffinityEndpoints is how many endpoints, counted once for each port, a Service
-	// with client affinity may have.
-	AffinityEndpoints int
 }
 
 // OverBudget reports that a Service is not served because it is over the [Budget], or
@@ -33,23 +30,21 @@ type OverBudget struct {
 // The costs in elements; an endpoint is one, or as many as its weight needs. An external address costs more than its elements in the
 // kernel, because each is kept with its policy.
 const (
-	weightOfAddress          = 10
-	weightOfSharedEndpoint   = 4   // of a Service with more than MaxSlots
-	weightOfAffinityEndpoint = 100 // with client affinity, each endpoint is a chain
+	weightOfAddress        = 10
+	weightOfSharedEndpoint = 4 // in a map of all Services, see MaxSlots
 	// A table takes kilobytes, and an annotation of a few bytes is enough to ask for it.
 	weightOfMaglevTable = 4 * MaglevTableSize
 )
 
-// MaxSlots is how many endpoints of a port have slots of their own (see package nft). More
-// share one map, which the kernel lists at a cost of the square of its size: with a
+// MaxSlots is how many endpoints of a port have slots of their own (see package nft). More,
+// and those with client affinity, share one map, which the kernel lists at a cost of the square of its size: with a
 // million endpoints that takes half a minute at each start.
 const MaxSlots = 255
 
-// measure returns how many elements the entry's Service needs, and how many of its
-// endpoints have client affinity.
-func (e *serviceEntry) measure() (weight, affinityEndpoints int) {
+// measure returns how many elements the entry's Service needs.
+func (e *serviceEntry) measure() (weight int) {
 	if e.service == nil {
-		return 0, 0
+		return 0
 	}
 	s := e.service
 	ports := len(s.Ports)
@@ -66,13 +61,13 @@ func (e *serviceEntry) measure() (weight, affinityEndpoints int) {
 		weight += min((SharesPerEndpoint-1)*endpoints, MaxSlots*ports*len(s.ClusterIPs))
 	}
 	slots := max(endpoints, e.weightedSlots())
-	if s.Affinity > 0 {
-		return weight + slots - endpoints + endpoints*weightOfAffinityEndpoint, endpoints
+	switch {
+	case s.Affinity > 0:
+		return weight + (slots+endpoints)*weightOfSharedEndpoint
+	case slots > MaxSlots*ports:
+		return weight + slots*weightOfSharedEndpoint
 	}
-	if slots > MaxSlots*ports {
-		return weight + slots*weightOfSharedEndpoint, 0
-	}
-	return weight + slots, 0
+	return weight + slots
 }
 
 // weightedSlots returns how many slots endpoints of different weights take at most; zero
@@ -149,7 +144,7 @@ func (u *budgetUsage) fairShare(total int) (share int) {
 func (m *ServiceMap) updateBudget() {
 	for _, e := range m.dirty {
 		before := e.weight
-		e.weight, e.affinityEndpoints = e.measure()
+		e.weight = e.measure()
 		m.usage.add(e.name.Namespace, e.weight-before)
 	}
 	before := m.usage.limited
@@ -157,7 +152,7 @@ func (m *ServiceMap) updateBudget() {
 	affected := m.affectedNamespaces(before)
 	for _, e := range m.dirty {
 		if e.service == nil || !affected[e.name.Namespace] {
-			m.setOverBudget(e, m.options.Budget.checkAffinity(e))
+			m.setOverBudget(e, OverBudget{Service: e.name})
 		}
 	}
 	m.admit(affected)
@@ -201,26 +196,15 @@ func (m *ServiceMap) admit(affected map[string]bool) {
 		slices.SortFunc(list, func(a, b *serviceEntry) int { return a.service.compareAge(b.service) })
 		used := 0
 		for _, e := range list {
-			over := m.options.Budget.checkAffinity(e)
-			switch {
-			case over.Weight > 0:
-			case limited && used+e.weight > limit:
+			over := OverBudget{Service: e.name}
+			if limited && used+e.weight > limit {
 				over = OverBudget{e.name, e.weight, limit}
-			default:
+			} else {
 				used += e.weight
 			}
 			m.setOverBudget(e, over)
 		}
 	}
-}
-
-// checkAffinity reports whether a Service has too many endpoints with client affinity;
-// its weight is zero if not.
-func (b Budget) checkAffinity(e *serviceEntry) OverBudget {
-	if b.AffinityEndpoints > 0 && e.affinityEndpoints > b.AffinityEndpoints {
-		return OverBudget{e.name, e.affinityEndpoints * weightOfAffinityEndpoint, b.AffinityEndpoints * weightOfAffinityEndpoint}
-	}
-	return OverBudget{Service: e.name}
 }
 
 // setOverBudget records whether the entry is over the budget, and marks it if that

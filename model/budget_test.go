@@ -122,51 +122,35 @@ func TestTotalBudgetLimitsLargestNamespaces(t *testing.T) {
 	})
 }
 
-func TestAffinityEndpointsHaveTheirOwnLimit(t *testing.T) {
-	everyBudget(t, Budget{PerNamespace: 10_000, AffinityEndpoints: 5}, func(s *budgetTest) {
-		for _, n := range []int{5, 6} {
-			service, slice := budgetService("a", "sticky", 1, s.f, s.p, n+1)
-			service.Affinity = time.Hour
-			s.SetService(service)
-			s.SetSlice(slice)
-			if n == 5 {
-				s.expect("5 of them", 0)
-			} else {
-				s.expect("6 of them", 1, "a/sticky")
-			}
-		}
-	})
-}
-
 func TestWeightOfAService(t *testing.T) {
 	everyBudget(t, Budget{}, func(s *budgetTest) {
 		for name, test := range map[string]struct {
 			change           func(*Service)
 			ports, endpoints int // of the slice
-			want, affinity   int
+			want             int
 		}{
-			"an address":             {func(*Service) {}, 0, 0, 1, 0},
-			"endpoints of two ports": {func(*Service) {}, 2, 3, 1 + 2*3, 0},
-			"external addresses":     {func(o *Service) { o.ExternalIPs = make([]netip.Addr, 3) }, 0, 0, 1 + 10*3, 0},
-			"balancer addresses":     {func(o *Service) { o.LoadBalancerIPs = make([]netip.Addr, 3) }, 0, 0, 1 + 10*3, 0},
-			"addresses of two ports": {func(o *Service) { o.Ports, o.ExternalIPs = ports(2), make([]netip.Addr, 1) }, 0, 0, 2 + 10*2, 0},
+			"an address":             {func(*Service) {}, 0, 0, 1},
+			"endpoints of two ports": {func(*Service) {}, 2, 3, 1 + 2*3},
+			"external addresses":     {func(o *Service) { o.ExternalIPs = make([]netip.Addr, 3) }, 0, 0, 1 + 10*3},
+			"balancer addresses":     {func(o *Service) { o.LoadBalancerIPs = make([]netip.Addr, 3) }, 0, 0, 1 + 10*3},
+			"addresses of two ports": {func(o *Service) { o.Ports, o.ExternalIPs = ports(2), make([]netip.Addr, 1) }, 0, 0, 2 + 10*2},
 			"source ranges": {func(o *Service) {
 				o.Ports, o.LoadBalancerIPs, o.SourceRanges = ports(2), make([]netip.Addr, 3), make([]netip.Prefix, 5)
-			}, 0, 0, 2 + 2*3*10 + 2*3*5, 0},
-			"Maglev":                     {func(o *Service) { o.Ports, o.Scheduler = ports(2), SchedulerMaglev }, 0, 0, 2 + 2*4*MaglevTableSize, 0},
-			"least connections":          {func(o *Service) { o.Scheduler = SchedulerLeastConnections }, 1, 3, 1 + 4*3, 0},
-			"many least connections":     {func(o *Service) { o.Scheduler = SchedulerLeastConnections }, 1, 200, 1 + 200 + 255, 0},
-			"255 endpoints":              {func(*Service) {}, 1, 255, 1 + 255, 0},
-			"256 endpoints":              {func(*Service) {}, 1, 256, 1 + 4*256, 0},
-			"256 endpoints of two ports": {func(o *Service) { o.Ports = ports(2) }, 1, 256, 2 + 256, 0},
-			"affinity":                   {func(o *Service) { o.Affinity = time.Hour }, 2, 3, 1 + 100*2*3, 2 * 3},
+			}, 0, 0, 2 + 2*3*10 + 2*3*5},
+			"Maglev":                     {func(o *Service) { o.Ports, o.Scheduler = ports(2), SchedulerMaglev }, 0, 0, 2 + 2*4*MaglevTableSize},
+			"least connections":          {func(o *Service) { o.Scheduler = SchedulerLeastConnections }, 1, 3, 1 + 4*3},
+			"many least connections":     {func(o *Service) { o.Scheduler = SchedulerLeastConnections }, 1, 200, 1 + 200 + 255},
+			"255 endpoints":              {func(*Service) {}, 1, 255, 1 + 255},
+			"256 endpoints":              {func(*Service) {}, 1, 256, 1 + 4*256},
+			"256 endpoints of two ports": {func(o *Service) { o.Ports = ports(2) }, 1, 256, 2 + 256},
+			"affinity":                   {func(o *Service) { o.Affinity = time.Hour }, 2, 3, 1 + 2*4*2*3},
 		} {
 			service, _ := budgetService("a", "s", 1, s.f, s.p, 1)
 			test.change(&service)
 			slice := EndpointSlice{Ports: make([]EndpointPort, test.ports), Endpoints: make([]Endpoint, test.endpoints)}
 			e := serviceEntry{service: &service, slices: []EndpointSlice{slice}}
-			if weight, affinity := e.measure(); weight != test.want || affinity != test.affinity {
-				s.Errorf("%s: weight %d, with affinity %d; want %d, %d", name, weight, affinity, test.want, test.affinity)
+			if weight := e.measure(); weight != test.want {
+				s.Errorf("%s: weight %d, want %d", name, weight, test.want)
 			}
 		}
 	})
@@ -207,7 +191,7 @@ func TestOverBudgetReportsWeightAndLimit(t *testing.T) {
 			want     OverBudget
 		}{
 			{Budget{PerNamespace: 6}, 0, OverBudget{Weight: 7, Limit: 6}},
-			{Budget{AffinityEndpoints: 5}, time.Hour, OverBudget{Weight: 600, Limit: 500}},
+			{Budget{PerNamespace: 48}, time.Hour, OverBudget{Weight: 1 + 8*6, Limit: 48}},
 		} {
 			s, slice := budgetService("a", "s", 1, f, p, 7)
 			s.Affinity, test.want.Service = test.affinity, s.Name

@@ -143,10 +143,11 @@ func TestServiceChangeSetsOnlyChangedFrontends(t *testing.T) {
 		"no port":           {anyType, func(s *Service) { s.Ports = nil }, nil, kinds[:], nil},
 		"its protocol":      {anyType, func(s *Service) { s.Ports[0].Protocol = otherProtocol[s.Ports[0].Protocol] }, nil, nil, kinds[:]},
 
-		"affinity":          {anyType, func(s *Service) { s.Affinity = time.Hour }, kinds[:], nil, nil},
-		"how long it lasts": {func(s *Service) { s.Affinity = time.Minute }, func(s *Service) { s.Affinity = time.Hour }, []Kind{KindClusterIP}, nil, nil},
-		"no affinity":       {func(s *Service) { s.Affinity = time.Hour }, anyType, kinds[:], nil, nil},
-		"its scheduler":     {anyType, func(s *Service) { s.Scheduler = SchedulerMaglev }, kinds[:], nil, nil},
+		"affinity":                    {anyType, func(s *Service) { s.Affinity = time.Hour }, kinds[:], nil, nil},
+		"how long it lasts":           {func(s *Service) { s.Affinity = time.Minute }, func(s *Service) { s.Affinity = time.Hour }, kinds[:], nil, nil},
+		"that it lasts a second more": {func(s *Service) { s.Affinity = time.Hour - time.Second }, func(s *Service) { s.Affinity = time.Hour }, nil, nil, nil},
+		"no affinity":                 {func(s *Service) { s.Affinity = time.Hour }, anyType, kinds[:], nil, nil},
+		"its scheduler":               {anyType, func(s *Service) { s.Scheduler = SchedulerMaglev }, kinds[:], nil, nil},
 		"its scheduler, to the default one by name": {anyType, func(s *Service) { s.Scheduler = SchedulerRandom }, nil, nil, nil},
 		"its source ranges": {anyType, func(s *Service) {
 			for _, f := range Families {

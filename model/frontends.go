@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"time"
 )
 
 // frontends returns the frontends of one Service: its addresses and ports, each with
@@ -118,12 +119,22 @@ func (o Options) endpointLists(p *familyPort, v *endpointView) endpointLists {
 	return v.lists(portKey{p.ServicePort.Name, p.Protocol, p.key.Family}, flows)
 }
 
+// affinityTimeout returns the time for which clients are remembered if a Service asks for
+// that. Above 1,000 s it is rounded up to whole minutes, since each time in use has chains of
+// its own in the rule set.
+func affinityTimeout(t time.Duration) time.Duration {
+	if t <= 1000*time.Second {
+		return t
+	}
+	return (t + time.Minute - 1).Truncate(time.Minute)
+}
+
 // pool returns the port's pool with the lists that some frontend uses. With
 // PolicyLocal for external traffic, pods and the node itself use the cluster list.
 func (o Options) pool(p *familyPort, lists endpointLists, external bool) *Pool {
 	pool := &Pool{
 		Key: p.key, UID: p.UID, Hairpin: lists.hairpin, FlowEndpoints: lists.flows,
-		Affinity: p.Affinity, Scheduler: cmp.Or(p.Scheduler, o.Scheduler, SchedulerRandom),
+		Affinity: affinityTimeout(p.Affinity), Scheduler: cmp.Or(p.Scheduler, o.Scheduler, SchedulerRandom),
 	}
 	if external || p.InternalPolicy == PolicyCluster {
 		pool.Cluster, pool.ClusterWeights = lists.cluster, lists.clusterWeights

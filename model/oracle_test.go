@@ -152,7 +152,7 @@ func oracleEqual(reported, is Frontend) bool {
 			p := *f.Pool
 			p.Cluster, p.Local = make([]netip.AddrPort, p.Slots(false)), make([]netip.AddrPort, p.Slots(true))
 			p.ClusterWeights, p.LocalWeights, p.ClusterShares, p.LocalShares = nil, nil, nil, nil
-			p.Hairpin, p.Affinity = nil, min(p.Affinity, 1)
+			p.Hairpin = nil
 			f.Pool = &p
 		}
 	}

@@ -137,3 +137,14 @@ func TestEveryFieldOfFrontendMatters(t *testing.T) {
 		})
 	}
 }
+
+func TestTimeoutsOfAffinityAreFew(t *testing.T) {
+	for asked, want := range map[time.Duration]time.Duration{
+		0: 0, time.Second: time.Second, 1000 * time.Second: 1000 * time.Second, 1001 * time.Second: 17 * time.Minute,
+		17 * time.Minute: 17 * time.Minute, 3 * time.Hour: 3 * time.Hour, 24*time.Hour - time.Second: 24 * time.Hour, 24 * time.Hour: 24 * time.Hour,
+	} {
+		if got := affinityTimeout(asked); got != want {
+			t.Errorf("clients are remembered for %v, want %v of %v", got, want, asked)
+		}
+	}
+}

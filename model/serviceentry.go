@@ -22,10 +22,9 @@ type serviceEntry struct {
 	lostClusterIPs map[*Frontend]bool // frontends whose ClusterIP another Service holds
 	rebuilt        bool               // frontends are new, and claim only ClusterIPs so far
 	health         HealthCheck
-	// weight is what the Service counts in the budget; affinityEndpoints is how many of
-	// its endpoints have client affinity.
-	weight, affinityEndpoints int
-	overBudget                OverBudget // why it is not served, if its weight is above zero
+	// weight is what the Service counts in the budget.
+	weight     int
+	overBudget OverBudget // why it is not served, if its weight is above zero
 }
 
 // setSlice adds a slice or replaces the one of the same name.

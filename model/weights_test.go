@@ -343,7 +343,7 @@ func TestWeightsCountInBudget(t *testing.T) {
 		"equal weights":              {SchedulerRandom, 0, [...]uint16{1000, 1000}, 1 + 3},
 		"slots":                      {SchedulerRandom, 0, [...]uint16{2, 20}, 1 + 1 + 2*10},
 		"more than there may be":     {SchedulerRandom, 0, [...]uint16{1, 65535}, 1 + 4*(1024+4*3)},
-		"with affinity":              {SchedulerRandom, time.Hour, [...]uint16{2, 20}, 1 + 3*100 + 1 + 2*10 - 3},
+		"with affinity":              {SchedulerRandom, time.Hour, [...]uint16{2, 20}, 1 + 4*(1+2*10) + 4*3},
 		"a table has the same size":  {SchedulerMaglev, 0, [...]uint16{1, 65535}, 1 + 3 + weightOfMaglevTable},
 		"one in one map and another": {SchedulerRandom, 0, [...]uint16{1, 200}, 1 + 4*401},
 	} {

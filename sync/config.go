@@ -59,7 +59,7 @@ type Config struct {
 // budget limits what authors of Services can make every node hold. An element takes
 // about 143 bytes of kernel memory; the largest known cluster has 250,000 endpoints.
 // docs/security.md and docs/limits.md name these limits.
-var budget = model.Budget{PerNamespace: 1_000_000, Total: 4_000_000, AffinityEndpoints: 2_000}
+var budget = model.Budget{PerNamespace: 1_000_000, Total: 4_000_000}
 
 // options returns the part of the configuration that the model needs.
 func (c *Config) options() model.Options {
