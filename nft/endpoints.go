@@ -31,13 +31,13 @@ func (o AddEndpoints) Len() int { return len(o.slots) }
 // At returns element number i.
 func (o AddEndpoints) At(i int) Element { return o.slots[i].element(o.Set) }
 
-// Elements returns the elements that the op adds.
+// Elements returns the elements that the op adds, sorted by key.
 func (o AddEndpoints) Elements() []Element {
 	list := make([]Element, len(o.slots))
 	for i, s := range o.slots {
 		list[i] = s.element(o.Set)
 	}
-	return list
+	return sorted(list)
 }
 
 func (o AddEndpoints) String() string { return AddElements{o.Set, o.Elements()}.String() }
@@ -65,7 +65,7 @@ type contents struct {
 // of returns the elements of a set.
 func (c *contents) of(id SetID) []Element {
 	if slots := c.slots[id]; slots != nil {
-		return sorted(AddEndpoints{id, slots}.Elements())
+		return AddEndpoints{id, slots}.Elements()
 	}
 	return c.elements[id]
 }

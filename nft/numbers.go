@@ -12,8 +12,8 @@ import (
 //
 // A number follows from the endpoint alone. So it survives restarts, other slots and other
 // endpoints without any state, and is the same on all nodes. It need only be unique within
-// one list of one pool: if two endpoints there have the same number, the later one gets
-// the next number that is free. A client that remembers the number of an endpoint that is
+// one list of one pool: if two endpoints there have the same hash, the later one gets
+// the next number. A client that remembers the number of an endpoint that is
 // gone can at worst, in one of 2^28 cases, keep to another endpoint of the same Service.
 type stickyNumbers struct{ cluster, local []uint32 }
 
@@ -39,29 +39,41 @@ const (
 	numberMask = 1<<28 - 1
 )
 
-// fewNumbers is up to how many numbers are searched one by one, which is faster than a map.
-const fewNumbers = 32
-
-// numbered returns the number of each endpoint of a list.
+// numbered returns the number of each endpoint of a list: its hash, or the next number if the
+// one before is as high. It sorts, because authors of EndpointSlices can find any number of
+// endpoints with the same hash; to look for a free number for each would take the square of
+// that.
 func numbered(endpoints []netip.AddrPort) []uint32 {
-	out := make([]uint32, 0, len(endpoints))
-	taken := func(n uint32) bool { return slices.Contains(out, n) }
-	if len(endpoints) > fewNumbers {
-		all := make(map[uint32]bool, len(endpoints))
-		taken = func(n uint32) bool {
-			twice := all[n]
-			all[n] = true
-			return twice
-		}
+	var few [32]uint64 // not on the heap
+	byHash := few[:0]  // hash and index
+	for i, e := range endpoints {
+		byHash = append(byHash, uint64(endpointHash(e))<<32|uint64(i))
 	}
-	for _, e := range endpoints {
-		n := numberMark | endpointHash(e)
-		for taken(n) {
-			n = numberMark | (n+1)&numberMask
+	slices.Sort(byHash)
+	out, next := make([]uint32, len(endpoints)), uint64(0)
+	for k, h := range byHash {
+		next = max(next, h>>32)
+		if next > numberMask {
+			wrapNumbers(out, byHash[:k], byHash[k:])
+			break
 		}
-		out = append(out, n)
+		out[uint32(h)] = numberMark | uint32(next)
+		next++
 	}
 	return out
+}
+
+// wrapNumbers gives the first numbers that are free to those for whom there was none after
+// their hash.
+func wrapNumbers(out []uint32, done, left []uint64) {
+	free := uint32(numberMark)
+	for _, h := range left {
+		for len(done) > 0 && out[uint32(done[0])] == free {
+			free, done = free+1, done[1:]
+		}
+		out[uint32(h)] = free
+		free++
+	}
 }
 
 // endpointHash is a hash of an endpoint, below 2^28: FNV-1a, folded. It must never change,

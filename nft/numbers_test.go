@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 )
 
 // Clients are remembered by these numbers, whichever version assigned them.
@@ -37,10 +38,6 @@ func TestNumbersOfEndpointsDiffer(t *testing.T) {
 	if alone[0] != both[0] || both[1] != both[0]+1 {
 		t.Errorf("%v have the numbers %x, and the second alone %x", pair, both, alone)
 	}
-	last := both[0]&^numberMask | numberMask
-	if next := (last + 1) & numberMask; next != 0 {
-		t.Errorf("after the last number comes %x", next)
-	}
 	var list []netip.AddrPort
 	for i := range 100_000 {
 		list = append(list, netip.AddrPortFrom(costAddr(10, i), 80))
@@ -54,6 +51,49 @@ func TestNumbersOfEndpointsDiffer(t *testing.T) {
 	slices.Sort(all)
 	if n := len(slices.Compact(all)); n != len(list) {
 		t.Errorf("%d endpoints have %d numbers", len(list), n)
+	}
+}
+
+// endpointsWithHash returns n endpoints whose hashes are in [from, to), sorted.
+func endpointsWithHash(n int, from, to uint32) (list []netip.AddrPort) {
+	for i := 0; len(list) < n; i++ {
+		e := netip.AddrPortFrom(costAddr(10, i>>16), uint16(i))
+		if h := endpointHash(e); from <= h && h < to {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, netip.AddrPort.Compare)
+	return list
+}
+
+func TestNumbersAfterTheLastAreTheFirstFreeOnes(t *testing.T) {
+	out := make([]uint32, 5)
+	out[3], out[1] = numberMark, numberMark+2 // in the order of their hashes
+	wrapNumbers(out, []uint64{3, 1}, []uint64{0, 2, 4})
+	if want := []uint32{numberMark + 1, numberMark + 2, numberMark + 3, numberMark, numberMark + 4}; !slices.Equal(out, want) {
+		t.Errorf("%x, want %x", out, want)
+	}
+	// So many endpoints with the highest hashes that there must be some.
+	list := slices.Repeat(endpointsWithHash(4, numberMask-1<<12, numberMask+1), 1<<12)
+	all := numbered(list)
+	slices.Sort(all)
+	if n := len(slices.Compact(all)); n != len(list) || all[0] != numberMark {
+		t.Errorf("%d endpoints have %d numbers from %x", len(list), n, all[0])
+	}
+}
+
+// Authors of EndpointSlices can choose endpoints whose hashes are near to each other. The
+// time for that is what the same number of other endpoints takes.
+func TestCrowdedNumbersCostNoMore(t *testing.T) {
+	crowd := slices.Repeat(endpointsWithHash(4, 0, 1<<16), 1<<14)
+	start := time.Now()
+	all := numbered(crowd)
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("%d endpoints with near hashes took %v", len(crowd), took)
+	}
+	slices.Sort(all)
+	if n := len(slices.Compact(all)); n != len(crowd) {
+		t.Errorf("%d endpoints have %d numbers", len(crowd), n)
 	}
 }
 
