@@ -53,8 +53,8 @@ func (p *Pool) usesTable(n int) bool {
 	return p.Affinity == 0 && p.Scheduler == SchedulerMaglev && n <= MaglevTableSize
 }
 
-// reduceOrApportion returns the weights in lowest terms, or [Apportion] of most slots if
-// their sum is more than that.
+// reduceOrApportion returns the weights in lowest terms or, if their sum is more than most,
+// that many slots in proportion.
 func reduceOrApportion(weights []uint16, most int) []uint16 {
 	divisor := commonDivisor(weights)
 	out := make([]uint16, len(weights))
@@ -82,8 +82,8 @@ func commonDivisor(weights []uint16) uint16 {
 }
 
 // Apportion divides slots in proportion to weights by the method of the largest
-// remainder, but with at least one slot for each weight above zero. There must be slots
-// for that, and not more than the sum of all weights.
+// remainder, but with at least one slot for each weight above zero. There must be a slot for
+// each of these, and at least one of them.
 func Apportion(weights []uint16, slots int) []uint16 {
 	out := make([]uint16, len(weights))
 	total, left := sum(weights), slots
