@@ -17,14 +17,16 @@ import (
 )
 
 // TestFullAffinityMapServesNewClients fills the affinity map. Earlier clients keep their
-// endpoints; later clients get any endpoint for each connection.
+// endpoints; later clients get any endpoint for each connection. If an endpoint is removed,
+// its clients get another one immediately, however many clients are remembered.
 func TestFullAffinityMapServesNewClients(t *testing.T) {
 	t.Parallel()
 	l, servers := daemon.NewLab(t, 4, 2)
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Affinity: long}
 	f.Put("web", s)
-	daemon.Start(t, l.Node, f, "--protect-tables=false").Ignore("affinity map full, new clients are not remembered")
+	d := daemon.Start(t, l.Node, f, "--protect-tables=false")
+	d.Ignore("affinity map full, new clients are not remembered")
 	first, late, had := crowd{0, 40}, crowd{1000, 40}, newMemory()
 	look := func(t *testing.T, w daemon.Transport, c crowd) []string {
 		t.Helper()
@@ -36,6 +38,9 @@ func TestFullAffinityMapServesNewClients(t *testing.T) {
 	}
 	step(t, "earlier clients", func(t *testing.T, w daemon.Transport) { keep(t, *had[w], look(t, w, first)) })
 	step(t, "later clients", func(t *testing.T, w daemon.Transport) { free(t, look(t, w, late), look(t, w, late)) })
+	s.Endpoints = servers[1:]
+	d.After(func() { f.Put("web", s) })
+	step(t, "clients of a removed endpoint", func(t *testing.T, w daemon.Transport) { leave(t, l, w, s, first, *had[w]) })
 	awaitMetric(t, l)
 }
 
