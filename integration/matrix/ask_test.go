@@ -70,12 +70,27 @@ func (s source) String() string {
 	return [...]string{"any source", "the client's address", "the node's address"}[s]
 }
 
+// spread is which of several hosts must answer.
+type spread uint8
+
+const (
+	// each means each of them at some time.
+	each spread = iota
+	// byPort means the same, and that the client's port decides which one.
+	byPort
+	// same means always the same one to a client.
+	same
+	// anyOf means any of them.
+	anyOf
+)
+
 // result is the expected outcome of a question, however often it is asked.
 type result struct {
 	source source
-	// by are the hosts that must answer: each of them at some time, and no others. If
-	// there are none, the question is either refused or dropped.
+	// by are the hosts that must answer, and no others. If there are none, the question is
+	// either refused or dropped.
 	by      []string
+	spread  spread
 	refused bool
 	// others is true if there are endpoints that must not answer.
 	others bool
@@ -98,6 +113,21 @@ type cell struct {
 	transport daemon.Transport
 	to        netip.AddrPort
 	want      result
+	list      list // what a client keeps one of, if want.spread is same
+}
+
+// list is the endpoints of a Service over a transport: all, or those of the node.
+type list struct {
+	service   int
+	transport daemon.Transport
+	local     bool
+}
+
+// choice is what a client keeps: the host that it got from a list.
+type choice struct {
+	list
+	client netip.Addr
+	to     netip.AddrPort // only if kube-proxy is tested
 }
 
 // String returns the question.
@@ -134,6 +164,9 @@ func asksAt(clients []*client, at func(model.Family) netip.AddrPort, want result
 // timeouts of the others do not slow them down.
 func (s *scene) check(t *testing.T, cells []cell) {
 	t.Helper()
+	if kubeProxy != "" {
+		s.introduce(cells)
+	}
 	quiet := func(c cell) bool { return len(c.want.by) == 0 && !c.want.refused }
 	failed := s.askAll(slices.DeleteFunc(slices.Clone(cells), quiet), 16)
 	failed = append(failed, s.askAll(slices.DeleteFunc(cells, func(c cell) bool { return !quiet(c) }), 128)...)
@@ -143,6 +176,19 @@ func (s *scene) check(t *testing.T, cells []cell) {
 			break
 		}
 		t.Error(err)
+	}
+}
+
+// introduce lets clients ask one after the other, because kube-proxy remembers two endpoints
+// for a client whose first connections are simultaneous, or whose addresses of the Service
+// have different policies: which of them it gets depends on the address, and on what it
+// asked before.
+func (s *scene) introduce(cells []cell) {
+	clear(s.kept)
+	for _, c := range cells {
+		if c.want.spread == same {
+			_, _ = c.from.ask(c.transport, c.to, silence) // the outcome is checked later
+		}
 	}
 }
 
@@ -165,7 +211,7 @@ func (s *scene) ask(c cell) error {
 	var err error
 	switch {
 	case len(c.want.by) > 0:
-		err = s.askUntilAllAnswered(c)
+		err = s.isAnswered(c)
 	case c.want.refused:
 		err = c.isRefused()
 	default:
@@ -177,9 +223,10 @@ func (s *scene) ask(c cell) error {
 	return nil
 }
 
-// askUntilAllAnswered asks until all expected hosts have answered. It checks that no
-// other host answers, and which source the servers saw.
-func (s *scene) askUntilAllAnswered(c cell) error {
+// isAnswered asks until all expected hosts have answered, or one if any may. It checks
+// that no other host answers, and which source the servers saw.
+func (s *scene) isAnswered(c cell) error {
+	all := c.want.spread == each || c.want.spread == byPort
 	missing, least := slices.Clone(c.want.by), few
 	if c.want.others {
 		least = certain
@@ -192,18 +239,39 @@ func (s *scene) askUntilAllAnswered(c cell) error {
 		if a.Outcome != lab.Answered || !slices.Contains(c.want.by, a.By) {
 			return fmt.Errorf("%s, want an answer by %s", a, strings.Join(c.want.by, " or "))
 		}
+		if first := s.keeps(c, a); a.By != first {
+			return fmt.Errorf("%s, want an answer by %s, as before", a, first)
+		}
 		right, err := s.sourceIs(c, a)
 		if err != nil {
 			return err
 		}
 		if right {
-			missing = slices.DeleteFunc(missing, func(name string) bool { return name == a.By })
+			missing = slices.DeleteFunc(missing, func(name string) bool { return name == a.By || !all })
 		}
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("asked %d times, and never answered by %s with %s as the source", enough, strings.Join(missing, " and "), c.want.source)
 	}
 	return nil
+}
+
+// keeps returns the host whose answer the client must get: the first one that it got from
+// the list, in any configuration, if it keeps that.
+func (s *scene) keeps(c cell, a lab.Answer) string {
+	if c.want.spread != same {
+		return a.By
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := choice{list: c.list, client: a.Local.Addr()}
+	if kubeProxy != "" {
+		k.to = c.to
+	}
+	if s.kept[k] == "" {
+		s.kept[k] = a.By
+	}
+	return s.kept[k]
 }
 
 // sourceIs checks the source that a server saw. A pod that reaches itself must see its

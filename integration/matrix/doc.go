@@ -14,10 +14,12 @@
 // whose packets pass the IP hooks (net.bridge.bridge-nf-call-iptables=1), as on nodes
 // of kubeadm.
 //
-// The cells of the matrix come from two tables in table_test.go: which client reaches
-// which endpoints under which policy and with which source, and which endpoints exist.
+// The cells of the matrix come from tables in table_test.go: which client reaches which
+// endpoints under which policy and with which source; which endpoints exist, with their
+// conditions and weights; and which of them a scheduler or session affinity chooses.
 // matrix_test.go multiplies these with each other, with protocols and families, and
-// with configurations of the proxy. Other tests are for what has another form.
+// with configurations of the proxy. A client with affinity keeps its endpoint through all
+// of these. Other tests are for what has another form.
 //
 // # Verifying the tables
 //
@@ -28,7 +30,8 @@
 //
 //	KUBE_VMAP_MATRIX_KUBE_PROXY=$PWD/.cache/cluster/kube-proxy go test -count=1 ./integration/matrix
 //
-// Only tests for differences from kube-proxy are skipped then, with the reason.
+// Only tests for differences from kube-proxy are skipped then, with the reason, and cells
+// with weights or schedulers, which it does not have.
 //
 // # Kube-proxy's scenarios
 //

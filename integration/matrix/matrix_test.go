@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
@@ -60,7 +61,7 @@ func (s *scene) runMatrix(configurations []configuration) {
 			for i, set := range sets {
 				cells := s.cells(table, set, i)
 				asked += len(cells)
-				ok := t.Run("endpoints: "+set.endpoints, func(t *testing.T) { s.check(t, cells) })
+				ok := t.Run(set.String(), func(t *testing.T) { s.check(t, cells) })
 				if !ok {
 					return // timeouts take long, and the others probably fail, too
 				}
@@ -76,11 +77,16 @@ func serviceOf(set, policy int) int { return 1 + set*len(policies) + policy }
 func matrixServices(sets []endpointSet) []daemon.Service {
 	var all []daemon.Service
 	for i, set := range sets {
-		for j, p := range policies {
-			all = append(all, daemon.Service{
+		for _, j := range set.policies() {
+			p := policies[j]
+			s := daemon.Service{
 				Number: serviceOf(i, j), EndpointSpec: set.endpoints,
 				LocalOutside: p.externalLocal, LocalInside: p.internalLocal,
-			})
+			}
+			if s.Scheduler = set.choice; set.choice == "affinity" {
+				s.Scheduler, s.Affinity = "", time.Duration(1+j)*time.Hour
+			}
+			all = append(all, s)
 		}
 	}
 	return all
@@ -91,17 +97,18 @@ func matrixServices(sets []endpointSet) []daemon.Service {
 func (s *scene) cells(table map[string][]treatment, set endpointSet, number int) []cell {
 	clients, to := []*client{s.pod, s.itself, s.node, s.nodeOther, s.outside}, kinds
 	if number > 0 {
-		clients, to = s.clients(), usual
+		clients, to = s.clients(), set.kinds()
 	}
 	var all []cell
-	for j, p := range policies {
+	for _, j := range set.policies() {
 		for _, c := range clients {
 			for _, k := range to {
-				want := set.result(table[rowOf(c, k)][column(j, k)])
+				treatment := table[rowOf(c, k)][column(j, k)]
 				for _, w := range daemon.Transports() {
 					all = append(all, cell{
-						name: fmt.Sprintf("%s, %s", p.name, k), from: c, transport: w,
-						to: k.at(w.Family, serviceOf(number, j)), want: want,
+						name: fmt.Sprintf("%s, %s", policies[j].name, k), from: c, transport: w,
+						to: k.at(w.Family, serviceOf(number, j)), want: set.result(treatment),
+						list: list{serviceOf(number, j), w, treatment.local},
 					})
 				}
 			}

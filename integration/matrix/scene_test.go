@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	stdsync "sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,9 @@ type scene struct {
 	served     [2][]netip.Addr // where NodePorts must be served
 	api        *api
 
+	mu   stdsync.Mutex
+	kept map[choice]string // the hosts that answered
+
 	pod, itself, node, nodeOther, outside *client
 }
 
@@ -44,7 +48,7 @@ func newSceneIn(t *testing.T, o lab.Options) *scene {
 	t.Helper()
 	l := labtest.New(t, o)
 	s := &scene{
-		Lab: l, t: t, folder: daemon.EmptyFolder(t, l),
+		Lab: l, t: t, folder: daemon.EmptyFolder(t, l), kept: map[choice]string{},
 		pod:     &client{Host: l.Pods[3].Host, name: "a pod", row: "pod"},
 		itself:  &client{Host: l.Pods[0].Host, name: "pod-1 itself", row: "pod"},
 		node:    &client{Host: l.Node.Host, name: "the node", row: "node"},

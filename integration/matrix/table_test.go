@@ -41,22 +41,44 @@ pod     -> external   | SNAT, all        | own, local     | SNAT, all
 `
 
 // endpoints is the table of what all and local mean in the table of flows: the names of
-// the hosts that answer (each of them at some time), or that the question is refused,
-// or that nothing comes back (silent). It covers kube-proxy's TestNoEndpointsReject,
-// TestInternalTrafficPolicy and TestTerminatingEndpoints*. Pods are endpoints on this
-// node, remotes on the other one.
+// the hosts that answer, or that the question is refused, or that nothing comes back
+// (silent). It covers kube-proxy's TestNoEndpointsReject, TestInternalTrafficPolicy and
+// TestTerminatingEndpoints*. Pods are endpoints on this node, remotes on the other one.
+// Those of weight 0 are drained. There are Services for each word of the second column: a
+// scheduler, or session affinity; the table of spreads has which of the hosts answers.
 const endpoints = `
-there are                                                             | all                  | local
+there are                                                             | chosen by            | all                  | local
 
-pod-1 pod-2 remote-1                                                  | pod-1 pod-2 remote-1 | pod-1 pod-2
-pod-1 pod-2 pod-3/terminating remote-1 remote-2/terminated            | pod-1 pod-2 remote-1 | pod-1 pod-2
-pod-1/terminating pod-2/terminating pod-3/terminated remote-1         | remote-1             | pod-1 pod-2
-pod-1/terminating pod-2/terminating remote-1/terminating              | pod-1 pod-2 remote-1 | pod-1 pod-2
-pod-1/unready pod-2 remote-1/unready                                  | pod-2                | pod-2
-remote-1                                                              | remote-1             | silent
-remote-1/terminating remote-2/terminated                              | remote-1             | silent
-pod-1/terminated pod-2/unready remote-1/terminated remote-2/unready   | refused              | refused
-none                                                                  | refused              | refused
+pod-1 pod-2 remote-1                                                  | random affinity      | pod-1 pod-2 remote-1 | pod-1 pod-2
+pod-1 pod-2 pod-3/terminating remote-1 remote-2/terminated            | random               | pod-1 pod-2 remote-1 | pod-1 pod-2
+pod-1/terminating pod-2/terminating pod-3/terminated remote-1         | random               | remote-1             | pod-1 pod-2
+pod-1/terminating pod-2/terminating remote-1/terminating              | random affinity      | pod-1 pod-2 remote-1 | pod-1 pod-2
+pod-1/unready pod-2 remote-1/unready                                  | random               | pod-2                | pod-2
+remote-1                                                              | random affinity      | remote-1             | silent
+remote-1/terminating remote-2/terminated                              | random               | remote-1             | silent
+pod-1/terminated pod-2/unready remote-1/terminated remote-2/unready   | random               | refused              | refused
+none                                                                  | random               | refused              | refused
+pod-1/weight=1 pod-2/weight=3 remote-1/weight=2 remote-2/weight=0     | ` + everyChoice + ` | pod-1 pod-2 remote-1 | pod-1 pod-2
+pod-1/weight=0 pod-2/weight=0 remote-1/weight=3                       | random affinity      | remote-1             | silent
+pod-1/weight=0 pod-2/terminating remote-1/weight=0                    | affinity lc          | pod-2                | pod-2
+pod-1/weight=0 pod-2/terminating/weight=0 remote-1/weight=0           | random mh            | refused              | refused
+`
+
+// everyChoice are the words of all choices.
+const everyChoice = "random rr sh mh lc affinity"
+
+// spreads is the table of which of several hosts answers: each of them at some time (to
+// questions from different ports); always the same one to a client, at whichever address
+// of the Service; or any, which depends on the connections that there are.
+const spreads = `
+chosen by | answers come from
+
+random    | each
+rr        | each
+sh        | same
+mh        | each by port
+lc        | any
+affinity  | same
 `
 
 // policies are the columns of flows, with the two fields of a Service. If both are
@@ -135,24 +157,68 @@ func rowOf(c *client, k kind) string {
 	return fmt.Sprintf("%s -> %s", c.row, to)
 }
 
-// endpointSet is a row of endpoints.
+// endpointSet is a row of endpoints with one of its choices.
 type endpointSet struct {
-	endpoints  string
-	all, local result
+	endpoints, choice string
+	all, local        result
 }
 
+// policies returns the indices of the policies that the set is tested under: all of them if
+// endpoints are picked at random, otherwise two that give each kind of frontend all
+// endpoints in one Service and those of the node in the other.
+func (s endpointSet) policies() []int {
+	if s.choice == "random" {
+		return []int{0, 1, 2, 3}
+	}
+	return []int{1, 2}
+}
+
+// kinds returns the kinds of frontends that all clients use.
+func (s endpointSet) kinds() []kind {
+	if s.choice == "random" {
+		return usual
+	}
+	return []kind{clusterIP, nodePort, vip}
+}
+
+// String returns the set's name.
+func (s endpointSet) String() string { return "endpoints: " + s.endpoints + ", " + s.choice }
+
+// known reports whether the proxy under test knows what the set has: kube-proxy has
+// neither weights nor schedulers.
+func (s endpointSet) known() bool {
+	return kubeProxy == "" || !strings.Contains(s.endpoints, "weight=") && (s.choice == "random" || s.choice == "affinity")
+}
+
+// readEndpoints returns the sets that the proxy under test knows.
 func readEndpoints() []endpointSet {
+	spread := readSpreads()
 	var all []endpointSet
 	for _, row := range lines(endpoints) {
-		s := endpointSet{endpoints: row[1], all: readResult(row[2]), local: readResult(row[3])}
-		if s.endpoints == "none" {
-			s.endpoints = ""
+		for choice := range strings.FieldsSeq(row[2]) {
+			s := endpointSet{endpoints: row[1], choice: choice, all: readResult(row[3]), local: readResult(row[4])}
+			if s.endpoints == "none" {
+				s.endpoints = ""
+			}
+			for _, r := range []*result{&s.all, &s.local} {
+				r.others = choice == "random" && len(r.by) < len(strings.Fields(s.endpoints))
+				r.spread = spread[choice]
+			}
+			if s.known() {
+				all = append(all, s)
+			}
 		}
-		s.all.others = len(s.all.by) < len(strings.Fields(s.endpoints))
-		s.local.others = len(s.local.by) < len(strings.Fields(s.endpoints))
-		all = append(all, s)
 	}
 	return all
+}
+
+func readSpreads() map[string]spread {
+	words := map[string]spread{"each": each, "each by port": byPort, "same": same, "any": anyOf}
+	out := map[string]spread{}
+	for _, row := range lines(spreads) {
+		out[row[1]] = words[row[2]]
+	}
+	return out
 }
 
 func readResult(field string) result {
