@@ -71,9 +71,9 @@ func (e *serviceEntry) measure() (weight int) {
 }
 
 // weightedSlots returns how many slots endpoints of different weights take at most; zero
-// if all weights are equal.
+// if all weights are equal, or all endpoints are in tables of [SchedulerMaglev].
 func (e *serviceEntry) weightedSlots() int {
-	if s := endpointSlices(e.slices); !s.weighted() || e.service.Scheduler == SchedulerMaglev && e.service.Affinity == 0 {
+	if !endpointSlices(e.slices).weighted() {
 		return 0
 	}
 	var weights []uint16
@@ -85,6 +85,9 @@ func (e *serviceEntry) weightedSlots() int {
 	for i := range e.slices {
 		n := len(e.slices[i].Ports) * len(e.slices[i].Endpoints)
 		slots, endpoints = slots+n*int(weights[i])/divisor, endpoints+n
+	}
+	if (&Pool{Scheduler: e.service.Scheduler, Affinity: e.service.Affinity}).usesTable(endpoints) {
+		return 0
 	}
 	lists := len(e.service.Ports) * len(e.service.ClusterIPs)
 	return min(slots, lists*minManySlots+endpoints*manySlotsPerEndpoint)

@@ -138,11 +138,11 @@ func (o Options) pool(p *familyPort, lists endpointLists, external bool) *Pool {
 	}
 	if external || p.InternalPolicy == PolicyCluster {
 		pool.Cluster, pool.ClusterWeights = lists.cluster, lists.clusterWeights
-		pool.ClusterShares = pool.sharesFor(lists.clusterWeights)
+		pool.ClusterShares = pool.SharesOfWeights(false)
 	}
 	if p.InternalPolicy == PolicyLocal || external && p.ExternalPolicy == PolicyLocal {
 		pool.Local, pool.LocalWeights = lists.local, lists.localWeights
-		pool.LocalShares = pool.sharesFor(lists.localWeights)
+		pool.LocalShares = pool.SharesOfWeights(true)
 	}
 	return pool
 }

@@ -31,6 +31,15 @@ func sum(numbers []uint16) int {
 	return n
 }
 
+// SharesOfWeights returns the shares of the endpoints for local traffic, or of those for
+// traffic of the whole cluster, that follow from their weights.
+func (p *Pool) SharesOfWeights(local bool) []uint16 {
+	if local {
+		return p.sharesFor(p.LocalWeights)
+	}
+	return p.sharesFor(p.ClusterWeights)
+}
+
 // sharesFor returns how many slots endpoints with these weights take; nil if one each.
 // Weights are reduced by their greatest common divisor. If their sum is more than the
 // slots that there may be, shares are only near to the weights.

@@ -366,3 +366,17 @@ func TestWeightsCountInBudget(t *testing.T) {
 		})
 	}
 }
+
+// Endpoints that do not fit into a table of Maglev have slots instead.
+func TestWeightsOfMoreThanATableCountInBudget(t *testing.T) {
+	s := webService(TCP, IPv4)
+	s.Scheduler = SchedulerMaglev
+	e := serviceEntry{service: &s}
+	for _, weight := range []uint16{1, 65535} {
+		e.slices = append(e.slices, EndpointSlice{Weight: weight, Ports: make([]EndpointPort, 1), Endpoints: make([]Endpoint, MaglevTableSize)})
+	}
+	pool := Pool{Scheduler: s.Scheduler, ClusterWeights: slices.Concat(slices.Repeat([]uint16{1}, MaglevTableSize), slices.Repeat([]uint16{65535}, MaglevTableSize))}
+	if slots, got := sum(pool.SharesOfWeights(false)), e.measure(); got < slots*weightOfSharedEndpoint {
+		t.Errorf("weight %d of %d slots in a shared map", got, slots)
+	}
+}

@@ -24,7 +24,7 @@ type pool struct {
 type list struct {
 	endpoints []netip.AddrPort
 	weights   []uint16 // nil if all are equal
-	shares    []uint16 // that were sent; nil for those of the weights
+	shares    []uint16 // that were sent or committed; nil for those of the weights
 	rate      rate
 }
 
@@ -54,15 +54,21 @@ func (p pools) set(m *model.Pool, before *pool) {
 	if before == nil {
 		before = new(pool)
 	}
-	before.cluster.set(m.Cluster, m.ClusterWeights)
-	before.local.set(m.Local, m.LocalWeights)
+	before.cluster.set(m, false)
+	before.local.set(m, true)
 	p[m.Key] = before
 }
 
-// set replaces the endpoints. Shares of other endpoints are not in effect any more.
-func (l *list) set(endpoints []netip.AddrPort, weights []uint16) {
-	if !slices.Equal(l.endpoints, endpoints) || !slices.Equal(l.weights, weights) {
-		l.endpoints, l.weights, l.shares = endpoints, weights, nil
+// set replaces a list by what was committed. The shares that were sent may not be in effect
+// any more, and others may still be: those of endpoints that were away, or of a Service port
+// that the kernel refused for a while.
+func (l *list) set(m *model.Pool, local bool) {
+	l.endpoints, l.weights, l.shares = m.Cluster, m.ClusterWeights, m.ClusterShares
+	if local {
+		l.endpoints, l.weights, l.shares = m.Local, m.LocalWeights, m.LocalShares
+	}
+	if slices.Equal(l.shares, m.SharesOfWeights(local)) {
+		l.shares = nil
 	}
 }
 

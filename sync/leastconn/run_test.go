@@ -270,8 +270,28 @@ func TestSharesOfOtherEndpointsAreForgotten(t *testing.T) {
 		r.expect("with one endpoint", time.Second)
 		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{r.frontend(1, 1, 3)}})
 		r.expect("with two again", time.Second, "1: 0 8")
-		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{r.frontend(1, 1, 3)}})
+		shared := r.frontend(1, 1, 3)
+		shared.Pool.ClusterShares = []uint16{0, 8}
+		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{shared}})
 		r.expect("when all is committed again", time.Second)
+		r.Follow(sync.Committed{Full: true, Set: []model.Frontend{r.frontend(1, 1, 3)}})
+		r.expect("when all is committed without them", time.Second, "1: 0 8")
+	})
+}
+
+// The Service port was refused by the kernel for a while, for instance. Its endpoints have few
+// connections, of which some endpoint without any slot would never get one.
+func TestSharesThatAreInEffectStillAreReplaced(t *testing.T) {
+	run(t, func(r *rig) {
+		web, weighted := r.frontend(1, 1, 2), r.frontend(2, 3, 4)
+		web.Pool.ClusterShares = []uint16{0, 8}
+		weighted.Pool.ClusterWeights, weighted.Pool.ClusterShares = []uint16{1, 2}, []uint16{8, 0}
+		r.commit(web, weighted)
+		r.expect("with shares of an earlier time", 2*time.Second, "1: -", "2: -")
+		web, weighted = r.frontend(1, 1, 2), r.frontend(2, 3, 4)
+		weighted.Pool.ClusterWeights, weighted.Pool.ClusterShares = []uint16{1, 2}, []uint16{1, 2}
+		r.commit(web, weighted)
+		r.expect("with those of the weights", 2*time.Second)
 	})
 }
 
