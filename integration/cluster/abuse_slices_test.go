@@ -87,8 +87,6 @@ func sliceAttacks() []attack {
 		{
 			name:   "20-Services-with-500-endpoints-and-affinity",
 			create: each(20, 0, affine), changes: each(20, elsewhere, affine),
-			// Each endpoint that remembers clients is a chain.
-			budgets: map[string]int64{limitObjects: 12_000},
 		},
 	}
 }
