@@ -77,18 +77,17 @@ func (e *serviceEntry) weightedSlots() int {
 		return 0
 	}
 	var weights []uint16
-	for i := range e.slices {
-		weights = append(weights, e.slices[i].weight())
-	}
-	divisor := int(commonDivisor(weights))
 	slots, endpoints := 0, 0
 	for i := range e.slices {
-		n := len(e.slices[i].Ports) * len(e.slices[i].Endpoints)
-		slots, endpoints = slots+n*int(weights[i])/divisor, endpoints+n
+		if n := len(e.slices[i].Ports) * len(e.slices[i].Endpoints); n > 0 {
+			weights = append(weights, e.slices[i].weight())
+			slots, endpoints = slots+n*int(weights[len(weights)-1]), endpoints+n
+		}
 	}
 	if (&Pool{Scheduler: e.service.Scheduler, Affinity: e.service.Affinity}).usesTable(endpoints) {
 		return 0
 	}
+	slots /= int(commonDivisor(weights))
 	lists := len(e.service.Ports) * len(e.service.ClusterIPs)
 	return min(slots, lists*minManySlots+endpoints*manySlotsPerEndpoint)
 }

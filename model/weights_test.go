@@ -341,6 +341,7 @@ func TestWeightsCountInBudget(t *testing.T) {
 		want      int
 	}{
 		"equal weights":              {SchedulerRandom, 0, [...]uint16{1000, 1000}, 1 + 3},
+		"in lowest terms":            {SchedulerRandom, 0, [...]uint16{100, 300}, 1 + 1 + 2*3},
 		"slots":                      {SchedulerRandom, 0, [...]uint16{2, 20}, 1 + 1 + 2*10},
 		"more than there may be":     {SchedulerRandom, 0, [...]uint16{1, 65535}, 1 + 4*(1024+4*3)},
 		"with affinity":              {SchedulerRandom, time.Hour, [...]uint16{2, 20}, 1 + 4*(1+2*10) + 4*3},
@@ -358,6 +359,9 @@ func TestWeightsCountInBudget(t *testing.T) {
 					slice.Name.Name, slice.Weight = string(rune('a'+i)), weight
 					m.SetSlice(slice)
 				}
+				empty := webSlice(f, p) // as the EndpointSlice controller keeps one
+				empty.Name.Name = "empty"
+				m.SetSlice(empty)
 				m.Changes()
 				if got := m.services[web].weight; got != test.want {
 					t.Errorf("weight %d, want %d", got, test.want)
