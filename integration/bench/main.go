@@ -18,6 +18,7 @@
 //	addresses  a connection by every kind of address, scheduler, and affinity
 //	spread     whether connections are distributed evenly over the endpoints
 //	counters   the cost of counting connections
+//	observed   the cost of least connections beside many connections
 //
 // Times depend on the machine and on its load. So each is compared with a floor that is
 // measured in the same run, alternating with it: the time that the kernel takes for the
@@ -65,6 +66,7 @@ var parts = []struct {
 	{"addresses", (*bench).addresses},
 	{"spread", (*bench).spread},
 	{"counters", (*bench).counters},
+	{"observed", (*bench).observed},
 }
 
 func run() int {

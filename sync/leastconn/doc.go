@@ -5,7 +5,7 @@
 // Once a second, connection tracking is read and the slots of each pool are shared out
 // accordingly, of which the kernel picks one at random:
 //
-//	         +---------- at least a second, 50 times the cost of an observation ----------+
+//	         +---------- at least a second, 60 times the cost of an observation ----------+
 //	         v                                                                            |
 //	connection tracking --> active and new connections --> law --> shares --> sync.Loop --+
 //	 (translated entries)         by endpoint            (law.go)  [model.PoolShares]

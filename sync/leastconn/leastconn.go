@@ -14,7 +14,7 @@ const (
 	minPeriod = time.Second
 	// restFactor is how much longer than an observation the pause after it is, so that it
 	// takes less than two percent of one processor, however many connections there are.
-	restFactor = 50
+	restFactor = 60
 )
 
 // Config configures [LeastConnections].

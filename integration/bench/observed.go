@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/integration/bench/report"
+	"kube-vmap/model"
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/conntrack"
+	"kube-vmap/nft/kernel/socket"
+	"kube-vmap/sync"
+	"kube-vmap/sync/leastconn"
+)
+
+// trackedEntries are the entries of connection tracking that are observed.
+const trackedEntries = 200_000
+
+// maxObservationShare is the part of one processor that observing may take.
+const maxObservationShare = 0.02
+
+// observed measures how much of a processor least connections takes beside many tracked
+// connections: of which all go to Services, or a quarter.
+func (b *bench) observed() error {
+	s := b.Section(fmt.Sprintf("Least connections beside %d tracked connections", trackedEntries), "translated", "one observation", "period", "CPU", "of one processor")
+	parts := []int{1, 4}
+	if b.quick {
+		parts = parts[1:]
+	}
+	for _, part := range parts {
+		err := inSandbox(func(box *sandbox) error { return b.observedPart(s, box, part) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observedPart measures three observations, with the pause after each.
+func (b *bench) observedPart(s *report.Section, box *sandbox, part int) error {
+	if err := box.host.Do(func() error { return track(trackedEntries, part) }); err != nil {
+		return err
+	}
+	const observations = 3
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	k := &measuredTracking{Tracking: conntrack.New(conntrack.Config{NetNS: box.host.FD()}), left: observations, cancel: cancel}
+	l := leastconn.New(leastconn.Config{Tracking: k, Shares: make(chan []model.PoolShares, 2*observations), Log: slog.New(slog.DiscardHandler)})
+	pool := &model.Pool{Scheduler: model.SchedulerLeastConnections, Cluster: []netip.AddrPort{trackedEndpoint(0), trackedEndpoint(1)}}
+	pool.Key = model.Match{Addr: trackedService.Addr(), Protocol: model.TCP, Port: trackedService.Port()}
+	l.Follow(sync.Committed{Full: true, Set: []model.Frontend{{Match: pool.Key, Pool: pool}}})
+	if err := l.Run(ctx); err != nil {
+		return err
+	}
+	if k.err != nil {
+		return k.err
+	}
+	share := k.used.Seconds() / k.elapsed.Seconds()
+	s.Add(trackedEntries/part, k.took.Median(), k.elapsed/observations, k.used/observations, percent(share))
+	b.Mark(share < maxObservationShare, fmt.Sprintf("least connections, %d of %d connections translated: part of a processor", trackedEntries/part, trackedEntries),
+		percent(share), "", "below "+percent(maxObservationShare))
+	return nil
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.2f %%", 100*share) }
+
+// measuredTracking measures the time and processor time from the start of its first
+// observation to that of the last one.
+type measuredTracking struct {
+	leastconn.Tracking
+	left    int
+	cancel  context.CancelFunc
+	began   time.Time
+	before  cpuTime
+	took    report.Times
+	elapsed time.Duration
+	used    time.Duration
+	err     error
+}
+
+// EachTranslated implements [leastconn.Tracking].
+func (k *measuredTracking) EachTranslated(begin func(), fn func(conntrack.Translated)) error {
+	if k.began.IsZero() {
+		k.began, k.before = time.Now(), cpuOfProcess()
+	} else if k.left--; k.left == 0 {
+		k.elapsed, k.used = time.Since(k.began), cpuOfProcess().since(k.before).all()
+		k.cancel()
+		return nil
+	}
+	start := time.Now()
+	err := k.Tracking.EachTranslated(begin, fn)
+	k.took = append(k.took, time.Since(start))
+	k.err = errors.Join(k.err, err)
+	return err
+}
+
+// trackedService is the address that connections are made to.
+var trackedService = netip.MustParseAddrPort("10.96.0.10:80")
+
+// trackedEndpoint is one of ten.
+func trackedEndpoint(n int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 244, 1, byte(n % 10)}), 8080)
+}
+
+// Messages and attributes of ctnetlink (include/uapi/linux/netfilter/nfnetlink_conntrack.h).
+const (
+	ctNew = 0 // IPCTNL_MSG_CT_NEW
+
+	ctaTupleOrig, ctaTupleReply, ctaProtoInfo, ctaTimeout, ctaNATDst = 1, 2, 4, 7, 13
+	ctaFirst, ctaSecond, ctaThird                                    = 1, 2, 3 // within these
+	tcpEstablished                                                   = 3
+)
+
+// track creates entries of TCP connections, a part of which is translated.
+func track(entries, part int) (err error) {
+	conn, err := socket.Open(0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	var batch []netlink.Message
+	for i := range entries {
+		client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 100 + byte(i>>16), byte(i >> 8), byte(i)}), 40_000)
+		m := trackedEntry(client, trackedEndpoint(i/part), i%part == 0)
+		m.Header.Flags |= netlink.Create | netlink.Excl
+		if batch = append(batch, m); len(batch) < 500 && i < entries-1 {
+			continue
+		}
+		batch[len(batch)-1].Header.Flags |= netlink.Acknowledge
+		if _, err := conn.SendMessages(batch); err != nil {
+			return fmt.Errorf("create tracked connections: %w", err)
+		}
+		if _, err := conn.Receive(); err != nil {
+			return fmt.Errorf("create tracked connections: %w", err)
+		}
+		batch = batch[:0]
+	}
+	return nil
+}
+
+// trackedEntry returns the message that creates an entry.
+func trackedEntry(client, endpoint netip.AddrPort, translated bool) netlink.Message {
+	return socket.Request(unix.NFNL_SUBSYS_CTNETLINK, ctNew, 0, unix.NFPROTO_IPV4, func(e *attr.Encoder) {
+		tuple := func(kind uint16, src, dst netip.AddrPort) {
+			e.Nested(kind, func() {
+				e.Nested(ctaFirst, func() {
+					e.Data(ctaFirst, src.Addr().AsSlice())
+					e.Data(ctaSecond, dst.Addr().AsSlice())
+				})
+				e.Nested(ctaSecond, func() {
+					e.Uint8(ctaFirst, uint8(model.TCP))
+					e.Uint16(ctaSecond, src.Port())
+					e.Uint16(ctaThird, dst.Port())
+				})
+			})
+		}
+		tuple(ctaTupleOrig, client, trackedService)
+		tuple(ctaTupleReply, trackedService, client)
+		e.Uint32(ctaTimeout, 3600)
+		if translated {
+			e.Nested(ctaNATDst, func() {
+				e.Data(ctaFirst, endpoint.Addr().AsSlice())
+				e.Data(ctaSecond, endpoint.Addr().AsSlice())
+				e.Nested(ctaThird, func() {
+					e.Uint16(ctaFirst, endpoint.Port())
+					e.Uint16(ctaSecond, endpoint.Port())
+				})
+			})
+		}
+		e.Nested(ctaProtoInfo, func() { e.Nested(ctaFirst, func() { e.Uint8(ctaFirst, tcpEstablished) }) })
+	})
+}
