@@ -9,6 +9,9 @@
 //	   sh       one client, one endpoint
 //	   mh       one flow, one endpoint, on every node; few move with changes
 //
+// Each of them honours weights: connections are counted for ten sets of weights, and endpoints
+// of weight 0 keep their flows and get no new ones.
+//
 // The tests of Maglev compute the table with package model, and compare it with the
 // endpoints of connections. A rollout shows how evenly long-lived connections end up when
 // an endpoint restarts and others are added; on a machine of its own, it is compared with

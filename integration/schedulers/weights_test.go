@@ -2,6 +2,7 @@ package schedulers
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -84,8 +85,12 @@ func TestConnectionsFollowWeights(t *testing.T) {
 	daemon.Start(t, l.Node, folder)
 	flows := flowsOf(300, 1)
 	for i, weights := range weightSets {
-		t.Run(fmt.Sprint(weights), func(t *testing.T) {
-			eachInTurn(t, func(t *testing.T, w daemon.Transport) {
+		transports := daemon.Transports()
+		if os.Getenv("KUBE_VMAP_OWN_MACHINE") != "" { // emulated, where all would take long
+			transports = transports[i%len(transports):][:1]
+		}
+		for _, w := range transports {
+			t.Run(fmt.Sprintf("%v/%s", weights, w), func(t *testing.T) {
 				for k, scheduler := range weighted {
 					s := services[i*len(weighted)+k]
 					all := tally(askBy(t, l, w, s.AddrPort(l.Node, w.Family, model.KindClusterIP, 0), flows))
@@ -94,7 +99,7 @@ func TestConnectionsFollowWeights(t *testing.T) {
 					checkShares(t, scheduler+", Local policy", local, shareOf(scheduler, servers, weights[:3], w.Family))
 				}
 			})
-		})
+		}
 	}
 }
 
