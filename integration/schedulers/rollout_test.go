@@ -63,7 +63,7 @@ func newRolloutLab(t *testing.T) (l *lab.Lab, endpoints []*lab.Host) {
 
 // run returns how many connections the endpoint with the most has at the end, in relation
 // to the mean. The endpoint that
-// restarts is drained, closes its connections, which the client opens again all at once,
+// restarts is drained, closes its connections, which the client opens again immediately,
 // and is back after a thirtieth of the time.
 func (r *rollout) run(t *testing.T) (maxToMean float64) {
 	t.Helper()
