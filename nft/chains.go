@@ -25,6 +25,7 @@ const (
 	ChainFilterOutput
 	ChainNATPostrouting
 	ChainSourceCheck
+	ChainDispatch
 	ChainRestoreCheck
 	ChainRestore
 	ChainServiceCheck
@@ -108,6 +109,7 @@ var chainSchema = [chainKinds]struct {
 	ChainFilterOutput:      {"filter-output", &hook{"filter", unix.NF_INET_LOCAL_OUT, "output", 0, "filter"}},
 	ChainNATPostrouting:    {"nat-postrouting", &hook{"nat", unix.NF_INET_POST_ROUTING, "postrouting", 100, "srcnat"}},
 	ChainSourceCheck:       {"source-check", nil},
+	ChainDispatch:          {"dispatch", nil},
 	ChainRestoreCheck:      {"restore-check", nil},
 	ChainRestore:           {"restore", nil},
 	ChainServiceCheck:      {"service-check", nil},

@@ -50,6 +50,15 @@ func (c *Config) baseRules(id ChainID, fam *family) []Rule {
 		}
 		return rules
 	case ChainNATPrerouting, ChainNATOutput:
+		// Local endpoints are looked up here and not in external-local-N: before the fix
+		// 8e1a1bc4f5a4 (December 2025) the kernel checks all elements of a verdict map for
+		// each element of another map that leads there.
+		return []Rule{
+			{jump(id.as(ChainDispatch))},
+			{by(SetLocalServices)},
+			{in(set(SetNodeIPs)), by(SetLocalNodePorts)},
+		}
+	case ChainDispatch:
 		return []Rule{{by(SetServices)}, {in(set(SetNodeIPs)), by(SetNodePorts)}}
 	case ChainRestorePrerouting, ChainRestoreOutput:
 		return []Rule{{newConnection(), goTo(id.as(ChainRestoreCheck))}}
@@ -145,8 +154,8 @@ func (c *Config) markOthers(id ChainID, fam *family) []Rule {
 
 // externalLocalRules are for packets to an external address under Local policy. For pods and
 // the node itself this node acts as the load balancer, which would have chosen among all
-// nodes. Others keep their address, and get endpoints of this node or none: packets that
-// leave this chain without a verdict are dropped later.
+// nodes. Others keep their address and return to the base chain, which gives them endpoints
+// of this node. Packets that find none are dropped later.
 func (c *Config) externalLocalRules(id ChainID, fam *family) []Rule {
 	var rules []Rule
 	pods, ok, all := c.fromPods(fam, id.Family, true)
@@ -156,11 +165,7 @@ func (c *Config) externalLocalRules(id ChainID, fam *family) []Rule {
 	case ok:
 		rules = append(rules, Rule{pods, goTo(id.as(ChainService))})
 	}
-	local := SetID{Family: id.Family, Kind: SetLocalServices}
-	if id.NodePort {
-		local.Kind = SetLocalNodePorts
-	}
-	return append(rules, Rule{fromHost(), goTo(id.as(ChainExternal))}, Rule{dispatch(local, pick{})})
+	return append(rules, Rule{fromHost(), goTo(id.as(ChainExternal))})
 }
 
 // serviceRules make the ClusterIP the packet's destination.
