@@ -8,14 +8,12 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/integration/bench/report"
 	"kube-vmap/model"
 	"kube-vmap/nft/attr"
 	"kube-vmap/nft/kernel/conntrack"
-	"kube-vmap/nft/kernel/socket"
 	"kube-vmap/sync"
 	"kube-vmap/sync/leastconn"
 )
@@ -29,7 +27,8 @@ const maxObservationShare = 0.02
 // observed measures how much of a processor least connections takes beside many tracked
 // connections: of which all go to Services, or a quarter.
 func (b *bench) observed() error {
-	s := b.Section(fmt.Sprintf("Least connections beside %d tracked connections", trackedEntries), "translated", "one observation", "period", "CPU", "of one processor")
+	s := b.Section(fmt.Sprintf("Least connections beside %d tracked connections", trackedEntries),
+		"translated", "one observation", "period", "CPU", "of one processor")
 	parts := []int{1, 4}
 	if b.quick {
 		parts = parts[1:]
@@ -45,7 +44,7 @@ func (b *bench) observed() error {
 
 // observedPart measures three observations, with the pause after each.
 func (b *bench) observedPart(s *report.Section, box *sandbox, part int) error {
-	if err := box.host.Do(func() error { return track(trackedEntries, part) }); err != nil {
+	if err := track(box.raw, trackedEntries, part); err != nil {
 		return err
 	}
 	const observations = 3
@@ -64,8 +63,8 @@ func (b *bench) observedPart(s *report.Section, box *sandbox, part int) error {
 	}
 	share := k.used.Seconds() / k.elapsed.Seconds()
 	s.Add(trackedEntries/part, k.took.Median(), k.elapsed/observations, k.used/observations, percent(share))
-	b.Mark(share < maxObservationShare, fmt.Sprintf("least connections, %d of %d connections translated: part of a processor", trackedEntries/part, trackedEntries),
-		percent(share), "", "below "+percent(maxObservationShare))
+	what := fmt.Sprintf("least connections, %d of %d connections translated: part of a processor", trackedEntries/part, trackedEntries)
+	b.Mark(share < maxObservationShare, what, percent(share), "", "below "+percent(maxObservationShare))
 	return nil
 }
 
@@ -119,61 +118,51 @@ const (
 )
 
 // track creates entries of TCP connections, a part of which is translated.
-func track(entries, part int) (err error) {
-	conn, err := socket.Open(0)
-	if err != nil {
-		return err
+func track(raw *rawSocket, entries, part int) error {
+	const batch = 500
+	var parts [][]byte
+	for first := 0; first < entries; first += batch {
+		var e attr.Encoder
+		for i := first; i < first+batch; i++ {
+			client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 100 + byte(i>>16), byte(i >> 8), byte(i)}), 40_000)
+			addTracked(&e, client, trackedEndpoint(i/part), i%part == 0)
+		}
+		parts = append(parts, e.Bytes)
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	var batch []netlink.Message
-	for i := range entries {
-		client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 100 + byte(i>>16), byte(i >> 8), byte(i)}), 40_000)
-		m := trackedEntry(client, trackedEndpoint(i/part), i%part == 0)
-		m.Header.Flags |= netlink.Create | netlink.Excl
-		if batch = append(batch, m); len(batch) < 500 && i < entries-1 {
-			continue
-		}
-		batch[len(batch)-1].Header.Flags |= netlink.Acknowledge
-		if _, err := conn.SendMessages(batch); err != nil {
-			return fmt.Errorf("create tracked connections: %w", err)
-		}
-		if _, err := conn.Receive(); err != nil {
-			return fmt.Errorf("create tracked connections: %w", err)
-		}
-		batch = batch[:0]
-	}
-	return nil
+	_, err := raw.send(parts...)
+	return err
 }
 
-// trackedEntry returns the message that creates an entry.
-func trackedEntry(client, endpoint netip.AddrPort, translated bool) netlink.Message {
-	return socket.Request(unix.NFNL_SUBSYS_CTNETLINK, ctNew, 0, unix.NFPROTO_IPV4, func(e *attr.Encoder) {
-		tuple := func(kind uint16, src, dst netip.AddrPort) {
-			e.Nested(kind, func() {
-				e.Nested(ctaFirst, func() {
-					e.Data(ctaFirst, src.Addr().AsSlice())
-					e.Data(ctaSecond, dst.Addr().AsSlice())
-				})
-				e.Nested(ctaSecond, func() {
-					e.Uint8(ctaFirst, uint8(model.TCP))
-					e.Uint16(ctaSecond, src.Port())
-					e.Uint16(ctaThird, dst.Port())
-				})
+// addTracked adds the message that creates an entry.
+func addTracked(e *attr.Encoder, client, endpoint netip.AddrPort, translated bool) {
+	tuple := func(kind uint16, src, dst netip.AddrPort) {
+		e.Nested(kind, func() {
+			e.Nested(ctaFirst, func() {
+				e.Data(ctaFirst, src.Addr().AsSlice())
+				e.Data(ctaSecond, dst.Addr().AsSlice())
 			})
-		}
-		tuple(ctaTupleOrig, client, trackedService)
-		tuple(ctaTupleReply, trackedService, client)
-		e.Uint32(ctaTimeout, 3600)
-		if translated {
-			e.Nested(ctaNATDst, func() {
-				e.Data(ctaFirst, endpoint.Addr().AsSlice())
-				e.Data(ctaSecond, endpoint.Addr().AsSlice())
-				e.Nested(ctaThird, func() {
-					e.Uint16(ctaFirst, endpoint.Port())
-					e.Uint16(ctaSecond, endpoint.Port())
-				})
+			e.Nested(ctaSecond, func() {
+				e.Uint8(ctaFirst, uint8(model.TCP))
+				e.Uint16(ctaSecond, src.Port())
+				e.Uint16(ctaThird, dst.Port())
 			})
-		}
-		e.Nested(ctaProtoInfo, func() { e.Nested(ctaFirst, func() { e.Uint8(ctaFirst, tcpEstablished) }) })
-	})
+		})
+	}
+	e.OpenMessage(unix.NFNL_SUBSYS_CTNETLINK<<8|ctNew, unix.NLM_F_REQUEST|unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	e.NetfilterHeader(unix.NFPROTO_IPV4, 0)
+	tuple(ctaTupleOrig, client, trackedService)
+	tuple(ctaTupleReply, trackedService, client)
+	e.Uint32(ctaTimeout, 3600)
+	if translated {
+		e.Nested(ctaNATDst, func() {
+			e.Data(ctaFirst, endpoint.Addr().AsSlice())
+			e.Data(ctaSecond, endpoint.Addr().AsSlice())
+			e.Nested(ctaThird, func() {
+				e.Uint16(ctaFirst, endpoint.Port())
+				e.Uint16(ctaSecond, endpoint.Port())
+			})
+		})
+	}
+	e.Nested(ctaProtoInfo, func() { e.Nested(ctaFirst, func() { e.Uint8(ctaFirst, tcpEstablished) }) })
+	e.CloseMessage()
 }
