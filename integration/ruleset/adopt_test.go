@@ -1,17 +1,20 @@
 package ruleset
 
 import (
+	"os"
 	"testing"
 
+	"kube-vmap/model"
 	"kube-vmap/nft"
 )
 
 // Rules that nft loaded have no fingerprint, so they are rewritten; sets are equal,
-// whichever program filled them.
+// whichever program filled them, except those that nft declares by typeof, with another
+// number for the type of an integer.
 func TestAdoptRulesLoadedByNft(t *testing.T) {
 	for _, name := range []string{
 		"walk", "service-cidrs", "service-cidrs-all", "hairpin", "long-comment", "schedulers",
-		"affinity", "node-port", "external-local", "source-ranges", "source-ranges-none", "internal-local",
+		"affinity", "many-endpoints", "node-port", "external-local", "source-ranges", "source-ranges-none", "internal-local",
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := readGolden(t, "testdata/"+name+".txtar").world(t, "frontends")
@@ -22,9 +25,18 @@ func TestAdoptRulesLoadedByNft(t *testing.T) {
 			loader.load(m, render(t, rules))
 			p, batch := start(m, w)
 			for _, op := range batch {
-				switch op.(type) {
+				var id nft.SetID
+				switch op := op.(type) {
 				case nft.FlushChain, nft.AddRule:
-				default:
+					continue
+				case nft.DeleteSet:
+					id, _ = nft.SetNamed(op.Family, op.Name)
+				case nft.AddSet:
+					id = op.Set
+				case nft.AddElements:
+					id = op.Set
+				}
+				if !id.Layout().Typeof {
 					t.Errorf("adopting it takes: %v", op)
 				}
 			}
@@ -35,6 +47,27 @@ func TestAdoptRulesLoadedByNft(t *testing.T) {
 			p.turn(w)
 		})
 	}
+}
+
+// Version 0.1.0 had a chain for each endpoint that remembered clients, and a map of clients
+// of another type.
+func TestAdoptTablesWithAChainPerStickyEndpoint(t *testing.T) {
+	old, err := os.ReadFile("testdata/affinity-v0.1.0.nft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMachine(t)
+	installed(t).load(m, string(old))
+	w := readGolden(t, "testdata/affinity.txtar").world(t, "frontends")
+	p, _ := start(m, w)
+	if left := p.held[model.IPv4].Chains; len(left) == 0 {
+		t.Error("nothing is there")
+	}
+	p.checkLikeFresh()
+	if _, again := start(m, w); len(again) > 0 {
+		t.Errorf("adopting it again takes:\n%s", again)
+	}
+	p.turn(w.without())
 }
 
 func TestAdoptRewritesChangedRules(t *testing.T) {

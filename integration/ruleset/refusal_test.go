@@ -74,7 +74,7 @@ func (m *machine) refused(b nft.Batch) *wire.Error {
 
 func TestRefusalNamesTheElement(t *testing.T) {
 	// All fit into the existing maps: rebuilt maps would not have the foreign element.
-	const before, after = 2000, 5000
+	const before, after = 2100, 5000
 	mustNameElements(t)
 	next := services(after)
 	for _, f := range model.Families {
