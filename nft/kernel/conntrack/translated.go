@@ -27,8 +27,8 @@ type Translated struct {
 const statusDstNAT = 1 << 5
 
 // EachTranslated is [Conntrack.Each] for entries whose destination was translated,
-// closed ones included. The kernel sends only those if it can filter by status (Linux
-// 5.15); others send everything.
+// closed ones included. A kernel that filters by status, as 6.18 does, sends only those;
+// others send everything, and the rest is skipped here.
 func (c *Conntrack) EachTranslated(begin func(), fn func(Translated)) (err error) {
 	all := request(msgGet, netlink.Dump, unix.AF_UNSPEC, func(e *attr.Encoder) { e.Uint32(ctaStatus, statusDstNAT) })
 	for range maxListTries {
