@@ -2,12 +2,16 @@ package affinity
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
 	"kube-vmap/model"
 )
 
@@ -20,19 +24,32 @@ const countingTable = `table inet priorities {
 		counter name "seen"
 		meta priority & f000:0 == f000:0 counter name "leaked"
 	}
-	chain output { type filter hook output priority 0; ct status dnat jump numbers; }
-	chain forward { type filter hook forward priority 0; ct status dnat jump numbers; }
-	chain input { type filter hook input priority 0; ct status dnat jump numbers; }
+	chain output { type filter hook output priority 0; ct state new jump numbers; }
+	chain forward { type filter hook forward priority 0; ct state new jump numbers; }
+	chain input { type filter hook input priority 0; ct state new jump numbers; }
 }`
 
 // TestPriorityOfPacketsIsRestored counts packets that are forwarded, and those that the node
-// itself sends. For comparison it does so without our rules that restore priorities, too.
+// itself sends; also to an endpoint that has the address of its Service, so that nothing is
+// translated. For comparison it does so without our rules that restore priorities, too.
 func TestPriorityOfPacketsIsRestored(t *testing.T) {
 	t.Parallel()
 	l, servers := daemon.NewLab(t, 3, 2)
 	f := daemon.NewFolder(t, l)
 	s := daemon.Service{Name: "web", Number: 1, Endpoints: servers, Affinity: long, Kinds: daemon.Kinds}
-	f.Put("web", s)
+	const own = 9000
+	if err := l.Node.ServeAll(own); err != nil {
+		t.Fatal(err)
+	}
+	self := daemon.Service{
+		Name: "self", Number: 2, Endpoints: []*lab.Host{l.Node.Host}, Affinity: long, ServicePorts: daemon.EveryProtocol("", own, own, 0),
+		Edit: func(o *corev1.Service) {
+			for _, f := range model.Families {
+				o.Spec.ExternalIPs = append(o.Spec.ExternalIPs, l.Node.Addr(f).String())
+			}
+		},
+	}
+	f.Put("web", s, self)
 	d := daemon.Start(t, l.Node, f, "--protect-tables=false")
 	nft := func(args ...string) string {
 		t.Helper()
@@ -43,14 +60,12 @@ func TestPriorityOfPacketsIsRestored(t *testing.T) {
 		return string(out)
 	}
 	nft(countingTable)
-	// count connects all kinds of clients, and returns how many packets were seen, and how
-	// many of them had a number.
-	count := func(t *testing.T, w daemon.Transport) (seen, leaked int) {
+	// count connects clients, and returns how many packets were seen, and how many of them
+	// had a number.
+	count := func(connect func()) (seen, leaked int) {
 		t.Helper()
 		nft("reset counters table inet priorities")
-		for _, c := range allClients(l, w.Family) {
-			onlyEndpoint(t, l, c, w, s, 0)
-		}
+		connect()
 		for name, n := range map[string]*int{"seen": &seen, "leaked": &leaked} {
 			_, after, _ := strings.Cut(nft("list counter inet priorities "+name), "packets ")
 			if _, err := fmt.Sscan(after, n); err != nil {
@@ -59,18 +74,33 @@ func TestPriorityOfPacketsIsRestored(t *testing.T) {
 		}
 		return seen, leaked
 	}
-	step(t, "with our rules", func(t *testing.T, w daemon.Transport) {
-		if seen, leaked := count(t, w); seen == 0 || leaked > 0 {
-			t.Errorf("%d of %d packets have the number of an endpoint for priority", leaked, seen)
+	for _, restored := range []bool{true, false} {
+		if !restored {
+			d.Stop()
+			nft("flush chain ip kube-vmap restore-check; flush chain ip6 kube-vmap restore-check")
 		}
-	})
-	d.Stop()
-	nft("flush chain ip kube-vmap restore-check; flush chain ip6 kube-vmap restore-check")
-	step(t, "without them", func(t *testing.T, w daemon.Transport) {
-		if seen, leaked := count(t, w); leaked == 0 {
-			t.Errorf("none of %d packets has the number of an endpoint", seen)
+		for _, w := range daemon.Transports() {
+			seen, leaked := count(func() {
+				for _, c := range allClients(l, w.Family) {
+					onlyEndpoint(t, l, c, w, s, 0)
+				}
+			})
+			if seen == 0 || restored == (leaked > 0) {
+				t.Errorf("%s, restored %t: %d of %d packets have the number of an endpoint", w, restored, leaked, seen)
+			}
+			seen, leaked = count(func() {
+				to := netip.AddrPortFrom(l.Node.Addr(w.Family), own)
+				got, err := l.Outside.AskFresh(w.Protocol, netip.Addr{}, to, time.Second/2)
+				if restored && (err != nil || got.By != l.Node.Name) {
+					t.Errorf("%s: %s, %v", w, got, err)
+				}
+			})
+			// Without our rules it is forwarded, for which IPv4 sets the priority itself.
+			if seen == 0 || restored && leaked > 0 || !restored && leaked == 0 && w.Family == model.IPv6 {
+				t.Errorf("%s, not translated, restored %t: %d of %d packets have the number of an endpoint", w, restored, leaked, seen)
+			}
 		}
-	})
+	}
 }
 
 // TestFirstConnectionsOfAClientGetTheSameEndpoint has new clients with several connections
