@@ -28,7 +28,7 @@ type Config struct {
 
 const (
 	// cleanUpPeriod is long compared with the time between choosing a packet's endpoint
-	// and counting it, including until the affinity map has forgotten an endpoint.
+	// and counting it.
 	cleanUpPeriod = 2 * time.Minute
 	// minReadInterval is how long a read is reused at least, for several readers.
 	minReadInterval = time.Second
