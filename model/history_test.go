@@ -170,7 +170,9 @@ func (h *history) options() Options {
 	return o
 }
 
-func (h *history) scheduler() Scheduler { return Scheduler(h.choose(int(SchedulerMaglev) + 1)) }
+func (h *history) scheduler() Scheduler {
+	return Scheduler(h.choose(int(SchedulerLeastConnections) + 1))
+}
 
 func (h *history) serviceName() ServiceName {
 	return ServiceName{[]string{"a", "b"}[h.choose(2)], []string{"x", "y"}[h.choose(2)]}

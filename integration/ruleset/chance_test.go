@@ -130,7 +130,8 @@ func (c *chance) externals(inside model.Frontend) (out []model.Frontend) {
 
 // treat draws how endpoints are chosen.
 func (c *chance) treat(p *model.Pool) {
-	p.Scheduler, p.Affinity = one(c, model.SchedulerRandom, model.SchedulerRandom, model.SchedulerRoundRobin, model.SchedulerSourceHash), 0
+	p.Scheduler, p.Affinity = one(c,
+		model.SchedulerRandom, model.SchedulerRandom, model.SchedulerRoundRobin, model.SchedulerSourceHash, model.SchedulerLeastConnections), 0
 	switch {
 	case c.in(20): // all its slots make histories slow
 		p.Scheduler = model.SchedulerMaglev
@@ -154,14 +155,25 @@ func (c *chance) endow(p *model.Pool, n int) {
 	slices.SortFunc(p.Local, netip.AddrPort.Compare)
 	slices.SortFunc(p.Hairpin, netip.Addr.Compare)
 	if c.in(4) {
-		for range p.Cluster {
-			p.ClusterShares = append(p.ClusterShares, one[uint16](c, 1, 1, 2, 3))
-		}
-		for range p.Local {
-			p.LocalShares = append(p.LocalShares, one[uint16](c, 1, 2))
-		}
-		weigh(p)
+		c.share(p)
 	}
+}
+
+// share draws the slots of a pool's endpoints, now and then more than [nft.MaxSlots]
+// together, by which its endpoints move to another map.
+func (c *chance) share(p *model.Pool) {
+	p.ClusterShares, p.LocalShares = nil, nil
+	most := uint16(3)
+	if c.in(20) && len(p.Cluster) < 20 {
+		most = 100
+	}
+	for range p.Cluster {
+		p.ClusterShares = append(p.ClusterShares, one(c, 1, 1, 2, most))
+	}
+	for range p.Local {
+		p.LocalShares = append(p.LocalShares, one(c, 1, most))
+	}
+	weigh(p)
 }
 
 func (c *chance) masquerade(f *model.Frontend) {
@@ -205,6 +217,8 @@ func (c *chance) change(w *world, key model.Match) []model.Frontend {
 		c.endow(&pool, n)
 	case c.in(3):
 		c.resource(service)
+	case c.in(3):
+		c.share(&pool)
 	default:
 		c.endow(&pool, max(1, n-1+c.IntN(3))) // most stay, by the narrow choice
 	}

@@ -9,6 +9,7 @@
 // Objects of the source:
 //
 //	service NAME ADDRESS... [PORT=]NUMBER/PROTOCOL... [local] [age=N]
+//	        [scheduler=NAME] [affinity=TIMEOUT]
 //	        [external=ADDRESS]... [affinity=TIME] [scheduler=NAME]
 //	slice NAME SERVICE [PORT=]NUMBER/PROTOCOL... [weight=N] ENDPOINT...
 //	node [ZONE]

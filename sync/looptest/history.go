@@ -191,6 +191,23 @@ func (o *objects) crowd(c *random) {
 	}
 }
 
+// choice draws how endpoints are chosen. The table of mh makes histories slow, so it is rare.
+func (c *random) choice() []string {
+	var words []string
+	switch c.IntN(16) {
+	case 0:
+		words = append(words, "scheduler=mh")
+	case 1, 2, 3:
+		words = append(words, "scheduler="+[...]string{"rr", "sh", "lc"}[c.IntN(3)])
+	case 4, 5, 6:
+		words = append(words, "affinity="+[...]string{"90s", "3h", "24h"}[c.IntN(3)])
+	}
+	if c.in(6) {
+		words = append(words, "local")
+	}
+	return words
+}
+
 func (c *random) service() string { return fmt.Sprintf("s%d", c.IntN(6)) }
 
 // port draws a Service port, named as in errors.
@@ -220,7 +237,7 @@ func (c *random) endpoints() []string {
 		n = 254 + c.IntN(4)
 	}
 	if c.in(4) {
-		words = append(words, fmt.Sprintf("weight=%d", c.IntN(4)))
+		words = append(words, fmt.Sprintf("weight=%d", [...]int{0, 1, 2, 3, 500}[c.IntN(5)]))
 	}
 	first := c.IntN(20)
 	for i := range n {

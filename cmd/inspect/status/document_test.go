@@ -120,7 +120,7 @@ func randomService(r *rand.Rand, i int) model.Service {
 		Name: model.ServiceName{Namespace: "shop", Name: fmt.Sprint("web-", i)}, Created: int64(i),
 		InternalPolicy: model.TrafficPolicy(r.IntN(2)), ExternalPolicy: model.TrafficPolicy(r.IntN(2)),
 		Affinity:  time.Duration(max(0, r.IntN(3)-1)) * time.Hour,
-		Scheduler: model.Scheduler(r.IntN(5)),
+		Scheduler: model.Scheduler(r.IntN(int(model.SchedulerLeastConnections))), // the kernel has lc as random
 	}
 	for _, f := range model.Families {
 		if r.IntN(5) == 0 {
@@ -154,6 +154,8 @@ func randomSlice(r *rand.Rand, s model.Service, i, k int, f model.Family) model.
 	slice := model.EndpointSlice{
 		Name: model.EndpointSliceName{Namespace: "shop", Name: fmt.Sprint(s.Name.Name, "-", k)}, Service: s.Name, Family: f,
 	}
+	slice.Weight = [...]uint16{1, 1, 3, 0}[r.IntN(4)]
+	slice.Drained = slice.Weight == 0
 	for n, p := range model.Protocols {
 		if r.IntN(6) > 0 {
 			slice.Ports = append(slice.Ports, model.EndpointPort{Name: p.String(), Protocol: p, Port: uint16(8080 + n)})
