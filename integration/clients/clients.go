@@ -155,7 +155,10 @@ func (u *client) target(l *lab.Lab, s daemon.Service, k model.Kind) *target {
 		says: fmt.Sprintf("%s, %s of %s (affinity %s, scheduler %q)", to, k, s.Name, s.Affinity, s.Scheduler),
 	}
 	local := s.LocalInside && k == model.KindClusterIP || s.LocalOutside && k != model.KindClusterIP && u.from == l.Outside
-	for _, h := range s.Endpoints {
+	for i, h := range s.Endpoints {
+		if s.Drained(i) {
+			continue
+		}
 		if !local || slices.ContainsFunc(l.Pods, func(p *lab.Pod) bool { return p.Host == h }) {
 			out.by = append(out.by, h.Name)
 		}

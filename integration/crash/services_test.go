@@ -81,6 +81,6 @@ var schedulers = []string{"", "random", "rr", "sh"}
 func randomService(random *rand.Rand, servers []*lab.Host, name string, number int) daemon.Service {
 	return daemon.Random{
 		Rand: random, Servers: servers, Ports: 2, Times: 3, Schedulers: schedulers, Sources: sources,
-		Affinities: []time.Duration{0, 0, 0, time.Minute, time.Hour},
+		Affinities: []time.Duration{0, 0, 0, time.Minute, time.Hour}, Weights: []int{0, 1, 1, 3},
 	}.Service(name, number)
 }

@@ -18,6 +18,9 @@ type Random struct {
 	Schedulers []string
 	Affinities []time.Duration
 	Sources    [][]string
+	// Weights are those of endpoints, of which half of the Services have some; nil means
+	// that none have.
+	Weights []int
 }
 
 // Service returns another Service.
@@ -35,6 +38,11 @@ func (r Random) Service(name string, number int) Service {
 	}
 	for _, i := range r.Perm(len(r.Servers))[:r.IntN(len(r.Servers)+1)] {
 		s.Endpoints = append(s.Endpoints, r.Servers[i])
+	}
+	if r.Weights != nil && r.IntN(2) == 0 {
+		for range s.Endpoints {
+			s.Weights = append(s.Weights, r.Weights[r.IntN(len(r.Weights))])
+		}
 	}
 	s.LocalInside = r.IntN(3) == 0
 	s.LocalOutside = len(s.Kinds) > 0 && r.IntN(2) == 0

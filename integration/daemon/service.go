@@ -37,6 +37,9 @@ type Service struct {
 	// ports from [TargetPort] on; 0 means 1.
 	Endpoints []*lab.Host
 	Times     int
+	// Weights are those of Endpoints, in their order; nil means the default. Endpoints of
+	// weight 0 are drained.
+	Weights []int
 	// EndpointSpec describes the endpoints, instead of Endpoints: hosts by name, each
 	// with its conditions and hints, such as "pod-1 pod-2/unready | remote-1/zone=a".
 	// A bar begins another EndpointSlice. See parseEndpoint.
@@ -81,6 +84,9 @@ func (s Service) Has(k model.Kind) bool {
 	}
 	return k == model.KindClusterIP
 }
+
+// Drained reports whether the n-th of Endpoints is drained.
+func (s Service) Drained(n int) bool { return s.Weights != nil && s.Weights[n] == 0 }
 
 // ports returns the Service's ports.
 func (s Service) ports() []ServicePort {

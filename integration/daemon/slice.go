@@ -35,7 +35,7 @@ func (s Service) slices(hosts hosts, f model.Family) []any {
 	}
 	lists := parseEndpoints(hosts, f, s.EndpointSpec)
 	if s.Endpoints != nil {
-		lists = []endpointList{{endpoints: s.endpoints(f)}}
+		lists = s.endpoints(f)
 	}
 	for n := range max(s.Times, 1) {
 		for i, list := range lists {
@@ -75,17 +75,20 @@ func (s Service) slice(f model.Family, name string, ports []ServicePort, list en
 	return out
 }
 
-// endpoints returns the Service's Endpoints.
-func (s Service) endpoints(f model.Family) []discoveryv1.Endpoint {
-	out := []discoveryv1.Endpoint{}
-	for _, h := range s.Endpoints {
+// endpoints returns the Service's Endpoints, a list for each weight.
+func (s Service) endpoints(f model.Family) (lists []endpointList) {
+	for n, h := range s.Endpoints {
 		e := discoveryv1.Endpoint{Addresses: []string{h.Addr(f).String()}, NodeName: ptr.To(nodeOf(h, f))}
 		if s.Zone != "" {
 			addHints(&e, "zone", s.Zone)
 		}
-		out = append(out, e)
+		weight := ""
+		if s.Weights != nil {
+			weight = strconv.Itoa(s.Weights[n])
+		}
+		lists = addEndpoint(lists, weight, e)
 	}
-	return out
+	return lists
 }
 
 // nodeOf returns the name of the node that a pod runs on.
@@ -102,6 +105,17 @@ type endpointList struct {
 	weight    string
 }
 
+// addEndpoint adds an endpoint to the list of its weight.
+func addEndpoint(lists []endpointList, weight string, e discoveryv1.Endpoint) []endpointList {
+	i := slices.IndexFunc(lists, func(l endpointList) bool { return l.weight == weight })
+	if i < 0 {
+		i = len(lists)
+		lists = append(lists, endpointList{weight: weight})
+	}
+	lists[i].endpoints = append(lists[i].endpoints, e)
+	return lists
+}
+
 // parseEndpoints parses [Service.EndpointSpec], one list for each slice: for each part
 // between bars, and for each weight in it.
 func parseEndpoints(hosts hosts, f model.Family, spec string) (lists []endpointList) {
@@ -109,12 +123,7 @@ func parseEndpoints(hosts hosts, f model.Family, spec string) (lists []endpointL
 		part := []endpointList{{endpoints: []discoveryv1.Endpoint{}}}
 		for word := range strings.FieldsSeq(text) {
 			word, weight, _ := strings.Cut(word, "/weight=")
-			i := slices.IndexFunc(part, func(l endpointList) bool { return l.weight == weight })
-			if i < 0 {
-				i = len(part)
-				part = append(part, endpointList{weight: weight})
-			}
-			part[i].endpoints = append(part[i].endpoints, parseEndpoint(hosts, f, word))
+			part = addEndpoint(part, weight, parseEndpoint(hosts, f, word))
 		}
 		if len(part) > 1 && len(part[0].endpoints) == 0 {
 			part = part[1:]

@@ -85,9 +85,14 @@ func (r *rig) randomService(random *rand.Rand, n int) daemon.Service {
 		LocalInside: random.IntN(4) == 0,
 	}
 	s.LocalOutside = len(s.Kinds) > 0 && random.IntN(2) == 0
-	switch random.IntN(6) {
+	if random.IntN(2) == 0 {
+		for range s.Endpoints {
+			s.Weights = append(s.Weights, []int{0, 1, 2, 5}[random.IntN(4)])
+		}
+	}
+	switch random.IntN(6) { // not lc, whose shares change between explanation and packet
 	case 0, 1:
-		s.Affinity = 3 * time.Hour
+		s.Affinity = []time.Duration{10 * time.Minute, time.Hour, 3 * time.Hour}[random.IntN(3)]
 	case 2:
 		s.Scheduler = "sh"
 	case 3:

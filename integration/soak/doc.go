@@ -6,7 +6,8 @@
 //	                                            3 Services that change --> the same
 //
 // Every question must be answered by one of the Service's own endpoints, and by the
-// same one as before if the Service promises that. The flag -soak sets how long
+// same one as before if the Service promises that; endpoints have weights, and some are
+// drained. The flag -soak sets how long
 // this lasts:
 //
 //	go test ./integration/soak -soak 10m

@@ -62,6 +62,9 @@ func TestChangesToOneServiceDisturbNoOther(t *testing.T) {
 // schedulers are the values of the annotation.
 var schedulers = []string{"", "random", "rr", "sh", "mh", "lc"}
 
+// weights are weights of endpoints that change.
+var weights = []int{0, 1, 1, 2, 5}
+
 // sources are source ranges of both families. The first ones allow all clients.
 var sources = [][]string{
 	{"10.0.0.0/8", "192.0.2.0/25", "192.0.2.128/25", "fd00:10::/32", "2001:db8:2::/48"},
@@ -88,6 +91,9 @@ func stillServices(servers []*lab.Host) []daemon.Service {
 		if n%4 == 0 {
 			s.Affinity = time.Hour
 		}
+		if n%7 < 3 && n < 30 { // the later ones can have the same endpoint twice
+			s.Weights = [][]int{{1, 3, 0}, {2, 0, 1}}[n%2] // the first one is on the node
+		}
 		if s.Has(model.KindLoadBalancerIP) && n%2 == 0 {
 			s.Sources = sources[0]
 		}
@@ -101,7 +107,7 @@ func stillServices(servers []*lab.Host) []daemon.Service {
 func changing(random *rand.Rand, servers []*lab.Host) []daemon.Service {
 	generate := daemon.Random{
 		Rand: random, Servers: servers, Ports: mostPorts, Times: 2, Schedulers: schedulers, Sources: sources,
-		Affinities: []time.Duration{0, 0, time.Second, time.Minute, time.Hour},
+		Affinities: []time.Duration{0, 0, time.Second, time.Minute, time.Hour}, Weights: weights,
 	}
 	var all []daemon.Service
 	for n := range change {
