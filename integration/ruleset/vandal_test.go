@@ -48,6 +48,10 @@ var vandals = map[string]string{
 	"counts nothing":                    "flush chain T sticky-1-10800s; delete counter T affinity-full",
 	"takes away a sticky endpoint":      "flush map T sticky-endpoints",
 	"takes away the number of one":      "flush map T sticky-numbers",
+	"numbers what nobody has": "add element T sticky-numbers { C . tcp . 9 . 0 : none, C . tcp . 9 . 1 : root, C . tcp . 9 . 7777 : 1:1 };" +
+		"add element T sticky-endpoints { C . tcp . 9 . root : A . 9, C . tcp . 9 . none : B . 0, C . sctp . 3868 . f000:1 : A . 9 }",
+	"numbers slots of others": "add element T sticky-numbers { C . sctp . 3868 . 0 : f000:1, C . sctp . 3868 . 1 : f000:2 };" +
+		"add element T sticky-endpoints { C . sctp . 3868 . f000:1 : A . 9, C . sctp . 3868 . f000:2 : A . 9 }",
 	"has clients of another version": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; delete map T affinity;" +
 		"add map T affinity { type ADDR . ADDR . inet_proto . inet_service : ADDR . inet_service; size 262144; flags dynamic,timeout; }",
 	"empties this node's endpoints":     "flush map T local-endpoints-0",
@@ -224,12 +228,16 @@ func (c *chance) swap(p *proxy, f model.Family) string {
 	var b nft.Batch
 	for id, elements := range p.rules.Elements() {
 		elements = slices.DeleteFunc(elements, func(nft.Element) bool { return !c.in(3) })
-		if id.Family != f || len(elements) == 0 || id.Kind != nft.SetEndpoints && id.Kind != nft.SetEndpointsMany {
+		if content := id.Layout().Content; id.Family != f || len(elements) == 0 || content != nft.ContentEndpoint && content != nft.ContentNumber {
 			continue
 		}
 		b = append(b, nft.DeleteElements{Set: id, Elements: elements})
 		for i := range elements {
 			v := &elements[i].Value
+			if id.Layout().Content == nft.ContentNumber {
+				v.Number = one[uint32](c, 0, 1, 0xf0000001, 0xffffffff, 0xf0000000|c.Uint32()>>4)
+				continue
+			}
 			v.Endpoint = netip.AddrPortFrom(address(podRanges[f], c.IntN(30)), 8080)
 		}
 		b = append(b, nft.AddElements{Set: id, Elements: elements})
