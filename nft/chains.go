@@ -32,6 +32,9 @@ const (
 	ChainReject
 	ChainEndpoint       // ep-K: translates to the endpoint in slot K
 	ChainStickyEndpoint // sticky-endpoint: translates to the endpoint whose number the packet has
+	ChainStickyClient   // sticky-client: looks up the number that is remembered for the client
+	ChainStickyNew      // sticky-new: the same for a client that has just been remembered, then goes to sticky-endpoint
+	ChainStickyPick     // sticky-pick-N: picks the number of one of N slots
 	ChainBalance        // lb-N: picks one of N slots
 	ChainCluster        // cluster-N: marks packets that are not from pods for masquerade, then balances
 	ChainMasquerade     // masquerade-N: marks everything for masquerade, then balances
@@ -116,6 +119,9 @@ var chainSchema = [chainKinds]struct {
 	ChainReject:            {"reject-chain", nil},
 	ChainEndpoint:          {"ep", nil},
 	ChainStickyEndpoint:    {"sticky-endpoint", nil},
+	ChainStickyClient:      {"sticky-client", nil},
+	ChainStickyNew:         {"sticky-new", nil},
+	ChainStickyPick:        {"sticky-pick", nil},
 	ChainBalance:           {"", nil}, // named after the method
 	ChainCluster:           {"cluster", nil},
 	ChainMasquerade:        {"masquerade", nil},

@@ -16,18 +16,18 @@ func allChains(f model.Family) []ChainID {
 	for kind := baseChains; kind < chainKinds; kind++ {
 		for i := range 4 {
 			id := ChainID{Family: f, Kind: kind, Local: i&1 > 0, NodePort: i&2 > 0}
-			if kind == ChainStickyEndpoint {
-				out = append(out, id) // there is one for each list
-				continue
-			}
 			if kind == ChainNATInput {
 				if i == 0 {
 					out = append(out, id)
 				}
 				continue
 			}
+			if kind.single() {
+				out = append(out, id) // there is one for each list
+				continue
+			}
 			for id.Method = range methods {
-				if id.Method != 0 && kind == ChainEndpoint {
+				if id.Method != 0 && (kind == ChainEndpoint || kind == ChainStickyPick) {
 					break // what it is does not depend on how it was picked
 				}
 				for _, id.N = range []uint32{0, 1, 2, 3, 9, 10, 251, 254, 255, 256, 257, 5000, 1<<32 - 1} {
@@ -104,7 +104,7 @@ func TestChainNamedOfOtherNames(t *testing.T) {
 		"rr-rr-3", "cluster-", "sticky-", "sticky-x", "sticky-ep", "sticky-endpoint-1", "sticky-s", "node-port-", "local-", "-3", "(not ours)",
 		"sticky-3", "sticky-3-", "sticky-3-s", "sticky-3-60", "sticky-3-060s", "sticky-3-+60s", "sticky-3-4294967296s",
 		"sticky-3-60s-60s", "sticky-60s", "lb-3-60s", "ep-3-60s", "cluster-3-0s", "60s", "-60s", "-3-60s",
-		"sticky-3600s-tcp-10.1.0.7-80", "local-sticky-3600s-tcp-10.1.0.7-80", "sticky-found", "sticky-ep-1", // of older versions
+		"sticky-3600s-tcp-10.1.0.7-80", "local-sticky-3600s-tcp-10.1.0.7-80", "sticky-found", "sticky-ep-1", "sticky-pick", "sticky-client-1", // of older versions
 	} {
 		if got := ChainNamed(model.IPv4, name); got.Kind != ChainUnknown {
 			t.Errorf("the chain called %q is %+v, want none", name, got)

@@ -6,6 +6,10 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/nftables/expr"
+
+	"kube-vmap/model"
 )
 
 // Clients are remembered by these numbers, whichever version assigned them.
@@ -138,6 +142,22 @@ func (h held) apply(b Batch) {
 		if id, list, adds := AddedElements(op); adds {
 			for _, e := range list {
 				h[id][e.Key] = e.Value
+			}
+		}
+	}
+}
+
+// For each chain that looks something up, the kernel walks the whole map. There are as many
+// chains as authors of Services use times.
+func TestChainsOfEachTimeLookNothingUp(t *testing.T) {
+	for _, f := range model.Families {
+		for _, r := range sampleConfig.rules(ChainID{Family: f, Kind: ChainBalance, Method: pickSticky, N: 3, Seconds: 90}, everySet) {
+			for _, s := range r {
+				for _, e := range s.Expressions {
+					if _, is := e.(*expr.Lookup); is {
+						t.Errorf("%s: %s", FamilyName(f), s.Text)
+					}
+				}
 			}
 		}
 	}

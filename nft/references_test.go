@@ -56,8 +56,10 @@ func realChains(f model.Family) []ChainID {
 			}
 		case ChainEndpoint:
 			return id.N >= MaxSlots || id.NodePort
-		case ChainStickyEndpoint:
+		case ChainStickyEndpoint, ChainStickyClient, ChainStickyNew:
 			return id.NodePort
+		case ChainStickyPick:
+			return id.N == 0 || id.NodePort
 		default:
 			return false
 		}

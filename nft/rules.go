@@ -32,6 +32,12 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 		return []Rule{{notICMP(fam), translate(id.set(SetEndpoints), pick{})}}
 	case ChainStickyEndpoint:
 		return id.stickyEndpointRules()
+	case ChainStickyClient:
+		return []Rule{{setNumber(id.set(SetAffinity), pick{})}}
+	case ChainStickyNew:
+		return []Rule{{jump(id.as(ChainStickyClient))}, {goTo(id.as(ChainStickyEndpoint))}}
+	case ChainStickyPick:
+		return []Rule{{setNumber(id.set(SetStickyNumbers), pick{id.N, pickSticky})}}
 	case ChainNATInput:
 		return []Rule{countRule(id.Family)}
 	}
@@ -186,7 +192,7 @@ func (id ChainID) balanceRules(fam *family) []Rule {
 	d := pick{id.N, id.Method}
 	switch {
 	case id.Method == pickSticky:
-		return id.stickyRules(d)
+		return id.stickyRules()
 	case id.N > MaxSlots:
 		return []Rule{{notICMP(fam), translate(id.set(SetEndpointsMany), d)}}
 	}

@@ -134,7 +134,7 @@ func TestNoObjectPerStickyEndpoint(t *testing.T) {
 			}
 		}
 	}
-	check("Services of 7 endpoints", "sticky-7-3600s", "sticky-endpoint")
+	check("Services of 7 endpoints", "sticky-7-3600s", "sticky-client", "sticky-endpoint", "sticky-new", "sticky-pick-7")
 	for _, f := range model.Families {
 		next := p.world.clone()
 		next.edit(web(f, 3), func(pool *model.Pool) {
@@ -146,9 +146,9 @@ func TestNoObjectPerStickyEndpoint(t *testing.T) {
 		}
 	}
 	p.turn(stickyServices(few, 8, same))
-	check("few Services with one endpoint more", "sticky-8-3600s", "sticky-endpoint")
+	check("few Services with one endpoint more", "sticky-8-3600s", "sticky-client", "sticky-endpoint", "sticky-new", "sticky-pick-8")
 	p.turn(stickyServices(few, 8, func(i int) time.Duration { return time.Duration(1+i%3) * time.Hour }))
-	check("Services of three times", "sticky-8-10800s", "sticky-8-3600s", "sticky-8-7200s", "sticky-endpoint")
+	check("Services of three times", "sticky-8-10800s", "sticky-8-3600s", "sticky-8-7200s", "sticky-client", "sticky-endpoint", "sticky-new", "sticky-pick-8")
 	p.turn(services(few))
 	check("Services without affinity")
 	for _, f := range model.Families {
