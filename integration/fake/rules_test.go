@@ -101,6 +101,7 @@ var (
 	affinity = set(nft.SetAffinity, 0)
 	remember = nft.ChainNamed(model.IPv4, "sticky-1-3600s")
 	forget   = chain(nft.ChainStickyEndpoint, 0)
+	recall   = chain(nft.ChainStickyClient, 0)
 
 	cluster2 = chain(nft.ChainCluster, 2)
 	balance2 = chain(nft.ChainBalance, 2)
@@ -135,7 +136,7 @@ var cases = []struct {
 		flush(pod1), deleteSet(slot1), nft.AddSet{Set: slot1, Size: 7}, rule(pod1), add(slot1, inSlot1),
 	}, 0, false},
 	{"the elements of a deleted verdict map lead to no chain", nft.Batch{
-		flush(chain(nft.ChainNATPrerouting, 0)), flush(chain(nft.ChainNATOutput, 0)), deleteSet(services), deleteChain(cluster2),
+		flush(chain(nft.ChainDispatch, 0)), deleteSet(services), deleteChain(cluster2),
 	}, 0, false},
 	{"a missing set cannot be deleted", nft.Batch{deleteSet(slot9)}, unix.ENOENT, false},
 	{"a set may be added again, and keeps its elements", nft.Batch{nft.AddSet{Set: slot1, Size: 700}}, 0, false},
@@ -183,8 +184,8 @@ var cases = []struct {
 	{"a source cannot be deleted twice", nft.Batch{remove(sources, source("192.0.2.0/24"), source("192.0.2.0/24"))}, unix.ENOENT, false},
 
 	{"a map that a rule fills cannot be deleted", nft.Batch{deleteSet(affinity)}, unix.EBUSY, false},
-	{"a map that no rule fills can be deleted", nft.Batch{flush(remember), flush(forget), deleteSet(affinity)}, 0, false},
-	{"a rule that fills a map needs it", nft.Batch{flush(remember), flush(forget), deleteSet(affinity), rule(remember)}, unix.ENOENT, false},
+	{"a map that no rule fills can be deleted", nft.Batch{flush(remember), flush(forget), flush(recall), deleteSet(affinity)}, 0, false},
+	{"a rule that reads a map needs it", nft.Batch{flush(remember), flush(forget), flush(recall), deleteSet(affinity), rule(recall)}, unix.ENOENT, false},
 	{"a map that is filled may be added again", nft.Batch{nft.AddSet{Set: affinity, Size: 1}}, 0, false},
 	{"an affinity chain cannot be deleted while an element leads to it", nft.Batch{deleteChain(remember)}, unix.EBUSY, false},
 	{"the counter may be added again", nft.Batch{nft.AddCounter{}}, 0, false},

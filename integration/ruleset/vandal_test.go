@@ -35,8 +35,8 @@ var vandals = map[string]string{
 	"lets those in that were let in":     "flush set T allowed-sources-L",
 	"gives restrictions other keys": "flush chain T source-check; delete set T allowed-sources-L;" +
 		"add set T allowed-sources-L { type ADDR . ADDR . inet_proto . inet_service; flags timeout; }",
-	"forgets all clients, and the map": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; delete map T affinity",
-	"remembers fewer clients": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; delete map T affinity;" +
+	"forgets all clients, and the map": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; flush chain T sticky-client; delete map T affinity",
+	"remembers fewer clients": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; flush chain T sticky-client; delete map T affinity;" +
 		"add map T affinity { type ADDR . ADDR . inet_proto . inet_service : classid; size 10; flags dynamic,timeout; }",
 	"forgets all connections, and their set": "flush chain T nat-postrouting; flush chain T nat-input; delete set T connections",
 	"counts fewer connections": "flush chain T nat-postrouting; flush chain T nat-input; delete set T connections;" +
@@ -52,7 +52,7 @@ var vandals = map[string]string{
 		"add element T sticky-endpoints { C . tcp . 9 . root : A . 9, C . tcp . 9 . none : B . 0, C . sctp . 3868 . f000:1 : A . 9 }",
 	"numbers slots of others": "add element T sticky-numbers { C . sctp . 3868 . 0 : f000:1, C . sctp . 3868 . 1 : f000:2 };" +
 		"add element T sticky-endpoints { C . sctp . 3868 . f000:1 : A . 9, C . sctp . 3868 . f000:2 : A . 9 }",
-	"has clients of another version": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; delete map T affinity;" +
+	"has clients of another version": "flush chain T sticky-1-10800s; flush chain T sticky-endpoint; flush chain T sticky-client; delete map T affinity;" +
 		"add map T affinity { type ADDR . ADDR . inet_proto . inet_service : ADDR . inet_service; size 262144; flags dynamic,timeout; }",
 	"empties this node's endpoints":     "flush map T local-endpoints-0",
 	"flushes a chain that dispatches":   "flush chain T nat-prerouting",

@@ -33,7 +33,7 @@ func TestSchedulersHaveTheNamesOfIPVS(t *testing.T) {
 
 func TestUnsupportedSchedulersAreAWarningWithTheReason(t *testing.T) {
 	for name, why := range map[string]string{
-		"lblc": "connections", "lblcr": "connections", "ovf": "connections", "twos": "connections", "dh": "every client", "fo": "weights",
+		"lblc": "connections", "lblcr": "connections", "ovf": "connections", "twos": "connections", "dh": "every client", "fo": "every client",
 		"RR": "no such scheduler", "none": "no such scheduler",
 	} {
 		for prefix, c := range map[string]*Config{
