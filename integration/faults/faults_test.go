@@ -40,6 +40,24 @@ func TestNoEndpoints(t *testing.T) {
 	})
 }
 
+func TestDrainedEndpoints(t *testing.T) {
+	s := newScene(t)
+	some := s.web(func(w *daemon.Service) { w.Weights = []int{0, 2} })
+	all := s.web(func(w *daemon.Service) {
+		w.Name, w.Number, w.Weights = "drained", 2, []int{0, 0}
+	})
+	s.put(some, all)
+	s.expectOutput([]string{"get", "endpoints"}, "Drained")
+	s.each(t, s.client(), s.at(some, model.KindClusterIP, 0), func(s *scene, q question) {
+		s.expectOutcome(q, lab.Answered)
+		s.explains(q, s.pods[0].AddrPort(q.Family, daemon.TargetPort).String()+" on node-1 gets no connections: its EndpointSlice has weight 0")
+	})
+	s.each(t, s.client(), s.at(all, model.KindClusterIP, 0), func(s *scene, q question) {
+		s.expectOutcome(q, lab.Refused)
+		s.explains(q, "Result: refused", "the Service has no endpoint that is ready", "its EndpointSlice has weight 0")
+	})
+}
+
 func TestLocalPolicyWithoutLocalEndpoint(t *testing.T) {
 	s := newScene(t)
 	web := s.web(func(w *daemon.Service) {

@@ -3,6 +3,7 @@ package matrix
 import (
 	"errors"
 	"fmt"
+	"strings"
 	stdsync "sync"
 	"testing"
 
@@ -223,7 +224,7 @@ func TestPortChangesDoNotDisturbOtherPorts(t *testing.T) {
 }
 
 // TestEndpointsAreRemovedAndAddedForEveryAddress removes the endpoints of Services with
-// all policies, and adds them again.
+// all policies, drains them, and adds them again.
 func TestEndpointsAreRemovedAndAddedForEveryAddress(t *testing.T) {
 	s := newScene(t)
 	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
@@ -243,7 +244,13 @@ func TestEndpointsAreRemovedAndAddedForEveryAddress(t *testing.T) {
 		{endpoints: "remote-1", all: by(anySource, "remote-1"), local: isSilent},
 		{endpoints: "pod-1/terminated", all: isRefused, local: isRefused},
 		{endpoints: "pod-1 remote-1", all: by(anySource, "pod-1 remote-1"), local: by(anySource, "pod-1")},
+		{endpoints: "pod-1/weight=0 remote-1/weight=2", all: by(anySource, "remote-1"), local: isSilent},
+		{endpoints: "pod-1/weight=0 remote-1/weight=0", all: isRefused, local: isRefused},
+		{endpoints: "pod-1/weight=5 remote-1/weight=0", all: by(anySource, "pod-1"), local: by(anySource, "pod-1")},
 	} {
+		if kubeProxy != "" && strings.Contains(step.endpoints, "weight=") {
+			continue // it has no weights
+		}
 		t.Run(fmt.Sprintf("%d: %s", i, step.endpoints), func(t *testing.T) {
 			s.put(with(step.endpoints)...)
 			var cells []cell
