@@ -34,11 +34,12 @@ const (
 	ChainStickyEndpoint // sticky-endpoint: translates to the endpoint whose number the packet has
 	ChainStickyClient   // sticky-client: looks up the number that is remembered for the client
 	ChainStickyNew      // sticky-new: the same for a client that has just been remembered, then goes to sticky-endpoint
+	ChainRewrite        // rewrite: makes the ClusterIP the destination, and returns
 	ChainStickyPick     // sticky-pick-N: picks the number of one of N slots
 	ChainBalance        // lb-N: picks one of N slots
 	ChainCluster        // cluster-N: marks packets that are not from pods for masquerade, then balances
 	ChainMasquerade     // masquerade-N: marks everything for masquerade, then balances
-	ChainService        // service-N: makes the ClusterIP the destination, then balances
+	ChainService        // service-N: jumps to rewrite, then balances
 	ChainExternal       // external-N: marks everything for masquerade, then goes to service-N
 	ChainExternalLocal  // external-local-N: for pods and the node as ChainExternal, for others local endpoints only
 	ChainNATInput       // nat-input: counts connections to endpoints that are this node, with [Config].CountConnections
@@ -121,6 +122,7 @@ var chainSchema = [chainKinds]struct {
 	ChainStickyEndpoint:    {"sticky-endpoint", nil},
 	ChainStickyClient:      {"sticky-client", nil},
 	ChainStickyNew:         {"sticky-new", nil},
+	ChainRewrite:           {"rewrite", nil},
 	ChainStickyPick:        {"sticky-pick", nil},
 	ChainBalance:           {"", nil}, // named after the method
 	ChainCluster:           {"cluster", nil},

@@ -46,7 +46,7 @@ func (id ChainID) AppendName(b []byte) []byte {
 
 // single reports whether there is at most one chain of a kind that comes with use.
 func (k ChainKind) single() bool {
-	return ChainStickyEndpoint <= k && k <= ChainStickyNew || k == ChainNATInput
+	return ChainStickyEndpoint <= k && k <= ChainRewrite || k == ChainNATInput
 }
 
 // chainWord is the name of a kind of chain without number and prefixes. It has the method

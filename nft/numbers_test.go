@@ -150,14 +150,21 @@ func (h held) apply(b Batch) {
 // For each chain that looks something up, the kernel walks the whole map. There are as many
 // chains as authors of Services use times.
 func TestChainsOfEachTimeLookNothingUp(t *testing.T) {
-	for _, f := range model.Families {
-		for _, r := range sampleConfig.rules(ChainID{Family: f, Kind: ChainBalance, Method: pickSticky, N: 3, Seconds: 90}, everySet) {
+	look := func(id ChainID) {
+		for _, r := range sampleConfig.rules(id, everySet) {
 			for _, s := range r {
 				for _, e := range s.Expressions {
 					if _, is := e.(*expr.Lookup); is {
-						t.Errorf("%s: %s", FamilyName(f), s.Text)
+						t.Errorf("%s %s: %s", FamilyName(id.Family), id.Name(), s.Text)
 					}
 				}
+			}
+		}
+	}
+	for _, f := range model.Families {
+		for kind := ChainBalance; kind <= ChainExternalLocal; kind++ {
+			for _, nodePort := range [...]bool{false, true} {
+				look(ChainID{Family: f, Kind: kind, NodePort: nodePort, Method: pickSticky, N: 3, Seconds: 90})
 			}
 		}
 	}

@@ -29,7 +29,7 @@ import (
 //
 // Each number of slots and time in use has such a chain, so it has no look-up itself: for each
 // chain with one, the kernel walks all elements or buckets of the map (nf_tables_bind_set).
-// With look-ups, 3,000 chains took 6 s to load, without them 1 s.
+// Those before it have none either, see rewriteRules.
 func (id ChainID) stickyRules() []Rule {
 	clients := id.set(SetAffinity)
 	timeout := time.Duration(id.Seconds) * time.Second
