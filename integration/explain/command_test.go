@@ -50,7 +50,7 @@ func TestCommandOutcomes(t *testing.T) {
 			r.expect(0, []string{"default/web:" + p.String() + "-0 (ClusterIP)", "one of 5 endpoints", "keeps its address", "picks one of 5 at random"}, pod, at(web, model.KindClusterIP))
 			r.expect(0, []string{"(LoadBalancerIP)", "this node is seen as the client", "marked for masquerade"}, outside, at(web, model.KindLoadBalancerIP))
 			r.expect(0, []string{"(NodePort)", "sent by this node"}, "--from="+r.Node.Addr(f).String(), at(web, model.KindNodePort))
-			r.expect(1, []string{"refused with", "no endpoint that is ready", "does the selector"}, pod, at(none, model.KindClusterIP))
+			r.expect(1, []string{"refused with", "no endpoint that is ready and not drained", "does the selector"}, pod, at(none, model.KindClusterIP))
 			r.expect(1, []string{"dropped: the Service has endpoints, but its policy is Local", "on node-2"}, outside, at(far, model.KindExternalIP))
 			r.expect(1, []string{"dropped: the client is in none of the source ranges", "only "}, outside, at(few, model.KindLoadBalancerIP))
 			r.expect(0, []string{"affinity does not know the client"}, pod, at(sticky, model.KindClusterIP))

@@ -36,7 +36,7 @@ func TestNoEndpoints(t *testing.T) {
 	s.expectOutput([]string{"get", "services"}, "NoEndpoints")
 	s.each(t, s.client(), s.at(web, model.KindClusterIP, 0), func(s *scene, q question) {
 		s.expectOutcome(q, lab.Refused)
-		s.explains(q, "Result: refused", "the Service has no endpoint that is ready", "no EndpointSlice names an endpoint for this port")
+		s.explains(q, "Result: refused", "the Service has no endpoint that is ready and not drained", "no EndpointSlice names an endpoint for this port")
 	})
 }
 
@@ -54,7 +54,7 @@ func TestDrainedEndpoints(t *testing.T) {
 	})
 	s.each(t, s.client(), s.at(all, model.KindClusterIP, 0), func(s *scene, q question) {
 		s.expectOutcome(q, lab.Refused)
-		s.explains(q, "Result: refused", "the Service has no endpoint that is ready", "its EndpointSlice has weight 0")
+		s.explains(q, "Result: refused", "the Service has no endpoint that is ready and not drained", "its EndpointSlice has weight 0")
 	})
 }
 

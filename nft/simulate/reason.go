@@ -125,7 +125,7 @@ func verdictReason(k nft.SetKind, v Verdict) string {
 		if v == VerdictDropped {
 			return ReasonNoLocalEndpoint
 		}
-		return "the Service has no endpoint that is ready"
+		return "the Service has no endpoint that is ready and not drained"
 	case nft.SetClusterIPs:
 		return "the address is a Service's, which has no such port"
 	case nft.SetServiceCIDRs:
