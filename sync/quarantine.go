@@ -22,13 +22,12 @@ import (
 //     installed.
 //
 // Both are retried when the timer fires, with exponential backoff, and a port also as
-// soon as its frontends change. A retried port goes into the next batch whole. It is
+// soon as its frontends change. What is retried goes into the next batch whole. It is
 // released if the kernel accepts that batch, and held again otherwise.
 type quarantine struct {
-	ports    map[model.ServicePortName]*refusedPort
-	services map[model.ServiceName]struct{}
-	// retryServices reports that the next change shall include the Services.
-	retryServices bool
+	ports map[model.ServicePortName]*refusedPort
+	// services has true for those that are being retried.
+	services map[model.ServiceName]bool
 	// memoryExhausted is the Service port for which the kernel had no memory when
 	// everything was compared the last time.
 	memoryExhausted model.ServicePortName
@@ -47,7 +46,7 @@ type refusedPort struct {
 
 func newQuarantine() *quarantine {
 	return &quarantine{
-		ports: map[model.ServicePortName]*refusedPort{}, services: map[model.ServiceName]struct{}{},
+		ports: map[model.ServicePortName]*refusedPort{}, services: map[model.ServiceName]bool{},
 		timer: stoppedTimer(), backoff: newBackoff(maxBackoff),
 	}
 }
@@ -69,7 +68,7 @@ func (q *quarantine) holdPort(offender *wire.Error) (isNew bool) {
 }
 
 // holdService puts a Service for whose change there is no memory into quarantine.
-func (q *quarantine) holdService(name model.ServiceName) { q.services[name] = struct{}{} }
+func (q *quarantine) holdService(name model.ServiceName) { q.services[name] = false }
 
 // isHeld reports whether a Service port is in quarantine and not being retried.
 func (q *quarantine) isHeld(port model.ServicePortName) bool {
@@ -115,9 +114,12 @@ func (q *quarantine) stopTimer() {
 
 // retryAll retries everything. It is to be called when the timer has fired.
 func (q *quarantine) retryAll() {
-	q.running, q.retryServices = false, true
+	q.running = false
 	for _, p := range q.ports {
 		p.retrying = true
+	}
+	for name := range q.services {
+		q.services[name] = true
 	}
 }
 
@@ -133,9 +135,10 @@ func (q *quarantine) retryChanged(changed []model.Frontend) {
 	}
 }
 
-// release forgets the Service ports that were retried, because the kernel accepted
-// them, and returns their names, sorted.
+// release forgets the Service ports and Services that were retried, because the kernel
+// accepted them, and returns the names of the ports, sorted.
 func (q *quarantine) release() []string {
+	maps.DeleteFunc(q.services, func(_ model.ServiceName, retrying bool) bool { return retrying })
 	var names []string
 	for _, port := range q.retrying() {
 		delete(q.ports, port)
@@ -213,21 +216,22 @@ func (q *quarantine) withRetriedPorts(c nft.Change, services *model.ServiceMap) 
 	return c
 }
 
-// withServices removes what belongs to held Services, or adds everything of theirs if
-// a retry is due.
+// withServices removes what belongs to held Services, and adds everything of those that
+// are retried.
 func (q *quarantine) withServices(c nft.Change, rules *nft.Ruleset, services *model.ServiceMap) nft.Change {
 	if len(q.services) == 0 {
 		return c
 	}
-	held := func(name model.ServiceName) bool { _, found := q.services[name]; return found }
-	c.Set = slices.DeleteFunc(slices.Clone(c.Set), func(f model.Frontend) bool { return held(f.Service.ServiceName) })
-	c.Gone = slices.DeleteFunc(slices.Clone(c.Gone), func(m model.Match) bool { return held(rules.ServiceAt(m)) })
-	if !q.retryServices {
-		return c
+	isHeld := func(name model.ServiceName) bool { _, found := q.services[name]; return found }
+	c.Set = slices.DeleteFunc(slices.Clone(c.Set), func(f model.Frontend) bool { return isHeld(f.Service.ServiceName) })
+	c.Gone = slices.DeleteFunc(slices.Clone(c.Gone), func(m model.Match) bool { return isHeld(rules.ServiceAt(m)) })
+	var names []model.ServiceName
+	for name, retrying := range q.services {
+		if retrying {
+			names = append(names, name)
+		}
 	}
-	q.retryServices = false
-	names := slices.SortedFunc(maps.Keys(q.services), model.ServiceName.Compare)
-	clear(q.services)
+	slices.SortFunc(names, model.ServiceName.Compare)
 	for _, name := range names {
 		c.Set = append(c.Set, services.FrontendsOf(name)...)
 	}

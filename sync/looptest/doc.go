@@ -9,8 +9,7 @@
 // Objects of the source:
 //
 //	service NAME ADDRESS... [PORT=]NUMBER/PROTOCOL... [local] [age=N]
-//	        [scheduler=NAME] [affinity=TIMEOUT]
-//	        [external=ADDRESS]... [affinity=TIME] [scheduler=NAME]
+//	        [external=ADDRESS]... [affinity=TIMEOUT] [scheduler=NAME]
 //	slice NAME SERVICE [PORT=]NUMBER/PROTOCOL... [weight=N] ENDPOINT...
 //	node [ZONE]
 //	cidrs [PREFIX...]
