@@ -48,7 +48,7 @@ var vandals = map[string]string{
 	"counts nothing":                    "flush chain T sticky-1-10800s; delete counter T affinity-full",
 	"takes away a sticky endpoint":      "flush map T sticky-endpoints",
 	"takes away the number of one":      "flush map T sticky-numbers",
-	"numbers what nobody has": "add element T sticky-numbers { C . tcp . 9 . 0 : none, C . tcp . 9 . 1 : root, C . tcp . 9 . 7777 : 1:1 };" +
+	"numbers what no element has": "add element T sticky-numbers { C . tcp . 9 . 0 : none, C . tcp . 9 . 1 : root, C . tcp . 9 . 7777 : 1:1 };" +
 		"add element T sticky-endpoints { C . tcp . 9 . root : A . 9, C . tcp . 9 . none : B . 0, C . sctp . 3868 . f000:1 : A . 9 }",
 	"numbers slots of others": "add element T sticky-numbers { C . sctp . 3868 . 0 : f000:1, C . sctp . 3868 . 1 : f000:2 };" +
 		"add element T sticky-endpoints { C . sctp . 3868 . f000:1 : A . 9, C . sctp . 3868 . f000:2 : A . 9 }",
