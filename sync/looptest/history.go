@@ -157,7 +157,7 @@ func (o *objects) change(c *random) {
 	case 8, 9, 10, 11, 12, 13:
 		addresses := c.some("10.96.0.1", "10.96.0.2", "10.96.0.3", "fd00:10:96::1", "fd00:10:96::2")
 		ports := c.some("80/tcp", "dns=53/udp", "sip=5060/sctp", "443/tcp")
-		options := c.some("affinity=90s", "affinity=3h", "scheduler=rr", "scheduler=sh", "scheduler=mh", "external=203.0.113.1", "external=2001:db8::1")
+		options := append(c.some("external=203.0.113.1", "external=2001:db8::1"), c.choice()...)
 		o.run("service", slices.Concat([]string{c.service(), fmt.Sprintf("age=%d", c.IntN(3))}, ports, addresses, options)...)
 	case 14:
 		o.crowd(c)

@@ -74,28 +74,6 @@ func parseOption(s *model.Service, word string) (known bool, err error) {
 	return true, err
 }
 
-// parseChoice parses a word about which endpoints serve. It reports whether it is one.
-func parseChoice(s *model.Service, word string) (known bool, err error) {
-	if word == "local" {
-		s.InternalPolicy = model.PolicyLocal
-		return true, nil
-	}
-	if timeout, ok := strings.CutPrefix(word, "affinity="); ok {
-		s.Affinity, err = time.ParseDuration(timeout)
-		return true, err
-	}
-	name, ok := strings.CutPrefix(word, "scheduler=")
-	if !ok {
-		return false, nil
-	}
-	for s.Scheduler = model.SchedulerRandom; s.Scheduler <= model.SchedulerLeastConnections; s.Scheduler++ {
-		if s.Scheduler.String() == name {
-			return true, nil
-		}
-	}
-	return false, fmt.Errorf("unknown scheduler %q", name)
-}
-
 // parseSlice parses the arguments of the command slice.
 func parseSlice(args []string) (sync.Event, error) {
 	s := model.EndpointSlice{Name: sliceName(args[0]), Service: serviceName(args[1])}
