@@ -27,8 +27,9 @@ type OverBudget struct {
 	Weight, Limit int
 }
 
-// The costs in elements; an endpoint is one, or as many as its weight needs. An external address costs more than its elements in the
-// kernel, because each is kept with its policy.
+// The costs in elements; an endpoint is one, or as many as its weight needs. An external
+// address costs more than its elements in the kernel, because each is kept with its
+// policy.
 const (
 	weightOfAddress        = 10
 	weightOfSharedEndpoint = 4 // in a map of all Services, see MaxSlots
@@ -36,9 +37,10 @@ const (
 	weightOfMaglevTable = 4 * MaglevTableSize
 )
 
-// MaxSlots is how many endpoints of a port have slots of their own (see package nft). More,
-// and those with client affinity, share one map, which the kernel lists at a cost of the square of its size: with a
-// million endpoints that takes half a minute at each start.
+// MaxSlots is how many endpoints of a port have slots of their own (see package nft).
+// More, and those with client affinity, share one map, which the kernel lists at a cost
+// of the square of its size: with a million endpoints that takes half a minute at each
+// start.
 const MaxSlots = 255
 
 // measure returns how many elements the entry's Service needs.

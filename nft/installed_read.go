@@ -164,8 +164,8 @@ func (r *tableReader) served(e *Element) {
 	scheduled(f.Pool, to)
 }
 
-// scheduled notes how a chain picks from the pool, and how long clients are remembered. A single endpoint is picked at random,
-// whatever the scheduler.
+// scheduled notes how a chain picks from the pool, and how long clients are remembered. A
+// single endpoint is picked at random, whatever the scheduler.
 func scheduled(p *model.Pool, by ChainID) {
 	if by.Seconds > 0 {
 		p.Affinity = time.Duration(by.Seconds) * time.Second

@@ -14,8 +14,9 @@ const (
 	localPrefix    = "local-"
 )
 
-// Name returns the chain's name in the table, "node-port-external-rr-3" or "sticky-3-10800s" for instance. A chain
-// of another program, of [ChainUnknown], has no name here and is never written.
+// Name returns the chain's name in the table, "node-port-external-rr-3" or
+// "sticky-3-10800s" for instance. A chain of another program, of [ChainUnknown], has no name
+// here and is never written.
 func (id ChainID) Name() string { return string(id.AppendName(nil)) }
 
 // AppendName appends the chain's name. Every element of a dispatch map has one, so names are

@@ -18,7 +18,7 @@ func TestNumbersOfEndpointsAreStable(t *testing.T) {
 		"10.244.1.2:8080": "f6ca:3161", "10.244.2.7:80": "f489:7688",
 		"[fd00:10:244:1::2]:8080": "f247:33e9", "[fd00:10:244:2::7]:80": "f0ed:4831",
 	} {
-		if got := classID(numbered([]netip.AddrPort{netip.MustParseAddrPort(endpoint)})[0]); got != want {
+		if got := ClassID(numbered([]netip.AddrPort{netip.MustParseAddrPort(endpoint)})[0]); got != want {
 			t.Errorf("%s has number %s, want %s", endpoint, got, want)
 		}
 	}

@@ -136,7 +136,7 @@ func (e *Element) write(s *strings.Builder, id SetID, whole bool) {
 	case l.Content == ContentPort:
 		fmt.Fprintf(s, " : %d", e.Value.Endpoint.Port())
 	case l.Content == ContentNumber:
-		s.WriteString(" : " + classID(e.Value.Number))
+		s.WriteString(" : " + ClassID(e.Value.Number))
 	case e.Value.Verdict == VerdictGoto:
 		s.WriteString(" : goto " + e.Value.Chain.Name())
 	case e.Value.Verdict == VerdictDrop:
@@ -144,8 +144,9 @@ func (e *Element) write(s *strings.Builder, id SetID, whole bool) {
 	}
 }
 
-// classID is a number as nft lists a packet's priority.
-func classID(n uint32) string { return fmt.Sprintf("%x:%x", n>>16, n&0xffff) }
+// ClassID returns a packet's priority as nft lists it: the major and minor number of a
+// class of traffic control.
+func ClassID(n uint32) string { return fmt.Sprintf("%x:%x", n>>16, n&0xffff) }
 
 func (k *Key) writeField(s *strings.Builder, f Field, interval bool) {
 	switch f {
@@ -163,7 +164,7 @@ func (k *Key) writeField(s *strings.Builder, f Field, interval bool) {
 	case FieldPick:
 		fmt.Fprintf(s, "%d", k.Pick)
 	case FieldNumber:
-		s.WriteString(classID(k.Pick))
+		s.WriteString(ClassID(k.Pick))
 	default: // those of connection counts, which have a text of their own
 		panic(f.unknown())
 	}

@@ -3,12 +3,12 @@ package simulate
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 )
 
 // A dataType is one of nft's data types (nftables include/datatype.h).
@@ -80,8 +80,7 @@ func (k dataType) text(b []byte) string {
 	case k == typeMark && len(b) == 4:
 		return strconv.FormatUint(uint64(binary.NativeEndian.Uint32(b)), 10)
 	case k == typeClassID && len(b) == 4:
-		n := binary.NativeEndian.Uint32(b)
-		return fmt.Sprintf("%x:%x", n>>16, n&0xffff)
+		return nft.ClassID(binary.NativeEndian.Uint32(b))
 	}
 	return "0x" + hex.EncodeToString(b)
 }

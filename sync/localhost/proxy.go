@@ -30,8 +30,8 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// A Proxy serves all TCP node ports of some families on localhost. It follows commits, so that it does
-// not accept connections before there are rules.
+// A Proxy serves all TCP node ports of some families on localhost. It follows commits, so
+// that it does not accept connections before there are rules.
 type Proxy struct {
 	Config
 	sockets      *listen.Sockets

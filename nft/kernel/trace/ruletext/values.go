@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft"
 )
 
 // A kind is how a constant is printed.
@@ -70,7 +72,7 @@ func (k kind) bits(b []byte) string {
 	case k == kindMark && isNative:
 		return fmt.Sprintf("0x%08x", n)
 	case k == kindPriority && isNative:
-		return fmt.Sprintf("%x:%x", n>>16, n&0xffff)
+		return nft.ClassID(n)
 	case len(b) == 0:
 		return "0"
 	case k == kindAddress:
