@@ -1,6 +1,7 @@
 // Package exit gives commands an exit code of their own. 0 is success and 1 an error,
 // but diff and explain use 1 as an answer (there is a difference; the packet does not
-// arrive), as diff(1) and kubectl diff do: their errors are [Trouble].
+// arrive), as diff(1) and kubectl diff do: their errors are [Trouble]. A proxy whose
+// take-over failed ends with [Returned].
 package exit
 
 import (
@@ -11,6 +12,10 @@ import (
 
 // Trouble is the exit code of a command that could not find its answer.
 const Trouble = 2
+
+// Returned is the exit code of a proxy that has returned its node to kube-proxy, and of
+// each later start until "kube-vmap cleanup".
+const Returned = 3
 
 // Error ends the process with a code of its own.
 type Error struct {

@@ -182,7 +182,7 @@ func (c *Config) named(errs field.ErrorList) error {
 	for _, err := range errs {
 		path := err.Field
 		err.Field = c.name(path)
-		if c.File == "" || err.Field != path {
+		if c.File == "" || err.Field != path || strings.HasPrefix(path, "--") {
 			flags = append(flags, err)
 		} else {
 			file = append(file, err)

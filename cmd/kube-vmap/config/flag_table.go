@@ -93,6 +93,18 @@ func (f *Flags) addPods(s flagSection) {
 		"`prefix` of the names of pods' interfaces, for InterfaceNamePrefix")
 }
 
+func (f *Flags) addTakeover(s flagSection) {
+	s.DurationVar(&f.options.Probation, "probation", f.options.Probation,
+		"`time` (10m) for which kube-proxy's rules stay in the kernel, suspended, after kube-vmap has taken over. "+
+			"If kube-vmap turns out not to work on this node before that, it resumes them in one transaction, removes its own rules "+
+			"and exits with code 3. With 0s they are removed immediately")
+	s.sets("probation", extension)
+	s.text(&f.options.KubeProxyMarker, "kube-proxy-marker", extension,
+		"`when` tables named kube-proxy, with one chain that sees no packet, stay after that for programs that look for them: "+
+			"always, never, or auto, which is where Calico runs and kube-proxy's mode is nftables")
+	s.completes("kube-proxy-marker", MarkerAuto, MarkerAlways, MarkerNever)
+}
+
 func (f *Flags) addServers(s flagSection) {
 	p := &f.proxy
 	s.text(&p.HealthzBindAddress, "healthz-bind-address", "healthzBindAddress",

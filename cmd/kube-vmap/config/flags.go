@@ -34,6 +34,7 @@ func NewFlags() *Flags {
 	f.addKubernetes(f.section("Kubernetes API"))
 	f.addTraffic(f.section("Traffic"))
 	f.addPods(f.section("Pod traffic detection"))
+	f.addTakeover(f.section("Take-over from kube-proxy"))
 	f.addServers(f.section("Health, metrics and status"))
 	f.addNode(f.section("Node"))
 	addLogging(f.section("Log"), &f.proxy.Logging)

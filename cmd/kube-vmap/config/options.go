@@ -1,6 +1,10 @@
 package config
 
-import "kube-vmap/cmd/inspect/status"
+import (
+	"time"
+
+	"kube-vmap/cmd/inspect/status"
+)
 
 // Options are the settings that have no field in the configuration file. A flag sets
 // each of them, whether or not there is a file.
@@ -34,9 +38,24 @@ type Options struct {
 	// empty for none. StatusPage serves the status page with the metrics.
 	StatusSocket string
 	StatusPage   bool
+	// Probation is how long kube-proxy's rules stay in the kernel, suspended, after the
+	// take-over; zero removes them immediately. KubeProxyMarker is one of the Marker words.
+	Probation       time.Duration
+	KubeProxyMarker string
 }
+
+// The values of --kube-proxy-marker: when empty tables of kube-proxy's names stay, for
+// programs that look for them.
+const (
+	MarkerAuto   = "auto"
+	MarkerAlways = "always"
+	MarkerNever  = "never"
+)
 
 // defaultOptions returns the options without any flag.
 func defaultOptions() Options {
-	return Options{ProtectTables: true, CountConnections: true, StatusSocket: status.DefaultSocket}
+	return Options{
+		ProtectTables: true, CountConnections: true, StatusSocket: status.DefaultSocket,
+		Probation: 10 * time.Minute, KubeProxyMarker: MarkerAuto,
+	}
 }

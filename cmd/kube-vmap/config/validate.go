@@ -34,6 +34,7 @@ func (c *Config) validate() field.ErrorList {
 	v.addresses(p)
 	v.detectLocal(p)
 	v.logging(p.Logging)
+	v.takeover(&c.Options)
 	return v.errs
 }
 
@@ -164,6 +165,14 @@ func (v *validator) ranges(path string, ranges []string) {
 		if _, err := parseRange(r); err != nil {
 			v.invalid(field.NewPath(path).Index(i).String(), r, "must be a range such as 192.0.2.0/24 or 2001:db8::/32")
 		}
+	}
+}
+
+// takeover checks options that have no field in the file, so that their flags name them.
+func (v *validator) takeover(o *Options) {
+	v.notNegativeTime("--probation", o.Probation)
+	if words := []string{MarkerAuto, MarkerAlways, MarkerNever}; !slices.Contains(words, o.KubeProxyMarker) {
+		v.errs = append(v.errs, field.NotSupported(field.NewPath("--kube-proxy-marker"), o.KubeProxyMarker, words))
 	}
 }
 

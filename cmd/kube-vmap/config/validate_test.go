@@ -105,6 +105,8 @@ func TestErrorsNameTheFlag(t *testing.T) {
 		{"--logging-format=xml", "--logging-format: "},
 		{"--detect-local-mode=InterfaceNamePrefix --pod-interface-name-prefix=v\xff", "--pod-interface-name-prefix: "},
 		{"--log-flush-frequency=0", "--log-flush-frequency: "},
+		{"--probation=-1s", "--probation: "},
+		{"--kube-proxy-marker=sometimes", `--kube-proxy-marker: Unsupported value: "sometimes"`},
 	} {
 		if got := loadError(t, strings.Fields(test.args)...); !strings.HasPrefix(got, test.want) || strings.Contains(got, "\n") {
 			t.Errorf("%s: got %q, want %q", test.args, got, test.want)
@@ -117,8 +119,8 @@ func TestErrorsNameTheFlag(t *testing.T) {
 
 func TestErrorsOfFlagsThatWinNameTheFlagAndOthersTheFile(t *testing.T) {
 	path := write(t, header+"oomScoreAdj: 5000\nlogging: {flushFrequency: -1s}")
-	got := loadError(t, "--config", path, "--logging-format=xml", "--hostname-override= ", "--oom-score-adj=1")
-	for _, want := range []string{"--hostname-override: ", "\n--logging-format: ", "\n" + path + ": oomScoreAdj: ", "\nlogging.flushFrequency: "} {
+	got := loadError(t, "--config", path, "--logging-format=xml", "--hostname-override= ", "--oom-score-adj=1", "--probation=-1s")
+	for _, want := range []string{"--hostname-override: ", "\n--probation: ", "\n--logging-format: ", "\n" + path + ": oomScoreAdj: ", "\nlogging.flushFrequency: "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %s", want, got)
 		}
