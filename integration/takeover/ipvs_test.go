@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/integration/lab/labtest"
-	"kube-vmap/nft/kernel/leftovers/ipvs"
+	"kube-vmap/nft/kernel/kubeproxy/ipvs"
 )
 
 // sets returns a handle on the machine's ipsets.

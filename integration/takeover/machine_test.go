@@ -12,7 +12,7 @@ import (
 	"kube-vmap/integration/lab/labtest"
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/leftovers"
+	"kube-vmap/nft/kernel/kubeproxy"
 )
 
 // A machine is an empty network namespace.
@@ -114,7 +114,7 @@ var comments = regexp.MustCompile(`(?m)^#.*\n`)
 // remove removes kube-proxy from nf_tables and IPVS.
 func (m *machine) remove() []string {
 	m.t.Helper()
-	removed, err := leftovers.Remove(leftovers.Config{NetNS: m.host.FD()})
+	removed, err := kubeproxy.Remove(kubeproxy.Config{NetNS: m.host.FD()})
 	if err != nil {
 		m.t.Error(err)
 	}

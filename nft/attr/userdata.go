@@ -16,3 +16,18 @@ func Userdata(b []byte, kind byte) []byte {
 	}
 	return nil
 }
+
+// CommentTag is the type of a comment in the user data of tables, rules and elements
+// (NFTNL_UDATA_TABLE_COMMENT, NFTNL_UDATA_RULE_COMMENT, NFTNL_UDATA_SET_ELEM_COMMENT).
+const CommentTag = 0
+
+// MaxComment is the length in bytes of the longest comment that nft writes.
+const MaxComment = 128
+
+// Comment appends user data with a comment, as nft writes it: type, length, text and a final
+// zero. The text has at most [MaxComment] bytes.
+func (e *Encoder) Comment(kind uint16, text string) {
+	at := e.Open(kind)
+	e.Bytes = append(append(append(e.Bytes, CommentTag, byte(len(text)+1)), text...), 0)
+	e.Close(at)
+}

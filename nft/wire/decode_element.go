@@ -67,7 +67,7 @@ func (d *decoder) element(id nft.SetID, b []byte) (nft.Element, bool) {
 				d.value(id, &el.Value, kind, value)
 			}
 		case unix.NFTA_SET_ELEM_USERDATA:
-			el.Comment = attr.String(attr.Userdata(value, commentTag))
+			el.Comment = attr.String(attr.Userdata(value, attr.CommentTag))
 		case unix.NFTA_SET_ELEM_FLAGS:
 			flags = d.Uint32(value)
 		}

@@ -46,13 +46,14 @@ func EncodeCheck(b nft.Batch, table string) (*Encoded, error) { return encode(ni
 
 func encode(buffer []byte, b nft.Batch, table string, commit bool) (*Encoded, error) {
 	e := &encoder{Encoder: attr.Encoder{Bytes: slices.Grow(buffer[:0], estimate(b))}, table: table}
-	e.control(unix.NFNL_MSG_BATCH_BEGIN)
+	e.begin(b)
 	for i, op := range b {
 		e.op = i
 		e.encode(op)
 	}
 	if commit {
-		e.control(unix.NFNL_MSG_BATCH_END)
+		e.openControl(unix.NFNL_MSG_BATCH_END)
+		e.CloseMessage()
 	}
 	if err := errors.Join(append(e.errs, e.Err())...); err != nil {
 		return nil, fmt.Errorf("encode batch: %w", err)
@@ -89,18 +90,35 @@ type encoder struct {
 	errs    []error
 }
 
-// control begins or ends the transaction.
-func (e *encoder) control(kind uint16) {
+// begin begins the transaction, for the generation of nf_tables that the batch depends on, if
+// any.
+func (e *encoder) begin(b nft.Batch) {
+	e.openControl(unix.NFNL_MSG_BATCH_BEGIN)
+	for _, op := range b {
+		if op, foreign := op.(nft.ForeignChange); foreign && op.Generation != 0 {
+			e.Uint32(unix.NFNL_BATCH_GENID, op.Generation)
+			break
+		}
+	}
+	e.CloseMessage()
+}
+
+// openControl opens a message that begins or ends the transaction.
+func (e *encoder) openControl(kind uint16) {
 	e.OpenMessage(kind, unix.NLM_F_REQUEST)
 	e.NetfilterHeader(unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES)
-	e.CloseMessage()
 }
 
 // open begins a message of nf_tables.
 func (e *encoder) open(kind, flags uint16, f model.Family) {
+	e.openFor(kind, flags, nft.FamilyNumber(f))
+}
+
+// openFor is open for any family of nf_tables.
+func (e *encoder) openFor(kind, flags uint16, family uint8) {
 	e.origins = append(e.origins, origin{offset: len(e.Bytes), op: e.op})
 	e.OpenMessage(unix.NFNL_SUBSYS_NFTABLES<<8|kind, unix.NLM_F_REQUEST|flags)
-	e.NetfilterHeader(nft.FamilyNumber(f), 0)
+	e.NetfilterHeader(family, 0)
 }
 
 // named appends a message about an object of a table, by the attributes that have the
@@ -149,6 +167,10 @@ func (e *encoder) encode(op nft.Op) {
 		e.connections(added, op.Family, op.List)
 	case nft.DeleteConnections:
 		e.connections(deleted, op.Family, op.List)
+	case nft.ForeignChange:
+		e.openFor(op.Kind, op.Flags, op.Family)
+		e.Bytes = append(e.Bytes, op.Attributes...)
+		e.CloseMessage()
 	default:
 		panic(fmt.Sprintf("wire: %T has no encoding", op))
 	}

@@ -188,16 +188,12 @@ func (e *encoder) verdict(v nft.Value) {
 	e.Close(at)
 }
 
-// commentTag is the type of an element's comment in its userdata
-// (NFTNL_UDATA_SET_ELEM_COMMENT).
-const commentTag = 0
-
 // comment writes the element's comment into its userdata: type, length, text and a final
 // zero.
 func (e *encoder) comment(el *nft.Element) {
 	at := e.Open(unix.NFTA_SET_ELEM_USERDATA)
 	text := len(e.Bytes) + 2
-	e.Bytes = append(el.AppendComment(append(e.Bytes, commentTag, 0)), 0)
+	e.Bytes = append(el.AppendComment(append(e.Bytes, attr.CommentTag, 0)), 0)
 	e.Bytes[text-1] = byte(len(e.Bytes) - text)
 	e.Close(at)
 }

@@ -5,11 +5,11 @@
 //
 //	/proc/net/ip_tables_names      are there legacy tables?
 //	         |
-//	iptables-legacy-save -t nat    text --> leftovers.Table --> leftovers.Plan
+//	iptables-legacy-save -t nat    text --> kubeproxy.Table --> kubeproxy.Plan
 //	         |
 //	iptables-legacy-restore        text: -D jumps, -F and -X chains, COMMIT
 //
-// A restore with --noflush is one transaction per table. Package leftovers decides what is
+// A restore with --noflush is one transaction per table. Package kubeproxy decides what is
 // kube-proxy's, for both backends.
 //
 // Without legacy tables in the kernel, as on most nodes, no program runs. With tables but

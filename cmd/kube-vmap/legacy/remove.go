@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"kube-vmap/nft/kernel/leftovers"
+	"kube-vmap/nft/kernel/kubeproxy"
 )
 
 // timeout limits all programs together; each waits up to lockWait seconds for the lock of
@@ -40,7 +40,7 @@ var backends = [...]backend{
 // calling thread's network namespace, and returns what it removed, for a log. If there are
 // tables but no programs, it logs a warning with the manual steps, and returns no error.
 //
-// Call it after the first commit of our own rules, and before [leftovers.Remove].
+// Call it after the first commit of our own rules, and before [kubeproxy.Remove].
 func Remove(ctx context.Context, log *slog.Logger) (removed []string, err error) {
 	// Not /proc/net, which belongs to the process's first thread.
 	return remove(ctx, "/proc/thread-self/net", log)
@@ -88,7 +88,7 @@ func (b backend) tables(proc string) ([]string, error) {
 		return nil, fmt.Errorf("look for legacy iptables tables: %w", err)
 	}
 	names := strings.Fields(string(text))
-	return slices.DeleteFunc(slices.Clone(leftovers.IPTablesNames), func(name string) bool {
+	return slices.DeleteFunc(slices.Clone(kubeproxy.IPTablesNames), func(name string) bool {
 		return !slices.Contains(names, name)
 	}), nil
 }

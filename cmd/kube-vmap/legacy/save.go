@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"kube-vmap/nft/kernel/leftovers"
+	"kube-vmap/nft/kernel/kubeproxy"
 )
 
 // saved is a table as iptables-save printed it.
 type saved struct {
-	leftovers.Table
+	kubeproxy.Table
 	// specs are the rules' texts without "-A" and the chain, in the order of
 	// Table.Rules.
 	specs []string
@@ -17,7 +17,7 @@ type saved struct {
 
 // parse parses the output of iptables-save for one table.
 func parse(name, text string) (saved, error) {
-	t := saved{Table: leftovers.Table{Name: name, Chains: map[string]bool{}}}
+	t := saved{Table: kubeproxy.Table{Name: name, Chains: map[string]bool{}}}
 	inside := false
 	for line := range logicalLines(text) {
 		switch {
@@ -82,7 +82,7 @@ func (t *saved) addRule(line string) error {
 		return fmt.Errorf("not a rule of iptables-save: %q", line)
 	}
 	chain, spec, _ := strings.Cut(rest, " ")
-	r := leftovers.Rule{Chain: chain}
+	r := kubeproxy.Rule{Chain: chain}
 	if all := words(spec); len(all) >= 2 {
 		last := all[len(all)-2:]
 		_, isChain := t.Chains[last[1]]
@@ -124,7 +124,7 @@ func words(s string) []string {
 }
 
 // restore returns the text for "iptables-restore --noflush" that executes the plan.
-func (t *saved) restore(p leftovers.Plan) string {
+func (t *saved) restore(p kubeproxy.Plan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%s\n", t.Name)
 	for _, i := range p.Unhook {

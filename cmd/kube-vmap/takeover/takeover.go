@@ -2,7 +2,7 @@
 // runs there. Another process that listens on a proxy's ports counts as one: of a
 // kube-proxy that is a process of the host, a container can see nothing else.
 //
-//	ports free --> legacy.Remove --> leftovers.Remove --> done
+//	ports free --> legacy.Remove --> kubeproxy.Remove --> done
 //	   |   ^              `-- error: again after 5 minutes
 //	   v   |
 //	ports in use: log, event and status problem OtherProxy; look again every 5 seconds
@@ -20,7 +20,7 @@ import (
 
 	"kube-vmap/cmd/kube-vmap/legacy"
 	"kube-vmap/cmd/kube-vmap/listeners"
-	"kube-vmap/nft/kernel/leftovers"
+	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/sync"
 )
 
@@ -61,7 +61,7 @@ func New(c Config) *Takeover { return &Takeover{Config: c} }
 func (t *Takeover) Run(ctx context.Context) error {
 	for waitUntilAlone(ctx, t.findOther) {
 		removed, err := legacy.Remove(ctx, t.Log)
-		more, e := leftovers.Remove(leftovers.Config{ExcludeCIDRs: t.ExcludeCIDRs})
+		more, e := kubeproxy.Remove(kubeproxy.Config{ExcludeCIDRs: t.ExcludeCIDRs})
 		if removed = append(removed, more...); len(removed) > 0 {
 			t.Log.Info("removed what kube-proxy left", "removed", strings.Join(removed, ", "))
 		}

@@ -194,16 +194,13 @@ func decodeElement(d *attr.Decoder, b []byte) (e element) {
 		case unix.NFTA_SET_ELEM_FLAGS:
 			e.end = d.Uint32(value)&elementIntervalEnd != 0
 		case unix.NFTA_SET_ELEM_USERDATA:
-			e.Comment = attr.String(attr.Userdata(value, commentType))
+			e.Comment = attr.String(attr.Userdata(value, attr.CommentTag))
 		case unix.NFTA_SET_ELEM_EXPIRATION:
 			e.Expires = time.Duration(d.Uint64(value)) * time.Millisecond
 		}
 	}
 	return e
 }
-
-// commentType is the type of comments in user data (NFTNL_UDATA_SET_ELEM_COMMENT).
-const commentType = 0
 
 func decodeVerdict(d *attr.Decoder, b []byte) *expr.Verdict {
 	v := &expr.Verdict{}

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
+	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
 )
 
@@ -17,7 +18,12 @@ type message struct {
 	data     []byte // what follows the netlink header
 }
 
-// messages returns the messages of a batch, without its begin and end.
+// tableAttribute is the kind of the attribute that names the table, in every message of
+// nf_tables.
+const tableAttribute = unix.NFTA_TABLE_NAME
+
+// messages returns the messages of a batch about our tables: without its begin and end, and
+// without changes of what belongs to other programs.
 func messages(b []byte) []message {
 	var out []message
 	var d attr.Decoder
@@ -28,6 +34,9 @@ func messages(b []byte) []message {
 		m := message{kind: h.Type & 0xff, sequence: h.Sequence, data: body}
 		if body[0] == unix.NFPROTO_IPV6 {
 			m.family = model.IPv6
+		}
+		if m.attributes().get(tableAttribute).text() != nft.TableName {
+			continue
 		}
 		out = append(out, m)
 	}

@@ -101,7 +101,7 @@ func addTable(b *socket.Batch, c *Config, name string, owned bool) (err error) {
 				e.String(unix.NFTA_RULE_TABLE, name)
 				e.String(unix.NFTA_RULE_CHAIN, ch.name)
 				e.Nested(unix.NFTA_RULE_EXPRESSIONS, func() { err = errors.Join(err, r.encode(e, c.family())) })
-				e.Data(unix.NFTA_RULE_USERDATA, r.userdata())
+				e.Comment(unix.NFTA_RULE_USERDATA, r.comment)
 			})
 		}
 	}
@@ -118,11 +118,6 @@ func (r rule) encode(e *attr.Encoder, family uint8) error {
 		e.Data(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, b)
 	}
 	return nil
-}
-
-// userdata returns the comment as nft writes it: type 0, length, text and a zero.
-func (r rule) userdata() []byte {
-	return append(append([]byte{0, byte(len(r.comment) + 1)}, r.comment...), 0)
 }
 
 // deleteTable deletes a table with all that is in it.

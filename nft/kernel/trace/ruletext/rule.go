@@ -36,7 +36,7 @@ func Decode(message []byte) (Rule, error) {
 	if err := d.Err(); err != nil {
 		return Rule{}, fmt.Errorf("decode the expressions of a rule: %w", err)
 	}
-	comment := text(attr.Userdata(a[unix.NFTA_RULE_USERDATA], commentType))
+	comment := text(attr.Userdata(a[unix.NFTA_RULE_USERDATA], attr.CommentTag))
 	if comment == "" {
 		comment = w.comment
 	}
@@ -45,6 +45,3 @@ func Decode(message []byte) (Rule, error) {
 		Comment: comment, Rejects: w.rejects, Packets: w.packets,
 	}, nil
 }
-
-// commentType is the type of comments in user data (NFTNL_UDATA_RULE_COMMENT).
-const commentType = 0

@@ -1,5 +1,19 @@
-// Package leftovers removes what kube-proxy left in the kernel, whatever its mode, after
-// our own rules are installed. Objects of other programs are not touched.
+// Package kubeproxy finds what kube-proxy has in the kernel, whatever its mode, suspends and
+// resumes it, and removes it after our own rules are installed. Objects of other programs are
+// not touched.
+//
+// [Find] reads what translates packets. [Found.Suspend] and [Found.Resume] return changes for a
+// batch with our own, so that exactly one of the two proxies is in effect at any time:
+//
+//	mode      suspended                                        resumed
+//	nftables  its tables get the flag "dormant"                the flag is cleared
+//	iptables  each chain that a hook leads to begins with a    these rules, known by their
+//	ipvs      rule that returns                                comment, are deleted
+//
+// Virtual servers of IPVS need no suspension: our chains at dstnat translate a connection
+// before IPVS sees it. What iptables-legacy wrote is up to the command, here as below.
+//
+// [Remove] removes it:
 //
 //	mode      what it left                            how it is removed
 //	nftables  tables ip kube-proxy, ip6 kube-proxy    \  one transaction
@@ -20,4 +34,4 @@
 // decoded: iptables-nft's rules are full of the binary matches of xtables.
 //
 // Each part may be missing, and no kernel module is loaded to find out.
-package leftovers
+package kubeproxy

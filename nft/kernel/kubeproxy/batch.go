@@ -1,4 +1,4 @@
-package leftovers
+package kubeproxy
 
 import (
 	"errors"
@@ -31,6 +31,10 @@ func newBatch(f model.Family, s *state, plans []Plan) *batch {
 		b.Add(unix.NFT_MSG_DELTABLE, 0, nft.FamilyNumber(f), func(e *attr.Encoder) {
 			e.String(unix.NFTA_TABLE_NAME, tableName)
 		})
+	}
+	if s.addMarker {
+		b.Add(unix.NFT_MSG_NEWTABLE, netlink.Create, nft.FamilyNumber(f), markerTable)
+		b.Add(unix.NFT_MSG_NEWCHAIN, netlink.Create, nft.FamilyNumber(f), markerChainOf)
 	}
 	for i, t := range s.tables {
 		b.addPlan(nft.FamilyNumber(f), t, plans[i])

@@ -56,3 +56,13 @@ func (d *device) remove() error {
 	}
 	return nil
 }
+
+// Exists reports whether kube-proxy's device exists. For netNS see [Config].
+func Exists(netNS int) (bool, error) {
+	d, err := openDevice(netNS)
+	if d == nil || err != nil {
+		return false, err
+	}
+	d.close()
+	return true, nil
+}

@@ -1,4 +1,4 @@
-package leftovers
+package kubeproxy
 
 import (
 	"encoding/binary"
@@ -58,6 +58,8 @@ func (k *fakeKernel) serve(requests []netlink.Message) ([]netlink.Message, error
 		return k.answer(m, unix.NFTA_GEN_ID, binary.BigEndian.AppendUint32(nil, k.generation)), nil
 	case unix.NFT_MSG_GETTABLE:
 		return k.list(m)
+	case unix.NFT_MSG_GETCHAIN:
+		return k.answer(m, unix.NFTA_CHAIN_NAME, []byte("services")), nil
 	}
 	return nil, fmt.Errorf("unexpected request %v", m.Header)
 }
@@ -130,7 +132,7 @@ func TestRemoveRetriesAfterForeignCommits(t *testing.T) {
 			{"the table is deleted meanwhile", fakeKernel{there: true, batches: []unix.Errno{unix.ENOENT}}, 2},
 		} {
 			k := tc.kernel
-			removed, err := removeTables(k.dial, f)
+			removed, err := removeTables(k.dial, f, false)
 			if err != nil || k.there {
 				t.Errorf("%s: table is there: %v, error: %v", tc.name, k.there, err)
 			}
@@ -157,7 +159,7 @@ func TestRemoveReturnsErrorsThatDoNotPass(t *testing.T) {
 		{"no memory", fakeKernel{there: true, batches: []unix.Errno{unix.ENOMEM}}, unix.ENOMEM, ""},
 	} {
 		k := tc.kernel
-		removed, err := removeTables(k.dial, model.IPv4)
+		removed, err := removeTables(k.dial, model.IPv4, false)
 		if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) || len(removed) > 0 {
 			t.Errorf("%s: removed %q, error %v", tc.name, removed, err)
 		}
@@ -166,7 +168,7 @@ func TestRemoveReturnsErrorsThatDoNotPass(t *testing.T) {
 
 func TestRemoveOfMissingFamilyIsNoError(t *testing.T) {
 	k := fakeKernel{readings: []unix.Errno{unix.EAFNOSUPPORT}}
-	if removed, err := removeTables(k.dial, model.IPv6); err != nil || len(removed) > 0 {
+	if removed, err := removeTables(k.dial, model.IPv6, false); err != nil || len(removed) > 0 {
 		t.Errorf("removed %q, error %v", removed, err)
 	}
 }

@@ -1,4 +1,4 @@
-package leftovers
+package kubeproxy
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
-	"kube-vmap/nft/kernel/leftovers/ipvs"
+	"kube-vmap/nft/kernel/kubeproxy/ipvs"
 	"kube-vmap/nft/kernel/socket"
 )
 
@@ -23,6 +23,9 @@ type Config struct {
 	// ExcludeCIDRs are ranges whose IPVS virtual servers are not kube-proxy's (its option
 	// ipvs.excludeCIDRs).
 	ExcludeCIDRs []netip.Prefix
+	// Marker is whether the marker is to be there afterwards, added in the same
+	// transaction; see [AddMarker]. A marker that exists is never removed.
+	Marker bool
 }
 
 // Any commit to nf_tables meanwhile makes a removal start over.
@@ -43,7 +46,7 @@ const (
 // that IPVS carries are cut.
 func Remove(c Config) (removed []string, err error) {
 	for _, f := range model.Families {
-		names, e := removeTables(func() (*netlink.Conn, error) { return open(c.NetNS) }, f)
+		names, e := removeTables(func() (*netlink.Conn, error) { return open(c.NetNS) }, f, c.Marker)
 		removed = append(removed, names...)
 		if e != nil {
 			err = errors.Join(err, fmt.Errorf("remove kube-proxy's tables and chains of family %s: %w", nft.FamilyName(f), e))
@@ -55,10 +58,10 @@ func Remove(c Config) (removed []string, err error) {
 
 // removeTables removes what is in nf_tables, in one transaction. A read during which other
 // programs wrote may be incomplete, so it is repeated.
-func removeTables(dial func() (*netlink.Conn, error), f model.Family) (removed []string, err error) {
+func removeTables(dial func() (*netlink.Conn, error), f model.Family, marker bool) (removed []string, err error) {
 	quiet := 0 // reads that found nothing
 	for range maxReads {
-		names, consistent, e := tryRemove(dial, f)
+		names, consistent, e := tryRemove(dial, f, marker)
 		removed = append(removed, names...)
 		if e != nil && !isRetryable(e) {
 			return removed, socket.ExplainPermission(e, "program nftables")
@@ -89,7 +92,7 @@ func isRetryable(err error) bool {
 
 // tryRemove reads and writes once, and reports whether the read was consistent. It uses a
 // new socket, because answers of a failed read may still wait at the last one.
-func tryRemove(dial func() (*netlink.Conn, error), f model.Family) (removed []string, consistent bool, err error) {
+func tryRemove(dial func() (*netlink.Conn, error), f model.Family, marker bool) (removed []string, consistent bool, err error) {
 	conn, err := dial()
 	if err != nil {
 		return nil, false, err
@@ -99,6 +102,7 @@ func tryRemove(dial func() (*netlink.Conn, error), f model.Family) (removed []st
 	if err != nil {
 		return nil, false, err
 	}
+	s.addMarker = marker && !s.hasMarker
 	removed, err = s.remove(conn, f)
 	return removed, s.consistent, err
 }
@@ -116,8 +120,11 @@ func (s *state) remove(conn *netlink.Conn, f model.Family) (removed []string, er
 		if err == nil && len(more) == 0 {
 			return s.describe(f, plans), nil
 		}
-		if errors.Is(err, unix.ERESTART) {
+		switch {
+		case errors.Is(err, unix.ERESTART):
 			err = s.refresh(conn, f)
+		case s.addMarker && isUnsupported(err):
+			return nil, nil // a kernel without the family has nothing else of it
 		}
 		if err != nil {
 			return nil, err
@@ -131,7 +138,7 @@ func (s *state) remove(conn *netlink.Conn, f model.Family) (removed []string, er
 
 // plan returns the plans of all tables, and whether there is nothing to remove.
 func (s *state) plan(busy map[string][]string) (plans []Plan, empty bool) {
-	empty = !s.hasTable
+	empty = !s.hasTable && !s.addMarker
 	for _, t := range s.tables {
 		p := t.Plan(busy[t.Name]...)
 		empty = empty && p.IsEmpty()

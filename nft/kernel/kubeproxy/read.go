@@ -1,4 +1,4 @@
-package leftovers
+package kubeproxy
 
 import (
 	"errors"
@@ -41,9 +41,12 @@ type state struct {
 	generation uint32
 	// consistent is true while everything was read at that generation.
 	consistent bool
-	// hasTable is whether the table of kube-proxy's nftables mode exists.
-	hasTable bool
-	tables   []*table
+	// hasTable is whether the table of kube-proxy's nftables mode exists, hasMarker whether
+	// the marker is there in its place.
+	hasTable, hasMarker bool
+	// addMarker is whether to add the marker.
+	addMarker bool
+	tables    []*table
 }
 
 // A table is a table of iptables, with the handles of its rules.
@@ -59,13 +62,18 @@ func read(conn *netlink.Conn, f model.Family) (*state, error) {
 	if s.generation, err = socket.Generation(conn); err != nil {
 		return nil, err
 	}
-	names, err := tableNames(conn, f)
+	tables, err := tableFlags(conn, f)
 	if err != nil {
 		return nil, err
 	}
-	s.hasTable = names[tableName]
+	if _, s.hasTable = tables[tableName]; s.hasTable {
+		if s.hasMarker, err = isMarker(conn, f); err != nil {
+			return nil, err
+		}
+		s.hasTable = !s.hasMarker
+	}
 	for _, name := range IPTablesNames {
-		if !names[name] {
+		if _, exists := tables[name]; !exists {
 			continue
 		}
 		t := &table{Table: Table{Name: name, Chains: map[string]bool{}}}
@@ -108,17 +116,27 @@ func ask(conn *netlink.Conn, m netlink.Message, fn func(d *attr.Decoder, attribu
 	})
 }
 
-// tableNames returns the names of a family's tables. A kernel without the family has none.
-func tableNames(conn *netlink.Conn, f model.Family) (map[string]bool, error) {
-	names := map[string]bool{}
+// tableFlags returns the flags of a family's tables by name. A kernel without the family
+// has none.
+func tableFlags(conn *netlink.Conn, f model.Family) (map[string]uint32, error) {
+	tables := map[string]uint32{}
 	m := socket.Nftables(unix.NFT_MSG_GETTABLE, netlink.Dump, nft.FamilyNumber(f), nil)
 	err := ask(conn, m, func(d *attr.Decoder, attributes []byte) {
-		names[attr.String(d.Find(attributes, unix.NFTA_TABLE_NAME))] = true
+		var flags uint32
+		if value := d.Find(attributes, unix.NFTA_TABLE_FLAGS); value != nil {
+			flags = d.Uint32(value)
+		}
+		tables[attr.String(d.Find(attributes, unix.NFTA_TABLE_NAME))] = flags
 	})
-	if errors.Is(err, unix.EAFNOSUPPORT) {
+	if isUnsupported(err) {
 		err = nil
 	}
-	return names, err
+	return tables, err
+}
+
+// isUnsupported reports whether the kernel does not have a family of nf_tables.
+func isUnsupported(err error) bool {
+	return errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EOPNOTSUPP)
 }
 
 // read reads chains and rules.

@@ -1,0 +1,170 @@
+package takeover
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
+	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/wire"
+)
+
+// find returns what kube-proxy has in nf_tables.
+func (m *machine) find() *kubeproxy.Found {
+	m.t.Helper()
+	found, err := kubeproxy.Find(m.host.FD())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return found
+}
+
+// tryApply commits a batch as kube-vmap does.
+func (m *machine) tryApply(b nft.Batch) error {
+	m.t.Helper()
+	k, err := kernel.Open(kernel.Config{NetNS: m.host.FD()})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer k.Close()
+	_, err = k.Apply(b)
+	return err
+}
+
+func (m *machine) apply(b nft.Batch) {
+	m.t.Helper()
+	if err := m.tryApply(b); err != nil {
+		m.t.Errorf("%v\nof:\n%s", err, b)
+	}
+}
+
+// nftModes are the modes of kube-proxy that program nf_tables.
+var nftModes = []struct {
+	name  string
+	modes []string
+	load  func(*machine)
+	// parts is the number of parts of each family.
+	parts int
+}{
+	{"nftables", []string{kubeproxy.ModeNFTables}, func(m *machine) { m.run(readFile(m.t, "testdata/nftables.nft"), "nft", "-f", "-") }, 1},
+	{"iptables", []string{kubeproxy.ModeIPTablesNFT}, func(m *machine) { m.loadKubeProxy(nftBackend, "iptables") }, 6},
+	// Without its device, ipvs mode shows as iptables mode.
+	{"ipvs", []string{kubeproxy.ModeIPTablesNFT}, func(m *machine) { m.addIPSets(); m.loadKubeProxy(nftBackend, "ipvs") }, 6},
+}
+
+func TestResumeUndoesSuspendByteForByte(t *testing.T) {
+	for _, mode := range nftModes {
+		t.Run(mode.name, func(t *testing.T) {
+			m := newMachine(t)
+			m.loadForeign(nftBackend)
+			if found := m.find(); len(found.Parts)+len(found.Modes())+len(found.Suspend())+len(found.Resume()) > 0 {
+				t.Errorf("without kube-proxy, found %+v", found)
+			}
+			mode.load(m)
+			before := m.listing(nftBackend)
+			found := m.find()
+			if !slices.Equal(found.Modes(), mode.modes) || len(found.Awake()) != 2*mode.parts || len(found.Suspended()) > 0 {
+				t.Fatalf("found modes %q, parts %v", found.Modes(), found.Parts)
+			}
+			for range 2 {
+				m.apply(m.find().Suspend())
+				if found := m.find(); len(found.Awake()) > 0 || len(found.Suspended()) != 2*mode.parts || len(found.Suspend()) > 0 {
+					t.Errorf("after the suspension, found %+v", found)
+				}
+				if m.listing(nftBackend) == before {
+					t.Error("nothing was suspended")
+				}
+				m.apply(m.find().Resume())
+				same(t, "listings before the suspension and after going back", m.listing(nftBackend), before)
+			}
+		})
+	}
+}
+
+func TestMarkerIsNoLeftover(t *testing.T) {
+	m := newMachine(t)
+	m.loadForeign(nftBackend)
+	before := m.listing(nftBackend)
+	m.run(readFile(t, "testdata/nftables.nft"), "nft", "-f", "-")
+	if _, err := kubeproxy.Remove(kubeproxy.Config{NetNS: m.host.FD(), Marker: true}); err != nil {
+		t.Fatal(err)
+	}
+	marked := m.listing(nftBackend)
+	found := m.find()
+	if len(found.Parts) > 0 || !slices.Equal(found.Markers, model.Families[:]) || strings.Count(marked, "chain kube-vmap-marker") != 2 {
+		t.Errorf("found %+v in\n%s", found, marked)
+	}
+	m.expectNothingToRemove()
+	for _, f := range model.Families {
+		m.apply(kubeproxy.AddMarker(f))
+	}
+	same(t, "the markers before and after they were added again", m.listing(nftBackend), marked)
+	m.apply(m.find().DeleteMarkers())
+	same(t, "listings before kube-proxy and after the removal of the markers", m.listing(nftBackend), before)
+}
+
+func TestTakeoverStateIsTheCommentOfATable(t *testing.T) {
+	m := newMachine(t)
+	read := func(want string) {
+		t.Helper()
+		if got, err := kubeproxy.ReadTakeoverState(m.host.FD()); got != want || err != nil {
+			t.Errorf("the state is %q, %v; want %q", got, err, want)
+		}
+	}
+	read("")
+	for _, tc := range []struct{ state, want string }{
+		{"probation until=2026-11-22T18:10:00Z", "probation until=2026-11-22T18:10:00Z"},
+		{"returned reason=\"not\nready\"", "returned reason='not ready'"},
+		{strings.Repeat("ä", 70), strings.Repeat("ä", 64)},
+	} {
+		m.apply(kubeproxy.WriteTakeoverState(tc.state))
+		read(tc.want)
+		listing := m.run("", "nft", "list", "ruleset")
+		m.run("flush ruleset\n"+listing, "nft", "-f", "-")
+		read(tc.want)
+	}
+	m.apply(kubeproxy.DeleteTakeoverState())
+	m.apply(kubeproxy.DeleteTakeoverState())
+	read("")
+	if listing := m.run("", "nft", "list", "ruleset"); listing != "" {
+		t.Errorf("left is\n%s", listing)
+	}
+}
+
+// A refusal names the foreign step, and nothing else of the batch is applied.
+func TestRefusedForeignStepIsNamed(t *testing.T) {
+	for _, mode := range nftModes {
+		t.Run(mode.name, func(t *testing.T) {
+			m := newMachine(t)
+			mode.load(m)
+			suspend := m.find().Suspend()
+			m.apply(suspend)
+			resume := m.find().Resume()
+			m.run("add table ip other", "nft", "-f", "-")
+			var refusal *wire.Error
+			if err := m.tryApply(append(nft.Batch{nft.AddTable{}}, resume...)); !errors.As(err, &refusal) || refusal.Errno != unix.ERESTART {
+				t.Errorf("after another program's commit: %v", err)
+			}
+			m.run("flush ruleset", "nft", "-f", "-")
+			if mode.name == "nftables" {
+				return
+			}
+			err := m.tryApply(append(nft.Batch{nft.AddTable{}}, suspend...))
+			if !errors.As(err, &refusal) || refusal.Errno != unix.ENOENT || !strings.Contains(err.Error(), "suspended by kube-vmap") {
+				t.Errorf("without the chain: %v", err)
+			}
+			if op, foreign := refusal.Op.(nft.ForeignChange); !foreign {
+				t.Errorf("the refused change is %v", op)
+			}
+			if listing := m.run("", "nft", "list", "ruleset"); listing != "" {
+				t.Errorf("left is\n%s", listing)
+			}
+		})
+	}
+}

@@ -1,0 +1,199 @@
+package kubeproxy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/kubeproxy/ipvs"
+	"kube-vmap/nft/kernel/socket"
+)
+
+// The modes of kube-proxy, as far as they show in nf_tables and among the devices.
+const (
+	ModeNFTables    = "nftables"
+	ModeIPTablesNFT = "iptables-nft"
+	ModeIPVS        = "ipvs"
+)
+
+// Found is what kube-proxy has in the kernel, except for the legacy backend of iptables. What
+// translates no packet is not in it: an empty chain, or one that nothing jumps to from a
+// hook.
+type Found struct {
+	// Parts is sorted by family, and begins with the table of nftables mode in each.
+	Parts []Part
+	// Markers are the families in which the marker exists; see [AddMarker].
+	Markers []model.Family
+	// IPVS is whether the device of ipvs mode exists.
+	IPVS bool
+
+	generation uint32 // of nf_tables, before the first read
+}
+
+// A Part is suspended and resumed as a whole: the table of nftables mode, or a chain of
+// iptables to which a hook leads.
+type Part struct {
+	Family model.Family
+	Table  string // kube-proxy, or a table of iptables
+	Chain  string // of iptables; empty for the table of nftables mode
+	// Suspended is whether the table is dormant, or the chain has a rule of ours that
+	// returns.
+	Suspended bool
+
+	handles []uint64 // of these rules
+}
+
+// String returns the part as nft lists it: "table ip kube-proxy", "chain ip nat KUBE-SERVICES".
+func (p Part) String() string {
+	if p.Chain == "" {
+		return "table " + nft.FamilyName(p.Family) + " " + p.Table
+	}
+	return "chain " + p.path()
+}
+
+// path returns the names of the chain.
+func (p Part) path() string { return nft.FamilyName(p.Family) + " " + p.Table + " " + p.Chain }
+
+// Awake returns the parts that translate packets.
+func (f *Found) Awake() []Part { return f.parts(false) }
+
+// Suspended returns the parts that are suspended.
+func (f *Found) Suspended() []Part { return f.parts(true) }
+
+func (f *Found) parts(suspended bool) []Part {
+	return slices.DeleteFunc(slices.Clone(f.Parts), func(p Part) bool { return p.Suspended != suspended })
+}
+
+// Modes returns the modes to which the parts belong.
+func (f *Found) Modes() []string {
+	var out []string
+	isTable := func(p Part) bool { return p.Chain == "" }
+	if slices.ContainsFunc(f.Parts, isTable) {
+		out = append(out, ModeNFTables)
+	}
+	switch {
+	case f.IPVS:
+		out = append(out, ModeIPVS)
+	case slices.ContainsFunc(f.Parts, func(p Part) bool { return !isTable(p) }):
+		out = append(out, ModeIPTablesNFT)
+	}
+	return out
+}
+
+// Find reads what kube-proxy has. The network namespace is given by its file descriptor;
+// zero means that of the calling thread. It reads a few chains only, however many Services
+// there are.
+func Find(netNS int) (*Found, error) {
+	var f *Found
+	var err error
+	for range maxReads {
+		if f, err = find(netNS); err == nil || !isRetryable(err) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for kube-proxy's rules: %w", socket.ExplainPermission(err, "read nftables"))
+	}
+	if f.IPVS, err = ipvs.Exists(netNS); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func find(netNS int) (f *Found, err error) {
+	conn, err := open(netNS)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	f = &Found{}
+	if f.generation, err = socket.Generation(conn); err != nil {
+		return nil, err
+	}
+	for _, family := range model.Families {
+		if err := f.read(conn, family); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// read adds what is in the tables of a family.
+func (f *Found) read(conn *netlink.Conn, family model.Family) error {
+	tables, err := tableFlags(conn, family)
+	if err != nil {
+		return err
+	}
+	if flags, exists := tables[tableName]; exists {
+		marker, err := isMarker(conn, family)
+		if err != nil {
+			return err
+		}
+		if marker {
+			f.Markers = append(f.Markers, family)
+		} else {
+			f.Parts = append(f.Parts, Part{Family: family, Table: tableName, Suspended: flags&unix.NFT_TABLE_F_DORMANT != 0})
+		}
+	}
+	for _, table := range IPTablesNames {
+		if _, exists := tables[table]; !exists {
+			continue
+		}
+		for _, chain := range chains[table].hooked {
+			if err := f.readChain(conn, Part{Family: family, Table: table, Chain: chain}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readChain adds a chain of iptables that has rules.
+func (f *Found) readChain(conn *netlink.Conn, p Part) error {
+	rules := 0
+	m := socket.Nftables(unix.NFT_MSG_GETRULE, netlink.Dump, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
+		e.String(unix.NFTA_RULE_TABLE, p.Table)
+		e.String(unix.NFTA_RULE_CHAIN, p.Chain)
+	})
+	err := ask(conn, m, func(d *attr.Decoder, attributes []byte) {
+		if handle, comment, in := ruleOf(d, attributes, p); in {
+			rules++
+			if comment == SuspendComment {
+				p.handles = append(p.handles, handle)
+			}
+		}
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if p.Suspended = len(p.handles) > 0; rules > 0 {
+		f.Parts = append(f.Parts, p)
+	}
+	return nil
+}
+
+// ruleOf returns the handle and the comment of a rule, and whether it is in the chain: some
+// kernels also list others.
+func ruleOf(d *attr.Decoder, attributes []byte, p Part) (handle uint64, comment string, in bool) {
+	var table, chain string
+	for kind, value := range d.Attributes(attributes) {
+		switch kind {
+		case unix.NFTA_RULE_TABLE:
+			table = attr.String(value)
+		case unix.NFTA_RULE_CHAIN:
+			chain = attr.String(value)
+		case unix.NFTA_RULE_HANDLE:
+			handle = d.Uint64(value)
+		case unix.NFTA_RULE_USERDATA:
+			comment = attr.String(attr.Userdata(value, attr.CommentTag))
+		}
+	}
+	return handle, comment, table == p.Table && chain == p.Chain
+}

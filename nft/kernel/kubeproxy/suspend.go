@@ -1,0 +1,118 @@
+package kubeproxy
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
+)
+
+// SuspendComment is the comment of each rule that suspends a chain of iptables, in both
+// backends.
+const SuspendComment = "suspended by kube-vmap"
+
+// Suspend returns the changes after which no part translates packets. Everything stays in
+// the kernel: the table of nftables mode becomes dormant, and a chain of iptables begins with a
+// rule that returns. Both are undone by [Found.Resume], and by the next full sync of a
+// kube-proxy that runs. Without a part that is awake the batch is empty.
+func (f *Found) Suspend() nft.Batch {
+	var b nft.Batch
+	for _, p := range f.Awake() {
+		if p.Chain == "" {
+			b = append(b, p.setFlags(unix.NFT_TABLE_F_DORMANT))
+		} else {
+			b = append(b, p.insertReturn())
+		}
+	}
+	return b
+}
+
+// Resume returns the changes that undo [Found.Suspend]. Rules are deleted by their handles, which
+// are valid in this state of nf_tables only: if another program commits in between, the kernel
+// refuses the batch with ERESTART, and [Find] has to be called again. Without a suspended part
+// the batch is empty.
+func (f *Found) Resume() nft.Batch {
+	var b nft.Batch
+	for _, p := range f.Suspended() {
+		if p.Chain == "" {
+			b = append(b, p.setFlags(0))
+			continue
+		}
+		for _, handle := range p.handles {
+			b = append(b, p.deleteRule(handle))
+		}
+	}
+	return f.atGeneration(b)
+}
+
+// atGeneration makes the changes depend on what was read.
+func (f *Found) atGeneration(b nft.Batch) nft.Batch {
+	for i, op := range b {
+		change := op.(nft.ForeignChange)
+		change.Generation = f.generation
+		b[i] = change
+	}
+	return b
+}
+
+// setFlags sets the flags of the table. Without the flag "dormant" the kernel registers its
+// hooks again.
+func (p Part) setFlags(flags uint32) nft.Op {
+	text := "add table " + nft.FamilyName(p.Family) + " " + p.Table
+	if flags != 0 {
+		text += " { flags dormant; }"
+	}
+	return change(text, unix.NFT_MSG_NEWTABLE, 0, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
+		e.String(unix.NFTA_TABLE_NAME, p.Table)
+		e.Uint32(unix.NFTA_TABLE_FLAGS, flags)
+	})
+}
+
+// insertReturn inserts "return" at the head of the chain. iptables-nft lists it as "-j RETURN".
+func (p Part) insertReturn() nft.Op {
+	text := fmt.Sprintf("insert rule %s return comment %q", p.path(), SuspendComment)
+	return change(text, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
+		e.String(unix.NFTA_RULE_TABLE, p.Table)
+		e.String(unix.NFTA_RULE_CHAIN, p.Chain)
+		e.Nested(unix.NFTA_RULE_EXPRESSIONS, func() {
+			e.Nested(unix.NFTA_LIST_ELEM, func() { appendReturn(e) })
+		})
+		e.Comment(unix.NFTA_RULE_USERDATA, SuspendComment)
+	})
+}
+
+// appendReturn appends the expression that sets the verdict "return".
+func appendReturn(e *attr.Encoder) {
+	e.String(unix.NFTA_EXPR_NAME, "immediate")
+	e.Nested(unix.NFTA_EXPR_DATA, func() {
+		e.Uint32(unix.NFTA_IMMEDIATE_DREG, unix.NFT_REG_VERDICT)
+		e.Nested(unix.NFTA_IMMEDIATE_DATA, func() {
+			e.Nested(unix.NFTA_DATA_VERDICT, func() {
+				code := int32(unix.NFT_RETURN)
+				e.Uint32(unix.NFTA_VERDICT_CODE, uint32(code))
+			})
+		})
+	})
+}
+
+func (p Part) deleteRule(handle uint64) nft.Op {
+	text := fmt.Sprintf("delete rule %s handle %d", p.path(), handle)
+	return change(text, unix.NFT_MSG_DELRULE, 0, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
+		e.String(unix.NFTA_RULE_TABLE, p.Table)
+		e.String(unix.NFTA_RULE_CHAIN, p.Chain)
+		e.Uint64(unix.NFTA_RULE_HANDLE, handle)
+	})
+}
+
+// change returns a change of another program's object. It panics if an attribute is too long
+// for netlink, which no name is that the kernel knows.
+func change(text string, kind, flags uint16, family uint8, attributes func(*attr.Encoder)) nft.Op {
+	var e attr.Encoder
+	attributes(&e)
+	if err := e.Err(); err != nil {
+		panic("kubeproxy: " + err.Error())
+	}
+	return nft.ForeignChange{Text: text, Kind: kind, Flags: flags, Family: family, Attributes: e.Bytes}
+}

@@ -1,0 +1,83 @@
+package kubeproxy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft"
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/kernel/socket"
+)
+
+// TakeoverTable is the name of a table, in family inet, whose comment is the state of a
+// take-over. It survives a restart of kube-vmap, and a reboot as little as kube-proxy's rules do.
+const TakeoverTable = "kube-vmap-takeover"
+
+// attrTableUserdata is NFTA_TABLE_USERDATA (include/uapi/linux/netfilter/nf_tables.h).
+const attrTableUserdata = 6
+
+// ReadTakeoverState returns the state of a take-over; empty if there is none. For netNS see
+// [Find].
+func ReadTakeoverState(netNS int) (state string, err error) {
+	conn, err := open(netNS)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	m := socket.Nftables(unix.NFT_MSG_GETTABLE, netlink.Dump, unix.NFPROTO_INET, nil)
+	err = ask(conn, m, func(d *attr.Decoder, attributes []byte) {
+		if attr.String(d.Find(attributes, unix.NFTA_TABLE_NAME)) == TakeoverTable {
+			state = attr.String(attr.Userdata(d.Find(attributes, attrTableUserdata), attr.CommentTag))
+		}
+	})
+	if err != nil && !isUnsupported(err) {
+		return "", fmt.Errorf("read the state of a take-over: %w", socket.ExplainPermission(err, "read nftables"))
+	}
+	return state, nil
+}
+
+// WriteTakeoverState returns the changes that set the state of a take-over. Of a long one
+// the beginning is kept, and what cannot be in a comment of nft is replaced.
+func WriteTakeoverState(state string) nft.Batch {
+	comment := strings.Map(func(r rune) rune {
+		switch {
+		case r == '"':
+			return '\''
+		case r < ' ' || r == '\x7f':
+			return ' '
+		}
+		return r
+	}, state)
+	if len(comment) > attr.MaxComment {
+		comment = strings.ToValidUTF8(comment[:attr.MaxComment], "")
+	}
+	// The comment of an existing table cannot be changed.
+	return append(DeleteTakeoverState(), takeoverTable(unix.NFT_MSG_NEWTABLE,
+		fmt.Sprintf("add table inet %s { comment \"%s\"; }", TakeoverTable, comment),
+		func(e *attr.Encoder) { e.Comment(attrTableUserdata, comment) }))
+}
+
+// DeleteTakeoverState returns the changes that delete the state of a take-over, if there is
+// one.
+func DeleteTakeoverState() nft.Batch {
+	nothing := func(*attr.Encoder) {}
+	return nft.Batch{
+		takeoverTable(unix.NFT_MSG_NEWTABLE, "add table inet "+TakeoverTable, nothing),
+		takeoverTable(unix.NFT_MSG_DELTABLE, "delete table inet "+TakeoverTable, nothing),
+	}
+}
+
+func takeoverTable(kind uint16, text string, attributes func(*attr.Encoder)) nft.Op {
+	var flags uint16
+	if kind == unix.NFT_MSG_NEWTABLE {
+		flags = unix.NLM_F_CREATE
+	}
+	return change(text, kind, flags, unix.NFPROTO_INET, func(e *attr.Encoder) {
+		e.String(unix.NFTA_TABLE_NAME, TakeoverTable)
+		attributes(e)
+	})
+}
