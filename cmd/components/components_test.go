@@ -1,0 +1,159 @@
+package components
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-vmap/nft/kernel/survey"
+)
+
+// write writes a file below a temporary directory.
+func write(t *testing.T, dir, path, text string) {
+	t.Helper()
+	path = filepath.Join(dir, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestProcessesAreFoundByName(t *testing.T) {
+	proc := t.TempDir()
+	for path, text := range map[string]string{
+		"2/comm": "kthreadd\n", "17/comm": "kube-proxy\n", "18/comm": "cilium-agent\n", "19/comm": "cilium-agent\n",
+		"20/status": "a process that ends has no comm", "sys/comm": "tailscaled\n", "21/comm": "kube-proxy-not\n",
+	} {
+		write(t, proc, path, text)
+	}
+	n := &Node{}
+	if err := n.readProcesses(proc); err != nil {
+		t.Error(err)
+	}
+	got := ""
+	for _, f := range Find(n) {
+		got += f.ID + ": " + strings.Join(f.Evidence, "; ") + "\n"
+	}
+	const want = "kube-proxy: process kube-proxy (17)\ncilium: processes cilium-agent (2)\n"
+	if got != want {
+		t.Errorf("found\n%swant\n%s", got, want)
+	}
+}
+
+func TestProcessesOfAContainerAreNotTheNodes(t *testing.T) {
+	proc := t.TempDir()
+	write(t, proc, "1/comm", "kube-vmap\n")
+	if err := new(Node).readProcesses(proc); err == nil {
+		t.Error("a container's processes count as the node's")
+	}
+}
+
+func TestPluginsAreReadFromTheCNIConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	for path, text := range map[string]string{
+		"10-calico.conflist": `{"name": "k8s", "plugins": [{"type": "calico"}, {"type": "portmap", "snat": true}]}`,
+		"20-bridge.conf":     `{"type": "bridge"}`,
+		"30-broken.conf":     `{"type": `,
+		"40-list.json":       `["bridge"]`,
+		"50-null.conf":       `null`,
+		"calico-kubeconfig":  `{"type": "cilium-cni"}`,
+		"60-dir.conf/file":   "",
+	} {
+		write(t, dir, path, text)
+	}
+	n := &Node{}
+	err := n.readPlugins(dir)
+	if err == nil || !strings.Contains(err.Error(), "30-broken.conf") || !strings.Contains(err.Error(), "40-list.json") {
+		t.Errorf("error %v", err)
+	}
+	var types []string
+	for _, p := range n.Plugins {
+		types = append(types, p.Type)
+	}
+	if want := []string{"calico", "portmap", "bridge"}; !slices.Equal(types, want) {
+		t.Errorf("types %v, want %v", types, want)
+	}
+	if err := new(Node).readPlugins(filepath.Join(dir, "none")); err != nil {
+		t.Errorf("a node without the directory: %v", err)
+	}
+}
+
+// TestModeIsTheFirstThatHasASign has the tables and interfaces of each mode of Calico.
+func TestModeIsTheFirstThatHasASign(t *testing.T) {
+	chains := survey.Table{Family: "ip", Name: "filter", Chains: []survey.Chain{{Name: "cali-INPUT"}}}
+	own := survey.Table{Family: "ip", Name: "calico"}
+	for _, tc := range []struct {
+		want string
+		node Node
+	}{
+		{"calico", Node{Interfaces: []string{"cali123"}}},
+		{"calico-iptables", Node{Interfaces: []string{"cali123"}, Tables: []survey.Table{chains}}},
+		{"calico-nftables", Node{Tables: []survey.Table{chains, own}}},
+		{"calico-ebpf", Node{Interfaces: []string{"bpfin.cali", "cali1"}, Tables: []survey.Table{own}}},
+	} {
+		found := Find(&tc.node)
+		if len(found) != 1 || found[0].ID != tc.want {
+			t.Errorf("%+v: found %+v, want %s", tc.node, found, tc.want)
+		}
+		if !Has(found, Calico) || Has(found, KubeProxy) {
+			t.Errorf("%s: Calico %t, kube-proxy %t", tc.want, Has(found, Calico), Has(found, KubeProxy))
+		}
+	}
+}
+
+func TestEverySignIsValidAndFindsItsComponent(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range All() {
+		if seen[c.ID] || c.ID == "" || c.Name == "" || c.Verdict == "" {
+			t.Errorf("%+v is incomplete or there twice", c)
+		}
+		seen[c.ID] = true
+	}
+	for _, e := range known {
+		for _, m := range append([]entry{e}, e.modes...) {
+			if len(m.signs) == 0 {
+				t.Errorf("%s has no sign", m.ID)
+			}
+			for _, s := range m.signs {
+				if found := Find(s.example()); !slices.ContainsFunc(found, func(f Finding) bool { return f.ID == m.ID }) {
+					t.Errorf("%s is not found by %s: %+v", m.ID, s.name, found)
+				}
+			}
+		}
+	}
+}
+
+// example returns a node that has only this sign.
+func (s Sign) example() *Node {
+	name := strings.ReplaceAll(s.name, "*", "1")
+	n := &Node{}
+	switch s.kind {
+	case tableSign:
+		family, rest, ok := strings.Cut(name, " ")
+		if !ok {
+			family, rest = "inet", name
+		}
+		n.Tables = []survey.Table{{Family: family, Name: rest}}
+	case chainSign, nftSign, legacySign:
+		in, chain, ok := strings.Cut(name, "/")
+		if !ok {
+			in, chain = "nat", name
+		}
+		n.Tables = []survey.Table{{Family: "ip6", Name: in, Legacy: s.kind == legacySign, Chains: []survey.Chain{{Name: chain}}}}
+	case linkSign:
+		n.Interfaces = []string{name}
+	case processSign:
+		n.Processes = []Process{{1, name}}
+	case portSign:
+		n.Ports = ports()
+	case pluginSign:
+		n.Plugins = []Plugin{{name, "10.conflist"}}
+	case fileSign:
+		n.Files = []string{name}
+	}
+	return n
+}

@@ -1,0 +1,203 @@
+package components
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kube-vmap/cmd/kube-vmap/listeners"
+	"kube-vmap/nft/kernel/survey"
+)
+
+// Config says where [Read] looks. The zero value is for a process on the node itself.
+type Config struct {
+	// Proc is where the proc file system with the node's processes is mounted; empty means
+	// /proc.
+	Proc string
+	// CNIConfig is the directory with the CNI configuration; empty means /etc/cni/net.d.
+	CNIConfig string
+}
+
+// A Node is what was seen of a node. Network objects are those of the network namespace of
+// the calling thread.
+type Node struct {
+	// Tables are those of nf_tables and of iptables-legacy.
+	Tables []survey.Table
+	// Interfaces are names.
+	Interfaces []string
+	Processes  []Process
+	// Ports are the TCP ports on which another process listens, of those that signs name.
+	Ports []uint16
+	// Plugins are the types in the CNI configuration, by the file that has them.
+	Plugins []Plugin
+	// Files are those that exist, of those that signs name.
+	Files []string
+	// Unseen is what could not be read, and why.
+	Unseen []error
+}
+
+// A Process is a process of the node.
+type Process struct {
+	PID int
+	// Name is the command's name, of which the kernel keeps 15 bytes.
+	Name string
+}
+
+// A Plugin is a CNI plugin that a configuration names.
+type Plugin struct{ Type, File string }
+
+// Read reads a node. It always returns what it saw.
+func Read(c Config) *Node {
+	if c.Proc == "" {
+		c.Proc = "/proc"
+	}
+	if c.CNIConfig == "" {
+		c.CNIConfig = "/etc/cni/net.d"
+	}
+	n := &Node{}
+	n.readTables()
+	n.see("interfaces", n.readInterfaces())
+	n.see("processes", n.readProcesses(c.Proc))
+	inUse, err := listeners.Foreign(ports()...)
+	n.Ports = inUse
+	n.see("listening ports", err)
+	n.see("CNI configuration", n.readPlugins(c.CNIConfig))
+	n.findFiles()
+	return n
+}
+
+// findFiles looks for the files that signs name.
+func (n *Node) findFiles() {
+	for _, path := range names(fileSign) {
+		_, err := os.Stat(path)
+		if err == nil {
+			n.Files = append(n.Files, path)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			n.see("files", err)
+		}
+	}
+}
+
+// see notes an error of reading something.
+func (n *Node) see(what string, err error) {
+	if err != nil {
+		n.Unseen = append(n.Unseen, fmt.Errorf("%s: %w", what, err))
+	}
+}
+
+func (n *Node) readTables() {
+	tables, err := survey.Tables(0)
+	n.see("nftables", err)
+	legacy, err := survey.Legacy()
+	n.see("iptables-legacy", err)
+	n.Tables = append(tables, legacy...)
+}
+
+func (n *Node) readInterfaces() error {
+	all, err := net.Interfaces()
+	for _, i := range all {
+		n.Interfaces = append(n.Interfaces, i.Name)
+	}
+	return err
+}
+
+// errOwnProcesses means that the process is in a PID namespace of its own.
+var errOwnProcesses = errors.New("only those of this container are visible (hostPID is not set)")
+
+// readProcesses reads the names of processes. One that ends meanwhile is skipped.
+func (n *Node) readProcesses(proc string) error {
+	folders, err := os.ReadDir(proc)
+	if err != nil {
+		return err
+	}
+	kernel := false
+	for _, f := range folders {
+		pid, err := strconv.Atoi(f.Name())
+		if err != nil {
+			continue
+		}
+		name, err := os.ReadFile(filepath.Join(proc, f.Name(), "comm"))
+		if err != nil {
+			continue
+		}
+		p := Process{pid, strings.TrimSpace(string(name))}
+		n.Processes = append(n.Processes, p)
+		// Only the first PID namespace has the kernel's threads; kthreadd is their parent.
+		kernel = kernel || p == Process{2, "kthreadd"}
+	}
+	if !kernel {
+		return errOwnProcesses
+	}
+	return nil
+}
+
+// readPlugins reads the types of all CNI plugins that are configured. A directory that does
+// not exist has none. A file that is not valid costs only itself.
+func (n *Node) readPlugins(dir string) error {
+	var broken error
+	files, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name())
+		if !slices.Contains([]string{".conf", ".conflist", ".json"}, filepath.Ext(path)) {
+			continue
+		}
+		types, err := readPluginTypes(path)
+		if err != nil {
+			broken = errors.Join(broken, fmt.Errorf("%s: %w", path, err))
+		}
+		for _, t := range types {
+			n.Plugins = append(n.Plugins, Plugin{t, path})
+		}
+	}
+	return broken
+}
+
+// maxConfig is the size of the largest CNI configuration that is read.
+const maxConfig = 1 << 20
+
+func readPluginTypes(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxConfig {
+		return nil, errors.New("not a configuration file")
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return pluginTypes(text)
+}
+
+// pluginTypes returns the types of plugins in a configuration: of the list, or of the
+// only one (https://www.cni.dev/docs/spec/#configuration-format).
+func pluginTypes(text []byte) ([]string, error) {
+	var config struct {
+		Type    string
+		Plugins []struct{ Type string }
+	}
+	if err := json.Unmarshal(text, &config); err != nil {
+		return nil, err
+	}
+	var types []string
+	if config.Type != "" {
+		types = append(types, config.Type)
+	}
+	for _, p := range config.Plugins {
+		if p.Type != "" {
+			types = append(types, p.Type)
+		}
+	}
+	return types, nil
+}

@@ -1,0 +1,216 @@
+package components
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/cmd/components"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/nft/kernel/survey"
+)
+
+// run runs a program on the host.
+func run(t *testing.T, h *lab.Host, stdin, program string, args ...string) {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		path = "/usr/sbin/" + program // which is not always in the path of root
+	}
+	if _, err := os.Stat(path); err != nil {
+		labtest.Lacking(t, err)
+	}
+	var stderr bytes.Buffer
+	cmd := h.Command(t.Context(), path, args...)
+	cmd.Stdin, cmd.Stderr = strings.NewReader(stdin), &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s %v: %v\n%s", program, args, err, &stderr)
+	}
+}
+
+// read reads the host's tables, interfaces and ports, but no process and no file.
+func read(t *testing.T, h *lab.Host) (n *components.Node) {
+	t.Helper()
+	empty := t.TempDir()
+	if err := h.Do(func() error {
+		n = components.Read(components.Config{Proc: empty, CNIConfig: filepath.Join(empty, "none")})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range n.Unseen {
+		if !strings.HasPrefix(err.Error(), "processes: ") {
+			t.Errorf("not seen: %v", err)
+		}
+	}
+	return n
+}
+
+// ids returns the IDs of the findings.
+func ids(findings []components.Finding) (ids []string) {
+	for _, f := range findings {
+		ids = append(ids, f.ID)
+	}
+	return ids
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+const fixtures = "../takeover/testdata/"
+
+func TestComponentsAreFoundByWhatTheyLeft(t *testing.T) {
+	for _, tc := range []struct {
+		name, want, evidence string
+		prepare              func(t *testing.T, h *lab.Host)
+	}{
+		{"empty node", "", "", func(*testing.T, *lab.Host) {}},
+		{
+			"kube-proxy's nftables mode", "kube-proxy-nftables", "table ip kube-proxy, ip6 kube-proxy",
+			func(t *testing.T, h *lab.Host) { run(t, h, readFile(t, fixtures+"nftables.nft"), "nft", "-f", "-") },
+		},
+		{
+			"kube-proxy's iptables mode, nft backend", "kube-proxy-iptables", "chain KUBE-SERVICES in ip nat, ip6 nat",
+			func(t *testing.T, h *lab.Host) { iptables(t, h, "nft") },
+		},
+		{
+			"kube-proxy's iptables mode, legacy backend", "kube-proxy-iptables-legacy", "chain KUBE-SERVICES in ip nat (legacy), ip6 nat (legacy)",
+			func(t *testing.T, h *lab.Host) { iptables(t, h, "legacy") },
+		},
+		{
+			"Calico's chains", "calico-iptables", "chains cali-* (2) in ip filter, ip filter (legacy)",
+			func(t *testing.T, h *lab.Host) {
+				run(t, h, "", "iptables-nft", "-N", "cali-FORWARD")
+				run(t, h, "", "iptables-legacy", "-N", "cali-INPUT")
+			},
+		},
+		{
+			"Calico's table", "calico-nftables", "table ip calico, ip6 calico",
+			func(t *testing.T, h *lab.Host) {
+				run(t, h, "add table ip calico\nadd table ip6 calico\n", "nft", "-f", "-")
+				run(t, h, "", "iptables-nft", "-N", "cali-FORWARD") // left from another mode
+			},
+		},
+		{
+			"interfaces", "flannel bridge docker", "interface flannel.1",
+			func(t *testing.T, h *lab.Host) {
+				for _, name := range []string{"cni0", "docker0", "flannel.1"} {
+					run(t, h, "", "ip", "link", "add", name, "type", "veth")
+				}
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := labtest.Alone(t)
+			tc.prepare(t, h)
+			found := components.Find(read(t, h))
+			if got := strings.Join(ids(found), " "); got != tc.want {
+				t.Errorf("found %q, want %q", got, tc.want)
+			}
+			for _, f := range found {
+				if slices.Contains(f.Evidence, tc.evidence) {
+					return
+				}
+			}
+			if tc.evidence != "" {
+				t.Errorf("%+v lacks %q", found, tc.evidence)
+			}
+		})
+	}
+}
+
+// iptables loads kube-proxy's rules of iptables mode.
+func iptables(t *testing.T, h *lab.Host, backend string) {
+	t.Helper()
+	run(t, h, readFile(t, fixtures+"iptables.ip"), "iptables-"+backend+"-restore")
+	run(t, h, readFile(t, fixtures+"iptables.ip6"), "ip6tables-"+backend+"-restore")
+}
+
+func TestSurveyReportsHooksPoliciesAndComments(t *testing.T) {
+	h := labtest.Alone(t)
+	run(t, h, `
+		table inet filter {
+			comment "by hand"
+			chain in { type filter hook input priority 0; policy drop; }
+			chain other { }
+		}
+		table ip kube-proxy {
+			flags dormant
+			chain marker { }
+		}
+	`, "nft", "-f", "-")
+	run(t, h, "*filter\n:FORWARD DROP [0:0]\n:MINE - [0:0]\n-A FORWARD -j MINE\nCOMMIT\n", "ip6tables-legacy-restore")
+	tables, err := survey.Tables(h.FD())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var legacy []survey.Table
+	if err := h.Do(func() (err error) { legacy, err = survey.Legacy(); return err }); err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, table := range append(tables, legacy...) {
+		got += fmt.Sprintf("%s dormant=%t %q %+v\n", table.String(), table.Dormant, table.Comment, table.Chains)
+	}
+	want := `inet filter dormant=false "by hand" [{Name:in Hook:input Drop:true} {Name:other Hook: Drop:false}]
+ip kube-proxy dormant=true "" [{Name:marker Hook: Drop:false}]
+ip6 filter (legacy) dormant=false "" [{Name:INPUT Hook:input Drop:false} {Name:FORWARD Hook:forward Drop:true} ` +
+		"{Name:OUTPUT Hook:output Drop:false} {Name:MINE Hook: Drop:false}]\n"
+	if got != want {
+		t.Errorf("got\n%s, want\n%s", got, want)
+	}
+}
+
+// TestSurveyOfManyChainsIsCheap has a budget with much room, because rules are not read.
+func TestSurveyOfManyChainsIsCheap(t *testing.T) {
+	h := labtest.Alone(t)
+	const chains = 50_000
+	var text strings.Builder
+	text.WriteString("*nat\n")
+	for i := range chains {
+		fmt.Fprintf(&text, ":KUBE-SVC-%016X - [0:0]\n", i)
+	}
+	for i := range chains {
+		fmt.Fprintf(&text, "-A KUBE-SVC-%016X -m comment --comment %q -j RETURN\n", i, "namespace/name-of-a-service:port")
+	}
+	text.WriteString("COMMIT\n")
+	for _, backend := range []string{"nft", "legacy"} {
+		run(t, h, text.String(), "iptables-"+backend+"-restore")
+	}
+	var tables []survey.Table
+	start := time.Now()
+	if err := h.Do(func() error {
+		var err error
+		if tables, err = survey.Tables(0); err != nil {
+			return err
+		}
+		legacy, err := survey.Legacy()
+		tables = append(tables, legacy...)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(start)
+	t.Logf("%d chains in each backend took %v", chains, took)
+	if took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+	for _, table := range tables {
+		if len(table.Chains) < chains {
+			t.Errorf("%s has %d chains", table.String(), len(table.Chains))
+		}
+	}
+}
