@@ -11,6 +11,10 @@ type Config struct {
 	// MasqueradeMark is the bit of the packet mark that requests masquerade. Exactly one
 	// bit is set.
 	MasqueradeMark uint32
+	// NoLabels is for kernels without labels of connections (CONFIG_NF_CONNTRACK_LABELS,
+	// [kernel.Kernel.SupportsLabels]). Only the mark requests masquerade then, and a program
+	// that overwrites it costs connections.
+	NoLabels bool
 	// Pods is for each family the prefix of pods' addresses; an invalid prefix means that
 	// pods cannot be detected.
 	Pods [len(model.Families)]netip.Prefix
@@ -42,6 +46,10 @@ type Interface struct {
 func (c *Config) DetectsPods(f model.Family) bool {
 	return c.PodInterface.Name != "" || c.Pods[f].IsValid()
 }
+
+// masqueradeLabel is the bit of a connection's label that requests masquerade. It is a high
+// one, because other users of labels number them from zero.
+const masqueradeLabel = 120
 
 // DefaultMasqueradeMark is the default of kube-proxy, masqueradeBit 14.
 const DefaultMasqueradeMark = 1 << 14

@@ -33,7 +33,7 @@
 // The files, in the order of the data:
 //
 //	family, chains, sets, layout   the schema: every chain with its hook, every set with its key
-//	config, rules, rules_*         the rules of each chain; statement and pick build them
+//	config, rules, rules_*         the rules of each chain; statement* and pick build them
 //	names                          names of chains and sets, and back
 //	element, compile               a frontend as elements
 //	slots, spread                  endpoints keep their slots, as many as they have shares

@@ -32,7 +32,7 @@ func allRules() map[string]Rule {
 	everybody := sampleConfig
 	everybody.Pods[model.IPv4] = prefixesOf("0.0.0.0/0")[0]
 	keeping := sampleConfig
-	keeping.DropInvalid, keeping.CountConnections = false, false
+	keeping.DropInvalid, keeping.CountConnections, keeping.NoLabels = false, false, true
 	bridge, veths := sampleConfig, sampleConfig
 	bridge.PodInterface = Interface{Name: "cbr0"}
 	veths.PodInterface = Interface{Name: "veth", Prefix: true}

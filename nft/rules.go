@@ -12,7 +12,7 @@ func (c *Config) rules(id ChainID, has func(SetID) bool) []Rule {
 	balance := Rule{goTo(ChainID{
 		Family: id.Family, Kind: ChainBalance, Local: id.Local, Method: id.Method, N: id.N, Seconds: id.Seconds,
 	})}
-	mark := Rule{setMark(c.MasqueradeMark)}
+	mark := c.requestMasquerade()
 	switch id.Kind {
 	case ChainSourceCheck:
 		return sourceRules(id.Family, has)
@@ -122,18 +122,30 @@ func rejectRules(fam *family) []Rule {
 	return []Rule{{protocolIs(model.TCP), resetTCP()}, {reject(fam)}}
 }
 
-// postroutingRules masquerade packets that were marked, and those of pods that reach
-// themselves. The mark is cleared first: it stays with a packet that is encapsulated, and
-// the outer packet would be masqueraded again.
+// requestMasquerade marks a packet for masquerade, and labels its connection. Between the
+// hooks other programs may overwrite the mark, all of it: the VPC CNI restores one there
+// (aws/amazon-vpc-cni-k8s 3563, 3872). They cannot unset a label. Other programs see the
+// mark, and may set it.
+func (c *Config) requestMasquerade() Rule {
+	if c.NoLabels {
+		return Rule{setMark(c.MasqueradeMark)}
+	}
+	return Rule{setMark(c.MasqueradeMark), setLabel(masqueradeLabel)}
+}
+
+// postroutingRules masquerade packets that were marked, those of connections that were
+// labelled, and those of pods that reach themselves. The mark is cleared first: it stays
+// with a packet that is encapsulated, and the outer packet would be masqueraded again.
 func (c *Config) postroutingRules(f model.Family, hairpin SetID) []Rule {
 	var rules []Rule
 	if c.CountConnections {
 		rules = append(rules, countRule(f))
 	}
-	return append(rules,
-		Rule{marked(c.MasqueradeMark), flipMark(c.MasqueradeMark), masquerade()},
-		Rule{translated(), in(hairpin), masquerade()},
-	)
+	rules = append(rules, Rule{marked(c.MasqueradeMark), flipMark(c.MasqueradeMark), masquerade()})
+	if !c.NoLabels {
+		rules = append(rules, Rule{labelled(masqueradeLabel), masquerade()})
+	}
+	return append(rules, Rule{translated(), in(hairpin), masquerade()})
 }
 
 // fromPods matches packets from pods, or from others if want is false. ok is false if pods
@@ -157,7 +169,7 @@ func (c *Config) markOthers(id ChainID, fam *family) []Rule {
 	if !ok || all {
 		return nil
 	}
-	return []Rule{{others, setMark(c.MasqueradeMark)}}
+	return []Rule{append(Rule{others}, c.requestMasquerade()...)}
 }
 
 // externalLocalRules are for packets to an external address under Local policy. For pods and

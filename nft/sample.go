@@ -27,6 +27,18 @@ func Sample(c Config) Batch {
 	return append(batch, rules.Plan(gone).Batch...)
 }
 
+// SampleLabels returns a batch that adds the rules with labels of connections, for probing a
+// kernel that may lack these.
+func SampleLabels() Batch {
+	chain := ChainID{Family: model.IPv4, Kind: ChainNATPostrouting}
+	return Batch{
+		AddTable{Family: chain.Family},
+		AddChain{chain},
+		AddRule{chain, Rule{setLabel(masqueradeLabel)}},
+		AddRule{chain, Rule{labelled(masqueradeLabel)}},
+	}
+}
+
 // samples returns frontends with pools of every kind: small and large, and with each way to
 // pick an endpoint.
 func samples(f model.Family, addr netip.Addr) []model.Frontend {

@@ -63,14 +63,6 @@ const (
 	regKey     = unix.NFT_REG32_00
 )
 
-// Bits of conntrack's state and status as the kernel numbers them
-// (include/uapi/linux/netfilter/nf_conntrack_common.h).
-const (
-	ctStateInvalid = 1 << 0 // NF_CT_STATE_INVALID_BIT
-	ctStateNew     = 1 << 3 // NF_CT_STATE_BIT(IP_CT_NEW)
-	ctStatusDstNAT = 1 << 5 // IPS_DST_NAT
-)
-
 // native is a number as the kernel keeps it in a register.
 func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
@@ -80,31 +72,6 @@ func anyBit(mask uint32) []any {
 		&expr.Bitwise{SourceRegister: regValue, DestRegister: regValue, Len: 4, Mask: native(mask), Xor: native(0)},
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: regValue, Data: native(0)},
 	}
-}
-
-// newConnection matches packets that open a connection.
-func newConnection() Statement { return ctState("new", ctStateNew) }
-
-// invalid matches packets that connection tracking cannot assign to a connection.
-func invalid() Statement { return ctState("invalid", ctStateInvalid) }
-
-func ctState(name string, bit uint32) Statement {
-	load := &expr.Ct{Key: expr.CtKeySTATE, Register: regValue}
-	return Statement{Text: "ct state " + name, Expressions: append([]any{load}, anyBit(bit)...)}
-}
-
-// translated matches connections whose destination was translated.
-func translated() Statement {
-	load := &expr.Ct{Key: expr.CtKey(unix.NFT_CT_STATUS), Register: regValue}
-	return Statement{Text: "ct status dnat", Expressions: append([]any{load}, anyBit(ctStatusDstNAT)...)}
-}
-
-// notTranslated matches connections whose destination was not translated.
-func notTranslated() Statement {
-	load := &expr.Ct{Key: expr.CtKey(unix.NFT_CT_STATUS), Register: regValue}
-	bits := anyBit(ctStatusDstNAT)
-	bits[1] = &expr.Cmp{Op: expr.CmpOpEq, Register: regValue, Data: native(0)}
-	return Statement{Text: "ct status ! dnat", Expressions: append([]any{load}, bits...)}
 }
 
 // marked matches packets that carry a bit of mask.

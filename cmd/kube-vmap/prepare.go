@@ -21,7 +21,7 @@ func (p *proxy) prepare(k *kernel.Kernel) error {
 		p.log.Warn("kernel is older than supported; source ranges may let other clients in", "release", release, "oldest", node.Oldest)
 	}
 	p.log.Info("starting", "version", version, "node", p.loop.NodeName, "source", p.config.Source(),
-		"protected", p.loop.Rules.Protect)
+		"protected", p.loop.Rules.Protect, "labels", !p.loop.Rules.NoLabels)
 	ct := &p.config.Proxy.Conntrack
 	err := node.SetConntrack(node.Conntrack{
 		MaxPerCore: *ct.MaxPerCore, Min: *ct.Min,

@@ -32,6 +32,21 @@ func (k *Kernel) SupportsOwner() (bool, error) {
 	return err == nil, explainProbe(err)
 }
 
+// SupportsLabels reports whether connections can have labels (CONFIG_NF_CONNTRACK_LABELS).
+func (k *Kernel) SupportsLabels() (bool, error) {
+	return labelsSupported(k.check(nft.SampleLabels(), probeTable))
+}
+
+// labelsSupported reports what the answer to a probe of labels means (nft_ct_get_init,
+// nft_ct_set_init).
+func labelsSupported(err error) (bool, error) {
+	var refusal *wire.Error
+	if errors.As(err, &refusal) && refusal.Expression == "ct" && errors.Is(err, unix.EOPNOTSUPP) {
+		return false, nil
+	}
+	return err == nil, explainProbe(err)
+}
+
 // explainProbe returns what the answer to a probe means.
 func explainProbe(err error) error {
 	var refusal *wire.Error

@@ -33,3 +33,22 @@ func TestProbeErrorNamesTheMissingPart(t *testing.T) {
 		t.Errorf("of a kernel that lacks nothing: %v", err)
 	}
 }
+
+func TestKernelWithoutLabelsIsNoError(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err       error
+		supported bool
+		want      string // part of the error
+	}{
+		"accepted":          {nil, true, ""},
+		"without labels":    {&wire.Error{Op: nft.AddRule{}, Expression: "ct", Errno: unix.EOPNOTSUPP}, false, ""},
+		"without ct at all": {&wire.Error{Op: nft.AddRule{}, Expression: "ct", Errno: unix.ENOENT}, false, "CONFIG_NFT_CT"},
+		"without nf_tables": {&wire.Error{Errno: unix.EOPNOTSUPP}, false, "CONFIG_NF_TABLES"},
+		"forbidden":         {&wire.Error{Errno: unix.EPERM}, false, "run as root"},
+	} {
+		supported, err := labelsSupported(tc.err)
+		if supported != tc.supported || (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %t, %v, want %t and %q", name, supported, err, tc.supported, tc.want)
+		}
+	}
+}

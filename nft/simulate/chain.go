@@ -181,7 +181,7 @@ func mayDecide(r Rule) bool {
 				return true
 			}
 		case *expr.Ct:
-			if e.SourceRegister && (e.Key == expr.CtKeyZONE || e.Key == expr.CtKeyMARK) {
+			if e.SourceRegister && slices.Contains([]expr.CtKey{expr.CtKeyZONE, expr.CtKeyMARK, expr.CtKeyLABELS}, e.Key) {
 				return true
 			}
 		case *expr.Payload:

@@ -29,6 +29,7 @@ type connection struct {
 	state     uint32
 	status    uint32
 	mark      uint32
+	labels    Labels
 	// requested is the destination of the original packet, seenSource the source that the
 	// endpoint sees.
 	client, requested, endpoint, seenSource netip.AddrPort
@@ -45,7 +46,7 @@ func (w *walk) track() {
 		return
 	case w.flow != nil:
 		*c = connection{
-			state: stateNew, status: w.flow.Status | statusSourceDone | statusDestDone, mark: w.flow.Mark,
+			state: stateNew, status: w.flow.Status | statusSourceDone | statusDestDone, mark: w.flow.Mark, labels: w.flow.Labels,
 			client: w.flow.Client, requested: w.flow.Requested, endpoint: w.flow.Endpoint, seenSource: w.flow.SeenSource,
 		}
 		if w.flow.Status&statusSeenReply != 0 {

@@ -3,6 +3,7 @@ package simulate
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables/expr"
 )
@@ -26,6 +27,9 @@ func (w *walk) ct(e *expr.Ct) (verdict, error) {
 	if !c.known {
 		return verdictBreak, nil
 	}
+	if e.Key == expr.CtKeyLABELS && w.position.isOurs() {
+		w.reason.text = "its connection is labelled, and another program has overwritten the mark"
+	}
 	return verdictContinue, w.regs.load(e.Register, w.ctValue(e))
 }
 
@@ -37,6 +41,17 @@ func (w *walk) setCt(e *expr.Ct) (verdict, error) {
 			return verdictBreak, err
 		}
 		w.conn.mark = binary.NativeEndian.Uint32(v.bytes)
+	case expr.CtKeyLABELS: // bits are added
+		v, err := w.regs.read(e.Register, len(w.conn.labels))
+		if err != nil {
+			return verdictBreak, err
+		}
+		if !v.isKnown() {
+			return verdictBreak, undecidedError("an unknown label")
+		}
+		for i, b := range v.bytes {
+			w.conn.labels[i] |= b
+		}
 	case expr.CtKeyZONE:
 		return verdictBreak, undecidedError("a zone of connection tracking is set")
 	}
@@ -54,6 +69,8 @@ func (w *walk) ctValue(e *expr.Ct) value {
 		return known(nativeBytes(c.status))
 	case expr.CtKeyMARK:
 		return known(nativeBytes(c.mark))
+	case expr.CtKeyLABELS:
+		return known(slices.Clone(c.labels[:]))
 	case expr.CtKeyDIRECTION:
 		return known([]byte{expr.CtDirOriginal})
 	case expr.CtKeyL3PROTOCOL:

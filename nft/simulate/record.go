@@ -270,7 +270,7 @@ func (w *walk) applyMasquerade(as netip.Addr) {
 		w.record.why = w.position.String()
 	case strings.HasPrefix(why, "hairpin"):
 		w.record.why = "a pod reaches itself"
-	default:
+	case why == "":
 		why = "it is marked"
 	}
 	w.record.masquerade = true

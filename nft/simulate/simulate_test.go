@@ -234,3 +234,48 @@ func TestKnownFlowPassesNoNATChains(t *testing.T) {
 		t.Errorf("closed: %+v, %+v", w.Flow, o)
 	}
 }
+
+// TestLabelMasqueradesIfTheMarkWasOverwritten has another program's rule between the hooks,
+// as the VPC CNI has.
+func TestLabelMasqueradesIfTheMarkWasOverwritten(t *testing.T) {
+	label := make([]byte, len(Labels{}))
+	label[15] = 1
+	requests := append([]any{
+		&expr.Immediate{Register: unix.NFT_REG_1, Data: nativeBytes(0x4000)},
+		&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: unix.NFT_REG_1},
+		&expr.Immediate{Register: unix.NFT_REG_1, Data: label},
+		&expr.Ct{Key: expr.CtKeyLABELS, SourceRegister: true, Register: unix.NFT_REG_1},
+	}, to(endpoint)...)
+	masquerades := func(load any, mask []byte) []any {
+		zero := make([]byte, len(mask))
+		return []any{
+			load,
+			&expr.Bitwise{SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, Len: uint32(len(mask)), Mask: mask, Xor: zero},
+			&expr.Cmp{Op: expr.CmpOpNeq, Register: unix.NFT_REG_1, Data: zero},
+			&expr.Masq{},
+		}
+	}
+	for name, tc := range map[string]struct {
+		overwritten bool
+		want        string
+	}{
+		"kept":        {false, "it is marked: masquerade, the source becomes 192.0.2.1"},
+		"overwritten": {true, "its connection is labelled, and another program has overwritten the mark: masquerade, the source becomes 192.0.2.1"},
+	} {
+		f := node()
+		f.chain(oursTable, "nat-prerouting", "nat", HookPrerouting, -100, requests)
+		f.chain(oursTable, "nat-postrouting", "nat", HookPostrouting, 100,
+			masquerades(&expr.Meta{Key: expr.MetaKeyMARK, Register: unix.NFT_REG_1}, nativeBytes(0x4000)),
+			masquerades(&expr.Ct{Key: expr.CtKeyLABELS, Register: unix.NFT_REG_1}, label))
+		if tc.overwritten {
+			f.chain(otherTable, "restore", "filter", HookPrerouting, -90, []any{
+				&expr.Immediate{Register: unix.NFT_REG_1, Data: nativeBytes(0x80)},
+				&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: unix.NFT_REG_1},
+			})
+		}
+		o, w := only(t, f, sample)
+		if last := w.Steps[len(w.Steps)-1].Text; !o.Masquerade || o.Endpoints[0].Source != nodeIP || last != tc.want {
+			t.Errorf("%s: %+v, %q, want %q", name, o, last, tc.want)
+		}
+	}
+}

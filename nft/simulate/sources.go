@@ -176,8 +176,12 @@ type Flow struct {
 	SeenSource netip.AddrPort // as the endpoint sees it
 	Status     uint32         // IPS_*
 	Mark       uint32
+	Labels     Labels
 	State      string        // of TCP or SCTP, as conntrack -L prints it
 	Expires    time.Duration // if no packet comes
 	Started    time.Time     // if the kernel knows (net.netfilter.nf_conntrack_timestamp)
 	Reopens    bool          // whether a first packet begins a new connection
 }
+
+// Labels are bits that programs set for a connection (NF_CT_LABELS_MAX_SIZE bytes).
+type Labels [16]byte

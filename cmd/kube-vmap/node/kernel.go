@@ -18,12 +18,17 @@ func WithKernel(do func(*kernel.Kernel) error) (err error) {
 }
 
 // DropUnsupported removes from a rule set's configuration what the kernel cannot do:
-// tables that belong to a process exist since Linux 6.9.
+// tables that belong to a process exist since Linux 6.9, and labels of connections are an
+// option of the kernel.
 func DropUnsupported(k *kernel.Kernel, rules *nft.Config) error {
+	labels, err := k.SupportsLabels()
+	if err != nil {
+		return err
+	}
+	rules.NoLabels = !labels
 	if !rules.Protect {
 		return nil
 	}
-	supported, err := k.SupportsOwner()
-	rules.Protect = supported
+	rules.Protect, err = k.SupportsOwner()
 	return err
 }

@@ -30,6 +30,7 @@ const (
 	ctaID         = 12
 	ctaZone       = 18
 	ctaTimestamp  = 20
+	ctaLabels     = 22
 	ctaFilter     = 25
 
 	ctaTupleIP    = 1

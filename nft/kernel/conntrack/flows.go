@@ -98,6 +98,8 @@ func decodeFlow(m netlink.Message) (f flow, ok bool) {
 			f.Status = d.Uint32(value)
 		case ctaMark:
 			f.Mark = d.Uint32(value)
+		case ctaLabels:
+			copy(f.Labels[:], value)
 		case ctaTimeout:
 			f.Expires = time.Duration(d.Uint32(value)) * time.Second
 		case ctaTimestamp:

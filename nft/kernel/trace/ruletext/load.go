@@ -74,7 +74,7 @@ var ctFields = map[uint64]metaField{
 	unix.NFT_CT_DST:       {"daddr", kindAddress, 0},
 	unix.NFT_CT_PROTO_SRC: {"proto-src", kindNumber, 2},
 	unix.NFT_CT_PROTO_DST: {"proto-dst", kindNumber, 2},
-	unix.NFT_CT_LABELS:    {"label", kindHex, 16},
+	unix.NFT_CT_LABELS:    {"label", kindLabel, 16},
 	unix.NFT_CT_PKTS:      {"packets", kindNative, 8},
 	unix.NFT_CT_BYTES:     {"bytes", kindNative, 8},
 	unix.NFT_CT_ZONE:      {"zone", kindNative, 2},

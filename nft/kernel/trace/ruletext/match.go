@@ -24,7 +24,7 @@ func (w *writer) cmp(a attributes) {
 	equal := op == unix.NFT_CMP_EQ
 	isZero := len(bytes.Trim(constant, "\x00")) == 0
 	switch {
-	case v.mask != nil && (v.kind == kindState || v.kind == kindStatus) && isZero:
+	case v.mask != nil && (v.kind == kindState || v.kind == kindStatus || v.kind == kindLabel) && isZero:
 		not := ""
 		if equal {
 			not = "! "

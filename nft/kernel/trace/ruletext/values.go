@@ -30,6 +30,7 @@ const (
 	kindFamily
 	kindState
 	kindStatus
+	kindLabel // of a connection
 	kindRoute // type of an address
 )
 
@@ -69,6 +70,8 @@ func (k kind) bits(b []byte) string {
 		return flags(states, n)
 	case k == kindStatus && isNative:
 		return flags(statuses, n)
+	case k == kindLabel && len(b) == 16:
+		return labelText(b)
 	case k == kindMark && isNative:
 		return fmt.Sprintf("0x%08x", n)
 	case k == kindPriority && isNative:
@@ -81,6 +84,17 @@ func (k kind) bits(b []byte) string {
 		}
 	}
 	return "0x" + hex.EncodeToString(b)
+}
+
+// labelText returns the numbers of the bits in a label, which is an array of longs.
+func labelText(b []byte) string {
+	var list []string
+	for i := range 8 * len(b) {
+		if binary.NativeEndian.Uint64(b[i/64*8:])>>(i%64)&1 != 0 {
+			list = append(list, strconv.Itoa(i))
+		}
+	}
+	return strings.Join(list, ",")
 }
 
 // nameText returns an interface's name, with an asterisk if only a prefix is compared.

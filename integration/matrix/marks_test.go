@@ -1,0 +1,127 @@
+package matrix
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"kube-vmap/integration/daemon"
+)
+
+// TestOverwrittenMarksCostNoConnection has tables of other programs that overwrite the whole
+// mark of packets, wherever rules can run between those that request masquerade and those
+// that masquerade. All clients still reach all endpoints, and the endpoints still see the
+// node where they must.
+func TestOverwrittenMarksCostNoConnection(t *testing.T) {
+	s := newMarksScene(t)
+	sets := readEndpoints()[:2] // at random, and with session affinity
+	s.put(matrixServices(sets)...)
+	s.start(daemon.PodRanges, nodePortAddresses)
+	table := readFlows(t, "pods are detected")
+	for _, others := range []struct{ name, table string }{
+		{"marks become 0", overwriting("0")},
+		{"marks become 0x80", overwriting("0x80")},
+		{"marks become 0xffffbfff", overwriting("0xffffbfff")},
+		{"rules of the VPC CNI", vpcCNI("nat")},
+		{"rules of the VPC CNI for all packets", vpcCNI("filter")},
+	} {
+		t.Run(others.name, func(t *testing.T) {
+			s.t = t
+			s.nft(others.table)
+			defer s.nft("delete table inet others")
+			for i, set := range sets {
+				s.check(t, s.cells(table, set, i))
+			}
+		})
+	}
+}
+
+// TestMarkIsSeenBetweenTheHooks has a program that looks for the mark, as programs do that
+// know kube-proxy's.
+func TestMarkIsSeenBetweenTheHooks(t *testing.T) {
+	s := newMarksScene(t)
+	s.put(daemon.Service{Number: 1, EndpointSpec: "pod-1 remote-1"})
+	s.start(daemon.PodRanges)
+	var table strings.Builder
+	for _, h := range hooksBetween {
+		fmt.Fprintf(&table, "set %s { typeof meta nfproto . meta l4proto; size 16; flags dynamic; }\n", h.name)
+		fmt.Fprintf(&table, "chain at-%[1]s { type filter hook %[1]s priority %d; meta mark & 0x4000 == 0x4000 add @%[1]s { meta nfproto . meta l4proto }; }\n",
+			h.name, h.priorities[0])
+	}
+	s.nft("table inet others {\n" + table.String() + "}")
+	s.check(t, asks(s.clients(), usual, 1, by(anySource, "pod-1 remote-1")))
+	for _, h := range hooksBetween {
+		got := s.nft("list set inet others " + h.name)
+		for _, w := range daemon.Transports() {
+			want := fmt.Sprintf("%s . %s", [...]string{"ipv4", "ipv6"}[w.Family], w.Protocol)
+			if !strings.Contains(got, want) {
+				t.Errorf("hook %s, %s: the mark was not seen:\n%s", h.name, want, got)
+			}
+		}
+	}
+}
+
+// newMarksScene returns a scene with the objects of a cluster.
+func newMarksScene(t *testing.T) *scene {
+	t.Helper()
+	if kubeProxy != "" {
+		t.Skip("kube-proxy masquerades by the mark alone")
+	}
+	s := newScene(t)
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	return s
+}
+
+// hooksBetween are the priorities of chains that see packets after masquerade was requested,
+// in nat-prerouting (-100) and nat-output (-100), and before nat-postrouting (100).
+var hooksBetween = []struct {
+	name       string
+	priorities []int
+}{
+	{"prerouting", []int{-99, -98, -90, 0, 50, 300}},
+	{"forward", []int{-150, -1, 0, 1, 50}},
+	{"output", []int{-99, -98, -90, -1, 0, 50, 300}},
+	{"postrouting", []int{-300, -150, -1, 0, 50, 99}},
+}
+
+// overwriting is a table that overwrites all marks.
+func overwriting(mark string) string {
+	var chains strings.Builder
+	for _, h := range hooksBetween {
+		for i, priority := range h.priorities {
+			fmt.Fprintf(&chains, "chain %[1]s-%[2]d { type filter hook %[1]s priority %[3]d; meta mark set %[4]s; }\n", h.name, i, priority, mark)
+		}
+	}
+	return "table inet others {\n" + chains.String() + "}"
+}
+
+// vpcCNI is the table of the Amazon VPC CNI v1.23 (pkg/networkutils/nftables_connmark.go), with
+// the names that interfaces of pods have here, for both families, and without exempt
+// ranges. Its restoring overwrites the whole mark (aws/amazon-vpc-cni-k8s 3872). Chains of
+// type nat do not see connections that another one has translated; those of type filter see
+// everything.
+func vpcCNI(chainType string) string {
+	return fmt.Sprintf(`table inet others {
+	chain nat-prerouting {
+		type %s hook prerouting priority dstnat + 10; policy accept;
+		fib daddr type local return
+		iifname "veth*" counter jump snat-mark
+		counter meta mark set ct mark & 0x00000080
+	}
+	chain snat-mark {
+		counter ct mark set ct mark | 0x00000080
+	}
+}`, chainType)
+}
+
+// nft runs the nft program on the node and returns its output.
+func (s *scene) nft(commands string) string {
+	s.t.Helper()
+	c := s.Node.Command(s.t.Context(), "nft", "-f", "-")
+	c.Stdin = strings.NewReader(commands)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("nft: %v\n%s", err, out)
+	}
+	return string(out)
+}
