@@ -140,3 +140,64 @@ func TestMissingToolsAreAWarningIfThereAreTables(t *testing.T) {
 		}
 	})
 }
+
+// onHost runs fn in the machine's network namespace.
+func (m *machine) onHost(fn func() error) {
+	m.t.Helper()
+	if err := m.host.Do(fn); err != nil {
+		m.t.Error(err)
+	}
+}
+
+func (m *machine) findLegacy() (found legacy.Found) {
+	m.t.Helper()
+	m.onHost(func() (err error) { found, err = legacy.Find(m.t.Context()); return err })
+	return found
+}
+
+// suspendLegacy and resumeLegacy return what they did.
+func (m *machine) suspendLegacy() (names []string) {
+	m.t.Helper()
+	m.onHost(func() (err error) { names, err = legacy.Suspend(m.t.Context()); return err })
+	return names
+}
+
+func (m *machine) resumeLegacy() (names []string) {
+	m.t.Helper()
+	m.onHost(func() (err error) { names, err = legacy.Resume(m.t.Context()); return err })
+	return names
+}
+
+func TestResumeUndoesSuspendOfLegacyByteForByte(t *testing.T) {
+	withTools(t)
+	for _, mode := range []string{"iptables", "ipvs"} {
+		t.Run(mode, func(t *testing.T) {
+			m := newMachine(t)
+			m.loadForeign(legacyBackend)
+			if mode == "ipvs" {
+				m.addIPSets()
+			}
+			if found, did := m.findLegacy(), m.suspendLegacy(); len(found.Awake)+len(found.Suspended)+len(found.Unknown)+len(did) > 0 {
+				t.Errorf("without kube-proxy, found %+v, suspended %q", found, did)
+			}
+			m.loadKubeProxy(legacyBackend, mode)
+			before := m.listing(legacyBackend)
+			awake := m.findLegacy().Awake
+			for range 2 {
+				if did := m.suspendLegacy(); !slices.Equal(did, awake) || len(awake) != 4 {
+					t.Errorf("suspended %q, awake were %q", did, awake)
+				}
+				if found := m.findLegacy(); len(found.Awake) > 0 || !slices.Equal(found.Suspended, awake) {
+					t.Errorf("after the suspension, found %+v", found)
+				}
+				if did := m.suspendLegacy(); len(did) > 0 {
+					t.Errorf("the second time, suspended %q", did)
+				}
+				if did := m.resumeLegacy(); !slices.Equal(did, awake) {
+					t.Errorf("resumed %q, awake were %q", did, awake)
+				}
+				same(t, "listings before the suspension and after going back", m.listing(legacyBackend), before)
+			}
+		})
+	}
+}

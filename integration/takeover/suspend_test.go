@@ -168,3 +168,24 @@ func TestRefusedForeignStepIsNamed(t *testing.T) {
 		})
 	}
 }
+
+// A program that saves and restores all rules of iptables changes how the kernel holds ours.
+func TestSuspensionSurvivesSaveAndRestore(t *testing.T) {
+	m := newMachine(t)
+	m.loadKubeProxy(nftBackend, "iptables")
+	saved := map[model.Family]string{}
+	for _, f := range model.Families {
+		saved[f] = m.save(nftBackend, f)
+	}
+	m.apply(m.find().Suspend())
+	for _, f := range model.Families {
+		m.run(m.save(nftBackend, f), nftBackend.tool(f, "restore"))
+	}
+	if found := m.find(); len(found.Awake()) > 0 || len(found.Suspended()) == 0 {
+		t.Errorf("found %+v", found)
+	}
+	m.apply(m.find().Resume())
+	for _, f := range model.Families {
+		same(t, "rules before the suspension and after going back", m.save(nftBackend, f), saved[f])
+	}
+}

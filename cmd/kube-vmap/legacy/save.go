@@ -10,6 +10,7 @@ import (
 // saved is a table as iptables-save printed it.
 type saved struct {
 	kubeproxy.Table
+	program string // that printed it, without "-save"
 	// specs are the rules' texts without "-A" and the chain, in the order of
 	// Table.Rules.
 	specs []string
@@ -123,19 +124,13 @@ func words(s string) []string {
 	return all
 }
 
-// restore returns the text for "iptables-restore --noflush" that executes the plan.
-func (t *saved) restore(p kubeproxy.Plan) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "*%s\n", t.Name)
-	for _, i := range p.Unhook {
-		fmt.Fprintf(&b, "-D %s %s\n", t.Rules[i].Chain, t.specs[i])
-	}
-	for _, name := range p.Empty {
-		fmt.Fprintf(&b, "-F %s\n", name)
-	}
-	for _, name := range p.Delete {
-		fmt.Fprintf(&b, "-X %s\n", name)
-	}
-	b.WriteString("COMMIT\n")
-	return b.String()
+// restore returns the text for "iptables-restore --noflush" that executes the commands.
+func (t *saved) restore(commands []string) string {
+	return "*" + t.Name + "\n" + strings.Join(commands, "\n") + "\nCOMMIT\n"
 }
+
+// deleteRule returns the command that deletes a rule.
+func (t *saved) deleteRule(i int) string { return "-D " + t.Rules[i].Chain + " " + t.specs[i] }
+
+// describe returns what is in the table, or what was done to it, with its name.
+func (t *saved) describe(what string) string { return t.program + " " + t.Name + ": " + what }

@@ -53,5 +53,6 @@ func isKubeProxyChain(table, name string) bool {
 		table == "nat" && hashed.MatchString(name)
 }
 
-// isHooked reports whether kube-proxy jumps to the chain from built-in chains.
-func isHooked(table, name string) bool { return slices.Contains(chains[table].hooked, name) }
+// IsHooked reports whether kube-proxy jumps to a chain of a table of iptables from built-in
+// chains.
+func IsHooked(table, name string) bool { return slices.Contains(chains[table].hooked, name) }

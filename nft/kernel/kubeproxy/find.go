@@ -1,6 +1,7 @@
 package kubeproxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -192,8 +193,25 @@ func ruleOf(d *attr.Decoder, attributes []byte, p Part) (handle uint64, comment 
 		case unix.NFTA_RULE_HANDLE:
 			handle = d.Uint64(value)
 		case unix.NFTA_RULE_USERDATA:
-			comment = attr.String(attr.Userdata(value, attr.CommentTag))
+			comment = cmp.Or(comment, attr.String(attr.Userdata(value, attr.CommentTag)))
+		case unix.NFTA_RULE_EXPRESSIONS:
+			comment = cmp.Or(comment, matchedComment(d, value))
 		}
 	}
 	return handle, comment, table == p.Table && chain == p.Chain
+}
+
+// matchedComment returns the comment that xtables' match "comment" holds. Our rule has it
+// after a program saved and restored all rules with the tools of iptables-nft.
+func matchedComment(d *attr.Decoder, expressions []byte) string {
+	for _, e := range d.Attributes(expressions) {
+		if attr.String(d.Find(e, unix.NFTA_EXPR_NAME)) != "match" {
+			continue
+		}
+		data := d.Find(e, unix.NFTA_EXPR_DATA)
+		if attr.String(d.Find(data, unix.NFTA_MATCH_NAME)) == "comment" {
+			return unix.ByteSliceToString(d.Find(data, unix.NFTA_MATCH_INFO))
+		}
+	}
+	return ""
 }

@@ -52,7 +52,7 @@ func (t Table) Plan(busy ...string) Plan {
 		switch {
 		case isKubeProxyChain(t.Name, r.Chain):
 			filled[r.Chain] = true
-		case t.Chains[r.Chain] && isHooked(t.Name, r.Target):
+		case t.Chains[r.Chain] && IsHooked(t.Name, r.Target):
 			p.Unhook = append(p.Unhook, i)
 		default:
 			used[r.Target] = true

@@ -101,7 +101,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		for _, i := range p.Unhook {
-			if r := nat.Rules[i]; !nat.Chains[r.Chain] || !isHooked("nat", r.Target) {
+			if r := nat.Rules[i]; !nat.Chains[r.Chain] || !IsHooked("nat", r.Target) {
 				t.Errorf("rule %+v is not kube-proxy's", r)
 			}
 		}
