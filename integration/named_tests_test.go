@@ -11,15 +11,10 @@ import (
 // docs/security.md names all tests of integration/security.
 func TestDocumentedTestsExist(t *testing.T) {
 	const security = "docs/security.md"
-	byFolder, byPackage := map[string]bool{}, map[string]bool{}
-	for _, f := range sources(t) {
-		for _, d := range f.syntax.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && f.test && fn.Recv == nil && isTest(fn.Name.Name) {
-				byFolder[f.dir+"."+fn.Name.Name] = true
-				byPackage[strings.TrimSuffix(f.syntax.Name.Name, "_test")+"."+fn.Name.Name] = true
-			}
-		}
-	}
+	byFolder, byPackage := testsByFolder(t), map[string]bool{}
+	eachTest(t, func(f source, name string) {
+		byPackage[strings.TrimSuffix(f.syntax.Name.Name, "_test")+"."+name] = true
+	})
 	named := checkNames(t, security, "`([a-z0-9/-]+\\.(?:Test|Fuzz)[A-Za-z0-9]+)`", byFolder)
 	checkNames(t, "integration/matrix/doc.go", `([a-z]+\.Test[A-Za-z_]+)`, byPackage)
 	for name := range byFolder {
@@ -27,6 +22,26 @@ func TestDocumentedTestsExist(t *testing.T) {
 			t.Errorf("%s does not name %s", security, name)
 		}
 	}
+}
+
+// eachTest calls fn with each test of the tree.
+func eachTest(t *testing.T, fn func(f source, name string)) {
+	t.Helper()
+	for _, f := range sources(t) {
+		for _, d := range f.syntax.Decls {
+			if d, ok := d.(*ast.FuncDecl); ok && f.test && d.Recv == nil && isTest(d.Name.Name) {
+				fn(f, d.Name.Name)
+			}
+		}
+	}
+}
+
+// testsByFolder returns the names of all tests, as in integration/matrix.TestClusterIPTable.
+func testsByFolder(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	eachTest(t, func(f source, name string) { names[f.dir+"."+name] = true })
+	return names
 }
 
 // checkNames returns the tests that a document names, all of which must exist.

@@ -16,7 +16,7 @@ import (
 	"kube-vmap/nft/kernel/survey"
 )
 
-// Config says where [Read] looks. The zero value is for a process on the node itself.
+// Config is where [Read] looks. The zero value is for a process on the node itself.
 type Config struct {
 	// Proc is where the proc file system with the node's processes is mounted; empty means
 	// /proc.
