@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/google/nftables/expr"
+
+	"kube-vmap/nft/simulate/xt"
 )
 
 // A position is where a packet is on its path.
@@ -108,22 +110,24 @@ func (w *walk) checkChain(here returnPoint, rules []Rule) {
 	}
 }
 
-// runRule runs the expressions of a rule, if the rule can have an effect. A rule of another
-// program that cannot be evaluated counts as one that does not match; if it might decide
-// something, it is noted as a doubt.
+// runRule runs the expressions of a rule, if the rule can have an effect. If it cannot be
+// decided whether a rule of another program matches, both is tried. An effect that is not
+// known is a doubt; the rule counts as one that does not match then.
 func (w *walk) runRule(r Rule) (verdict, error) {
 	w.position.handle = r.Handle
 	if !w.position.isOurs() && !hasEffect(r) {
 		return verdictContinue, nil
 	}
 	w.regs, w.reason = registers{}, reason{}
+	assumed := false
 	for i, e := range r.Expressions {
 		v, err := w.runExpression(r.Expressions[i:])
 		var undecided undecidedError
 		switch {
 		case errors.As(err, &undecided) && !w.position.isOurs():
-			w.addDoubt(r, undecided)
-			return verdictBreak, nil
+			if assumed, err = w.assumeMatch(r, e, undecided, assumed); !assumed {
+				return verdictBreak, err
+			}
 		case err != nil:
 			return verdictBreak, w.withPosition(err)
 		case v.kind == expr.VerdictBreak:
@@ -137,9 +141,60 @@ func (w *walk) runRule(r Rule) (verdict, error) {
 	return verdictContinue, nil
 }
 
+// assumeMatch reports whether to assume on this walk that an undecided expression matches.
+// A rule is assumed to match only once, whatever of it is undecided.
+func (w *walk) assumeMatch(r Rule, e any, why undecidedError, already bool) (bool, error) {
+	switch {
+	case !mayDecide(r):
+		return false, nil
+	case !isMatch(e):
+		w.addDoubt(why)
+		return false, nil
+	case !already && !w.assume(w.doubt(why)):
+		return false, nil
+	}
+	if mayLoad(e) {
+		for i := range w.regs.unknown {
+			w.regs.unknown[i] = true
+		}
+	}
+	return true, nil
+}
+
+// isMatch reports whether an expression only computes or compares something, so that its
+// effect depends on the rest of its rule.
+func isMatch(e any) bool {
+	switch e := e.(type) {
+	case *expr.Payload:
+		return e.OperationType == expr.PayloadLoad
+	case *expr.Meta:
+		return !e.SourceRegister
+	case *expr.Ct:
+		return !e.SourceRegister
+	case *expr.Lookup:
+		return !e.IsDestRegSet || e.DestRegister != 0
+	case UnknownExpression:
+		return e.isMatchOnly()
+	case *expr.Cmp, *expr.Range, *expr.Bitwise, *expr.Hash, *expr.Numgen, *expr.Fib, *expr.Dynset, *expr.Exthdr:
+		return true
+	}
+	return isXTMatch(e)
+}
+
+// mayLoad reports whether a match may write to registers.
+func mayLoad(e any) bool {
+	switch e := e.(type) {
+	case *expr.Cmp, *expr.Range:
+		return false
+	case UnknownExpression:
+		return e.mayLoad()
+	}
+	return !isXTMatch(e)
+}
+
 // runExpression runs the first of the remaining expressions of a rule. If another program's
 // rule has an unknown expression behind a pick, the pick is not made: whatever its result,
-// the rule would be a doubt.
+// it is not decided whether the rule matches.
 func (w *walk) runExpression(list []any) (verdict, error) {
 	if !w.position.isOurs() && isPick(list[0]) {
 		if i := slices.IndexFunc(list, func(e any) bool { _, unknown := e.(UnknownExpression); return unknown }); i > 0 {
@@ -166,7 +221,8 @@ func hasEffect(r Rule) bool {
 func mayDecide(r Rule) bool {
 	for _, e := range r.Expressions {
 		switch e := e.(type) {
-		case *expr.Verdict, *expr.NAT, *expr.Masq, *expr.Redir, *expr.Reject, *expr.Notrack:
+		case *expr.Verdict, *expr.NAT, *expr.Masq, *expr.Redir, *expr.Reject, *expr.Notrack,
+			xt.NAT, xt.Redirect, xt.SetMark, xt.ConnMark, xt.TProxy, xt.Zone:
 			return true
 		case UnknownExpression:
 			if !e.isMatchOnly() {

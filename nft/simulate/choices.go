@@ -2,9 +2,13 @@ package simulate
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/simulate/xt"
 )
 
 // numgen returns a number; each possible one has a walk of its own.
@@ -44,37 +48,100 @@ func (w *walk) hash(e *expr.Hash) (verdict, error) {
 // isPick reports whether an expression picks a number.
 func isPick(e any) bool {
 	switch e.(type) {
-	case *expr.Numgen, *expr.Hash:
+	case *expr.Numgen, *expr.Hash, xt.Statistic:
 		return true
 	}
 	return false
 }
 
-// choices are the results of the picks on a walk.
+// choices are the results of the picks on a walk, and of what cannot be decided.
+//
+// They are the nodes of a tree, which the walks pass in order, with the first result of each
+// first. At an undecided match, the first result is that the rule does not match. Walks that
+// have no other result of such a match are main walks, and only those are the Result; the
+// others only show whether the match makes a difference.
 type choices struct {
 	made []choice
 	next int
+	// mainWalks and alternatives are the numbers of walks so far.
+	mainWalks, alternatives int
+	// stopped is true if there are more main walks than maxWalks.
+	stopped bool
+	doubts  []string // for matches that make a difference
 }
 
 type choice struct {
 	index, total uint32
-	explored     uint32 // how many of them are tried
-	ours         bool   // in a table of ours, so that all of them are endpoints
+	explored     uint32  // how many of them are tried
+	ours         bool    // in a table of ours, so that all of them are endpoints
+	first        float64 // probability of the first of two, if it is not that of the other
+	undecided    *undecided
+}
+
+// An undecided is a match that cannot be decided: the distributions of the results without
+// and with it.
+type undecided struct {
+	doubt   string
+	results [2]distribution
+	cut     bool // not all walks with a match are run
+}
+
+// A distribution is the probabilities of results.
+type distribution map[outcomeKey]float64
+
+// equals reports whether results have the same shares in both distributions.
+func (d distribution) equals(other distribution) bool {
+	const tolerance = 1e-6
+	if len(d) != len(other) {
+		return false
+	}
+	sum, otherSum := d.sum(), other.sum()
+	for k, p := range d {
+		if q, ok := other[k]; !ok || math.Abs(p/sum-q/otherSum) > tolerance {
+			return false
+		}
+	}
+	return true
+}
+
+func (d distribution) sum() (sum float64) {
+	for _, p := range d {
+		sum += p
+	}
+	return sum
 }
 
 const (
 	// maxChoicesPerPick is how many results of one pick are tried: all for Services that
 	// spread over slots, or have different weights, and the first ones for a larger Service.
 	maxChoicesPerPick = 1024
-	// maxWalks is the maximum number of walks.
+	// maxWalks is the maximum number of main walks, and of the others.
 	maxWalks = 4096
 )
 
 // choose returns the result of the next pick on the walk; the first possible one if the
 // pick is new.
 func (c *choices) choose(of uint32, ours bool) uint32 {
+	return c.take(func() choice {
+		return choice{total: of, explored: min(of, maxChoicesPerPick, c.remaining()), ours: ours}
+	})
+}
+
+// chooseFirst reports whether the first of two results is picked, which has a probability.
+func (c *choices) chooseFirst(probability float64) bool {
+	return c.take(func() choice { return choice{total: 2, explored: 2, first: probability} }) == 0
+}
+
+// assume reports whether to assume that an undecided match matches.
+func (c *choices) assume(doubt string) bool {
+	return c.take(func() choice {
+		return choice{total: 1, explored: 2, undecided: &undecided{doubt: doubt, results: [2]distribution{{}, {}}}}
+	}) == 1
+}
+
+func (c *choices) take(fresh func() choice) uint32 {
 	if c.next == len(c.made) {
-		c.made = append(c.made, choice{total: of, explored: min(of, maxChoicesPerPick, c.remaining()), ours: ours})
+		c.made = append(c.made, fresh())
 	}
 	c.next++
 	return c.made[c.next-1].index
@@ -82,13 +149,41 @@ func (c *choices) choose(of uint32, ours bool) uint32 {
 
 // remaining returns how many results of the next pick may be tried, so that there are at
 // most maxWalks walks. Earlier picks take what they need first, so all endpoints are tried
-// before the variants of one.
+// before the variants of one. Picks of two and undecided matches do not count, because many
+// of them end in few walks; see advance.
 func (c *choices) remaining() uint32 {
 	room := uint32(maxWalks)
 	for _, made := range c.made {
-		room /= made.explored
+		if made.first == 0 && made.undecided == nil {
+			room /= made.explored
+		}
 	}
 	return max(room, 1)
+}
+
+// isMain reports whether the walk assumes no undecided match.
+func (c *choices) isMain() bool {
+	return !slices.ContainsFunc(c.made, func(made choice) bool { return made.undecided != nil && made.index > 0 })
+}
+
+// addResult adds the result of a walk to the undecided matches on it.
+func (c *choices) addResult(k outcomeKey) {
+	if c.isMain() {
+		c.mainWalks++
+	} else {
+		c.alternatives++
+	}
+	p := c.probability()
+	for i := len(c.made) - 1; i >= 0; i-- {
+		u := c.made[i].undecided
+		if u == nil {
+			continue
+		}
+		u.results[c.made[i].index][k] += p
+		if c.made[i].index > 0 {
+			return // earlier ones compare what is the result if this one does not match
+		}
+	}
 }
 
 // advance prepares the next walk; it returns false after the last one.
@@ -96,10 +191,33 @@ func (c *choices) advance() bool {
 	c.next = 0
 	for n := len(c.made); n > 0; n-- {
 		last := &c.made[n-1]
-		if last.index++; last.index < last.explored {
+		if last.index+1 < last.explored && c.mayAdvance(last) {
+			last.index++
 			c.made = c.made[:n]
 			return true
 		}
+		if u := last.undecided; u != nil && (u.cut || !u.results[0].equals(u.results[1])) {
+			c.doubts = union([]string{u.doubt}, c.doubts) // a later match is known first
+		}
+		c.made = c.made[:n-1]
+	}
+	return false
+}
+
+// mayAdvance reports whether there may be another walk. If not, it notes what is missing.
+func (c *choices) mayAdvance(last *choice) bool {
+	alternative := last.undecided != nil || !c.isMain()
+	switch {
+	case !alternative && c.mainWalks >= maxWalks:
+		c.stopped = true
+	case alternative && c.alternatives >= maxWalks:
+		for _, made := range c.made {
+			if made.undecided != nil && (made.index > 0 || made.undecided == last.undecided) {
+				made.undecided.cut = true
+			}
+		}
+	default:
+		return true
 	}
 	return false
 }
@@ -108,7 +226,14 @@ func (c *choices) advance() bool {
 func (c *choices) probability() float64 {
 	p := 1.0
 	for _, made := range c.made {
-		p /= float64(made.total)
+		switch {
+		case made.first == 0:
+			p /= float64(made.total)
+		case made.index == 0:
+			p *= made.first
+		default:
+			p *= 1 - made.first
+		}
 	}
 	return p
 }

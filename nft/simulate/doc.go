@@ -17,6 +17,11 @@
 // as they come; there are at most 4,096, and of the rest only the probability is known.
 //
 // What the interpreter does not understand is reported. In a table of ours the outcome is
-// unknown then; in a table of another program the rule counts as not matching, and a doubt is
-// noted. Only nf_tables is simulated: no iptables-legacy, IPVS or BPF.
+// unknown then. In a table of another program, an effect that is not understood is a doubt. A
+// match that cannot be decided, such as a limit, is followed both ways: the result is that of
+// a rule that does not match, and the doubt is noted only if the other way ends elsewhere, or
+// with other probabilities.
+//
+// Rules of iptables-nft are nf_tables rules with matches and targets of package xt. Only
+// nf_tables is simulated: no IPVS or BPF.
 package simulate

@@ -2,9 +2,10 @@ package simulate
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/google/nftables/expr"
+
+	"kube-vmap/nft/simulate/xt"
 )
 
 // A verdict is the result of an expression or a chain.
@@ -56,6 +57,9 @@ func (w *walk) evaluate(e any) (verdict, error) {
 	case *expr.Fib:
 		return w.fib(e)
 	}
+	if isXTMatch(e) {
+		return w.xtMatch(e)
+	}
 	return w.statement(e)
 }
 
@@ -77,6 +81,8 @@ func (w *walk) statement(e any) (verdict, error) {
 			w.conn.untracked = true
 		}
 		return verdictContinue, nil
+	case xt.NoEffect:
+		return verdictContinue, nil
 	case *expr.Objref:
 		const counter = 1 // NFT_OBJECT_COUNTER; others may give a verdict
 		if e.Type == counter {
@@ -91,7 +97,7 @@ func (w *walk) statement(e any) (verdict, error) {
 	case UnknownExpression:
 		return verdictBreak, undecidedError("expression " + e.Name)
 	}
-	return verdictBreak, undecidedError(fmt.Sprintf("expression %T", e))
+	return w.xtTarget(e)
 }
 
 func (w *walk) compare(e *expr.Cmp) (verdict, error) {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"encoding/binary"
 	"net/netip"
 
@@ -31,10 +32,16 @@ func (w *walk) nat(e *expr.NAT) (verdict, error) {
 			return verdictBreak, err
 		}
 		a, _ := netip.AddrFromSlice(v.bytes)
+		if !v.isKnown() {
+			return verdictBreak, undecidedError("a translation to an unknown address")
+		}
 		to = netip.AddrPortFrom(a, to.Port())
 	}
 	if e.RegProtoMin != 0 {
 		v, err := w.regs.read(e.RegProtoMin, 2)
+		if err == nil && !v.isKnown() {
+			err = undecidedError("a translation to an unknown port")
+		}
 		if err != nil {
 			return verdictBreak, err
 		}
@@ -57,6 +64,21 @@ func (w *walk) masquerade() (verdict, error) {
 
 // redirect translates the destination to the node itself.
 func (w *walk) redirect(e *expr.Redir) (verdict, error) {
+	if e.RegisterProtoMin == 0 {
+		return w.redirectTo(0)
+	}
+	v, err := w.regs.read(e.RegisterProtoMin, 2)
+	if err == nil && !v.isKnown() {
+		err = undecidedError("a translation to an unknown port")
+	}
+	if err != nil {
+		return verdictBreak, err
+	}
+	return w.redirectTo(binary.BigEndian.Uint16(v.bytes))
+}
+
+// redirectTo translates the destination to a port of the node itself; zero keeps the port.
+func (w *walk) redirectTo(port uint16) (verdict, error) {
 	loopback := [...]netip.Addr{model.IPv4: netip.AddrFrom4([4]byte{127, 0, 0, 1}), model.IPv6: netip.IPv6Loopback()}
 	a, err := loopback[w.frame.family], error(nil)
 	if w.frame.in != (Link{}) {
@@ -65,15 +87,7 @@ func (w *walk) redirect(e *expr.Redir) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
-	to := netip.AddrPortFrom(a, w.conn.endpoint.Port())
-	if e.RegisterProtoMin != 0 {
-		v, err := w.regs.read(e.RegisterProtoMin, 2)
-		if err != nil {
-			return verdictBreak, err
-		}
-		to = netip.AddrPortFrom(a, binary.BigEndian.Uint16(v.bytes))
-	}
-	w.translate(false, to)
+	w.translate(false, netip.AddrPortFrom(a, cmp.Or(port, w.conn.endpoint.Port())))
 	return verdictAccept, nil
 }
 

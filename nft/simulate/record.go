@@ -57,17 +57,22 @@ func (w *walk) addFault(text string) {
 	}
 }
 
-// addDoubt notes that a rule may decide otherwise, once for each base chain.
-func (w *walk) addDoubt(r Rule, c undecidedError) {
-	if !mayDecide(r) {
-		return
+// doubtVerb is between the base chain of a doubt and the rule.
+const doubtVerb = ", may decide otherwise: "
+
+// doubt returns the text of a doubt about the rule.
+func (w *walk) doubt(c undecidedError) string {
+	return fmt.Sprintf("table %s, chain %s%srule handle %d of %s has %s", w.position.base.Chain.Table, w.position.base.Chain.Name, doubtVerb,
+		w.position.handle, w.position.chain.Name, strings.TrimPrefix(string(c), "expression "))
+}
+
+// addDoubt notes that the effect of a rule is not known, once for each base chain.
+func (w *walk) addDoubt(c undecidedError) {
+	text := w.doubt(c)
+	chain, _, _ := strings.Cut(text, doubtVerb)
+	if !slices.ContainsFunc(w.record.doubts, func(d string) bool { return strings.HasPrefix(d, chain+doubtVerb) }) {
+		w.record.doubts = append(w.record.doubts, text)
 	}
-	chain := fmt.Sprintf("table %s, chain %s", w.position.base.Chain.Table, w.position.base.Chain.Name)
-	if slices.ContainsFunc(w.record.doubts, func(d string) bool { return strings.HasPrefix(d, chain) }) {
-		return
-	}
-	w.record.doubts = append(w.record.doubts,
-		fmt.Sprintf("%s, may decide otherwise: rule handle %d of %s has %s", chain, r.Handle, w.position.chain.Name, strings.TrimPrefix(string(c), "expression ")))
 }
 
 // inChain reports whether the packet is in a chain of ours whose name begins with the word,

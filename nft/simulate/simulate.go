@@ -110,10 +110,9 @@ func explore(m *sourceCache, in Link, r *Result) error {
 		} else if err != nil {
 			return err
 		}
-		s.add(w.leaf())
-		s.countUnexplored(c)
+		s.add(w.leaf(), c)
 	}
-	s.finish()
+	s.finish(c)
 	return m.identify(r)
 }
 

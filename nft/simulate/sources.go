@@ -93,7 +93,7 @@ func (h Hook) String() string {
 // A Rule is a rule as the kernel holds it.
 type Rule struct {
 	Handle uint64
-	// Expressions are of package expr, or [UnknownExpression].
+	// Expressions are of package expr or package xt, or [UnknownExpression].
 	Expressions []any
 }
 
@@ -108,7 +108,19 @@ func (u UnknownExpression) isMatchOnly() bool {
 	case "byteorder", "connlimit", "last", "limit", "osf", "quota", "rt", "socket", "tunnel", "xfrm":
 		return true
 	}
-	return strings.HasPrefix(u.Name, "xt match ")
+	return strings.HasPrefix(u.Name, matchPrefix)
+}
+
+// matchPrefix begins the names of the matches of iptables.
+const matchPrefix = "xt match "
+
+// mayLoad reports whether the expression may write to registers.
+func (u UnknownExpression) mayLoad() bool {
+	switch u.Name {
+	case "connlimit", "last", "limit", "quota":
+		return false
+	}
+	return !strings.HasPrefix(u.Name, matchPrefix)
 }
 
 // A Set is a set or map, and the function to look up a key.

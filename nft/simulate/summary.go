@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // A summary merges leaves into a result, and keeps of each only what the result shows.
@@ -13,13 +14,18 @@ type summary struct {
 	incomplete bool    // there are more walks
 }
 
-// add adds a leaf.
-func (s *summary) add(l leaf) {
+// add adds a leaf. Of one that assumes an undecided match, only whether it differs counts.
+func (s *summary) add(l leaf, c *choices) {
+	c.addResult(l.key())
+	s.Doubts = union(s.Doubts, l.doubts)
+	if !c.isMain() {
+		return
+	}
+	s.countUnexplored(c)
 	s.Service = cmp.Or(s.Service, l.service)
 	s.Kind = cmp.Or(s.Kind, l.kind)
 	s.Affinity = cmp.Or(s.Affinity, l.affinity)
 	s.Faults = union(s.Faults, l.faults)
-	s.Doubts = union(s.Doubts, l.doubts)
 	s.addToOutcome(l)
 	s.stepGroups.add(l)
 	s.seen += l.probability
@@ -28,21 +34,27 @@ func (s *summary) add(l leaf) {
 // countUnexplored counts the results of picks on a walk that are not tried.
 func (s *summary) countUnexplored(c *choices) {
 	for _, made := range c.made {
-		switch n := made.total - made.explored; {
-		case n == 0:
+		if made.total <= made.explored {
 			continue
-		case made.ours:
-			s.Unexplored.Endpoints = max(s.Unexplored.Endpoints, int(n))
-		default:
-			s.Unexplored.OtherPrograms = true
 		}
 		s.incomplete = true
+		if made.ours {
+			s.Unexplored.Endpoints = max(s.Unexplored.Endpoints, int(made.total-made.explored))
+		} else {
+			s.Unexplored.OtherPrograms = true
+		}
 	}
 }
 
 // finish completes the result after the last leaf.
-func (s *summary) finish() {
+func (s *summary) finish(c *choices) {
 	s.Steps = s.stepGroups.merge()
+	for _, d := range c.doubts {
+		s.addDoubt(d)
+	}
+	if c.stopped {
+		s.incomplete, s.Unexplored.OtherPrograms = true, true
+	}
 	if s.incomplete {
 		s.Unexplored.Probability = 1 - s.seen
 	}
@@ -51,6 +63,30 @@ func (s *summary) finish() {
 		slices.SortStableFunc(list, func(a, b Endpoint) int { return cmp.Compare(b.Probability, a.Probability) })
 	}
 	slices.SortStableFunc(s.Outcomes, func(a, b Outcome) int { return cmp.Compare(b.Probability, a.Probability) })
+}
+
+// addDoubt adds a doubt, unless the base chain has one.
+func (s *summary) addDoubt(text string) {
+	chain, _, _ := strings.Cut(text, doubtVerb)
+	if !slices.ContainsFunc(s.Doubts, func(d string) bool { return strings.HasPrefix(d, chain+doubtVerb) }) {
+		s.Doubts = append(s.Doubts, text)
+	}
+}
+
+// An outcomeKey is what counts in a leaf when the effect of a match is asked for.
+type outcomeKey struct {
+	verdict  Verdict
+	how      string
+	endpoint Endpoint
+}
+
+func (l leaf) key() outcomeKey {
+	k := outcomeKey{verdict: l.verdict, how: l.how}
+	if l.verdict.Arrives() {
+		k.endpoint = l.endpoint
+		k.endpoint.Probability = 0
+	}
+	return k
 }
 
 // addToOutcome adds a leaf to its outcome.

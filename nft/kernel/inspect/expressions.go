@@ -9,6 +9,7 @@ import (
 
 	"kube-vmap/nft/attr"
 	"kube-vmap/nft/simulate"
+	"kube-vmap/nft/simulate/xt"
 )
 
 func decodeRule(d *attr.Decoder, m message) (rule simulate.Rule) {
@@ -30,8 +31,13 @@ func decodeRule(d *attr.Decoder, m message) (rule simulate.Rule) {
 func decodeExpression(d *attr.Decoder, family uint8, b []byte) any {
 	name, data := attr.String(d.Find(b, unix.NFTA_EXPR_NAME)), d.Find(b, unix.NFTA_EXPR_DATA)
 	format, ok := expressionFormats[name]
-	if !ok {
-		return simulate.UnknownExpression{Name: foreignName(d, name, data)}
+	switch {
+	case name == "match":
+		return decodeExtension(d, name, family, data, xt.DecodeMatch)
+	case name == "target":
+		return decodeExtension(d, name, family, data, xt.DecodeTarget)
+	case !ok:
+		return simulate.UnknownExpression{Name: name}
 	}
 	if format.hasMore(d, data) {
 		return simulate.UnknownExpression{Name: name + " of a kind that is not understood"}
@@ -57,13 +63,20 @@ func immediateVerdict(d *attr.Decoder, data []byte) *expr.Verdict {
 	return decodeVerdict(d, verdict)
 }
 
-// foreignName returns the name of an expression that is not understood; of those that
-// iptables wrote, with the name of the extension.
-func foreignName(d *attr.Decoder, name string, data []byte) string {
-	if name != "match" && name != "target" {
-		return name
+// decodeExtension decodes a match or target of iptables. The attributes of both have the same
+// numbers.
+func decodeExtension(
+	d *attr.Decoder, kind string, family uint8, data []byte, decode func(name string, revision uint32, v6 bool, data []byte) (any, bool),
+) any {
+	name := attr.String(d.Find(data, unix.NFTA_MATCH_NAME))
+	var revision uint32
+	if b := d.Find(data, unix.NFTA_MATCH_REV); b != nil {
+		revision = d.Uint32(b)
 	}
-	return "xt " + name + " " + attr.String(d.Find(data, unix.NFTA_MATCH_NAME)) // the same as NFTA_TARGET_NAME
+	if e, ok := decode(name, revision, family == unix.NFPROTO_IPV6, d.Find(data, unix.NFTA_MATCH_INFO)); ok {
+		return e
+	}
+	return simulate.UnknownExpression{Name: "xt " + kind + " " + name}
 }
 
 // expressionFormat is how an expression is decoded, and which attributes of it are.

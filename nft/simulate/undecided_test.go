@@ -1,0 +1,229 @@
+package simulate
+
+import (
+	"math"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/simulate/xt"
+)
+
+var limit = UnknownExpression{"limit"}
+
+func TestUndecidedMatchWithoutEffectIsNoDoubt(t *testing.T) {
+	drop, accept := verdictOf(expr.VerdictDrop, ""), verdictOf(expr.VerdictAccept, "")
+	for _, tc := range []struct {
+		name   string
+		rules  [][]any
+		doubts int
+		want   Verdict
+	}{
+		{"it drops", [][]any{{limit, drop}}, 1, VerdictNotService},
+		{"it accepts what is accepted anyway", [][]any{{limit, accept}}, 0, VerdictNotService},
+		{"what it accepts would be dropped", [][]any{{limit, accept}, {drop}}, 1, VerdictDropped},
+		{"both rules drop", [][]any{{limit, drop}, {drop}}, 0, VerdictDropped},
+		{"it jumps to a chain that only counts", [][]any{{limit, verdictOf(expr.VerdictJump, "count")}}, 0, VerdictNotService},
+		{"it sets a mark that no rule matches", [][]any{{limit, xt.SetMark{Value: 1, Mask: 1}}}, 0, VerdictNotService},
+		{"the mark matters", [][]any{{limit, xt.SetMark{Value: 1, Mask: 1}}, {xt.Mark{Value: 1, Mask: 1}, drop}}, 1, VerdictNotService},
+		{"only both matter", [][]any{
+			{limit, xt.SetMark{Value: 1, Mask: 1}}, {limit, xt.SetMark{Value: 2, Mask: 2}}, {xt.Mark{Value: 3, Mask: 3}, drop},
+		}, 1, VerdictNotService},
+		{"the rest of the rule does not match", [][]any{{limit, xt.Mark{Value: 7, Mask: 7}, drop}}, 0, VerdictNotService},
+		{"a rule before it drops", [][]any{{drop}, {limit, drop}}, 0, VerdictDropped},
+		{"an unknown target", [][]any{{UnknownExpression{"xt target NFQUEUE"}}}, 1, VerdictNotService},
+		{"an unknown target behind it", [][]any{{limit, UnknownExpression{"xt target NFQUEUE"}}}, 1, VerdictNotService},
+		{"what it loads is compared", [][]any{{
+			UnknownExpression{"rt"}, &expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: nativeBytes(5)}, drop,
+		}}, 1, VerdictNotService},
+	} {
+		f := node()
+		f.chain(otherTable, "forward", "filter", HookForward, 0, tc.rules...)
+		f.add(Chain{otherTable, "count"}, []any{&expr.Counter{}})
+		o, w := only(t, f, sample)
+		if o.Verdict != tc.want || len(w.Doubts) != tc.doubts || math.Abs(o.Probability-1) > 1e-9 {
+			t.Errorf("%s: %+v, doubts %q", tc.name, o, w.Doubts)
+		}
+	}
+}
+
+// TestUndecidedMatchThatChangesSharesIsADoubt leads to one of two endpoints, which are picked
+// anyway.
+func TestUndecidedMatchThatChangesSharesIsADoubt(t *testing.T) {
+	second := netip.MustParseAddrPort("10.244.1.3:8080")
+	for name, list := range map[string][]any{
+		"": {limit, xt.SetMark{Value: 1}}, "table inet firewall": append([]any{limit}, to(second)...),
+	} {
+		f := node()
+		f.chain(otherTable, "nat", "nat", HookPrerouting, -100,
+			list, append([]any{xt.Statistic{Probability: 0.25}}, to(endpoint)...), to(second))
+		w := run(t, f)
+		if strings.HasPrefix(strings.Join(w.Doubts, " "), name) != true || (name == "") != (len(w.Doubts) == 0) {
+			t.Errorf("%q: doubts %q", name, w.Doubts)
+		}
+		if e := w.Outcomes[0].Endpoints; len(e) != 2 || math.Abs(e[0].Probability-0.75) > 1e-9 || e[0].Address != second {
+			t.Errorf("%q: %+v", name, e)
+		}
+	}
+}
+
+// TestWalksOfUndecidedMatchesAreBounded has more of them than can be combined.
+func TestWalksOfUndecidedMatchesAreBounded(t *testing.T) {
+	f := node()
+	for range 20 {
+		f.chain(otherTable, "forward", "filter", HookForward, 0, []any{limit, xt.SetMark{Value: 1}})
+	}
+	w := run(t, f)
+	if f.walks > 2*maxWalks || len(w.Doubts) == 0 || w.Outcomes[0].Probability != 1 {
+		t.Errorf("%d walks, doubts %q, %+v", f.walks, w.Doubts, w.Outcomes)
+	}
+}
+
+// TestManyEndpointsInTurnAreExplored has the rules of kube-proxy for a Service, each of which
+// picks one of the endpoints that are left.
+func TestManyEndpointsInTurnAreExplored(t *testing.T) {
+	for _, n := range []int{1, 2, 50, 5000} {
+		f := node()
+		var rules [][]any
+		for i := range n {
+			at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 244, byte(i >> 8), byte(i)}), 80)
+			rule := []any{xt.NAT{Addrs: xt.AddrRange{From: at.Addr(), To: at.Addr()}, Ports: xt.PortRange{From: 80, To: 80}}}
+			rules = append(rules, append([]any{xt.Statistic{Probability: 1 / float64(n-i)}}, rule...))
+		}
+		f.chain(otherTable, "nat", "nat", HookPrerouting, -100, rules...)
+		w := run(t, f)
+		explored := min(n, maxWalks)
+		e := w.Outcomes[0].Endpoints
+		if len(e) != explored || math.Abs(e[0].Probability-1/float64(n)) > 1e-9 || math.Abs(whole(w)-1) > 1e-9 {
+			t.Errorf("%d endpoints: %d found, the first with %v, sum %v", n, len(e), e[0].Probability, whole(w))
+		}
+		if (w.Unexplored.Probability > 0) != (n > maxWalks) {
+			t.Errorf("%d endpoints: not explored %+v", n, w.Unexplored)
+		}
+	}
+}
+
+func TestMatchesOfIPTables(t *testing.T) {
+	from6, to6 := netip.MustParseAddr("2001:db8::9"), netip.MustParseAddrPort("[fd00:10:96::10]:80")
+	sample6 := Packet{From: from6, FromPort: 4000, To: to6, Protocol: model.TCP}
+	anyPort := sample
+	anyPort.FromPort = 0
+	toNode := Packet{From: client, FromPort: 4000, To: netip.AddrPortFrom(nodeIP, 80), Protocol: model.SCTP}
+	chunks := func(how uint32, types ...int) *xt.Chunks {
+		c := &xt.Chunks{How: how}
+		for _, n := range types {
+			c.Types[n] = true
+		}
+		return c
+	}
+	port := func(n uint16) xt.PortRange { return xt.PortRange{From: n, To: n} }
+	single := func(a netip.Addr) xt.MaskedAddr {
+		ones := netip.MustParseAddr("255.255.255.255")
+		if a.Is6() {
+			ones = netip.MustParseAddr("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
+		}
+		return xt.MaskedAddr{Addr: a, Mask: ones}
+	}
+	const yes, no, maybe = "yes", "no", "maybe"
+	for _, tc := range []struct {
+		p    Packet
+		e    any
+		want string
+	}{
+		{sample, xt.Never{Name: "icmp"}, no},
+		{sample, xt.NoEffect{Name: "comment"}, yes},
+		{sample, xt.Mark{Value: 0, Mask: 1}, yes},
+		{sample, xt.Mark{Value: 0, Mask: 1, Invert: true}, no},
+		{sample, xt.Mark{Value: 1, Mask: 1, Connection: true}, no},
+		{sample, xt.Ports{Source: xt.AnyPort, Destination: port(80)}, yes},
+		{sample, xt.Ports{Source: xt.AnyPort, Destination: port(80), InvertDestination: true}, no},
+		{sample, xt.Ports{Source: port(4000), Destination: xt.AnyPort}, yes},
+		{sample, xt.Ports{Source: port(4000), Destination: xt.AnyPort, InvertSource: true}, no},
+		{anyPort, xt.Ports{Source: port(4000), Destination: xt.AnyPort}, maybe},
+		{anyPort, xt.Ports{Source: port(4000), Destination: port(81)}, no},
+		{sample, xt.Ports{Source: xt.AnyPort, Destination: xt.AnyPort, FlagMask: 0x17, Flags: 2}, yes},
+		{sample, xt.Ports{Source: xt.AnyPort, Destination: xt.AnyPort, FlagMask: 0x17, Flags: 2, InvertFlags: true}, no},
+		{sample, xt.Ports{Source: xt.AnyPort, Destination: xt.AnyPort, Option: 2}, maybe},
+		{toNode, xt.Ports{Source: xt.AnyPort, Destination: xt.AnyPort, Chunks: chunks(xt.ChunkAny, 1, 5)}, yes},
+		{toNode, xt.Ports{Source: xt.AnyPort, Destination: xt.AnyPort, Chunks: chunks(xt.ChunkAll, 1, 5)}, no},
+		{toNode, xt.Ports{Source: xt.AnyPort, Destination: xt.AnyPort, Chunks: chunks(xt.ChunkOnly, 5)}, no},
+		{toNode, xt.Ports{Source: xt.AnyPort, Destination: xt.AnyPort, Chunks: chunks(xt.ChunkOnly, 5), InvertChunks: true}, yes},
+		{sample, xt.MultiPort{Side: xt.Destination, Ports: []xt.PortRange{port(79), {From: 80, To: 90}}}, yes},
+		{sample, xt.MultiPort{Side: xt.Destination, Ports: []xt.PortRange{port(79)}, Invert: true}, yes},
+		{sample, xt.MultiPort{Side: xt.Source, Ports: []xt.PortRange{port(80)}}, no},
+		{sample, xt.MultiPort{Side: xt.Either, Ports: []xt.PortRange{port(4000)}}, yes},
+		{anyPort, xt.MultiPort{Side: xt.Either, Ports: []xt.PortRange{port(80)}}, yes},
+		{anyPort, xt.MultiPort{Side: xt.Either, Ports: []xt.PortRange{port(81)}}, maybe},
+		{sample, xt.AddrType{Destination: 1 << unix.RTN_LOCAL}, no},
+		{toNode, xt.AddrType{Destination: 1 << unix.RTN_LOCAL}, yes},
+		{toNode, xt.AddrType{Destination: 1 << unix.RTN_LOCAL, Source: 1 << unix.RTN_LOCAL, InvertSource: true}, yes},
+		{sample6, xt.AddrType{Destination: 1 << unix.RTN_LOCAL}, no},
+		{sample6, xt.AddrType{Destination: 1 << unix.RTN_UNICAST}, yes},
+		{sample6, xt.AddrType{Destination: 1 << unix.RTN_MULTICAST, InvertDestination: true}, yes},
+		{sample, xt.AddrType{Destination: 1 << unix.RTN_LOCAL, OfInterface: true}, maybe},
+		{sample, xt.IPRange{Source: xt.AddrRange{From: client, To: client}}, yes},
+		{sample, xt.IPRange{Source: xt.AddrRange{From: client, To: client}, InvertSource: true}, no},
+		{sample, xt.IPRange{Destination: xt.AddrRange{From: client, To: client}}, no},
+		{sample6, xt.IPRange{Source: xt.AddrRange{From: netip.MustParseAddr("2001:db8::"), To: from6}}, yes},
+		{sample, xt.Conntrack{Flags: xt.ConntrackState, State: xt.StateNew | xt.StateInvalid}, yes},
+		{sample, xt.Conntrack{Flags: xt.ConntrackState, State: xt.StateDestNAT}, no},
+		{sample, xt.Conntrack{Flags: xt.ConntrackState, State: xt.StateNew, Invert: xt.ConntrackState}, no},
+		{sample, xt.Conntrack{Flags: xt.ConntrackStatus, Status: statusSeenReply}, no},
+		{sample, xt.Conntrack{Flags: xt.ConntrackOriginalDestination, Addrs: [4]xt.MaskedAddr{1: single(service.Addr())}}, yes},
+		{sample, xt.Conntrack{Flags: xt.ConntrackOriginalDestination, Addrs: [4]xt.MaskedAddr{1: single(client)}}, no},
+		{sample6, xt.Conntrack{Flags: xt.ConntrackReplySource, Addrs: [4]xt.MaskedAddr{2: single(to6.Addr())}}, yes},
+		{sample, xt.Conntrack{Flags: xt.ConntrackOriginalDestinationPort, Ports: [4]xt.PortRange{1: port(80)}}, yes},
+		{anyPort, xt.Conntrack{Flags: xt.ConntrackOriginalSourcePort, Ports: [4]xt.PortRange{port(80)}}, maybe},
+		{sample, xt.Conntrack{Flags: xt.ConntrackDirection}, yes},
+		{sample, xt.Conntrack{Flags: xt.ConntrackDirection, Invert: xt.ConntrackDirection}, no},
+		{sample, xt.Conntrack{Flags: xt.ConntrackProtocol, Protocol: 17}, no},
+		{sample, xt.Conntrack{Flags: xt.ConntrackExpires}, maybe},
+		{sample, xt.Statistic{Probability: 1}, yes},
+		{sample, xt.Statistic{Probability: 1, Invert: true}, no},
+		{sample, xt.Recent{Set: true}, yes},
+		{sample, xt.Recent{}, maybe},
+		{sample, xt.Owner{Match: 1}, no},
+		{sample, xt.Owner{Match: 1, Invert: 1}, yes},
+		{sample, xt.PhysDev{Match: xt.PhysDevBridged}, no},
+		{sample, xt.PhysDev{Match: xt.PhysDevBridged, Invert: xt.PhysDevBridged}, yes},
+		{sample, xt.PhysDev{Match: xt.PhysDevIsIn}, maybe},
+		{sample, xt.RPFilter{}, yes},
+		{sample, xt.RPFilter{Invert: true}, no},
+	} {
+		f := node()
+		hook := HookForward
+		if tc.p == toNode {
+			hook = HookInput
+		}
+		f.chain(otherTable, "chain", "filter", hook, 0, []any{tc.e, verdictOf(expr.VerdictDrop, "")})
+		o, w := only(t, f, tc.p)
+		got := map[bool]string{true: yes, false: no}[o.Verdict == VerdictDropped]
+		if len(w.Doubts) > 0 {
+			got = maybe
+		}
+		if got != tc.want {
+			t.Errorf("%s, %+v: %s, want %s (%q)", tc.p, tc.e, got, tc.want, w.Doubts)
+		}
+	}
+}
+
+func TestConnMarkCopiesMarks(t *testing.T) {
+	for _, tc := range []struct {
+		e    xt.ConnMark
+		want uint32
+	}{
+		{xt.ConnMark{Mode: xt.ConnMarkSet, Value: 3, Mask: 0xff}, 0x1203},
+		{xt.ConnMark{Mode: xt.ConnMarkSave, Mask: 0xff, PacketMask: 0xf}, 0x1206},
+		{xt.ConnMark{Mode: xt.ConnMarkSave, Mask: 0xffff, PacketMask: 0xf, ShiftLeft: 4}, 0x60},
+		{xt.ConnMark{Mode: xt.ConnMarkRestore, Mask: 0xff00, PacketMask: 0xffff}, 0x1200},
+		{xt.ConnMark{Mode: xt.ConnMarkRestore, Mask: 0xff00, PacketMask: 0xf, ShiftRight: 8}, 0x42},
+	} {
+		if got := tc.e.Result(0x56, 0x1234); got != tc.want {
+			t.Errorf("%+v: %#x, want %#x", tc.e, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,343 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/simulate/xt"
+)
+
+// isXTMatch reports whether an expression is a known match of iptables.
+func isXTMatch(e any) bool {
+	switch e.(type) {
+	case xt.Never, xt.Mark, xt.Ports, xt.MultiPort, xt.AddrType, xt.IPRange, xt.Conntrack,
+		xt.Statistic, xt.Recent, xt.Owner, xt.PhysDev, xt.RPFilter:
+		return true
+	}
+	return false
+}
+
+// xtMatch runs a match of iptables.
+func (w *walk) xtMatch(e any) (verdict, error) {
+	ok, err := w.xtMatches(e)
+	return matchVerdict(ok), err
+}
+
+func (w *walk) xtMatches(e any) (bool, error) {
+	switch e := e.(type) {
+	case xt.Mark:
+		mark := w.frame.mark
+		if e.Connection {
+			if mark = w.conn.mark; !w.conn.known {
+				return false, nil
+			}
+		}
+		return mark&e.Mask == e.Value != e.Invert, nil
+	case xt.Ports:
+		return w.matchPorts(e)
+	case xt.MultiPort:
+		return w.matchMultiPort(e)
+	case xt.AddrType:
+		return w.matchAddrType(e)
+	case xt.IPRange:
+		matches := func(r xt.AddrRange, a netip.Addr, invert bool) bool {
+			return !r.From.IsValid() || r.Contains(a) != invert
+		}
+		return matches(e.Source, w.frame.source().Addr(), e.InvertSource) &&
+			matches(e.Destination, w.frame.destination().Addr(), e.InvertDestination), nil
+	case xt.Conntrack:
+		return w.matchConntrack(e)
+	case xt.Statistic:
+		return w.matchStatistic(e), nil
+	case xt.RPFilter:
+		return w.matchRPFilter(e)
+	case xt.Recent:
+		if e.Set {
+			return !e.Invert, nil
+		}
+		return false, undecidedError("expression " + matchPrefix + "recent, list " + e.Name)
+	case xt.Owner:
+		return w.matchOwner(e)
+	case xt.PhysDev:
+		return w.matchPhysDev(e)
+	}
+	return false, nil // xt.Never
+}
+
+// ports returns the current ports, and whether the one of the source is known.
+func (f *frame) ports() (source, destination uint16, sourceKnown bool) {
+	source, destination = f.source().Port(), f.destination().Port()
+	return source, destination, !f.transport.unknown[sourcePort]
+}
+
+const unknownPort = undecidedError("a match of the client's port, which is not named")
+
+func (w *walk) matchPorts(e xt.Ports) (bool, error) {
+	source, destination, known := w.frame.ports()
+	if e.Destination.Contains(destination) == e.InvertDestination {
+		return false, nil
+	}
+	if ok, err := w.matchHeader(e); !ok || err != nil {
+		return ok, err
+	}
+	if e.Source == xt.AnyPort {
+		return !e.InvertSource, nil
+	}
+	if !known {
+		return false, unknownPort
+	}
+	return e.Source.Contains(source) != e.InvertSource, nil
+}
+
+// matchHeader matches the flags of TCP and the chunks of SCTP. A first packet has the flag
+// SYN, or the chunk INIT.
+func (w *walk) matchHeader(e xt.Ports) (bool, error) {
+	const initChunk = 1
+	switch {
+	case e.FlagMask != 0 && w.frame.protocol == model.TCP:
+		const flags = 13
+		if w.frame.transport.bytes[flags]&e.FlagMask == e.Flags == e.InvertFlags {
+			return false, nil
+		}
+	case e.Chunks != nil && (e.Chunks.Flags || w.flow != nil):
+		return false, undecidedError("a match of SCTP chunks")
+	case e.Chunks != nil:
+		only := e.Chunks.Types == [256]bool{initChunk: true}
+		if has := e.Chunks.Types[initChunk] && (e.Chunks.How != xt.ChunkAll || only); has == e.InvertChunks {
+			return false, nil
+		}
+	}
+	if e.Option != 0 {
+		return false, undecidedError("a match of a TCP option")
+	}
+	return true, nil
+}
+
+func (w *walk) matchMultiPort(e xt.MultiPort) (bool, error) {
+	source, destination, known := w.frame.ports()
+	has := func(port uint16) bool {
+		return slices.ContainsFunc(e.Ports, func(r xt.PortRange) bool { return r.Contains(port) })
+	}
+	switch {
+	case e.Side != xt.Source && has(destination):
+		return !e.Invert, nil
+	case e.Side == xt.Destination:
+		return e.Invert, nil
+	case !known:
+		return false, unknownPort
+	}
+	return has(source) != e.Invert, nil
+}
+
+func (w *walk) matchAddrType(e xt.AddrType) (bool, error) {
+	if e.OfInterface {
+		return false, undecidedError("a match of the type of an address of one interface")
+	}
+	for _, side := range []struct {
+		types  uint16
+		invert bool
+		addr   netip.Addr
+	}{{e.Source, e.InvertSource, w.frame.source().Addr()}, {e.Destination, e.InvertDestination, w.frame.destination().Addr()}} {
+		if side.types == 0 {
+			continue
+		}
+		kind, err := w.addressType(side.addr)
+		if err != nil {
+			return false, err
+		}
+		if hasType(side.types, kind, side.addr) == side.invert {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// hasType reports whether an address has one of the types. The one of IPv6 has several types
+// at once (match_type6 of net/netfilter/xt_addrtype.c).
+func hasType(types uint16, kind uint32, a netip.Addr) bool {
+	if a.Is4() {
+		return types&(1<<kind) != 0
+	}
+	const byRoute = 1<<unix.RTN_LOCAL | 1<<unix.RTN_ANYCAST | 1<<unix.RTN_UNREACHABLE
+	switch {
+	case types&(1<<unix.RTN_MULTICAST) != 0 && !a.IsMulticast(),
+		types&(1<<unix.RTN_UNICAST) != 0 && (a.IsMulticast() || a.IsUnspecified()),
+		types&(1<<unix.RTN_UNSPEC) != 0 && !a.IsUnspecified():
+		return false
+	case types&byRoute != 0:
+		return types&byRoute&(1<<kind) != 0
+	}
+	return true
+}
+
+// matchConntrack is conntrack_mt of net/netfilter/xt_conntrack.c.
+func (w *walk) matchConntrack(e xt.Conntrack) (bool, error) {
+	c := &w.conn
+	inverted := func(f xt.ConntrackFlags) bool { return e.Invert&f != 0 }
+	if e.Flags&xt.ConntrackState != 0 {
+		if w.xtState()&e.State != 0 == inverted(xt.ConntrackState) {
+			return false, nil
+		}
+	}
+	if !c.known {
+		return e.Flags&xt.ConntrackState != 0, nil
+	}
+	if e.Flags&xt.ConntrackDirection != 0 && inverted(xt.ConntrackDirection) ||
+		e.Flags&xt.ConntrackProtocol != 0 && e.Protocol == uint8(w.frame.protocol) == inverted(xt.ConntrackProtocol) ||
+		e.Flags&xt.ConntrackStatus != 0 && uint32(e.Status)&c.status != 0 == inverted(xt.ConntrackStatus) {
+		return false, nil
+	}
+	for i, a := range [...]netip.AddrPort{c.client, c.requested, c.endpoint, c.seenSource} {
+		byAddr, byPort := xt.ConntrackOriginalSource<<i, xt.ConntrackOriginalSourcePort<<i
+		if e.Flags&byAddr != 0 && e.Addrs[i].Contains(a.Addr()) == inverted(byAddr) {
+			return false, nil
+		}
+		if e.Flags&byPort == 0 {
+			continue
+		}
+		if a.Port() == 0 {
+			return false, unknownPort
+		}
+		if e.Ports[i].Contains(a.Port()) == inverted(byPort) {
+			return false, nil
+		}
+	}
+	if e.Flags&xt.ConntrackExpires != 0 {
+		return false, undecidedError("a match of when a connection expires")
+	}
+	return true, nil
+}
+
+// xtState returns the state of the connection as iptables numbers it.
+func (w *walk) xtState() (state uint16) {
+	c := &w.conn
+	switch {
+	case c.untracked:
+		return xt.StateUntracked
+	case !c.known:
+		return xt.StateInvalid
+	}
+	state = uint16(c.state) // the same bits
+	if c.status&statusSourceNAT != 0 {
+		state |= xt.StateSourceNAT
+	}
+	if c.status&statusDestNAT != 0 {
+		state |= xt.StateDestNAT
+	}
+	return state
+}
+
+// matchStatistic matches a share of the packets; each result has a walk of its own.
+func (w *walk) matchStatistic(e xt.Statistic) bool {
+	switch e.Probability {
+	case 0:
+		return e.Invert
+	case 1:
+		return !e.Invert
+	}
+	return w.chooseFirst(e.Probability) != e.Invert
+}
+
+// matchRPFilter is rpfilter_mt of net/ipv4/netfilter/ipt_rpfilter.c.
+func (w *walk) matchRPFilter(e xt.RPFilter) (bool, error) {
+	if w.frame.in == (Link{}) {
+		return !e.Invert, nil
+	}
+	query := RouteQuery{To: w.frame.source().Addr()}
+	if e.Mark {
+		query.Mark = w.frame.mark
+	}
+	r, err := w.route(query)
+	switch {
+	case errors.Is(err, ErrNoRoute):
+		return e.Invert, nil
+	case err != nil:
+		return false, err
+	case r.Local && r.Out == w.frame.in: // from the node to itself
+		return !e.Invert, nil
+	case r.Local:
+		return e.AcceptLocal != e.Invert, nil
+	}
+	return (e.Loose || r.Out == w.frame.in) != e.Invert, nil
+}
+
+// matchOwner is owner_mt of net/netfilter/xt_owner.c. The user of a program is not known.
+func (w *walk) matchOwner(e xt.Owner) (bool, error) {
+	switch {
+	case !w.frame.fromNode:
+		return e.Match&^e.Invert == 0, nil
+	case e.Match&e.Invert&xt.OwnerSocket != 0:
+		return false, nil
+	case e.Match&^xt.OwnerSocket == 0:
+		return true, nil
+	}
+	return false, undecidedError("a match of the user that owns the socket")
+}
+
+// matchPhysDev is physdev_mt of net/netfilter/xt_physdev.c. Routed packets are not bridged;
+// whether they came in by a bridge is not known.
+func (w *walk) matchPhysDev(e xt.PhysDev) (bool, error) {
+	const bridged, of = xt.PhysDevOut | xt.PhysDevBridged | xt.PhysDevIsOut, xt.PhysDevIn | xt.PhysDevIsIn | xt.PhysDevOut
+	required := e.Match &^ e.Invert
+	if required&bridged != 0 || w.frame.in == (Link{}) || e.Match&of == 0 {
+		return required == 0, nil
+	}
+	return false, undecidedError("a match of the port of a bridge")
+}
+
+// xtTarget runs a target of iptables.
+func (w *walk) xtTarget(e any) (verdict, error) {
+	switch e := e.(type) {
+	case xt.NAT:
+		return w.xtNAT(e)
+	case xt.Redirect:
+		if e.Ports.From != e.Ports.To {
+			return verdictBreak, undecidedError("a translation to a range of ports")
+		}
+		return w.redirectTo(e.Ports.From)
+	case xt.SetMark:
+		w.setMark(w.frame.mark&^e.Mask ^ e.Value)
+		return verdictContinue, nil
+	case xt.ConnMark:
+		if !w.conn.known {
+			return verdictContinue, nil
+		}
+		if mark := e.Result(w.frame.mark, w.conn.mark); e.Mode == xt.ConnMarkRestore {
+			w.setMark(mark)
+		} else {
+			w.conn.mark = mark
+		}
+		return verdictContinue, nil
+	case xt.TProxy:
+		return verdictBreak, undecidedError(fmt.Sprintf("a transparent proxy at %s, to which it gives the packet", e.To))
+	case xt.Zone:
+		return verdictBreak, undecidedError("a zone of connection tracking is set")
+	}
+	return verdictBreak, undecidedError(fmt.Sprintf("expression %T", e))
+}
+
+// xtNAT translates the connection.
+func (w *walk) xtNAT(e xt.NAT) (verdict, error) {
+	to := w.conn.endpoint
+	if e.Source {
+		to = w.conn.seenSource
+	}
+	switch {
+	case e.Addrs.From != e.Addrs.To:
+		return verdictBreak, undecidedError("a translation to a range of addresses")
+	case e.Ports.From != e.Ports.To:
+		return verdictBreak, undecidedError("a translation to a range of ports")
+	case e.Addrs.From.IsValid():
+		to = netip.AddrPortFrom(e.Addrs.From, to.Port())
+	}
+	if e.Ports.From != 0 {
+		to = netip.AddrPortFrom(to.Addr(), e.Ports.From)
+	}
+	w.translate(e.Source, to)
+	return verdictAccept, nil
+}

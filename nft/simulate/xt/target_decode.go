@@ -1,0 +1,156 @@
+package xt
+
+import (
+	"net/netip"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// DecodeTarget decodes a target, by the kernel's name, revision and structure of it; false if
+// it is unknown.
+func DecodeTarget(name string, number uint32, v6 bool, data []byte) (any, bool) {
+	if withoutEffect[name] {
+		return NoEffect{name}, true
+	}
+	return decode(targets, name, number, v6, data)
+}
+
+// withoutEffect are targets that do not change where a packet goes, in all revisions: they
+// log, or change fields of headers that no rule of a Service proxy matches.
+var withoutEffect = map[string]bool{
+	"AUDIT": true, "CHECKSUM": true, "CLASSIFY": true, "CONNSECMARK": true, "DSCP": true, "ECN": true,
+	"HL": true, "IDLETIMER": true, "LED": true, "LOG": true, "NFLOG": true, "RATEEST": true, "SECMARK": true,
+	"SET": true, "TCPMSS": true, "TCPOPTSTRIP": true, "TEE": true, "TOS": true, "TRACE": true, "TTL": true, "ULOG": true,
+}
+
+// targets are the known targets with an effect.
+var targets = map[revision]format{
+	{"MARK", 2}:       {8, func(b info, _ bool) any { return SetMark{b.u32(0), b.u32(4)} }},
+	{"CONNMARK", 1}:   {13, decodeConnMark},
+	{"CONNMARK", 2}:   {15, decodeConnMark2},
+	{"CT", 0}:         {4, decodeCT},
+	{"CT", 1}:         {4, decodeCT},
+	{"CT", 2}:         {4, decodeCT},
+	{"NOTRACK", 0}:    {0, func(info, bool) any { return &expr.Notrack{} }},
+	{"REJECT", 0}:     {4, decodeReject},
+	{"TPROXY", 0}:     {14, decodeTProxy},
+	{"TPROXY", 1}:     {26, decodeTProxy1},
+	{"MASQUERADE", 0}: {0, func(info, bool) any { return &expr.Masq{} }},
+	{"REDIRECT", 0}:   {20, decodeRedirect},
+	{"SNAT", 0}:       {20, func(b info, v6 bool) any { return decodeNAT(b, v6, true, 0) }},
+	{"SNAT", 1}:       {40, func(b info, v6 bool) any { return decodeNAT(b, v6, true, 1) }},
+	{"SNAT", 2}:       {42, func(b info, v6 bool) any { return decodeNAT(b, v6, true, 2) }},
+	{"DNAT", 0}:       {20, func(b info, v6 bool) any { return decodeNAT(b, v6, false, 0) }},
+	{"DNAT", 1}:       {40, func(b info, v6 bool) any { return decodeNAT(b, v6, false, 1) }},
+	{"DNAT", 2}:       {42, func(b info, v6 bool) any { return decodeNAT(b, v6, false, 2) }},
+}
+
+// decodeConnMark decodes struct xt_connmark_tginfo1.
+func decodeConnMark(b info, _ bool) any {
+	c := ConnMark{Mode: ConnMarkMode(b.u8(12)), Value: b.u32(0), Mask: b.u32(4), PacketMask: b.u32(8)}
+	if c.Mode > ConnMarkRestore {
+		return nil
+	}
+	return c
+}
+
+// decodeConnMark2 decodes struct xt_connmark_tginfo2.
+func decodeConnMark2(b info, v6 bool) any {
+	c, ok := decodeConnMark(b, v6).(ConnMark)
+	if !ok {
+		return nil
+	}
+	const right = 1 // D_SHIFT_RIGHT
+	if b.u8(13) == right {
+		c.ShiftRight = b.u8(14)
+	} else {
+		c.ShiftLeft = b.u8(14)
+	}
+	return c
+}
+
+// decodeCT decodes struct xt_ct_target_info. Helpers, events and timeouts make no difference.
+func decodeCT(b info, _ bool) any {
+	const notrack = 1 // XT_CT_NOTRACK
+	switch flags, zone := b.u16(0), b.u16(2); {
+	case flags&notrack != 0:
+		return &expr.Notrack{}
+	case zone != 0 || flags != 0:
+		return Zone{}
+	}
+	return NoEffect{"CT"}
+}
+
+// Answers of REJECT as codes of ICMP: enum ipt_reject_with and ip6t_reject_with.
+var (
+	rejects4 = map[uint32]uint8{0: 0, 1: 1, 2: 2, 3: 3, 5: 9, 6: 10, 8: 13}
+	rejects6 = map[uint32]uint8{0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 7: 5, 8: 6}
+)
+
+// decodeReject decodes struct ipt_reject_info and ip6t_reject_info.
+func decodeReject(b info, v6 bool) any {
+	codes, reset := rejects4, uint32(7)
+	if v6 {
+		codes, reset = rejects6, 6
+	}
+	if b.u32(0) == reset {
+		return &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}
+	}
+	code, ok := codes[b.u32(0)]
+	if !ok {
+		return nil
+	}
+	return &expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: code}
+}
+
+// decodeTProxy decodes struct xt_tproxy_target_info.
+func decodeTProxy(b info, _ bool) any {
+	return TProxy{Mask: b.u32(0), Value: b.u32(4), To: netip.AddrPortFrom(b.addr(8, false), b.be16(12))}
+}
+
+// decodeTProxy1 decodes struct xt_tproxy_target_info_v1.
+func decodeTProxy1(b info, v6 bool) any {
+	return TProxy{Mask: b.u32(0), Value: b.u32(4), To: netip.AddrPortFrom(b.addr(8, v6), b.be16(24))}
+}
+
+// decodeRedirect decodes what REDIRECT has in each family.
+func decodeRedirect(b info, v6 bool) any {
+	number := 0
+	if v6 {
+		number = 1
+	}
+	n, ok := decodeNAT(b, v6, false, number).(NAT)
+	if !ok {
+		return nil
+	}
+	return Redirect{n.Ports}
+}
+
+// decodeNAT decodes struct nf_nat_ipv4_multi_range_compat (revision 0, IPv4 only), or
+// nf_nat_range and nf_nat_range2, which begin alike.
+func decodeNAT(b info, v6, source bool, number int) any {
+	const mapAddrs, mapPorts, offset, netmap = 1, 2, 32, 64 // NF_NAT_RANGE_*
+	n := NAT{Source: source}
+	var flags uint32
+	var addrs AddrRange
+	var ports PortRange
+	switch {
+	case number == 0 && v6, number > 0 && len(b) < 40:
+		return nil
+	case number == 0:
+		flags, addrs, ports = b.u32(4), AddrRange{b.addr(8, false), b.addr(12, false)}, PortRange{b.be16(16), b.be16(18)}
+	default:
+		flags, addrs, ports = b.u32(0), AddrRange{b.addr(4, v6), b.addr(20, v6)}, PortRange{b.be16(36), b.be16(38)}
+	}
+	if flags&(offset|netmap) != 0 {
+		return nil
+	}
+	if flags&mapAddrs != 0 {
+		n.Addrs = addrs
+	}
+	if flags&mapPorts != 0 {
+		n.Ports = ports
+	}
+	return n
+}
