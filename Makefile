@@ -25,7 +25,7 @@ GREMLINS := .cache/bin/gremlins
 MUTANTS ?= ./model
 MUTANTS_EFFICACY ?= 99
 # The modules beside that of the top.
-MODULES := deploy/image deploy/monitoring integration/cluster integration/page
+MODULES := deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
 
 .PHONY: help demo build modules tools test unit integration cluster page test-kernels test-nft bench bench-cluster image release fuzz mutants golden lint docs man monitoring clean
 
@@ -61,6 +61,7 @@ unit: ## unit, property and golden tests, with the race detector where there are
 integration: ## tests with real packets between network namespaces (root)
 	@.ci/setup nft ip iptables
 	@.ci/nft-versions
+	@.ci/other-programs
 	.ci/with-program .ci/gotest -count=1 -timeout 20m ./integration/...
 
 cluster: ## tests against a real etcd, API server and controllers (root)

@@ -1,0 +1,198 @@
+package matrix
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab/labtest"
+)
+
+// A program is another program of the node that sets rules.
+type program struct {
+	// load sets the rules, as the program does when it starts or is reloaded.
+	load func(*scene)
+	// unload removes the program; if nil, its tables are deleted.
+	unload func(*scene)
+	// sameStart is true if a reload does all that a start does, so that a start after that of
+	// kube-vmap need not be tested, too.
+	sameStart bool
+	// rules returns a listing of its rules; if nil, that of the machine's nft.
+	rules func(*scene) string
+	// flags are further flags of kube-vmap.
+	flags []string
+	// check has further checks.
+	check func(*testing.T, *scene)
+}
+
+// beside tests some cells of the matrix beside another program: one that was there before
+// kube-vmap, which has reloaded its rules, and one that was started later. The order
+// matters: of two chains of the same priority, the one that was added last sees a packet
+// first.
+func beside(t *testing.T, p program) {
+	if kubeProxy != "" {
+		t.Skip("what others do to kube-proxy is not tested")
+	}
+	t.Helper()
+	s := newScene(t)
+	cells := s.besideCells()
+	if p.unload == nil {
+		p.unload = (*scene).deleteOtherTables
+	}
+	if p.rules == nil {
+		p.rules = (*scene).otherRules
+	}
+	p.load(s)
+	s.start(append([]string{daemon.PodRanges, nodePortAddresses}, p.flags...)...)
+	check := func(phase string) bool {
+		return t.Run(phase, func(t *testing.T) {
+			outer := s.t
+			s.t = t
+			defer func() { s.t = outer }()
+			s.check(t, slices.Clone(cells))
+			if p.check != nil {
+				p.check(t, s)
+			}
+			if t.Failed() {
+				t.Logf("rules of others:\n%s", p.rules(s))
+			}
+		})
+	}
+	if !check("started before kube-vmap") {
+		return // the others probably fail, too
+	}
+	p.load(s)
+	check("reloaded")
+	if p.sameStart {
+		return
+	}
+	p.unload(s)
+	p.load(s)
+	check("started after kube-vmap")
+}
+
+// besideRows are the rows of the table of endpoints, with policies, that are tested beside
+// other programs.
+var besideRows = []struct {
+	endpoints, choice string
+	policies          []int
+}{
+	{"pod-1 pod-2 remote-1", "random", []int{0, 1}},
+	{"pod-1 pod-2 remote-1", "affinity", []int{1}},
+	{"remote-1", "random", []int{1}},
+	{"", "random", []int{0}},
+}
+
+// besideCells puts the Services for the rows, and returns the questions to them: of all
+// kinds of clients to all kinds of frontends over all transports.
+func (s *scene) besideCells() (all []cell) {
+	s.t.Helper()
+	sets := readEndpoints()
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	table := readFlows(s.t, "pods are detected")
+	var services []daemon.Service
+	of := matrixServices(sets)
+	for _, row := range besideRows {
+		i := slices.IndexFunc(sets, func(e endpointSet) bool { return e.endpoints == row.endpoints && e.choice == row.choice })
+		if i < 0 {
+			s.t.Fatalf("no row of endpoints %q, %s", row.endpoints, row.choice)
+		}
+		wanted := func(n int) bool {
+			return slices.ContainsFunc(row.policies, func(j int) bool { return n == serviceOf(i, j) })
+		}
+		for _, v := range of {
+			if wanted(v.Number) {
+				services = append(services, v)
+			}
+		}
+		for _, c := range s.cells(table, sets[i], i) {
+			if wanted(c.list.service) {
+				all = append(all, c)
+			}
+		}
+	}
+	s.put(services...)
+	return all
+}
+
+// otherTables returns the tables of other programs, as "ip filter".
+func (s *scene) otherTables() (tables []string) {
+	s.t.Helper()
+	for line := range strings.Lines(s.command("", "nft", "list", "tables")) {
+		name, ok := strings.CutPrefix(strings.TrimSpace(line), "table ")
+		if ok && !strings.Contains(name, "kube-vmap") {
+			tables = append(tables, name)
+		}
+	}
+	return tables
+}
+
+func (s *scene) deleteOtherTables() {
+	s.t.Helper()
+	for _, name := range s.otherTables() {
+		s.command("", "nft", append([]string{"delete", "table"}, strings.Fields(name)...)...)
+	}
+}
+
+// otherRules returns a listing of the tables of other programs.
+func (s *scene) otherRules() string {
+	var out strings.Builder
+	for _, name := range s.otherTables() {
+		out.WriteString(s.command("", "nft", append([]string{"list", "table"}, strings.Fields(name)...)...))
+	}
+	return out.String()
+}
+
+// command runs a program of the machine on node-1, which must succeed, and returns its
+// output.
+func (s *scene) command(stdin, name string, args ...string) string {
+	s.t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		path = filepath.Join("/usr/sbin", name) // which is not always in the path of root
+	}
+	if _, err := os.Stat(path); err != nil {
+		labtest.Lacking(s.t, err)
+	}
+	var out, stderr bytes.Buffer
+	cmd := s.Node.Command(s.t.Context(), path, args...)
+	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &stderr
+	if err := cmd.Run(); err != nil {
+		s.t.Fatalf("%s %s: %v\n%s\nof:\n%s", name, strings.Join(args, " "), err, &stderr, stdin)
+	}
+	return out.String()
+}
+
+// recorded is a program whose rules are in files of testdata/beside, which say where they
+// are from: NAME.nft for nft, NAME.ip and NAME.ip6 for iptables-restore, which removes all
+// other rules from the same tables.
+func recorded(name string) program {
+	return program{load: func(s *scene) {
+		s.t.Helper()
+		found, err := filepath.Glob(filepath.Join("testdata", "beside", name+".*"))
+		if err != nil || len(found) == 0 {
+			s.t.Fatalf("no rules of %s: %v", name, err)
+		}
+		for _, path := range found {
+			text, err := os.ReadFile(path)
+			s.must(err)
+			switch filepath.Ext(path) {
+			case ".nft":
+				s.command(string(text), "nft", "-f", "-")
+			case ".ip":
+				s.command(string(text), "iptables-nft-restore")
+			case ".ip6":
+				s.command(string(text), "ip6tables-nft-restore")
+			default:
+				s.t.Fatal(fmt.Errorf("%s: neither nft nor iptables", path))
+			}
+		}
+	}}
+}
