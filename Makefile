@@ -25,7 +25,7 @@ GREMLINS := .cache/bin/gremlins
 MUTANTS ?= ./model
 MUTANTS_EFFICACY ?= 99
 # The modules beside that of the top.
-MODULES := deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
+MODULES := deploy/helm deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
 
 .PHONY: help demo build modules tools test unit integration cluster page test-kernels test-nft bench bench-cluster image release fuzz mutants golden lint docs man monitoring clean
 
@@ -57,6 +57,7 @@ unit: ## unit, property and golden tests, with the race detector where there are
 	MODULE=deploy/image .ci/gotest -count=1 ./... -args -arch "$$(go env GOARCH)"
 	@.ci/promtool
 	MODULE=deploy/monitoring .ci/gotest -count=1 ./...
+	MODULE=deploy/helm .ci/gotest -count=1 ./...
 
 integration: ## tests with real packets between network namespaces (root)
 	@.ci/setup nft ip iptables

@@ -4,7 +4,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,8 +14,11 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
+	"sigs.k8s.io/yaml"
 
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/sync/health"
@@ -38,6 +43,46 @@ func TestConfigurationLacksTheClusterCIDROnly(t *testing.T) {
 		if name, err := c.NodeName(); name != "node-1" || err != nil {
 			t.Errorf("%s: node %q, %v; want the pod's", container.Name, name, err)
 		}
+	}
+}
+
+// TestChartWithAllValuesIsValid checks flags and configuration of what the Helm chart
+// renders, which a test of the chart keeps up to date.
+func TestChartWithAllValuesIsValid(t *testing.T) {
+	var ds appsv1.DaemonSet
+	var files corev1.ConfigMap
+	for manifest := range strings.SplitSeq(string(read(t, "helm/testdata/rendered.yaml")), "---\n") {
+		var object metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal([]byte(manifest), &object); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		switch {
+		case object.Kind == "DaemonSet" && object.Name == "kube-vmap":
+			err = yaml.UnmarshalStrict([]byte(manifest), &ds)
+		case object.Kind == "ConfigMap" && strings.HasPrefix(object.Name, "kube-vmap-") && object.Name != "kube-vmap-dashboard":
+			err = yaml.UnmarshalStrict([]byte(manifest), &files)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if name := configVolume(t, ds); name != files.Name {
+		t.Errorf("pods mount ConfigMap %q, the chart has %q", name, files.Name)
+	}
+	file := filepath.Join(t.TempDir(), "config.conf")
+	if err := os.WriteFile(file, []byte(files.Data["config.conf"]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	container := ds.Spec.Template.Spec.Containers[0]
+	container.Args[0] = "--config=" + file
+	made, err := parseArguments(t, container).Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(made.Proxy.HealthzBindAddress)
+	if err != nil || port != strconv.Itoa(int(container.Ports[0].ContainerPort)) {
+		t.Errorf("probes use port %d, the server %s (%v)", container.Ports[0].ContainerPort, port, err)
 	}
 }
 

@@ -133,6 +133,9 @@ func TestPermissionsAreThoseOfNodeProxier(t *testing.T) {
 		t.Errorf("bound are %+v, want %+v", binding.Subjects, want)
 	}
 	err := fs.WalkDir(os.DirFS("."), ".", func(file string, entry fs.DirEntry, err error) error {
+		if file == "helm/templates" { // no YAML; what they render is compared with kustomize
+			return fs.SkipDir
+		}
 		if err != nil || entry.IsDir() || filepath.Ext(file) != ".yaml" || path.Base(file) == "clusterrolebinding.yaml" {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -21,20 +22,22 @@ const checksumsName = "SHA256SUMS"
 // binaryName is the file with the binary for an architecture.
 func binaryName(arch string) string { return "kube-vmap-linux-" + arch }
 
-// writeAssets writes what a release has besides binaries and images: manual pages and
-// manifests, both with the version in them, and the checksums of all files in out.
+// writeAssets writes what a release has besides binaries and images: manual pages,
+// manifests and the Helm chart, all with the version in them, and the checksums of all
+// files in out.
 func writeAssets(root, out string, r release) error {
 	deploy := os.DirFS(filepath.Join(root, "deploy"))
 	top := "kube-vmap-" + r.version
 	for _, a := range []struct {
-		name, folder string
-		wants        func(file string) bool
-		edit         func(file string, content []byte) ([]byte, error)
+		name  string
+		place func(file string) string // the path in the archive; empty if it is not in it
+		edit  func(file string, content []byte) ([]byte, error)
 	}{
-		{"kube-vmap-man.tar.gz", top, func(file string) bool { return path.Dir(file) == "man" }, r.versionOfManual},
-		{"kube-vmap-manifests.tar.gz", top + "/deploy", isManifest, r.versionOfManifest},
+		{"kube-vmap-man.tar.gz", in(top, isManual), r.versionOfManual},
+		{"kube-vmap-manifests.tar.gz", in(top+"/deploy", isManifest), r.versionOfManifest},
+		{"kube-vmap-" + r.chartVersion() + ".tgz", placeInChart, r.versionOfChart}, // as helm package names it
 	} {
-		archive, err := compressed(deploy, a.folder, r, a.wants, a.edit)
+		archive, err := compressed(deploy, r, a.place, a.edit)
 		if err != nil {
 			return fmt.Errorf("%s: %w", a.name, err)
 		}
@@ -44,6 +47,19 @@ func writeAssets(root, out string, r release) error {
 	}
 	return writeChecksums(out)
 }
+
+// in places the files that are wanted in a folder.
+func in(folder string, wants func(file string) bool) func(file string) string {
+	return func(file string) string {
+		if !wants(file) {
+			return ""
+		}
+		return path.Join(folder, file)
+	}
+}
+
+// isManual reports whether a file of deploy is a manual page.
+func isManual(file string) bool { return path.Dir(file) == "man" }
 
 // isManifest reports whether users need a file of deploy to install kube-vmap.
 func isManifest(file string) bool {
@@ -55,6 +71,45 @@ func isManifest(file string) bool {
 		return path.Ext(file) == ".yaml" && !strings.HasSuffix(file, "_test.yaml") || path.Ext(file) == ".json"
 	}
 	return folder == "base" || folder == "overlays" || folder == "site"
+}
+
+// placeInChart returns a file's path in the Helm chart's archive. The links of helm/files
+// become what they link to, as with `helm package`.
+func placeInChart(file string) string {
+	if inside, ok := strings.CutPrefix(file, "helm/"); ok {
+		if ext := path.Ext(inside); strings.HasPrefix(inside, "testdata/") || ext == ".go" || ext == ".mod" || ext == ".sum" {
+			return ""
+		}
+		return path.Join("kube-vmap", inside)
+	}
+	switch path.Base(file) {
+	case "README.md", "kustomization.yaml", "kube-proxy.yaml", "rules.yaml":
+		return ""
+	}
+	return in("kube-vmap/files", isManifest)(file)
+}
+
+// semantic is a version as Helm requires it, after a v (https://semver.org).
+var semantic = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
+
+// chartVersion returns the version of the chart. That of a commit without tag is before
+// all others.
+func (r release) chartVersion() string {
+	if semantic.MatchString(r.version) {
+		return r.version[1:]
+	}
+	return "0.0.0-" + r.version
+}
+
+// versionOfChart sets the versions of the chart, and the image's name.
+func (r release) versionOfChart(file string, content []byte) ([]byte, error) {
+	switch file {
+	case "helm/Chart.yaml":
+		return replaceOnce(file, content, `(?m)^version: .*\nappVersion: .*$`, "version: "+r.chartVersion()+"\nappVersion: "+strconv.Quote(r.version))
+	case "helm/values.yaml":
+		return replaceOnce(file, content, `(?m)^(  repository: ).*$`, "${1}"+r.name)
+	}
+	return content, nil
 }
 
 // versionOfManual puts the version into the footer of a manual page (man-pages(7)).
@@ -83,13 +138,13 @@ func replaceOnce(file string, content []byte, pattern, with string) ([]byte, err
 // compressed returns an archive of some files, in the order of their names and without
 // what depends on the machine.
 func compressed(
-	from fs.FS, folder string, r release, wants func(file string) bool, edit func(file string, content []byte) ([]byte, error),
+	from fs.FS, r release, place func(file string) string, edit func(file string, content []byte) ([]byte, error),
 ) ([]byte, error) {
 	var b bytes.Buffer
 	zip := gzip.NewWriter(&b)
 	archive := tar.NewWriter(zip)
 	err := fs.WalkDir(from, ".", func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() || !wants(file) {
+		if err != nil || !entry.Type().IsRegular() || place(file) == "" {
 			return err
 		}
 		content, err := fs.ReadFile(from, file)
@@ -99,7 +154,7 @@ func compressed(
 		if content, err = edit(file, content); err != nil {
 			return err
 		}
-		return addFile(archive, folder+"/"+file, content, r)
+		return addFile(archive, place(file), content, r)
 	})
 	err = errors.Join(err, archive.Close(), zip.Close())
 	return b.Bytes(), err

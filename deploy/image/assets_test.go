@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,39 @@ func checkAssets(t *testing.T, out string) {
 	for _, file := range []string{"README.md", "base/daemonset.yaml", "overlays/instead-of-kube-proxy/nodes.yaml", "monitoring/dashboard.json"} {
 		if manifests[top+"deploy/"+file] == "" {
 			t.Errorf("the manifests lack %s", file)
+		}
+	}
+	checkChart(t, unpack(t, filepath.Join(out, "kube-vmap-"+version[1:]+".tgz")))
+}
+
+// checkChart checks that the chart has the files that its templates read, and the version.
+func checkChart(t *testing.T, chart map[string]string) {
+	t.Helper()
+	for _, want := range []string{"\nversion: " + version[1:] + "\n", "\nappVersion: \"" + version + "\"\n"} {
+		if got := chart["kube-vmap/Chart.yaml"]; !strings.Contains(got, want) {
+			t.Errorf("Chart.yaml is\n%s, want in it\n%s", got, want)
+		}
+	}
+	used := map[string]bool{}
+	for name, text := range chart {
+		for _, match := range regexp.MustCompile(`"(files/[^"]+)"`).FindAllStringSubmatch(text, -1) {
+			if strings.HasPrefix(name, "kube-vmap/templates/") {
+				used["kube-vmap/"+match[1]] = true
+			}
+		}
+	}
+	for _, nodes := range []string{"beside", "instead-of"} {
+		used["kube-vmap/files/overlays/"+nodes+"-kube-proxy/nodes.yaml"] = true
+	}
+	delete(used, "kube-vmap/files/overlays/%s/nodes.yaml")
+	for name := range chart {
+		if strings.HasPrefix(name, "kube-vmap/files/") && !used[name] {
+			t.Errorf("no template of the chart reads its %s", name)
+		}
+	}
+	for _, file := range append(slices.Collect(maps.Keys(used)), "kube-vmap/values.yaml", "kube-vmap/values.schema.json", "kube-vmap/README.md") {
+		if chart[file] == "" {
+			t.Errorf("the chart lacks %s", file)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func TestImage(t *testing.T) {
 
 	t.Run("TwoCheckoutsGiveTheSameBytes", func(t *testing.T) {
 		files := filesIn(t, out)
-		want := []string{"SHA256SUMS", "kube-vmap-man.tar.gz", "kube-vmap-manifests.tar.gz", "kube-vmap.tar"}
+		want := []string{"SHA256SUMS", "kube-vmap-" + version[1:] + ".tgz", "kube-vmap-man.tar.gz", "kube-vmap-manifests.tar.gz", "kube-vmap.tar"}
 		for _, arch := range tested() {
 			want = append(want, "kube-vmap-"+arch+".cdx.json", "kube-vmap-"+arch+".tar", "kube-vmap-linux-"+arch)
 		}

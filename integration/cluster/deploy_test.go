@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +48,26 @@ func TestAPIServerAcceptsEveryManifest(t *testing.T) {
 				t.Errorf("it has no DaemonSet:\n%s", out)
 			}
 		})
+	}
+}
+
+// TestAPIServerAcceptsTheChart applies what the Helm chart renders with all values, except
+// kinds of the Prometheus operator, which this API server does not have.
+func TestAPIServerAcceptsTheChart(t *testing.T) {
+	t.Parallel()
+	c := clustertest.New(t, lab.Options{})
+	text, err := os.ReadFile(filepath.Join(clustertest.Root(t), "deploy", "helm", "testdata", "rendered.yaml"))
+	clustertest.Must(t, err)
+	manifests := slices.DeleteFunc(strings.SplitAfter(string(text), "\n---\n"), func(manifest string) bool {
+		return strings.Contains(manifest, "apiVersion: monitoring.coreos.com/")
+	})
+	file := filepath.Join(t.TempDir(), "chart.yaml")
+	clustertest.Must(t, os.WriteFile(file, []byte(strings.Join(manifests, "")), 0o600))
+	out, err := c.Kubectl(clustertest.Context(t),
+		"apply", "--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts", "-f", file)
+	clustertest.Must(t, err)
+	if count := strings.Count(out, "\n"); count != len(manifests) {
+		t.Errorf("the API server accepted %d of %d objects:\n%s", count, len(manifests), out)
 	}
 }
 

@@ -1,0 +1,95 @@
+package helm
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+func TestWrongValuesAreRejected(t *testing.T) {
+	for values, want := range map[string]string{
+		"":                                  "apiServer is not set: kube-vmap cannot reach the API server",
+		"apiServer: 10.0.0.1:6443":          "at '/apiServer': '10.0.0.1:6443' does not match pattern",
+		"apiServer: https://10.0.0.1/path":  "at '/apiServer'",
+		"apiserver: " + server:              "additional properties 'apiserver' not allowed",
+		"nodes: all":                        "at '/nodes': value must be one of 'beside-kube-proxy', 'instead-of-kube-proxy'",
+		"config: {clusterCIDR: 10.244.0.0}": "at '/config/clusterCIDR': '10.244.0.0' does not match pattern",
+		"config: {mode: ebpf}":              "at '/config/mode': value must be one of 'nftables', 'iptables', 'ipvs'",
+		"config: {clientConnection: {kubeconfig: /etc/kubernetes/admin.conf}}": "at '/config/clientConnection/kubeconfig'",
+		"config: {oomScoreAdj: -1001}":                                         "at '/config/oomScoreAdj': minimum: got -1,001, want -1,000",
+		"probation: 10":                                                        "at '/probation': got number, want string",
+		"probation: soon":                                                      "at '/probation': 'soon' does not match pattern",
+		"kubeProxyMarker: sometimes":                                           "at '/kubeProxyMarker': value must be one of '', 'auto', 'always', 'never'",
+		"extraArgs: --v=2":                                                     "at '/extraArgs': got string, want array",
+		"extraArgs: [strict-source-ranges]":                                    "at '/extraArgs/0'",
+		"image: {name: kube-vmap}":                                             "at '/image': additional properties 'name' not allowed",
+		"image: {digest: 'sha256:12'}":                                         "at '/image/digest'",
+		"image: {pullPolicy: Sometimes}":                                       "at '/image/pullPolicy'",
+		"maxUnavailable: 0":                                                    "at '/maxUnavailable'",
+		"nodeSelector: {pool: 1}":                                              "at '/nodeSelector/pool': got number, want string",
+		"otherProxies: [{labels: {}}]":                                         "at '/otherProxies/0/labels': minProperties: got 0, want 1",
+		"tolerations: {operator: Exists}":                                      "at '/tolerations': got object, want array",
+		"cleanup: {enabled: 'yes'}":                                            "at '/cleanup/enabled': got string, want boolean",
+		"monitoring: {enabled: true}":                                          "at '/monitoring': additional properties 'enabled' not allowed",
+		"apiServer: " + server + "\nmonitoring: {serviceMonitor: {enabled: true}}": "Set config.metricsBindAddress",
+		"apiServer: " + server + "\nconfig: {metricsBindAddress: '[::1]:10249'}\n" +
+			"monitoring: {serviceMonitor: {enabled: true}}": "Set config.metricsBindAddress",
+	} {
+		_, err := tryRender(t, values)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %q", values, err, want)
+		}
+	}
+}
+
+func TestProbesFollowTheHealthAddress(t *testing.T) {
+	for address, want := range map[string]string{
+		"":                "10256",
+		"0.0.0.0":         "10256",
+		"0.0.0.0:10257":   "10257",
+		"[::]:10258":      "10258",
+		"127.0.0.1:10256": "10256 at 127.0.0.1",
+		"[::1]:10259":     "10259 at ::1",
+		"192.0.2.1:10256": "10256",
+	} {
+		text := render(t, "apiServer: "+server+"\nconfig: {healthzBindAddress: '"+address+"'}")
+		var set struct {
+			Spec struct {
+				Template struct {
+					Spec struct {
+						Containers []struct {
+							Ports         []struct{ ContainerPort int }
+							LivenessProbe struct{ HTTPGet struct{ Host string } }
+						}
+					}
+				}
+			}
+		}
+		daemonSet, err := yaml.Marshal(objects(t, text)["DaemonSet kube-vmap"])
+		must(t, err)
+		must(t, yaml.Unmarshal(daemonSet, &set))
+		container := set.Spec.Template.Spec.Containers[0]
+		got := strings.TrimSuffix(strings.TrimSpace(strings.Join([]string{
+			strconv.Itoa(container.Ports[0].ContainerPort), container.LivenessProbe.HTTPGet.Host,
+		}, " at ")), " at")
+		if got != want {
+			t.Errorf("healthzBindAddress %q: probes use %s, want %s", address, got, want)
+		}
+	}
+}
+
+func TestReadmeListsEveryValue(t *testing.T) {
+	var listed []string
+	for line := range strings.Lines(string(read(t, "README.md"))) {
+		if cells := strings.Split(line, "|"); len(cells) > 3 && strings.Contains(cells[1], "`") {
+			listed = append(listed, strings.Trim(cells[1], " `"))
+		}
+	}
+	slices.Sort(listed)
+	if want := keys(defaults(t), ""); !slices.Equal(listed, want) {
+		t.Errorf("README.md lists the values\n%q, values.yaml has\n%q", listed, want)
+	}
+}
