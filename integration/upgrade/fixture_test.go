@@ -1,0 +1,146 @@
+package upgrade
+
+import (
+	"bytes"
+	"compress/gzip"
+	"flag"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/desired"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/wire"
+)
+
+var record = flag.String("record", "", "write the rule set of this version to testdata")
+
+// A fixture is the rule set of a version.
+type fixture string
+
+// path returns the path of one of its files.
+func (f fixture) path(name string) string { return filepath.Join("testdata", string(f), name) }
+
+// TestRecord writes the fixture of this version.
+func TestRecord(t *testing.T) {
+	if *record == "" {
+		t.Skip("cannot be had without the flag -record: the rule set of this version")
+	}
+	s := newScene(t)
+	f := fixture(*record)
+	s.must(os.MkdirAll(f.path(""), 0o755))
+	s.write(f.path("manifests.yaml"), s.manifests())
+	config, change := desired.Rules(t, f.path("manifests.yaml"), daemon.PodRanges)
+	addrs := []netip.Addr{s.Node.Addr(model.IPv4), s.Node.Addr(model.IPv6)}
+	change.NodeAddrs = &addrs
+	_, batch := nft.Adopt(config, nft.Tables{}, change)
+	e, err := wire.Encode(batch)
+	s.must(err)
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	s.must(err)
+	_, err = w.Write(e.Bytes)
+	s.must(err)
+	s.must(w.Close())
+	s.write(f.path("ruleset.batch"), packed.Bytes())
+	s.load(f)
+	s.write(f.path("ruleset.nft"), s.listing())
+}
+
+// manifests returns the objects of the scene in one file.
+func (s *scene) manifests() []byte {
+	s.t.Helper()
+	folder := daemon.NewFolder(s.t, s.Lab)
+	folder.Put("services", s.services...)
+	var text []byte
+	for _, name := range []string{"cluster", "services"} {
+		b, err := os.ReadFile(filepath.Join(folder.Dir(), name+".yaml"))
+		s.must(err)
+		text = append(text, b...)
+	}
+	return text
+}
+
+func (s *scene) write(path string, b []byte) {
+	s.t.Helper()
+	s.must(os.WriteFile(path, b, 0o644))
+}
+
+// load loads a fixture on the node, as a version leaves it that was stopped: where the
+// kernel supports it, in tables that have lost their owner.
+func (s *scene) load(f fixture) {
+	s.t.Helper()
+	packed, err := os.ReadFile(f.path("ruleset.batch"))
+	s.must(err)
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	s.must(err)
+	batch, err := io.ReadAll(r)
+	s.must(err)
+	protect, err := s.kernel.SupportsOwner()
+	s.must(err)
+	tables, err := wire.Encode(nft.Batch{
+		nft.AddTable{Family: model.IPv4, Protected: protect}, nft.AddTable{Family: model.IPv6, Protected: protect},
+	})
+	s.must(err)
+	s.must(s.Node.Do(func() error { return send(tables.Bytes, batch) }))
+}
+
+// send sends transactions to nf_tables from one socket. The kernel handles a message before
+// sendto returns; whether it accepted it shows in the tables.
+func send(transactions ...[]byte) error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 4<<20); err != nil {
+		return err
+	}
+	for _, b := range transactions {
+		if err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listing returns nft's listing of the tables.
+func (s *scene) listing() []byte {
+	s.t.Helper()
+	var all []byte
+	for _, f := range model.Families {
+		out, err := s.Node.Command(s.t.Context(), "nft", "-s", "list", "table", nft.FamilyName(f), nft.TableName).Output()
+		s.must(err)
+		all = append(all, tableFlags.ReplaceAll(out, nil)...)
+	}
+	return all
+}
+
+// tableFlags matches what nft lists of protected tables, which not all kernels have.
+var tableFlags = regexp.MustCompile(`(?m)^\tflags.*\n\n?`)
+
+// newServices returns the Services of a fixture: every kind of address, session affinity,
+// Local policies, source ranges, and endpoints that are chosen by a hash.
+func newServices(l *lab.Lab, servers []*lab.Host) []daemon.Service {
+	var ranges []string
+	for _, h := range []*lab.Host{l.Outside, l.Node.Host, l.Pods[0].Host} {
+		for _, f := range model.Families {
+			ranges = append(ranges, netip.PrefixFrom(h.Addr(f), h.Addr(f).BitLen()-8).Masked().String())
+		}
+	}
+	return []daemon.Service{
+		{Name: "plain", Number: 1, Endpoints: servers, Kinds: daemon.Kinds},
+		{Name: "sticky", Number: 2, Endpoints: servers, Kinds: daemon.Kinds, Affinity: affinity},
+		{Name: "local", Number: 3, Endpoints: servers, Kinds: daemon.Kinds, LocalInside: true, LocalOutside: true},
+		{Name: "ranges", Number: 4, Endpoints: servers[:1], Kinds: daemon.Kinds, Sources: ranges},
+		{Name: "hashed", Number: 5, Endpoints: servers, Kinds: daemon.Kinds, Scheduler: "sh"},
+	}
+}

@@ -1,0 +1,197 @@
+package upgrade
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"kube-vmap/integration/clients"
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/eventually"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel"
+	"kube-vmap/sync/looptest"
+)
+
+func TestMain(m *testing.M) { os.Exit(daemon.Main(m)) }
+
+const (
+	// affinity is longer than any test.
+	affinity = 3 * time.Hour
+	// pace is the time between two questions of a client.
+	pace = 20 * time.Millisecond
+	// least is how many connections clients make over each transport in each step.
+	least = 20
+)
+
+// forgetting are the versions of which an upgrade forgets clients, as CHANGELOG.md says.
+var forgetting = []fixture{"v0.1.0"}
+
+// A scene is a lab with servers and the Services of the fixtures.
+type scene struct {
+	*lab.Lab
+	t        *testing.T
+	kernel   *kernel.Kernel
+	services []daemon.Service
+	started  *daemon.Daemon
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	l, servers := daemon.NewLab(t, 3, 1)
+	s := &scene{Lab: l, t: t, services: newServices(l, []*lab.Host{servers[0], servers[1], servers[3]})}
+	s.must(l.Node.Do(func() (err error) { s.kernel, err = kernel.Open(kernel.Config{}); return err }))
+	t.Cleanup(func() { _ = s.kernel.Close() }) // never written to
+	return s
+}
+
+func (s *scene) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestUpgradeAndDowngradeKeepState begins with the rule set of each version. Only the newest
+// one is built from git, to which a downgrade would lead.
+func TestUpgradeAndDowngradeKeepState(t *testing.T) {
+	versions, err := filepath.Glob("testdata/*/ruleset.batch")
+	if err != nil || len(versions) == 0 {
+		t.Fatalf("no rule sets of versions: %v", err)
+	}
+	slices.SortFunc(versions, func(a, b string) int { return compareVersions(versionOf(a), versionOf(b)) })
+	for i, path := range versions {
+		f := versionOf(path)
+		t.Run(string(f), func(t *testing.T) {
+			s := newScene(t)
+			s.loadAndCheck(f)
+			before := s.summary()
+			load := clients.Start(t, s.Lab, s.remembered(f), clients.Options{Pod: s.Pods[2], Pace: pace})
+			counts := s.awaitConnections(nil)
+			s.start(f, "")
+			counts = s.awaitConnections(counts)
+			if i == len(versions)-1 {
+				t.Run("and back", func(t *testing.T) {
+					program := buildVersion(t, f)
+					s.t = t
+					s.started.Stop()
+					s.start(f, program)
+					s.awaitConnections(counts)
+					if after := s.summary(); after != before {
+						t.Errorf("after the downgrade, the tables are\n%s\nand before the upgrade they were\n%s", after, before)
+					}
+					s.started.Stop()
+				})
+			}
+			load.Stop(t, 2*least)
+		})
+	}
+}
+
+// loadAndCheck loads a fixture, and compares its listing.
+func (s *scene) loadAndCheck(f fixture) {
+	s.t.Helper()
+	s.load(f)
+	want, err := os.ReadFile(f.path("ruleset.nft"))
+	s.must(err)
+	if got := s.listing(); string(got) != string(want) {
+		s.t.Fatalf("%s was not loaded; nft lists\n%s", f.path("ruleset.batch"), got)
+	}
+}
+
+// remembered returns the Services, without session affinity if an upgrade forgets clients.
+func (s *scene) remembered(f fixture) []daemon.Service {
+	all := slices.Clone(s.services)
+	for i := range all {
+		if slices.Contains(forgetting, f) {
+			all[i].Affinity = 0
+		}
+	}
+	return all
+}
+
+// start starts a version on the manifests of a fixture: that of this tree, or that of a program.
+func (s *scene) start(f fixture, program string) {
+	s.t.Helper()
+	launch := daemon.Launch{Node: s.Node, Path: f.path("manifests.yaml")}
+	if program != "" {
+		launch.By = []string{"sh", "-c", `program=$0; shift; exec "$program" "$@"`, program}
+	}
+	s.started = launch.Start(s.t)
+	s.started.AwaitMessage("ready")
+}
+
+// A pair is a counted pair of original destination and endpoint.
+type pair struct {
+	to       model.Match
+	endpoint string
+}
+
+// awaitConnections returns how many connections were counted, once each transport has enough
+// new ones. Earlier counts must still be there.
+func (s *scene) awaitConnections(before map[pair]uint64) map[pair]uint64 {
+	s.t.Helper()
+	type transport struct {
+		family   model.Family
+		protocol model.Protocol
+	}
+	var now map[pair]uint64
+	eventually.Succeeds(s.t, "clients connect", func() error {
+		now = s.counts()
+		more := map[transport]uint64{}
+		for p, n := range now {
+			more[transport{p.to.Family, p.to.Protocol}] += n - min(n, before[p])
+		}
+		for _, w := range daemon.Transports() {
+			if n := more[transport{w.Family, w.Protocol}]; n < least {
+				return fmt.Errorf("%d new connections of %s", n, w)
+			}
+		}
+		return nil
+	})
+	for p, n := range before {
+		if now[p] < n {
+			s.t.Errorf("%d connections to %s at %s were counted, and now %d", n, p.to, p.endpoint, now[p])
+		}
+	}
+	return now
+}
+
+func (s *scene) counts() map[pair]uint64 {
+	s.t.Helper()
+	out := map[pair]uint64{}
+	for _, f := range model.Families {
+		list, err := s.kernel.Connections(f)
+		s.must(err)
+		for _, c := range list {
+			out[pair{c.Destination, c.Endpoint.String()}] = c.Connections
+		}
+	}
+	return out
+}
+
+// summary returns the tables as text, without what packets add.
+func (s *scene) summary() string {
+	s.t.Helper()
+	tables, err := s.kernel.Read()
+	if err != nil && !errors.Is(err, fs.ErrPermission) {
+		s.t.Fatal(err)
+	}
+	for _, table := range tables {
+		for _, kind := range []nft.SetKind{nft.SetAffinity, nft.SetConnections} {
+			for f := range model.Families {
+				for _, local := range []bool{false, true} {
+					delete(table.Sets, nft.SetID{Family: model.Family(f), Kind: kind, Local: local}.Name())
+				}
+			}
+		}
+	}
+	return looptest.Summary(tables)
+}
