@@ -25,6 +25,8 @@ type program struct {
 	sameStart bool
 	// rules returns a listing of its rules; if nil, that of the machine's nft.
 	rules func(*scene) string
+	// masquerades is true if it may masquerade what pods send, also to Services.
+	masquerades bool
 	// flags are further flags of kube-vmap.
 	flags []string
 	// check has further checks.
@@ -41,14 +43,19 @@ func beside(t *testing.T, p program) {
 	}
 	t.Helper()
 	s := newScene(t)
+	p.load(s)
 	cells := s.besideCells()
+	for i := range cells {
+		if p.masquerades && cells[i].from.row == "pod" {
+			cells[i].want.source = anySource
+		}
+	}
 	if p.unload == nil {
 		p.unload = (*scene).deleteOtherTables
 	}
 	if p.rules == nil {
 		p.rules = (*scene).otherRules
 	}
-	p.load(s)
 	s.start(append([]string{daemon.PodRanges, nodePortAddresses}, p.flags...)...)
 	check := func(phase string) bool {
 		return t.Run(phase, func(t *testing.T) {
@@ -170,8 +177,8 @@ func (s *scene) command(stdin, name string, args ...string) string {
 	return out.String()
 }
 
-// recorded is a program whose rules are in files of testdata/beside, which say where they
-// are from: NAME.nft for nft, NAME.ip and NAME.ip6 for iptables-restore, which removes all
+// recorded is a program whose rules are in files of testdata/beside, with their origin:
+// NAME.nft for nft, NAME.ip and NAME.ip6 for iptables-restore, which removes all
 // other rules from the same tables.
 func recorded(name string) program {
 	return program{load: func(s *scene) {
