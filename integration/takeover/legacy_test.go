@@ -190,6 +190,7 @@ func TestResumeUndoesSuspendOfLegacyByteForByte(t *testing.T) {
 				if found := m.findLegacy(); len(found.Awake) > 0 || !slices.Equal(found.Suspended, awake) {
 					t.Errorf("after the suspension, found %+v", found)
 				}
+				same(t, "other rules before and during the suspension", withoutSuspension(m.listing(legacyBackend)), before)
 				if did := m.suspendLegacy(); len(did) > 0 {
 					t.Errorf("the second time, suspended %q", did)
 				}
