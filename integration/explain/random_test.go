@@ -204,8 +204,13 @@ func (r *rig) matches(o simulate.Outcome, a prediction, got lab.Answer) bool {
 		// The source port may differ: another masqueraded connection may use it.
 		anyPort := o.Masquerade || a.host == r.Node.Host
 		return slices.ContainsFunc(o.Endpoints, func(e simulate.Endpoint) bool {
+			// A rule of iptables redirects to the node, which does not serve all ports, or
+			// returns the packet to its sender, which does not take it.
+			if (e.Local || e.Address.Addr() == e.Source) && got.Outcome != lab.Answered {
+				return true
+			}
 			return e.Probability > 0 && got.Outcome == lab.Answered && r.server(e.Address.Addr()) == got.By &&
-				e.Source == got.Seen.Addr() && (anyPort || got.Seen == got.Local)
+				e.Source == got.Seen.Addr() && (anyPort || e.Source != a.From || got.Seen == got.Local)
 		})
 	}
 	return false

@@ -82,7 +82,8 @@ func (w *walk) redirectTo(port uint16) (verdict, error) {
 	loopback := [...]netip.Addr{model.IPv4: netip.AddrFrom4([4]byte{127, 0, 0, 1}), model.IPv6: netip.IPv6Loopback()}
 	a, err := loopback[w.frame.family], error(nil)
 	if w.frame.in != (Link{}) {
-		a, err = w.source(w.frame.in, netip.Addr{})
+		nowhere := [...]netip.Addr{model.IPv4: netip.IPv4Unspecified(), model.IPv6: netip.IPv6Unspecified()}
+		a, err = w.source(w.frame.in, nowhere[w.frame.family])
 	}
 	if err != nil {
 		return verdictBreak, err

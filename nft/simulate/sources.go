@@ -148,7 +148,8 @@ type Network interface {
 	// AddressType returns the type of an address, RTN_*.
 	AddressType(netip.Addr) (uint32, error)
 	// Source returns the source address that masquerade selects for a packet which leaves
-	// by an interface, towards the next hop or the destination.
+	// by an interface, towards the next hop or the destination; if that is the unspecified
+	// address, the first address of the interface, which redirect selects.
 	Source(out Link, via netip.Addr) (netip.Addr, error)
 }
 

@@ -14,7 +14,7 @@ import (
 // Source implements [simulate.Network]. It selects the address as masquerade does: for IPv6
 // that is the source of a route out of the interface.
 func (n *Network) Source(out simulate.Link, via netip.Addr) (netip.Addr, error) {
-	if via.Is6() {
+	if via.Is6() && !via.IsUnspecified() {
 		list, err := n.handle.RouteGetWithOptions(via.AsSlice(), &netlink.RouteGetOptions{OifIndex: out.Index})
 		if err == nil && len(list) > 0 && list[0].Src != nil {
 			a, _ := netip.AddrFromSlice(list[0].Src)

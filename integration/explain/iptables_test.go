@@ -1,0 +1,402 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/model"
+	"kube-vmap/nft/simulate"
+)
+
+// A backend is a backend of iptables, as its tools are named.
+type backend string
+
+// backends are those whose rules are simulated.
+var backends = []backend{"nft"}
+
+// load replaces the tables in the text by its rules.
+func (r *rig) load(b backend, f model.Family, rules string) {
+	r.t.Helper()
+	name := [...]string{"iptables-", "ip6tables-"}[f] + string(b) + "-restore"
+	c := r.Node.Command(r.t.Context(), name)
+	c.Stdin = strings.NewReader(rules)
+	if out, err := c.CombinedOutput(); err != nil {
+		r.t.Fatalf("%s: %v\n%s\n%s", name, err, out, rules)
+	}
+}
+
+// addEmptyTables adds tables by our name, without which explain explains nothing. They do
+// nothing.
+func (r *rig) addEmptyTables() {
+	for _, f := range []string{"ip", "ip6"} {
+		r.nft("table " + f + " kube-vmap { chain nothing { type filter hook input priority 0; counter; }; }")
+	}
+}
+
+// TestExplainAgreesWithRulesOfKubeProxy sends packets to the Services in the rules that
+// kube-proxy wrote in iptables mode. The recorded endpoints are the pods of the lab.
+func TestExplainAgreesWithRulesOfKubeProxy(t *testing.T) {
+	for _, b := range backends {
+		t.Run(string(b), func(t *testing.T) {
+			r := newRig(t)
+			r.addEmptyTables()
+			for _, port := range []uint16{53, 3868, 8443} {
+				for _, pod := range r.Pods[:3] {
+					r.must(pod.ServeAll(port))
+				}
+			}
+			var frontends [2][]model.Match
+			for _, f := range model.Families {
+				text, err := os.ReadFile("../takeover/testdata/iptables." + [...]string{"ip", "ip6"}[f])
+				r.must(err)
+				r.load(b, f, string(text))
+				frontends[f] = recordedFrontends(f, string(text))
+			}
+			random := rand.New(rand.NewPCG(1, 15))
+			verdicts := map[simulate.Verdict]int{}
+			batch := make([]prediction, 600)
+			for i := range batch {
+				a := prediction{Packet: simulate.Packet{FromPort: r.port()}}
+				r.randomSender(random, &a, frontends)
+				a.result = r.explain(a.Packet)
+				verdicts[a.result.Outcomes[0].Verdict]++
+				batch[i] = a
+			}
+			r.compare(batch)
+			t.Log(verdicts)
+			if verdicts[simulate.VerdictDelivered] < 200 || verdicts[simulate.VerdictRefused] < 5 || verdicts[simulate.VerdictDropped] < 5 {
+				t.Error("too few packets of a kind")
+			}
+		})
+	}
+}
+
+// frontendRule is a rule of KUBE-SERVICES or KUBE-NODEPORTS.
+var frontendRule = regexp.MustCompile(`(?m)^-A KUBE-(?:SERVICES -d (\S+)/|NODEPORTS) ?.*-p (\S+) .*--dport (\d+) -j (?:KUBE|REJECT)`)
+
+func recordedFrontends(f model.Family, text string) (out []model.Match) {
+	for _, part := range frontendRule.FindAllStringSubmatch(text, -1) {
+		m := model.Match{Family: f, Protocol: map[string]model.Protocol{"tcp": model.TCP, "udp": model.UDP, "sctp": model.SCTP}[part[2]]}
+		port, _ := strconv.ParseUint(part[3], 10, 16)
+		m.Addr, _ = netip.ParseAddr(part[1])
+		m.Port = uint16(port)
+		out = append(out, m)
+	}
+	return out
+}
+
+// randomSender fills in who sends the packet, and where to.
+func (r *rig) randomSender(random *rand.Rand, a *prediction, frontends [2][]model.Match) {
+	f := model.Families[random.IntN(2)]
+	m := frontends[f][random.IntN(len(frontends[f]))]
+	if !m.Addr.IsValid() {
+		m.Addr = r.Node.Addr(f)
+	}
+	if random.IntN(8) == 0 {
+		m.Port++
+	}
+	a.Protocol, a.To = m.Protocol, netip.AddrPortFrom(m.Addr, m.Port)
+	hosts := []*lab.Host{r.Node.Host, r.Pods[0].Host, r.Pods[3].Host}
+	if m.Addr == r.Node.Addr(f) || lab.ServiceRanges[f].Contains(m.Addr) {
+		hosts = append(hosts, r.Outside)
+	}
+	a.host = hosts[random.IntN(len(hosts))]
+	a.From = a.host.Addr(f)
+}
+
+// TestExplainAgreesWithRandomRulesOfIPTables loads random rules with each match and target,
+// and sends packets through them.
+func TestExplainAgreesWithRandomRulesOfIPTables(t *testing.T) {
+	for _, b := range backends {
+		t.Run(string(b), func(t *testing.T) {
+			r := newRig(t)
+			r.addEmptyTables()
+			random := rand.New(rand.NewPCG(3, 15))
+			verdicts, certain, all := map[simulate.Verdict]int{}, 0, 0
+			for range 20 {
+				for _, f := range model.Families {
+					r.load(b, f, r.randomRules(random, f))
+				}
+				batch := make([]prediction, 60)
+				for i := range batch {
+					a := r.randomDirectPacket(random, model.Families[random.IntN(2)])
+					a.result = r.explain(a.Packet)
+					verdicts[a.result.Outcomes[0].Verdict]++
+					if all++; len(a.result.Doubts) == 0 {
+						certain++
+					} else {
+						a.result.Outcomes = nil
+					}
+					batch[i] = a
+				}
+				r.compareCertain(batch)
+				if t.Failed() {
+					break
+				}
+			}
+			t.Logf("%v, %d of %d certain", verdicts, certain, all)
+			if certain < all*2/3 {
+				t.Error("too few packets are certain")
+			}
+		})
+	}
+}
+
+// TestExplainAgreesWithEachMatchOfIPTables refuses what each match matches.
+func TestExplainAgreesWithEachMatchOfIPTables(t *testing.T) {
+	for _, b := range backends {
+		t.Run(string(b), func(t *testing.T) {
+			r := newRig(t)
+			r.addEmptyTables()
+			random := rand.New(rand.NewPCG(5, 15))
+			verdicts, uncertain := map[simulate.Verdict]int{}, map[string]bool{}
+			for _, f := range model.Families {
+				for at, matches := range r.allMatches(random, f) {
+					for _, match := range matches {
+						r.load(b, f, refusing(at, match))
+						batch := make([]prediction, 10)
+						for i := range batch {
+							a := r.randomDirectPacket(random, f)
+							a.result = r.explain(a.Packet)
+							verdicts[a.result.Outcomes[0].Verdict]++
+							if len(a.result.Doubts) > 0 {
+								uncertain[match] = true
+								a.result.Outcomes = nil
+							}
+							batch[i] = a
+						}
+						if r.compareCertain(batch); t.Failed() {
+							t.Fatal(at, match)
+						}
+					}
+				}
+			}
+			t.Logf("%v, not certain: %q", verdicts, slices.Sorted(maps.Keys(uncertain)))
+		})
+	}
+}
+
+// allMatches returns all matches by the chain they are tried in.
+func (r *rig) allMatches(random *rand.Rand, f model.Family) map[hooked][]string {
+	out := map[hooked][]string{}
+	add := func(h hooked, matches []string) {
+		for _, m := range matches {
+			if !slices.Contains(out[h], m) {
+				out[h] = append(out[h], m)
+			}
+		}
+	}
+	for range 4 {
+		for _, h := range []hooked{{"mangle", "PREROUTING"}, {"filter", "FORWARD"}, {"filter", "OUTPUT"}} {
+			add(h, r.hookMatches(f, h))
+		}
+		add(hooked{"mangle", "PREROUTING"}, append(r.plainMatches(random, f), r.portMatches(random)...))
+	}
+	return out
+}
+
+// refusing returns rules that refuse the first packets of connections that a match matches,
+// in a chain. Chains of mangle mark them, and filter refuses them later.
+func refusing(h hooked, match string) string {
+	const head = "-m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT"
+	rules := map[string]string{}
+	if h.table == "filter" {
+		rules["filter"] = fmt.Sprintf("-A %s %s -j REJECT\n", h.chain, match)
+	} else {
+		rules["mangle"] = fmt.Sprintf("-A PREROUTING %s -j MARK --set-xmark 0x8/0x8\n", match)
+		rules["filter"] = "-A FORWARD -m mark --mark 0x8/0x8 -j REJECT\n"
+	}
+	return fmt.Sprintf("*mangle\n-A PREROUTING %s\n%sCOMMIT\n*filter\n-A FORWARD %[1]s\n-A OUTPUT %[1]s\n%[3]sCOMMIT\n", head, rules["mangle"], rules["filter"])
+}
+
+// compareCertain is compare without the packets that explain is not certain of.
+func (r *rig) compareCertain(batch []prediction) {
+	r.t.Helper()
+	var list []prediction
+	for _, a := range batch {
+		if a.result.Outcomes != nil {
+			list = append(list, a)
+		}
+	}
+	r.compare(list)
+}
+
+// randomDirectPacket returns a packet to a server, or to the node.
+func (r *rig) randomDirectPacket(random *rand.Rand, f model.Family) prediction {
+	hosts := append([]*lab.Host{r.Node.Host, r.Outside}, r.servers[:3]...)
+	a := prediction{Packet: simulate.Packet{Protocol: model.Protocols[random.IntN(3)], FromPort: r.port()}}
+	for a.host == nil || a.From == a.To.Addr() {
+		a.host = pick(random, hosts)
+		a.From = a.host.Addr(f)
+		to := pick(random, r.servers[:3]).Addr(f)
+		switch {
+		case random.IntN(20) == 0:
+			to = lab.ServiceRanges[f].Addr().Next()
+		case a.host != r.Outside: // which has another route to them
+			to = pick(random, r.servers).Addr(f)
+		}
+		a.To = netip.AddrPortFrom(to, daemon.TargetPort+uint16(random.IntN(ports)))
+	}
+	return a
+}
+
+// A hooked is a chain of a table of iptables, with what its rules may use.
+type hooked struct{ table, chain string }
+
+var builtin = []hooked{
+	{"raw", "PREROUTING"},
+	{"raw", "OUTPUT"},
+	{"mangle", "PREROUTING"},
+	{"mangle", "INPUT"},
+	{"mangle", "FORWARD"},
+	{"mangle", "OUTPUT"},
+	{"mangle", "POSTROUTING"},
+	{"nat", "PREROUTING"},
+	{"nat", "OUTPUT"},
+	{"nat", "POSTROUTING"},
+	{"filter", "INPUT"},
+	{"filter", "FORWARD"},
+	{"filter", "OUTPUT"},
+}
+
+// randomRules returns rules for all tables. Packets behind the first of a connection pass
+// without them, because explain is about the first.
+func (r *rig) randomRules(random *rand.Rand, f model.Family) string {
+	var b strings.Builder
+	for _, table := range []string{"raw", "mangle", "nat", "filter"} {
+		fmt.Fprintf(&b, "*%s\n:SUB-%s - [0:0]\n", table, table)
+		for _, h := range builtin {
+			if h.table != table {
+				continue
+			}
+			if table == "mangle" || table == "filter" {
+				fmt.Fprintf(&b, "-A %s -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT\n", h.chain)
+			}
+			for range random.IntN(3) {
+				fmt.Fprintf(&b, "-A %s %s\n", h.chain, r.randomRule(random, f, h))
+			}
+		}
+		for range 2 {
+			fmt.Fprintf(&b, "-A SUB-%s %s -j RETURN\n", table, pick(random, r.plainMatches(random, f)))
+		}
+		fmt.Fprintf(&b, "-A SUB-%s %s -j %s\n", table, pick(random, r.plainMatches(random, f)), pick(random, []string{"MARK --set-xmark 0x3/0x3", "ACCEPT"}))
+		b.WriteString("COMMIT\n")
+	}
+	return b.String()
+}
+
+func pick[T any](random *rand.Rand, list []T) T { return list[random.IntN(len(list))] }
+
+// randomRule returns matches and a target.
+func (r *rig) randomRule(random *rand.Rand, f model.Family, h hooked) string {
+	parts := []string{pick(random, r.plainMatches(random, f))}
+	if random.IntN(2) == 0 {
+		parts = append(parts, pick(random, r.hookMatches(f, h)))
+	}
+	if !strings.Contains(parts[0], "-p ") && random.IntN(2) == 0 {
+		parts = append(parts, pick(random, r.portMatches(random)))
+	}
+	target := pick(random, r.targets(random, f, h))
+	if needs, rest, ok := strings.Cut(target, "|"); ok {
+		parts, target = []string{needs}, rest
+	}
+	return strings.Join(parts, " ") + " -j " + target
+}
+
+// plainMatches are matches for all chains.
+func (r *rig) plainMatches(random *rand.Rand, f model.Family) []string {
+	not := func() string { return pick(random, []string{"", "! "}) }
+	pod := pick(random, r.servers).Addr(f)
+	return []string{
+		not() + "-s " + pod.String(), not() + "-d " + pod.String(), not() + "-s " + r.Node.PodRange(f).String(),
+		"-m comment --comment \"a b\"",
+		"-m mark " + not() + "--mark 0x1/0x1", "-m connmark " + not() + "--mark 0x1/0x1",
+		"-m conntrack " + not() + "--ctstate NEW,UNTRACKED", "-m conntrack --ctstate INVALID,DNAT", "-m conntrack " + not() + "--ctstate SNAT",
+		"-m conntrack " + not() + "--ctorigdst " + pod.String(), "-m conntrack --ctorigsrc " + r.Node.PodRange(f).String(),
+		"-m conntrack " + not() + "--ctreplsrc " + pod.String(), "-m conntrack --ctstate NEW --ctproto udp",
+		fmt.Sprintf("-m conntrack --ctorigdstport %d:%d", daemon.TargetPort, daemon.TargetPort+1),
+		"-m conntrack --ctdir ORIGINAL", "-m conntrack " + not() + "--ctstatus SEEN_REPLY", "-m conntrack " + not() + "--ctstatus NONE",
+		"-m state --state NEW",
+		"-m addrtype " + not() + "--src-type LOCAL", "-m addrtype " + not() + "--dst-type LOCAL", "-m addrtype " + not() + "--dst-type UNICAST",
+		fmt.Sprintf("-m iprange %s--src-range %s-%s", not(), r.Node.PodRange(f).Addr(), pod),
+		fmt.Sprintf("-m iprange --dst-range %s-%s", r.Node.PodRange(f).Addr(), pod),
+		"-m statistic --mode random --probability 0.4", "-m statistic --mode nth --every 3 --packet 1",
+		"-m limit --limit 5/sec", "-m hashlimit --hashlimit-upto 5/sec --hashlimit-mode srcip --hashlimit-name h",
+		"-m recent --name some --set", "-m recent --name some --rcheck --seconds 60",
+		"-m u32 --u32 \"0&0xF0=0x30\"", "-m length --length 0:65535", "-m pkttype --pkt-type unicast",
+	}
+}
+
+// portMatches are matches of a protocol.
+func (r *rig) portMatches(random *rand.Rand) []string {
+	not := pick(random, []string{"", "! "})
+	port := daemon.TargetPort + random.IntN(ports)
+	return []string{
+		fmt.Sprintf("-p tcp -m tcp %s--dport %d", not, port), fmt.Sprintf("-p tcp -m tcp %s--sport 20000:40000", not),
+		fmt.Sprintf("-p tcp -m tcp %s--tcp-flags SYN,ACK,FIN,RST SYN", not), "-p tcp -m tcp " + not + "--syn",
+		fmt.Sprintf("-p udp -m udp %s--dport %d:%d", not, daemon.TargetPort, port), fmt.Sprintf("-p udp -m udp %s--sport 0:30000", not),
+		fmt.Sprintf("-p sctp -m sctp %s--dport %d", not, port), "-p sctp -m sctp --chunk-types any INIT,DATA",
+		"-p sctp -m sctp --chunk-types all INIT,DATA", "-p sctp -m sctp --chunk-types only INIT", "-p sctp -m sctp " + not + "--sport 20000:40000",
+		fmt.Sprintf("-p tcp -m multiport %s--dports %d,%d:%d", not, port, port+5, port+7), fmt.Sprintf("-p udp -m multiport %s--ports 1:1000,%d", not, port),
+		fmt.Sprintf("-p sctp -m multiport %s--sports 11000:20000", not), not + "-p tcp", not + "-p udp",
+	}
+}
+
+// hookMatches are matches for some chains only.
+func (r *rig) hookMatches(f model.Family, h hooked) (out []string) {
+	incoming := h.chain == "PREROUTING" || h.chain == "INPUT" || h.chain == "FORWARD"
+	if incoming {
+		out = append(out, "-i eth0", "! -i eth0", "-i eth+", "! -i eth+", "-m mac --mac-source 02:00:00:00:00:01")
+	} else {
+		out = append(out, "-o eth0", "! -o eth+", "-m owner ! --socket-exists", "-m owner --socket-exists", "-m owner --uid-owner 0")
+	}
+	if h.chain == "FORWARD" {
+		out = append(out, "-o eth0", "-m physdev ! --physdev-is-bridged", "-m physdev --physdev-is-bridged", "-m physdev --physdev-is-in")
+	}
+	if h.chain == "PREROUTING" && h.table != "nat" {
+		out = append(out, "-m rpfilter", "-m rpfilter --invert", "-m rpfilter --loose --validmark")
+	}
+	if h.chain == "PREROUTING" && h.table == "mangle" {
+		out = append(out, "-m socket --nowildcard")
+	}
+	return out
+}
+
+// targets are the targets for a chain, after the matches that they need.
+func (r *rig) targets(random *rand.Rand, f model.Family, h hooked) []string {
+	pod := pick(random, r.servers[:3]).Addr(f) // others answer the host outside by another way
+	reject := pick(random, [][]string{
+		{"REJECT --reject-with icmp-port-unreachable", "-p tcp|REJECT --reject-with tcp-reset"}, {"REJECT --reject-with icmp6-port-unreachable", "-p tcp|REJECT --reject-with tcp-reset"},
+	}[f])
+	out := []string{"ACCEPT", "RETURN", "SUB-" + h.table, "SUB-" + h.table, "NFLOG --nflog-group 5", "LOG"}
+	switch {
+	case h.table == "raw":
+		return append(out, "CT --zone 0", "DROP")
+	case h.table == "mangle":
+		out = append(out, "MARK --set-xmark 0x1/0x1", "MARK --and-mark 0xfffffffe", "MARK --xor-mark 0x3", "CONNMARK --set-xmark 0x1/0x1",
+			"CONNMARK --save-mark --nfmask 0x3 --ctmask 0x3", "CONNMARK --restore-mark", "DSCP --set-dscp 1")
+		if h.chain == "FORWARD" {
+			out = append(out, "-p tcp --tcp-flags SYN,RST SYN|TCPMSS --clamp-mss-to-pmtu", "CLASSIFY --set-class 1:1")
+		}
+	case h.table == "nat" && h.chain == "POSTROUTING":
+		out = append(out, "MASQUERADE", "MASQUERADE", "SNAT --to-source "+r.Node.Addr(f).String())
+	case h.table == "nat":
+		out = append(out, "DNAT --to-destination "+pod.String(), pick(random, []string{"-p tcp", "-p udp", "-p sctp"})+"|DNAT --to-destination "+netip.AddrPortFrom(pod, daemon.TargetPort+2).String())
+		if h.chain == "PREROUTING" {
+			out = append(out, fmt.Sprintf("-p tcp|REDIRECT --to-ports %d", daemon.TargetPort))
+		}
+	default:
+		out = append(out, "DROP", reject, "REJECT")
+	}
+	return out
+}
