@@ -24,5 +24,8 @@ func (r *Ruleset) Installed() []InstalledFrontend {
 	return out
 }
 
+// ServiceCIDRs returns the ranges of ClusterIPs.
+func (r *Ruleset) ServiceCIDRs() []netip.Prefix { return r.cidrs }
+
 // NodeAddrs returns the addresses that serve node ports.
 func (r *Ruleset) NodeAddrs() []netip.Addr { return r.nodeAddrs }

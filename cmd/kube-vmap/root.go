@@ -43,7 +43,7 @@ change. The rules stay when it ends; "kube-vmap cleanup" removes them.`,
 	root.Flags().Bool("version", false, "print the version and exit")
 	root.AddCommand(
 		get.NewCommand(), explain.NewCommand(), top.NewCommand(),
-		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(),
+		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(), shadowCommand(),
 		cleanupCommand(), versionCommand(), completionCommand(),
 	)
 	return root

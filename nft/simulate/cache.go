@@ -10,6 +10,7 @@ import (
 type sourceCache struct {
 	Sources
 	family     model.Family
+	brief      bool                 // for a [Session]
 	baseChains map[Hook][]BaseChain // in the order in which packets pass them
 	rules      map[Chain][]Rule
 	sets       map[setName]*Set

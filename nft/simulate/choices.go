@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -35,7 +36,7 @@ func (w *walk) hash(e *expr.Hash) (verdict, error) {
 		return verdictBreak, err
 	}
 	var n uint32
-	if v.isKnown() {
+	if v.isKnown() && !w.brief {
 		n = scale(jhash(v.bytes, e.Seed), e.Modulus)
 		w.notePick(e.Modulus, fmt.Sprintf("by the client's hash: number %d", n))
 	} else {
@@ -63,9 +64,13 @@ func isPick(e any) bool {
 type choices struct {
 	made []choice
 	next int
+	// perPick and walks limit how much is explored; zero means the limits of [Run].
+	perPick, walks uint32
+	last           bool // begin with the last result of each pick
+
 	// mainWalks and alternatives are the numbers of walks so far.
 	mainWalks, alternatives int
-	// stopped is true if there are more main walks than maxWalks.
+	// stopped is true if there are more main walks than the limit.
 	stopped bool
 	doubts  []string // for matches that make a difference
 }
@@ -115,7 +120,7 @@ const (
 	// maxChoicesPerPick is how many results of one pick are tried: all for Services that
 	// spread over slots, or have different weights, and the first ones for a larger Service.
 	maxChoicesPerPick = 1024
-	// maxWalks is the maximum number of main walks, and of the others.
+	// maxWalks is the limit of walks of [Run]; see limit.
 	maxWalks = 4096
 )
 
@@ -123,7 +128,7 @@ const (
 // pick is new.
 func (c *choices) choose(of uint32, ours bool) uint32 {
 	return c.take(func() choice {
-		return choice{total: of, explored: min(of, maxChoicesPerPick, c.remaining()), ours: ours}
+		return choice{total: of, explored: min(of, cmp.Or(c.perPick, maxChoicesPerPick), c.remaining()), ours: ours}
 	})
 }
 
@@ -141,18 +146,22 @@ func (c *choices) assume(doubt string) bool {
 
 func (c *choices) take(fresh func() choice) uint32 {
 	if c.next == len(c.made) {
-		c.made = append(c.made, fresh())
+		made := fresh()
+		if c.last {
+			made.index = made.total - 1
+		}
+		c.made = append(c.made, made)
 	}
 	c.next++
 	return c.made[c.next-1].index
 }
 
 // remaining returns how many results of the next pick may be tried, so that there are at
-// most maxWalks walks. Earlier picks take what they need first, so all endpoints are tried
+// most [choices.limit] walks. Earlier picks take what they need first, so all endpoints are tried
 // before the variants of one. Picks of two and undecided matches do not count, because many
 // of them end in few walks; see advance.
 func (c *choices) remaining() uint32 {
-	room := uint32(maxWalks)
+	room := c.limit()
 	for _, made := range c.made {
 		if made.first == 0 && made.undecided == nil {
 			room /= made.explored
@@ -160,6 +169,9 @@ func (c *choices) remaining() uint32 {
 	}
 	return max(room, 1)
 }
+
+// limit returns the maximum number of main walks, and of the others.
+func (c *choices) limit() uint32 { return cmp.Or(c.walks, maxWalks) }
 
 // isMain reports whether the walk assumes no undecided match.
 func (c *choices) isMain() bool {
@@ -208,9 +220,9 @@ func (c *choices) advance() bool {
 func (c *choices) mayAdvance(last *choice) bool {
 	alternative := last.undecided != nil || !c.isMain()
 	switch {
-	case !alternative && c.mainWalks >= maxWalks:
+	case !alternative && c.mainWalks >= int(c.limit()):
 		c.stopped = true
-	case alternative && c.alternatives >= maxWalks:
+	case alternative && c.alternatives >= int(c.limit()):
 		for _, made := range c.made {
 			if made.undecided != nil && (made.index > 0 || made.undecided == last.undecided) {
 				made.undecided.cut = true
@@ -220,6 +232,11 @@ func (c *choices) mayAdvance(last *choice) bool {
 		return true
 	}
 	return false
+}
+
+// beginsFirst reports whether the walk has the first result of every pick.
+func (c *choices) beginsFirst() bool {
+	return !slices.ContainsFunc(c.made, func(made choice) bool { return made.index > 0 })
 }
 
 // probability returns the probability of the choices made.

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/google/nftables/expr"
@@ -71,6 +72,7 @@ func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
 		if e.Invert || len(e.Exprs) > 0 && w.hasLimit(e) {
 			return verdictBreak, undecidedError("expression dynset with a limit")
 		}
+		w.addToSet(set, e, v)
 		return verdictContinue, nil
 	}
 	_, key, el, found, err := w.find(e.SetName, e.SrcRegKey)
@@ -92,10 +94,30 @@ func (w *walk) dynset(e *expr.Dynset) (verdict, error) {
 	if err != nil {
 		return verdictBreak, err
 	}
+	w.remember(set, e)
 	w.addedElements[at] = &Element{
 		Data: append([]byte(nil), data.bytes...), Expires: max(e.Timeout, time.Millisecond),
 	}
 	return matchVerdict(!e.Invert), nil
+}
+
+// addToSet adds the packet's key to a set without data.
+func (w *walk) addToSet(set *Set, e *expr.Dynset, key value) {
+	if set.IsMap || !key.isKnown() {
+		return
+	}
+	at := elementKey{w.position.chain.Table, e.SetName, string(key.bytes)}
+	if e.Operation == dynsetDelete {
+		w.addedElements[at] = nil
+		return
+	}
+	w.remember(set, e)
+	w.addedElements[at] = &Element{Expires: cmp.Or(e.Timeout, set.Timeout)}
+}
+
+// remember notes for how long the rules remember the packet.
+func (w *walk) remember(set *Set, e *expr.Dynset) {
+	w.record.remembered = max(w.record.remembered, e.Timeout, set.Timeout)
 }
 
 // hasLimit reports whether expressions of the element may decide whether the rule matches.

@@ -55,6 +55,9 @@ func (r *reason) aboutMeta(key expr.MetaKey) {
 
 // noteComparison describes a comparison.
 func (w *walk) noteComparison(e *expr.Cmp, ok bool) {
+	if w.brief {
+		return
+	}
 	r := &w.reason
 	is := "is"
 	if ok != (e.Op == expr.CmpOpEq) {

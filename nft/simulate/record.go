@@ -30,12 +30,16 @@ type record struct {
 	why           string // why it was marked for masquerade, or not
 	masquerade    bool
 	affinity      *Affinity
+	remembered    time.Duration // for which a rule has added the client to a set
 	faults        []string
 	doubts        []string
 }
 
 // note adds a step.
 func (w *walk) note(text string) {
+	if w.brief {
+		return
+	}
 	w.record.steps = append(w.record.steps, Step{
 		Hook: w.record.hook.String(), Table: w.position.chain.Table.String(), Chain: w.position.chain.Name,
 		Rule: w.position.handle, Text: text,
@@ -85,6 +89,10 @@ func (w *walk) inChain(word string) bool {
 
 // noteLookup notes the result of a lookup.
 func (w *walk) noteLookup(set *Set, key []byte, e Element, found bool) {
+	if w.brief {
+		w.record.metService = w.record.metService || found && w.position.isOurs() && (set.Name == "services" || set.Name == "node-ports")
+		return
+	}
 	text := valueText(set.KeyType, key)
 	if !w.position.isOurs() {
 		w.reason = reason{text: foreignLookupText(set, text, found)}

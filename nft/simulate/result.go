@@ -118,6 +118,10 @@ type Endpoint struct {
 	Probability float64
 	Source      netip.Addr // that is seen there
 	Local       bool       // it is the node itself
+	// Remembered is how long the rules remember that the client has the endpoint; zero if
+	// they do not. Sticks is set by a [Session]: its next connection gets the same one.
+	Remembered time.Duration
+	Sticks     bool
 }
 
 // A RuleRef refers to a rule; without a handle, to the policy of a chain.

@@ -29,14 +29,14 @@ func Run(s Sources, p Packet, in Link) (Result, error) {
 		return Result{}, fmt.Errorf("find connections of %s: %w", p.From, err)
 	}
 	own := removeOwnFlow(p, &r.Flows)
-	if err := explore(m, from, &r); err != nil || own == nil {
+	if err := exploreAndIdentify(m, from, &r); err != nil || own == nil {
 		return r, err
 	}
 	established := Result{
 		Packet: p, In: from.Name, ClientVia: r.ClientVia, ToNode: r.ToNode,
 		Flow: own, Flows: r.Flows, IfNew: r.Outcomes, IfNewUnexplored: r.Unexplored,
 	}
-	err = explore(m, from, &established)
+	err = exploreAndIdentify(m, from, &established)
 	established.Kind = cmp.Or(established.Kind, r.Kind)
 	return established, err
 }
@@ -95,9 +95,17 @@ func removeOwnFlow(p Packet, flows *[]Flow) *Flow {
 	return &own
 }
 
+// exploreAndIdentify explores, and finds the Service of the packet.
+func exploreAndIdentify(m *sourceCache, in Link, r *Result) error {
+	if err := explore(m, in, r, &choices{}); err != nil {
+		return err
+	}
+	return m.identify(r)
+}
+
 // explore runs all walks, or so many of them that the rest is only counted.
-func explore(m *sourceCache, in Link, r *Result) error {
-	c, s := &choices{}, &summary{Result: r}
+func explore(m *sourceCache, in Link, r *Result, c *choices) error {
+	s := &summary{Result: r, brief: m.brief}
 	for more := true; more; more = c.advance() {
 		if err := m.interrupted(); err != nil {
 			return err
@@ -110,10 +118,16 @@ func explore(m *sourceCache, in Link, r *Result) error {
 		} else if err != nil {
 			return err
 		}
-		s.add(w.leaf(), c)
+		l := w.leaf()
+		if m.brief && l.endpoint.Remembered > 0 && l.verdict.Arrives() {
+			if l.endpoint.Sticks, err = w.asksAgain(); err != nil {
+				return err
+			}
+		}
+		s.add(l, c)
 	}
 	s.finish(c)
-	return m.identify(r)
+	return nil
 }
 
 // interrupted returns an error if the caller no longer waits for a result.
@@ -138,7 +152,7 @@ func (w *walk) leaf() leaf {
 	l := leaf{record: w.record, probability: w.choices.probability()}
 	l.endpoint = Endpoint{
 		Address: w.frame.destination(), Source: w.frame.source().Addr(), Probability: l.probability,
-		Local: w.record.hook == HookInput,
+		Local: w.record.hook == HookInput, Remembered: w.record.remembered,
 	}
 	if l.verdict == VerdictNotService && (l.metService || w.conn.status&statusDestNAT != 0) && len(l.faults) == 0 {
 		l.verdict = VerdictDelivered

@@ -129,6 +129,7 @@ type Set struct {
 	KeyType, KeyLen  uint32
 	DataType         uint32
 	Anonymous, IsMap bool
+	Timeout          time.Duration // of elements that are added without one; zero means unlimited
 	// Find returns the element that a key of KeyLen bytes matches.
 	Find func(key []byte) (e Element, found bool, err error)
 }

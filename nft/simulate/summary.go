@@ -12,6 +12,7 @@ type summary struct {
 	stepGroups stepGroups
 	seen       float64 // probability of all leaves so far
 	incomplete bool    // there are more walks
+	brief      bool    // without steps
 }
 
 // add adds a leaf. Of one that assumes an undecided match, only whether it differs counts.
@@ -27,7 +28,9 @@ func (s *summary) add(l leaf, c *choices) {
 	s.Affinity = cmp.Or(s.Affinity, l.affinity)
 	s.Faults = union(s.Faults, l.faults)
 	s.addToOutcome(l)
-	s.stepGroups.add(l)
+	if !s.brief {
+		s.stepGroups.add(l)
+	}
 	s.seen += l.probability
 }
 

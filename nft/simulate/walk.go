@@ -33,7 +33,9 @@ var errStopped = errors.New("stopped")
 
 // run runs the walk.
 func (w *walk) run() error {
-	w.addedElements = map[elementKey]*Element{}
+	if w.addedElements == nil {
+		w.addedElements = map[elementKey]*Element{}
+	}
 	w.frame = frame{
 		family: w.packet.Family(), protocol: w.packet.Protocol, in: w.in, fromNode: w.in == Link{},
 		network: newNetworkHeader(w.packet), transport: newTransportHeader(w.packet),

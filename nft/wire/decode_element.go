@@ -215,3 +215,12 @@ func lastAddr(p netip.Prefix) netip.Addr {
 	last, _ := netip.AddrFromSlice(b) // of the length it came from
 	return last
 }
+
+// DecodeKey decodes the key of an element, as a packet has it. It reports false if no
+// element of ours has such a key.
+func DecodeKey(id nft.SetID, b []byte) (nft.Key, bool) {
+	var d decoder
+	var k nft.Key
+	d.key(id, &k, b)
+	return k, d.Err() == nil && k != nft.Key{}
+}

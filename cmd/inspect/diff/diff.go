@@ -52,7 +52,7 @@ The exit code is 0 if there is no difference, 1 if there is one, and 2 on error.
 
 // run prints the difference, and reports whether there is one.
 func run(ctx context.Context, flags *config.Flags, stdout, stderr io.Writer) (bool, error) {
-	c, err := readOnlyConfig(flags)
+	c, err := ReadOnlyConfig(flags)
 	if err != nil {
 		return false, err
 	}
@@ -85,9 +85,9 @@ func printOtherSettings(ctx context.Context, c *config.Config, stderr io.Writer)
 	}
 }
 
-// readOnlyConfig returns the configuration of a command that changes nothing. It
+// ReadOnlyConfig returns the configuration of a command that changes nothing. It
 // refuses the proxy's flags that would.
-func readOnlyConfig(flags *config.Flags) (*config.Config, error) {
+func ReadOnlyConfig(flags *config.Flags) (*config.Config, error) {
 	c, err := flags.Config()
 	if err != nil {
 		return nil, err

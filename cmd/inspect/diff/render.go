@@ -30,7 +30,7 @@ With --kernel, print what the kernel holds. Rules are recognised by comparing th
 those of the running kube-vmap or, without one, with those that the flags lead to.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := readOnlyConfig(flags)
+			c, err := ReadOnlyConfig(flags)
 			switch {
 			case err != nil:
 				return err

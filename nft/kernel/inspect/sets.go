@@ -88,6 +88,8 @@ func (s *set) decode(d *attr.Decoder, m message) {
 			s.KeyLen = d.Uint32(value)
 		case unix.NFTA_SET_DATA_TYPE:
 			s.DataType = d.Uint32(value)
+		case unix.NFTA_SET_TIMEOUT:
+			s.Timeout = time.Duration(d.Uint64(value)) * timeoutUnit
 		}
 	}
 	s.Anonymous, s.IsMap = s.flags&unix.NFT_SET_ANONYMOUS != 0, s.flags&unix.NFT_SET_MAP != 0

@@ -54,8 +54,8 @@ func (f *Found) DeleteMarkers() nft.Batch {
 	return f.atGeneration(b)
 }
 
-// isMarker reports whether the table of nftables mode is only the marker. Its comment is no
-// sign of that: the table keeps it when kube-proxy adds its own chains.
+// isMarker reports whether the table of nftables mode is only the marker. Its comment does
+// not tell: a table keeps it when kube-proxy adds its own chains.
 func isMarker(conn *netlink.Conn, f model.Family) (bool, error) {
 	t := table{Table: Table{Name: tableName, Chains: map[string]bool{}}}
 	m := socket.Nftables(unix.NFT_MSG_GETCHAIN, netlink.Dump, nft.FamilyNumber(f), func(e *attr.Encoder) {

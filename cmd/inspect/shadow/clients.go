@@ -1,0 +1,121 @@
+package shadow
+
+import (
+	"net/netip"
+	"slices"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/simulate"
+)
+
+// A client is where packets come from.
+type client struct {
+	name string // in reports
+	addr netip.Addr
+	in   simulate.Link // none if the node sends them
+}
+
+// Names of clients.
+const (
+	clientPod      = "pod"
+	clientNode     = "node"
+	clientOutside  = "outside"
+	clientAllowed  = "allowed" // of a frontend with source ranges
+	clientEndpoint = "endpoint"
+)
+
+// clientPort is the port that all clients use.
+const clientPort = 41234
+
+// outsiders are addresses for documentation (RFC 5737, RFC 3849), which no cluster has.
+var outsiders = [len(model.Families)]netip.Addr{
+	model.IPv4: netip.MustParseAddr("203.0.113.213"), model.IPv6: netip.MustParseAddr("2001:db8:ffff:ffff::d5"),
+}
+
+// strangers are addresses of pods that are recognized by their interface.
+var strangers = [len(model.Families)]netip.Addr{
+	model.IPv4: netip.MustParseAddr("198.51.100.213"), model.IPv6: netip.MustParseAddr("2001:db8:ffff:fffe::d5"),
+}
+
+// everyClient returns the clients whose packets go to every frontend of a family: a pod, the
+// node, and one that is neither. The node uses the destination's address if that is its own,
+// as the kernel does.
+func everyClient(rules nft.Config, n *network, to netip.Addr) []client {
+	f := model.FamilyOf(to)
+	list := []client{{clientOutside, outsiders[f], uplink}}
+	switch {
+	case n.isLocal(to):
+		list = append(list, client{name: clientNode, addr: to})
+	case n.primary[f].IsValid():
+		list = append(list, client{name: clientNode, addr: n.primary[f]})
+	}
+	if rules.DetectsPods(f) {
+		list = append(list, client{clientPod, podAddress(rules, f), podLink(rules)})
+	}
+	return list
+}
+
+// podAddress returns an address of a pod that is probably no endpoint: the last but one of
+// the range.
+func podAddress(rules nft.Config, f model.Family) netip.Addr {
+	if p := rules.Pods[f]; rules.PodInterface.Name == "" && p.IsValid() {
+		if last := lastOf(p); p.Contains(last.Prev()) {
+			return last.Prev()
+		}
+		return p.Addr()
+	}
+	return strangers[f]
+}
+
+// podLink returns the interface that pods' packets come in by.
+func podLink(rules nft.Config) simulate.Link {
+	i := rules.PodInterface
+	switch {
+	case i.Name == "":
+		return uplink
+	case i.Prefix:
+		return simulate.Link{Index: 3, Name: i.Name + "0"}
+	}
+	return simulate.Link{Index: 3, Name: i.Name}
+}
+
+// lastOf returns the last address of a prefix.
+func lastOf(p netip.Prefix) netip.Addr {
+	b := p.Masked().Addr().AsSlice()
+	for i := p.Bits(); i < len(b)*8; i++ {
+		b[i/8] |= 0x80 >> (i % 8)
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
+// atBounds returns the first and last addresses of prefixes and those next to them, sorted
+// and each once, at most maxBounds.
+func atBounds(ranges []netip.Prefix) []netip.Addr {
+	var out []netip.Addr
+	for _, p := range ranges {
+		first, last := p.Masked().Addr(), lastOf(p)
+		for _, a := range [...]netip.Addr{first.Prev(), first, last, last.Next()} {
+			if a.IsValid() {
+				out = append(out, a)
+			}
+		}
+	}
+	return tidy(out)
+}
+
+// maxBounds limits how many clients at bounds of ranges are tried for a frontend, whatever
+// its author has listed.
+const maxBounds = 256
+
+func tidy(list []netip.Addr) []netip.Addr {
+	slices.SortFunc(list, netip.Addr.Compare)
+	list = slices.Compact(list)
+	return list[:min(len(list), maxBounds)]
+}
+
+// packet returns the client's packet to a frontend.
+func (c client) packet(to netip.AddrPort, p model.Protocol) simulate.Packet {
+	return simulate.Packet{From: c.addr, FromPort: clientPort, To: to, Protocol: p}
+}

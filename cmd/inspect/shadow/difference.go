@@ -1,0 +1,149 @@
+package shadow
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// A Difference is something that kube-vmap would do in another way than the rules in the
+// kernel.
+type Difference struct {
+	// Service is "namespace/name:port"; empty for what belongs to no Service.
+	Service string `json:"service,omitempty"`
+	// Frontend is the destination, as in "10.96.0.10:53/udp".
+	Frontend string `json:"frontend"`
+	Family   string `json:"family"`
+	// Kind is what differs; one of the constants below.
+	Kind string `json:"kind"`
+	// Clients are where the packets came from: pod, node, outside, or an address.
+	Clients []string `json:"clients"`
+	// Ours is what kube-vmap would do, Theirs what the rules in the kernel do.
+	Ours   string `json:"kubeVmap"`
+	Theirs string `json:"kubeProxy"`
+	// Intended is why kube-vmap differs on purpose; empty if it does not.
+	Intended string `json:"intended,omitempty"`
+}
+
+// The kinds of differences.
+const (
+	KindVerdict      = "verdict"       // who is refused, dropped or ignored
+	KindSourceRanges = "source ranges" // the same, by the client's address
+	KindEndpoints    = "endpoints"
+	KindShares       = "shares"
+	KindMasquerade   = "masquerade"
+	KindAffinity     = "affinity"
+	KindUnknown      = "unknown" // the rules in the kernel are not understood
+)
+
+// Kinds are all kinds of differences.
+var Kinds = [...]string{KindVerdict, KindSourceRanges, KindEndpoints, KindShares, KindMasquerade, KindAffinity, KindUnknown}
+
+// key identifies a difference over rounds, in which numbers may change.
+func (d *Difference) key() string {
+	return strings.Join([]string{d.Service, d.Frontend, d.Family, d.Kind, d.Intended}, "|")
+}
+
+// differences compares two outcomes. ranges reports whether the client's address decides.
+func differences(ours, theirs *outcome, ranges bool) []Difference {
+	var out []Difference
+	add := func(kind, ours, theirs string) {
+		out = append(out, Difference{Kind: kind, Ours: ours, Theirs: theirs})
+	}
+	if text := cmp.Or(theirs.unknown, ours.unknown); text != "" {
+		add(KindUnknown, ours.String(), text)
+		return out
+	}
+	kind := KindVerdict
+	if ranges {
+		kind = KindSourceRanges
+	}
+	if a, b := ours.verdict(), theirs.verdict(); a != b || !same(ours.verdicts[a], theirs.verdicts[a]) {
+		add(kind, ours.String(), theirs.String())
+		if !ours.serves() || !theirs.serves() {
+			return out
+		}
+	} else if ours.how != theirs.how {
+		add(kind, ours.String(), theirs.String())
+	}
+	return append(out, endpointDifferences(ours, theirs)...)
+}
+
+// endpointDifferences compares the endpoints of outcomes that serve.
+func endpointDifferences(ours, theirs *outcome) []Difference {
+	var out []Difference
+	more, fewer := ours.missing(theirs), theirs.missing(ours)
+	if len(more)+len(fewer) > 0 {
+		out = append(out, Difference{
+			Kind: KindEndpoints, Ours: withOnly(ours, more), Theirs: withOnly(theirs, fewer),
+		})
+	}
+	both := ours.common(theirs)
+	if i := slices.IndexFunc(both, func(e netip.AddrPort) bool {
+		return !same(ours.endpoints[e].probability, theirs.endpoints[e].probability)
+	}); i >= 0 && len(more)+len(fewer) == 0 {
+		out = append(out, Difference{Kind: KindShares, Ours: shareText(ours, both[i]), Theirs: shareText(theirs, both[i])})
+	}
+	if i := slices.IndexFunc(both, func(e netip.AddrPort) bool {
+		return ours.endpoints[e].masquerade != theirs.endpoints[e].masquerade
+	}); i >= 0 {
+		out = append(out, Difference{Kind: KindMasquerade, Ours: sourceText(ours, both[i]), Theirs: sourceText(theirs, both[i])})
+	}
+	if i := slices.IndexFunc(both, func(e netip.AddrPort) bool {
+		a, b := ours.endpoints[e], theirs.endpoints[e]
+		return a.remembered != b.remembered || a.sticks != b.sticks
+	}); i >= 0 {
+		out = append(out, Difference{Kind: KindAffinity, Ours: affinityText(ours, both[i]), Theirs: affinityText(theirs, both[i])})
+	}
+	return out
+}
+
+func withOnly(o *outcome, only []netip.AddrPort) string {
+	if len(only) == 0 {
+		return o.String()
+	}
+	return fmt.Sprintf("%s, only here %s", o, listText(only))
+}
+
+func shareText(o *outcome, e netip.AddrPort) string {
+	return fmt.Sprintf("%.3g %% to %s", 100*o.endpoints[e].probability, e)
+}
+
+func sourceText(o *outcome, e netip.AddrPort) string {
+	if o.endpoints[e].masquerade {
+		return fmt.Sprintf("%s sees the node", e)
+	}
+	return fmt.Sprintf("%s sees the client", e)
+}
+
+func affinityText(o *outcome, e netip.AddrPort) string {
+	switch t := o.endpoints[e]; {
+	case t.remembered == 0:
+		return "none"
+	case !t.sticks:
+		return fmt.Sprintf("%s is remembered for %s, but not used", e, t.remembered)
+	default:
+		return fmt.Sprintf("a client keeps its endpoint for %s", t.remembered)
+	}
+}
+
+// merge joins differences that only the client distinguishes, in their order.
+func merge(list []Difference) []Difference {
+	var out []Difference
+	for _, d := range list {
+		i := slices.IndexFunc(out, func(o Difference) bool {
+			return o.Service == d.Service && o.Frontend == d.Frontend && o.Family == d.Family && o.Kind == d.Kind && o.Intended == d.Intended &&
+				o.Ours == d.Ours && o.Theirs == d.Theirs
+		})
+		if i < 0 {
+			out = append(out, d)
+			continue
+		}
+		if !slices.Contains(out[i].Clients, d.Clients[0]) {
+			out[i].Clients = append(out[i].Clients, d.Clients...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,19 @@
+// Package shadow compares what kube-vmap would do with what the rules of the proxy on the
+// node do, without programming anything.
+//
+//	Services, slices -> sync.Loop on a kernel that takes everything -> rule set in memory
+//	                                                                      | ours
+//	     the same simulated packets  ---------------------------------->  nft/simulate
+//	                                                                      | theirs
+//	kernel: rules of kube-proxy (a [RuleSource]) -------------------------+
+//
+// A [Comparer] runs one round: for every frontend that one of the two has, it sends packets of
+// a pod, the node and a client outside through both, and of clients at the bounds of source
+// ranges and of the Service's own endpoints. What differs is a [Difference]: endpoints, their
+// shares, masquerade, who is refused, affinity. Where kube-vmap differs on purpose, the
+// difference has the reason in Intended (intended.go) and does not count.
+//
+// kube-proxy is late by up to some seconds, so a [Tracker] reports a difference if two rounds
+// in a row have found it and the Service's data has not changed for a while. A round keeps
+// nothing of the Services that it has compared.
+package shadow

@@ -1,0 +1,207 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/inspect"
+	"kube-vmap/sync"
+	"kube-vmap/sync/addresses"
+)
+
+// Config configures a [Shadow].
+type Config struct {
+	// Loop is the loop's configuration, as the proxy would have it.
+	Loop   sync.Config
+	Source sync.Source
+	// NodePortsDefault means that no addresses for node ports are configured.
+	NodePortsDefault bool
+	// Period is the least time between the beginnings of two rounds.
+	Period time.Duration
+	// OnRound is called after every round with what is confirmed; err is why there was no
+	// comparison. It may be nil.
+	OnRound func(r *Round, confirmed []Difference, err error)
+	Log     *slog.Logger
+}
+
+// A Shadow follows the API as the proxy does, and compares.
+type Shadow struct {
+	Config
+	tracker *Tracker
+	loop    *sync.Loop
+}
+
+// New returns a shadow that does nothing before Run or Once.
+func New(c Config) *Shadow {
+	s := &Shadow{Config: c, tracker: NewTracker(time.Now)}
+	l := c.Loop
+	l.Rules.CountConnections, l.Rules.Protect = false, false // no difference for packets
+	l.Observer, l.Recorder, l.DriftReader, l.Shares = nil, nil, nil, nil
+	l.Addresses = addresses.New(addresses.Config{Log: c.Log})
+	l.Followers = []sync.Follower{s.tracker}
+	s.loop = sync.NewLoop(l, c.Source, nothing{}, c.Log)
+	return s
+}
+
+// nothing is a kernel that takes every batch and does nothing.
+type nothing struct{}
+
+// Read implements [sync.Kernel].
+func (nothing) Read() (nft.Tables, error) { return nft.Tables{}, nil }
+
+// Apply implements [sync.Kernel].
+func (nothing) Apply(nft.Batch) (nft.Applied, error) { return nft.Applied{Steps: 1}, nil }
+
+// ForeignChanges implements [sync.Kernel].
+func (nothing) ForeignChanges() (uint32, error) { return 0, nil }
+
+// share is the inverse of the part of a processor that rounds may take.
+const share = 20
+
+// Run compares until ctx ends, which is no error. A round begins as late as Period and a
+// twentieth of a processor require.
+func (s *Shadow) Run(ctx context.Context) error {
+	return s.withLoop(ctx, func(ctx context.Context) error {
+		for {
+			began := time.Now()
+			r, confirmed, _, err := s.round(ctx, nil)
+			if ctx.Err() == nil {
+				s.OnRound(r, confirmed, err)
+			}
+			if !wait(ctx, max(s.Period, share*time.Since(began))-time.Since(began)) {
+				return nil
+			}
+		}
+	})
+}
+
+// onceTries limits the rounds of Once: kube-proxy may not come to rest in a busy cluster.
+const onceTries = 6
+
+// Once compares until two rounds agree. pending is how many differences could not be
+// confirmed because the API changes too fast.
+func (s *Shadow) Once(ctx context.Context) (r *Round, confirmed []Difference, pending int, err error) {
+	err = s.withLoop(ctx, func(ctx context.Context) (err error) {
+		if r, confirmed, pending, err = s.round(ctx, nil); err != nil {
+			return err
+		}
+		only, intended := map[string]bool{}, confirmed
+		for _, d := range r.Differences {
+			if d.Intended == "" {
+				only[d.Service] = true
+			}
+		}
+		for range onceTries {
+			if pending == 0 {
+				return nil
+			}
+			if !wait(ctx, settled) {
+				return ctx.Err()
+			}
+			var again []Difference
+			if _, again, pending, err = s.round(ctx, only); err != nil {
+				return err
+			}
+			confirmed = append(slices.Clone(intended), slices.DeleteFunc(again, func(d Difference) bool { return d.Intended != "" })...)
+		}
+		return nil
+	})
+	return r, confirmed, pending, err
+}
+
+// errStopped ends the loop after a comparison.
+var errStopped = errors.New("stopped")
+
+// withLoop runs the loop while a function runs, which it calls when the loop is ready.
+func (s *Shadow) withLoop(ctx context.Context, do func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.loop.Run(ctx) })
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.loop.Ready():
+		}
+		if err := do(ctx); err != nil {
+			return err
+		}
+		return errStopped
+	})
+	if err := group.Wait(); !errors.Is(err, errStopped) {
+		return err
+	}
+	return nil
+}
+
+// wait waits; it returns false if ctx ends before.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// round runs one round.
+func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Round, confirmed []Difference, pending int, err error) {
+	unsettled, all := s.tracker.Unsettled()
+	in, err := s.input(ctx)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	in.Only = only
+	rules, err := inspect.Open(0)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	defer func() { err = errors.Join(err, rules.Close()) }()
+	if r, err = Compare(ctx, in, NFTables{rules}); err != nil {
+		return nil, nil, 0, err
+	}
+	confirmed, pending = s.tracker.Confirm(r, unsettled, all)
+	return r, confirmed, pending, nil
+}
+
+// input returns what kube-vmap would do now.
+func (s *Shadow) input(ctx context.Context) (in Input, err error) {
+	if in.Ruleset, _, err = s.loop.Ruleset(ctx); err != nil {
+		return in, err
+	}
+	if in.Ruleset == nil {
+		return in, errors.New("no rule set is compiled yet")
+	}
+	if in.State, err = s.loop.Snapshot(ctx); err != nil {
+		return in, err
+	}
+	if in.Addresses, err = nodeAddresses(); err != nil {
+		return in, err
+	}
+	in.StrictSourceRanges, in.NodePortsDefault = s.Loop.StrictSourceRanges, s.NodePortsDefault
+	return in, nil
+}
+
+// nodeAddresses returns all addresses of the node's interfaces.
+func nodeAddresses() (out []netip.Addr, _ error) {
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("list the addresses of the node: %w", err)
+	}
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok {
+			if addr, ok := netip.AddrFromSlice(n.IP); ok {
+				out = append(out, addr.Unmap())
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,83 @@
+package shadow
+
+import (
+	stdsync "sync"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/sync"
+)
+
+// settled is how long the data of a Service must be unchanged before its differences count.
+// kube-proxy needs some seconds for a change: its minSyncPeriod is 1 s, and a sync of many
+// Services takes as long.
+const settled = 5 * time.Second
+
+// A Tracker follows which Services have changed lately, and which differences the last round
+// has found. It is a [sync.Follower].
+type Tracker struct {
+	now func() time.Time
+
+	mu      stdsync.Mutex
+	changed map[model.Match]time.Time // of late
+	all     time.Time                 // when everything changed
+
+	last map[string]bool // differences that the last round has found, by key
+}
+
+// NewTracker returns a tracker; now is [time.Now].
+func NewTracker(now func() time.Time) *Tracker {
+	return &Tracker{now: now, changed: map[model.Match]time.Time{}, all: now()}
+}
+
+// Follow implements [sync.Follower].
+func (t *Tracker) Follow(c sync.Committed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	if c.Full {
+		t.all = now
+		clear(t.changed)
+		return
+	}
+	for i := range c.Set {
+		t.changed[c.Set[i].Match] = now
+	}
+	for _, m := range c.Gone {
+		t.changed[m] = now
+	}
+}
+
+// Unsettled returns the frontends that have changed lately; all reports that all have.
+func (t *Tracker) Unsettled() (frontends map[string]bool, all bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	since := t.now().Add(-settled)
+	frontends = map[string]bool{}
+	for m, at := range t.changed {
+		if at.Before(since) {
+			delete(t.changed, m)
+			continue
+		}
+		frontends[m.String()] = true
+	}
+	return frontends, t.all.After(since)
+}
+
+// Confirm returns the differences of a round that the round before has found, too, and that
+// are about Services whose data has not changed since unsettled was taken, before the round.
+// Intended ones need no confirmation. pending is how many others there are.
+func (t *Tracker) Confirm(r *Round, unsettled map[string]bool, all bool) (confirmed []Difference, pending int) {
+	next := make(map[string]bool, len(r.Differences))
+	for _, d := range r.Differences {
+		key := d.key()
+		next[key] = true
+		if d.Intended != "" || t.last[key] && !all && !unsettled[d.Frontend] {
+			confirmed = append(confirmed, d)
+		} else {
+			pending++
+		}
+	}
+	t.last = next
+	return confirmed, pending
+}

@@ -1,0 +1,195 @@
+package inspect
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/attr"
+	"kube-vmap/nft/simulate"
+)
+
+// A Table is one table of another program, read as if there were no other, and as if it were
+// awake. Named sets are read whole, and once, because thousands of keys will be looked up in
+// them. Chains and anonymous sets are read when a packet meets them, and kept until
+// [Table.Forget]; so the memory does not grow with the number of Services.
+type Table struct {
+	rules   *Rules
+	table   simulate.Table
+	Dormant bool
+	base    []simulate.BaseChain
+	kept    map[simulate.Chain][]simulate.Rule
+	chains  map[simulate.Chain][]simulate.Rule
+	named   map[string]*set
+	unnamed map[string]*set
+}
+
+// Table returns a table. Rules of chains for which keep returns true are kept while the table
+// is in use. The error is [fs.ErrNotExist] if there is no such table.
+func (r *Rules) Table(name simulate.Table, keep func(chain string) bool) (*Table, error) {
+	dormant, err := r.dormantTables()
+	if err != nil {
+		return nil, fmt.Errorf("list tables: %w", err)
+	}
+	asleep, exists := dormant[name]
+	if !exists {
+		return nil, fmt.Errorf("table %s: %w", name, fs.ErrNotExist)
+	}
+	t := &Table{rules: r, table: name, Dormant: asleep, kept: map[simulate.Chain][]simulate.Rule{}, named: map[string]*set{}}
+	t.Forget()
+	err = r.get(unix.NFT_MSG_GETCHAIN, netlink.Dump, familyNumber(name.Family), nil, func(d *attr.Decoder, m message) {
+		b, hooked := decodeBaseChain(d, m)
+		if b.Chain.Table != name {
+			return
+		}
+		if hooked {
+			t.base = append(t.base, b)
+		}
+		if hooked || keep(b.Chain.Name) {
+			t.kept[b.Chain] = nil
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the chains of table %s: %w", name, err)
+	}
+	for c := range t.kept {
+		if t.kept[c], err = r.readRules(c); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// Forget drops the chains and anonymous sets that were read.
+func (t *Table) Forget() {
+	t.chains, t.unnamed = map[simulate.Chain][]simulate.Rule{}, map[string]*set{}
+}
+
+// BaseChains implements [simulate.Rules].
+func (t *Table) BaseChains(f model.Family) ([]simulate.BaseChain, error) {
+	if !appliesTo(t.table.Family, f) {
+		return nil, nil
+	}
+	return t.base, nil
+}
+
+// Rules implements [simulate.Rules].
+func (t *Table) Rules(c simulate.Chain) ([]simulate.Rule, error) {
+	if list, ok := t.kept[c]; ok {
+		return list, nil
+	}
+	if list, ok := t.chains[c]; ok {
+		return list, nil
+	}
+	list, err := t.rules.readRules(c)
+	if err != nil {
+		return nil, fmt.Errorf("list the rules of chain %s in table %s: %w", c.Name, c.Table, err)
+	}
+	t.chains[c] = list
+	return list, nil
+}
+
+// Set implements [simulate.Rules].
+func (t *Table) Set(_ simulate.Table, name string) (*simulate.Set, error) {
+	for _, sets := range [...]map[string]*set{t.named, t.unnamed} {
+		if s := sets[name]; s != nil {
+			return &s.Set, nil
+		}
+	}
+	s, err := t.readSet(name)
+	if err != nil {
+		return nil, fmt.Errorf("read set %s of table %s: %w", name, t.table, err)
+	}
+	if s.Anonymous || s.isDynamic() {
+		t.unnamed[name] = s
+	} else {
+		t.named[name] = s
+	}
+	return &s.Set, nil
+}
+
+// readSet reads a set with its elements, except for those that packets have added.
+func (t *Table) readSet(name string) (*set, error) {
+	s, err := t.rules.readSet(t.table, name)
+	if err != nil {
+		return nil, err
+	}
+	s.Find = func(key []byte) (simulate.Element, bool, error) {
+		a, found := s.elements[string(key)]
+		if s.intervals != nil && !found {
+			a = s.intervals.find(key)
+		}
+		if !a.found && s.catchAll != nil {
+			a = *s.catchAll
+		}
+		return a.Element, a.found, nil
+	}
+	switch {
+	case s.isDynamic():
+		return s, nil
+	case s.hasIntervals():
+		s.intervals, err = t.rules.readIntervals(s)
+		return s, err
+	}
+	err = t.eachElement(s, func(e element) {
+		if e.key == nil {
+			s.catchAll = &lookupResult{e.Element, true}
+			return
+		}
+		s.elements[string(e.key)] = lookupResult{e.Element, true}
+	})
+	return s, err
+}
+
+func (t *Table) eachElement(s *set, fn func(element)) error {
+	return t.rules.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, familyNumber(t.table.Family), s.encodeName,
+		func(d *attr.Decoder, m message) {
+			eachElement(d, m, func(e element) {
+				e.Data = bytes.Clone(e.Data) // the message is as large as thousands of elements
+				fn(e)
+			})
+		})
+}
+
+// Keys returns the keys of a named set with their elements, sorted; none if there is no such
+// set.
+func (t *Table) Keys(name string, fn func(key []byte, e simulate.Element)) error {
+	if _, err := t.Set(t.table, name); err != nil {
+		return err
+	}
+	s := t.named[name]
+	if s == nil {
+		return nil
+	}
+	keys := make([]string, 0, len(s.elements))
+	for k := range s.elements {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		fn([]byte(k), s.elements[k].Element)
+	}
+	return nil
+}
+
+// timeoutUnit is the unit of NFTA_SET_TIMEOUT.
+const timeoutUnit = time.Millisecond
+
+// Bounds calls fn with the bounds of all intervals of addresses in anonymous sets that were
+// read since Forget. The end of an interval is the first address after it.
+func (t *Table) Bounds(fn func(bound []byte)) {
+	for _, s := range t.unnamed {
+		if s.intervals == nil {
+			continue
+		}
+		for _, e := range *s.intervals {
+			fn(e.key)
+		}
+	}
+}
