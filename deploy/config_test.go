@@ -20,13 +20,21 @@ import (
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	"sigs.k8s.io/yaml"
 
+	"kube-vmap/cmd/inspect/preflight"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/sync/health"
 )
 
 func TestEveryArgumentIsAFlag(t *testing.T) {
 	for _, c := range containers(t) {
-		parseArguments(t, c)
+		if c.Name != "preflight" {
+			parseArguments(t, c)
+			continue
+		}
+		cmd := preflight.NewCommand()
+		if err := cmd.ParseFlags(c.Args[1:]); err != nil || c.Args[0] != cmd.Name() || cmd.Flags().NArg() > 0 {
+			t.Errorf("%v: %v", c.Args, err)
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ type kustomization struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
 	Namespace  string   `json:"namespace"`
+	NamePrefix string   `json:"namePrefix"`
 	Resources  []string `json:"resources"`
 	Components []string `json:"components"`
 	Patches    []struct {
@@ -48,7 +49,7 @@ type image struct {
 	NewTag  string `json:"newTag"`
 }
 
-var folders = []string{"base", "site", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy"}
+var folders = []string{"base", "site", "preflight", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy"}
 
 func TestEveryFileIsReferencedAndExists(t *testing.T) {
 	for _, folder := range folders {
@@ -89,11 +90,14 @@ func TestOnlySiteSetsImagesAndConfiguration(t *testing.T) {
 			t.Errorf("%s applies %v, want the base, all of it and nothing else", folder, k.Resources)
 		}
 	}
-	if got := kustomized(t, "base").Components; !slices.Equal(got, []string{"../site"}) {
-		t.Errorf("base has the components %v, want site", got)
+	for _, folder := range []string{"base", "preflight"} {
+		if got := kustomized(t, folder).Components; !slices.Equal(got, []string{"../site"}) {
+			t.Errorf("%s has the components %v, want site", folder, got)
+		}
 	}
 	images := kustomized(t, "site").Images
-	for _, c := range slices.Concat(containers(t), daemonSet(t, "base/cleanup.yaml").Spec.Template.Spec.Containers) {
+	preflight := daemonSet(t, "preflight/daemonset.yaml").Spec.Template.Spec
+	for _, c := range slices.Concat(containers(t), daemonSet(t, "base/cleanup.yaml").Spec.Template.Spec.Containers, preflight.Containers) {
 		name, tag, _ := strings.Cut(c.Image, ":")
 		if !slices.Contains(images, image{Name: name, NewName: name, NewTag: tag}) {
 			t.Errorf("%s runs %s, which site does not have among %v", c.Name, c.Image, images)
@@ -155,7 +159,10 @@ func TestPermissionsAreThoseOfNodeProxier(t *testing.T) {
 
 func TestContainerPrivileges(t *testing.T) {
 	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "base/cleanup.yaml")
-	for _, c := range []corev1.Container{ds.Spec.Template.Spec.Containers[0], cleanup.Spec.Template.Spec.InitContainers[0]} {
+	preflight := daemonSet(t, "preflight/daemonset.yaml")
+	for _, c := range []corev1.Container{
+		ds.Spec.Template.Spec.Containers[0], cleanup.Spec.Template.Spec.InitContainers[0], preflight.Spec.Template.Spec.InitContainers[0],
+	} {
 		s := c.SecurityContext
 		if s.Privileged != nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem {
 			t.Errorf("%s: %+v: want no privileges, no way to them, and nothing to write to", c.Name, s)
@@ -186,11 +193,39 @@ func TestContainerPrivileges(t *testing.T) {
 	}
 }
 
-// containers returns those of our image in both DaemonSets.
+// TestPreflightSeesTheNodeReadOnly checks what preflight has in addition: the node's
+// processes, and two of its directories.
+func TestPreflightSeesTheNodeReadOnly(t *testing.T) {
+	pod := daemonSet(t, "preflight/daemonset.yaml").Spec.Template.Spec
+	if !pod.HostNetwork || !pod.HostPID || pod.HostIPC || pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("%+v: want the node's network and processes, no more", pod)
+	}
+	var paths []string
+	for _, v := range pod.Volumes {
+		if v.HostPath != nil {
+			paths = append(paths, v.HostPath.Path)
+		}
+	}
+	if want := []string{"/etc/cni/net.d", "/sys/fs/bpf"}; !slices.Equal(paths, want) {
+		t.Errorf("the node's %v are mounted, want %v", paths, want)
+	}
+	for _, m := range pod.InitContainers[0].VolumeMounts {
+		if !m.ReadOnly {
+			t.Errorf("%s is writable", m.MountPath)
+		}
+	}
+	if prefix := kustomized(t, "preflight").NamePrefix; prefix != "kube-vmap-" {
+		t.Errorf("prefix %q: deleting it would delete the ConfigMap of kube-vmap", prefix)
+	}
+}
+
+// containers returns those of our image in all DaemonSets.
 func containers(t *testing.T) []corev1.Container {
 	t.Helper()
 	ds, cleanup := daemonSet(t, "base/daemonset.yaml"), daemonSet(t, "base/cleanup.yaml")
-	return slices.Concat(ds.Spec.Template.Spec.InitContainers, ds.Spec.Template.Spec.Containers, cleanup.Spec.Template.Spec.InitContainers)
+	preflight := daemonSet(t, "preflight/daemonset.yaml")
+	return slices.Concat(ds.Spec.Template.Spec.InitContainers, ds.Spec.Template.Spec.Containers,
+		cleanup.Spec.Template.Spec.InitContainers, preflight.Spec.Template.Spec.InitContainers)
 }
 
 // configVolume returns the name of the one ConfigMap that is mounted.

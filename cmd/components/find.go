@@ -31,7 +31,8 @@ type Component struct {
 // A Finding is a component that is on the node.
 type Finding struct {
 	Component
-	// Evidence is what was found, in the order of the signs.
+	// Evidence is what was found: of the mode, of other modes, which may be left over, and of
+	// the component.
 	Evidence []string
 }
 
@@ -80,11 +81,9 @@ func All() []Component {
 
 func (e *entry) find(n *Node) (Finding, bool) {
 	f := Finding{Component: e.Component, Evidence: evidence(e.signs, n)}
-	for i := range e.modes {
-		m := &e.modes[i]
+	for _, m := range slices.Backward(e.modes) {
 		if more := evidence(m.signs, n); len(more) > 0 {
 			f.Component, f.Evidence = m.Component, append(more, f.Evidence...)
-			break
 		}
 	}
 	return f, len(f.Evidence) > 0

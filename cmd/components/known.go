@@ -6,6 +6,7 @@ import "slices"
 const (
 	KubeProxy = "kube-proxy"
 	Calico    = "calico"
+	Bridge    = "bridge"
 )
 
 // known are all components, in the order in which they are printed: proxies, CNI plugins,
@@ -176,7 +177,7 @@ var networks = []entry{
 		},
 	},
 	{
-		Component: Component{"bridge", "bridge CNI plugin", Fine, ""},
+		Component: Component{Bridge, "bridge CNI plugin", Fine, ""},
 		signs: []Sign{
 			plugin("bridge"),                // containernetworking/plugins plugins/main/bridge
 			table("cni_plugins_masquerade"), // containernetworking/plugins pkg/ip/ipmasq_nftables_linux.go

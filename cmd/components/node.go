@@ -39,8 +39,21 @@ type Node struct {
 	Plugins []Plugin
 	// Files are those that exist, of those that signs name.
 	Files []string
-	// Unseen is what could not be read, and why.
-	Unseen []error
+	// Unseen is what could not be read, or only in part.
+	Unseen []Unseen
+}
+
+// What cannot be seen without a privilege.
+const (
+	NFTables     = "nftables"
+	LegacyTables = "iptables-legacy"
+	Processes    = "processes"
+)
+
+// Unseen is something of a node that could not be read, and why.
+type Unseen struct {
+	What string // NFTables, LegacyTables, Processes, or another word
+	Err  error
 }
 
 // A Process is a process of the node.
@@ -64,7 +77,7 @@ func Read(c Config) *Node {
 	n := &Node{}
 	n.readTables()
 	n.see("interfaces", n.readInterfaces())
-	n.see("processes", n.readProcesses(c.Proc))
+	n.see(Processes, n.readProcesses(c.Proc))
 	inUse, err := listeners.Foreign(ports()...)
 	n.Ports = inUse
 	n.see("listening ports", err)
@@ -88,15 +101,15 @@ func (n *Node) findFiles() {
 // see notes an error of reading something.
 func (n *Node) see(what string, err error) {
 	if err != nil {
-		n.Unseen = append(n.Unseen, fmt.Errorf("%s: %w", what, err))
+		n.Unseen = append(n.Unseen, Unseen{what, err})
 	}
 }
 
 func (n *Node) readTables() {
 	tables, err := survey.Tables(0)
-	n.see("nftables", err)
+	n.see(NFTables, err)
 	legacy, err := survey.Legacy()
-	n.see("iptables-legacy", err)
+	n.see(LegacyTables, err)
 	n.Tables = append(tables, legacy...)
 }
 

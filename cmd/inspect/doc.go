@@ -2,15 +2,16 @@
 // programs, and what happens to its packets. It has no code of its own; each instrument is
 // a package below it, with a NewCommand for the program that includes it.
 //
-//	package  command                      reads                               library half
-//	status   (the document, its client)   the loop's snapshot, conntrack      sync, nft/kernel/conntrack
-//	get      kube-vmap get                status socket; --kernel: kernel     status
-//	explain  kube-vmap explain            kernel; hints from status socket    nft/simulate, nft/kernel/simulator
-//	trace    kube-vmap explain --trace    packets, as nf_tables reports them  nft/kernel/trace
-//	top      kube-vmap top                status socket                       status
-//	diff     kube-vmap diff, render       status socket; kernel, manifests    sync, nft, nft/kernel
-//	bundle   kube-vmap bundle             all of these, into an archive       status, diff
-//	page     http://NODE:10249/status/    the loop's snapshot, conntrack      status
+//	package    command                      reads                               library half
+//	status     (the document, its client)   the loop's snapshot, conntrack      sync, nft/kernel/conntrack
+//	get        kube-vmap get                status socket; --kernel: kernel     status
+//	explain    kube-vmap explain            kernel; hints from status socket    nft/simulate, nft/kernel/simulator
+//	trace      kube-vmap explain --trace    packets, as nf_tables reports them  nft/kernel/trace
+//	top        kube-vmap top                status socket                       status
+//	diff       kube-vmap diff, render       status socket; kernel, manifests    sync, nft, nft/kernel
+//	bundle     kube-vmap bundle             all of these, into an archive       status, diff
+//	preflight  kube-vmap preflight          the node: kernel, processes, files  cmd/components
+//	page       http://NODE:10249/status/    the loop's snapshot, conntrack      status
 //
 // The status socket is a Unix socket on which the running proxy answers root; package
 // status has its paths, and cmd/kube-vmap/serve the server. Package exit has the exit codes

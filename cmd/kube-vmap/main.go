@@ -5,6 +5,7 @@
 //	kube-vmap --manifests DIR          the same, with Services from a folder
 //	kube-vmap get, explain, top        show what is programmed, and its traffic
 //	kube-vmap render, diff             print the rule set, and how the kernel differs
+//	kube-vmap preflight                check a node before it runs there
 //	kube-vmap bundle                   collect diagnostics into an archive
 //	kube-vmap cleanup                  remove the rule set
 //

@@ -10,6 +10,7 @@ import (
 	"kube-vmap/cmd/inspect/diff"
 	"kube-vmap/cmd/inspect/explain"
 	"kube-vmap/cmd/inspect/get"
+	"kube-vmap/cmd/inspect/preflight"
 	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/logring"
@@ -44,6 +45,7 @@ change. The rules stay when it ends; "kube-vmap cleanup" removes them.`,
 	root.AddCommand(
 		get.NewCommand(), explain.NewCommand(), top.NewCommand(),
 		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(), shadowCommand(),
+		preflight.NewCommand(),
 		cleanupCommand(), versionCommand(), completionCommand(),
 	)
 	return root

@@ -28,6 +28,7 @@ import (
 // and the DaemonSet controller.
 var notRun = map[string]string{
 	"port-forward POD":           "a kubelet",
+	"logs --prefix":              "a kubelet",
 	"apply -k deploy/monitoring": "the Prometheus operator's kinds",
 }
 
@@ -37,6 +38,9 @@ var notRun = map[string]string{
 var walk = []struct{ command, here, there string }{
 	{"> deploy/site/kubeconfig.conf", "kube-proxy", "kube-proxy"},
 	{"> deploy/site/config.conf", "kube-proxy", "kube-proxy"},
+	{"apply -k deploy/preflight", "kube-proxy kube-vmap-preflight", "kube-proxy kube-vmap-preflight"},
+	{"-o wide -l app.kubernetes.io/name=kube-vmap-preflight", "kube-proxy kube-vmap-preflight", "kube-proxy kube-vmap-preflight"},
+	{"delete -k deploy/preflight", "kube-proxy", "kube-proxy"},
 	{"get pods -A --show-labels | grep kube-proxy", "kube-proxy", "kube-proxy"},
 	{"apply -k deploy/overlays/beside-kube-proxy", "kube-proxy", "kube-proxy"},
 	{"--patch-file deploy/overlays/beside-kube-proxy", "kube-proxy", "kube-proxy"},

@@ -45,9 +45,9 @@ func read(t *testing.T, h *lab.Host) (n *components.Node) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range n.Unseen {
-		if !strings.HasPrefix(err.Error(), "processes: ") {
-			t.Errorf("not seen: %v", err)
+	for _, u := range n.Unseen {
+		if u.What != "processes" {
+			t.Errorf("not seen: %+v", u)
 		}
 	}
 	return n

@@ -86,7 +86,7 @@ const maxTries = 5
 
 // read reads a table, again if its size changed meanwhile.
 func (f *legacyFamily) read(name string) (Table, error) {
-	fd, err := unix.Socket(f.domain, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	fd, err := unix.Socket(f.domain, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return Table{}, err
 	}

@@ -1,0 +1,64 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"kube-vmap/cmd/components"
+	"kube-vmap/nft/kernel/survey"
+)
+
+// chainsOfKubeProxy are chains whose rules kube-vmap replaces.
+var chainsOfKubeProxy = []string{
+	"KUBE-SVC-", "KUBE-SVL-", "KUBE-SEP-", "KUBE-FW-", "KUBE-EXT-", "KUBE-MARK-", "KUBE-SERVICES", "KUBE-NODE", "KUBE-POSTROUTING",
+	"KUBE-FORWARD", "KUBE-PROXY-", "KUBE-EXTERNAL-", "KUBE-LOAD-BALANCER",
+}
+
+// mark finds rules of other programs that change the bit of the packet mark that requests
+// masquerade. It matters only to kernels without labels of connections.
+func (n *node) mark() Item {
+	const name = "packet mark"
+	if err := n.blind(); err != nil {
+		return unknown(name, err)
+	}
+	changed, err := n.chainsThatMark(masqueradeBit)
+	if err != nil {
+		return unknown(name, err)
+	}
+	bit := fmt.Sprintf("%#x", masqueradeBit)
+	switch {
+	case len(changed) == 0:
+		return fine(name, "no rule of others changes "+bit)
+	case n.noLabels:
+		return needs(name, "without connection labels, choose another bit (nftables.masqueradeBit) than "+bit, changed...)
+	}
+	return Item{Name: name, Verdict: components.Fine, Detail: "rules change " + bit + "; connection labels make masquerade independent of it", Evidence: changed}
+}
+
+// chainsThatMark returns the chains of other programs with a rule that changes the bit.
+func (n *node) chainsThatMark(bit uint32) (changed []string, err error) {
+	for i := range n.Tables {
+		t := &n.Tables[i]
+		if t.Legacy || t.Dormant || t.IsOurs() || t.Name == kubeProxyTable {
+			continue
+		}
+		for _, c := range t.Chains {
+			if isOfKubeProxy(c.Name) {
+				continue
+			}
+			rules, err := survey.Rules(0, t, c.Name)
+			if err != nil {
+				return nil, err
+			}
+			if slices.ContainsFunc(rules, func(r survey.Rule) bool { return r.Mark&bit != 0 }) {
+				changed = append(changed, fmt.Sprintf("chain %s of table %s", c.Name, t))
+			}
+		}
+	}
+	return changed, nil
+}
+
+func isOfKubeProxy(chain string) bool {
+	return slices.ContainsFunc(chainsOfKubeProxy, func(start string) bool { return strings.HasPrefix(chain, start) })
+}

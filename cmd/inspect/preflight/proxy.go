@@ -1,0 +1,139 @@
+package preflight
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"kube-vmap/cmd/components"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/kernel/survey"
+)
+
+const (
+	kubeProxyTable = "kube-proxy" // of its nftables mode
+	masqueradeBit  = nft.DefaultMasqueradeMark
+)
+
+// proxies completes the item of kube-proxy with what can only be read from its rules: whether
+// they are in effect or suspended, and what kube-vmap did before. It adds one if nothing but
+// that is there.
+func (n *node) proxies(items []Item) []Item {
+	i := slices.IndexFunc(items, func(i Item) bool { return strings.HasPrefix(i.Component, components.KubeProxy) })
+	if i < 0 {
+		items = slices.Insert(items, 0, Item{Name: "kube-proxy", Verdict: components.Fine, Evidence: []string{"none"}})
+		i = 0
+	}
+	item := &items[i]
+	found, state, err := n.takenOver()
+	if err != nil {
+		item.Verdict, item.Detail = Unknown, unknown("", err).Detail
+		return items
+	}
+	if state != "" {
+		item.Evidence = append(item.Evidence, "kube-vmap: "+state)
+	}
+	if parts := found.Suspended(); len(parts) > 0 {
+		item.Evidence = append(item.Evidence, fmt.Sprintf("suspended by kube-vmap: %s", join(parts)))
+	}
+	if len(found.Markers) > 0 {
+		item.Evidence = append(item.Evidence, "kube-vmap's marker")
+	}
+	item.Detail = n.takeover(found)
+	switch {
+	case strings.HasPrefix(state, "returned"):
+		item.Verdict, item.Detail = components.Needs, "kube-vmap went back to kube-proxy: see the reason, and clear it with kube-vmap cleanup"
+	case n.legacyWithoutPrograms():
+		item.Verdict = components.Needs
+		item.Detail = "needs the programs of iptables-legacy, or a reboot after the move: its rules cannot be suspended or removed"
+	default:
+		item.Verdict = components.Fine
+	}
+	return items
+}
+
+// takenOver reads what kube-proxy has in the kernel, and what kube-vmap did with it.
+func (n *node) takenOver() (found *kubeproxy.Found, state string, err error) {
+	if err := n.blind(); err != nil {
+		return nil, "", err
+	}
+	if found, err = kubeproxy.Find(0); err != nil {
+		return nil, "", err
+	}
+	state, err = kubeproxy.ReadTakeoverState(0)
+	return found, state, err
+}
+
+// takeover returns what taking over means on this node.
+func (n *node) takeover(found *kubeproxy.Found) string {
+	running := n.otherProxy()
+	switch {
+	case running != "" && n.hasOurTables():
+		return "runs (" + running + ") next to kube-vmap, which does not touch its rules"
+	case running != "":
+		return "runs (" + running + "): kube-vmap waits until it ends; it can go back to it during the probation"
+	case found.IPVS:
+		return "left over: kube-vmap can go back to it during the probation; connections through IPVS end after that"
+	case len(found.Awake()) > 0 || n.hasLegacyRules():
+		return "left over: kube-vmap suspends its rules, and can go back to it during the probation"
+	case len(found.Suspended()) > 0:
+		return "suspended: kube-vmap can go back to it"
+	}
+	return ""
+}
+
+// isRunning reports whether kube-vmap runs on the node: by its process, or if processes are
+// not visible, by its tables.
+func (n *node) isRunning() bool {
+	hidden := slices.ContainsFunc(n.Unseen, func(u components.Unseen) bool { return u.What == components.Processes })
+	return hidden && n.hasOurTables() ||
+		slices.ContainsFunc(n.Processes, func(p components.Process) bool { return p.Name == "kube-vmap" && p.PID != os.Getpid() })
+}
+
+func (n *node) hasOurTables() bool {
+	return slices.ContainsFunc(n.Tables, func(t survey.Table) bool { return t.IsOurs() })
+}
+
+// otherProxy returns why another proxy seems to run; empty if none does.
+func (n *node) otherProxy() string {
+	for _, p := range n.Processes {
+		if p.Name == components.KubeProxy {
+			return fmt.Sprintf("process %d", p.PID)
+		}
+	}
+	if len(n.Ports) > 0 {
+		return fmt.Sprintf("TCP ports %v are in use", n.Ports)
+	}
+	return ""
+}
+
+// hasLegacyRules reports whether iptables-legacy has rules of kube-proxy.
+func (n *node) hasLegacyRules() bool {
+	return slices.ContainsFunc(n.Tables, func(t survey.Table) bool {
+		return t.Legacy && slices.ContainsFunc(t.Chains, func(c survey.Chain) bool {
+			return kubeproxy.IsHooked(t.Name, c.Name)
+		})
+	})
+}
+
+// legacyWithoutPrograms reports whether rules of kube-proxy can neither be suspended nor
+// removed by this image.
+func (n *node) legacyWithoutPrograms() bool {
+	if !n.hasLegacyRules() {
+		return false
+	}
+	_, err := exec.LookPath("iptables-legacy-restore")
+	return err != nil
+}
+
+// join names parts, of which there are few.
+func join(parts []kubeproxy.Part) string {
+	var names []string
+	for _, p := range parts {
+		names = append(names, p.String())
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,286 @@
+package components
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kube-vmap/cmd/components"
+	"kube-vmap/cmd/inspect/preflight"
+	"kube-vmap/integration/daemon/built"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(built.Main(m)) }
+
+// check runs preflight on the host, with no other processes than these.
+func check(t *testing.T, h *lab.Host, processes ...string) (r *preflight.Report) {
+	t.Helper()
+	proc := t.TempDir()
+	for i, name := range append([]string{"kthreadd"}, processes...) {
+		dir := filepath.Join(proc, string(rune('2'+i)))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "comm"), []byte(name+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The node's own settings are not those of the machine.
+	for name, text := range map[string]string{
+		"meminfo":                              "MemTotal: 1 kB\nMemAvailable:   2000000 kB\n",
+		"sys/net/ipv4/ip_forward":              "1\n",
+		"sys/net/ipv6/conf/all/forwarding":     "1\n",
+		"sys/net/netfilter/nf_conntrack_max":   "1000\n",
+		"sys/net/netfilter/nf_conntrack_count": "7\n",
+	} {
+		path := filepath.Join(proc, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.Do(func() error {
+		r = preflight.Run(t.Context(), preflight.Config{Node: components.Config{Proc: proc, CNIConfig: proc + "/none"}})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// item returns the item of that name.
+func item(t *testing.T, r *preflight.Report, name string) preflight.Item {
+	t.Helper()
+	i := slices.IndexFunc(r.Items, func(i preflight.Item) bool { return i.Name == name })
+	if i < 0 {
+		t.Fatalf("no item %q in %+v", name, r.Items)
+	}
+	return r.Items[i]
+}
+
+func TestEmptyNodeIsFine(t *testing.T) {
+	r := check(t, labtest.Alone(t))
+	if r.Verdict != components.Fine {
+		t.Errorf("%+v", r)
+	}
+	if i := item(t, r, "kube-proxy"); i.Detail != "" || i.Evidence[0] != "none" {
+		t.Errorf("kube-proxy: %+v", i)
+	}
+}
+
+func TestPreflightReportsWhatTakingOverMeans(t *testing.T) {
+	load := func(name string) func(*testing.T, *lab.Host) {
+		return func(t *testing.T, h *lab.Host) { run(t, h, readFile(t, fixtures+name), "nft", "-f", "-") }
+	}
+	legacyRules := func(t *testing.T, h *lab.Host) { iptables(t, h, "legacy") }
+	nftRules := func(t *testing.T, h *lab.Host) { iptables(t, h, "nft") }
+	for _, tc := range []struct {
+		name, item, detail string
+		verdict            components.Verdict
+		processes          []string
+		prepare            func(*testing.T, *lab.Host)
+	}{
+		{"nftables, left over", "kube-proxy (nftables)", "left over: ", components.Fine, nil, load("nftables.nft")},
+		{"nftables, running", "kube-proxy (nftables)", "runs (process 3): kube-vmap waits", components.Fine, []string{"kube-proxy"}, load("nftables.nft")},
+		{"nftables, dormant", "kube-proxy (nftables)", "suspended: ", components.Fine, nil, func(t *testing.T, h *lab.Host) {
+			load("nftables.nft")(t, h)
+			run(t, h, "add table ip kube-proxy { flags dormant; }\nadd table ip6 kube-proxy { flags dormant; }\n", "nft", "-f", "-")
+		}},
+		{"iptables-nft, left over", "kube-proxy (iptables-nft)", "left over: ", components.Fine, nil, nftRules},
+		{"iptables-legacy, left over", "kube-proxy (iptables-legacy)", "needs the programs of iptables-legacy", components.Needs, nil, legacyRules},
+		{"went back", "kube-proxy (nftables)", "kube-vmap went back", components.Needs, nil, func(t *testing.T, h *lab.Host) {
+			load("nftables.nft")(t, h)
+			run(t, h, `add table inet kube-vmap-takeover { comment "returned at=2026-11-22T18:10:00Z reason=NotReady"; }`+"\n", "nft", "-f", "-")
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Setenv("PATH", "") // as in the image
+			h := labtest.Alone(t)
+			tc.prepare(t, h)
+			i := item(t, check(t, h, tc.processes...), tc.item)
+			if !strings.HasPrefix(i.Detail, tc.detail) || i.Verdict != tc.verdict {
+				t.Errorf("%+v, want %s, %s", i, tc.verdict, tc.detail)
+			}
+		})
+	}
+}
+
+func TestPortOfAnotherProcessIsAProxy(t *testing.T) {
+	h := labtest.Alone(t)
+	var l *net.TCPListener
+	if err := h.Do(func() error {
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:10256")
+		l, _ = listener.(*net.TCPListener)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if i := item(t, check(t, h), "kube-proxy"); i.Detail != "" {
+		t.Errorf("the port of this process: %+v", i)
+	}
+	file, err := l.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	other := h.Command(t.Context(), "cat") // has the listener, too
+	other.ExtraFiles = []*os.File{file}
+	stdin, err := other.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	file.Close()
+	if i := item(t, check(t, h), "kube-proxy"); i.Detail != "runs (TCP ports [10256] are in use): kube-vmap waits until it ends; it can go back to it during the probation" {
+		t.Errorf("the port of another process: %+v", i)
+	}
+	stdin.Close()
+	if err := other.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDroppingPolicyNeedsARuleThatAccepts(t *testing.T) {
+	for _, tc := range []struct {
+		name, rules string
+		want        components.Verdict
+	}{
+		{"accept", "*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n", components.Fine},
+		{"drop", "*filter\n:FORWARD DROP [0:0]\nCOMMIT\n", components.Needs},
+		{
+			"kube-proxy and Docker only",
+			"*filter\n:FORWARD DROP [0:0]\n:KUBE-FORWARD - [0:0]\n:DOCKER-USER - [0:0]\n-A FORWARD -j KUBE-FORWARD\n-A FORWARD -j DOCKER-USER\n" +
+				"-A KUBE-FORWARD -j ACCEPT\nCOMMIT\n",
+			components.Needs,
+		},
+		{"CNI plugin", "*filter\n:FORWARD DROP [0:0]\n:cali-FORWARD - [0:0]\n-A FORWARD -j cali-FORWARD\nCOMMIT\n", components.Fine},
+		{"a rule", "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -i cni0 -j ACCEPT\nCOMMIT\n", components.Fine},
+	} {
+		for _, program := range []string{"iptables-nft-restore", "ip6tables-nft-restore"} {
+			h := labtest.Alone(t)
+			run(t, h, tc.rules, program)
+			if i := item(t, check(t, h), "forward policy"); i.Verdict != tc.want {
+				t.Errorf("%s, %s: %+v", tc.name, program, i)
+			}
+		}
+	}
+}
+
+func TestRulesThatChangeTheMarkAreFound(t *testing.T) {
+	for _, tc := range []struct {
+		rule  string
+		found bool
+	}{
+		{"meta mark set 0x80", true},
+		{"meta mark set meta mark | 0x4000", true},
+		{"meta mark set meta mark & 0xffffbfff", true},
+		{"meta mark set ct mark", true},
+		{"meta mark set meta mark | 0x80", false},
+		{"meta mark set meta mark & 0xffffff00 ^ 0x3", false},
+		{"meta mark & 0x4000 == 0x4000 ct mark set meta mark", false},
+		{"ct mark set 0x4000", false},
+		{"-j MARK --set-mark 0x80", true},
+		{"-j MARK --set-xmark 0x4000/0x4000", true},
+		{"-j MARK --set-xmark 0x80/0x80", false},
+		{"-j CONNMARK --restore-mark", true},
+		{"-j CONNMARK --restore-mark --nfmask 0x80 --ctmask 0x80", false},
+		{"-j CONNMARK --save-mark", false},
+	} {
+		h := labtest.Alone(t)
+		if strings.HasPrefix(tc.rule, "-j") {
+			run(t, h, "", "iptables-nft", append([]string{"-t", "mangle", "-A", "FORWARD"}, strings.Fields(tc.rule)...)...)
+		} else {
+			run(t, h, "add table inet other\nadd chain inet other c\nadd rule inet other c "+tc.rule+"\n", "nft", "-f", "-")
+		}
+		i := item(t, check(t, h), "packet mark")
+		if found := len(i.Evidence) == 1 && strings.HasPrefix(i.Evidence[0], "chain "); found != tc.found {
+			t.Errorf("%s: %+v", tc.rule, i)
+		}
+	}
+}
+
+// TestPreflightChangesNothing compares the listing before and after, with the program itself.
+func TestPreflightChangesNothing(t *testing.T) {
+	h := labtest.Alone(t)
+	iptables(t, h, "nft")
+	run(t, h, readFile(t, fixtures+"nftables.nft"), "nft", "-f", "-")
+	list := func() string {
+		t.Helper()
+		out, err := h.Command(t.Context(), "/usr/sbin/nft", "list", "ruleset").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	before := list()
+	if _, code := command(t, h, nil, "-o", "wide"); code > 1 {
+		t.Errorf("exit code %d", code)
+	}
+	if after := list(); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// command runs kube-vmap preflight on the host and returns its output and exit code.
+func command(t *testing.T, h *lab.Host, as *syscall.SysProcAttr, args ...string) (stdout string, code int) {
+	t.Helper()
+	path, err := built.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := h.Command(t.Context(), path, append([]string{"preflight"}, args...)...)
+	var out, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &out, &stderr, as
+	_ = cmd.Run() // the exit code is checked
+	if stderr.Len() > 0 {
+		t.Logf("stderr: %s", &stderr)
+	}
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+func TestPreflightWithoutRootNamesWhatItCannotSee(t *testing.T) {
+	h := labtest.Alone(t)
+	text, code := command(t, h, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}, "-o", "json")
+	var r preflight.Report
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatalf("%v:\n%s", err, text)
+	}
+	for _, name := range []string{"nftables", "forward policy", "packet mark", "kube-proxy", "sight of nftables"} {
+		if i := item(t, &r, name); i.Verdict != preflight.Unknown {
+			t.Errorf("%s: %+v", name, i)
+		}
+	}
+	if code == 0 || r.Kind != "Preflight" || r.Node == "" {
+		t.Errorf("exit code %d of %+v", code, r)
+	}
+}
+
+func TestExitCodeIsTheVerdict(t *testing.T) {
+	h := labtest.Alone(t)
+	for _, set := range []string{"net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"} {
+		run(t, h, "", "sysctl", "-q", set)
+	}
+	if text, code := command(t, h, nil); code != 0 || !strings.HasPrefix(text, "NAME ") {
+		t.Errorf("exit code %d:\n%s", code, text)
+	}
+	run(t, h, "*filter\n:FORWARD DROP [0:0]\nCOMMIT\n", "iptables-nft-restore")
+	if text, code := command(t, h, nil); code != 1 {
+		t.Errorf("exit code %d:\n%s", code, text)
+	}
+	if _, code := command(t, h, nil, "-o", "yaml"); code != 2 {
+		t.Errorf("exit code %d for an unknown format", code)
+	}
+}
