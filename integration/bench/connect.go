@@ -8,6 +8,7 @@ import (
 	"kube-vmap/integration/bench/report"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
+	"kube-vmap/nft"
 )
 
 // connect measures what a ClusterIP adds to a connection between two pods of the node,
@@ -53,6 +54,45 @@ func (b *bench) compare(s *labNode, pod netip.AddrPort) (through, direct *burstT
 		}
 	}
 	return through, direct, nil
+}
+
+// A way is a configuration of the rules, and connections through the ClusterIP with it.
+type way struct {
+	name   string
+	config nft.Config
+	burstTimes
+}
+
+// alternate measures connections from a host directly to a pod, and with each of the
+// configurations, in turns. It adds a row for each, compared with the first configuration.
+func (b *bench) alternate(s *report.Section, node *labNode, from *lab.Host, ways ...*way) error {
+	c := newCluster(size{10, 10}, node.family)
+	c.apply(c.setService(servedService, node.pods()))
+	want := c.all()
+	node.proxy = &proxy{cluster: c}
+	direct := &way{name: "straight to the pod"}
+	for range 2 * b.burstRepetitions() {
+		if err := direct.measure(from, node.server[0].AddrPort(node.family, podPort)); err != nil {
+			return err
+		}
+		for _, w := range ways {
+			have, err := node.kernel.Read()
+			if err != nil {
+				return err
+			}
+			_, batch := nft.Adopt(w.config, have, want)
+			if _, err := node.kernel.Apply(batch); err != nil {
+				return err
+			}
+			if err := w.measure(from, node.clusterIP()); err != nil {
+				return err
+			}
+		}
+	}
+	for _, w := range append([]*way{direct}, ways...) {
+		s.Add(append(append([]any{w.name}, w.cells()...), report.Ratio(w.latency.Median(), ways[0].latency.Median()))...)
+	}
+	return nil
 }
 
 func (b *bench) burstRepetitions() int {

@@ -88,40 +88,11 @@ func (b *bench) countedConnections() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, node.close()) }()
-	c := newCluster(size{10, 10}, node.family)
-	c.apply(c.setService(servedService, node.pods()))
-	want := c.all()
-	node.proxy = &proxy{cluster: c}
-	direct, off, on := &burstTimes{}, &burstTimes{}, &burstTimes{}
-	for range 2 * b.burstRepetitions() {
-		if err := direct.measure(node.client.Host, node.server[0].AddrPort(node.family, podPort)); err != nil {
-			return err
-		}
-		for _, way := range []struct {
-			*burstTimes
-			on bool
-		}{{off, false}, {on, true}} {
-			have, err := node.kernel.Read()
-			if err != nil {
-				return err
-			}
-			_, batch := nft.Adopt(counting(way.on), have, want)
-			if _, err := node.kernel.Apply(batch); err != nil {
-				return err
-			}
-			if err := way.measure(node.client.Host, node.clusterIP()); err != nil {
-				return err
-			}
-		}
+	off, on := &way{name: "not counted", config: counting(false)}, &way{name: "counted", config: counting(true)}
+	if err := b.alternate(s, node, node.client.Host, off, on); err != nil {
+		return err
 	}
-	without := off.latency.Median()
-	for _, row := range []struct {
-		name string
-		*burstTimes
-	}{{"straight to the pod", direct}, {"not counted", off}, {"counted", on}} {
-		s.Add(append(append([]any{row.name}, row.cells()...), report.Ratio(row.latency.Median(), without))...)
-	}
-	b.MarkRatio("a connection that is counted, p50", on.latency.Median(), "not counted", without, maxCountingRatio)
+	b.MarkRatio("a connection that is counted, p50", on.latency.Median(), off.name, off.latency.Median(), maxCountingRatio)
 	return nil
 }
 

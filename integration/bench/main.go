@@ -18,6 +18,7 @@
 //	addresses  a connection by every kind of address, scheduler, and affinity
 //	spread     whether connections are distributed evenly over the endpoints
 //	counters   the cost of counting connections
+//	labels     the cost of labelling connections that are masqueraded
 //	observed   the cost of least connections beside many connections
 //
 // Times depend on the machine and on its load. So each is compared with a floor that is
@@ -66,6 +67,7 @@ var parts = []struct {
 	{"addresses", (*bench).addresses},
 	{"spread", (*bench).spread},
 	{"counters", (*bench).counters},
+	{"labels", (*bench).labels},
 	{"observed", (*bench).observed},
 }
 

@@ -2,16 +2,18 @@ package matrix
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"kube-vmap/integration/daemon"
+	"kube-vmap/nft/kernel/simulator"
 )
 
 // TestOverwrittenMarksCostNoConnection has tables of other programs that overwrite the whole
 // mark of packets, wherever rules can run between those that request masquerade and those
-// that masquerade. All clients still reach all endpoints, and the endpoints still see the
-// node where they must.
+// that masquerade. All clients still reach all endpoints, the endpoints still see the node
+// where they must, and explain knows it.
 func TestOverwrittenMarksCostNoConnection(t *testing.T) {
 	s := newMarksScene(t)
 	sets := readEndpoints()[:2] // at random, and with session affinity
@@ -29,8 +31,17 @@ func TestOverwrittenMarksCostNoConnection(t *testing.T) {
 			s.t = t
 			s.nft(others.table)
 			defer s.nft("delete table inet others")
+			w, err := simulator.Open(simulator.Config{NetNS: s.Node.FD()})
+			s.must(err)
+			defer func() { _ = w.Close() }()
 			for i, set := range sets {
-				s.check(t, s.cells(table, set, i))
+				cells := s.cells(table, set, i)
+				s.check(t, slices.Clone(cells))
+				for _, c := range cells {
+					if err := s.explains(w, c); err != nil {
+						t.Fatalf("%s: %v", c, err)
+					}
+				}
 			}
 		})
 	}
@@ -95,7 +106,7 @@ func overwriting(mark string) string {
 	return "table inet others {\n" + chains.String() + "}"
 }
 
-// vpcCNI is the table of the Amazon VPC CNI v1.23 (pkg/networkutils/nftables_connmark.go), with
+// vpcCNI is table aws-cni of the Amazon VPC CNI 1.23.2 (pkg/networkutils/nftables_connmark.go), with
 // the names that interfaces of pods have here, for both families, and without exempt
 // ranges. Its restoring overwrites the whole mark (aws/amazon-vpc-cni-k8s 3872). Chains of
 // type nat do not see connections that another one has translated; those of type filter see
