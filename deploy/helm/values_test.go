@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,5 +92,24 @@ func TestReadmeListsEveryValue(t *testing.T) {
 	slices.Sort(listed)
 	if want := keys(defaults(t), ""); !slices.Equal(listed, want) {
 		t.Errorf("README.md lists the values\n%q, values.yaml has\n%q", listed, want)
+	}
+}
+
+// TestValuesOfDistributionsRender renders the values that docs/install has for each
+// distribution.
+func TestValuesOfDistributionsRender(t *testing.T) {
+	pages := glob(t, "../../docs/install/*.md")
+	if len(pages) < 10 {
+		t.Fatalf("only %q in docs/install", pages)
+	}
+	for _, page := range pages {
+		_, values, found := strings.Cut(string(read(t, page)), "```yaml\n# values.yaml\n")
+		if filepath.Base(page) == "README.md" || filepath.Base(page) == "new-nodes.md" {
+			continue
+		}
+		values, _, _ = strings.Cut(values, "```")
+		if _, err := tryRender(t, values); err != nil || !found {
+			t.Errorf("%s: its values.yaml does not render: %v", page, err)
+		}
 	}
 }
