@@ -3,12 +3,10 @@
 // not touched.
 //
 // [Find] reads what translates packets. [Found.Suspend] and [Found.Resume] return changes for a
-// batch with our own, so that exactly one of the two proxies is in effect at any time:
-//
-//	mode      suspended                                        resumed
-//	nftables  its tables get the flag "dormant"                the flag is cleared
-//	iptables  each chain that a hook leads to begins with a    these rules, known by their
-//	ipvs      rule that returns                                comment, are deleted
+// batch with our own, so that exactly one of the two proxies is in effect at any time: each
+// chain at which its rules begin gets a rule at its head that returns, and loses it again.
+// These are the base chains of nftables mode, and in the other modes the chains to which a hook
+// of iptables leads.
 //
 // Virtual servers of IPVS need no suspension: our chains at dstnat translate a connection
 // before IPVS sees it. What iptables-legacy wrote is up to the command, here as below.

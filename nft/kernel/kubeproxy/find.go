@@ -28,7 +28,7 @@ const (
 // translates no packet is not in it: an empty chain, or one that nothing jumps to from a
 // hook.
 type Found struct {
-	// Parts is sorted by family, and begins with the table of nftables mode in each.
+	// Parts is sorted by family, and begins with the chains of nftables mode in each.
 	Parts []Part
 	// Markers are the families in which the marker exists; see [AddMarker].
 	Markers []model.Family
@@ -38,29 +38,19 @@ type Found struct {
 	generation uint32 // of nf_tables, before the first read
 }
 
-// A Part is suspended and resumed as a whole: the table of nftables mode, or a chain of
-// iptables to which a hook leads.
+// A Part is a chain of kube-proxy at which its rules begin: a base chain of nftables mode, or
+// a chain to which a hook of iptables leads.
 type Part struct {
-	Family model.Family
-	Table  string // kube-proxy, or a table of iptables
-	Chain  string // of iptables; empty for the table of nftables mode
-	// Suspended is whether the table is dormant, or the chain has a rule of ours that
-	// returns.
+	Family       model.Family
+	Table, Chain string
+	// Suspended is whether it has a rule of ours that returns.
 	Suspended bool
 
 	handles []uint64 // of these rules
 }
 
-// String returns the part as nft lists it: "table ip kube-proxy", "chain ip nat KUBE-SERVICES".
-func (p Part) String() string {
-	if p.Chain == "" {
-		return "table " + nft.FamilyName(p.Family) + " " + p.Table
-	}
-	return "chain " + p.path()
-}
-
-// path returns the names of the chain.
-func (p Part) path() string { return nft.FamilyName(p.Family) + " " + p.Table + " " + p.Chain }
+// String returns the chain as nft names it: "ip nat KUBE-SERVICES".
+func (p Part) String() string { return nft.FamilyName(p.Family) + " " + p.Table + " " + p.Chain }
 
 // Awake returns the parts that translate packets.
 func (f *Found) Awake() []Part { return f.parts(false) }
@@ -75,14 +65,14 @@ func (f *Found) parts(suspended bool) []Part {
 // Modes returns the modes to which the parts belong.
 func (f *Found) Modes() []string {
 	var out []string
-	isTable := func(p Part) bool { return p.Chain == "" }
-	if slices.ContainsFunc(f.Parts, isTable) {
+	inTable := func(p Part) bool { return p.Table == tableName }
+	if slices.ContainsFunc(f.Parts, inTable) {
 		out = append(out, ModeNFTables)
 	}
 	switch {
 	case f.IPVS:
 		out = append(out, ModeIPVS)
-	case slices.ContainsFunc(f.Parts, func(p Part) bool { return !isTable(p) }):
+	case slices.ContainsFunc(f.Parts, func(p Part) bool { return !inTable(p) }):
 		out = append(out, ModeIPTablesNFT)
 	}
 	return out
@@ -128,26 +118,26 @@ func find(netNS int) (f *Found, err error) {
 
 // read adds what is in the tables of a family.
 func (f *Found) read(conn *netlink.Conn, family model.Family) error {
-	tables, err := tableFlags(conn, family)
+	tables, err := tableNames(conn, family)
 	if err != nil {
 		return err
 	}
-	if flags, exists := tables[tableName]; exists {
-		marker, err := isMarker(conn, family)
-		if err != nil {
-			return err
-		}
-		if marker {
-			f.Markers = append(f.Markers, family)
-		} else {
-			f.Parts = append(f.Parts, Part{Family: family, Table: tableName, Suspended: flags&unix.NFT_TABLE_F_DORMANT != 0})
-		}
-	}
-	for _, table := range IPTablesNames {
-		if _, exists := tables[table]; !exists {
+	for _, table := range append([]string{tableName}, IPTablesNames...) {
+		if !tables[table] {
 			continue
 		}
-		for _, chain := range chains[table].hooked {
+		names := chains[table].hooked
+		if table == tableName {
+			all, err := ownChains(conn, family)
+			if err != nil {
+				return err
+			}
+			if isMarker(all) {
+				f.Markers = append(f.Markers, family)
+			}
+			names = baseChains(all)
+		}
+		for _, chain := range names {
 			if err := f.readChain(conn, Part{Family: family, Table: table, Chain: chain}); err != nil {
 				return err
 			}
@@ -156,7 +146,27 @@ func (f *Found) read(conn *netlink.Conn, family model.Family) error {
 	return nil
 }
 
-// readChain adds a chain of iptables that has rules.
+// ownChains returns the chains of the table of nftables mode, and whether each is at a hook.
+func ownChains(conn *netlink.Conn, f model.Family) (map[string]bool, error) {
+	t := table{Table: Table{Name: tableName, Chains: map[string]bool{}}}
+	m := socket.Nftables(unix.NFT_MSG_GETCHAIN, netlink.Dump, nft.FamilyNumber(f), func(e *attr.Encoder) {
+		e.String(unix.NFTA_CHAIN_TABLE, tableName)
+	})
+	return t.Chains, ask(conn, m, t.addChain)
+}
+
+// baseChains returns the names of the chains at hooks, sorted.
+func baseChains(all map[string]bool) (names []string) {
+	for name, base := range all {
+		if base {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// readChain adds a chain if it has rules.
 func (f *Found) readChain(conn *netlink.Conn, p Part) error {
 	rules := 0
 	m := socket.Nftables(unix.NFT_MSG_GETRULE, netlink.Dump, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {

@@ -3,13 +3,11 @@ package kubeproxy
 import (
 	"slices"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/attr"
-	"kube-vmap/nft/kernel/socket"
 )
 
 // The marker is a table with the name of kube-proxy's and one chain without a hook. Calico's
@@ -54,18 +52,11 @@ func (f *Found) DeleteMarkers() nft.Batch {
 	return f.atGeneration(b)
 }
 
-// isMarker reports whether the table of nftables mode is only the marker. Its comment does
-// not tell: a table keeps it when kube-proxy adds its own chains.
-func isMarker(conn *netlink.Conn, f model.Family) (bool, error) {
-	t := table{Table: Table{Name: tableName, Chains: map[string]bool{}}}
-	m := socket.Nftables(unix.NFT_MSG_GETCHAIN, netlink.Dump, nft.FamilyNumber(f), func(e *attr.Encoder) {
-		e.String(unix.NFTA_CHAIN_TABLE, tableName)
-	})
-	if err := ask(conn, m, t.addChain); err != nil {
-		return false, err
-	}
-	base, exists := t.Chains[markerChain]
-	return exists && !base && len(t.Chains) == 1, nil
+// isMarker reports whether these chains of the table of nftables mode are only the marker.
+// Its comment is no sign of that: the table keeps it when kube-proxy adds its own chains.
+func isMarker(all map[string]bool) bool {
+	base, exists := all[markerChain]
+	return exists && !base && len(all) == 1
 }
 
 // HasMarker reports whether a family has the marker.

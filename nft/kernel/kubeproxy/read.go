@@ -62,18 +62,20 @@ func read(conn *netlink.Conn, f model.Family) (*state, error) {
 	if s.generation, err = socket.Generation(conn); err != nil {
 		return nil, err
 	}
-	tables, err := tableFlags(conn, f)
+	names, err := tableNames(conn, f)
 	if err != nil {
 		return nil, err
 	}
-	if _, s.hasTable = tables[tableName]; s.hasTable {
-		if s.hasMarker, err = isMarker(conn, f); err != nil {
+	if names[tableName] {
+		own, err := ownChains(conn, f)
+		if err != nil {
 			return nil, err
 		}
+		s.hasMarker = isMarker(own)
 		s.hasTable = !s.hasMarker
 	}
 	for _, name := range IPTablesNames {
-		if _, exists := tables[name]; !exists {
+		if !names[name] {
 			continue
 		}
 		t := &table{Table: Table{Name: name, Chains: map[string]bool{}}}
@@ -116,22 +118,17 @@ func ask(conn *netlink.Conn, m netlink.Message, fn func(d *attr.Decoder, attribu
 	})
 }
 
-// tableFlags returns the flags of a family's tables by name. A kernel without the family
-// has none.
-func tableFlags(conn *netlink.Conn, f model.Family) (map[string]uint32, error) {
-	tables := map[string]uint32{}
+// tableNames returns the names of a family's tables. A kernel without the family has none.
+func tableNames(conn *netlink.Conn, f model.Family) (map[string]bool, error) {
+	names := map[string]bool{}
 	m := socket.Nftables(unix.NFT_MSG_GETTABLE, netlink.Dump, nft.FamilyNumber(f), nil)
 	err := ask(conn, m, func(d *attr.Decoder, attributes []byte) {
-		var flags uint32
-		if value := d.Find(attributes, unix.NFTA_TABLE_FLAGS); value != nil {
-			flags = d.Uint32(value)
-		}
-		tables[attr.String(d.Find(attributes, unix.NFTA_TABLE_NAME))] = flags
+		names[attr.String(d.Find(attributes, unix.NFTA_TABLE_NAME))] = true
 	})
 	if isUnsupported(err) {
 		err = nil
 	}
-	return tables, err
+	return names, err
 }
 
 // isUnsupported reports whether the kernel does not have a family of nf_tables.

@@ -9,22 +9,24 @@ import (
 	"kube-vmap/nft/attr"
 )
 
-// SuspendComment is the comment of each rule that suspends a chain of iptables, in both
-// backends.
+// SuspendComment is the comment of each rule that suspends a chain, by which they are found
+// again, in both backends of iptables and in nftables mode.
 const SuspendComment = "suspended by kube-vmap"
 
-// Suspend returns the changes after which no part translates packets. Everything stays in
-// the kernel: the table of nftables mode becomes dormant, and a chain of iptables begins with a
-// rule that returns. Both are undone by [Found.Resume], and by the next full sync of a
-// kube-proxy that runs. Without a part that is awake the batch is empty.
+// Suspend returns the changes after which no part translates packets: each part begins with a
+// rule that returns. Everything else stays as it is. [Found.Resume] undoes it, and so does a
+// kube-proxy that runs: in iptables and ipvs mode with its next sync, in nftables mode with
+// the next full one, which is hourly, or when it starts. Without a part that is awake the
+// batch is empty.
+//
+// The flag "dormant" would suspend a table of nftables mode in one step, too. But a
+// kube-proxy that starts on a dormant table fails its first sync (1.36.3 on Linux 6.18): it
+// clears the flag and replaces the base chains in one transaction, and that is refused
+// (nf_tables_addchain, __NFT_TABLE_F_UPDATE).
 func (f *Found) Suspend() nft.Batch {
 	var b nft.Batch
 	for _, p := range f.Awake() {
-		if p.Chain == "" {
-			b = append(b, p.setFlags(unix.NFT_TABLE_F_DORMANT))
-		} else {
-			b = append(b, p.insertReturn())
-		}
+		b = append(b, p.insertReturn())
 	}
 	return b
 }
@@ -36,10 +38,6 @@ func (f *Found) Suspend() nft.Batch {
 func (f *Found) Resume() nft.Batch {
 	var b nft.Batch
 	for _, p := range f.Suspended() {
-		if p.Chain == "" {
-			b = append(b, p.setFlags(0))
-			continue
-		}
 		for _, handle := range p.handles {
 			b = append(b, p.deleteRule(handle))
 		}
@@ -57,22 +55,9 @@ func (f *Found) atGeneration(b nft.Batch) nft.Batch {
 	return b
 }
 
-// setFlags sets the flags of the table. Without the flag "dormant" the kernel registers its
-// hooks again.
-func (p Part) setFlags(flags uint32) nft.Op {
-	text := "add table " + nft.FamilyName(p.Family) + " " + p.Table
-	if flags != 0 {
-		text += " { flags dormant; }"
-	}
-	return change(text, unix.NFT_MSG_NEWTABLE, 0, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
-		e.String(unix.NFTA_TABLE_NAME, p.Table)
-		e.Uint32(unix.NFTA_TABLE_FLAGS, flags)
-	})
-}
-
 // insertReturn inserts "return" at the head of the chain. iptables-nft lists it as "-j RETURN".
 func (p Part) insertReturn() nft.Op {
-	text := fmt.Sprintf("insert rule %s return comment %q", p.path(), SuspendComment)
+	text := fmt.Sprintf("insert rule %s return comment %q", p, SuspendComment)
 	return change(text, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
 		e.String(unix.NFTA_RULE_TABLE, p.Table)
 		e.String(unix.NFTA_RULE_CHAIN, p.Chain)
@@ -98,7 +83,7 @@ func appendReturn(e *attr.Encoder) {
 }
 
 func (p Part) deleteRule(handle uint64) nft.Op {
-	text := fmt.Sprintf("delete rule %s handle %d", p.path(), handle)
+	text := fmt.Sprintf("delete rule %s handle %d", p, handle)
 	return change(text, unix.NFT_MSG_DELRULE, 0, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
 		e.String(unix.NFTA_RULE_TABLE, p.Table)
 		e.String(unix.NFTA_RULE_CHAIN, p.Chain)
