@@ -122,14 +122,9 @@ func (w *walk) runRule(r Rule) (verdict, error) {
 	assumed := false
 	for i, e := range r.Expressions {
 		v, err := w.runExpression(r.Expressions[i:])
-		var undecided undecidedError
 		switch {
-		case errors.As(err, &undecided) && !w.position.isOurs():
-			if assumed, err = w.assumeMatch(r, e, undecided, assumed); !assumed {
-				return verdictBreak, err
-			}
 		case err != nil:
-			return verdictBreak, w.withPosition(err)
+			return verdictBreak, w.handleError(r, err)
 		case v.kind == expr.VerdictBreak:
 			w.noteNoMatch()
 			return v, nil
@@ -141,55 +136,15 @@ func (w *walk) runRule(r Rule) (verdict, error) {
 	return verdictContinue, nil
 }
 
-// assumeMatch reports whether to assume on this walk that an undecided expression matches.
-// A rule is assumed to match only once, whatever of it is undecided.
-func (w *walk) assumeMatch(r Rule, e any, why undecidedError, already bool) (bool, error) {
-	switch {
-	case !mayDecide(r):
-		return false, nil
-	case !isMatch(e):
-		w.addDoubt(why)
-		return false, nil
-	case !already && !w.assume(w.doubt(why)):
-		return false, nil
+// handleError handles the error of an expression: in a table of another program, a rule that
+// cannot be evaluated is a doubt.
+func (w *walk) handleError(r Rule, err error) error {
+	var undecided undecidedError
+	if errors.As(err, &undecided) && !w.position.isOurs() {
+		w.addDoubt(r, undecided)
+		return nil
 	}
-	if mayLoad(e) {
-		for i := range w.regs.unknown {
-			w.regs.unknown[i] = true
-		}
-	}
-	return true, nil
-}
-
-// isMatch reports whether an expression only computes or compares something, so that its
-// effect depends on the rest of its rule.
-func isMatch(e any) bool {
-	switch e := e.(type) {
-	case *expr.Payload:
-		return e.OperationType == expr.PayloadLoad
-	case *expr.Meta:
-		return !e.SourceRegister
-	case *expr.Ct:
-		return !e.SourceRegister
-	case *expr.Lookup:
-		return !e.IsDestRegSet || e.DestRegister != 0
-	case UnknownExpression:
-		return e.isMatchOnly()
-	case *expr.Cmp, *expr.Range, *expr.Bitwise, *expr.Hash, *expr.Numgen, *expr.Fib, *expr.Dynset, *expr.Exthdr:
-		return true
-	}
-	return isXTMatch(e)
-}
-
-// mayLoad reports whether a match may write to registers.
-func mayLoad(e any) bool {
-	switch e := e.(type) {
-	case *expr.Cmp, *expr.Range:
-		return false
-	case UnknownExpression:
-		return e.mayLoad()
-	}
-	return !isXTMatch(e)
+	return w.withPosition(err)
 }
 
 // runExpression runs the first of the remaining expressions of a rule. If another program's

@@ -84,7 +84,7 @@ func (r *rig) start(flags ...string) {
 			r.t.Logf("the end of kube-proxy's log:\n%s", r.proxy.Log.Tail())
 		}
 	})
-	r.must(r.proxy.Within(r.t.Context(), patience, "rules of both families", func() error {
+	r.await(patience, func() error {
 		for _, family := range []string{"ip", "ip6"} {
 			out, err := r.command("nft", "list", "map", family, "kube-proxy", "service-ips")
 			if err != nil || !strings.Contains(out, "elements") {
@@ -92,7 +92,13 @@ func (r *rig) start(flags ...string) {
 			}
 		}
 		return nil
-	}))
+	})
+}
+
+// await waits for rules of kube-proxy.
+func (r *rig) await(timeout time.Duration, try func() error) {
+	r.t.Helper()
+	r.must(r.proxy.Within(r.t.Context(), timeout, "kube-proxy's rules", try))
 }
 
 // stop ends kube-proxy, whose rules stay.

@@ -26,6 +26,7 @@ type Table struct {
 	base    []simulate.BaseChain
 	kept    map[simulate.Chain][]simulate.Rule
 	chains  map[simulate.Chain][]simulate.Rule
+	shapes  map[string]*set // without elements
 	named   map[string]*set
 	unnamed map[string]*set
 }
@@ -63,7 +64,25 @@ func (r *Rules) Table(name simulate.Table, keep func(chain string) bool) (*Table
 			return nil, err
 		}
 	}
-	return t, nil
+	return t, t.readShapes()
+}
+
+// readShapes reads how all sets are declared. The kernel finds a set by its name in a list
+// of all sets, so that one request for each of thousands would take minutes.
+func (t *Table) readShapes() error {
+	t.shapes = map[string]*set{}
+	err := t.rules.get(unix.NFT_MSG_GETSET, netlink.Dump, familyNumber(t.table.Family), func(e *attr.Encoder) {
+		e.String(unix.NFTA_SET_TABLE, t.table.Name)
+	}, func(d *attr.Decoder, m message) {
+		s := &set{table: t.table}
+		s.decode(d, m)
+		s.Name = attr.String(d.Find(m.attributes, unix.NFTA_SET_NAME))
+		t.shapes[s.Name] = s
+	})
+	if err != nil {
+		return fmt.Errorf("list the sets of table %s: %w", t.table, err)
+	}
+	return nil
 }
 
 // Forget drops the chains and anonymous sets that were read.
@@ -116,10 +135,13 @@ func (t *Table) Set(_ simulate.Table, name string) (*simulate.Set, error) {
 
 // readSet reads a set with its elements, except for those that packets have added.
 func (t *Table) readSet(name string) (*set, error) {
-	s, err := t.rules.readSet(t.table, name)
-	if err != nil {
-		return nil, err
+	shape := t.shapes[name]
+	if shape == nil {
+		return nil, fs.ErrNotExist
 	}
+	fresh := *shape
+	s := &fresh
+	s.elements = map[string]lookupResult{}
 	s.Find = func(key []byte) (simulate.Element, bool, error) {
 		a, found := s.elements[string(key)]
 		if s.intervals != nil && !found {
@@ -134,10 +156,11 @@ func (t *Table) readSet(name string) (*set, error) {
 	case s.isDynamic():
 		return s, nil
 	case s.hasIntervals():
-		s.intervals, err = t.rules.readIntervals(s)
+		list, err := t.rules.readIntervals(s)
+		s.intervals = list
 		return s, err
 	}
-	err = t.eachElement(s, func(e element) {
+	err := t.eachElement(s, func(e element) {
 		if e.key == nil {
 			s.catchAll = &lookupResult{e.Element, true}
 			return
