@@ -128,7 +128,7 @@ func TestBesideBridge(t *testing.T) {
 			}
 			loaded := false
 			beside(t, program{
-				masquerades: true,
+				masquerades: "pod",
 				load: func(s *scene) {
 					c := container{s: s, host: pod}
 					if loaded {

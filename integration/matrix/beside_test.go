@@ -25,8 +25,11 @@ type program struct {
 	sameStart bool
 	// rules returns a listing of its rules; if nil, that of the machine's nft.
 	rules func(*scene) string
-	// masquerades is true if it may masquerade what pods send, also to Services.
-	masquerades bool
+	// masquerades is the row of the clients whose packets it may masquerade, also those to
+	// Services.
+	masquerades string
+	// services are further Services.
+	services []daemon.Service
 	// flags are further flags of kube-vmap.
 	flags []string
 	// check has further checks.
@@ -44,9 +47,9 @@ func beside(t *testing.T, p program) {
 	t.Helper()
 	s := newScene(t)
 	p.load(s)
-	cells := s.besideCells()
+	cells := s.besideCells(p.services...)
 	for i := range cells {
-		if p.masquerades && cells[i].from.row == "pod" {
+		if cells[i].from.row == p.masquerades {
 			cells[i].want.source = anySource
 		}
 	}
@@ -96,14 +99,13 @@ var besideRows = []struct {
 	{"", "random", []int{0}},
 }
 
-// besideCells puts the Services for the rows, and returns the questions to them: of all
-// kinds of clients to all kinds of frontends over all transports.
-func (s *scene) besideCells() (all []cell) {
+// besideCells puts the Services for the rows and further ones, and returns the questions to
+// the former: of all kinds of clients to all kinds of frontends over all transports.
+func (s *scene) besideCells(services ...daemon.Service) (all []cell) {
 	s.t.Helper()
 	sets := readEndpoints()
 	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
 	table := readFlows(s.t, "pods are detected")
-	var services []daemon.Service
 	of := matrixServices(sets)
 	for _, row := range besideRows {
 		i := slices.IndexFunc(sets, func(e endpointSet) bool { return e.endpoints == row.endpoints && e.choice == row.choice })
