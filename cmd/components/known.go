@@ -38,18 +38,21 @@ var proxies = []entry{
 				signs: []Sign{nftChain("nat/KUBE-SERVICES"), nftChain("nat/KUBE-PROXY-CANARY")},
 			},
 			{
-				Component: Component{"kube-proxy-iptables-legacy", "kube-proxy (iptables-legacy)", Needs, "needs the programs of iptables-legacy, or a reboot, to remove its rules"},
-				signs:     []Sign{legacy("nat/KUBE-SERVICES"), legacy("nat/KUBE-PROXY-CANARY")},
+				Component: Component{
+					"kube-proxy-iptables-legacy", "kube-proxy (iptables-legacy)", Needs,
+					"needs the programs of iptables-legacy, or a reboot, to remove its rules",
+				},
+				signs: []Sign{legacy("nat/KUBE-SERVICES"), legacy("nat/KUBE-PROXY-CANARY")},
 			},
 		},
 	},
 	{
 		Component: Component{"other-proxies", "other Service proxies", Conflict, "turn it off: only one program may translate addresses of Services"},
 		signs: []Sign{
-			table("k8s_svc*"),     // kubernetes-sigs/kpng backends/nft/nft.go
-			process("kpng"),       // kubernetes-sigs/kpng cmd/kpng
-			table("kube-nfproxy"), // sbezverk/nfproxy
-			process("nfproxy"),    // sbezverk/nfproxy cmd/nfproxy.go
+			table("k8s_svc*"),       // kubernetes-retired/kpng backends/nft/nft.go
+			process("kpng"),         // kubernetes-retired/kpng cmd/kpng
+			table("kube-nfproxy-*"), // sbezverk/nfproxy pkg/nftables/nftables.go (nfV4TableName)
+			process("nfproxy"),      // sbezverk/nfproxy cmd/nfproxy.go
 		},
 	},
 }
@@ -91,7 +94,10 @@ var networks = []entry{
 			chain("CILIUM_*"),       // cilium/cilium pkg/datapath/iptables/iptables.go (ciliumPrefix)
 		},
 		modes: []entry{{
-			Component: Component{"cilium-proxy", "Cilium, as Service proxy", Conflict, "it is a Service proxy itself: set kubeProxyReplacement=false, or do not use kube-vmap"},
+			Component: Component{
+				"cilium-proxy", "Cilium, as Service proxy", Conflict,
+				"it is a Service proxy itself: set kubeProxyReplacement=false, or do not use kube-vmap",
+			},
 			// pkg/socketlb/socketlb.go (Enable): programs that translate addresses at connect()
 			signs: []Sign{file(ciliumPrograms + "cil_sock4_connect"), file(ciliumPrograms + "cil_sock6_connect")},
 		}},
@@ -159,7 +165,7 @@ var networks = []entry{
 			plugin("ovn-k8s-cni-overlay"), // ovn-kubernetes/ovn-kubernetes go-controller/pkg/config/config.go
 			link("ovn-k8s-mp0"),           // ovn-kubernetes/ovn-kubernetes go-controller/pkg/types/const.go
 			table("ovn-kubernetes"),       // go-controller/pkg/node/nftables/helpers.go (OVNKubernetesNFTablesName)
-			chain("nat/OVN-KUBE-*"),       // go-controller/pkg/node/gateway_iptables.go
+			chain("nat/OVN-KUBE-*"),       // go-controller/pkg/node/gateway_iptables.go (iptableNodePortChain)
 		},
 	},
 	{
@@ -188,7 +194,7 @@ var networks = []entry{
 		Component: Component{"node-local-dns", "node-local-dns", Fine, ""},
 		signs: []Sign{
 			process("node-cache"), // kubernetes/dns cmd/node-cache
-			link("nodelocaldns"),  // kubernetes/dns pkg/netif; the interface is named in the manifest
+			link("nodelocaldns"),  // kubernetes/dns cmd/node-cache/main.go (interfacename)
 		},
 	},
 }
@@ -233,7 +239,7 @@ var balancers = []entry{
 		Component: Component{"keepalived", "keepalived", Fine, ""},
 		signs: []Sign{
 			process("keepalived"), // acassen/keepalived
-			table("keepalived"),   // acassen/keepalived keepalived/vrrp/vrrp_firewall.c (DEFAULT_NFTABLES_TABLE)
+			table("keepalived"),   // acassen/keepalived keepalived/include/vrrp_nftables.h (DEFAULT_NFTABLES_TABLE)
 		},
 	},
 }

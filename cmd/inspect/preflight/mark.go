@@ -19,39 +19,36 @@ var chainsOfKubeProxy = []string{
 // masquerade. It matters only to kernels without labels of connections.
 func (n *node) mark() Item {
 	const name = "packet mark"
-	if err := n.blind(); err != nil {
-		return unknown(name, err)
-	}
-	changed, err := n.chainsThatMark(masqueradeBit)
-	if err != nil {
-		return unknown(name, err)
-	}
-	bit := fmt.Sprintf("%#x", masqueradeBit)
-	switch {
-	case len(changed) == 0:
-		return fine(name, "no rule of others changes "+bit)
-	case n.noLabels:
-		return needs(name, "without connection labels, choose another bit (nftables.masqueradeBit) than "+bit, changed...)
-	}
-	return Item{Name: name, Verdict: components.Fine, Detail: "rules change " + bit + "; connection labels make masquerade independent of it", Evidence: changed}
+	return n.rules(name, func(r *survey.RuleReader) (Item, error) {
+		changed, err := n.chainsThatMark(r, masqueradeBit)
+		bit := fmt.Sprintf("%#x", masqueradeBit)
+		switch {
+		case len(changed) == 0:
+			return fine(name, "no rule of others changes "+bit), err
+		case n.noLabels:
+			return needs(name, "without connection labels, choose another bit (nftables.masqueradeBit) than "+bit, changed...), err
+		}
+		detail := "rules change " + bit + "; connection labels make masquerade independent of it"
+		return Item{Name: name, Verdict: components.Fine, Detail: detail, Evidence: changed}, err
+	})
 }
 
 // chainsThatMark returns the chains of other programs with a rule that changes the bit.
-func (n *node) chainsThatMark(bit uint32) (changed []string, err error) {
+func (n *node) chainsThatMark(r *survey.RuleReader, bit uint32) (changed []string, err error) {
 	for i := range n.Tables {
 		t := &n.Tables[i]
-		if t.Legacy || t.Dormant || t.IsOurs() || t.Name == kubeProxyTable {
+		if t.Legacy || t.Dormant || t.IsOurs() || t.Name == components.KubeProxy {
 			continue
 		}
 		for _, c := range t.Chains {
 			if isOfKubeProxy(c.Name) {
 				continue
 			}
-			rules, err := survey.Rules(0, t, c.Name)
+			rules, err := r.Rules(t, c.Name)
 			if err != nil {
 				return nil, err
 			}
-			if slices.ContainsFunc(rules, func(r survey.Rule) bool { return r.Mark&bit != 0 }) {
+			if slices.ContainsFunc(rules, func(rule survey.Rule) bool { return rule.Mark&bit != 0 }) {
 				changed = append(changed, fmt.Sprintf("chain %s of table %s", c.Name, t))
 			}
 		}

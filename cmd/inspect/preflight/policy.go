@@ -12,8 +12,26 @@ import (
 // Their origins are those of package components.
 var acceptors = []string{"cali-", "CILIUM_", "FLANNEL-FWD", "KUBE-ROUTER-", "CNI-FORWARD", "ANTREA-", "OVN-KUBE-"}
 
-// policies checks chains that drop what no rule decided on. kube-proxy's iptables and ipvs
-// modes have rules that accept packets of Services; kube-vmap has none, as kube-proxy's
+// rules calls check with a reader of rules, unless tables cannot be read.
+func (n *node) rules(name string, check func(*survey.RuleReader) (Item, error)) Item {
+	err := n.blind()
+	if err != nil {
+		return unknown(name, err)
+	}
+	r, err := survey.OpenRules(0)
+	if err != nil {
+		return unknown(name, err)
+	}
+	defer func() { _ = r.Close() }() // it was only read from
+	item, err := check(r)
+	if err != nil {
+		return unknown(name, err)
+	}
+	return item
+}
+
+// policies checks chains that drop packets on which no rule decided. kube-proxy's iptables and
+// ipvs modes have rules that accept packets of Services; kube-vmap has none, as kube-proxy's
 // nftables mode.
 func (n *node) policies() []Item {
 	return []Item{
@@ -25,51 +43,63 @@ func (n *node) policies() []Item {
 // policy checks the chains at a hook, in both backends of iptables and in nf_tables.
 func (n *node) policy(hook, need string) Item {
 	name := hook + " policy"
-	if err := n.blind(); err != nil {
-		return unknown(name, err)
-	}
-	var dropping, accepted []string
-	for i := range n.Tables {
-		t := &n.Tables[i]
-		for _, c := range t.Chains {
-			if c.Hook != hook || !c.Drop || t.Dormant {
-				continue
-			}
-			dropping = append(dropping, fmt.Sprintf("policy drop in chain %s of table %s", c.Name, t))
-			by, err := acceptedBy(t, c.Name)
+	return n.rules(name, func(r *survey.RuleReader) (Item, error) {
+		var dropping, accepted []string
+		for _, c := range n.dropping(hook) {
+			dropping = append(dropping, fmt.Sprintf("policy drop in chain %s of table %s", c.name, c.table))
+			by, err := acceptedBy(r, c)
 			if err != nil {
-				return unknown(name, err)
+				return Item{}, err
 			}
 			if by == "" {
 				item := needs(name, need, dropping...)
 				item.See = "deploy/README.md#from-kube-proxy-to-kube-vmap-node-by-node"
-				return item
+				return item, nil
 			}
 			accepted = append(accepted, by)
 		}
+		if len(dropping) == 0 {
+			return fine(name, "accept"), nil
+		}
+		return fine(name, append(dropping, accepted...)...), nil
+	})
+}
+
+// A chain is a chain of a table.
+type chain struct {
+	table *survey.Table
+	name  string
+}
+
+// dropping returns the chains at a hook whose policy is drop.
+func (n *node) dropping(hook string) (chains []chain) {
+	for i := range n.Tables {
+		t := &n.Tables[i]
+		for _, c := range t.Chains {
+			if c.Hook == hook && c.Drop && !t.Dormant {
+				chains = append(chains, chain{t, c.Name})
+			}
+		}
 	}
-	if len(dropping) == 0 {
-		return fine(name, "accept")
-	}
-	return fine(name, append(dropping, accepted...)...)
+	return chains
 }
 
 // acceptedBy returns what in a chain may accept the traffic of pods: a rule that accepts, or
 // a CNI plugin's chain. The rules of iptables-legacy are not read.
-func acceptedBy(t *survey.Table, chain string) (string, error) {
-	if t.Legacy {
+func acceptedBy(r *survey.RuleReader, c chain) (string, error) {
+	if c.table.Legacy {
 		return "", nil
 	}
-	rules, err := survey.Rules(0, t, chain)
+	rules, err := r.Rules(c.table, c.name)
 	if err != nil {
 		return "", err
 	}
-	for _, r := range rules {
-		if slices.ContainsFunc(acceptors, func(start string) bool { return strings.HasPrefix(r.Chain, start) }) {
-			return "chain " + r.Chain + " accepts", nil
+	for _, rule := range rules {
+		if slices.ContainsFunc(acceptors, func(start string) bool { return strings.HasPrefix(rule.Chain, start) }) {
+			return "chain " + rule.Chain + " accepts", nil
 		}
 	}
-	if slices.ContainsFunc(rules, func(r survey.Rule) bool { return r.Accepts }) {
+	if slices.ContainsFunc(rules, func(rule survey.Rule) bool { return rule.Accepts }) {
 		return "rules in it accept some packets", nil
 	}
 	return "", nil

@@ -13,10 +13,8 @@ import (
 	"kube-vmap/nft/kernel/survey"
 )
 
-const (
-	kubeProxyTable = "kube-proxy" // of its nftables mode
-	masqueradeBit  = nft.DefaultMasqueradeMark
-)
+// masqueradeBit is the default; preflight knows no configuration.
+const masqueradeBit = nft.DefaultMasqueradeMark
 
 // proxies completes the item of kube-proxy with what can only be read from its rules: whether
 // they are in effect or suspended, and what kube-vmap did before. It adds one if nothing but

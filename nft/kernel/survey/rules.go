@@ -25,19 +25,29 @@ type Rule struct {
 	Mark uint32
 }
 
-// Rules returns the rules of a chain of nf_tables, which [Tables] does not read; none if the
-// chain is gone. Zero as network namespace means that of the calling thread.
-func Rules(netNS int, t *Table, chain string) (rules []Rule, err error) {
+// A RuleReader reads rules of nf_tables, which [Tables] does not.
+type RuleReader struct{ conn *netlink.Conn }
+
+// OpenRules opens a socket to read from. The network namespace is given by its file
+// descriptor; zero means that of the calling thread.
+func OpenRules(netNS int) (*RuleReader, error) {
 	conn, err := socket.Open(netNS)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	return &RuleReader{conn}, nil
+}
+
+// Close closes the socket.
+func (r *RuleReader) Close() error { return r.conn.Close() }
+
+// Rules returns the rules of a chain; none if the chain is gone.
+func (r *RuleReader) Rules(t *Table, chain string) (rules []Rule, err error) {
 	request := socket.Nftables(unix.NFT_MSG_GETRULE, netlink.Dump, familyNumber(t.Family), func(e *attr.Encoder) {
 		e.String(unix.NFTA_RULE_TABLE, t.Name)
 		e.String(unix.NFTA_RULE_CHAIN, chain)
 	})
-	err = socket.Ask(conn, request, func(m netlink.Message) error {
+	err = socket.Ask(r.conn, request, func(m netlink.Message) error {
 		var d attr.Decoder
 		body := d.Body(m.Data)
 		// Some kernels also list rules of other chains.

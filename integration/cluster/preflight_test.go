@@ -1,0 +1,48 @@
+package cluster_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kube-vmap/cmd/components"
+	"kube-vmap/cmd/inspect/preflight"
+	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/lab"
+)
+
+// TestPreflightAsksTheAPIServer runs preflight on a node with the kubeconfig of the proxy, with
+// one whose address does not answer, and with one as the manifests have it.
+func TestPreflightAsksTheAPIServer(t *testing.T) {
+	t.Parallel()
+	c := clustertest.New(t, lab.Options{})
+	for _, tc := range []struct {
+		name, kubeconfig string
+		want             components.Verdict
+		text             string
+	}{
+		{"reachable", c.Kubeconfig(t, c.Server), components.Fine, "v1."},
+		{"unreachable", c.Kubeconfig(t, "https://127.0.0.1:1"), components.Needs, "refused"},
+		{
+			"not set", filepath.Join(clustertest.Root(t), "deploy", "site", "kubeconfig.conf"), components.Needs,
+			"must be reachable from the node",
+		},
+	} {
+		cmd := c.Lab.Node.Command(clustertest.Context(t), clustertest.Program(t), "preflight", "-o", "json", "--kubeconfig", tc.kubeconfig)
+		out, _ := cmd.Output() // the exit code depends on the machine
+		var r preflight.Report
+		if err := json.Unmarshal(out, &r); err != nil {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+		i := slices.IndexFunc(r.Items, func(i preflight.Item) bool { return i.Name == "API server" })
+		if i < 0 {
+			t.Fatalf("no item in %+v", r)
+		}
+		item := r.Items[i]
+		if text := item.Detail + strings.Join(item.Evidence, " "); item.Verdict != tc.want || !strings.Contains(text, tc.text) {
+			t.Errorf("%s: %+v, want %s with %q", tc.name, item, tc.want, tc.text)
+		}
+	}
+}

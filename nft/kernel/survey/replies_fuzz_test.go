@@ -1,0 +1,114 @@
+package survey
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"github.com/mdlayher/netlink"
+	"github.com/mdlayher/netlink/nltest"
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/nft/attr"
+)
+
+// entry returns an entry of a table of family ip with a target.
+func entry(name string, data []byte) []byte {
+	f := &legacyFamilies[0]
+	b := make([]byte, 112+targetData+len(data)) // sizeof(struct ipt_entry)
+	copy(b[112+targetName:], name)
+	copy(b[112+targetData:], data)
+	binary.NativeEndian.PutUint16(b[f.targetOffset:], 112)
+	binary.NativeEndian.PutUint16(b[f.targetOffset+2:], uint16(len(b)))
+	return b
+}
+
+// blob returns a table with the chain OUTPUT, whose policy is drop, and the chain MINE.
+func blob() (info, entries []byte) {
+	drop := int32(verdictDrop)
+	policy := entry("", binary.NativeEndian.AppendUint32(nil, uint32(drop)))
+	entries = slices.Concat(policy, entry(errorTarget, []byte("MINE\x00")), entry(errorTarget, []byte(errorTarget+"\x00")))
+	info = make([]byte, infoSize)
+	binary.NativeEndian.PutUint32(info[validHooksOffset:], 1<<3)
+	return info, entries
+}
+
+func TestChainsOfALegacyTable(t *testing.T) {
+	info, entries := blob()
+	got, err := legacyFamilies[0].chains(info, entries)
+	want := []Chain{{Name: "OUTPUT", Hook: "output", Drop: true}, {Name: "MINE"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+// FuzzLegacyTable decodes any bytes as a table of iptables-legacy.
+func FuzzLegacyTable(f *testing.F) {
+	info, entries := blob()
+	f.Add(info, entries)
+	f.Add(info, entries[:len(entries)-9])
+	f.Add(info[:infoSize-1], entries)
+	f.Add(slices.Repeat([]byte{0xff}, infoSize), entries)
+	f.Add(info, make([]byte, 200))
+	f.Fuzz(func(t *testing.T, info, entries []byte) {
+		for i := range legacyFamilies {
+			chains, err := legacyFamilies[i].chains(info, entries)
+			if err == nil && len(chains) > hookCount+len(entries)/targetData {
+				t.Errorf("%d bytes became %d chains", len(entries), len(chains))
+			}
+		}
+	})
+}
+
+// setMark returns the expressions of "meta mark set meta mark & mask ^ xor".
+func setMark(mask, xor uint32) []byte {
+	key := netlink.Attribute{Type: unix.NFTA_META_KEY, Data: binary.BigEndian.AppendUint32(nil, unix.NFT_META_MARK)}
+	value := func(kind uint16, n uint32) netlink.Attribute {
+		data := []netlink.Attribute{{Type: unix.NFTA_DATA_VALUE, Data: binary.NativeEndian.AppendUint32(nil, n)}}
+		return netlink.Attribute{Type: kind | unix.NLA_F_NESTED, Data: nltest.MustMarshalAttributes(data)}
+	}
+	var list []netlink.Attribute
+	for _, e := range []struct {
+		name string
+		data []netlink.Attribute
+	}{
+		{"meta", []netlink.Attribute{key, {Type: unix.NFTA_META_DREG, Data: []byte{0, 0, 0, 1}}}},
+		{"bitwise", []netlink.Attribute{value(unix.NFTA_BITWISE_MASK, mask), value(unix.NFTA_BITWISE_XOR, xor)}},
+		{"meta", []netlink.Attribute{key, {Type: unix.NFTA_META_SREG, Data: []byte{0, 0, 0, 1}}}},
+	} {
+		list = append(list, netlink.Attribute{Type: unix.NFTA_LIST_ELEM | unix.NLA_F_NESTED, Data: nltest.MustMarshalAttributes([]netlink.Attribute{
+			{Type: unix.NFTA_EXPR_NAME, Data: append([]byte(e.name), 0)},
+			{Type: unix.NFTA_EXPR_DATA | unix.NLA_F_NESTED, Data: nltest.MustMarshalAttributes(e.data)},
+		})})
+	}
+	return nltest.MustMarshalAttributes(list)
+}
+
+func TestMarkHasTheBitsThatARuleMayChange(t *testing.T) {
+	for _, tc := range []struct{ mask, xor, want uint32 }{
+		{0xffffffff, 0, 0},
+		{0xffffbfff, 0x4000, 0x4000}, // |= 0x4000
+		{0xffffff0f, 0x80, 0xf0},
+		{0, 0x1, 0xffffffff},
+	} {
+		var d attr.Decoder
+		if r := decodeRule(&d, setMark(tc.mask, tc.xor)); r.Mark != tc.want || d.Err() != nil {
+			t.Errorf("& %#x ^ %#x changes %#x, want %#x; %v", tc.mask, tc.xor, r.Mark, tc.want, d.Err())
+		}
+	}
+}
+
+// FuzzReplies decodes any bytes as a table, a chain and a rule.
+func FuzzReplies(f *testing.F) {
+	f.Add(setMark(0, 1))
+	f.Add(nltest.MustMarshalAttributes([]netlink.Attribute{
+		{Type: tableUserdata, Data: []byte{userdataComment, 2, 'a', 0}},
+		{Type: unix.NFTA_CHAIN_NAME, Data: []byte("c\x00")},
+	}))
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		var d attr.Decoder
+		_ = decodeTable(&d, b)
+		_, _ = decodeChain(&d, unix.NFPROTO_NETDEV, b)
+		_ = decodeRule(&d, b)
+	})
+}
