@@ -52,6 +52,7 @@ var suites = []suite{
 	// These machines lack programs to run commands as another user.
 	{name: "integration/inspect", skip: "^TestBundle(HasNoCredentials|OnFullFileSystem)"},
 	{name: "integration/takeover"},
+	{name: "integration/upgrade"}, // without the way back, for which git builds a version
 	{name: "integration/security"},
 	// Without tests that exhaust memory (the kernel prints traces), need several
 	// processors, or load 100,000 endpoints.
