@@ -30,7 +30,11 @@ func TestBesideIstioAmbient(t *testing.T) {
 }
 
 // TestBesideForwardPolicyDrop has rules that accept the ranges of pods.
-func TestBesideForwardPolicyDrop(t *testing.T) { beside(t, recorded("forward-drop")) }
+func TestBesideForwardPolicyDrop(t *testing.T) {
+	p := recorded("forward-drop")
+	p.drops = true
+	beside(t, p)
+}
 
 // dns is the number of the Service that node-local-dns serves, on its port.
 const dns = 200

@@ -28,6 +28,9 @@ type program struct {
 	// masquerades is the row of the clients whose packets it may masquerade, also those to
 	// Services.
 	masquerades string
+	// drops is true if it may drop packets that kube-vmap would refuse: chains of the same
+	// priority see a packet in the order in which they were added, the last one first.
+	drops bool
 	// services are further Services.
 	services []daemon.Service
 	// flags are further flags of kube-vmap.
@@ -52,6 +55,9 @@ func beside(t *testing.T, p program) {
 		if cells[i].from.row == p.masquerades {
 			cells[i].want.source = anySource
 		}
+	}
+	if p.drops {
+		cells = slices.DeleteFunc(cells, func(c cell) bool { return c.want.refused })
 	}
 	if p.unload == nil {
 		p.unload = (*scene).deleteOtherTables
