@@ -43,7 +43,7 @@ type proxy struct {
 }
 
 // kernels are handles of the kernel, one for each goroutine that uses one.
-type kernels struct{ affinity, drift, counts, status *kernel.Kernel }
+type kernels struct{ affinity, drift, counts, status, takeover *kernel.Kernel }
 
 // connect creates the source of Services and the recorder of events. Neither is asked
 // for anything yet.
@@ -83,7 +83,7 @@ func (p *proxy) connect() error {
 // stay.
 func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
 	ks := &p.kernels
-	for _, to := range []**kernel.Kernel{&ks.affinity, &ks.drift, &ks.counts, &ks.status} {
+	for _, to := range []**kernel.Kernel{&ks.affinity, &ks.drift, &ks.counts, &ks.status, &ks.takeover} {
 		other, e := k.Share()
 		if e != nil {
 			return e
@@ -91,7 +91,11 @@ func (p *proxy) run(ctx context.Context, k *kernel.Kernel) (err error) {
 		defer func() { err = errors.Join(err, other.Close()) }()
 		*to = other
 	}
-	return p.runTasks(ctx, k)
+	p.takeover = p.newTakeover()
+	if err = p.takeover.Start(); err == nil {
+		err = p.runTasks(ctx, k)
+	}
+	return p.end(ctx, k, err)
 }
 
 // runTasks connects the tasks and runs them.
@@ -107,11 +111,8 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	for _, f := range followers {
 		p.loop.Followers = append(p.loop.Followers, f)
 	}
-	loop := sync.NewLoop(p.loop, p.source, k, p.log)
-	p.takeover = takeover.New(takeover.Config{
-		NodeName: p.loop.NodeName, Ports: p.config.ProxyPorts(), ExcludeCIDRs: p.config.ExcludeCIDRs(),
-		Recorder: p.loop.Recorder, Log: p.log,
-	})
+	loop := sync.NewLoop(p.loop, p.source, p.takeover.LoopKernel(ctx, k), p.log)
+	m.AddTakeover(takeover.States, p.takeover.State)
 	servers, err := p.servers(h, m, loop)
 	if err != nil {
 		return err
@@ -127,17 +128,18 @@ func (p *proxy) runTasks(ctx context.Context, k *kernel.Kernel) error {
 	group.Go(func() error { return loop.Run(ctx) })
 	clients := affinity.New(affinity.Config{Kernel: p.kernels.affinity, Log: p.log, Full: m.AffinityFull})
 	group.Go(func() error { return clients.Run(ctx) })
+	group.Go(func() error {
+		return p.takeover.Run(ctx, takeover.Proxy{Ready: loop.Ready(), Snapshot: loop.Snapshot, Healthy: h.Healthy})
+	})
 	group.Go(func() error { return p.whenReady(ctx, loop.Ready()) })
 	group.Go(func() error { return p.config.Watch(ctx, p.log) })
 	for _, s := range servers {
 		group.Go(func() error { return p.serve(ctx, s) })
 	}
-	err = group.Wait()
-	p.log.Info("stopped, the rules stay")
-	return err
+	return group.Wait()
 }
 
-// whenReady waits until our rules are installed, and then takes over from kube-proxy.
+// whenReady waits until our rules are installed, and returns memory.
 func (p *proxy) whenReady(ctx context.Context, ready <-chan struct{}) error {
 	select {
 	case <-ctx.Done():
@@ -145,5 +147,5 @@ func (p *proxy) whenReady(ctx context.Context, ready <-chan struct{}) error {
 	case <-ready:
 	}
 	debug.FreeOSMemory() // a third of what reading the whole cluster took is not needed again
-	return p.takeover.Run(ctx)
+	return nil
 }

@@ -55,10 +55,13 @@ func cleanupCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cleanup",
 		Short: "Remove the rule set from the kernel, like --cleanup",
-		Args:  cobra.NoArgs,
+		Long: `Remove the rule set from the kernel, and in the same transaction resume the rules of
+kube-proxy that kube-vmap has suspended, if they are still there. After that kube-vmap
+may take over again, also on a node that it has returned to kube-proxy.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, _ := newLogger(&config.Config{}, cmd.ErrOrStderr(), &logring.Log{})
-			return cleanup(log)
+			return cleanup(cmd.Context(), log)
 		},
 	}
 }

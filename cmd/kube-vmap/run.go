@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/logring"
 	"kube-vmap/cmd/kube-vmap/node"
@@ -28,7 +29,7 @@ func runProxy(ctx context.Context, cmd *cobra.Command, flags *config.Flags) erro
 	ring := &logring.Log{}
 	log, level := newLogger(c, cmd.ErrOrStderr(), ring)
 	if c.Cleanup {
-		return cleanup(log)
+		return cleanup(ctx, log)
 	}
 	cluster.RouteKlog(log, c.Verbosity())
 	logWarnings(c, log)
@@ -41,7 +42,7 @@ func runProxy(ctx context.Context, cmd *cobra.Command, flags *config.Flags) erro
 	}
 	if err := p.start(ctx); err != nil && c.LogFormat() == "json" {
 		log.Error("kube-vmap ends", "err", err)
-		return errLogged
+		return &exit.Error{Code: exit.Code(err), Err: errLogged}
 	} else if err != nil {
 		return err
 	}

@@ -49,18 +49,13 @@ const failureEventTimeout = 2 * time.Second
 // serve runs a server. If its error ends the process, an event reports that.
 func (p *proxy) serve(ctx context.Context, s *serve.Server) error {
 	err := s.Run(ctx)
-	if err == nil || p.events == nil {
-		return err
+	if err == nil {
+		return nil
 	}
 	reason := cluster.ReasonHealthServer
 	if s.Name == "metrics" {
 		reason = cluster.ReasonMetricsServer
 	}
-	// The other tasks end now, and ctx with them; the event still needs some time.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureEventTimeout)
-	defer cancel()
-	if e := p.events.FailedToStart(last, reason, err.Error()); e != nil {
-		p.log.Warn("cannot send the event about the failure", "err", e)
-	}
+	p.reportFailure(ctx, reason, err.Error())
 	return err
 }

@@ -104,11 +104,11 @@ func TestStartWithoutPermissionToListChangesNothing(t *testing.T) {
 }
 
 // runProxy starts a new proxy on the node.
-func (c *oneNode) runProxy(t *testing.T, kubeconfig string) {
+func (c *oneNode) runProxy(t *testing.T, kubeconfig string, flags ...string) {
 	t.Helper()
-	c.proxy = c.Run(t, c.Lab.Node, process.Config{Args: []string{
+	c.proxy = c.Run(t, c.Lab.Node, process.Config{Args: append([]string{
 		"--kubeconfig=" + kubeconfig, "--hostname-override=" + c.NodeName(c.Lab.Node), "--cluster-cidr=" + truth.PodRanges,
-	}})
+	}, flags...)})
 }
 
 // checkNotReady checks that the proxy changes nothing for a while, and is not ready.

@@ -1,9 +1,10 @@
 package cluster_test
 
 import (
-	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"kube-vmap/integration/process"
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kubeproxy"
 )
 
 // foreign is another program's rule set in nftables.
@@ -70,8 +72,10 @@ func TestMigrationFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
 			clustertest.Must(t, asked.Await(clustertest.Context(t)))
 
 			theirs.Kill() // it does not end on its own
-			c.runProxy(t, kubeconfig)
+			c.runProxy(t, kubeconfig, "--probation=1s")
 			clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
+			_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "the suspension", process.Message(suspended))
+			clustertest.Must(t, err)
 			logged, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "what was removed", process.Message("removed what kube-proxy left"))
 			clustertest.Must(t, err)
 			for _, what := range mode.removed {
@@ -106,6 +110,12 @@ func TestMigrationFromKubeProxyAndBackLosesNoPacket(t *testing.T) {
 	}
 }
 
+// Messages of the log.
+const (
+	suspended = "suspended kube-proxy's rules"
+	otherRuns = "another proxy seems to run; its tables are left untouched until it ends"
+)
+
 // TestRunningKubeProxyIsLeftAlone runs kube-vmap while kube-proxy runs as a process of the
 // host. Both follow changes, and no packet is lost.
 func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
@@ -121,9 +131,8 @@ func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
 			asked := crowd.Add(to)
 			clustertest.Must(t, asked.Await(clustertest.Context(t)))
 
-			c.runProxy(t, kubeconfig)
-			_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "the other proxy", process.Message(
-				"another proxy seems to run; its tables are left untouched until it ends"))
+			c.runProxy(t, kubeconfig, "--probation=1s")
+			_, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "the other proxy", process.Message(otherRuns))
 			clustertest.Must(t, err)
 			c.event(t, "default", "OtherProxy", func(e *eventsv1.Event) bool {
 				return e.Regarding.Name == c.NodeName(c.Lab.Node) && strings.Contains(e.Note, "ports [10249 10256] are in use")
@@ -134,12 +143,7 @@ func TestRunningKubeProxyIsLeftAlone(t *testing.T) {
 			}
 			more := c.manualService(t, "more", c.Lab.Pods[1])
 			c.proxy.AwaitTruth(t)
-			clustertest.Must(t, theirs.Await(clustertest.Context(t), "kube-proxy's rules of the new Service", func() error {
-				if c.theirs(t, "more") == "" {
-					return errors.New("there are none")
-				}
-				return nil
-			}))
+			c.awaitTheirs(t, theirs, "more", more)
 			checkAnswered(t, c.clients, more, "pod-2")
 			checkAnswered(t, c.clients, to, "pod-1", "pod-2")
 
@@ -172,18 +176,108 @@ func (c *oneNode) theirs(t *testing.T, service string) string {
 	return counted.ReplaceAllString(linesWith(ours.ReplaceAllString(all, ""), c.ns.Name+"/"+service), "")
 }
 
+// otherPorts are flags of a kube-proxy whose servers use other ports, or none.
+var otherPorts = []string{"--healthz-port=0", "--metrics-bind-address=127.0.0.1:20249"}
+
+// TestKubeProxyWithOtherPortsIsLeftAlone runs kube-vmap while a kube-proxy runs that only
+// shows by the name of its process.
+func TestKubeProxyWithOtherPortsIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	c := newOneNode(t, 2)
+	to := c.manualService(t, "web", c.Lab.Pods[0], c.Lab.Pods[1])
+	kubeconfig := c.Kubeconfig(t, c.Server)
+	program, err := plane.Program("kube-proxy")
+	clustertest.Must(t, err)
+	theirs := c.startKubeProxy(t, program, "nftables", kubeconfig, otherPorts...)
+	c.awaitTheirs(t, theirs, "web", to)
+	rules := c.theirs(t, "web")
+	c.runProxy(t, kubeconfig, "--probation=1s")
+	entry, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "the other proxy", process.Message(otherRuns))
+	clustertest.Must(t, err)
+	if want := fmt.Sprintf("process %d is a kube-proxy", theirs.PID()); entry["reason"] != want {
+		t.Errorf("the reason is %q, want %q", entry["reason"], want)
+	}
+	clustertest.Must(t, c.proxy.AwaitReady(clustertest.Context(t)))
+	if now := c.theirs(t, "web"); now != rules {
+		t.Errorf("kube-proxy's rules are\n%s\nand were\n%s", now, rules)
+	}
+}
+
+// TestHiddenKubeProxyIsLeftAloneWhenItWrites runs kube-vmap while a kube-proxy runs that
+// cannot be seen, as in a container with other ports. When it writes rules, these are
+// resumed and stay, and no packet is lost.
+func TestHiddenKubeProxyIsLeftAloneWhenItWrites(t *testing.T) {
+	for _, mode := range []string{"nftables", "iptables"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			c := newOneNode(t, 2)
+			to := c.manualService(t, "web", c.Lab.Pods[0], c.Lab.Pods[1])
+			kubeconfig := c.Kubeconfig(t, c.Server)
+			program, err := plane.Program("kube-proxy")
+			clustertest.Must(t, err)
+			hidden := filepath.Join(t.TempDir(), "hidden")
+			clustertest.Must(t, os.Symlink(program, hidden))
+			theirs := c.startKubeProxy(t, hidden, mode, kubeconfig, otherPorts...)
+			c.awaitTheirs(t, theirs, "web", to)
+			crowd := traffic.Start(c.clients...)
+			asked := crowd.Add(to)
+			clustertest.Must(t, asked.Await(clustertest.Context(t)))
+
+			c.runProxy(t, kubeconfig)
+			_, err = c.proxy.AwaitLog(clustertest.Context(t), 0, "the suspension", process.Message(suspended))
+			clustertest.Must(t, err)
+			more := c.manualService(t, "more", c.Lab.Pods[1])
+			entry, err := c.proxy.AwaitLog(clustertest.Context(t), 0, "the other proxy", process.Message(otherRuns))
+			clustertest.Must(t, err)
+			if entry["reason"] != "it writes rules" {
+				t.Errorf("the reason is %q", entry["reason"])
+			}
+			c.awaitTheirs(t, theirs, "more", more)
+			if left := linesWith(c.node(t, "", "nft", "list", "ruleset"), kubeproxy.SuspendComment); left != "" {
+				t.Errorf("still suspended:\n%s", left)
+			}
+			c.proxy.AwaitTruth(t)
+			checkAnswered(t, c.clients, more, "pod-2")
+			asked.Remove()
+			questions, err := crowd.Stop()
+			t.Logf("%d questions", questions)
+			clustertest.Must(t, err)
+		})
+	}
+}
+
+// awaitTheirs waits for kube-proxy's rules of a Service in both families.
+func (c *oneNode) awaitTheirs(t *testing.T, theirs *daemon.Daemon, service string, to traffic.Target) {
+	t.Helper()
+	clustertest.Must(t, theirs.Await(clustertest.Context(t), "kube-proxy's rules of a Service", func() error {
+		rules := c.theirs(t, service)
+		for _, addr := range to.Addrs {
+			if !strings.Contains(rules, addr.String()) {
+				return fmt.Errorf("none for %s", addr)
+			}
+		}
+		return nil
+	}))
+}
+
 // kubeProxy runs the real kube-proxy, and waits for its rules.
 func (c *oneNode) kubeProxy(t *testing.T, mode, kubeconfig string) *daemon.Daemon {
 	t.Helper()
 	program, err := plane.Program("kube-proxy")
 	clustertest.Must(t, err)
-	d := clustertest.Start(t, process.Config{Program: program, Host: c.Lab.Node.Host, Args: []string{
+	d := c.startKubeProxy(t, program, mode, kubeconfig)
+	awaitKubeProxy(t, d)
+	return d
+}
+
+// startKubeProxy is kubeProxy without waiting.
+func (c *oneNode) startKubeProxy(t *testing.T, program, mode, kubeconfig string, flags ...string) *daemon.Daemon {
+	t.Helper()
+	return clustertest.Start(t, process.Config{Program: program, Host: c.Lab.Node.Host, Args: append([]string{
 		"--proxy-mode=" + mode, "--kubeconfig=" + kubeconfig, "--hostname-override=" + c.NodeName(c.Lab.Node),
 		"--cluster-cidr=" + truth.PodRanges, "--conntrack-max-per-core=0",
 		"--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
-	}})
-	awaitKubeProxy(t, d)
-	return d
+	}, flags...)})
 }
 
 // awaitKubeProxy waits until kube-proxy has written rules of both families. It is

@@ -105,7 +105,7 @@ func (n *otherProxy) foreignListing() string {
 // changes, and does not touch the other's rules.
 func (n *otherProxy) startBeside(reason string, flags ...string) *daemon.Daemon {
 	n.t.Helper()
-	d := daemon.Launch{Node: n.lab.Node, Folder: n.folder, Flags: flags}.Start(n.t)
+	d := daemon.Launch{Node: n.lab.Node, Folder: n.folder, Flags: append(flags, "--probation=0s", "--kube-proxy-marker=never")}.Start(n.t)
 	for _, message := range []string{otherRuns, "cannot serve, retrying"} {
 		d.Ignore(message)
 	}

@@ -24,6 +24,9 @@ import (
 	"kube-vmap/sync"
 )
 
+// ReasonTakeover is the reason of the event that the node was returned to kube-proxy.
+const ReasonTakeover = "TakeoverFailed"
+
 // Reasons of events that kube-proxy has, too, and that alerts may look for.
 const (
 	ReasonStarting      = "Starting"

@@ -47,6 +47,7 @@ type Config struct {
 	flags          *Flags
 	text           string // of File
 	nodePortsUnset bool   // nodePortAddresses is only a default
+	modeUnset      bool   // the same of mode
 }
 
 // Source returns where Services are read from, for the log.
@@ -127,6 +128,9 @@ func (c *Config) ExcludeCIDRs() (ranges []netip.Prefix) {
 	}
 	return ranges
 }
+
+// NFTablesIsSet reports whether the mode is nftables, and not only by default.
+func (c *Config) NFTablesIsSet() bool { return c.Proxy.Mode == ModeNFTables && !c.modeUnset }
 
 // Verbosity returns the -v of klog; 0 is the least.
 func (c *Config) Verbosity() int { return int(c.Proxy.Logging.Verbosity) }

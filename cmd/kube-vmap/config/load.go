@@ -17,7 +17,11 @@ import (
 func (f *Flags) Config() (*Config, error) {
 	if f.file == "" {
 		unset := !f.changed("nodeport-addresses") || len(f.proxy.NodePortAddresses) == 0
-		return f.config(f.fromFlags(), unset, nil)
+		c, err := f.config(f.fromFlags(), unset, nil)
+		if err == nil {
+			c.modeUnset = !f.changed("proxy-mode")
+		}
+		return c, err
 	}
 	text, err := read(f.file)
 	if err != nil {
@@ -52,13 +56,13 @@ func (f *Flags) parse(text []byte) (*Config, error) {
 	for i, w := range warnings {
 		warnings[i] = f.file + ": " + w
 	}
-	unset := len(p.NodePortAddresses) == 0
+	unset, modeUnset := len(p.NodePortAddresses) == 0, p.Mode == ""
 	setDefaults(p)
 	c, err := f.config(p, unset, append(warnings, f.ignored()...))
 	if err != nil {
 		return nil, err
 	}
-	c.text = string(text)
+	c.text, c.modeUnset = string(text), modeUnset
 	return c, nil
 }
 

@@ -1,38 +1,25 @@
-// Package takeover removes what kube-proxy left on a node, once no other Service proxy
-// runs there. Another process that listens on a proxy's ports counts as one: of a
-// kube-proxy that is a process of the host, a container can see nothing else.
-//
-//	ports free --> legacy.Remove --> kubeproxy.Remove --> done
-//	   |   ^              `-- error: again after 5 minutes
-//	   v   |
-//	ports in use: log, event and status problem OtherProxy; look again every 5 seconds
 package takeover
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"kube-vmap/cmd/kube-vmap/legacy"
-	"kube-vmap/cmd/kube-vmap/listeners"
-	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft"
 	"kube-vmap/sync"
 )
 
 const (
 	// retryPeriod is the wait after a removal that failed.
 	retryPeriod = 5 * time.Minute
-	// pollPeriod is how often to look for another proxy. It is the period in which our
-	// servers retry their ports.
+	// pollPeriod is how often to look for another proxy, and to check in the probation. It
+	// is the period in which our servers retry their ports.
 	pollPeriod = 5 * time.Second
-	// reason of the event and the problem while another proxy runs, and their text.
-	reason     = "OtherProxy"
-	otherProxy = "another proxy seems to run; its tables are left untouched until it ends"
+	// watchPeriod is how often to look at the node when everything is done.
+	watchPeriod = time.Minute
 )
 
 // Config is what a [Takeover] needs.
@@ -43,95 +30,147 @@ type Config struct {
 	// ExcludeCIDRs are ranges whose IPVS virtual servers are not kube-proxy's, from the
 	// configuration's ExcludeCIDRs.
 	ExcludeCIDRs []netip.Prefix
-	Recorder     sync.Recorder // nil sends no events
-	Log          *slog.Logger
+	// Probation is how long kube-proxy's rules stay suspended; zero removes them immediately.
+	Probation time.Duration
+	// Marker selects the nodes with the marker; see marker.go.
+	Marker Marker
+	// Kernel commits changes. It is used on the goroutine of Run.
+	Kernel   Kernel
+	Recorder sync.Recorder // nil sends no events
+	Log      *slog.Logger
 }
 
-// Takeover is a task that removes what kube-proxy left.
+// A Kernel commits batches to nf_tables.
+type Kernel interface {
+	Apply(nft.Batch) (nft.Applied, error)
+}
+
+// A Proxy is what a take-over watches of the running proxy.
+type Proxy struct {
+	// Ready is closed after the first sync.
+	Ready <-chan struct{}
+	// Snapshot returns what the loop knows.
+	Snapshot func(context.Context) (sync.Snapshot, error)
+	// Healthy reports whether changes reach the kernel in time.
+	Healthy func() bool
+}
+
+// Takeover is a task that takes the place of kube-proxy.
 type Takeover struct {
 	Config
-	other atomic.Pointer[string] // why another proxy seems to run; nil if none does
+	system system
+	dial   dialFunc
+
+	// until is the end of the probation, zero before it. resumed is whether an earlier
+	// process has begun it. sample is what worked before.
+	until   time.Time
+	resumed bool
+	sample  []target
+	// awakeUntil is how long another proxy counts as running after its rules were found
+	// awake.
+	awakeUntil time.Time
+	ready      atomic.Bool // the first sync is over
+
+	state atomic.Pointer[publicState]
 }
 
-// New returns a takeover.
-func New(c Config) *Takeover { return &Takeover{Config: c} }
+// publicState is the state for people and metrics.
+type publicState struct {
+	name string
+	text string // of the problem; empty if there is none
+}
 
-// Run returns when everything is removed, or ctx has ended. An error is logged and the
-// removal tried again: it is no reason to end the proxy.
-func (t *Takeover) Run(ctx context.Context) error {
-	for waitUntilAlone(ctx, t.findOther) {
-		removed, err := legacy.Remove(ctx, t.Log)
-		more, e := kubeproxy.Remove(kubeproxy.Config{ExcludeCIDRs: t.ExcludeCIDRs})
-		if removed = append(removed, more...); len(removed) > 0 {
-			t.Log.Info("removed what kube-proxy left", "removed", strings.Join(removed, ", "))
-		}
-		if err = errors.Join(err, e); err == nil {
+// The states, as the metric names them.
+const (
+	StateStarting   = "starting"
+	StateOtherProxy = "other-proxy"
+	StateProbation  = "probation"
+	StateDone       = "done"
+)
+
+// States are all states of a running take-over.
+var States = []string{StateStarting, StateOtherProxy, StateProbation, StateDone}
+
+// New returns a takeover.
+func New(c Config) *Takeover {
+	t := &Takeover{Config: c, system: &node{c}, dial: connect}
+	t.publish(StateStarting, "")
+	return t
+}
+
+// Run takes over from kube-proxy, as far as the first commit has not done it, and returns
+// when ctx has ended, or a [Failure] if the node must be returned. Other errors are logged
+// and the step is tried again: they are no reason to end the proxy.
+func (t *Takeover) Run(ctx context.Context, p Proxy) error {
+	if failure := t.awaitReady(ctx, p); failure != nil {
+		return failure
+	}
+	t.ready.Store(true)
+	for t.awaitAlone(ctx) {
+		outcome, failure := t.probation(ctx, p)
+		switch {
+		case failure != nil:
+			return failure
+		case outcome == outcomeOther:
+			continue
+		case ctx.Err() != nil:
 			return nil
 		}
-		t.Log.Error("cannot remove everything that kube-proxy left, retrying", "retry_in", retryPeriod.String(), "err", err)
-		if !sleep(ctx, retryPeriod) {
-			return nil
+		if t.finish(ctx) {
+			t.watch(ctx)
+		} else {
+			sleep(ctx, retryPeriod)
 		}
 	}
 	return nil
 }
 
-// Problems returns the problem that another proxy seems to run, if one does.
+// finish removes what kube-proxy left, and reports whether it could.
+func (t *Takeover) finish(ctx context.Context) bool {
+	var removed []string
+	r, err := t.system.find(ctx)
+	if err == nil {
+		removed, err = t.system.remove(ctx, t.Marker.wanted(r))
+	}
+	if len(removed) > 0 {
+		t.Log.Info("removed what kube-proxy left", "removed", strings.Join(removed, ", "))
+	}
+	if err != nil {
+		t.Log.Error("cannot remove everything that kube-proxy left, retrying", "retry_in", retryPeriod.String(), "err", err)
+		return false
+	}
+	t.until, t.resumed, t.sample = time.Time{}, false, nil
+	t.publish(StateDone, "")
+	return true
+}
+
+// Problems returns the problem that another proxy seems to run, or that the probation has
+// not ended.
 func (t *Takeover) Problems() []sync.Problem {
-	why := t.other.Load()
-	if why == nil {
+	s := t.state.Load()
+	if s.text == "" {
 		return nil
 	}
-	return []sync.Problem{{Object: t.node(), Reason: reason, Text: otherProxy + ": " + *why}}
+	reason := reasonProbation
+	if s.name == StateOtherProxy {
+		reason = reasonOther
+	}
+	return []sync.Problem{{Object: t.node(), Reason: reason, Text: s.text}}
 }
 
-// waitUntilAlone polls until there is no other proxy. It reports false if ctx ended
-// first. If there was one, there must be none twice in a row: it may only be restarting,
-// and meanwhile our servers take its ports.
-func waitUntilAlone(ctx context.Context, other func() bool) bool {
-	needed := 1
-	for alone := 0; ; {
-		if alone++; other() {
-			alone, needed = 0, 2
-		}
-		if alone == needed {
-			return true
-		}
-		if !sleep(ctx, pollPeriod) {
-			return false
-		}
-	}
-}
+// Reasons of events and problems.
+const (
+	reasonOther     = "OtherProxy"
+	reasonProbation = "Probation"
+)
 
-// findOther reports whether another proxy seems to run, and publishes changes of that.
-func (t *Takeover) findOther() bool {
-	why, before := portsInUse(t.Ports), t.other.Load()
-	switch {
-	case why == "" && before != nil:
-		t.other.Store(nil)
-		t.Log.Info("the other proxy seems to have ended")
-	case why != "" && (before == nil || *before != why):
-		t.other.Store(&why)
-		t.Log.Warn(otherProxy, "reason", why)
-		if t.Recorder != nil {
-			t.Recorder.Warn(t.node(), reason, otherProxy+": "+why)
-		}
-	}
-	return why != ""
-}
+// State returns one of [States].
+func (t *Takeover) State() string { return t.state.Load().name }
 
-// portsInUse returns why another proxy seems to run; empty if none does.
-func portsInUse(ports []uint16) string {
-	used, err := listeners.Foreign(ports...)
-	switch {
-	case err != nil:
-		return err.Error()
-	case len(used) == 1:
-		return fmt.Sprintf("port %d is in use", used[0])
-	case len(used) > 1:
-		return fmt.Sprintf("ports %d are in use", used)
-	}
-	return ""
+// publish sets the state and reports whether it is new.
+func (t *Takeover) publish(name, text string) bool {
+	before := t.state.Swap(&publicState{name, text})
+	return before == nil || *before != publicState{name, text}
 }
 
 // node is the Node that the proxy runs on.

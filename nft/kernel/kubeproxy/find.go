@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"slices"
 
@@ -34,6 +35,10 @@ type Found struct {
 	Markers []model.Family
 	// IPVS is whether the device of ipvs mode exists.
 	IPVS bool
+	// Content changes when a chain of nftables mode comes or goes, which most changes of a
+	// Service and its endpoints cause: a kube-proxy that runs writes that also while its
+	// rules are suspended.
+	Content uint64
 
 	generation uint32 // of nf_tables, before the first read
 }
@@ -136,6 +141,7 @@ func (f *Found) read(conn *netlink.Conn, family model.Family) error {
 				f.Markers = append(f.Markers, family)
 			}
 			names = baseChains(all)
+			f.Content += hashNames(family, all)
 		}
 		for _, chain := range names {
 			if err := f.readChain(conn, Part{Family: family, Table: table, Chain: chain}); err != nil {
@@ -153,6 +159,16 @@ func ownChains(conn *netlink.Conn, f model.Family) (map[string]bool, error) {
 		e.String(unix.NFTA_CHAIN_TABLE, tableName)
 	})
 	return t.Chains, ask(conn, m, t.addChain)
+}
+
+// hashNames returns a number that depends on the names of chains, in any order.
+func hashNames(f model.Family, all map[string]bool) (sum uint64) {
+	for name := range all {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(nft.FamilyName(f) + " " + name)) // never fails
+		sum += h.Sum64()
+	}
+	return sum
 }
 
 // baseChains returns the names of the chains at hooks, sorted.

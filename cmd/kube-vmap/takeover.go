@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/cmd/kube-vmap/config"
+	"kube-vmap/cmd/kube-vmap/takeover"
+	"kube-vmap/nft/kernel"
+	"kube-vmap/sync/cluster"
+)
+
+func (p *proxy) newTakeover() *takeover.Takeover {
+	return takeover.New(takeover.Config{
+		NodeName: p.loop.NodeName, Ports: p.config.ProxyPorts(), ExcludeCIDRs: p.config.ExcludeCIDRs(),
+		Probation: p.config.Probation,
+		Marker: takeover.Marker{
+			Always: p.config.KubeProxyMarker == config.MarkerAlways, Never: p.config.KubeProxyMarker == config.MarkerNever,
+			NFTables: p.config.NFTablesIsSet(),
+		},
+		Kernel: p.kernels.takeover, Recorder: p.loop.Recorder, Log: p.log,
+	})
+}
+
+// end returns the error with which the process ends. If the take-over failed it returns the
+// node to kube-proxy, which needs the loop to have ended.
+func (p *proxy) end(ctx context.Context, k *kernel.Kernel, err error) error {
+	var failure *takeover.Failure
+	if !errors.As(err, &failure) {
+		p.log.Info("stopped, the rules stay")
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	if !failure.Returned {
+		done, e := takeover.Return(ctx, k, failure.Reason)
+		if e != nil {
+			p.log.Error("take-over failed, and the node cannot be returned to kube-proxy; the rules stay", "reason", failure.Reason, "err", e)
+			return err
+		}
+		p.log.Error("take-over failed, node returned to kube-proxy", "reason", failure.Reason,
+			"rules", done.Resumed, "removed", done.Tables)
+	}
+	p.reportFailure(ctx, cluster.ReasonTakeover, failure.Error())
+	return &exit.Error{Code: exit.Returned, Err: failure}
+}
+
+// reportFailure sends an event about an error that ends the process. The other tasks have
+// ended or end now; the event still needs some time.
+func (p *proxy) reportFailure(ctx context.Context, reason, text string) {
+	if p.events == nil {
+		return
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureEventTimeout)
+	defer cancel()
+	if err := p.events.FailedToStart(last, reason, text); err != nil {
+		p.log.Warn("cannot send the event about the failure", "err", err)
+	}
+}

@@ -1,0 +1,36 @@
+// Package takeover replaces kube-proxy on a node in a way that can be undone. kube-proxy's
+// rules are suspended in the transaction that adds ours, and removed only after a
+// probation in which kube-vmap has proved to work here.
+//
+//	start --returned before--> exit code 3
+//	  |
+//	  v                          another proxy runs
+//	first commit -------------------------------------> other-proxy
+//	  | suspends kube-proxy's rules                      |  look again every 5 seconds
+//	  v                          its rules are awake     v
+//	probation <----------------------------------------> alone: suspend them
+//	  |       \
+//	  |        `--fails 3 checks in a row--> kube-proxy's rules resumed, ours deleted,
+//	  v                                      in one transaction; exit code 3
+//	done: kube-proxy's rules removed
+//
+// # Another proxy
+//
+// Nothing of a proxy that runs is touched. It shows by another process that listens on a
+// proxy's ports, which is all that a container sees of a process of the host, or by a
+// process named kube-proxy in the same network namespace. A kube-proxy with other ports
+// and in another PID namespace shows only when it writes: its next full sync resumes what
+// was suspended. Then its rules stay as they are, beside ours.
+//
+// # Checks
+//
+// Every 5 seconds of the probation: changes reach the kernel in time; the kernel refuses
+// few Service ports; and a sample of ClusterIPs that the node could connect to before the
+// first commit still answers. Something that one author of Services can cause never fails
+// a check (see verdict.go).
+//
+// # State
+//
+// The state of the probation, and that a node was returned, is the comment of a table in
+// the kernel, so that it survives a restart but not a reboot, as kube-proxy's rules.
+package takeover

@@ -1,0 +1,110 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/nft/wire"
+	"kube-vmap/sync"
+)
+
+// Start reads the state that an earlier process has stored. It returns a [Failure] if that
+// has returned the node. Call it before anything is changed.
+func (t *Takeover) Start() error {
+	text, err := kubeproxy.ReadTakeoverState(0)
+	if err != nil {
+		return err
+	}
+	s := parseState(text)
+	if s.returned != "" {
+		return &Failure{Reason: s.returned, Returned: true}
+	}
+	if !s.until.IsZero() && t.Probation > 0 {
+		now := time.Now()
+		t.until, t.resumed = now.Add(remaining(s.until, now, t.Probation)), true
+	}
+	return nil
+}
+
+// LoopKernel returns the kernel for the loop: in its first batch it also suspends kube-proxy's
+// rules, unless another proxy runs.
+func (t *Takeover) LoopKernel(ctx context.Context, k sync.Kernel) sync.Kernel {
+	return &firstCommit{Kernel: k, ctx: ctx, takeover: t}
+}
+
+type firstCommit struct {
+	sync.Kernel
+	ctx      context.Context //nolint:containedctx // of the process; sync.Kernel has none
+	takeover *Takeover
+	done     bool
+}
+
+// Apply implements [sync.Kernel]. What it cannot suspend, Run suspends later.
+func (k *firstCommit) Apply(b nft.Batch) (nft.Applied, error) {
+	t := k.takeover
+	if k.done || t.ready.Load() {
+		return k.Kernel.Apply(b)
+	}
+	r, steps := t.firstSteps(k.ctx, b)
+	if len(steps) == 0 {
+		a, err := k.Kernel.Apply(b)
+		k.done = err == nil
+		return a, err
+	}
+	a, err := k.Kernel.Apply(slices.Concat(b, steps))
+	if isForeign(err) {
+		t.Log.Warn("cannot suspend kube-proxy's rules together with the first commit, trying afterwards", "err", err)
+		k.done = true
+		again, err := k.Kernel.Apply(b)
+		again.Steps += a.Steps
+		return again, err
+	}
+	if k.done = err == nil; k.done {
+		t.logSuspended(names(r.nft.Awake()))
+	}
+	return a, err
+}
+
+// firstSteps returns kube-proxy's rules and what suspends them; no steps if there is nothing
+// to suspend, or it must not be. It takes the sample while kube-proxy's rules are in effect.
+func (t *Takeover) firstSteps(ctx context.Context, b nft.Batch) (rules, nft.Batch) {
+	if t.Probation == 0 || t.findOther() {
+		return rules{}, nil
+	}
+	r, err := t.system.find(ctx)
+	if err != nil {
+		t.Log.Warn("cannot read kube-proxy's rules", "err", err)
+		return r, nil
+	}
+	if len(r.legacy.Unknown) > 0 {
+		t.Log.Warn("rules of iptables-legacy cannot be suspended, because its programs are not installed; "+
+			"if kube-proxy has some, going back takes kube-proxy itself", "tables", r.legacy.Unknown)
+	}
+	if len(r.awake()) == 0 {
+		return r, nil
+	}
+	if len(t.sample) == 0 {
+		t.sample = t.working(ctx, batchTargets(b))
+	}
+	steps := r.nft.Suspend()
+	if len(steps) == 0 {
+		return r, nil
+	}
+	if len(r.suspended()) == 0 || t.until.IsZero() {
+		t.until = time.Now().Add(t.Probation)
+	}
+	return r, append(steps, storeProbation(t.until)...)
+}
+
+// refusedOp returns the change that the kernel refused; nil if err is something else.
+func refusedOp(err error) nft.Op {
+	var refusal *wire.Error
+	if errors.As(err, &refusal) {
+		return refusal.Op
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package takeover
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"kube-vmap/cmd/components"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kubeproxy"
+)
+
+// A Marker selects the nodes with the marker: tables with the name of kube-proxy's, for
+// programs that look for them. Calico's Felix restarts in iptables mode when the last
+// chain in them is gone, and in nftables mode when the first one comes, so that a marker
+// must not be where kube-proxy was in another mode.
+type Marker struct {
+	Always, Never bool
+	// NFTables is whether kube-proxy's mode is nftables by the configuration.
+	NFTables bool
+}
+
+// wanted reports whether the marker is to be there when these rules are removed.
+func (m Marker) wanted(r rules) bool {
+	switch {
+	case m.Always || m.Never:
+		return m.Always
+	case m.NFTables || hasTables(r.nft) || len(r.nft.Markers) > 0:
+		return components.Has(components.Find(components.Read(components.Config{})), components.Calico)
+	}
+	return false
+}
+
+// hasTables reports whether the tables of kube-proxy's nftables mode are there.
+func hasTables(found *kubeproxy.Found) bool {
+	return slices.Contains(found.Modes(), kubeproxy.ModeNFTables)
+}
+
+// missingMarkers returns the changes that add the marker where it is not.
+func missingMarkers(found *kubeproxy.Found) (b nft.Batch) {
+	for _, f := range model.Families {
+		if !found.HasMarker(f) && !hasTables(found) {
+			b = append(b, kubeproxy.AddMarker(f)...)
+		}
+	}
+	return b
+}
+
+// watch returns when kube-proxy has rules again, or ctx has ended. It adds the marker if that
+// is wanted later: Calico may come at any time.
+func (t *Takeover) watch(ctx context.Context) {
+	for sleep(ctx, watchPeriod) {
+		r, err := t.system.find(ctx)
+		switch {
+		case err != nil:
+			t.Log.Debug("cannot read kube-proxy's rules", "err", err)
+			continue
+		case !r.isEmpty():
+			t.awakeUntil = time.Now().Add(awakePeriod)
+			return
+		}
+		if t.Marker.wanted(r) && len(r.nft.Markers) < len(model.Families) {
+			if _, err := t.Kernel.Apply(missingMarkers(r.nft)); err != nil {
+				t.Log.Warn("cannot add the marker for programs that look for kube-proxy's tables", "err", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package takeover
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"kube-vmap/cmd/kube-vmap/listeners"
+)
+
+// otherProxy is the text of the event and the problem while another proxy runs.
+const otherProxy = "another proxy seems to run; its tables are left untouched until it ends"
+
+// awakePeriod is how long another proxy counts as running after it has resumed its rules, if
+// nothing else shows it. It is longer than the time between two changes in most clusters.
+const awakePeriod = 10 * time.Minute
+
+// awaitAlone waits until no other proxy runs, and reports false if ctx ended first. If one
+// runs, there must be none twice in a row: it may only be restarting, and meanwhile our
+// servers take its ports.
+func (t *Takeover) awaitAlone(ctx context.Context) bool {
+	return waitUntilAlone(ctx, t.findOther)
+}
+
+func waitUntilAlone(ctx context.Context, other func() bool) bool {
+	needed := 1
+	for alone := 0; ; {
+		if alone++; other() {
+			alone, needed = 0, 2
+		}
+		if alone == needed {
+			return true
+		}
+		if !sleep(ctx, pollPeriod) {
+			return false
+		}
+	}
+}
+
+// findOther reports whether another proxy seems to run, and publishes changes of that.
+func (t *Takeover) findOther() bool {
+	why := t.system.other(t.Ports)
+	if wait := time.Until(t.awakeUntil); why == "" && wait > 0 {
+		why = "it writes rules"
+	}
+	was := t.State() == StateOtherProxy
+	switch {
+	case why == "" && was:
+		t.publish(StateStarting, "")
+		t.Log.Info("the other proxy seems to have ended")
+	case why != "" && t.publish(StateOtherProxy, otherProxy+": "+why):
+		t.Log.Warn(otherProxy, "reason", why)
+		if t.Recorder != nil {
+			t.Recorder.Warn(t.node(), reasonOther, otherProxy+": "+why)
+		}
+	}
+	return why != ""
+}
+
+// other returns why another proxy seems to run; empty if none does.
+func (n *node) other(ports []uint16) string {
+	used, err := listeners.Foreign(ports...)
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(used) == 1:
+		return fmt.Sprintf("port %d is in use", used[0])
+	case len(used) > 1:
+		return fmt.Sprintf("ports %d are in use", used)
+	}
+	if pid := kubeProxyProcess("/proc"); pid != 0 {
+		return fmt.Sprintf("process %d is a kube-proxy", pid)
+	}
+	return ""
+}
+
+// kubeProxyProcess returns the number of a process named kube-proxy in the network namespace
+// of the calling thread; zero if none can be seen. Another namespace is another node's, as
+// with kind. That of a process with more capabilities than ours cannot be read.
+func kubeProxyProcess(proc string) int {
+	own, err := os.Readlink(filepath.Join(proc, "thread-self", "ns", "net"))
+	if err != nil {
+		return 0
+	}
+	folders, err := os.ReadDir(proc)
+	if err != nil {
+		return 0
+	}
+	for _, f := range folders {
+		pid, err := strconv.Atoi(f.Name())
+		if err != nil {
+			continue
+		}
+		name, err := os.ReadFile(filepath.Join(proc, f.Name(), "comm"))
+		if err != nil || strings.TrimSpace(string(name)) != "kube-proxy" {
+			continue
+		}
+		if its, err := os.Readlink(filepath.Join(proc, f.Name(), "ns", "net")); err == nil && its == own {
+			return pid
+		}
+	}
+	return 0
+}

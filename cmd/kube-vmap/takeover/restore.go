@@ -1,0 +1,107 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kube-vmap/cmd/kube-vmap/legacy"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kubeproxy"
+)
+
+// Restored is what [Return] and [Cleanup] did.
+type Restored struct {
+	Tables  []string // of ours, deleted
+	Resumed []string // rules of kube-proxy
+}
+
+// errNothingToResume means that our rules are the only ones.
+var errNothingToResume = errors.New("kube-proxy's rules do not exist any more")
+
+// Return returns the node to kube-proxy: its rules are resumed, ours are deleted and the
+// reason is stored, in one transaction. If kube-proxy has no rules, it is an error and
+// nothing changes. The loop must have ended.
+func Return(ctx context.Context, k Kernel, reason string) (Restored, error) {
+	r, err := findRules(ctx)
+	if err != nil {
+		return Restored{}, err
+	}
+	if r.isEmpty() {
+		return Restored{}, errNothingToResume
+	}
+	return restore(ctx, k, deleteOurs(), storeReturned(time.Now(), reason))
+}
+
+// Cleanup deletes our tables, whatever their content, the marker and the stored state, and
+// resumes what is suspended of kube-proxy's rules, in one transaction.
+func Cleanup(ctx context.Context, k Kernel) (Restored, error) {
+	text, err := kubeproxy.ReadTakeoverState(0)
+	if err != nil {
+		return Restored{}, err
+	}
+	var forget nft.Batch
+	if text != "" {
+		forget = kubeproxy.DeleteTakeoverState()
+	}
+	return restore(ctx, k, deleteOurs(), forget)
+}
+
+// maxAttempts is how often a transaction is tried while other programs commit.
+const maxAttempts = 100
+
+// deleteOurs returns the changes that delete our tables.
+func deleteOurs() (b nft.Batch) {
+	for _, f := range model.Families {
+		b = append(b, nft.DeleteTable{Family: f})
+	}
+	return b
+}
+
+// restore resumes kube-proxy's rules and deletes tables of ours, if they exist, in one
+// transaction with more. Rules in the legacy backend are resumed before, because that takes
+// another one.
+func restore(ctx context.Context, k Kernel, ours, more nft.Batch) (Restored, error) {
+	resumed, err := legacy.Find(ctx)
+	if err == nil && len(resumed.Suspended) > 0 {
+		_, err = legacy.Resume(ctx)
+	}
+	if err != nil {
+		return Restored{}, err
+	}
+	for range maxAttempts {
+		found, err := kubeproxy.Find(0)
+		if err != nil {
+			return Restored{}, err
+		}
+		b := slices.Concat(found.Resume(), found.DeleteMarkers(), ours, more)
+		if len(b) == 0 {
+			return Restored{}, nil
+		}
+		_, err = k.Apply(b)
+		switch missing, isOurs := refusedOp(err).(nft.DeleteTable); {
+		case err == nil:
+			return Restored{tables(ours), append(names(found.Suspended()), resumed.Suspended...)}, nil
+		case isOurs && errors.Is(err, fs.ErrNotExist):
+			ours = slices.DeleteFunc(ours, func(op nft.Op) bool { return op == nft.Op(missing) })
+		case errors.Is(err, unix.ERESTART): // another program committed since the read
+		default:
+			return Restored{}, err
+		}
+	}
+	return Restored{}, fmt.Errorf("other programs change nf_tables too fast: %w", unix.ERESTART)
+}
+
+// tables returns the names of the tables that are deleted.
+func tables(ours nft.Batch) (out []string) {
+	for _, op := range ours {
+		out = append(out, nft.FamilyName(op.(nft.DeleteTable).Family)+" "+nft.TableName)
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"kube-vmap/cmd/kube-vmap/legacy"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kubeproxy"
+)
+
+// A system is the node that is taken over.
+type system interface {
+	// other returns why another proxy seems to run; empty if none does.
+	other(ports []uint16) string
+	// find returns kube-proxy's rules.
+	find(context.Context) (rules, error)
+	changer
+}
+
+// A changer changes kube-proxy's rules.
+type changer interface {
+	// suspend suspends rules, and stores the end of the probation.
+	suspend(context.Context, rules, time.Time) error
+	// resume undoes that.
+	resume(context.Context) error
+	// remove removes kube-proxy's rules and the stored state, and returns what it removed.
+	remove(ctx context.Context, marker bool) ([]string, error)
+}
+
+// rules are kube-proxy's rules, in nf_tables and in the legacy backend of iptables.
+type rules struct {
+	nft    *kubeproxy.Found
+	legacy legacy.Found
+}
+
+// awake returns the names of what translates packets.
+func (r rules) awake() []string { return append(names(r.nft.Awake()), r.legacy.Awake...) }
+
+// suspended returns the names of what is suspended.
+func (r rules) suspended() []string { return append(names(r.nft.Suspended()), r.legacy.Suspended...) }
+
+// isEmpty reports whether there is nothing to suspend or resume.
+func (r rules) isEmpty() bool { return len(r.awake())+len(r.suspended()) == 0 }
+
+func names(parts []kubeproxy.Part) (out []string) {
+	for _, p := range parts {
+		out = append(out, p.String())
+	}
+	return out
+}
+
+// node is the system of the calling thread's network namespace.
+type node struct{ Config }
+
+func (n *node) find(ctx context.Context) (rules, error) { return findRules(ctx) }
+
+func findRules(ctx context.Context) (r rules, err error) {
+	if r.nft, err = kubeproxy.Find(0); err != nil {
+		return r, err
+	}
+	r.legacy, err = legacy.Find(ctx)
+	return r, err
+}
+
+func (n *node) suspend(ctx context.Context, r rules, until time.Time) error {
+	_, err := n.Kernel.Apply(slices.Concat(r.nft.Suspend(), storeProbation(until)))
+	if err == nil && len(r.legacy.Awake) > 0 {
+		_, err = legacy.Suspend(ctx)
+	}
+	return err
+}
+
+func (n *node) remove(ctx context.Context, marker bool) ([]string, error) {
+	removed, err := legacy.Remove(ctx, n.Log)
+	more, e := kubeproxy.Remove(kubeproxy.Config{ExcludeCIDRs: n.ExcludeCIDRs, Marker: marker})
+	if err = errors.Join(err, e); err == nil {
+		err = n.forget()
+	}
+	return append(removed, more...), err
+}
+
+func (n *node) resume(ctx context.Context) error {
+	_, err := restore(ctx, n.Kernel, nil, kubeproxy.DeleteTakeoverState())
+	return err
+}
+
+// forget deletes the stored state, if there is one.
+func (n *node) forget() error {
+	text, err := kubeproxy.ReadTakeoverState(0)
+	if err != nil || text == "" {
+		return err
+	}
+	_, err = n.Kernel.Apply(kubeproxy.DeleteTakeoverState())
+	return err
+}
+
+// isForeign reports whether the kernel refused a change of another program's object.
+func isForeign(err error) bool {
+	refused := refusedOp(err)
+	_, foreign := refused.(nft.ForeignChange)
+	return foreign
+}

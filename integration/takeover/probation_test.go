@@ -1,0 +1,207 @@
+package takeover
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"kube-vmap/cmd/inspect/exit"
+	"kube-vmap/integration/clients"
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/integration/process"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kubeproxy"
+)
+
+// Messages of the log.
+const (
+	suspendedMessage = "suspended kube-proxy's rules"
+	returnedMessage  = "take-over failed, node returned to kube-proxy"
+	removedMessage   = "removed what kube-proxy left"
+)
+
+// A probationer is a node that kube-proxy serves, and whose Services clients ask all the
+// time.
+type probationer struct {
+	*machine
+	lab      *lab.Lab
+	folder   *daemon.Folder
+	services []daemon.Service
+}
+
+// kubernetesPort is the port of the endpoints of the Service that the tests make fail.
+const kubernetesPort = daemon.TargetPort + 1
+
+func newProbationer(t *testing.T) *probationer {
+	t.Helper()
+	l := labtest.New(t, lab.Options{Pods: 3})
+	daemon.AddClients(t, l)
+	daemon.RouteServices(t, l, l.Node)
+	servers := daemon.Serve(t, 2, l.Pods[:2]...)
+	p := &probationer{
+		machine: &machine{t, l.Node.Host}, lab: l, folder: daemon.NewFolder(t, l),
+		services: []daemon.Service{
+			{Name: "web", Number: 1, Endpoints: servers[:1]},
+			{Name: "kubernetes", Number: 2, Endpoints: servers[1:], ServicePorts: daemon.EveryProtocol("p-", daemon.Port, kubernetesPort, 0)},
+		},
+	}
+	for _, s := range p.services {
+		p.folder.Put(s.Name, s)
+	}
+	return p
+}
+
+// forwards calls fn with each ClusterIP and its endpoint, as "192.0.2.1" and
+// "192.0.2.1:80" or "[2001:db8::1]:80".
+func (p *probationer) forwards(fn func(f model.Family, protocol, ip, endpoint string)) {
+	for _, f := range model.Families {
+		for _, s := range p.services {
+			target := uint16(daemon.TargetPort)
+			if s.ServicePorts != nil {
+				target = kubernetesPort
+			}
+			for _, protocol := range model.Protocols {
+				fn(f, protocol.String(), s.ClusterAddrPort(f).Addr().String(), s.Endpoints[0].AddrPort(f, target).String())
+			}
+		}
+	}
+}
+
+// loadNFTables loads rules as simple as possible that serve like a kube-proxy in nftables
+// mode.
+func (p *probationer) loadNFTables() {
+	p.t.Helper()
+	var nat [len(model.Families)]string
+	p.forwards(func(f model.Family, protocol, ip, endpoint string) {
+		nat[f] += fmt.Sprintf("%s daddr %s %s dport 80 dnat to %s\n", nft.FamilyName(f), ip, protocol, endpoint)
+	})
+	for _, f := range model.Families {
+		p.run(fmt.Sprintf(`table %s kube-proxy {
+			chain services { %s }
+			chain nat-prerouting { type nat hook prerouting priority dstnat; jump services; }
+			chain nat-output { type nat hook output priority -100; jump services; }
+			chain nat-postrouting { type nat hook postrouting priority srcnat; ct status dnat masquerade; }
+		}`, nft.FamilyName(f), nat[f]), "nft", "-f", "-")
+	}
+}
+
+// loadIPTables loads the same as a kube-proxy in iptables mode.
+func (p *probationer) loadIPTables(b backend) {
+	p.t.Helper()
+	var nat [len(model.Families)]string
+	p.forwards(func(f model.Family, protocol, ip, endpoint string) {
+		nat[f] += fmt.Sprintf("-A KUBE-SERVICES -d %s -p %s -m %[2]s --dport 80 -j DNAT --to-destination %s\n", ip, protocol, endpoint)
+	})
+	for _, f := range model.Families {
+		p.machine.loadIPTables(b, f, "*nat\n:KUBE-SERVICES -\n:KUBE-POSTROUTING -\n"+
+			"-I PREROUTING -j KUBE-SERVICES\n-I OUTPUT -j KUBE-SERVICES\n-I POSTROUTING -j KUBE-POSTROUTING\n"+
+			nat[f]+"-A KUBE-POSTROUTING -m conntrack --ctstate DNAT -j MASQUERADE\nCOMMIT\n")
+	}
+}
+
+// start starts the program and waits until it has programmed everything.
+func (p *probationer) start(flags ...string) *daemon.Daemon {
+	p.t.Helper()
+	d := daemon.Launch{Node: p.lab.Node, Folder: p.folder, Flags: flags, Problems: true}.Start(p.t)
+	d.AwaitMessage("ready")
+	return d
+}
+
+// awaitExit waits until the program ends, and checks its exit code.
+func (p *probationer) awaitExit(d *daemon.Daemon, code int) {
+	p.t.Helper()
+	if err := d.Wait(); !strings.Contains(fmt.Sprint(err), fmt.Sprintf("exit status %d", code)) {
+		p.t.Errorf("the program ends with %v, want code %d", err, code)
+	}
+}
+
+// expect checks which of the rules translate packets, and what is stored.
+func (p *probationer) expect(when string, theirs, ours bool, state string) {
+	p.t.Helper()
+	found := p.find()
+	if awake, suspended := len(found.Awake()), len(found.Suspended()); awake > 0 != theirs || awake > 0 && suspended > 0 {
+		p.t.Errorf("%s: of kube-proxy's rules %d are awake and %d suspended", when, awake, suspended)
+	}
+	if has := strings.Contains(p.run("", "nft", "list", "tables"), "table ip kube-vmap\n"); has != ours {
+		p.t.Errorf("%s: our table exists: %t", when, has)
+	}
+	got, err := kubeproxy.ReadTakeoverState(p.host.FD())
+	if err != nil || !strings.HasPrefix(got, state) || state == "" && got != "" {
+		p.t.Errorf("%s: the state is %q, %v; want %q", when, got, err, state)
+	}
+}
+
+// fault is a firewall that refuses connections to the Service kubernetes, and no others to its
+// endpoint.
+func (p *probationer) fault() string {
+	text := "table inet fault { chain c { type filter hook output priority 0;\n"
+	for _, f := range model.Families {
+		text += fmt.Sprintf("ct original %s daddr %s tcp dport %d reject with tcp reset\n", nft.FamilyName(f), p.services[1].ClusterAddrPort(f).Addr(), kubernetesPort)
+	}
+	return text + "}\n}"
+}
+
+// TestTakeoverCanBeUndoneAndRepeated has clients connect all the time, over all protocols and
+// both families, from kube-proxy's rules to the end of the second probation.
+func TestTakeoverCanBeUndoneAndRepeated(t *testing.T) {
+	for mode, load := range map[string]func(*probationer){
+		"nftables":     (*probationer).loadNFTables,
+		"iptables-nft": func(p *probationer) { p.loadIPTables(nftBackend) },
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			p := newProbationer(t)
+			load(p)
+			theirs := counts.ReplaceAllString(p.listing(nftBackend), "")
+			load := clients.Start(t, p.lab, p.services[:1], clients.Options{Pod: p.lab.Pods[2], Pace: 10 * time.Millisecond, AllFlows: true})
+
+			d := p.start()
+			d.AwaitMessage(suspendedMessage)
+			p.expect("in the probation", false, true, "probation until=")
+			if got := p.problems(); !strings.Contains(got, "rules are suspended until") {
+				t.Errorf("the problems are %q", got)
+			}
+			d.Kill()
+			p.expect("after SIGKILL", false, true, "probation until=")
+			d = p.start()
+			p.expect("after a restart", false, true, "probation until=")
+
+			p.run(p.fault(), "nft", "-f", "-")
+			p.awaitExit(d, exit.Returned)
+			entry := d.Logged(0, returnedMessage, func(process.Entry) bool { return true })
+			if !strings.Contains(entry["reason"], "default/kubernetes:p-tcp at ") {
+				t.Errorf("the reason is %q", entry["reason"])
+			}
+			p.expect("when returned", true, false, "returned at=")
+			p.run("delete table inet fault", "nft", "-f", "-")
+			again := daemon.Launch{Node: p.lab.Node, Folder: p.folder, Problems: true}.Start(t)
+			p.awaitExit(again, exit.Returned)
+			p.expect("after another start", true, false, "returned at=")
+
+			if out := daemon.Run(t, p.host, "cleanup"); out.ExitCode != 0 {
+				t.Errorf("cleanup: %s", out)
+			}
+			p.expect("after the cleanup", true, false, "")
+			same(t, "listings before and after", counts.ReplaceAllString(p.listing(nftBackend), ""), theirs)
+
+			d = p.start("--probation=1s", "--kube-proxy-marker=always")
+			d.AwaitMessage(removedMessage)
+			p.expect("after the second probation", false, true, "")
+			if found := p.find(); len(found.Parts) > 0 || len(found.Markers) != len(model.Families) {
+				t.Errorf("found %+v", found)
+			}
+			load.Stop(t, 300)
+			d.Stop()
+		})
+	}
+}
+
+// problems returns what "kube-vmap get" reports in addition to Services.
+func (p *probationer) problems() string {
+	p.t.Helper()
+	return daemon.Run(p.t, p.host, "get", "services", "-A", "-o", "wide").Stderr
+}
