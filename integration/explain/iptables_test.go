@@ -22,7 +22,7 @@ import (
 type backend string
 
 // backends are those whose rules are simulated.
-var backends = []backend{"nft"}
+var backends = []backend{"nft", "legacy"}
 
 // load replaces the tables in the text by its rules.
 func (r *rig) load(b backend, f model.Family, rules string) {

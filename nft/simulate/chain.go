@@ -124,7 +124,9 @@ func (w *walk) runRule(r Rule) (verdict, error) {
 		v, err := w.runExpression(r.Expressions[i:])
 		switch {
 		case err != nil:
-			return verdictBreak, w.handleError(r, err)
+			if assumed, err = w.handleError(r, e, err, assumed); !assumed {
+				return verdictBreak, err
+			}
 		case v.kind == expr.VerdictBreak:
 			w.noteNoMatch()
 			return v, nil
@@ -136,15 +138,64 @@ func (w *walk) runRule(r Rule) (verdict, error) {
 	return verdictContinue, nil
 }
 
-// handleError handles the error of an expression: in a table of another program, a rule that
-// cannot be evaluated is a doubt.
-func (w *walk) handleError(r Rule, err error) error {
+// handleError handles the error of an expression. It reports whether to go on with the rule.
+func (w *walk) handleError(r Rule, e any, err error, assumed bool) (bool, error) {
 	var undecided undecidedError
 	if errors.As(err, &undecided) && !w.position.isOurs() {
-		w.addDoubt(r, undecided)
-		return nil
+		return w.assumeMatch(r, e, undecided, assumed), nil
 	}
-	return w.withPosition(err)
+	return false, w.withPosition(err)
+}
+
+// assumeMatch reports whether to assume on this walk that an undecided expression matches.
+// A rule is assumed to match only once, whatever of it is undecided.
+func (w *walk) assumeMatch(r Rule, e any, why undecidedError, already bool) bool {
+	switch {
+	case !mayDecide(r):
+		return false
+	case !isMatch(e):
+		w.addDoubt(why)
+		return false
+	case !already && !w.assume(w.doubt(why)):
+		return false
+	}
+	if mayLoad(e) {
+		for i := range w.regs.unknown {
+			w.regs.unknown[i] = true
+		}
+	}
+	return true
+}
+
+// isMatch reports whether an expression only computes or compares something, so that its
+// effect depends on the rest of its rule.
+func isMatch(e any) bool {
+	switch e := e.(type) {
+	case *expr.Payload:
+		return e.OperationType == expr.PayloadLoad
+	case *expr.Meta:
+		return !e.SourceRegister
+	case *expr.Ct:
+		return !e.SourceRegister
+	case *expr.Lookup:
+		return !e.IsDestRegSet || e.DestRegister != 0
+	case UnknownExpression:
+		return e.isMatchOnly()
+	case *expr.Cmp, *expr.Range, *expr.Bitwise, *expr.Hash, *expr.Numgen, *expr.Fib, *expr.Dynset, *expr.Exthdr:
+		return true
+	}
+	return isXTMatch(e)
+}
+
+// mayLoad reports whether a match may write to registers.
+func mayLoad(e any) bool {
+	switch e := e.(type) {
+	case *expr.Cmp, *expr.Range:
+		return false
+	case UnknownExpression:
+		return e.mayLoad()
+	}
+	return !isXTMatch(e)
 }
 
 // runExpression runs the first of the remaining expressions of a rule. If another program's

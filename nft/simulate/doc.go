@@ -22,6 +22,6 @@
 // a rule that does not match, and the doubt is noted only if the other way ends elsewhere, or
 // with other probabilities.
 //
-// Rules of iptables-nft are nf_tables rules with matches and targets of package xt. Only
-// nf_tables is simulated: no IPVS or BPF.
+// Rules of iptables have matches and targets of package xt, in both backends. IPVS and BPF
+// are not simulated.
 package simulate

@@ -3,9 +3,11 @@ package simulator
 import (
 	"errors"
 
+	"kube-vmap/model"
 	"kube-vmap/nft/kernel/conntrack"
 	"kube-vmap/nft/kernel/inspect"
 	"kube-vmap/nft/kernel/route"
+	"kube-vmap/nft/kernel/xtables"
 	"kube-vmap/nft/simulate"
 )
 
@@ -15,6 +17,7 @@ type Simulator struct {
 	network     *route.Network
 	connections *conntrack.Conntrack
 	interrupted func() error
+	netNS       int
 }
 
 // Config is the configuration of a [Simulator].
@@ -37,7 +40,7 @@ func Open(c Config) (*Simulator, error) {
 	if err != nil {
 		return nil, errors.Join(err, rules.Close())
 	}
-	return &Simulator{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), c.Interrupted}, nil
+	return &Simulator{rules, network, conntrack.New(conntrack.Config{NetNS: c.NetNS}), c.Interrupted, c.NetNS}, nil
 }
 
 // Close closes the sockets.
@@ -52,10 +55,24 @@ func (s *Simulator) Run(p simulate.Packet, in string) (result simulate.Result, e
 			return result, err
 		}
 	}
-	sources := simulate.Sources{Rules: s.rules, Network: s.network, Connections: s.connections, Interrupted: s.interrupted}
+	rules, err := s.withLegacy(p.Family())
+	if err != nil {
+		return result, err
+	}
+	sources := simulate.Sources{Rules: rules, Network: s.network, Connections: s.connections, Interrupted: s.interrupted}
 	err = s.rules.Snapshot(func() (err error) {
 		result, err = simulate.Run(sources, p, link)
 		return err
 	})
 	return result, err
+}
+
+// withLegacy returns the rules of nf_tables with those of the legacy backend of iptables, if
+// there are any.
+func (s *Simulator) withLegacy(f model.Family) (simulate.Rules, error) {
+	legacy, err := xtables.Read(s.netNS, f)
+	if err != nil || legacy.IsEmpty() {
+		return s.rules, err
+	}
+	return xtables.With(s.rules, legacy), nil
 }
