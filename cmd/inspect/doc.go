@@ -11,6 +11,7 @@
 //	diff       kube-vmap diff, render       status socket; kernel, manifests    sync, nft, nft/kernel
 //	bundle     kube-vmap bundle             all of these, into an archive       status, diff
 //	preflight  kube-vmap preflight          the node: kernel, processes, files  cmd/components
+//	shadow     kube-vmap shadow             API or manifests, kernel            sync, nft/simulate, nft/kernel/inspect
 //	page       http://NODE:10249/status/    the loop's snapshot, conntrack      status
 //
 // The status socket is a Unix socket on which the running proxy answers root; package

@@ -11,6 +11,7 @@ import (
 	"kube-vmap/cmd/inspect/explain"
 	"kube-vmap/cmd/inspect/get"
 	"kube-vmap/cmd/inspect/preflight"
+	"kube-vmap/cmd/inspect/shadow"
 	"kube-vmap/cmd/inspect/top"
 	"kube-vmap/cmd/kube-vmap/config"
 	"kube-vmap/cmd/kube-vmap/logring"
@@ -44,7 +45,7 @@ change. The rules stay when it ends; "kube-vmap cleanup" removes them.`,
 	root.Flags().Bool("version", false, "print the version and exit")
 	root.AddCommand(
 		get.NewCommand(), explain.NewCommand(), top.NewCommand(),
-		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(), shadowCommand(),
+		diff.NewRenderCommand(), diff.NewCommand(), bundle.NewCommand(), shadow.NewCommand(runShadow),
 		preflight.NewCommand(),
 		cleanupCommand(), versionCommand(), completionCommand(),
 	)

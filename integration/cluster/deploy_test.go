@@ -18,7 +18,7 @@ import (
 func kustomizations(t *testing.T) (dirs []string) {
 	t.Helper()
 	root := filepath.Join(clustertest.Root(t), "deploy")
-	for _, pattern := range []string{"base", "preflight", "overlays/*"} {
+	for _, pattern := range []string{"base", "preflight", "shadow", "overlays/*"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		clustertest.Must(t, err)
 		for _, dir := range found {

@@ -8,7 +8,11 @@
 //	the element of a key        that element (NFT_MSG_GETSETELEM); a set of intervals
 //	                            that are not part of a longer key is read whole
 //
-// What it has read is cached until nf_tables changes, which its generation shows, except for
+// For comparing rule sets there are two more sources: [Table] has one table of another
+// program, also a dormant one, whose named sets it reads whole; [Memory] has a rule set of
+// ours that no kernel holds.
+//
+// What [Rules] has read is cached until nf_tables changes, which its generation shows, except for
 // sets that packets change. Nothing is ever written.
 //
 // Expressions are decoded by google/nftables, but only those of which it decodes every
