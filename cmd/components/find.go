@@ -3,6 +3,8 @@ package components
 import (
 	"slices"
 	"strconv"
+
+	"kube-vmap/nft/kernel/survey"
 )
 
 // A Verdict says whether kube-vmap works beside a component.
@@ -77,6 +79,29 @@ func All() []Component {
 		}
 	}
 	return all
+}
+
+// Unrecognized returns the tables of nf_tables with chains at hooks that belong to no
+// component: those of an administrator, or of a program that is not known. The tables of
+// iptables, which programs share, and kube-vmap's own are not among them.
+func Unrecognized(n *Node) (tables []string) {
+	for i := range n.Tables {
+		t := &n.Tables[i]
+		hooked := slices.ContainsFunc(t.Chains, func(c survey.Chain) bool { return c.Hook != "" })
+		if hooked && !t.Legacy && !t.IsOurs() && !isOfIPTables(t) && !isKnown(t) {
+			tables = append(tables, t.String())
+		}
+	}
+	return tables
+}
+
+func isOfIPTables(t *survey.Table) bool {
+	return slices.Contains([]string{"ip", "ip6", "arp", "bridge"}, t.Family) &&
+		slices.Contains([]string{"filter", "nat", "mangle", "raw", "security"}, t.Name)
+}
+
+func isKnown(t *survey.Table) bool {
+	return slices.ContainsFunc(names(tableSign), func(name string) bool { return matches(name, t.Name) || matches(name, t.String()) })
 }
 
 func (e *entry) find(n *Node) (Finding, bool) {

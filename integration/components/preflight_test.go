@@ -15,6 +15,8 @@ import (
 	"kube-vmap/integration/daemon/built"
 	"kube-vmap/integration/lab"
 	"kube-vmap/integration/lab/labtest"
+	"kube-vmap/nft/kernel"
+	"kube-vmap/nft/kernel/kubeproxy"
 )
 
 func TestMain(m *testing.M) { os.Exit(built.Main(m)) }
@@ -77,6 +79,22 @@ func TestEmptyNodeIsFine(t *testing.T) {
 	}
 }
 
+func TestOtherTablesAndBackendsAreNamed(t *testing.T) {
+	h := labtest.Alone(t)
+	for _, table := range []string{"inet mine", "ip kube-vmap", "ip calico", "ip filter"} {
+		run(t, h, "", "nft", "add table "+table+"; add chain "+table+" c { type filter hook forward priority 0; }")
+	}
+	run(t, h, "", "nft", "add table ip6 unhooked; add chain ip6 unhooked c")
+	run(t, h, "", "ip6tables-legacy", "-t", "raw", "-N", "MINE")
+	r := check(t, h)
+	if i := item(t, r, "other tables"); !slices.Equal(i.Evidence, []string{"inet mine"}) {
+		t.Errorf("%+v", i)
+	}
+	if i := item(t, r, "iptables-legacy"); !slices.Equal(i.Evidence, []string{"table ip6 raw"}) {
+		t.Errorf("%+v", i)
+	}
+}
+
 func TestPreflightReportsWhatTakingOverMeans(t *testing.T) {
 	load := func(name string) func(*testing.T, *lab.Host) {
 		return func(t *testing.T, h *lab.Host) { run(t, h, readFile(t, fixtures+name), "nft", "-f", "-") }
@@ -91,12 +109,16 @@ func TestPreflightReportsWhatTakingOverMeans(t *testing.T) {
 	}{
 		{"nftables, left over", "kube-proxy (nftables)", "left over: ", components.Fine, nil, load("nftables.nft")},
 		{"nftables, running", "kube-proxy (nftables)", "runs (process 3): kube-vmap waits", components.Fine, []string{"kube-proxy"}, load("nftables.nft")},
-		{"nftables, dormant", "kube-proxy (nftables)", "suspended: ", components.Fine, nil, func(t *testing.T, h *lab.Host) {
+		{"nftables, suspended", "kube-proxy (nftables)", "suspended: ", components.Fine, nil, func(t *testing.T, h *lab.Host) {
 			load("nftables.nft")(t, h)
-			run(t, h, "add table ip kube-proxy { flags dormant; }\nadd table ip6 kube-proxy { flags dormant; }\n", "nft", "-f", "-")
+			suspend(t, h)
 		}},
 		{"iptables-nft, left over", "kube-proxy (iptables-nft)", "left over: ", components.Fine, nil, nftRules},
 		{"iptables-legacy, left over", "kube-proxy (iptables-legacy)", "needs the programs of iptables-legacy", components.Needs, nil, legacyRules},
+		{"iptables-nft, suspended", "kube-proxy (iptables-nft)", "suspended: ", components.Fine, nil, func(t *testing.T, h *lab.Host) {
+			nftRules(t, h)
+			suspend(t, h)
+		}},
 		{"went back", "kube-proxy (nftables)", "kube-vmap went back", components.Needs, nil, func(t *testing.T, h *lab.Host) {
 			load("nftables.nft")(t, h)
 			run(t, h, `add table inet kube-vmap-takeover { comment "returned at=2026-11-22T18:10:00Z reason=NotReady"; }`+"\n", "nft", "-f", "-")
@@ -111,6 +133,23 @@ func TestPreflightReportsWhatTakingOverMeans(t *testing.T) {
 				t.Errorf("%+v, want %s, %s", i, tc.verdict, tc.detail)
 			}
 		})
+	}
+}
+
+// suspend suspends kube-proxy's rules, as the take-over does.
+func suspend(t *testing.T, h *lab.Host) {
+	t.Helper()
+	found, err := kubeproxy.Find(h.FD())
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := kernel.Open(kernel.Config{NetNS: h.FD()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	if _, err := k.Apply(found.Suspend()); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -270,8 +309,10 @@ func TestPreflightWithoutRootNamesWhatItCannotSee(t *testing.T) {
 
 func TestExitCodeIsTheVerdict(t *testing.T) {
 	h := labtest.Alone(t)
-	for _, set := range []string{"net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"} {
-		run(t, h, "", "sysctl", "-q", set)
+	for _, sysctl := range []string{"/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"} {
+		if err := h.Do(func() error { return os.WriteFile(sysctl, []byte("1"), 0o644) }); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if text, code := command(t, h, nil); code != 0 || !strings.HasPrefix(text, "NAME ") {
 		t.Errorf("exit code %d:\n%s", code, text)

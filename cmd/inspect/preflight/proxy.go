@@ -40,7 +40,7 @@ func (n *node) proxies(items []Item) []Item {
 	if len(found.Markers) > 0 {
 		item.Evidence = append(item.Evidence, "kube-vmap's marker")
 	}
-	item.Detail = n.takeover(found)
+	item.Detail = n.takeover(found, state)
 	switch {
 	case strings.HasPrefix(state, "returned"):
 		item.Verdict, item.Detail = components.Needs, "kube-vmap went back to kube-proxy: see the reason, and clear it with kube-vmap cleanup"
@@ -66,19 +66,19 @@ func (n *node) takenOver() (found *kubeproxy.Found, state string, err error) {
 }
 
 // takeover returns what taking over means on this node.
-func (n *node) takeover(found *kubeproxy.Found) string {
+func (n *node) takeover(found *kubeproxy.Found, state string) string {
 	running := n.otherProxy()
 	switch {
 	case running != "" && n.hasOurTables():
 		return "runs (" + running + ") next to kube-vmap, which does not touch its rules"
 	case running != "":
 		return "runs (" + running + "): kube-vmap waits until it ends; it can go back to it during the probation"
+	case len(found.Suspended()) > 0 || strings.HasPrefix(state, "probation"):
+		return "suspended: kube-vmap can go back to it"
 	case found.IPVS:
 		return "left over: kube-vmap can go back to it during the probation; connections through IPVS end after that"
 	case len(found.Awake()) > 0 || n.hasLegacyRules():
 		return "left over: kube-vmap suspends its rules, and can go back to it during the probation"
-	case len(found.Suspended()) > 0:
-		return "suspended: kube-vmap can go back to it"
 	}
 	return ""
 }
@@ -115,6 +115,22 @@ func (n *node) hasLegacyRules() bool {
 			return kubeproxy.IsHooked(t.Name, c.Name)
 		})
 	})
+}
+
+// legacyTables returns an item if iptables-legacy has tables. Packets pass them as well as
+// those of iptables-nft, and each tool shows only its own.
+func (n *node) legacyTables() []Item {
+	var tables []string
+	for i := range n.Tables {
+		if t := &n.Tables[i]; t.Legacy {
+			tables = append(tables, "table "+t.Family+" "+t.Name)
+		}
+	}
+	if len(tables) == 0 {
+		return nil
+	}
+	const detail = "in use next to nf_tables, which does not list them"
+	return []Item{{Name: "iptables-legacy", Verdict: components.Fine, Detail: detail, Evidence: tables}}
 }
 
 // legacyWithoutPrograms reports whether rules of kube-proxy can neither be suspended nor

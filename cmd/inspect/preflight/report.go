@@ -58,10 +58,17 @@ func Run(ctx context.Context, c Config) *Report {
 	items = append(items, n.sysctls()...)
 	items = append(items, n.policies()...)
 	items = append(items, n.mark())
+	items = append(items, n.legacyTables()...)
 	if c.Kubeconfig != "" {
 		items = append(items, apiServer(ctx, c.Kubeconfig))
 	}
 	items = append(items, n.components()...)
+	if tables := components.Unrecognized(n.Node); len(tables) > 0 {
+		items = append(items, Item{
+			Name: "other tables", Verdict: components.Fine, Evidence: tables,
+			Detail: "not recognized: packets pass them, too; kube-vmap explain shows what they do with one",
+		})
+	}
 	for _, u := range n.Unseen {
 		items = append(items, unknown("sight of "+u.What, u.Err))
 	}
