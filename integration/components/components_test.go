@@ -17,8 +17,8 @@ import (
 	"kube-vmap/nft/kernel/survey"
 )
 
-// run runs a program on the host.
-func run(t *testing.T, h *lab.Host, stdin, program string, args ...string) {
+// lookPath returns the path of a program.
+func lookPath(t *testing.T, program string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -27,12 +27,19 @@ func run(t *testing.T, h *lab.Host, stdin, program string, args ...string) {
 	if _, err := os.Stat(path); err != nil {
 		labtest.Lacking(t, err)
 	}
-	var stderr bytes.Buffer
-	cmd := h.Command(t.Context(), path, args...)
-	cmd.Stdin, cmd.Stderr = strings.NewReader(stdin), &stderr
+	return path
+}
+
+// run runs a program on the host and returns its output.
+func run(t *testing.T, h *lab.Host, stdin, program string, args ...string) string {
+	t.Helper()
+	var out, stderr bytes.Buffer
+	cmd := h.Command(t.Context(), lookPath(t, program), args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &stderr
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%s %v: %v\n%s", program, args, err, &stderr)
 	}
+	return out.String()
 }
 
 // read reads the host's tables, interfaces and ports, but no process and no file.

@@ -1,6 +1,7 @@
 package components
 
 import (
+	"context"
 	"encoding/json"
 	"net"
 	"os"
@@ -125,9 +126,9 @@ func TestPreflightReportsWhatTakingOverMeans(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Setenv("PATH", "") // as in the image
 			h := labtest.Alone(t)
 			tc.prepare(t, h)
+			t.Setenv("PATH", "") // as in the image
 			i := item(t, check(t, h, tc.processes...), tc.item)
 			if !strings.HasPrefix(i.Detail, tc.detail) || i.Verdict != tc.verdict {
 				t.Errorf("%+v, want %s, %s", i, tc.verdict, tc.detail)
@@ -172,12 +173,9 @@ func TestPortOfAnotherProcessIsAProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	other := h.Command(t.Context(), "cat") // has the listener, too
+	ctx, end := context.WithCancel(t.Context())
+	other := h.Command(ctx, lookPath(t, "ip"), "monitor") // has the listener, too
 	other.ExtraFiles = []*os.File{file}
-	stdin, err := other.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := other.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -186,10 +184,8 @@ func TestPortOfAnotherProcessIsAProxy(t *testing.T) {
 	if i := item(t, check(t, h), "kube-proxy"); i.Detail != "runs (TCP ports [10256] are in use): kube-vmap waits until it ends; it can go back to it during the probation" {
 		t.Errorf("the port of another process: %+v", i)
 	}
-	stdin.Close()
-	if err := other.Wait(); err != nil {
-		t.Error(err)
-	}
+	end()
+	_ = other.Wait() // it was killed
 }
 
 func TestDroppingPolicyNeedsARuleThatAccepts(t *testing.T) {
@@ -256,19 +252,11 @@ func TestPreflightChangesNothing(t *testing.T) {
 	h := labtest.Alone(t)
 	iptables(t, h, "nft")
 	run(t, h, readFile(t, fixtures+"nftables.nft"), "nft", "-f", "-")
-	list := func() string {
-		t.Helper()
-		out, err := h.Command(t.Context(), "/usr/sbin/nft", "list", "ruleset").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(out)
-	}
-	before := list()
+	before := run(t, h, "", "nft", "list", "ruleset")
 	if _, code := command(t, h, nil, "-o", "wide"); code > 1 {
 		t.Errorf("exit code %d", code)
 	}
-	if after := list(); after != before {
+	if after := run(t, h, "", "nft", "list", "ruleset"); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
 }
