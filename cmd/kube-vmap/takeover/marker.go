@@ -56,7 +56,7 @@ func (t *Takeover) watch(ctx context.Context) {
 		case err != nil:
 			t.Log.Debug("cannot read kube-proxy's rules", "err", err)
 			continue
-		case !r.isEmpty():
+		case r.serve():
 			t.awakeUntil = time.Now().Add(awakePeriod)
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"kube-vmap/cmd/kube-vmap/legacy"
@@ -44,6 +45,14 @@ func (r rules) suspended() []string { return append(names(r.nft.Suspended()), r.
 
 // isEmpty reports whether there is nothing to suspend or resume.
 func (r rules) isEmpty() bool { return len(r.awake())+len(r.suspended()) == 0 }
+
+// serve reports whether there are rules of Services, of which a kubelet before 1.28 has none:
+// it only writes KUBE-POSTROUTING.
+func (r rules) serve() bool {
+	return hasTables(r.nft) || slices.ContainsFunc(append(r.awake(), r.suspended()...), func(name string) bool {
+		return strings.Contains(name, "KUBE-SERVICES")
+	})
+}
 
 func names(parts []kubeproxy.Part) (out []string) {
 	for _, p := range parts {

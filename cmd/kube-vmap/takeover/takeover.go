@@ -130,6 +130,7 @@ func (t *Takeover) finish(ctx context.Context) bool {
 	var removed []string
 	r, err := t.system.find(ctx)
 	if err == nil {
+		t.Marker.NFTables = t.Marker.NFTables || hasTables(r.nft) // Calico may come later
 		removed, err = t.system.remove(ctx, t.Marker.wanted(r))
 	}
 	if len(removed) > 0 {

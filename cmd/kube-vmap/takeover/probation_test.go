@@ -1,0 +1,327 @@
+package takeover
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kube-vmap/model"
+	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kubeproxy"
+	"kube-vmap/sync"
+)
+
+// fake is a system, and the proxy on it, in a bubble of synctest.
+type fake struct {
+	t          *testing.T
+	found      kubeproxy.Found
+	otherWhy   string
+	suspended  int
+	resumed    int
+	removed    bool
+	suspendErr error
+	unhealthy  bool
+	snapshot   sync.Snapshot
+	refusing   map[netip.AddrPort]bool
+	log        bytes.Buffer
+}
+
+func (f *fake) other([]uint16) string { return f.otherWhy }
+
+func (f *fake) find(context.Context) (rules, error) {
+	found := f.found
+	found.Parts = append([]kubeproxy.Part(nil), f.found.Parts...)
+	return rules{nft: &found}, nil
+}
+
+func (f *fake) setSuspended(to bool) {
+	for i := range f.found.Parts {
+		f.found.Parts[i].Suspended = to
+	}
+}
+
+func (f *fake) suspend(context.Context, rules, time.Time) error {
+	if f.suspendErr == nil {
+		f.suspended++
+		f.setSuspended(true)
+	}
+	return f.suspendErr
+}
+
+func (f *fake) resume(context.Context) error {
+	f.resumed++
+	f.setSuspended(false)
+	return nil
+}
+
+func (f *fake) remove(context.Context, bool) ([]string, error) {
+	f.removed, f.found.Parts = true, nil
+	return []string{"everything"}, nil
+}
+
+func (f *fake) dial(_ context.Context, to netip.AddrPort) error {
+	if f.refusing[to] {
+		return errors.New("refused")
+	}
+	return nil
+}
+
+// proxy is ready.
+func (f *fake) proxy() Proxy {
+	ready := make(chan struct{})
+	close(ready)
+	return Proxy{
+		Ready:    ready,
+		Snapshot: func(context.Context) (sync.Snapshot, error) { return f.snapshot, nil },
+		Healthy:  func() bool { return !f.unhealthy },
+	}
+}
+
+// newFake returns a node with kube-proxy's rules, and with the ClusterIPs 10.96.0.N of one
+// Service in each of these namespaces, whose endpoints are 10.244.0.N.
+func newFake(t *testing.T, namespaces ...string) *fake {
+	f := &fake{t: t, refusing: map[netip.AddrPort]bool{}}
+	f.found.Parts = []kubeproxy.Part{{Table: "kube-proxy", Chain: "nat-prerouting"}}
+	for i, ns := range namespaces {
+		service := model.ServicePortName{ServiceName: model.ServiceName{Namespace: ns, Name: "web"}, Protocol: model.TCP}
+		if ns == kubernetes.Namespace {
+			service.Name = kubernetes.Name
+		}
+		f.snapshot.Services = append(f.snapshot.Services, model.ServiceSnapshot{
+			Service: &model.Service{Name: service.ServiceName, Ports: make([]model.ServicePort, 1)},
+		})
+		f.snapshot.Installed = append(f.snapshot.Installed, nft.InstalledFrontend{
+			Frontend: &model.Frontend{Service: service, Match: model.Match{Addr: clusterIP(i + 1).Addr(), Port: 80, Protocol: model.TCP}},
+			Cluster:  []netip.AddrPort{endpoint(i + 1), endpoint(i + 1)},
+		})
+	}
+	return f
+}
+
+func clusterIP(n int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, 0, byte(n)}), 80)
+}
+
+func endpoint(n int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 244, 0, byte(n)}), 8080)
+}
+
+func (f *fake) takeover(probation time.Duration) *Takeover {
+	to := New(Config{NodeName: "node-1", Probation: probation, Marker: Marker{Never: true}, Log: slog.New(slog.NewTextHandler(&f.log, nil))})
+	to.system, to.dial = f, f.dial
+	return to
+}
+
+// run runs a takeover for a time, and returns how long it ran and its failure.
+func (f *fake) run(to *Takeover, limit time.Duration) (time.Duration, *Failure) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), limit)
+	defer cancel()
+	start := time.Now()
+	err := to.Run(ctx, f.proxy())
+	var failure *Failure
+	if err != nil && !errors.As(err, &failure) {
+		f.t.Errorf("it ends with %v", err)
+	}
+	return time.Since(start), failure
+}
+
+// after calls do at a time after the start.
+func (f *fake) after(d time.Duration, do func()) { time.AfterFunc(d, do) }
+
+func TestGoodProbationEndsWithTheRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, "default", "a", "b")
+		to := f.takeover(10 * time.Minute)
+		f.after(9*time.Minute+50*time.Second, func() {
+			if f.removed || f.suspended != 1 || to.State() != StateProbation || len(to.Problems()) != 1 {
+				t.Errorf("in the probation: removed %t, suspended %d times, state %s", f.removed, f.suspended, to.State())
+			}
+		})
+		if _, failure := f.run(to, 11*time.Minute); failure != nil || !f.removed || to.State() != StateDone || len(to.Problems()) > 0 {
+			t.Errorf("failure %v, removed %t, state %s", failure, f.removed, to.State())
+		}
+	})
+}
+
+func TestWithoutProbationRulesAreRemovedImmediately(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, "default")
+		f.after(time.Second, func() {
+			if !f.removed || f.suspended > 0 {
+				t.Errorf("removed %t, suspended %d times", f.removed, f.suspended)
+			}
+		})
+		f.run(f.takeover(0), 2*time.Second)
+	})
+}
+
+// TestProbationFailsOnThreeBadChecksInARow has what goes wrong after a minute, and whether
+// that fails the probation.
+func TestProbationFailsOnThreeBadChecksInARow(t *testing.T) {
+	refuse := func(namespaces ...string) func(*fake) {
+		return func(f *fake) {
+			for _, ns := range namespaces {
+				for range 2 {
+					f.snapshot.Problems = append(f.snapshot.Problems, sync.Problem{
+						Object: sync.Object{Kind: "Service", Namespace: ns}, Reason: sync.ReasonRefused,
+					})
+				}
+			}
+		}
+	}
+	block := func(numbers ...int) func(*fake) {
+		return func(f *fake) {
+			for _, n := range numbers {
+				f.refusing[clusterIP(n)] = true
+			}
+		}
+	}
+	for _, tc := range []struct {
+		name   string
+		do     func(*fake)
+		reason string // empty if nothing fails
+	}{
+		{"the API server's address fails", block(1), "1 of 4 addresses do not answer that did before: default/kubernetes at 10.96.0.1:80 (refused)"},
+		{"a Service fails", block(2), ""},
+		{"Services of two namespaces fail", block(2, 3), "2 of 4 addresses"},
+		{"two of one namespace fail", block(3, 4), ""},
+		{"all fail", block(1, 2, 3, 4), "4 of 4 addresses"},
+		{"the endpoint fails, too", func(f *fake) { block(1)(f); f.refusing[endpoint(1)] = true }, ""},
+		{"the endpoints went away", func(f *fake) { block(1)(f); f.snapshot.Installed[0].Cluster = nil }, ""},
+		{"the Service went away", func(f *fake) { block(1)(f); f.snapshot.Installed = f.snapshot.Installed[1:] }, ""},
+		{"ports of one namespace are refused", refuse("a", "a", "a"), ""},
+		{"ports of two namespaces are refused", refuse("a", "b"), "the kernel refuses 4 of 4 Service ports"},
+		{"changes do not reach the kernel", func(f *fake) { f.unhealthy = true }, "changes do not reach the kernel"},
+		{"for two checks", func(f *fake) {
+			f.unhealthy = true
+			f.after(2*pollPeriod-time.Second, func() { f.unhealthy = false })
+		}, ""},
+		{"kube-proxy's rules are gone", func(f *fake) { f.unhealthy, f.found.Parts = true, nil }, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(t, "default", "a", "b", "b")
+				f.after(time.Minute+time.Second, func() { tc.do(f) })
+				took, failure := f.run(f.takeover(10*time.Minute), 5*time.Minute)
+				switch {
+				case tc.reason == "" && failure != nil:
+					t.Errorf("it fails: %v", failure)
+				case tc.reason != "" && (failure == nil || !strings.Contains(failure.Reason, tc.reason) || took > time.Minute+3*pollPeriod):
+					t.Errorf("after %s, failure %v, want %q", took, failure, tc.reason)
+				}
+			})
+		})
+	}
+}
+
+// TestOneOfManyEndpointsIsNoFailure has a Service whose every third connection fails.
+func TestOneOfManyEndpointsIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, "default")
+		to := f.takeover(10 * time.Minute)
+		n := 0
+		to.dial = func(_ context.Context, at netip.AddrPort) error {
+			if n++; at == clusterIP(1) && n%3 == 0 {
+				return errors.New("refused")
+			}
+			return nil
+		}
+		if _, failure := f.run(to, 11*time.Minute); failure != nil {
+			t.Error(failure)
+		}
+	})
+}
+
+func TestProxyThatWritesIsLeftAlone(t *testing.T) {
+	for name, do := range map[string]func(*fake){
+		"it resumes its rules":      func(f *fake) { f.setSuspended(false) },
+		"it adds a chain":           func(f *fake) { f.found.Content++ },
+		"its process can be seen":   func(f *fake) { f.otherWhy = "process 7 is a kube-proxy" },
+		"a port is in use for once": func(f *fake) { f.otherWhy = "port"; f.after(6*time.Second, func() { f.otherWhy = "" }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(t, "default")
+				to := f.takeover(time.Minute)
+				f.after(12*time.Second, func() { do(f) })
+				f.after(16*time.Second, func() {
+					if p := to.Problems(); to.State() != StateOtherProxy || len(p) != 1 || p[0].Reason != reasonOther {
+						t.Errorf("state %s, problems %v", to.State(), p)
+					}
+				})
+				if _, failure := f.run(to, 50*time.Second); failure != nil || f.removed {
+					t.Errorf("failure %v, removed %t", failure, f.removed)
+				}
+			})
+		})
+	}
+}
+
+func TestTakeoverIsRepeatedAfterAHiddenProxy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, "default")
+		f.after(12*time.Second, func() { f.found.Content++ })
+		to := f.takeover(time.Minute)
+		f.run(to, awakePeriod)
+		if f.removed || f.resumed != 1 || f.suspended != 1 {
+			t.Errorf("removed %t, resumed %d times, suspended %d times", f.removed, f.resumed, f.suspended)
+		}
+		if f.run(to, 2*time.Minute); !f.removed || f.suspended != 2 {
+			t.Errorf("later: removed %t, suspended %d times", f.removed, f.suspended)
+		}
+	})
+}
+
+func TestSuspensionIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, "default")
+		f.suspendErr = errors.New("refused")
+		f.after(12*time.Second, func() { f.suspendErr = nil })
+		if _, failure := f.run(f.takeover(time.Minute), 2*time.Minute); failure != nil || f.suspended != 1 || !f.removed {
+			t.Errorf("failure %v, suspended %d times, removed %t:\n%s", failure, f.suspended, f.removed, &f.log)
+		}
+	})
+}
+
+func TestKubeProxyThatStartsAfterwardsIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, "default")
+		to := f.takeover(0)
+		f.after(5*time.Minute, func() { f.found.Parts = []kubeproxy.Part{{Table: "nat", Chain: "KUBE-SERVICES"}} })
+		if f.run(to, 7*time.Minute); to.State() != StateOtherProxy {
+			t.Errorf("state %s", to.State())
+		}
+	})
+}
+
+// TestRestartThatNeverGetsReadyFails has a process whose first sync never succeeds.
+func TestRestartThatNeverGetsReadyFails(t *testing.T) {
+	for _, tc := range []struct{ resumed, unhealthy, fails bool }{
+		{true, true, true},
+		{true, false, false}, // nothing came from the API server
+		{false, true, false}, // nothing was suspended
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(t)
+			f.unhealthy = tc.unhealthy
+			to := f.takeover(10 * time.Minute)
+			to.resumed = tc.resumed
+			p := f.proxy()
+			p.Ready = nil
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			start := time.Now()
+			err := to.Run(ctx, p)
+			if took := time.Since(start); (err != nil) != tc.fails || err != nil && took > readyTimeout+4*pollPeriod {
+				t.Errorf("%+v: after %s, %v", tc, took, err)
+			}
+		})
+	}
+}

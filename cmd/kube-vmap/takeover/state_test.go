@@ -1,0 +1,41 @@
+package takeover
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestStoredStateIsReadBack(t *testing.T) {
+	now := time.Date(2026, 11, 22, 18, 10, 0, 0, time.FixedZone("", 3600))
+	if text := storeProbation(now).String(); !strings.Contains(text, "probation until=2026-11-22T17:10:00Z") {
+		t.Errorf("stored %s", text)
+	}
+	if text := storeReturned(now, "x").String(); !strings.Contains(text, "returned at=2026-11-22T17:10:00Z reason=x") {
+		t.Errorf("stored %s", text)
+	}
+	for _, tc := range []struct {
+		text string
+		want storedState
+	}{
+		{"", storedState{}},
+		{"probation until=2026-11-22T17:10:00Z", storedState{until: now.UTC()}},
+		{"returned at=2026-11-22T17:10:00Z reason=x", storedState{returned: "2026-11-22T17:10:00Z reason=x"}},
+		{"something of a later version", storedState{until: time.Unix(0, 0)}},
+	} {
+		if got := parseState(tc.text); got != tc.want {
+			t.Errorf("%q: got %+v, want %+v", tc.text, got, tc.want)
+		}
+	}
+}
+
+func TestClockThatJumpsDoesNotProlongTheProbation(t *testing.T) {
+	now := time.Now()
+	for _, tc := range []struct{ until, want time.Duration }{
+		{5 * time.Minute, 5 * time.Minute}, {24 * time.Hour, 10 * time.Minute}, {-time.Hour, 0},
+	} {
+		if got := remaining(now.Add(tc.until), now, 10*time.Minute); got != tc.want {
+			t.Errorf("stored for %s: %s remain, want %s", tc.until, got, tc.want)
+		}
+	}
+}
