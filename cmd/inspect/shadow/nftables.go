@@ -11,10 +11,12 @@ import (
 	"kube-vmap/model"
 	"kube-vmap/nft"
 	"kube-vmap/nft/kernel/inspect"
+	"kube-vmap/nft/kernel/kubeproxy"
 	"kube-vmap/nft/simulate"
 )
 
-// NFTables reads the rules of kube-proxy's nftables mode: the tables ip and ip6 kube-proxy.
+// NFTables reads the rules of kube-proxy's nftables mode: the tables ip and ip6 kube-proxy. If
+// kube-vmap has suspended them, or the tables are dormant, they are as if they were not.
 type NFTables struct{ Kernel *inspect.Rules }
 
 // Mode implements [RuleSource].
@@ -23,7 +25,8 @@ func (NFTables) Mode() string { return "nftables" }
 // Open implements [RuleSource]. Chains of Services have a slash in their names.
 func (n NFTables) Open(f model.Family) (*Rules, error) {
 	name := simulate.Table{Family: nft.FamilyName(f), Name: "kube-proxy"}
-	t, err := n.Kernel.Table(name, func(chain string) bool { return !strings.Contains(chain, "/") })
+	isStatic := func(chain string) bool { return !strings.Contains(chain, "/") }
+	t, err := n.Kernel.Table(name, isStatic, kubeproxy.SuspendComment)
 	if err != nil {
 		return nil, err
 	}

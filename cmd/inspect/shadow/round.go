@@ -53,9 +53,13 @@ const maxDifferences = 20_000
 // ErrNoRules is the error if the other proxy has no rules at all.
 var ErrNoRules = errors.New("the kernel has no rules of kube-proxy")
 
-// Compare runs one round.
-func Compare(ctx context.Context, in Input, source RuleSource) (*Round, error) {
+// Compare runs one round with the first source that has rules.
+func Compare(ctx context.Context, in Input, sources ...RuleSource) (*Round, error) {
 	start := time.Now()
+	source, theirs, err := openFirst(sources)
+	if err != nil {
+		return nil, err
+	}
 	ours, err := inspect.NewMemory(in.Ruleset)
 	if err != nil {
 		return nil, err
@@ -68,10 +72,6 @@ func Compare(ctx context.Context, in Input, source RuleSource) (*Round, error) {
 	for _, conflict := range in.State.Conflicts {
 		c.conflicts[conflict.Match] = conflict.Winner.String()
 	}
-	theirs, err := openAll(source)
-	if err != nil {
-		return nil, err
-	}
 	for _, f := range model.Families {
 		if theirs[f].Dormant {
 			c.round.Dormant = append(c.round.Dormant, f.String())
@@ -82,6 +82,17 @@ func Compare(ctx context.Context, in Input, source RuleSource) (*Round, error) {
 	}
 	c.round.Took = time.Since(start)
 	return c.round, nil
+}
+
+// openFirst opens the rules of the first source that has some.
+func openFirst(sources []RuleSource) (s RuleSource, all [len(model.Families)]*Rules, err error) {
+	err = ErrNoRules
+	for _, s = range sources {
+		if all, err = openAll(s); !errors.Is(err, ErrNoRules) {
+			break
+		}
+	}
+	return s, all, err
 }
 
 // openAll opens the rules of both families. A proxy may serve only one.

@@ -165,7 +165,7 @@ func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Round, con
 		return nil, nil, 0, err
 	}
 	defer func() { err = errors.Join(err, rules.Close()) }()
-	if r, err = Compare(ctx, in, NFTables{rules}); err != nil {
+	if r, err = Compare(ctx, in, sources(rules)...); err != nil {
 		return nil, nil, 0, err
 	}
 	confirmed, pending = s.tracker.Confirm(r, unsettled, all)

@@ -5,8 +5,12 @@ import (
 	"net/netip"
 
 	"kube-vmap/model"
+	"kube-vmap/nft/kernel/inspect"
 	"kube-vmap/nft/simulate"
 )
+
+// sources returns the sources of rules that are tried, in this order.
+func sources(k *inspect.Rules) []RuleSource { return []RuleSource{NFTables{k}} }
 
 // A RuleSource reads the rules of the other proxy.
 type RuleSource interface {
@@ -20,8 +24,8 @@ type RuleSource interface {
 // Rules are the rules of the other proxy for one family, during one round.
 type Rules struct {
 	simulate.Rules
-	// Dormant reports whether the rules exist, but see no packets now. They are simulated
-	// as if they did.
+	// Dormant reports whether the rules exist, but see no packets now: the table has that
+	// flag, or kube-vmap has suspended them. They are simulated as if they did.
 	Dormant bool
 	// Frontends are the destinations that the rules know, each once.
 	Frontends []Frontend

@@ -13,6 +13,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/model"
 	"kube-vmap/nft"
+	"kube-vmap/nft/kernel/kubeproxy"
 )
 
 // A fault changes kube-proxy's rules of one Service port.
@@ -215,6 +216,29 @@ func TestRulesForAllServicesAreCompared(t *testing.T) {
 				t.Errorf("no difference of kind %s at %s in %s:\n%s", kind, what, f, strings.Join(unintended(report), "\n"))
 			}
 		}
+	}
+}
+
+// TestSuspendedRulesAreCompared compares rules to which kube-vmap has given its own in front.
+func TestSuspendedRulesAreCompared(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, []daemon.Service{{Name: "plain", Number: 1, EndpointSpec: everywhere, Kinds: daemon.Kinds}})
+	r.stop()
+	for _, f := range model.Families {
+		chains := regexp.MustCompile(`chain (\S+) \{\n\s+type`).FindAllStringSubmatch(r.nft("list table "+nft.FamilyName(f)+" kube-proxy"), -1)
+		for _, chain := range chains {
+			out, err := r.command("nft", "insert rule "+nft.FamilyName(f)+" kube-proxy "+chain[1]+` return comment "`+kubeproxy.SuspendComment+`"`)
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+		if len(chains) == 0 {
+			t.Fatal("kube-proxy has no base chains")
+		}
+	}
+	report, code := r.shadow()
+	if code != 0 || len(report.Dormant) != len(model.Families) {
+		t.Errorf("exit code %d, dormant %v:\n%s", code, report.Dormant, strings.Join(unintended(report), "\n"))
 	}
 }
 

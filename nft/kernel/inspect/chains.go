@@ -134,10 +134,23 @@ func (r *Rules) Rules(c simulate.Chain) ([]simulate.Rule, error) {
 	return list, nil
 }
 
-func (r *Rules) readRules(c simulate.Chain) (list []simulate.Rule, err error) {
+func (r *Rules) readRules(c simulate.Chain) ([]simulate.Rule, error) {
+	list, _, err := r.readRulesWithout(c, "")
+	return list, err
+}
+
+// readRulesWithout reads the rules of a chain but those with a comment, unless that is empty.
+func (r *Rules) readRulesWithout(c simulate.Chain, comment string) (list []simulate.Rule, skipped int, err error) {
 	err = r.get(unix.NFT_MSG_GETRULE, netlink.Dump, familyNumber(c.Table.Family), func(e *attr.Encoder) {
 		e.String(unix.NFTA_RULE_TABLE, c.Table.Name)
 		e.String(unix.NFTA_RULE_CHAIN, c.Name)
-	}, func(d *attr.Decoder, m message) { list = append(list, decodeRule(d, m)) })
-	return list, err
+	}, func(d *attr.Decoder, m message) {
+		userdata := d.Find(m.attributes, unix.NFTA_RULE_USERDATA)
+		if comment != "" && attr.String(attr.Userdata(userdata, attr.CommentTag)) == comment {
+			skipped++
+			return
+		}
+		list = append(list, decodeRule(d, m))
+	})
+	return list, skipped, err
 }

@@ -32,8 +32,9 @@ type Table struct {
 }
 
 // Table returns a table. Rules of chains for which keep returns true are kept while the table
-// is in use. The error is [fs.ErrNotExist] if there is no such table.
-func (r *Rules) Table(name simulate.Table, keep func(chain string) bool) (*Table, error) {
+// is in use. Rules in them with the comment skip are left out, as if they were deleted; then
+// the table counts as dormant. The error is [fs.ErrNotExist] if there is no such table.
+func (r *Rules) Table(name simulate.Table, keep func(chain string) bool, skip string) (*Table, error) {
 	dormant, err := r.dormantTables()
 	if err != nil {
 		return nil, fmt.Errorf("list tables: %w", err)
@@ -60,9 +61,11 @@ func (r *Rules) Table(name simulate.Table, keep func(chain string) bool) (*Table
 		return nil, fmt.Errorf("list the chains of table %s: %w", name, err)
 	}
 	for c := range t.kept {
-		if t.kept[c], err = r.readRules(c); err != nil {
+		skipped := 0
+		if t.kept[c], skipped, err = r.readRulesWithout(c, skip); err != nil {
 			return nil, err
 		}
+		t.Dormant = t.Dormant || skipped > 0
 	}
 	return t, t.readShapes()
 }
