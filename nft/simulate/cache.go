@@ -12,7 +12,7 @@ type sourceCache struct {
 	family     model.Family
 	brief      bool                 // for a [Session]
 	baseChains map[Hook][]BaseChain // in the order in which packets pass them
-	rules      map[Chain][]Rule
+	rules      map[Chain]*ruleList
 	sets       map[setName]*Set
 	elements   map[elementKey]foundElement
 	routes     map[RouteQuery]foundRoute
@@ -42,9 +42,12 @@ type egress struct {
 }
 
 func newSourceCache(s Sources, f model.Family) *sourceCache {
+	if s.Indexes == nil {
+		s.Indexes = &Indexes{}
+	}
 	return &sourceCache{
 		Sources: s, family: f,
-		rules: map[Chain][]Rule{}, sets: map[setName]*Set{}, elements: map[elementKey]foundElement{},
+		rules: map[Chain]*ruleList{}, sets: map[setName]*Set{}, elements: map[elementKey]foundElement{},
 		routes: map[RouteQuery]foundRoute{}, types: map[netip.Addr]uint32{}, sources: map[egress]netip.Addr{},
 	}
 }
@@ -61,8 +64,14 @@ func cached[K comparable, V any](cache map[K]V, key K, read func() (V, error)) (
 	return v, err
 }
 
-func (m *sourceCache) rulesOf(c Chain) ([]Rule, error) {
-	return cached(m.rules, c, func() ([]Rule, error) { return m.Rules.Rules(c) })
+func (m *sourceCache) rulesOf(c Chain) (*ruleList, error) {
+	return cached(m.rules, c, func() (*ruleList, error) {
+		list, err := m.Rules.Rules(c)
+		if err != nil || isOurs(c) {
+			return &ruleList{rules: list}, err
+		}
+		return m.Indexes.of(list, m.family), nil
+	})
 }
 
 func (m *sourceCache) set(t Table, name string) (*Set, error) {

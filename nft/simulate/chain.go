@@ -18,9 +18,9 @@ type position struct {
 }
 
 // isOurs reports whether the position is in a table of kube-vmap.
-func (p position) isOurs() bool {
-	return p.chain.Table.Name == tableName && p.chain.Table.Family != "inet"
-}
+func (p position) isOurs() bool { return isOurs(p.chain) }
+
+func isOurs(c Chain) bool { return c.Table.Name == tableName && c.Table.Family != "inet" }
 
 // String returns the position as in "table ip kube-vmap, chain lb-3".
 func (p position) String() string {
@@ -46,9 +46,13 @@ func (w *walk) runBaseChain(b BaseChain) (accepted bool, err error) {
 	var stack []returnPoint
 	here := returnPoint{chain: b.Chain}
 	for {
-		rules, err := w.rulesOf(here.chain)
+		list, err := w.rulesOf(here.chain)
 		if err != nil {
 			return false, err
+		}
+		rules := list.rules
+		if list.index != nil {
+			here.next = list.next(here.next, w.frame.destination())
 		}
 		if w.checkChain(here, rules); here.next >= len(rules) {
 			if len(stack) == 0 {
@@ -110,14 +114,11 @@ func (w *walk) checkChain(here returnPoint, rules []Rule) {
 	}
 }
 
-// runRule runs the expressions of a rule, if the rule can have an effect. If it cannot be
+// runRule runs the expressions of a rule. If it cannot be
 // decided whether a rule of another program matches, both is tried. An effect that is not
 // known is a doubt; the rule counts as one that does not match then.
 func (w *walk) runRule(r Rule) (verdict, error) {
 	w.position.handle = r.Handle
-	if !w.position.isOurs() && !hasEffect(r) {
-		return verdictContinue, nil
-	}
 	w.regs, w.reason = registers{}, reason{}
 	assumed := false
 	for i, e := range r.Expressions {

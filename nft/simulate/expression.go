@@ -81,7 +81,7 @@ func (w *walk) statement(e any) (verdict, error) {
 			w.conn.untracked = true
 		}
 		return verdictContinue, nil
-	case xt.NoEffect:
+	case xt.NoEffect, xt.Comment:
 		return verdictContinue, nil
 	case *expr.Objref:
 		const counter = 1 // NFT_OBJECT_COUNTER; others may give a verdict

@@ -17,6 +17,8 @@ type Sources struct {
 	Rules       Rules
 	Network     Network
 	Connections Connections
+	// Indexes may be shared by simulations that read the same rules; nil for its own.
+	Indexes *Indexes
 	// Interrupted is called repeatedly; an error ends the simulation. It may be nil.
 	Interrupted func() error
 }

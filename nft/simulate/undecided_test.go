@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -86,7 +87,7 @@ func TestWalksOfUndecidedMatchesAreBounded(t *testing.T) {
 // TestManyEndpointsInTurnAreExplored has the rules of kube-proxy for a Service, each of which
 // picks one of the endpoints that are left.
 func TestManyEndpointsInTurnAreExplored(t *testing.T) {
-	for _, n := range []int{1, 2, 50, 5000} {
+	for _, n := range []int{1, 2, 50, 500} {
 		f := node()
 		var rules [][]any
 		for i := range n {
@@ -96,13 +97,93 @@ func TestManyEndpointsInTurnAreExplored(t *testing.T) {
 		}
 		f.chain(otherTable, "nat", "nat", HookPrerouting, -100, rules...)
 		w := run(t, f)
-		explored := min(n, maxWalks)
 		e := w.Outcomes[0].Endpoints
-		if len(e) != explored || math.Abs(e[0].Probability-1/float64(n)) > 1e-9 || math.Abs(whole(w)-1) > 1e-9 {
+		if len(e) != n || math.Abs(e[0].Probability-1/float64(n)) > 1e-9 || math.Abs(whole(w)-1) > 1e-9 {
 			t.Errorf("%d endpoints: %d found, the first with %v, sum %v", n, len(e), e[0].Probability, whole(w))
 		}
-		if (w.Unexplored.Probability > 0) != (n > maxWalks) {
+		if w.Unexplored != (Unexplored{}) {
 			t.Errorf("%d endpoints: not explored %+v", n, w.Unexplored)
+		}
+	}
+}
+
+func TestWalksOfPicksInTurnAreBounded(t *testing.T) {
+	c, all := &choices{}, 0.0
+	for more := true; more; more = c.advance() {
+		for n := 2 * maxWalks; n > 1 && !c.chooseFirst(1/float64(n)); n-- {
+		}
+		c.addResult(outcomeKey{})
+		all += c.probability()
+	}
+	if c.mainWalks != maxWalks || !c.stopped || math.Abs(all-0.5) > 1e-9 {
+		t.Errorf("%d walks with a probability of %v, stopped %t", c.mainWalks, all, c.stopped)
+	}
+}
+
+// TestIndexFindsTheRulesThatMayMatch has a long chain with rules for addresses, ports, and
+// neither, in any order.
+func TestIndexFindsTheRulesThatMayMatch(t *testing.T) {
+	drop := func(list ...any) []any { return append(list, verdictOf(expr.VerdictDrop, "")) }
+	for n, want := range map[string]Verdict{"address": VerdictDropped, "port": VerdictDropped, "neither": VerdictDropped, "none": VerdictNotService} {
+		f := node()
+		var rules [][]any
+		for i := range 3 * minIndexed {
+			other := netip.AddrFrom4([4]byte{10, 99, 0, byte(i)})
+			rules = append(rules, drop(destinationIs(other)...), drop(xt.Ports{Source: xt.AnyPort, Destination: xt.PortRange{From: uint16(i + 1000), To: uint16(i + 1000)}}))
+		}
+		switch n {
+		case "address":
+			rules[100] = drop(destinationIs(service.Addr())...)
+		case "port":
+			rules[101] = drop(xt.Ports{Source: xt.AnyPort, Destination: xt.PortRange{From: 80, To: 80}})
+		case "neither":
+			rules[102] = drop(xt.IPRange{Destination: xt.AddrRange{From: service.Addr(), To: service.Addr()}})
+		}
+		f.chain(otherTable, "forward", "filter", HookForward, 0, rules...)
+		if o, _ := only(t, f, sample); o.Verdict != want {
+			t.Errorf("%s: %s, want %s", n, o.Verdict, want)
+		}
+		x := &Indexes{}
+		list := x.of(f.rules[Chain{otherTable, "forward"}], model.IPv4)
+		if again := x.of(f.rules[Chain{otherTable, "forward"}], model.IPv4); again != list || list.index == nil {
+			t.Error("the index is not kept")
+		}
+		if next := list.next(0, service); n == "none" && next != len(list.rules) || n == "neither" && next != 102 {
+			t.Errorf("%s: the next rule is %d of %d", n, next, len(list.rules))
+		}
+	}
+}
+
+// destinationIs returns expressions that match a destination.
+func destinationIs(a netip.Addr) []any {
+	return []any{
+		&expr.Payload{OperationType: expr.PayloadLoad, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4, DestRegister: unix.NFT_REG_1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: a.AsSlice()},
+	}
+}
+
+// TestSessionFollowsRecentClients has the rules of kube-proxy for session affinity.
+func TestSessionFollowsRecentClients(t *testing.T) {
+	f := node()
+	f.chain(otherTable, "nat", "nat", HookPrerouting, -100,
+		[]any{xt.Recent{Name: "SEP-1", Seconds: 10800}, verdictOf(expr.VerdictJump, "sep-1")},
+		[]any{xt.Recent{Name: "SEP-2", Seconds: 10800}, verdictOf(expr.VerdictJump, "sep-2")},
+		[]any{xt.Statistic{Probability: 0.5}, verdictOf(expr.VerdictJump, "sep-1")},
+		[]any{verdictOf(expr.VerdictJump, "sep-2")})
+	second := netip.MustParseAddrPort("10.244.1.3:8080")
+	f.add(Chain{otherTable, "sep-1"}, append([]any{xt.Recent{Name: "SEP-1", Set: true}}, to(endpoint)...))
+	f.add(Chain{otherTable, "sep-2"}, append([]any{xt.Recent{Name: "SEP-2", Set: true}}, to(second)...))
+	s, err := NewSession(f.sources(), model.IPv4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Explore(sample, eth0)
+	if err != nil || len(r.Doubts) > 0 || len(r.Outcomes) != 1 || len(r.Outcomes[0].Endpoints) != 2 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, e := range r.Outcomes[0].Endpoints {
+		if e.Probability != 0.5 || e.Remembered != 3*time.Hour || !e.Sticks {
+			t.Errorf("%+v", e)
 		}
 	}
 }
@@ -135,7 +216,8 @@ func TestMatchesOfIPTables(t *testing.T) {
 		want string
 	}{
 		{sample, xt.Never{Name: "icmp"}, no},
-		{sample, xt.NoEffect{Name: "comment"}, yes},
+		{sample, xt.NoEffect{Name: "nfacct"}, yes},
+		{sample, xt.Comment{Text: "web"}, yes},
 		{sample, xt.Mark{Value: 0, Mask: 1}, yes},
 		{sample, xt.Mark{Value: 0, Mask: 1, Invert: true}, no},
 		{sample, xt.Mark{Value: 1, Mask: 1, Connection: true}, no},

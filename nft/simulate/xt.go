@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -57,10 +58,7 @@ func (w *walk) xtMatches(e any) (bool, error) {
 	case xt.RPFilter:
 		return w.matchRPFilter(e)
 	case xt.Recent:
-		if e.Set {
-			return !e.Invert, nil
-		}
-		return false, undecidedError("expression " + matchPrefix + "recent, list " + e.Name)
+		return w.matchRecent(e)
 	case xt.Owner:
 		return w.matchOwner(e)
 	case xt.PhysDev:
@@ -241,6 +239,29 @@ func (w *walk) matchStatistic(e xt.Statistic) bool {
 		return !e.Invert
 	}
 	return w.chooseFirst(e.Probability) != e.Invert
+}
+
+// matchRecent adds an address to a list, or looks it up. A client of a [Session] is in no list
+// before; what lists have is not read.
+func (w *walk) matchRecent(e xt.Recent) (bool, error) {
+	a := w.frame.source().Addr()
+	if e.Destination {
+		a = w.frame.destination().Addr()
+	}
+	at := elementKey{Table{Family: "xt_recent"}, e.Name, a.String()}
+	timeout := elementKey{Table{Family: "xt_recent seconds"}, e.Name, ""}
+	switch _, found := w.addedElements[at]; {
+	case e.Set:
+		if t := w.addedElements[timeout]; t != nil {
+			w.record.remembered = max(w.record.remembered, t.Expires)
+		}
+		w.addedElements[at] = &Element{}
+		return !e.Invert, nil
+	case found || w.brief:
+		w.addedElements[timeout] = &Element{Expires: time.Duration(e.Seconds) * time.Second}
+		return found != e.Invert, nil
+	}
+	return false, undecidedError("expression " + matchPrefix + "recent, list " + e.Name)
 }
 
 // matchRPFilter is rpfilter_mt of net/ipv4/netfilter/ipt_rpfilter.c.

@@ -40,7 +40,7 @@ func TestDecodeStructures(t *testing.T) {
 		data   []byte
 		want   any
 	}{
-		{"comment", 0, false, make([]byte, 256), NoEffect{"comment"}},
+		{"comment", 0, false, build(256, map[int]any{0: []byte("web")}), Comment{"web"}},
 		{"mark", 1, false, build(12, map[int]any{0: uint32(1), 4: uint32(3), 8: 1}), Mark{Value: 1, Mask: 3, Invert: true}},
 		{"connmark", 1, false, build(12, map[int]any{0: uint32(1), 4: uint32(3)}), Mark{Value: 1, Mask: 3, Connection: true}},
 		{

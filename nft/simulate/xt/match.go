@@ -2,9 +2,11 @@ package xt
 
 import "net/netip"
 
-// NoEffect is a match or target that changes nothing and always matches: a comment, a
-// counter, a log.
+// NoEffect is a match or target that changes nothing and always matches: a counter, a log.
 type NoEffect struct{ Name string }
+
+// A Comment is a comment, which always matches.
+type Comment struct{ Text string }
 
 // Never is a match of other protocols than TCP, UDP and SCTP.
 type Never struct{ Name string }
@@ -157,11 +159,13 @@ type Statistic struct {
 	Invert      bool
 }
 
-// A Recent matches addresses in a list of recent ones. Set adds the address, and matches
-// always.
+// A Recent matches addresses in a list of recent ones, for Seconds. Set adds the address, and
+// matches always.
 type Recent struct {
 	Name        string
 	Set, Invert bool
+	Destination bool // its address, not the source
+	Seconds     uint32
 }
 
 // An Owner matches the socket of a program on the node.

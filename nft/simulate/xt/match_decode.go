@@ -8,7 +8,7 @@ func DecodeMatch(name string, number uint32, v6 bool, data []byte) (any, bool) {
 
 // matches are the known matches.
 var matches = map[revision]format{
-	{"comment", 0}:   {0, noEffect("comment")},
+	{"comment", 0}:   {1, func(b info, _ bool) any { return Comment{b.text(0, len(b))} }},
 	{"nfacct", 0}:    {0, noEffect("nfacct")},
 	{"mark", 1}:      {9, func(b info, _ bool) any { return decodeMark(b, false) }},
 	{"connmark", 1}:  {9, func(b info, _ bool) any { return decodeMark(b, true) }},
@@ -204,7 +204,9 @@ func decodeStatistic(b info, _ bool) any {
 // decodeRecent decodes struct xt_recent_mtinfo and xt_recent_mtinfo_v1.
 func decodeRecent(b info, _ bool) any {
 	const set = 2 // XT_RECENT_SET
-	return Recent{Name: b.text(10, 200), Set: b.u8(8)&set != 0, Invert: b.u8(9) != 0}
+	return Recent{
+		Name: b.text(10, 200), Set: b.u8(8)&set != 0, Invert: b.u8(9) != 0, Destination: b.u8(210) != 0, Seconds: b.u32(0),
+	}
 }
 
 // decodeRPFilter decodes struct xt_rpfilter_info.

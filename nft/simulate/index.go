@@ -1,0 +1,141 @@
+package simulate
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"sort"
+
+	"github.com/google/nftables/expr"
+
+	"kube-vmap/model"
+	"kube-vmap/nft/simulate/xt"
+)
+
+// Indexes are indexes of the long chains of other programs, by destination: kube-proxy's
+// iptables mode has a chain with a rule for each Service, and a packet would be compared with
+// all of them. They may be shared by simulations that read the same rules. The zero value is
+// ready.
+type Indexes struct{ byFirst map[*Rule]*ruleList }
+
+// minIndexed is the length from which a chain has an index.
+const minIndexed = 64
+
+// A ruleList is the rules of a chain, without those that have no effect if the chain is
+// another program's.
+type ruleList struct {
+	rules []Rule
+	index *destinationIndex // nil for short chains
+}
+
+// A destinationIndex has the numbers of rules by the destination that they require: an
+// address, or a port, or neither.
+type destinationIndex struct {
+	byAddr map[netip.Addr][]int
+	byPort map[uint16][]int
+	others []int
+}
+
+// of returns the list of a chain of another program.
+func (x *Indexes) of(rules []Rule, f model.Family) *ruleList {
+	if len(rules) < minIndexed {
+		return &ruleList{rules: withEffect(rules)}
+	}
+	if l := x.byFirst[&rules[0]]; l != nil {
+		return l
+	}
+	l := &ruleList{rules: withEffect(rules)}
+	l.index = newDestinationIndex(l.rules, f)
+	if x.byFirst == nil {
+		x.byFirst = map[*Rule]*ruleList{}
+	}
+	x.byFirst[&rules[0]] = l
+	return l
+}
+
+func withEffect(rules []Rule) []Rule {
+	out := make([]Rule, 0, len(rules))
+	for _, r := range rules {
+		if hasEffect(r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func newDestinationIndex(rules []Rule, f model.Family) *destinationIndex {
+	x := &destinationIndex{byAddr: map[netip.Addr][]int{}, byPort: map[uint16][]int{}}
+	for i, r := range rules {
+		d := RequiredDestination(r, f)
+		switch {
+		case d.Addr.IsValid():
+			x.byAddr[d.Addr] = append(x.byAddr[d.Addr], i)
+		case d.Port != 0:
+			x.byPort[d.Port] = append(x.byPort[d.Port], i)
+		default:
+			x.others = append(x.others, i)
+		}
+	}
+	return x
+}
+
+// next returns the number of the first rule from a number on that a packet to a destination
+// may match.
+func (l *ruleList) next(from int, to netip.AddrPort) int {
+	if l.index == nil {
+		return from
+	}
+	first := len(l.rules)
+	for _, list := range [...][]int{l.index.byAddr[to.Addr()], l.index.byPort[to.Port()], l.index.others} {
+		if i := sort.SearchInts(list, from); i < len(list) {
+			first = min(first, list[i])
+		}
+	}
+	return first
+}
+
+// A Destination is what a rule requires of the destination; zero values mean anything.
+type Destination struct {
+	Addr     netip.Addr
+	Port     uint16
+	Protocol model.Protocol
+}
+
+// RequiredDestination returns the destination without which a rule does not match and has no
+// effect. It looks only for comparisons with one value.
+func RequiredDestination(r Rule, f model.Family) (d Destination) {
+	for i, e := range r.Expressions {
+		var compared []byte
+		if i+1 < len(r.Expressions) {
+			if c, ok := r.Expressions[i+1].(*expr.Cmp); ok && c.Op == expr.CmpOpEq {
+				compared = c.Data
+			}
+		}
+		switch e := e.(type) {
+		case *expr.Payload:
+			d.addPayload(e, compared, f)
+		case *expr.Meta:
+			if e.Key == expr.MetaKeyL4PROTO && !e.SourceRegister && len(compared) == 1 {
+				d.Protocol = model.Protocol(compared[0])
+			}
+		case xt.Ports:
+			if e.Destination.From == e.Destination.To && !e.InvertDestination {
+				d.Port = e.Destination.From
+			}
+		case *expr.Cmp, *expr.Bitwise, *expr.Counter, xt.NoEffect, xt.Comment, xt.Mark, xt.AddrType, xt.Conntrack, xt.IPRange:
+		default:
+			return d // it may have an effect, or picks
+		}
+	}
+	return d
+}
+
+func (d *Destination) addPayload(e *expr.Payload, compared []byte, f model.Family) {
+	at := addressFields[f]
+	switch {
+	case e.OperationType != expr.PayloadLoad || int(e.Len) != len(compared):
+	case e.Base == expr.PayloadBaseNetworkHeader && int(e.Offset) == at.destination && int(e.Len) == at.length:
+		d.Addr, _ = netip.AddrFromSlice(compared)
+	case e.Base == expr.PayloadBaseTransportHeader && e.Offset == destinationPort && e.Len == 2:
+		d.Port = binary.BigEndian.Uint16(compared)
+	}
+}
