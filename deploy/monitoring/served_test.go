@@ -30,6 +30,7 @@ func served(t *testing.T) map[string][]string {
 	t.Helper()
 	m := metrics.New(metrics.Config{Version: "v1.2.3", Kubernetes: "v1.37.2"})
 	m.AddConnections(nothing{}, true)
+	m.AddTakeover([]string{"done"}, func() string { return "done" })
 	m.Queued(sync.QueuedChanges{Services: 1, Slices: 1})
 	m.Synced(sync.Result{Triggered: []time.Time{time.Now()}})
 	clientgo.RequestResult.Increment(t.Context(), "200", "GET", "192.0.2.1:6443")

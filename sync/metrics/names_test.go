@@ -37,6 +37,7 @@ func full() *metrics.Metrics {
 	m.Synced(r)
 	m.AddConnections(counts{}, true)
 	m.AddLocalhost(listeners{})
+	m.AddTakeover([]string{"probation", "done"}, func() string { return "done" })
 	return m
 }
 
@@ -138,6 +139,7 @@ kubevmap_refused_objects gauge
 kubevmap_refused_service_ports gauge
 kubevmap_service_connections_total counter ip_family namespace port protocol service
 kubevmap_services gauge
+kubevmap_takeover_state gauge state
 kubevmap_transactions_total counter
 `
 
