@@ -17,7 +17,7 @@ var known = slices.Concat(proxies, networks, meshes, balancers, firewalls)
 // proxies are programs that translate the addresses of Services.
 var proxies = []entry{
 	{
-		// What is to be done depends on whether it runs; see Proxy.
+		// What is to be done depends on whether it runs; see package preflight.
 		Component: Component{KubeProxy, "kube-proxy", Fine, "kube-vmap takes over from it"},
 		// kubernetes/kubernetes cmd/kube-proxy; its ports are in pkg/cluster/ports/ports.go.
 		// Distributions that run it in a process of their own (k3s, MicroK8s) have no process

@@ -295,6 +295,32 @@ func TestPreflightWithoutRootNamesWhatItCannotSee(t *testing.T) {
 	}
 }
 
+// TestPreflightNeedsOnlyNetAdmin runs it as root without any other capability, as
+// deploy/preflight does.
+func TestPreflightNeedsOnlyNetAdmin(t *testing.T) {
+	h := labtest.Alone(t)
+	iptables(t, h, "legacy")
+	run(t, h, "add table ip calico\n", "nft", "-f", "-")
+	path, err := built.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := h.Command(t.Context(), lookPath(t, "setpriv"),
+		"--bounding-set=-all,+net_admin", "--inh-caps=-all", "--ambient-caps=-all", path, "preflight", "-o", "json")
+	text, _ := cmd.Output() // the exit code depends on the machine
+	var r preflight.Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatalf("%v:\n%s", err, text)
+	}
+	for _, i := range r.Items {
+		if i.Verdict == preflight.Unknown && i.Name != "sight of processes" {
+			t.Errorf("%+v", i)
+		}
+	}
+	item(t, &r, "kube-proxy (iptables-legacy)")
+	item(t, &r, "Calico (nftables)")
+}
+
 func TestExitCodeIsTheVerdict(t *testing.T) {
 	h := labtest.Alone(t)
 	for _, sysctl := range []string{"/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"} {

@@ -53,7 +53,8 @@ var suites = []suite{
 	{name: "integration/inspect", skip: "^TestBundle(HasNoCredentials|OnFullFileSystem)"},
 	{name: "integration/takeover"},
 	{name: "integration/upgrade"}, // without the way back, for which git builds a version
-	{name: "integration/components", reads: []string{"integration/takeover/testdata"}},
+	// These machines have no setpriv.
+	{name: "integration/components", reads: []string{"integration/takeover/testdata"}, skip: "^TestPreflightNeedsOnlyNetAdmin$"},
 	{name: "integration/security"},
 	// Without tests that exhaust memory (the kernel prints traces), need several
 	// processors, or load 100,000 endpoints.
