@@ -24,10 +24,11 @@ GREMLINS := .cache/bin/gremlins
 # Packages for mutation testing, and the percentage of mutants that tests must notice.
 MUTANTS ?= ./model
 MUTANTS_EFFICACY ?= 99
-# The modules beside that of the top.
+# The modules beside that of the top, without integration/otherprograms/metallb, which takes
+# minutes to build and which only `make beside` needs.
 MODULES := deploy/helm deploy/image deploy/monitoring integration/cluster integration/otherprograms integration/page
 
-.PHONY: help demo build modules tools test unit integration cluster page test-kernels test-nft bench bench-cluster image release fuzz mutants golden lint docs man monitoring clean
+.PHONY: help demo build modules tools test unit integration cluster page beside test-kernels test-nft bench bench-cluster image release fuzz mutants golden lint docs man monitoring clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +74,11 @@ cluster: ## tests against a real etcd, API server and controllers (root)
 page: ## tests of the status page in a browser, with pictures in .cache/page (root)
 	@.ci/setup nft ip chromium
 	MODULE=integration/page .ci/with-program .ci/gotest -count=1 ./...
+
+beside: ## tests beside other programs of a node, also those that CI has no time for (root)
+	@.ci/setup nft ip iptables
+	@ALL=1 .ci/other-programs
+	.ci/with-program .ci/gotest -count=1 -run Beside ./integration/matrix
 
 test-kernels: ## tests with packets and of the rule set on Debian's KERNELS under qemu; SUITES and TESTS choose some
 	@.ci/setup nft ip iptables ipvsadm qemu-system-x86_64 depmod xz

@@ -3,11 +3,13 @@ package matrix
 import (
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/eventually"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
@@ -18,7 +20,6 @@ import (
 func TestBesideFirewalld(t *testing.T) {
 	var d *debian
 	var stop func()
-	start := func() { stop = d.start("firewalld", "--nofork", "--nopid"); d.succeeds("firewall-cmd", "--state") }
 	beside(t, program{
 		load: func(s *scene) {
 			if d != nil {
@@ -26,13 +27,48 @@ func TestBesideFirewalld(t *testing.T) {
 				return
 			}
 			d = newDebian(s)
-			d.run("rm", "/usr/share/dbus-1/system-services/org.freedesktop.PolicyKit1.service") // root needs no permission
-			d.start("dbus-daemon", "--system", "--nofork", "--nopidfile")
-			d.succeeds("test", "-S", "/run/dbus/system_bus_socket")
-			start()
+			stop = d.startFirewalld()
 		},
-		unload: func(*scene) { stop(); start() },
+		unload: func(*scene) { stop(); stop = d.restartFirewalld() },
 	})
+}
+
+// TestFirewalldForwardsTranslatedPacketsBetweenZones has pods in another zone than the rest:
+// firewalld rejects what they send to other nodes, unless it is to a Service.
+func TestFirewalldForwardsTranslatedPacketsBetweenZones(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	cells := s.besideCells()
+	s.start(daemon.PodRanges, nodePortAddresses)
+	d := newDebian(s)
+	d.startFirewalld()
+	for _, pod := range s.Pods {
+		d.run("firewall-cmd", "--zone=internal", "--change-interface="+pod.Link)
+	}
+	for _, f := range model.Families {
+		a, err := s.pod.Ask(model.TCP, s.RemotePods[0].AddrPort(f, daemon.TargetPort), answer)
+		s.must(err)
+		if a.Outcome == lab.Answered {
+			t.Errorf("a pod asks one of the other node, %s: %s, want that firewalld rejects it", f, a)
+		}
+	}
+	s.check(t, cells)
+}
+
+// startFirewalld starts the bus and firewalld, and returns a function that stops firewalld.
+func (d *debian) startFirewalld() (stop func()) {
+	d.s.t.Helper()
+	d.run("rm", "/usr/share/dbus-1/system-services/org.freedesktop.PolicyKit1.service") // root needs no permission
+	d.start("dbus-daemon", "--system", "--nofork", "--nopidfile")
+	d.succeeds("test", "-S", "/run/dbus/system_bus_socket")
+	return d.restartFirewalld()
+}
+
+func (d *debian) restartFirewalld() (stop func()) {
+	d.s.t.Helper()
+	stop = d.start("firewalld", "--nofork", "--nopid")
+	d.succeeds("firewall-cmd", "--state")
+	return stop
 }
 
 // TestBesideUFW has the setting that lets the node forward packets.
@@ -55,6 +91,7 @@ func TestBesideUFW(t *testing.T) {
 // TestUFWDropsForwardedPackets has ufw's default: pods do not reach other nodes, with and
 // without a Service.
 func TestUFWDropsForwardedPackets(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	s.besideCells()
 	s.start()
@@ -62,7 +99,7 @@ func TestUFWDropsForwardedPackets(t *testing.T) {
 	asks := func(want lab.Outcome) {
 		t.Helper()
 		for _, f := range model.Families {
-			a, err := s.pod.Ask(model.TCP, s.RemotePods[0].AddrPort(f, 8080), silence)
+			a, err := s.pod.Ask(model.TCP, s.RemotePods[0].AddrPort(f, daemon.TargetPort), silence)
 			s.must(err)
 			if a.Outcome != want {
 				t.Errorf("a pod asks one of the other node, %s: %s, want %s", f, a, want)
@@ -98,10 +135,11 @@ func TestBesideNftablesService(t *testing.T) {
 	}
 }
 
-// TestBesideFail2ban bans an address that is none of the clients. Bans are for the ports of
-// the node itself.
+// TestBesideFail2ban bans a client. It still reaches Services whose endpoints are pods,
+// because fail2ban drops packets to the node only.
 func TestBesideFail2ban(t *testing.T) {
 	var d *debian
+	banned := [2]netip.Addr{nth(lab.OutsideRanges[model.IPv4], 77), nth(lab.OutsideRanges[model.IPv6], 77)}
 	// The machine's nft may be older than the one that added the sets, and crash.
 	rules := func(*scene) string { return d.run("nft", "list", "ruleset") }
 	beside(t, program{load: func(s *scene) {
@@ -112,15 +150,22 @@ func TestBesideFail2ban(t *testing.T) {
 			d.write("var/log/fail2ban.log", "")
 			d.start("fail2ban-server", "-f", "start")
 			d.succeeds("fail2ban-client", "ping")
+			for _, f := range model.Families {
+				s.must(s.Outside.AddAddress(banned[f]))
+				s.outside.from[f] = s.Outside.Addr(f) // not the banned one
+			}
 		} else {
 			d.run("fail2ban-client", "reload", "--restart")
 		}
 		for _, f := range model.Families {
-			d.succeeds("fail2ban-client", "set", "recidive", "banip", nth(lab.OutsideRanges[f], 77).String())
+			d.succeeds("fail2ban-client", "set", "recidive", "banip", banned[f].String())
 		}
-		if rules := rules(s); !strings.Contains(rules, "f2b") || !strings.Contains(rules, "192.0.2.77") {
+		if rules := rules(s); !strings.Contains(rules, "f2b") || !strings.Contains(rules, banned[model.IPv4].String()) {
 			s.t.Errorf("nothing is banned:\n%s", rules)
 		}
+	}, check: func(t *testing.T, s *scene) {
+		it := s.outside.fromOther("a banned address", banned)
+		s.check(t, asks([]*client{it}, []kind{nodePort}, serviceOf(0, 0), by(anySource, "pod-1 pod-2 remote-1")))
 	}, rules: rules, sameStart: true})
 }
 

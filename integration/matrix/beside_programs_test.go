@@ -57,9 +57,9 @@ func TestBesideTailscale(t *testing.T) {
 // TestBesideVPCCNI has rules that overwrite the whole mark of packets. Interfaces of pods
 // have the prefix that the lab gives them.
 func TestBesideVPCCNI(t *testing.T) {
-	t.Setenv("AWS_VPC_K8S_CNI_VETHPREFIX", "veth")
 	beside(t, program{load: func(s *scene) {
-		s.rules("vpc-cni", "eth0", lab.OutsideRanges[model.IPv4].String()+",10.244.0.0/16")
+		s.command("", "env", "AWS_VPC_K8S_CNI_VETHPREFIX=veth", s.otherProgram("bin/rules"),
+			"vpc-cni", "eth0", lab.OutsideRanges[model.IPv4].String()+",10.244.0.0/16")
 		if !strings.Contains(s.otherRules(), "aws-cni") {
 			s.t.Error("no table aws-cni")
 		}

@@ -48,6 +48,7 @@ func beside(t *testing.T, p program) {
 		t.Skip("what others do to kube-proxy is not tested")
 	}
 	t.Helper()
+	t.Parallel() // some programs take seconds to start
 	s := newScene(t)
 	p.load(s)
 	cells := s.besideCells(p.services...)
@@ -105,34 +106,40 @@ var besideRows = []struct {
 	{"", "random", []int{0}},
 }
 
-// besideCells puts the Services for the rows and further ones, and returns the questions to
-// the former: of all kinds of clients to all kinds of frontends over all transports.
-func (s *scene) besideCells(services ...daemon.Service) (all []cell) {
-	s.t.Helper()
-	sets := readEndpoints()
-	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
-	table := readFlows(s.t, "pods are detected")
-	of := matrixServices(sets)
+// besideServices returns the Services for the rows.
+func besideServices(t *testing.T, sets []endpointSet) (services []daemon.Service) {
+	t.Helper()
+	all := matrixServices(sets)
 	for _, row := range besideRows {
 		i := slices.IndexFunc(sets, func(e endpointSet) bool { return e.endpoints == row.endpoints && e.choice == row.choice })
 		if i < 0 {
-			s.t.Fatalf("no row of endpoints %q, %s", row.endpoints, row.choice)
+			t.Fatalf("no row of endpoints %q, %s", row.endpoints, row.choice)
 		}
-		wanted := func(n int) bool {
-			return slices.ContainsFunc(row.policies, func(j int) bool { return n == serviceOf(i, j) })
-		}
-		for _, v := range of {
-			if wanted(v.Number) {
+		for _, v := range all {
+			if slices.ContainsFunc(row.policies, func(j int) bool { return v.Number == serviceOf(i, j) }) {
 				services = append(services, v)
 			}
 		}
-		for _, c := range s.cells(table, sets[i], i) {
-			if wanted(c.list.service) {
+	}
+	return services
+}
+
+// besideCells puts these Services and further ones, and returns the questions to the former:
+// of all kinds of clients to all kinds of frontends over all transports.
+func (s *scene) besideCells(further ...daemon.Service) (all []cell) {
+	s.t.Helper()
+	sets := readEndpoints()
+	s.cluster(daemon.ServiceCIDR(), daemon.NodeObject(s.Node, ""))
+	services := besideServices(s.t, sets)
+	s.put(append(services, further...)...)
+	table := readFlows(s.t, "pods are detected")
+	for i, set := range sets {
+		for _, c := range s.cells(table, set, i) {
+			if slices.ContainsFunc(services, func(v daemon.Service) bool { return v.Number == c.list.service }) {
 				all = append(all, c)
 			}
 		}
 	}
-	s.put(services...)
 	return all
 }
 
