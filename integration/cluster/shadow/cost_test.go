@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,7 +50,8 @@ func TestCostOfManyServices(t *testing.T) {
 	began := time.Now()
 	out, err := cmd.CombinedOutput()
 	usage := cmd.ProcessState
-	t.Logf("%d Services: %v, of a processor %v user and %v system\n%s", n, time.Since(began), usage.UserTime(), usage.SystemTime(), out)
+	memory := usage.SysUsage().(*syscall.Rusage).Maxrss >> 10
+	t.Logf("%d Services: %v, of a processor %v user and %v system, %d MiB\n%s", n, time.Since(began), usage.UserTime(), usage.SystemTime(), memory, out)
 	r.must(err)
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"kube-vmap/cmd/inspect/exit"
 	"kube-vmap/cmd/inspect/shadow"
 	"kube-vmap/integration/daemon"
 	"kube-vmap/model"
@@ -242,7 +243,7 @@ func TestSuspendedRulesAreCompared(t *testing.T) {
 	}
 }
 
-// TestRulesOfADormantTableAreCompared compares rules that see no packets.
+// TestRulesOfADormantTableAreCompared compares rules that see no packets, with manifests.
 func TestRulesOfADormantTableAreCompared(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, []daemon.Service{{Name: "plain", Number: 1, EndpointSpec: everywhere, Kinds: daemon.Kinds}})
@@ -250,7 +251,8 @@ func TestRulesOfADormantTableAreCompared(t *testing.T) {
 	for _, f := range model.Families {
 		r.nft("add table " + nft.FamilyName(f) + " kube-proxy { flags dormant ; }")
 	}
-	report, code := r.shadow()
+	r.folder.WriteObjects("all", r.objects...)
+	report, code := r.shadow("--master=", "--manifests="+r.folder.Dir())
 	if code != 0 || !slices.Equal(report.Dormant, []string{"IPv4", "IPv6"}) {
 		t.Errorf("exit code %d, dormant %v:\n%s", code, report.Dormant, strings.Join(unintended(report), "\n"))
 	}
@@ -258,5 +260,10 @@ func TestRulesOfADormantTableAreCompared(t *testing.T) {
 		if list := r.nft("list table " + nft.FamilyName(f) + " kube-proxy"); !strings.Contains(list, "dormant") {
 			t.Errorf("the table of %s is awake", f)
 		}
+		r.nft("delete table " + nft.FamilyName(f) + " kube-proxy")
+	}
+	out := daemon.Run(t, r.Node.Host, "shadow", "--once", "--manifests="+r.folder.Dir(), "--hostname-override=node-1")
+	if out.ExitCode != exit.Trouble || !strings.Contains(out.Stderr, shadow.ErrNoRules.Error()) {
+		t.Errorf("without kube-proxy: %s", out)
 	}
 }

@@ -37,6 +37,8 @@ type rig struct {
 	api    *apitest.Server
 	folder *daemon.Folder
 	proxy  *process.Process
+	// objects are those of the API.
+	objects []any
 }
 
 // newRig starts kube-proxy for these Services.
@@ -59,6 +61,7 @@ func (r *rig) put(objects ...any) {
 	for _, o := range objects {
 		r.api.Put(o.(apitest.Object))
 	}
+	r.objects = append(r.objects, objects...)
 }
 
 func (r *rig) must(err error) {

@@ -61,7 +61,7 @@ func (r *Rules) Table(name simulate.Table, keep func(chain string) bool, skip st
 		return nil, fmt.Errorf("list the chains of table %s: %w", name, err)
 	}
 	for c := range t.kept {
-		skipped := 0
+		var skipped int
 		if t.kept[c], skipped, err = r.readRulesWithout(c, skip); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,95 @@
+package shadow
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"kube-vmap/integration/daemon"
+	"kube-vmap/integration/process"
+	"kube-vmap/model"
+	"kube-vmap/nft"
+)
+
+// serveAddress is where shadow serves metrics by default.
+const serveAddress = "127.0.0.1:10349"
+
+// get returns what shadow serves at a path; an error unless the answer is 200.
+func (r *rig) get(path string) (text string, err error) {
+	dial := func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+		err = r.Node.Do(func() (err error) {
+			conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+			return err
+		})
+		return conn, err
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
+	answer, err := client.Get("http://" + serveAddress + path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	b, err := io.ReadAll(answer.Body)
+	if text = string(b); err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", answer.Status, text)
+	}
+	return text, err
+}
+
+// TestShadowThatRunsReportsWhatBeginsAndEnds runs shadow beside a kube-proxy that runs, and
+// lets a difference begin and end.
+func TestShadowThatRunsReportsWhatBeginsAndEnds(t *testing.T) {
+	t.Parallel()
+	plain := daemon.Service{Name: "plain", Number: 1, EndpointSpec: everywhere, Kinds: daemon.Kinds}
+	r := newRig(t, []daemon.Service{plain})
+	p, err := process.Start(t.Context(), process.Config{Program: daemon.Program(t), Host: r.Node.Host, Args: []string{
+		"shadow", "--period=1s", "--master=http://" + apiAddress, "--hostname-override=node-1", "--proxy-mode=nftables", "--cluster-cidr=" + podRanges,
+	}})
+	r.must(err)
+	t.Cleanup(func() { _ = p.Stop() })
+	await := func(what string, try func() error) {
+		t.Helper()
+		if err := p.Within(t.Context(), patience, what, try); err != nil {
+			t.Fatalf("%v\n%s", err, p.Log.Tail())
+		}
+	}
+	await("readiness", func() error { _, err := r.get("/readyz"); return err })
+	counts := func(want string) func() error {
+		return func() error {
+			text, err := r.get("/metrics")
+			if err == nil && !strings.Contains(text, want) {
+				err = fmt.Errorf("no %s in\n%s", want, text)
+			}
+			return err
+		}
+	}
+	await("no difference", counts(`kubevmap_shadow_differences{kind="verdict"} 0`))
+
+	r.stop()
+	for _, f := range model.Families {
+		key := plain.Addr(f, model.KindClusterIP).String() + " . tcp . 80"
+		r.nft("delete element " + nft.FamilyName(f) + " kube-proxy service-ips { " + key + " }")
+	}
+	await("differences of both families", counts(`kubevmap_shadow_differences{kind="verdict"} 2`))
+	for _, f := range model.Families {
+		await("a line about "+f.String(), func() error {
+			for _, e := range p.Log.Find(0, "differs from kube-proxy") {
+				if e["service"] == "default/plain:tcp-0" && e["family"] == f.String() && e["kind"] == "verdict" {
+					return nil
+				}
+			}
+			return fmt.Errorf("there is none")
+		})
+	}
+
+	r.start() // writes everything anew
+	await("the end of the differences", counts(`kubevmap_shadow_differences{kind="verdict"} 0`))
+	if lines := p.Log.Find(0, "no longer differs from kube-proxy"); len(lines) != len(model.Families) {
+		t.Errorf("%d lines about the end:\n%s", len(lines), p.Log.Tail())
+	}
+	r.must(p.Stop())
+}
