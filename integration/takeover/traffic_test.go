@@ -79,7 +79,11 @@ func ourRules(to *lab.Host) nft.Batch {
 			Service: model.ServicePortName{ServiceName: model.ServiceName{Namespace: "default", Name: fmt.Sprint("s", i)}, Protocol: f.protocol},
 		})
 	}
-	_, batch := nft.Adopt(nft.Config{MasqueradeMark: nft.DefaultMasqueradeMark}, nft.Tables{}, nft.Change{Set: set})
+	config := nft.Config{
+		MasqueradeMark: nft.DefaultMasqueradeMark,
+		Pods:           [...]netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/48")},
+	}
+	_, batch := nft.Adopt(config, nft.Tables{}, nft.Change{Set: set})
 	return batch
 }
 
@@ -207,6 +211,7 @@ func askAllTheTime(ctx context.Context, from *lab.Host, f frontend, asked *atomi
 // A flow is a connection with the endpoint that it has.
 type flow struct {
 	*lab.Flow
+	from           *lab.Host
 	name, endpoint string
 }
 
@@ -222,7 +227,7 @@ func (s *scene) open() (flows []flow) {
 		if err != nil || a.Outcome != lab.Answered {
 			s.t.Errorf("%s opens a connection to %s: %s, %v", from, f, a, err)
 		}
-		flows = append(flows, flow{c, from.Name + " to " + f.String(), a.By})
+		flows = append(flows, flow{c, from, from.Name + " to " + f.String(), a.By})
 	})
 	return flows
 }
