@@ -260,7 +260,7 @@ var firewalls = []entry{
 		signs:     []Sign{table("firewalld"), process("firewalld")}, // firewalld/firewalld src/firewall/core/nftables.py (TABLE_NAME)
 	},
 	{
-		Component: Component{"ufw", "ufw", Fine, ""},
+		Component: Component{"ufw", "ufw", Needs, `needs DEFAULT_FORWARD_POLICY="ACCEPT", or rules for the range of pods`},
 		signs:     []Sign{chain("filter/ufw-before-input"), chain("filter/ufw6-before-input")}, // ufw conf/before.rules
 	},
 	{
