@@ -85,12 +85,7 @@ func prefixText(b, mask []byte) string {
 	if !ok {
 		return "the value in the rule"
 	}
-	bits := 0
-	for _, m := range mask {
-		for ; m != 0; m <<= 1 {
-			bits++
-		}
-	}
+	bits := ones(mask)
 	if mask == nil || bits == a.BitLen() {
 		return a.String()
 	}

@@ -3,6 +3,7 @@ package shadow
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"kube-vmap/model"
@@ -28,6 +29,9 @@ func (c *comparer) intended(d *Difference, f *frontend, ours, theirs *outcome) s
 	}
 	if f.ours == nil {
 		return ""
+	}
+	if d.Kind == KindVerdict && c.isNodeToExternal(d, f) && ours.verdict() == simulate.VerdictRefused && theirs.verdict() == simulate.VerdictNotService {
+		return "the node's connections to external addresses without endpoints are refused as in nftables mode"
 	}
 	p := f.ours.Pool
 	switch d.Kind {
@@ -55,6 +59,13 @@ func (c *comparer) intended(d *Difference, f *frontend, ours, theirs *outcome) s
 		}
 	}
 	return ""
+}
+
+// isNodeToExternal reports whether the node asks an external address while kube-proxy is in
+// iptables mode, which looks for addresses without endpoints not in its hook OUTPUT.
+func (c *comparer) isNodeToExternal(d *Difference, f *frontend) bool {
+	return c.round.Mode != "nftables" && slices.Equal(d.Clients, []string{clientNode}) &&
+		(f.ours.Kind == model.KindExternalIP || f.ours.Kind == model.KindLoadBalancerIP)
 }
 
 // intendedForNode is [comparer.intended] for what belongs to no Service.

@@ -127,7 +127,8 @@ type comparer struct {
 	round       *Round
 
 	// Of the current family.
-	theirs *Rules
+	theirs  *Rules
+	indexes *simulate.Indexes
 	// Of the current Service port.
 	sessions [2]*simulate.Session // ours, theirs
 }
@@ -140,7 +141,7 @@ type frontend struct {
 }
 
 func (c *comparer) family(f model.Family, theirs *Rules) error {
-	c.theirs = theirs
+	c.theirs, c.indexes = theirs, &simulate.Indexes{}
 	list := c.frontends(f)
 	for len(list) > 0 {
 		n := slices.IndexFunc(list, func(o frontend) bool { return o.service != list[0].service })
@@ -206,7 +207,7 @@ func (c *comparer) begin(f model.Family) (err error) {
 	c.theirs.Forget()
 	for i, rules := range [...]simulate.Rules{c.ours, c.theirs.Rules} {
 		c.sessions[i], err = simulate.NewSession(simulate.Sources{
-			Rules: rules, Network: c.network, Connections: c.network, Interrupted: c.interrupted,
+			Rules: rules, Network: c.network, Connections: c.network, Interrupted: c.interrupted, Indexes: c.indexes,
 		}, f)
 		if err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 )
 
 // sources returns the sources of rules that are tried, in this order.
-func sources(k *inspect.Rules) []RuleSource { return []RuleSource{NFTables{k}} }
+func sources(k *inspect.Rules) []RuleSource { return []RuleSource{NFTables{k}, IPTables{k}, Legacy{}} }
 
 // A RuleSource reads the rules of the other proxy.
 type RuleSource interface {

@@ -39,13 +39,21 @@ type rig struct {
 	proxy  *process.Process
 	// objects are those of the API.
 	objects []any
+	// backend is the one of iptables; empty for the nftables mode.
+	backend string
 }
 
-// newRig starts kube-proxy for these Services.
+// newRig starts kube-proxy in nftables mode for these Services.
 func newRig(t *testing.T, services []daemon.Service, flags ...string) *rig {
 	t.Helper()
+	return newRigOf(t, "", services, flags...)
+}
+
+// newRigOf starts kube-proxy with a backend of iptables.
+func newRigOf(t *testing.T, backend string, services []daemon.Service, flags ...string) *rig {
+	t.Helper()
 	l := labtest.New(t, lab.Options{Pods: 4, RemotePods: 2})
-	r := &rig{Lab: l, t: t, api: apitest.New(), folder: daemon.EmptyFolder(t, l)}
+	r := &rig{Lab: l, t: t, api: apitest.New(), folder: daemon.EmptyFolder(t, l), backend: backend}
 	var listener net.Listener
 	r.must(l.Node.Do(func() (err error) { listener, err = net.Listen("tcp", apiAddress); return err }))
 	server := &http.Server{Handler: r.api}
@@ -76,8 +84,8 @@ func (r *rig) start(flags ...string) {
 	r.t.Helper()
 	program, err := plane.Program("kube-proxy")
 	r.must(err)
-	r.proxy, err = process.Start(r.t.Context(), process.Config{Program: program, Host: r.Node.Host, Args: append([]string{
-		"--master=http://" + apiAddress, "--hostname-override=node-1", "--proxy-mode=nftables", "--cluster-cidr=" + podRanges,
+	r.proxy, err = process.Start(r.t.Context(), process.Config{Program: program, Host: r.Node.Host, Env: r.iptablesPath(), Args: append([]string{
+		"--master=http://" + apiAddress, "--hostname-override=node-1", "--proxy-mode=" + r.mode(), "--cluster-cidr=" + podRanges,
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
 	}, flags...)})
 	r.must(err)
@@ -87,6 +95,10 @@ func (r *rig) start(flags ...string) {
 			r.t.Logf("the end of kube-proxy's log:\n%s", r.proxy.Log.Tail())
 		}
 	})
+	if r.backend != "" {
+		r.awaitIPTables("-j KUBE-SVC-")
+		return
+	}
 	r.await(patience, func() error {
 		for _, family := range []string{"ip", "ip6"} {
 			out, err := r.command("nft", "list", "map", family, "kube-proxy", "service-ips")
@@ -130,7 +142,7 @@ func (r *rig) shadow(flags ...string) (shadow.Report, int) {
 	r.t.Helper()
 	out := daemon.Run(r.t, r.Node.Host, append([]string{
 		"shadow", "--once", "-o", "json", "--master=http://" + apiAddress, "--hostname-override=node-1",
-		"--proxy-mode=nftables", "--cluster-cidr=" + podRanges,
+		"--proxy-mode=" + r.mode(), "--cluster-cidr=" + podRanges,
 	}, flags...)...)
 	var report shadow.Report
 	if out.ExitCode < 0 || out.Stdout == "" {

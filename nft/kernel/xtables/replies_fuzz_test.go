@@ -80,9 +80,9 @@ func TestRulesOfATable(t *testing.T) {
 func TestConditionsOfARule(t *testing.T) {
 	b := example(model.IPv4)
 	rule := b.entries
-	copy(rule[4:], []byte{10, 1, 0, 0})     // destination
-	copy(rule[12:], []byte{255, 255, 0, 0}) // its mask
-	copy(rule[16:], "eth")                  // interface, then its mask
+	copy(rule[4:], []byte{10, 1, 2, 128})       // destination
+	copy(rule[12:], []byte{255, 255, 255, 128}) // its mask
+	copy(rule[16:], "eth")                      // interface, then its mask
 	copy(rule[48:], "\xff\xff\xff")
 	binary.NativeEndian.PutUint16(rule[80:], unix.IPPROTO_UDP)
 	rule[83] = invertIn
@@ -93,8 +93,8 @@ func TestConditionsOfARule(t *testing.T) {
 	got := ruleDecoder{table: b}.conditions(e)
 	want := []any{
 		&expr.Payload{OperationType: expr.PayloadLoad, DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: []byte{255, 255, 0, 0}, Xor: make([]byte, 4)},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{10, 1, 0, 0}},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: []byte{255, 255, 255, 128}, Xor: make([]byte, 4)},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{10, 1, 2, 128}},
 		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: []byte("eth")},
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{17}},
 	}

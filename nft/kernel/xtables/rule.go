@@ -97,7 +97,7 @@ func (r ruleDecoder) conditions(e entry) (out []any) {
 			OperationType: expr.PayloadLoad, DestRegister: unix.NFT_REG_1, Base: expr.PayloadBaseNetworkHeader,
 			Offset: addrs[r.table.family] + uint32(i*n), Len: uint32(n),
 		})
-		if len(bytes.Trim(mask, "\xff")) > 0 {
+		if bytes.Count(mask, []byte{0xff}) < n {
 			out = append(out, &expr.Bitwise{
 				SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, Len: uint32(n), Mask: mask, Xor: make([]byte, n),
 			})

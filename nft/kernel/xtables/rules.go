@@ -71,13 +71,18 @@ func in(netNS int, fn func() error) error {
 	return <-done
 }
 
+// TableOf returns a table as [Rules] name it.
+func TableOf(f model.Family, name string) simulate.Table {
+	return simulate.Table{Family: familyPrefix + nft.FamilyName(f), Name: name}
+}
+
 // add adds the chains of a table.
 func (r *Rules) add(t *Table) error {
 	chains, err := t.Chains()
 	if err != nil {
 		return err
 	}
-	table := simulate.Table{Family: familyPrefix + nft.FamilyName(t.family), Name: t.Name}
+	table := TableOf(t.family, t.Name)
 	d := ruleDecoder{table: t, starts: map[int]string{}}
 	for _, c := range chains {
 		d.starts[c.start] = c.Name
