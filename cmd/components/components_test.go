@@ -44,6 +44,33 @@ func TestProcessesAreFoundByName(t *testing.T) {
 	}
 }
 
+// TestProcessesOfOtherNetworksDoNotCount has the links to namespaces as proc has them.
+func TestProcessesOfOtherNetworksDoNotCount(t *testing.T) {
+	proc := t.TempDir()
+	for pid, network := range map[string]string{"thread-self": "net:[1]", "17": "net:[2]", "18": "net:[1]", "19": "net:[2]", "20": ""} {
+		name := "kube-proxy"
+		if pid == "19" {
+			name = "ztunnel" // runs in a pod
+		}
+		write(t, proc, pid+"/comm", name)
+		if err := os.Mkdir(filepath.Join(proc, pid, "ns"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if network == "" {
+			continue // not visible
+		}
+		if err := os.Symlink(network, filepath.Join(proc, pid, "ns", "net")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := &Node{}
+	_ = n.readProcesses(proc) // there is no kthreadd
+	found := Find(n)
+	if len(found) != 2 || found[0].Evidence[0] != "processes kube-proxy (2)" || found[1].ID != "istio-ambient" {
+		t.Errorf("found %+v of %+v", found, n.Processes)
+	}
+}
+
 func TestProcessesOfAContainerAreNotTheNodes(t *testing.T) {
 	proc := t.TempDir()
 	write(t, proc, "1/comm", "kube-vmap\n")
@@ -146,8 +173,8 @@ func (s Sign) example() *Node {
 		n.Tables = []survey.Table{{Family: "ip6", Name: in, Legacy: s.kind == legacySign, Chains: []survey.Chain{{Name: chain}}}}
 	case linkSign:
 		n.Interfaces = []string{name}
-	case processSign:
-		n.Processes = []Process{{1, name}}
+	case processSign, podProcessSign:
+		n.Processes = []Process{{PID: 1, Name: name, Elsewhere: s.kind == podProcessSign}}
 	case portSign:
 		n.Ports = ports()
 	case pluginSign:

@@ -204,7 +204,7 @@ var meshes = []entry{
 	{
 		Component: Component{"istio-ambient", "Istio (ambient)", Fine, ""},
 		signs: []Sign{
-			process("ztunnel"),        // istio/ztunnel
+			podProcess("ztunnel"),     // istio/ztunnel
 			chain("nat/ISTIO_POSTRT"), // istio/istio cni/pkg/iptables/iptables.go (ChainHostPostrouting)
 			table("istio-ambient-*"),  // istio/istio cni/pkg/nftables/nftables.go
 		},
@@ -212,15 +212,15 @@ var meshes = []entry{
 	{
 		Component: Component{"istio-sidecar", "Istio (sidecar)", Fine, "its rules are in the network namespaces of pods"},
 		signs: []Sign{
-			process("pilot-agent"), // istio/istio pilot/cmd/pilot-agent
-			plugin("istio-cni"),    // istio/istio cni/cmd/istio-cni
+			podProcess("pilot-agent"), // istio/istio pilot/cmd/pilot-agent
+			plugin("istio-cni"),       // istio/istio cni/cmd/istio-cni
 		},
 	},
 	{
 		Component: Component{"linkerd-cni", "Linkerd", Fine, "its rules are in the network namespaces of pods"},
 		signs: []Sign{
-			plugin("linkerd-cni"),     // linkerd/linkerd2-proxy-init cni-plugin
-			process("linkerd2-proxy"), // linkerd/linkerd2-proxy
+			plugin("linkerd-cni"),        // linkerd/linkerd2-proxy-init cni-plugin
+			podProcess("linkerd2-proxy"), // linkerd/linkerd2-proxy
 		},
 	},
 }

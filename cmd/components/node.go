@@ -61,6 +61,10 @@ type Process struct {
 	PID int
 	// Name is the command's name, of which the kernel keeps 15 bytes.
 	Name string
+	// Elsewhere is true if it is in another network namespace, that of a pod or of another
+	// node on the same machine. That of a process with more capabilities than ours is not
+	// visible: then it is false.
+	Elsewhere bool
 }
 
 // A Plugin is a CNI plugin that a configuration names.
@@ -130,6 +134,7 @@ func (n *Node) readProcesses(proc string) error {
 	if err != nil {
 		return err
 	}
+	own, _ := os.Readlink(filepath.Join(proc, "thread-self", "ns", "net")) // without it, all count as here
 	kernel := false
 	for _, f := range folders {
 		pid, err := strconv.Atoi(f.Name())
@@ -140,10 +145,13 @@ func (n *Node) readProcesses(proc string) error {
 		if err != nil {
 			continue
 		}
-		p := Process{pid, strings.TrimSpace(string(name))}
+		p := Process{PID: pid, Name: strings.TrimSpace(string(name))}
+		if its, err := os.Readlink(filepath.Join(proc, f.Name(), "ns", "net")); err == nil && own != "" {
+			p.Elsewhere = its != own
+		}
 		n.Processes = append(n.Processes, p)
 		// Only the first PID namespace has the kernel's threads; kthreadd is their parent.
-		kernel = kernel || p == Process{2, "kthreadd"}
+		kernel = kernel || pid == 2 && p.Name == "kthreadd"
 	}
 	if !kernel {
 		return errOwnProcesses

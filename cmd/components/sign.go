@@ -20,15 +20,16 @@ type Sign struct {
 type signKind int
 
 const (
-	tableSign   signKind = iota // of nf_tables, in any family unless the name begins with one
-	chainSign                   // of nf_tables or iptables-legacy
-	nftSign                     // a chain of nf_tables, also where iptables-nft writes
-	legacySign                  // a chain of iptables-legacy
-	linkSign                    // a network interface
-	processSign                 // a process, by the first 15 bytes of its command's name
-	portSign                    // a TCP port on which another process listens
-	pluginSign                  // a type in the CNI configuration
-	fileSign                    // a file or directory
+	tableSign      signKind = iota // of nf_tables, in any family unless the name begins with one
+	chainSign                      // of nf_tables or iptables-legacy
+	nftSign                        // a chain of nf_tables, also where iptables-nft writes
+	legacySign                     // a chain of iptables-legacy
+	linkSign                       // a network interface
+	processSign                    // a process, by the first 15 bytes of its command's name
+	podProcessSign                 // one in the network namespace of a pod
+	portSign                       // a TCP port on which another process listens
+	pluginSign                     // a type in the CNI configuration
+	fileSign                       // a file or directory
 )
 
 func table(name string) Sign        { return Sign{tableSign, name} }
@@ -37,6 +38,7 @@ func nftChain(name string) Sign     { return Sign{nftSign, name} }
 func legacy(name string) Sign       { return Sign{legacySign, name} }
 func link(name string) Sign         { return Sign{linkSign, name} }
 func process(name string) Sign      { return Sign{processSign, name} }
+func podProcess(name string) Sign   { return Sign{podProcessSign, name} }
 func port(number uint16) Sign       { return Sign{portSign, strconv.Itoa(int(number))} }
 func plugin(pluginType string) Sign { return Sign{pluginSign, pluginType} }
 func file(path string) Sign         { return Sign{fileSign, path} }
@@ -50,7 +52,7 @@ func (s Sign) evidence(n *Node) string {
 		return s.chains(n)
 	case linkSign:
 		return count("interface", s.name, matching(s.name, slices.Values(n.Interfaces)))
-	case processSign:
+	case processSign, podProcessSign:
 		return s.processes(n)
 	case portSign:
 		if slices.ContainsFunc(n.Ports, func(p uint16) bool { return strconv.Itoa(int(p)) == s.name }) {
@@ -121,7 +123,7 @@ func chainNames(t *survey.Table) func(yield func(string) bool) {
 func (s Sign) processes(n *Node) string {
 	var pids []string
 	for _, p := range n.Processes {
-		if matches(s.name, p.Name) {
+		if matches(s.name, p.Name) && (!p.Elsewhere || s.kind == podProcessSign) {
 			pids = append(pids, strconv.Itoa(p.PID))
 		}
 	}

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"kube-vmap/cmd/components"
 	"kube-vmap/cmd/inspect/preflight"
 	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/cluster/plane"
 	"kube-vmap/integration/lab"
 )
 
@@ -30,19 +32,54 @@ func TestPreflightAsksTheAPIServer(t *testing.T) {
 			"must be reachable from the node",
 		},
 	} {
-		cmd := c.Lab.Node.Command(clustertest.Context(t), clustertest.Program(t), "preflight", "-o", "json", "--kubeconfig", tc.kubeconfig)
-		out, _ := cmd.Output() // the exit code depends on the machine
-		var r preflight.Report
-		if err := json.Unmarshal(out, &r); err != nil {
-			t.Fatalf("%v:\n%s", err, out)
-		}
-		i := slices.IndexFunc(r.Items, func(i preflight.Item) bool { return i.Name == "API server" })
-		if i < 0 {
-			t.Fatalf("no item in %+v", r)
-		}
-		item := r.Items[i]
+		item := preflightItem(t, c.Lab.Node, "API server", "--kubeconfig", tc.kubeconfig)
 		if text := item.Detail + strings.Join(item.Evidence, " "); item.Verdict != tc.want || !strings.Contains(text, tc.text) {
 			t.Errorf("%s: %+v, want %s with %q", tc.name, item, tc.want, tc.text)
 		}
+	}
+}
+
+// preflightItem runs preflight on a node and returns the item of that name.
+func preflightItem(t *testing.T, n *lab.Node, name string, flags ...string) preflight.Item {
+	t.Helper()
+	cmd := n.Command(clustertest.Context(t), clustertest.Program(t), append([]string{"preflight", "-o", "json"}, flags...)...)
+	out, _ := cmd.Output() // the exit code depends on the machine
+	var r preflight.Report
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	i := slices.IndexFunc(r.Items, func(i preflight.Item) bool { return i.Name == name })
+	if i < 0 {
+		t.Fatalf("no item %q in %+v", name, r)
+	}
+	return r.Items[i]
+}
+
+// TestPreflightRecognizesARealKubeProxy runs preflight while kube-proxy runs with the usual ports
+// or others, when it has ended, and when its rules are suspended.
+func TestPreflightRecognizesARealKubeProxy(t *testing.T) {
+	for mode, name := range map[string]string{"nftables": "kube-proxy (nftables)", "iptables": "kube-proxy (iptables-nft)"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			c := newOneNode(t, 2)
+			to := c.manualService(t, "web", c.Lab.Pods[0], c.Lab.Pods[1])
+			program, err := plane.Program("kube-proxy")
+			clustertest.Must(t, err)
+			for _, flags := range [][]string{nil, otherPorts} {
+				theirs := c.startKubeProxy(t, program, mode, c.Kubeconfig(t, c.Server), flags...)
+				c.awaitTheirs(t, theirs, "web", to)
+				want := fmt.Sprintf("runs (process %d): ", theirs.PID())
+				if i := preflightItem(t, c.Lab.Node, name); !strings.HasPrefix(i.Detail, want) || i.Verdict != components.Fine {
+					t.Errorf("with %v: %+v, want %s", flags, i, want)
+				}
+				theirs.Kill()
+			}
+			for _, want := range []string{"left over: ", "suspended: "} {
+				if i := preflightItem(t, c.Lab.Node, name); !strings.HasPrefix(i.Detail, want) {
+					t.Errorf("%+v, want %s", i, want)
+				}
+				c.apply(t, c.findKubeProxy(t).Suspend())
+			}
+		})
 	}
 }

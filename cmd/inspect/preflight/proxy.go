@@ -88,7 +88,7 @@ func (n *node) takeover(found *kubeproxy.Found, state string) string {
 func (n *node) isRunning() bool {
 	hidden := slices.ContainsFunc(n.Unseen, func(u components.Unseen) bool { return u.What == components.Processes })
 	return hidden && n.hasOurTables() ||
-		slices.ContainsFunc(n.Processes, func(p components.Process) bool { return p.Name == "kube-vmap" && p.PID != os.Getpid() })
+		slices.ContainsFunc(n.Processes, func(p components.Process) bool { return p.Name == "kube-vmap" && !p.Elsewhere && p.PID != os.Getpid() })
 }
 
 func (n *node) hasOurTables() bool {
@@ -98,7 +98,7 @@ func (n *node) hasOurTables() bool {
 // otherProxy returns why another proxy seems to run; empty if none does.
 func (n *node) otherProxy() string {
 	for _, p := range n.Processes {
-		if p.Name == components.KubeProxy {
+		if p.Name == components.KubeProxy && !p.Elsewhere {
 			return fmt.Sprintf("process %d", p.PID)
 		}
 	}
