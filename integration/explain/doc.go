@@ -5,6 +5,9 @@
 //	      |                     or that it is refused or dropped
 //	      +----------> the kernel: who answered, and which source they saw
 //
+// The sources of simulations that compare rule sets are compared with the kernel, too: a rule
+// set in memory, and one table of another program.
+//
 // That the prediction agrees with every cell of the packet matrix is tested in
 // integration/matrix, TestExplainAgreesWithMatrix.
 package explain

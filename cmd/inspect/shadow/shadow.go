@@ -36,13 +36,14 @@ type Config struct {
 // A Shadow follows the API as the proxy does, and compares.
 type Shadow struct {
 	Config
-	tracker *Tracker
-	loop    *sync.Loop
+	tracker   *Tracker
+	loop      *sync.Loop
+	constants *inspect.Constants
 }
 
 // New returns a shadow that does nothing before Run or Once.
 func New(c Config) *Shadow {
-	s := &Shadow{Config: c, tracker: NewTracker(time.Now)}
+	s := &Shadow{Config: c, tracker: NewTracker(time.Now), constants: inspect.NewConstants()}
 	l := c.Loop
 	l.Rules.CountConnections, l.Rules.Protect = false, false // no difference for packets
 	l.Observer, l.Recorder, l.DriftReader, l.Shares = nil, nil, nil, nil
@@ -165,6 +166,7 @@ func (s *Shadow) round(ctx context.Context, only map[string]bool) (r *Round, con
 		return nil, nil, 0, err
 	}
 	defer func() { err = errors.Join(err, rules.Close()) }()
+	rules.KeepConstants(s.constants)
 	if r, err = Compare(ctx, in, sources(rules)...); err != nil {
 		return nil, nil, 0, err
 	}

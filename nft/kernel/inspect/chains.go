@@ -28,13 +28,13 @@ func (r *Rules) BaseChains(f model.Family) ([]simulate.BaseChain, error) {
 }
 
 func (r *Rules) readBaseChains() error {
-	dormant, err := r.dormantTables()
+	tables, err := r.tables()
 	if err != nil {
 		return err
 	}
 	r.baseChains = nil
 	err = r.get(unix.NFT_MSG_GETCHAIN, netlink.Dump, unix.NFPROTO_UNSPEC, nil, func(d *attr.Decoder, m message) {
-		if b, hooked := decodeBaseChain(d, m); hooked && !dormant[b.Chain.Table] {
+		if b, hooked := decodeBaseChain(d, m); hooked && !tables[b.Chain.Table].dormant {
 			r.baseChains = append(r.baseChains, b)
 		}
 	})
@@ -42,21 +42,29 @@ func (r *Rules) readBaseChains() error {
 	return err
 }
 
-// dormantTables returns which tables are dormant: their chains see no packets.
-func (r *Rules) dormantTables() (map[simulate.Table]bool, error) {
-	out := map[simulate.Table]bool{}
+// A tableState is what a table has besides its name.
+type tableState struct {
+	dormant bool // its chains see no packets
+	handle  uint64
+}
+
+// tables returns all tables.
+func (r *Rules) tables() (map[simulate.Table]tableState, error) {
+	out := map[simulate.Table]tableState{}
 	err := r.get(unix.NFT_MSG_GETTABLE, netlink.Dump, unix.NFPROTO_UNSPEC, nil, func(d *attr.Decoder, m message) {
 		t := simulate.Table{Family: families[m.family]}
-		var flags uint32
+		var state tableState
 		for kind, value := range d.Attributes(m.attributes) {
 			switch kind {
 			case unix.NFTA_TABLE_NAME:
 				t.Name = attr.String(value)
 			case unix.NFTA_TABLE_FLAGS:
-				flags = d.Uint32(value)
+				state.dormant = d.Uint32(value)&unix.NFT_TABLE_F_DORMANT != 0
+			case tableHandle:
+				state.handle = d.Uint64(value)
 			}
 		}
-		out[t] = flags&unix.NFT_TABLE_F_DORMANT != 0
+		out[t] = state
 	})
 	return out, err
 }

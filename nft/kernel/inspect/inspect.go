@@ -17,6 +17,7 @@ import (
 type Rules struct {
 	conn       *netlink.Conn
 	generation uint32
+	constants  *Constants // nil keeps none
 	cache
 }
 
@@ -41,6 +42,9 @@ func Open(netNS int) (*Rules, error) {
 func newCache() cache {
 	return cache{rules: map[simulate.Chain][]simulate.Rule{}, sets: map[setName]*set{}}
 }
+
+// KeepConstants makes tables of [Rules.Table] use and fill a store.
+func (r *Rules) KeepConstants(c *Constants) { r.constants = c }
 
 // Close closes the socket.
 func (r *Rules) Close() error { return r.conn.Close() }

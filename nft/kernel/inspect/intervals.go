@@ -17,18 +17,20 @@ type intervals []element
 
 // readIntervals reads a set of intervals.
 func (r *Rules) readIntervals(s *set) (*intervals, error) {
-	var list intervals
+	var list []element
 	err := r.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, familyNumber(s.table.Family), s.encodeName, func(d *attr.Decoder, m message) {
-		eachElement(d, m, func(e element) {
-			if e.key != nil { // without a key it is the catch-all element
-				list = append(list, e)
-			}
-		})
+		eachElement(d, m, func(e element) { list = append(list, e) })
 	})
-	slices.SortFunc(list, func(a, b element) int {
+	return newIntervals(list), err
+}
+
+// newIntervals returns the intervals of a set by its elements.
+func newIntervals(list []element) *intervals {
+	out := intervals(slices.DeleteFunc(list, func(e element) bool { return e.key == nil })) // without the catch-all element
+	slices.SortFunc(out, func(a, b element) int {
 		return cmp.Or(bytes.Compare(a.key, b.key), -cmp.Compare(endRank(a), endRank(b)))
 	})
-	return &list, err
+	return &out
 }
 
 // endRank returns 1 for the end of an interval.

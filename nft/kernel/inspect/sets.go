@@ -23,6 +23,7 @@ type set struct {
 	simulate.Set
 	table     simulate.Table
 	flags     uint32
+	handle    uint64
 	elements  map[string]lookupResult // of one that only transactions change
 	intervals *intervals
 	catchAll  *lookupResult // nil until it was read
@@ -88,6 +89,8 @@ func (s *set) decode(d *attr.Decoder, m message) {
 			s.KeyLen = d.Uint32(value)
 		case unix.NFTA_SET_DATA_TYPE:
 			s.DataType = d.Uint32(value)
+		case setHandle:
+			s.handle = d.Uint64(value)
 		case unix.NFTA_SET_TIMEOUT:
 			s.Timeout = time.Duration(d.Uint64(value)) * timeoutUnit
 		}

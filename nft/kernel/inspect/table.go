@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -22,6 +21,7 @@ import (
 type Table struct {
 	rules   *Rules
 	table   simulate.Table
+	handle  uint64
 	Dormant bool
 	base    []simulate.BaseChain
 	kept    map[simulate.Chain][]simulate.Rule
@@ -35,15 +35,15 @@ type Table struct {
 // is in use. Rules in them with the comment skip are left out, as if they were deleted; then
 // the table counts as dormant. The error is [fs.ErrNotExist] if there is no such table.
 func (r *Rules) Table(name simulate.Table, keep func(chain string) bool, skip string) (*Table, error) {
-	dormant, err := r.dormantTables()
+	tables, err := r.tables()
 	if err != nil {
 		return nil, fmt.Errorf("list tables: %w", err)
 	}
-	asleep, exists := dormant[name]
+	state, exists := tables[name]
 	if !exists {
 		return nil, fmt.Errorf("table %s: %w", name, fs.ErrNotExist)
 	}
-	t := &Table{rules: r, table: name, Dormant: asleep, kept: map[simulate.Chain][]simulate.Rule{}, named: map[string]*set{}}
+	t := &Table{rules: r, table: name, handle: state.handle, Dormant: state.dormant, kept: map[simulate.Chain][]simulate.Rule{}, named: map[string]*set{}}
 	t.Forget()
 	err = r.get(unix.NFT_MSG_GETCHAIN, netlink.Dump, familyNumber(name.Family), nil, func(d *attr.Decoder, m message) {
 		b, hooked := decodeBaseChain(d, m)
@@ -74,16 +74,20 @@ func (r *Rules) Table(name simulate.Table, keep func(chain string) bool, skip st
 // of all sets, so that one request for each of thousands would take minutes.
 func (t *Table) readShapes() error {
 	t.shapes = map[string]*set{}
+	handles := map[uint64]bool{}
 	err := t.rules.get(unix.NFT_MSG_GETSET, netlink.Dump, familyNumber(t.table.Family), func(e *attr.Encoder) {
 		e.String(unix.NFTA_SET_TABLE, t.table.Name)
 	}, func(d *attr.Decoder, m message) {
 		s := &set{table: t.table}
 		s.decode(d, m)
 		s.Name = attr.String(d.Find(m.attributes, unix.NFTA_SET_NAME))
-		t.shapes[s.Name] = s
+		t.shapes[s.Name], handles[s.handle] = s, true
 	})
 	if err != nil {
 		return fmt.Errorf("list the sets of table %s: %w", t.table, err)
+	}
+	if t.rules.constants != nil {
+		t.rules.constants.prune(t.handle, handles)
 	}
 	return nil
 }
@@ -155,32 +159,41 @@ func (t *Table) readSet(name string) (*set, error) {
 		}
 		return a.Element, a.found, nil
 	}
-	switch {
-	case s.isDynamic():
+	if s.isDynamic() {
 		return s, nil
-	case s.hasIntervals():
-		list, err := t.rules.readIntervals(s)
-		s.intervals = list
-		return s, err
 	}
-	err := t.eachElement(s, func(e element) {
-		if e.key == nil {
+	list, err := t.elements(s)
+	if err != nil {
+		return nil, err
+	}
+	var d attr.Decoder
+	var all []element
+	for _, e := range d.Attributes(list) {
+		switch e := decodeElement(&d, e); {
+		case s.hasIntervals():
+			all = append(all, e)
+		case e.key == nil:
 			s.catchAll = &lookupResult{e.Element, true}
-			return
+		default:
+			s.elements[string(e.key)] = lookupResult{e.Element, true}
 		}
-		s.elements[string(e.key)] = lookupResult{e.Element, true}
-	})
-	return s, err
+	}
+	if s.hasIntervals() {
+		s.intervals = newIntervals(all)
+	}
+	return s, d.Err()
 }
 
-func (t *Table) eachElement(s *set, fn func(element)) error {
-	return t.rules.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, familyNumber(t.table.Family), s.encodeName,
+// readElements reads the list of the elements of a set.
+func (t *Table) readElements(s *set) (list []byte, err error) {
+	err = t.rules.get(unix.NFT_MSG_GETSETELEM, netlink.Dump, familyNumber(t.table.Family), s.encodeName,
 		func(d *attr.Decoder, m message) {
-			eachElement(d, m, func(e element) {
-				e.Data = bytes.Clone(e.Data) // the message is as large as thousands of elements
-				fn(e)
-			})
+			list = append(list, d.Find(m.attributes, unix.NFTA_SET_ELEM_LIST_ELEMENTS)...)
+			for len(list)%4 != 0 {
+				list = append(list, 0) // attributes are aligned
+			}
 		})
+	return list, err
 }
 
 // Keys returns the keys of a named set with their elements, sorted; none if there is no such
