@@ -61,7 +61,11 @@ func flat(b Batch) []string {
 
 func TestDispatchIsInTheLastStep(t *testing.T) {
 	_, batch := load(500)
-	steps := batch.Steps(100)
+	foreign := ForeignChange{Text: "insert rule ip nat KUBE-SERVICES return"}
+	steps := append(batch, foreign).Steps(100)
+	if last := steps[len(steps)-1]; last[len(last)-1].String() != foreign.Text {
+		t.Errorf("the last change is %s, want %s", last[len(last)-1], foreign)
+	}
 	for i, step := range steps {
 		for _, op := range step {
 			last := i == len(steps)-1

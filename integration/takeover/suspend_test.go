@@ -2,10 +2,12 @@ package takeover
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -190,5 +192,49 @@ func TestSuspensionSurvivesSaveAndRestore(t *testing.T) {
 	m.apply(m.find().Resume())
 	for _, f := range model.Families {
 		same(t, "rules before the suspension and after going back", m.save(nftBackend, f), saved[f])
+	}
+}
+
+// A chain of ten thousand Services is not read as a whole.
+func TestLongChainsAreSuspended(t *testing.T) {
+	m := newMachine(t)
+	m.loadKubeProxy(nftBackend, "iptables")
+	var long strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&long, "-A KUBE-SERVICES -d 10.97.%d.%d/32 -j KUBE-SVC-CDGGSHYLG3RE2FKL\n", i/250, i%250)
+	}
+	m.loadIPTables(nftBackend, model.IPv4, "*nat\n"+long.String()+"COMMIT\n")
+	before := m.listing(nftBackend)
+	m.apply(m.find().Suspend())
+	// Another program's rule may come first.
+	m.loadIPTables(nftBackend, model.IPv4, "*nat\n-I KUBE-SERVICES -s 192.0.2.7 -j RETURN\nCOMMIT\n")
+	start := time.Now()
+	if found := m.find(); len(found.Awake()) > 0 {
+		t.Errorf("awake are %v", found.Awake())
+	}
+	t.Logf("found in %v", time.Since(start))
+	m.apply(m.find().Resume())
+	m.loadIPTables(nftBackend, model.IPv4, "*nat\n-D KUBE-SERVICES -s 192.0.2.7 -j RETURN\nCOMMIT\n")
+	same(t, "listings before the suspension and after going back", m.listing(nftBackend), before)
+}
+
+// kube-proxy on a node of one family has tables of that family only.
+func TestOneFamilyIsSuspendedAndMarked(t *testing.T) {
+	for _, f := range model.Families {
+		m := newMachine(t)
+		m.run(readFile(t, "testdata/nftables.nft")+"delete table "+nft.FamilyName(model.Families[1-f])+" kube-proxy\n", "nft", "-f", "-")
+		before := m.listing(nftBackend)
+		m.apply(m.find().Suspend())
+		if found := m.find(); len(found.Suspended()) != 8 || found.Suspended()[0].Family != f {
+			t.Errorf("suspended are %v", found.Suspended())
+		}
+		m.apply(m.find().Resume())
+		same(t, "listings before the suspension and after going back", m.listing(nftBackend), before)
+		if _, err := kubeproxy.Remove(kubeproxy.Config{NetNS: m.host.FD(), Marker: true}); err != nil {
+			t.Error(err)
+		}
+		if found := m.find(); len(found.Parts) > 0 || len(found.Markers) != len(model.Families) {
+			t.Errorf("after the removal, found %+v", found)
+		}
 	}
 }

@@ -84,8 +84,8 @@ func (f *Found) Modes() []string {
 }
 
 // Find reads what kube-proxy has. The network namespace is given by its file descriptor;
-// zero means that of the calling thread. It reads a few chains only, however many Services
-// there are.
+// zero means that of the calling thread. Of rules it reads only the first ones of a few
+// chains, however many Services there are.
 func Find(netNS int) (*Found, error) {
 	var f *Found
 	var err error
@@ -114,7 +114,7 @@ func find(netNS int) (f *Found, err error) {
 		return nil, err
 	}
 	for _, family := range model.Families {
-		if err := f.read(conn, family); err != nil {
+		if err := f.read(conn, netNS, family); err != nil {
 			return nil, err
 		}
 	}
@@ -122,7 +122,7 @@ func find(netNS int) (f *Found, err error) {
 }
 
 // read adds what is in the tables of a family.
-func (f *Found) read(conn *netlink.Conn, family model.Family) error {
+func (f *Found) read(conn *netlink.Conn, netNS int, family model.Family) error {
 	tables, err := tableNames(conn, family)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (f *Found) read(conn *netlink.Conn, family model.Family) error {
 			f.Content += hashNames(family, all)
 		}
 		for _, chain := range names {
-			if err := f.readChain(conn, Part{Family: family, Table: table, Chain: chain}); err != nil {
+			if err := f.readChain(netNS, Part{Family: family, Table: table, Chain: chain}); err != nil {
 				return err
 			}
 		}
@@ -182,23 +182,45 @@ func baseChains(all map[string]bool) (names []string) {
 	return names
 }
 
-// readChain adds a chain if it has rules.
-func (f *Found) readChain(conn *netlink.Conn, p Part) error {
-	rules := 0
-	m := socket.Nftables(unix.NFT_MSG_GETRULE, netlink.Dump, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
+// headRules is how many rules of a chain are read at least, unless it has fewer. Rules that
+// suspend it are at its head; other programs may have inserted some before them.
+const headRules = 32
+
+// readChain adds a chain if it has rules. It reads from a socket of its own and closes it,
+// because the kernel lists the remaining rules, which may be tens of thousands, only when
+// they are read.
+func (f *Found) readChain(netNS int, p Part) (err error) {
+	conn, err := open(netNS)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	_, err = conn.Send(socket.Nftables(unix.NFT_MSG_GETRULE, netlink.Dump, nft.FamilyNumber(p.Family), func(e *attr.Encoder) {
 		e.String(unix.NFTA_RULE_TABLE, p.Table)
 		e.String(unix.NFTA_RULE_CHAIN, p.Chain)
-	})
-	err := ask(conn, m, func(d *attr.Decoder, attributes []byte) {
-		if handle, comment, in := ruleOf(d, attributes, p); in {
-			rules++
-			if comment == SuspendComment {
-				p.handles = append(p.handles, handle)
-			}
-		}
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	}))
+	if err != nil {
 		return err
+	}
+	rules := 0
+	for m, err := range conn.ReceiveIter() {
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		var d attr.Decoder
+		handle, comment, in := ruleOf(&d, d.Body(m.Data), p)
+		if err := cmp.Or(err, d.Err()); err != nil {
+			return err
+		}
+		if !in {
+			continue
+		}
+		if comment == SuspendComment {
+			p.handles = append(p.handles, handle)
+		}
+		if rules++; rules >= headRules {
+			break
+		}
 	}
 	if p.Suspended = len(p.handles) > 0; rules > 0 {
 		f.Parts = append(f.Parts, p)

@@ -172,3 +172,16 @@ func TestRemoveOfMissingFamilyIsNoError(t *testing.T) {
 		t.Errorf("removed %q, error %v", removed, err)
 	}
 }
+
+func TestMarkerOfMissingFamilyIsNoError(t *testing.T) {
+	for _, errno := range []unix.Errno{unix.EOPNOTSUPP, unix.EAFNOSUPPORT} {
+		k := fakeKernel{batches: []unix.Errno{errno}}
+		if removed, err := removeTables(k.dial, model.IPv6, true); err != nil || len(removed) > 0 {
+			t.Errorf("removed %q, error %v", removed, err)
+		}
+	}
+	k := fakeKernel{batches: []unix.Errno{unix.EPERM}}
+	if _, err := removeTables(k.dial, model.IPv6, true); err == nil {
+		t.Error("no error without permission")
+	}
+}

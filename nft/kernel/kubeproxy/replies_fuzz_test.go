@@ -68,6 +68,33 @@ func pack(rule bool, messages ...[]byte) []byte {
 	return out
 }
 
+// FuzzRuleOf decodes any bytes as a rule, and finds the comment of a rule that suspends a
+// chain, in both forms.
+func FuzzRuleOf(f *testing.F) {
+	p := Part{Table: "nat", Chain: "KUBE-SERVICES"}
+	names := nest{
+		attribute(unix.NFTA_RULE_TABLE, p.Table), attribute(unix.NFTA_RULE_CHAIN, p.Chain),
+		attribute(unix.NFTA_RULE_HANDLE, binary.BigEndian.AppendUint64(nil, 7)),
+	}
+	match := nest{
+		attribute(unix.NFTA_EXPR_NAME, "match"),
+		attribute(unix.NFTA_EXPR_DATA, nest{
+			attribute(unix.NFTA_MATCH_NAME, "comment"), attribute(unix.NFTA_MATCH_INFO, append([]byte(SuspendComment), make([]byte, 200)...)),
+		}),
+	}
+	native := append(slices.Clone(names), attribute(unix.NFTA_RULE_USERDATA, append([]byte{attr.CommentTag, byte(len(SuspendComment) + 1)}, SuspendComment+"\x00"...)))
+	restored := append(slices.Clone(names), attribute(unix.NFTA_RULE_EXPRESSIONS, nest{attribute(unix.NFTA_LIST_ELEM, match)}))
+	for _, rule := range []nest{native, restored} {
+		b := nltest.MustMarshalAttributes(rule)
+		if handle, comment, in := ruleOf(&attr.Decoder{}, b, p); handle != 7 || comment != SuspendComment || !in {
+			f.Errorf("rule %d with comment %q, in the chain: %v", handle, comment, in)
+		}
+		f.Add(b)
+		f.Add(b[:len(b)-5])
+	}
+	f.Fuzz(func(_ *testing.T, rule []byte) { ruleOf(&attr.Decoder{}, rule, p) })
+}
+
 // FuzzRead decodes any bytes as chains and rules of table nat. A batch can be made of the
 // result, and it touches nothing that is not kube-proxy's.
 func FuzzRead(f *testing.F) {
