@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/netip"
@@ -190,9 +191,13 @@ func TestBesideDocker(t *testing.T) {
 // isReady waits until Docker's API answers.
 func (d *debian) isReady(socket string) {
 	d.s.t.Helper()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, Dial: func(string, string) (net.Conn, error) {
-		return net.Dial("unix", d.path(socket))
-	}}}
+	var dialer net.Dialer
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", d.path(socket))
+		},
+	}}
 	eventually.Succeeds(d.s.t, "Docker answers", func() error {
 		r, err := client.Get("http://docker/_ping")
 		if err != nil {

@@ -11,6 +11,17 @@ import (
 
 func TestBesideCalicoIPTables(t *testing.T) { beside(t, recorded("calico-iptables")) }
 
+// TestBesideCalicoIPTablesLegacy has the same rules in iptables-legacy, whose chains nft does
+// not list.
+func TestBesideCalicoIPTablesLegacy(t *testing.T) {
+	p := recordedFor("legacy", "calico-iptables")
+	p.sameStart = true
+	p.rules = func(s *scene) string {
+		return s.command("", "iptables-legacy-save") + s.command("", "ip6tables-legacy-save")
+	}
+	beside(t, p)
+}
+
 func TestBesideCalicoNftables(t *testing.T) { beside(t, recorded("calico-nftables")) }
 
 func TestBesideCilium(t *testing.T) { beside(t, recorded("cilium")) }

@@ -2,7 +2,6 @@ package matrix
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -193,28 +192,31 @@ func (s *scene) command(stdin, name string, args ...string) string {
 }
 
 // recorded is a program whose rules are in files of testdata/beside, with their origin:
-// NAME.nft for nft, NAME.ip and NAME.ip6 for iptables-restore, which removes all
-// other rules from the same tables.
-func recorded(name string) program {
+// NAME.nft for nft, NAME.ip and NAME.ip6 for iptables-restore, which removes all other rules
+// from the same tables.
+func recorded(name string) program { return recordedFor("nft", name) }
+
+// recordedFor is recorded for a backend of iptables, nft or legacy.
+func recordedFor(backend, name string) program {
 	return program{load: func(s *scene) {
 		s.t.Helper()
 		found, err := filepath.Glob(filepath.Join("testdata", "beside", name+".*"))
 		if err != nil || len(found) == 0 {
 			s.t.Fatalf("no rules of %s: %v", name, err)
 		}
+		programs := map[string][]string{
+			".nft": {"nft", "-f", "-"},
+			".ip":  {"iptables-" + backend + "-restore"},
+			".ip6": {"ip6tables-" + backend + "-restore"},
+		}
 		for _, path := range found {
 			text, err := os.ReadFile(path)
 			s.must(err)
-			switch filepath.Ext(path) {
-			case ".nft":
-				s.command(string(text), "nft", "-f", "-")
-			case ".ip":
-				s.command(string(text), "iptables-nft-restore")
-			case ".ip6":
-				s.command(string(text), "ip6tables-nft-restore")
-			default:
-				s.t.Fatal(fmt.Errorf("%s: neither nft nor iptables", path))
+			load, ok := programs[filepath.Ext(path)]
+			if !ok {
+				s.t.Fatalf("%s: neither nft nor iptables", path)
 			}
+			s.command(string(text), load[0], load[1:]...)
 		}
 	}}
 }
