@@ -142,6 +142,11 @@ func TestProbesMatchHealthServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	readiness := daemonSet(t, "readiness/daemonset.yaml").Spec.Template.Spec.InitContainers[0].StartupProbe.HTTPGet
+	if readiness.Port.String() != port || readiness.Path != container.ReadinessProbe.HTTPGet.Path {
+		t.Errorf("deploy/readiness requests %s of port %s, the readiness probe %s of %s",
+			readiness.Path, readiness.Port.String(), container.ReadinessProbe.HTTPGet.Path, port)
+	}
 	handler := health.New(health.Config{}).Handler()
 	for want, probe := range map[string]*corev1.Probe{
 		"/livez": container.LivenessProbe, "/readyz": container.ReadinessProbe,

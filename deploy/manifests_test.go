@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -52,7 +53,7 @@ type image struct {
 	NewTag  string `json:"newTag"`
 }
 
-var folders = []string{"base", "site", "preflight", "shadow", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy"}
+var folders = []string{"base", "site", "preflight", "readiness", "shadow", "overlays/beside-kube-proxy", "overlays/instead-of-kube-proxy"}
 
 func TestEveryFileIsReferencedAndExists(t *testing.T) {
 	for _, folder := range folders {
@@ -86,7 +87,7 @@ func TestEveryFileIsReferencedAndExists(t *testing.T) {
 func TestOnlySiteSetsImagesAndConfiguration(t *testing.T) {
 	for _, folder := range folders {
 		k := kustomized(t, folder)
-		if folder != "site" && len(k.Images)+len(k.ConfigMapGenerator) > 0 {
+		if folder != "site" && folder != "readiness" && len(k.Images)+len(k.ConfigMapGenerator) > 0 {
 			t.Errorf("%s sets images %v and ConfigMaps %v itself", folder, k.Images, k.ConfigMapGenerator)
 		}
 		if strings.HasPrefix(folder, "overlays/") && !slices.Equal(k.Resources, []string{"../../base"}) {
@@ -145,7 +146,7 @@ func TestPermissionsAreThoseOfNodeProxier(t *testing.T) {
 		if file == "helm/templates" { // no YAML; what they render is compared with kustomize
 			return fs.SkipDir
 		}
-		if err != nil || entry.IsDir() || filepath.Ext(file) != ".yaml" || path.Base(file) == "clusterrolebinding.yaml" {
+		if err != nil || entry.IsDir() || filepath.Ext(file) != ".yaml" || path.Base(file) == "clusterrolebinding.yaml" || file == "readiness/clusterrole.yaml" {
 			return err
 		}
 		var object struct{ APIVersion string }
@@ -159,6 +160,29 @@ func TestPermissionsAreThoseOfNodeProxier(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestReadinessHasAnAccountOfItsOwn checks that only the account of readiness may change
+// nodes. That a policy restricts it is tested in integration/cluster.
+func TestReadinessHasAnAccountOfItsOwn(t *testing.T) {
+	var role rbacv1.ClusterRole
+	decode(t, "readiness/clusterrole.yaml", &role)
+	want := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "patch"}}
+	if len(role.Rules) != 1 || !reflect.DeepEqual(role.Rules[0], want) {
+		t.Errorf("it may %+v, want %+v", role.Rules, want)
+	}
+	var binding rbacv1.ClusterRoleBinding
+	decode(t, "readiness/clusterrolebinding.yaml", &binding)
+	pod := daemonSet(t, "readiness/daemonset.yaml").Spec.Template.Spec
+	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: pod.ServiceAccountName, Namespace: "kube-system"}
+	if binding.RoleRef.Name != role.Name || len(binding.Subjects) != 1 || binding.Subjects[0] != subject || subject.Name != "kube-vmap-readiness" {
+		t.Errorf("%+v may %s, want only %+v to", binding.Subjects, binding.RoleRef.Name, subject)
+	}
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		if s := c.SecurityContext; s.Privileged != nil || *s.AllowPrivilegeEscalation || len(s.Capabilities.Add) > 0 || !*pod.SecurityContext.RunAsNonRoot {
+			t.Errorf("%s has privileges: %+v", c.Name, s)
+		}
 	}
 }
 

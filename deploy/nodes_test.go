@@ -82,7 +82,9 @@ func TestCleanupRunsOnLabelledNodesOnly(t *testing.T) {
 
 // TestPodsTolerateAllTaints checks that kube-vmap runs wherever kube-proxy would.
 func TestPodsTolerateAllTaints(t *testing.T) {
-	for _, file := range []string{"base/daemonset.yaml", "base/cleanup.yaml", "preflight/daemonset.yaml", "shadow/daemonset.yaml"} {
+	for _, file := range []string{
+		"base/daemonset.yaml", "base/cleanup.yaml", "preflight/daemonset.yaml", "readiness/daemonset.yaml", "shadow/daemonset.yaml",
+	} {
 		got := daemonSet(t, file).Spec.Template.Spec.Tolerations
 		if want := (corev1.Toleration{Operator: corev1.TolerationOpExists}); len(got) != 1 || got[0] != want {
 			t.Errorf("%s tolerates %+v, want %+v", file, got, want)

@@ -71,7 +71,8 @@ func TestInstallPagesAreComplete(t *testing.T) {
 	}
 }
 
-var block = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
+// block matches a code block with a language, possibly in a list.
+var block = regexp.MustCompile("(?ms)^ *```(\\w+)\n(.*?)^ *```$")
 
 func TestInstallSnippetsParse(t *testing.T) {
 	for name, text := range distributions(t) {

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -70,7 +71,7 @@ func isManifest(file string) bool {
 	case folder == "monitoring":
 		return path.Ext(file) == ".yaml" && !strings.HasSuffix(file, "_test.yaml") || path.Ext(file) == ".json"
 	}
-	return folder == "base" || folder == "overlays" || folder == "site"
+	return slices.Contains([]string{"base", "overlays", "preflight", "readiness", "shadow", "site"}, folder)
 }
 
 // placeInChart returns a file's path in the Helm chart's archive. The links of helm/files
@@ -84,6 +85,9 @@ func placeInChart(file string) string {
 	}
 	switch path.Base(file) {
 	case "README.md", "kustomization.yaml", "kube-proxy.yaml", "rules.yaml":
+		return ""
+	}
+	if folder := strings.Split(file, "/")[0]; slices.Contains([]string{"preflight", "readiness", "shadow"}, folder) {
 		return ""
 	}
 	return in("kube-vmap/files", isManifest)(file)

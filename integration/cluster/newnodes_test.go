@@ -1,0 +1,251 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/cluster/plane"
+	"kube-vmap/integration/eventually"
+	"kube-vmap/integration/lab"
+	"kube-vmap/integration/process"
+)
+
+// notReady is the taint that deploy/readiness removes.
+const notReady = "kube-vmap.io/not-ready"
+
+// TestNewNodeGetsNoPodBeforeItsRules runs the real scheduler and kube-vmap, and does what
+// the kubelet would do with the pod of deploy/readiness: it requests the probe, then runs
+// the containers.
+func TestNewNodeGetsNoPodBeforeItsRules(t *testing.T) {
+	t.Parallel()
+	c := newNodes{clustertest.New(t, lab.Options{RemotePods: 1})}
+	node := c.NodeName(c.Lab.Node)
+	readiness := c.readinessPod(t, node)
+	c.registerTainted(t, node)
+	scheduler := c.startScheduler(t)
+	pod := c.createUnscheduledPod(t, node, scheduler)
+	clustertest.Must(t, c.awaitScheduled(clustertest.Context(t), pod, corev1.ConditionFalse, "untolerated taint"))
+
+	// Without an API server, kube-vmap runs but is not ready.
+	url := probeURL(readiness)
+	starting := c.StartProxy(t, c.Lab.Node, c.Kubeconfig(t, "https://127.0.0.1:1"))
+	awaitStatus(t, starting, url, http.StatusServiceUnavailable)
+	starting.Kill()
+
+	p := c.StartProxy(t, c.Lab.Node, c.Kubeconfig(t, c.Server))
+	awaitStatus(t, p, url, http.StatusOK)
+	if diff, err := p.Truth.Diff(clustertest.Context(t)); err != nil || diff != "" {
+		t.Errorf("%s is 200 before the rules are in the kernel: %v\n%s", url, err, diff)
+	}
+	clustertest.Must(t, c.awaitScheduled(clustertest.Context(t), pod, corev1.ConditionFalse, "untolerated taint"))
+
+	kubeconfig := c.podKubeconfig(t, readiness)
+	c.runContainers(t, kubeconfig, readiness)
+	clustertest.Must(t, c.awaitScheduled(clustertest.Context(t), pod, corev1.ConditionTrue, ""))
+	c.runContainers(t, kubeconfig, readiness) // as after a restart of the node
+	if taints, err := c.Kubectl(t.Context(), "get", "node", node, "-o", "jsonpath={.spec.taints}"); err != nil || taints != "" {
+		t.Errorf("taints %s, %v, want none", taints, err)
+	}
+}
+
+// awaitStatus waits until a proxy answers a request with a status.
+func awaitStatus(t *testing.T, p *clustertest.Proxy, url string, want int) {
+	t.Helper()
+	clustertest.Must(t, p.Await(clustertest.Context(t), url, func() error {
+		if status, body, err := p.Get(url); err != nil || status != want {
+			return fmt.Errorf("status %d, %w, want %d: %s", status, err, want, body)
+		}
+		return nil
+	}))
+}
+
+func TestReadinessAccountIsRestricted(t *testing.T) {
+	t.Parallel()
+	c := newNodes{clustertest.New(t, lab.Options{RemotePods: 1})}
+	node, other := c.NodeName(c.Lab.Node), c.NodeName(c.Lab.Remote)
+	kubeconfig := c.podKubeconfig(t, c.readinessPod(t, node))
+	c.registerTainted(t, node)
+	c.registerTainted(t, other)
+	for command, want := range map[string]string{
+		"taint node " + other + " " + notReady + "-":                           "may change the node that its pod runs on only",
+		"taint node " + node + " " + notReady + "- dedicated=db:NoSchedule":    "may change the taint " + notReady + " only",
+		"taint node " + node + " node.kubernetes.io/out-of-service=:NoExecute": "may change the taint " + notReady + " only",
+		"patch node " + node + ` -p {"spec":{"unschedulable":true}}`:           "may change the taint " + notReady + " only",
+		"label node " + node + " kube-vmap=disabled":                           "may change the taint " + notReady + " only",
+		"annotate node " + node + " a=b":                                       "may change the taint " + notReady + " only",
+		"delete node " + node:                                                  "is forbidden",
+		"get secrets -A":                                                       "is forbidden",
+	} {
+		// The API server needs a moment to enforce a new policy.
+		clustertest.Must(t, eventually.Try(clustertest.Context(t), func() error {
+			_, err := c.KubectlAs(t.Context(), kubeconfig, append(strings.Fields(command), "--dry-run=server")...)
+			if strings.HasPrefix(command, "get") {
+				_, err = c.KubectlAs(t.Context(), kubeconfig, strings.Fields(command)...)
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("kubectl %s: error %v, want %q", command, err, want)
+			}
+			return nil
+		}))
+	}
+}
+
+// newNodes is a cluster with what new nodes need.
+type newNodes struct{ *clustertest.Cluster }
+
+// readinessPod applies deploy/readiness and creates its pod on a node.
+func (c newNodes) readinessPod(t *testing.T, node string) *corev1.Pod {
+	t.Helper()
+	ctx := clustertest.Context(t)
+	_, err := c.Kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(clustertest.Root(t), "deploy", "readiness"))
+	clustertest.Must(t, err)
+	set, err := c.Client.AppsV1().DaemonSets("kube-system").Get(ctx, "kube-vmap-readiness", metav1.GetOptions{})
+	clustertest.Must(t, err)
+	pods := c.Client.CoreV1().Pods("kube-system")
+	pod := &corev1.Pod{ObjectMeta: set.Spec.Template.ObjectMeta, Spec: set.Spec.Template.Spec}
+	pod.Name, pod.Spec.NodeName = "kube-vmap-readiness-"+node, node
+	pod, err = pods.Create(ctx, pod, metav1.CreateOptions{})
+	clustertest.Must(t, err)
+	t.Cleanup(func() {
+		if err := pods.Delete(context.WithoutCancel(ctx), pod.Name, *metav1.NewDeleteOptions(0)); err != nil {
+			t.Log(err)
+		}
+	})
+	return pod
+}
+
+// registerTainted gives a node the taint, as a kubelet with registerWithTaints, and room
+// for pods. It removes node.kubernetes.io/not-ready, as the controller for nodes would.
+func (c newNodes) registerTainted(t *testing.T, name string) {
+	t.Helper()
+	ctx, nodes := clustertest.Context(t), c.Client.CoreV1().Nodes()
+	node, err := nodes.Get(ctx, name, metav1.GetOptions{})
+	clustertest.Must(t, err)
+	node.Spec.Taints = []corev1.Taint{{Key: notReady, Effect: corev1.TaintEffectNoSchedule}}
+	node, err = nodes.Update(ctx, node, metav1.UpdateOptions{})
+	clustertest.Must(t, err)
+	node.Status.Allocatable = corev1.ResourceList{
+		corev1.ResourcePods: resource.MustParse("10"), corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"),
+	}
+	node.Status.Capacity = node.Status.Allocatable
+	_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
+	clustertest.Must(t, err)
+}
+
+// startScheduler runs kube-scheduler for the pods of this test and returns its name.
+func (c newNodes) startScheduler(t *testing.T) string {
+	t.Helper()
+	program, err := plane.Program("kube-scheduler")
+	clustertest.Must(t, err)
+	name := "scheduler-of-" + c.NodeName(c.Lab.Node)
+	file := filepath.Join(t.TempDir(), "scheduler.yaml")
+	clustertest.Must(t, os.WriteFile(file, fmt.Appendf(nil, `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: %s}
+leaderElection: {leaderElect: false}
+profiles: [{schedulerName: %s}]
+`, c.kubeconfigOf(t, ""), name), 0o600))
+	clustertest.Start(t, process.Config{
+		Program: program, Host: c.Lab.Outside, Args: []string{"--config=" + file, "--secure-port=0"},
+	})
+	return name
+}
+
+// createUnscheduledPod creates a pod without tolerations for a node.
+func (c newNodes) createUnscheduledPod(t *testing.T, node, scheduler string) *corev1.Pod {
+	t.Helper()
+	ctx := clustertest.Context(t)
+	ns := c.Namespace(t)
+	pod, err := c.Client.CoreV1().Pods(ns.Name).Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "app"},
+		Spec: corev1.PodSpec{
+			SchedulerName: scheduler,
+			NodeSelector:  map[string]string{corev1.LabelHostname: node},
+			Containers:    []corev1.Container{{Name: "app", Image: "app"}},
+		},
+	}, metav1.CreateOptions{})
+	clustertest.Must(t, err)
+	return pod
+}
+
+// awaitScheduled waits until the scheduler reports a status, with this in its message.
+func (c newNodes) awaitScheduled(ctx context.Context, pod *corev1.Pod, want corev1.ConditionStatus, message string) error {
+	return eventually.Try(ctx, func() error {
+		got, err := c.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, condition := range got.Status.Conditions {
+			if condition.Type == corev1.PodScheduled && condition.Status == want && strings.Contains(condition.Message, message) {
+				return nil
+			}
+		}
+		return fmt.Errorf("pod %s has %+v, want scheduled=%s with %q", pod.Name, got.Status.Conditions, want, message)
+	})
+}
+
+// podKubeconfig returns a kubeconfig with the token that the kubelet would give a pod.
+func (c newNodes) podKubeconfig(t *testing.T, pod *corev1.Pod) string {
+	t.Helper()
+	answer, err := c.Client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(clustertest.Context(t), pod.Spec.ServiceAccountName,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+			BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID},
+		}}, metav1.CreateOptions{})
+	clustertest.Must(t, err)
+	return c.kubeconfigOf(t, answer.Status.Token)
+}
+
+// kubeconfigOf returns the administrator's kubeconfig, with another token and without
+// certificate if that is not empty.
+func (c newNodes) kubeconfigOf(t *testing.T, token string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(c.AdminKubeconfig())
+	clustertest.Must(t, err)
+	for _, user := range config.AuthInfos {
+		if token != "" {
+			user.Token, user.ClientCertificateData, user.ClientKeyData = token, nil, nil
+		}
+	}
+	for _, cluster := range config.Clusters {
+		if token == "" {
+			cluster.Server = c.Server // reached from this lab
+		}
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	clustertest.Must(t, clientcmd.WriteToFile(*config, file))
+	return file
+}
+
+// runContainers runs kubectl with the arguments of the containers behind the probe.
+func (c newNodes) runContainers(t *testing.T, kubeconfig string, pod *corev1.Pod) {
+	t.Helper()
+	for _, container := range pod.Spec.InitContainers[1:] {
+		var args []string
+		for _, arg := range container.Args {
+			args = append(args, strings.ReplaceAll(arg, "$(NODE_NAME)", pod.Spec.NodeName))
+		}
+		if _, err := c.KubectlAs(clustertest.Context(t), kubeconfig, args...); err != nil {
+			t.Errorf("container %s: %v", container.Name, err)
+		}
+	}
+}
+
+// probeURL returns what the kubelet requests before it starts the second container.
+func probeURL(pod *corev1.Pod) string {
+	get := pod.Spec.InitContainers[0].StartupProbe.HTTPGet
+	return "http://" + get.Host + ":" + strconv.Itoa(get.Port.IntValue()) + get.Path
+}
