@@ -57,8 +57,11 @@ var proxies = []entry{
 	},
 }
 
-// ciliumPrograms is where Cilium pins programs for sockets.
-const ciliumPrograms = "/sys/fs/bpf/cilium/socketlb/links/cgroup/"
+// Where Cilium pins programs (cilium/cilium pkg/bpf, CiliumPath), and those for sockets.
+const (
+	ciliumPins     = "/sys/fs/bpf/cilium"
+	ciliumPrograms = ciliumPins + "/socketlb/links/cgroup/"
+)
 
 // networks are CNI plugins.
 var networks = []entry{
@@ -86,21 +89,27 @@ var networks = []entry{
 		},
 	},
 	{
-		Component: Component{"cilium", "Cilium", Needs, "needs kubeProxyReplacement=false"},
+		Component: Component{"cilium", "Cilium", Needs, "needs kubeProxyReplacement=false; whether that is set is not visible"},
 		signs: []Sign{
 			plugin("cilium-cni"),    // cilium/cilium plugins/cilium-cni
 			link("cilium_*"),        // cilium/cilium pkg/defaults/node.go (HostDevice, SecondHostDevice)
 			process("cilium-agent"), // cilium/cilium daemon
 			chain("CILIUM_*"),       // cilium/cilium pkg/datapath/iptables/iptables.go (ciliumPrefix)
 		},
-		modes: []entry{{
-			Component: Component{
-				"cilium-proxy", "Cilium, as Service proxy", Conflict,
-				"it is a Service proxy itself: set kubeProxyReplacement=false, or do not use kube-vmap",
+		modes: []entry{
+			{
+				Component: Component{
+					"cilium-proxy", "Cilium, as Service proxy", Conflict,
+					"it is a Service proxy itself: set kubeProxyReplacement=false, or do not use kube-vmap",
+				},
+				// pkg/socketlb/socketlb.go (Enable): programs that translate addresses at connect()
+				signs: []Sign{file(ciliumPrograms + "cil_sock4_connect"), file(ciliumPrograms + "cil_sock6_connect")},
 			},
-			// pkg/socketlb/socketlb.go (Enable): programs that translate addresses at connect()
-			signs: []Sign{file(ciliumPrograms + "cil_sock4_connect"), file(ciliumPrograms + "cil_sock6_connect")},
-		}},
+			{
+				Component: Component{"cilium-without-proxy", "Cilium, without its proxy", Fine, ""},
+				signs:     []Sign{file(ciliumPins)}, // and none of those
+			},
+		},
 	},
 	{
 		Component: Component{"flannel", "flannel", Fine, ""},
@@ -132,13 +141,17 @@ var networks = []entry{
 		}},
 	},
 	{
-		Component: Component{"antrea", "Antrea", Needs, "needs antreaProxy.proxyAll=false"},
+		Component: Component{"antrea", "Antrea", Fine, "with antreaProxy.proxyAll=false, its default"},
 		signs: []Sign{
 			plugin("antrea"),        // antrea-io/antrea cmd/antrea-cni
 			process("antrea-agent"), // antrea-io/antrea cmd/antrea-agent
 			link("antrea-gw0"),      // antrea-io/antrea cmd/antrea-agent/options.go (defaultHostGateway)
 			chain("ANTREA-*"),       // antrea-io/antrea pkg/agent/route/route_linux.go
 		},
+		modes: []entry{{
+			Component: Component{"antrea-proxy", "Antrea, as Service proxy", Conflict, "it is a Service proxy itself: set antreaProxy.proxyAll=false"},
+			signs:     []Sign{chain("nat/ANTREA-OUTPUT")}, // pkg/agent/route/route_linux.go (syncIPTables, proxyAll)
+		}},
 	},
 	{
 		Component: Component{"aws-vpc-cni", "AWS VPC CNI", Fine, ""},
