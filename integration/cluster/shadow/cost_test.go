@@ -18,6 +18,7 @@ import (
 	"kube-vmap/integration/daemon"
 	"kube-vmap/integration/lab"
 	"kube-vmap/model"
+	"kube-vmap/nft"
 )
 
 // sizeVariable is the environment variable with the number of Services to measure.
@@ -33,26 +34,43 @@ func TestCostOfManyServices(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := newRig(t, []daemon.Service{{Name: "plain", Number: 255, EndpointSpec: everywhere}})
+	for _, backend := range append([]string{""}, iptablesBackends...) {
+		t.Run("mode-"+backend, func(t *testing.T) { compareMany(t, backend, n) })
+	}
+}
+
+// compareMany compares with a mode of kube-proxy.
+func compareMany(t *testing.T, backend string, n int) {
+	r := newRigOf(t, backend, []daemon.Service{{Name: "plain", Number: 255, EndpointSpec: everywhere}})
 	r.put(manyServices(n, 10)...)
 	r.await(10*time.Minute, func() error {
-		for _, f := range []string{"ip", "ip6"} {
-			out, err := r.command("nft", "list", "map", f, "kube-proxy", "service-ips")
-			if have := strings.Count(out, "goto"); err != nil || have < n {
-				return fmt.Errorf("%d of %d Services in %s: %w", have, n, f, err)
+		for _, f := range model.Families {
+			if have := r.countServices(f); have < n {
+				return fmt.Errorf("%d of %d Services in %s", have, n, f)
 			}
 		}
 		return nil
 	})
 	r.stop()
 	cmd := r.Node.Command(t.Context(), daemon.Program(t), "shadow", "--once", "--master=http://"+apiAddress,
-		"--hostname-override=node-1", "--proxy-mode=nftables", "--cluster-cidr="+podRanges, "-v=2")
+		"--hostname-override=node-1", "--proxy-mode="+r.mode(), "--cluster-cidr="+podRanges, "-v=2")
 	began := time.Now()
 	out, err := cmd.CombinedOutput()
 	usage := cmd.ProcessState
 	memory := usage.SysUsage().(*syscall.Rusage).Maxrss >> 10
 	t.Logf("%d Services: %v, of a processor %v user and %v system, %d MiB\n%s", n, time.Since(began), usage.UserTime(), usage.SystemTime(), memory, out)
 	r.must(err)
+}
+
+// countServices returns the number of ClusterIPs in kube-proxy's rules.
+func (r *rig) countServices(f model.Family) int {
+	r.t.Helper()
+	if r.backend != "" {
+		return strings.Count(r.save(f, "nat"), "-A KUBE-SERVICES ")
+	}
+	out, err := r.command("nft", "list", "map", nft.FamilyName(f), "kube-proxy", "service-ips")
+	r.must(err)
+	return strings.Count(out, "goto")
 }
 
 // manyServices returns Services with endpoints of other nodes.

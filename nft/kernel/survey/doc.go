@@ -5,7 +5,7 @@
 //
 //	nf_tables             netlink: NFT_MSG_GETTABLE, NFT_MSG_GETCHAIN    names, hooks, policies
 //	iptables-legacy       /proc/thread-self/net/ip_tables_names          which tables exist
-//	                      getsockopt IPT_SO_GET_INFO, GET_ENTRIES        their chains, policies
+//	                      package xtables                                their chains, policies
 //
 // No rule is read, so that a survey of a node with 50,000 chains is cheap. The legacy
 // backend has one blob for a table, with the names of its chains in it; so that needs no

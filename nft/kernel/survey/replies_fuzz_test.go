@@ -2,7 +2,6 @@ package survey
 
 import (
 	"encoding/binary"
-	"slices"
 	"testing"
 
 	"github.com/mdlayher/netlink"
@@ -11,54 +10,6 @@ import (
 
 	"kube-vmap/nft/attr"
 )
-
-// entry returns an entry of a table of family ip with a target.
-func entry(name string, data []byte) []byte {
-	f := &legacyFamilies[0]
-	b := make([]byte, 112+targetData+len(data)) // sizeof(struct ipt_entry)
-	copy(b[112+targetName:], name)
-	copy(b[112+targetData:], data)
-	binary.NativeEndian.PutUint16(b[f.targetOffset:], 112)
-	binary.NativeEndian.PutUint16(b[f.targetOffset+2:], uint16(len(b)))
-	return b
-}
-
-// blob returns a table with the chain OUTPUT, whose policy is drop, and the chain MINE.
-func blob() (info, entries []byte) {
-	drop := int32(verdictDrop)
-	policy := entry("", binary.NativeEndian.AppendUint32(nil, uint32(drop)))
-	entries = slices.Concat(policy, entry(errorTarget, []byte("MINE\x00")), entry(errorTarget, []byte(errorTarget+"\x00")))
-	info = make([]byte, infoSize)
-	binary.NativeEndian.PutUint32(info[validHooksOffset:], 1<<3)
-	return info, entries
-}
-
-func TestChainsOfALegacyTable(t *testing.T) {
-	info, entries := blob()
-	got, err := legacyFamilies[0].chains(info, entries)
-	want := []Chain{{Name: "OUTPUT", Hook: "output", Drop: true}, {Name: "MINE"}}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
-	}
-}
-
-// FuzzLegacyTable decodes any bytes as a table of iptables-legacy.
-func FuzzLegacyTable(f *testing.F) {
-	info, entries := blob()
-	f.Add(info, entries)
-	f.Add(info, entries[:len(entries)-9])
-	f.Add(info[:infoSize-1], entries)
-	f.Add(slices.Repeat([]byte{0xff}, infoSize), entries)
-	f.Add(info, make([]byte, 200))
-	f.Fuzz(func(t *testing.T, info, entries []byte) {
-		for i := range legacyFamilies {
-			chains, err := legacyFamilies[i].chains(info, entries)
-			if err == nil && len(chains) > hookCount+len(entries)/targetData {
-				t.Errorf("%d bytes became %d chains", len(entries), len(chains))
-			}
-		}
-	})
-}
 
 // setMark returns the expressions of "meta mark set meta mark & mask ^ xor".
 func setMark(mask, xor uint32) []byte {

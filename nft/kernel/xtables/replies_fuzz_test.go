@@ -55,6 +55,15 @@ func example(f model.Family) *Table {
 	return t
 }
 
+func TestChainsOfATable(t *testing.T) {
+	for _, f := range model.Families {
+		got, err := example(f).Chains()
+		if err != nil || len(got) != 2 || got[0].Name != "OUTPUT" || !got[0].Hooked || !got[0].Drop || got[1].Name != "MINE" || got[1].Hooked {
+			t.Errorf("%s: %+v, %v", f, got, err)
+		}
+	}
+}
+
 func TestRulesOfATable(t *testing.T) {
 	for _, f := range model.Families {
 		r := &Rules{chains: map[simulate.Chain][]simulate.Rule{}}
