@@ -1,0 +1,179 @@
+package cluster_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"kube-vmap/cmd/components"
+	"kube-vmap/integration/cluster/clustertest"
+	"kube-vmap/integration/cluster/daemon"
+	"kube-vmap/integration/cluster/traffic"
+	"kube-vmap/integration/cluster/truth"
+	"kube-vmap/integration/process"
+	"kube-vmap/nft"
+)
+
+// TestMoveInAndOutLosesNoPacket is what an operator does on a node, in the order of the
+// documentation, with everything that may go wrong once. Clients ask all the time, and
+// the failures of each step count.
+func TestMoveInAndOutLosesNoPacket(t *testing.T) {
+	for _, mode := range []string{"nftables", "iptables"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			newMove(t, mode).run(t)
+		})
+	}
+}
+
+// A move is a node that moves from kube-proxy to kube-vmap and back.
+type move struct {
+	*oneNode
+	mode, kubeconfig string
+	to               traffic.Target
+	// clients do not run on the node: the seeded fault is for the node itself.
+	clients []*traffic.Client
+	theirs  *daemon.Daemon
+}
+
+func newMove(t *testing.T, mode string) *move {
+	t.Helper()
+	c := newOneNode(t, 2)
+	m := &move{oneNode: c, mode: mode, clients: []*traffic.Client{c.clients[0], c.clients[2]}}
+	m.to = c.manualService(t, "web", c.Lab.Pods[0], c.Lab.Pods[1])
+	m.kubeconfig = c.Kubeconfig(t, c.Server)
+	m.theirs = c.kubeProxy(t, mode, m.kubeconfig)
+	return m
+}
+
+func (m *move) run(t *testing.T) {
+	for _, step := range []struct {
+		name string
+		do   func(*move, *testing.T)
+	}{
+		{"preflight", (*move).preflight},
+		{"shadow", (*move).shadow},
+		{"a take-over that fails", (*move).fail},
+		{"a restart after the failure", (*move).refuse},
+		{"kube-proxy goes on", (*move).goOn},
+		{"cleanup", (*move).cleanUp},
+		{"another take-over, killed in the probation", (*move).takeOver},
+		{"an upgrade", (*move).upgrade},
+		{"the way back", (*move).goBack},
+	} {
+		crowd := traffic.Start(m.clients...)
+		asked := crowd.Add(m.to)
+		clustertest.Must(t, asked.Await(clustertest.Context(t)))
+		step.do(m, t)
+		asked.Remove()
+		questions, err := crowd.Stop()
+		t.Logf("%s: %d questions", step.name, questions)
+		if err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+	}
+	m.servedBy(t, "kube-proxy")
+}
+
+// preflight finds kube-proxy, and nothing that is in the way.
+func (m *move) preflight(t *testing.T) {
+	name := map[string]string{"nftables": "kube-proxy (nftables)", "iptables": "kube-proxy (iptables-nft)"}[m.mode]
+	if i := preflightItem(t, m.Lab.Node, name, "--kubeconfig="+m.kubeconfig); i.Verdict != components.Fine {
+		t.Errorf("%+v", i)
+	}
+}
+
+// shadow finds no difference between kube-proxy and kube-vmap.
+func (m *move) shadow(t *testing.T) {
+	m.command(t, 0, append([]string{"shadow", "--once", "--proxy-mode=" + m.mode}, m.flags()...)...)
+}
+
+// fail takes over while a firewall keeps the node from Services. The node is returned.
+func (m *move) fail(t *testing.T) {
+	m.theirs.Kill()
+	m.runProxy(t, m.kubeconfig)
+	_, err := m.proxy.AwaitLog(clustertest.Context(t), 0, "the suspension", process.Message(suspended))
+	clustertest.Must(t, err)
+	m.node(t, fault, "nft", "-f", "-")
+	if err := ended(m.proxy, clustertest.Patience); !strings.Contains(fmt.Sprint(err), "exit status 3") {
+		t.Errorf("it ends with %v", err)
+	}
+	m.node(t, "delete table inet fault", "nft", "-f", "-")
+	m.servedBy(t, "kube-proxy")
+}
+
+// refuse restarts kube-vmap as the kubelet does. It does not try again.
+func (m *move) refuse(t *testing.T) {
+	m.command(t, 3, m.flags()...)
+	m.servedBy(t, "kube-proxy")
+}
+
+// goOn starts kube-proxy again, which follows changes.
+func (m *move) goOn(t *testing.T) {
+	m.theirs = m.kubeProxy(t, m.mode, m.kubeconfig)
+	m.awaitTheirs(t, m.theirs, "more", m.manualService(t, "more", m.Lab.Pods[1]))
+}
+
+// cleanUp allows another attempt. kube-proxy runs meanwhile.
+func (m *move) cleanUp(t *testing.T) {
+	m.command(t, 0, "cleanup")
+	m.servedBy(t, "kube-proxy")
+}
+
+// takeOver takes over, and is killed in the probation. The next process ends it.
+func (m *move) takeOver(t *testing.T) {
+	m.theirs.Kill()
+	m.runProxy(t, m.kubeconfig)
+	_, err := m.proxy.AwaitLog(clustertest.Context(t), 0, "the suspension", process.Message(suspended))
+	clustertest.Must(t, err)
+	m.proxy.Kill()
+	m.runProxy(t, m.kubeconfig, "--probation=1s")
+	_, err = m.proxy.AwaitLog(clustertest.Context(t), 0, "the removal", process.Message("removed what kube-proxy left"))
+	clustertest.Must(t, err)
+	m.servedBy(t, "kube-vmap")
+	checkAnswered(t, m.clients, m.to, "pod-1", "pod-2")
+}
+
+// upgrade replaces the process. Package upgrade does it with the version before.
+func (m *move) upgrade(t *testing.T) {
+	clustertest.Must(t, m.proxy.Stop())
+	m.runProxy(t, m.kubeconfig, "--kube-proxy-marker=always")
+	clustertest.Must(t, m.proxy.AwaitReady(clustertest.Context(t)))
+	checkAnswered(t, m.clients, m.to, "pod-1", "pod-2")
+}
+
+// goBack starts kube-proxy before the rules of kube-vmap are removed.
+func (m *move) goBack(t *testing.T) {
+	clustertest.Must(t, m.proxy.Stop())
+	m.theirs = m.kubeProxy(t, m.mode, m.kubeconfig)
+	m.command(t, 0, "cleanup")
+	checkAnswered(t, m.clients, m.to, "pod-1", "pod-2")
+}
+
+// servedBy checks whose rules translate packets now.
+func (m *move) servedBy(t *testing.T, proxy string) {
+	t.Helper()
+	tables, err := truth.Read(m.Lab.Node.Host)
+	clustertest.Must(t, err)
+	ours, theirs := tables != (nft.Tables{}), len(m.findKubeProxy(t).Awake()) > 0
+	if ours != (proxy == "kube-vmap") || theirs != (proxy == "kube-proxy") {
+		t.Errorf("rules of kube-vmap: %t, of kube-proxy: %t, want those of %s", ours, theirs, proxy)
+	}
+}
+
+// flags are those of kube-vmap on the node.
+func (m *move) flags() []string {
+	return []string{
+		"--kubeconfig=" + m.kubeconfig, "--hostname-override=" + m.NodeName(m.Lab.Node), "--cluster-cidr=" + truth.PodRanges,
+	}
+}
+
+// command runs kube-vmap on the node, which must end with a code.
+func (m *move) command(t *testing.T, code int, args ...string) {
+	t.Helper()
+	cmd := m.Lab.Node.Command(clustertest.Context(t), clustertest.Program(t), args...)
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != code {
+		t.Fatalf("kube-vmap %s: %v, want code %d\n%s", args[0], err, code, out)
+	}
+}
